@@ -1,0 +1,109 @@
+# The commands of the project. The build itself is CMake's: see CMakePresets.json for every variant by name.
+
+SHELL := /bin/sh
+JOBS ?= $(shell nproc)
+PREFIX ?= /usr/local
+
+CTEST := ctest --output-on-failure --no-tests=error -j $(JOBS)
+
+# The sanitizers of gcc 12 place their shadow at fixed addresses; randomization with many bits gets in the way.
+FIXED_ADDRESSES := $(shell setarch -R true 2>/dev/null && echo setarch -R)
+
+# $(call build,PRESET,OPTIONS): configures quietly, then builds everything of that preset.
+define build
+	@cmake --preset $(1) $(2) >build/$(1).configure.log 2>&1 || { cat build/$(1).configure.log >&2; exit 1; }
+	@cmake --build build/$(1) -j $(JOBS) -- --no-print-directory -s
+endef
+
+# $(call check,PRESET,OPTIONS OF CTEST,PREFIX OF THE COMMAND)
+define check
+	@echo "== $(1): ctest $(2)"
+	@$(3) $(CTEST) --test-dir build/$(1) --output-log build/$(1)/ctest.log $(2)
+endef
+
+all: build-release
+
+help:
+	@echo "make               build the library, the workloads and the benchmarks (build/release)"
+	@echo "make run           malloc against temporal-slab on real documents and on five request patterns"
+	@echo "make run-smoke     the same programs for a moment each: do they work"
+	@echo "make test          every test: release, then under AddressSanitizer, UBSan and ThreadSanitizer"
+	@echo "make test-release  make test-asan  make test-tsan  make test-clang    its stages, and clang"
+	@echo "make bench         speed and memory beside glibc, jemalloc, tcmalloc and mimalloc"
+	@echo "make bench-smoke   the same harness for a few seconds: does it work"
+	@echo "make install PREFIX=DIR   libraries, headers, tslab.pc, CMake package, man pages (DESTDIR works)"
+	@echo "make format        clang-format over all C files   (make format-check: only says which)"
+	@echo "make clean         remove build/"
+
+build:
+	@mkdir -p build
+
+setup-%:
+	@tools/setup.sh $*
+
+# Without the tests: cmocka is needed by those who test only.
+build-release: setup-run | build
+	$(call build,release,-DTSLAB_BUILD_TESTS=OFF)
+
+run: setup-run | build
+	$(call build,release,-DTSLAB_BUILD_TESTS=OFF)
+	@workloads/run.sh
+
+# What ctest knows of the workloads: the same programs for a moment each.
+run-smoke: setup-run | build
+	$(call build,release,-DTSLAB_BUILD_TESTS=OFF)
+	$(call check,release,-L '^workloads?$$')
+
+test: clean-results
+	@$(MAKE) --no-print-directory test-release test-asan test-tsan; code=$$?; \
+	    $(MAKE) --no-print-directory summary; exit $$code
+
+test-release: setup-test | build
+	$(call build,release,-DTSLAB_BUILD_TESTS=ON)
+	$(call check,release)
+
+test-asan: setup-test | build
+	$(call build,asan-ubsan)
+	$(call check,asan-ubsan,-L '^(unit|property|misuse|fuzz|stress)$$',$(FIXED_ADDRESSES))
+
+test-tsan: setup-test | build
+	$(call build,tsan)
+	$(call check,tsan,-L '^(stress|property)$$',$(FIXED_ADDRESSES))
+
+test-clang: setup-clang | build
+	$(call build,clang-release,-DTSLAB_BUILD_TESTS=ON)
+	$(call check,clang-release,-L '^(unit|misuse|install)$$')
+
+# Of all test stages since clean-results; as "N passed, N failed".
+summary:
+	@cat build/*/ctest.log 2>/dev/null | awk '\
+	    /^ *[0-9]+\/[0-9]+ Test +#[0-9]+: .* Passed +[0-9.]+ sec/ { passed++ } \
+	    /^ *[0-9]+\/[0-9]+ Test +#[0-9]+: .*\*\*\*/ && !/\*\*\*Skipped/ { failed++ } \
+	    END { printf "%d passed, %d failed\n", passed, failed }'
+
+clean-results:
+	@rm -f build/*/ctest.log
+
+bench: setup-bench | build
+	$(call build,release,-DTSLAB_BUILD_TESTS=OFF)
+	@benchmarks/run_bench.sh
+
+bench-smoke: setup-bench | build
+	$(call build,release,-DTSLAB_BUILD_TESTS=OFF)
+	$(call check,release,-L '^bench$$')
+
+install: build-release
+	@cmake --install build/release --prefix "$(PREFIX)"
+
+format:
+	@find include src tests workloads benchmarks -name '*.[ch]' -exec clang-format -i {} +
+
+format-check:
+	@find include src tests workloads benchmarks -name '*.[ch]' -exec clang-format --dry-run -Werror {} +
+
+clean:
+	@rm -rf build
+
+.PHONY: all help build-release run run-smoke test test-release test-asan test-tsan test-clang summary clean-results \
+    bench bench-smoke install format format-check clean
+.NOTPARALLEL:

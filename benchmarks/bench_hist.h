@@ -1,0 +1,43 @@
+/*
+ * A histogram of durations in ticks: one bucket per tick up to BENCH_HIST_EXACT, powers of two above, and
+ * the largest value itself. Owner: one thread at a time.
+ *
+ * Many processors count ticks in steps: AMD's TSC advances by 26 or so every 10 ns. A duration between two
+ * steps is then seen as the one or the other, in proportion to how near it is, so a percentile is
+ * interpolated inside its step as for any grouped data: the values seen as v lie evenly in
+ * [v - step/2, v + step/2).
+ */
+#ifndef BENCH_HIST_H
+#define BENCH_HIST_H
+
+#include <stdint.h>
+
+#define BENCH_HIST_EXACT (1u << 19)
+
+typedef struct bench_hist {
+    uint64_t count;
+    uint64_t max;
+    uint64_t above[64]; /* values >= BENCH_HIST_EXACT by position of their highest bit */
+    uint32_t exact[BENCH_HIST_EXACT];
+} bench_hist;
+
+bench_hist *bench_hist_create(void);
+void bench_hist_destroy(bench_hist *hist);
+void bench_hist_add_above(bench_hist *hist, uint64_t ticks);
+/* The step in which the values come: their greatest common divisor; 1 if there are none below the limit. */
+uint64_t bench_hist_step(const bench_hist *hist);
+/* The value that a fraction of all values do not exceed, interpolated within its step. Above
+   BENCH_HIST_EXACT the upper edge of its bucket, at most the maximum. 0 if the histogram is empty. */
+double bench_hist_percentile(const bench_hist *hist, double fraction, uint64_t step);
+
+static inline void bench_hist_add(bench_hist *hist, uint64_t ticks) {
+    if (__builtin_expect(ticks < BENCH_HIST_EXACT, 1)) {
+        hist->exact[ticks]++;
+        hist->count++;
+        if (ticks > hist->max) hist->max = ticks;
+    } else {
+        bench_hist_add_above(hist, ticks);
+    }
+}
+
+#endif

@@ -1,0 +1,384 @@
+#!/usr/bin/env python3
+"""Runs core_bench for every allocator, interleaved, and compares the medians with targets.csv.
+
+Each measurement is a process of its own. A round runs every work once with every allocator, one allocator
+after the other, each round beginning with another one, so that a slow spell of the machine hits all alike.
+Every measurement is appended to the raw file at once; interrupted, the run can be continued with --resume.
+"""
+
+import argparse
+import datetime
+import os
+import pathlib
+import platform
+import signal
+import subprocess
+import sys
+import time
+
+import bench_report as report
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent
+PEERS = ["glibc", "jemalloc", "tcmalloc", "mimalloc"]
+ALLOCATORS = [report.OURS, *PEERS]
+EXIT_UNAVAILABLE = 3
+TIMEOUT_S = 180
+# Settings of the environment that would make an allocator another one than the installed one.
+FOREIGN_SETTINGS = ("LD_PRELOAD", "GLIBC_TUNABLES", "MALLOC_", "MIMALLOC_", "TCMALLOC_", "TSLAB_")
+
+
+def fail(message):
+    print(f"run_bench: {message}", file=sys.stderr)
+    sys.exit(2)
+
+
+class Parser(argparse.ArgumentParser):
+    """Says what is wrong with a command line in one line."""
+
+    def error(self, message):
+        fail(f"{message} (see --help)")
+
+
+def parse_arguments(arguments):
+    parser = Parser(
+        prog="run_bench.sh", description="Speed and memory of tslab beside glibc, jemalloc, tcmalloc and mimalloc."
+    )
+    parser.add_argument("--rounds", type=int, metavar="N", help="measurements of each work and allocator (default 7)")
+    parser.add_argument("--quick", action="store_true", help="3 rounds of shorter measurements")
+    parser.add_argument("--smoke", action="store_true", help="only check that every program works, with tiny amounts")
+    parser.add_argument("--works", metavar="A,B", help="only these works")
+    parser.add_argument("--allocators", metavar="A,B", help=f"only these of {','.join(ALLOCATORS)}")
+    parser.add_argument("--gate", action="store_true", help="exit 1 if a figure misses its target")
+    parser.add_argument("--touch", action="store_true", help="write the first byte of every new object")
+    parser.add_argument("--seed", type=int, default=1, metavar="N", help="seed of sizes and order (default 1)")
+    parser.add_argument("--build", metavar="DIR", help="build directory (default build/release, else build)")
+    parser.add_argument("--out", metavar="FILE", help="results (default benchmarks/results/core_bench.csv; for a "
+                        "quick or partial run core_bench_partial.csv); the raw file lies beside it")
+    parser.add_argument("--resume", action="store_true", help="go on with the raw file of an interrupted run")
+    options = parser.parse_args(arguments)
+    if options.rounds is not None and not 1 <= options.rounds <= 1000:
+        fail(f"--rounds takes a number from 1 to 1000, not '{options.rounds}'")
+    if options.seed < 0:
+        fail(f"--seed takes a number from 0 up, not '{options.seed}'")
+    options.rounds = options.rounds or (3 if options.quick else 7)
+    options.partial = bool(options.quick or options.works or options.allocators or options.touch)
+    return options
+
+
+def find_programs(options):
+    """{allocator: program} of the wanted ones that are built, and {allocator: why not} of the others."""
+    candidates = [pathlib.Path(options.build)] if options.build else [ROOT / "build" / "release", ROOT / "build"]
+    for build in candidates:
+        folder = build / "benchmarks" if (build / "benchmarks").is_dir() else build
+        if any((folder / f"core_bench_{name}").is_file() for name in ALLOCATORS):
+            break
+    else:
+        fail(f"no core_bench_* in {' or '.join(os.path.relpath(path) for path in candidates)}: build the project first")
+    wanted = choose(options.allocators, ALLOCATORS, "allocator")
+    programs, notes = {}, {}
+    for name in wanted:
+        program = folder / f"core_bench_{name}"
+        if not program.is_file():
+            notes[name] = "not installed"
+            continue
+        programs[name] = program
+    return programs, notes
+
+
+def choose(text, known, what):
+    if text is None:
+        return list(known)
+    chosen = [name for name in text.split(",") if name]
+    for name in chosen:
+        if name not in known:
+            fail(f"unknown {what} '{name}': one of {', '.join(known)}")
+    if not chosen:
+        fail(f"no {what} in '{text}'")
+    return chosen
+
+
+def clean_environment():
+    return {key: value for key, value in os.environ.items() if not key.startswith(FOREIGN_SETTINGS)}
+
+
+def call(program, *arguments):
+    command = [str(program), *arguments]
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=TIMEOUT_S, env=clean_environment(), check=False
+    )
+
+
+def identify(programs):
+    """{allocator: version}. Each program proves that its allocator is the one it claims."""
+    versions = {}
+    for name, program in programs.items():
+        answer = call(program, "--identify")
+        fields = answer.stdout.strip().split(",")
+        if answer.returncode != 0 or len(fields) != 4 or fields[0] != name:
+            fail(f"{program.name}: {answer.stderr.strip() or answer.stdout.strip() or 'no answer to --identify'}")
+        if fields[3] != "optimized":
+            fail(f"{program.name} is a {fields[3]} build: measure a release build")
+        versions[name] = fields[1]
+    return versions
+
+
+def list_works(programs):
+    """{work: the allocators that have it}, in the order of the programs' own tables."""
+    works = {}
+    for name, program in programs.items():
+        for line in call(program, "--list").stdout.splitlines():
+            works.setdefault(line.split("\t")[0], []).append(name)
+    return works
+
+
+def describe_machine():
+    model, memory_kb = platform.machine(), 0
+    try:
+        for line in pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                model = line.split(":", 1)[1].strip()
+                break
+        memory_kb = int(pathlib.Path("/proc/meminfo").read_text(encoding="utf-8").split()[1])
+    except (OSError, ValueError, IndexError):
+        pass
+    processors = len(os.sched_getaffinity(0))
+    return f"{model}, {processors} processors, {memory_kb / 1048576:.0f} GiB, {platform.system()} {platform.release()}"
+
+
+def describe_commit():
+    try:
+        answer = subprocess.run(
+            ["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
+        )
+    except OSError:
+        return "unknown"
+    return answer.stdout.strip() or "unknown"
+
+
+def header_lines(options, versions, notes, works):
+    words = ["benchmarks/run_bench.sh", "--rounds", str(options.rounds), "--seed", str(options.seed)]
+    if options.quick:
+        words.append("--quick")
+    if options.touch:
+        words.append("--touch")
+    if options.works:
+        words += ["--works", ",".join(works)]
+    if options.allocators:
+        words += ["--allocators", options.allocators]
+    load = os.getloadavg()[0]
+    return [
+        f"machine: {describe_machine()}",
+        f"command: {' '.join(words)}",
+        f"date: {datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d %H:%M:%S} UTC, load {load:.2f} at the start",
+        f"allocators: {', '.join(f'{name} {version}' for name, version in versions.items())}"
+        + "".join(f", {name} {note}" for name, note in notes.items()),
+        f"commit: {describe_commit()}",
+    ]
+
+
+class Progress:
+    """One line that is rewritten on a terminal, a line every ten seconds elsewhere."""
+
+    def __init__(self, total):
+        self.total, self.done, self.start, self.shown = total, 0, time.monotonic(), 0.0
+        self.terminal = sys.stderr.isatty()
+
+    def step(self, what):
+        self.done += 1
+        now = time.monotonic()
+        if not self.terminal and now - self.shown < 10 and self.done < self.total:
+            return
+        self.shown = now
+        left = (now - self.start) / self.done * (self.total - self.done)
+        text = f"{self.done}/{self.total} {what}, {left // 60:.0f} min {left % 60:02.0f} s left"
+        if self.terminal:
+            print(f"\r{text:<78}", end="", file=sys.stderr, flush=True)
+        else:
+            print(text, file=sys.stderr, flush=True)
+
+    def end(self):
+        if self.terminal and self.done:
+            print(file=sys.stderr)
+
+
+def plan_of(rounds, works, programs):
+    """(round, work, allocator) in the order of measuring: the first allocator changes with each round."""
+    names = list(programs)
+    for number in range(rounds):
+        order = names[number % len(names) :] + names[: number % len(names)]
+        for work, available in works.items():
+            for name in order:
+                if name in available:
+                    yield number + 1, work, name
+
+
+def resume_from(raw_path, header):
+    """The lines of an interrupted run. Refuses one of other programs or settings."""
+    try:
+        measurements = report.read_raw(raw_path)
+    except report.InputError as error:
+        fail(f"--resume: {error}")
+    with open(raw_path, encoding="utf-8") as file:
+        old = [line[2:].rstrip("\n") for line in file if line.startswith("# ")]
+    for kind in ("command", "allocators", "commit"):
+        before = next((line for line in old if line.startswith(kind)), "")
+        now = next(line for line in header if line.startswith(kind))
+        if before != now:
+            fail(f"--resume: {raw_path} was made with '{before}', this run is '{now}'")
+    return measurements
+
+
+def drop_unfinished_line(raw_path):
+    """A run that was killed while it wrote may have left part of a line."""
+    try:
+        data = raw_path.read_bytes()
+    except OSError:
+        return
+    whole = data[: data.rfind(b"\n") + 1]
+    if whole != data:
+        raw_path.write_bytes(whole)
+
+
+def measure(options, programs, works, header, raw_path):
+    """Runs the plan. Returns (measurements, {(work, allocator): why it failed or is not available}, interrupted)."""
+    measurements = []
+    if options.resume:
+        drop_unfinished_line(raw_path)
+        measurements = resume_from(raw_path, header)
+    else:
+        heading = [f"# {line}" for line in header] + [",".join(report.RAW_COLUMNS)]
+        raw_path.write_text("\n".join(heading) + "\n", encoding="utf-8")
+    finished = {(row["round"], row["work"], row["allocator"]) for row in measurements}
+    plan = [step for step in plan_of(options.rounds, works, programs) if step not in finished]
+    arguments = ["--csv", "--seed", str(options.seed)]
+    arguments += ["--touch"] if options.touch else []
+    arguments += ["--seconds", "0.05"] if options.quick else []
+    problems, interrupted = {}, False
+    progress = Progress(len(plan))
+    try:
+        with open(raw_path, "a", encoding="utf-8") as raw:
+            for number, work, name in plan:
+                if (work, name) not in problems:
+                    rows, problem = measure_once(programs[name], name, work, arguments, number)
+                    if problem:
+                        problems[work, name] = problem
+                    lines = [",".join(str(row[column]) for column in report.RAW_COLUMNS) for row in rows]
+                    raw.write("".join(f"{line}\n" for line in lines))
+                    raw.flush()
+                    measurements += rows
+                progress.step(f"round {number} of {options.rounds}, {work}, {name}")
+    except KeyboardInterrupt:
+        interrupted = True
+    progress.end()
+    return measurements, problems, interrupted
+
+
+def measure_once(program, name, work, arguments, number):
+    """([measurements], None) or ([], (failed, why))."""
+    try:
+        answer = call(program, "--work", work, *arguments)
+    except subprocess.TimeoutExpired:
+        return [], (True, f"no end after {TIMEOUT_S} s")
+    if answer.returncode == EXIT_UNAVAILABLE:
+        return [], (False, answer.stderr.strip())
+    if answer.returncode != 0:
+        return [], (True, answer.stderr.strip() or f"exit code {answer.returncode}")
+    rows = []
+    for line in answer.stdout.splitlines():
+        fields = line.split(",")
+        if len(fields) != 6 or fields[0] != name or fields[2] != work:
+            return [], (True, f"unexpected line '{line}'")
+        row = dict(zip(report.RAW_COLUMNS, [number, *fields]))
+        row["value"] = float(row["value"])
+        rows.append(row)
+    return rows, None if rows else (True, "no output")
+
+
+def smoke(programs, notes):
+    failed = False
+    for name, program in programs.items():
+        answer = call(program, "--smoke")
+        failed |= answer.returncode != 0
+        print((answer.stdout if answer.returncode == 0 else answer.stderr).strip() or f"{program.name}: failed")
+    for name, note in notes.items():
+        print(f"core_bench_{name}: {note}")
+    return 1 if failed else 0
+
+
+def verdict_lines(judged, gate):
+    """The closing sentence, and whether the gate holds."""
+    misses = [f"{work} {metric}" for work, metric, *_, verdict in judged if verdict == "miss"]
+    missing = [f"{work} {metric}" for work, metric, *_, verdict in judged if verdict == "not measured"]
+    met = len(judged) - len(misses) - len(missing)
+    lines = [f"{met} of {len(judged)} targets met"]
+    if misses:
+        lines.append(f"missed: {', '.join(misses)}")
+    if missing:
+        lines.append(f"not measured: {', '.join(missing)}")
+    holds = not misses and not missing and met > 0
+    if gate:
+        lines.append("gate: " + ("passed" if holds else "FAILED"))
+    return lines, holds
+
+
+def main(arguments):
+    options = parse_arguments(arguments)
+    programs, notes = find_programs(options)
+    if options.smoke:
+        return smoke(programs, notes)
+    try:
+        targets = report.read_targets(HERE / "targets.csv")
+    except report.InputError as error:
+        fail(str(error))
+    if not programs:
+        fail("none of the wanted allocators is built")
+    versions = identify(programs)
+    available = list_works(programs)
+    works = {work: available[work] for work in choose(options.works, available, "work")}
+    targets = {key: value for key, value in targets.items() if key[0] in works or not options.works}
+    header = header_lines(options, versions, notes, works)
+    default = HERE / "results" / ("core_bench_partial.csv" if options.partial else "core_bench.csv")
+    out_path = pathlib.Path(options.out) if options.out else default
+    raw_path = out_path.with_name(out_path.stem + "_raw.csv")
+    try:
+        out_path.parent.mkdir(parents=True, exist_ok=True)
+        measurements, problems, interrupted = measure(options, programs, works, header, raw_path)
+        header[2] += f", {os.getloadavg()[0]:.2f} at the end"
+        summary = report.summarize(measurements)
+        report.write_summary(out_path, header, summary)
+    except OSError as error:
+        fail(f"{error.filename}: {error.strerror}")
+
+    for line in header[:4]:
+        print(line)
+    print("\nmedian of the rounds ± half the distance between the quartiles;", end=" ")
+    print("figure: tslab / best peer, or tslab itself")
+    for line in report.table(summary, targets, [*programs, *notes], notes):
+        print(line)
+    print()
+    judged = report.judge_all(summary, targets)
+    lines, holds = verdict_lines(judged, options.gate)
+    for line in lines:
+        print(line)
+    failed = False
+    for (work, name), (is_failure, why) in problems.items():
+        print(f"{'FAILED' if is_failure else 'not here'}: {work}, {name}: {why}")
+        failed |= is_failure
+    print(f"{os.path.relpath(out_path)}, {os.path.relpath(raw_path)}")
+    if interrupted:
+        print(f"interrupted: the same command with --resume goes on from {os.path.relpath(raw_path)}")
+        return 130
+    return 1 if failed or (options.gate and not holds) else 0
+
+
+def interrupt(_signal, _frame):
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, interrupt)
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,0 +1,321 @@
+#!/usr/bin/env python3
+"""The arithmetic of the comparison against hand-computed answers, and run_bench.py with stand-in programs.
+
+CORE_BENCH_DIR, where set, holds the real programs; their command lines are then tested too.
+"""
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+
+import bench_report as report  # noqa: E402
+
+# A stand-in for core_bench_NAME: `figure` ns for each work; a log of the calls; slow if asked to be.
+PROGRAM = """#!/bin/sh
+name={name} figure={figure}
+case $1 in
+    --identify) echo "$name,1.0,lib$name.so,{build}" ;;
+    --list) printf 'fifo_replace\\tpair_ns\\tx\\nmixed_400\\top_ns\\tx\\n' ;;
+    --smoke) echo "core_bench_$name 1.0: 2 works" ;;
+    --work)
+        echo "$name $2" >>"{log}"
+        if test "$2" = "{broken}"; then echo "it broke" >&2; exit {code}; fi
+        sleep {sleep}
+        case $2 in
+            fifo_replace) echo "$name,1.0,$2,pair_ns,$figure,ns" ;;
+            mixed_400) echo "$name,1.0,$2,op_ns,$figure,ns" ;;
+        esac ;;
+esac
+"""
+
+
+class Arithmetic(unittest.TestCase):
+    def test_quantiles_interpolate(self):
+        self.assertEqual(report.median([5, 1, 3]), 3)
+        self.assertEqual(report.median([4, 1, 2, 10]), 3)
+        self.assertEqual(report.quantile([10, 20, 30, 40], 0.25), 17.5)
+        self.assertEqual(report.quantile([7], 0.75), 7)
+        self.assertEqual(report.quantile([1, 2], 1.0), 2)
+
+    def test_summary_is_per_work_metric_and_allocator(self):
+        rows = [
+            {"round": r, "allocator": name, "version": "1", "work": "w", "metric": "m", "value": value, "unit": "ns"}
+            for r, name, value in [(1, "tslab", 6.0), (1, "glibc", 10.0), (2, "tslab", 8.0), (3, "tslab", 7.0),
+                                   (4, "tslab", 90.0)]
+        ]
+        summary = report.summarize(rows)
+        ours = summary["w", "m"]["tslab"]
+        self.assertEqual((ours["median"], ours["min"], ours["max"], ours["runs"]), (7.5, 6.0, 90.0, 4))
+        self.assertEqual((ours["q1"], ours["q3"]), (6.75, 28.5))
+        self.assertEqual(summary["w", "m"]["glibc"]["median"], 10.0)
+
+    @staticmethod
+    def figures(**rounds):
+        return report.summarize([
+            {"round": r, "allocator": name, "version": "1", "work": "w", "metric": "m", "value": float(v), "unit": "ns"}
+            for name, values in rounds.items() for r, v in enumerate(values)
+        ])["w", "m"]
+
+    def test_judge(self):
+        figures = self.figures(tslab=[9], glibc=[20], mimalloc=[10])
+        self.assertEqual(report.judge(figures, "ratio", 0.9), (0.9, "mimalloc", "ok"))
+        self.assertEqual(report.judge(figures, "ratio", 0.89), (0.9, "mimalloc", "miss"))
+        self.assertEqual(report.judge(figures, "absolute", 9.0), (9.0, "mimalloc", "ok"))
+        self.assertEqual(report.judge(figures, "absolute", 8.9), (9.0, "mimalloc", "miss"))
+        self.assertEqual(report.judge(self.figures(glibc=[1]), "ratio", 1), (None, "glibc", "not measured"))
+        self.assertEqual(report.judge(self.figures(tslab=[1]), "ratio", 1), (None, None, "not measured"))
+        zero = self.figures(tslab=[1], glibc=[0])
+        self.assertEqual(report.judge(zero, "ratio", 1), (None, "glibc", "not measured"))
+
+    def test_ratios_are_paired_by_round(self):
+        # quotients to mimalloc 0.5, 0.6 and 0.4; the quotient of the medians would be 10 / 25
+        figures = self.figures(tslab=[5, 60, 10], mimalloc=[10, 100, 25], glibc=[200, 1, 300])
+        self.assertEqual(report.judge(figures, "ratio", 1), (0.5, "mimalloc", "ok"))
+        # a round that one side lacks does not count
+        figures["tslab"]["rounds"][7] = 1000.0
+        self.assertEqual(report.judge(figures, "ratio", 1), (0.5, "mimalloc", "ok"))
+
+    def test_the_targets_are_those_of_the_table(self):
+        targets = report.read_targets(HERE / "targets.csv")
+        self.assertEqual(targets["fifo_replace", "pair_ns"], ("ratio", 0.9))
+        self.assertEqual(targets["random_replace_100k", "pair_ns"], ("ratio", 1.15))
+        self.assertEqual(targets["free_all_alloc_all", "pair_ns"], ("ratio", 1.0))
+        self.assertEqual(targets["random_replace_2k", "pair_ns"], ("ratio", 1.15))
+        self.assertEqual(targets["mixed_400", "op_ns"], ("ratio", 0.97))
+        self.assertEqual(targets["request", "object_ns"], ("ratio", 0.6))
+        for threads in (1, 2, 8, 16):
+            self.assertEqual(targets[f"threads_{threads}", "pair_ns"], ("ratio", 1.2))
+        self.assertEqual(targets["producer_consumer", "object_ns"], ("ratio", 0.42))
+        self.assertEqual(targets["tail_order", "p999_ns"], ("ratio", 0.8))
+        self.assertEqual(targets["tail_order", "p9999_ns"], ("ratio", 0.7))
+        self.assertEqual(targets["tail_random", "p999_ns"], ("ratio", 0.8))
+        self.assertEqual(targets["memory", "bytes_per_object"], ("absolute", 134.5))
+        self.assertEqual(targets["domain_cycle", "cycle_ns"], ("absolute", 400))
+        self.assertEqual(targets["destroy_growth", "ratio"][0], "absolute")
+
+
+class Files(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.path = pathlib.Path(self.folder.name) / "file.csv"
+
+    def tearDown(self):
+        self.folder.cleanup()
+
+    def refuse(self, reader, text, line, words):
+        self.path.write_text(text, encoding="utf-8")
+        with self.assertRaises(report.InputError) as caught:
+            reader(self.path)
+        self.assertIn(f"{self.path}:{line}: ", str(caught.exception))
+        self.assertIn(words, str(caught.exception))
+
+    def test_bad_targets(self):
+        head = "work,metric,kind,limit\n"
+        self.refuse(report.read_targets, "", 1, "heading")
+        self.refuse(report.read_targets, "work,metric,limit\n", 1, "heading")
+        self.refuse(report.read_targets, head + "a,b,ratio\n", 2, "3 fields")
+        self.refuse(report.read_targets, head + "a,b,ratio,1\na,b,best,1\n", 3, "'best'")
+        self.refuse(report.read_targets, head + "a,b,ratio,fast\n", 2, "'fast'")
+        self.refuse(report.read_targets, head + "a,b,ratio,nan\n", 2, "'nan'")
+        self.refuse(report.read_targets, head + "a,b,ratio,1\na,b,ratio,1\n", 3, "already")
+
+    def test_bad_raw_files(self):
+        head = "# machine\n" + ",".join(report.RAW_COLUMNS) + "\n"
+        self.refuse(report.read_raw, head + "1,a,1,w,m,-5,ns\n", 3, "'-5'")
+        self.refuse(report.read_raw, head + "1,a,1,w,m,5\n", 3, "6 fields")
+        with self.assertRaises(report.InputError):
+            report.read_raw(self.path.with_name("absent"))
+
+
+class Runs(unittest.TestCase):
+    """The whole script, with programs that are shell scripts."""
+
+    def setUp(self):
+        self.temporary = tempfile.TemporaryDirectory()
+        self.folder = pathlib.Path(self.temporary.name)
+        self.log = self.folder / "log"
+        self.out = self.folder / "out" / "x.csv"
+
+    def tearDown(self):
+        self.temporary.cleanup()
+
+    def program(self, name, figure, broken="-", code=1, sleep=0, build="optimized"):
+        path = self.folder / f"core_bench_{name}"
+        path.write_text(
+            PROGRAM.format(name=name, figure=figure, log=self.log, broken=broken, code=code, sleep=sleep, build=build),
+            encoding="utf-8",
+        )
+        path.chmod(0o755)
+
+    def command(self, *arguments):
+        return [sys.executable, "-B", str(HERE / "run_bench.py"), "--build", str(self.folder), "--out", str(self.out),
+                *arguments]
+
+    def run_bench(self, *arguments):
+        return subprocess.run(self.command(*arguments), capture_output=True, text=True, check=False, timeout=60)
+
+    def test_interleaves_and_compares(self):
+        self.program("tslab", 8)
+        self.program("glibc", 10)
+        self.program("mimalloc", 20)
+        answer = self.run_bench("--rounds", "2")
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        first = ["tslab", "glibc", "mimalloc"]
+        second = ["glibc", "mimalloc", "tslab"]
+        expected = [f"{name} {work}" for order in (first, second) for work in ("fifo_replace", "mixed_400")
+                    for name in order]
+        self.assertEqual(self.log.read_text(encoding="utf-8").split("\n")[:-1], expected)
+        rows = [line for line in answer.stdout.split("\n") if line.startswith("fifo_replace")]
+        self.assertEqual(len(rows), 1)
+        self.assertIn("0.80 x", rows[0])
+        self.assertTrue(rows[0].endswith("ok"), rows[0])
+        self.assertIn("not installed", rows[0])
+        lines = self.out.read_text(encoding="utf-8").split("\n")
+        self.assertTrue(lines[0].startswith("# machine: "))
+        self.assertTrue(lines[1].startswith("# command: benchmarks/run_bench.sh --rounds 2 "))
+        self.assertIn("fifo_replace,pair_ns,ns,tslab,1.0,8,8,8,8,8,2", lines)
+
+    def test_gate(self):
+        self.program("tslab", 8)
+        self.program("glibc", 10)
+        works = ("--rounds", "1", "--gate", "--works")
+        self.assertEqual(self.run_bench(*works, "fifo_replace,mixed_400").returncode, 0)
+        self.program("tslab", 9.5)
+        missed = self.run_bench(*works, "fifo_replace,mixed_400")
+        self.assertEqual(missed.returncode, 1)
+        self.assertIn("missed: fifo_replace pair_ns\n", missed.stdout)
+        self.assertIn("gate: FAILED", missed.stdout)
+        self.assertEqual(self.run_bench(*works, "mixed_400").returncode, 0)
+        self.assertEqual(self.run_bench("--rounds", "1", "--works", "fifo_replace").returncode, 0)
+        unmeasured = self.run_bench("--rounds", "1", "--gate")
+        self.assertEqual(unmeasured.returncode, 1)
+        self.assertIn("not measured: random_replace_100k pair_ns", unmeasured.stdout)
+        self.assertEqual(self.run_bench(*works, "fifo_replace", "--allocators", "glibc").returncode, 1)
+
+    def test_failures_are_named_and_the_rest_goes_on(self):
+        self.program("tslab", 8)
+        self.program("glibc", 10, broken="fifo_replace")
+        self.program("jemalloc", 10, broken="mixed_400", code=3)
+        answer = self.run_bench("--rounds", "2")
+        self.assertEqual(answer.returncode, 1)
+        self.assertIn("FAILED: fifo_replace, glibc: it broke", answer.stdout)
+        self.assertIn("not here: mixed_400, jemalloc: it broke", answer.stdout)
+        self.assertIn("mixed_400,op_ns,ns,glibc,1.0,10", self.out.read_text(encoding="utf-8"))
+
+    def test_goes_on_after_an_interruption(self):
+        self.program("tslab", 8, sleep=0.2)
+        self.program("glibc", 10, sleep=0.2)
+        raw = self.out.with_name("x_raw.csv")
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        with subprocess.Popen(self.command("--rounds", "3"), text=True, **pipes) as child:
+            deadline = time.monotonic() + 30
+            while time.monotonic() < deadline:
+                if raw.exists() and ",op_ns," in raw.read_text(encoding="utf-8"):
+                    break
+                time.sleep(0.02)
+            child.send_signal(signal.SIGTERM)
+            output, _ = child.communicate(timeout=30)
+            self.assertEqual(child.returncode, 130)
+        self.assertIn("--resume", output)
+        kept = raw.read_text(encoding="utf-8")
+        self.assertIn("mixed_400,op_ns,ns,tslab,1.0,8", self.out.read_text(encoding="utf-8"))
+        raw.write_text(kept + "2,tsl", encoding="utf-8")
+        self.log.write_text("", encoding="utf-8")
+        answer = self.run_bench("--rounds", "3", "--resume")
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        measured = kept.count(",pair_ns,") + kept.count(",op_ns,")
+        self.assertEqual(len(self.log.read_text(encoding="utf-8").split("\n")) - 1, 12 - measured)
+        self.assertEqual(len(report.read_raw(raw)), 12)
+        self.assertTrue(raw.read_text(encoding="utf-8").startswith(kept))
+        other = self.run_bench("--rounds", "4", "--resume")
+        self.assertEqual(other.returncode, 2)
+        self.assertIn("--resume", other.stderr)
+
+    def test_refuses(self):
+        def refuse(words, *arguments):
+            answer = self.run_bench(*arguments)
+            self.assertEqual(answer.returncode, 2, answer.stdout)
+            self.assertEqual(len(answer.stderr.strip().split("\n")), 1, answer.stderr)
+            self.assertIn(words, answer.stderr)
+
+        refuse("build the project first")
+        self.program("glibc", 10)
+        refuse("'nope'", "--works", "nope")
+        refuse("'nope'", "--allocators", "nope")
+        refuse("--rounds", "--rounds", "0")
+        refuse("--rounds", "--rounds", "many")
+        refuse("--nope", "--nope")
+        self.program("glibc", 10, build="debug")
+        refuse("debug build")
+        self.program("glibc", 10)
+        (self.folder / "core_bench_jemalloc").symlink_to(self.folder / "core_bench_glibc")
+        refuse("core_bench_jemalloc", "--rounds", "1")
+
+
+@unittest.skipUnless(os.environ.get("CORE_BENCH_DIR"), "CORE_BENCH_DIR is not set")
+class Programs(unittest.TestCase):
+    """The command line of the real programs."""
+
+    def programs(self):
+        found = sorted(pathlib.Path(os.environ["CORE_BENCH_DIR"]).glob("core_bench_*"))
+        found = [path for path in found if path.is_file() and os.access(path, os.X_OK)]
+        self.assertTrue(found, "no core_bench_* to test")
+        return found
+
+    def call(self, program, *arguments):
+        return subprocess.run([str(program), *arguments], capture_output=True, text=True, check=False, timeout=60)
+
+    def test_identity_and_measurement(self):
+        for program in self.programs():
+            name = program.name.removeprefix("core_bench_")
+            identity = self.call(program, "--identify").stdout.strip().split(",")
+            self.assertEqual(identity[0], name)
+            works = [line.split("\t") for line in self.call(program, "--list").stdout.splitlines()]
+            self.assertGreaterEqual(len(works), 14)
+            answer = self.call(program, "--work", "memory", "--csv")
+            self.assertEqual(answer.returncode, 0, answer.stderr)
+            fields = answer.stdout.splitlines()[0].split(",")
+            self.assertEqual([fields[i] for i in (0, 1, 2, 3, 5)],
+                             [name, identity[1], "memory", "bytes_per_object", "bytes"])
+            self.assertGreaterEqual(float(fields[4]), 128)
+
+    def test_bad_command_lines(self):
+        for program in self.programs():
+            for arguments, words in [
+                ([], "--work"),
+                (["--work"], "--work"),
+                (["--work", "nope"], "'nope'"),
+                (["--nope"], "'--nope'"),
+                (["--work", "memory", "--reps", "0"], "'0'"),
+                (["--work", "memory", "--reps", "-1"], "'-1'"),
+                (["--work", "memory", "--seconds", "nan"], "'nan'"),
+                (["--work", "memory", "--seconds", "1", "--reps", "1"], "exclude"),
+                (["--seed", "1x"], "'1x'"),
+            ]:
+                answer = self.call(program, *arguments)
+                self.assertEqual(answer.returncode, 2, f"{program.name} {arguments}")
+                self.assertEqual(answer.stdout, "")
+                self.assertEqual(len(answer.stderr.strip().split("\n")), 1)
+                self.assertIn(words, answer.stderr)
+
+    def test_another_malloc_is_noticed(self):
+        programs = {path.name: path for path in self.programs()}
+        if not {"core_bench_glibc", "core_bench_jemalloc"} <= programs.keys():
+            self.skipTest("needs jemalloc")
+        library = self.call(programs["core_bench_jemalloc"], "--identify").stdout.split(",")[2]
+        answer = subprocess.run([str(programs["core_bench_glibc"]), "--identify"], capture_output=True, text=True,
+                                check=False, timeout=60, env={**os.environ, "LD_PRELOAD": library})
+        self.assertEqual(answer.returncode, 1)
+        self.assertIn("no measurement of glibc", answer.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

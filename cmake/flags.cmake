@@ -1,0 +1,24 @@
+# Language, warnings and instrumentation of every target of the project.
+
+set(CMAKE_C_STANDARD 11)
+set(CMAKE_C_STANDARD_REQUIRED ON)
+set(CMAKE_C_EXTENSIONS OFF)
+
+add_compile_options(-Wall -Wextra -pedantic)
+if(TSLAB_WERROR)
+    add_compile_options(-Werror)
+endif()
+
+if(TSLAB_SANITIZE)
+    add_compile_options(-fsanitize=${TSLAB_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+    add_link_options(-fsanitize=${TSLAB_SANITIZE})
+    # gcc warns at every fence that ThreadSanitizer does not model them; the code has them all the same.
+    if(TSLAB_SANITIZE MATCHES "thread" AND CMAKE_C_COMPILER_ID STREQUAL "GNU")
+        add_compile_options(-Wno-tsan)
+    endif()
+endif()
+
+if(TSLAB_COVERAGE)
+    add_compile_options(--coverage)
+    add_link_options(--coverage)
+endif()

@@ -1,0 +1,44 @@
+# What `make install` puts where. The installed tree can be moved as a whole: nothing in it holds its path.
+
+include(CMakePackageConfigHelpers)
+
+install(TARGETS tslab tslab_static EXPORT tslab-targets
+    LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+    ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(DIRECTORY include/tslab DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
+
+# ---- pkg-config ---------------------------------------------------------------------------------
+set(pkgconfig_dir ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+file(RELATIVE_PATH tslab_pc_to_prefix "/prefix/${pkgconfig_dir}" "/prefix")
+string(REGEX REPLACE "/$" "" tslab_pc_to_prefix "${tslab_pc_to_prefix}")
+configure_file(cmake/tslab.pc.in tslab.pc @ONLY)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/tslab.pc DESTINATION ${pkgconfig_dir})
+
+# ---- CMake package ------------------------------------------------------------------------------
+set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/tslab)
+configure_package_config_file(cmake/tslab-config.cmake.in tslab-config.cmake INSTALL_DESTINATION ${package_dir})
+write_basic_package_version_file(tslab-config-version.cmake COMPATIBILITY SameMajorVersion)
+install(EXPORT tslab-targets NAMESPACE tslab:: DESTINATION ${package_dir})
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/tslab-config.cmake ${CMAKE_CURRENT_BINARY_DIR}/tslab-config-version.cmake
+    DESTINATION ${package_dir})
+
+# ---- man pages: one text, and a page of one line for every function ------------------------------
+file(READ include/tslab/stats.h stats_h)
+string(REGEX MATCHALL "\nTSLAB_API [^;(]*[ *][a-z0-9_]+\\(" declarations "${tslab_h}${stats_h}")
+set(tslab_api_names "")
+foreach(declaration IN LISTS declarations)
+    string(REGEX REPLACE ".*[ *]([a-z0-9_]+)\\($" "\\1" name "${declaration}")
+    list(APPEND tslab_api_names ${name})
+endforeach()
+list(SORT tslab_api_names)
+list(JOIN tslab_api_names "\n" lines)
+file(CONFIGURE OUTPUT api_names.txt CONTENT "${lines}\n")
+
+set(man_dir ${CMAKE_INSTALL_MANDIR}/man3)
+install(FILES man/tslab.3 DESTINATION ${man_dir})
+set(links "")
+foreach(name IN LISTS tslab_api_names)
+    file(CONFIGURE OUTPUT man3/${name}.3 CONTENT ".so man3/tslab.3\n")
+    list(APPEND links ${CMAKE_CURRENT_BINARY_DIR}/man3/${name}.3)
+endforeach()
+install(FILES ${links} DESTINATION ${man_dir})

@@ -1,0 +1,203 @@
+/*
+ * Statistics of temporal-slab. The counters are the ones the allocator works by: each is written only by
+ * the thread that owns it (or under a lock that is no part of a fast path), and summed when somebody asks.
+ *
+ * Every identity holds exactly at a quiet point (no other thread inside a call):
+ *     allocated_objects_total - freed_objects_total == live_objects     per class, per epoch, and in all
+ *     live_bytes <= committed_bytes
+ *     committed_bytes == (bytes of slabs in use) + retained_bytes
+ * While other threads run, each figure is one that was true at some moment of the call.
+ *
+ * Threads: any. Cost: slab_stats_epoch is proportional to the threads that allocated in the epoch;
+ * slab_stats_class and slab_stats_global to the threads and open epochs of the process; the global one
+ * also reads /proc (about 30 us) for resident_bytes.
+ */
+#ifndef TSLAB_STATS_H
+#define TSLAB_STATS_H
+
+#include <tslab/tslab.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define SLAB_STATS_VERSION 1u
+
+/* For slab_stats_class and slab_stats_epoch besides 0 .. slab_class_count() - 1. Objects of scope epochs
+   have no size class, and large objects none either; each kind is counted like a class of its own, so that
+   the size classes, SLAB_CLASS_SCOPE and SLAB_CLASS_SPAN sum up to the whole. */
+#define SLAB_ALL_CLASSES UINT32_MAX
+#define SLAB_CLASS_SCOPE (UINT32_MAX - 1u)
+#define SLAB_CLASS_SPAN (UINT32_MAX - 2u)
+
+/* The first eight counters of SlabClassStats: why operations left the fast path. */
+typedef struct PerfCounters {
+    uint32_t version;
+    uint64_t slow_path_hits;
+    uint64_t new_slab_count;
+    uint64_t slow_path_cache_miss;
+    uint64_t slow_path_epoch_closed;
+    uint64_t list_move_partial_to_full;
+    uint64_t list_move_full_to_partial;
+    uint64_t current_partial_null;
+    uint64_t current_partial_full;
+} PerfCounters;
+
+typedef struct SlabClassStats {
+    uint32_t version;
+    uint32_t class_index;
+    uint64_t object_size;                 /* bytes of a slot; 0 where sizes are mixed */
+    uint64_t slow_path_hits;              /* allocations that needed a slab looked for */
+    uint64_t new_slab_count;              /* slabs taken into use */
+    uint64_t slow_path_cache_miss;        /* of these, found in no warm cache: fresh memory */
+    uint64_t slow_path_epoch_closed;      /* allocations refused: the epoch was not active (whole allocator) */
+    uint64_t list_move_partial_to_full;   /* slabs whose last free slot was claimed */
+    uint64_t list_move_full_to_partial;   /* slabs that were full and got a slot back */
+    uint64_t current_partial_null;        /* slow paths that found no slab with a free slot */
+    uint64_t current_partial_full;        /* slow paths that found their current slab used up */
+    uint64_t empty_slab_recycled;         /* slabs that became empty and went to a warm cache */
+    uint64_t empty_slab_overflowed;       /* slabs given back to the system: the cache was over its budget */
+    uint64_t madvise_calls;               /* purge calls (whole allocator) */
+    uint64_t madvise_bytes;               /* bytes purged */
+    uint64_t madvise_failures;            /* purges that the system refused */
+    uint64_t epoch_close_calls;           /* epoch_close and epoch_advance (whole allocator) */
+    uint64_t epoch_close_scanned_slabs;   /* slabs looked at by them */
+    uint64_t epoch_close_recycled_slabs;  /* of these, empty and taken back */
+    uint64_t epoch_close_total_ns;        /* time in them */
+    uint64_t lock_fast_acquire;           /* slow-path locks got at once (whole allocator) */
+    uint64_t lock_contended;              /* slow-path locks waited for */
+    uint64_t foreign_free_cas_retries;    /* foreign frees that met another writer of the same word */
+    uint64_t foreign_frees;               /* objects freed by a thread that does not own their slab */
+    uint64_t live_objects;
+    uint64_t live_bytes;                  /* slots of live objects */
+    uint64_t committed_bytes;             /* slabs in use */
+    uint64_t allocated_objects_total;
+    uint64_t freed_objects_total;         /* including those freed by a destroy */
+    uint64_t rejected_frees_total;        /* frees answered false (whole allocator) */
+    uint64_t cache_size;                  /* warm empty slabs (whole allocator) */
+    uint64_t cache_capacity;              /* retain budget in slabs; 0 with at_once, UINT64_MAX with keep */
+    uint64_t total_partial_slabs;         /* slabs with a slot free */
+    uint64_t total_full_slabs;            /* slabs with none */
+    double recycle_rate_pct;              /* 100 * recycled / (recycled + overflowed); 0 if neither */
+} SlabClassStats;
+/* "(whole allocator)": counted once per allocator. slab_stats_class gives the allocator's figure in every
+   class; slab_stats_global gives it once. */
+
+typedef struct SlabEpochStats {
+    uint32_t version;
+    uint32_t class_index;                 /* as asked for */
+    uint64_t object_size;                 /* bytes of a slot of that class; 0 where sizes are mixed */
+    EpochId epoch_id;
+    uint64_t epoch_era;                   /* how often the epoch's table entry has been used */
+    int32_t state;                        /* EPOCH_ACTIVE, EPOCH_CLOSING, EPOCH_CLOSED */
+    uint32_t flags;                       /* EPOCH_CHURN or EPOCH_SCOPE */
+    char label[SLAB_LABEL_BYTES];
+    uint64_t open_since_ns;               /* monotonic clock */
+    uint64_t age_ns;
+    uint64_t live_objects;
+    uint64_t alloc_count;                 /* the same figure as live_objects */
+    uint64_t live_bytes;
+    uint64_t allocated_objects_total;
+    uint64_t freed_objects_total;
+    uint64_t slab_count;                  /* units of 16 KiB in use */
+    uint64_t partial_slab_count;
+    uint64_t full_slab_count;
+    uint64_t estimated_rss_bytes;         /* slab_count in bytes: an upper bound of what is resident */
+    uint64_t reclaimable_slab_count;      /* slabs without a live object */
+    uint64_t reclaimable_bytes;
+    uint64_t rss_before_close;            /* bytes; 0 unless the option record_rss is on */
+    uint64_t rss_after_close;
+} SlabEpochStats;
+
+typedef struct SlabGlobalStats {
+    uint32_t version;
+    uint32_t class_count;
+    EpochId current_epoch;                /* the rolling epoch, EPOCH_NONE before its first use */
+    uint64_t active_epoch_count;
+    uint64_t closing_epoch_count;
+    uint64_t slow_path_hits;
+    uint64_t new_slab_count;
+    uint64_t slow_path_cache_miss;
+    uint64_t slow_path_epoch_closed;
+    uint64_t list_move_partial_to_full;
+    uint64_t list_move_full_to_partial;
+    uint64_t current_partial_null;
+    uint64_t current_partial_full;
+    uint64_t empty_slab_recycled;
+    uint64_t empty_slab_overflowed;
+    uint64_t madvise_calls;
+    uint64_t madvise_bytes;
+    uint64_t madvise_failures;
+    uint64_t epoch_close_calls;
+    uint64_t epoch_close_scanned_slabs;
+    uint64_t epoch_close_recycled_slabs;
+    uint64_t epoch_close_total_ns;
+    uint64_t lock_fast_acquire;
+    uint64_t lock_contended;
+    uint64_t foreign_free_cas_retries;
+    uint64_t foreign_frees;
+    uint64_t live_objects;
+    uint64_t live_bytes;
+    uint64_t committed_bytes;             /* slabs in use and warm ones: what the budget limits */
+    uint64_t allocated_objects_total;
+    uint64_t freed_objects_total;
+    uint64_t rejected_frees_total;
+    uint64_t cache_size;
+    uint64_t cache_capacity;
+    uint64_t total_partial_slabs;
+    uint64_t total_full_slabs;
+    double recycle_rate_pct;
+    uint64_t resident_bytes;              /* of the whole process, measured now */
+    uint64_t metadata_bytes;              /* committed for tables, of the whole process */
+    uint64_t reserved_bytes;              /* address space, of the whole process; no memory by itself */
+    uint64_t budget_bytes;                /* 0: none */
+    uint64_t retained_bytes;              /* warm empty slabs */
+} SlabGlobalStats;
+
+/* Of the calling thread, from the operations that the option sample_rate picks. wait = wall - cpu: time in
+   which the thread did not run. All in nanoseconds. */
+typedef struct SlabThreadStats {
+    uint32_t version;
+    uint32_t sample_rate;
+    uint64_t alloc_samples;
+    uint64_t alloc_wall_ns_sum;
+    uint64_t alloc_cpu_ns_sum;
+    uint64_t alloc_wait_ns_sum;
+    uint64_t alloc_wall_ns_max;
+    uint64_t alloc_cpu_ns_max;
+    uint64_t free_samples;
+    uint64_t free_wall_ns_sum;
+    uint64_t free_cpu_ns_sum;
+    uint64_t free_wait_ns_sum;
+    uint64_t free_wall_ns_max;
+    uint64_t free_cpu_ns_max;
+} SlabThreadStats;
+typedef SlabThreadStats ThreadStats;
+
+/* Size classes, smallest first. slab_class_size: bytes, 0 for an index out of range. slab_class_of: the
+   class that serves a size in a churn epoch, -1 for sizes above the largest class (they become spans). */
+TSLAB_API size_t slab_class_count(void);
+TSLAB_API uint32_t slab_class_size(uint32_t cls);
+TSLAB_API int slab_class_of(size_t size);
+
+/* false: no live allocator, unknown class or epoch, NULL out. */
+TSLAB_API bool slab_stats_global(SlabAllocator *allocator, SlabGlobalStats *out);
+TSLAB_API bool slab_stats_class(SlabAllocator *allocator, uint32_t cls, SlabClassStats *out);
+/* An epoch that is open or draining. cls SLAB_ALL_CLASSES: the whole epoch. */
+TSLAB_API bool slab_stats_epoch(SlabAllocator *allocator, uint32_t cls, EpochId epoch, SlabEpochStats *out);
+TSLAB_API SlabThreadStats slab_stats_thread(void);
+TSLAB_API bool get_perf_counters(SlabAllocator *allocator, uint32_t cls, PerfCounters *out);
+/* The open and draining epochs, oldest first, at most capacity of them. Returns how many there are. */
+TSLAB_API size_t slab_epochs(SlabAllocator *allocator, EpochId *out, size_t capacity);
+
+/* Renderers, like snprintf: at most capacity bytes with the terminating zero, always terminated if capacity
+   is not 0; the return value is the length of the whole text. buffer may be NULL if capacity is 0. */
+TSLAB_API size_t slab_stats_json(SlabAllocator *allocator, char *buffer, size_t capacity);
+TSLAB_API size_t slab_stats_prometheus(SlabAllocator *allocator, char *buffer, size_t capacity);
+TSLAB_API size_t slab_stats_text(SlabAllocator *allocator, char *buffer, size_t capacity);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

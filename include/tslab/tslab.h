@@ -1,0 +1,253 @@
+/*
+ * temporal-slab: a memory allocator that knows lifetimes.
+ *
+ * A program says which objects live together. They go into the same slabs, they can be freed together
+ * in one step, their memory goes back at that moment, and the allocator can say at any time which phase
+ * of the program holds how much.
+ *
+ *     EPOCH    a lifetime: objects are allocated in it, and die with it at the latest.
+ *     DOMAIN   an epoch with a scope: entered, left, destroyed, nested; slab_alloc() allocates in the
+ *              innermost one of the calling thread.
+ *     HANDLE   a 64-bit value that names one object for ever; a stale one is never accepted.
+ *
+ * Threads: every function may be called from any thread at any time unless its comment says otherwise.
+ * Destroying an allocator while another thread is inside a call on that same allocator is safe for the
+ * allocator's own structures; the caller's objects are simply gone.
+ *
+ * Errors: functions that return a pointer return NULL and set errno; functions that return bool return
+ * false. Misuse is an answer, never a crash: any pointer and any handle can be passed to any function
+ * that takes one.
+ */
+#ifndef TSLAB_TSLAB_H
+#define TSLAB_TSLAB_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define TSLAB_VERSION_MAJOR 0
+#define TSLAB_VERSION_MINOR 1
+#define TSLAB_VERSION_PATCH 0
+
+#if defined(__GNUC__) || defined(__clang__)
+#define TSLAB_API __attribute__((visibility("default")))
+#else
+#define TSLAB_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* "MAJOR.MINOR.PATCH" of the library that is linked, which may be newer than these headers. */
+TSLAB_API const char *slab_version(void);
+
+typedef struct SlabAllocator SlabAllocator; /* opaque; compare only */
+typedef struct EpochDomain EpochDomain;     /* opaque; compare only */
+typedef uint64_t EpochId;                   /* unique in the process, never reused */
+typedef uint64_t SlabHandle;                /* unique in the process, never reused */
+
+#define EPOCH_NONE ((EpochId)0)
+#define SLAB_HANDLE_NONE ((SlabHandle)0)
+
+/* ---- options ---------------------------------------------------------------------------------- */
+
+/* What happens to the pages of slabs that hold nothing. */
+typedef enum SlabReclaimPolicy {
+    SLAB_RECLAIM_BUDGET = 0,  /* keep up to retain_bytes warm, give back the rest (default) */
+    SLAB_RECLAIM_KEEP = 1,    /* keep everything until slab_trim() */
+    SLAB_RECLAIM_AT_ONCE = 2, /* give back every slab at the moment it is empty */
+} SlabReclaimPolicy;
+
+typedef enum SlabHugePages {
+    SLAB_HUGE_DEFAULT = 0, /* what the system does by itself */
+    SLAB_HUGE_ON = 1,      /* ask for transparent huge pages; process-wide, taken from the first allocator */
+    SLAB_HUGE_OFF = 2,     /* refuse them; likewise */
+} SlabHugePages;
+
+/* What a rejected free, handle or realloc does besides returning false. */
+typedef enum SlabOnMisuse {
+    SLAB_MISUSE_IGNORE = 0, /* nothing (default) */
+    SLAB_MISUSE_REPORT = 1, /* one line on stderr */
+    SLAB_MISUSE_ABORT = 2,  /* one line on stderr, then abort() */
+} SlabOnMisuse;
+
+/*
+ * Options of one allocator. Fill `size` with sizeof(SlabOptions); members beyond the given size, and
+ * members left 0, take their value from the environment variable, or else the default.
+ */
+typedef struct SlabOptions {
+    size_t size;               /* sizeof(SlabOptions) of the caller */
+    size_t retain_bytes;       /* TSLAB_RETAIN: warm memory above which empty slabs go back; default 32 MiB.
+                                  Going over it brings the warm memory down to a quarter of it. */
+    int reclaim_policy;        /* TSLAB_RECLAIM=budget|keep|at_once: a SlabReclaimPolicy */
+    uint32_t sample_rate;      /* TSLAB_SAMPLE: time one in so many operations; 0 none (default), 1 all.
+                                  Process-wide: set by the last allocator created with a value */
+    size_t reserve_bytes;      /* TSLAB_RESERVE: populated at creation, as slab_reserve(); default 0 */
+    size_t budget_bytes;       /* TSLAB_BUDGET: hard limit on committed memory; 0 none (default) */
+    int huge_pages;            /* TSLAB_HUGE_PAGES=default|on|off: a SlabHugePages */
+    int on_misuse;             /* TSLAB_ON_MISUSE=ignore|report|abort: a SlabOnMisuse */
+    int poison_on_free;        /* TSLAB_POISON=0|1: fill freed objects with 0xDB; costs the fast path of
+                                  this allocator's frees, about the time of the fill; default 0 */
+    int record_rss;            /* TSLAB_RECORD_RSS=0|1: measure the process's resident memory before and
+                                  after each epoch_close(), about 30 us each; default 0 */
+} SlabOptions;
+
+/* ---- allocators: independent of one another; any thread may use any of them -------------------- */
+
+/* A new allocator with the options of the environment. NULL with ENOMEM. Cost: microseconds. */
+TSLAB_API SlabAllocator *slab_allocator_create(void);
+/* The same with options; NULL options: as slab_allocator_create. NULL with EINVAL if options->size is 0
+   or a member is out of its range; ENOMEM. */
+TSLAB_API SlabAllocator *slab_allocator_create_ex(const SlabOptions *options);
+/* The allocator of the process, made on first use and never freed. NULL with ENOMEM. */
+TSLAB_API SlabAllocator *slab_allocator_default(void);
+/* Frees an allocator: every object, epoch and domain in it dies, all its memory goes back to the system.
+   NULL, the default allocator, and an allocator already freed: nothing happens. */
+TSLAB_API void slab_allocator_free(SlabAllocator *allocator);
+
+/* ---- objects ---------------------------------------------------------------------------------- */
+/*
+ * size 0 gives a unique, freeable object. Alignment is 16 at least; in churn epochs an object whose size
+ * is a power of two up to 4096 is aligned to it. NULL with errno: ENOMEM (no memory, over budget, or a
+ * size that cannot exist), EINVAL (bad argument, unknown epoch), ESTALE (epoch closed or destroyed).
+ * Cost: about 3 ns; no system call unless a new slab is needed and none is warm.
+ */
+
+/* An object in the current (rolling) epoch. */
+TSLAB_API void *slab_malloc(SlabAllocator *allocator, size_t size);
+/* An object in the given epoch. */
+TSLAB_API void *slab_malloc_epoch(SlabAllocator *allocator, size_t size, EpochId epoch);
+/* n * size bytes, zeroed. ENOMEM if the product overflows. */
+TSLAB_API void *slab_calloc_epoch(SlabAllocator *allocator, size_t n, size_t size, EpochId epoch);
+/* alignment: a power of two, otherwise EINVAL; up to 1 GiB, beyond that ENOMEM. */
+TSLAB_API void *slab_aligned_epoch(SlabAllocator *allocator, size_t alignment, size_t size, EpochId epoch);
+/* Resizes; the object stays in its epoch, in place if it can. pointer NULL: slab_malloc. size 0: the
+   smallest object. On failure NULL and the old object is untouched: EINVAL if it is not a live object of
+   this allocator, ESTALE if it cannot grow in place and its epoch is closed, ENOMEM.
+   The alignment kept is 16. */
+TSLAB_API void *slab_realloc(SlabAllocator *allocator, void *pointer, size_t size);
+/* Frees one object. false: not the start of a live object of this allocator. NULL: true, nothing happens.
+   Any thread may free any object; an object of another thread goes back through that thread. */
+TSLAB_API bool slab_free(SlabAllocator *allocator, void *pointer);
+/* Bytes that may be used at pointer, at least the size asked for; 0: not a live object of this allocator. */
+TSLAB_API size_t slab_usable_size(SlabAllocator *allocator, const void *pointer);
+/* Whether pointer is the start of a live object of this allocator. */
+TSLAB_API bool slab_owns(SlabAllocator *allocator, const void *pointer);
+
+/* ---- handles ---------------------------------------------------------------------------------- */
+/*
+ * [63:42] slab (22 bits)  [41:18] generation (24)  [17:8] slot (10)  [7:3] class (5)  [2:0] format (3, = 1)
+ * Values: copy, compare, store them, keep them for ever. A generation never wraps: what has used up its
+ * generations is not used again.
+ */
+
+/* slab_malloc_epoch that also says the object's handle. out NULL: EINVAL. */
+TSLAB_API void *alloc_obj_epoch(SlabAllocator *allocator, size_t size, EpochId epoch, SlabHandle *out);
+/* Frees the object. false: stale, double, forged, or of another allocator. */
+TSLAB_API bool free_obj(SlabAllocator *allocator, SlabHandle handle);
+/* The object's address, NULL in the same cases. The address is good until the object is freed. */
+TSLAB_API void *slab_handle_get(SlabAllocator *allocator, SlabHandle handle);
+/* The handle of any live object, however it was allocated. SLAB_HANDLE_NONE if it is not one. */
+TSLAB_API SlabHandle slab_handle_of(SlabAllocator *allocator, const void *pointer);
+
+/* ---- epochs ----------------------------------------------------------------------------------- */
+
+/* flags of epoch_open (neither: churn) and epoch_domain_create_ex (neither: scope) */
+#define EPOCH_CHURN 1u         /* size classes, slots reused one by one: for epochs that live long */
+#define EPOCH_SCOPE 2u         /* bump allocation, nothing reused before its slab is empty: for short ones */
+#define EPOCH_DOMAIN_SHARED 4u /* domains only: any thread may enter, several at once */
+
+/* epoch_state */
+#define EPOCH_ACTIVE 0  /* takes objects */
+#define EPOCH_CLOSING 1 /* takes no objects; some are still live */
+#define EPOCH_CLOSED 2  /* nothing is live; also: destroyed, or never an epoch of this allocator */
+
+#define SLAB_LABEL_BYTES 32 /* a label with its terminating zero */
+
+/* The rolling epoch of the allocator, opened on first use. EPOCH_NONE with errno ENOMEM or EINVAL. */
+TSLAB_API EpochId epoch_current(SlabAllocator *allocator);
+/* Closes the rolling epoch, opens the next and returns it. EPOCH_NONE with errno ENOMEM or EINVAL: the old
+   one stays. */
+TSLAB_API EpochId epoch_advance(SlabAllocator *allocator);
+/* Opens an independent epoch. Any number may be open at once; one that holds nothing costs at most 256
+   bytes. label: NULL for none; what does not fit in 31 bytes is cut at a character, bytes that are not
+   UTF-8 become '?'. flags: EPOCH_CHURN or EPOCH_SCOPE. EPOCH_NONE with errno EINVAL or ENOMEM. */
+TSLAB_API EpochId epoch_open(SlabAllocator *allocator, const char *label, unsigned flags);
+/* Closes: no new objects (ESTALE); what is empty goes back now, and every later free of the last object of
+   a slab gives that slab back. false: not an open epoch of this allocator.
+   Cost: proportional to the slabs that the epoch holds, plus the system's work for what is given back. */
+TSLAB_API bool epoch_close(SlabAllocator *allocator, EpochId epoch);
+/* Destroys: every live object dies now, its pointers and handles are stale from this instant. The memory
+   goes back by the reclaim policy. false: unknown or already gone.
+   Cost: constant in the number of objects; what exceeds the retain budget adds the system's work. */
+TSLAB_API bool epoch_destroy(SlabAllocator *allocator, EpochId epoch);
+/* EPOCH_ACTIVE, EPOCH_CLOSING or EPOCH_CLOSED. */
+TSLAB_API int epoch_state(SlabAllocator *allocator, EpochId epoch);
+/* Up to 31 bytes are kept, as valid UTF-8. NULL: no label. false: unknown epoch. */
+TSLAB_API bool slab_epoch_set_label(SlabAllocator *allocator, EpochId epoch, const char *label);
+
+/* ---- domains ---------------------------------------------------------------------------------- */
+/*
+ * A domain is owned by the thread that created it, unless it is shared. Wrong-thread calls answer false
+ * with errno EPERM. An EpochDomain that is destroyed, or is no domain: false with errno EINVAL.
+ */
+
+/* A domain with its own scope epoch. allocator NULL: the default one. NULL with errno ENOMEM or EINVAL. */
+TSLAB_API EpochDomain *epoch_domain_create(SlabAllocator *allocator);
+/* flags: EPOCH_DOMAIN_SHARED, and EPOCH_SCOPE (default) or EPOCH_CHURN. EINVAL for any other. */
+TSLAB_API EpochDomain *epoch_domain_create_ex(SlabAllocator *allocator, const char *label, unsigned flags);
+/* A domain around an epoch that exists. auto_close: destroying the domain destroys the epoch too;
+   otherwise the epoch, and its objects, outlive the domain. */
+TSLAB_API EpochDomain *epoch_domain_wrap(SlabAllocator *allocator, EpochId epoch, bool auto_close);
+/* Makes it the innermost domain of this thread; nests to any depth, the same domain as often as wanted.
+   false: EPERM another thread's domain, EINVAL not a domain, ESTALE its epoch is closed, ENOMEM. */
+TSLAB_API bool epoch_domain_enter(EpochDomain *domain);
+/* Leaves the innermost domain. false with EINVAL if domain is not the innermost one. */
+TSLAB_API bool epoch_domain_exit(EpochDomain *domain);
+/* Runs the cleanups newest first, then frees every object in it at once. Where this thread is still inside
+   it, it is left first, on every level. NULL: nothing. On another thread's domain (not shared), or from one
+   of its own cleanups: nothing happens, errno EPERM. */
+TSLAB_API void epoch_domain_destroy(EpochDomain *domain);
+/* Closes the domain's epoch from any thread: nothing more is allocated in it. false: EINVAL, or it is
+   closed already. */
+TSLAB_API bool epoch_domain_force_close(EpochDomain *domain);
+/* Runs the cleanups, then empties the domain: every object in it dies. The domain stays entered and usable,
+   with the same EpochId. At most keep_bytes of what it held stay warm, the rest goes back to the
+   system now. false: EPERM, EINVAL (also: a wrapped epoch without auto_close), ESTALE closed. */
+TSLAB_API bool epoch_domain_reset(EpochDomain *domain, size_t keep_bytes);
+/* fn(arg) at destroy or reset, newest first. It may use the domain's objects, and allocate in it. false:
+   EPERM, EINVAL, ENOMEM. */
+TSLAB_API bool epoch_domain_on_destroy(EpochDomain *domain, void (*fn)(void *), void *arg);
+/* Gives the domain up; the next thread that enters it owns it. This thread must have left it (EPERM). */
+TSLAB_API bool epoch_domain_hand_over(EpochDomain *domain);
+/* The innermost domain of this thread, or NULL. */
+TSLAB_API EpochDomain *epoch_domain_current(void);
+/* NULL / EPOCH_NONE if it is not a domain. */
+TSLAB_API SlabAllocator *epoch_domain_allocator(const EpochDomain *domain);
+TSLAB_API EpochId epoch_domain_epoch(const EpochDomain *domain);
+/* An object in the innermost domain of this thread; outside any, in the default allocator's current epoch. */
+TSLAB_API void *slab_alloc(size_t size);
+/* Moves one object into the domain (an outer one, usually): copied there, freed here. Its new address, or
+   NULL and the object untouched: EINVAL not a live object of the domain's allocator, EPERM, ESTALE, ENOMEM. */
+TSLAB_API void *slab_promote(EpochDomain *to, void *pointer);
+
+/* ---- memory on demand ------------------------------------------------------------------------- */
+
+/* Populates bytes ahead and keeps them warm beyond the retain budget until slab_trim(), so that hot paths
+   do not fault. false with ENOMEM: what could be had is kept. */
+TSLAB_API bool slab_reserve(SlabAllocator *allocator, size_t bytes);
+/* Gives all that can be given back to the system now: warm slabs of every thread, and what idle threads
+   hold of closed epochs. Returns bytes. */
+TSLAB_API size_t slab_trim(SlabAllocator *allocator);
+/* Hard limit on committed bytes, 0 none. Below what is committed now: what is warm goes back first; the
+   limit holds from now on for growth. false: EINVAL. */
+TSLAB_API bool slab_set_budget(SlabAllocator *allocator, size_t bytes);
+/* This thread lets go of all it caches, in every allocator. */
+TSLAB_API void slab_thread_idle(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

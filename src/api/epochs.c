@@ -1,0 +1,210 @@
+/* Allocators, epochs, domains, memory on demand: arguments checked, then one call below. */
+#include "api/runtime.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define TEXT_(x) #x
+#define TEXT(x) TEXT_(x)
+
+const char *slab_version(void) {
+    return TEXT(TSLAB_VERSION_MAJOR) "." TEXT(TSLAB_VERSION_MINOR) "." TEXT(TSLAB_VERSION_PATCH);
+}
+
+/* ---- allocators -------------------------------------------------------------------------------------------- */
+
+SlabAllocator *slab_allocator_create_ex(const SlabOptions *options) {
+    ts_settings settings;
+    if (!ts_settings_resolve(options, &settings) || !ts_runtime_start()) return NULL;
+    ts_allocator *a = ts_allocator_make(&settings);
+    return a ? ts_public(a->token) : NULL;
+}
+
+SlabAllocator *slab_allocator_create(void) { return slab_allocator_create_ex(NULL); }
+
+static _Atomic uintptr_t default_token;
+
+SlabAllocator *slab_allocator_default(void) {
+    uintptr_t token = ts_load_acquire(&default_token); /* partner: the exchange below */
+    if (TS_LIKELY(token != 0)) return ts_public(token);
+    SlabAllocator *made = slab_allocator_create();
+    if (!made) return NULL;
+    /* Two threads may both make one; the second is freed again. */
+    if (ts_cas_seq(&default_token, &token, ts_token(made))) return made;
+    ts_allocator *extra = ts_allocator_find(ts_token(made));
+    ts_store_release(&extra->entry.id, 0);
+    ts_allocator_end(extra);
+    return ts_public(token);
+}
+
+void slab_allocator_free(SlabAllocator *allocator) {
+    uintptr_t token = ts_token(allocator);
+    if (token == 0 || token == ts_load_acquire(&default_token)) return;
+    ts_allocator *a = ts_allocator_find(token);
+    if (!a) return;
+    /* One of several that free it at once goes on; from here on its value is stale everywhere. */
+    uint64_t id = token;
+    if (!ts_cas_seq(&a->entry.id, &id, 0)) return;
+    ts_allocator_end(a);
+}
+
+/* ---- epochs -------------------------------------------------------------------------------------------- */
+
+static ts_allocator *find(SlabAllocator *allocator) {
+    ts_allocator *a = ts_allocator_find(ts_token(allocator));
+    if (!a) errno = EINVAL;
+    return a;
+}
+
+EpochId epoch_current(SlabAllocator *allocator) {
+    ts_allocator *a = find(allocator);
+    return a ? ts_epoch_current(a) : EPOCH_NONE;
+}
+
+EpochId epoch_advance(SlabAllocator *allocator) {
+    ts_allocator *a = find(allocator);
+    return a ? ts_epoch_advance(a) : EPOCH_NONE;
+}
+
+EpochId epoch_open(SlabAllocator *allocator, const char *label, unsigned flags) {
+    ts_allocator *a = find(allocator);
+    return a ? ts_epoch_open(a, label, flags) : EPOCH_NONE;
+}
+
+bool epoch_close(SlabAllocator *allocator, EpochId epoch) {
+    ts_allocator *a = find(allocator);
+    return a && ts_epoch_close(a, epoch);
+}
+
+bool epoch_destroy(SlabAllocator *allocator, EpochId epoch) {
+    ts_allocator *a = find(allocator);
+    return a && ts_epoch_destroy(a, epoch);
+}
+
+int epoch_state(SlabAllocator *allocator, EpochId epoch) {
+    ts_allocator *a = find(allocator);
+    ts_epoch *e = a ? ts_epoch_find(a, epoch) : NULL;
+    if (!e) return EPOCH_CLOSED;
+    int state = (int)ts_load_acquire(&e->state);
+    if (state != EPOCH_CLOSING) return state;
+    ts_epoch_finish(e, epoch);
+    return ts_epoch_find(a, epoch) ? EPOCH_CLOSING : EPOCH_CLOSED;
+}
+
+bool slab_epoch_set_label(SlabAllocator *allocator, EpochId epoch, const char *label) {
+    ts_allocator *a = find(allocator);
+    ts_epoch *e = a ? ts_epoch_find(a, epoch) : NULL;
+    if (!e) return false;
+    ts_lock_acquire(ts_epoch_lock(e));
+    bool same = ts_load_relaxed(&e->entry.id) == epoch && e->allocator == a;
+    if (same) ts_epoch_set_label(e, label);
+    ts_lock_release(ts_epoch_lock(e));
+    return same;
+}
+
+/* ---- domains -------------------------------------------------------------------------------------------- */
+
+static uint64_t domain_id(const EpochDomain *domain) { return (uintptr_t)domain; }
+static EpochDomain *domain_public(uint64_t id) { return (EpochDomain *)(uintptr_t)id; }
+
+EpochDomain *epoch_domain_create_ex(SlabAllocator *allocator, const char *label, unsigned flags) {
+    if (!allocator) allocator = slab_allocator_default();
+    if (!allocator) return NULL;
+    ts_allocator *a = find(allocator);
+    if (!a) return NULL;
+    unsigned kind = flags & (EPOCH_CHURN | EPOCH_SCOPE);
+    if (flags & ~(EPOCH_CHURN | EPOCH_SCOPE | EPOCH_DOMAIN_SHARED)) {
+        errno = EINVAL;
+        return NULL;
+    }
+    EpochId epoch = ts_epoch_open(a, label, kind ? kind : EPOCH_SCOPE);
+    if (epoch == EPOCH_NONE) return NULL;
+    uint64_t id = ts_domain_create(a, epoch, (flags & EPOCH_DOMAIN_SHARED) != 0, true);
+    if (!id) {
+        ts_epoch_destroy(a, epoch);
+        errno = ENOMEM;
+    }
+    return domain_public(id);
+}
+
+EpochDomain *epoch_domain_create(SlabAllocator *allocator) { return epoch_domain_create_ex(allocator, NULL, 0); }
+
+EpochDomain *epoch_domain_wrap(SlabAllocator *allocator, EpochId epoch, bool auto_close) {
+    if (!allocator) allocator = slab_allocator_default();
+    ts_allocator *a = allocator ? find(allocator) : NULL;
+    if (!a) return NULL;
+    ts_epoch *e = ts_epoch_find(a, epoch);
+    if (!e || ts_load_acquire(&e->state) != EPOCH_ACTIVE) {
+        errno = e ? ESTALE : EINVAL;
+        return NULL;
+    }
+    return domain_public(ts_domain_create(a, epoch, false, auto_close));
+}
+
+bool epoch_domain_enter(EpochDomain *domain) { return ts_domain_enter(domain_id(domain)); }
+bool epoch_domain_exit(EpochDomain *domain) { return ts_domain_exit(domain_id(domain)); }
+
+void epoch_domain_destroy(EpochDomain *domain) {
+    if (domain) ts_domain_destroy(domain_id(domain));
+}
+
+bool epoch_domain_force_close(EpochDomain *domain) { return ts_domain_force_close(domain_id(domain)); }
+
+bool epoch_domain_reset(EpochDomain *domain, size_t keep_bytes) {
+    return ts_domain_reset(domain_id(domain), keep_bytes);
+}
+
+bool epoch_domain_on_destroy(EpochDomain *domain, void (*fn)(void *), void *arg) {
+    return ts_domain_on_destroy(domain_id(domain), fn, arg);
+}
+
+bool epoch_domain_hand_over(EpochDomain *domain) { return ts_domain_hand_over(domain_id(domain)); }
+
+EpochDomain *epoch_domain_current(void) {
+    return ts_thread.domain ? domain_public(ts_thread.domain->domain) : NULL;
+}
+
+SlabAllocator *epoch_domain_allocator(const EpochDomain *domain) {
+    const ts_domain *d = ts_domain_find(domain_id(domain));
+    return d ? ts_public(d->token) : NULL;
+}
+
+EpochId epoch_domain_epoch(const EpochDomain *domain) {
+    const ts_domain *d = ts_domain_find(domain_id(domain));
+    return d ? ts_load_relaxed(&d->epoch) : EPOCH_NONE;
+}
+
+void *slab_promote(EpochDomain *to, void *p) { return ts_domain_promote(domain_id(to), p); }
+
+/* ---- memory on demand ----------------------------------------------------------------------------------- */
+
+static uint64_t units_of(size_t bytes) { return bytes / TS_UNIT_BYTES + (bytes % TS_UNIT_BYTES != 0); }
+
+bool slab_reserve(SlabAllocator *allocator, size_t bytes) {
+    ts_allocator *a = find(allocator);
+    return a && ts_allocator_reserve(a, units_of(bytes));
+}
+
+size_t slab_trim(SlabAllocator *allocator) {
+    ts_allocator *a = find(allocator);
+    if (!a) return 0;
+    ts_store_relaxed(&a->reserved_units, 0);
+    size_t bytes = ts_allocator_trim(a, 0);
+    ts_epoch_settle();
+    return bytes;
+}
+
+bool slab_set_budget(SlabAllocator *allocator, size_t bytes) {
+    ts_allocator *a = find(allocator);
+    if (!a) return false;
+    uint64_t units = bytes == 0 ? 0 : bytes < TS_UNIT_BYTES ? 1 : bytes / TS_UNIT_BYTES;
+    ts_store_relaxed(&a->budget_units, units);
+    if (units && ts_load_relaxed(&a->committed_units) > units) ts_allocator_trim(a, 0);
+    return true;
+}
+
+void slab_thread_idle(void) {
+    ts_heap *heap = ts_thread.heap;
+    if (heap) ts_heap_idle(heap);
+    ts_epoch_settle();
+}

@@ -1,0 +1,123 @@
+#include "api/runtime.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+/*
+ * One line per option: member, environment variable, type, and what it may be.
+ * SIZE: bytes, with an optional suffix K, M, G (powers of 1024). COUNT: 0 .. 2^32 - 1. Others: their words, in the
+ * order of their values.
+ */
+#define OPTIONS(X)                                                                     \
+    X(retain_bytes, "TSLAB_RETAIN", SIZE, NULL, (size_t)32 << 20)                      \
+    X(reclaim_policy, "TSLAB_RECLAIM", WORD, "budget|keep|at_once", 0)                 \
+    X(sample_rate, "TSLAB_SAMPLE", COUNT, NULL, 0)                                     \
+    X(reserve_bytes, "TSLAB_RESERVE", SIZE, NULL, 0)                                   \
+    X(budget_bytes, "TSLAB_BUDGET", SIZE, NULL, 0)                                     \
+    X(huge_pages, "TSLAB_HUGE_PAGES", WORD, "default|on|off", 0)                       \
+    X(on_misuse, "TSLAB_ON_MISUSE", WORD, "ignore|report|abort", 0)                    \
+    X(poison_on_free, "TSLAB_POISON", WORD, "0|1", 0)                                  \
+    X(record_rss, "TSLAB_RECORD_RSS", WORD, "0|1", 0)
+
+typedef enum option_type { SIZE, COUNT, WORD } option_type;
+
+static bool parse_number(const char *text, bool suffix, uint64_t max, uint64_t *out) {
+    char *end;
+    if (text[0] < '0' || text[0] > '9') return false;
+    errno = 0;
+    unsigned long long n = strtoull(text, &end, 10);
+    unsigned shift = 0;
+    if (suffix && *end) {
+        const char *units = "KMG";
+        const char *u = strchr(units, *end >= 'a' ? *end - 'a' + 'A' : *end);
+        if (!u) return false;
+        shift = 10u * (unsigned)(u - units + 1);
+        end++;
+    }
+    if (errno != 0 || *end != 0 || n > max >> shift) return false;
+    *out = (uint64_t)n << shift;
+    return true;
+}
+
+static bool parse_word(const char *text, const char *words, uint64_t *out) {
+    uint64_t index = 0;
+    size_t length = strlen(text);
+    for (const char *w = words;; index++) {
+        const char *end = strchr(w, '|');
+        size_t n = end ? (size_t)(end - w) : strlen(w);
+        if (n == length && strncasecmp(w, text, n) == 0) {
+            *out = index;
+            return true;
+        }
+        if (!end) return false;
+        w = end + 1;
+    }
+}
+
+static uint64_t word_count(const char *words) {
+    uint64_t n = 1;
+    for (; *words; words++) n += *words == '|';
+    return n;
+}
+
+static uint64_t from_environment(const char *name, option_type type, const char *words, uint64_t fallback) {
+    const char *text = getenv(name);
+    uint64_t value;
+    if (!text || !*text) return fallback;
+    bool good = type == WORD ? parse_word(text, words, &value)
+                             : parse_number(text, type == SIZE, type == SIZE ? SIZE_MAX : UINT32_MAX, &value);
+    if (good) return value;
+    fprintf(stderr, "tslab: %s=\"%.64s\" is not %s%s; using the default\n", name, text,
+            type == WORD ? "one of " : type == SIZE ? "a size such as 64M" : "a number", type == WORD ? words : "");
+    return fallback;
+}
+
+/* The variables that begin with TSLAB_ and mean nothing to the library; once per process. */
+static void warn_unknown(void) {
+    extern char **environ;
+    static _Atomic bool warned;
+    if (atomic_exchange(&warned, true)) return;
+    static const char *const known[] = {
+#define X(member, name, type, words, fallback) name,
+        OPTIONS(X)
+#undef X
+        /* read by others of the project's libraries and tools */
+        "TSLAB_HTTP", "TSLAB_SHM"};
+    for (char **e = environ; e && *e; e++) {
+        if (strncmp(*e, "TSLAB_", 6) != 0) continue;
+        size_t n = strcspn(*e, "=");
+        bool found = false;
+        for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+            found |= strlen(known[i]) == n && strncmp(*e, known[i], n) == 0;
+        if (!found) fprintf(stderr, "tslab: unknown variable %.*s ignored\n", (int)(n < 64 ? n : 64), *e);
+    }
+}
+
+bool ts_settings_resolve(const SlabOptions *options, ts_settings *out) {
+    SlabOptions given;
+    memset(&given, 0, sizeof given);
+    if (options) {
+        if (options->size < sizeof(size_t)) {
+            errno = EINVAL;
+            return false;
+        }
+        memcpy(&given, options, options->size < sizeof given ? options->size : sizeof given);
+    }
+    warn_unknown();
+#define X(member, name, type, words, fallback)                                                        \
+    {                                                                                                 \
+        bool good = (type) != WORD || (uint64_t)given.member < word_count((words) ? (words) : "");    \
+        if (!good) {                                                                                  \
+            errno = EINVAL;                                                                           \
+            return false;                                                                             \
+        }                                                                                             \
+        if (given.member == 0) given.member = from_environment(name, type, words, fallback);          \
+        out->member = given.member;                                                                   \
+    }
+    OPTIONS(X)
+#undef X
+    return true;
+}

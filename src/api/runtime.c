@@ -1,0 +1,199 @@
+#include "api/runtime.h"
+
+#include "base/assert.h"
+#include "epoch/sample.h"
+#include "os/os.h"
+#include "region/pool.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static _Atomic bool started;
+static pthread_mutex_t start_mutex = PTHREAD_MUTEX_INITIALIZER;
+static bool region_made, tables_made, hooks_made; /* guarded by start_mutex */
+
+/* ---- fork: every lock there is, in rank order ---------------------------------------------------------- */
+
+static void for_allocator_locks(void (*fn)(ts_lock *), bool warm) {
+    uint32_t high = ts_table_high(&ts_allocators);
+    for (uint32_t i = 1; i < high; i++) {
+        ts_allocator *a = ts_table_at(&ts_allocators, i);
+        if (a->lock.rank != TS_RANK_ALLOCATOR) continue; /* never used */
+        fn(warm ? &a->warm_lock : &a->lock);
+    }
+}
+
+static void fork_prepare(void) {
+    pthread_mutex_lock(&start_mutex);
+    for_allocator_locks(ts_lock_acquire_for_fork, false);
+    ts_epoch_fork_prepare();
+    ts_heap_fork_prepare();
+    for_allocator_locks(ts_lock_acquire_for_fork, true);
+    ts_lock_acquire_for_fork(&ts_allocators.lock);
+    ts_lock_acquire_for_fork(&ts_epochs.lock);
+    ts_lock_acquire_for_fork(&ts_domains.lock);
+    ts_lines_fork_prepare();
+    ts_pool_fork_prepare();
+}
+
+static void release_before_heaps(void) {
+    ts_pool_fork_done();
+    ts_lines_fork_done();
+    ts_lock_release_for_fork(&ts_domains.lock);
+    ts_lock_release_for_fork(&ts_epochs.lock);
+    ts_lock_release_for_fork(&ts_allocators.lock);
+    for_allocator_locks(ts_lock_release_for_fork, true);
+}
+
+static void release_after_heaps(void) {
+    ts_epoch_fork_done();
+    for_allocator_locks(ts_lock_release_for_fork, false);
+    pthread_mutex_unlock(&start_mutex);
+}
+
+static void fork_parent(void) {
+    release_before_heaps();
+    ts_heap_fork_parent();
+    release_after_heaps();
+}
+
+static void fork_child(void) {
+    release_before_heaps();
+    ts_heap_fork_child();
+    release_after_heaps();
+}
+
+/* ---- start --------------------------------------------------------------------------------------------- */
+
+static void thread_exit(void *heap) {
+    while (ts_thread.domain && ts_domain_exit(ts_thread.domain->domain)) {
+    }
+    ts_heap_exit(heap);
+    ts_epoch_settle();
+}
+
+static bool start_locked(void) {
+    if (!region_made) {
+        if (!ts_region_init(TS_MAX_UNITS_LOG2)) return false;
+        ts_class_init();
+        ts_slab_init_templates();
+        ts_pool_init();
+        ts_lines_init();
+        region_made = true;
+    }
+    if (!tables_made) {
+        if (!ts_heap_init()) return false;
+        ts_epoch_init();
+        ts_domain_init();
+        tables_made = true;
+    }
+    if (!hooks_made) {
+        if (!ts_os_register(thread_exit, fork_prepare, fork_parent, fork_child)) return false;
+        hooks_made = true;
+    }
+    return true;
+}
+
+bool ts_runtime_start(void) {
+    /* acquire: partner of the release below */
+    if (TS_LIKELY(ts_load_acquire(&started))) return true;
+    pthread_mutex_lock(&start_mutex);
+    bool done = ts_load_relaxed(&started) || start_locked();
+    if (done) ts_store_release(&started, true);
+    pthread_mutex_unlock(&start_mutex);
+    if (!done) errno = ENOMEM;
+    return done;
+}
+
+/* ---- allocators ------------------------------------------------------------------------------------------- */
+
+static void reset_record(ts_allocator *a) {
+    if (a->lock.rank != TS_RANK_ALLOCATOR) {
+        ts_lock_init(&a->warm_lock, TS_RANK_WARM);
+        ts_lock_init(&a->lock, TS_RANK_ALLOCATOR);
+    }
+    memset(a->warm, 0, sizeof a->warm);
+    memset(a->span_warm, 0, sizeof a->span_warm);
+    a->shares = NULL;
+    _Atomic uint64_t *from = &a->current_epoch, *to = &a->span_miss;
+    for (_Atomic uint64_t *w = from; w <= to; w++) ts_store_relaxed(w, 0);
+    ts_store_relaxed(&a->span_warm_units, 0);
+    ts_store_relaxed(&a->pins, 1);
+}
+
+ts_allocator *ts_allocator_make(const ts_settings *settings) {
+    ts_allocator *a = ts_table_take(&ts_allocators);
+    if (!a) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    uint64_t id = ts_table_next_id(&ts_allocators, a);
+    reset_record(a);
+    a->token = (uintptr_t)id;
+    a->settings = *settings;
+    ts_store_relaxed(&a->budget_units, settings->budget_bytes == 0 ? 0
+                                       : settings->budget_bytes < TS_UNIT_BYTES ? 1
+                                       : settings->budget_bytes / TS_UNIT_BYTES);
+    ts_table_publish(a, id);
+    if (settings->sample_rate) ts_store_relaxed(&ts_sample_rate, settings->sample_rate);
+    if (settings->huge_pages != SLAB_HUGE_DEFAULT) {
+        static _Atomic bool advised; /* process-wide: the first allocator with a wish decides */
+        if (!atomic_exchange(&advised, true)) {
+            const ts_part *n = &ts_region.part[TS_NORMAL];
+            ts_os->huge_pages(n->base, (size_t)n->units * TS_UNIT_BYTES, settings->huge_pages == SLAB_HUGE_ON);
+        }
+    }
+    if (settings->reserve_bytes) {
+        /* What cannot be had is not missed before it is needed. */
+        (void)ts_allocator_reserve(a, (settings->reserve_bytes + TS_UNIT_BYTES - 1) / TS_UNIT_BYTES);
+    }
+    return a;
+}
+
+/* Drops the shares of all heaps that can be held. One that cannot belongs to a thread in the middle of an
+   operation; its share is dead (the token is over) and goes when that heap is held next. */
+static void drop_shares(ts_allocator *a) {
+    for (ts_heap *heap = ts_heaps(); heap; heap = heap->next) {
+        if (!ts_heap_hold(heap)) continue;
+        ts_foreign_drain(heap);
+        ts_heap_end_condemned(heap);
+        for (ts_share *s = heap->shares, *next; s; s = next) {
+            next = s->heap_next;
+            if (s->allocator != a || s->token != a->token) continue;
+            ts_lock_acquire(&a->warm_lock);
+            for (unsigned part = 0; part < TS_PARTS; part++) ts_warm_splice(&a->warm[part], &s->warm[part]);
+            ts_lock_release(&a->warm_lock);
+            ts_heap_forget_share(heap, s);
+        }
+        ts_heap_drop(heap);
+    }
+}
+
+void ts_allocator_end(ts_allocator *a) {
+    ts_domain_destroy_all(a);
+    ts_epoch_destroy_all(a);
+    ts_lock_acquire(&a->lock);
+    a->shares = NULL;
+    ts_lock_release(&a->lock);
+    drop_shares(a);
+    ts_allocator_trim(a, 0);
+    if (ts_thread.settle == a) ts_thread.settle = NULL;
+    ts_allocator_unpin(a);
+}
+
+/* ---- misuse ---------------------------------------------------------------------------------------------- */
+
+void ts_misuse(uintptr_t token, const char *call, const void *p, SlabHandle handle) {
+    ts_allocator *a = ts_allocator_find(token);
+    if (!a) return;
+    ts_fetch_add_relaxed(&a->rejected_frees, 1);
+    if (TS_LIKELY(a->settings.on_misuse == SLAB_MISUSE_IGNORE)) return;
+    if (handle != SLAB_HANDLE_NONE)
+        fprintf(stderr, "tslab: %s: handle 0x%016llx is not of a live object of this allocator\n", call,
+                (unsigned long long)handle);
+    else
+        fprintf(stderr, "tslab: %s: %p is not the start of a live object of this allocator\n", call, p);
+    if (a->settings.on_misuse == SLAB_MISUSE_ABORT) abort();
+}

@@ -1,0 +1,27 @@
+/* Bringing the process-wide structures up, and the records of allocators. */
+#ifndef TS_API_RUNTIME_H
+#define TS_API_RUNTIME_H
+
+#include "epoch/domain.h"
+#include "epoch/epoch.h"
+#include "heap/allocator.h"
+
+#include <tslab/tslab.h>
+
+/* Makes sure that the region and the tables exist. false with errno ENOMEM; may be tried again. */
+bool ts_runtime_start(void);
+
+/* What is left 0 in `options` from the environment, else the default. false with EINVAL: out of range. */
+bool ts_settings_resolve(const SlabOptions *options, ts_settings *out);
+
+/* NULL with errno. */
+ts_allocator *ts_allocator_make(const ts_settings *settings);
+void ts_allocator_end(ts_allocator *allocator);
+
+static inline uintptr_t ts_token(const SlabAllocator *allocator) { return (uintptr_t)allocator; }
+static inline SlabAllocator *ts_public(uintptr_t token) { return (SlabAllocator *)token; }
+
+/* Counts and tells of something that is not a live object, by the allocator's on_misuse. */
+void ts_misuse(uintptr_t token, const char *call, const void *p, SlabHandle handle);
+
+#endif

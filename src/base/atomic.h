@@ -1,0 +1,34 @@
+/*
+ * Atomics whose order stands in their name. Every shared field is _Atomic and goes through these.
+ *
+ * relaxed  a single word that publishes nothing else (a counter, a hint, an owner's own field that others
+ *          may read), or whose order is given by a barrier named at the place of use.
+ * acquire  partner of a release; the comment at the place of use names the partner.
+ * seq_cst  store-then-load protocols (two parties that each write one word and read the other's).
+ */
+#ifndef TS_BASE_ATOMIC_H
+#define TS_BASE_ATOMIC_H
+
+#include <stdatomic.h>
+
+#define ts_load_relaxed(p) atomic_load_explicit((p), memory_order_relaxed)
+#define ts_load_acquire(p) atomic_load_explicit((p), memory_order_acquire)
+#define ts_load_seq(p) atomic_load_explicit((p), memory_order_seq_cst)
+#define ts_store_relaxed(p, v) atomic_store_explicit((p), (v), memory_order_relaxed)
+#define ts_store_release(p, v) atomic_store_explicit((p), (v), memory_order_release)
+#define ts_store_seq(p, v) atomic_store_explicit((p), (v), memory_order_seq_cst)
+#define ts_exchange_seq(p, v) atomic_exchange_explicit((p), (v), memory_order_seq_cst)
+#define ts_fetch_add_relaxed(p, v) atomic_fetch_add_explicit((p), (v), memory_order_relaxed)
+#define ts_fetch_sub_relaxed(p, v) atomic_fetch_sub_explicit((p), (v), memory_order_relaxed)
+#define ts_fetch_and_seq(p, v) atomic_fetch_and_explicit((p), (v), memory_order_seq_cst)
+/* Strong; on failure *e is what was found, with acquire. */
+#define ts_cas_seq(p, e, v) \
+    atomic_compare_exchange_strong_explicit((p), (e), (v), memory_order_seq_cst, memory_order_acquire)
+
+/* Adds to a word that only the caller's thread writes: a load and a store, no locked instruction. */
+#define ts_add_owned(p, v) ts_store_relaxed((p), ts_load_relaxed(p) + (v))
+
+/* Keeps the compiler, not the machine, from moving accesses across. Partner of os barrier_all(). */
+#define ts_compiler_fence() atomic_signal_fence(memory_order_seq_cst)
+
+#endif

@@ -1,0 +1,31 @@
+/* Compiler attributes and small macros. No other header of the project is included here. */
+#ifndef TS_BASE_ATTR_H
+#define TS_BASE_ATTR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__) || defined(__clang__)
+#define TS_LIKELY(x) __builtin_expect(!!(x), 1)
+#define TS_UNLIKELY(x) __builtin_expect(!!(x), 0)
+#define TS_ALWAYS_INLINE static inline __attribute__((always_inline))
+#define TS_NOINLINE __attribute__((noinline))
+#define TS_COLD __attribute__((noinline, cold))
+#define TS_ALIGNED(n) __attribute__((aligned(n)))
+#define TS_PRINTF(f, a) __attribute__((format(printf, f, a)))
+#define TS_MAY_ALIAS __attribute__((may_alias))
+#else
+#define TS_LIKELY(x) (x)
+#define TS_UNLIKELY(x) (x)
+#define TS_ALWAYS_INLINE static inline
+#define TS_NOINLINE
+#define TS_COLD
+#define TS_ALIGNED(n)
+#define TS_PRINTF(f, a)
+#define TS_MAY_ALIAS
+#endif
+
+#define TS_CACHE_LINE 64u
+
+#endif

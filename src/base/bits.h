@@ -1,0 +1,45 @@
+/* Bit operations on 64-bit words, and roundings. */
+#ifndef TS_BASE_BITS_H
+#define TS_BASE_BITS_H
+
+#include "base/attr.h"
+
+/* Index of the lowest set bit; x is not 0. */
+static inline unsigned ts_ctz64(uint64_t x) {
+#if defined(__GNUC__) || defined(__clang__)
+    return (unsigned)__builtin_ctzll(x);
+#else
+    unsigned n = 0;
+    while ((x & 1u) == 0) {
+        x >>= 1;
+        n++;
+    }
+    return n;
+#endif
+}
+
+/* Index of the highest set bit; x is not 0. */
+static inline unsigned ts_log2_64(uint64_t x) {
+#if defined(__GNUC__) || defined(__clang__)
+    return 63u - (unsigned)__builtin_clzll(x);
+#else
+    unsigned n = 0;
+    while (x >>= 1) n++;
+    return n;
+#endif
+}
+
+static inline unsigned ts_popcount64(uint64_t x) {
+    x = x - ((x >> 1) & 0x5555555555555555u);
+    x = (x & 0x3333333333333333u) + ((x >> 2) & 0x3333333333333333u);
+    x = (x + (x >> 4)) & 0x0f0f0f0f0f0f0f0fu;
+    return (unsigned)((x * 0x0101010101010101u) >> 56);
+}
+
+static inline bool ts_is_pow2(uint64_t x) { return x != 0 && (x & (x - 1)) == 0; }
+
+/* align is a power of two; the caller makes sure that x + align does not overflow. */
+static inline uint64_t ts_align_up(uint64_t x, uint64_t align) { return (x + align - 1) & ~(align - 1); }
+static inline uint64_t ts_align_down(uint64_t x, uint64_t align) { return x & ~(align - 1); }
+
+#endif

@@ -1,0 +1,43 @@
+#include "base/lock.h"
+
+#include "base/assert.h"
+
+#if TSLAB_ASSERT >= 2
+static _Thread_local uint32_t held_ranks; /* bit r: a lock of rank r is held */
+static void note_acquire(ts_rank rank) {
+    ts_assert(2, (held_ranks >> rank) == 0);
+    held_ranks |= 1u << rank;
+}
+static void note_release(ts_rank rank) {
+    ts_assert(2, (held_ranks & (1u << rank)) != 0);
+    held_ranks &= ~(1u << rank);
+}
+#else
+static void note_acquire(ts_rank rank) { (void)rank; }
+static void note_release(ts_rank rank) { (void)rank; }
+#endif
+
+void ts_lock_init(ts_lock *lock, ts_rank rank) {
+    pthread_mutex_init(&lock->mutex, NULL);
+    lock->rank = rank;
+    ts_store_relaxed(&lock->fast_acquired, 0);
+    ts_store_relaxed(&lock->contended, 0);
+}
+
+void ts_lock_acquire(ts_lock *lock) {
+    note_acquire(lock->rank);
+    if (TS_LIKELY(pthread_mutex_trylock(&lock->mutex) == 0)) {
+        ts_add_owned(&lock->fast_acquired, 1);
+        return;
+    }
+    pthread_mutex_lock(&lock->mutex);
+    ts_add_owned(&lock->contended, 1);
+}
+
+void ts_lock_release(ts_lock *lock) {
+    note_release(lock->rank);
+    pthread_mutex_unlock(&lock->mutex);
+}
+
+void ts_lock_acquire_for_fork(ts_lock *lock) { pthread_mutex_lock(&lock->mutex); }
+void ts_lock_release_for_fork(ts_lock *lock) { pthread_mutex_unlock(&lock->mutex); }

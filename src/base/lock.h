@@ -1,0 +1,40 @@
+/*
+ * Ranked locks. A thread takes locks in rising rank only; builds with TSLAB_ASSERT >= 2 check it. No fast
+ * path takes one, and none is held across a system call that can block (the mutex's own excepted).
+ *
+ * The counters are written under the lock itself, so they cost a plain add.
+ */
+#ifndef TS_BASE_LOCK_H
+#define TS_BASE_LOCK_H
+
+#include "base/atomic.h"
+#include "base/attr.h"
+
+#include <pthread.h>
+
+typedef enum ts_rank {
+    TS_RANK_INIT = 1,  /* making and ending allocators */
+    TS_RANK_ALLOCATOR, /* one allocator: its rolling epoch, its list of shares */
+    TS_RANK_EPOCH,     /* stripe of epochs: their states, blocks and spans */
+    TS_RANK_HEAP,      /* what one heap owns, when another thread than its own looks */
+    TS_RANK_REGISTRY,  /* list of heaps, free heaps */
+    TS_RANK_WARM,      /* warm units shared by the threads of one allocator */
+    TS_RANK_TABLE,     /* free lists of metadata */
+    TS_RANK_POOL,      /* free units of the region */
+} ts_rank;
+
+typedef struct ts_lock {
+    pthread_mutex_t mutex;
+    ts_rank rank;                    /* constant after init */
+    _Atomic uint64_t fast_acquired;  /* guarded by mutex; read by anyone */
+    _Atomic uint64_t contended;      /* guarded by mutex; read by anyone */
+} ts_lock;
+
+void ts_lock_init(ts_lock *lock, ts_rank rank);
+void ts_lock_acquire(ts_lock *lock);
+void ts_lock_release(ts_lock *lock);
+/* For fork, which takes every lock there is: equal ranks one after the other, and no counting. */
+void ts_lock_acquire_for_fork(ts_lock *lock);
+void ts_lock_release_for_fork(ts_lock *lock);
+
+#endif

@@ -1,0 +1,383 @@
+/* Allocation and free off the fast path. Nothing here is called inside an operation or with a lock held. */
+#include "base/assert.h"
+#include "base/bits.h"
+#include "epoch/epoch.h"
+#include "epoch/sample.h"
+#include "heap/fast.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define POISON 0xdb
+
+/* ---- churn ---------------------------------------------------------------------------------------- */
+
+static void *pop(ts_churn_block *block, unsigned cls, uint32_t *entry) {
+    ts_bin *bin = &block->bin[cls];
+    return ts_class_part(cls) == TS_NORMAL ? ts_fast_pop(bin, TS_NORMAL, entry) : ts_fast_pop(bin, TS_SMALL, entry);
+}
+
+/* One try with what the block has. Inside the heap. */
+static void *churn_try(ts_heap *heap, ts_churn_block *block, unsigned cls, EpochId id, int *error) {
+    uint32_t entry;
+    *error = 0;
+    if (ts_load_relaxed(&block->b.open_id) != id) {
+        *error = ESTALE;
+        return NULL;
+    }
+    ts_foreign_drain(heap);
+    ts_heap_end_condemned(heap);
+    if (!ts_bin_ready(block, cls)) {
+        *error = ENOMEM;
+        return NULL;
+    }
+    void *p = pop(block, cls, &entry);
+    if (!p && ts_bin_claim(block, cls)) p = pop(block, cls, &entry);
+    if (!p) ts_add_owned(&block->b.share->count[cls].slow_path_hits, 1);
+    return p;
+}
+
+static void *churn_alloc(ts_heap *heap, ts_churn_block *block, unsigned cls, EpochId id) {
+    bool adopt = true;
+    for (;;) {
+        int error;
+        ts_heap_enter(heap);
+        void *p = churn_try(heap, block, cls, id, &error);
+        ts_heap_leave(heap);
+        if (p) {
+            if (ts_thread.id != TS_NO_ID) ts_thread.block = block;
+            return p;
+        }
+        if (error) {
+            errno = error;
+            return NULL;
+        }
+        ts_epoch *epoch = block->b.epoch;
+        if (adopt && ts_load_relaxed(&ts_heaps_abandoned) != 0 && ts_epoch_adopt(heap, epoch, id, cls)) {
+            adopt = false; /* one a call, so that a call is bounded */
+            block = heap->map[epoch->entry.index % TS_HEAP_MAP];
+            continue;
+        }
+        bool fresh;
+        ts_share *share = block->b.share;
+        uint32_t unit = ts_slab_acquire_churn(heap, share, cls, &fresh);
+        if (!unit) return NULL;
+        ts_heap_enter(heap);
+        /* Closed while the slab was got: the block may even be in another use. */
+        if (ts_load_relaxed(&block->b.open_id) == id) {
+            ts_bin_add(block, cls, unit);
+            ts_add_owned(&share->count[cls].new_slab_count, 1);
+            if (fresh) ts_add_owned(&share->count[cls].slow_path_cache_miss, 1);
+        } else {
+            ts_share_keep(share, unit);
+        }
+        ts_heap_leave(heap);
+    }
+}
+
+/* ---- scope ---------------------------------------------------------------------------------------- */
+
+static void *scope_alloc(ts_heap *heap, ts_scope_block *block, size_t bytes, size_t align, EpochId id) {
+    ts_share *share = block->b.share;
+    for (;;) {
+        ts_heap_enter(heap);
+        bool open = ts_load_relaxed(&block->b.open_id) == id;
+        void *p = NULL;
+        if (open) {
+            if (align <= 16)
+                p = ts_fast_bump(block, bytes);
+            else
+                p = ts_scope_bump_aligned(block, align, bytes);
+            if (!p) {
+                ts_foreign_drain(heap);
+                ts_heap_end_condemned(heap);
+                ts_scope_retire_current(block);
+                ts_add_owned(&share->count[TS_COUNT_SCOPE].slow_path_hits, 1);
+            }
+        }
+        ts_heap_leave(heap);
+        if (p) return p;
+        if (!open) {
+            errno = ESTALE;
+            return NULL;
+        }
+        bool fresh;
+        uint32_t unit = ts_slab_acquire_scope(heap, share, &fresh);
+        if (!unit) return NULL;
+        ts_heap_enter(heap);
+        if (ts_load_relaxed(&block->b.open_id) == id) {
+            ts_scope_add(block, unit);
+            ts_add_owned(&share->count[TS_COUNT_SCOPE].new_slab_count, 1);
+            if (fresh) ts_add_owned(&share->count[TS_COUNT_SCOPE].slow_path_cache_miss, 1);
+        } else {
+            ts_share_keep(share, unit);
+        }
+        ts_heap_leave(heap);
+    }
+}
+
+/* ---- choosing ---------------------------------------------------------------------------------------- */
+
+/* This thread's block of an open epoch. */
+static ts_block *find_block(ts_heap *heap, ts_allocator *allocator, EpochId id) {
+    unsigned i = (unsigned)(id & (((uint64_t)1 << ts_epochs.index_bits) - 1)) % TS_HEAP_MAP;
+    ts_block *b = heap->map[i] ? &heap->map[i]->b : NULL;
+    if (b && ts_load_relaxed(&b->open_id) == id && ts_load_relaxed(&b->allocator) == allocator->token) return b;
+    b = heap->scope_map[i] ? &heap->scope_map[i]->b : NULL;
+    if (b && ts_load_relaxed(&b->open_id) == id && ts_load_relaxed(&b->allocator) == allocator->token) return b;
+    return ts_epoch_join(heap, allocator, id);
+}
+
+/* zero: in, whether the bytes must be zero; they are. align is a power of two. */
+static void *alloc_in(ts_heap *heap, ts_allocator *allocator, EpochId id, size_t size, size_t align, bool zero) {
+    void *p = NULL;
+    if (size > PTRDIFF_MAX) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    unsigned cls = ts_class_aligned(size, align);
+    bool small = size <= TS_SCOPE_MAX_BYTES && align <= TS_SCOPE_MAX_BYTES;
+    if (small) {
+        ts_block *block = find_block(heap, allocator, id);
+        if (!block) return NULL;
+        if (block->scope && size + align <= TS_SCOPE_MAX_BYTES + 16)
+            p = scope_alloc(heap, ts_scope(block), ts_scope_round(size), align, id);
+        else if (!block->scope && cls < TS_CLASSES)
+            p = churn_alloc(heap, ts_churn(block), cls, id);
+        else
+            small = false;
+    }
+    if (!small) return ts_span_alloc(allocator, id, size, align, &zero);
+    if (p && zero) memset(p, 0, size);
+    return p;
+}
+
+static ts_heap *prepare(uintptr_t token, ts_allocator **allocator) {
+    *allocator = ts_allocator_find(token);
+    if (!*allocator) {
+        errno = EINVAL;
+        return NULL;
+    }
+    return ts_heap_mine();
+}
+
+void *ts_alloc_aligned(uintptr_t token, size_t align, size_t size, EpochId id, bool zero) {
+    ts_allocator *allocator;
+    ts_heap *heap = prepare(token, &allocator);
+    if (!heap) return NULL;
+    ts_timing timing = ts_sample_begin(heap);
+    void *p = alloc_in(heap, allocator, id, size, align, zero);
+    ts_sample_end(heap, &timing, TS_SAMPLE_ALLOC);
+    ts_epoch_settle();
+    return p;
+}
+
+void *ts_alloc(uintptr_t token, size_t size, EpochId id) { return ts_alloc_aligned(token, 16, size, id, false); }
+
+/* Makes the block the one that slab_malloc finds at once. seq_cst: partner of shut_blocks, which writes open_id and
+   then rolling: either it clears what is written here, or open_id is seen to be over. */
+static void make_rolling(ts_heap *heap, uintptr_t token, EpochId id) {
+    unsigned i = (unsigned)(id & (((uint64_t)1 << ts_epochs.index_bits) - 1)) % TS_HEAP_MAP;
+    ts_churn_block *block = heap->map[i];
+    if (!block || ts_thread.id == TS_NO_ID || ts_load_relaxed(&block->b.open_id) != id) return;
+    ts_store_seq(&block->b.rolling, token);
+    if (ts_load_seq(&block->b.open_id) != id) ts_store_seq(&block->b.rolling, 0);
+    ts_thread.rolling = block;
+}
+
+void *ts_alloc_rolling(uintptr_t token, size_t size) {
+    ts_allocator *allocator;
+    ts_heap *heap = prepare(token, &allocator);
+    if (!heap) return NULL;
+    ts_timing timing = ts_sample_begin(heap);
+    void *p;
+    for (;;) {
+        EpochId id = ts_epoch_current(allocator);
+        if (id == EPOCH_NONE) return NULL;
+        p = alloc_in(heap, allocator, id, size, 16, false);
+        if (p) make_rolling(heap, token, id);
+        /* Another thread advanced in between: the next epoch is as good. */
+        if (p || errno != ESTALE || ts_load_acquire(&allocator->current_epoch) == id) break;
+    }
+    ts_sample_end(heap, &timing, TS_SAMPLE_ALLOC);
+    ts_epoch_settle();
+    return p;
+}
+
+/* ---- free ----------------------------------------------------------------------------------------- */
+
+typedef enum verdict { FREED, NOT_LIVE, AGAIN } verdict;
+
+static void poison(const ts_block *block, uint32_t unit, uint64_t entry, void *p) {
+    if (!block->share->allocator->settings.poison_on_free) return;
+    size_t bytes;
+    if (block->scope) {
+        bytes = ts_scope_object_bytes((const ts_scope_block *)(const void *)block, unit,
+                                      (uint32_t)entry & (TS_UNIT_ENTRIES - 1));
+    } else {
+        uint64_t word = ts_load_relaxed(ts_unit_word(unit));
+        bytes = ts_class_bytes[ts_bin_class((const ts_churn_block *)(const void *)block,
+                                            ts_line_address(word & TS_UNIT_LINE_MASK))];
+    }
+    memset(p, POISON, bytes);
+}
+
+/* A block that another thread closed without being able to hold this heap. */
+static void flush_if_closed(ts_heap *heap, ts_block *block) {
+    if (block->closing || ts_load_relaxed(&block->open_id) != TS_ID_NEVER) return;
+    uint64_t recycled = 0;
+    block->closing = 1;
+    ts_block_flush(heap, block, &recycled);
+}
+
+static bool free_churn_own(ts_churn_block *block, ts_bin *bin, uint32_t unit, uint64_t entry, uint32_t generation) {
+    unsigned part = ts_part_of_unit(unit);
+    _Atomic uint16_t *state = &ts_region.part[part].state[ts_granule(part, entry)];
+    uint32_t s = ts_load_relaxed(state);
+    uint32_t want = part == TS_NORMAL ? (2 * (uint32_t)entry + 1) & 7u : 1u;
+    if ((s & 7u) != want) return false;
+    if (generation != TS_ANY_GENERATION &&
+        generation != ts_load_relaxed(&ts_slab_at(unit)->gen) + (s >> TS_STATE_GEN_SHIFT))
+        return false;
+    poison(&block->b, unit, entry, ts_entry_address(&ts_region.part[part], entry));
+    ts_bin_free_direct(block, bin, (uint32_t)entry);
+    return true;
+}
+
+static verdict free_own(ts_heap *heap, ts_block *block, uint32_t unit, uint64_t entry, uint32_t generation) {
+    uint64_t w = ts_load_relaxed(ts_unit_word(unit));
+    if (w & TS_UNIT_FOREIGN) {
+        ts_foreign_drain(heap);
+        w = ts_load_relaxed(ts_unit_word(unit));
+    }
+    /* Looked at again now that the heap is held; the drain may have released the slab as well. */
+    if (w == 0 || ts_word_era(w) != ts_load_relaxed(&block->era) || ts_load_relaxed(&block->heap) != heap) return AGAIN;
+    flush_if_closed(heap, block);
+    if (ts_load_relaxed(ts_unit_word(unit)) == 0) return AGAIN;
+    if ((w & TS_UNIT_FOREIGN) && ts_foreign_pending(unit, block->scope, entry)) return NOT_LIVE;
+    if (!block->scope)
+        return free_churn_own(ts_churn(block), ts_line_address(w & TS_UNIT_LINE_MASK), unit, entry, generation)
+                   ? FREED : NOT_LIVE;
+    uint32_t in_unit = (uint32_t)entry & (TS_UNIT_ENTRIES - 1);
+    if (generation != TS_ANY_GENERATION && generation != ts_load_relaxed(&ts_slab_at(unit)->gen)) return NOT_LIVE;
+    const ts_scope_bits *bits = ts_slab_scope_bits(unit);
+    uint64_t mask = (uint64_t)1 << (in_unit & 63);
+    if (!(ts_load_relaxed(&bits->start[in_unit >> 6]) & mask) || (ts_load_relaxed(&bits->freed[in_unit >> 6]) & mask))
+        return NOT_LIVE;
+    poison(block, unit, entry, ts_unit_address(unit) + (size_t)in_unit * 16);
+    return ts_scope_free(ts_scope(block), unit, in_unit) ? FREED : NOT_LIVE;
+}
+
+static verdict free_foreign(uint32_t unit, uint64_t entry, uintptr_t token, uint32_t generation,
+                            void *p) {
+    ts_allocator *allocator = ts_allocator_find(token);
+    uint64_t retries = 0;
+    if (!allocator) return NOT_LIVE;
+    if (allocator->settings.poison_on_free) {
+        ts_object object;
+        if (!ts_object_at(token, p, &object)) return NOT_LIVE;
+        if (generation != TS_ANY_GENERATION && generation != object.generation) return NOT_LIVE;
+        memset(p, POISON, object.bytes);
+    }
+    ts_foreign_result r = ts_foreign_free(unit, entry, token, generation, &retries);
+    if (TS_UNLIKELY(retries)) ts_fetch_add_relaxed(&allocator->cas_retries, retries);
+    return r == TS_FOREIGN_FREED ? FREED : NOT_LIVE;
+}
+
+static verdict free_once(uintptr_t token, void *p, uint32_t generation, uint32_t unit, uint64_t entry) {
+    uint64_t w = ts_load_acquire(ts_unit_word(unit)); /* acquire: partner of ts_bin_add, ts_scope_add */
+    if (w == 0 || (w & TS_UNIT_ZOMBIE)) return NOT_LIVE;
+    if (w & TS_UNIT_SPAN) {
+        ts_allocator *allocator = ts_allocator_find(token);
+        if ((entry & (TS_UNIT_ENTRIES - 1)) != 0 || !allocator) return NOT_LIVE;
+        return ts_span_free(allocator, unit, w, generation) ? FREED : NOT_LIVE;
+    }
+    ts_block *block = ts_block_of_line(w & TS_UNIT_LINE_MASK, (w & TS_UNIT_SCOPE) != 0);
+    if (ts_load_acquire(&block->era) != ts_word_era(w)) return NOT_LIVE;
+    if (ts_load_relaxed(&block->allocator) != token) return NOT_LIVE;
+    ts_heap *heap = ts_thread.heap;
+    if (heap && ts_load_acquire(&block->heap) == heap) {
+        ts_heap_enter(heap);
+        verdict v = free_own(heap, block, unit, entry, generation);
+        ts_heap_leave(heap);
+        return v;
+    }
+    return free_foreign(unit, entry, token, generation, p);
+}
+
+/* While timing is on the fast path is off: this is it, timed like the rest. */
+static bool free_fast_again(uintptr_t token, uint32_t unit, uint64_t entry) {
+    ts_tls own = {.id = ts_thread.heap->id};
+    unsigned part = ts_part_of_unit(unit);
+    ts_op_begin(&ts_thread);
+    bool done = part == TS_NORMAL ? ts_fast_free(&own, TS_NORMAL, entry, token) : ts_fast_free(&own, TS_SMALL, entry, token);
+    ts_op_end(&ts_thread);
+    return done;
+}
+
+bool ts_free(uintptr_t token, void *p, uint32_t generation) {
+    uint32_t unit;
+    uint64_t entry;
+    if (!ts_locate(p, &unit, &entry)) return false;
+    ts_heap *heap = ts_thread.heap;
+    ts_timing timing = {0};
+    verdict v = AGAIN;
+    if (heap) timing = ts_sample_begin(heap);
+    if (heap && ts_thread.id == TS_NO_ID && generation == TS_ANY_GENERATION && free_fast_again(token, unit, entry)) v = FREED;
+    while (v == AGAIN) v = free_once(token, p, generation, unit, entry);
+    if (heap) ts_sample_end(heap, &timing, TS_SAMPLE_FREE);
+    ts_epoch_settle();
+    return v == FREED;
+}
+
+/* ---- realloc -------------------------------------------------------------------------------------- */
+
+/* The last object of the current scope slab can grow and shrink where it is. */
+static bool scope_resize(const ts_object *object, size_t bytes) {
+    ts_heap *heap = ts_thread.heap;
+    ts_scope_block *block = ts_scope(object->block);
+    bool done = false;
+    if (!heap || ts_load_acquire(&object->block->heap) != heap || bytes == 0) return false;
+    ts_heap_enter(heap);
+    if (ts_load_relaxed(&object->block->era) == ts_word_era(object->word) &&
+        ts_load_relaxed(&block->current) == object->unit && ts_load_relaxed(&object->block->open_id) != TS_ID_NEVER &&
+        object->address + object->bytes == ts_load_relaxed(&block->bump) &&
+        bytes <= (size_t)(block->end - object->address)) {
+        ts_store_release(&block->bump, object->address + bytes); /* as in ts_fast_bump */
+        done = true;
+    }
+    ts_heap_leave(heap);
+    return done;
+}
+
+void *ts_realloc(uintptr_t token, void *p, size_t size) {
+    ts_object object;
+    if (!ts_object_at(token, p, &object)) {
+        errno = EINVAL;
+        return NULL;
+    }
+    if (size > PTRDIFF_MAX) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    if (object.kind == TS_COUNT_SCOPE) {
+        if (size <= TS_SCOPE_MAX_BYTES && scope_resize(&object, ts_scope_round(size))) return p;
+        /* The rest of a smaller object cannot be given back anyway. */
+        if (size <= object.bytes) return p;
+    } else if (size <= object.bytes) {
+        /* In place unless a good half of it would be wasted: then a smaller one, if there is memory. */
+        if (size >= object.bytes / 2 || object.bytes <= 64) return p;
+        if (object.kind == TS_COUNT_SPAN && object.bytes <= 2 * TS_UNIT_BYTES && size > TS_MAX_CLASS_BYTES) return p;
+    }
+    bool shrinking = size <= object.bytes;
+    int before = errno;
+    void *q = ts_alloc(token, size, object.epoch);
+    if (!q) {
+        if (!shrinking) return NULL;
+        errno = before;
+        return p;
+    }
+    memcpy(q, p, shrinking ? size : object.bytes);
+    ts_free(token, p, object.generation);
+    return q;
+}

@@ -1,0 +1,266 @@
+#include "epoch/domain.h"
+
+#include "base/assert.h"
+
+#include <errno.h>
+#include <string.h>
+
+ts_table ts_domains;
+
+typedef struct ts_cleanup {
+    struct ts_cleanup *next;
+    void (*fn)(void *);
+    void *arg;
+} ts_cleanup;
+_Static_assert(sizeof(ts_cleanup) <= 64 && sizeof(ts_domain_scope) <= 64, "one kind of line serves both");
+
+void ts_domain_init(void) { ts_table_init(&ts_domains, TS_TABLE_DOMAIN, TS_DOMAIN_STRIDE, 8 * sizeof(void *)); }
+
+static bool fail(int error) {
+    errno = error;
+    return false;
+}
+
+uint64_t ts_domain_create(ts_allocator *allocator, EpochId epoch, bool shared, bool ends_epoch) {
+    ts_heap *heap = ts_heap_mine();
+    ts_domain *d = heap ? ts_table_take(&ts_domains) : NULL;
+    if (!d) {
+        errno = ENOMEM;
+        return 0;
+    }
+    uint64_t id = ts_table_next_id(&ts_domains, d);
+    d->allocator = allocator;
+    d->token = allocator->token;
+    ts_store_relaxed(&d->epoch, epoch);
+    ts_store_relaxed(&d->owner, shared ? 0 : heap->serial);
+    d->shared = shared;
+    d->ends_epoch = ends_epoch;
+    ts_store_relaxed(&d->busy, false);
+    d->cleanups = NULL;
+    ts_table_publish(d, id);
+    return id;
+}
+
+/* The domain, if the calling thread may use it; errno otherwise. */
+static ts_domain *mine(uint64_t id) {
+    ts_domain *d = ts_domain_find(id);
+    if (!d) {
+        errno = EINVAL;
+        return NULL;
+    }
+    ts_heap *heap = ts_heap_mine();
+    if (!heap) return NULL;
+    if (d->shared || ts_load_relaxed(&d->owner) == heap->serial) return d;
+    errno = EPERM;
+    return NULL;
+}
+
+/* ---- the stack of domains entered -------------------------------------------------------------------- */
+
+/* This thread's block for the innermost domain, if it has one: slab_alloc then finds it at once. */
+static void follow_innermost(ts_heap *heap) {
+    const ts_domain_scope *top = ts_thread.domain;
+    ts_thread.scope = &ts_no_scope;
+    if (!top || ts_thread.id == TS_NO_ID) return;
+    uint64_t index = top->epoch & (((uint64_t)1 << ts_epochs.index_bits) - 1);
+    ts_scope_block *b = heap->scope_map[index % TS_HEAP_MAP];
+    if (b && ts_load_relaxed(&b->b.open_id) == top->epoch) ts_thread.scope = b;
+}
+
+bool ts_domain_enter(uint64_t id) {
+    ts_domain *d = ts_domain_find(id);
+    ts_heap *heap = ts_heap_mine();
+    if (!d) return fail(EINVAL);
+    if (!heap) return false;
+    if (!d->shared && ts_load_relaxed(&d->owner) != heap->serial) {
+        /* A domain given up is owned by who enters first. acquire: partner of the release in hand_over. */
+        uint64_t nobody = 0;
+        if (!atomic_compare_exchange_strong_explicit(&d->owner, &nobody, heap->serial, memory_order_acq_rel,
+                                                     memory_order_relaxed))
+            return fail(EPERM);
+    }
+    EpochId epoch = ts_load_relaxed(&d->epoch);
+    ts_epoch *e = ts_epoch_find(d->allocator, epoch);
+    if (!e || ts_load_relaxed(&e->state) != EPOCH_ACTIVE) return fail(ESTALE);
+    ts_domain_scope *scope = heap->spare_scope;
+    if (scope)
+        heap->spare_scope = NULL;
+    else
+        scope = ts_lines_take(TS_LINES_CLEANUP, sizeof *scope);
+    if (!scope) return fail(ENOMEM);
+    scope->outer = ts_thread.domain;
+    scope->domain = id;
+    scope->epoch = epoch;
+    scope->allocator = d->token;
+    ts_thread.domain = scope;
+    follow_innermost(heap);
+    return true;
+}
+
+static void leave(ts_heap *heap, ts_domain_scope **at) {
+    ts_domain_scope *scope = *at;
+    *at = scope->outer;
+    if (!heap->spare_scope)
+        heap->spare_scope = scope;
+    else
+        ts_lines_give(TS_LINES_CLEANUP, scope);
+}
+
+bool ts_domain_exit(uint64_t id) {
+    ts_heap *heap = ts_thread.heap;
+    if (!heap || !ts_thread.domain || ts_thread.domain->domain != id || id == 0) return fail(EINVAL);
+    leave(heap, &ts_thread.domain);
+    follow_innermost(heap);
+    return true;
+}
+
+/* Leaves the domain on every level of this thread. */
+static void leave_all(ts_heap *heap, uint64_t id) {
+    for (ts_domain_scope **at = &ts_thread.domain; *at;) {
+        if ((*at)->domain == id)
+            leave(heap, at);
+        else
+            at = &(*at)->outer;
+    }
+    follow_innermost(heap);
+}
+
+/* ---- cleanups ------------------------------------------------------------------------------------------- */
+
+static ts_lock *lock_of(const ts_domain *d) {
+    uint64_t index = ts_load_relaxed(&d->epoch) & (((uint64_t)1 << ts_epochs.index_bits) - 1);
+    return ts_epoch_lock(ts_table_at(&ts_epochs, (uint32_t)index));
+}
+
+bool ts_domain_on_destroy(uint64_t id, void (*fn)(void *), void *arg) {
+    ts_domain *d = mine(id);
+    if (!d) return false;
+    if (!fn) return fail(EINVAL);
+    ts_cleanup *c = ts_lines_take(TS_LINES_CLEANUP, sizeof(ts_domain_scope));
+    if (!c) return fail(ENOMEM);
+    c->fn = fn;
+    c->arg = arg;
+    ts_lock_acquire(lock_of(d));
+    c->next = d->cleanups;
+    d->cleanups = c;
+    ts_lock_release(lock_of(d));
+    return true;
+}
+
+/* One registered while they run is newer than the rest, so it comes next. */
+static void run_cleanups(ts_domain *d) {
+    if (!d->cleanups) return;
+    for (;;) {
+        ts_lock_acquire(lock_of(d));
+        ts_cleanup *c = d->cleanups;
+        if (c) d->cleanups = c->next;
+        ts_lock_release(lock_of(d));
+        if (!c) return;
+        void (*fn)(void *) = c->fn;
+        void *arg = c->arg;
+        ts_lines_give(TS_LINES_CLEANUP, c);
+        fn(arg);
+    }
+}
+
+/* Only one thread gets to end or empty a domain at a time, and none from inside of its own cleanups. */
+static bool make_busy(ts_domain *d) {
+    bool idle = false;
+    return atomic_compare_exchange_strong_explicit(&d->busy, &idle, true, memory_order_acq_rel, memory_order_relaxed);
+}
+
+/* ---- ends --------------------------------------------------------------------------------------------- */
+
+void ts_domain_destroy(uint64_t id) {
+    ts_domain *d = mine(id);
+    if (!d) return;
+    if (!make_busy(d)) {
+        errno = EPERM;
+        return;
+    }
+    /* While the cleanups run the domain can still be used, entered or not. */
+    run_cleanups(d);
+    leave_all(ts_thread.heap, id);
+    ts_allocator *allocator = d->allocator;
+    EpochId epoch = ts_load_relaxed(&d->epoch);
+    bool ends = d->ends_epoch;
+    ts_table_give(&ts_domains, d);
+    if (ends) ts_epoch_destroy(allocator, epoch);
+}
+
+bool ts_domain_force_close(uint64_t id) {
+    ts_domain *d = ts_domain_find(id);
+    if (!d) return fail(EINVAL);
+    if (!ts_epoch_close(d->allocator, ts_load_relaxed(&d->epoch))) return fail(EINVAL);
+    return true;
+}
+
+bool ts_domain_reset(uint64_t id, size_t keep_bytes) {
+    ts_domain *d = mine(id);
+    uint64_t units = 0;
+    if (!d) return false;
+    if (!d->ends_epoch) return fail(EINVAL);
+    if (!make_busy(d)) return fail(EPERM);
+    run_cleanups(d);
+    ts_allocator *allocator = d->allocator;
+    bool done = ts_epoch_reset(allocator, ts_load_relaxed(&d->epoch), &units);
+    ts_store_relaxed(&d->busy, false);
+    if (!done) return false;
+    uint64_t keep = keep_bytes / TS_UNIT_BYTES;
+    if (units > keep) {
+        uint64_t warm = ts_allocator_warm_units(allocator);
+        uint64_t excess = units - keep;
+        ts_allocator_trim(allocator, warm > excess ? warm - excess : 0);
+    }
+    ts_epoch_settle();
+    return true;
+}
+
+bool ts_domain_hand_over(uint64_t id) {
+    ts_domain *d = mine(id);
+    if (!d) return false;
+    for (const ts_domain_scope *s = ts_thread.domain; s; s = s->outer)
+        if (s->domain == id) return fail(EPERM);
+    /* release: partner of the acquire in ts_domain_enter */
+    if (!d->shared) ts_store_release(&d->owner, 0);
+    return true;
+}
+
+void ts_domain_destroy_all(ts_allocator *allocator) {
+    uint32_t high = ts_table_high(&ts_domains);
+    for (uint32_t i = 1; i < high; i++) {
+        ts_domain *d = ts_table_at(&ts_domains, i);
+        if (ts_load_acquire(&d->entry.id) == 0 || d->allocator != allocator || !make_busy(d)) continue;
+        ts_cleanup *c = d->cleanups;
+        while (c) {
+            ts_cleanup *next = c->next;
+            ts_lines_give(TS_LINES_CLEANUP, c);
+            c = next;
+        }
+        ts_table_give(&ts_domains, d);
+    }
+}
+
+/* ---- objects ---------------------------------------------------------------------------------------------- */
+
+void *ts_domain_alloc(size_t size) {
+    const ts_domain_scope *top = ts_thread.domain;
+    void *p = ts_alloc(top->allocator, size, top->epoch);
+    if (p && ts_thread.scope == &ts_no_scope) follow_innermost(ts_thread.heap);
+    return p;
+}
+
+void *ts_domain_promote(uint64_t id, void *p) {
+    ts_domain *d = mine(id);
+    ts_object object;
+    if (!d) return NULL;
+    if (!ts_object_at(d->token, p, &object)) {
+        errno = EINVAL;
+        return NULL;
+    }
+    void *q = ts_alloc(d->token, object.bytes, ts_load_relaxed(&d->epoch));
+    if (!q) return NULL;
+    memcpy(q, p, object.bytes);
+    ts_free(d->token, p, object.generation);
+    return q;
+}

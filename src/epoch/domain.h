@@ -1,0 +1,53 @@
+/*
+ * Domains: an epoch with a scope. A domain's public value is its id in the domain table, never an address, so a
+ * stale one is recognised for ever and can be passed anywhere.
+ */
+#ifndef TS_EPOCH_DOMAIN_H
+#define TS_EPOCH_DOMAIN_H
+
+#include "epoch/epoch.h"
+
+struct ts_cleanup;
+
+typedef struct ts_domain {
+    ts_entry entry;
+    ts_allocator *allocator;         /* constant during a use, as is token, wrapped, shared, ends_epoch */
+    uintptr_t token;
+    _Atomic uint64_t epoch;          /* EpochId; constant during a use */
+    _Atomic uint64_t owner;          /* serial of the thread that owns it; 0: handed over, or shared */
+    bool shared;
+    bool ends_epoch;                 /* destroying the domain destroys the epoch */
+    _Atomic bool busy;               /* cleanups run */
+    struct ts_cleanup *cleanups;     /* newest first; guarded by the epoch's lock */
+} ts_domain;
+_Static_assert(sizeof(ts_domain) <= TS_DOMAIN_STRIDE, "one table entry");
+
+/* A domain entered by a thread; lives in the thread's heap's lines. */
+typedef struct ts_domain_scope {
+    struct ts_domain_scope *outer;
+    uint64_t domain;                 /* id; the domain itself may be gone */
+    EpochId epoch;
+    uintptr_t allocator;
+} ts_domain_scope;
+
+extern ts_table ts_domains;
+
+void ts_domain_init(void);
+static inline ts_domain *ts_domain_find(uint64_t id) { return ts_table_find(&ts_domains, id); }
+/* 0 with errno. */
+uint64_t ts_domain_create(ts_allocator *allocator, EpochId epoch, bool shared, bool ends_epoch);
+bool ts_domain_enter(uint64_t id);
+bool ts_domain_exit(uint64_t id);
+void ts_domain_destroy(uint64_t id);
+bool ts_domain_force_close(uint64_t id);
+bool ts_domain_reset(uint64_t id, size_t keep_bytes);
+bool ts_domain_on_destroy(uint64_t id, void (*fn)(void *), void *arg);
+bool ts_domain_hand_over(uint64_t id);
+/* The object moved into the domain. */
+void *ts_domain_promote(uint64_t id, void *p);
+/* slab_alloc off its fast path, inside a domain. */
+void *ts_domain_alloc(size_t size);
+/* Ends all domains of an allocator without running their cleanups. */
+void ts_domain_destroy_all(ts_allocator *allocator);
+
+#endif

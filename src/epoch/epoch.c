@@ -1,0 +1,437 @@
+#include "epoch/epoch.h"
+
+#include "base/assert.h"
+#include "os/os.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define STRIPES 64u
+
+ts_table ts_epochs;
+static struct {
+    TS_ALIGNED(64) ts_lock lock;
+} stripes[STRIPES];
+
+void ts_epoch_init(void) {
+    ts_table_init(&ts_epochs, TS_TABLE_EPOCH, TS_EPOCH_STRIDE, 64);
+    for (unsigned i = 0; i < STRIPES; i++) ts_lock_init(&stripes[i].lock, TS_RANK_EPOCH);
+}
+
+ts_lock *ts_epoch_lock(const ts_epoch *epoch) { return &stripes[epoch->entry.index % STRIPES].lock; }
+
+ts_epoch *ts_epoch_find(ts_allocator *allocator, EpochId id) {
+    ts_epoch *epoch = ts_table_find(&ts_epochs, id);
+    return epoch && epoch->allocator == allocator ? epoch : NULL;
+}
+
+/* The epoch with its lock taken; NULL without the lock: no such epoch. */
+static ts_epoch *find_locked(ts_allocator *allocator, EpochId id) {
+    ts_epoch *epoch = ts_table_find(&ts_epochs, id);
+    if (!epoch) return NULL;
+    ts_lock_acquire(ts_epoch_lock(epoch));
+    if (ts_load_relaxed(&epoch->entry.id) == id && epoch->allocator == allocator) return epoch;
+    ts_lock_release(ts_epoch_lock(epoch));
+    return NULL;
+}
+
+/* ---- labels --------------------------------------------------------------------------------------- */
+
+/* Bytes of the UTF-8 sequence at s, 0 if it is none (also: overlong, surrogate, above U+10FFFF). */
+static unsigned utf8_length(const unsigned char *s) {
+    unsigned n = s[0] < 0x80 ? 1 : s[0] >= 0xc2 && s[0] < 0xe0 ? 2 : (s[0] & 0xf0) == 0xe0 ? 3 :
+                 s[0] >= 0xf0 && s[0] < 0xf5 ? 4 : 0;
+    for (unsigned i = 1; i < n; i++)
+        if ((s[i] & 0xc0) != 0x80) return 0;
+    if (n == 3 && ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f))) return 0;
+    if (n == 4 && ((s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f))) return 0;
+    return n;
+}
+
+static void copy_label(char *to, const char *from) {
+    size_t used = 0;
+    memset(to, 0, SLAB_LABEL_BYTES);
+    const unsigned char *s = (const unsigned char *)(from ? from : "");
+    while (*s) {
+        unsigned n = utf8_length(s);
+        unsigned take = n ? n : 1;
+        if (used + take > SLAB_LABEL_BYTES - 1) break;
+        if (n)
+            memcpy(to + used, s, n);
+        else
+            to[used] = '?';
+        used += take;
+        s += take;
+    }
+}
+
+void ts_epoch_set_label(ts_epoch *epoch, const char *label) { copy_label(epoch->label, label); }
+
+/* ---- open ------------------------------------------------------------------------------------------ */
+
+EpochId ts_epoch_open(ts_allocator *allocator, const char *label, unsigned flags) {
+    if (flags & ~(EPOCH_CHURN | EPOCH_SCOPE) || flags == (EPOCH_CHURN | EPOCH_SCOPE)) {
+        errno = EINVAL;
+        return EPOCH_NONE;
+    }
+    ts_epoch *epoch = ts_table_take(&ts_epochs);
+    if (!epoch) {
+        errno = ENOMEM;
+        return EPOCH_NONE;
+    }
+    uint64_t id = ts_table_next_id(&ts_epochs, epoch);
+    ts_lock *lock = ts_epoch_lock(epoch);
+    uint64_t now = ts_os->clock_ns();
+    ts_lock_acquire(lock);
+    epoch->flags = flags ? flags : EPOCH_CHURN;
+    epoch->allocator = allocator;
+    copy_label(epoch->label, label);
+    epoch->open_since_ns = now;
+    epoch->blocks = NULL;
+    epoch->spans = 0;
+    epoch->pins = 0;
+    epoch->destroyed = false;
+    ts_store_relaxed(&epoch->span_allocated, 0);
+    ts_store_relaxed(&epoch->span_freed, 0);
+    ts_store_relaxed(&epoch->span_bytes_allocated, 0);
+    ts_store_relaxed(&epoch->span_bytes_freed, 0);
+    ts_store_relaxed(&epoch->span_units, 0);
+    epoch->rss_before = epoch->rss_after = 0;
+    ts_store_relaxed(&epoch->state, EPOCH_ACTIVE);
+    ts_table_publish(epoch, id);
+    ts_lock_release(lock);
+    return id;
+}
+
+/* ---- joining and adoption ----------------------------------------------------------------------------- */
+
+/* Caller has the epoch's lock, which keeps the epoch ACTIVE. */
+static void open_block(ts_block *block, EpochId id) {
+    ts_store_relaxed(&block->open_id, id);
+    bool slow_frees = block->share->allocator->settings.poison_on_free != 0;
+    ts_store_relaxed(&block->owner, slow_frees ? 0 : ts_load_relaxed(&block->heap)->id);
+}
+
+/* Whether an ended thread's block can serve the class. Bins are read without holding its heap: a hint. */
+static bool has_free(const ts_block *block, unsigned cls) {
+    if (block->scope) return false;
+    const ts_bin *bin = &((const ts_churn_block *)(const void *)block)->bin[cls];
+    return ts_load_relaxed(&bin->slabs) > ts_load_relaxed(&bin->full);
+}
+
+/* Moves a block of an ended thread to this thread's heap. Caller has the epoch's lock and no heap. The block
+   changes its heap while the old one is held, with its queue empty: from then on, who drains the old heap's
+   queue and finds a slab of this block passes it on. */
+static bool take_over(ts_heap *heap, ts_share *share, ts_block *block, EpochId id) {
+    ts_heap *old = ts_load_acquire(&block->heap);
+    if (old == heap || ts_load_seq(&old->state) != TS_HEAP_ABANDONED) return false;
+    if (!ts_heap_hold(old)) return false;
+    bool taken = false;
+    if (ts_load_relaxed(&block->heap) == old && ts_load_relaxed(&old->state) == TS_HEAP_ABANDONED) {
+        ts_foreign_drain(old);
+        ts_heap_unlink(old, block);
+        block->share = share;
+        ts_store_release(&block->heap, heap);
+        taken = true;
+    }
+    ts_heap_drop(old);
+    if (!taken) return false;
+    ts_heap_enter(heap);
+    ts_heap_link(heap, block);
+    open_block(block, id);
+    ts_heap_leave(heap);
+    return true;
+}
+
+static void remember(ts_heap *heap, ts_block *block, const ts_epoch *epoch) {
+    unsigned i = epoch->entry.index % TS_HEAP_MAP;
+    if (block->scope)
+        heap->scope_map[i] = ts_scope(block);
+    else
+        heap->map[i] = ts_churn(block);
+}
+
+static ts_block *new_block(ts_heap *heap, ts_share *share, ts_epoch *epoch, EpochId id) {
+    ts_heap_enter(heap);
+    ts_block *block = ts_block_take(heap, share, epoch, (epoch->flags & EPOCH_SCOPE) != 0);
+    if (block) open_block(block, id);
+    ts_heap_leave(heap);
+    if (!block) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    block->epoch_prev = NULL;
+    block->epoch_next = epoch->blocks;
+    if (epoch->blocks) epoch->blocks->epoch_prev = block;
+    epoch->blocks = block;
+    return block;
+}
+
+ts_block *ts_epoch_join(ts_heap *heap, ts_allocator *allocator, EpochId id) {
+    ts_share *share = ts_heap_share(heap, allocator);
+    if (!share) return NULL;
+    ts_epoch *epoch = find_locked(allocator, id);
+    if (!epoch) {
+        /* Ids are given out in order of era: one that its entry has passed is an old id, any other never was one
+           of this allocator. */
+        uint64_t index = id & (((uint64_t)1 << ts_epochs.index_bits) - 1), era = id >> ts_epochs.index_bits;
+        bool old = false;
+        if (index > 0 && index < ts_table_high(&ts_epochs) && era > 0) {
+            const ts_entry *entry = ts_table_at(&ts_epochs, (uint32_t)index);
+            old = era < entry->era || (era == entry->era && ts_load_relaxed(&entry->id) != id);
+        }
+        errno = old ? ESTALE : EINVAL;
+        return NULL;
+    }
+    ts_block *block = NULL;
+    if (ts_load_relaxed(&epoch->state) != EPOCH_ACTIVE) {
+        ts_add_owned(&share->refused_closed, 1);
+        errno = ESTALE;
+    } else {
+        for (block = epoch->blocks; block; block = block->epoch_next)
+            if (ts_load_relaxed(&block->heap) == heap) break;
+        for (ts_block *b = epoch->blocks; !block && b; b = b->epoch_next)
+            if (take_over(heap, share, b, id)) block = b;
+        if (!block) block = new_block(heap, share, epoch, id);
+        if (block) remember(heap, block, epoch);
+    }
+    ts_lock_release(ts_epoch_lock(epoch));
+    return block;
+}
+
+bool ts_epoch_adopt(ts_heap *heap, ts_epoch *epoch, EpochId id, unsigned cls) {
+    bool adopted = false;
+    ts_share *share = ts_heap_share(heap, epoch->allocator);
+    if (!share || find_locked(epoch->allocator, id) != epoch) return false;
+    if (ts_load_relaxed(&epoch->state) == EPOCH_ACTIVE) {
+        for (ts_block *b = epoch->blocks; b && !adopted; b = b->epoch_next) {
+            if (!has_free(b, cls)) continue;
+            /* This thread's own other block, adopted earlier, is as good. */
+            adopted = ts_load_relaxed(&b->heap) == heap || take_over(heap, share, b, id);
+            if (adopted) remember(heap, b, epoch);
+        }
+    }
+    ts_lock_release(ts_epoch_lock(epoch));
+    return adopted;
+}
+
+/* ---- close, destroy, finish ----------------------------------------------------------------------------- */
+
+/* Caller has the lock. seq_cst: partner of ts_alloc_rolling, which writes rolling and then reads open_id. */
+static void shut_blocks(ts_epoch *epoch, bool kill) {
+    for (ts_block *b = epoch->blocks; b; b = b->epoch_next) {
+        ts_store_seq(&b->open_id, TS_ID_NEVER);
+        ts_store_seq(&b->rolling, 0);
+        ts_store_relaxed(&b->owner, 0);
+        /* release: from here on nothing in the block is live to anyone who looks */
+        if (kill) ts_store_release(&b->era, ts_load_relaxed(&b->era) + 1);
+    }
+}
+
+/* Ends blocks that are in no epoch's list any more. A heap that cannot be held ends its block itself. */
+static void end_blocks(ts_allocator *allocator, ts_block *block) {
+    while (block) {
+        ts_block *next = block->epoch_next;
+        ts_heap *heap = ts_load_acquire(&block->heap);
+        bool held = ts_heap_hold(heap);
+        if (!held) {
+            ts_allocator_pin(allocator);
+            ts_heap_condemn(heap, block);
+            /* Its thread may have ended in between, and will not look again. */
+            if (ts_load_seq(&heap->state) == TS_HEAP_ABANDONED && ts_heap_hold(heap)) {
+                ts_heap_end_condemned(heap);
+                ts_heap_drop(heap);
+            }
+        } else {
+            ts_foreign_drain(heap);
+            ts_block_end(heap, block);
+            ts_heap_drop(heap);
+        }
+        block = next;
+    }
+}
+
+/* The epoch is CLOSED, stale, pinned by nobody, and its lock is taken; released here. */
+static void take_apart(ts_epoch *epoch) {
+    ts_allocator *allocator = epoch->allocator;
+    ts_block *blocks = epoch->blocks;
+    uint32_t spans = ts_span_detach(epoch);
+    epoch->blocks = NULL;
+    ts_lock_release(ts_epoch_lock(epoch));
+    end_blocks(allocator, blocks);
+    ts_span_release_list(allocator, spans);
+    ts_table_give(&ts_epochs, epoch);
+}
+
+/* Caller has the lock; released here. */
+static void kill_locked(ts_epoch *epoch) {
+    ts_store_relaxed(&epoch->state, EPOCH_CLOSED);
+    shut_blocks(epoch, true);
+    /* release: the id is stale from this instant */
+    ts_store_release(&epoch->entry.id, 0);
+    if (epoch->pins > 0) {
+        epoch->destroyed = true;
+        ts_lock_release(ts_epoch_lock(epoch));
+        return;
+    }
+    take_apart(epoch);
+}
+
+bool ts_epoch_destroy(ts_allocator *allocator, EpochId id) {
+    ts_epoch *epoch = find_locked(allocator, id);
+    if (!epoch) return false;
+    kill_locked(epoch);
+    ts_epoch_settle();
+    return true;
+}
+
+static bool nothing_left(const ts_epoch *epoch) {
+    if (ts_load_relaxed(&epoch->span_units) != 0) return false;
+    for (const ts_block *b = epoch->blocks; b; b = b->epoch_next)
+        if (ts_load_relaxed(&b->slabs) != 0) return false;
+    return true;
+}
+
+void ts_epoch_finish(ts_epoch *epoch, EpochId id) {
+    ts_lock_acquire(ts_epoch_lock(epoch));
+    if (id != 0 && ts_load_relaxed(&epoch->entry.id) == id && epoch->pins == 0 &&
+        ts_load_relaxed(&epoch->state) == EPOCH_CLOSING && nothing_left(epoch)) {
+        kill_locked(epoch);
+        return;
+    }
+    ts_lock_release(ts_epoch_lock(epoch));
+}
+
+void ts_epoch_settle(void) {
+    while (ts_thread.drained_count > 0) {
+        ts_epoch *epoch = ts_thread.drained[--ts_thread.drained_count];
+        if (epoch) ts_epoch_finish(epoch, ts_load_acquire(&epoch->entry.id));
+    }
+    ts_settle_pending();
+}
+
+ts_epoch *ts_epoch_pin(ts_allocator *allocator, EpochId id) {
+    ts_epoch *epoch = find_locked(allocator, id);
+    if (!epoch) return NULL;
+    epoch->pins++;
+    ts_lock_release(ts_epoch_lock(epoch));
+    return epoch;
+}
+
+void ts_epoch_unpin(ts_epoch *epoch) {
+    ts_lock_acquire(ts_epoch_lock(epoch));
+    epoch->pins--;
+    if (epoch->pins == 0 && epoch->destroyed)
+        take_apart(epoch); /* releases the lock */
+    else
+        ts_lock_release(ts_epoch_lock(epoch));
+}
+
+/* Takes what is empty in every block; the epoch is pinned. */
+static void flush_blocks(ts_epoch *epoch, uint64_t *scanned, uint64_t *recycled) {
+    for (ts_block *b = epoch->blocks; b; b = b->epoch_next) {
+        ts_heap *heap = ts_load_acquire(&b->heap);
+        /* Not held: its thread flushes it at its next free in the epoch, at its exit or in slab_thread_idle. */
+        if (!ts_heap_hold(heap)) continue;
+        ts_foreign_drain(heap);
+        b->closing = 1;
+        *scanned += ts_block_flush(heap, b, recycled);
+        ts_heap_drop(heap);
+    }
+}
+
+bool ts_epoch_close(ts_allocator *allocator, EpochId id) {
+    ts_epoch *epoch = find_locked(allocator, id);
+    if (!epoch) return false;
+    if (ts_load_relaxed(&epoch->state) != EPOCH_ACTIVE) {
+        ts_lock_release(ts_epoch_lock(epoch));
+        return false;
+    }
+    ts_store_relaxed(&epoch->state, EPOCH_CLOSING);
+    epoch->pins++;
+    shut_blocks(epoch, false);
+    ts_lock_release(ts_epoch_lock(epoch));
+
+    bool record = allocator->settings.record_rss != 0;
+    uint64_t from = ts_os->wall_ns(), scanned = 0, recycled = 0;
+    uint64_t before = record ? ts_os->resident_bytes() : 0;
+    flush_blocks(epoch, &scanned, &recycled);
+    ts_settle_pending();
+    uint64_t after = record ? ts_os->resident_bytes() : 0;
+    ts_fetch_add_relaxed(&allocator->close_calls, 1);
+    ts_fetch_add_relaxed(&allocator->close_scanned, scanned);
+    ts_fetch_add_relaxed(&allocator->close_recycled, recycled);
+    ts_fetch_add_relaxed(&allocator->close_ns, ts_os->wall_ns() - from);
+
+    ts_lock_acquire(ts_epoch_lock(epoch));
+    epoch->rss_before = before;
+    epoch->rss_after = after;
+    ts_lock_release(ts_epoch_lock(epoch));
+    ts_epoch_unpin(epoch);
+    ts_epoch_finish(epoch, id);
+    ts_epoch_settle();
+    return true;
+}
+
+bool ts_epoch_reset(ts_allocator *allocator, EpochId id, uint64_t *units_freed) {
+    ts_epoch *epoch = find_locked(allocator, id);
+    if (!epoch || ts_load_relaxed(&epoch->state) != EPOCH_ACTIVE || epoch->pins > 0) {
+        if (epoch) ts_lock_release(ts_epoch_lock(epoch));
+        errno = ESTALE;
+        return false;
+    }
+    ts_block *blocks = epoch->blocks;
+    uint64_t units = 0;
+    shut_blocks(epoch, true);
+    for (ts_block *b = blocks; b; b = b->epoch_next) units += ts_load_relaxed(&b->slabs);
+    epoch->blocks = NULL;
+    uint32_t spans = ts_span_detach(epoch);
+    ts_lock_release(ts_epoch_lock(epoch));
+    end_blocks(allocator, blocks);
+    ts_span_release_list(allocator, spans);
+    *units_freed = units;
+    return true;
+}
+
+/* ---- the rolling epoch ------------------------------------------------------------------------------------ */
+
+EpochId ts_epoch_current(ts_allocator *allocator) {
+    EpochId id = ts_load_acquire(&allocator->current_epoch);
+    if (TS_LIKELY(id != EPOCH_NONE)) return id;
+    ts_lock_acquire(&allocator->lock);
+    id = ts_load_relaxed(&allocator->current_epoch);
+    if (id == EPOCH_NONE) {
+        id = ts_epoch_open(allocator, NULL, EPOCH_CHURN);
+        ts_store_release(&allocator->current_epoch, id);
+    }
+    ts_lock_release(&allocator->lock);
+    return id;
+}
+
+EpochId ts_epoch_advance(ts_allocator *allocator) {
+    EpochId next = ts_epoch_open(allocator, NULL, EPOCH_CHURN);
+    if (next == EPOCH_NONE) return EPOCH_NONE;
+    ts_lock_acquire(&allocator->lock);
+    EpochId old = ts_load_relaxed(&allocator->current_epoch);
+    ts_store_release(&allocator->current_epoch, next);
+    ts_lock_release(&allocator->lock);
+    if (old != EPOCH_NONE) ts_epoch_close(allocator, old);
+    return next;
+}
+
+void ts_epoch_destroy_all(ts_allocator *allocator) {
+    uint32_t high = ts_table_high(&ts_epochs);
+    for (uint32_t i = 1; i < high; i++) {
+        ts_epoch *epoch = ts_table_at(&ts_epochs, i);
+        uint64_t id = ts_load_acquire(&epoch->entry.id);
+        if (id != 0 && epoch->allocator == allocator) ts_epoch_destroy(allocator, id);
+    }
+}
+
+void ts_epoch_fork_prepare(void) {
+    for (unsigned i = 0; i < STRIPES; i++) ts_lock_acquire_for_fork(&stripes[i].lock);
+}
+
+void ts_epoch_fork_done(void) {
+    for (unsigned i = STRIPES; i-- > 0;) ts_lock_release_for_fork(&stripes[i].lock);
+}

@@ -1,0 +1,129 @@
+/*
+ * Epochs: the state machine, and what it does to the blocks of all threads.
+ *
+ *     ACTIVE --close--> CLOSING --last object freed--> CLOSED (entry free, id stale)
+ *        \------------------ destroy, from both --------^
+ *
+ * An epoch's entry is guarded by the lock of its stripe (the index modulo 64), which no allocation or free of a
+ * known epoch takes: only joining (a thread's first allocation in the epoch), spans, close and destroy.
+ *
+ * Invariants
+ *  1. A block is in its epoch's list from the join to the end of the epoch; it enters only while the epoch is
+ *     ACTIVE, looked at under the lock. So after the state has changed under the lock, the list is complete.
+ *  2. Close and destroy first write open_id, rolling and owner (destroy: era too) of every block under the lock,
+ *     then hold the heaps one by one without it (heap.h: by then every operation that began before has ended).
+ *  3. While pins > 0 somebody walks the block list without the lock: no block leaves it. A destroy meanwhile
+ *     makes everything stale and leaves the taking apart to the last who unpins.
+ *  4. An entry whose id is 0 is nobody's. Its id never comes back.
+ */
+#ifndef TS_EPOCH_EPOCH_H
+#define TS_EPOCH_EPOCH_H
+
+#include "heap/allocator.h"
+#include "heap/heap.h"
+
+typedef struct ts_epoch {
+    ts_entry entry;
+    _Atomic uint32_t state;          /* EPOCH_*; written under the lock */
+    uint32_t flags;                  /* constant during a use */
+    ts_allocator *allocator;         /* constant during a use */
+    char label[SLAB_LABEL_BYTES];    /* guarded by the lock */
+    uint64_t open_since_ns;          /* constant during a use */
+    ts_block *blocks;                /* guarded by the lock, or by a pin */
+    uint32_t spans;                  /* first unit of the first span; guarded by the lock */
+    uint32_t pins;                   /* guarded by the lock */
+    bool destroyed;                  /* guarded by the lock: to be taken apart at the last unpin */
+    _Atomic uint64_t span_allocated, span_freed, span_bytes_allocated, span_bytes_freed, span_units;
+    uint64_t rss_before, rss_after;  /* guarded by the lock */
+} ts_epoch;
+_Static_assert(sizeof(ts_epoch) <= TS_EPOCH_STRIDE, "an open epoch that holds nothing costs 256 bytes");
+
+extern ts_table ts_epochs;
+
+void ts_epoch_init(void);
+ts_lock *ts_epoch_lock(const ts_epoch *epoch);
+
+/* EPOCH_NONE with errno. */
+EpochId ts_epoch_open(ts_allocator *allocator, const char *label, unsigned flags);
+/* The epoch of that allocator, any state. NULL: no such epoch (any more). */
+ts_epoch *ts_epoch_find(ts_allocator *allocator, EpochId id);
+bool ts_epoch_close(ts_allocator *allocator, EpochId id);
+bool ts_epoch_destroy(ts_allocator *allocator, EpochId id);
+/* Kills all objects, the epoch stays ACTIVE under its id. units_freed: slabs that came free. */
+bool ts_epoch_reset(ts_allocator *allocator, EpochId id, uint64_t *units_freed);
+/* Keeps the epoch's block list as it is until ts_epoch_unpin. NULL: no such epoch. */
+ts_epoch *ts_epoch_pin(ts_allocator *allocator, EpochId id);
+void ts_epoch_unpin(ts_epoch *epoch);
+/* Ends a CLOSING epoch in which nothing is left. */
+void ts_epoch_finish(ts_epoch *epoch, EpochId id);
+/* What ts_note_drained noted, and what is over its limit. Holds nothing. */
+void ts_epoch_settle(void);
+void ts_epoch_set_label(ts_epoch *epoch, const char *label);
+/* Rolling epoch; EPOCH_NONE with errno. */
+EpochId ts_epoch_current(ts_allocator *allocator);
+EpochId ts_epoch_advance(ts_allocator *allocator);
+/* Destroys all epochs of an allocator. */
+void ts_epoch_destroy_all(ts_allocator *allocator);
+void ts_epoch_fork_prepare(void);
+void ts_epoch_fork_done(void);
+
+/* The calling thread's block in an ACTIVE epoch. NULL with errno: EINVAL, ESTALE, ENOMEM. Not inside the heap. */
+ts_block *ts_epoch_join(ts_heap *heap, ts_allocator *allocator, EpochId id);
+/* Takes over a block that an ended thread left in the epoch, if one has a free slot of the class. */
+bool ts_epoch_adopt(ts_heap *heap, ts_epoch *epoch, EpochId id, unsigned cls);
+
+/* ---- allocation and free off the fast path, in alloc.c; not inside an operation ---------------------- */
+
+void *ts_alloc(uintptr_t allocator, size_t size, EpochId epoch);
+/* In the rolling epoch. */
+void *ts_alloc_rolling(uintptr_t allocator, size_t size);
+void *ts_alloc_aligned(uintptr_t allocator, size_t align, size_t size, EpochId epoch, bool zero);
+/* generation: the object's (from a handle), or TS_ANY_GENERATION. */
+bool ts_free(uintptr_t allocator, void *p, uint32_t generation);
+void *ts_realloc(uintptr_t allocator, void *p, size_t size);
+
+/* ---- spans, in span.c -------------------------------------------------------------------------------- */
+
+void *ts_span_alloc(ts_allocator *allocator, EpochId epoch, size_t size, size_t align, bool *zero);
+bool ts_span_free(ts_allocator *allocator, uint32_t unit, uint64_t word, uint32_t generation);
+/* The epoch of a live span with its lock taken; NULL without: word is no longer the unit's, or another allocator's. */
+ts_epoch *ts_span_lock(ts_allocator *allocator, uint32_t unit, uint64_t word);
+/* Takes all spans off an epoch; the caller has its lock. Returns the first. */
+uint32_t ts_span_detach(ts_epoch *epoch);
+void ts_span_release_list(ts_allocator *allocator, uint32_t first);
+
+/* ---- looking at objects, in object.c ------------------------------------------------------------------- */
+
+typedef struct ts_object {
+    char *address;
+    size_t bytes;            /* usable */
+    EpochId epoch;
+    uint32_t unit;
+    uint32_t entry_in_unit;
+    uint32_t generation;     /* 24 bits */
+    uint32_t kind;           /* class, TS_COUNT_SCOPE or TS_COUNT_SPAN */
+    uint64_t word;           /* UNIT word, FOREIGN cleared */
+    ts_block *block;         /* NULL: span */
+} ts_object;
+
+/* Where p lies. false: not in the region, or not on a 16-byte place. */
+static inline bool ts_locate(const void *p, uint32_t *unit, uint64_t *entry) {
+    for (unsigned part = 0; part < TS_PARTS; part++) {
+        const ts_part *r = &ts_region.part[part];
+        uint64_t e = ts_entry_of(r, p);
+        if (e >= r->limit) continue;
+        *unit = r->first_unit + (uint32_t)(e >> TS_ENTRY_UNIT_SHIFT);
+        *entry = e;
+        return true;
+    }
+    return false;
+}
+
+/* Whether p is the start of a live object of the allocator, and all about it. */
+bool ts_object_at(uintptr_t allocator, const void *p, ts_object *out);
+/* The same for a handle; 0 in the generation of the handle never matches. */
+bool ts_object_of_handle(uintptr_t allocator, SlabHandle handle, ts_object *out);
+/* The object's handle; SLAB_HANDLE_NONE if it stopped living meanwhile. */
+SlabHandle ts_object_handle(uintptr_t allocator, const ts_object *object);
+
+#endif

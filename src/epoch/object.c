@@ -1,0 +1,109 @@
+/*
+ * Looking at an object without changing it, from any thread. What was read is good if, afterwards, the UNIT
+ * word is still the same and the block's era too: then the slab was in one use all the while.
+ */
+#include "epoch/epoch.h"
+
+#define HANDLE_FORMAT 1u
+#define HANDLE_SCOPE 30u
+#define HANDLE_SPAN 31u
+
+static bool look_span(ts_allocator *allocator, ts_object *o) {
+    if (o->entry_in_unit != 0) return false;
+    ts_epoch *epoch = ts_span_lock(allocator, o->unit, o->word);
+    if (!epoch) return false;
+    const ts_slab *slab = ts_slab_at(o->unit);
+    o->kind = TS_COUNT_SPAN;
+    o->bytes = (size_t)slab->u.span.bytes;
+    o->epoch = slab->u.span.epoch;
+    o->generation = ts_load_relaxed(&slab->gen);
+    o->block = NULL;
+    ts_lock_release(ts_epoch_lock(epoch));
+    return true;
+}
+
+static bool look_scope(uint32_t unit, ts_object *o) {
+    const ts_scope_bits *bits = ts_slab_scope_bits(unit);
+    uint64_t mask = (uint64_t)1 << (o->entry_in_unit & 63);
+    if (!(ts_load_acquire(&bits->start[o->entry_in_unit >> 6]) & mask)) return false;
+    if (ts_load_acquire(&bits->freed[o->entry_in_unit >> 6]) & mask) return false;
+    o->kind = TS_COUNT_SCOPE;
+    o->bytes = ts_scope_object_bytes((const ts_scope_block *)(const void *)o->block, unit, o->entry_in_unit);
+    o->generation = ts_load_relaxed(&ts_slab_at(unit)->gen);
+    return true;
+}
+
+static bool look_churn(uint32_t unit, uint64_t entry, ts_object *o) {
+    unsigned part = ts_part_of_unit(unit);
+    uint32_t s = ts_load_acquire(&ts_region.part[part].state[ts_granule(part, entry)]);
+    uint32_t want = part == TS_NORMAL ? (2 * (uint32_t)entry + 1) & 7u : 1u;
+    if ((s & 7u) != want) return false;
+    const ts_bin *bin = ts_line_address(o->word & TS_UNIT_LINE_MASK);
+    o->kind = ts_bin_class((const ts_churn_block *)(const void *)o->block, bin);
+    o->bytes = ts_class_bytes[o->kind];
+    o->generation = ts_load_relaxed(&ts_slab_at(unit)->gen) + (s >> TS_STATE_GEN_SHIFT);
+    return true;
+}
+
+static bool look(uintptr_t token, uint32_t unit, uint64_t entry, ts_object *o) {
+    uint64_t w = ts_load_acquire(ts_unit_word(unit));
+    ts_allocator *allocator = ts_allocator_find(token);
+    if (w == 0 || (w & TS_UNIT_ZOMBIE) || !allocator) return false;
+    o->unit = unit;
+    o->entry_in_unit = (uint32_t)entry & (TS_UNIT_ENTRIES - 1);
+    o->word = w & ~TS_UNIT_FOREIGN;
+    o->address = ts_unit_address(unit) + (size_t)o->entry_in_unit * 16;
+    if (w & TS_UNIT_SPAN) return look_span(allocator, o);
+    bool scope = (w & TS_UNIT_SCOPE) != 0;
+    o->block = ts_block_of_line(w & TS_UNIT_LINE_MASK, scope);
+    if (ts_load_acquire(&o->block->era) != ts_word_era(w)) return false;
+    if (ts_load_relaxed(&o->block->allocator) != token) return false;
+    ts_epoch *epoch = o->block->epoch;
+    o->epoch = epoch ? ts_load_relaxed(&epoch->entry.id) : EPOCH_NONE;
+    if (!(scope ? look_scope(unit, o) : look_churn(unit, entry, o))) return false;
+    if (ts_foreign_pending(unit, scope, entry)) return false;
+    /* acquire fence: the loads above come before the second look */
+    atomic_thread_fence(memory_order_acquire);
+    if ((ts_load_relaxed(ts_unit_word(unit)) & ~TS_UNIT_FOREIGN) != o->word) return false;
+    return ts_load_relaxed(&o->block->era) == ts_word_era(w);
+}
+
+bool ts_object_at(uintptr_t token, const void *p, ts_object *out) {
+    uint32_t unit;
+    uint64_t entry;
+    return ts_locate(p, &unit, &entry) && look(token, unit, entry, out);
+}
+
+static unsigned handle_class(const ts_object *o) {
+    return o->kind == TS_COUNT_SCOPE ? HANDLE_SCOPE : o->kind == TS_COUNT_SPAN ? HANDLE_SPAN : o->kind;
+}
+
+static SlabHandle make_handle(const ts_object *o) {
+    return (uint64_t)o->unit << 42 | (uint64_t)(o->generation & TS_GEN_MAX) << 18 | (uint64_t)o->entry_in_unit << 8 |
+           (uint64_t)handle_class(o) << 3 | HANDLE_FORMAT;
+}
+
+bool ts_object_of_handle(uintptr_t token, SlabHandle handle, ts_object *out) {
+    uint64_t unit = handle >> 42;
+    if (unit >= (uint64_t)ts_region.part[TS_NORMAL].units + ts_region.part[TS_SMALL].units) return false;
+    uint64_t entry = (uint64_t)ts_unit_in_part((uint32_t)unit) * TS_UNIT_ENTRIES + ((handle >> 8) & 1023u);
+    /* A handle was made of this use only if the slab says so. */
+    return look(token, (uint32_t)unit, entry, out) && make_handle(out) == handle &&
+           ts_load_relaxed(&ts_slab_at((uint32_t)unit)->handled);
+}
+
+SlabHandle ts_object_handle(uintptr_t token, const ts_object *object) {
+    ts_object again;
+    ts_slab *slab = ts_slab_at(object->unit);
+    if (!ts_load_relaxed(&slab->handled)) {
+        ts_store_relaxed(&slab->handled, 1);
+        /* The note, then the second look; a reset changes the era or the word, then reads the note. */
+        atomic_thread_fence(memory_order_seq_cst);
+    }
+    /* The same object still, now that its generation is bound to move on. */
+    uint64_t entry = (uint64_t)ts_unit_in_part(object->unit) * TS_UNIT_ENTRIES + object->entry_in_unit;
+    if (!look(token, object->unit, entry, &again) || again.word != object->word ||
+        again.generation != object->generation)
+        return SLAB_HANDLE_NONE;
+    return make_handle(&again);
+}

@@ -1,0 +1,28 @@
+#include "epoch/sample.h"
+
+_Atomic uint32_t ts_sample_rate;
+
+void ts_sample_follow(ts_heap *heap, uint32_t rate) {
+    heap->sample_rate = rate;
+    heap->sample_left = rate;
+    ts_thread.id = rate ? TS_NO_ID : heap->id;
+    if (rate) {
+        ts_thread.block = &ts_no_block;
+        ts_thread.rolling = &ts_no_block;
+        ts_thread.scope = &ts_no_scope;
+    }
+}
+
+void ts_sample_add(ts_heap *heap, const ts_timing *timing, unsigned what) {
+    uint64_t wall = ts_os->wall_ns() - timing->wall;
+    uint64_t cpu = ts_os->cpu_ns() - timing->cpu;
+    /* The two clocks are read one after the other: the processor's time never exceeds the wall's. */
+    if (cpu > wall) cpu = wall;
+    uint64_t *s = &heap->sample[what];
+    s[TS_SAMPLE_COUNT]++;
+    s[TS_SAMPLE_WALL] += wall;
+    s[TS_SAMPLE_CPU] += cpu;
+    s[TS_SAMPLE_WAIT] += wall - cpu;
+    if (wall > s[TS_SAMPLE_WALL_MAX]) s[TS_SAMPLE_WALL_MAX] = wall;
+    if (cpu > s[TS_SAMPLE_CPU_MAX]) s[TS_SAMPLE_CPU_MAX] = cpu;
+}

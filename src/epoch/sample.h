@@ -1,0 +1,47 @@
+/*
+ * Timing of one in so many operations, on the wall and on the processor. While it is on, a thread's id for the
+ * fast paths is 0 and its cached blocks are the empty ones, so that every operation comes by here; while it is
+ * off nothing on the fast paths knows of it.
+ */
+#ifndef TS_EPOCH_SAMPLE_H
+#define TS_EPOCH_SAMPLE_H
+
+#include "heap/heap.h"
+#include "os/os.h"
+
+/* Process-wide; 0: off. Threads notice at their next slow path. */
+extern _Atomic uint32_t ts_sample_rate;
+
+enum { TS_SAMPLE_ALLOC = 0, TS_SAMPLE_FREE = 6 }; /* first of six figures in heap->sample */
+enum { TS_SAMPLE_COUNT, TS_SAMPLE_WALL, TS_SAMPLE_CPU, TS_SAMPLE_WAIT, TS_SAMPLE_WALL_MAX, TS_SAMPLE_CPU_MAX };
+
+typedef struct ts_timing {
+    bool on;
+    uint64_t wall, cpu;
+} ts_timing;
+
+void ts_sample_follow(ts_heap *heap, uint32_t rate);
+
+static inline ts_timing ts_sample_begin(ts_heap *heap) {
+    ts_timing t = {0};
+    uint32_t rate = ts_load_relaxed(&ts_sample_rate);
+    if (TS_UNLIKELY(heap->sample_rate != rate)) ts_sample_follow(heap, rate);
+    if (TS_LIKELY(rate == 0)) return t;
+    if (heap->sample_left > 1) {
+        heap->sample_left--;
+        return t;
+    }
+    heap->sample_left = rate;
+    t.on = true;
+    t.cpu = ts_os->cpu_ns();
+    t.wall = ts_os->wall_ns();
+    return t;
+}
+
+void ts_sample_add(ts_heap *heap, const ts_timing *timing, unsigned what);
+
+static inline void ts_sample_end(ts_heap *heap, const ts_timing *timing, unsigned what) {
+    if (TS_UNLIKELY(timing->on)) ts_sample_add(heap, timing, what);
+}
+
+#endif

@@ -1,0 +1,132 @@
+/*
+ * Spans: whole units in a row for one large object. They belong to an epoch, not to a thread: made, freed and
+ * listed under the epoch's lock. Their memory is got before that and given back after it.
+ *
+ * The UNIT word of the first unit is SPAN, the span's tag, which changes at every use, and the index of its epoch;
+ * the words of the others are 0, so that nothing inside of a span is the start of an object. A span is live while
+ * its word is there: word and record change under the lock of the epoch that the word names, so who has that lock
+ * and finds the word unchanged may read the record.
+ */
+#include "base/assert.h"
+#include "base/bits.h"
+#include "epoch/epoch.h"
+
+#include <errno.h>
+#include <string.h>
+
+static ts_epoch *lock_epoch(ts_allocator *allocator, EpochId id) {
+    ts_epoch *epoch = ts_epoch_find(allocator, id);
+    if (!epoch) return NULL;
+    ts_lock_acquire(ts_epoch_lock(epoch));
+    if (ts_load_relaxed(&epoch->entry.id) == id && epoch->allocator == allocator) return epoch;
+    ts_lock_release(ts_epoch_lock(epoch));
+    return NULL;
+}
+
+void *ts_span_alloc(ts_allocator *allocator, EpochId id, size_t size, size_t align, bool *zero) {
+    uint64_t units = ((uint64_t)size + TS_UNIT_BYTES - 1) / TS_UNIT_BYTES;
+    uint64_t align_units = align <= TS_UNIT_BYTES ? 1 : align / TS_UNIT_BYTES;
+    bool fresh;
+    if (units == 0) units = 1;
+    ts_epoch *epoch = ts_epoch_find(allocator, id);
+    /* Joining tells an old epoch from one that never was. */
+    if (!epoch || ts_load_relaxed(&epoch->state) != EPOCH_ACTIVE) {
+        ts_heap *heap = ts_heap_mine();
+        if (heap && ts_epoch_join(heap, allocator, id)) errno = ESTALE;
+        return NULL;
+    }
+    if (units > ts_region.part[TS_NORMAL].units || align_units > ts_region.part[TS_NORMAL].units) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    uint32_t unit = ts_span_acquire(allocator, (uint32_t)units, (uint32_t)align_units, &fresh);
+    if (!unit) return NULL;
+    ts_slab *slab = ts_slab_at(unit);
+    slab->u.span.epoch = id;
+    slab->u.span.bytes = units * TS_UNIT_BYTES;
+    slab->u.span.units = (uint32_t)units;
+    if (*zero && !fresh) memset(ts_unit_address(unit), 0, size);
+    epoch = lock_epoch(allocator, id);
+    bool open = epoch && ts_load_relaxed(&epoch->state) == EPOCH_ACTIVE;
+    if (open) {
+        slab->prev = 0;
+        slab->next = epoch->spans;
+        if (epoch->spans) ts_slab_at(epoch->spans)->prev = unit;
+        epoch->spans = unit;
+        ts_add_owned(&epoch->span_allocated, 1);
+        ts_add_owned(&epoch->span_bytes_allocated, units * TS_UNIT_BYTES);
+        ts_add_owned(&epoch->span_units, units);
+        ts_fetch_add_relaxed(&allocator->span_allocated, 1);
+        ts_fetch_add_relaxed(&allocator->span_bytes_allocated, units * TS_UNIT_BYTES);
+        ts_fetch_add_relaxed(&allocator->span_units, units);
+        ts_fetch_add_relaxed(&allocator->span_new, 1);
+        if (fresh) ts_fetch_add_relaxed(&allocator->span_miss, 1);
+        /* release: who reads the word sees the record */
+        ts_store_release(ts_unit_word(unit), TS_UNIT_SPAN | (uint64_t)slab->tag << TS_UNIT_LINE_BITS | epoch->entry.index);
+    }
+    if (epoch) ts_lock_release(ts_epoch_lock(epoch));
+    if (open) return ts_unit_address(unit);
+    ts_span_release(allocator, unit, (uint32_t)units);
+    errno = ESTALE;
+    return NULL;
+}
+
+static void count_freed(ts_epoch *epoch, ts_allocator *allocator, const ts_slab *slab) {
+    ts_add_owned(&epoch->span_freed, 1);
+    ts_add_owned(&epoch->span_bytes_freed, slab->u.span.bytes);
+    ts_add_owned(&epoch->span_units, (uint64_t)0 - slab->u.span.units);
+    ts_fetch_add_relaxed(&allocator->span_freed, 1);
+    ts_fetch_add_relaxed(&allocator->span_bytes_freed, slab->u.span.bytes);
+    ts_fetch_sub_relaxed(&allocator->span_units, slab->u.span.units);
+}
+
+ts_epoch *ts_span_lock(ts_allocator *allocator, uint32_t unit, uint64_t word) {
+    ts_epoch *epoch = ts_table_at(&ts_epochs, (uint32_t)(word & TS_UNIT_LINE_MASK));
+    ts_lock_acquire(ts_epoch_lock(epoch));
+    if (ts_load_relaxed(ts_unit_word(unit)) == word && epoch->allocator == allocator) return epoch;
+    ts_lock_release(ts_epoch_lock(epoch));
+    return NULL;
+}
+
+bool ts_span_free(ts_allocator *allocator, uint32_t unit, uint64_t word, uint32_t generation) {
+    ts_slab *slab = ts_slab_at(unit);
+    ts_epoch *epoch = ts_span_lock(allocator, unit, word);
+    if (!epoch) return false;
+    if (generation != TS_ANY_GENERATION && generation != ts_load_relaxed(&slab->gen)) {
+        ts_lock_release(ts_epoch_lock(epoch));
+        return false;
+    }
+    EpochId id = slab->u.span.epoch;
+    uint32_t units = slab->u.span.units;
+    ts_store_release(ts_unit_word(unit), 0);
+    if (slab->prev)
+        ts_slab_at(slab->prev)->next = slab->next;
+    else
+        epoch->spans = slab->next;
+    if (slab->next) ts_slab_at(slab->next)->prev = slab->prev;
+    count_freed(epoch, allocator, slab);
+    bool drained = ts_load_relaxed(&epoch->state) == EPOCH_CLOSING && ts_load_relaxed(&epoch->span_units) == 0;
+    ts_lock_release(ts_epoch_lock(epoch));
+    ts_span_release(allocator, unit, units);
+    if (drained) ts_epoch_finish(epoch, id);
+    return true;
+}
+
+uint32_t ts_span_detach(ts_epoch *epoch) {
+    uint32_t first = epoch->spans;
+    for (uint32_t unit = first; unit; unit = ts_slab_at(unit)->next) {
+        count_freed(epoch, epoch->allocator, ts_slab_at(unit));
+        ts_store_release(ts_unit_word(unit), 0);
+    }
+    epoch->spans = 0;
+    return first;
+}
+
+void ts_span_release_list(ts_allocator *allocator, uint32_t first) {
+    while (first) {
+        ts_slab *slab = ts_slab_at(first);
+        uint32_t next = slab->next;
+        ts_span_release(allocator, first, slab->u.span.units);
+        first = next;
+    }
+}

@@ -1,0 +1,84 @@
+/*
+ * The allocator record: options, budget, and what its threads share. Threads keep their own part in shares
+ * (heap.h); this one is touched when a share runs empty or over.
+ *
+ *     committed_units == units in slabs and spans + warm units of all shares + warm units here   (quiet point)
+ */
+#ifndef TS_HEAP_ALLOCATOR_H
+#define TS_HEAP_ALLOCATOR_H
+
+#include "heap/heap.h"
+
+#include <tslab/tslab.h>
+
+#define TS_SPAN_WARM_UNITS 64u /* spans up to 1 MiB are kept warm by length */
+#define TS_PURGE_BATCH 512u    /* units sorted and purged at a time */
+/* At most so much goes back in one call; a later one goes on. */
+#define TS_PURGE_UNITS_PER_CALL 65536u
+
+typedef struct ts_settings {
+    size_t retain_bytes;
+    int reclaim_policy;
+    uint32_t sample_rate;
+    size_t reserve_bytes;
+    size_t budget_bytes;
+    int huge_pages;
+    int on_misuse;
+    int poison_on_free;
+    int record_rss;
+} ts_settings;
+
+typedef struct ts_allocator {
+    ts_entry entry;
+    uintptr_t token;                   /* public value; constant during a use */
+    ts_settings settings;              /* constant during a use */
+    ts_lock lock;                      /* rank ALLOCATOR: rolling epoch, list of shares */
+    ts_lock warm_lock;                 /* rank WARM: the next four */
+    ts_warm warm[TS_PARTS];
+    uint32_t span_warm[TS_SPAN_WARM_UNITS + 1]; /* by length in units; linked by next */
+    _Atomic uint64_t span_warm_units;  /* read by anyone */
+    ts_share *shares;                  /* guarded by lock */
+    _Atomic uint64_t current_epoch;    /* written under lock, read by anyone */
+    _Atomic uint64_t committed_units;
+    _Atomic uint64_t budget_units;     /* 0: none */
+    _Atomic uint64_t reserved_units;   /* warm units kept beyond the retain budget, by slab_reserve */
+    _Atomic uint64_t pins;             /* 1, + what still refers to the record; given back at 0 */
+    /* Counters of the whole allocator: added to atomically, none of them on a fast path. */
+    _Atomic uint64_t rejected_frees, cas_retries, refused_closed, overflowed;
+    _Atomic uint64_t madvise_calls, madvise_bytes, madvise_failures;
+    _Atomic uint64_t close_calls, close_scanned, close_recycled, close_ns;
+    _Atomic uint64_t span_allocated, span_freed, span_bytes_allocated, span_bytes_freed, span_units;
+    _Atomic uint64_t span_new, span_miss;
+} ts_allocator;
+_Static_assert(sizeof(ts_allocator) <= TS_ALLOCATOR_STRIDE, "one table entry");
+
+extern ts_table ts_allocators;
+
+static inline ts_allocator *ts_allocator_find(uintptr_t token) { return ts_table_find(&ts_allocators, token); }
+
+void ts_allocator_pin(ts_allocator *allocator);
+void ts_allocator_unpin(ts_allocator *allocator);
+
+/* A unit that is nobody's and on no list, claimed, its memory readable and writable. Looks in the share, among
+   the allocator's warm units, in the pool. *fresh: its memory was not resident. 0 with errno ENOMEM. Caller: the
+   owner, not inside the heap. */
+uint32_t ts_unit_acquire(ts_heap *heap, ts_share *share, unsigned part, bool *fresh);
+/* A fresh slab of that use. 0: no memory. */
+uint32_t ts_slab_acquire_churn(ts_heap *heap, ts_share *share, unsigned cls, bool *fresh);
+uint32_t ts_slab_acquire_scope(ts_heap *heap, ts_share *share, bool *fresh);
+/* Units in a row for a span, its record reset. *fresh: reads as zero. 0: no memory. Holds nothing. */
+uint32_t ts_span_acquire(ts_allocator *allocator, uint32_t units, uint32_t align_units, bool *fresh);
+/* The units of a span that is on no list and whose UNIT word is 0. */
+void ts_span_release(ts_allocator *allocator, uint32_t unit, uint32_t units);
+
+/* Purges what is warm beyond the limit. Holds nothing. */
+void ts_allocator_settle(ts_allocator *allocator);
+/* Purges down to `keep` warm units, those of all threads included. Returns bytes given back. */
+size_t ts_allocator_trim(ts_allocator *allocator, uint64_t keep_units);
+/* Warm units, all shares included. */
+uint64_t ts_allocator_warm_units(ts_allocator *allocator);
+/* A zombie slab that came off a queue. */
+void ts_zombie_give(uint32_t unit);
+bool ts_allocator_reserve(ts_allocator *allocator, uint64_t units);
+
+#endif

@@ -1,0 +1,216 @@
+#include "base/assert.h"
+#include "base/bits.h"
+#include "heap/heap.h"
+
+static uint32_t slab_of_entry(unsigned part, uint32_t entry) {
+    return ts_region.part[part].first_unit + (entry >> TS_ENTRY_UNIT_SHIFT);
+}
+
+bool ts_bin_ready(ts_churn_block *block, unsigned cls) {
+    ts_bin *bin = &block->bin[cls];
+    if (bin->ring != ts_empty_ring) return true;
+    uint32_t *ring = ts_lines_take(TS_LINES_RING, TS_RING_SLOTS * sizeof(uint32_t));
+    if (!ring) return false;
+    bin->ring = ring;
+    block->b.bins_used |= 1u << cls;
+    return true;
+}
+
+/* ---- the bin's list: slabs with free slots first --------------------------------------------------- */
+
+/* The first slab's prev is the last one; the last one's next is 0. */
+static void unlink_slab(ts_bin *bin, ts_slab *slab, uint32_t unit) {
+    uint32_t last = ts_slab_at(bin->head)->prev;
+    if (slab->next)
+        ts_slab_at(slab->next)->prev = slab->prev;
+    else
+        ts_slab_at(bin->head)->prev = slab->prev;
+    if (unit == bin->head)
+        bin->head = slab->next;
+    else
+        ts_slab_at(slab->prev)->next = slab->next;
+    if (bin->head && unit != last) ts_slab_at(bin->head)->prev = last;
+}
+
+static void push_head(ts_bin *bin, ts_slab *slab, uint32_t unit) {
+    slab->next = bin->head;
+    slab->prev = bin->head ? ts_slab_at(bin->head)->prev : unit;
+    if (bin->head) ts_slab_at(bin->head)->prev = unit;
+    bin->head = unit;
+}
+
+static void push_tail(ts_bin *bin, ts_slab *slab, uint32_t unit) {
+    if (!bin->head) {
+        push_head(bin, slab, unit);
+        return;
+    }
+    slab->next = 0;
+    slab->prev = ts_slab_at(bin->head)->prev;
+    ts_slab_at(slab->prev)->next = unit;
+    ts_slab_at(bin->head)->prev = unit;
+}
+
+void ts_bin_list_by_free(ts_bin *bin) {
+    uint32_t unit = bin->head, full = 0;
+    bin->head = 0;
+    while (unit) {
+        ts_slab *slab = ts_slab_at(unit);
+        uint32_t next = slab->next;
+        if (slab->free_count == 0) {
+            push_tail(bin, slab, unit);
+            full++;
+        } else {
+            push_head(bin, slab, unit);
+        }
+        unit = next;
+    }
+    ts_store_relaxed(&bin->full, full);
+}
+
+void ts_bin_add(ts_churn_block *block, unsigned cls, uint32_t unit) {
+    ts_bin *bin = &block->bin[cls];
+    push_head(bin, ts_slab_at(unit), unit);
+    ts_add_owned(&bin->slabs, 1);
+    ts_add_owned(&block->b.slabs, 1);
+    uint64_t line = ts_line_of(bin);
+    /* release: who reads the word sees the reset slab */
+    ts_store_release(ts_unit_word(unit), ts_load_relaxed(&block->b.era) << TS_UNIT_LINE_BITS | line);
+}
+
+/* Takes an empty slab out of the bin. false: it is on a queue of foreign frees, and stays until it comes off. */
+static bool release_slab(ts_churn_block *block, ts_bin *bin, ts_slab *slab) {
+    uint32_t unit = ts_slab_unit(slab);
+    _Atomic uint64_t *word = ts_unit_word(unit);
+    uint64_t w = ts_load_relaxed(word);
+    /* seq_cst: against the foreign free that sets FOREIGN; if it comes first, the slab stays here */
+    while (!(w & TS_UNIT_FOREIGN)) {
+        if (!ts_cas_seq(word, &w, 0)) continue;
+        unlink_slab(bin, slab, unit);
+        if (slab->free_count == 0) ts_add_owned(&bin->full, (uint32_t)-1); /* all its slots are retired */
+        ts_add_owned(&bin->slabs, (uint32_t)-1);
+        ts_add_owned(&block->b.slabs, (uint32_t)-1);
+        ts_share_keep(block->b.share, unit);
+        ts_add_owned(&block->b.share->count[ts_bin_class(block, bin)].empty_slab_recycled, 1);
+        ts_note_drained(&block->b);
+        return true;
+    }
+    return false;
+}
+
+/* An empty slab stays while it is the only one with free slots, so that a program on the edge of a slab does
+   not take and give it at every step. */
+static bool worth_keeping(const ts_churn_block *block, const ts_bin *bin, const ts_slab *slab) {
+    if (block->b.closing) return false;
+    return ts_slab_unit(slab) == bin->head && (slab->next == 0 || ts_slab_at(slab->next)->free_count == 0);
+}
+
+void ts_bin_give_slot(ts_churn_block *block, ts_bin *bin, uint32_t entry) {
+    unsigned part = ts_class_part(ts_bin_class(block, bin));
+    uint32_t unit = slab_of_entry(part, entry);
+    ts_slab *slab = ts_slab_at(unit);
+    uint64_t granule = ts_granule(part, entry) & (ts_granules_per_unit(part) - 1);
+    uint64_t *words = ts_slab_free_words(part, slab);
+    ts_assert(2, (words[granule >> 6] >> (granule & 63) & 1) == 0);
+    words[granule >> 6] |= (uint64_t)1 << (granule & 63);
+    slab->free_count++;
+    if (slab->free_count == 1) {
+        unlink_slab(bin, slab, unit);
+        push_head(bin, slab, unit);
+        ts_add_owned(&bin->full, (uint32_t)-1);
+        ts_add_owned(&block->b.share->count[ts_bin_class(block, bin)].list_move_full_to_partial, 1);
+    }
+    if (slab->free_count == slab->empty_at && !worth_keeping(block, bin, slab)) release_slab(block, bin, slab);
+}
+
+void ts_bin_release_if_empty(ts_churn_block *block, ts_bin *bin, uint32_t unit) {
+    ts_slab *slab = ts_slab_at(unit);
+    if (slab->free_count == slab->empty_at && !worth_keeping(block, bin, slab)) release_slab(block, bin, slab);
+}
+
+/* The owner inside an operation, without holding the heap: only the slot's bit is set here; what changes a list
+   is done with the heap held. in_op stays 1 in between only where ts_heap_enter finds no revocation; the block
+   may have been ended by another thread while this one waited, so its era is looked at again. */
+TS_NOINLINE static void evict_moves_slab(ts_churn_block *block, ts_bin *bin, uint32_t entry) {
+    ts_heap *heap = ts_thread.heap;
+    uint64_t era = ts_load_relaxed(&block->b.era);
+    ts_op_end(&ts_thread);
+    ts_heap_enter(heap);
+    unsigned part = ts_class_part(ts_bin_class(block, bin));
+    uint64_t word = ts_load_relaxed(ts_unit_word(slab_of_entry(part, entry)));
+    bool mine = ts_load_relaxed(&block->b.era) == era && ts_load_relaxed(&block->b.heap) == heap;
+    /* A block that was closed and rebuilt meanwhile has this slot in its bitmap already. */
+    if (mine && ts_word_era(word) == era && (word & TS_UNIT_LINE_MASK) == ts_line_of(bin)) {
+        ts_slab *slab = ts_slab_at(slab_of_entry(part, entry));
+        uint64_t granule = ts_granule(part, entry) & (ts_granules_per_unit(part) - 1);
+        if ((ts_slab_free_words(part, slab)[granule >> 6] >> (granule & 63) & 1) == 0)
+            ts_bin_give_slot(block, bin, entry);
+    }
+    ts_heap_leave(heap);
+    ts_settle_pending();
+    ts_op_begin(&ts_thread);
+}
+
+void ts_bin_evict(ts_churn_block *block, ts_bin *bin, uint32_t entry) {
+    unsigned part = ts_class_part(ts_bin_class(block, bin));
+    ts_slab *slab = ts_slab_at(slab_of_entry(part, entry));
+    unsigned after = slab->free_count + 1u;
+    if (TS_UNLIKELY(after == 1 || after == slab->empty_at)) {
+        evict_moves_slab(block, bin, entry);
+        return;
+    }
+    uint64_t granule = ts_granule(part, entry) & (ts_granules_per_unit(part) - 1);
+    ts_slab_free_words(part, slab)[granule >> 6] |= (uint64_t)1 << (granule & 63);
+    slab->free_count = (uint16_t)after;
+}
+
+bool ts_bin_claim(ts_churn_block *block, unsigned cls) {
+    ts_bin *bin = &block->bin[cls];
+    unsigned part = ts_class_part(cls);
+    ts_counters *count = &block->b.share->count[cls];
+    ts_assert(2, bin->word == 0);
+    uint32_t unit = bin->head;
+    if (!unit) {
+        ts_add_owned(&count->current_partial_null, 1);
+        return false;
+    }
+    ts_slab *slab = ts_slab_at(unit);
+    if (slab->free_count == 0) {
+        ts_add_owned(&count->current_partial_full, 1);
+        return false;
+    }
+    uint64_t *words = ts_slab_free_words(part, slab);
+    unsigned w = 0;
+    while (words[w] == 0) w++; /* free_count says there is one; at most 4 words, 16 in part SMALL */
+    ts_assert(2, w < ts_slab_free_word_count(part));
+    bin->word = words[w];
+    words[w] = 0;
+    uint64_t granule = (uint64_t)ts_unit_in_part(unit) * ts_granules_per_unit(part) + w * 64u;
+    bin->word_entry = (uint32_t)(part == TS_NORMAL ? granule << 2 : granule);
+    slab->free_count = (uint16_t)(slab->free_count - ts_popcount64(bin->word));
+    if (slab->free_count == 0) {
+        unlink_slab(bin, slab, unit);
+        push_tail(bin, slab, unit);
+        ts_add_owned(&bin->full, 1);
+        ts_add_owned(&count->list_move_partial_to_full, 1);
+    }
+    return true;
+}
+
+void ts_bin_free_direct(ts_churn_block *block, ts_bin *bin, uint32_t entry) {
+    unsigned part = ts_class_part(ts_bin_class(block, bin));
+    _Atomic uint16_t *state = &ts_region.part[part].state[ts_granule(part, entry)];
+    uint32_t s = ts_load_relaxed(state);
+    ts_assert(2, s & TS_STATE_LIVE);
+    uint32_t next = s + (1u << TS_STATE_GEN_SHIFT) - TS_STATE_LIVE;
+    ts_add_owned(&bin->direct_frees, 1);
+    if (TS_UNLIKELY(next >= TS_STATE_GEN_MAX << TS_STATE_GEN_SHIFT)) {
+        /* The slot's generations are used up: it is nowhere until the slab is reset. */
+        ts_store_relaxed(state, (uint16_t)((s & 6u) | TS_STATE_GEN_MAX << TS_STATE_GEN_SHIFT));
+        ts_slab *slab = ts_slab_at(slab_of_entry(part, entry));
+        slab->empty_at--;
+        if (slab->free_count == slab->empty_at) release_slab(block, bin, slab);
+        return;
+    }
+    ts_store_relaxed(state, (uint16_t)next);
+    ts_bin_give_slot(block, bin, entry);
+}

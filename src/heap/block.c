@@ -1,0 +1,279 @@
+#include "base/assert.h"
+#include "base/bits.h"
+#include "heap/allocator.h"
+#include "heap/heap.h"
+
+#include <string.h>
+
+#define ERA_LIMIT (TS_UNIT_ERA_MASK - 2)
+
+void ts_heap_link(ts_heap *heap, ts_block *block) {
+    block->heap_prev = NULL;
+    block->heap_next = heap->blocks;
+    if (heap->blocks) heap->blocks->heap_prev = block;
+    heap->blocks = block;
+}
+
+void ts_heap_unlink(ts_heap *heap, ts_block *block) {
+    if (block->heap_prev)
+        block->heap_prev->heap_next = block->heap_next;
+    else
+        heap->blocks = block->heap_next;
+    if (block->heap_next) block->heap_next->heap_prev = block->heap_prev;
+}
+
+ts_block *ts_block_take(ts_heap *heap, ts_share *share, struct ts_epoch *epoch, bool scope) {
+    ts_block **list = scope ? &heap->free_scope : &heap->free_churn;
+    ts_block *block = *list;
+    if (block) {
+        *list = block->heap_next;
+        /* A cached pointer to the block's last use must not be taken for the new one. */
+        if ((void *)ts_thread.scope == (void *)block) ts_thread.scope = &ts_no_scope;
+        if ((void *)ts_thread.rolling == (void *)block) ts_thread.rolling = &ts_no_block;
+    } else {
+        block = scope ? ts_lines_take(TS_LINES_SCOPE_BLOCK, sizeof(ts_scope_block))
+                      : ts_lines_take(TS_LINES_CHURN_BLOCK, sizeof(ts_churn_block));
+        if (!block) return NULL;
+        block->scope = scope;
+        ts_store_relaxed(&block->era, 1);
+        for (unsigned i = 0; !scope && i < TS_CLASSES; i++) ts_churn(block)->bin[i].ring = ts_empty_ring;
+    }
+    ts_store_relaxed(&block->open_id, TS_ID_NEVER);
+    ts_store_relaxed(&block->rolling, 0);
+    ts_store_relaxed(&block->owner, 0);
+    ts_store_relaxed(&block->allocator, share->token);
+    ts_store_release(&block->heap, heap);
+    block->closing = 0;
+    block->share = share;
+    block->epoch = epoch;
+    ts_heap_link(heap, block);
+    return block;
+}
+
+static uint64_t bin_allocs(const ts_bin *bin) {
+    return ts_load_relaxed(&bin->pops) + ts_load_relaxed(&bin->word_allocs);
+}
+static uint64_t bin_frees(const ts_bin *bin) {
+    return ts_load_relaxed(&bin->pushes) + ts_load_relaxed(&bin->direct_frees);
+}
+
+ts_tally ts_block_tally(const ts_block *block, uint32_t cls) {
+    ts_tally t = {0};
+    if (block->scope) {
+        const ts_scope_block *s = (const ts_scope_block *)(const void *)block;
+        if (cls != UINT32_MAX && cls != TS_COUNT_SCOPE) return t;
+        t.freed = ts_load_relaxed(&s->frees); /* before allocs: a reader never sees more freed than allocated */
+        t.bytes_freed = ts_load_relaxed(&s->bytes_freed);
+        t.allocated = ts_load_relaxed(&s->allocs);
+        t.bytes_allocated = ts_load_relaxed(&s->bytes_allocated);
+        const char *bump = ts_load_relaxed(&s->bump);
+        uint32_t current = ts_load_relaxed(&s->current);
+        if (bump && current) {
+            size_t used = (size_t)(bump - ts_unit_address(current));
+            if (used <= TS_UNIT_BYTES) t.bytes_allocated += used; /* else the two are of different slabs */
+        }
+        t.slabs = ts_load_relaxed(&block->slabs);
+        return t;
+    }
+    const ts_churn_block *c = (const ts_churn_block *)(const void *)block;
+    unsigned from = cls == UINT32_MAX ? 0 : cls, to = cls == UINT32_MAX ? TS_CLASSES : cls + 1;
+    if (from >= TS_CLASSES) return t;
+    for (unsigned i = from; i < to; i++) {
+        uint64_t freed = bin_frees(&c->bin[i]), allocated = bin_allocs(&c->bin[i]);
+        t.freed += freed;
+        t.allocated += allocated;
+        t.bytes_freed += freed * ts_class_bytes[i];
+        t.bytes_allocated += allocated * ts_class_bytes[i];
+        t.slabs += ts_load_relaxed(&c->bin[i].slabs);
+    }
+    return t;
+}
+
+/* All objects of an ended block are dead: what was allocated is freed. */
+static void fold(ts_share *share, uint32_t kind, ts_tally t) {
+    ts_counters *c = &share->count[kind];
+    ts_add_owned(&c->freed, t.allocated);
+    ts_add_owned(&c->allocated, t.allocated);
+    ts_add_owned(&c->bytes_freed, t.bytes_allocated);
+    ts_add_owned(&c->bytes_allocated, t.bytes_allocated);
+}
+
+static void end_churn(ts_churn_block *block) {
+    ts_warm lists[TS_PARTS] = {{0, 0, 0}, {0, 0, 0}};
+    for (uint32_t left = block->b.bins_used; left; left &= left - 1) {
+        unsigned cls = ts_ctz64(left);
+        ts_bin *bin = &block->bin[cls];
+        ts_warm chain = {bin->head, bin->head ? ts_slab_at(bin->head)->prev : 0, 0};
+        ts_store_relaxed(&chain.count, ts_load_relaxed(&bin->slabs));
+        if (chain.head) {
+            ts_slab_at(chain.head)->prev = 0;
+            ts_add_owned(&block->b.share->count[cls].empty_slab_recycled, ts_load_relaxed(&bin->slabs));
+        }
+        ts_warm_splice(&lists[ts_class_part(cls)], &chain);
+        fold(block->b.share, cls, ts_block_tally(&block->b, cls));
+        uint32_t *ring = bin->ring;
+        memset(ring, 0, TS_RING_SLOTS * sizeof *ring);
+        bin->word = 0;
+        bin->word_entry = 0;
+        bin->head = 0;
+        ts_store_relaxed(&bin->full, 0);
+        ts_store_relaxed(&bin->slabs, 0);
+        ts_store_relaxed(&bin->pops, 0);
+        ts_store_relaxed(&bin->pushes, 0);
+        ts_store_relaxed(&bin->word_allocs, 0);
+        ts_store_relaxed(&bin->direct_frees, 0);
+    }
+    for (unsigned part = 0; part < TS_PARTS; part++)
+        ts_share_keep_list(block->b.share, part, lists[part].head, lists[part].tail,
+                           ts_load_relaxed(&lists[part].count));
+}
+
+static void end_scope(ts_scope_block *block) {
+    fold(block->b.share, TS_COUNT_SCOPE, ts_block_tally(&block->b, TS_COUNT_SCOPE));
+    uint32_t slabs = ts_load_relaxed(&block->b.slabs);
+    ts_add_owned(&block->b.share->count[TS_COUNT_SCOPE].empty_slab_recycled, slabs);
+    uint32_t head = block->head, tail = block->tail;
+    block->head = block->tail = 0;
+    ts_store_relaxed(&block->current, 0);
+    block->end = NULL;
+    block->bits = NULL;
+    ts_store_relaxed(&block->bump, NULL);
+    ts_store_relaxed(&block->allocs, 0);
+    ts_store_relaxed(&block->frees, 0);
+    ts_store_relaxed(&block->bytes_allocated, 0);
+    ts_store_relaxed(&block->bytes_freed, 0);
+    ts_share_keep_list(block->b.share, TS_NORMAL, head, tail, slabs);
+}
+
+void ts_block_end(ts_heap *heap, ts_block *block) {
+    ts_store_relaxed(&block->open_id, TS_ID_NEVER);
+    ts_store_relaxed(&block->rolling, 0);
+    ts_store_relaxed(&block->owner, 0);
+    /* release: before any of its slabs can be reset by who takes it from a warm list (see foreign.c, 5) */
+    uint64_t era = ts_load_relaxed(&block->era) + 1;
+    ts_store_release(&block->era, era);
+    if (block->scope)
+        end_scope(ts_scope(block));
+    else
+        end_churn(ts_churn(block));
+    ts_store_relaxed(&block->slabs, 0);
+    ts_heap_unlink(heap, block);
+    block->epoch = NULL;
+    /* A block whose eras are used up is not used again. */
+    if (era >= ERA_LIMIT) return;
+    ts_block **list = block->scope ? &heap->free_scope : &heap->free_churn;
+    block->heap_next = *list;
+    *list = block;
+}
+
+static uint32_t flush_bin(ts_churn_block *block, unsigned cls, uint64_t *recycled) {
+    ts_bin *bin = &block->bin[cls];
+    unsigned part = ts_class_part(cls);
+    uint32_t scanned = 0;
+    uint32_t before = ts_load_relaxed(&bin->slabs);
+    for (unsigned i = 0; i < TS_RING_SLOTS; i++) {
+        uint32_t entry = bin->ring[i];
+        bin->ring[i] = 0;
+        if (entry) ts_bin_give_slot(block, bin, entry);
+    }
+    uint64_t word = bin->word;
+    bin->word = 0;
+    for (; word; word &= word - 1) {
+        uint32_t granule_entry = bin->word_entry + ts_ctz64(word) * (part == TS_NORMAL ? 4u : 1u);
+        uint32_t s = ts_load_relaxed(&ts_region.part[part].state[ts_granule(part, granule_entry)]);
+        ts_bin_give_slot(block, bin, granule_entry + (part == TS_NORMAL ? (s >> 1) & 3u : 0));
+    }
+    for (uint32_t unit = bin->head; unit;) {
+        ts_slab *slab = ts_slab_at(unit);
+        uint32_t next = slab->next;
+        scanned++;
+        if (slab->free_count == 0) break; /* the others are full */
+        ts_bin_release_if_empty(block, bin, unit);
+        unit = next;
+    }
+    *recycled += before - ts_load_relaxed(&bin->slabs);
+    return scanned;
+}
+
+uint32_t ts_block_flush(ts_heap *heap, ts_block *block, uint64_t *recycled) {
+    uint32_t scanned = 0;
+    (void)heap;
+    if (block->scope) {
+        uint32_t before = ts_load_relaxed(&block->slabs);
+        ts_scope_retire_current(ts_scope(block));
+        *recycled += before - ts_load_relaxed(&block->slabs);
+        return before;
+    }
+    for (uint32_t left = block->bins_used; left; left &= left - 1)
+        scanned += flush_bin(ts_churn(block), ts_ctz64(left), recycled);
+    return scanned;
+}
+
+static void rebuild_scope(ts_scope_block *block) {
+    uint64_t live = 0, live_bytes = 0;
+    uint32_t current = ts_load_relaxed(&block->current);
+    if (current) {
+        /* The vanished thread may have set a start bit and not yet moved bump: no one has that object. */
+        char *bump = ts_load_relaxed(&block->bump);
+        uint32_t used = (uint32_t)((size_t)(bump - ts_unit_address(current)) / 16);
+        ts_scope_bits *bits = ts_slab_scope_bits(current);
+        if (used < TS_UNIT_ENTRIES)
+            ts_store_relaxed(&bits->start[used >> 6],
+                             ts_load_relaxed(&bits->start[used >> 6]) & ~((uint64_t)1 << (used & 63)));
+    }
+    for (uint32_t unit = block->head; unit; unit = ts_slab_at(unit)->next) {
+        ts_slab *slab = ts_slab_at(unit);
+        const ts_scope_bits *bits = ts_slab_scope_bits(unit);
+        slab->free_count = (uint16_t)(ts_scope_count_started(unit) - ts_scope_count_live(unit));
+        live += ts_scope_count_live(unit);
+        for (uint32_t e = 0; e < TS_UNIT_ENTRIES; e++) {
+            uint64_t bit = (uint64_t)1 << (e & 63);
+            if ((ts_load_relaxed(&bits->start[e >> 6]) & bit) && !(ts_load_relaxed(&bits->freed[e >> 6]) & bit))
+                live_bytes += ts_scope_object_bytes(block, unit, e);
+        }
+    }
+    ts_scope_retire_current(block);
+    ts_store_relaxed(&block->frees, ts_load_relaxed(&block->allocs) - live);
+    ts_store_relaxed(&block->bytes_freed, ts_load_relaxed(&block->bytes_allocated) - live_bytes);
+}
+
+void ts_block_rebuild(ts_heap *heap, ts_block *block) {
+    (void)heap;
+    if (block->scope) {
+        rebuild_scope(ts_scope(block));
+        return;
+    }
+    ts_churn_block *churn = ts_churn(block);
+    for (uint32_t left = block->bins_used; left; left &= left - 1) {
+        unsigned cls = ts_ctz64(left);
+        ts_bin *bin = &churn->bin[cls];
+        uint64_t live = 0;
+        memset(bin->ring, 0, TS_RING_SLOTS * sizeof *bin->ring);
+        bin->word = 0;
+        for (uint32_t unit = bin->head; unit; unit = ts_slab_at(unit)->next) {
+            ts_slab_rebuild(unit, cls);
+            live += ts_slab_count_live(unit);
+        }
+        ts_bin_list_by_free(bin);
+        ts_store_relaxed(&bin->direct_frees, bin_allocs(bin) - ts_load_relaxed(&bin->pushes) - live);
+    }
+}
+
+void ts_heap_condemn(ts_heap *heap, ts_block *block) {
+    ts_block *head = ts_load_relaxed(&heap->condemned);
+    do {
+        block->condemned_next = head;
+    } while (!ts_cas_seq(&heap->condemned, &head, block)); /* publishes condemned_next */
+}
+
+void ts_heap_end_condemned(ts_heap *heap) {
+    if (TS_LIKELY(ts_load_relaxed(&heap->condemned) == NULL)) return;
+    ts_block *block = ts_exchange_seq(&heap->condemned, NULL);
+    while (block) {
+        ts_block *next = block->condemned_next;
+        ts_allocator *allocator = block->share->allocator;
+        ts_block_end(heap, block);
+        ts_allocator_unpin(allocator);
+        block = next;
+    }
+}

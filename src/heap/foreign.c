@@ -1,0 +1,199 @@
+/*
+ * Foreign frees: a thread frees an object of a block it does not own.
+ *
+ * Freeing thread T                                   Owner O (holding its heap)
+ *  1. u = UNIT word (acquire); kind from it           a. take the whole queue (exchange)
+ *  2. x = foreign word (acquire)                      b. for each slab: clear FOREIGN (and ZOMBIE)
+ *  3. UNIT word again: still u, era = block's era     c. take each foreign word's bits (exchange)
+ *  4. state word live, bit not in x                   d. free those objects
+ *  5. CAS foreign word x -> x | bit                   e. if the slab is empty: UNIT word -> 0 unless
+ *  6. CAS UNIT word u -> u | FOREIGN unless set          FOREIGN is set again; then reuse it
+ *  7. if 6 set it: push the slab on O's queue
+ *
+ * Conclusions
+ *  1. No free is lost. After 5, T finds FOREIGN set or sets it (6). If it was set, O has not yet done b for
+ *     this slab, so c comes after 5 (5, 6, b, c are seq_cst) and takes the bit; if T sets it, T queues the slab.
+ *  2. A slab is on at most one queue: only who turns FOREIGN on pushes, and only who popped it turns it off.
+ *     So queue_next has one user at a time.
+ *  3. A slab on a queue is not handed on: e, ts_slab_claim and the release paths all require FOREIGN to be off
+ *     by a compare-and-swap on the word that holds it. A dead slab that is found with FOREIGN on becomes a
+ *     zombie, which who pops it gives back.
+ *  4. A late T does no damage. If the slab was reset between 2 and 5, the tag in the foreign word differs and 5
+ *     fails. If it was reset after 5, the object had been freed by a destroy (an individual free of it is this
+ *     one), the reset wiped the bit, and 6 fails because the UNIT word is another one: nothing is queued. If the
+ *     slab came back into the same bin of the same block, 6 succeeds and queues a slab without bits: the owner
+ *     finds nothing in it.
+ *  5. x is read before the era is checked, so that 5 cannot succeed on a word of a later use: a later use's
+ *     tag is written after the era changed, and reading it (acquire) shows the new era at 3.
+ *  6. A double free is refused while the first is under way: 4 looks at x, 5 lets one of two win, and the owner
+ *     looks at the bit whenever FOREIGN is set, which it is from 6 (before the first free returns) to c.
+ *  7. Two threads that free one object at the same instant, one of them the owner: the owner does not look at
+ *     the bit if FOREIGN was off when it looked. Then both frees can answer true. The bit is then found at d on a
+ *     slot that is not live and is dropped (counted as rejected), or on the slot's next object, which T's call,
+ *     still running when that object was allocated, has then freed. No structure is damaged: the state word has
+ *     one writer.
+ *
+ * The owner of a block can change (adoption, thread exit) while T is between 6 and 7: T pushes on the queue of
+ * the heap it read. Who drains a queue passes a slab of another heap on to that heap's queue.
+ */
+#include "base/assert.h"
+#include "base/bits.h"
+#include "heap/allocator.h"
+#include "heap/heap.h"
+
+static void push(ts_heap *heap, uint32_t unit) {
+    ts_slab *slab = ts_slab_at(unit);
+    uint64_t head = ts_load_relaxed(&heap->queue);
+    do {
+        ts_store_relaxed(&slab->queue_next, (uint32_t)head);
+    } while (!ts_cas_seq(&heap->queue, &head, unit)); /* publishes queue_next; partner: exchange in drain */
+}
+
+/* A heap without a thread is drained by who pushes. seq_cst: ts_heap_exit writes the state and then drains; T
+   pushes and then reads the state: one of the two sees the other. */
+static void drain_if_abandoned(ts_heap *heap) {
+    while (ts_load_seq(&heap->state) == TS_HEAP_ABANDONED && ts_load_relaxed(&heap->queue) != 0) {
+        if (!ts_heap_hold(heap)) return;
+        ts_foreign_drain(heap);
+        ts_heap_drop(heap);
+    }
+}
+
+static void queue_slab(uint32_t unit, uint64_t u) {
+    _Atomic uint64_t *word = ts_unit_word(unit);
+    uint64_t now = ts_load_seq(word);
+    while (now == u) {
+        if (!ts_cas_seq(word, &now, u | TS_UNIT_FOREIGN)) continue;
+        ts_block *block = ts_block_of_line(u & TS_UNIT_LINE_MASK, (u & TS_UNIT_SCOPE) != 0);
+        ts_heap *heap = ts_load_acquire(&block->heap);
+        push(heap, unit);
+        drain_if_abandoned(heap);
+        return;
+    }
+}
+
+ts_foreign_result ts_foreign_free(uint32_t unit, uint64_t entry, uintptr_t allocator, uint32_t generation,
+                                  uint64_t *retries) {
+    _Atomic uint64_t *word = ts_unit_word(unit);
+    unsigned part = ts_part_of_unit(unit);
+    for (;; ++*retries) {
+        uint64_t u = ts_load_acquire(word);
+        bool scope = (u & TS_UNIT_SCOPE) != 0;
+        if (u == 0 || (u & (TS_UNIT_SPAN | TS_UNIT_ZOMBIE))) return TS_FOREIGN_NOT_LIVE;
+        uint64_t bit;
+        _Atomic uint64_t *foreign = ts_slab_foreign_word(unit, scope, entry, &bit);
+        uint64_t x = ts_load_acquire(foreign);
+        uint64_t again = ts_load_acquire(word);
+        if ((again | TS_UNIT_FOREIGN) != (u | TS_UNIT_FOREIGN)) continue;
+        ts_block *block = ts_block_of_line(u & TS_UNIT_LINE_MASK, scope);
+        if (ts_load_acquire(&block->era) != ts_word_era(u)) return TS_FOREIGN_NOT_LIVE;
+        if (ts_load_relaxed(&block->allocator) != allocator) return TS_FOREIGN_NOT_LIVE;
+        uint32_t found = ts_load_relaxed(&ts_slab_at(unit)->gen);
+        if (scope) {
+            const ts_scope_bits *bits = ts_slab_scope_bits(unit);
+            uint32_t in_unit = (uint32_t)entry & (TS_UNIT_ENTRIES - 1);
+            uint64_t mask = (uint64_t)1 << (in_unit & 63);
+            if (!(ts_load_acquire(&bits->start[in_unit >> 6]) & mask)) return TS_FOREIGN_NOT_LIVE;
+            if (ts_load_acquire(&bits->freed[in_unit >> 6]) & mask) return TS_FOREIGN_NOT_LIVE;
+        } else {
+            uint32_t s = ts_load_acquire(&ts_region.part[part].state[ts_granule(part, entry)]);
+            uint32_t want = part == TS_NORMAL ? (2 * (uint32_t)entry + 1) & 7u : 1u;
+            if ((s & 7u) != want) return TS_FOREIGN_NOT_LIVE;
+            found += s >> TS_STATE_GEN_SHIFT;
+        }
+        if (generation != TS_ANY_GENERATION && generation != found) return TS_FOREIGN_NOT_LIVE;
+        if (x & bit) return TS_FOREIGN_NOT_LIVE;
+        if (!ts_cas_seq(foreign, &x, x | bit)) continue;
+        queue_slab(unit, u & ~TS_UNIT_FOREIGN);
+        return TS_FOREIGN_FREED;
+    }
+}
+
+bool ts_foreign_pending(uint32_t unit, bool scope, uint64_t entry) {
+    uint64_t bit;
+    return (ts_load_acquire(ts_slab_foreign_word(unit, scope, entry, &bit)) & bit) != 0;
+}
+
+static void drop_late(ts_block *block) {
+    ts_fetch_add_relaxed(&block->share->allocator->rejected_frees, 1);
+}
+
+static void free_churn_bits(ts_churn_block *block, ts_bin *bin, uint32_t unit, uint64_t granule, uint64_t bits) {
+    unsigned part = ts_part_of_unit(unit);
+    unsigned cls = ts_bin_class(block, bin);
+    for (; bits; bits &= bits - 1) {
+        uint64_t g = granule + ts_ctz64(bits);
+        uint32_t s = ts_load_relaxed(&ts_region.part[part].state[g]);
+        if (!(s & TS_STATE_LIVE)) {
+            drop_late(&block->b);
+            continue;
+        }
+        uint32_t entry = (uint32_t)(part == TS_NORMAL ? (g << 2) | ((s >> 1) & 3u) : g);
+        ts_add_owned(&block->b.share->count[cls].foreign_frees, 1);
+        ts_bin_free_direct(block, bin, entry);
+    }
+}
+
+static void free_scope_bits(ts_scope_block *block, uint32_t unit, uint32_t in_unit, uint64_t bits) {
+    for (; bits; bits &= bits - 1) {
+        if (ts_scope_free(block, unit, in_unit + ts_ctz64(bits)))
+            ts_add_owned(&block->b.share->count[TS_COUNT_SCOPE].foreign_frees, 1);
+        else
+            drop_late(&block->b);
+    }
+}
+
+/* While the bits of a slab are worked off, its last free can release it: it is then in the share, no one else
+   holds the heap, and the words still read are those of this use. */
+static void drain_slab(ts_block *block, uint32_t unit, uint64_t w) {
+    unsigned count;
+    _Atomic uint64_t *words = ts_slab_foreign_words(unit, block->scope, &count);
+    ts_bin *bin = block->scope ? NULL : ts_line_address(w & TS_UNIT_LINE_MASK);
+    unsigned part = ts_part_of_unit(unit);
+    for (unsigned i = 0; i < count; i++) {
+        uint64_t x = ts_load_relaxed(&words[i]);
+        if ((uint32_t)x == 0) continue;
+        /* seq_cst: step c */
+        x = ts_fetch_and_seq(&words[i], ~(uint64_t)UINT32_MAX);
+        uint64_t bits = x & UINT32_MAX;
+        if (block->scope)
+            free_scope_bits(ts_scope(block), unit, i * 32, bits);
+        else
+            free_churn_bits(ts_churn(block), bin, unit,
+                            (uint64_t)ts_unit_in_part(unit) * ts_granules_per_unit(part) + i * 32, bits);
+    }
+    /* Empty already, and kept only because it was on the queue. */
+    if ((ts_load_relaxed(ts_unit_word(unit)) & ~TS_UNIT_FOREIGN) != w) return;
+    if (block->scope)
+        ts_scope_release_if_empty(ts_scope(block), unit);
+    else
+        ts_bin_release_if_empty(ts_churn(block), bin, unit);
+}
+
+void ts_foreign_drain(ts_heap *heap) {
+    if (ts_load_relaxed(&heap->queue) == 0) return;
+    /* seq_cst, and acquire of queue_next: partner of push */
+    uint32_t unit = (uint32_t)ts_exchange_seq(&heap->queue, 0);
+    while (unit) {
+        ts_slab *slab = ts_slab_at(unit);
+        uint32_t next = ts_load_relaxed(&slab->queue_next);
+        _Atomic uint64_t *word = ts_unit_word(unit);
+        uint64_t w = ts_load_acquire(word);
+        ts_block *block = ts_block_of_line(w & TS_UNIT_LINE_MASK, (w & TS_UNIT_SCOPE) != 0);
+        bool alive = !(w & TS_UNIT_ZOMBIE) && ts_load_acquire(&block->era) == ts_word_era(w);
+        ts_heap *owner = alive ? ts_load_acquire(&block->heap) : heap;
+        if (owner != heap) {
+            push(owner, unit);
+        } else {
+            /* Step b. A zombie's word becomes 0 in the same step: a late compare-and-swap that expects the
+               word without flags finds either both or none of them. */
+            while (!ts_cas_seq(word, &w, w & TS_UNIT_ZOMBIE ? 0 : w & ~TS_UNIT_FOREIGN)) {
+            }
+            if (w & TS_UNIT_ZOMBIE)
+                ts_zombie_give(unit);
+            else if (alive)
+                drain_slab(block, unit, w & ~TS_UNIT_FOREIGN);
+        }
+        unit = next;
+    }
+}

@@ -1,0 +1,318 @@
+#include "heap/heap.h"
+
+#include "base/assert.h"
+#include "heap/allocator.h"
+#include "os/os.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* How often ts_heap_hold looks at in_op before it leaves the work to the owner: an operation takes nanoseconds,
+   so this is reached only if the thread lost its processor in the middle of one and does not get it back. */
+#define HOLD_LOOKS 2000u
+
+uint32_t ts_empty_ring[TS_RING_SLOTS];
+ts_churn_block ts_no_block = {.b = {.open_id = TS_ID_NEVER}};
+ts_scope_block ts_no_scope = {.b = {.open_id = TS_ID_NEVER, .scope = 1}};
+_Thread_local ts_tls ts_thread = {
+    .block = &ts_no_block, .rolling = &ts_no_block, .scope = &ts_no_scope, .id = TS_NO_ID};
+
+ts_table ts_allocators;
+
+static ts_lock registry;               /* rank REGISTRY: making heaps, free heaps */
+static _Atomic(ts_heap *) all_heaps;   /* grows at the head only */
+_Atomic uint32_t ts_heaps_abandoned;
+static ts_heap *free_heaps;            /* guarded by registry */
+static uint32_t heap_count;            /* guarded by registry */
+
+bool ts_heap_init(void) {
+    ts_lock_init(&registry, TS_RANK_REGISTRY);
+    ts_table_init(&ts_allocators, TS_TABLE_ALLOCATOR, TS_ALLOCATOR_STRIDE, 8 * sizeof(void *));
+    for (unsigned i = 0; i < TS_CLASSES; i++) ts_no_block.bin[i].ring = ts_empty_ring;
+    /* Line 0 is what a UNIT word of 0 leads to: a block whose era no word can have. */
+    ts_block *none = ts_lines_take(TS_LINES_CHURN_BLOCK, sizeof(ts_churn_block));
+    if (!none) return false;
+    ts_assert(1, ts_line_of(none) == 0);
+    ts_store_relaxed(&none->era, UINT64_MAX);
+    return true;
+}
+
+ts_heap *ts_heaps(void) { return ts_load_acquire(&all_heaps); } /* partner: release in make_heap */
+
+/* ---- brackets --------------------------------------------------------------------------------- */
+
+void ts_heap_enter(ts_heap *heap) {
+    ts_assert(2, ts_load_relaxed(&ts_thread.in_op) == 0 && heap == ts_thread.heap);
+    for (;;) {
+        ts_op_begin(&ts_thread);
+        /* acquire: partner of the release in ts_heap_drop */
+        if (TS_LIKELY(ts_load_acquire(&heap->revoked) == 0)) return;
+        ts_op_end(&ts_thread);
+        /* Who holds the heap has its lock. */
+        ts_lock_acquire(&heap->lock);
+        ts_lock_release(&heap->lock);
+    }
+}
+
+void ts_heap_leave(ts_heap *heap) {
+    (void)heap;
+    ts_op_end(&ts_thread);
+}
+
+void ts_note_drained(ts_block *block) {
+    if (!block->closing || ts_load_relaxed(&block->slabs) != 0) return;
+    for (unsigned i = 0; i < ts_thread.drained_count; i++)
+        if (ts_thread.drained[i] == block->epoch) return;
+    /* More than there is room for are found when somebody asks for the epoch's state. */
+    if (ts_thread.drained_count < TS_DRAINED) ts_thread.drained[ts_thread.drained_count++] = block->epoch;
+}
+
+static bool revoke(ts_heap *heap) {
+    ts_store_seq(&heap->revoked, 1);
+    if (ts_os->barrier_all()) {
+        for (unsigned i = 0; i < HOLD_LOOKS; i++) {
+            /* acquire: partner of ts_op_end */
+            if (ts_load_acquire(&heap->tls->in_op) == 0) return true;
+            if (i > 100) ts_os->yield();
+        }
+    }
+    ts_store_release(&heap->revoked, 0);
+    return false;
+}
+
+static void rebuild_all(ts_heap *heap) {
+    heap->rebuild = false;
+    for (ts_block *b = heap->blocks; b; b = b->heap_next) ts_block_rebuild(heap, b);
+}
+
+bool ts_heap_hold(ts_heap *heap) {
+    if (heap == ts_thread.heap) {
+        ts_heap_enter(heap);
+        return true;
+    }
+    ts_assert(2, ts_load_relaxed(&ts_thread.in_op) == 0);
+    ts_lock_acquire(&heap->lock);
+    uint32_t state = ts_load_relaxed(&heap->state); /* written under the lock */
+    if (state == TS_HEAP_ABANDONED) {
+        if (TS_UNLIKELY(heap->rebuild)) rebuild_all(heap);
+        return true;
+    }
+    if (state == TS_HEAP_LIVE && revoke(heap)) return true;
+    ts_lock_release(&heap->lock);
+    return false;
+}
+
+static void list_if_unused(ts_heap *heap) {
+    ts_lock_acquire(&registry);
+    /* An abandoned heap gets no new blocks, so what was true under its lock still is; and only this lock's
+       holder makes it anything else. */
+    if (ts_load_relaxed(&heap->state) == TS_HEAP_ABANDONED && !heap->listed_free) {
+        heap->listed_free = true;
+        ts_fetch_sub_relaxed(&ts_heaps_abandoned, 1);
+        heap->free_next = free_heaps;
+        free_heaps = heap;
+    }
+    ts_lock_release(&registry);
+}
+
+void ts_heap_drop(ts_heap *heap) {
+    if (heap == ts_thread.heap) {
+        ts_heap_leave(heap);
+        return;
+    }
+    bool unused = ts_load_relaxed(&heap->state) == TS_HEAP_ABANDONED && heap->blocks == NULL;
+    ts_store_release(&heap->revoked, 0); /* partner: ts_heap_enter */
+    ts_lock_release(&heap->lock);
+    if (unused) list_if_unused(heap);
+}
+
+/* ---- life ------------------------------------------------------------------------------------- */
+
+static ts_heap *make_heap(void) {
+    ts_heap *heap = NULL;
+    ts_lock_acquire(&registry);
+    if (free_heaps) {
+        heap = free_heaps;
+        free_heaps = heap->free_next;
+        heap->listed_free = false;
+        ts_store_relaxed(&heap->state, TS_HEAP_STARTING);
+    } else {
+        heap = ts_lines_take(TS_LINES_HEAP, sizeof *heap);
+        if (heap) {
+            ts_lock_init(&heap->lock, TS_RANK_HEAP);
+            heap->id = ++heap_count;
+            heap->next = ts_load_relaxed(&all_heaps);
+            ts_store_release(&all_heaps, heap);
+        }
+    }
+    ts_lock_release(&registry);
+    return heap;
+}
+
+static void reset_caches(ts_tls *tls) {
+    tls->block = &ts_no_block;
+    tls->rolling = &ts_no_block;
+    tls->scope = &ts_no_scope;
+}
+
+ts_heap *ts_heap_mine(void) {
+    if (TS_LIKELY(ts_thread.heap != NULL)) return ts_thread.heap;
+    ts_heap *heap = make_heap();
+    if (!heap) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    if (!ts_os_thread_started(heap)) {
+        ts_store_relaxed(&heap->state, TS_HEAP_ABANDONED);
+        ts_fetch_add_relaxed(&ts_heaps_abandoned, 1);
+        list_if_unused(heap);
+        errno = ENOMEM;
+        return NULL;
+    }
+    ts_lock_acquire(&heap->lock);
+    static _Atomic uint64_t serials; /* a count; no order needed */
+    heap->tls = &ts_thread;
+    heap->serial = ts_fetch_add_relaxed(&serials, 1) + 1;
+    memset(heap->map, 0, sizeof heap->map);
+    memset(heap->scope_map, 0, sizeof heap->scope_map);
+    memset(heap->sample, 0, sizeof heap->sample);
+    ts_store_seq(&heap->state, TS_HEAP_LIVE);
+    ts_lock_release(&heap->lock);
+    ts_thread.heap = heap;
+    ts_thread.id = heap->id;
+    return heap;
+}
+
+ts_share *ts_heap_share(ts_heap *heap, ts_allocator *allocator) {
+    uintptr_t token = allocator->token;
+    ts_share *share = NULL, *made = NULL;
+    for (;;) {
+        ts_heap_enter(heap);
+        for (share = heap->shares; share; share = share->heap_next)
+            if (share->allocator == allocator && share->token == token) break;
+        if (!share && made) {
+            made->heap_next = heap->shares;
+            heap->shares = made;
+        }
+        ts_heap_leave(heap);
+        if (share || made) break;
+        made = ts_lines_take(TS_LINES_SHARE, sizeof *made);
+        if (!made) {
+            errno = ENOMEM;
+            return NULL;
+        }
+        made->allocator = allocator;
+        made->token = token;
+        made->heap = heap;
+    }
+    if (share) return share;
+    ts_lock_acquire(&allocator->lock);
+    made->allocator_next = allocator->shares;
+    allocator->shares = made;
+    ts_lock_release(&allocator->lock);
+    return made;
+}
+
+void ts_heap_forget_share(ts_heap *heap, ts_share *share) {
+    ts_share **at = &heap->shares;
+    while (*at && *at != share) at = &(*at)->heap_next;
+    if (*at) *at = share->heap_next;
+    ts_lines_give(TS_LINES_SHARE, share);
+}
+
+static void give_warm_units(ts_heap *heap) {
+    for (ts_share *s = heap->shares; s; s = s->heap_next) {
+        ts_allocator *a = s->allocator;
+        if (a->token != s->token) continue;
+        ts_lock_acquire(&a->warm_lock);
+        for (unsigned part = 0; part < TS_PARTS; part++) ts_warm_splice(&a->warm[part], &s->warm[part]);
+        ts_lock_release(&a->warm_lock);
+        ts_thread.settle = a;
+    }
+}
+
+static void let_go(ts_heap *heap) {
+    uint64_t recycled = 0;
+    ts_foreign_drain(heap);
+    ts_heap_end_condemned(heap);
+    for (ts_block *b = heap->blocks; b; b = b->heap_next) ts_block_flush(heap, b, &recycled);
+    give_warm_units(heap);
+}
+
+void ts_heap_idle(ts_heap *heap) {
+    ts_heap_enter(heap);
+    let_go(heap);
+    ts_heap_leave(heap);
+    ts_settle_pending();
+}
+
+void ts_heap_exit(void *arg) {
+    ts_heap *heap = arg;
+    if (heap != ts_thread.heap) return;
+    ts_thread.id = TS_NO_ID;
+    reset_caches(&ts_thread);
+    ts_heap_enter(heap);
+    let_go(heap);
+    for (ts_block *b = heap->blocks; b; b = b->heap_next) ts_store_relaxed(&b->owner, 0);
+    ts_heap_leave(heap);
+    /* From here on this thread is one of the others. */
+    ts_lock_acquire(&heap->lock);
+    heap->tls = NULL;
+    ts_thread.heap = NULL;
+    /* seq_cst, then a last drain: see drain_if_abandoned in foreign.c */
+    ts_store_seq(&heap->state, TS_HEAP_ABANDONED);
+    ts_fetch_add_relaxed(&ts_heaps_abandoned, 1);
+    ts_foreign_drain(heap);
+    ts_heap_end_condemned(heap);
+    ts_heap_drop(heap);
+    ts_settle_pending();
+}
+
+/* ---- fork ------------------------------------------------------------------------------------- */
+
+/* With every heap's lock and `revoked` set, no thread is inside ts_heap_enter ... leave. */
+void ts_heap_fork_prepare(void) {
+    bool any = false;
+    ts_lock_acquire_for_fork(&registry);
+    for (ts_heap *h = ts_heaps(); h; h = h->next) {
+        ts_lock_acquire_for_fork(&h->lock);
+        if (ts_load_relaxed(&h->state) == TS_HEAP_LIVE && h != ts_thread.heap) {
+            ts_store_seq(&h->revoked, 1);
+            any = true;
+        }
+    }
+    bool barrier = !any || ts_os->barrier_all();
+    for (ts_heap *h = ts_heaps(); h; h = h->next) {
+        if (!ts_load_relaxed(&h->revoked)) continue;
+        bool quiet = false;
+        for (unsigned i = 0; barrier && !quiet && i < 10 * HOLD_LOOKS; i++) {
+            quiet = ts_load_acquire(&h->tls->in_op) == 0;
+            if (!quiet && i > 100) ts_os->yield();
+        }
+        if (!quiet) ts_store_release(&h->revoked, 2); /* the child cannot use it */
+    }
+}
+
+void ts_heap_fork_parent(void) {
+    for (ts_heap *h = ts_heaps(); h; h = h->next) {
+        ts_store_release(&h->revoked, 0);
+        ts_lock_release_for_fork(&h->lock);
+    }
+    ts_lock_release_for_fork(&registry);
+}
+
+void ts_heap_fork_child(void) {
+    for (ts_heap *h = ts_heaps(); h; h = h->next) {
+        if (h != ts_thread.heap && ts_load_relaxed(&h->state) == TS_HEAP_LIVE) {
+            bool lost = ts_load_relaxed(&h->revoked) == 2;
+            h->tls = NULL;
+            h->rebuild = !lost;
+            ts_store_seq(&h->state, lost ? TS_HEAP_LOST : TS_HEAP_ABANDONED);
+            if (!lost) ts_fetch_add_relaxed(&ts_heaps_abandoned, 1);
+            for (ts_block *b = h->blocks; b && !lost; b = b->heap_next) ts_store_relaxed(&b->owner, 0);
+        }
+        ts_store_release(&h->revoked, 0);
+        ts_lock_release_for_fork(&h->lock);
+    }
+    ts_lock_release_for_fork(&registry);
+}

@@ -1,0 +1,333 @@
+/*
+ * What a thread owns. One HEAP per thread; in it one BLOCK per epoch in which the thread allocates; in a churn
+ * block one BIN per size class; in a heap one SHARE per allocator (warm units and counters).
+ *
+ * Ownership and the two kinds of hand-over
+ *  1. A heap is owned by its thread. What is marked (h) is changed only by a thread that HOLDS the heap: its
+ *     owner between ts_heap_enter and ts_heap_leave, or any thread between a ts_heap_hold that returned true
+ *     and ts_heap_drop. The two exclude one another.
+ *  2. The bins of a block are changed by the owner's fast paths too, without holding the heap, while the block
+ *     is OPEN TO ITS OWNER (block->owner is the heap's id). To touch the bins of a live thread, another thread
+ *     first closes the block (owner 0, open_id NEVER) and then holds the heap.
+ *
+ * Why that is enough. Every operation of a thread on its blocks is bracketed by in_op = 1 ... in_op = 0 in its
+ * thread block. ts_heap_hold writes `revoked`, then runs ts_os->barrier_all(), then waits for in_op == 0:
+ *     owner:  in_op = 1;  (compiler fence)   read owner / open_id / revoked
+ *     other:  write owner, open_id, revoked; barrier_all;  read in_op
+ * This is the store-then-load protocol with the owner's machine fence replaced by the other's barrier_all: an
+ * operation that read the old values began before the barrier, so its in_op = 1 is visible after it, and
+ * waiting for in_op == 0 waits for its end (release/acquire on in_op hands over all that it wrote). An operation
+ * that begins later reads the new values, leaves the fast path, and stops in ts_heap_enter at `revoked`.
+ * Where the system has no such barrier, a live thread's heap cannot be held: ts_heap_hold returns false, and
+ * the work is left to the owner (the condemned list), its exit, or slab_thread_idle.
+ *
+ * A thread that waits for another's in_op must have its own at 0, and takes no lock below rank HEAP while its
+ * own is 1: so no circle of waiting can form.
+ *
+ * Conservation, per bin: pops + word_allocs - pushes - direct_frees == live slots of the bin's slabs, always
+ * outside of an operation. These counters are what the statistics sum up.
+ */
+#ifndef TS_HEAP_HEAP_H
+#define TS_HEAP_HEAP_H
+
+#include "base/atomic.h"
+#include "base/attr.h"
+#include "base/lock.h"
+#include "region/lines.h"
+#include "region/region.h"
+#include "region/table.h"
+#include "slab/slab.h"
+
+#define TS_RING_SLOTS 64u
+#define TS_ID_NEVER UINT64_MAX       /* an epoch id that never is */
+#define TS_NO_ID UINT32_MAX          /* a heap id that never is: no block's owner, not even 0 */
+#define TS_DRAINED 8u
+#define TS_HEAP_MAP 64u              /* blocks found without a search, by epoch index */
+#define TS_LOCAL_WARM_UNITS 64u      /* 1 MiB: warm units a thread keeps without asking anybody */
+
+/* Kinds that are counted apart: the size classes, then these two. */
+#define TS_COUNT_SCOPE TS_CLASSES
+#define TS_COUNT_SPAN (TS_CLASSES + 1u)
+#define TS_COUNT_KINDS (TS_CLASSES + 2u)
+
+struct ts_heap;
+struct ts_share;
+struct ts_epoch;
+struct ts_allocator;
+
+/* Warm units: committed, in nobody's slab, linked through their records. */
+typedef struct ts_warm {
+    uint32_t head, tail;
+    _Atomic uint32_t count;          /* written with the list; read by anyone */
+} ts_warm;
+
+/* The ring is a stack of up to 64 free slots that forgets its bottom: its top is pushes - pops, so the counters
+   of the statistics are the stack pointer. A slot of the ring that holds nothing is 0. */
+typedef struct ts_bin {
+    uint32_t *ring;                  /* TS_RING_SLOTS entries; ts_empty_ring before the first use */
+    _Atomic uint64_t pops;           /* objects allocated from the ring */
+    _Atomic uint64_t pushes;         /* objects freed into the ring */
+    _Atomic uint64_t word_allocs;    /* objects allocated from the claimed word */
+    _Atomic uint64_t direct_frees;   /* objects freed past the ring: by other threads, while closing, retired */
+    uint64_t word;                   /* claimed bits of one word of a slab's free bitmap */
+    uint32_t word_entry;             /* entry of bit 0 */
+    uint32_t head;                   /* (h) slabs, those with free slots first; 0: none */
+    _Atomic uint32_t full;           /* (h) of them, without a free slot */
+    _Atomic uint32_t slabs;          /* (h) */
+} ts_bin;
+_Static_assert(sizeof(ts_bin) <= TS_CACHE_LINE, "a bin is one line");
+
+typedef struct ts_block {
+    /* Read by every free; written when the block changes hands or ends. */
+    _Atomic uint64_t era;            /* era field of the UNIT words of its slabs; flags 0 */
+    _Atomic uint64_t open_id;        /* id of its epoch while that is active, else TS_ID_NEVER */
+    _Atomic uintptr_t allocator;     /* the allocator's public value */
+    _Atomic uintptr_t rolling;       /* the same while its epoch is the allocator's rolling one, else 0 */
+    _Atomic uint32_t owner;          /* id of the heap whose thread may use the fast paths, else 0 */
+    uint8_t scope;                   /* constant */
+    uint8_t closing;                 /* (h) frees go straight to the slabs */
+    _Atomic(struct ts_heap *) heap;  /* (h) */
+    struct ts_share *share;          /* (h) */
+    struct ts_epoch *epoch;          /* constant during a use */
+    /* (h) unless said otherwise */
+    struct ts_block *epoch_next;     /* guarded by the epoch's lock */
+    struct ts_block *epoch_prev;
+    struct ts_block *heap_next;      /* list of the heap's blocks in use, or of its free ones */
+    struct ts_block *heap_prev;
+    struct ts_block *condemned_next; /* owner: who pushed it on the condemned list */
+    _Atomic uint32_t slabs;          /* units in its bins, or in its scope list */
+    uint32_t bins_used;              /* bit per class: the bin has a ring */
+    uint64_t unused[2];
+} ts_block;
+_Static_assert(sizeof(ts_block) == 2 * TS_CACHE_LINE || sizeof(void *) < 8, "bins begin on a line");
+
+typedef struct ts_churn_block {
+    ts_block b;
+    TS_ALIGNED(64) ts_bin bin[TS_CLASSES];
+} ts_churn_block;
+#define TS_CHURN_BLOCK_ALIGN 2048u
+_Static_assert(sizeof(ts_churn_block) <= TS_CHURN_BLOCK_ALIGN, "a bin finds its block by a mask");
+
+typedef struct ts_scope_block {
+    ts_block b;
+    TS_ALIGNED(64) _Atomic(char *) bump; /* next free byte of the current slab */
+    char *end;                       /* its end; both NULL: no slab */
+    ts_scope_bits *bits;             /* of the current slab */
+    _Atomic uint32_t current;        /* its unit */
+    uint32_t head, tail;             /* (h) all slabs, the current one first */
+    _Atomic uint64_t allocs;
+    _Atomic uint64_t frees;
+    _Atomic uint64_t bytes_allocated; /* in slabs that are full */
+    _Atomic uint64_t bytes_freed;
+} ts_scope_block;
+
+/* Counters per kind. (h) or owner; read by anyone. */
+#define TS_SHARE_COUNTERS(X)                                                                                  \
+    X(slow_path_hits) X(new_slab_count) X(slow_path_cache_miss) X(list_move_partial_to_full)                  \
+    X(list_move_full_to_partial) X(current_partial_null) X(current_partial_full) X(empty_slab_recycled)       \
+    X(foreign_frees) X(allocated) X(freed) X(bytes_allocated) X(bytes_freed)
+
+typedef struct ts_counters {
+#define X(name) _Atomic uint64_t name;
+    TS_SHARE_COUNTERS(X)
+#undef X
+} ts_counters;
+
+typedef struct ts_share {
+    struct ts_allocator *allocator;  /* constant during a use, as are the next two */
+    uintptr_t token;                 /* of the allocator's use that this belongs to */
+    struct ts_heap *heap;
+    struct ts_share *heap_next;      /* (h) */
+    struct ts_share *allocator_next; /* guarded by the allocator's lock */
+    ts_warm warm[TS_PARTS];          /* (h) */
+    _Atomic uint64_t refused_closed; /* allocations in an epoch that was not active */
+    ts_counters count[TS_COUNT_KINDS]; /* allocated, freed, bytes: of blocks that have ended */
+} ts_share;
+
+/* LOST: its thread vanished in a fork of a process in which it could not be held; it stays as it is. */
+typedef enum ts_heap_state { TS_HEAP_STARTING, TS_HEAP_LIVE, TS_HEAP_ABANDONED, TS_HEAP_LOST } ts_heap_state;
+
+/* The part of a thread that its fast paths use. Static and usable before any heap: no entry, no owner. */
+typedef struct ts_tls {
+    ts_churn_block *block;           /* block of the epoch used last */
+    ts_churn_block *rolling;         /* block of the rolling epoch used last */
+    ts_scope_block *scope;           /* block of the innermost domain, if that is a scope */
+    _Atomic uint32_t in_op;          /* see the top of this file; read by others */
+    uint32_t id;                     /* of the heap; TS_NO_ID: no fast paths (no heap, or timing is on) */
+    struct ts_heap *heap;
+    struct ts_domain_scope *domain;  /* innermost domain entered */
+    struct ts_allocator *settle;     /* over its limit of warm units: to purge when nothing is held */
+    struct ts_epoch *drained[TS_DRAINED]; /* closing, and a block of theirs holds nothing any more: likewise */
+    unsigned drained_count;
+} ts_tls;
+
+typedef struct ts_heap {
+    ts_lock lock;                    /* taken by those who hold the heap of another thread */
+    _Atomic uint32_t revoked;        /* guarded by lock; read by the owner */
+    _Atomic uint32_t state;          /* ts_heap_state; guarded by lock */
+    uint32_t id;                     /* constant */
+    bool rebuild;                    /* (h) its thread vanished in a fork: trust state words only */
+    ts_tls *tls;                     /* guarded by lock; NULL when abandoned */
+    _Atomic uint64_t queue;          /* newest slab with foreign frees, 0: none; pushed by any thread */
+    _Atomic(ts_block *) condemned;   /* blocks of destroyed epochs for the owner to take back; pushed by any */
+    ts_block *blocks;                /* (h) in use */
+    ts_block *free_churn, *free_scope; /* (h) */
+    ts_share *shares;                /* (h) */
+    struct ts_heap *next;            /* list of all heaps; constant after it is published */
+    struct ts_heap *free_next;       /* guarded by the registry's lock, as is the next */
+    bool listed_free;
+    ts_churn_block *map[TS_HEAP_MAP]; /* owner only; checked by open_id */
+    ts_scope_block *scope_map[TS_HEAP_MAP];
+    uint64_t serial;                 /* (h) of its thread; never used twice */
+    struct ts_domain_scope *spare_scope; /* owner only */
+    /* Sampling; owner only. */
+    uint32_t sample_rate, sample_left;
+    uint64_t sample[12];
+} ts_heap;
+
+/* Heaps of ended threads that still have blocks: whether looking for one to adopt is worth it. A hint. */
+extern _Atomic uint32_t ts_heaps_abandoned;
+
+extern _Thread_local ts_tls ts_thread;
+/* Of every bin without a slab: nothing is popped from it, and nothing pushed as nothing is live. Never written. */
+extern uint32_t ts_empty_ring[TS_RING_SLOTS];
+extern ts_churn_block ts_no_block;   /* matches no epoch; its rings are empty */
+extern ts_scope_block ts_no_scope;
+
+static inline ts_block *ts_block_of_line(uint64_t line, bool scope) {
+    uintptr_t at = (uintptr_t)ts_line_address(line);
+    return (ts_block *)(scope ? at : at & ~(uintptr_t)(TS_CHURN_BLOCK_ALIGN - 1));
+}
+static inline unsigned ts_bin_class(const ts_churn_block *block, const ts_bin *bin) {
+    return (unsigned)(bin - block->bin);
+}
+static inline uint64_t ts_word_era(uint64_t word) { return (word >> TS_UNIT_LINE_BITS) & TS_UNIT_ERA_MASK; }
+static inline ts_churn_block *ts_churn(ts_block *b) { return (ts_churn_block *)(void *)b; }
+static inline ts_scope_block *ts_scope(ts_block *b) { return (ts_scope_block *)(void *)b; }
+
+/* ---- brackets --------------------------------------------------------------------------------- */
+
+TS_ALWAYS_INLINE void ts_op_begin(ts_tls *tls) {
+    ts_store_relaxed(&tls->in_op, 1);
+    ts_compiler_fence(); /* partner: barrier_all in ts_heap_hold */
+}
+/* release: partner of the acquire in ts_heap_hold, hands over what the operation wrote */
+TS_ALWAYS_INLINE void ts_op_end(ts_tls *tls) { ts_store_release(&tls->in_op, 0); }
+
+/* The owner begins and ends work on its own heap. Not nested; no lock of rank below HEAP may be taken inside. */
+void ts_heap_enter(ts_heap *heap);
+void ts_heap_leave(ts_heap *heap);
+/* Any thread but the owner inside an operation. true: the heap is held. false: it cannot be, for now. */
+bool ts_heap_hold(ts_heap *heap);
+void ts_heap_drop(ts_heap *heap);
+
+/* Notes for later, and the later: runs when this thread holds nothing and is in no operation. */
+void ts_note_drained(ts_block *block);
+void ts_settle_now(void);
+static inline void ts_settle_pending(void);
+
+/* ---- life ------------------------------------------------------------------------------------- */
+
+bool ts_heap_init(void);
+/* The heap of this thread, made or reused if it has none. NULL: no memory. */
+ts_heap *ts_heap_mine(void);
+/* Exit callback of the os layer. */
+void ts_heap_exit(void *heap);
+/* First of the list of all heaps. */
+ts_heap *ts_heaps(void);
+/* This thread's share of an allocator, made if need be. NULL: no memory. */
+ts_share *ts_heap_share(ts_heap *heap, struct ts_allocator *allocator);
+/* Empties rings and claimed words of all blocks, drains, gives warm units away. Caller: not inside the heap. */
+void ts_heap_idle(ts_heap *heap);
+/* Drops a share that its allocator no longer knows. Caller holds the heap. */
+void ts_heap_forget_share(ts_heap *heap, ts_share *share);
+/* fork: prepare holds every heap, so that no list is half changed; operations of fast paths go on, so the child
+   trusts only state words of other threads' blocks. */
+void ts_heap_fork_prepare(void);
+void ts_heap_fork_parent(void);
+void ts_heap_fork_child(void);
+
+/* ---- blocks, in block.c; the caller holds the heap ---------------------------------------------- */
+
+/* A block for an epoch, not yet in the epoch's list nor open. NULL: no memory. */
+ts_block *ts_block_take(ts_heap *heap, ts_share *share, struct ts_epoch *epoch, bool scope);
+/* Ends a block: its slabs go to the share's warm units, its counters to the share, live objects die. */
+void ts_block_end(ts_heap *heap, ts_block *block);
+/* Gives ring and claimed words back to the slabs, and the slabs that are empty to the share. Returns slabs looked
+   at; adds those given to *recycled. */
+uint32_t ts_block_flush(ts_heap *heap, ts_block *block, uint64_t *recycled);
+/* The same from the state words alone, for a block whose thread vanished. */
+void ts_block_rebuild(ts_heap *heap, ts_block *block);
+/* Ends the blocks on the condemned list. */
+void ts_heap_end_condemned(ts_heap *heap);
+void ts_heap_condemn(ts_heap *heap, ts_block *block);
+void ts_heap_link(ts_heap *heap, ts_block *block);
+void ts_heap_unlink(ts_heap *heap, ts_block *block);
+
+typedef struct ts_tally {
+    uint64_t allocated, freed, bytes_allocated, bytes_freed, slabs;
+} ts_tally;
+/* Sums of a block; cls: a class, TS_COUNT_SCOPE, or UINT32_MAX for all. Any thread; exact at a quiet point. */
+ts_tally ts_block_tally(const ts_block *block, uint32_t cls);
+
+/* ---- bins, in bin.c ------------------------------------------------------------------------------ */
+
+/* Puts the bin's list in order after the free counts of its slabs were set anew. */
+void ts_bin_list_by_free(ts_bin *bin);
+bool ts_bin_ready(ts_churn_block *block, unsigned cls);
+/* Adds a reset slab and publishes its UNIT word. Caller holds the heap. */
+void ts_bin_add(ts_churn_block *block, unsigned cls, uint32_t unit);
+/* Claims the next word of the bin's slabs. false: none has a free slot. Caller holds the heap. */
+bool ts_bin_claim(ts_churn_block *block, unsigned cls);
+/* Puts a free slot back into its slab; evict: owner inside an operation, not holding the heap. */
+void ts_bin_evict(ts_churn_block *block, ts_bin *bin, uint32_t entry);
+void ts_bin_give_slot(ts_churn_block *block, ts_bin *bin, uint32_t entry);
+/* Gives a slab of the bin to the share if it is empty and not worth keeping. Caller holds the heap. */
+void ts_bin_release_if_empty(ts_churn_block *block, ts_bin *bin, uint32_t unit);
+/* Frees one object past the ring; its state word is live. Caller holds the heap. */
+void ts_bin_free_direct(ts_churn_block *block, ts_bin *bin, uint32_t entry);
+
+/* ---- scope slabs, in scope.c ---------------------------------------------------------------------- */
+
+/* Adds a reset slab as the current one. Caller holds the heap. */
+void ts_scope_add(ts_scope_block *block, uint32_t unit);
+/* As ts_fast_bump, at a multiple of align (at most a quarter of a unit). */
+void *ts_scope_bump_aligned(ts_scope_block *block, size_t align, size_t bytes);
+/* Ends adding to the current slab; if all of it is free it goes to the share. Caller holds the heap. */
+void ts_scope_retire_current(ts_scope_block *block);
+/* Frees one object of the block's own slabs. false: not the start of a live one. Caller holds the heap. */
+bool ts_scope_free(ts_scope_block *block, uint32_t unit, uint32_t entry_in_unit);
+void ts_scope_release_if_empty(ts_scope_block *block, uint32_t unit);
+/* Bytes of the object at an entry; any thread. */
+size_t ts_scope_object_bytes(const ts_scope_block *block, uint32_t unit, uint32_t entry_in_unit);
+
+/* ---- foreign frees, in foreign.c ---------------------------------------------------------------- */
+
+#define TS_ANY_GENERATION UINT32_MAX
+
+typedef enum ts_foreign_result { TS_FOREIGN_NOT_LIVE, TS_FOREIGN_FREED } ts_foreign_result;
+/* Frees an object of a block that this thread does not own. Not inside an operation. generation: the
+   object's, or TS_ANY_GENERATION. retries: counted up. */
+ts_foreign_result ts_foreign_free(uint32_t unit, uint64_t entry, uintptr_t allocator, uint32_t generation,
+                                  uint64_t *retries);
+/* Takes all foreign frees of the heap's queue. Caller holds the heap. */
+void ts_foreign_drain(ts_heap *heap);
+/* Whether a foreign free of the object is under way. */
+bool ts_foreign_pending(uint32_t unit, bool scope, uint64_t entry);
+
+static inline void ts_settle_pending(void) {
+    if (TS_UNLIKELY(ts_thread.settle != NULL)) ts_settle_now();
+}
+
+/* ---- warm units, in warm.c ------------------------------------------------------------------------ */
+
+void ts_warm_push(ts_warm *warm, uint32_t unit);
+uint32_t ts_warm_pop(ts_warm *warm);
+/* from's units come before to's. */
+void ts_warm_splice(ts_warm *to, ts_warm *from);
+/* An empty slab, unit on no list: becomes warm. Caller holds the heap. */
+void ts_share_keep(ts_share *share, uint32_t unit);
+/* A whole list of them. */
+void ts_share_keep_list(ts_share *share, unsigned part, uint32_t head, uint32_t tail, uint32_t count);
+
+#endif

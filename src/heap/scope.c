@@ -1,0 +1,117 @@
+#include "base/assert.h"
+#include "base/bits.h"
+#include "heap/heap.h"
+
+void ts_scope_add(ts_scope_block *block, uint32_t unit) {
+    ts_assert(2, ts_load_relaxed(&block->current) == 0);
+    ts_slab *slab = ts_slab_at(unit);
+    slab->prev = 0;
+    slab->next = block->head;
+    if (block->head)
+        ts_slab_at(block->head)->prev = unit;
+    else
+        block->tail = unit;
+    block->head = unit;
+    ts_add_owned(&block->b.slabs, 1);
+    ts_store_relaxed(&block->current, unit);
+    block->bits = ts_slab_scope_bits(unit);
+    char *at = ts_unit_address(unit);
+    block->end = at + TS_UNIT_BYTES;
+    ts_store_release(&block->bump, at);
+    /* release: who reads the word sees the reset slab */
+    ts_store_release(ts_unit_word(unit), TS_UNIT_SCOPE | ts_load_relaxed(&block->b.era) << TS_UNIT_LINE_BITS |
+                                             ts_line_of(block));
+}
+
+static bool release_slab(ts_scope_block *block, uint32_t unit) {
+    ts_slab *slab = ts_slab_at(unit);
+    _Atomic uint64_t *word = ts_unit_word(unit);
+    uint64_t w = ts_load_relaxed(word);
+    /* seq_cst: as in the release of a churn slab */
+    while (!(w & TS_UNIT_FOREIGN)) {
+        if (!ts_cas_seq(word, &w, 0)) continue;
+        if (slab->prev)
+            ts_slab_at(slab->prev)->next = slab->next;
+        else
+            block->head = slab->next;
+        if (slab->next)
+            ts_slab_at(slab->next)->prev = slab->prev;
+        else
+            block->tail = slab->prev;
+        ts_add_owned(&block->b.slabs, (uint32_t)-1);
+        ts_share_keep(block->b.share, unit);
+        ts_add_owned(&block->b.share->count[TS_COUNT_SCOPE].empty_slab_recycled, 1);
+        ts_note_drained(&block->b);
+        return true;
+    }
+    return false;
+}
+
+void ts_scope_retire_current(ts_scope_block *block) {
+    uint32_t unit = ts_load_relaxed(&block->current);
+    if (!unit) return;
+    ts_slab *slab = ts_slab_at(unit);
+    char *bump = ts_load_relaxed(&block->bump);
+    size_t used = (size_t)(bump - ts_unit_address(unit));
+    ts_add_owned(&block->bytes_allocated, used);
+    slab->empty_at = (uint16_t)ts_scope_count_started(unit);
+    /* release, and before bump changes: a reader that takes the end from bump looks at `end` before and after */
+    ts_store_release(&slab->end, (uint16_t)(used / 16));
+    ts_store_relaxed(&block->current, 0);
+    block->bits = NULL;
+    block->end = NULL;
+    ts_store_release(&block->bump, NULL);
+    ts_scope_release_if_empty(block, unit);
+}
+
+/* What is skipped belongs to the object before it; at the beginning of a slab there is none, so it counts as
+   freed at once. */
+void *ts_scope_bump_aligned(ts_scope_block *block, size_t align, size_t bytes) {
+    char *at = ts_load_relaxed(&block->bump);
+    if (!at) return NULL;
+    char *aligned = (char *)(uintptr_t)ts_align_up((uintptr_t)at, align);
+    size_t skip = (size_t)(aligned - at);
+    if (skip > (size_t)(block->end - at) || bytes > (size_t)(block->end - aligned)) return NULL;
+    if (at == ts_unit_address(ts_load_relaxed(&block->current))) ts_add_owned(&block->bytes_freed, skip);
+    uint32_t entry = (uint32_t)((size_t)(aligned - ts_unit_address(ts_load_relaxed(&block->current))) / 16);
+    ts_state64 *start = &block->bits->start[entry >> 6];
+    ts_store_relaxed(start, ts_load_relaxed(start) | (uint64_t)1 << (entry & 63));
+    ts_add_owned(&block->allocs, 1);
+    ts_store_release(&block->bump, aligned + bytes); /* as in ts_fast_bump */
+    return aligned;
+}
+
+void ts_scope_release_if_empty(ts_scope_block *block, uint32_t unit) {
+    const ts_slab *slab = ts_slab_at(unit);
+    if (unit != ts_load_relaxed(&block->current) && slab->free_count == slab->empty_at) release_slab(block, unit);
+}
+
+size_t ts_scope_object_bytes(const ts_scope_block *block, uint32_t unit, uint32_t entry_in_unit) {
+    const ts_slab *slab = ts_slab_at(unit);
+    /* acquire: partner of the releases in ts_scope_retire_current and in the allocation path: start bits of all
+       that lies below the end are seen */
+    uint32_t end = ts_load_acquire(&slab->end);
+    if (end == 0) {
+        const char *bump = ts_load_acquire(&block->bump);
+        uint32_t again = ts_load_acquire(&slab->end);
+        end = again ? again : (uint32_t)((size_t)(bump - ts_unit_address(unit)) / 16);
+        if (end > TS_UNIT_ENTRIES) end = TS_UNIT_ENTRIES; /* the slab was reused meanwhile: any answer will do */
+    }
+    if (end <= entry_in_unit) return 16;
+    return (size_t)ts_scope_entries(unit, entry_in_unit, end) * 16u;
+}
+
+bool ts_scope_free(ts_scope_block *block, uint32_t unit, uint32_t entry_in_unit) {
+    ts_scope_bits *bits = ts_slab_scope_bits(unit);
+    unsigned w = entry_in_unit >> 6;
+    uint64_t bit = (uint64_t)1 << (entry_in_unit & 63);
+    uint64_t freed = ts_load_relaxed(&bits->freed[w]);
+    if (!(ts_load_relaxed(&bits->start[w]) & bit) || (freed & bit)) return false;
+    size_t bytes = ts_scope_object_bytes(block, unit, entry_in_unit);
+    ts_store_relaxed(&bits->freed[w], freed | bit);
+    ts_add_owned(&block->frees, 1);
+    ts_add_owned(&block->bytes_freed, bytes);
+    ts_slab_at(unit)->free_count++;
+    ts_scope_release_if_empty(block, unit);
+    return true;
+}

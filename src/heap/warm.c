@@ -1,0 +1,419 @@
+/*
+ * Warm units: slabs that hold nothing but whose memory is still there. Each share keeps a few (no lock for the
+ * owner); what is more goes to the allocator; what exceeds the allocator's limit is purged, in runs of
+ * neighbours, with no lock held, and goes to the pool.
+ */
+#include "base/assert.h"
+#include "base/bits.h"
+#include "heap/allocator.h"
+#include "os/os.h"
+#include "region/pool.h"
+
+#include <errno.h>
+
+void ts_warm_push(ts_warm *warm, uint32_t unit) {
+    ts_slab *slab = ts_slab_at(unit);
+    slab->prev = 0;
+    slab->next = warm->head;
+    if (warm->head)
+        ts_slab_at(warm->head)->prev = unit;
+    else
+        warm->tail = unit;
+    warm->head = unit;
+    ts_add_owned(&warm->count, 1);
+}
+
+uint32_t ts_warm_pop(ts_warm *warm) {
+    uint32_t unit = warm->head;
+    if (!unit) return 0;
+    warm->head = ts_slab_at(unit)->next;
+    if (warm->head)
+        ts_slab_at(warm->head)->prev = 0;
+    else
+        warm->tail = 0;
+    ts_add_owned(&warm->count, (uint32_t)-1);
+    return unit;
+}
+
+void ts_warm_splice(ts_warm *to, ts_warm *from) {
+    if (!from->head) return;
+    ts_slab_at(from->tail)->next = to->head;
+    if (to->head)
+        ts_slab_at(to->head)->prev = from->tail;
+    else
+        to->tail = from->tail;
+    to->head = from->head;
+    ts_add_owned(&to->count, ts_load_relaxed(&from->count));
+    from->head = from->tail = 0;
+    ts_store_relaxed(&from->count, 0);
+}
+
+static uint64_t limit_units(const ts_allocator *allocator) {
+    uint64_t reserved = ts_load_relaxed(&allocator->reserved_units);
+    switch (allocator->settings.reclaim_policy) {
+    case SLAB_RECLAIM_KEEP: return UINT64_MAX;
+    case SLAB_RECLAIM_AT_ONCE: return reserved;
+    default: break;
+    }
+    uint64_t retain = allocator->settings.retain_bytes / TS_UNIT_BYTES;
+    return retain > reserved ? retain : reserved;
+}
+
+/* Below the limit again with room to spare, so that a program at the limit does not purge at every step. */
+static uint64_t low_units(const ts_allocator *allocator) {
+    uint64_t reserved = ts_load_relaxed(&allocator->reserved_units);
+    uint64_t low = limit_units(allocator) / 4;
+    return low > reserved ? low : reserved;
+}
+
+static uint64_t shared_warm_units(ts_allocator *allocator) {
+    return (uint64_t)ts_load_relaxed(&allocator->warm[0].count) + ts_load_relaxed(&allocator->warm[1].count) +
+           ts_load_relaxed(&allocator->span_warm_units);
+}
+
+static void share_overflow(ts_share *share, unsigned part) {
+    ts_allocator *allocator = share->allocator;
+    uint32_t most = allocator->settings.reclaim_policy == SLAB_RECLAIM_AT_ONCE ? 0 : TS_LOCAL_WARM_UNITS;
+    if (ts_load_relaxed(&share->warm[part].count) <= most) return;
+    ts_lock_acquire(&allocator->warm_lock);
+    ts_warm_splice(&allocator->warm[part], &share->warm[part]);
+    ts_lock_release(&allocator->warm_lock);
+    /* Purging is a system call: whoever holds the heap does it after letting go. */
+    if (shared_warm_units(allocator) > limit_units(allocator)) ts_thread.settle = allocator;
+}
+
+void ts_settle_now(void) {
+    ts_allocator *allocator = ts_thread.settle;
+    ts_thread.settle = NULL;
+    ts_allocator_settle(allocator);
+}
+
+void ts_share_keep(ts_share *share, uint32_t unit) {
+    unsigned part = ts_part_of_unit(unit);
+    ts_warm_push(&share->warm[part], unit);
+    share_overflow(share, part);
+}
+
+void ts_share_keep_list(ts_share *share, unsigned part, uint32_t head, uint32_t tail, uint32_t count) {
+    ts_warm list = {head, tail, 0};
+    ts_store_relaxed(&list.count, count);
+    if (!head) return;
+    ts_warm_splice(&share->warm[part], &list);
+    share_overflow(share, part);
+}
+
+/* ---- purge ---------------------------------------------------------------------------------------- */
+
+static void sort_units(uint32_t *a, unsigned n) {
+    for (unsigned gap = n / 2; gap > 0; gap /= 2) {
+        for (unsigned i = gap; i < n; i++) {
+            uint32_t v = a[i];
+            unsigned j = i;
+            for (; j >= gap && a[j - gap] > v; j -= gap) a[j] = a[j - gap];
+            a[j] = v;
+        }
+    }
+}
+
+/* Purges one run of units that are nobody's. What lies between page borders only in part keeps its memory until
+   a neighbour goes too (pages larger than a unit). */
+static bool purge_run(ts_allocator *allocator, uint32_t first, uint32_t count) {
+    size_t page = ts_os_page_bytes();
+    uintptr_t from = (uintptr_t)ts_align_up((uintptr_t)ts_unit_address(first), page);
+    uintptr_t to = (uintptr_t)ts_align_down((uintptr_t)ts_unit_address(first) + (size_t)count * TS_UNIT_BYTES, page);
+    if (from >= to) return true;
+    ts_fetch_add_relaxed(&allocator->madvise_calls, 1);
+    if (!ts_os->purge((void *)from, to - from)) {
+        ts_fetch_add_relaxed(&allocator->madvise_failures, 1);
+        return false;
+    }
+    ts_fetch_add_relaxed(&allocator->madvise_bytes, to - from);
+    return true;
+}
+
+static void uncommit(ts_allocator *allocator, uint32_t units) {
+    ts_fetch_sub_relaxed(&allocator->committed_units, units);
+}
+
+/* Units on no list. Returns those given back; what the system refuses to take stays warm. */
+static uint64_t purge_units(ts_allocator *allocator, uint32_t *units, unsigned n) {
+    unsigned claimed = 0;
+    uint64_t given = 0;
+    for (unsigned i = 0; i < n; i++) {
+        if (ts_slab_claim(units[i]))
+            units[claimed++] = units[i];
+        else
+            ts_allocator_pin(allocator); /* a zombie: unpinned by ts_zombie_give */
+    }
+    sort_units(units, claimed);
+    for (unsigned i = 0; i < claimed;) {
+        unsigned k = i + 1;
+        while (k < claimed && units[k] == units[k - 1] + 1 &&
+               ts_part_of_unit(units[k]) == ts_part_of_unit(units[i]))
+            k++;
+        if (purge_run(allocator, units[i], k - i)) {
+            ts_pool_give(units[i], k - i);
+            uncommit(allocator, k - i);
+            given += k - i;
+        } else {
+            ts_lock_acquire(&allocator->warm_lock);
+            for (unsigned j = i; j < k; j++) ts_warm_push(&allocator->warm[ts_part_of_unit(units[j])], units[j]);
+            ts_lock_release(&allocator->warm_lock);
+        }
+        i = k;
+    }
+    ts_fetch_add_relaxed(&allocator->overflowed, given);
+    return given;
+}
+
+/* Takes up to TS_PURGE_BATCH single units from the allocator's lists, or else one warm span. */
+static unsigned take_batch(ts_allocator *allocator, uint64_t keep, uint32_t *units, uint32_t *span_units) {
+    unsigned n = 0;
+    *span_units = 0;
+    ts_lock_acquire(&allocator->warm_lock);
+    uint64_t have = shared_warm_units(allocator);
+    for (unsigned part = 0; part < TS_PARTS; part++) {
+        while (n < TS_PURGE_BATCH && have > keep) {
+            uint32_t unit = ts_warm_pop(&allocator->warm[part]);
+            if (!unit) break;
+            units[n++] = unit;
+            have--;
+        }
+    }
+    for (unsigned length = TS_SPAN_WARM_UNITS; n == 0 && have > keep && length > 0; length--) {
+        uint32_t unit = allocator->span_warm[length];
+        if (!unit) continue;
+        allocator->span_warm[length] = ts_slab_at(unit)->next;
+        ts_fetch_sub_relaxed(&allocator->span_warm_units, length);
+        units[n++] = unit;
+        *span_units = length;
+    }
+    ts_lock_release(&allocator->warm_lock);
+    return n;
+}
+
+static void give_span(ts_allocator *allocator, uint32_t unit, uint32_t units) {
+    if (purge_run(allocator, unit, units)) {
+        ts_pool_give(unit, units);
+        uncommit(allocator, units);
+        ts_fetch_add_relaxed(&allocator->overflowed, units);
+        return;
+    }
+    /* The system keeps it: single warm units, which any later use can have. */
+    ts_lock_acquire(&allocator->warm_lock);
+    for (uint32_t i = 0; i < units; i++) ts_warm_push(&allocator->warm[ts_part_of_unit(unit)], unit + i);
+    ts_lock_release(&allocator->warm_lock);
+}
+
+static uint64_t purge_shared(ts_allocator *allocator, uint64_t keep, uint64_t most) {
+    uint32_t units[TS_PURGE_BATCH];
+    uint64_t given = 0, failures = ts_load_relaxed(&allocator->madvise_failures);
+    while (given < most) {
+        uint32_t span_units;
+        unsigned n = take_batch(allocator, keep, units, &span_units);
+        if (n == 0) break;
+        if (span_units) {
+            give_span(allocator, units[0], span_units);
+            given += span_units;
+        } else {
+            given += purge_units(allocator, units, n);
+        }
+        /* What the system refuses now it will refuse again: a later call tries. */
+        if (ts_load_relaxed(&allocator->madvise_failures) != failures) break;
+    }
+    return given;
+}
+
+void ts_allocator_settle(ts_allocator *allocator) {
+    if (shared_warm_units(allocator) <= limit_units(allocator)) return;
+    purge_shared(allocator, low_units(allocator), TS_PURGE_UNITS_PER_CALL);
+}
+
+uint64_t ts_allocator_warm_units(ts_allocator *allocator) {
+    uint64_t sum = shared_warm_units(allocator);
+    ts_lock_acquire(&allocator->lock);
+    for (ts_share *s = allocator->shares; s; s = s->allocator_next)
+        sum += (uint64_t)ts_load_relaxed(&s->warm[0].count) + ts_load_relaxed(&s->warm[1].count);
+    ts_lock_release(&allocator->lock);
+    return sum;
+}
+
+/* Takes what every heap has warm for the allocator. */
+static void collect(ts_allocator *allocator) {
+    for (ts_heap *heap = ts_heaps(); heap; heap = heap->next) {
+        if (!ts_heap_hold(heap)) continue;
+        ts_foreign_drain(heap);
+        ts_heap_end_condemned(heap);
+        for (ts_share *s = heap->shares; s; s = s->heap_next) {
+            if (s->allocator != allocator || s->token != allocator->token) continue;
+            ts_lock_acquire(&allocator->warm_lock);
+            for (unsigned part = 0; part < TS_PARTS; part++) ts_warm_splice(&allocator->warm[part], &s->warm[part]);
+            ts_lock_release(&allocator->warm_lock);
+        }
+        ts_heap_drop(heap);
+    }
+}
+
+size_t ts_allocator_trim(ts_allocator *allocator, uint64_t keep_units) {
+    collect(allocator);
+    return (size_t)purge_shared(allocator, keep_units, UINT64_MAX) * TS_UNIT_BYTES;
+}
+
+void ts_zombie_give(uint32_t unit) {
+    ts_allocator *allocator = ts_table_at(&ts_allocators, ts_slab_at(unit)->allocator);
+    if (purge_run(allocator, unit, 1)) {
+        ts_pool_give(unit, 1);
+        uncommit(allocator, 1);
+    } else {
+        ts_lock_acquire(&allocator->warm_lock);
+        ts_warm_push(&allocator->warm[ts_part_of_unit(unit)], unit);
+        ts_lock_release(&allocator->warm_lock);
+    }
+    ts_allocator_unpin(allocator);
+}
+
+/* ---- acquire -------------------------------------------------------------------------------------- */
+
+static bool commit_within_budget(ts_allocator *allocator, uint64_t units) {
+    uint64_t budget = ts_load_relaxed(&allocator->budget_units);
+    uint64_t before = ts_fetch_add_relaxed(&allocator->committed_units, units);
+    if (budget == 0 || (units <= budget && before <= budget - units)) return true;
+    ts_fetch_sub_relaxed(&allocator->committed_units, units);
+    return false;
+}
+
+/* From the pool, within the budget. When it does not fit, or the system has no memory, what is warm goes back
+   first. Units come with UNIT word 0. */
+static uint32_t take_fresh(ts_allocator *allocator, unsigned part, uint32_t units, uint32_t align) {
+    for (int attempt = 0; attempt < 2; attempt++) {
+        if (commit_within_budget(allocator, units)) {
+            uint32_t first = ts_pool_take(part, units, align);
+            if (first) {
+                ts_slab_at(first)->allocator = allocator->entry.index;
+                return first;
+            }
+            uncommit(allocator, units);
+        }
+        if (attempt == 0) ts_allocator_trim(allocator, 0);
+    }
+    errno = ENOMEM;
+    return 0;
+}
+
+/* A unit whose generations or tags are used up: its memory goes back, its address is never used again. */
+static void retire(ts_allocator *allocator, uint32_t unit) {
+    purge_run(allocator, unit, 1);
+    uncommit(allocator, 1);
+}
+
+uint32_t ts_unit_acquire(ts_heap *heap, ts_share *share, unsigned part, bool *fresh) {
+    ts_allocator *allocator = share->allocator;
+    *fresh = false;
+    for (;;) {
+        ts_heap_enter(heap);
+        uint32_t unit = ts_warm_pop(&share->warm[part]);
+        ts_heap_leave(heap);
+        if (!unit && ts_load_relaxed(&allocator->warm[part].count)) {
+            ts_lock_acquire(&allocator->warm_lock);
+            unit = ts_warm_pop(&allocator->warm[part]);
+            ts_lock_release(&allocator->warm_lock);
+        }
+        if (!unit) {
+            *fresh = true;
+            return take_fresh(allocator, part, 1, 1);
+        }
+        if (ts_slab_claim(unit)) {
+            ts_slab_at(unit)->allocator = allocator->entry.index;
+            return unit;
+        }
+        ts_allocator_pin(allocator);
+    }
+}
+
+uint32_t ts_slab_acquire_churn(ts_heap *heap, ts_share *share, unsigned cls, bool *fresh) {
+    for (;;) {
+        uint32_t unit = ts_unit_acquire(heap, share, ts_class_part(cls), fresh);
+        if (!unit || ts_slab_reset_churn(unit, cls)) return unit;
+        retire(share->allocator, unit);
+    }
+}
+
+uint32_t ts_slab_acquire_scope(ts_heap *heap, ts_share *share, bool *fresh) {
+    for (;;) {
+        uint32_t unit = ts_unit_acquire(heap, share, TS_NORMAL, fresh);
+        if (!unit || ts_slab_reset_scope(unit)) return unit;
+        retire(share->allocator, unit);
+    }
+}
+
+static uint32_t take_warm_span(ts_allocator *allocator, uint32_t units) {
+    uint32_t unit = 0;
+    if (units > TS_SPAN_WARM_UNITS) return 0;
+    ts_lock_acquire(&allocator->warm_lock);
+    unit = allocator->span_warm[units];
+    if (unit) {
+        allocator->span_warm[units] = ts_slab_at(unit)->next;
+        ts_fetch_sub_relaxed(&allocator->span_warm_units, units);
+    }
+    ts_lock_release(&allocator->warm_lock);
+    return unit;
+}
+
+uint32_t ts_span_acquire(ts_allocator *allocator, uint32_t units, uint32_t align_units, bool *fresh) {
+    for (;;) {
+        uint32_t unit = align_units == 1 ? take_warm_span(allocator, units) : 0;
+        *fresh = false;
+        if (!unit) {
+            unit = take_fresh(allocator, TS_NORMAL, units, align_units);
+            *fresh = ts_os_page_bytes() <= TS_UNIT_BYTES;
+        }
+        if (!unit) return 0;
+        if (ts_slab_reset_span(unit)) return unit;
+        /* Its first unit is used up; the others are as good as new. */
+        retire(allocator, unit);
+        if (units > 1) give_span(allocator, unit + 1, units - 1);
+    }
+}
+
+void ts_span_release(ts_allocator *allocator, uint32_t unit, uint32_t units) {
+    if (units > TS_SPAN_WARM_UNITS || allocator->settings.reclaim_policy == SLAB_RECLAIM_AT_ONCE) {
+        give_span(allocator, unit, units);
+        return;
+    }
+    ts_lock_acquire(&allocator->warm_lock);
+    ts_slab_at(unit)->next = allocator->span_warm[units];
+    allocator->span_warm[units] = unit;
+    ts_fetch_add_relaxed(&allocator->span_warm_units, units);
+    ts_lock_release(&allocator->warm_lock);
+    ts_allocator_settle(allocator);
+}
+
+bool ts_allocator_reserve(ts_allocator *allocator, uint64_t units) {
+    bool done = true;
+    while (units > 0 && done) {
+        uint32_t n = units > TS_PURGE_BATCH ? TS_PURGE_BATCH : (uint32_t)units;
+        uint32_t first = take_fresh(allocator, TS_NORMAL, n, 1);
+        if (!first) return false;
+        size_t page = ts_os_page_bytes();
+        uintptr_t from = (uintptr_t)ts_align_down((uintptr_t)ts_unit_address(first), page);
+        uintptr_t to = (uintptr_t)ts_align_up((uintptr_t)ts_unit_address(first) + (size_t)n * TS_UNIT_BYTES, page);
+        done = ts_os->populate((void *)from, to - from);
+        if (!done) errno = ENOMEM;
+        ts_fetch_add_relaxed(&allocator->reserved_units, n);
+        ts_lock_acquire(&allocator->warm_lock);
+        for (uint32_t i = n; i-- > 0;) ts_warm_push(&allocator->warm[TS_NORMAL], first + i);
+        ts_lock_release(&allocator->warm_lock);
+        units -= n;
+    }
+    return done;
+}
+
+/* ---- record --------------------------------------------------------------------------------------- */
+
+void ts_allocator_pin(ts_allocator *allocator) { ts_fetch_add_relaxed(&allocator->pins, 1); }
+
+void ts_allocator_unpin(ts_allocator *allocator) {
+    /* acq_rel: who gives the record back sees all that the others did with it */
+    if (atomic_fetch_sub_explicit(&allocator->pins, 1, memory_order_acq_rel) == 1)
+        ts_table_give(&ts_allocators, allocator);
+}

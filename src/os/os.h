@@ -1,0 +1,55 @@
+/*
+ * The contract with the operating system: one table of functions, one file per system. Tests put another
+ * table in place to refuse any call. All sizes and addresses are multiples of page_size.
+ *
+ * reserve      address space that costs no memory and may not be touched. NULL: refused.
+ * expose       makes a reserved range readable; it reads as zero and costs no memory. false: refused.
+ * commit       makes a reserved range readable and writable; its bytes are zero. false: refused, the range is
+ *              as it was.
+ * release      gives a whole reservation back (only when initialisation fails half-way).
+ * purge        gives the pages of a committed range back to the system now; the range stays committed and
+ *              reads as zero. false: refused, contents are as they were.
+ * populate     makes the pages of a committed range resident without changing their contents. false: refused.
+ * huge_pages   asks for (true) or refuses (false) huge pages in a range. A hint.
+ * barrier_all  when it returns true, every other thread of the process has passed a full memory barrier
+ *              since the call began. false: the system has no such thing.
+ * clock_ns     monotonic, cheap, about a millisecond fine.
+ * wall_ns, cpu_ns   monotonic time, and this thread's processor time, as fine as the system has them.
+ * resident_bytes    resident memory of the process, measured; 0 if the system does not say.
+ * yield        lets another thread run.
+ */
+#ifndef TS_OS_OS_H
+#define TS_OS_OS_H
+
+#include "base/attr.h"
+
+typedef struct ts_os_table {
+    void *(*reserve)(size_t bytes);
+    bool (*expose)(void *at, size_t bytes);
+    bool (*commit)(void *at, size_t bytes);
+    void (*release)(void *at, size_t bytes);
+    bool (*purge)(void *at, size_t bytes);
+    bool (*populate)(void *at, size_t bytes);
+    void (*huge_pages)(void *at, size_t bytes, bool on);
+    bool (*barrier_all)(void);
+    uint64_t (*clock_ns)(void);
+    uint64_t (*wall_ns)(void);
+    uint64_t (*cpu_ns)(void);
+    uint64_t (*resident_bytes)(void);
+    void (*yield)(void);
+} ts_os_table;
+
+/* The table in use. Written only before the first allocation, and by tests that run alone. */
+extern const ts_os_table *ts_os;
+/* The table of this system. */
+extern const ts_os_table ts_os_native;
+
+/* Bytes of a page; found at run time, constant. */
+size_t ts_os_page_bytes(void);
+/* Registers the callbacks of the upper layers; once. exit_fn runs on a thread that called
+   ts_os_thread_started and ends. false: the system has no room for it. */
+bool ts_os_register(void (*exit_fn)(void *), void (*prepare)(void), void (*parent)(void), void (*child)(void));
+/* This thread is to run the exit callback with arg when it ends. false: refused. */
+bool ts_os_thread_started(void *arg);
+
+#endif

@@ -1,0 +1,162 @@
+/* Linux and other POSIX systems. What only some have is asked for at compile time, and again at run time. */
+#define _GNU_SOURCE
+#include "os/os.h"
+
+#include "base/atomic.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/types.h>
+#include <time.h>
+#include <unistd.h>
+
+#if defined(__linux__)
+#include <sys/syscall.h>
+#define MEMBARRIER_QUERY 0
+#define MEMBARRIER_PRIVATE_EXPEDITED (1 << 3)
+#define MEMBARRIER_REGISTER_PRIVATE_EXPEDITED (1 << 4)
+#endif
+#ifndef MAP_NORESERVE
+#define MAP_NORESERVE 0
+#endif
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+static void *posix_reserve(size_t bytes) {
+    void *at = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return at == MAP_FAILED ? NULL : at;
+}
+
+static bool posix_expose(void *at, size_t bytes) { return mprotect(at, bytes, PROT_READ) == 0; }
+
+static bool posix_commit(void *at, size_t bytes) { return mprotect(at, bytes, PROT_READ | PROT_WRITE) == 0; }
+
+static void posix_release(void *at, size_t bytes) { (void)munmap(at, bytes); }
+
+static bool posix_purge(void *at, size_t bytes) {
+#if defined(__linux__)
+    return madvise(at, bytes, MADV_DONTNEED) == 0;
+#else
+    /* A fresh mapping over the range: the only portable way to both drop the pages and have them zero. */
+    return mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == at;
+#endif
+}
+
+static bool posix_populate(void *at, size_t bytes) {
+#if defined(__linux__)
+    if (madvise(at, bytes, MADV_POPULATE_WRITE) == 0) return true;
+    if (errno != EINVAL) return false; /* EINVAL: a kernel before 5.14 */
+#endif
+    size_t page = ts_os_page_bytes();
+    for (size_t i = 0; i < bytes; i += page) {
+        volatile char *c = (volatile char *)at + i;
+        *c = *c;
+    }
+    return true;
+}
+
+static void posix_huge_pages(void *at, size_t bytes, bool on) {
+#if defined(MADV_HUGEPAGE) && defined(MADV_NOHUGEPAGE)
+    (void)madvise(at, bytes, on ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+#else
+    (void)at, (void)bytes, (void)on;
+#endif
+}
+
+static bool posix_barrier_all(void) {
+#if defined(__linux__) && defined(SYS_membarrier)
+    static _Atomic int registered; /* 0 unknown, 1 yes, -1 the kernel has none; each value may be found twice */
+    int r = ts_load_relaxed(&registered);
+    if (TS_UNLIKELY(r == 0)) {
+        r = syscall(SYS_membarrier, MEMBARRIER_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0 ? 1 : -1;
+        ts_store_relaxed(&registered, r);
+    }
+    return r > 0 && syscall(SYS_membarrier, MEMBARRIER_PRIVATE_EXPEDITED, 0, 0) == 0;
+#else
+    return false;
+#endif
+}
+
+static uint64_t read_clock(clockid_t id) {
+    struct timespec t;
+    if (clock_gettime(id, &t) != 0) return 0;
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static uint64_t posix_clock_ns(void) {
+#if defined(CLOCK_MONOTONIC_COARSE)
+    return read_clock(CLOCK_MONOTONIC_COARSE);
+#else
+    return read_clock(CLOCK_MONOTONIC);
+#endif
+}
+static uint64_t posix_wall_ns(void) { return read_clock(CLOCK_MONOTONIC); }
+static uint64_t posix_cpu_ns(void) { return read_clock(CLOCK_THREAD_CPUTIME_ID); }
+
+/* smaps_rollup walks the page tables: statm lags behind by up to 64 pages a processor. */
+static uint64_t posix_resident_bytes(void) {
+    static const char *const paths[] = {"/proc/self/smaps_rollup", "/proc/self/statm"};
+    char text[2048];
+    for (int k = 0; k < 2; k++) {
+        int fd = open(paths[k], O_RDONLY | O_CLOEXEC);
+        if (fd < 0) continue;
+        ssize_t n = read(fd, text, sizeof text - 1);
+        (void)close(fd);
+        if (n <= 0) continue;
+        text[n] = 0;
+        for (char *p = text; *p; p++) {
+            if (k == 0 && p[0] == 'R' && p[1] == 's' && p[2] == 's' && p[3] == ':')
+                return strtoull(p + 4, NULL, 10) * 1024u;
+            if (k == 1 && *p == ' ') return strtoull(p, NULL, 10) * ts_os_page_bytes();
+        }
+    }
+    return 0;
+}
+
+static void posix_yield(void) { sched_yield(); }
+
+const ts_os_table ts_os_native = {
+    .reserve = posix_reserve,
+    .expose = posix_expose,
+    .commit = posix_commit,
+    .release = posix_release,
+    .purge = posix_purge,
+    .populate = posix_populate,
+    .huge_pages = posix_huge_pages,
+    .barrier_all = posix_barrier_all,
+    .clock_ns = posix_clock_ns,
+    .wall_ns = posix_wall_ns,
+    .cpu_ns = posix_cpu_ns,
+    .resident_bytes = posix_resident_bytes,
+    .yield = posix_yield,
+};
+const ts_os_table *ts_os = &ts_os_native;
+
+size_t ts_os_page_bytes(void) {
+    static _Atomic size_t page; /* the same value from every thread */
+    size_t p = ts_load_relaxed(&page);
+    if (TS_UNLIKELY(p == 0)) {
+        long n = sysconf(_SC_PAGESIZE);
+        p = n > 0 ? (size_t)n : 4096u;
+        ts_store_relaxed(&page, p);
+    }
+    return p;
+}
+
+static pthread_key_t exit_key; /* constant after ts_os_register */
+
+bool ts_os_register(void (*exit_fn)(void *), void (*prepare)(void), void (*parent)(void), void (*child)(void)) {
+    if (pthread_key_create(&exit_key, exit_fn) != 0) return false;
+    if (pthread_atfork(prepare, parent, child) != 0) {
+        (void)pthread_key_delete(exit_key);
+        return false;
+    }
+    return true;
+}
+
+bool ts_os_thread_started(void *arg) { return pthread_setspecific(exit_key, arg) == 0; }

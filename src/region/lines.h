@@ -1,0 +1,37 @@
+/*
+ * Lines: metadata that is addressed by a 28-bit line number (64 bytes each) and never goes back to the
+ * system: heaps, shares, blocks with their bins, rings, cleanup records. Memory of one kind stays of that
+ * kind for ever, so that a reader with an old pointer still reads a record of that kind.
+ */
+#ifndef TS_REGION_LINES_H
+#define TS_REGION_LINES_H
+
+#include "base/attr.h"
+#include "region/region.h"
+
+typedef enum ts_line_kind {
+    TS_LINES_HEAP,
+    TS_LINES_SHARE,
+    TS_LINES_CHURN_BLOCK,
+    TS_LINES_SCOPE_BLOCK,
+    TS_LINES_RING,
+    TS_LINES_CLEANUP,
+    TS_LINES_KINDS
+} ts_line_kind;
+
+void ts_lines_init(void);
+/* A zeroed record of the kind, aligned to its size rounded up to a power of two for CHURN_BLOCK and to 64
+   bytes otherwise. NULL: no memory. bytes must be the same at every call with that kind. */
+void *ts_lines_take(ts_line_kind kind, size_t bytes);
+/* Its first 8 bytes become the link of the free list. */
+void ts_lines_give(ts_line_kind kind, void *record);
+
+static inline uint32_t ts_line_of(const void *p) {
+    return (uint32_t)((size_t)((const char *)p - ts_region.lines) / TS_CACHE_LINE);
+}
+TS_ALWAYS_INLINE void *ts_line_address(uint64_t line) { return ts_region.lines + line * TS_CACHE_LINE; }
+
+void ts_lines_fork_prepare(void);
+void ts_lines_fork_done(void);
+
+#endif

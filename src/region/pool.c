@@ -1,0 +1,259 @@
+#include "region/pool.h"
+
+#include "base/assert.h"
+#include "base/bits.h"
+#include "base/lock.h"
+#include "region/region.h"
+
+#include <string.h>
+
+#define FIRST_LEVELS 21u  /* lengths up to 2^22 */
+#define SECOND_LEVELS 8u
+#define HOLES 16u
+/* Growth: a quarter of what there is, 4 MiB at least and 64 MiB at most: few system calls, and at most a
+   quarter more address space accessible than used. */
+#define GROW_MIN 256u
+#define GROW_MAX 4096u
+
+typedef struct range {
+    uint32_t first, count;
+} range;
+
+typedef struct ts_pool {
+    ts_lock lock;
+    uint32_t high;                  /* units of the part ever taken from the untouched end */
+    uint32_t first_bits;            /* bit f: some list of level f is not empty */
+    uint32_t second_bits[FIRST_LEVELS];
+    uint32_t head[FIRST_LEVELS][SECOND_LEVELS];
+    range hole[HOLES];
+    uint32_t hole_count;
+    uint64_t used;
+} ts_pool;
+
+static ts_pool pools[TS_PARTS];
+
+static ts_run *run_at(unsigned part, uint32_t unit) { return &ts_region.run[ts_region.part[part].first_unit + unit]; }
+
+static void level_of(uint32_t length, unsigned *f, unsigned *s) {
+    if (length < SECOND_LEVELS) {
+        *f = 0;
+        *s = length;
+    } else {
+        unsigned log2 = ts_log2_64(length);
+        *f = log2 - 2;
+        *s = (length >> (log2 - 3)) & (SECOND_LEVELS - 1);
+    }
+}
+
+static void insert(ts_pool *pool, unsigned part, uint32_t first, uint32_t length) {
+    unsigned f, s;
+    level_of(length, &f, &s);
+    ts_run *r = run_at(part, first);
+    r->length = length;
+    r->prev = 0;
+    r->next = pool->head[f][s];
+    if (r->next) run_at(part, r->next)->prev = first;
+    run_at(part, first + length - 1)->length = length;
+    pool->head[f][s] = first;
+    pool->second_bits[f] |= 1u << s;
+    pool->first_bits |= 1u << f;
+}
+
+static void remove_run(ts_pool *pool, unsigned part, uint32_t first) {
+    unsigned f, s;
+    ts_run *r = run_at(part, first);
+    uint32_t length = r->length;
+    level_of(length, &f, &s);
+    if (r->prev) {
+        run_at(part, r->prev)->next = r->next;
+    } else {
+        pool->head[f][s] = r->next;
+        if (!r->next) {
+            pool->second_bits[f] &= ~(1u << s);
+            if (!pool->second_bits[f]) pool->first_bits &= ~(1u << f);
+        }
+    }
+    if (r->next) run_at(part, r->next)->prev = r->prev;
+    r->length = 0;
+    run_at(part, first + length - 1)->length = 0;
+}
+
+/* Merges with the free runs on both sides. Unit 0 is never free, so first - 1 exists. */
+static void give_locked(ts_pool *pool, unsigned part, uint32_t first, uint32_t count) {
+    uint32_t before = run_at(part, first - 1)->length;
+    if (before) {
+        remove_run(pool, part, first - before);
+        first -= before;
+        count += before;
+    }
+    if (first + count < pool->high) {
+        uint32_t after = run_at(part, first + count)->length;
+        if (after) {
+            remove_run(pool, part, first + count);
+            count += after;
+        }
+    }
+    insert(pool, part, first, count);
+}
+
+/* A run of at least `length` units, or 0: the first list all of whose runs are long enough. */
+static uint32_t find(ts_pool *pool, uint32_t length) {
+    unsigned f, s;
+    uint32_t rounded = length;
+    if (length >= SECOND_LEVELS) rounded += (1u << (ts_log2_64(length) - 3)) - 1;
+    level_of(rounded, &f, &s);
+    if (f >= FIRST_LEVELS) return 0;
+    uint32_t bits = pool->second_bits[f] & (~0u << s);
+    if (!bits) {
+        uint32_t levels = f + 1 < 32 ? pool->first_bits & (~0u << (f + 1)) : 0;
+        if (!levels) return 0;
+        f = ts_ctz64(levels);
+        bits = pool->second_bits[f];
+    }
+    return pool->head[f][ts_ctz64(bits)];
+}
+
+static bool take_hole(ts_pool *pool, uint32_t count, range *out) {
+    for (uint32_t i = 0; i < pool->hole_count; i++) {
+        if (pool->hole[i].count >= count) {
+            *out = pool->hole[i];
+            pool->hole[i] = pool->hole[--pool->hole_count];
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The range goes back to the untouched end if it is still the last, else it becomes a hole. More holes than
+   there is room for need as many refusals with growth in between by other threads; the surplus is lost
+   address space, no memory. */
+static void put_hole(ts_pool *pool, range r) {
+    if (r.first + r.count == pool->high) {
+        pool->high = r.first;
+    } else if (pool->hole_count < HOLES) {
+        pool->hole[pool->hole_count++] = r;
+    }
+}
+
+static bool grow(unsigned part, uint32_t count) {
+    ts_pool *pool = &pools[part];
+    range r;
+    ts_lock_acquire(&pool->lock);
+    if (!take_hole(pool, count, &r)) {
+        uint32_t left = ts_region.part[part].units - pool->high;
+        uint32_t step = pool->high / 4;
+        if (step < GROW_MIN) step = GROW_MIN;
+        if (step > GROW_MAX) step = GROW_MAX;
+        if (step < count) step = count;
+        if (step > left) step = left;
+        if (step < count) {
+            ts_lock_release(&pool->lock);
+            return false;
+        }
+        r.first = pool->high;
+        r.count = step;
+        pool->high += step;
+    }
+    ts_lock_release(&pool->lock);
+    uint32_t got = ts_region_commit_units(part, r.first, r.count) ? r.count : 0;
+    /* A system short of memory may still have what is needed now. */
+    if (!got && r.count > count && ts_region_commit_units(part, r.first, count)) got = count;
+    ts_lock_acquire(&pool->lock);
+    if (got < r.count) put_hole(pool, (range){r.first + got, r.count - got});
+    if (got) give_locked(pool, part, r.first, got);
+    ts_lock_release(&pool->lock);
+    return got != 0;
+}
+
+static uint32_t take_locked(ts_pool *pool, unsigned part, uint32_t count, uint32_t align) {
+    uint32_t first = find(pool, count + align - 1);
+    if (!first) return 0;
+    uint32_t length = run_at(part, first)->length;
+    remove_run(pool, part, first);
+    /* Alignment is of addresses: the part itself begins on a multiple of 2 MiB only for NORMAL, unit 0. */
+    uint64_t number = (uintptr_t)ts_region.part[part].base / TS_UNIT_BYTES + first;
+    uint32_t skip = (uint32_t)(ts_align_up(number, align) - number);
+    if (skip) insert(pool, part, first, skip);
+    if (length > skip + count) insert(pool, part, first + skip + count, length - skip - count);
+    pool->used += count;
+    return ts_region.part[part].first_unit + first + skip;
+}
+
+uint32_t ts_pool_take(unsigned part, uint32_t count, uint32_t align) {
+    ts_pool *pool = &pools[part];
+    ts_assert(1, count > 0 && ts_is_pow2(align));
+    if (count > ts_region.part[part].units || align > ts_region.part[part].units) return 0;
+    for (;;) {
+        ts_lock_acquire(&pool->lock);
+        uint32_t unit = take_locked(pool, part, count, align);
+        ts_lock_release(&pool->lock);
+        if (unit) return unit;
+        /* The search rounds up to a list all of whose runs fit, so growth must cover the rounding too. */
+        uint64_t need = (uint64_t)count + align - 1;
+        if (need >= SECOND_LEVELS) need += (1u << (ts_log2_64(need) - 3)) - 1;
+        if (need > ts_region.part[part].units || !grow(part, (uint32_t)need)) return 0;
+    }
+}
+
+void ts_pool_give(uint32_t first, uint32_t count) {
+    unsigned part = ts_part_of_unit(first);
+    ts_pool *pool = &pools[part];
+    ts_lock_acquire(&pool->lock);
+    give_locked(pool, part, ts_unit_in_part(first), count);
+    pool->used -= count;
+    ts_lock_release(&pool->lock);
+}
+
+uint64_t ts_pool_used_units(void) {
+    uint64_t sum = 0;
+    for (unsigned part = 0; part < TS_PARTS; part++) {
+        ts_lock_acquire(&pools[part].lock);
+        sum += pools[part].used;
+        ts_lock_release(&pools[part].lock);
+    }
+    return sum;
+}
+
+void ts_pool_init(void) {
+    for (unsigned part = 0; part < TS_PARTS; part++) {
+        memset(&pools[part], 0, sizeof pools[part]);
+        pools[part].high = 1; /* unit 0 is never handed out */
+        ts_lock_init(&pools[part].lock, TS_RANK_POOL);
+    }
+}
+
+void ts_pool_fork_prepare(void) {
+    for (unsigned part = 0; part < TS_PARTS; part++) ts_lock_acquire_for_fork(&pools[part].lock);
+}
+
+void ts_pool_fork_done(void) {
+    for (unsigned part = TS_PARTS; part-- > 0;) ts_lock_release_for_fork(&pools[part].lock);
+}
+
+void ts_pool_check(void) {
+    for (unsigned part = 0; part < TS_PARTS; part++) {
+        ts_pool *pool = &pools[part];
+        ts_lock_acquire(&pool->lock);
+        uint64_t free_units = 0;
+        for (unsigned f = 0; f < FIRST_LEVELS; f++) {
+            for (unsigned s = 0; s < SECOND_LEVELS; s++) {
+                bool bit = (pool->second_bits[f] >> s) & 1u;
+                if (bit != (pool->head[f][s] != 0)) ts_assert_failed("list bit", __FILE__, __LINE__);
+                for (uint32_t u = pool->head[f][s]; u; u = run_at(part, u)->next) {
+                    unsigned rf, rs;
+                    uint32_t length = run_at(part, u)->length;
+                    level_of(length, &rf, &rs);
+                    if (rf != f || rs != s) ts_assert_failed("run in its list", __FILE__, __LINE__);
+                    if (run_at(part, u + length - 1)->length != length)
+                        ts_assert_failed("length at both ends", __FILE__, __LINE__);
+                    free_units += length;
+                }
+            }
+        }
+        uint64_t holes = 0;
+        for (uint32_t i = 0; i < pool->hole_count; i++) holes += pool->hole[i].count;
+        if (free_units + holes + pool->used + 1 != pool->high)
+            ts_assert_failed("every unit accounted for", __FILE__, __LINE__);
+        ts_lock_release(&pool->lock);
+    }
+}

@@ -1,0 +1,42 @@
+/*
+ * The pool: the free units of the region, which hold no memory (never touched, or purged). Two-level
+ * segregated fit over runs of units: finding, splitting and merging take a fixed number of steps, whatever
+ * the heap looks like.
+ *
+ * Invariants (guarded by the pool's lock)
+ *  1. Every unit below `high` is either in exactly one free run, or handed out, or in a hole.
+ *  2. No two free runs touch: a freed run is merged with its neighbours.
+ *  3. run[first] and run[last] of a free run hold its length and FREE; the record of a unit in the middle of
+ *     a free run is stale and not read, and the records of units handed out say 0.
+ *  4. A hole is a range below `high` that the system refused to make accessible.
+ * Making units accessible is done outside the lock, on a range that no one else can see.
+ */
+#ifndef TS_REGION_POOL_H
+#define TS_REGION_POOL_H
+
+#include "base/attr.h"
+
+typedef struct ts_run {
+    uint32_t length; /* first and last unit of a free run: units in it; otherwise 0 */
+    uint32_t next;   /* first unit: list of the size bin; units are numbered within the part */
+    uint32_t prev;
+    uint32_t unused;
+} ts_run;
+
+/* Sets up the pools of both parts; after ts_region_init. */
+void ts_pool_init(void);
+/* Hands out `count` units in a row, readable, writable and zero where pages are no larger than a unit.
+   align: units, a power of two. Returns the global number of the first, 0 if there are none.
+   Cost: constant; when the pool has to grow, the system's time to make the range accessible. */
+uint32_t ts_pool_take(unsigned part, uint32_t count, uint32_t align);
+/* Takes back units whose memory has been given back to the system. */
+void ts_pool_give(uint32_t first, uint32_t count);
+/* Units handed out now. */
+uint64_t ts_pool_used_units(void);
+
+void ts_pool_fork_prepare(void);
+void ts_pool_fork_done(void);
+/* Walks both pools; aborts when an invariant does not hold. For tests. */
+void ts_pool_check(void);
+
+#endif

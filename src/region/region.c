@@ -1,0 +1,145 @@
+#include "region/region.h"
+
+#include "base/assert.h"
+#include "base/bits.h"
+#include "os/os.h"
+#include "region/pool.h"
+
+ts_region_t ts_region;
+
+static _Atomic size_t metadata_bytes; /* a sum; no order needed */
+
+/* Sub-ranges begin on 64 KiB, the largest page that is supported, and data on 2 MiB for huge pages. */
+#define RANGE_ALIGN ((size_t)64 << 10)
+#define DATA_ALIGN ((size_t)2 << 20)
+
+typedef struct layout {
+    size_t data, state_normal, state_small, unit, slab, small, scope, run, lines, table[3];
+    uint32_t capacity[3];
+    uint32_t units, small_units, line_limit;
+    size_t total;
+} layout;
+
+static size_t place(size_t *end, size_t bytes) {
+    size_t at = ts_align_up(*end, RANGE_ALIGN);
+    *end = at + bytes;
+    return at;
+}
+
+/* One unit in eight is for objects below 64 bytes. Lines are a quarter of the data: a thread's bins for an
+   epoch take 2 KiB, and only make sense where it owns a unit or more. As many epochs as units. */
+static layout make_layout(unsigned units_log2) {
+    layout l = {0};
+    size_t end = 0;
+    l.units = (uint32_t)1 << units_log2;
+    l.small_units = l.units / 8;
+    uint32_t normal = l.units - l.small_units;
+    size_t data_bytes = (size_t)l.units * TS_UNIT_BYTES;
+    l.data = place(&end, data_bytes);
+    l.state_normal = place(&end, (size_t)normal * TS_STATES_NORMAL * 2);
+    l.state_small = place(&end, (size_t)l.small_units * TS_STATES_SMALL * 2);
+    l.unit = place(&end, (size_t)l.units * sizeof(uint64_t));
+    l.slab = place(&end, (size_t)l.units * TS_SLAB_BYTES);
+    l.small = place(&end, (size_t)l.small_units * TS_SMALL_BYTES);
+    l.scope = place(&end, (size_t)normal * TS_SCOPE_BYTES);
+    l.run = place(&end, (size_t)l.units * sizeof(ts_run));
+    size_t line_bytes = data_bytes / 4 < ((size_t)4 << 20) ? (size_t)4 << 20 : data_bytes / 4;
+    l.line_limit = (uint32_t)(line_bytes / TS_CACHE_LINE);
+    l.lines = place(&end, line_bytes);
+    l.capacity[TS_TABLE_EPOCH] = l.units;
+    l.capacity[TS_TABLE_DOMAIN] = l.units;
+    l.capacity[TS_TABLE_ALLOCATOR] = l.units < 4096 ? l.units : 4096;
+    l.table[TS_TABLE_EPOCH] = place(&end, (size_t)l.capacity[TS_TABLE_EPOCH] * TS_EPOCH_STRIDE);
+    l.table[TS_TABLE_DOMAIN] = place(&end, (size_t)l.capacity[TS_TABLE_DOMAIN] * TS_DOMAIN_STRIDE);
+    l.table[TS_TABLE_ALLOCATOR] = place(&end, (size_t)l.capacity[TS_TABLE_ALLOCATOR] * TS_ALLOCATOR_STRIDE);
+    l.total = ts_align_up(end, DATA_ALIGN) + DATA_ALIGN;
+    return l;
+}
+
+bool ts_region_init(unsigned max_units_log2) {
+    void *at = NULL;
+    layout l = {0};
+    unsigned log2 = max_units_log2;
+    /* A 32-bit address space has room for 512 MiB at the most. */
+    if (sizeof(void *) < 8 && log2 > 15) log2 = 15;
+    for (;; log2--) {
+        if (log2 < TS_MIN_UNITS_LOG2) return false;
+        l = make_layout(log2);
+        at = ts_os->reserve(l.total);
+        if (at) break;
+    }
+    /* Where the system limits the address space, what fits just so would leave nothing for the program. */
+    if (log2 < max_units_log2 && log2 > TS_MIN_UNITS_LOG2) {
+        ts_os->release(at, l.total);
+        l = make_layout(--log2);
+        at = ts_os->reserve(l.total);
+        if (!at) return false;
+    }
+    char *base = (char *)ts_align_up((uintptr_t)at, DATA_ALIGN);
+    size_t metadata = ts_align_down(l.state_normal, RANGE_ALIGN);
+    if (!ts_os->expose(base + metadata, ts_align_up(l.total - DATA_ALIGN - metadata, RANGE_ALIGN))) {
+        ts_os->release(at, l.total);
+        return false;
+    }
+    uint32_t normal = l.units - l.small_units;
+    ts_part *n = &ts_region.part[TS_NORMAL], *s = &ts_region.part[TS_SMALL];
+    n->base = base + l.data;
+    s->base = n->base + (size_t)normal * TS_UNIT_BYTES;
+    n->state = (_Atomic uint16_t *)(void *)(base + l.state_normal);
+    s->state = (_Atomic uint16_t *)(void *)(base + l.state_small);
+    n->unit = (_Atomic uint64_t *)(void *)(base + l.unit);
+    s->unit = n->unit + normal;
+    n->slab = base + l.slab;
+    s->slab = n->slab + (size_t)normal * TS_SLAB_BYTES;
+    n->first_unit = 0;
+    s->first_unit = normal;
+    n->units = normal;
+    s->units = l.small_units;
+    ts_region.lines = base + l.lines;
+    ts_region.line_limit = l.line_limit;
+    ts_region.small = base + l.small;
+    ts_region.scope = base + l.scope;
+    ts_region.run = (ts_run *)(void *)(base + l.run);
+    for (int i = 0; i < 3; i++) {
+        ts_region.table[i] = base + l.table[i];
+        ts_region.table_capacity[i] = l.capacity[i];
+    }
+    ts_region.reserved_bytes = l.total;
+    n->limit = (uint64_t)n->units * TS_UNIT_ENTRIES;
+    s->limit = (uint64_t)s->units * TS_UNIT_ENTRIES;
+    return true;
+}
+
+bool ts_region_commit_metadata(void *at, size_t bytes) {
+    size_t page = ts_os_page_bytes();
+    uintptr_t from = (uintptr_t)ts_align_down((uintptr_t)at, page);
+    uintptr_t to = (uintptr_t)ts_align_up((uintptr_t)at + bytes, page);
+    if (!ts_os->commit((void *)from, to - from)) return false;
+    ts_fetch_add_relaxed(&metadata_bytes, bytes);
+    return true;
+}
+
+size_t ts_region_metadata_bytes(void) { return ts_load_relaxed(&metadata_bytes); }
+
+bool ts_region_commit_units(unsigned part, uint32_t first, uint32_t count) {
+    const ts_part *p = &ts_region.part[part];
+    size_t states = ts_granules_per_unit(part);
+    uint32_t global = p->first_unit + first;
+    ts_assert(1, (uint64_t)first + count <= p->units);
+    if (!ts_region_commit_metadata((void *)(uintptr_t)&p->state[first * states], count * states * 2)) return false;
+    if (!ts_region_commit_metadata((void *)(uintptr_t)&p->unit[first], count * sizeof(uint64_t))) return false;
+    if (!ts_region_commit_metadata(p->slab + (size_t)first * TS_SLAB_BYTES, (size_t)count * TS_SLAB_BYTES)) return false;
+    if (!ts_region_commit_metadata(&ts_region.run[global], count * sizeof(ts_run))) return false;
+    if (part == TS_SMALL &&
+        !ts_region_commit_metadata(ts_region.small + (size_t)first * TS_SMALL_BYTES, (size_t)count * TS_SMALL_BYTES))
+        return false;
+    if (part == TS_NORMAL &&
+        !ts_region_commit_metadata(ts_region.scope + (size_t)first * TS_SCOPE_BYTES, (size_t)count * TS_SCOPE_BYTES))
+        return false;
+    /* Data last: what a failure leaves behind is accessible metadata of units that nobody has. */
+    char *at = p->base + (size_t)first * TS_UNIT_BYTES;
+    size_t page = ts_os_page_bytes();
+    uintptr_t from = (uintptr_t)ts_align_down((uintptr_t)at, page);
+    uintptr_t to = (uintptr_t)ts_align_up((uintptr_t)at + count * TS_UNIT_BYTES, page);
+    return ts_os->commit((void *)from, to - from);
+}

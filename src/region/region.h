@@ -1,0 +1,116 @@
+/*
+ * The region: one reservation of address space for the whole process, made once, never given back.
+ *
+ *     data      units of 16 KiB, in two parts:
+ *               part NORMAL  slabs with 64-byte granules, scope slabs, spans
+ *               part SMALL   slabs with 16-byte granules, for the classes below 64 bytes
+ *     state     per unit: one 16-bit word for each granule (512 bytes NORMAL, 2 KiB SMALL)
+ *     unit      per unit: the UNIT word, who owns it (slab/slab.h)
+ *     slab      per unit: the slab's own record, 128 bytes
+ *     small     per SMALL unit: the bitmaps that do not fit in the slab's record
+ *     scope     per NORMAL unit: the foreign words of a scope slab
+ *     run       per unit: free runs of the pool (pool.h)
+ *     lines     what is addressed by a line number: heaps, blocks, bins, rings (lines.h)
+ *     tables    epochs, domains, allocators (table.h)
+ *
+ * Invariants
+ *  1. Everything is reserved without access and made accessible in large steps, so that it works where the
+ *     system counts every accessible byte (strict overcommit). Nothing is ever unmapped.
+ *  2. The metadata of a unit is accessible before the unit is handed out, and for ever after.
+ *     All metadata can be read from the start (as zeros), so that any address and any handle can be looked
+ *     up without asking first how far the region has grown.
+ *  3. Unit 0 of each part is never handed out: entry 0 means "none".
+ *  4. All fields of ts_region are constant after ts_region_init; limits are 0 before, so that every address
+ *     is out of range.
+ *
+ * An ENTRY names a 16-byte place in a part: (address - part base) / 16, 32 bits.
+ */
+#ifndef TS_REGION_REGION_H
+#define TS_REGION_REGION_H
+
+#include "base/atomic.h"
+#include "base/attr.h"
+
+#define TS_UNIT_SHIFT 14u
+#define TS_UNIT_BYTES ((size_t)1 << TS_UNIT_SHIFT)
+#define TS_UNIT_ENTRIES (TS_UNIT_BYTES / 16u) /* 1024 */
+#define TS_ENTRY_UNIT_SHIFT 10u
+
+#define TS_MAX_UNITS_LOG2 22u /* 64 GiB: the slab id of a handle has 22 bits */
+#define TS_MIN_UNITS_LOG2 9u  /* 8 MiB: below that initialisation fails */
+#define TS_STATES_NORMAL 256u
+#define TS_STATES_SMALL 1024u
+
+enum { TS_NORMAL = 0, TS_SMALL = 1, TS_PARTS = 2 };
+
+/* Sizes of the records that the slab layer keeps per unit; it asserts that they are these. */
+#define TS_SLAB_BYTES 128u
+#define TS_SMALL_BYTES 384u
+#define TS_SCOPE_BYTES 256u
+
+struct ts_run;
+
+typedef struct ts_part {
+    char *base;
+    uint64_t limit;            /* entries in the part; an entry at or above it is out of range */
+    _Atomic uint16_t *state;   /* [entry >> granule_shift] */
+    _Atomic uint64_t *unit;    /* [entry >> 10] */
+    char *slab;                /* [(entry >> 10) * TS_SLAB_BYTES] */
+    uint32_t first_unit;       /* global number of the part's unit 0 */
+    uint32_t units;
+} ts_part;
+
+typedef struct ts_region {
+    ts_part part[TS_PARTS];
+    char *lines;               /* address of line 0 */
+    uint32_t line_limit;       /* lines there are */
+    char *small;               /* [SMALL unit * TS_SMALL_BYTES] */
+    char *scope;               /* [NORMAL unit * TS_SCOPE_BYTES] */
+    struct ts_run *run;        /* [global unit] */
+    char *table[3];            /* reserved ranges of the tables, TS_TABLE_* */
+    uint32_t table_capacity[3];
+    size_t reserved_bytes;
+} ts_region_t;
+
+enum { TS_TABLE_EPOCH = 0, TS_TABLE_DOMAIN = 1, TS_TABLE_ALLOCATOR = 2 };
+#define TS_EPOCH_STRIDE 256u
+#define TS_DOMAIN_STRIDE 128u
+#define TS_ALLOCATOR_STRIDE 4096u
+
+extern ts_region_t ts_region;
+
+/* Reserves; called once under the registry lock. max_units_log2: for tests that want a small region.
+   false: not even the minimum could be had; may be called again. */
+bool ts_region_init(unsigned max_units_log2);
+
+/* Makes metadata accessible: bytes from at, widened to pages. Counts them. */
+bool ts_region_commit_metadata(void *at, size_t bytes);
+/* Bytes of metadata that are accessible. */
+size_t ts_region_metadata_bytes(void);
+
+/* Makes the units [first, first + count) of a part accessible with all their metadata. */
+bool ts_region_commit_units(unsigned part, uint32_t first, uint32_t count);
+
+/* ROR by 4: a place off the 16-byte grid, or outside of the part, becomes a number above every limit. */
+TS_ALWAYS_INLINE uint64_t ts_entry_of(const ts_part *part, const void *p) {
+    uint64_t o = (uint64_t)((uintptr_t)p - (uintptr_t)part->base);
+    return (o >> 4) | (o << 60);
+}
+TS_ALWAYS_INLINE char *ts_entry_address(const ts_part *part, uint64_t entry) { return part->base + entry * 16u; }
+
+/* Granule of an entry: 64 bytes NORMAL, 16 bytes SMALL. */
+TS_ALWAYS_INLINE uint64_t ts_granule(unsigned part, uint64_t entry) { return part == TS_NORMAL ? entry >> 2 : entry; }
+TS_ALWAYS_INLINE unsigned ts_granules_per_unit(unsigned part) {
+    return part == TS_NORMAL ? TS_STATES_NORMAL : TS_STATES_SMALL;
+}
+
+static inline unsigned ts_part_of_unit(uint32_t unit) { return unit >= ts_region.part[TS_SMALL].first_unit; }
+static inline uint32_t ts_unit_in_part(uint32_t unit) {
+    return unit - ts_region.part[ts_part_of_unit(unit)].first_unit;
+}
+static inline char *ts_unit_address(uint32_t unit) {
+    const ts_part *p = &ts_region.part[ts_part_of_unit(unit)];
+    return p->base + (size_t)(unit - p->first_unit) * TS_UNIT_BYTES;
+}
+
+#endif

@@ -1,0 +1,68 @@
+#include "region/table.h"
+
+#include "base/bits.h"
+#include "region/region.h"
+
+#define GROW_BYTES ((size_t)64 << 10)
+
+void ts_table_init(ts_table *table, int which, uint32_t stride, unsigned id_bits) {
+    table->base = ts_region.table[which];
+    table->stride = stride;
+    table->capacity = ts_region.table_capacity[which];
+    table->index_bits = ts_log2_64(table->capacity);
+    table->era_limit = ((uint64_t)1 << (id_bits - table->index_bits)) - 1;
+    ts_lock_init(&table->lock, TS_RANK_TABLE);
+    ts_store_relaxed(&table->high, 1);
+    table->free_head = 0;
+    table->accessible = 0;
+}
+
+void *ts_table_take(ts_table *table) {
+    ts_entry *entry = NULL;
+    ts_lock_acquire(&table->lock);
+    if (table->free_head) {
+        entry = ts_table_at(table, table->free_head);
+        table->free_head = entry->next_free;
+    } else {
+        uint32_t index = ts_load_relaxed(&table->high); /* written under this lock only */
+        size_t end = ((size_t)index + 1) * table->stride;
+        size_t limit = (size_t)table->capacity * table->stride;
+        if (index < table->capacity && end > table->accessible) {
+            size_t to = ts_align_up(end, GROW_BYTES);
+            if (to > limit) to = limit;
+            if (ts_region_commit_metadata(table->base + table->accessible, to - table->accessible))
+                table->accessible = to;
+        }
+        if (index < table->capacity && end <= table->accessible) {
+            entry = ts_table_at(table, index);
+            entry->index = index;
+            entry->era = 1;
+            /* release: who sees the new limit may touch the entry */
+            ts_store_release(&table->high, index + 1);
+        }
+    }
+    ts_lock_release(&table->lock);
+    return entry;
+}
+
+uint64_t ts_table_next_id(const ts_table *table, const void *entry) {
+    const ts_entry *e = entry;
+    return e->era << table->index_bits | e->index;
+}
+
+void ts_table_publish(void *entry, uint64_t id) {
+    /* release: partner of ts_table_find */
+    ts_store_release(&((ts_entry *)entry)->id, id);
+}
+
+void ts_table_give(ts_table *table, void *entry) {
+    ts_entry *e = entry;
+    ts_store_release(&e->id, 0);
+    ts_lock_acquire(&table->lock);
+    if (e->era < table->era_limit) {
+        e->era++;
+        e->next_free = table->free_head;
+        table->free_head = e->index;
+    }
+    ts_lock_release(&table->lock);
+}

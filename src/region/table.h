@@ -1,0 +1,66 @@
+/*
+ * Tables of entries that are named by an id with an era: epochs, domains, allocators.
+ *
+ *     id = era << index_bits | index
+ *
+ * Invariants
+ *  1. An entry never moves and is never unmapped; readers need no lock to look at one.
+ *  2. entry->id is the id of its present use, 0 while it is free. Every use has another era, so an id is
+ *     never used twice. An entry whose era is used up is never handed out again.
+ *  3. index 0 is never used, so no id is 0.
+ */
+#ifndef TS_REGION_TABLE_H
+#define TS_REGION_TABLE_H
+
+#include "base/atomic.h"
+#include "base/attr.h"
+#include "base/lock.h"
+
+/* First member of every entry. */
+typedef struct ts_entry {
+    _Atomic uint64_t id;   /* owner: the table's lock for changes; read by anyone */
+    uint64_t era;          /* guarded by the table's lock; of the present or next use */
+    uint32_t next_free;    /* guarded by the table's lock */
+    uint32_t index;        /* constant after the first use */
+} ts_entry;
+
+typedef struct ts_table {
+    char *base;            /* constant after init, as are the next four */
+    uint32_t stride;
+    uint32_t capacity;
+    unsigned index_bits;
+    uint64_t era_limit;
+    ts_lock lock;
+    _Atomic uint32_t high; /* entries ever used, guarded by lock; grows only, read by anyone (acquire: the
+                              entry below it is accessible) */
+    uint32_t free_head;    /* guarded by lock */
+    size_t accessible;     /* guarded by lock */
+} ts_table;
+
+/* which: TS_TABLE_*. id_bits: bits of an id, 64 or the bits of a pointer. */
+void ts_table_init(ts_table *table, int which, uint32_t stride, unsigned id_bits);
+/* A free entry, with id still 0; the caller fills it and then publishes it. NULL: no memory. */
+void *ts_table_take(ts_table *table);
+/* The id of the entry's next use. */
+uint64_t ts_table_next_id(const ts_table *table, const void *entry);
+/* Makes a filled entry visible under its id. */
+void ts_table_publish(void *entry, uint64_t id);
+/* Ends the use: from now on its id is stale. The entry may be reused at once. */
+void ts_table_give(ts_table *table, void *entry);
+/* The entry of an id; NULL if the id is not in use. Another thread may end the use at any time: callers that
+   change something look again under the lock that guards the entry. */
+static inline void *ts_table_find(const ts_table *table, uint64_t id) {
+    uint64_t index = id & (((uint64_t)1 << table->index_bits) - 1);
+    /* acquire: partner of the release in ts_table_take */
+    if (index == 0 || index >= ts_load_acquire(&table->high)) return NULL;
+    ts_entry *entry = (ts_entry *)(void *)(table->base + index * table->stride);
+    /* acquire: partner of ts_table_publish, makes the entry's fields visible */
+    return ts_load_acquire(&entry->id) == id ? entry : NULL;
+}
+/* The entry at an index below ts_table_high; it may be free. */
+static inline void *ts_table_at(const ts_table *table, uint32_t index) {
+    return table->base + (size_t)index * table->stride;
+}
+static inline uint32_t ts_table_high(const ts_table *table) { return ts_load_acquire(&table->high); }
+
+#endif

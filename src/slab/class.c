@@ -1,0 +1,25 @@
+#include "slab/class.h"
+
+ts_classes_t ts_classes;
+
+const uint16_t ts_class_bytes[TS_CLASSES] = {
+    16,  32,  48,  64,  80,  96,  112,  128,  160,  192,  224,  256,  320,  384,
+    448, 512, 640, 768, 896, 1024, 1280, 1536, 1808, 2048, 2720, 3264, 4096,
+};
+
+void ts_class_init(void) {
+    unsigned cls = 0;
+    for (unsigned i = 0; i <= TS_MAX_CLASS_BYTES / 16; i++) {
+        if (i * 16 > ts_class_bytes[cls]) cls++;
+        ts_classes.of[i] = (uint8_t)cls;
+    }
+    for (cls = 0; cls < TS_CLASSES; cls++)
+        ts_classes.slots[cls] = (uint16_t)(TS_UNIT_BYTES / ts_class_bytes[cls]);
+}
+
+unsigned ts_class_aligned(size_t size, size_t align) {
+    if (size > TS_MAX_CLASS_BYTES || align > TS_MAX_CLASS_BYTES) return TS_CLASSES;
+    unsigned cls = ts_classes.of[(size + 15) / 16];
+    while (cls < TS_CLASSES && (ts_class_bytes[cls] & (align - 1)) != 0) cls++;
+    return cls;
+}

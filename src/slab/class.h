@@ -1,0 +1,36 @@
+/*
+ * Size classes of churn slabs. Steps of 16 up to 128, then four to a doubling, so that rounding up wastes an
+ * eighth at the most from 64 bytes on; above 1536 the sizes are the largest multiples of 16 of which a whole
+ * number fills a unit. Powers of two keep their natural alignment because a slab begins on 16 KiB.
+ *
+ * Classes below 64 bytes live in part SMALL (16-byte granules); all others are at least a 64-byte granule,
+ * so that at most one object starts in a granule.
+ */
+#ifndef TS_SLAB_CLASS_H
+#define TS_SLAB_CLASS_H
+
+#include "base/attr.h"
+#include "region/region.h"
+
+#define TS_CLASSES 27u
+#define TS_SMALL_CLASSES 3u /* 16, 32, 48 */
+#define TS_MAX_CLASS_BYTES 4096u
+
+/* Constant after ts_class_init, except that they are all compile-time tables but the first. */
+typedef struct ts_classes {
+    uint8_t of[TS_MAX_CLASS_BYTES / 16 + 1]; /* [(size + 15) / 16]: class */
+    uint16_t slots[TS_CLASSES];              /* objects in a slab */
+} ts_classes_t;
+
+extern ts_classes_t ts_classes;
+extern const uint16_t ts_class_bytes[TS_CLASSES];
+
+void ts_class_init(void);
+
+static inline unsigned ts_class_part(unsigned cls) { return cls < TS_SMALL_CLASSES ? TS_SMALL : TS_NORMAL; }
+
+/* The smallest class of at least `size` bytes whose objects all lie on multiples of `align` (a power of
+   two); TS_CLASSES if there is none. */
+unsigned ts_class_aligned(size_t size, size_t align);
+
+#endif

@@ -1,0 +1,188 @@
+#include "slab/slab.h"
+
+#include "base/assert.h"
+#include "base/bits.h"
+
+#include <string.h>
+
+/* What a fresh slab of a class looks like; constant after ts_slab_init_templates. */
+static uint64_t normal_states[TS_CLASSES][TS_STATES_NORMAL / 4];
+static uint64_t normal_free[TS_CLASSES][4];
+static uint64_t small_free[TS_SMALL_CLASSES][16];
+
+void ts_slab_init_templates(void) {
+    for (unsigned cls = 0; cls < TS_CLASSES; cls++) {
+        uint16_t states[TS_STATES_NORMAL] = {0};
+        for (unsigned slot = 0; slot < ts_classes.slots[cls]; slot++) {
+            unsigned entry = slot * ts_class_bytes[cls] / 16;
+            if (ts_class_part(cls) == TS_SMALL) {
+                small_free[cls][entry >> 6] |= (uint64_t)1 << (entry & 63);
+            } else {
+                unsigned granule = entry >> 2;
+                states[granule] = (uint16_t)((entry & 3) << 1);
+                normal_free[cls][granule >> 6] |= (uint64_t)1 << (granule & 63);
+            }
+        }
+        memcpy(normal_states[cls], states, sizeof states);
+    }
+}
+
+bool ts_slab_claim(uint32_t unit) {
+    _Atomic uint64_t *word = ts_unit_word(unit);
+    uint64_t w = ts_load_relaxed(word);
+    for (;;) {
+        /* seq_cst: against the foreign free that sets FOREIGN by compare-and-swap; one of the two sees the
+           other's value, never neither. */
+        if (w & TS_UNIT_FOREIGN) {
+            ts_assert(2, !(w & TS_UNIT_ZOMBIE));
+            if (ts_cas_seq(word, &w, w | TS_UNIT_ZOMBIE)) return false;
+        } else if (ts_cas_seq(word, &w, 0)) {
+            return true;
+        }
+    }
+}
+
+/* Highest slot generation of the last churn use. */
+static uint32_t max_slot_generation(uint32_t unit) {
+    unsigned part = ts_part_of_unit(unit);
+    unsigned count = ts_granules_per_unit(part);
+    const _Atomic uint16_t *state = &ts_region.part[part].state[(size_t)ts_unit_in_part(unit) * count];
+    uint32_t max = 0;
+    for (unsigned i = 0; i < count; i++) {
+        uint32_t g = ts_load_relaxed(&state[i]) >> TS_STATE_GEN_SHIFT;
+        if (g > max) max = g;
+    }
+    return max;
+}
+
+/* The generations and the tag of the next use. Handles hold a generation, so it moves on only if one was made:
+   a program without handles never uses any up. `handled` is read after the fence and set by
+   ts_handle_note before its own fence and its second look at the block's era: either the flag is seen here,
+   or the end of the slab's use is seen there and no handle is made. */
+static bool next_use(ts_slab *slab, ts_kind kind) {
+    uint32_t gen = ts_load_relaxed(&slab->gen);
+    atomic_thread_fence(memory_order_seq_cst);
+    if (ts_load_relaxed(&slab->handled)) {
+        gen += 1 + (slab->kind == TS_KIND_CHURN ? max_slot_generation(ts_slab_unit(slab)) : 0);
+        ts_store_relaxed(&slab->handled, 0);
+    }
+    if (gen > TS_GEN_MAX - TS_STATE_GEN_MAX || slab->tag == UINT32_MAX) return false;
+    if (slab->kind == TS_KIND_NONE && gen == 0) gen = 1; /* so that no handle is 0 */
+    ts_store_relaxed(&slab->gen, gen);
+    slab->tag++;
+    slab->kind = (uint8_t)kind;
+    return true;
+}
+
+static void reset_foreign(uint32_t unit, bool scope, uint32_t tag) {
+    unsigned count;
+    _Atomic uint64_t *words = ts_slab_foreign_words(unit, scope, &count);
+    /* release: who reads the new tag sees that the block which owned the slab before has another era */
+    atomic_thread_fence(memory_order_release);
+    for (unsigned i = 0; i < count; i++) ts_store_relaxed(&words[i], (uint64_t)tag << 32);
+}
+
+/* Eight bytes at a time, atomically: another thread may look at the words with a stale pointer. */
+static void reset_states(uint32_t unit, const uint64_t *from) {
+    unsigned part = ts_part_of_unit(unit);
+    unsigned per_unit = ts_granules_per_unit(part);
+    _Atomic uint16_t *state = &ts_region.part[part].state[(size_t)ts_unit_in_part(unit) * per_unit];
+    ts_state64 *words = (ts_state64 *)(void *)state;
+    for (unsigned i = 0; i < per_unit / 4; i++) ts_store_relaxed(&words[i], from ? from[i] : 0);
+}
+
+bool ts_slab_reset_churn(uint32_t unit, unsigned cls) {
+    ts_slab *slab = ts_slab_at(unit);
+    bool small = ts_part_of_unit(unit) == TS_SMALL;
+    ts_assert(2, ts_load_relaxed(ts_unit_word(unit)) == 0);
+    if (!next_use(slab, TS_KIND_CHURN)) return false;
+    reset_foreign(unit, false, slab->tag);
+    reset_states(unit, small ? NULL : normal_states[cls]);
+    if (small)
+        memcpy(ts_slab_small(unit)->free, small_free[cls], sizeof small_free[cls]);
+    else
+        memcpy(slab->u.free, normal_free[cls], sizeof slab->u.free);
+    slab->free_count = slab->empty_at = ts_classes.slots[cls];
+    return true;
+}
+
+bool ts_slab_reset_scope(uint32_t unit) {
+    ts_slab *slab = ts_slab_at(unit);
+    ts_assert(2, ts_load_relaxed(ts_unit_word(unit)) == 0 && ts_part_of_unit(unit) == TS_NORMAL);
+    if (!next_use(slab, TS_KIND_SCOPE)) return false;
+    reset_foreign(unit, true, slab->tag);
+    ts_scope_bits *bits = ts_slab_scope_bits(unit);
+    for (unsigned i = 0; i < 16; i++) {
+        ts_store_relaxed(&bits->start[i], 0);
+        ts_store_relaxed(&bits->freed[i], 0);
+    }
+    slab->free_count = slab->empty_at = 0;
+    ts_store_relaxed(&slab->end, 0);
+    return true;
+}
+
+bool ts_slab_reset_span(uint32_t unit) { return next_use(ts_slab_at(unit), TS_KIND_SPAN); }
+
+unsigned ts_slab_count_live(uint32_t unit) {
+    unsigned part = ts_part_of_unit(unit);
+    unsigned count = ts_granules_per_unit(part), live = 0;
+    const _Atomic uint16_t *state = &ts_region.part[part].state[(size_t)ts_unit_in_part(unit) * count];
+    for (unsigned i = 0; i < count; i++) live += ts_load_relaxed(&state[i]) & TS_STATE_LIVE;
+    return live;
+}
+
+void ts_slab_rebuild(uint32_t unit, unsigned cls) {
+    unsigned part = ts_part_of_unit(unit);
+    unsigned per_unit = ts_granules_per_unit(part);
+    ts_slab *slab = ts_slab_at(unit);
+    uint64_t *words = ts_slab_free_words(part, slab);
+    const _Atomic uint16_t *state = &ts_region.part[part].state[(size_t)ts_unit_in_part(unit) * per_unit];
+    const uint64_t *all = part == TS_NORMAL ? normal_free[cls] : small_free[cls];
+    unsigned free_count = 0, retired = 0;
+    for (unsigned w = 0; w < ts_slab_free_word_count(part); w++) {
+        uint64_t word = 0;
+        for (uint64_t left = all[w]; left; left &= left - 1) {
+            unsigned bit = ts_ctz64(left);
+            uint16_t s = ts_load_relaxed(&state[w * 64 + bit]);
+            if (s & TS_STATE_LIVE) continue;
+            if (s >> TS_STATE_GEN_SHIFT == TS_STATE_GEN_MAX) {
+                retired++;
+                continue;
+            }
+            word |= (uint64_t)1 << bit;
+            free_count++;
+        }
+        words[w] = word;
+    }
+    slab->free_count = (uint16_t)free_count;
+    slab->empty_at = (uint16_t)(ts_classes.slots[cls] - retired);
+}
+
+unsigned ts_scope_count_started(uint32_t unit) {
+    const ts_scope_bits *bits = ts_slab_scope_bits(unit);
+    unsigned n = 0;
+    for (unsigned i = 0; i < 16; i++) n += ts_popcount64(ts_load_relaxed(&bits->start[i]));
+    return n;
+}
+
+unsigned ts_scope_count_live(uint32_t unit) {
+    const ts_scope_bits *bits = ts_slab_scope_bits(unit);
+    unsigned n = 0;
+    for (unsigned i = 0; i < 16; i++)
+        n += ts_popcount64(ts_load_relaxed(&bits->start[i]) & ~ts_load_relaxed(&bits->freed[i]));
+    return n;
+}
+
+uint32_t ts_scope_entries(uint32_t unit, uint32_t entry_in_unit, uint32_t end) {
+    const ts_scope_bits *bits = ts_slab_scope_bits(unit);
+    uint32_t from = entry_in_unit + 1;
+    while (from < end) {
+        uint64_t word = ts_load_relaxed(&bits->start[from >> 6]) >> (from & 63);
+        if (word) {
+            uint32_t next = from + ts_ctz64(word);
+            return (next < end ? next : end) - entry_in_unit;
+        }
+        from = (from | 63) + 1;
+    }
+    return end - entry_in_unit;
+}

@@ -1,0 +1,174 @@
+/*
+ * What one slab is: a unit of 16 KiB, its record, its UNIT word and its state.
+ *
+ * UNIT word, 64 bits, atomic:
+ *     [63] FOREIGN   the slab is on a queue of foreign frees (or about to be, by who set the bit)
+ *     [62] ZOMBIE    nobody's slab, on a queue; who takes it off the queue gives it back
+ *     [61] SCOPE     scope slab: the line is its block's
+ *     [60] SPAN      first unit of a span: the era is the span's tag, the line the index of its epoch
+ *     [59:28] era    of the block that owns it
+ *     [27:0]  line   of the owner's bin (churn) or block (scope)
+ * 0: nobody's (free, warm, or inside of a span).
+ *
+ * A unit belongs to its block while the word's era is the block's era. A block gets a new era when its epoch
+ * is destroyed, which makes every slab of it stale in that instant, whatever their words say.
+ *
+ * State word of a granule (churn), 16 bits: [0] live  [2:1] where in the granule the object starts, in 16 bytes
+ * (NORMAL; 0 in SMALL)  [15:3] generation of the slot. Written by the owner of the slab only.
+ *
+ * Invariants
+ *  1. A slot is in exactly one place: live, in the ring of its bin, in the claimed word of its bin, in the
+ *     slab's free bitmap, or retired. Empty means free_count == empty_at, and nothing else.
+ *  2. Whoever resets a slab owns it alone: its UNIT word is 0, so that no foreign free can queue it, and it
+ *     is on no list. The reset comes before the word is published.
+ *  3. Foreign words are { tag : 32, bits : 32 }. A reset changes the tag, so that a foreign free that began
+ *     before it fails its compare-and-swap.
+ *  4. Generations only rise. A slot whose generation is used up is retired until the slab is reset; a slab
+ *     whose generations or tags are used up is never handed out again.
+ *
+ * Who may write what: fields marked (o) the owner: the thread whose heap has the slab, or who holds that heap;
+ * (w) who took it from or puts it on a warm list, under that list's lock.
+ */
+#ifndef TS_SLAB_SLAB_H
+#define TS_SLAB_SLAB_H
+
+#include "base/atomic.h"
+#include "base/attr.h"
+#include "region/region.h"
+#include "slab/class.h"
+
+#define TS_UNIT_FOREIGN ((uint64_t)1 << 63)
+#define TS_UNIT_ZOMBIE ((uint64_t)1 << 62)
+#define TS_UNIT_SCOPE ((uint64_t)1 << 61)
+#define TS_UNIT_SPAN ((uint64_t)1 << 60)
+#define TS_UNIT_LINE_BITS 28u
+#define TS_UNIT_LINE_MASK (((uint64_t)1 << TS_UNIT_LINE_BITS) - 1)
+#define TS_UNIT_ERA_MASK (((uint64_t)1 << 32) - 1)
+
+#define TS_STATE_LIVE 1u
+#define TS_STATE_GEN_SHIFT 3u
+#define TS_STATE_GEN_MAX 0x1fffu
+#define TS_GEN_BITS 24u
+#define TS_GEN_MAX (((uint32_t)1 << TS_GEN_BITS) - 1)
+
+typedef enum ts_kind { TS_KIND_NONE, TS_KIND_CHURN, TS_KIND_SCOPE, TS_KIND_SPAN } ts_kind;
+
+struct ts_allocator;
+
+typedef struct ts_slab {
+    union {
+        uint64_t free[4];          /* (o) churn, NORMAL: bit per granule, set: free */
+        struct {
+            uint64_t epoch;        /* span: id of its epoch */
+            uint64_t bytes;        /* span: usable */
+            uint32_t units;
+        } span;                    /* guarded by the epoch's lock while the UNIT word says SPAN */
+    } u;
+    uint32_t next;                 /* (o)(w) list of its bin, block, epoch or warm list; global unit numbers */
+    uint32_t prev;
+    uint32_t tag;                  /* (o) of the foreign words */
+    _Atomic uint32_t gen;          /* (o) first generation of this use; read by handle tests */
+    uint16_t free_count;           /* (o) churn: bits in the free bitmap; scope: objects freed */
+    uint16_t empty_at;             /* (o) churn: slots that are not retired; scope: objects, once it is full */
+    _Atomic uint16_t end;          /* (o) scope: entries used, 0 while objects are still added */
+    uint8_t kind;                  /* (o) ts_kind of the last use */
+    _Atomic uint8_t handled;       /* a handle was made in this use: set by any thread, cleared by a reset */
+    _Atomic uint32_t queue_next;   /* link of the queue of foreign frees; written by who set FOREIGN */
+    uint32_t allocator;            /* (o)(w) index of the allocator that has committed it */
+    _Atomic uint64_t foreign[8];   /* churn, NORMAL: 32 granules a word */
+} ts_slab;
+
+/* SMALL units only: what does not fit in the record. */
+typedef struct ts_small_ext {
+    uint64_t free[16];             /* (o) bit per granule of 16 bytes */
+    _Atomic uint64_t foreign[32];
+} ts_small_ext;
+
+/* The state words of a unit, eight bytes at a time: for resets, and for scope slabs. */
+typedef _Atomic uint64_t TS_MAY_ALIAS ts_state64;
+
+/* A scope slab uses the state words of its unit as two bitmaps, a bit per 16 bytes. (o), read by anyone. */
+typedef struct ts_scope_bits {
+    ts_state64 start[16];          /* an object starts here; never cleared before the reset */
+    ts_state64 freed[16];          /* it was freed */
+} ts_scope_bits;
+
+_Static_assert(sizeof(ts_slab) == TS_SLAB_BYTES, "region.h gives each unit this much");
+_Static_assert(sizeof(ts_small_ext) == TS_SMALL_BYTES, "region.h gives each SMALL unit this much");
+_Static_assert(sizeof(ts_scope_bits) <= TS_STATES_NORMAL * 2, "the bitmaps lie over the unit's state words");
+_Static_assert(32 * sizeof(uint64_t) == TS_SCOPE_BYTES, "foreign words of a scope slab");
+
+TS_ALWAYS_INLINE ts_slab *ts_slab_in(const ts_part *part, uint64_t unit_in_part) {
+    return (ts_slab *)(void *)(part->slab + unit_in_part * TS_SLAB_BYTES);
+}
+static inline ts_slab *ts_slab_at(uint32_t unit) {
+    return (ts_slab *)(void *)(ts_region.part[TS_NORMAL].slab + (size_t)unit * TS_SLAB_BYTES);
+}
+static inline uint32_t ts_slab_unit(const ts_slab *slab) {
+    return (uint32_t)((size_t)((const char *)slab - ts_region.part[TS_NORMAL].slab) / TS_SLAB_BYTES);
+}
+static inline _Atomic uint64_t *ts_unit_word(uint32_t unit) { return &ts_region.part[TS_NORMAL].unit[unit]; }
+
+static inline ts_small_ext *ts_slab_small(uint32_t unit) {
+    return (ts_small_ext *)(void *)(ts_region.small +
+                                    (size_t)(unit - ts_region.part[TS_SMALL].first_unit) * TS_SMALL_BYTES);
+}
+static inline ts_scope_bits *ts_slab_scope_bits(uint32_t unit) {
+    return (ts_scope_bits *)(void *)(uintptr_t)&ts_region.part[TS_NORMAL].state[(size_t)unit * TS_STATES_NORMAL];
+}
+
+/* The free bitmap of a churn slab and its words. */
+TS_ALWAYS_INLINE uint64_t *ts_slab_free_words(unsigned part, ts_slab *slab) {
+    return part == TS_NORMAL ? slab->u.free : ts_slab_small(ts_slab_unit(slab))->free;
+}
+TS_ALWAYS_INLINE unsigned ts_slab_free_word_count(unsigned part) { return part == TS_NORMAL ? 4u : 16u; }
+
+/* The foreign words of a slab; where they lie depends on part and kind only, and no other use of a unit puts
+   anything else there, so a late compare-and-swap can meet nothing but a foreign word. */
+static inline _Atomic uint64_t *ts_slab_foreign_words(uint32_t unit, bool scope, unsigned *count) {
+    if (ts_part_of_unit(unit) == TS_SMALL) {
+        *count = 32;
+        return ts_slab_small(unit)->foreign;
+    }
+    if (scope) {
+        *count = 32;
+        return (_Atomic uint64_t *)(void *)(ts_region.scope + (size_t)unit * TS_SCOPE_BYTES);
+    }
+    *count = 8;
+    return ts_slab_at(unit)->foreign;
+}
+
+/* Word and bit of the object at an entry. */
+static inline _Atomic uint64_t *ts_slab_foreign_word(uint32_t unit, bool scope, uint64_t entry, uint64_t *bit) {
+    unsigned count;
+    _Atomic uint64_t *words = ts_slab_foreign_words(unit, scope, &count);
+    uint64_t in_unit = entry & (TS_UNIT_ENTRIES - 1);
+    uint64_t index = count == 8 ? in_unit >> 2 : in_unit;
+    *bit = (uint64_t)1 << (index & 31);
+    return &words[index >> 5];
+}
+
+void ts_slab_init_templates(void);
+
+/* Takes a unit that is on no list out of reach of foreign frees: its UNIT word becomes 0. false: it is on a
+   queue; it is now a zombie, and who takes it off the queue gives it back. Caller: its only owner. */
+bool ts_slab_claim(uint32_t unit);
+
+/* Makes a claimed unit a fresh slab. false: its generations or tags are used up; it must be retired. */
+bool ts_slab_reset_churn(uint32_t unit, unsigned cls);
+bool ts_slab_reset_scope(uint32_t unit);
+/* For a span: only the tag and the generation move on. */
+bool ts_slab_reset_span(uint32_t unit);
+
+/* Live slots of a churn slab, by its state words; and of a scope slab, by its bitmaps. */
+unsigned ts_slab_count_live(uint32_t unit);
+unsigned ts_scope_count_live(uint32_t unit);
+/* Sets the free bitmap and free_count of a churn slab from its state words alone; counts retired slots. */
+void ts_slab_rebuild(uint32_t unit, unsigned cls);
+
+/* Objects that were ever started in a scope slab. */
+unsigned ts_scope_count_started(uint32_t unit);
+/* Entries from the object at `entry` to the next start, or to `end` (entries used in the slab). */
+uint32_t ts_scope_entries(uint32_t unit, uint32_t entry_in_unit, uint32_t end);
+
+#endif

@@ -1,0 +1,90 @@
+#!/bin/sh
+# Installs into a prefix of its own, and builds and runs programs against it: through pkg-config and through
+# find_package, with the shared and with the static library; then the same after the installed tree has moved,
+# and with DESTDIR. Arguments: BUILD_DIR VERSION. Environment: CC, CMAKE.
+set -eu
+build_dir=$1 version=$2
+cmake=${CMAKE:-cmake}
+here=$(cd "$(dirname "$0")" && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+unset DESTDIR PKG_CONFIG_SYSROOT_DIR LD_LIBRARY_PATH MAKEFLAGS MAKELEVEL MFLAGS
+fail() {
+    echo "consumers_test: $*" >&2
+    exit 1
+}
+# Quiet unless it fails.
+run() {
+    "$@" >"$work/log" 2>&1 || {
+        cat "$work/log" >&2
+        fail "$stage: failed: $*"
+    }
+}
+# Which library a program loads: libtslab.so.0 or none.
+loads() { readelf -d "$1" | sed -n 's/.*(NEEDED).*\[\(libtslab.*\)\]/\1/p'; }
+check_programs() { # DIR
+    [ "$(loads "$1/consumer_shared")" = libtslab.so.0 ] || fail "$stage: consumer_shared does not load libtslab.so.0"
+    [ -z "$(loads "$1/consumer_static")" ] || fail "$stage: consumer_static loads $(loads "$1/consumer_static")"
+    run "$1/consumer_shared"
+    run "$1/consumer_static"
+}
+
+# Builds and runs everything against the tree at $1.
+check_prefix() {
+    prefix=$1
+    out=$(mktemp -d "$work/out.XXXXXX")
+    for file in include/tslab/tslab.h include/tslab/stats.h share/man/man3/tslab.3 share/man/man3/slab_alloc.3; do
+        [ -f "$prefix/$file" ] || fail "$stage: $file is not installed"
+    done
+    pc=$(find "$prefix" -name tslab.pc)
+    [ -n "$pc" ] || fail "$stage: tslab.pc is not installed"
+    if grep -rIl -- "$work" "$prefix" >"$work/log"; then
+        fail "$stage: the path of the prefix is in $(tr '\n' ' ' <"$work/log")"
+    fi
+
+    PKG_CONFIG_PATH=$(dirname "$pc")
+    export PKG_CONFIG_PATH
+    libdir=$(pkg-config --variable=libdir tslab)
+    [ "$(pkg-config --modversion tslab)" = "$version" ] || fail "$stage: pkg-config says another version than $version"
+    for link in libtslab.so libtslab.so.0 "libtslab.so.$version" libtslab.a; do
+        [ -f "$libdir/$link" ] || fail "$stage: $link is not installed"
+    done
+    mkdir "$out/pkg_config"
+    run make -C "$out/pkg_config" -f "$here/pkg_config/Makefile" SOURCES="$here" CC="${CC:-gcc}"
+    check_programs "$out/pkg_config"
+    run "$out/pkg_config/dlopen" "$libdir/libtslab.so.0"
+    unset PKG_CONFIG_PATH
+
+    run "$cmake" -S "$here/find_package" -B "$out/find_package" -DCMAKE_PREFIX_PATH="$prefix" \
+        -DTSLAB_EXPECTED_VERSION="$version" -DCMAKE_C_COMPILER="${CC:-gcc}" -DCMAKE_FIND_USE_PACKAGE_REGISTRY=OFF
+    found=$(sed -n 's/^tslab_DIR:PATH=//p' "$out/find_package/CMakeCache.txt")
+    case $found in "$prefix"/*) ;; *) fail "$stage: find_package found $found" ;; esac
+    run "$cmake" --build "$out/find_package"
+    check_programs "$out/find_package"
+}
+
+stage="installed"
+run "$cmake" --install "$build_dir" --prefix "$work/first"
+check_prefix "$work/first"
+
+# The headers in C++, where the compiler has it.
+cxx=""
+: >"$work/headers.cpp"
+if "${CC:-gcc}" -x c++ -fsyntax-only "$work/headers.cpp" 2>/dev/null; then
+    printf '#include <tslab/stats.h>\n#include <tslab/tslab.h>\n' >"$work/headers.cpp"
+    run "${CC:-gcc}" -x c++ -std=c++11 -Wall -Wextra -pedantic -Werror -fsyntax-only \
+        -I"$work/first/include" "$work/headers.cpp"
+    cxx=", headers as C++"
+fi
+
+stage="moved"
+mkdir "$work/elsewhere"
+mv "$work/first" "$work/elsewhere/second"
+check_prefix "$work/elsewhere/second"
+
+stage="DESTDIR"
+run env DESTDIR="$work/stage" "$cmake" --install "$build_dir" --prefix /opt/tslab
+(cd "$work/stage/opt/tslab" && find . | sort) >"$work/staged"
+(cd "$work/elsewhere/second" && find . | sort) >"$work/plain"
+cmp "$work/staged" "$work/plain" || fail "DESTDIR: the trees differ"
+echo "consumers_test: 8 programs and 2 dlopen through pkg-config and find_package$cxx"

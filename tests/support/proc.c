@@ -1,0 +1,125 @@
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "proc.h"
+
+#include "check.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Reads the pipe to its end, keeping what fits. */
+static void drain(int descriptor, char *err, size_t capacity) {
+    size_t used = 0;
+    char chunk[4096];
+    for (;;) {
+        ssize_t got = read(descriptor, chunk, sizeof chunk);
+        if (got < 0 && errno == EINTR) {
+            continue;
+        }
+        if (got <= 0) {
+            break;
+        }
+        for (ssize_t i = 0; i < got && used + 1 < capacity; i++) {
+            err[used++] = chunk[i];
+        }
+    }
+    if (capacity > 0) {
+        err[used] = '\0';
+    }
+}
+
+static int collect(pid_t child, int pipe_end, char *err, size_t capacity) {
+    if (pipe_end >= 0) {
+        drain(pipe_end, err, capacity);
+        (void)close(pipe_end);
+    }
+    int status = 0;
+    while (waitpid(child, &status, 0) < 0) {
+        SUP_CHECK(errno == EINTR, "waitpid: %s", strerror(errno));
+    }
+    return status;
+}
+
+static pid_t fork_captured(int ends[2], int captured) {
+    ends[0] = -1;
+    ends[1] = -1;
+    if (captured) {
+        SUP_CHECK(pipe(ends) == 0, "pipe: %s", strerror(errno));
+    }
+    (void)fflush(NULL);
+    pid_t child = fork();
+    SUP_CHECK(child >= 0, "fork: %s", strerror(errno));
+    if (child == 0 && captured) {
+        (void)dup2(ends[1], STDERR_FILENO);
+        (void)close(ends[0]);
+        (void)close(ends[1]);
+    } else if (captured) {
+        (void)close(ends[1]);
+    }
+    return child;
+}
+
+int sup_child(void (*fn)(void *), void *arg, unsigned seconds, char *err, size_t capacity) {
+    int ends[2];
+    pid_t child = fork_captured(ends, err != NULL);
+    if (child == 0) {
+        (void)alarm(seconds);
+        fn(arg);
+        (void)fflush(NULL);
+        _exit(0);
+    }
+    return collect(child, ends[0], err, capacity);
+}
+
+int sup_reexec(char *const argv[], const char *name, const char *value, char *err, size_t capacity) {
+    int ends[2];
+    pid_t child = fork_captured(ends, err != NULL);
+    if (child == 0) {
+        if (name != NULL) {
+            (void)setenv(name, value, 1);
+        }
+        (void)alarm(SUP_CHILD_SECONDS);
+        (void)execv("/proc/self/exe", argv);
+        _exit(127);
+    }
+    return collect(child, ends[0], err, capacity);
+}
+
+size_t sup_rss_bytes(void) {
+    FILE *file = fopen("/proc/self/smaps_rollup", "r");
+    if (file == NULL) {
+        return 0;
+    }
+    char line[256];
+    unsigned long long kib = 0;
+    while (fgets(line, sizeof line, file) != NULL) {
+        if (strncmp(line, "Rss:", 4) == 0) {
+            kib = strtoull(line + 4, NULL, 10);
+            break;
+        }
+    }
+    (void)fclose(file);
+    return (size_t)kib * 1024u;
+}
+
+size_t sup_count_lines(const char *text) {
+    size_t lines = 0;
+    for (const char *at = text; *at != '\0'; at++) {
+        if (*at == '\n') {
+            lines++;
+        }
+    }
+    return lines;
+}
+
+void sup_sleep_ms(unsigned milliseconds) {
+    struct timespec pause = {(time_t)(milliseconds / 1000u), (long)(milliseconds % 1000u) * 1000000L};
+    while (nanosleep(&pause, &pause) != 0 && errno == EINTR) {
+    }
+}

@@ -1,0 +1,29 @@
+/*
+ * Processes: forked and re-executed children with a time limit and their stderr, and what the kernel says of
+ * our memory.
+ */
+#ifndef SUP_PROC_H
+#define SUP_PROC_H
+
+#include <stddef.h>
+
+#define SUP_CHILD_SECONDS 60u
+
+/* Runs fn(arg) in a forked child, which ends with _exit(0) when fn returns. Keeps up to capacity - 1 bytes of
+   its stderr in err, terminated (err may be NULL: not captured). Returns the wait status. A child that runs
+   longer than seconds is ended by SIGALRM. */
+int sup_child(void (*fn)(void *), void *arg, unsigned seconds, char *err, size_t capacity);
+
+/* Runs this executable again with the given arguments (argv[0] included, NULL-terminated) and the variable
+   name=value in its environment (name NULL: none). The rest as sup_child. */
+int sup_reexec(char *const argv[], const char *name, const char *value, char *err, size_t capacity);
+
+/* Resident memory of this process from /proc/self/smaps_rollup; 0 if it cannot be read. */
+size_t sup_rss_bytes(void);
+
+/* Lines in text. */
+size_t sup_count_lines(const char *text);
+
+void sup_sleep_ms(unsigned milliseconds);
+
+#endif

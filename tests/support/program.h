@@ -1,0 +1,117 @@
+/*
+ * A program is a list of operations over numbered slots: allocators, epochs, domains, objects. It is run
+ * against the public API and against a model (a table of what must be live), and every answer and every byte
+ * is compared. What an operation does depends on what its slots hold at that moment, so any part of a program
+ * is a program too: that is what lets a failing one be shrunk.
+ *
+ * Allocator slot 0 is the process's default allocator; the others belong to the program. A program may run
+ * beside others in threads of one process ("shared" mode): then it leaves out what would touch the objects of
+ * the others, and objects of allocator 0 are passed between the programs through mailboxes.
+ */
+#ifndef SUP_PROGRAM_H
+#define SUP_PROGRAM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#define PROG_ALLOCATORS 4
+#define PROG_EPOCHS 12
+#define PROG_DOMAINS 6
+#define PROG_OBJECTS 192
+
+enum prog_kind {
+    PROG_MALLOC,
+    PROG_MALLOC_EPOCH,
+    PROG_CALLOC,
+    PROG_ALIGNED,
+    PROG_ALLOC_OBJ,
+    PROG_SLAB_ALLOC,
+    PROG_REALLOC,
+    PROG_FREE,
+    PROG_FREE_OBJ,
+    PROG_QUERY,
+    PROG_STALE_POINTER,
+    PROG_STALE_HANDLE,
+    PROG_GARBAGE_POINTER,
+    PROG_GARBAGE_HANDLE,
+    PROG_WRONG_ALLOCATOR,
+    PROG_BAD_ARGUMENT,
+    PROG_EPOCH_OPEN,
+    PROG_EPOCH_CLOSE,
+    PROG_EPOCH_DESTROY,
+    PROG_EPOCH_ADVANCE,
+    PROG_EPOCH_LABEL,
+    PROG_EPOCH_STATE,
+    PROG_OLD_EPOCH,
+    PROG_DOMAIN_CREATE,
+    PROG_DOMAIN_WRAP,
+    PROG_DOMAIN_ENTER,
+    PROG_DOMAIN_EXIT,
+    PROG_DOMAIN_DESTROY,
+    PROG_DOMAIN_FORCE_CLOSE,
+    PROG_DOMAIN_RESET,
+    PROG_DOMAIN_ON_DESTROY,
+    PROG_DOMAIN_HAND_OVER,
+    PROG_PROMOTE,
+    PROG_STALE_DOMAIN,
+    PROG_TRIM,
+    PROG_RESERVE,
+    PROG_BUDGET,
+    PROG_THREAD_IDLE,
+    PROG_ALLOCATOR_CREATE,
+    PROG_ALLOCATOR_FREE,
+    PROG_VERIFY,
+    PROG_STATS,
+    PROG_SEND,
+    PROG_RECEIVE,
+    PROG_KINDS
+};
+
+struct prog_op {
+    uint8_t kind;      /* enum prog_kind */
+    uint8_t allocator; /* slots; a number beyond the last one is taken modulo */
+    uint8_t epoch;
+    uint8_t domain;
+    uint16_t object;
+    uint16_t extra; /* a choice within the operation */
+    uint64_t size;
+};
+
+struct prog_mail; /* the mailboxes of programs that run together */
+
+struct prog_config {
+    struct prog_mail *mail; /* NULL: alone */
+    unsigned self;          /* its mailbox */
+    uint64_t key;           /* distinguishes the patterns of programs that run together */
+    FILE *trace;            /* every call made, as C; NULL: none */
+};
+
+struct prog;
+
+struct prog *prog_new(const struct prog_config *config);
+/* false: an answer differs from the model, see prog_why. The program must not be continued then. */
+bool prog_step(struct prog *program, const struct prog_op *op);
+/* Together: frees what came from other programs. To be called by all before any calls prog_finish. */
+bool prog_give_back(struct prog *program);
+/* Destroys all it made, checks that nothing is left. */
+bool prog_finish(struct prog *program);
+const char *prog_why(const struct prog *program);
+void prog_delete(struct prog *program);
+
+/* The whole of it, alone: false with a reason. `failed_at`: index of the operation, count if in finish. */
+bool prog_run(const struct prog_op *ops, size_t count, FILE *trace, size_t *failed_at, char *why, size_t capacity);
+
+/* Generation. Both give only operations that prog_step takes. */
+struct sup_rng;
+void prog_generate(struct sup_rng *rng, struct prog_op *op);
+/* Decodes one operation from bytes; returns the bytes used, 0 at the end. */
+size_t prog_decode(const uint8_t *bytes, size_t length, struct prog_op *op);
+/* Decodes and runs: the body of the fuzzer. */
+bool prog_run_bytes(const uint8_t *bytes, size_t length, FILE *trace, char *why, size_t capacity);
+
+struct prog_mail *prog_mail_new(unsigned boxes);
+void prog_mail_delete(struct prog_mail *mail);
+
+#endif

@@ -1,0 +1,234 @@
+/* Budget, reserve, trim, idle threads: checked against the kernel where it is the kernel's memory. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "check.h"
+#include "identities.h"
+#include "proc.h"
+#include "unit.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+
+#define MIB ((size_t)1 << 20)
+
+/* RSS is that of the allocator alone only where no sanitizer keeps shadow memory beside it. */
+#define SEEN_BY_KERNEL(condition) assert_true(SUP_SANITIZED || (condition))
+
+static void hard_budget(void **state) {
+    enum { MOST = 100000 };
+    static void *objects[MOST];
+    SlabAllocator *allocator = *state;
+    const size_t limits[] = {4 * MIB, 8 * MIB};
+    const unsigned kinds[] = {EPOCH_CHURN, EPOCH_SCOPE};
+    for (size_t k = 0; k < 2; k++) {
+        EpochId epoch = epoch_open(allocator, NULL, kinds[k]);
+        assert_true(slab_set_budget(allocator, limits[k]));
+        int count = 0;
+        errno = 0;
+        while (count < MOST && (objects[count] = slab_malloc_epoch(allocator, 1000, epoch)) != NULL) {
+            count++;
+        }
+        assert_true(count > 1000 && count < MOST);
+        assert_int_equal(errno, ENOMEM);
+        assert_true(sup_committed_bytes(allocator) <= limits[k]);
+        errno = 0;
+        assert_null(slab_malloc_epoch(allocator, limits[k], epoch));
+        assert_int_equal(errno, ENOMEM);
+        /* What is there works on, and what goes makes room. */
+        for (int i = 0; i < count; i++) {
+            memset(objects[i], 1, 1000);
+            assert_true(slab_free(allocator, objects[i]));
+        }
+        assert_true(sup_committed_bytes(allocator) <= limits[k]);
+        void *again = slab_malloc_epoch(allocator, 1000, epoch);
+        assert_non_null(again);
+        assert_true(slab_free(allocator, again));
+        assert_true(epoch_destroy(allocator, epoch));
+        EpochId next = epoch_open(allocator, NULL, kinds[1 - k]);
+        void *large = slab_malloc_epoch(allocator, limits[k] / 2, next);
+        assert_non_null(large);
+        assert_true(slab_set_budget(allocator, 0));
+        assert_non_null(slab_malloc_epoch(allocator, limits[k] * 2, next));
+        assert_true(epoch_destroy(allocator, next));
+        sup_check_identities(allocator);
+        (void)slab_trim(allocator);
+    }
+}
+
+static void budget_below_what_is_used(void **state) {
+    SlabAllocator *allocator = *state;
+    EpochId epoch = epoch_open(allocator, NULL, 0);
+    void *object = slab_malloc_epoch(allocator, 4 * MIB, epoch);
+    assert_non_null(object);
+    assert_true(slab_set_budget(allocator, MIB));
+    assert_null(slab_malloc_epoch(allocator, MIB, epoch));
+    assert_true(slab_owns(allocator, object));
+    assert_true(slab_free(allocator, object));
+    assert_non_null(slab_malloc_epoch(allocator, MIB / 2, epoch));
+    errno = 0;
+    assert_false(slab_set_budget(NULL, MIB));
+    assert_int_equal(errno, EINVAL);
+}
+
+static void trim_gives_back(void **state) {
+    enum { COUNT = 60000 };
+    (void)state;
+    SlabOptions options = {.size = sizeof options, .reclaim_policy = SLAB_RECLAIM_KEEP};
+    SlabAllocator *allocator = slab_allocator_create_ex(&options);
+    assert_non_null(allocator);
+    size_t before = sup_rss_bytes();
+    assert_true(before > 0);
+    EpochId epoch = epoch_open(allocator, NULL, EPOCH_SCOPE);
+    for (int i = 0; i < COUNT; i++) {
+        memset(slab_malloc_epoch(allocator, 1000, epoch), 1, 1000);
+    }
+    SEEN_BY_KERNEL(sup_rss_bytes() >= before + 50 * MIB);
+    assert_true(epoch_destroy(allocator, epoch));
+    /* keep: nothing goes by itself. */
+    SEEN_BY_KERNEL(sup_rss_bytes() >= before + 50 * MIB);
+    SlabGlobalStats stats;
+    assert_true(slab_stats_global(allocator, &stats));
+    assert_true(stats.retained_bytes >= 50 * MIB);
+    assert_true(slab_trim(allocator) >= 50 * MIB);
+    SEEN_BY_KERNEL(sup_rss_bytes() <= before + 8 * MIB);
+    assert_true(slab_stats_global(allocator, &stats));
+    assert_int_equal(stats.committed_bytes, 0);
+    assert_int_equal(slab_trim(allocator), 0);
+    slab_allocator_free(allocator);
+}
+
+static void policies(void **state) {
+    (void)state;
+    for (int policy = SLAB_RECLAIM_BUDGET; policy <= SLAB_RECLAIM_AT_ONCE; policy++) {
+        SlabOptions options = {.size = sizeof options, .reclaim_policy = policy, .retain_bytes = 4 * MIB};
+        SlabAllocator *allocator = slab_allocator_create_ex(&options);
+        for (int round = 0; round < 3; round++) {
+            EpochId epoch = epoch_open(allocator, NULL, round % 2 == 0 ? EPOCH_CHURN : EPOCH_SCOPE);
+            for (int i = 0; i < 20000; i++) {
+                memset(slab_malloc_epoch(allocator, 1000, epoch), 1, 1000);
+            }
+            assert_true(epoch_destroy(allocator, epoch));
+            SlabGlobalStats stats;
+            assert_true(slab_stats_global(allocator, &stats));
+            if (policy == SLAB_RECLAIM_BUDGET) {
+                assert_true(stats.retained_bytes <= 4 * MIB);
+            } else if (policy == SLAB_RECLAIM_KEEP) {
+                assert_true(stats.retained_bytes >= 19 * MIB);
+            } else {
+                assert_int_equal(stats.retained_bytes, 0);
+            }
+        }
+        sup_check_identities(allocator);
+        slab_allocator_free(allocator);
+    }
+}
+
+static void freed_allocator_leaves_nothing(void **state) {
+    (void)state;
+    size_t before = sup_rss_bytes();
+    for (int round = 0; round < 5; round++) {
+        SlabAllocator *allocator = slab_allocator_create();
+        for (int i = 0; i < 20000; i++) {
+            memset(slab_malloc(allocator, 1000), 1, 1000);
+        }
+        SEEN_BY_KERNEL(sup_rss_bytes() >= before + 15 * MIB);
+        slab_allocator_free(allocator);
+        SEEN_BY_KERNEL(sup_rss_bytes() <= before + 8 * MIB);
+    }
+}
+
+static void reserve_populates(void **state) {
+    SlabAllocator *allocator = *state;
+    size_t before = sup_rss_bytes();
+    assert_true(slab_reserve(allocator, 48 * MIB));
+    SEEN_BY_KERNEL(sup_rss_bytes() >= before + 44 * MIB);
+    SlabGlobalStats stats;
+    assert_true(slab_stats_global(allocator, &stats));
+    assert_true(stats.retained_bytes >= 48 * MIB);
+    sup_check_identities(allocator);
+    /* It is used, and stays warm through a destroy although it is more than the retain budget. */
+    EpochId epoch = epoch_open(allocator, NULL, EPOCH_SCOPE);
+    for (int i = 0; i < 20000; i++) {
+        memset(slab_malloc_epoch(allocator, 1000, epoch), 1, 1000);
+    }
+    SEEN_BY_KERNEL(sup_rss_bytes() <= before + 56 * MIB);
+    assert_true(epoch_destroy(allocator, epoch));
+    assert_true(slab_stats_global(allocator, &stats));
+    assert_true(stats.retained_bytes >= 48 * MIB);
+    assert_true(slab_trim(allocator) >= 48 * MIB);
+    SEEN_BY_KERNEL(sup_rss_bytes() <= before + 8 * MIB);
+}
+
+/* A thread that sleeps holds back nothing of an epoch that another thread closes or destroys. */
+struct sleeper {
+    SlabAllocator *allocator;
+    EpochId epochs[2];
+    pthread_barrier_t barrier;
+    bool idle;
+};
+
+static void *sleep_with_memory(void *argument) {
+    struct sleeper *sleeper = argument;
+    for (int e = 0; e < 2; e++) {
+        for (int i = 0; i < 10000; i++) {
+            void *object = slab_malloc_epoch(sleeper->allocator, 1000, sleeper->epochs[e]);
+            SUP_CHECK(object != NULL, "slab_malloc_epoch");
+            memset(object, 1, 1000);
+            SUP_CHECK(e == 1 || slab_free(sleeper->allocator, object), "slab_free");
+        }
+    }
+    if (sleeper->idle) {
+        slab_thread_idle();
+    }
+    (void)pthread_barrier_wait(&sleeper->barrier);
+    (void)pthread_barrier_wait(&sleeper->barrier);
+    /* It wakes up to a world that has gone on. */
+    errno = 0;
+    SUP_CHECK(slab_malloc_epoch(sleeper->allocator, 100, sleeper->epochs[0]) == NULL && errno == ESTALE,
+              "the closed epoch: %s", strerror(errno));
+    SUP_CHECK(slab_malloc_epoch(sleeper->allocator, 100, sleeper->epochs[1]) == NULL && errno == ESTALE,
+              "the destroyed epoch: %s", strerror(errno));
+    SUP_CHECK(slab_malloc(sleeper->allocator, 100) != NULL, "the rolling epoch");
+    return NULL;
+}
+
+static void sleepers_hold_nothing(void **state) {
+    (void)state;
+    for (int idle = 0; idle < 2; idle++) {
+        SlabOptions options = {.size = sizeof options, .reclaim_policy = SLAB_RECLAIM_AT_ONCE};
+        struct sleeper sleeper = {.allocator = slab_allocator_create_ex(&options), .idle = idle != 0};
+        pthread_t thread;
+        size_t before = sup_rss_bytes();
+        sleeper.epochs[0] = epoch_open(sleeper.allocator, "closed", 0);
+        sleeper.epochs[1] = epoch_open(sleeper.allocator, "destroyed", EPOCH_SCOPE);
+        assert_int_equal(pthread_barrier_init(&sleeper.barrier, NULL, 2), 0);
+        assert_int_equal(pthread_create(&thread, NULL, sleep_with_memory, &sleeper), 0);
+        (void)pthread_barrier_wait(&sleeper.barrier);
+        SEEN_BY_KERNEL(sup_rss_bytes() >= before + 8 * MIB);
+        assert_true(epoch_close(sleeper.allocator, sleeper.epochs[0]));
+        assert_true(epoch_destroy(sleeper.allocator, sleeper.epochs[1]));
+        (void)slab_trim(sleeper.allocator);
+        SlabGlobalStats stats;
+        assert_true(slab_stats_global(sleeper.allocator, &stats));
+        assert_int_equal(stats.live_objects, 0);
+        assert_int_equal(stats.committed_bytes, 0);
+        SEEN_BY_KERNEL(sup_rss_bytes() <= before + 4 * MIB);
+        (void)pthread_barrier_wait(&sleeper.barrier);
+        (void)pthread_join(thread, NULL);
+        sup_check_identities(sleeper.allocator);
+        (void)pthread_barrier_destroy(&sleeper.barrier);
+        slab_allocator_free(sleeper.allocator);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        SUP_WITH_ALLOCATOR(hard_budget),         SUP_WITH_ALLOCATOR(budget_below_what_is_used),
+        cmocka_unit_test(trim_gives_back),       cmocka_unit_test(policies),
+        SUP_WITH_ALLOCATOR(reserve_populates),   cmocka_unit_test(freed_allocator_leaves_nothing),
+        cmocka_unit_test(sleepers_hold_nothing),
+    };
+    return cmocka_run_group_tests_name("api.memory", tests, NULL, NULL);
+}

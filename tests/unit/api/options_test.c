@@ -1,0 +1,254 @@
+/*
+ * Options by struct and by environment. Variables are read by a process once, so each case is this executable
+ * run again as `options_test --probe WHAT`, which prints nothing if all is as expected and else exits with 1.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "check.h"
+#include "proc.h"
+#include "unit.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#define MIB ((size_t)1 << 20)
+
+static void refused(const SlabOptions *options) {
+    errno = 0;
+    assert_null(slab_allocator_create_ex(options));
+    assert_int_equal(errno, EINVAL);
+}
+
+static void out_of_range(void **state) {
+    (void)state;
+    const SlabOptions good = {.size = sizeof good};
+    const int bad[] = {-1, 3, 1000};
+    SlabOptions options = good;
+    options.size = 0;
+    refused(&options);
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        options = good;
+        options.reclaim_policy = bad[i];
+        refused(&options);
+        options = good;
+        options.huge_pages = bad[i];
+        refused(&options);
+        options = good;
+        options.on_misuse = bad[i];
+        refused(&options);
+    }
+    SlabAllocator *allocator = slab_allocator_create_ex(&good);
+    assert_non_null(allocator);
+    slab_allocator_free(allocator);
+    allocator = slab_allocator_create_ex(NULL);
+    assert_non_null(allocator);
+    slab_allocator_free(allocator);
+}
+
+/* A caller of an older version has a shorter struct: what lies beyond is not read. */
+static void shorter_struct(void **state) {
+    (void)state;
+    SlabOptions options;
+    memset(&options, 0xee, sizeof options);
+    options.size = offsetof(SlabOptions, reclaim_policy);
+    options.retain_bytes = MIB;
+    SlabAllocator *allocator = slab_allocator_create_ex(&options);
+    assert_non_null(allocator);
+    SlabGlobalStats stats;
+    assert_true(slab_stats_global(allocator, &stats));
+    assert_int_equal(stats.budget_bytes, 0);
+    slab_allocator_free(allocator);
+}
+
+static void members_do_what_they_say(void **state) {
+    (void)state;
+    SlabOptions options = {
+        .size = sizeof options, .budget_bytes = 2 * MIB, .sample_rate = 1, .poison_on_free = 1, .record_rss = 1};
+    SlabAllocator *allocator = slab_allocator_create_ex(&options);
+    SlabGlobalStats global;
+    assert_true(slab_stats_global(allocator, &global));
+    assert_int_equal(global.budget_bytes, 2 * MIB);
+    errno = 0;
+    assert_null(slab_malloc(allocator, 4 * MIB));
+    assert_int_equal(errno, ENOMEM);
+    SlabThreadStats before = slab_stats_thread();
+    EpochId epoch = epoch_open(allocator, NULL, 0);
+    unsigned char *objects[50];
+    for (int i = 0; i < 50; i++) {
+        objects[i] = slab_malloc_epoch(allocator, 64, epoch);
+        memset(objects[i], 0, 64);
+    }
+    for (int i = 0; i < 49; i++) {
+        assert_true(slab_free(allocator, objects[i]));
+    }
+    SlabThreadStats after = slab_stats_thread();
+    assert_int_equal(after.sample_rate, 1);
+    assert_int_equal(after.alloc_samples - before.alloc_samples, 50);
+    assert_int_equal(after.free_samples - before.free_samples, 49);
+    assert_true(after.alloc_wall_ns_max <= after.alloc_wall_ns_sum);
+    assert_true(after.alloc_wait_ns_sum <= after.alloc_wall_ns_sum);
+    /* The pages stay mapped: what was freed is filled, the neighbour is not touched. */
+    assert_int_equal(objects[49][0], 0);
+#if !SUP_SANITIZED
+    assert_int_equal(objects[0][40], 0xdb);
+    assert_int_equal(objects[48][63], 0xdb);
+#endif
+    assert_true(epoch_close(allocator, epoch));
+    SlabEpochStats stats;
+    assert_true(slab_stats_epoch(allocator, SLAB_ALL_CLASSES, epoch, &stats));
+    assert_true(stats.rss_before_close > 0 && stats.rss_after_close > 0);
+    slab_allocator_free(allocator);
+    SlabOptions quiet = {.size = sizeof quiet};
+    allocator = slab_allocator_create_ex(&quiet);
+    epoch = epoch_open(allocator, NULL, 0);
+    void *object = slab_malloc_epoch(allocator, 64, epoch);
+    assert_non_null(object);
+    assert_true(epoch_close(allocator, epoch));
+    assert_true(slab_stats_epoch(allocator, SLAB_ALL_CLASSES, epoch, &stats));
+    assert_int_equal(stats.rss_before_close, 0);
+    slab_allocator_free(allocator);
+}
+
+/* ---- environment ---- */
+
+static int probe(const char *what) {
+    SlabAllocator *allocator = slab_allocator_create();
+    SlabGlobalStats stats;
+    SlabClassStats class_stats;
+    SUP_CHECK(allocator != NULL && slab_stats_global(allocator, &stats), "an allocator");
+    SUP_CHECK(slab_stats_class(allocator, 0, &class_stats), "its figures");
+    if (strcmp(what, "defaults") == 0) {
+        SUP_CHECK(stats.budget_bytes == 0 && stats.retained_bytes == 0, "no budget, nothing reserved");
+        SUP_CHECK(stats.cache_capacity == 32 * MIB / 16384, "retain 32 MiB, not %llu slabs",
+                  (unsigned long long)stats.cache_capacity);
+        SUP_CHECK(slab_stats_thread().sample_rate == 0, "no sampling");
+        SUP_CHECK(!slab_free(allocator, &stats), "a rejected free is only an answer");
+    } else if (strcmp(what, "budget") == 0) {
+        SUP_CHECK(stats.budget_bytes == 4 * MIB, "budget %llu", (unsigned long long)stats.budget_bytes);
+        SUP_CHECK(slab_malloc(allocator, 8 * MIB) == NULL && errno == ENOMEM, "over budget");
+        SlabOptions options = {.size = sizeof options, .budget_bytes = 6 * MIB};
+        SlabAllocator *own = slab_allocator_create_ex(&options);
+        SUP_CHECK(slab_stats_global(own, &stats) && stats.budget_bytes == 6 * MIB, "the struct goes first");
+    } else if (strcmp(what, "retain") == 0) {
+        SUP_CHECK(stats.cache_capacity == MIB / 16384, "retain 1 MiB, not %llu slabs",
+                  (unsigned long long)stats.cache_capacity);
+    } else if (strcmp(what, "keep") == 0) {
+        SUP_CHECK(stats.cache_capacity == UINT64_MAX, "keep everything");
+    } else if (strcmp(what, "at_once") == 0) {
+        SUP_CHECK(stats.cache_capacity == 0, "keep nothing");
+    } else if (strcmp(what, "reserve") == 0) {
+        SUP_CHECK(stats.retained_bytes >= 4 * MIB, "reserved %llu", (unsigned long long)stats.retained_bytes);
+    } else if (strcmp(what, "sample") == 0) {
+        SUP_CHECK(slab_stats_thread().sample_rate == 7, "sample rate %u", slab_stats_thread().sample_rate);
+    } else if (strcmp(what, "misuse") == 0) {
+        SUP_CHECK(!slab_free(allocator, &stats), "a rejected free");
+    } else if (strcmp(what, "poison") == 0) {
+        unsigned char *object = slab_malloc(allocator, 64);
+        object[40] = 0;
+        SUP_CHECK(slab_free(allocator, object), "slab_free");
+        SUP_CHECK(SUP_SANITIZED || object[40] == 0xdb, "a freed object is not filled");
+    } else {
+        SUP_CHECK(false, "unknown probe %s", what);
+    }
+    return 0;
+}
+
+struct variable {
+    const char *probe;
+    const char *name;
+    const char *value;
+    size_t lines; /* on stderr */
+};
+
+static void run_variable(const struct variable *variable) {
+    char probe_name[32];
+    char program[] = "options_test";
+    char option[] = "--probe";
+    char err[4096] = "";
+    (void)snprintf(probe_name, sizeof probe_name, "%s", variable->probe);
+    char *const argv[] = {program, option, probe_name, NULL};
+    int status = sup_reexec(argv, variable->name, variable->value, err, sizeof err);
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0 || sup_count_lines(err) != variable->lines) {
+        fail_msg("%s='%s': status %d, %zu lines instead of %zu: %s", variable->name == NULL ? "" : variable->name,
+                 variable->value == NULL ? "" : variable->value, status, sup_count_lines(err), variable->lines, err);
+    }
+    if (variable->lines == 1 && strcmp(variable->probe, "defaults") == 0) {
+        assert_non_null(strstr(err, variable->name));
+    }
+}
+
+static void environment(void **state) {
+    static const struct variable good[] = {
+        {"defaults", NULL, NULL, 0},
+        {"budget", "TSLAB_BUDGET", "4194304", 0},
+        {"retain", "TSLAB_RETAIN", "1048576", 0},
+        {"keep", "TSLAB_RECLAIM", "keep", 0},
+        {"at_once", "TSLAB_RECLAIM", "at_once", 0},
+        {"defaults", "TSLAB_RECLAIM", "budget", 0},
+        {"reserve", "TSLAB_RESERVE", "4194304", 0},
+        {"sample", "TSLAB_SAMPLE", "7", 0},
+        {"misuse", "TSLAB_ON_MISUSE", "report", 1},
+        {"misuse", "TSLAB_ON_MISUSE", "ignore", 0},
+        {"poison", "TSLAB_POISON", "1", 0},
+        {"defaults", "TSLAB_HUGE_PAGES", "off", 0},
+        {"defaults", "TSLAB_RECORD_RSS", "1", 0},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        run_variable(&good[i]);
+    }
+}
+
+/* One line that names the variable, the default, and nothing fails. */
+static void malformed_environment(void **state) {
+    static const struct variable bad[] = {
+        {"defaults", "TSLAB_BUDGET", "lots", 1},
+        {"defaults", "TSLAB_BUDGET", "-5", 1},
+        {"defaults", "TSLAB_BUDGET", "99999999999999999999999999", 1},
+        {"defaults", "TSLAB_RETAIN", "12 bananas", 1},
+        {"defaults", "TSLAB_RECLAIM", "sometimes", 1},
+        {"defaults", "TSLAB_RECLAIM", "KEEPX", 1},
+        {"defaults", "TSLAB_RESERVE", "0x", 1},
+        {"defaults", "TSLAB_SAMPLE", "often", 1},
+        {"defaults", "TSLAB_SAMPLE", "4294967296", 1},
+        {"defaults", "TSLAB_HUGE_PAGES", "2", 1},
+        {"defaults", "TSLAB_ON_MISUSE", "explode", 1},
+        {"defaults", "TSLAB_POISON", "yes please", 1},
+        {"defaults", "TSLAB_RECORD_RSS", "maybe", 1},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        run_variable(&bad[i]);
+    }
+}
+
+static void abort_by_environment(void **state) {
+    char program[] = "options_test";
+    char option[] = "--probe";
+    char name[] = "misuse";
+    char *const argv[] = {program, option, name, NULL};
+    char err[4096] = "";
+    (void)state;
+    int status = sup_reexec(argv, "TSLAB_ON_MISUSE", "abort", err, sizeof err);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == 6);
+    assert_true(sup_count_lines(err) >= 1);
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(out_of_range),
+        cmocka_unit_test(shorter_struct),
+        cmocka_unit_test(members_do_what_they_say),
+        cmocka_unit_test(environment),
+        cmocka_unit_test(malformed_environment),
+        cmocka_unit_test(abort_by_environment),
+    };
+    if (argc == 3 && strcmp(argv[1], "--probe") == 0) {
+        return probe(argv[2]);
+    }
+    return cmocka_run_group_tests_name("api.options", tests, NULL, NULL);
+}

@@ -1,0 +1,286 @@
+/* The renderers: well-formed JSON, Prometheus text format, and the lengths of snprintf. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "unit.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- a strict reader of JSON: the end of the value at `at`, or NULL ---- */
+
+static const char *read_value(const char *at, int depth);
+
+static const char *skip_space(const char *at) {
+    while (*at == ' ' || *at == '\n' || *at == '\t' || *at == '\r') {
+        at++;
+    }
+    return at;
+}
+
+static const char *read_string(const char *at) {
+    if (*at++ != '"') {
+        return NULL;
+    }
+    for (; *at != '"'; at++) {
+        if ((unsigned char)*at < 0x20) {
+            return NULL;
+        }
+        if (*at != '\\') {
+            continue;
+        }
+        at++;
+        if (*at == 'u') {
+            for (int i = 0; i < 4; i++) {
+                if (!isxdigit((unsigned char)*++at)) {
+                    return NULL;
+                }
+            }
+        } else if (*at == '\0' || strchr("\"\\/bfnrt", *at) == NULL) {
+            return NULL;
+        }
+    }
+    return at + 1;
+}
+
+static const char *read_number(const char *at) {
+    at += *at == '-';
+    if (!isdigit((unsigned char)*at)) {
+        return NULL;
+    }
+    if (*at == '0') {
+        at++;
+    } else {
+        while (isdigit((unsigned char)*at)) {
+            at++;
+        }
+    }
+    if (*at == '.') {
+        at++;
+        if (!isdigit((unsigned char)*at)) {
+            return NULL;
+        }
+        while (isdigit((unsigned char)*at)) {
+            at++;
+        }
+    }
+    return *at == 'e' || *at == 'E' || isdigit((unsigned char)*at) ? NULL : at;
+}
+
+static const char *read_members(const char *at, char close, int depth) {
+    at = skip_space(at + 1);
+    if (*at == close) {
+        return at + 1;
+    }
+    for (;;) {
+        if (close == '}') {
+            at = read_string(skip_space(at));
+            at = at == NULL ? NULL : skip_space(at);
+            if (at == NULL || *at++ != ':') {
+                return NULL;
+            }
+        }
+        at = read_value(skip_space(at), depth + 1);
+        if (at == NULL) {
+            return NULL;
+        }
+        at = skip_space(at);
+        if (*at == close) {
+            return at + 1;
+        }
+        if (*at++ != ',') {
+            return NULL;
+        }
+    }
+}
+
+static const char *read_value(const char *at, int depth) {
+    static const char *const words[] = {"true", "false", "null"};
+    if (depth > 20) {
+        return NULL;
+    }
+    if (*at == '{' || *at == '[') {
+        return read_members(at, *at == '{' ? '}' : ']', depth);
+    }
+    if (*at == '"') {
+        return read_string(at);
+    }
+    for (size_t i = 0; i < 3; i++) {
+        if (strncmp(at, words[i], strlen(words[i])) == 0) {
+            return at + strlen(words[i]);
+        }
+    }
+    return read_number(at);
+}
+
+static bool is_json(const char *text) {
+    const char *end = read_value(skip_space(text), 0);
+    return end != NULL && *skip_space(end) == '\0';
+}
+
+/* ---- Prometheus: comments and `name{label="value",...} number` ---- */
+
+static const char *read_metric_name(const char *at) {
+    if (!isalpha((unsigned char)*at) && *at != '_') {
+        return NULL;
+    }
+    while (isalnum((unsigned char)*at) || *at == '_' || *at == ':') {
+        at++;
+    }
+    return at;
+}
+
+static bool is_sample(const char *at) {
+    at = read_metric_name(at);
+    if (at == NULL) {
+        return false;
+    }
+    if (*at == '{') {
+        do {
+            at = read_metric_name(at + 1);
+            if (at == NULL || *at++ != '=' || *at++ != '"') {
+                return false;
+            }
+            for (; *at != '"'; at++) {
+                at += *at == '\\';
+                if (*at == '\0') {
+                    return false;
+                }
+            }
+            at++;
+        } while (*at == ',');
+        if (*at++ != '}') {
+            return false;
+        }
+    }
+    if (*at++ != ' ') {
+        return false;
+    }
+    char *end = NULL;
+    (void)strtod(at, &end);
+    return end != at && *end == '\0';
+}
+
+static bool is_comment(const char *line) {
+    return strncmp(line, "# HELP ", 7) == 0 || strncmp(line, "# TYPE ", 7) == 0;
+}
+
+typedef size_t renderer(SlabAllocator *, char *, size_t);
+
+static renderer *const RENDERERS[] = {slab_stats_json, slab_stats_prometheus, slab_stats_text};
+
+static char *render(renderer *fn, SlabAllocator *allocator) {
+    size_t length = fn(allocator, NULL, 0);
+    assert_true(length > 0);
+    /* Figures such as the age of an epoch may get longer by a digit meanwhile. */
+    char *text = malloc(length + 4096);
+    assert_non_null(text);
+    size_t again = fn(allocator, text, length + 4096);
+    assert_true(again < length + 4096);
+    assert_int_equal(strlen(text), again);
+    return text;
+}
+
+static void fill(SlabAllocator *allocator) {
+    EpochId churn = epoch_open(allocator, "plain", EPOCH_CHURN);
+    EpochId scope = epoch_open(allocator, "q\"uo\\te\n\xc3\xa9", EPOCH_SCOPE);
+    for (size_t i = 0; i < 100; i++) {
+        assert_non_null(slab_malloc_epoch(allocator, i * 11, i % 2 == 0 ? churn : scope));
+    }
+    assert_true(epoch_close(allocator, scope));
+    assert_non_null(slab_malloc(allocator, 1u << 20));
+}
+
+static void json(void **state) {
+    SlabAllocator *allocator = *state;
+    for (int round = 0; round < 2; round++) {
+        char *text = render(slab_stats_json, allocator);
+        if (!is_json(text)) {
+            fail_msg("not JSON: %s", text);
+        }
+        assert_non_null(strstr(text, "\"live_objects\""));
+        free(text);
+        fill(allocator);
+    }
+    assert_true(is_json("{\"a\":[1,-2.5,{}],\"b\":\"\\u00e9\"}") && !is_json("{\"a\":01}") && !is_json("{\"a\":1,}"));
+}
+
+static void prometheus(void **state) {
+    SlabAllocator *allocator = *state;
+    fill(allocator);
+    char *text = render(slab_stats_prometheus, allocator);
+    size_t samples = 0;
+    char *rest = NULL;
+    assert_int_equal(text[strlen(text) - 1], '\n');
+    for (char *line = strtok_r(text, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
+        if (is_comment(line)) {
+            continue;
+        }
+        if (!is_sample(line)) {
+            fail_msg("no line of Prometheus: %s", line);
+        }
+        samples++;
+    }
+    assert_true(samples >= 2);
+    free(text);
+}
+
+/* In every capacity from 0 to the whole: terminated, the beginning of the text, nothing beyond. Only figures
+   that time moves may differ between two renderings, so what is compared is the first line's part that is the
+   same in two renderings of the whole. */
+static void lengths_of_snprintf(void **state) {
+    SlabAllocator *allocator = *state;
+    fill(allocator);
+    for (size_t r = 0; r < 3; r++) {
+        char *whole = render(RENDERERS[r], allocator);
+        char *second = render(RENDERERS[r], allocator);
+        size_t length = strlen(whole);
+        size_t same = 0;
+        while (whole[same] != '\0' && whole[same] == second[same]) {
+            same++;
+        }
+        char *part = malloc(length + 64);
+        assert_non_null(part);
+        size_t step = length > 4000 ? length / 2000 : 1; /* all of the short ones, and of the long ones' ends */
+        for (size_t capacity = 0; capacity <= length;
+             capacity += capacity < 512 || capacity + 512 > length ? 1 : step) {
+            memset(part, '\x7f', length + 64);
+            size_t answer = RENDERERS[r](allocator, part, capacity);
+            assert_true(answer + 64 > length && answer < length + 64);
+            if (capacity > 0 && capacity <= answer) {
+                assert_int_equal(strlen(part), capacity - 1);
+                assert_int_equal(memcmp(part, whole, capacity - 1 < same ? capacity - 1 : same), 0);
+            }
+            for (size_t i = capacity; i < length + 64; i++) {
+                assert_int_equal(part[i], '\x7f');
+            }
+        }
+        free(part);
+        free(whole);
+        free(second);
+    }
+}
+
+static void of_no_allocator(void **state) {
+    (void)state;
+    for (size_t r = 0; r < 3; r++) {
+        char text[8] = "xxxxxxx";
+        size_t length = RENDERERS[r](NULL, text, sizeof text);
+        assert_true(memchr(text, '\0', sizeof text) != NULL);
+        assert_true(length < sizeof text || strlen(text) == sizeof text - 1);
+        assert_int_equal(RENDERERS[r](NULL, NULL, 0), length);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        SUP_WITH_ALLOCATOR(json),
+        SUP_WITH_ALLOCATOR(prometheus),
+        SUP_WITH_ALLOCATOR(lengths_of_snprintf),
+        cmocka_unit_test(of_no_allocator),
+    };
+    return cmocka_run_group_tests_name("api.render", tests, NULL, NULL);
+}

@@ -1,0 +1,176 @@
+/* The figures: true values, the identities, and what is refused. */
+#include "identities.h"
+#include "unit.h"
+
+#include <string.h>
+
+static void classes(void **state) {
+    static const uint32_t required[] = {64, 96, 128, 192, 256, 384, 512, 768};
+    (void)state;
+    size_t count = slab_class_count();
+    assert_true(count >= 8);
+    for (size_t i = 0; i < sizeof required / sizeof required[0]; i++) {
+        int cls = slab_class_of(required[i]);
+        assert_true(cls >= 0);
+        assert_int_equal(slab_class_size((uint32_t)cls), required[i]);
+    }
+    for (size_t cls = 0; cls < count; cls++) {
+        uint32_t size = slab_class_size((uint32_t)cls);
+        assert_true(size > 0 && size % 16 == 0);
+        assert_true(cls == 0 || size > slab_class_size((uint32_t)cls - 1));
+        assert_int_equal(slab_class_of(size), cls);
+        assert_int_equal(slab_class_of(size - 1), cls);
+        assert_true(slab_class_of(size + 1) == (int)cls + 1 || (cls + 1 == count && slab_class_of(size + 1) == -1));
+    }
+    assert_int_equal(slab_class_of(0), 0);
+    assert_int_equal(slab_class_of(SIZE_MAX), -1);
+    assert_int_equal(slab_class_size((uint32_t)count), 0);
+    assert_int_equal(slab_class_size(SLAB_ALL_CLASSES), 0);
+}
+
+static void refusals(void **state) {
+    SlabAllocator *allocator = *state;
+    SlabGlobalStats global;
+    SlabClassStats cls;
+    SlabEpochStats epoch;
+    PerfCounters perf;
+    uint32_t unknown = (uint32_t)slab_class_count();
+    EpochId current = epoch_current(allocator);
+    assert_false(slab_stats_global(NULL, &global));
+    assert_false(slab_stats_global(allocator, NULL));
+    assert_false(slab_stats_class(NULL, 0, &cls));
+    assert_false(slab_stats_class(allocator, 0, NULL));
+    assert_false(slab_stats_class(allocator, unknown, &cls));
+    assert_false(slab_stats_epoch(NULL, 0, current, &epoch));
+    assert_false(slab_stats_epoch(allocator, 0, current, NULL));
+    assert_false(slab_stats_epoch(allocator, unknown, current, &epoch));
+    assert_false(slab_stats_epoch(allocator, 0, EPOCH_NONE, &epoch));
+    assert_false(get_perf_counters(NULL, 0, &perf));
+    assert_false(get_perf_counters(allocator, 0, NULL));
+    assert_false(get_perf_counters(allocator, unknown, &perf));
+    assert_int_equal(slab_epochs(NULL, NULL, 0), 0);
+    assert_int_equal(slab_stats_thread().version, SLAB_STATS_VERSION);
+}
+
+/* Known work, known figures. */
+static void figures_of_a_class(void **state) {
+    enum { COUNT = 1000 };
+    SlabAllocator *allocator = *state;
+    void *objects[COUNT];
+    EpochId epoch = epoch_open(allocator, "figures", EPOCH_CHURN);
+    uint32_t cls = (uint32_t)slab_class_of(128);
+    for (int i = 0; i < COUNT; i++) {
+        objects[i] = slab_malloc_epoch(allocator, 128, epoch);
+    }
+    SlabClassStats stats;
+    SlabEpochStats of_epoch;
+    PerfCounters perf;
+    assert_true(slab_stats_class(allocator, cls, &stats));
+    assert_int_equal(stats.object_size, 128);
+    assert_int_equal(stats.live_objects, COUNT);
+    assert_int_equal(stats.live_bytes, COUNT * 128);
+    assert_int_equal(stats.allocated_objects_total, COUNT);
+    assert_true(stats.committed_bytes >= COUNT * 128 && stats.committed_bytes % 16384 == 0);
+    assert_true(stats.new_slab_count >= COUNT * 128 / 16384);
+    assert_true(stats.slow_path_hits >= stats.new_slab_count);
+    assert_true(stats.list_move_partial_to_full >= COUNT * 128 / 16384 - 1);
+    assert_true(get_perf_counters(allocator, cls, &perf));
+    assert_int_equal(perf.new_slab_count, stats.new_slab_count);
+    assert_int_equal(perf.slow_path_hits, stats.slow_path_hits);
+    assert_true(slab_stats_epoch(allocator, cls, epoch, &of_epoch));
+    assert_int_equal(of_epoch.live_objects, COUNT);
+    assert_int_equal(of_epoch.object_size, 128);
+    assert_true(of_epoch.open_since_ns > 0);
+    assert_true(slab_stats_epoch(allocator, (uint32_t)slab_class_of(64), epoch, &of_epoch));
+    assert_int_equal(of_epoch.live_objects, 0);
+    for (int i = 0; i < COUNT; i += 2) {
+        assert_true(slab_free(allocator, objects[i]));
+        assert_false(slab_free(allocator, objects[i]));
+    }
+    assert_true(slab_stats_class(allocator, cls, &stats));
+    assert_int_equal(stats.live_objects, COUNT / 2);
+    assert_int_equal(stats.freed_objects_total, COUNT / 2);
+    assert_int_equal(stats.rejected_frees_total, COUNT / 2);
+    sup_check_identities(allocator);
+    assert_true(epoch_close(allocator, epoch));
+    assert_null(slab_malloc_epoch(allocator, 128, epoch));
+    assert_true(slab_stats_class(allocator, cls, &stats));
+    assert_int_equal(stats.epoch_close_calls, 1);
+    assert_int_equal(stats.slow_path_epoch_closed, 1);
+    assert_true(epoch_destroy(allocator, epoch));
+    assert_true(slab_stats_class(allocator, cls, &stats));
+    assert_int_equal(stats.freed_objects_total, COUNT);
+    assert_int_equal(stats.live_objects, 0);
+    sup_check_identities(allocator);
+    sup_check_empty(allocator);
+}
+
+static void every_class_and_kind(void **state) {
+    SlabAllocator *allocator = *state;
+    EpochId churn = epoch_open(allocator, NULL, EPOCH_CHURN);
+    EpochId scope = epoch_open(allocator, NULL, EPOCH_SCOPE);
+    size_t classes_count = slab_class_count();
+    SlabClassStats stats;
+    for (size_t cls = 0; cls < classes_count; cls++) {
+        for (size_t i = 0; i <= cls; i++) {
+            assert_non_null(slab_malloc_epoch(allocator, slab_class_size((uint32_t)cls), churn));
+        }
+        assert_true(slab_stats_class(allocator, (uint32_t)cls, &stats));
+        assert_int_equal(stats.live_objects, cls + 1);
+    }
+    for (int i = 0; i < 77; i++) {
+        assert_non_null(slab_malloc_epoch(allocator, (size_t)i, scope));
+    }
+    for (int i = 0; i < 5; i++) {
+        assert_non_null(slab_malloc_epoch(allocator, 1u << 20, i % 2 == 0 ? churn : scope));
+    }
+    assert_true(slab_stats_class(allocator, SLAB_CLASS_SCOPE, &stats));
+    assert_int_equal(stats.live_objects, 77);
+    assert_true(slab_stats_class(allocator, SLAB_CLASS_SPAN, &stats));
+    assert_int_equal(stats.live_objects, 5);
+    assert_true(stats.live_bytes >= 5u << 20);
+    assert_true(slab_stats_class(allocator, SLAB_ALL_CLASSES, &stats));
+    assert_int_equal(stats.live_objects, classes_count * (classes_count + 1) / 2 + 77 + 5);
+    sup_check_identities(allocator);
+    assert_true(epoch_destroy(allocator, churn));
+    sup_check_identities(allocator);
+    assert_true(epoch_destroy(allocator, scope));
+    sup_check_identities(allocator);
+    sup_check_empty(allocator);
+}
+
+static void figures_of_the_whole(void **state) {
+    SlabAllocator *allocator = *state;
+    SlabGlobalStats stats;
+    assert_true(slab_stats_global(allocator, &stats));
+    assert_int_equal(stats.live_objects, 0);
+    assert_int_equal(stats.active_epoch_count, 0);
+    EpochId current = epoch_current(allocator);
+    EpochId draining = epoch_open(allocator, NULL, 0);
+    assert_non_null(slab_malloc_epoch(allocator, 64, draining));
+    assert_true(epoch_close(allocator, draining));
+    assert_true(slab_stats_global(allocator, &stats));
+    assert_true(stats.current_epoch == current);
+    assert_int_equal(stats.active_epoch_count, 1);
+    assert_int_equal(stats.closing_epoch_count, 1);
+    assert_int_equal(stats.live_objects, 1);
+    assert_true(stats.resident_bytes > 100000);
+    assert_true(stats.reserved_bytes >= stats.committed_bytes);
+    assert_true(stats.metadata_bytes > 0 && stats.metadata_bytes < stats.reserved_bytes);
+    EpochId listed[3] = {0, 0, 77};
+    assert_int_equal(slab_epochs(allocator, listed, 1), 2);
+    assert_true(listed[0] == current && listed[1] == 0);
+    assert_int_equal(slab_epochs(allocator, listed, 3), 2);
+    assert_true(listed[0] == current && listed[1] == draining && listed[2] == 77);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(classes),
+        SUP_WITH_ALLOCATOR(refusals),
+        SUP_WITH_ALLOCATOR(figures_of_a_class),
+        SUP_WITH_ALLOCATOR(every_class_and_kind),
+        SUP_WITH_ALLOCATOR(figures_of_the_whole),
+    };
+    return cmocka_run_group_tests_name("api.stats", tests, NULL, NULL);
+}

@@ -1,0 +1,75 @@
+#!/bin/sh
+# Installs the Debian packages that a purpose needs and that are missing. Silent when nothing is.
+# usage: tools/setup.sh run|test|clang|bench
+set -eu
+
+run="make gcc libc6-dev cmake pkg-config libjansson-dev iso-codes python3"
+case "$#:${1-}" in
+    1:run) wanted=$run ;;
+    1:test) wanted="$run libcmocka-dev" ;;
+    1:clang) wanted="$run libcmocka-dev clang" ;;
+    1:bench) wanted="$run libjemalloc2 libmimalloc2.0 libtcmalloc-minimal4" ;;
+    *)
+        echo "tools/setup.sh: unknown purpose '$*': run, test, clang or bench" >&2
+        exit 2
+        ;;
+esac
+
+installed=""
+if command -v dpkg-query >/dev/null 2>&1; then
+    # shellcheck disable=SC2086 # names are words
+    installed=$(dpkg-query -W -f='${db:Status-Abbrev}${Package} ' $wanted 2>/dev/null) || true
+fi
+
+has_library() { { /sbin/ldconfig -p 2>/dev/null || ldconfig -p 2>/dev/null; } | grep -q "^[[:space:]]*$1"; }
+
+# What a package is for, wherever it came from.
+present() {
+    case $1 in
+        make | gcc | cmake | pkg-config | clang | python3) command -v "$1" ;;
+        libc6-dev) echo '#include <stdio.h>' | gcc -E - ;;
+        libjansson-dev) pkg-config --exists jansson ;;
+        libcmocka-dev) pkg-config --exists cmocka ;;
+        iso-codes) test -d /usr/share/iso-codes/json ;;
+        libjemalloc2) has_library 'libjemalloc\.so\.2 ' ;;
+        libmimalloc2.0) has_library 'libmimalloc\.so\.2' ;;
+        libtcmalloc-minimal4) has_library 'libtcmalloc_minimal\.so\.4 ' ;;
+    esac >/dev/null 2>&1
+}
+
+missing=""
+for package in $wanted; do
+    case " $installed" in
+        *"ii $package "*) ;;
+        *) present "$package" || missing="$missing $package" ;;
+    esac
+done
+[ -n "$missing" ] || exit 0
+
+cannot() {
+    echo "tools/setup.sh: missing packages:$missing ($1)" >&2
+    exit 1
+}
+
+command -v apt-get >/dev/null 2>&1 || cannot "there is no apt-get here; install them by hand"
+as_root=""
+if [ "$(id -u)" -ne 0 ]; then
+    command -v sudo >/dev/null 2>&1 || cannot "neither root nor sudo; as root: apt-get install -y$missing"
+    as_root=sudo
+    # Nobody can type a password where there is no terminal.
+    [ -t 0 ] || as_root="sudo -n"
+fi
+
+echo "tools/setup.sh: installing$missing"
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+apt() {
+    $as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=120 "$@" </dev/null >>"$log" 2>&1
+}
+# An update that fails may leave lists that are good enough.
+apt update || true
+# shellcheck disable=SC2086 # names are words
+if ! apt install -y --no-install-recommends $missing; then
+    tail -n 20 "$log" >&2
+    cannot "apt-get failed, see above"
+fi

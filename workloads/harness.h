@@ -1,0 +1,62 @@
+/*
+ * What both workloads need and the allocator under test must not notice: a clock, pacing by absolute
+ * deadlines, memory straight from the system, a seeded random source, and the parsing of option values.
+ *
+ * Nothing here calls malloc or temporal-slab, so the figures of a run are those of the work alone.
+ */
+#ifndef WORKLOADS_HARNESS_H
+#define WORKLOADS_HARNESS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define WL_NS_PER_S UINT64_C(1000000000)
+#define WL_NS_PER_MS UINT64_C(1000000)
+
+/* Exit codes of the tools. */
+#define WL_EXIT_OK 0
+#define WL_EXIT_FAILED 1
+#define WL_EXIT_USAGE 2
+
+typedef enum WlAllocator {
+    WL_MALLOC,
+    WL_TSLAB,
+} WlAllocator;
+
+const char *wl_allocator_name(WlAllocator allocator);
+/* false: neither "malloc" nor "tslab"; *out is untouched. */
+bool wl_allocator_parse(const char *text, WlAllocator *out);
+
+/* Prints "TOOL: message" as one line on stderr and exits with code. */
+_Noreturn void wl_die(int code, const char *tool, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* Exits 2 with a line that names the option getopt_long stopped at; answer is what it returned, '?' or ':'.
+   Long options must have values of 256 and more. */
+_Noreturn void wl_bad_option(const char *tool, int answer, char *const *argv);
+
+/* Monotonic clock. */
+uint64_t wl_now_ns(void);
+/* Returns at the deadline, at once if it has passed. */
+void wl_sleep_until_ns(uint64_t deadline_ns);
+
+/* Zeroed pages of their own, every one touched, so that later use does not change resident memory. NULL if
+   the system refuses. */
+void *wl_map(size_t bytes);
+void wl_unmap(void *pointer, size_t bytes);
+
+/* splitmix64: every seed is good, the sequence is the same everywhere. */
+typedef struct WlRng {
+    uint64_t state;
+} WlRng;
+
+uint64_t wl_rng_next(WlRng *rng);
+/* Uniform in [low, high]; low <= high. */
+uint32_t wl_rng_between(WlRng *rng, uint32_t low, uint32_t high);
+
+/* The whole text must be a decimal number in [low, high]; otherwise false and *out is untouched. */
+bool wl_parse_u64(const char *text, uint64_t low, uint64_t high, uint64_t *out);
+/* The same for a decimal fraction such as 0.5; low itself is refused if open_low. */
+bool wl_parse_double(const char *text, double low, bool open_low, double high, double *out);
+
+#endif
