@@ -47,7 +47,7 @@ build-release: setup-run | build
 
 run: setup-run | build
 	$(call build,release,-DTSLAB_BUILD_TESTS=OFF)
-	@workloads/run.sh
+	@workloads/run.sh $(ARGS)
 
 # What ctest knows of the workloads: the same programs for a moment each.
 run-smoke: setup-run | build

@@ -189,6 +189,7 @@ size_t slab_trim(SlabAllocator *allocator) {
     ts_allocator *a = find(allocator);
     if (!a) return 0;
     ts_store_relaxed(&a->reserved_units, 0);
+    if (ts_thread.heap) ts_heap_idle(ts_thread.heap);
     size_t bytes = ts_allocator_trim(a, 0);
     ts_epoch_settle();
     return bytes;
@@ -197,8 +198,8 @@ size_t slab_trim(SlabAllocator *allocator) {
 bool slab_set_budget(SlabAllocator *allocator, size_t bytes) {
     ts_allocator *a = find(allocator);
     if (!a) return false;
-    uint64_t units = bytes == 0 ? 0 : bytes < TS_UNIT_BYTES ? 1 : bytes / TS_UNIT_BYTES;
-    ts_store_relaxed(&a->budget_units, units);
+    ts_store_relaxed(&a->budget_bytes, bytes);
+    uint64_t units = ts_allocator_budget_units(a);
     if (units && ts_load_relaxed(&a->committed_units) > units) ts_allocator_trim(a, 0);
     return true;
 }

@@ -133,9 +133,7 @@ ts_allocator *ts_allocator_make(const ts_settings *settings) {
     reset_record(a);
     a->token = (uintptr_t)id;
     a->settings = *settings;
-    ts_store_relaxed(&a->budget_units, settings->budget_bytes == 0 ? 0
-                                       : settings->budget_bytes < TS_UNIT_BYTES ? 1
-                                       : settings->budget_bytes / TS_UNIT_BYTES);
+    ts_store_relaxed(&a->budget_bytes, settings->budget_bytes);
     ts_table_publish(a, id);
     if (settings->sample_rate) ts_store_relaxed(&ts_sample_rate, settings->sample_rate);
     if (settings->huge_pages != SLAB_HUGE_DEFAULT) {

@@ -81,7 +81,7 @@ EpochId ts_epoch_open(ts_allocator *allocator, const char *label, unsigned flags
     }
     uint64_t id = ts_table_next_id(&ts_epochs, epoch);
     ts_lock *lock = ts_epoch_lock(epoch);
-    uint64_t now = ts_os->clock_ns();
+    uint64_t now = ts_os->wall_ns(); /* fine enough to tell the order in which epochs were opened */
     ts_lock_acquire(lock);
     epoch->flags = flags ? flags : EPOCH_CHURN;
     epoch->allocator = allocator;

@@ -40,7 +40,7 @@ typedef struct ts_allocator {
     ts_share *shares;                  /* guarded by lock */
     _Atomic uint64_t current_epoch;    /* written under lock, read by anyone */
     _Atomic uint64_t committed_units;
-    _Atomic uint64_t budget_units;     /* 0: none */
+    _Atomic uint64_t budget_bytes;     /* 0: none; whole units of it count, one at least */
     _Atomic uint64_t reserved_units;   /* warm units kept beyond the retain budget, by slab_reserve */
     _Atomic uint64_t pins;             /* 1, + what still refers to the record; given back at 0 */
     /* Counters of the whole allocator: added to atomically, none of them on a fast path. */
@@ -70,6 +70,9 @@ uint32_t ts_slab_acquire_scope(ts_heap *heap, ts_share *share, bool *fresh);
 uint32_t ts_span_acquire(ts_allocator *allocator, uint32_t units, uint32_t align_units, bool *fresh);
 /* The units of a span that is on no list and whose UNIT word is 0. */
 void ts_span_release(ts_allocator *allocator, uint32_t unit, uint32_t units);
+
+/* The budget in units, 0: none. */
+uint64_t ts_allocator_budget_units(const ts_allocator *allocator);
 
 /* Purges what is warm beyond the limit. Holds nothing. */
 void ts_allocator_settle(ts_allocator *allocator);

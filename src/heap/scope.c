@@ -64,18 +64,26 @@ void ts_scope_retire_current(ts_scope_block *block) {
     ts_scope_release_if_empty(block, unit);
 }
 
-/* What is skipped belongs to the object before it; at the beginning of a slab there is none, so it counts as
-   freed at once. */
+static void set_bit(ts_state64 *words, uint32_t entry) {
+    ts_store_relaxed(&words[entry >> 6], ts_load_relaxed(&words[entry >> 6]) | (uint64_t)1 << (entry & 63));
+}
+
+/* What is skipped is an object that was freed at once, so that the one before it keeps its size. */
 void *ts_scope_bump_aligned(ts_scope_block *block, size_t align, size_t bytes) {
     char *at = ts_load_relaxed(&block->bump);
     if (!at) return NULL;
     char *aligned = (char *)(uintptr_t)ts_align_up((uintptr_t)at, align);
     size_t skip = (size_t)(aligned - at);
     if (skip > (size_t)(block->end - at) || bytes > (size_t)(block->end - aligned)) return NULL;
-    if (at == ts_unit_address(ts_load_relaxed(&block->current))) ts_add_owned(&block->bytes_freed, skip);
-    uint32_t entry = (uint32_t)((size_t)(aligned - ts_unit_address(ts_load_relaxed(&block->current))) / 16);
-    ts_state64 *start = &block->bits->start[entry >> 6];
-    ts_store_relaxed(start, ts_load_relaxed(start) | (uint64_t)1 << (entry & 63));
+    uint32_t unit = ts_load_relaxed(&block->current);
+    const char *base = ts_unit_address(unit);
+    if (skip) {
+        set_bit(block->bits->freed, (uint32_t)((size_t)(at - base) / 16));
+        set_bit(block->bits->start, (uint32_t)((size_t)(at - base) / 16));
+        ts_slab_at(unit)->free_count++;
+        ts_add_owned(&block->bytes_freed, skip);
+    }
+    set_bit(block->bits->start, (uint32_t)((size_t)(aligned - base) / 16));
     ts_add_owned(&block->allocs, 1);
     ts_store_release(&block->bump, aligned + bytes); /* as in ts_fast_bump */
     return aligned;

@@ -274,8 +274,13 @@ void ts_zombie_give(uint32_t unit) {
 
 /* ---- acquire -------------------------------------------------------------------------------------- */
 
+uint64_t ts_allocator_budget_units(const ts_allocator *allocator) {
+    uint64_t bytes = ts_load_relaxed(&allocator->budget_bytes);
+    return bytes == 0 ? 0 : bytes < TS_UNIT_BYTES ? 1 : bytes / TS_UNIT_BYTES;
+}
+
 static bool commit_within_budget(ts_allocator *allocator, uint64_t units) {
-    uint64_t budget = ts_load_relaxed(&allocator->budget_units);
+    uint64_t budget = ts_allocator_budget_units(allocator);
     uint64_t before = ts_fetch_add_relaxed(&allocator->committed_units, units);
     if (budget == 0 || (units <= budget && before <= budget - units)) return true;
     ts_fetch_sub_relaxed(&allocator->committed_units, units);

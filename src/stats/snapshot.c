@@ -167,8 +167,8 @@ static bool kind_of(uint32_t cls, uint32_t *kind) {
 }
 
 bool ts_snapshot_class(ts_allocator *a, uint32_t cls, SlabClassStats *out) {
-    uint32_t kind;
-    if (!kind_of(cls, &kind)) return false;
+    uint32_t kind = UINT32_MAX;
+    if (cls != SLAB_ALL_CLASSES && !kind_of(cls, &kind)) return false;
     memset(out, 0, sizeof *out);
     out->version = SLAB_STATS_VERSION;
     out->class_index = cls;
@@ -196,7 +196,7 @@ void ts_snapshot_global(ts_allocator *a, SlabGlobalStats *out) {
     out->resident_bytes = ts_os->resident_bytes();
     out->metadata_bytes = ts_region_metadata_bytes();
     out->reserved_bytes = ts_region.reserved_bytes;
-    out->budget_bytes = ts_load_relaxed(&a->budget_units) * TS_UNIT_BYTES;
+    out->budget_bytes = ts_load_relaxed(&a->budget_bytes);
     out->retained_bytes = c.cache_size * TS_UNIT_BYTES;
 }
 
@@ -243,7 +243,7 @@ bool ts_snapshot_epoch(ts_allocator *a, uint32_t cls, EpochId id, SlabEpochStats
     out->flags = e->flags;
     memcpy(out->label, e->label, sizeof out->label);
     out->open_since_ns = e->open_since_ns;
-    uint64_t now = ts_os->clock_ns();
+    uint64_t now = ts_os->wall_ns();
     out->age_ns = now > e->open_since_ns ? now - e->open_since_ns : 0;
     out->live_objects = out->alloc_count = t.tally.allocated - t.tally.freed;
     out->live_bytes = t.tally.bytes_allocated - t.tally.bytes_freed;
@@ -321,10 +321,10 @@ SlabThreadStats ts_snapshot_thread(void) {
     SlabThreadStats out;
     memset(&out, 0, sizeof out);
     out.version = SLAB_STATS_VERSION;
+    out.sample_rate = ts_load_relaxed(&ts_sample_rate);
     const ts_heap *heap = ts_thread.heap;
     if (!heap) return out;
     const uint64_t *a = &heap->sample[TS_SAMPLE_ALLOC], *f = &heap->sample[TS_SAMPLE_FREE];
-    out.sample_rate = heap->sample_rate;
     out.alloc_samples = a[TS_SAMPLE_COUNT];
     out.alloc_wall_ns_sum = a[TS_SAMPLE_WALL];
     out.alloc_cpu_ns_sum = a[TS_SAMPLE_CPU];

@@ -143,6 +143,7 @@ static int probe(const char *what) {
     } else if (strcmp(what, "reserve") == 0) {
         SUP_CHECK(stats.retained_bytes >= 4 * MIB, "reserved %llu", (unsigned long long)stats.retained_bytes);
     } else if (strcmp(what, "sample") == 0) {
+        SUP_CHECK(slab_malloc(allocator, 16) != NULL, "the thread's first operation");
         SUP_CHECK(slab_stats_thread().sample_rate == 7, "sample rate %u", slab_stats_thread().sample_rate);
     } else if (strcmp(what, "misuse") == 0) {
         SUP_CHECK(!slab_free(allocator, &stats), "a rejected free");
