@@ -189,10 +189,12 @@ size_t slab_trim(SlabAllocator *allocator) {
     ts_allocator *a = find(allocator);
     if (!a) return 0;
     ts_store_relaxed(&a->reserved_units, 0);
+    /* All that goes back during the call, by whichever way. */
+    uint64_t before = ts_load_relaxed(&a->madvise_bytes);
     if (ts_thread.heap) ts_heap_idle(ts_thread.heap);
-    size_t bytes = ts_allocator_trim(a, 0);
+    ts_allocator_trim(a, 0);
     ts_epoch_settle();
-    return bytes;
+    return (size_t)(ts_load_relaxed(&a->madvise_bytes) - before);
 }
 
 bool slab_set_budget(SlabAllocator *allocator, size_t bytes) {

@@ -12,14 +12,15 @@
 
 /* ---- churn ---------------------------------------------------------------------------------------- */
 
-static void *pop(ts_churn_block *block, unsigned cls, uint32_t *entry) {
+static void *pop(ts_churn_block *block, unsigned cls) {
     ts_bin *bin = &block->bin[cls];
-    return ts_class_part(cls) == TS_NORMAL ? ts_fast_pop(bin, TS_NORMAL, entry) : ts_fast_pop(bin, TS_SMALL, entry);
+    void *p = ts_class_part(cls) == TS_NORMAL ? ts_fast_pop(bin, TS_NORMAL) : ts_fast_pop(bin, TS_SMALL);
+    if (p) return p;
+    return ts_class_part(cls) == TS_NORMAL ? ts_fast_word(bin, TS_NORMAL) : ts_fast_word(bin, TS_SMALL);
 }
 
 /* One try with what the block has. Inside the heap. */
 static void *churn_try(ts_heap *heap, ts_churn_block *block, unsigned cls, EpochId id, int *error) {
-    uint32_t entry;
     *error = 0;
     if (ts_load_relaxed(&block->b.open_id) != id) {
         *error = ESTALE;
@@ -31,8 +32,8 @@ static void *churn_try(ts_heap *heap, ts_churn_block *block, unsigned cls, Epoch
         *error = ENOMEM;
         return NULL;
     }
-    void *p = pop(block, cls, &entry);
-    if (!p && ts_bin_claim(block, cls)) p = pop(block, cls, &entry);
+    void *p = pop(block, cls);
+    if (!p && ts_bin_claim(block, cls)) p = pop(block, cls);
     if (!p) ts_add_owned(&block->b.share->count[cls].slow_path_hits, 1);
     return p;
 }
@@ -45,15 +46,16 @@ static void *churn_alloc(ts_heap *heap, ts_churn_block *block, unsigned cls, Epo
         void *p = churn_try(heap, block, cls, id, &error);
         ts_heap_leave(heap);
         if (p) {
-            if (ts_thread.id != TS_NO_ID) ts_thread.block = block;
+            ts_heap_bind(heap, block->b.share);
+            if (heap->sample_rate == 0) ts_thread.block = block;
             return p;
         }
         if (error) {
             errno = error;
             return NULL;
         }
-        ts_epoch *epoch = block->b.epoch;
-        if (adopt && ts_load_relaxed(&ts_heaps_abandoned) != 0 && ts_epoch_adopt(heap, epoch, id, cls)) {
+        ts_epoch *epoch = ts_load_relaxed(&block->b.epoch);
+        if (adopt && epoch && ts_load_relaxed(&ts_heaps_abandoned) != 0 && ts_epoch_adopt(heap, epoch, id, cls)) {
             adopt = false; /* one a call, so that a call is bounded */
             block = heap->map[epoch->entry.index % TS_HEAP_MAP];
             continue;
@@ -179,7 +181,7 @@ void *ts_alloc(uintptr_t token, size_t size, EpochId id) { return ts_alloc_align
 static void make_rolling(ts_heap *heap, uintptr_t token, EpochId id) {
     unsigned i = (unsigned)(id & (((uint64_t)1 << ts_epochs.index_bits) - 1)) % TS_HEAP_MAP;
     ts_churn_block *block = heap->map[i];
-    if (!block || ts_thread.id == TS_NO_ID || ts_load_relaxed(&block->b.open_id) != id) return;
+    if (!block || ts_thread.token != token || ts_load_relaxed(&block->b.open_id) != id) return;
     ts_store_seq(&block->b.rolling, token);
     if (ts_load_seq(&block->b.open_id) != id) ts_store_seq(&block->b.rolling, 0);
     ts_thread.rolling = block;
@@ -217,17 +219,9 @@ static void poison(const ts_block *block, uint32_t unit, uint64_t entry, void *p
     } else {
         uint64_t word = ts_load_relaxed(ts_unit_word(unit));
         bytes = ts_class_bytes[ts_bin_class((const ts_churn_block *)(const void *)block,
-                                            ts_line_address(word & TS_UNIT_LINE_MASK))];
+                                            ts_line_address(ts_word_line(word)))];
     }
     memset(p, POISON, bytes);
-}
-
-/* A block that another thread closed without being able to hold this heap. */
-static void flush_if_closed(ts_heap *heap, ts_block *block) {
-    if (block->closing || ts_load_relaxed(&block->open_id) != TS_ID_NEVER) return;
-    uint64_t recycled = 0;
-    block->closing = 1;
-    ts_block_flush(heap, block, &recycled);
 }
 
 static bool free_churn_own(ts_churn_block *block, ts_bin *bin, uint32_t unit, uint64_t entry, uint32_t generation) {
@@ -241,6 +235,7 @@ static bool free_churn_own(ts_churn_block *block, ts_bin *bin, uint32_t unit, ui
         return false;
     poison(&block->b, unit, entry, ts_entry_address(&ts_region.part[part], entry));
     ts_bin_free_direct(block, bin, (uint32_t)entry);
+    ts_bin_release_if_empty(block, bin, unit);
     return true;
 }
 
@@ -251,12 +246,12 @@ static verdict free_own(ts_heap *heap, ts_block *block, uint32_t unit, uint64_t 
         w = ts_load_relaxed(ts_unit_word(unit));
     }
     /* Looked at again now that the heap is held; the drain may have released the slab as well. */
-    if (w == 0 || ts_word_era(w) != ts_load_relaxed(&block->era) || ts_load_relaxed(&block->heap) != heap) return AGAIN;
-    flush_if_closed(heap, block);
+    if (w == 0 || ts_word_era(w) != ts_era(block) || ts_load_relaxed(&block->heap) != heap) return AGAIN;
+    ts_block_flush_if_shut(heap, block);
     if (ts_load_relaxed(ts_unit_word(unit)) == 0) return AGAIN;
     if ((w & TS_UNIT_FOREIGN) && ts_foreign_pending(unit, block->scope, entry)) return NOT_LIVE;
     if (!block->scope)
-        return free_churn_own(ts_churn(block), ts_line_address(w & TS_UNIT_LINE_MASK), unit, entry, generation)
+        return free_churn_own(ts_churn(block), ts_line_address(ts_word_line(w)), unit, entry, generation)
                    ? FREED : NOT_LIVE;
     uint32_t in_unit = (uint32_t)entry & (TS_UNIT_ENTRIES - 1);
     if (generation != TS_ANY_GENERATION && generation != ts_load_relaxed(&ts_slab_at(unit)->gen)) return NOT_LIVE;
@@ -265,7 +260,9 @@ static verdict free_own(ts_heap *heap, ts_block *block, uint32_t unit, uint64_t 
     if (!(ts_load_relaxed(&bits->start[in_unit >> 6]) & mask) || (ts_load_relaxed(&bits->freed[in_unit >> 6]) & mask))
         return NOT_LIVE;
     poison(block, unit, entry, ts_unit_address(unit) + (size_t)in_unit * 16);
-    return ts_scope_free(ts_scope(block), unit, in_unit) ? FREED : NOT_LIVE;
+    if (!ts_scope_free(ts_scope(block), unit, in_unit)) return NOT_LIVE;
+    ts_scope_release_if_empty(ts_scope(block), unit);
+    return FREED;
 }
 
 static verdict free_foreign(uint32_t unit, uint64_t entry, uintptr_t token, uint32_t generation,
@@ -292,8 +289,8 @@ static verdict free_once(uintptr_t token, void *p, uint32_t generation, uint32_t
         if ((entry & (TS_UNIT_ENTRIES - 1)) != 0 || !allocator) return NOT_LIVE;
         return ts_span_free(allocator, unit, w, generation) ? FREED : NOT_LIVE;
     }
-    ts_block *block = ts_block_of_line(w & TS_UNIT_LINE_MASK, (w & TS_UNIT_SCOPE) != 0);
-    if (ts_load_acquire(&block->era) != ts_word_era(w)) return NOT_LIVE;
+    ts_block *block = ts_block_of_line(ts_word_line(w), (w & TS_UNIT_SCOPE) != 0);
+    if (ts_era(block) != ts_word_era(w)) return NOT_LIVE;
     if (ts_load_relaxed(&block->allocator) != token) return NOT_LIVE;
     ts_heap *heap = ts_thread.heap;
     if (heap && ts_load_acquire(&block->heap) == heap) {
@@ -305,14 +302,23 @@ static verdict free_once(uintptr_t token, void *p, uint32_t generation, uint32_t
     return free_foreign(unit, entry, token, generation, p);
 }
 
-/* While timing is on the fast path is off: this is it, timed like the rest. */
-static bool free_fast_again(uintptr_t token, uint32_t unit, uint64_t entry) {
-    ts_tls own = {.id = ts_thread.heap->id};
-    unsigned part = ts_part_of_unit(unit);
+/* The fast path again, for an allocator that this thread's fast paths are not for: because it used another one last
+   (then they are for this one from now on), or because timing is on (then this is the operation that is timed). */
+static bool free_fast_again(ts_heap *heap, uintptr_t token, uint32_t unit, uint64_t entry) {
+    const ts_share *share;
+    ts_heap_enter(heap);
+    for (share = heap->shares; share; share = share->heap_next)
+        if (share->token == token) break;
+    ts_heap_leave(heap);
+    if (!share) return false;
+    ts_heap_bind(heap, share);
+    uint32_t key = ts_line_of(share);
     ts_op_begin(&ts_thread);
-    bool done = part == TS_NORMAL ? ts_fast_free(&own, TS_NORMAL, entry, token) : ts_fast_free(&own, TS_SMALL, entry, token);
+    ts_fast_result r = ts_part_of_unit(unit) == TS_NORMAL ? ts_fast_free(key, TS_NORMAL, entry, ts_unit_address(unit) + (entry & (TS_UNIT_ENTRIES - 1)) * 16)
+                                                : ts_fast_free(key, TS_SMALL, entry, ts_unit_address(unit) + (entry & (TS_UNIT_ENTRIES - 1)) * 16);
+    if (r.evicted) return ts_bin_evict(r.block, r.bin, r.evicted);
     ts_op_end(&ts_thread);
-    return done;
+    return r.freed;
 }
 
 bool ts_free(uintptr_t token, void *p, uint32_t generation) {
@@ -323,7 +329,8 @@ bool ts_free(uintptr_t token, void *p, uint32_t generation) {
     ts_timing timing = {0};
     verdict v = AGAIN;
     if (heap) timing = ts_sample_begin(heap);
-    if (heap && ts_thread.id == TS_NO_ID && generation == TS_ANY_GENERATION && free_fast_again(token, unit, entry)) v = FREED;
+    if (heap && ts_thread.token != token && generation == TS_ANY_GENERATION && free_fast_again(heap, token, unit, entry))
+        v = FREED;
     while (v == AGAIN) v = free_once(token, p, generation, unit, entry);
     if (heap) ts_sample_end(heap, &timing, TS_SAMPLE_FREE);
     ts_epoch_settle();
@@ -339,7 +346,7 @@ static bool scope_resize(const ts_object *object, size_t bytes) {
     bool done = false;
     if (!heap || ts_load_acquire(&object->block->heap) != heap || bytes == 0) return false;
     ts_heap_enter(heap);
-    if (ts_load_relaxed(&object->block->era) == ts_word_era(object->word) &&
+    if (ts_era(object->block) == ts_word_era(object->word) &&
         ts_load_relaxed(&block->current) == object->unit && ts_load_relaxed(&object->block->open_id) != TS_ID_NEVER &&
         object->address + object->bytes == ts_load_relaxed(&block->bump) &&
         bytes <= (size_t)(block->end - object->address)) {

@@ -61,7 +61,7 @@ static ts_domain *mine(uint64_t id) {
 static void follow_innermost(ts_heap *heap) {
     const ts_domain_scope *top = ts_thread.domain;
     ts_thread.scope = &ts_no_scope;
-    if (!top || ts_thread.id == TS_NO_ID) return;
+    if (!top || heap->sample_rate != 0) return;
     uint64_t index = top->epoch & (((uint64_t)1 << ts_epochs.index_bits) - 1);
     ts_scope_block *b = heap->scope_map[index % TS_HEAP_MAP];
     if (b && ts_load_relaxed(&b->b.open_id) == top->epoch) ts_thread.scope = b;

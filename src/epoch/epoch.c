@@ -22,7 +22,7 @@ ts_lock *ts_epoch_lock(const ts_epoch *epoch) { return &stripes[epoch->entry.ind
 
 ts_epoch *ts_epoch_find(ts_allocator *allocator, EpochId id) {
     ts_epoch *epoch = ts_table_find(&ts_epochs, id);
-    return epoch && epoch->allocator == allocator ? epoch : NULL;
+    return epoch && ts_load_relaxed(&epoch->allocator) == allocator ? epoch : NULL;
 }
 
 /* The epoch with its lock taken; NULL without the lock: no such epoch. */
@@ -30,7 +30,7 @@ static ts_epoch *find_locked(ts_allocator *allocator, EpochId id) {
     ts_epoch *epoch = ts_table_find(&ts_epochs, id);
     if (!epoch) return NULL;
     ts_lock_acquire(ts_epoch_lock(epoch));
-    if (ts_load_relaxed(&epoch->entry.id) == id && epoch->allocator == allocator) return epoch;
+    if (ts_load_relaxed(&epoch->entry.id) == id && ts_load_relaxed(&epoch->allocator) == allocator) return epoch;
     ts_lock_release(ts_epoch_lock(epoch));
     return NULL;
 }
@@ -84,9 +84,9 @@ EpochId ts_epoch_open(ts_allocator *allocator, const char *label, unsigned flags
     uint64_t now = ts_os->wall_ns(); /* fine enough to tell the order in which epochs were opened */
     ts_lock_acquire(lock);
     epoch->flags = flags ? flags : EPOCH_CHURN;
-    epoch->allocator = allocator;
+    ts_store_relaxed(&epoch->allocator, allocator);
     copy_label(epoch->label, label);
-    epoch->open_since_ns = now;
+    ts_store_relaxed(&epoch->open_since_ns, now);
     epoch->blocks = NULL;
     epoch->spans = 0;
     epoch->pins = 0;
@@ -108,8 +108,8 @@ EpochId ts_epoch_open(ts_allocator *allocator, const char *label, unsigned flags
 /* Caller has the epoch's lock, which keeps the epoch ACTIVE. */
 static void open_block(ts_block *block, EpochId id) {
     ts_store_relaxed(&block->open_id, id);
-    bool slow_frees = block->share->allocator->settings.poison_on_free != 0;
-    ts_store_relaxed(&block->owner, slow_frees ? 0 : ts_load_relaxed(&block->heap)->id);
+    /* Poisoning is the slow path's work: such a block is never open to fast frees. */
+    if (!block->share->allocator->settings.poison_on_free) ts_block_open_to(block, block->share);
 }
 
 /* Whether an ended thread's block can serve the class. Bins are read without holding its heap: a hint. */
@@ -178,7 +178,8 @@ ts_block *ts_epoch_join(ts_heap *heap, ts_allocator *allocator, EpochId id) {
         bool old = false;
         if (index > 0 && index < ts_table_high(&ts_epochs) && era > 0) {
             const ts_entry *entry = ts_table_at(&ts_epochs, (uint32_t)index);
-            old = era < entry->era || (era == entry->era && ts_load_relaxed(&entry->id) != id);
+            uint64_t present = ts_load_relaxed(&entry->era);
+            old = era < present || (era == present && ts_load_relaxed(&entry->id) != id);
         }
         errno = old ? ESTALE : EINVAL;
         return NULL;
@@ -201,8 +202,8 @@ ts_block *ts_epoch_join(ts_heap *heap, ts_allocator *allocator, EpochId id) {
 
 bool ts_epoch_adopt(ts_heap *heap, ts_epoch *epoch, EpochId id, unsigned cls) {
     bool adopted = false;
-    ts_share *share = ts_heap_share(heap, epoch->allocator);
-    if (!share || find_locked(epoch->allocator, id) != epoch) return false;
+    ts_share *share = ts_heap_share(heap, ts_load_relaxed(&epoch->allocator));
+    if (!share || find_locked(ts_load_relaxed(&epoch->allocator), id) != epoch) return false;
     if (ts_load_relaxed(&epoch->state) == EPOCH_ACTIVE) {
         for (ts_block *b = epoch->blocks; b && !adopted; b = b->epoch_next) {
             if (!has_free(b, cls)) continue;
@@ -222,9 +223,10 @@ static void shut_blocks(ts_epoch *epoch, bool kill) {
     for (ts_block *b = epoch->blocks; b; b = b->epoch_next) {
         ts_store_seq(&b->open_id, TS_ID_NEVER);
         ts_store_seq(&b->rolling, 0);
-        ts_store_relaxed(&b->owner, 0);
-        /* release: from here on nothing in the block is live to anyone who looks */
-        if (kill) ts_store_release(&b->era, ts_load_relaxed(&b->era) + 1);
+        if (kill)
+            ts_block_kill(b); /* from here on nothing in the block is live to anyone who looks */
+        else
+            ts_block_shut(b);
     }
 }
 
@@ -253,7 +255,7 @@ static void end_blocks(ts_allocator *allocator, ts_block *block) {
 
 /* The epoch is CLOSED, stale, pinned by nobody, and its lock is taken; released here. */
 static void take_apart(ts_epoch *epoch) {
-    ts_allocator *allocator = epoch->allocator;
+    ts_allocator *allocator = ts_load_relaxed(&epoch->allocator);
     ts_block *blocks = epoch->blocks;
     uint32_t spans = ts_span_detach(epoch);
     epoch->blocks = NULL;
@@ -320,23 +322,39 @@ ts_epoch *ts_epoch_pin(ts_allocator *allocator, EpochId id) {
 
 void ts_epoch_unpin(ts_epoch *epoch) {
     ts_lock_acquire(ts_epoch_lock(epoch));
+    uint64_t id = ts_load_relaxed(&epoch->entry.id);
     epoch->pins--;
-    if (epoch->pins == 0 && epoch->destroyed)
+    if (epoch->pins == 0 && epoch->destroyed) {
         take_apart(epoch); /* releases the lock */
-    else
-        ts_lock_release(ts_epoch_lock(epoch));
+        return;
+    }
+    ts_lock_release(ts_epoch_lock(epoch));
+    /* Who found it drained meanwhile could not end it. */
+    ts_epoch_finish(epoch, id);
 }
 
 /* Takes what is empty in every block; the epoch is pinned. */
-static void flush_blocks(ts_epoch *epoch, uint64_t *scanned, uint64_t *recycled) {
-    for (ts_block *b = epoch->blocks; b; b = b->epoch_next) {
-        ts_heap *heap = ts_load_acquire(&b->heap);
-        /* Not held: its thread flushes it at its next free in the epoch, at its exit or in slab_thread_idle. */
-        if (!ts_heap_hold(heap)) continue;
-        ts_foreign_drain(heap);
+static bool flush_block(ts_block *b, uint64_t *scanned, uint64_t *recycled) {
+    ts_heap *heap = ts_load_acquire(&b->heap);
+    if (!ts_heap_hold(heap)) return false;
+    ts_foreign_drain(heap);
+    if (!b->closing) {
         b->closing = 1;
         *scanned += ts_block_flush(heap, b, recycled);
-        ts_heap_drop(heap);
+    }
+    ts_heap_drop(heap);
+    return true;
+}
+
+/* A heap that cannot be held belongs to a thread that lost its processor in the middle of an operation; it has
+   moved on by the second or third pass. Else it flushes the block itself: at its next free in the epoch, at its
+   exit, in slab_thread_idle; or slab_trim does. */
+static void flush_blocks(ts_epoch *epoch, uint64_t *scanned, uint64_t *recycled) {
+    bool missed = true;
+    for (unsigned pass = 0; pass < 3 && missed; pass++) {
+        missed = false;
+        for (ts_block *b = epoch->blocks; b; b = b->epoch_next)
+            if (!flush_block(b, scanned, recycled)) missed = true;
     }
 }
 
@@ -368,7 +386,6 @@ bool ts_epoch_close(ts_allocator *allocator, EpochId id) {
     epoch->rss_after = after;
     ts_lock_release(ts_epoch_lock(epoch));
     ts_epoch_unpin(epoch);
-    ts_epoch_finish(epoch, id);
     ts_epoch_settle();
     return true;
 }
@@ -424,7 +441,7 @@ void ts_epoch_destroy_all(ts_allocator *allocator) {
     for (uint32_t i = 1; i < high; i++) {
         ts_epoch *epoch = ts_table_at(&ts_epochs, i);
         uint64_t id = ts_load_acquire(&epoch->entry.id);
-        if (id != 0 && epoch->allocator == allocator) ts_epoch_destroy(allocator, id);
+        if (id != 0 && ts_load_relaxed(&epoch->allocator) == allocator) ts_epoch_destroy(allocator, id);
     }
 }
 

@@ -26,9 +26,9 @@ typedef struct ts_epoch {
     ts_entry entry;
     _Atomic uint32_t state;          /* EPOCH_*; written under the lock */
     uint32_t flags;                  /* constant during a use */
-    ts_allocator *allocator;         /* constant during a use */
+    _Atomic(ts_allocator *) allocator; /* constant during a use; read without the lock to find epochs */
     char label[SLAB_LABEL_BYTES];    /* guarded by the lock */
-    uint64_t open_since_ns;          /* constant during a use */
+    _Atomic uint64_t open_since_ns;  /* likewise */
     ts_block *blocks;                /* guarded by the lock, or by a pin */
     uint32_t spans;                  /* first unit of the first span; guarded by the lock */
     uint32_t pins;                   /* guarded by the lock */

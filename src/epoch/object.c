@@ -38,7 +38,7 @@ static bool look_churn(uint32_t unit, uint64_t entry, ts_object *o) {
     uint32_t s = ts_load_acquire(&ts_region.part[part].state[ts_granule(part, entry)]);
     uint32_t want = part == TS_NORMAL ? (2 * (uint32_t)entry + 1) & 7u : 1u;
     if ((s & 7u) != want) return false;
-    const ts_bin *bin = ts_line_address(o->word & TS_UNIT_LINE_MASK);
+    const ts_bin *bin = ts_line_address(ts_word_line(o->word));
     o->kind = ts_bin_class((const ts_churn_block *)(const void *)o->block, bin);
     o->bytes = ts_class_bytes[o->kind];
     o->generation = ts_load_relaxed(&ts_slab_at(unit)->gen) + (s >> TS_STATE_GEN_SHIFT);
@@ -55,17 +55,18 @@ static bool look(uintptr_t token, uint32_t unit, uint64_t entry, ts_object *o) {
     o->address = ts_unit_address(unit) + (size_t)o->entry_in_unit * 16;
     if (w & TS_UNIT_SPAN) return look_span(allocator, o);
     bool scope = (w & TS_UNIT_SCOPE) != 0;
-    o->block = ts_block_of_line(w & TS_UNIT_LINE_MASK, scope);
-    if (ts_load_acquire(&o->block->era) != ts_word_era(w)) return false;
+    o->block = ts_block_of_line(ts_word_line(w), scope);
+    if (ts_era(o->block) != ts_word_era(w)) return false;
     if (ts_load_relaxed(&o->block->allocator) != token) return false;
-    ts_epoch *epoch = o->block->epoch;
+    /* The bit before the state: see foreign.c, 6. */
+    if (ts_foreign_pending(unit, scope, entry)) return false;
+    ts_epoch *epoch = ts_load_relaxed(&o->block->epoch);
     o->epoch = epoch ? ts_load_relaxed(&epoch->entry.id) : EPOCH_NONE;
     if (!(scope ? look_scope(unit, o) : look_churn(unit, entry, o))) return false;
-    if (ts_foreign_pending(unit, scope, entry)) return false;
     /* acquire fence: the loads above come before the second look */
     atomic_thread_fence(memory_order_acquire);
     if ((ts_load_relaxed(ts_unit_word(unit)) & ~TS_UNIT_FOREIGN) != o->word) return false;
-    return ts_load_relaxed(&o->block->era) == ts_word_era(w);
+    return ts_era(o->block) == ts_word_era(w);
 }
 
 bool ts_object_at(uintptr_t token, const void *p, ts_object *out) {

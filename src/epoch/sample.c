@@ -5,12 +5,7 @@ _Atomic uint32_t ts_sample_rate;
 void ts_sample_follow(ts_heap *heap, uint32_t rate) {
     heap->sample_rate = rate;
     heap->sample_left = rate;
-    ts_thread.id = rate ? TS_NO_ID : heap->id;
-    if (rate) {
-        ts_thread.block = &ts_no_block;
-        ts_thread.rolling = &ts_no_block;
-        ts_thread.scope = &ts_no_scope;
-    }
+    if (rate) ts_heap_unbind();
 }
 
 void ts_sample_add(ts_heap *heap, const ts_timing *timing, unsigned what) {

@@ -2,10 +2,10 @@
  * Spans: whole units in a row for one large object. They belong to an epoch, not to a thread: made, freed and
  * listed under the epoch's lock. Their memory is got before that and given back after it.
  *
- * The UNIT word of the first unit is SPAN, the span's tag, which changes at every use, and the index of its epoch;
- * the words of the others are 0, so that nothing inside of a span is the start of an object. A span is live while
- * its word is there: word and record change under the lock of the epoch that the word names, so who has that lock
- * and finds the word unchanged may read the record.
+ * The UNIT word of the first unit is SPAN, and the span's tag, which changes at every use; the words of
+ * the others are 0, so that nothing inside of a span is the start of an object. A span is live while its word is
+ * there: word and record change under the lock of the epoch whose index is in queue_next, so who has that lock and
+ * finds word and index unchanged may read the record.
  */
 #include "base/assert.h"
 #include "base/bits.h"
@@ -18,7 +18,7 @@ static ts_epoch *lock_epoch(ts_allocator *allocator, EpochId id) {
     ts_epoch *epoch = ts_epoch_find(allocator, id);
     if (!epoch) return NULL;
     ts_lock_acquire(ts_epoch_lock(epoch));
-    if (ts_load_relaxed(&epoch->entry.id) == id && epoch->allocator == allocator) return epoch;
+    if (ts_load_relaxed(&epoch->entry.id) == id && ts_load_relaxed(&epoch->allocator) == allocator) return epoch;
     ts_lock_release(ts_epoch_lock(epoch));
     return NULL;
 }
@@ -62,7 +62,8 @@ void *ts_span_alloc(ts_allocator *allocator, EpochId id, size_t size, size_t ali
         ts_fetch_add_relaxed(&allocator->span_new, 1);
         if (fresh) ts_fetch_add_relaxed(&allocator->span_miss, 1);
         /* release: who reads the word sees the record */
-        ts_store_release(ts_unit_word(unit), TS_UNIT_SPAN | (uint64_t)slab->tag << TS_UNIT_LINE_BITS | epoch->entry.index);
+        ts_store_relaxed(&slab->queue_next, epoch->entry.index);
+        ts_store_release(ts_unit_word(unit), TS_UNIT_SPAN | slab->tag);
     }
     if (epoch) ts_lock_release(ts_epoch_lock(epoch));
     if (open) return ts_unit_address(unit);
@@ -81,9 +82,11 @@ static void count_freed(ts_epoch *epoch, ts_allocator *allocator, const ts_slab 
 }
 
 ts_epoch *ts_span_lock(ts_allocator *allocator, uint32_t unit, uint64_t word) {
-    ts_epoch *epoch = ts_table_at(&ts_epochs, (uint32_t)(word & TS_UNIT_LINE_MASK));
+    uint32_t index = ts_load_relaxed(&ts_slab_at(unit)->queue_next);
+    if (index == 0 || index >= ts_table_high(&ts_epochs)) return NULL;
+    ts_epoch *epoch = ts_table_at(&ts_epochs, index);
     ts_lock_acquire(ts_epoch_lock(epoch));
-    if (ts_load_relaxed(ts_unit_word(unit)) == word && epoch->allocator == allocator) return epoch;
+    if (ts_load_relaxed(ts_unit_word(unit)) == word && ts_load_relaxed(&ts_slab_at(unit)->queue_next) == index && ts_load_relaxed(&epoch->allocator) == allocator) return epoch;
     ts_lock_release(ts_epoch_lock(epoch));
     return NULL;
 }
@@ -115,7 +118,7 @@ bool ts_span_free(ts_allocator *allocator, uint32_t unit, uint64_t word, uint32_
 uint32_t ts_span_detach(ts_epoch *epoch) {
     uint32_t first = epoch->spans;
     for (uint32_t unit = first; unit; unit = ts_slab_at(unit)->next) {
-        count_freed(epoch, epoch->allocator, ts_slab_at(unit));
+        count_freed(epoch, ts_load_relaxed(&epoch->allocator), ts_slab_at(unit));
         ts_store_release(ts_unit_word(unit), 0);
     }
     epoch->spans = 0;

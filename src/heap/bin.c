@@ -9,7 +9,7 @@ static uint32_t slab_of_entry(unsigned part, uint32_t entry) {
 bool ts_bin_ready(ts_churn_block *block, unsigned cls) {
     ts_bin *bin = &block->bin[cls];
     if (bin->ring != ts_empty_ring) return true;
-    uint32_t *ring = ts_lines_take(TS_LINES_RING, TS_RING_SLOTS * sizeof(uint32_t));
+    char **ring = ts_lines_take(TS_LINES_RING, TS_RING_SLOTS * sizeof *ring);
     if (!ring) return false;
     bin->ring = ring;
     block->b.bins_used |= 1u << cls;
@@ -74,7 +74,7 @@ void ts_bin_add(ts_churn_block *block, unsigned cls, uint32_t unit) {
     ts_add_owned(&block->b.slabs, 1);
     uint64_t line = ts_line_of(bin);
     /* release: who reads the word sees the reset slab */
-    ts_store_release(ts_unit_word(unit), ts_load_relaxed(&block->b.era) << TS_UNIT_LINE_BITS | line);
+    ts_store_release(ts_unit_word(unit), ts_era(&block->b) | line << TS_UNIT_LINE_SHIFT);
 }
 
 /* Takes an empty slab out of the bin. false: it is on a queue of foreign frees, and stays until it comes off. */
@@ -104,7 +104,7 @@ static bool worth_keeping(const ts_churn_block *block, const ts_bin *bin, const 
     return ts_slab_unit(slab) == bin->head && (slab->next == 0 || ts_slab_at(slab->next)->free_count == 0);
 }
 
-void ts_bin_give_slot(ts_churn_block *block, ts_bin *bin, uint32_t entry) {
+static ts_slab *put_slot(ts_churn_block *block, ts_bin *bin, uint32_t entry) {
     unsigned part = ts_class_part(ts_bin_class(block, bin));
     uint32_t unit = slab_of_entry(part, entry);
     ts_slab *slab = ts_slab_at(unit);
@@ -119,6 +119,11 @@ void ts_bin_give_slot(ts_churn_block *block, ts_bin *bin, uint32_t entry) {
         ts_add_owned(&bin->full, (uint32_t)-1);
         ts_add_owned(&block->b.share->count[ts_bin_class(block, bin)].list_move_full_to_partial, 1);
     }
+    return slab;
+}
+
+void ts_bin_give_slot(ts_churn_block *block, ts_bin *bin, uint32_t entry) {
+    ts_slab *slab = put_slot(block, bin, entry);
     if (slab->free_count == slab->empty_at && !worth_keeping(block, bin, slab)) release_slab(block, bin, slab);
 }
 
@@ -128,18 +133,18 @@ void ts_bin_release_if_empty(ts_churn_block *block, ts_bin *bin, uint32_t unit) 
 }
 
 /* The owner inside an operation, without holding the heap: only the slot's bit is set here; what changes a list
-   is done with the heap held. in_op stays 1 in between only where ts_heap_enter finds no revocation; the block
-   may have been ended by another thread while this one waited, so its era is looked at again. */
-TS_NOINLINE static void evict_moves_slab(ts_churn_block *block, ts_bin *bin, uint32_t entry) {
+   is done with the heap held. The operation ends before that, so another thread may have ended or flushed the block
+   meanwhile: its era is looked at again, and the slot's bit. */
+TS_NOINLINE static bool evict_moves_slab(ts_churn_block *block, ts_bin *bin, uint32_t entry) {
     ts_heap *heap = ts_thread.heap;
-    uint64_t era = ts_load_relaxed(&block->b.era);
+    uint64_t era = ts_era(&block->b);
     ts_op_end(&ts_thread);
     ts_heap_enter(heap);
     unsigned part = ts_class_part(ts_bin_class(block, bin));
     uint64_t word = ts_load_relaxed(ts_unit_word(slab_of_entry(part, entry)));
-    bool mine = ts_load_relaxed(&block->b.era) == era && ts_load_relaxed(&block->b.heap) == heap;
+    bool mine = ts_era(&block->b) == era && ts_load_relaxed(&block->b.heap) == heap;
     /* A block that was closed and rebuilt meanwhile has this slot in its bitmap already. */
-    if (mine && ts_word_era(word) == era && (word & TS_UNIT_LINE_MASK) == ts_line_of(bin)) {
+    if (mine && ts_word_era(word) == era && ts_word_line(word) == ts_line_of(bin)) {
         ts_slab *slab = ts_slab_at(slab_of_entry(part, entry));
         uint64_t granule = ts_granule(part, entry) & (ts_granules_per_unit(part) - 1);
         if ((ts_slab_free_words(part, slab)[granule >> 6] >> (granule & 63) & 1) == 0)
@@ -147,20 +152,20 @@ TS_NOINLINE static void evict_moves_slab(ts_churn_block *block, ts_bin *bin, uin
     }
     ts_heap_leave(heap);
     ts_settle_pending();
-    ts_op_begin(&ts_thread);
+    return true;
 }
 
-void ts_bin_evict(ts_churn_block *block, ts_bin *bin, uint32_t entry) {
-    unsigned part = ts_class_part(ts_bin_class(block, bin));
+bool ts_bin_evict(ts_churn_block *block, ts_bin *bin, const char *object) {
+    unsigned part = ts_part_of_object(object);
+    uint32_t entry = (uint32_t)ts_entry_of(&ts_region.part[part], object);
     ts_slab *slab = ts_slab_at(slab_of_entry(part, entry));
     unsigned after = slab->free_count + 1u;
-    if (TS_UNLIKELY(after == 1 || after == slab->empty_at)) {
-        evict_moves_slab(block, bin, entry);
-        return;
-    }
+    if (TS_UNLIKELY(after == 1 || after == slab->empty_at)) return evict_moves_slab(block, bin, entry);
     uint64_t granule = ts_granule(part, entry) & (ts_granules_per_unit(part) - 1);
     ts_slab_free_words(part, slab)[granule >> 6] |= (uint64_t)1 << (granule & 63);
     slab->free_count = (uint16_t)after;
+    ts_op_end(&ts_thread);
+    return true;
 }
 
 bool ts_bin_claim(ts_churn_block *block, unsigned cls) {
@@ -201,16 +206,14 @@ void ts_bin_free_direct(ts_churn_block *block, ts_bin *bin, uint32_t entry) {
     _Atomic uint16_t *state = &ts_region.part[part].state[ts_granule(part, entry)];
     uint32_t s = ts_load_relaxed(state);
     ts_assert(2, s & TS_STATE_LIVE);
-    uint32_t next = s + (1u << TS_STATE_GEN_SHIFT) - TS_STATE_LIVE;
+    uint32_t next = s + TS_STATE_FREE_STEP;
     ts_add_owned(&bin->direct_frees, 1);
-    if (TS_UNLIKELY(next >= TS_STATE_GEN_MAX << TS_STATE_GEN_SHIFT)) {
+    ts_store_release(state, (uint16_t)next);
+    if (TS_UNLIKELY(next & TS_STATE_RETIRED)) {
         /* The slot's generations are used up: it is nowhere until the slab is reset. */
-        ts_store_relaxed(state, (uint16_t)((s & 6u) | TS_STATE_GEN_MAX << TS_STATE_GEN_SHIFT));
         ts_slab *slab = ts_slab_at(slab_of_entry(part, entry));
         slab->empty_at--;
-        if (slab->free_count == slab->empty_at) release_slab(block, bin, slab);
         return;
     }
-    ts_store_relaxed(state, (uint16_t)next);
-    ts_bin_give_slot(block, bin, entry);
+    put_slot(block, bin, entry);
 }

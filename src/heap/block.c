@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#define ERA_LIMIT (TS_UNIT_ERA_MASK - 2)
+#define ERA_LIMIT (TS_UNIT_ERA_MASK - 4)
 
 void ts_heap_link(ts_heap *heap, ts_block *block) {
     block->heap_prev = NULL;
@@ -35,17 +35,16 @@ ts_block *ts_block_take(ts_heap *heap, ts_share *share, struct ts_epoch *epoch, 
                       : ts_lines_take(TS_LINES_CHURN_BLOCK, sizeof(ts_churn_block));
         if (!block) return NULL;
         block->scope = scope;
-        ts_store_relaxed(&block->era, 1);
+        ts_store_relaxed(&block->key, 1);
         for (unsigned i = 0; !scope && i < TS_CLASSES; i++) ts_churn(block)->bin[i].ring = ts_empty_ring;
     }
     ts_store_relaxed(&block->open_id, TS_ID_NEVER);
     ts_store_relaxed(&block->rolling, 0);
-    ts_store_relaxed(&block->owner, 0);
     ts_store_relaxed(&block->allocator, share->token);
     ts_store_release(&block->heap, heap);
     block->closing = 0;
     block->share = share;
-    block->epoch = epoch;
+    ts_store_relaxed(&block->epoch, epoch);
     ts_heap_link(heap, block);
     return block;
 }
@@ -111,8 +110,7 @@ static void end_churn(ts_churn_block *block) {
         }
         ts_warm_splice(&lists[ts_class_part(cls)], &chain);
         fold(block->b.share, cls, ts_block_tally(&block->b, cls));
-        uint32_t *ring = bin->ring;
-        memset(ring, 0, TS_RING_SLOTS * sizeof *ring);
+        memset(bin->ring, 0, TS_RING_SLOTS * sizeof *bin->ring);
         bin->word = 0;
         bin->word_entry = 0;
         bin->head = 0;
@@ -148,19 +146,16 @@ static void end_scope(ts_scope_block *block) {
 void ts_block_end(ts_heap *heap, ts_block *block) {
     ts_store_relaxed(&block->open_id, TS_ID_NEVER);
     ts_store_relaxed(&block->rolling, 0);
-    ts_store_relaxed(&block->owner, 0);
-    /* release: before any of its slabs can be reset by who takes it from a warm list (see foreign.c, 5) */
-    uint64_t era = ts_load_relaxed(&block->era) + 1;
-    ts_store_release(&block->era, era);
+    ts_block_kill(block);
     if (block->scope)
         end_scope(ts_scope(block));
     else
         end_churn(ts_churn(block));
     ts_store_relaxed(&block->slabs, 0);
     ts_heap_unlink(heap, block);
-    block->epoch = NULL;
+    ts_store_relaxed(&block->epoch, NULL);
     /* A block whose eras are used up is not used again. */
-    if (era >= ERA_LIMIT) return;
+    if (ts_era(block) >= ERA_LIMIT) return;
     ts_block **list = block->scope ? &heap->free_scope : &heap->free_churn;
     block->heap_next = *list;
     *list = block;
@@ -172,9 +167,9 @@ static uint32_t flush_bin(ts_churn_block *block, unsigned cls, uint64_t *recycle
     uint32_t scanned = 0;
     uint32_t before = ts_load_relaxed(&bin->slabs);
     for (unsigned i = 0; i < TS_RING_SLOTS; i++) {
-        uint32_t entry = bin->ring[i];
-        bin->ring[i] = 0;
-        if (entry) ts_bin_give_slot(block, bin, entry);
+        const char *object = bin->ring[i];
+        bin->ring[i] = NULL;
+        if (object) ts_bin_give_slot(block, bin, (uint32_t)ts_entry_of(&ts_region.part[part], object));
     }
     uint64_t word = bin->word;
     bin->word = 0;
@@ -207,6 +202,14 @@ uint32_t ts_block_flush(ts_heap *heap, ts_block *block, uint64_t *recycled) {
     for (uint32_t left = block->bins_used; left; left &= left - 1)
         scanned += flush_bin(ts_churn(block), ts_ctz64(left), recycled);
     return scanned;
+}
+
+void ts_block_flush_if_shut(ts_heap *heap, ts_block *block) {
+    uint64_t recycled = 0;
+    if (block->closing || ts_load_relaxed(&block->open_id) != TS_ID_NEVER) return;
+    block->closing = 1;
+    ts_block_flush(heap, block, &recycled);
+    ts_note_drained(block);
 }
 
 static void rebuild_scope(ts_scope_block *block) {

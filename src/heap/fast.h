@@ -12,61 +12,73 @@
 #include "base/bits.h"
 #include "heap/heap.h"
 
-/* A slot of the bin, made live; NULL: ring and claimed word are empty. */
-TS_ALWAYS_INLINE void *ts_fast_pop(ts_bin *bin, const unsigned part, uint32_t *entry_out) {
+/* The newest object of the ring, made live; NULL: the ring is empty. */
+TS_ALWAYS_INLINE void *ts_fast_pop(ts_bin *bin, const unsigned part) {
     const ts_part *region = &ts_region.part[part];
     uint64_t pops = ts_load_relaxed(&bin->pops);
-    uint32_t *slot = &bin->ring[(ts_load_relaxed(&bin->pushes) - pops - 1) & (TS_RING_SLOTS - 1)];
-    uint32_t entry = *slot;
-    _Atomic uint16_t *state;
-    if (TS_LIKELY(entry != 0)) {
-        *slot = 0;
-        ts_store_relaxed(&bin->pops, pops + 1);
-        state = &region->state[ts_granule(part, entry)];
-        /* relaxed: the owner's own word; others learn of the object through the program's own hand-over */
-        ts_store_relaxed(state, (uint16_t)(ts_load_relaxed(state) | TS_STATE_LIVE));
-    } else {
-        uint64_t word = bin->word;
-        if (TS_UNLIKELY(word == 0)) return NULL;
-        bin->word = word & (word - 1);
-        entry = bin->word_entry + ts_ctz64(word) * (part == TS_NORMAL ? 4u : 1u);
-        ts_add_owned(&bin->word_allocs, 1);
-        state = &region->state[ts_granule(part, entry)];
-        uint32_t s = ts_load_relaxed(state);
-        ts_store_relaxed(state, (uint16_t)(s | TS_STATE_LIVE));
-        if (part == TS_NORMAL) entry += (s >> 1) & 3u;
-    }
-    *entry_out = entry;
+    uint64_t place = (ts_load_relaxed(&bin->pushes) - pops) & (TS_RING_SLOTS - 1);
+    char **ring = bin->ring;
+    char *object = ring[place];
+    if (TS_UNLIKELY(object == NULL)) return NULL;
+    ring[place] = NULL;
+    ts_store_relaxed(&bin->pops, pops + 1);
+    uint64_t granule = (uint64_t)(object - region->base) >> (part == TS_NORMAL ? 6 : 4);
+    _Atomic uint16_t *state = &region->state[granule];
+    /* relaxed: the owner's own word; others learn of the object through the program's own hand-over */
+    ts_store_relaxed(state, (uint16_t)(ts_load_relaxed(state) | TS_STATE_LIVE));
+    return object;
+}
+
+/* The next object of the claimed word, made live; NULL: the word is used up. Only when the ring is empty, so that
+   what was freed last is used first. */
+TS_ALWAYS_INLINE void *ts_fast_word(ts_bin *bin, const unsigned part) {
+    const ts_part *region = &ts_region.part[part];
+    uint64_t word = bin->word;
+    if (TS_UNLIKELY(word == 0)) return NULL;
+    bin->word = word & (word - 1);
+    ts_add_owned(&bin->word_allocs, 1);
+    uint64_t entry = bin->word_entry + ts_ctz64(word) * (part == TS_NORMAL ? 4u : 1u);
+    _Atomic uint16_t *state = &region->state[ts_granule(part, entry)];
+    uint32_t s = ts_load_relaxed(state);
+    ts_store_relaxed(state, (uint16_t)(s | TS_STATE_LIVE));
+    if (part == TS_NORMAL) entry += (s >> 1) & 3u;
     return ts_entry_address(region, entry);
 }
 
-/* Frees the object at an entry of the calling thread's own, open block. false: this needs the slow path (which
+typedef struct ts_fast_result {
+    bool freed;
+    const char *evicted;   /* to be given to ts_bin_evict */
+    ts_churn_block *block;
+    ts_bin *bin;
+} ts_fast_result;
+
+/* Frees the object at an entry of the calling thread's own, open block. Not freed: this needs the slow path (which
    also finds out whether it is an object at all). Everything is checked here: that an object starts at this very
    place and is live, that its slab belongs to a block (same era, and no flag: no foreign free is under way), and
-   that the block is this thread's, this allocator's, and open. */
-TS_ALWAYS_INLINE bool ts_fast_free(ts_tls *tls, const unsigned part, uint64_t entry, uintptr_t allocator) {
+   that the block is open to the share whose line is given: this thread's, of this allocator. */
+TS_ALWAYS_INLINE ts_fast_result ts_fast_free(uint32_t share_line, const unsigned part, uint64_t entry, void *object) {
     const ts_part *region = &ts_region.part[part];
+    ts_fast_result r = {false, NULL, NULL, NULL};
     _Atomic uint16_t *state = &region->state[ts_granule(part, entry)];
     uint64_t word = ts_load_relaxed(&region->unit[entry >> TS_ENTRY_UNIT_SHIFT]);
     uint32_t s = ts_load_relaxed(state);
     uint32_t want = part == TS_NORMAL ? 2 * (uint32_t)entry + 1 : 1;
-    if (TS_UNLIKELY(((s ^ want) & 7u) != 0)) return false;
-    ts_bin *bin = ts_line_address(word & TS_UNIT_LINE_MASK);
-    ts_block *block = (ts_block *)((uintptr_t)bin & ~(uintptr_t)(TS_CHURN_BLOCK_ALIGN - 1));
-    if (TS_UNLIKELY(word >> TS_UNIT_LINE_BITS != ts_load_relaxed(&block->era))) return false;
-    if (TS_UNLIKELY(ts_load_relaxed(&block->owner) != tls->id)) return false;
-    if (TS_UNLIKELY(ts_load_relaxed(&block->allocator) != allocator)) return false;
-    uint32_t next = s + (1u << TS_STATE_GEN_SHIFT) - TS_STATE_LIVE;
-    if (TS_UNLIKELY(next >= TS_STATE_GEN_MAX << TS_STATE_GEN_SHIFT)) return false;
+    if (TS_UNLIKELY(((s ^ want) & 7u) != 0)) return r;
+    r.bin = ts_line_address(word >> TS_UNIT_LINE_SHIFT);
+    r.block = (ts_churn_block *)((uintptr_t)r.bin & ~(uintptr_t)(TS_CHURN_BLOCK_ALIGN - 1));
+    uint64_t key = ts_load_relaxed(&r.block->b.key);
+    if (TS_UNLIKELY((uint32_t)key != (uint32_t)word || (uint32_t)(key >> 32) != share_line)) return r;
+    int16_t next = (int16_t)(s + TS_STATE_FREE_STEP);
+    if (TS_UNLIKELY(next < 0)) return r; /* retires */
     /* release: a foreign free that finds the slot not live has seen all that led to it */
     ts_store_release(state, (uint16_t)next);
-    uint64_t pushes = ts_load_relaxed(&bin->pushes);
-    uint32_t *slot = &bin->ring[(pushes - ts_load_relaxed(&bin->pops)) & (TS_RING_SLOTS - 1)];
-    uint32_t oldest = *slot;
-    *slot = (uint32_t)entry;
-    ts_store_relaxed(&bin->pushes, pushes + 1);
-    if (TS_UNLIKELY(oldest != 0)) ts_bin_evict((ts_churn_block *)(void *)block, bin, oldest);
-    return true;
+    uint64_t pushes = ts_load_relaxed(&r.bin->pushes) + 1;
+    char **place = &r.bin->ring[(pushes - ts_load_relaxed(&r.bin->pops)) & (TS_RING_SLOTS - 1)];
+    r.evicted = *place;
+    *place = object;
+    ts_store_relaxed(&r.bin->pushes, pushes);
+    r.freed = true;
+    return r;
 }
 
 #define TS_SCOPE_MAX_BYTES 4096u

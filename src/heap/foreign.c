@@ -4,18 +4,19 @@
  * Freeing thread T                                   Owner O (holding its heap)
  *  1. u = UNIT word (acquire); kind from it           a. take the whole queue (exchange)
  *  2. x = foreign word (acquire)                      b. for each slab: clear FOREIGN (and ZOMBIE)
- *  3. UNIT word again: still u, era = block's era     c. take each foreign word's bits (exchange)
+ *  3. UNIT word again: still u, era = block's era     c. read each foreign word's bits
  *  4. state word live, bit not in x                   d. free those objects
- *  5. CAS foreign word x -> x | bit                   e. if the slab is empty: UNIT word -> 0 unless
- *  6. CAS UNIT word u -> u | FOREIGN unless set          FOREIGN is set again; then reuse it
- *  7. if 6 set it: push the slab on O's queue
+ *  5. CAS foreign word x -> x | bit                   e. clear the bits of those objects
+ *  6. CAS UNIT word u -> u | FOREIGN unless set       f. if the slab is empty: UNIT word -> 0 unless
+ *  7. if 6 set it: push the slab on O's queue            FOREIGN is set again; then reuse it
  *
  * Conclusions
  *  1. No free is lost. After 5, T finds FOREIGN set or sets it (6). If it was set, O has not yet done b for
- *     this slab, so c comes after 5 (5, 6, b, c are seq_cst) and takes the bit; if T sets it, T queues the slab.
+ *     this slab, so c comes after 5 (5, 6, b, c are seq_cst) and finds the bit; if T sets it, T queues the slab.
+ *     e clears only the bits that d worked off.
  *  2. A slab is on at most one queue: only who turns FOREIGN on pushes, and only who popped it turns it off.
  *     So queue_next has one user at a time.
- *  3. A slab on a queue is not handed on: e, ts_slab_claim and the release paths all require FOREIGN to be off
+ *  3. A slab on a queue is not handed on: f, ts_slab_claim and the release paths all require FOREIGN to be off
  *     by a compare-and-swap on the word that holds it. A dead slab that is found with FOREIGN on becomes a
  *     zombie, which who pops it gives back.
  *  4. A late T does no damage. If the slab was reset between 2 and 5, the tag in the foreign word differs and 5
@@ -26,7 +27,10 @@
  *  5. x is read before the era is checked, so that 5 cannot succeed on a word of a later use: a later use's
  *     tag is written after the era changed, and reading it (acquire) shows the new era at 3.
  *  6. A double free is refused while the first is under way: 4 looks at x, 5 lets one of two win, and the owner
- *     looks at the bit whenever FOREIGN is set, which it is from 6 (before the first free returns) to c.
+ *     looks at the bit whenever FOREIGN is set, which it is from 6 (before the first free returns) to b; from b on
+ *     the owner is draining. For everybody else an object is live if its bit is off and its state is live, looked
+ *     at in this order: d takes the state off before e takes the bit off, so no one finds the bit already off and
+ *     the state still on. f comes after all e's: the words are not touched once the slab can be another's.
  *  7. Two threads that free one object at the same instant, one of them the owner: the owner does not look at
  *     the bit if FOREIGN was off when it looked. Then both frees can answer true. The bit is then found at d on a
  *     slot that is not live and is dropped (counted as rejected), or on the slot's next object, which T's call,
@@ -64,7 +68,7 @@ static void queue_slab(uint32_t unit, uint64_t u) {
     uint64_t now = ts_load_seq(word);
     while (now == u) {
         if (!ts_cas_seq(word, &now, u | TS_UNIT_FOREIGN)) continue;
-        ts_block *block = ts_block_of_line(u & TS_UNIT_LINE_MASK, (u & TS_UNIT_SCOPE) != 0);
+        ts_block *block = ts_block_of_line(ts_word_line(u), (u & TS_UNIT_SCOPE) != 0);
         ts_heap *heap = ts_load_acquire(&block->heap);
         push(heap, unit);
         drain_if_abandoned(heap);
@@ -85,8 +89,8 @@ ts_foreign_result ts_foreign_free(uint32_t unit, uint64_t entry, uintptr_t alloc
         uint64_t x = ts_load_acquire(foreign);
         uint64_t again = ts_load_acquire(word);
         if ((again | TS_UNIT_FOREIGN) != (u | TS_UNIT_FOREIGN)) continue;
-        ts_block *block = ts_block_of_line(u & TS_UNIT_LINE_MASK, scope);
-        if (ts_load_acquire(&block->era) != ts_word_era(u)) return TS_FOREIGN_NOT_LIVE;
+        ts_block *block = ts_block_of_line(ts_word_line(u), scope);
+        if (ts_era(block) != ts_word_era(u)) return TS_FOREIGN_NOT_LIVE;
         if (ts_load_relaxed(&block->allocator) != allocator) return TS_FOREIGN_NOT_LIVE;
         uint32_t found = ts_load_relaxed(&ts_slab_at(unit)->gen);
         if (scope) {
@@ -143,27 +147,21 @@ static void free_scope_bits(ts_scope_block *block, uint32_t unit, uint32_t in_un
     }
 }
 
-/* While the bits of a slab are worked off, its last free can release it: it is then in the share, no one else
-   holds the heap, and the words still read are those of this use. */
 static void drain_slab(ts_block *block, uint32_t unit, uint64_t w) {
     unsigned count;
     _Atomic uint64_t *words = ts_slab_foreign_words(unit, block->scope, &count);
-    ts_bin *bin = block->scope ? NULL : ts_line_address(w & TS_UNIT_LINE_MASK);
+    ts_bin *bin = block->scope ? NULL : ts_line_address(ts_word_line(w));
     unsigned part = ts_part_of_unit(unit);
     for (unsigned i = 0; i < count; i++) {
-        uint64_t x = ts_load_relaxed(&words[i]);
-        if ((uint32_t)x == 0) continue;
-        /* seq_cst: step c */
-        x = ts_fetch_and_seq(&words[i], ~(uint64_t)UINT32_MAX);
-        uint64_t bits = x & UINT32_MAX;
+        uint64_t bits = ts_load_seq(&words[i]) & UINT32_MAX; /* step c */
+        if (bits == 0) continue;
         if (block->scope)
             free_scope_bits(ts_scope(block), unit, i * 32, bits);
         else
             free_churn_bits(ts_churn(block), bin, unit,
                             (uint64_t)ts_unit_in_part(unit) * ts_granules_per_unit(part) + i * 32, bits);
+        ts_fetch_and_seq(&words[i], ~bits); /* step e */
     }
-    /* Empty already, and kept only because it was on the queue. */
-    if ((ts_load_relaxed(ts_unit_word(unit)) & ~TS_UNIT_FOREIGN) != w) return;
     if (block->scope)
         ts_scope_release_if_empty(ts_scope(block), unit);
     else
@@ -179,8 +177,8 @@ void ts_foreign_drain(ts_heap *heap) {
         uint32_t next = ts_load_relaxed(&slab->queue_next);
         _Atomic uint64_t *word = ts_unit_word(unit);
         uint64_t w = ts_load_acquire(word);
-        ts_block *block = ts_block_of_line(w & TS_UNIT_LINE_MASK, (w & TS_UNIT_SCOPE) != 0);
-        bool alive = !(w & TS_UNIT_ZOMBIE) && ts_load_acquire(&block->era) == ts_word_era(w);
+        ts_block *block = ts_block_of_line(ts_word_line(w), (w & TS_UNIT_SCOPE) != 0);
+        bool alive = !(w & TS_UNIT_ZOMBIE) && ts_era(block) == ts_word_era(w);
         ts_heap *owner = alive ? ts_load_acquire(&block->heap) : heap;
         if (owner != heap) {
             push(owner, unit);

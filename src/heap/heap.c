@@ -11,11 +11,12 @@
    so this is reached only if the thread lost its processor in the middle of one and does not get it back. */
 #define HOLD_LOOKS 2000u
 
-uint32_t ts_empty_ring[TS_RING_SLOTS];
+char *ts_empty_ring[TS_RING_SLOTS];
 ts_churn_block ts_no_block = {.b = {.open_id = TS_ID_NEVER}};
 ts_scope_block ts_no_scope = {.b = {.open_id = TS_ID_NEVER, .scope = 1}};
 _Thread_local ts_tls ts_thread = {
-    .block = &ts_no_block, .rolling = &ts_no_block, .scope = &ts_no_scope, .id = TS_NO_ID};
+    .block = &ts_no_block, .rolling = &ts_no_block, .scope = &ts_no_scope,
+    .token = UINTPTR_MAX, .share_line = UINT32_MAX};
 
 ts_table ts_allocators;
 
@@ -29,11 +30,13 @@ bool ts_heap_init(void) {
     ts_lock_init(&registry, TS_RANK_REGISTRY);
     ts_table_init(&ts_allocators, TS_TABLE_ALLOCATOR, TS_ALLOCATOR_STRIDE, 8 * sizeof(void *));
     for (unsigned i = 0; i < TS_CLASSES; i++) ts_no_block.bin[i].ring = ts_empty_ring;
+    for (unsigned i = 0; i <= TS_MAX_CLASS_BYTES / 16; i++)
+        ts_classes.bin[i] = (uint16_t)(offsetof(ts_churn_block, bin) + ts_classes.of[i] * sizeof(ts_bin));
     /* Line 0 is what a UNIT word of 0 leads to: a block whose era no word can have. */
     ts_block *none = ts_lines_take(TS_LINES_CHURN_BLOCK, sizeof(ts_churn_block));
     if (!none) return false;
     ts_assert(1, ts_line_of(none) == 0);
-    ts_store_relaxed(&none->era, UINT64_MAX);
+    ts_store_relaxed(&none->key, UINT64_MAX);
     return true;
 }
 
@@ -62,9 +65,9 @@ void ts_heap_leave(ts_heap *heap) {
 void ts_note_drained(ts_block *block) {
     if (!block->closing || ts_load_relaxed(&block->slabs) != 0) return;
     for (unsigned i = 0; i < ts_thread.drained_count; i++)
-        if (ts_thread.drained[i] == block->epoch) return;
+        if (ts_thread.drained[i] == ts_load_relaxed(&block->epoch)) return;
     /* More than there is room for are found when somebody asks for the epoch's state. */
-    if (ts_thread.drained_count < TS_DRAINED) ts_thread.drained[ts_thread.drained_count++] = block->epoch;
+    if (ts_thread.drained_count < TS_DRAINED) ts_thread.drained[ts_thread.drained_count++] = ts_load_relaxed(&block->epoch);
 }
 
 static bool revoke(ts_heap *heap) {
@@ -149,10 +152,20 @@ static ts_heap *make_heap(void) {
     return heap;
 }
 
-static void reset_caches(ts_tls *tls) {
-    tls->block = &ts_no_block;
-    tls->rolling = &ts_no_block;
-    tls->scope = &ts_no_scope;
+void ts_heap_unbind(void) {
+    ts_thread.token = UINTPTR_MAX;
+    ts_thread.share_line = UINT32_MAX;
+    ts_thread.block = &ts_no_block;
+    ts_thread.rolling = &ts_no_block;
+    ts_thread.scope = &ts_no_scope;
+}
+
+void ts_heap_bind(ts_heap *heap, const ts_share *share) {
+    if (ts_thread.token == share->token || heap->sample_rate != 0) return;
+    ts_thread.token = share->token;
+    ts_thread.share_line = ts_line_of(share);
+    ts_thread.block = &ts_no_block;
+    ts_thread.rolling = &ts_no_block;
 }
 
 ts_heap *ts_heap_mine(void) {
@@ -179,7 +192,6 @@ ts_heap *ts_heap_mine(void) {
     ts_store_seq(&heap->state, TS_HEAP_LIVE);
     ts_lock_release(&heap->lock);
     ts_thread.heap = heap;
-    ts_thread.id = heap->id;
     return heap;
 }
 
@@ -235,7 +247,10 @@ static void let_go(ts_heap *heap) {
     uint64_t recycled = 0;
     ts_foreign_drain(heap);
     ts_heap_end_condemned(heap);
-    for (ts_block *b = heap->blocks; b; b = b->heap_next) ts_block_flush(heap, b, &recycled);
+    for (ts_block *b = heap->blocks; b; b = b->heap_next) {
+        ts_block_flush_if_shut(heap, b);
+        ts_block_flush(heap, b, &recycled);
+    }
     give_warm_units(heap);
 }
 
@@ -249,11 +264,10 @@ void ts_heap_idle(ts_heap *heap) {
 void ts_heap_exit(void *arg) {
     ts_heap *heap = arg;
     if (heap != ts_thread.heap) return;
-    ts_thread.id = TS_NO_ID;
-    reset_caches(&ts_thread);
+    ts_heap_unbind();
     ts_heap_enter(heap);
     let_go(heap);
-    for (ts_block *b = heap->blocks; b; b = b->heap_next) ts_store_relaxed(&b->owner, 0);
+    for (ts_block *b = heap->blocks; b; b = b->heap_next) ts_block_shut(b);
     ts_heap_leave(heap);
     /* From here on this thread is one of the others. */
     ts_lock_acquire(&heap->lock);
@@ -309,7 +323,7 @@ void ts_heap_fork_child(void) {
             h->rebuild = !lost;
             ts_store_seq(&h->state, lost ? TS_HEAP_LOST : TS_HEAP_ABANDONED);
             if (!lost) ts_fetch_add_relaxed(&ts_heaps_abandoned, 1);
-            for (ts_block *b = h->blocks; b && !lost; b = b->heap_next) ts_store_relaxed(&b->owner, 0);
+            for (ts_block *b = h->blocks; b && !lost; b = b->heap_next) ts_block_shut(b);
         }
         ts_store_release(&h->revoked, 0);
         ts_lock_release_for_fork(&h->lock);

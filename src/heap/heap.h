@@ -7,13 +7,13 @@
  *     owner between ts_heap_enter and ts_heap_leave, or any thread between a ts_heap_hold that returned true
  *     and ts_heap_drop. The two exclude one another.
  *  2. The bins of a block are changed by the owner's fast paths too, without holding the heap, while the block
- *     is OPEN TO ITS OWNER (block->owner is the heap's id). To touch the bins of a live thread, another thread
- *     first closes the block (owner 0, open_id NEVER) and then holds the heap.
+ *     is OPEN TO ITS OWNER (block->key names its share). To touch the bins of a live thread, another thread
+ *     first shuts the block (key, open_id) and then holds the heap.
  *
  * Why that is enough. Every operation of a thread on its blocks is bracketed by in_op = 1 ... in_op = 0 in its
  * thread block. ts_heap_hold writes `revoked`, then runs ts_os->barrier_all(), then waits for in_op == 0:
- *     owner:  in_op = 1;  (compiler fence)   read owner / open_id / revoked
- *     other:  write owner, open_id, revoked; barrier_all;  read in_op
+ *     owner:  in_op = 1;  (compiler fence)   read key / open_id / revoked
+ *     other:  write key, open_id, revoked; barrier_all;  read in_op
  * This is the store-then-load protocol with the owner's machine fence replaced by the other's barrier_all: an
  * operation that read the old values began before the barrier, so its in_op = 1 is visible after it, and
  * waiting for in_op == 0 waits for its end (release/acquire on in_op hands over all that it wrote). An operation
@@ -40,7 +40,6 @@
 
 #define TS_RING_SLOTS 64u
 #define TS_ID_NEVER UINT64_MAX       /* an epoch id that never is */
-#define TS_NO_ID UINT32_MAX          /* a heap id that never is: no block's owner, not even 0 */
 #define TS_DRAINED 8u
 #define TS_HEAP_MAP 64u              /* blocks found without a search, by epoch index */
 #define TS_LOCAL_WARM_UNITS 64u      /* 1 MiB: warm units a thread keeps without asking anybody */
@@ -61,10 +60,10 @@ typedef struct ts_warm {
     _Atomic uint32_t count;          /* written with the list; read by anyone */
 } ts_warm;
 
-/* The ring is a stack of up to 64 free slots that forgets its bottom: its top is pushes - pops, so the counters
-   of the statistics are the stack pointer. A slot of the ring that holds nothing is 0. */
+/* The ring is a stack of up to 64 free objects that forgets its bottom: its top is at pushes - pops, so the
+   counters of the statistics are the stack pointer. A place of the ring that holds nothing is NULL. */
 typedef struct ts_bin {
-    uint32_t *ring;                  /* TS_RING_SLOTS entries; ts_empty_ring before the first use */
+    char **ring;                     /* TS_RING_SLOTS objects; ts_empty_ring before the first use */
     _Atomic uint64_t pops;           /* objects allocated from the ring */
     _Atomic uint64_t pushes;         /* objects freed into the ring */
     _Atomic uint64_t word_allocs;    /* objects allocated from the claimed word */
@@ -79,16 +78,17 @@ _Static_assert(sizeof(ts_bin) <= TS_CACHE_LINE, "a bin is one line");
 
 typedef struct ts_block {
     /* Read by every free; written when the block changes hands or ends. */
-    _Atomic uint64_t era;            /* era field of the UNIT words of its slabs; flags 0 */
+    _Atomic uint64_t key;            /* [27:0] era in the UNIT words of its slabs  [63:32] line of its owner's share
+                                        while that thread may use the fast paths, else 0. Changed by atomic
+                                        read-modify-write: the owner's exit meets a close or destroy */
     _Atomic uint64_t open_id;        /* id of its epoch while that is active, else TS_ID_NEVER */
     _Atomic uintptr_t allocator;     /* the allocator's public value */
     _Atomic uintptr_t rolling;       /* the same while its epoch is the allocator's rolling one, else 0 */
-    _Atomic uint32_t owner;          /* id of the heap whose thread may use the fast paths, else 0 */
     uint8_t scope;                   /* constant */
     uint8_t closing;                 /* (h) frees go straight to the slabs */
     _Atomic(struct ts_heap *) heap;  /* (h) */
     struct ts_share *share;          /* (h) */
-    struct ts_epoch *epoch;          /* constant during a use */
+    _Atomic(struct ts_epoch *) epoch; /* constant during a use; read by who looks at an object */
     /* (h) unless said otherwise */
     struct ts_block *epoch_next;     /* guarded by the epoch's lock */
     struct ts_block *epoch_prev;
@@ -105,7 +105,7 @@ typedef struct ts_churn_block {
     ts_block b;
     TS_ALIGNED(64) ts_bin bin[TS_CLASSES];
 } ts_churn_block;
-#define TS_CHURN_BLOCK_ALIGN 2048u
+#define TS_CHURN_BLOCK_ALIGN TS_LINES_CHUNK
 _Static_assert(sizeof(ts_churn_block) <= TS_CHURN_BLOCK_ALIGN, "a bin finds its block by a mask");
 
 typedef struct ts_scope_block {
@@ -153,7 +153,9 @@ typedef struct ts_tls {
     ts_churn_block *rolling;         /* block of the rolling epoch used last */
     ts_scope_block *scope;           /* block of the innermost domain, if that is a scope */
     _Atomic uint32_t in_op;          /* see the top of this file; read by others */
-    uint32_t id;                     /* of the heap; TS_NO_ID: no fast paths (no heap, or timing is on) */
+    uintptr_t token;                 /* allocator used last; UINTPTR_MAX, which is none: no fast paths (no heap, or
+                                        timing is on) */
+    uint32_t share_line;             /* of this thread's share of it; UINT32_MAX: likewise */
     struct ts_heap *heap;
     struct ts_domain_scope *domain;  /* innermost domain entered */
     struct ts_allocator *settle;     /* over its limit of warm units: to purge when nothing is held */
@@ -190,7 +192,7 @@ extern _Atomic uint32_t ts_heaps_abandoned;
 
 extern _Thread_local ts_tls ts_thread;
 /* Of every bin without a slab: nothing is popped from it, and nothing pushed as nothing is live. Never written. */
-extern uint32_t ts_empty_ring[TS_RING_SLOTS];
+extern char *ts_empty_ring[TS_RING_SLOTS];
 extern ts_churn_block ts_no_block;   /* matches no epoch; its rings are empty */
 extern ts_scope_block ts_no_scope;
 
@@ -201,7 +203,26 @@ static inline ts_block *ts_block_of_line(uint64_t line, bool scope) {
 static inline unsigned ts_bin_class(const ts_churn_block *block, const ts_bin *bin) {
     return (unsigned)(bin - block->bin);
 }
-static inline uint64_t ts_word_era(uint64_t word) { return (word >> TS_UNIT_LINE_BITS) & TS_UNIT_ERA_MASK; }
+static inline uint64_t ts_word_era(uint64_t word) { return word & TS_UNIT_ERA_MASK; }
+static inline uint64_t ts_word_line(uint64_t word) { return word >> TS_UNIT_LINE_SHIFT; }
+static inline uint64_t ts_era(const ts_block *block) { return ts_load_acquire(&block->key) & TS_UNIT_ERA_MASK; }
+/* The thread's fast paths may use the block; it must be closed to them. */
+static inline void ts_block_open_to(ts_block *block, const struct ts_share *share) {
+    atomic_fetch_or_explicit(&block->key, (uint64_t)ts_line_of(share) << 32, memory_order_relaxed);
+}
+static inline void ts_block_shut(ts_block *block) {
+    atomic_fetch_and_explicit(&block->key, TS_UNIT_ERA_MASK, memory_order_relaxed);
+}
+/* Shut, and all its slabs are stale. release: before any of them can be reset (foreign.c, 5). */
+static inline void ts_block_kill(ts_block *block) {
+    uint64_t key = ts_load_relaxed(&block->key);
+    while (!atomic_compare_exchange_weak_explicit(&block->key, &key, (key & TS_UNIT_ERA_MASK) + 1,
+                                                  memory_order_release, memory_order_relaxed)) {
+    }
+}
+static inline ts_bin *ts_bin_at(ts_churn_block *block, size_t offset) {
+    return (ts_bin *)(void *)((char *)block + offset);
+}
 static inline ts_churn_block *ts_churn(ts_block *b) { return (ts_churn_block *)(void *)b; }
 static inline ts_scope_block *ts_scope(ts_block *b) { return (ts_scope_block *)(void *)b; }
 
@@ -235,6 +256,9 @@ ts_heap *ts_heap_mine(void);
 void ts_heap_exit(void *heap);
 /* First of the list of all heaps. */
 ts_heap *ts_heaps(void);
+/* The fast paths of this thread are for this allocator now. Not while timing is on. */
+void ts_heap_bind(ts_heap *heap, const ts_share *share);
+void ts_heap_unbind(void);
 /* This thread's share of an allocator, made if need be. NULL: no memory. */
 ts_share *ts_heap_share(ts_heap *heap, struct ts_allocator *allocator);
 /* Empties rings and claimed words of all blocks, drains, gives warm units away. Caller: not inside the heap. */
@@ -256,6 +280,8 @@ void ts_block_end(ts_heap *heap, ts_block *block);
 /* Gives ring and claimed words back to the slabs, and the slabs that are empty to the share. Returns slabs looked
    at; adds those given to *recycled. */
 uint32_t ts_block_flush(ts_heap *heap, ts_block *block, uint64_t *recycled);
+/* Flushes the block if another thread has closed it but could not hold this heap then. */
+void ts_block_flush_if_shut(ts_heap *heap, ts_block *block);
 /* The same from the state words alone, for a block whose thread vanished. */
 void ts_block_rebuild(ts_heap *heap, ts_block *block);
 /* Ends the blocks on the condemned list. */
@@ -279,12 +305,14 @@ bool ts_bin_ready(ts_churn_block *block, unsigned cls);
 void ts_bin_add(ts_churn_block *block, unsigned cls, uint32_t unit);
 /* Claims the next word of the bin's slabs. false: none has a free slot. Caller holds the heap. */
 bool ts_bin_claim(ts_churn_block *block, unsigned cls);
-/* Puts a free slot back into its slab; evict: owner inside an operation, not holding the heap. */
-void ts_bin_evict(ts_churn_block *block, ts_bin *bin, uint32_t entry);
+/* Puts a free slot back into its slab; evict: owner inside an operation, which it ends, not holding the heap.
+   Returns true. */
+bool ts_bin_evict(ts_churn_block *block, ts_bin *bin, const char *object);
 void ts_bin_give_slot(ts_churn_block *block, ts_bin *bin, uint32_t entry);
 /* Gives a slab of the bin to the share if it is empty and not worth keeping. Caller holds the heap. */
 void ts_bin_release_if_empty(ts_churn_block *block, ts_bin *bin, uint32_t unit);
-/* Frees one object past the ring; its state word is live. Caller holds the heap. */
+/* Frees one object past the ring; its state word is live. The slab stays in the bin, empty or not. Caller holds the
+   heap. */
 void ts_bin_free_direct(ts_churn_block *block, ts_bin *bin, uint32_t entry);
 
 /* ---- scope slabs, in scope.c ---------------------------------------------------------------------- */
@@ -295,7 +323,8 @@ void ts_scope_add(ts_scope_block *block, uint32_t unit);
 void *ts_scope_bump_aligned(ts_scope_block *block, size_t align, size_t bytes);
 /* Ends adding to the current slab; if all of it is free it goes to the share. Caller holds the heap. */
 void ts_scope_retire_current(ts_scope_block *block);
-/* Frees one object of the block's own slabs. false: not the start of a live one. Caller holds the heap. */
+/* Frees one object of the block's own slabs. false: not the start of a live one. The slab stays. Caller holds the
+   heap. */
 bool ts_scope_free(ts_scope_block *block, uint32_t unit, uint32_t entry_in_unit);
 void ts_scope_release_if_empty(ts_scope_block *block, uint32_t unit);
 /* Bytes of the object at an entry; any thread. */

@@ -19,8 +19,8 @@ void ts_scope_add(ts_scope_block *block, uint32_t unit) {
     block->end = at + TS_UNIT_BYTES;
     ts_store_release(&block->bump, at);
     /* release: who reads the word sees the reset slab */
-    ts_store_release(ts_unit_word(unit), TS_UNIT_SCOPE | ts_load_relaxed(&block->b.era) << TS_UNIT_LINE_BITS |
-                                             ts_line_of(block));
+    ts_store_release(ts_unit_word(unit), TS_UNIT_SCOPE | ts_era(&block->b) |
+                                             (uint64_t)ts_line_of(block) << TS_UNIT_LINE_SHIFT);
 }
 
 static bool release_slab(ts_scope_block *block, uint32_t unit) {
@@ -116,10 +116,9 @@ bool ts_scope_free(ts_scope_block *block, uint32_t unit, uint32_t entry_in_unit)
     uint64_t freed = ts_load_relaxed(&bits->freed[w]);
     if (!(ts_load_relaxed(&bits->start[w]) & bit) || (freed & bit)) return false;
     size_t bytes = ts_scope_object_bytes(block, unit, entry_in_unit);
-    ts_store_relaxed(&bits->freed[w], freed | bit);
+    ts_store_release(&bits->freed[w], freed | bit); /* before its foreign bit is cleared: see foreign.c */
     ts_add_owned(&block->frees, 1);
     ts_add_owned(&block->bytes_freed, bytes);
     ts_slab_at(unit)->free_count++;
-    ts_scope_release_if_empty(block, unit);
     return true;
 }

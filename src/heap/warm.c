@@ -244,6 +244,7 @@ static void collect(ts_allocator *allocator) {
         if (!ts_heap_hold(heap)) continue;
         ts_foreign_drain(heap);
         ts_heap_end_condemned(heap);
+        for (ts_block *b = heap->blocks; b; b = b->heap_next) ts_block_flush_if_shut(heap, b);
         for (ts_share *s = heap->shares; s; s = s->heap_next) {
             if (s->allocator != allocator || s->token != allocator->token) continue;
             ts_lock_acquire(&allocator->warm_lock);

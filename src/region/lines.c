@@ -1,6 +1,6 @@
 #include "region/lines.h"
 
-#include "base/assert.h"
+#include "base/atomic.h"
 #include "base/bits.h"
 #include "base/lock.h"
 
@@ -34,22 +34,38 @@ static bool make_accessible(size_t end) {
     return true;
 }
 
+static char *extend(size_t size, size_t align) {
+    size_t at = ts_align_up(used_bytes, align); /* the lines begin on 64 KiB */
+    if (!make_accessible(at + size)) return NULL;
+    used_bytes = at + size;
+    return ts_region.lines + at;
+}
+
+static void push(ts_line_kind kind, void *record) {
+    memcpy(record, &free_list[kind], sizeof(void *));
+    free_list[kind] = record;
+}
+
+/* A chunk of scope blocks behind a key that matches nothing. */
+static void extend_scope_blocks(size_t size) {
+    char *chunk = extend(TS_LINES_CHUNK, TS_LINES_CHUNK);
+    if (!chunk) return;
+    ts_store_relaxed((_Atomic uint64_t *)(void *)chunk, UINT64_MAX);
+    for (size_t at = TS_CACHE_LINE; at + size <= TS_LINES_CHUNK; at += size)
+        push(TS_LINES_SCOPE_BLOCK, chunk + at);
+}
+
 void *ts_lines_take(ts_line_kind kind, size_t bytes) {
     size_t size = ts_align_up(bytes, TS_CACHE_LINE);
-    size_t align = kind == TS_LINES_CHURN_BLOCK ? (size_t)1 << ts_log2_64(2 * size - 1) : TS_CACHE_LINE;
-    void *record = NULL;
     ts_lock_acquire(&lock);
-    if (free_list[kind]) {
-        record = free_list[kind];
+    if (kind == TS_LINES_SCOPE_BLOCK && !free_list[kind]) extend_scope_blocks(size);
+    void *record = free_list[kind];
+    if (record)
         memcpy(&free_list[kind], record, sizeof(void *));
-    } else {
-        /* Alignment is of the line number's address; the lines begin on 64 KiB. */
-        size_t at = ts_align_up(used_bytes, align);
-        if (make_accessible(at + size)) {
-            record = ts_region.lines + at;
-            used_bytes = at + size;
-        }
-    }
+    else if (kind == TS_LINES_CHURN_BLOCK)
+        record = extend(TS_LINES_CHUNK, TS_LINES_CHUNK);
+    else if (kind != TS_LINES_SCOPE_BLOCK)
+        record = extend(size, TS_CACHE_LINE);
     ts_lock_release(&lock);
     if (record) memset(record, 0, size);
     return record;
@@ -57,8 +73,7 @@ void *ts_lines_take(ts_line_kind kind, size_t bytes) {
 
 void ts_lines_give(ts_line_kind kind, void *record) {
     ts_lock_acquire(&lock);
-    memcpy(record, &free_list[kind], sizeof(void *));
-    free_list[kind] = record;
+    push(kind, record);
     ts_lock_release(&lock);
 }
 

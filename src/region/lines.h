@@ -9,6 +9,10 @@
 #include "base/attr.h"
 #include "region/region.h"
 
+/* What a UNIT word leads to lies in chunks of this size that begin with a key (heap.h): the key of a churn block, or
+   one that matches nothing. So a fast free may look at the beginning of the chunk before it knows what is in it. */
+#define TS_LINES_CHUNK 2048u
+
 typedef enum ts_line_kind {
     TS_LINES_HEAP,
     TS_LINES_SHARE,
@@ -20,8 +24,7 @@ typedef enum ts_line_kind {
 } ts_line_kind;
 
 void ts_lines_init(void);
-/* A zeroed record of the kind, aligned to its size rounded up to a power of two for CHURN_BLOCK and to 64
-   bytes otherwise. NULL: no memory. bytes must be the same at every call with that kind. */
+/* A zeroed record of the kind, aligned to a chunk for CHURN_BLOCK (which is one), else to 64 bytes. NULL: no memory. bytes must be the same at every call with that kind. */
 void *ts_lines_take(ts_line_kind kind, size_t bytes);
 /* Its first 8 bytes become the link of the free list. */
 void ts_lines_give(ts_line_kind kind, void *record);

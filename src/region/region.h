@@ -105,6 +105,7 @@ TS_ALWAYS_INLINE unsigned ts_granules_per_unit(unsigned part) {
 }
 
 static inline unsigned ts_part_of_unit(uint32_t unit) { return unit >= ts_region.part[TS_SMALL].first_unit; }
+static inline unsigned ts_part_of_object(const void *p) { return (const char *)p >= ts_region.part[TS_SMALL].base; }
 static inline uint32_t ts_unit_in_part(uint32_t unit) {
     return unit - ts_region.part[ts_part_of_unit(unit)].first_unit;
 }

@@ -36,7 +36,7 @@ void *ts_table_take(ts_table *table) {
         if (index < table->capacity && end <= table->accessible) {
             entry = ts_table_at(table, index);
             entry->index = index;
-            entry->era = 1;
+            ts_store_relaxed(&entry->era, 1);
             /* release: who sees the new limit may touch the entry */
             ts_store_release(&table->high, index + 1);
         }
@@ -47,7 +47,7 @@ void *ts_table_take(ts_table *table) {
 
 uint64_t ts_table_next_id(const ts_table *table, const void *entry) {
     const ts_entry *e = entry;
-    return e->era << table->index_bits | e->index;
+    return ts_load_relaxed(&e->era) << table->index_bits | e->index;
 }
 
 void ts_table_publish(void *entry, uint64_t id) {
@@ -59,8 +59,9 @@ void ts_table_give(ts_table *table, void *entry) {
     ts_entry *e = entry;
     ts_store_release(&e->id, 0);
     ts_lock_acquire(&table->lock);
-    if (e->era < table->era_limit) {
-        e->era++;
+    uint64_t era = ts_load_relaxed(&e->era);
+    if (era < table->era_limit) {
+        ts_store_relaxed(&e->era, era + 1);
         e->next_free = table->free_head;
         table->free_head = e->index;
     }

@@ -19,7 +19,7 @@
 /* First member of every entry. */
 typedef struct ts_entry {
     _Atomic uint64_t id;   /* owner: the table's lock for changes; read by anyone */
-    uint64_t era;          /* guarded by the table's lock; of the present or next use */
+    _Atomic uint64_t era;  /* written under the table's lock, read by anyone; of the present or next use */
     uint32_t next_free;    /* guarded by the table's lock */
     uint32_t index;        /* constant after the first use */
 } ts_entry;

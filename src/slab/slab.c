@@ -49,7 +49,7 @@ static uint32_t max_slot_generation(uint32_t unit) {
     const _Atomic uint16_t *state = &ts_region.part[part].state[(size_t)ts_unit_in_part(unit) * count];
     uint32_t max = 0;
     for (unsigned i = 0; i < count; i++) {
-        uint32_t g = ts_load_relaxed(&state[i]) >> TS_STATE_GEN_SHIFT;
+        uint32_t g = ts_load_relaxed(&state[i]) >> TS_STATE_GEN_SHIFT; /* of a retired slot: one past the last */
         if (g > max) max = g;
     }
     return max;
@@ -66,7 +66,7 @@ static bool next_use(ts_slab *slab, ts_kind kind) {
         gen += 1 + (slab->kind == TS_KIND_CHURN ? max_slot_generation(ts_slab_unit(slab)) : 0);
         ts_store_relaxed(&slab->handled, 0);
     }
-    if (gen > TS_GEN_MAX - TS_STATE_GEN_MAX || slab->tag == UINT32_MAX) return false;
+    if (gen > TS_GEN_MAX - TS_STATE_GEN_MAX - 1 || slab->tag >= TS_UNIT_ERA_MASK) return false;
     if (slab->kind == TS_KIND_NONE && gen == 0) gen = 1; /* so that no handle is 0 */
     ts_store_relaxed(&slab->gen, gen);
     slab->tag++;
@@ -145,7 +145,7 @@ void ts_slab_rebuild(uint32_t unit, unsigned cls) {
             unsigned bit = ts_ctz64(left);
             uint16_t s = ts_load_relaxed(&state[w * 64 + bit]);
             if (s & TS_STATE_LIVE) continue;
-            if (s >> TS_STATE_GEN_SHIFT == TS_STATE_GEN_MAX) {
+            if (s & TS_STATE_RETIRED) {
                 retired++;
                 continue;
             }

@@ -2,19 +2,20 @@
  * What one slab is: a unit of 16 KiB, its record, its UNIT word and its state.
  *
  * UNIT word, 64 bits, atomic:
- *     [63] FOREIGN   the slab is on a queue of foreign frees (or about to be, by who set the bit)
- *     [62] ZOMBIE    nobody's slab, on a queue; who takes it off the queue gives it back
- *     [61] SCOPE     scope slab: the line is its block's
- *     [60] SPAN      first unit of a span: the era is the span's tag, the line the index of its epoch
- *     [59:28] era    of the block that owns it
- *     [27:0]  line   of the owner's bin (churn) or block (scope)
+ *     [63:32] line   of the owner's bin (churn) or block (scope)
+ *     [31] FOREIGN   the slab is on a queue of foreign frees (or about to be, by who set the bit)
+ *     [30] ZOMBIE    nobody's slab, on a queue; who takes it off the queue gives it back
+ *     [29] SCOPE     scope slab: the line is its block's
+ *     [28] SPAN      first unit of a span: the era is the span's tag, the line 0; queue_next is the epoch's index
+ *     [27:0] era     of the block that owns it
  * 0: nobody's (free, warm, or inside of a span).
  *
  * A unit belongs to its block while the word's era is the block's era. A block gets a new era when its epoch
  * is destroyed, which makes every slab of it stale in that instant, whatever their words say.
  *
  * State word of a granule (churn), 16 bits: [0] live  [2:1] where in the granule the object starts, in 16 bytes
- * (NORMAL; 0 in SMALL)  [15:3] generation of the slot. Written by the owner of the slab only.
+ * (NORMAL; 0 in SMALL)  [14:3] generation of the slot  [15] retired: its generations are used up. Written by the
+ * owner of the slab only. Freeing is adding 7 (live off, generation on); bit 15 comes up by itself at the end.
  *
  * Invariants
  *  1. A slot is in exactly one place: live, in the ring of its bin, in the claimed word of its bin, in the
@@ -37,17 +38,18 @@
 #include "region/region.h"
 #include "slab/class.h"
 
-#define TS_UNIT_FOREIGN ((uint64_t)1 << 63)
-#define TS_UNIT_ZOMBIE ((uint64_t)1 << 62)
-#define TS_UNIT_SCOPE ((uint64_t)1 << 61)
-#define TS_UNIT_SPAN ((uint64_t)1 << 60)
-#define TS_UNIT_LINE_BITS 28u
-#define TS_UNIT_LINE_MASK (((uint64_t)1 << TS_UNIT_LINE_BITS) - 1)
-#define TS_UNIT_ERA_MASK (((uint64_t)1 << 32) - 1)
+#define TS_UNIT_FOREIGN ((uint64_t)1 << 31)
+#define TS_UNIT_ZOMBIE ((uint64_t)1 << 30)
+#define TS_UNIT_SCOPE ((uint64_t)1 << 29)
+#define TS_UNIT_SPAN ((uint64_t)1 << 28)
+#define TS_UNIT_LINE_SHIFT 32u
+#define TS_UNIT_ERA_MASK (((uint64_t)1 << 28) - 1)
 
 #define TS_STATE_LIVE 1u
 #define TS_STATE_GEN_SHIFT 3u
-#define TS_STATE_GEN_MAX 0x1fffu
+#define TS_STATE_GEN_MAX 0xfffu
+#define TS_STATE_FREE_STEP ((1u << TS_STATE_GEN_SHIFT) - TS_STATE_LIVE)
+#define TS_STATE_RETIRED 0x8000u
 #define TS_GEN_BITS 24u
 #define TS_GEN_MAX (((uint32_t)1 << TS_GEN_BITS) - 1)
 
@@ -73,7 +75,8 @@ typedef struct ts_slab {
     _Atomic uint16_t end;          /* (o) scope: entries used, 0 while objects are still added */
     uint8_t kind;                  /* (o) ts_kind of the last use */
     _Atomic uint8_t handled;       /* a handle was made in this use: set by any thread, cleared by a reset */
-    _Atomic uint32_t queue_next;   /* link of the queue of foreign frees; written by who set FOREIGN */
+    _Atomic uint32_t queue_next;   /* link of the queue of foreign frees, written by who set FOREIGN; span: index of
+                                      its epoch, written before the UNIT word */
     uint32_t allocator;            /* (o)(w) index of the allocator that has committed it */
     _Atomic uint64_t foreign[8];   /* churn, NORMAL: 32 granules a word */
 } ts_slab;

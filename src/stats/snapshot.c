@@ -83,9 +83,9 @@ static totals open_totals(ts_allocator *a, uint32_t kind) {
     uint32_t high = ts_table_high(&ts_epochs);
     for (uint32_t i = 1; i < high; i++) {
         ts_epoch *e = ts_table_at(&ts_epochs, i);
-        if (ts_load_acquire(&e->entry.id) == 0 || e->allocator != a) continue;
+        if (ts_load_acquire(&e->entry.id) == 0 || ts_load_relaxed(&e->allocator) != a) continue;
         ts_lock_acquire(ts_epoch_lock(e));
-        if (ts_load_relaxed(&e->entry.id) != 0 && e->allocator == a) {
+        if (ts_load_relaxed(&e->entry.id) != 0 && ts_load_relaxed(&e->allocator) == a) {
             if (ts_load_relaxed(&e->state) == EPOCH_ACTIVE)
                 t.active++;
             else
@@ -242,9 +242,9 @@ bool ts_snapshot_epoch(ts_allocator *a, uint32_t cls, EpochId id, SlabEpochStats
     out->state = (int32_t)ts_load_relaxed(&e->state);
     out->flags = e->flags;
     memcpy(out->label, e->label, sizeof out->label);
-    out->open_since_ns = e->open_since_ns;
+    out->open_since_ns = ts_load_relaxed(&e->open_since_ns);
     uint64_t now = ts_os->wall_ns();
-    out->age_ns = now > e->open_since_ns ? now - e->open_since_ns : 0;
+    out->age_ns = now > out->open_since_ns ? now - out->open_since_ns : 0;
     out->live_objects = out->alloc_count = t.tally.allocated - t.tally.freed;
     out->live_bytes = t.tally.bytes_allocated - t.tally.bytes_freed;
     out->allocated_objects_total = t.tally.allocated;
@@ -269,7 +269,7 @@ static bool older(uint64_t since_a, EpochId a, uint64_t since_b, EpochId b) {
 
 static uint64_t since(EpochId id) {
     const ts_epoch *e = ts_table_at(&ts_epochs, (uint32_t)(id & (((uint64_t)1 << ts_epochs.index_bits) - 1)));
-    return e->open_since_ns;
+    return ts_load_relaxed(&e->open_since_ns);
 }
 
 static void sift_down(EpochId *a, size_t i, size_t n) {
@@ -291,7 +291,7 @@ size_t ts_snapshot_epochs(ts_allocator *a, EpochId *out, size_t capacity) {
     for (uint32_t i = 1; i < high; i++) {
         ts_epoch *e = ts_table_at(&ts_epochs, i);
         uint64_t id = ts_load_acquire(&e->entry.id);
-        if (id == 0 || e->allocator != a) continue;
+        if (id == 0 || ts_load_relaxed(&e->allocator) != a) continue;
         if (ts_load_relaxed(&e->state) == EPOCH_CLOSING) {
             ts_epoch_finish(e, id);
             if (ts_load_acquire(&e->entry.id) != id) continue;
@@ -301,7 +301,7 @@ size_t ts_snapshot_epochs(ts_allocator *a, EpochId *out, size_t capacity) {
             out[kept++] = id;
             if (kept == capacity)
                 for (size_t k = kept / 2; k-- > 0;) sift_down(out, k, kept);
-        } else if (capacity > 0 && older(e->open_since_ns, id, since(out[0]), out[0])) {
+        } else if (capacity > 0 && older(since(id), id, since(out[0]), out[0])) {
             out[0] = id;
             sift_down(out, 0, kept);
         }

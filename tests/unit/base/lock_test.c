@@ -1,0 +1,178 @@
+/* Ranked locks: exclusion, counters, and the order that builds with TSLAB_ASSERT >= 2 enforce. */
+#include "check.h"
+#include "proc.h"
+#include "unit.h"
+
+#include "base/assert.h"
+#include "base/lock.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static ts_lock low, high, other_high;
+
+static int make_locks(void **state) {
+    (void)state;
+    ts_lock_init(&low, TS_RANK_ALLOCATOR);
+    ts_lock_init(&high, TS_RANK_POOL);
+    ts_lock_init(&other_high, TS_RANK_POOL);
+    return 0;
+}
+
+/* ---- exclusion --------------------------------------------------------------------------------------------- */
+
+enum { THREADS = 4 };
+static const unsigned rounds = SUP_SCALED(100000u);
+static uint64_t plain; /* guarded by low */
+
+static void *add(void *argument) {
+    for (unsigned i = 0; i < rounds; i++) {
+        ts_lock_acquire(&low);
+        plain++;
+        ts_lock_release(&low);
+    }
+    return argument;
+}
+
+static void exclusion_and_counters(void **state) {
+    pthread_t threads[THREADS];
+    (void)state;
+    plain = 0;
+    for (int i = 0; i < THREADS; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, add, NULL), 0);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    }
+    assert_int_equal(plain, (uint64_t)THREADS * rounds);
+    /* Every acquire is counted once, as one or the other. */
+    assert_int_equal(ts_load_relaxed(&low.fast_acquired) + ts_load_relaxed(&low.contended), plain);
+}
+
+static ts_lock *handed;
+static atomic_bool waiting;
+
+static void *wait_for_lock(void *argument) {
+    atomic_store(&waiting, true);
+    ts_lock_acquire(handed);
+    ts_lock_release(handed);
+    return argument;
+}
+
+static void contention_is_counted(void **state) {
+    pthread_t thread;
+    (void)state;
+    handed = &high;
+    atomic_store(&waiting, false);
+    ts_lock_acquire(&high);
+    assert_int_equal(pthread_create(&thread, NULL, wait_for_lock, NULL), 0);
+    while (!atomic_load(&waiting)) {
+        sup_sleep_ms(1);
+    }
+    sup_sleep_ms(20);
+    ts_lock_release(&high);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(ts_load_relaxed(&high.fast_acquired), 1);
+    assert_int_equal(ts_load_relaxed(&high.contended), 1);
+}
+
+static void fork_does_not_count(void **state) {
+    (void)state;
+    ts_lock_acquire_for_fork(&high);
+    ts_lock_acquire_for_fork(&other_high); /* equal ranks are allowed here */
+    ts_lock_release_for_fork(&other_high);
+    ts_lock_release_for_fork(&high);
+    assert_int_equal(ts_load_relaxed(&high.fast_acquired) + ts_load_relaxed(&high.contended), 0);
+    ts_lock_acquire(&high); /* and it is free again */
+    ts_lock_release(&high);
+}
+
+/* ---- order ------------------------------------------------------------------------------------------------- */
+
+static void rising(void *argument) {
+    (void)argument;
+    for (int i = 0; i < 2; i++) {
+        ts_lock_acquire(&low);
+        ts_lock_acquire(&high);
+        ts_lock_release(&low); /* released in any order */
+        ts_lock_release(&high);
+    }
+}
+
+static void falling(void *argument) {
+    (void)argument;
+    ts_lock_acquire(&high);
+    ts_lock_acquire(&low);
+}
+
+static void equal(void *argument) {
+    (void)argument;
+    ts_lock_acquire(&high);
+    ts_lock_acquire(&other_high);
+}
+
+static void not_held(void *argument) {
+    (void)argument;
+    ts_lock_release(&low);
+}
+
+static void expect_abort(void (*fn)(void *), bool checked) {
+    char err[512];
+    int status = sup_child(fn, NULL, 10, err, sizeof err);
+    if (!checked) {
+        assert_int_equal(status, 0);
+        return;
+    }
+    assert_true(WIFSIGNALED(status));
+    assert_int_equal(WTERMSIG(status), SIGABRT);
+    assert_non_null(strstr(err, "tslab: assertion failed: "));
+    assert_int_equal(sup_count_lines(err), 1);
+}
+
+/* The grade is that of the library: tests and library are compiled with the same. */
+static void ranks(void **state) {
+    bool checked = TSLAB_ASSERT >= 2;
+    (void)state;
+    expect_abort(rising, false);
+    expect_abort(falling, checked);
+    expect_abort(equal, checked);
+    if (checked) {
+        expect_abort(not_held, true);
+    }
+}
+
+/* ---- assertions --------------------------------------------------------------------------------------------- */
+
+static void failing_assertion(void *argument) {
+    (void)argument;
+    ts_assert_failed("two is three", "file.c", 7);
+}
+
+static void passing_assertions(void *argument) {
+    (void)argument;
+    ts_assert(1, 1 + 1 == 2);
+    ts_assert(TSLAB_ASSERT + 1, false); /* of a grade that is off */
+}
+
+static void assertions(void **state) {
+    char err[512];
+    (void)state;
+    int status = sup_child(failing_assertion, NULL, 10, err, sizeof err);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+    assert_string_equal(err, "tslab: assertion failed: two is three (file.c:7)\n");
+    assert_int_equal(sup_child(passing_assertions, NULL, 10, err, sizeof err), 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(exclusion_and_counters, make_locks),
+        cmocka_unit_test_setup(contention_is_counted, make_locks),
+        cmocka_unit_test_setup(fork_does_not_count, make_locks),
+        cmocka_unit_test_setup(ranks, make_locks),
+        cmocka_unit_test_setup(assertions, make_locks),
+    };
+    return cmocka_run_group_tests_name("base.lock", tests, NULL, NULL);
+}

@@ -1,0 +1,297 @@
+/*
+ * The pool of units against a model that knows of every unit who has it. Each test makes a region of its own in a
+ * forked child.
+ */
+#include "check.h"
+#include "proc.h"
+#include "rng.h"
+#include "unit.h"
+
+#include "base/bits.h"
+#include "os/os.h"
+#include "region/pool.h"
+#include "region/region.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define LOG2 12u /* 4096 units, 512 of them SMALL */
+#define UNITS (1u << LOG2)
+
+static ts_os_table table;
+static bool refuse_commit;     /* every call */
+static size_t refuse_above;    /* data calls of more bytes than this */
+static unsigned commits;
+
+static bool is_data(const void *at) {
+    const char *from = ts_region.part[TS_NORMAL].base;
+    return (const char *)at >= from && (const char *)at < from + UNITS * TS_UNIT_BYTES;
+}
+
+static bool test_commit(void *at, size_t bytes) {
+    commits++;
+    if (refuse_commit || (is_data(at) && bytes > refuse_above)) {
+        return false;
+    }
+    return ts_os_native.commit(at, bytes);
+}
+
+static void make_region(void) {
+    table = ts_os_native;
+    table.commit = test_commit;
+    refuse_above = SIZE_MAX;
+    ts_os = &table;
+    SUP_CHECK(ts_region_init(LOG2), "ts_region_init");
+    ts_pool_init();
+    ts_pool_check();
+}
+
+/* ---- the model --------------------------------------------------------------------------------------------- */
+
+typedef struct run {
+    uint32_t first, count;
+} run;
+
+static uint8_t taken[UNITS];
+static run runs[UNITS];
+static unsigned run_count;
+static uint64_t taken_count;
+
+static bool take(unsigned part, uint32_t count, uint32_t align) {
+    const ts_part *p = &ts_region.part[part];
+    uint32_t first = ts_pool_take(part, count, align);
+    if (!first) {
+        return false;
+    }
+    SUP_CHECK(ts_part_of_unit(first) == part && first > p->first_unit, "unit %u is not of part %u", first, part);
+    SUP_CHECK(first + count <= p->first_unit + p->units, "units %u + %u end outside", first, count);
+    SUP_CHECK((uintptr_t)ts_unit_address(first) % (align * TS_UNIT_BYTES) == 0, "unit %u is not aligned", first);
+    for (uint32_t u = first; u < first + count; u++) {
+        SUP_CHECK(!taken[u], "unit %u is handed out twice", u);
+        taken[u] = 1;
+        char *at = ts_unit_address(u);
+        SUP_CHECK(at[0] == 0 && at[TS_UNIT_BYTES - 1] == 0, "unit %u is not zero", u);
+    }
+    ts_unit_address(first)[0] = 1; /* it can be written */
+    ts_unit_address(first + count - 1)[TS_UNIT_BYTES - 1] = 1;
+    runs[run_count++] = (run){first, count};
+    taken_count += count;
+    return true;
+}
+
+/* A piece of a run, or all of it: who has units may give back some of them. */
+static void give(unsigned index, uint32_t from, uint32_t count) {
+    run r = runs[index];
+    SUP_CHECK(ts_os->purge(ts_unit_address(r.first + from), count * TS_UNIT_BYTES), "purge");
+    ts_pool_give(r.first + from, count);
+    memset(taken + r.first + from, 0, count);
+    taken_count -= count;
+    runs[index] = runs[--run_count];
+    if (from > 0) {
+        runs[run_count++] = (run){r.first, from};
+    }
+    if (from + count < r.count) {
+        runs[run_count++] = (run){r.first + from + count, r.count - from - count};
+    }
+}
+
+static void give_all(void) {
+    while (run_count > 0) {
+        give(0, 0, runs[0].count);
+    }
+}
+
+/* ---- tests ------------------------------------------------------------------------------------------------- */
+
+static void random_runs(void *argument) {
+    struct sup_rng rng = {*(uint64_t *)argument};
+    sup_set_seed(rng.state);
+    make_region();
+    for (unsigned i = 0; i < SUP_SCALED(20000u); i++) {
+        unsigned part = sup_rng_below(&rng, 4) == 0 ? TS_SMALL : TS_NORMAL;
+        uint64_t kind = sup_rng_below(&rng, 100);
+        if (kind < 50 || run_count == 0) {
+            uint32_t most = sup_rng_below(&rng, 10) == 0 ? 200 : 8;
+            uint32_t align = sup_rng_below(&rng, 8) == 0 ? 1u << sup_rng_below(&rng, 7) : 1;
+            refuse_commit = sup_rng_below(&rng, 16) == 0;
+            (void)take(part, 1 + (uint32_t)sup_rng_below(&rng, most), align);
+            refuse_commit = false;
+        } else {
+            unsigned index = (unsigned)sup_rng_below(&rng, run_count);
+            uint32_t from = (uint32_t)sup_rng_below(&rng, runs[index].count);
+            uint32_t count = 1 + (uint32_t)sup_rng_below(&rng, runs[index].count - from);
+            if (kind < 80) {
+                from = 0;
+                count = runs[index].count;
+            }
+            give(index, from, count);
+        }
+        SUP_CHECK(ts_pool_used_units() == taken_count, "used %llu, handed out %llu",
+                  (unsigned long long)ts_pool_used_units(), (unsigned long long)taken_count);
+        if (i % 16 == 0) {
+            ts_pool_check();
+        }
+    }
+    give_all();
+    ts_pool_check();
+    SUP_CHECK(ts_pool_used_units() == 0, "units are left");
+}
+
+static void exhaust(unsigned part) {
+    uint32_t all = ts_region.part[part].units - 1; /* but unit 0 */
+    for (uint32_t i = 0; i < all; i++) {
+        SUP_CHECK(take(part, 1, 1), "unit %u of %u", i, all);
+    }
+    SUP_CHECK(!take(part, 1, 1), "more units than there are");
+    ts_pool_check();
+    give_all();
+    ts_pool_check();
+    /* All of it is one run again. */
+    SUP_CHECK(take(part, all / 8 * 7, 1), "freed runs are merged");
+    give_all();
+}
+
+static void every_unit_of_both_parts(void *argument) {
+    (void)argument;
+    make_region();
+    exhaust(TS_NORMAL);
+    exhaust(TS_SMALL);
+    SUP_CHECK(ts_region.part[TS_NORMAL].units + ts_region.part[TS_SMALL].units == UNITS, "parts");
+    SUP_CHECK(ts_pool_take(TS_NORMAL, UNITS, 1) == 0 && ts_pool_take(TS_SMALL, UNITS, 1) == 0, "too many");
+    SUP_CHECK(ts_pool_take(TS_NORMAL, 1, UNITS) == 0, "too large an alignment");
+    ts_pool_check();
+}
+
+static void alignments(void *argument) {
+    (void)argument;
+    make_region();
+    for (unsigned part = 0; part < TS_PARTS; part++) {
+        for (uint32_t align = 1; align <= 64; align *= 2) {
+            SUP_CHECK(take(part, 3, align) && take(part, 1, align), "alignment %u", align);
+        }
+    }
+    ts_pool_check();
+    give_all();
+    ts_pool_check();
+}
+
+/* A refusal is no unit less: what was refused can be had later. */
+static void refused_growth(void *argument) {
+    (void)argument;
+    make_region();
+    SUP_CHECK(take(TS_NORMAL, 1, 1), "the first");
+    for (int i = 0; i < 100; i++) {
+        refuse_commit = true;
+        SUP_CHECK(!take(TS_NORMAL, 300, 1) && !take(TS_SMALL, 10, 1), "refused");
+        refuse_commit = false;
+        ts_pool_check();
+    }
+    SUP_CHECK(ts_pool_used_units() == 1, "used");
+    exhaust(TS_SMALL);
+    give_all();
+    exhaust(TS_NORMAL);
+}
+
+/* A system that gives only what is needed now. */
+static void small_steps(void *argument) {
+    (void)argument;
+    make_region();
+    refuse_above = 8 * TS_UNIT_BYTES;
+    for (int i = 0; i < 200; i++) {
+        SUP_CHECK(take(TS_NORMAL, 1 + (uint32_t)i % 7, 1), "step %d", i);
+        ts_pool_check();
+    }
+    SUP_CHECK(!take(TS_NORMAL, 9, 1), "more than the system gives");
+    refuse_above = SIZE_MAX;
+    SUP_CHECK(take(TS_NORMAL, 500, 1), "now it gives");
+    give_all();
+    exhaust(TS_NORMAL);
+}
+
+/* A hole: growth is refused while somebody else has grown behind it. Here the other one is the second half of the
+   refused call itself: the range is put back behind a larger `high`. */
+static unsigned hole_depth;
+
+static bool commit_with_growth_in_between(void *at, size_t bytes) {
+    if (hole_depth == 0 && is_data(at) && bytes > TS_UNIT_BYTES) {
+        hole_depth = 1;
+        SUP_CHECK(take(TS_NORMAL, 1, 1), "growth behind a range that is being refused");
+        return false;
+    }
+    if (hole_depth == 1 && is_data(at) && bytes >= 100 * TS_UNIT_BYTES && bytes < 256 * TS_UNIT_BYTES) {
+        hole_depth = 2;
+        return false; /* the second, smaller try of the first call */
+    }
+    return ts_os_native.commit(at, bytes);
+}
+
+static void holes(void *argument) {
+    (void)argument;
+    make_region();
+    table.commit = commit_with_growth_in_between;
+    for (int i = 0; i < 5; i++) {
+        hole_depth = 0;
+        bool done = take(TS_NORMAL, 150, 1);
+        ts_pool_check();
+        /* What the other one brought may have been enough. */
+        SUP_CHECK(hole_depth > 0 || done, "no growth");
+        hole_depth = 3;
+        SUP_CHECK(done || take(TS_NORMAL, 150, 1), "after the refusal");
+        ts_pool_check();
+    }
+    hole_depth = 3;
+    give_all();
+    ts_pool_check();
+    exhaust(TS_NORMAL); /* the units of the holes too */
+}
+
+static void growth_is_in_large_steps(void *argument) {
+    (void)argument;
+    make_region();
+    commits = 0;
+    for (int i = 0; i < 250; i++) {
+        SUP_CHECK(take(TS_NORMAL, 1, 1), "unit %d", i);
+    }
+    SUP_CHECK(commits <= 7, "%u system calls for 250 units", commits);
+}
+
+static void in_child(void (*fn)(void *), void *argument) {
+    char err[1024];
+    int status = sup_child(fn, argument, SUP_CHILD_SECONDS, err, sizeof err);
+    if (status != 0) {
+        print_error("status %#x\n%s", (unsigned)status, err);
+    }
+    assert_int_equal(status, 0);
+}
+
+static void test_random_runs(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 4; seed++) {
+        in_child(random_runs, &seed);
+    }
+}
+
+#define IN_CHILD(name)                       \
+    static void test_##name(void **state) {  \
+        (void)state;                         \
+        in_child(name, NULL);                \
+    }
+IN_CHILD(every_unit_of_both_parts)
+IN_CHILD(alignments)
+IN_CHILD(refused_growth)
+IN_CHILD(small_steps)
+IN_CHILD(holes)
+IN_CHILD(growth_is_in_large_steps)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_random_runs),
+        cmocka_unit_test(test_every_unit_of_both_parts),
+        cmocka_unit_test(test_alignments),
+        cmocka_unit_test(test_refused_growth),
+        cmocka_unit_test(test_small_steps),
+        cmocka_unit_test(test_holes),
+        cmocka_unit_test(test_growth_is_in_large_steps),
+    };
+    return cmocka_run_group_tests_name("region.pool", tests, NULL, NULL);
+}
