@@ -9,94 +9,123 @@
 
 /*
  * Every way out of the usual case is a jump to a function of its own: the usual case then needs no stack and few
- * registers. Measured with callgrind, per pair of slab_malloc_epoch and slab_free: see docs/architecture.md.
+ * registers. Instructions per call: docs/architecture.md, "Fast paths".
  */
 #define SMALL_BIN (offsetof(ts_churn_block, bin) + TS_SMALL_CLASSES * sizeof(ts_bin))
 
-/* The block holds for this allocator and epoch; size is one of a class. */
-TS_ALWAYS_INLINE void *pop_any(ts_churn_block *block, size_t size) {
-    size_t bin_offset = ts_classes.bin[(size + 15) >> 4];
-    ts_bin *bin = ts_bin_at(block, bin_offset);
-    void *p;
-    if (bin_offset >= SMALL_BIN) {
-        p = ts_fast_pop(bin, TS_NORMAL);
-        return p ? p : ts_fast_word(bin, TS_NORMAL);
+/* The ring of the bin is empty. Inside an operation, which ends here: the claimed word, then the next word of the
+   bin's slabs, which is claimed with the heap held: in_op is 1, so it is held unless another thread revoked it. NULL:
+   the slow path. */
+TS_ALWAYS_INLINE void *pop_beyond_ring(ts_tls *tls, ts_churn_block *block, ts_bin *bin, const unsigned part) {
+    void *p = ts_fast_word(bin, part);
+    if (TS_UNLIKELY(p == NULL)) {
+        const ts_heap *heap = tls->heap;
+        if (TS_LIKELY(ts_load_acquire(&heap->revoked) == 0 && ts_load_relaxed(&heap->queue) == 0 &&
+                      ts_load_relaxed(&heap->condemned) == NULL) &&
+            ts_bin_claim(block, ts_bin_class(block, bin)))
+            p = ts_fast_word(bin, part);
     }
-    p = ts_fast_pop(bin, TS_SMALL);
-    return p ? p : ts_fast_word(bin, TS_SMALL);
+    ts_op_end(tls);
+    return p;
 }
 
 TS_ALWAYS_INLINE bool block_serves(const ts_tls *tls, uintptr_t token, size_t size, EpochId epoch) {
     return tls->token == token && ts_load_relaxed(&tls->block->b.open_id) == epoch && size <= TS_MAX_CLASS_BYTES;
 }
+TS_ALWAYS_INLINE bool rolling_serves(const ts_tls *tls, uintptr_t token, size_t size) {
+    return tls->token == token && ts_load_relaxed(&tls->rolling->b.rolling) != 0 && size <= TS_MAX_CLASS_BYTES;
+}
 
-/* The ring was empty, or the object is below 64 bytes, or this is not a case for the fast paths at all. */
-TS_NOINLINE static void *malloc_epoch_more(uintptr_t token, size_t size, EpochId epoch) {
-    ts_tls *tls = &ts_thread;
-    void *p = NULL;
-    ts_op_begin(tls);
-    if (TS_LIKELY(block_serves(tls, token, size, epoch))) p = pop_any(tls->block, size);
-    ts_op_end(tls);
+TS_NOINLINE static void *malloc_epoch_beyond(uintptr_t token, size_t size, EpochId epoch, ts_bin *bin) {
+    void *p = pop_beyond_ring(&ts_thread, ts_thread.block, bin, TS_NORMAL);
     return TS_LIKELY(p != NULL) ? p : ts_alloc(token, size, epoch);
+}
+
+/* Below 64 bytes, or no case for the fast paths at all. */
+TS_NOINLINE static void *malloc_epoch_other(uintptr_t token, size_t size, EpochId epoch) {
+    ts_tls *tls = &ts_thread;
+    if (TS_LIKELY(block_serves(tls, token, size, epoch))) {
+        ts_bin *bin = ts_bin_at(tls->block, ts_classes.bin[(size + 15) >> 4]);
+        void *p = ts_fast_pop(bin, TS_SMALL);
+        if (TS_LIKELY(p != NULL))
+            ts_op_end(tls);
+        else
+            p = pop_beyond_ring(tls, tls->block, bin, TS_SMALL);
+        if (TS_LIKELY(p != NULL)) return p;
+    } else {
+        ts_op_end(tls);
+    }
+    return ts_alloc(token, size, epoch);
 }
 
 void *slab_malloc_epoch(SlabAllocator *allocator, size_t size, EpochId epoch) {
     ts_tls *tls = &ts_thread;
     ts_op_begin(tls);
-    if (TS_LIKELY(block_serves(tls, ts_token(allocator), size, epoch))) {
-        size_t bin_offset = ts_classes.bin[(size + 15) >> 4];
-        if (TS_LIKELY(bin_offset >= SMALL_BIN)) {
-            void *p = ts_fast_pop(ts_bin_at(tls->block, bin_offset), TS_NORMAL);
-            if (TS_LIKELY(p != NULL)) {
-                ts_op_end(tls);
-                return p;
-            }
-        }
-    }
-    return malloc_epoch_more(ts_token(allocator), size, epoch);
-}
-
-TS_ALWAYS_INLINE bool rolling_serves(const ts_tls *tls, uintptr_t token, size_t size) {
-    return tls->token == token && ts_load_relaxed(&tls->rolling->b.rolling) != 0 && size <= TS_MAX_CLASS_BYTES;
-}
-
-TS_NOINLINE static void *malloc_more(uintptr_t token, size_t size) {
-    ts_tls *tls = &ts_thread;
-    void *p = NULL;
-    ts_op_begin(tls);
-    if (TS_LIKELY(rolling_serves(tls, token, size))) p = pop_any(tls->rolling, size);
+    if (TS_UNLIKELY(!block_serves(tls, ts_token(allocator), size, epoch)))
+        return malloc_epoch_other(ts_token(allocator), size, epoch);
+    size_t bin_offset = ts_classes.bin[(size + 15) >> 4];
+    if (TS_UNLIKELY(bin_offset < SMALL_BIN)) return malloc_epoch_other(ts_token(allocator), size, epoch);
+    ts_bin *bin = ts_bin_at(tls->block, bin_offset);
+    void *p = ts_fast_pop(bin, TS_NORMAL);
+    if (TS_UNLIKELY(p == NULL)) return malloc_epoch_beyond(ts_token(allocator), size, epoch, bin);
     ts_op_end(tls);
+    return p;
+}
+
+TS_NOINLINE static void *malloc_beyond(uintptr_t token, size_t size, ts_bin *bin) {
+    void *p = pop_beyond_ring(&ts_thread, ts_thread.rolling, bin, TS_NORMAL);
     return TS_LIKELY(p != NULL) ? p : ts_alloc_rolling(token, size);
+}
+
+TS_NOINLINE static void *malloc_other(uintptr_t token, size_t size) {
+    ts_tls *tls = &ts_thread;
+    if (TS_LIKELY(rolling_serves(tls, token, size))) {
+        ts_bin *bin = ts_bin_at(tls->rolling, ts_classes.bin[(size + 15) >> 4]);
+        void *p = ts_fast_pop(bin, TS_SMALL);
+        if (TS_LIKELY(p != NULL))
+            ts_op_end(tls);
+        else
+            p = pop_beyond_ring(tls, tls->rolling, bin, TS_SMALL);
+        if (TS_LIKELY(p != NULL)) return p;
+    } else {
+        ts_op_end(tls);
+    }
+    return ts_alloc_rolling(token, size);
 }
 
 void *slab_malloc(SlabAllocator *allocator, size_t size) {
     ts_tls *tls = &ts_thread;
     ts_op_begin(tls);
-    if (TS_LIKELY(rolling_serves(tls, ts_token(allocator), size))) {
-        size_t bin_offset = ts_classes.bin[(size + 15) >> 4];
-        if (TS_LIKELY(bin_offset >= SMALL_BIN)) {
-            void *p = ts_fast_pop(ts_bin_at(tls->rolling, bin_offset), TS_NORMAL);
-            if (TS_LIKELY(p != NULL)) {
-                ts_op_end(tls);
-                return p;
-            }
-        }
-    }
-    return malloc_more(ts_token(allocator), size);
+    if (TS_UNLIKELY(!rolling_serves(tls, ts_token(allocator), size))) return malloc_other(ts_token(allocator), size);
+    size_t bin_offset = ts_classes.bin[(size + 15) >> 4];
+    if (TS_UNLIKELY(bin_offset < SMALL_BIN)) return malloc_other(ts_token(allocator), size);
+    ts_bin *bin = ts_bin_at(tls->rolling, bin_offset);
+    void *p = ts_fast_pop(bin, TS_NORMAL);
+    if (TS_UNLIKELY(p == NULL)) return malloc_beyond(ts_token(allocator), size, bin);
+    ts_op_end(tls);
+    return p;
+}
+
+/* The current slab has no room, or the thread is in no scope domain, or the size is not for a slab. */
+TS_NOINLINE static void *alloc_other(size_t size) {
+    ts_op_end(&ts_thread);
+    if (ts_thread.domain) return ts_domain_alloc(size);
+    SlabAllocator *allocator = slab_allocator_default();
+    return allocator ? slab_malloc(allocator, size) : NULL;
 }
 
 void *slab_alloc(size_t size) {
     ts_tls *tls = &ts_thread;
-    void *p = NULL;
     ts_op_begin(tls);
     ts_scope_block *block = tls->scope;
-    size_t bytes = ts_scope_round(size);
-    if (TS_LIKELY(ts_load_relaxed(&block->b.open_id) != TS_ID_NEVER && bytes != 0)) p = ts_fast_bump(block, bytes);
+    size_t bytes = (size + 15) & ~(size_t)15;
+    /* size 0 and a sum that overflowed both give 0, which is none of 16 .. TS_SCOPE_MAX_BYTES */
+    if (TS_UNLIKELY(bytes - 16 > TS_SCOPE_MAX_BYTES - 16 || ts_load_relaxed(&block->b.open_id) == TS_ID_NEVER))
+        return alloc_other(size);
+    void *p = ts_fast_bump(block, bytes);
+    if (TS_UNLIKELY(p == NULL)) return alloc_other(size);
     ts_op_end(tls);
-    if (TS_LIKELY(p != NULL)) return p;
-    if (tls->domain) return ts_domain_alloc(size);
-    SlabAllocator *allocator = slab_allocator_default();
-    return allocator ? slab_malloc(allocator, size) : NULL;
+    return p;
 }
 
 void *slab_calloc_epoch(SlabAllocator *allocator, size_t n, size_t size, EpochId epoch) {
@@ -104,13 +133,10 @@ void *slab_calloc_epoch(SlabAllocator *allocator, size_t n, size_t size, EpochId
         errno = ENOMEM;
         return NULL;
     }
-    ts_tls *tls = &ts_thread;
-    void *p = NULL;
-    ts_op_begin(tls);
-    if (TS_LIKELY(block_serves(tls, ts_token(allocator), n * size, epoch))) p = pop_any(tls->block, n * size);
-    ts_op_end(tls);
-    if (TS_LIKELY(p != NULL)) return memset(p, 0, n * size);
-    return ts_alloc_aligned(ts_token(allocator), 16, n * size, epoch, true);
+    /* Spans come zero from the system if they can: below, it is known whether they did. */
+    if (n * size > TS_MAX_CLASS_BYTES) return ts_alloc_aligned(ts_token(allocator), 16, n * size, epoch, true);
+    void *p = slab_malloc_epoch(allocator, n * size, epoch);
+    return p ? memset(p, 0, n * size) : NULL;
 }
 
 void *slab_aligned_epoch(SlabAllocator *allocator, size_t alignment, size_t size, EpochId epoch) {
@@ -130,13 +156,24 @@ TS_COLD static bool rejected(uintptr_t token, const char *call, const void *p, S
     return false;
 }
 
-TS_NOINLINE static bool free_more(uintptr_t token, void *p) {
+/* The ring was full: its oldest object goes back to its slab. */
+TS_NOINLINE static bool free_evict(ts_churn_block *block, ts_bin *bin, const char *oldest) {
+    const ts_part *part = &ts_region.part[TS_NORMAL];
+    uint64_t entry = (uint64_t)(oldest - part->base) >> 4;
+    ts_slab *slab = ts_slab_in(part, entry >> TS_ENTRY_UNIT_SHIFT);
+    unsigned after = slab->free_count + 1u;
+    if (TS_UNLIKELY(after == 1 || after == slab->empty_at)) return ts_bin_evict(block, bin, oldest);
+    slab->u.free[(entry >> 8) & 3] |= (uint64_t)1 << ((entry >> 2) & 63);
+    slab->free_count = (uint16_t)after;
+    ts_op_end(&ts_thread);
+    return true;
+}
+
+TS_NOINLINE static bool free_other(uintptr_t token, void *p) {
     ts_tls *tls = &ts_thread;
     uint64_t entry = ts_entry_of(&ts_region.part[TS_SMALL], p);
     ts_fast_result r = {false, NULL, NULL, NULL};
-    ts_op_begin(tls);
-    if (tls->token == token && entry < ts_region.part[TS_SMALL].limit)
-        r = ts_fast_free(tls->share_line, TS_SMALL, entry, p);
+    if (tls->token == token && entry < ts_region.part[TS_SMALL].limit) r = ts_fast_free(tls, TS_SMALL, entry, p);
     if (TS_UNLIKELY(r.evicted != NULL)) return ts_bin_evict(r.block, r.bin, r.evicted);
     ts_op_end(tls);
     if (TS_LIKELY(r.freed || p == NULL)) return true;
@@ -148,15 +185,13 @@ bool slab_free(SlabAllocator *allocator, void *p) {
     ts_tls *tls = &ts_thread;
     uint64_t entry = ts_entry_of(&ts_region.part[TS_NORMAL], p);
     ts_op_begin(tls);
-    if (TS_LIKELY(tls->token == ts_token(allocator) && entry < ts_region.part[TS_NORMAL].limit)) {
-        ts_fast_result r = ts_fast_free(tls->share_line, TS_NORMAL, entry, p);
-        if (TS_UNLIKELY(r.evicted != NULL)) return ts_bin_evict(r.block, r.bin, r.evicted);
-        if (TS_LIKELY(r.freed)) {
-            ts_op_end(tls);
-            return true;
-        }
-    }
-    return free_more(ts_token(allocator), p);
+    if (TS_UNLIKELY(tls->token != ts_token(allocator) || entry >= ts_region.part[TS_NORMAL].limit))
+        return free_other(ts_token(allocator), p);
+    ts_fast_result r = ts_fast_free(tls, TS_NORMAL, entry, p);
+    if (TS_UNLIKELY(!r.freed)) return free_other(ts_token(allocator), p);
+    if (TS_UNLIKELY(r.evicted != NULL)) return free_evict(r.block, r.bin, r.evicted);
+    ts_op_end(tls);
+    return true;
 }
 
 void *slab_realloc(SlabAllocator *allocator, void *p, size_t size) {

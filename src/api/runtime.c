@@ -70,6 +70,11 @@ static void fork_child(void) {
 static void thread_exit(void *heap) {
     while (ts_thread.domain && ts_domain_exit(ts_thread.domain->domain)) {
     }
+    ts_heap *mine = heap;
+    while (mine->spares[TS_TABLE_EPOCH] > 0)
+        ts_table_free(&ts_epochs, mine->spare[TS_TABLE_EPOCH][--mine->spares[TS_TABLE_EPOCH]]);
+    while (mine->spares[TS_TABLE_DOMAIN] > 0)
+        ts_table_free(&ts_domains, mine->spare[TS_TABLE_DOMAIN][--mine->spares[TS_TABLE_DOMAIN]]);
     ts_heap_exit(heap);
     ts_epoch_settle();
 }

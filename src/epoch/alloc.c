@@ -118,6 +118,12 @@ static void *scope_alloc(ts_heap *heap, ts_scope_block *block, size_t bytes, siz
     }
 }
 
+void *ts_alloc_scope(ts_heap *heap, ts_scope_block *block, size_t bytes, EpochId id) {
+    void *p = scope_alloc(heap, block, bytes, 16, id);
+    ts_epoch_settle();
+    return p;
+}
+
 /* ---- choosing ---------------------------------------------------------------------------------------- */
 
 /* This thread's block of an open epoch. */
@@ -312,10 +318,10 @@ static bool free_fast_again(ts_heap *heap, uintptr_t token, uint32_t unit, uint6
     ts_heap_leave(heap);
     if (!share) return false;
     ts_heap_bind(heap, share);
-    uint32_t key = ts_line_of(share);
+    const ts_tls own = {.share_line = ts_line_of(share)};
     ts_op_begin(&ts_thread);
-    ts_fast_result r = ts_part_of_unit(unit) == TS_NORMAL ? ts_fast_free(key, TS_NORMAL, entry, ts_unit_address(unit) + (entry & (TS_UNIT_ENTRIES - 1)) * 16)
-                                                : ts_fast_free(key, TS_SMALL, entry, ts_unit_address(unit) + (entry & (TS_UNIT_ENTRIES - 1)) * 16);
+    ts_fast_result r = ts_part_of_unit(unit) == TS_NORMAL ? ts_fast_free(&own, TS_NORMAL, entry, ts_unit_address(unit) + (entry & (TS_UNIT_ENTRIES - 1)) * 16)
+                                                : ts_fast_free(&own, TS_SMALL, entry, ts_unit_address(unit) + (entry & (TS_UNIT_ENTRIES - 1)) * 16);
     if (r.evicted) return ts_bin_evict(r.block, r.bin, r.evicted);
     ts_op_end(&ts_thread);
     return r.freed;

@@ -1,6 +1,6 @@
 #include "epoch/domain.h"
 
-#include "base/assert.h"
+#include "heap/fast.h"
 
 #include <errno.h>
 #include <string.h>
@@ -23,7 +23,7 @@ static bool fail(int error) {
 
 uint64_t ts_domain_create(ts_allocator *allocator, EpochId epoch, bool shared, bool ends_epoch) {
     ts_heap *heap = ts_heap_mine();
-    ts_domain *d = heap ? ts_table_take(&ts_domains) : NULL;
+    ts_domain *d = heap ? ts_heap_take_entry(&ts_domains, TS_TABLE_DOMAIN) : NULL;
     if (!d) {
         errno = ENOMEM;
         return 0;
@@ -184,7 +184,7 @@ void ts_domain_destroy(uint64_t id) {
     ts_allocator *allocator = d->allocator;
     EpochId epoch = ts_load_relaxed(&d->epoch);
     bool ends = d->ends_epoch;
-    ts_table_give(&ts_domains, d);
+    ts_heap_give_entry(&ts_domains, TS_TABLE_DOMAIN, d);
     if (ends) ts_epoch_destroy(allocator, epoch);
 }
 
@@ -245,6 +245,9 @@ void ts_domain_destroy_all(ts_allocator *allocator) {
 
 void *ts_domain_alloc(size_t size) {
     const ts_domain_scope *top = ts_thread.domain;
+    size_t bytes = ts_scope_round(size);
+    if (bytes != 0 && ts_load_relaxed(&ts_thread.scope->b.open_id) == top->epoch)
+        return ts_alloc_scope(ts_thread.heap, ts_thread.scope, bytes, top->epoch);
     void *p = ts_alloc(top->allocator, size, top->epoch);
     if (p && ts_thread.scope == &ts_no_scope) follow_innermost(ts_thread.heap);
     return p;

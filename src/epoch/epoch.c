@@ -74,15 +74,14 @@ EpochId ts_epoch_open(ts_allocator *allocator, const char *label, unsigned flags
         errno = EINVAL;
         return EPOCH_NONE;
     }
-    ts_epoch *epoch = ts_table_take(&ts_epochs);
+    ts_epoch *epoch = ts_heap_take_entry(&ts_epochs, TS_TABLE_EPOCH);
     if (!epoch) {
         errno = ENOMEM;
         return EPOCH_NONE;
     }
     uint64_t id = ts_table_next_id(&ts_epochs, epoch);
-    ts_lock *lock = ts_epoch_lock(epoch);
     uint64_t now = ts_os->wall_ns(); /* fine enough to tell the order in which epochs were opened */
-    ts_lock_acquire(lock);
+    /* No lock: nobody reads an entry whose id is 0, and its last use ended under the lock. */
     epoch->flags = flags ? flags : EPOCH_CHURN;
     ts_store_relaxed(&epoch->allocator, allocator);
     copy_label(epoch->label, label);
@@ -99,7 +98,6 @@ EpochId ts_epoch_open(ts_allocator *allocator, const char *label, unsigned flags
     epoch->rss_before = epoch->rss_after = 0;
     ts_store_relaxed(&epoch->state, EPOCH_ACTIVE);
     ts_table_publish(epoch, id);
-    ts_lock_release(lock);
     return id;
 }
 
@@ -262,7 +260,7 @@ static void take_apart(ts_epoch *epoch) {
     ts_lock_release(ts_epoch_lock(epoch));
     end_blocks(allocator, blocks);
     ts_span_release_list(allocator, spans);
-    ts_table_give(&ts_epochs, epoch);
+    ts_heap_give_entry(&ts_epochs, TS_TABLE_EPOCH, epoch);
 }
 
 /* Caller has the lock; released here. */

@@ -75,6 +75,8 @@ bool ts_epoch_adopt(ts_heap *heap, ts_epoch *epoch, EpochId id, unsigned cls);
 /* ---- allocation and free off the fast path, in alloc.c; not inside an operation ---------------------- */
 
 void *ts_alloc(uintptr_t allocator, size_t size, EpochId epoch);
+/* In the calling thread's own block of a scope epoch; bytes: a result of ts_scope_round, not 0. */
+void *ts_alloc_scope(ts_heap *heap, ts_scope_block *block, size_t bytes, EpochId epoch);
 /* In the rolling epoch. */
 void *ts_alloc_rolling(uintptr_t allocator, size_t size);
 void *ts_alloc_aligned(uintptr_t allocator, size_t align, size_t size, EpochId epoch, bool zero);

@@ -63,7 +63,7 @@ void *ts_span_alloc(ts_allocator *allocator, EpochId id, size_t size, size_t ali
         if (fresh) ts_fetch_add_relaxed(&allocator->span_miss, 1);
         /* release: who reads the word sees the record */
         ts_store_relaxed(&slab->queue_next, epoch->entry.index);
-        ts_store_release(ts_unit_word(unit), TS_UNIT_SPAN | slab->tag);
+        ts_store_release(ts_unit_word(unit), TS_UNIT_SPAN | ts_load_relaxed(&slab->tag));
     }
     if (epoch) ts_lock_release(ts_epoch_lock(epoch));
     if (open) return ts_unit_address(unit);

@@ -70,6 +70,7 @@ void ts_bin_list_by_free(ts_bin *bin) {
 void ts_bin_add(ts_churn_block *block, unsigned cls, uint32_t unit) {
     ts_bin *bin = &block->bin[cls];
     push_head(bin, ts_slab_at(unit), unit);
+    block->empty[cls]++;
     ts_add_owned(&bin->slabs, 1);
     ts_add_owned(&block->b.slabs, 1);
     uint64_t line = ts_line_of(bin);
@@ -87,6 +88,7 @@ static bool release_slab(ts_churn_block *block, ts_bin *bin, ts_slab *slab) {
         if (!ts_cas_seq(word, &w, 0)) continue;
         unlink_slab(bin, slab, unit);
         if (slab->free_count == 0) ts_add_owned(&bin->full, (uint32_t)-1); /* all its slots are retired */
+        block->empty[ts_bin_class(block, bin)]--;
         ts_add_owned(&bin->slabs, (uint32_t)-1);
         ts_add_owned(&block->b.slabs, (uint32_t)-1);
         ts_share_keep(block->b.share, unit);
@@ -97,11 +99,10 @@ static bool release_slab(ts_churn_block *block, ts_bin *bin, ts_slab *slab) {
     return false;
 }
 
-/* An empty slab stays while it is the only one with free slots, so that a program on the edge of a slab does
-   not take and give it at every step. */
-static bool worth_keeping(const ts_churn_block *block, const ts_bin *bin, const ts_slab *slab) {
-    if (block->b.closing) return false;
-    return ts_slab_unit(slab) == bin->head && (slab->next == 0 || ts_slab_at(slab->next)->free_count == 0);
+/* An open bin keeps one empty slab, and an eighth of its slabs: a program that frees and allocates in waves does not
+   take and give slabs all the time, and what it does not use is bounded. Closing, trimming and going idle take all. */
+static bool worth_keeping(const ts_churn_block *block, const ts_bin *bin) {
+    return !block->b.closing && block->empty[ts_bin_class(block, bin)] <= 1 + ts_load_relaxed(&bin->slabs) / 8;
 }
 
 static ts_slab *put_slot(ts_churn_block *block, ts_bin *bin, uint32_t entry) {
@@ -113,6 +114,7 @@ static ts_slab *put_slot(ts_churn_block *block, ts_bin *bin, uint32_t entry) {
     ts_assert(2, (words[granule >> 6] >> (granule & 63) & 1) == 0);
     words[granule >> 6] |= (uint64_t)1 << (granule & 63);
     slab->free_count++;
+    if (slab->free_count == slab->empty_at) block->empty[ts_bin_class(block, bin)]++;
     if (slab->free_count == 1) {
         unlink_slab(bin, slab, unit);
         push_head(bin, slab, unit);
@@ -124,12 +126,17 @@ static ts_slab *put_slot(ts_churn_block *block, ts_bin *bin, uint32_t entry) {
 
 void ts_bin_give_slot(ts_churn_block *block, ts_bin *bin, uint32_t entry) {
     ts_slab *slab = put_slot(block, bin, entry);
-    if (slab->free_count == slab->empty_at && !worth_keeping(block, bin, slab)) release_slab(block, bin, slab);
+    if (slab->free_count == slab->empty_at && !worth_keeping(block, bin)) release_slab(block, bin, slab);
 }
 
 void ts_bin_release_if_empty(ts_churn_block *block, ts_bin *bin, uint32_t unit) {
     ts_slab *slab = ts_slab_at(unit);
-    if (slab->free_count == slab->empty_at && !worth_keeping(block, bin, slab)) release_slab(block, bin, slab);
+    if (slab->free_count == slab->empty_at && !worth_keeping(block, bin)) release_slab(block, bin, slab);
+}
+
+void ts_bin_release_empty(ts_churn_block *block, ts_bin *bin, uint32_t unit) {
+    ts_slab *slab = ts_slab_at(unit);
+    if (slab->free_count == slab->empty_at) release_slab(block, bin, slab);
 }
 
 /* The owner inside an operation, without holding the heap: only the slot's bit is set here; what changes a list
@@ -187,6 +194,7 @@ bool ts_bin_claim(ts_churn_block *block, unsigned cls) {
     unsigned w = 0;
     while (words[w] == 0) w++; /* free_count says there is one; at most 4 words, 16 in part SMALL */
     ts_assert(2, w < ts_slab_free_word_count(part));
+    if (slab->free_count == slab->empty_at) block->empty[cls]--;
     bin->word = words[w];
     words[w] = 0;
     uint64_t granule = (uint64_t)ts_unit_in_part(unit) * ts_granules_per_unit(part) + w * 64u;
@@ -213,6 +221,7 @@ void ts_bin_free_direct(ts_churn_block *block, ts_bin *bin, uint32_t entry) {
         /* The slot's generations are used up: it is nowhere until the slab is reset. */
         ts_slab *slab = ts_slab_at(slab_of_entry(part, entry));
         slab->empty_at--;
+        if (slab->free_count == slab->empty_at) block->empty[ts_bin_class(block, bin)]++;
         return;
     }
     put_slot(block, bin, entry);

@@ -114,6 +114,7 @@ static void end_churn(ts_churn_block *block) {
         bin->word = 0;
         bin->word_entry = 0;
         bin->head = 0;
+        block->empty[cls] = 0;
         ts_store_relaxed(&bin->full, 0);
         ts_store_relaxed(&bin->slabs, 0);
         ts_store_relaxed(&bin->pops, 0);
@@ -131,6 +132,8 @@ static void end_scope(ts_scope_block *block) {
     uint32_t slabs = ts_load_relaxed(&block->b.slabs);
     ts_add_owned(&block->b.share->count[TS_COUNT_SCOPE].empty_slab_recycled, slabs);
     uint32_t head = block->head, tail = block->tail;
+    block->fillers = 0;
+    block->allocs_before = 0;
     block->head = block->tail = 0;
     ts_store_relaxed(&block->current, 0);
     block->end = NULL;
@@ -183,7 +186,7 @@ static uint32_t flush_bin(ts_churn_block *block, unsigned cls, uint64_t *recycle
         uint32_t next = slab->next;
         scanned++;
         if (slab->free_count == 0) break; /* the others are full */
-        ts_bin_release_if_empty(block, bin, unit);
+        ts_bin_release_empty(block, bin, unit);
         unit = next;
     }
     *recycled += before - ts_load_relaxed(&bin->slabs);
@@ -212,6 +215,12 @@ void ts_block_flush_if_shut(ts_heap *heap, ts_block *block) {
     ts_note_drained(block);
 }
 
+static void block_empty_count(ts_churn_block *block, unsigned cls) {
+    block->empty[cls] = 0;
+    for (uint32_t unit = block->bin[cls].head; unit; unit = ts_slab_at(unit)->next)
+        block->empty[cls] += ts_slab_at(unit)->free_count == ts_slab_at(unit)->empty_at;
+}
+
 static void rebuild_scope(ts_scope_block *block) {
     uint64_t live = 0, live_bytes = 0;
     uint32_t current = ts_load_relaxed(&block->current);
@@ -236,6 +245,8 @@ static void rebuild_scope(ts_scope_block *block) {
         }
     }
     ts_scope_retire_current(block);
+    if (current && ts_load_relaxed(&ts_slab_at(current)->end) != 0)
+        ts_slab_at(current)->empty_at = (uint16_t)ts_scope_count_started(current);
     ts_store_relaxed(&block->frees, ts_load_relaxed(&block->allocs) - live);
     ts_store_relaxed(&block->bytes_freed, ts_load_relaxed(&block->bytes_allocated) - live_bytes);
 }
@@ -257,6 +268,7 @@ void ts_block_rebuild(ts_heap *heap, ts_block *block) {
             ts_slab_rebuild(unit, cls);
             live += ts_slab_count_live(unit);
         }
+        block_empty_count(churn, cls);
         ts_bin_list_by_free(bin);
         ts_store_relaxed(&bin->direct_frees, bin_allocs(bin) - ts_load_relaxed(&bin->pushes) - live);
     }

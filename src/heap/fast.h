@@ -55,8 +55,8 @@ typedef struct ts_fast_result {
 /* Frees the object at an entry of the calling thread's own, open block. Not freed: this needs the slow path (which
    also finds out whether it is an object at all). Everything is checked here: that an object starts at this very
    place and is live, that its slab belongs to a block (same era, and no flag: no foreign free is under way), and
-   that the block is open to the share whose line is given: this thread's, of this allocator. */
-TS_ALWAYS_INLINE ts_fast_result ts_fast_free(uint32_t share_line, const unsigned part, uint64_t entry, void *object) {
+   that the block is open to the share whose line is in tls: this thread's, of this allocator. */
+TS_ALWAYS_INLINE ts_fast_result ts_fast_free(const ts_tls *tls, const unsigned part, uint64_t entry, void *object) {
     const ts_part *region = &ts_region.part[part];
     ts_fast_result r = {false, NULL, NULL, NULL};
     _Atomic uint16_t *state = &region->state[ts_granule(part, entry)];
@@ -67,7 +67,7 @@ TS_ALWAYS_INLINE ts_fast_result ts_fast_free(uint32_t share_line, const unsigned
     r.bin = ts_line_address(word >> TS_UNIT_LINE_SHIFT);
     r.block = (ts_churn_block *)((uintptr_t)r.bin & ~(uintptr_t)(TS_CHURN_BLOCK_ALIGN - 1));
     uint64_t key = ts_load_relaxed(&r.block->b.key);
-    if (TS_UNLIKELY((uint32_t)key != (uint32_t)word || (uint32_t)(key >> 32) != share_line)) return r;
+    if (TS_UNLIKELY((uint32_t)key != (uint32_t)word || (uint32_t)(key >> 32) != tls->share_line)) return r;
     int16_t next = (int16_t)(s + TS_STATE_FREE_STEP);
     if (TS_UNLIKELY(next < 0)) return r; /* retires */
     /* release: a foreign free that finds the slot not live has seen all that led to it */

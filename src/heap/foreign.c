@@ -3,10 +3,10 @@
  *
  * Freeing thread T                                   Owner O (holding its heap)
  *  1. u = UNIT word (acquire); kind from it           a. take the whole queue (exchange)
- *  2. x = foreign word (acquire)                      b. for each slab: clear FOREIGN (and ZOMBIE)
+ *  2. x = foreign word, t = tag (acquire)             b. for each slab: clear FOREIGN (and ZOMBIE)
  *  3. UNIT word again: still u, era = block's era     c. read each foreign word's bits
  *  4. state word live, bit not in x                   d. free those objects
- *  5. CAS foreign word x -> x | bit                   e. clear the bits of those objects
+ *  5. CAS foreign word x -> t, x | bit                e. clear the bits of those objects
  *  6. CAS UNIT word u -> u | FOREIGN unless set       f. if the slab is empty: UNIT word -> 0 unless
  *  7. if 6 set it: push the slab on O's queue            FOREIGN is set again; then reuse it
  *
@@ -19,13 +19,14 @@
  *  3. A slab on a queue is not handed on: f, ts_slab_claim and the release paths all require FOREIGN to be off
  *     by a compare-and-swap on the word that holds it. A dead slab that is found with FOREIGN on becomes a
  *     zombie, which who pops it gives back.
- *  4. A late T does no damage. If the slab was reset between 2 and 5, the tag in the foreign word differs and 5
- *     fails. If it was reset after 5, the object had been freed by a destroy (an individual free of it is this
- *     one), the reset wiped the bit, and 6 fails because the UNIT word is another one: nothing is queued. If the
+ *  4. A late T does no damage. If the slab was reset between 2 and 5, 5 fails, or it writes the old tag t, under
+ *     which bits count no more. If it was reset after 5, the object had been freed by a destroy (an individual free
+ *     of it is this one), the new tag voids the bit, and 6 fails because the UNIT word is another one: nothing is
+ *     queued. (Bits of an older tag in x are not taken over: 5 writes bit alone then.) If the
  *     slab came back into the same bin of the same block, 6 succeeds and queues a slab without bits: the owner
  *     finds nothing in it.
- *  5. x is read before the era is checked, so that 5 cannot succeed on a word of a later use: a later use's
- *     tag is written after the era changed, and reading it (acquire) shows the new era at 3.
+ *  5. t is read before the era is checked, so that 5 cannot write the tag of a later use: that tag is written
+ *     after the era changed, and reading it (acquire) shows the new era at 3.
  *  6. A double free is refused while the first is under way: 4 looks at x, 5 lets one of two win, and the owner
  *     looks at the bit whenever FOREIGN is set, which it is from 6 (before the first free returns) to b; from b on
  *     the owner is draining. For everybody else an object is live if its bit is off and its state is live, looked
@@ -86,7 +87,8 @@ ts_foreign_result ts_foreign_free(uint32_t unit, uint64_t entry, uintptr_t alloc
         if (u == 0 || (u & (TS_UNIT_SPAN | TS_UNIT_ZOMBIE))) return TS_FOREIGN_NOT_LIVE;
         uint64_t bit;
         _Atomic uint64_t *foreign = ts_slab_foreign_word(unit, scope, entry, &bit);
-        uint64_t x = ts_load_acquire(foreign);
+        uint64_t x = ts_load_acquire(foreign), t = ts_load_acquire(&ts_slab_at(unit)->tag);
+        uint64_t bits = x >> 32 == t ? (uint32_t)x : 0;
         uint64_t again = ts_load_acquire(word);
         if ((again | TS_UNIT_FOREIGN) != (u | TS_UNIT_FOREIGN)) continue;
         ts_block *block = ts_block_of_line(ts_word_line(u), scope);
@@ -94,11 +96,11 @@ ts_foreign_result ts_foreign_free(uint32_t unit, uint64_t entry, uintptr_t alloc
         if (ts_load_relaxed(&block->allocator) != allocator) return TS_FOREIGN_NOT_LIVE;
         uint32_t found = ts_load_relaxed(&ts_slab_at(unit)->gen);
         if (scope) {
-            const ts_scope_bits *bits = ts_slab_scope_bits(unit);
+            const ts_scope_bits *map = ts_slab_scope_bits(unit);
             uint32_t in_unit = (uint32_t)entry & (TS_UNIT_ENTRIES - 1);
             uint64_t mask = (uint64_t)1 << (in_unit & 63);
-            if (!(ts_load_acquire(&bits->start[in_unit >> 6]) & mask)) return TS_FOREIGN_NOT_LIVE;
-            if (ts_load_acquire(&bits->freed[in_unit >> 6]) & mask) return TS_FOREIGN_NOT_LIVE;
+            if (!(ts_load_acquire(&map->start[in_unit >> 6]) & mask)) return TS_FOREIGN_NOT_LIVE;
+            if (ts_load_acquire(&map->freed[in_unit >> 6]) & mask) return TS_FOREIGN_NOT_LIVE;
         } else {
             uint32_t s = ts_load_acquire(&ts_region.part[part].state[ts_granule(part, entry)]);
             uint32_t want = part == TS_NORMAL ? (2 * (uint32_t)entry + 1) & 7u : 1u;
@@ -106,8 +108,8 @@ ts_foreign_result ts_foreign_free(uint32_t unit, uint64_t entry, uintptr_t alloc
             found += s >> TS_STATE_GEN_SHIFT;
         }
         if (generation != TS_ANY_GENERATION && generation != found) return TS_FOREIGN_NOT_LIVE;
-        if (x & bit) return TS_FOREIGN_NOT_LIVE;
-        if (!ts_cas_seq(foreign, &x, x | bit)) continue;
+        if (bits & bit) return TS_FOREIGN_NOT_LIVE;
+        if (!ts_cas_seq(foreign, &x, t << 32 | bits | bit)) continue;
         queue_slab(unit, u & ~TS_UNIT_FOREIGN);
         return TS_FOREIGN_FREED;
     }
@@ -115,7 +117,8 @@ ts_foreign_result ts_foreign_free(uint32_t unit, uint64_t entry, uintptr_t alloc
 
 bool ts_foreign_pending(uint32_t unit, bool scope, uint64_t entry) {
     uint64_t bit;
-    return (ts_load_acquire(ts_slab_foreign_word(unit, scope, entry, &bit)) & bit) != 0;
+    uint64_t x = ts_load_acquire(ts_slab_foreign_word(unit, scope, entry, &bit));
+    return (x & bit) != 0 && x >> 32 == ts_load_acquire(&ts_slab_at(unit)->tag);
 }
 
 static void drop_late(ts_block *block) {
@@ -152,9 +155,10 @@ static void drain_slab(ts_block *block, uint32_t unit, uint64_t w) {
     _Atomic uint64_t *words = ts_slab_foreign_words(unit, block->scope, &count);
     ts_bin *bin = block->scope ? NULL : ts_line_address(ts_word_line(w));
     unsigned part = ts_part_of_unit(unit);
+    uint64_t tag = ts_load_relaxed(&ts_slab_at(unit)->tag);
     for (unsigned i = 0; i < count; i++) {
-        uint64_t bits = ts_load_seq(&words[i]) & UINT32_MAX; /* step c */
-        if (bits == 0) continue;
+        uint64_t x = ts_load_seq(&words[i]), bits = (uint32_t)x; /* step c */
+        if (bits == 0 || x >> 32 != tag) continue;
         if (block->scope)
             free_scope_bits(ts_scope(block), unit, i * 32, bits);
         else

@@ -41,6 +41,7 @@
 #define TS_RING_SLOTS 64u
 #define TS_ID_NEVER UINT64_MAX       /* an epoch id that never is */
 #define TS_DRAINED 8u
+#define TS_SPARE_ENTRIES 8u          /* entries that a thread keeps for its next epochs and domains */
 #define TS_HEAP_MAP 64u              /* blocks found without a search, by epoch index */
 #define TS_LOCAL_WARM_UNITS 64u      /* 1 MiB: warm units a thread keeps without asking anybody */
 
@@ -104,6 +105,7 @@ _Static_assert(sizeof(ts_block) == 2 * TS_CACHE_LINE || sizeof(void *) < 8, "bin
 typedef struct ts_churn_block {
     ts_block b;
     TS_ALIGNED(64) ts_bin bin[TS_CLASSES];
+    uint32_t empty[TS_CLASSES];      /* (h) slabs of the bin without a slot in use */
 } ts_churn_block;
 #define TS_CHURN_BLOCK_ALIGN TS_LINES_CHUNK
 _Static_assert(sizeof(ts_churn_block) <= TS_CHURN_BLOCK_ALIGN, "a bin finds its block by a mask");
@@ -115,6 +117,8 @@ typedef struct ts_scope_block {
     ts_scope_bits *bits;             /* of the current slab */
     _Atomic uint32_t current;        /* its unit */
     uint32_t head, tail;             /* (h) all slabs, the current one first */
+    uint32_t fillers;                /* (h) skipped places in the current slab, each a freed object */
+    uint64_t allocs_before;          /* (h) allocs when the current slab was added */
     _Atomic uint64_t allocs;
     _Atomic uint64_t frees;
     _Atomic uint64_t bytes_allocated; /* in slabs that are full */
@@ -178,6 +182,8 @@ typedef struct ts_heap {
     struct ts_heap *next;            /* list of all heaps; constant after it is published */
     struct ts_heap *free_next;       /* guarded by the registry's lock, as is the next */
     bool listed_free;
+    ts_entry *spare[2][TS_SPARE_ENTRIES]; /* owner only: free table entries, TS_TABLE_EPOCH and _DOMAIN */
+    unsigned spares[2];
     ts_churn_block *map[TS_HEAP_MAP]; /* owner only; checked by open_id */
     ts_scope_block *scope_map[TS_HEAP_MAP];
     uint64_t serial;                 /* (h) of its thread; never used twice */
@@ -263,6 +269,9 @@ void ts_heap_unbind(void);
 ts_share *ts_heap_share(ts_heap *heap, struct ts_allocator *allocator);
 /* Empties rings and claimed words of all blocks, drains, gives warm units away. Caller: not inside the heap. */
 void ts_heap_idle(ts_heap *heap);
+/* As ts_table_take and ts_table_give, by way of a few entries that the thread keeps. which: TS_TABLE_EPOCH, _DOMAIN. */
+void *ts_heap_take_entry(ts_table *table, unsigned which);
+void ts_heap_give_entry(ts_table *table, unsigned which, void *entry);
 /* Drops a share that its allocator no longer knows. Caller holds the heap. */
 void ts_heap_forget_share(ts_heap *heap, ts_share *share);
 /* fork: prepare holds every heap, so that no list is half changed; operations of fast paths go on, so the child
@@ -309,8 +318,9 @@ bool ts_bin_claim(ts_churn_block *block, unsigned cls);
    Returns true. */
 bool ts_bin_evict(ts_churn_block *block, ts_bin *bin, const char *object);
 void ts_bin_give_slot(ts_churn_block *block, ts_bin *bin, uint32_t entry);
-/* Gives a slab of the bin to the share if it is empty and not worth keeping. Caller holds the heap. */
+/* Gives a slab of the bin to the share if it is empty, and (if_empty) not worth keeping. Caller holds the heap. */
 void ts_bin_release_if_empty(ts_churn_block *block, ts_bin *bin, uint32_t unit);
+void ts_bin_release_empty(ts_churn_block *block, ts_bin *bin, uint32_t unit);
 /* Frees one object past the ring; its state word is live. The slab stays in the bin, empty or not. Caller holds the
    heap. */
 void ts_bin_free_direct(ts_churn_block *block, ts_bin *bin, uint32_t entry);

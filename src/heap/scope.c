@@ -15,6 +15,8 @@ void ts_scope_add(ts_scope_block *block, uint32_t unit) {
     ts_add_owned(&block->b.slabs, 1);
     ts_store_relaxed(&block->current, unit);
     block->bits = ts_slab_scope_bits(unit);
+    block->allocs_before = ts_load_relaxed(&block->allocs);
+    block->fillers = 0;
     char *at = ts_unit_address(unit);
     block->end = at + TS_UNIT_BYTES;
     ts_store_release(&block->bump, at);
@@ -54,7 +56,7 @@ void ts_scope_retire_current(ts_scope_block *block) {
     char *bump = ts_load_relaxed(&block->bump);
     size_t used = (size_t)(bump - ts_unit_address(unit));
     ts_add_owned(&block->bytes_allocated, used);
-    slab->empty_at = (uint16_t)ts_scope_count_started(unit);
+    slab->empty_at = (uint16_t)(ts_load_relaxed(&block->allocs) - block->allocs_before + block->fillers);
     /* release, and before bump changes: a reader that takes the end from bump looks at `end` before and after */
     ts_store_release(&slab->end, (uint16_t)(used / 16));
     ts_store_relaxed(&block->current, 0);
@@ -81,6 +83,7 @@ void *ts_scope_bump_aligned(ts_scope_block *block, size_t align, size_t bytes) {
         set_bit(block->bits->freed, (uint32_t)((size_t)(at - base) / 16));
         set_bit(block->bits->start, (uint32_t)((size_t)(at - base) / 16));
         ts_slab_at(unit)->free_count++;
+        block->fillers++;
         ts_add_owned(&block->bytes_freed, skip);
     }
     set_bit(block->bits->start, (uint32_t)((size_t)(aligned - base) / 16));

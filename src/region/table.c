@@ -55,15 +55,23 @@ void ts_table_publish(void *entry, uint64_t id) {
     ts_store_release(&((ts_entry *)entry)->id, id);
 }
 
-void ts_table_give(ts_table *table, void *entry) {
+bool ts_table_end(ts_table *table, void *entry) {
     ts_entry *e = entry;
     ts_store_release(&e->id, 0);
-    ts_lock_acquire(&table->lock);
     uint64_t era = ts_load_relaxed(&e->era);
-    if (era < table->era_limit) {
-        ts_store_relaxed(&e->era, era + 1);
-        e->next_free = table->free_head;
-        table->free_head = e->index;
-    }
+    if (era >= table->era_limit) return false;
+    ts_store_relaxed(&e->era, era + 1);
+    return true;
+}
+
+void ts_table_free(ts_table *table, void *entry) {
+    ts_entry *e = entry;
+    ts_lock_acquire(&table->lock);
+    e->next_free = table->free_head;
+    table->free_head = e->index;
     ts_lock_release(&table->lock);
+}
+
+void ts_table_give(ts_table *table, void *entry) {
+    if (ts_table_end(table, entry)) ts_table_free(table, entry);
 }

@@ -19,7 +19,7 @@
 /* First member of every entry. */
 typedef struct ts_entry {
     _Atomic uint64_t id;   /* owner: the table's lock for changes; read by anyone */
-    _Atomic uint64_t era;  /* written under the table's lock, read by anyone; of the present or next use */
+    _Atomic uint64_t era;  /* of the present or next use; written by who ends a use, read by anyone */
     uint32_t next_free;    /* guarded by the table's lock */
     uint32_t index;        /* constant after the first use */
 } ts_entry;
@@ -45,7 +45,12 @@ void *ts_table_take(ts_table *table);
 uint64_t ts_table_next_id(const ts_table *table, const void *entry);
 /* Makes a filled entry visible under its id. */
 void ts_table_publish(void *entry, uint64_t id);
-/* Ends the use: from now on its id is stale. The entry may be reused at once. */
+/* Ends the use: from now on its id is stale, and the entry has its next era. false: its eras are used up, it may
+   not be given back. */
+bool ts_table_end(ts_table *table, void *entry);
+/* Puts an entry whose use has ended on the free list. */
+void ts_table_free(ts_table *table, void *entry);
+/* Both. */
 void ts_table_give(ts_table *table, void *entry);
 /* The entry of an id; NULL if the id is not in use. Another thread may end the use at any time: callers that
    change something look again under the lock that guards the entry. */

@@ -60,26 +60,19 @@ static uint32_t max_slot_generation(uint32_t unit) {
    ts_handle_note before its own fence and its second look at the block's era: either the flag is seen here,
    or the end of the slab's use is seen there and no handle is made. */
 static bool next_use(ts_slab *slab, ts_kind kind) {
-    uint32_t gen = ts_load_relaxed(&slab->gen);
+    uint32_t gen = ts_load_relaxed(&slab->gen), tag = ts_load_relaxed(&slab->tag);
     atomic_thread_fence(memory_order_seq_cst);
     if (ts_load_relaxed(&slab->handled)) {
         gen += 1 + (slab->kind == TS_KIND_CHURN ? max_slot_generation(ts_slab_unit(slab)) : 0);
         ts_store_relaxed(&slab->handled, 0);
     }
-    if (gen > TS_GEN_MAX - TS_STATE_GEN_MAX - 1 || slab->tag >= TS_UNIT_ERA_MASK) return false;
+    if (gen > TS_GEN_MAX - TS_STATE_GEN_MAX - 1 || tag >= TS_UNIT_ERA_MASK) return false;
     if (slab->kind == TS_KIND_NONE && gen == 0) gen = 1; /* so that no handle is 0 */
     ts_store_relaxed(&slab->gen, gen);
-    slab->tag++;
+    /* release: who reads the new tag sees that the block which owned the slab before has another era */
+    ts_store_release(&slab->tag, tag + 1);
     slab->kind = (uint8_t)kind;
     return true;
-}
-
-static void reset_foreign(uint32_t unit, bool scope, uint32_t tag) {
-    unsigned count;
-    _Atomic uint64_t *words = ts_slab_foreign_words(unit, scope, &count);
-    /* release: who reads the new tag sees that the block which owned the slab before has another era */
-    atomic_thread_fence(memory_order_release);
-    for (unsigned i = 0; i < count; i++) ts_store_relaxed(&words[i], (uint64_t)tag << 32);
 }
 
 /* Eight bytes at a time, atomically: another thread may look at the words with a stale pointer. */
@@ -96,7 +89,6 @@ bool ts_slab_reset_churn(uint32_t unit, unsigned cls) {
     bool small = ts_part_of_unit(unit) == TS_SMALL;
     ts_assert(2, ts_load_relaxed(ts_unit_word(unit)) == 0);
     if (!next_use(slab, TS_KIND_CHURN)) return false;
-    reset_foreign(unit, false, slab->tag);
     reset_states(unit, small ? NULL : normal_states[cls]);
     if (small)
         memcpy(ts_slab_small(unit)->free, small_free[cls], sizeof small_free[cls]);
@@ -110,7 +102,6 @@ bool ts_slab_reset_scope(uint32_t unit) {
     ts_slab *slab = ts_slab_at(unit);
     ts_assert(2, ts_load_relaxed(ts_unit_word(unit)) == 0 && ts_part_of_unit(unit) == TS_NORMAL);
     if (!next_use(slab, TS_KIND_SCOPE)) return false;
-    reset_foreign(unit, true, slab->tag);
     ts_scope_bits *bits = ts_slab_scope_bits(unit);
     for (unsigned i = 0; i < 16; i++) {
         ts_store_relaxed(&bits->start[i], 0);

@@ -22,8 +22,9 @@
  *     slab's free bitmap, or retired. Empty means free_count == empty_at, and nothing else.
  *  2. Whoever resets a slab owns it alone: its UNIT word is 0, so that no foreign free can queue it, and it
  *     is on no list. The reset comes before the word is published.
- *  3. Foreign words are { tag : 32, bits : 32 }. A reset changes the tag, so that a foreign free that began
- *     before it fails its compare-and-swap.
+ *  3. Foreign words are { tag : 32, bits : 32 }; the bits count only under the slab's present tag. A reset changes
+ *     the tag and need not touch the words: all that is in them is void. A foreign free that began before the
+ *     reset writes its old tag, or fails its compare-and-swap; either way it does nothing.
  *  4. Generations only rise. A slot whose generation is used up is retired until the slab is reset; a slab
  *     whose generations or tags are used up is never handed out again.
  *
@@ -68,7 +69,7 @@ typedef struct ts_slab {
     } u;
     uint32_t next;                 /* (o)(w) list of its bin, block, epoch or warm list; global unit numbers */
     uint32_t prev;
-    uint32_t tag;                  /* (o) of the foreign words */
+    _Atomic uint32_t tag;          /* (o) of the foreign words; rises with every reset; read by anyone */
     _Atomic uint32_t gen;          /* (o) first generation of this use; read by handle tests */
     uint16_t free_count;           /* (o) churn: bits in the free bitmap; scope: objects freed */
     uint16_t empty_at;             /* (o) churn: slots that are not retired; scope: objects, once it is full */

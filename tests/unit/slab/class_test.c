@@ -1,0 +1,87 @@
+/* Size classes: the table against a search, slots, waste, alignment. */
+#include "unit.h"
+
+#include "base/bits.h"
+#include "slab/class.h"
+
+static int make_classes(void **state) {
+    (void)state;
+    ts_class_init();
+    return 0;
+}
+
+static unsigned search(size_t size, size_t align) {
+    for (unsigned c = 0; c < TS_CLASSES; c++) {
+        if (ts_class_bytes[c] >= size && ts_class_bytes[c] % align == 0) {
+            return c;
+        }
+    }
+    return TS_CLASSES;
+}
+
+static void table_is_the_search(void **state) {
+    (void)state;
+    for (size_t size = 0; size <= TS_MAX_CLASS_BYTES; size++) {
+        assert_int_equal(ts_classes.of[(size + 15) / 16], search(size, 1));
+    }
+}
+
+static void sizes(void **state) {
+    static const unsigned required[] = {64, 96, 128, 192, 256, 384, 512, 768};
+    (void)state;
+    for (unsigned c = 0; c < TS_CLASSES; c++) {
+        assert_int_equal(ts_class_bytes[c] % 16, 0);
+        assert_true(c == 0 || ts_class_bytes[c] > ts_class_bytes[c - 1]);
+        assert_int_equal(ts_class_part(c) == TS_SMALL, ts_class_bytes[c] < 64);
+        assert_int_equal(ts_classes.slots[c], TS_UNIT_BYTES / ts_class_bytes[c]);
+        /* What a slab cannot use is less than a slot, and an eighth of it at the most. */
+        assert_true(TS_UNIT_BYTES - (size_t)ts_classes.slots[c] * ts_class_bytes[c] < ts_class_bytes[c]);
+        assert_true((TS_UNIT_BYTES - (size_t)ts_classes.slots[c] * ts_class_bytes[c]) * 8 <= TS_UNIT_BYTES);
+    }
+    assert_int_equal(ts_class_bytes[TS_CLASSES - 1], TS_MAX_CLASS_BYTES);
+    for (unsigned i = 0; i < sizeof required / sizeof *required; i++) {
+        assert_int_equal(ts_class_bytes[search(required[i], 1)], required[i]);
+    }
+}
+
+/* Steps of 16 up to 128; four classes to a doubling from there to 1536, so that rounding up wastes a fifth of a slot
+   at the worst and less than an eighth on average over the sizes of a class. */
+static void waste(void **state) {
+    (void)state;
+    for (unsigned c = 1; ts_class_bytes[c] <= 1536; c++) {
+        size_t slot = ts_class_bytes[c], below = ts_class_bytes[c - 1];
+        if (slot <= 128) {
+            assert_int_equal(slot - below, 16);
+        } else {
+            assert_true((slot - below - 1) * 5 <= slot);
+            assert_true((slot - below - 1) * 4 <= slot);
+            assert_true(4 * (slot - below) <= ((size_t)1 << ts_log2_64(slot - 1)));
+        }
+    }
+}
+
+static void aligned(void **state) {
+    (void)state;
+    for (size_t align = 1; align <= 8192; align *= 2) {
+        for (size_t size = 0; size <= 4200; size += 7) {
+            unsigned want = align > TS_MAX_CLASS_BYTES ? TS_CLASSES : search(size ? size : 1, align);
+            assert_int_equal(ts_class_aligned(size, align), want);
+        }
+    }
+    assert_int_equal(ts_class_aligned(SIZE_MAX, 16), TS_CLASSES);
+    assert_int_equal(ts_class_aligned(16, (size_t)1 << 40), TS_CLASSES);
+    /* Powers of two keep their natural alignment. */
+    for (size_t size = 16; size <= 4096; size *= 2) {
+        assert_int_equal(ts_class_bytes[ts_class_aligned(size, size)], size);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(table_is_the_search),
+        cmocka_unit_test(sizes),
+        cmocka_unit_test(waste),
+        cmocka_unit_test(aligned),
+    };
+    return cmocka_run_group_tests_name("slab.class", tests, make_classes, NULL);
+}
