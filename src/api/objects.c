@@ -122,8 +122,8 @@ void *slab_alloc(size_t size) {
     /* size 0 and a sum that overflowed both give 0, which is none of 16 .. TS_SCOPE_MAX_BYTES */
     if (TS_UNLIKELY(bytes - 16 > TS_SCOPE_MAX_BYTES - 16 || ts_load_relaxed(&block->b.open_id) == TS_ID_NEVER))
         return alloc_other(size);
+    if (TS_UNLIKELY(!ts_fast_fits(block, bytes))) return alloc_other(size);
     void *p = ts_fast_bump(block, bytes);
-    if (TS_UNLIKELY(p == NULL)) return alloc_other(size);
     ts_op_end(tls);
     return p;
 }

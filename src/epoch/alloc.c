@@ -34,8 +34,20 @@ static void *churn_try(ts_heap *heap, ts_churn_block *block, unsigned cls, Epoch
     }
     void *p = pop(block, cls);
     if (!p && ts_bin_claim(block, cls)) p = pop(block, cls);
-    if (!p) ts_add_owned(&block->b.share->count[cls].slow_path_hits, 1);
-    return p;
+    if (p) return p;
+    ts_share *share = block->b.share;
+    ts_add_owned(&share->count[cls].slow_path_hits, 1);
+    /* While other threads' blocks may have free slots, those come first (the caller's next step). */
+    if (ts_load_relaxed(&ts_heaps_abandoned) != 0) return NULL;
+    uint32_t unit = ts_share_take(share, ts_class_part(cls));
+    if (!unit) return NULL;
+    if (!ts_slab_reset_churn(unit, cls)) {
+        ts_allocator_retire(share->allocator, unit);
+        return NULL;
+    }
+    ts_bin_add(block, cls, unit);
+    ts_add_owned(&share->count[cls].new_slab_count, 1);
+    return ts_bin_claim(block, cls) ? pop(block, cls) : NULL;
 }
 
 static void *churn_alloc(ts_heap *heap, ts_churn_block *block, unsigned cls, EpochId id) {
@@ -79,6 +91,24 @@ static void *churn_alloc(ts_heap *heap, ts_churn_block *block, unsigned cls, Epo
 
 /* ---- scope ---------------------------------------------------------------------------------------- */
 
+static void *bump(ts_scope_block *block, size_t bytes, size_t align) {
+    if (align > 16) return ts_scope_bump_aligned(block, align, bytes);
+    return ts_fast_fits(block, bytes) ? ts_fast_bump(block, bytes) : NULL;
+}
+
+/* A warm unit of this thread becomes the current slab: the usual case, without leaving the heap. */
+static bool add_warm(ts_scope_block *block, ts_share *share) {
+    uint32_t unit = ts_share_take(share, TS_NORMAL);
+    if (!unit) return false;
+    if (!ts_slab_reset_scope(unit)) {
+        ts_allocator_retire(share->allocator, unit);
+        return false;
+    }
+    ts_scope_add(block, unit);
+    ts_add_owned(&share->count[TS_COUNT_SCOPE].new_slab_count, 1);
+    return true;
+}
+
 static void *scope_alloc(ts_heap *heap, ts_scope_block *block, size_t bytes, size_t align, EpochId id) {
     ts_share *share = block->b.share;
     for (;;) {
@@ -86,15 +116,13 @@ static void *scope_alloc(ts_heap *heap, ts_scope_block *block, size_t bytes, siz
         bool open = ts_load_relaxed(&block->b.open_id) == id;
         void *p = NULL;
         if (open) {
-            if (align <= 16)
-                p = ts_fast_bump(block, bytes);
-            else
-                p = ts_scope_bump_aligned(block, align, bytes);
+            p = bump(block, bytes, align);
             if (!p) {
                 ts_foreign_drain(heap);
                 ts_heap_end_condemned(heap);
                 ts_scope_retire_current(block);
                 ts_add_owned(&share->count[TS_COUNT_SCOPE].slow_path_hits, 1);
+                if (add_warm(block, share)) p = bump(block, bytes, align);
             }
         }
         ts_heap_leave(heap);
@@ -182,14 +210,15 @@ void *ts_alloc_aligned(uintptr_t token, size_t align, size_t size, EpochId id, b
 
 void *ts_alloc(uintptr_t token, size_t size, EpochId id) { return ts_alloc_aligned(token, 16, size, id, false); }
 
-/* Makes the block the one that slab_malloc finds at once. seq_cst: partner of shut_blocks, which writes open_id and
-   then rolling: either it clears what is written here, or open_id is seen to be over. */
+/* Makes the block the one that slab_malloc finds at once. Partner of shut_blocks, which writes open_id and then
+   rolling (release): either its 0 comes later and clears what is written here, or the exchange finds it (acquire) and
+   open_id is seen to be over. */
 static void make_rolling(ts_heap *heap, uintptr_t token, EpochId id) {
     unsigned i = (unsigned)(id & (((uint64_t)1 << ts_epochs.index_bits) - 1)) % TS_HEAP_MAP;
     ts_churn_block *block = heap->map[i];
     if (!block || ts_thread.token != token || ts_load_relaxed(&block->b.open_id) != id) return;
-    ts_store_seq(&block->b.rolling, token);
-    if (ts_load_seq(&block->b.open_id) != id) ts_store_seq(&block->b.rolling, 0);
+    if (ts_load_relaxed(&block->b.rolling) != token) atomic_exchange_explicit(&block->b.rolling, token, memory_order_acq_rel);
+    if (ts_load_relaxed(&block->b.open_id) != id) ts_store_relaxed(&block->b.rolling, 0);
     ts_thread.rolling = block;
 }
 

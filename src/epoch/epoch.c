@@ -216,11 +216,12 @@ bool ts_epoch_adopt(ts_heap *heap, ts_epoch *epoch, EpochId id, unsigned cls) {
 
 /* ---- close, destroy, finish ----------------------------------------------------------------------------- */
 
-/* Caller has the lock. seq_cst: partner of ts_alloc_rolling, which writes rolling and then reads open_id. */
+/* Caller has the lock. release: partner of make_rolling, which exchanges `rolling` and, if it finds what is written
+   here, sees open_id too. */
 static void shut_blocks(ts_epoch *epoch, bool kill) {
     for (ts_block *b = epoch->blocks; b; b = b->epoch_next) {
-        ts_store_seq(&b->open_id, TS_ID_NEVER);
-        ts_store_seq(&b->rolling, 0);
+        ts_store_relaxed(&b->open_id, TS_ID_NEVER);
+        ts_store_release(&b->rolling, 0);
         if (kill)
             ts_block_kill(b); /* from here on nothing in the block is live to anyone who looks */
         else

@@ -63,6 +63,8 @@ void ts_allocator_unpin(ts_allocator *allocator);
    the allocator's warm units, in the pool. *fresh: its memory was not resident. 0 with errno ENOMEM. Caller: the
    owner, not inside the heap. */
 uint32_t ts_unit_acquire(ts_heap *heap, ts_share *share, unsigned part, bool *fresh);
+/* A claimed unit whose generations or tags are used up: its memory goes back, its address is never used again. */
+void ts_allocator_retire(ts_allocator *allocator, uint32_t unit);
 /* A fresh slab of that use. 0: no memory. */
 uint32_t ts_slab_acquire_churn(ts_heap *heap, ts_share *share, unsigned cls, bool *fresh);
 uint32_t ts_slab_acquire_scope(ts_heap *heap, ts_share *share, bool *fresh);

@@ -219,11 +219,11 @@ static inline void ts_block_open_to(ts_block *block, const struct ts_share *shar
 static inline void ts_block_shut(ts_block *block) {
     atomic_fetch_and_explicit(&block->key, TS_UNIT_ERA_MASK, memory_order_relaxed);
 }
-/* Shut, and all its slabs are stale. release: before any of them can be reset (foreign.c, 5). */
+/* Shut, and all its slabs are stale, before any of them can be reset (foreign.c, 5). seq_cst: see next_use, slab.c. */
 static inline void ts_block_kill(ts_block *block) {
     uint64_t key = ts_load_relaxed(&block->key);
     while (!atomic_compare_exchange_weak_explicit(&block->key, &key, (key & TS_UNIT_ERA_MASK) + 1,
-                                                  memory_order_release, memory_order_relaxed)) {
+                                                  memory_order_seq_cst, memory_order_relaxed)) {
     }
 }
 static inline ts_bin *ts_bin_at(ts_churn_block *block, size_t offset) {
@@ -366,6 +366,8 @@ uint32_t ts_warm_pop(ts_warm *warm);
 void ts_warm_splice(ts_warm *to, ts_warm *from);
 /* An empty slab, unit on no list: becomes warm. Caller holds the heap. */
 void ts_share_keep(ts_share *share, uint32_t unit);
+/* A warm unit of the share, claimed. 0: it has none. Caller holds the heap. */
+uint32_t ts_share_take(ts_share *share, unsigned part);
 /* A whole list of them. */
 void ts_share_keep_list(ts_share *share, unsigned part, uint32_t head, uint32_t tail, uint32_t count);
 

@@ -102,6 +102,15 @@ void ts_share_keep_list(ts_share *share, unsigned part, uint32_t head, uint32_t 
     share_overflow(share, part);
 }
 
+uint32_t ts_share_take(ts_share *share, unsigned part) {
+    for (;;) {
+        uint32_t unit = ts_warm_pop(&share->warm[part]);
+        if (!unit) return 0;
+        ts_slab_at(unit)->allocator = share->allocator->entry.index; /* read by who finds a zombie */
+        if (ts_slab_claim(unit, &share->allocator->pins)) return unit;
+    }
+}
+
 /* ---- purge ---------------------------------------------------------------------------------------- */
 
 static void sort_units(uint32_t *a, unsigned n) {
@@ -140,10 +149,8 @@ static uint64_t purge_units(ts_allocator *allocator, uint32_t *units, unsigned n
     unsigned claimed = 0;
     uint64_t given = 0;
     for (unsigned i = 0; i < n; i++) {
-        if (ts_slab_claim(units[i]))
-            units[claimed++] = units[i];
-        else
-            ts_allocator_pin(allocator); /* a zombie: unpinned by ts_zombie_give */
+        ts_slab_at(units[i])->allocator = allocator->entry.index;
+        if (ts_slab_claim(units[i], &allocator->pins)) units[claimed++] = units[i];
     }
     sort_units(units, claimed);
     for (unsigned i = 0; i < claimed;) {
@@ -306,8 +313,7 @@ static uint32_t take_fresh(ts_allocator *allocator, unsigned part, uint32_t unit
     return 0;
 }
 
-/* A unit whose generations or tags are used up: its memory goes back, its address is never used again. */
-static void retire(ts_allocator *allocator, uint32_t unit) {
+void ts_allocator_retire(ts_allocator *allocator, uint32_t unit) {
     purge_run(allocator, unit, 1);
     uncommit(allocator, 1);
 }
@@ -317,9 +323,10 @@ uint32_t ts_unit_acquire(ts_heap *heap, ts_share *share, unsigned part, bool *fr
     *fresh = false;
     for (;;) {
         ts_heap_enter(heap);
-        uint32_t unit = ts_warm_pop(&share->warm[part]);
+        uint32_t unit = ts_share_take(share, part);
         ts_heap_leave(heap);
-        if (!unit && ts_load_relaxed(&allocator->warm[part].count)) {
+        if (unit) return unit;
+        if (ts_load_relaxed(&allocator->warm[part].count)) {
             ts_lock_acquire(&allocator->warm_lock);
             unit = ts_warm_pop(&allocator->warm[part]);
             ts_lock_release(&allocator->warm_lock);
@@ -328,11 +335,8 @@ uint32_t ts_unit_acquire(ts_heap *heap, ts_share *share, unsigned part, bool *fr
             *fresh = true;
             return take_fresh(allocator, part, 1, 1);
         }
-        if (ts_slab_claim(unit)) {
-            ts_slab_at(unit)->allocator = allocator->entry.index;
-            return unit;
-        }
-        ts_allocator_pin(allocator);
+        ts_slab_at(unit)->allocator = allocator->entry.index;
+        if (ts_slab_claim(unit, &allocator->pins)) return unit;
     }
 }
 
@@ -340,7 +344,7 @@ uint32_t ts_slab_acquire_churn(ts_heap *heap, ts_share *share, unsigned cls, boo
     for (;;) {
         uint32_t unit = ts_unit_acquire(heap, share, ts_class_part(cls), fresh);
         if (!unit || ts_slab_reset_churn(unit, cls)) return unit;
-        retire(share->allocator, unit);
+        ts_allocator_retire(share->allocator, unit);
     }
 }
 
@@ -348,7 +352,7 @@ uint32_t ts_slab_acquire_scope(ts_heap *heap, ts_share *share, bool *fresh) {
     for (;;) {
         uint32_t unit = ts_unit_acquire(heap, share, TS_NORMAL, fresh);
         if (!unit || ts_slab_reset_scope(unit)) return unit;
-        retire(share->allocator, unit);
+        ts_allocator_retire(share->allocator, unit);
     }
 }
 
@@ -376,7 +380,7 @@ uint32_t ts_span_acquire(ts_allocator *allocator, uint32_t units, uint32_t align
         if (!unit) return 0;
         if (ts_slab_reset_span(unit)) return unit;
         /* Its first unit is used up; the others are as good as new. */
-        retire(allocator, unit);
+        ts_allocator_retire(allocator, unit);
         if (units > 1) give_span(allocator, unit + 1, units - 1);
     }
 }

@@ -27,7 +27,7 @@ void ts_slab_init_templates(void) {
     }
 }
 
-bool ts_slab_claim(uint32_t unit) {
+bool ts_slab_claim(uint32_t unit, _Atomic uint64_t *zombies) {
     _Atomic uint64_t *word = ts_unit_word(unit);
     uint64_t w = ts_load_relaxed(word);
     for (;;) {
@@ -35,7 +35,9 @@ bool ts_slab_claim(uint32_t unit) {
            other's value, never neither. */
         if (w & TS_UNIT_FOREIGN) {
             ts_assert(2, !(w & TS_UNIT_ZOMBIE));
+            ts_fetch_add_relaxed(zombies, 1);
             if (ts_cas_seq(word, &w, w | TS_UNIT_ZOMBIE)) return false;
+            ts_fetch_sub_relaxed(zombies, 1);
         } else if (ts_cas_seq(word, &w, 0)) {
             return true;
         }
@@ -56,13 +58,13 @@ static uint32_t max_slot_generation(uint32_t unit) {
 }
 
 /* The generations and the tag of the next use. Handles hold a generation, so it moves on only if one was made:
-   a program without handles never uses any up. `handled` is read after the fence and set by
-   ts_handle_note before its own fence and its second look at the block's era: either the flag is seen here,
-   or the end of the slab's use is seen there and no handle is made. */
+   a program without handles never uses any up. The last use ended by a seq_cst change of the block's key or of the
+   UNIT word, and `handled` is read (seq_cst) after that; ts_object_handle sets it, then passes a seq_cst fence, then
+   looks at key and word again: either the flag is seen here, or the end of the use is seen there and no handle is
+   made. */
 static bool next_use(ts_slab *slab, ts_kind kind) {
     uint32_t gen = ts_load_relaxed(&slab->gen), tag = ts_load_relaxed(&slab->tag);
-    atomic_thread_fence(memory_order_seq_cst);
-    if (ts_load_relaxed(&slab->handled)) {
+    if (ts_load_seq(&slab->handled)) {
         gen += 1 + (slab->kind == TS_KIND_CHURN ? max_slot_generation(ts_slab_unit(slab)) : 0);
         ts_store_relaxed(&slab->handled, 0);
     }

@@ -155,8 +155,9 @@ static inline _Atomic uint64_t *ts_slab_foreign_word(uint32_t unit, bool scope, 
 void ts_slab_init_templates(void);
 
 /* Takes a unit that is on no list out of reach of foreign frees: its UNIT word becomes 0. false: it is on a
-   queue; it is now a zombie, and who takes it off the queue gives it back. Caller: its only owner. */
-bool ts_slab_claim(uint32_t unit);
+   queue; it is now a zombie, and who takes it off the queue gives it back. Caller: its only owner. zombies counts
+   them: up before a zombie can be seen. */
+bool ts_slab_claim(uint32_t unit, _Atomic uint64_t *zombies);
 
 /* Makes a claimed unit a fresh slab. false: its generations or tags are used up; it must be retired. */
 bool ts_slab_reset_churn(uint32_t unit, unsigned cls);

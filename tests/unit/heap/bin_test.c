@@ -1,0 +1,285 @@
+/* Rings, claimed words and free bitmaps: no slot is lost, none is in two places, the newest is used first. */
+#include "identities.h"
+#include "rng.h"
+#include "unit.h"
+
+#include "bins.h"
+
+#include <string.h>
+
+static SlabAllocator *allocator;
+static EpochId epoch;
+
+static int start(void **state) {
+    (void)state;
+    allocator = slab_allocator_create();
+    epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
+    return epoch == EPOCH_NONE;
+}
+
+static int stop(void **state) {
+    (void)state;
+    slab_allocator_free(allocator);
+    return ts_pool_used_units() != 0;
+}
+
+static void *get(size_t size) {
+    void *p = slab_malloc_epoch(allocator, size, epoch);
+    assert_non_null(p);
+    return p;
+}
+
+static void put(void *p) { assert_true(slab_free(allocator, p)); }
+
+static bool in_ring(const ts_bin *bin, const void *p) {
+    for (unsigned i = 0; i < TS_RING_SLOTS; i++) {
+        if (bin->ring[i] == p) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void newest_first(void **state) {
+    enum { COUNT = TS_RING_SLOTS };
+    void *objects[COUNT];
+    (void)state;
+    for (size_t size = 16; size <= 4096; size *= 4) {
+        for (int i = 0; i < COUNT; i++) {
+            objects[i] = get(size);
+        }
+        for (int i = 0; i < COUNT; i++) {
+            put(objects[i]);
+        }
+        for (int i = COUNT - 1; i >= 0; i--) {
+            assert_true(get(size) == objects[i]);
+        }
+    }
+}
+
+static void a_full_ring_gives_back_its_oldest(void **state) {
+    enum { COUNT = 200 };
+    void *objects[COUNT];
+    unsigned cls = ts_classes.of[128 / 16];
+    (void)state;
+    for (int i = 0; i < COUNT; i++) {
+        objects[i] = get(128);
+    }
+    ts_churn_block *block = ts_churn(block_of(objects[0]));
+    const ts_bin *bin = &block->bin[cls];
+    for (int i = 0; i < COUNT; i++) {
+        unsigned before = check_bin(block, cls).bitmap;
+        put(objects[i]);
+        places now = check_bin(block, cls);
+        assert_int_equal(now.ring, i < 64 ? i + 1 : 64);
+        assert_true(in_ring(bin, objects[i]));
+        if (i >= 64) {
+            assert_false(in_ring(bin, objects[i - 64])); /* one slot moves, no more */
+            assert_true(now.bitmap == before + 1 || now.slabs < COUNT / 128 + 1);
+        }
+    }
+    for (int i = COUNT - 1; i >= COUNT - 64; i--) {
+        assert_true(get(128) == objects[i]);
+    }
+    assert_int_equal(check_bin(block, cls).ring, 0);
+}
+
+/* An empty ring: a word of 64 bits of the bitmap is claimed, and its slots come in order of address. */
+static void claimed_word(void **state) {
+    unsigned cls = ts_classes.of[64 / 16];
+    (void)state;
+    char *first = get(64);
+    ts_churn_block *block = ts_churn(block_of(first));
+    places now = check_bin(block, cls);
+    assert_int_equal(now.word, 63);
+    assert_int_equal(now.bitmap, 256 - 64);
+    for (int i = 1; i < 256; i++) {
+        assert_true(get(64) == first + 64 * i);
+        now = check_bin(block, cls);
+        assert_int_equal(now.word, 63 - i % 64);
+        assert_int_equal(now.slabs, 1);
+    }
+    assert_int_equal(ts_load_relaxed(&block->bin[cls].full), 1);
+    char *other = get(64);
+    assert_true(other < first || other >= first + TS_UNIT_BYTES);
+    assert_int_equal(check_bin(block, cls).slabs, 2);
+    assert_int_equal(ts_load_relaxed(&block->bin[cls].word_allocs), 257);
+}
+
+static void random_order_in_every_class(void **state) {
+    enum { LIVE = 300 };
+    struct sup_rng rng = {21};
+    (void)state;
+    for (unsigned cls = 0; cls < TS_CLASSES; cls++) {
+        unsigned char *objects[LIVE];
+        size_t size = ts_class_bytes[cls];
+        for (int i = 0; i < LIVE; i++) {
+            objects[i] = get(size);
+            memset(objects[i], i, size);
+        }
+        ts_churn_block *block = ts_churn(block_of(objects[0]));
+        for (unsigned i = 0; i < SUP_SCALED(6000u); i++) {
+            unsigned k = (unsigned)sup_rng_below(&rng, LIVE);
+            if (objects[k]) {
+                assert_int_equal(objects[k][0], k & 255);
+                assert_int_equal(objects[k][size - 1], k & 255);
+                put(objects[k]);
+                assert_false(slab_free(allocator, objects[k]));
+                objects[k] = NULL;
+            } else {
+                objects[k] = get(size);
+                memset(objects[k], (int)k, size);
+            }
+            if (i % 32 == 0) {
+                (void)check_bin(block, cls);
+            }
+        }
+        for (int i = 0; i < LIVE; i++) {
+            if (objects[i]) {
+                put(objects[i]);
+            }
+        }
+        assert_int_equal(check_bin(block, cls).live, 0);
+    }
+    sup_check_identities(allocator);
+}
+
+/* In rounds, so that slabs fill up, become empty, go and come. */
+static void free_all_allocate_all(void **state) {
+    enum { COUNT = 3000 };
+    static void *objects[COUNT];
+    unsigned cls = ts_classes.of[512 / 16];
+    (void)state;
+    for (int round = 0; round < 6; round++) {
+        for (int i = 0; i < COUNT; i++) {
+            objects[i] = get(512);
+        }
+        ts_churn_block *block = ts_churn(block_of(objects[0]));
+        places now = check_bin(block, cls);
+        assert_int_equal(now.live, COUNT);
+        assert_true(now.slabs <= COUNT / 32 + 1);
+        for (int i = 0; i < COUNT; i++) {
+            put(objects[round % 2 ? i : COUNT - 1 - i]);
+        }
+        now = check_bin(block, cls);
+        assert_int_equal(now.live, 0);
+        assert_true(now.slabs <= COUNT / 32 / 4); /* nearly all of them went */
+    }
+}
+
+static void freed_by_handle_goes_past_the_ring(void **state) {
+    unsigned cls = ts_classes.of[256 / 16];
+    SlabHandle handle;
+    (void)state;
+    void *p = get(256), *q = alloc_obj_epoch(allocator, 256, epoch, &handle);
+    ts_churn_block *block = ts_churn(block_of(p));
+    unsigned bitmap = check_bin(block, cls).bitmap;
+    assert_true(free_obj(allocator, handle));
+    places now = check_bin(block, cls);
+    assert_int_equal(now.ring, 0);
+    assert_int_equal(now.bitmap, bitmap + 1);
+    assert_int_equal(ts_load_relaxed(&block->bin[cls].direct_frees), 1);
+    assert_false(slab_free(allocator, q));
+}
+
+/* Flushing: all that is free is in the bitmaps, and nothing is lost by doing it at any time. */
+static void idle_flushes(void **state) {
+    struct sup_rng rng = {22};
+    (void)state;
+    void *objects[500] = {0};
+    void *anchor = get(96);
+    unsigned cls = ts_classes.of[96 / 16];
+    ts_churn_block *block = ts_churn(block_of(anchor));
+    for (int i = 0; i < 4000; i++) {
+        unsigned k = (unsigned)sup_rng_below(&rng, 500);
+        if (objects[k]) {
+            put(objects[k]);
+            objects[k] = NULL;
+        } else {
+            objects[k] = get(96);
+        }
+        if (i % 50 == 0) {
+            unsigned live = check_bin(block, cls).live;
+            slab_thread_idle();
+            places now = check_bin(block, cls);
+            assert_int_equal(now.ring + now.word, 0);
+            assert_int_equal(now.live, live);
+        }
+    }
+    sup_check_identities(allocator);
+}
+
+/* A close: everything that is empty goes, and from then on every free goes to its slab. */
+static void closing(void **state) {
+    void *objects[1000];
+    (void)state;
+    for (int i = 0; i < 1000; i++) {
+        objects[i] = get(1024);
+    }
+    unsigned cls = ts_classes.of[1024 / 16];
+    ts_churn_block *block = ts_churn(block_of(objects[0]));
+    for (int i = 0; i < 990; i++) {
+        put(objects[i]);
+    }
+    assert_true(epoch_close(allocator, epoch));
+    places now = check_bin(block, cls);
+    assert_int_equal(now.live, 10);
+    assert_int_equal(now.ring + now.word, 0);
+    assert_true(now.slabs <= 2); /* ten neighbours, sixteen to a slab */
+    for (int i = 990; i < 1000; i++) {
+        assert_int_equal(epoch_state(allocator, epoch), EPOCH_CLOSING);
+        put(objects[i]);
+        if (i < 999) {
+            assert_int_equal(check_bin(block, cls).ring, 0);
+        }
+    }
+    assert_int_equal(epoch_state(allocator, epoch), EPOCH_CLOSED);
+    sup_check_empty(allocator);
+}
+
+/* What a fork leaves of a vanished thread's block is rebuilt from the states alone. */
+static void rebuild(void **state) {
+    enum { COUNT = 700 };
+    void *objects[COUNT];
+    (void)state;
+    for (int i = 0; i < COUNT; i++) {
+        objects[i] = get(200);
+    }
+    unsigned cls = ts_classes.of[208 / 16];
+    ts_churn_block *block = ts_churn(block_of(objects[0]));
+    for (int i = 0; i < COUNT; i += 2) {
+        put(objects[i]);
+    }
+    ts_heap *heap = ts_thread.heap;
+    ts_heap_enter(heap);
+    block->bin[cls].word = 0x123456789; /* as if it had vanished in the middle of something */
+    block->bin[cls].ring[5] = NULL;
+    ts_slab_at(block->bin[cls].head)->free_count += 3;
+    ts_block_rebuild(heap, &block->b);
+    ts_heap_leave(heap);
+    places now = check_bin(block, cls);
+    assert_int_equal(now.live, COUNT / 2);
+    assert_int_equal(now.ring + now.word, 0);
+    for (int i = 0; i < COUNT; i++) {
+        assert_int_equal(slab_free(allocator, objects[i]), i % 2);
+    }
+    assert_int_equal(check_bin(block, cls).live, 0);
+    sup_check_identities(allocator);
+}
+
+#define WITH_EPOCH(test) cmocka_unit_test_setup_teardown(test, start, stop)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        WITH_EPOCH(newest_first),
+        WITH_EPOCH(a_full_ring_gives_back_its_oldest),
+        WITH_EPOCH(claimed_word),
+        WITH_EPOCH(random_order_in_every_class),
+        WITH_EPOCH(free_all_allocate_all),
+        WITH_EPOCH(freed_by_handle_goes_past_the_ring),
+        WITH_EPOCH(idle_flushes),
+        WITH_EPOCH(closing),
+        WITH_EPOCH(rebuild),
+    };
+    return cmocka_run_group_tests_name("heap.bin", tests, NULL, NULL);
+}

@@ -1,0 +1,375 @@
+/* The protocol of foreign frees, driven step by step in one thread: ts_foreign_free does not ask whose the object is. */
+#include "identities.h"
+#include "unit.h"
+
+#include "bins.h"
+
+#include <pthread.h>
+#include <string.h>
+
+static SlabAllocator *allocator;
+static ts_allocator *record;
+static uintptr_t token;
+
+static int start(void **state) {
+    SlabOptions options = {.size = sizeof options, .reclaim_policy = SLAB_RECLAIM_KEEP};
+    (void)state;
+    allocator = slab_allocator_create_ex(&options);
+    token = ts_token(allocator);
+    record = ts_allocator_find(token);
+    return record == NULL;
+}
+
+static int stop(void **state) {
+    (void)state;
+    slab_allocator_free(allocator);
+    return ts_pool_used_units() != 0;
+}
+
+static ts_foreign_result foreign_free(const void *p, uint32_t generation) {
+    uint64_t entry, retries = 0;
+    uint32_t unit = unit_of(p, &entry);
+    ts_foreign_result r = ts_foreign_free(unit, entry, token, generation, &retries);
+    assert_int_equal(retries, 0);
+    return r;
+}
+
+static uint64_t word_of(const void *p) {
+    uint64_t entry;
+    return ts_load_relaxed(ts_unit_word(unit_of(p, &entry)));
+}
+
+static void drain(void) {
+    ts_heap_enter(ts_thread.heap);
+    ts_foreign_drain(ts_thread.heap);
+    ts_heap_leave(ts_thread.heap);
+    ts_epoch_settle();
+}
+
+static bool pending(const void *p) {
+    uint64_t entry;
+    uint32_t unit = unit_of(p, &entry);
+    return ts_foreign_pending(unit, (word_of(p) & TS_UNIT_SCOPE) != 0, entry);
+}
+
+static uint64_t foreign_frees(void) {
+    SlabGlobalStats global;
+    assert_true(slab_stats_global(allocator, &global));
+    return global.foreign_frees;
+}
+
+static const struct {
+    size_t size;
+    unsigned flags;
+} kinds[] = {{16, EPOCH_CHURN}, {48, EPOCH_CHURN}, {64, EPOCH_CHURN}, {112, EPOCH_CHURN},
+             {4096, EPOCH_CHURN}, {100, EPOCH_SCOPE}, {0, EPOCH_SCOPE}};
+#define KINDS (sizeof kinds / sizeof *kinds)
+
+/* From the bit to the drain the object is nobody's. */
+static void one_after_the_other(void **state) {
+    (void)state;
+    for (unsigned k = 0; k < KINDS; k++) {
+        EpochId epoch = epoch_open(allocator, NULL, kinds[k].flags);
+        uint64_t before = foreign_frees();
+        char *a = slab_malloc_epoch(allocator, kinds[k].size, epoch);
+        char *b = slab_malloc_epoch(allocator, kinds[k].size, epoch);
+        char *c = slab_malloc_epoch(allocator, kinds[k].size, epoch);
+        SlabHandle handle = slab_handle_of(allocator, a);
+        assert_int_equal(foreign_free(a, TS_ANY_GENERATION), TS_FOREIGN_FREED);
+        uint64_t entry;
+        assert_true(word_of(a) & TS_UNIT_FOREIGN);
+        assert_int_equal(ts_load_relaxed(&ts_thread.heap->queue), unit_of(a, &entry));
+        assert_true(pending(a));
+        assert_int_equal(foreign_free(a, TS_ANY_GENERATION), TS_FOREIGN_NOT_LIVE);
+        assert_false(slab_owns(allocator, a));
+        assert_int_equal(slab_usable_size(allocator, a), 0);
+        assert_int_equal(slab_handle_of(allocator, a), SLAB_HANDLE_NONE);
+        assert_null(slab_handle_get(allocator, handle));
+        assert_null(slab_realloc(allocator, a, 10));
+        /* A second one in the same slab is not queued again. */
+        assert_int_equal(foreign_free(b, TS_ANY_GENERATION), TS_FOREIGN_FREED);
+        assert_int_equal(ts_load_relaxed(&ts_thread.heap->queue), unit_of(a, &entry));
+        assert_int_equal(ts_load_relaxed(&ts_slab_at(unit_of(a, &entry))->queue_next), 0);
+        assert_true(slab_owns(allocator, c));
+        drain();
+        assert_int_equal(ts_load_relaxed(&ts_thread.heap->queue), 0);
+        assert_false(word_of(c) & TS_UNIT_FOREIGN);
+        assert_false(pending(a));
+        assert_false(slab_owns(allocator, a));
+        assert_false(slab_free(allocator, a));
+        assert_false(slab_free(allocator, b));
+        assert_true(slab_owns(allocator, c));
+        assert_int_equal(foreign_frees() - before, 2);
+        sup_check_identities(allocator);
+        assert_int_equal(sup_live_objects(allocator), 1);
+        assert_true(slab_free(allocator, c));
+        if (kinds[k].flags == EPOCH_CHURN) {
+            void *next = slab_malloc_epoch(allocator, kinds[k].size, epoch);
+            assert_true(next == c); /* the ring's newest: a foreign free goes past it */
+            (void)check_bin(ts_churn(block_of(next)), ts_classes.of[(kinds[k].size + 15) / 16]);
+        }
+        assert_true(epoch_destroy(allocator, epoch));
+    }
+}
+
+/* The owner meets the flag in its own free: it drains first, and refuses what was freed. */
+static void owner_frees_too(void **state) {
+    (void)state;
+    for (unsigned k = 0; k < KINDS; k++) {
+        EpochId epoch = epoch_open(allocator, NULL, kinds[k].flags);
+        void *a = slab_malloc_epoch(allocator, kinds[k].size, epoch);
+        void *b = slab_malloc_epoch(allocator, kinds[k].size, epoch);
+        assert_int_equal(foreign_free(a, TS_ANY_GENERATION), TS_FOREIGN_FREED);
+        assert_false(slab_free(allocator, a));
+        assert_true(slab_free(allocator, b));
+        assert_false(slab_free(allocator, b));
+        assert_int_equal(sup_live_objects(allocator), 0);
+        sup_check_identities(allocator);
+        assert_true(epoch_destroy(allocator, epoch));
+    }
+}
+
+static void what_is_refused(void **state) {
+    (void)state;
+    for (unsigned k = 0; k < KINDS; k++) {
+        EpochId epoch = epoch_open(allocator, NULL, kinds[k].flags);
+        char *a = slab_malloc_epoch(allocator, kinds[k].size, epoch);
+        ts_object object;
+        uint64_t entry, retries = 0;
+        uint32_t unit = unit_of(a, &entry);
+        assert_true(ts_object_at(token, a, &object));
+        assert_int_equal(foreign_free(a, object.generation + 1), TS_FOREIGN_NOT_LIVE);
+        assert_int_equal(ts_foreign_free(unit, entry, token + 1, TS_ANY_GENERATION, &retries), TS_FOREIGN_NOT_LIVE);
+        assert_int_equal(foreign_free(a + 4096, TS_ANY_GENERATION), TS_FOREIGN_NOT_LIVE); /* not handed out yet */
+        assert_false(word_of(a) & TS_UNIT_FOREIGN);
+        assert_int_equal(foreign_free(a, object.generation), TS_FOREIGN_FREED);
+        drain();
+        assert_int_equal(foreign_free(a, TS_ANY_GENERATION), TS_FOREIGN_NOT_LIVE);
+        void *span = slab_malloc_epoch(allocator, 100000, epoch);
+        assert_int_equal(foreign_free(span, TS_ANY_GENERATION), TS_FOREIGN_NOT_LIVE);
+        assert_true(epoch_destroy(allocator, epoch));
+        assert_int_equal(foreign_free(a, TS_ANY_GENERATION), TS_FOREIGN_NOT_LIVE);
+    }
+}
+
+/* A free that read everything, was stopped before its two compare-and-swaps, and goes on after the slab was destroyed,
+   reset and filled again. */
+static void late_by_a_whole_life(void **state) {
+    (void)state;
+    for (unsigned k = 0; k < KINDS; k++) {
+        EpochId epoch = epoch_open(allocator, NULL, kinds[k].flags);
+        char *a = slab_malloc_epoch(allocator, kinds[k].size, epoch);
+        uint64_t entry, bit;
+        uint32_t unit = unit_of(a, &entry);
+        uint64_t u = word_of(a), tag = ts_load_relaxed(&ts_slab_at(unit)->tag);
+        _Atomic uint64_t *foreign = ts_slab_foreign_word(unit, (u & TS_UNIT_SCOPE) != 0, entry, &bit);
+        uint64_t x = ts_load_acquire(foreign), x_before = x;
+        assert_true(epoch_destroy(allocator, epoch));
+        epoch = epoch_open(allocator, NULL, kinds[k].flags);
+        void *b = slab_malloc_epoch(allocator, kinds[k].size, epoch);
+        assert_true(b == a); /* the slab is warm, and used again */
+        /* Steps 5 and 6. */
+        (void)ts_cas_seq(foreign, &x, tag << 32 | (uint32_t)x_before | bit);
+        uint64_t expected = u;
+        assert_false(ts_cas_seq(ts_unit_word(unit), &expected, u | TS_UNIT_FOREIGN));
+        assert_false(pending(b));
+        assert_true(slab_owns(allocator, b));
+        drain();
+        assert_true(slab_owns(allocator, b));
+        /* A free of this life is not mixed up with it, and takes nothing else along. */
+        void *c = slab_malloc_epoch(allocator, kinds[k].size, epoch);
+        assert_int_equal(foreign_free(c, TS_ANY_GENERATION), TS_FOREIGN_FREED);
+        assert_true(slab_owns(allocator, b));
+        drain();
+        assert_true(slab_owns(allocator, b));
+        assert_false(slab_owns(allocator, c));
+        assert_int_equal(sup_live_objects(allocator), 1);
+        assert_true(slab_free(allocator, b));
+        assert_false(slab_free(allocator, b));
+        sup_check_identities(allocator);
+        assert_true(epoch_destroy(allocator, epoch));
+    }
+}
+
+/* A free that set its bit, was stopped before it queued the slab, and goes on when the slab is in the same bin of
+   the same block: a queued slab without bits. */
+static void queued_without_bits(void **state) {
+    (void)state;
+    for (unsigned k = 0; k < KINDS; k++) {
+        EpochId epoch = epoch_open(allocator, NULL, kinds[k].flags);
+        void *a = slab_malloc_epoch(allocator, kinds[k].size, epoch);
+        void *b = slab_malloc_epoch(allocator, kinds[k].size, epoch);
+        uint64_t entry;
+        uint32_t unit = unit_of(a, &entry);
+        ts_store_seq(ts_unit_word(unit), word_of(a) | TS_UNIT_FOREIGN);
+        ts_store_relaxed(&ts_slab_at(unit)->queue_next, 0);
+        ts_store_seq(&ts_thread.heap->queue, unit);
+        drain();
+        assert_false(word_of(a) & TS_UNIT_FOREIGN);
+        assert_true(slab_owns(allocator, a) && slab_owns(allocator, b));
+        assert_true(slab_free(allocator, a) && slab_free(allocator, b));
+        sup_check_identities(allocator);
+        assert_true(epoch_destroy(allocator, epoch));
+    }
+}
+
+/* A block ends while a slab of it is on the queue: the slab is a zombie until it comes off. */
+static void zombie(void **state) {
+    (void)state;
+    for (unsigned k = 0; k < KINDS; k++) {
+        (void)slab_trim(allocator);
+        EpochId id = epoch_open(allocator, NULL, kinds[k].flags), other = epoch_open(allocator, NULL, kinds[k].flags);
+        void *a = slab_malloc_epoch(allocator, kinds[k].size, id);
+        uint64_t entry;
+        uint32_t unit = unit_of(a, &entry);
+        ts_block *block = block_of(a);
+        assert_int_equal(foreign_free(a, TS_ANY_GENERATION), TS_FOREIGN_FREED);
+        /* The end of the block without the drain that comes before it. */
+        ts_epoch *epoch = ts_epoch_find(record, id);
+        ts_lock_acquire(ts_epoch_lock(epoch));
+        assert_true(epoch->blocks == block && !block->epoch_next);
+        epoch->blocks = NULL;
+        ts_lock_release(ts_epoch_lock(epoch));
+        ts_heap_enter(ts_thread.heap);
+        ts_block_end(ts_thread.heap, block);
+        ts_heap_leave(ts_thread.heap);
+        assert_int_equal(foreign_free(a, TS_ANY_GENERATION), TS_FOREIGN_NOT_LIVE);
+        uint64_t pins = ts_load_relaxed(&record->pins);
+        uint64_t used = ts_pool_used_units();
+        /* The only warm unit cannot be had. */
+        ts_share *share = ts_heap_share(ts_thread.heap, record);
+        unsigned part = ts_part_of_unit(unit);
+        assert_int_equal(share->warm[part].head, unit);
+        bool fresh;
+        uint32_t got = ts_unit_acquire(ts_thread.heap, share, part, &fresh);
+        assert_true(got != 0 && got != unit && fresh);
+        assert_int_equal(ts_load_relaxed(&record->pins), pins + 1);
+        assert_int_equal(ts_load_relaxed(ts_unit_word(unit)) & (TS_UNIT_FOREIGN | TS_UNIT_ZOMBIE),
+                         TS_UNIT_FOREIGN | TS_UNIT_ZOMBIE);
+        assert_false(slab_owns(allocator, a) || slab_free(allocator, a));
+        assert_int_equal(ts_pool_used_units(), used + 1);
+        drain();
+        assert_int_equal(ts_load_relaxed(ts_unit_word(unit)), 0);
+        assert_int_equal(ts_load_relaxed(&record->pins), pins);
+        assert_int_equal(ts_pool_used_units(), used); /* it is the pool's again */
+        ts_heap_enter(ts_thread.heap);
+        ts_share_keep(share, got);
+        ts_heap_leave(ts_thread.heap);
+        void *b = slab_malloc_epoch(allocator, kinds[k].size, other);
+        assert_true(slab_owns(allocator, b));
+        assert_true(epoch_destroy(allocator, id) && epoch_destroy(allocator, other));
+        sup_check_identities(allocator);
+        sup_check_empty(allocator);
+    }
+}
+
+/* A trim meets the zombie-to-be as well. */
+static void zombie_of_a_trim(void **state) {
+    (void)state;
+    EpochId id = epoch_open(allocator, NULL, EPOCH_CHURN);
+    void *a = slab_malloc_epoch(allocator, 100, id);
+    uint64_t entry;
+    uint32_t unit = unit_of(a, &entry);
+    ts_block *block = block_of(a);
+    ts_epoch *epoch = ts_epoch_find(record, id);
+    assert_int_equal(foreign_free(a, TS_ANY_GENERATION), TS_FOREIGN_FREED);
+    epoch->blocks = NULL;
+    ts_heap_enter(ts_thread.heap);
+    ts_block_end(ts_thread.heap, block);
+    uint64_t queue = ts_exchange_seq(&ts_thread.heap->queue, 0); /* on no queue yet: its freeing thread sleeps */
+    ts_heap_leave(ts_thread.heap);
+    assert_int_equal(queue, unit);
+    (void)slab_trim(allocator);
+    assert_true(ts_load_relaxed(ts_unit_word(unit)) & TS_UNIT_ZOMBIE);
+    assert_int_equal(sup_committed_bytes(allocator), TS_UNIT_BYTES);
+    ts_store_seq(&ts_thread.heap->queue, queue);
+    drain();
+    assert_int_equal(sup_committed_bytes(allocator), 0);
+    assert_true(epoch_destroy(allocator, id));
+    sup_check_identities(allocator);
+}
+
+/* ---- threads ---------------------------------------------------------------------------------------------- */
+
+enum { MANY = 3000 };
+static void *objects[MANY];
+static EpochId shared;
+
+static void *make_objects(void *argument) {
+    for (int i = 0; i < MANY; i++) {
+        objects[i] = slab_malloc_epoch(allocator, 40 + (size_t)i % 100, shared);
+    }
+    return argument;
+}
+
+static void *free_odd(void *argument) {
+    for (int i = 1; i < MANY; i += 2) {
+        SUP_CHECK(slab_free(allocator, objects[i]), "object %d", i);
+        SUP_CHECK(!slab_free(allocator, objects[i]), "object %d again", i);
+    }
+    return argument;
+}
+
+static void run(void *(*fn)(void *)) {
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, fn, NULL), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+}
+
+/* Nobody is left to drain the queue: who frees does it. */
+static void owner_has_ended(void **state) {
+    (void)state;
+    for (unsigned flags = EPOCH_CHURN; flags <= EPOCH_SCOPE; flags++) {
+        shared = epoch_open(allocator, NULL, flags);
+        run(make_objects);
+        ts_heap *heap = ts_load_relaxed(&block_of(objects[0])->heap);
+        assert_int_equal(ts_load_relaxed(&heap->state), TS_HEAP_ABANDONED);
+        for (int i = 0; i < MANY; i++) {
+            assert_true(slab_free(allocator, objects[i]));
+            assert_false(slab_free(allocator, objects[i]));
+            assert_int_equal(ts_load_relaxed(&heap->queue), 0);
+        }
+        assert_int_equal(sup_live_objects(allocator), 0);
+        sup_check_identities(allocator);
+        assert_true(epoch_close(allocator, shared));
+        assert_int_equal(epoch_state(allocator, shared), EPOCH_CLOSED);
+    }
+}
+
+/* A thread that never allocated frees too: it needs no heap. */
+static void freed_by_a_thread_without_a_heap(void **state) {
+    (void)state;
+    for (unsigned flags = EPOCH_CHURN; flags <= EPOCH_SCOPE; flags++) {
+        shared = epoch_open(allocator, NULL, flags);
+        (void)make_objects(NULL);
+        uint64_t before = foreign_frees();
+        run(free_odd);
+        assert_true(ts_load_relaxed(&ts_thread.heap->queue) != 0);
+        drain();
+        assert_int_equal(foreign_frees() - before, MANY / 2);
+        assert_int_equal(sup_live_objects(allocator), MANY / 2);
+        sup_check_identities(allocator);
+        for (int i = 0; i < MANY; i += 2) {
+            assert_true(slab_free(allocator, objects[i]));
+        }
+        assert_true(epoch_close(allocator, shared));
+        assert_int_equal(epoch_state(allocator, shared), EPOCH_CLOSED);
+    }
+}
+
+#define WITH_ALLOCATOR(test) cmocka_unit_test_setup_teardown(test, start, stop)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        WITH_ALLOCATOR(one_after_the_other),
+        WITH_ALLOCATOR(owner_frees_too),
+        WITH_ALLOCATOR(what_is_refused),
+        WITH_ALLOCATOR(late_by_a_whole_life),
+        WITH_ALLOCATOR(queued_without_bits),
+        WITH_ALLOCATOR(zombie),
+        WITH_ALLOCATOR(zombie_of_a_trim),
+        WITH_ALLOCATOR(owner_has_ended),
+        WITH_ALLOCATOR(freed_by_a_thread_without_a_heap),
+    };
+    return cmocka_run_group_tests_name("heap.foreign", tests, NULL, NULL);
+}

@@ -1,0 +1,485 @@
+/*
+ * Heaps change hands: held by another thread, left by a thread that ends, and left alone where the system has no
+ * barrier for all threads.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "identities.h"
+#include "proc.h"
+#include "unit.h"
+
+#include "bins.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+static SlabAllocator *allocator;
+static ts_os_table table;
+static atomic_bool refuse_barrier;
+static uint64_t units_before; /* each test looks at its own */
+
+static uint64_t units_used(void) { return ts_pool_used_units() - units_before; }
+
+static bool test_barrier(void) { return !refuse_barrier && ts_os_native.barrier_all(); }
+
+static int start(void **state) {
+    (void)state;
+    table = ts_os_native;
+    table.barrier_all = test_barrier;
+    ts_os = &table;
+    refuse_barrier = false;
+    allocator = slab_allocator_create();
+    units_before = allocator ? ts_pool_used_units() : 0;
+    return allocator == NULL;
+}
+
+static int stop(void **state) {
+    (void)state;
+    refuse_barrier = false;
+    slab_allocator_free(allocator);
+    return 0;
+}
+
+/* ---- a thread that does one thing at a time --------------------------------------------------------------- */
+
+static pthread_barrier_t meeting;
+static void (*todo)(void);
+static pthread_t worker;
+
+static void meet(void) { (void)pthread_barrier_wait(&meeting); }
+
+static void *work(void *argument) {
+    for (;;) {
+        meet();
+        if (!todo) {
+            return argument;
+        }
+        todo();
+        meet();
+    }
+}
+
+static void begin(void) {
+    SUP_CHECK(pthread_barrier_init(&meeting, NULL, 2) == 0, "pthread_barrier_init");
+    SUP_CHECK(pthread_create(&worker, NULL, work, NULL) == 0, "pthread_create");
+}
+
+/* The other thread does it, and then waits. */
+static void let(void (*fn)(void)) {
+    todo = fn;
+    meet();
+    meet();
+}
+
+static void end(void) {
+    todo = NULL;
+    meet();
+    SUP_CHECK(pthread_join(worker, NULL) == 0, "pthread_join");
+    pthread_barrier_destroy(&meeting);
+}
+
+enum { COUNT = 400 };
+static void *objects[COUNT];
+static EpochId epoch;
+static size_t size = 100;
+static ts_heap *other_heap;
+
+static void make_objects(void) {
+    for (int i = 0; i < COUNT; i++) {
+        objects[i] = slab_malloc_epoch(allocator, size, epoch);
+        SUP_CHECK(objects[i] != NULL, "object %d", i);
+    }
+    other_heap = ts_thread.heap;
+}
+
+static void free_objects(void) {
+    for (int i = 0; i < COUNT; i++) {
+        SUP_CHECK(slab_free(allocator, objects[i]), "object %d", i);
+    }
+}
+
+static void find_objects_dead(void) {
+    for (int i = 0; i < COUNT; i++) {
+        SUP_CHECK(!slab_owns(allocator, objects[i]) && !slab_free(allocator, objects[i]), "object %d lives", i);
+    }
+}
+
+static void allocate_elsewhere(void) {
+    EpochId another = epoch_open(allocator, NULL, EPOCH_CHURN);
+    SUP_CHECK(slab_malloc_epoch(allocator, 300, another) != NULL, "in another epoch");
+    SUP_CHECK(epoch_destroy(allocator, another), "epoch_destroy");
+}
+
+/* ---- adoption --------------------------------------------------------------------------------------------- */
+
+static void a_block_of_an_ended_thread(void **state) {
+    (void)state;
+    for (unsigned flags = EPOCH_CHURN; flags <= EPOCH_SCOPE; flags++) {
+        epoch = epoch_open(allocator, NULL, flags);
+        begin();
+        let(make_objects);
+        end();
+        ts_block *block = block_of(objects[0]);
+        assert_true(ts_load_relaxed(&block->heap) == other_heap);
+        assert_int_equal(ts_load_relaxed(&other_heap->state), TS_HEAP_ABANDONED);
+        assert_int_equal(sup_live_objects(allocator), COUNT);
+        for (int i = 0; i < COUNT; i++) {
+            assert_true(slab_owns(allocator, objects[i]));
+        }
+        /* Who allocates in the epoch next takes it over, its free slots too. */
+        void *mine = slab_malloc_epoch(allocator, size, epoch);
+        assert_true(block_of(mine) == block && ts_load_relaxed(&block->heap) == ts_thread.heap);
+        assert_int_equal(sup_live_objects(allocator), COUNT + 1);
+        sup_check_identities(allocator);
+        if (flags == EPOCH_CHURN) {
+            assert_int_equal(check_bin(ts_churn(block), ts_classes.of[112 / 16]).live, COUNT + 1);
+        }
+        uint64_t queue = ts_load_relaxed(&ts_thread.heap->queue);
+        free_objects(); /* no foreign frees any more */
+        assert_int_equal(ts_load_relaxed(&ts_thread.heap->queue), queue);
+        assert_true(slab_free(allocator, mine));
+        assert_int_equal(sup_live_objects(allocator), 0);
+        assert_true(epoch_destroy(allocator, epoch));
+    }
+}
+
+/* A thread that has a block of its own takes over another's when it runs out of slots. */
+static void adopted_when_slots_run_out(void **state) {
+    (void)state;
+    epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
+    void *mine[200];
+    size = 4000; /* four to a slab */
+    for (int i = 0; i < 4; i++) {
+        mine[i] = slab_malloc_epoch(allocator, size, epoch);
+    }
+    begin();
+    let(make_objects);
+    end();
+    for (int i = 0; i < COUNT; i++) {
+        if (i % 8 != 0) {
+            assert_true(slab_free(allocator, objects[i]));
+        }
+    }
+    uint64_t committed = sup_committed_bytes(allocator);
+    for (int i = 4; i < 104; i++) {
+        mine[i] = slab_malloc_epoch(allocator, size, epoch);
+    }
+    assert_int_equal(sup_committed_bytes(allocator), committed); /* all of it where the other one left room */
+    assert_true(ts_load_relaxed(&block_of(objects[0])->heap) == ts_thread.heap);
+    sup_check_identities(allocator);
+    for (int i = 0; i < 104; i++) {
+        assert_true(slab_free(allocator, mine[i]));
+    }
+    for (int i = 0; i < COUNT; i += 8) {
+        assert_true(slab_free(allocator, objects[i]));
+    }
+    sup_check_identities(allocator);
+    assert_true(epoch_close(allocator, epoch));
+    assert_int_equal(epoch_state(allocator, epoch), EPOCH_CLOSED);
+    size = 100;
+}
+
+/* Heaps of ended threads are used again: as many heaps as threads at once. */
+static void heaps_are_used_again(void **state) {
+    (void)state;
+    unsigned before = 0, after = 0;
+    for (int round = 0; round < 40; round++) {
+        epoch = epoch_open(allocator, NULL, round % 2 ? EPOCH_SCOPE : EPOCH_CHURN);
+        begin();
+        let(make_objects);
+        end();
+        assert_true(epoch_destroy(allocator, epoch));
+        find_objects_dead();
+        if (round == 0) {
+            for (ts_heap *h = ts_heaps(); h; h = h->next) {
+                before++;
+            }
+        }
+    }
+    for (ts_heap *h = ts_heaps(); h; h = h->next) {
+        after++;
+    }
+    assert_int_equal(before, after);
+    assert_int_equal(ts_load_relaxed(&ts_heaps_abandoned), 0);
+    sup_check_empty(allocator);
+}
+
+/* ---- hold ------------------------------------------------------------------------------------------------- */
+
+static bool have_barrier(void) {
+    if (!ts_os_native.barrier_all()) {
+        print_message("skipped: the system has no barrier for all threads\n");
+        return false;
+    }
+    return true;
+}
+
+static atomic_bool stop_busy;
+static uint64_t inside; /* (h) */
+static atomic_ulong rounds;
+
+static void *busy(void *argument) {
+    EpochId mine = epoch_open(allocator, NULL, EPOCH_CHURN);
+    void *kept[32] = {0};
+    other_heap = ts_heap_mine();
+    for (unsigned i = 0; !atomic_load(&stop_busy); i++) {
+        void **p = &kept[i * 7 % 32];
+        if (*p) {
+            SUP_CHECK(slab_free(allocator, *p), "slab_free");
+        }
+        *p = slab_malloc_epoch(allocator, i % 500, mine);
+        SUP_CHECK(*p != NULL, "slab_malloc_epoch");
+        ts_heap_enter(ts_thread.heap);
+        inside++;
+        ts_heap_leave(ts_thread.heap);
+        atomic_fetch_add(&rounds, 1);
+    }
+    SUP_CHECK(epoch_destroy(allocator, mine), "epoch_destroy");
+    return argument;
+}
+
+static void held_against_a_busy_thread(void **state) {
+    pthread_t thread;
+    unsigned held = 0, tries = 0;
+    (void)state;
+    if (!have_barrier()) {
+        skip();
+    }
+    stop_busy = false;
+    rounds = 0;
+    inside = 0;
+    assert_int_equal(pthread_create(&thread, NULL, busy, NULL), 0);
+    while (atomic_load(&rounds) < 10) {
+        ts_os->yield();
+    }
+    uint64_t mine = 0;
+    while (held < SUP_SCALED(2000u) && tries < 1000000) {
+        tries++;
+        if (!ts_heap_hold(other_heap)) {
+            continue; /* it lost its processor in the middle of something */
+        }
+        held++;
+        uint64_t seen = inside;
+        for (volatile int i = 0; i < 200; i++) {
+        }
+        SUP_CHECK(inside == seen, "the owner is inside of a heap that is held");
+        inside = seen + 1;
+        mine++;
+        ts_heap_drop(other_heap);
+    }
+    atomic_store(&stop_busy, true);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(held, SUP_SCALED(2000u));
+    assert_int_equal(inside, mine + atomic_load(&rounds));
+    assert_int_equal(ts_load_relaxed(&other_heap->revoked), 0);
+    sup_check_identities(allocator);
+}
+
+static void own_heap(void **state) {
+    (void)state;
+    ts_heap *heap = ts_heap_mine();
+    assert_non_null(heap);
+    assert_true(ts_heap_hold(heap));
+    assert_int_equal(ts_load_relaxed(&ts_thread.in_op), 1);
+    ts_heap_drop(heap);
+    assert_int_equal(ts_load_relaxed(&ts_thread.in_op), 0);
+}
+
+static void cannot_be_held_without_a_barrier(void **state) {
+    (void)state;
+    epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
+    begin();
+    let(make_objects);
+    refuse_barrier = true;
+    assert_false(ts_heap_hold(other_heap));
+    assert_int_equal(ts_load_relaxed(&other_heap->revoked), 0);
+    let(free_objects);
+    refuse_barrier = false;
+    if (ts_os->barrier_all()) {
+        assert_true(ts_heap_hold(other_heap));
+        ts_heap_drop(other_heap);
+    }
+    end();
+    assert_true(ts_heap_hold(other_heap)); /* an ended thread's heap needs no barrier */
+    ts_heap_drop(other_heap);
+    assert_true(epoch_destroy(allocator, epoch));
+}
+
+/* ---- without a barrier: the owner does it ------------------------------------------------------------------ */
+
+static void idle(void) { slab_thread_idle(); }
+static void nothing(void) {}
+
+/* After the destroy everything is stale at once; the memory comes back when the owner acts. NULL: it ends. */
+static void destroyed(unsigned flags, void (*act)(void)) {
+    epoch = epoch_open(allocator, NULL, flags);
+    begin();
+    let(make_objects);
+    uint64_t used = units_used();
+    refuse_barrier = true;
+    assert_true(epoch_destroy(allocator, epoch));
+    assert_int_equal(epoch_state(allocator, epoch), EPOCH_CLOSED);
+    assert_false(epoch_destroy(allocator, epoch));
+    find_objects_dead();
+    let(find_objects_dead);
+    assert_non_null(ts_load_relaxed(&other_heap->condemned));
+    assert_int_equal(units_used(), used);
+    errno = 0;
+    assert_null(slab_malloc_epoch(allocator, size, epoch));
+    assert_int_equal(errno, ESTALE);
+    if (act) {
+        let(act);
+        assert_null(ts_load_relaxed(&other_heap->condemned));
+    }
+    end();
+    assert_null(ts_load_relaxed(&other_heap->condemned));
+    assert_int_equal(sup_live_objects(allocator), 0);
+    sup_check_identities(allocator);
+    sup_check_empty(allocator);
+    (void)slab_trim(allocator);
+    assert_int_equal(sup_committed_bytes(allocator), 0);
+    assert_int_equal(units_used(), 0);
+}
+
+static void condemned(void **state) {
+    (void)state;
+    for (unsigned flags = EPOCH_CHURN; flags <= EPOCH_SCOPE; flags++) {
+        destroyed(flags, allocate_elsewhere);
+        destroyed(flags, idle);
+        destroyed(flags, NULL);
+    }
+}
+
+static void closed(unsigned flags, bool free_before, void (*act)(void)) {
+    epoch = epoch_open(allocator, NULL, flags);
+    begin();
+    let(make_objects);
+    if (free_before) {
+        let(free_objects);
+    }
+    refuse_barrier = true;
+    assert_true(epoch_close(allocator, epoch));
+    errno = 0;
+    assert_null(slab_malloc_epoch(allocator, size, epoch));
+    assert_int_equal(errno, ESTALE);
+    if (!free_before) {
+        assert_int_equal(epoch_state(allocator, epoch), EPOCH_CLOSING);
+        let(free_objects);
+    } else {
+        let(act ? act : nothing);
+    }
+    if (!act) {
+        end();
+    }
+    assert_int_equal(epoch_state(allocator, epoch), EPOCH_CLOSED);
+    sup_check_identities(allocator);
+    sup_check_empty(allocator);
+    if (act) {
+        end();
+    }
+    (void)slab_trim(allocator);
+    assert_int_equal(units_used(), 0);
+}
+
+static void closed_with_objects(void **state) {
+    (void)state;
+    closed(EPOCH_CHURN, false, nothing);
+    closed(EPOCH_SCOPE, false, nothing);
+}
+
+static void closed_and_idle(void **state) {
+    (void)state;
+    closed(EPOCH_CHURN, true, idle);
+    closed(EPOCH_SCOPE, true, idle);
+}
+
+static void closed_and_ended(void **state) {
+    (void)state;
+    closed(EPOCH_CHURN, true, NULL);
+    closed(EPOCH_SCOPE, true, NULL);
+}
+
+/* The whole allocator goes; what the other thread holds of it comes back when that thread acts. */
+static void allocator_freed(void (*act)(void), bool warm) {
+    SlabAllocator *kept = allocator;
+    allocator = slab_allocator_create();
+    epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
+    begin();
+    let(make_objects);
+    if (warm) {
+        let(free_objects); /* in the warm units of the thread's share */
+    }
+    refuse_barrier = true;
+    slab_allocator_free(allocator);
+    assert_false(slab_free(allocator, objects[0]));
+    let(find_objects_dead);
+    allocator = kept;
+    if (act) {
+        let(act);
+    }
+    uint64_t when_it_acted = units_used();
+    end();
+    refuse_barrier = false;
+    assert_int_equal(act ? when_it_acted : 0, 0);
+    assert_int_equal(units_used(), 0);
+}
+
+static void allocator_freed_then_idle(void **state) {
+    (void)state;
+    allocator_freed(idle, false);
+    allocator_freed(idle, true);
+}
+
+static void allocator_freed_then_ended(void **state) {
+    (void)state;
+    allocator_freed(NULL, false);
+    allocator_freed(NULL, true);
+}
+
+/* An idle thread, with a barrier, does not keep anything back. */
+static void taken_from_an_idle_thread(void **state) {
+    (void)state;
+    if (!have_barrier()) {
+        skip();
+    }
+    for (unsigned flags = EPOCH_CHURN; flags <= EPOCH_SCOPE; flags++) {
+        epoch = epoch_open(allocator, NULL, flags);
+        begin();
+        let(make_objects);
+        assert_true(epoch_destroy(allocator, epoch));
+        (void)slab_trim(allocator);
+        assert_int_equal(units_used(), 0);
+        epoch = epoch_open(allocator, NULL, flags);
+        let(make_objects);
+        let(free_objects);
+        assert_true(epoch_close(allocator, epoch));
+        assert_int_equal(epoch_state(allocator, epoch), EPOCH_CLOSED);
+        (void)slab_trim(allocator);
+        assert_int_equal(units_used(), 0);
+        end();
+    }
+}
+
+#define WITH_ALLOCATOR(test) cmocka_unit_test_setup_teardown(test, start, stop)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        WITH_ALLOCATOR(a_block_of_an_ended_thread),
+        WITH_ALLOCATOR(adopted_when_slots_run_out),
+        WITH_ALLOCATOR(heaps_are_used_again),
+        WITH_ALLOCATOR(own_heap),
+        WITH_ALLOCATOR(held_against_a_busy_thread),
+        WITH_ALLOCATOR(cannot_be_held_without_a_barrier),
+        WITH_ALLOCATOR(condemned),
+        WITH_ALLOCATOR(closed_with_objects),
+        WITH_ALLOCATOR(closed_and_idle),
+        WITH_ALLOCATOR(closed_and_ended),
+        WITH_ALLOCATOR(taken_from_an_idle_thread),
+        WITH_ALLOCATOR(allocator_freed_then_idle),
+        WITH_ALLOCATOR(allocator_freed_then_ended),
+    };
+    return cmocka_run_group_tests_name("heap.heap", tests, NULL, NULL);
+}

@@ -1,0 +1,223 @@
+/* Scope slabs: start bits, sizes of objects, aligned places, and when a slab goes. */
+#include "identities.h"
+#include "pattern.h"
+#include "rng.h"
+#include "unit.h"
+
+#include "bins.h"
+
+static SlabAllocator *allocator;
+static EpochId epoch;
+
+static int start(void **state) {
+    (void)state;
+    allocator = slab_allocator_create();
+    epoch = epoch_open(allocator, NULL, EPOCH_SCOPE);
+    return epoch == EPOCH_NONE;
+}
+
+static int stop(void **state) {
+    (void)state;
+    slab_allocator_free(allocator);
+    return ts_pool_used_units() != 0;
+}
+
+static uint64_t live_bytes(void) {
+    SlabGlobalStats global;
+    assert_true(slab_stats_global(allocator, &global));
+    return global.live_bytes;
+}
+
+static size_t rounded(size_t size) { return size == 0 ? 16 : (size + 15) / 16 * 16; }
+
+static void round_sizes(void **state) {
+    (void)state;
+    assert_int_equal(ts_scope_round(0), 16);
+    for (size_t size = 1; size <= TS_SCOPE_MAX_BYTES; size++) {
+        assert_int_equal(ts_scope_round(size), rounded(size));
+    }
+    assert_int_equal(ts_scope_round(TS_SCOPE_MAX_BYTES + 1), 0);
+    assert_int_equal(ts_scope_round(SIZE_MAX), 0);
+    assert_int_equal(ts_scope_round(SIZE_MAX - 14), 0);
+    assert_int_equal(ts_scope_round(PTRDIFF_MAX), 0);
+}
+
+/* One after the other, without a gap, and every size is known for ever. */
+static void bump(void **state) {
+    enum { COUNT = 5000 };
+    struct sup_rng rng = {31};
+    static char *objects[COUNT];
+    static size_t sizes[COUNT];
+    uint64_t bytes = 0;
+    (void)state;
+    for (int i = 0; i < COUNT; i++) {
+        sizes[i] = sup_rng_below(&rng, i % 5 ? 200 : TS_SCOPE_MAX_BYTES + 1);
+        objects[i] = slab_malloc_epoch(allocator, sizes[i], epoch);
+        assert_non_null(objects[i]);
+        sup_pattern_fill(objects[i], sizes[i], (uint64_t)i);
+        bytes += rounded(sizes[i]);
+        if (i > 0 && (uintptr_t)objects[i] % TS_UNIT_BYTES != 0) {
+            assert_true(objects[i] == objects[i - 1] + rounded(sizes[i - 1]));
+        }
+    }
+    assert_int_equal(live_bytes(), bytes);
+    for (int i = 0; i < COUNT; i++) {
+        assert_int_equal(slab_usable_size(allocator, objects[i]), rounded(sizes[i]));
+        assert_true(sup_pattern_check(objects[i], sizes[i], (uint64_t)i));
+        for (size_t k = 16; k < rounded(sizes[i]); k += 16) {
+            assert_false(slab_owns(allocator, objects[i] + k));
+        }
+    }
+    for (int i = COUNT - 1; i >= 0; i -= 2) {
+        assert_true(slab_free(allocator, objects[i]));
+        assert_false(slab_free(allocator, objects[i]));
+        bytes -= rounded(sizes[i]);
+        assert_int_equal(slab_usable_size(allocator, objects[i]), 0);
+    }
+    assert_int_equal(live_bytes(), bytes);
+    for (int i = COUNT - 2; i >= 0; i -= 2) {
+        assert_int_equal(slab_usable_size(allocator, objects[i]), rounded(sizes[i]));
+        assert_true(slab_free(allocator, objects[i]));
+    }
+    assert_int_equal(live_bytes(), 0);
+    sup_check_identities(allocator);
+}
+
+/* A place that is skipped belongs to nobody: neither the sizes before it nor the sums change. */
+static void aligned_places(void **state) {
+    enum { COUNT = 2000 };
+    struct sup_rng rng = {32};
+    static char *objects[COUNT];
+    static size_t sizes[COUNT];
+    uint64_t bytes = 0;
+    (void)state;
+    for (int i = 0; i < COUNT; i++) {
+        size_t align = (size_t)1 << sup_rng_below(&rng, 12);
+        sizes[i] = sup_rng_below(&rng, 300);
+        objects[i] = slab_aligned_epoch(allocator, align, sizes[i], epoch);
+        assert_non_null(objects[i]);
+        assert_int_equal((uintptr_t)objects[i] % align, 0);
+        bytes += rounded(sizes[i]);
+        if (i > 0) {
+            assert_int_equal(slab_usable_size(allocator, objects[i - 1]), rounded(sizes[i - 1]));
+        }
+        if (sup_rng_below(&rng, 3) == 0) {
+            /* Freed before the next place is skipped. */
+            assert_true(slab_free(allocator, objects[i]));
+            bytes -= rounded(sizes[i]);
+            objects[i--] = NULL;
+        }
+        assert_int_equal(live_bytes(), bytes);
+    }
+    assert_int_equal(sup_live_objects(allocator), COUNT);
+    sup_check_identities(allocator);
+    for (int i = 0; i < COUNT; i++) {
+        /* 16 bytes off: skipped, in the middle, or another object; never this one. */
+        assert_true(slab_owns(allocator, objects[i]));
+        assert_true(slab_free(allocator, objects[i]));
+    }
+    assert_int_equal(live_bytes(), 0);
+    sup_check_identities(allocator);
+    assert_true(epoch_close(allocator, epoch));
+    assert_int_equal(epoch_state(allocator, epoch), EPOCH_CLOSED);
+}
+
+static void skipped_places_are_no_objects(void **state) {
+    (void)state;
+    char *first = slab_malloc_epoch(allocator, 16, epoch);
+    char *far = slab_aligned_epoch(allocator, 1024, 16, epoch);
+    assert_true(far == first + 1024);
+    for (char *p = first + 16; p < far; p += 16) {
+        assert_false(slab_owns(allocator, p));
+        assert_false(slab_free(allocator, p));
+        assert_int_equal(slab_handle_of(allocator, p), SLAB_HANDLE_NONE);
+    }
+    assert_int_equal(sup_live_objects(allocator), 2);
+}
+
+/* A slab goes when it is full and all of it was freed; the current one stays. */
+static void release(void **state) {
+    enum { COUNT = 16 * 5 + 3 };
+    char *objects[COUNT];
+    (void)state;
+    for (int i = 0; i < COUNT; i++) {
+        objects[i] = slab_malloc_epoch(allocator, 1024, epoch); /* 16 to a slab */
+    }
+    ts_scope_block *block = ts_scope(block_of(objects[0]));
+    assert_int_equal(ts_load_relaxed(&block->b.slabs), 6);
+    for (int i = 0; i < COUNT; i++) {
+        assert_true(slab_free(allocator, objects[i]));
+        assert_int_equal(ts_load_relaxed(&block->b.slabs), 6 - (i + 1) / 16);
+    }
+    assert_true(slab_malloc_epoch(allocator, 1024, epoch) == objects[COUNT - 1] + 1024); /* nothing is used twice */
+    slab_thread_idle();
+    char *p = slab_malloc_epoch(allocator, 4096, epoch);
+    assert_non_null(p);
+    sup_check_identities(allocator);
+    assert_true(epoch_destroy(allocator, epoch));
+    sup_check_empty(allocator);
+    for (int i = 0; i < COUNT; i++) {
+        assert_false(slab_owns(allocator, objects[i]));
+    }
+}
+
+static void the_last_object_grows_in_place(void **state) {
+    (void)state;
+    char *a = slab_malloc_epoch(allocator, 100, epoch), *b = slab_malloc_epoch(allocator, 100, epoch);
+    sup_pattern_fill(a, 100, 1);
+    sup_pattern_fill(b, 100, 2);
+    assert_true(slab_realloc(allocator, b, 4000) == b);
+    assert_int_equal(slab_usable_size(allocator, b), 4000);
+    assert_int_equal(live_bytes(), 112 + 4000);
+    assert_true(slab_realloc(allocator, b, 50) == b);
+    assert_int_equal(slab_usable_size(allocator, b), 64);
+    assert_int_equal(live_bytes(), 112 + 64);
+    assert_true(sup_pattern_check_prefix(b, 100, 50, 2));
+    char *moved = slab_realloc(allocator, a, 200); /* not the last one */
+    assert_true(moved == b + 64 && sup_pattern_check_prefix(moved, 100, 100, 1));
+    assert_int_equal(live_bytes(), 64 + 208);
+    sup_check_identities(allocator);
+}
+
+static void rebuild(void **state) {
+    enum { COUNT = 300 };
+    char *objects[COUNT];
+    (void)state;
+    for (int i = 0; i < COUNT; i++) {
+        objects[i] = slab_malloc_epoch(allocator, 200, epoch);
+    }
+    for (int i = 0; i < COUNT; i += 3) {
+        assert_true(slab_free(allocator, objects[i]));
+    }
+    uint64_t bytes = live_bytes();
+    ts_scope_block *block = ts_scope(block_of(objects[0]));
+    ts_heap *heap = ts_thread.heap;
+    ts_heap_enter(heap);
+    /* As if the thread had vanished in an allocation: the start bit is set, bump has not moved. */
+    size_t at = (size_t)(ts_load_relaxed(&block->bump) - ts_unit_address(ts_load_relaxed(&block->current))) / 16;
+    ts_store_relaxed(&block->bits->start[at / 64], ts_load_relaxed(&block->bits->start[at / 64]) | (uint64_t)1 << at % 64);
+    ts_block_rebuild(heap, &block->b);
+    ts_heap_leave(heap);
+    assert_int_equal(live_bytes(), bytes);
+    sup_check_identities(allocator);
+    for (int i = 0; i < COUNT; i++) {
+        assert_int_equal(slab_free(allocator, objects[i]), i % 3 != 0);
+    }
+    assert_int_equal(live_bytes(), 0);
+    sup_check_identities(allocator);
+}
+
+#define WITH_EPOCH(test) cmocka_unit_test_setup_teardown(test, start, stop)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        WITH_EPOCH(round_sizes),
+        WITH_EPOCH(bump),
+        WITH_EPOCH(aligned_places),
+        WITH_EPOCH(skipped_places_are_no_objects),
+        WITH_EPOCH(release),
+        WITH_EPOCH(the_last_object_grows_in_place),
+        WITH_EPOCH(rebuild),
+    };
+    return cmocka_run_group_tests_name("heap.scope", tests, NULL, NULL);
+}

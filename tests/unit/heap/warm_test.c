@@ -1,0 +1,331 @@
+/* Warm units and the reclaim policies, by the purge calls that they make. */
+#include "identities.h"
+#include "rng.h"
+#include "unit.h"
+
+#include "bins.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define UNIT TS_UNIT_BYTES
+
+static ts_os_table table;
+static struct {
+    unsigned calls, refused, in_an_operation, populated;
+    size_t bytes;
+    bool refuse;
+} purges;
+
+static bool test_purge(void *at, size_t bytes) {
+    purges.calls++;
+    purges.in_an_operation += ts_load_relaxed(&ts_thread.in_op) != 0;
+    if (purges.refuse) {
+        purges.refused++;
+        return false;
+    }
+    purges.bytes += bytes;
+    return ts_os_native.purge(at, bytes);
+}
+
+static bool test_populate(void *at, size_t bytes) {
+    purges.populated += (unsigned)(bytes / UNIT);
+    return ts_os_native.populate(at, bytes);
+}
+
+static uint64_t units_before;
+
+static int start(void **state) {
+    (void)state;
+    table = ts_os_native;
+    table.purge = test_purge;
+    table.populate = test_populate;
+    ts_os = &table;
+    units_before = ts_pool_used_units();
+    memset(&purges, 0, sizeof purges);
+    return 0;
+}
+
+static SlabAllocator *make(int policy, size_t retain) {
+    SlabOptions options = {.size = sizeof options, .reclaim_policy = policy, .retain_bytes = retain};
+    SlabAllocator *allocator = slab_allocator_create_ex(&options);
+    assert_non_null(allocator);
+    return allocator;
+}
+
+static SlabGlobalStats stats_of(SlabAllocator *allocator) {
+    SlabGlobalStats global;
+    assert_true(slab_stats_global(allocator, &global));
+    assert_int_equal(global.madvise_calls, purges.calls);
+    assert_int_equal(global.madvise_failures, purges.refused);
+    assert_int_equal(global.madvise_bytes, purges.bytes);
+    return global;
+}
+
+static void finish(SlabAllocator *allocator) {
+    assert_int_equal(purges.in_an_operation, 0); /* a system call never holds anybody up */
+    sup_check_identities(allocator);
+    slab_allocator_free(allocator);
+    assert_int_equal(ts_pool_used_units(), units_before);
+    ts_pool_check();
+}
+
+/* An epoch with so many units, all of them touched. */
+static EpochId fill(SlabAllocator *allocator, unsigned units, unsigned flags) {
+    EpochId epoch = epoch_open(allocator, NULL, flags);
+    for (unsigned i = 0; i < units * 4; i++) {
+        char *p = slab_malloc_epoch(allocator, 4096, epoch);
+        assert_non_null(p);
+        p[0] = p[4095] = 1;
+    }
+    SlabEpochStats stats;
+    assert_true(slab_stats_epoch(allocator, SLAB_ALL_CLASSES, epoch, &stats));
+    assert_int_equal(stats.slab_count, units);
+    return epoch;
+}
+
+static const unsigned kinds[] = {EPOCH_CHURN, EPOCH_SCOPE};
+
+/* ---- lists ------------------------------------------------------------------------------------------------ */
+
+static void lists(void **state) {
+    enum { MOST = 64 };
+    struct sup_rng rng = {41};
+    SlabAllocator *allocator = make(SLAB_RECLAIM_KEEP, 0);
+    uint32_t units[2][MOST], counts[2] = {0, 0}, first = ts_pool_take(TS_NORMAL, MOST, 1), unused[MOST], n = MOST;
+    ts_warm warm[2];
+    (void)state;
+    memset(warm, 0, sizeof warm);
+    for (uint32_t i = 0; i < MOST; i++) {
+        unused[i] = first + i;
+    }
+    for (int i = 0; i < 20000; i++) {
+        unsigned k = (unsigned)sup_rng_below(&rng, 2), other = 1 - k;
+        uint64_t what = sup_rng_below(&rng, 10);
+        if (what < 5 && n > 0) {
+            ts_warm_push(&warm[k], unused[--n]);
+            units[k][counts[k]++] = unused[n];
+        } else if (what < 9) {
+            uint32_t unit = ts_warm_pop(&warm[k]);
+            assert_int_equal(unit, counts[k] ? units[k][counts[k] - 1] : 0); /* the newest */
+            if (unit) {
+                counts[k]--;
+                unused[n++] = unit;
+            }
+        } else {
+            ts_warm_splice(&warm[k], &warm[other]);
+            memcpy(units[k] + counts[k], units[other], counts[other] * sizeof **units);
+            counts[k] += counts[other];
+            counts[other] = 0;
+        }
+        assert_int_equal(ts_load_relaxed(&warm[k].count), counts[k]);
+        assert_int_equal(ts_load_relaxed(&warm[other].count), counts[other]);
+        assert_int_equal(warm[k].tail, counts[k] ? units[k][0] : 0);
+    }
+    ts_pool_give(first, MOST);
+    finish(allocator);
+}
+
+/* ---- policies --------------------------------------------------------------------------------------------- */
+
+static void keep_everything(void **state) {
+    (void)state;
+    for (int k = 0; k < 2; k++) {
+        (void)start(NULL);
+        SlabAllocator *allocator = make(SLAB_RECLAIM_KEEP, 0);
+        EpochId epoch = fill(allocator, 500, kinds[k]);
+        assert_true(epoch_destroy(allocator, epoch));
+        assert_int_equal(purges.calls, 0);
+        assert_int_equal(stats_of(allocator).retained_bytes, 500 * UNIT);
+        /* What is warm is used again. */
+        epoch = fill(allocator, 500, kinds[1 - k]);
+        assert_int_equal(stats_of(allocator).committed_bytes, 500 * UNIT);
+        assert_true(epoch_destroy(allocator, epoch));
+        assert_int_equal(purges.calls, 0);
+        assert_int_equal(slab_trim(allocator), 500 * UNIT);
+        assert_int_equal(purges.bytes, 500 * UNIT);
+        assert_true(purges.calls <= 8); /* neighbours go in one call */
+        SlabGlobalStats stats = stats_of(allocator);
+        assert_int_equal(stats.committed_bytes, 0);
+        assert_int_equal(stats.empty_slab_overflowed, 500);
+        assert_int_equal(slab_trim(allocator), 0);
+        finish(allocator);
+    }
+}
+
+static void give_back_at_once(void **state) {
+    (void)state;
+    for (int k = 0; k < 2; k++) {
+        (void)start(NULL);
+        SlabAllocator *allocator = make(SLAB_RECLAIM_AT_ONCE, 0);
+        EpochId epoch = epoch_open(allocator, NULL, kinds[k]);
+        void *objects[400];
+        for (int i = 0; i < 400; i++) {
+            objects[i] = slab_malloc_epoch(allocator, 4096, epoch);
+        }
+        uint64_t committed = stats_of(allocator).committed_bytes;
+        assert_int_equal(committed, 100 * UNIT);
+        for (int i = 0; i < 400; i++) {
+            assert_true(slab_free(allocator, objects[i]));
+            assert_int_equal(stats_of(allocator).retained_bytes, 0);
+        }
+        assert_true(purges.calls >= 80); /* one a slab; a few stay in the bin for the next allocation */
+        assert_true(epoch_close(allocator, epoch));
+        assert_int_equal(epoch_state(allocator, epoch), EPOCH_CLOSED);
+        assert_int_equal(stats_of(allocator).committed_bytes, 0);
+        assert_int_equal(purges.bytes, 100 * UNIT);
+        finish(allocator);
+    }
+}
+
+static void retain_a_budget(void **state) {
+    (void)state;
+    for (int k = 0; k < 2; k++) {
+        (void)start(NULL);
+        SlabAllocator *allocator = make(SLAB_RECLAIM_BUDGET, 200 * UNIT);
+        assert_true(epoch_destroy(allocator, fill(allocator, 200, kinds[k])));
+        assert_int_equal(purges.calls, 0); /* within it: nothing goes */
+        assert_int_equal(stats_of(allocator).retained_bytes, 200 * UNIT);
+        assert_true(epoch_destroy(allocator, fill(allocator, 600, kinds[k])));
+        SlabGlobalStats stats = stats_of(allocator);
+        assert_true(purges.calls > 0 && stats.retained_bytes <= 200 * UNIT);
+        assert_true(stats.retained_bytes >= 50 * UNIT); /* down to a quarter, no further */
+        /* At the same size again and again it settles: what is warm is used first. */
+        for (int i = 0; i < 5; i++) {
+            assert_true(epoch_destroy(allocator, fill(allocator, 150, kinds[k])));
+        }
+        unsigned calls = purges.calls;
+        for (int i = 0; i < 20; i++) {
+            assert_true(epoch_destroy(allocator, fill(allocator, 150, kinds[k])));
+        }
+        assert_int_equal(purges.calls, calls);
+        finish(allocator);
+    }
+}
+
+/* Every allocator keeps to its own budget, also when one thread lets go of several at once. */
+static void idle_settles_every_allocator(void **state) {
+    (void)state;
+    SlabAllocator *allocators[3];
+    for (int i = 0; i < 3; i++) {
+        allocators[i] = make(SLAB_RECLAIM_BUDGET, UNIT);
+        assert_true(epoch_destroy(allocators[i], fill(allocators[i], 40, EPOCH_SCOPE)));
+    }
+    slab_thread_idle();
+    for (int i = 0; i < 3; i++) {
+        SlabGlobalStats global;
+        assert_true(slab_stats_global(allocators[i], &global));
+        assert_true(global.retained_bytes <= UNIT);
+    }
+    for (int i = 0; i < 3; i++) {
+        slab_allocator_free(allocators[i]);
+    }
+    assert_int_equal(ts_pool_used_units(), units_before);
+}
+
+/* ---- refusals --------------------------------------------------------------------------------------------- */
+
+static void refused_purges_stay_warm(void **state) {
+    (void)state;
+    SlabAllocator *allocator = make(SLAB_RECLAIM_AT_ONCE, 0);
+    EpochId epoch = fill(allocator, 300, EPOCH_CHURN);
+    purges.refuse = true;
+    assert_true(epoch_destroy(allocator, epoch));
+    SlabGlobalStats stats = stats_of(allocator);
+    assert_int_equal(stats.committed_bytes, 300 * UNIT);
+    assert_int_equal(stats.retained_bytes, 300 * UNIT);
+    assert_int_equal(stats.empty_slab_overflowed, 0);
+    assert_true(purges.refused > 0 && purges.refused <= 4); /* it does not ask for every unit */
+    assert_int_equal(slab_trim(allocator), 0);
+    /* And is used again; zeroed where zeros were asked for. */
+    epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
+    for (int i = 0; i < 1200; i++) {
+        unsigned char *p = slab_calloc_epoch(allocator, 1, 4096, epoch);
+        assert_true(p && p[0] == 0 && p[4095] == 0);
+    }
+    assert_int_equal(stats_of(allocator).committed_bytes, 300 * UNIT);
+    purges.refuse = false;
+    assert_true(epoch_destroy(allocator, epoch));
+    (void)slab_trim(allocator);
+    assert_int_equal(stats_of(allocator).committed_bytes, 0);
+    finish(allocator);
+}
+
+/* ---- spans ------------------------------------------------------------------------------------------------ */
+
+static void spans_are_warm_by_length(void **state) {
+    (void)state;
+    SlabAllocator *allocator = make(SLAB_RECLAIM_BUDGET, 0);
+    EpochId epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
+    for (size_t units = 1; units <= TS_SPAN_WARM_UNITS; units = units * 3 + 1) {
+        char *p = slab_malloc_epoch(allocator, units * UNIT, epoch);
+        memset(p, 7, units * UNIT);
+        assert_true(slab_free(allocator, p));
+        char *q = slab_calloc_epoch(allocator, 1, units * UNIT, epoch);
+        assert_true(q == p);
+        for (size_t i = 0; i < units * UNIT; i += 997) {
+            assert_int_equal(q[i], 0);
+        }
+        assert_true(slab_free(allocator, q));
+        assert_int_equal(purges.calls, 0);
+    }
+    uint64_t committed = stats_of(allocator).committed_bytes;
+    char *p = slab_malloc_epoch(allocator, (TS_SPAN_WARM_UNITS + 1) * UNIT, epoch);
+    memset(p, 7, (TS_SPAN_WARM_UNITS + 1) * UNIT);
+    assert_true(slab_free(allocator, p)); /* too long to be kept */
+    assert_int_equal(purges.calls, 1);
+    assert_int_equal(stats_of(allocator).committed_bytes, committed);
+    finish(allocator);
+}
+
+/* ---- reserve ---------------------------------------------------------------------------------------------- */
+
+static void reserved_units(void **state) {
+    (void)state;
+    SlabAllocator *allocator = make(SLAB_RECLAIM_AT_ONCE, 0);
+    assert_true(slab_reserve(allocator, 700 * UNIT));
+    assert_int_equal(purges.populated, 700);
+    assert_int_equal(stats_of(allocator).retained_bytes, 700 * UNIT);
+    for (int k = 0; k < 2; k++) {
+        assert_true(epoch_destroy(allocator, fill(allocator, 700, kinds[k])));
+        SlabGlobalStats stats = stats_of(allocator);
+        assert_int_equal(stats.retained_bytes, 700 * UNIT); /* kept, although the policy is to keep nothing */
+        assert_int_equal(stats.slow_path_cache_miss, 0);
+    }
+    assert_true(epoch_destroy(allocator, fill(allocator, 800, EPOCH_SCOPE)));
+    assert_int_equal(stats_of(allocator).retained_bytes, 700 * UNIT);
+    assert_int_equal(slab_trim(allocator), 700 * UNIT); /* until a trim */
+    assert_true(epoch_destroy(allocator, fill(allocator, 10, EPOCH_SCOPE)));
+    assert_int_equal(stats_of(allocator).retained_bytes, 0);
+    finish(allocator);
+}
+
+/* slab_reserve beyond the budget: what can be had is kept. */
+static void reserve_beyond_the_budget(void **state) {
+    (void)state;
+    SlabOptions options = {.size = sizeof options, .budget_bytes = 300 * UNIT};
+    SlabAllocator *allocator = slab_allocator_create_ex(&options);
+    errno = 0;
+    assert_false(slab_reserve(allocator, 1000 * UNIT));
+    assert_int_equal(errno, ENOMEM);
+    uint64_t kept = stats_of(allocator).retained_bytes;
+    slab_allocator_free(allocator);
+    assert_int_equal(kept, 300 * UNIT);
+}
+
+#define WITH_TABLE(test) cmocka_unit_test_setup(test, start)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        WITH_TABLE(lists),
+        WITH_TABLE(keep_everything),
+        WITH_TABLE(give_back_at_once),
+        WITH_TABLE(retain_a_budget),
+        WITH_TABLE(idle_settles_every_allocator),
+        WITH_TABLE(refused_purges_stay_warm),
+        WITH_TABLE(spans_are_warm_by_length),
+        WITH_TABLE(reserved_units),
+        WITH_TABLE(reserve_beyond_the_budget),
+    };
+    return cmocka_run_group_tests_name("heap.warm", tests, NULL, NULL);
+}

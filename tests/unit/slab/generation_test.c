@@ -1,0 +1,219 @@
+/*
+ * The end of generations and tags, seen through handles: a slot that has used up its own is retired, a slab that
+ * has used up its own is never handed out again, and no handle of the past is ever accepted.
+ */
+#include "identities.h"
+#include "unit.h"
+
+#include "api/runtime.h"
+#include "region/pool.h"
+#include "slab/slab.h"
+
+#include <stdlib.h>
+
+static uint32_t unit_of(const void *p) {
+    uint32_t unit = 0;
+    uint64_t entry;
+    assert_true(ts_locate(p, &unit, &entry));
+    return unit;
+}
+
+static int compare(const void *a, const void *b) {
+    SlabHandle x = *(const SlabHandle *)a, y = *(const SlabHandle *)b;
+    return x < y ? -1 : x > y;
+}
+
+static void none_is_accepted(SlabAllocator *allocator, const SlabHandle *handles, unsigned count) {
+    for (unsigned i = 0; i < count; i++) {
+        assert_null(slab_handle_get(allocator, handles[i]));
+        assert_false(free_obj(allocator, handles[i]));
+    }
+}
+
+/* ---- slots ------------------------------------------------------------------------------------------------ */
+
+enum { TIMES = 10000 };
+
+/* Where an object was, and how often. */
+typedef struct use {
+    const void *address;
+    unsigned times;
+} use;
+
+static unsigned count_use(use *uses, unsigned known, const void *address) {
+    unsigned i = 0;
+    while (i < known && uses[i].address != address) {
+        i++;
+    }
+    uses[i].address = address;
+    uses[i].times = i < known ? uses[i].times + 1 : 1;
+    /* A slot is used once for every generation there is. */
+    assert_true(uses[i].times <= TS_STATE_GEN_MAX + 1);
+    return i < known ? known : known + 1;
+}
+
+/* All slots of one slab but three are taken, and these are used over and over. by_handle: freed past the ring, else
+   into it. */
+static void a_few_slots_over_and_over(size_t size, bool by_handle) {
+    static SlabHandle handles[TIMES], sorted[TIMES];
+    use uses[4];
+    unsigned known = 0, used_up = 0;
+    uint64_t before = ts_pool_used_units();
+    SlabAllocator *allocator = slab_allocator_create();
+    EpochId epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
+    uint32_t unit = unit_of(slab_malloc_epoch(allocator, size, epoch));
+    uint32_t slots = ts_slab_at(unit)->empty_at;
+    for (uint32_t i = 1; i < slots - 3; i++) {
+        assert_int_equal(unit_of(slab_malloc_epoch(allocator, size, epoch)), unit);
+    }
+    for (unsigned i = 0; i < TIMES; i++) {
+        void *p = alloc_obj_epoch(allocator, size, epoch, &handles[i]);
+        assert_non_null(p);
+        assert_int_equal(unit_of(p), unit);
+        known = count_use(uses, known, p);
+        assert_true(known <= 3);
+        assert_true(slab_handle_get(allocator, handles[i]) == p);
+        assert_true(by_handle ? free_obj(allocator, handles[i]) : slab_free(allocator, p));
+        assert_false(slab_free(allocator, p));
+        if (i > 0) {
+            assert_null(slab_handle_get(allocator, handles[i - 1]));
+        }
+        sorted[i] = handles[i];
+    }
+    qsort(sorted, TIMES, sizeof *sorted, compare);
+    for (unsigned i = 1; i < TIMES; i++) {
+        assert_true(sorted[i] != sorted[i - 1]);
+    }
+    none_is_accepted(allocator, handles, TIMES);
+    for (unsigned i = 0; i < known; i++) {
+        used_up += uses[i].times == TS_STATE_GEN_MAX + 1;
+    }
+    assert_true(by_handle || used_up == TIMES / (TS_STATE_GEN_MAX + 1)); /* the ring gives the newest again */
+    assert_int_equal(ts_slab_at(unit)->empty_at, slots - used_up);       /* those that are used up are retired */
+    sup_check_identities(allocator);
+    /* The slab comes back with all its slots, and with generations above all of these. */
+    assert_true(epoch_destroy(allocator, epoch));
+    epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
+    SlabHandle again;
+    void *p = alloc_obj_epoch(allocator, size, epoch, &again);
+    assert_int_equal(unit_of(p), unit);
+    assert_int_equal(ts_slab_at(unit)->empty_at, slots);
+    assert_true(slab_handle_get(allocator, again) == p);
+    none_is_accepted(allocator, handles, TIMES);
+    slab_allocator_free(allocator);
+    assert_int_equal(ts_pool_used_units(), before);
+}
+
+static void slots_are_used_up(void **state) {
+    const size_t sizes[] = {16, 48, 64, 112, 4096};
+    (void)state;
+    for (unsigned i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        a_few_slots_over_and_over(sizes[i], false);
+        a_few_slots_over_and_over(sizes[i], true);
+    }
+}
+
+/* Every slot of a slab: it is empty then, with nothing to hand out, and goes back. */
+static void all_slots_are_used_up(void **state) {
+    uint64_t before = ts_pool_used_units();
+    SlabAllocator *allocator = slab_allocator_create();
+    EpochId epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
+    uint32_t unit = 0;
+    (void)state;
+    for (unsigned i = 0; i < 5 * (TS_STATE_GEN_MAX + 1); i++) {
+        void *p = slab_malloc_epoch(allocator, 4096, epoch); /* four to a slab */
+        assert_non_null(p);
+        if (i == 0) {
+            unit = unit_of(p);
+        }
+        assert_int_equal(unit_of(p) == unit, i < 4 * (TS_STATE_GEN_MAX + 1));
+        assert_true(slab_free(allocator, p));
+    }
+    sup_check_identities(allocator);
+    assert_true(epoch_close(allocator, epoch));
+    assert_int_equal(epoch_state(allocator, epoch), EPOCH_CLOSED);
+    sup_check_empty(allocator);
+    slab_allocator_free(allocator);
+    assert_int_equal(ts_pool_used_units(), before);
+}
+
+/* ---- slabs ------------------------------------------------------------------------------------------------ */
+
+typedef struct kind {
+    size_t size;
+    unsigned flags;
+    bool by_tag;
+} kind;
+
+/* A slab at the end of its generations or tags is used once more, then never again. */
+static void used_up(const kind *k, uint64_t *retired) {
+    enum { ROUNDS = 12, MOST = 40 };
+    SlabHandle old[ROUNDS * MOST];
+    unsigned count = 0;
+    SlabOptions options = {.size = sizeof options, .reclaim_policy = SLAB_RECLAIM_KEEP};
+    SlabAllocator *allocator = slab_allocator_create_ex(&options);
+    assert_non_null(allocator);
+    EpochId epoch = epoch_open(allocator, NULL, k->flags);
+    void *p = slab_malloc_epoch(allocator, k->size, epoch);
+    uint32_t unit = unit_of(p);
+    ts_slab *slab = ts_slab_at(unit);
+    if (!k->by_tag) {
+        ts_store_relaxed(&slab->gen, TS_GEN_MAX - TS_STATE_GEN_MAX - 1);
+    } else {
+        ts_store_relaxed(&slab->tag, (uint32_t)TS_UNIT_ERA_MASK);
+    }
+    if (k->by_tag && k->size > TS_MAX_CLASS_BYTES) {
+        /* The tag of a span is in its UNIT word, which must be there to be freed. */
+        ts_store_relaxed(ts_unit_word(unit), TS_UNIT_SPAN | TS_UNIT_ERA_MASK);
+    }
+    old[count++] = slab_handle_of(allocator, p);
+    assert_true(slab_handle_get(allocator, old[0]) == p);
+    assert_true(free_obj(allocator, old[0]));
+    assert_true(epoch_destroy(allocator, epoch));
+    for (int round = 0; round < ROUNDS; round++) {
+        epoch = epoch_open(allocator, NULL, k->flags);
+        unsigned first = count;
+        for (int i = 0; i < MOST - 1; i++) {
+            p = alloc_obj_epoch(allocator, k->size, epoch, &old[count]);
+            assert_non_null(p);
+            assert_int_not_equal(unit_of(p), unit);
+            assert_true(slab_handle_get(allocator, old[count++]) == p);
+            assert_true((char *)p + k->size <= ts_unit_address(unit) || (char *)p >= ts_unit_address(unit) + TS_UNIT_BYTES);
+        }
+        none_is_accepted(allocator, old, first);
+        assert_true(epoch_destroy(allocator, epoch));
+        none_is_accepted(allocator, old, count);
+    }
+    (void)slab_trim(allocator);
+    sup_check_identities(allocator);
+    sup_check_empty(allocator);
+    assert_int_equal(sup_committed_bytes(allocator), 0);
+    slab_allocator_free(allocator);
+    ++*retired;
+    assert_int_equal(ts_pool_used_units(), *retired); /* its address is nobody's for ever */
+    unsigned char *at = (unsigned char *)ts_unit_address(unit);
+    assert_int_equal(at[0] | at[TS_UNIT_BYTES - 1], 0); /* its memory went back */
+    ts_pool_check();
+}
+
+static void slabs_are_used_up(void **state) {
+    const kind kinds[] = {
+        {48, EPOCH_CHURN, false},    {48, EPOCH_CHURN, true},    {500, EPOCH_CHURN, false},  {500, EPOCH_CHURN, true},
+        {700, EPOCH_SCOPE, false},   {700, EPOCH_SCOPE, true},   {10000, EPOCH_CHURN, false}, {10000, EPOCH_CHURN, true},
+        {100000, EPOCH_SCOPE, false}, {100000, EPOCH_SCOPE, true},
+    };
+    uint64_t retired = ts_pool_used_units();
+    (void)state;
+    for (unsigned i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        used_up(&kinds[i], &retired);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(slots_are_used_up),
+        cmocka_unit_test(all_slots_are_used_up),
+        cmocka_unit_test(slabs_are_used_up),
+    };
+    return cmocka_run_group_tests_name("slab.generation", tests, NULL, NULL);
+}
