@@ -30,7 +30,8 @@ TS_ALWAYS_INLINE void *pop_beyond_ring(ts_tls *tls, ts_churn_block *block, ts_bi
 }
 
 TS_ALWAYS_INLINE bool block_serves(const ts_tls *tls, uintptr_t token, size_t size, EpochId epoch) {
-    return tls->token == token && ts_load_relaxed(&tls->block->b.open_id) == epoch && size <= TS_MAX_CLASS_BYTES;
+    return tls->token == token && epoch != EPOCH_NONE && ts_load_relaxed(&tls->block->b.open_id) == epoch &&
+           size <= TS_MAX_CLASS_BYTES;
 }
 TS_ALWAYS_INLINE bool rolling_serves(const ts_tls *tls, uintptr_t token, size_t size) {
     return tls->token == token && ts_load_relaxed(&tls->rolling->b.rolling) != 0 && size <= TS_MAX_CLASS_BYTES;
@@ -156,13 +157,19 @@ TS_COLD static bool rejected(uintptr_t token, const char *call, const void *p, S
     return false;
 }
 
+TS_NOINLINE static bool evict_and_settle(ts_churn_block *block, ts_bin *bin, const char *oldest) {
+    ts_bin_evict(block, bin, oldest);
+    ts_epoch_settle();
+    return true;
+}
+
 /* The ring was full: its oldest object goes back to its slab. */
 TS_NOINLINE static bool free_evict(ts_churn_block *block, ts_bin *bin, const char *oldest) {
     const ts_part *part = &ts_region.part[TS_NORMAL];
     uint64_t entry = (uint64_t)(oldest - part->base) >> 4;
     ts_slab *slab = ts_slab_in(part, entry >> TS_ENTRY_UNIT_SHIFT);
     unsigned after = slab->free_count + 1u;
-    if (TS_UNLIKELY(after == 1 || after == slab->empty_at)) return ts_bin_evict(block, bin, oldest);
+    if (TS_UNLIKELY(after == 1 || after == slab->empty_at)) return evict_and_settle(block, bin, oldest);
     slab->u.free[(entry >> 8) & 3] |= (uint64_t)1 << ((entry >> 2) & 63);
     slab->free_count = (uint16_t)after;
     ts_op_end(&ts_thread);
@@ -174,7 +181,7 @@ TS_NOINLINE static bool free_other(uintptr_t token, void *p) {
     uint64_t entry = ts_entry_of(&ts_region.part[TS_SMALL], p);
     ts_fast_result r = {false, NULL, NULL, NULL};
     if (tls->token == token && entry < ts_region.part[TS_SMALL].limit) r = ts_fast_free(tls, TS_SMALL, entry, p);
-    if (TS_UNLIKELY(r.evicted != NULL)) return ts_bin_evict(r.block, r.bin, r.evicted);
+    if (TS_UNLIKELY(r.evicted != NULL)) return evict_and_settle(r.block, r.bin, r.evicted);
     ts_op_end(tls);
     if (TS_LIKELY(r.freed || p == NULL)) return true;
     if (TS_LIKELY(ts_free(token, p, TS_ANY_GENERATION))) return true;
@@ -226,13 +233,15 @@ void *alloc_obj_epoch(SlabAllocator *allocator, size_t size, EpochId epoch, Slab
         return NULL;
     }
     void *p = slab_malloc_epoch(allocator, size, epoch);
-    *out = p ? slab_handle_of(allocator, p) : SLAB_HANDLE_NONE;
-    if (p && *out == SLAB_HANDLE_NONE) {
-        /* Destroyed between the two steps, by another thread. */
-        errno = ESTALE;
-        return NULL;
-    }
-    return p;
+    ts_object object;
+    *out = SLAB_HANDLE_NONE;
+    if (!p) return NULL;
+    /* Another thread can destroy the epoch between the two steps, and the place be another epoch's object. */
+    if (ts_object_at(ts_token(allocator), p, &object) && object.epoch == epoch)
+        *out = ts_object_handle(ts_token(allocator), &object);
+    if (*out != SLAB_HANDLE_NONE) return p;
+    errno = ESTALE;
+    return NULL;
 }
 
 bool free_obj(SlabAllocator *allocator, SlabHandle handle) {

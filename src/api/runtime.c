@@ -16,9 +16,10 @@ static bool region_made, tables_made, hooks_made; /* guarded by start_mutex */
 
 /* ---- fork: every lock there is, in rank order ---------------------------------------------------------- */
 
+static uint32_t fork_allocators; /* guarded by start_mutex: those whose locks are taken */
+
 static void for_allocator_locks(void (*fn)(ts_lock *), bool warm) {
-    uint32_t high = ts_table_high(&ts_allocators);
-    for (uint32_t i = 1; i < high; i++) {
+    for (uint32_t i = 1; i < fork_allocators; i++) {
         ts_allocator *a = ts_table_at(&ts_allocators, i);
         if (a->lock.rank != TS_RANK_ALLOCATOR) continue; /* never used */
         fn(warm ? &a->warm_lock : &a->lock);
@@ -27,6 +28,7 @@ static void for_allocator_locks(void (*fn)(ts_lock *), bool warm) {
 
 static void fork_prepare(void) {
     pthread_mutex_lock(&start_mutex);
+    fork_allocators = ts_table_high(&ts_allocators);
     for_allocator_locks(ts_lock_acquire_for_fork, false);
     ts_epoch_fork_prepare();
     ts_heap_fork_prepare();
@@ -63,6 +65,7 @@ static void fork_child(void) {
     release_before_heaps();
     ts_heap_fork_child();
     release_after_heaps();
+    ts_epoch_fork_child();
 }
 
 /* ---- start --------------------------------------------------------------------------------------------- */
@@ -129,13 +132,15 @@ static void reset_record(ts_allocator *a) {
 }
 
 ts_allocator *ts_allocator_make(const ts_settings *settings) {
+    pthread_mutex_lock(&start_mutex); /* a record's locks are made while no fork can come */
     ts_allocator *a = ts_table_take(&ts_allocators);
+    if (a) reset_record(a);
+    pthread_mutex_unlock(&start_mutex);
     if (!a) {
         errno = ENOMEM;
         return NULL;
     }
     uint64_t id = ts_table_next_id(&ts_allocators, a);
-    reset_record(a);
     a->token = (uintptr_t)id;
     a->settings = *settings;
     ts_store_relaxed(&a->budget_bytes, settings->budget_bytes);
@@ -155,33 +160,16 @@ ts_allocator *ts_allocator_make(const ts_settings *settings) {
     return a;
 }
 
-/* Drops the shares of all heaps that can be held. One that cannot belongs to a thread in the middle of an
-   operation; its share is dead (the token is over) and goes when that heap is held next. */
-static void drop_shares(ts_allocator *a) {
-    for (ts_heap *heap = ts_heaps(); heap; heap = heap->next) {
-        if (!ts_heap_hold(heap)) continue;
-        ts_foreign_drain(heap);
-        ts_heap_end_condemned(heap);
-        for (ts_share *s = heap->shares, *next; s; s = next) {
-            next = s->heap_next;
-            if (s->allocator != a || s->token != a->token) continue;
-            ts_lock_acquire(&a->warm_lock);
-            for (unsigned part = 0; part < TS_PARTS; part++) ts_warm_splice(&a->warm[part], &s->warm[part]);
-            ts_lock_release(&a->warm_lock);
-            ts_heap_forget_share(heap, s);
-        }
-        ts_heap_drop(heap);
-    }
-}
-
 void ts_allocator_end(ts_allocator *a) {
     ts_domain_destroy_all(a);
     ts_epoch_destroy_all(a);
-    ts_lock_acquire(&a->lock);
-    a->shares = NULL;
-    ts_lock_release(&a->lock);
-    drop_shares(a);
+    /* Shares of live threads stay until these threads drop them: a call may be using one. Each pins the record. */
     ts_allocator_trim(a, 0);
+    if (ts_thread.heap) {
+        ts_heap_enter(ts_thread.heap);
+        ts_heap_drop_dead_shares(ts_thread.heap);
+        ts_heap_leave(ts_thread.heap);
+    }
     if (ts_thread.settle == a) ts_thread.settle = NULL;
     ts_allocator_unpin(a);
 }

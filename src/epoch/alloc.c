@@ -66,8 +66,9 @@ static void *churn_alloc(ts_heap *heap, ts_churn_block *block, unsigned cls, Epo
             errno = error;
             return NULL;
         }
-        ts_epoch *epoch = ts_load_relaxed(&block->b.epoch);
-        if (adopt && epoch && ts_load_relaxed(&ts_heaps_abandoned) != 0 && ts_epoch_adopt(heap, epoch, id, cls)) {
+        /* By its id: the block may be in no epoch any more, or in another. */
+        ts_epoch *epoch = ts_table_at(&ts_epochs, (uint32_t)(id & (((uint64_t)1 << ts_epochs.index_bits) - 1)));
+        if (adopt && ts_load_relaxed(&ts_heaps_abandoned) != 0 && ts_epoch_adopt(heap, epoch, id, cls)) {
             adopt = false; /* one a call, so that a call is bounded */
             block = heap->map[epoch->entry.index % TS_HEAP_MAP];
             continue;
@@ -201,6 +202,10 @@ void *ts_alloc_aligned(uintptr_t token, size_t align, size_t size, EpochId id, b
     ts_allocator *allocator;
     ts_heap *heap = prepare(token, &allocator);
     if (!heap) return NULL;
+    if (id == EPOCH_NONE) {
+        errno = EINVAL;
+        return NULL;
+    }
     ts_timing timing = ts_sample_begin(heap);
     void *p = alloc_in(heap, allocator, id, size, align, zero);
     ts_sample_end(heap, &timing, TS_SAMPLE_ALLOC);
@@ -274,16 +279,16 @@ static bool free_churn_own(ts_churn_block *block, ts_bin *bin, uint32_t unit, ui
     return true;
 }
 
-static verdict free_own(ts_heap *heap, ts_block *block, uint32_t unit, uint64_t entry, uint32_t generation) {
-    uint64_t w = ts_load_relaxed(ts_unit_word(unit));
-    if (w & TS_UNIT_FOREIGN) {
-        ts_foreign_drain(heap);
-        w = ts_load_relaxed(ts_unit_word(unit));
-    }
-    /* Looked at again now that the heap is held; the drain may have released the slab as well. */
-    if (w == 0 || ts_word_era(w) != ts_era(block) || ts_load_relaxed(&block->heap) != heap) return AGAIN;
+/* word: what the unit's was when the block was found. */
+static verdict free_own(ts_heap *heap, ts_block *block, uint32_t unit, uint64_t entry, uint32_t generation,
+                        uint64_t word) {
+    if (ts_load_relaxed(ts_unit_word(unit)) & TS_UNIT_FOREIGN) ts_foreign_drain(heap);
+    if (ts_load_relaxed(&block->heap) != heap) return AGAIN;
     ts_block_flush_if_shut(heap, block);
-    if (ts_load_relaxed(ts_unit_word(unit)) == 0) return AGAIN;
+    /* Looked at again now that the heap is held and all is done that could release the slab: from here on the unit is
+       this block's until the heap is left. */
+    uint64_t w = ts_load_relaxed(ts_unit_word(unit));
+    if (((w ^ word) & ~TS_UNIT_FOREIGN) != 0 || ts_word_era(w) != ts_era(block)) return AGAIN;
     if ((w & TS_UNIT_FOREIGN) && ts_foreign_pending(unit, block->scope, entry)) return NOT_LIVE;
     if (!block->scope)
         return free_churn_own(ts_churn(block), ts_line_address(ts_word_line(w)), unit, entry, generation)
@@ -311,7 +316,11 @@ static verdict free_foreign(uint32_t unit, uint64_t entry, uintptr_t token, uint
         if (generation != TS_ANY_GENERATION && generation != object.generation) return NOT_LIVE;
         memset(p, POISON, object.bytes);
     }
+    /* In the bracket of this thread's heap, if it has one, for the sake of fork: see foreign.c. */
+    ts_heap *heap = ts_heap_mine();
+    if (heap) ts_heap_enter(heap);
     ts_foreign_result r = ts_foreign_free(unit, entry, token, generation, &retries);
+    if (heap) ts_heap_leave(heap);
     if (TS_UNLIKELY(retries)) ts_fetch_add_relaxed(&allocator->cas_retries, retries);
     return r == TS_FOREIGN_FREED ? FREED : NOT_LIVE;
 }
@@ -330,7 +339,7 @@ static verdict free_once(uintptr_t token, void *p, uint32_t generation, uint32_t
     ts_heap *heap = ts_thread.heap;
     if (heap && ts_load_acquire(&block->heap) == heap) {
         ts_heap_enter(heap);
-        verdict v = free_own(heap, block, unit, entry, generation);
+        verdict v = free_own(heap, block, unit, entry, generation, w);
         ts_heap_leave(heap);
         return v;
     }

@@ -140,11 +140,17 @@ bool ts_domain_on_destroy(uint64_t id, void (*fn)(void *), void *arg) {
     if (!c) return fail(ENOMEM);
     c->fn = fn;
     c->arg = arg;
-    ts_lock_acquire(lock_of(d));
-    c->next = d->cleanups;
-    d->cleanups = c;
-    ts_lock_release(lock_of(d));
-    return true;
+    ts_lock *lock = lock_of(d);
+    ts_lock_acquire(lock);
+    bool same = ts_load_relaxed(&d->entry.id) == id;
+    if (same) {
+        c->next = d->cleanups;
+        d->cleanups = c;
+    }
+    ts_lock_release(lock);
+    if (same) return true;
+    ts_lines_give(TS_LINES_CLEANUP, c);
+    return fail(EINVAL);
 }
 
 /* One registered while they run is newer than the rest, so it comes next. */
@@ -163,10 +169,15 @@ static void run_cleanups(ts_domain *d) {
     }
 }
 
-/* Only one thread gets to end or empty a domain at a time, and none from inside of its own cleanups. */
-static bool make_busy(ts_domain *d) {
+/* Only one thread gets to end or empty a domain at a time, and none from inside of its own cleanups. The entry may have
+   got another use since it was found: then it is let go again. */
+static bool make_busy(ts_domain *d, uint64_t id) {
     bool idle = false;
-    return atomic_compare_exchange_strong_explicit(&d->busy, &idle, true, memory_order_acq_rel, memory_order_relaxed);
+    if (!atomic_compare_exchange_strong_explicit(&d->busy, &idle, true, memory_order_acq_rel, memory_order_relaxed))
+        return false;
+    if (ts_load_acquire(&d->entry.id) == id) return true;
+    ts_store_relaxed(&d->busy, false);
+    return false;
 }
 
 /* ---- ends --------------------------------------------------------------------------------------------- */
@@ -174,7 +185,7 @@ static bool make_busy(ts_domain *d) {
 void ts_domain_destroy(uint64_t id) {
     ts_domain *d = mine(id);
     if (!d) return;
-    if (!make_busy(d)) {
+    if (!make_busy(d, id)) {
         errno = EPERM;
         return;
     }
@@ -200,7 +211,7 @@ bool ts_domain_reset(uint64_t id, size_t keep_bytes) {
     uint64_t units = 0;
     if (!d) return false;
     if (!d->ends_epoch) return fail(EINVAL);
-    if (!make_busy(d)) return fail(EPERM);
+    if (!make_busy(d, id)) return fail(EPERM);
     run_cleanups(d);
     ts_allocator *allocator = d->allocator;
     bool done = ts_epoch_reset(allocator, ts_load_relaxed(&d->epoch), &units);
@@ -230,7 +241,8 @@ void ts_domain_destroy_all(ts_allocator *allocator) {
     uint32_t high = ts_table_high(&ts_domains);
     for (uint32_t i = 1; i < high; i++) {
         ts_domain *d = ts_table_at(&ts_domains, i);
-        if (ts_load_acquire(&d->entry.id) == 0 || d->allocator != allocator || !make_busy(d)) continue;
+        uint64_t id = ts_load_acquire(&d->entry.id);
+        if (id == 0 || d->allocator != allocator || !make_busy(d, id)) continue;
         ts_cleanup *c = d->cleanups;
         while (c) {
             ts_cleanup *next = c->next;

@@ -80,13 +80,14 @@ EpochId ts_epoch_open(ts_allocator *allocator, const char *label, unsigned flags
         return EPOCH_NONE;
     }
     uint64_t id = ts_table_next_id(&ts_epochs, epoch);
+    uintptr_t token = allocator->token;
     uint64_t now = ts_os->wall_ns(); /* fine enough to tell the order in which epochs were opened */
     /* No lock: nobody reads an entry whose id is 0, and its last use ended under the lock. */
     epoch->flags = flags ? flags : EPOCH_CHURN;
     ts_store_relaxed(&epoch->allocator, allocator);
     copy_label(epoch->label, label);
     ts_store_relaxed(&epoch->open_since_ns, now);
-    epoch->blocks = NULL;
+    epoch->blocks = epoch->dying = NULL;
     epoch->spans = 0;
     epoch->pins = 0;
     epoch->destroyed = false;
@@ -98,6 +99,14 @@ EpochId ts_epoch_open(ts_allocator *allocator, const char *label, unsigned flags
     epoch->rss_before = epoch->rss_after = 0;
     ts_store_relaxed(&epoch->state, EPOCH_ACTIVE);
     ts_table_publish(epoch, id);
+    /* An allocator ends by changing its id and then destroying all epochs it finds (both seq_cst): it finds this one, or
+       its end is seen here. */
+    atomic_thread_fence(memory_order_seq_cst);
+    if (TS_UNLIKELY(ts_load_relaxed(&allocator->entry.id) != token)) {
+        ts_epoch_destroy(allocator, id);
+        errno = EINVAL;
+        return EPOCH_NONE;
+    }
     return id;
 }
 
@@ -252,30 +261,31 @@ static void end_blocks(ts_allocator *allocator, ts_block *block) {
     }
 }
 
-/* The epoch is CLOSED, stale, pinned by nobody, and its lock is taken; released here. */
+/* The epoch is CLOSED, stale, pinned by nobody, without spans, and its lock is taken; released here. */
 static void take_apart(ts_epoch *epoch) {
     ts_allocator *allocator = ts_load_relaxed(&epoch->allocator);
-    ts_block *blocks = epoch->blocks;
-    uint32_t spans = ts_span_detach(epoch);
-    epoch->blocks = NULL;
+    ts_block *blocks = epoch->blocks, *dying = epoch->dying;
+    epoch->blocks = epoch->dying = NULL;
     ts_lock_release(ts_epoch_lock(epoch));
     end_blocks(allocator, blocks);
-    ts_span_release_list(allocator, spans);
+    end_blocks(allocator, dying);
     ts_heap_give_entry(&ts_epochs, TS_TABLE_EPOCH, epoch);
 }
 
-/* Caller has the lock; released here. */
+/* Caller has the lock; released here. Everything is dead before the state or the id says so. */
 static void kill_locked(ts_epoch *epoch) {
-    ts_store_relaxed(&epoch->state, EPOCH_CLOSED);
+    ts_allocator *allocator = ts_load_relaxed(&epoch->allocator);
     shut_blocks(epoch, true);
-    /* release: the id is stale from this instant */
+    uint32_t spans = ts_span_detach(epoch);
+    ts_store_release(&epoch->state, EPOCH_CLOSED);
     ts_store_release(&epoch->entry.id, 0);
     if (epoch->pins > 0) {
         epoch->destroyed = true;
         ts_lock_release(ts_epoch_lock(epoch));
-        return;
+    } else {
+        take_apart(epoch);
     }
-    take_apart(epoch);
+    ts_span_release_list(allocator, spans);
 }
 
 bool ts_epoch_destroy(ts_allocator *allocator, EpochId id) {
@@ -288,8 +298,10 @@ bool ts_epoch_destroy(ts_allocator *allocator, EpochId id) {
 
 static bool nothing_left(const ts_epoch *epoch) {
     if (ts_load_relaxed(&epoch->span_units) != 0) return false;
+    /* closing: whoever set it held the heap, so no slab is on its way into the block. It is read under no hold of the
+       heap, hence atomically; once set it stays. */
     for (const ts_block *b = epoch->blocks; b; b = b->epoch_next)
-        if (ts_load_relaxed(&b->slabs) != 0) return false;
+        if (ts_load_relaxed(&b->slabs) != 0 || !ts_load_acquire(&b->flushed)) return false;
     return true;
 }
 
@@ -311,10 +323,11 @@ void ts_epoch_settle(void) {
     ts_settle_pending();
 }
 
-ts_epoch *ts_epoch_pin(ts_allocator *allocator, EpochId id) {
+ts_epoch *ts_epoch_pin(ts_allocator *allocator, EpochId id, ts_block **blocks) {
     ts_epoch *epoch = find_locked(allocator, id);
     if (!epoch) return NULL;
     epoch->pins++;
+    *blocks = epoch->blocks;
     ts_lock_release(ts_epoch_lock(epoch));
     return epoch;
 }
@@ -327,7 +340,10 @@ void ts_epoch_unpin(ts_epoch *epoch) {
         take_apart(epoch); /* releases the lock */
         return;
     }
+    ts_block *dying = epoch->pins == 0 ? epoch->dying : NULL;
+    if (dying) epoch->dying = NULL;
     ts_lock_release(ts_epoch_lock(epoch));
+    end_blocks(ts_load_relaxed(&epoch->allocator), dying);
     /* Who found it drained meanwhile could not end it. */
     ts_epoch_finish(epoch, id);
 }
@@ -336,11 +352,11 @@ void ts_epoch_unpin(ts_epoch *epoch) {
 static bool flush_block(ts_block *b, uint64_t *scanned, uint64_t *recycled) {
     ts_heap *heap = ts_load_acquire(&b->heap);
     if (!ts_heap_hold(heap)) return false;
+    /* The block was shut before the barrier of this hold. */
+    bool flush = b->closing != TS_CLOSING;
+    b->closing = TS_CLOSING;
     ts_foreign_drain(heap);
-    if (!b->closing) {
-        b->closing = 1;
-        *scanned += ts_block_flush(heap, b, recycled);
-    }
+    if (flush) *scanned += ts_block_flush(heap, b, recycled);
     ts_heap_drop(heap);
     return true;
 }
@@ -348,11 +364,11 @@ static bool flush_block(ts_block *b, uint64_t *scanned, uint64_t *recycled) {
 /* A heap that cannot be held belongs to a thread that lost its processor in the middle of an operation; it has
    moved on by the second or third pass. Else it flushes the block itself: at its next free in the epoch, at its
    exit, in slab_thread_idle; or slab_trim does. */
-static void flush_blocks(ts_epoch *epoch, uint64_t *scanned, uint64_t *recycled) {
+static void flush_blocks(ts_block *blocks, uint64_t *scanned, uint64_t *recycled) {
     bool missed = true;
     for (unsigned pass = 0; pass < 3 && missed; pass++) {
         missed = false;
-        for (ts_block *b = epoch->blocks; b; b = b->epoch_next)
+        for (ts_block *b = blocks; b; b = b->epoch_next)
             if (!flush_block(b, scanned, recycled)) missed = true;
     }
 }
@@ -367,12 +383,13 @@ bool ts_epoch_close(ts_allocator *allocator, EpochId id) {
     ts_store_relaxed(&epoch->state, EPOCH_CLOSING);
     epoch->pins++;
     shut_blocks(epoch, false);
+    ts_block *blocks = epoch->blocks;
     ts_lock_release(ts_epoch_lock(epoch));
 
     bool record = allocator->settings.record_rss != 0;
     uint64_t from = ts_os->wall_ns(), scanned = 0, recycled = 0;
     uint64_t before = record ? ts_os->resident_bytes() : 0;
-    flush_blocks(epoch, &scanned, &recycled);
+    flush_blocks(blocks, &scanned, &recycled);
     ts_settle_pending();
     uint64_t after = record ? ts_os->resident_bytes() : 0;
     ts_fetch_add_relaxed(&allocator->close_calls, 1);
@@ -389,9 +406,14 @@ bool ts_epoch_close(ts_allocator *allocator, EpochId id) {
     return true;
 }
 
+static void append(ts_block **list, ts_block *blocks) {
+    while (*list) list = &(*list)->epoch_next;
+    *list = blocks;
+}
+
 bool ts_epoch_reset(ts_allocator *allocator, EpochId id, uint64_t *units_freed) {
     ts_epoch *epoch = find_locked(allocator, id);
-    if (!epoch || ts_load_relaxed(&epoch->state) != EPOCH_ACTIVE || epoch->pins > 0) {
+    if (!epoch || ts_load_relaxed(&epoch->state) != EPOCH_ACTIVE) {
         if (epoch) ts_lock_release(ts_epoch_lock(epoch));
         errno = ESTALE;
         return false;
@@ -402,11 +424,26 @@ bool ts_epoch_reset(ts_allocator *allocator, EpochId id, uint64_t *units_freed) 
     for (ts_block *b = blocks; b; b = b->epoch_next) units += ts_load_relaxed(&b->slabs);
     epoch->blocks = NULL;
     uint32_t spans = ts_span_detach(epoch);
+    /* Who pins walks these blocks still: dead now, taken apart by the last who unpins. */
+    if (epoch->pins > 0) {
+        append(&epoch->dying, blocks);
+        blocks = NULL;
+    }
     ts_lock_release(ts_epoch_lock(epoch));
     end_blocks(allocator, blocks);
     ts_span_release_list(allocator, spans);
     *units_freed = units;
     return true;
+}
+
+void ts_epoch_fork_child(void) {
+    uint32_t high = ts_table_high(&ts_epochs);
+    for (uint32_t i = 1; i < high; i++) {
+        ts_epoch *epoch = ts_table_at(&ts_epochs, i);
+        if (epoch->pins == 0) continue;
+        epoch->pins = 1;
+        ts_epoch_unpin(epoch);
+    }
 }
 
 /* ---- the rolling epoch ------------------------------------------------------------------------------------ */
@@ -436,6 +473,7 @@ EpochId ts_epoch_advance(ts_allocator *allocator) {
 }
 
 void ts_epoch_destroy_all(ts_allocator *allocator) {
+    atomic_thread_fence(memory_order_seq_cst); /* partner: ts_epoch_open */
     uint32_t high = ts_table_high(&ts_epochs);
     for (uint32_t i = 1; i < high; i++) {
         ts_epoch *epoch = ts_table_at(&ts_epochs, i);

@@ -29,7 +29,8 @@ typedef struct ts_epoch {
     _Atomic(ts_allocator *) allocator; /* constant during a use; read without the lock to find epochs */
     char label[SLAB_LABEL_BYTES];    /* guarded by the lock */
     _Atomic uint64_t open_since_ns;  /* likewise */
-    ts_block *blocks;                /* guarded by the lock, or by a pin */
+    ts_block *blocks;                /* guarded by the lock */
+    ts_block *dying;                 /* guarded by the lock: blocks of a reset or destroy that met a pin */
     uint32_t spans;                  /* first unit of the first span; guarded by the lock */
     uint32_t pins;                   /* guarded by the lock */
     bool destroyed;                  /* guarded by the lock: to be taken apart at the last unpin */
@@ -51,8 +52,9 @@ bool ts_epoch_close(ts_allocator *allocator, EpochId id);
 bool ts_epoch_destroy(ts_allocator *allocator, EpochId id);
 /* Kills all objects, the epoch stays ACTIVE under its id. units_freed: slabs that came free. */
 bool ts_epoch_reset(ts_allocator *allocator, EpochId id, uint64_t *units_freed);
-/* Keeps the epoch's block list as it is until ts_epoch_unpin. NULL: no such epoch. */
-ts_epoch *ts_epoch_pin(ts_allocator *allocator, EpochId id);
+/* No block of the epoch ends until ts_epoch_unpin; *blocks is the list as it is now, which may be walked meanwhile.
+   NULL: no such epoch. */
+ts_epoch *ts_epoch_pin(ts_allocator *allocator, EpochId id, ts_block **blocks);
 void ts_epoch_unpin(ts_epoch *epoch);
 /* Ends a CLOSING epoch in which nothing is left. */
 void ts_epoch_finish(ts_epoch *epoch, EpochId id);
@@ -66,6 +68,8 @@ EpochId ts_epoch_advance(ts_allocator *allocator);
 void ts_epoch_destroy_all(ts_allocator *allocator);
 void ts_epoch_fork_prepare(void);
 void ts_epoch_fork_done(void);
+/* Lets go of the pins of threads that are not in the child. */
+void ts_epoch_fork_child(void);
 
 /* The calling thread's block in an ACTIVE epoch. NULL with errno: EINVAL, ESTALE, ENOMEM. Not inside the heap. */
 ts_block *ts_epoch_join(ts_heap *heap, ts_allocator *allocator, EpochId id);

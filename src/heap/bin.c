@@ -102,7 +102,7 @@ static bool release_slab(ts_churn_block *block, ts_bin *bin, ts_slab *slab) {
 /* An open bin keeps one empty slab, and an eighth of its slabs: a program that frees and allocates in waves does not
    take and give slabs all the time, and what it does not use is bounded. Closing, trimming and going idle take all. */
 static bool worth_keeping(const ts_churn_block *block, const ts_bin *bin) {
-    return !block->b.closing && block->empty[ts_bin_class(block, bin)] <= 1 + ts_load_relaxed(&bin->slabs) / 8;
+    return block->b.closing != TS_CLOSING && block->empty[ts_bin_class(block, bin)] <= 1 + ts_load_relaxed(&bin->slabs) / 8;
 }
 
 static ts_slab *put_slot(ts_churn_block *block, ts_bin *bin, uint32_t entry) {

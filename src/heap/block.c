@@ -42,7 +42,8 @@ ts_block *ts_block_take(ts_heap *heap, ts_share *share, struct ts_epoch *epoch, 
     ts_store_relaxed(&block->rolling, 0);
     ts_store_relaxed(&block->allocator, share->token);
     ts_store_release(&block->heap, heap);
-    block->closing = 0;
+    block->closing = TS_OPEN;
+    ts_store_relaxed(&block->flushed, 0);
     block->share = share;
     ts_store_relaxed(&block->epoch, epoch);
     ts_heap_link(heap, block);
@@ -196,6 +197,9 @@ static uint32_t flush_bin(ts_churn_block *block, unsigned cls, uint64_t *recycle
 uint32_t ts_block_flush(ts_heap *heap, ts_block *block, uint64_t *recycled) {
     uint32_t scanned = 0;
     (void)heap;
+    /* release: with the count of slabs as it is after the flush; a reader who sees 1 and no slabs is right, because a
+       closing block gets no slab any more */
+    ts_store_release(&block->flushed, block->closing == TS_CLOSING);
     if (block->scope) {
         uint32_t before = ts_load_relaxed(&block->slabs);
         ts_scope_retire_current(ts_scope(block));
@@ -209,8 +213,8 @@ uint32_t ts_block_flush(ts_heap *heap, ts_block *block, uint64_t *recycled) {
 
 void ts_block_flush_if_shut(ts_heap *heap, ts_block *block) {
     uint64_t recycled = 0;
-    if (block->closing || ts_load_relaxed(&block->open_id) != TS_ID_NEVER) return;
-    block->closing = 1;
+    if (block->closing == TS_CLOSING || ts_load_relaxed(&block->open_id) != TS_ID_NEVER) return;
+    block->closing = TS_CLOSING;
     ts_block_flush(heap, block, &recycled);
     ts_note_drained(block);
 }
@@ -270,7 +274,10 @@ void ts_block_rebuild(ts_heap *heap, ts_block *block) {
         }
         block_empty_count(churn, cls);
         ts_bin_list_by_free(bin);
-        ts_store_relaxed(&bin->direct_frees, bin_allocs(bin) - ts_load_relaxed(&bin->pushes) - live);
+        /* The vanished thread may have counted one half of an operation: allocated - freed is live again. */
+        uint64_t freed = ts_load_relaxed(&bin->pushes) + live, allocated = bin_allocs(bin);
+        if (allocated < freed) ts_add_owned(&bin->word_allocs, freed - allocated);
+        ts_store_relaxed(&bin->direct_frees, allocated < freed ? 0 : allocated - freed);
     }
 }
 
@@ -282,7 +289,7 @@ void ts_heap_condemn(ts_heap *heap, ts_block *block) {
 }
 
 void ts_heap_end_condemned(ts_heap *heap) {
-    if (TS_LIKELY(ts_load_relaxed(&heap->condemned) == NULL)) return;
+    if (TS_LIKELY(ts_load_seq(&heap->condemned) == NULL)) return; /* seq_cst: against the last look of an exit */
     ts_block *block = ts_exchange_seq(&heap->condemned, NULL);
     while (block) {
         ts_block *next = block->condemned_next;

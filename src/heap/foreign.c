@@ -32,14 +32,20 @@
  *     the owner is draining. For everybody else an object is live if its bit is off and its state is live, looked
  *     at in this order: d takes the state off before e takes the bit off, so no one finds the bit already off and
  *     the state still on. f comes after all e's: the words are not touched once the slab can be another's.
- *  7. Two threads that free one object at the same instant, one of them the owner: the owner does not look at
- *     the bit if FOREIGN was off when it looked. Then both frees can answer true. The bit is then found at d on a
- *     slot that is not live and is dropped (counted as rejected), or on the slot's next object, which T's call,
- *     still running when that object was allocated, has then freed. No structure is damaged: the state word has
- *     one writer.
+ *  7. The limit: two threads that free one object at the same instant (by pointer or handle), one of them the
+ *     owner. The owner does not look at the bit if FOREIGN was off when it looked; then both frees can answer true.
+ *     The bit is found at d on a slot that is not live and is dropped (counted as rejected), or on the slot's next
+ *     object, which T's call, still running when that object was allocated, has then freed. No structure is
+ *     damaged: the state word has one writer. Closing this window needs a fence in every free of an owner. (Of two
+ *     foreign threads exactly one wins: e changes the word's count, so a compare-and-swap that began before a
+ *     drain of the word fails.)
  *
  * The owner of a block can change (adoption, thread exit) while T is between 6 and 7: T pushes on the queue of
  * the heap it read. Who drains a queue passes a slab of another heap on to that heap's queue.
+ *
+ * A visitor (who holds the heap of a live thread) drains only dead slabs and those of blocks that are closing: the
+ * owner's fast paths go on in the others. 5 to 7 are done inside T's own heap bracket, so that no fork finds a slab
+ * with FOREIGN set that is on no queue.
  */
 #include "base/assert.h"
 #include "base/bits.h"
@@ -54,14 +60,19 @@ static void push(ts_heap *heap, uint32_t unit) {
     } while (!ts_cas_seq(&heap->queue, &head, unit)); /* publishes queue_next; partner: exchange in drain */
 }
 
-/* A heap without a thread is drained by who pushes. seq_cst: ts_heap_exit writes the state and then drains; T
-   pushes and then reads the state: one of the two sees the other. */
-static void drain_if_abandoned(ts_heap *heap) {
-    while (ts_load_seq(&heap->state) == TS_HEAP_ABANDONED && ts_load_relaxed(&heap->queue) != 0) {
+/* A heap without a thread is drained by who pushes, once he holds nothing (ts_settle_now). seq_cst: ts_heap_exit
+   writes the state and then drains; T pushes and then reads the state: one of the two sees the other. */
+void ts_foreign_drain_abandoned(ts_heap *heap) {
+    while (ts_load_seq(&heap->state) == TS_HEAP_ABANDONED && ts_load_seq(&heap->queue) != 0) {
         if (!ts_heap_hold(heap)) return;
         ts_foreign_drain(heap);
         ts_heap_drop(heap);
     }
+}
+
+static void push_on(ts_heap *heap, uint32_t unit) {
+    push(heap, unit);
+    if (ts_load_seq(&heap->state) == TS_HEAP_ABANDONED) ts_thread.drain = heap;
 }
 
 static void queue_slab(uint32_t unit, uint64_t u) {
@@ -70,9 +81,7 @@ static void queue_slab(uint32_t unit, uint64_t u) {
     while (now == u) {
         if (!ts_cas_seq(word, &now, u | TS_UNIT_FOREIGN)) continue;
         ts_block *block = ts_block_of_line(ts_word_line(u), (u & TS_UNIT_SCOPE) != 0);
-        ts_heap *heap = ts_load_acquire(&block->heap);
-        push(heap, unit);
-        drain_if_abandoned(heap);
+        push_on(ts_load_acquire(&block->heap), unit);
         return;
     }
 }
@@ -88,7 +97,7 @@ ts_foreign_result ts_foreign_free(uint32_t unit, uint64_t entry, uintptr_t alloc
         uint64_t bit;
         _Atomic uint64_t *foreign = ts_slab_foreign_word(unit, scope, entry, &bit);
         uint64_t x = ts_load_acquire(foreign), t = ts_load_acquire(&ts_slab_at(unit)->tag);
-        uint64_t bits = x >> 32 == t ? (uint32_t)x : 0;
+        uint64_t bits = x >> TS_FOREIGN_TAG_SHIFT == t ? (uint32_t)x : 0;
         uint64_t again = ts_load_acquire(word);
         if ((again | TS_UNIT_FOREIGN) != (u | TS_UNIT_FOREIGN)) continue;
         ts_block *block = ts_block_of_line(ts_word_line(u), scope);
@@ -109,7 +118,8 @@ ts_foreign_result ts_foreign_free(uint32_t unit, uint64_t entry, uintptr_t alloc
         }
         if (generation != TS_ANY_GENERATION && generation != found) return TS_FOREIGN_NOT_LIVE;
         if (bits & bit) return TS_FOREIGN_NOT_LIVE;
-        if (!ts_cas_seq(foreign, &x, t << 32 | bits | bit)) continue;
+        uint64_t count = x & TS_FOREIGN_COUNT_MASK;
+        if (!ts_cas_seq(foreign, &x, t << TS_FOREIGN_TAG_SHIFT | count | bits | bit)) continue;
         queue_slab(unit, u & ~TS_UNIT_FOREIGN);
         return TS_FOREIGN_FREED;
     }
@@ -118,7 +128,7 @@ ts_foreign_result ts_foreign_free(uint32_t unit, uint64_t entry, uintptr_t alloc
 bool ts_foreign_pending(uint32_t unit, bool scope, uint64_t entry) {
     uint64_t bit;
     uint64_t x = ts_load_acquire(ts_slab_foreign_word(unit, scope, entry, &bit));
-    return (x & bit) != 0 && x >> 32 == ts_load_acquire(&ts_slab_at(unit)->tag);
+    return (x & bit) != 0 && x >> TS_FOREIGN_TAG_SHIFT == ts_load_acquire(&ts_slab_at(unit)->tag);
 }
 
 static void drop_late(ts_block *block) {
@@ -158,13 +168,18 @@ static void drain_slab(ts_block *block, uint32_t unit, uint64_t w) {
     uint64_t tag = ts_load_relaxed(&ts_slab_at(unit)->tag);
     for (unsigned i = 0; i < count; i++) {
         uint64_t x = ts_load_seq(&words[i]), bits = (uint32_t)x; /* step c */
-        if (bits == 0 || x >> 32 != tag) continue;
+        if (bits == 0 || x >> TS_FOREIGN_TAG_SHIFT != tag) continue;
         if (block->scope)
             free_scope_bits(ts_scope(block), unit, i * 32, bits);
         else
             free_churn_bits(ts_churn(block), bin, unit,
                             (uint64_t)ts_unit_in_part(unit) * ts_granules_per_unit(part) + i * 32, bits);
-        ts_fetch_and_seq(&words[i], ~bits); /* step e */
+        /* Step e: bits off, count on; the bits that came meanwhile stay. */
+        uint64_t next;
+        do {
+            uint64_t on = (x + TS_FOREIGN_COUNT_ONE) & TS_FOREIGN_COUNT_MASK;
+            next = (x & ~TS_FOREIGN_COUNT_MASK & ~bits) | on;
+        } while (!ts_cas_seq(&words[i], &x, next));
     }
     if (block->scope)
         ts_scope_release_if_empty(ts_scope(block), unit);
@@ -173,7 +188,9 @@ static void drain_slab(ts_block *block, uint32_t unit, uint64_t w) {
 }
 
 void ts_foreign_drain(ts_heap *heap) {
-    if (ts_load_relaxed(&heap->queue) == 0) return;
+    if (ts_load_seq(&heap->queue) == 0) return;
+    bool visitor = heap != ts_thread.heap && ts_load_relaxed(&heap->state) == TS_HEAP_LIVE;
+    uint32_t not_mine = 0; /* slabs that only their owner may work on, linked by queue_next */
     /* seq_cst, and acquire of queue_next: partner of push */
     uint32_t unit = (uint32_t)ts_exchange_seq(&heap->queue, 0);
     while (unit) {
@@ -185,7 +202,10 @@ void ts_foreign_drain(ts_heap *heap) {
         bool alive = !(w & TS_UNIT_ZOMBIE) && ts_era(block) == ts_word_era(w);
         ts_heap *owner = alive ? ts_load_acquire(&block->heap) : heap;
         if (owner != heap) {
-            push(owner, unit);
+            push_on(owner, unit);
+        } else if (visitor && alive && block->closing != TS_CLOSING) {
+            ts_store_relaxed(&slab->queue_next, not_mine);
+            not_mine = unit;
         } else {
             /* Step b. A zombie's word becomes 0 in the same step: a late compare-and-swap that expects the
                word without flags finds either both or none of them. */
@@ -197,5 +217,10 @@ void ts_foreign_drain(ts_heap *heap) {
                 drain_slab(block, unit, w & ~TS_UNIT_FOREIGN);
         }
         unit = next;
+    }
+    while (not_mine) {
+        uint32_t next = ts_load_relaxed(&ts_slab_at(not_mine)->queue_next);
+        push(heap, not_mine);
+        not_mine = next;
     }
 }

@@ -63,7 +63,7 @@ void ts_heap_leave(ts_heap *heap) {
 }
 
 void ts_note_drained(ts_block *block) {
-    if (!block->closing || ts_load_relaxed(&block->slabs) != 0) return;
+    if (block->closing != TS_CLOSING || ts_load_relaxed(&block->slabs) != 0) return;
     for (unsigned i = 0; i < ts_thread.drained_count; i++)
         if (ts_thread.drained[i] == ts_load_relaxed(&block->epoch)) return;
     /* More than there is room for are found when somebody asks for the epoch's state. */
@@ -221,7 +221,12 @@ ts_share *ts_heap_share(ts_heap *heap, ts_allocator *allocator) {
             made->heap_next = heap->shares;
             heap->shares = made;
         }
+        if (!share && !made) ts_heap_drop_dead_shares(heap);
         ts_heap_leave(heap);
+        if (share && made) {
+            ts_lines_give(TS_LINES_SHARE, made);
+            ts_allocator_unpin(allocator);
+        }
         if (share || made) break;
         made = ts_lines_take(TS_LINES_SHARE, sizeof *made);
         if (!made) {
@@ -231,6 +236,7 @@ ts_share *ts_heap_share(ts_heap *heap, ts_allocator *allocator) {
         made->allocator = allocator;
         made->token = token;
         made->heap = heap;
+        ts_allocator_pin(allocator); /* until the share is dropped */
     }
     if (share) return share;
     ts_lock_acquire(&allocator->lock);
@@ -240,21 +246,39 @@ ts_share *ts_heap_share(ts_heap *heap, ts_allocator *allocator) {
     return made;
 }
 
-void ts_heap_forget_share(ts_heap *heap, ts_share *share) {
-    ts_share **at = &heap->shares;
-    while (*at && *at != share) at = &(*at)->heap_next;
-    if (*at) *at = share->heap_next;
-    ts_lines_give(TS_LINES_SHARE, share);
+static bool share_in_use(const ts_heap *heap, const ts_share *share) {
+    for (const ts_block *b = heap->blocks; b; b = b->heap_next)
+        if (b->share == share) return true;
+    return false;
+}
+
+static void give_warm(ts_share *share) {
+    ts_allocator *a = share->allocator;
+    ts_lock_acquire(&a->warm_lock);
+    for (unsigned part = 0; part < TS_PARTS; part++) ts_warm_splice(&a->warm[part], &share->warm[part]);
+    ts_lock_release(&a->warm_lock);
+}
+
+void ts_heap_drop_dead_shares(ts_heap *heap) {
+    for (ts_share **at = &heap->shares; *at;) {
+        ts_share *share = *at;
+        if (ts_load_acquire(&share->allocator->entry.id) == share->token || share_in_use(heap, share)) {
+            at = &share->heap_next;
+            continue;
+        }
+        *at = share->heap_next;
+        give_warm(share);
+        ts_allocator *allocator = share->allocator;
+        if (ts_thread.share_line == ts_line_of(share)) ts_heap_unbind();
+        ts_lines_give(TS_LINES_SHARE, share);
+        ts_allocator_unpin(allocator);
+    }
 }
 
 static void give_warm_units(ts_heap *heap) {
     for (ts_share *s = heap->shares; s; s = s->heap_next) {
-        ts_allocator *a = s->allocator;
-        if (a->token != s->token) continue;
-        ts_lock_acquire(&a->warm_lock);
-        for (unsigned part = 0; part < TS_PARTS; part++) ts_warm_splice(&a->warm[part], &s->warm[part]);
-        ts_lock_release(&a->warm_lock);
-        ts_thread.settle = a;
+        give_warm(s);
+        ts_thread.settle = s->allocator;
     }
 }
 
@@ -267,6 +291,50 @@ static void let_go(ts_heap *heap) {
         ts_block_flush(heap, b, &recycled);
     }
     give_warm_units(heap);
+    ts_heap_drop_dead_shares(heap);
+}
+
+void ts_heap_visit(ts_heap *heap, ts_allocator *allocator) {
+    bool visitor = heap != ts_thread.heap;
+    /* Taken before the barrier of the hold: these blocks were shut before it. */
+    ts_block *condemned = visitor ? ts_exchange_seq(&heap->condemned, NULL) : NULL;
+    if (!ts_heap_hold(heap)) {
+        while (condemned) {
+            ts_block *next = condemned->condemned_next;
+            ts_heap_condemn(heap, condemned);
+            condemned = next;
+        }
+        return;
+    }
+    if (!visitor || ts_load_relaxed(&heap->state) == TS_HEAP_ABANDONED) {
+        ts_heap_end_condemned(heap);
+        for (ts_block *b = heap->blocks; b; b = b->heap_next) ts_block_flush_if_shut(heap, b);
+        ts_heap_drop_dead_shares(heap);
+    }
+    while (condemned) {
+        ts_block *next = condemned->condemned_next;
+        ts_allocator *of = condemned->share->allocator;
+        ts_block_end(heap, condemned);
+        ts_allocator_unpin(of);
+        condemned = next;
+    }
+    ts_foreign_drain(heap);
+    bool again = false;
+    uint64_t recycled = 0;
+    for (ts_block *b = heap->blocks; b; b = b->heap_next) {
+        if (b->closing == TS_SHUT_SEEN) {
+            b->closing = TS_CLOSING;
+            ts_block_flush(heap, b, &recycled);
+            ts_note_drained(b);
+        } else if (b->closing == TS_OPEN && ts_load_relaxed(&b->open_id) == TS_ID_NEVER) {
+            b->closing = TS_SHUT_SEEN;
+            again = true;
+        }
+    }
+    for (ts_share *s = heap->shares; s; s = s->heap_next)
+        if (s->allocator == allocator) give_warm(s);
+    ts_heap_drop(heap);
+    if (again) ts_heap_visit(heap, allocator);
 }
 
 void ts_heap_idle(ts_heap *heap) {
@@ -288,7 +356,7 @@ void ts_heap_exit(void *arg) {
     ts_lock_acquire(&heap->lock);
     heap->tls = NULL;
     ts_thread.heap = NULL;
-    /* seq_cst, then a last drain: see drain_if_abandoned in foreign.c */
+    /* seq_cst, then a last drain: see ts_foreign_drain_abandoned */
     ts_store_seq(&heap->state, TS_HEAP_ABANDONED);
     ts_fetch_add_relaxed(&ts_heaps_abandoned, 1);
     ts_foreign_drain(heap);

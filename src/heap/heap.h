@@ -38,8 +38,10 @@
 #include "region/table.h"
 #include "slab/slab.h"
 
+#include <tslab/tslab.h>
+
 #define TS_RING_SLOTS 64u
-#define TS_ID_NEVER UINT64_MAX       /* an epoch id that never is */
+#define TS_ID_NEVER EPOCH_NONE       /* an epoch id that never is; no call gets to a fast path with it */
 #define TS_DRAINED 8u
 #define TS_SPARE_ENTRIES 8u          /* entries that a thread keeps for its next epochs and domains */
 #define TS_HEAP_MAP 64u              /* blocks found without a search, by epoch index */
@@ -77,6 +79,10 @@ typedef struct ts_bin {
 } ts_bin;
 _Static_assert(sizeof(ts_bin) <= TS_CACHE_LINE, "a bin is one line");
 
+/* TS_SHUT_SEEN: a visitor found the block shut; who holds the heap after that may flush it (the barrier of a second
+   hold is needed: the block may have been shut after the barrier of the first). */
+enum { TS_OPEN, TS_SHUT_SEEN, TS_CLOSING };
+
 typedef struct ts_block {
     /* Read by every free; written when the block changes hands or ends. */
     _Atomic uint64_t key;            /* [27:0] era in the UNIT words of its slabs  [63:32] line of its owner's share
@@ -86,7 +92,7 @@ typedef struct ts_block {
     _Atomic uintptr_t allocator;     /* the allocator's public value */
     _Atomic uintptr_t rolling;       /* the same while its epoch is the allocator's rolling one, else 0 */
     uint8_t scope;                   /* constant */
-    uint8_t closing;                 /* (h) frees go straight to the slabs */
+    uint8_t closing;                 /* (h) TS_OPEN; TS_SHUT_SEEN; TS_CLOSING: flushed, frees go straight to the slabs */
     _Atomic(struct ts_heap *) heap;  /* (h) */
     struct ts_share *share;          /* (h) */
     _Atomic(struct ts_epoch *) epoch; /* constant during a use; read by who looks at an object */
@@ -98,7 +104,9 @@ typedef struct ts_block {
     struct ts_block *condemned_next; /* owner: who pushed it on the condemned list */
     _Atomic uint32_t slabs;          /* units in its bins, or in its scope list */
     uint32_t bins_used;              /* bit per class: the bin has a ring */
-    uint64_t unused[2];
+    _Atomic uint32_t flushed;        /* closing is TS_CLOSING and the flush is done; read by anyone */
+    uint32_t unused;
+    uint64_t unused_too;
 } ts_block;
 _Static_assert(sizeof(ts_block) == 2 * TS_CACHE_LINE || sizeof(void *) < 8, "bins begin on a line");
 
@@ -163,6 +171,7 @@ typedef struct ts_tls {
     struct ts_heap *heap;
     struct ts_domain_scope *domain;  /* innermost domain entered */
     struct ts_allocator *settle;     /* over its limit of warm units: to purge when nothing is held */
+    struct ts_heap *drain;           /* abandoned, with foreign frees: likewise */
     struct ts_epoch *drained[TS_DRAINED]; /* closing, and a block of theirs holds nothing any more: likewise */
     unsigned drained_count;
 } ts_tls;
@@ -272,8 +281,9 @@ void ts_heap_idle(ts_heap *heap);
 /* As ts_table_take and ts_table_give, by way of a few entries that the thread keeps. which: TS_TABLE_EPOCH, _DOMAIN. */
 void *ts_heap_take_entry(ts_table *table, unsigned which);
 void ts_heap_give_entry(ts_table *table, unsigned which, void *entry);
-/* Drops a share that its allocator no longer knows. Caller holds the heap. */
-void ts_heap_forget_share(ts_heap *heap, ts_share *share);
+/* Drops the shares of allocators that have ended and in which the heap has no block any more. Caller: the owner, or who
+   holds the heap of an ended thread: only there no call can be using a share. */
+void ts_heap_drop_dead_shares(ts_heap *heap);
 /* fork: prepare holds every heap, so that no list is half changed; operations of fast paths go on, so the child
    trusts only state words of other threads' blocks. */
 void ts_heap_fork_prepare(void);
@@ -289,12 +299,16 @@ void ts_block_end(ts_heap *heap, ts_block *block);
 /* Gives ring and claimed words back to the slabs, and the slabs that are empty to the share. Returns slabs looked
    at; adds those given to *recycled. */
 uint32_t ts_block_flush(ts_heap *heap, ts_block *block, uint64_t *recycled);
-/* Flushes the block if another thread has closed it but could not hold this heap then. */
+/* Flushes the block if another thread has closed it but could not hold this heap then. Caller: the owner, or who holds
+   the heap of an ended thread. */
 void ts_block_flush_if_shut(ts_heap *heap, ts_block *block);
 /* The same from the state words alone, for a block whose thread vanished. */
 void ts_block_rebuild(ts_heap *heap, ts_block *block);
-/* Ends the blocks on the condemned list. */
+/* Ends the blocks on the condemned list. Caller: the owner, or who holds the heap of an ended thread. */
 void ts_heap_end_condemned(ts_heap *heap);
+/* What others left to the heap's thread because they could not hold it: ends condemned blocks, flushes shut ones,
+   drains, takes its warm units for the allocator. Any thread, holding nothing. */
+void ts_heap_visit(ts_heap *heap, struct ts_allocator *allocator);
 void ts_heap_condemn(ts_heap *heap, ts_block *block);
 void ts_heap_link(ts_heap *heap, ts_block *block);
 void ts_heap_unlink(ts_heap *heap, ts_block *block);
@@ -349,13 +363,15 @@ typedef enum ts_foreign_result { TS_FOREIGN_NOT_LIVE, TS_FOREIGN_FREED } ts_fore
    object's, or TS_ANY_GENERATION. retries: counted up. */
 ts_foreign_result ts_foreign_free(uint32_t unit, uint64_t entry, uintptr_t allocator, uint32_t generation,
                                   uint64_t *retries);
+/* Drains the queue of a heap that has no thread. Holds nothing. */
+void ts_foreign_drain_abandoned(ts_heap *heap);
 /* Takes all foreign frees of the heap's queue. Caller holds the heap. */
 void ts_foreign_drain(ts_heap *heap);
 /* Whether a foreign free of the object is under way. */
 bool ts_foreign_pending(uint32_t unit, bool scope, uint64_t entry);
 
 static inline void ts_settle_pending(void) {
-    if (TS_UNLIKELY(ts_thread.settle != NULL)) ts_settle_now();
+    if (TS_UNLIKELY(ts_thread.settle != NULL || ts_thread.drain != NULL)) ts_settle_now();
 }
 
 /* ---- warm units, in warm.c ------------------------------------------------------------------------ */

@@ -84,8 +84,11 @@ static void share_overflow(ts_share *share, unsigned part) {
 
 void ts_settle_now(void) {
     ts_allocator *allocator = ts_thread.settle;
+    ts_heap *heap = ts_thread.drain;
     ts_thread.settle = NULL;
-    ts_allocator_settle(allocator);
+    ts_thread.drain = NULL;
+    if (heap) ts_foreign_drain_abandoned(heap);
+    if (allocator) ts_allocator_settle(allocator);
 }
 
 void ts_share_keep(ts_share *share, uint32_t unit) {
@@ -245,21 +248,8 @@ uint64_t ts_allocator_warm_units(ts_allocator *allocator) {
     return sum;
 }
 
-/* Takes what every heap has warm for the allocator. */
 static void collect(ts_allocator *allocator) {
-    for (ts_heap *heap = ts_heaps(); heap; heap = heap->next) {
-        if (!ts_heap_hold(heap)) continue;
-        ts_foreign_drain(heap);
-        ts_heap_end_condemned(heap);
-        for (ts_block *b = heap->blocks; b; b = b->heap_next) ts_block_flush_if_shut(heap, b);
-        for (ts_share *s = heap->shares; s; s = s->heap_next) {
-            if (s->allocator != allocator || s->token != allocator->token) continue;
-            ts_lock_acquire(&allocator->warm_lock);
-            for (unsigned part = 0; part < TS_PARTS; part++) ts_warm_splice(&allocator->warm[part], &s->warm[part]);
-            ts_lock_release(&allocator->warm_lock);
-        }
-        ts_heap_drop(heap);
-    }
+    for (ts_heap *heap = ts_heaps(); heap; heap = heap->next) ts_heap_visit(heap, allocator);
 }
 
 size_t ts_allocator_trim(ts_allocator *allocator, uint64_t keep_units) {
@@ -424,6 +414,7 @@ void ts_allocator_pin(ts_allocator *allocator) { ts_fetch_add_relaxed(&allocator
 
 void ts_allocator_unpin(ts_allocator *allocator) {
     /* acq_rel: who gives the record back sees all that the others did with it */
-    if (atomic_fetch_sub_explicit(&allocator->pins, 1, memory_order_acq_rel) == 1)
-        ts_table_give(&ts_allocators, allocator);
+    if (atomic_fetch_sub_explicit(&allocator->pins, 1, memory_order_acq_rel) != 1) return;
+    purge_shared(allocator, 0, UINT64_MAX);
+    ts_table_give(&ts_allocators, allocator);
 }

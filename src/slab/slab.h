@@ -22,7 +22,7 @@
  *     slab's free bitmap, or retired. Empty means free_count == empty_at, and nothing else.
  *  2. Whoever resets a slab owns it alone: its UNIT word is 0, so that no foreign free can queue it, and it
  *     is on no list. The reset comes before the word is published.
- *  3. Foreign words are { tag : 32, bits : 32 }; the bits count only under the slab's present tag. A reset changes
+ *  3. Foreign words are { tag : 28, count : 4, bits : 32 }; the bits count only under the slab's present tag. A reset changes
  *     the tag and need not touch the words: all that is in them is void. A foreign free that began before the
  *     reset writes its old tag, or fails its compare-and-swap; either way it does nothing.
  *  4. Generations only rise. A slot whose generation is used up is retired until the slab is reset; a slab
@@ -51,6 +51,9 @@
 #define TS_STATE_GEN_MAX 0xfffu
 #define TS_STATE_FREE_STEP ((1u << TS_STATE_GEN_SHIFT) - TS_STATE_LIVE)
 #define TS_STATE_RETIRED 0x8000u
+#define TS_FOREIGN_TAG_SHIFT 36u
+#define TS_FOREIGN_COUNT_ONE ((uint64_t)1 << 32)
+#define TS_FOREIGN_COUNT_MASK ((uint64_t)15 << 32)
 #define TS_GEN_BITS 24u
 #define TS_GEN_MAX (((uint32_t)1 << TS_GEN_BITS) - 1)
 

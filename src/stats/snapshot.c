@@ -202,11 +202,15 @@ void ts_snapshot_global(ts_allocator *a, SlabGlobalStats *out) {
 
 /* Slabs that hold no live object, by their state words: a walk of the epoch's slabs, which needs the heaps held one
    by one. Caller has pinned the epoch. */
-static uint64_t count_reclaimable(ts_epoch *e, uint32_t kind) {
+static uint64_t count_reclaimable(ts_block *blocks, uint32_t kind) {
     uint64_t n = 0;
-    for (ts_block *b = e->blocks; b; b = b->epoch_next) {
+    for (ts_block *b = blocks; b; b = b->epoch_next) {
         ts_heap *heap = ts_load_acquire(&b->heap);
         if (!ts_heap_hold(heap)) continue;
+        if (ts_load_relaxed(&b->heap) != heap) { /* adopted in between */
+            ts_heap_drop(heap);
+            continue;
+        }
         ts_foreign_drain(heap);
         if (b->scope) {
             if (kind == UINT32_MAX || kind == TS_COUNT_SCOPE)
@@ -225,12 +229,13 @@ static uint64_t count_reclaimable(ts_epoch *e, uint32_t kind) {
 bool ts_snapshot_epoch(ts_allocator *a, uint32_t cls, EpochId id, SlabEpochStats *out) {
     uint32_t kind = UINT32_MAX;
     if (cls != SLAB_ALL_CLASSES && !kind_of(cls, &kind)) return false;
-    ts_epoch *e = ts_epoch_pin(a, id);
+    ts_block *blocks;
+    ts_epoch *e = ts_epoch_pin(a, id, &blocks);
     if (!e) return false;
     totals t;
     memset(&t, 0, sizeof t);
     memset(out, 0, sizeof *out);
-    uint64_t reclaimable = count_reclaimable(e, kind);
+    uint64_t reclaimable = count_reclaimable(blocks, kind);
     ts_lock_acquire(ts_epoch_lock(e));
     add_epoch(&t, e, kind);
     if (kind == TS_COUNT_SPAN || kind == UINT32_MAX) add_spans(&t, e);
@@ -259,6 +264,7 @@ bool ts_snapshot_epoch(ts_allocator *a, uint32_t cls, EpochId id, SlabEpochStats
     out->rss_after_close = e->rss_after;
     ts_lock_release(ts_epoch_lock(e));
     ts_epoch_unpin(e);
+    ts_epoch_settle();
     return true;
 }
 
