@@ -101,7 +101,8 @@ static bool release_slab(ts_churn_block *block, ts_bin *bin, ts_slab *slab) {
 
 /* An open bin keeps one empty slab, and an eighth of its slabs: a program that frees and allocates in waves does not
    take and give slabs all the time, and what it does not use is bounded. Closing, trimming and going idle take all. */
-static bool worth_keeping(const ts_churn_block *block, const ts_bin *bin) {
+static bool worth_keeping(const ts_churn_block *block, const ts_bin *bin, const ts_slab *slab) {
+    if (slab->empty_at == 0) return false; /* all its slots are retired */
     return block->b.closing != TS_CLOSING && block->empty[ts_bin_class(block, bin)] <= 1 + ts_load_relaxed(&bin->slabs) / 8;
 }
 
@@ -126,12 +127,12 @@ static ts_slab *put_slot(ts_churn_block *block, ts_bin *bin, uint32_t entry) {
 
 void ts_bin_give_slot(ts_churn_block *block, ts_bin *bin, uint32_t entry) {
     ts_slab *slab = put_slot(block, bin, entry);
-    if (slab->free_count == slab->empty_at && !worth_keeping(block, bin)) release_slab(block, bin, slab);
+    if (slab->free_count == slab->empty_at && !worth_keeping(block, bin, slab)) release_slab(block, bin, slab);
 }
 
 void ts_bin_release_if_empty(ts_churn_block *block, ts_bin *bin, uint32_t unit) {
     ts_slab *slab = ts_slab_at(unit);
-    if (slab->free_count == slab->empty_at && !worth_keeping(block, bin)) release_slab(block, bin, slab);
+    if (slab->free_count == slab->empty_at && !worth_keeping(block, bin, slab)) release_slab(block, bin, slab);
 }
 
 void ts_bin_release_empty(ts_churn_block *block, ts_bin *bin, uint32_t unit) {

@@ -342,6 +342,8 @@ void ts_heap_idle(ts_heap *heap) {
     let_go(heap);
     ts_heap_leave(heap);
     ts_settle_pending();
+    /* Its warm units went to every allocator it has a share of. Shares are added and dropped by this thread only. */
+    for (ts_share *s = heap->shares; s; s = s->heap_next) ts_allocator_settle(s->allocator);
 }
 
 void ts_heap_exit(void *arg) {

@@ -285,22 +285,27 @@ static bool commit_within_budget(ts_allocator *allocator, uint64_t units) {
     return false;
 }
 
-/* From the pool, within the budget. When it does not fit, or the system has no memory, what is warm goes back
-   first. Units come with UNIT word 0. */
-static uint32_t take_fresh(ts_allocator *allocator, unsigned part, uint32_t units, uint32_t align) {
-    for (int attempt = 0; attempt < 2; attempt++) {
-        if (commit_within_budget(allocator, units)) {
-            uint32_t first = ts_pool_take(part, units, align);
-            if (first) {
-                ts_slab_at(first)->allocator = allocator->entry.index;
-                return first;
-            }
-            uncommit(allocator, units);
-        }
-        if (attempt == 0) ts_allocator_trim(allocator, 0);
+/* From the pool, within the budget. Units come with UNIT word 0. */
+static uint32_t take_within_budget(ts_allocator *allocator, unsigned part, uint32_t units, uint32_t align) {
+    if (!commit_within_budget(allocator, units)) return 0;
+    uint32_t first = ts_pool_take(part, units, align);
+    if (!first) {
+        uncommit(allocator, units);
+        return 0;
     }
-    errno = ENOMEM;
-    return 0;
+    ts_slab_at(first)->allocator = allocator->entry.index;
+    return first;
+}
+
+/* When it does not fit, or the system has no memory, what is warm goes back first. */
+static uint32_t take_fresh(ts_allocator *allocator, unsigned part, uint32_t units, uint32_t align) {
+    uint32_t first = take_within_budget(allocator, part, units, align);
+    if (!first) {
+        ts_allocator_trim(allocator, 0);
+        first = take_within_budget(allocator, part, units, align);
+    }
+    if (!first) errno = ENOMEM;
+    return first;
 }
 
 void ts_allocator_retire(ts_allocator *allocator, uint32_t unit) {
@@ -365,7 +370,7 @@ uint32_t ts_span_acquire(ts_allocator *allocator, uint32_t units, uint32_t align
         *fresh = false;
         if (!unit) {
             unit = take_fresh(allocator, TS_NORMAL, units, align_units);
-            *fresh = ts_os_page_bytes() <= TS_UNIT_BYTES;
+            *fresh = ts_pool_is_zero();
         }
         if (!unit) return 0;
         if (ts_slab_reset_span(unit)) return unit;
@@ -389,23 +394,33 @@ void ts_span_release(ts_allocator *allocator, uint32_t unit, uint32_t units) {
 }
 
 bool ts_allocator_reserve(ts_allocator *allocator, uint64_t units) {
-    bool done = true;
-    while (units > 0 && done) {
-        uint32_t n = units > TS_PURGE_BATCH ? TS_PURGE_BATCH : (uint32_t)units;
-        uint32_t first = take_fresh(allocator, TS_NORMAL, n, 1);
-        if (!first) return false;
+    uint32_t most = TS_PURGE_BATCH;
+    while (units > 0) {
+        uint32_t n = units > most ? most : (uint32_t)units;
+        uint32_t first = take_within_budget(allocator, TS_NORMAL, n, 1);
+        if (!first) {
+            if (n == 1) {
+                errno = ENOMEM;
+                return false;
+            }
+            most = n / 2; /* what can be had is kept */
+            continue;
+        }
         size_t page = ts_os_page_bytes();
         uintptr_t from = (uintptr_t)ts_align_down((uintptr_t)ts_unit_address(first), page);
         uintptr_t to = (uintptr_t)ts_align_up((uintptr_t)ts_unit_address(first) + (size_t)n * TS_UNIT_BYTES, page);
-        done = ts_os->populate((void *)from, to - from);
-        if (!done) errno = ENOMEM;
+        bool populated = ts_os->populate((void *)from, to - from);
         ts_fetch_add_relaxed(&allocator->reserved_units, n);
         ts_lock_acquire(&allocator->warm_lock);
         for (uint32_t i = n; i-- > 0;) ts_warm_push(&allocator->warm[TS_NORMAL], first + i);
         ts_lock_release(&allocator->warm_lock);
+        if (!populated) {
+            errno = ENOMEM;
+            return false;
+        }
         units -= n;
     }
-    return done;
+    return true;
 }
 
 /* ---- record --------------------------------------------------------------------------------------- */
@@ -416,5 +431,11 @@ void ts_allocator_unpin(ts_allocator *allocator) {
     /* acq_rel: who gives the record back sees all that the others did with it */
     if (atomic_fetch_sub_explicit(&allocator->pins, 1, memory_order_acq_rel) != 1) return;
     purge_shared(allocator, 0, UINT64_MAX);
+    /* What the system refuses to take even now goes to the pool as it is. */
+    uint32_t units[TS_PURGE_BATCH], span_units;
+    for (unsigned n; (n = take_batch(allocator, 0, units, &span_units)) > 0;)
+        for (unsigned i = 0; i < n; i++)
+            if (span_units || ts_slab_claim(units[i], &allocator->pins))
+                ts_pool_give_unpurged(units[i], span_units ? span_units : 1);
     ts_table_give(&ts_allocators, allocator);
 }

@@ -30,6 +30,7 @@ static bool make_accessible(size_t end) {
     size_t to = ts_align_up(end, GROW_BYTES);
     if (to > limit) to = limit;
     if (!ts_region_commit_metadata(ts_region.lines + accessible_bytes, to - accessible_bytes)) return false;
+    ts_region_count_metadata(to - accessible_bytes);
     accessible_bytes = to;
     return true;
 }

@@ -3,6 +3,7 @@
 #include "base/assert.h"
 #include "base/bits.h"
 #include "base/lock.h"
+#include "os/os.h"
 #include "region/region.h"
 
 #include <string.h>
@@ -193,6 +194,15 @@ uint32_t ts_pool_take(unsigned part, uint32_t count, uint32_t align) {
         if (need >= SECOND_LEVELS) need += (1u << (ts_log2_64(need) - 3)) - 1;
         if (need > ts_region.part[part].units || !grow(part, (uint32_t)need)) return 0;
     }
+}
+
+static _Atomic bool tainted; /* set before the units are in the pool, under whose lock they come out again */
+
+bool ts_pool_is_zero(void) { return !ts_load_relaxed(&tainted) && ts_os_page_bytes() <= TS_UNIT_BYTES; }
+
+void ts_pool_give_unpurged(uint32_t first, uint32_t count) {
+    ts_store_relaxed(&tainted, true);
+    ts_pool_give(first, count);
 }
 
 void ts_pool_give(uint32_t first, uint32_t count) {

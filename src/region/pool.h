@@ -31,6 +31,10 @@ void ts_pool_init(void);
 uint32_t ts_pool_take(unsigned part, uint32_t count, uint32_t align);
 /* Takes back units whose memory has been given back to the system. */
 void ts_pool_give(uint32_t first, uint32_t count);
+/* The same with memory that the system refused to take: from now on units of the pool need not be zero. */
+void ts_pool_give_unpurged(uint32_t first, uint32_t count);
+/* Whether units of the pool read as zero. */
+bool ts_pool_is_zero(void);
 /* Units handed out now. */
 uint64_t ts_pool_used_units(void);
 

@@ -114,32 +114,36 @@ bool ts_region_commit_metadata(void *at, size_t bytes) {
     size_t page = ts_os_page_bytes();
     uintptr_t from = (uintptr_t)ts_align_down((uintptr_t)at, page);
     uintptr_t to = (uintptr_t)ts_align_up((uintptr_t)at + bytes, page);
-    if (!ts_os->commit((void *)from, to - from)) return false;
-    ts_fetch_add_relaxed(&metadata_bytes, bytes);
-    return true;
+    return ts_os->commit((void *)from, to - from);
 }
+
+void ts_region_count_metadata(size_t bytes) { ts_fetch_add_relaxed(&metadata_bytes, bytes); }
 
 size_t ts_region_metadata_bytes(void) { return ts_load_relaxed(&metadata_bytes); }
 
 bool ts_region_commit_units(unsigned part, uint32_t first, uint32_t count) {
     const ts_part *p = &ts_region.part[part];
-    size_t states = ts_granules_per_unit(part);
-    uint32_t global = p->first_unit + first;
+    size_t states = ts_granules_per_unit(part) * sizeof(uint16_t);
+    size_t extra = part == TS_SMALL ? TS_SMALL_BYTES : TS_SCOPE_BYTES;
+    char *extra_at = part == TS_SMALL ? ts_region.small : ts_region.scope;
     ts_assert(1, (uint64_t)first + count <= p->units);
-    if (!ts_region_commit_metadata((void *)(uintptr_t)&p->state[first * states], count * states * 2)) return false;
-    if (!ts_region_commit_metadata((void *)(uintptr_t)&p->unit[first], count * sizeof(uint64_t))) return false;
-    if (!ts_region_commit_metadata(p->slab + (size_t)first * TS_SLAB_BYTES, (size_t)count * TS_SLAB_BYTES)) return false;
-    if (!ts_region_commit_metadata(&ts_region.run[global], count * sizeof(ts_run))) return false;
-    if (part == TS_SMALL &&
-        !ts_region_commit_metadata(ts_region.small + (size_t)first * TS_SMALL_BYTES, (size_t)count * TS_SMALL_BYTES))
-        return false;
-    if (part == TS_NORMAL &&
-        !ts_region_commit_metadata(ts_region.scope + (size_t)first * TS_SCOPE_BYTES, (size_t)count * TS_SCOPE_BYTES))
-        return false;
-    /* Data last: what a failure leaves behind is accessible metadata of units that nobody has. */
-    char *at = p->base + (size_t)first * TS_UNIT_BYTES;
-    size_t page = ts_os_page_bytes();
-    uintptr_t from = (uintptr_t)ts_align_down((uintptr_t)at, page);
-    uintptr_t to = (uintptr_t)ts_align_up((uintptr_t)at + count * TS_UNIT_BYTES, page);
-    return ts_os->commit((void *)from, to - from);
+    /* Data last: what a failure leaves behind is accessible metadata of units that nobody has, made so again later. */
+    const struct {
+        char *base;
+        size_t bytes;
+    } range[] = {
+        {(char *)(uintptr_t)p->state, states},
+        {(char *)(uintptr_t)p->unit, sizeof(uint64_t)},
+        {p->slab, TS_SLAB_BYTES},
+        {(char *)&ts_region.run[p->first_unit], sizeof(ts_run)},
+        {extra_at, extra},
+        {p->base, TS_UNIT_BYTES},
+    };
+    size_t metadata = 0;
+    for (unsigned i = 0; i < sizeof range / sizeof *range; i++) {
+        if (!ts_region_commit_metadata(range[i].base + first * range[i].bytes, count * range[i].bytes)) return false;
+        if (i < 5) metadata += count * range[i].bytes;
+    }
+    ts_region_count_metadata(metadata);
+    return true;
 }

@@ -83,8 +83,9 @@ extern ts_region_t ts_region;
    false: not even the minimum could be had; may be called again. */
 bool ts_region_init(unsigned max_units_log2);
 
-/* Makes metadata accessible: bytes from at, widened to pages. Counts them. */
+/* Makes metadata accessible: bytes from at, widened to pages; and counts bytes that are. */
 bool ts_region_commit_metadata(void *at, size_t bytes);
+void ts_region_count_metadata(size_t bytes);
 /* Bytes of metadata that are accessible. */
 size_t ts_region_metadata_bytes(void);
 

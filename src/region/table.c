@@ -30,8 +30,10 @@ void *ts_table_take(ts_table *table) {
         if (index < table->capacity && end > table->accessible) {
             size_t to = ts_align_up(end, GROW_BYTES);
             if (to > limit) to = limit;
-            if (ts_region_commit_metadata(table->base + table->accessible, to - table->accessible))
+            if (ts_region_commit_metadata(table->base + table->accessible, to - table->accessible)) {
+                ts_region_count_metadata(to - table->accessible);
                 table->accessible = to;
+            }
         }
         if (index < table->capacity && end <= table->accessible) {
             entry = ts_table_at(table, index);
