@@ -169,7 +169,7 @@ static void late_by_a_whole_life(void **state) {
         void *b = slab_malloc_epoch(allocator, kinds[k].size, epoch);
         assert_true(b == a); /* the slab is warm, and used again */
         /* Steps 5 and 6. */
-        (void)ts_cas_seq(foreign, &x, tag << 32 | (uint32_t)x_before | bit);
+        (void)ts_cas_seq(foreign, &x, tag << TS_FOREIGN_TAG_SHIFT | (uint32_t)x_before | bit);
         uint64_t expected = u;
         assert_false(ts_cas_seq(ts_unit_word(unit), &expected, u | TS_UNIT_FOREIGN));
         assert_false(pending(b));

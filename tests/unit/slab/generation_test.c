@@ -113,7 +113,7 @@ static void slots_are_used_up(void **state) {
     }
 }
 
-/* Every slot of a slab: it is empty then, with nothing to hand out, and goes back. */
+/* Every slot of a slab: it is empty then, with nothing to hand out, goes back, and is as good as new. */
 static void all_slots_are_used_up(void **state) {
     uint64_t before = ts_pool_used_units();
     SlabAllocator *allocator = slab_allocator_create();
@@ -126,10 +126,15 @@ static void all_slots_are_used_up(void **state) {
         if (i == 0) {
             unit = unit_of(p);
         }
-        assert_int_equal(unit_of(p) == unit, i < 4 * (TS_STATE_GEN_MAX + 1));
+        if (i < 4 * (TS_STATE_GEN_MAX + 1)) {
+            assert_int_equal(unit_of(p), unit);
+        }
         assert_true(slab_free(allocator, p));
     }
     sup_check_identities(allocator);
+    SlabEpochStats stats;
+    assert_true(slab_stats_epoch(allocator, SLAB_ALL_CLASSES, epoch, &stats));
+    assert_int_equal(stats.slab_count, 1);
     assert_true(epoch_close(allocator, epoch));
     assert_int_equal(epoch_state(allocator, epoch), EPOCH_CLOSED);
     sup_check_empty(allocator);

@@ -1,0 +1,472 @@
+/*
+ * Epochs from inside: what a thread may meet that is in the middle of a call while another one ends what it works
+ * on. The calls of the system table are where it is stopped.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "check.h"
+#include "identities.h"
+#include "proc.h"
+#include "unit.h"
+
+#include "api/runtime.h"
+#include "os/os.h"
+#include "region/pool.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+/* ---- a thread that stops in a call of the system ----------------------------------------------------------- */
+
+static ts_os_table table;
+static pthread_barrier_t meeting;
+static atomic_bool armed; /* the next such call of the other thread stops there, once */
+static _Thread_local bool is_other;
+
+static void meet(void) { (void)pthread_barrier_wait(&meeting); }
+
+static void stop_here(void) {
+    if (is_other && atomic_exchange(&armed, false)) {
+        meet();
+        meet();
+    }
+}
+
+static bool stop_in_commit(void *at, size_t bytes) {
+    stop_here();
+    return ts_os_native.commit(at, bytes);
+}
+
+static bool stop_in_purge(void *at, size_t bytes) {
+    stop_here();
+    return ts_os_native.purge(at, bytes);
+}
+
+static uint64_t stop_in_resident(void) {
+    stop_here();
+    return ts_os_native.resident_bytes();
+}
+
+static SlabAllocator *allocator;
+static EpochId epoch;
+static EpochDomain *domain;
+static pthread_t other;
+
+static void make(int policy) {
+    SlabOptions options = {.size = sizeof options, .record_rss = 1, .reclaim_policy = policy};
+    table = ts_os_native;
+    table.commit = stop_in_commit;
+    table.purge = stop_in_purge;
+    table.resident_bytes = stop_in_resident;
+    ts_os = &table;
+    allocator = slab_allocator_create_ex(&options);
+    SUP_CHECK(allocator != NULL, "slab_allocator_create_ex");
+}
+
+/* fn runs until its next call of the system; then this thread goes on. */
+static void start_other(void *(*fn)(void *)) {
+    SUP_CHECK(pthread_barrier_init(&meeting, NULL, 2) == 0, "pthread_barrier_init");
+    SUP_CHECK(pthread_create(&other, NULL, fn, NULL) == 0, "pthread_create");
+    meet();
+}
+
+static void let_other_go_on(void) {
+    meet();
+    SUP_CHECK(pthread_join(other, NULL) == 0, "pthread_join");
+    pthread_barrier_destroy(&meeting);
+}
+
+static void *allocate_until_refused(void *argument) {
+    is_other = true;
+    SUP_CHECK(slab_malloc_epoch(allocator, 1000, epoch) != NULL, "the first");
+    atomic_store(&armed, true);
+    while (slab_malloc_epoch(allocator, 4000, epoch)) {
+    }
+    SUP_CHECK(errno == ESTALE || errno == EINVAL, "errno %d", errno);
+    return argument;
+}
+
+static void *allocate_span(void *argument) {
+    is_other = true;
+    SUP_CHECK(slab_malloc_epoch(allocator, 1000, epoch) != NULL, "the first");
+    atomic_store(&armed, true);
+    while (slab_malloc_epoch(allocator, 400000, epoch)) {
+    }
+    SUP_CHECK(errno == ESTALE || errno == EINVAL, "errno %d", errno);
+    return argument;
+}
+
+static void *close_it(void *argument) {
+    is_other = true;
+    for (int i = 0; i < 100; i++) {
+        SUP_CHECK(slab_malloc_epoch(allocator, 1000, epoch) != NULL, "object %d", i);
+    }
+    atomic_store(&armed, true);
+    (void)epoch_close(allocator, epoch);
+    return argument;
+}
+
+static void *destroy_it(void *argument) {
+    is_other = true;
+    for (int i = 0; i < 100; i++) {
+        SUP_CHECK(slab_malloc_epoch(allocator, 1000, epoch) != NULL, "object %d", i);
+    }
+    atomic_store(&armed, true);
+    (void)epoch_destroy(allocator, epoch);
+    return argument;
+}
+
+static void *trim_it(void *argument) {
+    is_other = true;
+    for (int i = 0; i < 100; i++) {
+        SUP_CHECK(slab_free(allocator, slab_malloc_epoch(allocator, 20000, epoch)), "object %d", i);
+    }
+    atomic_store(&armed, true);
+    (void)slab_trim(allocator);
+    return argument;
+}
+
+static void nothing_is_left(void) {
+    ts_pool_check();
+    SUP_CHECK(ts_pool_used_units() == 0, "%llu units belong to nobody", (unsigned long long)ts_pool_used_units());
+    SlabAllocator *next = slab_allocator_create();
+    EpochId id = epoch_open(next, NULL, 0);
+    SUP_CHECK(slab_malloc_epoch(next, 100, id) != NULL, "the next allocator");
+    sup_check_identities(next);
+}
+
+/* ---- the allocator is freed meanwhile ---------------------------------------------------------------------- */
+
+typedef struct meanwhile {
+    void *(*fn)(void *);
+    unsigned flags;
+    int policy;
+} meanwhile;
+
+static void allocator_freed(void *argument) {
+    const meanwhile *m = argument;
+    make(m->policy);
+    epoch = epoch_open(allocator, NULL, m->flags);
+    start_other(m->fn);
+    slab_allocator_free(allocator);
+    let_other_go_on();
+    nothing_is_left();
+}
+
+static void epoch_destroyed(void *argument) {
+    const meanwhile *m = argument;
+    make(m->policy);
+    epoch = epoch_open(allocator, NULL, m->flags);
+    start_other(m->fn);
+    (void)epoch_destroy(allocator, epoch);
+    SUP_CHECK(epoch_state(allocator, epoch) == EPOCH_CLOSED, "the epoch is over");
+    let_other_go_on();
+    sup_check_identities(allocator);
+    sup_check_empty(allocator);
+    slab_allocator_free(allocator);
+    nothing_is_left();
+}
+
+static void epoch_closed(void *argument) {
+    const meanwhile *m = argument;
+    make(m->policy);
+    epoch = epoch_open(allocator, NULL, m->flags);
+    start_other(m->fn);
+    (void)epoch_close(allocator, epoch);
+    let_other_go_on();
+    sup_check_identities(allocator);
+    (void)epoch_destroy(allocator, epoch);
+    sup_check_empty(allocator);
+    slab_allocator_free(allocator);
+    nothing_is_left();
+}
+
+static void in_child(void (*fn)(void *), const meanwhile *m) {
+    char err[1024];
+    meanwhile copy = *m;
+    int status = sup_child(fn, &copy, 20, err, sizeof err);
+    if (status != 0) {
+        print_error("status %#x\n%s", (unsigned)status, err);
+    }
+    assert_int_equal(status, 0);
+}
+
+#define BUDGET SLAB_RECLAIM_BUDGET
+#define AT_ONCE SLAB_RECLAIM_AT_ONCE
+#define MEANWHILE(name, what, ...)                                              \
+    static void name(void **state) {                                            \
+        const meanwhile all[] = {__VA_ARGS__};                                  \
+        (void)state;                                                            \
+        for (unsigned i = 0; i < sizeof all / sizeof *all; i++) {               \
+            in_child(what, &all[i]);                                            \
+        }                                                                       \
+    }
+
+MEANWHILE(allocator_freed_in_an_allocation, allocator_freed, {allocate_until_refused, EPOCH_CHURN, BUDGET},
+          {allocate_until_refused, EPOCH_SCOPE, BUDGET})
+MEANWHILE(allocator_freed_in_an_allocation_of_a_span, allocator_freed, {allocate_span, EPOCH_CHURN, BUDGET},
+          {allocate_span, EPOCH_SCOPE, AT_ONCE})
+MEANWHILE(allocator_freed_in_a_close, allocator_freed, {close_it, EPOCH_CHURN, BUDGET}, {close_it, EPOCH_SCOPE, BUDGET})
+MEANWHILE(allocator_freed_in_a_destroy, allocator_freed, {destroy_it, EPOCH_CHURN, AT_ONCE},
+          {destroy_it, EPOCH_SCOPE, AT_ONCE})
+MEANWHILE(allocator_freed_in_a_trim, allocator_freed, {trim_it, EPOCH_CHURN, BUDGET})
+MEANWHILE(epoch_destroyed_in_a_call, epoch_destroyed, {allocate_until_refused, EPOCH_CHURN, BUDGET},
+          {allocate_until_refused, EPOCH_SCOPE, BUDGET}, {allocate_span, EPOCH_CHURN, BUDGET},
+          {close_it, EPOCH_CHURN, BUDGET}, {close_it, EPOCH_SCOPE, BUDGET}, {destroy_it, EPOCH_CHURN, AT_ONCE},
+          {trim_it, EPOCH_CHURN, BUDGET})
+MEANWHILE(epoch_closed_in_a_call, epoch_closed, {allocate_until_refused, EPOCH_CHURN, BUDGET},
+          {allocate_until_refused, EPOCH_SCOPE, BUDGET}, {allocate_span, EPOCH_CHURN, BUDGET},
+          {close_it, EPOCH_CHURN, BUDGET}, {destroy_it, EPOCH_SCOPE, AT_ONCE}, {trim_it, EPOCH_CHURN, BUDGET})
+
+/* ---- pins -------------------------------------------------------------------------------------------------- */
+
+static int start(void **state) {
+    (void)state;
+    make(SLAB_RECLAIM_KEEP);
+    return 0;
+}
+
+static int stop(void **state) {
+    (void)state;
+    slab_allocator_free(allocator);
+    return ts_pool_used_units() != 0;
+}
+
+static void destroyed_while_pinned(void **state) {
+    (void)state;
+    ts_allocator *a = ts_allocator_find(ts_token(allocator));
+    for (unsigned flags = EPOCH_CHURN; flags <= EPOCH_SCOPE; flags++) {
+        epoch = epoch_open(allocator, NULL, flags);
+        void *p = slab_malloc_epoch(allocator, 100, epoch), *span = slab_malloc_epoch(allocator, 100000, epoch);
+        ts_block *list, *again;
+        ts_epoch *e = ts_epoch_pin(a, epoch, &list);
+        assert_non_null(e);
+        assert_true(ts_epoch_pin(a, epoch, &again) == e && again == list && list == e->blocks);
+        assert_true(epoch_destroy(allocator, epoch));
+        /* Stale at once, taken apart by the last who lets go. */
+        assert_int_equal(epoch_state(allocator, epoch), EPOCH_CLOSED);
+        assert_false(epoch_destroy(allocator, epoch) || epoch_close(allocator, epoch));
+        assert_null(ts_epoch_pin(a, epoch, &again));
+        assert_false(slab_owns(allocator, p) || slab_free(allocator, p));
+        /* Who pinned can still walk the list. */
+        assert_true(ts_load_relaxed(&list->heap) == ts_thread.heap && !list->epoch_next);
+        assert_int_equal(ts_load_relaxed(&list->slabs), 1);
+        ts_epoch_unpin(e);
+        assert_int_equal(ts_load_relaxed(&list->slabs), 1);
+        ts_epoch_unpin(e);
+        assert_int_equal(ts_load_relaxed(&list->slabs), 0);
+        assert_false(slab_owns(allocator, span) || slab_free(allocator, span));
+        sup_check_identities(allocator);
+        sup_check_empty(allocator);
+    }
+}
+
+/* The last object goes while somebody looks: who lets go last ends the epoch. */
+static void drained_while_pinned(void **state) {
+    (void)state;
+    ts_allocator *a = ts_allocator_find(ts_token(allocator));
+    for (unsigned flags = EPOCH_CHURN; flags <= EPOCH_SCOPE; flags++) {
+        epoch = epoch_open(allocator, NULL, flags);
+        void *p = slab_malloc_epoch(allocator, 100, epoch), *span = slab_malloc_epoch(allocator, 100000, epoch);
+        assert_true(epoch_close(allocator, epoch));
+        ts_block *list;
+        ts_epoch *e = ts_epoch_pin(a, epoch, &list);
+        assert_true(slab_free(allocator, p) && slab_free(allocator, span));
+        assert_int_equal(ts_load_relaxed(&e->state), EPOCH_CLOSING);
+        ts_epoch_unpin(e);
+        assert_null(ts_epoch_find(a, epoch));
+        assert_int_equal(epoch_state(allocator, epoch), EPOCH_CLOSED);
+        sup_check_empty(allocator);
+    }
+}
+
+/* ---- ids, blocks and spans ----------------------------------------------------------------------------------- */
+
+static void old_unknown_and_foreign_ids(void **state) {
+    (void)state;
+    SlabAllocator *another = slab_allocator_create();
+    epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
+    EpochId foreign = epoch_open(another, NULL, EPOCH_CHURN);
+    assert_true(epoch_destroy(allocator, epoch));
+    const struct {
+        EpochId id;
+        int error;
+    } ids[] = {{epoch, ESTALE},
+               {epoch + ((uint64_t)1 << ts_epochs.index_bits << 20), EINVAL}, /* an era that has not come */
+               {EPOCH_NONE, EINVAL},
+               {UINT64_MAX, EINVAL},
+               {ts_table_high(&ts_epochs) | (uint64_t)1 << ts_epochs.index_bits, EINVAL},
+               {foreign, EINVAL}};
+    const size_t sizes[] = {0, 100, 5000, 1000000};
+    for (unsigned i = 0; i < sizeof ids / sizeof *ids; i++) {
+        for (unsigned k = 0; k < 4; k++) {
+            errno = 0;
+            assert_null(slab_malloc_epoch(allocator, sizes[k], ids[i].id));
+            if (errno != ids[i].error) {
+                print_error("id %u, %zu bytes: ", i, sizes[k]);
+            }
+            assert_int_equal(errno, i == 5 ? errno : ids[i].error);
+            assert_true(errno == ESTALE || errno == EINVAL);
+        }
+    }
+    slab_allocator_free(another);
+}
+
+/* A thread has one block in an epoch, however often it looks; one that is over is used again. */
+static void blocks(void **state) {
+    (void)state;
+    ts_allocator *a = ts_allocator_find(ts_token(allocator));
+    ts_heap *heap = ts_heap_mine();
+    for (unsigned flags = EPOCH_CHURN; flags <= EPOCH_SCOPE; flags++) {
+        epoch = epoch_open(allocator, NULL, flags);
+        ts_block *block = ts_epoch_join(heap, a, epoch);
+        assert_true(block && ts_epoch_join(heap, a, epoch) == block);
+        assert_int_equal(ts_load_relaxed(&block->open_id), epoch);
+        assert_int_equal(block->scope, flags == EPOCH_SCOPE);
+        uint64_t era = ts_era(block);
+        assert_true(epoch_destroy(allocator, epoch));
+        assert_int_equal(ts_load_relaxed(&block->open_id), TS_ID_NEVER);
+        assert_true(ts_era(block) > era);
+        epoch = epoch_open(allocator, NULL, flags);
+        assert_true(ts_epoch_join(heap, a, epoch) == block);
+        assert_true(epoch_close(allocator, epoch));
+        assert_null(ts_epoch_join(heap, a, epoch));
+        assert_int_equal(errno, ESTALE);
+    }
+}
+
+/* A block at the end of its eras is not used again. */
+static void eras_of_a_block(void **state) {
+    (void)state;
+    ts_allocator *a = ts_allocator_find(ts_token(allocator));
+    ts_heap *heap = ts_heap_mine();
+    for (unsigned flags = EPOCH_CHURN; flags <= EPOCH_SCOPE; flags++) {
+        epoch = epoch_open(allocator, NULL, flags);
+        ts_block *block = ts_epoch_join(heap, a, epoch);
+        atomic_fetch_or(&block->key, TS_UNIT_ERA_MASK - 7); /* no slab has the old one */
+        unsigned uses = 0;
+        while (ts_epoch_join(heap, a, epoch) == block && uses < 20) {
+            void *p = slab_malloc_epoch(allocator, 100, epoch);
+            assert_true(slab_owns(allocator, p));
+            assert_true(ts_era(block) < TS_UNIT_ERA_MASK);
+            assert_true(epoch_destroy(allocator, epoch));
+            assert_false(slab_owns(allocator, p));
+            epoch = epoch_open(allocator, NULL, flags);
+            uses++;
+        }
+        assert_true(uses >= 1 && uses < 8);
+        assert_non_null(slab_malloc_epoch(allocator, 100, epoch));
+        assert_true(epoch_destroy(allocator, epoch));
+        sup_check_empty(allocator);
+    }
+}
+
+static void spans(void **state) {
+    (void)state;
+    epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
+    char *a = slab_malloc_epoch(allocator, 100000, epoch), *b = slab_malloc_epoch(allocator, 5000, epoch);
+    char *c = slab_aligned_epoch(allocator, 1 << 20, 300000, epoch);
+    assert_int_equal((uintptr_t)c % (1 << 20), 0);
+    assert_int_equal(slab_usable_size(allocator, a), 7 * TS_UNIT_BYTES);
+    assert_int_equal(slab_usable_size(allocator, b), TS_UNIT_BYTES);
+    for (size_t k = 16; k < 7 * TS_UNIT_BYTES; k += 16) {
+        assert_false(slab_owns(allocator, a + k) && a + k != b);
+        assert_false(a + k != b && slab_free(allocator, a + k));
+    }
+    SlabHandle handle = slab_handle_of(allocator, a);
+    assert_true(slab_free(allocator, a));
+    char *again = slab_malloc_epoch(allocator, 100000, epoch);
+    assert_true(again == a); /* warm, by its length */
+    assert_null(slab_handle_get(allocator, handle));
+    assert_false(free_obj(allocator, handle));
+    SlabEpochStats stats;
+    assert_true(slab_stats_epoch(allocator, SLAB_CLASS_SPAN, epoch, &stats));
+    assert_int_equal(stats.live_objects, 3);
+    assert_int_equal(stats.slab_count, 7 + 1 + 19);
+    assert_int_equal(stats.live_bytes, 27 * TS_UNIT_BYTES);
+    assert_true(epoch_close(allocator, epoch));
+    assert_true(slab_free(allocator, again) && slab_free(allocator, c));
+    assert_int_equal(epoch_state(allocator, epoch), EPOCH_CLOSING);
+    assert_true(slab_free(allocator, b));
+    assert_int_equal(epoch_state(allocator, epoch), EPOCH_CLOSED);
+    sup_check_empty(allocator);
+}
+
+/* ---- domains ----------------------------------------------------------------------------------------------- */
+
+static void *destroy_domain(void *argument) {
+    epoch_domain_destroy(domain);
+    SUP_CHECK(epoch_domain_epoch(domain) == EPOCH_NONE, "a shared domain can be destroyed by any thread");
+    return argument;
+}
+
+static void leave_it(void *d) { assert_true(epoch_domain_exit(d)); }
+
+/* Domain ids, scopes and cleanups all come back: a million domains take no more than one. */
+static void domains_leave_nothing(void **state) {
+    (void)state;
+    size_t metadata = 0;
+    for (int i = 0; i < 20000; i++) {
+        EpochDomain *d = epoch_domain_create_ex(allocator, NULL, 0), *old = domain;
+        assert_non_null(d);
+        assert_ptr_not_equal(d, old);
+        assert_true(epoch_domain_enter(d) && epoch_domain_enter(d));
+        assert_non_null(slab_alloc(100));
+        assert_true(epoch_domain_on_destroy(d, leave_it, d));
+        assert_true(epoch_domain_exit(d));
+        epoch_domain_destroy(d); /* its cleanup leaves it */
+        assert_null(epoch_domain_current());
+        assert_false(epoch_domain_enter(d));
+        domain = d;
+        if (i == 10) {
+            metadata = ts_region_metadata_bytes();
+        }
+    }
+    assert_int_equal(ts_region_metadata_bytes(), metadata);
+    sup_check_empty(allocator);
+}
+
+static void shared_domain_destroyed_by_another(void **state) {
+    pthread_t thread;
+    (void)state;
+    domain = epoch_domain_create_ex(allocator, NULL, EPOCH_DOMAIN_SHARED);
+    assert_true(epoch_domain_enter(domain));
+    void *p = slab_alloc(100);
+    assert_non_null(p);
+    assert_int_equal(pthread_create(&thread, NULL, destroy_domain, NULL), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_false(slab_owns(allocator, p));
+    errno = 0;
+    assert_null(slab_alloc(100)); /* still entered here, and over */
+    assert_int_equal(errno, ESTALE);
+    assert_true(epoch_domain_exit(domain));
+    assert_null(epoch_domain_current());
+    sup_check_empty(allocator);
+}
+
+#define WITH_ALLOCATOR(test) cmocka_unit_test_setup_teardown(test, start, stop)
+
+int main(void) {
+    /* Those in forked children first: they want a process in which nothing has begun. */
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(allocator_freed_in_an_allocation),
+        cmocka_unit_test(allocator_freed_in_an_allocation_of_a_span),
+        cmocka_unit_test(allocator_freed_in_a_close),
+        cmocka_unit_test(allocator_freed_in_a_destroy),
+        cmocka_unit_test(allocator_freed_in_a_trim),
+        cmocka_unit_test(epoch_destroyed_in_a_call),
+        cmocka_unit_test(epoch_closed_in_a_call),
+        WITH_ALLOCATOR(destroyed_while_pinned),
+        WITH_ALLOCATOR(drained_while_pinned),
+        WITH_ALLOCATOR(old_unknown_and_foreign_ids),
+        WITH_ALLOCATOR(blocks),
+        WITH_ALLOCATOR(eras_of_a_block),
+        WITH_ALLOCATOR(spans),
+        WITH_ALLOCATOR(domains_leave_nothing),
+        WITH_ALLOCATOR(shared_domain_destroyed_by_another),
+    };
+    return cmocka_run_group_tests_name("epoch.epoch", tests, NULL, NULL);
+}
