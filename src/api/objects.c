@@ -20,9 +20,7 @@ TS_ALWAYS_INLINE void *pop_beyond_ring(ts_tls *tls, ts_churn_block *block, ts_bi
     void *p = ts_fast_word(bin, part);
     if (TS_UNLIKELY(p == NULL)) {
         const ts_heap *heap = tls->heap;
-        if (TS_LIKELY(ts_load_acquire(&heap->revoked) == 0 && ts_load_relaxed(&heap->queue) == 0 &&
-                      ts_load_relaxed(&heap->condemned) == NULL) &&
-            ts_bin_claim(block, ts_bin_class(block, bin)))
+        if (TS_LIKELY(ts_load_acquire(&heap->revoked) == 0) && ts_bin_claim(block, ts_bin_class(block, bin)))
             p = ts_fast_word(bin, part);
     }
     ts_op_end(tls);

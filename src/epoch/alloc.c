@@ -26,8 +26,6 @@ static void *churn_try(ts_heap *heap, ts_churn_block *block, unsigned cls, Epoch
         *error = ESTALE;
         return NULL;
     }
-    ts_foreign_drain(heap);
-    ts_heap_end_condemned(heap);
     if (!ts_bin_ready(block, cls)) {
         *error = ENOMEM;
         return NULL;
@@ -35,6 +33,11 @@ static void *churn_try(ts_heap *heap, ts_churn_block *block, unsigned cls, Epoch
     void *p = pop(block, cls);
     if (!p && ts_bin_claim(block, cls)) p = pop(block, cls);
     if (p) return p;
+    /* Only when the bin has nothing left: what other threads freed comes back in as few rounds as can be, since each
+       moves a handful of lines between the processors. */
+    ts_foreign_drain(heap);
+    ts_heap_end_condemned(heap);
+    if (ts_bin_claim(block, cls) && (p = pop(block, cls)) != NULL) return p;
     ts_share *share = block->b.share;
     ts_add_owned(&share->count[cls].slow_path_hits, 1);
     /* While other threads' blocks may have free slots, those come first (the caller's next step). */
@@ -338,6 +341,7 @@ static verdict free_once(uintptr_t token, void *p, uint32_t generation, uint32_t
     if (ts_load_relaxed(&block->allocator) != token) return NOT_LIVE;
     ts_heap *heap = ts_thread.heap;
     if (heap && ts_load_acquire(&block->heap) == heap) {
+        ts_heap_bind(heap, block->share); /* its next frees are fast */
         ts_heap_enter(heap);
         verdict v = free_own(heap, block, unit, entry, generation, w);
         ts_heap_leave(heap);
@@ -346,8 +350,7 @@ static verdict free_once(uintptr_t token, void *p, uint32_t generation, uint32_t
     return free_foreign(unit, entry, token, generation, p);
 }
 
-/* The fast path again, for an allocator that this thread's fast paths are not for: because it used another one last
-   (then they are for this one from now on), or because timing is on (then this is the operation that is timed). */
+/* While timing is on the fast path is off: this is it, timed like the rest. */
 static bool free_fast_again(ts_heap *heap, uintptr_t token, uint32_t unit, uint64_t entry) {
     const ts_share *share;
     ts_heap_enter(heap);
@@ -355,8 +358,7 @@ static bool free_fast_again(ts_heap *heap, uintptr_t token, uint32_t unit, uint6
         if (share->token == token) break;
     ts_heap_leave(heap);
     if (!share) return false;
-    ts_heap_bind(heap, share);
-    const ts_tls own = {.share_line = ts_line_of(share)};
+    const ts_tls own = {.share_key = (uint64_t)ts_line_of(share) << 32};
     ts_op_begin(&ts_thread);
     ts_fast_result r = ts_part_of_unit(unit) == TS_NORMAL ? ts_fast_free(&own, TS_NORMAL, entry, ts_unit_address(unit) + (entry & (TS_UNIT_ENTRIES - 1)) * 16)
                                                 : ts_fast_free(&own, TS_SMALL, entry, ts_unit_address(unit) + (entry & (TS_UNIT_ENTRIES - 1)) * 16);
@@ -373,7 +375,7 @@ bool ts_free(uintptr_t token, void *p, uint32_t generation) {
     ts_timing timing = {0};
     verdict v = AGAIN;
     if (heap) timing = ts_sample_begin(heap);
-    if (heap && ts_thread.token != token && generation == TS_ANY_GENERATION && free_fast_again(heap, token, unit, entry))
+    if (heap && heap->sample_rate != 0 && generation == TS_ANY_GENERATION && free_fast_again(heap, token, unit, entry))
         v = FREED;
     while (v == AGAIN) v = free_once(token, p, generation, unit, entry);
     if (heap) ts_sample_end(heap, &timing, TS_SAMPLE_FREE);

@@ -59,15 +59,15 @@ typedef struct ts_fast_result {
 TS_ALWAYS_INLINE ts_fast_result ts_fast_free(const ts_tls *tls, const unsigned part, uint64_t entry, void *object) {
     const ts_part *region = &ts_region.part[part];
     ts_fast_result r = {false, NULL, NULL, NULL};
-    _Atomic uint16_t *state = &region->state[ts_granule(part, entry)];
     uint64_t word = ts_load_relaxed(&region->unit[entry >> TS_ENTRY_UNIT_SHIFT]);
+    r.bin = ts_line_address(word >> TS_UNIT_LINE_SHIFT);
+    r.block = (ts_churn_block *)((uintptr_t)r.bin & ~(uintptr_t)(TS_CHURN_BLOCK_ALIGN - 1));
+    /* key is { share's line, era }; word without its line is { 0, era } if no flag is set */
+    if (TS_UNLIKELY((ts_load_relaxed(&r.block->b.key) ^ tls->share_key) != (uint32_t)word)) return r;
+    _Atomic uint16_t *state = &region->state[ts_granule(part, entry)];
     uint32_t s = ts_load_relaxed(state);
     uint32_t want = part == TS_NORMAL ? 2 * (uint32_t)entry + 1 : 1;
     if (TS_UNLIKELY(((s ^ want) & 7u) != 0)) return r;
-    r.bin = ts_line_address(word >> TS_UNIT_LINE_SHIFT);
-    r.block = (ts_churn_block *)((uintptr_t)r.bin & ~(uintptr_t)(TS_CHURN_BLOCK_ALIGN - 1));
-    uint64_t key = ts_load_relaxed(&r.block->b.key);
-    if (TS_UNLIKELY((uint32_t)key != (uint32_t)word || (uint32_t)(key >> 32) != tls->share_line)) return r;
     int16_t next = (int16_t)(s + TS_STATE_FREE_STEP);
     if (TS_UNLIKELY(next < 0)) return r; /* retires */
     /* release: a foreign free that finds the slot not live has seen all that led to it */

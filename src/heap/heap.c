@@ -16,7 +16,7 @@ ts_churn_block ts_no_block = {.b = {.open_id = TS_ID_NEVER}};
 ts_scope_block ts_no_scope = {.b = {.open_id = TS_ID_NEVER, .scope = 1}};
 _Thread_local ts_tls ts_thread = {
     .block = &ts_no_block, .rolling = &ts_no_block, .scope = &ts_no_scope,
-    .token = UINTPTR_MAX, .share_line = UINT32_MAX};
+    .token = UINTPTR_MAX, .share_key = UINT64_MAX};
 
 ts_table ts_allocators;
 
@@ -154,7 +154,7 @@ static ts_heap *make_heap(void) {
 
 void ts_heap_unbind(void) {
     ts_thread.token = UINTPTR_MAX;
-    ts_thread.share_line = UINT32_MAX;
+    ts_thread.share_key = UINT64_MAX;
     ts_thread.block = &ts_no_block;
     ts_thread.rolling = &ts_no_block;
     ts_thread.scope = &ts_no_scope;
@@ -163,7 +163,7 @@ void ts_heap_unbind(void) {
 void ts_heap_bind(ts_heap *heap, const ts_share *share) {
     if (ts_thread.token == share->token || heap->sample_rate != 0) return;
     ts_thread.token = share->token;
-    ts_thread.share_line = ts_line_of(share);
+    ts_thread.share_key = (uint64_t)ts_line_of(share) << 32;
     ts_thread.block = &ts_no_block;
     ts_thread.rolling = &ts_no_block;
 }
@@ -269,7 +269,7 @@ void ts_heap_drop_dead_shares(ts_heap *heap) {
         *at = share->heap_next;
         give_warm(share);
         ts_allocator *allocator = share->allocator;
-        if (ts_thread.share_line == ts_line_of(share)) ts_heap_unbind();
+        if (ts_thread.share_key == (uint64_t)ts_line_of(share) << 32) ts_heap_unbind();
         ts_lines_give(TS_LINES_SHARE, share);
         ts_allocator_unpin(allocator);
     }

@@ -257,16 +257,13 @@ size_t ts_allocator_trim(ts_allocator *allocator, uint64_t keep_units) {
     return (size_t)purge_shared(allocator, keep_units, UINT64_MAX) * TS_UNIT_BYTES;
 }
 
+/* Who drains holds a heap: no system call here, the unit becomes warm like any other. */
 void ts_zombie_give(uint32_t unit) {
     ts_allocator *allocator = ts_table_at(&ts_allocators, ts_slab_at(unit)->allocator);
-    if (purge_run(allocator, unit, 1)) {
-        ts_pool_give(unit, 1);
-        uncommit(allocator, 1);
-    } else {
-        ts_lock_acquire(&allocator->warm_lock);
-        ts_warm_push(&allocator->warm[ts_part_of_unit(unit)], unit);
-        ts_lock_release(&allocator->warm_lock);
-    }
+    ts_lock_acquire(&allocator->warm_lock);
+    ts_warm_push(&allocator->warm[ts_part_of_unit(unit)], unit);
+    ts_lock_release(&allocator->warm_lock);
+    if (shared_warm_units(allocator) > limit_units(allocator)) ts_thread.settle = allocator;
     ts_allocator_unpin(allocator);
 }
 

@@ -1,7 +1,7 @@
 /*
- * Size classes of churn slabs. Steps of 16 up to 128, then four to a doubling, so that rounding up wastes an
- * eighth at the most from 64 bytes on; above 1536 the sizes are the largest multiples of 16 of which a whole
- * number fills a unit. Powers of two keep their natural alignment because a slab begins on 16 KiB.
+ * Size classes of churn slabs. Steps of 16 up to 128, then four to a doubling: rounding up wastes less than a fifth
+ * from 64 bytes on, a tenth on average. Above 1536 the sizes are the largest multiples of 16 of which a whole number
+ * fills a unit. Powers of two keep their natural alignment because a slab begins on 16 KiB.
  *
  * Classes below 64 bytes live in part SMALL (16-byte granules); all others are at least a 64-byte granule,
  * so that at most one object starts in a granule.

@@ -196,13 +196,13 @@ static void in_child(void (*fn)(void *), const meanwhile *m) {
 
 #define BUDGET SLAB_RECLAIM_BUDGET
 #define AT_ONCE SLAB_RECLAIM_AT_ONCE
-#define MEANWHILE(name, what, ...)                                              \
-    static void name(void **state) {                                            \
-        const meanwhile all[] = {__VA_ARGS__};                                  \
-        (void)state;                                                            \
-        for (unsigned i = 0; i < sizeof all / sizeof *all; i++) {               \
-            in_child(what, &all[i]);                                            \
-        }                                                                       \
+#define MEANWHILE(name, what, ...)                                \
+    static void name(void **state) {                              \
+        const meanwhile all[] = {__VA_ARGS__};                    \
+        (void)state;                                              \
+        for (unsigned i = 0; i < sizeof all / sizeof *all; i++) { \
+            in_child(what, &all[i]);                              \
+        }                                                         \
     }
 
 MEANWHILE(allocator_freed_in_an_allocation, allocator_freed, {allocate_until_refused, EPOCH_CHURN, BUDGET},

@@ -153,11 +153,8 @@ static void a_thread_without_a_heap(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        WITH_CLOCKS(every_operation),
-        WITH_CLOCKS(one_in_so_many),
-        WITH_CLOCKS(clocks_that_disagree),
-        WITH_CLOCKS(on_and_off),
-        WITH_CLOCKS(a_thread_without_a_heap),
+        WITH_CLOCKS(every_operation), WITH_CLOCKS(one_in_so_many),          WITH_CLOCKS(clocks_that_disagree),
+        WITH_CLOCKS(on_and_off),      WITH_CLOCKS(a_thread_without_a_heap),
     };
     return cmocka_run_group_tests_name("epoch.sample", tests, NULL, NULL);
 }

@@ -46,7 +46,8 @@ static inline places check_bin(const ts_churn_block *block, unsigned cls) {
         for (unsigned i = 0; i < ts_slab_free_word_count(part); i++) {
             in_bitmap += ts_popcount64(words[i]);
         }
-        SUP_CHECK(in_bitmap == slab->free_count, "unit %u: %u free bits, free_count %u", unit, in_bitmap, slab->free_count);
+        SUP_CHECK(in_bitmap == slab->free_count, "unit %u: %u free bits, free_count %u", unit, in_bitmap,
+                  slab->free_count);
         SUP_CHECK(slab->next == 0 || ts_slab_at(slab->next)->prev == unit, "unit %u: list", unit);
         n.slabs++;
         n.slots += ts_classes.slots[cls];
@@ -57,7 +58,8 @@ static inline places check_bin(const ts_churn_block *block, unsigned cls) {
     }
     for (unsigned i = 0; i < TS_RING_SLOTS; i++) {
         n.ring += bin->ring[i] != NULL;
-        SUP_CHECK(!bin->ring[i] || !(ts_load_relaxed(state_of(bin->ring[i])) & TS_STATE_LIVE), "a live slot in the ring");
+        SUP_CHECK(!bin->ring[i] || !(ts_load_relaxed(state_of(bin->ring[i])) & TS_STATE_LIVE),
+                  "a live slot in the ring");
         for (unsigned k = 0; k < i; k++) {
             SUP_CHECK(!bin->ring[i] || bin->ring[k] != bin->ring[i], "a slot is in the ring twice");
         }

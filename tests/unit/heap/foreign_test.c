@@ -1,4 +1,6 @@
-/* The protocol of foreign frees, driven step by step in one thread: ts_foreign_free does not ask whose the object is. */
+/*
+ * The protocol of foreign frees, driven step by step in one thread: ts_foreign_free does not ask whose the object is.
+ */
 #include "identities.h"
 #include "unit.h"
 
@@ -61,7 +63,7 @@ static uint64_t foreign_frees(void) {
 static const struct {
     size_t size;
     unsigned flags;
-} kinds[] = {{16, EPOCH_CHURN}, {48, EPOCH_CHURN}, {64, EPOCH_CHURN}, {112, EPOCH_CHURN},
+} kinds[] = {{16, EPOCH_CHURN},   {48, EPOCH_CHURN},  {64, EPOCH_CHURN}, {112, EPOCH_CHURN},
              {4096, EPOCH_CHURN}, {100, EPOCH_SCOPE}, {0, EPOCH_SCOPE}};
 #define KINDS (sizeof kinds / sizeof *kinds)
 

@@ -195,7 +195,8 @@ static void rebuild(void **state) {
     ts_heap_enter(heap);
     /* As if the thread had vanished in an allocation: the start bit is set, bump has not moved. */
     size_t at = (size_t)(ts_load_relaxed(&block->bump) - ts_unit_address(ts_load_relaxed(&block->current))) / 16;
-    ts_store_relaxed(&block->bits->start[at / 64], ts_load_relaxed(&block->bits->start[at / 64]) | (uint64_t)1 << at % 64);
+    ts_store_relaxed(&block->bits->start[at / 64],
+                     ts_load_relaxed(&block->bits->start[at / 64]) | (uint64_t)1 << at % 64);
     ts_block_rebuild(heap, &block->b);
     ts_heap_leave(heap);
     assert_int_equal(live_bytes(), bytes);
@@ -211,12 +212,9 @@ static void rebuild(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        WITH_EPOCH(round_sizes),
-        WITH_EPOCH(bump),
-        WITH_EPOCH(aligned_places),
-        WITH_EPOCH(skipped_places_are_no_objects),
-        WITH_EPOCH(release),
-        WITH_EPOCH(the_last_object_grows_in_place),
+        WITH_EPOCH(round_sizes),    WITH_EPOCH(bump),
+        WITH_EPOCH(aligned_places), WITH_EPOCH(skipped_places_are_no_objects),
+        WITH_EPOCH(release),        WITH_EPOCH(the_last_object_grows_in_place),
         WITH_EPOCH(rebuild),
     };
     return cmocka_run_group_tests_name("heap.scope", tests, NULL, NULL);

@@ -166,14 +166,14 @@ static void refused_well(const char *what, long before, int error) {
 }
 
 /* The expression is false only after a refusal, with ENOMEM; then it is true at the second try. */
-#define STEP(expression)                                                                      \
-    do {                                                                                      \
-        long before_ = atomic_load(&refusals);                                                \
-        errno = 0;                                                                            \
-        if (!(expression)) {                                                                  \
-            refused_well(#expression, before_, errno);                                        \
+#define STEP(expression)                                                                            \
+    do {                                                                                            \
+        long before_ = atomic_load(&refusals);                                                      \
+        errno = 0;                                                                                  \
+        if (!(expression)) {                                                                        \
+            refused_well(#expression, before_, errno);                                              \
             SUP_CHECK((expression), "%s fails with nothing refused: errno %d", #expression, errno); \
-        }                                                                                     \
+        }                                                                                           \
     } while (0)
 
 static SlabAllocator *alloc_a, *alloc_b;
@@ -466,8 +466,8 @@ static void many_allocators(void) {
 }
 
 static void script(void) {
-    SlabOptions options = {.size = sizeof options, .reserve_bytes = MIB, .record_rss = 1,
-                           .reclaim_policy = SLAB_RECLAIM_AT_ONCE};
+    SlabOptions options = {
+        .size = sizeof options, .reserve_bytes = MIB, .record_rss = 1, .reclaim_policy = SLAB_RECLAIM_AT_ONCE};
     STEP((alloc_a = slab_allocator_create()) != NULL);
     STEP((alloc_b = slab_allocator_create_ex(&options)) != NULL);
     EpochId churn = open_epoch(alloc_a, "churn", EPOCH_CHURN);
@@ -554,14 +554,14 @@ static void refuse_in_turn(call which, bool on) {
     assert_true(refused_from > 1); /* the script meets every kind of call */
 }
 
-#define REFUSE(name, which)                      \
-    static void name##_once(void **state) {      \
-        (void)state;                             \
-        refuse_in_turn(which, false);            \
-    }                                            \
+#define REFUSE(name, which)                         \
+    static void name##_once(void **state) {         \
+        (void)state;                                \
+        refuse_in_turn(which, false);               \
+    }                                               \
     static void name##_from_then_on(void **state) { \
-        (void)state;                             \
-        refuse_in_turn(which, true);             \
+        (void)state;                                \
+        refuse_in_turn(which, true);                \
     }
 REFUSE(reserve, RESERVE)
 REFUSE(expose, EXPOSE)
@@ -574,8 +574,9 @@ REFUSE(barrier, BARRIER)
 
 static bool refuse_data(void *at, size_t bytes) {
     const char *from = ts_region.part[TS_NORMAL].base;
-    bool data = (char *)at >= from &&
-                (char *)at < from + (size_t)(ts_region.part[TS_NORMAL].units + ts_region.part[TS_SMALL].units) * TS_UNIT_BYTES;
+    bool data =
+        (char *)at >= from &&
+        (char *)at < from + (size_t)(ts_region.part[TS_NORMAL].units + ts_region.part[TS_SMALL].units) * TS_UNIT_BYTES;
     return !data && ts_os_native.commit(at, bytes);
 }
 

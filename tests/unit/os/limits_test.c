@@ -307,7 +307,8 @@ static void with_strict_overcommit(void *argument) {
     unsigned long long after = meminfo_kib("Committed_AS:");
     SUP_CHECK(ts_region.reserved_bytes / 1024 > 1u << 20, "only %zu bytes reserved", ts_region.reserved_bytes);
     /* Others run too: far less than what is reserved is enough to say. */
-    SUP_CHECK(after < before + (ts_region.reserved_bytes >> 13), "committed %llu KiB before, %llu after", before, after);
+    SUP_CHECK(after < before + (ts_region.reserved_bytes >> 13), "committed %llu KiB before, %llu after", before,
+              after);
     SUP_CHECK(pthread_create(&thread, NULL, in_a_thread, NULL) == 0, "pthread_create");
     SUP_CHECK(pthread_join(thread, NULL) == 0, "pthread_join");
 }

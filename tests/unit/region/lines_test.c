@@ -12,8 +12,8 @@
 #include <string.h>
 
 static const size_t sizes[TS_LINES_KINDS] = {
-    [TS_LINES_HEAP] = 1300,        [TS_LINES_SHARE] = 3200, [TS_LINES_CHURN_BLOCK] = 1856,
-    [TS_LINES_SCOPE_BLOCK] = 250,  [TS_LINES_RING] = 256,   [TS_LINES_CLEANUP] = 40,
+    [TS_LINES_HEAP] = 1300,       [TS_LINES_SHARE] = 3200, [TS_LINES_CHURN_BLOCK] = 1856,
+    [TS_LINES_SCOPE_BLOCK] = 250, [TS_LINES_RING] = 256,   [TS_LINES_CLEANUP] = 40,
 };
 
 static ts_os_table table;
@@ -183,11 +183,8 @@ IN_CHILD(init_may_be_tried_again)
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_records),
-        cmocka_unit_test(test_until_there_are_none),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_layout),
-        cmocka_unit_test(test_init_may_be_tried_again),
+        cmocka_unit_test(test_records), cmocka_unit_test(test_until_there_are_none),    cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_layout),  cmocka_unit_test(test_init_may_be_tried_again),
     };
     return cmocka_run_group_tests_name("region.lines", tests, NULL, NULL);
 }

@@ -19,8 +19,8 @@
 #define UNITS (1u << LOG2)
 
 static ts_os_table table;
-static bool refuse_commit;     /* every call */
-static size_t refuse_above;    /* data calls of more bytes than this */
+static bool refuse_commit;  /* every call */
+static size_t refuse_above; /* data calls of more bytes than this */
 static unsigned commits;
 
 static bool is_data(const void *at) {
@@ -271,10 +271,10 @@ static void test_random_runs(void **state) {
     }
 }
 
-#define IN_CHILD(name)                       \
-    static void test_##name(void **state) {  \
-        (void)state;                         \
-        in_child(name, NULL);                \
+#define IN_CHILD(name)                      \
+    static void test_##name(void **state) { \
+        (void)state;                        \
+        in_child(name, NULL);               \
     }
 IN_CHILD(every_unit_of_both_parts)
 IN_CHILD(alignments)

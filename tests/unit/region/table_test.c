@@ -195,15 +195,15 @@ static void readers(void *argument) {
     SUP_CHECK(ts_table_high(&table) == 2, "one entry is enough");
 }
 
-#define IN_CHILD(name)                                                         \
-    static void test_##name(void **state) {                                    \
-        char err[1024];                                                        \
-        (void)state;                                                           \
+#define IN_CHILD(name)                                                          \
+    static void test_##name(void **state) {                                     \
+        char err[1024];                                                         \
+        (void)state;                                                            \
         int status = sup_child(name, NULL, SUP_CHILD_SECONDS, err, sizeof err); \
-        if (status != 0) {                                                     \
-            print_error("status %#x\n%s", (unsigned)status, err);              \
-        }                                                                      \
-        assert_int_equal(status, 0);                                           \
+        if (status != 0) {                                                      \
+            print_error("status %#x\n%s", (unsigned)status, err);               \
+        }                                                                       \
+        assert_int_equal(status, 0);                                            \
     }
 IN_CHILD(every_entry)
 IN_CHILD(stale_and_forged)
@@ -214,12 +214,9 @@ IN_CHILD(readers)
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_entry),
-        cmocka_unit_test(test_stale_and_forged),
-        cmocka_unit_test(test_eras_run_out),
-        cmocka_unit_test(test_all_eras_of_all_entries),
-        cmocka_unit_test(test_refused_growth),
-        cmocka_unit_test(test_readers),
+        cmocka_unit_test(test_every_entry),    cmocka_unit_test(test_stale_and_forged),
+        cmocka_unit_test(test_eras_run_out),   cmocka_unit_test(test_all_eras_of_all_entries),
+        cmocka_unit_test(test_refused_growth), cmocka_unit_test(test_readers),
     };
     return cmocka_run_group_tests_name("region.table", tests, NULL, NULL);
 }

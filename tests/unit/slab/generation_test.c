@@ -183,7 +183,8 @@ static void used_up(const kind *k, uint64_t *retired) {
             assert_non_null(p);
             assert_int_not_equal(unit_of(p), unit);
             assert_true(slab_handle_get(allocator, old[count++]) == p);
-            assert_true((char *)p + k->size <= ts_unit_address(unit) || (char *)p >= ts_unit_address(unit) + TS_UNIT_BYTES);
+            assert_true((char *)p + k->size <= ts_unit_address(unit) ||
+                        (char *)p >= ts_unit_address(unit) + TS_UNIT_BYTES);
         }
         none_is_accepted(allocator, old, first);
         assert_true(epoch_destroy(allocator, epoch));
@@ -203,9 +204,10 @@ static void used_up(const kind *k, uint64_t *retired) {
 
 static void slabs_are_used_up(void **state) {
     const kind kinds[] = {
-        {48, EPOCH_CHURN, false},    {48, EPOCH_CHURN, true},    {500, EPOCH_CHURN, false},  {500, EPOCH_CHURN, true},
-        {700, EPOCH_SCOPE, false},   {700, EPOCH_SCOPE, true},   {10000, EPOCH_CHURN, false}, {10000, EPOCH_CHURN, true},
-        {100000, EPOCH_SCOPE, false}, {100000, EPOCH_SCOPE, true},
+        {48, EPOCH_CHURN, false},    {48, EPOCH_CHURN, true},    {500, EPOCH_CHURN, false},
+        {500, EPOCH_CHURN, true},    {700, EPOCH_SCOPE, false},  {700, EPOCH_SCOPE, true},
+        {10000, EPOCH_CHURN, false}, {10000, EPOCH_CHURN, true}, {100000, EPOCH_SCOPE, false},
+        {100000, EPOCH_SCOPE, true},
     };
     uint64_t retired = ts_pool_used_units();
     (void)state;

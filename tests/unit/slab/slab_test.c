@@ -193,8 +193,9 @@ static void rebuild_from_the_states(void **state) {
             uint16_t gen = (uint16_t)(sup_rng_below(&rng, TS_STATE_GEN_MAX) << TS_STATE_GEN_SHIFT);
             live += kind == 0;
             retired += kind == 1;
-            ts_store_relaxed(s, (uint16_t)(kind == 0 ? gen | place | TS_STATE_LIVE
-                                           : kind == 1 ? TS_STATE_RETIRED | place : gen | place));
+            ts_store_relaxed(s, (uint16_t)(kind == 0   ? gen | place | TS_STATE_LIVE
+                                           : kind == 1 ? TS_STATE_RETIRED | place
+                                                       : gen | place));
         }
         slab->free_count = 0;
         ts_slab_rebuild(unit, cls);
@@ -231,7 +232,8 @@ static void scope_bits(void **state) {
             starts[count++] = at;
             ts_store_relaxed(&bits->start[at / 64], ts_load_relaxed(&bits->start[at / 64]) | (uint64_t)1 << at % 64);
             if (sup_rng_below(&rng, 3) == 0) {
-                ts_store_relaxed(&bits->freed[at / 64], ts_load_relaxed(&bits->freed[at / 64]) | (uint64_t)1 << at % 64);
+                ts_store_relaxed(&bits->freed[at / 64],
+                                 ts_load_relaxed(&bits->freed[at / 64]) | (uint64_t)1 << at % 64);
                 freed++;
             }
         }
