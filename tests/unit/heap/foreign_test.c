@@ -253,7 +253,8 @@ static void zombie(void **state) {
         drain();
         assert_int_equal(ts_load_relaxed(ts_unit_word(unit)), 0);
         assert_int_equal(ts_load_relaxed(&record->pins), pins);
-        assert_int_equal(ts_pool_used_units(), used); /* it is the pool's again */
+        assert_int_equal(record->warm[part].head, unit); /* warm again, for any thread */
+        assert_int_equal(ts_pool_used_units(), used + 1);
         ts_heap_enter(ts_thread.heap);
         ts_share_keep(share, got);
         ts_heap_leave(ts_thread.heap);
@@ -286,6 +287,8 @@ static void zombie_of_a_trim(void **state) {
     assert_int_equal(sup_committed_bytes(allocator), TS_UNIT_BYTES);
     ts_store_seq(&ts_thread.heap->queue, queue);
     drain();
+    assert_int_equal(sup_committed_bytes(allocator), TS_UNIT_BYTES); /* warm */
+    (void)slab_trim(allocator);
     assert_int_equal(sup_committed_bytes(allocator), 0);
     assert_true(epoch_destroy(allocator, id));
     sup_check_identities(allocator);
