@@ -166,7 +166,7 @@ EpochDomain *epoch_domain_current(void) {
 
 SlabAllocator *epoch_domain_allocator(const EpochDomain *domain) {
     const ts_domain *d = ts_domain_find(domain_id(domain));
-    return d ? ts_public(d->token) : NULL;
+    return d ? ts_public(ts_load_relaxed(&d->token)) : NULL;
 }
 
 EpochId epoch_domain_epoch(const EpochDomain *domain) {

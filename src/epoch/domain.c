@@ -29,12 +29,12 @@ uint64_t ts_domain_create(ts_allocator *allocator, EpochId epoch, bool shared, b
         return 0;
     }
     uint64_t id = ts_table_next_id(&ts_domains, d);
-    d->allocator = allocator;
-    d->token = allocator->token;
+    ts_store_relaxed(&d->allocator, allocator);
+    ts_store_relaxed(&d->token, allocator->token);
     ts_store_relaxed(&d->epoch, epoch);
     ts_store_relaxed(&d->owner, shared ? 0 : heap->serial);
-    d->shared = shared;
-    d->ends_epoch = ends_epoch;
+    ts_store_relaxed(&d->shared, shared);
+    ts_store_relaxed(&d->ends_epoch, ends_epoch);
     ts_store_relaxed(&d->busy, false);
     d->cleanups = NULL;
     ts_table_publish(d, id);
@@ -50,7 +50,7 @@ static ts_domain *mine(uint64_t id) {
     }
     ts_heap *heap = ts_heap_mine();
     if (!heap) return NULL;
-    if (d->shared || ts_load_relaxed(&d->owner) == heap->serial) return d;
+    if (ts_load_relaxed(&d->shared) || ts_load_relaxed(&d->owner) == heap->serial) return d;
     errno = EPERM;
     return NULL;
 }
@@ -72,7 +72,7 @@ bool ts_domain_enter(uint64_t id) {
     ts_heap *heap = ts_heap_mine();
     if (!d) return fail(EINVAL);
     if (!heap) return false;
-    if (!d->shared && ts_load_relaxed(&d->owner) != heap->serial) {
+    if (!ts_load_relaxed(&d->shared) && ts_load_relaxed(&d->owner) != heap->serial) {
         /* A domain given up is owned by who enters first. acquire: partner of the release in hand_over. */
         uint64_t nobody = 0;
         if (!atomic_compare_exchange_strong_explicit(&d->owner, &nobody, heap->serial, memory_order_acq_rel,
@@ -80,7 +80,7 @@ bool ts_domain_enter(uint64_t id) {
             return fail(EPERM);
     }
     EpochId epoch = ts_load_relaxed(&d->epoch);
-    ts_epoch *e = ts_epoch_find(d->allocator, epoch);
+    ts_epoch *e = ts_epoch_find(ts_load_relaxed(&d->allocator), epoch);
     if (!e || ts_load_relaxed(&e->state) != EPOCH_ACTIVE) return fail(ESTALE);
     ts_domain_scope *scope = heap->spare_scope;
     if (scope)
@@ -91,7 +91,7 @@ bool ts_domain_enter(uint64_t id) {
     scope->outer = ts_thread.domain;
     scope->domain = id;
     scope->epoch = epoch;
-    scope->allocator = d->token;
+    scope->allocator = ts_load_relaxed(&d->token);
     ts_thread.domain = scope;
     follow_innermost(heap);
     return true;
@@ -192,9 +192,9 @@ void ts_domain_destroy(uint64_t id) {
     /* While the cleanups run the domain can still be used, entered or not. */
     run_cleanups(d);
     leave_all(ts_thread.heap, id);
-    ts_allocator *allocator = d->allocator;
+    ts_allocator *allocator = ts_load_relaxed(&d->allocator);
     EpochId epoch = ts_load_relaxed(&d->epoch);
-    bool ends = d->ends_epoch;
+    bool ends = ts_load_relaxed(&d->ends_epoch);
     ts_heap_give_entry(&ts_domains, TS_TABLE_DOMAIN, d);
     if (ends) ts_epoch_destroy(allocator, epoch);
 }
@@ -202,7 +202,7 @@ void ts_domain_destroy(uint64_t id) {
 bool ts_domain_force_close(uint64_t id) {
     ts_domain *d = ts_domain_find(id);
     if (!d) return fail(EINVAL);
-    if (!ts_epoch_close(d->allocator, ts_load_relaxed(&d->epoch))) return fail(EINVAL);
+    if (!ts_epoch_close(ts_load_relaxed(&d->allocator), ts_load_relaxed(&d->epoch))) return fail(EINVAL);
     return true;
 }
 
@@ -210,10 +210,10 @@ bool ts_domain_reset(uint64_t id, size_t keep_bytes) {
     ts_domain *d = mine(id);
     uint64_t units = 0;
     if (!d) return false;
-    if (!d->ends_epoch) return fail(EINVAL);
+    if (!ts_load_relaxed(&d->ends_epoch)) return fail(EINVAL);
     if (!make_busy(d, id)) return fail(EPERM);
     run_cleanups(d);
-    ts_allocator *allocator = d->allocator;
+    ts_allocator *allocator = ts_load_relaxed(&d->allocator);
     bool done = ts_epoch_reset(allocator, ts_load_relaxed(&d->epoch), &units);
     ts_store_relaxed(&d->busy, false);
     if (!done) return false;
@@ -233,7 +233,7 @@ bool ts_domain_hand_over(uint64_t id) {
     for (const ts_domain_scope *s = ts_thread.domain; s; s = s->outer)
         if (s->domain == id) return fail(EPERM);
     /* release: partner of the acquire in ts_domain_enter */
-    if (!d->shared) ts_store_release(&d->owner, 0);
+    if (!ts_load_relaxed(&d->shared)) ts_store_release(&d->owner, 0);
     return true;
 }
 
@@ -242,7 +242,7 @@ void ts_domain_destroy_all(ts_allocator *allocator) {
     for (uint32_t i = 1; i < high; i++) {
         ts_domain *d = ts_table_at(&ts_domains, i);
         uint64_t id = ts_load_acquire(&d->entry.id);
-        if (id == 0 || d->allocator != allocator || !make_busy(d, id)) continue;
+        if (id == 0 || ts_load_relaxed(&d->allocator) != allocator || !make_busy(d, id)) continue;
         ts_cleanup *c = d->cleanups;
         while (c) {
             ts_cleanup *next = c->next;
@@ -269,13 +269,13 @@ void *ts_domain_promote(uint64_t id, void *p) {
     ts_domain *d = mine(id);
     ts_object object;
     if (!d) return NULL;
-    if (!ts_object_at(d->token, p, &object)) {
+    if (!ts_object_at(ts_load_relaxed(&d->token), p, &object)) {
         errno = EINVAL;
         return NULL;
     }
-    void *q = ts_alloc(d->token, object.bytes, ts_load_relaxed(&d->epoch));
+    void *q = ts_alloc(ts_load_relaxed(&d->token), object.bytes, ts_load_relaxed(&d->epoch));
     if (!q) return NULL;
     memcpy(q, p, object.bytes);
-    ts_free(d->token, p, object.generation);
+    ts_free(ts_load_relaxed(&d->token), p, object.generation);
     return q;
 }

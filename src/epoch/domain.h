@@ -11,12 +11,13 @@ struct ts_cleanup;
 
 typedef struct ts_domain {
     ts_entry entry;
-    ts_allocator *allocator;         /* constant during a use, as is token, wrapped, shared, ends_epoch */
-    uintptr_t token;
-    _Atomic uint64_t epoch;          /* EpochId; constant during a use */
+    /* Constant during a use; atomic, as a stale id may be looked up while the entry gets its next use. */
+    _Atomic(ts_allocator *) allocator;
+    _Atomic uintptr_t token;
+    _Atomic uint64_t epoch;          /* EpochId */
     _Atomic uint64_t owner;          /* serial of the thread that owns it; 0: handed over, or shared */
-    bool shared;
-    bool ends_epoch;                 /* destroying the domain destroys the epoch */
+    _Atomic bool shared;
+    _Atomic bool ends_epoch;                 /* destroying the domain destroys the epoch */
     _Atomic bool busy;               /* cleanups run */
     struct ts_cleanup *cleanups;     /* newest first; guarded by the epoch's lock */
 } ts_domain;
