@@ -36,7 +36,7 @@ uint64_t ts_domain_create(ts_allocator *allocator, EpochId epoch, bool shared, b
     ts_store_relaxed(&d->shared, shared);
     ts_store_relaxed(&d->ends_epoch, ends_epoch);
     ts_store_relaxed(&d->busy, false);
-    d->cleanups = NULL;
+    ts_store_relaxed(&d->cleanups, NULL);
     ts_table_publish(d, id);
     return id;
 }
@@ -144,8 +144,8 @@ bool ts_domain_on_destroy(uint64_t id, void (*fn)(void *), void *arg) {
     ts_lock_acquire(lock);
     bool same = ts_load_relaxed(&d->entry.id) == id;
     if (same) {
-        c->next = d->cleanups;
-        d->cleanups = c;
+        c->next = ts_load_relaxed(&d->cleanups);
+        ts_store_relaxed(&d->cleanups, c);
     }
     ts_lock_release(lock);
     if (same) return true;
@@ -155,11 +155,11 @@ bool ts_domain_on_destroy(uint64_t id, void (*fn)(void *), void *arg) {
 
 /* One registered while they run is newer than the rest, so it comes next. */
 static void run_cleanups(ts_domain *d) {
-    if (!d->cleanups) return;
+    if (!ts_load_relaxed(&d->cleanups)) return;
     for (;;) {
         ts_lock_acquire(lock_of(d));
-        ts_cleanup *c = d->cleanups;
-        if (c) d->cleanups = c->next;
+        ts_cleanup *c = ts_load_relaxed(&d->cleanups);
+        if (c) ts_store_relaxed(&d->cleanups, c->next);
         ts_lock_release(lock_of(d));
         if (!c) return;
         void (*fn)(void *) = c->fn;
@@ -243,7 +243,7 @@ void ts_domain_destroy_all(ts_allocator *allocator) {
         ts_domain *d = ts_table_at(&ts_domains, i);
         uint64_t id = ts_load_acquire(&d->entry.id);
         if (id == 0 || ts_load_relaxed(&d->allocator) != allocator || !make_busy(d, id)) continue;
-        ts_cleanup *c = d->cleanups;
+        ts_cleanup *c = ts_load_relaxed(&d->cleanups);
         while (c) {
             ts_cleanup *next = c->next;
             ts_lines_give(TS_LINES_CLEANUP, c);

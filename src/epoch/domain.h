@@ -19,7 +19,7 @@ typedef struct ts_domain {
     _Atomic bool shared;
     _Atomic bool ends_epoch;                 /* destroying the domain destroys the epoch */
     _Atomic bool busy;               /* cleanups run */
-    struct ts_cleanup *cleanups;     /* newest first; guarded by the epoch's lock */
+    _Atomic(struct ts_cleanup *) cleanups; /* newest first; changed under the epoch's lock */
 } ts_domain;
 _Static_assert(sizeof(ts_domain) <= TS_DOMAIN_STRIDE, "one table entry");
 
