@@ -112,11 +112,13 @@ EpochId ts_epoch_open(ts_allocator *allocator, const char *label, unsigned flags
 
 /* ---- joining and adoption ----------------------------------------------------------------------------- */
 
-/* Caller has the epoch's lock, which keeps the epoch ACTIVE. */
+/* Caller has the epoch's lock, which keeps the epoch ACTIVE; the block is on no list that anyone else walks, or was
+   shut by the end of its thread. */
 static void open_block(ts_block *block, EpochId id) {
     ts_store_relaxed(&block->open_id, id);
     /* Poisoning is the slow path's work: such a block is never open to fast frees. */
-    if (!block->share->allocator->settings.poison_on_free) ts_block_open_to(block, block->share);
+    if (block->share->allocator->settings.poison_on_free) return;
+    ts_store_relaxed(&block->key, ts_era(block) | (uint64_t)ts_line_of(block->share) << 32);
 }
 
 /* Whether an ended thread's block can serve the class. Bins are read without holding its heap: a hint. */

@@ -75,7 +75,7 @@ void ts_bin_add(ts_churn_block *block, unsigned cls, uint32_t unit) {
     ts_add_owned(&block->b.slabs, 1);
     uint64_t line = ts_line_of(bin);
     /* release: who reads the word sees the reset slab */
-    ts_store_release(ts_unit_word(unit), ts_era(&block->b) | line << TS_UNIT_LINE_SHIFT);
+    ts_store_release(ts_unit_word(unit), block->b.era | line << TS_UNIT_LINE_SHIFT);
 }
 
 /* Takes an empty slab out of the bin. false: it is on a queue of foreign frees, and stays until it comes off. */

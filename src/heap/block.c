@@ -45,6 +45,7 @@ ts_block *ts_block_take(ts_heap *heap, ts_share *share, struct ts_epoch *epoch, 
     block->closing = TS_OPEN;
     ts_store_relaxed(&block->flushed, 0);
     block->share = share;
+    block->era = (uint32_t)ts_era(block);
     ts_store_relaxed(&block->epoch, epoch);
     ts_heap_link(heap, block);
     return block;
@@ -150,7 +151,8 @@ static void end_scope(ts_scope_block *block) {
 void ts_block_end(ts_heap *heap, ts_block *block) {
     ts_store_relaxed(&block->open_id, TS_ID_NEVER);
     ts_store_relaxed(&block->rolling, 0);
-    ts_block_kill(block);
+    /* Shut, on no epoch's list, and its heap held: nobody else changes the key. release: as ts_block_kill. */
+    ts_store_release(&block->key, ts_era(block) + 1);
     if (block->scope)
         end_scope(ts_scope(block));
     else

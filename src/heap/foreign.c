@@ -96,14 +96,17 @@ ts_foreign_result ts_foreign_free(uint32_t unit, uint64_t entry, uintptr_t alloc
         if (u == 0 || (u & (TS_UNIT_SPAN | TS_UNIT_ZOMBIE))) return TS_FOREIGN_NOT_LIVE;
         uint64_t bit;
         _Atomic uint64_t *foreign = ts_slab_foreign_word(unit, scope, entry, &bit);
-        uint64_t x = ts_load_acquire(foreign), t = ts_load_acquire(&ts_slab_at(unit)->tag);
+        uint64_t x = ts_load_acquire(foreign);
+        /* The words of a NORMAL churn slab always have the present tag. */
+        bool tagged = part == TS_NORMAL && !scope;
+        uint64_t t = tagged ? x >> TS_FOREIGN_TAG_SHIFT : ts_load_acquire(&ts_slab_at(unit)->tag);
         uint64_t bits = x >> TS_FOREIGN_TAG_SHIFT == t ? (uint32_t)x : 0;
         uint64_t again = ts_load_acquire(word);
         if ((again | TS_UNIT_FOREIGN) != (u | TS_UNIT_FOREIGN)) continue;
         ts_block *block = ts_block_of_line(ts_word_line(u), scope);
         if (ts_era(block) != ts_word_era(u)) return TS_FOREIGN_NOT_LIVE;
         if (ts_load_relaxed(&block->allocator) != allocator) return TS_FOREIGN_NOT_LIVE;
-        uint32_t found = ts_load_relaxed(&ts_slab_at(unit)->gen);
+        uint32_t slot_generation = 0;
         if (scope) {
             const ts_scope_bits *map = ts_slab_scope_bits(unit);
             uint32_t in_unit = (uint32_t)entry & (TS_UNIT_ENTRIES - 1);
@@ -114,9 +117,10 @@ ts_foreign_result ts_foreign_free(uint32_t unit, uint64_t entry, uintptr_t alloc
             uint32_t s = ts_load_acquire(&ts_region.part[part].state[ts_granule(part, entry)]);
             uint32_t want = part == TS_NORMAL ? (2 * (uint32_t)entry + 1) & 7u : 1u;
             if ((s & 7u) != want) return TS_FOREIGN_NOT_LIVE;
-            found += s >> TS_STATE_GEN_SHIFT;
+            slot_generation = s >> TS_STATE_GEN_SHIFT;
         }
-        if (generation != TS_ANY_GENERATION && generation != found) return TS_FOREIGN_NOT_LIVE;
+        if (generation != TS_ANY_GENERATION && generation != ts_load_relaxed(&ts_slab_at(unit)->gen) + slot_generation)
+            return TS_FOREIGN_NOT_LIVE;
         if (bits & bit) return TS_FOREIGN_NOT_LIVE;
         uint64_t count = x & TS_FOREIGN_COUNT_MASK;
         if (!ts_cas_seq(foreign, &x, t << TS_FOREIGN_TAG_SHIFT | count | bits | bit)) continue;

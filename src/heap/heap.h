@@ -86,8 +86,8 @@ enum { TS_OPEN, TS_SHUT_SEEN, TS_CLOSING };
 typedef struct ts_block {
     /* Read by every free; written when the block changes hands or ends. */
     _Atomic uint64_t key;            /* [27:0] era in the UNIT words of its slabs  [63:32] line of its owner's share
-                                        while that thread may use the fast paths, else 0. Changed by atomic
-                                        read-modify-write: the owner's exit meets a close or destroy */
+                                        while that thread may use the fast paths, else 0. An owner's exit meets
+                                        a close or destroy, so both change it by read-modify-write */
     _Atomic uint64_t open_id;        /* id of its epoch while that is active, else TS_ID_NEVER */
     _Atomic uintptr_t allocator;     /* the allocator's public value */
     _Atomic uintptr_t rolling;       /* the same while its epoch is the allocator's rolling one, else 0 */
@@ -105,8 +105,9 @@ typedef struct ts_block {
     _Atomic uint32_t slabs;          /* units in its bins, or in its scope list */
     uint32_t bins_used;              /* bit per class: the bin has a ring */
     _Atomic uint32_t flushed;        /* closing is TS_CLOSING and the flush is done; read by anyone */
-    uint32_t unused;
-    uint64_t unused_too;
+    uint32_t era;                    /* constant during a use: of its slabs' UNIT words. Not the key's, which is
+                                        another once the block is killed: a slab that is added then is stale too */
+    uint64_t unused;
 } ts_block;
 _Static_assert(sizeof(ts_block) == 2 * TS_CACHE_LINE || sizeof(void *) < 8, "bins begin on a line");
 
@@ -221,10 +222,6 @@ static inline unsigned ts_bin_class(const ts_churn_block *block, const ts_bin *b
 static inline uint64_t ts_word_era(uint64_t word) { return word & TS_UNIT_ERA_MASK; }
 static inline uint64_t ts_word_line(uint64_t word) { return word >> TS_UNIT_LINE_SHIFT; }
 static inline uint64_t ts_era(const ts_block *block) { return ts_load_acquire(&block->key) & TS_UNIT_ERA_MASK; }
-/* The thread's fast paths may use the block; it must be closed to them. */
-static inline void ts_block_open_to(ts_block *block, const struct ts_share *share) {
-    atomic_fetch_or_explicit(&block->key, (uint64_t)ts_line_of(share) << 32, memory_order_relaxed);
-}
 static inline void ts_block_shut(ts_block *block) {
     atomic_fetch_and_explicit(&block->key, TS_UNIT_ERA_MASK, memory_order_relaxed);
 }

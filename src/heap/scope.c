@@ -21,7 +21,7 @@ void ts_scope_add(ts_scope_block *block, uint32_t unit) {
     block->end = at + TS_UNIT_BYTES;
     ts_store_release(&block->bump, at);
     /* release: who reads the word sees the reset slab */
-    ts_store_release(ts_unit_word(unit), TS_UNIT_SCOPE | ts_era(&block->b) |
+    ts_store_release(ts_unit_word(unit), TS_UNIT_SCOPE | block->b.era |
                                              (uint64_t)ts_line_of(block) << TS_UNIT_LINE_SHIFT);
 }
 

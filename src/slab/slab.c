@@ -96,6 +96,11 @@ bool ts_slab_reset_churn(uint32_t unit, unsigned cls) {
         memcpy(ts_slab_small(unit)->free, small_free[cls], sizeof small_free[cls]);
     else
         memcpy(slab->u.free, normal_free[cls], sizeof slab->u.free);
+    if (!small) {
+        /* Eight words: set anew, so that a foreign free need not look at the tag, which lies in the owner's line. */
+        uint64_t word = (uint64_t)ts_load_relaxed(&slab->tag) << TS_FOREIGN_TAG_SHIFT;
+        for (unsigned i = 0; i < 8; i++) ts_store_release(&slab->foreign[i], word);
+    }
     slab->free_count = slab->empty_at = ts_classes.slots[cls];
     return true;
 }

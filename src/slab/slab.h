@@ -23,7 +23,7 @@
  *  2. Whoever resets a slab owns it alone: its UNIT word is 0, so that no foreign free can queue it, and it
  *     is on no list. The reset comes before the word is published.
  *  3. Foreign words are { tag : 28, count : 4, bits : 32 }; the bits count only under the slab's present tag. A reset changes
- *     the tag and need not touch the words: all that is in them is void. A foreign free that began before the
+ *     the tag and need not touch the words (it does in a NORMAL churn slab): all that is in them is void. A foreign free that began before the
  *     reset writes its old tag, or fails its compare-and-swap; either way it does nothing.
  *  4. Generations only rise. A slot whose generation is used up is retired until the slab is reset; a slab
  *     whose generations or tags are used up is never handed out again.

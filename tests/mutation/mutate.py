@@ -1,0 +1,248 @@
+#!/usr/bin/env python3
+"""Does some test fail when a step of a protocol is removed?
+
+Applies the mutants of mutants.py one at a time to a copy of the sources, builds the tests that a mutant names, runs them
+and prints which one failed. Nothing of the checkout is written to.
+
+    mutate.py [--list] [--only NAME]... [--jobs N] [--keep DIR]
+
+Exit status: 0 every mutant is killed (or is recorded as equivalent); 1 a mutant survived; 2 the list does not fit the
+code: a text is not found exactly once, a mutant does not compile, or a named test fails without any mutant.
+"""
+import argparse
+import concurrent.futures
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.dont_write_bytecode = True  # the checkout stays as it is
+
+import mutants as table  # noqa: E402
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TIMEOUT = 60
+FLAGS = ["-std=c11", "-O1", "-g", "-w", "-pthread", "-fno-omit-frame-pointer", "-DTSLAB_ASSERT=2",
+         "-Isrc", "-Iinclude", "-Itests/support"]
+VARIANTS = {
+    "plain": [],
+    "thread": ["-fsanitize=thread"],
+    "address": ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"],
+}
+ENVIRONMENT = {
+    "ASAN_OPTIONS": "allocator_may_return_null=1:detect_stack_use_after_return=0",
+    "TSAN_OPTIONS": "detect_deadlocks=0:die_after_fork=0:allocator_may_return_null=1",
+}
+
+
+class Broken(Exception):
+    """The list and the code do not fit."""
+
+
+def source_of(test):
+    """unit.heap.foreign -> tests/unit/heap/foreign_test.c, as in tests/CMakeLists.txt"""
+    return "tests/" + test.replace(".", "/") + "_test.c"
+
+
+def tests_of(mutant):
+    """[(name, arguments)]: a test is a name, or a name and the options of a longer run."""
+    return [(t.split()[0], t.split()[1:]) for t in mutant["tests"]]
+
+
+def library_sources(tree):
+    found = sorted(str(p.relative_to(tree)) for p in (tree / "src").glob("*/*.c") if p.parent.name != "malloc")
+    return found + sorted(str(p.relative_to(tree)) for p in (tree / "tests/support").glob("*.c"))
+
+
+def copy_tree(to, tests):
+    for part in ("src", "include", "tests/support"):
+        shutil.copytree(ROOT / part, to / part)
+    for test in tests:
+        source = ROOT / source_of(test)
+        (to / source_of(test)).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(source, to / source_of(test))
+        for header in source.parent.glob("*.h"):
+            shutil.copy(header, (to / source_of(test)).parent)
+
+
+def mutated_text(mutant, text):
+    count = text.count(mutant["old"])
+    if count != 1:
+        raise Broken("%s: the text is found %d times in %s" % (mutant["name"], count, mutant["file"]))
+    return text.replace(mutant["old"], mutant["new"])
+
+
+def run(command, cwd, timeout, log):
+    """Status of the command; 'timeout' if it took too long. Its children end with it."""
+    environment = dict(os.environ, **ENVIRONMENT)
+    process = subprocess.Popen(command, cwd=cwd, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+                               env=environment, start_new_session=True)
+    try:
+        return process.wait(timeout)
+    except subprocess.TimeoutExpired:
+        return "timeout"
+    finally:
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        process.wait()
+
+
+class Build:
+    """Objects of the unchanged tree, by variant; a mutant compiles again only what includes the file it changes."""
+
+    def __init__(self, tree):
+        self.tree = tree
+        self.objects = {}  # (variant, source) -> (object, names of the files it depends on)
+
+    def compile(self, tree, variant, source):
+        out = tree / "objects" / variant / (source.replace("/", ".") + ".o")
+        out.parent.mkdir(parents=True, exist_ok=True)
+        command = ["gcc", *FLAGS, *VARIANTS[variant], "-MD", "-MF", str(out) + ".d", "-c", source, "-o", str(out)]
+        done = subprocess.run(command, cwd=tree, capture_output=True, text=True)
+        if done.returncode != 0:
+            raise Broken("%s does not compile:\n%s" % (source, done.stderr[:2000]))
+        text = pathlib.Path(str(out) + ".d").read_text().replace("\\\n", " ").split(":", 1)[1]
+        return out, {os.path.normpath(name) for name in text.split()}
+
+    def base(self, variant, source):
+        key = (variant, source)
+        if key not in self.objects:
+            self.objects[key] = self.compile(self.tree, variant, source)
+        return self.objects[key]
+
+    def program(self, tree, variant, test, changed):
+        """Links the test; what depends on the changed file is taken from the mutated tree."""
+        objects = []
+        for source in library_sources(tree) + [source_of(test)]:
+            out, needs = self.base(variant, source)
+            if changed in needs:
+                fresh = tree / "objects" / variant / (source.replace("/", ".") + ".o")
+                out = fresh if fresh.exists() else self.compile(tree, variant, source)[0]
+            objects.append(str(out))
+        program = tree / "programs" / variant / test
+        program.parent.mkdir(parents=True, exist_ok=True)
+        done = subprocess.run(["gcc", "-pthread", *VARIANTS[variant], "-o", str(program), *objects, "-lcmocka"],
+                              cwd=tree, capture_output=True, text=True)
+        if done.returncode != 0:
+            raise Broken("%s does not link:\n%s" % (test, done.stderr[:2000]))
+        return program
+
+
+# The sanitizers place their shadow at fixed addresses; randomization with many bits gets in the way.
+def launcher(variant):
+    if variant == "plain":
+        return []
+    works = subprocess.run(["setarch", "-R", "true"], capture_output=True).returncode == 0 \
+        if shutil.which("setarch") else False
+    return ["setarch", "-R"] if works else []
+
+
+def run_test(program, arguments, variant, log_path):
+    with open(log_path, "ab") as log:
+        return run([*launcher(variant), str(program), *arguments], program.parent, TIMEOUT, log)
+
+
+def check_base(build, chosen):
+    """A test that fails without any mutant says nothing about one."""
+    seen = {(m.get("sanitize", "plain"), test) for m in chosen for test, _ in tests_of(m)}
+    for variant, test in sorted(seen):
+        program = build.program(build.tree, variant, test, None)
+        log = build.tree / (test + "." + variant + ".log")
+        status = run_test(program, [], variant, log)
+        if status != 0:
+            raise Broken("%s (%s) fails without a mutant: %s\n%s" %
+                         (test, variant, status, log.read_text(errors="replace")[-2000:]))
+
+
+def try_mutant(build, mutant, directory):
+    """(what happened, by which test, seconds)"""
+    from_time = time.monotonic()
+    variant = mutant.get("sanitize", "plain")
+    tests = tests_of(mutant)
+    tree = directory / mutant["name"]
+    shutil.copytree(build.tree, tree, ignore=shutil.ignore_patterns("objects", "programs", "*.log"))
+    path = tree / mutant["file"]
+    path.write_text(mutated_text(mutant, path.read_text()))
+    what, by = "SURVIVED", ""
+    for test, arguments in tests:
+        program = build.program(tree, variant, test, mutant["file"])
+        status = run_test(program, arguments, variant, tree / "log")
+        if status != 0:
+            what = "killed"
+            by = test + (" (it hung)" if status == "timeout" else "")
+            break
+    if what == "SURVIVED" and "equivalent" in mutant:
+        what, by = "equivalent", mutant["equivalent"]
+    elif what == "killed" and "equivalent" in mutant:
+        raise Broken("%s is recorded as equivalent, and is killed by %s" % (mutant["name"], by))
+    shutil.rmtree(tree / "objects", ignore_errors=True)
+    shutil.rmtree(tree / "programs", ignore_errors=True)
+    return what, by, time.monotonic() - from_time
+
+
+def choose(only):
+    names = [m["name"] for m in table.MUTANTS]
+    if len(set(names)) != len(names):
+        raise Broken("two mutants of one name")
+    unknown = [name for name in only if name not in names]
+    if unknown:
+        raise Broken("no such mutant: " + ", ".join(unknown))
+    return [m for m in table.MUTANTS if not only or m["name"] in only]
+
+
+def print_list(chosen):
+    for m in chosen:
+        print("%-34s %-26s %-22s %s" % (m["name"], m["protocol"], m["file"], ", ".join(m["tests"])))
+
+
+def try_all(chosen, jobs, directory):
+    """Prints a line per mutant. Returns the number of survivors."""
+    base = directory / "base"
+    copy_tree(base, {test for m in chosen for test, _ in tests_of(m)})
+    for m in chosen:
+        mutated_text(m, (base / m["file"]).read_text())
+    build = Build(base)
+    check_base(build, chosen)
+    survivors = 0
+    print("%-34s %-26s %-11s %6s  %s" % ("mutant", "protocol", "result", "s", "by"), flush=True)
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        tried = [(m, pool.submit(try_mutant, build, m, directory)) for m in chosen]
+        for m, future in tried:
+            what, by, seconds = future.result()
+            survivors += what == "SURVIVED"
+            print("%-34s %-26s %-11s %6.1f  %s" % (m["name"], m["protocol"], what, seconds, by), flush=True)
+    print("%d mutants, %d survived" % (len(chosen), survivors))
+    return survivors
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Does some test fail when a step of a protocol is removed?")
+    parser.add_argument("--list", action="store_true", help="only say which mutants there are")
+    parser.add_argument("--only", action="append", default=[], metavar="NAME", help="this mutant; can be repeated")
+    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="mutants at a time (1)")
+    parser.add_argument("--keep", metavar="DIR", help="work in DIR, which must not exist, and leave the logs there")
+    arguments = parser.parse_args()
+    try:
+        chosen = choose(arguments.only)
+        if arguments.list:
+            print_list(chosen)
+            return 0
+        if arguments.keep:
+            directory = pathlib.Path(arguments.keep).resolve()
+            directory.mkdir(parents=True)
+            return 1 if try_all(chosen, arguments.jobs, directory) else 0
+        with tempfile.TemporaryDirectory(prefix="tslab-mutation-") as directory:
+            return 1 if try_all(chosen, arguments.jobs, pathlib.Path(directory)) else 0
+    except Broken as broken:
+        print("mutate.py: %s" % broken, file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())
