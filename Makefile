@@ -30,6 +30,8 @@ help:
 	@echo "make test          every test: release, then under AddressSanitizer, UBSan and ThreadSanitizer"
 	@echo "make test-release  make test-asan  make test-tsan  make test-clang    its stages, and clang"
 	@echo "make bench         speed and memory beside glibc, jemalloc, tcmalloc and mimalloc"
+	@echo "make bench-gate    the same, and an error when a figure misses its target"
+	@echo "make mutation      takes one guard of the protocols out at a time: some test must fail for each"
 	@echo "make bench-smoke   the same harness for a few seconds: does it work"
 	@echo "make install PREFIX=DIR   libraries, headers, tslab.pc, CMake package, man pages (DESTDIR works)"
 	@echo "make format        clang-format over all C files   (make format-check: only says which)"
@@ -88,6 +90,13 @@ bench: setup-bench | build
 	$(call build,release,-DTSLAB_BUILD_TESTS=OFF)
 	@benchmarks/run_bench.sh
 
+bench-gate: setup-bench | build
+	$(call build,release,-DTSLAB_BUILD_TESTS=OFF)
+	@benchmarks/run_bench.sh --gate
+
+mutation: setup-test
+	@tests/mutation/mutate.py --jobs $(JOBS)
+
 bench-smoke: setup-bench | build
 	$(call build,release,-DTSLAB_BUILD_TESTS=OFF)
 	$(call check,release,-L '^bench$$')
@@ -104,6 +113,6 @@ format-check:
 clean:
 	@rm -rf build
 
-.PHONY: all help build-release run run-smoke test test-release test-asan test-tsan test-clang summary clean-results \
+.PHONY: all help build-release run run-smoke bench-gate mutation test test-release test-asan test-tsan test-clang summary clean-results \
     bench bench-smoke install format format-check clean
 .NOTPARALLEL:
