@@ -57,7 +57,7 @@ struct ts_share;
 struct ts_epoch;
 struct ts_allocator;
 
-/* Warm units: committed, in nobody's slab, linked through their records. */
+/* Warm units: committed, in nobody's slab, linked through `next` of their records. */
 typedef struct ts_warm {
     uint32_t head, tail;
     _Atomic uint32_t count;          /* written with the list; read by anyone */

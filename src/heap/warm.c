@@ -12,13 +12,8 @@
 #include <errno.h>
 
 void ts_warm_push(ts_warm *warm, uint32_t unit) {
-    ts_slab *slab = ts_slab_at(unit);
-    slab->prev = 0;
-    slab->next = warm->head;
-    if (warm->head)
-        ts_slab_at(warm->head)->prev = unit;
-    else
-        warm->tail = unit;
+    ts_slab_at(unit)->next = warm->head;
+    if (!warm->head) warm->tail = unit;
     warm->head = unit;
     ts_add_owned(&warm->count, 1);
 }
@@ -27,21 +22,16 @@ uint32_t ts_warm_pop(ts_warm *warm) {
     uint32_t unit = warm->head;
     if (!unit) return 0;
     warm->head = ts_slab_at(unit)->next;
-    if (warm->head)
-        ts_slab_at(warm->head)->prev = 0;
-    else
-        warm->tail = 0;
+    if (!warm->head) warm->tail = 0;
     ts_add_owned(&warm->count, (uint32_t)-1);
     return unit;
 }
 
+/* Touches one record only, from's tail: at the end of a large epoch every other is out of the caches. */
 void ts_warm_splice(ts_warm *to, ts_warm *from) {
     if (!from->head) return;
     ts_slab_at(from->tail)->next = to->head;
-    if (to->head)
-        ts_slab_at(to->head)->prev = from->tail;
-    else
-        to->tail = from->tail;
+    if (!to->head) to->tail = from->tail;
     to->head = from->head;
     ts_add_owned(&to->count, ts_load_relaxed(&from->count));
     from->head = from->tail = 0;

@@ -166,7 +166,7 @@ static void *reader(void *found) {
         entry *e = ts_table_find(&table, id);
         if (e) {
             SUP_CHECK((id & 0xfff) == e->entry.index, "another entry");
-            ++*(uint64_t *)found;
+            atomic_fetch_add((_Atomic uint64_t *)found, 1);
         }
     }
     return NULL;
@@ -176,7 +176,7 @@ static void readers(void *argument) {
     (void)argument;
     make_table(64);
     pthread_t threads[2];
-    uint64_t found[2] = {0, 0};
+    _Atomic uint64_t found[2] = {0, 0};
     for (int i = 0; i < 2; i++) {
         SUP_CHECK(pthread_create(&threads[i], NULL, reader, &found[i]) == 0, "pthread_create");
     }
@@ -186,11 +186,12 @@ static void readers(void *argument) {
         end(id);
     }
     atomic_store(&shared_id, use(1));
-    sup_sleep_ms(20);
+    while (atomic_load(&found[0]) == 0 || atomic_load(&found[1]) == 0) {
+        sup_sleep_ms(1); /* the child has a time limit */
+    }
     atomic_store(&stop, true);
     for (int i = 0; i < 2; i++) {
         SUP_CHECK(pthread_join(threads[i], NULL) == 0, "pthread_join");
-        SUP_CHECK(found[i] > 0, "a reader found nothing");
     }
     SUP_CHECK(ts_table_high(&table) == 2, "one entry is enough");
 }
