@@ -289,7 +289,10 @@ void ts_heap_condemn(ts_heap *heap, ts_block *block) {
 
 void ts_heap_end_condemned(ts_heap *heap) {
     if (TS_LIKELY(ts_load_seq(&heap->condemned) == NULL)) return; /* seq_cst: against the last look of an exit */
-    ts_block *block = ts_exchange_seq(&heap->condemned, NULL);
+    ts_heap_end_list(heap, ts_exchange_seq(&heap->condemned, NULL));
+}
+
+void ts_heap_end_list(ts_heap *heap, ts_block *block) {
     while (block) {
         ts_block *next = block->condemned_next;
         ts_allocator *allocator = block->share->allocator;

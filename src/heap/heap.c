@@ -311,13 +311,7 @@ void ts_heap_visit(ts_heap *heap, ts_allocator *allocator) {
         for (ts_block *b = heap->blocks; b; b = b->heap_next) ts_block_flush_if_shut(heap, b);
         ts_heap_drop_dead_shares(heap);
     }
-    while (condemned) {
-        ts_block *next = condemned->condemned_next;
-        ts_allocator *of = condemned->share->allocator;
-        ts_block_end(heap, condemned);
-        ts_allocator_unpin(of);
-        condemned = next;
-    }
+    ts_heap_end_list(heap, condemned);
     ts_foreign_drain(heap);
     bool again = false;
     uint64_t recycled = 0;

@@ -303,6 +303,8 @@ void ts_block_flush_if_shut(ts_heap *heap, ts_block *block);
 void ts_block_rebuild(ts_heap *heap, ts_block *block);
 /* Ends the blocks on the condemned list. Caller: the owner, or who holds the heap of an ended thread. */
 void ts_heap_end_condemned(ts_heap *heap);
+/* Ends blocks linked by condemned_next. Caller holds the heap, since after they were condemned. */
+void ts_heap_end_list(ts_heap *heap, ts_block *block);
 /* What others left to the heap's thread because they could not hold it: ends condemned blocks, flushes shut ones,
    drains, takes its warm units for the allocator. Any thread, holding nothing. */
 void ts_heap_visit(ts_heap *heap, struct ts_allocator *allocator);

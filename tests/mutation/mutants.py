@@ -29,7 +29,7 @@ MUTANTS = [
         "file": "src/heap/foreign.c",
         "old": "        if (ts_era(block) != ts_word_era(u)) return TS_FOREIGN_NOT_LIVE;\n",
         "new": "",
-        "tests": ["unit.heap.foreign"],
+        "tests": ["unit.heap.foreign_steps"],
     },
     {
         "name": "foreign-bits-of-any-tag",

@@ -25,7 +25,8 @@ sys.dont_write_bytecode = True  # the checkout stays as it is
 import mutants as table  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-TIMEOUT = 60
+TIMEOUT = {"unit": 20}  # by the first part of the name; a unit test takes a second or two
+TIMEOUT_OTHERS = 60
 FLAGS = ["-std=c11", "-O1", "-g", "-w", "-pthread", "-fno-omit-frame-pointer", "-DTSLAB_ASSERT=2",
          "-Isrc", "-Iinclude", "-Itests/support"]
 VARIANTS = {
@@ -145,7 +146,8 @@ def launcher(variant):
 
 def run_test(program, arguments, variant, log_path):
     with open(log_path, "ab") as log:
-        return run([*launcher(variant), str(program), *arguments], program.parent, TIMEOUT, log)
+        timeout = TIMEOUT.get(program.name.split(".")[0], TIMEOUT_OTHERS)
+        return run([*launcher(variant), str(program), *arguments], program.parent, timeout, log)
 
 
 def check_base(build, chosen):
