@@ -56,7 +56,7 @@ typedef struct SlabClassStats {
     uint64_t current_partial_null;        /* slow paths that found no slab with a free slot */
     uint64_t current_partial_full;        /* slow paths that found their current slab used up */
     uint64_t empty_slab_recycled;         /* slabs that became empty and went to a warm cache */
-    uint64_t empty_slab_overflowed;       /* slabs given back to the system: the cache was over its budget */
+    uint64_t empty_slab_overflowed;       /* units given back to the system (whole allocator) */
     uint64_t madvise_calls;               /* purge calls (whole allocator) */
     uint64_t madvise_bytes;               /* bytes purged */
     uint64_t madvise_failures;            /* purges that the system refused */

@@ -94,7 +94,7 @@ MUTANTS = [
         "file": "src/heap/foreign.c",
         "old": "if (bits == 0 || x >> TS_FOREIGN_TAG_SHIFT != tag) continue;",
         "new": "if (bits == 0) continue;",
-        "tests": ["unit.heap.foreign", "unit.heap.foreign_steps"],
+        "tests": ["unit.heap.foreign_steps"],
     },
     {
         "name": "drain-flag-stays",
@@ -151,7 +151,8 @@ MUTANTS = [
         "name": "drain-late-bit-not-dropped",
         "protocol": "foreign, 7",
         "file": "src/heap/foreign.c",
-        "old": "        if (!(s & TS_STATE_LIVE)) {\n            drop_late(&block->b);\n            continue;\n        }\n",
+        "old": "        if (!(s & TS_STATE_LIVE)) {\n            drop_late(&block->b);\n            continue;\n"
+               "        }\n",
         "new": "",
         "tests": ["unit.heap.foreign_steps"],
     },
@@ -177,7 +178,7 @@ MUTANTS = [
         "file": "src/epoch/alloc.c",
         "old": "    if ((w & TS_UNIT_FOREIGN) && ts_foreign_pending(unit, block->scope, entry)) return NOT_LIVE;\n",
         "new": "",
-        "tests": ["unit.heap.foreign", "unit.heap.handover"],
+        "tests": ["unit.heap.handover"],
     },
     {
         "name": "abandoned-queue-not-drained",
@@ -243,7 +244,7 @@ MUTANTS = [
         "file": "src/heap/heap.c",
         "old": "            if (ts_load_acquire(&heap->tls->in_op) == 0) return true;",
         "new": "            return true;",
-        "tests": ["unit.heap.heap", "stress.close_destroy --seconds 10"],
+        "tests": ["unit.heap.handover"],
     },
     {
         "name": "hold-does-not-revoke",
@@ -251,7 +252,7 @@ MUTANTS = [
         "file": "src/heap/heap.c",
         "old": "    ts_store_seq(&heap->revoked, 1);\n    if (ts_os->barrier_all()) {",
         "new": "    if (ts_os->barrier_all()) {",
-        "tests": ["unit.heap.heap"],
+        "tests": ["unit.heap.handover"],
     },
     {
         "name": "hold-without-barrier",
@@ -267,7 +268,7 @@ MUTANTS = [
         "file": "src/heap/heap.c",
         "old": "        if (TS_LIKELY(ts_load_acquire(&heap->revoked) == 0)) return;",
         "new": "        return;",
-        "tests": ["unit.heap.heap"],
+        "tests": ["unit.heap.handover"],
     },
     {
         "name": "claim-of-a-word-ignores-revoked",
@@ -340,7 +341,7 @@ MUTANTS = [
         "file": "src/epoch/span.c",
         "old": "    bool open = epoch && ts_load_relaxed(&epoch->state) == EPOCH_ACTIVE;",
         "new": "    bool open = epoch != NULL;",
-        "tests": ["unit.epoch.epoch"],
+        "tests": ["unit.epoch.alloc_steps"],
     },
     {
         "name": "finish-with-something-left",
@@ -405,7 +406,7 @@ MUTANTS = [
     bool taken = false;
     if (ts_load_relaxed(&block->heap) == old) {
 """,
-        "tests": ["unit.heap.handover", "stress.ring"],
+        "tests": ["unit.heap.handover"],
     },
     {
         "name": "adopt-without-drain",
@@ -413,7 +414,8 @@ MUTANTS = [
         "file": "src/epoch/epoch.c",
         "old": "        ts_foreign_drain(old);\n        ts_heap_unlink(old, block);",
         "new": "        ts_heap_unlink(old, block);",
-        "tests": ["unit.heap.handover"],
+        "tests": ["unit.heap.handover", "unit.heap.heap", "stress.exit"],
+        "equivalent": "who pushed drains the old heap afterwards, or its next thread does; both pass the slab on",
     },
     {
         "name": "exit-without-last-drain",
@@ -446,7 +448,7 @@ MUTANTS = [
         "file": "src/heap/heap.c",
         "old": "        if (TS_UNLIKELY(heap->rebuild)) rebuild_all(heap);\n",
         "new": "",
-        "tests": ["stress.fork", "stress.fork --seconds 20 --seed 2"],
+        "tests": ["unit.heap.handover"],
     },
     {
         "name": "fork-does-not-wait",

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Does some test fail when a step of a protocol is removed?
 
-Applies the mutants of mutants.py one at a time to a copy of the sources, builds the tests that a mutant names, runs them
-and prints which one failed. Nothing of the checkout is written to.
+Applies the mutants of mutants.py one at a time to a copy of the sources, builds the tests that a mutant names, runs
+them and prints which one failed. Nothing of the checkout is written to.
 
     mutate.py [--list] [--only NAME]... [--jobs N] [--keep DIR]
 

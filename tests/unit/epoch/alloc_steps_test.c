@@ -1,0 +1,233 @@
+/*
+ * Allocation and handles with the end of the epoch before each of their steps. alloc.c, object.c and span.c are
+ * compiled once more, with a place to stop at before every lock and every access of a shared word, unless the thread
+ * is inside of an operation or has a lock; what happens there goes through the library.
+ */
+#include "identities.h"
+#include "unit.h"
+
+#include "api/runtime.h"
+#include "base/bits.h"
+#include "epoch/epoch.h"
+#include "epoch/sample.h"
+#include "heap/fast.h"
+
+static void step(void);
+
+#undef ts_load_relaxed
+#undef ts_load_acquire
+#undef ts_store_relaxed
+#define ts_load_relaxed(p) (step(), atomic_load_explicit((p), memory_order_relaxed))
+#define ts_load_acquire(p) (step(), atomic_load_explicit((p), memory_order_acquire))
+#define ts_store_relaxed(p, v) (step(), atomic_store_explicit((p), (v), memory_order_relaxed))
+#define ts_alloc_scope stepped_alloc_scope
+#define ts_alloc_aligned stepped_alloc_aligned
+#define ts_alloc_rolling stepped_alloc_rolling
+#define ts_alloc stepped_alloc
+#define ts_free stepped_free
+#define ts_realloc stepped_realloc
+#define ts_object_at stepped_object_at
+#define ts_object_of_handle stepped_object_of_handle
+#define ts_object_handle stepped_object_handle
+#define ts_span_alloc stepped_span_alloc
+#define ts_span_free stepped_span_free
+#define ts_span_lock stepped_span_lock
+#define ts_span_detach stepped_span_detach
+#define ts_span_release_list stepped_span_release_list
+#define ts_lock_acquire(l) (step(), locks++, (ts_lock_acquire)(l))
+#define ts_lock_release(l) ((ts_lock_release)(l), locks--)
+static unsigned locks;
+bool ts_object_at(uintptr_t token, const void *p, ts_object *out);
+void *ts_span_alloc(ts_allocator *allocator, EpochId id, size_t size, size_t align, bool *zero);
+bool ts_span_free(ts_allocator *allocator, uint32_t unit, uint64_t word, uint32_t generation);
+ts_epoch *ts_span_lock(ts_allocator *allocator, uint32_t unit, uint64_t word);
+#include "epoch/alloc.c"
+#include "epoch/object.c"
+#include "epoch/span.c"
+#undef ts_span_alloc
+#undef ts_span_free
+#undef ts_span_lock
+#undef ts_span_detach
+#undef ts_span_release_list
+#undef ts_lock_acquire
+#undef ts_lock_release
+#undef ts_alloc_scope
+#undef ts_alloc_aligned
+#undef ts_alloc_rolling
+#undef ts_alloc
+#undef ts_free
+#undef ts_realloc
+#undef ts_object_at
+#undef ts_object_of_handle
+#undef ts_object_handle
+
+static void (*at_stop)(void);
+static unsigned steps_left;
+
+static void step(void) {
+    if (at_stop && locks == 0 && atomic_load(&ts_thread.in_op) == 0 && steps_left-- == 0) {
+        void (*fn)(void) = at_stop;
+        at_stop = NULL;
+        fn();
+    }
+}
+
+static void arm(unsigned at, void (*fn)(void)) {
+    at_stop = fn;
+    steps_left = at;
+}
+
+static bool disarm(void) {
+    bool stopped = at_stop == NULL;
+    at_stop = NULL;
+    return stopped;
+}
+
+static SlabAllocator *allocator;
+static ts_allocator *record;
+static uintptr_t token;
+
+static int start(void **state) {
+    (void)state;
+    allocator = slab_allocator_create();
+    token = ts_token(allocator);
+    record = ts_allocator_find(token);
+    return record == NULL;
+}
+
+static int stop(void **state) {
+    (void)state;
+    slab_allocator_free(allocator);
+    return 0;
+}
+
+/* ---- the rolling epoch --------------------------------------------------------------------------------------- */
+
+static void advance(void) { assert_int_not_equal(ts_epoch_advance(record), EPOCH_NONE); }
+
+/* Whenever the epoch moves on: the next object is of the new one. */
+static void advanced_in_an_allocation(void **state) {
+    (void)state;
+    bool stopped = true;
+    for (unsigned at = 0; stopped; at++) {
+        advance();
+        arm(at, advance);
+        void *first = stepped_alloc_rolling(token, 100);
+        stopped = disarm();
+        void *next = slab_malloc(allocator, 100);
+        assert_non_null(first);
+        assert_non_null(next);
+        ts_object object;
+        assert_true(ts_object_at(token, next, &object));
+        assert_int_equal(object.epoch, ts_epoch_current(record));
+        assert_true(slab_free(allocator, first) && slab_free(allocator, next));
+        sup_check_identities(allocator);
+    }
+}
+
+/* ---- an epoch that is closed or destroyed ---------------------------------------------------------------------- */
+
+static EpochId epoch, other;
+static void *taken[400];
+static unsigned taken_count;
+static unsigned flags;
+
+static uint64_t live_after_the_end;
+
+static void close_it(void) {
+    (void)epoch_close(allocator, epoch);
+    live_after_the_end = sup_live_objects(allocator);
+}
+static void destroy_it(void) {
+    (void)epoch_destroy(allocator, epoch);
+    live_after_the_end = sup_live_objects(allocator);
+}
+
+/* No memory is lost, and no object is made in an epoch that is over. */
+static void ended_in_an_allocation(void **state) {
+    void (*const ends[])(void) = {close_it, destroy_it};
+    (void)state;
+    for (unsigned i = 0; i < 8; i++) {
+        size_t size = i & 4 ? 40000 : 100;
+        bool stopped = true;
+        flags = i & 1 ? EPOCH_SCOPE : EPOCH_CHURN;
+        for (unsigned at = 0; stopped; at++) {
+            epoch = epoch_open(allocator, NULL, flags);
+            void *keeper = slab_malloc_epoch(allocator, 200, epoch); /* a close does not end it */
+            arm(at, ends[i >> 1 & 1]);
+            void *p = stepped_alloc(token, size, epoch);
+            stopped = disarm();
+            assert_true(p != NULL || stopped);
+            if (stopped) {
+                assert_int_equal(sup_live_objects(allocator), live_after_the_end); /* nothing is added to it */
+            }
+            if (epoch_state(allocator, epoch) == EPOCH_CLOSED) {
+                assert_false(slab_owns(allocator, keeper));
+                assert_false(slab_owns(allocator, p));
+            } else {
+                assert_true(slab_free(allocator, keeper));
+                assert_int_equal(slab_free(allocator, p), true); /* NULL too */
+            }
+            (void)epoch_close(allocator, epoch);
+            assert_int_equal(epoch_state(allocator, epoch), EPOCH_CLOSED);
+            assert_int_equal(sup_live_objects(allocator), 0);
+            sup_check_identities(allocator);
+            sup_check_empty(allocator);
+        }
+    }
+}
+
+/* ---- handles -------------------------------------------------------------------------------------------------- */
+
+static void *place;
+
+static void destroy_and_take_the_place(void) {
+    assert_true(epoch_destroy(allocator, epoch));
+    for (taken_count = 0; taken_count < 400; taken_count++) {
+        taken[taken_count] = slab_malloc_epoch(allocator, 100, other);
+        if (taken[taken_count] == place) {
+            return;
+        }
+    }
+    fail();
+}
+
+/* A handle that is made while its object goes is none, or stale: never one of the next object. */
+static void destroyed_while_a_handle_is_made(void **state) {
+    (void)state;
+    for (flags = EPOCH_CHURN; flags <= EPOCH_SCOPE; flags++) {
+        bool stopped = true;
+        for (unsigned at = 0; stopped; at++) {
+            epoch = epoch_open(allocator, NULL, flags);
+            other = epoch_open(allocator, NULL, flags);
+            place = slab_malloc_epoch(allocator, 100, epoch);
+            ts_object object;
+            assert_true(ts_object_at(token, place, &object));
+            arm(at, destroy_and_take_the_place);
+            SlabHandle handle = stepped_object_handle(token, &object);
+            stopped = disarm();
+            if (stopped) {
+                assert_true(slab_owns(allocator, place));
+                assert_null(slab_handle_get(allocator, handle));
+                assert_int_not_equal(slab_handle_of(allocator, place), handle);
+            } else {
+                assert_true(slab_handle_get(allocator, handle) == place);
+                assert_true(epoch_destroy(allocator, epoch));
+            }
+            assert_true(epoch_destroy(allocator, other));
+            /* The next round begins with a slab of which no handle is known. */
+            (void)slab_trim(allocator);
+        }
+    }
+}
+
+#define WITH(test) cmocka_unit_test_setup_teardown(test, start, stop)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        WITH(advanced_in_an_allocation),
+        WITH(ended_in_an_allocation),
+        WITH(destroyed_while_a_handle_is_made),
+    };
+    return cmocka_run_group_tests_name("epoch.alloc_steps", tests, NULL, NULL);
+}
