@@ -44,7 +44,7 @@ TS_NOINLINE static void *malloc_epoch_beyond(uintptr_t token, size_t size, Epoch
 TS_NOINLINE static void *malloc_epoch_other(uintptr_t token, size_t size, EpochId epoch) {
     ts_tls *tls = &ts_thread;
     if (TS_LIKELY(block_serves(tls, token, size, epoch))) {
-        ts_bin *bin = ts_bin_at(tls->block, ts_classes.bin[(size + 15) >> 4]);
+        ts_bin *bin = ts_bin_at(tls->block, ts_classes.bin[size]);
         void *p = ts_fast_pop(bin, TS_SMALL);
         if (TS_LIKELY(p != NULL))
             ts_op_end(tls);
@@ -62,7 +62,7 @@ void *slab_malloc_epoch(SlabAllocator *allocator, size_t size, EpochId epoch) {
     ts_op_begin(tls);
     if (TS_UNLIKELY(!block_serves(tls, ts_token(allocator), size, epoch)))
         return malloc_epoch_other(ts_token(allocator), size, epoch);
-    size_t bin_offset = ts_classes.bin[(size + 15) >> 4];
+    size_t bin_offset = ts_classes.bin[size];
     if (TS_UNLIKELY(bin_offset < SMALL_BIN)) return malloc_epoch_other(ts_token(allocator), size, epoch);
     ts_bin *bin = ts_bin_at(tls->block, bin_offset);
     void *p = ts_fast_pop(bin, TS_NORMAL);
@@ -79,7 +79,7 @@ TS_NOINLINE static void *malloc_beyond(uintptr_t token, size_t size, ts_bin *bin
 TS_NOINLINE static void *malloc_other(uintptr_t token, size_t size) {
     ts_tls *tls = &ts_thread;
     if (TS_LIKELY(rolling_serves(tls, token, size))) {
-        ts_bin *bin = ts_bin_at(tls->rolling, ts_classes.bin[(size + 15) >> 4]);
+        ts_bin *bin = ts_bin_at(tls->rolling, ts_classes.bin[size]);
         void *p = ts_fast_pop(bin, TS_SMALL);
         if (TS_LIKELY(p != NULL))
             ts_op_end(tls);
@@ -96,7 +96,7 @@ void *slab_malloc(SlabAllocator *allocator, size_t size) {
     ts_tls *tls = &ts_thread;
     ts_op_begin(tls);
     if (TS_UNLIKELY(!rolling_serves(tls, ts_token(allocator), size))) return malloc_other(ts_token(allocator), size);
-    size_t bin_offset = ts_classes.bin[(size + 15) >> 4];
+    size_t bin_offset = ts_classes.bin[size];
     if (TS_UNLIKELY(bin_offset < SMALL_BIN)) return malloc_other(ts_token(allocator), size);
     ts_bin *bin = ts_bin_at(tls->rolling, bin_offset);
     void *p = ts_fast_pop(bin, TS_NORMAL);

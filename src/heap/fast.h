@@ -22,8 +22,8 @@ TS_ALWAYS_INLINE void *ts_fast_pop(ts_bin *bin, const unsigned part) {
     if (TS_UNLIKELY(object == NULL)) return NULL;
     ring[place] = NULL;
     ts_store_relaxed(&bin->pops, pops + 1);
-    uint64_t granule = (uint64_t)(object - region->base) >> (part == TS_NORMAL ? 6 : 4);
-    _Atomic uint16_t *state = &region->state[granule];
+    _Atomic uint16_t *state =
+        (_Atomic uint16_t *)(region->state_bias + 2 * ((uintptr_t)object >> (part == TS_NORMAL ? 6 : 4)));
     /* relaxed: the owner's own word; others learn of the object through the program's own hand-over */
     ts_store_relaxed(state, (uint16_t)(ts_load_relaxed(state) | TS_STATE_LIVE));
     return object;

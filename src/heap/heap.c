@@ -30,8 +30,8 @@ bool ts_heap_init(void) {
     ts_lock_init(&registry, TS_RANK_REGISTRY);
     ts_table_init(&ts_allocators, TS_TABLE_ALLOCATOR, TS_ALLOCATOR_STRIDE, 8 * sizeof(void *));
     for (unsigned i = 0; i < TS_CLASSES; i++) ts_no_block.bin[i].ring = ts_empty_ring;
-    for (unsigned i = 0; i <= TS_MAX_CLASS_BYTES / 16; i++)
-        ts_classes.bin[i] = (uint16_t)(offsetof(ts_churn_block, bin) + ts_classes.of[i] * sizeof(ts_bin));
+    for (unsigned i = 0; i <= TS_MAX_CLASS_BYTES; i++)
+        ts_classes.bin[i] = (uint16_t)(offsetof(ts_churn_block, bin) + ts_classes.of[(i + 15) / 16] * sizeof(ts_bin));
     /* Line 0 is what a UNIT word of 0 leads to: a block whose era no word can have. */
     ts_block *none = ts_lines_take(TS_LINES_CHURN_BLOCK, sizeof(ts_churn_block));
     if (!none) return false;

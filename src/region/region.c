@@ -91,6 +91,8 @@ bool ts_region_init(unsigned max_units_log2) {
     s->unit = n->unit + normal;
     n->slab = base + l.slab;
     s->slab = n->slab + (size_t)normal * TS_SLAB_BYTES;
+    n->state_bias = (uintptr_t)n->state - 2 * ((uintptr_t)n->base >> 6);
+    s->state_bias = (uintptr_t)s->state - 2 * ((uintptr_t)s->base >> 4);
     n->first_unit = 0;
     s->first_unit = normal;
     n->units = normal;

@@ -56,6 +56,7 @@ typedef struct ts_part {
     _Atomic uint16_t *state;   /* [entry >> granule_shift] */
     _Atomic uint64_t *unit;    /* [entry >> 10] */
     char *slab;                /* [(entry >> 10) * TS_SLAB_BYTES] */
+    uintptr_t state_bias;      /* address of a granule's state word = this + 2 * (address >> granule bits) */
     uint32_t first_unit;       /* global number of the part's unit 0 */
     uint32_t units;
 } ts_part;

@@ -19,8 +19,8 @@
 /* Constant after ts_class_init, except that they are all compile-time tables but the first. */
 typedef struct ts_classes {
     uint8_t of[TS_MAX_CLASS_BYTES / 16 + 1]; /* [(size + 15) / 16]: class */
-    uint16_t bin[TS_MAX_CLASS_BYTES / 16 + 1]; /* [(size + 15) / 16]: where the class's bin lies in a block; set by the
-                                                  heap layer */
+    uint16_t bin[TS_MAX_CLASS_BYTES + 1];    /* [size]: where the class's bin lies in a block; set by the heap layer. By
+                                                size, not by sixteenths: two instructions less per allocation */
     uint16_t slots[TS_CLASSES];              /* objects in a slab */
 } ts_classes_t;
 
