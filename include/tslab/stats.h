@@ -10,7 +10,7 @@
  *
  * Threads: any. Cost: slab_stats_epoch is proportional to the threads that allocated in the epoch;
  * slab_stats_class and slab_stats_global to the threads and open epochs of the process; the global one
- * also reads /proc (about 30 us) for resident_bytes.
+ * also reads /proc (about 35 us in a small process) for resident_bytes.
  */
 #ifndef TSLAB_STATS_H
 #define TSLAB_STATS_H

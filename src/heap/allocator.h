@@ -44,7 +44,7 @@ typedef struct ts_allocator {
     _Atomic uint64_t reserved_units;   /* warm units kept beyond the retain budget, by slab_reserve */
     _Atomic uint64_t pins;             /* 1, + what still refers to the record; given back at 0 */
     /* Counters of the whole allocator: added to atomically, none of them on a fast path. */
-    _Atomic uint64_t rejected_frees, cas_retries, refused_closed, overflowed;
+    _Atomic uint64_t rejected_frees, cas_retries, overflowed;
     _Atomic uint64_t madvise_calls, madvise_bytes, madvise_failures;
     _Atomic uint64_t close_calls, close_scanned, close_recycled, close_ns;
     _Atomic uint64_t span_allocated, span_freed, span_bytes_allocated, span_bytes_freed, span_units;

@@ -13,7 +13,6 @@
  * huge_pages   asks for (true) or refuses (false) huge pages in a range. A hint.
  * barrier_all  when it returns true, every other thread of the process has passed a full memory barrier
  *              since the call began. false: the system has no such thing.
- * clock_ns     monotonic, cheap, about a millisecond fine.
  * wall_ns, cpu_ns   monotonic time, and this thread's processor time, as fine as the system has them.
  * resident_bytes    resident memory of the process, measured; 0 if the system does not say.
  * yield        lets another thread run.
@@ -32,7 +31,6 @@ typedef struct ts_os_table {
     bool (*populate)(void *at, size_t bytes);
     void (*huge_pages)(void *at, size_t bytes, bool on);
     bool (*barrier_all)(void);
-    uint64_t (*clock_ns)(void);
     uint64_t (*wall_ns)(void);
     uint64_t (*cpu_ns)(void);
     uint64_t (*resident_bytes)(void);

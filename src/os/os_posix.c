@@ -88,13 +88,6 @@ static uint64_t read_clock(clockid_t id) {
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-static uint64_t posix_clock_ns(void) {
-#if defined(CLOCK_MONOTONIC_COARSE)
-    return read_clock(CLOCK_MONOTONIC_COARSE);
-#else
-    return read_clock(CLOCK_MONOTONIC);
-#endif
-}
 static uint64_t posix_wall_ns(void) { return read_clock(CLOCK_MONOTONIC); }
 static uint64_t posix_cpu_ns(void) { return read_clock(CLOCK_THREAD_CPUTIME_ID); }
 
@@ -129,7 +122,6 @@ const ts_os_table ts_os_native = {
     .populate = posix_populate,
     .huge_pages = posix_huge_pages,
     .barrier_all = posix_barrier_all,
-    .clock_ns = posix_clock_ns,
     .wall_ns = posix_wall_ns,
     .cpu_ns = posix_cpu_ns,
     .resident_bytes = posix_resident_bytes,

@@ -23,7 +23,7 @@ static uint64_t share_sum(ts_allocator *a, uint32_t kind, size_t offset) {
 #define SHARE_SUM(a, kind, member) share_sum((a), (kind), offsetof(ts_counters, member))
 
 static uint64_t refused(ts_allocator *a) {
-    uint64_t sum = ts_load_relaxed(&a->refused_closed);
+    uint64_t sum = 0;
     ts_lock_acquire(&a->lock);
     for (const ts_share *s = a->shares; s; s = s->allocator_next) sum += ts_load_relaxed(&s->refused_closed);
     ts_lock_release(&a->lock);

@@ -45,7 +45,7 @@ static int stop(void **state) {
 /* ---- the other thread --------------------------------------------------------------------------------------- */
 
 static pthread_barrier_t meeting;
-static void (*todo)(void);
+static void (*errand)(void);
 static pthread_t worker;
 static ts_heap *other_heap;
 
@@ -55,10 +55,10 @@ static void *work(void *argument) {
     other_heap = ts_heap_mine();
     for (;;) {
         meet();
-        if (!todo) {
+        if (!errand) {
             return argument;
         }
-        todo();
+        errand();
         meet();
     }
 }
@@ -70,7 +70,7 @@ static void begin(void) {
 
 /* The other thread begins with it, and this one goes on until meet(). */
 static void let_begin(void (*fn)(void)) {
-    todo = fn;
+    errand = fn;
     meet();
 }
 

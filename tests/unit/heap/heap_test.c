@@ -46,7 +46,7 @@ static int stop(void **state) {
 /* ---- a thread that does one thing at a time --------------------------------------------------------------- */
 
 static pthread_barrier_t meeting;
-static void (*todo)(void);
+static void (*errand)(void);
 static pthread_t worker;
 
 static void meet(void) { (void)pthread_barrier_wait(&meeting); }
@@ -54,10 +54,10 @@ static void meet(void) { (void)pthread_barrier_wait(&meeting); }
 static void *work(void *argument) {
     for (;;) {
         meet();
-        if (!todo) {
+        if (!errand) {
             return argument;
         }
-        todo();
+        errand();
         meet();
     }
 }
@@ -69,13 +69,13 @@ static void begin(void) {
 
 /* The other thread does it, and then waits. */
 static void let(void (*fn)(void)) {
-    todo = fn;
+    errand = fn;
     meet();
     meet();
 }
 
 static void end(void) {
-    todo = NULL;
+    errand = NULL;
     meet();
     SUP_CHECK(pthread_join(worker, NULL) == 0, "pthread_join");
     pthread_barrier_destroy(&meeting);

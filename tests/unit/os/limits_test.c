@@ -88,11 +88,10 @@ static void refusals_are_answers(void **state) {
 
 static void clocks(void **state) {
     (void)state;
-    uint64_t coarse = ts_os_native.clock_ns(), wall = ts_os_native.wall_ns(), cpu = ts_os_native.cpu_ns();
-    assert_true(coarse > 0 && wall > 0);
+    uint64_t wall = ts_os_native.wall_ns(), cpu = ts_os_native.cpu_ns();
+    assert_true(wall > 0);
     sup_sleep_ms(20);
     assert_true(ts_os_native.wall_ns() - wall >= 19000000u);
-    assert_true(ts_os_native.clock_ns() - coarse >= 10000000u);
     assert_true(ts_os_native.cpu_ns() >= cpu);
     assert_true(ts_os_native.cpu_ns() - cpu <= ts_os_native.wall_ns() - wall);
     ts_os_native.yield();
