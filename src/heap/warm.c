@@ -73,11 +73,19 @@ static void share_overflow(ts_share *share, unsigned part) {
 }
 
 void ts_settle_now(void) {
+    /* Draining can leave further notes: slabs that are passed on to another heap, units over the limit. */
+    while (ts_thread.drain) {
+        ts_heap *heap = ts_thread.drain;
+        bool others = ts_thread.drain_others;
+        ts_thread.drain = NULL;
+        ts_thread.drain_others = false;
+        if (others)
+            ts_foreign_drain_all_abandoned();
+        else
+            ts_foreign_drain_abandoned(heap);
+    }
     ts_allocator *allocator = ts_thread.settle;
-    ts_heap *heap = ts_thread.drain;
     ts_thread.settle = NULL;
-    ts_thread.drain = NULL;
-    if (heap) ts_foreign_drain_abandoned(heap);
     if (allocator) ts_allocator_settle(allocator);
 }
 
@@ -413,6 +421,19 @@ bool ts_allocator_reserve(ts_allocator *allocator, uint64_t units) {
 /* ---- record --------------------------------------------------------------------------------------- */
 
 void ts_allocator_pin(ts_allocator *allocator) { ts_fetch_add_relaxed(&allocator->pins, 1); }
+
+/* A record at 0 is being given back, or has been: it is not woken. One that is in another use by now has a pin too many for
+   a moment, which its own pin makes harmless. acquire: the id is read after the pin is on. */
+bool ts_allocator_pin_use(ts_allocator *allocator, uintptr_t token) {
+    uint64_t pins = ts_load_relaxed(&allocator->pins);
+    do {
+        if (pins == 0) return false;
+    } while (!atomic_compare_exchange_weak_explicit(&allocator->pins, &pins, pins + 1, memory_order_acq_rel,
+                                                    memory_order_relaxed));
+    if (ts_load_acquire(&allocator->entry.id) == token) return true;
+    ts_allocator_unpin(allocator);
+    return false;
+}
 
 void ts_allocator_unpin(ts_allocator *allocator) {
     /* acq_rel: who gives the record back sees all that the others did with it */

@@ -38,9 +38,9 @@ typedef struct ts_os_table {
 } ts_os_table;
 
 /* The table in use. Written only before the first allocation, and by tests that run alone. */
-extern const ts_os_table *ts_os;
+extern TS_HIDDEN const ts_os_table *ts_os;
 /* The table of this system. */
-extern const ts_os_table ts_os_native;
+extern TS_HIDDEN const ts_os_table ts_os_native;
 
 /* Bytes of a page; found at run time, constant. */
 size_t ts_os_page_bytes(void);

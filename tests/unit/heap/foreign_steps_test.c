@@ -25,6 +25,8 @@ static void step(void);
 #define ts_foreign_free stepped_free
 #define ts_foreign_drain stepped_drain
 #define ts_foreign_drain_abandoned stepped_drain_abandoned
+#define ts_foreign_drain_all_abandoned stepped_drain_all_abandoned
+#define ts_foreign_free_open stepped_free_open
 #define ts_foreign_pending stepped_pending
 void ts_foreign_drain(ts_heap *heap);
 #include "heap/foreign.c"
