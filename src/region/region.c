@@ -75,7 +75,7 @@ bool ts_region_init(unsigned max_units_log2) {
         at = ts_os->reserve(l.total);
         if (!at) return false;
     }
-    char *base = (char *)ts_align_up((uintptr_t)at, DATA_ALIGN);
+    char *base = (char *)(uintptr_t)ts_align_up((uintptr_t)at, DATA_ALIGN);
     size_t metadata = ts_align_down(l.state_normal, RANGE_ALIGN);
     if (!ts_os->expose(base + metadata, ts_align_up(l.total - DATA_ALIGN - metadata, RANGE_ALIGN))) {
         ts_os->release(at, l.total);
