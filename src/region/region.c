@@ -9,8 +9,8 @@ ts_region_t ts_region;
 
 static _Atomic size_t metadata_bytes; /* a sum; no order needed */
 
-/* Sub-ranges begin on 64 KiB, the largest page that is supported, and data on 2 MiB for huge pages. */
-#define RANGE_ALIGN ((size_t)64 << 10)
+/* Sub-ranges begin on the largest page that is supported, and data on 2 MiB for huge pages. */
+#define RANGE_ALIGN TS_PAGE_BYTES_MAX
 #define DATA_ALIGN ((size_t)2 << 20)
 
 typedef struct layout {
@@ -60,6 +60,7 @@ bool ts_region_init(unsigned max_units_log2) {
     void *at = NULL;
     layout l = {0};
     unsigned log2 = max_units_log2;
+    if (ts_os_page_bytes() > TS_PAGE_BYTES_MAX) return false;
     /* A 32-bit address space has room for 512 MiB at the most. */
     if (sizeof(void *) < 8 && log2 > 15) log2 = 15;
     for (;; log2--) {
