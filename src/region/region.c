@@ -59,10 +59,9 @@ static layout make_layout(unsigned units_log2) {
 bool ts_region_init(unsigned max_units_log2) {
     void *at = NULL;
     layout l = {0};
-    unsigned log2 = max_units_log2;
     if (ts_os_page_bytes() > TS_PAGE_BYTES_MAX) return false;
-    /* A 32-bit address space has room for 512 MiB at the most. */
-    if (sizeof(void *) < 8 && log2 > 15) log2 = 15;
+    if (sizeof(void *) < 8 && max_units_log2 > TS_MAX_UNITS_LOG2_32) max_units_log2 = TS_MAX_UNITS_LOG2_32;
+    unsigned log2 = max_units_log2;
     for (;; log2--) {
         if (log2 < TS_MIN_UNITS_LOG2) return false;
         l = make_layout(log2);
