@@ -38,7 +38,7 @@ uint64_t ts_domain_create(ts_allocator *allocator, EpochId epoch, bool shared, b
     ts_store_relaxed(&d->owner, shared ? 0 : heap->serial);
     ts_store_relaxed(&d->shared, shared);
     ts_store_relaxed(&d->ends_epoch, ends_epoch);
-    ts_store_relaxed(&d->busy, false);
+    ts_store_relaxed(&d->busy, 0);
     ts_store_relaxed(&d->cleanups, NULL);
     ts_store_relaxed(&d->block, heap->scope_map[epoch_index(epoch) % TS_HEAP_MAP]);
     ts_table_publish(d, id);
@@ -184,11 +184,11 @@ static void run_cleanups(ts_domain *d) {
 /* Only one thread gets to end or empty a domain at a time, and none from inside of its own cleanups. The entry may have
    got another use since it was found: then it is let go again. */
 static bool make_busy(ts_domain *d, uint64_t id) {
-    bool idle = false;
-    if (!atomic_compare_exchange_strong_explicit(&d->busy, &idle, true, memory_order_acq_rel, memory_order_relaxed))
+    uint32_t idle = 0;
+    if (!atomic_compare_exchange_strong_explicit(&d->busy, &idle, 1, memory_order_acq_rel, memory_order_relaxed))
         return false;
     if (ts_load_acquire(&d->entry.id) == id) return true;
-    ts_store_relaxed(&d->busy, false);
+    ts_store_relaxed(&d->busy, 0);
     return false;
 }
 
@@ -227,7 +227,7 @@ bool ts_domain_reset(uint64_t id, size_t keep_bytes) {
     run_cleanups(d);
     ts_allocator *allocator = ts_load_relaxed(&d->allocator);
     bool done = ts_epoch_reset(allocator, ts_load_relaxed(&d->epoch), &units);
-    ts_store_relaxed(&d->busy, false);
+    ts_store_relaxed(&d->busy, 0);
     if (!done) return false;
     uint64_t keep = keep_bytes / TS_UNIT_BYTES;
     if (units > keep) {

@@ -125,12 +125,11 @@ static void sort_units(uint32_t *a, unsigned n) {
     }
 }
 
-/* Purges one run of units that are nobody's. What lies between page borders only in part keeps its memory until
-   a neighbour goes too (pages larger than a unit). */
-static bool purge_run(ts_allocator *allocator, uint32_t first, uint32_t count) {
+/* Whole pages between two addresses. */
+static bool purge_pages(ts_allocator *allocator, const char *begin, const char *end) {
     size_t page = ts_os_page_bytes();
-    uintptr_t from = (uintptr_t)ts_align_up((uintptr_t)ts_unit_address(first), page);
-    uintptr_t to = (uintptr_t)ts_align_down((uintptr_t)ts_unit_address(first) + (size_t)count * TS_UNIT_BYTES, page);
+    uintptr_t from = (uintptr_t)ts_align_up((uintptr_t)begin, page);
+    uintptr_t to = (uintptr_t)ts_align_down((uintptr_t)end, page);
     if (from >= to) return true;
     ts_fetch_add_relaxed(&allocator->madvise_calls, 1);
     if (!ts_os->purge((void *)from, to - from)) {
@@ -139,6 +138,20 @@ static bool purge_run(ts_allocator *allocator, uint32_t first, uint32_t count) {
     }
     ts_fetch_add_relaxed(&allocator->madvise_bytes, to - from);
     return true;
+}
+
+/* Purges one run of units that are nobody's. Where pages are larger than a unit, a page at either end keeps its memory
+   until its other units are free too: who then purges the last of them takes them along. (Two threads that purge parts
+   of one page at the same instant can both miss it; the next purge there does not.) */
+static bool purge_run(ts_allocator *allocator, uint32_t first, uint32_t count) {
+    uint32_t page_units = (uint32_t)(ts_os_page_bytes() / TS_UNIT_BYTES), from = first, units = count;
+    if (page_units > 1) ts_pool_take_around(&from, &units, page_units);
+    const char *begin = ts_unit_address(from);
+    bool purged = purge_pages(allocator, begin, begin + (size_t)units * TS_UNIT_BYTES);
+    uint32_t before = first - from, after = units - before - count;
+    if (before) ts_pool_give(from, before);
+    if (after) ts_pool_give(first + count, after);
+    return purged;
 }
 
 static void uncommit(ts_allocator *allocator, uint32_t units) {

@@ -1,7 +1,8 @@
 /*
  * The contract with the operating system: one table of functions, one file per system. Tests put another
- * table in place to refuse any call. All sizes and addresses are multiples of page_size.
+ * table in place to refuse any call. All sizes and addresses are multiples of page_bytes.
  *
+ * page_bytes   bytes of a page: a power of two from 4 to 64 KiB; constant.
  * reserve      address space that costs no memory and may not be touched. NULL: refused.
  * expose       makes a reserved range readable; it reads as zero and costs no memory. false: refused.
  * commit       makes a reserved range readable and writable; its bytes are zero. false: refused, the range is
@@ -23,6 +24,7 @@
 #include "base/attr.h"
 
 typedef struct ts_os_table {
+    size_t (*page_bytes)(void);
     void *(*reserve)(size_t bytes);
     bool (*expose)(void *at, size_t bytes);
     bool (*commit)(void *at, size_t bytes);
@@ -42,8 +44,7 @@ extern TS_HIDDEN const ts_os_table *ts_os;
 /* The table of this system. */
 extern TS_HIDDEN const ts_os_table ts_os_native;
 
-/* Bytes of a page; found at run time, constant. */
-size_t ts_os_page_bytes(void);
+static inline size_t ts_os_page_bytes(void) { return ts_os->page_bytes(); }
 /* Registers the callbacks of the upper layers; once. exit_fn runs on a thread that called
    ts_os_thread_started and ends. false: the system has no room for it. */
 bool ts_os_register(void (*exit_fn)(void *), void (*prepare)(void), void (*parent)(void), void (*child)(void));

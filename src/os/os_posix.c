@@ -27,6 +27,17 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
+static size_t posix_page_bytes(void) {
+    static _Atomic size_t page; /* the same value from every thread */
+    size_t p = ts_load_relaxed(&page);
+    if (TS_UNLIKELY(p == 0)) {
+        long n = sysconf(_SC_PAGESIZE);
+        p = n > 0 ? (size_t)n : 4096u;
+        ts_store_relaxed(&page, p);
+    }
+    return p;
+}
+
 static void *posix_reserve(size_t bytes) {
     void *at = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     return at == MAP_FAILED ? NULL : at;
@@ -47,15 +58,19 @@ static bool posix_purge(void *at, size_t bytes) {
 #endif
 }
 
+typedef _Atomic uint32_t TS_MAY_ALIAS touched;
+
 static bool posix_populate(void *at, size_t bytes) {
 #if defined(__linux__)
     if (madvise(at, bytes, MADV_POPULATE_WRITE) == 0) return true;
     if (errno != EINVAL) return false; /* EINVAL: a kernel before 5.14 */
 #endif
-    size_t page = ts_os_page_bytes();
+    /* A zero over a zero: what is not zero is there already. Atomically, as others may be writing in the first and the
+       last page where pages are larger than a unit. */
+    size_t page = posix_page_bytes();
     for (size_t i = 0; i < bytes; i += page) {
-        volatile char *c = (volatile char *)at + i;
-        *c = *c;
+        uint32_t zero = 0;
+        (void)ts_cas_seq((touched *)(void *)((char *)at + i), &zero, 0);
     }
     return true;
 }
@@ -105,7 +120,7 @@ static uint64_t posix_resident_bytes(void) {
         for (char *p = text; *p; p++) {
             if (k == 0 && p[0] == 'R' && p[1] == 's' && p[2] == 's' && p[3] == ':')
                 return strtoull(p + 4, NULL, 10) * 1024u;
-            if (k == 1 && *p == ' ') return strtoull(p, NULL, 10) * ts_os_page_bytes();
+            if (k == 1 && *p == ' ') return strtoull(p, NULL, 10) * posix_page_bytes();
         }
     }
     return 0;
@@ -114,6 +129,7 @@ static uint64_t posix_resident_bytes(void) {
 static void posix_yield(void) { sched_yield(); }
 
 const ts_os_table ts_os_native = {
+    .page_bytes = posix_page_bytes,
     .reserve = posix_reserve,
     .expose = posix_expose,
     .commit = posix_commit,
@@ -128,17 +144,6 @@ const ts_os_table ts_os_native = {
     .yield = posix_yield,
 };
 const ts_os_table *ts_os = &ts_os_native;
-
-size_t ts_os_page_bytes(void) {
-    static _Atomic size_t page; /* the same value from every thread */
-    size_t p = ts_load_relaxed(&page);
-    if (TS_UNLIKELY(p == 0)) {
-        long n = sysconf(_SC_PAGESIZE);
-        p = n > 0 ? (size_t)n : 4096u;
-        ts_store_relaxed(&page, p);
-    }
-    return p;
-}
 
 static pthread_key_t exit_key; /* constant after ts_os_register */
 

@@ -15,6 +15,7 @@
    quarter more address space accessible than used. */
 #define GROW_MIN 256u
 #define GROW_MAX 4096u
+#define PAGE_UNITS_MAX (TS_PAGE_BYTES_MAX / TS_UNIT_BYTES)
 
 typedef struct range {
     uint32_t first, count;
@@ -146,6 +147,8 @@ static bool grow(unsigned part, uint32_t count) {
         if (step < GROW_MIN) step = GROW_MIN;
         if (step > GROW_MAX) step = GROW_MAX;
         if (step < count) step = count;
+        /* To the end of a page of any size, which is then whole when its units are free. */
+        step += (uint32_t)-(pool->high + step) & (PAGE_UNITS_MAX - 1);
         if (step > left) step = left;
         if (step < count) {
             ts_lock_release(&pool->lock);
@@ -194,6 +197,32 @@ uint32_t ts_pool_take(unsigned part, uint32_t count, uint32_t align) {
         if (need >= SECOND_LEVELS) need += (1u << (ts_log2_64(need) - 3)) - 1;
         if (need > ts_region.part[part].units || !grow(part, (uint32_t)need)) return 0;
     }
+}
+
+void ts_pool_take_around(uint32_t *first, uint32_t *count, uint32_t page_units) {
+    unsigned part = ts_part_of_unit(*first);
+    ts_pool *pool = &pools[part];
+    uint32_t unit = ts_unit_in_part(*first), end = unit + *count;
+    uint64_t number = (uintptr_t)ts_region.part[part].base / TS_UNIT_BYTES + unit;
+    uint32_t before = (uint32_t)(number & (page_units - 1));
+    uint32_t after = (uint32_t)(-(number + *count) & (page_units - 1));
+    ts_lock_acquire(&pool->lock);
+    uint32_t length = before ? run_at(part, unit - 1)->length : 0;
+    if (before && length >= before) {
+        remove_run(pool, part, unit - length);
+        if (length > before) insert(pool, part, unit - length, length - before);
+        *first -= before;
+        *count += before;
+        pool->used += before;
+    }
+    length = after && end < pool->high ? run_at(part, end)->length : 0;
+    if (after && length >= after) {
+        remove_run(pool, part, end);
+        if (length > after) insert(pool, part, end + after, length - after);
+        *count += after;
+        pool->used += after;
+    }
+    ts_lock_release(&pool->lock);
 }
 
 static _Atomic bool tainted; /* set before the units are in the pool, under whose lock they come out again */

@@ -35,6 +35,10 @@ void ts_pool_give(uint32_t first, uint32_t count);
 void ts_pool_give_unpurged(uint32_t first, uint32_t count);
 /* Whether units of the pool read as zero. */
 bool ts_pool_is_zero(void);
+/* Pages larger than a unit: adds to units that the caller has the free units beside them that lie in their first and
+   last page, at each end where those are all that the page lacks; they are handed out to the caller. page_units:
+   units of a page, a power of two. */
+void ts_pool_take_around(uint32_t *first, uint32_t *count, uint32_t page_units);
 /* Units handed out now. */
 uint64_t ts_pool_used_units(void);
 
