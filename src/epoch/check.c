@@ -33,9 +33,9 @@ static bool visit_run(void *arg, uint32_t first, uint32_t count, bool hole) {
     return true;
 }
 
-static bool check_pool(ts_check *check) {
+static bool check_pool(ts_check *check, bool forked) {
     for (unsigned part = 0; part < TS_PARTS; part++) {
-        const char *fault = ts_pool_walk(part, visit_run, check);
+        const char *fault = ts_pool_walk(part, visit_run, check, forked);
         if (fault && check->why[0] == 0) FAIL("%s", fault);
         if (fault) return false;
     }
@@ -162,6 +162,7 @@ static bool check_heaps(ts_check *check, bool forked) {
         if (!ts_check_claim_lines(check, h, sizeof *h, "a heap")) return false;
         check->heaps++;
         REQUIRE(ts_load_relaxed(&h->revoked) == 0, "heap %u is revoked, and nobody holds it", h->id);
+        if (!check_queue(check, h)) return false;
         /* Of threads that vanished in a fork. */
         if (state == TS_HEAP_LOST || (forked && state == TS_HEAP_STARTING)) continue;
         REQUIRE(state == TS_HEAP_LIVE || state == TS_HEAP_ABANDONED, "heap %u: state %u", h->id, state);
@@ -169,7 +170,7 @@ static bool check_heaps(ts_check *check, bool forked) {
         REQUIRE(!h->listed_free || (state == TS_HEAP_ABANDONED && h->blocks == NULL), "heap %u is free and in use", h->id);
         waiting += state == TS_HEAP_ABANDONED && !h->listed_free;
         if (h->tls && !check_tls(check, h)) return false;
-        if (!check_queue(check, h) || !check_condemned(check, h) || !check_scopes(check, h) || !ts_check_heap(check, h)) return false;
+        if (!check_condemned(check, h) || !check_scopes(check, h) || !ts_check_heap(check, h)) return false;
     }
     REQUIRE(waiting == ts_load_relaxed(&ts_heaps_abandoned), "%u heaps of ended threads have blocks, %u counted", waiting,
             ts_load_relaxed(&ts_heaps_abandoned));
@@ -234,7 +235,7 @@ static bool check_epoch_block(ts_check *check, const ts_epoch *epoch, uint64_t i
     return true;
 }
 
-static bool check_epochs(ts_check *check, uint64_t *blocks) {
+static bool check_epochs(ts_check *check, bool forked, uint64_t *blocks) {
     uint32_t high = ts_table_high(&ts_epochs);
     for (uint32_t i = 1; i < high; i++) {
         const ts_epoch *e = ts_table_at(&ts_epochs, i);
@@ -244,7 +245,7 @@ static bool check_epochs(ts_check *check, uint64_t *blocks) {
         uint32_t state = ts_load_relaxed(&e->state);
         const ts_allocator *a = ts_load_relaxed(&e->allocator);
         REQUIRE(state == EPOCH_ACTIVE || state == EPOCH_CLOSING, "epoch %#llx: state %u", (unsigned long long)id, state);
-        REQUIRE(a && ts_load_relaxed(&a->entry.id) == a->token, "epoch %#llx: its allocator has ended", (unsigned long long)id);
+        REQUIRE(a && (forked || ts_load_relaxed(&a->entry.id) == a->token), "epoch %#llx: its allocator has ended", (unsigned long long)id);
         const ts_block *before = NULL;
         for (const ts_block *b = e->blocks; b; b = b->epoch_next) {
             /* It was claimed with its heap; a circle ends at the count. */
@@ -273,7 +274,7 @@ static bool check_domains(ts_check *check, bool forked) {
         const ts_domain *d = ts_table_at(&ts_domains, i);
         if (ts_load_relaxed(&d->entry.id) == 0) continue;
         const ts_allocator *a = ts_load_relaxed(&d->allocator);
-        REQUIRE(a && ts_load_relaxed(&a->entry.id) == a->token && ts_load_relaxed(&d->token) == a->token,
+        REQUIRE(a && (forked || ts_load_relaxed(&a->entry.id) == a->token) && ts_load_relaxed(&d->token) == a->token,
                 "domain entry %u: its allocator has ended", i);
         REQUIRE(forked || !ts_load_relaxed(&d->busy), "domain entry %u is being ended at a quiet point", i);
         const char *c = (const char *)ts_load_relaxed(&d->cleanups);
@@ -386,11 +387,11 @@ static bool walk(ts_check *check, bool forked) {
     uint64_t blocks = 0;
     uint32_t allocators = ts_table_high(&ts_allocators);
     settle_heaps();
-    if (!check_pool(check) || !check_lines(check)) return false;
+    if (!check_pool(check, forked) || !check_lines(check)) return false;
     if (!check_table(check, &ts_epochs, "epochs", TS_TABLE_EPOCH) || !check_table(check, &ts_domains, "domains", TS_TABLE_DOMAIN) ||
         !check_table(check, &ts_allocators, "allocators", TS_TABLE_ALLOCATOR))
         return false;
-    if (!check_heaps(check, forked) || !check_epochs(check, &blocks) || !check_blocks_listed(check, blocks) || !check_domains(check, forked)) return false;
+    if (!check_heaps(check, forked) || !check_epochs(check, forked, &blocks) || !check_blocks_listed(check, blocks) || !check_domains(check, forked)) return false;
     for (uint32_t i = 1; i < allocators; i++)
         if (!check_allocator_lists(check, i, forked)) return false;
     if (!check_units(check)) return false;
