@@ -107,6 +107,7 @@ static bool start_locked(void) {
 bool ts_runtime_start(void) {
     /* acquire: partner of the release below */
     if (TS_LIKELY(ts_load_acquire(&started))) return true;
+    ts_os_stay_loaded();
     pthread_mutex_lock(&start_mutex);
     bool done = ts_load_relaxed(&started) || start_locked();
     if (done) ts_store_release(&started, true);

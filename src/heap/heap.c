@@ -2,6 +2,7 @@
 
 #include "base/assert.h"
 #include "heap/allocator.h"
+#include "heap/check.h"
 #include "os/os.h"
 
 #include <errno.h>
@@ -297,6 +298,7 @@ static void let_go(ts_heap *heap) {
     }
     give_warm_units(heap);
     ts_heap_drop_dead_shares(heap);
+    ts_check_heap_now(heap);
 }
 
 void ts_heap_visit(ts_heap *heap, ts_allocator *allocator) {

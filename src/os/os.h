@@ -48,7 +48,11 @@ static inline size_t ts_os_page_bytes(void) { return ts_os->page_bytes(); }
 /* Registers the callbacks of the upper layers; once. exit_fn runs on a thread that called
    ts_os_thread_started and ends. false: the system has no room for it. */
 bool ts_os_register(void (*exit_fn)(void *), void (*prepare)(void), void (*parent)(void), void (*child)(void));
-/* This thread is to run the exit callback with arg when it ends. false: refused. */
+/* This thread is to run the exit callback with arg when it ends. false: refused; also in the last round of a thread's
+   destructors, after which nothing runs on it any more. (A thread of which this layer never heard before that round cannot
+   be told from one that goes on.) */
 bool ts_os_thread_started(void *arg);
+/* What holds this code is never unloaded, as threads that end and forks call it. Not with a lock held: the loader has one. */
+void ts_os_stay_loaded(void);
 
 #endif

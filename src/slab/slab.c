@@ -68,7 +68,10 @@ static bool next_use(ts_slab *slab, ts_kind kind) {
         gen += 1 + (slab->kind == TS_KIND_CHURN ? max_slot_generation(ts_slab_unit(slab)) : 0);
         ts_store_relaxed(&slab->handled, 0);
     }
-    if (gen > TS_GEN_MAX - TS_STATE_GEN_MAX - 1 || tag >= TS_UNIT_ERA_MASK) return false;
+    if (gen > TS_GEN_MAX - TS_STATE_GEN_MAX - 1 || tag >= TS_UNIT_ERA_MASK) {
+        slab->kind = TS_KIND_RETIRED;
+        return false;
+    }
     if (slab->kind == TS_KIND_NONE && gen == 0) gen = 1; /* so that no handle is 0 */
     ts_store_relaxed(&slab->gen, gen);
     /* release: who reads the new tag sees that the block which owned the slab before has another era */
