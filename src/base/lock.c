@@ -27,11 +27,11 @@ void ts_lock_init(ts_lock *lock, ts_rank rank) {
 void ts_lock_acquire(ts_lock *lock) {
     note_acquire(lock->rank);
     if (TS_LIKELY(pthread_mutex_trylock(&lock->mutex) == 0)) {
-        ts_add_owned(&lock->fast_acquired, 1);
+        ts_count(&lock->fast_acquired, 1);
         return;
     }
     pthread_mutex_lock(&lock->mutex);
-    ts_add_owned(&lock->contended, 1);
+    ts_count(&lock->contended, 1);
 }
 
 void ts_lock_release(ts_lock *lock) {

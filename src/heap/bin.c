@@ -92,7 +92,7 @@ static bool release_slab(ts_churn_block *block, ts_bin *bin, ts_slab *slab) {
         ts_add_owned(&bin->slabs, (uint32_t)-1);
         ts_add_owned(&block->b.slabs, (uint32_t)-1);
         ts_share_keep(block->b.share, unit);
-        ts_add_owned(&block->b.share->count[ts_bin_class(block, bin)].empty_slab_recycled, 1);
+        ts_count(&block->b.share->count[ts_bin_class(block, bin)].empty_slab_recycled, 1);
         ts_note_drained(&block->b);
         return true;
     }
@@ -120,7 +120,7 @@ static ts_slab *put_slot(ts_churn_block *block, ts_bin *bin, uint32_t entry) {
         unlink_slab(bin, slab, unit);
         push_head(bin, slab, unit);
         ts_add_owned(&bin->full, (uint32_t)-1);
-        ts_add_owned(&block->b.share->count[ts_bin_class(block, bin)].list_move_full_to_partial, 1);
+        ts_count(&block->b.share->count[ts_bin_class(block, bin)].list_move_full_to_partial, 1);
     }
     return slab;
 }
@@ -183,12 +183,12 @@ bool ts_bin_claim(ts_churn_block *block, unsigned cls) {
     ts_assert(2, bin->word == 0);
     uint32_t unit = bin->head;
     if (!unit) {
-        ts_add_owned(&count->current_partial_null, 1);
+        ts_count(&count->current_partial_null, 1);
         return false;
     }
     ts_slab *slab = ts_slab_at(unit);
     if (slab->free_count == 0) {
-        ts_add_owned(&count->current_partial_full, 1);
+        ts_count(&count->current_partial_full, 1);
         return false;
     }
     uint64_t *words = ts_slab_free_words(part, slab);
@@ -216,7 +216,7 @@ void ts_bin_free_direct(ts_churn_block *block, ts_bin *bin, uint32_t entry) {
     uint32_t s = ts_load_relaxed(state);
     ts_assert(2, s & TS_STATE_LIVE);
     uint32_t next = s + TS_STATE_FREE_STEP;
-    ts_add_owned(&bin->direct_frees, 1);
+    ts_count(&bin->direct_frees, 1);
     ts_store_release(state, (uint16_t)next);
     if (TS_UNLIKELY(next & TS_STATE_RETIRED)) {
         /* The slot's generations are used up: it is nowhere until the slab is reset. */

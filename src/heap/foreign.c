@@ -150,7 +150,7 @@ static void free_churn_bits(ts_churn_block *block, ts_bin *bin, uint32_t unit, u
             continue;
         }
         uint32_t entry = (uint32_t)(part == TS_NORMAL ? (g << 2) | ((s >> 1) & 3u) : g);
-        ts_add_owned(&block->b.share->count[cls].foreign_frees, 1);
+        ts_count(&block->b.share->count[cls].foreign_frees, 1);
         ts_bin_free_direct(block, bin, entry);
     }
 }
@@ -158,7 +158,7 @@ static void free_churn_bits(ts_churn_block *block, ts_bin *bin, uint32_t unit, u
 static void free_scope_bits(ts_scope_block *block, uint32_t unit, uint32_t in_unit, uint64_t bits) {
     for (; bits; bits &= bits - 1) {
         if (ts_scope_free(block, unit, in_unit + ts_ctz64(bits)))
-            ts_add_owned(&block->b.share->count[TS_COUNT_SCOPE].foreign_frees, 1);
+            ts_count(&block->b.share->count[TS_COUNT_SCOPE].foreign_frees, 1);
         else
             drop_late(&block->b);
     }
