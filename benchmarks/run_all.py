@@ -38,7 +38,7 @@ class Step:
     """One line of the table. An entry per mode: how many rounds, and how many seconds a run of it takes, roughly."""
 
     name: str
-    kind: str  # each: a run per allocator. all: one run, for all of them
+    kind: str  # each: a run per allocator. all: one run, for all of them. ours: one run, of temporal-slab
     rounds: tuple
     seconds: tuple
     arguments: dict = dataclasses.field(default_factory=dict)  # per mode, beyond --quick and --smoke
@@ -61,7 +61,7 @@ STEPS = [
          "what comes back while one in twenty survives"),
     Step("scope_bench",             "all",  (1, 1, 1), (400, 60, 5), {},
          "objects dropped together, beside pools and arenas"),
-    Step("tail_attribution",        "each", (1, 1, 1), (20, 5, 1), {},
+    Step("tail_attribution",        "ours", (1, 1, 1), (60, 10, 1), {},
          "the slowest operations: which path, ours or the scheduler's"),
     Step("soak",                    "all",  (1, 1, 1), (1500, 105, 2), {},
          "the mixed load in windows of a second"),
@@ -184,7 +184,7 @@ class Unit:
 
     step: Step
     round: int
-    allocator: str  # "all" for a step that runs them all itself
+    allocator: str  # "all" for a step that runs them all itself, "tslab" for one that has no other
 
     @property
     def name(self):
@@ -201,7 +201,8 @@ def make_plan(options, allocators):
     for step in options.chosen:
         for number in range(1, step.rounds[mode] + 1):
             shift = (number - 1) % len(allocators)
-            names = allocators[shift:] + allocators[:shift] if step.kind == "each" else ["all"]
+            names = {"each": allocators[shift:] + allocators[:shift], "all": ["all"],
+                     "ours": [name for name in allocators if name == "tslab"]}[step.kind]
             plan += [Unit(step, number, name) for name in names]
     return plan
 
@@ -222,7 +223,11 @@ def command_of(unit, options, programs, allocators, target, resumed):
         return [str(HERE / "soak_mixed_single_process.sh"), *size, *extra, *build, "--allocators",
                 ",".join(allocators), "--csv", str(target / "soak.csv")]
     if step.name == "observability":
+        if "tslab" not in allocators:
+            return None
         return [sys.executable, "-B", str(HERE / "observability.py"), *build, "--csv", str(target / "observability.csv")]
+    if step.kind == "ours":
+        return [str(programs / step.name), *size, *extra, "--csv", str(target / f"{step.name}.csv")]
     if step.name == "scope_bench":
         names = []
         if options.baseline or options.allocators:

@@ -1,7 +1,7 @@
 # The programs of the suite, each once per allocator: NAME is linked to temporal-slab, NAME_malloc, NAME_jemalloc,
 # NAME_tcmalloc and NAME_mimalloc to the others where they are installed; `NAME --allocator jemalloc` runs the latter.
 
-set(suite_programs benchmark_accurate benchmark_threads churn_test fragmentation_over_time smoke_tests)
+set(suite_programs benchmark_accurate benchmark_threads churn_test fragmentation_over_time smoke_tests soak_mixed)
 
 # tslab_add_suite(PEER SUFFIX [LIBRARY]): every program of the suite, linked to that allocator, and its smoke test.
 function(tslab_add_suite peer suffix)

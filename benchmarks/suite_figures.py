@@ -7,6 +7,7 @@ which less is better. The same medians, ratios and targets then apply to them. W
 import csv
 import math
 import pathlib
+import re
 
 import bench_report as report
 
@@ -19,7 +20,7 @@ SIZE = "128"  # the documents' own object
 # glibc "shows its spikes" where one operation in a thousand takes this many times the median.
 SPIKE = 12.0
 FILES = ["benchmark_accurate", "fragmentation", "latency_cdf", "space", "churn_test", "phase_shifts", "epoch_cycles",
-         "mixed_load", "benchmark_threads", "fragmentation_over_time", "scope_bench", "tail_attribution", "soak",
+         "mixed_load", "benchmark_threads", "thread_trials", "fragmentation_over_time", "scope_bench", "tail_attribution", "soak",
          "observability", "smoke_tests", "run"]
 
 
@@ -100,7 +101,7 @@ class Suite:
 
 def measurement(row, work, metric, value, unit, allocator=None):
     return {"round": int(row.get("round") or 1), "allocator": allocator or row["allocator"],
-            "version": row.get("version") or "", "work": work, "metric": metric, "value": value, "unit": unit}
+            "version": row.get("version") or "", "work": report.SUITE + work, "metric": metric, "value": value, "unit": unit}
 
 
 # ---- latency ------------------------------------------------------------------------------------
@@ -182,6 +183,52 @@ def growth(values):
     return max(0.0, 100 * (values[-1] / values[1] - 1))
 
 
+# ---- threads ------------------------------------------------------------------------------------
+
+
+def processors(suite):
+    """As many as the machine had that the figures are of; None if that is not recorded."""
+    match = re.search(r"(\d+) processors", suite.header().get("machine", ""))
+    return int(match[1]) if match else None
+
+
+def threads(suite):
+    name = "thread_trials"
+    speeds = {}
+    for row in suite.rows(name):
+        value = suite.number(name, row, "ops_per_sec")
+        where = row["epochs"] if row["epochs"] != "same" else ""
+        work = f"threads_{row['threads']}_{row['frees']}" + (f"_{where}" if where else "")
+        row = {**row, "round": row["trial"]}
+        yield measurement(row, work, "op_ns", 1e9 / value, "ns")
+        yield measurement(row, work, "p99_ns", suite.number(name, row, "p99_ns"), "ns")
+        if row["frees"] == "private" and not where:
+            speeds[row["allocator"], row["threads"], row["trial"]] = (row, value)
+    few = str(processors(suite))
+    for (allocator, count, trial), (row, value) in speeds.items():
+        base = speeds.get((allocator, few, trial))
+        if count == "16" and base:
+            yield measurement(row, "threads", "slowdown_16", base[1] / value, "")
+    for row in suite.rows("benchmark_threads"):
+        if row["threads"] == "16" and row["frees"] == "private" and row["lock_contended"]:
+            metric = "locks_contended" + ("" if row["epochs"] == "same" else f"_{row['epochs']}")
+            yield measurement(row, "threads", metric, suite.number("benchmark_threads", row, "lock_contended"), "")
+
+
+# ---- what comes back ----------------------------------------------------------------------------
+
+
+def survivors(suite):
+    name = "fragmentation_over_time"
+    last = {}
+    for row in suite.rows(name):
+        if row["moment"] in ("idle", "asked"):
+            last[row.get("round", "1"), row["allocator"], row["placement"], row["moment"]] = row
+    for (_, _, placement, moment), row in last.items():
+        value = 100 - suite.number(name, row, "returned_pct")
+        yield measurement(row, f"survivors_{placement}", f"kept_{moment}_pct", value, "%")
+
+
 # ---- scopes, soak, observability ----------------------------------------------------------------
 
 
@@ -220,7 +267,7 @@ def observability(suite):
         yield measurement(rows[0], "observability", "instructions_per_call", max(0.0, worst), "", OURS)
 
 
-PARTS = [latency, space, memory, scopes, soak, observability]
+PARTS = [latency, space, memory, threads, survivors, scopes, soak, observability]
 
 
 def measurements(suite):

@@ -262,7 +262,7 @@ def rss_over_time(data):
 def fragmentation(data):
     names = data.allocators("fragmentation")
     classes = sorted({int(text) for text in data.choices("fragmentation", "size_class")})
-    figure, axes = plt.subplots(1, 2, figsize=(11, 4.4), gridspec_kw={"width_ratios": [2, 1]})
+    figure, axes = plt.subplots(1, 3, figsize=(13, 4.6), gridspec_kw={"width_ratios": [3, 2, 2]})
     for allocator in names:
         points = [(c, data.median("fragmentation", allocator, "efficiency_pct", size_class=str(c))) for c in classes]
         points = [(c, value) for c, value in points if value is not None]
@@ -278,8 +278,36 @@ def fragmentation(data):
     bars(axes[1], [text for text, _ in works], names, values)
     axes[1].set_ylabel("over the payload (%)")
     axes[1].set_title("what the whole costs (lower is better)")
+    over_time(data, axes[2])
     grid(*axes)
     return figure
+
+
+def over_time(data, axis):
+    """What is back after one in twenty objects survived: ten seconds idle, and after asking for it."""
+    moments = [("idle", "after idling"), ("asked", "after asking")]
+    names = data.allocators("fragmentation_over_time")
+    placements = {name: "together" for name in names}
+    if "tslab" in names:
+        placements["tslab, by lifetime"] = "by_lifetime"
+    each = 0.8 / len(placements)
+    for at, (name, placement) in enumerate(placements.items()):
+        allocator = name.split(",")[0]
+        colour, _, _, hatch = style(allocator) if placement == "together" else ("#56B4E9", "", "", "++")
+        heights = [data.numbers("fragmentation_over_time", allocator, "returned_pct", placement=placement, moment=moment)
+                   for moment, _ in moments]
+        places = [g - 0.4 + each * (at + 0.5) for g in range(len(moments))]
+        axis.bar(places, [h[-1] if h else 0 for h in heights], each * 0.92, color=colour, hatch=hatch, edgecolor="black",
+                 linewidth=0.5, label="temporal-slab, survivors in\nan epoch of their own" if at >= len(names) else None)
+    axis.axhline(95, color="black", linewidth=0.8, linestyle=":")
+    axis.annotate("95 % is dead", (1.45, 95), xytext=(0, 3), textcoords="offset points", fontsize=8, ha="right")
+    axis.set_xticks(range(len(moments)))
+    axis.set_xticklabels([text for _, text in moments])
+    axis.set_ylabel("resident memory returned (%, higher is better)")
+    axis.set_ylim(0, 118)
+    axis.set_title("one object in twenty survives")
+    if "tslab" in names:
+        axis.legend(fontsize=8, loc="upper left")
 
 
 def overhead(data, allocator, work):
@@ -403,6 +431,43 @@ def thread_axis(axis):
     axis.set_xlabel("threads (log scale)")
 
 
+def thread_chart(data, column, scale, unit, log):
+    figure, axes = plt.subplots(1, 2, figsize=(11, 4.6), sharey=True)
+    for axis, frees, title in ((axes[0], "private", "each thread frees its own objects"),
+                               (axes[1], "cross", "each thread frees what another allocated")):
+        for allocator in data.allocators("benchmark_threads"):
+            x, y = thread_points(data, allocator, column, epochs="same", frees=frees)
+            line(axis, allocator, x, [value * scale for value in y])
+        x, y = thread_points(data, "tslab", column, epochs="separate", frees=frees)
+        axis.plot(x, [value * scale for value in y], color="#56B4E9", marker="o", markerfacecolor="white", markersize=5,
+                  linewidth=1.5, label="temporal-slab, an epoch\nfor each thread")
+        thread_axis(axis)
+        axis.set_title(title)
+        if log:
+            axis.set_yscale("log")
+            log_axis(axis.yaxis, duration)
+        else:
+            axis.set_ylim(bottom=0)
+    axes[0].set_ylabel(unit)
+    axes[1].legend(fontsize=9)
+    grid(*axes)
+    return figure
+
+
+def p99_vs_threads(data):
+    figure = thread_chart(data, "p99_ns", 1, "p99 of an operation (log scale, lower is better)", True)
+    figure.suptitle("2,000 live objects of 128 bytes in each thread, replaced at random; mean of ten trials")
+    return figure
+
+
+def scaling(data):
+    figure = thread_chart(data, "ops_per_sec", 1e-6, "million operations a second, all threads (higher is better)", False)
+    count = figures.processors(data.suites[0])
+    figure.suptitle("Throughput of 1 to 16 threads" + (f" on {count} processors" if count else "")
+                    + ", 2,000 live objects of 128 bytes in each; mean of ten trials")
+    return figure
+
+
 # ---- summary ------------------------------------------------------------------------------------
 
 
@@ -455,7 +520,7 @@ def scope_figure(data, allocator):
 
 
 CHARTS = {chart.__name__: chart for chart in (
-    latency_percentiles, latency_cdf, rss_over_time, fragmentation, slab_lifecycle, scope_cost,
+    latency_percentiles, latency_cdf, p99_vs_threads, scaling, rss_over_time, fragmentation, slab_lifecycle, scope_cost,
     soak_distribution, summary)}
 
 
