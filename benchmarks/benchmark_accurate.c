@@ -260,9 +260,13 @@ static void measure_churn(work *w, const uint32_t *order, double floor_ns, uint6
     }
     if (mode == LOOP_TIMED)
         for (uint64_t i = 0; i < plain_cycles; i++) churn_cycle(w, LOOP_PLAIN);
-    else { /* what is not filled cannot be compared: the objects are replaced by unchecked ones and back */
-        free_some(w, mode, order, w->live);
-        alloc_some(w, LOOP_TIMED, order, w->live);
+    else { /* what is not filled cannot be compared: every object is compared once more, and replaced */
+        for (size_t i = 0; i < w->live; i++)
+            if (!suite_verify(w->slots[i], w->size, (uint32_t)i))
+                suite_fail("object %p of %zu bytes was overwritten", w->slots[i], w->size);
+        free_some(w, LOOP_PLAIN, order, w->live);
+        alloc_some(w, LOOP_PLAIN, order, w->live);
+        w->alloc_ns = w->free_ns = 0;
         for (uint64_t i = 0; i < plain_cycles; i++) churn_cycle(w, LOOP_PLAIN);
     }
     rates rate = plain_rates(w, plain_cycles * STEPS_PER_CYCLE * w->tenth);
@@ -451,6 +455,11 @@ static void parse_victims(void) {
     options.in_order = true;
 }
 
+static void check_options(void) {
+    parse_sizes();
+    parse_victims();
+}
+
 static const suite_option option_table[] = {
     {.name = "--cycles",
      .value = "N",
@@ -480,13 +489,12 @@ static const suite_program self = {
                "over a realistic mix of sizes; bytes per object.",
     .options = option_table,
     .option_count = sizeof option_table / sizeof option_table[0],
+    .check = check_options,
 };
 
 int main(int argc, char **argv) {
     static const uint16_t size_128[] = {128};
     suite_begin(&self, argc, argv);
-    parse_sizes();
-    parse_victims();
     check_class_bounds();
     latency_csv = suite_csv_open(suite.csv, latency_header);
     fragmentation_csv = suite_csv_beside(options.fragmentation, "fragmentation.csv",
