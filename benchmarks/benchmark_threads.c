@@ -251,8 +251,7 @@ static void emit(const combination *c, const trial *trials, size_t count, bool k
                        epochs_name(c), frees_name(c), i + 1, r->ops_per_sec, r->p50_ns, r->p99_ns, r->p999_ns,
                        suite_count_field(known, r->lock_acquired).text,
                        suite_count_field(known, r->lock_contended).text,
-                       suite_count_field(known, r->foreign_frees).text,
-                       suite_count_field(known, r->cas_retries).text);
+                       suite_count_field(known, r->foreign_frees).text, suite_count_field(known, r->cas_retries).text);
     }
     spread ops_spread = spread_of(ops, count), p99_spread = spread_of(p99, count);
     suite_csv_line(summary_csv, "%s,%u,%s,%s,%zu,%.0f,%.2f,%.3f,%.3f,%.2f,%.3f,%s,%s,%s,%s,%.3f,%s", SUITE_ALLOCATOR,
@@ -261,9 +260,9 @@ static void emit(const combination *c, const trial *trials, size_t count, bool k
                    suite_count_field(known, sum.lock_acquired).text, suite_count_field(known, sum.lock_contended).text,
                    suite_count_field(known, sum.foreign_frees).text, suite_count_field(known, sum.cas_retries).text,
                    floor_ns, suite.identity.version);
-    printf("%-10s %7u %-9s %-8s %9.2f %6.1f %8.1f %8.1f %6.1f %10.1f %10s %10s %12s %10s\n", SUITE_ALLOCATOR, c->threads,
-           epochs_name(c), frees_name(c), ops_spread.mean * 1e-6, ops_spread.cv_pct, spread_of(p50, count).mean,
-           p99_spread.mean, p99_spread.cv_pct, spread_of(p999, count).mean,
+    printf("%-10s %7u %-9s %-8s %9.2f %6.1f %8.1f %8.1f %6.1f %10.1f %10s %10s %12s %10s\n", SUITE_ALLOCATOR,
+           c->threads, epochs_name(c), frees_name(c), ops_spread.mean * 1e-6, ops_spread.cv_pct,
+           spread_of(p50, count).mean, p99_spread.mean, p99_spread.cv_pct, spread_of(p999, count).mean,
            suite_count_field(known, sum.lock_acquired).text, suite_count_field(known, sum.lock_contended).text,
            suite_count_field(known, sum.foreign_frees).text, suite_count_field(known, sum.cas_retries).text);
 }
@@ -333,8 +332,9 @@ static const suite_option operand = {.name = "the number of threads",
 
 static const suite_program self = {
     .name = "benchmark_threads",
-    .summary = "Throughput, p99, lock contention and retries of atomic operations with 1, 2, 4, 8 and 16 threads; in one\n"
-               "epoch and in separate ones; freed by the thread that allocated, and by another.",
+    .summary =
+        "Throughput, p99, lock contention and retries of atomic operations with 1, 2, 4, 8 and 16 threads; in one\n"
+        "epoch and in separate ones; freed by the thread that allocated, and by another.",
     .options = option_table,
     .option_count = sizeof option_table / sizeof option_table[0],
     .operand = &operand,
@@ -344,15 +344,15 @@ int main(int argc, char **argv) {
     static const unsigned all_threads[] = {1, 2, 4, 8, 16};
     suite_begin(&self, argc, argv);
     if (options.trials == 0) options.trials = suite_amount(10, 10, 2);
-    summary_csv = suite_csv_open(suite.csv,
-                                 "allocator,threads,epochs,frees,trials,ops_per_sec,ops_per_sec_cv_pct,p50_ns,p99_ns,"
-                                 "p99_cv_pct,p999_ns,lock_acquired,lock_contended,foreign_frees,cas_retries,floor_ns,"
-                                 "version");
+    summary_csv =
+        suite_csv_open(suite.csv, "allocator,threads,epochs,frees,trials,ops_per_sec,ops_per_sec_cv_pct,p50_ns,p99_ns,"
+                                  "p99_cv_pct,p999_ns,lock_acquired,lock_contended,foreign_frees,cas_retries,floor_ns,"
+                                  "version");
     trials_csv = suite_csv_beside(options.trials_csv, "thread_trials.csv",
                                   "allocator,threads,epochs,frees,trial,ops_per_sec,p50_ns,p99_ns,p999_ns,"
                                   "lock_acquired,lock_contended,foreign_frees,cas_retries");
-    printf("%-10s %7s %-9s %-8s %9s %6s %8s %8s %6s %10s %10s %10s %12s %10s\n", "allocator", "threads", "epochs", "frees",
-           "M ops/s", "CV %", "p50 ns", "p99", "CV %", "p99.9", "locks", "contended", "foreign", "retries");
+    printf("%-10s %7s %-9s %-8s %9s %6s %8s %8s %6s %10s %10s %10s %12s %10s\n", "allocator", "threads", "epochs",
+           "frees", "M ops/s", "CV %", "p50 ns", "p99", "CV %", "p99.9", "locks", "contended", "foreign", "retries");
     size_t counts = options.threads ? 1 : sizeof all_threads / sizeof all_threads[0];
     for (size_t i = 0; i < counts; i++)
         for (int cross = 0; cross <= 1; cross++)

@@ -18,9 +18,7 @@ enum { SURVIVOR = 20 };
 static const uint16_t sizes[] = {64, 256, 768};
 enum { SIZE_COUNT = sizeof sizes / sizeof sizes[0], SIZE_SUM = 64 + 256 + 768 };
 
-static struct {
-    uint64_t idle_s, payload_mib;
-} options;
+static struct { uint64_t idle_s, payload_mib; } options;
 
 static suite_csv *csv;
 
@@ -42,7 +40,8 @@ static void emit(state *s, const char *moment, uint64_t second) {
     double returned = grown > 0 ? 100 * ((double)s->full_bytes - (double)now_bytes) / grown : 0;
     suite_csv_line(csv, "%s,%s,%s,%llu,%llu,%.3f,%.3f,%.2f,%s,%s", SUITE_ALLOCATOR, s->placement, moment,
                    (unsigned long long)second, (unsigned long long)s->live_objects, mib(s->payload_bytes),
-                   mib(now_bytes), returned, suite_count_field(c.known, c.committed_bytes).text, suite.identity.version);
+                   mib(now_bytes), returned, suite_count_field(c.known, c.committed_bytes).text,
+                   suite.identity.version);
     printf("%-10s %-12s %-8s %7llu %12llu %12.2f %13.2f %11.2f\n", SUITE_ALLOCATOR, s->placement, moment,
            (unsigned long long)second, (unsigned long long)s->live_objects, mib(s->payload_bytes), mib(now_bytes),
            returned);
@@ -107,7 +106,8 @@ static const suite_option option_table[] = {
 
 static const suite_program self = {
     .name = "fragmentation_over_time",
-    .summary = "Objects of three size classes, all but one in twenty freed, ten idle seconds: how much memory came back.",
+    .summary =
+        "Objects of three size classes, all but one in twenty freed, ten idle seconds: how much memory came back.",
     .options = option_table,
     .option_count = sizeof option_table / sizeof option_table[0],
 };
@@ -116,9 +116,8 @@ int main(int argc, char **argv) {
     suite_begin(&self, argc, argv);
     if (options.idle_s == 0) options.idle_s = suite_amount(10, 2, 0);
     if (options.payload_mib == 0) options.payload_mib = suite_amount(192, 192, 4);
-    csv = suite_csv_open(suite.csv,
-                         "allocator,placement,moment,second,live_objects,payload_mib,rss_mib,returned_pct,"
-                         "committed_bytes,version");
+    csv = suite_csv_open(suite.csv, "allocator,placement,moment,second,live_objects,payload_mib,rss_mib,returned_pct,"
+                                    "committed_bytes,version");
     printf("%-10s %-12s %-8s %7s %12s %12s %13s %11s\n", "allocator", "placement", "moment", "second", "live objects",
            "payload MiB", "resident MiB", "returned %");
     for (int by_lifetime = 0; by_lifetime <= PEER_HAS_DOMAINS; by_lifetime++) {

@@ -45,8 +45,8 @@ static void check_sizes(const void *unused) {
         bytes[i] = i <= LARGEST_SMALL ? i : (size_t)5000 << (i - LARGEST_SMALL - 1);
         objects[i] = suite_alloc(peer, bytes[i]);
         /* other allocators align objects of less than 16 bytes to 8 */
-        REQUIRE((uintptr_t)objects[i] % (PEER_HAS_DOMAINS || bytes[i] >= 16 ? 16 : 8) == 0,
-                "object of %zu bytes at %p", bytes[i], objects[i]);
+        REQUIRE((uintptr_t)objects[i] % (PEER_HAS_DOMAINS || bytes[i] >= 16 ? 16 : 8) == 0, "object of %zu bytes at %p",
+                bytes[i], objects[i]);
         REQUIRE(suite_usable_size(peer, objects[i]) >= bytes[i], "%zu bytes", bytes[i]);
         suite_fill(objects[i], bytes[i], (uint32_t)i);
     }
@@ -348,16 +348,11 @@ static const struct {
     const char *name;
     suite_phase *run;
 } checks[] = {
-    {"sizes", check_sizes},
-    {"random", check_random},
+    {"sizes", check_sizes},     {"random", check_random},
 #if PEER_HAS_DOMAINS
-    {"realloc", check_realloc},
-    {"misuse", check_misuse},
-    {"epochs", check_epochs},
-    {"domains", check_domains},
+    {"realloc", check_realloc}, {"misuse", check_misuse},   {"epochs", check_epochs}, {"domains", check_domains},
 #endif
-    {"threads", check_threads},
-    {"latency", check_latency},
+    {"threads", check_threads}, {"latency", check_latency},
 };
 enum { CHECK_COUNT = sizeof checks / sizeof checks[0] };
 
@@ -379,8 +374,9 @@ static const suite_option option_table[] = {
 
 static const suite_program self = {
     .name = "smoke_tests",
-    .summary = "Correctness with one thread and with eight, and a first look at latency, in seconds. Exit 1 if a check\n"
-               "fails.",
+    .summary =
+        "Correctness with one thread and with eight, and a first look at latency, in seconds. Exit 1 if a check\n"
+        "fails.",
     .options = option_table,
     .option_count = sizeof option_table / sizeof option_table[0],
     .check = check_options,

@@ -229,8 +229,7 @@ void suite_begin(const suite_program *self, int argc, char **argv) {
         printf("%s,%s,%s,%s\n", SUITE_ALLOCATOR, suite.identity.version, suite.identity.library, build_kind());
         exit(fflush(stdout) == 0 ? 0 : BENCH_EXIT_FAILED);
     }
-    fprintf(stderr, "%s: %s %s (%s)\n", program->name, SUITE_ALLOCATOR, suite.identity.version,
-            suite.identity.library);
+    fprintf(stderr, "%s: %s %s (%s)\n", program->name, SUITE_ALLOCATOR, suite.identity.version, suite.identity.library);
     note_settings();
 }
 

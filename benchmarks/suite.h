@@ -34,7 +34,7 @@ typedef struct suite_option {
     const char *name;  /* "--rounds" */
     const char *value; /* what follows, for --help; NULL: a switch */
     const char *help;
-    bool *flag;        /* of these three, the one that fits */
+    bool *flag; /* of these three, the one that fits */
     const char **text;
     uint64_t *number;
     uint64_t low, high; /* of number */
