@@ -160,8 +160,7 @@ static const char latency_header[] =
 
 /* The distribution as the clock saw it, at twelve points to a decade of the fraction above. */
 static void emit_cdf(size_t size, const char *op, const bench_hist *hist) {
-    static const double points[] = {1.0,   0.825, 0.681, 0.562, 0.464, 0.383,
-                                    0.316, 0.261, 0.215, 0.178, 0.147, 0.121};
+    static const double points[] = {1.0, 0.825, 0.681, 0.562, 0.464, 0.383, 0.316, 0.261, 0.215, 0.178, 0.147, 0.121};
     if (cdf_csv == NULL) return;
     for (double decade = 1.0; decade * (double)hist->count >= 1; decade /= 10)
         for (size_t i = 0; i < sizeof points / sizeof points[0]; i++) {
@@ -175,17 +174,18 @@ static void emit_cdf(size_t size, const char *op, const bench_hist *hist) {
 
 static void emit_latency(size_t size, const char *op, const bench_hist *hist, double floor_ns, double ops_per_sec) {
     double avg = suite_mean_ns(hist, &ticks, floor_ns), max = (double)hist->max * ticks.tick_ns - floor_ns;
-    double p50 = suite_percentile_ns(hist, 0.5, &ticks, floor_ns), p95 = suite_percentile_ns(hist, 0.95, &ticks, floor_ns);
+    double p50 = suite_percentile_ns(hist, 0.5, &ticks, floor_ns),
+           p95 = suite_percentile_ns(hist, 0.95, &ticks, floor_ns);
     double p99 = suite_percentile_ns(hist, 0.99, &ticks, floor_ns);
     double p999 = suite_percentile_ns(hist, 0.999, &ticks, floor_ns);
     double p9999 = suite_percentile_ns(hist, 0.9999, &ticks, floor_ns);
     double p99999 = suite_percentile_ns(hist, 0.99999, &ticks, floor_ns);
-    suite_csv_line(latency_csv, "%s,1,%zu,%s,%.3f,%.3f,%.3f,%.3f,%.3f,%.0f,%.3f,%.3f,%.3f,%llu,%.3f,%s", SUITE_ALLOCATOR,
-                   size, op, avg, p50, p95, p99, p999, ops_per_sec, p9999, p99999, max, (unsigned long long)hist->count,
-                   floor_ns, suite.identity.version);
+    suite_csv_line(latency_csv, "%s,1,%zu,%s,%.3f,%.3f,%.3f,%.3f,%.3f,%.0f,%.3f,%.3f,%.3f,%llu,%.3f,%s",
+                   SUITE_ALLOCATOR, size, op, avg, p50, p95, p99, p999, ops_per_sec, p9999, p99999, max,
+                   (unsigned long long)hist->count, floor_ns, suite.identity.version);
     emit_cdf(size, op, hist);
-    printf("%-10s %5zu  %-10s %8.1f %8.1f %8.1f %8.1f %9.1f %10.1f %10.1f %11.0f %9.2f\n", SUITE_ALLOCATOR, size, op, avg,
-           p50, p95, p99, p999, p9999, p99999, max, ops_per_sec * 1e-6);
+    printf("%-10s %5zu  %-10s %8.1f %8.1f %8.1f %8.1f %9.1f %10.1f %10.1f %11.0f %9.2f\n", SUITE_ALLOCATOR, size, op,
+           avg, p50, p95, p99, p999, p9999, p99999, max, ops_per_sec * 1e-6);
 }
 
 static void print_latency_header(void) {
@@ -260,9 +260,13 @@ static void measure_churn(work *w, const uint32_t *order, double floor_ns, uint6
     }
     if (mode == LOOP_TIMED)
         for (uint64_t i = 0; i < plain_cycles; i++) churn_cycle(w, LOOP_PLAIN);
-    else { /* what is not filled cannot be compared: the objects are replaced by unchecked ones and back */
-        free_some(w, mode, order, w->live);
-        alloc_some(w, LOOP_TIMED, order, w->live);
+    else { /* what is not filled cannot be compared: every object is compared once more, and replaced */
+        for (size_t i = 0; i < w->live; i++)
+            if (!suite_verify(w->slots[i], w->size, (uint32_t)i))
+                suite_fail("object %p of %zu bytes was overwritten", w->slots[i], w->size);
+        free_some(w, LOOP_PLAIN, order, w->live);
+        alloc_some(w, LOOP_PLAIN, order, w->live);
+        w->alloc_ns = w->free_ns = 0;
         for (uint64_t i = 0; i < plain_cycles; i++) churn_cycle(w, LOOP_PLAIN);
     }
     rates rate = plain_rates(w, plain_cycles * STEPS_PER_CYCLE * w->tenth);
@@ -299,7 +303,7 @@ static void measure_latency(const void *arg) {
 
 /* The bounds by which requests are grouped, for every allocator alike: the size classes of churn epochs. */
 static const uint32_t class_bounds[] = {
-    16,  32,  48,  64,  80,  96,  112,  128,  160,  192,  224,  256,  320,  384,
+    16,  32,  48,  64,  80,  96,   112,  128,  160,  192,  224,  256,  320,  384,
     448, 512, 640, 768, 896, 1024, 1280, 1536, 1808, 2048, 2720, 3264, 4096,
 };
 enum { CLASS_BOUNDS = sizeof class_bounds / sizeof class_bounds[0] };
@@ -415,12 +419,13 @@ static void measure_space(const void *arg) {
     peer_close(peer);
     bench_unmap(objects, count * sizeof *objects);
     double overhead = ((double)(after - before) / (double)payload - 1) * 100;
-    suite_csv_line(space_csv, "%s,%s,%s,%zu,%llu,%llu,%llu,%.2f,%s", SUITE_ALLOCATOR, space->name,
-                   kind, count, (unsigned long long)payload, (unsigned long long)rounded,
-                   (unsigned long long)(after - before), overhead, suite.identity.version);
-    printf("%-10s %-8s %-6s %zu objects, %.2f MiB of payload, rounded to %.2f, resident %.2f: %.2f %% over the payload\n",
-           SUITE_ALLOCATOR, space->name, kind, count, (double)payload / 1048576,
-           (double)rounded / 1048576, (double)(after - before) / 1048576, overhead);
+    suite_csv_line(space_csv, "%s,%s,%s,%zu,%llu,%llu,%llu,%.2f,%s", SUITE_ALLOCATOR, space->name, kind, count,
+                   (unsigned long long)payload, (unsigned long long)rounded, (unsigned long long)(after - before),
+                   overhead, suite.identity.version);
+    printf(
+        "%-10s %-8s %-6s %zu objects, %.2f MiB of payload, rounded to %.2f, resident %.2f: %.2f %% over the payload\n",
+        SUITE_ALLOCATOR, space->name, kind, count, (double)payload / 1048576, (double)rounded / 1048576,
+        (double)(after - before) / 1048576, overhead);
 }
 
 /* ---- main ------------------------------------------------------------------------------------- */
@@ -451,6 +456,11 @@ static void parse_victims(void) {
     options.in_order = true;
 }
 
+static void check_options(void) {
+    parse_sizes();
+    parse_victims();
+}
+
 static const suite_option option_table[] = {
     {.name = "--cycles",
      .value = "N",
@@ -476,17 +486,17 @@ static const suite_option option_table[] = {
 
 static const suite_program self = {
     .name = "benchmark_accurate",
-    .summary = "The latency of single allocations and frees per size class, in sequence and under churn; fragmentation\n"
-               "over a realistic mix of sizes; bytes per object.",
+    .summary =
+        "The latency of single allocations and frees per size class, in sequence and under churn; fragmentation\n"
+        "over a realistic mix of sizes; bytes per object.",
     .options = option_table,
     .option_count = sizeof option_table / sizeof option_table[0],
+    .check = check_options,
 };
 
 int main(int argc, char **argv) {
     static const uint16_t size_128[] = {128};
     suite_begin(&self, argc, argv);
-    parse_sizes();
-    parse_victims();
     check_class_bounds();
     latency_csv = suite_csv_open(suite.csv, latency_header);
     fragmentation_csv = suite_csv_beside(options.fragmentation, "fragmentation.csv",

@@ -116,8 +116,9 @@ static void run_cycles(const void *unused) {
     }
     peer_close(peer);
     bench_unmap(slots, live * sizeof *slots);
-    printf("%-10s cycles        resident MiB: %.2f after the first of %llu, %.2f after the last, %.2f to %.2f between\n",
-           SUITE_ALLOCATOR, rss.first, (unsigned long long)options.cycles, rss.last, rss.least, rss.most);
+    printf(
+        "%-10s cycles        resident MiB: %.2f after the first of %llu, %.2f after the last, %.2f to %.2f between\n",
+        SUITE_ALLOCATOR, rss.first, (unsigned long long)options.cycles, rss.last, rss.least, rss.most);
 }
 
 /* ---- phase shifts ----------------------------------------------------------------------------- */
@@ -154,7 +155,8 @@ static void run_shifts(const void *unused) {
         close_epoch(epoch);
         size_t cool_bytes = suite_resident_bytes();
         suite_counters c = suite_count(peer);
-        double returned_pct = 100.0 * ((double)peak_bytes - (double)cool_bytes) / ((double)peak_bytes - (double)base_bytes);
+        double returned_pct =
+            100.0 * ((double)peak_bytes - (double)cool_bytes) / ((double)peak_bytes - (double)base_bytes);
         if (shift == 1) first = c;
         if (c.live_bytes != first.live_bytes || c.committed_bytes != first.committed_bytes) differing++;
         last = c;
@@ -162,12 +164,11 @@ static void run_shifts(const void *unused) {
         series_add(&cool, mib(cool_bytes));
         series_add(&peak, mib(peak_bytes));
         returned_sum += returned_pct;
-        suite_csv_line(shifts_csv, "%s,%llu,%s,%s,%s,%s,%.3f,%.3f,%.3f,%.2f,%s", SUITE_ALLOCATOR,
-                       (unsigned long long)shift, suite_count_field(c.known, c.live_objects).text,
-                       suite_count_field(c.known, c.live_bytes).text,
-                       suite_count_field(c.known, c.committed_bytes).text,
-                       suite_count_field(c.known, c.metadata_bytes).text, mib(base_bytes), mib(peak_bytes),
-                       mib(cool_bytes), returned_pct, suite.identity.version);
+        suite_csv_line(
+            shifts_csv, "%s,%llu,%s,%s,%s,%s,%.3f,%.3f,%.3f,%.2f,%s", SUITE_ALLOCATOR, (unsigned long long)shift,
+            suite_count_field(c.known, c.live_objects).text, suite_count_field(c.known, c.live_bytes).text,
+            suite_count_field(c.known, c.committed_bytes).text, suite_count_field(c.known, c.metadata_bytes).text,
+            mib(base_bytes), mib(peak_bytes), mib(cool_bytes), returned_pct, suite.identity.version);
         suite_progress(false, "phase shift %llu of %llu", (unsigned long long)shift,
                        (unsigned long long)options.shifts);
     }
@@ -176,13 +177,15 @@ static void run_shifts(const void *unused) {
     bench_unmap(spike, spike_objects * sizeof *spike);
     bench_unmap(base, base_objects * sizeof *base);
 
-    printf("%-10s phase shifts  resident MiB: %.2f before, %.2f at the first peak; at cool-downs %.2f first, %.2f last, "
-           "%.2f to %.2f\n",
-           SUITE_ALLOCATOR, mib(base_bytes), peak.first, cool.first, cool.last, cool.least, cool.most);
+    printf(
+        "%-10s phase shifts  resident MiB: %.2f before, %.2f at the first peak; at cool-downs %.2f first, %.2f last, "
+        "%.2f to %.2f\n",
+        SUITE_ALLOCATOR, mib(base_bytes), peak.first, cool.first, cool.last, cool.least, cool.most);
     printf("%-10s phase shifts  returned of the peak: %.2f %% on average, %.2f to %.2f\n", SUITE_ALLOCATOR,
            returned_sum / (double)options.shifts, returned.least, returned.most);
     if (!first.known) return;
-    printf("%-10s phase shifts  live bytes %llu first, %llu last; committed %llu first, %llu last; %llu of %llu cool-downs "
+    printf("%-10s phase shifts  live bytes %llu first, %llu last; committed %llu first, %llu last; %llu of %llu "
+           "cool-downs "
            "differ from the first\n",
            SUITE_ALLOCATOR, (unsigned long long)first.live_bytes, (unsigned long long)last.live_bytes,
            (unsigned long long)first.committed_bytes, (unsigned long long)last.committed_bytes,
@@ -208,17 +211,17 @@ static void run_epochs(const void *unused) {
         suite_counters c = suite_count(peer);
         series_add(&full, mib(full_bytes));
         series_add(&closed, mib(closed_bytes));
-        suite_csv_line(epochs_csv, "%s,%llu,%zu,%.3f,%.3f,%s,%s,%s,%s,%s,%s", SUITE_ALLOCATOR, (unsigned long long)cycle,
-                       objects, mib(full_bytes), mib(closed_bytes), suite_count_field(c.known, c.live_bytes).text,
-                       suite_count_field(c.known, c.committed_bytes).text,
-                       suite_count_field(c.known, c.slabs_allocated).text,
-                       suite_count_field(c.known, c.slabs_recycled).text,
-                       suite_count_field(c.known, c.slabs_overflowed).text, suite.identity.version);
+        suite_csv_line(
+            epochs_csv, "%s,%llu,%zu,%.3f,%.3f,%s,%s,%s,%s,%s,%s", SUITE_ALLOCATOR, (unsigned long long)cycle, objects,
+            mib(full_bytes), mib(closed_bytes), suite_count_field(c.known, c.live_bytes).text,
+            suite_count_field(c.known, c.committed_bytes).text, suite_count_field(c.known, c.slabs_allocated).text,
+            suite_count_field(c.known, c.slabs_recycled).text, suite_count_field(c.known, c.slabs_overflowed).text,
+            suite.identity.version);
     }
     peer_close(peer);
     bench_unmap(slots, objects * sizeof *slots);
-    printf("%-10s epochs        resident MiB: full %.2f first, %.2f last; closed %.2f first, %.2f last\n", SUITE_ALLOCATOR,
-           full.first, full.last, closed.first, closed.last);
+    printf("%-10s epochs        resident MiB: full %.2f first, %.2f last; closed %.2f first, %.2f last\n",
+           SUITE_ALLOCATOR, full.first, full.last, closed.first, closed.last);
 }
 
 /* ---- mixed ------------------------------------------------------------------------------------ */
@@ -309,8 +312,9 @@ static const suite_option option_table[] = {
 
 static const suite_program self = {
     .name = "churn_test",
-    .summary = "Resident memory over cycles of churn, over phase shifts under pressure, over epochs, and under a mixed load\n"
-               "without boundaries. Exit 1 if live or committed bytes drift (where the allocator counts them).",
+    .summary =
+        "Resident memory over cycles of churn, over phase shifts under pressure, over epochs, and under a mixed load\n"
+        "without boundaries. Exit 1 if live or committed bytes drift (where the allocator counts them).",
     .options = option_table,
     .option_count = sizeof option_table / sizeof option_table[0],
 };

@@ -151,6 +151,7 @@ static void parse(int argc, char **argv) {
             parse_number(option, value);
     }
     if (suite.quick && suite.smoke) suite_usage("--quick and --smoke exclude each other");
+    if (program->check) program->check();
 }
 
 static const char *build_kind(void) {
@@ -228,8 +229,7 @@ void suite_begin(const suite_program *self, int argc, char **argv) {
         printf("%s,%s,%s,%s\n", SUITE_ALLOCATOR, suite.identity.version, suite.identity.library, build_kind());
         exit(fflush(stdout) == 0 ? 0 : BENCH_EXIT_FAILED);
     }
-    fprintf(stderr, "%s: %s %s (%s)\n", program->name, SUITE_ALLOCATOR, suite.identity.version,
-            suite.identity.library);
+    fprintf(stderr, "%s: %s %s (%s)\n", program->name, SUITE_ALLOCATOR, suite.identity.version, suite.identity.library);
     note_settings();
 }
 
@@ -254,10 +254,11 @@ struct suite_csv {
 };
 
 static suite_csv files[CSV_FILES];
+static bool is_part; /* a process of suite_run: the files are not its own */
 
 /* Only what a signal handler may do. */
 static void remove_temporaries(void) {
-    for (int i = 0; i < CSV_FILES; i++)
+    for (int i = 0; i < CSV_FILES && !is_part; i++)
         if (files[i].open && files[i].temporary[0] != '\0') unlink(files[i].temporary);
 }
 
@@ -288,19 +289,20 @@ _Noreturn static void cannot_write(const char *path, int error) {
 static void open_file(suite_csv *csv, const char *path) {
     struct stat status;
     char resolved[PATH_MAX];
+    if (strlen(path) >= sizeof csv->path) cannot_write(path, ENAMETOOLONG);
+    snprintf(csv->path, sizeof csv->path, "%s", path);
     bool exists = stat(path, &status) == 0;
     if (exists && S_ISDIR(status.st_mode)) cannot_write(path, EISDIR);
     if (exists && realpath(path, resolved) != NULL && strncmp(resolved, "/dev/", 5) != 0 && S_ISREG(status.st_mode)) {
         if (access(resolved, W_OK) != 0) cannot_write(path, errno);
-        path = resolved; /* what a symbolic link points to is replaced, not the link */
+        /* what a symbolic link points to is replaced, not the link */
+        snprintf(csv->path, sizeof csv->path, "%s", resolved);
     } else if (exists) {
         csv->fd = open(path, O_WRONLY | O_CLOEXEC);
         if (csv->fd < 0) cannot_write(path, errno);
         return;
     }
-    if (strlen(path) >= sizeof csv->path) cannot_write(path, ENAMETOOLONG);
-    snprintf(csv->path, sizeof csv->path, "%s", path);
-    snprintf(csv->temporary, sizeof csv->temporary, "%s.%ld.tmp", path, (long)getpid());
+    snprintf(csv->temporary, sizeof csv->temporary, "%s.%ld.tmp", csv->path, (long)getpid());
     csv->fd = open(csv->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
     if (csv->fd < 0) {
         int error = errno;
@@ -386,13 +388,14 @@ void *suite_shared(size_t bytes) {
     return memory;
 }
 
-void suite_run(suite_phase *phase, const void *arg) {
+int suite_try(suite_phase *phase, const void *arg) {
     int status = 0;
     fflush(stdout);
     fflush(stderr);
     pid_t parent = getpid(), child = fork();
     if (child < 0) suite_fail("cannot fork: %s", strerror(errno));
     if (child == 0) {
+        is_part = true;
         /* the parent may be gone already */
         if (prctl(PR_SET_PDEATHSIG, SIGTERM) != 0 || getppid() != parent) _exit(BENCH_EXIT_FAILED);
         for (int i = 0; i < CSV_FILES; i++)
@@ -405,9 +408,15 @@ void suite_run(suite_phase *phase, const void *arg) {
     }
     while (waitpid(child, &status, 0) < 0)
         if (errno != EINTR) suite_fail("cannot wait for a part of the work: %s", strerror(errno));
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return;
-    if (WIFEXITED(status)) exit(WEXITSTATUS(status)); /* it has said why */
-    suite_fail("a part of the work was ended by signal %d", WTERMSIG(status));
+    if (WIFEXITED(status)) return WEXITSTATUS(status);
+    fprintf(stderr, "%s (%s): a part of the work was ended by signal %d\n", program->name, SUITE_ALLOCATOR,
+            WTERMSIG(status));
+    return BENCH_EXIT_FAILED;
+}
+
+void suite_run(suite_phase *phase, const void *arg) {
+    int code = suite_try(phase, arg);
+    if (code != 0) exit(code); /* it has said why */
 }
 
 /* ---- progress --------------------------------------------------------------------------------- */

@@ -34,7 +34,7 @@ typedef struct suite_option {
     const char *name;  /* "--rounds" */
     const char *value; /* what follows, for --help; NULL: a switch */
     const char *help;
-    bool *flag;        /* of these three, the one that fits */
+    bool *flag; /* of these three, the one that fits */
     const char **text;
     uint64_t *number;
     uint64_t low, high; /* of number */
@@ -46,6 +46,7 @@ typedef struct suite_program {
     const suite_option *options;
     size_t option_count;
     const suite_option *operand; /* a number without a name, or NULL */
+    void (*check)(void);         /* what the table cannot say of the values, or NULL */
 } suite_program;
 
 typedef struct suite_common {
@@ -89,6 +90,8 @@ void suite_csv_commit(void);
    afterwards. It may add lines to the CSV files that are open. If it fails, so does the program. */
 typedef void suite_phase(const void *arg);
 void suite_run(suite_phase *phase, const void *arg);
+/* The same, but a failure is an answer: the exit code. */
+int suite_try(suite_phase *phase, const void *arg);
 /* Zeroed memory that these processes share with the program. */
 void *suite_shared(size_t bytes);
 
