@@ -87,7 +87,7 @@ clean-results:
 	@rm -f build/*/ctest.log
 
 bench: setup-bench | build
-	$(call build,release,-DTSLAB_BUILD_TESTS=OFF)
+	$(call build,release,-DTSLAB_BUILD_TESTS=OFF -DTSLAB_BENCH_CARGO=ON)
 	@benchmarks/run_bench.sh
 
 bench-gate: setup-bench | build
