@@ -70,6 +70,10 @@ STEPS = [
 ]
 
 
+# Of these files only some rows are kept, of the first round: the rest is large, and nobody looks at it.
+ONLY = {"latency_cdf.csv": {"size_class": "128"}}
+
+
 class Refusal(Exception):
     """What was asked for cannot be done; exit code 2."""
 
@@ -225,7 +229,7 @@ def command_of(unit, options, programs, allocators, target, resumed):
     if step.name == "observability":
         if "tslab" not in allocators:
             return None
-        return [sys.executable, "-B", str(HERE / "observability.py"), *build, "--csv", str(target / "observability.csv")]
+        return [str(HERE / "observability.py"), *build, "--csv", str(target / "observability.csv")]
     if step.kind == "ours":
         return [str(programs / step.name), *size, *extra, "--csv", str(target / f"{step.name}.csv")]
     if step.name == "scope_bench":
@@ -265,11 +269,18 @@ def merge(parts, out, plan):
             if heading not in (None, first):
                 raise Refusal(f"{path}: the columns {first} differ from {heading} of the others")
             heading = first
+            if name in ONLY:
+                rows = [row for row in rows if unit.round == 1 and wanted(first, row, ONLY[name])]
             lines += [f"{row},{unit.round}" for row in rows if row]
         if lines:
             temporary = out / f".{name}.tmp"
             temporary.write_text("\n".join(([heading] if heading else []) + lines) + "\n", encoding="utf-8")
             temporary.replace(out / name)
+
+
+def wanted(heading, row, fields):
+    values = dict(zip(heading.split(","), row.split(",")))
+    return all(values.get(column) == value for column, value in fields.items())
 
 
 def write_run(path, header, finished):
@@ -303,7 +314,7 @@ def clock(seconds):
 def run_unit(command, target, log):
     """The exit code. An interruption is passed on, and waited for: the child may have something to put in order."""
     target.mkdir(parents=True, exist_ok=True)
-    log.write(f"\n$ {shorten(command)}\n")
+    log.write(f"\n$ {shorten(command, target)}\n")
     log.flush()
     child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
                              env=clean_environment(), start_new_session=True, cwd=ROOT)
@@ -322,9 +333,9 @@ def run_unit(command, target, log):
         raise
 
 
-def shorten(command):
-    """The command with paths from the project's folder on."""
-    return " ".join(word.replace(f"{ROOT}/", "") for word in command)
+def shorten(command, target):
+    """The command with paths from the project's folder on; files are named without the folder of this unit."""
+    return " ".join(word.replace(f"{target}/", "").replace(f"{ROOT}/", "") for word in command)
 
 
 def last_line(log_path, start):
@@ -396,7 +407,7 @@ class Run:
         now = datetime.datetime.now(datetime.timezone.utc)
         self.finished.append({"step": unit.step.name, "round": unit.round, "allocator": unit.allocator,
                               "seconds": f"{seconds:.1f}", "exit_code": code, "date": f"{now:%Y-%m-%d %H:%M:%S}",
-                              "commit": self.header[-1].removeprefix("commit: "), "command": shorten(command)})
+                              "commit": self.header[-1].removeprefix("commit: "), "command": shorten(command, self.parts / unit.folder)})
         write_run(self.out / "run.csv", self.header, self.kept + self.finished)
 
     def expected(self, units):
