@@ -28,7 +28,8 @@ EQUAL = 0.03
 
 @dataclasses.dataclass(frozen=True)
 class Claim:
-    """A figure of the documents: what they say of themselves and of malloc, and where ours is."""
+    """A figure of the documents: what they say of themselves and of malloc, and where ours is. In `what` stand the
+    amounts of the run that the figures are of, see amounts()."""
 
     what: str
     theirs: str
@@ -47,7 +48,7 @@ def percent_of_rest(value):
 CHURN, ACCURATE, THREADS = "churn_test", "benchmark_accurate", "benchmark_threads"
 LATENCY = f"{SUITE}latency_{SIZE}"
 CLAIMS = [
-    Claim("allocation p50, 100 M operations of churn", "30 ns", "24 ns", LATENCY, "alloc_p50_ns", "ns", ACCURATE),
+    Claim("allocation p50, {operations} operations of churn", "30 ns", "24 ns", LATENCY, "alloc_p50_ns", "ns", ACCURATE),
     Claim("allocation p99", "76 ns (39 x better)", "2,962 ns", LATENCY, "alloc_p99_ns", "ns", ACCURATE),
     Claim("allocation p99.9", "166 ns (69 x better)", "11,525 ns", LATENCY, "alloc_p999_ns", "ns", ACCURATE),
     Claim("allocation p99.99", "1,542 ns (41 x better)", "63,940 ns", LATENCY, "alloc_p9999_ns", "ns", ACCURATE),
@@ -56,10 +57,10 @@ CLAIMS = [
     Claim("in sequence: allocation p99.9", "371 ns (11.9 x better)", "4,418 ns", LATENCY, "seq_alloc_p999_ns", "ns",
           ACCURATE),
     Claim("free p99.9", "", "", LATENCY, "free_p999_ns", "ns", ACCURATE),
-    Claim("growth of resident memory over 1,000 cycles", "0 to 2.4 %", "0 %", f"{SUITE}churn_test", "rss_growth_pct", "%",
+    Claim("growth of resident memory over {cycles} cycles", "0 to 2.4 %", "0 %", f"{SUITE}churn_test", "rss_growth_pct", "%",
           CHURN),
     Claim("resident memory in these cycles", "+37 % over malloc", "", f"{SUITE}churn_test", "rss_mib", "MiB", CHURN),
-    Claim("2,000 phase shifts: largest change of the live bytes", "no drift", "", f"{SUITE}phase_shifts",
+    Claim("{shifts} phase shifts: largest change of the live bytes", "no drift", "", f"{SUITE}phase_shifts",
           "live_bytes_drift", "bytes", CHURN),
     Claim("the same of the committed bytes", "no drift", "", f"{SUITE}phase_shifts", "committed_bytes_drift", "bytes",
           CHURN),
@@ -165,8 +166,20 @@ def about_the_run(suite):
     return lines
 
 
+def amounts(suite):
+    """How much was measured, in words of the claims."""
+    def most(name, column):
+        return f"{max((int(suite.number(name, row, column)) for row in suite.rows(name)), default=0):,}"
+
+    samples = [suite.number(ACCURATE, row, "samples") for row in suite.rows(ACCURATE)
+               if row["op"] == "alloc" and "samples" in row]
+    return {"cycles": most("churn_test", "cycle"), "shifts": most("phase_shifts", "shift"),
+            "operations": f"{2 * max(samples, default=0) / 1e6:.0f} M"}
+
+
 def claims(suite, summary):
     names = present(summary)
+    counts = amounts(suite)
     rows = [["figure", "documents", "their malloc", *(label(name) for name in names), "where we are", "from"]]
     for claim in CLAIMS:
         entries = summary.get((claim.work, claim.metric), {})
@@ -174,7 +187,7 @@ def claims(suite, summary):
             continue
         unit = f" ({claim.unit})" if claim.unit and claim.unit not in claim.what else ""
         cells = [with_spread(entries.get(name), claim.turn) for name in names]
-        rows.append([claim.what + unit, claim.theirs or "-", claim.malloc or "-", *cells, standing(entries) or
+        rows.append([claim.what.format(**counts) + unit, claim.theirs or "-", claim.malloc or "-", *cells, standing(entries) or
                      own_verdict(claim, entries), claim.command])
     used = dict.fromkeys(claim.command for claim in CLAIMS if summary.get((claim.work, claim.metric)))
     return [*markdown(rows), "", *commands(used)]

@@ -52,6 +52,16 @@ PERCENTILES = [("p50_ns", "p50"), ("p99_ns", "p99"), ("p999_ns", "p99.9"), ("p99
                ("p99999_ns", "p99.999")]
 
 
+def legend_below(figure, axes, columns=None):
+    """One legend for all panels, under them, where it hides nothing."""
+    entries = {}
+    for each in axes:
+        for handle, text in zip(*each.get_legend_handles_labels()):
+            entries.setdefault(text, handle)
+    figure.legend(entries.values(), entries.keys(), loc="lower center", bbox_to_anchor=(0.5, 0.035), fontsize=9,
+                  ncol=columns or len(entries), frameon=False, handlelength=3)
+
+
 class NoData(Exception):
     """There is nothing to draw the chart from; the message names the file."""
 
@@ -80,7 +90,7 @@ def bars(axes, groups, names, values, spread=None, width=0.8):
         places = [g - width / 2 + each * (at + 0.5) for g in range(len(groups))]
         shown = [(p, h) for p, h in zip(places, heights) if h is not None]
         errors = None
-        if spread and spread.get(name):
+        if spread and any(low != high for low, high in spread[name]):
             errors = [[max(0, h - s[0]) for (h, s) in zip(heights, spread[name]) if h is not None],
                       [max(0, s[1] - h) for (h, s) in zip(heights, spread[name]) if h is not None]]
         axes.bar([p for p, _ in shown], [h for _, h in shown], each * 0.92, color=colour, hatch=hatch, label=label(name),
@@ -180,7 +190,7 @@ def latency_percentiles(data):
         axis.set_title(f"{title} of {SIZE} bytes")
         axis.set_xlabel("percentile of single operations")
     axes[0].set_ylabel("latency (log scale, lower is better)")
-    axes[0].legend(fontsize=9)
+    legend_below(figure, axes)
     grid(*axes)
     figure.suptitle("100,000 live objects, a random tenth freed and allocated again; the clock's own cost subtracted")
     return figure
@@ -206,7 +216,7 @@ def latency_cdf(data):
         axis.set_title(f"{title} of {SIZE} bytes")
         axis.set_xlabel("latency as the clock saw it (log scale)")
     axes[0].set_ylabel("operations that take longer")
-    axes[1].legend(fontsize=9)
+    legend_below(figure, axes)
     grid(*axes)
     figure.suptitle("What share of the operations takes longer than a given time; further left and down is better")
     return figure
@@ -254,7 +264,7 @@ def rss_over_time(data):
     for axis in axes:
         axis.set_ylim(bottom=0)
         axis.set_ylabel("resident memory (MiB, the kernel's count)")
-    axes[0].legend(fontsize=9)
+    legend_below(figure, axes)
     grid(*axes)
     return figure
 
@@ -272,13 +282,13 @@ def fragmentation(data):
     axes[0].set_xlabel("objects up to this many bytes (log scale)")
     axes[0].set_ylabel("bytes asked for, % of the bytes taken")
     axes[0].set_title("by size, over a realistic mix")
-    axes[0].legend(fontsize=9)
     works = [("size mix,\nrounding", None), ("size mix,\nresident", "mix"), ("128 B,\nresident", "128")]
     values = {a: [overhead(data, a, work) for _, work in works] for a in names}
     bars(axes[1], [text for text, _ in works], names, values)
     axes[1].set_ylabel("over the payload (%)")
     axes[1].set_title("what the whole costs (lower is better)")
     over_time(data, axes[2])
+    legend_below(figure, [axes[0], axes[2]])
     grid(*axes)
     return figure
 
@@ -298,16 +308,14 @@ def over_time(data, axis):
                    for moment, _ in moments]
         places = [g - 0.4 + each * (at + 0.5) for g in range(len(moments))]
         axis.bar(places, [h[-1] if h else 0 for h in heights], each * 0.92, color=colour, hatch=hatch, edgecolor="black",
-                 linewidth=0.5, label="temporal-slab, survivors in\nan epoch of their own" if at >= len(names) else None)
+                 linewidth=0.5, label="temporal-slab, survivors in an epoch of their own" if at >= len(names) else None)
     axis.axhline(95, color="black", linewidth=0.8, linestyle=":")
     axis.annotate("95 % is dead", (1.45, 95), xytext=(0, 3), textcoords="offset points", fontsize=8, ha="right")
     axis.set_xticks(range(len(moments)))
     axis.set_xticklabels([text for _, text in moments])
     axis.set_ylabel("resident memory returned (%, higher is better)")
-    axis.set_ylim(0, 118)
+    axis.set_ylim(0, 105)
     axis.set_title("one object in twenty survives")
-    if "tslab" in names:
-        axis.legend(fontsize=8, loc="upper left")
 
 
 def overhead(data, allocator, work):
@@ -364,7 +372,7 @@ def soak_distribution(data):
     for axis in axes:
         axis.set_ylabel("million calls a second (higher is better)")
         axis.margins(y=0.12)
-    axes[1].legend(fontsize=9, ncol=2)
+    legend_below(figure, axes)
     grid(*axes)
     figure.suptitle("400 slots of 16-1040 bytes, 70 % of the operations allocate; one process each, windows in turn")
     return figure
@@ -404,14 +412,14 @@ def scope_cost(data):
         log_axis(axis.yaxis, duration if axis is not axes[2] else plain)
     for axis in axes[1:]:
         axis.set_xlabel("scopes open at once (log scale)")
+    axes[0].set_ylabel("time of an object and its share of the scope (log scale)")
+    low, high = (f(f(axis.get_ylim()) for axis in axes[:2]) for f in (min, max))
     for axis in axes[:2]:
-        axis.set_ylabel("time of an object, its scope's included (log scale)")
+        axis.set_ylim(low, high)
     axes[2].set_ylabel("resident bytes per byte asked for (log scale)")
+    legend_below(figure, axes)
     grid(*axes)
-    handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="lower center", ncol=len(labels), fontsize=8.5, frameon=False)
     figure.suptitle("Objects that are dropped together: a scope made, its objects allocated and written, the scope dropped")
-    figure.subplots_adjust(bottom=0.2)
     return figure
 
 
@@ -440,7 +448,7 @@ def thread_chart(data, column, scale, unit, log):
             line(axis, allocator, x, [value * scale for value in y])
         x, y = thread_points(data, "tslab", column, epochs="separate", frees=frees)
         axis.plot(x, [value * scale for value in y], color="#56B4E9", marker="o", markerfacecolor="white", markersize=5,
-                  linewidth=1.5, label="temporal-slab, an epoch\nfor each thread")
+                  linewidth=1.5, label="temporal-slab, an epoch for each thread")
         thread_axis(axis)
         axis.set_title(title)
         if log:
@@ -449,7 +457,7 @@ def thread_chart(data, column, scale, unit, log):
         else:
             axis.set_ylim(bottom=0)
     axes[0].set_ylabel(unit)
-    axes[1].legend(fontsize=9)
+    legend_below(figure, axes)
     grid(*axes)
     return figure
 
@@ -541,7 +549,7 @@ class Parser(argparse.ArgumentParser):
 
 def draw(chart, data, out, kind):
     figure = CHARTS[chart](data)
-    figure.tight_layout(rect=(0, 0.03 if chart != "scope_cost" else 0.1, 1, 1))
+    figure.tight_layout(rect=(0, 0.09 if figure.legends else 0.03, 1, 1))
     figure.text(0.995, 0.005, data.machine(), ha="right", va="bottom", fontsize=7, color="#555555")
     metadata = {"Software": None} if kind == "png" else {"Date": None, "Creator": None}
     figure.savefig(out / f"{chart}.{kind}", dpi=130, metadata=metadata, facecolor="white")
