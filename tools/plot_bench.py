@@ -256,14 +256,12 @@ def rss_over_time(data):
         cool = data.numbers("phase_shifts", allocator, "rss_cool_mib")
         line(axes[1], allocator, shifts, cool, every=max(1, len(shifts) // 10))
     peak = statistics.median(data.numbers("phase_shifts", data.allocators("phase_shifts")[0], "rss_peak_mib"))
-    axes[1].axhline(peak, color="black", linewidth=0.8, linestyle=":")
-    axes[1].annotate(f"peak of every shift: {peak:.0f} MiB", (1, peak), xytext=(0, -12), textcoords="offset points",
-                     fontsize=9)
+    axes[1].axhline(peak, color="black", linewidth=0.8, linestyle=":", label=f"the peak: {peak:.0f} MiB")
     axes[1].set_title("what stays after a spike of 256 MiB is freed")
     axes[1].set_xlabel("phase shift")
     for axis in axes:
-        axis.set_ylim(bottom=0)
-        axis.set_ylabel("resident memory (MiB, the kernel's count)")
+        axis.set_ylim(0, 1.12 * axis.get_ylim()[1])
+        axis.set_ylabel("resident memory (MiB, lower is better)")
     legend_below(figure, axes)
     grid(*axes)
     return figure
@@ -340,17 +338,16 @@ def slab_lifecycle(data):
     axes[0].set_title("temporal-slab: what its slabs go through")
     axes[0].legend(fontsize=9)
     for allocator in data.allocators("epoch_cycles"):
-        cycle = data.numbers("epoch_cycles", allocator, "cycle")
-        x = [c + part for c in cycle for part in (-0.5, 0)]
-        y = [v for pair in zip(data.numbers("epoch_cycles", allocator, "rss_full_mib"),
-                               data.numbers("epoch_cycles", allocator, "rss_closed_mib")) for v in pair]
-        line(axes[1], allocator, x, y)
-    axes[1].set_xlabel("epoch of 50,000 objects of 128 bytes: full, then freed and closed")
-    axes[1].set_ylabel("resident memory (MiB)")
-    axes[1].set_ylim(bottom=0)
+        cycles = data.numbers("epoch_cycles", allocator, "cycle")
+        line(axes[1], allocator, cycles, data.numbers("epoch_cycles", allocator, "rss_closed_mib"), every=3)
+    full = data.median("epoch_cycles", data.allocators("epoch_cycles")[0], "rss_full_mib")
+    axes[1].axhline(full, color="black", linewidth=0.8, linestyle=":", label=f"while full: {full:.1f} MiB")
+    axes[1].set_xlabel("epoch of 50,000 objects of 128 bytes")
+    axes[1].set_ylabel("resident memory after it is closed (MiB)")
+    axes[1].set_ylim(0, 1.12 * axes[1].get_ylim()[1])
     axes[1].xaxis.set_major_locator(ticker.MaxNLocator(integer=True))
-    axes[1].set_title("epoch after epoch (slabs are kept warm up to 32 MiB)")
-    axes[1].legend(fontsize=9)
+    axes[1].set_title("what is kept for the next epoch (temporal-slab: up to 32 MiB)")
+    legend_below(figure, [axes[1]])
     grid(*axes)
     return figure
 
@@ -412,7 +409,7 @@ def scope_cost(data):
         log_axis(axis.yaxis, duration if axis is not axes[2] else plain)
     for axis in axes[1:]:
         axis.set_xlabel("scopes open at once (log scale)")
-    axes[0].set_ylabel("time of an object and its share of the scope (log scale)")
+    axes[0].set_ylabel("time per object, scope included (log scale)")
     low, high = (f(f(axis.get_ylim()) for axis in axes[:2]) for f in (min, max))
     for axis in axes[:2]:
         axis.set_ylim(low, high)
