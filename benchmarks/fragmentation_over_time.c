@@ -1,6 +1,6 @@
 /*
  * How much memory comes back when most objects are gone: objects of three size classes are allocated in turn, all but
- * one in twenty are freed, the program does nothing for ten seconds, then asks the allocator to give back what it can.
+ * one in twenty (at random) are freed, the program does nothing for ten seconds, then asks the allocator to give back what it can.
  *
  *   together      all in one epoch: the allocator cannot know which objects will stay
  *   by_lifetime   those that stay are in an epoch of their own (only where there are epochs)
@@ -59,21 +59,24 @@ static void run(const void *arg) {
     bool by_lifetime = *(const bool *)arg;
     size_t count = (size_t)(options.payload_mib << 20) / SIZE_SUM * SIZE_COUNT;
     void **objects = bench_map(count * sizeof *objects);
+    bool *stays = bench_map(count * sizeof *stays);
+    bench_rng rng = {suite.seed};
     state s = {.placement = by_lifetime ? "by_lifetime" : "together"};
+    for (size_t i = 0; i < count; i++) stays[i] = bench_rng_below(&rng, SURVIVOR) == 0;
     s.peer = peer_open();
     peer_ref long_lived = suite_epoch_open(s.peer, "stays", false);
     peer_ref short_lived = by_lifetime ? suite_epoch_open(s.peer, "goes", false) : long_lived;
     s.start_bytes = suite_resident_bytes();
     for (size_t i = 0; i < count; i++) {
         size_t size = sizes[i % SIZE_COUNT];
-        objects[i] = suite_alloc(i % SURVIVOR == 0 ? long_lived : short_lived, size);
+        objects[i] = suite_alloc(stays[i] ? long_lived : short_lived, size);
         suite_fill(objects[i], size, (uint32_t)i);
         s.live_objects++;
         s.payload_bytes += size;
     }
     emit(&s, "full", 0);
     for (size_t i = 0; i < count; i++)
-        if (i % SURVIVOR != 0) release(&s, short_lived, objects[i], i);
+        if (!stays[i]) release(&s, short_lived, objects[i], i);
     if (by_lifetime && !suite_epoch_close(short_lived)) suite_fail("epoch_close refused an open epoch");
     emit(&s, "freed", 0);
     for (uint64_t second = 1; second <= options.idle_s; second++) {
@@ -83,7 +86,8 @@ static void run(const void *arg) {
     }
     suite_trim(s.peer);
     emit(&s, "asked", options.idle_s);
-    for (size_t i = 0; i < count; i += SURVIVOR) release(&s, long_lived, objects[i], i);
+    for (size_t i = 0; i < count; i++)
+        if (stays[i]) release(&s, long_lived, objects[i], i);
     if (!suite_epoch_close(long_lived)) suite_fail("epoch_close refused an open epoch");
     emit(&s, "empty", options.idle_s);
     peer_close(s.peer);
