@@ -103,7 +103,8 @@ static void program_path(unsigned a, char *out, size_t capacity) {
 
 /* Variables that would change an allocator. */
 static void clean_environment(void) {
-    static const char *const prefixes[] = {"LD_PRELOAD=", "MALLOC_", "MIMALLOC_", "TCMALLOC_", "TSLAB_", "GLIBC_TUNABLES="};
+    static const char *const prefixes[] = {"LD_PRELOAD=", "MALLOC_", "MIMALLOC_",
+                                           "TCMALLOC_",   "TSLAB_",  "GLIBC_TUNABLES="};
     for (char **at = environ; *at != NULL;) {
         char name[128];
         bool drop = false;
@@ -171,7 +172,8 @@ static void check(unsigned a) {
     char text[512];
     char *arguments[] = {(char *)(uintptr_t)allocators[a].name, (char[]){"--smoke"}, NULL};
     int code = run_program(a, arguments, text, sizeof text);
-    if (code != 0) bench_die(BENCH_EXIT_FAILED, "scope_bench_%s --smoke: exit code %d: %s", allocators[a].name, code, text);
+    if (code != 0)
+        bench_die(BENCH_EXIT_FAILED, "scope_bench_%s --smoke: exit code %d: %s", allocators[a].name, code, text);
     printf("%-16s %-12s every object checked\n", allocators[a].name, versions[a]);
 }
 
@@ -193,18 +195,24 @@ static void measure(unsigned a, unsigned s) {
     snprintf(objects, sizeof objects, "%zu", shapes[s].objects);
     snprintf(open, sizeof open, "%zu", shapes[s].open);
     snprintf(seconds, sizeof seconds, "%s", config.seconds);
-    char *arguments[] = {(char *)(uintptr_t)allocators[a].name, (char[]){"--objects"}, objects, (char[]){"--open"}, open,
-                         (char[]){"--seconds"}, seconds, NULL};
+    char *arguments[] = {(char *)(uintptr_t)allocators[a].name,
+                         (char[]){"--objects"},
+                         objects,
+                         (char[]){"--open"},
+                         open,
+                         (char[]){"--seconds"},
+                         seconds,
+                         NULL};
     int code = run_program(a, arguments, text, sizeof text);
     if (code == BENCH_EXIT_UNAVAILABLE) {
-        fprintf(stderr, "scope_bench: %s, %s objects a scope, %s open: left out: %s\n", allocators[a].name, objects, open,
-                text);
+        fprintf(stderr, "scope_bench: %s, %s objects a scope, %s open: left out: %s\n", allocators[a].name, objects,
+                open, text);
         r->cannot = true;
         return;
     }
     if (code != 0 || !parse_fields(text, fields))
-        bench_die(BENCH_EXIT_FAILED, "scope_bench_%s --objects %s --open %s: exit code %d: %s", allocators[a].name, objects,
-                  open, code, text);
+        bench_die(BENCH_EXIT_FAILED, "scope_bench_%s --objects %s --open %s: exit code %d: %s", allocators[a].name,
+                  objects, open, code, text);
     for (unsigned i = 0; i < FIELDS; i++) r->value[i][r->rounds] = fields[i];
     r->rounds++;
 }
@@ -312,9 +320,10 @@ static void write_csv(FILE *file) {
             const result *r = &results[a][s];
             if (r->rounds == 0) continue;
             fprintf(file, "%s,%s,%zu,%zu,%.4f,%.1f,%.0f,%.0f,%u,%.4f,%.0f,%.4f,%.4f,%.4f,%.0f\n", allocators[a].name,
-                    versions[a], shapes[s].objects, shapes[s].open, median_of(r, NS), median_of(r, P99), median_of(r, PEAK),
-                    median_of(r, PAYLOAD), r->rounds, median_of(r, PEAK) / median_of(r, PAYLOAD), median_of(r, AFTER),
-                    extreme_of(r, NS, false), extreme_of(r, NS, true), median_of(&results[0][s], NS), median_of(r, STEPS));
+                    versions[a], shapes[s].objects, shapes[s].open, median_of(r, NS), median_of(r, P99),
+                    median_of(r, PEAK), median_of(r, PAYLOAD), r->rounds, median_of(r, PEAK) / median_of(r, PAYLOAD),
+                    median_of(r, AFTER), extreme_of(r, NS, false), extreme_of(r, NS, true),
+                    median_of(&results[0][s], NS), median_of(r, STEPS));
         }
     }
 }
@@ -397,8 +406,8 @@ static void parse(int argc, char **argv) {
             config.objects = parse_choice("--objects takes 1, 10, 100, 1000, 10000 or 100000, not",
                                           option_value(argc, argv, &i), all_objects, OBJECT_STEPS);
         } else if (strcmp(option, "--open") == 0) {
-            config.open = parse_choice("--open takes 1, 10, 100, 1000 or 10000, not", option_value(argc, argv, &i), all_open,
-                                       OPEN_STEPS);
+            config.open = parse_choice("--open takes 1, 10, 100, 1000 or 10000, not", option_value(argc, argv, &i),
+                                       all_open, OPEN_STEPS);
         } else if (strcmp(option, "--rounds") == 0) {
             config.rounds = (unsigned)parse_number("--rounds takes a whole number from 1 to 25, not",
                                                    option_value(argc, argv, &i), MAX_ROUNDS);
@@ -423,7 +432,7 @@ static void parse(int argc, char **argv) {
             if (config.objects != 0 && config.objects != all_objects[o]) continue;
             if (config.open != 0 && config.open != all_open[n]) continue;
             if (all_objects[o] > config.live_limit / all_open[n]) continue;
-            if (config.smoke && (all_objects[o] > 100 || all_open[n] > 10)) continue;
+            if (config.smoke && (all_objects[o] > 100 || all_open[n] != 10)) continue;
             shapes[shape_count++] = (shape){all_objects[o], all_open[n]};
         }
     }
@@ -440,8 +449,8 @@ static void list(void) {
     for (unsigned a = 0; a < ALLOCATORS; a++) {
         const char *why = why_absent(a);
         if (why == NULL) identify(a);
-        printf("%-16s %-14s %s%s%s\n", allocators[a].name, why ? "absent" : versions[a], allocators[a].what, why ? "; " : "",
-               why ? why : "");
+        printf("%-16s %-14s %s%s%s\n", allocators[a].name, why ? "absent" : versions[a], allocators[a].what,
+               why ? "; " : "", why ? why : "");
     }
 }
 
@@ -469,12 +478,14 @@ int main(int argc, char **argv) {
         return 0;
     }
 #if !defined(__OPTIMIZE__)
-    if (!config.smoke) bench_die(BENCH_EXIT_UNAVAILABLE, "scope_bench: this is a debug build: its figures mean nothing");
+    if (!config.smoke)
+        bench_die(BENCH_EXIT_UNAVAILABLE, "scope_bench: this is a debug build: its figures mean nothing");
 #endif
     FILE *csv = bench_csv_open("scope_bench", config.csv);
     for (unsigned a = 0; a < ALLOCATORS; a++) {
         if (selected[a]) identify(a);
-        if (why_absent(a) != NULL) fprintf(stderr, "scope_bench: %s is absent: %s\n", allocators[a].name, why_absent(a));
+        if (why_absent(a) != NULL)
+            fprintf(stderr, "scope_bench: %s is absent: %s\n", allocators[a].name, why_absent(a));
     }
     if (config.smoke) {
         for (unsigned a = 0; a < ALLOCATORS; a++)

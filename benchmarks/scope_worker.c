@@ -16,7 +16,9 @@ enum { BLOCK_NS = 100000, MAX_BLOCKS = 5000, MIN_BLOCKS = 3, MAX_TIMED = 200000,
 
 #define NAME (scope_peer_here.name)
 
-void scope_out_of_memory(size_t size) { bench_die(BENCH_EXIT_FAILED, "scope_bench_%s: no memory for %zu bytes", NAME, size); }
+void scope_out_of_memory(size_t size) {
+    bench_die(BENCH_EXIT_FAILED, "scope_bench_%s: no memory for %zu bytes", NAME, size);
+}
 void scope_wrong(const char *what) { bench_die(BENCH_EXIT_FAILED, "scope_bench_%s: %s", NAME, what); }
 void scope_unavailable(const char *why) { bench_die(BENCH_EXIT_UNAVAILABLE, "%s", why); }
 
@@ -95,8 +97,7 @@ static double step_p99_ns(scope_run *run, double seconds, uint64_t *steps) {
     }
     double tick_ns = bench_clock_calibrate();
     uint64_t start_ns = bench_now_ns();
-    while (hist->count < MAX_TIMED &&
-           (hist->count < MIN_TIMED || (double)(bench_now_ns() - start_ns) < seconds * 1e9))
+    while (hist->count < MAX_TIMED && (hist->count < MIN_TIMED || (double)(bench_now_ns() - start_ns) < seconds * 1e9))
         scope_peer_here.steps_timed(run, run->objects >= 100 ? 1 : 10, hist);
     uint64_t step = bench_hist_step(clock);
     double ticks = bench_hist_percentile(hist, 0.99, step) - bench_hist_percentile(clock, 0.5, step);
