@@ -9,6 +9,8 @@
 #include "bench_util.h"
 
 #include <errno.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,10 +80,11 @@ static struct {
     unsigned rounds;
     const char *seconds;  /* of one measurement; passed on as it is */
     size_t live_limit;    /* objects live at once */
+    unsigned patience;    /* seconds that one measurement may take */
     size_t objects, open; /* 0: all */
     const char *csv;
     bool smoke, list;
-} config = {.rounds = 5, .seconds = "0.04", .live_limit = 1000000};
+} config = {.rounds = 5, .seconds = "0.04", .live_limit = 100000, .patience = 20};
 
 /* ---- programs ------------------------------------------------------------------------------------------ */
 
@@ -122,11 +125,13 @@ static void clean_environment(void) {
     }
 }
 
-/* Runs scope_bench_NAME; its output, errors too, goes to `out`. Returns its exit code, or 128 + signal. */
+/* Runs scope_bench_NAME; its output, errors too, goes to `out`. Returns its exit code, or 128 + signal. One that is
+   not done in time is ended: BENCH_EXIT_UNAVAILABLE. */
 static int run_program(unsigned a, char *const *arguments, char *out, size_t capacity) {
     char path[4096];
     int ends[2], status;
     size_t length = 0;
+    bool late = false;
     program_path(a, path, sizeof path);
     fflush(NULL);
     if (pipe(ends) != 0) bench_die(BENCH_EXIT_FAILED, "scope_bench: pipe: %s", strerror(errno));
@@ -143,8 +148,15 @@ static int run_program(unsigned a, char *const *arguments, char *out, size_t cap
     }
     bench_csv_child = child;
     close(ends[1]);
+    struct pollfd readable = {.fd = ends[0], .events = POLLIN};
     for (;;) {
-        ssize_t got = read(ends[0], out + length, capacity - 1 - length);
+        int ready = poll(&readable, 1, (int)config.patience * 1000);
+        if (ready == 0) {
+            kill(child, SIGKILL);
+            late = true;
+            break;
+        }
+        ssize_t got = ready < 0 ? -1 : read(ends[0], out + length, capacity - 1 - length);
         if (got < 0 && errno == EINTR) continue;
         if (got <= 0) break;
         length += (size_t)got;
@@ -155,6 +167,10 @@ static int run_program(unsigned a, char *const *arguments, char *out, size_t cap
     while (waitpid(child, &status, 0) < 0)
         if (errno != EINTR) bench_die(BENCH_EXIT_FAILED, "scope_bench: waitpid: %s", strerror(errno));
     bench_csv_child = 0;
+    if (late) {
+        snprintf(out, capacity, "not done after %u s", config.patience);
+        return BENCH_EXIT_UNAVAILABLE;
+    }
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
@@ -333,15 +349,16 @@ static void write_csv(FILE *file) {
 static void print_usage(FILE *out) {
     fprintf(out,
             "usage: scope_bench [--csv FILE] [--quick] [--allocator NAME]... [--objects N] [--open N]\n"
-            "                   [--rounds N] [--seconds S]\n"
+            "                   [--live N] [--rounds N] [--seconds S]\n"
             "       scope_bench --smoke [--csv FILE] | --list | --help\n"
             "\n"
             "  --csv FILE        also write the figures to FILE\n"
-            "  --quick           3 rounds, shorter ones, at most 100,000 objects live at once (full run: 1,000,000)\n"
+            "  --quick           3 rounds, shorter ones\n"
             "  --allocator NAME  only this one, and the floor; may be given several times (see --list)\n"
             "  --objects N       only scopes of N objects: 1, 10, 100, 1000, 10000 or 100000\n"
             "  --open N          only N scopes open at once: 1, 10, 100, 1000 or 10000\n"
             "  --rounds N        rounds (1-%d; default 5)\n"
+            "  --live N          at most N objects live at once (default 100000; up to 1000000): leaves shapes out\n"
             "  --seconds S       measure each for S seconds (default 0.04; up to 60)\n"
             "  --list            the allocators: name, version or why it is absent, what it does\n"
             "  --smoke           each allocator for a moment, every object filled and compared\n",
@@ -398,7 +415,6 @@ static void parse(int argc, char **argv) {
         } else if (strcmp(option, "--quick") == 0) {
             config.rounds = 3;
             config.seconds = "0.01";
-            config.live_limit = 100000;
         } else if (strcmp(option, "--allocator") == 0) {
             select_allocator(option_value(argc, argv, &i));
             chosen = true;
@@ -408,6 +424,9 @@ static void parse(int argc, char **argv) {
         } else if (strcmp(option, "--open") == 0) {
             config.open = parse_choice("--open takes 1, 10, 100, 1000 or 10000, not", option_value(argc, argv, &i),
                                        all_open, OPEN_STEPS);
+        } else if (strcmp(option, "--live") == 0) {
+            config.live_limit = parse_number("--live takes a whole number from 1 to 1000000, not",
+                                             option_value(argc, argv, &i), 1000000);
         } else if (strcmp(option, "--rounds") == 0) {
             config.rounds = (unsigned)parse_number("--rounds takes a whole number from 1 to 25, not",
                                                    option_value(argc, argv, &i), MAX_ROUNDS);

@@ -51,7 +51,7 @@ class BadArguments(Programs):
             (["--bogus"], "--bogus"), (["more"], "more"), (["--csv"], "--csv"), (["--allocator"], "--allocator"),
             (["--allocator", "nobody"], "nobody"), (["--objects", "7"], "'7'"), (["--objects", "-1"], "'-1'"),
             (["--objects", ""], "''"), (["--open", "1e3"], "'1e3'"), (["--open", "100000"], "'100000'"),
-            (["--rounds", "0"], "'0'"), (["--rounds", "26"], "'26'"), (["--rounds", "3x"], "'3x'"),
+            (["--live", "1000001"], "'1000001'"), (["--rounds", "0"], "'0'"), (["--rounds", "26"], "'26'"), (["--rounds", "3x"], "'3x'"),
             (["--seconds", "0"], "'0'"), (["--seconds", "nan"], "'nan'"), (["--seconds", "61"], "'61'"),
             (["--objects", "100000", "--open", "10000"], "100000"),
             (["--smoke", "--csv", "/no/such/folder/f.csv"], "/no/such/folder/f.csv"),
