@@ -9,6 +9,8 @@
 #include "bench_util.h"
 
 #include <errno.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,10 +80,11 @@ static struct {
     unsigned rounds;
     const char *seconds;  /* of one measurement; passed on as it is */
     size_t live_limit;    /* objects live at once */
+    unsigned patience;    /* seconds that one measurement may take */
     size_t objects, open; /* 0: all */
     const char *csv;
     bool smoke, list;
-} config = {.rounds = 5, .seconds = "0.04", .live_limit = 1000000};
+} config = {.rounds = 5, .seconds = "0.04", .live_limit = 100000, .patience = 20};
 
 /* ---- programs ------------------------------------------------------------------------------------------ */
 
@@ -103,7 +106,8 @@ static void program_path(unsigned a, char *out, size_t capacity) {
 
 /* Variables that would change an allocator. */
 static void clean_environment(void) {
-    static const char *const prefixes[] = {"LD_PRELOAD=", "MALLOC_", "MIMALLOC_", "TCMALLOC_", "TSLAB_", "GLIBC_TUNABLES="};
+    static const char *const prefixes[] = {"LD_PRELOAD=", "MALLOC_", "MIMALLOC_",
+                                           "TCMALLOC_",   "TSLAB_",  "GLIBC_TUNABLES="};
     for (char **at = environ; *at != NULL;) {
         char name[128];
         bool drop = false;
@@ -121,11 +125,13 @@ static void clean_environment(void) {
     }
 }
 
-/* Runs scope_bench_NAME; its output, errors too, goes to `out`. Returns its exit code, or 128 + signal. */
+/* Runs scope_bench_NAME; its output, errors too, goes to `out`. Returns its exit code, or 128 + signal. One that is
+   not done in time is ended: BENCH_EXIT_UNAVAILABLE. */
 static int run_program(unsigned a, char *const *arguments, char *out, size_t capacity) {
     char path[4096];
     int ends[2], status;
     size_t length = 0;
+    bool late = false;
     program_path(a, path, sizeof path);
     fflush(NULL);
     if (pipe(ends) != 0) bench_die(BENCH_EXIT_FAILED, "scope_bench: pipe: %s", strerror(errno));
@@ -142,8 +148,15 @@ static int run_program(unsigned a, char *const *arguments, char *out, size_t cap
     }
     bench_csv_child = child;
     close(ends[1]);
+    struct pollfd readable = {.fd = ends[0], .events = POLLIN};
     for (;;) {
-        ssize_t got = read(ends[0], out + length, capacity - 1 - length);
+        int ready = poll(&readable, 1, (int)config.patience * 1000);
+        if (ready == 0) {
+            kill(child, SIGKILL);
+            late = true;
+            break;
+        }
+        ssize_t got = ready < 0 ? -1 : read(ends[0], out + length, capacity - 1 - length);
         if (got < 0 && errno == EINTR) continue;
         if (got <= 0) break;
         length += (size_t)got;
@@ -154,6 +167,10 @@ static int run_program(unsigned a, char *const *arguments, char *out, size_t cap
     while (waitpid(child, &status, 0) < 0)
         if (errno != EINTR) bench_die(BENCH_EXIT_FAILED, "scope_bench: waitpid: %s", strerror(errno));
     bench_csv_child = 0;
+    if (late) {
+        snprintf(out, capacity, "not done after %u s", config.patience);
+        return BENCH_EXIT_UNAVAILABLE;
+    }
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
@@ -171,7 +188,8 @@ static void check(unsigned a) {
     char text[512];
     char *arguments[] = {(char *)(uintptr_t)allocators[a].name, (char[]){"--smoke"}, NULL};
     int code = run_program(a, arguments, text, sizeof text);
-    if (code != 0) bench_die(BENCH_EXIT_FAILED, "scope_bench_%s --smoke: exit code %d: %s", allocators[a].name, code, text);
+    if (code != 0)
+        bench_die(BENCH_EXIT_FAILED, "scope_bench_%s --smoke: exit code %d: %s", allocators[a].name, code, text);
     printf("%-16s %-12s every object checked\n", allocators[a].name, versions[a]);
 }
 
@@ -193,18 +211,24 @@ static void measure(unsigned a, unsigned s) {
     snprintf(objects, sizeof objects, "%zu", shapes[s].objects);
     snprintf(open, sizeof open, "%zu", shapes[s].open);
     snprintf(seconds, sizeof seconds, "%s", config.seconds);
-    char *arguments[] = {(char *)(uintptr_t)allocators[a].name, (char[]){"--objects"}, objects, (char[]){"--open"}, open,
-                         (char[]){"--seconds"}, seconds, NULL};
+    char *arguments[] = {(char *)(uintptr_t)allocators[a].name,
+                         (char[]){"--objects"},
+                         objects,
+                         (char[]){"--open"},
+                         open,
+                         (char[]){"--seconds"},
+                         seconds,
+                         NULL};
     int code = run_program(a, arguments, text, sizeof text);
     if (code == BENCH_EXIT_UNAVAILABLE) {
-        fprintf(stderr, "scope_bench: %s, %s objects a scope, %s open: left out: %s\n", allocators[a].name, objects, open,
-                text);
+        fprintf(stderr, "scope_bench: %s, %s objects a scope, %s open: left out: %s\n", allocators[a].name, objects,
+                open, text);
         r->cannot = true;
         return;
     }
     if (code != 0 || !parse_fields(text, fields))
-        bench_die(BENCH_EXIT_FAILED, "scope_bench_%s --objects %s --open %s: exit code %d: %s", allocators[a].name, objects,
-                  open, code, text);
+        bench_die(BENCH_EXIT_FAILED, "scope_bench_%s --objects %s --open %s: exit code %d: %s", allocators[a].name,
+                  objects, open, code, text);
     for (unsigned i = 0; i < FIELDS; i++) r->value[i][r->rounds] = fields[i];
     r->rounds++;
 }
@@ -312,9 +336,10 @@ static void write_csv(FILE *file) {
             const result *r = &results[a][s];
             if (r->rounds == 0) continue;
             fprintf(file, "%s,%s,%zu,%zu,%.4f,%.1f,%.0f,%.0f,%u,%.4f,%.0f,%.4f,%.4f,%.4f,%.0f\n", allocators[a].name,
-                    versions[a], shapes[s].objects, shapes[s].open, median_of(r, NS), median_of(r, P99), median_of(r, PEAK),
-                    median_of(r, PAYLOAD), r->rounds, median_of(r, PEAK) / median_of(r, PAYLOAD), median_of(r, AFTER),
-                    extreme_of(r, NS, false), extreme_of(r, NS, true), median_of(&results[0][s], NS), median_of(r, STEPS));
+                    versions[a], shapes[s].objects, shapes[s].open, median_of(r, NS), median_of(r, P99),
+                    median_of(r, PEAK), median_of(r, PAYLOAD), r->rounds, median_of(r, PEAK) / median_of(r, PAYLOAD),
+                    median_of(r, AFTER), extreme_of(r, NS, false), extreme_of(r, NS, true),
+                    median_of(&results[0][s], NS), median_of(r, STEPS));
         }
     }
 }
@@ -324,15 +349,16 @@ static void write_csv(FILE *file) {
 static void print_usage(FILE *out) {
     fprintf(out,
             "usage: scope_bench [--csv FILE] [--quick] [--allocator NAME]... [--objects N] [--open N]\n"
-            "                   [--rounds N] [--seconds S]\n"
+            "                   [--live N] [--rounds N] [--seconds S]\n"
             "       scope_bench --smoke [--csv FILE] | --list | --help\n"
             "\n"
             "  --csv FILE        also write the figures to FILE\n"
-            "  --quick           3 rounds, shorter ones, at most 100,000 objects live at once (full run: 1,000,000)\n"
+            "  --quick           3 rounds, shorter ones\n"
             "  --allocator NAME  only this one, and the floor; may be given several times (see --list)\n"
             "  --objects N       only scopes of N objects: 1, 10, 100, 1000, 10000 or 100000\n"
             "  --open N          only N scopes open at once: 1, 10, 100, 1000 or 10000\n"
             "  --rounds N        rounds (1-%d; default 5)\n"
+            "  --live N          at most N objects live at once (default 100000; up to 1000000): leaves shapes out\n"
             "  --seconds S       measure each for S seconds (default 0.04; up to 60)\n"
             "  --list            the allocators: name, version or why it is absent, what it does\n"
             "  --smoke           each allocator for a moment, every object filled and compared\n",
@@ -389,7 +415,6 @@ static void parse(int argc, char **argv) {
         } else if (strcmp(option, "--quick") == 0) {
             config.rounds = 3;
             config.seconds = "0.01";
-            config.live_limit = 100000;
         } else if (strcmp(option, "--allocator") == 0) {
             select_allocator(option_value(argc, argv, &i));
             chosen = true;
@@ -397,8 +422,11 @@ static void parse(int argc, char **argv) {
             config.objects = parse_choice("--objects takes 1, 10, 100, 1000, 10000 or 100000, not",
                                           option_value(argc, argv, &i), all_objects, OBJECT_STEPS);
         } else if (strcmp(option, "--open") == 0) {
-            config.open = parse_choice("--open takes 1, 10, 100, 1000 or 10000, not", option_value(argc, argv, &i), all_open,
-                                       OPEN_STEPS);
+            config.open = parse_choice("--open takes 1, 10, 100, 1000 or 10000, not", option_value(argc, argv, &i),
+                                       all_open, OPEN_STEPS);
+        } else if (strcmp(option, "--live") == 0) {
+            config.live_limit = parse_number("--live takes a whole number from 1 to 1000000, not",
+                                             option_value(argc, argv, &i), 1000000);
         } else if (strcmp(option, "--rounds") == 0) {
             config.rounds = (unsigned)parse_number("--rounds takes a whole number from 1 to 25, not",
                                                    option_value(argc, argv, &i), MAX_ROUNDS);
@@ -423,7 +451,7 @@ static void parse(int argc, char **argv) {
             if (config.objects != 0 && config.objects != all_objects[o]) continue;
             if (config.open != 0 && config.open != all_open[n]) continue;
             if (all_objects[o] > config.live_limit / all_open[n]) continue;
-            if (config.smoke && (all_objects[o] > 100 || all_open[n] > 10)) continue;
+            if (config.smoke && (all_objects[o] > 100 || all_open[n] != 10)) continue;
             shapes[shape_count++] = (shape){all_objects[o], all_open[n]};
         }
     }
@@ -440,8 +468,8 @@ static void list(void) {
     for (unsigned a = 0; a < ALLOCATORS; a++) {
         const char *why = why_absent(a);
         if (why == NULL) identify(a);
-        printf("%-16s %-14s %s%s%s\n", allocators[a].name, why ? "absent" : versions[a], allocators[a].what, why ? "; " : "",
-               why ? why : "");
+        printf("%-16s %-14s %s%s%s\n", allocators[a].name, why ? "absent" : versions[a], allocators[a].what,
+               why ? "; " : "", why ? why : "");
     }
 }
 
@@ -469,12 +497,14 @@ int main(int argc, char **argv) {
         return 0;
     }
 #if !defined(__OPTIMIZE__)
-    if (!config.smoke) bench_die(BENCH_EXIT_UNAVAILABLE, "scope_bench: this is a debug build: its figures mean nothing");
+    if (!config.smoke)
+        bench_die(BENCH_EXIT_UNAVAILABLE, "scope_bench: this is a debug build: its figures mean nothing");
 #endif
     FILE *csv = bench_csv_open("scope_bench", config.csv);
     for (unsigned a = 0; a < ALLOCATORS; a++) {
         if (selected[a]) identify(a);
-        if (why_absent(a) != NULL) fprintf(stderr, "scope_bench: %s is absent: %s\n", allocators[a].name, why_absent(a));
+        if (why_absent(a) != NULL)
+            fprintf(stderr, "scope_bench: %s is absent: %s\n", allocators[a].name, why_absent(a));
     }
     if (config.smoke) {
         for (unsigned a = 0; a < ALLOCATORS; a++)

@@ -1,6 +1,6 @@
 /*
- * malloc, and free of each object: what a program does that has no scopes. The list of the objects is the program's own,
- * as long as the scope.
+ * malloc, and free of each object: what a program does that has no scopes. The list of the objects is the program's
+ * own, as long as the scope.
  */
 #include "bench_util.h"
 #include "scope_worker.h"

@@ -12,11 +12,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCK_NS = 100000, MAX_BLOCKS = 5000, MIN_BLOCKS = 3, MAX_TIMED = 200000, MIN_TIMED = 5, FLOOR_SAMPLES = 20000 };
+enum {
+    BLOCK_NS = 100000,
+    TURN_OVER_NS = 500000000,
+    MAX_BLOCKS = 5000,
+    MIN_BLOCKS = 3,
+    MAX_TIMED = 200000,
+    MIN_TIMED = 5,
+    FLOOR_SAMPLES = 20000
+};
 
 #define NAME (scope_peer_here.name)
 
-void scope_out_of_memory(size_t size) { bench_die(BENCH_EXIT_FAILED, "scope_bench_%s: no memory for %zu bytes", NAME, size); }
+void scope_out_of_memory(size_t size) {
+    bench_die(BENCH_EXIT_FAILED, "scope_bench_%s: no memory for %zu bytes", NAME, size);
+}
 void scope_wrong(const char *what) { bench_die(BENCH_EXIT_FAILED, "scope_bench_%s: %s", NAME, what); }
 void scope_unavailable(const char *why) { bench_die(BENCH_EXIT_UNAVAILABLE, "%s", why); }
 
@@ -95,8 +105,7 @@ static double step_p99_ns(scope_run *run, double seconds, uint64_t *steps) {
     }
     double tick_ns = bench_clock_calibrate();
     uint64_t start_ns = bench_now_ns();
-    while (hist->count < MAX_TIMED &&
-           (hist->count < MIN_TIMED || (double)(bench_now_ns() - start_ns) < seconds * 1e9))
+    while (hist->count < MAX_TIMED && (hist->count < MIN_TIMED || (double)(bench_now_ns() - start_ns) < seconds * 1e9))
         scope_peer_here.steps_timed(run, run->objects >= 100 ? 1 : 10, hist);
     uint64_t step = bench_hist_step(clock);
     double ticks = bench_hist_percentile(hist, 0.99, step) - bench_hist_percentile(clock, 0.5, step);
@@ -106,13 +115,22 @@ static double step_p99_ns(scope_run *run, double seconds, uint64_t *steps) {
     return ticks > 0 ? ticks * tick_ns : 0;
 }
 
+/* Fills all scopes, and then each again, or as many as come in a while: from then on memory is used anew. */
+static void turn_over(scope_run *run) {
+    uint64_t start_ns = bench_now_ns();
+    size_t pieces = run->open < 64 ? run->open : 64;
+    scope_peer_here.steps(run, run->open);
+    for (size_t i = 0; i < pieces && bench_now_ns() - start_ns < TURN_OVER_NS; i++)
+        scope_peer_here.steps(run, (run->open + pieces - 1) / pieces);
+}
+
 /* ns per object, p99 ns per step, timed steps, bytes at the peak, payload then, bytes after all were dropped */
 static void measure(scope_run *run, double seconds) {
     double *values = bench_map(MAX_BLOCKS * sizeof *values);
     size_t base = bench_rss_bytes();
     uint64_t timed_steps;
     scope_peer_here.start(run);
-    scope_peer_here.steps(run, 2 * run->open);
+    turn_over(run);
     size_t blocks = measure_blocks(run, seconds, values);
     uint64_t peak = grown(base), payload = live_payload(run);
     double p99_ns = step_p99_ns(run, seconds / 2, &timed_steps);

@@ -13,14 +13,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { SCOPE_SIZES = 4096, SCOPE_MIN_BYTES = 16, SCOPE_MAX_BYTES = 1040, SCOPE_MAX_OBJECTS = 1000000, SCOPE_MAX_OPEN = 100000 };
+enum {
+    SCOPE_SIZES = 4096,
+    SCOPE_MIN_BYTES = 16,
+    SCOPE_MAX_BYTES = 1040,
+    SCOPE_MAX_OBJECTS = 1000000,
+    SCOPE_MAX_OPEN = 100000
+};
 
 typedef struct scope_run {
     const uint16_t *sizes; /* SCOPE_SIZES of them, used over and over */
     size_t next_size;
     size_t objects;
     size_t open;
-    size_t slot;           /* of the oldest scope */
+    size_t slot; /* of the oldest scope */
 } scope_run;
 
 /* What scope_loop.h makes of a peer. */

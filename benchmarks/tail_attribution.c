@@ -3,12 +3,12 @@
  *
  * Every operation is looked at by itself. Around it, outside of the two clock readings, are read: the allocator's
  * counters, the thread's processor time, its page faults and its context switches. What moved says which steps the
- * operation took beyond the fast path; tail_verdict.h says what follows. Beside each operation stands an empty one, looked
- * at in the same way: the machine's own tail, in the same run.
+ * operation took beyond the fast path; tail_verdict.h says what follows. Beside each operation stands an empty one,
+ * looked at in the same way: the machine's own tail, in the same run.
  *
- * Work, again and again: an epoch is opened; objects of 16-1040 bytes are allocated; another thread frees one in twenty of
- * them, which are allocated again; half as many random ones are freed, others allocated; the epoch is closed, and all are
- * freed in order.
+ * Work, again and again: an epoch is opened; objects of 16-1040 bytes are allocated; another thread frees one in twenty
+ * of them, which are allocated again; half as many random ones are freed, others allocated; the epoch is closed, and
+ * all are freed in order.
  *
  * The reading between the operations costs some microseconds and leaves the caches colder than a program would: the
  * times are for comparison with each other.
@@ -28,12 +28,21 @@
 #include <string.h>
 #include <sys/resource.h>
 
-enum { MIN_BYTES = 16, MAX_BYTES = 1040, FOREIGN_ONE_IN = 20, MAX_TOP = 10000, MAX_PATHS = 128, OCTAVE = 16, BUCKETS = 64 * OCTAVE };
+enum {
+    MIN_BYTES = 16,
+    MAX_BYTES = 1040,
+    FOREIGN_ONE_IN = 20,
+    MAX_TOP = 10000,
+    MAX_PATHS = 128,
+    OCTAVE = 16,
+    BUCKETS = 64 * OCTAVE
+};
 enum { OP_ALLOC, OP_FREE, OP_EMPTY, OPS };
 
 static const char *const op_names[OPS] = {"alloc", "free", "empty"};
-static const char *const step_names[TAIL_STEPS] = {"refill", "new_slab", "fresh_memory", "foreign_drain", "slab_used_up",
-                                                   "slab_from_full", "slab_emptied", "purge", "lock_wait"};
+static const char *const step_names[TAIL_STEPS] = {"refill",        "new_slab",     "fresh_memory",
+                                                   "foreign_drain", "slab_used_up", "slab_from_full",
+                                                   "slab_emptied",  "purge",        "lock_wait"};
 static const char *const verdict_names[TAIL_VERDICTS] = {"scheduler", "page_fault", "allocator", "machine"};
 static const uint64_t limits_ns[] = {1000, 10000, 100000, 1000000};
 enum { LIMITS = sizeof limits_ns / sizeof limits_ns[0] };
@@ -90,7 +99,8 @@ static uint64_t thread_cpu_ns(void) {
 }
 
 static void read_before(reading *r) {
-    if (!slab_stats_class(allocator, SLAB_ALL_CLASSES, &r->stats)) bench_die(BENCH_EXIT_FAILED, "slab_stats_class failed");
+    if (!slab_stats_class(allocator, SLAB_ALL_CLASSES, &r->stats))
+        bench_die(BENCH_EXIT_FAILED, "slab_stats_class failed");
     getrusage(RUSAGE_THREAD, &r->usage);
     r->cpu_ns = thread_cpu_ns();
 }
@@ -98,7 +108,8 @@ static void read_before(reading *r) {
 static void read_after(reading *r) {
     r->cpu_ns = thread_cpu_ns();
     getrusage(RUSAGE_THREAD, &r->usage);
-    if (!slab_stats_class(allocator, SLAB_ALL_CLASSES, &r->stats)) bench_die(BENCH_EXIT_FAILED, "slab_stats_class failed");
+    if (!slab_stats_class(allocator, SLAB_ALL_CLASSES, &r->stats))
+        bench_die(BENCH_EXIT_FAILED, "slab_stats_class failed");
 }
 
 static uint32_t steps_between(const SlabClassStats *a, const SlabClassStats *b) {
@@ -317,7 +328,8 @@ static void run(void) {
     while (done_ops < config.ops) one_epoch(objects, config.objects, &rng);
     if (!slab_stats_global(allocator, &stats) || stats.live_objects != 0 || stats.rejected_frees_total != 0 ||
         stats.allocated_objects_total != stats.freed_objects_total)
-        bench_die(BENCH_EXIT_FAILED, "everything was freed, and the allocator counts %llu live objects and %llu refused frees",
+        bench_die(BENCH_EXIT_FAILED,
+                  "everything was freed, and the allocator counts %llu live objects and %llu refused frees",
                   (unsigned long long)stats.live_objects, (unsigned long long)stats.rejected_frees_total);
     slab_allocator_free(allocator);
     bench_unmap(objects, config.objects * sizeof *objects);
@@ -384,8 +396,8 @@ static void print_paths(void) {
 
 static void print_top(void) {
     uint64_t count[TAIL_VERDICTS] = {0}, sum[TAIL_VERDICTS] = {0}, all = 0;
-    printf("\n%5s %-5s %5s %9s %9s %9s %6s %8s %-10s %s\n", "rank", "op", "bytes", "wall_ns", "cpu_ns", "wait_ns", "faults",
-           "switches", "verdict", "path");
+    printf("\n%5s %-5s %5s %9s %9s %9s %6s %8s %-10s %s\n", "rank", "op", "bytes", "wall_ns", "cpu_ns", "wait_ns",
+           "faults", "switches", "verdict", "path");
     for (size_t i = 0; i < top_count; i++) {
         const record *r = &top[i];
         tail_verdict verdict = judge(r);
@@ -404,7 +416,8 @@ static void print_top(void) {
 }
 
 static void print_sampled(const SlabThreadStats *s) {
-    printf("the allocator's own timing of every operation, fast paths off: alloc %llu ns wall, %llu ns cpu, %llu ns wait on "
+    printf("the allocator's own timing of every operation, fast paths off: alloc %llu ns wall, %llu ns cpu, %llu ns "
+           "wait on "
            "average, at most %llu ns; free %llu, %llu, %llu, at most %llu\n",
            (unsigned long long)(s->alloc_wall_ns_sum / s->alloc_samples),
            (unsigned long long)(s->alloc_cpu_ns_sum / s->alloc_samples),
@@ -415,16 +428,18 @@ static void print_sampled(const SlabThreadStats *s) {
 }
 
 static void write_rows(FILE *file) {
-    fputs("allocator,version,rank,op,bytes,path,verdict,wall_ns,cpu_ns,wait_ns,minor_faults,major_faults,voluntary_switches,"
+    fputs("allocator,version,rank,op,bytes,path,verdict,wall_ns,cpu_ns,wait_ns,minor_faults,major_faults,voluntary_"
+          "switches,"
           "involuntary_switches,path_p50_ns,path_p99_ns,operation,operations\n",
           file);
     for (size_t i = 0; i < top_count; i++) {
         const record *r = &top[i];
         const path *p = path_of(r->op, r->steps);
-        fprintf(file, "tslab,%s,%zu,%s,%u,%s,%s,%llu,%llu,%llu,%llu,%llu,%llu,%llu,%llu,%llu,%llu,%llu\n", slab_version(), i + 1,
-                op_names[r->op], r->bytes, steps_text(r->steps), verdict_names[judge(r)], (unsigned long long)r->wall_ns,
-                (unsigned long long)r->cpu_ns, (unsigned long long)wait_ns(r), (unsigned long long)r->minor_faults,
-                (unsigned long long)r->major_faults, (unsigned long long)r->voluntary, (unsigned long long)r->involuntary,
+        fprintf(file, "tslab,%s,%zu,%s,%u,%s,%s,%llu,%llu,%llu,%llu,%llu,%llu,%llu,%llu,%llu,%llu,%llu\n",
+                slab_version(), i + 1, op_names[r->op], r->bytes, steps_text(r->steps), verdict_names[judge(r)],
+                (unsigned long long)r->wall_ns, (unsigned long long)r->cpu_ns, (unsigned long long)wait_ns(r),
+                (unsigned long long)r->minor_faults, (unsigned long long)r->major_faults,
+                (unsigned long long)r->voluntary, (unsigned long long)r->involuntary,
                 (unsigned long long)path_percentile_ns(p, 0.5), (unsigned long long)path_percentile_ns(p, 0.99),
                 (unsigned long long)r->index, (unsigned long long)done_ops);
     }
@@ -434,7 +449,8 @@ static void write_rows(FILE *file) {
 
 static void print_usage(FILE *out) {
     fprintf(out,
-            "usage: tail_attribution [--csv FILE] [--ops N] [--top N] [--seed N] [--quick] | --smoke [--csv FILE] | --help\n"
+            "usage: tail_attribution [--csv FILE] [--ops N] [--top N] [--seed N] [--quick] | --smoke [--csv FILE] | "
+            "--help\n"
             "\n"
             "  --csv FILE  write the slowest operations to FILE too\n"
             "  --ops N     operations, at least (default 1,000,000; up to 1,000,000,000)\n"
@@ -469,11 +485,11 @@ static void parse(int argc, char **argv) {
         if (strcmp(option, "--csv") == 0) {
             config.csv = option_value(argc, argv, &i);
         } else if (strcmp(option, "--ops") == 0) {
-            config.ops = parse_number("--ops takes a whole number from 1 to 1000000000, not", option_value(argc, argv, &i), 1,
-                                      1000000000);
+            config.ops = parse_number("--ops takes a whole number from 1 to 1000000000, not",
+                                      option_value(argc, argv, &i), 1, 1000000000);
         } else if (strcmp(option, "--top") == 0) {
-            config.top = parse_number("--top takes a whole number from 1 to 10000, not", option_value(argc, argv, &i), 1,
-                                      MAX_TOP);
+            config.top = parse_number("--top takes a whole number from 1 to 10000, not", option_value(argc, argv, &i),
+                                      1, MAX_TOP);
         } else if (strcmp(option, "--seed") == 0) {
             config.seed = parse_number("--seed takes a whole number, not", option_value(argc, argv, &i), 0, UINT64_MAX);
         } else if (strcmp(option, "--quick") == 0) {
@@ -499,8 +515,8 @@ static void check_paths(void) {
     static const struct {
         unsigned op;
         uint32_t step;
-    } wanted[] = {{OP_ALLOC, TAIL_STEP_REFILL}, {OP_ALLOC, TAIL_STEP_SLAB},  {OP_ALLOC, TAIL_STEP_FRESH},
-                  {OP_ALLOC, TAIL_STEP_DRAIN},  {OP_ALLOC, TAIL_STEP_LAST},  {OP_FREE, TAIL_STEP_FULL},
+    } wanted[] = {{OP_ALLOC, TAIL_STEP_REFILL}, {OP_ALLOC, TAIL_STEP_SLAB}, {OP_ALLOC, TAIL_STEP_FRESH},
+                  {OP_ALLOC, TAIL_STEP_DRAIN},  {OP_ALLOC, TAIL_STEP_LAST}, {OP_FREE, TAIL_STEP_FULL},
                   {OP_FREE, TAIL_STEP_EMPTY},   {OP_FREE, TAIL_STEP_PURGE}};
     uint64_t counted = 0, fast = 0;
     for (unsigned i = 0; i < path_count; i++) {

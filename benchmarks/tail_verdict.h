@@ -14,22 +14,22 @@
 
 /* Steps that an operation took beyond the fast path, from the counters of the allocator. */
 enum {
-    TAIL_STEP_REFILL = 1 << 0,  /* looked for a slab (slow_path_hits) */
-    TAIL_STEP_SLAB = 1 << 1,    /* took a slab into use (new_slab_count) */
-    TAIL_STEP_FRESH = 1 << 2,   /* which had no memory yet (slow_path_cache_miss) */
-    TAIL_STEP_DRAIN = 1 << 3,   /* took in objects that another thread had freed */
-    TAIL_STEP_LAST = 1 << 4,    /* claimed the last free slots of a slab (list_move_partial_to_full) */
-    TAIL_STEP_FULL = 1 << 5,    /* gave a slot back to a full slab (list_move_full_to_partial) */
-    TAIL_STEP_EMPTY = 1 << 6,   /* gave an empty slab to the warm ones (empty_slab_recycled) */
-    TAIL_STEP_PURGE = 1 << 7,   /* gave memory back to the system (madvise_calls) */
-    TAIL_STEP_LOCK = 1 << 8,    /* waited for a lock (lock_contended) */
+    TAIL_STEP_REFILL = 1 << 0, /* looked for a slab (slow_path_hits) */
+    TAIL_STEP_SLAB = 1 << 1,   /* took a slab into use (new_slab_count) */
+    TAIL_STEP_FRESH = 1 << 2,  /* which had no memory yet (slow_path_cache_miss) */
+    TAIL_STEP_DRAIN = 1 << 3,  /* took in objects that another thread had freed */
+    TAIL_STEP_LAST = 1 << 4,   /* claimed the last free slots of a slab (list_move_partial_to_full) */
+    TAIL_STEP_FULL = 1 << 5,   /* gave a slot back to a full slab (list_move_full_to_partial) */
+    TAIL_STEP_EMPTY = 1 << 6,  /* gave an empty slab to the warm ones (empty_slab_recycled) */
+    TAIL_STEP_PURGE = 1 << 7,  /* gave memory back to the system (madvise_calls) */
+    TAIL_STEP_LOCK = 1 << 8,   /* waited for a lock (lock_contended) */
     TAIL_STEPS = 9,
 };
 
 typedef struct tail_facts {
     uint32_t steps;
     uint64_t wall_ns;
-    uint64_t cpu_ns;      /* of the thread */
+    uint64_t cpu_ns; /* of the thread */
     uint64_t faults;
     uint64_t switches;    /* voluntary and not */
     uint64_t path_p99_ns; /* of all operations with the same steps; 0: too few to say */

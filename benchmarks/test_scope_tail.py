@@ -51,7 +51,7 @@ class BadArguments(Programs):
             (["--bogus"], "--bogus"), (["more"], "more"), (["--csv"], "--csv"), (["--allocator"], "--allocator"),
             (["--allocator", "nobody"], "nobody"), (["--objects", "7"], "'7'"), (["--objects", "-1"], "'-1'"),
             (["--objects", ""], "''"), (["--open", "1e3"], "'1e3'"), (["--open", "100000"], "'100000'"),
-            (["--rounds", "0"], "'0'"), (["--rounds", "26"], "'26'"), (["--rounds", "3x"], "'3x'"),
+            (["--live", "1000001"], "'1000001'"), (["--rounds", "0"], "'0'"), (["--rounds", "26"], "'26'"), (["--rounds", "3x"], "'3x'"),
             (["--seconds", "0"], "'0'"), (["--seconds", "nan"], "'nan'"), (["--seconds", "61"], "'61'"),
             (["--objects", "100000", "--open", "10000"], "100000"),
             (["--smoke", "--csv", "/no/such/folder/f.csv"], "/no/such/folder/f.csv"),
@@ -100,7 +100,7 @@ class ScopeBench(Programs):
         self.assertEqual(list(rows[0])[:len(SCOPE_COLUMNS)], SCOPE_COLUMNS)
         self.assertEqual({row["allocator"] for row in rows}, {"none", "tslab"})
         shapes = {(int(row["objects_per_scope"]), int(row["scopes_open"])) for row in rows}
-        self.assertEqual(shapes, {(objects, open_) for objects in [1, 10, 100] for open_ in [1, 10]})
+        self.assertEqual(shapes, {(1, 10), (10, 10), (100, 10)})
         self.assertEqual(len(rows), 2 * len(shapes))
         for row in rows:
             objects = int(row["objects_per_scope"]) * int(row["scopes_open"])
@@ -121,6 +121,9 @@ class ScopeBench(Programs):
         self.assertLess(peak, 2 * payload)
 
     def test_an_interrupted_run_leaves_nothing(self):
+        probe = run("scope_bench", "--allocator", "none", "--objects", "1", "--open", "1", "--rounds", "1")
+        if probe.returncode == 3:
+            self.skipTest(probe.stderr.strip())
         process = subprocess.Popen([PROGRAMS / "scope_bench", "--allocator", "tslab", "--csv", self.csv],
                                    stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         while not os.listdir(self.folder.name):
