@@ -30,7 +30,9 @@ help:
 	@echo "make test          every test: release, then under AddressSanitizer, UBSan and ThreadSanitizer"
 	@echo "make test-release  make test-asan  make test-tsan  make test-clang    its stages, and clang"
 	@echo "make bench         speed and memory beside glibc, jemalloc, tcmalloc and mimalloc"
-	@echo "make bench-gate    the same, and an error when a figure misses its target"
+	@echo "make bench-all     the whole suite: hours; ARGS=--quick for minutes (benchmarks/run_all.sh --help)"
+	@echo "make bench-gate    the whole suite quickly, and an error when a figure misses its target"
+	@echo "make report        charts and docs/results.md from the figures of make bench-all"
 	@echo "make mutation      takes one guard of the protocols out at a time: some test must fail for each"
 	@echo "make bench-smoke   the same harness for a few seconds: does it work"
 	@echo "make install PREFIX=DIR   libraries, headers, tslab.pc, CMake package, man pages (DESTDIR works)"
@@ -90,9 +92,17 @@ bench: setup-bench | build
 	$(call build,release,-DTSLAB_BUILD_TESTS=OFF -DTSLAB_BENCH_CARGO=ON)
 	@benchmarks/run_bench.sh
 
+bench-all: setup-bench | build
+	$(call build,release,-DTSLAB_BUILD_TESTS=OFF -DTSLAB_BENCH_CARGO=ON)
+	@benchmarks/run_all.sh $(ARGS)
+
 bench-gate: setup-bench | build
-	$(call build,release,-DTSLAB_BUILD_TESTS=OFF)
-	@benchmarks/run_bench.sh --gate
+	$(call build,release,-DTSLAB_BUILD_TESTS=OFF -DTSLAB_BENCH_CARGO=ON)
+	@benchmarks/run_all.sh --quick --gate --out build/bench-gate $(ARGS)
+
+report: setup-plot
+	@tools/plot_bench.py
+	@benchmarks/make_results.py
 
 mutation: setup-test
 	@tests/mutation/mutate.py --jobs $(JOBS)
@@ -113,6 +123,6 @@ format-check:
 clean:
 	@rm -rf build
 
-.PHONY: all help build-release run run-smoke bench-gate mutation test test-release test-asan test-tsan test-clang summary clean-results \
+.PHONY: all help build-release run run-smoke bench-all bench-gate report mutation test test-release test-asan test-tsan test-clang summary clean-results \
     bench bench-smoke install format format-check clean
 .NOTPARALLEL:
