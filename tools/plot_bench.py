@@ -114,7 +114,9 @@ def duration(value, _=None):
 
 
 def log_axis(axis, formatter=plain):
-    axis.set_major_locator(ticker.LogLocator(base=10))
+    """Called when everything is drawn: below three decades, 2 and 5 are labelled too."""
+    low, high = axis.get_view_interval()
+    axis.set_major_locator(ticker.LogLocator(base=10, subs=(1, 2, 5) if high < 1000 * low else (1,)))
     axis.set_major_formatter(ticker.FuncFormatter(formatter))
     axis.set_minor_formatter(ticker.NullFormatter())
 
@@ -461,15 +463,15 @@ def thread_chart(data, column, scale, unit, log):
 
 def p99_vs_threads(data):
     figure = thread_chart(data, "p99_ns", 1, "p99 of an operation (log scale, lower is better)", True)
-    figure.suptitle("2,000 live objects of 128 bytes in each thread, replaced at random; mean of ten trials")
+    figure.suptitle("2,000 live objects of 128 bytes in each thread, replaced at random; mean of the trials")
     return figure
 
 
 def scaling(data):
-    figure = thread_chart(data, "ops_per_sec", 1e-6, "million operations a second, all threads (higher is better)", False)
+    figure = thread_chart(data, "ops_per_sec", 1e-6, "million operations a second (higher is better)", False)
     count = figures.processors(data.suites[0])
     figure.suptitle("Throughput of 1 to 16 threads" + (f" on {count} processors" if count else "")
-                    + ", 2,000 live objects of 128 bytes in each; mean of ten trials")
+                    + ", 2,000 live objects of 128 bytes in each; all threads together, mean of the trials")
     return figure
 
 
