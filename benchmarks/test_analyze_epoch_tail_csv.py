@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """analyze_epoch_tail_csv.py against answers computed by hand, and against files that it must refuse."""
 
+import contextlib
+import io
 import json
 import math
 import pathlib
@@ -164,12 +166,14 @@ class Files(unittest.TestCase):
             (HEAD.encode("utf-16"), 1, "UTF-8"),
         ]:
             path = self.write(data)
-            answer = self.run_script("--json", path)
-            self.assertEqual(answer.returncode, 2, data)
-            self.assertEqual(answer.stdout, "", data)
-            self.assertEqual(len(answer.stderr.strip().split("\n")), 1, answer.stderr)
-            self.assertIn(f"{path}:{line}: ", answer.stderr, data)
-            self.assertIn(words, answer.stderr, data)
+            out, err = io.StringIO(), io.StringIO()
+            with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), self.assertRaises(SystemExit) as end:
+                analyze.main(["--json", str(path)])
+            self.assertEqual(end.exception.code, 2, data)
+            self.assertEqual(out.getvalue(), "", data)
+            self.assertEqual(len(err.getvalue().strip().split("\n")), 1, err.getvalue())
+            self.assertIn(f"{path}:{line}: ", err.getvalue(), data)
+            self.assertIn(words, err.getvalue(), data)
 
     def test_bad_files_and_command_lines(self):
         good = self.write(HEAD + "a,1,5\n")
