@@ -30,7 +30,9 @@ help:
 	@echo "make test          every test: release, then under AddressSanitizer, UBSan and ThreadSanitizer"
 	@echo "make test-release  make test-asan  make test-tsan  make test-clang    its stages, and clang"
 	@echo "make bench         speed and memory beside glibc, jemalloc, tcmalloc and mimalloc"
-	@echo "make bench-gate    the same, and an error when a figure misses its target"
+	@echo "make bench-all     the whole suite: hours; ARGS=--quick for minutes (benchmarks/run_all.sh --help)"
+	@echo "make bench-gate    the whole suite quickly, and an error when a figure misses its target"
+	@echo "make report        charts and docs/results.md from the figures of make bench-all"
 	@echo "make mutation      takes one guard of the protocols out at a time: some test must fail for each"
 	@echo "make soak          every feature at once for 10 minutes (MINUTES=N), all structures walked every second"
 	@echo "make bench-smoke   the same harness for a few seconds: does it work"
@@ -88,12 +90,20 @@ clean-results:
 	@rm -f build/*/ctest.log
 
 bench: setup-bench | build
-	$(call build,release,-DTSLAB_BUILD_TESTS=OFF)
+	$(call build,release,-DTSLAB_BUILD_TESTS=OFF -DTSLAB_BENCH_CARGO=ON)
 	@benchmarks/run_bench.sh
 
+bench-all: setup-bench | build
+	$(call build,release,-DTSLAB_BUILD_TESTS=OFF -DTSLAB_BENCH_CARGO=ON)
+	@benchmarks/run_all.sh $(ARGS)
+
 bench-gate: setup-bench | build
-	$(call build,release,-DTSLAB_BUILD_TESTS=OFF)
-	@benchmarks/run_bench.sh --gate
+	$(call build,release,-DTSLAB_BUILD_TESTS=OFF -DTSLAB_BENCH_CARGO=ON)
+	@benchmarks/run_all.sh --quick --gate --out build/bench-gate $(ARGS)
+
+report: setup-plot
+	@tools/plot_bench.py
+	@benchmarks/make_results.py
 
 mutation: setup-test
 	@tests/mutation/mutate.py --jobs $(JOBS)
@@ -121,6 +131,6 @@ format-check:
 clean:
 	@rm -rf build
 
-.PHONY: all help build-release run run-smoke bench-gate mutation soak test test-release test-asan test-tsan test-clang summary clean-results \
+.PHONY: all help build-release run run-smoke bench-all bench-gate report mutation soak test test-release test-asan test-tsan test-clang summary clean-results \
     bench bench-smoke install format format-check clean
 .NOTPARALLEL:

@@ -33,11 +33,11 @@ void ts_lock_acquire(ts_lock *lock) {
     held_count++;
     ts_compiler_fence();
     if (TS_LIKELY(pthread_mutex_trylock(&lock->mutex) == 0)) {
-        ts_add_owned(&lock->fast_acquired, 1);
+        ts_count(&lock->fast_acquired, 1);
         return;
     }
     pthread_mutex_lock(&lock->mutex);
-    ts_add_owned(&lock->contended, 1);
+    ts_count(&lock->contended, 1);
 }
 
 void ts_lock_release(ts_lock *lock) {

@@ -207,7 +207,7 @@ ts_block *ts_epoch_join(ts_heap *heap, ts_allocator *allocator, EpochId id) {
     }
     ts_block *block = NULL;
     if (ts_load_relaxed(&epoch->state) != EPOCH_ACTIVE) {
-        ts_add_owned(&share->refused_closed, 1);
+        ts_count(&share->refused_closed, 1);
         errno = ESTALE;
     } else {
         for (block = epoch->blocks; block; block = block->epoch_next)

@@ -92,7 +92,7 @@ static bool release_slab(ts_churn_block *block, ts_bin *bin, ts_slab *slab) {
         ts_add_owned(&bin->slabs, (uint32_t)-1);
         ts_add_owned(&block->b.slabs, (uint32_t)-1);
         ts_share_keep(block->b.share, unit);
-        ts_add_owned(&block->b.share->count[ts_bin_class(block, bin)].empty_slab_recycled, 1);
+        ts_count(&block->b.share->count[ts_bin_class(block, bin)].empty_slab_recycled, 1);
         ts_note_drained(&block->b);
         return true;
     }
@@ -110,7 +110,7 @@ static void full_to_partial(ts_churn_block *block, ts_bin *bin, ts_slab *slab, u
     unlink_slab(bin, slab, unit);
     push_head(bin, slab, unit);
     ts_add_owned(&bin->full, (uint32_t)-1);
-    ts_add_owned(&block->b.share->count[ts_bin_class(block, bin)].list_move_full_to_partial, 1);
+    ts_count(&block->b.share->count[ts_bin_class(block, bin)].list_move_full_to_partial, 1);
 }
 
 static ts_slab *put_slot(ts_churn_block *block, ts_bin *bin, uint32_t entry) {
@@ -185,12 +185,12 @@ bool ts_bin_claim(ts_churn_block *block, unsigned cls) {
     ts_assert(2, bin->word == 0);
     uint32_t unit = bin->head;
     if (!unit) {
-        ts_add_owned(&count->current_partial_null, 1);
+        ts_count(&count->current_partial_null, 1);
         return false;
     }
     ts_slab *slab = ts_slab_at(unit);
     if (slab->free_count == 0) {
-        ts_add_owned(&count->current_partial_full, 1);
+        ts_count(&count->current_partial_full, 1);
         return false;
     }
     uint64_t *words = ts_slab_free_words(part, slab);
@@ -244,7 +244,7 @@ unsigned ts_bin_free_bits(ts_churn_block *block, ts_bin *bin, uint32_t unit, uns
     words[granule >> 6] |= slots << (granule & 63); /* granule is a multiple of 32 */
     slab->free_count = (uint16_t)(free_before + freed - retired);
     slab->empty_at = (uint16_t)(slab->empty_at - retired);
-    ts_add_owned(&bin->direct_frees, freed);
+    ts_count(&bin->direct_frees, freed);
     after_direct_frees(block, bin, slab, unit, free_before);
     return freed;
 }

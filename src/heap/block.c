@@ -106,7 +106,7 @@ static void end_churn(ts_churn_block *block) {
         ts_bin *bin = &block->bin[cls];
         ts_warm chain = {bin->head, bin->head ? ts_slab_at(bin->head)->prev : 0, 0};
         ts_store_relaxed(&chain.count, ts_load_relaxed(&bin->slabs));
-        if (chain.head) ts_add_owned(&block->b.share->count[cls].empty_slab_recycled, ts_load_relaxed(&bin->slabs));
+        if (chain.head) ts_count(&block->b.share->count[cls].empty_slab_recycled, ts_load_relaxed(&bin->slabs));
         ts_warm_splice(&lists[ts_class_part(cls)], &chain);
         fold(block->b.share, cls, ts_block_tally(&block->b, cls));
         memset(bin->ring, 0, TS_RING_SLOTS * sizeof *bin->ring);
@@ -129,7 +129,7 @@ static void end_churn(ts_churn_block *block) {
 static void end_scope(ts_scope_block *block) {
     fold(block->b.share, TS_COUNT_SCOPE, ts_block_tally(&block->b, TS_COUNT_SCOPE));
     uint32_t slabs = ts_load_relaxed(&block->b.slabs);
-    ts_add_owned(&block->b.share->count[TS_COUNT_SCOPE].empty_slab_recycled, slabs);
+    ts_count(&block->b.share->count[TS_COUNT_SCOPE].empty_slab_recycled, slabs);
     uint32_t head = block->head, tail = block->tail;
     block->fillers = 0;
     block->allocs_before = 0;

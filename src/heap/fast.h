@@ -36,7 +36,7 @@ TS_ALWAYS_INLINE void *ts_fast_word(ts_bin *bin, const unsigned part) {
     uint64_t word = bin->word;
     if (TS_UNLIKELY(word == 0)) return NULL;
     bin->word = word & (word - 1);
-    ts_add_owned(&bin->word_allocs, 1);
+    ts_count(&bin->word_allocs, 1);
     uint64_t entry = bin->word_entry + ts_ctz64(word) * (part == TS_NORMAL ? 4u : 1u);
     _Atomic uint16_t *state = &region->state[ts_granule(part, entry)];
     uint32_t s = ts_load_relaxed(state);

@@ -171,14 +171,14 @@ static void drop_late(ts_block *block) {
 
 static void free_churn_bits(ts_churn_block *block, ts_bin *bin, uint32_t unit, unsigned granule, uint32_t bits) {
     unsigned freed = ts_bin_free_bits(block, bin, unit, granule, bits);
-    ts_add_owned(&block->b.share->count[ts_bin_class(block, bin)].foreign_frees, freed);
+    ts_count(&block->b.share->count[ts_bin_class(block, bin)].foreign_frees, freed);
     for (unsigned late = ts_popcount64(bits) - freed; late > 0; late--) drop_late(&block->b);
 }
 
 static void free_scope_bits(ts_scope_block *block, uint32_t unit, uint32_t in_unit, uint64_t bits) {
     for (; bits; bits &= bits - 1) {
         if (ts_scope_free(block, unit, in_unit + ts_ctz64(bits)))
-            ts_add_owned(&block->b.share->count[TS_COUNT_SCOPE].foreign_frees, 1);
+            ts_count(&block->b.share->count[TS_COUNT_SCOPE].foreign_frees, 1);
         else
             drop_late(&block->b);
     }
