@@ -32,6 +32,9 @@ help:
 	@echo "make bench         speed and memory beside glibc, jemalloc, tcmalloc and mimalloc"
 	@echo "make bench-gate    the same, and an error when a figure misses its target"
 	@echo "make mutation      takes one guard of the protocols out at a time: some test must fail for each"
+	@echo "make test-valgrind  installs Valgrind: what must be caught under memcheck, and what must not"
+	@echo "make nightly       a million random programs against the model (NIGHTLY_PROGRAMS), then make fuzz"
+	@echo "make fuzz          libFuzzer over the public interface for FUZZ_SECONDS (300)"
 	@echo "make bench-smoke   the same harness for a few seconds: does it work"
 	@echo "make install PREFIX=DIR   libraries, headers, tslab.pc, CMake package, man pages (DESTDIR works)"
 	@echo "make format        clang-format over all C files   (make format-check: only says which)"
@@ -97,6 +100,22 @@ bench-gate: setup-bench | build
 mutation: setup-test
 	@tests/mutation/mutate.py --jobs $(JOBS)
 
+test-valgrind: setup-valgrind | build
+	$(call build,release,-DTSLAB_BUILD_TESTS=ON)
+	@EDGES_ALL=1 build/release/tests/misuse.edges_test
+
+NIGHTLY_PROGRAMS ?= 1000000
+FUZZ_SECONDS ?= 300
+
+nightly: setup-test | build
+	$(call build,release,-DTSLAB_BUILD_TESTS=ON)
+	@tests/property/nightly.py build/release/tests/property.model_test --programs $(NIGHTLY_PROGRAMS) --jobs $(JOBS)
+	@$(MAKE) --no-print-directory fuzz
+
+fuzz: setup-clang | build
+	$(call build,fuzz)
+	@$(FIXED_ADDRESSES) tests/fuzz/fuzz.sh build/fuzz/tests/api_fuzz $(FUZZ_SECONDS) build/fuzz/found $(JOBS)
+
 bench-smoke: setup-bench | build
 	$(call build,release,-DTSLAB_BUILD_TESTS=OFF)
 	$(call check,release,-L '^bench$$')
@@ -113,6 +132,6 @@ format-check:
 clean:
 	@rm -rf build
 
-.PHONY: all help build-release run run-smoke bench-gate mutation test test-release test-asan test-tsan test-clang summary clean-results \
+.PHONY: test-valgrind nightly fuzz all help build-release run run-smoke bench-gate mutation test test-release test-asan test-tsan test-clang summary clean-results \
     bench bench-smoke install format format-check clean
 .NOTPARALLEL:

@@ -92,7 +92,14 @@ bool prog_step(struct prog *program, const struct prog_op *op) {
     case PROG_THREAD_IDLE:
     case PROG_ALLOCATOR_CREATE:
     case PROG_ALLOCATOR_FREE: return prog_allocator_op(program, op);
-    case PROG_STATS: return prog_together(program) || !program->alive[allocator] || prog_stats(program, allocator);
+    case PROG_STATS:
+        if (!program->alive[allocator]) {
+            return true;
+        }
+        if (op->extra % 4u == 0 && !prog_figures(program, allocator)) {
+            return false;
+        }
+        return prog_together(program) || prog_stats(program, allocator);
     case PROG_SEND:
     case PROG_RECEIVE: return prog_mail_op(program, op);
     case PROG_KINDS: break;

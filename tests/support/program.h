@@ -106,6 +106,7 @@ bool prog_run(const struct prog_op *ops, size_t count, FILE *trace, size_t *fail
 /* Generation. Both give only operations that prog_step takes. */
 struct sup_rng;
 void prog_generate(struct sup_rng *rng, struct prog_op *op);
+#define PROG_OP_BYTES 10u
 /* Decodes one operation from bytes; returns the bytes used, 0 at the end. */
 size_t prog_decode(const uint8_t *bytes, size_t length, struct prog_op *op);
 /* Decodes and runs: the body of the fuzzer. */
