@@ -17,6 +17,7 @@ static void print_operations(void) { (void)fprintf(stderr, "operations: %" PRIu6
 
 int LLVMFuzzerInitialize(int *argc, char ***argv) {
     (void)argc, (void)argv;
+    prog_measure_seldom();
     (void)atexit(print_operations);
     return 0;
 }

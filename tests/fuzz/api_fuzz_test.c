@@ -54,6 +54,7 @@ int main(int argc, char **argv) {
     struct sup_args args = {.seed = 1, .programs = SUP_SCALED(4000)};
     static uint8_t bytes[MOST_BYTES];
     uint64_t operations = 0;
+    prog_measure_seldom();
     if (argc > 1 && argv[1][0] != '-') {
         return replay(argc - 1, argv + 1);
     }

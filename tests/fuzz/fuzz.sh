@@ -16,6 +16,7 @@ case $seconds in
         ;;
 esac
 kept=$(dirname "$0")/corpus
+[ -d "$kept" ] || kept=""
 mkdir -p "$work/corpus"
 half=$(((seconds + 1) / 2))
 export ASAN_OPTIONS="allocator_may_return_null=1:detect_stack_use_after_return=0:detect_leaks=0"
@@ -25,9 +26,9 @@ for tools in on off; do
     pids=""
     i=0
     while [ $i -lt "$jobs" ]; do
-        # Operations are bytes / 10: libFuzzer reports runs only, so the program counts them itself.
-        TSLAB_TOOLS=$tools "$program" -max_total_time="$half" -max_len=4000 -timeout=30 -rss_limit_mb=4096 \
-            -print_final_stats=1 -seed=$((i + 1)) -artifact_prefix="$work/" "$work/corpus" "$kept" \
+        # shellcheck disable=SC2086 # no corpus, no argument
+        TSLAB_TOOLS=$tools "$program" -max_total_time="$half" -max_len=4000 -len_control=10 -timeout=30 -rss_limit_mb=4096 \
+            -print_final_stats=1 -seed=$((i + 1)) -artifact_prefix="$work/" "$work/corpus" $kept \
             >"$log.$i" 2>&1 &
         pids="$pids $!"
         i=$((i + 1))

@@ -157,6 +157,7 @@ int main(int argc, char **argv) {
     series.shared = mmap(NULL, sizeof *series.shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     series.ops = calloc(series.args.ops, sizeof *series.ops);
     SUP_CHECK(series.shared != MAP_FAILED && series.ops != NULL, "out of memory");
+    prog_measure_seldom();
     double start = sup_now_s();
     int status = sup_child(run_series, &series, PROGRAM_SECONDS, NULL, 0);
     if (status != 0) {

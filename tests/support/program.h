@@ -112,6 +112,10 @@ size_t prog_decode(const uint8_t *bytes, size_t length, struct prog_op *op);
 /* Decodes and runs: the body of the fuzzer. */
 bool prog_run_bytes(const uint8_t *bytes, size_t length, FILE *trace, char *why, size_t capacity);
 
+/* Statistics measure the process's resident memory, which takes longer than all else that a program does: from now on
+   it is measured one time in 64. Before the first allocation. */
+void prog_measure_seldom(void);
+
 struct prog_mail *prog_mail_new(unsigned boxes);
 void prog_mail_delete(struct prog_mail *mail);
 
