@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs the Debian packages that a purpose needs and that are missing. Silent when nothing is.
-# usage: tools/setup.sh run|test|clang|bench|plot
+# usage: tools/setup.sh run|test|clang|bench|plot|valgrind
 set -eu
 
 run="make gcc libc6-dev cmake pkg-config libjansson-dev iso-codes python3"
@@ -10,8 +10,9 @@ case "$#:${1-}" in
     1:clang) wanted="$run libcmocka-dev clang" ;;
     1:bench) wanted="$run libjemalloc2 libmimalloc2.0 libtcmalloc-minimal4 g++ libapr1-dev libtalloc-dev" ;;
     1:plot) wanted="make python3 python3-matplotlib" ;;
+    1:valgrind) wanted="$run libcmocka-dev valgrind" ;;
     *)
-        echo "tools/setup.sh: unknown purpose '$*': run, test, clang, bench or plot" >&2
+        echo "tools/setup.sh: unknown purpose '$*': run, test, clang, bench, plot or valgrind" >&2
         exit 2
         ;;
 esac
@@ -27,7 +28,7 @@ has_library() { { /sbin/ldconfig -p 2>/dev/null || ldconfig -p 2>/dev/null; } | 
 # What a package is for, wherever it came from.
 present() {
     case $1 in
-        make | gcc | g++ | cmake | pkg-config | clang | python3) command -v "$1" ;;
+        make | gcc | g++ | cmake | pkg-config | clang | python3 | valgrind) command -v "$1" ;;
         libc6-dev) echo '#include <stdio.h>' | gcc -E - ;;
         libjansson-dev) pkg-config --exists jansson ;;
         libapr1-dev) pkg-config --exists apr-1 ;;
