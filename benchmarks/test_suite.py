@@ -135,7 +135,9 @@ class CommandLine(InFolder):
     def test_files_that_cannot_be_written(self):
         (self.folder / "folder").mkdir()
         for program in PROGRAMS:
-            for path in (self.folder / "missing" / "x.csv", self.folder / "folder", "/dev/full"):
+            # what is full is noticed at the end only: once is enough
+            full = ["/dev/full"] if program == "churn_test" else []
+            for path in [self.folder / "missing" / "x.csv", self.folder / "folder", *full]:
                 answer = run(program, "--smoke", "--csv", path)
                 self.assertEqual(answer.returncode, 2, (program, path, answer))
                 self.assertIn(f"'{path}'", answer.stderr)
@@ -192,13 +194,13 @@ class WholeOrNotAtAll(InFolder):
         target = self.folder / "target.csv"
         target.write_text("old\n", encoding="ascii")
         (self.folder / "link.csv").symlink_to(target)
-        self.smoke("smoke_tests", "link.csv")
+        self.smoke("smoke_tests", "link.csv", "--check", "domains")
         self.assertTrue((self.folder / "link.csv").is_symlink())
         self.assertTrue(target.read_text(encoding="ascii").startswith(HEADERS["smoke.csv"] + "\n"))
         self.assertEqual(self.names(), ["link.csv", "target.csv"])
 
     def test_a_device_is_written_to(self):
-        answer = run("smoke_tests", "--smoke", "--csv", "/dev/stdout")
+        answer = run("smoke_tests", "--smoke", "--check", "domains", "--csv", "/dev/stdout")
         self.assertEqual(answer.returncode, 0, answer.stderr)
         self.assertIn(HEADERS["smoke.csv"] + "\n", answer.stdout)
         self.assertTrue(pathlib.Path("/dev/stdout").is_symlink())
