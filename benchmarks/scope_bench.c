@@ -84,7 +84,7 @@ static struct {
     size_t objects, open; /* 0: all */
     const char *csv;
     bool smoke, list;
-} config = {.rounds = 5, .seconds = "0.04", .live_limit = 100000, .patience = 20};
+} config = {.rounds = 5, .seconds = "0.04", .live_limit = 100000, .patience = 10};
 
 /* ---- programs ------------------------------------------------------------------------------------------ */
 
