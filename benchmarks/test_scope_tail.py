@@ -90,8 +90,8 @@ class ScopeBench(Programs):
         for name in ["none", "tslab", "mimalloc", "jemalloc", "apr", "talloc", "pmr", "bumpalo"]:
             self.assertIn(name, names)
         for line in answer.stdout.splitlines():
-            program = PROGRAMS / f"scope_bench_{line.split()[0]}"
-            self.assertEqual(line.split()[1] != "absent", program.exists(), line)
+            if line.split()[1] != "absent":
+                self.assertTrue((PROGRAMS / f"scope_bench_{line.split()[0]}").exists(), line)
 
     def test_csv(self):
         answer = run("scope_bench", "--smoke", "--allocator", "tslab", "--csv", self.csv)
