@@ -11,7 +11,7 @@ case "$#:${1-}" in
     1:run) wanted=$run ;;
     1:test) wanted="$run libcmocka-dev" ;;
     1:clang) wanted="$run libcmocka-dev clang" ;;
-    1:cross) wanted="make gcc libc6-dev cmake python3 $cross" ;;
+    1:cross) wanted="make gcc libc6-dev cmake pkg-config python3 $cross" ;;
     1:bench) wanted="$run libjemalloc2 libmimalloc2.0 libtcmalloc-minimal4" ;;
     *)
         echo "tools/setup.sh: unknown purpose '$*': run, test, clang, bench or cross" >&2
