@@ -39,6 +39,7 @@ help:
 	@echo "make nightly       a million random programs against the model (NIGHTLY_PROGRAMS), then make fuzz"
 	@echo "make fuzz          libFuzzer over the public interface for FUZZ_SECONDS (300)"
 	@echo "make fuzz-corpus   what make fuzz found, as few strings as reach the same code, to tests/fuzz/corpus"
+	@echo "make cross         the tests on other machines (emulated), with 32 bits, big endian, musl; TARGETS=\"armhf ...\""
 	@echo "make bench-smoke   the same harness for a few seconds: does it work"
 	@echo "make install PREFIX=DIR   libraries, headers, tslab.pc, CMake package, man pages (DESTDIR works)"
 	@echo "make format        clang-format over all C files   (make format-check: only says which)"
@@ -144,6 +145,9 @@ fuzz-corpus: setup-clang | build
 	@rm -rf tests/fuzz/corpus && cp -r build/fuzz/kept tests/fuzz/corpus
 	@ls tests/fuzz/corpus | wc -l
 
+cross: setup-cross
+	@tests/cross/cross.sh --jobs $(JOBS) $(TARGETS)
+
 bench-smoke: setup-bench | build
 	$(call build,release,-DTSLAB_BUILD_TESTS=OFF)
 	$(call check,release,-L '^bench$$')
@@ -160,6 +164,6 @@ format-check:
 clean:
 	@rm -rf build
 
-.PHONY: test-valgrind nightly fuzz fuzz-corpus all help build-release run run-smoke bench-all bench-gate report mutation soak test test-release test-asan test-tsan test-clang summary clean-results \
+.PHONY: test-valgrind nightly fuzz fuzz-corpus all help build-release run run-smoke bench-all bench-gate report mutation soak test test-release test-asan test-tsan test-clang summary clean-results cross \
     bench bench-smoke install format format-check clean
 .NOTPARALLEL:
