@@ -33,6 +33,7 @@ help:
 	@echo "make bench-gate    the same, and an error when a figure misses its target"
 	@echo "make mutation      takes one guard of the protocols out at a time: some test must fail for each"
 	@echo "make soak          every feature at once for 10 minutes (MINUTES=N), all structures walked every second"
+	@echo "make coverage      lines and branches of src/ that the tests reach (build/coverage/index.html)"
 	@echo "make bench-smoke   the same harness for a few seconds: does it work"
 	@echo "make install PREFIX=DIR   libraries, headers, tslab.pc, CMake package, man pages (DESTDIR works)"
 	@echo "make format        clang-format over all C files   (make format-check: only says which)"
@@ -105,6 +106,15 @@ soak: setup-test | build
 	@cmake --build build/checked -j $(JOBS) --target soak.soak_test -- --no-print-directory -s
 	@build/checked/tests/soak.soak_test --seconds $$(awk -v m='$(MINUTES)' 'BEGIN { print m * 60 }') $(ARGS)
 
+# Lines and branches of src/ that the tests reach; build/coverage/index.html shows each line. What is left: docs/coverage.md.
+coverage: setup-coverage | build
+	$(call build,coverage)
+	@find build/coverage -name '*.gcda' -delete
+	$(call check,coverage,-L '^(unit|property|misuse|process|stress|soak|fuzz)$$')
+	@gcovr -r . --object-directory build/coverage -f src/ --exclude-unreachable-branches -j $(JOBS) \
+	    --fail-under-line 95 --print-summary --txt build/coverage/lines.txt --html-details build/coverage/index.html
+	@cat build/coverage/lines.txt
+
 bench-smoke: setup-bench | build
 	$(call build,release,-DTSLAB_BUILD_TESTS=OFF)
 	$(call check,release,-L '^bench$$')
@@ -121,6 +131,6 @@ format-check:
 clean:
 	@rm -rf build
 
-.PHONY: all help build-release run run-smoke bench-gate mutation soak test test-release test-asan test-tsan test-clang summary clean-results \
+.PHONY: all help build-release run run-smoke bench-gate mutation soak coverage test test-release test-asan test-tsan test-clang summary clean-results \
     bench bench-smoke install format format-check clean
 .NOTPARALLEL:

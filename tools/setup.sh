@@ -1,16 +1,17 @@
 #!/bin/sh
 # Installs the Debian packages that a purpose needs and that are missing. Silent when nothing is.
-# usage: tools/setup.sh run|test|clang|bench
+# usage: tools/setup.sh run|test|coverage|clang|bench
 set -eu
 
 run="make gcc libc6-dev cmake pkg-config libjansson-dev iso-codes python3"
 case "$#:${1-}" in
     1:run) wanted=$run ;;
     1:test) wanted="$run libcmocka-dev gdb" ;;
+    1:coverage) wanted="$run libcmocka-dev gdb gcovr" ;;
     1:clang) wanted="$run libcmocka-dev clang" ;;
     1:bench) wanted="$run libjemalloc2 libmimalloc2.0 libtcmalloc-minimal4" ;;
     *)
-        echo "tools/setup.sh: unknown purpose '$*': run, test, clang or bench" >&2
+        echo "tools/setup.sh: unknown purpose '$*': run, test, coverage, clang or bench" >&2
         exit 2
         ;;
 esac
@@ -26,7 +27,7 @@ has_library() { { /sbin/ldconfig -p 2>/dev/null || ldconfig -p 2>/dev/null; } | 
 # What a package is for, wherever it came from.
 present() {
     case $1 in
-        make | gcc | cmake | pkg-config | clang | python3 | gdb) command -v "$1" ;;
+        make | gcc | cmake | pkg-config | clang | python3 | gdb | gcovr) command -v "$1" ;;
         libc6-dev) echo '#include <stdio.h>' | gcc -E - ;;
         libjansson-dev) pkg-config --exists jansson ;;
         libcmocka-dev) pkg-config --exists cmocka ;;

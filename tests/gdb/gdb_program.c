@@ -5,7 +5,8 @@
 
 SlabAllocator *allocator;
 EpochId request, scratch, ended;
-void *live, *freed, *never, *interior, *span, *in_span, *stale, *small, *by_other, *in_scope, *freed_in_scope, *inside_scope;
+void *live, *freed, *never, *interior, *span, *in_span, *stale, *small, *by_other, *in_scope, *freed_in_scope,
+    *inside_scope;
 SlabHandle handle, old_handle;
 int not_ours;
 

@@ -19,7 +19,8 @@
 #include <unistd.h>
 
 /* Calls visit for each mapping; its permissions as in /proc/self/maps. */
-static void for_mappings(void (*visit)(uintptr_t from, uintptr_t to, const char *permissions, void *argument), void *argument) {
+static void for_mappings(void (*visit)(uintptr_t from, uintptr_t to, const char *permissions, void *argument),
+                         void *argument) {
     FILE *maps = fopen("/proc/self/maps", "r");
     char line[512], permissions[8];
     SUP_CHECK(maps != NULL, "/proc/self/maps");
@@ -68,7 +69,8 @@ static void metadata_is_apart(void **state) {
     char *data_end = ts_region.part[TS_SMALL].base + (size_t)ts_region.part[TS_SMALL].units * TS_UNIT_BYTES;
     assert_true(object >= ts_region.part[TS_NORMAL].base && object < data_end);
     assert_true((char *)(uintptr_t)ts_region.part[TS_NORMAL].state >= data_end);
-    assert_true((char *)(uintptr_t)ts_region.part[TS_NORMAL].unit >= data_end && ts_region.part[TS_NORMAL].slab >= data_end);
+    assert_true((char *)(uintptr_t)ts_region.part[TS_NORMAL].unit >= data_end &&
+                ts_region.part[TS_NORMAL].slab >= data_end);
     assert_true(ts_region.lines >= data_end && ts_region.table[0] >= data_end && ts_region.small >= data_end);
     slab_allocator_free(allocator);
 }
@@ -95,7 +97,7 @@ static void the_systems_table_is_read_only(void **state) {
 
 static void placed_at_random(void **state) {
     (void)state;
-    char *const argv[] = {(char *)(uintptr_t)"security_test", (char *)(uintptr_t)"where", NULL};
+    char *const argv[] = {(char *)(uintptr_t) "security_test", (char *)(uintptr_t) "where", NULL};
     char first[64], next[64];
     FILE *setting = fopen("/proc/sys/kernel/randomize_va_space", "r");
     int random = 0;
