@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs the Debian packages that a purpose needs and that are missing. Silent when nothing is.
-# usage: tools/setup.sh run|test|clang|bench|plot|valgrind|cross
+# usage: tools/setup.sh run|test|clang|bench|plot|valgrind|cross|coverage
 set -eu
 
 run="make gcc libc6-dev cmake pkg-config libjansson-dev iso-codes python3"
@@ -9,14 +9,15 @@ cross="$cross gcc-s390x-linux-gnu libc6-dev-s390x-cross gcc-arm-linux-gnueabihf 
 cross="$cross gcc-i686-linux-gnu libc6-dev-i386-cross qemu-user musl-tools xz-utils"
 case "$#:${1-}" in
     1:run) wanted=$run ;;
-    1:test) wanted="$run libcmocka-dev" ;;
+    1:test) wanted="$run libcmocka-dev gdb" ;;
+    1:coverage) wanted="$run libcmocka-dev gdb gcovr" ;;
     1:clang) wanted="$run libcmocka-dev clang" ;;
     1:bench) wanted="$run libjemalloc2 libmimalloc2.0 libtcmalloc-minimal4 g++ libapr1-dev libtalloc-dev" ;;
     1:plot) wanted="make python3 python3-matplotlib" ;;
     1:valgrind) wanted="$run libcmocka-dev valgrind" ;;
     1:cross) wanted="make gcc libc6-dev cmake pkg-config python3 $cross" ;;
     *)
-        echo "tools/setup.sh: unknown purpose '$*': run, test, clang, bench, plot, valgrind or cross" >&2
+        echo "tools/setup.sh: unknown purpose '$*': run, test, clang, bench, plot, valgrind, cross or coverage" >&2
         exit 2
         ;;
 esac
@@ -32,7 +33,7 @@ has_library() { { /sbin/ldconfig -p 2>/dev/null || ldconfig -p 2>/dev/null; } | 
 # What a package is for, wherever it came from.
 present() {
     case $1 in
-        make | gcc | g++ | cmake | pkg-config | clang | python3 | valgrind) command -v "$1" ;;
+        make | gcc | g++ | cmake | pkg-config | clang | python3 | valgrind | gdb | gcovr) command -v "$1" ;;
         libc6-dev) echo '#include <stdio.h>' | gcc -E - ;;
         libjansson-dev) pkg-config --exists jansson ;;
         libapr1-dev) pkg-config --exists apr-1 ;;

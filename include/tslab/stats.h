@@ -11,6 +11,11 @@
  * Threads: any. Cost: slab_stats_epoch is proportional to the threads that allocated in the epoch;
  * slab_stats_class and slab_stats_global to the threads and open epochs of the process; the global one
  * also reads /proc (about 35 us in a small process) for resident_bytes.
+ *
+ * Signal handlers may ask for figures, and for nothing else of this library. Where the handler has interrupted its thread
+ * in the middle of a call, what it asks for is half changed or locked by that very thread: then the answer is false (or 0)
+ * with errno EBUSY, and a later signal gets the figures. slab_stats_thread always answers. The renderers format with
+ * snprintf, which the C library does not promise for handlers.
  */
 #ifndef TSLAB_STATS_H
 #define TSLAB_STATS_H

@@ -73,6 +73,7 @@ static void fork_child(void) {
 /* ---- start --------------------------------------------------------------------------------------------- */
 
 static void thread_exit(void *heap) {
+    if (!ts_os_thread_ends(heap)) return;
     while (ts_thread.domain && ts_domain_exit(ts_thread.domain->domain)) {
     }
     ts_heap *mine = heap;

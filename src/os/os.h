@@ -55,6 +55,9 @@ bool ts_os_register(void (*exit_fn)(void *), void (*prepare)(void), void (*paren
    destructors, after which nothing runs on it any more. (A thread of which this layer never heard before that round cannot
    be told from one that goes on.) */
 bool ts_os_thread_started(void *arg);
+/* The exit callback calls it first. It comes again in every round of the thread's destructors, so that the last is known:
+   others may allocate after it. false: this is only that, arg is none of ts_os_thread_started. */
+bool ts_os_thread_ends(const void *arg);
 /* What holds this code is never unloaded, as threads that end and forks call it. Not with a lock held: the loader has one. */
 void ts_os_stay_loaded(void);
 
