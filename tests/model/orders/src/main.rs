@@ -7,8 +7,8 @@
 //! loom treats a seq_cst access as acquire and release. So each seq_cst access of the C code stands here with a seq_cst
 //! fence (after a write, before a load): as strong as C11 makes the pair that the protocol is about, but the fence orders the
 //! other accesses of the thread too. barrier_all (membarrier) is a seq_cst fence on both sides. loom does not let a
-//! load return a value that is stored later. It lets a plain load find any of several stores that are not ordered by
-//! happens-before, also where an exchange has fixed their order: so the last look of a model is an exchange.
+//! load return a value that is stored later. It leaves the order of two stores to a word open unless happens-before gives it,
+//! even where one is an exchange that did not find the other: there, the other is an exchange here too (rolling).
 
 use loom::cell::UnsafeCell;
 use loom::sync::atomic::Ordering::{self, AcqRel, Acquire, Relaxed, Release, SeqCst};
@@ -111,7 +111,7 @@ fn foreign(s: &'static Steps) {
             if queue.swap(0, AcqRel) == 0 {
                 return;
             }
-            let mut take = || {
+            let take = || {
                 let x = bits.load(Acquire); // c
                 freed.fetch_or(x, Relaxed); // d
                 bits.fetch_and(!x, AcqRel); // e
@@ -262,7 +262,7 @@ fn rolling(s: &'static Steps) {
         })
     };
     open.store(0, Relaxed);
-    rolling.store(0, s.order("shut-release", Release));
+    rolling.swap(0, s.order("shut-release", Release)); // a store; see the top
     owner.join().unwrap();
     assert_eq!(rolling.fetch_or(0, AcqRel), 0, "a shut block is found by slab_malloc");
 }
