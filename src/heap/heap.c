@@ -304,6 +304,11 @@ void ts_heap_visit(ts_heap *heap, ts_allocator *allocator) {
             ts_heap_condemn(heap, condemned);
             condemned = next;
         }
+        /* Its thread may have ended while they were here, and will not look again. */
+        if (ts_load_seq(&heap->state) == TS_HEAP_ABANDONED && ts_heap_hold(heap)) {
+            ts_heap_end_condemned(heap);
+            ts_heap_drop(heap);
+        }
         return;
     }
     if (!visitor || ts_load_relaxed(&heap->state) == TS_HEAP_ABANDONED) {
