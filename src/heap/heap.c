@@ -105,11 +105,13 @@ bool ts_heap_hold(ts_heap *heap) {
     return false;
 }
 
-static void list_if_unused(ts_heap *heap) {
+/* serial: the heap's when it was seen to be abandoned and without blocks. */
+static void list_if_unused(ts_heap *heap, uint64_t serial) {
     ts_lock_acquire(&registry);
-    /* An abandoned heap gets no new blocks, so what was true under its lock still is; and only this lock's
-       holder makes it anything else. */
-    if (ts_load_relaxed(&heap->state) == TS_HEAP_ABANDONED && !heap->listed_free) {
+    /* An abandoned heap gets no new blocks, so what was true under its lock still is, unless another listed it and a
+       thread has had it since; only this lock's holder makes it anything else than abandoned.
+       acquire: with the state comes the serial of that thread */
+    if (ts_load_acquire(&heap->state) == TS_HEAP_ABANDONED && heap->serial == serial && !heap->listed_free) {
         heap->listed_free = true;
         ts_fetch_sub_relaxed(&ts_heaps_abandoned, 1);
         heap->free_next = free_heaps;
@@ -124,9 +126,10 @@ void ts_heap_drop(ts_heap *heap) {
         return;
     }
     bool unused = ts_load_relaxed(&heap->state) == TS_HEAP_ABANDONED && heap->blocks == NULL;
+    uint64_t serial = heap->serial;
     ts_store_release(&heap->revoked, 0); /* partner: ts_heap_enter */
     ts_lock_release(&heap->lock);
-    if (unused) list_if_unused(heap);
+    if (unused) list_if_unused(heap, serial);
 }
 
 /* ---- life ------------------------------------------------------------------------------------- */
@@ -178,7 +181,7 @@ ts_heap *ts_heap_mine(void) {
     if (!ts_os_thread_started(heap)) {
         ts_store_relaxed(&heap->state, TS_HEAP_ABANDONED);
         ts_fetch_add_relaxed(&ts_heaps_abandoned, 1);
-        list_if_unused(heap);
+        list_if_unused(heap, heap->serial);
         errno = ENOMEM;
         return NULL;
     }
