@@ -73,11 +73,13 @@ static void share_overflow(ts_share *share, unsigned part) {
 }
 
 void ts_settle_now(void) {
+    /* Draining one heap can pass a slab on to another that is abandoned too. */
+    for (ts_heap *heap; (heap = ts_thread.drain) != NULL;) {
+        ts_thread.drain = NULL;
+        ts_foreign_drain_abandoned(heap);
+    }
     ts_allocator *allocator = ts_thread.settle;
-    ts_heap *heap = ts_thread.drain;
     ts_thread.settle = NULL;
-    ts_thread.drain = NULL;
-    if (heap) ts_foreign_drain_abandoned(heap);
     if (allocator) ts_allocator_settle(allocator);
 }
 
