@@ -56,7 +56,10 @@ extern ts_table ts_allocators;
 
 static inline ts_allocator *ts_allocator_find(uintptr_t token) { return ts_table_find(&ts_allocators, token); }
 
+/* The record is not given back until the unpin. Caller: something pins it already. */
 void ts_allocator_pin(ts_allocator *allocator);
+/* The same for who found the record by its value and has nothing that pins it. false: that use is over. */
+bool ts_allocator_pin_found(ts_allocator *allocator, uintptr_t token);
 void ts_allocator_unpin(ts_allocator *allocator);
 
 /* A unit that is nobody's and on no list, claimed, its memory readable and writable. Looks in the share, among

@@ -231,15 +231,19 @@ ts_share *ts_heap_share(ts_heap *heap, ts_allocator *allocator) {
             ts_allocator_unpin(allocator);
         }
         if (share || made) break;
+        if (!ts_allocator_pin_found(allocator, token)) { /* until the share is dropped */
+            errno = EINVAL;
+            return NULL;
+        }
         made = ts_lines_take(TS_LINES_SHARE, sizeof *made);
         if (!made) {
+            ts_allocator_unpin(allocator);
             errno = ENOMEM;
             return NULL;
         }
         made->allocator = allocator;
         made->token = token;
         made->heap = heap;
-        ts_allocator_pin(allocator); /* until the share is dropped */
     }
     if (share) return share;
     ts_lock_acquire(&allocator->lock);

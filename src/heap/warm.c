@@ -416,6 +416,18 @@ bool ts_allocator_reserve(ts_allocator *allocator, uint64_t units) {
 
 void ts_allocator_pin(ts_allocator *allocator) { ts_fetch_add_relaxed(&allocator->pins, 1); }
 
+bool ts_allocator_pin_found(ts_allocator *allocator, uintptr_t token) {
+    /* Not from 0: who unpinned last is giving the record back. */
+    uint64_t pins = ts_load_relaxed(&allocator->pins);
+    do {
+        if (pins == 0) return false;
+    } while (!ts_cas_seq(&allocator->pins, &pins, pins + 1));
+    /* Pinned, the use does not change any more; it may be another one. */
+    if (ts_load_acquire(&allocator->entry.id) == token) return true;
+    ts_allocator_unpin(allocator);
+    return false;
+}
+
 void ts_allocator_unpin(ts_allocator *allocator) {
     /* acq_rel: who gives the record back sees all that the others did with it */
     if (atomic_fetch_sub_explicit(&allocator->pins, 1, memory_order_acq_rel) != 1) return;

@@ -41,6 +41,13 @@ proctype user() {
 #else
        :: atomic { pins > 0 -> pins++; shares++ }
 #endif
+#ifndef WITHOUT_LOOK_AFTER_THE_PIN
+          if
+          :: id == token -> skip
+          :: else -> shares--; unpin(); goto done
+          fi;
+#endif
+          assert(token == era); /* a share of another use, on its list */
 #ifdef WITHOUT_UNPIN_AFTER_THE_SHARE
           unpin();
           shares--
@@ -52,6 +59,7 @@ proctype user() {
        fi
     :: else -> skip
     fi;
+done:
     running--
 }
 
