@@ -1,3 +1,4 @@
+/* Modelled in tests/model: hold, exit, epoch, orders. */
 #include "epoch/epoch.h"
 
 #include "base/assert.h"
