@@ -32,6 +32,7 @@ help:
 	@echo "make bench         speed and memory beside glibc, jemalloc, tcmalloc and mimalloc"
 	@echo "make bench-gate    the same, and an error when a figure misses its target"
 	@echo "make mutation      takes one guard of the protocols out at a time: some test must fail for each"
+	@echo "make model         checks models of the protocols exhaustively, with and without each step (spin, loom)"
 	@echo "make bench-smoke   the same harness for a few seconds: does it work"
 	@echo "make install PREFIX=DIR   libraries, headers, tslab.pc, CMake package, man pages (DESTDIR works)"
 	@echo "make format        clang-format over all C files   (make format-check: only says which)"
@@ -97,6 +98,12 @@ bench-gate: setup-bench | build
 mutation: setup-test
 	@tests/mutation/mutate.py --jobs $(JOBS)
 
+# Spin, and Rust for the memory orders. ARGS=--without-loom where there is no Rust: that checks less, and says so.
+model: | build
+	@tools/setup.sh model
+	@case " $(ARGS) " in *" --without-loom "*) ;; *) tools/setup.sh rust ;; esac
+	@tests/model/run.py --jobs $(JOBS) $(ARGS)
+
 bench-smoke: setup-bench | build
 	$(call build,release,-DTSLAB_BUILD_TESTS=OFF)
 	$(call check,release,-L '^bench$$')
@@ -113,6 +120,6 @@ format-check:
 clean:
 	@rm -rf build
 
-.PHONY: all help build-release run run-smoke bench-gate mutation test test-release test-asan test-tsan test-clang summary clean-results \
+.PHONY: all help build-release run run-smoke bench-gate mutation model test test-release test-asan test-tsan test-clang summary clean-results \
     bench bench-smoke install format format-check clean
 .NOTPARALLEL:

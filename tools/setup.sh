@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs the Debian packages that a purpose needs and that are missing. Silent when nothing is.
-# usage: tools/setup.sh run|test|clang|bench
+# usage: tools/setup.sh run|test|clang|bench|model|rust
 set -eu
 
 run="make gcc libc6-dev cmake pkg-config libjansson-dev iso-codes python3"
@@ -9,8 +9,10 @@ case "$#:${1-}" in
     1:test) wanted="$run libcmocka-dev" ;;
     1:clang) wanted="$run libcmocka-dev clang" ;;
     1:bench) wanted="$run libjemalloc2 libmimalloc2.0 libtcmalloc-minimal4" ;;
+    1:model) wanted="make gcc libc6-dev python3 spin" ;;
+    1:rust) wanted="cargo-web" ;; # Debian 12: the newer of its two; cargo of any origin will do
     *)
-        echo "tools/setup.sh: unknown purpose '$*': run, test, clang or bench" >&2
+        echo "tools/setup.sh: unknown purpose '$*': run, test, clang, bench, model or rust" >&2
         exit 2
         ;;
 esac
@@ -26,7 +28,8 @@ has_library() { { /sbin/ldconfig -p 2>/dev/null || ldconfig -p 2>/dev/null; } | 
 # What a package is for, wherever it came from.
 present() {
     case $1 in
-        make | gcc | cmake | pkg-config | clang | python3) command -v "$1" ;;
+        make | gcc | cmake | pkg-config | clang | python3 | spin) command -v "$1" ;;
+        cargo-web) command -v cargo ;;
         libc6-dev) echo '#include <stdio.h>' | gcc -E - ;;
         libjansson-dev) pkg-config --exists jansson ;;
         libcmocka-dev) pkg-config --exists cmocka ;;
