@@ -355,8 +355,8 @@ MUTANTS = [
         "name": "finish-before-the-flush",
         "protocol": "close",
         "file": "src/epoch/epoch.c",
-        "old": " || !ts_load_acquire(&b->flushed)) return false;",
-        "new": ") return false;",
+        "old": "if (!ts_load_acquire(&b->flushed) || ",
+        "new": "if (",
         "tests": ["unit.heap.handover"],
     },
     {
@@ -440,6 +440,23 @@ MUTANTS = [
         "old": "        ts_block_flush(heap, b, &recycled);\n    }\n    give_warm_units(heap);",
         "new": "    }\n    give_warm_units(heap);",
         "tests": ["unit.heap.bin", "unit.heap.heap"],
+    },
+    {
+        "name": "share-pins-the-dead",
+        "protocol": "the record of an allocator",
+        "file": "src/heap/warm.c",
+        "old": "        if (pins == 0) return false;\n",
+        "new": "",
+        "tests": ["unit.heap.share"],
+    },
+    {
+        "name": "share-of-the-next-use",
+        "protocol": "the record of an allocator",
+        "file": "src/heap/warm.c",
+        "old": "    if (ts_load_acquire(&allocator->entry.id) == token) return true;\n    ts_allocator_unpin(allocator);\n"
+               "    return false;\n",
+        "new": "    (void)token;\n    return true;\n",
+        "tests": ["unit.heap.share"],
     },
     # ---- fork --------------------------------------------------------------------------------------------------
     {
