@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs the Debian packages that a purpose needs and that are missing. Silent when nothing is.
-# usage: tools/setup.sh run|test|clang|bench|model|rust
+# usage: tools/setup.sh run|test|clang|bench|plot|model|rust
 set -eu
 
 run="make gcc libc6-dev cmake pkg-config libjansson-dev iso-codes python3"
@@ -8,11 +8,12 @@ case "$#:${1-}" in
     1:run) wanted=$run ;;
     1:test) wanted="$run libcmocka-dev" ;;
     1:clang) wanted="$run libcmocka-dev clang" ;;
-    1:bench) wanted="$run libjemalloc2 libmimalloc2.0 libtcmalloc-minimal4" ;;
+    1:bench) wanted="$run libjemalloc2 libmimalloc2.0 libtcmalloc-minimal4 g++ libapr1-dev libtalloc-dev" ;;
+    1:plot) wanted="make python3 python3-matplotlib" ;;
     1:model) wanted="make gcc libc6-dev python3 spin" ;;
     1:rust) wanted="cargo-web" ;; # Debian 12: the newer of its two; cargo of any origin will do
     *)
-        echo "tools/setup.sh: unknown purpose '$*': run, test, clang, bench, model or rust" >&2
+        echo "tools/setup.sh: unknown purpose '$*': run, test, clang, bench, plot, model or rust" >&2
         exit 2
         ;;
 esac
@@ -28,11 +29,14 @@ has_library() { { /sbin/ldconfig -p 2>/dev/null || ldconfig -p 2>/dev/null; } | 
 # What a package is for, wherever it came from.
 present() {
     case $1 in
-        make | gcc | cmake | pkg-config | clang | python3 | spin) command -v "$1" ;;
+        make | gcc | g++ | cmake | pkg-config | clang | python3 | spin) command -v "$1" ;;
         cargo-web) command -v cargo ;;
         libc6-dev) echo '#include <stdio.h>' | gcc -E - ;;
         libjansson-dev) pkg-config --exists jansson ;;
+        libapr1-dev) pkg-config --exists apr-1 ;;
+        libtalloc-dev) pkg-config --exists talloc ;;
         libcmocka-dev) pkg-config --exists cmocka ;;
+        python3-matplotlib) python3 -c 'import matplotlib' || /usr/bin/python3 -c 'import matplotlib' ;;
         iso-codes) test -d /usr/share/iso-codes/json ;;
         libjemalloc2) has_library 'libjemalloc\.so\.2 ' ;;
         libmimalloc2.0) has_library 'libmimalloc\.so\.2' ;;

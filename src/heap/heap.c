@@ -3,6 +3,7 @@
 
 #include "base/assert.h"
 #include "heap/allocator.h"
+#include "heap/check.h"
 #include "os/os.h"
 
 #include <errno.h>
@@ -45,22 +46,15 @@ ts_heap *ts_heaps(void) { return ts_load_acquire(&all_heaps); } /* partner: rele
 
 /* ---- brackets --------------------------------------------------------------------------------- */
 
-void ts_heap_enter(ts_heap *heap) {
-    ts_assert(2, ts_load_relaxed(&ts_thread.in_op) == 0 && heap == ts_thread.heap);
-    for (;;) {
-        ts_op_begin(&ts_thread);
-        /* acquire: partner of the release in ts_heap_drop */
-        if (TS_LIKELY(ts_load_acquire(&heap->revoked) == 0)) return;
+void ts_heap_enter_revoked(ts_heap *heap) {
+    do {
         ts_op_end(&ts_thread);
         /* Who holds the heap has its lock. */
         ts_lock_acquire(&heap->lock);
         ts_lock_release(&heap->lock);
-    }
-}
-
-void ts_heap_leave(ts_heap *heap) {
-    (void)heap;
-    ts_op_end(&ts_thread);
+        ts_op_begin(&ts_thread);
+        /* acquire: partner of the release in ts_heap_drop */
+    } while (ts_load_acquire(&heap->revoked) != 0);
 }
 
 void ts_note_drained(ts_block *block) {
@@ -106,13 +100,13 @@ bool ts_heap_hold(ts_heap *heap) {
     return false;
 }
 
-/* serial: the heap's when it was seen to be abandoned and without blocks. */
+/* serial: of the heap's last thread, read when it was seen to be unused. Another serial: meanwhile it has served a
+   thread more, and has blocks perhaps. */
 static void list_if_unused(ts_heap *heap, uint64_t serial) {
     ts_lock_acquire(&registry);
-    /* An abandoned heap gets no new blocks, so what was true under its lock still is, unless another listed it and a
-       thread has had it since; only this lock's holder makes it anything else than abandoned.
-       acquire: with the state comes the serial of that thread */
-    if (ts_load_acquire(&heap->state) == TS_HEAP_ABANDONED && heap->serial == serial && !heap->listed_free) {
+    /* An abandoned heap gets no new blocks, so what was true under its lock still is; and only this lock's
+       holder makes it anything else. acquire: the serial was written before the state. */
+    if (ts_load_acquire(&heap->state) == TS_HEAP_ABANDONED && !heap->listed_free && heap->serial == serial) {
         heap->listed_free = true;
         ts_fetch_sub_relaxed(&ts_heaps_abandoned, 1);
         heap->free_next = free_heaps;
@@ -172,8 +166,7 @@ void ts_heap_bind(ts_heap *heap, const ts_share *share) {
     ts_thread.rolling = &ts_no_block;
 }
 
-ts_heap *ts_heap_mine(void) {
-    if (TS_LIKELY(ts_thread.heap != NULL)) return ts_thread.heap;
+ts_heap *ts_heap_make(void) {
     ts_heap *heap = make_heap();
     if (!heap) {
         errno = ENOMEM;
@@ -214,13 +207,19 @@ void ts_heap_give_entry(ts_table *table, unsigned which, void *entry) {
         ts_table_free(table, entry);
 }
 
+static bool share_of(const ts_share *share, const ts_allocator *allocator, uintptr_t token) {
+    return share->allocator == allocator && share->token == token;
+}
+
 ts_share *ts_heap_share(ts_heap *heap, ts_allocator *allocator) {
-    uintptr_t token = allocator->token;
-    ts_share *share = NULL, *made = NULL;
+    uintptr_t token = ts_load_acquire(&allocator->entry.id);
+    /* The usual case. No other thread adds or drops a share of a heap whose thread lives. */
+    ts_share *share = heap->shares, *made = NULL;
+    if (TS_LIKELY(share && token != 0 && share_of(share, allocator, token))) return share;
     for (;;) {
         ts_heap_enter(heap);
         for (share = heap->shares; share; share = share->heap_next)
-            if (share->allocator == allocator && share->token == token) break;
+            if (share_of(share, allocator, token)) break;
         if (!share && made) {
             made->heap_next = heap->shares;
             heap->shares = made;
@@ -232,14 +231,14 @@ ts_share *ts_heap_share(ts_heap *heap, ts_allocator *allocator) {
             ts_allocator_unpin(allocator);
         }
         if (share || made) break;
-        if (!ts_allocator_pin_found(allocator, token)) { /* until the share is dropped */
-            errno = EINVAL;
-            return NULL;
-        }
         made = ts_lines_take(TS_LINES_SHARE, sizeof *made);
         if (!made) {
-            ts_allocator_unpin(allocator);
             errno = ENOMEM;
+            return NULL;
+        }
+        if (token == 0 || !ts_allocator_pin_use(allocator, token)) { /* until the share is dropped */
+            ts_lines_give(TS_LINES_SHARE, made);
+            errno = EINVAL;
             return NULL;
         }
         made->allocator = allocator;
@@ -300,6 +299,7 @@ static void let_go(ts_heap *heap) {
     }
     give_warm_units(heap);
     ts_heap_drop_dead_shares(heap);
+    ts_check_heap_now(heap);
 }
 
 void ts_heap_visit(ts_heap *heap, ts_allocator *allocator) {
@@ -312,11 +312,7 @@ void ts_heap_visit(ts_heap *heap, ts_allocator *allocator) {
             ts_heap_condemn(heap, condemned);
             condemned = next;
         }
-        /* Its thread may have ended while they were here, and will not look again. */
-        if (ts_load_seq(&heap->state) == TS_HEAP_ABANDONED && ts_heap_hold(heap)) {
-            ts_heap_end_condemned(heap);
-            ts_heap_drop(heap);
-        }
+        ts_heap_end_condemned_abandoned(heap);
         return;
     }
     if (!visitor || ts_load_relaxed(&heap->state) == TS_HEAP_ABANDONED) {

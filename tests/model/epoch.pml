@@ -120,7 +120,10 @@ proctype opener() {
     :: atomic { n < OPENS && free_listed -> n++; free_listed = false } /* ts_table_take */
        pins = 0;
        destroyed = false;
-       block = false;
+       if
+       :: block = false
+       :: atomic { !in_op -> open_id = era; flushed = false; block = true } /* join_unpublished, by the block's owner */
+       fi;
        state = ACTIVE;
        atomic {
            assert(!used[era]); /* an id comes back */

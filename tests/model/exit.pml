@@ -320,7 +320,7 @@ proctype trimmer() {
     running--
 }
 
-/* make_heap, ts_heap_mine; then a block, and the end */
+/* make_heap, ts_heap_make; then a block, and the end */
 proctype newcomer() {
     bool held, alive, unused;
     byte to, serial, mine, todo = NONE;

@@ -10,7 +10,7 @@
  * object itself only while no other thread's call is about its address; after such a call it must be refused. A double
  * free by the owner at the same instant is the limit that foreign.c states (7).
  *
- * TAGGED 1: the foreign words are set at every reset (NORMAL churn slabs). 0: they are left as they are (scope, SMALL).
+ * TAGGED 1: the foreign words are set at every reset (NORMAL churn slabs; ts_foreign_free_open takes the same steps). 0: they are left as they are (scope, SMALL).
  */
 #ifndef TAGGED
 #define TAGGED 1
