@@ -26,11 +26,17 @@ fi
 
 has_library() { { /sbin/ldconfig -p 2>/dev/null || ldconfig -p 2>/dev/null; } | grep -q "^[[:space:]]*$1"; }
 
+# Debian's own `cargo` is too old for the locked versions of what the models use.
+new_cargo() {
+    minor=$(cargo --version | sed -n 's/^cargo 1\.\([0-9]*\)\..*/\1/p')
+    [ -n "$minor" ] && [ "$minor" -ge 78 ]
+}
+
 # What a package is for, wherever it came from.
 present() {
     case $1 in
         make | gcc | g++ | cmake | pkg-config | clang | python3 | spin) command -v "$1" ;;
-        cargo-web) command -v cargo ;;
+        cargo-web) new_cargo ;;
         libc6-dev) echo '#include <stdio.h>' | gcc -E - ;;
         libjansson-dev) pkg-config --exists jansson ;;
         libapr1-dev) pkg-config --exists apr-1 ;;
