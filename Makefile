@@ -41,6 +41,7 @@ help:
 	@echo "make fuzz-corpus   what make fuzz found, as few strings as reach the same code, to tests/fuzz/corpus"
 	@echo "make cross         the tests on other machines (emulated), with 32 bits, big endian, musl; TARGETS=\"armhf ...\""
 	@echo "make coverage      lines and branches of src/ that the tests reach (build/coverage/index.html)"
+	@echo "make model         checks models of the protocols exhaustively, with and without each step (spin, loom)"
 	@echo "make bench-smoke   the same harness for a few seconds: does it work"
 	@echo "make install PREFIX=DIR   libraries, headers, tslab.pc, CMake package, man pages (DESTDIR works)"
 	@echo "make format        clang-format over all C files   (make format-check: only says which)"
@@ -114,6 +115,12 @@ report: setup-plot
 mutation: setup-test
 	@tests/mutation/mutate.py --jobs $(JOBS)
 
+# Spin, and Rust for the memory orders. ARGS=--without-loom where there is no Rust: that checks less, and says so.
+model: | build
+	@tools/setup.sh model
+	@case " $(ARGS) " in *" --without-loom "*) ;; *) tools/setup.sh rust ;; esac
+	@tests/model/run.py --jobs $(JOBS) $(ARGS)
+
 # Every feature at once on all threads; every structure is walked once a second.
 MINUTES ?= 10
 soak: setup-test | build
@@ -174,6 +181,6 @@ format-check:
 clean:
 	@rm -rf build
 
-.PHONY: test-valgrind nightly fuzz fuzz-corpus all help build-release run run-smoke bench-all bench-gate report mutation soak test test-release test-asan test-tsan test-clang summary clean-results cross coverage \
+.PHONY: test-valgrind nightly fuzz fuzz-corpus all help build-release run run-smoke bench-all bench-gate report mutation soak test test-release test-asan test-tsan test-clang summary clean-results cross coverage model \
     bench bench-smoke install format format-check clean
 .NOTPARALLEL:

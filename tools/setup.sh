@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs the Debian packages that a purpose needs and that are missing. Silent when nothing is.
-# usage: tools/setup.sh run|test|clang|bench|plot|valgrind|cross|coverage
+# usage: tools/setup.sh run|test|clang|bench|plot|valgrind|cross|coverage|model|rust
 set -eu
 
 run="make gcc libc6-dev cmake pkg-config libjansson-dev iso-codes python3"
@@ -16,8 +16,10 @@ case "$#:${1-}" in
     1:plot) wanted="make python3 python3-matplotlib" ;;
     1:valgrind) wanted="$run libcmocka-dev valgrind" ;;
     1:cross) wanted="make gcc libc6-dev cmake pkg-config python3 $cross" ;;
+    1:model) wanted="make gcc libc6-dev python3 spin" ;;
+    1:rust) wanted="cargo-web" ;; # Debian 12: the newer of its two; cargo of any origin will do
     *)
-        echo "tools/setup.sh: unknown purpose '$*': run, test, clang, bench, plot, valgrind, cross or coverage" >&2
+        echo "tools/setup.sh: unknown purpose '$*': run, test, clang, bench, plot, valgrind, cross, coverage, model or rust" >&2
         exit 2
         ;;
 esac
@@ -30,10 +32,17 @@ fi
 
 has_library() { { /sbin/ldconfig -p 2>/dev/null || ldconfig -p 2>/dev/null; } | grep -q "^[[:space:]]*$1"; }
 
+# Debian's own `cargo` is too old for the locked versions of what the models use.
+new_cargo() {
+    minor=$(cargo --version | sed -n 's/^cargo 1\.\([0-9]*\)\..*/\1/p')
+    [ -n "$minor" ] && [ "$minor" -ge 78 ]
+}
+
 # What a package is for, wherever it came from.
 present() {
     case $1 in
-        make | gcc | g++ | cmake | pkg-config | clang | python3 | valgrind | gdb | gcovr) command -v "$1" ;;
+        make | gcc | g++ | cmake | pkg-config | clang | python3 | valgrind | gdb | gcovr | spin) command -v "$1" ;;
+        cargo-web) new_cargo ;;
         libc6-dev) echo '#include <stdio.h>' | gcc -E - ;;
         libjansson-dev) pkg-config --exists jansson ;;
         libapr1-dev) pkg-config --exists apr-1 ;;

@@ -1,3 +1,4 @@
+/* Modelled in tests/model: record. */
 #include "api/runtime.h"
 
 #include "base/assert.h"

@@ -1,3 +1,4 @@
+/* Modelled in tests/model: hold, exit, epoch, orders. */
 #include "epoch/epoch.h"
 
 #include "base/assert.h"
@@ -312,9 +313,10 @@ bool ts_epoch_destroy(ts_allocator *allocator, EpochId id) {
 static bool nothing_left(const ts_epoch *epoch) {
     if (ts_load_relaxed(&epoch->span_units) != 0) return false;
     /* closing: whoever set it held the heap, so no slab is on its way into the block. It is read under no hold of the
-       heap, hence atomically; once set it stays. */
+       heap, hence atomically, and before the count: until it is set, an operation that began before the close can add a
+       slab. Once set it stays. */
     for (const ts_block *b = epoch->blocks; b; b = b->epoch_next)
-        if (ts_load_relaxed(&b->slabs) != 0 || !ts_load_acquire(&b->flushed)) return false;
+        if (!ts_load_acquire(&b->flushed) || ts_load_relaxed(&b->slabs) != 0) return false;
     return true;
 }
 

@@ -443,8 +443,8 @@ MUTANTS = [
         "name": "finish-before-the-flush",
         "protocol": "close",
         "file": "src/epoch/epoch.c",
-        "old": " || !ts_load_acquire(&b->flushed)) return false;",
-        "new": ") return false;",
+        "old": "if (!ts_load_acquire(&b->flushed) || ",
+        "new": "if (",
         "tests": ["unit.heap.handover"],
     },
     {
