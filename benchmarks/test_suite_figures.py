@@ -204,15 +204,20 @@ class Document(Folder):
 
     def test_standing(self):
         entries = Targets.entries
-        self.assertEqual(make_results.standing(entries(tslab=10, malloc=40, mimalloc=20)),
-                         "ahead, 2.00 x better than mimalloc")
-        self.assertEqual(make_results.standing(entries(tslab=30, malloc=40, mimalloc=20)), "**behind mimalloc, 1.50 x**")
-        self.assertEqual(make_results.standing(entries(tslab=10.2, malloc=40, mimalloc=10)), "equal to mimalloc")
-        self.assertEqual(make_results.standing(entries(tslab=0, malloc=0)), "equal to malloc")
-        self.assertEqual(make_results.standing(entries(tslab=0, malloc=3)), "ahead of malloc")
-        self.assertEqual(make_results.standing(entries(tslab=1, malloc=0)), "**behind malloc**")
-        self.assertEqual(make_results.standing(entries(tslab=1)), "")
-        self.assertEqual(make_results.standing(entries(malloc=1)), "")
+        for values, text in [
+            ({"tslab": 10, "malloc": 40, "mimalloc": 20}, "ahead of mimalloc by 2.00 x"),
+            ({"tslab": 30, "malloc": 40, "mimalloc": 20}, "**behind mimalloc by 1.50 x**"),
+            ({"tslab": 10.2, "malloc": 40, "mimalloc": 10}, "equal to mimalloc"),
+            ({"tslab": 0, "malloc": 0}, "equal to malloc"),
+            ({"tslab": 0, "malloc": 3}, "ahead of malloc"),
+            ({"tslab": 1, "malloc": 0}, "**behind malloc**"),
+            ({"tslab": 1}, ""),
+            ({"malloc": 1}, ""),
+        ]:
+            self.assertEqual(make_results.standing(entries(**values)), text)
+        self.assertEqual(make_results.standing(entries(tslab=4, malloc=0.5), "kept_pct"), "**behind malloc by 3.50 points**")
+        self.assertEqual(make_results.standing(entries(tslab=4, malloc=44), "kept_pct"), "ahead of malloc by 40.0 points")
+        self.assertEqual(make_results.standing(entries(tslab=0.4, malloc=0), "kept_pct"), "equal to malloc")
 
     def test_numbers(self):
         for value, text in ((0, "0"), (4.567, "4.57"), (45.67, "45.7"), (456.7, "457"), (4567, "4,567"),
@@ -232,7 +237,7 @@ class Document(Folder):
         self.assertIn("In 1 of 3 rows with a peer", text)
         self.assertIn("| soak | op_ns | 5.00 | mimalloc | 4.00 | 1.25 x |", text)
         self.assertIn("| resident over the payload, 128 B, metadata counted (%) | 3 % | - | 4.00 | 12.0 |", text)
-        self.assertIn("ahead, 3.00 x better than malloc", text)
+        self.assertIn("ahead of malloc by 8.00 points", text)
         self.assertIn("| soak | op_ns | 5.00 | mimalloc | 4.00 | 1.25 x | 0.952 x | **missed** |", text)
         self.assertIn("Machine: a machine, 2 processors, 1 GiB, Linux.", text)
         again = self.make("--out", out, "--check")
