@@ -47,7 +47,7 @@ class Step:
 
 STEPS = [
     #    name                       kind    rounds     seconds of a run
-    Step("core_bench",              "all",  (1, 1, 1), (1300, 180, 5), {},
+    Step("core_bench",              "all",  (1, 1, 1), (1100, 135, 5), {},
          "the table of the core: speed, threads, tails, memory"),
     Step("benchmark_accurate",      "each", (3, 1, 1), (90, 11, 1), {},
          "latency per size class, fragmentation, bytes per object"),
@@ -59,7 +59,7 @@ STEPS = [
          "throughput and p99 from 1 to 16 threads"),
     Step("fragmentation_over_time", "each", (3, 1, 1), (13, 5, 1), {},
          "what comes back while one in twenty survives"),
-    Step("scope_bench",             "all",  (1, 1, 1), (900, 200, 4), {"quick": ["--rounds", "2"]},
+    Step("scope_bench",             "all",  (1, 1, 1), (400, 135, 4), {"quick": ["--rounds", "2"]},
          "objects dropped together, beside pools and arenas"),
     Step("tail_attribution",        "ours", (1, 1, 1), (10, 2, 1), {},
          "the slowest operations: which path, ours or the scheduler's"),

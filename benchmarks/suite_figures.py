@@ -89,9 +89,9 @@ class Suite:
                     result.setdefault(row["allocator"], row["version"])
         return result
 
-    def header(self):
-        """The lines that run.csv begins with, by their first word."""
-        path = self.path("run")
+    def header(self, name="run"):
+        """The lines about the run that a file begins with, by their first word."""
+        path = self.path(name)
         if not path.is_file():
             return {}
         with open(path, encoding="utf-8") as file:
