@@ -5,6 +5,9 @@
  *          may read), or whose order is given by a barrier named at the place of use.
  * acquire  partner of a release; the comment at the place of use names the partner.
  * seq_cst  store-then-load protocols (two parties that each write one word and read the other's).
+ *
+ * Exchanges and compare-and-swaps are of words of 32 bits and more only: narrower ones are calls into a library on some
+ * machines (riscv64).
  */
 #ifndef TS_BASE_ATOMIC_H
 #define TS_BASE_ATOMIC_H

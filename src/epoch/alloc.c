@@ -95,9 +95,12 @@ static void *churn_alloc(ts_heap *heap, ts_churn_block *block, unsigned cls, Epo
 
 /* ---- scope ---------------------------------------------------------------------------------------- */
 
-static void *bump(ts_scope_block *block, size_t bytes, size_t align) {
-    if (align > 16) return ts_scope_bump_aligned(block, align, bytes);
-    return ts_fast_fits(block, bytes) ? ts_fast_bump(block, bytes) : NULL;
+TS_ALWAYS_INLINE void *bump(ts_scope_block *block, size_t bytes, size_t align) {
+    if (TS_UNLIKELY(align > 16)) return ts_scope_bump_aligned(block, align, bytes);
+    char *at = ts_load_relaxed(&block->bump);
+    if (bytes > (size_t)(block->end - at)) return NULL;
+    ts_fast_bump(block, at, bytes);
+    return at;
 }
 
 /* A warm unit of this thread becomes the current slab: the usual case, without leaving the heap. */

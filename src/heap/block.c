@@ -287,6 +287,13 @@ void ts_heap_condemn(ts_heap *heap, ts_block *block) {
     } while (!ts_cas_seq(&heap->condemned, &head, block)); /* publishes condemned_next */
 }
 
+void ts_heap_end_condemned_abandoned(ts_heap *heap) {
+    /* seq_cst: an exit writes the state and then looks at the list; one of the two sees the other */
+    if (ts_load_seq(&heap->state) != TS_HEAP_ABANDONED || !ts_heap_hold(heap)) return;
+    ts_heap_end_condemned(heap);
+    ts_heap_drop(heap);
+}
+
 void ts_heap_end_condemned(ts_heap *heap) {
     if (TS_LIKELY(ts_load_seq(&heap->condemned) == NULL)) return; /* seq_cst: against the last look of an exit */
     ts_heap_end_list(heap, ts_exchange_seq(&heap->condemned, NULL));

@@ -90,20 +90,14 @@ TS_ALWAYS_INLINE size_t ts_scope_round(size_t size) {
     return n;
 }
 
-/* bytes: a result of ts_scope_round, not 0. */
-TS_ALWAYS_INLINE bool ts_fast_fits(const ts_scope_block *block, size_t bytes) {
-    return bytes <= (size_t)(block->end - ts_load_relaxed(&block->bump));
-}
-
-/* Takes the next bytes of the current slab, in which they fit. A unit begins on a multiple of its size. */
-TS_ALWAYS_INLINE void *ts_fast_bump(ts_scope_block *block, size_t bytes) {
-    char *at = ts_load_relaxed(&block->bump);
+/* Takes the next bytes of the current slab, in which they fit: from bump, which is `at`. A unit begins on a multiple of
+   its size. */
+TS_ALWAYS_INLINE void ts_fast_bump(ts_scope_block *block, char *at, size_t bytes) {
     ts_state64 *start = &block->bits->start[((uintptr_t)at >> 10) & 15];
     ts_store_relaxed(start, ts_load_relaxed(start) | (uint64_t)1 << (((uintptr_t)at >> 4) & 63));
     ts_add_owned(&block->allocs, 1);
     /* release: who reads bump sees the start bits below it (ts_scope_object_bytes) */
     ts_store_release(&block->bump, at + bytes);
-    return at;
 }
 
 #endif
