@@ -65,14 +65,14 @@ static pid_t fork_captured(int ends[2], int captured) {
     return child;
 }
 
-/* In a coverage build: what a child did counts, too. Weak: other builds have none. */
-#pragma weak __gcov_dump
-void __gcov_dump(void);
+#ifdef SUP_COVERAGE
+void __gcov_dump(void); /* of libgcov */
+#endif
 
 void sup_exit(int status) {
-    if (__gcov_dump) {
-        __gcov_dump();
-    }
+#ifdef SUP_COVERAGE
+    __gcov_dump();
+#endif
     _exit(status);
 }
 
