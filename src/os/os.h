@@ -45,6 +45,10 @@ extern const ts_os_table *ts_os;
 /* The table of this system. */
 extern const ts_os_table ts_os_native;
 
+/* As expose, by a mapping anew, so at must be in a reservation: under memcheck, which looks at every byte that a change
+   of protection makes readable (4 s for what the region has). */
+bool ts_os_expose_anew(void *at, size_t bytes);
+
 /* Bytes of a page; found at run time, constant. */
 size_t ts_os_page_bytes(void);
 /* Registers the callbacks of the upper layers; once. exit_fn runs on a thread that called
