@@ -48,6 +48,9 @@ extern TS_HIDDEN const ts_os_table *ts_os;
 extern TS_HIDDEN const ts_os_table ts_os_native;
 
 static inline size_t ts_os_page_bytes(void) { return ts_os->page_bytes(); }
+/* As expose, by a mapping anew, so at must be in a reservation: under memcheck, which looks at every byte that a change
+   of protection makes readable (4 s for what the region has). */
+bool ts_os_expose_anew(void *at, size_t bytes);
 /* Registers the callbacks of the upper layers; once. exit_fn runs on a thread that called
    ts_os_thread_started and ends. false: the system has no room for it. */
 bool ts_os_register(void (*exit_fn)(void *), void (*prepare)(void), void (*parent)(void), void (*child)(void));

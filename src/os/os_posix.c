@@ -47,6 +47,10 @@ static void *posix_reserve(size_t bytes) {
 
 static bool posix_expose(void *at, size_t bytes) { return mprotect(at, bytes, PROT_READ) == 0; }
 
+bool ts_os_expose_anew(void *at, size_t bytes) {
+    return mmap(at, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == at;
+}
+
 static bool posix_commit(void *at, size_t bytes) { return mprotect(at, bytes, PROT_READ | PROT_WRITE) == 0; }
 
 static bool posix_protect(void *at, size_t bytes) { return mprotect(at, bytes, PROT_NONE) == 0; }
