@@ -30,8 +30,15 @@ help:
 	@echo "make test          every test: release, then under AddressSanitizer, UBSan and ThreadSanitizer"
 	@echo "make test-release  make test-asan  make test-tsan  make test-clang    its stages, and clang"
 	@echo "make bench         speed and memory beside glibc, jemalloc, tcmalloc and mimalloc"
-	@echo "make bench-gate    the same, and an error when a figure misses its target"
+	@echo "make bench-all     the whole suite: hours; ARGS=--quick for minutes (benchmarks/run_all.sh --help)"
+	@echo "make bench-gate    the whole suite quickly, and an error when a figure misses its target"
+	@echo "make report        charts and docs/results.md from the figures of make bench-all"
 	@echo "make mutation      takes one guard of the protocols out at a time: some test must fail for each"
+	@echo "make soak          every feature at once for 10 minutes (MINUTES=N), all structures walked every second"
+	@echo "make test-valgrind  installs Valgrind: what must be caught under memcheck, and what must not"
+	@echo "make nightly       a million random programs against the model (NIGHTLY_PROGRAMS), then make fuzz"
+	@echo "make fuzz          libFuzzer over the public interface for FUZZ_SECONDS (300)"
+	@echo "make fuzz-corpus   what make fuzz found, as few strings as reach the same code, to tests/fuzz/corpus"
 	@echo "make cross         the tests on other machines (emulated), with 32 bits, big endian, musl; TARGETS=\"armhf ...\""
 	@echo "make bench-smoke   the same harness for a few seconds: does it work"
 	@echo "make install PREFIX=DIR   libraries, headers, tslab.pc, CMake package, man pages (DESTDIR works)"
@@ -67,11 +74,11 @@ test-release: setup-test | build
 
 test-asan: setup-test | build
 	$(call build,asan-ubsan)
-	$(call check,asan-ubsan,-L '^(unit|property|misuse|fuzz|stress)$$',$(FIXED_ADDRESSES))
+	$(call check,asan-ubsan,-L '^(unit|property|misuse|fuzz|stress|soak|process)$$',$(FIXED_ADDRESSES))
 
 test-tsan: setup-test | build
 	$(call build,tsan)
-	$(call check,tsan,-L '^(stress|property)$$',$(FIXED_ADDRESSES))
+	$(call check,tsan,-L '^(stress|property|soak)$$',$(FIXED_ADDRESSES))
 
 test-clang: setup-clang | build
 	$(call build,clang-release,-DTSLAB_BUILD_TESTS=ON)
@@ -88,15 +95,55 @@ clean-results:
 	@rm -f build/*/ctest.log
 
 bench: setup-bench | build
-	$(call build,release,-DTSLAB_BUILD_TESTS=OFF)
+	$(call build,release,-DTSLAB_BUILD_TESTS=OFF -DTSLAB_BENCH_CARGO=ON)
 	@benchmarks/run_bench.sh
 
+bench-all: setup-bench | build
+	$(call build,release,-DTSLAB_BUILD_TESTS=OFF -DTSLAB_BENCH_CARGO=ON)
+	@benchmarks/run_all.sh $(ARGS)
+
 bench-gate: setup-bench | build
-	$(call build,release,-DTSLAB_BUILD_TESTS=OFF)
-	@benchmarks/run_bench.sh --gate
+	$(call build,release,-DTSLAB_BUILD_TESTS=OFF -DTSLAB_BENCH_CARGO=ON)
+	@benchmarks/run_all.sh --quick --gate --out build/bench-gate $(ARGS)
+
+report: setup-plot
+	@tools/plot_bench.py
+	@benchmarks/make_results.py
 
 mutation: setup-test
 	@tests/mutation/mutate.py --jobs $(JOBS)
+
+# Every feature at once on all threads; every structure is walked once a second.
+MINUTES ?= 10
+soak: setup-test | build
+	@cmake --preset checked >build/checked.configure.log 2>&1 || { cat build/checked.configure.log >&2; exit 1; }
+	@cmake --build build/checked -j $(JOBS) --target soak.soak_test -- --no-print-directory -s
+	@build/checked/tests/soak.soak_test --seconds $$(awk -v m='$(MINUTES)' 'BEGIN { print m * 60 }') $(ARGS)
+
+test-valgrind: setup-valgrind | build
+	$(call build,release,-DTSLAB_BUILD_TESTS=ON)
+	@EDGES_ALL=1 build/release/tests/misuse.edges_test
+
+NIGHTLY_PROGRAMS ?= 1000000
+FUZZ_SECONDS ?= 300
+
+nightly: setup-test | build
+	$(call build,release,-DTSLAB_BUILD_TESTS=ON)
+	@tests/property/nightly.py build/release/tests/property.model_test --programs $(NIGHTLY_PROGRAMS) --jobs $(JOBS)
+	@$(MAKE) --no-print-directory fuzz
+
+fuzz: setup-clang | build
+	$(call build,fuzz)
+	@$(FIXED_ADDRESSES) tests/fuzz/fuzz.sh build/fuzz/tests/api_fuzz $(FUZZ_SECONDS) build/fuzz/found $(JOBS)
+
+# Keeps of all that was found the fewest strings that reach every edge of the code.
+fuzz-corpus: setup-clang | build
+	$(call build,fuzz)
+	@rm -rf build/fuzz/kept && mkdir -p build/fuzz/kept build/fuzz/found/corpus
+	@$(FIXED_ADDRESSES) build/fuzz/tests/api_fuzz -set_cover_merge=1 -use_counters=0 -max_len=4000 build/fuzz/kept \
+	    build/fuzz/found/corpus tests/fuzz/corpus >build/fuzz/merge.log 2>&1 || { tail -n 20 build/fuzz/merge.log; exit 1; }
+	@rm -rf tests/fuzz/corpus && cp -r build/fuzz/kept tests/fuzz/corpus
+	@ls tests/fuzz/corpus | wc -l
 
 cross: setup-cross
 	@tests/cross/cross.sh --jobs $(JOBS) $(TARGETS)
@@ -117,6 +164,6 @@ format-check:
 clean:
 	@rm -rf build
 
-.PHONY: all help build-release run run-smoke bench-gate mutation cross test test-release test-asan test-tsan test-clang summary clean-results \
+.PHONY: test-valgrind nightly fuzz fuzz-corpus all help build-release run run-smoke bench-all bench-gate report mutation soak test test-release test-asan test-tsan test-clang summary clean-results cross \
     bench bench-smoke install format format-check clean
 .NOTPARALLEL:

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs the Debian packages that a purpose needs and that are missing. Silent when nothing is.
-# usage: tools/setup.sh run|test|clang|bench|cross
+# usage: tools/setup.sh run|test|clang|bench|plot|valgrind|cross
 set -eu
 
 run="make gcc libc6-dev cmake pkg-config libjansson-dev iso-codes python3"
@@ -11,10 +11,12 @@ case "$#:${1-}" in
     1:run) wanted=$run ;;
     1:test) wanted="$run libcmocka-dev" ;;
     1:clang) wanted="$run libcmocka-dev clang" ;;
+    1:bench) wanted="$run libjemalloc2 libmimalloc2.0 libtcmalloc-minimal4 g++ libapr1-dev libtalloc-dev" ;;
+    1:plot) wanted="make python3 python3-matplotlib" ;;
+    1:valgrind) wanted="$run libcmocka-dev valgrind" ;;
     1:cross) wanted="make gcc libc6-dev cmake pkg-config python3 $cross" ;;
-    1:bench) wanted="$run libjemalloc2 libmimalloc2.0 libtcmalloc-minimal4" ;;
     *)
-        echo "tools/setup.sh: unknown purpose '$*': run, test, clang, bench or cross" >&2
+        echo "tools/setup.sh: unknown purpose '$*': run, test, clang, bench, plot, valgrind or cross" >&2
         exit 2
         ;;
 esac
@@ -30,10 +32,13 @@ has_library() { { /sbin/ldconfig -p 2>/dev/null || ldconfig -p 2>/dev/null; } | 
 # What a package is for, wherever it came from.
 present() {
     case $1 in
-        make | gcc | cmake | pkg-config | clang | python3) command -v "$1" ;;
+        make | gcc | g++ | cmake | pkg-config | clang | python3 | valgrind) command -v "$1" ;;
         libc6-dev) echo '#include <stdio.h>' | gcc -E - ;;
         libjansson-dev) pkg-config --exists jansson ;;
+        libapr1-dev) pkg-config --exists apr-1 ;;
+        libtalloc-dev) pkg-config --exists talloc ;;
         libcmocka-dev) pkg-config --exists cmocka ;;
+        python3-matplotlib) python3 -c 'import matplotlib' || /usr/bin/python3 -c 'import matplotlib' ;;
         iso-codes) test -d /usr/share/iso-codes/json ;;
         gcc-*-linux-gnu*) command -v "${1#gcc-}-gcc" ;;
         libc6-dev-*-cross) false ;;

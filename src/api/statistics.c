@@ -14,7 +14,13 @@ int slab_class_of(size_t size) {
     return -1;
 }
 
+/* A signal handler may ask for figures. Where it interrupts its thread inside of an operation or with a lock taken, what it
+   asks for is half changed, or waits for that lock for ever: then it is told to ask again. */
 static ts_allocator *find(SlabAllocator *allocator) {
+    if (ts_lock_is_any_held() || ts_load_relaxed(&ts_thread.in_op) != 0) {
+        errno = EBUSY;
+        return NULL;
+    }
     ts_allocator *a = ts_allocator_find(ts_token(allocator));
     if (!a) errno = EINVAL;
     return a;

@@ -2,13 +2,13 @@
 #include "base/assert.h"
 #include "base/bits.h"
 #include "epoch/epoch.h"
+#include "epoch/misuse.h"
 #include "epoch/sample.h"
+#include "heap/care.h"
 #include "heap/fast.h"
 
 #include <errno.h>
 #include <string.h>
-
-#define POISON 0xdb
 
 /* ---- churn ---------------------------------------------------------------------------------------- */
 
@@ -39,7 +39,7 @@ static void *churn_try(ts_heap *heap, ts_churn_block *block, unsigned cls, Epoch
     ts_heap_end_condemned(heap);
     if (ts_bin_claim(block, cls) && (p = pop(block, cls)) != NULL) return p;
     ts_share *share = block->b.share;
-    ts_add_owned(&share->count[cls].slow_path_hits, 1);
+    ts_count(&share->count[cls].slow_path_hits, 1);
     /* While other threads' blocks may have free slots, those come first (the caller's next step). */
     if (ts_load_relaxed(&ts_heaps_abandoned) != 0) return NULL;
     uint32_t unit = ts_share_take(share, ts_class_part(cls));
@@ -49,7 +49,7 @@ static void *churn_try(ts_heap *heap, ts_churn_block *block, unsigned cls, Epoch
         return NULL;
     }
     ts_bin_add(block, cls, unit);
-    ts_add_owned(&share->count[cls].new_slab_count, 1);
+    ts_count(&share->count[cls].new_slab_count, 1);
     return ts_bin_claim(block, cls) ? pop(block, cls) : NULL;
 }
 
@@ -62,7 +62,7 @@ static void *churn_alloc(ts_heap *heap, ts_churn_block *block, unsigned cls, Epo
         ts_heap_leave(heap);
         if (p) {
             ts_heap_bind(heap, block->b.share);
-            if (heap->sample_rate == 0) ts_thread.block = block;
+            if (heap->sample_rate == 0 && ts_thread.token == block->b.share->token) ts_thread.block = block;
             return p;
         }
         if (error) {
@@ -84,8 +84,8 @@ static void *churn_alloc(ts_heap *heap, ts_churn_block *block, unsigned cls, Epo
         /* Closed while the slab was got: the block may even be in another use. */
         if (ts_load_relaxed(&block->b.open_id) == id) {
             ts_bin_add(block, cls, unit);
-            ts_add_owned(&share->count[cls].new_slab_count, 1);
-            if (fresh) ts_add_owned(&share->count[cls].slow_path_cache_miss, 1);
+            ts_count(&share->count[cls].new_slab_count, 1);
+            if (fresh) ts_count(&share->count[cls].slow_path_cache_miss, 1);
         } else {
             ts_share_keep(share, unit);
         }
@@ -95,9 +95,12 @@ static void *churn_alloc(ts_heap *heap, ts_churn_block *block, unsigned cls, Epo
 
 /* ---- scope ---------------------------------------------------------------------------------------- */
 
-static void *bump(ts_scope_block *block, size_t bytes, size_t align) {
-    if (align > 16) return ts_scope_bump_aligned(block, align, bytes);
-    return ts_fast_fits(block, bytes) ? ts_fast_bump(block, bytes) : NULL;
+TS_ALWAYS_INLINE void *bump(ts_scope_block *block, size_t bytes, size_t align) {
+    if (TS_UNLIKELY(align > 16)) return ts_scope_bump_aligned(block, align, bytes);
+    char *at = ts_load_relaxed(&block->bump);
+    if (bytes > (size_t)(block->end - at)) return NULL;
+    ts_fast_bump(block, at, bytes);
+    return at;
 }
 
 /* A warm unit of this thread becomes the current slab: the usual case, without leaving the heap. */
@@ -109,7 +112,7 @@ static bool add_warm(ts_scope_block *block, ts_share *share) {
         return false;
     }
     ts_scope_add(block, unit);
-    ts_add_owned(&share->count[TS_COUNT_SCOPE].new_slab_count, 1);
+    ts_count(&share->count[TS_COUNT_SCOPE].new_slab_count, 1);
     return true;
 }
 
@@ -125,7 +128,7 @@ static void *scope_alloc(ts_heap *heap, ts_scope_block *block, size_t bytes, siz
                 ts_foreign_drain(heap);
                 ts_heap_end_condemned(heap);
                 ts_scope_retire_current(block);
-                ts_add_owned(&share->count[TS_COUNT_SCOPE].slow_path_hits, 1);
+                ts_count(&share->count[TS_COUNT_SCOPE].slow_path_hits, 1);
                 if (add_warm(block, share)) p = bump(block, bytes, align);
             }
         }
@@ -141,8 +144,8 @@ static void *scope_alloc(ts_heap *heap, ts_scope_block *block, size_t bytes, siz
         ts_heap_enter(heap);
         if (ts_load_relaxed(&block->b.open_id) == id) {
             ts_scope_add(block, unit);
-            ts_add_owned(&share->count[TS_COUNT_SCOPE].new_slab_count, 1);
-            if (fresh) ts_add_owned(&share->count[TS_COUNT_SCOPE].slow_path_cache_miss, 1);
+            ts_count(&share->count[TS_COUNT_SCOPE].new_slab_count, 1);
+            if (fresh) ts_count(&share->count[TS_COUNT_SCOPE].slow_path_cache_miss, 1);
         } else {
             ts_share_keep(share, unit);
         }
@@ -168,6 +171,23 @@ static ts_block *find_block(ts_heap *heap, ts_allocator *allocator, EpochId id) 
     return ts_epoch_join(heap, allocator, id);
 }
 
+static void *slab_start(void *p) { return (char *)p - ((uintptr_t)p & (TS_UNIT_BYTES - 1)); }
+
+/* An object in a slab of an allocator with care; kind: a class or TS_COUNT_SCOPE. */
+TS_COLD static void give_out(ts_allocator *allocator, EpochId id, void *p, size_t size, uint32_t kind) {
+    bool check = allocator->settings.on_misuse != SLAB_MISUSE_IGNORE;
+    size_t usable = kind < TS_CLASSES ? ts_class_bytes[kind] : ts_scope_round(size);
+    size_t other = ts_care_allocated(allocator, slab_start(p), p, size, usable, check);
+    if (other == TS_CARE_CLEAN) return;
+    bool freed = false;
+    if (kind < TS_CLASSES) {
+        const ts_part *part = &ts_region.part[ts_class_part(kind)];
+        uint64_t entry = ts_entry_of(part, p);
+        freed = ts_load_relaxed(&part->state[ts_granule(ts_class_part(kind), entry)]) >> TS_STATE_GEN_SHIFT != 0;
+    }
+    ts_misuse_written(allocator->token, p, other, kind, usable, id, freed);
+}
+
 /* zero: in, whether the bytes must be zero; they are. align is a power of two. */
 static void *alloc_in(ts_heap *heap, ts_allocator *allocator, EpochId id, size_t size, size_t align, bool zero) {
     void *p = NULL;
@@ -177,8 +197,9 @@ static void *alloc_in(ts_heap *heap, ts_allocator *allocator, EpochId id, size_t
     }
     unsigned cls = ts_class_aligned(size, align);
     bool small = size <= TS_SCOPE_MAX_BYTES && align <= TS_SCOPE_MAX_BYTES;
+    ts_block *block = NULL;
     if (small) {
-        ts_block *block = find_block(heap, allocator, id);
+        block = find_block(heap, allocator, id);
         if (!block) return NULL;
         if (block->scope && size + align <= TS_SCOPE_MAX_BYTES + 16)
             p = scope_alloc(heap, ts_scope(block), ts_scope_round(size), align, id);
@@ -188,6 +209,7 @@ static void *alloc_in(ts_heap *heap, ts_allocator *allocator, EpochId id, size_t
             small = false;
     }
     if (!small) return ts_span_alloc(allocator, id, size, align, &zero);
+    if (TS_UNLIKELY(allocator->care && p)) give_out(allocator, id, p, size, block->scope ? TS_COUNT_SCOPE : cls);
     if (p && zero) memset(p, 0, size);
     return p;
 }
@@ -253,18 +275,19 @@ void *ts_alloc_rolling(uintptr_t token, size_t size) {
 
 typedef enum verdict { FREED, NOT_LIVE, AGAIN } verdict;
 
-static void poison(const ts_block *block, uint32_t unit, uint64_t entry, void *p) {
-    if (!block->share->allocator->settings.poison_on_free) return;
+/* Of an object of this thread's own that is about to die. */
+TS_COLD static void take_back(const ts_block *block, uint32_t unit, uint64_t entry) {
+    char *home = ts_unit_address(unit);
+    uint32_t in_unit = (uint32_t)entry & (TS_UNIT_ENTRIES - 1);
     size_t bytes;
     if (block->scope) {
-        bytes = ts_scope_object_bytes((const ts_scope_block *)(const void *)block, unit,
-                                      (uint32_t)entry & (TS_UNIT_ENTRIES - 1));
+        bytes = ts_scope_object_bytes((const ts_scope_block *)(const void *)block, unit, in_unit);
     } else {
         uint64_t word = ts_load_relaxed(ts_unit_word(unit));
         bytes = ts_class_bytes[ts_bin_class((const ts_churn_block *)(const void *)block,
                                             ts_line_address(ts_word_line(word)))];
     }
-    memset(p, POISON, bytes);
+    ts_care_freed(block->share->allocator, home, home + (size_t)in_unit * 16, bytes);
 }
 
 static bool free_churn_own(ts_churn_block *block, ts_bin *bin, uint32_t unit, uint64_t entry, uint32_t generation) {
@@ -276,7 +299,7 @@ static bool free_churn_own(ts_churn_block *block, ts_bin *bin, uint32_t unit, ui
     if (generation != TS_ANY_GENERATION &&
         generation != ts_load_relaxed(&ts_slab_at(unit)->gen) + (s >> TS_STATE_GEN_SHIFT))
         return false;
-    poison(&block->b, unit, entry, ts_entry_address(&ts_region.part[part], entry));
+    if (TS_UNLIKELY(block->b.share->allocator->care)) take_back(&block->b, unit, entry);
     ts_bin_free_direct(block, bin, (uint32_t)entry);
     ts_bin_release_if_empty(block, bin, unit);
     return true;
@@ -302,7 +325,7 @@ static verdict free_own(ts_heap *heap, ts_block *block, uint32_t unit, uint64_t 
     uint64_t mask = (uint64_t)1 << (in_unit & 63);
     if (!(ts_load_relaxed(&bits->start[in_unit >> 6]) & mask) || (ts_load_relaxed(&bits->freed[in_unit >> 6]) & mask))
         return NOT_LIVE;
-    poison(block, unit, entry, ts_unit_address(unit) + (size_t)in_unit * 16);
+    if (TS_UNLIKELY(block->share->allocator->care)) take_back(block, unit, entry);
     if (!ts_scope_free(ts_scope(block), unit, in_unit)) return NOT_LIVE;
     ts_scope_release_if_empty(ts_scope(block), unit);
     return FREED;
@@ -313,11 +336,11 @@ static verdict free_foreign(uint32_t unit, uint64_t entry, uintptr_t token, uint
     ts_allocator *allocator = ts_allocator_find(token);
     uint64_t retries = 0;
     if (!allocator) return NOT_LIVE;
-    if (allocator->settings.poison_on_free) {
+    if (TS_UNLIKELY(allocator->care)) {
         ts_object object;
         if (!ts_object_at(token, p, &object)) return NOT_LIVE;
         if (generation != TS_ANY_GENERATION && generation != object.generation) return NOT_LIVE;
-        memset(p, POISON, object.bytes);
+        ts_care_freed(allocator, slab_start(p), p, object.bytes);
     }
     /* In the bracket of this thread's heap, if it has one, for the sake of fork: see foreign.c. */
     ts_heap *heap = ts_heap_mine();
@@ -403,6 +426,13 @@ static bool scope_resize(const ts_object *object, size_t bytes) {
     return done;
 }
 
+static void *resized(const ts_object *object, size_t size, size_t usable) {
+    const ts_allocator *allocator = object->care_of;
+    void *home = object->kind == TS_COUNT_SPAN ? object->address : slab_start(object->address);
+    if (TS_UNLIKELY(allocator->care)) ts_care_resized(allocator, home, object->address, size, usable);
+    return object->address;
+}
+
 void *ts_realloc(uintptr_t token, void *p, size_t size) {
     ts_object object;
     if (!ts_object_at(token, p, &object)) {
@@ -414,13 +444,18 @@ void *ts_realloc(uintptr_t token, void *p, size_t size) {
         return NULL;
     }
     if (object.kind == TS_COUNT_SCOPE) {
-        if (size <= TS_SCOPE_MAX_BYTES && scope_resize(&object, ts_scope_round(size))) return p;
+        size_t bytes = size <= TS_SCOPE_MAX_BYTES ? ts_scope_round(size) : 0;
+        if (bytes != 0 && scope_resize(&object, bytes)) {
+            if (bytes < object.bytes) ts_care_fill(object.care_of, object.address + bytes, object.bytes - bytes);
+            return resized(&object, size, bytes > object.bytes ? bytes : object.bytes);
+        }
         /* The rest of a smaller object cannot be given back anyway. */
-        if (size <= object.bytes) return p;
+        if (size <= object.bytes) return resized(&object, size, object.bytes);
     } else if (size <= object.bytes) {
         /* In place unless a good half of it would be wasted: then a smaller one, if there is memory. */
-        if (size >= object.bytes / 2 || object.bytes <= 64) return p;
-        if (object.kind == TS_COUNT_SPAN && object.bytes <= 2 * TS_UNIT_BYTES && size > TS_MAX_CLASS_BYTES) return p;
+        if (size >= object.bytes / 2 || object.bytes <= 64 ||
+            (object.kind == TS_COUNT_SPAN && object.bytes <= 2 * TS_UNIT_BYTES && size > TS_MAX_CLASS_BYTES))
+            return resized(&object, size, object.bytes);
     }
     bool shrinking = size <= object.bytes;
     int before = errno;
@@ -428,9 +463,10 @@ void *ts_realloc(uintptr_t token, void *p, size_t size) {
     if (!q) {
         if (!shrinking) return NULL;
         errno = before;
-        return p;
+        return resized(&object, size, object.bytes);
     }
-    memcpy(q, p, shrinking ? size : object.bytes);
+    size_t kept = ts_object_usable(&object);
+    memcpy(q, p, size < kept ? size : kept);
     ts_free(token, p, object.generation);
     return q;
 }

@@ -1,5 +1,7 @@
 #include "epoch/domain.h"
 
+#include "epoch/misuse.h"
+#include "epoch/sample.h"
 #include "heap/fast.h"
 
 #include <errno.h>
@@ -21,6 +23,8 @@ static bool fail(int error) {
     return false;
 }
 
+static uint64_t epoch_index(EpochId epoch) { return epoch & (((uint64_t)1 << ts_epochs.index_bits) - 1); }
+
 uint64_t ts_domain_create(ts_allocator *allocator, EpochId epoch, bool shared, bool ends_epoch) {
     ts_heap *heap = ts_heap_mine();
     ts_domain *d = heap ? ts_heap_take_entry(&ts_domains, TS_TABLE_DOMAIN) : NULL;
@@ -37,47 +41,66 @@ uint64_t ts_domain_create(ts_allocator *allocator, EpochId epoch, bool shared, b
     ts_store_relaxed(&d->ends_epoch, ends_epoch);
     ts_store_relaxed(&d->busy, 0);
     ts_store_relaxed(&d->cleanups, NULL);
+    ts_store_relaxed(&d->block, heap->scope_map[epoch_index(epoch) % TS_HEAP_MAP]);
     ts_table_publish(d, id);
     return id;
 }
 
+/* A misuse that is an answer as well. */
+static bool refuse(const char *call, uint64_t id, const char *why, int error) {
+    ts_misuse_domain(call, id, why);
+    return fail(error);
+}
+
+#define OF_ANOTHER_THREAD "belongs to another thread"
+#define IS_ENDING "its cleanups are running"
+
 /* The domain, if the calling thread may use it; errno otherwise. */
-static ts_domain *mine(uint64_t id) {
+static ts_domain *mine(uint64_t id, const char *call) {
     ts_domain *d = ts_domain_find(id);
     if (!d) {
-        errno = EINVAL;
+        refuse(call, id, NULL, EINVAL);
         return NULL;
     }
     ts_heap *heap = ts_heap_mine();
     if (!heap) return NULL;
     if (ts_load_relaxed(&d->shared) || ts_load_relaxed(&d->owner) == heap->serial) return d;
-    errno = EPERM;
+    refuse(call, id, OF_ANOTHER_THREAD, EPERM);
     return NULL;
 }
 
 /* ---- the stack of domains entered -------------------------------------------------------------------- */
+
+/* A block that is shut to fast frees is one with care (care.h). */
+static bool is_fast(const ts_block *block) { return ts_load_relaxed(&block->key) >> 32 != 0; }
+
+/* A hint may be old: the block may be in another use, or with the heap of another thread. */
+static bool is_block_of(const ts_scope_block *block, const ts_heap *heap, EpochId epoch) {
+    return block && ts_load_relaxed(&block->b.open_id) == epoch && ts_load_relaxed(&block->b.heap) == heap &&
+           is_fast(&block->b);
+}
 
 /* This thread's block for the innermost domain, if it has one: slab_alloc then finds it at once. */
 static void follow_innermost(ts_heap *heap) {
     const ts_domain_scope *top = ts_thread.domain;
     ts_thread.scope = &ts_no_scope;
     if (!top || heap->sample_rate != 0) return;
-    uint64_t index = top->epoch & (((uint64_t)1 << ts_epochs.index_bits) - 1);
-    ts_scope_block *b = heap->scope_map[index % TS_HEAP_MAP];
-    if (b && ts_load_relaxed(&b->b.open_id) == top->epoch) ts_thread.scope = b;
+    ts_scope_block *b = top->block;
+    if (!is_block_of(b, heap, top->epoch)) b = heap->scope_map[epoch_index(top->epoch) % TS_HEAP_MAP];
+    if (is_block_of(b, heap, top->epoch)) ts_thread.scope = b;
 }
 
 bool ts_domain_enter(uint64_t id) {
     ts_domain *d = ts_domain_find(id);
     ts_heap *heap = ts_heap_mine();
-    if (!d) return fail(EINVAL);
+    if (!d) return refuse("epoch_domain_enter", id, NULL, EINVAL);
     if (!heap) return false;
     if (!ts_load_relaxed(&d->shared) && ts_load_relaxed(&d->owner) != heap->serial) {
         /* A domain given up is owned by who enters first. acquire: partner of the release in hand_over. */
         uint64_t nobody = 0;
         if (!atomic_compare_exchange_strong_explicit(&d->owner, &nobody, heap->serial, memory_order_acq_rel,
                                                      memory_order_relaxed))
-            return fail(EPERM);
+            return refuse("epoch_domain_enter", id, OF_ANOTHER_THREAD, EPERM);
     }
     EpochId epoch = ts_load_relaxed(&d->epoch);
     ts_epoch *e = ts_epoch_find(ts_load_relaxed(&d->allocator), epoch);
@@ -92,6 +115,7 @@ bool ts_domain_enter(uint64_t id) {
     scope->domain = id;
     scope->epoch = epoch;
     scope->allocator = ts_load_relaxed(&d->token);
+    scope->block = ts_load_relaxed(&d->block);
     ts_thread.domain = scope;
     follow_innermost(heap);
     return true;
@@ -108,7 +132,8 @@ static void leave(ts_heap *heap, ts_domain_scope **at) {
 
 bool ts_domain_exit(uint64_t id) {
     ts_heap *heap = ts_thread.heap;
-    if (!heap || !ts_thread.domain || ts_thread.domain->domain != id || id == 0) return fail(EINVAL);
+    if (!heap || !ts_thread.domain || ts_thread.domain->domain != id || id == 0)
+        return refuse("epoch_domain_exit", id, ts_domain_find(id) ? "not the innermost domain of this thread" : NULL, EINVAL);
     leave(heap, &ts_thread.domain);
     follow_innermost(heap);
     return true;
@@ -116,24 +141,26 @@ bool ts_domain_exit(uint64_t id) {
 
 /* Leaves the domain on every level of this thread. */
 static void leave_all(ts_heap *heap, uint64_t id) {
+    bool left = false;
     for (ts_domain_scope **at = &ts_thread.domain; *at;) {
-        if ((*at)->domain == id)
+        if ((*at)->domain == id) {
             leave(heap, at);
-        else
+            left = true;
+        } else {
             at = &(*at)->outer;
+        }
     }
-    follow_innermost(heap);
+    if (left) follow_innermost(heap);
 }
 
 /* ---- cleanups ------------------------------------------------------------------------------------------- */
 
 static ts_lock *lock_of(const ts_domain *d) {
-    uint64_t index = ts_load_relaxed(&d->epoch) & (((uint64_t)1 << ts_epochs.index_bits) - 1);
-    return ts_epoch_lock(ts_table_at(&ts_epochs, (uint32_t)index));
+    return ts_epoch_lock(ts_table_at(&ts_epochs, (uint32_t)epoch_index(ts_load_relaxed(&d->epoch))));
 }
 
 bool ts_domain_on_destroy(uint64_t id, void (*fn)(void *), void *arg) {
-    ts_domain *d = mine(id);
+    ts_domain *d = mine(id, "epoch_domain_on_destroy");
     if (!d) return false;
     if (!fn) return fail(EINVAL);
     ts_cleanup *c = ts_lines_take(TS_LINES_CLEANUP, sizeof(ts_domain_scope));
@@ -183,10 +210,10 @@ static bool make_busy(ts_domain *d, uint64_t id) {
 /* ---- ends --------------------------------------------------------------------------------------------- */
 
 void ts_domain_destroy(uint64_t id) {
-    ts_domain *d = mine(id);
+    ts_domain *d = mine(id, "epoch_domain_destroy");
     if (!d) return;
     if (!make_busy(d, id)) {
-        errno = EPERM;
+        refuse("epoch_domain_destroy", id, IS_ENDING, EPERM);
         return;
     }
     /* While the cleanups run the domain can still be used, entered or not. */
@@ -201,17 +228,17 @@ void ts_domain_destroy(uint64_t id) {
 
 bool ts_domain_force_close(uint64_t id) {
     ts_domain *d = ts_domain_find(id);
-    if (!d) return fail(EINVAL);
+    if (!d) return refuse("epoch_domain_force_close", id, NULL, EINVAL);
     if (!ts_epoch_close(ts_load_relaxed(&d->allocator), ts_load_relaxed(&d->epoch))) return fail(EINVAL);
     return true;
 }
 
 bool ts_domain_reset(uint64_t id, size_t keep_bytes) {
-    ts_domain *d = mine(id);
+    ts_domain *d = mine(id, "epoch_domain_reset");
     uint64_t units = 0;
     if (!d) return false;
     if (!ts_load_relaxed(&d->ends_epoch)) return fail(EINVAL);
-    if (!make_busy(d, id)) return fail(EPERM);
+    if (!make_busy(d, id)) return refuse("epoch_domain_reset", id, IS_ENDING, EPERM);
     run_cleanups(d);
     ts_allocator *allocator = ts_load_relaxed(&d->allocator);
     bool done = ts_epoch_reset(allocator, ts_load_relaxed(&d->epoch), &units);
@@ -228,10 +255,10 @@ bool ts_domain_reset(uint64_t id, size_t keep_bytes) {
 }
 
 bool ts_domain_hand_over(uint64_t id) {
-    ts_domain *d = mine(id);
+    ts_domain *d = mine(id, "epoch_domain_hand_over");
     if (!d) return false;
     for (const ts_domain_scope *s = ts_thread.domain; s; s = s->outer)
-        if (s->domain == id) return fail(EPERM);
+        if (s->domain == id) return refuse("epoch_domain_hand_over", id, "still entered", EPERM);
     /* release: partner of the acquire in ts_domain_enter */
     if (!ts_load_relaxed(&d->shared)) ts_store_release(&d->owner, 0);
     return true;
@@ -255,27 +282,40 @@ void ts_domain_destroy_all(ts_allocator *allocator) {
 
 /* ---- objects ---------------------------------------------------------------------------------------------- */
 
+/* This thread's first object in the domain gets its block without a detour, unless timing is on or about to change. */
+static bool join_innermost(ts_heap *heap, const ts_domain_scope *top) {
+    ts_allocator *allocator = ts_allocator_find(top->allocator);
+    if (!allocator || heap->sample_rate != 0 || ts_load_relaxed(&ts_sample_rate) != 0) return false;
+    ts_block *block = ts_epoch_join(heap, allocator, top->epoch);
+    if (!block || !block->scope || !is_fast(block)) return false;
+    ts_thread.scope = ts_scope(block);
+    return true;
+}
+
 void *ts_domain_alloc(size_t size) {
     const ts_domain_scope *top = ts_thread.domain;
+    ts_heap *heap = ts_thread.heap;
     size_t bytes = ts_scope_round(size);
-    if (bytes != 0 && ts_load_relaxed(&ts_thread.scope->b.open_id) == top->epoch)
-        return ts_alloc_scope(ts_thread.heap, ts_thread.scope, bytes, top->epoch);
+    if (bytes != 0 && (ts_load_relaxed(&ts_thread.scope->b.open_id) == top->epoch || join_innermost(heap, top)))
+        return ts_alloc_scope(heap, ts_thread.scope, bytes, top->epoch);
     void *p = ts_alloc(top->allocator, size, top->epoch);
-    if (p && ts_thread.scope == &ts_no_scope) follow_innermost(ts_thread.heap);
+    if (p && ts_thread.scope == &ts_no_scope) follow_innermost(heap);
     return p;
 }
 
 void *ts_domain_promote(uint64_t id, void *p) {
-    ts_domain *d = mine(id);
+    ts_domain *d = mine(id, "slab_promote");
     ts_object object;
     if (!d) return NULL;
     if (!ts_object_at(ts_load_relaxed(&d->token), p, &object)) {
+        ts_misuse(ts_load_relaxed(&d->token), "slab_promote", p, NULL);
         errno = EINVAL;
         return NULL;
     }
-    void *q = ts_alloc(ts_load_relaxed(&d->token), object.bytes, ts_load_relaxed(&d->epoch));
+    size_t bytes = ts_object_usable(&object);
+    void *q = ts_alloc(ts_load_relaxed(&d->token), bytes, ts_load_relaxed(&d->epoch));
     if (!q) return NULL;
-    memcpy(q, p, object.bytes);
+    memcpy(q, p, bytes);
     ts_free(ts_load_relaxed(&d->token), p, object.generation);
     return q;
 }

@@ -69,7 +69,18 @@ void ts_epoch_set_label(ts_epoch *epoch, const char *label) { copy_label(epoch->
 
 /* ---- open ------------------------------------------------------------------------------------------ */
 
-EpochId ts_epoch_open(ts_allocator *allocator, const char *label, unsigned flags) {
+static ts_block *new_block(ts_heap *heap, ts_share *share, ts_epoch *epoch, EpochId id);
+static void remember(ts_heap *heap, ts_block *block, const ts_epoch *epoch);
+
+/* The opener's block, while nobody else can find the epoch: no lock is needed. Without memory it joins later. */
+static void join_unpublished(ts_allocator *allocator, ts_epoch *epoch, EpochId id) {
+    ts_heap *heap = ts_heap_mine();
+    ts_share *share = heap ? ts_heap_share(heap, allocator) : NULL;
+    ts_block *block = share ? new_block(heap, share, epoch, id) : NULL;
+    if (block) remember(heap, block, epoch);
+}
+
+EpochId ts_epoch_open(ts_allocator *allocator, const char *label, unsigned flags, bool join) {
     if (flags & ~(EPOCH_CHURN | EPOCH_SCOPE) || flags == (EPOCH_CHURN | EPOCH_SCOPE)) {
         errno = EINVAL;
         return EPOCH_NONE;
@@ -98,6 +109,7 @@ EpochId ts_epoch_open(ts_allocator *allocator, const char *label, unsigned flags
     ts_store_relaxed(&epoch->span_units, 0);
     epoch->rss_before = epoch->rss_after = 0;
     ts_store_relaxed(&epoch->state, EPOCH_ACTIVE);
+    if (join) join_unpublished(allocator, epoch, id);
     ts_table_publish(epoch, id);
     /* An allocator ends by changing its id and then destroying all epochs it finds (both seq_cst): it finds this one, or
        its end is seen here. */
@@ -112,12 +124,12 @@ EpochId ts_epoch_open(ts_allocator *allocator, const char *label, unsigned flags
 
 /* ---- joining and adoption ----------------------------------------------------------------------------- */
 
-/* Caller has the epoch's lock, which keeps the epoch ACTIVE; the block is on no list that anyone else walks, or was
+/* Caller has the epoch's lock, which keeps the epoch ACTIVE, or has not published the epoch; the block is on no list that anyone else walks, or was
    shut by the end of its thread. */
 static void open_block(ts_block *block, EpochId id) {
     ts_store_relaxed(&block->open_id, id);
-    /* Poisoning is the slow path's work: such a block is never open to fast frees. */
-    if (block->share->allocator->settings.poison_on_free) return;
+    /* Care is the slow path's work: such a block is never open to fast frees. */
+    if (block->share->allocator->care) return;
     ts_store_relaxed(&block->key, ts_era(block) | (uint64_t)ts_line_of(block->share) << 32);
 }
 
@@ -163,7 +175,10 @@ static void remember(ts_heap *heap, ts_block *block, const ts_epoch *epoch) {
 static ts_block *new_block(ts_heap *heap, ts_share *share, ts_epoch *epoch, EpochId id) {
     ts_heap_enter(heap);
     ts_block *block = ts_block_take(heap, share, epoch, (epoch->flags & EPOCH_SCOPE) != 0);
-    if (block) open_block(block, id);
+    if (block) {
+        ts_store_relaxed(&block->epoch_id, id);
+        open_block(block, id);
+    }
     ts_heap_leave(heap);
     if (!block) {
         errno = ENOMEM;
@@ -195,7 +210,7 @@ ts_block *ts_epoch_join(ts_heap *heap, ts_allocator *allocator, EpochId id) {
     }
     ts_block *block = NULL;
     if (ts_load_relaxed(&epoch->state) != EPOCH_ACTIVE) {
-        ts_add_owned(&share->refused_closed, 1);
+        ts_count(&share->refused_closed, 1);
         errno = ESTALE;
     } else {
         for (block = epoch->blocks; block; block = block->epoch_next)
@@ -249,11 +264,7 @@ static void end_blocks(ts_allocator *allocator, ts_block *block) {
         if (!held) {
             ts_allocator_pin(allocator);
             ts_heap_condemn(heap, block);
-            /* Its thread may have ended in between, and will not look again. */
-            if (ts_load_seq(&heap->state) == TS_HEAP_ABANDONED && ts_heap_hold(heap)) {
-                ts_heap_end_condemned(heap);
-                ts_heap_drop(heap);
-            }
+            ts_heap_end_condemned_abandoned(heap);
         } else {
             ts_foreign_drain(heap);
             ts_block_end(heap, block);
@@ -456,7 +467,7 @@ EpochId ts_epoch_current(ts_allocator *allocator) {
     ts_lock_acquire(&allocator->lock);
     id = ts_load_relaxed(&allocator->current_epoch);
     if (id == EPOCH_NONE) {
-        id = ts_epoch_open(allocator, NULL, EPOCH_CHURN);
+        id = ts_epoch_open(allocator, NULL, EPOCH_CHURN, false);
         ts_store_release(&allocator->current_epoch, id);
     }
     ts_lock_release(&allocator->lock);
@@ -464,7 +475,7 @@ EpochId ts_epoch_current(ts_allocator *allocator) {
 }
 
 EpochId ts_epoch_advance(ts_allocator *allocator) {
-    EpochId next = ts_epoch_open(allocator, NULL, EPOCH_CHURN);
+    EpochId next = ts_epoch_open(allocator, NULL, EPOCH_CHURN, false);
     if (next == EPOCH_NONE) return EPOCH_NONE;
     ts_lock_acquire(&allocator->lock);
     EpochId old = ts_load_relaxed(&allocator->current_epoch);

@@ -8,8 +8,8 @@
  * known epoch takes: only joining (a thread's first allocation in the epoch), spans, close and destroy.
  *
  * Invariants
- *  1. A block is in its epoch's list from the join to the end of the epoch; it enters only while the epoch is
- *     ACTIVE, looked at under the lock. So after the state has changed under the lock, the list is complete.
+ *  1. A block is in its epoch's list from the join to the end of the epoch; it enters before the epoch is published,
+ *     or while it is ACTIVE, looked at under the lock. So after the state has changed under the lock, the list is complete.
  *  2. Close and destroy first write open_id, rolling and owner (destroy: era too) of every block under the lock,
  *     then hold the heaps one by one without it (heap.h: by then every operation that began before has ended).
  *  3. While pins > 0 somebody walks the block list without the lock: no block leaves it. A destroy meanwhile
@@ -39,13 +39,13 @@ typedef struct ts_epoch {
 } ts_epoch;
 _Static_assert(sizeof(ts_epoch) <= TS_EPOCH_STRIDE, "an open epoch that holds nothing costs 256 bytes");
 
-extern ts_table ts_epochs;
+extern TS_HIDDEN ts_table ts_epochs;
 
 void ts_epoch_init(void);
 ts_lock *ts_epoch_lock(const ts_epoch *epoch);
 
-/* EPOCH_NONE with errno. */
-EpochId ts_epoch_open(ts_allocator *allocator, const char *label, unsigned flags);
+/* join: the calling thread gets its block at once. EPOCH_NONE with errno. */
+EpochId ts_epoch_open(ts_allocator *allocator, const char *label, unsigned flags, bool join);
 /* The epoch of that allocator, any state. NULL: no such epoch (any more). */
 ts_epoch *ts_epoch_find(ts_allocator *allocator, EpochId id);
 bool ts_epoch_close(ts_allocator *allocator, EpochId id);
@@ -110,6 +110,7 @@ typedef struct ts_object {
     uint32_t kind;           /* class, TS_COUNT_SCOPE or TS_COUNT_SPAN */
     uint64_t word;           /* UNIT word, FOREIGN cleared */
     ts_block *block;         /* NULL: span */
+    const ts_allocator *care_of; /* its allocator */
 } ts_object;
 
 /* Where p lies. false: not in the region, or not on a 16-byte place. */
@@ -127,6 +128,8 @@ static inline bool ts_locate(const void *p, uint32_t *unit, uint64_t *entry) {
 
 /* Whether p is the start of a live object of the allocator, and all about it. */
 bool ts_object_at(uintptr_t allocator, const void *p, ts_object *out);
+/* The bytes of it that the program may use: `bytes`, but those asked for where a tool watches (care.h). */
+size_t ts_object_usable(const ts_object *object);
 /* The same for a handle; 0 in the generation of the handle never matches. */
 bool ts_object_of_handle(uintptr_t allocator, SlabHandle handle, ts_object *out);
 /* The object's handle; SLAB_HANDLE_NONE if it stopped living meanwhile. */

@@ -10,7 +10,7 @@
 #include "os/os.h"
 
 /* Process-wide; 0: off. Threads notice at their next slow path. */
-extern _Atomic uint32_t ts_sample_rate;
+extern TS_HIDDEN _Atomic uint32_t ts_sample_rate;
 
 enum { TS_SAMPLE_ALLOC = 0, TS_SAMPLE_FREE = 6 }; /* first of six figures in heap->sample */
 enum { TS_SAMPLE_COUNT, TS_SAMPLE_WALL, TS_SAMPLE_CPU, TS_SAMPLE_WAIT, TS_SAMPLE_WALL_MAX, TS_SAMPLE_CPU_MAX };

@@ -12,6 +12,7 @@
 #include <tslab/tslab.h>
 
 #define TS_SPAN_WARM_UNITS 64u /* spans up to 1 MiB are kept warm by length */
+#define TS_STUCK 0u            /* guarded spans that the system does not make accessible again, of any length */
 #define TS_PURGE_BATCH 512u    /* units sorted and purged at a time */
 /* At most so much goes back in one call; a later one goes on. */
 #define TS_PURGE_UNITS_PER_CALL 65536u
@@ -26,16 +27,19 @@ typedef struct ts_settings {
     int on_misuse;
     int poison_on_free;
     int record_rss;
+    int guard_spans;
+    int memory_tools;
 } ts_settings;
 
 typedef struct ts_allocator {
     ts_entry entry;
     uintptr_t token;                   /* public value; constant during a use */
-    ts_settings settings;              /* constant during a use */
+    ts_settings settings;              /* constant during a use, as is the next */
+    uint8_t care;                      /* TS_CARE_*, 0: the usual case (care.h) */
     ts_lock lock;                      /* rank ALLOCATOR: rolling epoch, list of shares */
     ts_lock warm_lock;                 /* rank WARM: the next four */
     ts_warm warm[TS_PARTS];
-    uint32_t span_warm[TS_SPAN_WARM_UNITS + 1]; /* by length in units; linked by next */
+    uint32_t span_warm[TS_SPAN_WARM_UNITS + 1]; /* by length in units; linked by next; TS_STUCK: see warm.c */
     _Atomic uint64_t span_warm_units;  /* read by anyone */
     ts_share *shares;                  /* guarded by lock */
     _Atomic uint64_t current_epoch;    /* written under lock, read by anyone */
@@ -52,11 +56,14 @@ typedef struct ts_allocator {
 } ts_allocator;
 _Static_assert(sizeof(ts_allocator) <= TS_ALLOCATOR_STRIDE, "one table entry");
 
-extern ts_table ts_allocators;
+extern TS_HIDDEN ts_table ts_allocators;
 
 static inline ts_allocator *ts_allocator_find(uintptr_t token) { return ts_table_find(&ts_allocators, token); }
 
+/* For who knows that the record is pinned already. */
 void ts_allocator_pin(ts_allocator *allocator);
+/* For who found it by its token. false: that use has ended. */
+bool ts_allocator_pin_use(ts_allocator *allocator, uintptr_t token);
 void ts_allocator_unpin(ts_allocator *allocator);
 
 /* A unit that is nobody's and on no list, claimed, its memory readable and writable. Looks in the share, among
@@ -68,9 +75,12 @@ void ts_allocator_retire(ts_allocator *allocator, uint32_t unit);
 /* A fresh slab of that use. 0: no memory. */
 uint32_t ts_slab_acquire_churn(ts_heap *heap, ts_share *share, unsigned cls, bool *fresh);
 uint32_t ts_slab_acquire_scope(ts_heap *heap, ts_share *share, bool *fresh);
-/* Units in a row for a span, its record reset. *fresh: reads as zero. 0: no memory. Holds nothing. */
+/* Units in a row for a span, its record reset but for the epoch. *fresh: reads as zero. 0: no memory. Holds nothing. */
 uint32_t ts_span_acquire(ts_allocator *allocator, uint32_t units, uint32_t align_units, bool *fresh);
-/* The units of a span that is on no list and whose UNIT word is 0. */
+/* The same with inaccessible pages before the first unit and behind the page in which `size` bytes end, which are part
+   of the span: a unit at least on either side, and `align_units` before it. */
+uint32_t ts_span_acquire_guarded(ts_allocator *allocator, uint32_t units, uint32_t align_units, size_t size, bool *fresh);
+/* The units of a span that is on no list and whose UNIT word is 0; with its guards. */
 void ts_span_release(ts_allocator *allocator, uint32_t unit, uint32_t units);
 
 /* The budget in units, 0: none. */

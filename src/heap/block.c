@@ -1,6 +1,7 @@
 #include "base/assert.h"
 #include "base/bits.h"
 #include "heap/allocator.h"
+#include "heap/care.h"
 #include "heap/heap.h"
 
 #include <string.h>
@@ -99,14 +100,20 @@ static void fold(ts_share *share, uint32_t kind, ts_tally t) {
     ts_add_owned(&c->bytes_allocated, t.bytes_allocated);
 }
 
+/* Slabs whose objects died together, linked by next. */
+static void end_slabs(const ts_allocator *allocator, uint32_t unit) {
+    for (; unit; unit = ts_slab_at(unit)->next) ts_care_end(allocator, ts_unit_address(unit), TS_UNIT_BYTES);
+}
+
 static void end_churn(ts_churn_block *block) {
     ts_warm lists[TS_PARTS] = {{0, 0, 0}, {0, 0, 0}};
     for (uint32_t left = block->b.bins_used; left; left &= left - 1) {
         unsigned cls = ts_ctz64(left);
         ts_bin *bin = &block->bin[cls];
         ts_warm chain = {bin->head, bin->head ? ts_slab_at(bin->head)->prev : 0, 0};
+        if (TS_UNLIKELY(block->b.share->allocator->care)) end_slabs(block->b.share->allocator, bin->head);
         ts_store_relaxed(&chain.count, ts_load_relaxed(&bin->slabs));
-        if (chain.head) ts_add_owned(&block->b.share->count[cls].empty_slab_recycled, ts_load_relaxed(&bin->slabs));
+        if (chain.head) ts_count(&block->b.share->count[cls].empty_slab_recycled, ts_load_relaxed(&bin->slabs));
         ts_warm_splice(&lists[ts_class_part(cls)], &chain);
         fold(block->b.share, cls, ts_block_tally(&block->b, cls));
         memset(bin->ring, 0, TS_RING_SLOTS * sizeof *bin->ring);
@@ -129,8 +136,9 @@ static void end_churn(ts_churn_block *block) {
 static void end_scope(ts_scope_block *block) {
     fold(block->b.share, TS_COUNT_SCOPE, ts_block_tally(&block->b, TS_COUNT_SCOPE));
     uint32_t slabs = ts_load_relaxed(&block->b.slabs);
-    ts_add_owned(&block->b.share->count[TS_COUNT_SCOPE].empty_slab_recycled, slabs);
+    ts_count(&block->b.share->count[TS_COUNT_SCOPE].empty_slab_recycled, slabs);
     uint32_t head = block->head, tail = block->tail;
+    if (TS_UNLIKELY(block->b.share->allocator->care)) end_slabs(block->b.share->allocator, head);
     block->fillers = 0;
     block->allocs_before = 0;
     block->head = block->tail = 0;
@@ -285,6 +293,13 @@ void ts_heap_condemn(ts_heap *heap, ts_block *block) {
     do {
         block->condemned_next = head;
     } while (!ts_cas_seq(&heap->condemned, &head, block)); /* publishes condemned_next */
+}
+
+void ts_heap_end_condemned_abandoned(ts_heap *heap) {
+    /* seq_cst: an exit writes the state and then looks at the list; one of the two sees the other */
+    if (ts_load_seq(&heap->state) != TS_HEAP_ABANDONED || !ts_heap_hold(heap)) return;
+    ts_heap_end_condemned(heap);
+    ts_heap_drop(heap);
 }
 
 void ts_heap_end_condemned(ts_heap *heap) {

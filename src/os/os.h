@@ -7,6 +7,8 @@
  * expose       makes a reserved range readable; it reads as zero and costs no memory. false: refused.
  * commit       makes a reserved range readable and writable; its bytes are zero. false: refused, the range is
  *              as it was.
+ * protect      makes a committed range inaccessible; its bytes are lost or kept. commit undoes it, and then they need
+ *              not be zero. false: refused, the range is accessible or not.
  * release      gives a whole reservation back (only when initialisation fails half-way).
  * purge        gives the pages of a committed range back to the system now; the range stays committed and
  *              reads as zero. false: refused, contents are as they were.
@@ -28,6 +30,7 @@ typedef struct ts_os_table {
     void *(*reserve)(size_t bytes);
     bool (*expose)(void *at, size_t bytes);
     bool (*commit)(void *at, size_t bytes);
+    bool (*protect)(void *at, size_t bytes);
     void (*release)(void *at, size_t bytes);
     bool (*purge)(void *at, size_t bytes);
     bool (*populate)(void *at, size_t bytes);
@@ -40,15 +43,19 @@ typedef struct ts_os_table {
 } ts_os_table;
 
 /* The table in use. Written only before the first allocation, and by tests that run alone. */
-extern const ts_os_table *ts_os;
+extern TS_HIDDEN const ts_os_table *ts_os;
 /* The table of this system. */
-extern const ts_os_table ts_os_native;
+extern TS_HIDDEN const ts_os_table ts_os_native;
 
 static inline size_t ts_os_page_bytes(void) { return ts_os->page_bytes(); }
 /* Registers the callbacks of the upper layers; once. exit_fn runs on a thread that called
    ts_os_thread_started and ends. false: the system has no room for it. */
 bool ts_os_register(void (*exit_fn)(void *), void (*prepare)(void), void (*parent)(void), void (*child)(void));
-/* This thread is to run the exit callback with arg when it ends. false: refused. */
+/* This thread is to run the exit callback with arg when it ends. false: refused; also in the last round of a thread's
+   destructors, after which nothing runs on it any more. (A thread of which this layer never heard before that round cannot
+   be told from one that goes on.) */
 bool ts_os_thread_started(void *arg);
+/* What holds this code is never unloaded, as threads that end and forks call it. Not with a lock held: the loader has one. */
+void ts_os_stay_loaded(void);
 
 #endif

@@ -4,8 +4,10 @@
 
 #include "base/atomic.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -47,6 +49,8 @@ static bool posix_expose(void *at, size_t bytes) { return mprotect(at, bytes, PR
 
 static bool posix_commit(void *at, size_t bytes) { return mprotect(at, bytes, PROT_READ | PROT_WRITE) == 0; }
 
+static bool posix_protect(void *at, size_t bytes) { return mprotect(at, bytes, PROT_NONE) == 0; }
+
 static void posix_release(void *at, size_t bytes) { (void)munmap(at, bytes); }
 
 static bool posix_purge(void *at, size_t bytes) {
@@ -60,6 +64,10 @@ static bool posix_purge(void *at, size_t bytes) {
 
 typedef _Atomic uint32_t TS_MAY_ALIAS touched;
 
+/* Where it touches the pages itself they may be marked inaccessible for a tool (care.h). */
+#if defined(__GNUC__) || defined(__clang__)
+__attribute__((no_sanitize("address")))
+#endif
 static bool posix_populate(void *at, size_t bytes) {
 #if defined(__linux__)
     if (madvise(at, bytes, MADV_POPULATE_WRITE) == 0) return true;
@@ -107,7 +115,7 @@ static uint64_t posix_wall_ns(void) { return read_clock(CLOCK_MONOTONIC); }
 static uint64_t posix_cpu_ns(void) { return read_clock(CLOCK_THREAD_CPUTIME_ID); }
 
 /* smaps_rollup walks the page tables: statm lags behind by up to 64 pages a processor. */
-static uint64_t posix_resident_bytes(void) {
+static uint64_t read_resident_bytes(void) {
     static const char *const paths[] = {"/proc/self/smaps_rollup", "/proc/self/statm"};
     char text[2048];
     for (int k = 0; k < 2; k++) {
@@ -126,6 +134,15 @@ static uint64_t posix_resident_bytes(void) {
     return 0;
 }
 
+/* open and read are cancellation points: a thread that ends here would leave an epoch half closed. */
+static uint64_t posix_resident_bytes(void) {
+    int before = 0, ignored;
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+    uint64_t bytes = read_resident_bytes();
+    (void)pthread_setcancelstate(before, &ignored);
+    return bytes;
+}
+
 static void posix_yield(void) { sched_yield(); }
 
 const ts_os_table ts_os_native = {
@@ -133,6 +150,7 @@ const ts_os_table ts_os_native = {
     .reserve = posix_reserve,
     .expose = posix_expose,
     .commit = posix_commit,
+    .protect = posix_protect,
     .release = posix_release,
     .purge = posix_purge,
     .populate = posix_populate,
@@ -145,10 +163,24 @@ const ts_os_table ts_os_native = {
 };
 const ts_os_table *ts_os = &ts_os_native;
 
-static pthread_key_t exit_key; /* constant after ts_os_register */
+#ifndef PTHREAD_DESTRUCTOR_ITERATIONS
+#define PTHREAD_DESTRUCTOR_ITERATIONS 4
+#endif
+
+static pthread_key_t exit_key;       /* constant after ts_os_register, as is the next */
+static void (*exit_callback)(void *);
+static _Thread_local unsigned rounds; /* of this thread's destructors so far */
+
+/* Comes again in every round, so that it is known which is the last: other destructors may allocate after this one. */
+static void at_exit(void *arg) {
+    rounds++;
+    if (rounds < PTHREAD_DESTRUCTOR_ITERATIONS) (void)pthread_setspecific(exit_key, &rounds);
+    if (arg != &rounds) exit_callback(arg);
+}
 
 bool ts_os_register(void (*exit_fn)(void *), void (*prepare)(void), void (*parent)(void), void (*child)(void)) {
-    if (pthread_key_create(&exit_key, exit_fn) != 0) return false;
+    exit_callback = exit_fn;
+    if (pthread_key_create(&exit_key, at_exit) != 0) return false;
     if (pthread_atfork(prepare, parent, child) != 0) {
         (void)pthread_key_delete(exit_key);
         return false;
@@ -156,4 +188,19 @@ bool ts_os_register(void (*exit_fn)(void *), void (*prepare)(void), void (*paren
     return true;
 }
 
-bool ts_os_thread_started(void *arg) { return pthread_setspecific(exit_key, arg) == 0; }
+bool ts_os_thread_started(void *arg) {
+    return rounds < PTHREAD_DESTRUCTOR_ITERATIONS && pthread_setspecific(exit_key, arg) == 0;
+}
+
+/* Weak: a program without the loader (linked statically) is never unloaded. */
+#pragma weak dladdr
+#pragma weak dlopen
+
+void ts_os_stay_loaded(void) {
+#ifdef RTLD_NODELETE
+    Dl_info info;
+    if (!dladdr || !dlopen || !dladdr(&ts_os_native, &info) || !info.dli_fname) return;
+    /* Not found under its name: then it is the program itself. The handle is kept, too. */
+    (void)dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
+#endif
+}

@@ -44,6 +44,13 @@ uint64_t ts_pool_used_units(void);
 
 void ts_pool_fork_prepare(void);
 void ts_pool_fork_done(void);
+/* Units of a part that were ever taken from its untouched end, unit 0 included. */
+uint32_t ts_pool_high(unsigned part);
+/* Looks at every list, tag and hole of a part's pool, and shows each free run and each hole to visit (may be NULL; false
+   ends the walk). What does not hold, or NULL. forked: in a child, units that another thread was growing the pool by may be
+   in none of them. */
+typedef bool ts_pool_visit(void *arg, uint32_t first, uint32_t count, bool hole);
+const char *ts_pool_walk(unsigned part, ts_pool_visit *visit, void *arg, bool forked);
 /* Walks both pools; aborts when an invariant does not hold. For tests. */
 void ts_pool_check(void);
 

@@ -80,7 +80,7 @@ enum { TS_TABLE_EPOCH = 0, TS_TABLE_DOMAIN = 1, TS_TABLE_ALLOCATOR = 2 };
 #define TS_DOMAIN_STRIDE 128u
 #define TS_ALLOCATOR_STRIDE 4096u
 
-extern ts_region_t ts_region;
+extern TS_HIDDEN ts_region_t ts_region;
 
 /* Reserves; called once under the registry lock. max_units_log2: for tests that want a small region.
    false: not even the minimum could be had; may be called again. */

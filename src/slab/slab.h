@@ -57,17 +57,22 @@
 #define TS_GEN_BITS 24u
 #define TS_GEN_MAX (((uint32_t)1 << TS_GEN_BITS) - 1)
 
-typedef enum ts_kind { TS_KIND_NONE, TS_KIND_CHURN, TS_KIND_SCOPE, TS_KIND_SPAN } ts_kind;
+/* RETIRED: its generations or tags are used up. */
+typedef enum ts_kind { TS_KIND_NONE, TS_KIND_CHURN, TS_KIND_SCOPE, TS_KIND_SPAN, TS_KIND_RETIRED } ts_kind;
 
 struct ts_allocator;
 
 typedef struct ts_slab {
     union {
         uint64_t free[4];          /* (o) churn, NORMAL: bit per granule, set: free */
+        uint64_t last_word;        /* (o)(w) while the UNIT word is 0: what it was before, for messages */
         struct {
             uint64_t epoch;        /* span: id of its epoch */
             uint64_t bytes;        /* span: usable */
-            uint32_t units;
+            uint32_t units;        /* with its guards */
+            uint32_t guard;        /* units of the guard before it, 0: none */
+            uint32_t with_epoch;   /* it died by the end of its epoch */
+            uint32_t written;      /* warm before: 1 + where it was written meanwhile, 0: nowhere */
         } span;                    /* guarded by the epoch's lock while the UNIT word says SPAN */
     } u;
     uint32_t next;                 /* (o)(w) list of its bin, block, epoch or warm list; global unit numbers */
