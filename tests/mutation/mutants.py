@@ -713,6 +713,7 @@ MUTANTS = [
         "old": "    if (ts_os_page_bytes() > TS_PAGE_BYTES_MAX) return false;\n",
         "new": "",
         "tests": ["unit.os.pages"],
+    },
     {
         "name": "cancelled-while-measuring",
         "protocol": "threads that end",
