@@ -177,7 +177,7 @@ static char **ring_top(unsigned below) {
 }
 static void ring_gap(void) { CHANGE(*ring_top(1), 0); }
 static void ring_twice(void) { CHANGE(*ring_top(0), (uintptr_t)*ring_top(1)); }
-static void ring_interior(void) { ADD(*ring_top(0), 16); }
+static void ring_interior(void) { CHANGE(*ring_top(0), (uintptr_t)*ring_top(0) + 16); }
 static void ring_foreign(void) { CHANGE(*ring_top(0), (uintptr_t)&allocator); }
 static void ring_of_other_bin(void) { CHANGE(*ring_top(0), (uintptr_t)left); }
 static void ring_live(void) { CHANGE(*ring_top(0), (uintptr_t)objects[0]); }
@@ -221,7 +221,7 @@ static void scope_live(void) {
 }
 static void scope_end(void) { ADD(slab_of(scoped[0])->end, 1000); }
 static void scope_end_short(void) { ADD(slab_of(scoped[0])->end, -1); }
-static void scope_bump(void) { ADD(scope_block()->bump, -64); }
+static void scope_bump(void) { CHANGE(scope_block()->bump, (uintptr_t)ts_load_relaxed(&scope_block()->bump) - 64); }
 static void scope_allocs(void) { ADD(scope_block()->allocs, 1); }
 static void scope_bytes(void) { ADD(scope_block()->bytes_freed, 16); }
 static void scope_tail(void) { CHANGE(scope_block()->tail, scope_block()->head); }
