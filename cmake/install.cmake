@@ -5,7 +5,8 @@ include(CMakePackageConfigHelpers)
 install(TARGETS tslab tslab_static EXPORT tslab-targets
     LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
     ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(DIRECTORY include/tslab DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
+install(DIRECTORY include/tslab DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp"
+    PATTERN "http.h" EXCLUDE)
 
 # ---- pkg-config ---------------------------------------------------------------------------------
 set(pkgconfig_dir ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

@@ -12,7 +12,7 @@ bool ts_bin_ready(ts_churn_block *block, unsigned cls) {
     char **ring = ts_lines_take(TS_LINES_RING, TS_RING_SLOTS * sizeof *ring);
     if (!ring) return false;
     bin->ring = ring;
-    block->b.bins_used |= 1u << cls;
+    ts_store_relaxed(&block->b.bins_used, ts_load_relaxed(&block->b.bins_used) | 1u << cls);
     return true;
 }
 

@@ -231,10 +231,9 @@ void ts_allocator_settle(ts_allocator *allocator) {
 
 uint64_t ts_allocator_warm_units(ts_allocator *allocator) {
     uint64_t sum = shared_warm_units(allocator);
-    ts_lock_acquire(&allocator->lock);
-    for (ts_share *s = allocator->shares; s; s = s->allocator_next)
+    /* acquire: partner of the release in ts_heap_share */
+    for (ts_share *s = ts_load_acquire(&allocator->shares); s; s = s->allocator_next)
         sum += (uint64_t)ts_load_relaxed(&s->warm[0].count) + ts_load_relaxed(&s->warm[1].count);
-    ts_lock_release(&allocator->lock);
     return sum;
 }
 
@@ -412,6 +411,24 @@ bool ts_allocator_reserve(ts_allocator *allocator, uint64_t units) {
 
 /* ---- record --------------------------------------------------------------------------------------- */
 
+/* seq_cst: the end of an allocator changes its id and then looks at readers (ts_heap_drop_dead_shares, the last unpin);
+   a reader counts itself and then looks at the id: one of the two sees the other. */
+bool ts_allocator_read_begin(ts_allocator *allocator, uintptr_t token) {
+    atomic_fetch_add_explicit(&allocator->readers, 1, memory_order_seq_cst);
+    if (ts_load_seq(&allocator->entry.id) == token) return true;
+    ts_allocator_read_end(allocator);
+    return false;
+}
+
+/* release: partner of the loads of readers */
+void ts_allocator_read_end(ts_allocator *allocator) {
+    atomic_fetch_sub_explicit(&allocator->readers, 1, memory_order_release);
+}
+
+void ts_allocator_wait_readers(ts_allocator *allocator) {
+    while (ts_load_seq(&allocator->readers) != 0) ts_os->yield();
+}
+
 void ts_allocator_pin(ts_allocator *allocator) { ts_fetch_add_relaxed(&allocator->pins, 1); }
 
 void ts_allocator_unpin(ts_allocator *allocator) {
@@ -424,5 +441,6 @@ void ts_allocator_unpin(ts_allocator *allocator) {
         for (unsigned i = 0; i < n; i++)
             if (span_units || ts_slab_claim(units[i], &allocator->pins))
                 ts_pool_give_unpurged(units[i], span_units ? span_units : 1);
+    ts_allocator_wait_readers(allocator);
     ts_table_give(&ts_allocators, allocator);
 }

@@ -29,6 +29,7 @@ typedef struct ts_pool {
     range hole[HOLES];
     uint32_t hole_count;
     uint64_t used;
+    _Atomic uint32_t highest;       /* `high` at its highest; read by anyone */
 } ts_pool;
 
 static ts_pool pools[TS_PARTS];
@@ -154,6 +155,7 @@ static bool grow(unsigned part, uint32_t count) {
         r.first = pool->high;
         r.count = step;
         pool->high += step;
+        if (pool->high > ts_load_relaxed(&pool->highest)) ts_store_relaxed(&pool->highest, pool->high);
     }
     ts_lock_release(&pool->lock);
     uint32_t got = ts_region_commit_units(part, r.first, r.count) ? r.count : 0;
@@ -267,3 +269,5 @@ void ts_pool_check(void) {
         ts_lock_release(&pool->lock);
     }
 }
+
+uint32_t ts_pool_highest(unsigned part) { return ts_load_relaxed(&pools[part].highest); }
