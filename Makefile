@@ -34,6 +34,7 @@ help:
 	@echo "make mutation      takes one guard of the protocols out at a time: some test must fail for each"
 	@echo "make bench-smoke   the same harness for a few seconds: does it work"
 	@echo "make install PREFIX=DIR   libraries, headers, tslab.pc, CMake package, man pages (DESTDIR works)"
+	@echo "make docs          writes docs/stats.md from the list of the statistics"
 	@echo "make format        clang-format over all C files   (make format-check: only says which)"
 	@echo "make clean         remove build/"
 
@@ -104,15 +105,18 @@ bench-smoke: setup-bench | build
 install: build-release
 	@cmake --install build/release --prefix "$(PREFIX)"
 
+docs: build-release
+	@build/release/tools/stats_docs docs/stats_intro.md >build/stats.md && cp build/stats.md docs/stats.md
+
 format:
-	@find include src tests workloads benchmarks -name '*.[ch]' -exec clang-format -i {} +
+	@find include src tests tools workloads benchmarks -name '*.[ch]' -exec clang-format -i {} +
 
 format-check:
-	@find include src tests workloads benchmarks -name '*.[ch]' -exec clang-format --dry-run -Werror {} +
+	@find include src tests tools workloads benchmarks -name '*.[ch]' -exec clang-format --dry-run -Werror {} +
 
 clean:
 	@rm -rf build
 
 .PHONY: all help build-release run run-smoke bench-gate mutation test test-release test-asan test-tsan test-clang summary clean-results \
-    bench bench-smoke install format format-check clean
+    bench bench-smoke install docs format format-check clean
 .NOTPARALLEL:

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs the Debian packages that a purpose needs and that are missing. Silent when nothing is.
-# usage: tools/setup.sh run|test|clang|bench
+# usage: tools/setup.sh run|test|clang|bench|http
 set -eu
 
 run="make gcc libc6-dev cmake pkg-config libjansson-dev iso-codes python3"
@@ -8,9 +8,10 @@ case "$#:${1-}" in
     1:run) wanted=$run ;;
     1:test) wanted="$run libcmocka-dev" ;;
     1:clang) wanted="$run libcmocka-dev clang" ;;
+    1:http) wanted="$run libmicrohttpd-dev" ;;
     1:bench) wanted="$run libjemalloc2 libmimalloc2.0 libtcmalloc-minimal4" ;;
     *)
-        echo "tools/setup.sh: unknown purpose '$*': run, test, clang or bench" >&2
+        echo "tools/setup.sh: unknown purpose '$*': run, test, clang, bench or http" >&2
         exit 2
         ;;
 esac
@@ -30,6 +31,7 @@ present() {
         libc6-dev) echo '#include <stdio.h>' | gcc -E - ;;
         libjansson-dev) pkg-config --exists jansson ;;
         libcmocka-dev) pkg-config --exists cmocka ;;
+        libmicrohttpd-dev) pkg-config --exists libmicrohttpd ;;
         iso-codes) test -d /usr/share/iso-codes/json ;;
         libjemalloc2) has_library 'libjemalloc\.so\.2 ' ;;
         libmimalloc2.0) has_library 'libmimalloc\.so\.2' ;;

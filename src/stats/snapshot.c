@@ -187,6 +187,22 @@ static void add_shares(ts_allocator *a, ts_snapshot *out) {
     out->sums.used = (1u << TS_COUNT_KINDS) - 1;
 }
 
+/* With many epochs the walk waits for memory: what comes soon is asked for ahead, the entry first and its block later. */
+static void prefetch_epoch(uint32_t i, uint32_t high) {
+    if (i + 16 < high) {
+        const ts_epoch *e = ts_table_at(&ts_epochs, i + 16);
+        __builtin_prefetch(e);
+        __builtin_prefetch((const char *)e + 64);
+        __builtin_prefetch((const char *)e + 128);
+    }
+    if (i + 8 >= high) return;
+    const ts_block *b = ts_load_relaxed(&((const ts_epoch *)ts_table_at(&ts_epochs, i + 8))->blocks);
+    if (!b) return;
+    __builtin_prefetch(b);
+    __builtin_prefetch((const char *)b + 64);
+    __builtin_prefetch((const char *)b + 128);
+}
+
 void ts_snapshot_take(ts_allocator *a, ts_snapshot *out, ts_epoch_fn *fn, void *arg) {
     memset(out, 0, sizeof *out);
     out->allocator = a;
@@ -204,6 +220,7 @@ void ts_snapshot_take(ts_allocator *a, ts_snapshot *out, ts_epoch_fn *fn, void *
     memset(&of_epoch, 0, sizeof of_epoch);
     uint32_t high = ts_table_high(&ts_epochs);
     for (uint32_t i = 1; i < high; i++) {
+        prefetch_epoch(i, high);
         const ts_epoch *e = ts_table_at(&ts_epochs, i);
         EpochId id = ts_load_acquire(&e->entry.id);
         if (id == 0 || ts_load_relaxed(&e->allocator) != a) continue;
@@ -435,6 +452,36 @@ void ts_snapshot_epoch_slabs(ts_allocator *a, SlabEpochStats *rows, unsigned cou
     }
 }
 
+/* The blocks of an epoch as they stand in UNIT words, so that a scan of the words need not look at every block. */
+#define KNOWN_BLOCKS 32u
+#define BLOCK_LINES (TS_CHURN_BLOCK_ALIGN / TS_CACHE_LINE)
+
+typedef struct known_blocks {
+    unsigned count;
+    bool all; /* there was room for all */
+    uint64_t word[KNOWN_BLOCKS];
+} known_blocks;
+
+static uint64_t block_word(uint64_t line, uint64_t era, bool scope) {
+    return (scope ? line : line & ~(uint64_t)(BLOCK_LINES - 1)) << TS_UNIT_LINE_SHIFT | (scope ? TS_UNIT_SCOPE : 0) | era;
+}
+
+static void know_block(void *arg, const ts_block *b) {
+    known_blocks *known = arg;
+    if (known->count == KNOWN_BLOCKS)
+        known->all = false;
+    else
+        known->word[known->count++] = block_word(ts_line_of(b), ts_era(b), b->scope);
+}
+
+static bool is_known(const known_blocks *known, uint64_t word) {
+    if (!known->all) return true;
+    uint64_t mine = block_word(ts_word_line(word), ts_word_era(word), (word & TS_UNIT_SCOPE) != 0);
+    for (unsigned i = 0; i < known->count; i++)
+        if (known->word[i] == mine) return true;
+    return false;
+}
+
 bool ts_snapshot_epoch(ts_allocator *a, uint32_t cls, EpochId id, SlabEpochStats *out) {
     uint32_t kind = TS_COUNT_KINDS;
     if (cls != SLAB_ALL_CLASSES && !kind_of(cls, &kind)) return false;
@@ -449,10 +496,13 @@ bool ts_snapshot_epoch(ts_allocator *a, uint32_t cls, EpochId id, SlabEpochStats
     uint64_t left = kind == TS_COUNT_SPAN ? 0 : row.slab_count;
     if (kind == TS_COUNT_KINDS) left -= least(left, sums.kind[TS_COUNT_SPAN].slabs);
     atomic_thread_fence(memory_order_acquire); /* the counters before the foreign bits */
+    known_blocks known = {0, true, {0}};
+    if (left) (void)ts_epoch_read_blocks(e, id, know_block, &known);
     for (unsigned part = 0; part < TS_PARTS && left; part++) {
         uint32_t end = ts_pool_highest(part), first = ts_region.part[part].first_unit;
         for (uint32_t u = first + 1; u < first + end && left; u++) {
             uint64_t word = ts_load_acquire(ts_unit_word(u));
+            if (word == 0 || !is_known(&known, word)) continue;
             const ts_block *block = block_of_word(a, word);
             if (!block || ts_load_relaxed(&block->epoch) != e) continue;
             if (kind != TS_COUNT_KINDS && kind != kind_of_word(block, word)) continue;

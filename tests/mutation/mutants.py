@@ -387,8 +387,8 @@ MUTANTS = [
         "name": "reset-ignores-pins",
         "protocol": "pins",
         "file": "src/epoch/epoch.c",
-        "old": "    if (epoch->pins > 0) {\n        append(",
-        "new": "    if (epoch == NULL) {\n        append(",
+        "old": "    if (epoch->pins > 0) {\n        add_dying(",
+        "new": "    if (epoch == NULL) {\n        add_dying(",
         "tests": ["unit.heap.handover"],
     },
     # ---- adoption and exit -------------------------------------------------------------------------------------
@@ -592,5 +592,30 @@ MUTANTS = [
                "        while (last && last->next) last = last->next;\n        c->next = NULL;\n"
                "        if (last) last->next = c;\n        else ts_store_relaxed(&d->cleanups, c);\n",
         "tests": ["unit.api.domains"],
+    },
+    # ---- snapshots ---------------------------------------------------------------------------------------------
+    {
+        "name": "snapshot-shows-what-it-missed",
+        "protocol": "snapshot, 2",
+        "file": "src/stats/snapshot.c",
+        "old": "    if (*freed < least) *freed = least;\n    if (*freed < s->shown_freed[kind]) *freed = s->shown_freed[kind];\n",
+        "new": "    (void)least;\n",
+        "tests": ["unit.stats.conservation"],
+    },
+    {
+        "name": "snapshot-without-what-is-pending",
+        "protocol": "snapshot, 4",
+        "file": "src/stats/snapshot.c",
+        "old": "    add_pending(a, &out->sums);\n",
+        "new": "    (void)add_pending;\n",
+        "tests": ["unit.stats.conservation"],
+    },
+    {
+        "name": "snapshot-epoch-without-what-is-pending",
+        "protocol": "snapshot, 4",
+        "file": "src/stats/snapshot.c",
+        "old": "            row_pending(&row, pending, bytes);\n",
+        "new": "",
+        "tests": ["unit.stats.conservation"],
     },
 ]
