@@ -34,6 +34,7 @@ help:
 	@echo "make mutation      takes one guard of the protocols out at a time: some test must fail for each"
 	@echo "make bench-smoke   the same harness for a few seconds: does it work"
 	@echo "make install PREFIX=DIR   libraries, headers, tslab.pc, CMake package, man pages (DESTDIR works)"
+	@echo "make demo-leak     from a leak to the alert that names it: Prometheus, the page, stats_dump"
 	@echo "make docs          writes docs/stats.md from the list of the statistics"
 	@echo "make format        clang-format over all C files   (make format-check: only says which)"
 	@echo "make clean         remove build/"
@@ -105,6 +106,10 @@ bench-smoke: setup-bench | build
 install: build-release
 	@cmake --install build/release --prefix "$(PREFIX)"
 
+demo-leak: setup-observability | build
+	$(call build,release,-DTSLAB_BUILD_TESTS=OFF)
+	@python3 -B observability/demo_leak.py build/release
+
 docs: build-release
 	@build/release/tools/stats_docs docs/stats_intro.md >build/stats.md && cp build/stats.md docs/stats.md
 
@@ -118,5 +123,5 @@ clean:
 	@rm -rf build
 
 .PHONY: all help build-release run run-smoke bench-gate mutation test test-release test-asan test-tsan test-clang summary clean-results \
-    bench bench-smoke install docs format format-check clean
+    bench bench-smoke install demo-leak docs format format-check clean
 .NOTPARALLEL:

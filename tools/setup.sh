@@ -1,17 +1,18 @@
 #!/bin/sh
 # Installs the Debian packages that a purpose needs and that are missing. Silent when nothing is.
-# usage: tools/setup.sh run|test|clang|bench|http
+# usage: tools/setup.sh run|test|clang|bench|http|observability
 set -eu
 
 run="make gcc libc6-dev cmake pkg-config libjansson-dev iso-codes python3"
 case "$#:${1-}" in
     1:run) wanted=$run ;;
-    1:test) wanted="$run libcmocka-dev" ;;
+    1:test) wanted="$run libcmocka-dev libmicrohttpd-dev" ;;
     1:clang) wanted="$run libcmocka-dev clang" ;;
     1:http) wanted="$run libmicrohttpd-dev" ;;
+    1:observability) wanted="$run libmicrohttpd-dev prometheus curl" ;;
     1:bench) wanted="$run libjemalloc2 libmimalloc2.0 libtcmalloc-minimal4" ;;
     *)
-        echo "tools/setup.sh: unknown purpose '$*': run, test, clang, bench or http" >&2
+        echo "tools/setup.sh: unknown purpose '$*': run, test, clang, bench, http or observability" >&2
         exit 2
         ;;
 esac
@@ -27,7 +28,7 @@ has_library() { { /sbin/ldconfig -p 2>/dev/null || ldconfig -p 2>/dev/null; } | 
 # What a package is for, wherever it came from.
 present() {
     case $1 in
-        make | gcc | cmake | pkg-config | clang | python3) command -v "$1" ;;
+        make | gcc | cmake | pkg-config | clang | python3 | prometheus | curl) command -v "$1" ;;
         libc6-dev) echo '#include <stdio.h>' | gcc -E - ;;
         libjansson-dev) pkg-config --exists jansson ;;
         libcmocka-dev) pkg-config --exists cmocka ;;

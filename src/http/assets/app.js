@@ -202,16 +202,16 @@ addEventListener("resize", () => {
 /* ---- words and tables ------------------------------------------------------------------------------------------------------ */
 
 /* `code` in the server's sentences, as elements: labels are the program's own text. */
-function sentence(text) {
-  const b = element("b");
+function sentence(name, text) {
+  const b = element(name);
   text.split("`").forEach((part, i) => b.append(i % 2 ? element("code", {}, part) : part));
   return b;
 }
 
 function showFindings(list) {
   $("findings").replaceChildren(...list.map((f) => element("div", { class: "finding " + f.severity },
-    element("span", { class: "severity" }, f.severity), sentence(f.what),
-    element("div", {}, f.evidence), element("div", { class: "note" }, f.advice))));
+    element("span", { class: "severity" }, f.severity), sentence("b", f.what),
+    sentence("div", f.evidence), element("div", { class: "note" }, f.advice))));
 }
 
 function showTiles(g) {
@@ -239,7 +239,7 @@ const COLUMNS = [["label", "Label", (e) => e.label || "(none)"], ["state", "Stat
   ["age_ns", "Age", (e) => duration(e.age_ns), 1], ["closing_for_ns", "After close", (e) => (e.state === "closing" ? duration(e.closing_for_ns) : "-"), 1],
   ["live_objects", "Objects", (e) => count(e.live_objects), 1], ["live_bytes", "Live bytes", (e) => size(e.live_bytes), 1],
   ["estimated_rss_bytes", "Slabs", (e) => size(e.estimated_rss_bytes), 1], ["reclaimable_bytes", "Reclaimable", (e) => size(e.reclaimable_bytes), 1]];
-let sortBy = "estimated_rss_bytes", falling = true, epochs = [], rows = [], epochTotal = 0, oldest = null, largest = null;
+let sortBy = "estimated_rss_bytes", falling = true, epochs = [], rows = [], epochTotal = 0, oldest = null, largest = null, noted = [];
 
 function showHeads() {
   $("epochs").querySelector("thead tr").replaceChildren(...COLUMNS.map(([key, name, , right]) => {
@@ -257,16 +257,19 @@ function showHeads() {
 
 function arrange() {
   const filter = $("filter").value.trim().toLowerCase();
-  rows = epochs.filter((e) => !filter || (e.label || "(none)").toLowerCase().includes(filter) || e.state.includes(filter));
+  /* The oldest that holds something and the largest come first; /stats.json has them, whatever the table was asked for. */
+  oldest = largest = null;
+  for (const e of noted) {
+    if (e.live_objects && (!oldest || e.age_ns > oldest.age_ns)) oldest = e;
+    if (e.estimated_rss_bytes && (!largest || e.estimated_rss_bytes > largest.estimated_rss_bytes)) largest = e;
+  }
+  const pinned = [...new Set([oldest, largest])].filter(Boolean), ids = new Set(pinned.map((e) => e.epoch_id));
+  rows = epochs.filter((e) => !ids.has(e.epoch_id)).filter((e) => !filter || (e.label || "(none)").toLowerCase().includes(filter) || e.state.includes(filter));
   rows.sort((a, b) => {
     const x = a[sortBy], y = b[sortBy], d = x < y ? -1 : x > y ? 1 : a.epoch_id - b.epoch_id;
     return falling ? -d : d;
   });
-  oldest = largest = null;
-  for (const e of epochs) {
-    if (e.live_objects && (!oldest || e.age_ns > oldest.age_ns)) oldest = e;
-    if (e.estimated_rss_bytes && (!largest || e.estimated_rss_bytes > largest.estimated_rss_bytes)) largest = e;
-  }
+  rows.unshift(...pinned);
   $("epoch-count").textContent = epochs.length < epochTotal ? `${count(rows.length)} shown of ${count(epochTotal)}` : `${count(rows.length)}`;
   showRows();
 }
@@ -288,7 +291,7 @@ function showRows() {
 
 /* ---- the beat ------------------------------------------------------------------------------------------------------------- */
 
-let paused = false, beats = 0, fetching = false;
+let paused = false, beats = 0, fetching = false, again = false;
 
 async function getJson(path) {
   const answer = await fetch(path, { cache: "no-store", signal: AbortSignal.timeout(8000) });
@@ -298,8 +301,12 @@ async function getJson(path) {
 
 /* The few that matter every second; all there are, if something is looked for, every fifth. */
 async function fetchEpochs() {
-  if (fetching) return;
+  if (fetching) {
+    again = true;
+    return;
+  }
   fetching = true;
+  again = false;
   try {
     const all = $("filter").value.trim() !== "" || $("epochs").scrollTop > 0 || !["estimated_rss_bytes", "live_bytes", "age_ns"].includes(sortBy) || !falling;
     const answer = await getJson(`/epochs.json?sort=${sortBy === "age_ns" ? "age" : "bytes"}&limit=${all ? MANY : FEW}`);
@@ -307,6 +314,7 @@ async function fetchEpochs() {
     epochTotal = answer.epoch_count;
     arrange();
   } catch (e) { /* the next beat says so */ } finally { fetching = false; }
+  if (again) fetchEpochs();
 }
 
 async function beat() {
@@ -320,6 +328,7 @@ async function beat() {
       showFindings(stats.findings);
       showTiles(stats.global);
       showClasses(stats.classes);
+      noted = stats.epochs;
       $("sampling").textContent = stats.samples.sample_rate ? `one in ${stats.samples.sample_rate}` : "off: TSLAB_SAMPLE=N times one operation in N";
       $("state").textContent = `process ${stats.pid}, live`;
       $("state").className = "";
