@@ -35,7 +35,8 @@ help:
 	@echo "make bench-smoke   the same harness for a few seconds: does it work"
 	@echo "make install PREFIX=DIR   libraries, headers, tslab.pc, CMake package, man pages (DESTDIR works)"
 	@echo "make demo-leak     from a leak to the alert that names it: Prometheus, the page, stats_dump"
-	@echo "make docs          writes docs/stats.md from the list of the statistics"
+	@echo "make check-observability   every query of the Grafana dashboard against a real Prometheus"
+	@echo "make docs          writes docs/stats.md and the Grafana dashboard from their lists"
 	@echo "make format        clang-format over all C files   (make format-check: only says which)"
 	@echo "make clean         remove build/"
 
@@ -110,8 +111,13 @@ demo-leak: setup-observability | build
 	$(call build,release,-DTSLAB_BUILD_TESTS=OFF)
 	@python3 -B observability/demo_leak.py build/release
 
+check-observability: setup-observability | build
+	$(call build,release,-DTSLAB_BUILD_TESTS=OFF)
+	@python3 -B observability/check_queries.py build/release
+
 docs: build-release
 	@build/release/tools/stats_docs docs/stats_intro.md >build/stats.md && cp build/stats.md docs/stats.md
+	@python3 -B observability/grafana/dashboard.py >build/grafana.json && cp build/grafana.json observability/grafana/temporal-slab.json
 
 format:
 	@find include src tests tools workloads benchmarks -name '*.[ch]' -exec clang-format -i {} +
@@ -123,5 +129,5 @@ clean:
 	@rm -rf build
 
 .PHONY: all help build-release run run-smoke bench-gate mutation test test-release test-asan test-tsan test-clang summary clean-results \
-    bench bench-smoke install demo-leak docs format format-check clean
+    bench bench-smoke install demo-leak check-observability docs format format-check clean
 .NOTPARALLEL:

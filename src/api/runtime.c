@@ -1,6 +1,7 @@
 #include "api/runtime.h"
 
 #include "base/assert.h"
+#include "base/probe.h"
 #include "epoch/sample.h"
 #include "os/os.h"
 #include "region/pool.h"
@@ -187,6 +188,7 @@ void ts_misuse(uintptr_t token, const char *call, const void *p, SlabHandle hand
     ts_allocator *a = ts_allocator_find(token);
     if (!a) return;
     ts_fetch_add_relaxed(&a->rejected_frees, 1);
+    TS_PROBE3(free__rejected, call, p, handle);
     if (TS_LIKELY(a->settings.on_misuse == SLAB_MISUSE_IGNORE)) return;
     if (handle != SLAB_HANDLE_NONE)
         fprintf(stderr, "tslab: %s: handle 0x%016llx is not of a live object of this allocator\n", call,

@@ -1,6 +1,7 @@
 #include "epoch/epoch.h"
 
 #include "base/assert.h"
+#include "base/probe.h"
 #include "os/os.h"
 
 #include <errno.h>
@@ -135,6 +136,7 @@ EpochId ts_epoch_open(ts_allocator *allocator, const char *label, unsigned flags
         errno = EINVAL;
         return EPOCH_NONE;
     }
+    TS_PROBE3(epoch__open, id, label, (uint64_t)flags);
     return id;
 }
 
@@ -334,6 +336,7 @@ static void take_apart(ts_epoch *epoch) {
 /* Caller has the lock; released here. Everything is dead before the state or the id says so. */
 static void kill_locked(ts_epoch *epoch) {
     ts_allocator *allocator = ts_load_relaxed(&epoch->allocator);
+    TS_PROBE1(epoch__destroy, ts_load_relaxed(&epoch->entry.id));
     shut_blocks(epoch, true);
     uint32_t spans = ts_span_detach(epoch);
     ts_store_release(&epoch->state, EPOCH_CLOSED);
@@ -465,7 +468,9 @@ bool ts_epoch_close(ts_allocator *allocator, EpochId id) {
     ts_fetch_add_relaxed(&allocator->close_calls, 1);
     ts_fetch_add_relaxed(&allocator->close_scanned, scanned);
     ts_fetch_add_relaxed(&allocator->close_recycled, recycled);
-    ts_fetch_add_relaxed(&allocator->close_ns, ts_os->wall_ns() - from);
+    uint64_t took = ts_os->wall_ns() - from;
+    ts_fetch_add_relaxed(&allocator->close_ns, took);
+    TS_PROBE4(epoch__close, id, scanned, recycled, took);
 
     ts_lock_acquire(ts_epoch_lock(epoch));
     ts_store_relaxed(&epoch->rss_before, before);

@@ -1,5 +1,6 @@
 #include "base/assert.h"
 #include "base/bits.h"
+#include "base/probe.h"
 #include "heap/heap.h"
 
 static uint32_t slab_of_entry(unsigned part, uint32_t entry) {
@@ -76,6 +77,7 @@ void ts_bin_add(ts_churn_block *block, unsigned cls, uint32_t unit) {
     uint64_t line = ts_line_of(bin);
     /* release: who reads the word sees the reset slab */
     ts_store_release(ts_unit_word(unit), block->b.era | line << TS_UNIT_LINE_SHIFT);
+    TS_PROBE2(slab__new, ts_unit_address(unit), (uint64_t)ts_class_bytes[cls]);
 }
 
 /* Takes an empty slab out of the bin. false: it is on a queue of foreign frees, and stays until it comes off. */

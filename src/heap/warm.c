@@ -5,6 +5,7 @@
  */
 #include "base/assert.h"
 #include "base/bits.h"
+#include "base/probe.h"
 #include "heap/allocator.h"
 #include "os/os.h"
 #include "region/pool.h"
@@ -84,6 +85,7 @@ void ts_settle_now(void) {
 void ts_share_keep(ts_share *share, uint32_t unit) {
     unsigned part = ts_part_of_unit(unit);
     ts_warm_push(&share->warm[part], unit);
+    TS_PROBE2(slab__recycle, ts_unit_address(unit), (uint64_t)1);
     share_overflow(share, part);
 }
 
@@ -92,6 +94,7 @@ void ts_share_keep_list(ts_share *share, unsigned part, uint32_t head, uint32_t 
     ts_store_relaxed(&list.count, count);
     if (!head) return;
     ts_warm_splice(&share->warm[part], &list);
+    TS_PROBE2(slab__recycle, ts_unit_address(head), (uint64_t)count);
     share_overflow(share, part);
 }
 
@@ -125,6 +128,7 @@ static bool purge_run(ts_allocator *allocator, uint32_t first, uint32_t count) {
     uintptr_t to = (uintptr_t)ts_align_down((uintptr_t)ts_unit_address(first) + (size_t)count * TS_UNIT_BYTES, page);
     if (from >= to) return true;
     ts_fetch_add_relaxed(&allocator->madvise_calls, 1);
+    TS_PROBE2(slab__purge, from, (uint64_t)(to - from));
     if (!ts_os->purge((void *)from, to - from)) {
         ts_fetch_add_relaxed(&allocator->madvise_failures, 1);
         return false;

@@ -163,7 +163,7 @@ class Served(unittest.TestCase):
                      b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * 20000 + b"\r\n"):
             try:
                 answer = self.program.raw(data, timeout=15)
-            except (ConnectionError, BrokenPipeError):
+            except OSError:  # cut off in the middle
                 answer = b""
             self.assertTrue(answer == b"" or answer.startswith(b"HTTP/1."), answer[:80])
             self.assertNotIn(b" 200 ", answer.split(b"\r\n")[0])
