@@ -13,6 +13,7 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -286,11 +287,15 @@ static bool start_locked(SlabAllocator *allocator, const char *address) {
     errno = error;
     if (fd < 0) return false;
     served = allocator;
+    sigset_t all, before;
+    sigfillset(&all); /* the program's signals are for the program's threads */
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
     server = MHD_start_daemon(MHD_USE_AUTO | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_ERROR_LOG | MHD_USE_ITC, 0, NULL, NULL,
                               on_request, NULL, MHD_OPTION_EXTERNAL_LOGGER, say_nothing, NULL,
                               MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS,
                               MHD_OPTION_CONNECTION_TIMEOUT, IDLE_SECONDS, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
                               (size_t)REQUEST_MEMORY, MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL, MHD_OPTION_END);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (server) return true;
     (void)close(fd);
     errno = EAGAIN;

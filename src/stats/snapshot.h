@@ -28,6 +28,7 @@ typedef struct ts_sums {
     uint64_t pending[TS_COUNT_KINDS], pending_bytes[TS_COUNT_KINDS]; /* freed by others, not collected */
     uint32_t used;
 } ts_sums;
+_Static_assert(TS_COUNT_KINDS < 32, "a bit for each kind");
 
 typedef struct ts_snapshot {
     ts_allocator *allocator;
