@@ -30,8 +30,11 @@ help:
 	@echo "make test          every test: release, then under AddressSanitizer, UBSan and ThreadSanitizer"
 	@echo "make test-release  make test-asan  make test-tsan  make test-clang    its stages, and clang"
 	@echo "make bench         speed and memory beside glibc, jemalloc, tcmalloc and mimalloc"
-	@echo "make bench-gate    the same, and an error when a figure misses its target"
+	@echo "make bench-all     the whole suite: hours; ARGS=--quick for minutes (benchmarks/run_all.sh --help)"
+	@echo "make bench-gate    the whole suite quickly, and an error when a figure misses its target"
+	@echo "make report        charts and docs/results.md from the figures of make bench-all"
 	@echo "make mutation      takes one guard of the protocols out at a time: some test must fail for each"
+	@echo "make soak          every feature at once for 10 minutes (MINUTES=N), all structures walked every second"
 	@echo "make bench-smoke   the same harness for a few seconds: does it work"
 	@echo "make install PREFIX=DIR   libraries, headers, tslab.pc, CMake package, man pages (DESTDIR works)"
 	@echo "make demo-leak     from a leak to the alert that names it: Prometheus, the page, stats_dump"
@@ -69,11 +72,11 @@ test-release: setup-test | build
 
 test-asan: setup-test | build
 	$(call build,asan-ubsan)
-	$(call check,asan-ubsan,-L '^(unit|property|misuse|fuzz|stress)$$',$(FIXED_ADDRESSES))
+	$(call check,asan-ubsan,-L '^(unit|property|misuse|fuzz|stress|soak|process)$$',$(FIXED_ADDRESSES))
 
 test-tsan: setup-test | build
 	$(call build,tsan)
-	$(call check,tsan,-L '^(stress|property)$$',$(FIXED_ADDRESSES))
+	$(call check,tsan,-L '^(stress|property|soak)$$',$(FIXED_ADDRESSES))
 
 test-clang: setup-clang | build
 	$(call build,clang-release,-DTSLAB_BUILD_TESTS=ON)
@@ -90,15 +93,30 @@ clean-results:
 	@rm -f build/*/ctest.log
 
 bench: setup-bench | build
-	$(call build,release,-DTSLAB_BUILD_TESTS=OFF)
+	$(call build,release,-DTSLAB_BUILD_TESTS=OFF -DTSLAB_BENCH_CARGO=ON)
 	@benchmarks/run_bench.sh
 
+bench-all: setup-bench | build
+	$(call build,release,-DTSLAB_BUILD_TESTS=OFF -DTSLAB_BENCH_CARGO=ON)
+	@benchmarks/run_all.sh $(ARGS)
+
 bench-gate: setup-bench | build
-	$(call build,release,-DTSLAB_BUILD_TESTS=OFF)
-	@benchmarks/run_bench.sh --gate
+	$(call build,release,-DTSLAB_BUILD_TESTS=OFF -DTSLAB_BENCH_CARGO=ON)
+	@benchmarks/run_all.sh --quick --gate --out build/bench-gate $(ARGS)
+
+report: setup-plot
+	@tools/plot_bench.py
+	@benchmarks/make_results.py
 
 mutation: setup-test
 	@tests/mutation/mutate.py --jobs $(JOBS)
+
+# Every feature at once on all threads; every structure is walked once a second.
+MINUTES ?= 10
+soak: setup-test | build
+	@cmake --preset checked >build/checked.configure.log 2>&1 || { cat build/checked.configure.log >&2; exit 1; }
+	@cmake --build build/checked -j $(JOBS) --target soak.soak_test -- --no-print-directory -s
+	@build/checked/tests/soak.soak_test --seconds $$(awk -v m='$(MINUTES)' 'BEGIN { print m * 60 }') $(ARGS)
 
 bench-smoke: setup-bench | build
 	$(call build,release,-DTSLAB_BUILD_TESTS=OFF)
@@ -128,6 +146,6 @@ format-check:
 clean:
 	@rm -rf build
 
-.PHONY: all help build-release run run-smoke bench-gate mutation test test-release test-asan test-tsan test-clang summary clean-results \
+.PHONY: all help build-release run run-smoke bench-all bench-gate report mutation soak test test-release test-asan test-tsan test-clang summary clean-results \
     bench bench-smoke install demo-leak check-observability docs format format-check clean
 .NOTPARALLEL:

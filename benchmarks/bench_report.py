@@ -3,15 +3,20 @@
 A measurement is one line `round,allocator,version,work,metric,value,unit` of a raw file. The figure of an
 allocator is the median over the rounds. The best peer is the one with the least figure; a ratio is the median
 of the quotients tslab / best peer round by round, so that what slows down a whole round slows down both sides.
+
+A target is `work,metric,kind,limit`. Kinds: `ratio` to the best peer, `ratio:NAME` to that one, `absolute`. With a
+question mark at its end, what is not measured is no miss. Works that begin with `suite/` are those of run_all.sh.
 """
 
 import csv
 import math
+import re
 
 OURS = "tslab"
 RAW_COLUMNS = ["round", "allocator", "version", "work", "metric", "value", "unit"]
 SUMMARY_COLUMNS = ["work", "metric", "unit", "allocator", "version", "median", "min", "q1", "q3", "max", "runs"]
 TARGET_COLUMNS = ["work", "metric", "kind", "limit"]
+SUITE = "suite/"
 
 
 class InputError(Exception):
@@ -76,8 +81,8 @@ def read_targets(path):
     """{(work, metric): (kind, limit)} in the order of the file."""
     targets = {}
     for line, (work, metric, kind, limit) in _rows(path, TARGET_COLUMNS):
-        if kind not in ("ratio", "absolute"):
-            raise InputError(f"{path}:{line}: kind '{kind}' is neither ratio nor absolute")
+        if not re.fullmatch(r"(ratio(:[a-z0-9_]+)?|absolute)\??", kind):
+            raise InputError(f"{path}:{line}: kind '{kind}' is neither ratio nor ratio:NAME nor absolute")
         if (work, metric) in targets:
             raise InputError(f"{path}:{line}: {work},{metric} has a target already")
         targets[work, metric] = kind, _number(path, line, limit)
@@ -115,19 +120,21 @@ def summarize(measurements):
 def judge(figures, kind, limit):
     """(figure that the limit applies to or None, best peer or None, verdict) of one row.
 
-    figures: {allocator: figures} of one (work, metric). The verdict is ok, miss or not measured.
+    figures: {allocator: figures} of one (work, metric). The verdict is ok, miss, not measured, or does not apply.
     """
+    absent = "does not apply" if kind.endswith("?") else "not measured"
+    kind, _, named = kind.removesuffix("?").partition(":")
     ours = figures.get(OURS)
-    peers = {name: entry["median"] for name, entry in figures.items() if name != OURS}
+    peers = {name: entry["median"] for name, entry in figures.items() if name != OURS and named in ("", name)}
     best = min(peers, key=peers.get) if peers else None
     if ours is None:
-        return None, best, "not measured"
+        return None, best, absent
     if kind == "absolute":
         return ours["median"], best, "ok" if ours["median"] <= limit else "miss"
     theirs = figures[best]["rounds"] if best else {}
     quotients = [value / theirs[r] for r, value in ours["rounds"].items() if theirs.get(r, 0) > 0]
     if not quotients:
-        return None, best, "not measured"
+        return None, best, absent
     ratio = median(quotients)
     return ratio, best, "ok" if ratio <= limit else "miss"
 
@@ -180,8 +187,9 @@ def table(summary, targets, allocators, notes):
         if not figures:
             continue
         cells = [notes[name] if name in notes else cell(figures.get(name)) for name in allocators]
-        shown = "-" if figure is None else f"{figure:.2f}" + (" x" if kind == "ratio" else "")
-        bound = f"{limit:g}" + (" x" if kind == "ratio" else "")
+        times = " x" if kind.startswith("ratio") else ""
+        shown = "-" if figure is None else f"{figure:.2f}{times}"
+        bound = f"{limit:g}{times}"
         rows.append([work, metric, *cells, best or "-", shown, bound, verdict])
     for (work, metric), figures in summary.items():
         if (work, metric) in targets or metric.endswith(("floor_ns", "step_ns", "floor_p9999_ns")):

@@ -92,7 +92,7 @@ peer_ref peer_open(void) {
     return peer;
 }
 
-void peer_close(peer_ref peer) {
+static void check_statistics(peer_ref peer) {
     SlabGlobalStats stats;
     if (!slab_stats_global(peer.allocator, &stats)) bench_die(BENCH_EXIT_FAILED, "slab_stats_global failed");
     if (stats.live_objects != 0 || stats.allocated_objects_total != stats.freed_objects_total)
@@ -102,6 +102,14 @@ void peer_close(peer_ref peer) {
     if (stats.rejected_frees_total != 0)
         bench_die(BENCH_EXIT_FAILED, "%llu frees of live objects were refused",
                   (unsigned long long)stats.rejected_frees_total);
+}
+
+void peer_close(peer_ref peer) {
+#ifndef TSLAB_UNCOUNTED
+    check_statistics(peer);
+#else
+    (void)check_statistics;
+#endif
     if (!epoch_destroy(peer.allocator, peer.epoch))
         bench_die(BENCH_EXIT_FAILED, "epoch_destroy of the benchmark's epoch failed");
     slab_allocator_free(peer.allocator);

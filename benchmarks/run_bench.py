@@ -336,7 +336,8 @@ def main(arguments):
     versions = identify(programs)
     available = list_works(programs)
     works = {work: available[work] for work in choose(options.works, available, "work")}
-    targets = {key: value for key, value in targets.items() if key[0] in works or not options.works}
+    targets = {key: value for key, value in targets.items()
+               if key[0] in works or not (options.works or key[0].startswith(report.SUITE))}
     header = header_lines(options, versions, notes, works)
     default = HERE / "results" / ("core_bench_partial.csv" if options.partial else "core_bench.csv")
     out_path = pathlib.Path(options.out) if options.out else default

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs the Debian packages that a purpose needs and that are missing. Silent when nothing is.
-# usage: tools/setup.sh run|test|clang|bench|http|observability
+# usage: tools/setup.sh run|test|clang|bench|plot|http|observability
 set -eu
 
 run="make gcc libc6-dev cmake pkg-config libjansson-dev iso-codes python3"
@@ -10,9 +10,10 @@ case "$#:${1-}" in
     1:clang) wanted="$run libcmocka-dev clang" ;;
     1:http) wanted="$run libmicrohttpd-dev" ;;
     1:observability) wanted="$run libmicrohttpd-dev prometheus curl" ;;
-    1:bench) wanted="$run libjemalloc2 libmimalloc2.0 libtcmalloc-minimal4" ;;
+    1:bench) wanted="$run libjemalloc2 libmimalloc2.0 libtcmalloc-minimal4 g++ libapr1-dev libtalloc-dev" ;;
+    1:plot) wanted="make python3 python3-matplotlib" ;;
     *)
-        echo "tools/setup.sh: unknown purpose '$*': run, test, clang, bench, http or observability" >&2
+        echo "tools/setup.sh: unknown purpose '$*': run, test, clang, bench, plot, http or observability" >&2
         exit 2
         ;;
 esac
@@ -28,11 +29,14 @@ has_library() { { /sbin/ldconfig -p 2>/dev/null || ldconfig -p 2>/dev/null; } | 
 # What a package is for, wherever it came from.
 present() {
     case $1 in
-        make | gcc | cmake | pkg-config | clang | python3 | prometheus | curl) command -v "$1" ;;
+        make | gcc | g++ | cmake | pkg-config | clang | python3 | prometheus | curl) command -v "$1" ;;
         libc6-dev) echo '#include <stdio.h>' | gcc -E - ;;
         libjansson-dev) pkg-config --exists jansson ;;
+        libapr1-dev) pkg-config --exists apr-1 ;;
+        libtalloc-dev) pkg-config --exists talloc ;;
         libcmocka-dev) pkg-config --exists cmocka ;;
         libmicrohttpd-dev) pkg-config --exists libmicrohttpd ;;
+        python3-matplotlib) python3 -c 'import matplotlib' || /usr/bin/python3 -c 'import matplotlib' ;;
         iso-codes) test -d /usr/share/iso-codes/json ;;
         libjemalloc2) has_library 'libjemalloc\.so\.2 ' ;;
         libmimalloc2.0) has_library 'libmimalloc\.so\.2' ;;

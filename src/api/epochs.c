@@ -68,7 +68,7 @@ EpochId epoch_advance(SlabAllocator *allocator) {
 
 EpochId epoch_open(SlabAllocator *allocator, const char *label, unsigned flags) {
     ts_allocator *a = find(allocator);
-    return a ? ts_epoch_open(a, label, flags) : EPOCH_NONE;
+    return a ? ts_epoch_open(a, label, flags, false) : EPOCH_NONE;
 }
 
 bool epoch_close(SlabAllocator *allocator, EpochId epoch) {
@@ -117,9 +117,11 @@ EpochDomain *epoch_domain_create_ex(SlabAllocator *allocator, const char *label,
         errno = EINVAL;
         return NULL;
     }
-    EpochId epoch = ts_epoch_open(a, label, kind ? kind : EPOCH_SCOPE);
+    bool shared = (flags & EPOCH_DOMAIN_SHARED) != 0;
+    /* Who creates a domain for itself allocates in it. */
+    EpochId epoch = ts_epoch_open(a, label, kind ? kind : EPOCH_SCOPE, !shared && kind != EPOCH_CHURN);
     if (epoch == EPOCH_NONE) return NULL;
-    uint64_t id = ts_domain_create(a, epoch, (flags & EPOCH_DOMAIN_SHARED) != 0, true);
+    uint64_t id = ts_domain_create(a, epoch, shared, true);
     if (!id) {
         ts_epoch_destroy(a, epoch);
         errno = ENOMEM;

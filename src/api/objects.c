@@ -2,6 +2,7 @@
 #include "api/runtime.h"
 
 #include "base/bits.h"
+#include "epoch/sample.h"
 #include "heap/fast.h"
 
 #include <errno.h>
@@ -11,7 +12,9 @@
  * Every way out of the usual case is a jump to a function of its own: the usual case then needs no stack and few
  * registers. Instructions per call: docs/architecture.md, "Fast paths".
  */
-#define SMALL_BIN (offsetof(ts_churn_block, bin) + TS_SMALL_CLASSES * sizeof(ts_bin))
+/* Sizes of the classes in part NORMAL: 49 to 4096 bytes, by one compare. */
+#define SMALL_BYTES (16u * TS_SMALL_CLASSES)
+#define NORMAL_SIZE(size) ((size) - (SMALL_BYTES + 1) <= TS_MAX_CLASS_BYTES - (SMALL_BYTES + 1))
 
 /* The ring of the bin is empty. Inside an operation, which ends here: the claimed word, then the next word of the
    bin's slabs, which is claimed with the heap held: in_op is 1, so it is held unless another thread revoked it. NULL:
@@ -27,12 +30,11 @@ TS_ALWAYS_INLINE void *pop_beyond_ring(ts_tls *tls, ts_churn_block *block, ts_bi
     return p;
 }
 
-TS_ALWAYS_INLINE bool block_serves(const ts_tls *tls, uintptr_t token, size_t size, EpochId epoch) {
-    return tls->token == token && epoch != EPOCH_NONE && ts_load_relaxed(&tls->block->b.open_id) == epoch &&
-           size <= TS_MAX_CLASS_BYTES;
+TS_ALWAYS_INLINE bool block_serves(const ts_tls *tls, uintptr_t token, EpochId epoch) {
+    return tls->token == token && epoch != EPOCH_NONE && ts_load_relaxed(&tls->block->b.open_id) == epoch;
 }
-TS_ALWAYS_INLINE bool rolling_serves(const ts_tls *tls, uintptr_t token, size_t size) {
-    return tls->token == token && ts_load_relaxed(&tls->rolling->b.rolling) != 0 && size <= TS_MAX_CLASS_BYTES;
+TS_ALWAYS_INLINE bool rolling_serves(const ts_tls *tls, uintptr_t token) {
+    return tls->token == token && ts_load_relaxed(&tls->rolling->b.rolling) != 0;
 }
 
 TS_NOINLINE static void *malloc_epoch_beyond(uintptr_t token, size_t size, EpochId epoch, ts_bin *bin) {
@@ -43,7 +45,7 @@ TS_NOINLINE static void *malloc_epoch_beyond(uintptr_t token, size_t size, Epoch
 /* Below 64 bytes, or no case for the fast paths at all. */
 TS_NOINLINE static void *malloc_epoch_other(uintptr_t token, size_t size, EpochId epoch) {
     ts_tls *tls = &ts_thread;
-    if (TS_LIKELY(block_serves(tls, token, size, epoch))) {
+    if (TS_LIKELY(size <= SMALL_BYTES && block_serves(tls, token, epoch))) {
         ts_bin *bin = ts_bin_at(tls->block, ts_classes.bin[size]);
         void *p = ts_fast_pop(bin, TS_SMALL);
         if (TS_LIKELY(p != NULL))
@@ -60,11 +62,9 @@ TS_NOINLINE static void *malloc_epoch_other(uintptr_t token, size_t size, EpochI
 void *slab_malloc_epoch(SlabAllocator *allocator, size_t size, EpochId epoch) {
     ts_tls *tls = &ts_thread;
     ts_op_begin(tls);
-    if (TS_UNLIKELY(!block_serves(tls, ts_token(allocator), size, epoch)))
+    if (TS_UNLIKELY(!block_serves(tls, ts_token(allocator), epoch) || !NORMAL_SIZE(size)))
         return malloc_epoch_other(ts_token(allocator), size, epoch);
-    size_t bin_offset = ts_classes.bin[size];
-    if (TS_UNLIKELY(bin_offset < SMALL_BIN)) return malloc_epoch_other(ts_token(allocator), size, epoch);
-    ts_bin *bin = ts_bin_at(tls->block, bin_offset);
+    ts_bin *bin = ts_bin_at(tls->block, ts_classes.bin[size]);
     void *p = ts_fast_pop(bin, TS_NORMAL);
     if (TS_UNLIKELY(p == NULL)) return malloc_epoch_beyond(ts_token(allocator), size, epoch, bin);
     ts_op_end(tls);
@@ -78,7 +78,7 @@ TS_NOINLINE static void *malloc_beyond(uintptr_t token, size_t size, ts_bin *bin
 
 TS_NOINLINE static void *malloc_other(uintptr_t token, size_t size) {
     ts_tls *tls = &ts_thread;
-    if (TS_LIKELY(rolling_serves(tls, token, size))) {
+    if (TS_LIKELY(size <= SMALL_BYTES && rolling_serves(tls, token))) {
         ts_bin *bin = ts_bin_at(tls->rolling, ts_classes.bin[size]);
         void *p = ts_fast_pop(bin, TS_SMALL);
         if (TS_LIKELY(p != NULL))
@@ -95,17 +95,16 @@ TS_NOINLINE static void *malloc_other(uintptr_t token, size_t size) {
 void *slab_malloc(SlabAllocator *allocator, size_t size) {
     ts_tls *tls = &ts_thread;
     ts_op_begin(tls);
-    if (TS_UNLIKELY(!rolling_serves(tls, ts_token(allocator), size))) return malloc_other(ts_token(allocator), size);
-    size_t bin_offset = ts_classes.bin[size];
-    if (TS_UNLIKELY(bin_offset < SMALL_BIN)) return malloc_other(ts_token(allocator), size);
-    ts_bin *bin = ts_bin_at(tls->rolling, bin_offset);
+    if (TS_UNLIKELY(!rolling_serves(tls, ts_token(allocator)) || !NORMAL_SIZE(size)))
+        return malloc_other(ts_token(allocator), size);
+    ts_bin *bin = ts_bin_at(tls->rolling, ts_classes.bin[size]);
     void *p = ts_fast_pop(bin, TS_NORMAL);
     if (TS_UNLIKELY(p == NULL)) return malloc_beyond(ts_token(allocator), size, bin);
     ts_op_end(tls);
     return p;
 }
 
-/* The current slab has no room, or the thread is in no scope domain, or the size is not for a slab. */
+/* The current slab has no room, or the thread is in no scope domain, or the size is 0. */
 TS_NOINLINE static void *alloc_other(size_t size) {
     ts_op_end(&ts_thread);
     if (ts_thread.domain) return ts_domain_alloc(size);
@@ -118,13 +117,13 @@ void *slab_alloc(size_t size) {
     ts_op_begin(tls);
     ts_scope_block *block = tls->scope;
     size_t bytes = (size + 15) & ~(size_t)15;
-    /* size 0 and a sum that overflowed both give 0, which is none of 16 .. TS_SCOPE_MAX_BYTES */
-    if (TS_UNLIKELY(bytes - 16 > TS_SCOPE_MAX_BYTES - 16 || ts_load_relaxed(&block->b.open_id) == TS_ID_NEVER))
+    char *at = ts_load_relaxed(&block->bump);
+    /* bytes - 1: size 0 and a sum that overflowed both give 0, for which there is never room */
+    if (TS_UNLIKELY(bytes - 1 >= (size_t)(block->end - at) || ts_load_relaxed(&block->b.open_id) == TS_ID_NEVER))
         return alloc_other(size);
-    if (TS_UNLIKELY(!ts_fast_fits(block, bytes))) return alloc_other(size);
-    void *p = ts_fast_bump(block, bytes);
+    ts_fast_bump(block, at, bytes);
     ts_op_end(tls);
-    return p;
+    return at;
 }
 
 void *slab_calloc_epoch(SlabAllocator *allocator, size_t n, size_t size, EpochId epoch) {
@@ -174,8 +173,22 @@ TS_NOINLINE static bool free_evict(ts_churn_block *block, ts_bin *bin, const cha
     return true;
 }
 
+/* An object of another thread, by way of the heap's bracket for the sake of fork (foreign.c). Inside an operation, which
+   ends here if the object was freed. Not while timing is on. */
+TS_ALWAYS_INLINE bool free_foreign(ts_tls *tls, uintptr_t token, uint64_t entry) {
+    const ts_heap *heap = tls->heap;
+    if (TS_UNLIKELY(!heap || (heap->sample_rate | ts_load_relaxed(&ts_sample_rate)) != 0)) return false;
+    /* acquire: as in ts_heap_enter */
+    if (TS_UNLIKELY(ts_load_acquire(&heap->revoked) != 0 || !ts_foreign_free_open(heap, entry, token))) return false;
+    ts_op_end(tls);
+    ts_settle_pending();
+    return true;
+}
+
 TS_NOINLINE static bool free_other(uintptr_t token, void *p) {
     ts_tls *tls = &ts_thread;
+    uint64_t normal = ts_entry_of(&ts_region.part[TS_NORMAL], p);
+    if (normal < ts_region.part[TS_NORMAL].limit && free_foreign(tls, token, normal)) return true;
     uint64_t entry = ts_entry_of(&ts_region.part[TS_SMALL], p);
     ts_fast_result r = {false, NULL, NULL, NULL};
     if (tls->token == token && entry < ts_region.part[TS_SMALL].limit) r = ts_fast_free(tls, TS_SMALL, entry, p);

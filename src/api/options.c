@@ -78,8 +78,8 @@ static uint64_t from_environment(const char *name, option_type type, const char 
 /* The variables that begin with TSLAB_ and mean nothing to the library; once per process. */
 static void warn_unknown(void) {
     extern char **environ;
-    static _Atomic bool warned;
-    if (atomic_exchange(&warned, true)) return;
+    static _Atomic uint32_t warned;
+    if (atomic_exchange(&warned, 1)) return;
     static const char *const known[] = {
 #define X(member, name, type, words, fallback) name,
         OPTIONS(X)

@@ -112,6 +112,7 @@ static bool start_locked(void) {
 bool ts_runtime_start(void) {
     /* acquire: partner of the release below */
     if (TS_LIKELY(ts_load_acquire(&started))) return true;
+    ts_os_stay_loaded();
     pthread_mutex_lock(&start_mutex);
     bool done = ts_load_relaxed(&started) || start_locked();
     bool first = done && !ts_load_relaxed(&started);
@@ -154,8 +155,8 @@ ts_allocator *ts_allocator_make(const ts_settings *settings) {
     ts_table_publish(a, id);
     if (settings->sample_rate) ts_store_relaxed(&ts_sample_rate, settings->sample_rate);
     if (settings->huge_pages != SLAB_HUGE_DEFAULT) {
-        static _Atomic bool advised; /* process-wide: the first allocator with a wish decides */
-        if (!atomic_exchange(&advised, true)) {
+        static _Atomic uint32_t advised; /* process-wide: the first allocator with a wish decides */
+        if (!atomic_exchange(&advised, 1)) {
             const ts_part *n = &ts_region.part[TS_NORMAL];
             ts_os->huge_pages(n->base, (size_t)n->units * TS_UNIT_BYTES, settings->huge_pages == SLAB_HUGE_ON);
         }

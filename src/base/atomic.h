@@ -5,11 +5,23 @@
  *          may read), or whose order is given by a barrier named at the place of use.
  * acquire  partner of a release; the comment at the place of use names the partner.
  * seq_cst  store-then-load protocols (two parties that each write one word and read the other's).
+ *
+ * Exchanges and compare-and-swaps are of words of 32 bits and more only: narrower ones are calls into a library on some
+ * machines (riscv64).
  */
 #ifndef TS_BASE_ATOMIC_H
 #define TS_BASE_ATOMIC_H
 
 #include <stdatomic.h>
+#include <stdint.h>
+
+#if defined(__SANITIZE_THREAD__)
+#define TS_THREAD_SANITIZER 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define TS_THREAD_SANITIZER 1
+#endif
+#endif
 
 #define ts_load_relaxed(p) atomic_load_explicit((p), memory_order_relaxed)
 #define ts_load_acquire(p) atomic_load_explicit((p), memory_order_acquire)
@@ -24,8 +36,28 @@
 #define ts_cas_seq(p, e, v) \
     atomic_compare_exchange_strong_explicit((p), (e), (v), memory_order_seq_cst, memory_order_acquire)
 
-/* Adds to a word that only the caller's thread writes: a load and a store, no locked instruction. */
+/* Adds to a word that only the caller's thread writes: a load and a store, no locked instruction. On x86-64 both are one
+   instruction, which compilers do not make of two relaxed accesses; ThreadSanitizer has to see these. */
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(TS_THREAD_SANITIZER)
+static inline void ts_add_owned_64(_Atomic uint64_t *p, uint64_t v) {
+    __asm__("addq %1, %0" : "+m"(*(uint64_t *)(void *)p) : "er"(v) : "cc");
+}
+static inline void ts_add_owned_32(_Atomic uint32_t *p, uint32_t v) {
+    __asm__("addl %1, %0" : "+m"(*(uint32_t *)(void *)p) : "er"(v) : "cc");
+}
+#define ts_add_owned(p, v) \
+    _Generic((p), _Atomic uint64_t *: ts_add_owned_64, _Atomic uint32_t *: ts_add_owned_32)((p), (v))
+#else
 #define ts_add_owned(p, v) ts_store_relaxed((p), ts_load_relaxed(p) + (v))
+#endif
+
+/* Adds to an owned word that nothing but the statistics reads. The build with TSLAB_UNCOUNTED leaves it out: it only exists
+   to measure what counting costs, and its statistics are wrong. */
+#ifdef TSLAB_UNCOUNTED
+#define ts_count(p, v) ((void)(p), (void)(v))
+#else
+#define ts_count(p, v) ts_add_owned((p), (v))
+#endif
 
 /* Keeps the compiler, not the machine, from moving accesses across. Partner of os barrier_all(). */
 #define ts_compiler_fence() atomic_signal_fence(memory_order_seq_cst)

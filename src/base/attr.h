@@ -15,6 +15,8 @@
 #define TS_ALIGNED(n) __attribute__((aligned(n)))
 #define TS_PRINTF(f, a) __attribute__((format(printf, f, a)))
 #define TS_MAY_ALIAS __attribute__((may_alias))
+/* On declarations of data: without it the compiler must ask the linker where the object is. */
+#define TS_HIDDEN __attribute__((visibility("hidden")))
 #else
 #define TS_LIKELY(x) (x)
 #define TS_UNLIKELY(x) (x)
@@ -24,6 +26,7 @@
 #define TS_ALIGNED(n)
 #define TS_PRINTF(f, a)
 #define TS_MAY_ALIAS
+#define TS_HIDDEN
 #endif
 
 #define TS_CACHE_LINE 64u

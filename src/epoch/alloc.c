@@ -39,7 +39,7 @@ static void *churn_try(ts_heap *heap, ts_churn_block *block, unsigned cls, Epoch
     ts_heap_end_condemned(heap);
     if (ts_bin_claim(block, cls) && (p = pop(block, cls)) != NULL) return p;
     ts_share *share = block->b.share;
-    ts_add_owned(&share->count[cls].slow_path_hits, 1);
+    ts_count(&share->count[cls].slow_path_hits, 1);
     /* While other threads' blocks may have free slots, those come first (the caller's next step). */
     if (ts_load_relaxed(&ts_heaps_abandoned) != 0) return NULL;
     uint32_t unit = ts_share_take(share, ts_class_part(cls));
@@ -49,7 +49,7 @@ static void *churn_try(ts_heap *heap, ts_churn_block *block, unsigned cls, Epoch
         return NULL;
     }
     ts_bin_add(block, cls, unit);
-    ts_add_owned(&share->count[cls].new_slab_count, 1);
+    ts_count(&share->count[cls].new_slab_count, 1);
     return ts_bin_claim(block, cls) ? pop(block, cls) : NULL;
 }
 
@@ -84,8 +84,8 @@ static void *churn_alloc(ts_heap *heap, ts_churn_block *block, unsigned cls, Epo
         /* Closed while the slab was got: the block may even be in another use. */
         if (ts_load_relaxed(&block->b.open_id) == id) {
             ts_bin_add(block, cls, unit);
-            ts_add_owned(&share->count[cls].new_slab_count, 1);
-            if (fresh) ts_add_owned(&share->count[cls].slow_path_cache_miss, 1);
+            ts_count(&share->count[cls].new_slab_count, 1);
+            if (fresh) ts_count(&share->count[cls].slow_path_cache_miss, 1);
         } else {
             ts_share_keep(share, unit);
         }
@@ -95,9 +95,12 @@ static void *churn_alloc(ts_heap *heap, ts_churn_block *block, unsigned cls, Epo
 
 /* ---- scope ---------------------------------------------------------------------------------------- */
 
-static void *bump(ts_scope_block *block, size_t bytes, size_t align) {
-    if (align > 16) return ts_scope_bump_aligned(block, align, bytes);
-    return ts_fast_fits(block, bytes) ? ts_fast_bump(block, bytes) : NULL;
+TS_ALWAYS_INLINE void *bump(ts_scope_block *block, size_t bytes, size_t align) {
+    if (TS_UNLIKELY(align > 16)) return ts_scope_bump_aligned(block, align, bytes);
+    char *at = ts_load_relaxed(&block->bump);
+    if (bytes > (size_t)(block->end - at)) return NULL;
+    ts_fast_bump(block, at, bytes);
+    return at;
 }
 
 /* A warm unit of this thread becomes the current slab: the usual case, without leaving the heap. */
@@ -109,7 +112,7 @@ static bool add_warm(ts_scope_block *block, ts_share *share) {
         return false;
     }
     ts_scope_add(block, unit);
-    ts_add_owned(&share->count[TS_COUNT_SCOPE].new_slab_count, 1);
+    ts_count(&share->count[TS_COUNT_SCOPE].new_slab_count, 1);
     return true;
 }
 
@@ -125,7 +128,7 @@ static void *scope_alloc(ts_heap *heap, ts_scope_block *block, size_t bytes, siz
                 ts_foreign_drain(heap);
                 ts_heap_end_condemned(heap);
                 ts_scope_retire_current(block);
-                ts_add_owned(&share->count[TS_COUNT_SCOPE].slow_path_hits, 1);
+                ts_count(&share->count[TS_COUNT_SCOPE].slow_path_hits, 1);
                 if (add_warm(block, share)) p = bump(block, bytes, align);
             }
         }
@@ -141,8 +144,8 @@ static void *scope_alloc(ts_heap *heap, ts_scope_block *block, size_t bytes, siz
         ts_heap_enter(heap);
         if (ts_load_relaxed(&block->b.open_id) == id) {
             ts_scope_add(block, unit);
-            ts_add_owned(&share->count[TS_COUNT_SCOPE].new_slab_count, 1);
-            if (fresh) ts_add_owned(&share->count[TS_COUNT_SCOPE].slow_path_cache_miss, 1);
+            ts_count(&share->count[TS_COUNT_SCOPE].new_slab_count, 1);
+            if (fresh) ts_count(&share->count[TS_COUNT_SCOPE].slow_path_cache_miss, 1);
         } else {
             ts_share_keep(share, unit);
         }

@@ -1,5 +1,6 @@
 #include "epoch/domain.h"
 
+#include "epoch/sample.h"
 #include "heap/fast.h"
 
 #include <errno.h>
@@ -21,6 +22,8 @@ static bool fail(int error) {
     return false;
 }
 
+static uint64_t epoch_index(EpochId epoch) { return epoch & (((uint64_t)1 << ts_epochs.index_bits) - 1); }
+
 uint64_t ts_domain_create(ts_allocator *allocator, EpochId epoch, bool shared, bool ends_epoch) {
     ts_heap *heap = ts_heap_mine();
     ts_domain *d = heap ? ts_heap_take_entry(&ts_domains, TS_TABLE_DOMAIN) : NULL;
@@ -35,8 +38,9 @@ uint64_t ts_domain_create(ts_allocator *allocator, EpochId epoch, bool shared, b
     ts_store_relaxed(&d->owner, shared ? 0 : heap->serial);
     ts_store_relaxed(&d->shared, shared);
     ts_store_relaxed(&d->ends_epoch, ends_epoch);
-    ts_store_relaxed(&d->busy, false);
+    ts_store_relaxed(&d->busy, 0);
     ts_store_relaxed(&d->cleanups, NULL);
+    ts_store_relaxed(&d->block, heap->scope_map[epoch_index(epoch) % TS_HEAP_MAP]);
     ts_table_publish(d, id);
     return id;
 }
@@ -57,14 +61,19 @@ static ts_domain *mine(uint64_t id) {
 
 /* ---- the stack of domains entered -------------------------------------------------------------------- */
 
+/* A hint may be old: the block may be in another use, or with the heap of another thread. */
+static bool is_block_of(const ts_scope_block *block, const ts_heap *heap, EpochId epoch) {
+    return block && ts_load_relaxed(&block->b.open_id) == epoch && ts_load_relaxed(&block->b.heap) == heap;
+}
+
 /* This thread's block for the innermost domain, if it has one: slab_alloc then finds it at once. */
 static void follow_innermost(ts_heap *heap) {
     const ts_domain_scope *top = ts_thread.domain;
     ts_thread.scope = &ts_no_scope;
     if (!top || heap->sample_rate != 0) return;
-    uint64_t index = top->epoch & (((uint64_t)1 << ts_epochs.index_bits) - 1);
-    ts_scope_block *b = heap->scope_map[index % TS_HEAP_MAP];
-    if (b && ts_load_relaxed(&b->b.open_id) == top->epoch) ts_thread.scope = b;
+    ts_scope_block *b = top->block;
+    if (!is_block_of(b, heap, top->epoch)) b = heap->scope_map[epoch_index(top->epoch) % TS_HEAP_MAP];
+    if (is_block_of(b, heap, top->epoch)) ts_thread.scope = b;
 }
 
 bool ts_domain_enter(uint64_t id) {
@@ -92,6 +101,7 @@ bool ts_domain_enter(uint64_t id) {
     scope->domain = id;
     scope->epoch = epoch;
     scope->allocator = ts_load_relaxed(&d->token);
+    scope->block = ts_load_relaxed(&d->block);
     ts_thread.domain = scope;
     follow_innermost(heap);
     return true;
@@ -116,20 +126,22 @@ bool ts_domain_exit(uint64_t id) {
 
 /* Leaves the domain on every level of this thread. */
 static void leave_all(ts_heap *heap, uint64_t id) {
+    bool left = false;
     for (ts_domain_scope **at = &ts_thread.domain; *at;) {
-        if ((*at)->domain == id)
+        if ((*at)->domain == id) {
             leave(heap, at);
-        else
+            left = true;
+        } else {
             at = &(*at)->outer;
+        }
     }
-    follow_innermost(heap);
+    if (left) follow_innermost(heap);
 }
 
 /* ---- cleanups ------------------------------------------------------------------------------------------- */
 
 static ts_lock *lock_of(const ts_domain *d) {
-    uint64_t index = ts_load_relaxed(&d->epoch) & (((uint64_t)1 << ts_epochs.index_bits) - 1);
-    return ts_epoch_lock(ts_table_at(&ts_epochs, (uint32_t)index));
+    return ts_epoch_lock(ts_table_at(&ts_epochs, (uint32_t)epoch_index(ts_load_relaxed(&d->epoch))));
 }
 
 bool ts_domain_on_destroy(uint64_t id, void (*fn)(void *), void *arg) {
@@ -172,11 +184,11 @@ static void run_cleanups(ts_domain *d) {
 /* Only one thread gets to end or empty a domain at a time, and none from inside of its own cleanups. The entry may have
    got another use since it was found: then it is let go again. */
 static bool make_busy(ts_domain *d, uint64_t id) {
-    bool idle = false;
-    if (!atomic_compare_exchange_strong_explicit(&d->busy, &idle, true, memory_order_acq_rel, memory_order_relaxed))
+    uint32_t idle = 0;
+    if (!atomic_compare_exchange_strong_explicit(&d->busy, &idle, 1, memory_order_acq_rel, memory_order_relaxed))
         return false;
     if (ts_load_acquire(&d->entry.id) == id) return true;
-    ts_store_relaxed(&d->busy, false);
+    ts_store_relaxed(&d->busy, 0);
     return false;
 }
 
@@ -215,7 +227,7 @@ bool ts_domain_reset(uint64_t id, size_t keep_bytes) {
     run_cleanups(d);
     ts_allocator *allocator = ts_load_relaxed(&d->allocator);
     bool done = ts_epoch_reset(allocator, ts_load_relaxed(&d->epoch), &units);
-    ts_store_relaxed(&d->busy, false);
+    ts_store_relaxed(&d->busy, 0);
     if (!done) return false;
     uint64_t keep = keep_bytes / TS_UNIT_BYTES;
     if (units > keep) {
@@ -255,13 +267,24 @@ void ts_domain_destroy_all(ts_allocator *allocator) {
 
 /* ---- objects ---------------------------------------------------------------------------------------------- */
 
+/* This thread's first object in the domain gets its block without a detour, unless timing is on or about to change. */
+static bool join_innermost(ts_heap *heap, const ts_domain_scope *top) {
+    ts_allocator *allocator = ts_allocator_find(top->allocator);
+    if (!allocator || heap->sample_rate != 0 || ts_load_relaxed(&ts_sample_rate) != 0) return false;
+    ts_block *block = ts_epoch_join(heap, allocator, top->epoch);
+    if (!block || !block->scope) return false;
+    ts_thread.scope = ts_scope(block);
+    return true;
+}
+
 void *ts_domain_alloc(size_t size) {
     const ts_domain_scope *top = ts_thread.domain;
+    ts_heap *heap = ts_thread.heap;
     size_t bytes = ts_scope_round(size);
-    if (bytes != 0 && ts_load_relaxed(&ts_thread.scope->b.open_id) == top->epoch)
-        return ts_alloc_scope(ts_thread.heap, ts_thread.scope, bytes, top->epoch);
+    if (bytes != 0 && (ts_load_relaxed(&ts_thread.scope->b.open_id) == top->epoch || join_innermost(heap, top)))
+        return ts_alloc_scope(heap, ts_thread.scope, bytes, top->epoch);
     void *p = ts_alloc(top->allocator, size, top->epoch);
-    if (p && ts_thread.scope == &ts_no_scope) follow_innermost(ts_thread.heap);
+    if (p && ts_thread.scope == &ts_no_scope) follow_innermost(heap);
     return p;
 }
 

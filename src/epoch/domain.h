@@ -18,8 +18,9 @@ typedef struct ts_domain {
     _Atomic uint64_t owner;          /* serial of the thread that owns it; 0: handed over, or shared */
     _Atomic bool shared;
     _Atomic bool ends_epoch;                 /* destroying the domain destroys the epoch */
-    _Atomic bool busy;               /* cleanups run */
+    _Atomic uint32_t busy;           /* 1: cleanups run */
     _Atomic(struct ts_cleanup *) cleanups; /* newest first; changed under the epoch's lock */
+    _Atomic(ts_scope_block *) block; /* the creator's in the epoch, if it had one: a hint */
 } ts_domain;
 _Static_assert(sizeof(ts_domain) <= TS_DOMAIN_STRIDE, "one table entry");
 
@@ -29,9 +30,10 @@ typedef struct ts_domain_scope {
     uint64_t domain;                 /* id; the domain itself may be gone */
     EpochId epoch;
     uintptr_t allocator;
+    ts_scope_block *block;           /* the domain's; a hint */
 } ts_domain_scope;
 
-extern ts_table ts_domains;
+extern TS_HIDDEN ts_table ts_domains;
 
 void ts_domain_init(void);
 static inline ts_domain *ts_domain_find(uint64_t id) { return ts_table_find(&ts_domains, id); }

@@ -95,7 +95,18 @@ void ts_epoch_read_label(const ts_epoch *epoch, char out[SLAB_LABEL_BYTES]) {
 
 /* ---- open ------------------------------------------------------------------------------------------ */
 
-EpochId ts_epoch_open(ts_allocator *allocator, const char *label, unsigned flags) {
+static ts_block *new_block(ts_heap *heap, ts_share *share, ts_epoch *epoch, EpochId id);
+static void remember(ts_heap *heap, ts_block *block, const ts_epoch *epoch);
+
+/* The opener's block, while nobody else can find the epoch: no lock is needed. Without memory it joins later. */
+static void join_unpublished(ts_allocator *allocator, ts_epoch *epoch, EpochId id) {
+    ts_heap *heap = ts_heap_mine();
+    ts_share *share = heap ? ts_heap_share(heap, allocator) : NULL;
+    ts_block *block = share ? new_block(heap, share, epoch, id) : NULL;
+    if (block) remember(heap, block, epoch);
+}
+
+EpochId ts_epoch_open(ts_allocator *allocator, const char *label, unsigned flags, bool join) {
     if (flags & ~(EPOCH_CHURN | EPOCH_SCOPE) || flags == (EPOCH_CHURN | EPOCH_SCOPE)) {
         errno = EINVAL;
         return EPOCH_NONE;
@@ -127,6 +138,7 @@ EpochId ts_epoch_open(ts_allocator *allocator, const char *label, unsigned flags
     ts_store_relaxed(&epoch->rss_before, 0);
     ts_store_relaxed(&epoch->rss_after, 0);
     ts_store_relaxed(&epoch->state, EPOCH_ACTIVE);
+    if (join) join_unpublished(allocator, epoch, id);
     ts_table_publish(epoch, id);
     /* An allocator ends by changing its id and then destroying all epochs it finds (both seq_cst): it finds this one, or
        its end is seen here. */
@@ -170,7 +182,7 @@ bool ts_epoch_read_blocks(const ts_epoch *epoch, EpochId id, void (*fn)(void *, 
 
 /* ---- joining and adoption ----------------------------------------------------------------------------- */
 
-/* Caller has the epoch's lock, which keeps the epoch ACTIVE; the block is on no list that anyone else walks, or was
+/* Caller has the epoch's lock, which keeps the epoch ACTIVE, or has not published the epoch; the block is on no list that anyone else walks, or was
    shut by the end of its thread. */
 static void open_block(ts_block *block, EpochId id) {
     ts_store_relaxed(&block->open_id, id);
@@ -254,7 +266,7 @@ ts_block *ts_epoch_join(ts_heap *heap, ts_allocator *allocator, EpochId id) {
     }
     ts_block *block = NULL;
     if (ts_load_relaxed(&epoch->state) != EPOCH_ACTIVE) {
-        ts_add_owned(&share->refused_closed, 1);
+        ts_count(&share->refused_closed, 1);
         errno = ESTALE;
     } else {
         for (block = ts_load_relaxed(&epoch->blocks); block; block = next_in_epoch(block))
@@ -308,11 +320,7 @@ static void end_blocks(ts_allocator *allocator, ts_block *block) {
         if (!held) {
             ts_allocator_pin(allocator);
             ts_heap_condemn(heap, block);
-            /* Its thread may have ended in between, and will not look again. */
-            if (ts_load_seq(&heap->state) == TS_HEAP_ABANDONED && ts_heap_hold(heap)) {
-                ts_heap_end_condemned(heap);
-                ts_heap_drop(heap);
-            }
+            ts_heap_end_condemned_abandoned(heap);
         } else {
             ts_foreign_drain(heap);
             ts_block_end(heap, block);
@@ -532,7 +540,7 @@ EpochId ts_epoch_current(ts_allocator *allocator) {
     ts_lock_acquire(&allocator->lock);
     id = ts_load_relaxed(&allocator->current_epoch);
     if (id == EPOCH_NONE) {
-        id = ts_epoch_open(allocator, NULL, EPOCH_CHURN);
+        id = ts_epoch_open(allocator, NULL, EPOCH_CHURN, false);
         ts_store_release(&allocator->current_epoch, id);
     }
     ts_lock_release(&allocator->lock);
@@ -540,7 +548,7 @@ EpochId ts_epoch_current(ts_allocator *allocator) {
 }
 
 EpochId ts_epoch_advance(ts_allocator *allocator) {
-    EpochId next = ts_epoch_open(allocator, NULL, EPOCH_CHURN);
+    EpochId next = ts_epoch_open(allocator, NULL, EPOCH_CHURN, false);
     if (next == EPOCH_NONE) return EPOCH_NONE;
     ts_lock_acquire(&allocator->lock);
     EpochId old = ts_load_relaxed(&allocator->current_epoch);

@@ -8,8 +8,8 @@
  * known epoch takes: only joining (a thread's first allocation in the epoch), spans, close and destroy.
  *
  * Invariants
- *  1. A block is in its epoch's list from the join to the end of the epoch; it enters only while the epoch is
- *     ACTIVE, looked at under the lock. So after the state has changed under the lock, the list is complete.
+ *  1. A block is in its epoch's list from the join to the end of the epoch; it enters before the epoch is published,
+ *     or while it is ACTIVE, looked at under the lock. So after the state has changed under the lock, the list is complete.
  *  2. Close and destroy first write open_id, rolling and owner (destroy: era too) of every block under the lock,
  *     then hold the heaps one by one without it (heap.h: by then every operation that began before has ended).
  *  3. While pins > 0 somebody walks the block list without the lock: no block leaves it. A destroy meanwhile
@@ -42,13 +42,13 @@ typedef struct ts_epoch {
 } ts_epoch;
 _Static_assert(sizeof(ts_epoch) <= TS_EPOCH_STRIDE, "an open epoch that holds nothing costs 256 bytes");
 
-extern ts_table ts_epochs;
+extern TS_HIDDEN ts_table ts_epochs;
 
 void ts_epoch_init(void);
 ts_lock *ts_epoch_lock(const ts_epoch *epoch);
 
-/* EPOCH_NONE with errno. */
-EpochId ts_epoch_open(ts_allocator *allocator, const char *label, unsigned flags);
+/* join: the calling thread gets its block at once. EPOCH_NONE with errno. */
+EpochId ts_epoch_open(ts_allocator *allocator, const char *label, unsigned flags, bool join);
 /* The epoch of that allocator, any state. NULL: no such epoch (any more). */
 ts_epoch *ts_epoch_find(ts_allocator *allocator, EpochId id);
 bool ts_epoch_close(ts_allocator *allocator, EpochId id);

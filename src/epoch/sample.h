@@ -10,7 +10,7 @@
 #include "os/os.h"
 
 /* Process-wide; 0: off. Threads notice at their next slow path. */
-extern _Atomic uint32_t ts_sample_rate;
+extern TS_HIDDEN _Atomic uint32_t ts_sample_rate;
 
 typedef struct ts_timing {
     bool on;

@@ -57,7 +57,7 @@ typedef struct ts_allocator {
 } ts_allocator;
 _Static_assert(sizeof(ts_allocator) <= TS_ALLOCATOR_STRIDE, "one table entry");
 
-extern ts_table ts_allocators;
+extern TS_HIDDEN ts_table ts_allocators;
 
 static inline ts_allocator *ts_allocator_find(uintptr_t token) { return ts_table_find(&ts_allocators, token); }
 
@@ -68,7 +68,10 @@ void ts_allocator_read_end(ts_allocator *allocator);
 /* For who has ended the allocator: until those that were reading then are done. */
 void ts_allocator_wait_readers(ts_allocator *allocator);
 
+/* For who knows that the record is pinned already. */
 void ts_allocator_pin(ts_allocator *allocator);
+/* For who found it by its token. false: that use has ended. */
+bool ts_allocator_pin_use(ts_allocator *allocator, uintptr_t token);
 void ts_allocator_unpin(ts_allocator *allocator);
 
 /* A unit that is nobody's and on no list, claimed, its memory readable and writable. Looks in the share, among

@@ -94,7 +94,7 @@ static bool release_slab(ts_churn_block *block, ts_bin *bin, ts_slab *slab) {
         ts_add_owned(&bin->slabs, (uint32_t)-1);
         ts_add_owned(&block->b.slabs, (uint32_t)-1);
         ts_share_keep(block->b.share, unit);
-        ts_add_owned(&block->b.share->count[ts_bin_class(block, bin)].empty_slab_recycled, 1);
+        ts_count(&block->b.share->count[ts_bin_class(block, bin)].empty_slab_recycled, 1);
         ts_note_drained(&block->b);
         return true;
     }
@@ -108,6 +108,13 @@ static bool worth_keeping(const ts_churn_block *block, const ts_bin *bin, const 
     return block->b.closing != TS_CLOSING && block->empty[ts_bin_class(block, bin)] <= 1 + ts_load_relaxed(&bin->slabs) / 8;
 }
 
+static void full_to_partial(ts_churn_block *block, ts_bin *bin, ts_slab *slab, uint32_t unit) {
+    unlink_slab(bin, slab, unit);
+    push_head(bin, slab, unit);
+    ts_add_owned(&bin->full, (uint32_t)-1);
+    ts_count(&block->b.share->count[ts_bin_class(block, bin)].list_move_full_to_partial, 1);
+}
+
 static ts_slab *put_slot(ts_churn_block *block, ts_bin *bin, uint32_t entry) {
     unsigned part = ts_class_part(ts_bin_class(block, bin));
     uint32_t unit = slab_of_entry(part, entry);
@@ -118,12 +125,7 @@ static ts_slab *put_slot(ts_churn_block *block, ts_bin *bin, uint32_t entry) {
     words[granule >> 6] |= (uint64_t)1 << (granule & 63);
     slab->free_count++;
     if (slab->free_count == slab->empty_at) block->empty[ts_bin_class(block, bin)]++;
-    if (slab->free_count == 1) {
-        unlink_slab(bin, slab, unit);
-        push_head(bin, slab, unit);
-        ts_add_owned(&bin->full, (uint32_t)-1);
-        ts_add_owned(&block->b.share->count[ts_bin_class(block, bin)].list_move_full_to_partial, 1);
-    }
+    if (slab->free_count == 1) full_to_partial(block, bin, slab, unit);
     return slab;
 }
 
@@ -185,12 +187,12 @@ bool ts_bin_claim(ts_churn_block *block, unsigned cls) {
     ts_assert(2, bin->word == 0);
     uint32_t unit = bin->head;
     if (!unit) {
-        ts_add_owned(&count->current_partial_null, 1);
+        ts_count(&count->current_partial_null, 1);
         return false;
     }
     ts_slab *slab = ts_slab_at(unit);
     if (slab->free_count == 0) {
-        ts_add_owned(&count->current_partial_full, 1);
+        ts_count(&count->current_partial_full, 1);
         return false;
     }
     uint64_t *words = ts_slab_free_words(part, slab);
@@ -212,20 +214,47 @@ bool ts_bin_claim(ts_churn_block *block, unsigned cls) {
     return true;
 }
 
+static void after_direct_frees(ts_churn_block *block, ts_bin *bin, ts_slab *slab, uint32_t unit, unsigned free_before) {
+    if (slab->free_count == slab->empty_at) block->empty[ts_bin_class(block, bin)]++;
+    if (free_before == 0 && slab->free_count != 0) full_to_partial(block, bin, slab, unit);
+}
+
+/* The slots of one foreign word in one go: a state word each, then bitmap, counts and list once. */
+unsigned ts_bin_free_bits(ts_churn_block *block, ts_bin *bin, uint32_t unit, unsigned granule, uint32_t bits) {
+    unsigned part = ts_part_of_unit(unit);
+    unsigned per_unit = ts_granules_per_unit(part);
+    ts_slab *slab = ts_slab_at(unit);
+    _Atomic uint16_t *state = &ts_region.part[part].state[(size_t)ts_unit_in_part(unit) * per_unit + granule];
+    uint64_t *words = ts_slab_free_words(part, slab);
+    unsigned free_before = slab->free_count, freed = 0, retired = 0;
+    uint64_t slots = 0;
+    for (uint32_t left = bits; left; left &= left - 1) {
+        unsigned i = ts_ctz64(left);
+        uint32_t s = ts_load_relaxed(&state[i]);
+        if (TS_UNLIKELY(!(s & TS_STATE_LIVE))) continue;
+        uint32_t next = s + TS_STATE_FREE_STEP;
+        ts_store_release(&state[i], (uint16_t)next); /* as in ts_fast_free */
+        freed++;
+        /* A slot whose generations are used up is nowhere until the slab is reset. */
+        if (TS_UNLIKELY(next & TS_STATE_RETIRED))
+            retired++;
+        else
+            slots |= (uint64_t)1 << i;
+    }
+    if (freed == 0) return 0;
+    ts_assert(2, (words[granule >> 6] & slots << (granule & 63)) == 0);
+    words[granule >> 6] |= slots << (granule & 63); /* granule is a multiple of 32 */
+    slab->free_count = (uint16_t)(free_before + freed - retired);
+    slab->empty_at = (uint16_t)(slab->empty_at - retired);
+    ts_count(&bin->direct_frees, freed);
+    after_direct_frees(block, bin, slab, unit, free_before);
+    return freed;
+}
+
 void ts_bin_free_direct(ts_churn_block *block, ts_bin *bin, uint32_t entry) {
     unsigned part = ts_class_part(ts_bin_class(block, bin));
-    _Atomic uint16_t *state = &ts_region.part[part].state[ts_granule(part, entry)];
-    uint32_t s = ts_load_relaxed(state);
-    ts_assert(2, s & TS_STATE_LIVE);
-    uint32_t next = s + TS_STATE_FREE_STEP;
-    ts_add_owned(&bin->direct_frees, 1);
-    ts_store_release(state, (uint16_t)next);
-    if (TS_UNLIKELY(next & TS_STATE_RETIRED)) {
-        /* The slot's generations are used up: it is nowhere until the slab is reset. */
-        ts_slab *slab = ts_slab_at(slab_of_entry(part, entry));
-        slab->empty_at--;
-        if (slab->free_count == slab->empty_at) block->empty[ts_bin_class(block, bin)]++;
-        return;
-    }
-    put_slot(block, bin, entry);
+    uint32_t unit = slab_of_entry(part, entry);
+    unsigned granule = (unsigned)ts_granule(part, entry) & (ts_granules_per_unit(part) - 1);
+    ts_assert(2, ts_load_relaxed(&ts_region.part[part].state[ts_granule(part, entry)]) & TS_STATE_LIVE);
+    (void)ts_bin_free_bits(block, bin, unit, granule & ~31u, (uint32_t)1 << (granule & 31));
 }

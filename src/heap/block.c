@@ -106,7 +106,7 @@ static void end_churn(ts_churn_block *block) {
         ts_bin *bin = &block->bin[cls];
         ts_warm chain = {bin->head, bin->head ? ts_slab_at(bin->head)->prev : 0, 0};
         ts_store_relaxed(&chain.count, ts_load_relaxed(&bin->slabs));
-        if (chain.head) ts_add_owned(&block->b.share->count[cls].empty_slab_recycled, ts_load_relaxed(&bin->slabs));
+        if (chain.head) ts_count(&block->b.share->count[cls].empty_slab_recycled, ts_load_relaxed(&bin->slabs));
         ts_warm_splice(&lists[ts_class_part(cls)], &chain);
         fold(block->b.share, cls, ts_block_tally(&block->b, cls));
         memset(bin->ring, 0, TS_RING_SLOTS * sizeof *bin->ring);
@@ -129,7 +129,7 @@ static void end_churn(ts_churn_block *block) {
 static void end_scope(ts_scope_block *block) {
     fold(block->b.share, TS_COUNT_SCOPE, ts_block_tally(&block->b, TS_COUNT_SCOPE));
     uint32_t slabs = ts_load_relaxed(&block->b.slabs);
-    ts_add_owned(&block->b.share->count[TS_COUNT_SCOPE].empty_slab_recycled, slabs);
+    ts_count(&block->b.share->count[TS_COUNT_SCOPE].empty_slab_recycled, slabs);
     uint32_t head = block->head, tail = block->tail;
     block->fillers = 0;
     block->allocs_before = 0;
@@ -285,6 +285,13 @@ void ts_heap_condemn(ts_heap *heap, ts_block *block) {
     do {
         block->condemned_next = head;
     } while (!ts_cas_seq(&heap->condemned, &head, block)); /* publishes condemned_next */
+}
+
+void ts_heap_end_condemned_abandoned(ts_heap *heap) {
+    /* seq_cst: an exit writes the state and then looks at the list; one of the two sees the other */
+    if (ts_load_seq(&heap->state) != TS_HEAP_ABANDONED || !ts_heap_hold(heap)) return;
+    ts_heap_end_condemned(heap);
+    ts_heap_drop(heap);
 }
 
 void ts_heap_end_condemned(ts_heap *heap) {

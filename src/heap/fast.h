@@ -36,7 +36,7 @@ TS_ALWAYS_INLINE void *ts_fast_word(ts_bin *bin, const unsigned part) {
     uint64_t word = bin->word;
     if (TS_UNLIKELY(word == 0)) return NULL;
     bin->word = word & (word - 1);
-    ts_add_owned(&bin->word_allocs, 1);
+    ts_count(&bin->word_allocs, 1);
     uint64_t entry = bin->word_entry + ts_ctz64(word) * (part == TS_NORMAL ? 4u : 1u);
     _Atomic uint16_t *state = &region->state[ts_granule(part, entry)];
     uint32_t s = ts_load_relaxed(state);
@@ -90,20 +90,14 @@ TS_ALWAYS_INLINE size_t ts_scope_round(size_t size) {
     return n;
 }
 
-/* bytes: a result of ts_scope_round, not 0. */
-TS_ALWAYS_INLINE bool ts_fast_fits(const ts_scope_block *block, size_t bytes) {
-    return bytes <= (size_t)(block->end - ts_load_relaxed(&block->bump));
-}
-
-/* Takes the next bytes of the current slab, in which they fit. A unit begins on a multiple of its size. */
-TS_ALWAYS_INLINE void *ts_fast_bump(ts_scope_block *block, size_t bytes) {
-    char *at = ts_load_relaxed(&block->bump);
+/* Takes the next bytes of the current slab, in which they fit: from bump, which is `at`. A unit begins on a multiple of
+   its size. */
+TS_ALWAYS_INLINE void ts_fast_bump(ts_scope_block *block, char *at, size_t bytes) {
     ts_state64 *start = &block->bits->start[((uintptr_t)at >> 10) & 15];
     ts_store_relaxed(start, ts_load_relaxed(start) | (uint64_t)1 << (((uintptr_t)at >> 4) & 63));
     ts_add_owned(&block->allocs, 1);
     /* release: who reads bump sees the start bits below it (ts_scope_object_bytes) */
     ts_store_release(&block->bump, at + bytes);
-    return at;
 }
 
 #endif

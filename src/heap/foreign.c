@@ -70,9 +70,15 @@ void ts_foreign_drain_abandoned(ts_heap *heap) {
     }
 }
 
+void ts_foreign_drain_all_abandoned(void) {
+    for (ts_heap *heap = ts_heaps(); heap; heap = heap->next) ts_foreign_drain_abandoned(heap);
+}
+
 static void push_on(ts_heap *heap, uint32_t unit) {
     push(heap, unit);
-    if (ts_load_seq(&heap->state) == TS_HEAP_ABANDONED) ts_thread.drain = heap;
+    if (ts_load_seq(&heap->state) != TS_HEAP_ABANDONED) return;
+    ts_thread.drain_others |= ts_thread.drain != NULL && ts_thread.drain != heap;
+    ts_thread.drain = heap;
 }
 
 static void queue_slab(uint32_t unit, uint64_t u) {
@@ -129,6 +135,30 @@ ts_foreign_result ts_foreign_free(uint32_t unit, uint64_t entry, uintptr_t alloc
     }
 }
 
+/* The usual case of the above in as few steps: an object of an open churn block of part NORMAL, by its pointer. */
+bool ts_foreign_free_open(const ts_heap *heap, uint64_t entry, uintptr_t allocator) {
+    const ts_part *region = &ts_region.part[TS_NORMAL];
+    uint32_t unit = (uint32_t)(entry >> TS_ENTRY_UNIT_SHIFT);
+    _Atomic uint64_t *word = &region->unit[unit];
+    uint64_t u = ts_load_acquire(word); /* step 1 */
+    if (TS_UNLIKELY(u == 0 || (u & (TS_UNIT_ZOMBIE | TS_UNIT_SCOPE | TS_UNIT_SPAN)))) return false;
+    uint64_t granule = ts_granule(TS_NORMAL, entry);
+    _Atomic uint64_t *foreign = &ts_slab_in(region, unit)->foreign[(granule >> 5) & 7];
+    uint64_t bit = (uint64_t)1 << (granule & 31);
+    uint64_t x = ts_load_acquire(foreign); /* 2: such a word always has the present tag */
+    const ts_block *block = ts_block_of_line(ts_word_line(u), false);
+    uint64_t again = ts_load_acquire(word), key = ts_load_acquire(&block->key); /* 3 */
+    if (TS_UNLIKELY(((again ^ u) & ~TS_UNIT_FOREIGN) != 0 || (key & TS_UNIT_ERA_MASK) != ts_word_era(u))) return false;
+    /* Open to its owner, who is not this thread: neither closing nor poisoned. */
+    if (TS_UNLIKELY(key >> TS_UNIT_LINE_SHIFT == 0 || ts_load_acquire(&block->heap) == heap)) return false;
+    if (TS_UNLIKELY(ts_load_relaxed(&block->allocator) != allocator)) return false;
+    uint32_t s = ts_load_acquire(&region->state[granule]); /* 4 */
+    if (TS_UNLIKELY(((s ^ (2 * (uint32_t)entry + 1)) & 7u) != 0 || (x & bit))) return false;
+    if (TS_UNLIKELY(!ts_cas_seq(foreign, &x, x | bit))) return false; /* 5 */
+    if (TS_UNLIKELY(ts_load_seq(word) == (u & ~TS_UNIT_FOREIGN))) queue_slab(unit, u & ~TS_UNIT_FOREIGN); /* 6, 7 */
+    return true;
+}
+
 bool ts_foreign_pending(uint32_t unit, bool scope, uint64_t entry) {
     uint64_t bit;
     uint64_t x = ts_load_acquire(ts_slab_foreign_word(unit, scope, entry, &bit));
@@ -139,26 +169,16 @@ static void drop_late(ts_block *block) {
     ts_fetch_add_relaxed(&block->share->allocator->rejected_frees, 1);
 }
 
-static void free_churn_bits(ts_churn_block *block, ts_bin *bin, uint32_t unit, uint64_t granule, uint64_t bits) {
-    unsigned part = ts_part_of_unit(unit);
-    unsigned cls = ts_bin_class(block, bin);
-    for (; bits; bits &= bits - 1) {
-        uint64_t g = granule + ts_ctz64(bits);
-        uint32_t s = ts_load_relaxed(&ts_region.part[part].state[g]);
-        if (!(s & TS_STATE_LIVE)) {
-            drop_late(&block->b);
-            continue;
-        }
-        uint32_t entry = (uint32_t)(part == TS_NORMAL ? (g << 2) | ((s >> 1) & 3u) : g);
-        ts_add_owned(&block->b.share->count[cls].foreign_frees, 1);
-        ts_bin_free_direct(block, bin, entry);
-    }
+static void free_churn_bits(ts_churn_block *block, ts_bin *bin, uint32_t unit, unsigned granule, uint32_t bits) {
+    unsigned freed = ts_bin_free_bits(block, bin, unit, granule, bits);
+    ts_count(&block->b.share->count[ts_bin_class(block, bin)].foreign_frees, freed);
+    for (unsigned late = ts_popcount64(bits) - freed; late > 0; late--) drop_late(&block->b);
 }
 
 static void free_scope_bits(ts_scope_block *block, uint32_t unit, uint32_t in_unit, uint64_t bits) {
     for (; bits; bits &= bits - 1) {
         if (ts_scope_free(block, unit, in_unit + ts_ctz64(bits)))
-            ts_add_owned(&block->b.share->count[TS_COUNT_SCOPE].foreign_frees, 1);
+            ts_count(&block->b.share->count[TS_COUNT_SCOPE].foreign_frees, 1);
         else
             drop_late(&block->b);
     }
@@ -168,7 +188,6 @@ static void drain_slab(ts_block *block, uint32_t unit, uint64_t w) {
     unsigned count;
     _Atomic uint64_t *words = ts_slab_foreign_words(unit, block->scope, &count);
     ts_bin *bin = block->scope ? NULL : ts_line_address(ts_word_line(w));
-    unsigned part = ts_part_of_unit(unit);
     uint64_t tag = ts_load_relaxed(&ts_slab_at(unit)->tag);
     for (unsigned i = 0; i < count; i++) {
         uint64_t x = ts_load_seq(&words[i]), bits = (uint32_t)x; /* step c */
@@ -176,8 +195,7 @@ static void drain_slab(ts_block *block, uint32_t unit, uint64_t w) {
         if (block->scope)
             free_scope_bits(ts_scope(block), unit, i * 32, bits);
         else
-            free_churn_bits(ts_churn(block), bin, unit,
-                            (uint64_t)ts_unit_in_part(unit) * ts_granules_per_unit(part) + i * 32, bits);
+            free_churn_bits(ts_churn(block), bin, unit, i * 32, (uint32_t)bits);
         /* Step e: bits off, count on; the bits that came meanwhile stay. */
         uint64_t next;
         do {

@@ -2,6 +2,7 @@
 
 #include "base/assert.h"
 #include "heap/allocator.h"
+#include "heap/check.h"
 #include "os/os.h"
 
 #include <errno.h>
@@ -44,22 +45,15 @@ ts_heap *ts_heaps(void) { return ts_load_acquire(&all_heaps); } /* partner: rele
 
 /* ---- brackets --------------------------------------------------------------------------------- */
 
-void ts_heap_enter(ts_heap *heap) {
-    ts_assert(2, ts_load_relaxed(&ts_thread.in_op) == 0 && heap == ts_thread.heap);
-    for (;;) {
-        ts_op_begin(&ts_thread);
-        /* acquire: partner of the release in ts_heap_drop */
-        if (TS_LIKELY(ts_load_acquire(&heap->revoked) == 0)) return;
+void ts_heap_enter_revoked(ts_heap *heap) {
+    do {
         ts_op_end(&ts_thread);
         /* Who holds the heap has its lock. */
         ts_lock_acquire(&heap->lock);
         ts_lock_release(&heap->lock);
-    }
-}
-
-void ts_heap_leave(ts_heap *heap) {
-    (void)heap;
-    ts_op_end(&ts_thread);
+        ts_op_begin(&ts_thread);
+        /* acquire: partner of the release in ts_heap_drop */
+    } while (ts_load_acquire(&heap->revoked) != 0);
 }
 
 void ts_note_drained(ts_block *block) {
@@ -105,11 +99,13 @@ bool ts_heap_hold(ts_heap *heap) {
     return false;
 }
 
-static void list_if_unused(ts_heap *heap) {
+/* serial: of the heap's last thread, read when it was seen to be unused. Another serial: meanwhile it has served a
+   thread more, and has blocks perhaps. */
+static void list_if_unused(ts_heap *heap, uint64_t serial) {
     ts_lock_acquire(&registry);
     /* An abandoned heap gets no new blocks, so what was true under its lock still is; and only this lock's
-       holder makes it anything else. */
-    if (ts_load_relaxed(&heap->state) == TS_HEAP_ABANDONED && !heap->listed_free) {
+       holder makes it anything else. acquire: the serial was written before the state. */
+    if (ts_load_acquire(&heap->state) == TS_HEAP_ABANDONED && !heap->listed_free && heap->serial == serial) {
         heap->listed_free = true;
         ts_fetch_sub_relaxed(&ts_heaps_abandoned, 1);
         heap->free_next = free_heaps;
@@ -124,9 +120,10 @@ void ts_heap_drop(ts_heap *heap) {
         return;
     }
     bool unused = ts_load_relaxed(&heap->state) == TS_HEAP_ABANDONED && heap->blocks == NULL;
+    uint64_t serial = heap->serial;
     ts_store_release(&heap->revoked, 0); /* partner: ts_heap_enter */
     ts_lock_release(&heap->lock);
-    if (unused) list_if_unused(heap);
+    if (unused) list_if_unused(heap, serial);
 }
 
 /* ---- life ------------------------------------------------------------------------------------- */
@@ -168,8 +165,7 @@ void ts_heap_bind(ts_heap *heap, const ts_share *share) {
     ts_thread.rolling = &ts_no_block;
 }
 
-ts_heap *ts_heap_mine(void) {
-    if (TS_LIKELY(ts_thread.heap != NULL)) return ts_thread.heap;
+ts_heap *ts_heap_make(void) {
     ts_heap *heap = make_heap();
     if (!heap) {
         errno = ENOMEM;
@@ -178,7 +174,7 @@ ts_heap *ts_heap_mine(void) {
     if (!ts_os_thread_started(heap)) {
         ts_store_relaxed(&heap->state, TS_HEAP_ABANDONED);
         ts_fetch_add_relaxed(&ts_heaps_abandoned, 1);
-        list_if_unused(heap);
+        list_if_unused(heap, heap->serial);
         errno = ENOMEM;
         return NULL;
     }
@@ -211,13 +207,19 @@ void ts_heap_give_entry(ts_table *table, unsigned which, void *entry) {
         ts_table_free(table, entry);
 }
 
+static bool share_of(const ts_share *share, const ts_allocator *allocator, uintptr_t token) {
+    return share->allocator == allocator && share->token == token;
+}
+
 ts_share *ts_heap_share(ts_heap *heap, ts_allocator *allocator) {
-    uintptr_t token = allocator->token;
-    ts_share *share = NULL, *made = NULL;
+    uintptr_t token = ts_load_acquire(&allocator->entry.id);
+    /* The usual case. No other thread adds or drops a share of a heap whose thread lives. */
+    ts_share *share = heap->shares, *made = NULL;
+    if (TS_LIKELY(share && token != 0 && share_of(share, allocator, token))) return share;
     for (;;) {
         ts_heap_enter(heap);
         for (share = heap->shares; share; share = share->heap_next)
-            if (share->allocator == allocator && share->token == token) break;
+            if (share_of(share, allocator, token)) break;
         if (!share && made) {
             made->heap_next = heap->shares;
             heap->shares = made;
@@ -234,10 +236,14 @@ ts_share *ts_heap_share(ts_heap *heap, ts_allocator *allocator) {
             errno = ENOMEM;
             return NULL;
         }
+        if (token == 0 || !ts_allocator_pin_use(allocator, token)) { /* until the share is dropped */
+            ts_lines_give(TS_LINES_SHARE, made);
+            errno = EINVAL;
+            return NULL;
+        }
         made->allocator = allocator;
         made->token = token;
         made->heap = heap;
-        ts_allocator_pin(allocator); /* until the share is dropped */
     }
     if (share) return share;
     ts_lock_acquire(&allocator->lock);
@@ -295,6 +301,7 @@ static void let_go(ts_heap *heap) {
     }
     give_warm_units(heap);
     ts_heap_drop_dead_shares(heap);
+    ts_check_heap_now(heap);
 }
 
 void ts_heap_visit(ts_heap *heap, ts_allocator *allocator) {
@@ -307,6 +314,7 @@ void ts_heap_visit(ts_heap *heap, ts_allocator *allocator) {
             ts_heap_condemn(heap, condemned);
             condemned = next;
         }
+        ts_heap_end_condemned_abandoned(heap);
         return;
     }
     if (!visitor || ts_load_relaxed(&heap->state) == TS_HEAP_ABANDONED) {

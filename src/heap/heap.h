@@ -30,6 +30,7 @@
 #ifndef TS_HEAP_HEAP_H
 #define TS_HEAP_HEAP_H
 
+#include "base/assert.h"
 #include "base/atomic.h"
 #include "base/attr.h"
 #include "base/lock.h"
@@ -178,6 +179,7 @@ typedef struct ts_tls {
     struct ts_domain_scope *domain;  /* innermost domain entered */
     struct ts_allocator *settle;     /* over its limit of warm units: to purge when nothing is held */
     struct ts_heap *drain;           /* abandoned, with foreign frees: likewise */
+    bool drain_others;               /* and so have others */
     struct ts_epoch *drained[TS_DRAINED]; /* closing, and a block of theirs holds nothing any more: likewise */
     unsigned drained_count;
 } ts_tls;
@@ -210,13 +212,13 @@ typedef struct ts_heap {
 } ts_heap;
 
 /* Heaps of ended threads that still have blocks: whether looking for one to adopt is worth it. A hint. */
-extern _Atomic uint32_t ts_heaps_abandoned;
+extern TS_HIDDEN _Atomic uint32_t ts_heaps_abandoned;
 
-extern _Thread_local ts_tls ts_thread;
+extern TS_HIDDEN _Thread_local ts_tls ts_thread;
 /* Of every bin without a slab: nothing is popped from it, and nothing pushed as nothing is live. Never written. */
-extern char *ts_empty_ring[TS_RING_SLOTS];
-extern ts_churn_block ts_no_block;   /* matches no epoch; its rings are empty */
-extern ts_scope_block ts_no_scope;
+extern TS_HIDDEN char *ts_empty_ring[TS_RING_SLOTS];
+extern TS_HIDDEN ts_churn_block ts_no_block;   /* matches no epoch; its rings are empty */
+extern TS_HIDDEN ts_scope_block ts_no_scope;
 
 static inline ts_block *ts_block_of_line(uint64_t line, bool scope) {
     uintptr_t at = (uintptr_t)ts_line_address(line);
@@ -254,8 +256,10 @@ TS_ALWAYS_INLINE void ts_op_begin(ts_tls *tls) {
 TS_ALWAYS_INLINE void ts_op_end(ts_tls *tls) { ts_store_release(&tls->in_op, 0); }
 
 /* The owner begins and ends work on its own heap. Not nested; no lock of rank below HEAP may be taken inside. */
-void ts_heap_enter(ts_heap *heap);
-void ts_heap_leave(ts_heap *heap);
+static inline void ts_heap_enter(ts_heap *heap);
+static inline void ts_heap_leave(ts_heap *heap);
+/* The rest of ts_heap_enter: another thread holds the heap, or is about to. Ends the operation and waits for it. */
+void ts_heap_enter_revoked(ts_heap *heap);
 /* Any thread but the owner inside an operation. true: the heap is held. false: it cannot be, for now. */
 bool ts_heap_hold(ts_heap *heap);
 void ts_heap_drop(ts_heap *heap);
@@ -269,7 +273,8 @@ static inline void ts_settle_pending(void);
 
 bool ts_heap_init(void);
 /* The heap of this thread, made or reused if it has none. NULL: no memory. */
-ts_heap *ts_heap_mine(void);
+static inline ts_heap *ts_heap_mine(void);
+ts_heap *ts_heap_make(void);
 /* Exit callback of the os layer. */
 void ts_heap_exit(void *heap);
 /* First of the list of all heaps. */
@@ -309,6 +314,9 @@ void ts_block_flush_if_shut(ts_heap *heap, ts_block *block);
 void ts_block_rebuild(ts_heap *heap, ts_block *block);
 /* Ends the blocks on the condemned list. Caller: the owner, or who holds the heap of an ended thread. */
 void ts_heap_end_condemned(ts_heap *heap);
+/* After a push on the list of a heap that could not be held: its thread may have ended since, and will not look again.
+   Holds nothing. */
+void ts_heap_end_condemned_abandoned(ts_heap *heap);
 /* Ends blocks linked by condemned_next. Caller holds the heap, since after they were condemned. */
 void ts_heap_end_list(ts_heap *heap, ts_block *block);
 /* What others left to the heap's thread because they could not hold it: ends condemned blocks, flushes shut ones,
@@ -343,6 +351,9 @@ void ts_bin_release_empty(ts_churn_block *block, ts_bin *bin, uint32_t unit);
 /* Frees one object past the ring; its state word is live. The slab stays in the bin, empty or not. Caller holds the
    heap. */
 void ts_bin_free_direct(ts_churn_block *block, ts_bin *bin, uint32_t entry);
+/* The same for those of 32 granules of a slab (granule: the first, a multiple of 32) whose bits are on. What is not live
+   is left out. Returns how many were freed. */
+unsigned ts_bin_free_bits(ts_churn_block *block, ts_bin *bin, uint32_t unit, unsigned granule, uint32_t bits);
 
 /* ---- scope slabs, in scope.c ---------------------------------------------------------------------- */
 
@@ -368,8 +379,12 @@ typedef enum ts_foreign_result { TS_FOREIGN_NOT_LIVE, TS_FOREIGN_FREED } ts_fore
    object's, or TS_ANY_GENERATION. retries: counted up. */
 ts_foreign_result ts_foreign_free(uint32_t unit, uint64_t entry, uintptr_t allocator, uint32_t generation,
                                   uint64_t *retries);
-/* Drains the queue of a heap that has no thread. Holds nothing. */
+/* The same for the usual case, from inside this thread's own heap. entry: in part NORMAL. false: nothing was done, and
+   the other call finds out what there is. */
+bool ts_foreign_free_open(const ts_heap *heap, uint64_t entry, uintptr_t allocator);
+/* Drains the queue of a heap that has no thread; of all such heaps. Hold nothing. */
 void ts_foreign_drain_abandoned(ts_heap *heap);
+void ts_foreign_drain_all_abandoned(void);
 /* Takes all foreign frees of the heap's queue. Caller holds the heap. */
 void ts_foreign_drain(ts_heap *heap);
 /* Whether a foreign free of the object is under way. */
@@ -377,6 +392,22 @@ bool ts_foreign_pending(uint32_t unit, bool scope, uint64_t entry);
 
 static inline void ts_settle_pending(void) {
     if (TS_UNLIKELY(ts_thread.settle != NULL || ts_thread.drain != NULL)) ts_settle_now();
+}
+
+static inline void ts_heap_enter(ts_heap *heap) {
+    ts_assert(2, ts_load_relaxed(&ts_thread.in_op) == 0 && heap == ts_thread.heap);
+    ts_op_begin(&ts_thread);
+    /* acquire: partner of the release in ts_heap_drop */
+    if (TS_UNLIKELY(ts_load_acquire(&heap->revoked) != 0)) ts_heap_enter_revoked(heap);
+}
+static inline void ts_heap_leave(ts_heap *heap) {
+    (void)heap;
+    ts_op_end(&ts_thread);
+}
+
+static inline ts_heap *ts_heap_mine(void) {
+    ts_heap *heap = ts_thread.heap;
+    return TS_LIKELY(heap != NULL) ? heap : ts_heap_make();
 }
 
 /* ---- warm units, in warm.c ------------------------------------------------------------------------ */

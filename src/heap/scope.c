@@ -44,7 +44,7 @@ static bool release_slab(ts_scope_block *block, uint32_t unit) {
             block->tail = slab->prev;
         ts_add_owned(&block->b.slabs, (uint32_t)-1);
         ts_share_keep(block->b.share, unit);
-        ts_add_owned(&block->b.share->count[TS_COUNT_SCOPE].empty_slab_recycled, 1);
+        ts_count(&block->b.share->count[TS_COUNT_SCOPE].empty_slab_recycled, 1);
         ts_note_drained(&block->b);
         return true;
     }
@@ -86,7 +86,7 @@ void *ts_scope_bump_aligned(ts_scope_block *block, size_t align, size_t bytes) {
         set_bit(block->bits->start, (uint32_t)((size_t)(at - base) / 16));
         ts_slab_at(unit)->free_count++;
         block->fillers++;
-        ts_add_owned(&block->bytes_freed, skip);
+        ts_count(&block->bytes_freed, skip);
     }
     set_bit(block->bits->start, (uint32_t)((size_t)(aligned - base) / 16));
     ts_add_owned(&block->allocs, 1);
@@ -122,8 +122,8 @@ bool ts_scope_free(ts_scope_block *block, uint32_t unit, uint32_t entry_in_unit)
     if (!(ts_load_relaxed(&bits->start[w]) & bit) || (freed & bit)) return false;
     size_t bytes = ts_scope_object_bytes(block, unit, entry_in_unit);
     ts_store_release(&bits->freed[w], freed | bit); /* before its foreign bit is cleared: see foreign.c */
-    ts_add_owned(&block->frees, 1);
-    ts_add_owned(&block->bytes_freed, bytes);
+    ts_count(&block->frees, 1);
+    ts_count(&block->bytes_freed, bytes);
     ts_slab_at(unit)->free_count++;
     return true;
 }

@@ -74,11 +74,19 @@ static void share_overflow(ts_share *share, unsigned part) {
 }
 
 void ts_settle_now(void) {
+    /* Draining can leave further notes: slabs that are passed on to another heap, units over the limit. */
+    while (ts_thread.drain) {
+        ts_heap *heap = ts_thread.drain;
+        bool others = ts_thread.drain_others;
+        ts_thread.drain = NULL;
+        ts_thread.drain_others = false;
+        if (others)
+            ts_foreign_drain_all_abandoned();
+        else
+            ts_foreign_drain_abandoned(heap);
+    }
     ts_allocator *allocator = ts_thread.settle;
-    ts_heap *heap = ts_thread.drain;
     ts_thread.settle = NULL;
-    ts_thread.drain = NULL;
-    if (heap) ts_foreign_drain_abandoned(heap);
     if (allocator) ts_allocator_settle(allocator);
 }
 
@@ -120,12 +128,11 @@ static void sort_units(uint32_t *a, unsigned n) {
     }
 }
 
-/* Purges one run of units that are nobody's. What lies between page borders only in part keeps its memory until
-   a neighbour goes too (pages larger than a unit). */
-static bool purge_run(ts_allocator *allocator, uint32_t first, uint32_t count) {
+/* Whole pages between two addresses. */
+static bool purge_pages(ts_allocator *allocator, const char *begin, const char *end) {
     size_t page = ts_os_page_bytes();
-    uintptr_t from = (uintptr_t)ts_align_up((uintptr_t)ts_unit_address(first), page);
-    uintptr_t to = (uintptr_t)ts_align_down((uintptr_t)ts_unit_address(first) + (size_t)count * TS_UNIT_BYTES, page);
+    uintptr_t from = (uintptr_t)ts_align_up((uintptr_t)begin, page);
+    uintptr_t to = (uintptr_t)ts_align_down((uintptr_t)end, page);
     if (from >= to) return true;
     ts_fetch_add_relaxed(&allocator->madvise_calls, 1);
     TS_PROBE2(slab__purge, from, (uint64_t)(to - from));
@@ -135,6 +142,20 @@ static bool purge_run(ts_allocator *allocator, uint32_t first, uint32_t count) {
     }
     ts_fetch_add_relaxed(&allocator->madvise_bytes, to - from);
     return true;
+}
+
+/* Purges one run of units that are nobody's. Where pages are larger than a unit, a page at either end keeps its memory
+   until its other units are free too: who then purges the last of them takes them along. (Two threads that purge parts
+   of one page at the same instant can both miss it; the next purge there does not.) */
+static bool purge_run(ts_allocator *allocator, uint32_t first, uint32_t count) {
+    uint32_t page_units = (uint32_t)(ts_os_page_bytes() / TS_UNIT_BYTES), from = first, units = count;
+    if (page_units > 1) ts_pool_take_around(&from, &units, page_units);
+    const char *begin = ts_unit_address(from);
+    bool purged = purge_pages(allocator, begin, begin + (size_t)units * TS_UNIT_BYTES);
+    uint32_t before = first - from, after = units - before - count;
+    if (before) ts_pool_give(from, before);
+    if (after) ts_pool_give(first + count, after);
+    return purged;
 }
 
 static void uncommit(ts_allocator *allocator, uint32_t units) {
@@ -434,6 +455,19 @@ void ts_allocator_wait_readers(ts_allocator *allocator) {
 }
 
 void ts_allocator_pin(ts_allocator *allocator) { ts_fetch_add_relaxed(&allocator->pins, 1); }
+
+/* A record at 0 is being given back, or has been: it is not woken. One that is in another use by now has a pin too many for
+   a moment, which its own pin makes harmless. acquire: the id is read after the pin is on. */
+bool ts_allocator_pin_use(ts_allocator *allocator, uintptr_t token) {
+    uint64_t pins = ts_load_relaxed(&allocator->pins);
+    do {
+        if (pins == 0) return false;
+    } while (!atomic_compare_exchange_weak_explicit(&allocator->pins, &pins, pins + 1, memory_order_acq_rel,
+                                                    memory_order_relaxed));
+    if (ts_load_acquire(&allocator->entry.id) == token) return true;
+    ts_allocator_unpin(allocator);
+    return false;
+}
 
 void ts_allocator_unpin(ts_allocator *allocator) {
     /* acq_rel: who gives the record back sees all that the others did with it */

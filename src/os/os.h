@@ -1,7 +1,8 @@
 /*
  * The contract with the operating system: one table of functions, one file per system. Tests put another
- * table in place to refuse any call. All sizes and addresses are multiples of page_size.
+ * table in place to refuse any call. All sizes and addresses are multiples of page_bytes.
  *
+ * page_bytes   bytes of a page: a power of two from 4 to 64 KiB; constant.
  * reserve      address space that costs no memory and may not be touched. NULL: refused.
  * expose       makes a reserved range readable; it reads as zero and costs no memory. false: refused.
  * commit       makes a reserved range readable and writable; its bytes are zero. false: refused, the range is
@@ -23,6 +24,7 @@
 #include "base/attr.h"
 
 typedef struct ts_os_table {
+    size_t (*page_bytes)(void);
     void *(*reserve)(size_t bytes);
     bool (*expose)(void *at, size_t bytes);
     bool (*commit)(void *at, size_t bytes);
@@ -38,16 +40,19 @@ typedef struct ts_os_table {
 } ts_os_table;
 
 /* The table in use. Written only before the first allocation, and by tests that run alone. */
-extern const ts_os_table *ts_os;
+extern TS_HIDDEN const ts_os_table *ts_os;
 /* The table of this system. */
-extern const ts_os_table ts_os_native;
+extern TS_HIDDEN const ts_os_table ts_os_native;
 
-/* Bytes of a page; found at run time, constant. */
-size_t ts_os_page_bytes(void);
+static inline size_t ts_os_page_bytes(void) { return ts_os->page_bytes(); }
 /* Registers the callbacks of the upper layers; once. exit_fn runs on a thread that called
    ts_os_thread_started and ends. false: the system has no room for it. */
 bool ts_os_register(void (*exit_fn)(void *), void (*prepare)(void), void (*parent)(void), void (*child)(void));
-/* This thread is to run the exit callback with arg when it ends. false: refused. */
+/* This thread is to run the exit callback with arg when it ends. false: refused; also in the last round of a thread's
+   destructors, after which nothing runs on it any more. (A thread of which this layer never heard before that round cannot
+   be told from one that goes on.) */
 bool ts_os_thread_started(void *arg);
+/* What holds this code is never unloaded, as threads that end and forks call it. Not with a lock held: the loader has one. */
+void ts_os_stay_loaded(void);
 
 #endif

@@ -4,8 +4,10 @@
 
 #include "base/atomic.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -27,6 +29,17 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
+static size_t posix_page_bytes(void) {
+    static _Atomic size_t page; /* the same value from every thread */
+    size_t p = ts_load_relaxed(&page);
+    if (TS_UNLIKELY(p == 0)) {
+        long n = sysconf(_SC_PAGESIZE);
+        p = n > 0 ? (size_t)n : 4096u;
+        ts_store_relaxed(&page, p);
+    }
+    return p;
+}
+
 static void *posix_reserve(size_t bytes) {
     void *at = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     return at == MAP_FAILED ? NULL : at;
@@ -47,15 +60,19 @@ static bool posix_purge(void *at, size_t bytes) {
 #endif
 }
 
+typedef _Atomic uint32_t TS_MAY_ALIAS touched;
+
 static bool posix_populate(void *at, size_t bytes) {
 #if defined(__linux__)
     if (madvise(at, bytes, MADV_POPULATE_WRITE) == 0) return true;
     if (errno != EINVAL) return false; /* EINVAL: a kernel before 5.14 */
 #endif
-    size_t page = ts_os_page_bytes();
+    /* A zero over a zero: what is not zero is there already. Atomically, as others may be writing in the first and the
+       last page where pages are larger than a unit. */
+    size_t page = posix_page_bytes();
     for (size_t i = 0; i < bytes; i += page) {
-        volatile char *c = (volatile char *)at + i;
-        *c = *c;
+        uint32_t zero = 0;
+        (void)ts_cas_seq((touched *)(void *)((char *)at + i), &zero, 0);
     }
     return true;
 }
@@ -92,7 +109,7 @@ static uint64_t posix_wall_ns(void) { return read_clock(CLOCK_MONOTONIC); }
 static uint64_t posix_cpu_ns(void) { return read_clock(CLOCK_THREAD_CPUTIME_ID); }
 
 /* smaps_rollup walks the page tables: statm lags behind by up to 64 pages a processor. */
-static uint64_t posix_resident_bytes(void) {
+static uint64_t read_resident_bytes(void) {
     static const char *const paths[] = {"/proc/self/smaps_rollup", "/proc/self/statm"};
     char text[2048];
     for (int k = 0; k < 2; k++) {
@@ -105,15 +122,25 @@ static uint64_t posix_resident_bytes(void) {
         for (char *p = text; *p; p++) {
             if (k == 0 && p[0] == 'R' && p[1] == 's' && p[2] == 's' && p[3] == ':')
                 return strtoull(p + 4, NULL, 10) * 1024u;
-            if (k == 1 && *p == ' ') return strtoull(p, NULL, 10) * ts_os_page_bytes();
+            if (k == 1 && *p == ' ') return strtoull(p, NULL, 10) * posix_page_bytes();
         }
     }
     return 0;
 }
 
+/* open and read are cancellation points: a thread that ends here would leave an epoch half closed. */
+static uint64_t posix_resident_bytes(void) {
+    int before = 0, ignored;
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+    uint64_t bytes = read_resident_bytes();
+    (void)pthread_setcancelstate(before, &ignored);
+    return bytes;
+}
+
 static void posix_yield(void) { sched_yield(); }
 
 const ts_os_table ts_os_native = {
+    .page_bytes = posix_page_bytes,
     .reserve = posix_reserve,
     .expose = posix_expose,
     .commit = posix_commit,
@@ -129,21 +156,24 @@ const ts_os_table ts_os_native = {
 };
 const ts_os_table *ts_os = &ts_os_native;
 
-size_t ts_os_page_bytes(void) {
-    static _Atomic size_t page; /* the same value from every thread */
-    size_t p = ts_load_relaxed(&page);
-    if (TS_UNLIKELY(p == 0)) {
-        long n = sysconf(_SC_PAGESIZE);
-        p = n > 0 ? (size_t)n : 4096u;
-        ts_store_relaxed(&page, p);
-    }
-    return p;
+#ifndef PTHREAD_DESTRUCTOR_ITERATIONS
+#define PTHREAD_DESTRUCTOR_ITERATIONS 4
+#endif
+
+static pthread_key_t exit_key;       /* constant after ts_os_register, as is the next */
+static void (*exit_callback)(void *);
+static _Thread_local unsigned rounds; /* of this thread's destructors so far */
+
+/* Comes again in every round, so that it is known which is the last: other destructors may allocate after this one. */
+static void at_exit(void *arg) {
+    rounds++;
+    if (rounds < PTHREAD_DESTRUCTOR_ITERATIONS) (void)pthread_setspecific(exit_key, &rounds);
+    if (arg != &rounds) exit_callback(arg);
 }
 
-static pthread_key_t exit_key; /* constant after ts_os_register */
-
 bool ts_os_register(void (*exit_fn)(void *), void (*prepare)(void), void (*parent)(void), void (*child)(void)) {
-    if (pthread_key_create(&exit_key, exit_fn) != 0) return false;
+    exit_callback = exit_fn;
+    if (pthread_key_create(&exit_key, at_exit) != 0) return false;
     if (pthread_atfork(prepare, parent, child) != 0) {
         (void)pthread_key_delete(exit_key);
         return false;
@@ -151,4 +181,19 @@ bool ts_os_register(void (*exit_fn)(void *), void (*prepare)(void), void (*paren
     return true;
 }
 
-bool ts_os_thread_started(void *arg) { return pthread_setspecific(exit_key, arg) == 0; }
+bool ts_os_thread_started(void *arg) {
+    return rounds < PTHREAD_DESTRUCTOR_ITERATIONS && pthread_setspecific(exit_key, arg) == 0;
+}
+
+/* Weak: a program without the loader (linked statically) is never unloaded. */
+#pragma weak dladdr
+#pragma weak dlopen
+
+void ts_os_stay_loaded(void) {
+#ifdef RTLD_NODELETE
+    Dl_info info;
+    if (!dladdr || !dlopen || !dladdr(&ts_os_native, &info) || !info.dli_fname) return;
+    /* Not found under its name: then it is the program itself. The handle is kept, too. */
+    (void)dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
+#endif
+}

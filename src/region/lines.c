@@ -78,5 +78,32 @@ void ts_lines_give(ts_line_kind kind, void *record) {
     ts_lock_release(&lock);
 }
 
+uint32_t ts_lines_used(void) {
+    ts_lock_acquire(&lock);
+    size_t used = used_bytes;
+    ts_lock_release(&lock);
+    return (uint32_t)(used / TS_CACHE_LINE);
+}
+
+static const char *walk_locked(ts_lines_visit *visit, void *arg) {
+    for (unsigned kind = 0; kind < TS_LINES_KINDS; kind++) {
+        size_t left = used_bytes / TS_CACHE_LINE;
+        for (const char *record = free_list[kind]; record; memcpy(&record, record, sizeof(void *))) {
+            size_t at = (size_t)(record - ts_region.lines);
+            if (record < ts_region.lines || at >= used_bytes || at % TS_CACHE_LINE != 0) return "lines: a free list leads out of the lines";
+            if (left-- == 0) return "lines: a free list is a circle";
+            if (!visit(arg, (ts_line_kind)kind, record)) return "lines: a free record";
+        }
+    }
+    return NULL;
+}
+
+const char *ts_lines_walk(ts_lines_visit *visit, void *arg) {
+    ts_lock_acquire(&lock);
+    const char *fault = walk_locked(visit, arg);
+    ts_lock_release(&lock);
+    return fault;
+}
+
 void ts_lines_fork_prepare(void) { ts_lock_acquire_for_fork(&lock); }
 void ts_lines_fork_done(void) { ts_lock_release_for_fork(&lock); }

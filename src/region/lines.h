@@ -34,6 +34,11 @@ static inline uint32_t ts_line_of(const void *p) {
 }
 TS_ALWAYS_INLINE void *ts_line_address(uint64_t line) { return ts_region.lines + line * TS_CACHE_LINE; }
 
+/* Lines ever taken; and shows each free record to visit (false ends the walk). What does not hold, or NULL. For checks. */
+uint32_t ts_lines_used(void);
+typedef bool ts_lines_visit(void *arg, ts_line_kind kind, const void *record);
+const char *ts_lines_walk(ts_lines_visit *visit, void *arg);
+
 void ts_lines_fork_prepare(void);
 void ts_lines_fork_done(void);
 

@@ -15,6 +15,7 @@
    quarter more address space accessible than used. */
 #define GROW_MIN 256u
 #define GROW_MAX 4096u
+#define PAGE_UNITS_MAX (TS_PAGE_BYTES_MAX / TS_UNIT_BYTES)
 
 typedef struct range {
     uint32_t first, count;
@@ -147,6 +148,8 @@ static bool grow(unsigned part, uint32_t count) {
         if (step < GROW_MIN) step = GROW_MIN;
         if (step > GROW_MAX) step = GROW_MAX;
         if (step < count) step = count;
+        /* To the end of a page of any size, which is then whole when its units are free. */
+        step += (uint32_t)-(pool->high + step) & (PAGE_UNITS_MAX - 1);
         if (step > left) step = left;
         if (step < count) {
             ts_lock_release(&pool->lock);
@@ -198,6 +201,32 @@ uint32_t ts_pool_take(unsigned part, uint32_t count, uint32_t align) {
     }
 }
 
+void ts_pool_take_around(uint32_t *first, uint32_t *count, uint32_t page_units) {
+    unsigned part = ts_part_of_unit(*first);
+    ts_pool *pool = &pools[part];
+    uint32_t unit = ts_unit_in_part(*first), end = unit + *count;
+    uint64_t number = (uintptr_t)ts_region.part[part].base / TS_UNIT_BYTES + unit;
+    uint32_t before = (uint32_t)(number & (page_units - 1));
+    uint32_t after = (uint32_t)(-(number + *count) & (page_units - 1));
+    ts_lock_acquire(&pool->lock);
+    uint32_t length = before ? run_at(part, unit - 1)->length : 0;
+    if (before && length >= before) {
+        remove_run(pool, part, unit - length);
+        if (length > before) insert(pool, part, unit - length, length - before);
+        *first -= before;
+        *count += before;
+        pool->used += before;
+    }
+    length = after && end < pool->high ? run_at(part, end)->length : 0;
+    if (after && length >= after) {
+        remove_run(pool, part, end);
+        if (length > after) insert(pool, part, end + after, length - after);
+        *count += after;
+        pool->used += after;
+    }
+    ts_lock_release(&pool->lock);
+}
+
 static _Atomic bool tainted; /* set before the units are in the pool, under whose lock they come out again */
 
 bool ts_pool_is_zero(void) { return !ts_load_relaxed(&tainted) && ts_os_page_bytes() <= TS_UNIT_BYTES; }
@@ -242,31 +271,60 @@ void ts_pool_fork_done(void) {
     for (unsigned part = TS_PARTS; part-- > 0;) ts_lock_release_for_fork(&pools[part].lock);
 }
 
-void ts_pool_check(void) {
-    for (unsigned part = 0; part < TS_PARTS; part++) {
-        ts_pool *pool = &pools[part];
-        ts_lock_acquire(&pool->lock);
-        uint64_t free_units = 0;
-        for (unsigned f = 0; f < FIRST_LEVELS; f++) {
-            for (unsigned s = 0; s < SECOND_LEVELS; s++) {
-                bool bit = (pool->second_bits[f] >> s) & 1u;
-                if (bit != (pool->head[f][s] != 0)) ts_assert_failed("list bit", __FILE__, __LINE__);
-                for (uint32_t u = pool->head[f][s]; u; u = run_at(part, u)->next) {
-                    unsigned rf, rs;
-                    uint32_t length = run_at(part, u)->length;
-                    level_of(length, &rf, &rs);
-                    if (rf != f || rs != s) ts_assert_failed("run in its list", __FILE__, __LINE__);
-                    if (run_at(part, u + length - 1)->length != length)
-                        ts_assert_failed("length at both ends", __FILE__, __LINE__);
-                    free_units += length;
-                }
+/* Caller has the lock. */
+static const char *walk_locked(ts_pool *pool, unsigned part, ts_pool_visit *visit, void *arg, bool forked, uint64_t *free_units) {
+    uint32_t units = ts_region.part[part].units, before;
+    for (unsigned f = 0; f < FIRST_LEVELS; f++) {
+        if (((pool->first_bits >> f) & 1u) != (pool->second_bits[f] != 0)) return "pool: a level and its bit";
+        for (unsigned s = 0; s < SECOND_LEVELS; s++) {
+            bool bit = (pool->second_bits[f] >> s) & 1u;
+            if (bit != (pool->head[f][s] != 0)) return "pool: a list and its bit";
+            before = 0;
+            for (uint32_t u = pool->head[f][s]; u; before = u, u = run_at(part, u)->next) {
+                unsigned rf, rs;
+                if (u >= units) return "pool: a run outside of its part";
+                uint32_t length = run_at(part, u)->length;
+                if (length == 0 || length > pool->high - u || u >= pool->high) return "pool: the length of a run";
+                level_of(length, &rf, &rs);
+                if (rf != f || rs != s) return "pool: a run in the list of another length";
+                if (run_at(part, u)->prev != before) return "pool: a list that is broken";
+                if (run_at(part, u + length - 1)->length != length) return "pool: a run with two lengths";
+                if (run_at(part, u - 1)->length != 0) return "pool: two runs that touch";
+                *free_units += length;
+                /* A list that is a circle ends here. */
+                if (*free_units > units) return "pool: more free units than there are";
+                if (visit && !visit(arg, ts_region.part[part].first_unit + u, length, false)) return "pool: a run";
             }
         }
-        uint64_t holes = 0;
-        for (uint32_t i = 0; i < pool->hole_count; i++) holes += pool->hole[i].count;
-        if (free_units + holes + pool->used + 1 != pool->high)
-            ts_assert_failed("every unit accounted for", __FILE__, __LINE__);
-        ts_lock_release(&pool->lock);
+    }
+    for (uint32_t i = 0; i < pool->hole_count; i++) {
+        *free_units += pool->hole[i].count;
+        if (visit && !visit(arg, ts_region.part[part].first_unit + pool->hole[i].first, pool->hole[i].count, true))
+            return "pool: a hole";
+    }
+    uint64_t found = *free_units + pool->used + 1;
+    return found == pool->high || (forked && found < pool->high) ? NULL : "pool: units that nobody has";
+}
+
+const char *ts_pool_walk(unsigned part, ts_pool_visit *visit, void *arg, bool forked) {
+    uint64_t free_units = 0;
+    ts_lock_acquire(&pools[part].lock);
+    const char *fault = walk_locked(&pools[part], part, visit, arg, forked, &free_units);
+    ts_lock_release(&pools[part].lock);
+    return fault;
+}
+
+uint32_t ts_pool_high(unsigned part) {
+    ts_lock_acquire(&pools[part].lock);
+    uint32_t high = pools[part].high;
+    ts_lock_release(&pools[part].lock);
+    return high;
+}
+
+void ts_pool_check(void) {
+    for (unsigned part = 0; part < TS_PARTS; part++) {
+        const char *fault = ts_pool_walk(part, NULL, NULL, false);
+        if (fault) ts_assert_failed(fault, __FILE__, __LINE__);
     }
 }
 

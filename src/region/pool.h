@@ -35,6 +35,10 @@ void ts_pool_give(uint32_t first, uint32_t count);
 void ts_pool_give_unpurged(uint32_t first, uint32_t count);
 /* Whether units of the pool read as zero. */
 bool ts_pool_is_zero(void);
+/* Pages larger than a unit: adds to units that the caller has the free units beside them that lie in their first and
+   last page, at each end where those are all that the page lacks; they are handed out to the caller. page_units:
+   units of a page, a power of two. */
+void ts_pool_take_around(uint32_t *first, uint32_t *count, uint32_t page_units);
 /* Units handed out now. */
 uint64_t ts_pool_used_units(void);
 /* Units of the part at this number or above were never handed out. Takes no lock. */
@@ -42,6 +46,13 @@ uint32_t ts_pool_highest(unsigned part);
 
 void ts_pool_fork_prepare(void);
 void ts_pool_fork_done(void);
+/* Units of a part that were ever taken from its untouched end, unit 0 included. */
+uint32_t ts_pool_high(unsigned part);
+/* Looks at every list, tag and hole of a part's pool, and shows each free run and each hole to visit (may be NULL; false
+   ends the walk). What does not hold, or NULL. forked: in a child, units that another thread was growing the pool by may be
+   in none of them. */
+typedef bool ts_pool_visit(void *arg, uint32_t first, uint32_t count, bool hole);
+const char *ts_pool_walk(unsigned part, ts_pool_visit *visit, void *arg, bool forked);
 /* Walks both pools; aborts when an invariant does not hold. For tests. */
 void ts_pool_check(void);
 

@@ -9,8 +9,8 @@ ts_region_t ts_region;
 
 static _Atomic size_t metadata_bytes; /* a sum; no order needed */
 
-/* Sub-ranges begin on 64 KiB, the largest page that is supported, and data on 2 MiB for huge pages. */
-#define RANGE_ALIGN ((size_t)64 << 10)
+/* Sub-ranges begin on the largest page that is supported, and data on 2 MiB for huge pages. */
+#define RANGE_ALIGN TS_PAGE_BYTES_MAX
 #define DATA_ALIGN ((size_t)2 << 20)
 
 typedef struct layout {
@@ -59,9 +59,9 @@ static layout make_layout(unsigned units_log2) {
 bool ts_region_init(unsigned max_units_log2) {
     void *at = NULL;
     layout l = {0};
+    if (ts_os_page_bytes() > TS_PAGE_BYTES_MAX) return false;
+    if (sizeof(void *) < 8 && max_units_log2 > TS_MAX_UNITS_LOG2_32) max_units_log2 = TS_MAX_UNITS_LOG2_32;
     unsigned log2 = max_units_log2;
-    /* A 32-bit address space has room for 512 MiB at the most. */
-    if (sizeof(void *) < 8 && log2 > 15) log2 = 15;
     for (;; log2--) {
         if (log2 < TS_MIN_UNITS_LOG2) return false;
         l = make_layout(log2);
@@ -75,7 +75,7 @@ bool ts_region_init(unsigned max_units_log2) {
         at = ts_os->reserve(l.total);
         if (!at) return false;
     }
-    char *base = (char *)ts_align_up((uintptr_t)at, DATA_ALIGN);
+    char *base = (char *)(uintptr_t)ts_align_up((uintptr_t)at, DATA_ALIGN);
     size_t metadata = ts_align_down(l.state_normal, RANGE_ALIGN);
     if (!ts_os->expose(base + metadata, ts_align_up(l.total - DATA_ALIGN - metadata, RANGE_ALIGN))) {
         ts_os->release(at, l.total);

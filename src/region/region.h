@@ -35,8 +35,10 @@
 #define TS_UNIT_BYTES ((size_t)1 << TS_UNIT_SHIFT)
 #define TS_UNIT_ENTRIES (TS_UNIT_BYTES / 16u) /* 1024 */
 #define TS_ENTRY_UNIT_SHIFT 10u
+#define TS_PAGE_BYTES_MAX ((size_t)64 << 10) /* with larger pages initialisation fails */
 
 #define TS_MAX_UNITS_LOG2 22u /* 64 GiB: the slab id of a handle has 22 bits */
+#define TS_MAX_UNITS_LOG2_32 15u /* 512 MiB where addresses have 32 bits */
 #define TS_MIN_UNITS_LOG2 9u  /* 8 MiB: below that initialisation fails */
 #define TS_STATES_NORMAL 256u
 #define TS_STATES_SMALL 1024u
@@ -78,7 +80,7 @@ enum { TS_TABLE_EPOCH = 0, TS_TABLE_DOMAIN = 1, TS_TABLE_ALLOCATOR = 2 };
 #define TS_DOMAIN_STRIDE 128u
 #define TS_ALLOCATOR_STRIDE 4096u
 
-extern ts_region_t ts_region;
+extern TS_HIDDEN ts_region_t ts_region;
 
 /* Reserves; called once under the registry lock. max_units_log2: for tests that want a small region.
    false: not even the minimum could be had; may be called again. */

@@ -24,8 +24,8 @@ typedef struct ts_classes {
     uint16_t slots[TS_CLASSES];              /* objects in a slab */
 } ts_classes_t;
 
-extern ts_classes_t ts_classes;
-extern const uint16_t ts_class_bytes[TS_CLASSES];
+extern TS_HIDDEN ts_classes_t ts_classes;
+extern TS_HIDDEN const uint16_t ts_class_bytes[TS_CLASSES];
 
 void ts_class_init(void);
 

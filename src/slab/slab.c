@@ -68,7 +68,10 @@ static bool next_use(ts_slab *slab, ts_kind kind) {
         gen += 1 + (slab->kind == TS_KIND_CHURN ? max_slot_generation(ts_slab_unit(slab)) : 0);
         ts_store_relaxed(&slab->handled, 0);
     }
-    if (gen > TS_GEN_MAX - TS_STATE_GEN_MAX - 1 || tag >= TS_UNIT_ERA_MASK) return false;
+    if (gen > TS_GEN_MAX - TS_STATE_GEN_MAX - 1 || tag >= TS_UNIT_ERA_MASK) {
+        slab->kind = TS_KIND_RETIRED;
+        return false;
+    }
     if (slab->kind == TS_KIND_NONE && gen == 0) gen = 1; /* so that no handle is 0 */
     ts_store_relaxed(&slab->gen, gen);
     /* release: who reads the new tag sees that the block which owned the slab before has another era */
@@ -105,15 +108,28 @@ bool ts_slab_reset_churn(uint32_t unit, unsigned cls) {
     return true;
 }
 
+static void clear16(ts_state64 *words) {
+    for (unsigned i = 0; i < 16; i += 8) {
+        ts_store_relaxed(&words[i], 0);
+        ts_store_relaxed(&words[i + 1], 0);
+        ts_store_relaxed(&words[i + 2], 0);
+        ts_store_relaxed(&words[i + 3], 0);
+        ts_store_relaxed(&words[i + 4], 0);
+        ts_store_relaxed(&words[i + 5], 0);
+        ts_store_relaxed(&words[i + 6], 0);
+        ts_store_relaxed(&words[i + 7], 0);
+    }
+}
+
 bool ts_slab_reset_scope(uint32_t unit) {
     ts_slab *slab = ts_slab_at(unit);
     ts_assert(2, ts_load_relaxed(ts_unit_word(unit)) == 0 && ts_part_of_unit(unit) == TS_NORMAL);
+    /* A scope slab in which nothing was freed has no bit on in `freed`. */
+    bool unfreed = slab->kind == TS_KIND_SCOPE && slab->free_count == 0;
     if (!next_use(slab, TS_KIND_SCOPE)) return false;
     ts_scope_bits *bits = ts_slab_scope_bits(unit);
-    for (unsigned i = 0; i < 16; i++) {
-        ts_store_relaxed(&bits->start[i], 0);
-        ts_store_relaxed(&bits->freed[i], 0);
-    }
+    clear16(bits->start);
+    if (!unfreed) clear16(bits->freed);
     slab->free_count = slab->empty_at = 0;
     ts_store_relaxed(&slab->end, 0);
     return true;

@@ -57,7 +57,8 @@
 #define TS_GEN_BITS 24u
 #define TS_GEN_MAX (((uint32_t)1 << TS_GEN_BITS) - 1)
 
-typedef enum ts_kind { TS_KIND_NONE, TS_KIND_CHURN, TS_KIND_SCOPE, TS_KIND_SPAN } ts_kind;
+/* RETIRED: its generations or tags are used up. */
+typedef enum ts_kind { TS_KIND_NONE, TS_KIND_CHURN, TS_KIND_SCOPE, TS_KIND_SPAN, TS_KIND_RETIRED } ts_kind;
 
 struct ts_allocator;
 

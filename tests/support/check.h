@@ -20,8 +20,14 @@
 #define SUP_SANITIZED 0
 #endif
 
-/* How much of n a sanitized build does: its operations cost ten to twenty times as much. */
-#define SUP_SCALED(n) (SUP_SANITIZED ? ((n) / 16 ? (n) / 16 : 1) : (n))
+/* 1: the tests run under an emulator of user programs (make cross), which is not the kernel: it ignores limits of the
+   address space, and what the kernel says of the process is of the emulator too. */
+#ifndef SUP_EMULATED
+#define SUP_EMULATED 0
+#endif
+
+/* How much of n a sanitized or emulated build does: its operations cost ten to twenty times as much. */
+#define SUP_SCALED(n) (SUP_SANITIZED || SUP_EMULATED ? ((n) / 16 ? (n) / 16 : 1) : (n))
 
 /* Any thread. Prints the place, the condition, the message and the seed, and ends the process with 1. */
 #define SUP_CHECK(condition, ...)                                  \

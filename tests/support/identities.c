@@ -1,6 +1,7 @@
 #include "identities.h"
 
 #include "check.h"
+#include "epoch/check.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -172,7 +173,9 @@ bool sup_is_empty(SlabAllocator *allocator, char *why, size_t capacity) {
 
 void sup_check_identities(SlabAllocator *allocator) {
     char why[256] = "";
+    ts_check walk;
     SUP_CHECK(sup_identities(allocator, why, sizeof why), "%s", why);
+    SUP_CHECK(ts_check_all(&walk, false), "%s", walk.why);
 }
 
 void sup_check_empty(SlabAllocator *allocator) {

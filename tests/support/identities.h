@@ -13,7 +13,7 @@ bool sup_identities(SlabAllocator *allocator, char *why, size_t capacity);
 /* At a quiet point after every object is gone: nothing live, and no slab in use. */
 bool sup_is_empty(SlabAllocator *allocator, char *why, size_t capacity);
 
-/* The two above for tests with SUP_CHECK. */
+/* The two above for tests with SUP_CHECK; the first with the deep walk of everything in the process. */
 void sup_check_identities(SlabAllocator *allocator);
 void sup_check_empty(SlabAllocator *allocator);
 

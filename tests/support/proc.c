@@ -77,6 +77,35 @@ int sup_child(void (*fn)(void *), void *arg, unsigned seconds, char *err, size_t
     return collect(child, ends[0], err, capacity);
 }
 
+/* The words of TEST_EMULATOR, the path of this executable, and its arguments. */
+static void exec_emulated(const char *emulator, char *const argv[]) {
+    static char words[1024], path[4096];
+    char *all[64];
+    size_t count = 0;
+    SUP_CHECK(strlen(emulator) < sizeof words, "TEST_EMULATOR is too long");
+    memcpy(words, emulator, strlen(emulator) + 1);
+    for (char *word = strtok(words, " "); word != NULL && count < 32; word = strtok(NULL, " ")) {
+        all[count++] = word;
+    }
+    ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
+    SUP_CHECK(count > 0 && length > 0, "TEST_EMULATOR=%s: %s", emulator, strerror(errno));
+    all[count++] = path;
+    for (size_t i = 1; argv[i] != NULL && count < 63; i++) {
+        all[count++] = argv[i];
+    }
+    all[count] = NULL;
+    (void)execvp(all[0], all);
+}
+
+static void exec_again(char *const argv[]) {
+    const char *emulator = getenv("TEST_EMULATOR");
+    if (emulator != NULL) {
+        exec_emulated(emulator, argv);
+    } else {
+        (void)execv("/proc/self/exe", argv);
+    }
+}
+
 int sup_reexec(char *const argv[], const char *name, const char *value, char *err, size_t capacity) {
     int ends[2];
     pid_t child = fork_captured(ends, err != NULL);
@@ -85,7 +114,7 @@ int sup_reexec(char *const argv[], const char *name, const char *value, char *er
             (void)setenv(name, value, 1);
         }
         (void)alarm(SUP_CHILD_SECONDS);
-        (void)execv("/proc/self/exe", argv);
+        exec_again(argv);
         _exit(127);
     }
     return collect(child, ends[0], err, capacity);

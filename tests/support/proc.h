@@ -15,7 +15,8 @@
 int sup_child(void (*fn)(void *), void *arg, unsigned seconds, char *err, size_t capacity);
 
 /* Runs this executable again with the given arguments (argv[0] included, NULL-terminated) and the variable
-   name=value in its environment (name NULL: none). The rest as sup_child. */
+   name=value in its environment (name NULL: none). The rest as sup_child. A kernel that cannot run the executable
+   by itself is given the words of TEST_EMULATOR first. */
 int sup_reexec(char *const argv[], const char *name, const char *value, char *err, size_t capacity);
 
 /* Resident memory of this process from /proc/self/smaps_rollup; 0 if it cannot be read. */

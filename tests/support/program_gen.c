@@ -1,5 +1,5 @@
 /* Where operations come from: random numbers, or the bytes of a fuzzer. */
-#include "program.h"
+#include "program_impl.h"
 #include "rng.h"
 
 #include <string.h>
@@ -66,7 +66,7 @@ static uint8_t pick_kind(uint64_t number) {
 
 /* Most objects are small; every class, the borders of classes, spans and the impossible all occur. */
 static uint64_t pick_size(unsigned choice, uint64_t number) {
-    static const uint64_t huge[] = {UINT64_MAX, UINT64_MAX - 15, UINT64_MAX / 2, (uint64_t)1 << 47, (uint64_t)1 << 46};
+    static const size_t huge[] = {SIZE_MAX, SIZE_MAX - 15, SIZE_MAX / 2, 2 * PROG_NEVER_BYTES, PROG_NEVER_BYTES};
     choice %= 256;
     if (choice < 140) {
         return number % 257;

@@ -81,7 +81,7 @@ static bool garbage_pointer(struct prog *program, const struct prog_op *op) {
         if (object->address == NULL) {
             return true;
         }
-        pointer = (void *)((uintptr_t)object->address + (op->size % 4096u) * 16u - 32768u);
+        pointer = (void *)((uintptr_t)object->address + (uintptr_t)(op->size % 4096u) * 16u - 32768u);
         break;
     default: pointer = (void *)(uintptr_t)sup_mix(op->size); break;
     }

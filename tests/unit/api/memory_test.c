@@ -143,7 +143,8 @@ static void reserve_populates(void **state) {
     SlabAllocator *allocator = *state;
     size_t before = sup_rss_bytes();
     assert_true(slab_reserve(allocator, 48 * MIB));
-    SEEN_BY_KERNEL(sup_rss_bytes() >= before + 44 * MIB);
+    /* qemu answers that it has populated, and does not. */
+    SEEN_BY_KERNEL(SUP_EMULATED || sup_rss_bytes() >= before + 44 * MIB);
     SlabGlobalStats stats;
     assert_true(slab_stats_global(allocator, &stats));
     assert_true(stats.retained_bytes >= 48 * MIB);

@@ -162,7 +162,8 @@ static void assertions(void **state) {
     (void)state;
     int status = sup_child(failing_assertion, NULL, 10, err, sizeof err);
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
-    assert_string_equal(err, "tslab: assertion failed: two is three (file.c:7)\n");
+    const char *text = "tslab: assertion failed: two is three (file.c:7)\n";
+    assert_true(strncmp(err, text, strlen(text)) == 0 && (SUP_EMULATED || strlen(err) == strlen(text)));
     assert_int_equal(sup_child(passing_assertions, NULL, 10, err, sizeof err), 0);
 }
 

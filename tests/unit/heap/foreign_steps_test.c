@@ -25,12 +25,16 @@ static void step(void);
 #define ts_foreign_free stepped_free
 #define ts_foreign_drain stepped_drain
 #define ts_foreign_drain_abandoned stepped_drain_abandoned
+#define ts_foreign_drain_all_abandoned stepped_drain_all_abandoned
+#define ts_foreign_free_open stepped_free_open
 #define ts_foreign_pending stepped_pending
 void ts_foreign_drain(ts_heap *heap);
 #include "heap/foreign.c"
 #undef ts_foreign_free
 #undef ts_foreign_drain
 #undef ts_foreign_drain_abandoned
+#undef ts_foreign_drain_all_abandoned
+#undef ts_foreign_free_open
 #undef ts_foreign_pending
 
 static void (*at_stop)(void);
@@ -67,8 +71,16 @@ static int start(void **state) {
     return allocator == NULL;
 }
 
+/* By way of the call for the usual case, as slab_free does it. */
+static bool open_first;
+static int start_open(void **state) {
+    open_first = true;
+    return start(state);
+}
+
 static int stop(void **state) {
     (void)state;
+    open_first = false;
     slab_allocator_free(allocator);
     return ts_pool_used_units() != 0;
 }
@@ -120,7 +132,11 @@ static bool free_with(unsigned at, void (*fn)(void), uint32_t generation, ts_for
     uint32_t unit = unit_of(objects[0], &entry);
     at_stop = fn;
     steps_left = at;
-    *result = stepped_free(unit, entry, token, generation, &retries);
+    bool usual = open_first && generation == TS_ANY_GENERATION && ts_part_of_unit(unit) == TS_NORMAL;
+    *result = TS_FOREIGN_FREED;
+    /* Of no heap: as if by another thread. */
+    if (!usual || !stepped_free_open(NULL, entry, token))
+        *result = stepped_free(unit, entry, token, generation, &retries);
     bool stopped = at_stop == NULL;
     at_stop = NULL;
     return stopped;
@@ -345,11 +361,13 @@ static void a_look_in_a_drain(void **state) {
 }
 
 #define WITH(test) cmocka_unit_test_setup_teardown(test, start, stop)
+#define OPEN(test) {#test "_open", test, start_open, stop, NULL}
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         WITH(a_drain),         WITH(another_free), WITH(a_free_of_the_owner), WITH(a_destroy),
         WITH(after_a_destroy), WITH(a_release),    WITH(a_free_in_a_drain),   WITH(a_look_in_a_drain),
+        OPEN(a_drain),         OPEN(another_free), OPEN(a_free_of_the_owner), OPEN(a_release),
     };
     return cmocka_run_group_tests_name("heap.foreign_steps", tests, NULL, NULL);
 }

@@ -362,6 +362,71 @@ static void freed_by_a_thread_without_a_heap(void **state) {
     }
 }
 
+/* A thread with a heap frees what is in an open block of this one: refused in as few steps as it is freed. */
+static char *victim, *stale;
+static SlabAllocator *another;
+
+static void *refused_elsewhere(void *argument) {
+    uint64_t entry;
+    void *own = slab_malloc_epoch(allocator, 100, shared);
+    SUP_CHECK(own && slab_free(allocator, own), "an object of its own");
+    SUP_CHECK(!slab_free(another, victim), "by another allocator");
+    for (int i = 16; i < 256; i += 16) {
+        SUP_CHECK(!slab_free(allocator, victim + i), "inside of the object, at %d", i);
+        SUP_CHECK(!slab_free(allocator, victim - i), "before the object, at %d", i);
+    }
+    SUP_CHECK(!slab_free(allocator, stale), "of a destroyed epoch");
+    SUP_CHECK((ts_load_seq(ts_unit_word(unit_of(victim, &entry))) & TS_UNIT_FOREIGN) == 0, "something was queued");
+    SUP_CHECK(slab_free(allocator, victim), "the object");
+    SUP_CHECK(!slab_free(allocator, victim), "twice");
+    return argument;
+}
+
+static void refused_by_another_thread(void **state) {
+    (void)state;
+    another = slab_allocator_create();
+    /* The block of the destroyed epoch is used again, and its slab is not. */
+    shared = epoch_open(allocator, NULL, EPOCH_CHURN);
+    stale = slab_malloc_epoch(allocator, 1000, shared);
+    for (int i = 0; i < 200; i++) {
+        assert_non_null(slab_malloc_epoch(allocator, 1000, shared));
+    }
+    ts_block *block = block_of(stale);
+    assert_true(epoch_destroy(allocator, shared));
+    shared = epoch_open(allocator, NULL, EPOCH_CHURN);
+    void *before = slab_malloc_epoch(allocator, 256, shared);
+    victim = slab_malloc_epoch(allocator, 256, shared);
+    void *after = slab_malloc_epoch(allocator, 256, shared);
+    assert_ptr_equal(block_of(victim), block);
+    assert_ptr_equal(block_of(stale), block);
+    assert_true(ts_load_relaxed(state_of(stale)) & TS_STATE_LIVE);
+    assert_true(slab_free(allocator, before) && slab_free(allocator, after));
+    run(refused_elsewhere);
+    drain();
+    assert_int_equal(sup_live_objects(allocator), 0);
+    assert_true(epoch_destroy(allocator, shared));
+    slab_allocator_free(another);
+}
+
+/* The owner's free is done when it returns, also when its fast paths were for another allocator. */
+static void owner_with_two_allocators(void **state) {
+    (void)state;
+    another = slab_allocator_create();
+    shared = epoch_open(allocator, NULL, EPOCH_CHURN);
+    EpochId elsewhere = epoch_open(another, NULL, EPOCH_CHURN);
+    void *a = slab_malloc_epoch(allocator, 100, shared);
+    void *b = slab_malloc_epoch(another, 100, elsewhere);
+    uint64_t before = foreign_frees();
+    assert_true(slab_free(allocator, a));
+    assert_int_equal(sup_live_objects(allocator), 0);
+    assert_true(slab_free(another, b));
+    assert_int_equal(sup_live_objects(another), 0);
+    assert_int_equal(foreign_frees(), before);
+    assert_int_equal(ts_load_relaxed(&ts_thread.heap->queue), 0);
+    assert_true(epoch_destroy(allocator, shared));
+    slab_allocator_free(another);
+}
+
 #define WITH_ALLOCATOR(test) cmocka_unit_test_setup_teardown(test, start, stop)
 
 int main(void) {
@@ -375,6 +440,8 @@ int main(void) {
         WITH_ALLOCATOR(zombie_of_a_trim),
         WITH_ALLOCATOR(owner_has_ended),
         WITH_ALLOCATOR(freed_by_a_thread_without_a_heap),
+        WITH_ALLOCATOR(refused_by_another_thread),
+        WITH_ALLOCATOR(owner_with_two_allocators),
     };
     return cmocka_run_group_tests_name("heap.foreign", tests, NULL, NULL);
 }

@@ -12,6 +12,7 @@
 #include "bins.h"
 #include "heap/allocator.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/wait.h>
@@ -446,6 +447,53 @@ static void visitor_of_an_open_block(void **state) {
     assert_true(epoch_destroy(allocator, epoch));
 }
 
+/* One drain can leave slabs to the heaps of several ended threads. */
+static void two_ended_threads(void **state) {
+    (void)state;
+    ts_heap *heaps[2];
+    char *kept[2];
+    EpochId epochs[2];
+    for (int i = 0; i < 2; i++) {
+        epochs[i] = epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
+        begin();
+        let(make_objects);
+        kept[i] = objects[0];
+        heaps[i] = other_heap;
+        end();
+    }
+    assert_ptr_not_equal(heaps[0], heaps[1]);
+    for (int i = 0; i < 2; i++) {
+        uint64_t entry, retries = 0;
+        uint32_t unit = unit_of(kept[i], &entry);
+        assert_int_equal(ts_foreign_free(unit, entry, record->token, TS_ANY_GENERATION, &retries), TS_FOREIGN_FREED);
+    }
+    ts_epoch_settle();
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(ts_load_seq(&heaps[i]->queue), 0);
+    }
+    assert_int_equal(sup_live_objects(allocator), 2 * COUNT - 2);
+    assert_true(epoch_destroy(allocator, epochs[0]) && epoch_destroy(allocator, epochs[1]));
+}
+
+/* The record of an allocator that has ended is not woken by who still holds its value. */
+static void record_of_an_ended_allocator(void **state) {
+    (void)state;
+    uint64_t pins = ts_load_relaxed(&record->pins);
+    assert_false(ts_allocator_pin_use(record, record->token + 1));
+    assert_int_equal(ts_load_relaxed(&record->pins), pins);
+    ts_store_relaxed(&record->pins, 0);
+    assert_false(ts_allocator_pin_use(record, record->token));
+    assert_int_equal(ts_load_relaxed(&record->pins), 0);
+    ts_store_relaxed(&record->pins, pins);
+    ts_store_relaxed(&record->entry.id, 0);
+    errno = 0;
+    assert_null(ts_heap_share(ts_thread.heap, record));
+    assert_int_equal(errno, EINVAL);
+    ts_store_relaxed(&record->entry.id, record->token);
+    assert_true(ts_allocator_pin_use(record, record->token));
+    ts_allocator_unpin(record);
+}
+
 /* ---- epochs ------------------------------------------------------------------------------------------------- */
 
 static void join(void) {
@@ -577,6 +625,8 @@ int main(void) {
         WITH(empty_but_not_queued),
         WITH(on_the_queue_of_another),
         WITH(visitor_of_an_open_block),
+        WITH(two_ended_threads),
+        WITH(record_of_an_ended_allocator),
         WITH(closed_before_the_first_slab),
         WITH(reset_while_pinned),
         WITH(nothing_is_taken_from_the_living),

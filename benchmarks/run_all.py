@@ -1,0 +1,518 @@
+#!/usr/bin/env python3
+"""Runs every benchmark and gathers its CSV files.
+
+Allocators take turns: a step runs once per round and allocator, each round beginning with another one. The rows of
+all rounds and allocators go to one file per kind, with the column `round` behind those of the program. run.csv beside
+them says what ran, how long, and with which command, under lines that name machine, mode, date, allocators and commit;
+run.log has what the programs printed.
+
+What is finished is kept at once. Interrupted, the same command with --resume goes on.
+"""
+
+import argparse
+import csv
+import dataclasses
+import datetime
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import run_bench
+from run_bench import clean_environment, describe_commit, describe_machine
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent
+ALLOCATORS = ["tslab", "malloc", "jemalloc", "tcmalloc", "mimalloc"]
+PEERS = ALLOCATORS[1:]
+MODES = ["full", "quick", "smoke"]
+EXIT_UNAVAILABLE = 3
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """One line of the table. An entry per mode: how many rounds, and how many seconds a run of it takes, roughly."""
+
+    name: str
+    kind: str  # each: a run per allocator. all: one run, for all of them. ours: one run, of temporal-slab
+    rounds: tuple
+    seconds: tuple
+    arguments: dict = dataclasses.field(default_factory=dict)  # per mode, beyond --quick and --smoke
+    what: str = ""
+
+
+STEPS = [
+    #    name                       kind    rounds     seconds of a run
+    Step("core_bench",              "all",  (1, 1, 1), (1300, 150, 3), {},
+         "the table of the core: speed, threads, tails, memory"),
+    Step("benchmark_accurate",      "each", (3, 1, 1), (150, 12, 1), {},
+         "latency per size class, fragmentation, bytes per object"),
+    Step("churn_test",              "each", (1, 1, 1), (600, 20, 1), {},
+         "memory over cycles, phase shifts, epochs and a mixed load"),
+    Step("smoke_tests",             "each", (1, 1, 1), (10, 5, 1), {},
+         "correctness, eight threads, a first look at latency"),
+    Step("benchmark_threads",       "each", (1, 1, 1), (60, 13, 1), {"quick": ["--trials", "5"]},
+         "throughput and p99 from 1 to 16 threads"),
+    Step("fragmentation_over_time", "each", (3, 1, 1), (15, 15, 1), {},
+         "what comes back while one in twenty survives"),
+    Step("scope_bench",             "all",  (1, 1, 1), (400, 60, 5), {},
+         "objects dropped together, beside pools and arenas"),
+    Step("tail_attribution",        "ours", (1, 1, 1), (60, 10, 1), {},
+         "the slowest operations: which path, ours or the scheduler's"),
+    Step("soak",                    "all",  (1, 1, 1), (1500, 105, 2), {},
+         "the mixed load in windows of a second"),
+    Step("observability",           "all",  (1, 1, 0), (90, 60, 0), {},
+         "instructions with and without the counters of the statistics"),
+]
+
+
+# Of these files only some rows are kept, of the first round: the rest is large, and nobody looks at it.
+ONLY = {"latency_cdf.csv": {"size_class": "128"}}
+
+
+class Refusal(Exception):
+    """What was asked for cannot be done; exit code 2."""
+
+
+class Parser(argparse.ArgumentParser):
+    """Says what is wrong with a command line in one line."""
+
+    def error(self, message):
+        raise Refusal(f"{message} (see --help)")
+
+
+def parse_arguments(arguments):
+    steps = "\n".join(f"  {step.name:<24} {step.what}" for step in STEPS)
+    parser = Parser(
+        prog="run_all.sh", description=__doc__, epilog=f"steps:\n{steps}", allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    size = parser.add_mutually_exclusive_group()
+    size.add_argument("--quick", action="store_true", help="a part of the work: minutes instead of hours")
+    size.add_argument("--smoke", action="store_true", help="seconds: does everything run; no figures to quote")
+    parser.add_argument("--baseline", choices=PEERS, metavar="NAME", help="only the allocator NAME "
+                        f"({'|'.join(PEERS)}), into benchmarks/baseline/NAME/")
+    parser.add_argument("--allocators", metavar="A,B", help=f"only these of {','.join(ALLOCATORS)} (default: those "
+                        "that are installed)")
+    parser.add_argument("--steps", metavar="A,B", help="only these steps")
+    parser.add_argument("--out", metavar="DIR", help="where the CSV files go (default benchmarks/results)")
+    parser.add_argument("--build", metavar="DIR", help="build directory (default build/release, else build)")
+    parser.add_argument("--resume", action="store_true", help="go on with an interrupted run of the same command")
+    parser.add_argument("--gate", action="store_true", help="exit 1 if a figure misses its target (targets.csv)")
+    parser.add_argument("--list", action="store_true", help="print the steps and how long they take")
+    options = parser.parse_args(arguments)
+    options.mode = "smoke" if options.smoke else "quick" if options.quick else "full"
+    if options.baseline and options.allocators:
+        raise Refusal("--baseline and --allocators exclude each other")
+    if options.baseline and options.gate:
+        raise Refusal("--gate compares allocators: it does not go with --baseline")
+    if options.smoke and options.gate:
+        raise Refusal("--smoke makes no figures: it does not go with --gate")
+    options.wanted = [options.baseline] if options.baseline else choose(options.allocators, ALLOCATORS, "allocator")
+    names = choose(options.steps, [step.name for step in STEPS], "step")
+    options.chosen = [step for step in STEPS if step.name in names]
+    return options
+
+
+def choose(text, known, what):
+    if text is None:
+        return list(known)
+    chosen = text.split(",")
+    for name in chosen:
+        if name not in known:
+            raise Refusal(f"unknown {what} '{name}': one of {', '.join(known)}")
+    return chosen
+
+
+# ---- what is there ------------------------------------------------------------------------------
+
+
+def find_programs(build):
+    for candidate in [pathlib.Path(build)] if build else [ROOT / "build" / "release", ROOT / "build"]:
+        for folder in (candidate / "benchmarks", candidate):
+            if (folder / "benchmark_accurate").is_file():
+                return folder.resolve()
+    raise Refusal(f"no benchmark_accurate in {build or 'build/release or build'}: build the project first")
+
+
+def identify(options, folder):
+    """{allocator: version} of the wanted ones. Each program proves that its allocator is the one it claims."""
+    versions = {}
+    for name in options.wanted:
+        answer = subprocess.run([folder / "benchmark_accurate", "--allocator", name, "--identify"], text=True,
+                                capture_output=True, env=clean_environment(), timeout=60, check=False)
+        fields = answer.stdout.strip().split(",")
+        if answer.returncode == 0 and len(fields) == 4 and fields[0] == name:
+            if fields[3] != "optimized" and not options.smoke:
+                raise Refusal(f"benchmark_accurate is a {fields[3]} build: measure a release build")
+            versions[name] = fields[1]
+        elif answer.returncode != 2 or name == "tslab" or options.baseline or options.allocators:
+            raise Refusal(answer.stderr.strip() or f"{name}: '{answer.stdout.strip()}' is no answer to --identify")
+        else:
+            say(f"{name} is not installed: left out")
+    return versions
+
+
+def destination(options):
+    """Where the CSV files go. A smoke run does not replace figures: it goes to a folder of its own beside them."""
+    if options.out:
+        return pathlib.Path(options.out).absolute()
+    folder = HERE / "baseline" / options.baseline if options.baseline else HERE / "results"
+    if options.smoke and any(folder.glob("*.csv")) and mode_of(folder) != "smoke":
+        return folder / "smoke"
+    return folder
+
+
+def mode_of(folder):
+    try:
+        return next(line for line in header_of(folder / "run.csv") if line.startswith("mode: "))[6:]
+    except (OSError, StopIteration):
+        return None
+
+
+def header_of(path):
+    with open(path, encoding="utf-8") as file:
+        return [line[2:].rstrip("\n") for line in file if line.startswith("# ")]
+
+
+# ---- the plan -----------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class Unit:
+    """One run of one program."""
+
+    step: Step
+    round: int
+    allocator: str  # "all" for a step that runs them all itself, "tslab" for one that has no other
+
+    @property
+    def name(self):
+        return f"{self.step.name}, {self.allocator}" + (f", round {self.round}" if self.step.rounds[0] > 1 else "")
+
+    @property
+    def folder(self):
+        return f"{self.step.name}.{self.allocator}.{self.round}"
+
+
+def make_plan(options, allocators):
+    plan = []
+    mode = MODES.index(options.mode)
+    for step in options.chosen:
+        for number in range(1, step.rounds[mode] + 1):
+            shift = (number - 1) % len(allocators)
+            names = {"each": allocators[shift:] + allocators[:shift], "all": ["all"],
+                     "ours": [name for name in allocators if name == "tslab"]}[step.kind]
+            plan += [Unit(step, number, name) for name in names]
+    return plan
+
+
+def command_of(unit, options, programs, allocators, target, resumed):
+    """The command of a unit, whose files go to the folder target; None: this allocator cannot be had there."""
+    step = unit.step
+    size = [f"--{options.mode}"] if options.mode != "full" else []
+    extra = step.arguments.get(options.mode, [])
+    build = ["--build", str(programs)]
+    if step.name == "core_bench":
+        names = ",".join("glibc" if name == "malloc" else name for name in allocators)
+        command = [str(HERE / "run_bench.sh"), *size, *extra, *build, "--allocators", names]
+        if options.smoke:
+            return command
+        return [*command, "--out", str(target / "core_bench.csv"), *(["--resume"] if resumed else [])]
+    if step.name == "soak":
+        return [str(HERE / "soak_mixed_single_process.sh"), *size, *extra, *build, "--allocators",
+                ",".join(allocators), "--csv", str(target / "soak.csv")]
+    if step.name == "observability":
+        if "tslab" not in allocators:
+            return None
+        return [str(HERE / "observability.py"), *build, "--csv", str(target / "observability.csv")]
+    if step.kind == "ours":
+        return [str(programs / step.name), *size, *extra, "--csv", str(target / f"{step.name}.csv")]
+    if step.name == "scope_bench":
+        names = []
+        if options.baseline or options.allocators:
+            known = {"malloc": "glibc", "tslab": "tslab", "jemalloc": "jemalloc", "mimalloc": "mimalloc"}
+            names = [word for name in allocators if name in known for word in ("--allocator", known[name])]
+            if not names:
+                return None
+        return [str(programs / "scope_bench"), *size, *extra, *names, "--csv", str(target / "scope_bench.csv")]
+    return [str(programs / step.name), "--allocator", unit.allocator, *size, *extra, "--csv",
+            str(target / f"{step.name}.csv")]
+
+
+# ---- results ------------------------------------------------------------------------------------
+
+
+RUN_COLUMNS = ["step", "round", "allocator", "seconds", "exit_code", "date", "commit", "command"]
+
+
+def merge(parts, out, plan):
+    """Joins the files of the same name in the folders of the units, in the order of the plan."""
+    gathered = {}
+    for unit in plan:
+        for path in sorted((parts / unit.folder).glob("*.csv")):
+            gathered.setdefault(path.name, []).append((unit, path))
+    for name, sources in gathered.items():
+        heading, lines = None, []
+        for unit, path in sources:
+            if not (parts / unit.folder / "finished").exists():
+                continue
+            first, *rows = path.read_text(encoding="utf-8").splitlines()
+            if unit.step.name == "core_bench" or first.startswith("#"):
+                heading, lines = None, [first, *rows]  # complete in itself
+                break
+            first += ",round" if "round" not in first.split(",") else ""
+            if heading not in (None, first):
+                raise Refusal(f"{path}: the columns {first} differ from {heading} of the others")
+            heading = first
+            if name in ONLY:
+                rows = [row for row in rows if unit.round == 1 and wanted(first, row, ONLY[name])]
+            lines += [f"{row},{unit.round}" for row in rows if row]
+        if lines:
+            temporary = out / f".{name}.tmp"
+            temporary.write_text("\n".join(([heading] if heading else []) + lines) + "\n", encoding="utf-8")
+            temporary.replace(out / name)
+
+
+def wanted(heading, row, fields):
+    values = dict(zip(heading.split(","), row.split(",")))
+    return all(values.get(column) == value for column, value in fields.items())
+
+
+def write_run(path, header, finished):
+    temporary = path.with_name(".run.csv.tmp")
+    with open(temporary, "w", newline="", encoding="utf-8") as file:
+        file.writelines(f"# {line}\n" for line in header)
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(RUN_COLUMNS)
+        writer.writerows([row[column] for column in RUN_COLUMNS] for row in finished)
+    temporary.replace(path)
+
+
+def read_run(path):
+    with open(path, newline="", encoding="utf-8") as file:
+        rows = csv.DictReader(line for line in file if not line.startswith("#"))
+        return [dict(row) for row in rows]
+
+
+# ---- running ------------------------------------------------------------------------------------
+
+
+def say(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+def clock(seconds):
+    return f"{seconds // 3600:.0f} h {seconds % 3600 // 60:02.0f} min" if seconds >= 3600 else \
+        f"{seconds // 60:.0f} min {seconds % 60:02.0f} s"
+
+
+def run_unit(command, target, log):
+    """The exit code. An interruption is passed on, and waited for: the child may have something to put in order."""
+    target.mkdir(parents=True, exist_ok=True)
+    log.write(f"\n$ {shorten(command, target)}\n")
+    log.flush()
+    child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
+                             env=clean_environment(), start_new_session=True, cwd=ROOT)
+    try:
+        return child.wait()
+    except BaseException:
+        for number, patience in ((signal.SIGINT, 20), (signal.SIGKILL, None)):
+            try:
+                os.killpg(child.pid, number)
+                child.wait(patience)
+                break
+            except ProcessLookupError:
+                break
+            except subprocess.TimeoutExpired:
+                pass
+        raise
+
+
+def shorten(command, target):
+    """The command with paths from the project's folder on; files are named without the folder of this unit."""
+    return " ".join(word.replace(f"{target}/", "").replace(f"{ROOT}/", "") for word in command)
+
+
+def last_line(log_path, start):
+    with open(log_path, encoding="utf-8", errors="replace") as file:
+        file.seek(start)
+        lines = [line.strip() for line in file if line.strip()]
+    return re.sub(r".*\r", "", lines[-1]) if len(lines) > 1 else "no output"
+
+
+class Run:
+    """One call of run_all.sh."""
+
+    def __init__(self, options):
+        self.options = options
+        self.programs = find_programs(options.build)
+        self.versions = identify(options, self.programs)
+        self.allocators = list(self.versions)
+        self.out = destination(options)
+        self.parts = self.out / ".parts"
+        self.plan = make_plan(options, self.allocators)
+        self.header = self.describe()
+        self.finished = []  # rows of run.csv
+        self.kept = []      # rows of the steps that this run does not repeat
+        self.failures = []
+
+    def describe(self):
+        words = ["benchmarks/run_all.sh"]
+        words += [f"--{self.options.mode}"] if self.options.mode != "full" else []
+        words += ["--baseline", self.options.baseline] if self.options.baseline else []
+        words += ["--allocators", self.options.allocators] if self.options.allocators else []
+        words += ["--steps", self.options.steps] if self.options.steps else []
+        return [
+            f"machine: {describe_machine()}",
+            f"mode: {self.options.mode}",
+            f"command: {' '.join(words)}",
+            f"date: {datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d %H:%M:%S} UTC",
+            f"allocators: {', '.join(f'{name} {version}' for name, version in self.versions.items())}",
+            f"commit: {describe_commit()}",
+        ]
+
+    def prepare(self):
+        """Fresh folders, or those of the interrupted run."""
+        record = self.out / "run.csv"
+        if self.options.resume:
+            if not self.parts.is_dir() or not record.is_file():
+                raise Refusal(f"--resume: there is no interrupted run in {os.path.relpath(self.out)}")
+            before = header_of(record)
+            for kind in ("command", "allocators", "commit"):
+                old = next((line for line in before if line.startswith(f"{kind}: ")), f"no {kind}")
+                new = next(line for line in self.header if line.startswith(f"{kind}: "))
+                if old != new:
+                    raise Refusal(f"--resume: the interrupted run had '{old}', this one has '{new}'")
+            self.header = before
+            chosen = {step.name for step in self.options.chosen}
+            rows = read_run(record)
+            self.kept = [row for row in rows if row["step"] not in chosen]
+            self.finished = [row for row in rows if row["step"] in chosen
+                             and row["exit_code"] in ("0", str(EXIT_UNAVAILABLE))]
+            return
+        shutil.rmtree(self.parts, ignore_errors=True)
+        self.parts.mkdir(parents=True)
+        (self.out / "run.log").write_text("", encoding="utf-8")
+        if self.options.steps and record.is_file() and mode_of(self.out) == self.options.mode:
+            again = {step.name for step in self.options.chosen}
+            self.kept = [row for row in read_run(record) if row["step"] not in again]
+        write_run(record, self.header, self.kept)
+
+    def record(self, unit, seconds, code, command):
+        now = datetime.datetime.now(datetime.timezone.utc)
+        self.finished.append({"step": unit.step.name, "round": unit.round, "allocator": unit.allocator,
+                              "seconds": f"{seconds:.1f}", "exit_code": code, "date": f"{now:%Y-%m-%d %H:%M:%S}",
+                              "commit": self.header[-1].removeprefix("commit: "), "command": shorten(command, self.parts / unit.folder)})
+        write_run(self.out / "run.csv", self.header, self.kept + self.finished)
+
+    def expected(self, units):
+        mode = MODES.index(self.options.mode)
+        return sum(unit.step.seconds[mode] for unit in units)
+
+    def run_one(self, unit, log_path):
+        target = self.parts / unit.folder
+        resumed = self.options.resume and (target / "core_bench_raw.csv").is_file()
+        if not resumed:
+            shutil.rmtree(target, ignore_errors=True)
+        command = command_of(unit, self.options, self.programs, self.allocators, target, resumed)
+        if command is None:
+            self.record(unit, 0, EXIT_UNAVAILABLE, [unit.step.name])
+            say("    left out: it has nothing for this allocator")
+            return
+        start, begin = log_path.stat().st_size, time.monotonic()
+        with open(log_path, "a", encoding="utf-8") as log:
+            code = run_unit(command, target, log)
+        self.record(unit, time.monotonic() - begin, code, command)
+        if code == 0:
+            (target / "finished").touch()
+        elif code == EXIT_UNAVAILABLE:
+            say(f"    left out: {last_line(log_path, start)}")
+        else:
+            self.failures.append(unit.name)
+            say(f"    FAILED with exit code {code}: {last_line(log_path, start)}")
+
+    def run(self):
+        self.out.mkdir(parents=True, exist_ok=True)
+        self.prepare()
+        done = {(row["step"], str(row["round"]), row["allocator"]) for row in self.finished}
+        left = [unit for unit in self.plan if (unit.step.name, str(unit.round), unit.allocator) not in done]
+        log_path = self.out / "run.log"
+        log_path.touch()
+        begin = time.monotonic()
+        interrupted = False
+        say(f"{', '.join(f'{name} {version}' for name, version in self.versions.items())}; {len(left)} runs, "
+            f"about {clock(self.expected(left))}")
+        try:
+            for at, unit in enumerate(left):
+                spent, planned = time.monotonic() - begin, self.expected(left[:at])
+                pace = spent / planned if planned > 60 else 1
+                say(f"[{at + 1}/{len(left)}] {unit.name} ({clock(spent)} so far, about "
+                    f"{clock(self.expected(left[at:]) * pace)} left)")
+                self.run_one(unit, log_path)
+                merge(self.parts, self.out, self.plan)
+        except KeyboardInterrupt:
+            interrupted = True
+        return self.conclude(interrupted, len(left), time.monotonic() - begin)
+
+    def conclude(self, interrupted, planned, seconds):
+        place = os.path.relpath(self.out)
+        if interrupted:
+            say(f"interrupted: {len(self.finished)} of {len(self.plan)} runs are finished and kept in {place}; "
+                "the same command with --resume goes on")
+            return 130
+        if self.failures:
+            say(f"{len(self.failures)} of {planned} runs failed: {'; '.join(self.failures)}. See {place}/run.log; "
+                "the same command with --resume repeats them")
+            return 1
+        shutil.rmtree(self.parts)
+        say(f"{planned} runs in {clock(seconds)}; the results are in {place}")
+        return 0
+
+
+def list_steps():
+    print(f"{'step':<24} {'runs':<6} {'rounds':>12}  {'seconds a run':>16}  what")
+    print(f"{'':<24} {'':<6} {'full/quick':>12}  {'full/quick':>16}")
+    for step in STEPS:
+        rounds, seconds = (f"{pair[0]}/{pair[1]}" for pair in (step.rounds, step.seconds))
+        print(f"{step.name:<24} {step.kind:<6} {rounds:>12}  {seconds:>16}  {step.what}")
+    for number, mode in enumerate(MODES):
+        total = sum(step.rounds[number] * step.seconds[number] * (len(ALLOCATORS) if step.kind == "each" else 1)
+                    for step in STEPS)
+        print(f"{mode}: about {clock(total)} with all allocators")
+    return 0
+
+
+def main(arguments):
+    try:
+        options = parse_arguments(arguments)
+        if options.list:
+            return list_steps()
+        run = Run(options)
+        code = run.run()
+        if code == 0 and options.gate:
+            return subprocess.run([sys.executable, "-B", str(HERE / "gate.py"), str(run.out)], check=False).returncode
+        return code
+    except Refusal as refusal:
+        say(f"run_all: {refusal}")
+        return 2
+    except OSError as error:
+        say(f"run_all: {error.filename}: {error.strerror}")
+        return 2
+
+
+def interrupt(_signal, _frame):
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, interrupt)
+    signal.signal(signal.SIGHUP, interrupt)
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except KeyboardInterrupt:
+        sys.exit(130)

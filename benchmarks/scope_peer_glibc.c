@@ -1,0 +1,41 @@
+/*
+ * malloc, and free of each object: what a program does that has no scopes. The list of the objects is the program's
+ * own, as long as the scope.
+ */
+#include "bench_util.h"
+#include "scope_worker.h"
+
+#include <gnu/libc-version.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define SCOPE_NAME "glibc"
+#define SCOPE_ALIGN 16
+
+typedef struct scope_ref {
+    void **objects;
+    size_t count;
+} scope_ref;
+
+static void **lists;
+static size_t list_length, lists_given;
+
+static void scope_version(char *out, size_t capacity) { snprintf(out, capacity, "%s", gnu_get_libc_version()); }
+
+static void scope_start(const scope_run *run) {
+    list_length = run->objects;
+    lists = bench_map(run->open * list_length * sizeof *lists);
+}
+static void scope_finish(void) {}
+
+static inline void scope_open(scope_ref *slot) {
+    if (__builtin_expect(slot->objects == NULL, 0)) slot->objects = lists + list_length * lists_given++;
+    slot->count = 0;
+}
+static inline void *scope_alloc(scope_ref *slot, size_t size) { return slot->objects[slot->count++] = malloc(size); }
+static inline void scope_leave(scope_ref *slot) { (void)slot; }
+static inline void scope_drop(scope_ref *slot) {
+    for (size_t i = 0; i < slot->count; i++) free(slot->objects[i]);
+}
+
+#include "scope_loop.h"

@@ -1,0 +1,5 @@
+#!/bin/sh
+# The mixed load for minutes, one process per allocator; see soak_mixed.py --help and README.md.
+set -eu
+here=$(dirname -- "$0")
+exec python3 -B "$here/soak_mixed.py" "$@"

@@ -1,0 +1,524 @@
+#include "suite.h"
+
+#include "bench_clock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <limits.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+suite_common suite = {.seed = 1};
+
+static const suite_program *program;
+
+static const struct {
+    const char *name;
+    const char *alias;
+    const char *package; /* of Debian */
+} allocators[] = {
+    {"tslab", NULL, NULL},
+    {"malloc", "glibc", NULL},
+    {"jemalloc", NULL, "libjemalloc2"},
+    {"tcmalloc", NULL, "libtcmalloc-minimal4"},
+    {"mimalloc", NULL, "libmimalloc2.0"},
+};
+enum { ALLOCATOR_COUNT = sizeof allocators / sizeof allocators[0] };
+
+/* ---- errors ----------------------------------------------------------------------------------- */
+
+static void end_progress(void);
+
+_Noreturn static void stop(int code, const char *format, va_list args) {
+    char text[1024];
+    end_progress();
+    vsnprintf(text, sizeof text, format, args);
+    bench_die(code, "%s (%s): %s", program->name, SUITE_ALLOCATOR, text);
+}
+
+void suite_usage(const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    stop(BENCH_EXIT_USAGE, format, args);
+}
+
+void suite_fail(const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    stop(BENCH_EXIT_FAILED, format, args);
+}
+
+/* ---- command line ----------------------------------------------------------------------------- */
+
+static const char *wanted_allocator;
+static bool wants_identity;
+
+static const suite_option common_options[] = {
+    {.name = "--csv", .value = "FILE", .help = "write the results to FILE", .text = &suite.csv},
+    {.name = "--allocator",
+     .value = "NAME",
+     .help = "tslab, malloc, jemalloc, tcmalloc or mimalloc",
+     .text = &wanted_allocator},
+    {.name = "--seed",
+     .value = "N",
+     .help = "seed of sizes and order (default 1)",
+     .number = &suite.seed,
+     .high = UINT64_MAX},
+    {.name = "--quick", .help = "a part of the work, in seconds", .flag = &suite.quick},
+    {.name = "--smoke", .help = "tiny amounts with every object checked: no figures to quote", .flag = &suite.smoke},
+    {.name = "--identify", .help = "print allocator,version,library,build", .flag = &wants_identity},
+};
+enum { COMMON_COUNT = sizeof common_options / sizeof common_options[0] };
+
+static void print_options(const suite_option *options, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        char left[64];
+        snprintf(left, sizeof left, "%s %s", options[i].name, options[i].value ? options[i].value : "");
+        printf("  %-20s  %s\n", left, options[i].help);
+    }
+}
+
+static void print_help(void) {
+    printf("usage: %s", program->name);
+    if (program->operand) printf(" [%s]", program->operand->value);
+    printf(" [options]\n\n%s\n\n", program->summary);
+    if (program->operand) printf("  %-20s  %s\n", program->operand->value, program->operand->help);
+    print_options(program->options, program->option_count);
+    print_options(common_options, COMMON_COUNT);
+    printf("  %-20s  %s\n", "--help", "print this");
+}
+
+static void parse_number(const suite_option *option, const char *text) {
+    char *end;
+    errno = 0;
+    unsigned long long value = strtoull(text, &end, 10);
+    if (text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0 || value < option->low || value > option->high)
+        suite_usage("%s takes a whole number from %llu to %llu, not '%s'", option->name,
+                    (unsigned long long)option->low, (unsigned long long)option->high, text);
+    *option->number = value;
+}
+
+static const suite_option *find_option(const char *name, size_t length) {
+    for (size_t i = 0; i < program->option_count; i++)
+        if (strlen(program->options[i].name) == length && strncmp(program->options[i].name, name, length) == 0)
+            return &program->options[i];
+    for (size_t i = 0; i < COMMON_COUNT; i++)
+        if (strlen(common_options[i].name) == length && strncmp(common_options[i].name, name, length) == 0)
+            return &common_options[i];
+    return NULL;
+}
+
+static void parse(int argc, char **argv) {
+    bool operand_seen = false;
+    for (int i = 1; i < argc; i++) {
+        const char *word = argv[i];
+        if (strcmp(word, "--help") == 0) {
+            print_help();
+            exit(fflush(stdout) == 0 ? 0 : BENCH_EXIT_FAILED);
+        }
+        if (word[0] != '-') {
+            if (program->operand == NULL || operand_seen) suite_usage("unexpected argument '%s' (see --help)", word);
+            parse_number(program->operand, word);
+            operand_seen = true;
+            continue;
+        }
+        const char *equals = strchr(word, '=');
+        const suite_option *option = find_option(word, equals ? (size_t)(equals - word) : strlen(word));
+        if (option == NULL) suite_usage("unknown option '%s' (see --help)", word);
+        if (option->flag) {
+            if (equals) suite_usage("%s takes no value: '%s'", option->name, word);
+            *option->flag = true;
+            continue;
+        }
+        if (!equals && i + 1 >= argc) suite_usage("%s must be followed by %s", option->name, option->value);
+        const char *value = equals ? equals + 1 : argv[++i];
+        if (value[0] == '\0') suite_usage("%s must be followed by %s, not by nothing", option->name, option->value);
+        if (option->text)
+            *option->text = value;
+        else
+            parse_number(option, value);
+    }
+    if (suite.quick && suite.smoke) suite_usage("--quick and --smoke exclude each other");
+    if (program->check) program->check();
+}
+
+static const char *build_kind(void) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    return "sanitized";
+#elif defined(__OPTIMIZE__)
+    return "optimized";
+#else
+    return "debug";
+#endif
+}
+
+/* Whether the program at path can be started at all: its libraries may have gone since it was built. */
+static bool can_start(const char *path) {
+    pid_t child;
+    int status = 0;
+    posix_spawn_file_actions_t actions;
+    char *arguments[] = {(char *)path, "--identify", NULL};
+    if (posix_spawn_file_actions_init(&actions) != 0) return false;
+    posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+    posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+    bool started = posix_spawn(&child, path, &actions, NULL, arguments, environ) == 0;
+    posix_spawn_file_actions_destroy(&actions);
+    while (started && waitpid(child, &status, 0) < 0)
+        if (errno != EINTR) return false;
+    return started && WIFEXITED(status) && WEXITSTATUS(status) != 127;
+}
+
+static void become(size_t wanted, char **argv) {
+    char self[PATH_MAX], path[PATH_MAX + 128];
+    const char *package = allocators[wanted].package;
+    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (length < 0) suite_fail("cannot find out where this program lies: %s", strerror(errno));
+    self[length] = '\0';
+    bool ours = wanted == 0;
+    snprintf(path, sizeof path, "%s/%s%s%s", dirname(self), program->name, ours ? "" : "_",
+             ours ? "" : allocators[wanted].name);
+    if (access(path, X_OK) != 0 || !can_start(path))
+        suite_usage("allocator '%s' is not installed, or was not when this was built: no working %s%s%s%s",
+                    wanted_allocator, path, package ? " (Debian: " : "", package ? package : "", package ? ")" : "");
+    execv(path, argv);
+    suite_usage("cannot run %s: %s", path, strerror(errno));
+}
+
+static void choose_allocator(char **argv) {
+    if (wanted_allocator == NULL) return;
+    for (size_t i = 0; i < ALLOCATOR_COUNT; i++) {
+        if (strcmp(wanted_allocator, allocators[i].name) != 0 &&
+            (allocators[i].alias == NULL || strcmp(wanted_allocator, allocators[i].alias) != 0))
+            continue;
+        if (strcmp(allocators[i].name, SUITE_ALLOCATOR) != 0) become(i, argv);
+        return;
+    }
+    suite_usage("--allocator takes tslab, malloc, jemalloc, tcmalloc or mimalloc, not '%s'", wanted_allocator);
+}
+
+static void note_settings(void) {
+    static const char *const prefixes[] = {"GLIBC_TUNABLES", "MALLOC_", "MIMALLOC_", "TCMALLOC_", "TSLAB_"};
+    for (char **entry = environ; *entry; entry++)
+        for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++)
+            if (strncmp(*entry, prefixes[i], strlen(prefixes[i])) == 0)
+                fprintf(stderr, "%s: note: the environment has %s\n", program->name, *entry);
+    if (strcmp(build_kind(), "optimized") != 0 && !suite.smoke)
+        fprintf(stderr, "%s: note: this is a %s build, its figures mean nothing\n", program->name, build_kind());
+}
+
+void suite_begin(const suite_program *self, int argc, char **argv) {
+    static char stdout_buffer[16384]; /* so that stdio takes nothing from the allocator under test */
+    program = self;
+    setvbuf(stdout, stdout_buffer, _IOFBF, sizeof stdout_buffer);
+    parse(argc, argv);
+    choose_allocator(argv);
+    suite.identity = peer_identify();
+    if (wants_identity) {
+        printf("%s,%s,%s,%s\n", SUITE_ALLOCATOR, suite.identity.version, suite.identity.library, build_kind());
+        exit(fflush(stdout) == 0 ? 0 : BENCH_EXIT_FAILED);
+    }
+    fprintf(stderr, "%s: %s %s (%s)\n", program->name, SUITE_ALLOCATOR, suite.identity.version, suite.identity.library);
+    note_settings();
+}
+
+/* ---- CSV -------------------------------------------------------------------------------------- */
+
+enum { CSV_FILES = 8 };
+
+/* Shared with the processes of suite_run. */
+typedef struct csv_text {
+    size_t length;
+    char bytes[];
+} csv_text;
+
+enum { CSV_BYTES = 64 << 20, CSV_RESIDENT_BYTES = 1 << 20 };
+
+struct suite_csv {
+    bool open;
+    int fd;
+    char path[PATH_MAX];
+    char temporary[PATH_MAX + 32]; /* empty: written in place (a device or a pipe) */
+    csv_text *text;
+};
+
+static suite_csv files[CSV_FILES];
+static bool is_part; /* a process of suite_run: the files are not its own */
+
+/* Only what a signal handler may do. */
+static void remove_temporaries(void) {
+    for (int i = 0; i < CSV_FILES && !is_part; i++)
+        if (files[i].open && files[i].temporary[0] != '\0') unlink(files[i].temporary);
+}
+
+static void on_signal(int number) {
+    remove_temporaries();
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
+static void clean_up_at_exit(void) {
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+    static bool done;
+    if (done) return;
+    done = true;
+    atexit(remove_temporaries);
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        struct sigaction old, action = {.sa_handler = on_signal};
+        sigemptyset(&action.sa_mask);
+        if (sigaction(numbers[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN) sigaction(numbers[i], &action, NULL);
+    }
+}
+
+_Noreturn static void cannot_write(const char *path, int error) {
+    suite_usage("cannot write '%s': %s", path, strerror(error));
+}
+
+/* Where a file may be replaced it gets a temporary one beside it; a device or a pipe is written to itself. */
+static void open_file(suite_csv *csv, const char *path) {
+    struct stat status;
+    char resolved[PATH_MAX];
+    if (strlen(path) >= sizeof csv->path) cannot_write(path, ENAMETOOLONG);
+    snprintf(csv->path, sizeof csv->path, "%s", path);
+    bool exists = stat(path, &status) == 0;
+    if (exists && S_ISDIR(status.st_mode)) cannot_write(path, EISDIR);
+    if (exists && realpath(path, resolved) != NULL && strncmp(resolved, "/dev/", 5) != 0 && S_ISREG(status.st_mode)) {
+        if (access(resolved, W_OK) != 0) cannot_write(path, errno);
+        /* what a symbolic link points to is replaced, not the link */
+        snprintf(csv->path, sizeof csv->path, "%s", resolved);
+    } else if (exists) {
+        csv->fd = open(path, O_WRONLY | O_CLOEXEC);
+        if (csv->fd < 0) cannot_write(path, errno);
+        return;
+    }
+    snprintf(csv->temporary, sizeof csv->temporary, "%s.%ld.tmp", csv->path, (long)getpid());
+    csv->fd = open(csv->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    if (csv->fd < 0) {
+        int error = errno;
+        csv->temporary[0] = '\0';
+        cannot_write(path, error);
+    }
+}
+
+suite_csv *suite_csv_open(const char *path, const char *header) {
+    if (path == NULL) return NULL;
+    for (int i = 0; i < CSV_FILES; i++) {
+        suite_csv *csv = &files[i];
+        if (csv->open) {
+            if (strcmp(csv->path, path) == 0) suite_usage("two results would go to one file, '%s'", path);
+            continue;
+        }
+        clean_up_at_exit();
+        csv->text = mmap(NULL, CSV_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (csv->text == MAP_FAILED) suite_fail("the harness cannot map memory for its results");
+        csv->open = true;
+        open_file(csv, path);
+        suite_csv_line(csv, "%s", header);
+        return csv;
+    }
+    suite_fail("more than %d results", CSV_FILES);
+}
+
+suite_csv *suite_csv_beside(const char *path, const char *name, const char *header) {
+    char beside[PATH_MAX];
+    if (path != NULL || suite.csv == NULL) return suite_csv_open(path, header);
+    const char *slash = strrchr(suite.csv, '/');
+    int folder = slash ? (int)(slash - suite.csv) + 1 : 0;
+    /* What goes to a device or a pipe has no folder for others. */
+    struct stat status;
+    if (stat(suite.csv, &status) == 0 && !S_ISREG(status.st_mode)) return NULL;
+    if (snprintf(beside, sizeof beside, "%.*s%s", folder, suite.csv, name) >= (int)sizeof beside)
+        cannot_write(suite.csv, ENAMETOOLONG);
+    return suite_csv_open(beside, header);
+}
+
+void suite_csv_line(suite_csv *csv, const char *format, ...) {
+    char line[1024];
+    va_list args;
+    if (csv == NULL) return;
+    va_start(args, format);
+    int length = vsnprintf(line, sizeof line - 1, format, args);
+    va_end(args);
+    if (length < 0 || length >= (int)sizeof line - 1) suite_fail("a line of '%s' is too long", csv->path);
+    line[length++] = '\n';
+    if (csv->text->length + (size_t)length > CSV_BYTES - sizeof *csv->text)
+        suite_fail("'%s' would have more than %d bytes", csv->path, CSV_BYTES);
+    memcpy(csv->text->bytes + csv->text->length, line, (size_t)length);
+    csv->text->length += (size_t)length;
+}
+
+static void write_out(suite_csv *csv) {
+    for (size_t at = 0; at < csv->text->length;) {
+        ssize_t written = write(csv->fd, csv->text->bytes + at, csv->text->length - at);
+        if (written < 0 && errno == EINTR) continue;
+        if (written < 0) cannot_write(csv->path, errno);
+        at += (size_t)written;
+    }
+    if (close(csv->fd) != 0) cannot_write(csv->path, errno);
+}
+
+void suite_csv_commit(void) {
+    for (int i = 0; i < CSV_FILES; i++)
+        if (files[i].open) write_out(&files[i]);
+    for (int i = 0; i < CSV_FILES; i++) {
+        suite_csv *csv = &files[i];
+        if (!csv->open) continue;
+        if (csv->temporary[0] != '\0' && rename(csv->temporary, csv->path) != 0) cannot_write(csv->path, errno);
+        csv->open = false;
+        munmap(csv->text, CSV_BYTES);
+    }
+}
+
+/* ---- processes -------------------------------------------------------------------------------- */
+
+void *suite_shared(size_t bytes) {
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) suite_fail("the harness cannot map %zu bytes for itself", bytes);
+    return memory;
+}
+
+int suite_try(suite_phase *phase, const void *arg) {
+    int status = 0;
+    fflush(stdout);
+    fflush(stderr);
+    pid_t parent = getpid(), child = fork();
+    if (child < 0) suite_fail("cannot fork: %s", strerror(errno));
+    if (child == 0) {
+        is_part = true;
+        /* the parent may be gone already */
+        if (prctl(PR_SET_PDEATHSIG, SIGTERM) != 0 || getppid() != parent) _exit(BENCH_EXIT_FAILED);
+        for (int i = 0; i < CSV_FILES; i++)
+            for (size_t at = 0; files[i].open && at < CSV_RESIDENT_BYTES; at += 4096)
+                *((volatile char *)files[i].text + at) = *((volatile char *)files[i].text + at);
+        phase(arg);
+        end_progress();
+        fflush(stdout);
+        _exit(0);
+    }
+    while (waitpid(child, &status, 0) < 0)
+        if (errno != EINTR) suite_fail("cannot wait for a part of the work: %s", strerror(errno));
+    if (WIFEXITED(status)) return WEXITSTATUS(status);
+    fprintf(stderr, "%s (%s): a part of the work was ended by signal %d\n", program->name, SUITE_ALLOCATOR,
+            WTERMSIG(status));
+    return BENCH_EXIT_FAILED;
+}
+
+void suite_run(suite_phase *phase, const void *arg) {
+    int code = suite_try(phase, arg);
+    if (code != 0) exit(code); /* it has said why */
+}
+
+/* ---- progress --------------------------------------------------------------------------------- */
+
+static bool progress_open; /* a line on the terminal waits to be overwritten */
+
+static void end_progress(void) {
+    if (progress_open) fputc('\n', stderr);
+    progress_open = false;
+}
+
+void suite_progress(bool now, const char *format, ...) {
+    static uint64_t last_ns;
+    static int terminal = -1;
+    char text[256];
+    va_list args;
+    uint64_t time_ns = bench_now_ns();
+    if (terminal < 0) terminal = isatty(STDERR_FILENO);
+    if (!now && time_ns - last_ns < (terminal ? 1000000000u : UINT64_C(10000000000))) return;
+    last_ns = time_ns;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    fprintf(stderr, terminal ? "\r\033[K%s: %s" : "%s: %s\n", program->name, text);
+    progress_open = terminal;
+    if (terminal && now) end_progress();
+}
+
+/* ---- memory ----------------------------------------------------------------------------------- */
+
+size_t suite_resident_bytes(void) {
+    char text[4096];
+    size_t length = 0;
+    ssize_t got = -1;
+    int fd = open("/proc/self/smaps_rollup", O_RDONLY | O_CLOEXEC);
+    while (fd >= 0 && length < sizeof text - 1 && (got = read(fd, text + length, sizeof text - 1 - length)) > 0)
+        length += (size_t)got;
+    if (fd >= 0) close(fd);
+    text[length] = '\0';
+    const char *field = strstr(text, "\nAnonymous:");
+    if (field == NULL)
+        bench_die(BENCH_EXIT_UNAVAILABLE, "%s: the kernel does not say what is resident (/proc/self/smaps_rollup)",
+                  program->name);
+    return (size_t)strtoull(field + strlen("\nAnonymous:"), NULL, 10) * 1024u;
+}
+
+/* ---- objects ---------------------------------------------------------------------------------- */
+
+static unsigned char pattern_byte(size_t size, uint32_t tag, size_t offset) {
+    return (unsigned char)(tag * 37u + (tag >> 8) * 11u + (uint32_t)size * 5u + (uint32_t)offset * 17u + 3u);
+}
+
+void suite_fill(void *object, size_t size, uint32_t tag) {
+    unsigned char *bytes = object;
+    for (size_t i = 0; i < size; i++) bytes[i] = pattern_byte(size, tag, i);
+}
+
+bool suite_verify(const void *object, size_t size, uint32_t tag) {
+    const unsigned char *bytes = object;
+    for (size_t i = 0; i < size; i++)
+        if (bytes[i] != pattern_byte(size, tag, i)) return false;
+    return true;
+}
+
+/* ---- single operations -------------------------------------------------------------------------- */
+
+suite_clock suite_clock_start(void) {
+    suite_clock clock = {.step = 1};
+    if (!bench_clock_is_invariant() && !suite.smoke)
+        bench_die(BENCH_EXIT_UNAVAILABLE, "%s: the tick counter %s of this processor changes its rate", program->name,
+                  BENCH_TICK_SOURCE);
+    bench_hist *hist = bench_hist_create();
+    clock.tick_ns = bench_clock_calibrate();
+    for (unsigned i = 0; i < 200000; i++) {
+        uint64_t begin = bench_tick_begin();
+        bench_hist_add(hist, bench_tick_end() - begin);
+    }
+    clock.step = bench_hist_step(hist);
+    bench_hist_destroy(hist);
+    return clock;
+}
+
+double suite_percentile_ns(const bench_hist *hist, double fraction, const suite_clock *clock, double floor_ns) {
+    double ticks = bench_hist_percentile(hist, fraction, clock->step);
+    /* interpolated within a step, the last one may end beyond the largest value seen */
+    if (ticks > (double)hist->max) ticks = (double)hist->max;
+    double ns = ticks * clock->tick_ns - floor_ns;
+    return ns > 0 ? ns : 0;
+}
+
+double suite_mean_ns(const bench_hist *hist, const suite_clock *clock, double floor_ns) {
+    double sum = 0;
+    if (hist->count == 0) return 0;
+    for (uint64_t ticks = 0; ticks < BENCH_HIST_EXACT; ticks++) sum += (double)ticks * hist->exact[ticks];
+    /* a bucket of powers of two counts as three quarters of its upper edge, its middle */
+    for (unsigned bit = 0; bit < 63; bit++) sum += (double)hist->above[bit] * 1.5 * (double)(UINT64_C(1) << bit);
+    double ns = sum / (double)hist->count * clock->tick_ns - floor_ns;
+    return ns > 0 ? ns : 0;
+}
+
+suite_field suite_count_field(bool known, uint64_t value) {
+    suite_field field = {""};
+    if (known) snprintf(field.text, sizeof field.text, "%llu", (unsigned long long)value);
+    return field;
+}

@@ -1,0 +1,90 @@
+/* What the suite asks of an allocator beyond peers.h: its counters, the size of an object, memory back, epochs. */
+#include "suite.h"
+
+#if defined(BENCH_PEER_TSLAB)
+
+#include <tslab/stats.h>
+
+suite_counters suite_count(peer_ref peer) {
+    SlabGlobalStats stats;
+    if (!slab_stats_global(peer.allocator, &stats)) suite_fail("slab_stats_global failed");
+    return (suite_counters){
+        .known = true,
+        .live_objects = stats.live_objects,
+        .live_bytes = stats.live_bytes,
+        .committed_bytes = stats.committed_bytes,
+        .metadata_bytes = stats.metadata_bytes,
+        .slabs_allocated = stats.new_slab_count,
+        .slabs_recycled = stats.empty_slab_recycled,
+        .slabs_overflowed = stats.empty_slab_overflowed,
+        .lock_acquired = stats.lock_fast_acquire + stats.lock_contended,
+        .lock_contended = stats.lock_contended,
+        .foreign_frees = stats.foreign_frees,
+        .cas_retries = stats.foreign_free_cas_retries,
+        .rejected_frees = stats.rejected_frees_total,
+    };
+}
+
+size_t suite_usable_size(peer_ref peer, void *object) { return slab_usable_size(peer.allocator, object); }
+
+void suite_trim(peer_ref peer) { (void)slab_trim(peer.allocator); }
+
+peer_ref suite_epoch_open(peer_ref peer, const char *label, bool scope) {
+    peer_ref epoch = {peer.allocator, epoch_open(peer.allocator, label, scope ? EPOCH_SCOPE : EPOCH_CHURN)};
+    if (epoch.epoch == EPOCH_NONE) suite_fail("epoch_open failed");
+    return epoch;
+}
+
+bool suite_epoch_close(peer_ref epoch) { return epoch_close(epoch.allocator, epoch.epoch); }
+
+#else
+
+#include <malloc.h>
+
+#if defined(BENCH_PEER_JEMALLOC)
+#include <stdio.h>
+int mallctl(const char *name, void *old_value, size_t *old_length, void *new_value, size_t new_length);
+#elif defined(BENCH_PEER_TCMALLOC)
+void MallocExtension_ReleaseFreeMemory(void);
+#elif defined(BENCH_PEER_MIMALLOC)
+void mi_collect(bool force);
+#endif
+
+suite_counters suite_count(peer_ref peer) {
+    (void)peer;
+    return (suite_counters){.known = false};
+}
+
+size_t suite_usable_size(peer_ref peer, void *object) {
+    (void)peer;
+    return malloc_usable_size(object);
+}
+
+void suite_trim(peer_ref peer) {
+    (void)peer;
+#if defined(BENCH_PEER_JEMALLOC)
+    char name[64];
+    snprintf(name, sizeof name, "arena.%d.purge", 4096); /* MALLCTL_ARENAS_ALL */
+    mallctl("thread.tcache.flush", NULL, NULL, NULL, 0);
+    if (mallctl(name, NULL, NULL, NULL, 0) != 0) suite_fail("jemalloc refuses mallctl(\"%s\")", name);
+#elif defined(BENCH_PEER_TCMALLOC)
+    MallocExtension_ReleaseFreeMemory();
+#elif defined(BENCH_PEER_MIMALLOC)
+    mi_collect(true);
+#else
+    malloc_trim(0);
+#endif
+}
+
+peer_ref suite_epoch_open(peer_ref peer, const char *label, bool scope) {
+    (void)label;
+    (void)scope;
+    return peer;
+}
+
+bool suite_epoch_close(peer_ref epoch) {
+    (void)epoch;
+    return true;
+}
+
+#endif

@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+"""plot_bench.py draws every chart of a small set of files, says what is missing, and refuses bad input."""
+
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+SCRIPT = HERE.parent / "tools" / "plot_bench.py"
+CHARTS = ["latency_percentiles", "latency_cdf", "p99_vs_threads", "scaling", "rss_over_time", "fragmentation",
+          "slab_lifecycle", "scope_cost", "soak_distribution", "summary"]
+NAMES = ["tslab", "malloc"]
+
+
+def table(heading, rows):
+    return heading + "\n" + "".join(",".join(str(field) for field in row) + "\n" for row in rows)
+
+
+def files():
+    """Every file that a chart needs, with two allocators."""
+    percentiles = [10, 20, 30, 40, 50]
+    return {
+        "benchmark_accurate": table("allocator,size_class,op,p50_ns,p99_ns,p999_ns,p9999_ns,p99999_ns,round", [
+            (name, 128, op, *percentiles, 1) for name in NAMES for op in ("alloc", "free")]),
+        "latency_cdf": table("allocator,size_class,op,latency_ns,fraction_above,round", [
+            (name, 128, op, 10 * n, 10.0**-n, 1) for name in NAMES for op in ("alloc", "free", "floor") for n in (1, 2, 3)]),
+        "churn_test": table("allocator,cycle,rss_mib,slabs_allocated,slabs_recycled,slabs_overflowed", [
+            (name, n, 12, *((n, n, 0) if name == "tslab" else ("", "", ""))) for name in NAMES for n in (1, 2, 3)]),
+        "phase_shifts": table("allocator,shift,rss_peak_mib,rss_cool_mib,returned_pct", [
+            (name, n, 256, 20, 97) for name in NAMES for n in (1, 2, 3)]),
+        "epoch_cycles": table("allocator,cycle,rss_full_mib,rss_closed_mib", [
+            (name, n, 9, 3) for name in NAMES for n in (1, 2, 3)]),
+        "fragmentation": table("allocator,size_class,requested,rounded,wasted,efficiency_pct", [
+            (name, size, 90, 100, 10, 90) for name in NAMES for size in (64, 128)]),
+        "space": table("allocator,work,kind,overhead_pct", [
+            (name, work, "churn", 4) for name in NAMES for work in ("128", "mix")]),
+        "fragmentation_over_time": table("allocator,placement,moment,returned_pct", [
+            *((name, "together", moment, 60) for name in NAMES for moment in ("idle", "asked")),
+            ("tslab", "by_lifetime", "idle", 94), ("tslab", "by_lifetime", "asked", 95)]),
+        "benchmark_threads": table("allocator,threads,epochs,frees,ops_per_sec,p99_ns", [
+            (name, n, epochs, frees, 1e8 * n, 50) for name in NAMES for epochs in ("same", "separate")
+            for frees in ("private", "cross") for n in (1, 2, 16) if name == "tslab" or epochs == "same"]),
+        "scope_bench": table("allocator,objects_per_scope,scopes_open,ns_per_object,held_per_payload,floor_ns_per_object", [
+            (name, objects, opened, 5, 1.2, 1) for name in ("tslab", "glibc", "apr", "mimalloc")
+            for objects in (1, 100) for opened in (1, 10)]),
+        "soak": table("allocator,epoch,throughput_ops_sec", [
+            (name, n, 1e8 + n) for name in NAMES for n in (1, 2, 3)]),
+    }
+
+
+def plot(*arguments):
+    return subprocess.run([sys.executable, "-B", str(SCRIPT), *map(str, arguments)], capture_output=True, text=True,
+                          check=False, timeout=150)
+
+
+@unittest.skipIf("matplotlib is not installed" in plot("--help").stderr, "matplotlib is not installed")
+class Charts(unittest.TestCase):
+    def setUp(self):
+        self.temporary = tempfile.TemporaryDirectory()
+        self.folder = pathlib.Path(self.temporary.name)
+        self.results = self.folder / "results"
+        self.results.mkdir()
+        for name, text in files().items():
+            (self.results / f"{name}.csv").write_text(text, encoding="utf-8")
+
+    def tearDown(self):
+        self.temporary.cleanup()
+
+    def run_plot(self, *arguments):
+        return plot("--results", self.results, "--baseline", self.folder / "baseline", "--out", self.folder / "images",
+                    *arguments)
+
+    def test_every_chart(self):
+        answer = self.run_plot()
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        self.assertEqual(answer.stderr, "")
+        for name in CHARTS:
+            data = (self.folder / "images" / f"{name}.png").read_bytes()
+            self.assertEqual(data[:8], b"\x89PNG\r\n\x1a\n")
+            self.assertGreater(len(data), 10000, name)
+
+    def test_what_is_missing_is_named_and_the_rest_is_drawn(self):
+        (self.results / "soak.csv").unlink()
+        answer = self.run_plot("soak_distribution", "fragmentation")
+        self.assertEqual(answer.returncode, 1)
+        self.assertIn("soak_distribution: left out: soak.csv is not there", answer.stderr)
+        self.assertTrue((self.folder / "images" / "fragmentation.png").is_file())
+        # an allocator that only a baseline has is found there
+        (self.folder / "baseline" / "malloc").mkdir(parents=True)
+        (self.folder / "baseline" / "malloc" / "soak.csv").write_text(files()["soak"], encoding="utf-8")
+        answer = self.run_plot("soak_distribution", "--format", "svg")
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        self.assertIn("<svg", (self.folder / "images" / "soak_distribution.svg").read_text(encoding="utf-8"))
+
+    def test_refuses(self):
+        (self.results / "soak.csv").write_text("allocator,epoch,throughput_ops_sec\ntslab,1,x\n", encoding="utf-8")
+        for arguments, words in [
+            (["nope"], "'nope'"),
+            (["--nope"], "--nope"),
+            (["--results", self.folder / "absent"], "absent"),
+            (["soak_distribution"], "soak.csv:2: "),
+        ]:
+            answer = self.run_plot(*arguments)
+            self.assertEqual(answer.returncode, 2, answer.stderr)
+            self.assertEqual(len(answer.stderr.strip().split("\n")), 1, answer.stderr)
+            self.assertIn(words, answer.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,259 @@
+#!/usr/bin/env python3
+"""run_all.sh with stand-in programs: order, merging, failures, interruptions, bad command lines.
+
+SUITE_DIR, where set, holds the real programs; the whole suite then runs for a moment.
+"""
+
+import csv
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent
+sys.path.insert(0, str(HERE))
+
+import run_all  # noqa: E402
+
+# A stand-in for a program of the suite. The files say what goes wrong: fail.NAME, absent.NAME; slow makes it sleep.
+PROGRAM = """#!/bin/sh
+name=$(basename "$0") folder=$(dirname "$0") allocator=tslab file=
+while test $# -gt 0; do
+    case $1 in
+        --allocator) allocator=$2; shift ;;
+        --csv) file=$2; shift ;;
+        --identify) identify=yes ;;
+    esac
+    shift
+done
+if test -e "$folder/absent.$allocator"; then echo "$allocator is not installed" >&2; exit 2; fi
+if test -n "$identify"; then echo "$allocator,1.0,lib.so,$(cat "$folder/kind")"; exit 0; fi
+echo "$name $allocator" >>"$folder/log"
+test ! -e "$folder/slow" || sleep 0.15
+if test -e "$folder/fail.$name.$allocator"; then echo "it broke" >&2; exit 1; fi
+echo "allocator,value" >"$file"
+echo "$allocator,$name" >>"$file"
+echo "allocator,more" >"$(dirname "$file")/beside_$name.csv"
+echo "$allocator,5" >>"$(dirname "$file")/beside_$name.csv"
+"""
+
+
+class StandIns(unittest.TestCase):
+    def setUp(self):
+        self.temporary = tempfile.TemporaryDirectory()
+        self.folder = pathlib.Path(self.temporary.name)
+        self.build = self.folder / "build"
+        self.out = self.folder / "out"
+        self.build.mkdir()
+        (self.build / "kind").write_text("optimized")
+        for name in ("benchmark_accurate", "churn_test", "smoke_tests"):
+            path = self.build / name
+            path.write_text(PROGRAM, encoding="utf-8")
+            path.chmod(0o755)
+        for name in ("jemalloc", "tcmalloc"):
+            (self.build / f"absent.{name}").touch()
+
+    def tearDown(self):
+        self.temporary.cleanup()
+
+    def command(self, *arguments):
+        return [str(HERE / "run_all.sh"), "--build", str(self.build), "--out", str(self.out), *arguments]
+
+    def run_all(self, *arguments):
+        return subprocess.run(self.command(*arguments), capture_output=True, text=True, check=False, timeout=60)
+
+    def calls(self):
+        try:
+            return (self.build / "log").read_text(encoding="utf-8").split("\n")[:-1]
+        except FileNotFoundError:
+            return []
+
+    def lines(self, name):
+        return (self.out / name).read_text(encoding="utf-8").split("\n")[:-1]
+
+    def test_rounds_take_turns_and_are_joined(self):
+        answer = self.run_all("--steps", "benchmark_accurate,churn_test")
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        rounds = [["tslab", "malloc", "mimalloc"], ["malloc", "mimalloc", "tslab"], ["mimalloc", "tslab", "malloc"]]
+        expected = [f"benchmark_accurate {name}" for names in rounds for name in names]
+        self.assertEqual(self.calls(), expected + [f"churn_test {name}" for name in rounds[0]])
+        self.assertEqual(self.lines("benchmark_accurate.csv"), ["allocator,value,round"] + [
+            f"{name},benchmark_accurate,{number}" for number, names in enumerate(rounds, 1) for name in names])
+        self.assertEqual(self.lines("beside_churn_test.csv"),
+                         ["allocator,more,round", "tslab,5,1", "malloc,5,1", "mimalloc,5,1"])
+        self.assertFalse((self.out / ".parts").exists())
+        self.assertIn("jemalloc is not installed: left out", answer.stderr)
+        self.assertIn("[12/12] churn_test, mimalloc", answer.stderr)
+        record = self.lines("run.csv")
+        self.assertEqual([line.split(":")[0] for line in record[:6]],
+                         ["# machine", "# mode", "# command", "# date", "# allocators", "# commit"])
+        self.assertEqual(record[4], "# allocators: tslab 1.0, malloc 1.0, mimalloc 1.0")
+        rows = list(csv.DictReader(record[6:]))
+        self.assertEqual(len(rows), 12)
+        self.assertEqual({row["exit_code"] for row in rows}, {"0"})
+        self.assertTrue(rows[0]["command"].endswith("benchmark_accurate --allocator tslab --csv benchmark_accurate.csv"),
+                        rows[0])
+
+    def test_another_step_keeps_the_record_of_the_first(self):
+        self.run_all("--steps", "churn_test")
+        self.run_all("--steps", "smoke_tests")
+        rows = list(csv.DictReader(self.lines("run.csv")[6:]))
+        self.assertEqual([row["step"] for row in rows], ["churn_test"] * 3 + ["smoke_tests"] * 3)
+        self.run_all("--steps", "churn_test", "--allocators", "malloc")
+        rows = list(csv.DictReader(self.lines("run.csv")[6:]))
+        self.assertEqual([row["step"] for row in rows], ["smoke_tests"] * 3 + ["churn_test"])
+
+    def test_a_failure_is_named_the_rest_goes_on_and_resume_repeats_it(self):
+        (self.build / "fail.churn_test.malloc").touch()
+        answer = self.run_all("--steps", "churn_test,smoke_tests", "--quick")
+        self.assertEqual(answer.returncode, 1)
+        self.assertIn("FAILED with exit code 1: it broke", answer.stderr)
+        self.assertIn("1 of 6 runs failed: churn_test, malloc.", answer.stderr)
+        self.assertEqual(self.lines("churn_test.csv"), ["allocator,value,round", "tslab,churn_test,1",
+                                                        "mimalloc,churn_test,1"])
+        (self.build / "fail.churn_test.malloc").unlink()
+        (self.build / "log").unlink()
+        answer = self.run_all("--steps", "churn_test,smoke_tests", "--quick", "--resume")
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        self.assertEqual(self.calls(), ["churn_test malloc"])
+        self.assertEqual(self.lines("churn_test.csv"), ["allocator,value,round", "tslab,churn_test,1",
+                                                        "malloc,churn_test,1", "mimalloc,churn_test,1"])
+        self.assertEqual(len(list(csv.DictReader(self.lines("run.csv")[6:]))), 6)
+
+    def test_an_interruption_keeps_what_is_finished(self):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            (self.build / "slow").touch()
+            with subprocess.Popen(self.command("--steps", "churn_test,smoke_tests"), text=True,
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True) as child:
+                deadline = time.monotonic() + 30
+                while time.monotonic() < deadline and len(self.calls()) < 3:
+                    time.sleep(0.02)
+                os.killpg(child.pid, number)
+                _, errors = child.communicate(timeout=30)
+            self.assertEqual(child.returncode, 130, errors)
+            self.assertIn("2 of 6 runs are finished", errors)
+            self.assertIn("--resume", errors)
+            self.assertEqual(self.lines("churn_test.csv"), ["allocator,value,round", "tslab,churn_test,1",
+                                                            "malloc,churn_test,1"])
+            (self.build / "slow").unlink()
+            (self.build / "log").unlink()
+            for arguments, words in ((["--steps", "churn_test", "--resume"], "--steps churn_test,smoke_tests"),
+                                     (["--steps", "churn_test,smoke_tests", "--quick", "--resume"], "--quick")):
+                answer = self.run_all(*arguments)
+                self.assertEqual(answer.returncode, 2)
+                self.assertIn(words, answer.stderr)
+            answer = self.run_all("--steps", "churn_test,smoke_tests", "--resume")
+            self.assertEqual(answer.returncode, 0, answer.stderr)
+            self.assertEqual(self.calls(), ["churn_test mimalloc", "smoke_tests tslab", "smoke_tests malloc",
+                                            "smoke_tests mimalloc"])
+            self.assertEqual(len(self.lines("churn_test.csv")), 4)
+            (self.build / "log").unlink()
+
+    def test_refuses(self):
+        def refuse(words, *arguments):
+            answer = self.run_all(*arguments)
+            self.assertEqual(answer.returncode, 2, answer.stdout + answer.stderr)
+            lines = answer.stderr.strip().split("\n")
+            self.assertIn(words, lines[-1])
+            self.assertEqual(len([line for line in lines if "left out" not in line]), 1, answer.stderr)
+            self.assertEqual(self.calls(), [])
+
+        refuse("--nope", "--nope")
+        refuse("'tslab'", "--baseline", "tslab")
+        refuse("'nope'", "--baseline", "nope")
+        refuse("--baseline", "--baseline")
+        refuse("--bas", "--bas", "malloc")
+        refuse("'nope'", "--steps", "nope")
+        refuse("''", "--steps", "")
+        refuse("'nope'", "--allocators", "tslab,nope")
+        refuse("tcmalloc is not installed", "--allocators", "tcmalloc")
+        refuse("tcmalloc is not installed", "--baseline", "tcmalloc")
+        refuse("exclude", "--baseline", "malloc", "--allocators", "malloc")
+        refuse("--smoke", "--quick", "--smoke")
+        refuse("--gate", "--smoke", "--gate")
+        refuse("extra", "extra")
+        refuse("no interrupted run", "--resume")
+        (self.build / "kind").write_text("debug")
+        refuse("debug build")
+        (self.build / "benchmark_accurate").unlink()
+        refuse("build the project first")
+
+    def test_where_it_goes(self):
+        def place(*arguments):
+            return run_all.destination(run_all.parse_arguments(list(arguments)))
+
+        here, run_all.HERE = run_all.HERE, self.folder
+        try:
+            self.assertEqual(place(), self.folder / "results")
+            self.assertEqual(place("--baseline", "malloc", "--quick"), self.folder / "baseline" / "malloc")
+            self.assertEqual(place("--baseline", "malloc", "--smoke"), self.folder / "baseline" / "malloc")
+            # figures are not replaced by a smoke run
+            (self.folder / "results").mkdir()
+            (self.folder / "results" / "soak.csv").touch()
+            self.assertEqual(place("--smoke"), self.folder / "results" / "smoke")
+            self.assertEqual(place("--quick"), self.folder / "results")
+            run_all.write_run(self.folder / "results" / "run.csv", ["mode: smoke"], [])
+            self.assertEqual(place("--smoke"), self.folder / "results")
+        finally:
+            run_all.HERE = here
+
+
+@unittest.skipUnless(os.environ.get("SUITE_DIR"), "SUITE_DIR is not set")
+class Smoke(unittest.TestCase):
+    """Every step for a moment, with the real programs."""
+
+    COLUMNS = {
+        "benchmark_accurate": "allocator,threads,size_class,op,avg_ns,p50_ns,p95_ns,p99_ns,p999_ns,ops_per_sec",
+        "fragmentation": "allocator,size_class,requested,rounded,wasted,efficiency_pct",
+        "churn_test": "allocator,cycle,rss_mib,slabs_allocated,slabs_recycled,slabs_overflowed",
+        "soak": "allocator,epoch,throughput_ops_sec",
+        "benchmark_threads": "allocator,threads",
+        "phase_shifts": "allocator,shift",
+        "scope_bench": "allocator,version",
+        "fragmentation_over_time": "allocator,placement",
+        "tail_attribution": "allocator,version",
+        "smoke_tests": "allocator,check",
+    }
+
+    def run_smoke(self, out, *arguments):
+        command = [str(HERE / "run_all.sh"), "--smoke", "--build", os.environ["SUITE_DIR"], "--out", out, *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=150)
+
+    def test_everything_runs(self):
+        with tempfile.TemporaryDirectory() as out:
+            # each program has a smoke test of its own for every allocator
+            answer = self.run_smoke(out, "--allocators", "tslab")
+            self.assertEqual(answer.returncode, 0, answer.stderr)
+            for name, columns in self.COLUMNS.items():
+                with open(pathlib.Path(out) / f"{name}.csv", encoding="utf-8") as file:
+                    heading, *rows = file.read().split("\n")
+                self.assertTrue(heading.startswith(columns), f"{name}: {heading}")
+                self.assertTrue(any(row.startswith("tslab,") for row in rows), name)
+            self.assertFalse((pathlib.Path(out) / ".parts").exists())
+            script = str(HERE / "make_results.py")
+            document = pathlib.Path(out) / "results.md"
+            answer = subprocess.run([sys.executable, "-B", script, "--results", out, "--out", str(document)],
+                                    capture_output=True, text=True, check=False, timeout=60)
+            self.assertEqual(answer.returncode, 0, answer.stderr)
+            for heading in ("## Latency", "## Memory", "## Threads", "## Scopes", "## Soak", "## Whose tail it is"):
+                self.assertIn(f"\n{heading}\n", document.read_text(encoding="utf-8"))
+
+    def test_a_baseline_is_that_allocator_alone(self):
+        with tempfile.TemporaryDirectory() as out:
+            answer = self.run_smoke(out, "--baseline", "malloc", "--steps",
+                                    "benchmark_accurate,churn_test,tail_attribution,soak")
+            self.assertEqual(answer.returncode, 0, answer.stderr)
+            self.assertIn("malloc ", answer.stderr.split("\n")[0])
+            for name in ("benchmark_accurate", "churn_test", "soak"):
+                with open(pathlib.Path(out) / f"{name}.csv", newline="", encoding="utf-8") as file:
+                    self.assertEqual({row["allocator"] for row in csv.DictReader(file)}, {"malloc"}, name)
+            self.assertFalse((pathlib.Path(out) / "tail_attribution.csv").exists())
+
+
+if __name__ == "__main__":
+    unittest.main()

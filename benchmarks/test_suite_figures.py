@@ -1,0 +1,304 @@
+#!/usr/bin/env python3
+"""The figures of the suite, the targets and the report against answers computed by hand."""
+
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+
+import bench_report as report  # noqa: E402
+import make_results  # noqa: E402
+import suite_figures as figures  # noqa: E402
+
+ACCURATE = "allocator,threads,size_class,op,avg_ns,p50_ns,p95_ns,p99_ns,p999_ns,ops_per_sec,p9999_ns,version,round\n"
+SHIFTS = "allocator,shift,live_bytes,committed_bytes,rss_peak_mib,rss_cool_mib,returned_pct,version,round\n"
+RUN = """# machine: a machine, 2 processors, 1 GiB, Linux
+# mode: full
+# command: benchmarks/run_all.sh
+# date: 2020-01-01 00:00:00 UTC
+# allocators: tslab 1, malloc 2
+# commit: abc
+step,round,allocator,seconds,exit_code,date,commit,command
+soak,1,all,90.0,0,2020-01-01 00:00:00,abc,soak
+"""
+
+
+class Folder(unittest.TestCase):
+    def setUp(self):
+        self.temporary = tempfile.TemporaryDirectory()
+        self.folder = pathlib.Path(self.temporary.name)
+
+    def tearDown(self):
+        self.temporary.cleanup()
+
+    def write(self, **files):
+        for name, text in files.items():
+            (self.folder / f"{name}.csv").write_text(text, encoding="utf-8")
+
+    def figures(self):
+        """{(work without suite/, metric, allocator): [value of each round]}"""
+        found = {}
+        for row in figures.measurements(figures.Suite(self.folder)):
+            key = row["work"].removeprefix(report.SUITE), row["metric"], row["allocator"]
+            found.setdefault(key, []).append(row["value"])
+        return found
+
+
+class Figures(Folder):
+    def near(self, values, *expected):
+        self.assertEqual(len(values), len(expected), values)
+        for value, wanted in zip(values, expected):
+            self.assertAlmostEqual(value, wanted, places=9)
+
+    def test_latency(self):
+        self.write(benchmark_accurate=ACCURATE
+                   + "tslab,1,128,floor,1,9,9,9,9,9,99,1,1\n"
+                   + "tslab,1,128,alloc,12,10,20,30,40,5,50,1,1\ntslab,1,128,alloc,12,11,20,30,60,5,88,1,2\n"
+                   + "malloc,1,128,alloc,12,8,20,30,400,5,500,2,1\n"
+                   + "tslab,1,128,seq_alloc,9,10,20,30,40,5,60,1,1\nmalloc,1,128,seq_alloc,9,8,20,90,400,5,60,2,1\n")
+        found = self.figures()
+        self.near(found["latency_128", "alloc_p999_ns", "tslab"], 40, 60)
+        self.near(found["latency_128", "alloc_p9999_over_p50", "tslab"], 5, 8)
+        self.assertNotIn(("latency_128", "floor_p50_ns", "tslab"), found)
+        # glibc's p99 of 90 is less than 12 times its median of 8, its p99.9 of 400 is more
+        self.assertNotIn(("sequential_128", "spike_p99_ns", "tslab"), found)
+        self.near(found["sequential_128", "spike_p999_ns", "tslab"], 40)
+        self.near(found["sequential_128", "spike_p999_ns", "malloc"], 400)
+
+    def test_memory(self):
+        self.write(
+            phase_shifts=SHIFTS + "tslab,1,100,4096,256,20,96.00,1,1\ntslab,2,100,4096,256,20,98.00,1,1\n"
+            + "tslab,3,100,4095,256,21,94.00,1,1\nmalloc,1,,,256,200,20.00,2,1\nmalloc,2,,,256,200,10.00,2,1\n",
+            space="allocator,work,kind,overhead_pct,version,round\ntslab,128,churn,4.5,1,1\ntslab,128,scope,4.0,1,1\n",
+            fragmentation="allocator,size_class,requested,rounded,wasted,efficiency_pct,round\n"
+            + "tslab,64,900,1000,100,90,1\ntslab,96,1000,1000,0,100,1\n",
+            churn_test="allocator,cycle,rss_mib,slabs_allocated,slabs_recycled,slabs_overflowed,round\n"
+            + "tslab,1,9,1,1,0,1\ntslab,2,10,1,1,0,1\ntslab,3,12,1,1,0,1\ntslab,4,10.5,1,1,0,1\n",
+        )
+        found = self.figures()
+        self.near(found["phase_shifts", "live_bytes_drift", "tslab"], 0)
+        self.near(found["phase_shifts", "committed_bytes_drift", "tslab"], 1)
+        self.assertNotIn(("phase_shifts", "live_bytes_drift", "malloc"), found)
+        self.near(found["phase_shifts", "kept_pct", "tslab"], 4)
+        self.near(found["phase_shifts", "kept_pct", "malloc"], 85)
+        self.near(found["phase_shifts", "worst_kept_pct", "tslab"], 6)
+        self.near(found["space_128", "overhead_pct", "tslab"], 4.5)
+        self.near(found["space_128", "scope_overhead_pct", "tslab"], 4)
+        self.near(found["size_mix", "waste_pct", "tslab"], 5)  # 1,900 of 2,000
+        self.near(found["churn_test", "rss_growth_pct", "tslab"], 5)  # from the second, 10, to the last
+
+    def test_threads(self):
+        head = "allocator,threads,epochs,frees,trial,ops_per_sec,p50_ns,p99_ns,p999_ns,lock_acquired,lock_contended\n"
+        self.write(
+            run=RUN,
+            thread_trials=head + "tslab,2,same,private,1,200000000,1,20,30,5,0\ntslab,16,same,private,1,100000000,1,20,30,5,0\n"
+            + "tslab,2,same,private,2,100000000,1,20,30,5,0\ntslab,16,same,private,2,125000000,1,20,30,5,0\n"
+            + "tslab,16,separate,cross,1,50000000,1,70,90,5,1\n",
+            benchmark_threads="allocator,threads,epochs,frees,lock_contended,version\n"
+            + "tslab,16,same,private,3,1\ntslab,16,same,cross,9,1\nmalloc,16,same,private,,2\n",
+        )
+        found = self.figures()
+        self.near(found["threads_16_private", "op_ns", "tslab"], 10, 8)
+        self.near(found["threads_16_cross_separate", "p99_ns", "tslab"], 70)
+        self.near(found["threads", "slowdown_16", "tslab"], 2, 0.8)
+        self.near(found["threads", "locks_contended", "tslab"], 3)
+        self.assertNotIn(("threads", "locks_contended", "malloc"), found)
+
+    def test_the_rest(self):
+        self.write(
+            scope_bench="allocator,version,objects_per_scope,scopes_open,ns_per_object\ntslab,1,100,1,4\napr,1,100,1,5\n"
+            + "mimalloc,2,100,1,40\ntslab_reset,1,100,1,2\napr_clear,1,100,1,3\nglibc,2,100,1,9\n",
+            soak="allocator,epoch,throughput_ops_sec,version\ntslab,1,100000000,1\ntslab,2,200000000,1\nmalloc,1,50000000,2\n",
+            observability="work,call,calls,counted,uncounted,difference\na,alloc,10,40,39,1.000\na,domain,1,9,2,7.000\n",
+            fragmentation_over_time="allocator,placement,moment,second,returned_pct\ntslab,together,idle,1,50\n"
+            + "tslab,together,idle,10,60\ntslab,together,asked,10,70\n",
+        )
+        found = self.figures()
+        self.near(found["scope_100x1", "object_ns", "tslab"], 4)
+        self.near(found["scope_100x1", "object_ns", "apr"], 5)
+        self.near(found["scope_100x1", "kept_object_ns", "tslab"], 2)
+        self.near(found["scope_100x1", "heap_destroy_ns", "mimalloc"], 40)
+        self.assertFalse([key for key in found if key[2] == "glibc"])
+        self.near(found["soak", "op_ns", "tslab"], 10, 5)
+        self.near(found["soak", "throughput_cv_pct", "tslab"], 100 * 0.5**0.5 * 1e8 / 1.5e8)
+        self.assertNotIn(("soak", "throughput_cv_pct", "malloc"), found)
+        self.near(found["observability", "instructions_per_call", "tslab"], 1)
+        self.near(found["survivors_together", "kept_idle_pct", "tslab"], 40)
+        self.near(found["survivors_together", "kept_asked_pct", "tslab"], 30)
+
+    def test_bad_files_are_named(self):
+        for text, line, words in [
+            ("", 1, "no heading"),
+            ("allocator,epoch\ntslab,1\n", 1, "throughput_ops_sec"),
+            ("allocator,epoch,throughput_ops_sec\ntslab,1\n", 2, "2 fields"),
+            ("allocator,epoch,throughput_ops_sec\n\ntslab,1,fast\n", 3, "'fast'"),
+            ("allocator,epoch,throughput_ops_sec\ntslab,1,nan\n", 2, "'nan'"),
+        ]:
+            self.write(soak=text)
+            with self.assertRaises(report.InputError) as caught:
+                self.figures()
+            self.assertIn(f"soak.csv:{line}: ", str(caught.exception))
+            self.assertIn(words, str(caught.exception))
+
+
+class Targets(unittest.TestCase):
+    @staticmethod
+    def entries(**values):
+        return report.summarize([
+            {"round": 1, "allocator": name, "version": "1", "work": "w", "metric": "m", "value": float(v), "unit": "ns"}
+            for name, v in values.items()
+        ])["w", "m"]
+
+    def test_a_named_peer_and_what_need_not_be_there(self):
+        row = self.entries(tslab=10, malloc=40, mimalloc=8)
+        self.assertEqual(report.judge(row, "ratio", 1), (1.25, "mimalloc", "miss"))
+        self.assertEqual(report.judge(row, "ratio:malloc", 0.25), (0.25, "malloc", "ok"))
+        self.assertEqual(report.judge(row, "ratio:jemalloc", 1), (None, None, "not measured"))
+        self.assertEqual(report.judge({}, "ratio:malloc?", 1), (None, None, "does not apply"))
+        self.assertEqual(report.judge(row, "ratio:malloc?", 0.2), (0.25, "malloc", "miss"))
+
+    def test_the_figures_to_reach(self):
+        targets = report.read_targets(HERE / "targets.csv")
+        for work, metric, kind, limit in [
+            ("latency_128", "alloc_p999_ns", "ratio", 0.6),
+            ("latency_128", "alloc_p9999_ns", "ratio", 0.6),
+            ("latency_128", "free_p999_ns", "ratio", 1),
+            ("latency_128", "alloc_p9999_over_p50", "absolute", 12),
+            ("sequential_128", "spike_p99_ns", "ratio:malloc?", 0.0833),
+            ("sequential_128", "spike_p999_ns", "ratio:malloc?", 0.0833),
+            ("phase_shifts", "live_bytes_drift", "absolute", 0),
+            ("phase_shifts", "committed_bytes_drift", "absolute", 0),
+            ("phase_shifts", "kept_pct", "absolute", 5),
+            ("space_128", "overhead_pct", "absolute", 5),
+            ("size_mix", "waste_pct", "absolute", 8),
+            ("threads", "slowdown_16", "absolute", 1.053),
+            ("threads", "locks_contended", "absolute", 0),
+            ("scope_100x1", "object_ns", "ratio", 1),
+            ("scope_100x1", "heap_destroy_ns", "ratio:mimalloc", 0.2),
+            ("soak", "op_ns", "ratio:mimalloc", 0.952),
+            ("soak", "throughput_cv_pct", "ratio:mimalloc", 1),
+            ("observability", "instructions_per_call", "absolute", 1),
+        ]:
+            self.assertEqual(targets[report.SUITE + work, metric], (kind, limit))
+
+
+class Document(Folder):
+    def write_some(self):
+        self.write(
+            run=RUN,
+            soak="allocator,epoch,throughput_ops_sec,version\n" + "".join(
+                f"{name},{n},{speed},{n}\n" for name, speed in (("tslab", 2e8), ("malloc", 1e8), ("mimalloc", 2.5e8))
+                for n in (1, 2)),
+            space="allocator,work,kind,overhead_pct,version,round\ntslab,128,churn,4,1,1\nmalloc,128,churn,12,2,1\n",
+        )
+
+    def make(self, *arguments):
+        command = [sys.executable, "-B", str(HERE / "make_results.py"), "--results", str(self.folder), *map(str, arguments)]
+        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+    def test_standing(self):
+        entries = Targets.entries
+        self.assertEqual(make_results.standing(entries(tslab=10, malloc=40, mimalloc=20)),
+                         "ahead, 2.00 x better than mimalloc")
+        self.assertEqual(make_results.standing(entries(tslab=30, malloc=40, mimalloc=20)), "**behind mimalloc, 1.50 x**")
+        self.assertEqual(make_results.standing(entries(tslab=10.2, malloc=40, mimalloc=10)), "equal to mimalloc")
+        self.assertEqual(make_results.standing(entries(tslab=0, malloc=0)), "equal to malloc")
+        self.assertEqual(make_results.standing(entries(tslab=0, malloc=3)), "ahead of malloc")
+        self.assertEqual(make_results.standing(entries(tslab=1, malloc=0)), "**behind malloc**")
+        self.assertEqual(make_results.standing(entries(tslab=1)), "")
+        self.assertEqual(make_results.standing(entries(malloc=1)), "")
+
+    def test_numbers(self):
+        for value, text in ((0, "0"), (4.567, "4.57"), (45.67, "45.7"), (456.7, "457"), (4567, "4,567"),
+                            (0.05, "0.05"), (0.0012, "0.0012"), (-3.2, "-3.20"), (9.999, "10.0")):
+            self.assertEqual(make_results.number(value), text)
+        self.assertEqual(make_results.with_spread({"median": 5, "min": 4, "max": 7, "runs": 3}), "5.00 (4.00..7.00)")
+        self.assertEqual(make_results.with_spread({"median": 5, "min": 4, "max": 7, "runs": 3},
+                                                  make_results.percent_of_rest), "95.0 (93.0..96.0)")
+        self.assertEqual(make_results.with_spread({"median": 5, "min": 5, "max": 5, "runs": 1}), "5.00")
+
+    def test_says_where_we_are_behind(self):
+        self.write_some()
+        out = self.folder / "results.md"
+        answer = self.make("--out", out)
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        text = out.read_text(encoding="utf-8")
+        self.assertIn("In 1 of 3 rows with a peer", text)
+        self.assertIn("| soak | op_ns | 5.00 | mimalloc | 4.00 | 1.25 x |", text)
+        self.assertIn("| resident over the payload, 128 B, metadata counted (%) | 3 % | - | 4.00 | 12.0 |", text)
+        self.assertIn("ahead, 3.00 x better than malloc", text)
+        self.assertIn("| soak | op_ns | 5.00 | mimalloc | 4.00 | 1.25 x | 0.952 x | **missed** |", text)
+        self.assertIn("Machine: a machine, 2 processors, 1 GiB, Linux.", text)
+        again = self.make("--out", out, "--check")
+        self.assertEqual(again.returncode, 0, again.stderr)
+        out.write_text(text.replace("missed", "met"), encoding="utf-8")
+        stale = self.make("--out", out, "--check")
+        self.assertEqual(stale.returncode, 1)
+        self.assertIn("results.md is not what the figures give", stale.stderr)
+        self.assertNotIn("missed", out.read_text(encoding="utf-8"))
+
+    def test_the_lines_of_the_readme(self):
+        self.write_some()
+        readme = self.folder / "README.md"
+        readme.write_text(f"before\n{make_results.MARKS[0]}\nold\n{make_results.MARKS[1]}\nafter\n", encoding="utf-8")
+        answer = self.make("--out", self.folder / "results.md", "--readme", readme)
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        lines = readme.read_text(encoding="utf-8").split("\n")
+        self.assertEqual((lines[0], lines[-2]), ("before", "after"))
+        self.assertIn("- Resident over the payload, 128 B: 4.00 %; malloc 12.0.", lines)
+        self.assertIn("- Mixed load, a call: 5.00 ns; malloc 10.0, mimalloc 4.00.", lines)
+        self.assertNotIn("old", lines)
+        readme.write_text("no marks\n", encoding="utf-8")
+        answer = self.make("--out", self.folder / "results.md", "--readme", readme)
+        self.assertEqual(answer.returncode, 2)
+        self.assertIn("marks", answer.stderr)
+
+    def test_the_gate(self):
+        self.write_some()
+        answer = subprocess.run([sys.executable, "-B", str(HERE / "gate.py"), str(self.folder)], capture_output=True,
+                                text=True, check=False, timeout=60)
+        self.assertEqual(answer.returncode, 1)
+        rows = {tuple(line.split()[:2]): line for line in answer.stdout.split("\n") if line.strip()}
+        self.assertTrue(rows["suite/space_128", "overhead_pct"].endswith(" ok"))
+        self.assertTrue(rows["suite/soak", "op_ns"].endswith(" miss"))
+        self.assertTrue(rows["suite/sequential_128", "spike_p99_ns"].endswith("does not apply"))
+        self.assertTrue(rows["suite/size_mix", "waste_pct"].endswith("not measured"))
+        self.assertIn("gate: FAILED", answer.stdout)
+
+    def test_refuses(self):
+        answer = self.make("--out", self.folder / "results.md")
+        self.assertEqual(answer.returncode, 2)
+        self.assertIn("no results", answer.stderr)
+        self.write_some()
+        (self.folder / "soak.csv").write_text("allocator,epoch,throughput_ops_sec\ntslab,1,x\n", encoding="utf-8")
+        answer = self.make("--out", self.folder / "results.md")
+        self.assertEqual(answer.returncode, 2)
+        self.assertIn("soak.csv:2: ", answer.stderr)
+
+
+class Committed(unittest.TestCase):
+    """What is committed is what the committed figures give."""
+
+    @unittest.skipUnless((HERE / "results" / "run.csv").is_file(), "no figures of a whole run are committed")
+    def test_results_and_readme(self):
+        answer = subprocess.run([sys.executable, "-B", str(HERE / "make_results.py"), "--check"], capture_output=True,
+                                text=True, check=False, timeout=60)
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+
+    def test_every_chart_of_the_document_is_there(self):
+        document = HERE.parent / "docs" / "results.md"
+        if not document.is_file():
+            self.skipTest("no docs/results.md")
+        for part in document.read_text(encoding="utf-8").split("](")[1:]:
+            target = part.split(")")[0]
+            if target.startswith("images/"):
+                self.assertTrue((document.parent / target).is_file(), target)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,390 @@
+#include "heap/check.h"
+
+#if TSLAB_ASSERT >= 3
+
+#include "base/bits.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define FAIL(...) return ts_check_fail(check, __VA_ARGS__)
+#define REQUIRE(cond, ...)                                     \
+    do {                                                       \
+        if (!(cond)) return ts_check_fail(check, __VA_ARGS__); \
+    } while (0)
+
+bool ts_check_fail(ts_check *check, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(check->why, sizeof check->why, format, arguments);
+    va_end(arguments);
+    return false;
+}
+
+static uint32_t units_there_are(void) { return ts_region.part[TS_NORMAL].units + ts_region.part[TS_SMALL].units; }
+
+static const char *use_name(unsigned use) {
+    static const char *const names[] = {"nothing", "free", "a hole", "in a block", "in a span", "warm", "in a warm span"};
+    use &= ~TS_USE_QUEUED;
+    return use < sizeof names / sizeof *names ? names[use] : "?";
+}
+
+bool ts_check_claim_unit(ts_check *check, uint32_t unit, ts_check_use use) {
+    REQUIRE(unit < units_there_are() && ts_unit_in_part(unit) != 0, "there is no unit %u, which is %s", unit, use_name(use));
+    if (!check->unit) return true;
+    REQUIRE(ts_unit_in_part(unit) < check->high[ts_part_of_unit(unit)], "unit %u is %s and was never taken", unit,
+            use_name(use));
+    uint8_t *found = ts_check_unit(check, unit);
+    REQUIRE((*found & ~TS_USE_QUEUED) == TS_USE_NONE, "unit %u is %s and %s", unit, use_name(*found), use_name(use));
+    *found |= (uint8_t)use;
+    return true;
+}
+
+bool ts_check_claim_lines(ts_check *check, const void *record, size_t bytes, const char *what) {
+    size_t at = (size_t)((const char *)record - ts_region.lines);
+    size_t limit = (size_t)ts_region.line_limit * TS_CACHE_LINE;
+    REQUIRE((const char *)record >= ts_region.lines && at < limit && at % TS_CACHE_LINE == 0,
+            "%s at %p: not in the lines", what, record);
+    if (!check->line) return true;
+    size_t first = at / TS_CACHE_LINE, count = (bytes + TS_CACHE_LINE - 1) / TS_CACHE_LINE;
+    REQUIRE(first + count <= check->lines, "%s at line %zu: lines that were never taken", what, first);
+    for (size_t i = first; i < first + count; i++) {
+        REQUIRE(check->line[i] == 0, "%s at line %zu: another record, or the same twice, has line %zu", what, first, i);
+        check->line[i] = 1;
+    }
+    return true;
+}
+
+/* Whether the UNIT word says that a live block has the unit. */
+static bool owned(uint64_t word) {
+    if (word == 0 || (word & TS_UNIT_ZOMBIE)) return false;
+    if (word & TS_UNIT_SPAN) return true;
+    return ts_era(ts_block_of_line(ts_word_line(word), (word & TS_UNIT_SCOPE) != 0)) == ts_word_era(word);
+}
+
+bool ts_check_warm(ts_check *check, const ts_warm *warm, unsigned part, uint64_t *units) {
+    uint32_t count = ts_load_relaxed(&warm->count), found = 0, last = 0;
+    for (uint32_t unit = warm->head; unit; unit = ts_slab_at(unit)->next) {
+        REQUIRE(found < count, "a warm list goes on after its %u units, to unit %u", count, unit);
+        if (!ts_check_claim_unit(check, unit, TS_USE_WARM)) return false;
+        REQUIRE(ts_part_of_unit(unit) == part, "warm unit %u is in the list of the other part", unit);
+        REQUIRE(!owned(ts_load_relaxed(ts_unit_word(unit))), "warm unit %u belongs to somebody", unit);
+        found++;
+        last = unit;
+    }
+    REQUIRE(found == count, "a warm list has %u units, its count is %u", found, count);
+    /* tail is of use only while there is one */
+    REQUIRE(count == 0 || warm->tail == last, "a warm list ends at unit %u, its tail is %u", last, warm->tail);
+    *units += count;
+    check->warm_units += count;
+    return true;
+}
+
+/* ---- slabs of a bin ------------------------------------------------------------------------------------- */
+
+/* Free slots that are in the ring or the claimed word. */
+typedef struct places {
+    unsigned count, seen;
+    uint32_t entry[TS_RING_SLOTS + 64];
+} places;
+
+static bool check_word(ts_check *check, uint32_t unit, uint64_t want, bool dead) {
+    uint64_t w = ts_load_relaxed(ts_unit_word(unit));
+    REQUIRE((w & ~TS_UNIT_FOREIGN) == want, "unit %u: its UNIT word is %#llx, its block says %#llx", unit,
+            (unsigned long long)w, (unsigned long long)want);
+    if (!check->unit) return true;
+    /* At a quiet point a foreign free that is noted is queued. */
+    unsigned count;
+    bool scope = (w & TS_UNIT_SCOPE) != 0;
+    const _Atomic uint64_t *words = ts_slab_foreign_words(unit, scope, &count);
+    uint32_t tag = ts_load_relaxed(&ts_slab_at(unit)->tag);
+    for (unsigned i = 0; i < count; i++) {
+        uint64_t x = ts_load_relaxed(&words[i]);
+        REQUIRE(count != 8 || x >> TS_FOREIGN_TAG_SHIFT == tag, "unit %u: foreign word %u has tag %u, the slab %u", unit, i,
+                (unsigned)(x >> TS_FOREIGN_TAG_SHIFT), tag);
+        if ((uint32_t)x == 0 || x >> TS_FOREIGN_TAG_SHIFT != tag || dead) continue;
+        REQUIRE(w & TS_UNIT_FOREIGN, "unit %u: foreign word %u has bits, and the slab is on no queue", unit, i);
+    }
+    return true;
+}
+
+static bool check_churn_slab(ts_check *check, const ts_churn_block *block, unsigned cls, uint32_t unit, places *free_now,
+                             uint64_t *live) {
+    unsigned part = ts_class_part(cls), per_unit = ts_granules_per_unit(part), shift = part == TS_NORMAL ? 2 : 0;
+    const ts_slab *slab = ts_slab_at(unit);
+    const uint64_t *bitmap = part == TS_NORMAL ? slab->u.free : ts_slab_small(unit)->free;
+    const _Atomic uint16_t *state = &ts_region.part[part].state[(size_t)ts_unit_in_part(unit) * per_unit];
+    uint64_t elsewhere[16] = {0};
+    unsigned free_count = 0, bits = 0, retired = 0, live_slots = 0;
+    for (unsigned i = 0; i < free_now->count; i++) {
+        if (free_now->entry[i] >> TS_ENTRY_UNIT_SHIFT != ts_unit_in_part(unit)) continue;
+        unsigned g = (free_now->entry[i] & (TS_UNIT_ENTRIES - 1)) >> shift;
+        REQUIRE((elsewhere[g >> 6] >> (g & 63) & 1) == 0, "unit %u, granule %u: twice in the ring or the claimed word", unit, g);
+        elsewhere[g >> 6] |= (uint64_t)1 << (g & 63);
+        free_now->seen++;
+    }
+    REQUIRE(slab->kind == TS_KIND_CHURN, "unit %u: kind %u in a bin", unit, slab->kind);
+    for (unsigned i = 0; i < ts_slab_free_word_count(part); i++) bits += ts_popcount64(bitmap[i]);
+    for (unsigned slot = 0; slot < ts_classes.slots[cls]; slot++) {
+        unsigned entry = slot * ts_class_bytes[cls] / 16, g = entry >> shift;
+        unsigned s = ts_load_relaxed(&state[g]);
+        unsigned is_live = s & TS_STATE_LIVE, is_retired = (s & TS_STATE_RETIRED) != 0;
+        unsigned is_free = bitmap[g >> 6] >> (g & 63) & 1, is_elsewhere = elsewhere[g >> 6] >> (g & 63) & 1;
+        REQUIRE((s >> 1 & 3u) == (part == TS_NORMAL ? entry & 3u : 0), "unit %u, slot %u: state word %#x, starts at entry %u", unit,
+                slot, s, entry);
+        REQUIRE(is_live + is_retired + is_free + is_elsewhere == 1,
+                "unit %u, slot %u: live %u, retired %u, in the bitmap %u, in the ring or the claimed word %u", unit, slot,
+                is_live, is_retired, is_free, is_elsewhere);
+        live_slots += is_live;
+        retired += is_retired;
+        free_count += is_free;
+    }
+    REQUIRE(bits == free_count, "unit %u: bits of the free bitmap that are no slots", unit);
+    REQUIRE(ts_slab_count_live(unit) == live_slots, "unit %u: live state words that are no slots", unit);
+    REQUIRE(slab->free_count == free_count, "unit %u: %u free slots, free_count is %u", unit, free_count, slab->free_count);
+    REQUIRE(slab->empty_at == ts_classes.slots[cls] - retired, "unit %u: %u slots retired, empty_at is %u of %u", unit,
+            retired, slab->empty_at, ts_classes.slots[cls]);
+    bool dead = ts_era(&block->b) != block->b.era;
+    REQUIRE(!check->unit || dead || block->b.closing != TS_CLOSING || slab->free_count != slab->empty_at ||
+                (ts_load_relaxed(ts_unit_word(unit)) & TS_UNIT_FOREIGN),
+            "unit %u: empty, and still in a block that is closing", unit);
+    *live += live_slots;
+    return check_word(check, unit, block->b.era | (uint64_t)ts_line_of(&block->bin[cls]) << TS_UNIT_LINE_SHIFT, dead);
+}
+
+static bool collect(ts_check *check, const ts_churn_block *block, unsigned cls, places *out) {
+    const ts_bin *bin = &block->bin[cls];
+    unsigned part = ts_class_part(cls);
+    unsigned top = (unsigned)(ts_load_relaxed(&bin->pushes) - ts_load_relaxed(&bin->pops));
+    bool ended = false;
+    for (unsigned i = 0; i < TS_RING_SLOTS; i++) {
+        const char *object = bin->ring[(top - i) & (TS_RING_SLOTS - 1)];
+        if (!object) {
+            ended = true;
+            continue;
+        }
+        REQUIRE(!ended, "class %u: the ring has a gap above place %u", cls, (top - i) & (TS_RING_SLOTS - 1));
+        uint64_t entry = ts_entry_of(&ts_region.part[part], object);
+        REQUIRE(entry < ts_region.part[part].limit, "class %u: %p in the ring is no place of its part", cls, (const void *)object);
+        REQUIRE((entry & (TS_UNIT_ENTRIES - 1)) * 16 % ts_class_bytes[cls] == 0, "class %u: %p in the ring is no slot", cls,
+                (const void *)object);
+        out->entry[out->count++] = (uint32_t)entry;
+    }
+    for (uint64_t word = bin->word; word; word &= word - 1) {
+        uint32_t entry = bin->word_entry + ts_ctz64(word) * (part == TS_NORMAL ? 4u : 1u);
+        REQUIRE(entry < ts_region.part[part].limit, "class %u: the claimed word is of no place of its part", cls);
+        if (part == TS_NORMAL) entry += ts_load_relaxed(&ts_region.part[part].state[entry >> 2]) >> 1 & 3u;
+        REQUIRE((entry & (TS_UNIT_ENTRIES - 1)) * 16 % ts_class_bytes[cls] == 0, "class %u: the claimed word has entry %u, no slot",
+                cls, entry);
+        out->entry[out->count++] = entry;
+    }
+    REQUIRE(block->b.closing != TS_CLOSING || out->count == 0, "class %u: a block that is closing has %u slots in its ring and word",
+            cls, out->count);
+    return true;
+}
+
+static bool check_bin(ts_check *check, const ts_churn_block *block, unsigned cls, uint64_t *live) {
+    const ts_bin *bin = &block->bin[cls];
+    uint32_t slabs = ts_load_relaxed(&bin->slabs), full = ts_load_relaxed(&bin->full);
+    bool used = (block->b.bins_used >> cls & 1) != 0;
+    REQUIRE(used == (bin->ring != ts_empty_ring), "class %u: a ring without a note of it, or the other way round", cls);
+    if (!used) {
+        REQUIRE(bin->head == 0 && slabs == 0 && bin->word == 0, "class %u: slabs and no ring", cls);
+        return true;
+    }
+    if (!ts_check_claim_lines(check, bin->ring, TS_RING_SLOTS * sizeof *bin->ring, "a ring")) return false;
+    places free_now = {0};
+    uint32_t found = 0, found_full = 0, empty = 0, before = 0;
+    uint64_t live_slots = 0;
+    if (!collect(check, block, cls, &free_now)) return false;
+    for (uint32_t unit = bin->head; unit; unit = ts_slab_at(unit)->next) {
+        REQUIRE(found < slabs, "class %u: the bin's list goes on after its %u slabs, to unit %u", cls, slabs, unit);
+        if (!ts_check_claim_unit(check, unit, TS_USE_BLOCK)) return false;
+        const ts_slab *slab = ts_slab_at(unit);
+        REQUIRE(ts_part_of_unit(unit) == ts_class_part(cls), "class %u: unit %u is of the other part", cls, unit);
+        REQUIRE(found == 0 || slab->prev == before, "unit %u: prev is %u, it comes after %u", unit, slab->prev, before);
+        REQUIRE(slab->free_count == 0 || found_full == 0, "unit %u: has free slots, and comes after a full one", unit);
+        if (!check_churn_slab(check, block, cls, unit, &free_now, &live_slots)) return false;
+        found++;
+        found_full += slab->free_count == 0;
+        empty += slab->free_count == slab->empty_at;
+        before = unit;
+    }
+    REQUIRE(found == slabs, "class %u: %u slabs in the bin's list, %u counted", cls, found, slabs);
+    REQUIRE(slabs == 0 || ts_slab_at(bin->head)->prev == before, "class %u: the list ends at unit %u, its first slab says %u", cls,
+            before, ts_slab_at(bin->head)->prev);
+    REQUIRE(found_full == full, "class %u: %u full slabs, %u counted", cls, found_full, full);
+    REQUIRE(empty == block->empty[cls], "class %u: %u empty slabs, %u counted", cls, empty, block->empty[cls]);
+    REQUIRE(free_now.seen == free_now.count, "class %u: a slot in the ring or the claimed word of a slab that is not the bin's", cls);
+    uint64_t balance = ts_load_relaxed(&bin->pops) + ts_load_relaxed(&bin->word_allocs) - ts_load_relaxed(&bin->pushes) -
+                       ts_load_relaxed(&bin->direct_frees);
+    REQUIRE(balance == live_slots, "class %u: the counters say %llu live objects, the state words %llu", cls,
+            (unsigned long long)balance, (unsigned long long)live_slots);
+    check->slabs += found;
+    *live += live_slots;
+    return true;
+}
+
+/* ---- scope slabs ------------------------------------------------------------------------------------------- */
+
+static bool check_scope_slab(ts_check *check, const ts_scope_block *block, uint32_t unit, uint64_t *live, uint64_t *live_bytes) {
+    const ts_slab *slab = ts_slab_at(unit);
+    const ts_scope_bits *bits = ts_slab_scope_bits(unit);
+    uint32_t end = ts_load_relaxed(&slab->end);
+    bool current = unit == ts_load_relaxed(&block->current);
+    unsigned freed = 0, started = ts_scope_count_started(unit);
+    REQUIRE(slab->kind == TS_KIND_SCOPE, "unit %u: kind %u in a scope block", unit, slab->kind);
+    if (current) {
+        const char *bump = ts_load_relaxed(&block->bump);
+        REQUIRE(end == 0, "unit %u: objects are added to it, and its end is %u", unit, end);
+        REQUIRE(bump >= ts_unit_address(unit) && bump <= ts_unit_address(unit) + TS_UNIT_BYTES && ((uintptr_t)bump & 15) == 0 &&
+                    block->end == ts_unit_address(unit) + TS_UNIT_BYTES && block->bits == bits,
+                "unit %u: bump pointer %p, end %p", unit, (const void *)bump, (const void *)block->end);
+        end = (uint32_t)((size_t)(bump - ts_unit_address(unit)) / 16);
+    }
+    REQUIRE(end <= TS_UNIT_ENTRIES, "unit %u: its end is %u", unit, end);
+    for (unsigned i = 0; i < 16; i++) {
+        uint64_t s = ts_load_relaxed(&bits->start[i]), f = ts_load_relaxed(&bits->freed[i]);
+        uint64_t below = end >= (i + 1) * 64 ? ~(uint64_t)0 : end <= i * 64 ? 0 : ((uint64_t)1 << (end & 63)) - 1;
+        REQUIRE((s & ~below) == 0, "unit %u: an object starts above the end %u", unit, end);
+        REQUIRE((f & ~s) == 0, "unit %u: an object was freed that never started", unit);
+        freed += ts_popcount64(f);
+    }
+    REQUIRE(end == 0 || (ts_load_relaxed(&bits->start[0]) & 1), "unit %u: no object starts at its beginning", unit);
+    REQUIRE(slab->free_count == freed, "unit %u: %u objects freed, free_count is %u", unit, freed, slab->free_count);
+    REQUIRE(current || slab->empty_at == started, "unit %u: %u objects started, empty_at is %u", unit, started, slab->empty_at);
+    bool dead = ts_era(&block->b) != block->b.era;
+    REQUIRE(!check->unit || dead || current || started != freed || (ts_load_relaxed(ts_unit_word(unit)) & TS_UNIT_FOREIGN),
+            "unit %u: empty, and still in its block", unit);
+    *live += started - freed;
+    for (uint32_t e = 0; e < end; e++) {
+        uint64_t bit = (uint64_t)1 << (e & 63);
+        if ((ts_load_relaxed(&bits->start[e >> 6]) & bit) && !(ts_load_relaxed(&bits->freed[e >> 6]) & bit))
+            *live_bytes += ts_scope_entries(unit, e, end) * 16u;
+    }
+    return check_word(check, unit, TS_UNIT_SCOPE | block->b.era | (uint64_t)ts_line_of(block) << TS_UNIT_LINE_SHIFT, dead);
+}
+
+static bool check_scope(ts_check *check, const ts_scope_block *block) {
+    uint32_t slabs = ts_load_relaxed(&block->b.slabs), current = ts_load_relaxed(&block->current), found = 0, before = 0;
+    uint64_t live = 0, live_bytes = 0;
+    REQUIRE(current == 0 || block->head == current, "the current slab is unit %u, the first %u", current, block->head);
+    REQUIRE((current != 0) == (ts_load_relaxed(&block->bump) != NULL), "a bump pointer without a slab, or the other way round");
+    for (uint32_t unit = block->head; unit; unit = ts_slab_at(unit)->next) {
+        REQUIRE(found < slabs, "a scope block's list goes on after its %u slabs, to unit %u", slabs, unit);
+        if (!ts_check_claim_unit(check, unit, TS_USE_BLOCK)) return false;
+        REQUIRE(ts_part_of_unit(unit) == TS_NORMAL, "scope slab %u is of part SMALL", unit);
+        REQUIRE(ts_slab_at(unit)->prev == before, "unit %u: prev is %u, it comes after %u", unit, ts_slab_at(unit)->prev, before);
+        if (!check_scope_slab(check, block, unit, &live, &live_bytes)) return false;
+        found++;
+        before = unit;
+    }
+    REQUIRE(found == slabs, "%u slabs in a scope block's list, %u counted", found, slabs);
+    REQUIRE(block->tail == before, "a scope block's list ends at unit %u, its tail is %u", before, block->tail);
+    uint64_t balance = ts_load_relaxed(&block->allocs) - ts_load_relaxed(&block->frees);
+    REQUIRE(balance == live, "a scope block counts %llu live objects, its slabs have %llu", (unsigned long long)balance,
+            (unsigned long long)live);
+    uint64_t bytes = ts_load_relaxed(&block->bytes_allocated) - ts_load_relaxed(&block->bytes_freed);
+    if (current) bytes += (uint64_t)(ts_load_relaxed(&block->bump) - ts_unit_address(current));
+    REQUIRE(bytes == live_bytes, "a scope block counts %llu live bytes, its slabs have %llu", (unsigned long long)bytes,
+            (unsigned long long)live_bytes);
+    check->slabs += found;
+    check->live += live;
+    if (check->allocator) check->allocator[block->b.share->allocator->entry.index].live += live;
+    return true;
+}
+
+/* ---- blocks and heaps ------------------------------------------------------------------------------------------ */
+
+bool ts_check_block(ts_check *check, const ts_block *block) {
+    check->blocks++;
+    if (block->scope) return check_scope(check, (const ts_scope_block *)(const void *)block);
+    const ts_churn_block *churn = (const ts_churn_block *)(const void *)block;
+    uint64_t slabs = 0, live = 0;
+    for (unsigned cls = 0; cls < TS_CLASSES; cls++) {
+        if (!check_bin(check, churn, cls, &live)) return false;
+        slabs += ts_load_relaxed(&churn->bin[cls].slabs);
+    }
+    REQUIRE(slabs == ts_load_relaxed(&block->slabs), "the bins of a block have %llu slabs, the block counts %u",
+            (unsigned long long)slabs, ts_load_relaxed(&block->slabs));
+    check->live += live;
+    if (check->allocator) check->allocator[block->share->allocator->entry.index].live += live;
+    return true;
+}
+
+static size_t block_bytes(const ts_block *block) {
+    return block->scope ? sizeof(ts_scope_block) : TS_CHURN_BLOCK_ALIGN;
+}
+
+static bool has_share(const ts_heap *heap, const ts_share *share) {
+    for (const ts_share *s = heap->shares; s; s = s->heap_next)
+        if (s == share) return true;
+    return false;
+}
+
+static bool check_shares(ts_check *check, const ts_heap *heap) {
+    for (const ts_share *s = heap->shares; s; s = s->heap_next) {
+        uint64_t warm = 0;
+        if (!ts_check_claim_lines(check, s, sizeof *s, "a share")) return false;
+        REQUIRE(s->heap == heap, "heap %u: has the share of another", heap->id);
+        for (unsigned part = 0; part < TS_PARTS; part++)
+            if (!ts_check_warm(check, &s->warm[part], part, &warm)) return false;
+        for (unsigned k = 0; k < TS_COUNT_KINDS; k++) {
+            const ts_counters *n = &s->count[k];
+            REQUIRE(ts_load_relaxed(&n->allocated) == ts_load_relaxed(&n->freed) &&
+                        ts_load_relaxed(&n->bytes_allocated) == ts_load_relaxed(&n->bytes_freed),
+                    "heap %u, kind %u: blocks that have ended hold objects", heap->id, k);
+        }
+        if (!check->allocator) continue;
+        check->allocator[s->allocator->entry.index].warm_units += warm;
+        check->allocator[s->allocator->entry.index].shares++;
+    }
+    return true;
+}
+
+static bool check_free_blocks(ts_check *check, const ts_heap *heap, bool scope) {
+    for (const ts_block *b = scope ? heap->free_scope : heap->free_churn; b; b = b->heap_next) {
+        if (!ts_check_claim_lines(check, b, scope ? sizeof(ts_scope_block) : TS_CHURN_BLOCK_ALIGN, "a free block")) return false;
+        REQUIRE((b->scope != 0) == scope, "heap %u: a free block is in the list of the other kind", heap->id);
+        REQUIRE(ts_load_relaxed(&b->slabs) == 0 && ts_load_relaxed(&b->open_id) == TS_ID_NEVER &&
+                    ts_load_relaxed(&b->key) >> TS_UNIT_LINE_SHIFT == 0,
+                "heap %u: a free block is open, or has slabs", heap->id);
+        for (unsigned cls = 0; !scope && cls < TS_CLASSES; cls++) {
+            const ts_bin *bin = &((const ts_churn_block *)(const void *)b)->bin[cls];
+            if (bin->ring == ts_empty_ring) continue;
+            if (!ts_check_claim_lines(check, bin->ring, TS_RING_SLOTS * sizeof *bin->ring, "a ring")) return false;
+            for (unsigned i = 0; i < TS_RING_SLOTS; i++)
+                REQUIRE(bin->ring[i] == NULL, "heap %u: a free block has %p in a ring", heap->id, (void *)bin->ring[i]);
+        }
+    }
+    return true;
+}
+
+bool ts_check_heap(ts_check *check, const ts_heap *heap) {
+    const ts_block *before = NULL;
+    for (const ts_block *b = heap->blocks; b; b = b->heap_next) {
+        if (!ts_check_claim_lines(check, b, block_bytes(b), "a block")) return false;
+        REQUIRE(b->heap_prev == before, "heap %u: the list of its blocks is broken", heap->id);
+        REQUIRE(ts_load_relaxed(&b->heap) == heap, "heap %u: has the block of another", heap->id);
+        REQUIRE(has_share(heap, b->share), "heap %u: a block has the share of another heap", heap->id);
+        REQUIRE(ts_load_relaxed(&b->allocator) == b->share->token, "heap %u: a block is of one allocator, its share of another",
+                heap->id);
+        if (!ts_check_block(check, b)) return false;
+        if (check->allocator) {
+            ts_check_sums *sums = &check->allocator[b->share->allocator->entry.index];
+            sums->units += ts_load_relaxed(&b->slabs);
+            if (ts_era(b) != b->era) sums->condemned_units += ts_load_relaxed(&b->slabs);
+        }
+        before = b;
+    }
+    REQUIRE(heap->spares[0] <= TS_SPARE_ENTRIES && heap->spares[1] <= TS_SPARE_ENTRIES, "heap %u: too many spare entries", heap->id);
+    return check_shares(check, heap) && check_free_blocks(check, heap, false) && check_free_blocks(check, heap, true);
+}
+
+void ts_check_heap_now(const ts_heap *heap) {
+    ts_check check = {{0}, NULL, NULL, NULL, {0}, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+    if (!ts_check_heap(&check, heap)) ts_assert_failed(check.why, __FILE__, __LINE__);
+}
+
+#endif

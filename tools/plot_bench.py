@@ -1,0 +1,596 @@
+#!/usr/bin/env python3
+"""Draws the charts of docs/images/ from the CSV files of benchmarks/run_all.sh.
+
+Every allocator that has figures is on every chart it has figures for; one that is not among the results is looked for
+under benchmarks/baseline/NAME/. Colours are those of Okabe and Ito, told apart with every kind of colour blindness;
+markers, line styles and hatches tell them apart without any colour. Needs matplotlib (Debian: python3-matplotlib).
+"""
+
+import argparse
+import os
+import pathlib
+import statistics
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "benchmarks"))
+
+try:
+    import matplotlib
+except ImportError:
+    # A Python beside the system's own does not have the packages of Debian.
+    if os.path.realpath(sys.executable) != os.path.realpath("/usr/bin/python3") and os.path.exists("/usr/bin/python3"):
+        os.execv("/usr/bin/python3", ["/usr/bin/python3", "-B", *sys.argv])
+    print("plot_bench: matplotlib is not installed: tools/setup.sh plot (Debian: python3-matplotlib)", file=sys.stderr)
+    sys.exit(2)
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt  # noqa: E402
+from matplotlib import ticker  # noqa: E402
+
+import bench_report as report  # noqa: E402
+import suite_figures as figures  # noqa: E402
+
+# colour, marker, line style, hatch
+STYLES = {
+    "tslab": ("#0072B2", "o", "-", ""),
+    "malloc": ("#E69F00", "s", (0, (6, 2)), "//"),
+    "jemalloc": ("#009E73", "^", (0, (6, 2, 1, 2)), "\\\\"),
+    "tcmalloc": ("#CC79A7", "D", (0, (1, 1.5)), "xx"),
+    "mimalloc": ("#D55E00", "v", (0, (3, 1, 1, 1, 1, 1)), ".."),
+}
+SCOPES = {  # scope_bench's further ones, in this order
+    "apr": ("#56B4E9", "P", (0, (6, 2)), "//"),
+    "pmr": ("#000000", "X", (0, (1, 1.5)), "xx"),
+    "bumpalo": ("#F0E442", "h", (0, (6, 2, 1, 2)), "\\\\"),
+    "talloc": ("#999999", "*", (0, (3, 1, 1, 1, 1, 1)), ".."),
+}
+NAMES = {"tslab": "temporal-slab", "malloc": "malloc (glibc)", "apr": "APR pools", "pmr": "pmr monotonic",
+         "mimalloc_heap": "mi_heap", "jemalloc_arena": "jemalloc arenas"}
+SIZE = figures.SIZE
+PERCENTILES = [("p50_ns", "p50"), ("p99_ns", "p99"), ("p999_ns", "p99.9"), ("p9999_ns", "p99.99"),
+               ("p99999_ns", "p99.999")]
+
+
+def legend_below(figure, axes, columns=None):
+    """One legend for all panels, under them, where it hides nothing."""
+    entries = {}
+    for each in axes:
+        for handle, text in zip(*each.get_legend_handles_labels()):
+            entries.setdefault(text, handle)
+    figure.legend(entries.values(), entries.keys(), loc="lower center", bbox_to_anchor=(0.5, 0.035), fontsize=9,
+                  ncol=columns or len(entries), frameon=False, handlelength=3)
+
+
+class NoData(Exception):
+    """There is nothing to draw the chart from; the message names the file."""
+
+
+def label(name):
+    return NAMES.get(name, name)
+
+
+def style(name):
+    return STYLES.get(name) or SCOPES.get(name) or ("#666666", "o", "-", "")
+
+
+def line(axes, name, x, y, every=None, **more):
+    colour, marker, dashes, _ = style(name)
+    ours = name == "tslab"
+    axes.plot(x, y, color=colour, marker=marker, linestyle=dashes, label=label(name), markersize=5, markevery=every,
+              linewidth=2.4 if ours else 1.5, zorder=3 if ours else 2, **more)
+
+
+def bars(axes, groups, names, values, spread=None, width=0.8):
+    """values[name]: one height for each group, None where there is none."""
+    each = width / len(names)
+    for at, name in enumerate(names):
+        colour, _, _, hatch = style(name)
+        heights = values[name]
+        places = [g - width / 2 + each * (at + 0.5) for g in range(len(groups))]
+        shown = [(p, h) for p, h in zip(places, heights) if h is not None]
+        errors = None
+        if spread and any(low != high for low, high in spread[name]):
+            errors = [[max(0, h - s[0]) for (h, s) in zip(heights, spread[name]) if h is not None],
+                      [max(0, s[1] - h) for (h, s) in zip(heights, spread[name]) if h is not None]]
+        axes.bar([p for p, _ in shown], [h for _, h in shown], each * 0.92, color=colour, hatch=hatch, label=label(name),
+                 edgecolor="black", linewidth=0.5, yerr=errors, error_kw={"linewidth": 0.8, "capsize": 2})
+    axes.set_xticks(range(len(groups)))
+    axes.set_xticklabels(groups)
+
+
+def plain(value, _=None):
+    """Numbers of an axis, without exponents."""
+    if value >= 1e6:
+        return f"{value / 1e6:g} M"
+    return f"{value:,.0f}" if value >= 1 else f"{value:g}"
+
+
+def duration(value, _=None):
+    for limit, divisor, unit in ((1e3, 1, "ns"), (1e6, 1e3, "µs"), (1e9, 1e6, "ms")):
+        if value < limit:
+            return f"{value / divisor:g} {unit}"
+    return f"{value / 1e9:g} s"
+
+
+def log_axis(axis, formatter=plain):
+    """Called when everything is drawn: below three decades, 2 and 5 are labelled too."""
+    low, high = axis.get_view_interval()
+    axis.set_major_locator(ticker.LogLocator(base=10, subs=(1, 2, 5) if high < 1000 * low else (1,)))
+    axis.set_major_formatter(ticker.FuncFormatter(formatter))
+    axis.set_minor_formatter(ticker.NullFormatter())
+
+
+def grid(*axes):
+    for each in axes:
+        each.grid(True, which="major", color="#d0d0d0", linewidth=0.6)
+        each.set_axisbelow(True)
+        each.spines[["top", "right"]].set_visible(False)
+
+
+class Data:
+    """The suite's files of one folder, and of the baselines."""
+
+    def __init__(self, results, baseline):
+        self.suites = [figures.Suite(results)]
+        if baseline.is_dir():
+            self.suites += [figures.Suite(path) for path in sorted(baseline.iterdir()) if path.is_dir()]
+
+    def suite(self, name, allocator=None):
+        """The first one that has the file, and the allocator in it."""
+        for suite in self.suites:
+            if suite.rows(name) and (allocator is None or allocator in suite.allocators(name)):
+                return suite
+        raise NoData(f"{name}.csv" + (f" has no {allocator}" if allocator else " is not there"))
+
+    def allocators(self, name):
+        found = dict.fromkeys(a for suite in self.suites for a in suite.allocators(name))
+        if not found:
+            raise NoData(f"{name}.csv is not there")
+        return [a for a in figures.ALLOCATORS if a in found]
+
+    def rows(self, name, allocator, **wanted):
+        suite = self.suite(name, allocator)
+        return [row for row in suite.rows(name) if row["allocator"] == allocator
+                and all(row.get(key) == value for key, value in wanted.items())]
+
+    def numbers(self, name, allocator, column, **wanted):
+        suite = self.suite(name, allocator)
+        values = [suite.number(name, row, column) for row in self.rows(name, allocator, **wanted)]
+        return [value for value in values if value is not None]
+
+    def median(self, name, allocator, column, **wanted):
+        values = self.numbers(name, allocator, column, **wanted)
+        return statistics.median(values) if values else None
+
+    def extent(self, name, allocator, column, **wanted):
+        values = self.numbers(name, allocator, column, **wanted)
+        return (min(values), max(values)) if values else (0, 0)
+
+    def machine(self):
+        header = self.suites[0].header()
+        return header.get("machine", "machine not recorded")
+
+    def choices(self, name, column):
+        """The different values of a column, as in the file."""
+        return list(dict.fromkeys(row[column] for suite in self.suites for row in suite.rows(name)))
+
+
+# ---- the charts ---------------------------------------------------------------------------------
+
+
+def latency_percentiles(data):
+    name = "benchmark_accurate"
+    names = data.allocators(name)
+    figure, axes = plt.subplots(1, 2, figsize=(11, 4.6), sharey=True)
+    for axis, op, title in ((axes[0], "alloc", "allocation"), (axes[1], "free", "free")):
+        values = {a: [data.median(name, a, column, size_class=SIZE, op=op) for column, _ in PERCENTILES] for a in names}
+        extent = {a: [data.extent(name, a, column, size_class=SIZE, op=op) for column, _ in PERCENTILES] for a in names}
+        bars(axis, [text for _, text in PERCENTILES], names, values, extent)
+        axis.set_yscale("log")
+        log_axis(axis.yaxis, duration)
+        axis.set_title(f"{title} of {SIZE} bytes")
+        axis.set_xlabel("percentile of single operations")
+    axes[0].set_ylabel("latency (log scale, lower is better)")
+    legend_below(figure, axes)
+    grid(*axes)
+    figure.suptitle("100,000 live objects, a random tenth freed and allocated again; the clock's own cost subtracted")
+    return figure
+
+
+def latency_cdf(data):
+    name = "latency_cdf"
+    names = data.allocators(name)
+    figure, axes = plt.subplots(1, 2, figsize=(11, 4.8), sharey=True, sharex=True)
+    for axis, op, title in ((axes[0], "alloc", "allocation"), (axes[1], "free", "free")):
+        for allocator in names:
+            x, y = curve(data, allocator, op)
+            line(axis, allocator, x, y, every=6)
+        floors = [curve(data, allocator, "floor") for allocator in names]
+        low, high, above = floor_band(floors)
+        axis.fill_betweenx(above, low, high, color="#bbbbbb", label="this machine's floor (nothing called)", zorder=1)
+        axis.set_xscale("log")
+        axis.set_yscale("log")
+        log_axis(axis.xaxis, duration)
+        axis.yaxis.set_major_locator(ticker.LogLocator(base=10, numticks=12))
+        axis.yaxis.set_major_formatter(ticker.FuncFormatter(one_in))
+        axis.yaxis.set_minor_formatter(ticker.NullFormatter())
+        axis.set_title(f"{title} of {SIZE} bytes")
+        axis.set_xlabel("latency as the clock saw it (log scale)")
+    axes[0].set_ylabel("operations that take longer")
+    legend_below(figure, axes)
+    grid(*axes)
+    figure.suptitle("What share of the operations takes longer than a given time; further left and down is better")
+    return figure
+
+
+def curve(data, allocator, op):
+    suite = data.suite("latency_cdf", allocator)
+    rows = [row for row in data.rows("latency_cdf", allocator, size_class=SIZE, op=op) if row.get("round", "1") == "1"]
+    points = [(suite.number("latency_cdf", row, "latency_ns"), suite.number("latency_cdf", row, "fraction_above"))
+              for row in rows]
+    points = [(x, y) for x, y in points if y > 0 and x > 0]
+    if not points:
+        raise NoData(f"latency_cdf.csv has no {op} of {SIZE} bytes for {allocator}")
+    return [x for x, _ in points], [y for _, y in points]
+
+
+def floor_band(floors):
+    """The least and the largest latency of the floors at each share that all of them have."""
+    shares = sorted(set.intersection(*(set(y) for _, y in floors)), reverse=True)
+    columns = [[dict(zip(y, x))[share] for x, y in floors] for share in shares]
+    return [min(c) for c in columns], [max(c) for c in columns], shares
+
+
+def one_in(value, _=None):
+    return "all" if value >= 1 else f"1 in {plain(round(1 / value))}"
+
+
+def rss_over_time(data):
+    figure, axes = plt.subplots(1, 2, figsize=(11, 4.4))
+    for allocator in data.allocators("churn_test"):
+        cycles = data.numbers("churn_test", allocator, "cycle")
+        line(axes[0], allocator, cycles, data.numbers("churn_test", allocator, "rss_mib"), every=max(1, len(cycles) // 10))
+    axes[0].set_title("100,000 objects of 128 bytes, the oldest tenth\nreplaced in every cycle")
+    axes[0].set_xlabel("cycle")
+    for allocator in data.allocators("phase_shifts"):
+        shifts = data.numbers("phase_shifts", allocator, "shift")
+        cool = data.numbers("phase_shifts", allocator, "rss_cool_mib")
+        line(axes[1], allocator, shifts, cool, every=max(1, len(shifts) // 10))
+    peak = statistics.median(data.numbers("phase_shifts", data.allocators("phase_shifts")[0], "rss_peak_mib"))
+    axes[1].axhline(peak, color="black", linewidth=0.8, linestyle=":", label=f"the peak: {peak:.0f} MiB")
+    axes[1].set_title("what stays after a spike of 256 MiB is freed")
+    axes[1].set_xlabel("phase shift")
+    for axis in axes:
+        axis.set_ylim(0, 1.12 * axis.get_ylim()[1])
+        axis.set_ylabel("resident memory (MiB, lower is better)")
+    legend_below(figure, axes)
+    grid(*axes)
+    return figure
+
+
+def fragmentation(data):
+    names = data.allocators("fragmentation")
+    classes = sorted({int(text) for text in data.choices("fragmentation", "size_class")})
+    figure, axes = plt.subplots(1, 3, figsize=(13, 4.6), gridspec_kw={"width_ratios": [3, 2, 2]})
+    for allocator in names:
+        points = [(c, data.median("fragmentation", allocator, "efficiency_pct", size_class=str(c))) for c in classes]
+        points = [(c, value) for c, value in points if value is not None]
+        line(axes[0], allocator, [c for c, _ in points], [value for _, value in points])
+    axes[0].set_xscale("log", base=2)
+    axes[0].xaxis.set_major_formatter(ticker.FuncFormatter(plain))
+    axes[0].set_xlabel("objects up to this many bytes (log scale)")
+    axes[0].set_ylabel("bytes asked for, % of the bytes taken")
+    axes[0].set_title("by size, over a realistic mix")
+    works = [("size mix,\nrounding", None), ("size mix,\nresident", "mix"), ("128 B,\nresident", "128")]
+    values = {a: [overhead(data, a, work) for _, work in works] for a in names}
+    bars(axes[1], [text for text, _ in works], names, values)
+    axes[1].set_ylabel("over the payload (%)")
+    axes[1].set_title("what the whole costs (lower is better)")
+    over_time(data, axes[2])
+    legend_below(figure, [axes[0], axes[2]])
+    grid(*axes)
+    return figure
+
+
+def over_time(data, axis):
+    """What is back after one in twenty objects survived: ten seconds idle, and after asking for it."""
+    moments = [("idle", "after idling"), ("asked", "after asking")]
+    names = data.allocators("fragmentation_over_time")
+    placements = {name: "together" for name in names}
+    if "tslab" in names:
+        placements["tslab, by lifetime"] = "by_lifetime"
+    each = 0.8 / len(placements)
+    for at, (name, placement) in enumerate(placements.items()):
+        allocator = name.split(",")[0]
+        colour, _, _, hatch = style(allocator) if placement == "together" else ("#56B4E9", "", "", "++")
+        heights = [data.numbers("fragmentation_over_time", allocator, "returned_pct", placement=placement, moment=moment)
+                   for moment, _ in moments]
+        places = [g - 0.4 + each * (at + 0.5) for g in range(len(moments))]
+        axis.bar(places, [h[-1] if h else 0 for h in heights], each * 0.92, color=colour, hatch=hatch, edgecolor="black",
+                 linewidth=0.5, label="temporal-slab, survivors in an epoch of their own" if at >= len(names) else None)
+    axis.axhline(95, color="black", linewidth=0.8, linestyle=":")
+    axis.annotate("95 % is dead", (1.45, 95), xytext=(0, 3), textcoords="offset points", fontsize=8, ha="right")
+    axis.set_xticks(range(len(moments)))
+    axis.set_xticklabels([text for _, text in moments])
+    axis.set_ylabel("resident memory returned (%, higher is better)")
+    axis.set_ylim(0, 105)
+    axis.set_title("one object in twenty survives")
+
+
+def overhead(data, allocator, work):
+    if work is not None:
+        return data.median("space", allocator, "overhead_pct", work=work, kind="churn")
+    requested = sum(data.numbers("fragmentation", allocator, "requested"))
+    return 100 * (sum(data.numbers("fragmentation", allocator, "rounded")) / requested - 1)
+
+
+def slab_lifecycle(data):
+    """Counters that only temporal-slab has; the others' resident memory in the same cycles for comparison."""
+    figure, axes = plt.subplots(1, 2, figsize=(11, 4.4))
+    cycles = data.numbers("churn_test", "tslab", "cycle")
+    for column, text, colour, dashes in (("slabs_allocated", "taken into use", "#0072B2", "-"),
+                                         ("slabs_recycled", "empty, kept for the next", "#E69F00", (0, (6, 2))),
+                                         ("slabs_overflowed", "empty, beyond the budget: given back", "#D55E00", (0, (1, 1.5)))):
+        values = data.numbers("churn_test", "tslab", column)
+        axes[0].plot(cycles, values, color=colour, linestyle=dashes, linewidth=2, label=text)
+    axes[0].set_xlabel("cycle of 10,000 objects of 128 bytes")
+    axes[0].set_ylabel("slabs of 16 KiB, in all")
+    axes[0].yaxis.set_major_formatter(ticker.FuncFormatter(plain))
+    axes[0].set_title("temporal-slab: what its slabs go through")
+    axes[0].legend(fontsize=9)
+    for allocator in data.allocators("epoch_cycles"):
+        cycles = data.numbers("epoch_cycles", allocator, "cycle")
+        line(axes[1], allocator, cycles, data.numbers("epoch_cycles", allocator, "rss_closed_mib"), every=3)
+    full = data.median("epoch_cycles", data.allocators("epoch_cycles")[0], "rss_full_mib")
+    axes[1].axhline(full, color="black", linewidth=0.8, linestyle=":", label=f"while full: {full:.1f} MiB")
+    axes[1].set_xlabel("epoch of 50,000 objects of 128 bytes")
+    axes[1].set_ylabel("resident memory after it is closed (MiB)")
+    axes[1].set_ylim(0, 1.12 * axes[1].get_ylim()[1])
+    axes[1].xaxis.set_major_locator(ticker.MaxNLocator(integer=True))
+    axes[1].set_title("what is kept for the next epoch (temporal-slab: up to 32 MiB)")
+    legend_below(figure, [axes[1]])
+    grid(*axes)
+    return figure
+
+
+def soak_distribution(data):
+    names = data.allocators("soak")
+    speeds = {a: [v / 1e6 for v in data.numbers("soak", a, "throughput_ops_sec")] for a in names}
+    figure, axes = plt.subplots(1, 2, figsize=(11, 4.4))
+    for allocator in names:
+        ordered = sorted(speeds[allocator])
+        share = [100 * i / max(1, len(ordered) - 1) for i in range(len(ordered))]
+        line(axes[0], allocator, share, ordered, every=max(1, len(ordered) // 8))
+        windows = data.numbers("soak", allocator, "epoch")
+        line(axes[1], allocator, windows, speeds[allocator], every=max(1, len(windows) // 8))
+    axes[0].set_xlabel("windows that are slower (%)")
+    axes[0].set_title("distribution over the windows, slowest on the left")
+    axes[1].set_xlabel("window")
+    axes[1].set_title("over time")
+    for axis in axes:
+        axis.set_ylabel("million calls a second (higher is better)")
+        axis.margins(y=0.12)
+    legend_below(figure, axes)
+    grid(*axes)
+    figure.suptitle("400 slots of 16-1040 bytes, 70 % of the operations allocate; one process each, windows in turn")
+    return figure
+
+
+def scope_cost(data):
+    suite = data.suite("scope_bench")
+    rows = suite.rows("scope_bench")
+    wanted = [("tslab", "tslab"), ("malloc", "glibc"), ("jemalloc_arena", "jemalloc_tcache"), ("mimalloc_heap", "mimalloc"),
+              ("apr", "apr"), ("pmr", "pmr"), ("bumpalo", "bumpalo"), ("talloc", "talloc")]
+    there = {row["allocator"] for row in rows}
+    figure, axes = plt.subplots(1, 3, figsize=(13, 4.8))
+    for shown, name in wanted:
+        if name not in there:
+            continue
+        known = {"jemalloc_arena": "jemalloc", "mimalloc_heap": "mimalloc"}.get(shown, shown)
+        for axis, fixed, varied, column in ((axes[0], ("scopes_open", "1"), "objects_per_scope", "ns_per_object"),
+                                            (axes[1], ("objects_per_scope", "100"), "scopes_open", "ns_per_object"),
+                                            (axes[2], ("objects_per_scope", "100"), "scopes_open", "held_per_payload")):
+            points = sorted((int(row[varied]), suite.number("scope_bench", row, column)) for row in rows
+                            if row["allocator"] == name and row[fixed[0]] == fixed[1])
+            colour, marker, dashes, _ = style(known)
+            axis.plot([x for x, _ in points], [y for _, y in points], color=colour, marker=marker, linestyle=dashes,
+                      label=label(shown), markersize=5, markeredgecolor="black", markeredgewidth=0.4,
+                      linewidth=2.4 if shown == "tslab" else 1.5, zorder=3 if shown == "tslab" else 2)
+    floor = sorted({(int(row["objects_per_scope"]), suite.number("scope_bench", row, "floor_ns_per_object"))
+                    for row in rows if row["scopes_open"] == "1"})
+    axes[0].plot([x for x, _ in floor], [y for _, y in floor], color="#888888", linewidth=1, label="the loop alone")
+    axes[0].set_title("one scope open")
+    axes[0].set_xlabel("objects in a scope (log scale)")
+    axes[1].set_title("100 objects in a scope")
+    axes[2].set_title("memory, 100 objects in a scope")
+    for axis in axes:
+        axis.set_xscale("log")
+        axis.set_yscale("log")
+        log_axis(axis.xaxis)
+        log_axis(axis.yaxis, duration if axis is not axes[2] else plain)
+    for axis in axes[1:]:
+        axis.set_xlabel("scopes open at once (log scale)")
+    axes[0].set_ylabel("time per object, scope included (log scale)")
+    low, high = (f(f(axis.get_ylim()) for axis in axes[:2]) for f in (min, max))
+    for axis in axes[:2]:
+        axis.set_ylim(low, high)
+    axes[2].set_ylabel("resident bytes per byte asked for (log scale)")
+    legend_below(figure, axes)
+    grid(*axes)
+    figure.suptitle("Objects that are dropped together: a scope made, its objects allocated and written, the scope dropped")
+    return figure
+
+
+# ---- threads ------------------------------------------------------------------------------------
+
+
+def thread_points(data, allocator, column, **wanted):
+    counts = sorted({int(row["threads"]) for row in data.rows("benchmark_threads", allocator, **wanted)})
+    points = [(n, data.median("benchmark_threads", allocator, column, threads=str(n), **wanted)) for n in counts]
+    return [n for n, value in points if value is not None], [value for _, value in points if value is not None]
+
+
+def thread_axis(axis):
+    axis.set_xscale("log", base=2)
+    axis.xaxis.set_major_formatter(ticker.FuncFormatter(plain))
+    axis.xaxis.set_minor_formatter(ticker.NullFormatter())
+    axis.set_xlabel("threads (log scale)")
+
+
+def thread_chart(data, column, scale, unit, log):
+    figure, axes = plt.subplots(1, 2, figsize=(11, 4.6), sharey=True)
+    for axis, frees, title in ((axes[0], "private", "each thread frees its own objects"),
+                               (axes[1], "cross", "each thread frees what another allocated")):
+        for allocator in data.allocators("benchmark_threads"):
+            x, y = thread_points(data, allocator, column, epochs="same", frees=frees)
+            line(axis, allocator, x, [value * scale for value in y])
+        x, y = thread_points(data, "tslab", column, epochs="separate", frees=frees)
+        axis.plot(x, [value * scale for value in y], color="#56B4E9", marker="o", markerfacecolor="white", markersize=5,
+                  linewidth=1.5, label="temporal-slab, an epoch for each thread")
+        thread_axis(axis)
+        axis.set_title(title)
+        if log:
+            axis.set_yscale("log")
+            log_axis(axis.yaxis, duration)
+        else:
+            axis.set_ylim(bottom=0)
+    axes[0].set_ylabel(unit)
+    legend_below(figure, axes)
+    grid(*axes)
+    return figure
+
+
+def p99_vs_threads(data):
+    figure = thread_chart(data, "p99_ns", 1, "p99 of an operation (log scale, lower is better)", True)
+    figure.suptitle("2,000 live objects of 128 bytes in each thread, replaced at random; mean of the trials")
+    return figure
+
+
+def scaling(data):
+    figure = thread_chart(data, "ops_per_sec", 1e-6, "million operations a second (higher is better)", False)
+    count = figures.processors(data.suites[0])
+    figure.suptitle("Throughput of 1 to 16 threads" + (f" on {count} processors" if count else "")
+                    + ", 2,000 live objects of 128 bytes in each; all threads together, mean of the trials")
+    return figure
+
+
+# ---- summary ------------------------------------------------------------------------------------
+
+
+def summary(data):
+    """The four figures that the allocator is made for."""
+    figure, axes = plt.subplots(1, 4, figsize=(13, 4.2))
+    panels = [
+        ("allocation p99.9,\n100,000 live x 128 B", "ns (log scale)", "benchmark_accurate",
+         lambda a: data.median("benchmark_accurate", a, "p999_ns", size_class=SIZE, op="alloc"), True),
+        ("of a 256 MiB spike,\nback at the kernel", "% returned", "phase_shifts",
+         lambda a: statistics.mean(data.numbers("phase_shifts", a, "returned_pct")), False),
+        ("100 objects dropped\ntogether, per object", "ns", "scope_bench", lambda a: scope_figure(data, a), False),
+        ("mixed load, soak", "million calls a second", "soak",
+         lambda a: statistics.median(data.numbers("soak", a, "throughput_ops_sec")) / 1e6, False),
+    ]
+    for axis, (title, unit, source, value, log) in zip(axes, panels):
+        names = data.allocators(source) if source != "scope_bench" else figures.ALLOCATORS
+        shown = [(name, value(name)) for name in names]
+        shown = [(name, v) for name, v in shown if v is not None]
+        for at, (name, v) in enumerate(shown):
+            colour, _, _, hatch = style(name)
+            axis.bar(at, v, 0.75, color=colour, hatch=hatch, edgecolor="black", linewidth=0.6)
+            axis.annotate(report.short(max(v, 0)), (at, max(v, 0)), xytext=(0, 2), textcoords="offset points", ha="center",
+                          fontsize=8.5)
+        axis.set_xticks(range(len(shown)))
+        axis.set_xticklabels([SHORT.get(name, name) for name, _ in shown], rotation=40, ha="right", fontsize=9)
+        axis.set_title(title, fontsize=10.5)
+        axis.set_ylabel(unit)
+        if log:
+            axis.set_yscale("log")
+            log_axis(axis.yaxis)
+        axis.margins(y=0.12)
+        grid(axis)
+        axis.grid(False, axis="x")
+    for axis, better in zip(axes, ("lower", "higher", "lower", "higher")):
+        axis.set_xlabel(f"{better} is better", fontsize=9, style="italic")
+    return figure
+
+
+SHORT = {"tslab": "temporal-slab", "malloc": "glibc"}
+
+
+def scope_figure(data, allocator):
+    """The way each has to drop objects together; malloc and tcmalloc have none and free each."""
+    name = {"malloc": "glibc", "jemalloc": "jemalloc_tcache"}.get(allocator, allocator)
+    suite = data.suite("scope_bench")
+    values = [suite.number("scope_bench", row, "ns_per_object") for row in suite.rows("scope_bench")
+              if row["allocator"] == name and row["objects_per_scope"] == "100" and row["scopes_open"] == "1"]
+    return statistics.median(values) if values else None
+
+
+CHARTS = {chart.__name__: chart for chart in (
+    latency_percentiles, latency_cdf, p99_vs_threads, scaling, rss_over_time, fragmentation, slab_lifecycle, scope_cost,
+    soak_distribution, summary)}
+
+
+# ---- main ---------------------------------------------------------------------------------------
+
+
+def fail(message):
+    print(f"plot_bench: {message}", file=sys.stderr)
+    sys.exit(2)
+
+
+class Parser(argparse.ArgumentParser):
+    """Says what is wrong with a command line in one line."""
+
+    def error(self, message):
+        fail(f"{message} (see --help)")
+
+
+def draw(chart, data, out, kind):
+    figure = CHARTS[chart](data)
+    figure.tight_layout(rect=(0, 0.09 if figure.legends else 0.03, 1, 1))
+    figure.text(0.995, 0.005, data.machine(), ha="right", va="bottom", fontsize=7, color="#555555")
+    metadata = {"Software": None} if kind == "png" else {"Date": None, "Creator": None}
+    figure.savefig(out / f"{chart}.{kind}", dpi=130, metadata=metadata, facecolor="white")
+    plt.close(figure)
+
+
+def main(arguments):
+    parser = Parser(prog="plot_bench.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
+                    epilog=f"charts: {', '.join(CHARTS)}")
+    parser.add_argument("charts", nargs="*", metavar="CHART", help="only these (default: all)")
+    parser.add_argument("--results", metavar="DIR", default=str(ROOT / "benchmarks" / "results"),
+                        help="where the CSV files are (default benchmarks/results)")
+    parser.add_argument("--baseline", metavar="DIR", default=str(ROOT / "benchmarks" / "baseline"),
+                        help="folders of further allocators (default benchmarks/baseline)")
+    parser.add_argument("--out", metavar="DIR", default=str(ROOT / "docs" / "images"), help="default docs/images")
+    parser.add_argument("--format", choices=["png", "svg"], default="png", help="default png")
+    options = parser.parse_args(arguments)
+    for name in options.charts:
+        if name not in CHARTS:
+            fail(f"unknown chart '{name}': one of {', '.join(CHARTS)}")
+    if not pathlib.Path(options.results).is_dir():
+        fail(f"--results: '{options.results}' is no folder")
+    plt.rcParams.update({"font.size": 10, "axes.titlesize": 10.5, "figure.titlesize": 11, "hatch.linewidth": 0.6,
+                         "svg.hashsalt": "temporal-slab"})
+    data = Data(pathlib.Path(options.results), pathlib.Path(options.baseline))
+    out = pathlib.Path(options.out)
+    missing = 0
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        for name in options.charts or CHARTS:
+            try:
+                draw(name, data, out, options.format)
+                print(out / f"{name}.{options.format}")
+            except NoData as reason:
+                print(f"plot_bench: {name}: left out: {reason}", file=sys.stderr)
+                missing += 1
+    except report.InputError as error:
+        fail(str(error))
+    except OSError as error:
+        fail(f"{error.filename}: {error.strerror}")
+    return 1 if missing else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
