@@ -35,6 +35,11 @@ help:
 	@echo "make report        charts and docs/results.md from the figures of make bench-all"
 	@echo "make mutation      takes one guard of the protocols out at a time: some test must fail for each"
 	@echo "make soak          every feature at once for 10 minutes (MINUTES=N), all structures walked every second"
+	@echo "make test-valgrind  installs Valgrind: what must be caught under memcheck, and what must not"
+	@echo "make nightly       a million random programs against the model (NIGHTLY_PROGRAMS), then make fuzz"
+	@echo "make fuzz          libFuzzer over the public interface for FUZZ_SECONDS (300)"
+	@echo "make fuzz-corpus   what make fuzz found, as few strings as reach the same code, to tests/fuzz/corpus"
+	@echo "make cross         the tests on other machines (emulated), with 32 bits, big endian, musl; TARGETS=\"armhf ...\""
 	@echo "make bench-smoke   the same harness for a few seconds: does it work"
 	@echo "make install PREFIX=DIR   libraries, headers, tslab.pc, CMake package, man pages (DESTDIR works)"
 	@echo "make demo-leak     from a leak to the alert that names it: Prometheus, the page, stats_dump"
@@ -118,6 +123,34 @@ soak: setup-test | build
 	@cmake --build build/checked -j $(JOBS) --target soak.soak_test -- --no-print-directory -s
 	@build/checked/tests/soak.soak_test --seconds $$(awk -v m='$(MINUTES)' 'BEGIN { print m * 60 }') $(ARGS)
 
+test-valgrind: setup-valgrind | build
+	$(call build,release,-DTSLAB_BUILD_TESTS=ON)
+	@EDGES_ALL=1 build/release/tests/misuse.edges_test
+
+NIGHTLY_PROGRAMS ?= 1000000
+FUZZ_SECONDS ?= 300
+
+nightly: setup-test | build
+	$(call build,release,-DTSLAB_BUILD_TESTS=ON)
+	@tests/property/nightly.py build/release/tests/property.model_test --programs $(NIGHTLY_PROGRAMS) --jobs $(JOBS)
+	@$(MAKE) --no-print-directory fuzz
+
+fuzz: setup-clang | build
+	$(call build,fuzz)
+	@$(FIXED_ADDRESSES) tests/fuzz/fuzz.sh build/fuzz/tests/api_fuzz $(FUZZ_SECONDS) build/fuzz/found $(JOBS)
+
+# Keeps of all that was found the fewest strings that reach every edge of the code.
+fuzz-corpus: setup-clang | build
+	$(call build,fuzz)
+	@rm -rf build/fuzz/kept && mkdir -p build/fuzz/kept build/fuzz/found/corpus
+	@$(FIXED_ADDRESSES) build/fuzz/tests/api_fuzz -set_cover_merge=1 -use_counters=0 -max_len=4000 build/fuzz/kept \
+	    build/fuzz/found/corpus tests/fuzz/corpus >build/fuzz/merge.log 2>&1 || { tail -n 20 build/fuzz/merge.log; exit 1; }
+	@rm -rf tests/fuzz/corpus && cp -r build/fuzz/kept tests/fuzz/corpus
+	@ls tests/fuzz/corpus | wc -l
+
+cross: setup-cross
+	@tests/cross/cross.sh --jobs $(JOBS) $(TARGETS)
+
 bench-smoke: setup-bench | build
 	$(call build,release,-DTSLAB_BUILD_TESTS=OFF)
 	$(call check,release,-L '^bench$$')
@@ -146,6 +179,6 @@ format-check:
 clean:
 	@rm -rf build
 
-.PHONY: all help build-release run run-smoke bench-all bench-gate report mutation soak test test-release test-asan test-tsan test-clang summary clean-results \
+.PHONY: test-valgrind nightly fuzz fuzz-corpus all help build-release run run-smoke bench-all bench-gate report mutation soak test test-release test-asan test-tsan test-clang summary clean-results cross \
     bench bench-smoke install demo-leak check-observability docs format format-check clean
 .NOTPARALLEL:

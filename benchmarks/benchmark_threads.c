@@ -29,6 +29,7 @@ static struct {
 } options;
 
 static suite_csv *summary_csv, *trials_csv;
+static suite_clock ticks;
 
 typedef struct combination {
     unsigned threads;
@@ -190,7 +191,7 @@ static void merge_hists(bench_hist *to, const team *t) {
     }
 }
 
-static trial run_trial(team *t, bench_hist *merged, const suite_clock *clock, double floor_ns) {
+static trial run_trial(team *t, bench_hist *merged, double floor_ns) {
     unsigned threads = t->combination.threads;
     size_t plain = suite_amount(16000000, 2000000, 16000) / threads / RING_BATCH * RING_BATCH;
     size_t timed = suite_amount(2000000, 400000, 8000) / threads / RING_BATCH * RING_BATCH;
@@ -213,9 +214,9 @@ static trial run_trial(team *t, bench_hist *merged, const suite_clock *clock, do
         for (unsigned i = 0; i < threads && !t->combination.cross; i++)
             for (uint32_t k = 0; k < LIVE; k++) suite_fill(t->members[i].slots[k], OBJECT_BYTES, k);
     merge_hists(merged, t);
-    result.p50_ns = suite_percentile_ns(merged, 0.5, clock, floor_ns);
-    result.p99_ns = suite_percentile_ns(merged, 0.99, clock, floor_ns);
-    result.p999_ns = suite_percentile_ns(merged, 0.999, clock, floor_ns);
+    result.p50_ns = suite_percentile_ns(merged, 0.5, &ticks, floor_ns);
+    result.p99_ns = suite_percentile_ns(merged, 0.99, &ticks, floor_ns);
+    result.p999_ns = suite_percentile_ns(merged, 0.999, &ticks, floor_ns);
     return result;
 }
 
@@ -276,7 +277,6 @@ static void measure(const void *arg) {
     uint32_t *order = bench_map(ORDER_COUNT * sizeof *order);
     bench_rng rng = {suite.seed};
     bench_hist *merged = bench_hist_create();
-    suite_clock clock = suite_clock_start();
 
     for (size_t i = 0; i < ORDER_COUNT; i++) order[i] = bench_rng_below(&rng, LIVE);
     t.order = order;
@@ -284,7 +284,7 @@ static void measure(const void *arg) {
         uint64_t begin = bench_tick_begin();
         bench_hist_add(merged, bench_tick_end() - begin);
     }
-    double floor_ns = suite_percentile_ns(merged, 0.5, &clock, 0);
+    double floor_ns = suite_percentile_ns(merged, 0.5, &ticks, 0);
     t.peer = peer_open();
     if (pthread_barrier_init(&t.barrier, NULL, c->threads + 1) != 0)
         suite_fail("the harness cannot make a barrier for %u threads", c->threads);
@@ -298,7 +298,7 @@ static void measure(const void *arg) {
         if (pthread_create(&ids[i], NULL, run_member, m) != 0) suite_fail("the harness cannot start thread %u", i + 1);
     }
     team_phase(&t, suite.smoke ? PHASE_CHECK : PHASE_PLAIN, suite_amount(200000, 50000, 800) / RING_BATCH * RING_BATCH);
-    for (size_t i = 0; i < options.trials; i++) trials[i] = run_trial(&t, merged, &clock, floor_ns);
+    for (size_t i = 0; i < options.trials; i++) trials[i] = run_trial(&t, merged, floor_ns);
     bool known = suite_count(t.peer).known;
     team_phase(&t, PHASE_END, 0);
     for (unsigned i = 0; i < c->threads; i++) pthread_join(ids[i], NULL);
@@ -353,6 +353,7 @@ int main(int argc, char **argv) {
                                   "lock_acquired,lock_contended,foreign_frees,cas_retries");
     printf("%-10s %7s %-9s %-8s %9s %6s %8s %8s %6s %10s %10s %10s %12s %10s\n", "allocator", "threads", "epochs",
            "frees", "M ops/s", "CV %", "p50 ns", "p99", "CV %", "p99.9", "locks", "contended", "foreign", "retries");
+    ticks = suite_clock_start();
     size_t counts = options.threads ? 1 : sizeof all_threads / sizeof all_threads[0];
     for (size_t i = 0; i < counts; i++)
         for (int cross = 0; cross <= 1; cross++)

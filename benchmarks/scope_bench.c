@@ -84,7 +84,7 @@ static struct {
     size_t objects, open; /* 0: all */
     const char *csv;
     bool smoke, list;
-} config = {.rounds = 5, .seconds = "0.04", .live_limit = 100000, .patience = 20};
+} config = {.rounds = 5, .seconds = "0.04", .live_limit = 100000, .patience = 10};
 
 /* ---- programs ------------------------------------------------------------------------------------------ */
 
@@ -451,13 +451,16 @@ static void parse(int argc, char **argv) {
             if (config.objects != 0 && config.objects != all_objects[o]) continue;
             if (config.open != 0 && config.open != all_open[n]) continue;
             if (all_objects[o] > config.live_limit / all_open[n]) continue;
-            if (config.smoke && (all_objects[o] > 100 || all_open[n] != 10)) continue;
+            if (config.smoke && (all_objects[o] != 10 || all_open[n] != 10)) continue;
             shapes[shape_count++] = (shape){all_objects[o], all_open[n]};
         }
     }
+    if (shape_count == 0 && config.smoke)
+        bench_die(BENCH_EXIT_USAGE,
+                  "scope_bench: --smoke measures 10 objects a scope, 10 scopes open, and nothing else");
     if (shape_count == 0)
-        bench_die(BENCH_EXIT_USAGE, "scope_bench: --objects %zu --open %zu: more than %zu objects live at once",
-                  config.objects, config.open, config.live_limit);
+        bench_die(BENCH_EXIT_USAGE, "scope_bench: no shape is left: more than %zu objects live at once (see --live)",
+                  config.live_limit);
     if (config.smoke) {
         config.rounds = 1;
         config.seconds = "0.0005";

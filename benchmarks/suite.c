@@ -269,7 +269,7 @@ static void on_signal(int number) {
 }
 
 static void clean_up_at_exit(void) {
-    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
     static bool done;
     if (done) return;
     done = true;
@@ -293,6 +293,8 @@ static void open_file(suite_csv *csv, const char *path) {
     snprintf(csv->path, sizeof csv->path, "%s", path);
     bool exists = stat(path, &status) == 0;
     if (exists && S_ISDIR(status.st_mode)) cannot_write(path, EISDIR);
+    /* /dev/stdout is one of these while standard output is closed: such a link is not replaced */
+    if (!exists && lstat(path, &status) == 0) cannot_write(path, ENOENT);
     if (exists && realpath(path, resolved) != NULL && strncmp(resolved, "/dev/", 5) != 0 && S_ISREG(status.st_mode)) {
         if (access(resolved, W_OK) != 0) cannot_write(path, errno);
         /* what a symbolic link points to is replaced, not the link */
@@ -369,6 +371,7 @@ static void write_out(suite_csv *csv) {
 }
 
 void suite_csv_commit(void) {
+    if (fflush(stdout) != 0) cannot_write("standard output", errno);
     for (int i = 0; i < CSV_FILES; i++)
         if (files[i].open) write_out(&files[i]);
     for (int i = 0; i < CSV_FILES; i++) {
@@ -403,7 +406,7 @@ int suite_try(suite_phase *phase, const void *arg) {
                 *((volatile char *)files[i].text + at) = *((volatile char *)files[i].text + at);
         phase(arg);
         end_progress();
-        fflush(stdout);
+        if (fflush(stdout) != 0) cannot_write("standard output", errno);
         _exit(0);
     }
     while (waitpid(child, &status, 0) < 0)

@@ -53,7 +53,7 @@ class BadArguments(Programs):
             (["--objects", ""], "''"), (["--open", "1e3"], "'1e3'"), (["--open", "100000"], "'100000'"),
             (["--live", "1000001"], "'1000001'"), (["--rounds", "0"], "'0'"), (["--rounds", "26"], "'26'"), (["--rounds", "3x"], "'3x'"),
             (["--seconds", "0"], "'0'"), (["--seconds", "nan"], "'nan'"), (["--seconds", "61"], "'61'"),
-            (["--objects", "100000", "--open", "10000"], "100000"),
+            (["--objects", "100000", "--open", "10000"], "100000"), (["--smoke", "--open", "1"], "--smoke"),
             (["--smoke", "--csv", "/no/such/folder/f.csv"], "/no/such/folder/f.csv"),
         ]:
             self.refuse("scope_bench", arguments, named)
@@ -90,8 +90,8 @@ class ScopeBench(Programs):
         for name in ["none", "tslab", "mimalloc", "jemalloc", "apr", "talloc", "pmr", "bumpalo"]:
             self.assertIn(name, names)
         for line in answer.stdout.splitlines():
-            program = PROGRAMS / f"scope_bench_{line.split()[0]}"
-            self.assertEqual(line.split()[1] != "absent", program.exists(), line)
+            if line.split()[1] != "absent":
+                self.assertTrue((PROGRAMS / f"scope_bench_{line.split()[0]}").exists(), line)
 
     def test_csv(self):
         answer = run("scope_bench", "--smoke", "--allocator", "tslab", "--csv", self.csv)
@@ -100,7 +100,7 @@ class ScopeBench(Programs):
         self.assertEqual(list(rows[0])[:len(SCOPE_COLUMNS)], SCOPE_COLUMNS)
         self.assertEqual({row["allocator"] for row in rows}, {"none", "tslab"})
         shapes = {(int(row["objects_per_scope"]), int(row["scopes_open"])) for row in rows}
-        self.assertEqual(shapes, {(1, 10), (10, 10), (100, 10)})
+        self.assertEqual(shapes, {(10, 10)})
         self.assertEqual(len(rows), 2 * len(shapes))
         for row in rows:
             objects = int(row["objects_per_scope"]) * int(row["scopes_open"])

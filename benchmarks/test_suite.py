@@ -135,7 +135,9 @@ class CommandLine(InFolder):
     def test_files_that_cannot_be_written(self):
         (self.folder / "folder").mkdir()
         for program in PROGRAMS:
-            for path in (self.folder / "missing" / "x.csv", self.folder / "folder", "/dev/full"):
+            # what is full is noticed at the end only: once is enough
+            full = ["/dev/full"] if program == "churn_test" else []
+            for path in [self.folder / "missing" / "x.csv", self.folder / "folder", *full]:
                 answer = run(program, "--smoke", "--csv", path)
                 self.assertEqual(answer.returncode, 2, (program, path, answer))
                 self.assertIn(f"'{path}'", answer.stderr)
@@ -192,16 +194,25 @@ class WholeOrNotAtAll(InFolder):
         target = self.folder / "target.csv"
         target.write_text("old\n", encoding="ascii")
         (self.folder / "link.csv").symlink_to(target)
-        self.smoke("smoke_tests", "link.csv")
+        self.smoke("smoke_tests", "link.csv", "--check", "domains")
         self.assertTrue((self.folder / "link.csv").is_symlink())
         self.assertTrue(target.read_text(encoding="ascii").startswith(HEADERS["smoke.csv"] + "\n"))
         self.assertEqual(self.names(), ["link.csv", "target.csv"])
 
     def test_a_device_is_written_to(self):
-        answer = run("smoke_tests", "--smoke", "--csv", "/dev/stdout")
+        answer = run("smoke_tests", "--smoke", "--check", "domains", "--csv", "/dev/stdout")
         self.assertEqual(answer.returncode, 0, answer.stderr)
         self.assertIn(HEADERS["smoke.csv"] + "\n", answer.stdout)
         self.assertTrue(pathlib.Path("/dev/stdout").is_symlink())
+
+    def test_a_link_to_nothing_is_not_replaced(self):
+        link = self.folder / "link.csv"
+        link.symlink_to(self.folder / "nothing")
+        answer = run("smoke_tests", "--smoke", "--csv", link)
+        self.assertEqual((answer.returncode, answer.stdout), (2, ""))
+        self.assertIn(f"'{link}'", answer.stderr)
+        self.assertTrue(link.is_symlink())
+        self.assertEqual(self.names(), ["link.csv"])
 
     def test_interrupted(self):
         kept = self.folder / "churn.csv"
@@ -218,6 +229,23 @@ class WholeOrNotAtAll(InFolder):
                 self.assertEqual(process.wait(30), -number)
             self.assertEqual(self.names(), ["churn.csv"])
             self.assertEqual(kept.read_text(encoding="ascii"), "old\n")
+
+    def test_nobody_reads_the_table(self):
+        reader, writer = os.pipe()
+        os.close(reader)
+        with subprocess.Popen(
+            [SUITE / "churn_test", "--smoke", "--csv", self.folder / "churn.csv"], stdout=writer,
+            stderr=subprocess.DEVNULL, preexec_fn=lambda: signal.signal(signal.SIGPIPE, signal.SIG_DFL),
+        ) as process:
+            os.close(writer)
+            self.assertNotEqual(process.wait(30), 0)
+        self.assertEqual(self.names(), [])
+        with open("/dev/full", "w", encoding="ascii") as full:
+            answer = subprocess.run([SUITE / "churn_test", "--smoke", "--csv", self.folder / "churn.csv"], stdout=full,
+                                    stderr=subprocess.PIPE, text=True, timeout=100, check=False)
+        self.assertEqual(answer.returncode, 2, answer)
+        self.assertIn("standard output", answer.stderr)
+        self.assertEqual(self.names(), [])
 
     def test_failed(self):
         answer = run("churn_test", "--smoke", "--csv", self.folder / "churn.csv", settings={"TSLAB_BUDGET": "64K"})

@@ -1,9 +1,12 @@
 #!/bin/sh
 # Installs the Debian packages that a purpose needs and that are missing. Silent when nothing is.
-# usage: tools/setup.sh run|test|clang|bench|plot|http|observability
+# usage: tools/setup.sh run|test|clang|bench|plot|valgrind|cross|http|observability
 set -eu
 
 run="make gcc libc6-dev cmake pkg-config libjansson-dev iso-codes python3"
+cross="gcc-aarch64-linux-gnu libc6-dev-arm64-cross gcc-riscv64-linux-gnu libc6-dev-riscv64-cross"
+cross="$cross gcc-s390x-linux-gnu libc6-dev-s390x-cross gcc-arm-linux-gnueabihf libc6-dev-armhf-cross"
+cross="$cross gcc-i686-linux-gnu libc6-dev-i386-cross qemu-user musl-tools xz-utils"
 case "$#:${1-}" in
     1:run) wanted=$run ;;
     1:test) wanted="$run libcmocka-dev libmicrohttpd-dev" ;;
@@ -12,8 +15,10 @@ case "$#:${1-}" in
     1:observability) wanted="$run libmicrohttpd-dev prometheus curl" ;;
     1:bench) wanted="$run libjemalloc2 libmimalloc2.0 libtcmalloc-minimal4 g++ libapr1-dev libtalloc-dev" ;;
     1:plot) wanted="make python3 python3-matplotlib" ;;
+    1:valgrind) wanted="$run libcmocka-dev valgrind" ;;
+    1:cross) wanted="make gcc libc6-dev cmake pkg-config python3 $cross" ;;
     *)
-        echo "tools/setup.sh: unknown purpose '$*': run, test, clang, bench, plot, http or observability" >&2
+        echo "tools/setup.sh: unknown purpose '$*': run, test, clang, bench, plot, valgrind, cross, http or observability" >&2
         exit 2
         ;;
 esac
@@ -29,7 +34,7 @@ has_library() { { /sbin/ldconfig -p 2>/dev/null || ldconfig -p 2>/dev/null; } | 
 # What a package is for, wherever it came from.
 present() {
     case $1 in
-        make | gcc | g++ | cmake | pkg-config | clang | python3 | prometheus | curl) command -v "$1" ;;
+        make | gcc | g++ | cmake | pkg-config | clang | python3 | valgrind | prometheus | curl) command -v "$1" ;;
         libc6-dev) echo '#include <stdio.h>' | gcc -E - ;;
         libjansson-dev) pkg-config --exists jansson ;;
         libapr1-dev) pkg-config --exists apr-1 ;;
@@ -38,6 +43,11 @@ present() {
         libmicrohttpd-dev) pkg-config --exists libmicrohttpd ;;
         python3-matplotlib) python3 -c 'import matplotlib' || /usr/bin/python3 -c 'import matplotlib' ;;
         iso-codes) test -d /usr/share/iso-codes/json ;;
+        gcc-*-linux-gnu*) command -v "${1#gcc-}-gcc" ;;
+        libc6-dev-*-cross) false ;;
+        qemu-user) command -v qemu-aarch64 ;;
+        musl-tools) command -v musl-gcc ;;
+        xz-utils) command -v xz ;;
         libjemalloc2) has_library 'libjemalloc\.so\.2 ' ;;
         libmimalloc2.0) has_library 'libmimalloc\.so\.2' ;;
         libtcmalloc-minimal4) has_library 'libtcmalloc_minimal\.so\.4 ' ;;

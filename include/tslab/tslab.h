@@ -65,12 +65,30 @@ typedef enum SlabHugePages {
     SLAB_HUGE_OFF = 2,     /* refuse them; likewise */
 } SlabHugePages;
 
-/* What a rejected free, handle or realloc does besides returning false. */
+/*
+ * What misuse does besides its answer. Misuse is: a free, free_obj, realloc or promote of what is no live object of
+ * the allocator; a call on a domain that is none, is destroyed, is another thread's, or is in its cleanups; leaving a
+ * domain that is not the innermost. Questions (slab_owns, slab_usable_size, slab_handle_get, ...) are none.
+ *
+ * The line says the call, the pointer, handle or domain, what is wrong with it, and in brackets the class and the
+ * epoch's id and label, where they are known:
+ *
+ *     tslab: slab_free: pointer 0x7f1c3720c070: freed already (class 112, epoch 4194307 "request")
+ *
+ * It is written by one write(2), without allocating. Where no allocator is known (a value that is none), the mode is
+ * that of TSLAB_ON_MISUSE.
+ */
 typedef enum SlabOnMisuse {
     SLAB_MISUSE_IGNORE = 0, /* nothing (default) */
     SLAB_MISUSE_REPORT = 1, /* one line on stderr */
     SLAB_MISUSE_ABORT = 2,  /* one line on stderr, then abort() */
 } SlabOnMisuse;
+
+/* What AddressSanitizer (where the library is built with it) and Valgrind's memcheck are told. */
+typedef enum SlabMemoryTools {
+    SLAB_TOOLS_ON = 0,  /* of every object: use after free and overflow are reported (default) */
+    SLAB_TOOLS_OFF = 1, /* nothing: faster under these tools; elsewhere both are the same */
+} SlabMemoryTools;
 
 /*
  * Options of one allocator. Fill `size` with sizeof(SlabOptions); members beyond the given size, and
@@ -87,10 +105,17 @@ typedef struct SlabOptions {
     size_t budget_bytes;       /* TSLAB_BUDGET: hard limit on committed memory; 0 none (default) */
     int huge_pages;            /* TSLAB_HUGE_PAGES=default|on|off: a SlabHugePages */
     int on_misuse;             /* TSLAB_ON_MISUSE=ignore|report|abort: a SlabOnMisuse */
-    int poison_on_free;        /* TSLAB_POISON=0|1: fill freed objects with 0xDB; costs the fast path of
-                                  this allocator's frees, about the time of the fill; default 0 */
+    int poison_on_free;        /* TSLAB_POISON=0|1: fill what is free with 0xDB, also at the end of an epoch;
+                                  unless on_misuse is ignore, look at it when it is given out again, and report
+                                  what was written meanwhile. This allocator then has no fast paths; default 0 */
     int record_rss;            /* TSLAB_RECORD_RSS=0|1: measure the process's resident memory before and
                                   after each epoch_close(), about 35 us each in a small process; default 0 */
+    int guard_spans;           /* TSLAB_GUARD=0|1: objects above 4096 bytes lie between inaccessible pages: a write
+                                  before the first byte faults, and one behind the page that holds the last.
+                                  Costs three system calls and 32 KiB of address space and budget each, and two
+                                  mappings, of which Linux allows a process 65530; default 0 */
+    int memory_tools;          /* TSLAB_TOOLS=on|off: a SlabMemoryTools. With these tools slab_usable_size() is
+                                  the size asked for */
 } SlabOptions;
 
 /* ---- allocators: independent of one another; any thread may use any of them -------------------- */

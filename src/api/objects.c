@@ -2,6 +2,7 @@
 #include "api/runtime.h"
 
 #include "base/bits.h"
+#include "epoch/misuse.h"
 #include "epoch/sample.h"
 #include "heap/fast.h"
 
@@ -149,8 +150,8 @@ void *slab_aligned_epoch(SlabAllocator *allocator, size_t alignment, size_t size
     return ts_alloc_aligned(ts_token(allocator), alignment < 16 ? 16 : alignment, size, epoch, false);
 }
 
-TS_COLD static bool rejected(uintptr_t token, const char *call, const void *p, SlabHandle handle) {
-    ts_misuse(token, call, p, handle);
+TS_COLD static bool rejected(uintptr_t token, const char *call, const void *p, const SlabHandle *handle) {
+    ts_misuse_free(token, call, p, handle);
     return false;
 }
 
@@ -196,7 +197,7 @@ TS_NOINLINE static bool free_other(uintptr_t token, void *p) {
     ts_op_end(tls);
     if (TS_LIKELY(r.freed || p == NULL)) return true;
     if (TS_LIKELY(ts_free(token, p, TS_ANY_GENERATION))) return true;
-    return rejected(token, "slab_free", p, SLAB_HANDLE_NONE);
+    return rejected(token, "slab_free", p, NULL);
 }
 
 bool slab_free(SlabAllocator *allocator, void *p) {
@@ -218,7 +219,7 @@ void *slab_realloc(SlabAllocator *allocator, void *p, size_t size) {
     errno = 0;
     void *q = ts_realloc(ts_token(allocator), p, size);
     if (!q && errno == EINVAL) {
-        ts_misuse(ts_token(allocator), "slab_realloc", p, SLAB_HANDLE_NONE);
+        ts_misuse_free(ts_token(allocator), "slab_realloc", p, NULL);
         errno = EINVAL;
     } else if (q) {
         errno = before;
@@ -228,7 +229,7 @@ void *slab_realloc(SlabAllocator *allocator, void *p, size_t size) {
 
 size_t slab_usable_size(SlabAllocator *allocator, const void *p) {
     ts_object object;
-    return ts_object_at(ts_token(allocator), p, &object) ? object.bytes : 0;
+    return ts_object_at(ts_token(allocator), p, &object) ? ts_object_usable(&object) : 0;
 }
 
 bool slab_owns(SlabAllocator *allocator, const void *p) {
@@ -260,7 +261,7 @@ bool free_obj(SlabAllocator *allocator, SlabHandle handle) {
     if (ts_object_of_handle(ts_token(allocator), handle, &object) &&
         ts_free(ts_token(allocator), object.address, object.generation))
         return true;
-    return rejected(ts_token(allocator), "free_obj", NULL, handle);
+    return rejected(ts_token(allocator), "free_obj", NULL, &handle);
 }
 
 void *slab_handle_get(SlabAllocator *allocator, SlabHandle handle) {

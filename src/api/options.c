@@ -1,5 +1,7 @@
 #include "api/runtime.h"
 
+#include "epoch/misuse.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +22,9 @@
     X(huge_pages, "TSLAB_HUGE_PAGES", WORD, "default|on|off", 0)                       \
     X(on_misuse, "TSLAB_ON_MISUSE", WORD, "ignore|report|abort", 0)                    \
     X(poison_on_free, "TSLAB_POISON", WORD, "0|1", 0)                                  \
-    X(record_rss, "TSLAB_RECORD_RSS", WORD, "0|1", 0)
+    X(record_rss, "TSLAB_RECORD_RSS", WORD, "0|1", 0)                                  \
+    X(guard_spans, "TSLAB_GUARD", WORD, "0|1", 0)                                      \
+    X(memory_tools, "TSLAB_TOOLS", WORD, "on|off", 0)
 
 typedef enum option_type { SIZE, COUNT, WORD } option_type;
 
@@ -107,6 +111,7 @@ bool ts_settings_resolve(const SlabOptions *options, ts_settings *out) {
         memcpy(&given, options, options->size < sizeof given ? options->size : sizeof given);
     }
     warn_unknown();
+    bool from_here = given.on_misuse == 0;
 #define X(member, name, type, words, fallback)                                                        \
     {                                                                                                 \
         bool good = (type) != WORD || (uint64_t)given.member < word_count((words) ? (words) : "");    \
@@ -119,5 +124,6 @@ bool ts_settings_resolve(const SlabOptions *options, ts_settings *out) {
     }
     OPTIONS(X)
 #undef X
+    if (from_here) ts_store_relaxed(&ts_misuse_default, out->on_misuse);
     return true;
 }

@@ -1,16 +1,17 @@
 #include "api/runtime.h"
 
 #include "base/assert.h"
-#include "base/probe.h"
 #include "epoch/sample.h"
+#include "heap/care.h"
 #include "os/os.h"
 #include "region/pool.h"
 #include "stats/page.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define MEMCHECK_UNITS_LOG2 16u
 
 static _Atomic bool started;
 static pthread_mutex_t start_mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -89,7 +90,9 @@ static void thread_exit(void *heap) {
 
 static bool start_locked(void) {
     if (!region_made) {
-        if (!ts_region_init(TS_MAX_UNITS_LOG2)) return false;
+        /* memcheck looks through all that can be read for pointers: 1 GiB of memory has metadata enough. */
+        if (!ts_region_init(ts_care_on_memcheck() ? MEMCHECK_UNITS_LOG2 : TS_MAX_UNITS_LOG2)) return false;
+        ts_care_start();
         ts_class_init();
         ts_slab_init_templates();
         ts_pool_init();
@@ -151,6 +154,8 @@ ts_allocator *ts_allocator_make(const ts_settings *settings) {
     uint64_t id = ts_table_next_id(&ts_allocators, a);
     a->token = (uintptr_t)id;
     a->settings = *settings;
+    a->care = (uint8_t)((settings->poison_on_free ? TS_CARE_FILL : 0) |
+                        (ts_care_tools && settings->memory_tools == SLAB_TOOLS_ON ? TS_CARE_MARK : 0));
     ts_store_relaxed(&a->budget_bytes, settings->budget_bytes);
     ts_table_publish(a, id);
     if (settings->sample_rate) ts_store_relaxed(&ts_sample_rate, settings->sample_rate);
@@ -181,20 +186,4 @@ void ts_allocator_end(ts_allocator *a) {
     }
     if (ts_thread.settle == a) ts_thread.settle = NULL;
     ts_allocator_unpin(a);
-}
-
-/* ---- misuse ---------------------------------------------------------------------------------------------- */
-
-void ts_misuse(uintptr_t token, const char *call, const void *p, SlabHandle handle) {
-    ts_allocator *a = ts_allocator_find(token);
-    if (!a) return;
-    ts_fetch_add_relaxed(&a->rejected_frees, 1);
-    TS_PROBE3(free__rejected, call, p, handle);
-    if (TS_LIKELY(a->settings.on_misuse == SLAB_MISUSE_IGNORE)) return;
-    if (handle != SLAB_HANDLE_NONE)
-        fprintf(stderr, "tslab: %s: handle 0x%016llx is not of a live object of this allocator\n", call,
-                (unsigned long long)handle);
-    else
-        fprintf(stderr, "tslab: %s: %p is not the start of a live object of this allocator\n", call, p);
-    if (a->settings.on_misuse == SLAB_MISUSE_ABORT) abort();
 }

@@ -21,7 +21,4 @@ void ts_allocator_end(ts_allocator *allocator);
 static inline uintptr_t ts_token(const SlabAllocator *allocator) { return (uintptr_t)allocator; }
 static inline SlabAllocator *ts_public(uintptr_t token) { return (SlabAllocator *)token; }
 
-/* Counts and tells of something that is not a live object, by the allocator's on_misuse. */
-void ts_misuse(uintptr_t token, const char *call, const void *p, SlabHandle handle);
-
 #endif

@@ -17,6 +17,8 @@
 #define TS_MAY_ALIAS __attribute__((may_alias))
 /* On declarations of data: without it the compiler must ask the linker where the object is. */
 #define TS_HIDDEN __attribute__((visibility("hidden")))
+/* Reads what others may be writing; its answer is for a reader of messages only. */
+#define TS_RACY __attribute__((no_sanitize("thread")))
 #else
 #define TS_LIKELY(x) (x)
 #define TS_UNLIKELY(x) (x)
@@ -27,6 +29,7 @@
 #define TS_PRINTF(f, a)
 #define TS_MAY_ALIAS
 #define TS_HIDDEN
+#define TS_RACY
 #endif
 
 #define TS_CACHE_LINE 64u

@@ -2,13 +2,13 @@
 #include "base/assert.h"
 #include "base/bits.h"
 #include "epoch/epoch.h"
+#include "epoch/misuse.h"
 #include "epoch/sample.h"
+#include "heap/care.h"
 #include "heap/fast.h"
 
 #include <errno.h>
 #include <string.h>
-
-#define POISON 0xdb
 
 /* ---- churn ---------------------------------------------------------------------------------------- */
 
@@ -62,7 +62,7 @@ static void *churn_alloc(ts_heap *heap, ts_churn_block *block, unsigned cls, Epo
         ts_heap_leave(heap);
         if (p) {
             ts_heap_bind(heap, block->b.share);
-            if (heap->sample_rate == 0) ts_thread.block = block;
+            if (heap->sample_rate == 0 && ts_thread.token == block->b.share->token) ts_thread.block = block;
             return p;
         }
         if (error) {
@@ -171,6 +171,23 @@ static ts_block *find_block(ts_heap *heap, ts_allocator *allocator, EpochId id) 
     return ts_epoch_join(heap, allocator, id);
 }
 
+static void *slab_start(void *p) { return (char *)p - ((uintptr_t)p & (TS_UNIT_BYTES - 1)); }
+
+/* An object in a slab of an allocator with care; kind: a class or TS_COUNT_SCOPE. */
+TS_COLD static void give_out(ts_allocator *allocator, EpochId id, void *p, size_t size, uint32_t kind) {
+    bool check = allocator->settings.on_misuse != SLAB_MISUSE_IGNORE;
+    size_t usable = kind < TS_CLASSES ? ts_class_bytes[kind] : ts_scope_round(size);
+    size_t other = ts_care_allocated(allocator, slab_start(p), p, size, usable, check);
+    if (other == TS_CARE_CLEAN) return;
+    bool freed = false;
+    if (kind < TS_CLASSES) {
+        const ts_part *part = &ts_region.part[ts_class_part(kind)];
+        uint64_t entry = ts_entry_of(part, p);
+        freed = ts_load_relaxed(&part->state[ts_granule(ts_class_part(kind), entry)]) >> TS_STATE_GEN_SHIFT != 0;
+    }
+    ts_misuse_written(allocator->token, p, other, kind, usable, id, freed);
+}
+
 /* zero: in, whether the bytes must be zero; they are. align is a power of two. */
 static void *alloc_in(ts_heap *heap, ts_allocator *allocator, EpochId id, size_t size, size_t align, bool zero) {
     void *p = NULL;
@@ -180,8 +197,9 @@ static void *alloc_in(ts_heap *heap, ts_allocator *allocator, EpochId id, size_t
     }
     unsigned cls = ts_class_aligned(size, align);
     bool small = size <= TS_SCOPE_MAX_BYTES && align <= TS_SCOPE_MAX_BYTES;
+    ts_block *block = NULL;
     if (small) {
-        ts_block *block = find_block(heap, allocator, id);
+        block = find_block(heap, allocator, id);
         if (!block) return NULL;
         if (block->scope && size + align <= TS_SCOPE_MAX_BYTES + 16)
             p = scope_alloc(heap, ts_scope(block), ts_scope_round(size), align, id);
@@ -191,6 +209,7 @@ static void *alloc_in(ts_heap *heap, ts_allocator *allocator, EpochId id, size_t
             small = false;
     }
     if (!small) return ts_span_alloc(allocator, id, size, align, &zero);
+    if (TS_UNLIKELY(allocator->care && p)) give_out(allocator, id, p, size, block->scope ? TS_COUNT_SCOPE : cls);
     if (p && zero) memset(p, 0, size);
     return p;
 }
@@ -256,18 +275,19 @@ void *ts_alloc_rolling(uintptr_t token, size_t size) {
 
 typedef enum verdict { FREED, NOT_LIVE, AGAIN } verdict;
 
-static void poison(const ts_block *block, uint32_t unit, uint64_t entry, void *p) {
-    if (!block->share->allocator->settings.poison_on_free) return;
+/* Of an object of this thread's own that is about to die. */
+TS_COLD static void take_back(const ts_block *block, uint32_t unit, uint64_t entry) {
+    char *home = ts_unit_address(unit);
+    uint32_t in_unit = (uint32_t)entry & (TS_UNIT_ENTRIES - 1);
     size_t bytes;
     if (block->scope) {
-        bytes = ts_scope_object_bytes((const ts_scope_block *)(const void *)block, unit,
-                                      (uint32_t)entry & (TS_UNIT_ENTRIES - 1));
+        bytes = ts_scope_object_bytes((const ts_scope_block *)(const void *)block, unit, in_unit);
     } else {
         uint64_t word = ts_load_relaxed(ts_unit_word(unit));
         bytes = ts_class_bytes[ts_bin_class((const ts_churn_block *)(const void *)block,
                                             ts_line_address(ts_word_line(word)))];
     }
-    memset(p, POISON, bytes);
+    ts_care_freed(block->share->allocator, home, home + (size_t)in_unit * 16, bytes);
 }
 
 static bool free_churn_own(ts_churn_block *block, ts_bin *bin, uint32_t unit, uint64_t entry, uint32_t generation) {
@@ -279,7 +299,7 @@ static bool free_churn_own(ts_churn_block *block, ts_bin *bin, uint32_t unit, ui
     if (generation != TS_ANY_GENERATION &&
         generation != ts_load_relaxed(&ts_slab_at(unit)->gen) + (s >> TS_STATE_GEN_SHIFT))
         return false;
-    poison(&block->b, unit, entry, ts_entry_address(&ts_region.part[part], entry));
+    if (TS_UNLIKELY(block->b.share->allocator->care)) take_back(&block->b, unit, entry);
     ts_bin_free_direct(block, bin, (uint32_t)entry);
     ts_bin_release_if_empty(block, bin, unit);
     return true;
@@ -305,7 +325,7 @@ static verdict free_own(ts_heap *heap, ts_block *block, uint32_t unit, uint64_t 
     uint64_t mask = (uint64_t)1 << (in_unit & 63);
     if (!(ts_load_relaxed(&bits->start[in_unit >> 6]) & mask) || (ts_load_relaxed(&bits->freed[in_unit >> 6]) & mask))
         return NOT_LIVE;
-    poison(block, unit, entry, ts_unit_address(unit) + (size_t)in_unit * 16);
+    if (TS_UNLIKELY(block->share->allocator->care)) take_back(block, unit, entry);
     if (!ts_scope_free(ts_scope(block), unit, in_unit)) return NOT_LIVE;
     ts_scope_release_if_empty(ts_scope(block), unit);
     return FREED;
@@ -316,11 +336,11 @@ static verdict free_foreign(uint32_t unit, uint64_t entry, uintptr_t token, uint
     ts_allocator *allocator = ts_allocator_find(token);
     uint64_t retries = 0;
     if (!allocator) return NOT_LIVE;
-    if (allocator->settings.poison_on_free) {
+    if (TS_UNLIKELY(allocator->care)) {
         ts_object object;
         if (!ts_object_at(token, p, &object)) return NOT_LIVE;
         if (generation != TS_ANY_GENERATION && generation != object.generation) return NOT_LIVE;
-        memset(p, POISON, object.bytes);
+        ts_care_freed(allocator, slab_start(p), p, object.bytes);
     }
     /* In the bracket of this thread's heap, if it has one, for the sake of fork: see foreign.c. */
     ts_heap *heap = ts_heap_mine();
@@ -406,6 +426,13 @@ static bool scope_resize(const ts_object *object, size_t bytes) {
     return done;
 }
 
+static void *resized(const ts_object *object, size_t size, size_t usable) {
+    const ts_allocator *allocator = object->care_of;
+    void *home = object->kind == TS_COUNT_SPAN ? object->address : slab_start(object->address);
+    if (TS_UNLIKELY(allocator->care)) ts_care_resized(allocator, home, object->address, size, usable);
+    return object->address;
+}
+
 void *ts_realloc(uintptr_t token, void *p, size_t size) {
     ts_object object;
     if (!ts_object_at(token, p, &object)) {
@@ -417,13 +444,18 @@ void *ts_realloc(uintptr_t token, void *p, size_t size) {
         return NULL;
     }
     if (object.kind == TS_COUNT_SCOPE) {
-        if (size <= TS_SCOPE_MAX_BYTES && scope_resize(&object, ts_scope_round(size))) return p;
+        size_t bytes = size <= TS_SCOPE_MAX_BYTES ? ts_scope_round(size) : 0;
+        if (bytes != 0 && scope_resize(&object, bytes)) {
+            if (bytes < object.bytes) ts_care_fill(object.care_of, object.address + bytes, object.bytes - bytes);
+            return resized(&object, size, bytes > object.bytes ? bytes : object.bytes);
+        }
         /* The rest of a smaller object cannot be given back anyway. */
-        if (size <= object.bytes) return p;
+        if (size <= object.bytes) return resized(&object, size, object.bytes);
     } else if (size <= object.bytes) {
         /* In place unless a good half of it would be wasted: then a smaller one, if there is memory. */
-        if (size >= object.bytes / 2 || object.bytes <= 64) return p;
-        if (object.kind == TS_COUNT_SPAN && object.bytes <= 2 * TS_UNIT_BYTES && size > TS_MAX_CLASS_BYTES) return p;
+        if (size >= object.bytes / 2 || object.bytes <= 64 ||
+            (object.kind == TS_COUNT_SPAN && object.bytes <= 2 * TS_UNIT_BYTES && size > TS_MAX_CLASS_BYTES))
+            return resized(&object, size, object.bytes);
     }
     bool shrinking = size <= object.bytes;
     int before = errno;
@@ -431,9 +463,10 @@ void *ts_realloc(uintptr_t token, void *p, size_t size) {
     if (!q) {
         if (!shrinking) return NULL;
         errno = before;
-        return p;
+        return resized(&object, size, object.bytes);
     }
-    memcpy(q, p, shrinking ? size : object.bytes);
+    size_t kept = ts_object_usable(&object);
+    memcpy(q, p, size < kept ? size : kept);
     ts_free(token, p, object.generation);
     return q;
 }

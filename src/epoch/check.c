@@ -5,6 +5,7 @@
 #include "base/bits.h"
 #include "epoch/domain.h"
 #include "epoch/epoch.h"
+#include "os/os.h"
 #include "region/pool.h"
 
 #include <stdlib.h>
@@ -179,6 +180,13 @@ static bool check_heaps(ts_check *check, bool forked) {
 
 /* ---- epochs ------------------------------------------------------------------------------------------------------- */
 
+/* All of its units are the object's, or it lies in whole pages between its guards. */
+static bool span_fits(const ts_slab *slab) {
+    uint64_t units = slab->u.span.units, guard = slab->u.span.guard, bytes = slab->u.span.bytes;
+    if (guard == 0) return units > 0 && bytes == units * TS_UNIT_BYTES;
+    return bytes > 0 && bytes % ts_os_page_bytes() == 0 && bytes < (units - guard) * TS_UNIT_BYTES;
+}
+
 static bool check_spans(ts_check *check, const ts_epoch *epoch, uint32_t index) {
     uint64_t id = ts_load_relaxed(&epoch->entry.id), units = 0, bytes = 0, count = 0;
     uint32_t before = 0;
@@ -190,11 +198,13 @@ static bool check_spans(ts_check *check, const ts_epoch *epoch, uint32_t index) 
                 (unsigned long long)word);
         REQUIRE(slab->u.span.epoch == id && ts_load_relaxed(&slab->queue_next) == index, "span at unit %u is of another epoch", unit);
         REQUIRE(slab->prev == before, "span at unit %u: prev is %u, it comes after %u", unit, slab->prev, before);
-        REQUIRE(slab->kind == TS_KIND_SPAN && slab->u.span.units > 0 && slab->u.span.bytes == (uint64_t)slab->u.span.units * TS_UNIT_BYTES,
+        REQUIRE(slab->kind == TS_KIND_SPAN && span_fits(slab),
                 "span at unit %u: %u units, %llu bytes", unit, slab->u.span.units, (unsigned long long)slab->u.span.bytes);
-        for (uint32_t i = 1; i < slab->u.span.units; i++) {
-            if (!ts_check_claim_unit(check, unit + i, TS_USE_SPAN)) return false;
-            REQUIRE(ts_load_relaxed(ts_unit_word(unit + i)) == 0, "unit %u is inside of a span, and has an owner", unit + i);
+        uint32_t first = unit - slab->u.span.guard;
+        for (uint32_t u = first; u < first + slab->u.span.units; u++) {
+            if (u == unit) continue;
+            if (!ts_check_claim_unit(check, u, TS_USE_SPAN)) return false;
+            REQUIRE(ts_load_relaxed(ts_unit_word(u)) == 0, "unit %u is inside of a span, and has an owner", u);
         }
         units += slab->u.span.units;
         bytes += slab->u.span.bytes;
@@ -219,7 +229,7 @@ static bool check_epoch_block(ts_check *check, const ts_epoch *epoch, uint64_t i
     uint64_t key = ts_load_relaxed(&b->key), open_id = ts_load_relaxed(&b->open_id);
     const ts_heap *heap = ts_load_relaxed(&b->heap);
     REQUIRE(ts_load_relaxed(&b->epoch) == epoch, "epoch %#llx: has the block of another", (unsigned long long)id);
-    REQUIRE((b->scope != 0) == ((epoch->flags & EPOCH_SCOPE) != 0), "epoch %#llx: a block of the other kind", (unsigned long long)id);
+    REQUIRE((b->scope != 0) == ((ts_load_relaxed(&epoch->flags) & EPOCH_SCOPE) != 0), "epoch %#llx: a block of the other kind", (unsigned long long)id);
     REQUIRE((key & TS_UNIT_ERA_MASK) == b->era, "epoch %#llx: a block of its list is dead", (unsigned long long)id);
     REQUIRE(open_id == (active ? id : TS_ID_NEVER), "epoch %#llx: a block is open to %#llx", (unsigned long long)id,
             (unsigned long long)open_id);
@@ -290,11 +300,14 @@ static bool check_domains(ts_check *check, bool forked) {
 
 static bool check_warm_spans(ts_check *check, const ts_allocator *a, uint64_t *units) {
     uint64_t found = 0;
-    for (uint32_t length = 1; length <= TS_SPAN_WARM_UNITS; length++) {
-        for (uint32_t unit = a->span_warm[length]; unit; unit = ts_slab_at(unit)->next) {
-            for (uint32_t i = 0; i < length; i++) {
-                if (!ts_check_claim_unit(check, unit + i, TS_USE_WARM_SPAN)) return false;
-                REQUIRE(ts_load_relaxed(ts_unit_word(unit + i)) == 0, "unit %u is in a warm span, and has an owner", unit + i);
+    for (uint32_t list = 0; list <= TS_SPAN_WARM_UNITS; list++) {
+        for (uint32_t unit = a->span_warm[list]; unit; unit = ts_slab_at(unit)->next) {
+            const ts_slab *slab = ts_slab_at(unit);
+            uint32_t length = list == TS_STUCK ? slab->u.span.units : list;
+            uint32_t first = list == TS_STUCK ? unit - slab->u.span.guard : unit;
+            for (uint32_t u = first; u < first + length; u++) {
+                if (!ts_check_claim_unit(check, u, TS_USE_WARM_SPAN)) return false;
+                REQUIRE(ts_load_relaxed(ts_unit_word(u)) == 0, "unit %u is in a warm span, and has an owner", u);
             }
             found += length;
         }

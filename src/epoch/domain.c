@@ -1,5 +1,6 @@
 #include "epoch/domain.h"
 
+#include "epoch/misuse.h"
 #include "epoch/sample.h"
 #include "heap/fast.h"
 
@@ -45,25 +46,38 @@ uint64_t ts_domain_create(ts_allocator *allocator, EpochId epoch, bool shared, b
     return id;
 }
 
+/* A misuse that is an answer as well. */
+static bool refuse(const char *call, uint64_t id, const char *why, int error) {
+    ts_misuse_domain(call, id, why);
+    return fail(error);
+}
+
+#define OF_ANOTHER_THREAD "belongs to another thread"
+#define IS_ENDING "its cleanups are running"
+
 /* The domain, if the calling thread may use it; errno otherwise. */
-static ts_domain *mine(uint64_t id) {
+static ts_domain *mine(uint64_t id, const char *call) {
     ts_domain *d = ts_domain_find(id);
     if (!d) {
-        errno = EINVAL;
+        refuse(call, id, NULL, EINVAL);
         return NULL;
     }
     ts_heap *heap = ts_heap_mine();
     if (!heap) return NULL;
     if (ts_load_relaxed(&d->shared) || ts_load_relaxed(&d->owner) == heap->serial) return d;
-    errno = EPERM;
+    refuse(call, id, OF_ANOTHER_THREAD, EPERM);
     return NULL;
 }
 
 /* ---- the stack of domains entered -------------------------------------------------------------------- */
 
+/* A block that is shut to fast frees is one with care (care.h). */
+static bool is_fast(const ts_block *block) { return ts_load_relaxed(&block->key) >> 32 != 0; }
+
 /* A hint may be old: the block may be in another use, or with the heap of another thread. */
 static bool is_block_of(const ts_scope_block *block, const ts_heap *heap, EpochId epoch) {
-    return block && ts_load_relaxed(&block->b.open_id) == epoch && ts_load_relaxed(&block->b.heap) == heap;
+    return block && ts_load_relaxed(&block->b.open_id) == epoch && ts_load_relaxed(&block->b.heap) == heap &&
+           is_fast(&block->b);
 }
 
 /* This thread's block for the innermost domain, if it has one: slab_alloc then finds it at once. */
@@ -79,14 +93,14 @@ static void follow_innermost(ts_heap *heap) {
 bool ts_domain_enter(uint64_t id) {
     ts_domain *d = ts_domain_find(id);
     ts_heap *heap = ts_heap_mine();
-    if (!d) return fail(EINVAL);
+    if (!d) return refuse("epoch_domain_enter", id, NULL, EINVAL);
     if (!heap) return false;
     if (!ts_load_relaxed(&d->shared) && ts_load_relaxed(&d->owner) != heap->serial) {
         /* A domain given up is owned by who enters first. acquire: partner of the release in hand_over. */
         uint64_t nobody = 0;
         if (!atomic_compare_exchange_strong_explicit(&d->owner, &nobody, heap->serial, memory_order_acq_rel,
                                                      memory_order_relaxed))
-            return fail(EPERM);
+            return refuse("epoch_domain_enter", id, OF_ANOTHER_THREAD, EPERM);
     }
     EpochId epoch = ts_load_relaxed(&d->epoch);
     ts_epoch *e = ts_epoch_find(ts_load_relaxed(&d->allocator), epoch);
@@ -118,7 +132,8 @@ static void leave(ts_heap *heap, ts_domain_scope **at) {
 
 bool ts_domain_exit(uint64_t id) {
     ts_heap *heap = ts_thread.heap;
-    if (!heap || !ts_thread.domain || ts_thread.domain->domain != id || id == 0) return fail(EINVAL);
+    if (!heap || !ts_thread.domain || ts_thread.domain->domain != id || id == 0)
+        return refuse("epoch_domain_exit", id, ts_domain_find(id) ? "not the innermost domain of this thread" : NULL, EINVAL);
     leave(heap, &ts_thread.domain);
     follow_innermost(heap);
     return true;
@@ -145,7 +160,7 @@ static ts_lock *lock_of(const ts_domain *d) {
 }
 
 bool ts_domain_on_destroy(uint64_t id, void (*fn)(void *), void *arg) {
-    ts_domain *d = mine(id);
+    ts_domain *d = mine(id, "epoch_domain_on_destroy");
     if (!d) return false;
     if (!fn) return fail(EINVAL);
     ts_cleanup *c = ts_lines_take(TS_LINES_CLEANUP, sizeof(ts_domain_scope));
@@ -195,10 +210,10 @@ static bool make_busy(ts_domain *d, uint64_t id) {
 /* ---- ends --------------------------------------------------------------------------------------------- */
 
 void ts_domain_destroy(uint64_t id) {
-    ts_domain *d = mine(id);
+    ts_domain *d = mine(id, "epoch_domain_destroy");
     if (!d) return;
     if (!make_busy(d, id)) {
-        errno = EPERM;
+        refuse("epoch_domain_destroy", id, IS_ENDING, EPERM);
         return;
     }
     /* While the cleanups run the domain can still be used, entered or not. */
@@ -213,17 +228,17 @@ void ts_domain_destroy(uint64_t id) {
 
 bool ts_domain_force_close(uint64_t id) {
     ts_domain *d = ts_domain_find(id);
-    if (!d) return fail(EINVAL);
+    if (!d) return refuse("epoch_domain_force_close", id, NULL, EINVAL);
     if (!ts_epoch_close(ts_load_relaxed(&d->allocator), ts_load_relaxed(&d->epoch))) return fail(EINVAL);
     return true;
 }
 
 bool ts_domain_reset(uint64_t id, size_t keep_bytes) {
-    ts_domain *d = mine(id);
+    ts_domain *d = mine(id, "epoch_domain_reset");
     uint64_t units = 0;
     if (!d) return false;
     if (!ts_load_relaxed(&d->ends_epoch)) return fail(EINVAL);
-    if (!make_busy(d, id)) return fail(EPERM);
+    if (!make_busy(d, id)) return refuse("epoch_domain_reset", id, IS_ENDING, EPERM);
     run_cleanups(d);
     ts_allocator *allocator = ts_load_relaxed(&d->allocator);
     bool done = ts_epoch_reset(allocator, ts_load_relaxed(&d->epoch), &units);
@@ -240,10 +255,10 @@ bool ts_domain_reset(uint64_t id, size_t keep_bytes) {
 }
 
 bool ts_domain_hand_over(uint64_t id) {
-    ts_domain *d = mine(id);
+    ts_domain *d = mine(id, "epoch_domain_hand_over");
     if (!d) return false;
     for (const ts_domain_scope *s = ts_thread.domain; s; s = s->outer)
-        if (s->domain == id) return fail(EPERM);
+        if (s->domain == id) return refuse("epoch_domain_hand_over", id, "still entered", EPERM);
     /* release: partner of the acquire in ts_domain_enter */
     if (!ts_load_relaxed(&d->shared)) ts_store_release(&d->owner, 0);
     return true;
@@ -272,7 +287,7 @@ static bool join_innermost(ts_heap *heap, const ts_domain_scope *top) {
     ts_allocator *allocator = ts_allocator_find(top->allocator);
     if (!allocator || heap->sample_rate != 0 || ts_load_relaxed(&ts_sample_rate) != 0) return false;
     ts_block *block = ts_epoch_join(heap, allocator, top->epoch);
-    if (!block || !block->scope) return false;
+    if (!block || !block->scope || !is_fast(block)) return false;
     ts_thread.scope = ts_scope(block);
     return true;
 }
@@ -289,16 +304,18 @@ void *ts_domain_alloc(size_t size) {
 }
 
 void *ts_domain_promote(uint64_t id, void *p) {
-    ts_domain *d = mine(id);
+    ts_domain *d = mine(id, "slab_promote");
     ts_object object;
     if (!d) return NULL;
     if (!ts_object_at(ts_load_relaxed(&d->token), p, &object)) {
+        ts_misuse(ts_load_relaxed(&d->token), "slab_promote", p, NULL);
         errno = EINVAL;
         return NULL;
     }
-    void *q = ts_alloc(ts_load_relaxed(&d->token), object.bytes, ts_load_relaxed(&d->epoch));
+    size_t bytes = ts_object_usable(&object);
+    void *q = ts_alloc(ts_load_relaxed(&d->token), bytes, ts_load_relaxed(&d->epoch));
     if (!q) return NULL;
-    memcpy(q, p, object.bytes);
+    memcpy(q, p, bytes);
     ts_free(ts_load_relaxed(&d->token), p, object.generation);
     return q;
 }

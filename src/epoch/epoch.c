@@ -186,8 +186,8 @@ bool ts_epoch_read_blocks(const ts_epoch *epoch, EpochId id, void (*fn)(void *, 
    shut by the end of its thread. */
 static void open_block(ts_block *block, EpochId id) {
     ts_store_relaxed(&block->open_id, id);
-    /* Poisoning is the slow path's work: such a block is never open to fast frees. */
-    if (block->share->allocator->settings.poison_on_free) return;
+    /* Care is the slow path's work: such a block is never open to fast frees. */
+    if (block->share->allocator->care) return;
     ts_store_relaxed(&block->key, ts_era(block) | (uint64_t)ts_line_of(block->share) << 32);
 }
 
@@ -233,7 +233,10 @@ static void remember(ts_heap *heap, ts_block *block, const ts_epoch *epoch) {
 static ts_block *new_block(ts_heap *heap, ts_share *share, ts_epoch *epoch, EpochId id) {
     ts_heap_enter(heap);
     ts_block *block = ts_block_take(heap, share, epoch, (ts_load_relaxed(&epoch->flags) & EPOCH_SCOPE) != 0);
-    if (block) open_block(block, id);
+    if (block) {
+        ts_store_relaxed(&block->epoch_id, id);
+        open_block(block, id);
+    }
     ts_heap_leave(heap);
     if (!block) {
         errno = ENOMEM;

@@ -121,6 +121,7 @@ typedef struct ts_object {
     uint32_t kind;           /* class, TS_COUNT_SCOPE or TS_COUNT_SPAN */
     uint64_t word;           /* UNIT word, FOREIGN cleared */
     ts_block *block;         /* NULL: span */
+    const ts_allocator *care_of; /* its allocator */
 } ts_object;
 
 /* Where p lies. false: not in the region, or not on a 16-byte place. */
@@ -138,6 +139,8 @@ static inline bool ts_locate(const void *p, uint32_t *unit, uint64_t *entry) {
 
 /* Whether p is the start of a live object of the allocator, and all about it. */
 bool ts_object_at(uintptr_t allocator, const void *p, ts_object *out);
+/* The bytes of it that the program may use: `bytes`, but those asked for where a tool watches (care.h). */
+size_t ts_object_usable(const ts_object *object);
 /* The same for a handle; 0 in the generation of the handle never matches. */
 bool ts_object_of_handle(uintptr_t allocator, SlabHandle handle, ts_object *out);
 /* The object's handle; SLAB_HANDLE_NONE if it stopped living meanwhile. */

@@ -3,6 +3,7 @@
  * word is still the same and the block's era too: then the slab was in one use all the while.
  */
 #include "epoch/epoch.h"
+#include "heap/care.h"
 
 #define HANDLE_FORMAT 1u
 #define HANDLE_SCOPE 30u
@@ -50,6 +51,7 @@ static bool look(uintptr_t token, uint32_t unit, uint64_t entry, ts_object *o) {
     ts_allocator *allocator = ts_allocator_find(token);
     if (w == 0 || (w & TS_UNIT_ZOMBIE) || !allocator) return false;
     o->unit = unit;
+    o->care_of = allocator;
     o->entry_in_unit = (uint32_t)entry & (TS_UNIT_ENTRIES - 1);
     o->word = w & ~TS_UNIT_FOREIGN;
     o->address = ts_unit_address(unit) + (size_t)o->entry_in_unit * 16;
@@ -73,6 +75,11 @@ bool ts_object_at(uintptr_t token, const void *p, ts_object *out) {
     uint32_t unit;
     uint64_t entry;
     return ts_locate(p, &unit, &entry) && look(token, unit, entry, out);
+}
+
+size_t ts_object_usable(const ts_object *object) {
+    if (TS_LIKELY(!object->care_of->care)) return object->bytes;
+    return ts_care_size(object->care_of, object->address, object->bytes);
 }
 
 static unsigned handle_class(const ts_object *o) {

@@ -10,6 +10,8 @@
 #include "base/assert.h"
 #include "base/bits.h"
 #include "epoch/epoch.h"
+#include "epoch/misuse.h"
+#include "heap/care.h"
 
 #include <errno.h>
 #include <string.h>
@@ -21,6 +23,16 @@ static ts_epoch *lock_epoch(ts_allocator *allocator, EpochId id) {
     if (ts_load_relaxed(&epoch->entry.id) == id && ts_load_relaxed(&epoch->allocator) == allocator) return epoch;
     ts_lock_release(ts_epoch_lock(epoch));
     return NULL;
+}
+
+TS_COLD static void give_out_span(ts_allocator *allocator, uint32_t unit, size_t size, bool zero) {
+    const ts_slab *slab = ts_slab_at(unit);
+    char *p = ts_unit_address(unit);
+    if (slab->u.span.written)
+        ts_misuse_written(allocator->token, p, slab->u.span.written - 1, TS_COUNT_SPAN, slab->u.span.bytes,
+                          slab->u.span.epoch, true);
+    ts_care_allocated(allocator, p, p, size, slab->u.span.bytes, false);
+    if (zero) ts_care_defined(allocator, p, size);
 }
 
 void *ts_span_alloc(ts_allocator *allocator, EpochId id, size_t size, size_t align, bool *zero) {
@@ -39,12 +51,16 @@ void *ts_span_alloc(ts_allocator *allocator, EpochId id, size_t size, size_t ali
         errno = ENOMEM;
         return NULL;
     }
-    uint32_t unit = ts_span_acquire(allocator, (uint32_t)units, (uint32_t)align_units, &fresh);
+    uint32_t unit = TS_UNLIKELY(allocator->settings.guard_spans)
+                        ? ts_span_acquire_guarded(allocator, (uint32_t)units, (uint32_t)align_units, size, &fresh)
+                        : ts_span_acquire(allocator, (uint32_t)units, (uint32_t)align_units, &fresh);
     if (!unit) return NULL;
     ts_slab *slab = ts_slab_at(unit);
     slab->u.span.epoch = id;
-    slab->u.span.bytes = units * TS_UNIT_BYTES;
-    slab->u.span.units = (uint32_t)units;
+    units = slab->u.span.units;
+    uint64_t bytes = slab->u.span.bytes;
+    ts_care_begin(allocator, ts_unit_address(unit), bytes, false);
+    if (TS_UNLIKELY(allocator->care)) give_out_span(allocator, unit, size, *zero && fresh);
     if (*zero && !fresh) memset(ts_unit_address(unit), 0, size);
     epoch = lock_epoch(allocator, id);
     bool open = epoch && ts_load_relaxed(&epoch->state) == EPOCH_ACTIVE;
@@ -54,10 +70,10 @@ void *ts_span_alloc(ts_allocator *allocator, EpochId id, size_t size, size_t ali
         if (epoch->spans) ts_slab_at(epoch->spans)->prev = unit;
         epoch->spans = unit;
         ts_add_owned(&epoch->span_allocated, 1);
-        ts_add_owned(&epoch->span_bytes_allocated, units * TS_UNIT_BYTES);
+        ts_add_owned(&epoch->span_bytes_allocated, bytes);
         ts_add_owned(&epoch->span_units, units);
         ts_fetch_add_relaxed(&allocator->span_allocated, 1);
-        ts_fetch_add_relaxed(&allocator->span_bytes_allocated, units * TS_UNIT_BYTES);
+        ts_fetch_add_relaxed(&allocator->span_bytes_allocated, bytes);
         ts_fetch_add_relaxed(&allocator->span_units, units);
         ts_fetch_add_relaxed(&allocator->span_new, 1);
         if (fresh) ts_fetch_add_relaxed(&allocator->span_miss, 1);
@@ -70,6 +86,12 @@ void *ts_span_alloc(ts_allocator *allocator, EpochId id, size_t size, size_t ali
     ts_span_release(allocator, unit, (uint32_t)units);
     errno = ESTALE;
     return NULL;
+}
+
+/* Its object is dead, and nobody else has the units. */
+TS_COLD static void take_back_span(const ts_allocator *allocator, uint32_t unit, bool freed) {
+    char *p = ts_unit_address(unit);
+    ts_care_span_end(allocator, p, ts_slab_at(unit)->u.span.bytes, freed);
 }
 
 static void count_freed(ts_epoch *epoch, ts_allocator *allocator, const ts_slab *slab) {
@@ -110,6 +132,7 @@ bool ts_span_free(ts_allocator *allocator, uint32_t unit, uint64_t word, uint32_
     count_freed(epoch, allocator, slab);
     bool drained = ts_load_relaxed(&epoch->state) == EPOCH_CLOSING && ts_load_relaxed(&epoch->span_units) == 0;
     ts_lock_release(ts_epoch_lock(epoch));
+    if (TS_UNLIKELY(allocator->care)) take_back_span(allocator, unit, true);
     ts_span_release(allocator, unit, units);
     if (drained) ts_epoch_finish(epoch, id);
     return true;
@@ -118,6 +141,7 @@ bool ts_span_free(ts_allocator *allocator, uint32_t unit, uint64_t word, uint32_
 uint32_t ts_span_detach(ts_epoch *epoch) {
     uint32_t first = epoch->spans;
     for (uint32_t unit = first; unit; unit = ts_slab_at(unit)->next) {
+        ts_slab_at(unit)->u.span.with_epoch = 1;
         count_freed(epoch, ts_load_relaxed(&epoch->allocator), ts_slab_at(unit));
         ts_store_release(ts_unit_word(unit), 0);
     }
@@ -129,6 +153,7 @@ void ts_span_release_list(ts_allocator *allocator, uint32_t first) {
     while (first) {
         ts_slab *slab = ts_slab_at(first);
         uint32_t next = slab->next;
+        if (TS_UNLIKELY(allocator->care)) take_back_span(allocator, first, false);
         ts_span_release(allocator, first, slab->u.span.units);
         first = next;
     }

@@ -12,6 +12,7 @@
 #include <tslab/tslab.h>
 
 #define TS_SPAN_WARM_UNITS 64u /* spans up to 1 MiB are kept warm by length */
+#define TS_STUCK 0u            /* guarded spans that the system does not make accessible again, of any length */
 #define TS_PURGE_BATCH 512u    /* units sorted and purged at a time */
 /* At most so much goes back in one call; a later one goes on. */
 #define TS_PURGE_UNITS_PER_CALL 65536u
@@ -26,16 +27,19 @@ typedef struct ts_settings {
     int on_misuse;
     int poison_on_free;
     int record_rss;
+    int guard_spans;
+    int memory_tools;
 } ts_settings;
 
 typedef struct ts_allocator {
     ts_entry entry;
     uintptr_t token;                   /* public value; constant during a use */
-    ts_settings settings;              /* constant during a use */
+    ts_settings settings;              /* constant during a use, as is the next */
+    uint8_t care;                      /* TS_CARE_*, 0: the usual case (care.h) */
     ts_lock lock;                      /* rank ALLOCATOR: rolling epoch, list of shares */
     ts_lock warm_lock;                 /* rank WARM: the next four */
     ts_warm warm[TS_PARTS];
-    uint32_t span_warm[TS_SPAN_WARM_UNITS + 1]; /* by length in units; linked by next */
+    uint32_t span_warm[TS_SPAN_WARM_UNITS + 1]; /* by length in units; linked by next; TS_STUCK: see warm.c */
     _Atomic uint64_t span_warm_units;  /* read by anyone */
     _Atomic(ts_share *) shares;        /* grows at its head, under lock; walked by readers without it */
     _Atomic uint32_t readers;          /* who walks the shares or reads the settings without a lock, see
@@ -83,9 +87,12 @@ void ts_allocator_retire(ts_allocator *allocator, uint32_t unit);
 /* A fresh slab of that use. 0: no memory. */
 uint32_t ts_slab_acquire_churn(ts_heap *heap, ts_share *share, unsigned cls, bool *fresh);
 uint32_t ts_slab_acquire_scope(ts_heap *heap, ts_share *share, bool *fresh);
-/* Units in a row for a span, its record reset. *fresh: reads as zero. 0: no memory. Holds nothing. */
+/* Units in a row for a span, its record reset but for the epoch. *fresh: reads as zero. 0: no memory. Holds nothing. */
 uint32_t ts_span_acquire(ts_allocator *allocator, uint32_t units, uint32_t align_units, bool *fresh);
-/* The units of a span that is on no list and whose UNIT word is 0. */
+/* The same with inaccessible pages before the first unit and behind the page in which `size` bytes end, which are part
+   of the span: a unit at least on either side, and `align_units` before it. */
+uint32_t ts_span_acquire_guarded(ts_allocator *allocator, uint32_t units, uint32_t align_units, size_t size, bool *fresh);
+/* The units of a span that is on no list and whose UNIT word is 0; with its guards. */
 void ts_span_release(ts_allocator *allocator, uint32_t unit, uint32_t units);
 
 /* The budget in units, 0: none. */

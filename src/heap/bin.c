@@ -1,6 +1,7 @@
 #include "base/assert.h"
 #include "base/bits.h"
 #include "base/probe.h"
+#include "heap/care.h"
 #include "heap/heap.h"
 
 static uint32_t slab_of_entry(unsigned part, uint32_t entry) {
@@ -70,6 +71,7 @@ void ts_bin_list_by_free(ts_bin *bin) {
 
 void ts_bin_add(ts_churn_block *block, unsigned cls, uint32_t unit) {
     ts_bin *bin = &block->bin[cls];
+    ts_care_begin(block->b.share->allocator, ts_unit_address(unit), TS_UNIT_BYTES, true);
     push_head(bin, ts_slab_at(unit), unit);
     block->empty[cls]++;
     ts_add_owned(&bin->slabs, 1);
@@ -93,6 +95,7 @@ static bool release_slab(ts_churn_block *block, ts_bin *bin, ts_slab *slab) {
         block->empty[ts_bin_class(block, bin)]--;
         ts_add_owned(&bin->slabs, (uint32_t)-1);
         ts_add_owned(&block->b.slabs, (uint32_t)-1);
+        slab->u.last_word = w;
         ts_share_keep(block->b.share, unit);
         ts_count(&block->b.share->count[ts_bin_class(block, bin)].empty_slab_recycled, 1);
         ts_note_drained(&block->b);

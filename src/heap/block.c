@@ -1,6 +1,7 @@
 #include "base/assert.h"
 #include "base/bits.h"
 #include "heap/allocator.h"
+#include "heap/care.h"
 #include "heap/heap.h"
 
 #include <string.h>
@@ -99,12 +100,18 @@ static void fold(ts_share *share, uint32_t kind, ts_tally t) {
     ts_add_owned(&c->bytes_allocated, t.bytes_allocated);
 }
 
+/* Slabs whose objects died together, linked by next. */
+static void end_slabs(const ts_allocator *allocator, uint32_t unit) {
+    for (; unit; unit = ts_slab_at(unit)->next) ts_care_end(allocator, ts_unit_address(unit), TS_UNIT_BYTES);
+}
+
 static void end_churn(ts_churn_block *block) {
     ts_warm lists[TS_PARTS] = {{0, 0, 0}, {0, 0, 0}};
     for (uint32_t left = ts_load_relaxed(&block->b.bins_used); left; left &= left - 1) {
         unsigned cls = ts_ctz64(left);
         ts_bin *bin = &block->bin[cls];
         ts_warm chain = {bin->head, bin->head ? ts_slab_at(bin->head)->prev : 0, 0};
+        if (TS_UNLIKELY(block->b.share->allocator->care)) end_slabs(block->b.share->allocator, bin->head);
         ts_store_relaxed(&chain.count, ts_load_relaxed(&bin->slabs));
         if (chain.head) ts_count(&block->b.share->count[cls].empty_slab_recycled, ts_load_relaxed(&bin->slabs));
         ts_warm_splice(&lists[ts_class_part(cls)], &chain);
@@ -131,6 +138,7 @@ static void end_scope(ts_scope_block *block) {
     uint32_t slabs = ts_load_relaxed(&block->b.slabs);
     ts_count(&block->b.share->count[TS_COUNT_SCOPE].empty_slab_recycled, slabs);
     uint32_t head = block->head, tail = block->tail;
+    if (TS_UNLIKELY(block->b.share->allocator->care)) end_slabs(block->b.share->allocator, head);
     block->fillers = 0;
     block->allocs_before = 0;
     block->head = block->tail = 0;

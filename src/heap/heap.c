@@ -158,7 +158,7 @@ void ts_heap_unbind(void) {
 }
 
 void ts_heap_bind(ts_heap *heap, const ts_share *share) {
-    if (ts_thread.token == share->token || heap->sample_rate != 0) return;
+    if (ts_thread.token == share->token || heap->sample_rate != 0 || share->allocator->care) return;
     ts_thread.token = share->token;
     ts_thread.share_key = (uint64_t)ts_line_of(share) << 32;
     ts_thread.block = &ts_no_block;

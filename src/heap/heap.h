@@ -113,7 +113,7 @@ typedef struct ts_block {
     _Atomic uint32_t flushed;        /* closing is TS_CLOSING and the flush is done; read by anyone */
     uint32_t era;                    /* constant during a use: of its slabs' UNIT words. Not the key's, which is
                                         another once the block is killed: a slab that is added then is stale too */
-    uint64_t unused;
+    _Atomic uint64_t epoch_id;       /* of the present use, or of the last; read by who tells of a misuse */
 } ts_block;
 _Static_assert(sizeof(ts_block) == 2 * TS_CACHE_LINE || sizeof(void *) < 8, "bins begin on a line");
 
@@ -279,7 +279,7 @@ ts_heap *ts_heap_make(void);
 void ts_heap_exit(void *heap);
 /* First of the list of all heaps. */
 ts_heap *ts_heaps(void);
-/* The fast paths of this thread are for this allocator now. Not while timing is on. */
+/* The fast paths of this thread are for this allocator now. Not while timing is on, nor with care (care.h). */
 void ts_heap_bind(ts_heap *heap, const ts_share *share);
 void ts_heap_unbind(void);
 /* This thread's share of an allocator, made if need be. NULL: no memory. */

@@ -1,12 +1,14 @@
 #include "base/assert.h"
 #include "base/bits.h"
 #include "base/probe.h"
+#include "heap/care.h"
 #include "heap/heap.h"
 
 void ts_scope_add(ts_scope_block *block, uint32_t unit) {
     TS_PROBE2(slab__new, ts_unit_address(unit), (uint64_t)0);
     ts_assert(2, ts_load_relaxed(&block->current) == 0);
     ts_slab *slab = ts_slab_at(unit);
+    ts_care_begin(block->b.share->allocator, ts_unit_address(unit), TS_UNIT_BYTES, true);
     slab->prev = 0;
     slab->next = block->head;
     if (block->head)
@@ -43,6 +45,7 @@ static bool release_slab(ts_scope_block *block, uint32_t unit) {
         else
             block->tail = slab->prev;
         ts_add_owned(&block->b.slabs, (uint32_t)-1);
+        slab->u.last_word = w;
         ts_share_keep(block->b.share, unit);
         ts_count(&block->b.share->count[TS_COUNT_SCOPE].empty_slab_recycled, 1);
         ts_note_drained(&block->b);

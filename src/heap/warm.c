@@ -7,6 +7,7 @@
 #include "base/bits.h"
 #include "base/probe.h"
 #include "heap/allocator.h"
+#include "heap/care.h"
 #include "os/os.h"
 #include "region/pool.h"
 
@@ -213,6 +214,13 @@ static unsigned take_batch(ts_allocator *allocator, uint64_t keep, uint32_t *uni
         units[n++] = unit;
         *span_units = length;
     }
+    if (n == 0 && have > keep && allocator->span_warm[TS_STUCK]) {
+        uint32_t unit = allocator->span_warm[TS_STUCK];
+        allocator->span_warm[TS_STUCK] = ts_slab_at(unit)->next;
+        *span_units = ts_slab_at(unit)->u.span.units;
+        ts_fetch_sub_relaxed(&allocator->span_warm_units, *span_units);
+        units[n++] = unit;
+    }
     ts_lock_release(&allocator->warm_lock);
     return n;
 }
@@ -230,6 +238,8 @@ static void give_span(ts_allocator *allocator, uint32_t unit, uint32_t units) {
     ts_lock_release(&allocator->warm_lock);
 }
 
+static void give_guarded(ts_allocator *allocator, uint32_t unit);
+
 static uint64_t purge_shared(ts_allocator *allocator, uint64_t keep, uint64_t most) {
     uint32_t units[TS_PURGE_BATCH];
     uint64_t given = 0, failures = ts_load_relaxed(&allocator->madvise_failures);
@@ -238,7 +248,10 @@ static uint64_t purge_shared(ts_allocator *allocator, uint64_t keep, uint64_t mo
         unsigned n = take_batch(allocator, keep, units, &span_units);
         if (n == 0) break;
         if (span_units) {
-            give_span(allocator, units[0], span_units);
+            if (ts_slab_at(units[0])->u.span.guard)
+                give_guarded(allocator, units[0]);
+            else
+                give_span(allocator, units[0], span_units);
             given += span_units;
         } else {
             given += purge_units(allocator, units, n);
@@ -375,27 +388,99 @@ static uint32_t take_warm_span(ts_allocator *allocator, uint32_t units) {
     return unit;
 }
 
+static void fill_record(uint32_t unit, uint32_t units, uint32_t guard, uint64_t bytes, size_t written) {
+    ts_slab *slab = ts_slab_at(unit);
+    slab->u.span.units = units;
+    slab->u.span.guard = guard;
+    slab->u.span.bytes = bytes;
+    slab->u.span.with_epoch = 0;
+    slab->u.span.written = written == TS_CARE_CLEAN ? 0 : (uint32_t)written + 1;
+}
+
 uint32_t ts_span_acquire(ts_allocator *allocator, uint32_t units, uint32_t align_units, bool *fresh) {
     for (;;) {
         uint32_t unit = align_units == 1 ? take_warm_span(allocator, units) : 0;
+        size_t written = TS_CARE_CLEAN;
         *fresh = false;
         if (!unit) {
             unit = take_fresh(allocator, TS_NORMAL, units, align_units);
             *fresh = ts_pool_is_zero();
+        } else if (TS_UNLIKELY(allocator->care)) {
+            written = ts_care_check(allocator, ts_unit_address(unit), units * TS_UNIT_BYTES);
         }
         if (!unit) return 0;
-        if (ts_slab_reset_span(unit)) return unit;
+        if (ts_slab_reset_span(unit)) {
+            fill_record(unit, units, 0, units * TS_UNIT_BYTES, written);
+            return unit;
+        }
         /* Its first unit is used up; the others are as good as new. */
         ts_allocator_retire(allocator, unit);
         if (units > 1) give_span(allocator, unit + 1, units - 1);
     }
 }
 
+/* A unit or a page, whichever is more. */
+static uint32_t guard_units(void) {
+    size_t page = ts_os_page_bytes();
+    return page <= TS_UNIT_BYTES ? 1 : (uint32_t)(page / TS_UNIT_BYTES);
+}
+
+/* Makes the guards of a span, or of units that were to be one, accessible again and gives all of them back. While
+   the system refuses they are kept apart, and a later purge tries again. */
+static void give_guarded(ts_allocator *allocator, uint32_t unit) {
+    ts_slab *slab = ts_slab_at(unit);
+    uint32_t first = unit - slab->u.span.guard, units = slab->u.span.units;
+    if (ts_os->commit(ts_unit_address(first), units * TS_UNIT_BYTES)) {
+        give_span(allocator, first, units);
+        return;
+    }
+    ts_fetch_add_relaxed(&allocator->madvise_failures, 1);
+    ts_lock_acquire(&allocator->warm_lock);
+    slab->next = allocator->span_warm[TS_STUCK];
+    allocator->span_warm[TS_STUCK] = unit;
+    ts_fetch_add_relaxed(&allocator->span_warm_units, units);
+    ts_lock_release(&allocator->warm_lock);
+}
+
+uint32_t ts_span_acquire_guarded(ts_allocator *allocator, uint32_t units, uint32_t align_units, size_t size, bool *fresh) {
+    uint32_t behind = guard_units(), before = align_units > behind ? align_units : behind;
+    uint64_t total = (uint64_t)before + ts_align_up(units, behind) + behind;
+    if (total > ts_region.part[TS_NORMAL].units) {
+        errno = ENOMEM;
+        return 0;
+    }
+    for (;;) {
+        uint32_t first = take_fresh(allocator, TS_NORMAL, (uint32_t)total, before), unit = first + before;
+        *fresh = ts_pool_is_zero();
+        if (!first) return 0;
+        if (!ts_slab_reset_span(unit)) {
+            ts_allocator_retire(allocator, unit);
+            give_span(allocator, first, before);
+            give_span(allocator, unit + 1, (uint32_t)total - before - 1);
+            continue;
+        }
+        size_t bytes = ts_align_up(size > 0 ? size : 1, ts_os_page_bytes());
+        char *at = ts_unit_address(unit), *end = ts_unit_address(first) + total * TS_UNIT_BYTES;
+        fill_record(unit, (uint32_t)total, before, bytes, TS_CARE_CLEAN);
+        if (ts_os->protect(ts_unit_address(first), before * TS_UNIT_BYTES) &&
+            ts_os->protect(at + bytes, (size_t)(end - (at + bytes))))
+            return unit;
+        give_guarded(allocator, unit);
+        errno = ENOMEM;
+        return 0;
+    }
+}
+
 void ts_span_release(ts_allocator *allocator, uint32_t unit, uint32_t units) {
+    if (ts_slab_at(unit)->u.span.guard) {
+        give_guarded(allocator, unit);
+        return;
+    }
     if (units > TS_SPAN_WARM_UNITS || allocator->settings.reclaim_policy == SLAB_RECLAIM_AT_ONCE) {
         give_span(allocator, unit, units);
         return;
     }
+    if (TS_UNLIKELY(allocator->care)) ts_care_fill(allocator, ts_unit_address(unit), units * TS_UNIT_BYTES);
     ts_lock_acquire(&allocator->warm_lock);
     ts_slab_at(unit)->next = allocator->span_warm[units];
     allocator->span_warm[units] = unit;
@@ -476,9 +561,14 @@ void ts_allocator_unpin(ts_allocator *allocator) {
     /* What the system refuses to take even now goes to the pool as it is. */
     uint32_t units[TS_PURGE_BATCH], span_units;
     for (unsigned n; (n = take_batch(allocator, 0, units, &span_units)) > 0;)
-        for (unsigned i = 0; i < n; i++)
-            if (span_units || ts_slab_claim(units[i], &allocator->pins))
-                ts_pool_give_unpurged(units[i], span_units ? span_units : 1);
+        for (unsigned i = 0; i < n; i++) {
+            uint32_t guard = span_units ? ts_slab_at(units[i])->u.span.guard : 0;
+            /* A guard that stays to the last costs its addresses, and no memory. */
+            if (guard && !ts_os->commit(ts_unit_address(units[i] - guard), span_units * TS_UNIT_BYTES))
+                purge_run(allocator, units[i] - guard, span_units);
+            else if (span_units || ts_slab_claim(units[i], &allocator->pins))
+                ts_pool_give_unpurged(units[i] - guard, span_units ? span_units : 1);
+        }
     ts_allocator_wait_readers(allocator);
     ts_table_give(&ts_allocators, allocator);
 }

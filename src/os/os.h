@@ -7,6 +7,8 @@
  * expose       makes a reserved range readable; it reads as zero and costs no memory. false: refused.
  * commit       makes a reserved range readable and writable; its bytes are zero. false: refused, the range is
  *              as it was.
+ * protect      makes a committed range inaccessible; its bytes are lost or kept. commit undoes it, and then they need
+ *              not be zero. false: refused, the range is accessible or not.
  * release      gives a whole reservation back (only when initialisation fails half-way).
  * purge        gives the pages of a committed range back to the system now; the range stays committed and
  *              reads as zero. false: refused, contents are as they were.
@@ -28,6 +30,7 @@ typedef struct ts_os_table {
     void *(*reserve)(size_t bytes);
     bool (*expose)(void *at, size_t bytes);
     bool (*commit)(void *at, size_t bytes);
+    bool (*protect)(void *at, size_t bytes);
     void (*release)(void *at, size_t bytes);
     bool (*purge)(void *at, size_t bytes);
     bool (*populate)(void *at, size_t bytes);

@@ -49,6 +49,8 @@ static bool posix_expose(void *at, size_t bytes) { return mprotect(at, bytes, PR
 
 static bool posix_commit(void *at, size_t bytes) { return mprotect(at, bytes, PROT_READ | PROT_WRITE) == 0; }
 
+static bool posix_protect(void *at, size_t bytes) { return mprotect(at, bytes, PROT_NONE) == 0; }
+
 static void posix_release(void *at, size_t bytes) { (void)munmap(at, bytes); }
 
 static bool posix_purge(void *at, size_t bytes) {
@@ -62,6 +64,10 @@ static bool posix_purge(void *at, size_t bytes) {
 
 typedef _Atomic uint32_t TS_MAY_ALIAS touched;
 
+/* Where it touches the pages itself they may be marked inaccessible for a tool (care.h). */
+#if defined(__GNUC__) || defined(__clang__)
+__attribute__((no_sanitize("address")))
+#endif
 static bool posix_populate(void *at, size_t bytes) {
 #if defined(__linux__)
     if (madvise(at, bytes, MADV_POPULATE_WRITE) == 0) return true;
@@ -144,6 +150,7 @@ const ts_os_table ts_os_native = {
     .reserve = posix_reserve,
     .expose = posix_expose,
     .commit = posix_commit,
+    .protect = posix_protect,
     .release = posix_release,
     .purge = posix_purge,
     .populate = posix_populate,

@@ -39,6 +39,7 @@ bool ts_slab_claim(uint32_t unit, _Atomic uint64_t *zombies) {
             if (ts_cas_seq(word, &w, w | TS_UNIT_ZOMBIE)) return false;
             ts_fetch_sub_relaxed(zombies, 1);
         } else if (ts_cas_seq(word, &w, 0)) {
+            if (w != 0) ts_slab_at(unit)->u.last_word = w;
             return true;
         }
     }

@@ -65,10 +65,14 @@ struct ts_allocator;
 typedef struct ts_slab {
     union {
         uint64_t free[4];          /* (o) churn, NORMAL: bit per granule, set: free */
+        uint64_t last_word;        /* (o)(w) while the UNIT word is 0: what it was before, for messages */
         struct {
             uint64_t epoch;        /* span: id of its epoch */
             uint64_t bytes;        /* span: usable */
-            uint32_t units;
+            uint32_t units;        /* with its guards */
+            uint32_t guard;        /* units of the guard before it, 0: none */
+            uint32_t with_epoch;   /* it died by the end of its epoch */
+            uint32_t written;      /* warm before: 1 + where it was written meanwhile, 0: nowhere */
         } span;                    /* guarded by the epoch's lock while the UNIT word says SPAN */
     } u;
     uint32_t next;                 /* (o)(w) list of its bin, block, epoch or warm list; global unit numbers */

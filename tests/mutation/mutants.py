@@ -643,7 +643,7 @@ MUTANTS = [
         "name": "realloc-does-not-copy",
         "protocol": "objects",
         "file": "src/epoch/alloc.c",
-        "old": "    memcpy(q, p, shrinking ? size : object.bytes);\n",
+        "old": "    memcpy(q, p, size < kept ? size : kept);\n",
         "new": "",
         "tests": ["unit.api.objects"],
     },

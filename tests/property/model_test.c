@@ -92,6 +92,11 @@ struct runner {
     unsigned self;
 };
 
+/* Of one thread in one round. */
+static uint64_t together_ops(const struct sup_args *args) {
+    return args->ops * args->programs / ROUNDS / args->threads / 2 + 1;
+}
+
 static void *run_together(void *argument) {
     struct runner *runner = argument;
     struct together *all = runner->together;
@@ -100,7 +105,7 @@ static void *run_together(void *argument) {
                                  .key = ((uint64_t)(runner->self + 1) << 40) + ((uint64_t)all->round << 32)};
     struct sup_rng rng = {sup_mix(all->args.seed ^ config.key)};
     struct prog *program = prog_new(&config);
-    uint64_t count = all->args.ops * all->args.programs / ROUNDS / all->args.threads / 2 + 1;
+    uint64_t count = together_ops(&all->args);
     for (uint64_t i = 0; i < count; i++) {
         struct prog_op op;
         prog_generate(&rng, &op);
@@ -143,7 +148,7 @@ static void run_rounds(void *argument) {
 }
 
 int main(int argc, char **argv) {
-    struct series series = {.args = {.seed = 1, .programs = SUP_SCALED(1000), .ops = 2000, .threads = 4}};
+    struct series series = {.args = {.seed = 1, .programs = SUP_SCALED(1000), .ops = 2000, .threads = 8}};
     sup_args_parse(argc, argv, &series.args);
     if (series.args.ops == 0 || series.args.threads == 0 || series.args.threads > 256) {
         (void)fprintf(stderr, "--ops must be at least 1, --threads 1 to 256\n");
@@ -152,6 +157,7 @@ int main(int argc, char **argv) {
     series.shared = mmap(NULL, sizeof *series.shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     series.ops = calloc(series.args.ops, sizeof *series.ops);
     SUP_CHECK(series.shared != MAP_FAILED && series.ops != NULL, "out of memory");
+    prog_measure_seldom();
     double start = sup_now_s();
     int status = sup_child(run_series, &series, PROGRAM_SECONDS, NULL, 0);
     if (status != 0) {
@@ -165,8 +171,12 @@ int main(int argc, char **argv) {
                       series.args.seed, series.args.threads, status);
         return 1;
     }
-    (void)printf("model_test: seed %" PRIu64 ", %" PRIu64 " operations in %.1f s, then side by side in %.1f s: good\n",
-                 series.args.seed, series.args.programs * series.args.ops, between - start, sup_now_s() - between);
+    uint64_t alone = series.args.programs * series.args.ops;
+    uint64_t together = together_ops(&series.args) * ROUNDS * series.args.threads;
+    (void)printf("model_test: seed %" PRIu64 ", %" PRIu64 " programs one by one in %.1f s, then %" PRIu64
+                 " threads side by side in %.1f s: good\n",
+                 series.args.seed, series.args.programs, between - start, series.args.threads, sup_now_s() - between);
+    (void)printf("operations: %" PRIu64 "\n", alone + together);
     free(series.ops);
     return 0;
 }

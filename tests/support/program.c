@@ -1,6 +1,8 @@
 /* Lifecycle of a program, and the dispatch of its operations. */
 #include "program_impl.h"
 
+#include "os/os.h"
+
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -92,7 +94,14 @@ bool prog_step(struct prog *program, const struct prog_op *op) {
     case PROG_THREAD_IDLE:
     case PROG_ALLOCATOR_CREATE:
     case PROG_ALLOCATOR_FREE: return prog_allocator_op(program, op);
-    case PROG_STATS: return prog_together(program) || !program->alive[allocator] || prog_stats(program, allocator);
+    case PROG_STATS:
+        if (!program->alive[allocator]) {
+            return true;
+        }
+        if (op->extra % 4u == 0 && !prog_figures(program, allocator)) {
+            return false;
+        }
+        return prog_together(program) || prog_stats(program, allocator);
     case PROG_SEND:
     case PROG_RECEIVE: return prog_mail_op(program, op);
     case PROG_KINDS: break;
@@ -218,4 +227,20 @@ bool prog_run_bytes(const uint8_t *bytes, size_t length, FILE *trace, char *why,
     }
     prog_delete(program);
     return good;
+}
+
+static uint64_t seldom_resident(void) {
+    static atomic_uint calls;
+    static _Atomic uint64_t last;
+    if (atomic_fetch_add(&calls, 1) % 64 == 0) {
+        atomic_store(&last, ts_os_native.resident_bytes());
+    }
+    return atomic_load(&last);
+}
+
+void prog_measure_seldom(void) {
+    static ts_os_table table;
+    table = ts_os_native;
+    table.resident_bytes = seldom_resident;
+    ts_os = &table;
 }

@@ -106,10 +106,15 @@ bool prog_run(const struct prog_op *ops, size_t count, FILE *trace, size_t *fail
 /* Generation. Both give only operations that prog_step takes. */
 struct sup_rng;
 void prog_generate(struct sup_rng *rng, struct prog_op *op);
+#define PROG_OP_BYTES 10u
 /* Decodes one operation from bytes; returns the bytes used, 0 at the end. */
 size_t prog_decode(const uint8_t *bytes, size_t length, struct prog_op *op);
 /* Decodes and runs: the body of the fuzzer. */
 bool prog_run_bytes(const uint8_t *bytes, size_t length, FILE *trace, char *why, size_t capacity);
+
+/* Statistics measure the process's resident memory, which takes longer than all else that a program does: from now on
+   it is measured one time in 64. Before the first allocation. */
+void prog_measure_seldom(void);
 
 struct prog_mail *prog_mail_new(unsigned boxes);
 void prog_mail_delete(struct prog_mail *mail);

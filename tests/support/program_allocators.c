@@ -15,12 +15,18 @@ bool prog_ensure_allocator(struct prog *program, int allocator, unsigned choice)
     options.reclaim_policy = (int)(choice % 3u);
     options.retain_bytes = choice % 5u == 0 ? 64u << 10 : 0;
     options.poison_on_free = choice % 7u == 0;
-    TRACE(program,
-          "a[%d] = slab_allocator_create_ex(&(SlabOptions){.size = sizeof(SlabOptions), .reclaim_policy = %d, "
-          ".retain_bytes = %zu, .poison_on_free = %d});",
-          allocator, options.reclaim_policy, options.retain_bytes, options.poison_on_free);
+    options.guard_spans = choice % 11u == 0;
+    bool plain = choice % 4u == 0;
+    if (plain) {
+        TRACE(program, "a[%d] = slab_allocator_create();", allocator);
+    } else {
+        TRACE(program,
+              "a[%d] = slab_allocator_create_ex(&(SlabOptions){.size = sizeof(SlabOptions), .reclaim_policy = %d, "
+              ".retain_bytes = %zu, .poison_on_free = %d, .guard_spans = %d});",
+              allocator, options.reclaim_policy, options.retain_bytes, options.poison_on_free, options.guard_spans);
+    }
     errno = 0;
-    SlabAllocator *made = choice % 4u == 0 ? slab_allocator_create() : slab_allocator_create_ex(&options);
+    SlabAllocator *made = plain ? slab_allocator_create() : slab_allocator_create_ex(&options);
     EXPECT(program, made != NULL, "slab_allocator_create: %s", strerror(errno));
     for (int other = 0; other < PROG_ALLOCATORS; other++) {
         EXPECT(program, !program->alive[other] || program->allocators[other] != made,
@@ -82,6 +88,38 @@ static bool listed(const EpochId *ids, size_t count, EpochId id) {
         }
     }
     return false;
+}
+
+/* Classes, threads and renderers: also while others work, so only what must always hold. */
+bool prog_figures(struct prog *program, int allocator) {
+    SlabAllocator *of = program->allocators[allocator];
+    SlabClassStats all;
+    PerfCounters counters;
+    static const size_t capacities[] = {0, 1, 100, 60000};
+    static _Thread_local char text[60000];
+    TRACE(program, "/* figures by class of a[%d], rendered */", allocator);
+    EXPECT(program, slab_stats_class(of, SLAB_ALL_CLASSES, &all) && all.version == SLAB_STATS_VERSION, "all classes");
+    for (uint32_t cls = 0; cls < slab_class_count(); cls++) {
+        SlabClassStats stats;
+        EXPECT(program, slab_stats_class(of, cls, &stats), "slab_stats_class(%u)", cls);
+        EXPECT(program, stats.class_index == cls && stats.object_size == slab_class_size(cls), "class %u", cls);
+        EXPECT(program, slab_class_of(slab_class_size(cls)) == (int)cls, "slab_class_of(%u)", slab_class_size(cls));
+        EXPECT(program, get_perf_counters(of, cls, &counters), "get_perf_counters(%u)", cls);
+    }
+    EXPECT(program, slab_stats_thread().version == SLAB_STATS_VERSION, "slab_stats_thread");
+    EXPECT(program, slab_version() != NULL && slab_version()[0] >= '0', "slab_version");
+    for (unsigned i = 0; i < 4; i++) {
+        size_t (*const renderers[])(SlabAllocator *, char *, size_t) = {slab_stats_json, slab_stats_prometheus,
+                                                                         slab_stats_text};
+        for (unsigned r = 0; r < 3; r++) {
+            size_t needed = renderers[r](of, text, capacities[i]);
+            EXPECT(program, needed > 0, "renderer %u", r);
+            size_t kept = capacities[i] == 0 ? 0 : needed < capacities[i] ? needed : capacities[i] - 1;
+            EXPECT(program, capacities[i] == 0 || strlen(text) == kept, "renderer %u, capacity %zu: %zu bytes of %zu", r,
+                   capacities[i], strlen(text), needed);
+        }
+    }
+    return true;
 }
 
 bool prog_stats(struct prog *program, int allocator) {

@@ -107,10 +107,8 @@ void prog_generate(struct sup_rng *rng, struct prog_op *op) {
     op->size = pick_size((more >> 16) & 0xffu, more >> 24);
 }
 
-#define OP_BYTES 10u
-
 size_t prog_decode(const uint8_t *bytes, size_t length, struct prog_op *op) {
-    if (length < OP_BYTES) {
+    if (length < PROG_OP_BYTES) {
         return 0;
     }
     uint32_t number = (uint32_t)bytes[6] | (uint32_t)bytes[7] << 8 | (uint32_t)bytes[8] << 16;
@@ -121,5 +119,5 @@ size_t prog_decode(const uint8_t *bytes, size_t length, struct prog_op *op) {
     op->object = (uint16_t)((bytes[3] | (unsigned)(bytes[2] >> 7) << 8) % PROG_OBJECTS);
     op->extra = (uint16_t)(bytes[4] | (unsigned)bytes[9] << 8);
     op->size = pick_size(bytes[5], number);
-    return OP_BYTES;
+    return PROG_OP_BYTES;
 }

@@ -131,6 +131,7 @@ void prog_epoch_gone(struct prog *program, struct model_epoch *epoch);
 bool prog_allocator_op(struct prog *program, const struct prog_op *op);
 bool prog_misuse_op(struct prog *program, const struct prog_op *op);
 bool prog_stats(struct prog *program, int allocator);
+bool prog_figures(struct prog *program, int allocator);
 bool prog_ensure_allocator(struct prog *program, int allocator, unsigned choice);
 bool prog_free_allocator(struct prog *program, int allocator);
 

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #define MIB ((size_t)1 << 20)
 
@@ -39,6 +40,12 @@ static void out_of_range(void **state) {
         refused(&options);
         options = good;
         options.on_misuse = bad[i];
+        refused(&options);
+        options = good;
+        options.guard_spans = bad[i];
+        refused(&options);
+        options = good;
+        options.memory_tools = bad[i];
         refused(&options);
     }
     SlabAllocator *allocator = slab_allocator_create_ex(&good);
@@ -115,6 +122,11 @@ static void members_do_what_they_say(void **state) {
 
 /* ---- environment ---- */
 
+static size_t to_page(size_t bytes) {
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    return (bytes + page - 1) / page * page;
+}
+
 static int probe(const char *what) {
     SlabAllocator *allocator = slab_allocator_create();
     SlabGlobalStats stats;
@@ -147,6 +159,13 @@ static int probe(const char *what) {
         SUP_CHECK(slab_stats_thread().sample_rate == 7, "sample rate %u", slab_stats_thread().sample_rate);
     } else if (strcmp(what, "misuse") == 0) {
         SUP_CHECK(!slab_free(allocator, &stats), "a rejected free");
+    } else if (strcmp(what, "guard") == 0) {
+        SUP_CHECK(slab_usable_size(allocator, slab_malloc(allocator, 5000)) == to_page(5000), "up to the guard");
+        SlabOptions options = {.size = sizeof options, .guard_spans = 1};
+        SlabAllocator *own = slab_allocator_create_ex(&options);
+        SUP_CHECK(slab_usable_size(own, slab_malloc(own, 5000)) == to_page(5000), "by the struct");
+    } else if (strcmp(what, "tools_off") == 0) {
+        SUP_CHECK(slab_usable_size(allocator, slab_malloc(allocator, 60)) == 64, "all of the slot");
     } else if (strcmp(what, "poison") == 0) {
         unsigned char *object = slab_malloc(allocator, 64);
         object[40] = 0;
@@ -195,6 +214,10 @@ static void environment(void **state) {
         {"misuse", "TSLAB_ON_MISUSE", "report", 1},
         {"misuse", "TSLAB_ON_MISUSE", "ignore", 0},
         {"poison", "TSLAB_POISON", "1", 0},
+        {"guard", "TSLAB_GUARD", "1", 0},
+        {"defaults", "TSLAB_GUARD", "0", 0},
+        {"defaults", "TSLAB_TOOLS", "on", 0},
+        {"tools_off", "TSLAB_TOOLS", "off", 0},
         {"defaults", "TSLAB_HUGE_PAGES", "off", 0},
         {"defaults", "TSLAB_RECORD_RSS", "1", 0},
     };
@@ -219,6 +242,8 @@ static void malformed_environment(void **state) {
         {"defaults", "TSLAB_HUGE_PAGES", "2", 1},
         {"defaults", "TSLAB_ON_MISUSE", "explode", 1},
         {"defaults", "TSLAB_POISON", "yes please", 1},
+        {"defaults", "TSLAB_GUARD", "2", 1},
+        {"defaults", "TSLAB_TOOLS", "none", 1},
         {"defaults", "TSLAB_RECORD_RSS", "maybe", 1},
     };
     (void)state;

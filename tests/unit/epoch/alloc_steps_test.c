@@ -28,6 +28,7 @@ static void step(void);
 #define ts_realloc stepped_realloc
 #define ts_object_at stepped_object_at
 #define ts_object_of_handle stepped_object_of_handle
+#define ts_object_usable stepped_object_usable
 #define ts_object_handle stepped_object_handle
 #define ts_span_alloc stepped_span_alloc
 #define ts_span_free stepped_span_free
@@ -38,6 +39,7 @@ static void step(void);
 #define ts_lock_release(l) ((ts_lock_release)(l), locks--)
 static unsigned locks;
 bool ts_object_at(uintptr_t token, const void *p, ts_object *out);
+size_t ts_object_usable(const ts_object *object);
 void *ts_span_alloc(ts_allocator *allocator, EpochId id, size_t size, size_t align, bool *zero);
 bool ts_span_free(ts_allocator *allocator, uint32_t unit, uint64_t word, uint32_t generation);
 ts_epoch *ts_span_lock(ts_allocator *allocator, uint32_t unit, uint64_t word);
@@ -59,6 +61,7 @@ ts_epoch *ts_span_lock(ts_allocator *allocator, uint32_t unit, uint64_t word);
 #undef ts_realloc
 #undef ts_object_at
 #undef ts_object_of_handle
+#undef ts_object_usable
 #undef ts_object_handle
 
 static void (*at_stop)(void);

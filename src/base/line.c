@@ -1,0 +1,52 @@
+#define _POSIX_C_SOURCE 200809L
+#include "base/line.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+static void put(ts_line *line, char c) {
+    if (line->used < TS_LINE_BYTES - 1) line->text[line->used++] = c; /* a byte is kept for the newline */
+}
+
+void ts_line_text(ts_line *line, const char *text) {
+    while (*text) put(line, *text++);
+}
+
+void ts_line_quoted(ts_line *line, const char *text, size_t most) {
+    put(line, '"');
+    for (size_t i = 0; i < most && text[i]; i++) {
+        unsigned char c = (unsigned char)text[i];
+        if (c == '"' || c == '\\') put(line, '\\');
+        put(line, c < 0x20 || c == 0x7f ? '?' : (char)c);
+    }
+    put(line, '"');
+}
+
+static void number(ts_line *line, uint64_t n, unsigned base) {
+    char digits[20];
+    unsigned count = 0;
+    do {
+        digits[count++] = "0123456789abcdef"[n % base];
+        n /= base;
+    } while (n > 0);
+    while (count > 0) put(line, digits[--count]);
+}
+
+void ts_line_decimal(ts_line *line, uint64_t n) { number(line, n, 10); }
+
+void ts_line_hex(ts_line *line, uint64_t n) {
+    ts_line_text(line, "0x");
+    number(line, n, 16);
+}
+
+void ts_line_write(ts_line *line) {
+    int before = errno;
+    line->text[line->used++] = '\n';
+    for (size_t done = 0; done < line->used;) {
+        ssize_t n = write(STDERR_FILENO, line->text + done, line->used - done);
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) break; /* nobody can be told */
+        done += (size_t)n;
+    }
+    errno = before;
+}

@@ -1,0 +1,28 @@
+/*
+ * One line of text for standard error, built in a buffer of its own and written by one write(2): no memory is
+ * allocated and no stream is used, so that it works in a signal handler and while a lock of libc is held. What does not
+ * fit is left out; the line still ends.
+ */
+#ifndef TS_BASE_LINE_H
+#define TS_BASE_LINE_H
+
+#include "base/attr.h"
+
+#define TS_LINE_BYTES 512u
+
+typedef struct ts_line {
+    char text[TS_LINE_BYTES];
+    size_t used;
+} ts_line;
+
+void ts_line_text(ts_line *line, const char *text);
+/* In quotation marks; quotation marks and backslashes get a backslash, control characters become '?'. At most
+   `most` bytes, up to a zero. */
+void ts_line_quoted(ts_line *line, const char *text, size_t most);
+void ts_line_decimal(ts_line *line, uint64_t number);
+/* With 0x. */
+void ts_line_hex(ts_line *line, uint64_t number);
+/* Ends the line and writes it to standard error. errno is as before. */
+void ts_line_write(ts_line *line);
+
+#endif

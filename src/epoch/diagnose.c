@@ -1,0 +1,274 @@
+#include "epoch/diagnose.h"
+
+#define HANDLE_FORMAT 1u
+
+typedef enum finding {
+    NO_OBJECTS, /* nothing in the unit */
+    NEVER,
+    FREED,
+    WITH_EPOCH, /* freed by the end of its epoch */
+    LIVE
+} finding;
+
+typedef struct place {
+    finding found;
+    uint64_t inside;     /* bytes between the start of the object and the place */
+    uint32_t kind;       /* class, TS_COUNT_SCOPE, TS_COUNT_SPAN, or TS_COUNT_KINDS: not known */
+    uint64_t bytes;      /* scope and span; 0: not known */
+    EpochId epoch;       /* EPOCH_NONE: not known */
+    uintptr_t allocator; /* 0: not known */
+    uint32_t generation; /* of the place's present object, or its next */
+    uint32_t last;       /* of its last object that is gone; only if found is FREED */
+} place;
+
+/* ---- epochs and entries -------------------------------------------------------------------------------- */
+
+static uint64_t index_of(const ts_table *table, uint64_t id) {
+    return id & (((uint64_t)1 << table->index_bits) - 1);
+}
+
+bool ts_diagnose_ended(const ts_table *table, uint64_t id) {
+    uint64_t index = index_of(table, id), era = id >> table->index_bits;
+    if (index == 0 || index >= ts_table_high(table) || era == 0) return false;
+    const ts_entry *entry = ts_table_at(table, (uint32_t)index);
+    uint64_t present = ts_load_relaxed(&entry->era);
+    return era < present || (era == present && ts_load_relaxed(&entry->id) != id);
+}
+
+bool ts_diagnose_was_last(const ts_table *table, uint64_t id) {
+    if (!ts_diagnose_ended(table, id)) return false;
+    const ts_entry *entry = ts_table_at(table, (uint32_t)index_of(table, id));
+    uint64_t present = ts_load_relaxed(&entry->era), era = id >> table->index_bits;
+    return ts_load_relaxed(&entry->id) == 0 && (present == era || present == era + 1);
+}
+
+TS_RACY void ts_diagnose_epoch(ts_line *line, EpochId id) {
+    ts_line_text(line, "epoch ");
+    ts_line_decimal(line, id);
+    ts_epoch *epoch = ts_table_find(&ts_epochs, id);
+    bool ended = epoch == NULL;
+    if (ended && ts_diagnose_was_last(&ts_epochs, id)) epoch = ts_table_at(&ts_epochs, (uint32_t)index_of(&ts_epochs, id));
+    char label[SLAB_LABEL_BYTES] = "";
+    if (epoch) ts_epoch_read_label(epoch, label);
+    if (label[0]) {
+        ts_line_text(line, " ");
+        ts_line_quoted(line, label, SLAB_LABEL_BYTES);
+    }
+    if (ended)
+        ts_line_text(line, ", ended");
+    else if (ts_load_relaxed(&epoch->state) == EPOCH_CLOSING)
+        ts_line_text(line, ", closed");
+}
+
+void ts_diagnose_kind(ts_line *line, uint32_t kind, uint64_t bytes) {
+    if (kind < TS_CLASSES) {
+        ts_line_text(line, "class ");
+        ts_line_decimal(line, ts_class_bytes[kind]);
+        return;
+    }
+    ts_line_text(line, kind == TS_COUNT_SCOPE ? "scope" : "span");
+    if (bytes == 0) return;
+    ts_line_text(line, " of ");
+    ts_line_decimal(line, bytes);
+}
+
+/* ---- places ----------------------------------------------------------------------------------------------- */
+
+static void in_churn(place *at, uint32_t unit, uint32_t offset, uint64_t w, bool alive) {
+    const ts_churn_block *block = ts_churn(ts_block_of_line(ts_word_line(w), false));
+    unsigned part = ts_part_of_unit(unit);
+    unsigned cls = ts_bin_class(block, ts_line_address(ts_word_line(w)));
+    if (cls >= TS_CLASSES || ts_class_part(cls) != part) return;
+    at->kind = cls;
+    uint32_t slot = offset / ts_class_bytes[cls], start = slot * ts_class_bytes[cls];
+    at->found = NEVER;
+    at->inside = offset - start;
+    if (slot >= ts_classes.slots[cls]) return; /* the end of the slab that is too short for an object */
+    uint64_t entry = (uint64_t)ts_unit_in_part(unit) * TS_UNIT_ENTRIES + start / 16;
+    uint32_t s = ts_load_acquire(&ts_region.part[part].state[ts_granule(part, entry)]);
+    at->generation = ts_load_relaxed(&ts_slab_at(unit)->gen) + (s >> TS_STATE_GEN_SHIFT);
+    if (s & TS_STATE_LIVE) {
+        at->found = !alive ? WITH_EPOCH : ts_foreign_pending(unit, false, entry) ? FREED : LIVE;
+        at->last = at->generation;
+    } else if (s >> TS_STATE_GEN_SHIFT) {
+        at->found = FREED;
+        at->last = at->generation - 1;
+    }
+}
+
+static bool bit_of(const ts_state64 *words, uint32_t entry) {
+    return (ts_load_relaxed(&words[entry >> 6]) >> (entry & 63) & 1) != 0;
+}
+
+static void in_scope(place *at, uint32_t unit, uint32_t offset, uint64_t w, bool alive) {
+    const ts_scope_block *block = ts_scope(ts_block_of_line(ts_word_line(w), true));
+    const ts_slab *slab = ts_slab_at(unit);
+    const ts_scope_bits *bits = ts_slab_scope_bits(unit);
+    uint32_t entry = offset / 16, end = ts_load_acquire(&slab->end);
+    at->kind = TS_COUNT_SCOPE;
+    at->found = NEVER;
+    at->generation = ts_load_relaxed(&slab->gen);
+    at->last = at->generation;
+    const char *bump = ts_load_acquire(&block->bump);
+    bool current = alive && end == 0 && bump != NULL && ts_load_relaxed(&block->current) == unit;
+    if (current) end = (uint32_t)((size_t)(bump - ts_unit_address(unit)) / 16);
+    if (end != 0 && entry >= end) return;
+    uint32_t start = entry;
+    while (start > 0 && !bit_of(bits->start, start)) start--;
+    if (!bit_of(bits->start, start)) return;
+    at->inside = offset - start * 16u;
+    /* Of a block that has ended its last object's end is known no more. */
+    if (end != 0 && end <= TS_UNIT_ENTRIES) at->bytes = (uint64_t)ts_scope_entries(unit, start, end) * 16;
+    uint64_t place_entry = (uint64_t)ts_unit_in_part(unit) * TS_UNIT_ENTRIES + start;
+    if (bit_of(bits->freed, start))
+        at->found = FREED;
+    else
+        at->found = !alive ? WITH_EPOCH : ts_foreign_pending(unit, true, place_entry) ? FREED : LIVE;
+}
+
+/* The unit of a live span's start that the unit lies in; 0: none. */
+TS_RACY static uint32_t span_around(uint32_t unit) {
+    if (ts_part_of_unit(unit) != TS_NORMAL) return 0;
+    for (uint32_t u = unit; u > 0; u--) {
+        uint64_t w = ts_load_relaxed(ts_unit_word(u));
+        if (w == 0) continue;
+        if (!(w & TS_UNIT_SPAN) || (w & TS_UNIT_ZOMBIE)) return 0;
+        return unit - u < (ts_slab_at(u)->u.span.bytes + TS_UNIT_BYTES - 1) / TS_UNIT_BYTES ? u : 0;
+    }
+    return 0;
+}
+
+TS_RACY static void in_span(place *at, uint32_t first, uint64_t inside, finding found) {
+    const ts_slab *slab = ts_slab_at(first);
+    at->found = found;
+    at->inside = inside;
+    at->kind = TS_COUNT_SPAN;
+    at->bytes = slab->u.span.bytes;
+    at->epoch = slab->u.span.epoch;
+    at->generation = at->last = ts_load_relaxed(&slab->gen);
+    if (found != LIVE) return;
+    uint32_t index = ts_load_relaxed(&slab->queue_next);
+    if (index == 0 || index >= ts_table_high(&ts_epochs)) return;
+    const ts_epoch *epoch = ts_table_at(&ts_epochs, index);
+    const ts_allocator *allocator = ts_load_relaxed(&epoch->allocator);
+    if (allocator) at->allocator = allocator->token;
+}
+
+/* What lies `offset` bytes into a unit. */
+TS_RACY static place look_at(uint32_t unit, uint32_t offset) {
+    place at = {.found = NO_OBJECTS, .kind = TS_COUNT_KINDS};
+    const ts_slab *slab = ts_slab_at(unit);
+    uint64_t w = ts_load_acquire(ts_unit_word(unit)) & ~(TS_UNIT_FOREIGN | TS_UNIT_ZOMBIE);
+    if (w & TS_UNIT_SPAN) {
+        in_span(&at, unit, offset, LIVE);
+        return at;
+    }
+    bool owned = w != 0;
+    if (!owned) {
+        uint32_t first = span_around(unit);
+        if (first) {
+            in_span(&at, first, (uint64_t)(unit - first) * TS_UNIT_BYTES + offset, LIVE);
+            return at;
+        }
+        if (slab->kind == TS_KIND_SPAN) {
+            in_span(&at, unit, offset, slab->u.span.with_epoch ? WITH_EPOCH : FREED);
+            return at;
+        }
+        if (slab->kind == TS_KIND_NONE) return at;
+        w = slab->u.last_word & ~TS_UNIT_FOREIGN;
+        if (w == 0 || ts_word_line(w) >= ts_region.line_limit) return at;
+    }
+    bool scope = (w & TS_UNIT_SCOPE) != 0;
+    if (scope != (slab->kind == TS_KIND_SCOPE)) return at;
+    const ts_block *block = ts_block_of_line(ts_word_line(w), scope);
+    bool alive = owned && ts_era(block) == ts_word_era(w);
+    (scope ? in_scope : in_churn)(&at, unit, offset, w, alive);
+    if (block->era == ts_word_era(w)) {
+        at.epoch = ts_load_relaxed(&block->epoch_id);
+        at.allocator = ts_load_relaxed(&block->allocator);
+    }
+    return at;
+}
+
+/* ---- words ------------------------------------------------------------------------------------------------ */
+
+static void add_details(ts_line *line, const place *at) {
+    if (at->kind >= TS_COUNT_KINDS) return;
+    ts_line_text(line, " (");
+    ts_diagnose_kind(line, at->kind, at->bytes);
+    if (at->epoch != EPOCH_NONE) {
+        ts_line_text(line, ", ");
+        ts_diagnose_epoch(line, at->epoch);
+    }
+    ts_line_text(line, ")");
+}
+
+static void add_finding(ts_line *line, uintptr_t allocator, const place *at) {
+    static const char *const whole[] = {"in memory that holds no object", "never allocated", "freed already",
+                                        "freed with its epoch", "live"};
+    static const char *const into[] = {"", "", " bytes into a freed object",
+                                       " bytes into an object that was freed with its epoch",
+                                       " bytes into a live object"};
+    bool other = at->found == LIVE && at->allocator != 0 && at->allocator != allocator;
+    if (at->inside != 0 && at->found >= FREED) {
+        ts_line_decimal(line, at->inside);
+        ts_line_text(line, into[at->found]);
+        if (other) ts_line_text(line, " of another allocator");
+    } else if (at->found == LIVE) {
+        /* Refused a moment ago, and good by now: another thread freed it, and it was given out again. */
+        ts_line_text(line, other ? "an object of another allocator" : "freed already, and given out again since");
+    } else {
+        ts_line_text(line, whole[at->found]);
+    }
+    add_details(line, at);
+}
+
+void ts_diagnose_pointer(ts_line *line, uintptr_t allocator, const void *p) {
+    uint32_t unit;
+    uint64_t entry;
+    const void *down = (const void *)((uintptr_t)p & ~(uintptr_t)15);
+    if (!ts_locate(down, &unit, &entry)) {
+        ts_line_text(line, "not memory of temporal-slab");
+        return;
+    }
+    uint32_t offset = (uint32_t)((entry & (TS_UNIT_ENTRIES - 1)) * 16 + ((uintptr_t)p & 15));
+    place at = look_at(unit, offset);
+    add_finding(line, allocator, &at);
+}
+
+static uint32_t handle_kind(SlabHandle handle) {
+    uint32_t kind = (uint32_t)(handle >> 3) & 31u;
+    return kind < TS_CLASSES ? kind : kind == 30 ? TS_COUNT_SCOPE : kind == 31 ? TS_COUNT_SPAN : TS_COUNT_KINDS;
+}
+
+void ts_diagnose_handle(ts_line *line, uintptr_t allocator, SlabHandle handle) {
+    uint64_t unit = handle >> 42;
+    uint32_t kind = handle_kind(handle), generation = (uint32_t)(handle >> 18) & TS_GEN_MAX;
+    uint64_t units = (uint64_t)ts_region.part[TS_NORMAL].units + ts_region.part[TS_SMALL].units;
+    if ((handle & 7u) != HANDLE_FORMAT || kind == TS_COUNT_KINDS || unit == 0 || unit >= units) {
+        ts_line_text(line, "not a handle");
+        return;
+    }
+    place at = look_at((uint32_t)unit, (uint32_t)(handle >> 8 & 1023u) * 16);
+    const ts_slab *slab = ts_slab_at((uint32_t)unit);
+    uint32_t first = ts_load_relaxed(&slab->gen);
+    if (slab->kind == TS_KIND_NONE || generation > at.generation) {
+        ts_line_text(line, "forged: this generation was never given out");
+        if (slab->kind != TS_KIND_NONE) add_details(line, &at);
+    } else if (generation < first) {
+        ts_line_text(line, "stale: its slab has had another use since");
+    } else if (at.kind != kind || at.inside != 0 || at.found <= NEVER || !ts_load_relaxed(&slab->handled)) {
+        ts_line_text(line, "forged: no object has it");
+        add_details(line, &at);
+    } else if (at.found == LIVE && generation == at.generation) {
+        add_finding(line, allocator, &at);
+    } else if (at.found != LIVE && generation == at.last) {
+        add_finding(line, allocator, &at);
+    } else if (at.found != LIVE && at.found != WITH_EPOCH && generation > at.last) {
+        ts_line_text(line, "forged: this generation was never given out");
+        add_details(line, &at);
+    } else {
+        ts_line_text(line, "stale: freed already, and its place has had another object since");
+        add_details(line, &at);
+    }
+}

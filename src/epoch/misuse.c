@@ -1,0 +1,97 @@
+#include "epoch/misuse.h"
+
+#include "base/probe.h"
+#include "epoch/diagnose.h"
+
+#include <stdlib.h>
+
+_Atomic int ts_misuse_default;
+
+/* The settings of an allocator that has ended are still its own until its record has another use. */
+TS_RACY static int mode_of(uintptr_t token) {
+    const ts_allocator *a = ts_allocator_find(token);
+    if (!a && ts_diagnose_was_last(&ts_allocators, token))
+        a = ts_table_at(&ts_allocators, (uint32_t)(token & (((uint64_t)1 << ts_allocators.index_bits) - 1)));
+    return a ? a->settings.on_misuse : ts_load_relaxed(&ts_misuse_default);
+}
+
+static void tell(ts_line *line, int mode) {
+    ts_line_write(line);
+    if (mode == SLAB_MISUSE_ABORT) abort();
+}
+
+static void begin(ts_line *line, const char *call) {
+    line->used = 0;
+    ts_line_text(line, "tslab: ");
+    ts_line_text(line, call);
+    ts_line_text(line, ": ");
+}
+
+void ts_misuse(uintptr_t token, const char *call, const void *p, const SlabHandle *handle) {
+    int mode = mode_of(token);
+    if (TS_LIKELY(mode == SLAB_MISUSE_IGNORE)) return;
+    ts_line line;
+    begin(&line, call);
+    if (!ts_allocator_find(token)) {
+        ts_line_text(&line, "allocator ");
+        ts_line_hex(&line, token);
+        ts_line_text(&line, ts_diagnose_ended(&ts_allocators, token) ? ": freed already; " : ": not an allocator; ");
+    }
+    if (handle) {
+        ts_line_text(&line, "handle ");
+        ts_line_hex(&line, *handle);
+        ts_line_text(&line, ": ");
+        ts_diagnose_handle(&line, token, *handle);
+    } else {
+        ts_line_text(&line, "pointer ");
+        ts_line_hex(&line, (uintptr_t)p);
+        ts_line_text(&line, ": ");
+        ts_diagnose_pointer(&line, token, p);
+    }
+    tell(&line, mode);
+}
+
+void ts_misuse_free(uintptr_t token, const char *call, const void *p, const SlabHandle *handle) {
+    ts_allocator *a = ts_allocator_find(token);
+    if (a) ts_fetch_add_relaxed(&a->rejected_frees, 1);
+    TS_PROBE3(free__rejected, call, p, handle ? *handle : SLAB_HANDLE_NONE);
+    ts_misuse(token, call, p, handle);
+}
+
+void ts_misuse_domain(const char *call, uint64_t id, const char *why) {
+    const ts_domain *d = ts_domain_find(id);
+    if (!d && ts_diagnose_was_last(&ts_domains, id))
+        d = ts_table_at(&ts_domains, (uint32_t)(id & (((uint64_t)1 << ts_domains.index_bits) - 1)));
+    int mode = d ? mode_of(ts_load_relaxed(&d->token)) : ts_load_relaxed(&ts_misuse_default);
+    if (TS_LIKELY(mode == SLAB_MISUSE_IGNORE)) return;
+    ts_line line;
+    begin(&line, call);
+    ts_line_text(&line, "domain ");
+    ts_line_hex(&line, id);
+    ts_line_text(&line, ": ");
+    ts_line_text(&line, why ? why : ts_diagnose_ended(&ts_domains, id) ? "destroyed already" : "not a domain");
+    if (d) {
+        ts_line_text(&line, " (");
+        ts_diagnose_epoch(&line, ts_load_relaxed(&d->epoch));
+        ts_line_text(&line, ")");
+    }
+    tell(&line, mode);
+}
+
+void ts_misuse_written(uintptr_t token, const void *p, uint64_t at, uint32_t kind, uint64_t bytes, EpochId epoch,
+                       bool freed) {
+    int mode = mode_of(token);
+    if (mode == SLAB_MISUSE_IGNORE) return;
+    ts_line line;
+    begin(&line, "allocation");
+    ts_line_text(&line, "pointer ");
+    ts_line_hex(&line, (uintptr_t)p);
+    ts_line_text(&line, freed ? ": written after free, at byte " : ": written before it was allocated, at byte ");
+    ts_line_decimal(&line, at);
+    ts_line_text(&line, " (");
+    ts_diagnose_kind(&line, kind, bytes);
+    ts_line_text(&line, ", ");
+    ts_diagnose_epoch(&line, epoch);
+    ts_line_text(&line, ")");
+    tell(&line, mode);
+}

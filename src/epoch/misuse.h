@@ -1,0 +1,22 @@
+/* Telling of misuse, by the on_misuse of the allocator that it concerns: nothing, a line on standard error, or
+   a line and abort(). The line is written without allocating and without stdio. */
+#ifndef TS_EPOCH_MISUSE_H
+#define TS_EPOCH_MISUSE_H
+
+#include "epoch/domain.h"
+#include "epoch/epoch.h"
+
+/* Of calls that concern no allocator that is known: the mode of the environment. */
+extern _Atomic int ts_misuse_default;
+
+/* A handle, or if that is NULL a pointer, that is no live object of the allocator. */
+void ts_misuse(uintptr_t allocator, const char *call, const void *p, const SlabHandle *handle);
+/* The same, of a call that frees: it is counted too. */
+void ts_misuse_free(uintptr_t allocator, const char *call, const void *p, const SlabHandle *handle);
+/* A domain that the call may not have. why NULL: it is no domain. */
+void ts_misuse_domain(const char *call, uint64_t domain, const char *why);
+/* Memory that is given out and was written while it was free, which is no call's fault: seen by an allocation. */
+void ts_misuse_written(uintptr_t allocator, const void *p, uint64_t at, uint32_t kind, uint64_t bytes, EpochId epoch,
+                       bool freed);
+
+#endif

@@ -1,0 +1,207 @@
+#include "heap/care.h"
+
+#include <string.h>
+
+#if TS_CARE_ASAN
+#include <sanitizer/asan_interface.h>
+#include <sanitizer/lsan_interface.h>
+#endif
+#if defined(TSLAB_VALGRIND)
+#include <valgrind/memcheck.h>
+#endif
+
+#define POISON 0xdb
+
+bool ts_care_tools;
+static bool on_memcheck; /* constant after ts_care_start */
+
+/* Other tools of Valgrind do not know the request, and answer 0 like no tool at all. */
+bool ts_care_on_memcheck(void) {
+#if defined(TSLAB_VALGRIND)
+    char byte = 0, bits = 0;
+    return RUNNING_ON_VALGRIND && VALGRIND_GET_VBITS(&byte, &bits, 1) == 1;
+#else
+    return false;
+#endif
+}
+
+void ts_care_start(void) {
+    on_memcheck = ts_care_on_memcheck();
+    ts_care_tools = TS_CARE_ASAN || on_memcheck;
+#if TS_CARE_ASAN
+    /* What only objects point to is no leak. */
+    const ts_part *n = &ts_region.part[TS_NORMAL], *s = &ts_region.part[TS_SMALL];
+    __lsan_register_root_region(n->base, (size_t)(n->units + s->units) * TS_UNIT_BYTES);
+#endif
+}
+
+/* ---- the tools ------------------------------------------------------------------------------------------ */
+
+static void forbid(void *at, size_t bytes) {
+#if TS_CARE_ASAN
+    __asan_poison_memory_region(at, bytes);
+#endif
+#if defined(TSLAB_VALGRIND)
+    if (on_memcheck) (void)VALGRIND_MAKE_MEM_NOACCESS(at, bytes);
+#endif
+    (void)at, (void)bytes;
+}
+
+/* defined: its bytes may be read before they are written. */
+static void allow(void *at, size_t bytes, bool defined) {
+#if TS_CARE_ASAN
+    __asan_unpoison_memory_region(at, bytes);
+#endif
+#if defined(TSLAB_VALGRIND)
+    if (on_memcheck && defined) (void)VALGRIND_MAKE_MEM_DEFINED(at, bytes);
+    if (on_memcheck && !defined) (void)VALGRIND_MAKE_MEM_UNDEFINED(at, bytes);
+#endif
+    (void)at, (void)bytes, (void)defined;
+}
+
+static void end_pool(void *at) {
+#if defined(TSLAB_VALGRIND)
+    if (on_memcheck && VALGRIND_MEMPOOL_EXISTS(at)) VALGRIND_DESTROY_MEMPOOL(at);
+#endif
+    (void)at;
+}
+
+static void begin_pool(void *at) {
+    end_pool(at);
+#if defined(TSLAB_VALGRIND)
+    if (on_memcheck) VALGRIND_CREATE_MEMPOOL(at, 0, 0);
+#endif
+}
+
+static size_t first_other(const unsigned char *at, size_t bytes) {
+    for (size_t i = 0; i < bytes; i++)
+        if (at[i] != POISON) return i;
+    return TS_CARE_CLEAN;
+}
+
+/* Every object has a byte, so that one of size 0 has a size. */
+static size_t marked_size(size_t size) { return size == 0 ? 1 : size; }
+
+/* ---- ranges --------------------------------------------------------------------------------------------- */
+
+void ts_care_begin_tools(const ts_allocator *allocator, void *at, size_t bytes, bool fill) {
+    if (fill) ts_care_fill(allocator, at, bytes);
+    if (allocator->care & TS_CARE_MARK) {
+        begin_pool(at);
+        forbid(at, bytes);
+    } else if (ts_care_tools) {
+        end_pool(at);
+        allow(at, bytes, true);
+    }
+}
+
+void ts_care_end(const ts_allocator *allocator, void *at, size_t bytes) {
+    ts_care_fill(allocator, at, bytes);
+    if (allocator->care & TS_CARE_MARK) {
+        end_pool(at);
+        forbid(at, bytes);
+    }
+}
+
+void ts_care_span_end(const ts_allocator *allocator, void *at, size_t bytes, bool freed) {
+    if (!(allocator->care & TS_CARE_MARK)) return;
+#if defined(TSLAB_VALGRIND)
+    if (on_memcheck && freed) VALGRIND_MEMPOOL_FREE(at, at); /* so that it can say who freed it */
+#endif
+    (void)freed;
+    end_pool(at);
+    forbid(at, bytes);
+}
+
+void ts_care_fill(const ts_allocator *allocator, void *at, size_t bytes) {
+    if (!(allocator->care & TS_CARE_FILL)) return;
+    if (ts_care_tools) allow(at, bytes, false);
+    memset(at, POISON, bytes);
+    if (allocator->care & TS_CARE_MARK) forbid(at, bytes);
+}
+
+size_t ts_care_check(const ts_allocator *allocator, void *at, size_t bytes) {
+    if (!(allocator->care & TS_CARE_FILL)) return TS_CARE_CLEAN;
+    if (ts_care_tools) allow(at, bytes, true);
+    size_t other = first_other(at, bytes);
+    if (allocator->care & TS_CARE_MARK) forbid(at, bytes);
+    return other;
+}
+
+/* ---- objects -------------------------------------------------------------------------------------------- */
+
+size_t ts_care_allocated(const ts_allocator *allocator, void *home, void *p, size_t size, size_t usable, bool check) {
+    size_t other = check ? ts_care_check(allocator, p, usable) : TS_CARE_CLEAN;
+    if (allocator->care & TS_CARE_MARK) {
+        size = marked_size(size);
+        forbid((char *)p + size / 16 * 16, usable - size / 16 * 16);
+        allow(p, size, false);
+#if defined(TSLAB_VALGRIND)
+        if (on_memcheck) VALGRIND_MEMPOOL_ALLOC(home, p, size);
+#endif
+    }
+    (void)home;
+    return other;
+}
+
+void ts_care_defined(const ts_allocator *allocator, void *p, size_t size) {
+    if (allocator->care & TS_CARE_MARK) allow(p, size, true);
+}
+
+void ts_care_freed(const ts_allocator *allocator, void *home, void *p, size_t usable) {
+#if defined(TSLAB_VALGRIND)
+    if (on_memcheck && (allocator->care & TS_CARE_MARK)) VALGRIND_MEMPOOL_FREE(home, p);
+#endif
+    (void)home;
+    ts_care_fill(allocator, p, usable);
+    if (allocator->care & TS_CARE_MARK) forbid(p, usable);
+}
+
+void ts_care_resized(const ts_allocator *allocator, void *home, void *p, size_t size, size_t usable) {
+    if (!(allocator->care & TS_CARE_MARK)) return;
+    size_t before = ts_care_size(allocator, p, usable), after = marked_size(size);
+    if (after < before) {
+        forbid((char *)p + after / 16 * 16, usable - after / 16 * 16);
+#if TS_CARE_ASAN
+        __asan_unpoison_memory_region(p, after);
+#endif
+#if defined(TSLAB_VALGRIND)
+        if (on_memcheck) {
+            /* The first bytes of the last granule stay what they are. */
+            (void)VALGRIND_MAKE_MEM_DEFINED((char *)p + after / 16 * 16, after % 16);
+        }
+#endif
+    } else if (after > before) {
+        allow((char *)p + before, after - before, false);
+#if TS_CARE_ASAN
+        __asan_unpoison_memory_region(p, after);
+#endif
+    }
+#if defined(TSLAB_VALGRIND)
+    if (on_memcheck && after != before) VALGRIND_MEMPOOL_CHANGE(home, p, p, after);
+#endif
+    (void)home;
+}
+
+size_t ts_care_size(const ts_allocator *allocator, const void *p, size_t usable) {
+    if (!(allocator->care & TS_CARE_MARK)) return usable;
+#if TS_CARE_ASAN
+    const char *end = __asan_region_is_poisoned((void *)(uintptr_t)p, usable);
+    return end ? (size_t)(end - (const char *)p) : usable;
+#elif defined(TSLAB_VALGRIND)
+    /* The accessible bytes come first: the border is found by halving. */
+    size_t low = 0, high = usable;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        char bits;
+        if (VALGRIND_GET_VBITS((const char *)p + middle, &bits, 1) == 1)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+#else
+    (void)p;
+    return usable;
+#endif
+}

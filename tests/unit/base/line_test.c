@@ -1,0 +1,93 @@
+/* The line for standard error: what it holds, what it leaves out, how it is written. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "proc.h"
+#include "unit.h"
+
+#include "base/line.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char *text_of(ts_line *line) {
+    line->text[line->used] = 0;
+    return line->text;
+}
+
+static void numbers(void **state) {
+    static const uint64_t all[] = {0, 1, 9, 10, 15, 16, 255, 12345, UINT32_MAX, UINT64_MAX, UINT64_MAX - 1};
+    (void)state;
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        ts_line line = {.used = 0};
+        char wanted[80];
+        ts_line_decimal(&line, all[i]);
+        ts_line_text(&line, " ");
+        ts_line_hex(&line, all[i]);
+        (void)snprintf(wanted, sizeof wanted, "%" PRIu64 " 0x%" PRIx64, all[i], all[i]);
+        assert_string_equal(text_of(&line), wanted);
+    }
+}
+
+static void quoted(void **state) {
+    (void)state;
+    ts_line line = {.used = 0};
+    ts_line_quoted(&line, "a\"b\\c\nd\x7f\xc3\xa4", 32);
+    ts_line_quoted(&line, "0123456789", 4);
+    ts_line_quoted(&line, "", 4);
+    assert_string_equal(text_of(&line), "\"a\\\"b\\\\c?d?\xc3\xa4\"\"0123\"\"\"");
+}
+
+static void write_long(void *argument) {
+    ts_line line = {.used = 0};
+    (void)argument;
+    for (unsigned i = 0; i < 1000; i++) {
+        ts_line_text(&line, "ab");
+    }
+    ts_line_quoted(&line, "cd", 2);
+    ts_line_hex(&line, UINT64_MAX);
+    errno = 77;
+    ts_line_write(&line);
+    if (errno != 77) {
+        _exit(1);
+    }
+}
+
+/* The line always ends, and nothing is written behind the buffer. */
+static void too_long(void **state) {
+    char err[2 * TS_LINE_BYTES] = "";
+    (void)state;
+    assert_int_equal(sup_child(write_long, NULL, SUP_CHILD_SECONDS, err, sizeof err), 0);
+    assert_int_equal(strlen(err), TS_LINE_BYTES);
+    assert_int_equal(err[TS_LINE_BYTES - 1], '\n');
+    assert_int_equal(sup_count_lines(err), 1);
+    for (size_t i = 0; i + 1 < TS_LINE_BYTES; i++) {
+        assert_int_equal(err[i], i % 2 ? 'b' : 'a');
+    }
+}
+
+static void write_nowhere(void *argument) {
+    ts_line line = {.used = 0};
+    (void)argument;
+    (void)close(STDERR_FILENO);
+    ts_line_text(&line, "nobody reads this");
+    ts_line_write(&line);
+}
+
+static void no_standard_error(void **state) {
+    (void)state;
+    assert_int_equal(sup_child(write_nowhere, NULL, SUP_CHILD_SECONDS, NULL, 0), 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(numbers),
+        cmocka_unit_test(quoted),
+        cmocka_unit_test(too_long),
+        cmocka_unit_test(no_standard_error),
+    };
+    return cmocka_run_group_tests_name("base.line", tests, NULL, NULL);
+}
