@@ -44,6 +44,9 @@ help:
 	@echo "make model         checks models of the protocols exhaustively, with and without each step (spin, loom)"
 	@echo "make bench-smoke   the same harness for a few seconds: does it work"
 	@echo "make install PREFIX=DIR   libraries, headers, tslab.pc, CMake package, man pages (DESTDIR works)"
+	@echo "make demo-leak     from a leak to the alert that names it: Prometheus, the page, stats_dump"
+	@echo "make check-observability   every query of the Grafana dashboard against a real Prometheus"
+	@echo "make docs          writes docs/stats.md and the Grafana dashboard from their lists"
 	@echo "make format        clang-format over all C files   (make format-check: only says which)"
 	@echo "make clean         remove build/"
 
@@ -172,15 +175,27 @@ bench-smoke: setup-bench | build
 install: build-release
 	@cmake --install build/release --prefix "$(PREFIX)"
 
+demo-leak: setup-observability | build
+	$(call build,release,-DTSLAB_BUILD_TESTS=OFF)
+	@python3 -B observability/demo_leak.py build/release
+
+check-observability: setup-observability | build
+	$(call build,release,-DTSLAB_BUILD_TESTS=OFF)
+	@python3 -B observability/check_queries.py build/release
+
+docs: build-release
+	@build/release/tools/stats_docs docs/stats_intro.md >build/stats.md && cp build/stats.md docs/stats.md
+	@python3 -B observability/grafana/dashboard.py >build/grafana.json && cp build/grafana.json observability/grafana/temporal-slab.json
+
 format:
-	@find include src tests workloads benchmarks -name '*.[ch]' -exec clang-format -i {} +
+	@find include src tests tools workloads benchmarks -name '*.[ch]' -exec clang-format -i {} +
 
 format-check:
-	@find include src tests workloads benchmarks -name '*.[ch]' -exec clang-format --dry-run -Werror {} +
+	@find include src tests tools workloads benchmarks -name '*.[ch]' -exec clang-format --dry-run -Werror {} +
 
 clean:
 	@rm -rf build
 
 .PHONY: test-valgrind nightly fuzz fuzz-corpus all help build-release run run-smoke bench-all bench-gate report mutation soak test test-release test-asan test-tsan test-clang summary clean-results cross coverage model \
-    bench bench-smoke install format format-check clean
+    bench bench-smoke install demo-leak check-observability docs format format-check clean
 .NOTPARALLEL:

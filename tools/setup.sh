@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs the Debian packages that a purpose needs and that are missing. Silent when nothing is.
-# usage: tools/setup.sh run|test|clang|bench|plot|valgrind|cross|coverage|model|rust
+# usage: tools/setup.sh run|test|clang|bench|plot|valgrind|cross|coverage|model|rust|http|observability
 set -eu
 
 run="make gcc libc6-dev cmake pkg-config libjansson-dev iso-codes python3"
@@ -9,9 +9,11 @@ cross="$cross gcc-s390x-linux-gnu libc6-dev-s390x-cross gcc-arm-linux-gnueabihf 
 cross="$cross gcc-i686-linux-gnu libc6-dev-i386-cross qemu-user musl-tools xz-utils"
 case "$#:${1-}" in
     1:run) wanted=$run ;;
-    1:test) wanted="$run libcmocka-dev gdb" ;;
-    1:coverage) wanted="$run libcmocka-dev gdb gcovr" ;;
+    1:test) wanted="$run libcmocka-dev libmicrohttpd-dev gdb" ;;
+    1:coverage) wanted="$run libcmocka-dev libmicrohttpd-dev gdb gcovr" ;;
     1:clang) wanted="$run libcmocka-dev clang" ;;
+    1:http) wanted="$run libmicrohttpd-dev" ;;
+    1:observability) wanted="$run libmicrohttpd-dev prometheus curl" ;;
     1:bench) wanted="$run libjemalloc2 libmimalloc2.0 libtcmalloc-minimal4 g++ libapr1-dev libtalloc-dev" ;;
     1:plot) wanted="make python3 python3-matplotlib" ;;
     1:valgrind) wanted="$run libcmocka-dev valgrind" ;;
@@ -19,7 +21,7 @@ case "$#:${1-}" in
     1:model) wanted="make gcc libc6-dev python3 spin" ;;
     1:rust) wanted="cargo-web" ;; # Debian 12: the newer of its two; cargo of any origin will do
     *)
-        echo "tools/setup.sh: unknown purpose '$*': run, test, clang, bench, plot, valgrind, cross, coverage, model or rust" >&2
+        echo "tools/setup.sh: unknown purpose '$*': run, test, clang, bench, plot, valgrind, cross, coverage, model, rust, http or observability" >&2
         exit 2
         ;;
 esac
@@ -41,13 +43,14 @@ new_cargo() {
 # What a package is for, wherever it came from.
 present() {
     case $1 in
-        make | gcc | g++ | cmake | pkg-config | clang | python3 | valgrind | gdb | gcovr | spin) command -v "$1" ;;
+        make | gcc | g++ | cmake | pkg-config | clang | python3 | valgrind | gdb | gcovr | spin | prometheus | curl) command -v "$1" ;;
         cargo-web) new_cargo ;;
         libc6-dev) echo '#include <stdio.h>' | gcc -E - ;;
         libjansson-dev) pkg-config --exists jansson ;;
         libapr1-dev) pkg-config --exists apr-1 ;;
         libtalloc-dev) pkg-config --exists talloc ;;
         libcmocka-dev) pkg-config --exists cmocka ;;
+        libmicrohttpd-dev) pkg-config --exists libmicrohttpd ;;
         python3-matplotlib) python3 -c 'import matplotlib' || /usr/bin/python3 -c 'import matplotlib' ;;
         iso-codes) test -d /usr/share/iso-codes/json ;;
         gcc-*-linux-gnu*) command -v "${1#gcc-}-gcc" ;;

@@ -6,16 +6,17 @@
  *     allocated_objects_total - freed_objects_total == live_objects     per class, per epoch, and in all
  *     live_bytes <= committed_bytes
  *     committed_bytes == (bytes of slabs in use) + retained_bytes
- * While other threads run, each figure is one that was true at some moment of the call.
+ * While other threads run, the first holds in each structure, counters never go back from one call to the
+ * next, and no figure is above the truth. Objects that another thread has freed count as freed at once.
  *
- * Threads: any. Cost: slab_stats_epoch is proportional to the threads that allocated in the epoch;
- * slab_stats_class and slab_stats_global to the threads and open epochs of the process; the global one
- * also reads /proc (about 35 us in a small process) for resident_bytes.
+ * Every field is explained in docs/stats.md: unit, meaning, when to worry.
  *
- * Signal handlers may ask for figures, and for nothing else of this library. Where the handler has interrupted its thread
- * in the middle of a call, what it asks for is half changed or locked by that very thread: then the answer is false (or 0)
- * with errno EBUSY, and a later signal gets the figures. slab_stats_thread always answers. The renderers format with
- * snprintf, which the C library does not promise for handlers.
+ * Threads: any, at any time, in a signal handler too (slab_epochs excepted). No lock is taken that an allocation
+ * can wait for. Cost: slab_stats_class and slab_stats_global are proportional to the threads and open epochs of
+ * the process and to the memory it ever used at once; slab_stats_epoch to the threads that allocated in the
+ * epoch and that memory; the global one also reads /proc (about 35 us in a small process) for resident_bytes.
+ * docs/stats.md has figures. In a handler that has interrupted its thread in the middle of a call, slab_epochs is told to ask
+ * again (0, EBUSY); the renderers format with snprintf, which the C library does not promise for handlers.
  */
 #ifndef TSLAB_STATS_H
 #define TSLAB_STATS_H
@@ -112,6 +113,7 @@ typedef struct SlabEpochStats {
     uint64_t reclaimable_bytes;
     uint64_t rss_before_close;            /* bytes; 0 unless the option record_rss is on */
     uint64_t rss_after_close;
+    uint64_t closing_for_ns;              /* since its close; 0 while it is active */
 } SlabEpochStats;
 
 typedef struct SlabGlobalStats {
@@ -195,11 +197,32 @@ TSLAB_API bool get_perf_counters(SlabAllocator *allocator, uint32_t cls, PerfCou
 /* The open and draining epochs, oldest first, at most capacity of them. Returns how many there are. */
 TSLAB_API size_t slab_epochs(SlabAllocator *allocator, EpochId *out, size_t capacity);
 
+typedef enum SlabEpochOrder {
+    SLAB_EPOCHS_LARGEST = 0, /* by slab_count */
+    SLAB_EPOCHS_OLDEST = 1,
+} SlabEpochOrder;
+
 /* Renderers, like snprintf: at most capacity bytes with the terminating zero, always terminated if capacity
-   is not 0; the return value is the length of the whole text. buffer may be NULL if capacity is 0. */
+   is not 0; the return value is the length of the whole text. buffer may be NULL if capacity is 0. 0: no live
+   allocator (EINVAL), or no memory for the snapshot, which is mapped for the moment (ENOMEM). */
 TSLAB_API size_t slab_stats_json(SlabAllocator *allocator, char *buffer, size_t capacity);
 TSLAB_API size_t slab_stats_prometheus(SlabAllocator *allocator, char *buffer, size_t capacity);
 TSLAB_API size_t slab_stats_text(SlabAllocator *allocator, char *buffer, size_t capacity);
+/* The same metrics as slab_stats_prometheus in the format OpenMetrics. */
+TSLAB_API size_t slab_stats_openmetrics(SlabAllocator *allocator, char *buffer, size_t capacity);
+/* JSON of the `limit` largest or oldest epochs, with all their fields. */
+TSLAB_API size_t slab_stats_epochs_json(SlabAllocator *allocator, SlabEpochOrder order, size_t limit, char *buffer,
+                                        size_t capacity);
+/* What is wrong, in words, worst first; each with its evidence and advice. The findings are in the JSON too. */
+TSLAB_API size_t slab_stats_doctor(SlabAllocator *allocator, char *buffer, size_t capacity);
+/* The snapshot itself, as the page of TSLAB_SHM=1 has it, for the project's own tools of the same version: not text, at
+   most capacity bytes, and the return value is its size. */
+TSLAB_API size_t slab_stats_view(SlabAllocator *allocator, char *buffer, size_t capacity);
+/* The live allocators of the process, at most capacity of them. Returns how many there are. */
+TSLAB_API size_t slab_allocators(SlabAllocator **out, size_t capacity);
+/* Writes slab_stats_text to a file descriptor. Can be called in a signal handler. false: no live allocator, no
+   memory for the snapshot (about 200 KiB, mapped for the moment), or a write failed. errno is kept. */
+TSLAB_API bool slab_stats_dump_fd(SlabAllocator *allocator, int fd);
 
 #ifdef __cplusplus
 }

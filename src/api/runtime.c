@@ -6,6 +6,7 @@
 #include "heap/care.h"
 #include "os/os.h"
 #include "region/pool.h"
+#include "stats/page.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -67,6 +68,9 @@ static void fork_parent(void) {
 static void fork_child(void) {
     release_before_heaps();
     ts_heap_fork_child();
+    /* Readers of other threads are not in the child. */
+    for (uint32_t i = 1; i < fork_allocators; i++)
+        ts_store_relaxed(&((ts_allocator *)ts_table_at(&ts_allocators, i))->readers, 0);
     release_after_heaps();
     ts_epoch_fork_child();
 }
@@ -122,8 +126,10 @@ bool ts_runtime_start(void) {
     ts_os_stay_loaded();
     pthread_mutex_lock(&start_mutex);
     bool done = ts_load_relaxed(&started) || start_locked();
+    bool first = done && !ts_load_relaxed(&started);
     if (done) ts_store_release(&started, true);
     pthread_mutex_unlock(&start_mutex);
+    if (first) ts_page_start();
     if (!done) errno = ENOMEM;
     return done;
 }
@@ -137,7 +143,7 @@ static void reset_record(ts_allocator *a) {
     }
     memset(a->warm, 0, sizeof a->warm);
     memset(a->span_warm, 0, sizeof a->span_warm);
-    a->shares = NULL;
+    ts_store_relaxed(&a->shares, NULL);
     _Atomic uint64_t *from = &a->current_epoch, *to = &a->span_miss;
     for (_Atomic uint64_t *w = from; w <= to; w++) ts_store_relaxed(w, 0);
     ts_store_relaxed(&a->span_warm_units, 0);
@@ -180,6 +186,7 @@ void ts_allocator_end(ts_allocator *a) {
     ts_epoch_destroy_all(a);
     /* Shares of live threads stay until these threads drop them: a call may be using one. Each pins the record. */
     ts_allocator_trim(a, 0);
+    ts_allocator_wait_readers(a); /* a share that is being read is not dropped */
     if (ts_thread.heap) {
         ts_heap_enter(ts_thread.heap);
         ts_heap_drop_dead_shares(ts_thread.heap);

@@ -1,7 +1,8 @@
 #include "api/runtime.h"
-#include "stats/snapshot.h"
+#include "stats/view.h"
 
 #include <errno.h>
+#include <string.h>
 
 size_t slab_class_count(void) { return TS_CLASSES; }
 
@@ -14,33 +15,46 @@ int slab_class_of(size_t size) {
     return -1;
 }
 
-/* A signal handler may ask for figures. Where it interrupts its thread inside of an operation or with a lock taken, what it
-   asks for is half changed, or waits for that lock for ever: then it is told to ask again. */
 static ts_allocator *find(SlabAllocator *allocator) {
-    if (ts_lock_is_any_held() || ts_load_relaxed(&ts_thread.in_op) != 0) {
-        errno = EBUSY;
-        return NULL;
-    }
     ts_allocator *a = ts_allocator_find(ts_token(allocator));
     if (!a) errno = EINVAL;
     return a;
 }
 
-bool slab_stats_global(SlabAllocator *allocator, SlabGlobalStats *out) {
+/* The allocator, with a reader in it. */
+static ts_allocator *begin(SlabAllocator *allocator) {
     ts_allocator *a = find(allocator);
-    if (!a || !out) return false;
-    ts_snapshot_global(a, out);
+    if (!a || ts_allocator_read_begin(a, ts_token(allocator))) return a;
+    errno = EINVAL;
+    return NULL;
+}
+
+bool slab_stats_global(SlabAllocator *allocator, SlabGlobalStats *out) {
+    ts_allocator *a = out ? begin(allocator) : NULL;
+    if (!a) return false;
+    ts_snapshot snapshot;
+    ts_snapshot_take(a, &snapshot, NULL, NULL);
+    ts_snapshot_global(&snapshot, out, true);
+    ts_allocator_read_end(a);
     return true;
 }
 
 bool slab_stats_class(SlabAllocator *allocator, uint32_t cls, SlabClassStats *out) {
-    ts_allocator *a = find(allocator);
-    return a && out && ts_snapshot_class(a, cls, out);
+    ts_allocator *a = out ? begin(allocator) : NULL;
+    if (!a) return false;
+    ts_snapshot snapshot;
+    ts_snapshot_take(a, &snapshot, NULL, NULL);
+    bool known = ts_snapshot_class(&snapshot, cls, out);
+    ts_allocator_read_end(a);
+    return known;
 }
 
 bool slab_stats_epoch(SlabAllocator *allocator, uint32_t cls, EpochId epoch, SlabEpochStats *out) {
-    ts_allocator *a = find(allocator);
-    return a && out && ts_snapshot_epoch(a, cls, epoch, out);
+    ts_allocator *a = out ? begin(allocator) : NULL;
+    if (!a) return false;
+    bool known = ts_snapshot_epoch(a, cls, epoch, out);
+    ts_allocator_read_end(a);
+    return known;
 }
 
 SlabThreadStats slab_stats_thread(void) { return ts_snapshot_thread(); }
@@ -49,33 +63,101 @@ bool get_perf_counters(SlabAllocator *allocator, uint32_t cls, PerfCounters *out
     SlabClassStats c;
     if (!out || !slab_stats_class(allocator, cls, &c)) return false;
     out->version = SLAB_STATS_VERSION;
-#define X(field) out->field = c.field;
+#define X(field, ...) out->field = c.field;
     TS_STATS_PERF(X)
 #undef X
     return true;
 }
 
+/* Ends epochs that are over, which takes locks. A signal handler that interrupts its thread inside of an operation or with a
+   lock taken would wait for ever: it is told to ask again. */
 size_t slab_epochs(SlabAllocator *allocator, EpochId *out, size_t capacity) {
+    if (ts_lock_is_any_held() || ts_load_relaxed(&ts_thread.in_op) != 0) {
+        errno = EBUSY;
+        return 0;
+    }
     ts_allocator *a = find(allocator);
     if (!a) return 0;
     return ts_snapshot_epochs(a, out, out ? capacity : 0);
 }
 
-typedef size_t render_fn(ts_allocator *, char *, size_t);
+/* ---- renderers ------------------------------------------------------------------------------------------------ */
+
+typedef void render_fn(ts_sink *, const ts_view *);
+
+static void prometheus(ts_sink *sink, const ts_view *view) { ts_render_prometheus(sink, view, false); }
+static void openmetrics(ts_sink *sink, const ts_view *view) { ts_render_prometheus(sink, view, true); }
+static void doctor(ts_sink *sink, const ts_view *view) { (void)ts_render_doctor(sink, view); }
 
 static size_t render(SlabAllocator *allocator, char *buffer, size_t capacity, render_fn *fn) {
+    ts_sink sink = ts_sink_buffer(buffer, buffer ? capacity : 0);
     ts_allocator *a = find(allocator);
-    if (!buffer) capacity = 0;
-    if (capacity) buffer[0] = 0;
-    return a ? fn(a, buffer, capacity) : 0;
+    ts_view *view = a ? ts_view_make(a, ts_token(allocator)) : NULL;
+    if (view)
+        fn(&sink, view);
+    else if (a)
+        errno = ENOMEM;
+    ts_view_free(view);
+    return ts_sink_end(&sink);
 }
 
 size_t slab_stats_json(SlabAllocator *allocator, char *buffer, size_t capacity) {
     return render(allocator, buffer, capacity, ts_render_json);
 }
 size_t slab_stats_prometheus(SlabAllocator *allocator, char *buffer, size_t capacity) {
-    return render(allocator, buffer, capacity, ts_render_prometheus);
+    return render(allocator, buffer, capacity, prometheus);
+}
+size_t slab_stats_openmetrics(SlabAllocator *allocator, char *buffer, size_t capacity) {
+    return render(allocator, buffer, capacity, openmetrics);
 }
 size_t slab_stats_text(SlabAllocator *allocator, char *buffer, size_t capacity) {
     return render(allocator, buffer, capacity, ts_render_text);
+}
+size_t slab_stats_doctor(SlabAllocator *allocator, char *buffer, size_t capacity) {
+    return render(allocator, buffer, capacity, doctor);
+}
+
+size_t slab_stats_epochs_json(SlabAllocator *allocator, SlabEpochOrder order, size_t limit, char *buffer,
+                              size_t capacity) {
+    ts_sink sink = ts_sink_buffer(buffer, buffer ? capacity : 0);
+    ts_allocator *a = find(allocator);
+    if (a && !ts_render_epochs(&sink, a, ts_token(allocator), order, limit)) errno = ENOMEM;
+    return ts_sink_end(&sink);
+}
+
+size_t slab_stats_view(SlabAllocator *allocator, char *buffer, size_t capacity) {
+    ts_allocator *a = find(allocator);
+    ts_view *view = a ? ts_view_make(a, ts_token(allocator)) : NULL;
+    if (a && !view) errno = ENOMEM;
+    size_t bytes = view ? sizeof *view : 0;
+    if (view && buffer) memcpy(buffer, view, bytes < capacity ? bytes : capacity);
+    ts_view_free(view);
+    return bytes;
+}
+
+size_t slab_allocators(SlabAllocator **out, size_t capacity) {
+    size_t found = 0;
+    if (!ts_runtime_start()) return 0;
+    uint32_t high = ts_table_high(&ts_allocators);
+    for (uint32_t i = 1; i < high; i++) {
+        const ts_entry *entry = ts_table_at(&ts_allocators, i);
+        uint64_t id = ts_load_acquire(&entry->id);
+        if (id == 0) continue;
+        if (out && found < capacity) out[found] = ts_public((uintptr_t)id);
+        found++;
+    }
+    return found;
+}
+
+bool slab_stats_dump_fd(SlabAllocator *allocator, int fd) {
+    int saved = errno;
+    char buffer[1024];
+    ts_sink sink = ts_sink_fd(fd, buffer, sizeof buffer);
+    ts_allocator *a = fd >= 0 ? ts_allocator_find(ts_token(allocator)) : NULL;
+    ts_view *view = a ? ts_view_make(a, ts_token(allocator)) : NULL;
+    if (view) ts_render_text(&sink, view);
+    ts_view_free(view);
+    bool done = ts_sink_end(&sink) != 0 && view;
+    errno = saved;
+    return done;
 }

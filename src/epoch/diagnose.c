@@ -48,9 +48,11 @@ TS_RACY void ts_diagnose_epoch(ts_line *line, EpochId id) {
     ts_epoch *epoch = ts_table_find(&ts_epochs, id);
     bool ended = epoch == NULL;
     if (ended && ts_diagnose_was_last(&ts_epochs, id)) epoch = ts_table_at(&ts_epochs, (uint32_t)index_of(&ts_epochs, id));
-    if (epoch && epoch->label[0]) {
+    char label[SLAB_LABEL_BYTES] = "";
+    if (epoch) ts_epoch_read_label(epoch, label);
+    if (label[0]) {
         ts_line_text(line, " ");
-        ts_line_quoted(line, epoch->label, SLAB_LABEL_BYTES);
+        ts_line_quoted(line, label, SLAB_LABEL_BYTES);
     }
     if (ended)
         ts_line_text(line, ", ended");

@@ -2,6 +2,7 @@
 #include "epoch/epoch.h"
 
 #include "base/assert.h"
+#include "base/probe.h"
 #include "os/os.h"
 
 #include <errno.h>
@@ -66,7 +67,32 @@ static void copy_label(char *to, const char *from) {
     }
 }
 
-void ts_epoch_set_label(ts_epoch *epoch, const char *label) { copy_label(epoch->label, label); }
+/* Caller has the lock, or the epoch is not published yet. A reader that has seen a part of the new label sees the odd turn
+   too (release fence, acquire fence in ts_epoch_read_label). */
+void ts_epoch_set_label(ts_epoch *epoch, const char *label) {
+    union {
+        char text[SLAB_LABEL_BYTES];
+        uint64_t word[SLAB_LABEL_BYTES / 8];
+    } u;
+    copy_label(u.text, label);
+    uint32_t turn = ts_load_relaxed(&epoch->label_turn);
+    ts_store_relaxed(&epoch->label_turn, turn + 1);
+    atomic_thread_fence(memory_order_release);
+    for (unsigned i = 0; i < SLAB_LABEL_BYTES / 8; i++) ts_store_relaxed(&epoch->label[i], u.word[i]);
+    ts_store_release(&epoch->label_turn, turn + 2);
+}
+
+void ts_epoch_read_label(const ts_epoch *epoch, char out[SLAB_LABEL_BYTES]) {
+    uint64_t word[SLAB_LABEL_BYTES / 8];
+    for (unsigned looks = 0; looks < 16; looks++) {
+        uint32_t turn = ts_load_acquire(&epoch->label_turn); /* partner: the release in ts_epoch_set_label */
+        for (unsigned i = 0; i < SLAB_LABEL_BYTES / 8; i++) word[i] = ts_load_relaxed(&epoch->label[i]);
+        atomic_thread_fence(memory_order_acquire);
+        if (turn % 2 == 0 && ts_load_relaxed(&epoch->label_turn) == turn) break;
+    }
+    memcpy(out, word, SLAB_LABEL_BYTES);
+    out[SLAB_LABEL_BYTES - 1] = 0;
+}
 
 /* ---- open ------------------------------------------------------------------------------------------ */
 
@@ -95,11 +121,13 @@ EpochId ts_epoch_open(ts_allocator *allocator, const char *label, unsigned flags
     uintptr_t token = allocator->token;
     uint64_t now = ts_os->wall_ns(); /* fine enough to tell the order in which epochs were opened */
     /* No lock: nobody reads an entry whose id is 0, and its last use ended under the lock. */
-    epoch->flags = flags ? flags : EPOCH_CHURN;
+    ts_store_relaxed(&epoch->flags, flags ? flags : EPOCH_CHURN);
     ts_store_relaxed(&epoch->allocator, allocator);
-    copy_label(epoch->label, label);
+    ts_epoch_set_label(epoch, label);
     ts_store_relaxed(&epoch->open_since_ns, now);
-    epoch->blocks = epoch->dying = NULL;
+    ts_store_relaxed(&epoch->closed_at_ns, 0);
+    ts_store_relaxed(&epoch->blocks, NULL);
+    epoch->dying = NULL;
     epoch->spans = 0;
     epoch->pins = 0;
     epoch->destroyed = false;
@@ -108,7 +136,8 @@ EpochId ts_epoch_open(ts_allocator *allocator, const char *label, unsigned flags
     ts_store_relaxed(&epoch->span_bytes_allocated, 0);
     ts_store_relaxed(&epoch->span_bytes_freed, 0);
     ts_store_relaxed(&epoch->span_units, 0);
-    epoch->rss_before = epoch->rss_after = 0;
+    ts_store_relaxed(&epoch->rss_before, 0);
+    ts_store_relaxed(&epoch->rss_after, 0);
     ts_store_relaxed(&epoch->state, EPOCH_ACTIVE);
     if (join) join_unpublished(allocator, epoch, id);
     ts_table_publish(epoch, id);
@@ -120,13 +149,42 @@ EpochId ts_epoch_open(ts_allocator *allocator, const char *label, unsigned flags
         errno = EINVAL;
         return EPOCH_NONE;
     }
+    TS_PROBE3(epoch__open, id, label, (uint64_t)flags);
     return id;
+}
+
+/* ---- the list of blocks ------------------------------------------------------------------------------- */
+
+static ts_block *next_in_epoch(const ts_block *block) { return ts_load_relaxed(&block->epoch_next); }
+
+/* Caller has the lock. Whoever ends these blocks, or uses them again, does so after the fence: a reader that has seen
+   anything of that sees the count too. */
+static ts_block *detach_blocks(ts_epoch *epoch) {
+    ts_block *blocks = ts_load_relaxed(&epoch->blocks);
+    ts_store_relaxed(&epoch->blocks, NULL);
+    ts_store_relaxed(&epoch->detached, ts_load_relaxed(&epoch->detached) + 1);
+    atomic_thread_fence(memory_order_release); /* partner: ts_epoch_read_blocks */
+    return blocks;
+}
+
+/* Blocks enter at the head and leave all together: while `detached` is the same, the list from a head on is the same.
+   Off the list a walk can get into the list of another epoch; it ends when a block's epoch is another. */
+bool ts_epoch_read_blocks(const ts_epoch *epoch, EpochId id, void (*fn)(void *, const ts_block *), void *arg) {
+    uint32_t detached = ts_load_acquire(&epoch->detached);
+    if (ts_load_acquire(&epoch->entry.id) != id) return false;
+    /* acquire: partner of the release in new_block; a block's link is written before the block is in the list */
+    for (const ts_block *b = ts_load_acquire(&epoch->blocks); b; b = next_in_epoch(b)) {
+        if (ts_load_relaxed(&b->epoch) != epoch) return false;
+        fn(arg, b);
+    }
+    atomic_thread_fence(memory_order_acquire); /* partner: detach_blocks */
+    return ts_load_relaxed(&epoch->detached) == detached && ts_load_relaxed(&epoch->entry.id) == id;
 }
 
 /* ---- joining and adoption ----------------------------------------------------------------------------- */
 
-/* Caller has the epoch's lock, which keeps the epoch ACTIVE, or has not published the epoch; the block is on no list that anyone else walks, or was
-   shut by the end of its thread. */
+/* Caller has the epoch's lock, which keeps the epoch ACTIVE, or has not published the epoch; the block is on no list that
+   anyone else walks, or was shut by the end of its thread. */
 static void open_block(ts_block *block, EpochId id) {
     ts_store_relaxed(&block->open_id, id);
     /* Care is the slow path's work: such a block is never open to fast frees. */
@@ -175,7 +233,7 @@ static void remember(ts_heap *heap, ts_block *block, const ts_epoch *epoch) {
 
 static ts_block *new_block(ts_heap *heap, ts_share *share, ts_epoch *epoch, EpochId id) {
     ts_heap_enter(heap);
-    ts_block *block = ts_block_take(heap, share, epoch, (epoch->flags & EPOCH_SCOPE) != 0);
+    ts_block *block = ts_block_take(heap, share, epoch, (ts_load_relaxed(&epoch->flags) & EPOCH_SCOPE) != 0);
     if (block) {
         ts_store_relaxed(&block->epoch_id, id);
         open_block(block, id);
@@ -185,10 +243,11 @@ static ts_block *new_block(ts_heap *heap, ts_share *share, ts_epoch *epoch, Epoc
         errno = ENOMEM;
         return NULL;
     }
+    ts_block *first = ts_load_relaxed(&epoch->blocks);
     block->epoch_prev = NULL;
-    block->epoch_next = epoch->blocks;
-    if (epoch->blocks) epoch->blocks->epoch_prev = block;
-    epoch->blocks = block;
+    ts_store_relaxed(&block->epoch_next, first);
+    if (first) first->epoch_prev = block;
+    ts_store_release(&epoch->blocks, block); /* whole, for ts_epoch_read_blocks */
     return block;
 }
 
@@ -214,9 +273,9 @@ ts_block *ts_epoch_join(ts_heap *heap, ts_allocator *allocator, EpochId id) {
         ts_count(&share->refused_closed, 1);
         errno = ESTALE;
     } else {
-        for (block = epoch->blocks; block; block = block->epoch_next)
+        for (block = ts_load_relaxed(&epoch->blocks); block; block = next_in_epoch(block))
             if (ts_load_relaxed(&block->heap) == heap) break;
-        for (ts_block *b = epoch->blocks; !block && b; b = b->epoch_next)
+        for (ts_block *b = ts_load_relaxed(&epoch->blocks); !block && b; b = next_in_epoch(b))
             if (take_over(heap, share, b, id)) block = b;
         if (!block) block = new_block(heap, share, epoch, id);
         if (block) remember(heap, block, epoch);
@@ -230,7 +289,7 @@ bool ts_epoch_adopt(ts_heap *heap, ts_epoch *epoch, EpochId id, unsigned cls) {
     ts_share *share = ts_heap_share(heap, ts_load_relaxed(&epoch->allocator));
     if (!share || find_locked(ts_load_relaxed(&epoch->allocator), id) != epoch) return false;
     if (ts_load_relaxed(&epoch->state) == EPOCH_ACTIVE) {
-        for (ts_block *b = epoch->blocks; b && !adopted; b = b->epoch_next) {
+        for (ts_block *b = ts_load_relaxed(&epoch->blocks); b && !adopted; b = next_in_epoch(b)) {
             if (!has_free(b, cls)) continue;
             /* This thread's own other block, adopted earlier, is as good. */
             adopted = ts_load_relaxed(&b->heap) == heap || take_over(heap, share, b, id);
@@ -246,7 +305,7 @@ bool ts_epoch_adopt(ts_heap *heap, ts_epoch *epoch, EpochId id, unsigned cls) {
 /* Caller has the lock. release: partner of make_rolling, which exchanges `rolling` and, if it finds what is written
    here, sees open_id too. */
 static void shut_blocks(ts_epoch *epoch, bool kill) {
-    for (ts_block *b = epoch->blocks; b; b = b->epoch_next) {
+    for (ts_block *b = ts_load_relaxed(&epoch->blocks); b; b = next_in_epoch(b)) {
         ts_store_relaxed(&b->open_id, TS_ID_NEVER);
         ts_store_release(&b->rolling, 0);
         if (kill)
@@ -259,7 +318,7 @@ static void shut_blocks(ts_epoch *epoch, bool kill) {
 /* Ends blocks that are in no epoch's list any more. A heap that cannot be held ends its block itself. */
 static void end_blocks(ts_allocator *allocator, ts_block *block) {
     while (block) {
-        ts_block *next = block->epoch_next;
+        ts_block *next = next_in_epoch(block);
         ts_heap *heap = ts_load_acquire(&block->heap);
         bool held = ts_heap_hold(heap);
         if (!held) {
@@ -278,8 +337,8 @@ static void end_blocks(ts_allocator *allocator, ts_block *block) {
 /* The epoch is CLOSED, stale, pinned by nobody, without spans, and its lock is taken; released here. */
 static void take_apart(ts_epoch *epoch) {
     ts_allocator *allocator = ts_load_relaxed(&epoch->allocator);
-    ts_block *blocks = epoch->blocks, *dying = epoch->dying;
-    epoch->blocks = epoch->dying = NULL;
+    ts_block *blocks = detach_blocks(epoch), *dying = epoch->dying;
+    epoch->dying = NULL;
     ts_lock_release(ts_epoch_lock(epoch));
     end_blocks(allocator, blocks);
     end_blocks(allocator, dying);
@@ -289,6 +348,7 @@ static void take_apart(ts_epoch *epoch) {
 /* Caller has the lock; released here. Everything is dead before the state or the id says so. */
 static void kill_locked(ts_epoch *epoch) {
     ts_allocator *allocator = ts_load_relaxed(&epoch->allocator);
+    TS_PROBE1(epoch__destroy, ts_load_relaxed(&epoch->entry.id));
     shut_blocks(epoch, true);
     uint32_t spans = ts_span_detach(epoch);
     ts_store_release(&epoch->state, EPOCH_CLOSED);
@@ -315,9 +375,19 @@ static bool nothing_left(const ts_epoch *epoch) {
     /* closing: whoever set it held the heap, so no slab is on its way into the block. It is read under no hold of the
        heap, hence atomically, and before the count: until it is set, an operation that began before the close can add a
        slab. Once set it stays. */
-    for (const ts_block *b = epoch->blocks; b; b = b->epoch_next)
+    for (const ts_block *b = ts_load_relaxed(&epoch->blocks); b; b = next_in_epoch(b))
         if (!ts_load_acquire(&b->flushed) || ts_load_relaxed(&b->slabs) != 0) return false;
     return true;
+}
+
+static void look_if_left(void *left, const ts_block *b) {
+    if (!ts_load_acquire(&b->flushed) || ts_load_relaxed(&b->slabs) != 0) *(bool *)left = true; /* as in nothing_left */
+}
+
+bool ts_epoch_is_over(const ts_epoch *epoch, EpochId id) {
+    bool left = ts_load_relaxed(&epoch->span_units) != 0;
+    if (left || ts_load_relaxed(&epoch->state) != EPOCH_CLOSING) return false;
+    return ts_epoch_read_blocks(epoch, id, look_if_left, &left) && !left;
 }
 
 void ts_epoch_finish(ts_epoch *epoch, EpochId id) {
@@ -342,7 +412,7 @@ ts_epoch *ts_epoch_pin(ts_allocator *allocator, EpochId id, ts_block **blocks) {
     ts_epoch *epoch = find_locked(allocator, id);
     if (!epoch) return NULL;
     epoch->pins++;
-    *blocks = epoch->blocks;
+    *blocks = ts_load_relaxed(&epoch->blocks);
     ts_lock_release(ts_epoch_lock(epoch));
     return epoch;
 }
@@ -383,7 +453,7 @@ static void flush_blocks(ts_block *blocks, uint64_t *scanned, uint64_t *recycled
     bool missed = true;
     for (unsigned pass = 0; pass < 3 && missed; pass++) {
         missed = false;
-        for (ts_block *b = blocks; b; b = b->epoch_next)
+        for (ts_block *b = blocks; b; b = next_in_epoch(b))
             if (!flush_block(b, scanned, recycled)) missed = true;
     }
 }
@@ -395,14 +465,15 @@ bool ts_epoch_close(ts_allocator *allocator, EpochId id) {
         ts_lock_release(ts_epoch_lock(epoch));
         return false;
     }
+    uint64_t from = ts_os->wall_ns(), scanned = 0, recycled = 0;
+    ts_store_relaxed(&epoch->closed_at_ns, from);
     ts_store_relaxed(&epoch->state, EPOCH_CLOSING);
     epoch->pins++;
     shut_blocks(epoch, false);
-    ts_block *blocks = epoch->blocks;
+    ts_block *blocks = ts_load_relaxed(&epoch->blocks);
     ts_lock_release(ts_epoch_lock(epoch));
 
     bool record = allocator->settings.record_rss != 0;
-    uint64_t from = ts_os->wall_ns(), scanned = 0, recycled = 0;
     uint64_t before = record ? ts_os->resident_bytes() : 0;
     flush_blocks(blocks, &scanned, &recycled);
     ts_settle_pending();
@@ -410,20 +481,26 @@ bool ts_epoch_close(ts_allocator *allocator, EpochId id) {
     ts_fetch_add_relaxed(&allocator->close_calls, 1);
     ts_fetch_add_relaxed(&allocator->close_scanned, scanned);
     ts_fetch_add_relaxed(&allocator->close_recycled, recycled);
-    ts_fetch_add_relaxed(&allocator->close_ns, ts_os->wall_ns() - from);
+    uint64_t took = ts_os->wall_ns() - from;
+    ts_fetch_add_relaxed(&allocator->close_ns, took);
+    TS_PROBE4(epoch__close, id, scanned, recycled, took);
 
     ts_lock_acquire(ts_epoch_lock(epoch));
-    epoch->rss_before = before;
-    epoch->rss_after = after;
+    ts_store_relaxed(&epoch->rss_before, before);
+    ts_store_relaxed(&epoch->rss_after, after);
     ts_lock_release(ts_epoch_lock(epoch));
     ts_epoch_unpin(epoch);
     ts_epoch_settle();
     return true;
 }
 
-static void append(ts_block **list, ts_block *blocks) {
-    while (*list) list = &(*list)->epoch_next;
-    *list = blocks;
+/* `blocks` come before those that are dying already. */
+static void add_dying(ts_epoch *epoch, ts_block *blocks) {
+    if (!blocks) return;
+    ts_block *last = blocks;
+    while (next_in_epoch(last)) last = next_in_epoch(last);
+    ts_store_relaxed(&last->epoch_next, epoch->dying);
+    epoch->dying = blocks;
 }
 
 bool ts_epoch_reset(ts_allocator *allocator, EpochId id, uint64_t *units_freed) {
@@ -433,15 +510,14 @@ bool ts_epoch_reset(ts_allocator *allocator, EpochId id, uint64_t *units_freed) 
         errno = ESTALE;
         return false;
     }
-    ts_block *blocks = epoch->blocks;
     uint64_t units = 0;
     shut_blocks(epoch, true);
-    for (ts_block *b = blocks; b; b = b->epoch_next) units += ts_load_relaxed(&b->slabs);
-    epoch->blocks = NULL;
+    ts_block *blocks = detach_blocks(epoch);
+    for (ts_block *b = blocks; b; b = next_in_epoch(b)) units += ts_load_relaxed(&b->slabs);
     uint32_t spans = ts_span_detach(epoch);
     /* Who pins walks these blocks still: dead now, taken apart by the last who unpins. */
     if (epoch->pins > 0) {
-        append(&epoch->dying, blocks);
+        add_dying(epoch, blocks);
         blocks = NULL;
     }
     ts_lock_release(ts_epoch_lock(epoch));

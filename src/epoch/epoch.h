@@ -25,17 +25,20 @@
 typedef struct ts_epoch {
     ts_entry entry;
     _Atomic uint32_t state;          /* EPOCH_*; written under the lock */
-    uint32_t flags;                  /* constant during a use */
+    _Atomic uint32_t flags;          /* constant during a use */
     _Atomic(ts_allocator *) allocator; /* constant during a use; read without the lock to find epochs */
-    char label[SLAB_LABEL_BYTES];    /* guarded by the lock */
+    _Atomic uint64_t label[SLAB_LABEL_BYTES / 8]; /* written under the lock, by way of label_turn */
+    _Atomic uint32_t label_turn;     /* odd while the label is written */
+    _Atomic uint32_t detached;       /* how often its blocks have left it; see ts_epoch_read_blocks */
     _Atomic uint64_t open_since_ns;  /* likewise */
-    ts_block *blocks;                /* guarded by the lock */
+    _Atomic uint64_t closed_at_ns;   /* likewise; 0 while ACTIVE */
+    _Atomic(ts_block *) blocks;      /* written under the lock; walked by readers without it */
     ts_block *dying;                 /* guarded by the lock: blocks of a reset or destroy that met a pin */
     uint32_t spans;                  /* first unit of the first span; guarded by the lock */
     uint32_t pins;                   /* guarded by the lock */
     bool destroyed;                  /* guarded by the lock: to be taken apart at the last unpin */
     _Atomic uint64_t span_allocated, span_freed, span_bytes_allocated, span_bytes_freed, span_units;
-    uint64_t rss_before, rss_after;  /* guarded by the lock */
+    _Atomic uint64_t rss_before, rss_after; /* written under the lock */
 } ts_epoch;
 _Static_assert(sizeof(ts_epoch) <= TS_EPOCH_STRIDE, "an open epoch that holds nothing costs 256 bytes");
 
@@ -61,6 +64,14 @@ void ts_epoch_finish(ts_epoch *epoch, EpochId id);
 /* What ts_note_drained noted, and what is over its limit. Holds nothing. */
 void ts_epoch_settle(void);
 void ts_epoch_set_label(ts_epoch *epoch, const char *label);
+/* The label as it is now, terminated. Takes no lock; after a few looks at a label that is being written it gives what
+   is there. */
+void ts_epoch_read_label(const ts_epoch *epoch, char out[SLAB_LABEL_BYTES]);
+/* Calls fn for every block of the epoch, without a lock. false: blocks left the epoch meanwhile (it was reset or has
+   ended), and what fn was shown means nothing. A block's memory is a block's for ever, so the walk itself is safe. */
+bool ts_epoch_read_blocks(const ts_epoch *epoch, EpochId id, void (*fn)(void *, const ts_block *), void *arg);
+/* CLOSING, and nothing is left in it: it ends as soon as somebody asks for its state. Takes no lock. */
+bool ts_epoch_is_over(const ts_epoch *epoch, EpochId id);
 /* Rolling epoch; EPOCH_NONE with errno. */
 EpochId ts_epoch_current(ts_allocator *allocator);
 EpochId ts_epoch_advance(ts_allocator *allocator);

@@ -1,5 +1,6 @@
 #include "epoch/misuse.h"
 
+#include "base/probe.h"
 #include "epoch/diagnose.h"
 
 #include <stdlib.h>
@@ -53,6 +54,7 @@ void ts_misuse(uintptr_t token, const char *call, const void *p, const SlabHandl
 void ts_misuse_free(uintptr_t token, const char *call, const void *p, const SlabHandle *handle) {
     ts_allocator *a = ts_allocator_find(token);
     if (a) ts_fetch_add_relaxed(&a->rejected_frees, 1);
+    TS_PROBE3(free__rejected, call, p, handle ? *handle : SLAB_HANDLE_NONE);
     ts_misuse(token, call, p, handle);
 }
 

@@ -13,11 +13,14 @@ void ts_sample_add(ts_heap *heap, const ts_timing *timing, unsigned what) {
     uint64_t cpu = ts_os->cpu_ns() - timing->cpu;
     /* The two clocks are read one after the other: the processor's time never exceeds the wall's. */
     if (cpu > wall) cpu = wall;
-    uint64_t *s = &heap->sample[what];
-    s[TS_SAMPLE_COUNT]++;
-    s[TS_SAMPLE_WALL] += wall;
-    s[TS_SAMPLE_CPU] += cpu;
-    s[TS_SAMPLE_WAIT] += wall - cpu;
-    if (wall > s[TS_SAMPLE_WALL_MAX]) s[TS_SAMPLE_WALL_MAX] = wall;
-    if (cpu > s[TS_SAMPLE_CPU_MAX]) s[TS_SAMPLE_CPU_MAX] = cpu;
+    _Atomic uint64_t *s = &heap->sample[what];
+    uint64_t *mine = &heap->sample_start[what];
+    ts_add_owned(&s[TS_SAMPLE_COUNT], 1);
+    ts_add_owned(&s[TS_SAMPLE_WALL], wall);
+    ts_add_owned(&s[TS_SAMPLE_CPU], cpu);
+    ts_add_owned(&s[TS_SAMPLE_WAIT], wall - cpu);
+    if (wall > mine[TS_SAMPLE_WALL_MAX]) mine[TS_SAMPLE_WALL_MAX] = wall;
+    if (cpu > mine[TS_SAMPLE_CPU_MAX]) mine[TS_SAMPLE_CPU_MAX] = cpu;
+    if (wall > ts_load_relaxed(&s[TS_SAMPLE_WALL_MAX])) ts_store_relaxed(&s[TS_SAMPLE_WALL_MAX], wall);
+    if (cpu > ts_load_relaxed(&s[TS_SAMPLE_CPU_MAX])) ts_store_relaxed(&s[TS_SAMPLE_CPU_MAX], cpu);
 }

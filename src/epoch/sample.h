@@ -12,9 +12,6 @@
 /* Process-wide; 0: off. Threads notice at their next slow path. */
 extern TS_HIDDEN _Atomic uint32_t ts_sample_rate;
 
-enum { TS_SAMPLE_ALLOC = 0, TS_SAMPLE_FREE = 6 }; /* first of six figures in heap->sample */
-enum { TS_SAMPLE_COUNT, TS_SAMPLE_WALL, TS_SAMPLE_CPU, TS_SAMPLE_WAIT, TS_SAMPLE_WALL_MAX, TS_SAMPLE_CPU_MAX };
-
 typedef struct ts_timing {
     bool on;
     uint64_t wall, cpu;

@@ -41,7 +41,9 @@ typedef struct ts_allocator {
     ts_warm warm[TS_PARTS];
     uint32_t span_warm[TS_SPAN_WARM_UNITS + 1]; /* by length in units; linked by next; TS_STUCK: see warm.c */
     _Atomic uint64_t span_warm_units;  /* read by anyone */
-    ts_share *shares;                  /* guarded by lock */
+    _Atomic(ts_share *) shares;        /* grows at its head, under lock; walked by readers without it */
+    _Atomic uint32_t readers;          /* who walks the shares or reads the settings without a lock, see
+                                          ts_allocator_read_begin */
     _Atomic uint64_t current_epoch;    /* written under lock, read by anyone */
     _Atomic uint64_t committed_units;
     _Atomic uint64_t budget_bytes;     /* 0: none; whole units of it count, one at least */
@@ -52,6 +54,9 @@ typedef struct ts_allocator {
     _Atomic uint64_t madvise_calls, madvise_bytes, madvise_failures;
     _Atomic uint64_t close_calls, close_scanned, close_recycled, close_ns;
     _Atomic uint64_t span_allocated, span_freed, span_bytes_allocated, span_bytes_freed, span_units;
+    /* Highest figures that statistics have shown, per kind and in all; see snapshot.c. */
+    _Atomic uint64_t shown_allocated[TS_COUNT_KINDS + 1], shown_freed[TS_COUNT_KINDS + 1],
+        shown_foreign[TS_COUNT_KINDS + 1];
     _Atomic uint64_t span_new, span_miss;
 } ts_allocator;
 _Static_assert(sizeof(ts_allocator) <= TS_ALLOCATOR_STRIDE, "one table entry");
@@ -59,6 +64,13 @@ _Static_assert(sizeof(ts_allocator) <= TS_ALLOCATOR_STRIDE, "one table entry");
 extern TS_HIDDEN ts_table ts_allocators;
 
 static inline ts_allocator *ts_allocator_find(uintptr_t token) { return ts_table_find(&ts_allocators, token); }
+
+/* Between the two, no share of the allocator is dropped and its record is not used again; no lock is taken, so that
+   nobody waits for the reader but the end of the allocator. false: it has ended. */
+bool ts_allocator_read_begin(ts_allocator *allocator, uintptr_t token);
+void ts_allocator_read_end(ts_allocator *allocator);
+/* For who has ended the allocator: until those that were reading then are done. */
+void ts_allocator_wait_readers(ts_allocator *allocator);
 
 /* For who knows that the record is pinned already. */
 void ts_allocator_pin(ts_allocator *allocator);

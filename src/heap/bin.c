@@ -1,6 +1,7 @@
 /* Modelled in tests/model: foreign, orders. */
 #include "base/assert.h"
 #include "base/bits.h"
+#include "base/probe.h"
 #include "heap/care.h"
 #include "heap/heap.h"
 
@@ -14,7 +15,7 @@ bool ts_bin_ready(ts_churn_block *block, unsigned cls) {
     char **ring = ts_lines_take(TS_LINES_RING, TS_RING_SLOTS * sizeof *ring);
     if (!ring) return false;
     bin->ring = ring;
-    block->b.bins_used |= 1u << cls;
+    ts_store_relaxed(&block->b.bins_used, ts_load_relaxed(&block->b.bins_used) | 1u << cls);
     return true;
 }
 
@@ -79,6 +80,7 @@ void ts_bin_add(ts_churn_block *block, unsigned cls, uint32_t unit) {
     uint64_t line = ts_line_of(bin);
     /* release: who reads the word sees the reset slab */
     ts_store_release(ts_unit_word(unit), block->b.era | line << TS_UNIT_LINE_SHIFT);
+    TS_PROBE2(slab__new, ts_unit_address(unit), (uint64_t)ts_class_bytes[cls]);
 }
 
 /* Takes an empty slab out of the bin. false: it is on a queue of foreign frees, and stays until it comes off. */

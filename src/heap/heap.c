@@ -185,7 +185,8 @@ ts_heap *ts_heap_make(void) {
     heap->serial = ts_fetch_add_relaxed(&serials, 1) + 1;
     memset(heap->map, 0, sizeof heap->map);
     memset(heap->scope_map, 0, sizeof heap->scope_map);
-    memset(heap->sample, 0, sizeof heap->sample);
+    for (unsigned i = 0; i < TS_SAMPLE_FIGURES; i++)
+        heap->sample_start[i] = ts_sample_is_max(i) ? 0 : ts_load_relaxed(&heap->sample[i]);
     ts_store_seq(&heap->state, TS_HEAP_LIVE);
     ts_lock_release(&heap->lock);
     ts_thread.heap = heap;
@@ -247,8 +248,8 @@ ts_share *ts_heap_share(ts_heap *heap, ts_allocator *allocator) {
     }
     if (share) return share;
     ts_lock_acquire(&allocator->lock);
-    made->allocator_next = allocator->shares;
-    allocator->shares = made;
+    made->allocator_next = ts_load_relaxed(&allocator->shares);
+    ts_store_release(&allocator->shares, made); /* whole, for who walks the list without the lock */
     ts_lock_release(&allocator->lock);
     return made;
 }
@@ -269,7 +270,9 @@ static void give_warm(ts_share *share) {
 void ts_heap_drop_dead_shares(ts_heap *heap) {
     for (ts_share **at = &heap->shares; *at;) {
         ts_share *share = *at;
-        if (ts_load_acquire(&share->allocator->entry.id) == share->token || share_in_use(heap, share)) {
+        /* seq_cst: see ts_allocator_read_begin */
+        if (ts_load_seq(&share->allocator->entry.id) == share->token || share_in_use(heap, share) ||
+            ts_load_seq(&share->allocator->readers) != 0) {
             at = &share->heap_next;
             continue;
         }

@@ -54,6 +54,11 @@
 #define TS_COUNT_SPAN (TS_CLASSES + 1u)
 #define TS_COUNT_KINDS (TS_CLASSES + 2u)
 
+/* The figures of timed operations: six of allocations, six of frees. */
+enum { TS_SAMPLE_ALLOC = 0, TS_SAMPLE_FREE = 6, TS_SAMPLE_FIGURES = 12 };
+enum { TS_SAMPLE_COUNT, TS_SAMPLE_WALL, TS_SAMPLE_CPU, TS_SAMPLE_WAIT, TS_SAMPLE_WALL_MAX, TS_SAMPLE_CPU_MAX };
+static inline bool ts_sample_is_max(unsigned figure) { return figure % TS_SAMPLE_FREE >= TS_SAMPLE_WALL_MAX; }
+
 struct ts_heap;
 struct ts_share;
 struct ts_epoch;
@@ -99,13 +104,13 @@ typedef struct ts_block {
     struct ts_share *share;          /* (h) */
     _Atomic(struct ts_epoch *) epoch; /* constant during a use; read by who looks at an object */
     /* (h) unless said otherwise */
-    struct ts_block *epoch_next;     /* guarded by the epoch's lock */
+    _Atomic(struct ts_block *) epoch_next; /* written under the epoch's lock, walked by readers without it */
     struct ts_block *epoch_prev;
     struct ts_block *heap_next;      /* list of the heap's blocks in use, or of its free ones */
     struct ts_block *heap_prev;
     struct ts_block *condemned_next; /* owner: who pushed it on the condemned list */
     _Atomic uint32_t slabs;          /* units in its bins, or in its scope list */
-    uint32_t bins_used;              /* bit per class: the bin has a ring */
+    _Atomic uint32_t bins_used;      /* (h) bit per class: the bin has a ring; bits are only set; read by anyone */
     _Atomic uint32_t flushed;        /* closing is TS_CLOSING and the flush is done; read by anyone */
     uint32_t era;                    /* constant during a use: of its slabs' UNIT words. Not the key's, which is
                                         another once the block is killed: a slab that is added then is stale too */
@@ -153,7 +158,7 @@ typedef struct ts_share {
     uintptr_t token;                 /* of the allocator's use that this belongs to */
     struct ts_heap *heap;
     struct ts_share *heap_next;      /* (h) */
-    struct ts_share *allocator_next; /* guarded by the allocator's lock */
+    struct ts_share *allocator_next; /* constant once in the allocator's list */
     ts_warm warm[TS_PARTS];          /* (h) */
     _Atomic uint64_t refused_closed; /* allocations in an epoch that was not active */
     ts_counters count[TS_COUNT_KINDS]; /* allocated, freed, bytes: of blocks that have ended */
@@ -201,9 +206,10 @@ typedef struct ts_heap {
     ts_scope_block *scope_map[TS_HEAP_MAP];
     uint64_t serial;                 /* (h) of its thread; never used twice */
     struct ts_domain_scope *spare_scope; /* owner only */
-    /* Sampling; owner only. */
+    /* Sampling; written by the owner only. */
     uint32_t sample_rate, sample_left;
-    uint64_t sample[12];
+    _Atomic uint64_t sample[TS_SAMPLE_FIGURES]; /* of all threads that had this heap; read by anyone */
+    uint64_t sample_start[TS_SAMPLE_FIGURES];   /* sums: when this thread began; maxima: of this thread */
 } ts_heap;
 
 /* Heaps of ended threads that still have blocks: whether looking for one to adopt is worth it. A hint. */

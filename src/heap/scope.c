@@ -1,10 +1,12 @@
 /* Modelled in tests/model: foreign, orders. */
 #include "base/assert.h"
 #include "base/bits.h"
+#include "base/probe.h"
 #include "heap/care.h"
 #include "heap/heap.h"
 
 void ts_scope_add(ts_scope_block *block, uint32_t unit) {
+    TS_PROBE2(slab__new, ts_unit_address(unit), (uint64_t)0);
     ts_assert(2, ts_load_relaxed(&block->current) == 0);
     ts_slab *slab = ts_slab_at(unit);
     ts_care_begin(block->b.share->allocator, ts_unit_address(unit), TS_UNIT_BYTES, true);

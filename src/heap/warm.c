@@ -6,6 +6,7 @@
 /* Modelled in tests/model: exit, record. */
 #include "base/assert.h"
 #include "base/bits.h"
+#include "base/probe.h"
 #include "heap/allocator.h"
 #include "heap/care.h"
 #include "os/os.h"
@@ -94,6 +95,7 @@ void ts_settle_now(void) {
 void ts_share_keep(ts_share *share, uint32_t unit) {
     unsigned part = ts_part_of_unit(unit);
     ts_warm_push(&share->warm[part], unit);
+    TS_PROBE2(slab__recycle, ts_unit_address(unit), (uint64_t)1);
     share_overflow(share, part);
 }
 
@@ -102,6 +104,7 @@ void ts_share_keep_list(ts_share *share, unsigned part, uint32_t head, uint32_t 
     ts_store_relaxed(&list.count, count);
     if (!head) return;
     ts_warm_splice(&share->warm[part], &list);
+    TS_PROBE2(slab__recycle, ts_unit_address(head), (uint64_t)count);
     share_overflow(share, part);
 }
 
@@ -134,6 +137,7 @@ static bool purge_pages(ts_allocator *allocator, const char *begin, const char *
     uintptr_t to = (uintptr_t)ts_align_down((uintptr_t)end, page);
     if (from >= to) return true;
     ts_fetch_add_relaxed(&allocator->madvise_calls, 1);
+    TS_PROBE2(slab__purge, from, (uint64_t)(to - from));
     if (!ts_os->purge((void *)from, to - from)) {
         ts_fetch_add_relaxed(&allocator->madvise_failures, 1);
         return false;
@@ -266,10 +270,9 @@ void ts_allocator_settle(ts_allocator *allocator) {
 
 uint64_t ts_allocator_warm_units(ts_allocator *allocator) {
     uint64_t sum = shared_warm_units(allocator);
-    ts_lock_acquire(&allocator->lock);
-    for (ts_share *s = allocator->shares; s; s = s->allocator_next)
+    /* acquire: partner of the release in ts_heap_share */
+    for (ts_share *s = ts_load_acquire(&allocator->shares); s; s = s->allocator_next)
         sum += (uint64_t)ts_load_relaxed(&s->warm[0].count) + ts_load_relaxed(&s->warm[1].count);
-    ts_lock_release(&allocator->lock);
     return sum;
 }
 
@@ -519,6 +522,24 @@ bool ts_allocator_reserve(ts_allocator *allocator, uint64_t units) {
 
 /* ---- record --------------------------------------------------------------------------------------- */
 
+/* seq_cst: the end of an allocator changes its id and then looks at readers (ts_heap_drop_dead_shares, the last unpin);
+   a reader counts itself and then looks at the id: one of the two sees the other. */
+bool ts_allocator_read_begin(ts_allocator *allocator, uintptr_t token) {
+    atomic_fetch_add_explicit(&allocator->readers, 1, memory_order_seq_cst);
+    if (ts_load_seq(&allocator->entry.id) == token) return true;
+    ts_allocator_read_end(allocator);
+    return false;
+}
+
+/* release: partner of the loads of readers */
+void ts_allocator_read_end(ts_allocator *allocator) {
+    atomic_fetch_sub_explicit(&allocator->readers, 1, memory_order_release);
+}
+
+void ts_allocator_wait_readers(ts_allocator *allocator) {
+    while (ts_load_seq(&allocator->readers) != 0) ts_os->yield();
+}
+
 void ts_allocator_pin(ts_allocator *allocator) { ts_fetch_add_relaxed(&allocator->pins, 1); }
 
 /* A record at 0 is being given back, or has been: it is not woken. One that is in another use by now has a pin too many for
@@ -549,5 +570,6 @@ void ts_allocator_unpin(ts_allocator *allocator) {
             else if (span_units || ts_slab_claim(units[i], &allocator->pins))
                 ts_pool_give_unpurged(units[i] - guard, span_units ? span_units : 1);
         }
+    ts_allocator_wait_readers(allocator);
     ts_table_give(&ts_allocators, allocator);
 }

@@ -30,6 +30,7 @@ typedef struct ts_pool {
     range hole[HOLES];
     uint32_t hole_count;
     uint64_t used;
+    _Atomic uint32_t highest;       /* `high` at its highest; read by anyone */
 } ts_pool;
 
 static ts_pool pools[TS_PARTS];
@@ -157,6 +158,7 @@ static bool grow(unsigned part, uint32_t count) {
         r.first = pool->high;
         r.count = step;
         pool->high += step;
+        if (pool->high > ts_load_relaxed(&pool->highest)) ts_store_relaxed(&pool->highest, pool->high);
     }
     ts_lock_release(&pool->lock);
     uint32_t got = ts_region_commit_units(part, r.first, r.count) ? r.count : 0;
@@ -325,3 +327,5 @@ void ts_pool_check(void) {
         if (fault) ts_assert_failed(fault, __FILE__, __LINE__);
     }
 }
+
+uint32_t ts_pool_highest(unsigned part) { return ts_load_relaxed(&pools[part].highest); }

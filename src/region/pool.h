@@ -41,6 +41,8 @@ bool ts_pool_is_zero(void);
 void ts_pool_take_around(uint32_t *first, uint32_t *count, uint32_t page_units);
 /* Units handed out now. */
 uint64_t ts_pool_used_units(void);
+/* Units of the part at this number or above were never handed out. Takes no lock. */
+uint32_t ts_pool_highest(unsigned part);
 
 void ts_pool_fork_prepare(void);
 void ts_pool_fork_done(void);

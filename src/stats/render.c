@@ -1,185 +1,263 @@
-/* Text, JSON and Prometheus from one field list. Epochs beyond RENDER_EPOCHS are counted, not listed. */
-#include "stats/snapshot.h"
+/* JSON and text of a view. The keys are the names of the fields. */
+#include "stats/view.h"
 
-#include <inttypes.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
-#define RENDER_EPOCHS 64u
-
-typedef struct sink {
-    char *at;
-    size_t capacity, length; /* length: of the whole text, written or not */
-} sink;
-
-TS_PRINTF(2, 3) static void put(sink *s, const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    size_t left = s->length < s->capacity ? s->capacity - s->length : 0;
-    int n = vsnprintf(left ? s->at + s->length : NULL, left, format, args);
-    va_end(args);
-    if (n > 0) s->length += (size_t)n;
-}
-
-/* A string inside of quotes, in JSON or as a label value. */
-static void put_quoted(sink *s, const char *text) {
-    put(s, "\"");
-    for (const unsigned char *c = (const unsigned char *)text; *c; c++) {
-        if (*c == '"' || *c == '\\')
-            put(s, "\\%c", *c);
-        else if (*c == '\n')
-            put(s, "\\n");
-        else if (*c < 0x20 || *c == 0x7f)
-            put(s, "?");
-        else
-            put(s, "%c", *c);
-    }
-    put(s, "\"");
-}
-
-static const char *state_name(int state) {
+const char *ts_state_name(int state) {
     return state == EPOCH_ACTIVE ? "active" : state == EPOCH_CLOSING ? "closing" : "closed";
+}
+
+const char *ts_class_name(uint32_t cls, char name[16]) {
+    if (cls == SLAB_CLASS_SCOPE) return "scope";
+    if (cls == SLAB_CLASS_SPAN) return "span";
+    ts_sink s = ts_sink_buffer(name, 16);
+    ts_put_u64(&s, cls < TS_CLASSES ? ts_class_bytes[cls] : 0);
+    (void)ts_sink_end(&s);
+    return name;
+}
+
+const char *ts_label_name(const ts_label_stats *label) {
+    return label->is_other ? "(other)" : label->label[0] ? label->label : "(none)";
 }
 
 /* ---- JSON ----------------------------------------------------------------------------------------------- */
 
-static void json_class(sink *s, const SlabClassStats *c, const char *name) {
-    put(s, "{\"class\":\"%s\",\"object_size\":%" PRIu64, name, c->object_size);
-#define X(field) put(s, ",\"" #field "\":%" PRIu64, c->field);
+static void json_u64(ts_sink *s, const char *key, uint64_t value) {
+    ts_put(s, ",\"");
+    ts_put(s, key);
+    ts_put(s, "\":");
+    ts_put_u64(s, value);
+}
+
+static void json_text(ts_sink *s, const char *key, const char *value) {
+    ts_put(s, ",\"");
+    ts_put(s, key);
+    ts_put(s, "\":");
+    ts_put_quoted(s, value);
+}
+
+static void json_rate(ts_sink *s, double percent) {
+    ts_put(s, ",\"recycle_rate_pct\":");
+    ts_put_decimal(s, (uint64_t)(percent * 100.0 + 0.5), 2, 2);
+}
+
+static void json_class(ts_sink *s, const SlabClassStats *c) {
+    char name[16];
+    ts_put(s, "{\"class\":");
+    ts_put_quoted(s, ts_class_name(c->class_index, name));
+    json_u64(s, "class_index", c->class_index);
+    json_u64(s, "object_size", c->object_size);
+#define X(field, ...) json_u64(s, #field, c->field);
     TS_STATS_COUNTERS(X)
     TS_STATS_GAUGES(X)
 #undef X
-    put(s, ",\"recycle_rate_pct\":%.2f}", c->recycle_rate_pct);
+    json_rate(s, c->recycle_rate_pct);
+    ts_put(s, "}");
 }
 
-static void json_epoch(sink *s, const SlabEpochStats *e) {
-    put(s, "{\"label\":");
-    put_quoted(s, e->label);
-    put(s, ",\"state\":\"%s\",\"kind\":\"%s\"", state_name(e->state), e->flags & EPOCH_SCOPE ? "scope" : "churn");
-#define X(field) put(s, ",\"" #field "\":%" PRIu64, (uint64_t)e->field);
+void ts_render_epoch_json(ts_sink *s, const SlabEpochStats *e) {
+    ts_put(s, "{\"label\":");
+    ts_put_quoted(s, e->label);
+    json_text(s, "state", ts_state_name(e->state));
+    json_text(s, "kind", e->flags & EPOCH_SCOPE ? "scope" : "churn");
+#define X(field, ...) json_u64(s, #field, e->field);
     TS_STATS_EPOCH(X)
 #undef X
-    put(s, "}");
+    ts_put(s, "}");
 }
 
-static void class_name(uint32_t cls, char *name, size_t bytes) {
-    if (cls == SLAB_CLASS_SCOPE)
-        snprintf(name, bytes, "scope");
-    else if (cls == SLAB_CLASS_SPAN)
-        snprintf(name, bytes, "span");
-    else
-        snprintf(name, bytes, "%u", (unsigned)ts_class_bytes[cls]);
-}
-
-/* The i-th of the size classes, scope and span; UINT32_MAX past the end. */
-static uint32_t class_at(unsigned i) {
-    return i < TS_CLASSES ? i : i == TS_CLASSES ? SLAB_CLASS_SCOPE : i == TS_CLASSES + 1 ? SLAB_CLASS_SPAN : UINT32_MAX;
-}
-
-size_t ts_render_json(ts_allocator *a, char *buffer, size_t capacity) {
-    sink s = {buffer, capacity, 0};
-    SlabGlobalStats g;
-    ts_snapshot_global(a, &g);
-    put(&s, "{\"version\":%u,\"global\":{\"class_count\":%u", SLAB_STATS_VERSION, (unsigned)g.class_count);
-#define X(field) put(&s, ",\"" #field "\":%" PRIu64, (uint64_t)g.field);
-    TS_STATS_GLOBAL(X)
-    TS_STATS_COUNTERS(X)
-    TS_STATS_GAUGES(X)
+static void json_label(ts_sink *s, const ts_label_stats *l) {
+    char name[16];
+    ts_put(s, "{\"label\":");
+    ts_put_quoted(s, ts_label_name(l));
+#define X(field, ...) json_u64(s, #field, l->field);
+    TS_STATS_LABEL(X)
 #undef X
-    put(&s, ",\"recycle_rate_pct\":%.2f},\"classes\":[", g.recycle_rate_pct);
+    ts_put(s, ",\"classes\":[");
     bool first = true;
-    for (unsigned i = 0; class_at(i) != UINT32_MAX; i++) {
-        SlabClassStats c;
-        char name[16];
-        if (!ts_snapshot_class(a, class_at(i), &c) || c.allocated_objects_total == 0) continue;
-        class_name(class_at(i), name, sizeof name);
-        put(&s, first ? "" : ",");
-        json_class(&s, &c, name);
+    for (unsigned k = 0; k < TS_COUNT_KINDS; k++) {
+        if (!l->class_objects[0][k] && !l->class_objects[1][k]) continue;
+        ts_put(s, first ? "{\"class\":" : ",{\"class\":");
+        ts_put_quoted(s, ts_class_name(ts_class_at(k), name));
+        json_u64(s, "active_live_objects", l->class_objects[0][k]);
+        json_u64(s, "active_live_bytes", l->class_bytes[0][k]);
+        json_u64(s, "closing_live_objects", l->class_objects[1][k]);
+        json_u64(s, "closing_live_bytes", l->class_bytes[1][k]);
+        ts_put(s, "}");
         first = false;
     }
-    EpochId ids[RENDER_EPOCHS];
-    size_t count = ts_snapshot_epochs(a, ids, RENDER_EPOCHS);
-    put(&s, "],\"epoch_count\":%zu,\"epochs\":[", count);
-    first = true;
-    for (size_t i = 0; i < count && i < RENDER_EPOCHS; i++) {
-        SlabEpochStats e;
-        if (!ts_snapshot_epoch(a, SLAB_ALL_CLASSES, ids[i], &e)) continue;
-        put(&s, first ? "" : ",");
-        json_epoch(&s, &e);
-        first = false;
-    }
-    put(&s, "]}");
-    return s.length;
+    ts_put(s, "]}");
 }
 
-/* ---- Prometheus ------------------------------------------------------------------------------------------- */
-
-static void metric(sink *s, const char *name, const char *type, const char *suffix) {
-    put(s, "# TYPE temporal_slab_%s%s %s\n", name, suffix, type);
+static void json_findings(ts_sink *s, const ts_view *view) {
+    const ts_finding *f = view->finding;
+    ts_put(s, ",\"findings\":[");
+    for (unsigned i = 0; i < view->finding_count; i++) {
+        ts_put(s, i ? ",{\"id\":" : "{\"id\":");
+        ts_put_quoted(s, f[i].id);
+        json_text(s, "severity", ts_severity_name(f[i].severity));
+        json_text(s, "what", f[i].what);
+        json_text(s, "evidence", f[i].evidence);
+        json_text(s, "advice", f[i].advice);
+        ts_put(s, "}");
+    }
+    ts_put(s, "]");
 }
 
-size_t ts_render_prometheus(ts_allocator *a, char *buffer, size_t capacity) {
-    sink s = {buffer, capacity, 0};
-    SlabGlobalStats g;
-    ts_snapshot_global(a, &g);
-#define X(field)                                                                                   \
-    {                                                                                              \
-        const char *suffix = strstr(#field, "_total") ? "" : "_total";                             \
-        metric(&s, #field, "counter", suffix);                                                     \
-        put(&s, "temporal_slab_" #field "%s %" PRIu64 "\n", suffix, (uint64_t)g.field);            \
-    }
-    TS_STATS_COUNTERS(X)
-#undef X
-#define X(field)                                                                                   \
-    metric(&s, #field, "gauge", "");                                                               \
-    put(&s, "temporal_slab_" #field " %" PRIu64 "\n", (uint64_t)g.field);
-    TS_STATS_GAUGES(X)
+void ts_render_json(ts_sink *s, const ts_view *v) {
+    ts_put(s, "{\"version\":");
+    ts_put_u64(s, v->version);
+    json_text(s, "library", v->library);
+    json_u64(s, "pid", v->pid);
+    json_u64(s, "taken_ns", v->taken_ns);
+    json_u64(s, "took_ns", v->took_ns);
+    ts_put(s, ",\"global\":{\"class_count\":");
+    ts_put_u64(s, v->global.class_count);
+#define X(field, ...) json_u64(s, #field, v->global.field);
     TS_STATS_GLOBAL(X)
+    TS_STATS_COUNTERS(X)
+    TS_STATS_GAUGES(X)
 #undef X
-    metric(&s, "class_live_objects", "gauge", "");
-    for (unsigned i = 0; class_at(i) != UINT32_MAX; i++) {
-        SlabClassStats c;
-        char name[16];
-        if (!ts_snapshot_class(a, class_at(i), &c) || c.allocated_objects_total == 0) continue;
-        class_name(class_at(i), name, sizeof name);
-        put(&s, "temporal_slab_class_live_objects{class=\"%s\"} %" PRIu64 "\n", name, c.live_objects);
+    json_rate(s, v->global.recycle_rate_pct);
+    ts_put(s, "},\"samples\":{\"sample_rate\":");
+    ts_put_u64(s, v->samples.sample_rate);
+#define X(field, ...) json_u64(s, #field, v->samples.field);
+    TS_STATS_SAMPLES(X)
+#undef X
+    ts_put(s, "},\"classes\":[");
+    bool first = true;
+    for (unsigned i = 0; i < TS_COUNT_KINDS; i++) {
+        if (v->cls[i].allocated_objects_total == 0) continue;
+        if (!first) ts_put(s, ",");
+        json_class(s, &v->cls[i]);
+        first = false;
     }
-    return s.length;
+    ts_put(s, "],\"epoch_count\":");
+    ts_put_u64(s, v->epoch_count);
+    ts_put(s, ",\"epochs\":[");
+    for (unsigned i = 0; i < v->epoch_rows; i++) {
+        if (i) ts_put(s, ",");
+        ts_render_epoch_json(s, &v->epoch[i]);
+    }
+    ts_put(s, "],\"labels\":[");
+    for (unsigned i = 0; i < v->label_rows; i++) {
+        if (i) ts_put(s, ",");
+        json_label(s, &v->label[i]);
+    }
+    ts_put(s, "]");
+    json_findings(s, v);
+    ts_put(s, "}");
 }
 
 /* ---- text ------------------------------------------------------------------------------------------------ */
 
-size_t ts_render_text(ts_allocator *a, char *buffer, size_t capacity) {
-    sink s = {buffer, capacity, 0};
-    SlabGlobalStats g;
-    ts_snapshot_global(a, &g);
-    put(&s, "temporal-slab: %" PRIu64 " live objects, %" PRIu64 " bytes live, %" PRIu64 " committed, %" PRIu64
-            " warm; %" PRIu64 " epochs active, %" PRIu64 " closing\n",
-        g.live_objects, g.live_bytes, g.committed_bytes, g.retained_bytes, g.active_epoch_count, g.closing_epoch_count);
-#define X(field) put(&s, "  %-28s %" PRIu64 "\n", #field, (uint64_t)g.field);
+static void text_line(ts_sink *s, const char *name, ts_field_unit unit, uint64_t value) {
+    ts_put(s, "  ");
+    ts_put_wide(s, name, -28);
+    ts_put(s, " ");
+    ts_put_u64(s, value);
+    if (unit == TS_BYTES && value >= 1000) {
+        ts_put(s, "  (");
+        ts_put_size(s, value);
+        ts_put(s, ")");
+    } else if (unit == TS_NS && value) {
+        ts_put(s, "  (");
+        ts_put_duration(s, value);
+        ts_put(s, ")");
+    }
+    ts_put(s, "\n");
+}
+
+static void text_classes(ts_sink *s, const ts_view *v) {
+    static const char *const head[] = {"live", "live bytes", "slabs", "allocated", "slow paths"};
+    static const int width[] = {12, 14, 10, 14, 12};
+    char name[16];
+    ts_put_wide(s, "class", 8);
+    for (unsigned i = 0; i < 5; i++) ts_put_wide(s, head[i], width[i] + 1);
+    ts_put(s, "\n");
+    for (unsigned k = 0; k < TS_COUNT_KINDS; k++) {
+        const SlabClassStats *c = &v->cls[k];
+        if (c->allocated_objects_total == 0) continue;
+        ts_put_wide(s, ts_class_name(c->class_index, name), 8);
+        const uint64_t value[] = {c->live_objects, c->live_bytes, c->committed_bytes / TS_UNIT_BYTES,
+                                  c->allocated_objects_total, c->slow_path_hits};
+        for (unsigned i = 0; i < 5; i++) ts_put_u64_wide(s, value[i], width[i] + 1);
+        ts_put(s, "\n");
+    }
+}
+
+static void text_labels(ts_sink *s, const ts_view *v) {
+    static const char *const head[] = {"open", "closing", "live", "live bytes", "slab bytes"};
+    static const int width[] = {8, 8, 12, 14, 14};
+    ts_put_wide(s, "label", -32);
+    for (unsigned i = 0; i < 5; i++) ts_put_wide(s, head[i], width[i] + 1);
+    ts_put(s, "   after close\n");
+    for (unsigned k = 0; k < v->label_rows; k++) {
+        const ts_label_stats *l = &v->label[k];
+        ts_put_wide(s, ts_label_name(l), -32);
+        const uint64_t value[] = {l->active_epochs, l->closing_epochs,
+                                  l->active_live_objects + l->closing_live_objects,
+                                  l->active_live_bytes + l->closing_live_bytes,
+                                  l->active_rss_bytes + l->closing_rss_bytes};
+        for (unsigned i = 0; i < 5; i++) ts_put_u64_wide(s, value[i], width[i] + 1);
+        ts_put(s, "   ");
+        if (l->closing_live_objects)
+            ts_put_duration(s, l->closing_for_ns);
+        else
+            ts_put(s, "-");
+        ts_put(s, "\n");
+    }
+}
+
+static void text_epochs(ts_sink *s, const ts_view *v) {
+    ts_put_wide(s, "epoch", -32);
+    ts_put(s, " state         age s         live     live bytes\n");
+    for (unsigned i = 0; i < v->epoch_rows; i++) {
+        const SlabEpochStats *e = &v->epoch[i];
+        ts_put_wide(s, e->label[0] ? e->label : "-", -32);
+        ts_put(s, " ");
+        ts_put_wide(s, ts_state_name(e->state), -8);
+        ts_put_u64_wide(s, e->age_ns / 1000000000u, 8);
+        ts_put(s, ".");
+        ts_put_u64(s, e->age_ns / 100000000u % 10);
+        ts_put_u64_wide(s, e->live_objects, 13);
+        ts_put_u64_wide(s, e->live_bytes, 15);
+        ts_put(s, "\n");
+    }
+    if (v->epoch_count > v->epoch_rows) {
+        ts_put(s, "... and ");
+        ts_put_u64(s, v->epoch_count - v->epoch_rows);
+        ts_put(s, " more\n");
+    }
+}
+
+void ts_render_text(ts_sink *s, const ts_view *v) {
+    const SlabGlobalStats *g = &v->global;
+    ts_put(s, "temporal-slab: ");
+    ts_put_u64(s, g->live_objects);
+    ts_put(s, " live objects, ");
+    ts_put_u64(s, g->live_bytes);
+    ts_put(s, " bytes live, ");
+    ts_put_u64(s, g->committed_bytes);
+    ts_put(s, " committed, ");
+    ts_put_u64(s, g->retained_bytes);
+    ts_put(s, " warm; ");
+    ts_put_u64(s, g->active_epoch_count);
+    ts_put(s, " epochs active, ");
+    ts_put_u64(s, g->closing_epoch_count);
+    ts_put(s, " closing\n");
+#define X(field, type, scope, unit, ...) text_line(s, #field, TS_##unit, g->field);
     TS_STATS_COUNTERS(X)
     TS_STATS_GAUGES(X)
     TS_STATS_GLOBAL(X)
 #undef X
-    put(&s, "%8s %12s %14s %12s %12s\n", "class", "live", "live bytes", "allocated", "slow paths");
-    for (unsigned i = 0; class_at(i) != UINT32_MAX; i++) {
-        SlabClassStats c;
-        char name[16];
-        if (!ts_snapshot_class(a, class_at(i), &c) || c.allocated_objects_total == 0) continue;
-        class_name(class_at(i), name, sizeof name);
-        put(&s, "%8s %12" PRIu64 " %14" PRIu64 " %12" PRIu64 " %12" PRIu64 "\n", name, c.live_objects, c.live_bytes,
-            c.allocated_objects_total, c.slow_path_hits);
+    if (v->samples.sample_rate) {
+        text_line(s, "sample_rate", TS_COUNT, v->samples.sample_rate);
+#define X(field, type, scope, unit, ...) text_line(s, #field, TS_##unit, v->samples.field);
+        TS_STATS_SAMPLES(X)
+#undef X
     }
-    EpochId ids[RENDER_EPOCHS];
-    size_t count = ts_snapshot_epochs(a, ids, RENDER_EPOCHS);
-    put(&s, "%-32s %-8s %10s %12s %14s\n", "epoch", "state", "age s", "live", "live bytes");
-    for (size_t i = 0; i < count && i < RENDER_EPOCHS; i++) {
-        SlabEpochStats e;
-        if (!ts_snapshot_epoch(a, SLAB_ALL_CLASSES, ids[i], &e)) continue;
-        put(&s, "%-32s %-8s %10.1f %12" PRIu64 " %14" PRIu64 "\n", e.label[0] ? e.label : "-", state_name(e.state),
-            (double)e.age_ns / 1e9, e.live_objects, e.live_bytes);
-    }
-    if (count > RENDER_EPOCHS) put(&s, "... and %zu more\n", count - RENDER_EPOCHS);
-    return s.length;
+    text_classes(s, v);
+    text_labels(s, v);
+    text_epochs(s, v);
 }

@@ -1,113 +1,249 @@
 /* Filling the structures of tslab/stats.h from the counters of blocks, shares and allocators. */
 #include "stats/snapshot.h"
 
+#include "base/bits.h"
 #include "epoch/sample.h"
 #include "os/os.h"
+#include "region/pool.h"
 
 #include <string.h>
 
-/* Sums over the allocator's shares. A share lives as long as its allocator; the list grows at its head. */
-static uint64_t share_sum(ts_allocator *a, uint32_t kind, size_t offset) {
-    uint64_t sum = 0;
-    unsigned from = kind == UINT32_MAX ? 0 : kind, to = kind == UINT32_MAX ? TS_COUNT_KINDS : kind + 1;
-    ts_lock_acquire(&a->lock);
-    for (const ts_share *s = a->shares; s; s = s->allocator_next) {
-        for (unsigned k = from; k < to; k++) {
-            const char *at = (const char *)&s->count[k] + offset;
-            sum += ts_load_relaxed((const _Atomic uint64_t *)(const void *)at);
+/* A domain that is reset all the time: after so many looks it is left out of this snapshot. */
+#define EPOCH_LOOKS 8u
+
+/* ---- units: what is pending, what is reclaimable ------------------------------------------------------------ */
+
+/* The kind of a slab, by its UNIT word. */
+static uint32_t kind_of_word(const ts_block *block, uint64_t word) {
+    if (word & TS_UNIT_SCOPE) return TS_COUNT_SCOPE;
+    const ts_churn_block *churn = (const ts_churn_block *)(const void *)block;
+    unsigned cls = ts_bin_class(churn, ts_line_address(ts_word_line(word)));
+    return cls < TS_CLASSES ? cls : 0;
+}
+
+/* The block that a unit's slab belongs to, as long as it lives; NULL: free, a span, or of an epoch that has ended. */
+static ts_block *block_of_word(const ts_allocator *a, uint64_t word) {
+    if (word == 0 || (word & (TS_UNIT_SPAN | TS_UNIT_ZOMBIE))) return NULL;
+    ts_block *block = ts_block_of_line(ts_word_line(word), (word & TS_UNIT_SCOPE) != 0);
+    if (ts_era(block) != ts_word_era(word) || ts_load_relaxed(&block->allocator) != a->token) return NULL;
+    return block;
+}
+
+/* Objects of a slab that are live but for a foreign free that the owner has not collected; *bytes: of them. */
+static uint64_t pending_of(const ts_block *block, uint32_t unit, uint64_t word, uint64_t *bytes) {
+    bool scope = (word & TS_UNIT_SCOPE) != 0;
+    unsigned part = ts_part_of_unit(unit), words;
+    const _Atomic uint64_t *foreign = ts_slab_foreign_words(unit, scope, &words);
+    uint64_t tag = ts_load_relaxed(&ts_slab_at(unit)->tag), n = 0;
+    uint64_t granule = (uint64_t)ts_unit_in_part(unit) * ts_granules_per_unit(part);
+    const ts_scope_bits *map = ts_slab_scope_bits(unit);
+    for (unsigned i = 0; i < words; i++) {
+        uint64_t x = ts_load_acquire(&foreign[i]);
+        if ((uint32_t)x == 0 || x >> TS_FOREIGN_TAG_SHIFT != tag) continue;
+        for (uint32_t bits = (uint32_t)x; bits; bits &= bits - 1) {
+            uint32_t at = i * 32 + ts_ctz64(bits);
+            if (scope) {
+                uint64_t mask = (uint64_t)1 << (at & 63);
+                if (!(ts_load_relaxed(&map->start[at >> 6]) & mask) || (ts_load_relaxed(&map->freed[at >> 6]) & mask))
+                    continue;
+                *bytes += ts_scope_object_bytes((const ts_scope_block *)(const void *)block, unit, at);
+            } else if (!(ts_load_relaxed(&ts_region.part[part].state[granule + at]) & TS_STATE_LIVE)) {
+                continue;
+            }
+            n++;
         }
     }
-    ts_lock_release(&a->lock);
-    return sum;
-}
-#define SHARE_SUM(a, kind, member) share_sum((a), (kind), offsetof(ts_counters, member))
-
-static uint64_t refused(ts_allocator *a) {
-    uint64_t sum = 0;
-    ts_lock_acquire(&a->lock);
-    for (const ts_share *s = a->shares; s; s = s->allocator_next) sum += ts_load_relaxed(&s->refused_closed);
-    ts_lock_release(&a->lock);
-    return sum;
+    if (!scope) *bytes += n * ts_class_bytes[kind_of_word(block, word)];
+    return n;
 }
 
-typedef struct totals {
-    ts_tally tally;
-    uint64_t partial, full, active, closing;
-} totals;
+static void add_pending(ts_allocator *a, ts_sums *sums) {
+    for (unsigned part = 0; part < TS_PARTS; part++) {
+        uint32_t end = ts_pool_highest(part), first = ts_region.part[part].first_unit;
+        for (uint32_t u = first + 1; u < first + end; u++) {
+            uint64_t word = ts_load_relaxed(ts_unit_word(u));
+            if (TS_LIKELY(!(word & TS_UNIT_FOREIGN))) continue;
+            const ts_block *block = block_of_word(a, word);
+            if (!block) continue;
+            uint32_t kind = kind_of_word(block, word);
+            uint64_t n = pending_of(block, u, word, &sums->pending_bytes[kind]);
+            if (!n) continue;
+            sums->pending[kind] += n;
+            sums->used |= 1u << kind;
+        }
+    }
+}
 
-static void add_tally(ts_tally *to, ts_tally t) {
-    to->allocated += t.allocated;
-    to->freed += t.freed;
-    to->bytes_allocated += t.bytes_allocated;
-    to->bytes_freed += t.bytes_freed;
-    to->slabs += t.slabs;
+/* ---- sums ------------------------------------------------------------------------------------------------------ */
+
+static void sums_clear(ts_sums *s) {
+    for (uint32_t left = s->used; left; left &= left - 1) {
+        unsigned k = ts_ctz64(left);
+        memset(&s->kind[k], 0, sizeof s->kind[k]);
+        s->partial[k] = s->full[k] = s->pending[k] = s->pending_bytes[k] = 0;
+    }
+    s->used = 0;
+}
+
+static void tally_add(ts_tally *to, const ts_tally *t) {
+    to->allocated += t->allocated;
+    to->freed += t->freed;
+    to->bytes_allocated += t->bytes_allocated;
+    to->bytes_freed += t->bytes_freed;
+    to->slabs += t->slabs;
+}
+
+static void sums_add(ts_sums *to, const ts_sums *from) {
+    for (uint32_t left = from->used; left; left &= left - 1) {
+        unsigned k = ts_ctz64(left);
+        tally_add(&to->kind[k], &from->kind[k]);
+        to->partial[k] += from->partial[k];
+        to->full[k] += from->full[k];
+    }
+    to->used |= from->used;
 }
 
 /* A scope block's full slabs are all but its current one. */
-static void add_block(totals *t, const ts_block *b, uint32_t kind) {
-    ts_tally tally = ts_block_tally(b, kind);
-    add_tally(&t->tally, tally);
+static void add_block(void *arg, const ts_block *b) {
+    ts_sums *s = arg;
     if (b->scope) {
-        bool current = ts_load_relaxed(&((const ts_scope_block *)(const void *)b)->current) != 0;
-        t->partial += current && tally.slabs ? 1 : 0;
-        t->full += tally.slabs - (current && tally.slabs ? 1 : 0);
+        ts_tally t = ts_block_tally(b, TS_COUNT_SCOPE);
+        uint64_t partial = ts_load_relaxed(&((const ts_scope_block *)(const void *)b)->current) != 0 && t.slabs ? 1 : 0;
+        tally_add(&s->kind[TS_COUNT_SCOPE], &t);
+        s->partial[TS_COUNT_SCOPE] += partial;
+        s->full[TS_COUNT_SCOPE] += t.slabs - partial;
+        s->used |= 1u << TS_COUNT_SCOPE;
         return;
     }
     const ts_churn_block *c = (const ts_churn_block *)(const void *)b;
-    unsigned from = kind == UINT32_MAX ? 0 : kind, to = kind == UINT32_MAX ? TS_CLASSES : kind + 1;
-    for (unsigned i = from; i < to && i < TS_CLASSES; i++) {
-        uint64_t slabs = ts_load_relaxed(&c->bin[i].slabs), full = ts_load_relaxed(&c->bin[i].full);
-        t->full += full;
-        t->partial += slabs - full;
+    /* A bin's bit is on before it counts anything. */
+    for (uint32_t left = ts_load_relaxed(&b->bins_used); left; left &= left - 1) {
+        unsigned k = ts_ctz64(left);
+        ts_tally t = ts_block_tally(b, k);
+        uint64_t full = ts_load_relaxed(&c->bin[k].full);
+        if (full > t.slabs) full = t.slabs; /* a slab came or went between the two loads */
+        tally_add(&s->kind[k], &t);
+        s->full[k] += full;
+        s->partial[k] += t.slabs - full;
+        s->used |= 1u << k;
     }
 }
 
-static void add_spans(totals *t, const ts_epoch *e) {
-    t->tally.allocated += ts_load_relaxed(&e->span_allocated);
-    t->tally.freed += ts_load_relaxed(&e->span_freed);
-    t->tally.bytes_allocated += ts_load_relaxed(&e->span_bytes_allocated);
-    t->tally.bytes_freed += ts_load_relaxed(&e->span_bytes_freed);
-    t->tally.slabs += ts_load_relaxed(&e->span_units);
-    t->full += ts_load_relaxed(&e->span_units);
+static void add_span_tally(ts_sums *s, ts_tally t) {
+    if (t.freed > t.allocated) t.freed = t.allocated;
+    if (t.bytes_freed > t.bytes_allocated) t.bytes_freed = t.bytes_allocated;
+    tally_add(&s->kind[TS_COUNT_SPAN], &t);
+    s->full[TS_COUNT_SPAN] += t.slabs;
+    if (t.allocated) s->used |= 1u << TS_COUNT_SPAN;
 }
 
-/* Caller has the epoch's lock. */
-static void add_epoch(totals *t, const ts_epoch *e, uint32_t kind) {
-    if (kind != TS_COUNT_SPAN)
-        for (const ts_block *b = e->blocks; b; b = b->epoch_next) add_block(t, b, kind);
+/* Of an epoch, and of the allocator: the members have the same names. What was freed is read first. */
+#define ADD_SPANS(sums, of)                                          \
+    do {                                                             \
+        ts_tally t_;                                                 \
+        t_.freed = ts_load_relaxed(&(of)->span_freed);               \
+        t_.bytes_freed = ts_load_relaxed(&(of)->span_bytes_freed);   \
+        t_.allocated = ts_load_relaxed(&(of)->span_allocated);       \
+        t_.bytes_allocated = ts_load_relaxed(&(of)->span_bytes_allocated); \
+        t_.slabs = ts_load_relaxed(&(of)->span_units);               \
+        add_span_tally((sums), t_);                                  \
+    } while (0)
+
+/* The sums of one epoch. false: it is not there any more. */
+static bool read_epoch(const ts_epoch *e, EpochId id, ts_sums *s) {
+    for (unsigned looks = 0; looks < EPOCH_LOOKS; looks++) {
+        sums_clear(s);
+        if (ts_epoch_read_blocks(e, id, add_block, s)) {
+            ADD_SPANS(s, e);
+            return true;
+        }
+        if (ts_load_relaxed(&e->entry.id) != id) return false;
+    }
+    sums_clear(s);
+    return true; /* reset at every look: what it holds is not there long enough to be counted */
 }
 
-static totals open_totals(ts_allocator *a, uint32_t kind) {
-    totals t;
-    memset(&t, 0, sizeof t);
+static void add_shares(ts_allocator *a, ts_snapshot *out) {
+    /* acquire: partner of the release in ts_heap_share */
+    for (const ts_share *s = ts_load_acquire(&a->shares); s; s = s->allocator_next) {
+        for (unsigned k = 0; k < TS_COUNT_KINDS; k++) {
+            /* The three that take the longest way first: an ended block adds to `freed` before `allocated`. */
+            ts_tally t = {0};
+            t.freed = ts_load_relaxed(&s->count[k].freed);
+            t.bytes_freed = ts_load_relaxed(&s->count[k].bytes_freed);
+            t.allocated = ts_load_relaxed(&s->count[k].allocated);
+            t.bytes_allocated = ts_load_relaxed(&s->count[k].bytes_allocated);
+            /* Of an ended block all is freed that was allocated. */
+            t.freed = t.allocated = t.freed < t.allocated ? t.freed : t.allocated;
+            t.bytes_freed = t.bytes_allocated = t.bytes_freed < t.bytes_allocated ? t.bytes_freed : t.bytes_allocated;
+            tally_add(&out->sums.kind[k], &t);
+#define X(name) out->count[k].name += ts_load_relaxed(&s->count[k].name);
+            TS_SHARE_COUNTERS(X)
+#undef X
+        }
+        out->refused += ts_load_relaxed(&s->refused_closed);
+        out->warm_units += (uint64_t)ts_load_relaxed(&s->warm[0].count) + ts_load_relaxed(&s->warm[1].count);
+    }
+    out->sums.used = (1u << TS_COUNT_KINDS) - 1;
+}
+
+/* With many epochs the walk waits for memory: what comes soon is asked for ahead, the entry first and its block later. */
+static void prefetch_epoch(uint32_t i, uint32_t high) {
+    if (i + 16 < high) {
+        const ts_epoch *e = ts_table_at(&ts_epochs, i + 16);
+        __builtin_prefetch(e);
+        __builtin_prefetch((const char *)e + 64);
+        __builtin_prefetch((const char *)e + 128);
+    }
+    if (i + 8 >= high) return;
+    const ts_block *b = ts_load_relaxed(&((const ts_epoch *)ts_table_at(&ts_epochs, i + 8))->blocks);
+    if (!b) return;
+    __builtin_prefetch(b);
+    __builtin_prefetch((const char *)b + 64);
+    __builtin_prefetch((const char *)b + 128);
+}
+
+void ts_snapshot_take(ts_allocator *a, ts_snapshot *out, ts_epoch_fn *fn, void *arg) {
+    memset(out, 0, sizeof *out);
+    out->allocator = a;
+    for (unsigned k = 0; k <= TS_COUNT_KINDS; k++) {
+        out->shown_allocated[k] = ts_load_relaxed(&a->shown_allocated[k]);
+        out->shown_freed[k] = ts_load_relaxed(&a->shown_freed[k]);
+        out->shown_foreign[k] = ts_load_relaxed(&a->shown_foreign[k]);
+    }
+    add_shares(a, out);
+    atomic_thread_fence(memory_order_acquire); /* the shares before the epochs: snapshot.h, 2 */
+    ADD_SPANS(&out->sums, a);
+    out->warm_units += (uint64_t)ts_load_relaxed(&a->warm[0].count) + ts_load_relaxed(&a->warm[1].count) +
+                       ts_load_relaxed(&a->span_warm_units);
+    ts_sums of_epoch;
+    memset(&of_epoch, 0, sizeof of_epoch);
     uint32_t high = ts_table_high(&ts_epochs);
     for (uint32_t i = 1; i < high; i++) {
-        ts_epoch *e = ts_table_at(&ts_epochs, i);
-        if (ts_load_acquire(&e->entry.id) == 0 || ts_load_relaxed(&e->allocator) != a) continue;
-        ts_lock_acquire(ts_epoch_lock(e));
-        if (ts_load_relaxed(&e->entry.id) != 0 && ts_load_relaxed(&e->allocator) == a) {
-            if (ts_load_relaxed(&e->state) == EPOCH_ACTIVE)
-                t.active++;
-            else
-                t.closing++;
-            add_epoch(&t, e, kind);
-        }
-        ts_lock_release(ts_epoch_lock(e));
+        prefetch_epoch(i, high);
+        const ts_epoch *e = ts_table_at(&ts_epochs, i);
+        EpochId id = ts_load_acquire(&e->entry.id);
+        if (id == 0 || ts_load_relaxed(&e->allocator) != a) continue;
+        if (!read_epoch(e, id, &of_epoch)) continue;
+        uint32_t state = ts_load_relaxed(&e->state);
+        /* A block ends with all its slabs; what is still counted in an epoch that is over must not be lost. */
+        bool over = state == EPOCH_CLOSING && ts_epoch_is_over(e, id);
+        if (fn && !over) fn(arg, e, id, state, &of_epoch);
+        /* Spans of epochs are in the allocator's own figures. */
+        of_epoch.used &= ~(1u << TS_COUNT_SPAN);
+        sums_add(&out->sums, &of_epoch);
+        of_epoch.used |= 1u << TS_COUNT_SPAN;
+        if (over) continue;
+        if (state == EPOCH_ACTIVE)
+            out->active++;
+        else
+            out->closing++;
     }
-    if (kind == TS_COUNT_SPAN || kind == UINT32_MAX) {
-        t.tally.allocated += ts_load_relaxed(&a->span_allocated);
-        t.tally.freed += ts_load_relaxed(&a->span_freed);
-        t.tally.bytes_allocated += ts_load_relaxed(&a->span_bytes_allocated);
-        t.tally.bytes_freed += ts_load_relaxed(&a->span_bytes_freed);
-        t.tally.slabs += ts_load_relaxed(&a->span_units);
-        t.full += ts_load_relaxed(&a->span_units);
-    }
-    t.tally.allocated += SHARE_SUM(a, kind, allocated);
-    t.tally.freed += SHARE_SUM(a, kind, freed);
-    t.tally.bytes_allocated += SHARE_SUM(a, kind, bytes_allocated);
-    t.tally.bytes_freed += SHARE_SUM(a, kind, bytes_freed);
-    return t;
+    atomic_thread_fence(memory_order_acquire); /* the counters before the foreign bits: snapshot.h, 4 */
+    add_pending(a, &out->sums);
 }
+
+/* ---- classes and the whole ------------------------------------------------------------------------------------ */
 
 static uint64_t cache_capacity(const ts_allocator *a) {
     switch (a->settings.reclaim_policy) {
@@ -117,23 +253,76 @@ static uint64_t cache_capacity(const ts_allocator *a) {
     }
 }
 
-static void fill_class(ts_allocator *a, uint32_t kind, const totals *t, SlabClassStats *out) {
-    uint64_t live_bytes = t->tally.bytes_allocated - t->tally.bytes_freed;
-    out->slow_path_hits = SHARE_SUM(a, kind, slow_path_hits);
-    out->new_slab_count = SHARE_SUM(a, kind, new_slab_count);
-    out->slow_path_cache_miss = SHARE_SUM(a, kind, slow_path_cache_miss);
-    if (kind == TS_COUNT_SPAN || kind == UINT32_MAX) {
-        uint64_t spans = ts_load_relaxed(&a->span_new);
-        out->slow_path_hits += spans;
-        out->new_slab_count += spans;
-        out->slow_path_cache_miss += ts_load_relaxed(&a->span_miss);
+static void raise_to(_Atomic uint64_t *at, uint64_t value) {
+    uint64_t now = ts_load_relaxed(at);
+    while (now < value &&
+           !atomic_compare_exchange_weak_explicit(at, &now, value, memory_order_relaxed, memory_order_relaxed)) {
     }
-    out->slow_path_epoch_closed = refused(a);
-    out->list_move_partial_to_full = SHARE_SUM(a, kind, list_move_partial_to_full);
-    out->list_move_full_to_partial = SHARE_SUM(a, kind, list_move_full_to_partial);
-    out->current_partial_null = SHARE_SUM(a, kind, current_partial_null);
-    out->current_partial_full = SHARE_SUM(a, kind, current_partial_full);
-    out->empty_slab_recycled = SHARE_SUM(a, kind, empty_slab_recycled);
+}
+
+/* allocated - freed == live, neither of the first two below what was shown before. The figures shown before are those at
+   the beginning of the snapshot, which are at most what was true then; so is the answer at most what is true now. */
+static void show(const ts_snapshot *s, unsigned kind, uint64_t live, uint64_t *allocated, uint64_t *freed) {
+    uint64_t least = s->shown_allocated[kind] > live ? s->shown_allocated[kind] - live : 0;
+    if (*freed < least) *freed = least;
+    if (*freed < s->shown_freed[kind]) *freed = s->shown_freed[kind];
+    *allocated = *freed + live;
+    raise_to(&s->allocator->shown_allocated[kind], *allocated);
+    raise_to(&s->allocator->shown_freed[kind], *freed);
+}
+
+/* Public class number to kind. false: there is none such. */
+static bool kind_of(uint32_t cls, uint32_t *kind) {
+    *kind = cls == SLAB_CLASS_SCOPE ? TS_COUNT_SCOPE : cls == SLAB_CLASS_SPAN ? TS_COUNT_SPAN : cls;
+    return *kind < TS_COUNT_KINDS && (cls < TS_CLASSES || cls >= SLAB_CLASS_SPAN);
+}
+
+static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
+
+static void add_kind(const ts_snapshot *s, unsigned k, SlabClassStats *out, uint64_t *freed) {
+    const ts_tally *t = &s->sums.kind[k];
+    uint64_t live = t->allocated - t->freed, bytes = t->bytes_allocated - least(t->bytes_freed, t->bytes_allocated);
+    uint64_t pending = least(s->sums.pending[k], live);
+    out->live_objects += live - pending;
+    out->live_bytes += k < TS_CLASSES ? (live - pending) * ts_class_bytes[k]
+                                      : bytes - least(s->sums.pending_bytes[k], bytes);
+    *freed += t->freed + pending;
+    out->committed_bytes += t->slabs * TS_UNIT_BYTES;
+    out->total_partial_slabs += s->sums.partial[k];
+    out->total_full_slabs += s->sums.full[k];
+    out->slow_path_hits += s->count[k].slow_path_hits;
+    out->new_slab_count += s->count[k].new_slab_count;
+    out->slow_path_cache_miss += s->count[k].slow_path_cache_miss;
+    out->list_move_partial_to_full += s->count[k].list_move_partial_to_full;
+    out->list_move_full_to_partial += s->count[k].list_move_full_to_partial;
+    out->current_partial_null += s->count[k].current_partial_null;
+    out->current_partial_full += s->count[k].current_partial_full;
+    out->empty_slab_recycled += s->count[k].empty_slab_recycled;
+    out->foreign_frees += s->count[k].foreign_frees + pending;
+    if (k != TS_COUNT_SPAN) return;
+    uint64_t spans = ts_load_relaxed(&s->allocator->span_new);
+    out->slow_path_hits += spans;
+    out->new_slab_count += spans;
+    out->slow_path_cache_miss += ts_load_relaxed(&s->allocator->span_miss);
+}
+
+bool ts_snapshot_class(const ts_snapshot *s, uint32_t cls, SlabClassStats *out) {
+    const ts_allocator *a = s->allocator;
+    uint32_t kind = TS_COUNT_KINDS;
+    if (cls != SLAB_ALL_CLASSES && !kind_of(cls, &kind)) return false;
+    memset(out, 0, sizeof *out);
+    out->version = SLAB_STATS_VERSION;
+    out->class_index = cls;
+    out->object_size = kind < TS_CLASSES ? ts_class_bytes[kind] : 0;
+    uint64_t freed = 0;
+    for (unsigned k = 0; k < TS_COUNT_KINDS; k++)
+        if (kind == TS_COUNT_KINDS || kind == k) add_kind(s, k, out, &freed);
+    out->freed_objects_total = freed;
+    show(s, kind, out->live_objects, &out->allocated_objects_total, &out->freed_objects_total);
+    /* Collected between the two looks, an object is missed in both. */
+    if (out->foreign_frees < s->shown_foreign[kind]) out->foreign_frees = s->shown_foreign[kind];
+    raise_to(&s->allocator->shown_foreign[kind], out->foreign_frees);
+    out->slow_path_epoch_closed = s->refused;
     out->empty_slab_overflowed = ts_load_relaxed(&a->overflowed);
     out->madvise_calls = ts_load_relaxed(&a->madvise_calls);
     out->madvise_bytes = ts_load_relaxed(&a->madvise_bytes);
@@ -145,126 +334,187 @@ static void fill_class(ts_allocator *a, uint32_t kind, const totals *t, SlabClas
     out->lock_fast_acquire = ts_load_relaxed(&a->lock.fast_acquired) + ts_load_relaxed(&a->warm_lock.fast_acquired);
     out->lock_contended = ts_load_relaxed(&a->lock.contended) + ts_load_relaxed(&a->warm_lock.contended);
     out->foreign_free_cas_retries = ts_load_relaxed(&a->cas_retries);
-    out->foreign_frees = SHARE_SUM(a, kind, foreign_frees);
-    out->live_objects = t->tally.allocated - t->tally.freed;
-    out->live_bytes = live_bytes;
-    out->committed_bytes = t->tally.slabs * TS_UNIT_BYTES;
-    out->allocated_objects_total = t->tally.allocated;
-    out->freed_objects_total = t->tally.freed;
     out->rejected_frees_total = ts_load_relaxed(&a->rejected_frees);
-    out->cache_size = ts_allocator_warm_units(a);
+    out->cache_size = s->warm_units;
     out->cache_capacity = cache_capacity(a);
-    out->total_partial_slabs = t->partial;
-    out->total_full_slabs = t->full;
     uint64_t all = out->empty_slab_recycled + out->empty_slab_overflowed;
     out->recycle_rate_pct = all ? 100.0 * (double)out->empty_slab_recycled / (double)all : 0.0;
-}
-
-/* Public class number to kind. false: there is none such. */
-static bool kind_of(uint32_t cls, uint32_t *kind) {
-    *kind = cls == SLAB_CLASS_SCOPE ? TS_COUNT_SCOPE : cls == SLAB_CLASS_SPAN ? TS_COUNT_SPAN : cls;
-    return *kind < TS_COUNT_KINDS && (cls < TS_CLASSES || cls >= SLAB_CLASS_SPAN);
-}
-
-bool ts_snapshot_class(ts_allocator *a, uint32_t cls, SlabClassStats *out) {
-    uint32_t kind = UINT32_MAX;
-    if (cls != SLAB_ALL_CLASSES && !kind_of(cls, &kind)) return false;
-    memset(out, 0, sizeof *out);
-    out->version = SLAB_STATS_VERSION;
-    out->class_index = cls;
-    out->object_size = kind < TS_CLASSES ? ts_class_bytes[kind] : 0;
-    totals t = open_totals(a, kind);
-    fill_class(a, kind, &t, out);
     return true;
 }
 
-void ts_snapshot_global(ts_allocator *a, SlabGlobalStats *out) {
+void ts_snapshot_global(const ts_snapshot *s, SlabGlobalStats *out, bool measure) {
+    const ts_allocator *a = s->allocator;
     SlabClassStats c;
-    memset(&c, 0, sizeof c);
     memset(out, 0, sizeof *out);
-    totals t = open_totals(a, UINT32_MAX);
-    fill_class(a, UINT32_MAX, &t, &c);
+    (void)ts_snapshot_class(s, SLAB_ALL_CLASSES, &c);
     out->version = SLAB_STATS_VERSION;
     out->class_count = TS_CLASSES;
     out->current_epoch = ts_load_acquire(&a->current_epoch);
-    out->active_epoch_count = t.active;
-    out->closing_epoch_count = t.closing;
-#define X(name) out->name = c.name;
+    out->active_epoch_count = s->active;
+    out->closing_epoch_count = s->closing;
+#define X(name, ...) out->name = c.name;
     TS_STATS_SHARED(X)
 #undef X
     out->committed_bytes = ts_load_relaxed(&a->committed_units) * TS_UNIT_BYTES;
-    out->resident_bytes = ts_os->resident_bytes();
+    out->resident_bytes = measure ? ts_os->resident_bytes() : 0;
     out->metadata_bytes = ts_region_metadata_bytes();
     out->reserved_bytes = ts_region.reserved_bytes;
     out->budget_bytes = ts_load_relaxed(&a->budget_bytes);
     out->retained_bytes = c.cache_size * TS_UNIT_BYTES;
 }
 
-/* Slabs that hold no live object, by their state words: a walk of the epoch's slabs, which needs the heaps held one
-   by one. Caller has pinned the epoch. */
-static uint64_t count_reclaimable(ts_block *blocks, uint32_t kind) {
-    uint64_t n = 0;
-    for (ts_block *b = blocks; b; b = b->epoch_next) {
-        ts_heap *heap = ts_load_acquire(&b->heap);
-        if (!ts_heap_hold(heap)) continue;
-        if (ts_load_relaxed(&b->heap) != heap) { /* adopted in between */
-            ts_heap_drop(heap);
-            continue;
-        }
-        ts_foreign_drain(heap);
-        if (b->scope) {
-            if (kind == UINT32_MAX || kind == TS_COUNT_SCOPE)
-                for (uint32_t u = ts_scope(b)->head; u; u = ts_slab_at(u)->next) n += ts_scope_count_live(u) == 0;
-        } else {
-            for (unsigned i = 0; i < TS_CLASSES; i++) {
-                if (kind != UINT32_MAX && kind != i) continue;
-                for (uint32_t u = ts_churn(b)->bin[i].head; u; u = ts_slab_at(u)->next) n += ts_slab_count_live(u) == 0;
-            }
-        }
-        ts_heap_drop(heap);
+/* ---- epochs --------------------------------------------------------------------------------------------------- */
+
+static void row_add_kind(const ts_sums *s, unsigned k, SlabEpochStats *out) {
+    const ts_tally *t = &s->kind[k];
+    out->allocated_objects_total += t->allocated;
+    out->freed_objects_total += t->freed;
+    out->live_bytes += t->bytes_allocated - least(t->bytes_freed, t->bytes_allocated);
+    out->slab_count += t->slabs;
+    out->partial_slab_count += s->partial[k];
+    out->full_slab_count += s->full[k];
+}
+
+static void row_finish(SlabEpochStats *out) {
+    out->live_objects = out->alloc_count = out->allocated_objects_total - out->freed_objects_total;
+    out->estimated_rss_bytes = out->slab_count * TS_UNIT_BYTES;
+    out->reclaimable_bytes = out->reclaimable_slab_count * TS_UNIT_BYTES;
+}
+
+static void row_fill(const ts_epoch *e, EpochId id, uint32_t state, const ts_sums *sums, uint32_t kind,
+                     SlabEpochStats *out) {
+    memset(out, 0, sizeof *out);
+    out->version = SLAB_STATS_VERSION;
+    out->class_index = SLAB_ALL_CLASSES;
+    out->epoch_id = id;
+    out->epoch_era = id >> ts_epochs.index_bits;
+    out->state = (int32_t)state;
+    out->flags = ts_load_relaxed(&e->flags);
+    ts_epoch_read_label(e, out->label);
+    out->open_since_ns = ts_load_relaxed(&e->open_since_ns);
+    uint64_t now = ts_os->wall_ns(), closed = ts_load_relaxed(&e->closed_at_ns);
+    out->age_ns = now > out->open_since_ns ? now - out->open_since_ns : 0;
+    out->closing_for_ns = state != EPOCH_ACTIVE && now > closed ? now - closed : 0;
+    out->rss_before_close = ts_load_relaxed(&e->rss_before);
+    out->rss_after_close = ts_load_relaxed(&e->rss_after);
+    for (uint32_t left = sums->used; left; left &= left - 1) {
+        unsigned k = ts_ctz64(left);
+        if (kind == TS_COUNT_KINDS || kind == k) row_add_kind(sums, k, out);
     }
-    return n;
+    row_finish(out);
+}
+
+void ts_snapshot_epoch_row(const ts_epoch *epoch, EpochId id, uint32_t state, const ts_sums *sums, SlabEpochStats *out) {
+    row_fill(epoch, id, state, sums, TS_COUNT_KINDS, out);
+}
+
+static void row_pending(SlabEpochStats *out, uint64_t pending, uint64_t bytes) {
+    out->freed_objects_total += least(pending, out->live_objects);
+    out->live_bytes -= least(bytes, out->live_bytes);
+}
+
+static bool is_reclaimable(uint32_t unit, uint64_t word, uint64_t pending) {
+    unsigned live = word & TS_UNIT_SCOPE ? ts_scope_count_live(unit) : ts_slab_count_live(unit);
+    return live <= pending;
+}
+
+/* Finds a row by its epoch; rows_of[] is open addressing over the rows, by the index of the epoch's entry. */
+#define ROW_SLOTS 256u
+
+void ts_snapshot_epoch_slabs(ts_allocator *a, SlabEpochStats *rows, unsigned count) {
+    uint8_t slot[ROW_SLOTS]; /* number of the row + 1 */
+    uint64_t mask = ((uint64_t)1 << ts_epochs.index_bits) - 1, left = 0;
+    memset(slot, 0, sizeof slot);
+    for (unsigned i = 0; i < count; i++) {
+        unsigned at = (unsigned)(rows[i].epoch_id & mask) % ROW_SLOTS;
+        while (slot[at]) at = (at + 1) % ROW_SLOTS;
+        slot[at] = (uint8_t)(i + 1);
+        left += rows[i].slab_count;
+    }
+    for (unsigned part = 0; part < TS_PARTS && left; part++) {
+        uint32_t end = ts_pool_highest(part), first = ts_region.part[part].first_unit;
+        for (uint32_t u = first + 1; u < first + end && left; u++) {
+            uint64_t word = ts_load_acquire(ts_unit_word(u));
+            const ts_block *block = block_of_word(a, word);
+            const ts_epoch *e = block ? ts_load_relaxed(&block->epoch) : NULL;
+            if (!e) continue;
+            EpochId id = ts_load_relaxed(&e->entry.id);
+            unsigned at = e->entry.index % ROW_SLOTS;
+            while (slot[at] && rows[slot[at] - 1].epoch_id != id) at = (at + 1) % ROW_SLOTS;
+            if (!slot[at]) continue;
+            SlabEpochStats *row = &rows[slot[at] - 1];
+            uint64_t bytes = 0, pending = word & TS_UNIT_FOREIGN ? pending_of(block, u, word, &bytes) : 0;
+            if (is_reclaimable(u, word, pending)) row->reclaimable_slab_count++;
+            row_pending(row, pending, bytes);
+            row_finish(row);
+            left--;
+        }
+    }
+}
+
+/* The blocks of an epoch as they stand in UNIT words, so that a scan of the words need not look at every block. */
+#define KNOWN_BLOCKS 32u
+#define BLOCK_LINES (TS_CHURN_BLOCK_ALIGN / TS_CACHE_LINE)
+
+typedef struct known_blocks {
+    unsigned count;
+    bool all; /* there was room for all */
+    uint64_t word[KNOWN_BLOCKS];
+} known_blocks;
+
+static uint64_t block_word(uint64_t line, uint64_t era, bool scope) {
+    return (scope ? line : line & ~(uint64_t)(BLOCK_LINES - 1)) << TS_UNIT_LINE_SHIFT | (scope ? TS_UNIT_SCOPE : 0) | era;
+}
+
+static void know_block(void *arg, const ts_block *b) {
+    known_blocks *known = arg;
+    if (known->count == KNOWN_BLOCKS)
+        known->all = false;
+    else
+        known->word[known->count++] = block_word(ts_line_of(b), ts_era(b), b->scope);
+}
+
+static bool is_known(const known_blocks *known, uint64_t word) {
+    if (!known->all) return true;
+    uint64_t mine = block_word(ts_word_line(word), ts_word_era(word), (word & TS_UNIT_SCOPE) != 0);
+    for (unsigned i = 0; i < known->count; i++)
+        if (known->word[i] == mine) return true;
+    return false;
 }
 
 bool ts_snapshot_epoch(ts_allocator *a, uint32_t cls, EpochId id, SlabEpochStats *out) {
-    uint32_t kind = UINT32_MAX;
+    uint32_t kind = TS_COUNT_KINDS;
     if (cls != SLAB_ALL_CLASSES && !kind_of(cls, &kind)) return false;
-    ts_block *blocks;
-    ts_epoch *e = ts_epoch_pin(a, id, &blocks);
-    if (!e) return false;
-    totals t;
-    memset(&t, 0, sizeof t);
-    memset(out, 0, sizeof *out);
-    uint64_t reclaimable = count_reclaimable(blocks, kind);
-    ts_lock_acquire(ts_epoch_lock(e));
-    add_epoch(&t, e, kind);
-    if (kind == TS_COUNT_SPAN || kind == UINT32_MAX) add_spans(&t, e);
-    out->version = SLAB_STATS_VERSION;
-    out->class_index = cls;
-    out->object_size = kind < TS_CLASSES ? ts_class_bytes[kind] : 0;
-    out->epoch_id = id;
-    out->epoch_era = id >> ts_epochs.index_bits;
-    out->state = (int32_t)ts_load_relaxed(&e->state);
-    out->flags = e->flags;
-    memcpy(out->label, e->label, sizeof out->label);
-    out->open_since_ns = ts_load_relaxed(&e->open_since_ns);
-    uint64_t now = ts_os->wall_ns();
-    out->age_ns = now > out->open_since_ns ? now - out->open_since_ns : 0;
-    out->live_objects = out->alloc_count = t.tally.allocated - t.tally.freed;
-    out->live_bytes = t.tally.bytes_allocated - t.tally.bytes_freed;
-    out->allocated_objects_total = t.tally.allocated;
-    out->freed_objects_total = t.tally.freed;
-    out->slab_count = t.tally.slabs;
-    out->partial_slab_count = t.partial;
-    out->full_slab_count = t.full;
-    out->estimated_rss_bytes = t.tally.slabs * TS_UNIT_BYTES;
-    out->reclaimable_slab_count = reclaimable;
-    out->reclaimable_bytes = reclaimable * TS_UNIT_BYTES;
-    out->rss_before_close = e->rss_before;
-    out->rss_after_close = e->rss_after;
-    ts_lock_release(ts_epoch_lock(e));
-    ts_epoch_unpin(e);
-    ts_epoch_settle();
+    const ts_epoch *e = ts_epoch_find(a, id);
+    ts_sums sums;
+    memset(&sums, 0, sizeof sums);
+    if (!e || !read_epoch(e, id, &sums)) return false;
+    SlabEpochStats row;
+    row_fill(e, id, ts_load_relaxed(&e->state), &sums, kind, &row);
+    row.class_index = cls;
+    row.object_size = kind < TS_CLASSES ? ts_class_bytes[kind] : 0;
+    uint64_t left = kind == TS_COUNT_SPAN ? 0 : row.slab_count;
+    if (kind == TS_COUNT_KINDS) left -= least(left, sums.kind[TS_COUNT_SPAN].slabs);
+    atomic_thread_fence(memory_order_acquire); /* the counters before the foreign bits */
+    known_blocks known = {0, true, {0}};
+    if (left) (void)ts_epoch_read_blocks(e, id, know_block, &known);
+    for (unsigned part = 0; part < TS_PARTS && left; part++) {
+        uint32_t end = ts_pool_highest(part), first = ts_region.part[part].first_unit;
+        for (uint32_t u = first + 1; u < first + end && left; u++) {
+            uint64_t word = ts_load_acquire(ts_unit_word(u));
+            if (word == 0 || !is_known(&known, word)) continue;
+            const ts_block *block = block_of_word(a, word);
+            if (!block || ts_load_relaxed(&block->epoch) != e) continue;
+            if (kind != TS_COUNT_KINDS && kind != kind_of_word(block, word)) continue;
+            uint64_t bytes = 0, pending = word & TS_UNIT_FOREIGN ? pending_of(block, u, word, &bytes) : 0;
+            if (is_reclaimable(u, word, pending)) row.reclaimable_slab_count++;
+            row_pending(&row, pending, bytes);
+            row_finish(&row);
+            left--;
+        }
+    }
+    if (ts_load_acquire(&e->entry.id) != id) return false;
+    *out = row;
     return true;
 }
 
@@ -298,7 +548,7 @@ size_t ts_snapshot_epochs(ts_allocator *a, EpochId *out, size_t capacity) {
         ts_epoch *e = ts_table_at(&ts_epochs, i);
         uint64_t id = ts_load_acquire(&e->entry.id);
         if (id == 0 || ts_load_relaxed(&e->allocator) != a) continue;
-        if (ts_load_relaxed(&e->state) == EPOCH_CLOSING) {
+        if (ts_epoch_is_over(e, id)) {
             ts_epoch_finish(e, id);
             if (ts_load_acquire(&e->entry.id) != id) continue;
         }
@@ -323,25 +573,49 @@ size_t ts_snapshot_epochs(ts_allocator *a, EpochId *out, size_t capacity) {
     return found;
 }
 
+/* ---- sampling ------------------------------------------------------------------------------------------------- */
+
+static void fill_samples(SlabThreadStats *out, const uint64_t figure[TS_SAMPLE_FIGURES]) {
+    const uint64_t *a = &figure[TS_SAMPLE_ALLOC], *f = &figure[TS_SAMPLE_FREE];
+    memset(out, 0, sizeof *out);
+    out->version = SLAB_STATS_VERSION;
+    out->sample_rate = ts_load_relaxed(&ts_sample_rate);
+    out->alloc_samples = a[TS_SAMPLE_COUNT];
+    out->alloc_wall_ns_sum = a[TS_SAMPLE_WALL];
+    out->alloc_cpu_ns_sum = a[TS_SAMPLE_CPU];
+    out->alloc_wait_ns_sum = a[TS_SAMPLE_WAIT];
+    out->alloc_wall_ns_max = a[TS_SAMPLE_WALL_MAX];
+    out->alloc_cpu_ns_max = a[TS_SAMPLE_CPU_MAX];
+    out->free_samples = f[TS_SAMPLE_COUNT];
+    out->free_wall_ns_sum = f[TS_SAMPLE_WALL];
+    out->free_cpu_ns_sum = f[TS_SAMPLE_CPU];
+    out->free_wait_ns_sum = f[TS_SAMPLE_WAIT];
+    out->free_wall_ns_max = f[TS_SAMPLE_WALL_MAX];
+    out->free_cpu_ns_max = f[TS_SAMPLE_CPU_MAX];
+}
+
 SlabThreadStats ts_snapshot_thread(void) {
     SlabThreadStats out;
-    memset(&out, 0, sizeof out);
-    out.version = SLAB_STATS_VERSION;
-    out.sample_rate = ts_load_relaxed(&ts_sample_rate);
+    uint64_t figure[TS_SAMPLE_FIGURES] = {0};
     const ts_heap *heap = ts_thread.heap;
-    if (!heap) return out;
-    const uint64_t *a = &heap->sample[TS_SAMPLE_ALLOC], *f = &heap->sample[TS_SAMPLE_FREE];
-    out.alloc_samples = a[TS_SAMPLE_COUNT];
-    out.alloc_wall_ns_sum = a[TS_SAMPLE_WALL];
-    out.alloc_cpu_ns_sum = a[TS_SAMPLE_CPU];
-    out.alloc_wait_ns_sum = a[TS_SAMPLE_WAIT];
-    out.alloc_wall_ns_max = a[TS_SAMPLE_WALL_MAX];
-    out.alloc_cpu_ns_max = a[TS_SAMPLE_CPU_MAX];
-    out.free_samples = f[TS_SAMPLE_COUNT];
-    out.free_wall_ns_sum = f[TS_SAMPLE_WALL];
-    out.free_cpu_ns_sum = f[TS_SAMPLE_CPU];
-    out.free_wait_ns_sum = f[TS_SAMPLE_WAIT];
-    out.free_wall_ns_max = f[TS_SAMPLE_WALL_MAX];
-    out.free_cpu_ns_max = f[TS_SAMPLE_CPU_MAX];
+    for (unsigned i = 0; heap && i < TS_SAMPLE_FIGURES; i++)
+        figure[i] = ts_sample_is_max(i) ? heap->sample_start[i] : ts_load_relaxed(&heap->sample[i]) - heap->sample_start[i];
+    fill_samples(&out, figure);
+    return out;
+}
+
+SlabThreadStats ts_snapshot_samples(void) {
+    SlabThreadStats out;
+    uint64_t figure[TS_SAMPLE_FIGURES] = {0};
+    for (const ts_heap *h = ts_heaps(); h; h = h->next) {
+        for (unsigned i = 0; i < TS_SAMPLE_FIGURES; i++) {
+            uint64_t x = ts_load_relaxed(&h->sample[i]);
+            if (!ts_sample_is_max(i))
+                figure[i] += x;
+            else if (x > figure[i])
+                figure[i] = x;
+        }
+    }
+    fill_samples(&out, figure);
     return out;
 }

@@ -1,50 +1,72 @@
-/* Snapshots of the counters, and the one list of the fields that classes and the whole have in common. */
+/*
+ * Snapshots of the counters. A snapshot takes no lock, waits for nobody and holds no heap, so it can be taken from any
+ * thread at any moment, from a signal handler too, and no allocation ever waits for it.
+ *
+ * Why it is right without a lock
+ *  1. Counters are single words, each written by one thread or atomically; of each pair, what was freed is read before
+ *     what was allocated, so a difference never goes below zero.
+ *  2. What an epoch's blocks counted moves to the shares when the blocks end. The shares are read first and the epochs
+ *     then, so nothing is counted twice; what moves meanwhile is missed. The figures that only rise are therefore never
+ *     shown lower than before (ts_allocator.shown_*), and no figure is above the truth.
+ *  3. Blocks leave an epoch all together, and that is seen (ts_epoch_read_blocks): the walk is done again.
+ *  4. Objects that another thread has freed and the owner has not collected are found by their foreign bits and count as
+ *     freed. The bits are read after the counters: an object is counted once or, if it is collected in between, not yet.
+ *  5. Shares stay while a reader is in the allocator (ts_allocator_read_begin).
+ */
 #ifndef TS_STATS_SNAPSHOT_H
 #define TS_STATS_SNAPSHOT_H
 
 #include "epoch/epoch.h"
+#include "stats/fields.h"
 
 #include <tslab/stats.h>
 
-#define TS_STATS_PERF(X)                                                                                \
-    X(slow_path_hits) X(new_slab_count) X(slow_path_cache_miss) X(slow_path_epoch_closed)               \
-    X(list_move_partial_to_full) X(list_move_full_to_partial) X(current_partial_null) X(current_partial_full)
+/* Figures by kind. `used`: bit per kind that has any. */
+typedef struct ts_sums {
+    ts_tally kind[TS_COUNT_KINDS];
+    uint64_t partial[TS_COUNT_KINDS], full[TS_COUNT_KINDS];
+    uint64_t pending[TS_COUNT_KINDS], pending_bytes[TS_COUNT_KINDS]; /* freed by others, not collected */
+    uint32_t used;
+} ts_sums;
+_Static_assert(TS_COUNT_KINDS < 32, "a bit for each kind");
 
-#define TS_STATS_COUNTERS(X)                                                                            \
-    TS_STATS_PERF(X)                                                                                    \
-    X(empty_slab_recycled) X(empty_slab_overflowed) X(madvise_calls) X(madvise_bytes)                   \
-    X(madvise_failures) X(epoch_close_calls) X(epoch_close_scanned_slabs) X(epoch_close_recycled_slabs) \
-    X(epoch_close_total_ns) X(lock_fast_acquire) X(lock_contended) X(foreign_free_cas_retries)          \
-    X(foreign_frees) X(allocated_objects_total) X(freed_objects_total) X(rejected_frees_total)
+typedef struct ts_snapshot {
+    ts_allocator *allocator;
+    ts_sums sums;
+    struct {
+#define X(name) uint64_t name;
+        TS_SHARE_COUNTERS(X)
+#undef X
+    } count[TS_COUNT_KINDS];
+    uint64_t refused, warm_units, active, closing;
+    /* Before this snapshot. */
+    uint64_t shown_allocated[TS_COUNT_KINDS + 1], shown_freed[TS_COUNT_KINDS + 1], shown_foreign[TS_COUNT_KINDS + 1];
+} ts_snapshot;
 
-#define TS_STATS_GAUGES(X)                                                                              \
-    X(live_objects) X(live_bytes) X(committed_bytes) X(cache_size) X(cache_capacity)                    \
-    X(total_partial_slabs) X(total_full_slabs)
+/* Called for each epoch of the snapshot with its sums, without what is pending. */
+typedef void ts_epoch_fn(void *arg, const ts_epoch *epoch, EpochId id, uint32_t state, const ts_sums *sums);
 
-/* In SlabClassStats and SlabGlobalStats alike; recycle_rate_pct is a double, the others are uint64_t. */
-#define TS_STATS_SHARED(X) TS_STATS_COUNTERS(X) TS_STATS_GAUGES(X) X(recycle_rate_pct)
-
-/* Of SlabGlobalStats alone. */
-#define TS_STATS_GLOBAL(X)                                                                              \
-    X(current_epoch) X(active_epoch_count) X(closing_epoch_count) X(resident_bytes) X(metadata_bytes)   \
-    X(reserved_bytes) X(budget_bytes) X(retained_bytes)
-
-/* Of SlabEpochStats; state, label and the class are written apart. */
-#define TS_STATS_EPOCH(X)                                                                               \
-    X(epoch_id) X(epoch_era) X(open_since_ns) X(age_ns) X(live_objects) X(alloc_count) X(live_bytes)    \
-    X(allocated_objects_total) X(freed_objects_total) X(slab_count) X(partial_slab_count)               \
-    X(full_slab_count) X(estimated_rss_bytes) X(reclaimable_slab_count) X(reclaimable_bytes)            \
-    X(rss_before_close) X(rss_after_close)
-
-bool ts_snapshot_class(ts_allocator *allocator, uint32_t cls, SlabClassStats *out);
-void ts_snapshot_global(ts_allocator *allocator, SlabGlobalStats *out);
+/* The caller is between ts_allocator_read_begin and _end in all of these. fn may be NULL. */
+void ts_snapshot_take(ts_allocator *allocator, ts_snapshot *out, ts_epoch_fn *fn, void *arg);
+/* One class, SLAB_CLASS_SCOPE, SLAB_CLASS_SPAN or SLAB_ALL_CLASSES of a snapshot. false: there is none such. */
+bool ts_snapshot_class(const ts_snapshot *snapshot, uint32_t cls, SlabClassStats *out);
+/* measure: resident memory too, which reads /proc. */
+void ts_snapshot_global(const ts_snapshot *snapshot, SlabGlobalStats *out, bool measure);
 bool ts_snapshot_epoch(ts_allocator *allocator, uint32_t cls, EpochId id, SlabEpochStats *out);
+/* What is known without looking at the epoch's slabs: reclaimable_* stays 0. */
+void ts_snapshot_epoch_row(const ts_epoch *epoch, EpochId id, uint32_t state, const ts_sums *sums, SlabEpochStats *out);
+/* Adds what is pending and what is reclaimable to `count` rows of whole epochs, in one pass over the units. */
+void ts_snapshot_epoch_slabs(ts_allocator *allocator, SlabEpochStats *rows, unsigned count);
+/* The open and draining epochs, the oldest `capacity` of them in order. Ends those that are over, which takes their
+   locks. */
 size_t ts_snapshot_epochs(ts_allocator *allocator, EpochId *out, size_t capacity);
 SlabThreadStats ts_snapshot_thread(void);
+/* Of all threads there ever were. */
+SlabThreadStats ts_snapshot_samples(void);
 
-/* Renderers: as snprintf. */
-size_t ts_render_json(ts_allocator *allocator, char *buffer, size_t capacity);
-size_t ts_render_prometheus(ts_allocator *allocator, char *buffer, size_t capacity);
-size_t ts_render_text(ts_allocator *allocator, char *buffer, size_t capacity);
+/* The i-th of the size classes, scope and span; UINT32_MAX past the end. */
+static inline uint32_t ts_class_at(unsigned i) {
+    return i < TS_CLASSES ? i : i == TS_CLASSES ? SLAB_CLASS_SCOPE : i == TS_CLASSES + 1 ? SLAB_CLASS_SPAN : UINT32_MAX;
+}
 
 #endif

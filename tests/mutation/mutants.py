@@ -475,8 +475,8 @@ MUTANTS = [
         "name": "reset-ignores-pins",
         "protocol": "pins",
         "file": "src/epoch/epoch.c",
-        "old": "    if (epoch->pins > 0) {\n        append(",
-        "new": "    if (epoch == NULL) {\n        append(",
+        "old": "    if (epoch->pins > 0) {\n        add_dying(",
+        "new": "    if (epoch == NULL) {\n        add_dying(",
         "tests": ["unit.heap.handover"],
     },
     # ---- adoption and exit -------------------------------------------------------------------------------------
@@ -713,6 +713,31 @@ MUTANTS = [
         "old": "    if (ts_os_page_bytes() > TS_PAGE_BYTES_MAX) return false;\n",
         "new": "",
         "tests": ["unit.os.pages"],
+    },
+    # ---- snapshots ---------------------------------------------------------------------------------------------
+    {
+        "name": "snapshot-shows-what-it-missed",
+        "protocol": "snapshot, 2",
+        "file": "src/stats/snapshot.c",
+        "old": "    if (*freed < least) *freed = least;\n    if (*freed < s->shown_freed[kind]) *freed = s->shown_freed[kind];\n",
+        "new": "    (void)least;\n",
+        "tests": ["unit.stats.conservation"],
+    },
+    {
+        "name": "snapshot-without-what-is-pending",
+        "protocol": "snapshot, 4",
+        "file": "src/stats/snapshot.c",
+        "old": "    add_pending(a, &out->sums);\n",
+        "new": "    (void)add_pending;\n",
+        "tests": ["unit.stats.conservation"],
+    },
+    {
+        "name": "snapshot-epoch-without-what-is-pending",
+        "protocol": "snapshot, 4",
+        "file": "src/stats/snapshot.c",
+        "old": "            row_pending(&row, pending, bytes);\n",
+        "new": "",
+        "tests": ["unit.stats.conservation"],
     },
     {
         "name": "cancelled-while-measuring",

@@ -111,7 +111,8 @@ static void handlers_read_statistics(void **state) {
                   (unsigned long long)atomic_load(&put_off));
 }
 
-/* The same without chance: a handler that runs in the middle of an operation, and with a lock taken. */
+/* The same without chance: a handler that runs in the middle of an operation, and with a lock taken. Only slab_epochs,
+   which may end an epoch, asks to be asked again. */
 static void asked_in_the_middle(void **state) {
     (void)state;
     SlabGlobalStats global;
@@ -119,16 +120,17 @@ static void asked_in_the_middle(void **state) {
     void *object = slab_malloc(a, 100);
     ts_heap_enter(ts_thread.heap);
     errno = 0;
-    assert_false(slab_stats_global(a, &global));
-    assert_int_equal(errno, EBUSY);
     assert_int_equal(slab_epochs(a, NULL, 0), 0);
+    assert_int_equal(errno, EBUSY);
+    assert_true(slab_stats_global(a, &global) && global.live_objects == 1);
     ts_heap_leave(ts_thread.heap);
     ts_allocator *record = ts_allocator_find((uintptr_t)a);
     ts_lock_acquire(&record->warm_lock);
     assert_true(ts_lock_is_any_held());
     errno = 0;
-    assert_int_equal(slab_stats_text(a, NULL, 0), 0);
+    assert_int_equal(slab_epochs(a, NULL, 0), 0);
     assert_int_equal(errno, EBUSY);
+    assert_true(slab_stats_text(a, NULL, 0) > 0);
     ts_lock_release(&record->warm_lock);
     assert_false(ts_lock_is_any_held());
     assert_true(slab_stats_global(a, &global) && global.live_objects == 1);

@@ -27,10 +27,12 @@ static EpochDomain *domain;
 
 static void nothing(void *argument) { (void)argument; }
 
+#define FOREIGN_FREES 10
+
 /* Leaves a block behind, and foreign frees on the queue of the first thread. */
 static void *other_thread(void *argument) {
     left = slab_malloc_epoch(allocator, 200, churn);
-    for (int i = 0; i < 10; i++) SUP_CHECK(slab_free(allocator, objects[i * 7]), "a foreign free");
+    for (int i = 0; i < FOREIGN_FREES; i++) SUP_CHECK(slab_free(allocator, objects[i * 7]), "a foreign free");
     return argument;
 }
 
@@ -390,8 +392,8 @@ static void nothing_wrong_is_found(void **state) {
     SUP_CHECK(ts_check_all(&check, false), "%s", check.why);
     assert_true(check.heaps >= 2 && check.blocks >= 5 && check.slabs > 20 && check.spans == 3 && check.warm_units > 0);
     assert_true(check.queued > 0 && check.retired_units == 0);
-    /* What is on the queue is live until it is drained. */
-    assert_int_equal(check.live, sup_live_objects(allocator));
+    /* To the walk, what is on the queue is live until it is drained; in the figures it counts as freed. */
+    assert_int_equal(check.live, sup_live_objects(allocator) + FOREIGN_FREES);
     SlabGlobalStats stats;
     assert_true(slab_stats_global(allocator, &stats));
     assert_int_equal(check.warm_units * TS_UNIT_BYTES, stats.retained_bytes);

@@ -1,0 +1,102 @@
+"""Every query of the Grafana dashboard, and every recording rule, against a real Prometheus that scrapes the five request
+patterns of synthetic_bench: each must return data.
+
+    check_queries.py BUILD_DIR [SECONDS]
+"""
+
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+PATTERNS = ("burst", "steady", "leak", "hotspot", "kernel")
+
+
+def free_ports(count):
+    sockets = [socket.socket() for _ in range(count)]
+    for s in sockets:
+        s.bind(("127.0.0.1", 0))
+    ports = [s.getsockname()[1] for s in sockets]
+    for s in sockets:
+        s.close()
+    return ports
+
+
+def ask(port, query):
+    url = f"http://127.0.0.1:{port}/api/v1/query?" + urllib.parse.urlencode({"query": query})
+    try:
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            return json.load(answer)["data"]["result"]
+    except urllib.error.HTTPError as e:
+        sys.exit(f"check_queries: {query}: {e.read().decode()}")
+    except (urllib.error.URLError, OSError):
+        return []
+
+
+def queries():
+    out = subprocess.run([sys.executable, "-B", os.path.join(HERE, "grafana/dashboard.py"), "--queries"], check=True,
+                         capture_output=True, text=True).stdout.splitlines()
+    with open(os.path.join(HERE, "rules.yml"), encoding="utf-8") as file:
+        records = re.findall(r"- record: (\S+)", file.read())
+    return out + records
+
+
+def main():
+    build = os.path.abspath(sys.argv[1])
+    seconds = float(sys.argv[2]) if len(sys.argv) > 2 else 40.0
+    bench, library = os.path.join(build, "workloads/synthetic_bench"), os.path.join(build, "src/http/libtslab-http.so")
+    for path in (bench, library):
+        if not os.path.exists(path):
+            sys.exit(f"check_queries: {path} is missing")
+    if not shutil.which("prometheus"):
+        sys.exit("check_queries: prometheus is not installed (tools/setup.sh observability)")
+    *ports, prometheus_port = free_ports(len(PATTERNS) + 1)
+    running = []
+    with tempfile.TemporaryDirectory() as work:
+        try:
+            for pattern, port in zip(PATTERNS, ports):
+                env = {**os.environ, "LD_PRELOAD": library, "TSLAB_HTTP": f"127.0.0.1:{port}", "TSLAB_SAMPLE": "100",
+                       "TSLAB_BUDGET": "2G"}
+                running.append(subprocess.Popen(
+                    [bench, "--allocator=tslab", f"--pattern={pattern}", f"--duration_s={int(seconds) + 30}"], env=env,
+                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+            with open(os.path.join(HERE, "prometheus.yml"), encoding="utf-8") as file:
+                config = file.read()
+            targets = ", ".join(f'"127.0.0.1:{port}"' for port in ports)
+            config = config.replace('["127.0.0.1:9464"]', f"[{targets}]")
+            with open(os.path.join(work, "prometheus.yml"), "w", encoding="utf-8") as file:
+                file.write(config)
+            shutil.copy(os.path.join(HERE, "rules.yml"), work)
+            log = open(os.path.join(work, "log"), "w", encoding="utf-8")
+            running.append(subprocess.Popen(
+                ["prometheus", f"--config.file={work}/prometheus.yml", f"--storage.tsdb.path={work}/data",
+                 f"--web.listen-address=127.0.0.1:{prometheus_port}", "--log.level=warn"], stdout=log, stderr=log))
+            empty, end = queries(), time.monotonic() + seconds
+            total = len(empty)
+            while empty and time.monotonic() < end:
+                time.sleep(1)
+                empty = [q for q in empty if not ask(prometheus_port, q)]
+            up = ask(prometheus_port, "sum(up)")
+            if not up or float(up[0]["value"][1]) != len(PATTERNS):
+                sys.exit(f"check_queries: not all patterns are scraped: {up}")
+            if empty:
+                sys.exit(f"check_queries: without data after {seconds:.0f} s:\n  " + "\n  ".join(empty))
+        finally:
+            for process in running:
+                process.terminate()
+            for process in running:
+                process.wait()
+    print(f"check_queries: {total} queries return data from {len(PATTERNS)} patterns")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,299 @@
+/* What is wrong, in words: rules over the figures of a view, each with its evidence and what to do. */
+#include "stats/view.h"
+
+#include <string.h>
+
+#define SECOND ((uint64_t)1000000000u)
+#define LEAK_AFTER (10 * SECOND)     /* live objects so long after the close: a warning */
+#define LEAK_SURELY (60 * SECOND)    /* and so long: critical */
+#define OLD_AFTER (600 * SECOND)
+#define ENOUGH_OPERATIONS 100000u    /* rates below so many mean nothing */
+
+typedef struct report {
+    ts_finding *f;
+    unsigned count;
+    ts_sink what, evidence, advice; /* into the finding that is being written */
+} report;
+
+/* A place for a finding; when there is none left, that of the least one. false: there are enough that are worse. */
+static bool begin(report *r, ts_severity severity, uint64_t weight, const char *id) {
+    unsigned at = r->count;
+    if (at == TS_FINDINGS) {
+        at = 0;
+        for (unsigned i = 1; i < TS_FINDINGS; i++)
+            if (r->f[i].severity < r->f[at].severity ||
+                (r->f[i].severity == r->f[at].severity && r->f[i].weight < r->f[at].weight))
+                at = i;
+        if (r->f[at].severity > severity || (r->f[at].severity == severity && r->f[at].weight >= weight)) return false;
+    } else {
+        r->count++;
+    }
+    ts_finding *f = &r->f[at];
+    memset(f, 0, sizeof *f);
+    f->severity = severity;
+    f->weight = weight;
+    strncpy(f->id, id, sizeof f->id - 1);
+    r->what = ts_sink_buffer(f->what, sizeof f->what);
+    r->evidence = ts_sink_buffer(f->evidence, sizeof f->evidence);
+    r->advice = ts_sink_buffer(f->advice, sizeof f->advice);
+    return true;
+}
+
+static void end(report *r) {
+    (void)ts_sink_end(&r->what);
+    (void)ts_sink_end(&r->evidence);
+    (void)ts_sink_end(&r->advice);
+}
+
+static void put_count(ts_sink *s, uint64_t n, const char *one, const char *many) {
+    ts_put_u64(s, n);
+    ts_put(s, " ");
+    ts_put(s, n == 1 ? one : many);
+}
+
+/* The class with the most bytes of a label; TS_COUNT_KINDS: none. */
+static unsigned main_class(const ts_label_stats *l, unsigned state) {
+    unsigned best = TS_COUNT_KINDS;
+    for (unsigned k = 0; k < TS_COUNT_KINDS; k++)
+        if (l->class_objects[state][k] && (best == TS_COUNT_KINDS || l->class_bytes[state][k] > l->class_bytes[state][best]))
+            best = k;
+    return best;
+}
+
+static void put_objects_of(ts_sink *s, unsigned kind) {
+    char name[16];
+    if (kind == TS_COUNT_SPAN) {
+        ts_put(s, "large objects");
+    } else if (kind == TS_COUNT_SCOPE) {
+        ts_put(s, "objects of scope epochs");
+    } else {
+        ts_put(s, ts_class_name(kind, name));
+        ts_put(s, "-byte objects");
+    }
+}
+
+static void leaks(report *r, const ts_view *v) {
+    for (unsigned i = 0; i < v->label_rows; i++) {
+        const ts_label_stats *l = &v->label[i];
+        if (l->closing_live_objects == 0 || l->closing_for_ns < LEAK_AFTER) continue;
+        unsigned kind = main_class(l, 1);
+        if (kind == TS_COUNT_KINDS ||
+            !begin(r, l->closing_for_ns >= LEAK_SURELY ? TS_CRITICAL : TS_WARNING, l->closing_rss_bytes, "leak_after_close"))
+            continue;
+        ts_put(&r->what, "`");
+        ts_put(&r->what, ts_label_name(l));
+        ts_put(&r->what, "` has held ");
+        ts_put_size(&r->what, l->class_bytes[1][kind]);
+        ts_put(&r->what, " in ");
+        put_objects_of(&r->what, kind);
+        ts_put(&r->what, " for ");
+        ts_put_duration(&r->what, l->closing_for_ns);
+        ts_put(&r->what, " after its close");
+        put_count(&r->evidence, l->closing_live_objects, "live object", "live objects");
+        ts_put(&r->evidence, " (");
+        ts_put_size(&r->evidence, l->closing_live_bytes);
+        ts_put(&r->evidence, ") in ");
+        put_count(&r->evidence, l->closing_epochs, "closed epoch", "closed epochs");
+        ts_put(&r->evidence, " keep ");
+        ts_put_size(&r->evidence, l->closing_rss_bytes);
+        ts_put(&r->evidence, " of slabs");
+        ts_put(&r->advice, "Free these objects before epoch_close, or end the phase with epoch_destroy, which frees all of "
+                           "them at once.");
+        end(r);
+    }
+}
+
+static void old_epochs(report *r, const ts_view *v) {
+    for (unsigned i = 0; i < v->label_rows; i++) {
+        const ts_label_stats *l = &v->label[i];
+        /* One old epoch is a program's base; many of one label that hold objects are a phase that is not closed. */
+        if (l->active_age_ns < OLD_AFTER || l->active_epochs < 100 || l->is_other) continue;
+        if (!begin(r, TS_WARNING, l->active_rss_bytes, "epochs_not_closed")) continue;
+        put_count(&r->what, l->active_epochs, "epoch", "epochs");
+        ts_put(&r->what, " labelled `");
+        ts_put(&r->what, ts_label_name(l));
+        ts_put(&r->what, "` are open, the oldest for ");
+        ts_put_duration(&r->what, l->active_age_ns);
+        put_count(&r->evidence, l->active_live_objects, "live object", "live objects");
+        ts_put(&r->evidence, ", ");
+        ts_put_size(&r->evidence, l->active_rss_bytes);
+        ts_put(&r->evidence, " of slabs");
+        ts_put(&r->advice, "Look for a way out of the phase that does not close or destroy its epoch.");
+        end(r);
+    }
+}
+
+static void misuse(report *r, const SlabGlobalStats *g) {
+    if (g->rejected_frees_total && begin(r, TS_WARNING, g->rejected_frees_total, "rejected_frees")) {
+        put_count(&r->what, g->rejected_frees_total, "free was", "frees were");
+        ts_put(&r->what, " refused: not a live object");
+        ts_put(&r->evidence, "rejected_frees_total ");
+        ts_put_u64(&r->evidence, g->rejected_frees_total);
+        ts_put(&r->advice, "A double free, or a pointer kept beyond its epoch. TSLAB_ON_MISUSE=report names each, =abort "
+                           "stops at the first.");
+        end(r);
+    }
+    if (g->slow_path_epoch_closed && begin(r, TS_WARNING, g->slow_path_epoch_closed, "allocation_after_close")) {
+        put_count(&r->what, g->slow_path_epoch_closed, "allocation was", "allocations were");
+        ts_put(&r->what, " refused: the epoch was closed");
+        ts_put(&r->evidence, "slow_path_epoch_closed ");
+        ts_put_u64(&r->evidence, g->slow_path_epoch_closed);
+        ts_put(&r->advice, "The caller gets NULL with ESTALE. Close an epoch after the last thread has left its phase.");
+        end(r);
+    }
+}
+
+static void limits(report *r, const SlabGlobalStats *g) {
+    if (g->budget_bytes && g->committed_bytes >= g->budget_bytes / 10 * 9 &&
+        begin(r, TS_CRITICAL, g->committed_bytes, "budget_near")) {
+        ts_put(&r->what, "the memory budget is nearly used up: ");
+        ts_put_size(&r->what, g->committed_bytes);
+        ts_put(&r->what, " of ");
+        ts_put_size(&r->what, g->budget_bytes);
+        ts_put(&r->evidence, "committed_bytes ");
+        ts_put_u64(&r->evidence, g->committed_bytes);
+        ts_put(&r->evidence, ", of which warm ");
+        ts_put_u64(&r->evidence, g->retained_bytes);
+        ts_put(&r->advice, "Allocations beyond it fail with ENOMEM. Raise it with slab_set_budget, or see which label holds "
+                           "the memory.");
+        end(r);
+    }
+    if (g->madvise_failures && begin(r, TS_WARNING, g->madvise_failures, "purge_failures")) {
+        ts_put(&r->what, "the system refused to take memory back ");
+        put_count(&r->what, g->madvise_failures, "time", "times");
+        ts_put(&r->evidence, "madvise_failures ");
+        ts_put_u64(&r->evidence, g->madvise_failures);
+        ts_put(&r->evidence, " of ");
+        put_count(&r->evidence, g->madvise_calls, "call", "calls");
+        ts_put(&r->advice, "Locked memory (mlockall) cannot be given back, and some sandboxes forbid madvise.");
+        end(r);
+    }
+}
+
+static void put_percent(ts_sink *s, uint64_t part, uint64_t whole) {
+    ts_put_decimal(s, whole ? (uint64_t)((double)part * 1000.0 / (double)whole) : 0, 1, 1);
+    ts_put(s, " %");
+}
+
+static void speed(report *r, const SlabGlobalStats *g) {
+    if (g->allocated_objects_total >= ENOUGH_OPERATIONS && g->slow_path_hits > g->allocated_objects_total / 20 &&
+        begin(r, TS_INFO, g->slow_path_hits, "slow_paths")) {
+        put_percent(&r->what, g->slow_path_hits, g->allocated_objects_total);
+        ts_put(&r->what, " of the allocations leave the fast path");
+        ts_put(&r->evidence, "slow_path_hits ");
+        ts_put_u64(&r->evidence, g->slow_path_hits);
+        ts_put(&r->evidence, ", of these new slabs ");
+        ts_put_u64(&r->evidence, g->new_slab_count);
+        ts_put(&r->evidence, ", fresh memory ");
+        ts_put_u64(&r->evidence, g->slow_path_cache_miss);
+        ts_put(&r->advice, "For phases of few objects use EPOCH_SCOPE, or one epoch for several of them.");
+        end(r);
+    }
+    if (g->slow_path_cache_miss > 10000 && g->empty_slab_overflowed > g->slow_path_cache_miss / 2 &&
+        begin(r, TS_INFO, g->slow_path_cache_miss, "memory_back_and_forth")) {
+        ts_put(&r->what, "memory goes back to the system and is fetched again");
+        ts_put(&r->evidence, "empty_slab_overflowed ");
+        ts_put_u64(&r->evidence, g->empty_slab_overflowed);
+        ts_put(&r->evidence, ", slow_path_cache_miss ");
+        ts_put_u64(&r->evidence, g->slow_path_cache_miss);
+        ts_put(&r->advice, "Raise the option retain_bytes (TSLAB_RETAIN).");
+        end(r);
+    }
+    if (g->lock_contended > 1000 && g->lock_contended > g->lock_fast_acquire / 100 &&
+        begin(r, TS_INFO, g->lock_contended, "lock_contention")) {
+        ts_put(&r->what, "threads wait for the locks of the warm cache");
+        ts_put(&r->evidence, "lock_contended ");
+        ts_put_u64(&r->evidence, g->lock_contended);
+        ts_put(&r->evidence, ", lock_fast_acquire ");
+        ts_put_u64(&r->evidence, g->lock_fast_acquire);
+        ts_put(&r->advice, "Large epochs on many threads: raise retain_bytes, or give each group of threads an allocator.");
+        end(r);
+    }
+}
+
+static void shape(report *r, const ts_view *v) {
+    const SlabGlobalStats *g = &v->global;
+    uint64_t slabs = g->committed_bytes > g->retained_bytes ? g->committed_bytes - g->retained_bytes : 0;
+    if (slabs < (uint64_t)16 << 20 || g->live_bytes > slabs / 2 || !begin(r, TS_INFO, slabs - g->live_bytes, "sparse_slabs"))
+        return;
+    ts_put(&r->what, "slabs in use are ");
+    put_percent(&r->what, slabs - g->live_bytes, slabs);
+    ts_put(&r->what, " empty");
+    ts_put(&r->evidence, "live_bytes ");
+    ts_put_u64(&r->evidence, g->live_bytes);
+    ts_put(&r->evidence, " in ");
+    ts_put_u64(&r->evidence, slabs);
+    ts_put(&r->evidence, " bytes of slabs");
+    unsigned worst = TS_VIEW_LABELS + 1;
+    uint64_t most = 0;
+    for (unsigned i = 0; i < v->label_rows; i++) {
+        const ts_label_stats *l = &v->label[i];
+        uint64_t rss = l->active_rss_bytes + l->closing_rss_bytes, live = l->active_live_bytes + l->closing_live_bytes;
+        if (rss > live && rss - live > most) {
+            most = rss - live;
+            worst = i;
+        }
+    }
+    if (worst <= TS_VIEW_LABELS) {
+        ts_put(&r->evidence, "; most of it `");
+        ts_put(&r->evidence, ts_label_name(&v->label[worst]));
+        ts_put(&r->evidence, "`, ");
+        ts_put_size(&r->evidence, most);
+    }
+    ts_put(&r->advice, "Objects that live long share slabs with those that died: put them into an epoch of their own, or "
+                       "move them with slab_promote.");
+    end(r);
+}
+
+void ts_doctor(ts_view *v) {
+    ts_finding *out = v->finding;
+    report r = {.f = out};
+    leaks(&r, v);
+    old_epochs(&r, v);
+    misuse(&r, &v->global);
+    limits(&r, &v->global);
+    speed(&r, &v->global);
+    shape(&r, v);
+    for (unsigned i = 1; i < r.count; i++) {
+        for (unsigned k = i; k > 0; k--) {
+            ts_finding *a = &out[k - 1], *b = &out[k];
+            if (a->severity > b->severity || (a->severity == b->severity && a->weight >= b->weight)) break;
+            ts_finding t = *a;
+            *a = *b;
+            *b = t;
+        }
+    }
+    v->finding_count = r.count;
+}
+
+const char *ts_severity_name(ts_severity severity) {
+    return severity == TS_CRITICAL ? "critical" : severity == TS_WARNING ? "warning" : "info";
+}
+
+int ts_render_doctor(ts_sink *s, const ts_view *v) {
+    const ts_finding *f = v->finding;
+    unsigned n = (unsigned)v->finding_count;
+    int worst = n ? (int)f[0].severity : -1;
+    for (unsigned i = 0; i < n; i++) {
+        ts_put_u64(s, i + 1);
+        ts_put(s, ". ");
+        ts_put(s, ts_severity_name(f[i].severity));
+        ts_put(s, ": ");
+        ts_put(s, f[i].what);
+        ts_put(s, "\n   evidence: ");
+        ts_put(s, f[i].evidence);
+        ts_put(s, "\n   advice:   ");
+        ts_put(s, f[i].advice);
+        ts_put(s, "\n");
+    }
+    if (!n) {
+        ts_put(s, "nothing found: ");
+        put_count(s, v->global.live_objects, "live object", "live objects");
+        ts_put(s, ", ");
+        ts_put_size(s, v->global.committed_bytes);
+        ts_put(s, " committed, ");
+        put_count(s, v->epoch_count, "epoch", "epochs");
+        ts_put(s, "\n");
+    }
+    return worst;
+}

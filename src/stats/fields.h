@@ -1,0 +1,181 @@
+/*
+ * The one list of all figures. From it come the JSON keys, the names of the metrics, the text view, the copying
+ * between the public structures, and docs/stats.md (tools/stats_docs.c, compared by a test).
+ *
+ *     X(field, type, scope, unit, metric, meaning, worry)
+ *
+ * field   its name in the structure, and its JSON key.
+ * type    COUNTER only rises. GAUGE goes both ways.
+ * scope   CLASS is counted per class; WHOLE once per allocator, and given in every class.
+ * unit    COUNT, BYTES, SLABS (units of 16 KiB), NS, PERCENT, ID.
+ * metric  its name after temporal_slab_, without _total; "" where no metric of its own makes sense.
+ * meaning, worry  what it says, and when it says that something is wrong. "" if it never does by itself.
+ */
+#ifndef TS_STATS_FIELDS_H
+#define TS_STATS_FIELDS_H
+
+typedef enum ts_field_type { TS_COUNTER, TS_GAUGE } ts_field_type;
+typedef enum ts_field_scope { TS_SCOPE_CLASS, TS_SCOPE_WHOLE } ts_field_scope;
+typedef enum ts_field_unit { TS_COUNT, TS_BYTES, TS_SLABS, TS_NS, TS_PERCENT, TS_ID } ts_field_unit;
+
+/* PerfCounters. */
+#define TS_STATS_PERF(X)                                                                                               \
+    X(slow_path_hits, COUNTER, CLASS, COUNT, "",                                                                       \
+      "Allocations that found nothing free in the thread's ring and slabs and needed a slab looked for.",              \
+      "More than 5 % of allocations: epochs that are too short for a churn epoch, or many threads that each allocate " \
+      "little.")                                                                                                       \
+    X(new_slab_count, COUNTER, CLASS, SLABS, "slabs_allocated", "Slabs taken into use.",                               \
+      "Rising in a steady state: something grows, or slabs go back and forth; see empty_slab_recycled.")               \
+    X(slow_path_cache_miss, COUNTER, CLASS, SLABS, "slow_path_cache_misses",                                           \
+      "Of the slabs taken into use, those that no warm cache had: fresh memory, with its page faults.",                \
+      "Rising in a steady state: raise retain_bytes, or call slab_reserve.")                                           \
+    X(slow_path_epoch_closed, COUNTER, WHOLE, COUNT, "slow_path_epoch_closed",                                         \
+      "Allocations refused because the epoch was not active.",                                                         \
+      "Any: the program allocates in epochs that it has closed.")                                                      \
+    X(list_move_partial_to_full, COUNTER, CLASS, SLABS, "list_moves_partial_to_full",                                  \
+      "Slabs whose last free slot was claimed.", "")                                                                   \
+    X(list_move_full_to_partial, COUNTER, CLASS, SLABS, "list_moves_full_to_partial",                                  \
+      "Slabs that were full and got a slot back.", "")                                                                 \
+    X(current_partial_null, COUNTER, CLASS, COUNT, "current_partial_null",                                             \
+      "Looks for a free slot in a bin that had no slab at all.", "")                                                   \
+    X(current_partial_full, COUNTER, CLASS, COUNT, "current_partial_full",                                             \
+      "Looks for a free slot in a bin all of whose slabs were full.", "")
+
+#define TS_STATS_COUNTERS(X)                                                                                           \
+    TS_STATS_PERF(X)                                                                                                   \
+    X(empty_slab_recycled, COUNTER, CLASS, SLABS, "slabs_recycled",                                                    \
+      "Slabs that became empty and went to a warm cache.", "")                                                         \
+    X(empty_slab_overflowed, COUNTER, WHOLE, SLABS, "slabs_overflowed",                                                \
+      "Units given back to the system, because the warm cache was over its budget, at a trim, or by policy.",          \
+      "Rising as fast as slow_path_cache_miss: memory goes back and is fetched again; raise retain_bytes.")            \
+    X(madvise_calls, COUNTER, WHOLE, COUNT, "madvise_calls", "Purge calls to the system.",                             \
+      "Hundreds a second: raise retain_bytes, or reclaim_policy is at_once.")                                          \
+    X(madvise_bytes, COUNTER, WHOLE, BYTES, "madvise_bytes", "Bytes purged.", "")                                      \
+    X(madvise_failures, COUNTER, WHOLE, COUNT, "madvise_failures", "Purges that the system refused.",                  \
+      "Any: locked memory (mlockall), or a system that is short of map entries. The memory stays resident.")           \
+    X(epoch_close_calls, COUNTER, WHOLE, COUNT, "epoch_close_calls", "Calls of epoch_close and epoch_advance.", "")    \
+    X(epoch_close_scanned_slabs, COUNTER, WHOLE, SLABS, "epoch_close_scanned_slabs", "Slabs that closing looked at.",  \
+      "")                                                                                                              \
+    X(epoch_close_recycled_slabs, COUNTER, WHOLE, SLABS, "epoch_close_recycled_slabs",                                 \
+      "Of these, empty and taken back.",                                                                               \
+      "Far below the scanned ones: objects outlive their phase and keep its slabs.")                                   \
+    X(epoch_close_total_ns, COUNTER, WHOLE, NS, "epoch_close_seconds", "Time spent closing epochs, purges included.",          \
+      "Per call above a millisecond: purges; raise retain_bytes.")                                                     \
+    X(lock_fast_acquire, COUNTER, WHOLE, COUNT, "lock_fast_acquires",                                                  \
+      "Locks of the allocator (rolling epoch, warm cache) got at once. No fast path takes one.", "")                   \
+    X(lock_contended, COUNTER, WHOLE, COUNT, "lock_contended", "The same locks, waited for.",                          \
+      "More than a hundredth of lock_fast_acquire: threads share one warm cache that is too small.")                   \
+    X(foreign_free_cas_retries, COUNTER, WHOLE, COUNT, "foreign_free_cas_retries",                                     \
+      "Foreign frees that met another writer of the same word and tried again.",                                       \
+      "More than a tenth of foreign_frees: several threads free neighbouring objects of another thread.")              \
+    X(foreign_frees, COUNTER, CLASS, COUNT, "foreign_frees",                                                           \
+      "Objects freed by a thread that does not own their slab; including those that the owner has not yet collected.", \
+      "Most of all frees: each is an atomic operation; let the thread that allocates free.")                           \
+    X(allocated_objects_total, COUNTER, CLASS, COUNT, "allocated_objects", "Objects ever allocated.", "")              \
+    X(freed_objects_total, COUNTER, CLASS, COUNT, "freed_objects",                                                     \
+      "Objects ever freed, one by one or by the end of their epoch.", "")                                              \
+    X(rejected_frees_total, COUNTER, WHOLE, COUNT, "rejected_frees",                                                   \
+      "Frees, handles and reallocs answered false: not a live object of this allocator.",                              \
+      "Any: a double free or a stale pointer in the program. Set TSLAB_ON_MISUSE=report or abort to find it.")
+
+#define TS_STATS_GAUGES(X)                                                                                             \
+    X(live_objects, GAUGE, CLASS, COUNT, "live_objects", "Objects allocated and not freed.",                           \
+      "Rising without end: see which epoch label holds them.")                                                         \
+    X(live_bytes, GAUGE, CLASS, BYTES, "live_bytes", "Bytes of their slots.",                                          \
+      "Far below committed_bytes for long: few objects keep many slabs.")                                              \
+    X(committed_bytes, GAUGE, CLASS, BYTES, "slab_bytes",                                                              \
+      "Of a class: slabs in use. In the global structure: slabs in use and warm ones, which is what the budget "       \
+      "limits; there the metric is committed_bytes.",                                                                  \
+      "Near budget_bytes: allocations will fail with ENOMEM.")                                                         \
+    X(cache_size, GAUGE, WHOLE, SLABS, "cache_slabs", "Warm empty slabs.", "")                                         \
+    X(cache_capacity, GAUGE, WHOLE, SLABS, "cache_capacity_slabs",                                                     \
+      "The retain budget in slabs; 0 with the policy at_once, 2^64 - 1 with keep.", "")                                \
+    X(total_partial_slabs, GAUGE, CLASS, SLABS, "partial_slabs", "Slabs with a free slot.",                            \
+      "Most of all slabs while little is live: fragmentation by objects that outlive their neighbours.")               \
+    X(total_full_slabs, GAUGE, CLASS, SLABS, "full_slabs", "Slabs without one.", "")
+
+#define TS_STATS_RATE(X)                                                                                               \
+    X(recycle_rate_pct, GAUGE, CLASS, PERCENT, "",                                                                     \
+      "100 * recycled / (recycled + overflowed); 0 if neither.", "Below 90 in a steady state: raise retain_bytes.")
+
+/* In SlabClassStats and SlabGlobalStats alike; recycle_rate_pct is a double, the others are uint64_t. */
+#define TS_STATS_SHARED(X) TS_STATS_COUNTERS(X) TS_STATS_GAUGES(X) TS_STATS_RATE(X)
+
+/* Of SlabGlobalStats alone. */
+#define TS_STATS_GLOBAL(X)                                                                                             \
+    X(current_epoch, GAUGE, WHOLE, ID, "", "The rolling epoch; 0 before its first use.", "")                           \
+    X(active_epoch_count, GAUGE, WHOLE, COUNT, "active_epochs", "Epochs that are open.",                               \
+      "Rising without end: epochs or domains are opened and never closed.")                                            \
+    X(closing_epoch_count, GAUGE, WHOLE, COUNT, "closing_epochs", "Epochs that are closed and still hold objects.",    \
+      "Rising without end: each holds objects that somebody forgot.")                                                  \
+    X(resident_bytes, GAUGE, WHOLE, BYTES, "rss_bytes", "Resident memory of the whole process, measured at the snapshot.",   \
+      "Far above committed_bytes: the memory is not temporal-slab's.")                                                 \
+    X(metadata_bytes, GAUGE, WHOLE, BYTES, "metadata_bytes", "Committed for tables, of the whole process.",                  \
+      "More than a tenth of committed_bytes at some size: very many epochs, or threads.")                              \
+    X(reserved_bytes, GAUGE, WHOLE, BYTES, "reserved_bytes", "Address space of the whole process. No memory by itself.", "") \
+    X(budget_bytes, GAUGE, WHOLE, BYTES, "budget_bytes", "The hard limit; 0: none.", "")                                     \
+    X(retained_bytes, GAUGE, WHOLE, BYTES, "retained_bytes", "Warm empty slabs in bytes.", "")
+
+/* Of SlabEpochStats; state, flags, label and class_index are written apart. No epoch id is ever a label of a metric: the
+   metrics are sums by label. */
+#define TS_STATS_EPOCH(X)                                                                                              \
+    X(epoch_id, GAUGE, WHOLE, ID, "", "The epoch's id; never used again.", "")                                         \
+    X(epoch_era, GAUGE, WHOLE, COUNT, "", "How often the epoch's table entry has been used.", "")                      \
+    X(open_since_ns, GAUGE, WHOLE, NS, "", "Monotonic clock when it was opened.", "")                                  \
+    X(age_ns, GAUGE, WHOLE, NS, "", "Time since then.", "Beyond the longest phase of the program, with live objects.") \
+    X(closing_for_ns, GAUGE, WHOLE, NS, "", "Time since its close; 0 while it is active.",                             \
+      "A minute, with live objects: they were forgotten.")                                                             \
+    X(live_objects, GAUGE, CLASS, COUNT, "", "Objects allocated in it and not freed.", "")                             \
+    X(alloc_count, GAUGE, CLASS, COUNT, "", "The same figure as live_objects.", "")                                    \
+    X(live_bytes, GAUGE, CLASS, BYTES, "", "Bytes of their slots.", "")                                                \
+    X(allocated_objects_total, COUNTER, CLASS, COUNT, "",                                                              \
+      "Objects ever allocated in it, since it was opened or reset.", "")                                               \
+    X(freed_objects_total, COUNTER, CLASS, COUNT, "", "Of these, freed.", "")                                          \
+    X(slab_count, GAUGE, CLASS, SLABS, "", "Units of 16 KiB in use.", "")                                              \
+    X(partial_slab_count, GAUGE, CLASS, SLABS, "", "Of these, with a free slot.", "")                                  \
+    X(full_slab_count, GAUGE, CLASS, SLABS, "", "Of these, without one; spans are.", "")                               \
+    X(estimated_rss_bytes, GAUGE, CLASS, BYTES, "", "slab_count in bytes: an upper bound of what is resident.",        \
+      "Many times live_bytes: objects that stay keep whole slabs.")                                                    \
+    X(reclaimable_slab_count, GAUGE, CLASS, SLABS, "",                                                                 \
+      "Slabs without a live object. They go back at the close, at slab_trim, or when their thread goes on.", "")       \
+    X(reclaimable_bytes, GAUGE, CLASS, BYTES, "", "The same in bytes.", "")                                            \
+    X(rss_before_close, GAUGE, WHOLE, BYTES, "",                                                                       \
+      "Resident memory of the process before its close; 0 unless the option record_rss is on.", "")                    \
+    X(rss_after_close, GAUGE, WHOLE, BYTES, "", "And after.", "Not below the one before: the phase's objects live on.")
+
+/* Of SlabThreadStats: one thread, or in JSON and metrics all threads there ever were. */
+#define TS_STATS_SAMPLES(X)                                                                                            \
+    X(alloc_samples, COUNTER, WHOLE, COUNT, "alloc_samples", "Allocations timed: one in sample_rate.", "")             \
+    X(alloc_wall_ns_sum, COUNTER, WHOLE, NS, "alloc_wall_seconds", "Their time on the clock.", "")                             \
+    X(alloc_cpu_ns_sum, COUNTER, WHOLE, NS, "alloc_cpu_seconds", "Their time on the processor.", "")                           \
+    X(alloc_wait_ns_sum, COUNTER, WHOLE, NS, "alloc_wait_seconds", "wall - cpu: time in which the thread did not run.",        \
+      "Most of wall: the tail is the scheduler's or the system's, not the allocator's.")                               \
+    X(alloc_wall_ns_max, GAUGE, WHOLE, NS, "alloc_wall_max_seconds", "The longest one on the clock.", "")                      \
+    X(alloc_cpu_ns_max, GAUGE, WHOLE, NS, "alloc_cpu_max_seconds", "The longest one on the processor.",                        \
+      "Above 100 us: page faults; see slow_path_cache_miss.")                                                          \
+    X(free_samples, COUNTER, WHOLE, COUNT, "free_samples", "Frees timed: one in sample_rate.", "")                     \
+    X(free_wall_ns_sum, COUNTER, WHOLE, NS, "free_wall_seconds", "Their time on the clock.", "")                               \
+    X(free_cpu_ns_sum, COUNTER, WHOLE, NS, "free_cpu_seconds", "Their time on the processor.", "")                             \
+    X(free_wait_ns_sum, COUNTER, WHOLE, NS, "free_wait_seconds", "wall - cpu.", "As with allocations.")                        \
+    X(free_wall_ns_max, GAUGE, WHOLE, NS, "free_wall_max_seconds", "The longest one on the clock.", "")                        \
+    X(free_cpu_ns_max, GAUGE, WHOLE, NS, "free_cpu_max_seconds", "The longest one on the processor.",                          \
+      "Above 100 us: purges; see madvise_calls.")
+
+/* Sums over the epochs of one label: the structure ts_label_stats, and `labels` in JSON. */
+#define TS_STATS_LABEL(X)                                                                                              \
+    X(active_epochs, GAUGE, WHOLE, COUNT, "epochs", "Open epochs with this label.", "")                                \
+    X(closing_epochs, GAUGE, WHOLE, COUNT, "epochs", "Closed ones that still hold objects.", "")                       \
+    X(active_age_ns, GAUGE, WHOLE, NS, "epoch_age_seconds", "Age of the oldest open epoch that holds live objects.",           \
+      "Beyond the longest phase of that name.")                                                                        \
+    X(closing_age_ns, GAUGE, WHOLE, NS, "epoch_age_seconds", "Age of the oldest closed epoch that holds live objects.", "")    \
+    X(closing_for_ns, GAUGE, WHOLE, NS, "epoch_closing_seconds", "Longest time since the close of one that holds live objects.", \
+      "A minute: that phase leaks.")                                                                                   \
+    X(active_live_objects, GAUGE, WHOLE, COUNT, "epoch_live_objects", "Live objects of the open epochs.", "")          \
+    X(closing_live_objects, GAUGE, WHOLE, COUNT, "epoch_live_objects", "Live objects of the closed ones.",             \
+      "Rising: that phase leaks.")                                                                                     \
+    X(active_live_bytes, GAUGE, WHOLE, BYTES, "epoch_live_bytes", "Bytes of their slots.", "")                               \
+    X(closing_live_bytes, GAUGE, WHOLE, BYTES, "epoch_live_bytes", "The same of the closed ones.", "Rising.")                \
+    X(active_rss_bytes, GAUGE, WHOLE, BYTES, "epoch_estimated_rss_bytes", "Their slabs in bytes.", "")                       \
+    X(closing_rss_bytes, GAUGE, WHOLE, BYTES, "epoch_estimated_rss_bytes", "The same of the closed ones.", "Rising.")
+
+#endif

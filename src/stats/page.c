@@ -1,0 +1,138 @@
+#define _GNU_SOURCE
+#include "stats/page.h"
+
+#include "os/os.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool is_wanted(void) {
+    const char *text = getenv("TSLAB_SHM");
+    if (!text || !*text || strcmp(text, "0") == 0) return false;
+    if (strcmp(text, "1") == 0) return true;
+    fprintf(stderr, "tslab: TSLAB_SHM=\"%.64s\" is not one of 0|1; using the default\n", text);
+    return false;
+}
+
+#if defined(__linux__)
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x0010 /* kernel 5.1 */
+#endif
+
+#define STACK_BYTES ((size_t)256 << 10)
+
+static ts_page *page; /* written by the page's thread only, once it runs */
+static int page_fd = -1;
+
+static void write_bank(ts_page_bank *bank) {
+    uint32_t high = ts_table_high(&ts_allocators), views = 0, found = 0;
+    for (uint32_t i = 1; i < high; i++) {
+        ts_allocator *a = ts_table_at(&ts_allocators, i);
+        uint64_t token = ts_load_acquire(&a->entry.id);
+        if (token == 0) continue;
+        found++;
+        if (views == TS_PAGE_ALLOCATORS) continue;
+        ts_view *view = ts_view_make(a, (uintptr_t)token);
+        if (!view) continue;
+        memcpy(&bank->view[views++], view, sizeof *view);
+        ts_view_free(view);
+    }
+    bank->allocators = found;
+    bank->views = views;
+    bank->written_ns = ts_os->wall_ns();
+}
+
+static void write_page(void) {
+    uint64_t turn = ts_load_relaxed(&page->turn);
+    write_bank(&page->bank[(turn + 1) & 1]);
+    ts_store_release(&page->turn, turn + 1); /* partner: the reader's acquire */
+}
+
+static void *keep_true(void *unused) {
+    (void)unused;
+    for (;;) {
+        write_page();
+        const struct timespec interval = {TS_PAGE_INTERVAL_NS / 1000000000u, TS_PAGE_INTERVAL_NS % 1000000000u};
+        (void)nanosleep(&interval, NULL);
+    }
+    return NULL;
+}
+
+static bool start_thread(void) {
+    pthread_t thread;
+    pthread_attr_t attributes;
+    sigset_t all, before;
+    if (pthread_attr_init(&attributes) != 0) return false;
+    (void)pthread_attr_setstacksize(&attributes, STACK_BYTES);
+    (void)pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    sigfillset(&all); /* the program's signals are for the program's threads */
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    int error = pthread_create(&thread, &attributes, keep_true, NULL);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    (void)pthread_attr_destroy(&attributes);
+    if (error) errno = error;
+    return error == 0;
+}
+
+static void let_go(void) {
+    if (page) (void)munmap(page, sizeof *page);
+    if (page_fd >= 0) (void)close(page_fd);
+    page = NULL;
+    page_fd = -1;
+}
+
+static bool start(void) {
+    page_fd = memfd_create(TS_PAGE_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (page_fd < 0 || ftruncate(page_fd, (off_t)sizeof *page) != 0) return false;
+    void *at = mmap(NULL, sizeof *page, PROT_READ | PROT_WRITE, MAP_SHARED, page_fd, 0);
+    if (at == MAP_FAILED) return false;
+    page = at;
+    page->magic = TS_PAGE_MAGIC;
+    page->version = SLAB_STATS_VERSION;
+    page->bytes = (uint32_t)sizeof *page;
+    page->pid = (uint64_t)getpid();
+    page->interval_ns = TS_PAGE_INTERVAL_NS;
+    /* Nobody else may write or change its size. An old kernel refuses the first; then it may be without. */
+    if (fcntl(page_fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE) != 0)
+        (void)fcntl(page_fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW);
+    return start_thread();
+}
+
+static void start_or_say(void) {
+    if (start()) return;
+    fprintf(stderr, "tslab: TSLAB_SHM=1: no statistics page: %s\n", strerror(errno));
+    let_go();
+}
+
+/* The mapping is shared with the parent, and its thread is not here. */
+static void in_child(void) {
+    bool had = page != NULL;
+    let_go();
+    if (had) start_or_say();
+}
+
+void ts_page_start(void) {
+    static _Atomic bool started;
+    if (!is_wanted() || atomic_exchange(&started, true)) return;
+    start_or_say();
+    if (page && pthread_atfork(NULL, NULL, in_child) != 0)
+        fprintf(stderr, "tslab: TSLAB_SHM=1: children of fork will have no statistics page\n");
+}
+
+#else
+
+void ts_page_start(void) {
+    if (is_wanted()) fprintf(stderr, "tslab: TSLAB_SHM=1: there is no statistics page on this system\n");
+}
+
+#endif

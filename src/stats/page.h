@@ -1,0 +1,45 @@
+/*
+ * The statistics page: views of all allocators in shared memory that another process can read, also when this one hangs.
+ * Switched on by TSLAB_SHM=1; Linux only.
+ *
+ * A thread of the page's own takes a view of every allocator each TS_PAGE_INTERVAL_NS and writes it. A view takes no lock,
+ * so the page stays true while every other thread hangs; when the process is stopped, the page stands at what was true
+ * an interval before at most. The program's own threads do nothing for it. The memory is a memfd that is found at
+ * /proc/PID/fd under the name TS_PAGE_NAME: it needs no name in a file system, can be opened by the same user and root
+ * only, for reading only (sealed), and goes with the process. A child of fork gets a page of its own.
+ *
+ * Two banks: a view is written into the one that is not shown, then `turn` rises and shows it (its lowest bit is the
+ * bank). A reader copies the bank of the turn that it read and looks at the turn again: unchanged, what it copied is
+ * whole. A writer that stops in the middle never keeps a reader from the last whole bank.
+ */
+#ifndef TS_STATS_PAGE_H
+#define TS_STATS_PAGE_H
+
+#include "stats/view.h"
+
+#define TS_PAGE_NAME "tslab-stats"
+#define TS_PAGE_MAGIC 0x31656761706c7374u /* "tslpage1" */
+#define TS_PAGE_ALLOCATORS 8u
+#define TS_PAGE_INTERVAL_NS 250000000u
+
+typedef struct ts_page_bank {
+    uint64_t written_ns;     /* monotonic clock, the same for all processes */
+    uint32_t allocators;     /* there are; those beyond TS_PAGE_ALLOCATORS are not shown */
+    uint32_t views;
+    ts_view view[TS_PAGE_ALLOCATORS];
+} ts_page_bank;
+
+typedef struct ts_page {
+    uint64_t magic;
+    uint32_t version;        /* SLAB_STATS_VERSION */
+    uint32_t bytes;          /* sizeof(ts_page) */
+    uint64_t pid;
+    uint64_t interval_ns;
+    _Atomic uint64_t turn;   /* 0: nothing written yet */
+    ts_page_bank bank[2];
+} ts_page;
+
+/* Starts it if the environment says so; once. What fails is said in one line on stderr. */
+void ts_page_start(void);
+
+#endif

@@ -1,0 +1,205 @@
+/*
+ * Prometheus text and OpenMetrics of a view. Base units, `_total` on counters. The values of labels are bounded: classes,
+ * the states of epochs, reasons, and epoch labels, of which there are at most TS_VIEW_LABELS and "(other)".
+ *
+ * The two formats differ where a counter is introduced (OpenMetrics names the family without _total), in the last line,
+ * and in nothing else that is used here.
+ */
+#include "stats/view.h"
+
+#include <string.h>
+
+typedef struct out {
+    ts_sink *s;
+    bool openmetrics;
+} out;
+
+static void family(const out *o, const char *name, ts_field_type type, const char *help) {
+    const char *suffix = type == TS_COUNTER && !o->openmetrics ? "_total" : "";
+    ts_put(o->s, "# HELP temporal_slab_");
+    ts_put(o->s, name);
+    ts_put(o->s, suffix);
+    ts_put(o->s, " ");
+    for (const char *c = help; *c; c++) {
+        if (*c == '\\' || *c == '\n' || (o->openmetrics && *c == '"')) ts_put(o->s, "\\");
+        ts_put_bytes(o->s, *c == '\n' ? "n" : c, 1);
+    }
+    ts_put(o->s, "\n# TYPE temporal_slab_");
+    ts_put(o->s, name);
+    ts_put(o->s, suffix);
+    ts_put(o->s, type == TS_COUNTER ? " counter\n" : " gauge\n");
+}
+
+static void value_of(const out *o, ts_field_unit unit, uint64_t value) {
+    ts_put(o->s, " ");
+    if (unit == TS_NS)
+        ts_put_decimal(o->s, value, 9, 9);
+    else
+        ts_put_u64(o->s, value);
+    ts_put(o->s, "\n");
+}
+
+/* pairs: name, value, ..., NULL. */
+static void sample(const out *o, const char *name, ts_field_type type, const char *const *pairs, ts_field_unit unit,
+                   uint64_t value) {
+    ts_put(o->s, "temporal_slab_");
+    ts_put(o->s, name);
+    if (type == TS_COUNTER) ts_put(o->s, "_total");
+    for (unsigned i = 0; pairs && pairs[i]; i += 2) {
+        ts_put(o->s, i ? "," : "{");
+        ts_put(o->s, pairs[i]);
+        ts_put(o->s, "=");
+        ts_put_quoted(o->s, pairs[i + 1]);
+    }
+    if (pairs && pairs[0]) ts_put(o->s, "}");
+    value_of(o, unit, value);
+}
+
+/* ---- by class ------------------------------------------------------------------------------------------------------- */
+
+static uint64_t class_field(const SlabClassStats *c, size_t offset) {
+    uint64_t v;
+    memcpy(&v, (const char *)c + offset, sizeof v);
+    return v;
+}
+
+static void by_class(const out *o, const ts_view *v, const char *name, ts_field_type type, ts_field_unit unit,
+                     const char *help, size_t offset) {
+    char text[16];
+    family(o, name, type, help);
+    for (unsigned k = 0; k < TS_COUNT_KINDS; k++) {
+        if (v->cls[k].allocated_objects_total == 0) continue;
+        const char *pairs[] = {"class", ts_class_name(v->cls[k].class_index, text), NULL};
+        sample(o, name, type, pairs, unit, class_field(&v->cls[k], offset));
+    }
+}
+
+static void shared_field(const out *o, const ts_view *v, const char *name, ts_field_type type, ts_field_scope scope,
+                         ts_field_unit unit, const char *help, size_t offset) {
+    if (!name[0]) return;
+    if (scope == TS_SCOPE_CLASS) {
+        by_class(o, v, name, type, unit, help, offset);
+        return;
+    }
+    family(o, name, type, help);
+    sample(o, name, type, NULL, unit, class_field(&v->cls[0], offset));
+}
+
+static uint64_t above(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
+
+/* Every slow path has one reason, so that the sum over the reasons is the number of slow paths. */
+static void slow_paths(const out *o, const ts_view *v) {
+    char text[16];
+    family(o, "slow_path_hits", TS_COUNTER,
+           "Allocations off the fast path. reason: cache_miss, fresh memory; warm_slab, a slab from the warm cache; other, "
+           "what another thread had freed or left; epoch_closed, refused (class all).");
+    for (unsigned k = 0; k < TS_COUNT_KINDS; k++) {
+        const SlabClassStats *c = &v->cls[k];
+        if (c->allocated_objects_total == 0) continue;
+        const char *name = ts_class_name(c->class_index, text);
+        const char *const reasons[] = {"cache_miss", "warm_slab", "other"};
+        const uint64_t values[] = {c->slow_path_cache_miss, above(c->new_slab_count, c->slow_path_cache_miss),
+                                   above(c->slow_path_hits, c->new_slab_count)};
+        for (unsigned i = 0; i < 3; i++) {
+            const char *pairs[] = {"class", name, "reason", reasons[i], NULL};
+            sample(o, "slow_path_hits", TS_COUNTER, pairs, TS_COUNT, values[i]);
+        }
+    }
+    const char *pairs[] = {"class", "all", "reason", "epoch_closed", NULL};
+    sample(o, "slow_path_hits", TS_COUNTER, pairs, TS_COUNT, v->global.slow_path_epoch_closed);
+}
+
+/* ---- by label --------------------------------------------------------------------------------------------------------- */
+
+static uint64_t label_field(const ts_label_stats *l, size_t offset) {
+    uint64_t v;
+    memcpy(&v, (const char *)l + offset, sizeof v);
+    return v;
+}
+
+static void by_label(const out *o, const ts_view *v, const char *name, const char *help, ts_field_unit unit,
+                     size_t active, size_t closing) {
+    family(o, name, TS_GAUGE, help);
+    for (unsigned i = 0; i < v->label_rows; i++) {
+        const ts_label_stats *l = &v->label[i];
+        for (unsigned s = 0; s < 2; s++) {
+            if ((s ? l->closing_epochs : l->active_epochs) == 0) continue;
+            const char *pairs[] = {"label", ts_label_name(l), "state", s ? "closing" : "active", NULL};
+            sample(o, name, TS_GAUGE, pairs, unit, label_field(l, s ? closing : active));
+        }
+    }
+}
+#define BY_LABEL(name, help, unit, active, closing) \
+    by_label(o, v, name, help, unit, offsetof(ts_label_stats, active), offsetof(ts_label_stats, closing))
+
+static void by_label_and_class(const out *o, const ts_view *v, const char *name, const char *help, bool bytes) {
+    char text[16];
+    family(o, name, TS_GAUGE, help);
+    for (unsigned i = 0; i < v->label_rows; i++) {
+        const ts_label_stats *l = &v->label[i];
+        for (unsigned s = 0; s < 2; s++) {
+            for (unsigned k = 0; k < TS_COUNT_KINDS; k++) {
+                if (l->class_objects[s][k] == 0) continue;
+                const char *pairs[] = {"label", ts_label_name(l), "state", s ? "closing" : "active",
+                                       "class", ts_class_name(ts_class_at(k), text), NULL};
+                sample(o, name, TS_GAUGE, pairs, TS_COUNT, bytes ? l->class_bytes[s][k] : l->class_objects[s][k]);
+            }
+        }
+    }
+}
+
+static void labels(const out *o, const ts_view *v) {
+    BY_LABEL("epochs", "Epochs by label and state.", TS_COUNT, active_epochs, closing_epochs);
+    BY_LABEL("epoch_age_seconds", "Age of the oldest epoch of that label that holds live objects; 0 if none does.", TS_NS,
+             active_age_ns, closing_age_ns);
+    BY_LABEL("epoch_live_objects", "Live objects in epochs of that label.", TS_COUNT, active_live_objects,
+             closing_live_objects);
+    BY_LABEL("epoch_live_bytes", "Bytes of the slots of these objects.", TS_BYTES, active_live_bytes,
+             closing_live_bytes);
+    BY_LABEL("epoch_estimated_rss_bytes", "Slabs of these epochs in bytes.", TS_BYTES, active_rss_bytes,
+             closing_rss_bytes);
+    by_label_and_class(o, v, "epoch_class_live_objects", "Live objects by label and class.", false);
+    by_label_and_class(o, v, "epoch_class_live_bytes", "Bytes of these objects' slots.", true);
+    family(o, "epoch_closing_seconds", TS_GAUGE,
+           "Longest time since its close of an epoch of that label that holds live objects.");
+    for (unsigned i = 0; i < v->label_rows; i++) {
+        if (v->label[i].closing_epochs == 0) continue;
+        const char *pairs[] = {"label", ts_label_name(&v->label[i]), NULL};
+        sample(o, "epoch_closing_seconds", TS_GAUGE, pairs, TS_NS, v->label[i].closing_for_ns);
+    }
+}
+
+/* ---- all ---------------------------------------------------------------------------------------------------------------- */
+
+static void whole(const out *o, const char *name, ts_field_type type, ts_field_unit unit, const char *help,
+                  uint64_t value) {
+    if (!name[0]) return;
+    family(o, name, type, help);
+    sample(o, name, type, NULL, unit, value);
+}
+
+void ts_render_prometheus(ts_sink *sink, const ts_view *v, bool openmetrics) {
+    const out o = {sink, openmetrics};
+    const char *pairs[] = {"version", v->library, NULL};
+    family(&o, "build_info", TS_GAUGE, "The library, by its label; always 1.");
+    sample(&o, "build_info", TS_GAUGE, pairs, TS_COUNT, 1);
+    slow_paths(&o, v);
+#define X(field, type, scope, unit, metric, help, ...)                                                                 \
+    shared_field(&o, v, metric, TS_##type, TS_SCOPE_##scope, TS_##unit, help, offsetof(SlabClassStats, field));
+    TS_STATS_COUNTERS(X)
+    TS_STATS_GAUGES(X)
+#undef X
+#define X(field, type, scope, unit, metric, help, ...)                                                                 \
+    whole(&o, metric, TS_##type, TS_##unit, help, (uint64_t)v->global.field);
+    TS_STATS_GLOBAL(X)
+#undef X
+    whole(&o, "committed_bytes", TS_GAUGE, TS_BYTES, "Slabs in use and warm ones: what the budget limits.",
+          v->global.committed_bytes);
+    whole(&o, "sample_rate", TS_GAUGE, TS_COUNT, "One operation in so many is timed; 0: none.", v->samples.sample_rate);
+#define X(field, type, scope, unit, metric, help, ...)                                                                 \
+    whole(&o, metric, TS_##type, TS_##unit, help, v->samples.field);
+    TS_STATS_SAMPLES(X)
+#undef X
+    labels(&o, v);
+    if (openmetrics) ts_put(sink, "# EOF\n");
+}

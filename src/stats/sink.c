@@ -1,0 +1,145 @@
+#include "stats/sink.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+ts_sink ts_sink_buffer(char *at, size_t capacity) { return (ts_sink){at, capacity, 0, -1, false}; }
+ts_sink ts_sink_fd(int fd, char *buffer, size_t capacity) { return (ts_sink){buffer, capacity, 0, fd, false}; }
+
+static void flush(ts_sink *s) {
+    size_t done = 0;
+    while (done < s->length && !s->failed) {
+        ssize_t n = write(s->fd, s->at + done, s->length - done);
+        if (n > 0)
+            done += (size_t)n;
+        else if (n == 0 || errno != EINTR)
+            s->failed = true;
+    }
+    s->length = 0;
+}
+
+void ts_put_bytes(ts_sink *s, const char *text, size_t bytes) {
+    if (s->fd < 0) {
+        if (s->length < s->capacity) {
+            size_t room = s->capacity - s->length;
+            memcpy(s->at + s->length, text, bytes < room ? bytes : room);
+        }
+        s->length += bytes;
+        return;
+    }
+    while (bytes > 0) {
+        size_t room = s->capacity - s->length, n = bytes < room ? bytes : room;
+        memcpy(s->at + s->length, text, n);
+        s->length += n;
+        text += n;
+        bytes -= n;
+        if (s->length == s->capacity) flush(s);
+    }
+}
+
+size_t ts_sink_end(ts_sink *s) {
+    if (s->fd >= 0) {
+        flush(s);
+        return s->failed ? 0 : 1;
+    }
+    if (s->capacity) s->at[s->length < s->capacity ? s->length : s->capacity - 1] = 0;
+    return s->length;
+}
+
+void ts_put(ts_sink *s, const char *text) { ts_put_bytes(s, text, strlen(text)); }
+
+/* The digits of a value at the end of text; returns where they begin. */
+static char *digits(char text[24], uint64_t value) {
+    char *at = text + 23;
+    *at = 0;
+    do *--at = (char)('0' + value % 10);
+    while ((value /= 10) != 0);
+    return at;
+}
+
+void ts_put_u64(ts_sink *s, uint64_t value) {
+    char text[24];
+    ts_put(s, digits(text, value));
+}
+
+/* Bytes that begin a character of UTF-8 count as one place. */
+static int places_of(const char *text) {
+    int n = 0;
+    for (; *text; text++) n += ((unsigned char)*text & 0xc0) != 0x80;
+    return n;
+}
+
+void ts_put_wide(ts_sink *s, const char *text, int width) {
+    int n = places_of(text);
+    if (width < 0) ts_put(s, text);
+    for (int want = width < 0 ? -width : width; n < want; n++) ts_put_bytes(s, " ", 1);
+    if (width >= 0) ts_put(s, text);
+}
+
+void ts_put_u64_wide(ts_sink *s, uint64_t value, int width) {
+    char text[24];
+    ts_put_wide(s, digits(text, value), width);
+}
+
+void ts_put_decimal(ts_sink *s, uint64_t value, unsigned scale, unsigned places) {
+    char text[24];
+    uint64_t unit = 1;
+    for (unsigned i = 0; i < scale; i++) unit *= 10;
+    ts_put_u64(s, value / unit);
+    if (places == 0) return;
+    ts_put_bytes(s, ".", 1);
+    uint64_t rest = value % unit;
+    for (unsigned i = places; i < scale; i++) rest /= 10;
+    const char *d = digits(text, rest);
+    for (size_t n = strlen(d); n < (places < scale ? places : scale); n++) ts_put_bytes(s, "0", 1);
+    ts_put(s, d);
+}
+
+void ts_put_size(ts_sink *s, uint64_t bytes) {
+    static const char *const units[] = {" B", " kB", " MB", " GB", " TB", " PB", " EB"};
+    unsigned i = 0;
+    uint64_t tenths = bytes < UINT64_MAX / 10 ? bytes * 10 : bytes / 100;
+    if (tenths < bytes) i = 1;
+    if (bytes < 1000) {
+        ts_put_u64(s, bytes);
+    } else {
+        for (; tenths >= 10000 && i < 6; i++) tenths /= 1000;
+        ts_put_decimal(s, tenths, 1, 1);
+    }
+    ts_put(s, units[i]);
+}
+
+void ts_put_duration(ts_sink *s, uint64_t ns) {
+    uint64_t ms = ns / 1000000;
+    if (ms < 1000) {
+        ts_put_u64(s, ms);
+        ts_put(s, " ms");
+    } else if (ms < 600000) {
+        ts_put_u64(s, ms / 1000);
+        ts_put(s, " s");
+    } else if (ms < 36000000) {
+        ts_put_u64(s, ms / 60000);
+        ts_put(s, " min");
+    } else {
+        ts_put_u64(s, ms / 3600000);
+        ts_put(s, " h");
+    }
+}
+
+void ts_put_quoted(ts_sink *s, const char *text) {
+    ts_put_bytes(s, "\"", 1);
+    for (const char *c = text; *c; c++) {
+        if (*c == '"' || *c == '\\') {
+            char escaped[2] = {'\\', *c};
+            ts_put_bytes(s, escaped, 2);
+        } else if (*c == '\n') {
+            ts_put_bytes(s, "\\n", 2);
+        } else if ((unsigned char)*c < 0x20 || *c == 0x7f) {
+            ts_put_bytes(s, "?", 1);
+        } else {
+            ts_put_bytes(s, c, 1);
+        }
+    }
+    ts_put_bytes(s, "\"", 1);
+}

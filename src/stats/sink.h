@@ -1,0 +1,44 @@
+/*
+ * Where text goes: into a buffer like snprintf's, or to a file descriptor. Formatting is done here, without stdio and
+ * without allocating, so that it can be used in a signal handler.
+ */
+#ifndef TS_STATS_SINK_H
+#define TS_STATS_SINK_H
+
+#include "base/attr.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct ts_sink {
+    char *at;             /* buffer; may be NULL if capacity is 0 */
+    size_t capacity;
+    size_t length;        /* of the whole text, written or not; fd: of what is in the buffer */
+    int fd;               /* -1: none */
+    bool failed;          /* fd: a write failed */
+} ts_sink;
+
+/* Into a buffer: at most capacity bytes with the terminating zero. */
+ts_sink ts_sink_buffer(char *at, size_t capacity);
+/* To a descriptor, by way of a buffer of the caller's. */
+ts_sink ts_sink_fd(int fd, char *buffer, size_t capacity);
+/* Ends the text. Buffer: terminates it. Returns its length, 0 if a write failed. */
+size_t ts_sink_end(ts_sink *sink);
+
+void ts_put(ts_sink *sink, const char *text);
+void ts_put_bytes(ts_sink *sink, const char *text, size_t bytes);
+void ts_put_u64(ts_sink *sink, uint64_t value);
+/* Right-aligned in `width` places, left-aligned if width is negative. */
+void ts_put_u64_wide(ts_sink *sink, uint64_t value, int width);
+void ts_put_wide(ts_sink *sink, const char *text, int width);
+/* value / 10^scale with so many places after the point, rounded down. */
+void ts_put_decimal(ts_sink *sink, uint64_t value, unsigned scale, unsigned places);
+/* 12.3 kB, 4.0 MB: powers of 1000. */
+void ts_put_size(ts_sink *sink, uint64_t bytes);
+/* A duration in words: 850 ms, 63 s, 12 min, 3 h. */
+void ts_put_duration(ts_sink *sink, uint64_t ns);
+/* A string in quotes, for JSON and for label values. Control characters become '?'. */
+void ts_put_quoted(ts_sink *sink, const char *text);
+
+#endif

@@ -1,0 +1,305 @@
+#include "stats/view.h"
+
+#include "base/bits.h"
+#include "os/os.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#define TEXT_(x) #x
+#define TEXT(x) TEXT_(x)
+#define VERSION TEXT(TSLAB_VERSION_MAJOR) "." TEXT(TSLAB_VERSION_MINOR) "." TEXT(TSLAB_VERSION_PATCH)
+
+/* Open addressing over distinct labels; the last row is `other`. */
+#define LABEL_SLOTS 2048u
+
+/* The rows with the highest keys so far: a heap with the lowest of them on top. */
+typedef struct top {
+    SlabEpochStats *row;
+    uint64_t *key;
+    unsigned count, capacity;
+    bool oldest; /* else: largest */
+} top;
+
+typedef struct builder {
+    ts_snapshot snapshot;
+    uint32_t labels_seen;
+    uint16_t slot[LABEL_SLOTS];                   /* number of the label + 1 */
+    ts_label_stats label[TS_VIEW_LABELS_SEEN + 1]; /* the last: other */
+    SlabEpochStats oldest[TS_VIEW_EPOCHS], largest[TS_VIEW_EPOCHS];
+    uint64_t oldest_key[TS_VIEW_EPOCHS], largest_key[TS_VIEW_EPOCHS];
+    top tops[2];
+    uint64_t epochs;
+} builder;
+
+static size_t whole_pages(size_t bytes) { return (bytes + ts_os_page_bytes() - 1) & ~(ts_os_page_bytes() - 1); }
+
+void *ts_temporary_take(size_t bytes) {
+    void *at = ts_os->reserve(whole_pages(bytes));
+    if (!at) return NULL;
+    if (ts_os->commit(at, whole_pages(bytes))) return at;
+    ts_os->release(at, whole_pages(bytes));
+    return NULL;
+}
+
+void ts_temporary_give(void *at, size_t bytes) {
+    if (at) ts_os->release(at, whole_pages(bytes));
+}
+
+/* ---- the highest rows ------------------------------------------------------------------------------------------- */
+
+static void swap_rows(top *t, unsigned i, unsigned k) {
+    SlabEpochStats row = t->row[i];
+    uint64_t key = t->key[i];
+    t->row[i] = t->row[k];
+    t->key[i] = t->key[k];
+    t->row[k] = row;
+    t->key[k] = key;
+}
+
+static void down(top *t, unsigned i, unsigned n) {
+    for (;;) {
+        unsigned c = 2 * i + 1;
+        if (c >= n) return;
+        if (c + 1 < n && t->key[c + 1] < t->key[c]) c++;
+        if (t->key[i] <= t->key[c]) return;
+        swap_rows(t, i, c);
+        i = c;
+    }
+}
+
+static void offer(top *t, const ts_epoch *e, EpochId id, uint32_t state, const ts_sums *sums) {
+    uint64_t key = 0;
+    if (t->oldest) {
+        key = ~ts_load_relaxed(&e->open_since_ns);
+    } else {
+        for (uint32_t left = sums->used; left; left &= left - 1) key += sums->kind[ts_ctz64(left)].slabs;
+        key = key << 32 | (uint32_t)~(uint32_t)id; /* ties in a fixed order */
+    }
+    if (t->count < t->capacity) {
+        unsigned i = t->count++;
+        ts_snapshot_epoch_row(e, id, state, sums, &t->row[i]);
+        t->key[i] = key;
+        for (; i > 0 && t->key[(i - 1) / 2] > t->key[i]; i = (i - 1) / 2) swap_rows(t, i, (i - 1) / 2);
+    } else if (t->capacity > 0 && key > t->key[0]) {
+        ts_snapshot_epoch_row(e, id, state, sums, &t->row[0]);
+        t->key[0] = key;
+        down(t, 0, t->count);
+    }
+}
+
+/* Highest key first. */
+static void sort_rows(top *t) {
+    for (unsigned n = t->count; n > 1; n--) {
+        swap_rows(t, 0, n - 1);
+        down(t, 0, n - 1);
+    }
+}
+
+/* ---- labels ------------------------------------------------------------------------------------------------------- */
+
+static ts_label_stats *label_row(builder *b, const char *text) {
+    uint64_t hash = 1469598103934665603u;
+    for (const char *c = text; *c; c++) hash = (hash ^ (unsigned char)*c) * 1099511628211u;
+    for (uint32_t at = (uint32_t)(hash >> 32) % LABEL_SLOTS;; at = (at + 1) % LABEL_SLOTS) {
+        if (b->slot[at] && strcmp(b->label[b->slot[at] - 1].label, text) == 0) return &b->label[b->slot[at] - 1];
+        if (b->slot[at]) continue;
+        if (b->labels_seen == TS_VIEW_LABELS_SEEN) return &b->label[TS_VIEW_LABELS_SEEN];
+        b->slot[at] = (uint16_t)(++b->labels_seen);
+        ts_label_stats *row = &b->label[b->labels_seen - 1];
+        memcpy(row->label, text, SLAB_LABEL_BYTES);
+        return row;
+    }
+}
+
+static void raise_to(uint64_t *at, uint64_t value) {
+    if (value > *at) *at = value;
+}
+
+static void add_to_label(ts_label_stats *row, const ts_epoch *e, uint32_t state, const ts_sums *sums, uint64_t now) {
+    unsigned closed = state != EPOCH_ACTIVE;
+    uint64_t live = 0, bytes = 0, slabs = 0;
+    for (uint32_t left = sums->used; left; left &= left - 1) {
+        unsigned k = ts_ctz64(left);
+        const ts_tally *t = &sums->kind[k];
+        uint64_t b = t->bytes_allocated > t->bytes_freed ? t->bytes_allocated - t->bytes_freed : 0;
+        row->class_objects[closed][k] += t->allocated - t->freed;
+        row->class_bytes[closed][k] += b;
+        live += t->allocated - t->freed;
+        bytes += b;
+        slabs += t->slabs;
+    }
+    uint64_t opened = ts_load_relaxed(&e->open_since_ns), closed_at = ts_load_relaxed(&e->closed_at_ns);
+    uint64_t age = live && now > opened ? now - opened : 0;
+    if (!closed) {
+        row->active_epochs++;
+        row->active_live_objects += live;
+        row->active_live_bytes += bytes;
+        row->active_rss_bytes += slabs * TS_UNIT_BYTES;
+        raise_to(&row->active_age_ns, age);
+    } else {
+        row->closing_epochs++;
+        row->closing_live_objects += live;
+        row->closing_live_bytes += bytes;
+        row->closing_rss_bytes += slabs * TS_UNIT_BYTES;
+        raise_to(&row->closing_age_ns, age);
+        if (live && now > closed_at) raise_to(&row->closing_for_ns, now - closed_at);
+    }
+}
+
+static void label_add(ts_label_stats *to, const ts_label_stats *from) {
+#define X(field, type, scope, unit, ...)                  \
+    if (TS_##unit == TS_NS)                               \
+        raise_to(&to->field, from->field);                \
+    else                                                  \
+        to->field += from->field;
+    TS_STATS_LABEL(X)
+#undef X
+    for (unsigned s = 0; s < 2; s++) {
+        for (unsigned k = 0; k < TS_COUNT_KINDS; k++) {
+            to->class_objects[s][k] += from->class_objects[s][k];
+            to->class_bytes[s][k] += from->class_bytes[s][k];
+        }
+    }
+}
+
+static uint64_t label_weight(const ts_label_stats *row) {
+    return row->active_rss_bytes + row->closing_rss_bytes + row->active_epochs + row->closing_epochs;
+}
+
+/* The heaviest rows go to the view, heaviest first; what is left to `other`. */
+static void choose_labels(builder *b, ts_view *view) {
+    ts_label_stats other = b->label[TS_VIEW_LABELS_SEEN];
+    uint32_t n = b->labels_seen;
+    while (n > 0 && view->label_rows < TS_VIEW_LABELS) {
+        uint32_t best = 0;
+        for (uint32_t i = 1; i < n; i++)
+            if (label_weight(&b->label[i]) > label_weight(&b->label[best])) best = i;
+        view->label[view->label_rows++] = b->label[best];
+        b->label[best] = b->label[--n];
+    }
+    for (uint32_t i = 0; i < n; i++) label_add(&other, &b->label[i]);
+    if (other.active_epochs + other.closing_epochs == 0) return;
+    memset(other.label, 0, sizeof other.label);
+    other.is_other = 1;
+    view->label[view->label_rows++] = other;
+}
+
+/* ---- the view ----------------------------------------------------------------------------------------------------- */
+
+static void on_epoch(void *arg, const ts_epoch *e, EpochId id, uint32_t state, const ts_sums *sums) {
+    builder *b = arg;
+    char label[SLAB_LABEL_BYTES];
+    ts_epoch_read_label(e, label);
+    add_to_label(label_row(b, label), e, state, sums, ts_os->wall_ns());
+    offer(&b->tops[0], e, id, state, sums);
+    offer(&b->tops[1], e, id, state, sums);
+    b->epochs++;
+}
+
+static bool is_among(const SlabEpochStats *rows, unsigned count, EpochId id) {
+    for (unsigned i = 0; i < count; i++)
+        if (rows[i].epoch_id == id) return true;
+    return false;
+}
+
+static bool is_older(const SlabEpochStats *a, const SlabEpochStats *b) {
+    return a->open_since_ns != b->open_since_ns ? a->open_since_ns < b->open_since_ns : a->epoch_id < b->epoch_id;
+}
+
+static void choose_epochs(builder *b, ts_view *view) {
+    sort_rows(&b->tops[0]);
+    sort_rows(&b->tops[1]);
+    unsigned n = 0, half = TS_VIEW_EPOCHS / 2;
+    if (b->epochs <= TS_VIEW_EPOCHS) half = TS_VIEW_EPOCHS;
+    for (unsigned i = 0; i < b->tops[0].count && n < half; i++) view->epoch[n++] = b->oldest[i];
+    for (unsigned i = 0; i < b->tops[1].count && n < TS_VIEW_EPOCHS; i++)
+        if (!is_among(view->epoch, n, b->largest[i].epoch_id)) view->epoch[n++] = b->largest[i];
+    for (unsigned i = 1; i < n; i++)
+        for (unsigned k = i; k > 0 && is_older(&view->epoch[k], &view->epoch[k - 1]); k--) {
+            SlabEpochStats t = view->epoch[k];
+            view->epoch[k] = view->epoch[k - 1];
+            view->epoch[k - 1] = t;
+        }
+    view->epoch_rows = n;
+}
+
+ts_view *ts_view_make(ts_allocator *a, uintptr_t token) {
+    if (!ts_allocator_read_begin(a, token)) return NULL;
+    ts_view *view = ts_temporary_take(sizeof *view);
+    builder *b = view ? ts_temporary_take(sizeof *b) : NULL;
+    if (b) {
+        b->tops[0] = (top){b->oldest, b->oldest_key, 0, TS_VIEW_EPOCHS, true};
+        b->tops[1] = (top){b->largest, b->largest_key, 0, TS_VIEW_EPOCHS, false};
+        view->magic = TS_VIEW_MAGIC;
+        view->version = SLAB_STATS_VERSION;
+        view->bytes = sizeof *view;
+        strncpy(view->library, VERSION, sizeof view->library - 1);
+        view->pid = (uint64_t)getpid();
+        view->taken_ns = ts_os->wall_ns();
+        ts_snapshot_take(a, &b->snapshot, on_epoch, b);
+        ts_snapshot_global(&b->snapshot, &view->global, true);
+        for (unsigned i = 0; i < TS_COUNT_KINDS; i++)
+            (void)ts_snapshot_class(&b->snapshot, ts_class_at(i), &view->cls[i]);
+        view->samples = ts_snapshot_samples();
+        view->epoch_count = b->epochs;
+        choose_labels(b, view);
+        choose_epochs(b, view);
+        ts_snapshot_epoch_slabs(a, view->epoch, view->epoch_rows);
+        ts_doctor(view);
+        view->took_ns = ts_os->wall_ns() - view->taken_ns;
+    } else {
+        ts_view_free(view);
+        view = NULL;
+    }
+    ts_temporary_give(b, sizeof *b);
+    ts_allocator_read_end(a);
+    return view;
+}
+
+void ts_view_free(ts_view *view) { ts_temporary_give(view, sizeof *view); }
+
+/* ---- epochs alone -------------------------------------------------------------------------------------------------- */
+
+#define ROWS_AT_ONCE 128u /* of ts_snapshot_epoch_slabs */
+
+typedef struct list {
+    top top;
+    uint64_t epochs;
+    ts_snapshot snapshot;
+} list;
+
+static void on_listed(void *arg, const ts_epoch *e, EpochId id, uint32_t state, const ts_sums *sums) {
+    list *l = arg;
+    l->epochs++;
+    offer(&l->top, e, id, state, sums);
+}
+
+bool ts_render_epochs(ts_sink *sink, ts_allocator *a, uintptr_t token, SlabEpochOrder order, size_t limit) {
+    size_t high = ts_table_high(&ts_epochs);
+    if (limit > high) limit = high;
+    size_t bytes = sizeof(list) + limit * (sizeof(SlabEpochStats) + sizeof(uint64_t));
+    if (!ts_allocator_read_begin(a, token)) return false;
+    list *l = ts_temporary_take(bytes);
+    if (l) {
+        SlabEpochStats *rows = (SlabEpochStats *)(void *)(l + 1);
+        l->top = (top){rows, (uint64_t *)(void *)(rows + limit), 0, (unsigned)limit, order == SLAB_EPOCHS_OLDEST};
+        ts_snapshot_take(a, &l->snapshot, on_listed, l);
+        sort_rows(&l->top);
+        for (unsigned i = 0; i < l->top.count; i += ROWS_AT_ONCE)
+            ts_snapshot_epoch_slabs(a, rows + i, l->top.count - i < ROWS_AT_ONCE ? l->top.count - i : ROWS_AT_ONCE);
+        ts_put(sink, "{\"version\":");
+        ts_put_u64(sink, SLAB_STATS_VERSION);
+        ts_put(sink, ",\"epoch_count\":");
+        ts_put_u64(sink, l->epochs);
+        ts_put(sink, ",\"epochs\":[");
+        for (unsigned i = 0; i < l->top.count; i++) {
+            if (i) ts_put(sink, ",");
+            ts_render_epoch_json(sink, &rows[i]);
+        }
+        ts_put(sink, "]}");
+    }
+    ts_temporary_give(l, bytes);
+    ts_allocator_read_end(a);
+    return l != NULL;
+}

@@ -1,0 +1,263 @@
+/* Labels are bounded and lose nothing; lists of epochs; what the doctor says; formatting. By a clock of the test. */
+#include "check.h"
+#include "unit.h"
+
+#include "api/runtime.h"
+#include "os/os.h"
+#include "stats/view.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SECOND ((uint64_t)1000000000u)
+
+static ts_os_table table;
+static uint64_t now;
+static SlabAllocator *allocator;
+static char text[1 << 20];
+
+static uint64_t test_wall(void) { return now; }
+
+static int start(void **state) {
+    SlabOptions options = {.size = sizeof options, .reclaim_policy = SLAB_RECLAIM_KEEP};
+    (void)state;
+    table = ts_os_native;
+    table.wall_ns = test_wall;
+    ts_os = &table;
+    now = 1000 * SECOND;
+    allocator = slab_allocator_create_ex(&options);
+    return allocator == NULL;
+}
+
+static int stop(void **state) {
+    (void)state;
+    slab_allocator_free(allocator);
+    ts_os = &ts_os_native;
+    return 0;
+}
+
+static ts_view *view_of(void) {
+    ts_view *view = ts_view_make(ts_allocator_find(ts_token(allocator)), ts_token(allocator));
+    assert_non_null(view);
+    return view;
+}
+
+static EpochId filled(const char *label, unsigned objects, size_t size) {
+    EpochId epoch = epoch_open(allocator, label, EPOCH_CHURN);
+    for (unsigned i = 0; i < objects; i++) assert_non_null(slab_malloc_epoch(allocator, size, epoch));
+    return epoch;
+}
+
+/* ---- labels ------------------------------------------------------------------------------------------------------- */
+
+static void check_labels(unsigned distinct) {
+    ts_view *view = view_of();
+    uint64_t epochs = 0, live = 0, bytes = 0;
+    assert_int_equal(view->label_rows, distinct < TS_VIEW_LABELS ? distinct : TS_VIEW_LABELS + (distinct > TS_VIEW_LABELS));
+    for (unsigned i = 0; i < view->label_rows; i++) {
+        const ts_label_stats *l = &view->label[i];
+        epochs += l->active_epochs + l->closing_epochs;
+        live += l->active_live_objects + l->closing_live_objects;
+        bytes += l->active_live_bytes + l->closing_live_bytes;
+        assert_int_equal(l->is_other, distinct > TS_VIEW_LABELS && i == TS_VIEW_LABELS);
+    }
+    assert_int_equal(epochs, view->epoch_count);
+    assert_int_equal(live, view->global.live_objects);
+    assert_int_equal(bytes, view->global.live_bytes);
+    ts_view_free(view);
+}
+
+static void labels_are_bounded(void **state) {
+    char label[32];
+    (void)state;
+    check_labels(0);
+    for (unsigned i = 0; i < 1500; i++) {
+        snprintf(label, sizeof label, "label-%u", i);
+        (void)filled(label, i == 40 ? 2000 : 1 + i % 3, 128);
+        if (i == 1 || i == TS_VIEW_LABELS - 1 || i == TS_VIEW_LABELS || i == 1499) check_labels(i + 1);
+    }
+    ts_view *view = view_of();
+    assert_string_equal(view->label[0].label, "label-40"); /* the heaviest first */
+    assert_string_equal(ts_label_name(&view->label[TS_VIEW_LABELS]), "(other)");
+    ts_view_free(view);
+    size_t length = slab_stats_prometheus(allocator, text, sizeof text);
+    assert_true(length > 0 && length < sizeof text);
+    unsigned series = 0;
+    for (const char *at = text; (at = strstr(at, "\ntemporal_slab_epochs{")) != NULL; at++) series++;
+    assert_int_equal(series, TS_VIEW_LABELS + 1);
+    assert_non_null(strstr(text, "temporal_slab_epoch_live_objects{label=\"label-40\",state=\"active\"} 2000\n"));
+    assert_non_null(strstr(text, "label=\"(other)\""));
+}
+
+static void reasons_sum_up(void **state) {
+    (void)state;
+    EpochId epoch = filled("x", 5000, 128);
+    assert_true(epoch_destroy(allocator, epoch));
+    (void)filled("y", 5000, 128);
+    uint64_t sum = 0;
+    (void)slab_stats_prometheus(allocator, text, sizeof text);
+    for (const char *at = text; (at = strstr(at, "\ntemporal_slab_slow_path_hits_total{")) != NULL; at++)
+        sum += strtoull(strchr(at, '}') + 1, NULL, 10);
+    SlabGlobalStats global;
+    assert_true(slab_stats_global(allocator, &global));
+    assert_true(global.slow_path_hits > 0);
+    assert_int_equal(sum, global.slow_path_hits + global.slow_path_epoch_closed);
+}
+
+/* ---- epochs --------------------------------------------------------------------------------------------------------- */
+
+static void lists_of_epochs(void **state) {
+    char label[32];
+    (void)state;
+    for (unsigned i = 0; i < 300; i++) {
+        now += SECOND;
+        snprintf(label, sizeof label, "e%03u", (i * 7) % 300); /* its rank by size */
+        (void)filled(label, 8 * (1 + (i * 7) % 300), 2048);
+    }
+    for (unsigned limit = 0; limit <= 301; limit += limit < 3 ? 1 : 149) {
+        size_t length = slab_stats_epochs_json(allocator, SLAB_EPOCHS_LARGEST, limit, text, sizeof text);
+        assert_true(length > 0 && length < sizeof text && strstr(text, "\"epoch_count\":300") != NULL);
+        const char *at = text;
+        for (unsigned i = 0; i < limit && i < 300; i++) {
+            snprintf(label, sizeof label, "{\"label\":\"e%03u\"", 299 - i);
+            at = strstr(at, "{\"label\":");
+            assert_true(at && strncmp(at, label, strlen(label)) == 0);
+            at++;
+        }
+        assert_null(strstr(at, "{\"label\":"));
+    }
+    assert_true(slab_stats_epochs_json(allocator, SLAB_EPOCHS_OLDEST, 2, text, sizeof text) > 0);
+    const char *first = strstr(text, "{\"label\":\"e000\""), *second = strstr(text, "{\"label\":\"e007\"");
+    assert_true(first && second && first < second);
+    ts_view *view = view_of();
+    assert_int_equal(view->epoch_rows, TS_VIEW_EPOCHS);
+    bool largest = false, oldest = false;
+    for (unsigned i = 0; i < view->epoch_rows; i++) {
+        assert_true(i == 0 || view->epoch[i - 1].open_since_ns < view->epoch[i].open_since_ns);
+        largest |= strcmp(view->epoch[i].label, "e299") == 0;
+        oldest |= strcmp(view->epoch[i].label, "e000") == 0;
+    }
+    assert_true(largest && oldest);
+    ts_view_free(view);
+}
+
+static void label_while_it_changes(void **state) {
+    (void)state;
+    EpochId epoch = filled("first", 1, 64);
+    SlabEpochStats stats;
+    assert_true(slab_epoch_set_label(allocator, epoch, "second, of thirty-one bytes..!!"));
+    assert_true(slab_stats_epoch(allocator, SLAB_ALL_CLASSES, epoch, &stats));
+    assert_string_equal(stats.label, "second, of thirty-one bytes..!!");
+    assert_true(slab_epoch_set_label(allocator, epoch, NULL));
+    assert_true(slab_stats_epoch(allocator, SLAB_ALL_CLASSES, epoch, &stats));
+    assert_string_equal(stats.label, "");
+}
+
+/* ---- doctor ----------------------------------------------------------------------------------------------------------- */
+
+static bool doctor_says(const char *words) {
+    assert_true(slab_stats_doctor(allocator, text, sizeof text) > 0);
+    return strstr(text, words) != NULL;
+}
+
+static void doctor(void **state) {
+    (void)state;
+    assert_true(doctor_says("nothing found"));
+    EpochId leak = epoch_open(allocator, "handler:/api/upload", EPOCH_CHURN);
+    for (int i = 0; i < 352; i++) assert_non_null(slab_malloc_epoch(allocator, 128, leak));
+    (void)filled("handler:/api/list", 1000, 64);
+    now += 1000 * SECOND; /* an old epoch alone is none */
+    assert_true(doctor_says("nothing found"));
+    assert_true(epoch_close(allocator, leak));
+    now += 9 * SECOND;
+    assert_true(doctor_says("nothing found"));
+    now += SECOND;
+    assert_true(doctor_says("warning: `handler:/api/upload` has held 45.0 kB in 128-byte objects for 10 s after its close\n"));
+    now += 53 * SECOND;
+    assert_true(doctor_says("1. critical: `handler:/api/upload` has held 45.0 kB in 128-byte objects for 63 s after its close\n"));
+    assert_true(doctor_says("evidence: 352 live objects (45.0 kB) in 1 closed epoch keep 49.1 kB of slabs\n"));
+    assert_false(doctor_says("handler:/api/list"));
+    /* Ranked: the worse, and then the larger, first. */
+    assert_false(slab_free(allocator, text));
+    assert_true(doctor_says("\n2. warning: 1 free was refused"));
+    EpochId larger = filled("larger", 1000, 2000);
+    assert_true(epoch_close(allocator, larger));
+    now += 100 * SECOND;
+    assert_true(doctor_says("1. critical: `larger` has held 2.0 MB in 2048-byte objects"));
+    assert_true(doctor_says("\n2. critical: `handler:/api/upload`") && doctor_says("\n3. warning: 1 free"));
+    assert_null(slab_malloc_epoch(allocator, 1, larger));
+    assert_true(doctor_says("1 allocation was refused: the epoch was closed"));
+    SlabGlobalStats global;
+    assert_true(slab_stats_global(allocator, &global));
+    assert_true(slab_set_budget(allocator, global.committed_bytes + 1));
+    assert_true(doctor_says("critical: the memory budget is nearly used up"));
+    (void)slab_stats_json(allocator, text, sizeof text);
+    assert_non_null(strstr(text, "\"id\":\"leak_after_close\",\"severity\":\"critical\",\"what\":\"`larger`"));
+    assert_true(epoch_destroy(allocator, leak) && epoch_destroy(allocator, larger));
+    assert_false(doctor_says("after its close"));
+}
+
+/* More leaks than there is room for: the largest are told. */
+static void doctor_ranks(void **state) {
+    char label[32];
+    (void)state;
+    for (unsigned i = 0; i < 40; i++) {
+        snprintf(label, sizeof label, "leak-%02u", i);
+        assert_true(epoch_close(allocator, filled(label, 8 * (1 + i * 7 % 40), 2000)));
+    }
+    now += 20 * SECOND;
+    ts_view *view = view_of();
+    const ts_finding *f = view->finding;
+    assert_int_equal(view->finding_count, TS_FINDINGS);
+    for (unsigned i = 1; i < TS_FINDINGS; i++) assert_true(f[i].weight < f[i - 1].weight);
+    assert_int_equal(f[0].weight, 40 * TS_UNIT_BYTES);
+    assert_int_equal(f[TS_FINDINGS - 1].weight, (40 - TS_FINDINGS + 1) * TS_UNIT_BYTES);
+    ts_view_free(view);
+}
+
+/* ---- formatting ---------------------------------------------------------------------------------------------------------- */
+
+#define FORMATS(want, call)                                 \
+    do {                                                    \
+        char out[64];                                       \
+        ts_sink s = ts_sink_buffer(out, sizeof out);        \
+        call;                                               \
+        assert_int_equal(ts_sink_end(&s), sizeof(want) - 1); \
+        assert_string_equal(out, want);                     \
+    } while (0)
+
+static void formatting(void **state) {
+    (void)state;
+    FORMATS("0", ts_put_u64(&s, 0));
+    FORMATS("18446744073709551615", ts_put_u64(&s, UINT64_MAX));
+    FORMATS("   42", ts_put_u64_wide(&s, 42, 5));
+    FORMATS("42   ", ts_put_u64_wide(&s, 42, -5));
+    FORMATS("\xc3\xa9  ", ts_put_wide(&s, "\xc3\xa9", -3));
+    FORMATS("1.000000005", ts_put_decimal(&s, 1000000005, 9, 9));
+    FORMATS("0.000000000", ts_put_decimal(&s, 0, 9, 9));
+    FORMATS("12.34", ts_put_decimal(&s, 1234, 2, 2));
+    FORMATS("0.0", ts_put_decimal(&s, 9, 2, 1));
+    FORMATS("18446744073.709551615", ts_put_decimal(&s, UINT64_MAX, 9, 9));
+    FORMATS("999 B", ts_put_size(&s, 999));
+    FORMATS("1.0 kB", ts_put_size(&s, 1000));
+    FORMATS("45.0 kB", ts_put_size(&s, 45056));
+    FORMATS("999.9 MB", ts_put_size(&s, 999999999));
+    FORMATS("18.4 EB", ts_put_size(&s, UINT64_MAX));
+    FORMATS("999 ms", ts_put_duration(&s, 999999999));
+    FORMATS("63 s", ts_put_duration(&s, 63 * SECOND));
+    FORMATS("10 min", ts_put_duration(&s, 600 * SECOND));
+    FORMATS("10 h", ts_put_duration(&s, 36000 * SECOND));
+    FORMATS("\"a\\\"\\\\\\n?\"", ts_put_quoted(&s, "a\"\\\n\x01"));
+}
+
+#define WITH_ALLOCATOR(test) cmocka_unit_test_setup_teardown(test, start, stop)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        WITH_ALLOCATOR(labels_are_bounded), WITH_ALLOCATOR(reasons_sum_up), WITH_ALLOCATOR(lists_of_epochs),
+        WITH_ALLOCATOR(label_while_it_changes), WITH_ALLOCATOR(doctor), WITH_ALLOCATOR(doctor_ranks),
+        cmocka_unit_test(formatting),
+    };
+    return cmocka_run_group_tests_name("stats.view", tests, NULL, NULL);
+}

@@ -1,0 +1,343 @@
+#include "common/target.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <netdb.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PAGE_LINK "/memfd:" TS_PAGE_NAME
+#define ANSWER_MAX ((size_t)256 << 20)
+#define TIMEOUT_S 10
+
+const char *tool_name = "tslab";
+
+void say(const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    fprintf(stderr, "%s: ", tool_name);
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+    va_end(args);
+}
+
+/* ---- the page ------------------------------------------------------------------------------------------------- */
+
+/* The descriptor of a process's page, opened for reading; -1: none, and errno says why (ENOENT: it has none). A child
+   of fork closes its parent's, so the last one is the process's own. */
+static int open_page(pid_t pid) {
+    char path[64], link[64];
+    snprintf(path, sizeof path, "/proc/%ld/fd", (long)pid);
+    DIR *dir = opendir(path);
+    if (!dir) return -1;
+    int fd = -1;
+    for (struct dirent *e; fd < 0 && (e = readdir(dir)) != NULL;) {
+        char name[512];
+        snprintf(name, sizeof name, "%s/%s", path, e->d_name);
+        ssize_t n = readlink(name, link, sizeof link - 1);
+        if (n < (ssize_t)strlen(PAGE_LINK) || strncmp(link, PAGE_LINK, strlen(PAGE_LINK)) != 0) continue;
+        int candidate = open(name, O_RDONLY | O_CLOEXEC);
+        uint64_t head[3];
+        if (candidate < 0) break;
+        if (pread(candidate, head, sizeof head, 0) == (ssize_t)sizeof head && head[0] == TS_PAGE_MAGIC &&
+            head[2] == (uint64_t)pid)
+            fd = candidate;
+        else
+            (void)close(candidate);
+    }
+    int error = errno;
+    (void)closedir(dir);
+    errno = fd >= 0 ? 0 : error == EACCES || error == EPERM ? error : ENOENT;
+    return fd;
+}
+
+static void program_of(pid_t pid, char out[64]) {
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%ld/comm", (long)pid);
+    FILE *file = fopen(path, "r");
+    if (!file || !fgets(out, 64, file)) snprintf(out, 64, "?");
+    if (file) (void)fclose(file);
+    out[strcspn(out, "\n")] = 0;
+}
+
+static int open_only_one(target *t) {
+    DIR *dir = opendir("/proc");
+    pid_t found[32];
+    unsigned count = 0;
+    for (struct dirent *e; dir && (e = readdir(dir)) != NULL;) {
+        pid_t pid = (pid_t)strtol(e->d_name, NULL, 10);
+        if (!isdigit((unsigned char)e->d_name[0]) || pid <= 0) continue;
+        int fd = open_page(pid);
+        if (fd < 0) continue;
+        if (count == 0) {
+            t->pid = pid;
+            t->fd = fd;
+        } else {
+            (void)close(fd);
+        }
+        if (count < 32) found[count] = pid;
+        count++;
+    }
+    if (dir) (void)closedir(dir);
+    if (count == 1) return EXIT_DONE;
+    if (count == 0) {
+        say("no process here has a statistics page: start one with TSLAB_SHM=1, or give a URL");
+        return EXIT_NO_TARGET;
+    }
+    say("%u processes have a statistics page; which one?", count);
+    for (unsigned i = 0; i < count && i < 32; i++) {
+        char program[64];
+        program_of(found[i], program);
+        fprintf(stderr, "  %8ld  %s\n", (long)found[i], program);
+    }
+    target_close(t);
+    return EXIT_USAGE;
+}
+
+static int open_pid(target *t, const char *text) {
+    char *end;
+    errno = 0;
+    long pid = strtol(text, &end, 10);
+    if (errno || *end || pid <= 0 || pid > INT32_MAX) {
+        say("'%s' is neither a process id nor a URL", text);
+        return EXIT_USAGE;
+    }
+    t->pid = (pid_t)pid;
+    t->fd = open_page(t->pid);
+    if (t->fd >= 0) return EXIT_DONE;
+    char path[64];
+    struct stat st;
+    snprintf(path, sizeof path, "/proc/%ld", pid);
+    if (errno == EACCES || errno == EPERM)
+        say("process %ld: its statistics page may be read by its own user and root only", pid);
+    else if (stat(path, &st) != 0)
+        say("there is no process %ld", pid);
+    else
+        say("process %ld has no statistics page: it was not started with TSLAB_SHM=1, or has made no allocator yet", pid);
+    return EXIT_NO_TARGET;
+}
+
+static bool head_is_ours(const ts_page *head) {
+    if (head->magic != TS_PAGE_MAGIC) {
+        say("this is no statistics page");
+        return false;
+    }
+    if (head->version == SLAB_STATS_VERSION && head->bytes == sizeof(ts_page)) return true;
+    say("the page is of another version (%" PRIu32 ", %" PRIu32 " bytes) than this tool (%u, %zu bytes); use the tool of "
+        "the program's library", head->version, head->bytes, SLAB_STATS_VERSION, sizeof(ts_page));
+    return false;
+}
+
+/* By reads, not by a mapping: a copy is needed anyway, and a file that shrinks cannot end this process. */
+static bool read_at(int fd, void *to, size_t bytes, size_t at) {
+    for (size_t done = 0; done < bytes;) {
+        ssize_t n = pread(fd, (char *)to + done, bytes - done, (off_t)(at + done));
+        if (n <= 0 && !(n < 0 && errno == EINTR)) return false;
+        if (n > 0) done += (size_t)n;
+    }
+    return true;
+}
+
+bool target_read_page(const target *t, ts_page_bank *out) {
+    enum { HEAD = offsetof(ts_page, bank) };
+    for (unsigned looks = 0; looks < 50; looks++) {
+        ts_page head;
+        memset(&head, 0, HEAD);
+        if (!read_at(t->fd, &head, HEAD, 0)) {
+            say("the page of process %ld cannot be read: %s", (long)t->pid, strerror(errno));
+            return false;
+        }
+        if (!head_is_ours(&head)) return false;
+        uint64_t turn = head.turn, again;
+        bool whole = turn != 0 && read_at(t->fd, out, sizeof *out, HEAD + (turn & 1) * sizeof(ts_page_bank)) &&
+                     read_at(t->fd, &again, sizeof again, offsetof(ts_page, turn)) && again == turn;
+        if (whole && out->views <= TS_PAGE_ALLOCATORS) {
+            for (uint32_t i = 0; i < out->views; i++) {
+                const ts_view *v = &out->view[i];
+                if (v->magic != TS_VIEW_MAGIC || v->bytes != sizeof *v || v->epoch_rows > TS_VIEW_EPOCHS ||
+                    v->label_rows > TS_VIEW_LABELS + 1 || v->finding_count > TS_FINDINGS)
+                    whole = false;
+            }
+            if (whole) return true;
+        }
+        const struct timespec wait = {0, 20000000};
+        (void)nanosleep(&wait, NULL);
+    }
+    say("the page of process %ld has not been written", (long)t->pid);
+    return false;
+}
+
+bool target_is_stale(const target *t, const ts_page_bank *bank, double *seconds) {
+    struct timespec now;
+    (void)t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    uint64_t ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+    uint64_t age = ns > bank->written_ns ? ns - bank->written_ns : 0;
+    *seconds = (double)age / 1e9;
+    return age > 8 * (uint64_t)TS_PAGE_INTERVAL_NS;
+}
+
+/* ---- the endpoint ------------------------------------------------------------------------------------------------- */
+
+static int open_url(target *t, const char *text) {
+    const char *rest = text + strlen("http://");
+    size_t n = strcspn(rest, "/?#");
+    const char *path = rest + n;
+    if (path[0] && strcmp(path, "/") != 0) {
+        say("'%s': give the address alone, such as http://127.0.0.1:9464", text);
+        return EXIT_USAGE;
+    }
+    char *host = strndup(rest, n);
+    char *port = host ? strrchr(host, ':') : NULL;
+    if (port && strchr(port, ']')) port = NULL; /* of an IPv6 address */
+    if (port) *port++ = 0;
+    char *name = host;
+    if (name && name[0] == '[') {
+        name[strcspn(name, "]")] = 0;
+        name++;
+    }
+    if (!name || !*name || (port && (!*port || strspn(port, "0123456789") != strlen(port)))) {
+        say("'%s' is no URL such as http://127.0.0.1:9464", text);
+        free(host);
+        return EXIT_USAGE;
+    }
+    t->host = strdup(name);
+    t->port = strdup(port ? port : "80");
+    free(host);
+    return t->host && t->port ? EXIT_DONE : EXIT_NO_TARGET;
+}
+
+static int connect_to(const target *t) {
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *list = NULL;
+    int error = getaddrinfo(t->host, t->port, &hints, &list), fd = -1;
+    if (error) {
+        say("%s: %s", t->host, gai_strerror(error));
+        return -1;
+    }
+    const struct timeval limit = {TIMEOUT_S, 0};
+    for (struct addrinfo *a = list; a && fd < 0; a = a->ai_next) {
+        fd = socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC, a->ai_protocol);
+        if (fd < 0) continue;
+        (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+        (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+        if (connect(fd, a->ai_addr, a->ai_addrlen) != 0) {
+            error = errno;
+            (void)close(fd);
+            fd = -1;
+        }
+    }
+    freeaddrinfo(list);
+    if (fd < 0) say("http://%s:%s: %s", t->host, t->port, strerror(error ? error : errno));
+    return fd;
+}
+
+static bool send_all(int fd, const char *text, size_t bytes) {
+    while (bytes > 0) {
+        ssize_t n = send(fd, text, bytes, MSG_NOSIGNAL);
+        if (n <= 0 && !(n < 0 && errno == EINTR)) return false;
+        if (n > 0) {
+            text += n;
+            bytes -= (size_t)n;
+        }
+    }
+    return true;
+}
+
+/* All that comes until the other side closes. */
+static char *receive_all(int fd, size_t *length) {
+    size_t room = 65536, used = 0;
+    char *text = malloc(room + 1);
+    while (text) {
+        ssize_t n = recv(fd, text + used, room - used, 0);
+        if (n == 0) break;
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0 || used + (size_t)n > ANSWER_MAX) {
+            free(text);
+            return NULL;
+        }
+        used += (size_t)n;
+        if (used < room) continue;
+        char *more = realloc(text, 2 * room + 1);
+        if (!more) free(text);
+        text = more;
+        room *= 2;
+    }
+    if (text) text[used] = 0;
+    *length = used;
+    return text;
+}
+
+/* Content-Length of the head; -1: none. */
+static long long content_length(const char *head, const char *end) {
+    for (const char *line = strstr(head, "\r\n"); line && line < end; line = strstr(line + 2, "\r\n"))
+        if (strncasecmp(line + 2, "Content-Length:", 15) == 0) return strtoll(line + 17, NULL, 10);
+    return -1;
+}
+
+char *target_get(const target *t, const char *path, const char *accept, size_t *length) {
+    char request[512];
+    int fd = connect_to(t);
+    if (fd < 0) return NULL;
+    /* HTTP/1.0: the answer ends with the connection, and is not sent in chunks. */
+    int n = snprintf(request, sizeof request, "GET %s HTTP/1.0\r\nHost: %s:%s\r\nAccept: %s\r\n\r\n", path, t->host, t->port,
+                     accept ? accept : "*/*");
+    size_t got = 0;
+    char *answer = n > 0 && (size_t)n < sizeof request && send_all(fd, request, (size_t)n) ? receive_all(fd, &got) : NULL;
+    int error = errno;
+    (void)close(fd);
+    if (!answer) {
+        say("http://%s:%s%s: %s", t->host, t->port, path, error == EAGAIN ? "no answer in time" : strerror(error));
+        return NULL;
+    }
+    char *body = strstr(answer, "\r\n\r\n");
+    int status = 0;
+    if (!body || sscanf(answer, "HTTP/1.%*d %d", &status) != 1) {
+        say("http://%s:%s%s: the answer is not HTTP", t->host, t->port, path);
+    } else if (status != 200) {
+        say("http://%s:%s%s: status %d", t->host, t->port, path, status);
+    } else {
+        long long wanted = content_length(answer, body);
+        body += 4;
+        *length = got - (size_t)(body - answer);
+        if (wanted >= 0 && (size_t)wanted != *length) {
+            say("http://%s:%s%s: the answer is cut off", t->host, t->port, path);
+        } else {
+            memmove(answer, body, *length + 1);
+            return answer;
+        }
+    }
+    free(answer);
+    return NULL;
+}
+
+/* ---- both ------------------------------------------------------------------------------------------------------------- */
+
+int target_open(target *t, const char *text) {
+    memset(t, 0, sizeof *t);
+    t->fd = -1;
+    if (!text) return open_only_one(t);
+    if (strncmp(text, "http://", 7) == 0) return open_url(t, text);
+    if (strstr(text, "://")) {
+        say("'%s': only http:// is understood", text);
+        return EXIT_USAGE;
+    }
+    return open_pid(t, text);
+}
+
+void target_close(target *t) {
+    if (t->fd >= 0) (void)close(t->fd);
+    free(t->host);
+    free(t->port);
+    memset(t, 0, sizeof *t);
+    t->fd = -1;
+}

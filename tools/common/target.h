@@ -1,0 +1,38 @@
+/*
+ * What the tools look at: the statistics page of a process (TSLAB_SHM=1 there), or the endpoint of libtslab-http.
+ * Messages go to stderr and begin with the tool's name.
+ */
+#ifndef TARGET_H
+#define TARGET_H
+
+#include "stats/page.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+enum { EXIT_DONE = 0, EXIT_FINDINGS = 1, EXIT_USAGE = 2, EXIT_NO_TARGET = 3 };
+
+typedef struct target {
+    pid_t pid;         /* 0: a URL */
+    int fd;            /* of the page */
+    char *host, *port; /* of the URL */
+} target;
+
+extern const char *tool_name;
+void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* text: a PID or a URL; NULL: the one process that has a page. Returns EXIT_DONE, EXIT_USAGE or EXIT_NO_TARGET; what is
+   wrong is said. */
+int target_open(target *t, const char *text);
+void target_close(target *t);
+
+/* The newest whole bank of the page in `out`, which has room for one. false, and said: it cannot be read. */
+bool target_read_page(const target *t, ts_page_bank *out);
+/* How long ago that was written, and whether that is too long for a process that runs. */
+bool target_is_stale(const target *t, const ts_page_bank *bank, double *seconds);
+/* The body of a GET, with a terminating zero; NULL, and said: no answer, or none with status 200. The caller frees it.
+   accept may be NULL. */
+char *target_get(const target *t, const char *path, const char *accept, size_t *length);
+
+#endif

@@ -1,0 +1,87 @@
+/*
+ * Prints docs/stats.md: the introduction that is its argument, then every figure of the one list. A test compares the
+ * output with the file; `make docs` writes it.
+ *
+ *     stats_docs INTRODUCTION.md
+ */
+#include "stats/fields.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char *unit_name(ts_field_unit unit) {
+    switch (unit) {
+    case TS_BYTES: return "bytes";
+    case TS_SLABS: return "slabs";
+    case TS_NS: return "ns";
+    case TS_PERCENT: return "%";
+    case TS_ID: return "id";
+    default: return "count";
+    }
+}
+
+static void head(const char *title, const char *text) {
+    printf("\n## %s\n\n%s\n\n", title, text);
+    printf("| field | unit | kind | meaning | when to worry | metric |\n|---|---|---|---|---|---|\n");
+}
+
+static void row(const char *field, ts_field_type type, ts_field_scope scope, ts_field_unit unit, const char *metric,
+                const char *meaning, const char *worry, bool say_scope) {
+    printf("| `%s` | %s | %s%s | %s | %s | ", field, unit_name(unit), type == TS_COUNTER ? "counter" : "gauge",
+           say_scope && scope == TS_SCOPE_WHOLE ? ", whole allocator" : "", meaning, worry[0] ? worry : "-");
+    if (metric[0])
+        printf("`temporal_slab_%s%s` |\n", metric, type == TS_COUNTER ? "_total" : "");
+    else
+        printf("- |\n");
+}
+
+#define ROW(field, type, scope, unit, metric, meaning, worry) \
+    row(#field, TS_##type, TS_SCOPE_##scope, TS_##unit, metric, meaning, worry, true);
+#define PLAIN(field, type, scope, unit, metric, meaning, worry) \
+    row(#field, TS_##type, TS_SCOPE_##scope, TS_##unit, metric, meaning, worry, false);
+
+static int copy(const char *path) {
+    FILE *file = fopen(path, "r");
+    int c;
+    if (!file) {
+        perror(path);
+        return 1;
+    }
+    while ((c = getc(file)) != EOF) putchar(c);
+    return fclose(file) != 0;
+}
+
+int main(int argc, char **argv) {
+    if (argc != 2 || strcmp(argv[1], "--help") == 0) {
+        fputs("usage: stats_docs INTRODUCTION.md\n", argc == 2 ? stdout : stderr);
+        return argc == 2 ? 0 : 2;
+    }
+    if (copy(argv[1]) != 0) return 1;
+    head("Classes and the whole: `SlabClassStats`, `SlabGlobalStats`",
+         "The first eight are `PerfCounters` too. A field marked *whole allocator* is counted once per allocator: "
+         "`slab_stats_class` gives the allocator's figure in every class. The metrics of the others have the label "
+         "`class`: the size of a slot, `scope` or `span`. `slow_path_hits` is the metric "
+         "`temporal_slab_slow_path_hits_total` by `class` and `reason` (`cache_miss`, `warm_slab`, `other`, "
+         "`epoch_closed`); each slow path has one reason.");
+    TS_STATS_SHARED(ROW)
+    head("The whole alone: `SlabGlobalStats`", "Beside `version` and `class_count`, the number of size classes.");
+    TS_STATS_GLOBAL(PLAIN)
+    head("Epochs: `SlabEpochStats`",
+         "Of one epoch, and there of one class or of all. Beside these: `version`, `class_index` and `object_size` as "
+         "asked for, `state` (in JSON `active`, `closing` or `closed`), `flags` (in JSON `kind`: `churn` or `scope`) and "
+         "`label`.");
+    TS_STATS_EPOCH(PLAIN)
+    head("Labels",
+         "Sums over the epochs of one label: `labels` in JSON, and the metrics of epochs, with the labels `label` and "
+         "`state` (`active` or `closing`). At most 64 labels, those with the most slabs; the rest is summed in "
+         "`(other)`, and epochs without a label in `(none)`. `temporal_slab_epoch_class_live_objects` and "
+         "`temporal_slab_epoch_class_live_bytes` tell `class` apart too.");
+    TS_STATS_LABEL(PLAIN)
+    head("Timing: `SlabThreadStats`",
+         "From the operations that the option `sample_rate` picks; beside `version` and `sample_rate`. "
+         "`slab_stats_thread` gives those of the calling thread, JSON (`samples`) and metrics those of all threads "
+         "there ever were.");
+    TS_STATS_SAMPLES(PLAIN)
+    return ferror(stdout) != 0;
+}

@@ -1,0 +1,175 @@
+/* Statistics of a running program, from its page in shared memory or its endpoint. */
+#include "common/target.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+typedef enum format { TEXT, JSON, PROMETHEUS, OPENMETRICS, DOCTOR } format;
+
+static const struct {
+    const char *option, *path;
+} FORMATS[] = {{"--text", "/stats.txt"},
+               {"--json", "/stats.json"},
+               {"--prometheus", "/metrics"},
+               {"--openmetrics", "/metrics"},
+               {"--doctor", "/doctor.txt"}};
+
+typedef struct options {
+    format format;
+    double every;   /* seconds; 0: once */
+    long allocator; /* number, -1: the one with the most memory */
+    const char *where;
+} options;
+
+static void help(FILE *to) {
+    fputs("usage: stats_dump [--json|--text|--prometheus|--openmetrics|--doctor] [--watch[=SECONDS]]\n"
+          "                  [--allocator=N] [PID|URL]\n"
+          "\n"
+          "Statistics of a program that uses temporal-slab and runs with TSLAB_SHM=1 (PID), or that serves them\n"
+          "(URL, such as http://127.0.0.1:9464). Without either: the one process here that has a page.\n"
+          "\n"
+          "  --text          all figures for people (default)\n"
+          "  --json          all figures; keys are the names of docs/stats.md\n"
+          "  --prometheus    metrics in Prometheus's text format\n"
+          "  --openmetrics   metrics in the format OpenMetrics\n"
+          "  --doctor        what is wrong, worst first, with evidence and advice\n"
+          "  --watch[=S]     again every S seconds (1)\n"
+          "  --allocator=N   of a PID: its N-th allocator, from 0 (the one that holds most)\n"
+          "  --help, --version\n"
+          "\n"
+          "Exit code: 0; 1 --doctor found a warning or worse; 2 wrong usage; 3 the program cannot be read.\n",
+          to);
+}
+
+static int wrong(const char *what, const char *argument) {
+    say("%s '%s'; see stats_dump --help", what, argument);
+    return EXIT_USAGE;
+}
+
+static bool parse_seconds(const char *text, double *out) {
+    char *end;
+    errno = 0;
+    *out = strtod(text, &end);
+    return !errno && end != text && !*end && *out >= 0.05 && *out <= 86400;
+}
+
+static bool parse_number(const char *text, long *out) {
+    char *end;
+    errno = 0;
+    *out = strtol(text, &end, 10);
+    return !errno && end != text && !*end && *out >= 0;
+}
+
+/* -1: go on; else the exit code. */
+static int parse(int argc, char **argv, options *o) {
+    bool chosen = false;
+    for (int i = 1; i < argc; i++) {
+        const char *a = argv[i];
+        size_t f = 0;
+        while (f < sizeof FORMATS / sizeof *FORMATS && strcmp(a, FORMATS[f].option) != 0) f++;
+        if (f < sizeof FORMATS / sizeof *FORMATS) {
+            if (chosen && o->format != (format)f) return wrong("two formats: also", a);
+            o->format = (format)f;
+            chosen = true;
+        } else if (strcmp(a, "--help") == 0) {
+            help(stdout);
+            return EXIT_DONE;
+        } else if (strcmp(a, "--version") == 0) {
+            printf("stats_dump %s\n", slab_version());
+            return EXIT_DONE;
+        } else if (strcmp(a, "--watch") == 0) {
+            o->every = 1;
+        } else if (strncmp(a, "--watch=", 8) == 0) {
+            if (!parse_seconds(a + 8, &o->every)) return wrong("not a number of seconds from 0.05 to 86400:", a);
+        } else if (strncmp(a, "--allocator=", 12) == 0) {
+            if (!parse_number(a + 12, &o->allocator)) return wrong("not a number:", a);
+        } else if (a[0] == '-') {
+            return wrong("unknown option", a);
+        } else if (o->where) {
+            return wrong("more than one PID or URL: also", a);
+        } else {
+            o->where = a;
+        }
+    }
+    return -1;
+}
+
+static int render(const ts_view *view, format f) {
+    static char buffer[65536];
+    int worst = -1;
+    ts_sink sink = ts_sink_fd(STDOUT_FILENO, buffer, sizeof buffer);
+    switch (f) {
+    case JSON:
+        ts_render_json(&sink, view);
+        ts_put(&sink, "\n");
+        break;
+    case PROMETHEUS: ts_render_prometheus(&sink, view, false); break;
+    case OPENMETRICS: ts_render_prometheus(&sink, view, true); break;
+    case DOCTOR: worst = ts_render_doctor(&sink, view); break;
+    default: ts_render_text(&sink, view); break;
+    }
+    if (ts_sink_end(&sink) == 0) {
+        if (errno != EPIPE) say("stdout: %s", strerror(errno));
+        return EXIT_NO_TARGET;
+    }
+    return f == DOCTOR && worst >= TS_WARNING ? EXIT_FINDINGS : EXIT_DONE;
+}
+
+static int dump_page(const target *t, const options *o) {
+    static ts_page_bank bank;
+    double age;
+    if (!target_read_page(t, &bank)) return EXIT_NO_TARGET;
+    if (bank.views == 0) {
+        say("process %ld has no allocator now", (long)t->pid);
+        return EXIT_NO_TARGET;
+    }
+    if (o->allocator >= (long)bank.views) {
+        say("process %ld shows %u allocators, from 0: there is no %ld", (long)t->pid, bank.views, o->allocator);
+        return EXIT_USAGE;
+    }
+    uint32_t which = 0;
+    for (uint32_t i = 1; i < bank.views; i++)
+        if (bank.view[i].global.committed_bytes > bank.view[which].global.committed_bytes) which = i;
+    if (o->allocator >= 0) which = (uint32_t)o->allocator;
+    if (target_is_stale(t, &bank, &age))
+        say("the page was written %.1f s ago: process %ld is stopped or has ended", age, (long)t->pid);
+    if (o->allocator < 0 && bank.allocators > 1)
+        say("allocator %u of %u, the one that holds most (--allocator=N for another)", which, bank.allocators);
+    return render(&bank.view[which], o->format);
+}
+
+static int dump_url(const target *t, const options *o) {
+    size_t length;
+    char *body = target_get(t, FORMATS[o->format].path,
+                            o->format == OPENMETRICS ? "application/openmetrics-text; version=1.0.0" : NULL, &length);
+    if (!body) return EXIT_NO_TARGET;
+    bool written = fwrite(body, 1, length, stdout) == length && (o->format != JSON || putchar('\n') != EOF) &&
+                   fflush(stdout) == 0;
+    bool found = strstr(body, ". warning: ") != NULL || strstr(body, ". critical: ") != NULL;
+    free(body);
+    if (!written) return EXIT_NO_TARGET;
+    return o->format == DOCTOR && found ? EXIT_FINDINGS : EXIT_DONE;
+}
+
+int main(int argc, char **argv) {
+    options o = {.format = TEXT, .allocator = -1};
+    target t;
+    tool_name = "stats_dump";
+    int code = parse(argc, argv, &o);
+    if (code >= 0) return code;
+    code = target_open(&t, o.where);
+    bool clear = isatty(STDOUT_FILENO) && o.every > 0;
+    while (code == EXIT_DONE || code == EXIT_FINDINGS) {
+        if (clear && write(STDOUT_FILENO, "\033[H\033[2J", 7) != 7) break;
+        code = t.pid ? dump_page(&t, &o) : dump_url(&t, &o);
+        if (o.every <= 0) break;
+        const struct timespec wait = {(time_t)o.every, (long)((o.every - (double)(time_t)o.every) * 1e9)};
+        (void)nanosleep(&wait, NULL);
+    }
+    target_close(&t);
+    return code;
+}

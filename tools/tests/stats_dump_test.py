@@ -1,0 +1,287 @@
+"""stats_dump and tslab top against a real program, also when it hangs or is stopped. Arguments: BUILD_DIR SOURCE_DIR."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+BUILD, SOURCE = sys.argv[1], sys.argv[2]
+DUMP = os.path.join(BUILD, "stats_dump")
+TSLAB = os.path.join(BUILD, "tslab")
+TARGET = os.path.join(BUILD, "tools_target")
+
+
+def run(*command, **options):
+    return subprocess.run(command, capture_output=True, text=True, timeout=30, **options)
+
+
+class Program:
+    """tools_target with a page, ready."""
+
+    def __init__(self, shm="1"):
+        env = {k: v for k, v in os.environ.items() if not k.startswith("TSLAB_")}
+        env["TSLAB_SHM"] = shm
+        self.process = subprocess.Popen([TARGET], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE, text=True)
+        assert self.process.stdout.readline() == "ready\n", self.process.stderr.read()
+        self.pid = str(self.process.pid)
+
+    def tell(self, what):
+        self.process.stdin.write(what + "\n")
+        self.process.stdin.flush()
+        return self.process.stdout.readline().strip()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.communicate()
+
+
+def settle():
+    """Until the page has been written again."""
+    time.sleep(0.55)
+
+
+class Formats(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.program = Program()
+        settle()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.program.__exit__()
+
+    def dump(self, *options):
+        answer = run(DUMP, *options, self.program.pid)
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        self.assertEqual(answer.stderr, "")
+        return answer.stdout
+
+    def test_json(self):
+        stats = json.loads(self.dump("--json"))
+        self.assertEqual(stats["pid"], int(self.program.pid))
+        g = stats["global"]
+        self.assertEqual((g["allocated_objects_total"], g["freed_objects_total"], g["live_objects"]), (10000, 9980, 20))
+        self.assertEqual(g["epoch_close_calls"], 200)
+        self.assertEqual(g["closing_epoch_count"], 20)
+        self.assertGreater(g["resident_bytes"], 100000)
+        (cls,) = stats["classes"]
+        self.assertEqual((cls["class"], cls["object_size"], cls["live_objects"]), ("128", 128, 20))
+        (label,) = stats["labels"]
+        self.assertEqual(label["label"], "handler:/api/7")
+        self.assertEqual((label["closing_epochs"], label["closing_live_objects"], label["closing_live_bytes"]),
+                         (20, 20, 2560))
+        self.assertEqual(len(stats["epochs"]), 20)
+        self.assertTrue(all(e["state"] == "closing" and e["live_objects"] == 1 for e in stats["epochs"]))
+        ages = [e["open_since_ns"] for e in stats["epochs"]]
+        self.assertEqual(ages, sorted(ages))
+
+    def test_text_is_the_default(self):
+        text = self.dump()
+        self.assertTrue(text.startswith("temporal-slab: 20 live objects, 2560 bytes live"))
+        self.assertIn("handler:/api/7", text)
+        self.assertNotIn("\033", text)
+        self.assertEqual(text.split("\n")[0], self.dump("--text").split("\n")[0])
+
+    def test_prometheus(self):
+        text = self.dump("--prometheus")
+        self.assertIn('\ntemporal_slab_epoch_class_live_objects{label="handler:/api/7",state="closing",class="128"} 20\n', text)
+        self.assertIn('\ntemporal_slab_allocated_objects_total{class="128"} 10000\n', text)
+        self.assertNotIn("# EOF", text)
+        promtool = shutil.which("promtool")
+        if promtool:
+            answer = run(promtool, "check", "metrics", input=text)
+            self.assertEqual((answer.returncode, answer.stdout + answer.stderr), (0, ""))
+
+    def test_openmetrics(self):
+        text = self.dump("--openmetrics")
+        self.assertTrue(text.endswith("\n# EOF\n"))
+        self.assertIn("# TYPE temporal_slab_madvise_calls counter\n", text)
+        self.assertIn("\ntemporal_slab_madvise_calls_total 0\n", text)
+
+    def test_every_key_is_documented(self):
+        stats = json.loads(self.dump("--json"))
+        with open(os.path.join(SOURCE, "docs", "stats.md"), encoding="utf-8") as page:
+            documented = page.read()
+        for part in (stats["global"], stats["classes"][0], stats["epochs"][0], stats["labels"][0], stats["samples"]):
+            for key in part:
+                if key not in ("class", "kind", "classes"):
+                    self.assertIn(f"`{key}`", documented)
+
+    def test_top(self):
+        answer = run(TSLAB, "top", self.program.pid)
+        self.assertEqual((answer.returncode, answer.stderr), (0, ""))
+        lines = answer.stdout.splitlines()
+        self.assertIn(f"process {self.program.pid} ", lines[0])
+        self.assertIn("20 closing", lines[1])
+        self.assertTrue(lines[2].startswith("LABEL"))
+        self.assertEqual(lines[3].split()[:6], ["handler:/api/7", "0", "20", "20", "2.5", "kB"])
+        self.assertNotIn("\033", answer.stdout)
+        twice = run(TSLAB, "top", "--batch", "--frames=2", "--every=0.1", "--sort=age", self.program.pid)
+        self.assertEqual(twice.stdout.count("LABEL"), 2)
+
+    def test_watch_ends_with_its_pipe(self):
+        with subprocess.Popen([DUMP, "--watch=0.1", "--json", self.program.pid], stdout=subprocess.PIPE, text=True) as p:
+            first, second = (json.loads(p.stdout.readline()) for _ in range(2))
+            self.assertEqual(first["pid"], second["pid"])
+            p.stdout.close()
+            self.assertNotEqual(p.wait(timeout=10), 0)
+
+    def test_allocators(self):
+        self.assertEqual(run(DUMP, "--allocator=0", self.program.pid).returncode, 0)
+        answer = run(DUMP, "--allocator=1", self.program.pid)
+        self.assertEqual(answer.returncode, 2)
+        self.assertIn("shows 1 allocators", answer.stderr)
+
+
+def setUpModule():
+    """A leak is one ten seconds after the close: the other tests run meanwhile."""
+    global HUNG
+    HUNG = Program()
+    assert HUNG.tell("misuse") == "refused"
+    assert HUNG.tell("hang") == "hanging"
+    settle()
+    early = run(DUMP, "--doctor", HUNG.pid)
+    assert early.returncode == 1 and "1. warning: 1 free was refused" in early.stdout, early
+
+
+class ZDoctor(unittest.TestCase):
+    """Last by its name."""
+
+    def test_names_the_leak_of_a_program_that_hangs(self):
+        with HUNG as program:
+            deadline = time.time() + 20
+            while time.time() < deadline:
+                answer = run(DUMP, "--doctor", program.pid)
+                if "handler:/api/7" in answer.stdout:
+                    break
+                time.sleep(0.5)
+            self.assertEqual(answer.returncode, 1)
+            self.assertRegex(answer.stdout, r"1\. warning: `handler:/api/7` has held 2\.5 kB in 128-byte objects for [1-9]\d s")
+            self.assertIn("evidence: 20 live objects (2.5 kB) in 20 closed epochs keep", answer.stdout)
+            self.assertIn("advice:", answer.stdout)
+            found = json.loads(run(DUMP, "--json", program.pid).stdout)["findings"]
+            self.assertEqual([f["id"] for f in found], ["leak_after_close", "rejected_frees"])
+
+    def test_nothing_found(self):
+        with Program() as program:
+            settle()
+            answer = run(DUMP, "--doctor", program.pid)
+            self.assertEqual(answer.returncode, 0)
+            self.assertTrue(answer.stdout.startswith("nothing found: 20 live objects"))
+
+
+class Page(unittest.TestCase):
+    def test_of_a_stopped_process(self):
+        with Program() as program:
+            settle()
+            os.kill(int(program.pid), signal.SIGSTOP)
+            time.sleep(2.5)
+            answer = run(DUMP, "--json", program.pid)
+            self.assertEqual(answer.returncode, 0)
+            self.assertRegex(answer.stderr, r"written \d+\.\d s ago: process \d+ is stopped")
+            self.assertEqual(json.loads(answer.stdout)["global"]["live_objects"], 20)
+            self.assertIn("STOPPED", run(TSLAB, "top", program.pid).stdout)
+
+    def test_a_child_of_fork_has_its_own(self):
+        with Program() as program:
+            child = program.tell("fork")
+            try:
+                settle()
+                of_child = json.loads(run(DUMP, "--json", child).stdout)
+                of_parent = json.loads(run(DUMP, "--json", program.pid).stdout)
+                self.assertEqual((of_child["pid"], of_parent["pid"]), (int(child), int(program.pid)))
+                self.assertEqual((of_child["global"]["live_objects"], of_parent["global"]["live_objects"]), (21, 20))
+            finally:
+                os.kill(int(child), signal.SIGKILL)
+
+    def test_cannot_be_written_by_others(self):
+        with Program() as program:
+            settle()
+            fds = f"/proc/{program.pid}/fd"
+            (path,) = [f"{fds}/{fd}" for fd in os.listdir(fds) if "memfd:tslab-stats" in os.readlink(f"{fds}/{fd}")]
+            try:
+                fd = os.open(path, os.O_RDWR)
+            except PermissionError:
+                return
+            try:
+                with self.assertRaises(OSError):
+                    os.pwrite(fd, b"x", 0)
+                with self.assertRaises(OSError):
+                    os.ftruncate(fd, 0)
+            finally:
+                os.close(fd)
+
+    def test_is_off_by_default_and_a_wrong_value_is_said(self):
+        for value, said in (("0", ""), ("", ""), ("yes", 'tslab: TSLAB_SHM="yes" is not one of 0|1; using the default\n')):
+            with Program(value) as program:
+                answer = run(DUMP, program.pid)
+                self.assertEqual(answer.returncode, 3)
+                self.assertIn("has no statistics page", answer.stderr)
+                program.tell("end")
+                self.assertEqual(program.process.stderr.read(), said)
+
+    def test_without_a_target(self):
+        with Program() as one:
+            settle()
+            with Program() as two:
+                settle()
+                answer = run(DUMP)
+                self.assertEqual(answer.returncode, 2)
+                self.assertIn("which one?", answer.stderr)
+                for program in (one, two):
+                    self.assertIn(f" {program.pid}  tools_target", answer.stderr)
+
+
+class Usage(unittest.TestCase):
+    def test_help_and_version(self):
+        for tool in (DUMP, TSLAB):
+            answer = run(tool, "--help")
+            self.assertEqual((answer.returncode, answer.stderr), (0, ""))
+            self.assertTrue(answer.stdout.startswith("usage: "))
+            self.assertRegex(run(tool, "--version").stdout, r"^(stats_dump|tslab) \d+\.\d+\.\d+\n$")
+
+    def test_man_pages_name_every_option(self):
+        for tool, words in ((DUMP, 1), (TSLAB, 1)):
+            with open(os.path.join(SOURCE, "man", os.path.basename(tool) + ".1"), encoding="utf-8") as file:
+                page = file.read().replace("\\-", "-")
+            for word in run(tool, "--help").stdout.split():
+                if word.startswith("--") and len(word) > 3:
+                    option = word.split("=")[0].split("[")[0].split("|")[0].rstrip(",.")
+                    if tool == TSLAB and option in ("--help", "--version"):
+                        continue
+                    self.assertIn(option, page)
+
+    def test_wrong_usage(self):
+        for command, said in (([DUMP, "--jsn"], "'--jsn'"), ([DUMP, "--json", "--text"], "'--text'"),
+                              ([DUMP, "12x"], "'12x'"), ([DUMP, "0"], "'0'"), ([DUMP, "-1"], "'-1'"),
+                              ([DUMP, "1", "2"], "'2'"), ([DUMP, "--watch=0"], "'--watch=0'"),
+                              ([DUMP, "--allocator=-1"], "'--allocator=-1'"), ([DUMP, "https://x"], "'https://x'"),
+                              ([DUMP, "http://"], "'http://'"), ([DUMP, "http://h:p"], "'http://h:p'"),
+                              ([DUMP, "http://h/metrics"], "'http://h/metrics'"), ([TSLAB, "tip"], "'tip'"),
+                              ([TSLAB, "top", "--sort=size"], "'--sort=size'"),
+                              ([TSLAB, "top", "--frames=0"], "'--frames=0'"), ([TSLAB], "usage")):
+            answer = run(*command)
+            self.assertEqual(answer.returncode, 2, command)
+            self.assertIn(said, answer.stderr)
+            self.assertEqual(answer.stdout, "")
+
+    def test_no_target(self):
+        for command, said in (([DUMP, "2147483647"], "no process 2147483647"),
+                              ([DUMP, str(os.getpid())], "has no statistics page"),
+                              ([DUMP, "http://127.0.0.1:1"], "http://127.0.0.1:1: Connection refused"),
+                              ([TSLAB, "top", "http://127.0.0.1:1"], "Connection refused")):
+            answer = run(*command)
+            self.assertEqual(answer.returncode, 3, command)
+            self.assertIn(said, answer.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0]])

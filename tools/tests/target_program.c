@@ -1,0 +1,69 @@
+/*
+ * What the tests of the tools look at: ten labelled handlers, of which one leaks; prints "ready", then waits for lines:
+ *     hang    takes all that it can take and never lets go: a thread in a deadlock
+ *     fork    a child does the same as its parent; prints its process id
+ *     misuse  frees what is not live
+ *     end     (or the end of the input) ends
+ */
+#include <tslab/stats.h>
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static SlabAllocator *allocator;
+
+static void requests(void) {
+    for (unsigned i = 0; i < 10; i++) {
+        char label[32];
+        snprintf(label, sizeof label, "handler:/api/%u", i);
+        for (unsigned request = 0; request < 20; request++) {
+            EpochId epoch = epoch_open(allocator, label, EPOCH_CHURN);
+            void *objects[50];
+            for (unsigned k = 0; k < 50; k++)
+                if (!(objects[k] = slab_malloc_epoch(allocator, 128, epoch))) exit(1);
+            /* Handler 7 forgets one object of each request. */
+            for (unsigned k = i == 7 ? 1 : 0; k < 50; k++)
+                if (!slab_free(allocator, objects[k])) exit(1);
+            if (!epoch_close(allocator, epoch)) exit(1);
+        }
+    }
+}
+
+static void hang(void) {
+    pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    puts("hanging");
+    fflush(stdout);
+    pthread_mutex_lock(&mutex);
+    pthread_mutex_lock(&mutex);
+}
+
+int main(void) {
+    char line[64];
+    allocator = slab_allocator_default();
+    if (!allocator) return 1;
+    requests();
+    puts("ready");
+    fflush(stdout);
+    while (fgets(line, sizeof line, stdin)) {
+        if (strcmp(line, "hang\n") == 0) hang();
+        if (strcmp(line, "misuse\n") == 0) {
+            if (slab_free(allocator, line)) return 1;
+            puts("refused");
+        }
+        if (strcmp(line, "fork\n") == 0) {
+            pid_t child = fork();
+            if (child == 0) {
+                if (!slab_malloc(allocator, 4000)) _exit(1);
+                sleep(60);
+                _exit(0);
+            }
+            printf("%ld\n", (long)child);
+        }
+        if (strcmp(line, "end\n") == 0) return 0;
+        fflush(stdout);
+    }
+    return 0;
+}
