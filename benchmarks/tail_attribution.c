@@ -112,14 +112,16 @@ static void read_after(reading *r) {
         bench_die(BENCH_EXIT_FAILED, "slab_stats_class failed");
 }
 
-static uint32_t steps_between(const SlabClassStats *a, const SlabClassStats *b) {
+/* foreign_frees counts at the free. An allocation that takes objects of other threads in finds room in slabs that were
+   full, which nothing else in an allocation does; a free that does cannot be told from another. */
+static uint32_t steps_between(unsigned op, const SlabClassStats *a, const SlabClassStats *b) {
     uint32_t steps = 0;
     if (b->slow_path_hits != a->slow_path_hits) steps |= TAIL_STEP_REFILL;
     if (b->new_slab_count != a->new_slab_count) steps |= TAIL_STEP_SLAB;
     if (b->slow_path_cache_miss != a->slow_path_cache_miss) steps |= TAIL_STEP_FRESH;
-    if (b->foreign_frees != a->foreign_frees) steps |= TAIL_STEP_DRAIN;
     if (b->list_move_partial_to_full != a->list_move_partial_to_full) steps |= TAIL_STEP_LAST;
-    if (b->list_move_full_to_partial != a->list_move_full_to_partial) steps |= TAIL_STEP_FULL;
+    if (b->list_move_full_to_partial != a->list_move_full_to_partial)
+        steps |= op == OP_ALLOC ? TAIL_STEP_DRAIN : TAIL_STEP_FULL;
     if (b->empty_slab_recycled != a->empty_slab_recycled) steps |= TAIL_STEP_EMPTY;
     if (b->madvise_calls != a->madvise_calls) steps |= TAIL_STEP_PURGE;
     if (b->lock_contended != a->lock_contended) steps |= TAIL_STEP_LOCK;
@@ -199,7 +201,7 @@ static void finish_record(unsigned op, size_t bytes, uint64_t ticks, const readi
         .major_faults = (uint64_t)(after->usage.ru_majflt - before->usage.ru_majflt),
         .voluntary = (uint64_t)(after->usage.ru_nvcsw - before->usage.ru_nvcsw),
         .involuntary = (uint64_t)(after->usage.ru_nivcsw - before->usage.ru_nivcsw),
-        .steps = steps_between(&before->stats, &after->stats),
+        .steps = steps_between(op, &before->stats, &after->stats),
         .bytes = (uint16_t)bytes,
         .op = (uint8_t)op,
     };

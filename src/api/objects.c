@@ -118,10 +118,11 @@ void *slab_alloc(size_t size) {
     ts_op_begin(tls);
     ts_scope_block *block = tls->scope;
     size_t bytes = (size + 15) & ~(size_t)15;
+    /* First: who closes the block may be changing the rest of it already. */
+    if (TS_UNLIKELY(ts_load_relaxed(&block->b.open_id) == TS_ID_NEVER)) return alloc_other(size);
     char *at = ts_load_relaxed(&block->bump);
     /* bytes - 1: size 0 and a sum that overflowed both give 0, for which there is never room */
-    if (TS_UNLIKELY(bytes - 1 >= (size_t)(block->end - at) || ts_load_relaxed(&block->b.open_id) == TS_ID_NEVER))
-        return alloc_other(size);
+    if (TS_UNLIKELY(bytes - 1 >= (size_t)(block->end - at))) return alloc_other(size);
     ts_fast_bump(block, at, bytes);
     ts_op_end(tls);
     return at;

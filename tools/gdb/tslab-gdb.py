@@ -165,8 +165,15 @@ def era(block):
     return number(block["key"]) & ERA_MASK
 
 
+def label_text(epoch):
+    """The label lies in atomic words, as its bytes."""
+    field = epoch["label"]
+    data = gdb.selected_inferior().read_memory(int(field.address), field.type.sizeof).tobytes()
+    return data.split(b"\0")[0].decode("utf-8", "replace")
+
+
 def label_of(epoch):
-    text = epoch["label"].string("utf-8", "replace")
+    text = label_text(epoch)
     return '"%s"' % text if text else "without a label"
 
 
@@ -578,7 +585,7 @@ def epoch_command(r, argument):
     if not argument:
         raise Problem("an epoch's id or label is missing")
     label = argument.strip('"')
-    found = [e for e in all_epochs() if e["label"].string("utf-8", "replace") == label]
+    found = [e for e in all_epochs() if label_text(e) == label]
     if not found:
         try:
             wanted = evaluated(argument)
