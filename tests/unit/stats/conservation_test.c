@@ -10,6 +10,7 @@
 #include "api/runtime.h"
 #include "stats/view.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -350,12 +351,15 @@ static void allocators_are_listed(void **state) {
 static void dump_refuses(void **state) {
     int ends[2];
     assert_false(slab_stats_dump_fd(NULL, 1));
+    assert_int_equal(errno, EINVAL);
     assert_false(slab_stats_dump_fd(*state, -1));
+    assert_int_equal(errno, EBADF);
     assert_int_equal(pipe(ends), 0);
     assert_false(slab_stats_dump_fd(*state, ends[0])); /* cannot be written to */
     (void)close(ends[0]);
     (void)close(ends[1]);
     assert_false(slab_stats_dump_fd(*state, ends[1])); /* closed */
+    assert_int_equal(errno, EBADF);
 }
 
 int main(void) {
