@@ -40,6 +40,8 @@ help:
 	@echo "make fuzz          libFuzzer over the public interface for FUZZ_SECONDS (300)"
 	@echo "make fuzz-corpus   what make fuzz found, as few strings as reach the same code, to tests/fuzz/corpus"
 	@echo "make cross         the tests on other machines (emulated), with 32 bits, big endian, musl; TARGETS=\"armhf ...\""
+	@echo "make coverage      lines and branches of src/ that the tests reach (build/coverage/index.html)"
+	@echo "make model         checks models of the protocols exhaustively, with and without each step (spin, loom)"
 	@echo "make bench-smoke   the same harness for a few seconds: does it work"
 	@echo "make install PREFIX=DIR   libraries, headers, tslab.pc, CMake package, man pages (DESTDIR works)"
 	@echo "make demo-leak     from a leak to the alert that names it: Prometheus, the page, stats_dump"
@@ -116,6 +118,12 @@ report: setup-plot
 mutation: setup-test
 	@tests/mutation/mutate.py --jobs $(JOBS)
 
+# Spin, and Rust for the memory orders. ARGS=--without-loom where there is no Rust: that checks less, and says so.
+model: | build
+	@tools/setup.sh model
+	@case " $(ARGS) " in *" --without-loom "*) ;; *) tools/setup.sh rust ;; esac
+	@tests/model/run.py --jobs $(JOBS) $(ARGS)
+
 # Every feature at once on all threads; every structure is walked once a second.
 MINUTES ?= 10
 soak: setup-test | build
@@ -151,6 +159,15 @@ fuzz-corpus: setup-clang | build
 cross: setup-cross
 	@tests/cross/cross.sh --jobs $(JOBS) $(TARGETS)
 
+# Lines and branches of src/ that the tests reach; build/coverage/index.html shows each line. What is left: docs/coverage.md.
+coverage: setup-coverage | build
+	$(call build,coverage)
+	@find build/coverage -name '*.gcda' -delete
+	$(call check,coverage,-L '^(unit|property|misuse|process|stress|soak|fuzz)$$')
+	@gcovr -r . --object-directory build/coverage -f src/ --exclude-unreachable-branches -j $(JOBS) \
+	    --fail-under-line 95 --print-summary --txt build/coverage/lines.txt --html-details build/coverage/index.html
+	@cat build/coverage/lines.txt
+
 bench-smoke: setup-bench | build
 	$(call build,release,-DTSLAB_BUILD_TESTS=OFF)
 	$(call check,release,-L '^bench$$')
@@ -179,6 +196,6 @@ format-check:
 clean:
 	@rm -rf build
 
-.PHONY: test-valgrind nightly fuzz fuzz-corpus all help build-release run run-smoke bench-all bench-gate report mutation soak test test-release test-asan test-tsan test-clang summary clean-results cross \
+.PHONY: test-valgrind nightly fuzz fuzz-corpus all help build-release run run-smoke bench-all bench-gate report mutation soak test test-release test-asan test-tsan test-clang summary clean-results cross coverage model \
     bench bench-smoke install demo-leak check-observability docs format format-check clean
 .NOTPARALLEL:

@@ -6,6 +6,7 @@ The output depends on these files and on targets.csv alone. --check writes nothi
 
 import argparse
 import dataclasses
+import math
 import pathlib
 import re
 import statistics
@@ -22,8 +23,9 @@ ROOT = HERE.parent
 MARKS = ("<!-- figures: begin (benchmarks/make_results.py) -->", "<!-- figures: end -->")
 LABELS = {"tslab": "temporal-slab", "malloc": "malloc"}
 PROGRAMS = "build/release/benchmarks"
-# What is nearer than this is called equal.
+# What is nearer than this is called equal: a share, and points of per cent.
 EQUAL = 0.03
+POINTS = 0.5
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,9 +62,9 @@ CLAIMS = [
     Claim("growth of resident memory over {cycles} cycles", "0 to 2.4 %", "0 %", f"{SUITE}churn_test", "rss_growth_pct", "%",
           CHURN),
     Claim("resident memory in these cycles", "+37 % over malloc", "", f"{SUITE}churn_test", "rss_mib", "MiB", CHURN),
-    Claim("{shifts} phase shifts: largest change of the live bytes", "no drift", "", f"{SUITE}phase_shifts",
+    Claim("{shifts} phase shifts: largest change of what is live", "no drift", "", f"{SUITE}phase_shifts",
           "live_bytes_drift", "bytes", CHURN),
-    Claim("the same of the committed bytes", "no drift", "", f"{SUITE}phase_shifts", "committed_bytes_drift", "bytes",
+    Claim("the same of what is committed", "no drift", "", f"{SUITE}phase_shifts", "committed_bytes_drift", "bytes",
           CHURN),
     Claim("share of a 256 MiB spike that is returned, mean", "71.9 %", "18.6 %", f"{SUITE}phase_shifts", "kept_pct", "%",
           CHURN, percent_of_rest),
@@ -131,19 +133,31 @@ def times(ratio):
     return f"{ratio:.2f}" if ratio < 9.995 else f"{ratio:,.0f}"
 
 
-def standing(by_allocator):
+def compare(mine, theirs, metric):
+    """(the distance in words, mine is worse, mine is better): a quotient, or for metrics that are per cent already the
+    difference in points."""
+    if metric.endswith("_pct"):
+        return f"{number(abs(mine - theirs))} points", mine - theirs > POINTS, theirs - mine > POINTS
+    if mine == theirs:
+        return "", False, False
+    if mine <= 0 or theirs <= 0:
+        return "", mine > theirs, mine < theirs
+    ratio = mine / theirs
+    return f"{times(max(ratio, 1 / ratio))} x", ratio > 1 + EQUAL, ratio < 1 - EQUAL
+
+
+def standing(by_allocator, metric=""):
     """Where ours is among all of one row, of which less is better."""
     ours = by_allocator.get(OURS)
     peers = {name: entry["median"] for name, entry in by_allocator.items() if name != OURS}
     if ours is None or not peers:
         return ""
     best = min(peers, key=peers.get)
-    mine, theirs = ours["median"], peers[best]
-    if mine == theirs or (theirs > 0 and abs(mine / theirs - 1) <= EQUAL):
-        return f"equal to {best}"
-    if mine < theirs:
-        return "ahead" + (f", {times(theirs / mine)} x better than {best}" if mine > 0 else f" of {best}")
-    return f"**behind {best}" + (f", {times(mine / theirs)} x**" if theirs > 0 else "**")
+    words, worse, better = compare(ours["median"], peers[best], metric)
+    words = f" by {words}" if words else ""
+    if worse:
+        return f"**behind {best}{words}**"
+    return f"ahead of {best}{words}" if better else f"equal to {best}"
 
 
 # ---- the parts ----------------------------------------------------------------------------------
@@ -155,11 +169,12 @@ def about_the_run(suite):
         return ["The run was not recorded (there is no run.csv)."]
     rows = suite.rows("run")
     spent = sum(float(row["seconds"]) for row in rows)
+    commits = dict.fromkeys(row["commit"] for row in rows)
     lines = [
-        f"Machine: {header['machine']}. {header['date']}, commit {header['commit']}, mode {header['mode']},",
+        f"Machine: {header['machine']}. {header['date']}, commit {', '.join(commits)}, mode {header['mode']},",
         f"{len(rows)} runs in {spent / 60:.0f} minutes. {header['allocators']}.",
         "",
-        f"    {header['command']}",
+        f"    {re.sub(' --steps .*', '', header['command'])}",
         "    tools/plot_bench.py",
         "    benchmarks/make_results.py",
     ]
@@ -185,9 +200,9 @@ def claims(suite, summary):
         entries = summary.get((claim.work, claim.metric), {})
         if not entries:
             continue
-        unit = f" ({claim.unit})" if claim.unit and claim.unit not in claim.what else ""
+        unit = f" ({claim.unit})" if claim.unit else ""
         cells = [with_spread(entries.get(name), claim.turn) for name in names]
-        rows.append([claim.what.format(**counts) + unit, claim.theirs or "-", claim.malloc or "-", *cells, standing(entries) or
+        rows.append([claim.what.format(**counts) + unit, claim.theirs or "-", claim.malloc or "-", *cells, standing(entries, claim.metric) or
                      own_verdict(claim, entries), claim.command])
     used = dict.fromkeys(claim.command for claim in CLAIMS if summary.get((claim.work, claim.metric)))
     return [*markdown(rows), "", *commands(used)]
@@ -216,7 +231,7 @@ def present(summary):
     return [name for name in ALLOCATORS if name in found]
 
 
-def targets(summary):
+def targets(suite, summary):
     wanted = report.read_targets(HERE / "targets.csv")
     rows = [["work", "metric", "temporal-slab", "best peer", "its figure", "ratio or figure", "limit", ""]]
     judged = report.judge_all(summary, wanted)
@@ -232,32 +247,36 @@ def targets(summary):
         ])
     met = sum(entry[-1] == "ok" for entry in judged)
     missed = sum(entry[-1] == "miss" for entry in judged)
-    return [f"{met} of {len(judged)} met, {missed} missed.", "", *markdown(rows)]
+    other = ["The rows down to `domain_cycle` are of core_bench. " + line for line in about_the_core(suite)[:1]]
+    return [f"{met} of {len(judged)} met, {missed} missed.", *other, "", *markdown(rows)]
 
 
-# Metrics that say how a measurement was made, or that another one contains.
-SKIPPED = re.compile(r"floor|step_ns|round_trip|from_start|drift|_over_p50$|^spike_|worst_|rss_growth|rss_mib|_p95_ns$")
+# Metrics that say how a measurement was made, that another one contains, or in which the machine's own floor is larger
+# than what the allocators do (p99.999).
+SKIPPED = re.compile(r"floor|step_ns|round_trip|from_start|drift|_over_p50$|^spike_|worst_|slowdown|p95_ns$|p99999_ns$")
 
 
 def behind(summary):
-    """Every row in which a peer is better by more than EQUAL, the worst first."""
-    found = []
+    """Every row in which a peer is better by more than what is called equal, the worst first."""
+    found, compared = [], 0
     for (work, metric), entries in summary.items():
-        peers = {name: entry["median"] for name, entry in entries.items() if name != OURS and entry["median"] > 0}
+        peers = {name: entry["median"] for name, entry in entries.items() if name != OURS}
         if OURS not in entries or not peers or SKIPPED.search(metric):
             continue
+        compared += 1
         best = min(peers, key=peers.get)
-        ratio = entries[OURS]["median"] / peers[best]
-        if ratio > 1 + EQUAL:
-            found.append((ratio, [work.removeprefix(SUITE), metric, with_spread(entries[OURS]), best,
-                                  with_spread(entries[best]), f"{times(ratio)} x"]))
-    found.sort(key=lambda pair: (-pair[0], pair[1]))
-    compared = sum(1 for (_, metric), entries in summary.items() if OURS in entries and len(entries) > 1
-                   and not SKIPPED.search(metric))
-    rows = [["work", "metric", "temporal-slab", "best peer", "its figure", "behind by"], *(row for _, row in found)]
-    lines = [f"In {len(found)} of {compared} rows with a peer some other allocator is better than temporal-slab by more "
-             f"than {100 * EQUAL:.0f} %:"]
-    return [*lines, "", *markdown(rows)] if found else [lines[0].rstrip(":") + "."]
+        mine = entries[OURS]["median"]
+        words, worse, _ = compare(mine, peers[best], metric)
+        if worse:
+            points = metric.endswith("_pct")
+            order = peers[best] - mine if points else -mine / peers[best] if peers[best] > 0 else -math.inf
+            found.append((points, order, [work.removeprefix(SUITE), metric, with_spread(entries[OURS]), best,
+                                          with_spread(entries[best]), words]))
+    found.sort()
+    rows = [["work", "metric", "temporal-slab", "best peer", "its figure", "behind by"], *(row for *_, row in found)]
+    text = f"In {len(found)} of {compared} rows with a peer some other allocator is better than temporal-slab by more than " \
+           f"{100 * EQUAL:.0f} %, or {POINTS} points where the figure is per cent"
+    return [f"{text}:", "", *markdown(rows)] if found else [f"{text}."]
 
 
 def latency(suite, summary):
@@ -313,7 +332,7 @@ def memory(suite, summary):
     ):
         entries = summary.get((SUITE + work, metric), {})
         if entries:
-            rows.append([text, *(with_spread(entries.get(name)) for name in names), standing(entries)])
+            rows.append([text, *(with_spread(entries.get(name)) for name in names), standing(entries, metric)])
     scope = summary.get((f"{SUITE}space_128", "scope_overhead_pct"), {}).get(OURS)
     more = [f"In a scope epoch 128 B objects cost {with_spread(scope)} % over the payload."] if scope else []
     return [*markdown(rows), "", *more, "", *commands([ACCURATE, CHURN, "fragmentation_over_time"])]
@@ -375,7 +394,16 @@ def instructions(suite):
             *markdown(rows), "", *commands(["observability"])]
 
 
-def core(summary):
+def about_the_core(suite):
+    """core_bench measures its rounds in one go, perhaps another day than the rest."""
+    header = suite.header("core_bench_raw")
+    if not header or header.get("machine") == suite.header().get("machine"):
+        return []
+    return [f"Its figures are of another run than the rest: {header['machine']}, {header['date']}, commit "
+            f"{header['commit']}.", ""]
+
+
+def core(suite, summary):
     names = ["tslab", "glibc", "jemalloc", "tcmalloc", "mimalloc"]
     wanted = report.read_targets(HERE / "targets.csv")
     rows = [["work", "metric", *(label(name) for name in names), "where we are"]]
@@ -383,7 +411,7 @@ def core(summary):
         entries = summary.get((work, metric), {})
         if entries and not work.startswith(SUITE):
             rows.append([work, metric, *(with_spread(entries.get(name)) for name in names), standing(entries)])
-    return [*markdown(rows), "", *commands(["core_bench"])]
+    return [*about_the_core(suite), *markdown(rows), "", *commands(["core_bench"])]
 
 
 def image(name, text):
@@ -397,7 +425,7 @@ def document(suite, summary):
               "## The figures of the documents, measured again", "",
               "The documents measured on another machine; theirs stand beside ours for orientation, the comparison is with "
               "the other allocators in the same run.", "", *claims(suite, summary), "",
-              "## The figures to reach", "", *targets(summary), "", "## Where we are behind", "", *behind(summary), ""]
+              "## The figures to reach", "", *targets(suite, summary), "", "## Where we are behind", "", *behind(summary), ""]
     for heading, needs, part, charts in (
         ("Latency", ACCURATE, lambda: latency(suite, summary), ["latency_percentiles", "latency_cdf"]),
         ("Memory", "phase_shifts", lambda: memory(suite, summary), ["rss_over_time", "fragmentation", "slab_lifecycle"]),
@@ -413,7 +441,7 @@ def document(suite, summary):
                 lines += image(chart, chart.replace("_", " "))[1:]
             lines += [*part(), ""]
     if any(not work.startswith(SUITE) for work, _ in summary):
-        lines += ["## The core's table", "", *core(summary), ""]
+        lines += ["## The core's table", "", *core(suite, summary), ""]
     while lines[-1] == "":
         lines.pop()
     return "\n".join(lines) + "\n"

@@ -89,9 +89,9 @@ class Suite:
                     result.setdefault(row["allocator"], row["version"])
         return result
 
-    def header(self):
-        """The lines that run.csv begins with, by their first word."""
-        path = self.path("run")
+    def header(self, name="run"):
+        """The lines about the run that a file begins with, by their first word."""
+        path = self.path(name)
         if not path.is_file():
             return {}
         with open(path, encoding="utf-8") as file:
@@ -261,10 +261,19 @@ def soak(suite):
 
 
 def observability(suite):
-    rows = [row for row in suite.rows("observability") if row["call"] != "domain"]
-    if rows:
-        worst = max(suite.number("observability", row, "difference") for row in rows)
-        yield measurement(rows[0], "observability", "instructions_per_call", max(0.0, worst), "", OURS)
+    """The work in which the counters cost most, per operation: over its allocations and frees together, to which the
+    calls of a domain belong."""
+    name = "observability"
+    works = {}
+    for row in suite.rows(name):
+        calls, difference = (suite.number(name, row, column) for column in ("calls", "difference"))
+        total = works.setdefault(row["work"], [row, 0.0, 0.0])
+        total[1] += calls * difference
+        total[2] += calls if row["call"] != "domain" else 0
+    means = [(total / calls, row) for row, total, calls in works.values() if calls]
+    if means:
+        worst, row = max(means, key=lambda pair: pair[0])
+        yield measurement(row, name, "instructions_per_call", max(0.0, worst), "", OURS)
 
 
 PARTS = [latency, space, memory, threads, survivors, scopes, soak, observability]

@@ -19,7 +19,7 @@ if(TSLAB_SANITIZE)
 endif()
 
 if(TSLAB_COVERAGE)
-    add_compile_options(--coverage)
+    add_compile_options(--coverage -fprofile-update=atomic)
     add_link_options(--coverage)
 endif()
 

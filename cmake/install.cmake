@@ -8,6 +8,9 @@ install(TARGETS tslab tslab_static EXPORT tslab-targets
 install(DIRECTORY include/tslab DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp"
     PATTERN "http.h" EXCLUDE)
 
+# gdb commands: `source PREFIX/share/tslab/tslab-gdb.py`
+install(FILES tools/gdb/tslab-gdb.py DESTINATION ${CMAKE_INSTALL_DATADIR}/tslab)
+
 # ---- pkg-config ---------------------------------------------------------------------------------
 set(pkgconfig_dir ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 file(RELATIVE_PATH tslab_pc_to_prefix "/prefix/${pkgconfig_dir}" "/prefix")

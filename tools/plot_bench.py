@@ -407,14 +407,15 @@ def scope_cost(data):
     for axis in axes:
         axis.set_xscale("log")
         axis.set_yscale("log")
+    low, high = (f(f(axis.get_ylim()) for axis in axes[:2]) for f in (min, max))
+    for axis in axes[:2]:
+        axis.set_ylim(low, high)
+    for axis in axes:
         log_axis(axis.xaxis)
         log_axis(axis.yaxis, duration if axis is not axes[2] else plain)
     for axis in axes[1:]:
         axis.set_xlabel("scopes open at once (log scale)")
     axes[0].set_ylabel("time per object, scope included (log scale)")
-    low, high = (f(f(axis.get_ylim()) for axis in axes[:2]) for f in (min, max))
-    for axis in axes[:2]:
-        axis.set_ylim(low, high)
     axes[2].set_ylabel("resident bytes per byte asked for (log scale)")
     legend_below(figure, axes)
     grid(*axes)
@@ -486,7 +487,7 @@ def summary(data):
          lambda a: data.median("benchmark_accurate", a, "p999_ns", size_class=SIZE, op="alloc"), True),
         ("of a 256 MiB spike,\nback at the kernel", "% returned", "phase_shifts",
          lambda a: statistics.mean(data.numbers("phase_shifts", a, "returned_pct")), False),
-        ("100 objects dropped\ntogether, per object", "ns", "scope_bench", lambda a: scope_figure(data, a), False),
+        ("100 objects dropped\ntogether, per object", "ns (log scale)", "scope_bench", lambda a: scope_figure(data, a), True),
         ("mixed load, soak", "million calls a second", "soak",
          lambda a: statistics.median(data.numbers("soak", a, "throughput_ops_sec")) / 1e6, False),
     ]

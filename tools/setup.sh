@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs the Debian packages that a purpose needs and that are missing. Silent when nothing is.
-# usage: tools/setup.sh run|test|clang|bench|plot|valgrind|cross|http|observability
+# usage: tools/setup.sh run|test|clang|bench|plot|valgrind|cross|coverage|model|rust|http|observability
 set -eu
 
 run="make gcc libc6-dev cmake pkg-config libjansson-dev iso-codes python3"
@@ -9,7 +9,8 @@ cross="$cross gcc-s390x-linux-gnu libc6-dev-s390x-cross gcc-arm-linux-gnueabihf 
 cross="$cross gcc-i686-linux-gnu libc6-dev-i386-cross qemu-user musl-tools xz-utils"
 case "$#:${1-}" in
     1:run) wanted=$run ;;
-    1:test) wanted="$run libcmocka-dev libmicrohttpd-dev" ;;
+    1:test) wanted="$run libcmocka-dev libmicrohttpd-dev gdb" ;;
+    1:coverage) wanted="$run libcmocka-dev libmicrohttpd-dev gdb gcovr" ;;
     1:clang) wanted="$run libcmocka-dev clang" ;;
     1:http) wanted="$run libmicrohttpd-dev" ;;
     1:observability) wanted="$run libmicrohttpd-dev prometheus curl" ;;
@@ -17,8 +18,10 @@ case "$#:${1-}" in
     1:plot) wanted="make python3 python3-matplotlib" ;;
     1:valgrind) wanted="$run libcmocka-dev valgrind" ;;
     1:cross) wanted="make gcc libc6-dev cmake pkg-config python3 $cross" ;;
+    1:model) wanted="make gcc libc6-dev python3 spin" ;;
+    1:rust) wanted="cargo-web" ;; # Debian 12: the newer of its two; cargo of any origin will do
     *)
-        echo "tools/setup.sh: unknown purpose '$*': run, test, clang, bench, plot, valgrind, cross, http or observability" >&2
+        echo "tools/setup.sh: unknown purpose '$*': run, test, clang, bench, plot, valgrind, cross, coverage, model, rust, http or observability" >&2
         exit 2
         ;;
 esac
@@ -31,10 +34,17 @@ fi
 
 has_library() { { /sbin/ldconfig -p 2>/dev/null || ldconfig -p 2>/dev/null; } | grep -q "^[[:space:]]*$1"; }
 
+# Debian's own `cargo` is too old for the locked versions of what the models use.
+new_cargo() {
+    minor=$(cargo --version | sed -n 's/^cargo 1\.\([0-9]*\)\..*/\1/p')
+    [ -n "$minor" ] && [ "$minor" -ge 78 ]
+}
+
 # What a package is for, wherever it came from.
 present() {
     case $1 in
-        make | gcc | g++ | cmake | pkg-config | clang | python3 | valgrind | prometheus | curl) command -v "$1" ;;
+        make | gcc | g++ | cmake | pkg-config | clang | python3 | valgrind | gdb | gcovr | spin | prometheus | curl) command -v "$1" ;;
+        cargo-web) new_cargo ;;
         libc6-dev) echo '#include <stdio.h>' | gcc -E - ;;
         libjansson-dev) pkg-config --exists jansson ;;
         libapr1-dev) pkg-config --exists apr-1 ;;

@@ -15,7 +15,8 @@
  * can wait for. Cost: slab_stats_class and slab_stats_global are proportional to the threads and open epochs of
  * the process and to the memory it ever used at once; slab_stats_epoch to the threads that allocated in the
  * epoch and that memory; the global one also reads /proc (about 35 us in a small process) for resident_bytes.
- * docs/stats.md has figures.
+ * docs/stats.md has figures. In a handler that has interrupted its thread in the middle of a call, slab_epochs is told to ask
+ * again (0, EBUSY); the renderers format with snprintf, which the C library does not promise for handlers.
  */
 #ifndef TSLAB_STATS_H
 #define TSLAB_STATS_H

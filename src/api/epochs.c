@@ -1,4 +1,5 @@
 /* Allocators, epochs, domains, memory on demand: arguments checked, then one call below. */
+/* Modelled in tests/model: record, orders. */
 #include "api/runtime.h"
 
 #include <errno.h>

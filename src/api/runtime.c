@@ -1,3 +1,4 @@
+/* Modelled in tests/model: record. */
 #include "api/runtime.h"
 
 #include "base/assert.h"
@@ -77,6 +78,7 @@ static void fork_child(void) {
 /* ---- start --------------------------------------------------------------------------------------------- */
 
 static void thread_exit(void *heap) {
+    if (!ts_os_thread_ends(heap)) return;
     while (ts_thread.domain && ts_domain_exit(ts_thread.domain->domain)) {
     }
     ts_heap *mine = heap;
@@ -90,6 +92,12 @@ static void thread_exit(void *heap) {
 
 static bool start_locked(void) {
     if (!region_made) {
+        if (ts_care_on_memcheck() && ts_os == &ts_os_native) {
+            static ts_os_table table; /* written once, under start_mutex */
+            table = ts_os_native;
+            table.expose = ts_os_expose_anew;
+            ts_os = &table;
+        }
         /* memcheck looks through all that can be read for pointers: 1 GiB of memory has metadata enough. */
         if (!ts_region_init(ts_care_on_memcheck() ? MEMCHECK_UNITS_LOG2 : TS_MAX_UNITS_LOG2)) return false;
         ts_care_start();

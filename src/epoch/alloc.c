@@ -1,4 +1,5 @@
 /* Allocation and free off the fast path. Nothing here is called inside an operation or with a lock held. */
+/* Modelled in tests/model: foreign, orders. */
 #include "base/assert.h"
 #include "base/bits.h"
 #include "epoch/epoch.h"

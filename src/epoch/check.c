@@ -80,7 +80,8 @@ static bool check_table(ts_check *check, ts_table *table, const char *name, int 
         for (unsigned k = 0; good && k < h->spares[which]; k++) {
             uint32_t i = h->spare[which][k]->index;
             if (i == 0 || i >= high || found[i] != ENTRY_NOWHERE)
-                good = ts_check_fail(check, "table of %s: entry %u is a spare of heap %u, and somewhere else", name, i, h->id);
+                good = ts_check_fail(check, "table of %s: entry %u is a spare of heap %u, and somewhere else", name, i,
+                                     h->id);
             else
                 found[i] = ENTRY_SPARE;
         }
@@ -93,12 +94,13 @@ static bool check_table(ts_check *check, ts_table *table, const char *name, int 
         else if (id != 0 && found[i] != ENTRY_NOWHERE)
             good = ts_check_fail(check, "table of %s: entry %u is in use and free", name, i);
         else if (id != 0 && id != (era << table->index_bits | i))
-            good = ts_check_fail(check, "table of %s: entry %u has id %#llx in era %llu", name, i, (unsigned long long)id,
-                                 (unsigned long long)era);
+            good = ts_check_fail(check, "table of %s: entry %u has id %#llx in era %llu", name, i,
+                                 (unsigned long long)id, (unsigned long long)era);
         else if (era == 0 || era > table->era_limit)
             good = ts_check_fail(check, "table of %s: entry %u has era %llu", name, i, (unsigned long long)era);
         /* An allocator that has ended keeps its record while it is pinned. */
-        bool pinned = which == TS_TABLE_ALLOCATOR && ts_load_relaxed(&((const ts_allocator *)(const void *)e)->pins) != 0;
+        bool pinned =
+            which == TS_TABLE_ALLOCATOR && ts_load_relaxed(&((const ts_allocator *)(const void *)e)->pins) != 0;
         if (id == 0 && found[i] == ENTRY_NOWHERE && era < table->era_limit && !pinned) check->lost_entries++;
     }
     free(found);
@@ -108,14 +110,15 @@ static bool check_table(ts_check *check, ts_table *table, const char *name, int 
 /* ---- heaps ------------------------------------------------------------------------------------------------------ */
 
 static bool check_queue(ts_check *check, const ts_heap *heap) {
-    for (uint64_t unit = ts_load_relaxed(&heap->queue); unit; unit = ts_load_relaxed(&ts_slab_at((uint32_t)unit)->queue_next)) {
+    for (uint64_t unit = ts_load_relaxed(&heap->queue); unit;
+         unit = ts_load_relaxed(&ts_slab_at((uint32_t)unit)->queue_next)) {
         REQUIRE(unit < (uint64_t)ts_region.part[TS_NORMAL].units + ts_region.part[TS_SMALL].units &&
                     ts_unit_in_part((uint32_t)unit) < check->high[ts_part_of_unit((uint32_t)unit)],
                 "heap %u: its queue of foreign frees leads to unit %llu", heap->id, (unsigned long long)unit);
         uint8_t *found = ts_check_unit(check, (uint32_t)unit);
         REQUIRE((*found & TS_USE_QUEUED) == 0, "unit %llu is on two queues, or twice on one", (unsigned long long)unit);
-        REQUIRE(ts_load_relaxed(ts_unit_word((uint32_t)unit)) & TS_UNIT_FOREIGN, "unit %llu is on a queue, and its word does not say so",
-                (unsigned long long)unit);
+        REQUIRE(ts_load_relaxed(ts_unit_word((uint32_t)unit)) & TS_UNIT_FOREIGN,
+                "unit %llu is on a queue, and its word does not say so", (unsigned long long)unit);
         *found |= TS_USE_QUEUED;
         check->queued++;
     }
@@ -134,7 +137,8 @@ static bool check_condemned(ts_check *check, const ts_heap *heap) {
 }
 
 static bool check_scopes(ts_check *check, const ts_heap *heap) {
-    if (heap->spare_scope && !ts_check_claim_lines(check, heap->spare_scope, sizeof(ts_domain_scope), "a spare scope")) return false;
+    if (heap->spare_scope && !ts_check_claim_lines(check, heap->spare_scope, sizeof(ts_domain_scope), "a spare scope"))
+        return false;
     for (const ts_domain_scope *s = heap->tls ? heap->tls->domain : NULL; s; s = s->outer)
         if (!ts_check_claim_lines(check, s, sizeof *s, "a domain entered")) return false;
     return true;
@@ -144,15 +148,19 @@ static bool check_tls(ts_check *check, const ts_heap *heap) {
     const ts_tls *tls = heap->tls;
     REQUIRE(tls->heap == heap, "heap %u: its thread has another", heap->id);
     REQUIRE(ts_load_relaxed(&tls->in_op) == 0, "heap %u: its thread is inside of an operation", heap->id);
-    REQUIRE((tls->token == UINTPTR_MAX) == (tls->share_key == UINT64_MAX), "heap %u: half bound to an allocator", heap->id);
+    REQUIRE((tls->token == UINTPTR_MAX) == (tls->share_key == UINT64_MAX), "heap %u: half bound to an allocator",
+            heap->id);
     if (tls->token != UINTPTR_MAX) {
         const ts_share *share = ts_line_address(tls->share_key >> 32);
-        REQUIRE(in_lines(share) && share->heap == heap && share->token == tls->token, "heap %u: bound to a share that is not its own",
-                heap->id);
+        REQUIRE(in_lines(share) && share->heap == heap && share->token == tls->token,
+                "heap %u: bound to a share that is not its own", heap->id);
     }
-    REQUIRE(tls->block == &ts_no_block || in_lines(tls->block), "heap %u: cached block at %p", heap->id, (void *)tls->block);
-    REQUIRE(tls->rolling == &ts_no_block || in_lines(tls->rolling), "heap %u: cached rolling block at %p", heap->id, (void *)tls->rolling);
-    REQUIRE(tls->scope == &ts_no_scope || in_lines(tls->scope), "heap %u: cached scope block at %p", heap->id, (void *)tls->scope);
+    REQUIRE(tls->block == &ts_no_block || in_lines(tls->block), "heap %u: cached block at %p", heap->id,
+            (void *)tls->block);
+    REQUIRE(tls->rolling == &ts_no_block || in_lines(tls->rolling), "heap %u: cached rolling block at %p", heap->id,
+            (void *)tls->rolling);
+    REQUIRE(tls->scope == &ts_no_scope || in_lines(tls->scope), "heap %u: cached scope block at %p", heap->id,
+            (void *)tls->scope);
     return true;
 }
 
@@ -167,14 +175,16 @@ static bool check_heaps(ts_check *check, bool forked) {
         /* Of threads that vanished in a fork. */
         if (state == TS_HEAP_LOST || (forked && state == TS_HEAP_STARTING)) continue;
         REQUIRE(state == TS_HEAP_LIVE || state == TS_HEAP_ABANDONED, "heap %u: state %u", h->id, state);
-        REQUIRE((state == TS_HEAP_LIVE) == (h->tls != NULL), "heap %u: state %u, thread at %p", h->id, state, (void *)h->tls);
-        REQUIRE(!h->listed_free || (state == TS_HEAP_ABANDONED && h->blocks == NULL), "heap %u is free and in use", h->id);
+        REQUIRE((state == TS_HEAP_LIVE) == (h->tls != NULL), "heap %u: state %u, thread at %p", h->id, state,
+                (void *)h->tls);
+        REQUIRE(!h->listed_free || (state == TS_HEAP_ABANDONED && h->blocks == NULL), "heap %u is free and in use",
+                h->id);
         waiting += state == TS_HEAP_ABANDONED && !h->listed_free;
         if (h->tls && !check_tls(check, h)) return false;
         if (!check_condemned(check, h) || !check_scopes(check, h) || !ts_check_heap(check, h)) return false;
     }
-    REQUIRE(waiting == ts_load_relaxed(&ts_heaps_abandoned), "%u heaps of ended threads have blocks, %u counted", waiting,
-            ts_load_relaxed(&ts_heaps_abandoned));
+    REQUIRE(waiting == ts_load_relaxed(&ts_heaps_abandoned), "%u heaps of ended threads have blocks, %u counted",
+            waiting, ts_load_relaxed(&ts_heaps_abandoned));
     return true;
 }
 
@@ -196,7 +206,8 @@ static bool check_spans(ts_check *check, const ts_epoch *epoch, uint32_t index) 
         uint64_t word = ts_load_relaxed(ts_unit_word(unit));
         REQUIRE(word == (TS_UNIT_SPAN | ts_load_relaxed(&slab->tag)), "span at unit %u: its UNIT word is %#llx", unit,
                 (unsigned long long)word);
-        REQUIRE(slab->u.span.epoch == id && ts_load_relaxed(&slab->queue_next) == index, "span at unit %u is of another epoch", unit);
+        REQUIRE(slab->u.span.epoch == id && ts_load_relaxed(&slab->queue_next) == index,
+                "span at unit %u is of another epoch", unit);
         REQUIRE(slab->prev == before, "span at unit %u: prev is %u, it comes after %u", unit, slab->prev, before);
         REQUIRE(slab->kind == TS_KIND_SPAN && span_fits(slab),
                 "span at unit %u: %u units, %llu bytes", unit, slab->u.span.units, (unsigned long long)slab->u.span.bytes);
@@ -214,8 +225,8 @@ static bool check_spans(ts_check *check, const ts_epoch *epoch, uint32_t index) 
     REQUIRE(units == ts_load_relaxed(&epoch->span_units) &&
                 count == ts_load_relaxed(&epoch->span_allocated) - ts_load_relaxed(&epoch->span_freed) &&
                 bytes == ts_load_relaxed(&epoch->span_bytes_allocated) - ts_load_relaxed(&epoch->span_bytes_freed),
-            "epoch %#llx: %llu spans of %llu units in its list, other counters", (unsigned long long)id, (unsigned long long)count,
-            (unsigned long long)units);
+            "epoch %#llx: %llu spans of %llu units in its list, other counters", (unsigned long long)id,
+            (unsigned long long)count, (unsigned long long)units);
     ts_check_sums *sums = &check->allocator[ts_load_relaxed(&epoch->allocator)->entry.index];
     sums->units += units;
     sums->live += count;
@@ -229,7 +240,8 @@ static bool check_epoch_block(ts_check *check, const ts_epoch *epoch, uint64_t i
     uint64_t key = ts_load_relaxed(&b->key), open_id = ts_load_relaxed(&b->open_id);
     const ts_heap *heap = ts_load_relaxed(&b->heap);
     REQUIRE(ts_load_relaxed(&b->epoch) == epoch, "epoch %#llx: has the block of another", (unsigned long long)id);
-    REQUIRE((b->scope != 0) == ((ts_load_relaxed(&epoch->flags) & EPOCH_SCOPE) != 0), "epoch %#llx: a block of the other kind", (unsigned long long)id);
+    REQUIRE((b->scope != 0) == ((ts_load_relaxed(&epoch->flags) & EPOCH_SCOPE) != 0), "epoch %#llx: a block of the other kind",
+            (unsigned long long)id);
     REQUIRE((key & TS_UNIT_ERA_MASK) == b->era, "epoch %#llx: a block of its list is dead", (unsigned long long)id);
     REQUIRE(open_id == (active ? id : TS_ID_NEVER), "epoch %#llx: a block is open to %#llx", (unsigned long long)id,
             (unsigned long long)open_id);
@@ -240,8 +252,8 @@ static bool check_epoch_block(ts_check *check, const ts_epoch *epoch, uint64_t i
     REQUIRE(ts_load_relaxed(&b->rolling) == 0 || (active && ts_load_relaxed(&b->rolling) == b->share->token),
             "epoch %#llx: a block says it is of a rolling epoch", (unsigned long long)id);
     REQUIRE(!active || b->closing == TS_OPEN, "epoch %#llx: ACTIVE, and a block is closing", (unsigned long long)id);
-    REQUIRE(!ts_load_relaxed(&b->flushed) || b->closing == TS_CLOSING, "epoch %#llx: a block was flushed, and is not closing",
-            (unsigned long long)id);
+    REQUIRE(!ts_load_relaxed(&b->flushed) || b->closing == TS_CLOSING,
+            "epoch %#llx: a block was flushed, and is not closing", (unsigned long long)id);
     return true;
 }
 
@@ -254,13 +266,15 @@ static bool check_epochs(ts_check *check, bool forked, uint64_t *blocks) {
         if (id == 0) continue;
         uint32_t state = ts_load_relaxed(&e->state);
         const ts_allocator *a = ts_load_relaxed(&e->allocator);
-        REQUIRE(state == EPOCH_ACTIVE || state == EPOCH_CLOSING, "epoch %#llx: state %u", (unsigned long long)id, state);
-        REQUIRE(a && (forked || ts_load_relaxed(&a->entry.id) == a->token), "epoch %#llx: its allocator has ended", (unsigned long long)id);
+        REQUIRE(state == EPOCH_ACTIVE || state == EPOCH_CLOSING, "epoch %#llx: state %u", (unsigned long long)id,
+                state);
+        REQUIRE(a && (forked || ts_load_relaxed(&a->entry.id) == a->token), "epoch %#llx: its allocator has ended",
+                (unsigned long long)id);
         const ts_block *before = NULL;
         for (const ts_block *b = e->blocks; b; b = b->epoch_next) {
             /* It was claimed with its heap; a circle ends at the count. */
-            REQUIRE(in_lines(b) && b->epoch_prev == before && (*blocks)++ <= check->lines, "epoch %#llx: the list of its blocks is broken",
-                    (unsigned long long)id);
+            REQUIRE(in_lines(b) && b->epoch_prev == before && (*blocks)++ <= check->lines,
+                    "epoch %#llx: the list of its blocks is broken", (unsigned long long)id);
             if (!check_epoch_block(check, e, id, b)) return false;
             before = b;
         }
@@ -274,7 +288,8 @@ static bool check_blocks_listed(ts_check *check, uint64_t listed) {
     uint64_t alive = 0;
     for (const ts_heap *h = ts_heaps(); h; h = h->next)
         for (const ts_block *b = h->blocks; b; b = b->heap_next) alive += ts_era(b) == b->era;
-    REQUIRE(alive == listed, "%llu blocks are alive, the epochs list %llu", (unsigned long long)alive, (unsigned long long)listed);
+    REQUIRE(alive == listed, "%llu blocks are alive, the epochs list %llu", (unsigned long long)alive,
+            (unsigned long long)listed);
     return true;
 }
 
@@ -312,8 +327,8 @@ static bool check_warm_spans(ts_check *check, const ts_allocator *a, uint64_t *u
             found += length;
         }
     }
-    REQUIRE(found == ts_load_relaxed(&a->span_warm_units), "%llu units in warm spans, %llu counted", (unsigned long long)found,
-            (unsigned long long)ts_load_relaxed(&a->span_warm_units));
+    REQUIRE(found == ts_load_relaxed(&a->span_warm_units), "%llu units in warm spans, %llu counted",
+            (unsigned long long)found, (unsigned long long)ts_load_relaxed(&a->span_warm_units));
     *units += found;
     check->warm_units += found;
     return true;
@@ -328,10 +343,11 @@ static bool check_allocator_lists(ts_check *check, uint32_t index, bool forked) 
     if (ts_load_relaxed(&a->entry.id) != a->token) return true;
     uint64_t listed = 0;
     for (const ts_share *s = a->shares; s; s = s->allocator_next) {
-        REQUIRE(in_lines(s) && s->allocator == a && s->token == a->token && listed++ <= check->lines, "allocator %u: its list of shares is broken", index);
+        REQUIRE(in_lines(s) && s->allocator == a && s->token == a->token && listed++ <= check->lines,
+                "allocator %u: its list of shares is broken", index);
     }
-    REQUIRE(forked || listed == sums->shares, "allocator %u: lists %llu shares, the heaps have %llu", index, (unsigned long long)listed,
-            (unsigned long long)sums->shares);
+    REQUIRE(forked || listed == sums->shares, "allocator %u: lists %llu shares, the heaps have %llu", index,
+            (unsigned long long)listed, (unsigned long long)sums->shares);
     EpochId current = ts_load_relaxed(&a->current_epoch);
     const ts_epoch *e = current ? ts_table_find(&ts_epochs, current) : NULL;
     REQUIRE(!e || ts_load_relaxed(&e->allocator) == a, "allocator %u: its rolling epoch is another's", index);
@@ -354,11 +370,12 @@ static bool check_units(ts_check *check) {
             unsigned found = *ts_check_unit(check, unit), use = found & ~TS_USE_QUEUED;
             uint64_t word = ts_load_relaxed(ts_unit_word(unit));
             bool queued = (found & TS_USE_QUEUED) != 0;
-            REQUIRE(queued == ((word & TS_UNIT_FOREIGN) != 0), "unit %u: its word is %#llx, and it is on %s queue", unit,
-                    (unsigned long long)word, queued ? "a" : "no");
-            REQUIRE(!(word & TS_UNIT_ZOMBIE) || (queued && use == TS_USE_NONE), "unit %u is a zombie, and somewhere else", unit);
-            REQUIRE((use != TS_USE_FREE && use != TS_USE_HOLE) || word == 0, "unit %u is free, and its word is %#llx", unit,
-                    (unsigned long long)word);
+            REQUIRE(queued == ((word & TS_UNIT_FOREIGN) != 0), "unit %u: its word is %#llx, and it is on %s queue",
+                    unit, (unsigned long long)word, queued ? "a" : "no");
+            REQUIRE(!(word & TS_UNIT_ZOMBIE) || (queued && use == TS_USE_NONE),
+                    "unit %u is a zombie, and somewhere else", unit);
+            REQUIRE((use != TS_USE_FREE && use != TS_USE_HOLE) || word == 0, "unit %u is free, and its word is %#llx",
+                    unit, (unsigned long long)word);
             if (use != TS_USE_NONE) continue;
             if (word & TS_UNIT_ZOMBIE)
                 find_zombie(check, unit, word);
@@ -379,12 +396,14 @@ static bool check_sums(ts_check *check, uint32_t index, bool forked) {
     bool alive = ts_load_relaxed(&a->entry.id) != 0;
     check->condemned_units += sums->condemned_units;
     if (forked || pins == 0) return true; /* 0: nobody's record, its figures are of its last use */
-    REQUIRE(committed == found, "allocator %u: committed %llu units, found %llu in slabs and spans, %llu warm, %llu zombies", index,
+    REQUIRE(committed == found,
+            "allocator %u: committed %llu units, found %llu in slabs and spans, %llu warm, %llu zombies", index,
             (unsigned long long)committed, (unsigned long long)sums->units, (unsigned long long)sums->warm_units,
             (unsigned long long)sums->zombies);
     REQUIRE(pins == alive + sums->shares + sums->condemned + sums->zombies,
-            "allocator %u: %llu pins, found %llu shares, %llu condemned blocks, %llu zombies", index, (unsigned long long)pins,
-            (unsigned long long)sums->shares, (unsigned long long)sums->condemned, (unsigned long long)sums->zombies);
+            "allocator %u: %llu pins, found %llu shares, %llu condemned blocks, %llu zombies", index,
+            (unsigned long long)pins, (unsigned long long)sums->shares, (unsigned long long)sums->condemned,
+            (unsigned long long)sums->zombies);
     return true;
 }
 
@@ -401,17 +420,20 @@ static bool walk(ts_check *check, bool forked) {
     uint32_t allocators = ts_table_high(&ts_allocators);
     settle_heaps();
     if (!check_pool(check, forked) || !check_lines(check)) return false;
-    if (!check_table(check, &ts_epochs, "epochs", TS_TABLE_EPOCH) || !check_table(check, &ts_domains, "domains", TS_TABLE_DOMAIN) ||
+    if (!check_table(check, &ts_epochs, "epochs", TS_TABLE_EPOCH) ||
+        !check_table(check, &ts_domains, "domains", TS_TABLE_DOMAIN) ||
         !check_table(check, &ts_allocators, "allocators", TS_TABLE_ALLOCATOR))
         return false;
-    if (!check_heaps(check, forked) || !check_epochs(check, forked, &blocks) || !check_blocks_listed(check, blocks) || !check_domains(check, forked)) return false;
+    if (!check_heaps(check, forked) || !check_epochs(check, forked, &blocks) || !check_blocks_listed(check, blocks) ||
+        !check_domains(check, forked))
+        return false;
     for (uint32_t i = 1; i < allocators; i++)
         if (!check_allocator_lists(check, i, forked)) return false;
     if (!check_units(check)) return false;
     for (uint32_t i = 1; i < allocators; i++)
         if (!check_sums(check, i, forked)) return false;
-    REQUIRE(forked || check->lost_units + check->lost_entries == 0, "%llu units and %llu table entries are nobody's", (unsigned long long)check->lost_units,
-            (unsigned long long)check->lost_entries);
+    REQUIRE(forked || check->lost_units + check->lost_entries == 0, "%llu units and %llu table entries are nobody's",
+            (unsigned long long)check->lost_units, (unsigned long long)check->lost_entries);
     return true;
 }
 
@@ -423,7 +445,8 @@ bool ts_check_all(ts_check *check, bool forked) {
     check->unit = calloc((size_t)check->high[TS_NORMAL] + check->high[TS_SMALL], 1);
     check->line = calloc(check->lines, 1);
     check->allocator = calloc(ts_table_high(&ts_allocators), sizeof *check->allocator);
-    bool good = check->unit && check->line && check->allocator ? walk(check, forked) : ts_check_fail(check, "no memory for the walk");
+    bool good = check->unit && check->line && check->allocator ? walk(check, forked)
+                                                               : ts_check_fail(check, "no memory for the walk");
     free(check->unit);
     free(check->line);
     free(check->allocator);

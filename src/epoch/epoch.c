@@ -1,3 +1,4 @@
+/* Modelled in tests/model: hold, exit, epoch, orders. */
 #include "epoch/epoch.h"
 
 #include "base/assert.h"
@@ -182,8 +183,8 @@ bool ts_epoch_read_blocks(const ts_epoch *epoch, EpochId id, void (*fn)(void *, 
 
 /* ---- joining and adoption ----------------------------------------------------------------------------- */
 
-/* Caller has the epoch's lock, which keeps the epoch ACTIVE, or has not published the epoch; the block is on no list that anyone else walks, or was
-   shut by the end of its thread. */
+/* Caller has the epoch's lock, which keeps the epoch ACTIVE, or has not published the epoch; the block is on no list that
+   anyone else walks, or was shut by the end of its thread. */
 static void open_block(ts_block *block, EpochId id) {
     ts_store_relaxed(&block->open_id, id);
     /* Care is the slow path's work: such a block is never open to fast frees. */
@@ -372,14 +373,15 @@ bool ts_epoch_destroy(ts_allocator *allocator, EpochId id) {
 static bool nothing_left(const ts_epoch *epoch) {
     if (ts_load_relaxed(&epoch->span_units) != 0) return false;
     /* closing: whoever set it held the heap, so no slab is on its way into the block. It is read under no hold of the
-       heap, hence atomically; once set it stays. */
+       heap, hence atomically, and before the count: until it is set, an operation that began before the close can add a
+       slab. Once set it stays. */
     for (const ts_block *b = ts_load_relaxed(&epoch->blocks); b; b = next_in_epoch(b))
-        if (ts_load_relaxed(&b->slabs) != 0 || !ts_load_acquire(&b->flushed)) return false;
+        if (!ts_load_acquire(&b->flushed) || ts_load_relaxed(&b->slabs) != 0) return false;
     return true;
 }
 
 static void look_if_left(void *left, const ts_block *b) {
-    if (ts_load_relaxed(&b->slabs) != 0 || !ts_load_acquire(&b->flushed)) *(bool *)left = true;
+    if (!ts_load_acquire(&b->flushed) || ts_load_relaxed(&b->slabs) != 0) *(bool *)left = true; /* as in nothing_left */
 }
 
 bool ts_epoch_is_over(const ts_epoch *epoch, EpochId id) {

@@ -2,6 +2,7 @@
  * Looking at an object without changing it, from any thread. What was read is good if, afterwards, the UNIT
  * word is still the same and the block's era too: then the slab was in one use all the while.
  */
+/* Modelled in tests/model: orders. */
 #include "epoch/epoch.h"
 #include "heap/care.h"
 

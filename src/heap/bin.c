@@ -1,3 +1,4 @@
+/* Modelled in tests/model: foreign, orders. */
 #include "base/assert.h"
 #include "base/bits.h"
 #include "base/probe.h"
@@ -212,7 +213,7 @@ bool ts_bin_claim(ts_churn_block *block, unsigned cls) {
         unlink_slab(bin, slab, unit);
         push_tail(bin, slab, unit);
         ts_add_owned(&bin->full, 1);
-        ts_add_owned(&count->list_move_partial_to_full, 1);
+        ts_count(&count->list_move_partial_to_full, 1);
     }
     return true;
 }

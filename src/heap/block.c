@@ -1,3 +1,4 @@
+/* Modelled in tests/model: hold, exit, epoch, orders. */
 #include "base/assert.h"
 #include "base/bits.h"
 #include "heap/allocator.h"

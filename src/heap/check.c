@@ -25,13 +25,15 @@ bool ts_check_fail(ts_check *check, const char *format, ...) {
 static uint32_t units_there_are(void) { return ts_region.part[TS_NORMAL].units + ts_region.part[TS_SMALL].units; }
 
 static const char *use_name(unsigned use) {
-    static const char *const names[] = {"nothing", "free", "a hole", "in a block", "in a span", "warm", "in a warm span"};
+    static const char *const names[] = {"nothing",   "free", "a hole",        "in a block",
+                                        "in a span", "warm", "in a warm span"};
     use &= ~TS_USE_QUEUED;
     return use < sizeof names / sizeof *names ? names[use] : "?";
 }
 
 bool ts_check_claim_unit(ts_check *check, uint32_t unit, ts_check_use use) {
-    REQUIRE(unit < units_there_are() && ts_unit_in_part(unit) != 0, "there is no unit %u, which is %s", unit, use_name(use));
+    REQUIRE(unit < units_there_are() && ts_unit_in_part(unit) != 0, "there is no unit %u, which is %s", unit,
+            use_name(use));
     if (!check->unit) return true;
     REQUIRE(ts_unit_in_part(unit) < check->high[ts_part_of_unit(unit)], "unit %u is %s and was never taken", unit,
             use_name(use));
@@ -101,16 +103,16 @@ static bool check_word(ts_check *check, uint32_t unit, uint64_t want, bool dead)
     uint32_t tag = ts_load_relaxed(&ts_slab_at(unit)->tag);
     for (unsigned i = 0; i < count; i++) {
         uint64_t x = ts_load_relaxed(&words[i]);
-        REQUIRE(count != 8 || x >> TS_FOREIGN_TAG_SHIFT == tag, "unit %u: foreign word %u has tag %u, the slab %u", unit, i,
-                (unsigned)(x >> TS_FOREIGN_TAG_SHIFT), tag);
+        REQUIRE(count != 8 || x >> TS_FOREIGN_TAG_SHIFT == tag, "unit %u: foreign word %u has tag %u, the slab %u",
+                unit, i, (unsigned)(x >> TS_FOREIGN_TAG_SHIFT), tag);
         if ((uint32_t)x == 0 || x >> TS_FOREIGN_TAG_SHIFT != tag || dead) continue;
         REQUIRE(w & TS_UNIT_FOREIGN, "unit %u: foreign word %u has bits, and the slab is on no queue", unit, i);
     }
     return true;
 }
 
-static bool check_churn_slab(ts_check *check, const ts_churn_block *block, unsigned cls, uint32_t unit, places *free_now,
-                             uint64_t *live) {
+static bool check_churn_slab(ts_check *check, const ts_churn_block *block, unsigned cls, uint32_t unit,
+                             places *free_now, uint64_t *live) {
     unsigned part = ts_class_part(cls), per_unit = ts_granules_per_unit(part), shift = part == TS_NORMAL ? 2 : 0;
     const ts_slab *slab = ts_slab_at(unit);
     const uint64_t *bitmap = part == TS_NORMAL ? slab->u.free : ts_slab_small(unit)->free;
@@ -120,7 +122,8 @@ static bool check_churn_slab(ts_check *check, const ts_churn_block *block, unsig
     for (unsigned i = 0; i < free_now->count; i++) {
         if (free_now->entry[i] >> TS_ENTRY_UNIT_SHIFT != ts_unit_in_part(unit)) continue;
         unsigned g = (free_now->entry[i] & (TS_UNIT_ENTRIES - 1)) >> shift;
-        REQUIRE((elsewhere[g >> 6] >> (g & 63) & 1) == 0, "unit %u, granule %u: twice in the ring or the claimed word", unit, g);
+        REQUIRE((elsewhere[g >> 6] >> (g & 63) & 1) == 0, "unit %u, granule %u: twice in the ring or the claimed word",
+                unit, g);
         elsewhere[g >> 6] |= (uint64_t)1 << (g & 63);
         free_now->seen++;
     }
@@ -131,18 +134,19 @@ static bool check_churn_slab(ts_check *check, const ts_churn_block *block, unsig
         unsigned s = ts_load_relaxed(&state[g]);
         unsigned is_live = s & TS_STATE_LIVE, is_retired = (s & TS_STATE_RETIRED) != 0;
         unsigned is_free = bitmap[g >> 6] >> (g & 63) & 1, is_elsewhere = elsewhere[g >> 6] >> (g & 63) & 1;
-        REQUIRE((s >> 1 & 3u) == (part == TS_NORMAL ? entry & 3u : 0), "unit %u, slot %u: state word %#x, starts at entry %u", unit,
-                slot, s, entry);
+        REQUIRE((s >> 1 & 3u) == (part == TS_NORMAL ? entry & 3u : 0),
+                "unit %u, slot %u: state word %#x, starts at entry %u", unit, slot, s, entry);
         REQUIRE(is_live + is_retired + is_free + is_elsewhere == 1,
-                "unit %u, slot %u: live %u, retired %u, in the bitmap %u, in the ring or the claimed word %u", unit, slot,
-                is_live, is_retired, is_free, is_elsewhere);
+                "unit %u, slot %u: live %u, retired %u, in the bitmap %u, in the ring or the claimed word %u", unit,
+                slot, is_live, is_retired, is_free, is_elsewhere);
         live_slots += is_live;
         retired += is_retired;
         free_count += is_free;
     }
     REQUIRE(bits == free_count, "unit %u: bits of the free bitmap that are no slots", unit);
     REQUIRE(ts_slab_count_live(unit) == live_slots, "unit %u: live state words that are no slots", unit);
-    REQUIRE(slab->free_count == free_count, "unit %u: %u free slots, free_count is %u", unit, free_count, slab->free_count);
+    REQUIRE(slab->free_count == free_count, "unit %u: %u free slots, free_count is %u", unit, free_count,
+            slab->free_count);
     REQUIRE(slab->empty_at == ts_classes.slots[cls] - retired, "unit %u: %u slots retired, empty_at is %u of %u", unit,
             retired, slab->empty_at, ts_classes.slots[cls]);
     bool dead = ts_era(&block->b) != block->b.era;
@@ -166,21 +170,22 @@ static bool collect(ts_check *check, const ts_churn_block *block, unsigned cls, 
         }
         REQUIRE(!ended, "class %u: the ring has a gap above place %u", cls, (top - i) & (TS_RING_SLOTS - 1));
         uint64_t entry = ts_entry_of(&ts_region.part[part], object);
-        REQUIRE(entry < ts_region.part[part].limit, "class %u: %p in the ring is no place of its part", cls, (const void *)object);
-        REQUIRE((entry & (TS_UNIT_ENTRIES - 1)) * 16 % ts_class_bytes[cls] == 0, "class %u: %p in the ring is no slot", cls,
+        REQUIRE(entry < ts_region.part[part].limit, "class %u: %p in the ring is no place of its part", cls,
                 (const void *)object);
+        REQUIRE((entry & (TS_UNIT_ENTRIES - 1)) * 16 % ts_class_bytes[cls] == 0, "class %u: %p in the ring is no slot",
+                cls, (const void *)object);
         out->entry[out->count++] = (uint32_t)entry;
     }
     for (uint64_t word = bin->word; word; word &= word - 1) {
         uint32_t entry = bin->word_entry + ts_ctz64(word) * (part == TS_NORMAL ? 4u : 1u);
         REQUIRE(entry < ts_region.part[part].limit, "class %u: the claimed word is of no place of its part", cls);
         if (part == TS_NORMAL) entry += ts_load_relaxed(&ts_region.part[part].state[entry >> 2]) >> 1 & 3u;
-        REQUIRE((entry & (TS_UNIT_ENTRIES - 1)) * 16 % ts_class_bytes[cls] == 0, "class %u: the claimed word has entry %u, no slot",
-                cls, entry);
+        REQUIRE((entry & (TS_UNIT_ENTRIES - 1)) * 16 % ts_class_bytes[cls] == 0,
+                "class %u: the claimed word has entry %u, no slot", cls, entry);
         out->entry[out->count++] = entry;
     }
-    REQUIRE(block->b.closing != TS_CLOSING || out->count == 0, "class %u: a block that is closing has %u slots in its ring and word",
-            cls, out->count);
+    REQUIRE(block->b.closing != TS_CLOSING || out->count == 0,
+            "class %u: a block that is closing has %u slots in its ring and word", cls, out->count);
     return true;
 }
 
@@ -212,13 +217,14 @@ static bool check_bin(ts_check *check, const ts_churn_block *block, unsigned cls
         before = unit;
     }
     REQUIRE(found == slabs, "class %u: %u slabs in the bin's list, %u counted", cls, found, slabs);
-    REQUIRE(slabs == 0 || ts_slab_at(bin->head)->prev == before, "class %u: the list ends at unit %u, its first slab says %u", cls,
-            before, ts_slab_at(bin->head)->prev);
+    REQUIRE(slabs == 0 || ts_slab_at(bin->head)->prev == before,
+            "class %u: the list ends at unit %u, its first slab says %u", cls, before, ts_slab_at(bin->head)->prev);
     REQUIRE(found_full == full, "class %u: %u full slabs, %u counted", cls, found_full, full);
     REQUIRE(empty == block->empty[cls], "class %u: %u empty slabs, %u counted", cls, empty, block->empty[cls]);
-    REQUIRE(free_now.seen == free_now.count, "class %u: a slot in the ring or the claimed word of a slab that is not the bin's", cls);
-    uint64_t balance = ts_load_relaxed(&bin->pops) + ts_load_relaxed(&bin->word_allocs) - ts_load_relaxed(&bin->pushes) -
-                       ts_load_relaxed(&bin->direct_frees);
+    REQUIRE(free_now.seen == free_now.count,
+            "class %u: a slot in the ring or the claimed word of a slab that is not the bin's", cls);
+    uint64_t balance = ts_load_relaxed(&bin->pops) + ts_load_relaxed(&bin->word_allocs) -
+                       ts_load_relaxed(&bin->pushes) - ts_load_relaxed(&bin->direct_frees);
     REQUIRE(balance == live_slots, "class %u: the counters say %llu live objects, the state words %llu", cls,
             (unsigned long long)balance, (unsigned long long)live_slots);
     check->slabs += found;
@@ -228,7 +234,8 @@ static bool check_bin(ts_check *check, const ts_churn_block *block, unsigned cls
 
 /* ---- scope slabs ------------------------------------------------------------------------------------------- */
 
-static bool check_scope_slab(ts_check *check, const ts_scope_block *block, uint32_t unit, uint64_t *live, uint64_t *live_bytes) {
+static bool check_scope_slab(ts_check *check, const ts_scope_block *block, uint32_t unit, uint64_t *live,
+                             uint64_t *live_bytes) {
     const ts_slab *slab = ts_slab_at(unit);
     const ts_scope_bits *bits = ts_slab_scope_bits(unit);
     uint32_t end = ts_load_relaxed(&slab->end);
@@ -238,8 +245,9 @@ static bool check_scope_slab(ts_check *check, const ts_scope_block *block, uint3
     if (current) {
         const char *bump = ts_load_relaxed(&block->bump);
         REQUIRE(end == 0, "unit %u: objects are added to it, and its end is %u", unit, end);
-        REQUIRE(bump >= ts_unit_address(unit) && bump <= ts_unit_address(unit) + TS_UNIT_BYTES && ((uintptr_t)bump & 15) == 0 &&
-                    block->end == ts_unit_address(unit) + TS_UNIT_BYTES && block->bits == bits,
+        REQUIRE(bump >= ts_unit_address(unit) && bump <= ts_unit_address(unit) + TS_UNIT_BYTES &&
+                    ((uintptr_t)bump & 15) == 0 && block->end == ts_unit_address(unit) + TS_UNIT_BYTES &&
+                    block->bits == bits,
                 "unit %u: bump pointer %p, end %p", unit, (const void *)bump, (const void *)block->end);
         end = (uint32_t)((size_t)(bump - ts_unit_address(unit)) / 16);
     }
@@ -253,9 +261,11 @@ static bool check_scope_slab(ts_check *check, const ts_scope_block *block, uint3
     }
     REQUIRE(end == 0 || (ts_load_relaxed(&bits->start[0]) & 1), "unit %u: no object starts at its beginning", unit);
     REQUIRE(slab->free_count == freed, "unit %u: %u objects freed, free_count is %u", unit, freed, slab->free_count);
-    REQUIRE(current || slab->empty_at == started, "unit %u: %u objects started, empty_at is %u", unit, started, slab->empty_at);
+    REQUIRE(current || slab->empty_at == started, "unit %u: %u objects started, empty_at is %u", unit, started,
+            slab->empty_at);
     bool dead = ts_era(&block->b) != block->b.era;
-    REQUIRE(!check->unit || dead || current || started != freed || (ts_load_relaxed(ts_unit_word(unit)) & TS_UNIT_FOREIGN),
+    REQUIRE(!check->unit || dead || current || started != freed ||
+                (ts_load_relaxed(ts_unit_word(unit)) & TS_UNIT_FOREIGN),
             "unit %u: empty, and still in its block", unit);
     *live += started - freed;
     for (uint32_t e = 0; e < end; e++) {
@@ -263,19 +273,23 @@ static bool check_scope_slab(ts_check *check, const ts_scope_block *block, uint3
         if ((ts_load_relaxed(&bits->start[e >> 6]) & bit) && !(ts_load_relaxed(&bits->freed[e >> 6]) & bit))
             *live_bytes += ts_scope_entries(unit, e, end) * 16u;
     }
-    return check_word(check, unit, TS_UNIT_SCOPE | block->b.era | (uint64_t)ts_line_of(block) << TS_UNIT_LINE_SHIFT, dead);
+    return check_word(check, unit, TS_UNIT_SCOPE | block->b.era | (uint64_t)ts_line_of(block) << TS_UNIT_LINE_SHIFT,
+                      dead);
 }
 
 static bool check_scope(ts_check *check, const ts_scope_block *block) {
-    uint32_t slabs = ts_load_relaxed(&block->b.slabs), current = ts_load_relaxed(&block->current), found = 0, before = 0;
+    uint32_t slabs = ts_load_relaxed(&block->b.slabs), current = ts_load_relaxed(&block->current), found = 0,
+             before = 0;
     uint64_t live = 0, live_bytes = 0;
     REQUIRE(current == 0 || block->head == current, "the current slab is unit %u, the first %u", current, block->head);
-    REQUIRE((current != 0) == (ts_load_relaxed(&block->bump) != NULL), "a bump pointer without a slab, or the other way round");
+    REQUIRE((current != 0) == (ts_load_relaxed(&block->bump) != NULL),
+            "a bump pointer without a slab, or the other way round");
     for (uint32_t unit = block->head; unit; unit = ts_slab_at(unit)->next) {
         REQUIRE(found < slabs, "a scope block's list goes on after its %u slabs, to unit %u", slabs, unit);
         if (!ts_check_claim_unit(check, unit, TS_USE_BLOCK)) return false;
         REQUIRE(ts_part_of_unit(unit) == TS_NORMAL, "scope slab %u is of part SMALL", unit);
-        REQUIRE(ts_slab_at(unit)->prev == before, "unit %u: prev is %u, it comes after %u", unit, ts_slab_at(unit)->prev, before);
+        REQUIRE(ts_slab_at(unit)->prev == before, "unit %u: prev is %u, it comes after %u", unit,
+                ts_slab_at(unit)->prev, before);
         if (!check_scope_slab(check, block, unit, &live, &live_bytes)) return false;
         found++;
         before = unit;
@@ -345,7 +359,8 @@ static bool check_shares(ts_check *check, const ts_heap *heap) {
 
 static bool check_free_blocks(ts_check *check, const ts_heap *heap, bool scope) {
     for (const ts_block *b = scope ? heap->free_scope : heap->free_churn; b; b = b->heap_next) {
-        if (!ts_check_claim_lines(check, b, scope ? sizeof(ts_scope_block) : TS_CHURN_BLOCK_ALIGN, "a free block")) return false;
+        if (!ts_check_claim_lines(check, b, scope ? sizeof(ts_scope_block) : TS_CHURN_BLOCK_ALIGN, "a free block"))
+            return false;
         REQUIRE((b->scope != 0) == scope, "heap %u: a free block is in the list of the other kind", heap->id);
         REQUIRE(ts_load_relaxed(&b->slabs) == 0 && ts_load_relaxed(&b->open_id) == TS_ID_NEVER &&
                     ts_load_relaxed(&b->key) >> TS_UNIT_LINE_SHIFT == 0,
@@ -368,8 +383,8 @@ bool ts_check_heap(ts_check *check, const ts_heap *heap) {
         REQUIRE(b->heap_prev == before, "heap %u: the list of its blocks is broken", heap->id);
         REQUIRE(ts_load_relaxed(&b->heap) == heap, "heap %u: has the block of another", heap->id);
         REQUIRE(has_share(heap, b->share), "heap %u: a block has the share of another heap", heap->id);
-        REQUIRE(ts_load_relaxed(&b->allocator) == b->share->token, "heap %u: a block is of one allocator, its share of another",
-                heap->id);
+        REQUIRE(ts_load_relaxed(&b->allocator) == b->share->token,
+                "heap %u: a block is of one allocator, its share of another", heap->id);
         if (!ts_check_block(check, b)) return false;
         if (check->allocator) {
             ts_check_sums *sums = &check->allocator[b->share->allocator->entry.index];
@@ -378,7 +393,8 @@ bool ts_check_heap(ts_check *check, const ts_heap *heap) {
         }
         before = b;
     }
-    REQUIRE(heap->spares[0] <= TS_SPARE_ENTRIES && heap->spares[1] <= TS_SPARE_ENTRIES, "heap %u: too many spare entries", heap->id);
+    REQUIRE(heap->spares[0] <= TS_SPARE_ENTRIES && heap->spares[1] <= TS_SPARE_ENTRIES,
+            "heap %u: too many spare entries", heap->id);
     return check_shares(check, heap) && check_free_blocks(check, heap, false) && check_free_blocks(check, heap, true);
 }
 

@@ -14,7 +14,13 @@
 
 /* What a unit was found as. */
 typedef enum ts_check_use {
-    TS_USE_NONE, TS_USE_FREE, TS_USE_HOLE, TS_USE_BLOCK, TS_USE_SPAN, TS_USE_WARM, TS_USE_WARM_SPAN
+    TS_USE_NONE,
+    TS_USE_FREE,
+    TS_USE_HOLE,
+    TS_USE_BLOCK,
+    TS_USE_SPAN,
+    TS_USE_WARM,
+    TS_USE_WARM_SPAN
 } ts_check_use;
 #define TS_USE_QUEUED 0x80u /* and it is on a queue of foreign frees */
 
@@ -27,17 +33,17 @@ typedef struct ts_check_sums {
 } ts_check_sums;
 
 typedef struct ts_check {
-    char why[256];           /* "": nothing wrong was found */
+    char why[256]; /* "": nothing wrong was found */
     /* Of the whole walk only; NULL while a thread walks its own heap and others run. */
-    uint8_t *unit;           /* ts_check_use of each unit below high, part by part: ts_check_unit */
-    uint8_t *line;           /* [line]: 1 if a record has it */
+    uint8_t *unit; /* ts_check_use of each unit below high, part by part: ts_check_unit */
+    uint8_t *line; /* [line]: 1 if a record has it */
     ts_check_sums *allocator;
     uint32_t high[TS_PARTS]; /* units ever taken from the untouched end of each part */
     uint32_t lines;          /* lines ever taken */
     /* Figures of what was walked. */
     uint64_t heaps, blocks, slabs, spans, live, queued, warm_units, zombies, condemned_units, retired_units;
-    uint64_t lost_units;     /* handed out and found nowhere: 0, but in the child of a fork */
-    uint64_t lost_entries;   /* of the tables: likewise */
+    uint64_t lost_units;   /* handed out and found nowhere: 0, but in the child of a fork */
+    uint64_t lost_entries; /* of the tables: likewise */
 } ts_check;
 
 /* Of a unit below its part's high. */

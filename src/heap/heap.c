@@ -1,3 +1,4 @@
+/* Modelled in tests/model: hold, exit, epoch, record, orders. */
 #include "heap/heap.h"
 
 #include "base/assert.h"

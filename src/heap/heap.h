@@ -27,6 +27,7 @@
  * Conservation, per bin: pops + word_allocs - pushes - direct_frees == live slots of the bin's slabs, always
  * outside of an operation. These counters are what the statistics sum up.
  */
+/* Modelled in tests/model: foreign, hold, orders. */
 #ifndef TS_HEAP_HEAP_H
 #define TS_HEAP_HEAP_H
 

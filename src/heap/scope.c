@@ -1,3 +1,4 @@
+/* Modelled in tests/model: foreign, orders. */
 #include "base/assert.h"
 #include "base/bits.h"
 #include "base/probe.h"

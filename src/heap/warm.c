@@ -3,6 +3,7 @@
  * owner); what is more goes to the allocator; what exceeds the allocator's limit is purged, in runs of
  * neighbours, with no lock held, and goes to the pool.
  */
+/* Modelled in tests/model: exit, record. */
 #include "base/assert.h"
 #include "base/bits.h"
 #include "base/probe.h"

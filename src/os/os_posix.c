@@ -47,6 +47,10 @@ static void *posix_reserve(size_t bytes) {
 
 static bool posix_expose(void *at, size_t bytes) { return mprotect(at, bytes, PROT_READ) == 0; }
 
+bool ts_os_expose_anew(void *at, size_t bytes) {
+    return mmap(at, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == at;
+}
+
 static bool posix_commit(void *at, size_t bytes) { return mprotect(at, bytes, PROT_READ | PROT_WRITE) == 0; }
 
 static bool posix_protect(void *at, size_t bytes) { return mprotect(at, bytes, PROT_NONE) == 0; }
@@ -167,20 +171,17 @@ const ts_os_table *ts_os = &ts_os_native;
 #define PTHREAD_DESTRUCTOR_ITERATIONS 4
 #endif
 
-static pthread_key_t exit_key;       /* constant after ts_os_register, as is the next */
-static void (*exit_callback)(void *);
+static pthread_key_t exit_key;       /* constant after ts_os_register */
 static _Thread_local unsigned rounds; /* of this thread's destructors so far */
 
-/* Comes again in every round, so that it is known which is the last: other destructors may allocate after this one. */
-static void at_exit(void *arg) {
+bool ts_os_thread_ends(const void *arg) {
     rounds++;
     if (rounds < PTHREAD_DESTRUCTOR_ITERATIONS) (void)pthread_setspecific(exit_key, &rounds);
-    if (arg != &rounds) exit_callback(arg);
+    return arg != &rounds;
 }
 
 bool ts_os_register(void (*exit_fn)(void *), void (*prepare)(void), void (*parent)(void), void (*child)(void)) {
-    exit_callback = exit_fn;
-    if (pthread_key_create(&exit_key, at_exit) != 0) return false;
+    if (pthread_key_create(&exit_key, exit_fn) != 0) return false;
     if (pthread_atfork(prepare, parent, child) != 0) {
         (void)pthread_key_delete(exit_key);
         return false;

@@ -90,7 +90,8 @@ static const char *walk_locked(ts_lines_visit *visit, void *arg) {
         size_t left = used_bytes / TS_CACHE_LINE;
         for (const char *record = free_list[kind]; record; memcpy(&record, record, sizeof(void *))) {
             size_t at = (size_t)(record - ts_region.lines);
-            if (record < ts_region.lines || at >= used_bytes || at % TS_CACHE_LINE != 0) return "lines: a free list leads out of the lines";
+            if (record < ts_region.lines || at >= used_bytes || at % TS_CACHE_LINE != 0)
+                return "lines: a free list leads out of the lines";
             if (left-- == 0) return "lines: a free list is a circle";
             if (!visit(arg, (ts_line_kind)kind, record)) return "lines: a free record";
         }

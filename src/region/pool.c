@@ -149,7 +149,7 @@ static bool grow(unsigned part, uint32_t count) {
         if (step > GROW_MAX) step = GROW_MAX;
         if (step < count) step = count;
         /* To the end of a page of any size, which is then whole when its units are free. */
-        step += (uint32_t)-(pool->high + step) & (PAGE_UNITS_MAX - 1);
+        step += (0u - (pool->high + step)) & (uint32_t)(PAGE_UNITS_MAX - 1);
         if (step > left) step = left;
         if (step < count) {
             ts_lock_release(&pool->lock);

@@ -1,3 +1,4 @@
+/* Modelled in tests/model: epoch, orders. */
 #include "region/table.h"
 
 #include "base/bits.h"

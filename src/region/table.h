@@ -9,6 +9,7 @@
  *     never used twice. An entry whose era is used up is never handed out again.
  *  3. index 0 is never used, so no id is 0.
  */
+/* Modelled in tests/model: epoch, orders. */
 #ifndef TS_REGION_TABLE_H
 #define TS_REGION_TABLE_H
 

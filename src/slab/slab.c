@@ -1,3 +1,4 @@
+/* Modelled in tests/model: foreign, orders. */
 #include "slab/slab.h"
 
 #include "base/assert.h"

@@ -443,8 +443,8 @@ MUTANTS = [
         "name": "finish-before-the-flush",
         "protocol": "close",
         "file": "src/epoch/epoch.c",
-        "old": " || !ts_load_acquire(&b->flushed)) return false;",
-        "new": ") return false;",
+        "old": "if (!ts_load_acquire(&b->flushed) || ts_load_relaxed(&b->slabs) != 0) return false;",
+        "new": "if (ts_load_relaxed(&b->slabs) != 0) return false;",
         "tests": ["unit.heap.handover"],
     },
     {
@@ -680,6 +680,39 @@ MUTANTS = [
                "        while (last && last->next) last = last->next;\n        c->next = NULL;\n"
                "        if (last) last->next = c;\n        else ts_store_relaxed(&d->cleanups, c);\n",
         "tests": ["unit.api.domains"],
+    },
+    # ---- pages larger than a unit -----------------------------------------------------------------------------
+    {
+        "name": "page-neighbours-not-taken-along",
+        "protocol": "purge_run",
+        "file": "src/heap/warm.c",
+        "old": "    if (page_units > 1) ts_pool_take_around(&from, &units, page_units);\n",
+        "new": "    (void)page_units;\n",
+        "tests": ["unit.os.pages"],
+    },
+    {
+        "name": "page-growth-not-to-its-end",
+        "protocol": "grow in pool.c",
+        "file": "src/region/pool.c",
+        "old": "        step += (0u - (pool->high + step)) & (uint32_t)(PAGE_UNITS_MAX - 1);\n",
+        "new": "",
+        "tests": ["unit.os.pages"],
+    },
+    {
+        "name": "page-units-said-to-be-zero",
+        "protocol": "ts_pool_is_zero",
+        "file": "src/region/pool.c",
+        "old": " && ts_os_page_bytes() <= TS_UNIT_BYTES; }",
+        "new": "; }",
+        "tests": ["unit.os.pages"],
+    },
+    {
+        "name": "page-too-large",
+        "protocol": "ts_region_init",
+        "file": "src/region/region.c",
+        "old": "    if (ts_os_page_bytes() > TS_PAGE_BYTES_MAX) return false;\n",
+        "new": "",
+        "tests": ["unit.os.pages"],
     },
     # ---- snapshots ---------------------------------------------------------------------------------------------
     {

@@ -53,7 +53,8 @@ static void load_use_unload(void) {
     CHECK(work(5000) == 0, "in the main thread");
     void *object = keep();
     CHECK(object != NULL && drop(object) == 0 && drop(object) == 1, "an object");
-    CHECK(pthread_barrier_init(&used, NULL, THREADS + 1) == 0 && pthread_barrier_init(&closed, NULL, THREADS + 1) == 0, "barriers");
+    CHECK(pthread_barrier_init(&used, NULL, THREADS + 1) == 0 && pthread_barrier_init(&closed, NULL, THREADS + 1) == 0,
+          "barriers");
     for (int i = 0; i < THREADS; i++) {
         CHECK(pthread_create(&threads[i], NULL, use_and_stay, NULL) == 0, "pthread_create");
     }
@@ -68,7 +69,8 @@ static void load_use_unload(void) {
     if (child == 0) {
         _exit(7);
     }
-    CHECK(child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 7, "fork after dlclose");
+    CHECK(child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 7,
+          "fork after dlclose");
     (void)pthread_barrier_destroy(&used);
     (void)pthread_barrier_destroy(&closed);
 }

@@ -115,7 +115,8 @@ static void everything(void *argument) {
     EpochDomain *domain = epoch_domain_create(allocator);
     SUP_CHECK(epoch_domain_enter(domain) && slab_alloc(100) && slab_malloc(allocator, 10), "a domain");
     epoch_domain_destroy(domain);
-    SUP_CHECK(pthread_create(&thread, NULL, thread_of_the_child, NULL) == 0 && pthread_join(thread, NULL) == 0, "a thread");
+    SUP_CHECK(pthread_create(&thread, NULL, thread_of_the_child, NULL) == 0 && pthread_join(thread, NULL) == 0,
+              "a thread");
     SUP_CHECK(slab_reserve(allocator, 1 << 20), "slab_reserve");
     (void)slab_trim(allocator);
     SUP_CHECK(epoch_close(allocator, churn), "epoch_close");
@@ -129,7 +130,8 @@ static void everything(void *argument) {
 
 static void fork_now(const char *state) {
     int status = sup_child(everything, NULL, SUP_CHILD_SECONDS, NULL, 0);
-    SUP_CHECK(status == 0, "%s: the child ended with status %d%s", state, status, status == SIGALRM ? " (it hung)" : "");
+    SUP_CHECK(status == 0, "%s: the child ended with status %d%s", state, status,
+              status == SIGALRM ? " (it hung)" : "");
 }
 
 /* ---- with each lock taken --------------------------------------------------------------------------------------------- */
@@ -224,9 +226,9 @@ static void in_the_middle_of_each_call(void **state) {
         int call;
         void (*errand)(void);
     } calls[] = {
-        {"a table grows", COMMIT, grow_tables},     {"the lines grow", COMMIT, grow_lines},
-        {"the pool grows", COMMIT, grow_pool},      {"a purge", PURGE, give_back},
-        {"a populate", POPULATE, give_back},        {"a heap is being held", BARRIER, close_an_epoch},
+        {"a table grows", COMMIT, grow_tables}, {"the lines grow", COMMIT, grow_lines},
+        {"the pool grows", COMMIT, grow_pool},  {"a purge", PURGE, give_back},
+        {"a populate", POPULATE, give_back},    {"a heap is being held", BARRIER, close_an_epoch},
     };
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
         pthread_t thread;
@@ -306,7 +308,9 @@ static void inside_of_domains_and_in_a_cleanup_child(void *argument) {
     everything(NULL);
 }
 
-static void fork_in_cleanup(void *argument) { SUP_CHECK(sup_child(everything, argument, SUP_CHILD_SECONDS, NULL, 0) == 0, "forked in a cleanup"); }
+static void fork_in_cleanup(void *argument) {
+    SUP_CHECK(sup_child(everything, argument, SUP_CHILD_SECONDS, NULL, 0) == 0, "forked in a cleanup");
+}
 
 static void of_the_forking_thread(void **state) {
     (void)state;
@@ -328,7 +332,7 @@ static void of_the_forking_thread(void **state) {
 static void vfork_and_spawn(void **state) {
     (void)state;
     pthread_t thread;
-    char *const argv[] = {(char *)(uintptr_t)"true", NULL};
+    char *const argv[] = {(char *)(uintptr_t) "true", NULL};
     int status;
     atomic_store(&enough, false);
     assert_int_equal(pthread_create(&thread, NULL, begin_and_end, NULL), 0);
@@ -351,8 +355,11 @@ static void vfork_and_spawn(void **state) {
 int main(void) {
 #define WITH(test) cmocka_unit_test_setup_teardown(test, start, stop)
     const struct CMUnitTest tests[] = {
-        WITH(with_each_lock_taken),  WITH(in_the_middle_of_each_call), WITH(while_pool_lines_and_registry_are_busy),
-        WITH(of_the_forking_thread), WITH(vfork_and_spawn),
+        WITH(with_each_lock_taken),
+        WITH(in_the_middle_of_each_call),
+        WITH(while_pool_lines_and_registry_are_busy),
+        WITH(of_the_forking_thread),
+        WITH(vfork_and_spawn),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

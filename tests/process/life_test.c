@@ -56,12 +56,14 @@ __attribute__((constructor(101))) static void before_main(void) {
     SUP_CHECK(early != NULL, "slab_alloc before main");
     sup_pattern_fill(early, 1000, 1);
     domain = epoch_domain_create(NULL);
-    SUP_CHECK(domain != NULL && epoch_domain_enter(domain) && slab_alloc(10) && epoch_domain_exit(domain), "a domain before main");
+    SUP_CHECK(domain != NULL && epoch_domain_enter(domain) && slab_alloc(10) && epoch_domain_exit(domain),
+              "a domain before main");
     use("constructor");
 }
 
 __attribute__((destructor(101))) static void after_everything(void) {
-    SUP_CHECK(sup_pattern_check(early, 1000, 1) && slab_free(slab_allocator_default(), early), "an object of before main");
+    SUP_CHECK(sup_pattern_check(early, 1000, 1) && slab_free(slab_allocator_default(), early),
+              "an object of before main");
     SUP_CHECK(!slab_free(slab_allocator_default(), early), "freed twice");
     SUP_CHECK(!child || slab_free(slab_allocator_default(), from_handler), "an object of an exit handler");
     epoch_domain_destroy(domain);
@@ -76,7 +78,7 @@ static void in_handler(void) {
 
 static void ends_by_exit(void **state) {
     (void)state;
-    char *const argv[] = {(char *)(uintptr_t)"life_test", (char *)(uintptr_t)"child", NULL};
+    char *const argv[] = {(char *)(uintptr_t) "life_test", (char *)(uintptr_t) "child", NULL};
     char err[2048];
     int status = sup_reexec(argv, "LIFE_TEST_CHILD", "1", err, sizeof err);
     if (status != 0) {

@@ -139,6 +139,7 @@ static void asked_in_the_middle(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(asked_in_the_middle), cmocka_unit_test(handlers_read_statistics)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(asked_in_the_middle),
+                                       cmocka_unit_test(handlers_read_statistics)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -225,7 +225,8 @@ static void allocate_at_the_end(void *argument) {
     if (object == NULL) {
         /* Nothing runs on this thread after its last round: what it would leave could not be told from a thread's that
            lives. */
-        SUP_CHECK(errno == ENOMEM && round == PTHREAD_DESTRUCTOR_ITERATIONS, "round %u: %s", (unsigned)round, strerror(errno));
+        SUP_CHECK(errno == ENOMEM && round == PTHREAD_DESTRUCTOR_ITERATIONS, "round %u: %s", (unsigned)round,
+                  strerror(errno));
         refused++;
         return;
     }
@@ -322,8 +323,8 @@ static void a_thousand(void **state) {
 int main(void) {
 #define WITH(test) cmocka_unit_test_setup_teardown(test, start, stop)
     const struct CMUnitTest tests[] = {
-        WITH(with_live_objects),        WITH(inside_of_domains),        WITH(cancelled_while_it_waits),
-        WITH(cancelled_in_a_call),      WITH(thread_local_destructors), WITH(a_thousand),
+        WITH(with_live_objects),   WITH(inside_of_domains),        WITH(cancelled_while_it_waits),
+        WITH(cancelled_in_a_call), WITH(thread_local_destructors), WITH(a_thousand),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

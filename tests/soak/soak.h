@@ -15,9 +15,9 @@
 #define SOAK_PARKED 16u /* domains handed over */
 
 /* What was done, by all threads. */
-#define SOAK_COUNTS(X)                                                                                      \
-    X(operations) X(objects) X(foreign) X(handles) X(epochs) X(domains) X(threads) X(forks) X(allocators)   \
-    X(refused) X(trims)
+#define SOAK_COUNTS(X) \
+    X(operations)      \
+    X(objects) X(foreign) X(handles) X(epochs) X(domains) X(threads) X(forks) X(allocators) X(refused) X(trims)
 
 struct soak_counts {
 #define X(name) uint64_t name;
@@ -33,12 +33,12 @@ struct soak_object {
 
 struct soak {
     struct sup_args args;
-    SlabAllocator *plain;    /* default options */
-    SlabAllocator *tight;    /* gives back at once, poisons, has a budget that changes: may refuse */
-    EpochId churn, scope;    /* of plain; for the whole run, and until the main thread renews it at the gate */
+    SlabAllocator *plain; /* default options */
+    SlabAllocator *tight; /* gives back at once, poisons, has a budget that changes: may refuse */
+    EpochId churn, scope; /* of plain; for the whole run, and until the main thread renews it at the gate */
     EpochId tight_churn;
-    _Atomic EpochId chaos;   /* of plain; any thread may end it under the others */
-    EpochDomain *shared;     /* renewed by the main thread at the gate */
+    _Atomic EpochId chaos;               /* of plain; any thread may end it under the others */
+    EpochDomain *shared;                 /* renewed by the main thread at the gate */
     struct stress_box boxes[SOAK_BOXES]; /* objects of plain, in churn and the rolling epoch */
     pthread_mutex_t parked_mutex;
     EpochDomain *parked[SOAK_PARKED];

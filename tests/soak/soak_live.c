@@ -117,7 +117,8 @@ static void special(struct life *life) {
     unsigned char *zero = slab_calloc_epoch(soak->plain, 1, size, soak->churn);
     SUP_CHECK(zero != NULL && sup_zero_check(zero, size), "slab_calloc_epoch of %zu bytes", size);
     size_t alignment = (size_t)1 << below(life, 16);
-    unsigned char *aligned = slab_aligned_epoch(soak->plain, alignment, size, below(life, 2) ? soak->churn : soak->scope);
+    unsigned char *aligned =
+        slab_aligned_epoch(soak->plain, alignment, size, below(life, 2) ? soak->churn : soak->scope);
     SUP_CHECK(aligned != NULL && ((uintptr_t)aligned & (alignment - 1)) == 0, "alignment %zu", alignment);
     SUP_CHECK(slab_free(soak->plain, zero) && slab_free(soak->plain, aligned), "slab_free");
 }
@@ -125,7 +126,8 @@ static void special(struct life *life) {
 static void handles(struct life *life) {
     struct soak *soak = life->soak;
     SlabHandle handle;
-    unsigned char *object = alloc_obj_epoch(soak->plain, 1 + (size_t)below(life, 2000), below(life, 2) ? soak->churn : soak->scope, &handle);
+    unsigned char *object = alloc_obj_epoch(soak->plain, 1 + (size_t)below(life, 2000),
+                                            below(life, 2) ? soak->churn : soak->scope, &handle);
     SUP_CHECK(object != NULL && slab_handle_get(soak->plain, handle) == object, "a handle of a new object");
     SUP_CHECK(slab_handle_of(soak->plain, object) == handle, "one object, one handle");
     SUP_CHECK(free_obj(soak->plain, handle) && slab_handle_get(soak->plain, handle) == NULL, "free_obj");
@@ -170,7 +172,8 @@ static void own_epoch(struct life *life) {
     life->counts.epochs++;
     if (below(life, 2)) {
         SUP_CHECK(epoch_close(allocator, epoch), "epoch_close");
-        SUP_CHECK(slab_malloc_epoch(allocator, 10, epoch) == NULL && (errno == ESTALE || errno == ENOMEM), "a closed epoch takes objects");
+        SUP_CHECK(slab_malloc_epoch(allocator, 10, epoch) == NULL && (errno == ESTALE || errno == ENOMEM),
+                  "a closed epoch takes objects");
         for (unsigned i = 0; i < count; i++) {
             release(&objects[i]);
         }
@@ -321,7 +324,9 @@ static void memory(struct life *life) {
     struct soak *soak = life->soak;
     switch (below(life, 6)) {
     case 0: (void)slab_trim(below(life, 2) ? soak->plain : soak->tight); break;
-    case 1: SUP_CHECK(slab_reserve(soak->plain, (size_t)below(life, 1 << 20)), "slab_reserve: %s", strerror(errno)); break;
+    case 1:
+        SUP_CHECK(slab_reserve(soak->plain, (size_t)below(life, 1 << 20)), "slab_reserve: %s", strerror(errno));
+        break;
     case 2: SUP_CHECK(slab_set_budget(soak->tight, (size_t)1 << (19 + below(life, 6))), "slab_set_budget"); break;
     case 3: slab_thread_idle(); break;
     default: {
@@ -424,7 +429,8 @@ void soak_live(struct soak *soak, uint64_t seed) {
     double until = sup_now_s() + 0.05 + (double)below(&life, 1000) / 1000.0;
     bool forks = below(&life, 4) == 0;
     life.counts.threads = 1;
-    for (uint64_t i = 0; (i % 64 != 0 || sup_now_s() < until) && !atomic_load_explicit(&soak->stop, memory_order_relaxed); i++) {
+    for (uint64_t i = 0;
+         (i % 64 != 0 || sup_now_s() < until) && !atomic_load_explicit(&soak->stop, memory_order_relaxed); i++) {
         one_operation(&life);
         if (i % 256 == 0) {
             add_counts(&life);
@@ -439,7 +445,8 @@ void soak_live(struct soak *soak, uint64_t seed) {
     /* What is left goes to others, who find it in the slabs of a thread that has ended. */
     for (unsigned i = 0; i < SOAK_KEPT; i++) {
         struct soak_object *o = &life.kept[i];
-        if (o->object.address != NULL && (o->allocator != soak->plain || !stress_put(&soak->boxes[i % SOAK_BOXES], &o->object))) {
+        if (o->object.address != NULL &&
+            (o->allocator != soak->plain || !stress_put(&soak->boxes[i % SOAK_BOXES], &o->object))) {
             release(o);
         }
     }

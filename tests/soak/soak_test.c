@@ -110,8 +110,9 @@ static void check_figures(const struct soak *soak, struct record *record) {
     char why[256] = "";
     SlabAllocator *all[] = {soak->plain, soak->tight, slab_allocator_default()};
     /* Units of dead blocks and zombies wait for a thread that stands at the gate: the public figures do not count them as
-       in use or warm. The walk does, exactly. */
-    if (record->walk.zombies + record->walk.condemned_units != 0) {
+       in use or warm. And asking for an epoch's figures takes foreign frees off the queues of ended threads, so the sums
+       before and after differ. The walk counts both exactly. */
+    if (record->walk.zombies + record->walk.condemned_units + record->walk.queued != 0) {
         return;
     }
     for (unsigned i = 0; i < sizeof all / sizeof *all; i++) {
@@ -131,7 +132,8 @@ static void walk(const struct soak *soak, struct record *record, double second) 
     record->most.live = w->live > record->most.live ? w->live : record->most.live;
     record->most.queued = w->queued > record->most.queued ? w->queued : record->most.queued;
     record->most.zombies = w->zombies > record->most.zombies ? w->zombies : record->most.zombies;
-    record->most.condemned_units = w->condemned_units > record->most.condemned_units ? w->condemned_units : record->most.condemned_units;
+    record->most.condemned_units =
+        w->condemned_units > record->most.condemned_units ? w->condemned_units : record->most.condemned_units;
     check_figures(soak, record);
 }
 
@@ -200,9 +202,10 @@ static double mean(const struct record *record, size_t offset, double from, doub
 
 static void memory_line(const struct record *record, const char *name, size_t offset, bool judge) {
     double second = mean(record, offset, 0.25, 0.5), last = mean(record, offset, 0.75, 1.0);
-    (void)printf("  %-10s %8.2f MiB in the second quarter, %8.2f in the last; slope of the second half %+.3f MiB/min\n", name,
-                 second / MIB, last / MIB, slope(record, offset) * 60 / MIB);
-    SUP_CHECK(!judge || last <= second * 1.15 + 2 * MIB, "%s is not flat: %.2f MiB, then %.2f", name, second / MIB, last / MIB);
+    (void)printf("  %-10s %8.2f MiB in the second quarter, %8.2f in the last; slope of the second half %+.3f MiB/min\n",
+                 name, second / MIB, last / MIB, slope(record, offset) * 60 / MIB);
+    SUP_CHECK(!judge || last <= second * 1.15 + 2 * MIB, "%s is not flat: %.2f MiB, then %.2f", name, second / MIB,
+              last / MIB);
 }
 
 static void report(const struct soak *soak, const struct record *record, double seconds) {
@@ -211,15 +214,17 @@ static void report(const struct soak *soak, const struct record *record, double 
         SOAK_COUNTS(X)
 #undef X
     };
-    (void)printf("soak: %.0f s, %u threads, seed %" PRIu64 "\n ", seconds, (unsigned)soak->args.threads, soak->args.seed);
+    (void)printf("soak: %.0f s, %u threads, seed %" PRIu64 "\n ", seconds, (unsigned)soak->args.threads,
+                 soak->args.seed);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         (void)printf(" %s %" PRIu64, names[i], (uint64_t)atomic_load(&soak->count[i]));
     }
-    (void)printf("\n  %" PRIu64 " walks of everything, %" PRIu64 " with the public figures; at most %" PRIu64 " heaps, %" PRIu64
-                 " blocks, %" PRIu64 " slabs, %" PRIu64 " spans, %" PRIu64 " live objects, %" PRIu64 " slabs with foreign frees, %" PRIu64
-                 " zombies, %" PRIu64 " units of dead blocks\n",
-                 record->walks, record->exact, record->most.heaps, record->most.blocks, record->most.slabs, record->most.spans,
-                 record->most.live, record->most.queued, record->most.zombies, record->most.condemned_units);
+    (void)printf("\n  %" PRIu64 " walks of everything, %" PRIu64 " with the public figures; at most %" PRIu64
+                 " heaps, %" PRIu64 " blocks, %" PRIu64 " slabs, %" PRIu64 " spans, %" PRIu64 " live objects, %" PRIu64
+                 " slabs with foreign frees, %" PRIu64 " zombies, %" PRIu64 " units of dead blocks\n",
+                 record->walks, record->exact, record->most.heaps, record->most.blocks, record->most.slabs,
+                 record->most.spans, record->most.live, record->most.queued, record->most.zombies,
+                 record->most.condemned_units);
     bool judge = seconds >= FLAT_AFTER_S && !SUP_SANITIZED;
     memory_line(record, "resident", offsetof(struct sample, resident), judge);
     memory_line(record, "committed", offsetof(struct sample, committed), judge);
@@ -260,7 +265,8 @@ static void finish(struct soak *soak, struct record *record) {
     SUP_CHECK(record->walk.live == 0, "%" PRIu64 " objects are left", record->walk.live);
     sup_check_empty(soak->plain);
     sup_check_empty(soak->tight);
-    SUP_CHECK(sup_committed_bytes(soak->plain) == 0 && sup_committed_bytes(soak->tight) == 0, "memory that nothing is in");
+    SUP_CHECK(sup_committed_bytes(soak->plain) == 0 && sup_committed_bytes(soak->tight) == 0,
+              "memory that nothing is in");
     slab_allocator_free(soak->plain);
     slab_allocator_free(soak->tight);
     SUP_CHECK(ts_check_all(&record->walk, false), "at the end: %s", record->walk.why);
@@ -283,8 +289,8 @@ int main(int argc, char **argv) {
         }
         quiet_moment(&soak, &record, sup_now_s() - start);
         const struct sample *s = &record.samples[record.count - 1];
-        (void)printf("%6.0f s  %10" PRIu64 " operations  %6" PRIu64 " threads  %4" PRIu64 " forks  %5" PRIu64 " slabs  %6" PRIu64
-                     " live  %7.2f MiB resident\n",
+        (void)printf("%6.0f s  %10" PRIu64 " operations  %6" PRIu64 " threads  %4" PRIu64 " forks  %5" PRIu64
+                     " slabs  %6" PRIu64 " live  %7.2f MiB resident\n",
                      s->second, (uint64_t)atomic_load(&soak.count[0]), (uint64_t)atomic_load(&soak.count[6]),
                      (uint64_t)atomic_load(&soak.count[7]), record.walk.slabs, record.walk.live, s->resident / MIB);
         (void)fflush(stdout);

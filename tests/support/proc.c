@@ -65,6 +65,17 @@ static pid_t fork_captured(int ends[2], int captured) {
     return child;
 }
 
+#ifdef SUP_COVERAGE
+void __gcov_dump(void); /* of libgcov */
+#endif
+
+void sup_exit(int status) {
+#ifdef SUP_COVERAGE
+    __gcov_dump();
+#endif
+    _exit(status);
+}
+
 int sup_child(void (*fn)(void *), void *arg, unsigned seconds, char *err, size_t capacity) {
     int ends[2];
     pid_t child = fork_captured(ends, err != NULL);
@@ -72,7 +83,7 @@ int sup_child(void (*fn)(void *), void *arg, unsigned seconds, char *err, size_t
         (void)alarm(seconds);
         fn(arg);
         (void)fflush(NULL);
-        _exit(0);
+        sup_exit(0);
     }
     return collect(child, ends[0], err, capacity);
 }

@@ -14,6 +14,9 @@
    longer than seconds is ended by SIGALRM. */
 int sup_child(void (*fn)(void *), void *arg, unsigned seconds, char *err, size_t capacity);
 
+/* _exit for a child; in a coverage build what it did counts. */
+void sup_exit(int status);
+
 /* Runs this executable again with the given arguments (argv[0] included, NULL-terminated) and the variable
    name=value in its environment (name NULL: none). The rest as sup_child. A kernel that cannot run the executable
    by itself is given the words of TEST_EMULATOR first. */

@@ -103,20 +103,20 @@ static void change(void *at, size_t bytes, uint64_t value) {
 }
 
 #define ADD(field, n) CHANGE(field, (field) + (n))
-#define CHANGE(field, to)                                                                       \
-    do {                                                                                        \
-        uint64_t value_ = (uint64_t)(to);                                                       \
-        if (sizeof(field) == 4) {                                                               \
-            uint32_t v_ = (uint32_t)value_;                                                     \
-            memcpy(&value_, &v_, 4);                                                            \
-        } else if (sizeof(field) == 2) {                                                        \
-            uint16_t v_ = (uint16_t)value_;                                                     \
-            memcpy(&value_, &v_, 2);                                                            \
-        } else if (sizeof(field) == 1) {                                                        \
-            uint8_t v_ = (uint8_t)value_;                                                       \
-            memcpy(&value_, &v_, 1);                                                            \
-        }                                                                                       \
-        change((void *)(uintptr_t)&(field), sizeof(field), value_);                             \
+#define CHANGE(field, to)                                             \
+    do {                                                              \
+        uint64_t value_ = (uint64_t)(to);                             \
+        if (sizeof(field) == 4) {                                     \
+            uint32_t v_ = (uint32_t)value_;                           \
+            memcpy(&value_, &v_, 4);                                  \
+        } else if (sizeof(field) == 2) {                              \
+            uint16_t v_ = (uint16_t)value_;                           \
+            memcpy(&value_, &v_, 2);                                  \
+        } else if (sizeof(field) == 1) {                              \
+            uint8_t v_ = (uint8_t)value_;                             \
+            memcpy(&value_, &v_, 1);                                  \
+        }                                                             \
+        change((void *)(uintptr_t) & (field), sizeof(field), value_); \
     } while (0)
 
 /* The first free run of the pool. */
@@ -179,7 +179,7 @@ static char **ring_top(unsigned below) {
 }
 static void ring_gap(void) { CHANGE(*ring_top(1), 0); }
 static void ring_twice(void) { CHANGE(*ring_top(0), (uintptr_t)*ring_top(1)); }
-static void ring_interior(void) { ADD(*ring_top(0), 16); }
+static void ring_interior(void) { CHANGE(*ring_top(0), (uintptr_t)*ring_top(0) + 16); }
 static void ring_foreign(void) { CHANGE(*ring_top(0), (uintptr_t)&allocator); }
 static void ring_of_other_bin(void) { CHANGE(*ring_top(0), (uintptr_t)left); }
 static void ring_live(void) { CHANGE(*ring_top(0), (uintptr_t)objects[0]); }
@@ -187,7 +187,9 @@ static void ring_place(void) { CHANGE(bin_of_objects()->ring, (uintptr_t)bin_of_
 static void state_dead(void) { CHANGE(*state_of(objects[2]), *state_of(objects[2]) & ~TS_STATE_LIVE); }
 static void state_alive(void) { CHANGE(*state_of(*ring_top(0)), *state_of(*ring_top(0)) | TS_STATE_LIVE); }
 static void state_start(void) { CHANGE(*state_of(objects[2]), *state_of(objects[2]) ^ 2u); }
-static void state_retired(void) { CHANGE(*state_of(objects[2]), TS_STATE_RETIRED | (*state_of(objects[2]) & ~TS_STATE_LIVE)); }
+static void state_retired(void) {
+    CHANGE(*state_of(objects[2]), TS_STATE_RETIRED | (*state_of(objects[2]) & ~TS_STATE_LIVE));
+}
 static void state_no_slot(void) {
     uint64_t entry;
     uint32_t unit = unit_of(small, &entry);
@@ -201,7 +203,9 @@ static void slab_kind(void) { CHANGE(slab_of(objects[2])->kind, TS_KIND_SPAN); }
 static void slab_word(void) { ADD(*word_of(objects[MANY - 1]), 1); }
 static void slab_word_zero(void) { CHANGE(*word_of(objects[MANY - 1]), 0); }
 static void slab_word_flag(void) { CHANGE(*word_of(objects[MANY - 1]), *word_of(objects[MANY - 1]) | TS_UNIT_FOREIGN); }
-static void slab_foreign_bits(void) { CHANGE(slab_of(objects[MANY - 1])->foreign[3], slab_of(objects[MANY - 1])->foreign[3] | 8u); }
+static void slab_foreign_bits(void) {
+    CHANGE(slab_of(objects[MANY - 1])->foreign[3], slab_of(objects[MANY - 1])->foreign[3] | 8u);
+}
 static void slab_foreign_tag(void) { ADD(slab_of(objects[MANY - 1])->foreign[3], (uint64_t)1 << TS_FOREIGN_TAG_SHIFT); }
 static void scope_start(void) {
     ts_scope_bits *bits = scope_block()->bits;
@@ -219,7 +223,7 @@ static void scope_live(void) {
 }
 static void scope_end(void) { ADD(slab_of(scoped[0])->end, 1000); }
 static void scope_end_short(void) { ADD(slab_of(scoped[0])->end, -1); }
-static void scope_bump(void) { ADD(scope_block()->bump, -64); }
+static void scope_bump(void) { CHANGE(scope_block()->bump, (uintptr_t)ts_load_relaxed(&scope_block()->bump) - 64); }
 static void scope_allocs(void) { ADD(scope_block()->allocs, 1); }
 static void scope_bytes(void) { ADD(scope_block()->bytes_freed, 16); }
 static void scope_tail(void) { CHANGE(scope_block()->tail, scope_block()->head); }
@@ -265,36 +269,101 @@ static const struct {
     void (*apply)(void);
     const char *says;
 } cases[] = {
-#define CASE(fn, text) {#fn, fn, text}
-    CASE(pool_length, "pool"), CASE(pool_end_tag, "pool: a run with two lengths"), CASE(pool_tag_inside, "two runs that touch"),
-    CASE(pool_prev, "pool: a list that is broken"), CASE(table_id, "table of epochs"), CASE(table_index, "table of epochs"),
-    CASE(table_era, "table of epochs"), CASE(table_free_list, "table of domains"), CASE(table_spare, "table of epochs"),
-    CASE(heap_block_list, "the list of its blocks"), CASE(heap_block_lost, "the list of its blocks"), CASE(heap_revoked, "revoked"),
-    CASE(heap_in_operation, "inside of an operation"), CASE(heap_token, "bound to a share"),
-    CASE(heap_abandoned_count, "counted"), CASE(heap_queue, "no queue"), CASE(heap_queue_loop, "twice"),
-    CASE(heap_condemned, "condemned block is alive"), CASE(block_slabs, "the block counts"), CASE(block_key, "dead"),
-    CASE(block_owner, "open to the fast paths"), CASE(block_open, "a block is open to"), CASE(block_epoch, "block of another"),
-    CASE(block_heap, "block of another"), CASE(block_share, "share of another"), CASE(block_closing, "closing"),
-    CASE(block_flushed, "flushed"), CASE(block_of_closed_epoch_open, "a block is open to"),
-    CASE(bin_slabs, "counted"), CASE(bin_full, "full slabs"), CASE(bin_empty, "empty slabs"), CASE(bin_pops, "live objects"),
-    CASE(bin_pushes, "live objects"), CASE(bin_head, ""), CASE(bin_next, "in a block and in a block"), CASE(bin_prev, "prev is"),
-    CASE(bin_word, "claimed word"), CASE(ring_gap, "gap"), CASE(ring_twice, "twice in the ring"),
-    CASE(ring_interior, "no slot"), CASE(ring_foreign, "no place of its part"), CASE(ring_of_other_bin, ""),
-    CASE(ring_live, "live 1"), CASE(ring_place, "not in the lines"), CASE(state_dead, "live 0"), CASE(state_alive, "live 1"),
-    CASE(state_start, "state word"), CASE(state_retired, "empty_at"), CASE(state_no_slot, "no slots"),
-    CASE(slab_free_count, "free_count"), CASE(slab_empty_at, "empty_at"), CASE(slab_bitmap, ""), CASE(slab_kind, "kind"),
-    CASE(slab_word, "UNIT word"), CASE(slab_word_zero, "UNIT word"), CASE(slab_word_flag, "queue"),
-    CASE(slab_foreign_bits, "foreign word"), CASE(slab_foreign_tag, "foreign word"), CASE(scope_start, "above the end"),
-    CASE(scope_freed, "never started"), CASE(scope_live, "free_count"), CASE(scope_end, "its end is"),
-    CASE(scope_end_short, "live bytes"), CASE(scope_bump, "above the end"), CASE(scope_allocs, "live objects"),
-    CASE(scope_bytes, "live bytes"), CASE(scope_tail, "tail"), CASE(scope_current, "current slab"), CASE(scope_prev, "prev is"),
-    CASE(span_word, "UNIT word"), CASE(span_epoch, "another epoch"), CASE(span_units, "units"), CASE(span_inner_word, "has an owner"),
-    CASE(span_list, ""), CASE(span_counter, "spans"), CASE(epoch_state_word, "state"), CASE(epoch_blocks, "blocks are alive"),
-    CASE(epoch_pin, "pinned"), CASE(epoch_allocator, "allocator has ended"), CASE(share_counter, "blocks that have ended"),
-    CASE(share_list, "shares"), CASE(warm_count, "warm list"), CASE(warm_short, "warm list"), CASE(warm_tail, "tail"),
-    CASE(warm_loop, "warm and warm"), CASE(warm_owned, "belongs to somebody"), CASE(warm_spans, "warm spans"),
-    CASE(warm_span_list, "warm spans"), CASE(allocator_committed, "committed"), CASE(allocator_pins, "pins"),
-    CASE(domain_busy, "being ended"), CASE(domain_cleanups, "a cleanup"), CASE(domain_allocator, "allocator has ended"),
+#define CASE(fn, text) \
+    { #fn, fn, text }
+    CASE(pool_length, "pool"),
+    CASE(pool_end_tag, "pool: a run with two lengths"),
+    CASE(pool_tag_inside, "two runs that touch"),
+    CASE(pool_prev, "pool: a list that is broken"),
+    CASE(table_id, "table of epochs"),
+    CASE(table_index, "table of epochs"),
+    CASE(table_era, "table of epochs"),
+    CASE(table_free_list, "table of domains"),
+    CASE(table_spare, "table of epochs"),
+    CASE(heap_block_list, "the list of its blocks"),
+    CASE(heap_block_lost, "the list of its blocks"),
+    CASE(heap_revoked, "revoked"),
+    CASE(heap_in_operation, "inside of an operation"),
+    CASE(heap_token, "bound to a share"),
+    CASE(heap_abandoned_count, "counted"),
+    CASE(heap_queue, "no queue"),
+    CASE(heap_queue_loop, "twice"),
+    CASE(heap_condemned, "condemned block is alive"),
+    CASE(block_slabs, "the block counts"),
+    CASE(block_key, "dead"),
+    CASE(block_owner, "open to the fast paths"),
+    CASE(block_open, "a block is open to"),
+    CASE(block_epoch, "block of another"),
+    CASE(block_heap, "block of another"),
+    CASE(block_share, "share of another"),
+    CASE(block_closing, "closing"),
+    CASE(block_flushed, "flushed"),
+    CASE(block_of_closed_epoch_open, "a block is open to"),
+    CASE(bin_slabs, "counted"),
+    CASE(bin_full, "full slabs"),
+    CASE(bin_empty, "empty slabs"),
+    CASE(bin_pops, "live objects"),
+    CASE(bin_pushes, "live objects"),
+    CASE(bin_head, ""),
+    CASE(bin_next, "in a block and in a block"),
+    CASE(bin_prev, "prev is"),
+    CASE(bin_word, "claimed word"),
+    CASE(ring_gap, "gap"),
+    CASE(ring_twice, "twice in the ring"),
+    CASE(ring_interior, "no slot"),
+    CASE(ring_foreign, "no place of its part"),
+    CASE(ring_of_other_bin, ""),
+    CASE(ring_live, "live 1"),
+    CASE(ring_place, "not in the lines"),
+    CASE(state_dead, "live 0"),
+    CASE(state_alive, "live 1"),
+    CASE(state_start, "state word"),
+    CASE(state_retired, "empty_at"),
+    CASE(state_no_slot, "no slots"),
+    CASE(slab_free_count, "free_count"),
+    CASE(slab_empty_at, "empty_at"),
+    CASE(slab_bitmap, ""),
+    CASE(slab_kind, "kind"),
+    CASE(slab_word, "UNIT word"),
+    CASE(slab_word_zero, "UNIT word"),
+    CASE(slab_word_flag, "queue"),
+    CASE(slab_foreign_bits, "foreign word"),
+    CASE(slab_foreign_tag, "foreign word"),
+    CASE(scope_start, "above the end"),
+    CASE(scope_freed, "never started"),
+    CASE(scope_live, "free_count"),
+    CASE(scope_end, "its end is"),
+    CASE(scope_end_short, "live bytes"),
+    CASE(scope_bump, "above the end"),
+    CASE(scope_allocs, "live objects"),
+    CASE(scope_bytes, "live bytes"),
+    CASE(scope_tail, "tail"),
+    CASE(scope_current, "current slab"),
+    CASE(scope_prev, "prev is"),
+    CASE(span_word, "UNIT word"),
+    CASE(span_epoch, "another epoch"),
+    CASE(span_units, "units"),
+    CASE(span_inner_word, "has an owner"),
+    CASE(span_list, ""),
+    CASE(span_counter, "spans"),
+    CASE(epoch_state_word, "state"),
+    CASE(epoch_blocks, "blocks are alive"),
+    CASE(epoch_pin, "pinned"),
+    CASE(epoch_allocator, "allocator has ended"),
+    CASE(share_counter, "blocks that have ended"),
+    CASE(share_list, "shares"),
+    CASE(warm_count, "warm list"),
+    CASE(warm_short, "warm list"),
+    CASE(warm_tail, "tail"),
+    CASE(warm_loop, "warm and warm"),
+    CASE(warm_owned, "belongs to somebody"),
+    CASE(warm_spans, "warm spans"),
+    CASE(warm_span_list, "warm spans"),
+    CASE(allocator_committed, "committed"),
+    CASE(allocator_pins, "pins"),
+    CASE(domain_busy, "being ended"),
+    CASE(domain_cleanups, "a cleanup"),
+    CASE(domain_allocator, "allocator has ended"),
     CASE(domain_scope, "a domain entered"),
 #undef CASE
 };

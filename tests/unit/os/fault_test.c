@@ -526,7 +526,7 @@ static void run_script(void *argument) {
     (void)argument;
     install();
     script();
-    _exit(atomic_load(&refusals) ? 0 : NOTHING_REFUSED);
+    sup_exit(atomic_load(&refusals) ? 0 : NOTHING_REFUSED);
 }
 
 /* All N of one kind; every N that fails is named. Sanitized builds leave some of them out. */

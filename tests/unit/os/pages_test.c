@@ -377,9 +377,9 @@ static void several_threads(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_programs),       cmocka_unit_test(every_page_goes_back),
-        cmocka_unit_test(last_page_goes_back),   cmocka_unit_test(reserve_beside_others),
-        cmocka_unit_test(refused_purges),        cmocka_unit_test(several_threads),
+        cmocka_unit_test(random_programs),        cmocka_unit_test(every_page_goes_back),
+        cmocka_unit_test(last_page_goes_back),    cmocka_unit_test(reserve_beside_others),
+        cmocka_unit_test(refused_purges),         cmocka_unit_test(several_threads),
         cmocka_unit_test(pages_beyond_the_limit),
     };
     return cmocka_run_group_tests_name("os.pages", tests, NULL, NULL);

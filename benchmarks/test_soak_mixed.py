@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+"""soak_mixed_single_process.sh with the real programs (SUITE_DIR) for a moment: turns, counts, interruption, bad input."""
+
+import csv
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+
+import analyze_epoch_tail_csv as analyze  # noqa: E402
+import soak_mixed  # noqa: E402
+
+BUILD = os.environ.get("SUITE_DIR")
+
+
+@unittest.skipUnless(BUILD, "SUITE_DIR is not set")
+class Soak(unittest.TestCase):
+    def setUp(self):
+        self.temporary = tempfile.TemporaryDirectory()
+        self.csv = pathlib.Path(self.temporary.name) / "soak.csv"
+
+    def tearDown(self):
+        self.temporary.cleanup()
+
+    def command(self, *arguments):
+        return [str(HERE / "soak_mixed_single_process.sh"), "--build", BUILD, "--csv", str(self.csv), *arguments]
+
+    def soak(self, *arguments):
+        return subprocess.run(self.command(*arguments), capture_output=True, text=True, check=False, timeout=100)
+
+    def rows(self):
+        with open(self.csv, newline="", encoding="utf-8") as file:
+            return list(csv.DictReader(file))
+
+    def test_windows_in_turn(self):
+        answer = self.soak("--smoke", "--allocators", "tslab,glibc")
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        self.assertEqual(self.csv.read_text(encoding="utf-8").split("\n")[0], soak_mixed.HEADER)
+        rows = self.rows()
+        self.assertEqual([(row["allocator"], row["epoch"]) for row in rows],
+                         [("tslab", "1"), ("malloc", "1"), ("malloc", "2"), ("tslab", "2"), ("tslab", "3"), ("malloc", "3")])
+        for name in ("tslab", "malloc"):
+            mine = [row for row in rows if row["allocator"] == name]
+            for row in mine:
+                calls = int(row["allocations"]) + int(row["frees"])
+                self.assertAlmostEqual(calls / float(row["seconds"]) / float(row["throughput_ops_sec"]), 1, places=3)
+                self.assertGreaterEqual(float(row["seconds"]), 0.01)
+                # seven in ten slots are full on average
+                self.assertTrue(220 < int(row["live_objects"]) < 340, row)
+            for before, after in zip(mine, mine[1:]):
+                self.assertEqual(int(before["live_objects"]) + int(after["allocations"]) - int(after["frees"]),
+                                 int(after["live_objects"]))
+        windows = {}
+        analyze.read_windows(self.csv, windows)
+        self.assertEqual({name: len(speeds) for name, speeds in windows.items()}, {"tslab": 3, "malloc": 3})
+        self.assertIn("\ntslab ", answer.stdout)
+
+    def test_the_load_is_the_same_for_all_and_of_the_seed(self):
+        counts = []
+        for seed in ("1", "1", "2"):
+            self.assertEqual(self.soak("--smoke", "--allocators", "tslab,malloc", "--seed", seed).returncode, 0)
+            first = [row for row in self.rows() if row["epoch"] == "1"]
+            # allocations of one pass: a window has a whole number of them
+            self.assertEqual(len({row["live_objects"] for row in first}), 1)
+            counts.append(first[0]["live_objects"] + "," + self.rows()[2]["live_objects"])
+        self.assertEqual(counts[0], counts[1])
+        self.assertNotEqual(counts[0], counts[2])
+
+    def test_an_interruption_keeps_the_windows(self):
+        with subprocess.Popen(self.command("--allocators", "tslab,malloc", "--window-ms", "20"), text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
+            deadline = time.monotonic() + 30
+            while time.monotonic() < deadline and not (self.csv.exists() and self.csv.read_text().count("\n") > 3):
+                time.sleep(0.02)
+            child.send_signal(signal.SIGTERM)
+            output, _ = child.communicate(timeout=30)
+        self.assertEqual(child.returncode, 130)
+        self.assertIn("interrupted: the windows above are kept", output)
+        self.assertGreaterEqual(len(self.rows()), 3)
+
+    def test_refuses(self):
+        for arguments, words in [
+            (["--seconds", "0"], "'0'"),
+            (["--seconds", "many"], "'many'"),
+            (["--seconds", "1", "--window-ms", "2000"], "--seconds 1"),
+            (["--window-ms", "-1"], "--window-ms"),
+            (["--allocators", "nope"], "'nope'"),
+            (["--allocators", "malloc,glibc"], "twice"),
+            (["--allocators", ""], "''"),
+            (["--quick", "--smoke"], "--smoke"),
+            (["--nope"], "--nope"),
+            (["extra"], "extra"),
+            (["--build", "/nonexistent"], "/nonexistent"),
+            (["--smoke", "--allocators", "tslab", "--csv", "/nonexistent/soak.csv"], "/nonexistent/soak.csv"),
+        ]:
+            answer = self.soak(*arguments)
+            self.assertEqual(answer.returncode, 2, arguments)
+            self.assertEqual(len(answer.stderr.strip().split("\n")), 1, answer.stderr)
+            self.assertIn(words, answer.stderr)
+            self.assertFalse(self.csv.exists(), arguments)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,50 @@
+/* Stops in stop_here() with one pointer of every kind in global variables, for gdb_test.py. */
+#include <pthread.h>
+#include <stdlib.h>
+#include <tslab/tslab.h>
+
+SlabAllocator *allocator;
+EpochId request, scratch, ended;
+void *live, *freed, *never, *interior, *span, *in_span, *stale, *small, *by_other, *in_scope, *freed_in_scope,
+    *inside_scope;
+SlabHandle handle, old_handle;
+int not_ours;
+
+void stop_here(void);
+__attribute__((noinline)) void stop_here(void) { __asm__ volatile("" ::: "memory"); }
+
+static void *other_thread(void *argument) {
+    (void)slab_malloc_epoch(allocator, 200, request);
+    (void)slab_free(allocator, by_other);
+    return argument;
+}
+
+int main(int argc, char **argv) {
+    (void)argv;
+    pthread_t thread;
+    allocator = slab_allocator_create();
+    request = epoch_open(allocator, "request 42", EPOCH_CHURN);
+    scratch = epoch_open(allocator, "scratch", EPOCH_SCOPE);
+    ended = epoch_open(allocator, "gone", EPOCH_CHURN);
+    live = slab_malloc_epoch(allocator, 700, request);
+    freed = slab_malloc_epoch(allocator, 700, request);
+    interior = (char *)live + 100;
+    never = (char *)live + 16384 - 256; /* behind the last slot: 21 of 768 bytes in 16384 */
+    small = slab_malloc_epoch(allocator, 20, request);
+    by_other = slab_malloc_epoch(allocator, 90, request);
+    span = slab_malloc_epoch(allocator, 100000, request);
+    in_span = (char *)span + 50000;
+    stale = slab_malloc_epoch(allocator, 100, ended);
+    in_scope = slab_malloc_epoch(allocator, 100, scratch);
+    inside_scope = (char *)in_scope + 20;
+    freed_in_scope = slab_malloc_epoch(allocator, 30, scratch);
+    handle = slab_handle_of(allocator, live);
+    old_handle = slab_handle_of(allocator, freed);
+    if (!stale || !freed_in_scope || !slab_free(allocator, freed) || !slab_free(allocator, freed_in_scope) ||
+        !epoch_destroy(allocator, ended))
+        return 1;
+    if (pthread_create(&thread, NULL, other_thread, NULL) != 0 || pthread_join(thread, NULL) != 0) return 1;
+    stop_here();
+    if (argc > 1) abort(); /* for a core file */
+    return 0;
+}

@@ -1,0 +1,380 @@
+/*
+ * The end of a thread against those who still need its heap. Two heaps, one block with one slab in the first; each thread
+ * exits at any time. What is a step here is shown elsewhere: the UNIT word's flag and bits in foreign.pml, holding a heap in
+ * hold.pml (here: hold succeeds, or fails while the owner is in an operation).
+ *
+ * The threads: the owner of heap 0, and of heap 1 (which adopts the block when heap 0 is abandoned, then may exit too);
+ * one that frees an object of the block; one that destroys its epoch; one that trims; and a new thread, which takes heap 0
+ * when that is on the list of free heaps, makes a block and exits.
+ */
+#ifndef FREES
+#define FREES 1    /* the thread that frees is there */
+#endif
+#ifndef DESTROYS
+#define DESTROYS 1 /* the threads that destroy and trim are there */
+#endif
+#ifndef NEWCOMER
+#define NEWCOMER 1 /* the new thread is there */
+#endif
+
+mtype = {STARTING, LIVE, ABANDONED}
+#define NONE 2
+
+mtype state[2] = LIVE;
+bool locked[2], revoked[2], in_op[2];
+bool queue[2];          /* the slab is on it */
+bool condemned[2];      /* the block is on it */
+bool blocks[2];         /* the block is in the heap's list; heap_of says whose it is */
+byte heap_of;
+bool flag, pending;         /* FOREIGN; a foreign free that is not worked off */
+bool killed;            /* era, and off the epoch's list; guarded by epoch_locked */
+bool epoch_locked, registry;
+bool free_listed;       /* heap 0 is on the list of free heaps */
+
+/* Ghosts. */
+bool in_hand;           /* the slab is with who popped it */
+byte ends;              /* ts_block_end of the block */
+bool new_block;         /* in heap 0: the block of a later thread of it */
+byte running;
+
+#define HAS_BLOCKS(h) (blocks[h] || ((h) == 0 && new_block))
+#define UNLOCK(x) x = false
+#define LOCK(x) atomic { !x -> x = true }
+
+/* ---- heaps ---------------------------------------------------------------------------------------------------- */
+
+inline enter(h) { atomic { !revoked[h] -> in_op[h] = true } }
+inline leave(h) { in_op[h] = false }
+
+/* ts_heap_hold: held is the answer. */
+inline hold(h) {
+    LOCK(locked[h]);
+    if
+    :: state[h] == ABANDONED -> held = true
+    :: state[h] == STARTING -> held = false
+    :: state[h] == LIVE ->
+       revoked[h] = true;
+       if
+       :: !in_op[h] -> held = true
+       :: in_op[h] -> atomic { revoked[h] = false; held = false }
+       fi
+    fi;
+    if
+    :: !held -> UNLOCK(locked[h])
+    :: else -> skip
+    fi
+}
+
+/* ts_heap_drop, list_if_unused */
+inline drop(h) {
+    unused = (state[h] == ABANDONED && !HAS_BLOCKS(h));
+    serial = uses;
+    atomic { revoked[h] = false; UNLOCK(locked[h]) };
+    if
+    :: unused && h == 0 ->
+       LOCK(registry);
+#ifdef WITHOUT_SERIAL
+       if
+       :: state[0] == ABANDONED && !free_listed ->
+#else
+       if
+       :: state[0] == ABANDONED && !free_listed && serial == uses ->
+#endif
+          assert(!HAS_BLOCKS(0)); /* a heap with blocks is nobody's */
+          free_listed = true
+       :: else -> skip
+       fi;
+       UNLOCK(registry)
+    :: else -> skip
+    fi
+}
+
+byte uses; /* serial of heap 0: of its threads */
+
+/* ---- foreign frees ------------------------------------------------------------------------------------------- */
+
+inline push(h) { atomic { assert(!queue[0] && !queue[1]); in_hand = false; queue[h] = true } }
+
+inline push_on(h) {
+    push(h);
+#ifndef WITHOUT_DRAIN_BY_PUSHER
+    if
+    :: state[h] == ABANDONED -> todo = h
+    :: else -> skip
+    fi
+#else
+    skip
+#endif
+}
+
+/* ts_foreign_drain. visitor: the heap's thread lives and is another one. */
+inline drain(h, visitor) {
+    if
+    :: !queue[h] -> skip
+    :: atomic { queue[h] -> queue[h] = false; in_hand = true }
+       alive = !killed;
+       to = (alive -> heap_of : h);
+       if
+#ifndef WITHOUT_PASSING_ON
+       :: to != h -> push_on(to)
+#endif
+       :: else ->
+          if
+          :: visitor && alive -> push(h)
+          :: else ->
+             atomic { flag = false; in_hand = false };
+             if
+             :: alive -> atomic { assert(killed || heap_of == h); pending = false } /* by who holds the block's heap */
+             :: else -> skip
+             fi
+          fi
+       fi
+    fi
+}
+
+inline end_block(h) { atomic { assert(blocks[h] && !ends); blocks[h] = false; ends++ } }
+
+inline end_condemned(h) {
+    if
+    :: atomic { condemned[h] -> condemned[h] = false }
+       end_block(h)
+    :: !condemned[h] -> skip
+    fi
+}
+
+/* ts_settle_now, ts_foreign_drain_abandoned */
+inline settle() {
+    do
+    :: todo != NONE ->
+       atomic { mine = todo; todo = NONE };
+       do
+       :: state[mine] == ABANDONED && queue[mine] ->
+          hold(mine);
+          if
+          :: held -> drain(mine, false); drop(mine)
+          :: else -> break
+          fi
+       :: else -> break
+       od;
+#ifdef WITHOUT_SETTLE_AGAIN
+       break
+#endif
+    :: else -> break
+    od
+}
+
+/* ---- threads --------------------------------------------------------------------------------------------------- */
+
+inline exit_thread(h) {
+    enter(h);
+    drain(h, false);
+    end_condemned(h);
+    leave(h);
+    LOCK(locked[h]);
+    state[h] = ABANDONED;
+#ifndef WITHOUT_LAST_DRAIN
+    drain(h, false);
+#endif
+#ifndef WITHOUT_LAST_CONDEMNED
+    end_condemned(h);
+#endif
+    drop(h);
+    settle()
+}
+
+inline slow_operation(h) {
+    enter(h);
+    drain(h, false);
+    end_condemned(h);
+    leave(h)
+}
+
+proctype owner() {
+    bool held, alive, unused;
+    byte to, serial, mine, todo = NONE;
+    if
+    :: slow_operation(0)
+    :: true
+    fi;
+    if
+    :: exit_thread(0)
+    :: true
+    fi;
+    running--
+}
+
+/* ts_epoch_join with take_over, by the thread of heap 1 */
+proctype adopter() {
+    bool held, alive, unused, taken;
+    byte to, serial, mine, todo = NONE;
+    LOCK(epoch_locked);
+    if
+#ifdef WITHOUT_STATE_AT_ADOPTION
+    :: !killed && heap_of == 0 ->
+       hold(0);
+       if
+       :: held && heap_of == 0 ->
+#else
+    :: !killed && heap_of == 0 && state[0] == ABANDONED ->
+       hold(0);
+       if
+       :: held && heap_of == 0 && state[0] == ABANDONED ->
+#endif
+          drain(0, false);
+          atomic { assert(blocks[0] && !in_op[0]); blocks[0] = false };
+          heap_of = 1;
+          taken = true;
+          drop(0)
+       :: else ->
+          if :: held -> drop(0) :: else -> skip fi
+       fi
+    :: else -> skip
+    fi;
+    if
+    :: taken -> enter(1); blocks[1] = true; leave(1)
+    :: else -> skip
+    fi;
+    UNLOCK(epoch_locked);
+    settle();
+    if
+    :: slow_operation(1)
+    :: true
+    fi;
+    if
+    :: exit_thread(1)
+    :: true
+    fi;
+    running--
+}
+
+proctype freer() {
+    bool held, alive, unused;
+    byte to, serial, mine, todo = NONE, h;
+    if
+    :: atomic { !killed -> pending = true; flag = true; in_hand = true }
+       h = heap_of;
+       push_on(h);
+       settle()
+    :: killed -> skip
+    fi;
+    running--
+}
+
+/* kill_locked, take_apart, end_blocks */
+proctype destroyer() {
+    bool held, alive, unused;
+    byte to, serial, mine, todo = NONE, h;
+    LOCK(epoch_locked);
+    killed = true;
+    UNLOCK(epoch_locked);
+    h = heap_of;
+    hold(h);
+    if
+    :: held -> drain(h, state[h] == LIVE); end_block(h); drop(h)
+    :: else ->
+       condemned[h] = true;
+#ifndef WITHOUT_LOOK_AFTER_CONDEMNING
+       if
+       :: state[h] == ABANDONED ->
+          hold(h);
+          if
+          :: held -> end_condemned(h); drop(h)
+          :: else -> skip
+          fi
+       :: else -> skip
+       fi
+#endif
+    fi;
+    settle();
+    running--
+}
+
+/* ts_heap_visit of heap 0 */
+proctype trimmer() {
+    bool held, alive, unused, taken;
+    byte to, serial, mine, todo = NONE;
+    atomic { taken = condemned[0]; condemned[0] = false };
+    hold(0);
+    if
+    :: held ->
+       if :: state[0] == ABANDONED -> end_condemned(0) :: else -> skip fi;
+       if :: taken -> end_block(0) :: else -> skip fi;
+       drain(0, state[0] == LIVE);
+       drop(0)
+    :: !held && taken ->
+       condemned[0] = true;
+#ifndef WITHOUT_LOOK_AFTER_VISIT
+       if
+       :: state[0] == ABANDONED ->
+          hold(0);
+          if
+          :: held -> end_condemned(0); drop(0)
+          :: else -> skip
+          fi
+       :: else -> skip
+       fi
+#endif
+    :: else -> skip
+    fi;
+    settle();
+    running--
+}
+
+/* make_heap, ts_heap_make; then a block, and the end */
+proctype newcomer() {
+    bool held, alive, unused;
+    byte to, serial, mine, todo = NONE;
+    LOCK(registry);
+    if
+    :: free_listed ->
+       free_listed = false;
+       state[0] = STARTING;
+       UNLOCK(registry);
+       LOCK(locked[0]);
+       uses++;
+       state[0] = LIVE;
+       UNLOCK(locked[0]);
+       if
+       :: enter(0); new_block = true; leave(0)
+       :: true
+       fi;
+       if
+       :: exit_thread(0)
+       :: true
+       fi
+    :: else -> UNLOCK(registry)
+    fi;
+    running--
+}
+
+#define NOBODY(h) (state[h] == ABANDONED)
+
+init {
+    atomic {
+        blocks[0] = true;
+        running = 2 + NEWCOMER + FREES + 2 * DESTROYS;
+        run owner();
+        run adopter();
+#if NEWCOMER
+        run newcomer();
+#endif
+#if FREES
+        run freer();
+#endif
+#if DESTROYS
+        run destroyer();
+        run trimmer()
+#endif
+    };
+    running == 0;
+    /* Nothing runs any more; threads that have not ended go on to drain their own. */
+    assert(!locked[0] && !locked[1] && !revoked[0] && !revoked[1] && !in_hand);
+    assert(!(NOBODY(0) && queue[0]) && !(NOBODY(1) && queue[1]));             /* foreign frees nobody will take */
+    assert(!(NOBODY(0) && condemned[0]) && !(NOBODY(1) && condemned[1]));     /* a dead block nobody will end */
+    assert(flag == (queue[0] || queue[1]));
+    assert(!(pending && !killed && !flag));
+    assert(ends + blocks[0] + blocks[1] == 1);
+    assert(!ends || killed);
+    assert(!(killed && !ends) || condemned[0] || condemned[1]);
+    assert(!free_listed || (NOBODY(0) && !HAS_BLOCKS(0)))
+}

@@ -1,0 +1,166 @@
+"""The models: what each shows, how it is run, what it must find when a step is taken out, and what code it stands for.
+
+runs: options of the exhaustive runs. controls: (step, options): with -DWITHOUT_step (for loom: that step weakened) the
+checker has to find a violation. functions: the C functions whose steps are modelled; manifest.py watches their text.
+"""
+
+MODELS = [
+    {
+        "name": "foreign",
+        "file": "tests/model/foreign.pml",
+        "property": "No foreign free is lost and none works twice, on another object, or on one of a destroyed epoch; a "
+                    "slab is on one queue at most and is not handed on while it is; a late free finds nothing it can break.",
+        "bound": "1 slab of 2 slots, 2 freeing threads (one object or two), 3 objects, 5 operations of the owner, 2 resets, "
+                 "3 blocks, 1 destroy; sequentially consistent",
+        "runs": [["-DOPS=5"], ["-DOPS=5", "-DTAGGED=0"]],
+        "controls": [
+            ("SECOND_READ", ["-DOPS=5"]), ("ERA", ["-DOPS=5"]), ("BIT_LOOKED_AT", ["-DOPS=5"]),
+            ("TAG_AT_FREE", ["-DOPS=5", "-DTAGGED=0"]), ("FLAG_TEST", ["-DOPS=5"]), ("PUSH", ["-DOPS=5"]),
+            ("FLAG_AT_RELEASE", ["-DOPS=5"]), ("COUNT", ["-DOPS=5"]), ("BITS_KEPT", ["-DOPS=5"]),
+            ("TAG_AT_DRAIN", ["-DOPS=5", "-DTAGGED=0"]), ("STATE_FIRST", ["-DOPS=5"]),
+            ("FLAG_OFF_FIRST", ["-DOPS=5"]), ("FLAG_AT_OWN_FREE", ["-DOPS=5"]), ("PENDING", ["-DOPS=5"]),
+            ("ZOMBIES", ["-DOPS=5"]), ("TAG", ["-DOPS=5"]), ("TAG", ["-DOPS=5", "-DTAGGED=0"]),
+        ],
+        "functions": {
+            "src/heap/foreign.c": ["push", "queue_slab", "ts_foreign_free", "ts_foreign_free_open",
+                                   "ts_foreign_pending", "free_churn_bits",
+                                   "free_scope_bits", "drain_slab", "ts_foreign_drain"],
+            "src/slab/slab.c": ["ts_slab_claim", "next_use", "ts_slab_reset_churn", "ts_slab_reset_scope"],
+            "src/heap/bin.c": ["ts_bin_add", "release_slab", "ts_bin_free_bits"],
+            "src/heap/scope.c": ["ts_scope_add", "release_slab"],
+            "src/epoch/alloc.c": ["free_own"],
+            "src/heap/heap.h": ["ts_block_kill"],
+        },
+    },
+    {
+        "name": "hold",
+        "file": "tests/model/hold.pml",
+        "property": "Close and trim against an owner that allocates without a fence: no slot is lost or there twice, no "
+                    "allocation after the close, who holds a heap finds no list half changed, and what a closer gives up the "
+                    "owner can do.",
+        "bound": "1 heap, 1 block, 3 operations of the owner (each: fast allocation, fast free, slow path), 1 close, 1 trim; "
+                 "total store order, a store buffer of 6",
+        "runs": [[]],
+        "controls": [(c, []) for c in (
+            "BARRIER", "WAIT", "REVOKED", "REVOKED_AT_ENTER", "REVOKED_AT_CLAIM", "SECOND_HOLD", "OPEN_AT_ALLOC",
+            "SHUT_FIRST")],
+        "functions": {
+            "src/heap/heap.h": ["ts_op_begin", "ts_op_end", "ts_block_shut", "ts_heap_enter"],
+            "src/heap/heap.c": ["ts_heap_enter_revoked", "revoke", "ts_heap_hold", "ts_heap_drop", "ts_heap_visit"],
+            "src/heap/block.c": ["ts_block_flush_if_shut"],
+            "src/epoch/epoch.c": ["shut_blocks", "flush_block"],
+        },
+    },
+    {
+        "name": "exit",
+        "file": "tests/model/exit.pml",
+        "property": "A thread's end against foreign frees, adoption, destroy, trim and the heap's next thread: no queue and "
+                    "no condemned block is left to nobody, a block is in one heap and ends once, and only its heap's holder "
+                    "works on it; a heap with blocks is not given to a new thread.",
+        "bound": "2 heaps, 1 block, 1 slab; owner, adopter, next thread and one freeing thread, or instead of that one a "
+                 "destroy and a trim; each thread exits or not; sequentially consistent",
+        "runs": [["-DDESTROYS=0"], ["-DFREES=0"]],
+        "controls": [(c, ["-DDESTROYS=0"]) for c in (
+            "SERIAL", "DRAIN_BY_PUSHER", "PASSING_ON", "SETTLE_AGAIN", "LAST_DRAIN", "STATE_AT_ADOPTION")] +
+            [(c, ["-DFREES=0", "-DNEWCOMER=0"]) for c in (
+                "LAST_CONDEMNED", "LOOK_AFTER_CONDEMNING", "LOOK_AFTER_VISIT")],
+        "functions": {
+            "src/heap/heap.c": ["ts_heap_exit", "let_go", "list_if_unused", "ts_heap_drop", "make_heap", "ts_heap_make",
+                                "ts_heap_visit"],
+            "src/heap/block.c": ["ts_heap_condemn", "ts_heap_end_condemned", "ts_heap_end_condemned_abandoned",
+                                 "ts_heap_end_list"],
+            "src/heap/foreign.c": ["push_on", "ts_foreign_drain_abandoned", "ts_foreign_drain"],
+            "src/heap/warm.c": ["ts_settle_now"],
+            "src/epoch/epoch.c": ["take_over", "end_blocks"],
+        },
+    },
+    {
+        "name": "epoch",
+        "file": "tests/model/epoch.pml",
+        "property": "An old id never reaches a later use of its entry, no id comes back, nothing is taken apart while it is "
+                    "pinned, an epoch is given back once, one that drains ends without killing a live object, and one "
+                    "that has drained does end.",
+        "bound": "1 entry opened twice (and 3 times with 2 eras), 1 block, 3 operations of its owner (1), 1 close, 1 "
+                 "destroy, ids learned at any time; sequentially consistent",
+        "runs": [[], ["-DERAS=2", "-DOPENS=3", "-DOPS=1"]],
+        "controls": [(c, []) for c in (
+            "SECOND_LOOK", "NEXT_ERA", "PINS", "FLUSHED_FIRST", "FLUSHED", "STATE_AT_JOIN", "FINISH_AT_UNPIN")] +
+            [("ERA_LIMIT", ["-DERAS=2", "-DOPENS=3", "-DOPS=1"])],
+        "functions": {
+            "src/region/table.h": ["ts_table_find"],
+            "src/region/table.c": ["ts_table_take", "ts_table_next_id", "ts_table_publish", "ts_table_end",
+                                   "ts_table_free"],
+            "src/epoch/epoch.c": ["find_locked", "join_unpublished", "ts_epoch_open", "ts_epoch_join", "take_apart", "kill_locked",
+                                  "ts_epoch_destroy", "nothing_left", "ts_epoch_finish", "ts_epoch_settle",
+                                  "ts_epoch_pin", "ts_epoch_unpin", "ts_epoch_close"],
+            "src/heap/block.c": ["ts_block_flush"],
+            "src/heap/heap.c": ["ts_heap_give_entry"],
+        },
+    },
+    {
+        "name": "record",
+        "file": "tests/model/record.pml",
+        "property": "An allocator's record is given back once for each use, after its free and its last share, and a share "
+                    "is of the use that it was asked for.",
+        "bound": "1 record used 3 times, 3 threads that make and drop a share each with any value given out before; "
+                 "sequentially consistent",
+        "runs": [["-DUSES=3"]],
+        "controls": [(c, []) for c in (
+            "PIN_OF_THE_LIVING_ONLY", "UNPIN_AFTER_THE_SHARE", "LOOK_AFTER_THE_PIN")],
+        "functions": {
+            "src/heap/heap.c": ["ts_heap_share", "ts_heap_drop_dead_shares"],
+            "src/heap/warm.c": ["ts_allocator_pin_use", "ts_allocator_unpin"],
+            "src/api/runtime.c": ["ts_allocator_make", "ts_allocator_end"],
+            "src/api/epochs.c": ["slab_allocator_free"],
+        },
+    },
+]
+
+ORDERS = "tests/model/orders/src/main.rs"
+
+
+def order(name, text, controls, functions):
+    return {"name": "orders " + name, "file": ORDERS, "property": text, "bound": "see the function `%s`" % name,
+            "runs": [[name]], "controls": [(c, [name]) for c in controls.split()], "functions": functions}
+
+
+MODELS += [
+    order("bracket", "in_op, revoked, open_id: who holds a heap is alone with it, and sees what was done before.",
+          "barrier-at-owner barrier-at-visitor enter-acquire op-end-release shut revoke wait wait-acquire drop-release",
+          {"src/heap/heap.h": ["ts_op_begin", "ts_op_end", "ts_heap_enter"],
+           "src/heap/heap.c": ["ts_heap_enter_revoked", "revoke", "ts_heap_hold", "ts_heap_drop"]}),
+    order("foreign", "Foreign bits, the FOREIGN flag and the queue: no free is lost.",
+          "seq-at-free seq-at-drain flag-off-first",
+          {"src/heap/foreign.c": ["ts_foreign_free", "ts_foreign_free_open", "queue_slab", "ts_foreign_drain",
+                                  "drain_slab"]}),
+    order("queue", "The links of the queue are written before they are followed.", "push-release drain-acquire",
+          {"src/heap/foreign.c": ["push", "ts_foreign_drain"]}),
+    order("exit", "A push on the queue of a heap whose thread ends: one of the two drains.", "seq-at-push seq-at-exit",
+          {"src/heap/foreign.c": ["push_on", "ts_foreign_drain_abandoned"],
+           "src/heap/heap.c": ["ts_heap_exit"],
+           "src/heap/block.c": ["ts_heap_condemn", "ts_heap_end_condemned"]}),
+    order("tag", "A foreign free does not go on with the tag of a later use.", "tag-acquire tag-release looks",
+          {"src/heap/foreign.c": ["ts_foreign_free", "ts_foreign_free_open"], "src/slab/slab.c": ["next_use", "ts_slab_claim"],
+           "src/heap/heap.h": ["ts_block_kill"]}),
+    order("pending", "An object whose foreign free is worked off is live to nobody.",
+          "state-first bit-release bit-acquire bit-first",
+          {"src/heap/foreign.c": ["ts_foreign_pending", "drain_slab"], "src/epoch/object.c": ["look"],
+           "src/heap/bin.c": ["ts_bin_free_bits"]}),
+    order("publish", "Who reads a new UNIT word sees the reset slab.", "word-acquire word-release",
+          {"src/heap/bin.c": ["ts_bin_add"], "src/heap/scope.c": ["ts_scope_add"], "src/slab/slab.c": ["reset_states"]}),
+    order("rolling", "A shut block is no longer found by slab_malloc.", "exchange second-look shut-release",
+          {"src/epoch/alloc.c": ["make_rolling"], "src/epoch/epoch.c": ["shut_blocks"]}),
+    order("handle", "A handle is made only of a use whose generation will move on.",
+          "fence-at-handle seq-at-reset second-look",
+          {"src/epoch/object.c": ["ts_object_handle", "look"], "src/slab/slab.c": ["next_use"],
+           "src/heap/heap.h": ["ts_block_kill"]}),
+    order("open", "An epoch opened while its allocator ends is destroyed by one of the two.", "fence-at-open fence-at-end",
+          {"src/epoch/epoch.c": ["ts_epoch_open", "ts_epoch_destroy_all"], "src/api/epochs.c": ["slab_allocator_free"]}),
+    order("table", "Who finds an id sees the entry's fields.", "find-acquire publish-release",
+          {"src/region/table.h": ["ts_table_find"], "src/region/table.c": ["ts_table_publish"]}),
+    order("flushed", "Flushed, and then no slabs, means that nothing is left.",
+          "flushed-first flushed-acquire flushed-release",
+          {"src/epoch/epoch.c": ["nothing_left"], "src/heap/block.c": ["ts_block_flush"]}),
+    order("bump", "Below the end of a scope slab every start bit is seen.", "bump-acquire bump-release",
+          {"src/heap/fast.h": ["ts_fast_bump"], "src/heap/scope.c": ["ts_scope_object_bytes"]}),
+]

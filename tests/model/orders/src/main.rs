@@ -1,0 +1,386 @@
+//! The memory orders of the protocols, checked by loom: every interleaving, and every value that a load may return under
+//! its order.
+//!
+//! usage: orders MODEL [WITHOUT]
+//!     prints the number of executions. With WITHOUT, that step is weakened; a violation ends the program with 101.
+//!
+//! loom treats a seq_cst access as acquire and release. So each seq_cst access of the C code stands here with a seq_cst
+//! fence (after a write, before a load): as strong as C11 makes the pair that the protocol is about, but the fence orders the
+//! other accesses of the thread too. barrier_all (membarrier) is a seq_cst fence on both sides. loom does not let a
+//! load return a value that is stored later. It leaves the order of two stores to a word open unless happens-before gives it,
+//! even where one is an exchange that did not find the other: there, the other is an exchange here too (rolling).
+
+use loom::cell::UnsafeCell;
+use loom::sync::atomic::Ordering::{self, AcqRel, Acquire, Relaxed, Release, SeqCst};
+use loom::sync::atomic::{fence, AtomicU64};
+use loom::sync::Arc;
+use loom::thread;
+
+struct Steps {
+    without: Option<String>,
+}
+
+impl Steps {
+    fn lacks(&self, step: &str) -> bool {
+        self.without.as_deref() == Some(step)
+    }
+    /// The order of a step, relaxed if the step is the one left out.
+    fn order(&self, step: &str, order: Ordering) -> Ordering {
+        if self.lacks(step) {
+            Relaxed
+        } else {
+            order
+        }
+    }
+    fn fence(&self, step: &str) {
+        if !self.lacks(step) {
+            fence(SeqCst);
+        }
+    }
+}
+
+fn word(value: u64) -> Arc<AtomicU64> {
+    Arc::new(AtomicU64::new(value))
+}
+
+struct Bin(UnsafeCell<u64>);
+unsafe impl Send for Bin {}
+unsafe impl Sync for Bin {}
+impl Bin {
+    /// Two threads in here at once, or one that has not seen what the other did: loom reports it.
+    fn touch(&self) {
+        self.0.with_mut(|p| unsafe { *p += 1 });
+    }
+}
+
+/// in_op, revoked, open_id: the owner's fast path and ts_heap_enter against ts_heap_hold and ts_heap_drop.
+fn bracket(s: &'static Steps) {
+    let (in_op, open, revoked) = (word(0), word(1), word(0));
+    let bin = Arc::new(Bin(UnsafeCell::new(0)));
+    let owner = {
+        let (in_op, open, revoked, bin) = (in_op.clone(), open.clone(), revoked.clone(), bin.clone());
+        thread::spawn(move || {
+            for slow in [false, true] {
+                in_op.store(1, Relaxed);
+                s.fence("barrier-at-owner");
+                let mine = if slow {
+                    revoked.load(s.order("enter-acquire", Acquire)) == 0
+                } else {
+                    open.load(Relaxed) == 1
+                };
+                if mine {
+                    bin.touch();
+                }
+                in_op.store(0, s.order("op-end-release", Release));
+            }
+        })
+    };
+    if !s.lacks("shut") {
+        open.store(0, Relaxed);
+    }
+    if !s.lacks("revoke") {
+        revoked.store(1, Release);
+    }
+    s.fence("barrier-at-visitor");
+    if s.lacks("wait") || in_op.load(s.order("wait-acquire", Acquire)) == 0 {
+        bin.touch();
+    }
+    revoked.store(0, s.order("drop-release", Release));
+    owner.join().unwrap();
+}
+
+const FOREIGN: u64 = 1;
+
+/// Steps 5 to 7 and a to e of foreign.c, on one slab: no free is lost. Two threads free, one drains.
+fn foreign(s: &'static Steps) {
+    let (unit, bits, queue) = (word(0), word(0), word(0));
+    let freed = word(0);
+    let free = |bit: u64| {
+        let (unit, bits, queue) = (unit.clone(), bits.clone(), queue.clone());
+        move || {
+            bits.fetch_or(bit, AcqRel); // 5
+            s.fence("seq-at-free");
+            if unit.load(Acquire) == 0 && unit.compare_exchange(0, FOREIGN, AcqRel, Acquire).is_ok() {
+                assert_eq!(queue.swap(1, AcqRel), 0); // 7
+            }
+        }
+    };
+    let drain = {
+        let (unit, bits, queue, freed) = (unit.clone(), bits.clone(), queue.clone(), freed.clone());
+        move || {
+            if queue.swap(0, AcqRel) == 0 {
+                return;
+            }
+            let take = || {
+                let x = bits.load(Acquire); // c
+                freed.fetch_or(x, Relaxed); // d
+                bits.fetch_and(!x, AcqRel); // e
+            };
+            if s.lacks("flag-off-first") {
+                take();
+            }
+            unit.fetch_and(!FOREIGN, AcqRel); // b
+            s.fence("seq-at-drain");
+            if !s.lacks("flag-off-first") {
+                take();
+            }
+        }
+    };
+    let one = thread::spawn(free(1));
+    let two = thread::spawn(free(2));
+    drain();
+    one.join().unwrap();
+    two.join().unwrap();
+    drain();
+    assert_eq!(freed.load(Relaxed), 3, "a free is lost");
+}
+
+/// push and the exchange of ts_foreign_drain: the links of the queue, two slabs.
+fn queue(s: &'static Steps) {
+    let (head, next) = (word(0), [word(9), word(9), word(9)]);
+    let push = |slab: u64| {
+        let (head, next) = (head.clone(), next.clone());
+        move || {
+            let mut h = head.load(Relaxed);
+            loop {
+                next[slab as usize].store(h, Relaxed);
+                match head.compare_exchange(h, slab, s.order("push-release", Release), Relaxed) {
+                    Ok(_) => return,
+                    Err(now) => h = now,
+                }
+            }
+        }
+    };
+    let mut seen = 0;
+    let mut drain = || {
+        let mut slab = head.swap(0, s.order("drain-acquire", Acquire));
+        while slab != 0 {
+            seen += slab;
+            slab = next[slab as usize].load(Relaxed);
+            assert!(slab < 3, "a link that was not yet written");
+        }
+    };
+    let one = thread::spawn(push(1));
+    let two = thread::spawn(push(2));
+    drain();
+    one.join().unwrap();
+    two.join().unwrap();
+    drain();
+    assert_eq!(seen, 3);
+}
+
+/// ts_heap_exit against push_on; ts_heap_condemn and the look after it have the same shape.
+fn exit(s: &'static Steps) {
+    let (state, queue) = (word(0), word(0));
+    let pusher = {
+        let (state, queue) = (state.clone(), queue.clone());
+        thread::spawn(move || {
+            queue.swap(1, AcqRel);
+            s.fence("seq-at-push");
+            state.load(Acquire) == 1 // then the pusher drains
+        })
+    };
+    state.store(1, Release);
+    s.fence("seq-at-exit");
+    let found = queue.load(Acquire) == 1;
+    assert!(pusher.join().unwrap() || found, "nobody drains");
+}
+
+/// Conclusion 5 of foreign.c: the tag that a foreign free goes on with is not that of a later use.
+fn tag(s: &'static Steps) {
+    let (unit, era, tag) = (word(1), word(1), word(1));
+    let freer = {
+        let (unit, era, tag) = (unit.clone(), era.clone(), tag.clone());
+        thread::spawn(move || {
+            let u = unit.load(Acquire);
+            let t = tag.load(s.order("tag-acquire", Acquire));
+            if u == 0 || (!s.lacks("looks") && (unit.load(Acquire) != u || era.load(Acquire) != u)) {
+                return;
+            }
+            assert_eq!(t, u, "the tag of another use");
+        })
+    };
+    era.swap(2, AcqRel); // ts_block_kill
+    unit.swap(0, AcqRel); // ts_slab_claim
+    tag.store(2, s.order("tag-release", Release)); // next_use
+    unit.store(2, Release); // ts_bin_add
+    freer.join().unwrap();
+}
+
+/// Conclusion 6 of foreign.c: while a foreign free of an object is worked off, nobody finds it live.
+fn pending(s: &'static Steps) {
+    let (bits, live) = (word(1), word(1));
+    let owner = {
+        let (bits, live) = (bits.clone(), live.clone());
+        thread::spawn(move || {
+            if s.lacks("state-first") {
+                bits.fetch_and(0, AcqRel);
+            }
+            live.store(0, Release); // d
+            if !s.lacks("state-first") {
+                bits.fetch_and(0, s.order("bit-release", AcqRel)); // e
+            }
+        })
+    };
+    let early = s.lacks("bit-first").then(|| live.load(Acquire));
+    if bits.load(s.order("bit-acquire", Acquire)) == 0 {
+        let found = early.unwrap_or_else(|| live.load(Acquire));
+        assert_eq!(found, 0, "bit off, and still live");
+    }
+    owner.join().unwrap();
+}
+
+/// ts_slab_reset_churn and ts_bin_add: who reads the new UNIT word sees the reset slab.
+fn publish(s: &'static Steps) {
+    let (unit, state) = (word(0), word(7));
+    let reader = {
+        let (unit, state) = (unit.clone(), state.clone());
+        thread::spawn(move || {
+            if unit.load(s.order("word-acquire", Acquire)) == 1 {
+                assert_eq!(state.load(Acquire), 0, "a state of the last use");
+            }
+        })
+    };
+    state.store(0, Relaxed);
+    unit.store(1, s.order("word-release", Release));
+    reader.join().unwrap();
+}
+
+/// make_rolling against shut_blocks: a block that is shut is nobody's rolling one.
+fn rolling(s: &'static Steps) {
+    let (open, rolling) = (word(1), word(0));
+    let owner = {
+        let (open, rolling) = (open.clone(), rolling.clone());
+        thread::spawn(move || {
+            if open.load(Relaxed) != 1 {
+                return;
+            }
+            rolling.swap(5, s.order("exchange", AcqRel));
+            if !s.lacks("second-look") && open.load(Relaxed) != 1 {
+                rolling.store(0, Relaxed);
+            }
+        })
+    };
+    open.store(0, Relaxed);
+    rolling.swap(0, s.order("shut-release", Release)); // a store; see the top
+    owner.join().unwrap();
+    assert_eq!(rolling.fetch_or(0, AcqRel), 0, "a shut block is found by slab_malloc");
+}
+
+/// ts_object_handle against next_use: a handle is made only of a use whose generation will move on.
+fn handle(s: &'static Steps) {
+    let (handled, era) = (word(0), word(1));
+    let maker = {
+        let (handled, era) = (handled.clone(), era.clone());
+        thread::spawn(move || {
+            handled.store(1, Relaxed);
+            s.fence("fence-at-handle");
+            s.lacks("second-look") || era.load(Acquire) == 1
+        })
+    };
+    era.swap(2, AcqRel); // ts_block_kill, or the UNIT word
+    s.fence("seq-at-reset");
+    let moves_on = handled.load(Acquire) == 1;
+    assert!(!maker.join().unwrap() || moves_on, "a handle whose generation comes again");
+}
+
+/// ts_epoch_open against slab_allocator_free with ts_epoch_destroy_all.
+fn open(s: &'static Steps) {
+    let (allocator, epoch) = (word(1), word(0));
+    let opener = {
+        let (allocator, epoch) = (allocator.clone(), epoch.clone());
+        thread::spawn(move || {
+            epoch.store(1, Release); // ts_table_publish
+            s.fence("fence-at-open");
+            allocator.load(Relaxed) != 1 // then it destroys the epoch itself
+        })
+    };
+    let _ = allocator.compare_exchange(1, 0, AcqRel, Acquire);
+    s.fence("fence-at-end");
+    let found = epoch.load(Acquire) == 1;
+    assert!(opener.join().unwrap() || found, "an epoch of no allocator");
+}
+
+/// ts_table_publish and ts_table_find: who finds an id sees the entry's fields.
+fn table(s: &'static Steps) {
+    let id = word(0);
+    let fields = Arc::new(Bin(UnsafeCell::new(0)));
+    let finder = {
+        let (id, fields) = (id.clone(), fields.clone());
+        thread::spawn(move || {
+            if id.load(s.order("find-acquire", Acquire)) == 1 {
+                fields.touch();
+            }
+        })
+    };
+    fields.touch();
+    id.store(1, s.order("publish-release", Release));
+    finder.join().unwrap();
+}
+
+/// ts_block_flush against nothing_left: flushed, and then no slabs, means that nothing is left.
+fn flushed(s: &'static Steps) {
+    let (slabs, flushed) = (word(0), word(0));
+    let owner = {
+        let (slabs, flushed) = (slabs.clone(), flushed.clone());
+        thread::spawn(move || {
+            slabs.store(1, Relaxed); // an operation that began before the close
+            flushed.store(1, s.order("flushed-release", Release));
+        })
+    };
+    let early = s.lacks("flushed-first").then(|| slabs.load(Relaxed));
+    if flushed.load(s.order("flushed-acquire", Acquire)) == 1 {
+        assert_eq!(early.unwrap_or_else(|| slabs.load(Relaxed)), 1, "a slab is overlooked");
+    }
+    owner.join().unwrap();
+}
+
+/// ts_fast_bump against ts_scope_object_bytes: below bump, every start bit is seen.
+fn bump(s: &'static Steps) {
+    let (start, bump) = (word(0), word(0));
+    let owner = {
+        let (start, bump) = (start.clone(), bump.clone());
+        thread::spawn(move || {
+            for object in 0..2 {
+                start.store(start.load(Relaxed) | 1 << object, Relaxed);
+                bump.store(object + 1, s.order("bump-release", Release));
+            }
+        })
+    };
+    let end = bump.load(s.order("bump-acquire", Acquire));
+    let bits = start.load(Relaxed);
+    assert_eq!(bits & ((1 << end) - 1), (1 << end) - 1, "an object without a start");
+    owner.join().unwrap();
+}
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let models: [(&str, fn(&'static Steps)); 13] = [
+        ("bracket", bracket),
+        ("foreign", foreign),
+        ("queue", queue),
+        ("exit", exit),
+        ("tag", tag),
+        ("pending", pending),
+        ("publish", publish),
+        ("rolling", rolling),
+        ("handle", handle),
+        ("open", open),
+        ("table", table),
+        ("flushed", flushed),
+        ("bump", bump),
+    ];
+    let model = arguments.first().and_then(|name| models.iter().find(|m| m.0 == name));
+    let Some(&(_, model)) = model else {
+        eprintln!("orders: no such model: {:?}", arguments.first());
+        std::process::exit(2);
+    };
+    let steps: &'static Steps = Box::leak(Box::new(Steps { without: arguments.get(1).cloned() }));
+    let executions = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(0));
+    let counter = executions.clone();
+    loom::model(move || {
+        counter.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        model(steps);
+    });
+    println!("executions {}", executions.load(std::sync::atomic::Ordering::Relaxed));
+}

@@ -1,0 +1,136 @@
+/*
+ * What docs/security.md says of the process's memory: no page of the region is executable, it lies where the kernel's
+ * randomness puts it, metadata is apart from data, and the table of the system's functions is read-only.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "proc.h"
+#include "unit.h"
+
+#include "api/runtime.h"
+#include "check.h"
+#include "os/os.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Calls visit for each mapping; its permissions as in /proc/self/maps. */
+static void for_mappings(void (*visit)(uintptr_t from, uintptr_t to, const char *permissions, void *argument),
+                         void *argument) {
+    FILE *maps = fopen("/proc/self/maps", "r");
+    char line[512], permissions[8];
+    SUP_CHECK(maps != NULL, "/proc/self/maps");
+    while (fgets(line, sizeof line, maps)) {
+        uintmax_t from, to;
+        if (sscanf(line, "%jx-%jx %7s", &from, &to, permissions) == 3) {
+            visit((uintptr_t)from, (uintptr_t)to, permissions, argument);
+        }
+    }
+    (void)fclose(maps);
+}
+
+struct seen {
+    unsigned mappings, executable, data_writable;
+};
+
+static void in_region(uintptr_t from, uintptr_t to, const char *permissions, void *argument) {
+    struct seen *seen = argument;
+    uintptr_t base = (uintptr_t)ts_region.part[TS_NORMAL].base;
+    if (to <= base || from >= base + ts_region.reserved_bytes) {
+        return;
+    }
+    seen->mappings++;
+    seen->executable += permissions[2] == 'x';
+    seen->data_writable += permissions[1] == 'w';
+}
+
+static void nothing_is_executable(void **state) {
+    (void)state;
+    SlabAllocator *allocator = slab_allocator_create();
+    assert_non_null(slab_malloc(allocator, 100));
+    assert_non_null(slab_malloc(allocator, 16));
+    assert_non_null(slab_malloc(allocator, 1000000));
+    struct seen seen = {0};
+    for_mappings(in_region, &seen);
+    assert_true(seen.mappings > 3 && seen.data_writable > 1);
+    assert_int_equal(seen.executable, 0);
+    slab_allocator_free(allocator);
+}
+
+/* No metadata below the end of the data; between what is in use of it and the metadata there is what faults. */
+static void metadata_is_apart(void **state) {
+    (void)state;
+    SlabAllocator *allocator = slab_allocator_create();
+    char *object = slab_malloc(allocator, 100);
+    char *data_end = ts_region.part[TS_SMALL].base + (size_t)ts_region.part[TS_SMALL].units * TS_UNIT_BYTES;
+    assert_true(object >= ts_region.part[TS_NORMAL].base && object < data_end);
+    assert_true((char *)(uintptr_t)ts_region.part[TS_NORMAL].state >= data_end);
+    assert_true((char *)(uintptr_t)ts_region.part[TS_NORMAL].unit >= data_end &&
+                ts_region.part[TS_NORMAL].slab >= data_end);
+    assert_true(ts_region.lines >= data_end && ts_region.table[0] >= data_end && ts_region.small >= data_end);
+    slab_allocator_free(allocator);
+}
+
+struct place {
+    uintptr_t at;
+    bool found, writable;
+};
+
+static void find_place(uintptr_t from, uintptr_t to, const char *permissions, void *argument) {
+    struct place *place = argument;
+    if (from <= place->at && place->at < to) {
+        place->found = true;
+        place->writable = permissions[1] == 'w';
+    }
+}
+
+static void the_systems_table_is_read_only(void **state) {
+    (void)state;
+    struct place place = {(uintptr_t)&ts_os_native, false, true};
+    for_mappings(find_place, &place);
+    assert_true(place.found && !place.writable);
+}
+
+static void placed_at_random(void **state) {
+    (void)state;
+    char *const argv[] = {(char *)(uintptr_t) "security_test", (char *)(uintptr_t) "where", NULL};
+    char first[64], next[64];
+    FILE *setting = fopen("/proc/sys/kernel/randomize_va_space", "r");
+    int random = 0;
+    if (setting == NULL || fscanf(setting, "%d", &random) != 1) {
+        random = 0;
+    }
+    if (setting != NULL) {
+        (void)fclose(setting);
+    }
+    if (random != 2 || SUP_SANITIZED) {
+        print_message("the system does not place mappings at random here\n");
+        skip();
+    }
+    assert_int_equal(sup_reexec(argv, NULL, NULL, first, sizeof first), 0);
+    bool differs = false;
+    for (int i = 0; i < 5 && !differs; i++) {
+        assert_int_equal(sup_reexec(argv, NULL, NULL, next, sizeof next), 0);
+        differs = strcmp(first, next) != 0;
+    }
+    assert_true(strlen(first) > 5 && differs);
+}
+
+int main(int argc, char **argv) {
+    if (argc == 2 && strcmp(argv[1], "where") == 0) {
+        SUP_CHECK(slab_alloc(10) != NULL, "slab_alloc");
+        (void)fprintf(stderr, "%p\n", (void *)ts_region.part[TS_NORMAL].base);
+        return 0;
+    }
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nothing_is_executable),
+        cmocka_unit_test(metadata_is_apart),
+        cmocka_unit_test(the_systems_table_is_read_only),
+        cmocka_unit_test(placed_at_random),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

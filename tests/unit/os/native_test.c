@@ -1,0 +1,96 @@
+/* The table of this system: every call does what os.h says, and says no where the system does. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "proc.h"
+#include "unit.h"
+
+#include "base/assert.h"
+#include "check.h"
+#include "os/os.h"
+
+#include <signal.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+#define BYTES ((size_t)1 << 20)
+
+static void a_reservation(void **state) {
+    (void)state;
+    char *at = ts_os_native.reserve(BYTES);
+    assert_non_null(at);
+    assert_true(ts_os_native.expose(at, BYTES));
+    assert_int_equal(at[0] | at[BYTES - 1], 0);
+    assert_true(ts_os_native.commit(at, BYTES));
+    memset(at, 5, BYTES);
+    assert_true(ts_os_native.purge(at, BYTES / 2));
+    assert_int_equal(at[0], 0);
+    assert_int_equal(at[BYTES - 1], 5);
+    assert_true(ts_os_native.populate(at, BYTES));
+    assert_int_equal(at[0] | at[BYTES / 2 - 1], 0);
+    assert_int_equal(at[BYTES / 2], 5);
+    ts_os_native.huge_pages(at, BYTES, true);
+    ts_os_native.huge_pages(at, BYTES, false);
+    assert_int_equal(at[BYTES / 2], 5);
+    ts_os_native.release(at, BYTES);
+    /* Nothing is there any more. */
+    assert_false(ts_os_native.expose(at, BYTES));
+    assert_false(ts_os_native.commit(at, BYTES));
+    assert_false(ts_os_native.purge(at, BYTES));
+    assert_false(ts_os_native.populate(at, BYTES));
+}
+
+static void what_cannot_be_had(void **state) {
+    (void)state;
+    assert_null(ts_os_native.reserve(SIZE_MAX / 2));
+}
+
+static void clocks_and_figures(void **state) {
+    (void)state;
+    uint64_t wall = ts_os_native.wall_ns(), cpu = ts_os_native.cpu_ns();
+    for (volatile int i = 0; i < 100000; i++) {
+    }
+    ts_os_native.yield();
+    assert_true(ts_os_native.wall_ns() > wall && ts_os_native.cpu_ns() > cpu);
+    size_t page = ts_os_page_bytes();
+    assert_true(page >= 4096 && (page & (page - 1)) == 0);
+    assert_true(ts_os_native.resident_bytes() >= page);
+}
+
+/* A process that may open no file does not know its resident memory: 0. */
+static void without_files(void *argument) {
+    (void)argument;
+    const struct rlimit none = {0, 0};
+    SUP_CHECK(setrlimit(RLIMIT_NOFILE, &none) == 0, "setrlimit");
+    uint64_t bytes = ts_os_native.resident_bytes();
+    (void)setrlimit(RLIMIT_NOFILE, &(struct rlimit){1024, 1024});
+    SUP_CHECK(bytes == 0, "resident without /proc");
+}
+
+static void no_files_no_figure(void **state) {
+    (void)state;
+    assert_int_equal(sup_child(without_files, NULL, SUP_CHILD_SECONDS, NULL, 0), 0);
+}
+
+static void fail_an_assertion(void *argument) {
+    (void)argument;
+    ts_assert_failed("two is three", "file.c", 7);
+}
+
+static void an_assertion_says_where(void **state) {
+    (void)state;
+    char err[256];
+    int status = sup_child(fail_an_assertion, NULL, SUP_CHILD_SECONDS, err, sizeof err);
+    assert_true(SUP_SANITIZED || (WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT));
+    assert_non_null(strstr(err, "tslab: assertion failed: two is three (file.c:7)\n"));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_reservation),           cmocka_unit_test(what_cannot_be_had),
+        cmocka_unit_test(clocks_and_figures),      cmocka_unit_test(no_files_no_figure),
+        cmocka_unit_test(an_assertion_says_where),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,642 @@
+"""gdb commands that show what temporal-slab knows: of a pointer, a slab, an epoch, a heap, a handle.
+
+    (gdb) source tslab-gdb.py
+    (gdb) tslab ptr EXPRESSION      what a pointer is: live, free, stale, interior, not ours; its epoch, class, owner
+    (gdb) tslab slab EXPRESSION     a slab, by its unit number or an address in it, with a map of its slots
+    (gdb) tslab epochs              the open and draining epochs
+    (gdb) tslab epoch ID | LABEL    an epoch: its blocks, slabs, spans, live objects
+    (gdb) tslab heaps               what each thread owns
+    (gdb) tslab heap NUMBER         a heap: its blocks, warm units, queue of foreign frees
+    (gdb) tslab handle EXPRESSION   a handle taken apart, and whether it is accepted
+    (gdb) tslab allocators          the allocators, committed and warm memory
+
+Works on a running program and on a core file; it reads, and calls nothing. The library needs its debug information (-g,
+which the release build has). Figures of threads that are inside of an operation may be half changed.
+"""
+
+import gdb
+
+# As in src/region/region.h, src/slab/slab.h, src/heap/heap.h and src/epoch/object.c: macros are not in the debug information.
+UNIT_SHIFT, UNIT_BYTES, UNIT_ENTRIES = 14, 1 << 14, 1 << 10
+SLAB_BYTES, SMALL_BYTES, SCOPE_BYTES = 128, 384, 256
+STATES = (256, 1024)
+NORMAL, SMALL = 0, 1
+CHUNK = 2048
+FOREIGN, ZOMBIE, SCOPE, SPAN = 1 << 31, 1 << 30, 1 << 29, 1 << 28
+ERA_MASK = (1 << 28) - 1
+LIVE, RETIRED, GEN_SHIFT = 1, 0x8000, 3
+TAG_SHIFT = 36
+CLASSES = 27
+EPOCH_STATES = {0: "ACTIVE", 1: "CLOSING", 2: "CLOSED"}
+HEAP_STATES = {0: "starting", 1: "live", 2: "of an ended thread", 3: "lost in a fork"}
+KINDS = {0: "never used", 1: "churn", 2: "scope", 3: "span", 4: "retired"}
+
+
+class Problem(Exception):
+    """Said to the user in one line."""
+
+
+def value(name):
+    found = gdb.lookup_static_symbol(name) or gdb.lookup_global_symbol(name)
+    if found is None:
+        try:
+            return gdb.parse_and_eval(name)
+        except gdb.error:
+            raise Problem("%s is not known: is the program linked with tslab, and tslab built with -g?" % name) from None
+    return found.value()
+
+
+def kind(name):
+    try:
+        return gdb.lookup_type(name)
+    except gdb.error:
+        raise Problem("type %s is not known: is tslab built with -g?" % name) from None
+
+
+def at(address, type_name):
+    return gdb.Value(address).cast(kind(type_name).pointer()).dereference()
+
+
+def number(v):
+    return int(v)
+
+
+def address_of(pointer):
+    return int(pointer.cast(gdb.lookup_type("unsigned long")))
+
+
+def bytes_at(address, size):
+    """Pages that were never written are not in every core file: they are zero."""
+    try:
+        return bytes(gdb.selected_inferior().read_memory(address, size))
+    except gdb.MemoryError:
+        return bytes(size)
+
+
+def read(address, size):
+    return int.from_bytes(bytes_at(address, size), BYTE_ORDER)
+
+
+def byte_order():
+    return "big" if "big" in gdb.execute("show endian", to_string=True) else "little"
+
+
+BYTE_ORDER = "little"
+
+
+class Region:
+    """ts_region, read once per command."""
+
+    def __init__(self):
+        global BYTE_ORDER
+        BYTE_ORDER = byte_order()
+        r = value("ts_region")
+        self.base, self.first, self.units, self.state = [], [], [], []
+        for part in (NORMAL, SMALL):
+            p = r["part"][part]
+            self.base.append(address_of(p["base"]))
+            self.first.append(number(p["first_unit"]))
+            self.units.append(number(p["units"]))
+            self.state.append(address_of(p["state"]))
+        self.unit_words = address_of(r["part"][NORMAL]["unit"])
+        self.slabs = address_of(r["part"][NORMAL]["slab"])
+        self.small, self.scope, self.lines = address_of(r["small"]), address_of(r["scope"]), address_of(r["lines"])
+        self.reserved = number(r["reserved_bytes"])
+        if self.base[NORMAL] == 0:
+            raise Problem("nothing was allocated with tslab yet")
+        self.class_bytes = [number(value("ts_class_bytes")[i]) for i in range(CLASSES)]
+        table = value("ts_epochs")
+        self.epoch_bits = number(table["index_bits"])
+
+    def locate(self, p):
+        """(part, unit, offset in the unit), or None."""
+        for part in (NORMAL, SMALL):
+            o = p - self.base[part]
+            if 0 <= o < self.units[part] * UNIT_BYTES:
+                return part, self.first[part] + (o >> UNIT_SHIFT), o & (UNIT_BYTES - 1)
+        return None
+
+    def part_of(self, unit):
+        return SMALL if unit >= self.first[SMALL] else NORMAL
+
+    def unit_address(self, unit):
+        part = self.part_of(unit)
+        return self.base[part] + (unit - self.first[part]) * UNIT_BYTES
+
+    def word(self, unit):
+        return read(self.unit_words + unit * 8, 8)
+
+    def slab(self, unit):
+        return at(self.slabs + unit * SLAB_BYTES, "ts_slab")
+
+    def states(self, unit):
+        part = self.part_of(unit)
+        where = self.state[part] + (unit - self.first[part]) * STATES[part] * 2
+        data = bytes_at(where, STATES[part] * 2)
+        return [int.from_bytes(data[i:i + 2], BYTE_ORDER) for i in range(0, len(data), 2)]
+
+    def scope_bits(self, unit):
+        """Start and freed bits, as two numbers of 1024 bits."""
+        where = self.state[NORMAL] + unit * STATES[NORMAL] * 2
+        words = [read(where + 8 * i, 8) for i in range(32)]
+        return [sum(w << (64 * i) for i, w in enumerate(half)) for half in (words[:16], words[16:])]
+
+    def foreign_pending(self, unit, scope, entry):
+        if self.part_of(unit) == SMALL:
+            words, index = self.small + (unit - self.first[SMALL]) * SMALL_BYTES + 16 * 8, entry
+        elif scope:
+            words, index = self.scope + unit * SCOPE_BYTES, entry
+        else:
+            words, index = address_of(self.slab(unit)["foreign"].address), entry >> 2
+        x = read(words + (index >> 5) * 8, 8)
+        return bool(x >> (index & 31) & 1) and x >> TAG_SHIFT == number(self.slab(unit)["tag"])
+
+    def block(self, word):
+        """(block, class or None) of a UNIT word."""
+        line = self.lines + (word >> 32) * 64
+        if word & SCOPE:
+            return at(line, "ts_block"), None
+        block = at(line & ~(CHUNK - 1), "ts_churn_block")
+        bins = address_of(block["bin"].address)
+        return block["b"], (line - bins) // kind("ts_bin").sizeof
+
+
+def era(block):
+    return number(block["key"]) & ERA_MASK
+
+
+def label_of(epoch):
+    text = epoch["label"].string("utf-8", "replace")
+    return '"%s"' % text if text else "without a label"
+
+
+def epoch_text(epoch):
+    return "epoch %#x (%s, %s)" % (number(epoch["entry"]["id"]), label_of(epoch),
+                                   EPOCH_STATES.get(number(epoch["state"]), "?"))
+
+
+def epoch_by_index(index):
+    table = value("ts_epochs")
+    if not 0 < index < number(table["high"]):
+        return None
+    return at(address_of(table["base"]) + index * number(table["stride"]), "ts_epoch")
+
+
+def epoch_of_block(block):
+    pointer = block["epoch"]
+    if address_of(pointer) == 0:
+        return None
+    epoch = at(address_of(pointer), "ts_epoch")
+    return epoch if number(epoch["entry"]["id"]) else None
+
+
+def owner_text(block):
+    heap = at(address_of(block["heap"]), "ts_heap")
+    return "heap %d (%s)" % (number(heap["id"]), HEAP_STATES.get(number(heap["state"]), "?"))
+
+
+# ---- what a place is ------------------------------------------------------------------------------------------------
+
+
+class Place:
+    """What is at an address. state: live, free, stale, interior, not ours."""
+
+    def __init__(self, state, text, start=None, size=None, epoch=None, block=None, unit=None, generation=None):
+        self.state, self.text, self.start, self.size = state, text, start, size
+        self.epoch, self.block, self.unit, self.generation = epoch, block, unit, generation
+
+
+def span_around(r, unit):
+    """The first unit of the span that a unit lies inside of. A span's first unit is the nearest below with a word."""
+    first = unit
+    while first > r.first[r.part_of(unit)]:
+        word = r.word(first)
+        if word:
+            slab = r.slab(first)
+            if word & SPAN and unit < first + number(slab["u"]["span"]["units"]):
+                return first
+            return None
+        first -= 1
+    return None
+
+
+def look(r, p):
+    where = r.locate(p)
+    if where is None:
+        inside = r.base[NORMAL] <= p < r.base[NORMAL] + r.reserved
+        return Place("not ours", "in the metadata of tslab" if inside else "outside of tslab's region")
+    part, unit, offset = where
+    word = r.word(unit)
+    if word == 0:
+        first = span_around(r, unit) if part == NORMAL else None
+        if first is None:
+            return Place("free", "unit %d is in no slab" % unit, unit=unit)
+        return look_span(r, p, first)
+    if word & ZOMBIE:
+        return Place("stale", "its slab has ended, and waits on a queue of foreign frees", unit=unit)
+    if word & SPAN:
+        return look_span(r, p, unit)
+    block, cls = r.block(word)
+    if era(block) != word & ERA_MASK:
+        return Place("stale", "its epoch has ended", unit=unit)
+    found = look_scope(r, p, unit, offset, block) if word & SCOPE else look_churn(r, p, unit, offset, cls)
+    found.block, found.epoch, found.unit = block, epoch_of_block(block), unit
+    return found
+
+
+def look_span(r, p, unit):
+    slab = r.slab(unit)
+    start, size = r.unit_address(unit), number(slab["u"]["span"]["bytes"])
+    epoch = epoch_by_index(number(slab["queue_next"]))
+    state = "live" if p == start else "interior"
+    return Place(state, "span of %d bytes" % size, start, size, epoch, None, unit, number(slab["gen"]))
+
+
+def look_churn(r, p, unit, offset, cls):
+    size = r.class_bytes[cls]
+    slot = offset // size
+    text = "slot %d of class %d (%d bytes)" % (slot, cls, size)
+    if slot >= UNIT_BYTES // size:
+        return Place("free", "behind the last slot of its slab (class %d)" % cls)
+    start = p - offset + slot * size
+    entry = slot * size // 16
+    state = r.states(unit)[entry >> 2 if r.part_of(unit) == NORMAL else entry]
+    generation = number(r.slab(unit)["gen"]) + (state >> GEN_SHIFT)
+    if not state & LIVE:
+        return Place("free", text + (", retired" if state & RETIRED else ""), start, size, generation=generation)
+    if r.foreign_pending(unit, False, entry):
+        return Place("free", text + ", freed by another thread than its owner", start, size, generation=generation)
+    return Place("live" if p == start else "interior", text, start, size, generation=generation)
+
+
+def scope_end(r, unit, block):
+    """Entries used in a scope slab."""
+    end = number(r.slab(unit)["end"])
+    if end:
+        return end
+    scope = at(address_of(block.address), "ts_scope_block")
+    if number(scope["current"]) != unit:
+        return 0
+    return (address_of(scope["bump"]) - r.unit_address(unit)) // 16
+
+
+def look_scope(r, p, unit, offset, block):
+    started, freed = r.scope_bits(unit)
+    end, entry = scope_end(r, unit, block), offset // 16
+    if entry >= end:
+        return Place("free", "not yet used in its scope slab")
+    first = entry
+    while first > 0 and not started >> first & 1:
+        first -= 1
+    last = first + 1
+    while last < end and not started >> last & 1:
+        last += 1
+    start, size = p - offset + first * 16, (last - first) * 16
+    text = "object of %d bytes in a scope slab" % size
+    generation = number(r.slab(unit)["gen"])
+    if freed >> first & 1:
+        return Place("free", text, start, size, generation=generation)
+    if r.foreign_pending(unit, True, first):
+        return Place("free", text + ", freed by another thread than its owner", start, size, generation=generation)
+    return Place("live" if p == start else "interior", text, start, size, generation=generation)
+
+
+def say_place(p, place):
+    print("%#x: %s: %s" % (p, place.state, place.text))
+    if place.state == "interior":
+        print("  %d bytes into the object at %#x" % (p - place.start, place.start))
+    if place.epoch is not None:
+        print("  in " + epoch_text(place.epoch))
+    if place.block is not None:
+        print("  unit %d of %s" % (place.unit, owner_text(place.block)))
+
+
+# ---- blocks, epochs, heaps ----------------------------------------------------------------------------------------------
+
+
+def block_live(r, block):
+    """Live objects by the block's counters."""
+    if number(block["scope"]):
+        scope = at(address_of(block.address), "ts_scope_block")
+        return number(scope["allocs"]) - number(scope["frees"])
+    churn = at(address_of(block.address), "ts_churn_block")
+    live = 0
+    for i in range(CLASSES):
+        b = churn["bin"][i]
+        live += number(b["pops"]) + number(b["word_allocs"]) - number(b["pushes"]) - number(b["direct_frees"])
+    return live
+
+
+def say_block(r, block, of_epoch):
+    name = "scope block" if number(block["scope"]) else "churn block"
+    whose = owner_text(block)
+    if not of_epoch:
+        epoch = epoch_of_block(block)
+        dead = era(block) != number(block["era"])
+        whose = "of an epoch that has ended" if dead or epoch is None else "of " + epoch_text(epoch)
+    print("  %s at %#x: %d live in %d slabs, %s" % (name, address_of(block.address), block_live(r, block), number(block["slabs"]),
+                                                    whose))
+    if number(block["scope"]):
+        return
+    churn = at(address_of(block.address), "ts_churn_block")
+    for i in range(CLASSES):
+        b = churn["bin"][i]
+        live = number(b["pops"]) + number(b["word_allocs"]) - number(b["pushes"]) - number(b["direct_frees"])
+        if live or number(b["slabs"]):
+            print("    class %d (%d bytes): %d live, %d slabs, %d of them full" % (i, r.class_bytes[i], live, number(b["slabs"]),
+                                                                                number(b["full"])))
+
+
+def all_epochs():
+    table = value("ts_epochs")
+    for index in range(1, number(table["high"])):
+        epoch = epoch_by_index(index)
+        if number(epoch["entry"]["id"]):
+            yield epoch
+
+
+def blocks_of(epoch):
+    pointer = epoch["blocks"]
+    while address_of(pointer):
+        yield pointer.dereference()
+        pointer = pointer["epoch_next"]
+
+
+def epoch_live(r, epoch):
+    return sum(block_live(r, b) for b in blocks_of(epoch)) + number(epoch["span_allocated"]) - number(epoch["span_freed"])
+
+
+def say_epoch(r, epoch):
+    print(epoch_text(epoch))
+    print("  %s epoch of allocator %#x, open since %d ns, %d live objects" % (
+        "scope" if number(epoch["flags"]) & 2 else "churn", number(at(address_of(epoch["allocator"]), "ts_allocator")["token"]),
+        number(epoch["open_since_ns"]), epoch_live(r, epoch)))
+    for block in blocks_of(epoch):
+        say_block(r, block, True)
+    unit = number(epoch["spans"])
+    while unit:
+        slab = r.slab(unit)
+        print("  span at %#x: %d bytes" % (r.unit_address(unit), number(slab["u"]["span"]["bytes"])))
+        unit = number(slab["next"])
+
+
+def all_heaps():
+    pointer = value("all_heaps")
+    while address_of(pointer):
+        heap = at(address_of(pointer), "ts_heap")
+        yield heap
+        pointer = heap["next"]
+
+
+def heap_blocks(heap):
+    pointer = heap["blocks"]
+    while address_of(pointer):
+        yield pointer.dereference()
+        pointer = pointer["heap_next"]
+
+
+def thread_of(heap):
+    """gdb's number of the thread whose storage the heap points to, if it can be told."""
+    tls = address_of(heap["tls"])
+    if tls == 0:
+        return ""
+    before = gdb.selected_thread()
+    found = ""
+    try:
+        for thread in gdb.selected_inferior().threads():
+            thread.switch()
+            try:
+                if address_of(gdb.parse_and_eval("&ts_thread")) == tls:
+                    found = ", thread %d" % thread.num
+            except gdb.error:
+                break
+    finally:
+        if before is not None and before.is_valid():
+            before.switch()
+    return found
+
+
+def queue_of(r, heap):
+    units, unit = [], number(heap["queue"])
+    while unit and unit not in units:
+        units.append(unit)
+        unit = number(r.slab(unit)["queue_next"])
+    return units
+
+
+def say_heap_line(r, heap):
+    blocks = list(heap_blocks(heap))
+    print("heap %d: %s%s, %d blocks, %d live objects" % (number(heap["id"]), HEAP_STATES.get(number(heap["state"]), "?"),
+                                                         thread_of(heap), len(blocks), sum(block_live(r, b) for b in blocks)))
+
+
+def say_heap(r, heap):
+    say_heap_line(r, heap)
+    for block in heap_blocks(heap):
+        say_block(r, block, False)
+    share = heap["shares"]
+    while address_of(share):
+        s = share.dereference()
+        print("  share of allocator %#x: %d warm units, %d of part SMALL" % (number(s["token"]), number(s["warm"][NORMAL]["count"]),
+                                                                         number(s["warm"][SMALL]["count"])))
+        share = s["heap_next"]
+    queue = queue_of(r, heap)
+    if queue:
+        print("  slabs with foreign frees: units %s" % ", ".join(str(u) for u in queue))
+
+
+# ---- a slab ---------------------------------------------------------------------------------------------------------------
+
+
+def say_slab(r, unit):
+    slab, word = r.slab(unit), r.word(unit)
+    flags = [name for bit, name in ((FOREIGN, "FOREIGN"), (ZOMBIE, "ZOMBIE"), (SCOPE, "SCOPE"), (SPAN, "SPAN")) if word & bit]
+    print("unit %d at %#x, last used as: %s" % (unit, r.unit_address(unit), KINDS.get(number(slab["kind"]), "?")))
+    print("  UNIT word %#x%s, generation %d, tag %d%s" % (word, " " + " ".join(flags) if flags else "", number(slab["gen"]),
+                                                     number(slab["tag"]), ", a handle was made" if number(slab["handled"]) else ""))
+    place = look(r, r.unit_address(unit))
+    if place.block is None:
+        say_place(r.unit_address(unit), place)
+        return
+    epoch = epoch_of_block(place.block)
+    print("  %s of %s" % (owner_text(place.block), epoch_text(epoch) if epoch is not None else "no epoch"))
+    if word & SCOPE:
+        say_scope_map(r, unit, place.block)
+    else:
+        say_churn_map(r, unit, r.block(word)[1], slab)
+
+
+def say_map(marks):
+    for i in range(0, len(marks), 64):
+        print("  %4d %s" % (i, "".join(marks[i:i + 64])))
+
+
+def say_churn_map(r, unit, cls, slab):
+    size, states, marks = r.class_bytes[cls], r.states(unit), []
+    for slot in range(UNIT_BYTES // size):
+        entry = slot * size // 16
+        s = states[entry >> 2 if r.part_of(unit) == NORMAL else entry]
+        mark = "x" if s & RETIRED else "." if not s & LIVE else "#"
+        if mark == "#" and r.foreign_pending(unit, False, entry):
+            mark = "f"
+        marks.append(mark)
+    print("  class %d: %d slots of %d bytes, %d live, %d in its free bitmap" % (cls, len(marks), size, marks.count("#") + marks.count("f"),
+                                                                            number(slab["free_count"])))
+    print("  # live, . free, x retired, f freed by another thread")
+    say_map(marks)
+
+
+def say_scope_map(r, unit, block):
+    started, freed = r.scope_bits(unit)
+    end, marks = scope_end(r, unit, block), []
+    for entry in range(end):
+        mark = "-"
+        if started >> entry & 1:
+            mark = "." if freed >> entry & 1 else "f" if r.foreign_pending(unit, True, entry) else "#"
+        marks.append(mark)
+    print("  scope slab: %d of %d bytes used, %d live objects" % (end * 16, UNIT_BYTES, marks.count("#") + marks.count("f")))
+    print("  # live, . freed, - goes on, f freed by another thread; 16 bytes each")
+    say_map(marks)
+
+
+# ---- a handle -----------------------------------------------------------------------------------------------------------------
+
+
+def say_handle(r, handle):
+    unit, generation, entry = handle >> 42, handle >> 18 & 0xffffff, handle >> 8 & 1023
+    cls, fmt = handle >> 3 & 31, handle & 7
+    print("handle %#x: unit %d, generation %d, entry %d, class %s, format %d" % (
+        handle, unit, generation, entry, {30: "scope", 31: "span"}.get(cls, cls), fmt))
+    if fmt != 1 or unit >= sum(r.units) or unit in (0, r.first[SMALL]) or generation == 0:
+        print("  never was a handle")
+        return
+    p = r.unit_address(unit) + entry * 16
+    place = look(r, p)
+    word = r.word(unit)
+    actual = 31 if word & SPAN else 30 if word & SCOPE else r.block(word)[1] if word else None
+    good = (place.state == "live" and place.generation & 0xffffff == generation and actual == cls and
+            number(r.slab(unit)["handled"]))
+    print("  accepted" if good else "  stale")
+    if good:
+        say_place(p, place)
+    elif place.generation is not None:
+        print("  the place is in generation %d now, and %s" % (place.generation & 0xffffff, place.state))
+
+
+# ---- commands -------------------------------------------------------------------------------------------------------------------
+
+
+def evaluated(text):
+    if not text:
+        raise Problem("an expression is missing")
+    return int(gdb.parse_and_eval(text).cast(gdb.lookup_type("unsigned long")))
+
+
+class Tslab(gdb.Command):
+    """Shows what temporal-slab knows: tslab ptr, slab, epochs, epoch, heaps, heap, handle, allocators."""
+
+    def __init__(self):
+        super().__init__("tslab", gdb.COMMAND_DATA, gdb.COMPLETE_NONE, True)
+
+
+class Sub(gdb.Command):
+    def __init__(self, name, function, text):
+        self.__doc__ = text
+        self.function = function
+        super().__init__("tslab " + name, gdb.COMMAND_DATA, gdb.COMPLETE_EXPRESSION)
+
+    def invoke(self, argument, from_tty):
+        try:
+            self.function(Region(), argument.strip())
+        except Problem as problem:
+            raise gdb.GdbError("tslab: %s" % problem)
+        except gdb.MemoryError as error:
+            raise gdb.GdbError("tslab: what this needs is not in memory, or not in the core file: %s" % error)
+
+
+def ptr_command(r, argument):
+    p = evaluated(argument)
+    say_place(p, look(r, p))
+
+
+def slab_command(r, argument):
+    n = evaluated(argument)
+    where = r.locate(n)
+    if where is not None:
+        n = where[1]
+    elif n >= sum(r.units) or n in (0, r.first[SMALL]):
+        raise Problem("%#x is neither the number of a unit nor an address in the region" % n)
+    say_slab(r, n)
+
+
+def epochs_command(r, argument):
+    for epoch in all_epochs():
+        print("%s: %d live objects" % (epoch_text(epoch), epoch_live(r, epoch)))
+
+
+def epoch_command(r, argument):
+    if not argument:
+        raise Problem("an epoch's id or label is missing")
+    label = argument.strip('"')
+    found = [e for e in all_epochs() if e["label"].string("utf-8", "replace") == label]
+    if not found:
+        try:
+            wanted = evaluated(argument)
+        except gdb.error:
+            raise Problem('no open epoch has the label "%s"' % label) from None
+        found = [e for e in all_epochs() if number(e["entry"]["id"]) == wanted]
+        if not found:
+            index, past = wanted & ((1 << r.epoch_bits) - 1), wanted >> r.epoch_bits
+            entry = epoch_by_index(index)
+            if entry is not None and past and past < number(entry["entry"]["era"]):
+                print("epoch %#x has ended; its entry has been used %d times since" % (wanted, number(entry["entry"]["era"]) - past))
+                return
+            raise Problem("there is no epoch %#x" % wanted)
+    for epoch in found:
+        say_epoch(r, epoch)
+
+
+def heaps_command(r, argument):
+    for heap in all_heaps():
+        say_heap_line(r, heap)
+
+
+def heap_command(r, argument):
+    n = evaluated(argument)
+    for heap in all_heaps():
+        if n in (number(heap["id"]), address_of(heap.address)):
+            say_heap(r, heap)
+            return
+    raise Problem("there is no heap %d" % n)
+
+
+def handle_command(r, argument):
+    if not argument:
+        raise Problem("a handle is missing")
+    say_handle(r, int(gdb.parse_and_eval(argument)) & 0xffffffffffffffff)
+
+
+def allocators_command(r, argument):
+    table = value("ts_allocators")
+    for index in range(1, number(table["high"])):
+        a = at(address_of(table["base"]) + index * number(table["stride"]), "ts_allocator")
+        if not number(a["entry"]["id"]):
+            continue
+        warm = number(a["warm"][NORMAL]["count"]) + number(a["warm"][SMALL]["count"]) + number(a["span_warm_units"])
+        share = a["shares"]
+        while address_of(share):
+            warm += number(share["warm"][NORMAL]["count"]) + number(share["warm"][SMALL]["count"])
+            share = share["allocator_next"]
+        print("allocator %#x: %d KiB committed, %d KiB of them warm, rolling epoch %#x" % (
+            number(a["token"]), number(a["committed_units"]) * 16, warm * 16, number(a["current_epoch"])))
+
+
+Tslab()
+Sub("ptr", ptr_command, "What a pointer is: live, free, stale, interior or not ours; its epoch, class and owner.")
+Sub("slab", slab_command, "A slab by its unit number or an address in it, with a map of its slots.")
+Sub("epochs", epochs_command, "The open and draining epochs.")
+Sub("epoch", epoch_command, "An epoch by its id or label.")
+Sub("heaps", heaps_command, "What each thread owns, in a line each.")
+Sub("heap", heap_command, "A heap by its number or address.")
+Sub("handle", handle_command, "A handle taken apart, and whether it is accepted.")
+Sub("allocators", allocators_command, "The allocators and their memory.")
