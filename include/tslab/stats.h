@@ -221,7 +221,8 @@ TSLAB_API size_t slab_stats_view(SlabAllocator *allocator, char *buffer, size_t 
 /* The live allocators of the process, at most capacity of them. Returns how many there are. */
 TSLAB_API size_t slab_allocators(SlabAllocator **out, size_t capacity);
 /* Writes slab_stats_text to a file descriptor. Can be called in a signal handler. false: no live allocator, no
-   memory for the snapshot (about 200 KiB, mapped for the moment), or a write failed. errno is kept. */
+   memory for the snapshot (about 200 KiB, mapped for the moment), or a write failed; errno says
+   which. It is kept otherwise. */
 TSLAB_API bool slab_stats_dump_fd(SlabAllocator *allocator, int fd);
 
 #ifdef __cplusplus

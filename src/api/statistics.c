@@ -152,12 +152,24 @@ size_t slab_allocators(SlabAllocator **out, size_t capacity) {
 bool slab_stats_dump_fd(SlabAllocator *allocator, int fd) {
     int saved = errno;
     char buffer[1024];
+    if (fd < 0) {
+        errno = EBADF;
+        return false;
+    }
     ts_sink sink = ts_sink_fd(fd, buffer, sizeof buffer);
-    ts_allocator *a = fd >= 0 ? ts_allocator_find(ts_token(allocator)) : NULL;
-    ts_view *view = a ? ts_view_make(a, ts_token(allocator)) : NULL;
-    if (view) ts_render_text(&sink, view);
+    ts_allocator *a = find(allocator);
+    if (!a) return false;
+    ts_view *view = ts_view_make(a, ts_token(allocator));
+    if (!view) {
+        errno = ENOMEM;
+        return false;
+    }
+    ts_render_text(&sink, view);
     ts_view_free(view);
-    bool done = ts_sink_end(&sink) != 0 && view;
+    if (ts_sink_end(&sink) == 0) {
+        errno = sink.error;
+        return false;
+    }
     errno = saved;
-    return done;
+    return true;
 }

@@ -4,17 +4,19 @@
 #include <string.h>
 #include <unistd.h>
 
-ts_sink ts_sink_buffer(char *at, size_t capacity) { return (ts_sink){at, capacity, 0, -1, false}; }
-ts_sink ts_sink_fd(int fd, char *buffer, size_t capacity) { return (ts_sink){buffer, capacity, 0, fd, false}; }
+ts_sink ts_sink_buffer(char *at, size_t capacity) { return (ts_sink){at, capacity, 0, -1, false, 0}; }
+ts_sink ts_sink_fd(int fd, char *buffer, size_t capacity) { return (ts_sink){buffer, capacity, 0, fd, false, 0}; }
 
 static void flush(ts_sink *s) {
     size_t done = 0;
     while (done < s->length && !s->failed) {
         ssize_t n = write(s->fd, s->at + done, s->length - done);
-        if (n > 0)
+        if (n > 0) {
             done += (size_t)n;
-        else if (n == 0 || errno != EINTR)
+        } else if (n == 0 || errno != EINTR) {
+            s->error = n == 0 ? EIO : errno;
             s->failed = true;
+        }
     }
     s->length = 0;
 }

@@ -17,6 +17,7 @@ typedef struct ts_sink {
     size_t length;        /* of the whole text, written or not; fd: of what is in the buffer */
     int fd;               /* -1: none */
     bool failed;          /* fd: a write failed */
+    int error;            /* and its errno */
 } ts_sink;
 
 /* Into a buffer: at most capacity bytes with the terminating zero. */

@@ -113,7 +113,7 @@ static int render(const ts_view *view, format f) {
     default: ts_render_text(&sink, view); break;
     }
     if (ts_sink_end(&sink) == 0) {
-        if (errno != EPIPE) say("stdout: %s", strerror(errno));
+        if (sink.error != EPIPE) say("stdout: %s", strerror(sink.error));
         return EXIT_NO_TARGET;
     }
     return f == DOCTOR && worst >= TS_WARNING ? EXIT_FINDINGS : EXIT_DONE;

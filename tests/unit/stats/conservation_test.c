@@ -10,6 +10,7 @@
 #include "api/runtime.h"
 #include "stats/view.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -210,6 +211,32 @@ static void true_under_load(void **state) {
     sup_check_identities(load.allocator);
 }
 
+/* The objects of an epoch on its way from its blocks to the shares are in neither: what was counted stays counted. */
+static void on_the_way_to_the_shares(void **state) {
+    SlabAllocator *allocator = *state;
+    uint32_t cls = (uint32_t)slab_class_of(128);
+    EpochId epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
+    for (int i = 0; i < COUNT; i++) assert_non_null(slab_malloc_epoch(allocator, 128, epoch));
+    assert_int_equal(global_of(allocator).allocated_objects_total, COUNT);
+    SlabClassStats c;
+    assert_true(slab_stats_class(allocator, cls, &c));
+    ts_block *blocks;
+    ts_epoch *pinned = ts_epoch_pin(ts_allocator_find(ts_token(allocator)), epoch, &blocks);
+    assert_non_null(pinned);
+    assert_true(epoch_destroy(allocator, epoch)); /* its blocks end with the last pin */
+    for (int look = 0; look < 2; look++) {
+        SlabGlobalStats g = global_of(allocator);
+        assert_int_equal(g.allocated_objects_total, COUNT);
+        assert_int_equal(g.freed_objects_total, COUNT);
+        assert_int_equal(g.live_objects, 0);
+        assert_true(slab_stats_class(allocator, cls, &c));
+        assert_int_equal(c.allocated_objects_total, COUNT);
+        assert_int_equal(c.freed_objects_total, COUNT);
+        if (look == 0) ts_epoch_unpin(pinned);
+    }
+    sup_check_identities(allocator);
+}
+
 /* An allocator that ends while others look at it: they get an answer or false, never a crash. */
 static void *look(void *argument) {
     struct load *load = argument;
@@ -314,8 +341,8 @@ static void dump_in_a_signal_handler(void **state) {
     EpochId epoch = epoch_open(dumped, "in the handler", EPOCH_CHURN);
     void *kept[64] = {0};
     dumps = bad_dumps = 0;
+    (void)ualarm(2000, SUP_SANITIZED ? 20000 : 2000);
     for (unsigned i = 0; dumps < (SUP_SANITIZED ? 20 : 100); i++) {
-        if (i % 1024 == 0) (void)ualarm(300, 0);
         void **p = &kept[i * 7 % 64];
         if (*p) assert_true(slab_free(dumped, *p));
         *p = slab_malloc_epoch(dumped, i % 1500, epoch);
@@ -350,12 +377,15 @@ static void allocators_are_listed(void **state) {
 static void dump_refuses(void **state) {
     int ends[2];
     assert_false(slab_stats_dump_fd(NULL, 1));
+    assert_int_equal(errno, EINVAL);
     assert_false(slab_stats_dump_fd(*state, -1));
+    assert_int_equal(errno, EBADF);
     assert_int_equal(pipe(ends), 0);
     assert_false(slab_stats_dump_fd(*state, ends[0])); /* cannot be written to */
     (void)close(ends[0]);
     (void)close(ends[1]);
     assert_false(slab_stats_dump_fd(*state, ends[1])); /* closed */
+    assert_int_equal(errno, EBADF);
 }
 
 int main(void) {
@@ -363,6 +393,7 @@ int main(void) {
         cmocka_unit_test(lists_are_complete),
         SUP_WITH_ALLOCATOR(foreign_frees_count_at_once),
         SUP_WITH_ALLOCATOR(true_under_load),
+        SUP_WITH_ALLOCATOR(on_the_way_to_the_shares),
         cmocka_unit_test(ends_meanwhile),
         SUP_WITH_ALLOCATOR(takes_no_lock),
         SUP_WITH_ALLOCATOR(dump_in_a_signal_handler),
