@@ -7,7 +7,8 @@
  *     live_bytes <= committed_bytes
  *     committed_bytes == (bytes of slabs in use) + retained_bytes
  * While other threads run, the first holds in each structure, counters never go back from one call to the
- * next, and no figure is above the truth. Objects that another thread has freed count as freed at once.
+ * next, and no counter is above the truth. Objects that another thread has freed count as freed at once; those that
+ * their owner collects while the figures are read may still count as live.
  *
  * Every field is explained in docs/stats.md: unit, meaning, when to worry.
  *
