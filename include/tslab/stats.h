@@ -7,7 +7,8 @@
  *     live_bytes <= committed_bytes
  *     committed_bytes == (bytes of slabs in use) + retained_bytes
  * While other threads run, the first holds in each structure, counters never go back from one call to the
- * next, and no figure is above the truth. Objects that another thread has freed count as freed at once.
+ * next, and no counter is above the truth. Objects that another thread has freed count as freed at once; those that
+ * their owner collects while the figures are read may still count as live.
  *
  * Every field is explained in docs/stats.md: unit, meaning, when to worry.
  *
@@ -16,7 +17,7 @@
  * the process and to the memory it ever used at once; slab_stats_epoch to the threads that allocated in the
  * epoch and that memory; the global one also reads /proc (about 35 us in a small process) for resident_bytes.
  * docs/stats.md has figures. In a handler that has interrupted its thread in the middle of a call, slab_epochs is told to ask
- * again (0, EBUSY); the renderers format with snprintf, which the C library does not promise for handlers.
+ * again (0, EBUSY); the renderers use neither stdio nor malloc.
  */
 #ifndef TSLAB_STATS_H
 #define TSLAB_STATS_H

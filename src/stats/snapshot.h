@@ -7,7 +7,7 @@
  *     what was allocated, so a difference never goes below zero.
  *  2. What an epoch's blocks counted moves to the shares when the blocks end. The shares are read first and the epochs
  *     then, so nothing is counted twice; what moves meanwhile is missed. The figures that only rise are therefore never
- *     shown lower than before (ts_allocator.shown_*), and no figure is above the truth.
+ *     shown lower than before (ts_allocator.shown_*), and no counter is above the truth.
  *  3. Blocks leave an epoch all together, and that is seen (ts_epoch_read_blocks): the walk is done again.
  *  4. Objects that another thread has freed and the owner has not collected are found by their foreign bits and count as
  *     freed. The bits are read after the counters: an object is counted once or, if it is collected in between, not yet.
