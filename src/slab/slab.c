@@ -82,6 +82,15 @@ static bool next_use(ts_slab *slab, ts_kind kind) {
     return true;
 }
 
+void ts_slab_leave_states(uint32_t unit) {
+    ts_slab *slab = ts_slab_at(unit);
+    ts_assert(2, ts_load_relaxed(ts_unit_word(unit)) == 0);
+    if (slab->kind != TS_KIND_CHURN) return;
+    if (ts_load_seq(&slab->handled))
+        ts_store_relaxed(&slab->gen, ts_load_relaxed(&slab->gen) + max_slot_generation(unit));
+    slab->kind = TS_KIND_NONE; /* next_use adds no more than one */
+}
+
 /* Eight bytes at a time, atomically: another thread may look at the words with a stale pointer. */
 static void reset_states(uint32_t unit, const uint64_t *from) {
     unsigned part = ts_part_of_unit(unit);

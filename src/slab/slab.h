@@ -167,6 +167,10 @@ void ts_slab_init_templates(void);
    them: up before a zombie can be seen. */
 bool ts_slab_claim(uint32_t unit, _Atomic uint64_t *zombies);
 
+/* The state words of a claimed unit are about to be lost: what the next use must know of them (the generations that
+   handles may carry) goes into the record. A handle that is being made meanwhile is not made: see next_use. */
+void ts_slab_leave_states(uint32_t unit);
+
 /* Makes a claimed unit a fresh slab. false: its generations or tags are used up; it must be retired. */
 bool ts_slab_reset_churn(uint32_t unit, unsigned cls);
 bool ts_slab_reset_scope(uint32_t unit);

@@ -714,6 +714,14 @@ MUTANTS = [
         "new": "",
         "tests": ["unit.os.pages"],
     },
+    {
+        "name": "generations-lost-with-the-states",
+        "protocol": "generations",
+        "file": "src/heap/warm.c",
+        "old": "    for (uint32_t i = 0; i < count; i++) ts_slab_leave_states(first + i);\n",
+        "new": "",
+        "tests": ["unit.heap.warm"],
+    },
     # ---- snapshots ---------------------------------------------------------------------------------------------
     {
         "name": "snapshot-shows-what-it-missed",

@@ -13,13 +13,18 @@
 static ts_os_table table;
 static struct {
     unsigned calls, refused, in_an_operation, populated;
-    size_t bytes;
+    size_t bytes, state_bytes; /* of data, and of state words, which no counter of the allocator counts */
     bool refuse;
 } purges;
 
 static bool test_purge(void *at, size_t bytes) {
-    purges.calls++;
     purges.in_an_operation += ts_load_relaxed(&ts_thread.in_op) != 0;
+    if ((char *)at >= (char *)ts_region.part[TS_NORMAL].state) {
+        if (purges.refuse) return false;
+        purges.state_bytes += bytes;
+        return ts_os_native.purge(at, bytes);
+    }
+    purges.calls++;
     if (purges.refuse) {
         purges.refused++;
         return false;
@@ -300,6 +305,39 @@ static void reserved_units(void **state) {
     finish(allocator);
 }
 
+/* The state words of what is purged go back too, and no handle of before is good again: every slot has a stale one, made
+   in another generation of the slot, when the slabs come back. */
+static void states_go_and_handles_stay_stale(void **state) {
+    enum { UNITS = 64, BYTES = 128, SLOTS = UNITS * TS_UNIT_BYTES / BYTES, ROUNDS = 3 };
+    static SlabHandle stale[ROUNDS][SLOTS];
+    static void *objects[SLOTS];
+    SlabAllocator *allocator = make(SLAB_RECLAIM_KEEP, 0);
+    (void)state;
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        EpochId epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
+        for (size_t i = 0; i < SLOTS; i++) assert_non_null(objects[i] = slab_malloc_epoch(allocator, BYTES, epoch));
+        for (unsigned use = round; use < ROUNDS; use++) /* fewer generations of each slot every time */
+            for (size_t i = 0; i < SLOTS; i++) {
+                assert_true(slab_free(allocator, objects[i]));
+                assert_non_null(objects[i] = alloc_obj_epoch(allocator, BYTES, epoch, &stale[round][i]));
+            }
+        for (size_t i = 0; i < SLOTS; i++)
+            for (unsigned before = 0; before < round; before++)
+                assert_null(slab_handle_get(allocator, stale[before][i]));
+        for (size_t i = 0; i < SLOTS; i++) assert_ptr_equal(slab_handle_get(allocator, stale[round][i]), objects[i]);
+        assert_true(epoch_destroy(allocator, epoch));
+        size_t state_bytes = purges.state_bytes;
+        assert_int_equal(slab_trim(allocator), UNITS * UNIT);
+        if (ts_os_page_bytes() <= 4096) /* all but what lies in pages shared with other units */
+            assert_true(purges.state_bytes - state_bytes >= UNITS * TS_STATES_NORMAL * 2 - 2 * 4096);
+        for (size_t i = 0; i < SLOTS; i++) {
+            assert_null(slab_handle_get(allocator, stale[round][i]));
+            assert_false(slab_free(allocator, objects[i]));
+        }
+    }
+    finish(allocator);
+}
+
 /* slab_reserve beyond the budget: what can be had is kept. */
 static void reserve_beyond_the_budget(void **state) {
     (void)state;
@@ -326,6 +364,7 @@ int main(void) {
         WITH_TABLE(spans_are_warm_by_length),
         WITH_TABLE(reserved_units),
         WITH_TABLE(reserve_beyond_the_budget),
+        WITH_TABLE(states_go_and_handles_stay_stale),
     };
     return cmocka_run_group_tests_name("heap.warm", tests, NULL, NULL);
 }
