@@ -305,7 +305,9 @@ static bool check_domains(ts_check *check, bool forked) {
         const char *c = (const char *)ts_load_relaxed(&d->cleanups);
         while (c) {
             if (!ts_check_claim_lines(check, c, sizeof(ts_domain_scope), "a cleanup")) return false;
-            memcpy(&c, c, sizeof c); /* its first member is the next */
+            const char *next;
+            memcpy(&next, c, sizeof next); /* its first member is the next */
+            c = next;
         }
     }
     return true;
