@@ -31,14 +31,15 @@ FILE *bench_csv_open(const char *program, const char *path) {
         temporary[0] = '\0';
         bench_die(BENCH_EXIT_USAGE, "%s: --csv: the path is too long", program);
     }
+    /* Before there is something to remove. */
+    signal(SIGINT, interrupted);
+    signal(SIGTERM, interrupted);
     FILE *file = fopen(temporary, "w");
     if (file == NULL) {
         temporary[0] = '\0';
         bench_die(BENCH_EXIT_USAGE, "%s: --csv %s: %s", program, path, strerror(errno));
     }
     atexit(remove_temporary);
-    signal(SIGINT, interrupted);
-    signal(SIGTERM, interrupted);
     return file;
 }
 

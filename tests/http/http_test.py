@@ -33,8 +33,8 @@ class Program:
         self.port = int(answer[3:])
         return self.port
 
-    def get(self, path, headers=None, method="GET", body=None):
-        c = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+    def get(self, path, headers=None, method="GET", body=None, host="127.0.0.1"):
+        c = http.client.HTTPConnection(host, self.port, timeout=20)
         try:
             c.request(method, path, body=body, headers=headers or {})
             answer = c.getresponse()
@@ -231,7 +231,9 @@ class Life(unittest.TestCase):
                 self.assertEqual(p.tell("start " + address), "EINVAL", address)
             for address in ("0", ":0", "localhost:0", "127.0.0.1:0"):
                 p.start(address)
-                self.assertEqual(p.get("/healthz")[0], 200)
+                # A name can be of an address of IPv6 first.
+                host = "localhost" if address.startswith("localhost") else "127.0.0.1"
+                self.assertEqual(p.get("/healthz", host=host)[0], 200)
                 self.assertEqual(p.tell("stop"), "true")
             # Loopback unless told otherwise.
             port = p.start("0")
