@@ -71,7 +71,7 @@ static void *churn_alloc(ts_heap *heap, ts_churn_block *block, unsigned cls, Epo
             return NULL;
         }
         /* By its id: the block may be in no epoch any more, or in another. */
-        ts_epoch *epoch = ts_table_at(&ts_epochs, (uint32_t)(id & (((uint64_t)1 << ts_epochs.index_bits) - 1)));
+        ts_epoch *epoch = ts_table_at(&ts_epochs, ts_table_index(&ts_epochs, id));
         if (adopt && ts_load_relaxed(&ts_heaps_abandoned) != 0 && ts_epoch_adopt(heap, epoch, id, cls)) {
             adopt = false; /* one a call, so that a call is bounded */
             block = heap->map[epoch->entry.index % TS_HEAP_MAP];
@@ -164,7 +164,7 @@ void *ts_alloc_scope(ts_heap *heap, ts_scope_block *block, size_t bytes, EpochId
 
 /* This thread's block of an open epoch. */
 static ts_block *find_block(ts_heap *heap, ts_allocator *allocator, EpochId id) {
-    unsigned i = (unsigned)(id & (((uint64_t)1 << ts_epochs.index_bits) - 1)) % TS_HEAP_MAP;
+    unsigned i = ts_table_index(&ts_epochs, id) % TS_HEAP_MAP;
     ts_block *b = heap->map[i] ? &heap->map[i]->b : NULL;
     if (b && ts_load_relaxed(&b->open_id) == id && ts_load_relaxed(&b->allocator) == allocator->token) return b;
     b = heap->scope_map[i] ? &heap->scope_map[i]->b : NULL;
@@ -245,7 +245,7 @@ void *ts_alloc(uintptr_t token, size_t size, EpochId id) { return ts_alloc_align
    rolling (release): either its 0 comes later and clears what is written here, or the exchange finds it (acquire) and
    open_id is seen to be over. */
 static void make_rolling(ts_heap *heap, uintptr_t token, EpochId id) {
-    unsigned i = (unsigned)(id & (((uint64_t)1 << ts_epochs.index_bits) - 1)) % TS_HEAP_MAP;
+    unsigned i = ts_table_index(&ts_epochs, id) % TS_HEAP_MAP;
     ts_churn_block *block = heap->map[i];
     if (!block || ts_thread.token != token || ts_load_relaxed(&block->b.open_id) != id) return;
     if (ts_load_relaxed(&block->b.rolling) != token) atomic_exchange_explicit(&block->b.rolling, token, memory_order_acq_rel);

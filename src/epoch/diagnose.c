@@ -23,12 +23,8 @@ typedef struct place {
 
 /* ---- epochs and entries -------------------------------------------------------------------------------- */
 
-static uint64_t index_of(const ts_table *table, uint64_t id) {
-    return id & (((uint64_t)1 << table->index_bits) - 1);
-}
-
 bool ts_diagnose_ended(const ts_table *table, uint64_t id) {
-    uint64_t index = index_of(table, id), era = id >> table->index_bits;
+    uint64_t index = ts_table_index(table, id), era = id >> table->index_bits;
     if (index == 0 || index >= ts_table_high(table) || era == 0) return false;
     const ts_entry *entry = ts_table_at(table, (uint32_t)index);
     uint64_t present = ts_load_relaxed(&entry->era);
@@ -37,7 +33,7 @@ bool ts_diagnose_ended(const ts_table *table, uint64_t id) {
 
 bool ts_diagnose_was_last(const ts_table *table, uint64_t id) {
     if (!ts_diagnose_ended(table, id)) return false;
-    const ts_entry *entry = ts_table_at(table, (uint32_t)index_of(table, id));
+    const ts_entry *entry = ts_table_at(table, (uint32_t)ts_table_index(table, id));
     uint64_t present = ts_load_relaxed(&entry->era), era = id >> table->index_bits;
     return ts_load_relaxed(&entry->id) == 0 && (present == era || present == era + 1);
 }
@@ -47,7 +43,7 @@ TS_RACY void ts_diagnose_epoch(ts_line *line, EpochId id) {
     ts_line_decimal(line, id);
     ts_epoch *epoch = ts_table_find(&ts_epochs, id);
     bool ended = epoch == NULL;
-    if (ended && ts_diagnose_was_last(&ts_epochs, id)) epoch = ts_table_at(&ts_epochs, (uint32_t)index_of(&ts_epochs, id));
+    if (ended && ts_diagnose_was_last(&ts_epochs, id)) epoch = ts_table_at(&ts_epochs, (uint32_t)ts_table_index(&ts_epochs, id));
     char label[SLAB_LABEL_BYTES] = "";
     if (epoch) ts_epoch_read_label(epoch, label);
     if (label[0]) {

@@ -23,8 +23,6 @@ static bool fail(int error) {
     return false;
 }
 
-static uint64_t epoch_index(EpochId epoch) { return epoch & (((uint64_t)1 << ts_epochs.index_bits) - 1); }
-
 uint64_t ts_domain_create(ts_allocator *allocator, EpochId epoch, bool shared, bool ends_epoch) {
     ts_heap *heap = ts_heap_mine();
     ts_domain *d = heap ? ts_heap_take_entry(&ts_domains, TS_TABLE_DOMAIN) : NULL;
@@ -41,7 +39,7 @@ uint64_t ts_domain_create(ts_allocator *allocator, EpochId epoch, bool shared, b
     ts_store_relaxed(&d->ends_epoch, ends_epoch);
     ts_store_relaxed(&d->busy, 0);
     ts_store_relaxed(&d->cleanups, NULL);
-    ts_store_relaxed(&d->block, heap->scope_map[epoch_index(epoch) % TS_HEAP_MAP]);
+    ts_store_relaxed(&d->block, heap->scope_map[ts_table_index(&ts_epochs, epoch) % TS_HEAP_MAP]);
     ts_table_publish(d, id);
     return id;
 }
@@ -86,7 +84,7 @@ static void follow_innermost(ts_heap *heap) {
     ts_thread.scope = &ts_no_scope;
     if (!top || heap->sample_rate != 0) return;
     ts_scope_block *b = top->block;
-    if (!is_block_of(b, heap, top->epoch)) b = heap->scope_map[epoch_index(top->epoch) % TS_HEAP_MAP];
+    if (!is_block_of(b, heap, top->epoch)) b = heap->scope_map[ts_table_index(&ts_epochs, top->epoch) % TS_HEAP_MAP];
     if (is_block_of(b, heap, top->epoch)) ts_thread.scope = b;
 }
 
@@ -156,7 +154,7 @@ static void leave_all(ts_heap *heap, uint64_t id) {
 /* ---- cleanups ------------------------------------------------------------------------------------------- */
 
 static ts_lock *lock_of(const ts_domain *d) {
-    return ts_epoch_lock(ts_table_at(&ts_epochs, (uint32_t)epoch_index(ts_load_relaxed(&d->epoch))));
+    return ts_epoch_lock(ts_table_at(&ts_epochs, ts_table_index(&ts_epochs, ts_load_relaxed(&d->epoch))));
 }
 
 bool ts_domain_on_destroy(uint64_t id, void (*fn)(void *), void *arg) {

@@ -258,7 +258,7 @@ ts_block *ts_epoch_join(ts_heap *heap, ts_allocator *allocator, EpochId id) {
     if (!epoch) {
         /* Ids are given out in order of era: one that its entry has passed is an old id, any other never was one
            of this allocator. */
-        uint64_t index = id & (((uint64_t)1 << ts_epochs.index_bits) - 1), era = id >> ts_epochs.index_bits;
+        uint64_t index = ts_table_index(&ts_epochs, id), era = id >> ts_epochs.index_bits;
         bool old = false;
         if (index > 0 && index < ts_table_high(&ts_epochs) && era > 0) {
             const ts_entry *entry = ts_table_at(&ts_epochs, (uint32_t)index);

@@ -11,7 +11,7 @@ _Atomic int ts_misuse_default;
 TS_RACY static int mode_of(uintptr_t token) {
     const ts_allocator *a = ts_allocator_find(token);
     if (!a && ts_diagnose_was_last(&ts_allocators, token))
-        a = ts_table_at(&ts_allocators, (uint32_t)(token & (((uint64_t)1 << ts_allocators.index_bits) - 1)));
+        a = ts_table_at(&ts_allocators, ts_table_index(&ts_allocators, token));
     return a ? a->settings.on_misuse : ts_load_relaxed(&ts_misuse_default);
 }
 
@@ -61,7 +61,7 @@ void ts_misuse_free(uintptr_t token, const char *call, const void *p, const Slab
 void ts_misuse_domain(const char *call, uint64_t id, const char *why) {
     const ts_domain *d = ts_domain_find(id);
     if (!d && ts_diagnose_was_last(&ts_domains, id))
-        d = ts_table_at(&ts_domains, (uint32_t)(id & (((uint64_t)1 << ts_domains.index_bits) - 1)));
+        d = ts_table_at(&ts_domains, ts_table_index(&ts_domains, id));
     int mode = d ? mode_of(ts_load_relaxed(&d->token)) : ts_load_relaxed(&ts_misuse_default);
     if (TS_LIKELY(mode == SLAB_MISUSE_IGNORE)) return;
     ts_line line;

@@ -53,13 +53,17 @@ bool ts_table_end(ts_table *table, void *entry);
 void ts_table_free(ts_table *table, void *entry);
 /* Both. */
 void ts_table_give(ts_table *table, void *entry);
+/* The index of the entry that an id names, in use or not. */
+static inline uint32_t ts_table_index(const ts_table *table, uint64_t id) {
+    return (uint32_t)(id & (((uint64_t)1 << table->index_bits) - 1));
+}
 /* The entry of an id; NULL if the id is not in use. Another thread may end the use at any time: callers that
    change something look again under the lock that guards the entry. */
 static inline void *ts_table_find(const ts_table *table, uint64_t id) {
-    uint64_t index = id & (((uint64_t)1 << table->index_bits) - 1);
+    uint32_t index = ts_table_index(table, id);
     /* acquire: partner of the release in ts_table_take */
     if (index == 0 || index >= ts_load_acquire(&table->high)) return NULL;
-    ts_entry *entry = (ts_entry *)(void *)(table->base + index * table->stride);
+    ts_entry *entry = (ts_entry *)(void *)(table->base + (size_t)index * table->stride);
     /* acquire: partner of ts_table_publish, makes the entry's fields visible */
     return ts_load_acquire(&entry->id) == id ? entry : NULL;
 }

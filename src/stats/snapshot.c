@@ -524,7 +524,7 @@ static bool older(uint64_t since_a, EpochId a, uint64_t since_b, EpochId b) {
 }
 
 static uint64_t since(EpochId id) {
-    const ts_epoch *e = ts_table_at(&ts_epochs, (uint32_t)(id & (((uint64_t)1 << ts_epochs.index_bits) - 1)));
+    const ts_epoch *e = ts_table_at(&ts_epochs, ts_table_index(&ts_epochs, id));
     return ts_load_relaxed(&e->open_since_ns);
 }
 
