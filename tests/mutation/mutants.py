@@ -128,7 +128,7 @@ MUTANTS = [
         "file": "src/heap/foreign.c",
         "old": "        if (bits == 0 || x >> TS_FOREIGN_TAG_SHIFT != tag) continue;\n",
         "new": "        if (bits == 0 || x >> TS_FOREIGN_TAG_SHIFT != tag) continue;\n"
-               "        ts_fetch_and_seq(&words[i], ~bits);\n        x = ts_load_seq(&words[i]);\n",
+               "        atomic_fetch_and_explicit(&words[i], ~bits, memory_order_seq_cst);\n        x = ts_load_seq(&words[i]);\n",
         "tests": ["unit.heap.foreign_steps"],
     },
     {
