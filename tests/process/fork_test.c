@@ -128,22 +128,32 @@ static void everything(void *argument) {
     SUP_CHECK(ts_check_all(&walk, true), "at the end of the child: %s", walk.why);
 }
 
-static void fork_now(const char *state) {
-    int status = sup_child(everything, NULL, SUP_CHILD_SECONDS, NULL, 0);
+static void fork_for(void (*child)(void *), const char *state) {
+    int status = sup_child(child, NULL, SUP_CHILD_SECONDS, NULL, 0);
     SUP_CHECK(status == 0, "%s: the child ended with status %d%s", state, status,
               status == SIGALRM ? " (it hung)" : "");
 }
+static void fork_now(const char *state) { fork_for(everything, state); }
 
 /* ---- with each lock taken --------------------------------------------------------------------------------------------- */
 
 static ts_lock *to_take;
+static atomic_bool let_go;
 
 static void *hold_lock(void *argument) {
     ts_lock_acquire(to_take);
     atomic_store(&inside, true);
     sup_sleep_ms(20);
+    atomic_store(&let_go, true);
     ts_lock_release(to_take);
     return argument;
+}
+
+/* The child has the memory of the moment of the fork, which waits for the lock. */
+static void look_who_had_it(void *argument) {
+    (void)argument;
+    SUP_CHECK(atomic_load(&let_go), "the fork came while the lock was taken");
+    everything(NULL);
 }
 
 static void with_each_lock_taken(void **state) {
@@ -165,11 +175,12 @@ static void with_each_lock_taken(void **state) {
         pthread_t thread;
         to_take = locks[i].lock;
         atomic_store(&inside, false);
+        atomic_store(&let_go, false);
         assert_int_equal(pthread_create(&thread, NULL, hold_lock, NULL), 0);
         while (!atomic_load(&inside)) {
             (void)sched_yield();
         }
-        fork_now(locks[i].name);
+        fork_for(look_who_had_it, locks[i].name);
         assert_int_equal(pthread_join(thread, NULL), 0);
     }
 }
