@@ -36,8 +36,8 @@ static void *churn_try(ts_heap *heap, ts_churn_block *block, unsigned cls, Epoch
     if (p) return p;
     /* Only when the bin has nothing left: what other threads freed comes back in as few rounds as can be, since each
        moves a handful of lines between the processors. */
-    ts_foreign_drain(heap);
-    ts_heap_end_condemned(heap);
+    ts_foreign_drain_some(heap, TS_FOREIGN_WORK);
+    ts_heap_end_condemned_some(heap, TS_CONDEMNED_WORK);
     if (ts_bin_claim(block, cls) && (p = pop(block, cls)) != NULL) return p;
     ts_share *share = block->b.share;
     ts_count(&share->count[cls].slow_path_hits, 1);
@@ -126,8 +126,8 @@ static void *scope_alloc(ts_heap *heap, ts_scope_block *block, size_t bytes, siz
         if (open) {
             p = bump(block, bytes, align);
             if (!p) {
-                ts_foreign_drain(heap);
-                ts_heap_end_condemned(heap);
+                ts_foreign_drain_some(heap, TS_FOREIGN_WORK);
+                ts_heap_end_condemned_some(heap, TS_CONDEMNED_WORK);
                 ts_scope_retire_current(block);
                 ts_count(&share->count[TS_COUNT_SCOPE].slow_path_hits, 1);
                 if (add_warm(block, share)) p = bump(block, bytes, align);
@@ -309,7 +309,7 @@ static bool free_churn_own(ts_churn_block *block, ts_bin *bin, uint32_t unit, ui
 /* word: what the unit's was when the block was found. */
 static verdict free_own(ts_heap *heap, ts_block *block, uint32_t unit, uint64_t entry, uint32_t generation,
                         uint64_t word) {
-    if (ts_load_relaxed(ts_unit_word(unit)) & TS_UNIT_FOREIGN) ts_foreign_drain(heap);
+    if (ts_load_relaxed(ts_unit_word(unit)) & TS_UNIT_FOREIGN) ts_foreign_drain_some(heap, TS_FOREIGN_WORK);
     if (ts_load_relaxed(&block->heap) != heap) return AGAIN;
     ts_block_flush_if_shut(heap, block);
     /* Looked at again now that the heap is held and all is done that could release the slab: from here on the unit is

@@ -109,8 +109,8 @@ static bool check_table(ts_check *check, ts_table *table, const char *name, int 
 
 /* ---- heaps ------------------------------------------------------------------------------------------------------ */
 
-static bool check_queue(ts_check *check, const ts_heap *heap) {
-    for (uint64_t unit = ts_load_relaxed(&heap->queue); unit;
+static bool check_queue(ts_check *check, const ts_heap *heap, uint64_t first) {
+    for (uint64_t unit = first; unit;
          unit = ts_load_relaxed(&ts_slab_at((uint32_t)unit)->queue_next)) {
         REQUIRE(unit < (uint64_t)ts_region.part[TS_NORMAL].units + ts_region.part[TS_SMALL].units &&
                     ts_unit_in_part((uint32_t)unit) < check->high[ts_part_of_unit((uint32_t)unit)],
@@ -125,9 +125,9 @@ static bool check_queue(ts_check *check, const ts_heap *heap) {
     return true;
 }
 
-static bool check_condemned(ts_check *check, const ts_heap *heap) {
+static bool check_condemned(ts_check *check, const ts_heap *heap, const ts_block *first) {
     uint64_t n = 0;
-    for (const ts_block *b = ts_load_relaxed(&heap->condemned); b; b = b->condemned_next) {
+    for (const ts_block *b = first; b; b = b->condemned_next) {
         REQUIRE(in_lines(b) && n++ < check->lines, "heap %u: the list of condemned blocks is broken", heap->id);
         REQUIRE(ts_era(b) != b->era, "heap %u: a condemned block is alive", heap->id);
         REQUIRE(ts_load_relaxed(&b->heap) == heap, "heap %u: a condemned block is another's", heap->id);
@@ -171,7 +171,7 @@ static bool check_heaps(ts_check *check, bool forked) {
         if (!ts_check_claim_lines(check, h, sizeof *h, "a heap")) return false;
         check->heaps++;
         REQUIRE(ts_load_relaxed(&h->revoked) == 0, "heap %u is revoked, and nobody holds it", h->id);
-        if (!check_queue(check, h)) return false;
+        if (!check_queue(check, h, ts_load_relaxed(&h->queue)) || !check_queue(check, h, h->backlog)) return false;
         /* Of threads that vanished in a fork. */
         if (state == TS_HEAP_LOST || (forked && state == TS_HEAP_STARTING)) continue;
         REQUIRE(state == TS_HEAP_LIVE || state == TS_HEAP_ABANDONED, "heap %u: state %u", h->id, state);
@@ -181,7 +181,8 @@ static bool check_heaps(ts_check *check, bool forked) {
                 h->id);
         waiting += state == TS_HEAP_ABANDONED && !h->listed_free;
         if (h->tls && !check_tls(check, h)) return false;
-        if (!check_condemned(check, h) || !check_scopes(check, h) || !ts_check_heap(check, h)) return false;
+        if (!check_condemned(check, h, ts_load_relaxed(&h->condemned)) || !check_condemned(check, h, h->ending)) return false;
+        if (!check_scopes(check, h) || !ts_check_heap(check, h)) return false;
     }
     REQUIRE(waiting == ts_load_relaxed(&ts_heaps_abandoned), "%u heaps of ended threads have blocks, %u counted",
             waiting, ts_load_relaxed(&ts_heaps_abandoned));

@@ -248,6 +248,7 @@ bool ts_domain_reset(uint64_t id, size_t keep_bytes) {
         uint64_t excess = units - keep;
         ts_allocator_trim(allocator, warm > excess ? warm - excess : 0);
     }
+    ts_settle_phase(units);
     ts_epoch_settle();
     return true;
 }

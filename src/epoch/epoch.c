@@ -365,7 +365,9 @@ static void kill_locked(ts_epoch *epoch) {
 bool ts_epoch_destroy(ts_allocator *allocator, EpochId id) {
     ts_epoch *epoch = find_locked(allocator, id);
     if (!epoch) return false;
+    uint64_t released = ts_thread.released;
     kill_locked(epoch);
+    ts_settle_phase(ts_thread.released - released);
     ts_epoch_settle();
     return true;
 }
@@ -475,8 +477,9 @@ bool ts_epoch_close(ts_allocator *allocator, EpochId id) {
 
     bool record = allocator->settings.record_rss != 0;
     uint64_t before = record ? ts_os->resident_bytes() : 0;
+    uint64_t released = ts_thread.released;
     flush_blocks(blocks, &scanned, &recycled);
-    ts_settle_pending();
+    ts_settle_phase(ts_thread.released - released);
     uint64_t after = record ? ts_os->resident_bytes() : 0;
     ts_fetch_add_relaxed(&allocator->close_calls, 1);
     ts_fetch_add_relaxed(&allocator->close_scanned, scanned);

@@ -14,7 +14,7 @@
 #define TS_SPAN_WARM_UNITS 64u /* spans up to 1 MiB are kept warm by length */
 #define TS_STUCK 0u            /* guarded spans that the system does not make accessible again, of any length */
 #define TS_PURGE_BATCH 512u    /* units sorted and purged at a time */
-/* At most so much goes back in one call; a later one goes on. */
+/* At most so much goes back at the end of a phase; later calls go on. */
 #define TS_PURGE_UNITS_PER_CALL 65536u
 
 typedef struct ts_settings {
@@ -92,14 +92,19 @@ uint32_t ts_span_acquire(ts_allocator *allocator, uint32_t units, uint32_t align
 /* The same with inaccessible pages before the first unit and behind the page in which `size` bytes end, which are part
    of the span: a unit at least on either side, and `align_units` before it. */
 uint32_t ts_span_acquire_guarded(ts_allocator *allocator, uint32_t units, uint32_t align_units, size_t size, bool *fresh);
-/* The units of a span that is on no list and whose UNIT word is 0; with its guards. */
+/* The units of a span that is on no list and whose UNIT word is 0; with its guards. The caller settles afterwards. */
 void ts_span_release(ts_allocator *allocator, uint32_t unit, uint32_t units);
 
 /* The budget in units, 0: none. */
 uint64_t ts_allocator_budget_units(const ts_allocator *allocator);
 
-/* Purges what is warm beyond the limit. Holds nothing. */
-void ts_allocator_settle(ts_allocator *allocator);
+/* Notes, if the allocator is over its limit of warm units now that so many were added, that this thread is to purge
+   when it holds nothing. */
+void ts_note_warm(ts_allocator *allocator, uint64_t added);
+/* Purges up to `most` of what is warm beyond the low mark (a span more in the end). Returns units given back. Holds nothing. */
+uint64_t ts_allocator_settle(ts_allocator *allocator, uint64_t most);
+/* The same without an end, if it is over the limit. */
+void ts_allocator_settle_over(ts_allocator *allocator);
 /* Purges down to `keep` warm units, those of all threads included. Returns bytes given back. */
 size_t ts_allocator_trim(ts_allocator *allocator, uint64_t keep_units);
 /* Warm units, all shares included. */

@@ -167,7 +167,6 @@ TS_NOINLINE static bool evict_moves_slab(ts_churn_block *block, ts_bin *bin, uin
             ts_bin_give_slot(block, bin, entry);
     }
     ts_heap_leave(heap);
-    ts_settle_pending();
     return true;
 }
 

@@ -5,6 +5,7 @@
 #include "heap/care.h"
 #include "heap/heap.h"
 
+#include <limits.h>
 #include <string.h>
 
 #define ERA_LIMIT (TS_UNIT_ERA_MASK - 4)
@@ -289,6 +290,12 @@ void ts_block_rebuild(ts_heap *heap, ts_block *block) {
     }
 }
 
+static void end_condemned(ts_heap *heap, ts_block *block) {
+    ts_allocator *allocator = block->share->allocator;
+    ts_block_end(heap, block);
+    ts_allocator_unpin(allocator);
+}
+
 void ts_heap_condemn(ts_heap *heap, ts_block *block) {
     ts_block *head = ts_load_relaxed(&heap->condemned);
     do {
@@ -303,17 +310,27 @@ void ts_heap_end_condemned_abandoned(ts_heap *heap) {
     ts_heap_drop(heap);
 }
 
-void ts_heap_end_condemned(ts_heap *heap) {
-    if (TS_LIKELY(ts_load_seq(&heap->condemned) == NULL)) return; /* seq_cst: against the last look of an exit */
-    ts_heap_end_list(heap, ts_exchange_seq(&heap->condemned, NULL));
+void ts_heap_end_condemned(ts_heap *heap) { ts_heap_end_condemned_some(heap, UINT_MAX); }
+
+void ts_heap_end_condemned_some(ts_heap *heap, unsigned most) {
+    bool more = ts_load_seq(&heap->condemned) != NULL; /* seq_cst: against the last look of an exit */
+    if (TS_LIKELY(!more && !heap->ending)) return;
+    for (; most > 0; most--) {
+        if (!heap->ending && more) {
+            heap->ending = ts_exchange_seq(&heap->condemned, NULL);
+            more = false;
+        }
+        ts_block *block = heap->ending;
+        if (!block) break;
+        heap->ending = block->condemned_next;
+        end_condemned(heap, block);
+    }
 }
 
 void ts_heap_end_list(ts_heap *heap, ts_block *block) {
     while (block) {
         ts_block *next = block->condemned_next;
-        ts_allocator *allocator = block->share->allocator;
-        ts_block_end(heap, block);
-        ts_allocator_unpin(allocator);
+        end_condemned(heap, block);
         block = next;
     }
 }

@@ -15,7 +15,8 @@
  *     this slab, so c comes after 5 (5, 6, b, c are seq_cst) and finds the bit; if T sets it, T queues the slab.
  *     e clears only the bits that d worked off.
  *  2. A slab is on at most one queue: only who turns FOREIGN on pushes, and only who popped it turns it off.
- *     So queue_next has one user at a time.
+ *     So queue_next has one user at a time. The owner may do a and the rest of the slabs later (heap->backlog): such a
+ *     slab has FOREIGN on as if it were still on the queue, and nobody but who holds the heap can tell the difference.
  *  3. A slab on a queue is not handed on: f, ts_slab_claim and the release paths all require FOREIGN to be off
  *     by a compare-and-swap on the word that holds it. A dead slab that is found with FOREIGN on becomes a
  *     zombie, which who pops it gives back.
@@ -43,6 +44,9 @@
  * The owner of a block can change (adoption, thread exit) while T is between 6 and 7: T pushes on the queue of
  * the heap it read. Who drains a queue passes a slab of another heap on to that heap's queue.
  *
+ * An allocation or a free of the owner works off a bounded number of objects (ts_foreign_drain_some): however much other
+ * threads have freed, one call does not pay for all of it. What closes, ends or trims takes all.
+ *
  * A visitor (who holds the heap of a live thread) drains only dead slabs and those of blocks that are closing: the
  * owner's fast paths go on in the others. 5 to 7 are done inside T's own heap bracket, so that no fork finds a slab
  * with FOREIGN set that is on no queue.
@@ -52,6 +56,8 @@
 #include "base/bits.h"
 #include "heap/allocator.h"
 #include "heap/heap.h"
+
+#include <limits.h>
 
 static void push(ts_heap *heap, uint32_t unit) {
     ts_slab *slab = ts_slab_at(unit);
@@ -170,23 +176,27 @@ static void drop_late(ts_block *block) {
     ts_fetch_add_relaxed(&block->share->allocator->rejected_frees, 1);
 }
 
-static void free_churn_bits(ts_churn_block *block, ts_bin *bin, uint32_t unit, unsigned granule, uint32_t bits) {
+static unsigned free_churn_bits(ts_churn_block *block, ts_bin *bin, uint32_t unit, unsigned granule, uint32_t bits) {
     unsigned freed = ts_bin_free_bits(block, bin, unit, granule, bits);
     ts_count(&block->b.share->count[ts_bin_class(block, bin)].foreign_frees, freed);
     for (unsigned late = ts_popcount64(bits) - freed; late > 0; late--) drop_late(&block->b);
+    return freed;
 }
 
-static void free_scope_bits(ts_scope_block *block, uint32_t unit, uint32_t in_unit, uint64_t bits) {
+static unsigned free_scope_bits(ts_scope_block *block, uint32_t unit, uint32_t in_unit, uint64_t bits) {
+    unsigned freed = ts_popcount64(bits);
     for (; bits; bits &= bits - 1) {
         if (ts_scope_free(block, unit, in_unit + ts_ctz64(bits)))
             ts_count(&block->b.share->count[TS_COUNT_SCOPE].foreign_frees, 1);
         else
             drop_late(&block->b);
     }
+    return freed;
 }
 
-static void drain_slab(ts_block *block, uint32_t unit, uint64_t w) {
-    unsigned count;
+/* Returns the objects worked on. */
+static unsigned drain_slab(ts_block *block, uint32_t unit, uint64_t w) {
+    unsigned count, objects = 0;
     _Atomic uint64_t *words = ts_slab_foreign_words(unit, block->scope, &count);
     ts_bin *bin = block->scope ? NULL : ts_line_address(ts_word_line(w));
     uint64_t tag = ts_load_relaxed(&ts_slab_at(unit)->tag);
@@ -194,9 +204,9 @@ static void drain_slab(ts_block *block, uint32_t unit, uint64_t w) {
         uint64_t x = ts_load_seq(&words[i]), bits = (uint32_t)x; /* step c */
         if (bits == 0 || x >> TS_FOREIGN_TAG_SHIFT != tag) continue;
         if (block->scope)
-            free_scope_bits(ts_scope(block), unit, i * 32, bits);
+            objects += free_scope_bits(ts_scope(block), unit, i * 32, bits);
         else
-            free_churn_bits(ts_churn(block), bin, unit, i * 32, (uint32_t)bits);
+            objects += free_churn_bits(ts_churn(block), bin, unit, i * 32, (uint32_t)bits);
         /* Step e: bits off, count on; the bits that came meanwhile stay. */
         uint64_t next;
         do {
@@ -208,17 +218,27 @@ static void drain_slab(ts_block *block, uint32_t unit, uint64_t w) {
         ts_scope_release_if_empty(ts_scope(block), unit);
     else
         ts_bin_release_if_empty(ts_churn(block), bin, unit);
+    return objects;
 }
 
-void ts_foreign_drain(ts_heap *heap) {
-    if (ts_load_seq(&heap->queue) == 0) return;
+void ts_foreign_drain(ts_heap *heap) { ts_foreign_drain_some(heap, UINT_MAX); }
+
+void ts_foreign_drain_some(ts_heap *heap, unsigned most) {
+    bool more = ts_load_seq(&heap->queue) != 0; /* taken once, so that who drains all ends while others push */
+    if (TS_LIKELY(!more && heap->backlog == 0)) return;
     bool visitor = heap != ts_thread.heap && ts_load_relaxed(&heap->state) == TS_HEAP_LIVE;
     uint32_t not_mine = 0; /* slabs that only their owner may work on, linked by queue_next */
-    /* seq_cst, and acquire of queue_next: partner of push */
-    uint32_t unit = (uint32_t)ts_exchange_seq(&heap->queue, 0);
-    while (unit) {
+    for (unsigned work = 0; work < most;) {
+        /* seq_cst, and acquire of queue_next: partner of push */
+        if (heap->backlog == 0 && more) {
+            heap->backlog = (uint32_t)ts_exchange_seq(&heap->queue, 0);
+            more = false;
+        }
+        uint32_t unit = heap->backlog;
+        if (unit == 0) break;
         ts_slab *slab = ts_slab_at(unit);
-        uint32_t next = ts_load_relaxed(&slab->queue_next);
+        heap->backlog = ts_load_relaxed(&slab->queue_next);
+        work += TS_FOREIGN_SLAB_WORK;
         _Atomic uint64_t *word = ts_unit_word(unit);
         uint64_t w = ts_load_acquire(word);
         ts_block *block = ts_block_of_line(ts_word_line(w), (w & TS_UNIT_SCOPE) != 0);
@@ -237,9 +257,8 @@ void ts_foreign_drain(ts_heap *heap) {
             if (w & TS_UNIT_ZOMBIE)
                 ts_zombie_give(unit);
             else if (alive)
-                drain_slab(block, unit, w & ~TS_UNIT_FOREIGN);
+                work += drain_slab(block, unit, w & ~TS_UNIT_FOREIGN);
         }
-        unit = next;
     }
     while (not_mine) {
         uint32_t next = ts_load_relaxed(&ts_slab_at(not_mine)->queue_next);

@@ -260,11 +260,17 @@ static bool share_in_use(const ts_heap *heap, const ts_share *share) {
     return false;
 }
 
-static void give_warm(ts_share *share) {
+/* Returns how many there were. */
+static uint64_t give_warm(ts_share *share) {
     ts_allocator *a = share->allocator;
+    uint64_t units = 0;
     ts_lock_acquire(&a->warm_lock);
-    for (unsigned part = 0; part < TS_PARTS; part++) ts_warm_splice(&a->warm[part], &share->warm[part]);
+    for (unsigned part = 0; part < TS_PARTS; part++) {
+        units += ts_load_relaxed(&share->warm[part].count);
+        ts_warm_splice(&a->warm[part], &share->warm[part]);
+    }
     ts_lock_release(&a->warm_lock);
+    return units;
 }
 
 void ts_heap_drop_dead_shares(ts_heap *heap) {
@@ -277,7 +283,7 @@ void ts_heap_drop_dead_shares(ts_heap *heap) {
             continue;
         }
         *at = share->heap_next;
-        give_warm(share);
+        (void)give_warm(share);
         ts_allocator *allocator = share->allocator;
         if (ts_thread.share_key == (uint64_t)ts_line_of(share) << 32) ts_heap_unbind();
         ts_lines_give(TS_LINES_SHARE, share);
@@ -286,10 +292,7 @@ void ts_heap_drop_dead_shares(ts_heap *heap) {
 }
 
 static void give_warm_units(ts_heap *heap) {
-    for (ts_share *s = heap->shares; s; s = s->heap_next) {
-        give_warm(s);
-        ts_thread.settle = s->allocator;
-    }
+    for (ts_share *s = heap->shares; s; s = s->heap_next) ts_note_warm(s->allocator, give_warm(s));
 }
 
 static void let_go(ts_heap *heap) {
@@ -323,6 +326,9 @@ void ts_heap_visit(ts_heap *heap, ts_allocator *allocator) {
         for (ts_block *b = heap->blocks; b; b = b->heap_next) ts_block_flush_if_shut(heap, b);
         ts_heap_drop_dead_shares(heap);
     }
+    /* Those that the owner has begun with were on the list before. */
+    ts_heap_end_list(heap, heap->ending);
+    heap->ending = NULL;
     ts_heap_end_list(heap, condemned);
     ts_foreign_drain(heap);
     bool again = false;
@@ -338,7 +344,7 @@ void ts_heap_visit(ts_heap *heap, ts_allocator *allocator) {
         }
     }
     for (ts_share *s = heap->shares; s; s = s->heap_next)
-        if (s->allocator == allocator) give_warm(s);
+        if (s->allocator == allocator) (void)give_warm(s);
     ts_heap_drop(heap);
     if (again) ts_heap_visit(heap, allocator);
 }
@@ -347,9 +353,9 @@ void ts_heap_idle(ts_heap *heap) {
     ts_heap_enter(heap);
     let_go(heap);
     ts_heap_leave(heap);
-    ts_settle_pending();
     /* Its warm units went to every allocator it has a share of. Shares are added and dropped by this thread only. */
-    for (ts_share *s = heap->shares; s; s = s->heap_next) ts_allocator_settle(s->allocator);
+    for (ts_share *s = heap->shares; s; s = s->heap_next) ts_allocator_settle_over(s->allocator);
+    ts_settle_all();
 }
 
 void ts_heap_exit(void *arg) {
@@ -370,7 +376,7 @@ void ts_heap_exit(void *arg) {
     ts_foreign_drain(heap);
     ts_heap_end_condemned(heap);
     ts_heap_drop(heap);
-    ts_settle_pending();
+    ts_settle_all();
 }
 
 /* ---- fork ------------------------------------------------------------------------------------- */

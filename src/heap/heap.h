@@ -48,6 +48,10 @@
 #define TS_SPARE_ENTRIES 8u          /* entries that a thread keeps for its next epochs and domains */
 #define TS_HEAP_MAP 64u              /* blocks found without a search, by epoch index */
 #define TS_LOCAL_WARM_UNITS 64u      /* 1 MiB: warm units a thread keeps without asking anybody */
+/* 128 KiB: what one allocation or free purges at most while the allocator is over its limit, about 30 microseconds.
+   A thread that adds units to those of the allocator owes twice as many, until it is below the low mark: so what
+   is warm comes down however fast objects are freed. The end of an epoch pays at most twice what it released itself. */
+#define TS_PURGE_UNITS_PER_STEP 8u
 
 /* Kinds that are counted apart: the size classes, then these two. */
 #define TS_COUNT_SCOPE TS_CLASSES
@@ -179,6 +183,9 @@ typedef struct ts_tls {
     struct ts_heap *heap;
     struct ts_domain_scope *domain;  /* innermost domain entered */
     struct ts_allocator *settle;     /* over its limit of warm units: to purge when nothing is held */
+    uintptr_t settle_token;          /* its use that was meant */
+    uint64_t settle_units;           /* so many units, see TS_PURGE_UNITS_PER_STEP */
+    uint64_t released;               /* units that this thread has made warm, see ts_settle_phase */
     struct ts_heap *drain;           /* abandoned, with foreign frees: likewise */
     bool drain_others;               /* and so have others */
     struct ts_epoch *drained[TS_DRAINED]; /* closing, and a block of theirs holds nothing any more: likewise */
@@ -193,7 +200,9 @@ typedef struct ts_heap {
     bool rebuild;                    /* (h) its thread vanished in a fork: trust state words only */
     ts_tls *tls;                     /* guarded by lock; NULL when abandoned */
     _Atomic uint64_t queue;          /* newest slab with foreign frees, 0: none; pushed by any thread */
+    uint32_t backlog;                /* (h) taken off the queue, not worked on yet */
     _Atomic(ts_block *) condemned;   /* blocks of destroyed epochs for the owner to take back; pushed by any */
+    ts_block *ending;                /* (h) taken off that list, not ended yet */
     ts_block *blocks;                /* (h) in use */
     ts_block *free_churn, *free_scope; /* (h) */
     ts_share *shares;                /* (h) */
@@ -267,8 +276,13 @@ void ts_heap_drop(ts_heap *heap);
 
 /* Notes for later, and the later: runs when this thread holds nothing and is in no operation. */
 void ts_note_drained(ts_block *block);
-void ts_settle_now(void);
+void ts_settle_now(uint64_t purge_units);
+/* After an operation on objects: purges a bounded part, the next one goes on. */
 static inline void ts_settle_pending(void);
+/* At the end of a phase during which `released` grew by so many: in proportion to them. */
+static inline void ts_settle_phase(uint64_t units);
+/* When the thread stops or rests: all of it. */
+static inline void ts_settle_all(void);
 
 /* ---- life ------------------------------------------------------------------------------------- */
 
@@ -315,6 +329,9 @@ void ts_block_flush_if_shut(ts_heap *heap, ts_block *block);
 void ts_block_rebuild(ts_heap *heap, ts_block *block);
 /* Ends the blocks on the condemned list. Caller: the owner, or who holds the heap of an ended thread. */
 void ts_heap_end_condemned(ts_heap *heap);
+/* At most so many of them: for one allocation. */
+void ts_heap_end_condemned_some(ts_heap *heap, unsigned most);
+#define TS_CONDEMNED_WORK 8u
 /* After a push on the list of a heap that could not be held: its thread may have ended since, and will not look again.
    Holds nothing. */
 void ts_heap_end_condemned_abandoned(ts_heap *heap);
@@ -388,11 +405,25 @@ void ts_foreign_drain_abandoned(ts_heap *heap);
 void ts_foreign_drain_all_abandoned(void);
 /* Takes all foreign frees of the heap's queue. Caller holds the heap. */
 void ts_foreign_drain(ts_heap *heap);
+/* Takes some: stops after the slab with which `most` is reached, a slab counting TS_FOREIGN_SLAB_WORK and each of its
+   objects one. */
+void ts_foreign_drain_some(ts_heap *heap, unsigned most);
+#define TS_FOREIGN_SLAB_WORK 16u
+/* For one allocation or free: some microseconds. More than one slab is taken in per slab that is filled, so what other
+   threads free does not pile up. */
+#define TS_FOREIGN_WORK 512u
 /* Whether a foreign free of the object is under way. */
 bool ts_foreign_pending(uint32_t unit, bool scope, uint64_t entry);
 
 static inline void ts_settle_pending(void) {
-    if (TS_UNLIKELY(ts_thread.settle != NULL || ts_thread.drain != NULL)) ts_settle_now();
+    if (TS_UNLIKELY(ts_thread.settle != NULL || ts_thread.drain != NULL)) ts_settle_now(TS_PURGE_UNITS_PER_STEP);
+}
+static inline void ts_settle_phase(uint64_t units) {
+    if (TS_LIKELY(ts_thread.settle == NULL && ts_thread.drain == NULL)) return;
+    ts_settle_now(units < TS_PURGE_UNITS_PER_STEP ? TS_PURGE_UNITS_PER_STEP : 2 * units);
+}
+static inline void ts_settle_all(void) {
+    if (TS_UNLIKELY(ts_thread.settle != NULL || ts_thread.drain != NULL)) ts_settle_now(UINT64_MAX);
 }
 
 static inline void ts_heap_enter(ts_heap *heap) {

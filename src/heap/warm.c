@@ -68,14 +68,22 @@ static void share_overflow(ts_share *share, unsigned part) {
     ts_allocator *allocator = share->allocator;
     uint32_t most = allocator->settings.reclaim_policy == SLAB_RECLAIM_AT_ONCE ? 0 : TS_LOCAL_WARM_UNITS;
     if (ts_load_relaxed(&share->warm[part].count) <= most) return;
+    uint32_t added = ts_load_relaxed(&share->warm[part].count);
     ts_lock_acquire(&allocator->warm_lock);
     ts_warm_splice(&allocator->warm[part], &share->warm[part]);
     ts_lock_release(&allocator->warm_lock);
-    /* Purging is a system call: whoever holds the heap does it after letting go. */
-    if (shared_warm_units(allocator) > limit_units(allocator)) ts_thread.settle = allocator;
+    ts_note_warm(allocator, added);
 }
 
-void ts_settle_now(void) {
+void ts_note_warm(ts_allocator *allocator, uint64_t added) {
+    if (shared_warm_units(allocator) <= limit_units(allocator)) return;
+    if (ts_thread.settle != allocator) ts_thread.settle_units = 0; /* of the other its later calls take care */
+    ts_thread.settle = allocator;
+    ts_thread.settle_token = allocator->token;
+    ts_thread.settle_units += 2 * added;
+}
+
+void ts_settle_now(uint64_t purge_units) {
     /* Draining can leave further notes: slabs that are passed on to another heap, units over the limit. */
     while (ts_thread.drain) {
         ts_heap *heap = ts_thread.drain;
@@ -88,12 +96,24 @@ void ts_settle_now(void) {
             ts_foreign_drain_abandoned(heap);
     }
     ts_allocator *allocator = ts_thread.settle;
+    if (!allocator) return;
     ts_thread.settle = NULL;
-    if (allocator) ts_allocator_settle(allocator);
+    uint64_t owed = ts_thread.settle_units;
+    ts_thread.settle_units = 0;
+    /* Noted by an earlier call, perhaps: the allocator can have ended since. */
+    if (!ts_allocator_pin_use(allocator, ts_thread.settle_token)) return;
+    uint64_t given = ts_allocator_settle(allocator, owed < purge_units ? owed : purge_units);
+    /* 0: below the limit meanwhile, or refused. */
+    if (given > 0 && given < owed && !ts_thread.settle) {
+        ts_thread.settle = allocator;
+        ts_thread.settle_units = owed - given;
+    }
+    ts_allocator_unpin(allocator);
 }
 
 void ts_share_keep(ts_share *share, uint32_t unit) {
     unsigned part = ts_part_of_unit(unit);
+    ts_thread.released++;
     ts_warm_push(&share->warm[part], unit);
     TS_PROBE2(slab__recycle, ts_unit_address(unit), (uint64_t)1);
     share_overflow(share, part);
@@ -103,6 +123,7 @@ void ts_share_keep_list(ts_share *share, unsigned part, uint32_t head, uint32_t 
     ts_warm list = {head, tail, 0};
     ts_store_relaxed(&list.count, count);
     if (!head) return;
+    ts_thread.released += count;
     ts_warm_splice(&share->warm[part], &list);
     TS_PROBE2(slab__recycle, ts_unit_address(head), (uint64_t)count);
     share_overflow(share, part);
@@ -208,14 +229,14 @@ static uint64_t purge_units(ts_allocator *allocator, uint32_t *units, unsigned n
     return given;
 }
 
-/* Takes up to TS_PURGE_BATCH single units from the allocator's lists, or else one warm span. */
-static unsigned take_batch(ts_allocator *allocator, uint64_t keep, uint32_t *units, uint32_t *span_units) {
+/* Takes up to `most` single units from the allocator's lists, or else one warm span. */
+static unsigned take_batch(ts_allocator *allocator, uint64_t keep, uint64_t most, uint32_t *units, uint32_t *span_units) {
     unsigned n = 0;
     *span_units = 0;
     ts_lock_acquire(&allocator->warm_lock);
     uint64_t have = shared_warm_units(allocator);
     for (unsigned part = 0; part < TS_PARTS; part++) {
-        while (n < TS_PURGE_BATCH && have > keep) {
+        while (n < most && have > keep) {
             uint32_t unit = ts_warm_pop(&allocator->warm[part]);
             if (!unit) break;
             units[n++] = unit;
@@ -261,7 +282,8 @@ static uint64_t purge_shared(ts_allocator *allocator, uint64_t keep, uint64_t mo
     uint64_t given = 0, failures = ts_load_relaxed(&allocator->madvise_failures);
     while (given < most) {
         uint32_t span_units;
-        unsigned n = take_batch(allocator, keep, units, &span_units);
+        uint64_t left = most - given;
+        unsigned n = take_batch(allocator, keep, left < TS_PURGE_BATCH ? left : TS_PURGE_BATCH, units, &span_units);
         if (n == 0) break;
         if (span_units) {
             if (ts_slab_at(units[0])->u.span.guard)
@@ -278,9 +300,13 @@ static uint64_t purge_shared(ts_allocator *allocator, uint64_t keep, uint64_t mo
     return given;
 }
 
-void ts_allocator_settle(ts_allocator *allocator) {
-    if (shared_warm_units(allocator) <= limit_units(allocator)) return;
-    purge_shared(allocator, low_units(allocator), TS_PURGE_UNITS_PER_CALL);
+void ts_allocator_settle_over(ts_allocator *allocator) {
+    if (shared_warm_units(allocator) > limit_units(allocator)) (void)ts_allocator_settle(allocator, UINT64_MAX);
+}
+
+uint64_t ts_allocator_settle(ts_allocator *allocator, uint64_t most) {
+    if (shared_warm_units(allocator) <= low_units(allocator)) return 0;
+    return purge_shared(allocator, low_units(allocator), most < TS_PURGE_UNITS_PER_CALL ? most : TS_PURGE_UNITS_PER_CALL);
 }
 
 uint64_t ts_allocator_warm_units(ts_allocator *allocator) {
@@ -306,7 +332,7 @@ void ts_zombie_give(uint32_t unit) {
     ts_lock_acquire(&allocator->warm_lock);
     ts_warm_push(&allocator->warm[ts_part_of_unit(unit)], unit);
     ts_lock_release(&allocator->warm_lock);
-    if (shared_warm_units(allocator) > limit_units(allocator)) ts_thread.settle = allocator;
+    ts_note_warm(allocator, 1);
     ts_allocator_unpin(allocator);
 }
 
@@ -502,7 +528,8 @@ void ts_span_release(ts_allocator *allocator, uint32_t unit, uint32_t units) {
     allocator->span_warm[units] = unit;
     ts_fetch_add_relaxed(&allocator->span_warm_units, units);
     ts_lock_release(&allocator->warm_lock);
-    ts_allocator_settle(allocator);
+    ts_thread.released += units;
+    ts_note_warm(allocator, units);
 }
 
 bool ts_allocator_reserve(ts_allocator *allocator, uint64_t units) {
@@ -576,7 +603,7 @@ void ts_allocator_unpin(ts_allocator *allocator) {
     purge_shared(allocator, 0, UINT64_MAX);
     /* What the system refuses to take even now goes to the pool as it is. */
     uint32_t units[TS_PURGE_BATCH], span_units;
-    for (unsigned n; (n = take_batch(allocator, 0, units, &span_units)) > 0;)
+    for (unsigned n; (n = take_batch(allocator, 0, TS_PURGE_BATCH, units, &span_units)) > 0;)
         for (unsigned i = 0; i < n; i++) {
             uint32_t guard = span_units ? ts_slab_at(units[i])->u.span.guard : 0;
             /* A guard that stays to the last costs its addresses, and no memory. */

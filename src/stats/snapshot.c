@@ -260,13 +260,17 @@ static void raise_to(_Atomic uint64_t *at, uint64_t value) {
     }
 }
 
-/* allocated - freed == live, neither of the first two below what was shown before. The figures shown before are those at
-   the beginning of the snapshot, which are at most what was true then; so is the answer at most what is true now. */
-static void show(const ts_snapshot *s, unsigned kind, uint64_t live, uint64_t *allocated, uint64_t *freed) {
-    uint64_t least = s->shown_allocated[kind] > live ? s->shown_allocated[kind] - live : 0;
+/* allocated - freed == live, neither of the first two below what was shown before. What was shown before is at most what was
+   true when the snapshot began, and what was counted at most what is true now: so is the larger of the two, and what is
+   missing of the objects that are not live has been freed. An object that was freed by another thread, was shown so, and
+   was collected between the two looks of this snapshot is still among the live ones here: the sum tells. */
+static void show(const ts_snapshot *s, unsigned kind, uint64_t *allocated, uint64_t *freed, uint64_t *live) {
+    uint64_t most = *allocated > s->shown_allocated[kind] ? *allocated : s->shown_allocated[kind];
+    uint64_t least = s->shown_allocated[kind] > *live ? s->shown_allocated[kind] - *live : 0;
     if (*freed < least) *freed = least;
     if (*freed < s->shown_freed[kind]) *freed = s->shown_freed[kind];
-    *allocated = *freed + live;
+    if (*freed + *live > most) *live = most > *freed ? most - *freed : 0;
+    *allocated = *freed + *live;
     raise_to(&s->allocator->shown_allocated[kind], *allocated);
     raise_to(&s->allocator->shown_freed[kind], *freed);
 }
@@ -279,14 +283,14 @@ static bool kind_of(uint32_t cls, uint32_t *kind) {
 
 static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
-static void add_kind(const ts_snapshot *s, unsigned k, SlabClassStats *out, uint64_t *freed) {
+static void add_kind(const ts_snapshot *s, unsigned k, SlabClassStats *out) {
     const ts_tally *t = &s->sums.kind[k];
     uint64_t live = t->allocated - t->freed, bytes = t->bytes_allocated - least(t->bytes_freed, t->bytes_allocated);
     uint64_t pending = least(s->sums.pending[k], live);
-    out->live_objects += live - pending;
     out->live_bytes += k < TS_CLASSES ? (live - pending) * ts_class_bytes[k]
                                       : bytes - least(s->sums.pending_bytes[k], bytes);
-    *freed += t->freed + pending;
+    out->allocated_objects_total += t->allocated;
+    out->freed_objects_total += t->freed + pending;
     out->committed_bytes += t->slabs * TS_UNIT_BYTES;
     out->total_partial_slabs += s->sums.partial[k];
     out->total_full_slabs += s->sums.full[k];
@@ -314,11 +318,10 @@ bool ts_snapshot_class(const ts_snapshot *s, uint32_t cls, SlabClassStats *out) 
     out->version = SLAB_STATS_VERSION;
     out->class_index = cls;
     out->object_size = kind < TS_CLASSES ? ts_class_bytes[kind] : 0;
-    uint64_t freed = 0;
     for (unsigned k = 0; k < TS_COUNT_KINDS; k++)
-        if (kind == TS_COUNT_KINDS || kind == k) add_kind(s, k, out, &freed);
-    out->freed_objects_total = freed;
-    show(s, kind, out->live_objects, &out->allocated_objects_total, &out->freed_objects_total);
+        if (kind == TS_COUNT_KINDS || kind == k) add_kind(s, k, out);
+    out->live_objects = out->allocated_objects_total - out->freed_objects_total;
+    show(s, kind, &out->allocated_objects_total, &out->freed_objects_total, &out->live_objects);
     /* Collected between the two looks, an object is missed in both. */
     if (out->foreign_frees < s->shown_foreign[kind]) out->foreign_frees = s->shown_foreign[kind];
     raise_to(&s->allocator->shown_foreign[kind], out->foreign_frees);

@@ -11,6 +11,7 @@
  *  3. Blocks leave an epoch all together, and that is seen (ts_epoch_read_blocks): the walk is done again.
  *  4. Objects that another thread has freed and the owner has not collected are found by their foreign bits and count as
  *     freed. The bits are read after the counters: an object is counted once or, if it is collected in between, not yet.
+ *     One that was shown as freed and is not yet counted so is not shown as live again.
  *  5. Shares stay while a reader is in the allocator (ts_allocator_read_begin).
  */
 #ifndef TS_STATS_SNAPSHOT_H

@@ -722,6 +722,47 @@ MUTANTS = [
         "new": "",
         "tests": ["unit.heap.warm"],
     },
+    # ---- a part at a time ----------------------------------------------------------------------------------------
+    {
+        "name": "backlog-forgotten",
+        "protocol": "foreign, 2",
+        "file": "src/heap/foreign.c",
+        "old": "    if (TS_LIKELY(!more && heap->backlog == 0)) return;\n",
+        "new": "    if (TS_LIKELY(!more)) return;\n",
+        "tests": ["unit.heap.foreign"],
+    },
+    {
+        "name": "drain-without-bound",
+        "protocol": "foreign",
+        "file": "src/heap/foreign.c",
+        "old": "                work += drain_slab(",
+        "new": "                (void)drain_slab(",
+        "tests": ["unit.heap.foreign"],
+    },
+    {
+        "name": "visitor-leaves-what-is-ending",
+        "protocol": "condemned",
+        "file": "src/heap/heap.c",
+        "old": "    ts_heap_end_list(heap, heap->ending);\n    heap->ending = NULL;\n",
+        "new": "",
+        "tests": ["unit.heap.foreign"],
+    },
+    {
+        "name": "purge-without-bound",
+        "protocol": "warm",
+        "file": "src/heap/warm.c",
+        "old": "ts_allocator_settle(allocator, owed < purge_units ? owed : purge_units)",
+        "new": "ts_allocator_settle(allocator, owed)",
+        "tests": ["unit.heap.warm"],
+    },
+    {
+        "name": "purge-owed-to-the-next",
+        "protocol": "record",
+        "file": "src/heap/warm.c",
+        "old": "    if (!ts_allocator_pin_use(allocator, ts_thread.settle_token)) return;\n",
+        "new": "    ts_allocator_pin(allocator);\n",
+        "tests": ["unit.heap.warm"],
+    },
     # ---- snapshots ---------------------------------------------------------------------------------------------
     {
         "name": "snapshot-shows-what-it-missed",
@@ -730,6 +771,14 @@ MUTANTS = [
         "old": "    if (*freed < least) *freed = least;\n    if (*freed < s->shown_freed[kind]) *freed = s->shown_freed[kind];\n",
         "new": "    (void)least;\n",
         "tests": ["unit.stats.conservation"],
+    },
+    {
+        "name": "snapshot-collected-meanwhile",
+        "protocol": "snapshot, 4",
+        "file": "src/stats/snapshot.c",
+        "old": "    if (*freed + *live > most) *live = most > *freed ? most - *freed : 0;\n",
+        "new": "    (void)most;\n",
+        "tests": ["unit.stats.snapshot"],
     },
     {
         "name": "snapshot-without-what-is-pending",

@@ -24,14 +24,17 @@ static void step(void);
     (step(), atomic_compare_exchange_strong_explicit((p), (e), (v), memory_order_seq_cst, memory_order_acquire))
 #define ts_foreign_free stepped_free
 #define ts_foreign_drain stepped_drain
+#define ts_foreign_drain_some stepped_drain_some
 #define ts_foreign_drain_abandoned stepped_drain_abandoned
 #define ts_foreign_drain_all_abandoned stepped_drain_all_abandoned
 #define ts_foreign_free_open stepped_free_open
 #define ts_foreign_pending stepped_pending
 void ts_foreign_drain(ts_heap *heap);
+void ts_foreign_drain_some(ts_heap *heap, unsigned most);
 #include "heap/foreign.c"
 #undef ts_foreign_free
 #undef ts_foreign_drain
+#undef ts_foreign_drain_some
 #undef ts_foreign_drain_abandoned
 #undef ts_foreign_drain_all_abandoned
 #undef ts_foreign_free_open

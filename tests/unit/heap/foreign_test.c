@@ -114,6 +114,129 @@ static void one_after_the_other(void **state) {
     }
 }
 
+static void *free_them(void *objects) {
+    for (void **p = objects; *p; p++) {
+        SUP_CHECK(slab_free(allocator, *p), "slab_free");
+    }
+    return NULL;
+}
+
+/* Foreign frees that this thread has taken in. */
+static uint64_t drained(void) {
+    uint64_t n = 0;
+    for (const ts_share *share = ts_thread.heap->shares; share; share = share->heap_next) {
+        for (unsigned k = 0; k < TS_COUNT_KINDS; k++) {
+            n += ts_load_relaxed(&share->count[k].foreign_frees);
+        }
+    }
+    return n;
+}
+
+/* However much others have freed, one allocation or free takes in a bounded part; nothing piles up: the memory stays
+   what it was. */
+static void some_at_a_time(void **state) {
+    enum { OBJECTS = 20000, ROUNDS = 5 };
+    static void *objects[OBJECTS + 1], *mine[OBJECTS / 100];
+    static const size_t sizes[] = {128, 16, 1024};
+    (void)state;
+    for (unsigned k = 0; k < 3; k++) {
+        EpochId epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
+        uint64_t most = 0, committed = 0;
+        for (int i = 0; i < OBJECTS / 100; i++) {
+            mine[i] = slab_malloc_epoch(allocator, sizes[k], epoch);
+        }
+        for (int round = 0; round < ROUNDS; round++) {
+            for (int i = 0; i < OBJECTS; i++) {
+                uint64_t before = i % 16 == 0 ? drained() : 0;
+                objects[i] = slab_malloc_epoch(allocator, sizes[k], epoch);
+                assert_non_null(objects[i]);
+                if (i % 16 == 0) {
+                    most = drained() - before > most ? drained() - before : most;
+                }
+            }
+            SlabGlobalStats global;
+            assert_true(slab_stats_global(allocator, &global));
+            /* A slab more here and there: the drained ones are not the newest first. */
+            assert_true(round < 2 || global.committed_bytes <= committed + committed / 16);
+            committed = round < 2 ? global.committed_bytes : committed;
+            pthread_t thread;
+            assert_int_equal(pthread_create(&thread, NULL, free_them, objects), 0);
+            assert_int_equal(pthread_join(thread, NULL), 0);
+        }
+        assert_true(most > 0 && most <= TS_FOREIGN_WORK + 1024); /* and the last slab's */
+        /* A free of the owner's that meets the flag. */
+        uint64_t before = drained();
+        for (int i = 0; i < OBJECTS / 100; i++) {
+            uint64_t last = drained();
+            assert_true(slab_free(allocator, mine[i]));
+            assert_true(drained() - last <= TS_FOREIGN_WORK + 1024);
+        }
+        assert_true(drained() > before);
+        sup_check_identities(allocator);
+        assert_int_equal(sup_live_objects(allocator), 0);
+        assert_true(epoch_close(allocator, epoch));
+        assert_int_equal(epoch_state(allocator, epoch), EPOCH_CLOSED);
+        assert_int_equal(ts_thread.heap->backlog, 0);
+    }
+}
+
+/* Epochs that others destroy while this thread cannot be held: it ends a few of its blocks an allocation. */
+static EpochId doomed[40];
+static void *destroy_them(void *unused) {
+    for (unsigned i = 0; i < sizeof doomed / sizeof *doomed; i++) {
+        SUP_CHECK(epoch_destroy(allocator, doomed[i]), "epoch_destroy");
+    }
+    return unused;
+}
+
+static unsigned condemned_blocks(void) {
+    const ts_block *lists[] = {ts_load_acquire(&ts_thread.heap->condemned), ts_thread.heap->ending};
+    unsigned n = 0;
+    for (int i = 0; i < 2; i++) {
+        for (const ts_block *b = lists[i]; b; b = b->condemned_next) {
+            n++;
+        }
+    }
+    return n;
+}
+
+static void *trim(void *unused) {
+    (void)slab_trim(allocator);
+    return unused;
+}
+
+static void blocks_end_some_at_a_time(void **state) {
+    (void)state;
+    EpochId epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
+    unsigned all = sizeof doomed / sizeof *doomed;
+    for (unsigned i = 0; i < all; i++) {
+        doomed[i] = epoch_open(allocator, NULL, EPOCH_CHURN);
+        assert_non_null(slab_malloc_epoch(allocator, 100, doomed[i]));
+    }
+    assert_non_null(slab_malloc_epoch(allocator, 100, epoch));
+    assert_int_equal(condemned_blocks(), 0);
+    pthread_t thread;
+    ts_op_begin(&ts_thread);
+    assert_int_equal(pthread_create(&thread, NULL, destroy_them, NULL), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    ts_op_end(&ts_thread);
+    assert_int_equal(condemned_blocks(), all);
+    assert_int_equal(sup_live_objects(allocator), 1);
+    for (unsigned left = all; left > 2 * TS_CONDEMNED_WORK;) {
+        assert_non_null(slab_malloc_epoch(allocator, 3000, epoch));
+        unsigned now = condemned_blocks();
+        assert_true(now <= left && left - now <= TS_CONDEMNED_WORK);
+        left = now;
+    }
+    /* A visitor takes what the owner has begun with. */
+    assert_non_null(ts_thread.heap->ending);
+    assert_int_equal(pthread_create(&thread, NULL, trim, NULL), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(condemned_blocks(), 0);
+    sup_check_identities(allocator);
+    assert_true(epoch_destroy(allocator, epoch));
+}
+
 /* The owner meets the flag in its own free: it drains first, and refuses what was freed. */
 static void owner_frees_too(void **state) {
     (void)state;
@@ -442,6 +565,8 @@ int main(void) {
         WITH_ALLOCATOR(freed_by_a_thread_without_a_heap),
         WITH_ALLOCATOR(refused_by_another_thread),
         WITH_ALLOCATOR(owner_with_two_allocators),
+        WITH_ALLOCATOR(some_at_a_time),
+        WITH_ALLOCATOR(blocks_end_some_at_a_time),
     };
     return cmocka_run_group_tests_name("heap.foreign", tests, NULL, NULL);
 }

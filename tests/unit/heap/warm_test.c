@@ -6,6 +6,8 @@
 #include "bins.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define UNIT TS_UNIT_BYTES
@@ -208,6 +210,112 @@ static void retain_a_budget(void **state) {
     }
 }
 
+/* Over the budget one free purges a few units, the next goes on: no free pays for all of them, and yet what is warm stays
+   near the budget. Objects of four and 64 to a unit, and of two units each. */
+static void free_by_free(void **state) {
+    static const size_t sizes[] = {4096, 256, 2 * UNIT - 100};
+    (void)state;
+    for (int k = 0; k < 3; k++) {
+        (void)start(NULL);
+        SlabAllocator *allocator = make(SLAB_RECLAIM_BUDGET, 200 * UNIT);
+        EpochId epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
+        size_t units = 1000, count = units * UNIT / sizes[k] + 100;
+        void **objects = calloc(count, sizeof *objects);
+        for (size_t i = 0; i < count; i++) {
+            objects[i] = slab_malloc_epoch(allocator, sizes[k], epoch);
+            assert_non_null(objects[i]);
+        }
+        assert_true(stats_of(allocator).committed_bytes >= units * UNIT);
+        size_t most = 0;
+        for (size_t i = 0; i < count; i++) {
+            size_t before = purges.bytes;
+            assert_true(slab_free(allocator, objects[i]));
+            most = purges.bytes - before > most ? purges.bytes - before : most;
+            if (i % 64 == 0) {
+                /* 64 local ones beyond what is shared, and as many again until the next note. */
+                assert_true(stats_of(allocator).retained_bytes <= (200 + 3 * TS_LOCAL_WARM_UNITS) * UNIT);
+            }
+        }
+        assert_true(most > 0 && most <= (TS_PURGE_UNITS_PER_STEP + 1) * UNIT);
+        assert_true(stats_of(allocator).retained_bytes <= (200 + TS_LOCAL_WARM_UNITS + 1) * UNIT);
+        assert_true(epoch_destroy(allocator, epoch));
+        assert_true(stats_of(allocator).retained_bytes <= 200 * UNIT);
+        free(objects);
+        finish(allocator);
+    }
+}
+
+/* The end of a small domain pays for a small one, however many are warm. */
+static void domain_by_domain(void **state) {
+    enum { DOMAINS = 300, OBJECTS = 20 }; /* five units each */
+    EpochDomain *domains[DOMAINS];
+    (void)state;
+    SlabAllocator *allocator = make(SLAB_RECLAIM_BUDGET, 200 * UNIT);
+    for (int i = 0; i < DOMAINS; i++) {
+        domains[i] = epoch_domain_create(allocator);
+        assert_true(epoch_domain_enter(domains[i]));
+        for (int k = 0; k < OBJECTS; k++) {
+            assert_non_null(slab_alloc(4000));
+        }
+        assert_true(epoch_domain_exit(domains[i]));
+    }
+    size_t most = 0;
+    for (int i = 0; i < DOMAINS; i++) {
+        size_t before = purges.bytes;
+        epoch_domain_destroy(domains[i]);
+        most = purges.bytes - before > most ? purges.bytes - before : most;
+        assert_true(stats_of(allocator).retained_bytes <= (200 + 3 * TS_LOCAL_WARM_UNITS) * UNIT);
+    }
+    assert_true(most > 0 && most <= 20 * UNIT);
+    assert_true(stats_of(allocator).retained_bytes <= (200 + TS_LOCAL_WARM_UNITS + 1) * UNIT);
+    finish(allocator);
+}
+
+static void *leave_warm_units(void *allocator) {
+    SUP_CHECK(epoch_destroy(allocator, fill(allocator, 300, EPOCH_SCOPE)), "epoch_destroy");
+    return NULL;
+}
+
+static void *end_allocator(void *allocator) {
+    slab_allocator_free(allocator);
+    return NULL;
+}
+
+/* What a thread owes to one allocator is not asked of the next that has its record. */
+static void owed_to_one_that_ended(void **state) {
+    (void)state;
+    SlabAllocator *allocator = make(SLAB_RECLAIM_BUDGET, 200 * UNIT);
+    EpochId epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
+    static void *objects[4 * 900];
+    for (int i = 0; i < 4 * 900; i++) {
+        objects[i] = slab_malloc_epoch(allocator, 4096, epoch);
+        assert_non_null(objects[i]);
+    }
+    for (int i = 0; i < 4 * 900 && !ts_thread.settle; i++) {
+        assert_true(slab_free(allocator, objects[i]));
+    }
+    assert_non_null(ts_thread.settle);
+    const ts_allocator *record = ts_thread.settle;
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, end_allocator, allocator), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    ts_heap_enter(ts_thread.heap);
+    ts_heap_drop_dead_shares(ts_thread.heap);
+    ts_heap_leave(ts_thread.heap);
+    assert_ptr_equal(ts_thread.settle, record);
+    SlabAllocator *next = make(SLAB_RECLAIM_BUDGET, 400 * UNIT);
+    assert_ptr_equal(ts_allocator_find(ts_token(next)), record);
+    assert_int_equal(pthread_create(&thread, NULL, leave_warm_units, next), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(ts_allocator_warm_units(ts_allocator_find(ts_token(next))), 300);
+    unsigned calls = purges.calls;
+    assert_ptr_equal(ts_thread.settle, record);
+    ts_settle_now(UINT64_MAX);
+    assert_null(ts_thread.settle);
+    assert_int_equal(purges.calls, calls);
+    slab_allocator_free(next);
+}
+
 /* Every allocator keeps to its own budget, also when one thread lets go of several at once. */
 static void idle_settles_every_allocator(void **state) {
     (void)state;
@@ -359,6 +467,7 @@ int main(void) {
         WITH_TABLE(keep_everything),
         WITH_TABLE(give_back_at_once),
         WITH_TABLE(retain_a_budget),
+        WITH_TABLE(free_by_free), WITH_TABLE(domain_by_domain), WITH_TABLE(owed_to_one_that_ended),
         WITH_TABLE(idle_settles_every_allocator),
         WITH_TABLE(refused_purges_stay_warm),
         WITH_TABLE(spans_are_warm_by_length),

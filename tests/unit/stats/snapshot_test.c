@@ -314,6 +314,53 @@ static void read_meanwhile(void **state) {
     assert_int_equal(sup_live_objects(allocator), 0);
 }
 
+static void *foreign_free(void *object) {
+    SUP_CHECK(slab_free(allocator, object), "slab_free");
+    return NULL;
+}
+
+/* Between the counters and the foreign bits of one snapshot. */
+static void drain_now(void *arg, const ts_epoch *of, EpochId id, uint32_t state, const ts_sums *sums) {
+    (void)arg, (void)of, (void)id, (void)state, (void)sums;
+    ts_heap_enter(ts_thread.heap);
+    ts_foreign_drain(ts_thread.heap);
+    ts_heap_leave(ts_thread.heap);
+}
+
+/* An object that was shown as freed, and is collected in the middle of a snapshot, stays freed; nothing is allocated. */
+static void collected_meanwhile(void **state) {
+    void *objects[10];
+    ts_allocator *record = ts_allocator_find(ts_token(allocator));
+    (void)state;
+    make(objects, 10, 100);
+    for (int i = 0; i < 3; i++) {
+        pthread_t thread;
+        assert_int_equal(pthread_create(&thread, NULL, foreign_free, objects[i]), 0);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+    }
+    uint32_t cls = (uint32_t)slab_class_of(100), asked[] = {cls, SLAB_ALL_CLASSES};
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(class_stats(asked[i]).freed_objects_total, 3);
+    }
+    ts_snapshot snapshot;
+    assert_true(ts_allocator_read_begin(record, record->token));
+    ts_snapshot_take(record, &snapshot, drain_now, NULL);
+    for (int i = 0; i < 2; i++) {
+        SlabClassStats stats;
+        assert_true(ts_snapshot_class(&snapshot, asked[i], &stats));
+        assert_int_equal(stats.allocated_objects_total, 10);
+        assert_int_equal(stats.freed_objects_total, 3);
+        assert_int_equal(stats.live_objects, 7);
+        assert_int_equal(stats.foreign_frees, 3);
+    }
+    ts_allocator_read_end(record);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(class_stats(asked[i]).allocated_objects_total, 10);
+        assert_int_equal(class_stats(asked[i]).live_objects, 7);
+    }
+    sup_check_identities(allocator);
+}
+
 #define WITH_ALLOCATOR(test) cmocka_unit_test_setup_teardown(test, start, stop)
 
 int main(void) {
@@ -321,6 +368,7 @@ int main(void) {
         WITH_ALLOCATOR(slabs_of_a_class),  WITH_ALLOCATOR(refused_and_rejected), WITH_ALLOCATOR(kinds_apart),
         WITH_ALLOCATOR(times_of_an_epoch), WITH_ALLOCATOR(oldest_first),         WITH_ALLOCATOR(closing),
         WITH_ALLOCATOR(the_region),        WITH_ALLOCATOR(read_meanwhile),
+        WITH_ALLOCATOR(collected_meanwhile),
     };
     return cmocka_run_group_tests_name("stats.snapshot", tests, NULL, NULL);
 }
