@@ -242,8 +242,8 @@ static void strip_digits(char *text) {
     *to = '\0';
 }
 
-/* Ages are told in units of their own, from ms to days: by a clock that stands, which one does not depend on how fast
-   the machine is. Nor does the unit of what is resident, which is measured. */
+/* Ages are told in units of their own, and ten seconds after its close an epoch that holds objects is a finding of the
+   doctor: by a clock that stands, the text does not depend on how fast the machine is. Nor on what is resident. */
 static uint64_t standing_clock(void) { return UINT64_C(1000000000000); }
 static uint64_t standing_size(void) { return UINT64_C(50000000); }
 
