@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs the Debian packages that a purpose needs and that are missing. Silent when nothing is.
-# usage: tools/setup.sh run|test|clang|bench|plot|valgrind|cross|coverage|model|rust|http|observability
+# usage: tools/setup.sh run|test|clang|afl|bench|plot|valgrind|cross|coverage|model|rust|http|observability
 set -eu
 
 run="make gcc libc6-dev cmake pkg-config libjansson-dev iso-codes python3"
@@ -10,7 +10,8 @@ cross="$cross gcc-i686-linux-gnu libc6-dev-i386-cross qemu-user musl-tools xz-ut
 case "$#:${1-}" in
     1:run) wanted=$run ;;
     1:test) wanted="$run libcmocka-dev libmicrohttpd-dev gdb" ;;
-    1:coverage) wanted="$run libcmocka-dev libmicrohttpd-dev gdb gcovr" ;;
+    1:coverage) wanted="$run libcmocka-dev libmicrohttpd-dev gdb gcovr valgrind" ;;
+    1:afl) wanted="$run libcmocka-dev clang afl++" ;;
     1:clang) wanted="$run libcmocka-dev clang" ;;
     1:http) wanted="$run libmicrohttpd-dev" ;;
     1:observability) wanted="$run libmicrohttpd-dev prometheus curl" ;;
@@ -21,7 +22,7 @@ case "$#:${1-}" in
     1:model) wanted="make gcc libc6-dev python3 spin" ;;
     1:rust) wanted="cargo-web" ;; # Debian 12: the newer of its two; cargo of any origin will do
     *)
-        echo "tools/setup.sh: unknown purpose '$*': run, test, clang, bench, plot, valgrind, cross, coverage, model, rust, http or observability" >&2
+        echo "tools/setup.sh: unknown purpose '$*': run, test, clang, afl, bench, plot, valgrind, cross, coverage, model, rust, http or observability" >&2
         exit 2
         ;;
 esac
@@ -45,6 +46,7 @@ present() {
     case $1 in
         make | gcc | g++ | cmake | pkg-config | clang | python3 | valgrind | gdb | gcovr | spin | prometheus | curl) command -v "$1" ;;
         cargo-web) new_cargo ;;
+        afl++) command -v afl-clang-fast && command -v afl-fuzz ;;
         libc6-dev) echo '#include <stdio.h>' | gcc -E - ;;
         libjansson-dev) pkg-config --exists jansson ;;
         libapr1-dev) pkg-config --exists apr-1 ;;

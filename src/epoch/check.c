@@ -77,6 +77,8 @@ static bool check_table(ts_check *check, ts_table *table, const char *name, int 
             found[i] = ENTRY_FREE;
     }
     for (const ts_heap *h = which <= TS_TABLE_DOMAIN ? ts_heaps() : NULL; good && h; h = h->next) {
+        if (h->spares[which] > TS_SPARE_ENTRIES)
+            good = ts_check_fail(check, "heap %u: too many spare entries", h->id);
         for (unsigned k = 0; good && k < h->spares[which]; k++) {
             uint32_t i = h->spare[which][k]->index;
             if (i == 0 || i >= high || found[i] != ENTRY_NOWHERE)

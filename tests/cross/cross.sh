@@ -71,7 +71,7 @@ can_run() {
 }
 
 run_tests() {
-    local directory=build/cross-$1 labels='unit|property|misuse|stress|fuzz'
+    local directory=build/cross-$1 labels='unit|property|misuse|process|stress|fuzz'
     [ "$1" != musl ] || labels+='|install' # natively, so what is installed can be used too
     rm -f "$directory/ctest.log"
     ctest --test-dir "$directory" -L "^($labels)\$" --no-tests=error --output-on-failure \

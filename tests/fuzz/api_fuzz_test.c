@@ -2,7 +2,7 @@
  * The body of the fuzzer on random byte strings: what every build runs without a fuzzing engine.
  *
  *     api_fuzz_test [--seed N] [--programs N]
- *     api_fuzz_test FILE...                      the strings in these files instead; what AFL++ runs, with @@
+ *     api_fuzz_test FILE...                      the strings in these files instead
  *
  * Half of the strings are random throughout; the others repeat a short random piece with changes, which gives
  * the runs of like operations that independent bytes hardly ever have.

@@ -9,6 +9,7 @@
 #include <tslab/http.h>
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,6 +40,8 @@ static void fill(unsigned n) {
     puts("ok");
 }
 
+static void wake(int number) { (void)number; }
+
 int main(void) {
     char line[1024];
     allocator = slab_allocator_default();
@@ -58,8 +61,9 @@ int main(void) {
         } else if (strcmp(line, "fork") == 0) {
             pid_t child = fork();
             if (child == 0) {
+                signal(SIGTERM, wake);
                 sleep(10);
-                _exit(0);
+                exit(0);
             }
             printf("%ld\n", (long)child);
         } else {

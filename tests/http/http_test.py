@@ -57,8 +57,12 @@ class Program:
         return self
 
     def __exit__(self, *_):
-        self.process.kill()
-        self.process.wait()
+        try:  # by the end of its input, so that it ends as programs do
+            self.process.stdin.close()
+            self.process.wait(timeout=10)
+        except (BrokenPipeError, subprocess.TimeoutExpired):
+            self.process.kill()
+            self.process.wait()
         for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
             try:
                 stream.close()
@@ -301,7 +305,7 @@ class Life(unittest.TestCase):
                 with Program() as other:
                     self.assertEqual(other.tell(f"start 127.0.0.1:{port}"), f"ok {port}")
             finally:
-                os.kill(child, signal.SIGKILL)
+                os.kill(child, signal.SIGTERM)
 
     def test_by_environment(self):
         with Program(TSLAB_HTTP="127.0.0.1:0") as p:

@@ -69,8 +69,9 @@ def copy_tree(to, tests):
         source = ROOT / source_of(test)
         (to / source_of(test)).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(source, to / source_of(test))
-        for header in source.parent.glob("*.h"):
-            shutil.copy(header, (to / source_of(test)).parent)
+    for header in (ROOT / "tests/unit").glob("*/*.h"):
+        (to / header.relative_to(ROOT)).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(header, to / header.relative_to(ROOT))
 
 
 def mutated_text(mutant, text):
@@ -123,7 +124,8 @@ class Build:
         return self.objects[key]
 
     def program(self, tree, variant, test, changed):
-        """Links the test; what depends on the changed file is taken from the mutated tree."""
+        """Links the test; what depends on the changed file is taken from the mutated tree. The library is an archive, as in
+        the build: a test that includes a source has that in place of the library's."""
         objects = []
         for source in library_sources(tree) + [source_of(test)]:
             out, needs = self.base(variant, source)
@@ -133,7 +135,9 @@ class Build:
             objects.append(str(out))
         program = tree / "programs" / variant / test
         program.parent.mkdir(parents=True, exist_ok=True)
-        done = subprocess.run(["gcc", "-pthread", *VARIANTS[variant], "-o", str(program), *objects, "-lcmocka"],
+        archive = str(program) + ".a"
+        subprocess.run(["ar", "rcs", archive, *objects[:-1]], check=True)
+        done = subprocess.run(["gcc", "-pthread", *VARIANTS[variant], "-o", str(program), objects[-1], archive, "-lcmocka"],
                               cwd=tree, capture_output=True, text=True)
         if done.returncode != 0:
             raise Broken("%s does not link:\n%s" % (test, done.stderr[:2000]))

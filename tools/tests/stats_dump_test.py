@@ -39,8 +39,11 @@ class Program:
         return self
 
     def __exit__(self, *_):
-        self.process.kill()
-        self.process.communicate()
+        try:  # by the end of its input, so that it ends as programs do
+            self.process.communicate(timeout=5)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.communicate()
 
 
 def settle():
@@ -200,7 +203,7 @@ class Page(unittest.TestCase):
                 self.assertEqual((of_child["pid"], of_parent["pid"]), (int(child), int(program.pid)))
                 self.assertEqual((of_child["global"]["live_objects"], of_parent["global"]["live_objects"]), (21, 20))
             finally:
-                os.kill(int(child), signal.SIGKILL)
+                os.kill(int(child), signal.SIGTERM)
 
     def test_cannot_be_written_by_others(self):
         with Program() as program:

@@ -8,6 +8,7 @@
 #include <tslab/stats.h>
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,6 +41,8 @@ static void hang(void) {
     pthread_mutex_lock(&mutex);
 }
 
+static void wake(int number) { (void)number; }
+
 int main(void) {
     char line[64];
     allocator = slab_allocator_default();
@@ -57,8 +60,9 @@ int main(void) {
             pid_t child = fork();
             if (child == 0) {
                 if (!slab_malloc(allocator, 4000)) _exit(1);
+                signal(SIGTERM, wake);
                 sleep(60);
-                _exit(0);
+                exit(0);
             }
             printf("%ld\n", (long)child);
         }

@@ -47,6 +47,12 @@ static void out_of_range(void **state) {
         options = good;
         options.memory_tools = bad[i];
         refused(&options);
+        options = good;
+        options.poison_on_free = bad[i];
+        refused(&options);
+        options = good;
+        options.record_rss = bad[i];
+        refused(&options);
     }
     SlabAllocator *allocator = slab_allocator_create_ex(&good);
     assert_non_null(allocator);
@@ -148,6 +154,9 @@ static int probe(const char *what) {
     } else if (strcmp(what, "retain") == 0) {
         SUP_CHECK(stats.cache_capacity == MIB / 16384, "retain 1 MiB, not %llu slabs",
                   (unsigned long long)stats.cache_capacity);
+    } else if (strcmp(what, "keep_most") == 0) {
+        SUP_CHECK(stats.cache_capacity == 1024 * MIB / 16384, "retain 1 GiB, not %llu slabs",
+                  (unsigned long long)stats.cache_capacity);
     } else if (strcmp(what, "keep") == 0) {
         SUP_CHECK(stats.cache_capacity == UINT64_MAX, "keep everything");
     } else if (strcmp(what, "at_once") == 0) {
@@ -197,7 +206,9 @@ static void run_variable(const struct variable *variable) {
                  variable->value == NULL ? "" : variable->value, status, sup_count_lines(err), variable->lines, err);
     }
     if (variable->lines == 1 && strcmp(variable->probe, "defaults") == 0) {
-        assert_non_null(strstr(err, variable->name));
+        char name[64 + 1];
+        (void)snprintf(name, sizeof name, "%s", variable->name);
+        assert_non_null(strstr(err, name));
     }
 }
 
@@ -205,6 +216,13 @@ static void environment(void **state) {
     static const struct variable good[] = {
         {"defaults", NULL, NULL, 0},
         {"budget", "TSLAB_BUDGET", "4194304", 0},
+        {"budget", "TSLAB_BUDGET", "4096k", 0},
+        {"budget", "TSLAB_BUDGET", "4096K", 0},
+        {"budget", "TSLAB_BUDGET", "4m", 0},
+        {"budget", "TSLAB_BUDGET", "4M", 0},
+        {"defaults", "TSLAB_RETAIN", "32M", 0},
+        {"keep_most", "TSLAB_RETAIN", "1g", 0},
+        {"defaults", "TSLAB_BUDGET", "", 0},
         {"retain", "TSLAB_RETAIN", "1048576", 0},
         {"keep", "TSLAB_RECLAIM", "keep", 0},
         {"at_once", "TSLAB_RECLAIM", "at_once", 0},
@@ -232,6 +250,13 @@ static void malformed_environment(void **state) {
     static const struct variable bad[] = {
         {"defaults", "TSLAB_BUDGET", "lots", 1},
         {"defaults", "TSLAB_BUDGET", "-5", 1},
+        {"defaults", "TSLAB_BUDGET", "4T", 1},
+        {"defaults", "TSLAB_BUDGET", "4MB", 1},
+        {"defaults", "TSLAB_BUDGET", "17179869184G", 1},
+        {"defaults", "TSLAB_BUDGET", "99999999999999999999999999K", 1},
+        {"defaults", "TSLAB_SAMPLE", "7K", 1},
+        {"defaults", "TSLAB_BUDGTE", "4M", 1},
+        {"defaults", "TSLAB_A_VARIABLE_WITH_A_NAME_THAT_IS_LONGER_THAN_WHAT_IS_SHOWN_OF_ANY", "1", 1},
         {"defaults", "TSLAB_BUDGET", "99999999999999999999999999", 1},
         {"defaults", "TSLAB_RETAIN", "12 bananas", 1},
         {"defaults", "TSLAB_RECLAIM", "sometimes", 1},

@@ -10,6 +10,7 @@
 #include "unit.h"
 
 #include "bins.h"
+#include "errands.h"
 #include "heap/allocator.h"
 
 #include <errno.h>
@@ -41,49 +42,6 @@ static int stop(void **state) {
     (void)state;
     slab_allocator_free(allocator);
     return ts_pool_used_units() != 0;
-}
-
-/* ---- the other thread --------------------------------------------------------------------------------------- */
-
-static pthread_barrier_t meeting;
-static void (*errand)(void);
-static pthread_t worker;
-static ts_heap *other_heap;
-
-static void meet(void) { (void)pthread_barrier_wait(&meeting); }
-
-static void *work(void *argument) {
-    other_heap = ts_heap_mine();
-    for (;;) {
-        meet();
-        if (!errand) {
-            return argument;
-        }
-        errand();
-        meet();
-    }
-}
-
-static void begin(void) {
-    SUP_CHECK(pthread_barrier_init(&meeting, NULL, 2) == 0, "pthread_barrier_init");
-    SUP_CHECK(pthread_create(&worker, NULL, work, NULL) == 0, "pthread_create");
-}
-
-/* The other thread begins with it, and this one goes on until meet(). */
-static void let_begin(void (*fn)(void)) {
-    errand = fn;
-    meet();
-}
-
-static void let(void (*fn)(void)) {
-    let_begin(fn);
-    meet();
-}
-
-static void end(void) {
-    let_begin(NULL);
-    SUP_CHECK(pthread_join(worker, NULL) == 0, "pthread_join");
-    pthread_barrier_destroy(&meeting);
 }
 
 enum { COUNT = 100 };
@@ -496,7 +454,7 @@ static void record_of_an_ended_allocator(void **state) {
 
 /* ---- epochs ------------------------------------------------------------------------------------------------- */
 
-static void join(void) {
+static void join_epoch(void) {
     SUP_CHECK(ts_epoch_join(ts_thread.heap, record, epoch) != NULL, "ts_epoch_join");
 }
 
@@ -505,7 +463,7 @@ static void closed_before_the_first_slab(void **state) {
     (void)state;
     epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
     begin();
-    let(join);
+    let(join_epoch);
     refuse_barrier = true;
     assert_true(epoch_close(allocator, epoch));
     SUP_CHECK(epoch_state(allocator, epoch) == EPOCH_CLOSING, "the epoch ended before its thread looked");
@@ -566,8 +524,7 @@ static void stop_its_end(const ts_block *block) {
 
 static void let_it_end(void) {
     ts_lock_release(&other_heap->lock);
-    SUP_CHECK(pthread_join(worker, NULL) == 0, "pthread_join");
-    pthread_barrier_destroy(&meeting);
+    join();
     assert_int_equal(ts_load_relaxed(&other_heap->state), TS_HEAP_ABANDONED);
 }
 

@@ -107,20 +107,24 @@ static void reasons_sum_up(void **state) {
 
 /* ---- epochs --------------------------------------------------------------------------------------------------------- */
 
+/* All of them fit where addresses have 32 bits. */
+#define EPOCHS (sizeof(void *) < 8 ? 200u : 300u)
+
 static void lists_of_epochs(void **state) {
-    char label[32];
+    char label[32], count[32];
     (void)state;
-    for (unsigned i = 0; i < 300; i++) {
+    snprintf(count, sizeof count, "\"epoch_count\":%u", EPOCHS);
+    for (unsigned i = 0; i < EPOCHS; i++) {
         now += SECOND;
-        snprintf(label, sizeof label, "e%03u", (i * 7) % 300); /* its rank by size */
-        (void)filled(label, 8 * (1 + (i * 7) % 300), 2048);
+        snprintf(label, sizeof label, "e%03u", (i * 7) % EPOCHS); /* its rank by size */
+        (void)filled(label, 8 * (1 + (i * 7) % EPOCHS), 2048);
     }
-    for (unsigned limit = 0; limit <= 301; limit += limit < 3 ? 1 : 149) {
+    for (unsigned limit = 0; limit <= EPOCHS + 1; limit += limit < 3 ? 1 : EPOCHS / 2 - 1) {
         size_t length = slab_stats_epochs_json(allocator, SLAB_EPOCHS_LARGEST, limit, text, sizeof text);
-        assert_true(length > 0 && length < sizeof text && strstr(text, "\"epoch_count\":300") != NULL);
+        assert_true(length > 0 && length < sizeof text && strstr(text, count) != NULL);
         const char *at = text;
-        for (unsigned i = 0; i < limit && i < 300; i++) {
-            snprintf(label, sizeof label, "{\"label\":\"e%03u\"", 299 - i);
+        for (unsigned i = 0; i < limit && i < EPOCHS; i++) {
+            snprintf(label, sizeof label, "{\"label\":\"e%03u\"", EPOCHS - 1 - i);
             at = strstr(at, "{\"label\":");
             assert_true(at && strncmp(at, label, strlen(label)) == 0);
             at++;
@@ -133,9 +137,10 @@ static void lists_of_epochs(void **state) {
     ts_view *view = view_of();
     assert_int_equal(view->epoch_rows, TS_VIEW_EPOCHS);
     bool largest = false, oldest = false;
+    snprintf(label, sizeof label, "e%03u", EPOCHS - 1);
     for (unsigned i = 0; i < view->epoch_rows; i++) {
         assert_true(i == 0 || view->epoch[i - 1].open_since_ns < view->epoch[i].open_since_ns);
-        largest |= strcmp(view->epoch[i].label, "e299") == 0;
+        largest |= strcmp(view->epoch[i].label, label) == 0;
         oldest |= strcmp(view->epoch[i].label, "e000") == 0;
     }
     assert_true(largest && oldest);
@@ -216,6 +221,160 @@ static void doctor_ranks(void **state) {
     ts_view_free(view);
 }
 
+/* ---- rules, on figures made up ---- */
+
+static ts_view made_up;
+
+static ts_label_stats *one_label(const char *label) {
+    memset(&made_up, 0, sizeof made_up);
+    made_up.label_rows = 1;
+    strcpy(made_up.label[0].label, label);
+    return &made_up.label[0];
+}
+
+/* Findings of that name that the doctor makes of the figures. */
+static const ts_finding *found(const char *id) {
+    ts_doctor(&made_up);
+    for (unsigned i = 0; i < made_up.finding_count; i++)
+        if (strcmp(made_up.finding[i].id, id) == 0) return &made_up.finding[i];
+    return NULL;
+}
+
+static void leaks_by_kind(void **state) {
+    static const struct {
+        unsigned kind;
+        const char *says;
+    } kinds[] = {{0, "16-byte objects"}, {TS_COUNT_SCOPE, "objects of scope epochs"}, {TS_COUNT_SPAN, "large objects"}};
+    (void)state;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        ts_label_stats *l = one_label("x");
+        l->closing_live_objects = 3;
+        l->closing_for_ns = 100 * SECOND;
+        assert_null(found("leak_after_close")); /* objects of no class yet: they came while the figures were taken */
+        l->class_objects[1][1] = 1;
+        l->class_bytes[1][1] = 10;
+        l->class_objects[1][kinds[i].kind] = 2;
+        l->class_bytes[1][kinds[i].kind] = 2000;
+        l->class_objects[1][TS_CLASSES - 1] = 1;
+        l->class_bytes[1][TS_CLASSES - 1] = 1000;
+        const ts_finding *f = found("leak_after_close");
+        assert_non_null(f);
+        assert_int_equal(f->severity, TS_CRITICAL);
+        assert_non_null(strstr(f->what, kinds[i].says));
+    }
+}
+
+static void epochs_that_are_not_closed(void **state) {
+    (void)state;
+    ts_label_stats *l = one_label("request");
+    l->active_epochs = 99;
+    l->active_age_ns = 600 * SECOND;
+    l->active_live_objects = 1;
+    assert_null(found("epochs_not_closed"));
+    l->active_epochs = 100;
+    const ts_finding *f = found("epochs_not_closed");
+    assert_non_null(f);
+    assert_string_equal(f->what, "100 epochs labelled `request` are open, the oldest for 10 min");
+    assert_string_equal(f->evidence, "1 live object, 0 B of slabs");
+    l->is_other = 1; /* of several labels */
+    assert_null(found("epochs_not_closed"));
+    l->is_other = 0;
+    l->active_age_ns = 600 * SECOND - 1;
+    assert_null(found("epochs_not_closed"));
+}
+
+static void figures_that_are_too_high(void **state) {
+    (void)state;
+    SlabGlobalStats *g = &made_up.global;
+    memset(&made_up, 0, sizeof made_up);
+    g->lock_contended = 1000;
+    assert_null(found("lock_contention"));
+    g->lock_contended = 2000;
+    g->lock_fast_acquire = 200000;
+    assert_null(found("lock_contention"));
+    g->lock_fast_acquire = 199999;
+    assert_non_null(found("lock_contention"));
+    g->madvise_failures = 1;
+    g->madvise_calls = 2;
+    assert_string_equal(found("purge_failures")->evidence, "madvise_failures 1 of 2 calls");
+    g->allocated_objects_total = 99999;
+    g->slow_path_hits = 99999;
+    assert_null(found("slow_paths"));
+    g->allocated_objects_total = 2000000;
+    g->slow_path_hits = 100000;
+    assert_null(found("slow_paths"));
+    g->slow_path_hits = 100001;
+    assert_string_equal(found("slow_paths")->what, "5.0 % of the allocations leave the fast path");
+    g->slow_path_cache_miss = 10000;
+    g->empty_slab_overflowed = 10000;
+    assert_null(found("memory_back_and_forth"));
+    g->slow_path_cache_miss = 20001;
+    assert_null(found("memory_back_and_forth"));
+    g->empty_slab_overflowed = 10001;
+    assert_non_null(found("memory_back_and_forth"));
+    g->budget_bytes = 1000;
+    g->committed_bytes = 899;
+    assert_null(found("budget_near"));
+    g->committed_bytes = 900;
+    assert_non_null(found("budget_near"));
+    assert_true(made_up.finding[0].severity == TS_CRITICAL && made_up.finding_count == 5);
+}
+
+static void slabs_that_are_sparse(void **state) {
+    (void)state;
+    SlabGlobalStats *g = &made_up.global;
+    ts_label_stats *l = one_label("sparse");
+    g->committed_bytes = (uint64_t)20 << 20;
+    g->retained_bytes = (uint64_t)30 << 20; /* taken a moment later */
+    assert_null(found("sparse_slabs"));
+    g->retained_bytes = ((uint64_t)4 << 20) + 1;
+    assert_null(found("sparse_slabs"));
+    g->retained_bytes = (uint64_t)4 << 20;
+    g->live_bytes = ((uint64_t)8 << 20) + 1;
+    assert_null(found("sparse_slabs"));
+    g->live_bytes = (uint64_t)8 << 20;
+    assert_non_null(found("sparse_slabs"));
+    assert_null(strstr(found("sparse_slabs")->evidence, "sparse")); /* no label has them */
+    l->active_rss_bytes = 5000000;
+    l->active_live_bytes = 1000000;
+    assert_non_null(strstr(found("sparse_slabs")->evidence, "; most of it `sparse`, 4.0 MB"));
+}
+
+/* A worse finding takes the place of the least one, a lesser one gets none. */
+static void more_findings_than_places(void **state) {
+    (void)state;
+    memset(&made_up, 0, sizeof made_up);
+    made_up.label_rows = TS_FINDINGS;
+    for (unsigned i = 0; i < TS_FINDINGS; i++) {
+        ts_label_stats *l = &made_up.label[i];
+        snprintf(l->label, sizeof l->label, "label-%u", i);
+        l->closing_live_objects = l->class_objects[1][0] = 1;
+        l->closing_for_ns = i < 2 ? 20 * SECOND : 100 * SECOND; /* two warnings, the others are critical */
+        l->closing_rss_bytes = 1000 + i;
+    }
+    SlabGlobalStats *g = &made_up.global;
+    g->rejected_frees_total = 1; /* a warning of less weight */
+    g->lock_contended = 2000;    /* a hint */
+    assert_null(found("rejected_frees"));
+    assert_null(found("lock_contention"));
+    assert_int_equal(made_up.finding_count, TS_FINDINGS);
+    g->madvise_failures = 5000;
+    assert_non_null(found("purge_failures"));
+    assert_string_equal(made_up.finding[TS_FINDINGS - 1].id, "leak_after_close");
+    assert_int_equal(made_up.finding[TS_FINDINGS - 1].weight, 1001);
+    for (unsigned i = 0; i < 2; i++) made_up.label[i].closing_for_ns = 100 * SECOND;
+    assert_null(found("purge_failures")); /* all are worse */
+    assert_null(found("rejected_frees") ? found("rejected_frees") : found("lock_contention"));
+    g->slow_path_epoch_closed = 1;
+    g->allocated_objects_total = g->slow_path_hits = 1000000;
+    g->slow_path_cache_miss = g->empty_slab_overflowed = 20000;
+    g->committed_bytes = (uint64_t)64 << 20;
+    g->budget_bytes = (uint64_t)65 << 20;
+    assert_non_null(found("budget_near")); /* critical, and the heaviest */
+    assert_int_equal(made_up.finding[0].weight, g->committed_bytes);
+    for (unsigned i = 1; i < TS_FINDINGS; i++) assert_string_equal(made_up.finding[i].id, "leak_after_close");
+}
+
 /* ---- formatting ---------------------------------------------------------------------------------------------------------- */
 
 #define FORMATS(want, call)                                 \
@@ -257,7 +416,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         WITH_ALLOCATOR(labels_are_bounded), WITH_ALLOCATOR(reasons_sum_up), WITH_ALLOCATOR(lists_of_epochs),
         WITH_ALLOCATOR(label_while_it_changes), WITH_ALLOCATOR(doctor), WITH_ALLOCATOR(doctor_ranks),
-        cmocka_unit_test(formatting),
+        cmocka_unit_test(leaks_by_kind), cmocka_unit_test(epochs_that_are_not_closed),
+        cmocka_unit_test(figures_that_are_too_high), cmocka_unit_test(slabs_that_are_sparse),
+        cmocka_unit_test(more_findings_than_places), cmocka_unit_test(formatting),
     };
     return cmocka_run_group_tests_name("stats.view", tests, NULL, NULL);
 }

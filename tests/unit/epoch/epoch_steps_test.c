@@ -1,0 +1,169 @@
+/*
+ * What other threads do between two steps of who ends an epoch. epoch.c is compiled once more, in place of the library's,
+ * with a place to stop at before every look at a shared word of a block, and before a block is condemned.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "identities.h"
+#include "unit.h"
+
+#include "../heap/bins.h"
+#include "../heap/errands.h"
+#include "epoch/epoch.h"
+
+static void step(void);
+static void condemns(void);
+
+#undef ts_load_relaxed
+#undef ts_load_acquire
+#define ts_load_relaxed(p) (step(), atomic_load_explicit((p), memory_order_relaxed))
+#define ts_load_acquire(p) (step(), atomic_load_explicit((p), memory_order_acquire))
+#define ts_heap_condemn(h, b) (condemns(), (ts_heap_condemn)((h), (b)))
+#include "epoch/epoch.c"
+#undef ts_heap_condemn
+
+static void (*at_step)(void), (*at_condemn)(void);
+static unsigned steps_left;
+
+static void step(void) {
+    if (at_step && steps_left-- == 0) {
+        void (*fn)(void) = at_step;
+        at_step = NULL;
+        fn();
+    }
+}
+
+static void condemns(void) {
+    void (*fn)(void) = at_condemn;
+    at_condemn = NULL;
+    if (fn) {
+        fn();
+    }
+}
+
+static SlabAllocator *allocator;
+static ts_allocator *record;
+static ts_os_table table;
+static bool refuse_barrier;
+
+static bool barrier(void) { return !refuse_barrier && ts_os_native.barrier_all(); }
+
+static int start(void **state) {
+    SlabOptions options = {.size = sizeof options, .reclaim_policy = SLAB_RECLAIM_KEEP};
+    (void)state;
+    table = ts_os_native;
+    table.barrier_all = barrier;
+    ts_os = &table;
+    refuse_barrier = false;
+    at_step = at_condemn = NULL;
+    allocator = slab_allocator_create_ex(&options);
+    record = ts_allocator_find(ts_token(allocator));
+    return record == NULL || ts_heap_mine() == NULL;
+}
+
+static int stop(void **state) {
+    (void)state;
+    slab_allocator_free(allocator);
+    return ts_pool_used_units() != 0;
+}
+
+/* ---- the thread of the block -------------------------------------------------------------------------------- */
+
+enum { SIZE = 100 };
+static EpochId epoch;
+static ts_block *block;
+static char *object;
+
+static void join_epoch(void) {
+    block = ts_epoch_join(ts_thread.heap, record, epoch);
+    SUP_CHECK(block != NULL, "ts_epoch_join");
+}
+
+static void allocate(void) {
+    object = slab_malloc_epoch(allocator, SIZE, epoch);
+    SUP_CHECK(object != NULL, "slab_malloc_epoch");
+}
+
+/* The end of an allocation that found the epoch open: a slab is added, an object is live. Then the flush that the
+   closer left to this thread. */
+static void end_of_an_allocation(void) {
+    ts_heap *heap = ts_thread.heap;
+    unsigned cls = ts_classes.of[(SIZE + 15) / 16];
+    ts_churn_block *churn = ts_churn(block);
+    bool fresh;
+    uint32_t unit = ts_slab_acquire_churn(heap, block->share, cls, &fresh);
+    SUP_CHECK(unit != 0, "a slab");
+    ts_heap_enter(heap);
+    SUP_CHECK(ts_bin_ready(churn, cls), "a ring");
+    ts_bin_add(churn, cls, unit);
+    SUP_CHECK(ts_bin_claim(churn, cls), "a word");
+    object = ts_fast_word(&churn->bin[cls], TS_NORMAL);
+    SUP_CHECK(object != NULL, "an object");
+    ts_block_flush_if_shut(heap, block);
+    ts_heap_leave(heap);
+    ts_thread.drained_count = 0; /* it goes on to ask for the end, as this thread does */
+}
+
+static void let_it_allocate(void) { let(end_of_an_allocation); }
+static void free_object(void) { SUP_CHECK(slab_free(allocator, object), "slab_free"); }
+
+/* ---- the end of an epoch that drains ------------------------------------------------------------------------- */
+
+/* An allocation that began before the close adds the first slab while another thread looks whether anything is left:
+   the epoch does not end over the object. */
+static void allocated_while_looked_for(void **state) {
+    (void)state;
+    bool stopped = true;
+    for (unsigned at = 0; stopped; at++) {
+        epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
+        begin();
+        let(join_epoch);
+        refuse_barrier = true; /* its flush is left to the thread */
+        assert_true(epoch_close(allocator, epoch));
+        refuse_barrier = false;
+        ts_epoch *e = ts_epoch_find(record, epoch);
+        assert_non_null(e);
+        at_step = let_it_allocate;
+        steps_left = at;
+        ts_epoch_finish(e, epoch);
+        bool over = ts_epoch_is_over(e, epoch);
+        stopped = at_step == NULL;
+        at_step = NULL;
+        SUP_CHECK(!over, "step %u: said to be over", at);
+        SUP_CHECK(epoch_state(allocator, epoch) == EPOCH_CLOSING, "step %u: the epoch ended over a live object", at);
+        if (stopped) {
+            SUP_CHECK(slab_owns(allocator, object), "step %u: the object", at);
+            let(free_object);
+        }
+        end();
+        assert_int_equal(epoch_state(allocator, epoch), EPOCH_CLOSED);
+        assert_int_equal(sup_live_objects(allocator), 0);
+    }
+    sup_check_empty(allocator);
+}
+
+/* The heap of a living thread cannot be held, and the thread ends before its block is condemned. */
+static void ends_before_its_block_is_condemned(void **state) {
+    (void)state;
+    epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
+    begin();
+    let(allocate);
+    refuse_barrier = true;
+    at_condemn = end;
+    assert_true(epoch_destroy(allocator, epoch));
+    assert_null(at_condemn);
+    assert_int_equal(ts_load_relaxed(&other_heap->state), TS_HEAP_ABANDONED);
+    SUP_CHECK(atomic_load(&other_heap->condemned) == NULL, "a dead block is left to nobody");
+    sup_check_empty(allocator);
+}
+
+#define WITH(test) cmocka_unit_test_setup_teardown(test, start, stop)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        WITH(allocated_while_looked_for),
+        WITH(ends_before_its_block_is_condemned),
+    };
+    return cmocka_run_group_tests_name("epoch.epoch_steps", tests, NULL, NULL);
+}

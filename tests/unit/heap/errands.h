@@ -1,0 +1,56 @@
+/* A second thread that runs what it is told: for tests in which two threads meet at a chosen moment. */
+#ifndef HEAP_TEST_ERRANDS_H
+#define HEAP_TEST_ERRANDS_H
+
+#include "check.h"
+
+#include "heap/heap.h"
+
+#include <pthread.h>
+
+static pthread_barrier_t meeting;
+static void (*errand)(void);
+static pthread_t worker;
+static ts_heap *other_heap; /* the worker's, once it has met for the first time */
+
+static inline void meet(void) { (void)pthread_barrier_wait(&meeting); }
+
+static void *work(void *argument) {
+    other_heap = ts_heap_mine();
+    for (;;) {
+        meet();
+        if (!errand) {
+            return argument;
+        }
+        errand();
+        meet();
+    }
+}
+
+static inline void begin(void) {
+    SUP_CHECK(pthread_barrier_init(&meeting, NULL, 2) == 0, "pthread_barrier_init");
+    SUP_CHECK(pthread_create(&worker, NULL, work, NULL) == 0, "pthread_create");
+}
+
+/* The other thread begins with it, and this one goes on until meet(). NULL: it ends. */
+static inline void let_begin(void (*fn)(void)) {
+    errand = fn;
+    meet();
+}
+
+static inline void let(void (*fn)(void)) {
+    let_begin(fn);
+    meet();
+}
+
+static inline void join(void) {
+    SUP_CHECK(pthread_join(worker, NULL) == 0, "pthread_join");
+    pthread_barrier_destroy(&meeting);
+}
+
+static inline void end(void) {
+    let_begin(NULL);
+    join();
+}
+
+#endif

@@ -1,0 +1,263 @@
+/*
+ * What other threads do between two steps of who visits a heap or lets go of one. heap.c is compiled once more, in place of
+ * the library's, with a place to stop at behind every lock that is released and before a block is condemned; the barrier
+ * of a hold is a place too.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "identities.h"
+#include "unit.h"
+
+#include "bins.h"
+#include "errands.h"
+#include "heap/allocator.h"
+#include "heap/check.h"
+
+static void released(const ts_lock *lock);
+static void condemns(void);
+
+#define ts_lock_release(l) ((ts_lock_release)(l), released(l))
+#define ts_heap_condemn(h, b) (condemns(), (ts_heap_condemn)((h), (b)))
+#include "heap/heap.c"
+#undef ts_lock_release
+#undef ts_heap_condemn
+
+static SlabAllocator *allocator;
+static ts_allocator *record;
+static ts_os_table table;
+
+static bool (*at_barrier)(void);
+static bool barrier(void) { return at_barrier ? at_barrier() : ts_os_native.barrier_all(); }
+static bool no_barrier(void) { return false; }
+
+static const ts_lock *stop_lock;
+static void (*at_release)(void), (*at_condemn)(void);
+
+static void run(void (**place)(void)) {
+    void (*fn)(void) = *place;
+    *place = NULL;
+    if (fn) {
+        fn();
+    }
+}
+
+static void released(const ts_lock *lock) {
+    if (lock == stop_lock) {
+        run(&at_release);
+    }
+}
+
+static void condemns(void) { run(&at_condemn); }
+
+static int start(void **state) {
+    SlabOptions options = {.size = sizeof options, .reclaim_policy = SLAB_RECLAIM_KEEP};
+    (void)state;
+    table = ts_os_native;
+    table.barrier_all = barrier;
+    ts_os = &table;
+    at_barrier = NULL;
+    stop_lock = NULL;
+    at_release = at_condemn = NULL;
+    allocator = slab_allocator_create_ex(&options);
+    record = ts_allocator_find(ts_token(allocator));
+    return record == NULL || ts_heap_mine() == NULL;
+}
+
+static int stop(void **state) {
+    (void)state;
+    slab_allocator_free(allocator);
+    return ts_pool_used_units() != 0;
+}
+
+static bool have_barrier(void) {
+    if (!ts_os_native.barrier_all()) {
+        print_message("skipped: the system has no barrier for all threads\n");
+        return false;
+    }
+    return true;
+}
+
+enum { COUNT = 100 };
+static EpochId epoch, other;
+static char *objects[COUNT];
+static ts_block *block;
+
+static void make_objects(void) {
+    for (int i = 0; i < COUNT; i++) {
+        objects[i] = slab_malloc_epoch(allocator, 100, epoch);
+        SUP_CHECK(objects[i] != NULL, "object %d", i);
+    }
+}
+
+static void free_objects(void) {
+    for (int i = 0; i < COUNT; i++) {
+        SUP_CHECK(slab_free(allocator, objects[i]), "object %d", i);
+    }
+}
+
+static void nothing(void) {}
+static void idle(void) { slab_thread_idle(); }
+
+/* A thread with a block in `epoch`. */
+static void begin_with_objects(void) {
+    epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
+    begin();
+    let(make_objects);
+    block = block_of(objects[0]);
+}
+
+/* ---- a heap that is let go ------------------------------------------------------------------------------------ */
+
+static ts_heap *seen;
+
+/* Another thread lists the heap as free, and a third takes it, allocates and ends. */
+static void served_a_thread_more(void) {
+    assert_true(ts_heap_hold(seen));
+    ts_heap_drop(seen);
+    assert_true(seen->listed_free);
+    epoch = other;
+    begin();
+    let(make_objects);
+    end();
+    assert_ptr_equal(other_heap, seen);
+    assert_int_equal(ts_load_relaxed(&seen->state), TS_HEAP_ABANDONED);
+}
+
+/* A heap that was unused when it was let go, and has blocks when it is to be listed as free. */
+static void used_again_before_it_is_listed(void **state) {
+    (void)state;
+    begin_with_objects();
+    end();
+    seen = other_heap;
+    EpochId first = epoch;
+    other = epoch_open(allocator, NULL, EPOCH_CHURN);
+    stop_lock = &seen->lock;
+    at_release = served_a_thread_more;
+    assert_true(epoch_destroy(allocator, first)); /* holds the heap, ends its last block, lets go */
+    assert_null(at_release);
+    assert_non_null(seen->blocks);
+    SUP_CHECK(!seen->listed_free, "a heap with blocks is listed as free");
+    begin();
+    let(nothing);
+    SUP_CHECK(other_heap != seen, "a new thread got a heap with blocks");
+    end();
+    assert_int_equal(sup_live_objects(allocator), COUNT);
+    sup_check_identities(allocator);
+    assert_true(epoch_destroy(allocator, other));
+    sup_check_empty(allocator);
+}
+
+/* ---- who visits a heap ------------------------------------------------------------------------------------------ */
+
+/* As a destroy by another thread that cannot hold the heap. */
+static void kill_block(void) {
+    ts_epoch *e = ts_load_relaxed(&block->epoch);
+    ts_lock_acquire(ts_epoch_lock(e));
+    assert_ptr_equal(ts_load_relaxed(&e->blocks), block);
+    ts_store_relaxed(&e->blocks, NULL);
+    ts_lock_release(ts_epoch_lock(e));
+    ts_store_relaxed(&block->open_id, TS_ID_NEVER);
+    ts_block_kill(block);
+    ts_allocator_pin(record);
+    ts_heap_condemn(other_heap, block);
+}
+
+static unsigned barriers;
+
+/* Inside of the hold, where no lock of a lower rank may be taken: only the last steps of the destroy. */
+static bool barrier_then_condemn(void) {
+    bool done = ts_os_native.barrier_all();
+    if (barriers++ == 0) {
+        ts_store_relaxed(&block->open_id, TS_ID_NEVER);
+        ts_block_kill(block);
+        ts_allocator_pin(record);
+        ts_heap_condemn(other_heap, block);
+    } else {
+        SUP_CHECK(ts_load_relaxed(&block->slabs) > 0, "a block was ended that was condemned after the only barrier");
+    }
+    return done;
+}
+
+/* An operation of the thread that began before the kill may still be at work in a block that is condemned after the
+   visitor's barrier: it takes a barrier more. */
+static void condemned_after_the_barrier(void **state) {
+    (void)state;
+    if (!have_barrier()) {
+        skip();
+    }
+    begin_with_objects();
+    ts_epoch *e = ts_load_relaxed(&block->epoch);
+    ts_lock_acquire(ts_epoch_lock(e));
+    ts_store_relaxed(&e->blocks, NULL);
+    ts_lock_release(ts_epoch_lock(e));
+    barriers = 0;
+    at_barrier = barrier_then_condemn;
+    ts_heap_visit(other_heap, record);
+    at_barrier = NULL;
+    SUP_CHECK(barriers == 2, "%u barriers", barriers);
+    SUP_CHECK(ts_load_seq(&other_heap->condemned) == NULL && ts_load_relaxed(&block->slabs) == 0, "not ended");
+    end();
+    assert_true(epoch_destroy(allocator, epoch));
+    sup_check_empty(allocator);
+}
+
+/* The visitor took the list, and cannot hold the heap; the thread ends before the list is put back. */
+static void ends_while_a_visitor_has_its_list(void **state) {
+    (void)state;
+    begin_with_objects();
+    kill_block();
+    at_barrier = no_barrier;
+    at_condemn = end;
+    ts_heap_visit(other_heap, record);
+    assert_null(at_condemn);
+    assert_int_equal(ts_load_relaxed(&other_heap->state), TS_HEAP_ABANDONED);
+    SUP_CHECK(ts_load_seq(&other_heap->condemned) == NULL, "a dead block is left to nobody");
+    assert_true(epoch_destroy(allocator, epoch));
+    sup_check_empty(allocator);
+}
+
+static bool barrier_then_shut(void) {
+    bool done = ts_os_native.barrier_all();
+    if (barriers++ == 0) {
+        ts_store_relaxed(&block->open_id, TS_ID_NEVER);
+        ts_block_shut(block);
+    } else {
+        SUP_CHECK(!ts_load_relaxed(&block->flushed), "a block was flushed that was shut after the only barrier");
+    }
+    return done;
+}
+
+/* A block that is shut after the barrier of the hold needs a barrier more before it is flushed. */
+static void shut_after_the_barrier(void **state) {
+    (void)state;
+    if (!have_barrier()) {
+        skip();
+    }
+    begin_with_objects();
+    barriers = 0;
+    at_barrier = barrier_then_shut;
+    ts_heap_visit(other_heap, record);
+    at_barrier = NULL;
+    SUP_CHECK(barriers == 2, "%u barriers", barriers);
+    SUP_CHECK(ts_load_relaxed(&block->flushed), "not flushed");
+    assert_int_equal(block->closing, TS_CLOSING);
+    let(free_objects);
+    let(idle);
+    end();
+    assert_int_equal(sup_live_objects(allocator), 0);
+    assert_true(epoch_destroy(allocator, epoch));
+    sup_check_empty(allocator);
+}
+
+#define WITH(test) cmocka_unit_test_setup_teardown(test, start, stop)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        WITH(used_again_before_it_is_listed),
+        WITH(condemned_after_the_barrier),
+        WITH(ends_while_a_visitor_has_its_list),
+        WITH(shut_after_the_barrier),
+    };
+    return cmocka_run_group_tests_name("heap.heap_steps", tests, NULL, NULL);
+}
