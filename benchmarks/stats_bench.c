@@ -2,17 +2,12 @@
  * What looking costs: snapshots and renderers with many epochs open, each holding a few objects.
  *
  *     stats_bench [--epochs N] [--rounds N] [--smoke]
- *     stats_bench --scrape PAIRS
  *
  * One line per call: its median and largest time. --smoke: few epochs, one round, and the figures are checked.
- * --scrape: requests (a domain each, 80 to 200 objects, on two threads) in windows of half a second, every other one with
- * a rendering of all metrics in it, twice as often as a scrape a second; the median of the ratios of neighbours.
  */
 #include <tslab/stats.h>
 
 #include <inttypes.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,7 +36,7 @@ static void fail(const char *what) {
 
 static void open_all(void) {
     epochs = malloc(epoch_count * sizeof *epochs);
-    if (!buffer) buffer = malloc(capacity);
+    buffer = malloc(capacity);
     allocator = slab_allocator_create();
     if (!epochs || !buffer || !allocator) fail("no memory");
     for (size_t i = 0; i < epoch_count; i++) {
@@ -78,7 +73,6 @@ static void render(size_t (*fn)(SlabAllocator *, char *, size_t), const char *ha
 }
 static void do_json(void) { render(slab_stats_json, "\"phase-7\""); }
 static void do_prometheus(void) { render(slab_stats_prometheus, "label=\"phase-7\""); }
-static void do_render_all(void) { render(slab_stats_prometheus, "temporal_slab_rss_bytes"); }
 static void do_doctor(void) { render(slab_stats_doctor, "\n"); }
 static void do_list(void) {
     size_t length = slab_stats_epochs_json(allocator, SLAB_EPOCHS_OLDEST, 100, buffer, capacity);
@@ -102,64 +96,6 @@ static void measure(const char *name, void (*fn)(void)) {
     printf("%-24s %12.1f us median %12.1f us max\n", name, time[rounds / 2], time[rounds - 1]);
 }
 
-/* ---- what a scrape a second costs the program -------------------------------------------------------------------------- */
-
-#define WORKERS 2
-
-static atomic_uint_fast64_t requests;
-static atomic_bool stop;
-
-static void *serve(void *seed) {
-    uint64_t random = (uint64_t)(uintptr_t)seed;
-    while (!atomic_load_explicit(&stop, memory_order_relaxed)) {
-        EpochDomain *domain = epoch_domain_create_ex(allocator, "request", 0);
-        if (!domain || !epoch_domain_enter(domain)) fail("no domain");
-        random = random * 6364136223846793005u + 1442695040888963407u;
-        for (unsigned n = 80 + (unsigned)(random >> 33) % 121; n > 0; n--) {
-            char *p = slab_alloc(48 + n % 10 * 64);
-            if (!p) fail("slab_alloc");
-            *p = 1;
-        }
-        (void)epoch_domain_exit(domain);
-        epoch_domain_destroy(domain);
-        atomic_fetch_add_explicit(&requests, 1, memory_order_relaxed);
-    }
-    return NULL;
-}
-
-static uint64_t window(bool scrape) {
-    uint64_t from = atomic_load(&requests);
-    double end = now_us() + (smoke ? 1e4 : 5e5);
-    if (scrape) do_render_all();
-    while (now_us() < end) (void)nanosleep(&(struct timespec){0, 1000000}, NULL);
-    return atomic_load(&requests) - from;
-}
-
-static void scrape_cost(unsigned pairs) {
-    pthread_t threads[WORKERS];
-    double ratio[101];
-    uint64_t with = 0, without = 0;
-    buffer = malloc(capacity);
-    allocator = slab_allocator_create();
-    if (!buffer || !allocator) fail("no memory");
-    for (uintptr_t i = 0; i < WORKERS; i++)
-        if (pthread_create(&threads[i], NULL, serve, (void *)(i + 1)) != 0) fail("pthread_create");
-    (void)window(false);
-    for (unsigned i = 0; i < pairs; i++) {
-        uint64_t a = window(i % 2), b = window(i % 2 == 0); /* either goes first as often */
-        uint64_t on = i % 2 ? a : b, off = i % 2 ? b : a;
-        ratio[i] = (double)on / (double)off;
-        with += on;
-        without += off;
-    }
-    atomic_store(&stop, true);
-    for (unsigned i = 0; i < WORKERS; i++) (void)pthread_join(threads[i], NULL);
-    qsort(ratio, pairs, sizeof *ratio, by_value);
-    printf("requests kept while scraped: %.2f %% (median of %u pairs; %.2f %% of all)\n", 100 * ratio[pairs / 2], pairs,
-           100.0 * (double)with / (double)without);
-    if (with == 0 || without == 0) fail("no requests");
-}
-
 static uint64_t number(const char *text, uint64_t max) {
     char *end;
     unsigned long long n = text ? strtoull(text, &end, 10) : 0;
@@ -171,7 +107,6 @@ static uint64_t number(const char *text, uint64_t max) {
 }
 
 int main(int argc, char **argv) {
-    unsigned pairs = 0;
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--smoke") == 0) {
             smoke = true;
@@ -179,11 +114,9 @@ int main(int argc, char **argv) {
             epoch_count = (size_t)number(argv[++i], 10000000);
         } else if (strcmp(argv[i], "--rounds") == 0) {
             rounds = (unsigned)number(argv[++i], 101);
-        } else if (strcmp(argv[i], "--scrape") == 0) {
-            pairs = (unsigned)number(argv[++i], 101);
         } else {
-            fprintf(stderr, "stats_bench: unknown option '%s'\nusage: stats_bench [--epochs N] [--rounds N] [--scrape PAIRS] "
-                            "[--smoke]\n", argv[i]);
+            fprintf(stderr, "stats_bench: unknown option '%s'\nusage: stats_bench [--epochs N] [--rounds N] [--smoke]\n",
+                    argv[i]);
             return 2;
         }
     }
@@ -191,8 +124,6 @@ int main(int argc, char **argv) {
         epoch_count = 1000;
         rounds = 1;
     }
-    if (pairs || smoke) scrape_cost(pairs ? pairs : 4);
-    if (pairs) return 0;
     open_all();
     printf("%zu epochs open, %zu objects live\n", epoch_count, 3 * epoch_count);
     measure("slab_stats_global", do_global);

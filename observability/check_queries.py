@@ -53,10 +53,10 @@ def queries():
 def main():
     build = os.path.abspath(sys.argv[1])
     seconds = float(sys.argv[2]) if len(sys.argv) > 2 else 40.0
-    bench, library = os.path.join(build, "workloads/synthetic_bench"), os.path.join(build, "src/http/libtslab-http.so")
-    for path in (bench, library):
+    bench = os.path.join(build, "workloads/synthetic_bench")
+    for path in (bench, os.path.join(build, "src/http/libtslab-http.so")):
         if not os.path.exists(path):
-            sys.exit(f"check_queries: {path} is missing")
+            sys.exit(f"check_queries: {path} is missing (tools/setup.sh observability, then build)")
     if not shutil.which("prometheus"):
         sys.exit("check_queries: prometheus is not installed (tools/setup.sh observability)")
     *ports, prometheus_port = free_ports(len(PATTERNS) + 1)
@@ -64,7 +64,7 @@ def main():
     with tempfile.TemporaryDirectory() as work:
         try:
             for pattern, port in zip(PATTERNS, ports):
-                env = {**os.environ, "LD_PRELOAD": library, "TSLAB_HTTP": f"127.0.0.1:{port}", "TSLAB_SAMPLE": "100",
+                env = {**os.environ, "TSLAB_HTTP": f"127.0.0.1:{port}", "TSLAB_SAMPLE": "100",
                        "TSLAB_BUDGET": "2G"}
                 running.append(subprocess.Popen(
                     [bench, "--allocator=tslab", f"--pattern={pattern}", f"--duration_s={int(seconds) + 30}"], env=env,

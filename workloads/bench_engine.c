@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,7 +32,7 @@ typedef struct Kept {
     void **objects; /* objs_max of them */
 } Kept;
 
-/* One thread; used by that thread only, and by the caller before it starts and after it ends. */
+/* One thread; used by that thread only, and by the caller before it starts and after it ends; but for leaked_objects. */
 typedef struct Worker {
     const BenchOptions *options;
     SlabAllocator *slab;
@@ -41,6 +42,7 @@ typedef struct Worker {
     Source source;
     WlRng rng;
     BenchTotals totals;
+    atomic_uint_fast64_t leaked_objects; /* written by the thread, read by any: a figure alone, so relaxed will do */
 
     uint32_t plan_count;  /* the next request: objects ... */
     uint32_t *plan_sizes; /* ... their sizes ... */
@@ -140,10 +142,12 @@ static void fill_request(Worker *worker, Kept *kept) {
         touch(object, bytes);
         totals->objects++;
         totals->object_bytes += bytes;
-        if (leaks && worker->plan_leaks[i])
+        if (leaks && worker->plan_leaks[i]) {
             totals->leaked_bytes += bytes;
-        else
+            atomic_fetch_add_explicit(&worker->leaked_objects, 1, memory_order_relaxed);
+        } else {
             kept->objects[count++] = object;
+        }
     }
     kept->count = count;
 }
@@ -319,6 +323,13 @@ bool bench_execute(BenchRun *run, BenchTotals *totals, Histogram *latencies) {
     }
     errno = error;
     return error == 0;
+}
+
+uint64_t bench_leaked_objects(const BenchRun *run) {
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < run->count; i++)
+        sum += atomic_load_explicit(&run->workers[i].leaked_objects, memory_order_relaxed);
+    return sum;
 }
 
 void bench_destroy(BenchRun *run) {

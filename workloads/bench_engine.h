@@ -40,6 +40,8 @@ BenchRun *bench_create(const BenchOptions *options, SlabAllocator *slab);
 /* Runs the requests once, on options->threads threads, the caller's being one of them; returns when all have
    ended and every object that is to be freed is. latencies: zeroed by the caller. false: no threads (errno). */
 bool bench_execute(BenchRun *run, BenchTotals *totals, Histogram *latencies);
+/* Objects that the requests leaked so far. Any thread, also while the run lasts. */
+uint64_t bench_leaked_objects(const BenchRun *run);
 void bench_destroy(BenchRun *run);
 
 #endif

@@ -16,6 +16,7 @@
 
 #include "bench_engine.h"
 #include "bench_options.h"
+#include "endpoint.h"
 #include "report.h"
 #include "rss.h"
 
@@ -23,6 +24,7 @@
 
 typedef struct Outcome {
     BenchTotals totals;
+    uint64_t counted_leaks; /* what benchmark_objects_leaked_total came to */
     Histogram latencies;
     RssSeries series;
     MemoryReport memory;
@@ -47,10 +49,13 @@ static void examine(SlabAllocator *slab, Outcome *outcome) {
     if (leak_report_destroy_epochs(slab) != 0) outcome->memory.after_destroy_bytes = rss_measure_bytes();
 }
 
+static double leaked_so_far(void *bench) { return (double)bench_leaked_objects(bench); }
+
 static void run(const BenchOptions *options, SlabAllocator *slab, Outcome *outcome) {
     BenchRun *bench = bench_create(options, slab);
     if (bench == NULL)
         wl_die(WL_EXIT_FAILED, TOOL, "no memory for %u threads of %u objects", options->threads, options->objs_max);
+    endpoint_show_leaks(TOOL, options->pattern, options->allocator, leaked_so_far, bench);
     MemoryReport *memory = &outcome->memory;
     memory->series = &outcome->series;
     memory->sample_ms = options->rss_sample_ms;
@@ -66,6 +71,8 @@ static void run(const BenchOptions *options, SlabAllocator *slab, Outcome *outco
     memory->after_destroy_bytes = memory->after_bytes;
     memory_report_finish(memory);
     if (slab != NULL) examine(slab, outcome);
+    outcome->counted_leaks = bench_leaked_objects(bench);
+    endpoint_hide_leaks(options->pattern, options->allocator);
     bench_destroy(bench);
 }
 
@@ -150,8 +157,13 @@ static int check(const BenchOptions *options, const Outcome *outcome) {
         fprintf(stderr, TOOL ": no object could be allocated (%" PRIu64 " failures)\n", totals->failures);
         return WL_EXIT_FAILED;
     }
-    if (options->allocator == WL_MALLOC) return WL_EXIT_OK;
     uint64_t left = totals->objects - totals->freed;
+    if (outcome->counted_leaks != left) {
+        fprintf(stderr, TOOL ": %" PRIu64 " objects are left, %" PRIu64 " were counted as leaked\n", left,
+                outcome->counted_leaks);
+        return WL_EXIT_FAILED;
+    }
+    if (options->allocator == WL_MALLOC) return WL_EXIT_OK;
     if (totals->refused_frees != 0) {
         fprintf(stderr, TOOL ": slab_free refused %" PRIu64 " live objects\n", totals->refused_frees);
         return WL_EXIT_FAILED;

@@ -2,7 +2,7 @@
  * libtslab-http: the statistics of a program over HTTP, and a page that shows them. Link with tslab-http (pkg-config
  * tslab-http; CMake: find_package(tslab COMPONENTS http), tslab::http).
  *
- *     /metrics      Prometheus text, or OpenMetrics for those who accept it
+ *     /metrics      Prometheus text, or OpenMetrics for those who accept it; the program's own metrics at its end
  *     /stats.json   all figures (docs/stats.md)         /stats.txt, /doctor.txt   the same in words
  *     /epochs.json?sort=bytes|age&limit=N               the N (100) largest or oldest epochs, N up to 10000
  *     /healthz      "ok"
@@ -35,6 +35,41 @@ TSLAB_API bool slab_http_start(SlabAllocator *allocator, const char *address);
 TSLAB_API bool slab_http_stop(void);
 /* The port; 0: it does not run. */
 TSLAB_API int slab_http_port(void);
+
+/* ---- metrics of the program ------------------------------------------------------------------------------------- */
+
+enum {
+    SLAB_HTTP_COUNTER, /* never falls while the program runs; its name ends in _total */
+    SLAB_HTTP_GAUGE,   /* its name does not */
+};
+
+/* A figure of the program's own on /metrics: one sample of one metric. */
+typedef struct SlabHttpMetric {
+    size_t size;               /* sizeof(SlabHttpMetric) */
+    const char *name;          /* letters, digits and '_', no digit first; with the unit: "queue_wait_seconds_total" */
+    const char *help;          /* one sentence; the same in all samples of the metric */
+    int kind;                  /* SLAB_HTTP_COUNTER or SLAB_HTTP_GAUGE; the same in all samples of the metric */
+    const char *const *labels; /* name, value, name, value, ..., NULL: up to 16 pairs. NULL: none */
+    double (*read)(void *arg); /* the figure now; a counter below 0 or NaN is left out */
+    void *arg;
+} SlabHttpMetric;
+
+/*
+ * Adds a sample to /metrics, whether the server runs or not; it stays until it is removed, and a child of fork has it
+ * too. A metric with several label values is added once for each. Everything is copied except `arg`. Values of labels and
+ * help are UTF-8; what the formats need escaped is escaped here.
+ *
+ * `read` runs on the server's thread at each scrape, one at a time: it must not block, call functions of this header, or
+ * wait for what a thread holds that calls these two.
+ *
+ * Any thread. Costs a walk over the samples. false with errno: EINVAL bad name, help, kind or label, a name that begins
+ * with temporal_slab_, or a metric of that name that has another help or kind; EEXIST that sample is there; ENOSPC there
+ * are 1,000; ENOMEM; EDEADLK called by a `read`.
+ */
+TSLAB_API bool slab_http_metric_add(const SlabHttpMetric *metric);
+/* Takes the sample with this name and these labels out. When it returns its `read` is not running and never will. Any
+   thread. false with errno: ENOENT there is none; EINVAL, ENOMEM, EDEADLK as above. */
+TSLAB_API bool slab_http_metric_remove(const SlabHttpMetric *metric);
 
 #ifdef __cplusplus
 }

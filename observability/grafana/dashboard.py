@@ -61,6 +61,8 @@ PANELS = [
         ("", f"temporal_slab_epoch_closing_seconds{W} > 0")]),
     ("Leaks: bytes in closed epochs", BYTES, "stacked", [
         ("{{label}} class {{class}}", f"temporal_slab_epoch_class_live_bytes{select(state='closing')}")]),
+    ("Leaks: objects of the workloads, as they count them", COUNT, "timeseries", [
+        ("{{pattern}} {{allocator}}", f"benchmark_objects_leaked_total{W}")]),
     ("Objects", RATE, "timeseries", [
         ("allocated", f"sum(rate(temporal_slab_allocated_objects_total{W}[30s]))"),
         ("freed", f"sum(rate(temporal_slab_freed_objects_total{W}[30s]))"),

@@ -7,6 +7,7 @@
 #include <tslab/http.h>
 
 #include "http/assets.h"
+#include "http/metrics.h"
 
 #include <errno.h>
 #include <microhttpd.h>
@@ -57,6 +58,7 @@ typedef size_t renderer(SlabAllocator *, char *, size_t);
 
 typedef struct job {
     renderer *render; /* NULL: epochs */
+    bool without;     /* it has something to show when there is no allocator, too */
     SlabEpochOrder order;
     size_t limit;
 } job;
@@ -69,7 +71,7 @@ static size_t run(const job *j, SlabAllocator *a, char *buffer, size_t capacity)
 static char *render(const job *j, size_t *length) {
     size_t capacity = 65536;
     SlabAllocator *a = choose();
-    for (unsigned tries = 0; a && tries < 8; tries++) {
+    for (unsigned tries = 0; (a || j->without) && tries < 8; tries++) {
         char *text = malloc(capacity);
         if (!text) return NULL;
         *length = run(j, a, text, capacity);
@@ -135,17 +137,37 @@ static int weight_of(const char *accept, const char *type) {
     return -1;
 }
 
+/* The allocator's metrics and behind them the program's own; OpenMetrics ends with a line that says so. */
+static size_t all_metrics(SlabAllocator *a, bool openmetrics, char *buffer, size_t capacity) {
+    static const char end[] = "# EOF\n";
+    size_t length = 0, last = openmetrics ? sizeof end - 1 : 0;
+    if (a) length = openmetrics ? slab_stats_openmetrics(a, buffer, capacity) : slab_stats_prometheus(a, buffer, capacity);
+    if (a && length == 0) return 0;
+    if (a) length -= last;
+    bool fits = length < capacity;
+    size_t own = http_metrics_render(openmetrics, fits ? buffer + length : NULL, fits ? capacity - length : 0);
+    if (length + own == 0) return 0;
+    length += own;
+    if (length + last < capacity) {
+        memcpy(buffer + length, end, last);
+        buffer[length + last] = 0;
+    }
+    return length + last;
+}
+static size_t openmetrics_text(SlabAllocator *a, char *buffer, size_t capacity) { return all_metrics(a, true, buffer, capacity); }
+static size_t prometheus_text(SlabAllocator *a, char *buffer, size_t capacity) { return all_metrics(a, false, buffer, capacity); }
+
 static enum MHD_Result metrics(connection *c) {
     const char *accept = MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_ACCEPT);
     int open = weight_of(accept, "application/openmetrics-text"), plain = weight_of(accept, "text/plain");
     if (open > 0 && open >= plain)
-        return answer_job(c, &(job){slab_stats_openmetrics, 0, 0},
+        return answer_job(c, &(job){openmetrics_text, true, 0, 0},
                           "application/openmetrics-text; version=1.0.0; charset=utf-8");
-    return answer_job(c, &(job){slab_stats_prometheus, 0, 0}, "text/plain; version=0.0.4; charset=utf-8");
+    return answer_job(c, &(job){prometheus_text, true, 0, 0}, "text/plain; version=0.0.4; charset=utf-8");
 }
 
 static enum MHD_Result epochs(connection *c) {
-    job j = {NULL, SLAB_EPOCHS_LARGEST, LIMIT_DEFAULT};
+    job j = {NULL, false, SLAB_EPOCHS_LARGEST, LIMIT_DEFAULT};
     const char *sort = MHD_lookup_connection_value(c, MHD_GET_ARGUMENT_KIND, "sort");
     const char *limit = MHD_lookup_connection_value(c, MHD_GET_ARGUMENT_KIND, "limit");
     if (sort && strcmp(sort, "age") == 0)
@@ -179,7 +201,7 @@ static enum MHD_Result route(connection *c, const char *path, const char *method
     if (strcmp(path, "/epochs.json") == 0) return epochs(c);
     if (strcmp(path, "/healthz") == 0) return say(c, MHD_HTTP_OK, "ok\n");
     for (size_t i = 0; i < sizeof PATHS / sizeof *PATHS; i++)
-        if (strcmp(path, PATHS[i].path) == 0) return answer_job(c, &(job){PATHS[i].render, 0, 0}, PATHS[i].type);
+        if (strcmp(path, PATHS[i].path) == 0) return answer_job(c, &(job){PATHS[i].render, false, 0, 0}, PATHS[i].type);
     for (const http_asset *a = http_assets; a->path; a++)
         if (strcmp(path, a->path) == 0)
             return answer(c, MHD_HTTP_OK, a->type, (void *)(uintptr_t)a->bytes, a->length, MHD_RESPMEM_PERSISTENT);
@@ -266,9 +288,9 @@ static void in_child(void) {
     served = NULL;
     atomic_store(&under_way, 0);
     mutex = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+    http_metrics_in_child();
 }
 
-static void watch_forks(void) { (void)pthread_atfork(NULL, NULL, in_child); }
 
 static bool start_locked(SlabAllocator *allocator, const char *address) {
     SlabClassStats stats;
@@ -303,8 +325,6 @@ static bool start_locked(SlabAllocator *allocator, const char *address) {
 }
 
 bool slab_http_start(SlabAllocator *allocator, const char *address) {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    (void)pthread_once(&once, watch_forks);
     if (pthread_mutex_trylock(&mutex) != 0) {
         errno = EALREADY;
         return false;
@@ -347,7 +367,8 @@ int slab_http_port(void) {
 
 /* ---- without code ------------------------------------------------------------------------------------------------------ */
 
-__attribute__((constructor)) static void start_by_environment(void) {
+__attribute__((constructor)) static void begin(void) {
+    (void)pthread_atfork(NULL, NULL, in_child);
     const char *address = getenv("TSLAB_HTTP");
     if (!address || !*address || strcmp(address, "0") == 0) return;
     if (!slab_http_start(NULL, address)) fprintf(stderr, "tslab: TSLAB_HTTP=\"%.64s\": %s\n", address, strerror(errno));

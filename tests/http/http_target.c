@@ -5,14 +5,23 @@
  *     fill N            N labelled epochs with three objects each: "ok"
  *     port              slab_http_port
  *     fork              a child that lives for ten seconds and holds nothing: its process id
+ *     fork serve        a child that starts a server of its own: its port, its process id; it lives for ten seconds
+ *     metrics add       adds metrics of all kinds: "ok"
+ *     metrics remove    takes them out again: "ok"
+ *     metrics refused   adds what must be refused: "ok", or what was not
+ *     metrics churn     two threads add and remove for half a second: "ok"
  */
 #include <tslab/http.h>
 
 #include <errno.h>
 #include <signal.h>
+#include <locale.h>
+#include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 static SlabAllocator *allocator;
@@ -41,9 +50,180 @@ static void fill(unsigned n) {
 }
 
 static void wake(int number) { (void)number; }
+/* ---- metrics of the program --------------------------------------------------------------------------------------- */
+
+static double value_of(void *arg) { return *(const double *)arg; }
+
+#define LABELS(...) (const char *const[]){__VA_ARGS__, NULL}
+#define METRIC(n, h, k, l, r, a) {sizeof(SlabHttpMetric), n, h, k, l, r, a}
+
+/* What add and remove answer to a `read`: the sum of what was not EDEADLK. */
+static double called_back(void *unused) {
+    const SlabHttpMetric m = METRIC("x", "X.", SLAB_HTTP_GAUGE, NULL, value_of, unused);
+    double wrong = 0;
+    if (slab_http_metric_add(&m) || errno != EDEADLK) wrong += 1;
+    if (slab_http_metric_remove(&m) || errno != EDEADLK) wrong += 2;
+    return wrong;
+}
+
+static void add_or_remove(bool add) {
+    static double values[] = {0, 12345678901234567.0, 0.125, -3, NAN, INFINITY, -INFINITY, 1e300, -1, 7, 6.5};
+    const SlabHttpMetric all[] = {
+        METRIC("jobs_total", "Jobs.", SLAB_HTTP_COUNTER, LABELS("queue", "a", "kind", "x"), value_of, &values[0]),
+        METRIC("plain", "A plain one.", SLAB_HTTP_GAUGE, NULL, value_of, &values[2]),
+        /* Of a metric that is not the last. */
+        METRIC("jobs_total", "Jobs.", SLAB_HTTP_COUNTER, LABELS("kind", "\"q\"\\\n\x01\xc3\xa4", "queue", "b"), value_of, &values[9]),
+        METRIC("jobs_total", "Jobs.", SLAB_HTTP_COUNTER, LABELS("queue", "below"), value_of, &values[8]),
+        METRIC("jobs_total", "Jobs.", SLAB_HTTP_COUNTER, LABELS("queue", "nan"), value_of, &values[4]),
+        METRIC("odd", "Says \"odd\",\\ in\ntwo lines.", SLAB_HTTP_GAUGE, LABELS("v", "nan"), value_of, &values[4]),
+        METRIC("odd", "Says \"odd\",\\ in\ntwo lines.", SLAB_HTTP_GAUGE, LABELS("v", "inf"), value_of, &values[5]),
+        METRIC("odd", "Says \"odd\",\\ in\ntwo lines.", SLAB_HTTP_GAUGE, LABELS("v", "-inf"), value_of, &values[6]),
+        METRIC("odd", "Says \"odd\",\\ in\ntwo lines.", SLAB_HTTP_GAUGE, LABELS("v", "large"), value_of, &values[7]),
+        METRIC("odd", "Says \"odd\",\\ in\ntwo lines.", SLAB_HTTP_GAUGE, LABELS("v", "long"), value_of, &values[1]),
+        METRIC("odd", "Says \"odd\",\\ in\ntwo lines.", SLAB_HTTP_GAUGE, LABELS("v", "minus"), value_of, &values[3]),
+        METRIC("odd", "Says \"odd\",\\ in\ntwo lines.", SLAB_HTTP_GAUGE, LABELS("v", "half"), value_of, &values[10]),
+        METRIC("called_back", "0.", SLAB_HTTP_GAUGE, NULL, called_back, NULL),
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        if (add ? slab_http_metric_add(&all[i]) : slab_http_metric_remove(&all[i])) continue;
+        printf("%zu: %s\n", i, strerror(errno));
+        return;
+    }
+    puts("ok");
+}
+
+static void refused(void) {
+    static double zero;
+    const struct {
+        SlabHttpMetric metric;
+        int error;
+    } all[] = {
+        {METRIC("good", "G.", SLAB_HTTP_GAUGE, NULL, value_of, &zero), 0},
+        {METRIC("good", "G.", SLAB_HTTP_GAUGE, NULL, value_of, NULL), EEXIST},
+        {METRIC("good", "Other.", SLAB_HTTP_GAUGE, LABELS("a", "b"), value_of, &zero), EINVAL},
+        {METRIC("good_total", "G.", SLAB_HTTP_COUNTER, LABELS("a", "b"), value_of, &zero), EINVAL},
+        {METRIC("good", "G.", SLAB_HTTP_GAUGE, LABELS("a", "1", "b", "2"), value_of, &zero), 0},
+        {METRIC("good", "G.", SLAB_HTTP_GAUGE, LABELS("b", "2", "a", "1"), value_of, &zero), EEXIST},
+        {METRIC("good", "G.", SLAB_HTTP_GAUGE, LABELS("b", "2", "b", "1"), value_of, &zero), EINVAL},
+        {METRIC("good", "G.", SLAB_HTTP_GAUGE, LABELS("", "2"), value_of, &zero), EINVAL},
+        {METRIC("good", "G.", SLAB_HTTP_GAUGE, LABELS("1a", "2"), value_of, &zero), EINVAL},
+        {METRIC("good", "G.", SLAB_HTTP_GAUGE, LABELS("a-b", "2"), value_of, &zero), EINVAL},
+        {METRIC("good", "G.", SLAB_HTTP_GAUGE, LABELS("__name__", "2"), value_of, &zero), EINVAL},
+        {METRIC("good", "G.", SLAB_HTTP_GAUGE, LABELS("a"), value_of, &zero), EINVAL}, /* no value */
+        {METRIC("good", "G.", SLAB_HTTP_GAUGE, LABELS("a", "\xff"), value_of, &zero), EINVAL},
+        {METRIC("good", "G.", SLAB_HTTP_GAUGE, LABELS("a", "\xc3"), value_of, &zero), EINVAL},
+        {METRIC("good", "G.", SLAB_HTTP_GAUGE, LABELS("a", "\xc0\x80"), value_of, &zero), EINVAL},     /* too long */
+        {METRIC("good", "G.", SLAB_HTTP_GAUGE, LABELS("a", "\xed\xa0\x80"), value_of, &zero), EINVAL}, /* a surrogate */
+        {METRIC("good", "G.", SLAB_HTTP_GAUGE, LABELS("a", "\xf4\x90\x80\x80"), value_of, &zero), EINVAL},
+        {METRIC("good", "G.", SLAB_HTTP_GAUGE, LABELS("a", "\xf0\x9f\x92\xbe"), value_of, &zero), 0},
+        {METRIC("other", "G.", SLAB_HTTP_GAUGE,
+                LABELS("a", "", "b", "", "c", "", "d", "", "e", "", "f", "", "g", "", "h", "", "i", "", "j", "", "k", "", "l",
+                       "", "m", "", "n", "", "o", "", "p", ""), value_of, &zero), 0},
+        {METRIC("other", "G.", SLAB_HTTP_GAUGE,
+                LABELS("a", "", "b", "", "c", "", "d", "", "e", "", "f", "", "g", "", "h", "", "i", "", "j", "", "k", "", "l",
+                       "", "m", "", "n", "", "o", "", "p", "", "q", ""), value_of, &zero), EINVAL},
+        {METRIC("", "G.", SLAB_HTTP_GAUGE, NULL, value_of, &zero), EINVAL},
+        {METRIC(NULL, "G.", SLAB_HTTP_GAUGE, NULL, value_of, &zero), EINVAL},
+        {METRIC("9x", "G.", SLAB_HTTP_GAUGE, NULL, value_of, &zero), EINVAL},
+        {METRIC("a:b", "G.", SLAB_HTTP_GAUGE, NULL, value_of, &zero), EINVAL}, /* as recording rules are named */
+        {METRIC("a b", "G.", SLAB_HTTP_GAUGE, NULL, value_of, &zero), EINVAL},
+        {METRIC("temporal_slab_x", "G.", SLAB_HTTP_GAUGE, NULL, value_of, &zero), EINVAL},
+        {METRIC("x_total", "G.", SLAB_HTTP_GAUGE, NULL, value_of, &zero), EINVAL},
+        {METRIC("x", "G.", SLAB_HTTP_COUNTER, NULL, value_of, &zero), EINVAL},
+        {METRIC("_total", "G.", SLAB_HTTP_COUNTER, NULL, value_of, &zero), EINVAL},
+        {METRIC("x", "G.", 7, NULL, value_of, &zero), EINVAL},
+        {METRIC("x", NULL, SLAB_HTTP_GAUGE, NULL, value_of, &zero), EINVAL},
+        {METRIC("x", "", SLAB_HTTP_GAUGE, NULL, value_of, &zero), EINVAL},
+        {METRIC("x", "\x80", SLAB_HTTP_GAUGE, NULL, value_of, &zero), EINVAL},
+        {METRIC("x", "X.", SLAB_HTTP_GAUGE, NULL, NULL, &zero), EINVAL},
+        {{0, "x", "X.", SLAB_HTTP_GAUGE, NULL, value_of, &zero}, EINVAL},
+    };
+    size_t good = 0;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        errno = 0;
+        bool added = slab_http_metric_add(&all[i].metric);
+        good += added;
+        if (added != (all[i].error == 0) || (!added && errno != all[i].error)) printf("%zu: %s, ", i, strerror(errno));
+    }
+    if (slab_http_metric_add(NULL) || errno != EINVAL) printf("NULL, ");
+    SlabHttpMetric many = METRIC("many", "Many.", SLAB_HTTP_GAUGE, NULL, value_of, &zero);
+    size_t n = 0;
+    for (char text[16]; n < 2000; n++) {
+        snprintf(text, sizeof text, "%zu", n);
+        many.labels = LABELS("n", text);
+        if (!slab_http_metric_add(&many)) break;
+    }
+    if (n + good != 1000 || errno != ENOSPC) printf("%zu samples, %s, ", n + good, strerror(errno));
+    for (char text[16]; n-- > 0;) {
+        snprintf(text, sizeof text, "%zu", n);
+        many.labels = LABELS("n", text);
+        if (!slab_http_metric_remove(&many)) printf("not removed: %zu, ", n);
+    }
+    if (slab_http_metric_remove(&many) || errno != ENOENT) printf("removed twice, ");
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i].error == 0 && !slab_http_metric_remove(&all[i].metric)) printf("not removed: %zu, ", i);
+    puts("ok");
+}
+
+/* Reads memory that is gone after the removal. */
+static double value_of_heap(void *arg) { return **(double *const *)arg; }
+
+static void *churn_one(void *seed) {
+    double *value = NULL, *at;
+    const char *text = seed;
+    const struct timespec brief = {0, 1000};
+    struct timespec from, now;
+    clock_gettime(CLOCK_MONOTONIC, &from);
+    do {
+        at = value = malloc(sizeof *value);
+        if (!value) return NULL;
+        *value = 1;
+        double **box = &at;
+        SlabHttpMetric m = METRIC("churn", "Comes and goes.", SLAB_HTTP_GAUGE, LABELS("who", text), value_of_heap, box);
+        if (!slab_http_metric_add(&m)) return NULL;
+        (void)nanosleep(&brief, NULL);
+        if (!slab_http_metric_remove(&m)) return NULL;
+        *value = 2;
+        at = NULL; /* a read would crash */
+        free(value);
+        clock_gettime(CLOCK_MONOTONIC, &now);
+    } while ((now.tv_sec - from.tv_sec) * 1000 + (now.tv_nsec - from.tv_nsec) / 1000000 < 500);
+    return seed;
+}
+
+static void churn(void) {
+    static char names[][2] = {"a", "b"};
+    pthread_t threads[2];
+    bool good = true;
+    for (int i = 0; i < 2; i++)
+        if (pthread_create(&threads[i], NULL, churn_one, names[i]) != 0) exit(1);
+    for (int i = 0; i < 2; i++) {
+        void *end;
+        (void)pthread_join(threads[i], &end);
+        good = good && end == (void *)names[i];
+    }
+    puts(good ? "ok" : "failed");
+}
+
+/* ---- children ------------------------------------------------------------------------------------------------------- */
+
+static void fork_server(void) {
+    int pipes[2], port = 0;
+    if (pipe(pipes) != 0) exit(1);
+    pid_t child = fork();
+    if (child == 0) {
+        if (slab_http_start(NULL, "127.0.0.1:0")) port = slab_http_port();
+        if (write(pipes[1], &port, sizeof port) != sizeof port) _exit(1);
+        sleep(10);
+        _exit(0);
+    }
+    if (read(pipes[0], &port, sizeof port) != sizeof port) exit(1);
+    printf("%d %ld\n", port, (long)child);
+}
 
 int main(void) {
     char line[1024];
+    (void)setlocale(LC_ALL, ""); /* whatever the user has; the formats do not change with it */
     allocator = slab_allocator_default();
     if (!allocator) return 1;
     puts("ready");
@@ -58,6 +238,14 @@ int main(void) {
             fill((unsigned)atoi(line + 5));
         } else if (strcmp(line, "port") == 0) {
             printf("%d\n", slab_http_port());
+        } else if (strcmp(line, "metrics add") == 0 || strcmp(line, "metrics remove") == 0) {
+            add_or_remove(strcmp(line, "metrics add") == 0);
+        } else if (strcmp(line, "metrics refused") == 0) {
+            refused();
+        } else if (strcmp(line, "metrics churn") == 0) {
+            churn();
+        } else if (strcmp(line, "fork serve") == 0) {
+            fork_server();
         } else if (strcmp(line, "fork") == 0) {
             pid_t child = fork();
             if (child == 0) {

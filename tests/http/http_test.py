@@ -227,6 +227,91 @@ class Served(unittest.TestCase):
         self.assertIn('phase "3" <b>', top.stdout)
 
 
+OWN = r"""# HELP jobs%(total)s Jobs.
+# TYPE jobs%(total)s counter
+jobs_total{kind="x",queue="a"} 0
+jobs_total{kind="\"q\"\\\n?ä",queue="b"} 7
+# HELP plain A plain one.
+# TYPE plain gauge
+plain 0.125
+# HELP odd Says %(q)sodd%(q)s,\\ in\ntwo lines.
+# TYPE odd gauge
+odd{v="nan"} NaN
+odd{v="inf"} +Inf
+odd{v="-inf"} -Inf
+odd{v="large"} 1.0000000000000001e+300
+odd{v="long"} 12345678901234568
+odd{v="minus"} -3
+odd{v="half"} 6.5
+# HELP called_back 0.
+# TYPE called_back gauge
+called_back 0
+"""
+
+
+class OfTheProgram(unittest.TestCase):
+    """slab_http_metric_add and slab_http_metric_remove."""
+
+    def test_what_is_refused(self):
+        with Program() as p:
+            self.assertEqual(p.tell("metrics refused"), "ok")
+            p.start()
+            self.assertEqual(p.tell("metrics refused"), "ok")
+
+    def test_both_formats(self):
+        # With a comma for the point too, where there is such a locale.
+        german = "de_DE.utf8" in subprocess.run(["locale", "-a"], capture_output=True, text=True).stdout.split()
+        for environment in ({}, {"LC_ALL": "de_DE.UTF-8"}) if german else ({},):
+            with Program(**environment) as p:
+                self.assertEqual(p.tell("metrics add"), "ok")  # before the server runs
+                p.start()
+                before = p.get("/metrics")[2].decode()
+                self.assertTrue(before.endswith("\n" + OWN % {"total": "_total", "q": '"'}), before[-2000:])
+                self.assertIn("\ntemporal_slab_rss_bytes ", before)
+                if shutil.which("promtool"):
+                    answer = subprocess.run(["promtool", "check", "metrics"], input=before, capture_output=True, text=True)
+                    self.assertEqual((answer.returncode, answer.stdout + answer.stderr), (0, ""))
+                accept = {"Accept": "application/openmetrics-text"}
+                opened = p.get("/metrics", headers=accept)[2].decode()
+                self.assertTrue(opened.endswith("\n" + OWN % {"total": "", "q": '\\"'} + "# EOF\n"), opened[-2000:])
+                self.assertEqual(opened.count("# EOF"), 1)
+                self.assertEqual(p.tell("metrics remove"), "ok")
+                self.assertNotIn("jobs_total", p.get("/metrics")[2].decode())
+                self.assertTrue(p.get("/metrics", headers=accept)[2].endswith(b"\n# EOF\n"))
+
+    def test_stay_over_a_stop_and_in_a_child_of_fork(self):
+        with Program() as p:
+            p.start()
+            self.assertEqual(p.tell("metrics add"), "ok")
+            self.assertEqual(p.tell("stop"), "true")
+            p.start()
+            self.assertIn(b'\njobs_total{kind="x",queue="a"} 0\n', p.get("/metrics")[2])
+            port, child = map(int, p.tell("fork serve").split())
+            try:
+                p.port = port
+                self.assertIn(b'\njobs_total{kind="x",queue="a"} 0\n', p.get("/metrics")[2])
+                self.assertEqual(json.loads(p.get("/stats.json")[2])["pid"], child)
+            finally:
+                os.kill(child, signal.SIGKILL)
+
+    def test_removed_while_scraped(self):
+        with Program() as p:
+            p.start()
+            seen, stop = [], threading.Event()
+
+            def scrape():
+                while not stop.is_set():
+                    seen.append(p.get("/metrics")[2].count(b"\nchurn{"))
+
+            thread = threading.Thread(target=scrape)
+            thread.start()
+            self.assertEqual(p.tell("metrics churn"), "ok")
+            stop.set()
+            thread.join()
+            self.assertLessEqual(max(seen), 2)
+            self.assertEqual(p.get("/healthz")[0], 200)
+
+
 class Life(unittest.TestCase):
     def test_addresses(self):
         with Program() as p:

@@ -206,11 +206,14 @@ static void run(const BenchOptions *options, uint64_t batch) {
     CHECK(ran, "the run failed");
     rolling_kept = slab != NULL && epoch_current(slab) == rolling;
     if (slab != NULL) ask_allocator(slab);
+    uint64_t leaked = bench_leaked_objects(bench);
     bench_destroy(bench);
     slab_allocator_free(slab);
     CHECK(totals.requests > 0 && totals.failures == 0 && totals.refused_frees == 0,
           "%" PRIu64 " requests, %" PRIu64 " failures, %" PRIu64 " refused", totals.requests, totals.failures,
           totals.refused_frees);
+    CHECK(leaked == totals.objects - totals.freed, "%" PRIu64 " counted as leaked, %" PRIu64 " left", leaked,
+          totals.objects - totals.freed);
     CHECK(latencies.count == totals.requests, "%" PRIu64 " latencies of %" PRIu64 " requests", latencies.count,
           totals.requests);
     CHECK(seen.allocated == totals.objects, "%" PRIu64 " allocated, %" PRIu64 " counted", seen.allocated,
