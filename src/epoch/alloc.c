@@ -104,19 +104,6 @@ TS_ALWAYS_INLINE void *bump(ts_scope_block *block, size_t bytes, size_t align) {
     return at;
 }
 
-/* A warm unit of this thread becomes the current slab: the usual case, without leaving the heap. */
-static bool add_warm(ts_scope_block *block, ts_share *share) {
-    uint32_t unit = ts_share_take(share, TS_NORMAL);
-    if (!unit) return false;
-    if (!ts_slab_reset_scope(unit)) {
-        ts_allocator_retire(share->allocator, unit);
-        return false;
-    }
-    ts_scope_add(block, unit);
-    ts_count(&share->count[TS_COUNT_SCOPE].new_slab_count, 1);
-    return true;
-}
-
 static void *scope_alloc(ts_heap *heap, ts_scope_block *block, size_t bytes, size_t align, EpochId id) {
     ts_share *share = block->b.share;
     for (;;) {
@@ -128,9 +115,8 @@ static void *scope_alloc(ts_heap *heap, ts_scope_block *block, size_t bytes, siz
             if (!p) {
                 ts_foreign_drain(heap);
                 ts_heap_end_condemned(heap);
-                ts_scope_retire_current(block);
                 ts_count(&share->count[TS_COUNT_SCOPE].slow_path_hits, 1);
-                if (add_warm(block, share)) p = bump(block, bytes, align);
+                if (ts_scope_renew(block)) p = bump(block, bytes, align);
             }
         }
         ts_heap_leave(heap);
@@ -154,9 +140,20 @@ static void *scope_alloc(ts_heap *heap, ts_scope_block *block, size_t bytes, siz
     }
 }
 
+/* The usual case of scope_alloc: there is a warm unit, and nothing waits to be taken back first. */
 void *ts_alloc_scope(ts_heap *heap, ts_scope_block *block, size_t bytes, EpochId id) {
-    void *p = scope_alloc(heap, block, bytes, 16, id);
-    ts_epoch_settle();
+    void *p = NULL;
+    ts_heap_enter(heap);
+    if (TS_LIKELY(ts_load_relaxed(&block->b.open_id) == id)) {
+        p = bump(block, bytes, 16);
+        if (!p && !ts_heap_is_waited_for(heap) && ts_scope_renew(block)) {
+            ts_count(&block->b.share->count[TS_COUNT_SCOPE].slow_path_hits, 1);
+            p = bump(block, bytes, 16);
+        }
+    }
+    ts_heap_leave(heap);
+    if (TS_UNLIKELY(!p)) p = scope_alloc(heap, block, bytes, 16, id);
+    ts_epoch_settle_noted();
     return p;
 }
 

@@ -107,6 +107,15 @@ static void join_unpublished(ts_allocator *allocator, ts_epoch *epoch, EpochId i
     if (block) remember(heap, block, epoch);
 }
 
+/* Tells the order in which a thread opened its epochs, whichever clock it was. Those of domains come by the thousand: of
+   the time a good clock takes two more can be made. */
+static uint64_t opening_time(bool coarse) {
+    uint64_t now = coarse ? ts_os->coarse_ns() : ts_os->wall_ns();
+    if (now <= ts_thread.opened_ns) now = ts_thread.opened_ns + 1;
+    ts_thread.opened_ns = now;
+    return now;
+}
+
 EpochId ts_epoch_open(ts_allocator *allocator, const char *label, unsigned flags, bool join) {
     if (flags & ~(EPOCH_CHURN | EPOCH_SCOPE) || flags == (EPOCH_CHURN | EPOCH_SCOPE)) {
         errno = EINVAL;
@@ -119,7 +128,7 @@ EpochId ts_epoch_open(ts_allocator *allocator, const char *label, unsigned flags
     }
     uint64_t id = ts_table_next_id(&ts_epochs, epoch);
     uintptr_t token = allocator->token;
-    uint64_t now = ts_os->wall_ns(); /* fine enough to tell the order in which epochs were opened */
+    uint64_t now = opening_time(join);
     /* No lock: nobody reads an entry whose id is 0, and its last use ended under the lock. */
     ts_store_relaxed(&epoch->flags, flags ? flags : EPOCH_CHURN);
     ts_store_relaxed(&epoch->allocator, allocator);

@@ -63,6 +63,10 @@ void ts_epoch_unpin(ts_epoch *epoch);
 void ts_epoch_finish(ts_epoch *epoch, EpochId id);
 /* What ts_note_drained noted, and what is over its limit. Holds nothing. */
 void ts_epoch_settle(void);
+/* The same where there mostly is nothing. */
+static inline void ts_epoch_settle_noted(void) {
+    if (TS_UNLIKELY(ts_thread.drained_count != 0 || ts_thread.settle != NULL || ts_thread.drain != NULL)) ts_epoch_settle();
+}
 void ts_epoch_set_label(ts_epoch *epoch, const char *label);
 /* The label as it is now, terminated. Takes no lock; after a few looks at a label that is being written it gives what
    is there. */

@@ -78,6 +78,16 @@ void ts_allocator_pin(ts_allocator *allocator);
 bool ts_allocator_pin_use(ts_allocator *allocator, uintptr_t token);
 void ts_allocator_unpin(ts_allocator *allocator);
 
+/* A warm unit of the share, claimed. 0: it has none. Caller holds the heap. */
+TS_ALWAYS_INLINE uint32_t ts_share_take(ts_share *share, unsigned part) {
+    for (;;) {
+        uint32_t unit = ts_warm_pop(&share->warm[part]);
+        if (TS_UNLIKELY(!unit)) return 0;
+        ts_slab_at(unit)->allocator = share->allocator->entry.index; /* read by who finds a zombie */
+        if (TS_LIKELY(ts_slab_claim(unit, &share->allocator->pins))) return unit;
+    }
+}
+
 /* A unit that is nobody's and on no list, claimed, its memory readable and writable. Looks in the share, among
    the allocator's warm units, in the pool. *fresh: its memory was not resident. 0 with errno ENOMEM. Caller: the
    owner, not inside the heap. */

@@ -183,6 +183,7 @@ typedef struct ts_tls {
     bool drain_others;               /* and so have others */
     struct ts_epoch *drained[TS_DRAINED]; /* closing, and a block of theirs holds nothing any more: likewise */
     unsigned drained_count;
+    uint64_t opened_ns;              /* when it opened its newest epoch */
 } ts_tls;
 
 typedef struct ts_heap {
@@ -234,7 +235,7 @@ static inline uint64_t ts_era(const ts_block *block) { return ts_load_acquire(&b
 static inline void ts_block_shut(ts_block *block) {
     atomic_fetch_and_explicit(&block->key, TS_UNIT_ERA_MASK, memory_order_relaxed);
 }
-/* Shut, and all its slabs are stale, before any of them can be reset (foreign.c, 5). seq_cst: see next_use, slab.c. */
+/* Shut, and all its slabs are stale, before any of them can be reset (foreign.c, 5). seq_cst: see ts_slab_next_use. */
 static inline void ts_block_kill(ts_block *block) {
     uint64_t key = ts_load_relaxed(&block->key);
     while (!atomic_compare_exchange_weak_explicit(&block->key, &key, (key & TS_UNIT_ERA_MASK) + 1,
@@ -360,6 +361,9 @@ unsigned ts_bin_free_bits(ts_churn_block *block, ts_bin *bin, uint32_t unit, uns
 
 /* Adds a reset slab as the current one. Caller holds the heap. */
 void ts_scope_add(ts_scope_block *block, uint32_t unit);
+/* Ends adding to the current slab, if there is one; a warm unit of the share becomes the next. false: there is none. Caller
+   holds the heap. */
+bool ts_scope_renew(ts_scope_block *block);
 /* As ts_fast_bump, at a multiple of align (at most a quarter of a unit). */
 void *ts_scope_bump_aligned(ts_scope_block *block, size_t align, size_t bytes);
 /* Ends adding to the current slab; if all of it is free it goes to the share. Caller holds the heap. */
@@ -406,6 +410,11 @@ static inline void ts_heap_leave(ts_heap *heap) {
     ts_op_end(&ts_thread);
 }
 
+/* Whether others have left anything on its lists. A hint: they may be about to. */
+static inline bool ts_heap_is_waited_for(const ts_heap *heap) {
+    return ts_load_relaxed(&heap->queue) != 0 || ts_load_relaxed(&heap->condemned) != NULL;
+}
+
 static inline ts_heap *ts_heap_mine(void) {
     ts_heap *heap = ts_thread.heap;
     return TS_LIKELY(heap != NULL) ? heap : ts_heap_make();
@@ -414,13 +423,18 @@ static inline ts_heap *ts_heap_mine(void) {
 /* ---- warm units, in warm.c ------------------------------------------------------------------------ */
 
 void ts_warm_push(ts_warm *warm, uint32_t unit);
-uint32_t ts_warm_pop(ts_warm *warm);
+static inline uint32_t ts_warm_pop(ts_warm *warm) {
+    uint32_t unit = warm->head;
+    if (!unit) return 0;
+    warm->head = ts_slab_at(unit)->next;
+    if (!warm->head) warm->tail = 0;
+    ts_add_owned(&warm->count, (uint32_t)-1);
+    return unit;
+}
 /* from's units come before to's. */
 void ts_warm_splice(ts_warm *to, ts_warm *from);
 /* An empty slab, unit on no list: becomes warm. Caller holds the heap. */
 void ts_share_keep(ts_share *share, uint32_t unit);
-/* A warm unit of the share, claimed. 0: it has none. Caller holds the heap. */
-uint32_t ts_share_take(ts_share *share, unsigned part);
 /* A whole list of them. */
 void ts_share_keep_list(ts_share *share, unsigned part, uint32_t head, uint32_t tail, uint32_t count);
 

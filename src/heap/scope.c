@@ -5,7 +5,7 @@
 #include "heap/care.h"
 #include "heap/heap.h"
 
-void ts_scope_add(ts_scope_block *block, uint32_t unit) {
+TS_ALWAYS_INLINE void add_slab(ts_scope_block *block, uint32_t unit) {
     TS_PROBE2(slab__new, ts_unit_address(unit), (uint64_t)0);
     ts_assert(2, ts_load_relaxed(&block->current) == 0);
     ts_slab *slab = ts_slab_at(unit);
@@ -55,7 +55,7 @@ static bool release_slab(ts_scope_block *block, uint32_t unit) {
     return false;
 }
 
-void ts_scope_retire_current(ts_scope_block *block) {
+TS_ALWAYS_INLINE void retire_current(ts_scope_block *block) {
     uint32_t unit = ts_load_relaxed(&block->current);
     if (!unit) return;
     ts_slab *slab = ts_slab_at(unit);
@@ -69,7 +69,25 @@ void ts_scope_retire_current(ts_scope_block *block) {
     block->bits = NULL;
     block->end = NULL;
     ts_store_release(&block->bump, NULL);
-    ts_scope_release_if_empty(block, unit);
+    if (TS_UNLIKELY(slab->free_count == slab->empty_at)) release_slab(block, unit);
+}
+
+void ts_scope_add(ts_scope_block *block, uint32_t unit) { add_slab(block, unit); }
+
+void ts_scope_retire_current(ts_scope_block *block) { retire_current(block); }
+
+bool ts_scope_renew(ts_scope_block *block) {
+    ts_share *share = block->b.share;
+    retire_current(block);
+    uint32_t unit = ts_share_take(share, TS_NORMAL);
+    if (TS_UNLIKELY(!unit)) return false;
+    if (TS_UNLIKELY(!ts_slab_reset_scope(unit))) {
+        ts_allocator_retire(share->allocator, unit);
+        return false;
+    }
+    add_slab(block, unit);
+    ts_count(&share->count[TS_COUNT_SCOPE].new_slab_count, 1);
+    return true;
 }
 
 static void set_bit(ts_state64 *words, uint32_t entry) {

@@ -21,15 +21,6 @@ void ts_warm_push(ts_warm *warm, uint32_t unit) {
     ts_add_owned(&warm->count, 1);
 }
 
-uint32_t ts_warm_pop(ts_warm *warm) {
-    uint32_t unit = warm->head;
-    if (!unit) return 0;
-    warm->head = ts_slab_at(unit)->next;
-    if (!warm->head) warm->tail = 0;
-    ts_add_owned(&warm->count, (uint32_t)-1);
-    return unit;
-}
-
 /* Touches one record only, from's tail: at the end of a large epoch every other is out of the caches. */
 void ts_warm_splice(ts_warm *to, ts_warm *from) {
     if (!from->head) return;
@@ -106,15 +97,6 @@ void ts_share_keep_list(ts_share *share, unsigned part, uint32_t head, uint32_t 
     ts_warm_splice(&share->warm[part], &list);
     TS_PROBE2(slab__recycle, ts_unit_address(head), (uint64_t)count);
     share_overflow(share, part);
-}
-
-uint32_t ts_share_take(ts_share *share, unsigned part) {
-    for (;;) {
-        uint32_t unit = ts_warm_pop(&share->warm[part]);
-        if (!unit) return 0;
-        ts_slab_at(unit)->allocator = share->allocator->entry.index; /* read by who finds a zombie */
-        if (ts_slab_claim(unit, &share->allocator->pins)) return unit;
-    }
 }
 
 /* ---- purge ---------------------------------------------------------------------------------------- */

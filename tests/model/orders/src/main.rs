@@ -202,7 +202,7 @@ fn tag(s: &'static Steps) {
     };
     era.swap(2, AcqRel); // ts_block_kill
     unit.swap(0, AcqRel); // ts_slab_claim
-    tag.store(2, s.order("tag-release", Release)); // next_use
+    tag.store(2, s.order("tag-release", Release)); // ts_slab_next_use
     unit.store(2, Release); // ts_bin_add
     freer.join().unwrap();
 }
