@@ -195,21 +195,42 @@ static void run_cleanups(ts_domain *d) {
 }
 
 /* Only one thread gets to end or empty a domain at a time, and none from inside of its own cleanups. The entry may have
-   got another use since it was found: then it is let go again. */
+   got another use since it was found: its epoch's lock is then another, but the id is, too. */
 static bool make_busy(ts_domain *d, uint64_t id) {
-    uint32_t idle = 0;
-    if (!atomic_compare_exchange_strong_explicit(&d->busy, &idle, 1, memory_order_acq_rel, memory_order_relaxed))
-        return false;
-    if (ts_load_acquire(&d->entry.id) == id) return true;
-    ts_store_relaxed(&d->busy, 0);
-    return false;
+    ts_lock *lock = lock_of(d);
+    ts_lock_acquire(lock);
+    bool mine_now = ts_load_relaxed(&d->entry.id) == id && !ts_load_acquire(&d->busy);
+    if (mine_now) ts_store_relaxed(&d->busy, 1);
+    ts_lock_release(lock);
+    return mine_now;
 }
 
 /* ---- ends --------------------------------------------------------------------------------------------- */
 
+static bool is_entered(uint64_t id) {
+    for (const ts_domain_scope *s = ts_thread.domain; s; s = s->outer)
+        if (s->domain == id) return true;
+    return false;
+}
+
+/* The usual end: no cleanups, left by this thread, and its epoch ends with it: both under one hold of the epoch's lock.
+   false: nothing was done. */
+static bool destroy_at_once(ts_domain *d, uint64_t id) {
+    if (ts_load_relaxed(&d->cleanups) || !ts_load_relaxed(&d->ends_epoch) || is_entered(id)) return false;
+    ts_epoch *epoch = ts_epoch_find_locked(ts_load_relaxed(&d->allocator), ts_load_relaxed(&d->epoch));
+    if (!epoch) return false;
+    if (ts_load_relaxed(&d->entry.id) != id || ts_load_acquire(&d->busy) || ts_load_relaxed(&d->cleanups)) {
+        ts_lock_release(ts_epoch_lock(epoch));
+        return false;
+    }
+    ts_heap_give_entry(&ts_domains, TS_TABLE_DOMAIN, d);
+    ts_epoch_destroy_locked(epoch);
+    return true;
+}
+
 void ts_domain_destroy(uint64_t id) {
     ts_domain *d = mine(id, "epoch_domain_destroy");
-    if (!d) return;
+    if (!d || TS_LIKELY(destroy_at_once(d, id))) return;
     if (!make_busy(d, id)) {
         refuse("epoch_domain_destroy", id, IS_ENDING, EPERM);
         return;
@@ -240,7 +261,7 @@ bool ts_domain_reset(uint64_t id, size_t keep_bytes) {
     run_cleanups(d);
     ts_allocator *allocator = ts_load_relaxed(&d->allocator);
     bool done = ts_epoch_reset(allocator, ts_load_relaxed(&d->epoch), &units);
-    ts_store_relaxed(&d->busy, 0);
+    ts_store_release(&d->busy, 0); /* partner: the lock in make_busy */
     if (!done) return false;
     uint64_t keep = keep_bytes / TS_UNIT_BYTES;
     if (units > keep) {
@@ -255,8 +276,7 @@ bool ts_domain_reset(uint64_t id, size_t keep_bytes) {
 bool ts_domain_hand_over(uint64_t id) {
     ts_domain *d = mine(id, "epoch_domain_hand_over");
     if (!d) return false;
-    for (const ts_domain_scope *s = ts_thread.domain; s; s = s->outer)
-        if (s->domain == id) return refuse("epoch_domain_hand_over", id, "still entered", EPERM);
+    if (is_entered(id)) return refuse("epoch_domain_hand_over", id, "still entered", EPERM);
     /* release: partner of the acquire in ts_domain_enter */
     if (!ts_load_relaxed(&d->shared)) ts_store_release(&d->owner, 0);
     return true;
