@@ -116,7 +116,10 @@ static void *scope_alloc(ts_heap *heap, ts_scope_block *block, size_t bytes, siz
                 ts_foreign_drain(heap);
                 ts_heap_end_condemned(heap);
                 ts_count(&share->count[TS_COUNT_SCOPE].slow_path_hits, 1);
-                if (ts_scope_renew(block)) p = bump(block, bytes, align);
+                if (ts_scope_renew(block))
+                    p = bump(block, bytes, align);
+                else
+                    ts_scope_retire_current(block);
             }
         }
         ts_heap_leave(heap);
@@ -140,20 +143,9 @@ static void *scope_alloc(ts_heap *heap, ts_scope_block *block, size_t bytes, siz
     }
 }
 
-/* The usual case of scope_alloc: there is a warm unit, and nothing waits to be taken back first. */
 void *ts_alloc_scope(ts_heap *heap, ts_scope_block *block, size_t bytes, EpochId id) {
-    void *p = NULL;
-    ts_heap_enter(heap);
-    if (TS_LIKELY(ts_load_relaxed(&block->b.open_id) == id)) {
-        p = bump(block, bytes, 16);
-        if (!p && !ts_heap_is_waited_for(heap) && ts_scope_renew(block)) {
-            ts_count(&block->b.share->count[TS_COUNT_SCOPE].slow_path_hits, 1);
-            p = bump(block, bytes, 16);
-        }
-    }
-    ts_heap_leave(heap);
-    if (TS_UNLIKELY(!p)) p = scope_alloc(heap, block, bytes, 16, id);
-    ts_epoch_settle_noted();
+    void *p = scope_alloc(heap, block, bytes, 16, id);
+    ts_epoch_settle();
     return p;
 }
 

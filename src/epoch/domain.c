@@ -54,7 +54,7 @@ static bool refuse(const char *call, uint64_t id, const char *why, int error) {
 #define IS_ENDING "its cleanups are running"
 
 /* The domain, if the calling thread may use it; errno otherwise. */
-static ts_domain *mine(uint64_t id, const char *call) {
+TS_ALWAYS_INLINE ts_domain *mine(uint64_t id, const char *call) {
     ts_domain *d = ts_domain_find(id);
     if (!d) {
         refuse(call, id, NULL, EINVAL);
@@ -70,10 +70,10 @@ static ts_domain *mine(uint64_t id, const char *call) {
 /* ---- the stack of domains entered -------------------------------------------------------------------- */
 
 /* A block that is shut to fast frees is one with care (care.h). */
-static bool is_fast(const ts_block *block) { return ts_load_relaxed(&block->key) >> 32 != 0; }
+TS_ALWAYS_INLINE bool is_fast(const ts_block *block) { return ts_load_relaxed(&block->key) >> 32 != 0; }
 
 /* A hint may be old: the block may be in another use, or with the heap of another thread. */
-static bool is_block_of(const ts_scope_block *block, const ts_heap *heap, EpochId epoch) {
+TS_ALWAYS_INLINE bool is_block_of(const ts_scope_block *block, const ts_heap *heap, EpochId epoch) {
     return block && ts_load_relaxed(&block->b.open_id) == epoch && ts_load_relaxed(&block->b.heap) == heap &&
            is_fast(&block->b);
 }
@@ -101,8 +101,13 @@ bool ts_domain_enter(uint64_t id) {
             return refuse("epoch_domain_enter", id, OF_ANOTHER_THREAD, EPERM);
     }
     EpochId epoch = ts_load_relaxed(&d->epoch);
-    ts_epoch *e = ts_epoch_find(ts_load_relaxed(&d->allocator), epoch);
-    if (!e || ts_load_relaxed(&e->state) != EPOCH_ACTIVE) return fail(ESTALE);
+    ts_scope_block *block = ts_load_relaxed(&d->block);
+    /* While a block of this thread is open in the epoch, the epoch is ACTIVE. */
+    bool here = is_block_of(block, heap, epoch);
+    if (!here) {
+        const ts_epoch *e = ts_epoch_find(ts_load_relaxed(&d->allocator), epoch);
+        if (!e || ts_load_relaxed(&e->state) != EPOCH_ACTIVE) return fail(ESTALE);
+    }
     ts_domain_scope *scope = heap->spare_scope;
     if (scope)
         heap->spare_scope = NULL;
@@ -113,9 +118,12 @@ bool ts_domain_enter(uint64_t id) {
     scope->domain = id;
     scope->epoch = epoch;
     scope->allocator = ts_load_relaxed(&d->token);
-    scope->block = ts_load_relaxed(&d->block);
+    scope->block = block;
     ts_thread.domain = scope;
-    follow_innermost(heap);
+    if (here && heap->sample_rate == 0)
+        ts_thread.scope = block;
+    else
+        follow_innermost(heap);
     return true;
 }
 

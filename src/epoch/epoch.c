@@ -28,7 +28,7 @@ ts_epoch *ts_epoch_find(ts_allocator *allocator, EpochId id) {
 }
 
 /* The epoch with its lock taken; NULL without the lock: no such epoch. */
-static ts_epoch *find_locked(ts_allocator *allocator, EpochId id) {
+TS_ALWAYS_INLINE ts_epoch *find_locked(ts_allocator *allocator, EpochId id) {
     ts_epoch *epoch = ts_table_find(&ts_epochs, id);
     if (!epoch) return NULL;
     ts_lock_acquire(ts_epoch_lock(epoch));
@@ -100,7 +100,7 @@ static ts_block *next_in_epoch(const ts_block *block) { return ts_load_relaxed(&
 
 /* Caller has the lock. Whoever ends these blocks, or uses them again, does so after the fence: a reader that has seen
    anything of that sees the count too. */
-static ts_block *detach_blocks(ts_epoch *epoch) {
+TS_ALWAYS_INLINE ts_block *detach_blocks(ts_epoch *epoch) {
     ts_block *blocks = ts_load_relaxed(&epoch->blocks);
     ts_store_relaxed(&epoch->blocks, NULL);
     ts_store_relaxed(&epoch->detached, ts_load_relaxed(&epoch->detached) + 1);
@@ -126,7 +126,7 @@ bool ts_epoch_read_blocks(const ts_epoch *epoch, EpochId id, void (*fn)(void *, 
 
 /* Caller has the epoch's lock, which keeps the epoch ACTIVE, or has not published the epoch; the block is on no list that
    anyone else walks, or was shut by the end of its thread. */
-static void open_block(ts_block *block, EpochId id) {
+TS_ALWAYS_INLINE void open_block(ts_block *block, EpochId id) {
     ts_store_relaxed(&block->open_id, id);
     /* Care is the slow path's work: such a block is never open to fast frees. */
     if (block->share->allocator->care) return;

@@ -91,16 +91,18 @@ void ts_allocator_unpin(ts_allocator *allocator);
 /* What a share keeps beyond its limit goes to the allocator. Caller holds the heap. */
 void ts_share_overflow(ts_share *share, unsigned part);
 /* A whole list of empty slabs becomes warm. Caller holds the heap. */
-static inline void ts_share_keep_list(ts_share *share, unsigned part, uint32_t head, uint32_t tail, uint32_t count) {
+TS_ALWAYS_INLINE void ts_share_keep_list(ts_share *share, unsigned part, uint32_t head, uint32_t tail, uint32_t count) {
     ts_warm list = {head, tail, 0};
     ts_store_relaxed(&list.count, count);
     if (!head) return;
     ts_warm_splice(&share->warm[part], &list);
-    TS_PROBE2(slab__recycle, ts_unit_address(head), (uint64_t)count);
+    TS_PROBE2(slab__recycle, ts_region.part[part].base + (size_t)(head - ts_region.part[part].first_unit) * TS_UNIT_BYTES,
+              (uint64_t)count);
     if (ts_load_relaxed(&share->warm[part].count) > TS_LOCAL_WARM_UNITS ||
         share->allocator->settings.reclaim_policy == SLAB_RECLAIM_AT_ONCE)
         ts_share_overflow(share, part);
 }
+
 /* A warm unit of the share, claimed. 0: it has none. Caller holds the heap. */
 TS_ALWAYS_INLINE uint32_t ts_share_take(ts_share *share, unsigned part) {
     for (;;) {

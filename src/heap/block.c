@@ -35,7 +35,7 @@ TS_ALWAYS_INLINE ts_tally scope_tally(const ts_scope_block *s) {
     const char *bump = ts_load_relaxed(&s->bump);
     uint32_t current = ts_load_relaxed(&s->current);
     if (bump && current) {
-        size_t used = (size_t)(bump - ts_unit_address(current));
+        size_t used = (size_t)(bump - ts_region.part[TS_NORMAL].base) - (size_t)current * TS_UNIT_BYTES;
         if (used <= TS_UNIT_BYTES) t.bytes_allocated += used; /* else the two are of different slabs */
     }
     t.slabs = ts_load_relaxed(&s->b.slabs);
@@ -76,7 +76,7 @@ static void end_slabs(const ts_allocator *allocator, uint32_t unit) {
     for (; unit; unit = ts_slab_at(unit)->next) ts_care_end(allocator, ts_unit_address(unit), TS_UNIT_BYTES);
 }
 
-static void end_churn(ts_churn_block *block) {
+TS_NOINLINE static void end_churn(ts_churn_block *block) {
     ts_warm lists[TS_PARTS] = {{0, 0, 0}, {0, 0, 0}};
     for (uint32_t left = ts_load_relaxed(&block->b.bins_used); left; left &= left - 1) {
         unsigned cls = ts_ctz64(left);
@@ -110,7 +110,6 @@ TS_ALWAYS_INLINE void end_scope(ts_scope_block *block) {
     ts_count(&block->b.share->count[TS_COUNT_SCOPE].empty_slab_recycled, slabs);
     uint32_t head = block->head, tail = block->tail;
     if (TS_UNLIKELY(block->b.share->allocator->care)) end_slabs(block->b.share->allocator, head);
-    block->fillers = 0;
     block->allocs_before = 0;
     block->head = block->tail = 0;
     ts_store_relaxed(&block->current, 0);

@@ -133,8 +133,8 @@ typedef struct ts_scope_block {
     ts_scope_bits *bits;             /* of the current slab */
     _Atomic uint32_t current;        /* its unit */
     uint32_t head, tail;             /* (h) all slabs, the current one first */
-    uint32_t fillers;                /* (h) skipped places in the current slab, each a freed object */
-    uint64_t allocs_before;          /* (h) allocs when the current slab was added */
+    uint64_t allocs_before;          /* (h) allocs when the current slab was added, less the places skipped in it since:
+                                        each is a freed object of the slab, and none of the counters */
     _Atomic uint64_t allocs;
     _Atomic uint64_t frees;
     _Atomic uint64_t bytes_allocated; /* in slabs that are full */
@@ -409,8 +409,8 @@ unsigned ts_bin_free_bits(ts_churn_block *block, ts_bin *bin, uint32_t unit, uns
 
 /* Adds a reset slab as the current one. Caller holds the heap. */
 void ts_scope_add(ts_scope_block *block, uint32_t unit);
-/* Ends adding to the current slab, if there is one; a warm unit of the share becomes the next. false: there is none. Caller
-   holds the heap. */
+/* A warm unit of the share becomes the current slab, in place of the one that is perhaps there. false: there is none, and
+   nothing was done. Caller holds the heap. */
 bool ts_scope_renew(ts_scope_block *block);
 /* As ts_fast_bump, at a multiple of align (at most a quarter of a unit). */
 void *ts_scope_bump_aligned(ts_scope_block *block, size_t align, size_t bytes);
@@ -480,7 +480,7 @@ static inline uint32_t ts_warm_pop(ts_warm *warm) {
     return unit;
 }
 /* from's units come before to's. Touches one record only, from's tail: at the end of a large epoch every other is out of the caches. */
-static inline void ts_warm_splice(ts_warm *to, ts_warm *from) {
+TS_ALWAYS_INLINE void ts_warm_splice(ts_warm *to, ts_warm *from) {
     if (!from->head) return;
     ts_slab_at(from->tail)->next = to->head;
     if (!to->head) to->tail = from->tail;
