@@ -99,7 +99,7 @@ typedef struct SlabEpochStats {
     int32_t state;                        /* EPOCH_ACTIVE, EPOCH_CLOSING, EPOCH_CLOSED */
     uint32_t flags;                       /* EPOCH_CHURN or EPOCH_SCOPE */
     char label[SLAB_LABEL_BYTES];
-    uint64_t open_since_ns;               /* monotonic clock */
+    uint64_t open_since_ns;               /* monotonic clock; of a domain of one thread it may be some milliseconds early */
     uint64_t age_ns;
     uint64_t live_objects;
     uint64_t alloc_count;                 /* the same figure as live_objects */
@@ -195,7 +195,7 @@ TSLAB_API bool slab_stats_class(SlabAllocator *allocator, uint32_t cls, SlabClas
 TSLAB_API bool slab_stats_epoch(SlabAllocator *allocator, uint32_t cls, EpochId epoch, SlabEpochStats *out);
 TSLAB_API SlabThreadStats slab_stats_thread(void);
 TSLAB_API bool get_perf_counters(SlabAllocator *allocator, uint32_t cls, PerfCounters *out);
-/* The open and draining epochs, oldest first, at most capacity of them. Returns how many there are. */
+/* The open and draining epochs, oldest first (domains that several threads made within milliseconds: in any order), at most capacity of them. Returns how many there are. */
 TSLAB_API size_t slab_epochs(SlabAllocator *allocator, EpochId *out, size_t capacity);
 
 typedef enum SlabEpochOrder {

@@ -104,19 +104,6 @@ TS_ALWAYS_INLINE void *bump(ts_scope_block *block, size_t bytes, size_t align) {
     return at;
 }
 
-/* A warm unit of this thread becomes the current slab: the usual case, without leaving the heap. */
-static bool add_warm(ts_scope_block *block, ts_share *share) {
-    uint32_t unit = ts_share_take(share, TS_NORMAL);
-    if (!unit) return false;
-    if (!ts_slab_reset_scope(unit)) {
-        ts_allocator_retire(share->allocator, unit);
-        return false;
-    }
-    ts_scope_add(block, unit);
-    ts_count(&share->count[TS_COUNT_SCOPE].new_slab_count, 1);
-    return true;
-}
-
 static void *scope_alloc(ts_heap *heap, ts_scope_block *block, size_t bytes, size_t align, EpochId id) {
     ts_share *share = block->b.share;
     for (;;) {
@@ -128,9 +115,11 @@ static void *scope_alloc(ts_heap *heap, ts_scope_block *block, size_t bytes, siz
             if (!p) {
                 ts_foreign_drain_some(heap, TS_FOREIGN_WORK);
                 ts_heap_end_condemned_some(heap, TS_CONDEMNED_WORK);
-                ts_scope_retire_current(block);
                 ts_count(&share->count[TS_COUNT_SCOPE].slow_path_hits, 1);
-                if (add_warm(block, share)) p = bump(block, bytes, align);
+                if (ts_scope_renew(block))
+                    p = bump(block, bytes, align);
+                else
+                    ts_scope_retire_current(block);
             }
         }
         ts_heap_leave(heap);

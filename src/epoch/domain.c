@@ -54,7 +54,7 @@ static bool refuse(const char *call, uint64_t id, const char *why, int error) {
 #define IS_ENDING "its cleanups are running"
 
 /* The domain, if the calling thread may use it; errno otherwise. */
-static ts_domain *mine(uint64_t id, const char *call) {
+TS_ALWAYS_INLINE ts_domain *mine(uint64_t id, const char *call) {
     ts_domain *d = ts_domain_find(id);
     if (!d) {
         refuse(call, id, NULL, EINVAL);
@@ -70,10 +70,10 @@ static ts_domain *mine(uint64_t id, const char *call) {
 /* ---- the stack of domains entered -------------------------------------------------------------------- */
 
 /* A block that is shut to fast frees is one with care (care.h). */
-static bool is_fast(const ts_block *block) { return ts_load_relaxed(&block->key) >> 32 != 0; }
+TS_ALWAYS_INLINE bool is_fast(const ts_block *block) { return ts_load_relaxed(&block->key) >> 32 != 0; }
 
 /* A hint may be old: the block may be in another use, or with the heap of another thread. */
-static bool is_block_of(const ts_scope_block *block, const ts_heap *heap, EpochId epoch) {
+TS_ALWAYS_INLINE bool is_block_of(const ts_scope_block *block, const ts_heap *heap, EpochId epoch) {
     return block && ts_load_relaxed(&block->b.open_id) == epoch && ts_load_relaxed(&block->b.heap) == heap &&
            is_fast(&block->b);
 }
@@ -101,8 +101,13 @@ bool ts_domain_enter(uint64_t id) {
             return refuse("epoch_domain_enter", id, OF_ANOTHER_THREAD, EPERM);
     }
     EpochId epoch = ts_load_relaxed(&d->epoch);
-    ts_epoch *e = ts_epoch_find(ts_load_relaxed(&d->allocator), epoch);
-    if (!e || ts_load_relaxed(&e->state) != EPOCH_ACTIVE) return fail(ESTALE);
+    ts_scope_block *block = ts_load_relaxed(&d->block);
+    /* While a block of this thread is open in the epoch, the epoch is ACTIVE. */
+    bool here = is_block_of(block, heap, epoch);
+    if (!here) {
+        const ts_epoch *e = ts_epoch_find(ts_load_relaxed(&d->allocator), epoch);
+        if (!e || ts_load_relaxed(&e->state) != EPOCH_ACTIVE) return fail(ESTALE);
+    }
     ts_domain_scope *scope = heap->spare_scope;
     if (scope)
         heap->spare_scope = NULL;
@@ -113,9 +118,12 @@ bool ts_domain_enter(uint64_t id) {
     scope->domain = id;
     scope->epoch = epoch;
     scope->allocator = ts_load_relaxed(&d->token);
-    scope->block = ts_load_relaxed(&d->block);
+    scope->block = block;
     ts_thread.domain = scope;
-    follow_innermost(heap);
+    if (here && heap->sample_rate == 0)
+        ts_thread.scope = block;
+    else
+        follow_innermost(heap);
     return true;
 }
 
@@ -195,21 +203,42 @@ static void run_cleanups(ts_domain *d) {
 }
 
 /* Only one thread gets to end or empty a domain at a time, and none from inside of its own cleanups. The entry may have
-   got another use since it was found: then it is let go again. */
+   got another use since it was found: its epoch's lock is then another, but the id is, too. */
 static bool make_busy(ts_domain *d, uint64_t id) {
-    uint32_t idle = 0;
-    if (!atomic_compare_exchange_strong_explicit(&d->busy, &idle, 1, memory_order_acq_rel, memory_order_relaxed))
-        return false;
-    if (ts_load_acquire(&d->entry.id) == id) return true;
-    ts_store_relaxed(&d->busy, 0);
-    return false;
+    ts_lock *lock = lock_of(d);
+    ts_lock_acquire(lock);
+    bool mine_now = ts_load_relaxed(&d->entry.id) == id && !ts_load_acquire(&d->busy);
+    if (mine_now) ts_store_relaxed(&d->busy, 1);
+    ts_lock_release(lock);
+    return mine_now;
 }
 
 /* ---- ends --------------------------------------------------------------------------------------------- */
 
+static bool is_entered(uint64_t id) {
+    for (const ts_domain_scope *s = ts_thread.domain; s; s = s->outer)
+        if (s->domain == id) return true;
+    return false;
+}
+
+/* The usual end: no cleanups, left by this thread, and its epoch ends with it: both under one hold of the epoch's lock.
+   false: nothing was done. */
+static bool destroy_at_once(ts_domain *d, uint64_t id) {
+    if (ts_load_relaxed(&d->cleanups) || !ts_load_relaxed(&d->ends_epoch) || is_entered(id)) return false;
+    ts_epoch *epoch = ts_epoch_find_locked(ts_load_relaxed(&d->allocator), ts_load_relaxed(&d->epoch));
+    if (!epoch) return false;
+    if (ts_load_relaxed(&d->entry.id) != id || ts_load_acquire(&d->busy) || ts_load_relaxed(&d->cleanups)) {
+        ts_lock_release(ts_epoch_lock(epoch));
+        return false;
+    }
+    ts_heap_give_entry(&ts_domains, TS_TABLE_DOMAIN, d);
+    ts_epoch_destroy_locked(epoch);
+    return true;
+}
+
 void ts_domain_destroy(uint64_t id) {
     ts_domain *d = mine(id, "epoch_domain_destroy");
-    if (!d) return;
+    if (!d || TS_LIKELY(destroy_at_once(d, id))) return;
     if (!make_busy(d, id)) {
         refuse("epoch_domain_destroy", id, IS_ENDING, EPERM);
         return;
@@ -240,7 +269,7 @@ bool ts_domain_reset(uint64_t id, size_t keep_bytes) {
     run_cleanups(d);
     ts_allocator *allocator = ts_load_relaxed(&d->allocator);
     bool done = ts_epoch_reset(allocator, ts_load_relaxed(&d->epoch), &units);
-    ts_store_relaxed(&d->busy, 0);
+    ts_store_release(&d->busy, 0); /* partner: the lock in make_busy */
     if (!done) return false;
     uint64_t keep = keep_bytes / TS_UNIT_BYTES;
     if (units > keep) {
@@ -256,8 +285,7 @@ bool ts_domain_reset(uint64_t id, size_t keep_bytes) {
 bool ts_domain_hand_over(uint64_t id) {
     ts_domain *d = mine(id, "epoch_domain_hand_over");
     if (!d) return false;
-    for (const ts_domain_scope *s = ts_thread.domain; s; s = s->outer)
-        if (s->domain == id) return refuse("epoch_domain_hand_over", id, "still entered", EPERM);
+    if (is_entered(id)) return refuse("epoch_domain_hand_over", id, "still entered", EPERM);
     /* release: partner of the acquire in ts_domain_enter */
     if (!ts_load_relaxed(&d->shared)) ts_store_release(&d->owner, 0);
     return true;

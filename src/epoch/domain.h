@@ -18,7 +18,7 @@ typedef struct ts_domain {
     _Atomic uint64_t owner;          /* serial of the thread that owns it; 0: handed over, or shared */
     _Atomic bool shared;
     _Atomic bool ends_epoch;                 /* destroying the domain destroys the epoch */
-    _Atomic uint32_t busy;           /* 1: cleanups run */
+    _Atomic uint32_t busy;           /* 1: cleanups run; set under the epoch's lock */
     _Atomic(struct ts_cleanup *) cleanups; /* newest first; changed under the epoch's lock */
     _Atomic(ts_scope_block *) block; /* the creator's in the epoch, if it had one: a hint */
 } ts_domain;

@@ -28,7 +28,7 @@ ts_epoch *ts_epoch_find(ts_allocator *allocator, EpochId id) {
 }
 
 /* The epoch with its lock taken; NULL without the lock: no such epoch. */
-static ts_epoch *find_locked(ts_allocator *allocator, EpochId id) {
+TS_ALWAYS_INLINE ts_epoch *find_locked(ts_allocator *allocator, EpochId id) {
     ts_epoch *epoch = ts_table_find(&ts_epochs, id);
     if (!epoch) return NULL;
     ts_lock_acquire(ts_epoch_lock(epoch));
@@ -94,72 +94,13 @@ void ts_epoch_read_label(const ts_epoch *epoch, char out[SLAB_LABEL_BYTES]) {
     out[SLAB_LABEL_BYTES - 1] = 0;
 }
 
-/* ---- open ------------------------------------------------------------------------------------------ */
-
-static ts_block *new_block(ts_heap *heap, ts_share *share, ts_epoch *epoch, EpochId id);
-static void remember(ts_heap *heap, ts_block *block, const ts_epoch *epoch);
-
-/* The opener's block, while nobody else can find the epoch: no lock is needed. Without memory it joins later. */
-static void join_unpublished(ts_allocator *allocator, ts_epoch *epoch, EpochId id) {
-    ts_heap *heap = ts_heap_mine();
-    ts_share *share = heap ? ts_heap_share(heap, allocator) : NULL;
-    ts_block *block = share ? new_block(heap, share, epoch, id) : NULL;
-    if (block) remember(heap, block, epoch);
-}
-
-EpochId ts_epoch_open(ts_allocator *allocator, const char *label, unsigned flags, bool join) {
-    if (flags & ~(EPOCH_CHURN | EPOCH_SCOPE) || flags == (EPOCH_CHURN | EPOCH_SCOPE)) {
-        errno = EINVAL;
-        return EPOCH_NONE;
-    }
-    ts_epoch *epoch = ts_heap_take_entry(&ts_epochs, TS_TABLE_EPOCH);
-    if (!epoch) {
-        errno = ENOMEM;
-        return EPOCH_NONE;
-    }
-    uint64_t id = ts_table_next_id(&ts_epochs, epoch);
-    uintptr_t token = allocator->token;
-    uint64_t now = ts_os->wall_ns(); /* fine enough to tell the order in which epochs were opened */
-    /* No lock: nobody reads an entry whose id is 0, and its last use ended under the lock. */
-    ts_store_relaxed(&epoch->flags, flags ? flags : EPOCH_CHURN);
-    ts_store_relaxed(&epoch->allocator, allocator);
-    ts_epoch_set_label(epoch, label);
-    ts_store_relaxed(&epoch->open_since_ns, now);
-    ts_store_relaxed(&epoch->closed_at_ns, 0);
-    ts_store_relaxed(&epoch->blocks, NULL);
-    epoch->dying = NULL;
-    epoch->spans = 0;
-    epoch->pins = 0;
-    epoch->destroyed = false;
-    ts_store_relaxed(&epoch->span_allocated, 0);
-    ts_store_relaxed(&epoch->span_freed, 0);
-    ts_store_relaxed(&epoch->span_bytes_allocated, 0);
-    ts_store_relaxed(&epoch->span_bytes_freed, 0);
-    ts_store_relaxed(&epoch->span_units, 0);
-    ts_store_relaxed(&epoch->rss_before, 0);
-    ts_store_relaxed(&epoch->rss_after, 0);
-    ts_store_relaxed(&epoch->state, EPOCH_ACTIVE);
-    if (join) join_unpublished(allocator, epoch, id);
-    ts_table_publish(epoch, id);
-    /* An allocator ends by changing its id and then destroying all epochs it finds (both seq_cst): it finds this one, or
-       its end is seen here. */
-    atomic_thread_fence(memory_order_seq_cst);
-    if (TS_UNLIKELY(ts_load_relaxed(&allocator->entry.id) != token)) {
-        ts_epoch_destroy(allocator, id);
-        errno = EINVAL;
-        return EPOCH_NONE;
-    }
-    TS_PROBE3(epoch__open, id, label, (uint64_t)flags);
-    return id;
-}
-
 /* ---- the list of blocks ------------------------------------------------------------------------------- */
 
 static ts_block *next_in_epoch(const ts_block *block) { return ts_load_relaxed(&block->epoch_next); }
 
 /* Caller has the lock. Whoever ends these blocks, or uses them again, does so after the fence: a reader that has seen
    anything of that sees the count too. */
-static ts_block *detach_blocks(ts_epoch *epoch) {
+TS_ALWAYS_INLINE ts_block *detach_blocks(ts_epoch *epoch) {
     ts_block *blocks = ts_load_relaxed(&epoch->blocks);
     ts_store_relaxed(&epoch->blocks, NULL);
     ts_store_relaxed(&epoch->detached, ts_load_relaxed(&epoch->detached) + 1);
@@ -181,11 +122,11 @@ bool ts_epoch_read_blocks(const ts_epoch *epoch, EpochId id, void (*fn)(void *, 
     return ts_load_relaxed(&epoch->detached) == detached && ts_load_relaxed(&epoch->entry.id) == id;
 }
 
-/* ---- joining and adoption ----------------------------------------------------------------------------- */
+/* ---- blocks that come into an epoch -------------------------------------------------------------------- */
 
 /* Caller has the epoch's lock, which keeps the epoch ACTIVE, or has not published the epoch; the block is on no list that
    anyone else walks, or was shut by the end of its thread. */
-static void open_block(ts_block *block, EpochId id) {
+TS_ALWAYS_INLINE void open_block(ts_block *block, EpochId id) {
     ts_store_relaxed(&block->open_id, id);
     /* Care is the slow path's work: such a block is never open to fast frees. */
     if (block->share->allocator->care) return;
@@ -231,7 +172,7 @@ static void remember(ts_heap *heap, ts_block *block, const ts_epoch *epoch) {
         heap->map[i] = ts_churn(block);
 }
 
-static ts_block *new_block(ts_heap *heap, ts_share *share, ts_epoch *epoch, EpochId id) {
+TS_ALWAYS_INLINE ts_block *new_block(ts_heap *heap, ts_share *share, ts_epoch *epoch, EpochId id) {
     ts_heap_enter(heap);
     ts_block *block = ts_block_take(heap, share, epoch, (ts_load_relaxed(&epoch->flags) & EPOCH_SCOPE) != 0);
     if (block) {
@@ -250,6 +191,83 @@ static ts_block *new_block(ts_heap *heap, ts_share *share, ts_epoch *epoch, Epoc
     ts_store_release(&epoch->blocks, block); /* whole, for ts_epoch_read_blocks */
     return block;
 }
+
+/* ---- open ------------------------------------------------------------------------------------------ */
+
+/* The opener's block, while nobody else can find the epoch: no lock is needed. Without memory it joins later. */
+static void join_unpublished(ts_allocator *allocator, ts_epoch *epoch, EpochId id) {
+    ts_heap *heap = ts_heap_mine();
+    ts_share *share = heap ? ts_heap_share_now(heap, allocator) : NULL;
+    ts_block *block = share ? new_block(heap, share, epoch, id) : NULL;
+    if (block) remember(heap, block, epoch);
+}
+
+/* When the newest epoch was opened that is not a domain's. A hint of the order only. */
+static TS_ALIGNED(64) _Atomic uint64_t newest_ns;
+
+/* Tells the order in which epochs were opened: those of one thread among themselves, whichever clock it was, and any two of
+   which one is not a domain's. Domains come by the thousand: in the time that a good clock takes two more can be made. */
+static uint64_t opening_time(bool domain) {
+    uint64_t now = domain ? ts_os->coarse_ns() : ts_os->wall_ns();
+    if (domain) {
+        uint64_t last = ts_load_relaxed(&newest_ns);
+        if (last < ts_thread.opened_ns) last = ts_thread.opened_ns;
+        if (now <= last) now = last + 1;
+    } else {
+        ts_store_relaxed(&newest_ns, now);
+    }
+    ts_thread.opened_ns = now;
+    return now;
+}
+
+EpochId ts_epoch_open(ts_allocator *allocator, const char *label, unsigned flags, bool join) {
+    if (flags & ~(EPOCH_CHURN | EPOCH_SCOPE) || flags == (EPOCH_CHURN | EPOCH_SCOPE)) {
+        errno = EINVAL;
+        return EPOCH_NONE;
+    }
+    ts_epoch *epoch = ts_heap_take_entry(&ts_epochs, TS_TABLE_EPOCH);
+    if (!epoch) {
+        errno = ENOMEM;
+        return EPOCH_NONE;
+    }
+    uint64_t id = ts_table_next_id(&ts_epochs, epoch);
+    uintptr_t token = allocator->token;
+    uint64_t now = opening_time(join);
+    /* No lock: nobody reads an entry whose id is 0, and its last use ended under the lock. */
+    ts_store_relaxed(&epoch->flags, flags ? flags : EPOCH_CHURN);
+    ts_store_relaxed(&epoch->allocator, allocator);
+    /* That of the last use is still there, for messages. */
+    if (label || ts_load_relaxed(&epoch->label[0]) != 0) ts_epoch_set_label(epoch, label);
+    ts_store_relaxed(&epoch->open_since_ns, now);
+    ts_store_relaxed(&epoch->closed_at_ns, 0);
+    ts_store_relaxed(&epoch->blocks, NULL);
+    epoch->dying = NULL;
+    epoch->spans = 0;
+    epoch->pins = 0;
+    epoch->destroyed = false;
+    ts_store_relaxed(&epoch->span_allocated, 0);
+    ts_store_relaxed(&epoch->span_freed, 0);
+    ts_store_relaxed(&epoch->span_bytes_allocated, 0);
+    ts_store_relaxed(&epoch->span_bytes_freed, 0);
+    ts_store_relaxed(&epoch->span_units, 0);
+    ts_store_relaxed(&epoch->rss_before, 0);
+    ts_store_relaxed(&epoch->rss_after, 0);
+    ts_store_relaxed(&epoch->state, EPOCH_ACTIVE);
+    if (join) join_unpublished(allocator, epoch, id);
+    ts_table_publish(epoch, id);
+    /* An allocator ends by changing its id and then destroying all epochs it finds (both seq_cst): it finds this one, or
+       its end is seen here. */
+    atomic_thread_fence(memory_order_seq_cst);
+    if (TS_UNLIKELY(ts_load_relaxed(&allocator->entry.id) != token)) {
+        ts_epoch_destroy(allocator, id);
+        errno = EINVAL;
+        return EPOCH_NONE;
+    }
+    TS_PROBE3(epoch__open, id, label, (uint64_t)flags);
+    return id;
+}
+
+/* ---- joining -------------------------------------------------------------------------------------------- */
 
 ts_block *ts_epoch_join(ts_heap *heap, ts_allocator *allocator, EpochId id) {
     ts_share *share = ts_heap_share(heap, allocator);
@@ -345,10 +363,32 @@ static void take_apart(ts_epoch *epoch) {
     ts_heap_give_entry(&ts_epochs, TS_TABLE_EPOCH, epoch);
 }
 
+/* The usual end of a domain's epoch, with the lock, which is released then: all it has is one scope block of this thread.
+   Without the lock only the exit of a block's thread changes its key, so two stores do what shut_blocks does by
+   read-modify-write; release is enough, see ts_slab_next_use. false: it is another case, nothing was done. */
+TS_ALWAYS_INLINE bool kill_own(ts_epoch *epoch) {
+    ts_heap *heap = ts_thread.heap;
+    ts_block *block = ts_load_relaxed(&epoch->blocks);
+    if (!block || !block->scope || next_in_epoch(block) || ts_load_relaxed(&block->heap) != heap) return false;
+    if (epoch->pins != 0 || epoch->spans != 0 || epoch->dying || ts_heap_is_waited_for(heap)) return false;
+    ts_store_relaxed(&block->open_id, TS_ID_NEVER);
+    ts_store_release(&block->key, ts_era(block) + 1);
+    ts_store_release(&epoch->state, EPOCH_CLOSED);
+    ts_store_release(&epoch->entry.id, 0);
+    (void)detach_blocks(epoch);
+    ts_lock_release(ts_epoch_lock(epoch));
+    ts_heap_enter(heap);
+    ts_block_end(heap, block);
+    ts_heap_leave(heap);
+    ts_heap_give_entry(&ts_epochs, TS_TABLE_EPOCH, epoch);
+    return true;
+}
+
 /* Caller has the lock; released here. Everything is dead before the state or the id says so. */
 static void kill_locked(ts_epoch *epoch) {
     ts_allocator *allocator = ts_load_relaxed(&epoch->allocator);
     TS_PROBE1(epoch__destroy, ts_load_relaxed(&epoch->entry.id));
+    if (TS_LIKELY(kill_own(epoch))) return;
     shut_blocks(epoch, true);
     uint32_t spans = ts_span_detach(epoch);
     ts_store_release(&epoch->state, EPOCH_CLOSED);
@@ -365,11 +405,17 @@ static void kill_locked(ts_epoch *epoch) {
 bool ts_epoch_destroy(ts_allocator *allocator, EpochId id) {
     ts_epoch *epoch = find_locked(allocator, id);
     if (!epoch) return false;
+    ts_epoch_destroy_locked(epoch);
+    return true;
+}
+
+ts_epoch *ts_epoch_find_locked(ts_allocator *allocator, EpochId id) { return find_locked(allocator, id); }
+
+void ts_epoch_destroy_locked(ts_epoch *epoch) {
     uint64_t released = ts_thread.released;
     kill_locked(epoch);
     ts_settle_phase(ts_thread.released - released);
-    ts_epoch_settle();
-    return true;
+    ts_epoch_settle_noted();
 }
 
 static bool nothing_left(const ts_epoch *epoch) {

@@ -53,6 +53,10 @@ EpochId ts_epoch_open(ts_allocator *allocator, const char *label, unsigned flags
 ts_epoch *ts_epoch_find(ts_allocator *allocator, EpochId id);
 bool ts_epoch_close(ts_allocator *allocator, EpochId id);
 bool ts_epoch_destroy(ts_allocator *allocator, EpochId id);
+/* The same in two steps, for who has something to do in between. The epoch with its lock taken, NULL without: there is no
+   such epoch; the second releases the lock. */
+ts_epoch *ts_epoch_find_locked(ts_allocator *allocator, EpochId id);
+void ts_epoch_destroy_locked(ts_epoch *epoch);
 /* Kills all objects, the epoch stays ACTIVE under its id. units_freed: slabs that came free. */
 bool ts_epoch_reset(ts_allocator *allocator, EpochId id, uint64_t *units_freed);
 /* No block of the epoch ends until ts_epoch_unpin; *blocks is the list as it is now, which may be walked meanwhile.
@@ -63,6 +67,10 @@ void ts_epoch_unpin(ts_epoch *epoch);
 void ts_epoch_finish(ts_epoch *epoch, EpochId id);
 /* What ts_note_drained noted, and what is over its limit. Holds nothing. */
 void ts_epoch_settle(void);
+/* The same where there mostly is nothing. */
+static inline void ts_epoch_settle_noted(void) {
+    if (TS_UNLIKELY(ts_thread.drained_count != 0 || ts_thread.settle != NULL || ts_thread.drain != NULL)) ts_epoch_settle();
+}
 void ts_epoch_set_label(ts_epoch *epoch, const char *label);
 /* The label as it is now, terminated. Takes no lock; after a few looks at a label that is being written it gives what
    is there. */

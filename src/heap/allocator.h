@@ -7,6 +7,7 @@
 #ifndef TS_HEAP_ALLOCATOR_H
 #define TS_HEAP_ALLOCATOR_H
 
+#include "base/probe.h"
 #include "heap/heap.h"
 
 #include <tslab/tslab.h>
@@ -63,6 +64,15 @@ _Static_assert(sizeof(ts_allocator) <= TS_ALLOCATOR_STRIDE, "one table entry");
 
 extern TS_HIDDEN ts_table ts_allocators;
 
+/* ts_heap_share in the usual case: the share was made last. No other thread adds or drops a share of a heap whose thread
+   lives. */
+static inline ts_share *ts_heap_share_now(ts_heap *heap, ts_allocator *allocator) {
+    ts_share *share = heap->shares;
+    uintptr_t token = ts_load_acquire(&allocator->entry.id);
+    if (TS_LIKELY(share && token != 0 && share->allocator == allocator && share->token == token)) return share;
+    return ts_heap_share(heap, allocator);
+}
+
 static inline ts_allocator *ts_allocator_find(uintptr_t token) { return ts_table_find(&ts_allocators, token); }
 
 /* Between the two, no share of the allocator is dropped and its record is not used again; no lock is taken, so that
@@ -77,6 +87,32 @@ void ts_allocator_pin(ts_allocator *allocator);
 /* For who found it by its token. false: that use has ended. */
 bool ts_allocator_pin_use(ts_allocator *allocator, uintptr_t token);
 void ts_allocator_unpin(ts_allocator *allocator);
+
+/* What a share keeps beyond its limit goes to the allocator. Caller holds the heap. */
+void ts_share_overflow(ts_share *share, unsigned part);
+/* A whole list of empty slabs becomes warm. Caller holds the heap. */
+TS_ALWAYS_INLINE void ts_share_keep_list(ts_share *share, unsigned part, uint32_t head, uint32_t tail, uint32_t count) {
+    ts_warm list = {head, tail, 0};
+    ts_store_relaxed(&list.count, count);
+    if (!head) return;
+    ts_thread.released += count;
+    ts_warm_splice(&share->warm[part], &list);
+    TS_PROBE2(slab__recycle, ts_region.part[part].base + (size_t)(head - ts_region.part[part].first_unit) * TS_UNIT_BYTES,
+              (uint64_t)count);
+    if (ts_load_relaxed(&share->warm[part].count) > TS_LOCAL_WARM_UNITS ||
+        share->allocator->settings.reclaim_policy == SLAB_RECLAIM_AT_ONCE)
+        ts_share_overflow(share, part);
+}
+
+/* A warm unit of the share, claimed. 0: it has none. Caller holds the heap. */
+TS_ALWAYS_INLINE uint32_t ts_share_take(ts_share *share, unsigned part) {
+    for (;;) {
+        uint32_t unit = ts_warm_pop(&share->warm[part]);
+        if (TS_UNLIKELY(!unit)) return 0;
+        ts_slab_at(unit)->allocator = share->allocator->entry.index; /* read by who finds a zombie */
+        if (TS_LIKELY(ts_slab_claim(unit, &share->allocator->pins))) return unit;
+    }
+}
 
 /* A unit that is nobody's and on no list, claimed, its memory readable and writable. Looks in the share, among
    the allocator's warm units, in the pool. *fresh: its memory was not resident. 0 with errno ENOMEM. Caller: the

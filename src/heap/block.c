@@ -10,47 +10,13 @@
 
 #define ERA_LIMIT (TS_UNIT_ERA_MASK - 4)
 
-void ts_heap_link(ts_heap *heap, ts_block *block) {
-    block->heap_prev = NULL;
-    block->heap_next = heap->blocks;
-    if (heap->blocks) heap->blocks->heap_prev = block;
-    heap->blocks = block;
-}
-
-void ts_heap_unlink(ts_heap *heap, ts_block *block) {
-    if (block->heap_prev)
-        block->heap_prev->heap_next = block->heap_next;
-    else
-        heap->blocks = block->heap_next;
-    if (block->heap_next) block->heap_next->heap_prev = block->heap_prev;
-}
-
-ts_block *ts_block_take(ts_heap *heap, ts_share *share, struct ts_epoch *epoch, bool scope) {
-    ts_block **list = scope ? &heap->free_scope : &heap->free_churn;
-    ts_block *block = *list;
-    if (block) {
-        *list = block->heap_next;
-        /* A cached pointer to the block's last use must not be taken for the new one. */
-        if ((void *)ts_thread.scope == (void *)block) ts_thread.scope = &ts_no_scope;
-        if ((void *)ts_thread.rolling == (void *)block) ts_thread.rolling = &ts_no_block;
-    } else {
-        block = scope ? ts_lines_take(TS_LINES_SCOPE_BLOCK, sizeof(ts_scope_block))
-                      : ts_lines_take(TS_LINES_CHURN_BLOCK, sizeof(ts_churn_block));
-        if (!block) return NULL;
-        block->scope = scope;
-        ts_store_relaxed(&block->key, 1);
-        for (unsigned i = 0; !scope && i < TS_CLASSES; i++) ts_churn(block)->bin[i].ring = ts_empty_ring;
-    }
-    ts_store_relaxed(&block->open_id, TS_ID_NEVER);
-    ts_store_relaxed(&block->rolling, 0);
-    ts_store_relaxed(&block->allocator, share->token);
-    ts_store_release(&block->heap, heap);
-    block->closing = TS_OPEN;
-    ts_store_relaxed(&block->flushed, 0);
-    block->share = share;
-    block->era = (uint32_t)ts_era(block);
-    ts_store_relaxed(&block->epoch, epoch);
-    ts_heap_link(heap, block);
+ts_block *ts_block_make(bool scope) {
+    ts_block *block = scope ? ts_lines_take(TS_LINES_SCOPE_BLOCK, sizeof(ts_scope_block))
+                            : ts_lines_take(TS_LINES_CHURN_BLOCK, sizeof(ts_churn_block));
+    if (!block) return NULL;
+    block->scope = scope;
+    ts_store_relaxed(&block->key, 1);
+    for (unsigned i = 0; !scope && i < TS_CLASSES; i++) ts_churn(block)->bin[i].ring = ts_empty_ring;
     return block;
 }
 
@@ -61,23 +27,27 @@ static uint64_t bin_frees(const ts_bin *bin) {
     return ts_load_relaxed(&bin->pushes) + ts_load_relaxed(&bin->direct_frees);
 }
 
+TS_ALWAYS_INLINE ts_tally scope_tally(const ts_scope_block *s) {
+    ts_tally t;
+    t.freed = ts_load_relaxed(&s->frees); /* before allocs: a reader never sees more freed than allocated */
+    t.bytes_freed = ts_load_relaxed(&s->bytes_freed);
+    t.allocated = ts_load_relaxed(&s->allocs);
+    t.bytes_allocated = ts_load_relaxed(&s->bytes_allocated);
+    const char *bump = ts_load_relaxed(&s->bump);
+    uint32_t current = ts_load_relaxed(&s->current);
+    if (bump && current) {
+        size_t used = (size_t)(bump - ts_region.part[TS_NORMAL].base) - (size_t)current * TS_UNIT_BYTES;
+        if (used <= TS_UNIT_BYTES) t.bytes_allocated += used; /* else the two are of different slabs */
+    }
+    t.slabs = ts_load_relaxed(&s->b.slabs);
+    return t;
+}
+
 ts_tally ts_block_tally(const ts_block *block, uint32_t cls) {
     ts_tally t = {0};
     if (block->scope) {
-        const ts_scope_block *s = (const ts_scope_block *)(const void *)block;
         if (cls != UINT32_MAX && cls != TS_COUNT_SCOPE) return t;
-        t.freed = ts_load_relaxed(&s->frees); /* before allocs: a reader never sees more freed than allocated */
-        t.bytes_freed = ts_load_relaxed(&s->bytes_freed);
-        t.allocated = ts_load_relaxed(&s->allocs);
-        t.bytes_allocated = ts_load_relaxed(&s->bytes_allocated);
-        const char *bump = ts_load_relaxed(&s->bump);
-        uint32_t current = ts_load_relaxed(&s->current);
-        if (bump && current) {
-            size_t used = (size_t)(bump - ts_unit_address(current));
-            if (used <= TS_UNIT_BYTES) t.bytes_allocated += used; /* else the two are of different slabs */
-        }
-        t.slabs = ts_load_relaxed(&block->slabs);
-        return t;
+        return scope_tally((const ts_scope_block *)(const void *)block);
     }
     const ts_churn_block *c = (const ts_churn_block *)(const void *)block;
     unsigned from = cls == UINT32_MAX ? 0 : cls, to = cls == UINT32_MAX ? TS_CLASSES : cls + 1;
@@ -94,7 +64,7 @@ ts_tally ts_block_tally(const ts_block *block, uint32_t cls) {
 }
 
 /* All objects of an ended block are dead: what was allocated is freed. */
-static void fold(ts_share *share, uint32_t kind, ts_tally t) {
+TS_ALWAYS_INLINE void fold(ts_share *share, uint32_t kind, ts_tally t) {
     ts_counters *c = &share->count[kind];
     ts_add_owned(&c->freed, t.allocated);
     ts_add_owned(&c->allocated, t.allocated);
@@ -107,7 +77,7 @@ static void end_slabs(const ts_allocator *allocator, uint32_t unit) {
     for (; unit; unit = ts_slab_at(unit)->next) ts_care_end(allocator, ts_unit_address(unit), TS_UNIT_BYTES);
 }
 
-static void end_churn(ts_churn_block *block) {
+TS_NOINLINE static void end_churn(ts_churn_block *block) {
     ts_warm lists[TS_PARTS] = {{0, 0, 0}, {0, 0, 0}};
     for (uint32_t left = ts_load_relaxed(&block->b.bins_used); left; left &= left - 1) {
         unsigned cls = ts_ctz64(left);
@@ -135,13 +105,12 @@ static void end_churn(ts_churn_block *block) {
                            ts_load_relaxed(&lists[part].count));
 }
 
-static void end_scope(ts_scope_block *block) {
-    fold(block->b.share, TS_COUNT_SCOPE, ts_block_tally(&block->b, TS_COUNT_SCOPE));
+TS_ALWAYS_INLINE void end_scope(ts_scope_block *block) {
+    fold(block->b.share, TS_COUNT_SCOPE, scope_tally(block));
     uint32_t slabs = ts_load_relaxed(&block->b.slabs);
     ts_count(&block->b.share->count[TS_COUNT_SCOPE].empty_slab_recycled, slabs);
     uint32_t head = block->head, tail = block->tail;
     if (TS_UNLIKELY(block->b.share->allocator->care)) end_slabs(block->b.share->allocator, head);
-    block->fillers = 0;
     block->allocs_before = 0;
     block->head = block->tail = 0;
     ts_store_relaxed(&block->current, 0);
@@ -159,8 +128,8 @@ void ts_block_end(ts_heap *heap, ts_block *block) {
     ts_store_relaxed(&block->open_id, TS_ID_NEVER);
     ts_store_relaxed(&block->rolling, 0);
     /* Shut, on no epoch's list, and its heap held: nobody else changes the key. release: as ts_block_kill. */
-    ts_store_release(&block->key, ts_era(block) + 1);
-    if (block->scope)
+    if (ts_era(block) == block->era) ts_store_release(&block->key, ts_era(block) + 1);
+    if (TS_LIKELY(block->scope))
         end_scope(ts_scope(block));
     else
         end_churn(ts_churn(block));

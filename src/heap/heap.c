@@ -193,21 +193,6 @@ ts_heap *ts_heap_make(void) {
     return heap;
 }
 
-void *ts_heap_take_entry(ts_table *table, unsigned which) {
-    ts_heap *heap = ts_thread.heap;
-    if (heap && heap->spares[which] > 0) return heap->spare[which][--heap->spares[which]];
-    return ts_table_take(table);
-}
-
-void ts_heap_give_entry(ts_table *table, unsigned which, void *entry) {
-    ts_heap *heap = ts_thread.heap;
-    if (!ts_table_end(table, entry)) return;
-    if (heap && heap->spares[which] < TS_SPARE_ENTRIES)
-        heap->spare[which][heap->spares[which]++] = entry;
-    else
-        ts_table_free(table, entry);
-}
-
 static bool share_of(const ts_share *share, const ts_allocator *allocator, uintptr_t token) {
     return share->allocator == allocator && share->token == token;
 }

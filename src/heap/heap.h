@@ -27,7 +27,7 @@
  * Conservation, per bin: pops + word_allocs - pushes - direct_frees == live slots of the bin's slabs, always
  * outside of an operation. These counters are what the statistics sum up.
  */
-/* Modelled in tests/model: foreign, hold, orders. */
+/* Modelled in tests/model: foreign, hold, epoch, orders. */
 #ifndef TS_HEAP_HEAP_H
 #define TS_HEAP_HEAP_H
 
@@ -137,8 +137,8 @@ typedef struct ts_scope_block {
     ts_scope_bits *bits;             /* of the current slab */
     _Atomic uint32_t current;        /* its unit */
     uint32_t head, tail;             /* (h) all slabs, the current one first */
-    uint32_t fillers;                /* (h) skipped places in the current slab, each a freed object */
-    uint64_t allocs_before;          /* (h) allocs when the current slab was added */
+    uint64_t allocs_before;          /* (h) allocs when the current slab was added, less the places skipped in it since:
+                                        each is a freed object of the slab, and none of the counters */
     _Atomic uint64_t allocs;
     _Atomic uint64_t frees;
     _Atomic uint64_t bytes_allocated; /* in slabs that are full */
@@ -190,6 +190,7 @@ typedef struct ts_tls {
     bool drain_others;               /* and so have others */
     struct ts_epoch *drained[TS_DRAINED]; /* closing, and a block of theirs holds nothing any more: likewise */
     unsigned drained_count;
+    uint64_t opened_ns;              /* when it opened its newest epoch */
 } ts_tls;
 
 typedef struct ts_heap {
@@ -243,7 +244,7 @@ static inline uint64_t ts_era(const ts_block *block) { return ts_load_acquire(&b
 static inline void ts_block_shut(ts_block *block) {
     atomic_fetch_and_explicit(&block->key, TS_UNIT_ERA_MASK, memory_order_relaxed);
 }
-/* Shut, and all its slabs are stale, before any of them can be reset (foreign.c, 5). seq_cst: see next_use, slab.c. */
+/* Shut, and all its slabs are stale, before any of them can be reset (foreign.c, 5). seq_cst: see ts_slab_next_use. */
 static inline void ts_block_kill(ts_block *block) {
     uint64_t key = ts_load_relaxed(&block->key);
     while (!atomic_compare_exchange_weak_explicit(&block->key, &key, (key & TS_UNIT_ERA_MASK) + 1,
@@ -302,8 +303,19 @@ ts_share *ts_heap_share(ts_heap *heap, struct ts_allocator *allocator);
 /* Empties rings and claimed words of all blocks, drains, gives warm units away. Caller: not inside the heap. */
 void ts_heap_idle(ts_heap *heap);
 /* As ts_table_take and ts_table_give, by way of a few entries that the thread keeps. which: TS_TABLE_EPOCH, _DOMAIN. */
-void *ts_heap_take_entry(ts_table *table, unsigned which);
-void ts_heap_give_entry(ts_table *table, unsigned which, void *entry);
+static inline void *ts_heap_take_entry(ts_table *table, unsigned which) {
+    ts_heap *heap = ts_thread.heap;
+    if (heap && heap->spares[which] > 0) return heap->spare[which][--heap->spares[which]];
+    return ts_table_take(table);
+}
+static inline void ts_heap_give_entry(ts_table *table, unsigned which, void *entry) {
+    ts_heap *heap = ts_thread.heap;
+    if (!ts_table_end(table, entry)) return;
+    if (heap && heap->spares[which] < TS_SPARE_ENTRIES)
+        heap->spare[which][heap->spares[which]++] = entry;
+    else
+        ts_table_free(table, entry);
+}
 /* Drops the shares of allocators that have ended and in which the heap has no block any more. Caller: the owner, or who
    holds the heap of an ended thread: only there no call can be using a share. */
 void ts_heap_drop_dead_shares(ts_heap *heap);
@@ -315,9 +327,9 @@ void ts_heap_fork_child(void);
 
 /* ---- blocks, in block.c; the caller holds the heap ---------------------------------------------- */
 
-/* A block for an epoch, not yet in the epoch's list nor open. NULL: no memory. */
-ts_block *ts_block_take(ts_heap *heap, ts_share *share, struct ts_epoch *epoch, bool scope);
-/* Ends a block: its slabs go to the share's warm units, its counters to the share, live objects die. */
+/* The memory of a block. NULL: there is none. */
+ts_block *ts_block_make(bool scope);
+/* Ends a block, killed or not: its slabs go to the share's warm units, its counters to the share, live objects die. */
 void ts_block_end(ts_heap *heap, ts_block *block);
 /* Gives ring and claimed words back to the slabs, and the slabs that are empty to the share. Returns slabs looked
    at; adds those given to *recycled. */
@@ -341,8 +353,45 @@ void ts_heap_end_list(ts_heap *heap, ts_block *block);
    drains, takes its warm units for the allocator. Any thread, holding nothing. */
 void ts_heap_visit(ts_heap *heap, struct ts_allocator *allocator);
 void ts_heap_condemn(ts_heap *heap, ts_block *block);
-void ts_heap_link(ts_heap *heap, ts_block *block);
-void ts_heap_unlink(ts_heap *heap, ts_block *block);
+static inline void ts_heap_link(ts_heap *heap, ts_block *block) {
+    block->heap_prev = NULL;
+    block->heap_next = heap->blocks;
+    if (heap->blocks) heap->blocks->heap_prev = block;
+    heap->blocks = block;
+}
+static inline void ts_heap_unlink(ts_heap *heap, ts_block *block) {
+    if (block->heap_prev)
+        block->heap_prev->heap_next = block->heap_next;
+    else
+        heap->blocks = block->heap_next;
+    if (block->heap_next) block->heap_next->heap_prev = block->heap_prev;
+}
+
+/* A block for an epoch, not yet in the epoch's list nor open. NULL: no memory. */
+TS_ALWAYS_INLINE ts_block *ts_block_take(ts_heap *heap, ts_share *share, struct ts_epoch *epoch, bool scope) {
+    ts_block **list = scope ? &heap->free_scope : &heap->free_churn;
+    ts_block *block = *list;
+    if (TS_LIKELY(block != NULL)) {
+        *list = block->heap_next;
+        /* A cached pointer to the block's last use must not be taken for the new one. */
+        if ((void *)ts_thread.scope == (void *)block) ts_thread.scope = &ts_no_scope;
+        if ((void *)ts_thread.rolling == (void *)block) ts_thread.rolling = &ts_no_block;
+    } else {
+        block = ts_block_make(scope);
+        if (!block) return NULL;
+    }
+    ts_store_relaxed(&block->open_id, TS_ID_NEVER);
+    ts_store_relaxed(&block->rolling, 0);
+    ts_store_relaxed(&block->allocator, share->token);
+    ts_store_release(&block->heap, heap);
+    block->closing = TS_OPEN;
+    ts_store_relaxed(&block->flushed, 0);
+    block->share = share;
+    block->era = (uint32_t)ts_era(block);
+    ts_store_relaxed(&block->epoch, epoch);
+    ts_heap_link(heap, block);
+    return block;
+}
 
 typedef struct ts_tally {
     uint64_t allocated, freed, bytes_allocated, bytes_freed, slabs;
@@ -377,6 +426,9 @@ unsigned ts_bin_free_bits(ts_churn_block *block, ts_bin *bin, uint32_t unit, uns
 
 /* Adds a reset slab as the current one. Caller holds the heap. */
 void ts_scope_add(ts_scope_block *block, uint32_t unit);
+/* A warm unit of the share becomes the current slab, in place of the one that is perhaps there. false: there is none, and
+   nothing was done. Caller holds the heap. */
+bool ts_scope_renew(ts_scope_block *block);
 /* As ts_fast_bump, at a multiple of align (at most a quarter of a unit). */
 void *ts_scope_bump_aligned(ts_scope_block *block, size_t align, size_t bytes);
 /* Ends adding to the current slab; if all of it is free it goes to the share. Caller holds the heap. */
@@ -437,6 +489,11 @@ static inline void ts_heap_leave(ts_heap *heap) {
     ts_op_end(&ts_thread);
 }
 
+/* Whether others have left anything on its lists. A hint: they may be about to. */
+static inline bool ts_heap_is_waited_for(const ts_heap *heap) {
+    return ts_load_relaxed(&heap->queue) != 0 || ts_load_relaxed(&heap->condemned) != NULL || heap->backlog != 0 || heap->ending;
+}
+
 static inline ts_heap *ts_heap_mine(void) {
     ts_heap *heap = ts_thread.heap;
     return TS_LIKELY(heap != NULL) ? heap : ts_heap_make();
@@ -445,14 +502,25 @@ static inline ts_heap *ts_heap_mine(void) {
 /* ---- warm units, in warm.c ------------------------------------------------------------------------ */
 
 void ts_warm_push(ts_warm *warm, uint32_t unit);
-uint32_t ts_warm_pop(ts_warm *warm);
-/* from's units come before to's. */
-void ts_warm_splice(ts_warm *to, ts_warm *from);
+static inline uint32_t ts_warm_pop(ts_warm *warm) {
+    uint32_t unit = warm->head;
+    if (!unit) return 0;
+    warm->head = ts_slab_at(unit)->next;
+    if (!warm->head) warm->tail = 0;
+    ts_add_owned(&warm->count, (uint32_t)-1);
+    return unit;
+}
+/* from's units come before to's. Touches one record only, from's tail: at the end of a large epoch every other is out of the caches. */
+TS_ALWAYS_INLINE void ts_warm_splice(ts_warm *to, ts_warm *from) {
+    if (!from->head) return;
+    ts_slab_at(from->tail)->next = to->head;
+    if (!to->head) to->tail = from->tail;
+    to->head = from->head;
+    ts_add_owned(&to->count, ts_load_relaxed(&from->count));
+    from->head = from->tail = 0;
+    ts_store_relaxed(&from->count, 0);
+}
 /* An empty slab, unit on no list: becomes warm. Caller holds the heap. */
 void ts_share_keep(ts_share *share, uint32_t unit);
-/* A warm unit of the share, claimed. 0: it has none. Caller holds the heap. */
-uint32_t ts_share_take(ts_share *share, unsigned part);
-/* A whole list of them. */
-void ts_share_keep_list(ts_share *share, unsigned part, uint32_t head, uint32_t tail, uint32_t count);
 
 #endif

@@ -5,15 +5,19 @@
 #include "heap/care.h"
 #include "heap/heap.h"
 
-void ts_scope_add(ts_scope_block *block, uint32_t unit) {
-    TS_PROBE2(slab__new, ts_unit_address(unit), (uint64_t)0);
-    ts_assert(2, ts_load_relaxed(&block->current) == 0);
+/* Scope slabs lie in part NORMAL, whose units are numbered from 0. */
+TS_ALWAYS_INLINE char *address_of(uint32_t unit) { return ts_region.part[TS_NORMAL].base + (size_t)unit * TS_UNIT_BYTES; }
+
+TS_ALWAYS_INLINE void add_slab(ts_scope_block *block, uint32_t unit) {
+    char *at = address_of(unit);
+    uint32_t second = block->head;
     ts_slab *slab = ts_slab_at(unit);
-    ts_care_begin(block->b.share->allocator, ts_unit_address(unit), TS_UNIT_BYTES, true);
+    TS_PROBE2(slab__new, at, (uint64_t)0);
+    ts_care_begin(block->b.share->allocator, at, TS_UNIT_BYTES, true);
     slab->prev = 0;
-    slab->next = block->head;
-    if (block->head)
-        ts_slab_at(block->head)->prev = unit;
+    slab->next = second;
+    if (second)
+        ts_slab_at(second)->prev = unit;
     else
         block->tail = unit;
     block->head = unit;
@@ -21,8 +25,6 @@ void ts_scope_add(ts_scope_block *block, uint32_t unit) {
     ts_store_relaxed(&block->current, unit);
     block->bits = ts_slab_scope_bits(unit);
     block->allocs_before = ts_load_relaxed(&block->allocs);
-    block->fillers = 0;
-    char *at = ts_unit_address(unit);
     block->end = at + TS_UNIT_BYTES;
     ts_store_release(&block->bump, at);
     /* release: who reads the word sees the reset slab */
@@ -55,21 +57,45 @@ static bool release_slab(ts_scope_block *block, uint32_t unit) {
     return false;
 }
 
+/* Nothing is added to the current slab any more. Afterwards it is released if it is empty, which can only be done once it is
+   no longer the current one. */
+TS_ALWAYS_INLINE void seal(ts_scope_block *block, ts_slab *slab) {
+    size_t used = TS_UNIT_BYTES - (size_t)(block->end - ts_load_relaxed(&block->bump));
+    ts_add_owned(&block->bytes_allocated, used);
+    slab->empty_at = (uint16_t)(ts_load_relaxed(&block->allocs) - block->allocs_before);
+    /* release, and before bump changes: a reader that takes the end from bump looks at `end` before and after */
+    ts_store_release(&slab->end, (uint16_t)(used / 16));
+}
+
+void ts_scope_add(ts_scope_block *block, uint32_t unit) {
+    ts_assert(2, ts_load_relaxed(&block->current) == 0);
+    add_slab(block, unit);
+}
+
 void ts_scope_retire_current(ts_scope_block *block) {
     uint32_t unit = ts_load_relaxed(&block->current);
     if (!unit) return;
-    ts_slab *slab = ts_slab_at(unit);
-    char *bump = ts_load_relaxed(&block->bump);
-    size_t used = (size_t)(bump - ts_unit_address(unit));
-    ts_add_owned(&block->bytes_allocated, used);
-    slab->empty_at = (uint16_t)(ts_load_relaxed(&block->allocs) - block->allocs_before + block->fillers);
-    /* release, and before bump changes: a reader that takes the end from bump looks at `end` before and after */
-    ts_store_release(&slab->end, (uint16_t)(used / 16));
+    seal(block, ts_slab_at(unit));
     ts_store_relaxed(&block->current, 0);
     block->bits = NULL;
     block->end = NULL;
     ts_store_release(&block->bump, NULL);
     ts_scope_release_if_empty(block, unit);
+}
+
+bool ts_scope_renew(ts_scope_block *block) {
+    ts_share *share = block->b.share;
+    uint32_t unit = ts_share_take(share, TS_NORMAL), last = ts_load_relaxed(&block->current);
+    if (TS_UNLIKELY(!unit)) return false;
+    if (TS_UNLIKELY(!ts_slab_reset_scope(unit))) {
+        ts_allocator_retire(share->allocator, unit);
+        return false;
+    }
+    if (last) seal(block, ts_slab_at(last));
+    add_slab(block, unit);
+    ts_count(&share->count[TS_COUNT_SCOPE].new_slab_count, 1);
+    if (last) ts_scope_release_if_empty(block, last);
+    return true;
 }
 
 static void set_bit(ts_state64 *words, uint32_t entry) {
@@ -89,7 +115,7 @@ void *ts_scope_bump_aligned(ts_scope_block *block, size_t align, size_t bytes) {
         set_bit(block->bits->freed, (uint32_t)((size_t)(at - base) / 16));
         set_bit(block->bits->start, (uint32_t)((size_t)(at - base) / 16));
         ts_slab_at(unit)->free_count++;
-        block->fillers++;
+        block->allocs_before--;
         ts_count(&block->bytes_freed, skip);
     }
     set_bit(block->bits->start, (uint32_t)((size_t)(aligned - base) / 16));

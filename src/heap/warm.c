@@ -21,26 +21,6 @@ void ts_warm_push(ts_warm *warm, uint32_t unit) {
     ts_add_owned(&warm->count, 1);
 }
 
-uint32_t ts_warm_pop(ts_warm *warm) {
-    uint32_t unit = warm->head;
-    if (!unit) return 0;
-    warm->head = ts_slab_at(unit)->next;
-    if (!warm->head) warm->tail = 0;
-    ts_add_owned(&warm->count, (uint32_t)-1);
-    return unit;
-}
-
-/* Touches one record only, from's tail: at the end of a large epoch every other is out of the caches. */
-void ts_warm_splice(ts_warm *to, ts_warm *from) {
-    if (!from->head) return;
-    ts_slab_at(from->tail)->next = to->head;
-    if (!to->head) to->tail = from->tail;
-    to->head = from->head;
-    ts_add_owned(&to->count, ts_load_relaxed(&from->count));
-    from->head = from->tail = 0;
-    ts_store_relaxed(&from->count, 0);
-}
-
 static uint64_t limit_units(const ts_allocator *allocator) {
     uint64_t reserved = ts_load_relaxed(&allocator->reserved_units);
     switch (allocator->settings.reclaim_policy) {
@@ -64,7 +44,7 @@ static uint64_t shared_warm_units(ts_allocator *allocator) {
            ts_load_relaxed(&allocator->span_warm_units);
 }
 
-static void share_overflow(ts_share *share, unsigned part) {
+void ts_share_overflow(ts_share *share, unsigned part) {
     ts_allocator *allocator = share->allocator;
     uint32_t most = allocator->settings.reclaim_policy == SLAB_RECLAIM_AT_ONCE ? 0 : TS_LOCAL_WARM_UNITS;
     if (ts_load_relaxed(&share->warm[part].count) <= most) return;
@@ -116,26 +96,7 @@ void ts_share_keep(ts_share *share, uint32_t unit) {
     ts_thread.released++;
     ts_warm_push(&share->warm[part], unit);
     TS_PROBE2(slab__recycle, ts_unit_address(unit), (uint64_t)1);
-    share_overflow(share, part);
-}
-
-void ts_share_keep_list(ts_share *share, unsigned part, uint32_t head, uint32_t tail, uint32_t count) {
-    ts_warm list = {head, tail, 0};
-    ts_store_relaxed(&list.count, count);
-    if (!head) return;
-    ts_thread.released += count;
-    ts_warm_splice(&share->warm[part], &list);
-    TS_PROBE2(slab__recycle, ts_unit_address(head), (uint64_t)count);
-    share_overflow(share, part);
-}
-
-uint32_t ts_share_take(ts_share *share, unsigned part) {
-    for (;;) {
-        uint32_t unit = ts_warm_pop(&share->warm[part]);
-        if (!unit) return 0;
-        ts_slab_at(unit)->allocator = share->allocator->entry.index; /* read by who finds a zombie */
-        if (ts_slab_claim(unit, &share->allocator->pins)) return unit;
-    }
+    ts_share_overflow(share, part);
 }
 
 /* ---- purge ---------------------------------------------------------------------------------------- */

@@ -17,6 +17,7 @@
  * barrier_all  when it returns true, every other thread of the process has passed a full memory barrier
  *              since the call began. false: the system has no such thing.
  * wall_ns, cpu_ns   monotonic time, and this thread's processor time, as fine as the system has them.
+ * coarse_ns         the time of wall_ns as it was some milliseconds ago at most, never ahead of it; cheap to read.
  * resident_bytes    resident memory of the process, measured; 0 if the system does not say.
  * yield        lets another thread run.
  */
@@ -37,6 +38,7 @@ typedef struct ts_os_table {
     void (*huge_pages)(void *at, size_t bytes, bool on);
     bool (*barrier_all)(void);
     uint64_t (*wall_ns)(void);
+    uint64_t (*coarse_ns)(void);
     uint64_t (*cpu_ns)(void);
     uint64_t (*resident_bytes)(void);
     void (*yield)(void);

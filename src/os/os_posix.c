@@ -116,6 +116,11 @@ static uint64_t read_clock(clockid_t id) {
 }
 
 static uint64_t posix_wall_ns(void) { return read_clock(CLOCK_MONOTONIC); }
+#if defined(CLOCK_MONOTONIC_COARSE)
+static uint64_t posix_coarse_ns(void) { return read_clock(CLOCK_MONOTONIC_COARSE); }
+#else
+static uint64_t posix_coarse_ns(void) { return posix_wall_ns(); }
+#endif
 static uint64_t posix_cpu_ns(void) { return read_clock(CLOCK_THREAD_CPUTIME_ID); }
 
 /* smaps_rollup walks the page tables: statm lags behind by up to 64 pages a processor. */
@@ -161,6 +166,7 @@ const ts_os_table ts_os_native = {
     .huge_pages = posix_huge_pages,
     .barrier_all = posix_barrier_all,
     .wall_ns = posix_wall_ns,
+    .coarse_ns = posix_coarse_ns,
     .cpu_ns = posix_cpu_ns,
     .resident_bytes = posix_resident_bytes,
     .yield = posix_yield,

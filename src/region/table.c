@@ -48,25 +48,6 @@ void *ts_table_take(ts_table *table) {
     return entry;
 }
 
-uint64_t ts_table_next_id(const ts_table *table, const void *entry) {
-    const ts_entry *e = entry;
-    return ts_load_relaxed(&e->era) << table->index_bits | e->index;
-}
-
-void ts_table_publish(void *entry, uint64_t id) {
-    /* release: partner of ts_table_find */
-    ts_store_release(&((ts_entry *)entry)->id, id);
-}
-
-bool ts_table_end(ts_table *table, void *entry) {
-    ts_entry *e = entry;
-    ts_store_release(&e->id, 0);
-    uint64_t era = ts_load_relaxed(&e->era);
-    if (era >= table->era_limit) return false;
-    ts_store_relaxed(&e->era, era + 1);
-    return true;
-}
-
 void ts_table_free(ts_table *table, void *entry) {
     ts_entry *e = entry;
     ts_lock_acquire(&table->lock);

@@ -43,12 +43,25 @@ void ts_table_init(ts_table *table, int which, uint32_t stride, unsigned id_bits
 /* A free entry, with id still 0; the caller fills it and then publishes it. NULL: no memory. */
 void *ts_table_take(ts_table *table);
 /* The id of the entry's next use. */
-uint64_t ts_table_next_id(const ts_table *table, const void *entry);
+static inline uint64_t ts_table_next_id(const ts_table *table, const void *entry) {
+    const ts_entry *e = entry;
+    return ts_load_relaxed(&e->era) << table->index_bits | e->index;
+}
 /* Makes a filled entry visible under its id. */
-void ts_table_publish(void *entry, uint64_t id);
+static inline void ts_table_publish(void *entry, uint64_t id) {
+    /* release: partner of ts_table_find */
+    ts_store_release(&((ts_entry *)entry)->id, id);
+}
 /* Ends the use: from now on its id is stale, and the entry has its next era. false: its eras are used up, it may
    not be given back. */
-bool ts_table_end(ts_table *table, void *entry);
+static inline bool ts_table_end(const ts_table *table, void *entry) {
+    ts_entry *e = entry;
+    ts_store_release(&e->id, 0);
+    uint64_t era = ts_load_relaxed(&e->era);
+    if (era >= table->era_limit) return false;
+    ts_store_relaxed(&e->era, era + 1);
+    return true;
+}
 /* Puts an entry whose use has ended on the free list. */
 void ts_table_free(ts_table *table, void *entry);
 /* Both. */

@@ -28,24 +28,6 @@ void ts_slab_init_templates(void) {
     }
 }
 
-bool ts_slab_claim(uint32_t unit, _Atomic uint64_t *zombies) {
-    _Atomic uint64_t *word = ts_unit_word(unit);
-    uint64_t w = ts_load_relaxed(word);
-    for (;;) {
-        /* seq_cst: against the foreign free that sets FOREIGN by compare-and-swap; one of the two sees the
-           other's value, never neither. */
-        if (w & TS_UNIT_FOREIGN) {
-            ts_assert(2, !(w & TS_UNIT_ZOMBIE));
-            ts_fetch_add_relaxed(zombies, 1);
-            if (ts_cas_seq(word, &w, w | TS_UNIT_ZOMBIE)) return false;
-            ts_fetch_sub_relaxed(zombies, 1);
-        } else if (ts_cas_seq(word, &w, 0)) {
-            if (w != 0) ts_slab_at(unit)->u.last_word = w;
-            return true;
-        }
-    }
-}
-
 /* Highest slot generation of the last churn use. */
 static uint32_t max_slot_generation(uint32_t unit) {
     unsigned part = ts_part_of_unit(unit);
@@ -59,27 +41,11 @@ static uint32_t max_slot_generation(uint32_t unit) {
     return max;
 }
 
-/* The generations and the tag of the next use. Handles hold a generation, so it moves on only if one was made:
-   a program without handles never uses any up. The last use ended by a seq_cst change of the block's key or of the
-   UNIT word, and `handled` is read (seq_cst) after that; ts_object_handle sets it, then passes a seq_cst fence, then
-   looks at key and word again: either the flag is seen here, or the end of the use is seen there and no handle is
-   made. */
-static bool next_use(ts_slab *slab, ts_kind kind) {
-    uint32_t gen = ts_load_relaxed(&slab->gen), tag = ts_load_relaxed(&slab->tag);
-    if (ts_load_seq(&slab->handled)) {
-        gen += 1 + (slab->kind == TS_KIND_CHURN ? max_slot_generation(ts_slab_unit(slab)) : 0);
-        ts_store_relaxed(&slab->handled, 0);
-    }
-    if (gen > TS_GEN_MAX - TS_STATE_GEN_MAX - 1 || tag >= TS_UNIT_ERA_MASK) {
-        slab->kind = TS_KIND_RETIRED;
-        return false;
-    }
-    if (slab->kind == TS_KIND_NONE && gen == 0) gen = 1; /* so that no handle is 0 */
-    ts_store_relaxed(&slab->gen, gen);
-    /* release: who reads the new tag sees that the block which owned the slab before has another era */
-    ts_store_release(&slab->tag, tag + 1);
-    slab->kind = (uint8_t)kind;
-    return true;
+uint32_t ts_slab_handled_generation(ts_slab *slab) {
+    uint32_t gen = ts_load_relaxed(&slab->gen);
+    gen += 1 + (slab->kind == TS_KIND_CHURN ? max_slot_generation(ts_slab_unit(slab)) : 0);
+    ts_store_relaxed(&slab->handled, 0);
+    return gen;
 }
 
 void ts_slab_leave_states(uint32_t unit) {
@@ -88,7 +54,7 @@ void ts_slab_leave_states(uint32_t unit) {
     if (slab->kind != TS_KIND_CHURN) return;
     if (ts_load_seq(&slab->handled))
         ts_store_relaxed(&slab->gen, ts_load_relaxed(&slab->gen) + max_slot_generation(unit));
-    slab->kind = TS_KIND_NONE; /* next_use adds no more than one */
+    slab->kind = TS_KIND_NONE; /* ts_slab_next_use adds no more than one */
 }
 
 /* Eight bytes at a time, atomically: another thread may look at the words with a stale pointer. */
@@ -104,7 +70,7 @@ bool ts_slab_reset_churn(uint32_t unit, unsigned cls) {
     ts_slab *slab = ts_slab_at(unit);
     bool small = ts_part_of_unit(unit) == TS_SMALL;
     ts_assert(2, ts_load_relaxed(ts_unit_word(unit)) == 0);
-    if (!next_use(slab, TS_KIND_CHURN)) return false;
+    if (!ts_slab_next_use(slab, TS_KIND_CHURN)) return false;
     reset_states(unit, small ? NULL : normal_states[cls]);
     if (small)
         memcpy(ts_slab_small(unit)->free, small_free[cls], sizeof small_free[cls]);
@@ -119,34 +85,7 @@ bool ts_slab_reset_churn(uint32_t unit, unsigned cls) {
     return true;
 }
 
-static void clear16(ts_state64 *words) {
-    for (unsigned i = 0; i < 16; i += 8) {
-        ts_store_relaxed(&words[i], 0);
-        ts_store_relaxed(&words[i + 1], 0);
-        ts_store_relaxed(&words[i + 2], 0);
-        ts_store_relaxed(&words[i + 3], 0);
-        ts_store_relaxed(&words[i + 4], 0);
-        ts_store_relaxed(&words[i + 5], 0);
-        ts_store_relaxed(&words[i + 6], 0);
-        ts_store_relaxed(&words[i + 7], 0);
-    }
-}
-
-bool ts_slab_reset_scope(uint32_t unit) {
-    ts_slab *slab = ts_slab_at(unit);
-    ts_assert(2, ts_load_relaxed(ts_unit_word(unit)) == 0 && ts_part_of_unit(unit) == TS_NORMAL);
-    /* A scope slab in which nothing was freed has no bit on in `freed`. */
-    bool unfreed = slab->kind == TS_KIND_SCOPE && slab->free_count == 0;
-    if (!next_use(slab, TS_KIND_SCOPE)) return false;
-    ts_scope_bits *bits = ts_slab_scope_bits(unit);
-    clear16(bits->start);
-    if (!unfreed) clear16(bits->freed);
-    slab->free_count = slab->empty_at = 0;
-    ts_store_relaxed(&slab->end, 0);
-    return true;
-}
-
-bool ts_slab_reset_span(uint32_t unit) { return next_use(ts_slab_at(unit), TS_KIND_SPAN); }
+bool ts_slab_reset_span(uint32_t unit) { return ts_slab_next_use(ts_slab_at(unit), TS_KIND_SPAN); }
 
 unsigned ts_slab_count_live(uint32_t unit) {
     unsigned part = ts_part_of_unit(unit);

@@ -31,9 +31,11 @@
  * Who may write what: fields marked (o) the owner: the thread whose heap has the slab, or who holds that heap;
  * (w) who took it from or puts it on a warm list, under that list's lock.
  */
+/* Modelled in tests/model: foreign, orders. */
 #ifndef TS_SLAB_SLAB_H
 #define TS_SLAB_SLAB_H
 
+#include "base/assert.h"
 #include "base/atomic.h"
 #include "base/attr.h"
 #include "region/region.h"
@@ -165,15 +167,78 @@ void ts_slab_init_templates(void);
 /* Takes a unit that is on no list out of reach of foreign frees: its UNIT word becomes 0. false: it is on a
    queue; it is now a zombie, and who takes it off the queue gives it back. Caller: its only owner. zombies counts
    them: up before a zombie can be seen. */
-bool ts_slab_claim(uint32_t unit, _Atomic uint64_t *zombies);
+TS_ALWAYS_INLINE bool ts_slab_claim(uint32_t unit, _Atomic uint64_t *zombies) {
+    _Atomic uint64_t *word = ts_unit_word(unit);
+    uint64_t w = ts_load_relaxed(word);
+    for (;;) {
+        /* seq_cst: against the foreign free that sets FOREIGN by compare-and-swap; one of the two sees the
+           other's value, never neither. */
+        if (TS_UNLIKELY(w & TS_UNIT_FOREIGN)) {
+            ts_assert(2, !(w & TS_UNIT_ZOMBIE));
+            ts_fetch_add_relaxed(zombies, 1);
+            if (ts_cas_seq(word, &w, w | TS_UNIT_ZOMBIE)) return false;
+            ts_fetch_sub_relaxed(zombies, 1);
+        } else if (TS_LIKELY(ts_cas_seq(word, &w, 0))) {
+            if (w != 0) ts_slab_at(unit)->u.last_word = w;
+            return true;
+        }
+    }
+}
 
 /* The state words of a claimed unit are about to be lost: what the next use must know of them (the generations that
-   handles may carry) goes into the record. A handle that is being made meanwhile is not made: see next_use. */
+   handles may carry) goes into the record. A handle that is being made meanwhile is not made: see ts_slab_next_use. */
 void ts_slab_leave_states(uint32_t unit);
+
+/* First generation of the next use of a slab of which handles were made, and none since. */
+uint32_t ts_slab_handled_generation(ts_slab *slab);
+/* The generations and the tag of the next use. Handles hold a generation, so it moves on only if one was made:
+   a program without handles never uses any up. The last use ended by a change of the block's key or of the UNIT word; a
+   seq_cst change of that word came after it (ts_slab_claim, the release of an empty slab), and `handled` is read (seq_cst)
+   after that. ts_object_handle sets it, then passes a seq_cst fence, then looks at key and word again: either the flag is
+   seen here, or the end of the use is seen there and no handle is made. */
+TS_ALWAYS_INLINE bool ts_slab_next_use(ts_slab *slab, ts_kind kind) {
+    uint32_t gen = ts_load_relaxed(&slab->gen), tag = ts_load_relaxed(&slab->tag);
+    if (TS_UNLIKELY(ts_load_seq(&slab->handled))) gen = ts_slab_handled_generation(slab);
+    if (TS_UNLIKELY(gen > TS_GEN_MAX - TS_STATE_GEN_MAX - 1 || tag >= TS_UNIT_ERA_MASK)) {
+        slab->kind = TS_KIND_RETIRED;
+        return false;
+    }
+    if (slab->kind == TS_KIND_NONE && gen == 0) gen = 1; /* so that no handle is 0 */
+    ts_store_relaxed(&slab->gen, gen);
+    /* release: who reads the new tag sees that the block which owned the slab before has another era */
+    ts_store_release(&slab->tag, tag + 1);
+    slab->kind = (uint8_t)kind;
+    return true;
+}
+
+static inline void ts_slab_clear16(ts_state64 *words) {
+    for (unsigned i = 0; i < 16; i += 8) {
+        ts_store_relaxed(&words[i], 0);
+        ts_store_relaxed(&words[i + 1], 0);
+        ts_store_relaxed(&words[i + 2], 0);
+        ts_store_relaxed(&words[i + 3], 0);
+        ts_store_relaxed(&words[i + 4], 0);
+        ts_store_relaxed(&words[i + 5], 0);
+        ts_store_relaxed(&words[i + 6], 0);
+        ts_store_relaxed(&words[i + 7], 0);
+    }
+}
 
 /* Makes a claimed unit a fresh slab. false: its generations or tags are used up; it must be retired. */
 bool ts_slab_reset_churn(uint32_t unit, unsigned cls);
-bool ts_slab_reset_scope(uint32_t unit);
+TS_ALWAYS_INLINE bool ts_slab_reset_scope(uint32_t unit) {
+    ts_slab *slab = ts_slab_at(unit);
+    ts_assert(2, ts_load_relaxed(ts_unit_word(unit)) == 0 && ts_part_of_unit(unit) == TS_NORMAL);
+    /* A scope slab in which nothing was freed has no bit on in `freed`. */
+    bool unfreed = slab->kind == TS_KIND_SCOPE && slab->free_count == 0;
+    if (!ts_slab_next_use(slab, TS_KIND_SCOPE)) return false;
+    ts_scope_bits *bits = ts_slab_scope_bits(unit);
+    ts_slab_clear16(bits->start);
+    if (!unfreed) ts_slab_clear16(bits->freed);
+    slab->free_count = slab->empty_at = 0;
+    ts_store_relaxed(&slab->end, 0);
+    return true;
+}
 /* For a span: only the tag and the generation move on. */
 bool ts_slab_reset_span(uint32_t unit);
 

@@ -20,6 +20,7 @@ static int start(void **state) {
     (void)state;
     table = ts_os_native;
     table.wall_ns = test_wall;
+    table.coarse_ns = test_wall;
     table.cpu_ns = test_cpu;
     ts_os = &table;
     wall_step = 100;

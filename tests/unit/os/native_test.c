@@ -52,6 +52,9 @@ static void clocks_and_figures(void **state) {
     for (volatile int i = 0; i < 100000; i++) {
     }
     ts_os_native.yield();
+    uint64_t coarse = ts_os_native.coarse_ns(), now = ts_os_native.wall_ns();
+    assert_true(coarse <= now && now - coarse < 1000000000u);
+    assert_true(now > wall && ts_os_native.coarse_ns() >= coarse);
     assert_true(ts_os_native.wall_ns() > wall && ts_os_native.cpu_ns() > cpu);
     size_t page = ts_os_page_bytes();
     assert_true(page >= 4096 && (page & (page - 1)) == 0);

@@ -26,6 +26,7 @@ static int start(void **state) {
     (void)state;
     table = ts_os_native;
     table.wall_ns = test_wall;
+    table.coarse_ns = test_wall;
     table.resident_bytes = test_resident;
     ts_os = &table;
     now = 1000000;

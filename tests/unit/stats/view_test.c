@@ -24,6 +24,7 @@ static int start(void **state) {
     (void)state;
     table = ts_os_native;
     table.wall_ns = test_wall;
+    table.coarse_ns = test_wall;
     ts_os = &table;
     now = 1000 * SECOND;
     allocator = slab_allocator_create_ex(&options);

@@ -202,7 +202,7 @@ fn tag(s: &'static Steps) {
     };
     era.swap(2, AcqRel); // ts_block_kill
     unit.swap(0, AcqRel); // ts_slab_claim
-    tag.store(2, s.order("tag-release", Release)); // next_use
+    tag.store(2, s.order("tag-release", Release)); // ts_slab_next_use
     unit.store(2, Release); // ts_bin_add
     freer.join().unwrap();
 }
@@ -267,7 +267,7 @@ fn rolling(s: &'static Steps) {
     assert_eq!(rolling.fetch_or(0, AcqRel), 0, "a shut block is found by slab_malloc");
 }
 
-/// ts_object_handle against next_use: a handle is made only of a use whose generation will move on.
+/// ts_object_handle against ts_slab_next_use: a handle is made only of a use whose generation will move on.
 fn handle(s: &'static Steps) {
     let (handled, era) = (word(0), word(1));
     let maker = {
@@ -278,7 +278,7 @@ fn handle(s: &'static Steps) {
             s.lacks("second-look") || era.load(Acquire) == 1
         })
     };
-    era.swap(2, AcqRel); // ts_block_kill, or the UNIT word
+    era.swap(2, AcqRel); // the UNIT word (ts_slab_claim); a block may be killed by a plain store before it
     s.fence("seq-at-reset");
     let moves_on = handled.load(Acquire) == 1;
     assert!(!maker.join().unwrap() || moves_on, "a handle whose generation comes again");
