@@ -161,6 +161,36 @@ static void release(void **state) {
     }
 }
 
+/* The same by way of slab_alloc: a slab whose objects were all freed while they were added goes when it is full. */
+static void release_at_the_change(void **state) {
+    enum { SLOTS = 16, COUNT = SLOTS * 4 };
+    char *objects[COUNT];
+    (void)state;
+    slab_free(allocator, slab_malloc_epoch(allocator, 1024, epoch)); /* a warm unit for the first domain */
+    for (int round = 0; round < 3; round++) {
+        EpochDomain *domain = epoch_domain_create(allocator);
+        assert_true(epoch_domain_enter(domain));
+        for (int i = 0; i < COUNT; i++) {
+            objects[i] = slab_alloc(1024);
+            assert_non_null(objects[i]);
+            if (i / SLOTS % 2 == 0) {
+                assert_true(slab_free(allocator, objects[i])); /* of the first slab and the third all, at once */
+            }
+        }
+        ts_scope_block *block = ts_scope(block_of(objects[COUNT - 1]));
+        assert_int_equal(ts_load_relaxed(&block->b.slabs), 2);
+        assert_int_equal(sup_live_objects(allocator), COUNT / 2);
+        sup_check_identities(allocator);
+        for (int i = 0; i < COUNT; i++) {
+            assert_true(i / SLOTS % 2 == 0 || slab_owns(allocator, objects[i])); /* memory of the others is used again */
+        }
+        assert_true(epoch_domain_exit(domain));
+        epoch_domain_destroy(domain);
+        assert_int_equal(sup_live_objects(allocator), 0);
+        sup_check_identities(allocator);
+    }
+}
+
 static void the_last_object_grows_in_place(void **state) {
     (void)state;
     char *a = slab_malloc_epoch(allocator, 100, epoch), *b = slab_malloc_epoch(allocator, 100, epoch);
@@ -215,7 +245,7 @@ int main(void) {
         WITH_EPOCH(round_sizes),    WITH_EPOCH(bump),
         WITH_EPOCH(aligned_places), WITH_EPOCH(skipped_places_are_no_objects),
         WITH_EPOCH(release),        WITH_EPOCH(the_last_object_grows_in_place),
-        WITH_EPOCH(rebuild),
+        WITH_EPOCH(rebuild),        WITH_EPOCH(release_at_the_change),
     };
     return cmocka_run_group_tests_name("heap.scope", tests, NULL, NULL);
 }

@@ -13,9 +13,10 @@
 #define UNIT TS_UNIT_BYTES
 
 static ts_os_table table;
-static uint64_t now, step, resident;
+static uint64_t now, step, resident, behind;
 
 static uint64_t test_wall(void) { return now += step; }
+static uint64_t test_coarse(void) { return now - behind; }
 static uint64_t test_resident(void) { return resident += 1000; }
 
 static SlabAllocator *allocator;
@@ -26,11 +27,12 @@ static int start(void **state) {
     (void)state;
     table = ts_os_native;
     table.wall_ns = test_wall;
-    table.coarse_ns = test_wall;
+    table.coarse_ns = test_coarse;
     table.resident_bytes = test_resident;
     ts_os = &table;
     now = 1000000;
     step = 0;
+    behind = 0;
     resident = 0;
     allocator = slab_allocator_create_ex(&options);
     epoch = epoch_open(allocator, "the epoch", EPOCH_CHURN);
@@ -216,6 +218,31 @@ static void oldest_first(void **state) {
     }
 }
 
+/* Domains are dated by the coarse clock, and come in their order all the same: among themselves, and among others. */
+static void domains_in_order(void **state) {
+    enum { COUNT = 40 };
+    static EpochDomain *domains[COUNT];
+    EpochId opened[COUNT + 1] = {epoch}, out[COUNT + 1];
+    (void)state;
+    behind = 300;
+    for (int i = 0; i < COUNT; i++) {
+        now += i % 3 == 0 ? 0 : 100; /* more than one between two ticks */
+        if (i % 4 == 3) {
+            opened[i + 1] = epoch_open(allocator, NULL, EPOCH_SCOPE);
+            continue;
+        }
+        domains[i] = epoch_domain_create(allocator);
+        opened[i + 1] = epoch_domain_epoch(domains[i]);
+        uint64_t since = epoch_stats(SLAB_ALL_CLASSES, opened[i + 1]).open_since_ns;
+        assert_true(since >= now - behind && since <= now + COUNT);
+    }
+    assert_int_equal(slab_epochs(allocator, out, COUNT + 1), COUNT + 1);
+    assert_memory_equal(out, opened, sizeof out);
+    for (int i = 0; i < COUNT; i++) {
+        epoch_domain_destroy(domains[i]);
+    }
+}
+
 static void closing(void **state) {
     enum { COUNT = 400 };
     void *objects[COUNT];
@@ -368,7 +395,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         WITH_ALLOCATOR(slabs_of_a_class),  WITH_ALLOCATOR(refused_and_rejected), WITH_ALLOCATOR(kinds_apart),
         WITH_ALLOCATOR(times_of_an_epoch), WITH_ALLOCATOR(oldest_first),         WITH_ALLOCATOR(closing),
-        WITH_ALLOCATOR(the_region),        WITH_ALLOCATOR(read_meanwhile),
+        WITH_ALLOCATOR(the_region),        WITH_ALLOCATOR(read_meanwhile), WITH_ALLOCATOR(domains_in_order),
         WITH_ALLOCATOR(collected_meanwhile),
     };
     return cmocka_run_group_tests_name("stats.snapshot", tests, NULL, NULL);
