@@ -505,7 +505,7 @@ static void scope_bump_missing(void) { CHANGE(scope_block()->bump, 0); }
 static void scope_first_object(void) {
     uint64_t entry;
     ts_scope_bits *bits = ts_slab_scope_bits(unit_of(scoped[100], &entry));
-    ts_scope_bits *first = ts_slab_scope_bits(ts_load_relaxed(&scope_block()->tail));
+    ts_scope_bits *first = ts_slab_scope_bits(scope_block()->tail);
     SUP_CHECK(bits == first, "the first slab");
     CHANGE(bits->start[0], ts_load_relaxed(&bits->start[0]) & ~(uint64_t)1);
 }
