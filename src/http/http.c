@@ -369,7 +369,12 @@ int slab_http_port(void) {
 
 __attribute__((constructor)) static void begin(void) {
     (void)pthread_atfork(NULL, NULL, in_child);
+    /* Who starts a program that has more rights than he has opens no socket in it. */
+#if defined(__linux__)
+    const char *address = secure_getenv("TSLAB_HTTP");
+#else
     const char *address = getenv("TSLAB_HTTP");
+#endif
     if (!address || !*address || strcmp(address, "0") == 0) return;
     if (!slab_http_start(NULL, address)) fprintf(stderr, "tslab: TSLAB_HTTP=\"%.64s\": %s\n", address, strerror(errno));
 }

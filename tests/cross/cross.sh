@@ -73,8 +73,13 @@ can_run() {
 run_tests() {
     local directory=build/cross-$1 labels='unit|property|misuse|process|stress|fuzz'
     [ "$1" != musl ] || labels+='|install' # natively, so what is installed can be used too
+    local without=()
+    case $1 in
+        # qemu-user aborts in the children of programs with threads: "cpu_exec: assertion failed: (cpu == current_cpu)".
+        armhf | aarch64 | riscv64 | s390x) without=(-E '^process\.fork$') ;;
+    esac
     rm -f "$directory/ctest.log"
-    ctest --test-dir "$directory" -L "^($labels)\$" --no-tests=error --output-on-failure \
+    ctest --test-dir "$directory" -L "^($labels)\$" "${without[@]}" --no-tests=error --output-on-failure \
         -j "$jobs" --output-log "$directory/ctest.log"
 }
 
@@ -86,7 +91,7 @@ bad=0
 rows=""
 for target in "${targets[@]}"; do
     echo "== $target: ${what[$target]}"
-    started=$SECONDS passed=0 failed=0 state=ok
+    started=$SECONDS passed=0 failed=0 skipped=0 state=ok
     if ! { build_cmocka "$target" && build "$target"; }; then
         state="not built"
     elif ! can_run "$target"; then
@@ -94,13 +99,14 @@ for target in "${targets[@]}"; do
     else
         run_tests "$target" || state=failed
         passed=$(count "build/cross-$target/ctest.log" ' Passed ')
-        failed=$(count "build/cross-$target/ctest.log" '\*\*\*')
+        skipped=$(count "build/cross-$target/ctest.log" '\*\*\*Skipped')
+        failed=$(($(count "build/cross-$target/ctest.log" '\*\*\*') - skipped))
     fi
     [ "$state" = ok ] || bad=1
-    rows+=$(printf '%-8s  %-34s %6d  %6d  %5d s  %s' "$target" "${what[$target]}" "$passed" "$failed" \
+    rows+=$(printf '%-8s  %-34s %6d  %6d  %7d  %5d s  %s' "$target" "${what[$target]}" "$passed" "$failed" "$skipped" \
         $((SECONDS - started)) "$state")$'\n'
 done
 echo
-printf '%-8s  %-34s %6s  %6s  %7s  %s\n' target "what it is" passed failed time result
+printf '%-8s  %-34s %6s  %6s  %7s  %7s  %s\n' target "what it is" passed failed skipped time result
 printf '%s' "$rows"
 exit "$bad"

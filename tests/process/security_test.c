@@ -12,10 +12,14 @@
 #include "check.h"
 #include "os/os.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 /* Calls visit for each mapping; its permissions as in /proc/self/maps. */
@@ -119,7 +123,7 @@ static void placed_at_random(void **state) {
         (void)fclose(setting);
     }
     /* With 32 bits the system moves a mapping by a megabyte at most, and the region begins at a multiple of four. */
-    if (random != 2 || SUP_SANITIZED || sizeof(void *) < 8) {
+    if (random != 2 || SUP_SANITIZED || SUP_EMULATED || sizeof(void *) < 8) {
         print_message("the system does not place mappings at random here\n");
         skip();
     }
@@ -132,7 +136,64 @@ static void placed_at_random(void **state) {
     assert_true(strlen(first) > 5 && differs);
 }
 
+/* ---- a program with more rights than who starts it ---------------------------------------------------------------- */
+
+#define NOT_SECURE 3
+
+static bool have_page(void) {
+    for (int fd = 3; fd < 64; fd++) {
+        if (fcntl(fd, F_GET_SEALS) > 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Runs a copy of this program, its user's or of another user's rights, with TSLAB_SHM=1. */
+static int run_copy(const char *name, bool set_user) {
+    char *const argv[] = {(char *)(uintptr_t)name, (char *)(uintptr_t) "page", NULL};
+    char *const environment[] = {(char *)(uintptr_t) "TSLAB_SHM=1", NULL};
+    int status = -1;
+    assert_int_equal(chown(name, set_user ? 65534 : 0, (gid_t)-1), 0);
+    assert_int_equal(chmod(name, set_user ? 04755 : 0755), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        (void)execve(name, argv, environment);
+        _exit(127);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
+}
+
+static void environment_of_another_user(void **state) {
+    (void)state;
+    char name[] = "./security_test_copy_XXXXXX";
+    static char bytes[1 << 16];
+    if (geteuid() != 0 || SUP_EMULATED || SUP_SANITIZED) {
+        print_message("only root can make a program of another user's here\n");
+        skip();
+    }
+    int to = mkstemp(name), from = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+    assert_true(to >= 0 && from >= 0);
+    for (ssize_t n; (n = read(from, bytes, sizeof bytes)) > 0;) {
+        assert_int_equal(write(to, bytes, (size_t)n), n);
+    }
+    assert_true(close(to) == 0 && close(from) == 0);
+    int own = run_copy(name, false), others = run_copy(name, true);
+    assert_int_equal(unlink(name), 0);
+    assert_int_equal(own, 1); /* the page is there */
+    if (others == NOT_SECURE || others == 127) {
+        print_message("programs take no rights of their file's owner here\n");
+        skip();
+    }
+    assert_int_equal(others, 0);
+}
+
 int main(int argc, char **argv) {
+    if (argc == 2 && strcmp(argv[1], "page") == 0) {
+        SUP_CHECK(slab_alloc(10) != NULL, "slab_alloc");
+        return geteuid() != getuid() && getauxval(AT_SECURE) == 0 ? NOT_SECURE : have_page();
+    }
     if (argc == 2 && strcmp(argv[1], "where") == 0) {
         SUP_CHECK(slab_alloc(10) != NULL, "slab_alloc");
         (void)fprintf(stderr, "%p\n", (void *)ts_region.part[TS_NORMAL].base);
@@ -143,6 +204,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(metadata_is_apart),
         cmocka_unit_test(the_systems_table_is_read_only),
         cmocka_unit_test(placed_at_random),
+        cmocka_unit_test(environment_of_another_user),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

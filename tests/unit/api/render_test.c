@@ -298,6 +298,22 @@ static void lengths_of_snprintf(void **state) {
     }
 }
 
+/* The figures of timed operations are in the text while there are any. */
+static void text_of_samples(void **state) {
+    SlabOptions options = {.size = sizeof options, .sample_rate = 1};
+    char *plain = render(slab_stats_text, *state);
+    assert_null(strstr(plain, "alloc_wall_ns_sum"));
+    SlabAllocator *timed = slab_allocator_create_ex(&options);
+    assert_non_null(timed);
+    assert_non_null(slab_malloc(timed, 100));
+    char *text = render(slab_stats_text, timed);
+    assert_non_null(strstr(text, "sample_rate"));
+    assert_non_null(strstr(text, "alloc_wall_ns_sum"));
+    free(plain);
+    free(text);
+    slab_allocator_free(timed);
+}
+
 static void of_no_allocator(void **state) {
     (void)state;
     for (size_t r = 0; r < 3; r++) {
@@ -314,6 +330,7 @@ int main(void) {
         SUP_WITH_ALLOCATOR(json),
         SUP_WITH_ALLOCATOR(prometheus),
         cmocka_unit_test_setup_teardown(lengths_of_snprintf, stand_still, go_on),
+        SUP_WITH_ALLOCATOR(text_of_samples),
         cmocka_unit_test(of_no_allocator),
     };
     return cmocka_run_group_tests_name("api.render", tests, NULL, NULL);

@@ -190,6 +190,10 @@ static void pool_end_tag(void) {
 }
 static void pool_tag_inside(void) { CHANGE(free_run()[-1].length, 1); }
 static void pool_prev(void) { CHANGE(free_run()->prev, 3); }
+static void pool_next(void) { CHANGE(free_run()->next, ts_region.part[TS_NORMAL].units); }
+static void pool_no_length(void) { CHANGE(free_run()->length, 0); }
+static void pool_too_long(void) { CHANGE(free_run()->length, ts_pool_high(TS_NORMAL)); }
+static void pool_other_length(void) { CHANGE(free_run()->length, 1); } /* its first unit is its last then */
 static void table_id(void) { ADD(epoch_of(churn)->entry.id, (uint64_t)1 << ts_epochs.index_bits); }
 static void table_index(void) { ADD(epoch_of(churn)->entry.index, 1); }
 static void table_era(void) { CHANGE(epoch_of(churn)->entry.era, 0); }
@@ -501,7 +505,7 @@ static void scope_bump_missing(void) { CHANGE(scope_block()->bump, 0); }
 static void scope_first_object(void) {
     uint64_t entry;
     ts_scope_bits *bits = ts_slab_scope_bits(unit_of(scoped[100], &entry));
-    ts_scope_bits *first = ts_slab_scope_bits(ts_load_relaxed(&scope_block()->tail));
+    ts_scope_bits *first = ts_slab_scope_bits(scope_block()->tail);
     SUP_CHECK(bits == first, "the first slab");
     CHANGE(bits->start[0], ts_load_relaxed(&bits->start[0]) & ~(uint64_t)1);
 }
@@ -619,6 +623,10 @@ static const struct {
     CASE(pool_end_tag, "pool: a run with two lengths"),
     CASE(pool_tag_inside, "two runs that touch"),
     CASE(pool_prev, "pool: a list that is broken"),
+    CASE(pool_next, "a run outside of its part"),
+    CASE(pool_no_length, "the length of a run"),
+    CASE(pool_too_long, "the length of a run"),
+    CASE(pool_other_length, "a run in the list of another length"),
     CASE(table_id, "table of epochs"),
     CASE(table_index, "table of epochs"),
     CASE(table_era, "table of epochs"),

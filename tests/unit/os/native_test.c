@@ -34,7 +34,10 @@ static void a_reservation(void **state) {
     ts_os_native.huge_pages(at, BYTES, false);
     assert_int_equal(at[BYTES / 2], 5);
     ts_os_native.release(at, BYTES);
-    /* Nothing is there any more. */
+    /* Nothing is there any more. (With qemu there is: what the program may map is one reservation of qemu's own.) */
+    if (SUP_EMULATED) {
+        return;
+    }
     assert_false(ts_os_native.expose(at, BYTES));
     assert_false(ts_os_native.commit(at, BYTES));
     assert_false(ts_os_native.purge(at, BYTES));
