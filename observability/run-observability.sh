@@ -2,8 +2,9 @@
 # Starts a program with the page of libtslab-http, a Prometheus that scrapes it and, where it is installed, a Grafana with
 # the dashboard, and stops all of them at the program's end or at Ctrl-C.
 #   observability/run-observability.sh [--port=9464] [--prometheus-port=9090] [--grafana-port=3000] COMMAND [ARGUMENT]...
-# LIBTSLAB_HTTP: where libtslab-http.so is, if it is neither in build/release nor where the loader looks. GRAFANA_HOME: the folder of Grafana with
-# conf/defaults.ini, if it is not beside the program or in /usr/share/grafana. All data go with the processes.
+# LIBTSLAB_HTTP: where libtslab-http.so is, if it is neither in build/release nor where the loader looks. GRAFANA_HOME: the
+# folder of Grafana with conf/defaults.ini, if it is not beside the program or in /usr/share/grafana. All data go with the
+# processes.
 set -eu
 
 usage() {
