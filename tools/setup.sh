@@ -14,7 +14,7 @@ case "$#:${1-}" in
     1:afl) wanted="$run libcmocka-dev clang afl++" ;;
     1:clang) wanted="$run libcmocka-dev clang" ;;
     1:http) wanted="$run libmicrohttpd-dev" ;;
-    1:observability) wanted="$run libmicrohttpd-dev prometheus curl" ;;
+    1:observability) wanted="$run libmicrohttpd-dev prometheus prometheus-pushgateway curl python3-yaml" ;;
     1:bench) wanted="$run libjemalloc2 libmimalloc2.0 libtcmalloc-minimal4 g++ libapr1-dev libtalloc-dev" ;;
     1:plot) wanted="make python3 python3-matplotlib" ;;
     1:valgrind) wanted="$run libcmocka-dev valgrind" ;;
@@ -44,7 +44,9 @@ new_cargo() {
 # What a package is for, wherever it came from.
 present() {
     case $1 in
-        make | gcc | g++ | cmake | pkg-config | clang | python3 | valgrind | gdb | gcovr | spin | prometheus | curl) command -v "$1" ;;
+        make | gcc | g++ | cmake | pkg-config | clang | python3 | valgrind | gdb | gcovr | spin | curl) command -v "$1" ;;
+        prometheus | prometheus-pushgateway) command -v "$1" || command -v "${1#prometheus-}" ;;
+        python3-yaml) python3 -c 'import yaml' ;;
         cargo-web) new_cargo ;;
         afl++) command -v afl-clang-fast && command -v afl-fuzz ;;
         libc6-dev) echo '#include <stdio.h>' | gcc -E - ;;

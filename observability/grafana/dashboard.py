@@ -74,6 +74,8 @@ PANELS = [
 ]
 
 SOURCE = {"type": "prometheus", "uid": "${source}"}
+# The data source that the variable begins with: that of provisioning/. Where there is none, Grafana takes the first.
+PROVISIONED = {"text": "temporal-slab", "value": "temporal-slab-prometheus"}
 
 
 def panel(number, title, unit, kind, queries):
@@ -99,7 +101,8 @@ def dashboard():
         "uid": "temporal-slab", "title": "temporal-slab", "schemaVersion": 38, "version": 1, "refresh": "5s",
         "time": {"from": "now-15m", "to": "now"}, "editable": True, "tags": ["temporal-slab"],
         "templating": {"list": [
-            {"name": "source", "label": "Prometheus", "type": "datasource", "query": "prometheus"},
+            {"name": "source", "label": "Prometheus", "type": "datasource", "query": "prometheus",
+             "current": PROVISIONED},
             variable("job", "label_values(temporal_slab_build_info, job)"),
             variable("instance", 'label_values(temporal_slab_build_info{job=~"$job"}, instance)')]},
         "annotations": {"list": []},

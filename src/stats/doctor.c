@@ -81,7 +81,7 @@ static void leaks(report *r, const ts_view *v) {
             !begin(r, l->closing_for_ns >= LEAK_SURELY ? TS_CRITICAL : TS_WARNING, l->closing_rss_bytes, "leak_after_close"))
             continue;
         ts_put(&r->what, "`");
-        ts_put(&r->what, ts_label_name(l));
+        ts_put_shown(&r->what, ts_label_name(l));
         ts_put(&r->what, "` has held ");
         ts_put_size(&r->what, l->class_bytes[1][kind]);
         ts_put(&r->what, " in ");
@@ -111,7 +111,7 @@ static void old_epochs(report *r, const ts_view *v) {
         if (!begin(r, TS_WARNING, l->active_rss_bytes, "epochs_not_closed")) continue;
         put_count(&r->what, l->active_epochs, "epoch", "epochs");
         ts_put(&r->what, " labelled `");
-        ts_put(&r->what, ts_label_name(l));
+        ts_put_shown(&r->what, ts_label_name(l));
         ts_put(&r->what, "` are open, the oldest for ");
         ts_put_duration(&r->what, l->active_age_ns);
         put_count(&r->evidence, l->active_live_objects, "live object", "live objects");
@@ -236,7 +236,7 @@ static void shape(report *r, const ts_view *v) {
     }
     if (worst <= TS_VIEW_LABELS) {
         ts_put(&r->evidence, "; most of it `");
-        ts_put(&r->evidence, ts_label_name(&v->label[worst]));
+        ts_put_shown(&r->evidence, ts_label_name(&v->label[worst]));
         ts_put(&r->evidence, "`, ");
         ts_put_size(&r->evidence, most);
     }

@@ -65,6 +65,15 @@ void ts_put_u64(ts_sink *s, uint64_t value) {
     ts_put(s, digits(text, value));
 }
 
+void ts_put_shown(ts_sink *s, const char *text) {
+    for (const char *c = text; *c; c++) {
+        const unsigned char first = (unsigned char)c[0], second = (unsigned char)c[1];
+        bool two = first == 0xc2 && second >= 0x80 && second < 0xa0;
+        ts_put_bytes(s, two || first < 0x20 || first == 0x7f ? "?" : c, 1);
+        if (two) c++;
+    }
+}
+
 /* Bytes that begin a character of UTF-8 count as one place. */
 static int places_of(const char *text) {
     int n = 0;
@@ -74,9 +83,9 @@ static int places_of(const char *text) {
 
 void ts_put_wide(ts_sink *s, const char *text, int width) {
     int n = places_of(text);
-    if (width < 0) ts_put(s, text);
+    if (width < 0) ts_put_shown(s, text);
     for (int want = width < 0 ? -width : width; n < want; n++) ts_put_bytes(s, " ", 1);
-    if (width >= 0) ts_put(s, text);
+    if (width >= 0) ts_put_shown(s, text);
 }
 
 void ts_put_u64_wide(ts_sink *s, uint64_t value, int width) {

@@ -33,6 +33,9 @@ void ts_put_u64(ts_sink *sink, uint64_t value);
 /* Right-aligned in `width` places, left-aligned if width is negative. */
 void ts_put_u64_wide(ts_sink *sink, uint64_t value, int width);
 void ts_put_wide(ts_sink *sink, const char *text, int width);
+/* A label for people: what a terminal would obey instead of show (control characters of ASCII and of U+0080 to U+009F) is
+   '?'. So it is in ts_put_wide. */
+void ts_put_shown(ts_sink *sink, const char *text);
 /* value / 10^scale with so many places after the point, rounded down. */
 void ts_put_decimal(ts_sink *sink, uint64_t value, unsigned scale, unsigned places);
 /* 12.3 kB, 4.0 MB: powers of 1000. */

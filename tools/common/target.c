@@ -6,12 +6,15 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <netdb.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
@@ -21,14 +24,21 @@
 #define TIMEOUT_S 10
 
 const char *tool_name = "tslab";
+void (*before_saying)(void);
 
 void say(const char *format, ...) {
     va_list args;
     va_start(args, format);
+    if (before_saying) before_saying();
     fprintf(stderr, "%s: ", tool_name);
     vfprintf(stderr, format, args);
     fputc('\n', stderr);
     va_end(args);
+}
+
+bool target_has_screen(void) {
+    const char *term = getenv("TERM");
+    return isatty(STDOUT_FILENO) && term && *term && strcmp(term, "dumb") != 0;
 }
 
 /* ---- the page ------------------------------------------------------------------------------------------------- */
@@ -187,6 +197,13 @@ bool target_is_stale(const target *t, const ts_page_bank *bank, double *seconds)
     return age > 8 * (uint64_t)TS_PAGE_INTERVAL_NS;
 }
 
+bool target_has_ended(const target *t) {
+    struct pollfd ended = {t->pidfd, POLLIN, 0};
+    if (t->pid == 0) return false;
+    if (t->pidfd >= 0) return poll(&ended, 1, 0) == 1;
+    return kill(t->pid, 0) != 0 && errno == ESRCH;
+}
+
 /* ---- the endpoint ------------------------------------------------------------------------------------------------- */
 
 static int open_url(target *t, const char *text) {
@@ -324,20 +341,24 @@ char *target_get(const target *t, const char *path, const char *accept, size_t *
 
 int target_open(target *t, const char *text) {
     memset(t, 0, sizeof *t);
-    t->fd = -1;
-    if (!text) return open_only_one(t);
-    if (strncmp(text, "http://", 7) == 0) return open_url(t, text);
-    if (strstr(text, "://")) {
+    t->fd = t->pidfd = -1;
+    if (text && strncmp(text, "http://", 7) == 0) return open_url(t, text);
+    if (text && strstr(text, "://")) {
         say("'%s': only http:// is understood", text);
         return EXIT_USAGE;
     }
-    return open_pid(t, text);
+    int code = text ? open_pid(t, text) : open_only_one(t);
+#ifdef SYS_pidfd_open
+    if (code == EXIT_DONE) t->pidfd = (int)syscall(SYS_pidfd_open, t->pid, 0);
+#endif
+    return code;
 }
 
 void target_close(target *t) {
     if (t->fd >= 0) (void)close(t->fd);
+    if (t->pidfd >= 0) (void)close(t->pidfd);
     free(t->host);
     free(t->port);
     memset(t, 0, sizeof *t);
-    t->fd = -1;
+    t->fd = t->pidfd = -1;
 }

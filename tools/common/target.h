@@ -16,10 +16,16 @@ enum { EXIT_DONE = 0, EXIT_FINDINGS = 1, EXIT_USAGE = 2, EXIT_NO_TARGET = 3 };
 typedef struct target {
     pid_t pid;         /* 0: a URL */
     int fd;            /* of the page */
+    int pidfd;         /* of the process; -1: the system has none */
     char *host, *port; /* of the URL */
 } target;
 
+/* Whether the output is a terminal that can place its cursor (TERM is neither missing nor dumb). */
+bool target_has_screen(void);
+
 extern const char *tool_name;
+/* Called before a message, if it is not NULL: gives back a screen on which it would not stay. */
+extern void (*before_saying)(void);
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* text: a PID or a URL; NULL: the one process that has a page. Returns EXIT_DONE, EXIT_USAGE or EXIT_NO_TARGET; what is
@@ -31,6 +37,8 @@ void target_close(target *t);
 bool target_read_page(const target *t, ts_page_bank *out);
 /* How long ago that was written, and whether that is too long for a process that runs. */
 bool target_is_stale(const target *t, const ts_page_bank *bank, double *seconds);
+/* Whether the process whose page it is has ended; false for a URL. */
+bool target_has_ended(const target *t);
 /* The body of a GET, with a terminating zero; NULL, and said: no answer, or none with status 200. The caller frees it.
    accept may be NULL. */
 char *target_get(const target *t, const char *path, const char *accept, size_t *length);

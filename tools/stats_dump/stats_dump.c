@@ -135,8 +135,12 @@ static int dump_page(const target *t, const options *o) {
     for (uint32_t i = 1; i < bank.views; i++)
         if (bank.view[i].global.committed_bytes > bank.view[which].global.committed_bytes) which = i;
     if (o->allocator >= 0) which = (uint32_t)o->allocator;
+    if (target_has_ended(t)) {
+        say("process %ld has ended", (long)t->pid);
+        return EXIT_NO_TARGET;
+    }
     if (target_is_stale(t, &bank, &age))
-        say("the page was written %.1f s ago: process %ld is stopped or has ended", age, (long)t->pid);
+        say("the page was written %.1f s ago: process %ld is stopped", age, (long)t->pid);
     if (o->allocator < 0 && bank.allocators > 1)
         say("allocator %u of %u, the one that holds most (--allocator=N for another)", which, bank.allocators);
     return render(&bank.view[which], o->format);
@@ -162,7 +166,7 @@ int main(int argc, char **argv) {
     int code = parse(argc, argv, &o);
     if (code >= 0) return code;
     code = target_open(&t, o.where);
-    bool clear = isatty(STDOUT_FILENO) && o.every > 0;
+    bool clear = target_has_screen() && o.every > 0;
     while (code == EXIT_DONE || code == EXIT_FINDINGS) {
         if (clear && write(STDOUT_FILENO, "\033[H\033[2J", 7) != 7) break;
         code = t.pid ? dump_page(&t, &o) : dump_url(&t, &o);

@@ -130,6 +130,14 @@ class Formats(unittest.TestCase):
         twice = run(TSLAB, "top", "--batch", "--frames=2", "--every=0.1", "--sort=age", self.program.pid)
         self.assertEqual(twice.stdout.count("LABEL"), 2)
 
+    def test_labels_cannot_drive_the_terminal(self):
+        with Program() as program:
+            self.assertEqual(program.tell("label a\033[2J\u009b2J"), "labelled")
+            settle()
+            text = run(DUMP, "--text", program.pid).stdout
+            self.assertIn("a?[2J?2J ", text)
+            self.assertNotRegex(text, "[\0-\x09\x0b-\x1f\x7f-\x9f]")
+
     def test_watch_ends_with_its_pipe(self):
         with subprocess.Popen([DUMP, "--watch=0.1", "--json", self.program.pid], stdout=subprocess.PIPE, text=True) as p:
             first, second = (json.loads(p.stdout.readline()) for _ in range(2))

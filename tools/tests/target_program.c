@@ -3,6 +3,7 @@
  *     hang    takes all that it can take and never lets go: a thread in a deadlock
  *     fork    a child does the same as its parent; prints its process id
  *     misuse  frees what is not live
+ *     label L an epoch with the label L that holds an object of 1000 bytes
  *     end     (or the end of the input) ends
  */
 #include <tslab/stats.h>
@@ -55,6 +56,11 @@ int main(void) {
         if (strcmp(line, "misuse\n") == 0) {
             if (slab_free(allocator, line)) return 1;
             puts("refused");
+        }
+        if (strncmp(line, "label ", 6) == 0) {
+            line[strcspn(line, "\n")] = 0;
+            if (!slab_malloc_epoch(allocator, 1000, epoch_open(allocator, line + 6, EPOCH_CHURN))) return 1;
+            puts("labelled");
         }
         if (strcmp(line, "fork\n") == 0) {
             pid_t child = fork();

@@ -23,18 +23,16 @@ typedef struct options {
     const char *where;
 } options;
 
-static struct termios before;
-static bool screen_taken;
-
 static void help(FILE *to) {
     fputs("usage: tslab top [--batch] [--frames=N] [--every=SECONDS] [--sort=bytes|objects|age|label] [PID|URL]\n"
           "       tslab --help | --version\n"
           "\n"
           "The epochs of a program that runs with TSLAB_SHM=1 (PID), or that serves its statistics (URL), by label.\n"
           "Without either: the one process here that has a page. Keys: q ends, s the next order, b o a l an order,\n"
-          "p stops and goes on.\n"
+          "p stops and goes on. Columns that do not fit are left out; those that say of a leak stay longest.\n"
           "\n"
-          "  --batch         plain text, one frame after the other; so it is when the output is no terminal\n"
+          "  --batch         plain text, one frame after the other; so it is when the output is no terminal, or one\n"
+          "                  that cannot place its cursor (TERM=dumb)\n"
           "  --frames=N      ends after so many (batch: 1)\n"
           "  --every=S       seconds between two frames (1)\n"
           "  --sort=ORDER    bytes of slabs (default), live objects, age, label\n"
@@ -69,18 +67,53 @@ typedef struct frame {
     bool colours;
 } frame;
 
-static void line(frame *f, const char *text, const char *colour) {
-    unsigned places = 0;
-    if (f->used >= f->rows) return;
-    if (f->colours && colour) ts_put(&f->out, colour);
-    for (const char *c = text; *c; c++) {
-        places += ((unsigned char)*c & 0xc0) != 0x80;
-        if (places > f->columns) break;
-        ts_put_bytes(&f->out, c, 1);
+/* The length of the character at c; what a terminal would obey instead of show is no character: 0. */
+static size_t shown(const char *c) {
+    const unsigned char *u = (const unsigned char *)c;
+    size_t n = 1;
+    if (u[0] < 0x20 || u[0] == 0x7f || (u[0] == 0xc2 && u[1] >= 0x80 && u[1] < 0xa0)) return 0;
+    while ((u[n] & 0xc0) == 0x80) n++;
+    return n;
+}
+
+/* As much of the text as `places` hold, what is no character as '?'. Returns how many are left. */
+static unsigned put_shown(ts_sink *s, const char *text, unsigned places) {
+    while (*text && places > 0) {
+        size_t n = shown(text);
+        ts_put_bytes(s, n ? text : "?", n ? n : 1);
+        text += n ? n : (unsigned char)*text == 0xc2 ? 2 : 1;
+        places--;
     }
-    if (f->colours) ts_put(&f->out, colour ? "\033[0m\033[K" : "\033[K");
+    return places;
+}
+
+static void line(frame *f, const char *text, const char *colour) {
+    if (f->used >= f->rows) return;
+    if (f->colours && f->used > 0) ts_put(&f->out, "\r\n");
+    if (f->colours) ts_put(&f->out, "\033[K"); /* before the text: behind a full line it would take its last character */
+    if (f->colours && colour) ts_put(&f->out, colour);
+    (void)put_shown(&f->out, text, f->columns);
+    if (f->colours && colour) ts_put(&f->out, "\033[0m");
+    if (!f->colours) ts_put(&f->out, "\n");
     f->used++;
-    ts_put(&f->out, f->colours && f->used < f->rows ? "\r\n" : f->colours ? "" : "\n");
+}
+
+/* On as many lines as it takes, broken at spaces. */
+static void wrapped(frame *f, const char *text, const char *colour) {
+    while (*text) {
+        char part[512];
+        size_t n = 0, fits = 0;
+        for (unsigned places = 0; text[n] && n < sizeof part - 4 && places < f->columns; places++) {
+            size_t length = shown(text + n);
+            n += length ? length : 1;
+            if (text[n] == ' ' || !text[n]) fits = n;
+        }
+        if (fits == 0) fits = n;
+        memcpy(part, text, fits);
+        part[fits] = 0;
+        line(f, part, colour);
+        text += fits + strspn(text + fits, " ");
+    }
 }
 
 static void size_wide(ts_sink *s, uint64_t bytes, int width) {
@@ -137,6 +170,58 @@ static void head(frame *f, const ts_view *v, const char *note) {
     line(f, text, NULL);
 }
 
+/* The columns behind the label, and which of them a narrow screen has: `rank` 1 goes first. */
+enum { OPEN, CLOSING, OBJECTS, LIVE, SLABS, AGE, AFTER_CLOSE, COLUMNS };
+static const struct {
+    const char *title;
+    unsigned width, rank;
+} COLUMN[COLUMNS] = {{"OPEN", 8, 2},  {"CLOSING", 9, 3}, {"OBJECTS", 13, 5},     {"LIVE", 11, 1},
+                     {"SLABS", 11, 7}, {"AGE", 10, 4},    {"AFTER CLOSE", 13, 6}};
+#define LABEL_WIDTH 31u
+#define LABEL_WIDTH_MIN 22u
+
+/* The places for a label, when the columns of rank `from` and above are shown. */
+static unsigned label_width(const frame *f, unsigned *from) {
+    unsigned columns = 0;
+    for (unsigned c = 0; c < COLUMNS; c++) columns += COLUMN[c].width;
+    for (*from = 1; *from <= COLUMNS && columns + LABEL_WIDTH_MIN > f->columns; ++*from)
+        for (unsigned c = 0; c < COLUMNS; c++)
+            if (COLUMN[c].rank == *from) columns -= COLUMN[c].width;
+    unsigned left = f->columns > columns ? f->columns - columns : 0;
+    return left < LABEL_WIDTH ? left : LABEL_WIDTH;
+}
+
+static void put_cell(ts_sink *s, unsigned column, const ts_label_stats *l) {
+    int width = (int)COLUMN[column].width;
+    switch (column) {
+    case OPEN: ts_put_u64_wide(s, l->active_epochs, width); break;
+    case CLOSING: ts_put_u64_wide(s, l->closing_epochs, width); break;
+    case OBJECTS: ts_put_u64_wide(s, objects_of(l), width); break;
+    case LIVE: size_wide(s, l->active_live_bytes + l->closing_live_bytes, width); break;
+    case SLABS: size_wide(s, bytes_of(l), width); break;
+    case AGE: duration_wide(s, age_of(l), width); break;
+    default: duration_wide(s, l->closing_live_objects ? l->closing_for_ns : 0, width); break;
+    }
+}
+
+/* A label's row; NULL: the titles. */
+static void row(frame *f, const ts_label_stats *l) {
+    char text[512];
+    unsigned from, width = label_width(f, &from);
+    ts_sink s = ts_sink_buffer(text, sizeof text);
+    for (unsigned left = put_shown(&s, l ? ts_label_name(l) : "LABEL", width); left > 0; left--) ts_put(&s, " ");
+    for (unsigned c = 0; c < COLUMNS; c++) {
+        if (COLUMN[c].rank < from) continue;
+        if (l)
+            put_cell(&s, c, l);
+        else
+            ts_put_wide(&s, COLUMN[c].title, (int)COLUMN[c].width);
+    }
+    (void)ts_sink_end(&s);
+    bool leaks = l && l->closing_live_objects && l->closing_for_ns >= 10000000000u;
+    line(f, text, !l ? "\033[7m" : leaks ? "\033[31m" : NULL);
+}
+
 static void draw(frame *f, const ts_view *v, const char *note) {
     const ts_label_stats *rows[TS_VIEW_LABELS + 1];
     char text[512];
@@ -144,27 +229,12 @@ static void draw(frame *f, const ts_view *v, const char *note) {
     const ts_finding *findings = v->finding;
     for (unsigned i = 0; i < v->finding_count && i < 3; i++) {
         snprintf(text, sizeof text, "%s: %s", ts_severity_name(findings[i].severity), findings[i].what);
-        line(f, text, findings[i].severity == TS_CRITICAL ? "\033[1;31m" : findings[i].severity == TS_WARNING ? "\033[33m" : NULL);
+        wrapped(f, text, findings[i].severity == TS_CRITICAL ? "\033[1;31m" : findings[i].severity == TS_WARNING ? "\033[33m" : NULL);
     }
-    line(f, "LABEL                              OPEN  CLOSING      OBJECTS       LIVE      SLABS       AGE  AFTER CLOSE",
-         "\033[7m");
+    row(f, NULL);
     for (unsigned i = 0; i < v->label_rows; i++) rows[i] = &v->label[i];
     qsort(rows, v->label_rows, sizeof *rows, compare);
-    for (unsigned i = 0; i < v->label_rows; i++) {
-        const ts_label_stats *l = rows[i];
-        ts_sink s = ts_sink_buffer(text, sizeof text);
-        ts_put_wide(&s, ts_label_name(l), -31);
-        ts_put_u64_wide(&s, l->active_epochs, 8);
-        ts_put_u64_wide(&s, l->closing_epochs, 9);
-        ts_put_u64_wide(&s, objects_of(l), 13);
-        size_wide(&s, l->active_live_bytes + l->closing_live_bytes, 11);
-        size_wide(&s, bytes_of(l), 11);
-        duration_wide(&s, age_of(l), 10);
-        duration_wide(&s, l->closing_live_objects ? l->closing_for_ns : 0, 13);
-        (void)ts_sink_end(&s);
-        bool leaks = l->closing_live_objects && l->closing_for_ns >= 10000000000u;
-        line(f, text, leaks ? "\033[31m" : NULL);
-    }
+    for (unsigned i = 0; i < v->label_rows; i++) row(f, rows[i]);
 }
 
 /* ---- where from ------------------------------------------------------------------------------------------------------ */
@@ -177,6 +247,10 @@ static const ts_view *fetch(const target *t, const char **note, char *note_text,
     if (t->pid) {
         double age;
         uint32_t which = 0;
+        if (target_has_ended(t)) {
+            say("process %ld has ended", (long)t->pid);
+            return NULL;
+        }
         if (!target_read_page(t, &bank)) return NULL;
         if (bank.views == 0) {
             say("process %ld has no allocator now", (long)t->pid);
@@ -206,12 +280,29 @@ static const ts_view *fetch(const target *t, const char **note, char *note_text,
 
 /* ---- the screen --------------------------------------------------------------------------------------------------------- */
 
+static struct termios before;
+static volatile sig_atomic_t screen_taken;
+
+/* Functions for signal handlers too. */
 static void give_screen_back(void) {
     if (!screen_taken) return;
-    screen_taken = false;
-    (void)!write(STDOUT_FILENO, "\033[?25h\033[?1049l", 14);
+    screen_taken = 0;
+    (void)!write(STDOUT_FILENO, "\033[0m\033[?25h\033[?1049l", 18);
     (void)tcsetattr(STDIN_FILENO, TCSANOW, &before);
 }
+
+static bool take_screen(void) {
+    struct termios raw = before;
+    raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
+    raw.c_cc[VMIN] = 0;
+    raw.c_cc[VTIME] = 0;
+    if (tcsetattr(STDIN_FILENO, TCSANOW, &raw) != 0) return false;
+    screen_taken = 1;
+    (void)!write(STDOUT_FILENO, "\033[?1049h\033[?25l", 14);
+    return true;
+}
+
+static void on_resize(int number) { (void)number; } /* ends the wait for keys */
 
 static void on_end(int number) {
     give_screen_back();
@@ -219,76 +310,122 @@ static void on_end(int number) {
     (void)raise(number);
 }
 
-static bool take_screen(void) {
+/* Ctrl-Z: stops with the shell's screen, and takes its own again afterwards. */
+static void on_stop(int number) {
+    int error = errno;
+    sigset_t stop;
+    struct sigaction again, stopping = {.sa_handler = SIG_DFL};
+    give_screen_back();
+    (void)sigemptyset(&stop);
+    (void)sigaddset(&stop, number);
+    (void)sigaction(number, &stopping, &again);
+    (void)raise(number);
+    (void)sigprocmask(SIG_UNBLOCK, &stop, NULL); /* it stops here */
+    (void)sigprocmask(SIG_BLOCK, &stop, NULL);
+    (void)sigaction(number, &again, NULL);
+    (void)take_screen();
+    errno = error;
+}
+
+static void handle(int number, void (*handler)(int)) {
+    struct sigaction action = {.sa_handler = handler}, old;
+    (void)sigemptyset(&action.sa_mask);
+    if (sigaction(number, NULL, &old) == 0 && old.sa_handler == SIG_IGN) return; /* as nohup wants it */
+    (void)sigaction(number, &action, NULL);
+}
+
+static bool begin_screen(void) {
     if (tcgetattr(STDIN_FILENO, &before) != 0) return false;
-    struct termios raw = before;
-    raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
-    raw.c_cc[VMIN] = 0;
-    raw.c_cc[VTIME] = 0;
-    if (tcsetattr(STDIN_FILENO, TCSANOW, &raw) != 0) return false;
-    screen_taken = true;
+    before_saying = give_screen_back;
     (void)atexit(give_screen_back);
-    (void)signal(SIGINT, on_end);
-    (void)signal(SIGTERM, on_end);
-    (void)!write(STDOUT_FILENO, "\033[?1049h\033[?25l", 14);
-    return true;
+    handle(SIGINT, on_end);
+    handle(SIGTERM, on_end);
+    handle(SIGHUP, on_end);
+    handle(SIGQUIT, on_end);
+    handle(SIGTSTP, on_stop);
+    handle(SIGWINCH, on_resize);
+    return take_screen();
 }
 
-/* Waits for the next frame, taking keys. false: the end. */
-static bool wait_for_keys(options *o, bool *stopped) {
+static uint64_t now_ms(void) {
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000u + (uint64_t)t.tv_nsec / 1000000u;
+}
+
+typedef enum event { TIME_IS_UP, DRAW_AGAIN, THE_END } event;
+
+/* Waits for the time of the next frame, a key or another size. */
+static event wait_until(uint64_t due_ms, bool *stopped) {
     struct pollfd in = {STDIN_FILENO, POLLIN, 0};
-    int left = (int)(o->every * 1000);
-    do {
-        char key;
-        int n = poll(&in, 1, left);
-        if (n < 0 && errno != EINTR) return false;
-        if (n <= 0 && !*stopped) return true;
-        if (n <= 0) continue;
-        if (read(STDIN_FILENO, &key, 1) != 1) return false;
-        if (key == 'q') return false;
-        if (key == 'p') *stopped = !*stopped;
-        if (key == 's') sorted_by = (order)((sorted_by + 1) % ORDERS);
-        const char *at = strchr("boal", key);
-        if (key && at) sorted_by = (order)(at - "boal");
-        if (!*stopped) return true;
-    } while (*stopped);
-    return true;
+    uint64_t now = now_ms();
+    char key;
+    int n = poll(&in, 1, *stopped ? -1 : due_ms > now ? (int)(due_ms - now) : 0);
+    if (n == 0) return TIME_IS_UP;
+    if (n < 0) return errno == EINTR ? DRAW_AGAIN : THE_END;
+    if (read(STDIN_FILENO, &key, 1) != 1 || key == 'q') return THE_END;
+    if (key == 'p') *stopped = !*stopped;
+    if (key == 's') sorted_by = (order)((sorted_by + 1) % ORDERS);
+    const char *at = key ? strchr("boal", key) : NULL;
+    if (at) sorted_by = (order)(at - "boal");
+    return DRAW_AGAIN;
 }
 
-static int top(options *o) {
+static bool show(const ts_view *v, const char *note, bool screen) {
     static char buffer[65536];
-    target t;
+    struct winsize size = {.ws_row = 0};
+    if (screen) (void)ioctl(STDOUT_FILENO, TIOCGWINSZ, &size);
+    frame f = {ts_sink_fd(STDOUT_FILENO, buffer, sizeof buffer), screen ? size.ws_row ? size.ws_row : 24 : 10000,
+               screen ? size.ws_col ? size.ws_col : 80 : 1000, 0, screen};
+    if (screen) ts_put(&f.out, "\033[H");
+    draw(&f, v, note);
+    if (screen && f.used < f.rows) ts_put(&f.out, "\r\n\033[J");
+    return ts_sink_end(&f.out) != 0 || f.out.error == EINTR;
+}
+
+static int run_on_screen(const options *o, const target *t) {
+    char note_text[64];
+    const char *note;
     bool stopped = false;
+    for (unsigned long n = 0; o->frames == 0 || n < o->frames; n++) {
+        const ts_view *v = fetch(t, &note, note_text, sizeof note_text);
+        if (!v) return EXIT_NO_TARGET;
+        if (!screen_taken && !begin_screen()) {
+            say("the terminal cannot be set: %s", strerror(errno));
+            return EXIT_NO_TARGET;
+        }
+        uint64_t due = now_ms() + (uint64_t)(o->every * 1000);
+        event e;
+        do {
+            if (!show(v, stopped ? "  PAUSED" : note, true)) return EXIT_DONE;
+            if (n + 1 == o->frames) return EXIT_DONE;
+            e = wait_until(due, &stopped);
+        } while (e == DRAW_AGAIN);
+        if (e == THE_END) break;
+    }
+    return EXIT_DONE;
+}
+
+static int run_as_text(const options *o, const target *t) {
+    char note_text[64];
+    const char *note;
+    for (unsigned long n = 0; n < (o->frames ? o->frames : 1); n++) {
+        const struct timespec wait = {(time_t)o->every, (long)((o->every - (double)(time_t)o->every) * 1e9)};
+        if (n > 0) (void)nanosleep(&wait, NULL);
+        const ts_view *v = fetch(t, &note, note_text, sizeof note_text);
+        if (!v) return EXIT_NO_TARGET;
+        if (n > 0) (void)!write(STDOUT_FILENO, "\n", 1);
+        if (!show(v, note, false)) return EXIT_DONE;
+    }
+    return EXIT_DONE;
+}
+
+static int top(const options *o) {
+    target t;
     int code = target_open(&t, o->where);
     if (code != EXIT_DONE) return code;
-    bool batch = o->batch || !isatty(STDOUT_FILENO) || !isatty(STDIN_FILENO);
-    if (batch && o->frames == 0) o->frames = 1;
     sorted_by = o->order;
-    for (unsigned long n = 0; o->frames == 0 || n < o->frames; n++) {
-        char note_text[64];
-        const char *note;
-        if (n > 0 && batch) {
-            const struct timespec wait = {(time_t)o->every, (long)((o->every - (double)(time_t)o->every) * 1e9)};
-            (void)nanosleep(&wait, NULL);
-        } else if (n > 0 && !wait_for_keys(o, &stopped)) {
-            break;
-        }
-        const ts_view *v = fetch(&t, &note, note_text, sizeof note_text);
-        if (!v) {
-            code = EXIT_NO_TARGET;
-            break;
-        }
-        if (!batch && !screen_taken && !take_screen()) batch = true;
-        struct winsize size = {.ws_row = 24, .ws_col = 80};
-        if (!batch) (void)ioctl(STDOUT_FILENO, TIOCGWINSZ, &size);
-        frame f = {ts_sink_fd(STDOUT_FILENO, buffer, sizeof buffer), batch ? 10000 : size.ws_row ? size.ws_row : 24,
-                   batch ? 1000 : size.ws_col ? size.ws_col : 80, 0, !batch};
-        if (!batch) ts_put(&f.out, "\033[H");
-        if (batch && n > 0) ts_put(&f.out, "\n");
-        draw(&f, v, note);
-        if (!batch) ts_put(&f.out, "\033[J");
-        if (ts_sink_end(&f.out) == 0) break;
-    }
+    code = o->batch || !target_has_screen() || !isatty(STDIN_FILENO) ? run_as_text(o, &t) : run_on_screen(o, &t);
     give_screen_back();
     target_close(&t);
     return code;

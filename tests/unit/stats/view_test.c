@@ -394,6 +394,8 @@ static void formatting(void **state) {
     FORMATS("   42", ts_put_u64_wide(&s, 42, 5));
     FORMATS("42   ", ts_put_u64_wide(&s, 42, -5));
     FORMATS("\xc3\xa9  ", ts_put_wide(&s, "\xc3\xa9", -3));
+    FORMATS("?[m?", ts_put_wide(&s, "\033[m\n", 3));
+    FORMATS("?\x7e? \xc2\xa0?x", ts_put_shown(&s, "\x1f\x7e\x7f \xc2\xa0\xc2\x9bx"));
     FORMATS("1.000000005", ts_put_decimal(&s, 1000000005, 9, 9));
     FORMATS("0.000000000", ts_put_decimal(&s, 0, 9, 9));
     FORMATS("12.34", ts_put_decimal(&s, 1234, 2, 2));
