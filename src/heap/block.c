@@ -47,6 +47,7 @@ ts_block *ts_block_take(ts_heap *heap, ts_share *share, struct ts_epoch *epoch, 
     block->closing = TS_OPEN;
     ts_store_relaxed(&block->flushed, 0);
     block->share = share;
+    block->sampled = share->allocator->sampled;
     block->era = (uint32_t)ts_era(block);
     ts_store_relaxed(&block->epoch, epoch);
     ts_heap_link(heap, block);
