@@ -160,6 +160,8 @@ typedef struct SlabGlobalStats {
     uint64_t reserved_bytes;              /* address space, of the whole process; no memory by itself */
     uint64_t budget_bytes;                /* 0: none */
     uint64_t retained_bytes;              /* warm empty slabs */
+    uint64_t stack_samples_taken;         /* call stacks, by the option sample_stacks */
+    uint64_t stack_samples_dropped;       /* of these, without a place in the table */
 } SlabGlobalStats;
 
 /* Of the calling thread, from the operations that the option sample_rate picks. wait = wall - cpu: time in
@@ -182,6 +184,23 @@ typedef struct SlabThreadStats {
 } SlabThreadStats;
 typedef SlabThreadStats ThreadStats;
 
+#define SLAB_STACK_FRAMES 24
+
+/* What is live and was allocated with one call stack: estimated from the objects that the option sample_stacks picked. */
+typedef struct SlabStackSample {
+    uint32_t version;
+    uint32_t frame_count;
+    EpochId epoch_id;                     /* EPOCH_NONE: of several epochs with that label */
+    int32_t state;                        /* of the epochs: EPOCH_ACTIVE or EPOCH_CLOSING */
+    uint32_t reserved;                    /* 0 */
+    char label[SLAB_LABEL_BYTES];
+    uint64_t samples;                     /* sampled objects that are live: the estimates' error is about 1 / sqrt(samples) */
+    uint64_t live_objects;                /* estimated */
+    uint64_t live_bytes;                  /* estimated, as in SlabEpochStats */
+    uint64_t frames[SLAB_STACK_FRAMES];   /* return addresses, innermost first, from the caller of this library on; the
+                                             call is before the address. Outer frames beyond the count are left out. */
+} SlabStackSample;
+
 /* Size classes, smallest first. slab_class_size: bytes, 0 for an index out of range. slab_class_of: the
    class that serves a size in a churn epoch, -1 for sizes above the largest class (they become spans). */
 TSLAB_API size_t slab_class_count(void);
@@ -197,6 +216,20 @@ TSLAB_API SlabThreadStats slab_stats_thread(void);
 TSLAB_API bool get_perf_counters(SlabAllocator *allocator, uint32_t cls, PerfCounters *out);
 /* The open and draining epochs, oldest first (domains that several threads made within milliseconds: in any order), at most capacity of them. Returns how many there are. */
 TSLAB_API size_t slab_epochs(SlabAllocator *allocator, EpochId *out, size_t capacity);
+
+/*
+ * Which lines allocated what is live: the stacks of an allocator with the option sample_stacks, summed by stack, label and
+ * state of the epoch, most bytes first, at most capacity of them. epoch EPOCH_NONE: of all epochs. Returns how many there
+ * are; 0: none, no such allocator (EINVAL), or no memory for the moment (ENOMEM). out may be NULL if capacity is 0.
+ *
+ * An object of s bytes (as asked for, in 16s) is sampled with probability 1 - exp(-s / sample_stacks), whenever and wherever
+ * it is allocated, and stands for one over that of its kind: the sums are unbiased. What slab_realloc or slab_promote
+ * moves is allocated anew, by that call. Samples beyond 16384 live ones in the process are dropped and counted
+ * (stack_samples_dropped); then the sums are too low.
+ *
+ * Threads: any, at any time, in a signal handler too; no lock is taken. Cost: proportional to the samples, 0.1 us each.
+ */
+TSLAB_API size_t slab_stacks(SlabAllocator *allocator, EpochId epoch, SlabStackSample *out, size_t capacity);
 
 typedef enum SlabEpochOrder {
     SLAB_EPOCHS_LARGEST = 0, /* by slab_count */
@@ -216,6 +249,11 @@ TSLAB_API size_t slab_stats_epochs_json(SlabAllocator *allocator, SlabEpochOrder
                                         size_t capacity);
 /* What is wrong, in words, worst first; each with its evidence and advice. The findings are in the JSON too. */
 TSLAB_API size_t slab_stats_doctor(SlabAllocator *allocator, char *buffer, size_t capacity);
+/* The largest sampled stacks of the allocator, as slab_stacks: each address with its program or library and its place in the
+   file. The JSON is the part `stacks` of slab_stats_json. The loader's lock is taken, so not in a signal handler that may
+   have interrupted it. */
+TSLAB_API size_t slab_stacks_text(SlabAllocator *allocator, char *buffer, size_t capacity);
+TSLAB_API size_t slab_stacks_json(SlabAllocator *allocator, char *buffer, size_t capacity);
 /* The snapshot itself, as the page of TSLAB_SHM=1 has it, for the project's own tools of the same version: not text, at
    most capacity bytes, and the return value is its size. */
 TSLAB_API size_t slab_stats_view(SlabAllocator *allocator, char *buffer, size_t capacity);

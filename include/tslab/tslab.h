@@ -116,6 +116,10 @@ typedef struct SlabOptions {
                                   mappings, of which Linux allows a process 65530; default 0 */
     int memory_tools;          /* TSLAB_TOOLS=on|off: a SlabMemoryTools. With these tools slab_usable_size() is
                                   the size asked for */
+    size_t sample_stacks;      /* TSLAB_SAMPLE_STACKS: keep the call stack of one allocation in so many bytes on average
+                                  while its object lives, see slab_stacks(); 0 none (default). Allocations of this
+                                  allocator then have no fast path; frees keep theirs. ENOMEM if the
+                                  process has no room for the table of samples, 4 MiB of address space */
 } SlabOptions;
 
 /* ---- allocators: independent of one another; any thread may use any of them -------------------- */

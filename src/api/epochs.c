@@ -177,7 +177,7 @@ EpochId epoch_domain_epoch(const EpochDomain *domain) {
     return d ? ts_load_relaxed(&d->epoch) : EPOCH_NONE;
 }
 
-void *slab_promote(EpochDomain *to, void *p) { return ts_domain_promote(domain_id(to), p); }
+TS_ENTRY void *slab_promote(EpochDomain *to, void *p) { return ts_domain_promote(domain_id(to), p); }
 
 /* ---- memory on demand ----------------------------------------------------------------------------------- */
 

@@ -38,13 +38,13 @@ TS_ALWAYS_INLINE bool rolling_serves(const ts_tls *tls, uintptr_t token) {
     return tls->token == token && ts_load_relaxed(&tls->rolling->b.rolling) != 0;
 }
 
-TS_NOINLINE static void *malloc_epoch_beyond(uintptr_t token, size_t size, EpochId epoch, ts_bin *bin) {
+TS_ENTRY TS_NOINLINE static void *malloc_epoch_beyond(uintptr_t token, size_t size, EpochId epoch, ts_bin *bin) {
     void *p = pop_beyond_ring(&ts_thread, ts_thread.block, bin, TS_NORMAL);
     return TS_LIKELY(p != NULL) ? p : ts_alloc(token, size, epoch);
 }
 
 /* Below 64 bytes, or no case for the fast paths at all. */
-TS_NOINLINE static void *malloc_epoch_other(uintptr_t token, size_t size, EpochId epoch) {
+TS_ENTRY TS_NOINLINE static void *malloc_epoch_other(uintptr_t token, size_t size, EpochId epoch) {
     ts_tls *tls = &ts_thread;
     if (TS_LIKELY(size <= SMALL_BYTES && block_serves(tls, token, epoch))) {
         ts_bin *bin = ts_bin_at(tls->block, ts_classes.bin[size]);
@@ -60,7 +60,7 @@ TS_NOINLINE static void *malloc_epoch_other(uintptr_t token, size_t size, EpochI
     return ts_alloc(token, size, epoch);
 }
 
-void *slab_malloc_epoch(SlabAllocator *allocator, size_t size, EpochId epoch) {
+TS_ENTRY void *slab_malloc_epoch(SlabAllocator *allocator, size_t size, EpochId epoch) {
     ts_tls *tls = &ts_thread;
     ts_op_begin(tls);
     if (TS_UNLIKELY(!block_serves(tls, ts_token(allocator), epoch) || !NORMAL_SIZE(size)))
@@ -72,12 +72,12 @@ void *slab_malloc_epoch(SlabAllocator *allocator, size_t size, EpochId epoch) {
     return p;
 }
 
-TS_NOINLINE static void *malloc_beyond(uintptr_t token, size_t size, ts_bin *bin) {
+TS_ENTRY TS_NOINLINE static void *malloc_beyond(uintptr_t token, size_t size, ts_bin *bin) {
     void *p = pop_beyond_ring(&ts_thread, ts_thread.rolling, bin, TS_NORMAL);
     return TS_LIKELY(p != NULL) ? p : ts_alloc_rolling(token, size);
 }
 
-TS_NOINLINE static void *malloc_other(uintptr_t token, size_t size) {
+TS_ENTRY TS_NOINLINE static void *malloc_other(uintptr_t token, size_t size) {
     ts_tls *tls = &ts_thread;
     if (TS_LIKELY(size <= SMALL_BYTES && rolling_serves(tls, token))) {
         ts_bin *bin = ts_bin_at(tls->rolling, ts_classes.bin[size]);
@@ -93,7 +93,7 @@ TS_NOINLINE static void *malloc_other(uintptr_t token, size_t size) {
     return ts_alloc_rolling(token, size);
 }
 
-void *slab_malloc(SlabAllocator *allocator, size_t size) {
+TS_ENTRY void *slab_malloc(SlabAllocator *allocator, size_t size) {
     ts_tls *tls = &ts_thread;
     ts_op_begin(tls);
     if (TS_UNLIKELY(!rolling_serves(tls, ts_token(allocator)) || !NORMAL_SIZE(size)))
@@ -107,7 +107,7 @@ void *slab_malloc(SlabAllocator *allocator, size_t size) {
 
 /* The current slab has no room, or the thread is in no scope domain, or the size is 0. The next slab is taken with the heap
    held: in_op is 1, so it is held unless another thread revoked it. */
-TS_NOINLINE static void *alloc_other(size_t size) {
+TS_ENTRY TS_NOINLINE static void *alloc_other(size_t size) {
     ts_tls *tls = &ts_thread;
     ts_scope_block *block = tls->scope;
     size_t bytes = (size + 15) & ~(size_t)15;
@@ -127,7 +127,7 @@ TS_NOINLINE static void *alloc_other(size_t size) {
     return allocator ? slab_malloc(allocator, size) : NULL;
 }
 
-void *slab_alloc(size_t size) {
+TS_ENTRY void *slab_alloc(size_t size) {
     ts_tls *tls = &ts_thread;
     ts_op_begin(tls);
     ts_scope_block *block = tls->scope;
@@ -142,7 +142,7 @@ void *slab_alloc(size_t size) {
     return at;
 }
 
-void *slab_calloc_epoch(SlabAllocator *allocator, size_t n, size_t size, EpochId epoch) {
+TS_ENTRY void *slab_calloc_epoch(SlabAllocator *allocator, size_t n, size_t size, EpochId epoch) {
     if (n != 0 && size > SIZE_MAX / n) {
         errno = ENOMEM;
         return NULL;
@@ -153,7 +153,7 @@ void *slab_calloc_epoch(SlabAllocator *allocator, size_t n, size_t size, EpochId
     return p ? memset(p, 0, n * size) : NULL;
 }
 
-void *slab_aligned_epoch(SlabAllocator *allocator, size_t alignment, size_t size, EpochId epoch) {
+TS_ENTRY void *slab_aligned_epoch(SlabAllocator *allocator, size_t alignment, size_t size, EpochId epoch) {
     if (!ts_is_pow2(alignment)) {
         errno = EINVAL;
         return NULL;
@@ -228,7 +228,7 @@ bool slab_free(SlabAllocator *allocator, void *p) {
     return true;
 }
 
-void *slab_realloc(SlabAllocator *allocator, void *p, size_t size) {
+TS_ENTRY void *slab_realloc(SlabAllocator *allocator, void *p, size_t size) {
     if (p == NULL) return slab_malloc(allocator, size);
     int before = errno;
     errno = 0;
@@ -254,7 +254,7 @@ bool slab_owns(SlabAllocator *allocator, const void *p) {
 
 /* ---- handles -------------------------------------------------------------------------------------------- */
 
-void *alloc_obj_epoch(SlabAllocator *allocator, size_t size, EpochId epoch, SlabHandle *out) {
+TS_ENTRY void *alloc_obj_epoch(SlabAllocator *allocator, size_t size, EpochId epoch, SlabHandle *out) {
     if (!out) {
         errno = EINVAL;
         return NULL;

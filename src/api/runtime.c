@@ -3,6 +3,7 @@
 
 #include "base/assert.h"
 #include "epoch/sample.h"
+#include "epoch/stacks.h"
 #include "heap/care.h"
 #include "os/os.h"
 #include "region/pool.h"
@@ -72,6 +73,7 @@ static void fork_child(void) {
     for (uint32_t i = 1; i < fork_allocators; i++)
         ts_store_relaxed(&((ts_allocator *)ts_table_at(&ts_allocators, i))->readers, 0);
     release_after_heaps();
+    ts_stacks_fork_child();
     ts_epoch_fork_child();
 }
 
@@ -151,6 +153,10 @@ static void reset_record(ts_allocator *a) {
 }
 
 ts_allocator *ts_allocator_make(const ts_settings *settings) {
+    if (settings->sample_stacks && !ts_stacks_start()) {
+        errno = ENOMEM;
+        return NULL;
+    }
     pthread_mutex_lock(&start_mutex); /* a record's locks are made while no fork can come */
     ts_allocator *a = ts_table_take(&ts_allocators);
     if (a) reset_record(a);
@@ -164,6 +170,8 @@ ts_allocator *ts_allocator_make(const ts_settings *settings) {
     a->settings = *settings;
     a->care = (uint8_t)((settings->poison_on_free ? TS_CARE_FILL : 0) |
                         (ts_care_tools && settings->memory_tools == SLAB_TOOLS_ON ? TS_CARE_MARK : 0));
+    a->sampled = settings->sample_stacks != 0;
+    a->stack_rate = settings->sample_stacks ? 1.0 / (double)settings->sample_stacks : 0;
     ts_store_relaxed(&a->budget_bytes, settings->budget_bytes);
     ts_table_publish(a, id);
     if (settings->sample_rate) ts_store_relaxed(&ts_sample_rate, settings->sample_rate);

@@ -117,6 +117,23 @@ size_t slab_stats_doctor(SlabAllocator *allocator, char *buffer, size_t capacity
     return render(allocator, buffer, capacity, doctor);
 }
 
+size_t slab_stacks_text(SlabAllocator *allocator, char *buffer, size_t capacity) {
+    return render(allocator, buffer, capacity, ts_render_stacks);
+}
+size_t slab_stacks_json(SlabAllocator *allocator, char *buffer, size_t capacity) {
+    return render(allocator, buffer, capacity, ts_render_stacks_json);
+}
+
+size_t slab_stacks(SlabAllocator *allocator, EpochId epoch, SlabStackSample *out, size_t capacity) {
+    ts_allocator *a = begin(allocator);
+    bool memory;
+    if (!a) return 0;
+    size_t count = ts_stacks_sum(a, ts_token(allocator), epoch, out, out ? capacity : 0, 0, &memory);
+    ts_allocator_read_end(a);
+    if (!memory) errno = ENOMEM;
+    return count;
+}
+
 size_t slab_stats_epochs_json(SlabAllocator *allocator, SlabEpochOrder order, size_t limit, char *buffer,
                               size_t capacity) {
     ts_sink sink = ts_sink_buffer(buffer, buffer ? capacity : 0);

@@ -35,6 +35,14 @@
 #define TS_RACY
 #endif
 
+/* The functions between the program and what may allocate for it: they lie in a section of their own, by whose bounds
+   they are left out of call stacks (epoch/stacks.h). The library may be linked statically, and is entered by jumps. */
+#if defined(__ELF__) && (defined(__GNUC__) || defined(__clang__))
+#define TS_ENTRY __attribute__((section("tslab_entry")))
+#else
+#define TS_ENTRY
+#endif
+
 #define TS_CACHE_LINE 64u
 
 #endif

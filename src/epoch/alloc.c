@@ -5,6 +5,7 @@
 #include "epoch/epoch.h"
 #include "epoch/misuse.h"
 #include "epoch/sample.h"
+#include "epoch/stacks.h"
 #include "heap/care.h"
 #include "heap/fast.h"
 
@@ -63,7 +64,8 @@ static void *churn_alloc(ts_heap *heap, ts_churn_block *block, unsigned cls, Epo
         ts_heap_leave(heap);
         if (p) {
             ts_heap_bind(heap, block->b.share);
-            if (heap->sample_rate == 0 && ts_thread.token == block->b.share->token) ts_thread.block = block;
+            if (heap->sample_rate == 0 && !block->b.sampled && ts_thread.token == block->b.share->token)
+                ts_thread.block = block;
             return p;
         }
         if (error) {
@@ -213,7 +215,25 @@ static ts_heap *prepare(uintptr_t token, ts_allocator **allocator) {
     return ts_heap_mine();
 }
 
-void *ts_alloc_aligned(uintptr_t token, size_t align, size_t size, EpochId id, bool zero) {
+/* What the fast paths would do (objects.c), for an allocator that samples stacks. NULL: the slow path. */
+static void *alloc_fast_again(ts_heap *heap, const ts_allocator *allocator, EpochId id, size_t size) {
+    unsigned i = ts_table_index(&ts_epochs, id) % TS_HEAP_MAP;
+    ts_churn_block *block = heap->map[i];
+    ts_scope_block *scope = heap->scope_map[i];
+    void *p = NULL;
+    if (size > TS_MAX_CLASS_BYTES || allocator->care || heap->sample_rate != 0) return NULL;
+    ts_op_begin(&ts_thread);
+    if (block && ts_load_relaxed(&block->b.open_id) == id) {
+        ts_bin *bin = ts_bin_at(block, ts_classes.bin[size]);
+        p = size <= 16u * TS_SMALL_CLASSES ? ts_fast_pop(bin, TS_SMALL) : ts_fast_pop(bin, TS_NORMAL);
+    } else if (scope && ts_load_relaxed(&scope->b.open_id) == id) {
+        p = bump(scope, ts_scope_round(size), 16);
+    }
+    ts_op_end(&ts_thread);
+    return p;
+}
+
+TS_ENTRY void *ts_alloc_aligned(uintptr_t token, size_t align, size_t size, EpochId id, bool zero) {
     ts_allocator *allocator;
     ts_heap *heap = prepare(token, &allocator);
     if (!heap) return NULL;
@@ -222,13 +242,16 @@ void *ts_alloc_aligned(uintptr_t token, size_t align, size_t size, EpochId id, b
         return NULL;
     }
     ts_timing timing = ts_sample_begin(heap);
-    void *p = alloc_in(heap, allocator, id, size, align, zero);
+    void *p = NULL;
+    if (TS_UNLIKELY(allocator->sampled) && align == 16 && !zero) p = alloc_fast_again(heap, allocator, id, size);
+    if (!p) p = alloc_in(heap, allocator, id, size, align, zero);
     ts_sample_end(heap, &timing, TS_SAMPLE_ALLOC);
+    if (TS_UNLIKELY(allocator->sampled) && p) ts_stacks_count(heap, allocator, id, p, size, TS_CALLER());
     ts_epoch_settle();
     return p;
 }
 
-void *ts_alloc(uintptr_t token, size_t size, EpochId id) { return ts_alloc_aligned(token, 16, size, id, false); }
+TS_ENTRY void *ts_alloc(uintptr_t token, size_t size, EpochId id) { return ts_alloc_aligned(token, 16, size, id, false); }
 
 /* Makes the block the one that slab_malloc finds at once. Partner of shut_blocks, which writes open_id and then
    rolling (release): either its 0 comes later and clears what is written here, or the exchange finds it (acquire) and
@@ -236,27 +259,30 @@ void *ts_alloc(uintptr_t token, size_t size, EpochId id) { return ts_alloc_align
 static void make_rolling(ts_heap *heap, uintptr_t token, EpochId id) {
     unsigned i = ts_table_index(&ts_epochs, id) % TS_HEAP_MAP;
     ts_churn_block *block = heap->map[i];
-    if (!block || ts_thread.token != token || ts_load_relaxed(&block->b.open_id) != id) return;
+    if (!block || block->b.sampled || ts_thread.token != token || ts_load_relaxed(&block->b.open_id) != id) return;
     if (ts_load_relaxed(&block->b.rolling) != token) atomic_exchange_explicit(&block->b.rolling, token, memory_order_acq_rel);
     if (ts_load_relaxed(&block->b.open_id) != id) ts_store_relaxed(&block->b.rolling, 0);
     ts_thread.rolling = block;
 }
 
-void *ts_alloc_rolling(uintptr_t token, size_t size) {
+TS_ENTRY void *ts_alloc_rolling(uintptr_t token, size_t size) {
     ts_allocator *allocator;
     ts_heap *heap = prepare(token, &allocator);
     if (!heap) return NULL;
     ts_timing timing = ts_sample_begin(heap);
     void *p;
+    EpochId id;
     for (;;) {
-        EpochId id = ts_epoch_current(allocator);
+        id = ts_epoch_current(allocator);
         if (id == EPOCH_NONE) return NULL;
+        if (TS_UNLIKELY(allocator->sampled) && (p = alloc_fast_again(heap, allocator, id, size)) != NULL) break;
         p = alloc_in(heap, allocator, id, size, 16, false);
         if (p) make_rolling(heap, token, id);
         /* Another thread advanced in between: the next epoch is as good. */
         if (p || errno != ESTALE || ts_load_acquire(&allocator->current_epoch) == id) break;
     }
     ts_sample_end(heap, &timing, TS_SAMPLE_ALLOC);
+    if (TS_UNLIKELY(allocator->sampled) && p) ts_stacks_count(heap, allocator, id, p, size, TS_CALLER());
     ts_epoch_settle();
     return p;
 }
@@ -423,7 +449,7 @@ static void *resized(const ts_object *object, size_t size, size_t usable) {
     return object->address;
 }
 
-void *ts_realloc(uintptr_t token, void *p, size_t size) {
+TS_ENTRY void *ts_realloc(uintptr_t token, void *p, size_t size) {
     ts_object object;
     if (!ts_object_at(token, p, &object)) {
         errno = EINVAL;

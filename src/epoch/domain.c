@@ -70,7 +70,7 @@ TS_ALWAYS_INLINE ts_domain *mine(uint64_t id, const char *call) {
 /* ---- the stack of domains entered -------------------------------------------------------------------- */
 
 /* A block that is shut to fast frees is one with care (care.h). */
-TS_ALWAYS_INLINE bool is_fast(const ts_block *block) { return ts_load_relaxed(&block->key) >> 32 != 0; }
+TS_ALWAYS_INLINE bool is_fast(const ts_block *block) { return ts_load_relaxed(&block->key) >> 32 != 0 && !block->sampled; }
 
 /* A hint may be old: the block may be in another use, or with the heap of another thread. */
 TS_ALWAYS_INLINE bool is_block_of(const ts_scope_block *block, const ts_heap *heap, EpochId epoch) {
@@ -309,17 +309,18 @@ void ts_domain_destroy_all(ts_allocator *allocator) {
 
 /* ---- objects ---------------------------------------------------------------------------------------------- */
 
-/* This thread's first object in the domain gets its block without a detour, unless timing is on or about to change. */
+/* This thread's first object in the domain gets its block without a detour, unless timing is on or about to change, or
+   stacks are sampled. */
 static bool join_innermost(ts_heap *heap, const ts_domain_scope *top) {
     ts_allocator *allocator = ts_allocator_find(top->allocator);
-    if (!allocator || heap->sample_rate != 0 || ts_load_relaxed(&ts_sample_rate) != 0) return false;
+    if (!allocator || allocator->sampled || heap->sample_rate != 0 || ts_load_relaxed(&ts_sample_rate) != 0) return false;
     ts_block *block = ts_epoch_join(heap, allocator, top->epoch);
     if (!block || !block->scope || !is_fast(block)) return false;
     ts_thread.scope = ts_scope(block);
     return true;
 }
 
-void *ts_domain_alloc(size_t size) {
+TS_ENTRY void *ts_domain_alloc(size_t size) {
     const ts_domain_scope *top = ts_thread.domain;
     ts_heap *heap = ts_thread.heap;
     size_t bytes = ts_scope_round(size);
@@ -330,7 +331,7 @@ void *ts_domain_alloc(size_t size) {
     return p;
 }
 
-void *ts_domain_promote(uint64_t id, void *p) {
+TS_ENTRY void *ts_domain_promote(uint64_t id, void *p) {
     ts_domain *d = mine(id, "slab_promote");
     ts_object object;
     if (!d) return NULL;

@@ -154,4 +154,16 @@ bool ts_object_of_handle(uintptr_t allocator, SlabHandle handle, ts_object *out)
 /* The object's handle; SLAB_HANDLE_NONE if it stopped living meanwhile. */
 SlabHandle ts_object_handle(uintptr_t allocator, const ts_object *object);
 
+/* One object and no other that has or had its address: for who asks later whether it still lives, without using up a
+   generation of its slab as a handle does. */
+typedef struct ts_watch {
+    uint64_t word;           /* UNIT word, FOREIGN cleared */
+    uint32_t tag;            /* of its slab's use; 0: span, the word has it */
+    uint32_t generation;
+} ts_watch;
+/* false: not the start of a live object. Takes no lock, as the next. */
+bool ts_object_watch(uintptr_t allocator, const void *p, ts_watch *out);
+/* Whether the object that was at p is still live. *bytes: usable; 0: a span. */
+bool ts_object_watched(uintptr_t allocator, const void *p, const ts_watch *watch, size_t *bytes);
+
 #endif

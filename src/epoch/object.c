@@ -47,16 +47,8 @@ static bool look_churn(uint32_t unit, uint64_t entry, ts_object *o) {
     return true;
 }
 
-static bool look(uintptr_t token, uint32_t unit, uint64_t entry, ts_object *o) {
-    uint64_t w = ts_load_acquire(ts_unit_word(unit));
-    ts_allocator *allocator = ts_allocator_find(token);
-    if (w == 0 || (w & TS_UNIT_ZOMBIE) || !allocator) return false;
-    o->unit = unit;
-    o->care_of = allocator;
-    o->entry_in_unit = (uint32_t)entry & (TS_UNIT_ENTRIES - 1);
-    o->word = w & ~TS_UNIT_FOREIGN;
-    o->address = ts_unit_address(unit) + (size_t)o->entry_in_unit * 16;
-    if (w & TS_UNIT_SPAN) return look_span(allocator, o);
+/* In a slab whose UNIT word was w. */
+static bool look_slab(uintptr_t token, uint32_t unit, uint64_t entry, uint64_t w, ts_object *o) {
     bool scope = (w & TS_UNIT_SCOPE) != 0;
     o->block = ts_block_of_line(ts_word_line(w), scope);
     if (ts_era(o->block) != ts_word_era(w)) return false;
@@ -70,6 +62,19 @@ static bool look(uintptr_t token, uint32_t unit, uint64_t entry, ts_object *o) {
     atomic_thread_fence(memory_order_acquire);
     if ((ts_load_relaxed(ts_unit_word(unit)) & ~TS_UNIT_FOREIGN) != o->word) return false;
     return ts_era(o->block) == ts_word_era(w);
+}
+
+static bool look(uintptr_t token, uint32_t unit, uint64_t entry, ts_object *o) {
+    uint64_t w = ts_load_acquire(ts_unit_word(unit));
+    ts_allocator *allocator = ts_allocator_find(token);
+    if (w == 0 || (w & TS_UNIT_ZOMBIE) || !allocator) return false;
+    o->unit = unit;
+    o->care_of = allocator;
+    o->entry_in_unit = (uint32_t)entry & (TS_UNIT_ENTRIES - 1);
+    o->word = w & ~TS_UNIT_FOREIGN;
+    o->address = ts_unit_address(unit) + (size_t)o->entry_in_unit * 16;
+    if (w & TS_UNIT_SPAN) return look_span(allocator, o);
+    return look_slab(token, unit, entry, w, o);
 }
 
 bool ts_object_at(uintptr_t token, const void *p, ts_object *out) {
@@ -115,4 +120,39 @@ SlabHandle ts_object_handle(uintptr_t token, const ts_object *object) {
         again.generation != object->generation)
         return SLAB_HANDLE_NONE;
     return make_handle(&again);
+}
+
+/* ---- the same object still ----------------------------------------------------------------------------------- */
+
+/* What a slab, or span, says of its present use. The tag rises with every reset, so it is read last: still the same, all
+   that was read before it is of that use. */
+static bool observe(uintptr_t token, const void *p, uint64_t want, ts_watch *out, size_t *bytes) {
+    uint32_t unit;
+    uint64_t entry;
+    if (!ts_locate(p, &unit, &entry)) return false;
+    uint64_t w = ts_load_acquire(ts_unit_word(unit)) & ~TS_UNIT_FOREIGN;
+    if (w == 0 || (w & TS_UNIT_ZOMBIE) || (want != 0 && w != want)) return false;
+    out->word = w;
+    if (w & TS_UNIT_SPAN) { /* the word has the tag; the record is for who has the epoch's lock */
+        out->tag = out->generation = 0;
+        *bytes = 0;
+        return (entry & (TS_UNIT_ENTRIES - 1)) == 0 && ts_allocator_find(token) != NULL;
+    }
+    ts_object o = {.word = w, .entry_in_unit = (uint32_t)entry & (TS_UNIT_ENTRIES - 1)};
+    if (!look_slab(token, unit, entry, w, &o)) return false;
+    atomic_thread_fence(memory_order_acquire);
+    out->tag = ts_load_relaxed(&ts_slab_at(unit)->tag);
+    out->generation = o.generation;
+    *bytes = o.bytes;
+    return true;
+}
+
+bool ts_object_watch(uintptr_t token, const void *p, ts_watch *out) {
+    size_t bytes;
+    return observe(token, p, 0, out, &bytes);
+}
+
+bool ts_object_watched(uintptr_t token, const void *p, const ts_watch *watch, size_t *bytes) {
+    ts_watch now;
+    return observe(token, p, watch->word, &now, bytes) && now.tag == watch->tag && now.generation == watch->generation;
 }

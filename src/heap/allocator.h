@@ -30,6 +30,7 @@ typedef struct ts_settings {
     int record_rss;
     int guard_spans;
     int memory_tools;
+    size_t sample_stacks;
 } ts_settings;
 
 typedef struct ts_allocator {
@@ -37,6 +38,8 @@ typedef struct ts_allocator {
     uintptr_t token;                   /* public value; constant during a use */
     ts_settings settings;              /* constant during a use, as is the next */
     uint8_t care;                      /* TS_CARE_*, 0: the usual case (care.h) */
+    uint8_t sampled;                   /* its stacks are; constant during a use, as is the next */
+    double stack_rate;                 /* samples a byte, 0: none */
     ts_lock lock;                      /* rank ALLOCATOR: rolling epoch, list of shares */
     ts_lock warm_lock;                 /* rank WARM: the next four */
     ts_warm warm[TS_PARTS];
@@ -58,6 +61,7 @@ typedef struct ts_allocator {
     /* Highest figures that statistics have shown, per kind and in all; see snapshot.c. */
     _Atomic uint64_t shown_allocated[TS_COUNT_KINDS + 1], shown_freed[TS_COUNT_KINDS + 1],
         shown_foreign[TS_COUNT_KINDS + 1];
+    _Atomic uint64_t stack_samples, stack_drops;
     _Atomic uint64_t span_new, span_miss;
 } ts_allocator;
 _Static_assert(sizeof(ts_allocator) <= TS_ALLOCATOR_STRIDE, "one table entry");

@@ -229,6 +229,7 @@ ts_share *ts_heap_share(ts_heap *heap, ts_allocator *allocator) {
         }
         made->allocator = allocator;
         made->token = token;
+        made->sampled = allocator->sampled;
         made->heap = heap;
     }
     if (share) return share;

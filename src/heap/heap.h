@@ -103,6 +103,7 @@ typedef struct ts_block {
     _Atomic uintptr_t allocator;     /* the allocator's public value */
     _Atomic uintptr_t rolling;       /* the same while its epoch is the allocator's rolling one, else 0 */
     uint8_t scope;                   /* constant */
+    uint8_t sampled;                 /* constant during a use: its allocator samples stacks, so no fast path allocates here */
     uint8_t closing;                 /* (h) TS_OPEN; TS_SHUT_SEEN; TS_CLOSING: flushed, frees go straight to the slabs */
     _Atomic(struct ts_heap *) heap;  /* (h) */
     struct ts_share *share;          /* (h) */
@@ -161,6 +162,7 @@ typedef struct ts_share {
     struct ts_allocator *allocator;  /* constant during a use, as are the next two */
     uintptr_t token;                 /* of the allocator's use that this belongs to */
     struct ts_heap *heap;
+    uint8_t sampled;                 /* the allocator's; constant during a use */
     struct ts_share *heap_next;      /* (h) */
     struct ts_share *allocator_next; /* constant once in the allocator's list */
     ts_warm warm[TS_PARTS];          /* (h) */
@@ -220,6 +222,10 @@ typedef struct ts_heap {
     uint32_t sample_rate, sample_left;
     _Atomic uint64_t sample[TS_SAMPLE_FIGURES]; /* of all threads that had this heap; read by anyone */
     uint64_t sample_start[TS_SAMPLE_FIGURES];   /* sums: when this thread began; maxima: of this thread */
+    /* Sampling of stacks; owner only. */
+    double stack_left;               /* to the next sample, in means; see epoch/stacks.h */
+    uint64_t stack_random;           /* 0: not begun */
+    bool stack_busy;                 /* what is allocated now is by the sampling itself */
 } ts_heap;
 
 /* Heaps of ended threads that still have blocks: whether looking for one to adopt is worth it. A hint. */
@@ -387,6 +393,7 @@ TS_ALWAYS_INLINE ts_block *ts_block_take(ts_heap *heap, ts_share *share, struct 
     block->closing = TS_OPEN;
     ts_store_relaxed(&block->flushed, 0);
     block->share = share;
+    block->sampled = share->sampled;
     block->era = (uint32_t)ts_era(block);
     ts_store_relaxed(&block->epoch, epoch);
     ts_heap_link(heap, block);

@@ -191,6 +191,8 @@ static const struct {
     {"/stats.json", slab_stats_json, "application/json"},
     {"/stats.txt", slab_stats_text, "text/plain; charset=utf-8"},
     {"/doctor.txt", slab_stats_doctor, "text/plain; charset=utf-8"},
+    {"/stacks.json", slab_stacks_json, "application/json"},
+    {"/stacks.txt", slab_stacks_text, "text/plain; charset=utf-8"},
     {"/view", slab_stats_view, "application/octet-stream"},
 };
 

@@ -7,11 +7,14 @@
 #define LEAK_AFTER (10 * SECOND)     /* live objects so long after the close: a warning */
 #define LEAK_SURELY (60 * SECOND)    /* and so long: critical */
 #define OLD_AFTER (600 * SECOND)
+#define SITES 3u                     /* stacks shown of a finding, */
+#define SITE_FRAMES 8u               /* and lines of each */
 #define ENOUGH_OPERATIONS 100000u    /* rates below so many mean nothing */
 
 typedef struct report {
     ts_finding *f;
     unsigned count;
+    ts_finding *at;                 /* that is being written */
     ts_sink what, evidence, advice; /* into the finding that is being written */
 } report;
 
@@ -28,7 +31,7 @@ static bool begin(report *r, ts_severity severity, uint64_t weight, const char *
     } else {
         r->count++;
     }
-    ts_finding *f = &r->f[at];
+    ts_finding *f = r->at = &r->f[at];
     memset(f, 0, sizeof *f);
     f->severity = severity;
     f->weight = weight;
@@ -43,6 +46,15 @@ static void end(report *r) {
     (void)ts_sink_end(&r->what);
     (void)ts_sink_end(&r->evidence);
     (void)ts_sink_end(&r->advice);
+}
+
+/* The epochs that the finding is about. */
+static void about(report *r, const ts_label_stats *l, int state) {
+    ts_finding *f = r->at;
+    if (l->is_other) return;
+    memcpy(f->label, l->label, sizeof f->label);
+    f->state = state;
+    f->has_label = 1;
 }
 
 static void put_count(ts_sink *s, uint64_t n, const char *one, const char *many) {
@@ -99,6 +111,9 @@ static void leaks(report *r, const ts_view *v) {
         ts_put(&r->evidence, " of slabs");
         ts_put(&r->advice, "Free these objects before epoch_close, or end the phase with epoch_destroy, which frees all of "
                            "them at once.");
+        if (v->stack_mean_bytes == 0)
+            ts_put(&r->advice, " TSLAB_SAMPLE_STACKS=64K names the lines that allocated them.");
+        about(r, l, EPOCH_CLOSING);
         end(r);
     }
 }
@@ -119,6 +134,7 @@ static void old_epochs(report *r, const ts_view *v) {
         ts_put_size(&r->evidence, l->active_rss_bytes);
         ts_put(&r->evidence, " of slabs");
         ts_put(&r->advice, "Look for a way out of the phase that does not close or destroy its epoch.");
+        about(r, l, EPOCH_ACTIVE);
         end(r);
     }
 }
@@ -285,6 +301,7 @@ int ts_render_doctor(ts_sink *s, const ts_view *v) {
         ts_put(s, "\n   advice:   ");
         ts_put(s, f[i].advice);
         ts_put(s, "\n");
+        if (f[i].has_label) ts_put_sites(s, v, f[i].label, f[i].state, SITES, SITE_FRAMES);
     }
     if (!n) {
         ts_put(s, "nothing found: ");

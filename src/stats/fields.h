@@ -114,7 +114,11 @@ typedef enum ts_field_unit { TS_COUNT, TS_BYTES, TS_SLABS, TS_NS, TS_PERCENT, TS
       "More than a tenth of committed_bytes at some size: very many epochs, or threads.")                              \
     X(reserved_bytes, GAUGE, WHOLE, BYTES, "reserved_bytes", "Address space of the whole process. No memory by itself.", "") \
     X(budget_bytes, GAUGE, WHOLE, BYTES, "budget_bytes", "The hard limit; 0: none.", "")                                     \
-    X(retained_bytes, GAUGE, WHOLE, BYTES, "retained_bytes", "Warm empty slabs in bytes.", "")
+    X(retained_bytes, GAUGE, WHOLE, BYTES, "retained_bytes", "Warm empty slabs in bytes.", "")                               \
+    X(stack_samples_taken, COUNTER, WHOLE, COUNT, "stack_samples", "Call stacks taken by the option sample_stacks.", "")      \
+    X(stack_samples_dropped, COUNTER, WHOLE, COUNT, "stack_samples_dropped",                                                 \
+      "Of these, dropped because the table was full of samples of live objects.",                                            \
+      "Any: the sums by stack are too low; raise sample_stacks.")
 
 /* Of SlabEpochStats; state, flags, label and class_index are written apart. No epoch id is ever a label of a metric: the
    metrics are sums by label. */
@@ -177,5 +181,14 @@ typedef enum ts_field_unit { TS_COUNT, TS_BYTES, TS_SLABS, TS_NS, TS_PERCENT, TS
     X(closing_live_bytes, GAUGE, WHOLE, BYTES, "epoch_live_bytes", "The same of the closed ones.", "Rising.")                \
     X(active_rss_bytes, GAUGE, WHOLE, BYTES, "epoch_estimated_rss_bytes", "Their slabs in bytes.", "")                       \
     X(closing_rss_bytes, GAUGE, WHOLE, BYTES, "epoch_estimated_rss_bytes", "The same of the closed ones.", "Rising.")
+
+/* Of SlabStackSample; state, label, frame_count and frames are written apart. */
+#define TS_STATS_STACK(X)                                                                                              \
+    X(epoch_id, GAUGE, WHOLE, ID, "", "The epoch; 0: several with that label and state.", "")                          \
+    X(samples, GAUGE, WHOLE, COUNT, "",                                                                                \
+      "Sampled objects that are live: the estimates are off by one in the square root of it.",                         \
+      "Below 10: the estimates say little; lower sample_stacks.")                                                      \
+    X(live_objects, GAUGE, WHOLE, COUNT, "", "Live objects with that stack, estimated.", "Rising: these lines leak.")  \
+    X(live_bytes, GAUGE, WHOLE, BYTES, "", "Bytes of their slots, estimated.", "Rising.")
 
 #endif

@@ -144,7 +144,8 @@ void ts_render_json(ts_sink *s, const ts_view *v) {
         if (i) ts_put(s, ",");
         json_label(s, &v->label[i]);
     }
-    ts_put(s, "]");
+    ts_put(s, "],\"stacks\":");
+    ts_render_stacks_json(s, v);
     json_findings(s, v);
     ts_put(s, "}");
 }

@@ -364,6 +364,8 @@ void ts_snapshot_global(const ts_snapshot *s, SlabGlobalStats *out, bool measure
     out->reserved_bytes = ts_region.reserved_bytes;
     out->budget_bytes = ts_load_relaxed(&a->budget_bytes);
     out->retained_bytes = c.cache_size * TS_UNIT_BYTES;
+    out->stack_samples_dropped = ts_load_relaxed(&a->stack_drops);
+    out->stack_samples_taken = ts_load_relaxed(&a->stack_samples);
 }
 
 /* ---- epochs --------------------------------------------------------------------------------------------------- */

@@ -246,6 +246,7 @@ ts_view *ts_view_make(ts_allocator *a, uintptr_t token) {
         choose_labels(b, view);
         choose_epochs(b, view);
         ts_snapshot_epoch_slabs(a, view->epoch, view->epoch_rows);
+        ts_view_stacks(view, a, token);
         ts_doctor(view);
         view->took_ns = ts_os->wall_ns() - view->taken_ns;
     } else {

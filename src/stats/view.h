@@ -16,6 +16,8 @@
 #define TS_VIEW_LABELS 64u
 #define TS_VIEW_LABELS_SEEN 1023u
 #define TS_VIEW_EPOCHS 64u /* half of them the oldest, half the largest of the others */
+#define TS_VIEW_STACKS 64u   /* the largest; a quarter is for those of closed epochs, if there are so many */
+#define TS_VIEW_MODULES 32u
 #define TS_VIEW_MAGIC 0x31776569766c7374u /* "tslview1" */
 
 /* What the doctor finds. */
@@ -26,6 +28,9 @@ typedef struct ts_finding {
     ts_severity severity;
     uint64_t weight;       /* bytes or operations: the order within a severity */
     char id[32];           /* what kind of finding */
+    char label[SLAB_LABEL_BYTES]; /* has_label: the epochs it is about */
+    int32_t state;         /* theirs */
+    uint32_t has_label;
     char what[256];        /* what is wrong, in a sentence */
     char evidence[256];    /* the figures it rests on */
     char advice[256];
@@ -42,6 +47,13 @@ typedef struct ts_label_stats {
     uint64_t class_bytes[2][TS_COUNT_KINDS];
 } ts_label_stats;
 
+/* A program or library that a frame of a shown stack lies in. */
+typedef struct ts_stack_module {
+    uint64_t base;         /* an address less this is the address in its file */
+    uint64_t start, end;
+    char path[232];
+} ts_stack_module;
+
 typedef struct ts_view {
     uint64_t magic;
     uint32_t version;      /* SLAB_STATS_VERSION */
@@ -57,6 +69,11 @@ typedef struct ts_view {
     uint32_t epoch_rows, label_rows;
     SlabEpochStats epoch[TS_VIEW_EPOCHS]; /* oldest first */
     ts_label_stats label[TS_VIEW_LABELS + 1];
+    uint64_t stack_mean_bytes; /* option sample_stacks; 0: stacks are not sampled */
+    uint64_t stack_count;      /* there are; the rows are the largest of them */
+    uint32_t stack_rows, module_rows;
+    SlabStackSample stack[TS_VIEW_STACKS]; /* most bytes first */
+    ts_stack_module module[TS_VIEW_MODULES];
     uint64_t finding_count;
     ts_finding finding[TS_FINDINGS]; /* worst first */
 } ts_view;
@@ -79,6 +96,21 @@ const char *ts_class_name(uint32_t cls, char name[16]);
 /* The label as it is shown: "(none)", "(other)". */
 const char *ts_label_name(const ts_label_stats *label);
 void ts_render_epoch_json(ts_sink *sink, const SlabEpochStats *epoch);
+
+/* ---- sampled stacks, in stacks.c ------------------------------------------------------------------------------- */
+
+/* The caller is between ts_allocator_read_begin and _end. Returns how many there are; rows: the largest. closed_rows: so
+   many of the places are for stacks of closed epochs first. epoch EPOCH_NONE: of all. *memory: there was enough. */
+size_t ts_stacks_sum(ts_allocator *allocator, uintptr_t token, EpochId epoch, SlabStackSample *rows, size_t capacity,
+                     size_t closed_rows, bool *memory);
+/* Fills the stacks of a view and their modules. */
+void ts_view_stacks(ts_view *view, ts_allocator *allocator, uintptr_t token);
+/* The value of "stacks" in the JSON. */
+void ts_render_stacks_json(ts_sink *sink, const ts_view *view);
+void ts_render_stacks(ts_sink *sink, const ts_view *view);
+/* The largest stacks of the epochs of a label in a state: `stacks` of them with `frames` lines each, which begin with
+   "      at ". A line names the file and the address in it; tools put the line of the source in its place. */
+void ts_put_sites(ts_sink *sink, const ts_view *view, const char *label, int state, unsigned stacks, unsigned frames);
 
 /* ---- doctor ---------------------------------------------------------------------------------------------------- */
 

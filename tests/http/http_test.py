@@ -134,6 +134,23 @@ class Served(unittest.TestCase):
                             ("limit=99999999999999999999", b"limit"), ("sort=size", b"sort"), ("sort=", b"sort")):
             self.assertIn(said, self.get("/epochs.json?" + query, status=400)[1])
 
+    def test_stacks(self):
+        for path, kind in (("/stacks.json", "application/json"), ("/stacks.txt", "text/plain; charset=utf-8")):
+            headers, body = self.get(path)
+            self.assertEqual(headers["Content-Type"], kind)
+        self.assertTrue(body.startswith(b"stacks are not sampled"))
+        self.assertEqual(json.loads(self.get("/stacks.json")[1]), json.loads(self.get("/stats.json")[1])["stacks"])
+        p = Program(TSLAB_SAMPLE_STACKS="1")
+        self.addCleanup(p.__exit__)
+        p.start()
+        p.tell("fill 24")
+        stacks = json.loads(p.get("/stacks.json")[2])
+        self.assertEqual(sum(s["samples"] for s in stacks["sites"]), 72)
+        self.assertEqual({s["label"] for s in stacks["sites"]}, {f"phase \"{i}\" <b>" for i in range(12)})
+        self.assertTrue(all(m["path"].startswith("/") for m in stacks["modules"]))
+        text = p.get("/stacks.txt")[2].decode()
+        self.assertIn("http_target+0x", text)
+
     def test_words(self):
         self.assertEqual(self.get("/healthz")[1], b"ok\n")
         self.assertTrue(self.get("/stats.txt")[1].startswith(b"temporal-slab: 1200 live objects"))

@@ -1,4 +1,5 @@
 /* Statistics of a running program, from its page in shared memory or its endpoint. */
+#include "common/symbols.h"
 #include "common/target.h"
 
 #include <errno.h>
@@ -8,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-typedef enum format { TEXT, JSON, PROMETHEUS, OPENMETRICS, DOCTOR } format;
+typedef enum format { TEXT, JSON, PROMETHEUS, OPENMETRICS, DOCTOR, STACKS } format;
 
 static const struct {
     const char *option, *path;
@@ -16,7 +17,8 @@ static const struct {
                {"--json", "/stats.json"},
                {"--prometheus", "/metrics"},
                {"--openmetrics", "/metrics"},
-               {"--doctor", "/doctor.txt"}};
+               {"--doctor", "/doctor.txt"},
+               {"--stacks", "/stacks.txt"}};
 
 typedef struct options {
     format format;
@@ -26,8 +28,8 @@ typedef struct options {
 } options;
 
 static void help(FILE *to) {
-    fputs("usage: stats_dump [--json|--text|--prometheus|--openmetrics|--doctor] [--watch[=SECONDS]]\n"
-          "                  [--allocator=N] [PID|URL]\n"
+    fputs("usage: stats_dump [--json|--text|--prometheus|--openmetrics|--doctor|--stacks]\n"
+          "                  [--watch[=SECONDS]] [--allocator=N] [PID|URL]\n"
           "\n"
           "Statistics of a program that uses temporal-slab and runs with TSLAB_SHM=1 (PID), or that serves them\n"
           "(URL, such as http://127.0.0.1:9464). Without either: the one process here that has a page.\n"
@@ -37,6 +39,7 @@ static void help(FILE *to) {
           "  --prometheus    metrics in Prometheus's text format\n"
           "  --openmetrics   metrics in the format OpenMetrics\n"
           "  --doctor        what is wrong, worst first, with evidence and advice\n"
+          "  --stacks        which lines allocated what is live (of a program with TSLAB_SAMPLE_STACKS)\n"
           "  --watch[=S]     again every S seconds (1)\n"
           "  --allocator=N   of a PID: its N-th allocator, from 0 (the one that holds most)\n"
           "  --help, --version\n"
@@ -98,9 +101,48 @@ static int parse(int argc, char **argv, options *o) {
     return -1;
 }
 
+static bool print(const char *text, size_t length) {
+    if (fwrite(text, 1, length, stdout) == length && fflush(stdout) == 0) return true;
+    if (errno != EPIPE) say("stdout: %s", strerror(errno));
+    return false;
+}
+
+/* With lines of the source in the place of addresses. */
+static bool print_resolved(const char *text, pid_t pid) {
+    char *resolved = symbols_resolve(text, pid);
+    const char *shown = resolved ? resolved : text;
+    bool printed = print(shown, strlen(shown));
+    free(resolved);
+    return printed;
+}
+
+static int render_places(const ts_view *view, format f, char *buffer, size_t bytes, int *worst) {
+    ts_sink sink = ts_sink_buffer(buffer, bytes);
+    if (f == DOCTOR)
+        *worst = ts_render_doctor(&sink, view);
+    else
+        ts_render_stacks(&sink, view);
+    return (int)ts_sink_end(&sink);
+}
+
+/* What has addresses in it. */
+static int show_places(const ts_view *view, format f) {
+    int worst = -1, length = render_places(view, f, NULL, 0, &worst);
+    char *text = malloc((size_t)length + 1);
+    if (!text) {
+        say("no memory");
+        return EXIT_NO_TARGET;
+    }
+    (void)render_places(view, f, text, (size_t)length + 1, &worst);
+    bool printed = print_resolved(text, (pid_t)view->pid);
+    free(text);
+    if (!printed) return EXIT_NO_TARGET;
+    return worst >= TS_WARNING ? EXIT_FINDINGS : EXIT_DONE;
+}
+
 static int render(const ts_view *view, format f) {
     static char buffer[65536];
-    int worst = -1;
+    if (f == DOCTOR || f == STACKS) return show_places(view, f);
     ts_sink sink = ts_sink_fd(STDOUT_FILENO, buffer, sizeof buffer);
     switch (f) {
     case JSON:
@@ -109,14 +151,13 @@ static int render(const ts_view *view, format f) {
         break;
     case PROMETHEUS: ts_render_prometheus(&sink, view, false); break;
     case OPENMETRICS: ts_render_prometheus(&sink, view, true); break;
-    case DOCTOR: worst = ts_render_doctor(&sink, view); break;
     default: ts_render_text(&sink, view); break;
     }
     if (ts_sink_end(&sink) == 0) {
         if (sink.error != EPIPE) say("stdout: %s", strerror(sink.error));
         return EXIT_NO_TARGET;
     }
-    return f == DOCTOR && worst >= TS_WARNING ? EXIT_FINDINGS : EXIT_DONE;
+    return EXIT_DONE;
 }
 
 static int dump_page(const target *t, const options *o) {
@@ -151,8 +192,11 @@ static int dump_url(const target *t, const options *o) {
     char *body = target_get(t, FORMATS[o->format].path,
                             o->format == OPENMETRICS ? "application/openmetrics-text; version=1.0.0" : NULL, &length);
     if (!body) return EXIT_NO_TARGET;
-    bool written = fwrite(body, 1, length, stdout) == length && (o->format != JSON || putchar('\n') != EOF) &&
-                   fflush(stdout) == 0;
+    bool written;
+    if (o->format == DOCTOR || o->format == STACKS)
+        written = print_resolved(body, 0);
+    else
+        written = print(body, length) && (o->format != JSON || print("\n", 1));
     bool found = strstr(body, ". warning: ") != NULL || strstr(body, ". critical: ") != NULL;
     free(body);
     if (!written) return EXIT_NO_TARGET;

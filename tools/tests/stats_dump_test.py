@@ -13,6 +13,8 @@ BUILD, SOURCE = sys.argv[1], sys.argv[2]
 DUMP = os.path.join(BUILD, "stats_dump")
 TSLAB = os.path.join(BUILD, "tslab")
 TARGET = os.path.join(BUILD, "tools_target")
+LEAK = os.path.join(BUILD, "tools_leak")
+LEAK_SOURCE = os.path.join(SOURCE, "tools", "tests", "leak_program.c")
 
 
 def run(*command, **options):
@@ -22,10 +24,10 @@ def run(*command, **options):
 class Program:
     """tools_target with a page, ready."""
 
-    def __init__(self, shm="1"):
+    def __init__(self, shm="1", program=TARGET, **variables):
         env = {k: v for k, v in os.environ.items() if not k.startswith("TSLAB_")}
-        env["TSLAB_SHM"] = shm
-        self.process = subprocess.Popen([TARGET], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        env.update(variables, TSLAB_SHM=shm)
+        self.process = subprocess.Popen([program], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         stderr=subprocess.PIPE, text=True)
         assert self.process.stdout.readline() == "ready\n", self.process.stderr.read()
         self.pid = str(self.process.pid)
@@ -154,7 +156,8 @@ class Formats(unittest.TestCase):
 
 def setUpModule():
     """A leak is one ten seconds after the close: the other tests run meanwhile."""
-    global HUNG
+    global HUNG, LEAKING
+    LEAKING = Program(program=LEAK, TSLAB_SAMPLE_STACKS="1K")
     HUNG = Program()
     assert HUNG.tell("misuse") == "refused"
     assert HUNG.tell("hang") == "hanging"
@@ -163,8 +166,81 @@ def setUpModule():
     assert early.returncode == 1 and "1. warning: 1 free was refused" in early.stdout, early
 
 
+def leaking_line():
+    with open(LEAK_SOURCE, encoding="utf-8") as file:
+        return next(n for n, line in enumerate(file, 1) if "/* the leaking line */" in line)
+
+
+def sites(text):
+    """The frames below each line that says how much a stack holds."""
+    found = []
+    for line in text.splitlines():
+        if line.startswith("      at "):
+            found[-1].append(line[len("      at "):])
+        elif "about " in line and " sample" in line:
+            found.append([])
+    return found
+
+
+class Stacks(unittest.TestCase):
+    def test_names_function_and_line(self):
+        with Program(program=LEAK, TSLAB_SAMPLE_STACKS="1K") as program:
+            settle()
+            answer = run(DUMP, "--stacks", program.pid)
+            self.assertEqual((answer.returncode, answer.stderr), (0, ""))
+            self.assertIn("sampled once in 1024 bytes", answer.stdout)
+            self.assertIn("\n   session, closing: about ", answer.stdout)
+            (frames,) = sites(answer.stdout)
+            if not shutil.which("addr2line"):
+                self.skipTest("no addr2line")
+            self.assertEqual(frames[0], f"remember, {LEAK_SOURCE}:{leaking_line()}")
+            self.assertRegex(frames[1], r"^main, .*/leak_program\.c:\d+$")
+            self.check_json(json.loads(run(DUMP, "--json", program.pid).stdout)["stacks"])
+
+    def check_json(self, stacks):
+        self.assertEqual((stacks["sample_stacks"], stacks["samples_dropped"], stacks["count"]), (1024, 0, 1))
+        (site,) = stacks["sites"]
+        self.assertEqual((site["label"], site["state"]), ("session", "closing"))
+        # 100 objects, each sampled with probability 1 - exp(-1008 / 1024); five standard deviations
+        self.assertTrue(60 <= site["live_objects"] <= 140, site)
+        self.assertGreater(stacks["samples_taken"], site["samples"])
+        address = int(site["frames"][0], 16)
+        (module,) = [m for m in stacks["modules"] if int(m["start"], 16) <= address < int(m["end"], 16)]
+        self.assertEqual(module["path"], os.path.realpath(LEAK))
+
+    def test_without_addr2line(self):
+        with Program(program=LEAK, TSLAB_SAMPLE_STACKS="1K") as program:
+            settle()
+            answer = run(DUMP, "--stacks", program.pid, env={"PATH": "/nonexistent"})
+            self.assertEqual(answer.returncode, 0)
+            self.assertIn("addr2line is not installed", answer.stderr)
+            (frames,) = sites(answer.stdout)
+            self.assertRegex(frames[0], "^" + os.path.realpath(LEAK) + r"\+0x[0-9a-f]+$")
+
+    def test_off(self):
+        with Program() as program:
+            settle()
+            answer = run(DUMP, "--stacks", program.pid)
+            self.assertEqual((answer.returncode, answer.stderr), (0, ""))
+            self.assertIn("stacks are not sampled", answer.stdout)
+
+
 class ZDoctor(unittest.TestCase):
     """Last by its name."""
+
+    def test_names_the_lines_of_a_leak(self):
+        with LEAKING as program:
+            deadline = time.time() + 20
+            while time.time() < deadline:
+                answer = run(DUMP, "--doctor", program.pid)
+                if "`session`" in answer.stdout:
+                    break
+                time.sleep(0.5)
+            self.assertEqual(answer.returncode, 1)
+            self.assertIn("warning: `session` has held", answer.stdout)
+            if shutil.which("addr2line"):
+                self.assertEqual(sites(answer.stdout)[0][0], f"remember, {LEAK_SOURCE}:{leaking_line()}")
+            self.assertNotIn("TSLAB_SAMPLE_STACKS", answer.stdout)
 
     def test_names_the_leak_of_a_program_that_hangs(self):
         with HUNG as program:
@@ -177,7 +253,7 @@ class ZDoctor(unittest.TestCase):
             self.assertEqual(answer.returncode, 1)
             self.assertRegex(answer.stdout, r"1\. warning: `handler:/api/7` has held 2\.5 kB in 128-byte objects for [1-9]\d s")
             self.assertIn("evidence: 20 live objects (2.5 kB) in 20 closed epochs keep", answer.stdout)
-            self.assertIn("advice:", answer.stdout)
+            self.assertIn("TSLAB_SAMPLE_STACKS=64K names the lines", answer.stdout)
             found = json.loads(run(DUMP, "--json", program.pid).stdout)["findings"]
             self.assertEqual([f["id"] for f in found], ["leak_after_close", "rejected_frees"])
 

@@ -239,7 +239,7 @@ const COLUMNS = [["label", "Label", (e) => e.label || "(none)"], ["state", "Stat
   ["age_ns", "Age", (e) => duration(e.age_ns), 1], ["closing_for_ns", "After close", (e) => (e.state === "closing" ? duration(e.closing_for_ns) : "-"), 1],
   ["live_objects", "Objects", (e) => count(e.live_objects), 1], ["live_bytes", "Live bytes", (e) => size(e.live_bytes), 1],
   ["estimated_rss_bytes", "Slabs", (e) => size(e.estimated_rss_bytes), 1], ["reclaimable_bytes", "Reclaimable", (e) => size(e.reclaimable_bytes), 1]];
-let sortBy = "estimated_rss_bytes", falling = true, epochs = [], rows = [], epochTotal = 0, oldest = null, largest = null, noted = [];
+let sortBy = "estimated_rss_bytes", falling = true, epochs = [], rows = [], epochTotal = 0, oldest = null, largest = null, noted = [], stacks = { modules: [], sites: [] };
 
 function showHeads() {
   $("epochs").querySelector("thead tr").replaceChildren(...COLUMNS.map(([key, name, , right]) => {
@@ -274,6 +274,17 @@ function arrange() {
   showRows();
 }
 
+/* The largest sampled stacks of the epochs with its label and state, each with its inner frames as FILE+ADDRESS. BigInt:
+   addresses have more bits than a number. */
+function sitesOf(e) {
+  const place = (frame) => {
+    const at = BigInt(frame), m = stacks.modules.find((m) => at >= BigInt(m.start) && at < BigInt(m.end));
+    return m ? `${m.path}+0x${(at - BigInt(m.base)).toString(16)}` : frame;
+  };
+  return stacks.sites.filter((s) => s.label === e.label && s.state === e.state).slice(0, 2).map((s) =>
+    `\n\nabout ${size(s.live_bytes)} in ${count(s.live_objects)} objects:` + s.frames.slice(0, 4).map((f) => "\n  at " + place(f)).join("")).join("");
+}
+
 /* Only the rows that are seen exist; two empty ones hold the place of the others. */
 function showRows() {
   const box = $("epochs"), from = Math.max(0, Math.floor(box.scrollTop / ROW) - 5), to = Math.min(rows.length, from + Math.ceil(box.clientHeight / ROW) + 10);
@@ -283,7 +294,7 @@ function showRows() {
     const tr = element("tr", { class: marks.length ? "stands-out" : "" }, ...COLUMNS.map(([key, , show, right]) =>
       element("td", { class: right ? "n" : key === "label" ? "label" : "" }, show(e))));
     if (marks.length) tr.firstChild.append(...marks.map((m) => element("span", { class: "badge" }, m)));
-    tr.firstChild.title = (e.label || "(none)") + ", epoch " + e.epoch_id;
+    tr.firstChild.title = (e.label || "(none)") + ", epoch " + e.epoch_id + sitesOf(e);
     return tr;
   });
   box.querySelector("tbody").replaceChildren(pad(from), ...list, pad(rows.length - to));
@@ -329,6 +340,7 @@ async function beat() {
       showTiles(stats.global);
       showClasses(stats.classes);
       noted = stats.epochs;
+      stacks = stats.stacks;
       $("sampling").textContent = stats.samples.sample_rate ? `one in ${stats.samples.sample_rate}` : "off: TSLAB_SAMPLE=N times one operation in N";
       $("state").textContent = `process ${stats.pid}, live`;
       $("state").className = "";

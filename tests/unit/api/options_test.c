@@ -166,6 +166,9 @@ static int probe(const char *what) {
     } else if (strcmp(what, "sample") == 0) {
         SUP_CHECK(slab_malloc(allocator, 16) != NULL, "the thread's first operation");
         SUP_CHECK(slab_stats_thread().sample_rate == 7, "sample rate %u", slab_stats_thread().sample_rate);
+    } else if (strcmp(what, "stacks") == 0) {
+        for (int i = 0; i < 100; i++) SUP_CHECK(slab_malloc(allocator, 4096) != NULL, "an object");
+        SUP_CHECK(slab_stats_global(allocator, &stats) && stats.stack_samples_taken > 100 / 2, "stacks are sampled");
     } else if (strcmp(what, "misuse") == 0) {
         SUP_CHECK(!slab_free(allocator, &stats), "a rejected free");
     } else if (strcmp(what, "guard") == 0) {
@@ -238,6 +241,8 @@ static void environment(void **state) {
         {"tools_off", "TSLAB_TOOLS", "off", 0},
         {"defaults", "TSLAB_HUGE_PAGES", "off", 0},
         {"defaults", "TSLAB_RECORD_RSS", "1", 0},
+        {"stacks", "TSLAB_SAMPLE_STACKS", "1K", 0},
+        {"defaults", "TSLAB_SAMPLE_STACKS", "0", 0},
     };
     (void)state;
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
@@ -270,6 +275,7 @@ static void malformed_environment(void **state) {
         {"defaults", "TSLAB_GUARD", "2", 1},
         {"defaults", "TSLAB_TOOLS", "none", 1},
         {"defaults", "TSLAB_RECORD_RSS", "maybe", 1},
+        {"defaults", "TSLAB_SAMPLE_STACKS", "some", 1},
     };
     (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {

@@ -77,7 +77,7 @@ static void install(void) {
 
 /* ---- the world -------------------------------------------------------------------------------------------- */
 
-static SlabAllocator *a, *guarded;
+static SlabAllocator *a, *guarded, *sampled;
 static EpochId churn, scope, doomed;
 static EpochDomain *domain;
 static void *object[6], *spare;
@@ -90,7 +90,9 @@ static void make_world(void) {
     SlabOptions options = {.size = sizeof options, .guard_spans = 1, .reclaim_policy = SLAB_RECLAIM_AT_ONCE, .record_rss = 1};
     a = slab_allocator_create();
     guarded = slab_allocator_create_ex(&options);
-    must(a != NULL && guarded != NULL, "slab_allocator_create");
+    sampled = slab_allocator_create_ex(&(SlabOptions){.size = sizeof(SlabOptions), .sample_stacks = 1});
+    must(a != NULL && guarded != NULL && sampled != NULL, "slab_allocator_create");
+    must(slab_malloc(sampled, 1000) != NULL, "slab_malloc");
     churn = epoch_open(a, "churn", EPOCH_CHURN);
     scope = epoch_open(a, "scope", EPOCH_SCOPE);
     doomed = epoch_open(a, "doomed", EPOCH_CHURN);
@@ -125,6 +127,7 @@ static void end_world(void) {
         must(slab_free(a, object[i]), "slab_free");
     }
     slab_allocator_free(guarded);
+    slab_allocator_free(sampled);
     slab_allocator_free(a);
     SlabAllocator *of_process = slab_allocator_default();
     must(of_process != NULL, "slab_allocator_default");
@@ -411,6 +414,15 @@ static bool c_slab_stats_json(void) { return slab_stats_json(a, text, sizeof tex
 static bool c_slab_stats_prometheus(void) { return slab_stats_prometheus(a, text, sizeof text) > 0; }
 static bool c_slab_stats_text(void) { return slab_stats_text(a, text, sizeof text) > 0; }
 static bool c_slab_allocators(void) { return slab_allocators(NULL, 0) > 0; }
+static bool c_slab_stacks(void) {
+    SlabStackSample row;
+    errno = 0;
+    size_t n = slab_stacks(sampled, EPOCH_NONE, &row, 1);
+    SUP_CHECK(n == 0 || (n == 1 && row.samples == 1 && row.frame_count > 0), "the one sample");
+    return n == 1;
+}
+static bool c_slab_stacks_json(void) { return slab_stacks_json(sampled, text, sizeof text) > 0; }
+static bool c_slab_stacks_text(void) { return slab_stacks_text(sampled, text, sizeof text) > 0; }
 static bool c_slab_stats_doctor(void) { return slab_stats_doctor(a, text, sizeof text) > 0; }
 static bool c_slab_stats_dump_fd(void) {
     int fd = open("/dev/null", O_WRONLY);
@@ -456,7 +468,7 @@ static const struct call calls[] = {
     CALL(slab_free), CALL(slab_handle_get), CALL(slab_handle_of), CALL(slab_malloc), CALL(slab_malloc_epoch),
     CALL(slab_owns), CALL(slab_promote), CALL(slab_realloc), CALL(slab_reserve), CALL(slab_set_budget),
     CALL(slab_allocators), CALL(slab_stats_doctor), CALL(slab_stats_dump_fd), CALL(slab_stats_epochs_json),
-    CALL(slab_stats_openmetrics), CALL(slab_stats_view),
+    CALL(slab_stacks), CALL(slab_stacks_json), CALL(slab_stacks_text), CALL(slab_stats_openmetrics), CALL(slab_stats_view),
     CALL(slab_stats_class), CALL(slab_stats_epoch), CALL(slab_stats_global), CALL(slab_stats_json),
     CALL(slab_stats_prometheus), CALL(slab_stats_text), CALL(slab_stats_thread), CALL(slab_thread_idle),
     CALL(slab_trim), CALL(slab_usable_size), CALL(slab_version),

@@ -1,0 +1,184 @@
+#include "epoch/stacks.h"
+
+#include "base/exponential.h"
+#include "os/os.h"
+#include "os/stack.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define PROBES 64u       /* places looked at for one whose object has died */
+#define OWN_FRAMES 12u   /* of the library, at the inner end of a stack; so many at most */
+
+typedef struct place {
+    _Atomic uint32_t turn;        /* odd: being written */
+    _Atomic uint32_t frame_count;
+    _Atomic uint64_t token;       /* of its allocator; 0: empty */
+    _Atomic uint64_t address;
+    _Atomic uint64_t word, use;   /* ts_watch: use is tag and generation */
+    _Atomic uint64_t epoch;
+    _Atomic uint64_t counted;     /* bytes that it was counted as */
+    _Atomic uint64_t span_bytes;  /* usable, if it is a span */
+    _Atomic uint64_t frame[TS_STACK_FRAMES];
+} place;
+_Static_assert(sizeof(place) == 256, "four lines");
+
+static _Atomic(place *) table;   /* constant once it is not NULL */
+static _Atomic uint64_t cursor;  /* places handed out to look at; the table is used up to it */
+_Atomic uint64_t ts_stacks_seed;
+
+/* The bounds of the functions with TS_ENTRY, by the linker. */
+#if defined(__ELF__) && (defined(__GNUC__) || defined(__clang__))
+extern TS_HIDDEN const char __start_tslab_entry[], __stop_tslab_entry[];
+static bool is_own(const void *frame) {
+    return (uintptr_t)frame > (uintptr_t)__start_tslab_entry && (uintptr_t)frame <= (uintptr_t)__stop_tslab_entry;
+}
+#else
+static bool is_own(const void *frame) { return (void)frame, false; }
+#endif
+
+bool ts_stacks_start(void) {
+    static _Atomic bool prepared;
+    /* The unwinder may allocate now, but not later: from an allocator that samples too, perhaps, which then finds it so. */
+    if (!atomic_exchange(&prepared, true)) ts_os_stack_prepare();
+    if (ts_load_acquire(&table)) return true;
+    const size_t bytes = (size_t)TS_STACK_SAMPLES * sizeof(place);
+    place *at = ts_os->reserve(bytes), *none = NULL;
+    if (!at) return false;
+    if (!ts_os->commit(at, bytes)) {
+        ts_os->release(at, bytes);
+        return false;
+    }
+    /* acq_rel: its zeros are there before it is */
+    if (!atomic_compare_exchange_strong_explicit(&table, &none, at, memory_order_acq_rel, memory_order_acquire))
+        ts_os->release(at, bytes);
+    return true;
+}
+
+/* ---- places -------------------------------------------------------------------------------------------------- */
+
+/* Whether the object of a place is live. The caller makes sure that the place did not change meanwhile. */
+static bool is_live(const place *s, uintptr_t token, size_t *bytes) {
+    uint64_t use = ts_load_relaxed(&s->use);
+    const ts_watch watch = {ts_load_relaxed(&s->word), (uint32_t)(use >> 32), (uint32_t)use};
+    const void *p = (const void *)(uintptr_t)ts_load_relaxed(&s->address);
+    if (!ts_object_watched(token, p, &watch, bytes)) return false;
+    if (*bytes == 0) *bytes = ts_load_relaxed(&s->span_bytes);
+    return true;
+}
+
+/* A place to write, its turn odd; NULL: all that were looked at have live objects. */
+static place *claim(void) {
+    place *places = ts_load_acquire(&table);
+    for (unsigned i = 0; i < PROBES; i++) {
+        place *s = &places[ts_fetch_add_relaxed(&cursor, 1) % TS_STACK_SAMPLES];
+        uint32_t turn = ts_load_acquire(&s->turn); /* partner: the release in ts_stacks_take */
+        uintptr_t token = (uintptr_t)ts_load_relaxed(&s->token);
+        size_t bytes;
+        if (turn % 2 != 0 || (token != 0 && is_live(s, token, &bytes))) continue;
+        if (!atomic_compare_exchange_strong_explicit(&s->turn, &turn, turn + 1, memory_order_acq_rel, memory_order_relaxed))
+            continue;
+        /* release fence: who sees what is written next sees the odd turn too; partner: ts_stacks_walk */
+        atomic_thread_fence(memory_order_release);
+        return s;
+    }
+    return NULL;
+}
+
+/* The frames of the program, innermost first. */
+static unsigned capture(uint64_t *frame, void *caller) {
+    void *all[TS_STACK_FRAMES + OWN_FRAMES];
+    unsigned n = ts_os_stack(all, TS_STACK_FRAMES + OWN_FRAMES), first = 0, count = 0;
+    for (unsigned i = 0; i < n && i < OWN_FRAMES; i++)
+        if (is_own(all[i])) first = i + 1;
+    for (unsigned i = first; i < n && count < TS_STACK_FRAMES; i++) frame[count++] = (uintptr_t)all[i];
+    if (count == 0 && caller) frame[count++] = (uintptr_t)caller;
+    return count;
+}
+
+static uint64_t seed(const ts_heap *heap) {
+    uint64_t x = ts_load_relaxed(&ts_stacks_seed);
+    x = (x ? x : ts_os->wall_ns() ^ (uintptr_t)heap) + heap->serial * 0x9e3779b97f4a7c15u;
+    /* splitmix64 (Steele, Lea, Flood) */
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+    x ^= x >> 31;
+    return x ? x : 1;
+}
+
+static size_t span_bytes(const ts_allocator *allocator, size_t size) {
+    size_t unit = allocator->settings.guard_spans ? ts_os_page_bytes() : TS_UNIT_BYTES;
+    return (size + unit - 1) & ~(unit - 1);
+}
+
+TS_COLD static void keep(ts_allocator *allocator, EpochId epoch, const void *p, size_t bytes, void *caller) {
+    ts_watch watch;
+    uint64_t frame[TS_STACK_FRAMES];
+    ts_fetch_add_relaxed(&allocator->stack_samples, 1);
+    /* Another thread may have ended its epoch already. */
+    if (!ts_object_watch(allocator->token, p, &watch)) return;
+    unsigned count = capture(frame, caller);
+    place *s = claim();
+    if (!s) {
+        ts_fetch_add_relaxed(&allocator->stack_drops, 1);
+        return;
+    }
+    ts_store_relaxed(&s->token, allocator->token);
+    ts_store_relaxed(&s->address, (uintptr_t)p);
+    ts_store_relaxed(&s->word, watch.word);
+    ts_store_relaxed(&s->use, (uint64_t)watch.tag << 32 | watch.generation);
+    ts_store_relaxed(&s->epoch, epoch);
+    ts_store_relaxed(&s->counted, bytes);
+    ts_store_relaxed(&s->span_bytes, span_bytes(allocator, bytes));
+    ts_store_relaxed(&s->frame_count, count);
+    for (unsigned i = 0; i < count; i++) ts_store_relaxed(&s->frame[i], frame[i]);
+    ts_store_release(&s->turn, ts_load_relaxed(&s->turn) + 1);
+}
+
+void ts_stacks_take(ts_heap *heap, ts_allocator *allocator, EpochId epoch, void *p, size_t bytes, void *caller) {
+    if (heap->stack_busy) return;
+    if (heap->stack_random == 0) {
+        heap->stack_random = seed(heap);
+        heap->stack_left += ts_exponential(&heap->stack_random);
+        if (heap->stack_left > 0) return;
+    }
+    int error = errno;
+    heap->stack_busy = true;
+    keep(allocator, epoch, p, bytes, caller);
+    heap->stack_busy = false;
+    /* The points have no memory: what the object has beyond this one need not be looked at. */
+    heap->stack_left = ts_exponential(&heap->stack_random);
+    errno = error;
+}
+
+/* ---- reading ------------------------------------------------------------------------------------------------- */
+
+void ts_stacks_walk(const ts_allocator *allocator, uintptr_t token, void (*fn)(void *, const ts_stack *), void *arg) {
+    const place *places = ts_load_acquire(&table);
+    uint64_t used = ts_load_relaxed(&cursor);
+    if (!places || !allocator->sampled) return;
+    for (uint64_t i = 0; i < used && i < TS_STACK_SAMPLES; i++) {
+        const place *s = &places[i];
+        ts_stack stack;
+        size_t bytes;
+        uint32_t turn = ts_load_acquire(&s->turn); /* partner: the release in keep */
+        if (turn % 2 != 0 || ts_load_relaxed(&s->token) != token || !is_live(s, token, &bytes)) continue;
+        stack.epoch = ts_load_relaxed(&s->epoch);
+        stack.objects = 1 / ts_exponential_cdf((double)ts_load_relaxed(&s->counted) * allocator->stack_rate);
+        stack.bytes = bytes;
+        stack.frame_count = ts_load_relaxed(&s->frame_count);
+        if (stack.frame_count > TS_STACK_FRAMES) continue;
+        for (unsigned k = 0; k < stack.frame_count; k++) stack.frame[k] = ts_load_relaxed(&s->frame[k]);
+        atomic_thread_fence(memory_order_acquire); /* partner: claim */
+        if (ts_load_relaxed(&s->turn) == turn) fn(arg, &stack);
+    }
+}
+
+void ts_stacks_fork_child(void) {
+    place *places = ts_load_relaxed(&table);
+    for (uint32_t i = 0; places && i < TS_STACK_SAMPLES; i++) {
+        if (ts_load_relaxed(&places[i].turn) % 2 == 0) continue;
+        ts_store_relaxed(&places[i].token, 0);
+        ts_store_relaxed(&places[i].turn, ts_load_relaxed(&places[i].turn) + 1);
+    }
+}

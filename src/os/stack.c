@@ -1,0 +1,68 @@
+#define _GNU_SOURCE
+#include "os/stack.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#if defined(__has_include)
+#if __has_include(<execinfo.h>)
+#include <execinfo.h>
+#pragma weak backtrace
+#define HAS_BACKTRACE 1
+#endif
+#endif
+
+void ts_os_stack_prepare(void) {
+    void *frame[2];
+    (void)ts_os_stack(frame, 2);
+}
+
+unsigned ts_os_stack(void **frames, unsigned capacity) {
+#ifdef HAS_BACKTRACE
+    int n = backtrace ? backtrace(frames, (int)capacity) : 0;
+    return n > 0 ? (unsigned)n : 0;
+#else
+    (void)frames, (void)capacity;
+    return 0;
+#endif
+}
+
+#if defined(__ELF__)
+
+#include <link.h>
+
+typedef struct walk {
+    void (*fn)(void *, const ts_os_module *);
+    void *arg;
+} walk;
+
+static int show(struct dl_phdr_info *info, size_t bytes, void *arg) {
+    const walk *w = arg;
+    char program[TS_OS_PATH_BYTES];
+    ts_os_module m = {.base = info->dlpi_addr, .start = UINT64_MAX, .path = info->dlpi_name ? info->dlpi_name : ""};
+    (void)bytes;
+    for (unsigned i = 0; i < info->dlpi_phnum; i++) {
+        if (info->dlpi_phdr[i].p_type != PT_LOAD) continue;
+        uint64_t start = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr, end = start + info->dlpi_phdr[i].p_memsz;
+        if (start < m.start) m.start = start;
+        if (end > m.end) m.end = end;
+    }
+    if (m.path[0] == 0) { /* the program itself */
+        ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
+        program[n > 0 ? n : 0] = 0;
+        m.path = program;
+    }
+    w->fn(w->arg, &m);
+    return 0;
+}
+
+void ts_os_modules(void (*fn)(void *, const ts_os_module *), void *arg) {
+    walk w = {fn, arg};
+    (void)dl_iterate_phdr(show, &w);
+}
+
+#else
+
+void ts_os_modules(void (*fn)(void *, const ts_os_module *), void *arg) { (void)fn, (void)arg; }
+
+#endif

@@ -1,0 +1,28 @@
+/*
+ * Call stacks: return addresses of the calling thread, and where the code lies that they point into.
+ *
+ * The C library walks the stack by the unwind tables of the code (glibc: backtrace), which needs no frame pointers and
+ * stops at code that has no tables. It is linked weakly: where the C library has none, there are no stacks.
+ */
+#ifndef TS_OS_STACK_H
+#define TS_OS_STACK_H
+
+#include "base/attr.h"
+
+#define TS_OS_PATH_BYTES 240u
+
+typedef struct ts_os_module {
+    uint64_t base;         /* an address of the code less base is the address in its file */
+    uint64_t start, end;   /* of what is mapped */
+    const char *path;      /* "" : unknown */
+} ts_os_module;
+
+/* Makes ready what ts_os_stack needs, which may allocate and load a library. Once, holding nothing. */
+void ts_os_stack_prepare(void);
+/* The return addresses of the calling thread from its innermost frame on, at most `capacity`. Returns how many; 0: the
+   system cannot tell. Does not allocate after ts_os_stack_prepare. Holding nothing: the loader's lock may be taken. */
+unsigned ts_os_stack(void **frames, unsigned capacity);
+/* Shows every program and library that is loaded, under the loader's lock. */
+void ts_os_modules(void (*fn)(void *arg, const ts_os_module *module), void *arg);
+
+#endif

@@ -1,0 +1,278 @@
+/* What the sampled stacks sum up to, and how it is shown. */
+#include "epoch/stacks.h"
+#include "os/stack.h"
+#include "stats/view.h"
+
+#include <string.h>
+
+/* ---- sums ---------------------------------------------------------------------------------------------------- */
+
+typedef struct site {
+    SlabStackSample row;
+    double objects, bytes;
+} site;
+
+#define SLOTS (2u * TS_STACK_SAMPLES) /* open addressing over the sites */
+
+typedef struct sums {
+    ts_allocator *allocator;
+    EpochId epoch;                 /* of this alone; EPOCH_NONE: of all */
+    uint32_t count;
+    uint16_t slot[SLOTS];          /* number of the site + 1 */
+    uint16_t order[TS_STACK_SAMPLES];
+    site site[TS_STACK_SAMPLES];
+} sums;
+_Static_assert(TS_STACK_SAMPLES < UINT16_MAX, "sites have 16-bit numbers");
+
+static uint64_t hash_bytes(uint64_t hash, const void *at, size_t bytes) {
+    const unsigned char *c = at;
+    for (size_t i = 0; i < bytes; i++) hash = (hash ^ c[i]) * 1099511628211u;
+    return hash;
+}
+
+static bool is_same(const SlabStackSample *a, const SlabStackSample *b) {
+    return a->frame_count == b->frame_count && a->state == b->state &&
+           memcmp(a->frames, b->frames, a->frame_count * sizeof *a->frames) == 0 && strcmp(a->label, b->label) == 0;
+}
+
+static void add(void *arg, const ts_stack *stack) {
+    sums *s = arg;
+    if (s->epoch != EPOCH_NONE && stack->epoch != s->epoch) return;
+    const ts_epoch *epoch = ts_epoch_find(s->allocator, stack->epoch);
+    if (!epoch || s->count == TS_STACK_SAMPLES) return;
+    SlabStackSample row = {.version = SLAB_STATS_VERSION, .frame_count = stack->frame_count, .epoch_id = stack->epoch};
+    row.state = (int32_t)ts_load_relaxed(&epoch->state);
+    ts_epoch_read_label(epoch, row.label);
+    memcpy(row.frames, stack->frame, stack->frame_count * sizeof *stack->frame);
+    uint64_t hash = hash_bytes(1469598103934665603u + (uint64_t)row.state, row.label, strlen(row.label));
+    hash = hash_bytes(hash, row.frames, row.frame_count * sizeof *row.frames);
+    uint32_t at = (uint32_t)(hash >> 32) % SLOTS;
+    while (s->slot[at] && !is_same(&s->site[s->slot[at] - 1].row, &row)) at = (at + 1) % SLOTS;
+    if (!s->slot[at]) {
+        s->site[s->count].row = row;
+        s->slot[at] = (uint16_t)++s->count;
+    }
+    site *t = &s->site[s->slot[at] - 1];
+    if (t->row.epoch_id != row.epoch_id) t->row.epoch_id = EPOCH_NONE;
+    t->row.samples++;
+    t->objects += stack->objects;
+    t->bytes += stack->objects * (double)stack->bytes;
+}
+
+static bool is_less(const sums *s, unsigned a, unsigned b) { return s->site[a].bytes < s->site[b].bytes; }
+
+static void down(sums *s, uint32_t i, uint32_t n) {
+    for (;;) {
+        uint32_t c = 2 * i + 1;
+        if (c >= n) return;
+        if (c + 1 < n && is_less(s, s->order[c + 1], s->order[c])) c++;
+        if (!is_less(s, s->order[c], s->order[i])) return;
+        uint16_t t = s->order[i];
+        s->order[i] = s->order[c];
+        s->order[c] = t;
+        i = c;
+    }
+}
+
+/* Most bytes first: a heap with the least on top, whose top goes to the end. */
+static void sort(sums *s) {
+    for (uint32_t i = 0; i < s->count; i++) s->order[i] = (uint16_t)i;
+    for (uint32_t i = s->count / 2; i-- > 0;) down(s, i, s->count);
+    for (uint32_t n = s->count; n > 1; n--) {
+        uint16_t t = s->order[0];
+        s->order[0] = s->order[n - 1];
+        s->order[n - 1] = t;
+        down(s, 0, n - 1);
+    }
+}
+
+/* Closed epochs' stacks have `reserved` places first; what is shown is in order. */
+static void choose(const sums *s, SlabStackSample *rows, size_t capacity, size_t reserved) {
+    size_t closed = 0, shown = 0;
+    for (uint32_t i = 0; i < s->count; i++) closed += s->site[i].row.state != EPOCH_ACTIVE;
+    if (reserved > closed) reserved = closed;
+    size_t others = capacity - (reserved < capacity ? reserved : capacity);
+    for (uint32_t i = 0; i < s->count && shown < capacity; i++) {
+        const site *t = &s->site[s->order[i]];
+        if (reserved > 0 && t->row.state != EPOCH_ACTIVE)
+            reserved--;
+        else if (others > 0)
+            others--;
+        else
+            continue;
+        rows[shown] = t->row;
+        rows[shown].live_objects = (uint64_t)(t->objects + 0.5);
+        rows[shown].live_bytes = (uint64_t)(t->bytes + 0.5);
+        shown++;
+    }
+}
+
+size_t ts_stacks_sum(ts_allocator *allocator, uintptr_t token, EpochId epoch, SlabStackSample *rows, size_t capacity,
+                     size_t closed_rows, bool *memory) {
+    *memory = true;
+    if (!allocator->sampled) return 0;
+    sums *s = ts_temporary_take(sizeof *s);
+    *memory = s != NULL;
+    if (!s) return 0;
+    s->allocator = allocator;
+    s->epoch = epoch;
+    ts_stacks_walk(allocator, token, add, s);
+    sort(s);
+    choose(s, rows, capacity, closed_rows);
+    size_t count = s->count;
+    ts_temporary_give(s, sizeof *s);
+    return count;
+}
+
+/* ---- in a view --------------------------------------------------------------------------------------------------- */
+
+static const ts_stack_module *module_of(const ts_view *v, uint64_t address) {
+    for (unsigned i = 0; i < v->module_rows; i++)
+        if (address >= v->module[i].start && address < v->module[i].end) return &v->module[i];
+    return NULL;
+}
+
+static bool has_frame_in(const ts_view *v, const ts_os_module *m) {
+    for (unsigned i = 0; i < v->stack_rows; i++)
+        for (unsigned k = 0; k < v->stack[i].frame_count; k++)
+            if (v->stack[i].frames[k] >= m->start && v->stack[i].frames[k] < m->end) return true;
+    return false;
+}
+
+static void note_module(void *arg, const ts_os_module *m) {
+    ts_view *v = arg;
+    if (v->module_rows == TS_VIEW_MODULES || !has_frame_in(v, m)) return;
+    ts_stack_module *row = &v->module[v->module_rows++];
+    row->base = m->base;
+    row->start = m->start;
+    row->end = m->end;
+    strncpy(row->path, m->path, sizeof row->path - 1);
+}
+
+void ts_view_stacks(ts_view *v, ts_allocator *allocator, uintptr_t token) {
+    bool memory;
+    v->stack_mean_bytes = allocator->settings.sample_stacks;
+    v->stack_count = ts_stacks_sum(allocator, token, EPOCH_NONE, v->stack, TS_VIEW_STACKS, TS_VIEW_STACKS / 4, &memory);
+    v->stack_rows = (uint32_t)(v->stack_count < TS_VIEW_STACKS ? v->stack_count : TS_VIEW_STACKS);
+    if (v->stack_rows > 0) ts_os_modules(note_module, v);
+}
+
+/* ---- shown ------------------------------------------------------------------------------------------------------- */
+
+static void put_hex(ts_sink *s, uint64_t value) {
+    char text[19] = "0x", *at = text + 2;
+    int shift = 60;
+    while (shift > 0 && value >> shift == 0) shift -= 4;
+    for (; shift >= 0; shift -= 4) *at++ = "0123456789abcdef"[(value >> shift) & 15];
+    *at = 0;
+    ts_put(s, text);
+}
+
+static void json_u64(ts_sink *s, const char *key, uint64_t value) {
+    ts_put(s, key);
+    ts_put_u64(s, value);
+}
+
+static void json_hex(ts_sink *s, const char *before, uint64_t value) {
+    ts_put(s, before);
+    ts_put(s, "\"");
+    put_hex(s, value);
+    ts_put(s, "\"");
+}
+
+void ts_render_stacks_json(ts_sink *s, const ts_view *v) {
+    json_u64(s, "{\"sample_stacks\":", v->stack_mean_bytes);
+    json_u64(s, ",\"samples_taken\":", v->global.stack_samples_taken);
+    json_u64(s, ",\"samples_dropped\":", v->global.stack_samples_dropped);
+    json_u64(s, ",\"count\":", v->stack_count);
+    ts_put(s, ",\"modules\":[");
+    for (unsigned i = 0; i < v->module_rows; i++) {
+        const ts_stack_module *m = &v->module[i];
+        json_hex(s, i ? ",{\"base\":" : "{\"base\":", m->base);
+        json_hex(s, ",\"start\":", m->start);
+        json_hex(s, ",\"end\":", m->end);
+        ts_put(s, ",\"path\":");
+        ts_put_quoted(s, m->path);
+        ts_put(s, "}");
+    }
+    ts_put(s, "],\"sites\":[");
+    for (unsigned i = 0; i < v->stack_rows; i++) {
+        const SlabStackSample *row = &v->stack[i];
+        ts_put(s, i ? ",{\"label\":" : "{\"label\":");
+        ts_put_quoted(s, row->label);
+        ts_put(s, ",\"state\":");
+        ts_put_quoted(s, ts_state_name(row->state));
+#define X(field, ...) json_u64(s, ",\"" #field "\":", row->field);
+        TS_STATS_STACK(X)
+#undef X
+        ts_put(s, ",\"frames\":[");
+        for (unsigned k = 0; k < row->frame_count; k++) json_hex(s, k ? "," : "", row->frames[k]);
+        ts_put(s, "]}");
+    }
+    ts_put(s, "]}");
+}
+
+static void put_frames(ts_sink *s, const ts_view *v, const SlabStackSample *row, unsigned frames) {
+    for (unsigned k = 0; k < row->frame_count && k < frames; k++) {
+        const ts_stack_module *m = module_of(v, row->frames[k]);
+        ts_put(s, "      at ");
+        ts_put(s, m && m->path[0] ? m->path : "?");
+        ts_put(s, "+");
+        put_hex(s, row->frames[k] - (m ? m->base : 0));
+        ts_put(s, "\n");
+    }
+}
+
+static void put_held(ts_sink *s, const SlabStackSample *row) {
+    ts_put(s, "about ");
+    ts_put_size(s, row->live_bytes);
+    ts_put(s, " in ");
+    ts_put_u64(s, row->live_objects);
+    ts_put(s, row->live_objects == 1 ? " object, " : " objects, ");
+    ts_put_u64(s, row->samples);
+    ts_put(s, row->samples == 1 ? " sample" : " samples");
+}
+
+void ts_put_sites(ts_sink *s, const ts_view *v, const char *label, int state, unsigned stacks, unsigned frames) {
+    for (unsigned i = 0; i < v->stack_rows && stacks > 0; i++) {
+        const SlabStackSample *row = &v->stack[i];
+        if (row->state != state || strcmp(row->label, label) != 0) continue;
+        ts_put(s, "   site:     ");
+        put_held(s, row);
+        ts_put(s, "\n");
+        put_frames(s, v, row, frames);
+        stacks--;
+    }
+}
+
+void ts_render_stacks(ts_sink *s, const ts_view *v) {
+    if (v->stack_mean_bytes == 0) {
+        ts_put(s, "stacks are not sampled; start the program with TSLAB_SAMPLE_STACKS=512K\n");
+        return;
+    }
+    ts_put_u64(s, v->stack_count);
+    ts_put(s, v->stack_count == 1 ? " stack" : " stacks");
+    ts_put(s, " of live objects, sampled once in ");
+    ts_put_u64(s, v->stack_mean_bytes);
+    ts_put(s, " bytes; ");
+    ts_put_u64(s, v->global.stack_samples_taken);
+    ts_put(s, " samples taken, ");
+    ts_put_u64(s, v->global.stack_samples_dropped);
+    ts_put(s, " dropped\n");
+    for (unsigned i = 0; i < v->stack_rows; i++) {
+        const SlabStackSample *row = &v->stack[i];
+        ts_put(s, "\n   ");
+        ts_put(s, row->label[0] ? row->label : "(none)");
+        ts_put(s, ", ");
+        ts_put(s, ts_state_name(row->state));
+        ts_put(s, ": ");
+        put_held(s, row);
+        ts_put(s, "\n");
+        put_frames(s, v, row, SLAB_STACK_FRAMES);
+    }
+    if (v->stack_count > v->stack_rows) {
+        ts_put(s, "\n... and ");
+        ts_put_u64(s, v->stack_count - v->stack_rows);
+        ts_put(s, " more\n");
+    }
+}
