@@ -27,7 +27,8 @@ static void describe(LeakMetric *leaks, const char *pattern, WlAllocator allocat
     };
 }
 
-void endpoint_show_leaks(const char *tool, const char *pattern, WlAllocator allocator, double (*read)(void *), void *arg) {
+void endpoint_show_leaks(const char *tool, const char *pattern, WlAllocator allocator, double (*read)(void *),
+                         void *arg) {
     LeakMetric leaks;
     describe(&leaks, pattern, allocator, read, arg);
     if (!slab_http_metric_add(&leaks.metric)) wl_die(WL_EXIT_FAILED, tool, "no metric: %s", strerror(errno));
@@ -46,7 +47,8 @@ void endpoint_hide_leaks(const char *pattern, WlAllocator allocator) {
 
 #else
 
-void endpoint_show_leaks(const char *tool, const char *pattern, WlAllocator allocator, double (*read)(void *), void *arg) {
+void endpoint_show_leaks(const char *tool, const char *pattern, WlAllocator allocator, double (*read)(void *),
+                         void *arg) {
     (void)tool, (void)pattern, (void)allocator, (void)read, (void)arg;
 }
 

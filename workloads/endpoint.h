@@ -8,7 +8,8 @@
 #include "harness.h"
 
 /* benchmark_objects_leaked_total{pattern, allocator}, from `read`, which any thread may call until it is hidden. */
-void endpoint_show_leaks(const char *tool, const char *pattern, WlAllocator allocator, double (*read)(void *), void *arg);
+void endpoint_show_leaks(const char *tool, const char *pattern, WlAllocator allocator, double (*read)(void *),
+                         void *arg);
 void endpoint_hide_leaks(const char *pattern, WlAllocator allocator);
 
 #endif

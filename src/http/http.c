@@ -26,7 +26,7 @@
 
 #define DEFAULT_ADDRESS "127.0.0.1:9464"
 #define CONNECTIONS 64u
-#define IDLE_SECONDS 5u     /* a client that sends or takes nothing for so long is cut off */
+#define IDLE_SECONDS 5u /* a client that sends or takes nothing for so long is cut off */
 #define REQUEST_MEMORY 16384u
 #define ALLOCATORS 256u
 #define LIMIT_DEFAULT 100u
@@ -141,7 +141,8 @@ static int weight_of(const char *accept, const char *type) {
 static size_t all_metrics(SlabAllocator *a, bool openmetrics, char *buffer, size_t capacity) {
     static const char end[] = "# EOF\n";
     size_t length = 0, last = openmetrics ? sizeof end - 1 : 0;
-    if (a) length = openmetrics ? slab_stats_openmetrics(a, buffer, capacity) : slab_stats_prometheus(a, buffer, capacity);
+    if (a)
+        length = openmetrics ? slab_stats_openmetrics(a, buffer, capacity) : slab_stats_prometheus(a, buffer, capacity);
     if (a && length == 0) return 0;
     if (a) length -= last;
     bool fits = length < capacity;
@@ -154,8 +155,12 @@ static size_t all_metrics(SlabAllocator *a, bool openmetrics, char *buffer, size
     }
     return length + last;
 }
-static size_t openmetrics_text(SlabAllocator *a, char *buffer, size_t capacity) { return all_metrics(a, true, buffer, capacity); }
-static size_t prometheus_text(SlabAllocator *a, char *buffer, size_t capacity) { return all_metrics(a, false, buffer, capacity); }
+static size_t openmetrics_text(SlabAllocator *a, char *buffer, size_t capacity) {
+    return all_metrics(a, true, buffer, capacity);
+}
+static size_t prometheus_text(SlabAllocator *a, char *buffer, size_t capacity) {
+    return all_metrics(a, false, buffer, capacity);
+}
 
 static enum MHD_Result metrics(connection *c) {
     const char *accept = MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_ACCEPT);
@@ -211,8 +216,8 @@ static enum MHD_Result route(connection *c, const char *path, const char *method
 }
 
 /* The first call of a request has its head, the next ones what it uploads, which is dropped, and the last one is answered. */
-static enum MHD_Result on_request(void *unused, connection *c, const char *path, const char *method, const char *version,
-                                  const char *upload, size_t *upload_bytes, void **seen) {
+static enum MHD_Result on_request(void *unused, connection *c, const char *path, const char *method,
+                                  const char *version, const char *upload, size_t *upload_bytes, void **seen) {
     static int marker;
     (void)unused, (void)version, (void)upload;
     if (!*seen) {
@@ -293,7 +298,6 @@ static void in_child(void) {
     http_metrics_in_child();
 }
 
-
 static bool start_locked(SlabAllocator *allocator, const char *address) {
     SlabClassStats stats;
     if (server) {
@@ -314,8 +318,8 @@ static bool start_locked(SlabAllocator *allocator, const char *address) {
     sigset_t all, before;
     sigfillset(&all); /* the program's signals are for the program's threads */
     (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    server = MHD_start_daemon(MHD_USE_AUTO | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_ERROR_LOG | MHD_USE_ITC, 0, NULL, NULL,
-                              on_request, NULL, MHD_OPTION_EXTERNAL_LOGGER, say_nothing, NULL,
+    server = MHD_start_daemon(MHD_USE_AUTO | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_ERROR_LOG | MHD_USE_ITC, 0, NULL,
+                              NULL, on_request, NULL, MHD_OPTION_EXTERNAL_LOGGER, say_nothing, NULL,
                               MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS,
                               MHD_OPTION_CONNECTION_TIMEOUT, IDLE_SECONDS, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
                               (size_t)REQUEST_MEMORY, MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL, MHD_OPTION_END);
@@ -362,7 +366,8 @@ int slab_http_port(void) {
     if (pthread_mutex_trylock(&mutex) != 0) return 0;
     const union MHD_DaemonInfo *info = server ? MHD_get_daemon_info(server, MHD_DAEMON_INFO_LISTEN_FD) : NULL;
     if (info && getsockname(info->listen_fd, (struct sockaddr *)&at, &bytes) == 0)
-        port = ntohs(at.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&at)->sin6_port : ((struct sockaddr_in *)&at)->sin_port);
+        port = ntohs(at.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&at)->sin6_port
+                                              : ((struct sockaddr_in *)&at)->sin_port);
     (void)pthread_mutex_unlock(&mutex);
     return port;
 }

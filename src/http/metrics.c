@@ -36,11 +36,13 @@ struct sample {
 };
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static _Atomic(sample *) first;     /* mutex */
-static unsigned count;              /* mutex */
-static _Thread_local bool reading;  /* this thread holds mutex and runs a `read` */
+static _Atomic(sample *) first;    /* mutex */
+static unsigned count;             /* mutex */
+static _Thread_local bool reading; /* this thread holds mutex and runs a `read` */
 
-static sample *load(_Atomic(sample *) *at) { return atomic_load_explicit(at, memory_order_relaxed); } /* mutex orders it */
+static sample *load(_Atomic(sample *) *at) {
+    return atomic_load_explicit(at, memory_order_relaxed);
+} /* mutex orders it */
 
 /* ---- what may be added ------------------------------------------------------------------------------------------------ */
 
@@ -185,7 +187,8 @@ bool slab_http_metric_remove(const SlabHttpMetric *metric) {
     if (!like) return false;
     (void)pthread_mutex_lock(&mutex);
     _Atomic(sample *) *at = &first;
-    while ((found = load(at)) != NULL && (strcmp(found->name, like->name) != 0 || strcmp(found->labels, like->labels) != 0))
+    while ((found = load(at)) != NULL &&
+           (strcmp(found->name, like->name) != 0 || strcmp(found->labels, like->labels) != 0))
         at = &found->next;
     if (found) {
         atomic_store_explicit(at, load(&found->next), memory_order_relaxed);

@@ -235,11 +235,10 @@ static void shape(report *r, const ts_view *v) {
     ts_put(&r->what, "slabs in use are ");
     put_percent(&r->what, slabs - g->live_bytes, slabs);
     ts_put(&r->what, " empty");
-    ts_put(&r->evidence, "live_bytes ");
-    ts_put_u64(&r->evidence, g->live_bytes);
-    ts_put(&r->evidence, " in ");
-    ts_put_u64(&r->evidence, slabs);
-    ts_put(&r->evidence, " bytes of slabs");
+    ts_put_size(&r->evidence, g->live_bytes);
+    ts_put(&r->evidence, " live in ");
+    ts_put_size(&r->evidence, slabs);
+    ts_put(&r->evidence, " of slabs");
     unsigned worst = TS_VIEW_LABELS + 1;
     uint64_t most = 0;
     for (unsigned i = 0; i < v->label_rows; i++) {

@@ -27,7 +27,10 @@
 static SlabAllocator *allocator;
 
 static const char *name_of(int error) {
-    return error == EALREADY ? "EALREADY" : error == EINVAL ? "EINVAL" : error == EADDRINUSE ? "EADDRINUSE" : strerror(error);
+    return error == EALREADY     ? "EALREADY"
+           : error == EINVAL     ? "EINVAL"
+           : error == EADDRINUSE ? "EADDRINUSE"
+                                 : strerror(error);
 }
 
 static void start(const char *address) {
@@ -54,8 +57,10 @@ static void wake(int number) { (void)number; }
 
 static double value_of(void *arg) { return *(const double *)arg; }
 
-#define LABELS(...) (const char *const[]){__VA_ARGS__, NULL}
-#define METRIC(n, h, k, l, r, a) {sizeof(SlabHttpMetric), n, h, k, l, r, a}
+#define LABELS(...) \
+    (const char *const[]) { __VA_ARGS__, NULL }
+#define METRIC(n, h, k, l, r, a) \
+    { sizeof(SlabHttpMetric), n, h, k, l, r, a }
 
 /* What add and remove answer to a `read`: the sum of what was not EDEADLK. */
 static double called_back(void *unused) {
@@ -72,7 +77,8 @@ static void add_or_remove(bool add) {
         METRIC("jobs_total", "Jobs.", SLAB_HTTP_COUNTER, LABELS("queue", "a", "kind", "x"), value_of, &values[0]),
         METRIC("plain", "A plain one.", SLAB_HTTP_GAUGE, NULL, value_of, &values[2]),
         /* Of a metric that is not the last. */
-        METRIC("jobs_total", "Jobs.", SLAB_HTTP_COUNTER, LABELS("kind", "\"q\"\\\n\x01\xc3\xa4", "queue", "b"), value_of, &values[9]),
+        METRIC("jobs_total", "Jobs.", SLAB_HTTP_COUNTER, LABELS("kind", "\"q\"\\\n\x01\xc3\xa4", "queue", "b"),
+               value_of, &values[9]),
         METRIC("jobs_total", "Jobs.", SLAB_HTTP_COUNTER, LABELS("queue", "below"), value_of, &values[8]),
         METRIC("jobs_total", "Jobs.", SLAB_HTTP_COUNTER, LABELS("queue", "nan"), value_of, &values[4]),
         METRIC("odd", "Says \"odd\",\\ in\ntwo lines.", SLAB_HTTP_GAUGE, LABELS("v", "nan"), value_of, &values[4]),
@@ -117,11 +123,15 @@ static void refused(void) {
         {METRIC("good", "G.", SLAB_HTTP_GAUGE, LABELS("a", "\xf4\x90\x80\x80"), value_of, &zero), EINVAL},
         {METRIC("good", "G.", SLAB_HTTP_GAUGE, LABELS("a", "\xf0\x9f\x92\xbe"), value_of, &zero), 0},
         {METRIC("other", "G.", SLAB_HTTP_GAUGE,
-                LABELS("a", "", "b", "", "c", "", "d", "", "e", "", "f", "", "g", "", "h", "", "i", "", "j", "", "k", "", "l",
-                       "", "m", "", "n", "", "o", "", "p", ""), value_of, &zero), 0},
+                LABELS("a", "", "b", "", "c", "", "d", "", "e", "", "f", "", "g", "", "h", "", "i", "", "j", "", "k",
+                       "", "l", "", "m", "", "n", "", "o", "", "p", ""),
+                value_of, &zero),
+         0},
         {METRIC("other", "G.", SLAB_HTTP_GAUGE,
-                LABELS("a", "", "b", "", "c", "", "d", "", "e", "", "f", "", "g", "", "h", "", "i", "", "j", "", "k", "", "l",
-                       "", "m", "", "n", "", "o", "", "p", "", "q", ""), value_of, &zero), EINVAL},
+                LABELS("a", "", "b", "", "c", "", "d", "", "e", "", "f", "", "g", "", "h", "", "i", "", "j", "", "k",
+                       "", "l", "", "m", "", "n", "", "o", "", "p", "", "q", ""),
+                value_of, &zero),
+         EINVAL},
         {METRIC("", "G.", SLAB_HTTP_GAUGE, NULL, value_of, &zero), EINVAL},
         {METRIC(NULL, "G.", SLAB_HTTP_GAUGE, NULL, value_of, &zero), EINVAL},
         {METRIC("9x", "G.", SLAB_HTTP_GAUGE, NULL, value_of, &zero), EINVAL},

@@ -90,7 +90,8 @@ static unsigned put_shown(ts_sink *s, const char *text, unsigned places) {
 static void line(frame *f, const char *text, const char *colour) {
     if (f->used >= f->rows) return;
     if (f->colours && f->used > 0) ts_put(&f->out, "\r\n");
-    if (f->colours) ts_put(&f->out, "\033[K"); /* before the text: behind a full line it would take its last character */
+    if (f->colours)
+        ts_put(&f->out, "\033[K"); /* before the text: behind a full line it would take its last character */
     if (f->colours && colour) ts_put(&f->out, colour);
     (void)put_shown(&f->out, text, f->columns);
     if (f->colours && colour) ts_put(&f->out, "\033[0m");
@@ -175,7 +176,7 @@ enum { OPEN, CLOSING, OBJECTS, LIVE, SLABS, AGE, AFTER_CLOSE, COLUMNS };
 static const struct {
     const char *title;
     unsigned width, rank;
-} COLUMN[COLUMNS] = {{"OPEN", 8, 2},  {"CLOSING", 9, 3}, {"OBJECTS", 13, 5},     {"LIVE", 11, 1},
+} COLUMN[COLUMNS] = {{"OPEN", 8, 2},   {"CLOSING", 9, 3}, {"OBJECTS", 13, 5},    {"LIVE", 11, 1},
                      {"SLABS", 11, 7}, {"AGE", 10, 4},    {"AFTER CLOSE", 13, 6}};
 #define LABEL_WIDTH 31u
 #define LABEL_WIDTH_MIN 22u
@@ -229,7 +230,10 @@ static void draw(frame *f, const ts_view *v, const char *note) {
     const ts_finding *findings = v->finding;
     for (unsigned i = 0; i < v->finding_count && i < 3; i++) {
         snprintf(text, sizeof text, "%s: %s", ts_severity_name(findings[i].severity), findings[i].what);
-        wrapped(f, text, findings[i].severity == TS_CRITICAL ? "\033[1;31m" : findings[i].severity == TS_WARNING ? "\033[33m" : NULL);
+        wrapped(f, text,
+                findings[i].severity == TS_CRITICAL  ? "\033[1;31m"
+                : findings[i].severity == TS_WARNING ? "\033[33m"
+                                                     : NULL);
     }
     row(f, NULL);
     for (unsigned i = 0; i < v->label_rows; i++) rows[i] = &v->label[i];

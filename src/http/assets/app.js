@@ -115,7 +115,7 @@ function axes(format, right) {
   return list;
 }
 
-const fromZero = (u, min, max) => [0, max > 0 ? max * 1.05 : 1000];
+const fromZero = (u, min, max) => [0, max > 0 ? max * 1.05 : 4];
 
 function plot(id, series, format, more) {
   const at = $(id), options = Object.assign({ width: at.clientWidth || 400, height: id === "by-label" ? 300 : 200,
