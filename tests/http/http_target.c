@@ -169,6 +169,7 @@ static void refused(void) {
         many.labels = LABELS("n", text);
         if (!slab_http_metric_remove(&many)) printf("not removed: %zu, ", n);
     }
+    many.labels = LABELS("n", "0");
     if (slab_http_metric_remove(&many) || errno != ENOENT) printf("removed twice, ");
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (all[i].error == 0 && !slab_http_metric_remove(&all[i].metric)) printf("not removed: %zu, ", i);
