@@ -206,16 +206,14 @@ ts_share *ts_heap_share(ts_heap *heap, ts_allocator *allocator) {
         ts_heap_enter(heap);
         for (share = heap->shares; share; share = share->heap_next)
             if (share_of(share, allocator, token)) break;
-        if (!share && made) {
+        ts_assert(2, !share || !made); /* only this thread makes shares of its heap */
+        if (made) {
             made->heap_next = heap->shares;
             heap->shares = made;
+        } else if (!share) {
+            ts_heap_drop_dead_shares(heap);
         }
-        if (!share && !made) ts_heap_drop_dead_shares(heap);
         ts_heap_leave(heap);
-        if (share && made) {
-            ts_lines_give(TS_LINES_SHARE, made);
-            ts_allocator_unpin(allocator);
-        }
         if (share || made) break;
         made = ts_lines_take(TS_LINES_SHARE, sizeof *made);
         if (!made) {

@@ -275,11 +275,25 @@ static void a_guard_outlives_its_allocator(void **state) {
     ts_pool_check();
 }
 
+/* As long as the region: with its guards it is longer. */
+static void no_room_for_guards(void **state) {
+    (void)state;
+    SlabAllocator *allocator = make(1, 0);
+    size_t units = ts_region.part[TS_NORMAL].units;
+    for (size_t less = 0; less < 2; less++) {
+        errno = 0;
+        assert_null(slab_malloc(allocator, (units - less) * TS_UNIT_BYTES));
+        assert_int_equal(errno, ENOMEM);
+    }
+    slab_allocator_free(allocator);
+    ts_pool_check();
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ends_of_an_object), cmocka_unit_test(only_with_the_option), cmocka_unit_test(every_use),
         cmocka_unit_test(budget),            cmocka_unit_test(a_guard_is_refused),   cmocka_unit_test(a_guard_stays),
-        cmocka_unit_test(a_guard_outlives_its_allocator),
+        cmocka_unit_test(a_guard_outlives_its_allocator), cmocka_unit_test(no_room_for_guards),
     };
     return cmocka_run_group_tests_name("misuse.guard", tests, NULL, NULL);
 }
