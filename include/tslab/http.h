@@ -5,6 +5,7 @@
  *     /metrics      Prometheus text, or OpenMetrics for those who accept it; the program's own metrics at its end
  *     /stats.json   all figures (docs/stats.md)         /stats.txt, /doctor.txt   the same in words
  *     /epochs.json?sort=bytes|age&limit=N               the N (100) largest or oldest epochs, N up to 10000
+ *     /stacks.json  which stacks allocated what is live (option sample_stacks)   /stacks.txt   the same in words
  *     /healthz      "ok"
  *     /             the dashboard; needs nothing but this server
  *

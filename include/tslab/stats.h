@@ -250,8 +250,8 @@ TSLAB_API size_t slab_stats_epochs_json(SlabAllocator *allocator, SlabEpochOrder
 /* What is wrong, in words, worst first; each with its evidence and advice. The findings are in the JSON too. */
 TSLAB_API size_t slab_stats_doctor(SlabAllocator *allocator, char *buffer, size_t capacity);
 /* The largest sampled stacks of the allocator, as slab_stacks: each address with its program or library and its place in the
-   file. The JSON is the part `stacks` of slab_stats_json. The loader's lock is taken, so not in a signal handler that may
-   have interrupted it. */
+   file. The JSON is the part `stacks` of slab_stats_json. What shows places (these, slab_stats_json, slab_stats_doctor,
+   slab_stats_view) asks the loader for them under its lock if there are any: then not in a signal handler. */
 TSLAB_API size_t slab_stacks_text(SlabAllocator *allocator, char *buffer, size_t capacity);
 TSLAB_API size_t slab_stacks_json(SlabAllocator *allocator, char *buffer, size_t capacity);
 /* The snapshot itself, as the page of TSLAB_SHM=1 has it, for the project's own tools of the same version: not text, at

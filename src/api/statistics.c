@@ -89,10 +89,11 @@ static void prometheus(ts_sink *sink, const ts_view *view) { ts_render_prometheu
 static void openmetrics(ts_sink *sink, const ts_view *view) { ts_render_prometheus(sink, view, true); }
 static void doctor(ts_sink *sink, const ts_view *view) { (void)ts_render_doctor(sink, view); }
 
-static size_t render(SlabAllocator *allocator, char *buffer, size_t capacity, render_fn *fn) {
+static size_t render(SlabAllocator *allocator, char *buffer, size_t capacity, render_fn *fn, bool places) {
     ts_sink sink = ts_sink_buffer(buffer, buffer ? capacity : 0);
     ts_allocator *a = find(allocator);
     ts_view *view = a ? ts_view_make(a, ts_token(allocator)) : NULL;
+    if (view && places) ts_view_modules(view);
     if (view)
         fn(&sink, view);
     else if (a)
@@ -102,26 +103,26 @@ static size_t render(SlabAllocator *allocator, char *buffer, size_t capacity, re
 }
 
 size_t slab_stats_json(SlabAllocator *allocator, char *buffer, size_t capacity) {
-    return render(allocator, buffer, capacity, ts_render_json);
+    return render(allocator, buffer, capacity, ts_render_json, true);
 }
 size_t slab_stats_prometheus(SlabAllocator *allocator, char *buffer, size_t capacity) {
-    return render(allocator, buffer, capacity, prometheus);
+    return render(allocator, buffer, capacity, prometheus, false);
 }
 size_t slab_stats_openmetrics(SlabAllocator *allocator, char *buffer, size_t capacity) {
-    return render(allocator, buffer, capacity, openmetrics);
+    return render(allocator, buffer, capacity, openmetrics, false);
 }
 size_t slab_stats_text(SlabAllocator *allocator, char *buffer, size_t capacity) {
-    return render(allocator, buffer, capacity, ts_render_text);
+    return render(allocator, buffer, capacity, ts_render_text, false);
 }
 size_t slab_stats_doctor(SlabAllocator *allocator, char *buffer, size_t capacity) {
-    return render(allocator, buffer, capacity, doctor);
+    return render(allocator, buffer, capacity, doctor, true);
 }
 
 size_t slab_stacks_text(SlabAllocator *allocator, char *buffer, size_t capacity) {
-    return render(allocator, buffer, capacity, ts_render_stacks);
+    return render(allocator, buffer, capacity, ts_render_stacks, true);
 }
 size_t slab_stacks_json(SlabAllocator *allocator, char *buffer, size_t capacity) {
-    return render(allocator, buffer, capacity, ts_render_stacks_json);
+    return render(allocator, buffer, capacity, ts_render_stacks_json, true);
 }
 
 size_t slab_stacks(SlabAllocator *allocator, EpochId epoch, SlabStackSample *out, size_t capacity) {
@@ -146,6 +147,7 @@ size_t slab_stats_view(SlabAllocator *allocator, char *buffer, size_t capacity) 
     ts_allocator *a = find(allocator);
     ts_view *view = a ? ts_view_make(a, ts_token(allocator)) : NULL;
     if (a && !view) errno = ENOMEM;
+    if (view) ts_view_modules(view);
     size_t bytes = view ? sizeof *view : 0;
     if (view && buffer) memcpy(buffer, view, bytes < capacity ? bytes : capacity);
     ts_view_free(view);

@@ -215,6 +215,10 @@ static ts_heap *prepare(uintptr_t token, ts_allocator **allocator) {
     return ts_heap_mine();
 }
 
+static bool is_open(const ts_block *block, const ts_allocator *allocator, EpochId id) {
+    return ts_load_relaxed(&block->open_id) == id && ts_load_relaxed(&block->allocator) == allocator->token;
+}
+
 /* What the fast paths would do (objects.c), for an allocator that samples stacks. NULL: the slow path. */
 static void *alloc_fast_again(ts_heap *heap, const ts_allocator *allocator, EpochId id, size_t size) {
     unsigned i = ts_table_index(&ts_epochs, id) % TS_HEAP_MAP;
@@ -223,10 +227,10 @@ static void *alloc_fast_again(ts_heap *heap, const ts_allocator *allocator, Epoc
     void *p = NULL;
     if (size > TS_MAX_CLASS_BYTES || allocator->care || heap->sample_rate != 0) return NULL;
     ts_op_begin(&ts_thread);
-    if (block && ts_load_relaxed(&block->b.open_id) == id) {
+    if (block && is_open(&block->b, allocator, id)) {
         ts_bin *bin = ts_bin_at(block, ts_classes.bin[size]);
         p = size <= 16u * TS_SMALL_CLASSES ? ts_fast_pop(bin, TS_SMALL) : ts_fast_pop(bin, TS_NORMAL);
-    } else if (scope && ts_load_relaxed(&scope->b.open_id) == id) {
+    } else if (scope && is_open(&scope->b, allocator, id)) {
         p = bump(scope, ts_scope_round(size), 16);
     }
     ts_op_end(&ts_thread);

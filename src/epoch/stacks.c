@@ -38,9 +38,9 @@ static bool is_own(const void *frame) { return (void)frame, false; }
 #endif
 
 bool ts_stacks_start(void) {
-    static _Atomic bool prepared;
+    static _Atomic uint32_t prepared;
     /* The unwinder may allocate now, but not later: from an allocator that samples too, perhaps, which then finds it so. */
-    if (!atomic_exchange(&prepared, true)) ts_os_stack_prepare();
+    if (!atomic_exchange(&prepared, 1)) ts_os_stack_prepare();
     if (ts_load_acquire(&table)) return true;
     const size_t bytes = (size_t)TS_STACK_SAMPLES * sizeof(place);
     place *at = ts_os->reserve(bytes), *none = NULL;

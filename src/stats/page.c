@@ -49,6 +49,7 @@ static void write_bank(ts_page_bank *bank) {
         if (views == TS_PAGE_ALLOCATORS) continue;
         ts_view *view = ts_view_make(a, (uintptr_t)token);
         if (!view) continue;
+        ts_view_modules(view);
         memcpy(&bank->view[views++], view, sizeof *view);
         ts_view_free(view);
     }

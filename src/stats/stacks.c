@@ -154,6 +154,9 @@ void ts_view_stacks(ts_view *v, ts_allocator *allocator, uintptr_t token) {
     v->stack_mean_bytes = allocator->settings.sample_stacks;
     v->stack_count = ts_stacks_sum(allocator, token, EPOCH_NONE, v->stack, TS_VIEW_STACKS, TS_VIEW_STACKS / 4, &memory);
     v->stack_rows = (uint32_t)(v->stack_count < TS_VIEW_STACKS ? v->stack_count : TS_VIEW_STACKS);
+}
+
+void ts_view_modules(ts_view *v) {
     if (v->stack_rows > 0) ts_os_modules(note_module, v);
 }
 

@@ -103,8 +103,10 @@ void ts_render_epoch_json(ts_sink *sink, const SlabEpochStats *epoch);
    many of the places are for stacks of closed epochs first. epoch EPOCH_NONE: of all. *memory: there was enough. */
 size_t ts_stacks_sum(ts_allocator *allocator, uintptr_t token, EpochId epoch, SlabStackSample *rows, size_t capacity,
                      size_t closed_rows, bool *memory);
-/* Fills the stacks of a view and their modules. */
+/* Fills the stacks of a view. */
 void ts_view_stacks(ts_view *view, ts_allocator *allocator, uintptr_t token);
+/* And the modules that they lie in, for who shows their places: under the loader's lock, so not for a signal handler. */
+void ts_view_modules(ts_view *view);
 /* The value of "stacks" in the JSON. */
 void ts_render_stacks_json(ts_sink *sink, const ts_view *view);
 void ts_render_stacks(ts_sink *sink, const ts_view *view);

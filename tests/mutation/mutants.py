@@ -959,4 +959,12 @@ MUTANTS = [
         "new": "(void)bytes;\n        if (turn % 2 != 0 || (token != 0 && i + 1 < PROBES)) continue;",
         "tests": ["unit.epoch.stacks"],
     },
+    {
+        "name": "counted-in-another-allocators-epoch",
+        "protocol": "stacks.h",
+        "file": "src/epoch/alloc.c",
+        "old": "    return ts_load_relaxed(&block->open_id) == id && ts_load_relaxed(&block->allocator) == allocator->token;",
+        "new": "    return (void)allocator, ts_load_relaxed(&block->open_id) == id;",
+        "tests": ["unit.epoch.stacks"],
+    },
 ]

@@ -16,14 +16,16 @@ bool prog_ensure_allocator(struct prog *program, int allocator, unsigned choice)
     options.retain_bytes = choice % 5u == 0 ? 64u << 10 : 0;
     options.poison_on_free = choice % 7u == 0;
     options.guard_spans = choice % 11u == 0;
+    options.sample_stacks = choice % 13u < 4 ? 64u << choice % 13u * 4u : 0;
     bool plain = choice % 4u == 0;
     if (plain) {
         TRACE(program, "a[%d] = slab_allocator_create();", allocator);
     } else {
         TRACE(program,
               "a[%d] = slab_allocator_create_ex(&(SlabOptions){.size = sizeof(SlabOptions), .reclaim_policy = %d, "
-              ".retain_bytes = %zu, .poison_on_free = %d, .guard_spans = %d});",
-              allocator, options.reclaim_policy, options.retain_bytes, options.poison_on_free, options.guard_spans);
+              ".retain_bytes = %zu, .poison_on_free = %d, .guard_spans = %d, .sample_stacks = %zu});",
+              allocator, options.reclaim_policy, options.retain_bytes, options.poison_on_free, options.guard_spans,
+              options.sample_stacks);
     }
     errno = 0;
     SlabAllocator *made = plain ? slab_allocator_create() : slab_allocator_create_ex(&options);

@@ -107,6 +107,27 @@ static void off_it_is_nowhere(void **state) {
     slab_allocator_free(on);
 }
 
+/* The way that counts has the checks of the others. */
+static void epochs_of_others_are_refused(void **state) {
+    (void)state;
+    SlabAllocator *a = make(1 << 20), *b = make(1 << 20);
+    for (unsigned flags = EPOCH_CHURN; flags <= EPOCH_SCOPE; flags++) {
+        EpochId mine = epoch_open(a, NULL, flags), other = epoch_open(b, NULL, flags);
+        assert_non_null(slab_malloc_epoch(a, 100, mine));
+        assert_non_null(slab_malloc_epoch(b, 100, other));
+        errno = 0;
+        assert_null(slab_malloc_epoch(a, 100, other));
+        assert_int_equal(errno, EINVAL);
+        assert_true(epoch_close(a, mine));
+        assert_null(slab_malloc_epoch(a, 100, mine));
+        assert_int_equal(errno, ESTALE);
+        assert_null(slab_malloc_epoch(a, 100, EPOCH_NONE));
+        assert_int_equal(errno, EINVAL);
+    }
+    slab_allocator_free(a);
+    slab_allocator_free(b);
+}
+
 /* ---- no sample outlives its object ------------------------------------------------------------------------------------- */
 
 struct to_free {
@@ -437,6 +458,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(without_room_for_the_table),
         cmocka_unit_test(off_it_is_nowhere),
+        cmocka_unit_test(epochs_of_others_are_refused),
         cmocka_unit_test(frees_of_every_kind),
         cmocka_unit_test(realloc_moves_one_sample),
         cmocka_unit_test(ends_of_epochs),
