@@ -229,8 +229,11 @@ bool ts_slab_reset_churn(uint32_t unit, unsigned cls);
 TS_ALWAYS_INLINE bool ts_slab_reset_scope(uint32_t unit) {
     ts_slab *slab = ts_slab_at(unit);
     ts_assert(2, ts_load_relaxed(ts_unit_word(unit)) == 0 && ts_part_of_unit(unit) == TS_NORMAL);
-    /* A scope slab in which nothing was freed has no bit on in `freed`. */
-    bool unfreed = slab->kind == TS_KIND_SCOPE && slab->free_count == 0;
+    /* A scope slab in which nothing was freed has no bit on in `freed`. Two loads: gcc makes one of both fields in one
+       expression, and of `handled` between them, which others write. */
+    uint8_t kind = slab->kind;
+    uint16_t freed = slab->free_count;
+    bool unfreed = kind == TS_KIND_SCOPE && freed == 0;
     if (!ts_slab_next_use(slab, TS_KIND_SCOPE)) return false;
     ts_scope_bits *bits = ts_slab_scope_bits(unit);
     ts_slab_clear16(bits->start);
