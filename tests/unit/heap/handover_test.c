@@ -568,6 +568,57 @@ static void condemned_at_its_end(void **state) {
     sup_check_empty(allocator);
 }
 
+/* An allocator ends while slabs of it still wait in the backlog of a thread, which takes in a bounded part at a time: its
+   record is not given back, and so not another's, before they are. */
+static SlabAllocator *first, *second, *third;
+enum { WAITING = 128 };
+static char *waiting[4 * WAITING];
+
+static void fill_slabs(void) {
+    for (int i = 0; i < 4 * WAITING; i++) {
+        waiting[i] = slab_malloc_epoch(first, 4096, epoch);
+        SUP_CHECK(waiting[i] != NULL, "object %d", i);
+    }
+}
+static void allocate_in_second(void) { SUP_CHECK(slab_malloc(second, 100) != NULL, "slab_malloc"); }
+static void allocate_in_third(void) { SUP_CHECK(slab_malloc(third, 100) != NULL, "slab_malloc"); }
+
+static void ended_with_a_backlog(void **state) {
+    (void)state;
+    first = slab_allocator_create();
+    second = slab_allocator_create();
+    third = slab_allocator_create();
+    const uintptr_t token = ts_token(first);
+    ts_allocator *old = ts_allocator_find(token);
+    epoch = epoch_open(first, NULL, EPOCH_CHURN);
+    begin();
+    let(fill_slabs);
+    for (int i = 0; i < WAITING; i++) {
+        assert_true(slab_free(first, waiting[4 * i]));
+    }
+    refuse_barrier = true; /* what ends is left to the thread */
+    assert_true(epoch_destroy(first, epoch));
+    slab_allocator_free(first);
+    let(allocate_in_second); /* takes in some, then ends the block */
+    assert_true(other_heap->backlog != 0);
+    let(allocate_in_third); /* drops the share of the allocator that has ended */
+    refuse_barrier = false;
+    SlabAllocator *next = slab_allocator_create(); /* has the record of the first, if that has been given back */
+    let(idle);
+    assert_int_equal(other_heap->backlog, 0);
+    assert_ptr_not_equal(ts_allocator_find(ts_token(next)), NULL);
+    void *object_of_next = slab_malloc(next, 100);
+    assert_non_null(object_of_next);
+    assert_true(slab_free(next, object_of_next));
+    assert_ptr_equal(ts_table_at(&ts_allocators, ts_table_index(&ts_allocators, token)), old);
+    end();
+    slab_allocator_free(next);
+    slab_allocator_free(second);
+    slab_allocator_free(third);
+    slab_thread_idle();
+    assert_int_equal(ts_load_relaxed(&old->pins), 0);
+}
+
 #define WITH(test) cmocka_unit_test_setup_teardown(test, start, stop)
 
 int main(void) {
@@ -589,6 +640,7 @@ int main(void) {
         WITH(nothing_is_taken_from_the_living),
         WITH(foreign_free_at_its_end),
         WITH(condemned_at_its_end),
+        WITH(ended_with_a_backlog),
     };
     return cmocka_run_group_tests_name("heap.handover", tests, NULL, NULL);
 }
