@@ -311,8 +311,8 @@ void ts_heap_visit(ts_heap *heap, ts_allocator *allocator) {
         ts_heap_drop_dead_shares(heap);
     }
     /* Those that the owner has begun with were on the list before. */
-    ts_heap_end_list(heap, heap->ending);
-    heap->ending = NULL;
+    ts_heap_end_list(heap, ts_load_relaxed(&heap->ending));
+    ts_store_relaxed(&heap->ending, NULL);
     ts_heap_end_list(heap, condemned);
     ts_foreign_drain(heap);
     bool again = false;
