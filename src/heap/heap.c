@@ -187,6 +187,7 @@ ts_heap *ts_heap_make(void) {
     memset(heap->scope_map, 0, sizeof heap->scope_map);
     for (unsigned i = 0; i < TS_SAMPLE_FIGURES; i++)
         heap->sample_start[i] = ts_sample_is_max(i) ? 0 : ts_load_relaxed(&heap->sample[i]);
+    heap->stack_busy = false; /* its last thread may have vanished in a fork */
     ts_store_seq(&heap->state, TS_HEAP_LIVE);
     ts_lock_release(&heap->lock);
     ts_thread.heap = heap;
