@@ -309,7 +309,8 @@ void ts_heap_visit(ts_heap *heap, ts_allocator *allocator) {
     if (!visitor || ts_load_relaxed(&heap->state) == TS_HEAP_ABANDONED) {
         ts_heap_end_condemned(heap);
         for (ts_block *b = heap->blocks; b; b = b->heap_next) ts_block_flush_if_shut(heap, b);
-        ts_heap_drop_dead_shares(heap);
+        /* Of this thread's own heap an allocation may be using one, which trims because it found no memory. */
+        if (visitor) ts_heap_drop_dead_shares(heap);
     }
     /* Those that the owner has begun with were on the list before. */
     ts_heap_end_list(heap, ts_load_relaxed(&heap->ending));

@@ -322,8 +322,8 @@ static inline void ts_heap_give_entry(ts_table *table, unsigned which, void *ent
     else
         ts_table_free(table, entry);
 }
-/* Drops the shares of allocators that have ended and in which the heap has no block any more. Caller: the owner, or who
-   holds the heap of an ended thread: only there no call can be using a share. */
+/* Drops the shares of allocators that have ended and in which the heap has no block any more. Caller: the owner, in no
+   allocation, or who holds the heap of an ended thread: only there no call can be using a share. */
 void ts_heap_drop_dead_shares(ts_heap *heap);
 /* fork: prepare holds every heap, so that no list is half changed; operations of fast paths go on, so the child
    trusts only state words of other threads' blocks. */

@@ -619,6 +619,117 @@ static void ended_with_a_backlog(void **state) {
     assert_int_equal(ts_load_relaxed(&old->pins), 0);
 }
 
+/* ---- an allocator that ends while a call of another thread uses its record ------------------------------------ */
+
+static _Thread_local bool is_freeing;
+static void *free_first(void *argument) {
+    is_freeing = true;
+    slab_allocator_free(first);
+    return argument;
+}
+
+static pthread_t freeing;
+static void (*at_call)(void);
+static void call(void) {
+    if (is_freeing) {
+        return;
+    }
+    void (*fn)(void) = at_call;
+    at_call = NULL;
+    if (fn) fn();
+}
+/* By another thread, all of it: what this one does next comes after that. */
+static void free_it_now(void) {
+    SUP_CHECK(pthread_create(&freeing, NULL, free_first, NULL) == 0, "pthread_create");
+    SUP_CHECK(pthread_join(freeing, NULL) == 0, "pthread_join");
+}
+static bool test_populate(void *at, size_t bytes) {
+    call();
+    return ts_os_native.populate(at, bytes);
+}
+static bool refuse_purge(void *at, size_t bytes) {
+    (void)at, (void)bytes;
+    call();
+    return false;
+}
+
+static void freed_while_it_reserves(void **state) {
+    (void)state;
+    first = slab_allocator_create();
+    ts_allocator *old = ts_allocator_find(ts_token(first));
+    table.populate = test_populate;
+    at_call = free_it_now;
+    assert_true(slab_reserve(first, 10 * TS_UNIT_BYTES));
+    assert_null(at_call);
+    assert_int_equal(ts_load_relaxed(&old->pins), 0);
+    assert_int_equal(ts_pool_used_units(), 0);
+}
+
+static void freed_while_a_span_goes_back(void **state) {
+    (void)state;
+    for (unsigned destroys = 0; destroys < 2; destroys++) {
+        first = slab_allocator_create();
+        ts_allocator *old = ts_allocator_find(ts_token(first));
+        epoch = epoch_open(first, NULL, EPOCH_CHURN);
+        void *span = slab_malloc_epoch(first, 100 * TS_UNIT_BYTES, epoch);
+        assert_non_null(span);
+        table.purge = refuse_purge;
+        at_call = free_it_now;
+        assert_true(destroys ? epoch_destroy(first, epoch) : slab_free(first, span));
+        assert_null(at_call);
+        assert_int_equal(ts_load_relaxed(&old->pins), 0);
+        assert_int_equal(ts_pool_used_units(), 0);
+        table.purge = ts_os_native.purge;
+    }
+}
+
+/* An allocation over the budget trims, and finds that its allocator has ended meanwhile: its share is still its own. */
+static EpochId budget_epoch;
+static ts_block *budget_block;
+static void free_it_soon(void) {
+    ts_allocator *a = ts_allocator_find(ts_token(first));
+    SUP_CHECK(pthread_create(&freeing, NULL, free_first, NULL) == 0, "pthread_create");
+    while (ts_load_seq(&a->entry.id) != 0 || epoch_state(second, budget_epoch) == EPOCH_ACTIVE ||
+           ts_load_acquire(&budget_block->epoch) != NULL) {
+        sup_sleep_ms(1);
+    }
+}
+static bool call_barrier(void) {
+    call();
+    return test_barrier();
+}
+
+static void freed_while_it_trims(void **state) {
+    (void)state;
+    if (!have_barrier()) {
+        skip();
+    }
+    slab_thread_idle();
+    first = slab_allocator_create();
+    second = first;
+    ts_allocator *old = ts_allocator_find(ts_token(first));
+    budget_epoch = epoch_open(first, NULL, EPOCH_CHURN);
+    begin();
+    let(nothing); /* a heap that comes before this thread's in the list, if it is new */
+    for (unsigned i = 0; i < 4; i++) {
+        object = slab_malloc_epoch(first, 4096, budget_epoch);
+        assert_non_null(object);
+    }
+    budget_block = block_of(object);
+    assert_true(slab_set_budget(first, TS_UNIT_BYTES));
+    table.barrier_all = call_barrier;
+    at_call = free_it_soon;
+    void *p = slab_malloc_epoch(first, 4096, budget_epoch);
+    SUP_CHECK(at_call == NULL, "nothing was trimmed");
+    SUP_CHECK(pthread_join(freeing, NULL) == 0, "pthread_join");
+    table.barrier_all = test_barrier;
+    assert_null(p);
+    end();
+    slab_thread_idle(); /* drops the share */
+    assert_int_equal(ts_load_relaxed(&old->pins), 0);
+    assert_int_equal(ts_pool_used_units(), 0);
+}
+
 #define WITH(test) cmocka_unit_test_setup_teardown(test, start, stop)
 
 int main(void) {
@@ -641,6 +752,9 @@ int main(void) {
         WITH(foreign_free_at_its_end),
         WITH(condemned_at_its_end),
         WITH(ended_with_a_backlog),
+        WITH(freed_while_it_reserves),
+        WITH(freed_while_a_span_goes_back),
+        WITH(freed_while_it_trims),
     };
     return cmocka_run_group_tests_name("heap.handover", tests, NULL, NULL);
 }
