@@ -183,13 +183,26 @@ TS_ENTRY void *slab_promote(EpochDomain *to, void *p) { return ts_domain_promote
 
 static uint64_t units_of(size_t bytes) { return bytes / TS_UNIT_BYTES + (bytes % TS_UNIT_BYTES != 0); }
 
-bool slab_reserve(SlabAllocator *allocator, size_t bytes) {
+/* For who uses the record itself: another thread may free the allocator meanwhile, and the record waits. */
+static ts_allocator *find_pinned(SlabAllocator *allocator) {
     ts_allocator *a = find(allocator);
-    return a && ts_allocator_reserve(a, units_of(bytes));
+    if (!a || ts_allocator_pin_use(a, ts_token(allocator))) return a;
+    errno = EINVAL;
+    return NULL;
+}
+
+bool slab_reserve(SlabAllocator *allocator, size_t bytes) {
+    ts_allocator *a = find_pinned(allocator);
+    if (!a) return false;
+    bool done = ts_allocator_reserve(a, units_of(bytes));
+    int error = errno;
+    ts_allocator_unpin(a);
+    errno = error;
+    return done;
 }
 
 size_t slab_trim(SlabAllocator *allocator) {
-    ts_allocator *a = find(allocator);
+    ts_allocator *a = find_pinned(allocator);
     if (!a) return 0;
     ts_store_relaxed(&a->reserved_units, 0);
     /* All that goes back during the call, by whichever way. */
@@ -197,15 +210,18 @@ size_t slab_trim(SlabAllocator *allocator) {
     if (ts_thread.heap) ts_heap_idle(ts_thread.heap);
     ts_allocator_trim(a, 0);
     ts_epoch_settle();
-    return (size_t)(ts_load_relaxed(&a->madvise_bytes) - before);
+    size_t given = (size_t)(ts_load_relaxed(&a->madvise_bytes) - before);
+    ts_allocator_unpin(a);
+    return given;
 }
 
 bool slab_set_budget(SlabAllocator *allocator, size_t bytes) {
-    ts_allocator *a = find(allocator);
+    ts_allocator *a = find_pinned(allocator);
     if (!a) return false;
     ts_store_relaxed(&a->budget_bytes, bytes);
     uint64_t units = ts_allocator_budget_units(a);
     if (units && ts_load_relaxed(&a->committed_units) > units) ts_allocator_trim(a, 0);
+    ts_allocator_unpin(a);
     return true;
 }
 

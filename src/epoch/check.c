@@ -173,7 +173,7 @@ static bool check_heaps(ts_check *check, bool forked) {
         if (!ts_check_claim_lines(check, h, sizeof *h, "a heap")) return false;
         check->heaps++;
         REQUIRE(ts_load_relaxed(&h->revoked) == 0, "heap %u is revoked, and nobody holds it", h->id);
-        if (!check_queue(check, h, ts_load_relaxed(&h->queue)) || !check_queue(check, h, h->backlog)) return false;
+        if (!check_queue(check, h, ts_load_relaxed(&h->queue)) || !check_queue(check, h, ts_load_relaxed(&h->backlog))) return false;
         /* Of threads that vanished in a fork. */
         if (state == TS_HEAP_LOST || (forked && state == TS_HEAP_STARTING)) continue;
         REQUIRE(state == TS_HEAP_LIVE || state == TS_HEAP_ABANDONED, "heap %u: state %u", h->id, state);
@@ -183,7 +183,7 @@ static bool check_heaps(ts_check *check, bool forked) {
                 h->id);
         waiting += state == TS_HEAP_ABANDONED && !h->listed_free;
         if (h->tls && !check_tls(check, h)) return false;
-        if (!check_condemned(check, h, ts_load_relaxed(&h->condemned)) || !check_condemned(check, h, h->ending)) return false;
+        if (!check_condemned(check, h, ts_load_relaxed(&h->condemned)) || !check_condemned(check, h, ts_load_relaxed(&h->ending))) return false;
         if (!check_scopes(check, h) || !ts_check_heap(check, h)) return false;
     }
     REQUIRE(waiting == ts_load_relaxed(&ts_heaps_abandoned), "%u heaps of ended threads have blocks, %u counted",

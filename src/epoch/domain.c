@@ -202,8 +202,9 @@ static void run_cleanups(ts_domain *d) {
     }
 }
 
-/* Only one thread gets to end or empty a domain at a time, and none from inside of its own cleanups. The entry may have
-   got another use since it was found: its epoch's lock is then another, but the id is, too. */
+/* Only one thread gets to end or empty a domain at a time, and none from inside of its own cleanups. A use of an entry ends
+   under its epoch's lock, so who has that and finds the id has a domain that stays: `busy` and `cleanups` are this use's. The
+   entry may have got another use since it was found: its epoch's lock is then another, but the id is, too. */
 static bool make_busy(ts_domain *d, uint64_t id) {
     ts_lock *lock = lock_of(d);
     ts_lock_acquire(lock);
@@ -214,6 +215,16 @@ static bool make_busy(ts_domain *d, uint64_t id) {
 }
 
 /* ---- ends --------------------------------------------------------------------------------------------- */
+
+/* The last step of who is busy with it. false: another thread has registered a cleanup meanwhile, which has to run. */
+static bool end_if_clean(ts_domain *d) {
+    ts_lock *lock = lock_of(d);
+    ts_lock_acquire(lock);
+    bool clean = !ts_load_relaxed(&d->cleanups);
+    if (clean) ts_heap_give_entry(&ts_domains, TS_TABLE_DOMAIN, d);
+    ts_lock_release(lock);
+    return clean;
+}
 
 static bool is_entered(uint64_t id) {
     for (const ts_domain_scope *s = ts_thread.domain; s; s = s->outer)
@@ -244,12 +255,13 @@ void ts_domain_destroy(uint64_t id) {
         return;
     }
     /* While the cleanups run the domain can still be used, entered or not. */
-    run_cleanups(d);
-    leave_all(ts_thread.heap, id);
     ts_allocator *allocator = ts_load_relaxed(&d->allocator);
     EpochId epoch = ts_load_relaxed(&d->epoch);
     bool ends = ts_load_relaxed(&d->ends_epoch);
-    ts_heap_give_entry(&ts_domains, TS_TABLE_DOMAIN, d);
+    do {
+        run_cleanups(d);
+        leave_all(ts_thread.heap, id);
+    } while (!end_if_clean(d));
     if (ends) ts_epoch_destroy(allocator, epoch);
 }
 
@@ -297,13 +309,16 @@ void ts_domain_destroy_all(ts_allocator *allocator) {
         ts_domain *d = ts_table_at(&ts_domains, i);
         uint64_t id = ts_load_acquire(&d->entry.id);
         if (id == 0 || ts_load_relaxed(&d->allocator) != allocator || !make_busy(d, id)) continue;
+        ts_lock *lock = lock_of(d);
+        ts_lock_acquire(lock);
         ts_cleanup *c = ts_load_relaxed(&d->cleanups);
+        ts_table_give(&ts_domains, d);
+        ts_lock_release(lock);
         while (c) {
             ts_cleanup *next = c->next;
             ts_lines_give(TS_LINES_CLEANUP, c);
             c = next;
         }
-        ts_table_give(&ts_domains, d);
     }
 }
 

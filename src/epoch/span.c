@@ -40,6 +40,7 @@ void *ts_span_alloc(ts_allocator *allocator, EpochId id, size_t size, size_t ali
     uint64_t align_units = align <= TS_UNIT_BYTES ? 1 : align / TS_UNIT_BYTES;
     bool fresh;
     if (units == 0) units = 1;
+    uintptr_t token = ts_load_acquire(&allocator->entry.id);
     ts_epoch *epoch = ts_epoch_find(allocator, id);
     /* Joining tells an old epoch from one that never was. */
     if (!epoch || ts_load_relaxed(&epoch->state) != EPOCH_ACTIVE) {
@@ -51,10 +52,20 @@ void *ts_span_alloc(ts_allocator *allocator, EpochId id, size_t size, size_t ali
         errno = ENOMEM;
         return NULL;
     }
+    /* The units are the record's before the epoch has them: it waits if another thread frees the allocator meanwhile. */
+    if (token == 0 || !ts_allocator_pin_use(allocator, token)) {
+        errno = EINVAL;
+        return NULL;
+    }
     uint32_t unit = TS_UNLIKELY(allocator->settings.guard_spans)
                         ? ts_span_acquire_guarded(allocator, (uint32_t)units, (uint32_t)align_units, size, &fresh)
                         : ts_span_acquire(allocator, (uint32_t)units, (uint32_t)align_units, &fresh);
-    if (!unit) return NULL;
+    if (!unit) {
+        int error = errno;
+        ts_allocator_unpin(allocator);
+        errno = error;
+        return NULL;
+    }
     ts_slab *slab = ts_slab_at(unit);
     slab->u.span.epoch = id;
     units = slab->u.span.units;
@@ -82,8 +93,9 @@ void *ts_span_alloc(ts_allocator *allocator, EpochId id, size_t size, size_t ali
         ts_store_release(ts_unit_word(unit), TS_UNIT_SPAN | ts_load_relaxed(&slab->tag));
     }
     if (epoch) ts_lock_release(ts_epoch_lock(epoch));
+    if (!open) ts_span_release(allocator, unit, (uint32_t)units);
+    ts_allocator_unpin(allocator);
     if (open) return ts_unit_address(unit);
-    ts_span_release(allocator, unit, (uint32_t)units);
     errno = ESTALE;
     return NULL;
 }
@@ -131,15 +143,19 @@ bool ts_span_free(ts_allocator *allocator, uint32_t unit, uint64_t word, uint32_
     if (slab->next) ts_slab_at(slab->next)->prev = slab->prev;
     count_freed(epoch, allocator, slab);
     bool drained = ts_load_relaxed(&epoch->state) == EPOCH_CLOSING && ts_load_relaxed(&epoch->span_units) == 0;
+    /* Who frees the allocator ends this epoch before the record, and so comes after this. */
+    ts_allocator_pin(allocator);
     ts_lock_release(ts_epoch_lock(epoch));
     if (TS_UNLIKELY(allocator->care)) take_back_span(allocator, unit, true);
     ts_span_release(allocator, unit, units);
+    ts_allocator_unpin(allocator);
     if (drained) ts_epoch_finish(epoch, id);
     return true;
 }
 
 uint32_t ts_span_detach(ts_epoch *epoch) {
     uint32_t first = epoch->spans;
+    if (first) ts_allocator_pin(ts_load_relaxed(&epoch->allocator)); /* until ts_span_release_list is done */
     for (uint32_t unit = first; unit; unit = ts_slab_at(unit)->next) {
         ts_slab_at(unit)->u.span.with_epoch = 1;
         count_freed(epoch, ts_load_relaxed(&epoch->allocator), ts_slab_at(unit));
@@ -150,6 +166,7 @@ uint32_t ts_span_detach(ts_epoch *epoch) {
 }
 
 void ts_span_release_list(ts_allocator *allocator, uint32_t first) {
+    bool pinned = first != 0;
     while (first) {
         ts_slab *slab = ts_slab_at(first);
         uint32_t next = slab->next;
@@ -157,4 +174,5 @@ void ts_span_release_list(ts_allocator *allocator, uint32_t first) {
         ts_span_release(allocator, first, slab->u.span.units);
         first = next;
     }
+    if (pinned) ts_allocator_unpin(allocator);
 }

@@ -283,15 +283,15 @@ void ts_heap_end_condemned(ts_heap *heap) { ts_heap_end_condemned_some(heap, UIN
 
 void ts_heap_end_condemned_some(ts_heap *heap, unsigned most) {
     bool more = ts_load_seq(&heap->condemned) != NULL; /* seq_cst: against the last look of an exit */
-    if (TS_LIKELY(!more && !heap->ending)) return;
+    if (TS_LIKELY(!more && !ts_load_relaxed(&heap->ending))) return;
     for (; most > 0; most--) {
-        if (!heap->ending && more) {
-            heap->ending = ts_exchange_seq(&heap->condemned, NULL);
+        ts_block *block = ts_load_relaxed(&heap->ending);
+        if (!block && more) {
+            block = ts_exchange_seq(&heap->condemned, NULL);
             more = false;
         }
-        ts_block *block = heap->ending;
         if (!block) break;
-        heap->ending = block->condemned_next;
+        ts_store_relaxed(&heap->ending, block->condemned_next);
         end_condemned(heap, block);
     }
 }

@@ -225,19 +225,19 @@ void ts_foreign_drain(ts_heap *heap) { ts_foreign_drain_some(heap, UINT_MAX); }
 
 void ts_foreign_drain_some(ts_heap *heap, unsigned most) {
     bool more = ts_load_seq(&heap->queue) != 0; /* taken once, so that who drains all ends while others push */
-    if (TS_LIKELY(!more && heap->backlog == 0)) return;
+    if (TS_LIKELY(!more && ts_load_relaxed(&heap->backlog) == 0)) return;
     bool visitor = heap != ts_thread.heap && ts_load_relaxed(&heap->state) == TS_HEAP_LIVE;
     uint32_t not_mine = 0; /* slabs that only their owner may work on, linked by queue_next */
     for (unsigned work = 0; work < most;) {
         /* seq_cst, and acquire of queue_next: partner of push */
-        if (heap->backlog == 0 && more) {
-            heap->backlog = (uint32_t)ts_exchange_seq(&heap->queue, 0);
+        uint32_t unit = ts_load_relaxed(&heap->backlog);
+        if (unit == 0 && more) {
+            unit = (uint32_t)ts_exchange_seq(&heap->queue, 0);
             more = false;
         }
-        uint32_t unit = heap->backlog;
         if (unit == 0) break;
         ts_slab *slab = ts_slab_at(unit);
-        heap->backlog = ts_load_relaxed(&slab->queue_next);
+        ts_store_relaxed(&heap->backlog, ts_load_relaxed(&slab->queue_next));
         work += TS_FOREIGN_SLAB_WORK;
         _Atomic uint64_t *word = ts_unit_word(unit);
         uint64_t w = ts_load_acquire(word);

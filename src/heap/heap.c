@@ -187,6 +187,7 @@ ts_heap *ts_heap_make(void) {
     memset(heap->scope_map, 0, sizeof heap->scope_map);
     for (unsigned i = 0; i < TS_SAMPLE_FIGURES; i++)
         heap->sample_start[i] = ts_sample_is_max(i) ? 0 : ts_load_relaxed(&heap->sample[i]);
+    heap->stack_busy = false; /* its last thread may have vanished in a fork */
     ts_store_seq(&heap->state, TS_HEAP_LIVE);
     ts_lock_release(&heap->lock);
     ts_thread.heap = heap;
@@ -308,11 +309,12 @@ void ts_heap_visit(ts_heap *heap, ts_allocator *allocator) {
     if (!visitor || ts_load_relaxed(&heap->state) == TS_HEAP_ABANDONED) {
         ts_heap_end_condemned(heap);
         for (ts_block *b = heap->blocks; b; b = b->heap_next) ts_block_flush_if_shut(heap, b);
-        ts_heap_drop_dead_shares(heap);
+        /* Of this thread's own heap an allocation may be using one, which trims because it found no memory. */
+        if (visitor) ts_heap_drop_dead_shares(heap);
     }
     /* Those that the owner has begun with were on the list before. */
-    ts_heap_end_list(heap, heap->ending);
-    heap->ending = NULL;
+    ts_heap_end_list(heap, ts_load_relaxed(&heap->ending));
+    ts_store_relaxed(&heap->ending, NULL);
     ts_heap_end_list(heap, condemned);
     ts_foreign_drain(heap);
     bool again = false;

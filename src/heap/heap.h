@@ -203,9 +203,9 @@ typedef struct ts_heap {
     bool rebuild;                    /* (h) its thread vanished in a fork: trust state words only */
     ts_tls *tls;                     /* guarded by lock; NULL when abandoned */
     _Atomic uint64_t queue;          /* newest slab with foreign frees, 0: none; pushed by any thread */
-    uint32_t backlog;                /* (h) taken off the queue, not worked on yet */
+    _Atomic uint32_t backlog;        /* (h) taken off the queue, not worked on yet; a hint to its owner, as is `ending` */
     _Atomic(ts_block *) condemned;   /* blocks of destroyed epochs for the owner to take back; pushed by any */
-    ts_block *ending;                /* (h) taken off that list, not ended yet */
+    _Atomic(ts_block *) ending;      /* (h) taken off that list, not ended yet */
     ts_block *blocks;                /* (h) in use */
     ts_block *free_churn, *free_scope; /* (h) */
     ts_share *shares;                /* (h) */
@@ -322,8 +322,8 @@ static inline void ts_heap_give_entry(ts_table *table, unsigned which, void *ent
     else
         ts_table_free(table, entry);
 }
-/* Drops the shares of allocators that have ended and in which the heap has no block any more. Caller: the owner, or who
-   holds the heap of an ended thread: only there no call can be using a share. */
+/* Drops the shares of allocators that have ended and in which the heap has no block any more. Caller: the owner, in no
+   allocation, or who holds the heap of an ended thread: only there no call can be using a share. */
 void ts_heap_drop_dead_shares(ts_heap *heap);
 /* fork: prepare holds every heap, so that no list is half changed; operations of fast paths go on, so the child
    trusts only state words of other threads' blocks. */
@@ -498,7 +498,8 @@ static inline void ts_heap_leave(ts_heap *heap) {
 
 /* Whether others have left anything on its lists. A hint: they may be about to. */
 static inline bool ts_heap_is_waited_for(const ts_heap *heap) {
-    return ts_load_relaxed(&heap->queue) != 0 || ts_load_relaxed(&heap->condemned) != NULL || heap->backlog != 0 || heap->ending;
+    return ts_load_relaxed(&heap->queue) != 0 || ts_load_relaxed(&heap->condemned) != NULL ||
+           ts_load_relaxed(&heap->backlog) != 0 || ts_load_relaxed(&heap->ending) != NULL;
 }
 
 static inline ts_heap *ts_heap_mine(void) {

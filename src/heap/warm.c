@@ -558,9 +558,8 @@ bool ts_allocator_pin_use(ts_allocator *allocator, uintptr_t token) {
     return false;
 }
 
-void ts_allocator_unpin(ts_allocator *allocator) {
-    /* acq_rel: who gives the record back sees all that the others did with it */
-    if (atomic_fetch_sub_explicit(&allocator->pins, 1, memory_order_acq_rel) != 1) return;
+/* All that is warm in the record: the last who has it. */
+static void give_warm_back(ts_allocator *allocator) {
     purge_shared(allocator, 0, UINT64_MAX);
     /* What the system refuses to take even now goes to the pool as it is. */
     uint32_t units[TS_PURGE_BATCH], span_units;
@@ -573,6 +572,25 @@ void ts_allocator_unpin(ts_allocator *allocator) {
             else if (span_units || ts_slab_claim(units[i], &allocator->pins))
                 ts_pool_give_unpurged(units[i] - guard, span_units ? span_units : 1);
         }
+}
+
+/* The last pin stays until nothing is warm: a slab that is on a queue yet becomes a zombie when it is taken, which pins the
+   record until it comes off. acq_rel: who gives the record back sees all that the others did with it. */
+void ts_allocator_unpin(ts_allocator *allocator) {
+    uint64_t pins = ts_load_acquire(&allocator->pins);
+    for (;;) {
+        if (pins == 1) {
+            give_warm_back(allocator);
+            pins = ts_load_acquire(&allocator->pins);
+        }
+        if (!atomic_compare_exchange_strong_explicit(&allocator->pins, &pins, pins - 1, memory_order_acq_rel,
+                                                     memory_order_acquire))
+            continue;
+        if (pins != 1) return;
+        if (shared_warm_units(allocator) == 0) break;
+        /* Put there by a pin that came and went meanwhile; at 0 no other comes. */
+        ts_store_relaxed(&allocator->pins, pins);
+    }
     ts_allocator_wait_readers(allocator);
     ts_table_give(&ts_allocators, allocator);
 }

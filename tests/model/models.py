@@ -100,13 +100,14 @@ MODELS = [
     {
         "name": "record",
         "file": "tests/model/record.pml",
-        "property": "An allocator's record is given back once for each use, after its free and its last share, and a share "
-                    "is of the use that it was asked for.",
-        "bound": "1 record used 3 times, 3 threads that make and drop a share each with any value given out before; "
-                 "sequentially consistent",
-        "runs": [["-DUSES=3"]],
+        "property": "An allocator's record is given back once for each use, after its free, its last share and its last "
+                    "warm or queued unit, and a share is of the use that it was asked for.",
+        "bound": "1 record used twice, 3 threads that make and drop a share each, or settle, with any value given out "
+                 "before, 1 unit on a queue; sequentially consistent",
+        "runs": [["-DUSES=2"]],
         "controls": [(c, []) for c in (
-            "PIN_OF_THE_LIVING_ONLY", "UNPIN_AFTER_THE_SHARE", "LOOK_AFTER_THE_PIN")],
+            "PIN_OF_THE_LIVING_ONLY", "UNPIN_AFTER_THE_SHARE", "LOOK_AFTER_THE_PIN", "PIN_WHILE_GIVING",
+            "LOOK_AT_ZERO")],
         "functions": {
             "src/heap/heap.c": ["ts_heap_share", "ts_heap_drop_dead_shares"],
             "src/heap/warm.c": ["ts_allocator_pin_use", "ts_allocator_unpin"],

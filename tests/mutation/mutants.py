@@ -113,7 +113,7 @@ MUTANTS = [
             if (w & TS_UNIT_ZOMBIE)
                 ts_zombie_give(unit);
             else if (alive)
-                drain_slab(block, unit, w & ~TS_UNIT_FOREIGN);
+                work += drain_slab(block, unit, w & ~TS_UNIT_FOREIGN);
 """,
         "new": """            if (!(w & TS_UNIT_ZOMBIE) && alive) drain_slab(block, unit, w & ~TS_UNIT_FOREIGN);
             while (!ts_cas_seq(word, &w, w & TS_UNIT_ZOMBIE ? 0 : w & ~TS_UNIT_FOREIGN)) {
@@ -202,6 +202,62 @@ MUTANTS = [
         "old": "        if (pins == 0) return false;\n",
         "new": "",
         "tests": ["unit.heap.handover"],
+    },
+    {
+        "name": "last-pin-off-before-the-units",
+        "protocol": "allocator records",
+        "file": "src/heap/warm.c",
+        "old": "            pins = ts_load_acquire(&allocator->pins);\n        }\n",
+        "new": "            ts_store_relaxed(&allocator->pins, pins);\n        }\n",
+        "tests": ["unit.heap.handover"],
+    },
+    {
+        "name": "trim-drops-shares-in-use",
+        "protocol": "allocator records",
+        "file": "src/heap/heap.c",
+        "old": "        if (visitor) ts_heap_drop_dead_shares(heap);\n",
+        "new": "        ts_heap_drop_dead_shares(heap);\n",
+        "tests": ["unit.heap.handover"],
+    },
+    {
+        "name": "reserve-without-a-pin",
+        "protocol": "allocator records",
+        "file": "src/api/epochs.c",
+        "old": "    if (!a || ts_allocator_pin_use(a, ts_token(allocator))) return a;\n",
+        "new": "    if (a) ts_allocator_pin(a), ts_allocator_pin(a);\n    return a;\n",
+        "tests": ["unit.heap.handover"],
+    },
+    {
+        "name": "spans-go-back-without-a-pin",
+        "protocol": "allocator records",
+        "file": "src/epoch/span.c",
+        "old": "    ts_span_release(allocator, unit, units);\n    ts_allocator_unpin(allocator);\n",
+        "new": "    ts_allocator_unpin(allocator);\n    ts_span_release(allocator, unit, units);\n",
+        "tests": ["unit.heap.handover"],
+    },
+    {
+        "name": "domain-ends-without-the-lock",
+        "protocol": "domains",
+        "file": "src/epoch/domain.c",
+        "old": "    } while (!end_if_clean(d));\n",
+        "new": "    } while (0);\n    ts_heap_give_entry(&ts_domains, TS_TABLE_DOMAIN, d);\n",
+        "tests": ["unit.epoch.domain_steps"],
+    },
+    {
+        "name": "domain-ends-with-cleanups",
+        "protocol": "domains",
+        "file": "src/epoch/domain.c",
+        "old": "    if (clean) ts_heap_give_entry(&ts_domains, TS_TABLE_DOMAIN, d);\n    ts_lock_release(lock);\n    return clean;\n",
+        "new": "    ts_heap_give_entry(&ts_domains, TS_TABLE_DOMAIN, d);\n    ts_lock_release(lock);\n    return clean || !clean;\n",
+        "tests": ["unit.epoch.domain_steps"],
+    },
+    {
+        "name": "heap-stays-busy-sampling",
+        "protocol": "fork",
+        "file": "src/heap/heap.c",
+        "old": "    heap->stack_busy = false; /* its last thread may have vanished in a fork */\n",
+        "new": "",
+        "tests": ["unit.epoch.stacks"],
     },
     {
         "name": "pin-of-another-use",
@@ -785,7 +841,7 @@ MUTANTS = [
         "name": "backlog-forgotten",
         "protocol": "foreign, 2",
         "file": "src/heap/foreign.c",
-        "old": "    if (TS_LIKELY(!more && heap->backlog == 0)) return;\n",
+        "old": "    if (TS_LIKELY(!more && ts_load_relaxed(&heap->backlog) == 0)) return;\n",
         "new": "    if (TS_LIKELY(!more)) return;\n",
         "tests": ["unit.heap.foreign"],
     },
@@ -801,7 +857,7 @@ MUTANTS = [
         "name": "visitor-leaves-what-is-ending",
         "protocol": "condemned",
         "file": "src/heap/heap.c",
-        "old": "    ts_heap_end_list(heap, heap->ending);\n    heap->ending = NULL;\n",
+        "old": "    ts_heap_end_list(heap, ts_load_relaxed(&heap->ending));\n    ts_store_relaxed(&heap->ending, NULL);\n",
         "new": "",
         "tests": ["unit.heap.foreign"],
     },

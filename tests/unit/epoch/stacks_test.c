@@ -3,6 +3,7 @@
  * the samples of live objects can be counted; with a larger one the estimates are compared with what is true.
  */
 #include "check.h"
+#include "proc.h"
 #include "unit.h"
 
 #include "api/runtime.h"
@@ -12,6 +13,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -454,6 +456,47 @@ static void a_child_has_what_was_live(void **state) {
     slab_allocator_free(a);
 }
 
+static atomic_bool sampling, over;
+
+static void *vanishes_while_it_samples(void *arg) {
+    assert_non_null(ts_heap_mine());
+    ts_thread.heap->stack_busy = true;
+    sampling = true;
+    while (!over) sup_sleep_ms(1);
+    ts_thread.heap->stack_busy = false;
+    return arg;
+}
+
+static void *allocate_ten(void *arg) {
+    SlabAllocator *a = arg;
+    for (unsigned i = 0; i < 10; i++) (void)slab_malloc(a, 100);
+    return NULL;
+}
+
+/* The heap of a thread that vanished in the middle of a sample samples for the next one. */
+static void threads_of_a_child_are_sampled(void **state) {
+    (void)state;
+    SlabAllocator *a = make(1);
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, vanishes_while_it_samples, NULL), 0);
+    while (!sampling) sup_sleep_ms(1);
+    pid_t child = fork();
+    if (child == 0) {
+        slab_trim(a); /* finds that the heap has no blocks */
+        for (unsigned i = 0; i < 4; i++) {
+            pthread_t t;
+            if (pthread_create(&t, NULL, allocate_ten, a) != 0 || pthread_join(t, NULL) != 0) _exit(2);
+        }
+        _exit(samples(a, EPOCH_NONE) == 40 ? 0 : 1);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    over = true;
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    slab_allocator_free(a);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(without_room_for_the_table),
@@ -468,6 +511,7 @@ int main(void) {
         cmocka_unit_test(deep_stacks_are_cut),
         cmocka_unit_test(a_full_table_drops),
         cmocka_unit_test(a_child_has_what_was_live),
+        cmocka_unit_test(threads_of_a_child_are_sampled),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -568,6 +568,168 @@ static void condemned_at_its_end(void **state) {
     sup_check_empty(allocator);
 }
 
+/* An allocator ends while slabs of it still wait in the backlog of a thread, which takes in a bounded part at a time: its
+   record is not given back, and so not another's, before they are. */
+static SlabAllocator *first, *second, *third;
+enum { WAITING = 128 };
+static char *waiting[4 * WAITING];
+
+static void fill_slabs(void) {
+    for (int i = 0; i < 4 * WAITING; i++) {
+        waiting[i] = slab_malloc_epoch(first, 4096, epoch);
+        SUP_CHECK(waiting[i] != NULL, "object %d", i);
+    }
+}
+static void allocate_in_second(void) { SUP_CHECK(slab_malloc(second, 100) != NULL, "slab_malloc"); }
+static void allocate_in_third(void) { SUP_CHECK(slab_malloc(third, 100) != NULL, "slab_malloc"); }
+
+static void ended_with_a_backlog(void **state) {
+    (void)state;
+    first = slab_allocator_create();
+    second = slab_allocator_create();
+    third = slab_allocator_create();
+    const uintptr_t token = ts_token(first);
+    ts_allocator *old = ts_allocator_find(token);
+    epoch = epoch_open(first, NULL, EPOCH_CHURN);
+    begin();
+    let(fill_slabs);
+    for (int i = 0; i < WAITING; i++) {
+        assert_true(slab_free(first, waiting[4 * i]));
+    }
+    refuse_barrier = true; /* what ends is left to the thread */
+    assert_true(epoch_destroy(first, epoch));
+    slab_allocator_free(first);
+    let(allocate_in_second); /* takes in some, then ends the block */
+    assert_true(other_heap->backlog != 0);
+    let(allocate_in_third); /* drops the share of the allocator that has ended */
+    refuse_barrier = false;
+    SlabAllocator *next = slab_allocator_create(); /* has the record of the first, if that has been given back */
+    let(idle);
+    assert_int_equal(other_heap->backlog, 0);
+    assert_ptr_not_equal(ts_allocator_find(ts_token(next)), NULL);
+    void *object_of_next = slab_malloc(next, 100);
+    assert_non_null(object_of_next);
+    assert_true(slab_free(next, object_of_next));
+    assert_ptr_equal(ts_table_at(&ts_allocators, ts_table_index(&ts_allocators, token)), old);
+    end();
+    slab_allocator_free(next);
+    slab_allocator_free(second);
+    slab_allocator_free(third);
+    slab_thread_idle();
+    assert_int_equal(ts_load_relaxed(&old->pins), 0);
+}
+
+/* ---- an allocator that ends while a call of another thread uses its record ------------------------------------ */
+
+static _Thread_local bool is_freeing;
+static void *free_first(void *argument) {
+    is_freeing = true;
+    slab_allocator_free(first);
+    return argument;
+}
+
+static pthread_t freeing;
+static void (*at_call)(void);
+static void call(void) {
+    if (is_freeing) {
+        return;
+    }
+    void (*fn)(void) = at_call;
+    at_call = NULL;
+    if (fn) fn();
+}
+/* By another thread, all of it: what this one does next comes after that. */
+static void free_it_now(void) {
+    SUP_CHECK(pthread_create(&freeing, NULL, free_first, NULL) == 0, "pthread_create");
+    SUP_CHECK(pthread_join(freeing, NULL) == 0, "pthread_join");
+}
+static bool test_populate(void *at, size_t bytes) {
+    call();
+    return ts_os_native.populate(at, bytes);
+}
+static bool refuse_purge(void *at, size_t bytes) {
+    (void)at, (void)bytes;
+    call();
+    return false;
+}
+
+static void freed_while_it_reserves(void **state) {
+    (void)state;
+    first = slab_allocator_create();
+    ts_allocator *old = ts_allocator_find(ts_token(first));
+    table.populate = test_populate;
+    at_call = free_it_now;
+    assert_true(slab_reserve(first, 10 * TS_UNIT_BYTES));
+    assert_null(at_call);
+    assert_int_equal(ts_load_relaxed(&old->pins), 0);
+    assert_int_equal(ts_pool_used_units(), 0);
+}
+
+static void freed_while_a_span_goes_back(void **state) {
+    (void)state;
+    for (unsigned destroys = 0; destroys < 2; destroys++) {
+        first = slab_allocator_create();
+        ts_allocator *old = ts_allocator_find(ts_token(first));
+        epoch = epoch_open(first, NULL, EPOCH_CHURN);
+        void *span = slab_malloc_epoch(first, 100 * TS_UNIT_BYTES, epoch);
+        assert_non_null(span);
+        table.purge = refuse_purge;
+        at_call = free_it_now;
+        assert_true(destroys ? epoch_destroy(first, epoch) : slab_free(first, span));
+        assert_null(at_call);
+        assert_int_equal(ts_load_relaxed(&old->pins), 0);
+        assert_int_equal(ts_pool_used_units(), 0);
+        table.purge = ts_os_native.purge;
+    }
+}
+
+/* An allocation over the budget trims, and finds that its allocator has ended meanwhile: its share is still its own. */
+static EpochId budget_epoch;
+static ts_block *budget_block;
+static void free_it_soon(void) {
+    ts_allocator *a = ts_allocator_find(ts_token(first));
+    SUP_CHECK(pthread_create(&freeing, NULL, free_first, NULL) == 0, "pthread_create");
+    while (ts_load_seq(&a->entry.id) != 0 || epoch_state(second, budget_epoch) == EPOCH_ACTIVE ||
+           ts_load_acquire(&budget_block->epoch) != NULL) {
+        sup_sleep_ms(1);
+    }
+}
+static bool call_barrier(void) {
+    call();
+    return test_barrier();
+}
+
+static void freed_while_it_trims(void **state) {
+    (void)state;
+    if (!have_barrier()) {
+        skip();
+    }
+    slab_thread_idle();
+    first = slab_allocator_create();
+    second = first;
+    ts_allocator *old = ts_allocator_find(ts_token(first));
+    budget_epoch = epoch_open(first, NULL, EPOCH_CHURN);
+    begin();
+    let(nothing); /* a heap that comes before this thread's in the list, if it is new */
+    for (unsigned i = 0; i < 4; i++) {
+        object = slab_malloc_epoch(first, 4096, budget_epoch);
+        assert_non_null(object);
+    }
+    budget_block = block_of(object);
+    assert_true(slab_set_budget(first, TS_UNIT_BYTES));
+    table.barrier_all = call_barrier;
+    at_call = free_it_soon;
+    void *p = slab_malloc_epoch(first, 4096, budget_epoch);
+    SUP_CHECK(at_call == NULL, "nothing was trimmed");
+    SUP_CHECK(pthread_join(freeing, NULL) == 0, "pthread_join");
+    table.barrier_all = test_barrier;
+    assert_null(p);
+    end();
+    slab_thread_idle(); /* drops the share */
+    assert_int_equal(ts_load_relaxed(&old->pins), 0);
+    assert_int_equal(ts_pool_used_units(), 0);
+}
+
 #define WITH(test) cmocka_unit_test_setup_teardown(test, start, stop)
 
 int main(void) {
@@ -589,6 +751,10 @@ int main(void) {
         WITH(nothing_is_taken_from_the_living),
         WITH(foreign_free_at_its_end),
         WITH(condemned_at_its_end),
+        WITH(ended_with_a_backlog),
+        WITH(freed_while_it_reserves),
+        WITH(freed_while_a_span_goes_back),
+        WITH(freed_while_it_trims),
     };
     return cmocka_run_group_tests_name("heap.handover", tests, NULL, NULL);
 }

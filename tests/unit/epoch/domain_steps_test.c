@@ -1,0 +1,191 @@
+/*
+ * A shared domain that two threads end at once. domain.c is compiled once more, in place of the library's, with a place to
+ * stop at before every look at a shared word: the other thread is stopped at each step after it has begun to end the
+ * domain, and goes on when this thread is at each of its own.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "identities.h"
+#include "proc.h"
+
+#include "../heap/errands.h"
+#include "epoch/domain.h"
+
+#include <stdatomic.h>
+#include <time.h>
+
+static void step(void);
+
+#undef ts_load_relaxed
+#undef ts_load_acquire
+#define ts_load_relaxed(p) (step(), atomic_load_explicit((p), memory_order_relaxed))
+#define ts_load_acquire(p) (step(), atomic_load_explicit((p), memory_order_acquire))
+#include "epoch/domain.c"
+#undef ts_load_relaxed
+#undef ts_load_acquire
+#define ts_load_relaxed(p) atomic_load_explicit((p), memory_order_relaxed)
+#define ts_load_acquire(p) atomic_load_explicit((p), memory_order_acquire)
+#include "unit.h" /* has a macro of a name in domain.c */
+
+static SlabAllocator *allocator;
+static EpochDomain *domain, *newer;
+static ts_domain *entry;
+static unsigned cleanups, cleanups_of_newer;
+static atomic_bool stopped, go, done;
+
+/* Of the other thread: steps with the domain ending until it stops; of this one: steps until that goes on. */
+enum { HERE, THERE, THIRD };
+static _Thread_local int who;
+static unsigned stop_after;
+static bool stops, stops_here;
+static unsigned here_after;
+
+static void wait_for(atomic_bool *flag, unsigned ms) {
+    for (unsigned i = 0; i < 10 * ms && !atomic_load(flag); i++) {
+        struct timespec t = {0, 100000};
+        nanosleep(&t, NULL);
+    }
+}
+
+static void step(void) {
+    if (who == THERE) {
+        if (!stops || atomic_load(&entry->busy) != 1 || stop_after-- != 0) {
+            return;
+        }
+        stops = false;
+        atomic_store(&stopped, true);
+        wait_for(&go, 50); /* or this thread waits for a lock that the other has */
+    } else if (who == HERE && stops_here && here_after-- == 0) {
+        stops_here = false;
+        atomic_store(&go, true);
+        wait_for(&done, 20); /* unless it waits for a lock that this thread has */
+    }
+}
+
+static void count(void *n) { ++*(unsigned *)n; }
+
+/* Its spare entries are as many as it keeps: what it ends comes to others by way of the table. */
+static void fill_spares(void) {
+    EpochDomain *some[TS_SPARE_ENTRIES + 1];
+    for (unsigned i = 0; i <= TS_SPARE_ENTRIES; i++) {
+        some[i] = epoch_domain_create(allocator);
+    }
+    for (unsigned i = 0; i <= TS_SPARE_ENTRIES; i++) {
+        epoch_domain_destroy(some[i]);
+    }
+}
+
+/* Entered here, so that it does not end at once. */
+static void end_domain(void) {
+    who = THERE;
+    SUP_CHECK(epoch_domain_enter(domain), "enter");
+    stops = true;
+    epoch_domain_destroy(domain);
+    stops = false;
+    atomic_store(&stopped, true);
+}
+
+/* A third thread: as soon as the domain has ended, its entry gets another use. */
+static void *renew(void *argument) {
+    who = THIRD;
+    while (epoch_domain_epoch(domain) != EPOCH_NONE) {
+        sup_sleep_ms(1);
+    }
+    newer = epoch_domain_create_ex(allocator, NULL, EPOCH_DOMAIN_SHARED);
+    SUP_CHECK(newer != NULL && epoch_domain_on_destroy(newer, count, &cleanups_of_newer), "another domain");
+    atomic_store(&done, true);
+    return argument;
+}
+
+static bool two_end(void (*here)(void), unsigned there_after, unsigned after) {
+    domain = epoch_domain_create_ex(allocator, NULL, EPOCH_DOMAIN_SHARED);
+    assert_non_null(domain);
+    entry = ts_domain_find((uint64_t)(uintptr_t)domain);
+    assert_non_null(entry);
+    cleanups = cleanups_of_newer = 0;
+    stop_after = there_after;
+    here_after = after;
+    stopped = go = done = false;
+    pthread_t third;
+    let_begin(end_domain);
+    wait_for(&stopped, 10000);
+    assert_int_equal(pthread_create(&third, NULL, renew, NULL), 0);
+    stops_here = true;
+    here();
+    bool all = stops_here;
+    stops_here = false;
+    go = true;
+    meet();
+    assert_int_equal(pthread_join(third, NULL), 0);
+    assert_true(epoch_domain_epoch(newer) != EPOCH_NONE);
+    assert_int_equal(cleanups_of_newer, 0);
+    assert_int_equal(epoch_domain_epoch(domain), EPOCH_NONE);
+    /* No entry is free twice. */
+    EpochDomain *more[4];
+    for (unsigned i = 0; i < 4; i++) {
+        more[i] = epoch_domain_create(allocator);
+        assert_non_null(more[i]);
+        assert_ptr_not_equal(ts_domain_find((uint64_t)(uintptr_t)more[i]),
+                             ts_domain_find((uint64_t)(uintptr_t)newer));
+    }
+    for (unsigned i = 0; i < 4; i++) {
+        epoch_domain_destroy(more[i]);
+    }
+    epoch_domain_destroy(newer);
+    assert_int_equal(cleanups_of_newer, 1);
+    sup_check_empty(allocator);
+    return all;
+}
+
+static void start_threads(void) {
+    SlabOptions options = {.size = sizeof options, .on_misuse = SLAB_MISUSE_IGNORE};
+    allocator = slab_allocator_create_ex(&options);
+    assert_non_null(allocator);
+    begin();
+    let(fill_spares);
+}
+
+static void stop_threads(void) {
+    end();
+    slab_allocator_free(allocator);
+}
+
+enum { STEPS_THERE = 12, STEPS_HERE = 20 };
+
+static void destroy_here(void) { epoch_domain_destroy(domain); }
+
+static void destroyed_twice(void **state) {
+    (void)state;
+    start_threads();
+    for (unsigned there = 0; there < STEPS_THERE; there++) {
+        for (unsigned here = 0; here < STEPS_HERE && !two_end(destroy_here, there, here); here++) {
+        }
+    }
+    stop_threads();
+}
+
+static bool registered;
+static void register_here(void) { registered = epoch_domain_on_destroy(domain, count, &cleanups); }
+
+/* A cleanup that was taken runs once. */
+static void registered_at_its_end(void **state) {
+    (void)state;
+    start_threads();
+    for (unsigned there = 0; there < STEPS_THERE; there++) {
+        for (unsigned here = 0; here < STEPS_HERE; here++) {
+            bool all = two_end(register_here, there, here);
+            assert_int_equal(cleanups, registered);
+            if (all) break;
+        }
+    }
+    stop_threads();
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(destroyed_twice),
+        cmocka_unit_test(registered_at_its_end),
+    };
+    return cmocka_run_group_tests_name("epoch.domain_steps", tests, NULL, NULL);
+}
