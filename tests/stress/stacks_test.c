@@ -28,7 +28,8 @@ struct arena {
 
 static void work(struct arena *arena, unsigned number, struct sup_rng *rng) {
     for (unsigned step = 0; step < STEPS; step++) {
-        (void)stress_make(arena->allocator, arena->doomed, rng); /* dies with its epoch, or is refused */
+        /* Dies with its epoch at any moment, so it is not touched; or is refused. */
+        (void)slab_malloc_epoch(arena->allocator, (size_t)sup_rng_below(rng, 2000), arena->doomed);
         struct stress_object made = stress_make(arena->allocator, arena->shared, rng), got;
         SUP_CHECK(made.address != NULL, "the epoch is open");
         unsigned to = (unsigned)sup_rng_below(rng, arena->args.threads);
