@@ -31,6 +31,7 @@ uint64_t ts_domain_create(ts_allocator *allocator, EpochId epoch, bool shared, b
         return 0;
     }
     uint64_t id = ts_table_next_id(&ts_domains, d);
+    atomic_thread_fence(memory_order_release); /* the last id went before any of these: is_still */
     ts_store_relaxed(&d->allocator, allocator);
     ts_store_relaxed(&d->token, allocator->token);
     ts_store_relaxed(&d->epoch, epoch);
@@ -88,24 +89,40 @@ static void follow_innermost(ts_heap *heap) {
     if (is_block_of(b, heap, top->epoch)) ts_thread.scope = b;
 }
 
+/* After the fields of a domain were read: they are that domain's. Another thread can end a shared one at any moment, and
+   its entry can be in use again. acquire: the loads before come first; partner of the fence in ts_domain_create. */
+TS_ALWAYS_INLINE bool is_still(const ts_domain *d, uint64_t id) {
+    atomic_thread_fence(memory_order_acquire);
+    return ts_load_relaxed(&d->entry.id) == id;
+}
+
 bool ts_domain_enter(uint64_t id) {
     ts_domain *d = ts_domain_find(id);
     ts_heap *heap = ts_heap_mine();
     if (!d) return refuse("epoch_domain_enter", id, NULL, EINVAL);
     if (!heap) return false;
+    bool taken = false;
     if (!ts_load_relaxed(&d->shared) && ts_load_relaxed(&d->owner) != heap->serial) {
         /* A domain given up is owned by who enters first. acquire: partner of the release in hand_over. */
         uint64_t nobody = 0;
         if (!atomic_compare_exchange_strong_explicit(&d->owner, &nobody, heap->serial, memory_order_acq_rel,
                                                      memory_order_relaxed))
             return refuse("epoch_domain_enter", id, OF_ANOTHER_THREAD, EPERM);
+        taken = true;
     }
     EpochId epoch = ts_load_relaxed(&d->epoch);
     ts_scope_block *block = ts_load_relaxed(&d->block);
+    uintptr_t token = ts_load_relaxed(&d->token);
+    ts_allocator *allocator = ts_load_relaxed(&d->allocator);
+    if (TS_UNLIKELY(!is_still(d, id))) {
+        uint64_t me = heap->serial; /* given up by its creator, too: then it still is */
+        if (taken) (void)atomic_compare_exchange_strong_explicit(&d->owner, &me, 0, memory_order_acq_rel, memory_order_relaxed);
+        return refuse("epoch_domain_enter", id, NULL, EINVAL);
+    }
     /* While a block of this thread is open in the epoch, the epoch is ACTIVE. */
     bool here = is_block_of(block, heap, epoch);
     if (!here) {
-        const ts_epoch *e = ts_epoch_find(ts_load_relaxed(&d->allocator), epoch);
+        const ts_epoch *e = ts_epoch_find(allocator, epoch);
         if (!e || ts_load_relaxed(&e->state) != EPOCH_ACTIVE) return fail(ESTALE);
     }
     ts_domain_scope *scope = heap->spare_scope;
@@ -117,7 +134,7 @@ bool ts_domain_enter(uint64_t id) {
     scope->outer = ts_thread.domain;
     scope->domain = id;
     scope->epoch = epoch;
-    scope->allocator = ts_load_relaxed(&d->token);
+    scope->allocator = token;
     scope->block = block;
     ts_thread.domain = scope;
     if (here && heap->sample_rate == 0)
@@ -280,14 +297,20 @@ bool ts_domain_reset(uint64_t id, size_t keep_bytes) {
     if (!make_busy(d, id)) return refuse("epoch_domain_reset", id, IS_ENDING, EPERM);
     run_cleanups(d);
     ts_allocator *allocator = ts_load_relaxed(&d->allocator);
+    uintptr_t token = ts_load_relaxed(&d->token);
     bool done = ts_epoch_reset(allocator, ts_load_relaxed(&d->epoch), &units);
     ts_store_release(&d->busy, 0); /* partner: the lock in make_busy */
     if (!done) return false;
     uint64_t keep = keep_bytes / TS_UNIT_BYTES;
-    if (units > keep) {
-        uint64_t warm = ts_allocator_warm_units(allocator);
-        uint64_t excess = units - keep;
+    /* Another thread may be ending the allocator. */
+    if (units > keep && ts_allocator_pin_use(allocator, token)) {
+        uint64_t warm = 0, excess = units - keep;
+        if (ts_allocator_read_begin(allocator, token)) {
+            warm = ts_allocator_warm_units(allocator);
+            ts_allocator_read_end(allocator);
+        }
         ts_allocator_trim(allocator, warm > excess ? warm - excess : 0);
+        ts_allocator_unpin(allocator);
     }
     ts_settle_phase(units);
     ts_epoch_settle();
@@ -350,15 +373,21 @@ TS_ENTRY void *ts_domain_promote(uint64_t id, void *p) {
     ts_domain *d = mine(id, "slab_promote");
     ts_object object;
     if (!d) return NULL;
-    if (!ts_object_at(ts_load_relaxed(&d->token), p, &object)) {
-        ts_misuse(ts_load_relaxed(&d->token), "slab_promote", p, NULL);
+    uintptr_t token = ts_load_relaxed(&d->token);
+    EpochId epoch = ts_load_relaxed(&d->epoch);
+    if (!is_still(d, id)) {
+        (void)refuse("slab_promote", id, NULL, EINVAL);
+        return NULL;
+    }
+    if (!ts_object_at(token, p, &object)) {
+        ts_misuse(token, "slab_promote", p, NULL);
         errno = EINVAL;
         return NULL;
     }
     size_t bytes = ts_object_usable(&object);
-    void *q = ts_alloc(ts_load_relaxed(&d->token), bytes, ts_load_relaxed(&d->epoch));
+    void *q = ts_alloc(token, bytes, epoch);
     if (!q) return NULL;
     memcpy(q, p, bytes);
-    ts_free(ts_load_relaxed(&d->token), p, object.generation);
+    ts_free(token, p, object.generation);
     return q;
 }

@@ -836,6 +836,14 @@ MUTANTS = [
         "new": "",
         "tests": ["unit.heap.warm"],
     },
+    {
+        "name": "domain-in-use-again",
+        "protocol": "domain",
+        "file": "src/epoch/domain.c",
+        "old": "    return ts_load_relaxed(&d->entry.id) == id;\n",
+        "new": "    return d != NULL && id != 0;\n",
+        "tests": ["unit.epoch.domain_steps"],
+    },
     # ---- a part at a time ----------------------------------------------------------------------------------------
     {
         "name": "backlog-forgotten",

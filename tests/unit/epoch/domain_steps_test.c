@@ -41,6 +41,10 @@ static unsigned stop_after;
 static bool stops, stops_here;
 static unsigned here_after;
 
+/* Within a call of this thread: what happens there before its step'th look. */
+static void (*meanwhile)(void);
+static unsigned looks_left;
+
 static void wait_for(atomic_bool *flag, unsigned ms) {
     for (unsigned i = 0; i < 10 * ms && !atomic_load(flag); i++) {
         struct timespec t = {0, 100000};
@@ -56,6 +60,12 @@ static void step(void) {
         stops = false;
         atomic_store(&stopped, true);
         wait_for(&go, 50); /* or this thread waits for a lock that the other has */
+    } else if (who == HERE && meanwhile && looks_left-- == 0) {
+        void (*fn)(void) = meanwhile;
+        meanwhile = NULL;
+        who = THIRD;
+        fn();
+        who = HERE;
     } else if (who == HERE && stops_here && here_after-- == 0) {
         stops_here = false;
         atomic_store(&go, true);
@@ -182,10 +192,57 @@ static void registered_at_its_end(void **state) {
     stop_threads();
 }
 
+static void exchange(void) {
+    epoch_domain_destroy(domain);
+    newer = epoch_domain_create_ex(allocator, NULL, EPOCH_DOMAIN_SHARED);
+    SUP_CHECK(newer != NULL, "another domain");
+}
+
+/* The domain ends and its entry is in use again, at any step of a call: the call is for the old one or fails. */
+static void in_use_again(void **state) {
+    (void)state;
+    start_threads();
+    for (int call = 0; call < 2; call++) {
+        for (unsigned at = 0;; at++) {
+            domain = epoch_domain_create_ex(allocator, NULL, EPOCH_DOMAIN_SHARED);
+            EpochId epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
+            void *object = slab_malloc_epoch(allocator, 100, epoch);
+            assert_non_null(object);
+            newer = NULL;
+            looks_left = at;
+            meanwhile = exchange;
+            if (call == 0) {
+                bool entered = epoch_domain_enter(domain);
+                meanwhile = NULL;
+                if (newer && entered) {
+                    assert_int_not_equal(ts_thread.domain->epoch, epoch_domain_epoch(newer));
+                    assert_null(slab_alloc(10));
+                }
+                assert_true(!entered || epoch_domain_exit(domain));
+            } else {
+                (void)slab_promote(domain, object);
+                meanwhile = NULL;
+            }
+            bool met = newer != NULL;
+            if (met) {
+                SlabEpochStats stats;
+                assert_true(slab_stats_epoch(allocator, SLAB_ALL_CLASSES, epoch_domain_epoch(newer), &stats));
+                assert_int_equal(stats.live_objects, 0);
+                epoch_domain_destroy(newer);
+            }
+            epoch_domain_destroy(domain);
+            assert_true(epoch_destroy(allocator, epoch));
+            if (!met) break;
+        }
+    }
+    stop_threads();
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(destroyed_twice),
         cmocka_unit_test(registered_at_its_end),
+        cmocka_unit_test(in_use_again),
     };
     return cmocka_run_group_tests_name("epoch.domain_steps", tests, NULL, NULL);
 }
