@@ -3,14 +3,13 @@ prometheus-pushgateway), curl or libtslab-http."""
 
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
 import time
 import unittest
-import urllib.error
-import urllib.request
+
+from servers import free_ports, get, wait_for
 
 BUILD, SOURCE = (os.path.abspath(a) for a in sys.argv[1:3])
 SCRIPT = os.path.join(SOURCE, "observability/push-metrics.sh")
@@ -20,30 +19,6 @@ GATEWAY = next((p for p in map(shutil.which, ("prometheus-pushgateway", "pushgat
 ENVIRONMENT = {k: v for k, v in os.environ.items() if not k.startswith("TSLAB_") and "proxy" not in k.lower()}
 
 
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
-def get(url):
-    try:
-        with urllib.request.urlopen(url, timeout=5) as answer:
-            return answer.read().decode()
-    except (urllib.error.URLError, OSError):
-        return None
-
-
-def wait_for(what, seconds=20):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        got = what()
-        if got:
-            return got
-        time.sleep(0.1)
-    raise AssertionError("it did not come")
-
-
 def push(*arguments):
     return subprocess.run([SCRIPT, *arguments], capture_output=True, text=True, timeout=30, check=False,
                           env={**ENVIRONMENT, "STATS_DUMP": DUMP})
@@ -51,7 +26,7 @@ def push(*arguments):
 
 class Gateway(unittest.TestCase):
     def setUp(self):
-        port = free_port()
+        port = free_ports(1)[0]
         self.url = f"http://127.0.0.1:{port}"
         self.log = tempfile.TemporaryFile()
         self.gateway = subprocess.Popen([GATEWAY, f"--web.listen-address=127.0.0.1:{port}"], stdout=self.log, stderr=self.log)
@@ -67,7 +42,7 @@ class Gateway(unittest.TestCase):
 
     def run_leak(self, seconds):
         """The leak pattern with a page and an endpoint: its URL, its process."""
-        port = free_port()
+        port = free_ports(1)[0]
         bench = subprocess.Popen([BENCH, "--pattern=leak", f"--duration_s={seconds}"], stdout=subprocess.DEVNULL,
                                  env={**ENVIRONMENT, "TSLAB_SHM": "1", "TSLAB_HTTP": f"127.0.0.1:{port}"})
         self.started.append(bench)
@@ -111,7 +86,7 @@ class Gateway(unittest.TestCase):
 
     def test_what_goes_wrong(self):
         url, bench = self.run_leak(10)
-        answer = push(f"http://127.0.0.1:{free_port()}", "web", url)
+        answer = push(f"http://127.0.0.1:{free_ports(1)[0]}", "web", url)
         self.assertEqual(answer.returncode, 7)  # curl's
         self.assertIn("curl: (7)", answer.stderr)
         bench.kill()

@@ -13,10 +13,9 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
-import urllib.error
-import urllib.request
+
+from servers import free_ports, get, wait_for
 
 
 def grafana(report, arguments):
@@ -57,34 +56,6 @@ BUILD, SOURCE = (os.path.abspath(a) for a in sys.argv[1:3])
 SCRIPT = os.path.join(SOURCE, "observability/run-observability.sh")
 LIBRARY = os.path.join(BUILD, "src/http/libtslab-http.so")
 PROGRAM = os.path.join(BUILD, "src/http/http_target")
-
-
-def free_ports(count):
-    sockets = [socket.socket() for _ in range(count)]
-    for s in sockets:
-        s.bind(("127.0.0.1", 0))
-    ports = [s.getsockname()[1] for s in sockets]
-    for s in sockets:
-        s.close()
-    return ports
-
-
-def get(url):
-    try:
-        with urllib.request.urlopen(url, timeout=5) as answer:
-            return answer.read().decode()
-    except (urllib.error.URLError, OSError):
-        return None
-
-
-def wait_for(what, seconds=20):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        got = what()
-        if got:
-            return got
-        time.sleep(0.1)
-    raise AssertionError("it did not come")
 
 
 class Stack(unittest.TestCase):
