@@ -21,6 +21,14 @@ static void *pop(ts_churn_block *block, unsigned cls) {
     return ts_class_part(cls) == TS_NORMAL ? ts_fast_word(bin, TS_NORMAL) : ts_fast_word(bin, TS_SMALL);
 }
 
+/* Inside the heap: works off a part of what others left to it, perhaps the end of the block itself. Whether the block is
+   still open in the epoch; then it stays this thread's until the heap is left, even if its epoch ends. */
+static bool work_off(ts_heap *heap, const ts_block *block, EpochId id) {
+    ts_foreign_drain_some(heap, TS_FOREIGN_WORK);
+    ts_heap_end_condemned_some(heap, TS_CONDEMNED_WORK);
+    return ts_load_relaxed(&block->open_id) == id;
+}
+
 /* One try with what the block has. Inside the heap. */
 static void *churn_try(ts_heap *heap, ts_churn_block *block, unsigned cls, EpochId id, int *error) {
     *error = 0;
@@ -37,8 +45,10 @@ static void *churn_try(ts_heap *heap, ts_churn_block *block, unsigned cls, Epoch
     if (p) return p;
     /* Only when the bin has nothing left: what other threads freed comes back in as few rounds as can be, since each
        moves a handful of lines between the processors. */
-    ts_foreign_drain_some(heap, TS_FOREIGN_WORK);
-    ts_heap_end_condemned_some(heap, TS_CONDEMNED_WORK);
+    if (!work_off(heap, &block->b, id)) {
+        *error = ESTALE;
+        return NULL;
+    }
     if (ts_bin_claim(block, cls) && (p = pop(block, cls)) != NULL) return p;
     ts_share *share = block->b.share;
     ts_count(&share->count[cls].slow_path_hits, 1);
@@ -114,9 +124,7 @@ static void *scope_alloc(ts_heap *heap, ts_scope_block *block, size_t bytes, siz
         void *p = NULL;
         if (open) {
             p = bump(block, bytes, align);
-            if (!p) {
-                ts_foreign_drain_some(heap, TS_FOREIGN_WORK);
-                ts_heap_end_condemned_some(heap, TS_CONDEMNED_WORK);
+            if (!p && (open = work_off(heap, &block->b, id))) {
                 ts_count(&share->count[TS_COUNT_SCOPE].slow_path_hits, 1);
                 if (ts_scope_renew(block))
                     p = bump(block, bytes, align);

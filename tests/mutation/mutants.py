@@ -1031,4 +1031,20 @@ MUTANTS = [
         "new": "    return (void)allocator, ts_load_relaxed(&block->open_id) == id;",
         "tests": ["unit.epoch.stacks"],
     },
+    {
+        "name": "ended-block-is-used-churn",
+        "protocol": "epoch/alloc.c: work_off",
+        "file": "src/epoch/alloc.c",
+        "old": "    if (!work_off(heap, &block->b, id)) {",
+        "new": "    if (!work_off(heap, &block->b, id) && 0) {",
+        "tests": ["unit.epoch.alloc_steps"],
+    },
+    {
+        "name": "ended-block-is-used-scope",
+        "protocol": "epoch/alloc.c: work_off",
+        "file": "src/epoch/alloc.c",
+        "old": "            if (!p && (open = work_off(heap, &block->b, id))) {",
+        "new": "            if (!p && (work_off(heap, &block->b, id), true)) {",
+        "tests": ["unit.epoch.alloc_steps"],
+    },
 ]

@@ -3,6 +3,10 @@
  * compiled once more, with a place to stop at before every lock and every access of a shared word, unless the thread
  * is inside of an operation or has a lock; what happens there goes through the library.
  */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "../heap/errands.h"
 #include "identities.h"
 #include "unit.h"
 
@@ -69,9 +73,10 @@ ts_epoch *ts_span_lock(ts_allocator *allocator, uint32_t unit, uint64_t word);
 
 static void (*at_stop)(void);
 static unsigned steps_left;
+static uint32_t stop_in_op; /* 0: outside of operations, 1: inside of them */
 
 static void step(void) {
-    if (at_stop && locks == 0 && atomic_load(&ts_thread.in_op) == 0 && steps_left-- == 0) {
+    if (at_stop && locks == 0 && atomic_load(&ts_thread.in_op) == stop_in_op && steps_left-- == 0) {
         void (*fn)(void) = at_stop;
         at_stop = NULL;
         fn();
@@ -183,6 +188,49 @@ static void ended_in_an_allocation(void **state) {
     }
 }
 
+static void destroy_elsewhere(void) { let(destroy_it); }
+
+/* Another thread ends the epoch while this one is in the middle of an operation: it has to leave the block to this one,
+   which may come upon it in that very operation. Nothing of the operation is left to the block's next epoch. */
+static void destroyed_inside_an_allocation(void **state) {
+    (void)state;
+    begin();
+    stop_in_op = 1;
+    for (flags = EPOCH_CHURN; flags <= EPOCH_SCOPE; flags++) {
+        bool stopped = true;
+        for (unsigned at = 0; stopped; at++) {
+            other = epoch_open(allocator, NULL, flags);
+            for (unsigned i = 0; i < 400; i++) { /* so there are warm units */
+                SUP_CHECK(slab_malloc_epoch(allocator, 100, other) != NULL, "slab_malloc_epoch");
+            }
+            assert_true(epoch_destroy(allocator, other));
+            epoch = epoch_open(allocator, NULL, flags);
+            assert_non_null(slab_malloc_epoch(allocator, 200, epoch));
+            arm(at, destroy_elsewhere);
+            (void)stepped_alloc(token, 100, epoch);
+            for (unsigned i = 0; at_stop && i < 200; i++) {
+                (void)stepped_alloc(token, 100, epoch);
+            }
+            stopped = disarm();
+            (void)epoch_destroy(allocator, epoch);
+            assert_int_equal(sup_live_objects(allocator), 0);
+            other = epoch_open(allocator, NULL, flags);
+            for (unsigned i = 0; i < 400; i++) {
+                taken[i] = slab_malloc_epoch(allocator, 100, other);
+                assert_non_null(taken[i]);
+                assert_true(slab_owns(allocator, taken[i]));
+            }
+            for (unsigned i = 0; i < 400; i++) {
+                SUP_CHECK(slab_free(allocator, taken[i]), "object %u, step %u", i, at);
+            }
+            assert_true(epoch_destroy(allocator, other));
+            sup_check_identities(allocator);
+        }
+    }
+    stop_in_op = 0;
+    end();
+}
+
 /* ---- handles -------------------------------------------------------------------------------------------------- */
 
 static void *place;
@@ -233,6 +281,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         WITH(advanced_in_an_allocation),
         WITH(ended_in_an_allocation),
+        WITH(destroyed_inside_an_allocation),
         WITH(destroyed_while_a_handle_is_made),
     };
     return cmocka_run_group_tests_name("epoch.alloc_steps", tests, NULL, NULL);
