@@ -44,6 +44,7 @@ static void step(void);
 #define ts_span_release_list stepped_span_release_list
 #define ts_lock_acquire(l) (step(), locks++, (ts_lock_acquire)(l))
 #define ts_lock_release(l) ((ts_lock_release)(l), locks--)
+#define ts_foreign_drain_some(heap, most) (step(), (ts_foreign_drain_some)((heap), (most)))
 static unsigned locks;
 bool ts_object_at(uintptr_t token, const void *p, ts_object *out);
 size_t ts_object_usable(const ts_object *object);
@@ -60,6 +61,7 @@ ts_epoch *ts_span_lock(ts_allocator *allocator, uint32_t unit, uint64_t word);
 #undef ts_span_release_list
 #undef ts_lock_acquire
 #undef ts_lock_release
+#undef ts_foreign_drain_some
 #undef ts_alloc_scope
 #undef ts_alloc_aligned
 #undef ts_alloc_rolling
