@@ -75,7 +75,8 @@ TS_ALWAYS_INLINE bool is_fast(const ts_block *block) { return ts_load_relaxed(&b
 
 /* A hint may be old: the block may be in another use, or with the heap of another thread. */
 TS_ALWAYS_INLINE bool is_block_of(const ts_scope_block *block, const ts_heap *heap, EpochId epoch) {
-    return block && ts_load_relaxed(&block->b.open_id) == epoch && ts_load_relaxed(&block->b.heap) == heap &&
+    /* acquire: partner of open_block; with the id comes the heap that the block is open in */
+    return block && ts_load_acquire(&block->b.open_id) == epoch && ts_load_relaxed(&block->b.heap) == heap &&
            is_fast(&block->b);
 }
 

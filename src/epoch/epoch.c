@@ -127,7 +127,8 @@ bool ts_epoch_read_blocks(const ts_epoch *epoch, EpochId id, void (*fn)(void *, 
 /* Caller has the epoch's lock, which keeps the epoch ACTIVE, or has not published the epoch; the block is on no list that
    anyone else walks, or was shut by the end of its thread. */
 TS_ALWAYS_INLINE void open_block(ts_block *block, EpochId id) {
-    ts_store_relaxed(&block->open_id, id);
+    /* release: who sees the id sees whose heap it is (domain.c: is_block_of) */
+    ts_store_release(&block->open_id, id);
     /* Care is the slow path's work: such a block is never open to fast frees. */
     if (block->share->allocator->care) return;
     ts_store_relaxed(&block->key, ts_era(block) | (uint64_t)ts_line_of(block->share) << 32);
@@ -299,6 +300,7 @@ ts_block *ts_epoch_join(ts_heap *heap, ts_allocator *allocator, EpochId id) {
         if (block) remember(heap, block, epoch);
     }
     ts_lock_release(ts_epoch_lock(epoch));
+    ts_heap_limit_blocks(heap); /* those that others have ended for it, who cannot give them away */
     return block;
 }
 
@@ -416,6 +418,7 @@ void ts_epoch_destroy_locked(ts_epoch *epoch) {
     kill_locked(epoch);
     ts_settle_phase(ts_thread.released - released);
     ts_epoch_settle_noted();
+    if (TS_LIKELY(ts_thread.heap != NULL)) ts_heap_limit_blocks(ts_thread.heap);
 }
 
 static bool nothing_left(const ts_epoch *epoch) {

@@ -141,6 +141,7 @@ void ts_block_end(ts_heap *heap, ts_block *block) {
     ts_block **list = block->scope ? &heap->free_scope : &heap->free_churn;
     block->heap_next = *list;
     *list = block;
+    ts_add_owned(&heap->free_blocks[block->scope], 1);
 }
 
 static uint32_t flush_bin(ts_churn_block *block, unsigned cls, uint64_t *recycled) {

@@ -358,10 +358,13 @@ static bool check_shares(ts_check *check, const ts_heap *heap) {
 }
 
 static bool check_free_blocks(ts_check *check, const ts_heap *heap, bool scope) {
+    uint32_t count = 0;
     for (const ts_block *b = scope ? heap->free_scope : heap->free_churn; b; b = b->heap_next) {
         if (!ts_check_claim_lines(check, b, scope ? sizeof(ts_scope_block) : TS_CHURN_BLOCK_ALIGN, "a free block"))
             return false;
         REQUIRE((b->scope != 0) == scope, "heap %u: a free block is in the list of the other kind", heap->id);
+        REQUIRE(ts_load_relaxed(&b->heap) == heap, "heap %u: a free block is another's", heap->id);
+        count++;
         REQUIRE(ts_load_relaxed(&b->slabs) == 0 && ts_load_relaxed(&b->open_id) == TS_ID_NEVER &&
                     ts_load_relaxed(&b->key) >> TS_UNIT_LINE_SHIFT == 0,
                 "heap %u: a free block is open, or has slabs", heap->id);
@@ -373,6 +376,8 @@ static bool check_free_blocks(ts_check *check, const ts_heap *heap, bool scope) 
                 REQUIRE(bin->ring[i] == NULL, "heap %u: a free block has %p in a ring", heap->id, (void *)bin->ring[i]);
         }
     }
+    REQUIRE(count == ts_load_relaxed(&heap->free_blocks[scope]), "heap %u: %u free blocks in a list, %u counted", heap->id,
+            count, ts_load_relaxed(&heap->free_blocks[scope]));
     return true;
 }
 

@@ -2,6 +2,7 @@
 #include "heap/heap.h"
 
 #include "base/assert.h"
+#include "base/bits.h"
 #include "heap/allocator.h"
 #include "heap/check.h"
 #include "os/os.h"
@@ -27,9 +28,14 @@ static _Atomic(ts_heap *) all_heaps;   /* grows at the head only */
 _Atomic uint32_t ts_heaps_abandoned;
 static ts_heap *free_heaps;            /* guarded by registry */
 static uint32_t heap_count;            /* guarded by registry */
+/* The heap of no thread, abandoned from the beginning and never handed out. Its lists of ended blocks are those that any
+   heap may take from. */
+static ts_heap *nobody;
+static ts_lock ended;                  /* rank TABLE: those lists */
 
 bool ts_heap_init(void) {
     ts_lock_init(&registry, TS_RANK_REGISTRY);
+    ts_lock_init(&ended, TS_RANK_TABLE);
     ts_table_init(&ts_allocators, TS_TABLE_ALLOCATOR, TS_ALLOCATOR_STRIDE, 8 * sizeof(void *));
     for (unsigned i = 0; i < TS_CLASSES; i++) ts_no_block.bin[i].ring = ts_empty_ring;
     for (unsigned i = 0; i <= TS_MAX_CLASS_BYTES; i++)
@@ -39,6 +45,12 @@ bool ts_heap_init(void) {
     if (!none) return false;
     ts_assert(1, ts_line_of(none) == 0);
     ts_store_relaxed(&none->key, UINT64_MAX);
+    nobody = ts_lines_take(TS_LINES_HEAP, sizeof *nobody);
+    if (!nobody) return false;
+    ts_lock_init(&nobody->lock, TS_RANK_HEAP);
+    ts_store_relaxed(&nobody->state, TS_HEAP_ABANDONED);
+    nobody->listed_free = true;
+    ts_store_release(&all_heaps, nobody);
     return true;
 }
 
@@ -122,6 +134,7 @@ void ts_heap_drop(ts_heap *heap) {
     }
     bool unused = ts_load_relaxed(&heap->state) == TS_HEAP_ABANDONED && heap->blocks == NULL;
     uint64_t serial = heap->serial;
+    if (heap != nobody && ts_load_relaxed(&heap->state) == TS_HEAP_ABANDONED) ts_heap_give_blocks(heap, 0, 0, UINT32_MAX);
     ts_store_release(&heap->revoked, 0); /* partner: ts_heap_enter */
     ts_lock_release(&heap->lock);
     if (unused) list_if_unused(heap, serial);
@@ -192,6 +205,91 @@ ts_heap *ts_heap_make(void) {
     ts_lock_release(&heap->lock);
     ts_thread.heap = heap;
     return heap;
+}
+
+/* ---- ended blocks ----------------------------------------------------------------------------- */
+
+/*
+ * An ended block can go to any thread. What its last owner's side has of it:
+ *  1. block->heap, by which an owner knows its blocks (alloc.c: free_own). It is the owner's heap until the owner itself,
+ *     holding it, writes another: so what is seen to be its own inside of its heap stays so until it leaves.
+ *  2. The hints of its heap and thread (map, scope_map, ts_thread), which are believed by open_id and `rolling` alone:
+ *     those that lead to blocks that are open to nothing are dropped first. The hints of domains are believed by
+ *     block->heap too, read after open_id (domain.c: is_block_of).
+ *  3. Others' frees that read block->heap while it was in use, and push a dead slab there: whoever drains that queue
+ *     takes the flag off (foreign.c, 4). If they read it afterwards they push on a heap without a thread, and drain it.
+ * Its era goes on, and so do those of the words that lead to it.
+ */
+static void drop_hints(ts_heap *heap) {
+    for (unsigned i = 0; i < TS_HEAP_MAP; i++) {
+        if (heap->map[i] && ts_load_relaxed(&heap->map[i]->b.open_id) == TS_ID_NEVER) heap->map[i] = NULL;
+        if (heap->scope_map[i] && ts_load_relaxed(&heap->scope_map[i]->b.open_id) == TS_ID_NEVER) heap->scope_map[i] = NULL;
+    }
+    if (ts_load_relaxed(&ts_thread.block->b.open_id) == TS_ID_NEVER) ts_thread.block = &ts_no_block;
+    if (ts_load_relaxed(&ts_thread.rolling->b.open_id) == TS_ID_NEVER) ts_thread.rolling = &ts_no_block;
+    if (ts_load_relaxed(&ts_thread.scope->b.open_id) == TS_ID_NEVER) ts_thread.scope = &ts_no_scope;
+}
+
+/* Rings are as large as a block of ten classes: they go to whatever bin is next. */
+static void give_rings(ts_churn_block *block) {
+    for (uint32_t left = ts_load_relaxed(&block->b.bins_used); left; left &= left - 1) {
+        ts_bin *bin = &block->bin[ts_ctz64(left)];
+        ts_lines_give(TS_LINES_RING, bin->ring);
+        bin->ring = ts_empty_ring;
+    }
+    ts_store_relaxed(&block->b.bins_used, 0);
+}
+
+static uint32_t give_kind(ts_heap *heap, bool scope, uint32_t keep, uint32_t most) {
+    ts_block **from = scope ? &heap->free_scope : &heap->free_churn, **to = scope ? &nobody->free_scope : &nobody->free_churn;
+    ts_block *first = *from, *last = NULL;
+    uint32_t moved = 0;
+    for (; *from && moved < most && ts_load_relaxed(&heap->free_blocks[scope]) > keep; moved++) {
+        last = *from;
+        *from = last->heap_next;
+        ts_add_owned(&heap->free_blocks[scope], (uint32_t)-1);
+        if (!scope) give_rings(ts_churn(last));
+        ts_store_release(&last->heap, nobody);
+    }
+    if (!last) return 0;
+    ts_lock_acquire(&ended);
+    last->heap_next = *to;
+    *to = first;
+    ts_add_owned(&nobody->free_blocks[scope], moved);
+    ts_lock_release(&ended);
+    return moved;
+}
+
+void ts_heap_give_blocks(ts_heap *heap, uint32_t churn, uint32_t scope, uint32_t most) {
+    if (!heap->free_churn && !heap->free_scope) return;
+    if (heap == ts_thread.heap) drop_hints(heap); /* of an ended thread: ts_heap_make clears its heap's */
+    most -= give_kind(heap, false, churn, most);
+    (void)give_kind(heap, true, scope, most);
+}
+
+void ts_heap_give_surplus(ts_heap *heap) {
+    ts_heap_enter(heap);
+    ts_heap_give_blocks(heap, TS_FREE_CHURN_BLOCKS - TS_FREE_BLOCKS_MOVED, TS_FREE_SCOPE_BLOCKS - TS_FREE_BLOCKS_MOVED,
+                        TS_FREE_BLOCKS_MOVED);
+    ts_heap_leave(heap);
+}
+
+void ts_heap_fetch_blocks(ts_heap *heap, bool scope) {
+    ts_block **from = scope ? &nobody->free_scope : &nobody->free_churn, **to = scope ? &heap->free_scope : &heap->free_churn;
+    uint32_t moved = 0;
+    ts_assert(2, *to == NULL);
+    if (ts_load_relaxed(&nobody->free_blocks[scope]) == 0) return; /* a hint: at worst one block more is made */
+    ts_lock_acquire(&ended);
+    for (; *from && moved < TS_FREE_BLOCKS_MOVED; moved++) {
+        ts_block *block = *from;
+        *from = block->heap_next;
+        block->heap_next = *to;
+        *to = block;
+        ts_store_release(&block->heap, heap);
+    }
+    ts_add_owned(&nobody->free_blocks[scope], 0 - moved);
+    ts_lock_release(&ended);
+    ts_add_owned(&heap->free_blocks[scope], moved);
 }
 
 static bool share_of(const ts_share *share, const ts_allocator *allocator, uintptr_t token) {
@@ -290,6 +388,7 @@ static void let_go(ts_heap *heap) {
     }
     give_warm_units(heap);
     ts_heap_drop_dead_shares(heap);
+    ts_heap_give_blocks(heap, 0, 0, UINT32_MAX);
     ts_check_heap_now(heap);
 }
 
@@ -388,9 +487,11 @@ void ts_heap_fork_prepare(void) {
         }
         if (!quiet) ts_store_release(&h->revoked, 2); /* the child cannot use it */
     }
+    ts_lock_acquire_for_fork(&ended);
 }
 
 void ts_heap_fork_parent(void) {
+    ts_lock_release_for_fork(&ended);
     for (ts_heap *h = ts_heaps(); h; h = h->next) {
         ts_store_release(&h->revoked, 0);
         ts_lock_release_for_fork(&h->lock);
@@ -399,6 +500,7 @@ void ts_heap_fork_parent(void) {
 }
 
 void ts_heap_fork_child(void) {
+    ts_lock_release_for_fork(&ended);
     for (ts_heap *h = ts_heaps(); h; h = h->next) {
         if (h != ts_thread.heap && ts_load_relaxed(&h->state) == TS_HEAP_LIVE) {
             bool lost = ts_load_relaxed(&h->revoked) == 2;

@@ -45,6 +45,11 @@
 #define TS_RING_SLOTS 64u
 #define TS_ID_NEVER EPOCH_NONE       /* an epoch id that never is; no call gets to a fast path with it */
 #define TS_DRAINED 8u
+/* Ended blocks that a thread keeps for its next epochs: at most 600 KiB of metadata, if each has had objects of every
+   class. What it has beyond that goes to all threads, so that there are never many more than were in use at once. */
+#define TS_FREE_CHURN_BLOCKS 32u
+#define TS_FREE_SCOPE_BLOCKS 256u
+#define TS_FREE_BLOCKS_MOVED 16u     /* at a time */
 #define TS_SPARE_ENTRIES 8u          /* entries that a thread keeps for its next epochs and domains */
 #define TS_HEAP_MAP 64u              /* blocks found without a search, by epoch index */
 #define TS_LOCAL_WARM_UNITS 64u      /* 1 MiB: warm units a thread keeps without asking anybody */
@@ -115,7 +120,7 @@ typedef struct ts_block {
     struct ts_block *heap_prev;
     struct ts_block *condemned_next; /* owner: who pushed it on the condemned list */
     _Atomic uint32_t slabs;          /* units in its bins, or in its scope list */
-    _Atomic uint32_t bins_used;      /* (h) bit per class: the bin has a ring; bits are only set; read by anyone */
+    _Atomic uint32_t bins_used;      /* (h) bit per class: the bin has a ring; bits are only set while it is a heap's; read by anyone */
     _Atomic uint32_t flushed;        /* closing is TS_CLOSING and the flush is done; read by anyone */
     uint32_t era;                    /* constant during a use: of its slabs' UNIT words. Not the key's, which is
                                         another once the block is killed: a slab that is added then is stale too */
@@ -207,7 +212,8 @@ typedef struct ts_heap {
     _Atomic(ts_block *) condemned;   /* blocks of destroyed epochs for the owner to take back; pushed by any */
     _Atomic(ts_block *) ending;      /* (h) taken off that list, not ended yet */
     ts_block *blocks;                /* (h) in use */
-    ts_block *free_churn, *free_scope; /* (h) */
+    ts_block *free_churn, *free_scope; /* (h) ended ones, for its next epochs */
+    _Atomic uint32_t free_blocks[2]; /* (h) how many, of churn and of scope; a hint to its owner */
     ts_share *shares;                /* (h) */
     struct ts_heap *next;            /* list of all heaps; constant after it is published */
     struct ts_heap *free_next;       /* guarded by the registry's lock, as is the next */
@@ -325,6 +331,18 @@ static inline void ts_heap_give_entry(ts_table *table, unsigned which, void *ent
 /* Drops the shares of allocators that have ended and in which the heap has no block any more. Caller: the owner, in no
    allocation, or who holds the heap of an ended thread: only there no call can be using a share. */
 void ts_heap_drop_dead_shares(ts_heap *heap);
+/* Gives ended blocks to all threads until it has no more than so many of churn, and of scope; at most `most` in all.
+   Caller holds the heap: its owner, with no pointer to an ended block, or who holds that of an ended thread. */
+void ts_heap_give_blocks(ts_heap *heap, uint32_t churn, uint32_t scope, uint32_t most);
+/* The owner, not inside: some of what is too many. */
+void ts_heap_give_surplus(ts_heap *heap);
+static inline void ts_heap_limit_blocks(ts_heap *heap) {
+    if (TS_UNLIKELY(ts_load_relaxed(&heap->free_blocks[0]) > TS_FREE_CHURN_BLOCKS ||
+                    ts_load_relaxed(&heap->free_blocks[1]) > TS_FREE_SCOPE_BLOCKS))
+        ts_heap_give_surplus(heap);
+}
+/* Takes some of what others gave, onto the heap's own list, which is empty. Caller holds the heap. */
+void ts_heap_fetch_blocks(ts_heap *heap, bool scope);
 /* fork: prepare holds every heap, so that no list is half changed; operations of fast paths go on, so the child
    trusts only state words of other threads' blocks. */
 void ts_heap_fork_prepare(void);
@@ -376,9 +394,11 @@ static inline void ts_heap_unlink(ts_heap *heap, ts_block *block) {
 /* A block for an epoch, not yet in the epoch's list nor open. NULL: no memory. */
 TS_ALWAYS_INLINE ts_block *ts_block_take(ts_heap *heap, ts_share *share, struct ts_epoch *epoch, bool scope) {
     ts_block **list = scope ? &heap->free_scope : &heap->free_churn;
+    if (TS_UNLIKELY(*list == NULL)) ts_heap_fetch_blocks(heap, scope);
     ts_block *block = *list;
     if (TS_LIKELY(block != NULL)) {
         *list = block->heap_next;
+        ts_add_owned(&heap->free_blocks[scope], (uint32_t)-1);
         /* A cached pointer to the block's last use must not be taken for the new one. */
         if ((void *)ts_thread.scope == (void *)block) ts_thread.scope = &ts_no_scope;
         if ((void *)ts_thread.rolling == (void *)block) ts_thread.rolling = &ts_no_block;

@@ -1,0 +1,295 @@
+/*
+ * Ended blocks go to whoever needs one next: there are never many more of them than were in use at once, whoever made
+ * them and whoever ended them, and nothing of their last owner's leads to them.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "identities.h"
+#include "unit.h"
+
+#include "bins.h"
+#include "epoch/check.h"
+#include "errands.h"
+
+#include <string.h>
+
+enum { MANY = 400 };
+
+static SlabAllocator *allocator;
+static EpochId epochs[MANY];
+static unsigned flags;
+
+static int start(void **state) {
+    (void)state;
+    allocator = slab_allocator_create();
+    return allocator == NULL;
+}
+
+static int stop(void **state) {
+    (void)state;
+    slab_allocator_free(allocator);
+    return 0;
+}
+
+static uint64_t metadata(void) {
+    SlabGlobalStats stats;
+    SUP_CHECK(slab_stats_global(allocator, &stats), "slab_stats_global");
+    return stats.metadata_bytes;
+}
+
+static void open_all(void) {
+    for (unsigned i = 0; i < MANY; i++) {
+        epochs[i] = epoch_open(allocator, NULL, flags);
+        SUP_CHECK(epochs[i] != EPOCH_NONE, "epoch %u", i);
+    }
+}
+
+static void use_all(void) {
+    for (unsigned i = 0; i < MANY; i++) {
+        SUP_CHECK(slab_malloc_epoch(allocator, 100, epochs[i]) != NULL, "epoch %u", i);
+    }
+}
+
+static void destroy_all(void) {
+    for (unsigned i = 0; i < MANY; i++) {
+        SUP_CHECK(epoch_destroy(allocator, epochs[i]), "epoch %u", i);
+    }
+}
+
+static void open_and_use_all(void) {
+    open_all();
+    use_all();
+}
+
+static void check_everything(void) {
+    ts_check check;
+    SUP_CHECK(ts_check_all(&check, false), "%s", check.why);
+}
+
+/* ---- how many there are ------------------------------------------------------------------------------------------ */
+
+/* Threads come, leave their epochs to this one, and end. */
+static void made_by_others(void **state) {
+    (void)state;
+    for (flags = EPOCH_CHURN; flags <= EPOCH_SCOPE; flags++) {
+        uint64_t before = 0;
+        for (unsigned round = 0; round < 12; round++) {
+            begin();
+            let(open_and_use_all);
+            end();
+            use_all();
+            destroy_all();
+            assert_true(ts_load_relaxed(&ts_thread.heap->free_blocks[0]) <= TS_FREE_CHURN_BLOCKS);
+            assert_true(ts_load_relaxed(&ts_thread.heap->free_blocks[1]) <= TS_FREE_SCOPE_BLOCKS);
+            if (round == 1) {
+                before = metadata();
+            }
+        }
+        assert_int_equal(metadata(), before);
+        check_everything();
+    }
+}
+
+/* What one thread has used, another uses. */
+static void used_in_turn(void **state) {
+    (void)state;
+    for (flags = EPOCH_CHURN; flags <= EPOCH_SCOPE; flags++) {
+        begin();
+        open_and_use_all();
+        destroy_all();
+        uint64_t before = metadata();
+        for (unsigned round = 0; round < 4; round++) {
+            let(open_and_use_all);
+            let(destroy_all);
+            open_and_use_all();
+            destroy_all();
+        }
+        /* Not one block for each epoch of each thread; those that the threads keep are extra. */
+        size_t block = flags == EPOCH_SCOPE ? sizeof(ts_scope_block) : TS_LINES_CHUNK + TS_RING_SLOTS * sizeof(char *);
+        assert_in_range(metadata() - before, 0, TS_FREE_SCOPE_BLOCKS * block + ((size_t)256 << 10));
+        end();
+        check_everything();
+    }
+}
+
+static void idle(void) { slab_thread_idle(); }
+
+/* A thread that rests keeps none, nor one that ends, nor one that has ended when its last epochs do. */
+static void kept_by_none(void **state) {
+    (void)state;
+    for (flags = EPOCH_CHURN; flags <= EPOCH_SCOPE; flags++) {
+        open_and_use_all();
+        destroy_all();
+        idle();
+        assert_null(ts_thread.heap->free_churn);
+        assert_null(ts_thread.heap->free_scope);
+        begin();
+        let(open_and_use_all);
+        ts_heap *heap = other_heap;
+        for (unsigned i = 0; i < MANY / 2; i++) { /* by this thread, from the heap of that */
+            assert_true(epoch_destroy(allocator, epochs[i]));
+        }
+        assert_int_equal(ts_load_relaxed(&heap->free_blocks[flags == EPOCH_SCOPE]), MANY / 2);
+        end();
+        assert_null(heap->free_churn);
+        assert_null(heap->free_scope);
+        for (unsigned i = MANY / 2; i < MANY; i++) {
+            assert_true(epoch_destroy(allocator, epochs[i]));
+        }
+        assert_null(heap->free_churn);
+        assert_null(heap->free_scope);
+        check_everything();
+    }
+}
+
+static EpochId extra;
+static void use_extra(void) { SUP_CHECK(slab_malloc_epoch(allocator, 100, extra) != NULL, "slab_malloc_epoch"); }
+
+/* Another thread ends this thread's blocks, again and again, and this one ends none. */
+static void ended_by_another(void **state) {
+    (void)state;
+    flags = EPOCH_CHURN;
+    begin();
+    let(open_and_use_all);
+    destroy_all();
+    assert_int_equal(ts_load_relaxed(&other_heap->free_blocks[0]), MANY);
+    for (unsigned i = 0; i < MANY; i++) {
+        extra = epoch_open(allocator, NULL, EPOCH_CHURN);
+        let(use_extra);
+        assert_true(epoch_destroy(allocator, extra));
+    }
+    assert_in_range(ts_load_relaxed(&other_heap->free_blocks[0]), 0, TS_FREE_CHURN_BLOCKS + 1);
+    end();
+    check_everything();
+}
+
+/* ---- nothing leads to them ------------------------------------------------------------------------------------------ */
+
+static void take_part(void) {
+    for (unsigned i = 0; i < MANY; i++) {
+        ts_block *block = block_of(slab_malloc_epoch(allocator, 100, epochs[i]));
+        SUP_CHECK(ts_load_relaxed(&block->heap) == ts_thread.heap, "epoch %u: the block of another thread", i);
+    }
+}
+
+/* The entries of the epochs are the same again, so the places of the thread's map are, too. */
+static void no_hint_of_an_epoch(void **state) {
+    (void)state;
+    begin();
+    for (flags = EPOCH_CHURN; flags <= EPOCH_SCOPE; flags++) {
+        for (unsigned round = 0; round < 4; round++) {
+            open_and_use_all();
+            take_part();
+            destroy_all();
+            let(open_and_use_all);
+            take_part();
+            let(take_part);
+            destroy_all();
+        }
+    }
+    end();
+    check_everything();
+}
+
+static ts_block *wanted;
+
+/* Until the block is the next that this thread will use. */
+static void take_others(bool scope) {
+    ts_block *const *list = scope ? &ts_thread.heap->free_scope : &ts_thread.heap->free_churn;
+    for (unsigned i = 0; i < 64 && *list != wanted; i++) {
+        EpochId other = epoch_open(allocator, NULL, scope ? EPOCH_SCOPE : EPOCH_CHURN);
+        SUP_CHECK(slab_malloc_epoch(allocator, 100, other) != NULL, "slab_malloc_epoch");
+    }
+    SUP_CHECK(*list == wanted, "the block is not here");
+}
+
+static void take_for_epoch(void) {
+    SUP_CHECK(slab_malloc(allocator, 100) != NULL, "slab_malloc");
+    take_others(flags == EPOCH_SCOPE);
+    extra = epoch_open(allocator, NULL, flags);
+    SUP_CHECK(block_of(slab_malloc_epoch(allocator, 100, extra)) == wanted, "another block");
+}
+
+static void take_rolling(void) {
+    SUP_CHECK(slab_malloc(allocator, 100) != NULL, "slab_malloc");
+    take_others(false);
+    SUP_CHECK(epoch_advance(allocator) != EPOCH_NONE, "epoch_advance");
+    SUP_CHECK(block_of(slab_malloc(allocator, 100)) == wanted, "another block");
+}
+
+/* This thread has no block; the other one gets that which was wanted. */
+static void give_to(void (*take)(void)) {
+    idle();
+    assert_true(ts_load_relaxed(&wanted->heap) != ts_thread.heap);
+    let(take);
+    assert_true(ts_load_relaxed(&wanted->heap) == other_heap);
+}
+
+static void in_a_block_of_its_own(const void *p) {
+    assert_true(block_of(p) != wanted);
+    assert_true(ts_load_relaxed(&block_of(p)->heap) == ts_thread.heap);
+}
+
+/* The block that the thread used last is that of another thread, in an epoch that both use. */
+static void no_hint_of_the_last_epoch(void **state) {
+    (void)state;
+    flags = EPOCH_CHURN;
+    begin();
+    epochs[0] = epoch_open(allocator, NULL, flags);
+    wanted = block_of(slab_malloc_epoch(allocator, 100, epochs[0]));
+    assert_ptr_equal(ts_thread.block, wanted);
+    assert_true(epoch_destroy(allocator, epochs[0]));
+    memset(ts_thread.heap->map, 0, sizeof ts_thread.heap->map); /* one hint at a time */
+    give_to(take_for_epoch);
+    in_a_block_of_its_own(slab_malloc_epoch(allocator, 100, extra));
+    end();
+    check_everything();
+}
+
+/* That of a rolling epoch is the block of the rolling epoch of another thread. */
+static void no_hint_of_the_rolling_epoch(void **state) {
+    (void)state;
+    begin();
+    void *p = slab_malloc(allocator, 100);
+    wanted = block_of(p);
+    assert_true(slab_free(allocator, p));
+    assert_int_not_equal(epoch_advance(allocator), EPOCH_NONE);
+    give_to(take_rolling);
+    in_a_block_of_its_own(slab_malloc(allocator, 100));
+    end();
+    check_everything();
+}
+
+static EpochDomain *domain;
+static void destroy_domain(void) { epoch_domain_destroy(domain); }
+
+/* That of a domain which another thread has ended while this one is in it. */
+static void no_hint_of_a_domain(void **state) {
+    (void)state;
+    flags = EPOCH_SCOPE;
+    begin();
+    domain = epoch_domain_create_ex(allocator, NULL, EPOCH_DOMAIN_SHARED);
+    assert_true(epoch_domain_enter(domain));
+    wanted = block_of(slab_alloc(100));
+    assert_ptr_equal(ts_thread.scope, wanted);
+    let(destroy_domain);
+    give_to(take_for_epoch);
+    void *p = slab_alloc(100);
+    assert_true(!p || block_of(p) != wanted);
+    assert_true(epoch_domain_exit(domain));
+    end();
+    check_everything();
+}
+
+#define WITH(test) cmocka_unit_test_setup_teardown(test, start, stop)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        WITH(made_by_others),      WITH(used_in_turn),
+        WITH(kept_by_none),        WITH(ended_by_another),
+        WITH(no_hint_of_an_epoch), WITH(no_hint_of_the_last_epoch),
+        WITH(no_hint_of_the_rolling_epoch), WITH(no_hint_of_a_domain),
+    };
+    return cmocka_run_group_tests_name("heap.blocks", tests, NULL, NULL);
+}
