@@ -579,6 +579,30 @@ bool ts_epoch_reset(ts_allocator *allocator, EpochId id, uint64_t *units_freed) 
     return true;
 }
 
+/* Whether somebody will end it: its epoch, or who uses its heap next. */
+static bool will_end(const ts_heap *heap, const ts_block *block) {
+    const ts_epoch *epoch = ts_load_relaxed(&block->epoch);
+    const ts_block *b = ts_load_relaxed(&epoch->entry.id) != 0 ? ts_load_relaxed(&epoch->blocks) : NULL;
+    while (b && b != block) b = next_in_epoch(b);
+    for (b = b ? b : epoch->dying; b && b != block;) b = next_in_epoch(b);
+    for (b = b ? b : ts_load_relaxed(&heap->condemned); b && b != block;) b = b->condemned_next;
+    for (b = b ? b : ts_load_relaxed(&heap->ending); b && b != block;) b = b->condemned_next;
+    return b != NULL;
+}
+
+/* Another thread of the parent was about to show an epoch with its first block, or had taken blocks off an epoch's list to
+   end them. There is no such thread in the child. */
+static void end_left_behind(ts_heap *heap) {
+    ts_block *next;
+    for (ts_block *b = heap->blocks; b; b = next) {
+        next = b->heap_next;
+        if (will_end(heap, b) || !ts_heap_hold(heap)) continue;
+        ts_foreign_drain(heap);
+        ts_block_end(heap, b);
+        ts_heap_drop(heap);
+    }
+}
+
 void ts_epoch_fork_child(void) {
     uint32_t high = ts_table_high(&ts_epochs);
     for (uint32_t i = 1; i < high; i++) {
@@ -587,6 +611,8 @@ void ts_epoch_fork_child(void) {
         epoch->pins = 1;
         ts_epoch_unpin(epoch);
     }
+    for (ts_heap *heap = ts_heaps(); heap; heap = heap->next)
+        if (ts_load_relaxed(&heap->state) != TS_HEAP_LOST) end_left_behind(heap);
 }
 
 /* ---- the rolling epoch ------------------------------------------------------------------------------------ */

@@ -1119,4 +1119,28 @@ MUTANTS = [
         "new": "",
         "tests": ["unit.heap.blocks"],
     },
+    {
+        "name": "fork-leaves-blocks-behind",
+        "protocol": "epoch.c: fork",
+        "file": "src/epoch/epoch.c",
+        "old": "        if (ts_load_relaxed(&heap->state) != TS_HEAP_LOST) end_left_behind(heap);",
+        "new": "        if (0) end_left_behind(heap);",
+        "tests": ["unit.epoch.epoch_steps"],
+    },
+    {
+        "name": "fork-unshown-epoch-is-listed",
+        "protocol": "epoch.c: fork",
+        "file": "src/epoch/epoch.c",
+        "old": "= ts_load_relaxed(&epoch->entry.id) != 0 ? ts_load_relaxed(&epoch->blocks) : NULL;",
+        "new": "= ts_load_relaxed(&epoch->blocks);",
+        "tests": ["unit.epoch.epoch_steps"],
+    },
+    {
+        "name": "fork-ends-condemned-blocks-twice",
+        "protocol": "epoch.c: fork",
+        "file": "src/epoch/epoch.c",
+        "old": "    for (b = b ? b : ts_load_relaxed(&heap->condemned); b && b != block;) b = b->condemned_next;\n",
+        "new": "",
+        "tests": ["unit.epoch.epoch_steps"],
+    },
 ]

@@ -10,7 +10,9 @@
 
 #include "../heap/bins.h"
 #include "../heap/errands.h"
+#include "epoch/check.h"
 #include "epoch/epoch.h"
+#include "proc.h"
 
 static void step(void);
 static void condemns(void);
@@ -20,13 +22,23 @@ static void condemns(void);
 #define ts_load_relaxed(p) (step(), atomic_load_explicit((p), memory_order_relaxed))
 #define ts_load_acquire(p) (step(), atomic_load_explicit((p), memory_order_acquire))
 #define ts_heap_condemn(h, b) (condemns(), (ts_heap_condemn)((h), (b)))
+#define ts_heap_enter(h) (step(), (ts_heap_enter)(h))
+#define ts_heap_give_entry(t, w, e) (step(), (ts_heap_give_entry)((t), (w), (e)))
+#define ts_table_publish(e, id) (step(), (ts_table_publish)((e), (id)))
 #include "epoch/epoch.c"
 #undef ts_heap_condemn
+#undef ts_heap_enter
+#undef ts_heap_give_entry
+#undef ts_table_publish
 
 static void (*at_step)(void), (*at_condemn)(void);
 static unsigned steps_left;
+static bool steps_are_free; /* only those at which the thread has no lock and is in no operation */
 
 static void step(void) {
+    if (at_step && steps_are_free && (ts_lock_is_any_held() || atomic_load(&ts_thread.in_op) != 0)) {
+        return;
+    }
     if (at_step && steps_left-- == 0) {
         void (*fn)(void) = at_step;
         at_step = NULL;
@@ -57,6 +69,7 @@ static int start(void **state) {
     ts_os = &table;
     refuse_barrier = false;
     at_step = at_condemn = NULL;
+    steps_are_free = false;
     allocator = slab_allocator_create_ex(&options);
     record = ts_allocator_find(ts_token(allocator));
     return record == NULL || ts_heap_mine() == NULL;
@@ -158,12 +171,81 @@ static void ends_before_its_block_is_condemned(void **state) {
     sup_check_empty(allocator);
 }
 
+/* ---- a fork in the middle --------------------------------------------------------------------------------------- */
+
+static void *others_object;
+
+static void make_anothers(void) {
+    others_object = slab_malloc_epoch(allocator, SIZE, epoch);
+    SUP_CHECK(others_object != NULL, "slab_malloc_epoch");
+}
+
+static void in_the_child(void *argument) {
+    static ts_check check;
+    (void)argument;
+    SUP_CHECK(ts_check_all(&check, true), "%s", check.why);
+    slab_allocator_free(allocator);
+    SUP_CHECK(ts_pool_used_units() == 0, "%llu units are lost", (unsigned long long)ts_pool_used_units());
+    SUP_CHECK(ts_load_relaxed(&ts_heaps_abandoned) == 0, "a heap without a thread has blocks");
+    SUP_CHECK(ts_check_all(&check, true), "at the end: %s", check.why);
+}
+
+static void fork_here(void) {
+    int status = sup_child(in_the_child, NULL, SUP_CHILD_SECONDS, NULL, 0);
+    SUP_CHECK(status == 0, "the child ended with status %d", status);
+}
+
+static void fork_elsewhere(void) {
+    bool refused = refuse_barrier;
+    refuse_barrier = false; /* the fork has to find this thread at rest */
+    let(fork_here);
+    refuse_barrier = refused;
+}
+
+/* Another thread forks between two steps of who opens an epoch with its block, closes or destroys it: the child ends what
+   the thread that is not there had begun with. */
+static void forked_in_the_middle(void **state) {
+    (void)state;
+    for (unsigned kind = 0; kind < 16; kind++) {
+        unsigned flags = kind & 1 ? EPOCH_SCOPE : EPOCH_CHURN;
+        bool stopped = true;
+        for (unsigned at = 0; stopped; at++) {
+            begin();
+            steps_are_free = true;
+            steps_left = at;
+            if ((kind & ~8u) < 2) {
+                at_step = fork_elsewhere;
+                epoch = ts_epoch_open(record, NULL, flags, true);
+                stopped = at_step == NULL;
+                at_step = NULL;
+                assert_int_not_equal(epoch, EPOCH_NONE);
+            } else {
+                epoch = ts_epoch_open(record, NULL, flags, true);
+                allocate();
+                if (kind & 4) {
+                    let(make_anothers);
+                }
+                refuse_barrier = (kind & 8) != 0; /* the other thread's block is left to it */
+                at_step = fork_elsewhere;
+                assert_true(kind & 2 ? ts_epoch_destroy(record, epoch) : ts_epoch_close(record, epoch));
+                stopped = at_step == NULL;
+                at_step = NULL;
+                refuse_barrier = false;
+            }
+            (void)epoch_destroy(allocator, epoch);
+            steps_are_free = false;
+            end();
+        }
+    }
+}
+
 #define WITH(test) cmocka_unit_test_setup_teardown(test, start, stop)
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         WITH(allocated_while_looked_for),
         WITH(ends_before_its_block_is_condemned),
+        WITH(forked_in_the_middle),
     };
     return cmocka_run_group_tests_name("epoch.epoch_steps", tests, NULL, NULL);
 }
