@@ -27,18 +27,29 @@ static uint64_t bin_frees(const ts_bin *bin) {
     return ts_load_relaxed(&bin->pushes) + ts_load_relaxed(&bin->direct_frees);
 }
 
+/* The bytes in full slabs and in the current one. The owner gives a slab its end first, then counts its bytes among those of
+   full slabs (release, in seal), then goes on to the next: so if it had no end after that count was read, it is not in the
+   count. Else its owner is between the two slabs, for a moment. */
+TS_ALWAYS_INLINE uint64_t scope_bytes(const ts_scope_block *s) {
+    uint64_t full = 0;
+    for (unsigned looks = 0; looks < 16; looks++) {
+        full = ts_load_acquire(&s->bytes_allocated);
+        uint32_t current = ts_load_relaxed(&s->current);
+        const char *bump = ts_load_relaxed(&s->bump);
+        if (!bump || !current) break;
+        size_t used = (size_t)(bump - ts_region.part[TS_NORMAL].base) - (size_t)current * TS_UNIT_BYTES;
+        /* used is too large if the two are of different slabs */
+        if (TS_LIKELY(used <= TS_UNIT_BYTES && ts_load_relaxed(&ts_slab_at(current)->end) == 0)) return full + used;
+    }
+    return full;
+}
+
 TS_ALWAYS_INLINE ts_tally scope_tally(const ts_scope_block *s) {
     ts_tally t;
     t.freed = ts_load_relaxed(&s->frees); /* before allocs: a reader never sees more freed than allocated */
     t.bytes_freed = ts_load_relaxed(&s->bytes_freed);
     t.allocated = ts_load_relaxed(&s->allocs);
-    t.bytes_allocated = ts_load_relaxed(&s->bytes_allocated);
-    const char *bump = ts_load_relaxed(&s->bump);
-    uint32_t current = ts_load_relaxed(&s->current);
-    if (bump && current) {
-        size_t used = (size_t)(bump - ts_region.part[TS_NORMAL].base) - (size_t)current * TS_UNIT_BYTES;
-        if (used <= TS_UNIT_BYTES) t.bytes_allocated += used; /* else the two are of different slabs */
-    }
+    t.bytes_allocated = scope_bytes(s);
     t.slabs = ts_load_relaxed(&s->b.slabs);
     return t;
 }

@@ -61,10 +61,10 @@ static bool release_slab(ts_scope_block *block, uint32_t unit) {
    no longer the current one. */
 TS_ALWAYS_INLINE void seal(ts_scope_block *block, ts_slab *slab) {
     size_t used = TS_UNIT_BYTES - (size_t)(block->end - ts_load_relaxed(&block->bump));
-    ts_add_owned(&block->bytes_allocated, used);
     slab->empty_at = (uint16_t)(ts_load_relaxed(&block->allocs) - block->allocs_before);
     /* release, and before bump changes: a reader that takes the end from bump looks at `end` before and after */
     ts_store_release(&slab->end, (uint16_t)(used / 16));
+    ts_store_release(&block->bytes_allocated, ts_load_relaxed(&block->bytes_allocated) + used); /* block.c: scope_bytes */
 }
 
 void ts_scope_add(ts_scope_block *block, uint32_t unit) {

@@ -1143,4 +1143,12 @@ MUTANTS = [
         "new": "",
         "tests": ["unit.epoch.epoch_steps"],
     },
+    {
+        "name": "sealed-slab-counted-twice",
+        "protocol": "block.c: scope_bytes",
+        "file": "src/heap/block.c",
+        "old": "used <= TS_UNIT_BYTES && ts_load_relaxed(&ts_slab_at(current)->end) == 0",
+        "new": "used <= TS_UNIT_BYTES",
+        "tests": ["unit.heap.scope"],
+    },
 ]

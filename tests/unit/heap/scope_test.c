@@ -238,6 +238,24 @@ static void rebuild(void **state) {
     sup_check_identities(allocator);
 }
 
+/* A reader between the steps in which a slab is no longer the current one: its bytes are counted once. */
+static void counted_once_between_two_slabs(void **state) {
+    (void)state;
+    char *object = slab_malloc_epoch(allocator, 3000, epoch);
+    assert_non_null(slab_malloc_epoch(allocator, 1000, epoch));
+    ts_scope_block *block = ts_scope(block_of(object));
+    uint64_t bytes = live_bytes();
+    assert_int_equal(bytes, rounded(3000) + rounded(1000));
+    ts_slab *slab = ts_slab_at(ts_load_relaxed(&block->current));
+    ts_store_relaxed(&slab->end, (uint16_t)(bytes / 16));
+    assert_true(ts_block_tally(&block->b, TS_COUNT_SCOPE).bytes_allocated <= bytes);
+    ts_store_relaxed(&block->bytes_allocated, bytes);
+    assert_int_equal(ts_block_tally(&block->b, TS_COUNT_SCOPE).bytes_allocated, bytes);
+    ts_store_relaxed(&block->bytes_allocated, 0);
+    ts_store_relaxed(&slab->end, 0);
+    assert_int_equal(live_bytes(), bytes);
+}
+
 #define WITH_EPOCH(test) cmocka_unit_test_setup_teardown(test, start, stop)
 
 int main(void) {
@@ -246,6 +264,7 @@ int main(void) {
         WITH_EPOCH(aligned_places), WITH_EPOCH(skipped_places_are_no_objects),
         WITH_EPOCH(release),        WITH_EPOCH(the_last_object_grows_in_place),
         WITH_EPOCH(rebuild),        WITH_EPOCH(release_at_the_change),
+        WITH_EPOCH(counted_once_between_two_slabs),
     };
     return cmocka_run_group_tests_name("heap.scope", tests, NULL, NULL);
 }
