@@ -29,13 +29,11 @@ _Atomic uint64_t ts_stacks_seed;
 
 /* The bounds of the functions with TS_ENTRY, by the linker. */
 #if defined(__ELF__) && (defined(__GNUC__) || defined(__clang__))
-#define HAS_ENTRIES 1
 extern TS_HIDDEN const char __start_tslab_entry[], __stop_tslab_entry[];
 static bool is_own(const void *frame) {
     return (uintptr_t)frame > (uintptr_t)__start_tslab_entry && (uintptr_t)frame <= (uintptr_t)__stop_tslab_entry;
 }
 #else
-#define HAS_ENTRIES 0
 static bool is_own(const void *frame) { return (void)frame, false; }
 #endif
 
@@ -93,10 +91,8 @@ static unsigned capture(uint64_t *frame, void *caller) {
     unsigned n = ts_os_stack(all, TS_STACK_FRAMES + OWN_FRAMES), first = 0, count = 0;
     for (unsigned i = 0; i < n && i < OWN_FRAMES; i++)
         if (is_own(all[i])) first = i + 1;
-    /* The walk ended before it came out of the library: there are no unwind tables, as is usual for C on 32-bit ARM. */
-    if (first == 0 && HAS_ENTRIES) n = 0;
     for (unsigned i = first; i < n && count < TS_STACK_FRAMES; i++) frame[count++] = (uintptr_t)all[i];
-    if (count == 0 && caller) frame[count++] = (uintptr_t)caller;
+    if (count == 0 && caller && !is_own(caller)) frame[count++] = (uintptr_t)caller;
     return count;
 }
 
