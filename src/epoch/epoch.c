@@ -215,6 +215,7 @@ static uint64_t opening_time(bool domain) {
         if (last < ts_thread.opened_ns) last = ts_thread.opened_ns;
         if (now <= last) now = last + 1;
     } else {
+        if (now <= ts_thread.opened_ns) now = ts_thread.opened_ns + 1; /* the clock's tick may be longer than domains take */
         uint64_t newest = ts_load_relaxed(&newest_ns); /* only forward: another thread may have read its clock earlier */
         while (newest < now && !atomic_compare_exchange_weak_explicit(&newest_ns, &newest, now, memory_order_relaxed, memory_order_relaxed)) {
         }
@@ -275,6 +276,9 @@ EpochId ts_epoch_open(ts_allocator *allocator, const char *label, unsigned flags
 ts_block *ts_epoch_join(ts_heap *heap, ts_allocator *allocator, EpochId id) {
     ts_share *share = ts_heap_share(heap, allocator);
     if (!share) return NULL;
+    /* Those that others have ended for it, who cannot give them away. Before there is a block: as soon as the lock is
+       released that can end, and it must stay this heap's while the caller has a pointer to it. */
+    ts_heap_limit_blocks(heap);
     ts_epoch *epoch = find_locked(allocator, id);
     if (!epoch) {
         /* Ids are given out in order of era: one that its entry has passed is an old id, any other never was one
@@ -302,13 +306,15 @@ ts_block *ts_epoch_join(ts_heap *heap, ts_allocator *allocator, EpochId id) {
         if (block) remember(heap, block, epoch);
     }
     ts_lock_release(ts_epoch_lock(epoch));
-    ts_heap_limit_blocks(heap); /* those that others have ended for it, who cannot give them away */
     return block;
 }
 
 bool ts_epoch_adopt(ts_heap *heap, ts_epoch *epoch, EpochId id, unsigned cls) {
     bool adopted = false;
-    ts_share *share = ts_heap_share(heap, ts_load_relaxed(&epoch->allocator));
+    ts_allocator *allocator = ts_load_relaxed(&epoch->allocator);
+    /* The allocation that asks goes on with it: ts_heap_share would drop it if the allocator has ended. */
+    ts_share *share = heap->shares;
+    while (share && (share->allocator != allocator || share->token != allocator->token)) share = share->heap_next;
     if (!share || find_locked(ts_load_relaxed(&epoch->allocator), id) != epoch) return false;
     if (ts_load_relaxed(&epoch->state) == EPOCH_ACTIVE) {
         for (ts_block *b = ts_load_relaxed(&epoch->blocks); b && !adopted; b = next_in_epoch(b)) {
@@ -454,9 +460,12 @@ void ts_epoch_finish(ts_epoch *epoch, EpochId id) {
 }
 
 void ts_epoch_settle(void) {
-    while (ts_thread.drained_count > 0) {
-        ts_epoch *epoch = ts_thread.drained[--ts_thread.drained_count];
-        if (epoch) ts_epoch_finish(epoch, ts_load_acquire(&epoch->entry.id));
+    if (ts_thread.drained_count > 0) {
+        do {
+            ts_epoch *epoch = ts_thread.drained[--ts_thread.drained_count];
+            if (epoch) ts_epoch_finish(epoch, ts_load_acquire(&epoch->entry.id));
+        } while (ts_thread.drained_count > 0);
+        if (ts_thread.heap) ts_heap_limit_blocks(ts_thread.heap);
     }
     ts_settle_pending();
 }
@@ -581,14 +590,11 @@ bool ts_epoch_reset(ts_allocator *allocator, EpochId id, uint64_t *units_freed) 
     return true;
 }
 
-/* Whether somebody will end it: its epoch, or who uses its heap next. */
-static bool will_end(const ts_heap *heap, const ts_block *block) {
+static bool is_listed(const ts_block *block) {
     const ts_epoch *epoch = ts_load_relaxed(&block->epoch);
     const ts_block *b = ts_load_relaxed(&epoch->entry.id) != 0 ? ts_load_relaxed(&epoch->blocks) : NULL;
     while (b && b != block) b = next_in_epoch(b);
     for (b = b ? b : epoch->dying; b && b != block;) b = next_in_epoch(b);
-    for (b = b ? b : ts_load_relaxed(&heap->condemned); b && b != block;) b = b->condemned_next;
-    for (b = b ? b : ts_load_relaxed(&heap->ending); b && b != block;) b = b->condemned_next;
     return b != NULL;
 }
 
@@ -596,9 +602,13 @@ static bool will_end(const ts_heap *heap, const ts_block *block) {
    end them. There is no such thread in the child. */
 static void end_left_behind(ts_heap *heap) {
     ts_block *next;
+    if ((ts_load_relaxed(&heap->condemned) || ts_load_relaxed(&heap->ending)) && ts_heap_hold(heap)) {
+        ts_heap_end_condemned(heap);
+        ts_heap_drop(heap);
+    }
     for (ts_block *b = heap->blocks; b; b = next) {
         next = b->heap_next;
-        if (will_end(heap, b) || !ts_heap_hold(heap)) continue;
+        if (is_listed(b) || !ts_heap_hold(heap)) continue;
         ts_foreign_drain(heap);
         ts_block_end(heap, b);
         ts_heap_drop(heap);

@@ -34,12 +34,15 @@ TS_ALWAYS_INLINE uint64_t scope_bytes(const ts_scope_block *s) {
     uint64_t full = 0;
     for (unsigned looks = 0; looks < 16; looks++) {
         full = ts_load_acquire(&s->bytes_allocated);
+        const char *bump = ts_load_acquire(&s->bump); /* acquire: the end of the slab before is seen */
         uint32_t current = ts_load_relaxed(&s->current);
-        const char *bump = ts_load_relaxed(&s->bump);
-        if (!bump || !current) break;
+        bool ended = current && ts_load_relaxed(&ts_slab_at(current)->end) != 0;
+        atomic_thread_fence(memory_order_acquire);
+        if (TS_UNLIKELY(ts_load_relaxed(&s->bytes_allocated) != full)) continue; /* one was counted meanwhile */
+        if (!bump || !current) return full;
         size_t used = (size_t)(bump - ts_region.part[TS_NORMAL].base) - (size_t)current * TS_UNIT_BYTES;
         /* used is too large if the two are of different slabs */
-        if (TS_LIKELY(used <= TS_UNIT_BYTES && ts_load_relaxed(&ts_slab_at(current)->end) == 0)) return full + used;
+        if (TS_LIKELY(used <= TS_UNIT_BYTES && !ended)) return full + used;
     }
     return full;
 }

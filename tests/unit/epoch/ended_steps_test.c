@@ -1,0 +1,217 @@
+/*
+ * What a call has in its hands ends, and goes to another thread, between two of its steps. epoch.c, domain.c and alloc.c
+ * are compiled once more, in place of the library's, with the places to stop at.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "identities.h"
+
+#include "../heap/bins.h"
+#include "../heap/errands.h"
+#include "epoch/check.h"
+#include "epoch/domain.h"
+#include "epoch/epoch.h"
+
+static void (*after_release)(void), (*after_join)(void), (*before_adopt)(void);
+static _Thread_local bool stops; /* this thread does, the other one never */
+
+static void at(void (**stop)(void)) {
+    void (*fn)(void) = stops ? *stop : NULL;
+    if (fn) {
+        *stop = NULL;
+        fn();
+    }
+}
+
+#define ts_lock_release(l) ((ts_lock_release)(l), at(&after_release))
+#include "epoch/epoch.c"
+#undef ts_lock_release
+
+static ts_block *join_and_stop(ts_heap *heap, ts_allocator *a, EpochId id) {
+    ts_block *b = ts_epoch_join(heap, a, id);
+    at(&after_join);
+    return b;
+}
+
+#define ts_epoch_join join_and_stop
+#include "epoch/domain.c"
+#define ts_epoch_adopt(h, e, id, c) (at(&before_adopt), (ts_epoch_adopt)((h), (e), (id), (c)))
+#include "epoch/alloc.c"
+#undef ts_epoch_adopt
+#undef ts_epoch_join
+
+#define fail fail_of_cmocka /* domain.c has a function of that name */
+#include "unit.h"
+#undef fail
+
+enum { MANY = 400 };
+
+static SlabAllocator *allocator;
+static ts_allocator *record;
+static EpochId epochs[MANY], epoch;
+static EpochDomain *domain;
+static ts_block *wanted;
+static unsigned flags;
+
+static int start(void **state) {
+    (void)state;
+    stops = true;
+    allocator = slab_allocator_create();
+    record = ts_allocator_find(ts_token(allocator));
+    return record == NULL || ts_heap_mine() == NULL;
+}
+
+static int stop(void **state) {
+    (void)state;
+    slab_allocator_free(allocator);
+    return 0;
+}
+
+static void destroy_all(void) {
+    for (unsigned i = 0; i < MANY; i++) {
+        SUP_CHECK(epoch_destroy(allocator, epochs[i]), "epoch %u", i);
+    }
+}
+
+/* Ended by the other thread, which cannot give them away. */
+static void have_many_ended_blocks(void) {
+    for (unsigned i = 0; i < MANY; i++) {
+        epochs[i] = epoch_open(allocator, NULL, flags);
+        SUP_CHECK(slab_malloc_epoch(allocator, 100, epochs[i]) != NULL, "epoch %u", i);
+    }
+    let(destroy_all);
+}
+
+static void find_wanted(void) {
+    const ts_epoch *e = ts_epoch_find(record, epoch);
+    wanted = e ? ts_load_relaxed(&e->blocks) : NULL;
+    SUP_CHECK(wanted != NULL, "the epoch has no block");
+}
+
+/* Whether it is the next that this thread will use, if it ever can be. */
+static bool take_until_wanted(void) {
+    ts_block *const *list = flags == EPOCH_SCOPE ? &ts_thread.heap->free_scope : &ts_thread.heap->free_churn;
+    for (unsigned i = 0; i < 64 && *list != wanted; i++) {
+        EpochId other = epoch_open(allocator, NULL, flags);
+        SUP_CHECK(slab_malloc_epoch(allocator, 100, other) != NULL, "slab_malloc_epoch");
+    }
+    return *list == wanted;
+}
+
+/* ---- the block that a thread has just joined with -------------------------------------------------------------- */
+
+static void empty_it(void) {
+    uint64_t units;
+    find_wanted();
+    SUP_CHECK(ts_epoch_reset(record, epoch, &units), "ts_epoch_reset");
+}
+static void let_empty_it(void) { let(empty_it); }
+
+static void join_with_it(void) {
+    if (take_until_wanted()) {
+        SUP_CHECK(block_of(slab_malloc_epoch(allocator, 100, epoch)) == wanted, "another block");
+    }
+}
+static void let_join_with_it(void) { let(join_with_it); }
+
+/* A reset ends the block but not the epoch: the id that the block is open to does not say whose it is. */
+static void reset_while_joined(void **state) {
+    (void)state;
+    flags = EPOCH_CHURN;
+    begin();
+    have_many_ended_blocks();
+    epoch = epoch_open(allocator, NULL, flags);
+    after_release = let_empty_it;
+    after_join = let_join_with_it;
+    void *p = slab_malloc_epoch(allocator, 100, epoch);
+    SUP_CHECK(!after_release && !after_join, "not stopped");
+    SUP_CHECK(!p || ts_load_relaxed(&block_of(p)->heap) == ts_thread.heap, "an object in the block of another thread");
+    end();
+}
+
+static void end_domain(void) {
+    epoch = epoch_domain_epoch(domain);
+    find_wanted();
+    epoch_domain_destroy(domain);
+}
+static void let_end_domain(void) { let(end_domain); }
+
+static void use_it(void) {
+    if (take_until_wanted()) {
+        EpochId other = epoch_open(allocator, NULL, flags);
+        SUP_CHECK(block_of(slab_malloc_epoch(allocator, 100, other)) == wanted, "another block");
+    }
+}
+static void let_use_it(void) { let(use_it); }
+
+static void domain_ended_while_joined(void **state) {
+    (void)state;
+    flags = EPOCH_SCOPE;
+    begin();
+    have_many_ended_blocks();
+    domain = epoch_domain_create_ex(allocator, NULL, EPOCH_DOMAIN_SHARED);
+    assert_true(epoch_domain_enter(domain));
+    after_release = let_end_domain;
+    after_join = let_use_it;
+    assert_null(slab_alloc(100));
+    SUP_CHECK(!after_release && !after_join, "not stopped");
+    void *p = slab_alloc(100);
+    SUP_CHECK(!p, "an object in %s", ts_load_relaxed(&block_of(p)->heap) == ts_thread.heap ? "no domain" : "the block of another thread");
+    assert_true(epoch_domain_exit(domain));
+    end();
+}
+
+/* ---- the allocator ------------------------------------------------------------------------------------------------- */
+
+static SlabAllocator *second;
+static void leave_object(void) { SUP_CHECK(slab_malloc(second, 100) != NULL, "slab_malloc"); }
+static void free_allocator(void) { slab_allocator_free(allocator); }
+static void let_free_allocator(void) { let(free_allocator); }
+
+/* An allocation that looks for a block to adopt goes on with its share afterwards. */
+static void allocator_ends_while_adopting(void **state) {
+    (void)state;
+    second = slab_allocator_create();
+    begin();
+    let(leave_object);
+    end(); /* a heap without a thread has a block */
+    assert_true(ts_load_relaxed(&ts_heaps_abandoned) != 0);
+    begin();
+    epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
+    before_adopt = let_free_allocator;
+    assert_null(slab_malloc_epoch(allocator, 100, epoch));
+    SUP_CHECK(!before_adopt, "not stopped");
+    end();
+    slab_allocator_free(second);
+    static ts_check check;
+    SUP_CHECK(ts_check_all(&check, false), "%s", check.why);
+}
+
+/* ---- ended blocks without a join or a destroy ---------------------------------------------------------------------- */
+
+static void drained_by_its_own_frees(void **state) {
+    static void *objects[MANY];
+    (void)state;
+    for (unsigned i = 0; i < MANY; i++) {
+        epochs[i] = epoch_open(allocator, NULL, EPOCH_CHURN);
+        objects[i] = slab_malloc_epoch(allocator, 100, epochs[i]);
+        SUP_CHECK(objects[i] && epoch_close(allocator, epochs[i]), "epoch %u", i);
+    }
+    for (unsigned i = 0; i < MANY; i++) {
+        assert_true(slab_free(allocator, objects[i]));
+    }
+    assert_in_range(ts_load_relaxed(&ts_thread.heap->free_blocks[0]), 0, TS_FREE_CHURN_BLOCKS);
+}
+
+#define WITH(test) cmocka_unit_test_setup_teardown(test, start, stop)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        WITH(reset_while_joined),
+        WITH(domain_ended_while_joined),
+        WITH(allocator_ends_while_adopting),
+        WITH(drained_by_its_own_frees),
+    };
+    return cmocka_run_group_tests_name("epoch.ended_steps", tests, NULL, NULL);
+}

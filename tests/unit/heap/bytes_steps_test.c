@@ -1,0 +1,79 @@
+/*
+ * A reader of a scope block's bytes with its owner's steps between its own. block.c is compiled once more, in place of the
+ * library's, with a place to stop at before every load.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "identities.h"
+#include "unit.h"
+
+#include "bins.h"
+
+static void step(void);
+
+#undef ts_load_relaxed
+#undef ts_load_acquire
+#define ts_load_relaxed(p) (step(), atomic_load_explicit((p), memory_order_relaxed))
+#define ts_load_acquire(p) (step(), atomic_load_explicit((p), memory_order_acquire))
+#include "heap/block.c"
+
+static void (*at_step)(void);
+static unsigned steps_left;
+
+static void step(void) {
+    if (at_step && steps_left-- == 0) {
+        void (*fn)(void) = at_step;
+        at_step = NULL;
+        fn();
+    }
+}
+
+static SlabAllocator *allocator;
+static EpochId epoch;
+
+static void fill(void) {
+    for (unsigned i = 0; i < 5; i++) {
+        assert_non_null(slab_malloc_epoch(allocator, 4096, epoch));
+    }
+}
+
+static void close_it(void) { assert_true(epoch_close(allocator, epoch)); }
+
+/* Between what was there before and what is there after, whenever the owner went on to its next slab. */
+static void neither_missed_nor_twice(void **state) {
+    void (*const acts[])(void) = {fill, close_it};
+    (void)state;
+    allocator = slab_allocator_create();
+    for (unsigned act = 0; act < 2; act++) {
+        bool stopped = true;
+        for (unsigned at = 0; stopped; at++) {
+            epoch = epoch_open(allocator, NULL, EPOCH_SCOPE);
+            void *p[4];
+            for (unsigned i = 0; i < 4; i++) {
+                p[i] = slab_malloc_epoch(allocator, 4096, epoch);
+            }
+            const ts_block *block = block_of(p[0]);
+            for (unsigned i = 0; i < 3; i++) {
+                assert_true(slab_free(allocator, p[i]));
+            }
+            uint64_t before = ts_block_tally(block, TS_COUNT_SCOPE).bytes_allocated;
+            steps_left = at;
+            at_step = acts[act];
+            ts_tally t = ts_block_tally(block, TS_COUNT_SCOPE);
+            stopped = at_step == NULL;
+            at_step = NULL;
+            uint64_t after = ts_block_tally(block, TS_COUNT_SCOPE).bytes_allocated;
+            SUP_CHECK(t.bytes_allocated >= before && t.bytes_allocated <= after, "step %u: %llu bytes, %llu before, %llu after", at,
+                      (unsigned long long)t.bytes_allocated, (unsigned long long)before, (unsigned long long)after);
+            SUP_CHECK(t.bytes_freed <= t.bytes_allocated, "step %u: more was freed than allocated", at);
+            assert_true(epoch_destroy(allocator, epoch));
+        }
+    }
+    slab_allocator_free(allocator);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(neither_missed_nor_twice)};
+    return cmocka_run_group_tests_name("heap.bytes_steps", tests, NULL, NULL);
+}
