@@ -382,8 +382,12 @@ static void stacks_begin_at_the_caller(void **state) {
     SlabStackSample rows[ROWS];
     size_t n = slab_stacks(a, EPOCH_NONE, rows, ROWS);
     assert_int_equal(n, 2);
-    bool first_there = is_in(rows[0].frames[0], allocate_there); /* twice the bytes */
-    assert_true(first_there);
+    /* Twice the bytes. A C library that cannot walk stacks knows the caller of the innermost call only, and
+       slab_calloc_epoch makes one of its own. */
+#ifdef __GLIBC__
+    assert_true(rows[0].frame_count > 0);
+#endif
+    assert_true(rows[0].frame_count == 0 || is_in(rows[0].frames[0], allocate_there));
     assert_true(is_in(rows[1].frames[0], allocate_here));
     assert_int_equal(rows[1].epoch_id, EPOCH_NONE);
     assert_int_equal(rows[0].epoch_id, e[0]);
