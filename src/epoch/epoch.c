@@ -207,7 +207,7 @@ static void join_unpublished(ts_allocator *allocator, ts_epoch *epoch, EpochId i
 static TS_ALIGNED(64) _Atomic uint64_t newest_ns;
 
 /* Tells the order in which epochs were opened: those of one thread among themselves, whichever clock it was, and any two of
-   which one is not a domain's. Domains come by the thousand: in the time that a good clock takes two more can be made. */
+   which one is not a domain's (if the clock moves while a domain is made, as it does but for some virtual machines). Domains come by the thousand: in the time that a good clock takes two more can be made. */
 static uint64_t opening_time(bool domain) {
     uint64_t now = domain ? ts_os->coarse_ns() : ts_os->wall_ns();
     if (domain) {
@@ -215,7 +215,6 @@ static uint64_t opening_time(bool domain) {
         if (last < ts_thread.opened_ns) last = ts_thread.opened_ns;
         if (now <= last) now = last + 1;
     } else {
-        if (now <= ts_thread.opened_ns) now = ts_thread.opened_ns + 1; /* the clock's tick may be longer than domains take */
         uint64_t newest = ts_load_relaxed(&newest_ns); /* only forward: another thread may have read its clock earlier */
         while (newest < now && !atomic_compare_exchange_weak_explicit(&newest_ns, &newest, now, memory_order_relaxed, memory_order_relaxed)) {
         }
