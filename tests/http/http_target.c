@@ -158,13 +158,13 @@ static void refused(void) {
     if (slab_http_metric_add(NULL) || errno != EINVAL) printf("NULL, ");
     SlabHttpMetric many = METRIC("many", "Many.", SLAB_HTTP_GAUGE, NULL, value_of, &zero);
     size_t n = 0;
-    for (char text[16]; n < 2000; n++) {
+    for (char text[24]; n < 2000; n++) {
         snprintf(text, sizeof text, "%zu", n);
         many.labels = LABELS("n", text);
         if (!slab_http_metric_add(&many)) break;
     }
     if (n + good != 1000 || errno != ENOSPC) printf("%zu samples, %s, ", n + good, strerror(errno));
-    for (char text[16]; n-- > 0;) {
+    for (char text[24]; n-- > 0;) {
         snprintf(text, sizeof text, "%zu", n);
         many.labels = LABELS("n", text);
         if (!slab_http_metric_remove(&many)) printf("not removed: %zu, ", n);
