@@ -329,13 +329,21 @@ class OfTheProgram(unittest.TestCase):
             self.assertEqual(p.get("/healthz")[0], 200)
 
 
+def is_known(host):
+    """Not in a root directory without /etc/hosts."""
+    try:
+        return bool(socket.getaddrinfo(host, None))
+    except socket.gaierror:
+        return False
+
+
 class Life(unittest.TestCase):
     def test_addresses(self):
         with Program() as p:
             for address in ("", ":", "x", "127.0.0.1", "127.0.0.1:", "127.0.0.1:65536", "127.0.0.1:-1", "127.0.0.1:9x", "::1:80",
                             "[::1:80", "no.such.host.invalid:80", "256.1.1.1:80", "a" * 300 + ":80"):
                 self.assertEqual(p.tell("start " + address), "EINVAL", address)
-            for address in ("0", ":0", "localhost:0", "127.0.0.1:0"):
+            for address in ("0", ":0", "127.0.0.1:0") + (("localhost:0",) if is_known("localhost") else ()):
                 p.start(address)
                 # A name can be of an address of IPv6 first.
                 host = "localhost" if address.startswith("localhost") else "127.0.0.1"
