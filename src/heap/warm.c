@@ -142,14 +142,22 @@ static bool purge_pages(ts_allocator *allocator, const char *begin, const char *
     return true;
 }
 
-/* Purges one run of units that are nobody's. Where pages are larger than a unit, a page at either end keeps its memory
-   until its other units are free too: who then purges the last of them takes them along. (Two threads that purge parts
-   of one page at the same instant can both miss it; the next purge there does not.) */
+/* Units whose state words share a page: eight of part NORMAL with pages of 4 KiB. */
+static uint32_t units_of_a_state_page(uint32_t unit) {
+    return (uint32_t)(ts_os_page_bytes() / (ts_granules_per_unit(ts_part_of_unit(unit)) * sizeof(uint16_t)));
+}
+
+/* Purges one run of units that are nobody's. A page of their state words at either end (and of their data, where pages are
+   larger than a unit) keeps its memory until its other units are free too: who then purges the last of them takes them
+   along. (Two threads that purge parts of one page at the same instant can both miss it; the next purge there does not.) */
 static bool purge_run(ts_allocator *allocator, uint32_t first, uint32_t count) {
-    uint32_t page_units = (uint32_t)(ts_os_page_bytes() / TS_UNIT_BYTES), from = first, units = count;
-    if (page_units > 1) ts_pool_take_around(&from, &units, page_units);
-    const char *begin = ts_unit_address(from);
-    bool purged = purge_pages(allocator, begin, begin + (size_t)units * TS_UNIT_BYTES);
+    uint32_t state_units = units_of_a_state_page(first), page_units = (uint32_t)(ts_os_page_bytes() / TS_UNIT_BYTES);
+    uint32_t from = first, units = count;
+    bool around = page_units > 1; /* else the data of the others went back before */
+    if (state_units > 1) ts_pool_take_around(&from, &units, state_units);
+    if (around) ts_pool_take_around(&from, &units, page_units);
+    const char *begin = ts_unit_address(around ? from : first);
+    bool purged = purge_pages(allocator, begin, begin + (size_t)(around ? units : count) * TS_UNIT_BYTES);
     if (purged) purge_states(from, units);
     uint32_t before = first - from, after = units - before - count;
     if (before) ts_pool_give(from, before);

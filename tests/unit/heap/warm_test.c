@@ -459,6 +459,28 @@ static void reserve_beyond_the_budget(void **state) {
     assert_int_equal(kept, 300 * UNIT);
 }
 
+/* Unit by unit: with the last of those whose state words share a page, that goes as well. */
+static void states_go_piece_by_piece(void **state) {
+    enum { COUNT = 2000 };
+    static void *objects[COUNT];
+    (void)state;
+    SlabOptions options = {.size = sizeof options, .reclaim_policy = SLAB_RECLAIM_AT_ONCE};
+    SlabAllocator *allocator = slab_allocator_create_ex(&options);
+    EpochId epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
+    for (int i = 0; i < COUNT; i++) {
+        objects[i] = slab_malloc_epoch(allocator, 2000, epoch);
+        assert_non_null(objects[i]);
+    }
+    memset(&purges, 0, sizeof purges);
+    for (int i = 0; i < COUNT; i++) {
+        assert_true(slab_free(allocator, objects[i]));
+    }
+    size_t units = purges.bytes / UNIT, of_states = UNIT / 64 * sizeof(uint16_t);
+    assert_true(purges.calls > 50 && units > 100);
+    assert_true(ts_os_page_bytes() > UNIT || purges.state_bytes >= units * of_states * 3 / 4);
+    slab_allocator_free(allocator);
+}
+
 #define WITH_TABLE(test) cmocka_unit_test_setup(test, start)
 
 int main(void) {
@@ -474,6 +496,7 @@ int main(void) {
         WITH_TABLE(reserved_units),
         WITH_TABLE(reserve_beyond_the_budget),
         WITH_TABLE(states_go_and_handles_stay_stale),
+        WITH_TABLE(states_go_piece_by_piece),
     };
     return cmocka_run_group_tests_name("heap.warm", tests, NULL, NULL);
 }
