@@ -403,10 +403,8 @@ static verdict free_once(uintptr_t token, void *p, uint32_t generation, uint32_t
 
 /* While timing is on the fast path is off: this is it, timed like the rest. */
 static bool free_fast_again(ts_heap *heap, uintptr_t token, uint32_t unit, uint64_t entry) {
-    const ts_share *share;
     ts_heap_enter(heap);
-    for (share = heap->shares; share; share = share->heap_next)
-        if (share->token == token) break;
+    const ts_share *share = ts_heap_find_share(heap, token);
     ts_heap_leave(heap);
     if (!share) return false;
     const ts_tls own = {.share_key = (uint64_t)ts_line_of(share) << 32};

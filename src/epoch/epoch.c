@@ -207,7 +207,8 @@ static void join_unpublished(ts_allocator *allocator, ts_epoch *epoch, EpochId i
 static TS_ALIGNED(64) _Atomic uint64_t newest_ns;
 
 /* Tells the order in which epochs were opened: those of one thread among themselves, whichever clock it was, and any two of
-   which one is not a domain's (if the clock moves while a domain is made, as it does but for some virtual machines). Domains come by the thousand: in the time that a good clock takes two more can be made. */
+   which one is not a domain's (if the clock moves while a domain is made, as it does but for some virtual machines).
+   Domains come by the thousand: in the time that a good clock takes two more can be made. */
 static uint64_t opening_time(bool domain) {
     uint64_t now = domain ? ts_os->coarse_ns() : ts_os->wall_ns();
     if (domain) {
@@ -216,7 +217,8 @@ static uint64_t opening_time(bool domain) {
         if (now <= last) now = last + 1;
     } else {
         uint64_t newest = ts_load_relaxed(&newest_ns); /* only forward: another thread may have read its clock earlier */
-        while (newest < now && !atomic_compare_exchange_weak_explicit(&newest_ns, &newest, now, memory_order_relaxed, memory_order_relaxed)) {
+        while (newest < now && !atomic_compare_exchange_weak_explicit(&newest_ns, &newest, now, memory_order_relaxed,
+                                                                      memory_order_relaxed)) {
         }
     }
     ts_thread.opened_ns = now;
@@ -312,9 +314,8 @@ bool ts_epoch_adopt(ts_heap *heap, ts_epoch *epoch, EpochId id, unsigned cls) {
     bool adopted = false;
     ts_allocator *allocator = ts_load_relaxed(&epoch->allocator);
     /* The allocation that asks goes on with it: ts_heap_share would drop it if the allocator has ended. */
-    ts_share *share = heap->shares;
-    while (share && (share->allocator != allocator || share->token != allocator->token)) share = share->heap_next;
-    if (!share || find_locked(ts_load_relaxed(&epoch->allocator), id) != epoch) return false;
+    ts_share *share = ts_heap_find_share(heap, allocator->token);
+    if (!share || find_locked(allocator, id) != epoch) return false;
     if (ts_load_relaxed(&epoch->state) == EPOCH_ACTIVE) {
         for (ts_block *b = ts_load_relaxed(&epoch->blocks); b && !adopted; b = next_in_epoch(b)) {
             if (!has_free(b, cls)) continue;

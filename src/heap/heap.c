@@ -230,7 +230,7 @@ static void drop_hints(ts_heap *heap) {
     if (ts_load_relaxed(&ts_thread.scope->b.open_id) == TS_ID_NEVER) ts_thread.scope = &ts_no_scope;
 }
 
-/* Rings are as large as a block of ten classes: they go to whatever bin is next. */
+/* A ring is a quarter of a block, and a block can have one for each class: they go to whatever bin is next. */
 static void give_rings(ts_churn_block *block) {
     for (uint32_t left = ts_load_relaxed(&block->b.bins_used); left; left &= left - 1) {
         ts_bin *bin = &block->bin[ts_ctz64(left)];
@@ -292,19 +292,14 @@ void ts_heap_fetch_blocks(ts_heap *heap, bool scope) {
     ts_add_owned(&heap->free_blocks[scope], moved);
 }
 
-static bool share_of(const ts_share *share, const ts_allocator *allocator, uintptr_t token) {
-    return share->allocator == allocator && share->token == token;
-}
-
 ts_share *ts_heap_share(ts_heap *heap, ts_allocator *allocator) {
     uintptr_t token = ts_load_acquire(&allocator->entry.id);
     /* The usual case. No other thread adds or drops a share of a heap whose thread lives. */
     ts_share *share = heap->shares, *made = NULL;
-    if (TS_LIKELY(share && token != 0 && share_of(share, allocator, token))) return share;
+    if (TS_LIKELY(share && token != 0 && share->token == token)) return share;
     for (;;) {
         ts_heap_enter(heap);
-        for (share = heap->shares; share; share = share->heap_next)
-            if (share_of(share, allocator, token)) break;
+        share = ts_heap_find_share(heap, token);
         ts_assert(2, !share || !made); /* only this thread makes shares of its heap */
         if (made) {
             made->heap_next = heap->shares;

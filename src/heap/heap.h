@@ -310,6 +310,12 @@ ts_heap *ts_heaps(void);
 /* The fast paths of this thread are for this allocator now. Not while timing is on, nor with care (care.h). */
 void ts_heap_bind(ts_heap *heap, const ts_share *share);
 void ts_heap_unbind(void);
+/* This thread's share of the allocator with that token, if there is one: no other thread adds or drops any. */
+static inline ts_share *ts_heap_find_share(const ts_heap *heap, uintptr_t token) {
+    ts_share *share = heap->shares;
+    while (share && share->token != token) share = share->heap_next;
+    return share;
+}
 /* This thread's share of an allocator, made if need be. NULL: no memory. */
 ts_share *ts_heap_share(ts_heap *heap, struct ts_allocator *allocator);
 /* Empties rings and claimed words of all blocks, drains, gives warm units away. Caller: not inside the heap. */

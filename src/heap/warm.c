@@ -149,7 +149,8 @@ static uint32_t units_of_a_state_page(uint32_t unit) {
 
 /* Purges one run of units that are nobody's. A page of their state words at either end (and of their data, where pages are
    larger than a unit) keeps its memory until its other units are free too: who then purges the last of them takes them
-   along. (Two threads that purge parts of one page at the same instant can both miss it; the next purge there does not.) */
+   along; for that moment nobody else can take them. (Two threads that purge parts of one page at the same instant can both
+   miss it; the next purge there does not.) */
 static bool purge_run(ts_allocator *allocator, uint32_t first, uint32_t count) {
     uint32_t state_units = units_of_a_state_page(first), page_units = (uint32_t)(ts_os_page_bytes() / TS_UNIT_BYTES);
     uint32_t from = first, units = count;

@@ -1171,8 +1171,8 @@ MUTANTS = [
         "name": "share-dropped-while-adopting",
         "protocol": "epoch.c: ts_epoch_adopt",
         "file": "src/epoch/epoch.c",
-        "old": "    ts_share *share = heap->shares;\n    while (share && (share->allocator",
-        "new": "    ts_share *share = ts_heap_share(heap, allocator);\n    while (share && (share->allocator",
+        "old": "    ts_share *share = ts_heap_find_share(heap, allocator->token);",
+        "new": "    ts_share *share = ts_heap_share(heap, allocator);",
         "tests": ["unit.epoch.ended_steps"],
     },
     {

@@ -228,14 +228,18 @@ class Stacks(unittest.TestCase):
 class ZDoctor(unittest.TestCase):
     """Last by its name."""
 
+    def doctor_of(self, program, text):
+        """What the doctor says as soon as the text is in it, or after 20 s."""
+        deadline = time.time() + 20
+        while True:
+            answer = run(DUMP, "--doctor", program.pid)
+            if text in answer.stdout or time.time() > deadline:
+                return answer
+            time.sleep(0.5)
+
     def test_names_the_lines_of_a_leak(self):
         with LEAKING as program:
-            deadline = time.time() + 20
-            while time.time() < deadline:
-                answer = run(DUMP, "--doctor", program.pid)
-                if "`session`" in answer.stdout:
-                    break
-                time.sleep(0.5)
+            answer = self.doctor_of(program, "`session`")
             self.assertEqual(answer.returncode, 1)
             self.assertIn("warning: `session` has held", answer.stdout)
             if shutil.which("addr2line"):
@@ -244,12 +248,7 @@ class ZDoctor(unittest.TestCase):
 
     def test_names_the_leak_of_a_program_that_hangs(self):
         with HUNG as program:
-            deadline = time.time() + 20
-            while time.time() < deadline:
-                answer = run(DUMP, "--doctor", program.pid)
-                if "handler:/api/7" in answer.stdout:
-                    break
-                time.sleep(0.5)
+            answer = self.doctor_of(program, "handler:/api/7")
             self.assertEqual(answer.returncode, 1)
             self.assertRegex(answer.stdout, r"1\. warning: `handler:/api/7` has held 2\.5 kB in 128-byte objects for [1-9]\d s")
             self.assertIn("evidence: 20 live objects (2.5 kB) in 20 closed epochs keep", answer.stdout)
