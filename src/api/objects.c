@@ -32,7 +32,7 @@ TS_ALWAYS_INLINE void *pop_beyond_ring(ts_tls *tls, ts_churn_block *block, ts_bi
 }
 
 TS_ALWAYS_INLINE bool block_serves(const ts_tls *tls, uintptr_t token, EpochId epoch) {
-    return tls->token == token && epoch != EPOCH_NONE && ts_load_relaxed(&tls->block->b.open_id) == epoch;
+    return tls->token == token && epoch != EPOCH_NONE && ts_is_relaxed_64(&tls->block->b.open_id, epoch);
 }
 TS_ALWAYS_INLINE bool rolling_serves(const ts_tls *tls, uintptr_t token) {
     return tls->token == token && ts_load_relaxed(&tls->rolling->b.rolling) != 0;
@@ -133,7 +133,7 @@ TS_ENTRY void *slab_alloc(size_t size) {
     ts_scope_block *block = tls->scope;
     size_t bytes = (size + 15) & ~(size_t)15;
     /* First: who closes the block may be changing the rest of it already. */
-    if (TS_UNLIKELY(ts_load_relaxed(&block->b.open_id) == TS_ID_NEVER)) return alloc_other(size);
+    if (TS_UNLIKELY(ts_is_relaxed_64(&block->b.open_id, TS_ID_NEVER))) return alloc_other(size);
     char *at = ts_load_relaxed(&block->bump);
     /* bytes - 1: size 0 and a sum that overflowed both give 0, for which there is never room */
     if (TS_UNLIKELY(bytes - 1 >= (size_t)(block->end - at))) return alloc_other(size);
@@ -170,19 +170,20 @@ TS_COLD static bool rejected(uintptr_t token, const char *call, const void *p, c
     return false;
 }
 
-TS_NOINLINE static bool evict_and_settle(ts_churn_block *block, ts_bin *bin, const char *oldest) {
-    ts_bin_evict(block, bin, oldest);
+TS_NOINLINE static bool evict_and_settle(ts_churn_block *block, ts_bin *bin, const char *object) {
+    ts_bin_evict(block, bin, object);
     ts_epoch_settle();
     return true;
 }
 
-/* The ring was full: its oldest object goes back to its slab. */
-TS_NOINLINE static bool free_evict(ts_churn_block *block, ts_bin *bin, const char *oldest) {
+/* The ring is full: another of its objects goes back to its slab. */
+TS_NOINLINE static bool free_full(ts_churn_block *block, ts_bin *bin, void *object) {
+    const char *other = ts_bin_exchange(bin, object);
     const ts_part *part = &ts_region.part[TS_NORMAL];
-    uint64_t entry = (uint64_t)(oldest - part->base) >> 4;
+    uint64_t entry = (uint64_t)(other - part->base) >> 4;
     ts_slab *slab = ts_slab_in(part, entry >> TS_ENTRY_UNIT_SHIFT);
     unsigned after = slab->free_count + 1u;
-    if (TS_UNLIKELY(after == 1 || after == slab->empty_at)) return evict_and_settle(block, bin, oldest);
+    if (TS_UNLIKELY(after == 1 || after == slab->empty_at)) return evict_and_settle(block, bin, other);
     slab->u.free[(entry >> 8) & 3] |= (uint64_t)1 << ((entry >> 2) & 63);
     slab->free_count = (uint16_t)after;
     ts_op_end(&ts_thread);
@@ -206,9 +207,9 @@ TS_NOINLINE static bool free_other(uintptr_t token, void *p) {
     uint64_t normal = ts_entry_of(&ts_region.part[TS_NORMAL], p);
     if (normal < ts_region.part[TS_NORMAL].limit && free_foreign(tls, token, normal)) return true;
     uint64_t entry = ts_entry_of(&ts_region.part[TS_SMALL], p);
-    ts_fast_result r = {false, NULL, NULL, NULL};
+    ts_fast_result r = {false, false, NULL, NULL};
     if (tls->token == token && entry < ts_region.part[TS_SMALL].limit) r = ts_fast_free(tls, TS_SMALL, entry, p);
-    if (TS_UNLIKELY(r.evicted != NULL)) return evict_and_settle(r.block, r.bin, r.evicted);
+    if (TS_UNLIKELY(r.full)) return evict_and_settle(r.block, r.bin, ts_bin_exchange(r.bin, p));
     ts_op_end(tls);
     if (TS_LIKELY(r.freed || p == NULL)) return true;
     if (TS_LIKELY(ts_free(token, p, TS_ANY_GENERATION))) return true;
@@ -223,7 +224,7 @@ bool slab_free(SlabAllocator *allocator, void *p) {
         return free_other(ts_token(allocator), p);
     ts_fast_result r = ts_fast_free(tls, TS_NORMAL, entry, p);
     if (TS_UNLIKELY(!r.freed)) return free_other(ts_token(allocator), p);
-    if (TS_UNLIKELY(r.evicted != NULL)) return free_evict(r.block, r.bin, r.evicted);
+    if (TS_UNLIKELY(r.full)) return free_full(r.block, r.bin, p);
     ts_op_end(tls);
     return true;
 }

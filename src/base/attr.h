@@ -17,6 +17,8 @@
 #define TS_PREFETCH_WRITE(p) __builtin_prefetch((p), 1)
 #define TS_PRINTF(f, a) __attribute__((format(printf, f, a)))
 #define TS_MAY_ALIAS __attribute__((may_alias))
+/* The compiler may take it for granted. */
+#define TS_ASSUME(x) ((x) ? (void)0 : __builtin_unreachable())
 /* On declarations of data: without it the compiler must ask the linker where the object is. */
 #define TS_HIDDEN __attribute__((visibility("hidden")))
 /* Reads what others may be writing; its answer is for a reader of messages only. */
@@ -29,6 +31,7 @@
 #define TS_COLD
 #define TS_ALIGNED(n)
 #define TS_PREFETCH_WRITE(p) ((void)(p))
+#define TS_ASSUME(x) ((void)0)
 #define TS_PRINTF(f, a)
 #define TS_MAY_ALIAS
 #define TS_HIDDEN

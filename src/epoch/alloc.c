@@ -407,11 +407,12 @@ static bool free_fast_again(ts_heap *heap, uintptr_t token, uint32_t unit, uint6
     const ts_share *share = ts_heap_find_share(heap, token);
     ts_heap_leave(heap);
     if (!share) return false;
-    const ts_tls own = {.share_key = (uint64_t)ts_line_of(share) << 32};
+    const ts_tls own = {.share_key = (uint64_t)ts_line_of(share) << TS_KEY_SHARE_SHIFT};
     ts_op_begin(&ts_thread);
-    ts_fast_result r = ts_part_of_unit(unit) == TS_NORMAL ? ts_fast_free(&own, TS_NORMAL, entry, ts_unit_address(unit) + (entry & (TS_UNIT_ENTRIES - 1)) * 16)
-                                                : ts_fast_free(&own, TS_SMALL, entry, ts_unit_address(unit) + (entry & (TS_UNIT_ENTRIES - 1)) * 16);
-    if (r.evicted) return ts_bin_evict(r.block, r.bin, r.evicted);
+    void *object = ts_unit_address(unit) + (entry & (TS_UNIT_ENTRIES - 1)) * 16;
+    ts_fast_result r = ts_part_of_unit(unit) == TS_NORMAL ? ts_fast_free(&own, TS_NORMAL, entry, object)
+                                                          : ts_fast_free(&own, TS_SMALL, entry, object);
+    if (r.full) return ts_bin_evict(r.block, r.bin, ts_bin_exchange(r.bin, object));
     ts_op_end(&ts_thread);
     return r.freed;
 }

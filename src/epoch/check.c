@@ -153,7 +153,7 @@ static bool check_tls(ts_check *check, const ts_heap *heap) {
     REQUIRE((tls->token == UINTPTR_MAX) == (tls->share_key == UINT64_MAX), "heap %u: half bound to an allocator",
             heap->id);
     if (tls->token != UINTPTR_MAX) {
-        const ts_share *share = ts_line_address(tls->share_key >> 32);
+        const ts_share *share = ts_line_address(tls->share_key >> TS_KEY_SHARE_SHIFT);
         REQUIRE(in_lines(share) && share->heap == heap && share->token == tls->token,
                 "heap %u: bound to a share that is not its own", heap->id);
     }
@@ -249,8 +249,8 @@ static bool check_epoch_block(ts_check *check, const ts_epoch *epoch, uint64_t i
     REQUIRE(open_id == (active ? id : TS_ID_NEVER), "epoch %#llx: a block is open to %#llx", (unsigned long long)id,
             (unsigned long long)open_id);
     if (ts_load_relaxed(&heap->state) == TS_HEAP_LOST) return true;
-    REQUIRE(key >> TS_UNIT_LINE_SHIFT == 0 || (ts_load_relaxed(&heap->state) == TS_HEAP_LIVE && active &&
-                                               key >> TS_UNIT_LINE_SHIFT == ts_line_of(b->share)),
+    REQUIRE(key >> TS_KEY_SHARE_SHIFT == 0 || (ts_load_relaxed(&heap->state) == TS_HEAP_LIVE && active &&
+                                               key >> TS_KEY_SHARE_SHIFT == ts_line_of(b->share)),
             "epoch %#llx: a block is open to the fast paths of a thread that is not its owner", (unsigned long long)id);
     REQUIRE(ts_load_relaxed(&b->rolling) == 0 || (active && ts_load_relaxed(&b->rolling) == b->share->token),
             "epoch %#llx: a block says it is of a rolling epoch", (unsigned long long)id);

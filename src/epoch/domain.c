@@ -71,7 +71,7 @@ TS_ALWAYS_INLINE ts_domain *mine(uint64_t id, const char *call) {
 /* ---- the stack of domains entered -------------------------------------------------------------------- */
 
 /* A block that is shut to fast frees is one with care (care.h). */
-TS_ALWAYS_INLINE bool is_fast(const ts_block *block) { return ts_load_relaxed(&block->key) >> 32 != 0 && !block->sampled; }
+TS_ALWAYS_INLINE bool is_fast(const ts_block *block) { return ts_load_relaxed(&block->key) >> TS_KEY_SHARE_SHIFT != 0 && !block->sampled; }
 
 /* A hint may be old: the block may be in another use, or with the heap of another thread. */
 TS_ALWAYS_INLINE bool is_block_of(const ts_scope_block *block, const ts_heap *heap, EpochId epoch) {

@@ -131,7 +131,7 @@ TS_ALWAYS_INLINE void open_block(ts_block *block, EpochId id) {
     ts_store_release(&block->open_id, id);
     /* Care is the slow path's work: such a block is never open to fast frees. */
     if (block->share->allocator->care) return;
-    ts_store_relaxed(&block->key, ts_era(block) | (uint64_t)ts_line_of(block->share) << 32);
+    ts_store_relaxed(&block->key, ts_era(block) | (uint64_t)ts_line_of(block->share) << TS_KEY_SHARE_SHIFT);
 }
 
 /* Whether an ended thread's block can serve the class. Bins are read without holding its heap: a hint. */

@@ -11,12 +11,36 @@ static uint32_t slab_of_entry(unsigned part, uint32_t entry) {
 
 bool ts_bin_ready(ts_churn_block *block, unsigned cls) {
     ts_bin *bin = &block->bin[cls];
-    if (bin->ring != ts_empty_ring) return true;
+    if (bin->ring) return true;
     char **ring = ts_lines_take(TS_LINES_RING, TS_RING_SLOTS * sizeof *ring);
     if (!ring) return false;
     bin->ring = ring;
     ts_store_relaxed(&block->b.bins_used, ts_load_relaxed(&block->b.bins_used) | 1u << cls);
     return true;
+}
+
+/* ---- the ring ---------------------------------------------------------------------------------------- */
+
+/* A count is odd while top changes with it (ts_bin_forget_ring): a few instructions of a thread that may lose its
+   processor in the middle, so the looks are limited, and the figures off by what is in the ring after the last. */
+ts_ring_counts ts_bin_ring_counts(const ts_bin *bin) {
+    ts_ring_counts counts = {0, 0};
+    for (unsigned looks = 0; looks < 16; looks++) {
+        uint64_t evicted = ts_load_acquire(&bin->evicted);
+        uint64_t top = ts_load_acquire(&bin->top); /* acquire: who sees a top without its objects sees the odd count */
+        counts.pops = top >> TS_TOP_POPS_SHIFT;
+        counts.pushes = counts.pops + (top & TS_TOP_DEPTH) + (evicted >> 1);
+        if (TS_LIKELY((evicted & 1) == 0 && ts_load_relaxed(&bin->evicted) == evicted)) break;
+    }
+    return counts;
+}
+
+void ts_bin_forget_ring(ts_bin *bin) {
+    uint64_t top = ts_load_relaxed(&bin->top), evicted = ts_load_relaxed(&bin->evicted) & ~(uint64_t)1;
+    uint64_t depth = top & TS_TOP_DEPTH;
+    ts_store_relaxed(&bin->evicted, evicted | 1);
+    ts_store_release(&bin->top, top - depth); /* partner: the acquire of ts_bin_ring_counts, as is the next */
+    ts_store_release(&bin->evicted, evicted + 2 * depth);
 }
 
 /* ---- the bin's list: slabs with free slots first --------------------------------------------------- */

@@ -16,15 +16,18 @@ ts_block *ts_block_make(bool scope) {
     if (!block) return NULL;
     block->scope = scope;
     ts_store_relaxed(&block->key, 1);
-    for (unsigned i = 0; !scope && i < TS_CLASSES; i++) ts_churn(block)->bin[i].ring = ts_empty_ring;
     return block;
 }
 
-static uint64_t bin_allocs(const ts_bin *bin) {
-    return ts_load_relaxed(&bin->pops) + ts_load_relaxed(&bin->word_allocs);
-}
-static uint64_t bin_frees(const ts_bin *bin) {
-    return ts_load_relaxed(&bin->pushes) + ts_load_relaxed(&bin->direct_frees);
+/* Frees are read first, so that a reader never sees more freed than allocated. */
+static ts_tally bin_tally(const ts_bin *bin) {
+    ts_tally t = {0};
+    t.freed = ts_load_acquire(&bin->direct_frees);
+    ts_ring_counts ring = ts_bin_ring_counts(bin);
+    t.freed += ring.pushes;
+    t.allocated = ring.pops + ts_load_relaxed(&bin->word_allocs);
+    t.slabs = ts_load_relaxed(&bin->slabs);
+    return t;
 }
 
 /* The bytes in full slabs and in the current one. The owner gives a slab its end first, then counts its bytes among those of
@@ -67,12 +70,12 @@ ts_tally ts_block_tally(const ts_block *block, uint32_t cls) {
     unsigned from = cls == UINT32_MAX ? 0 : cls, to = cls == UINT32_MAX ? TS_CLASSES : cls + 1;
     if (from >= TS_CLASSES) return t;
     for (unsigned i = from; i < to; i++) {
-        uint64_t freed = bin_frees(&c->bin[i]), allocated = bin_allocs(&c->bin[i]);
-        t.freed += freed;
-        t.allocated += allocated;
-        t.bytes_freed += freed * ts_class_bytes[i];
-        t.bytes_allocated += allocated * ts_class_bytes[i];
-        t.slabs += ts_load_relaxed(&c->bin[i].slabs);
+        ts_tally bin = bin_tally(&c->bin[i]);
+        t.freed += bin.freed;
+        t.allocated += bin.allocated;
+        t.bytes_freed += bin.freed * ts_class_bytes[i];
+        t.bytes_allocated += bin.allocated * ts_class_bytes[i];
+        t.slabs += bin.slabs;
     }
     return t;
 }
@@ -102,15 +105,14 @@ TS_NOINLINE static void end_churn(ts_churn_block *block) {
         if (chain.head) ts_count(&block->b.share->count[cls].empty_slab_recycled, ts_load_relaxed(&bin->slabs));
         ts_warm_splice(&lists[ts_class_part(cls)], &chain);
         fold(block->b.share, cls, ts_block_tally(&block->b, cls));
-        memset(bin->ring, 0, TS_RING_SLOTS * sizeof *bin->ring);
         bin->word = 0;
         bin->word_entry = 0;
         bin->head = 0;
         block->empty[cls] = 0;
         ts_store_relaxed(&bin->full, 0);
         ts_store_relaxed(&bin->slabs, 0);
-        ts_store_relaxed(&bin->pops, 0);
-        ts_store_relaxed(&bin->pushes, 0);
+        ts_store_relaxed(&bin->top, 0);
+        ts_store_relaxed(&bin->evicted, 0);
         ts_store_relaxed(&bin->word_allocs, 0);
         ts_store_relaxed(&bin->direct_frees, 0);
     }
@@ -163,11 +165,9 @@ static uint32_t flush_bin(ts_churn_block *block, unsigned cls, uint64_t *recycle
     unsigned part = ts_class_part(cls);
     uint32_t scanned = 0;
     uint32_t before = ts_load_relaxed(&bin->slabs);
-    for (unsigned i = 0; i < TS_RING_SLOTS; i++) {
-        const char *object = bin->ring[i];
-        bin->ring[i] = NULL;
-        if (object) ts_bin_give_slot(block, bin, (uint32_t)ts_entry_of(&ts_region.part[part], object));
-    }
+    for (uint64_t i = ts_load_relaxed(&bin->top) & TS_TOP_DEPTH; i > 0; i--)
+        ts_bin_give_slot(block, bin, (uint32_t)ts_entry_of(&ts_region.part[part], bin->ring[i - 1]));
+    ts_bin_forget_ring(bin);
     uint64_t word = bin->word;
     bin->word = 0;
     for (; word; word &= word - 1) {
@@ -259,7 +259,7 @@ void ts_block_rebuild(ts_heap *heap, ts_block *block) {
         unsigned cls = ts_ctz64(left);
         ts_bin *bin = &churn->bin[cls];
         uint64_t live = 0;
-        memset(bin->ring, 0, TS_RING_SLOTS * sizeof *bin->ring);
+        ts_bin_forget_ring(bin);
         bin->word = 0;
         for (uint32_t unit = bin->head; unit; unit = ts_slab_at(unit)->next) {
             ts_slab_rebuild(unit, cls);
@@ -268,7 +268,8 @@ void ts_block_rebuild(ts_heap *heap, ts_block *block) {
         block_empty_count(churn, cls);
         ts_bin_list_by_free(bin);
         /* The vanished thread may have counted one half of an operation: allocated - freed is live again. */
-        uint64_t freed = ts_load_relaxed(&bin->pushes) + live, allocated = bin_allocs(bin);
+        ts_ring_counts ring = ts_bin_ring_counts(bin);
+        uint64_t freed = ring.pushes + live, allocated = ring.pops + ts_load_relaxed(&bin->word_allocs);
         if (allocated < freed) ts_add_owned(&bin->word_allocs, freed - allocated);
         ts_store_relaxed(&bin->direct_frees, allocated < freed ? 0 : allocated - freed);
     }

@@ -160,15 +160,11 @@ static bool check_churn_slab(ts_check *check, const ts_churn_block *block, unsig
 static bool collect(ts_check *check, const ts_churn_block *block, unsigned cls, places *out) {
     const ts_bin *bin = &block->bin[cls];
     unsigned part = ts_class_part(cls);
-    unsigned top = (unsigned)(ts_load_relaxed(&bin->pushes) - ts_load_relaxed(&bin->pops));
-    bool ended = false;
-    for (unsigned i = 0; i < TS_RING_SLOTS; i++) {
-        const char *object = bin->ring[(top - i) & (TS_RING_SLOTS - 1)];
-        if (!object) {
-            ended = true;
-            continue;
-        }
-        REQUIRE(!ended, "class %u: the ring has a gap above place %u", cls, (top - i) & (TS_RING_SLOTS - 1));
+    unsigned depth = (unsigned)(ts_load_relaxed(&bin->top) & TS_TOP_DEPTH);
+    REQUIRE(depth <= TS_RING_SLOTS, "class %u: %u objects in a ring of %u", cls, depth, TS_RING_SLOTS);
+    REQUIRE((ts_load_relaxed(&bin->evicted) & 1) == 0, "class %u: the ring's counts are half changed", cls);
+    for (unsigned i = 0; i < depth; i++) {
+        const char *object = bin->ring[i];
         uint64_t entry = ts_entry_of(&ts_region.part[part], object);
         REQUIRE(entry < ts_region.part[part].limit, "class %u: %p in the ring is no place of its part", cls,
                 (const void *)object);
@@ -193,7 +189,7 @@ static bool check_bin(ts_check *check, const ts_churn_block *block, unsigned cls
     const ts_bin *bin = &block->bin[cls];
     uint32_t slabs = ts_load_relaxed(&bin->slabs), full = ts_load_relaxed(&bin->full);
     bool used = (block->b.bins_used >> cls & 1) != 0;
-    REQUIRE(used == (bin->ring != ts_empty_ring), "class %u: a ring without a note of it, or the other way round", cls);
+    REQUIRE(used == (bin->ring != NULL), "class %u: a ring without a note of it, or the other way round", cls);
     if (!used) {
         REQUIRE(bin->head == 0 && slabs == 0 && bin->word == 0, "class %u: slabs and no ring", cls);
         return true;
@@ -223,8 +219,8 @@ static bool check_bin(ts_check *check, const ts_churn_block *block, unsigned cls
     REQUIRE(empty == block->empty[cls], "class %u: %u empty slabs, %u counted", cls, empty, block->empty[cls]);
     REQUIRE(free_now.seen == free_now.count,
             "class %u: a slot in the ring or the claimed word of a slab that is not the bin's", cls);
-    uint64_t balance = ts_load_relaxed(&bin->pops) + ts_load_relaxed(&bin->word_allocs) -
-                       ts_load_relaxed(&bin->pushes) - ts_load_relaxed(&bin->direct_frees);
+    ts_ring_counts ring = ts_bin_ring_counts(bin);
+    uint64_t balance = ring.pops + ts_load_relaxed(&bin->word_allocs) - ring.pushes - ts_load_relaxed(&bin->direct_frees);
     REQUIRE(balance == live_slots, "class %u: the counters say %llu live objects, the state words %llu", cls,
             (unsigned long long)balance, (unsigned long long)live_slots);
     check->slabs += found;
@@ -366,14 +362,14 @@ static bool check_free_blocks(ts_check *check, const ts_heap *heap, bool scope) 
         REQUIRE(ts_load_relaxed(&b->heap) == heap, "heap %u: a free block is another's", heap->id);
         count++;
         REQUIRE(ts_load_relaxed(&b->slabs) == 0 && ts_load_relaxed(&b->open_id) == TS_ID_NEVER &&
-                    ts_load_relaxed(&b->key) >> TS_UNIT_LINE_SHIFT == 0,
+                    ts_load_relaxed(&b->key) >> TS_KEY_SHARE_SHIFT == 0,
                 "heap %u: a free block is open, or has slabs", heap->id);
         for (unsigned cls = 0; !scope && cls < TS_CLASSES; cls++) {
             const ts_bin *bin = &((const ts_churn_block *)(const void *)b)->bin[cls];
-            if (bin->ring == ts_empty_ring) continue;
+            if (!bin->ring) continue;
             if (!ts_check_claim_lines(check, bin->ring, TS_RING_SLOTS * sizeof *bin->ring, "a ring")) return false;
-            for (unsigned i = 0; i < TS_RING_SLOTS; i++)
-                REQUIRE(bin->ring[i] == NULL, "heap %u: a free block has %p in a ring", heap->id, (void *)bin->ring[i]);
+            REQUIRE(ts_load_relaxed(&bin->top) == 0, "heap %u: a free block has %u objects in a ring", heap->id,
+                    (unsigned)(ts_load_relaxed(&bin->top) & TS_TOP_DEPTH));
         }
     }
     REQUIRE(count == ts_load_relaxed(&heap->free_blocks[scope]), "heap %u: %u free blocks in a list, %u counted", heap->id,

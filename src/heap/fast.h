@@ -16,17 +16,16 @@
 /* The newest object of the ring, made live; NULL: the ring is empty. */
 TS_ALWAYS_INLINE void *ts_fast_pop(ts_bin *bin, const unsigned part) {
     const ts_part *region = &ts_region.part[part];
-    uint64_t pops = ts_load_relaxed(&bin->pops);
-    uint64_t place = (ts_load_relaxed(&bin->pushes) - pops) & (TS_RING_SLOTS - 1);
-    char **ring = bin->ring;
-    char *object = ring[place];
-    if (TS_UNLIKELY(object == NULL)) return NULL;
-    ring[place] = NULL;
-    ts_store_relaxed(&bin->pops, pops + 1);
+    uint64_t top = ts_load_relaxed(&bin->top);
+    uint64_t depth = top & TS_TOP_DEPTH;
+    if (TS_UNLIKELY(depth == 0)) return NULL;
+    char *object = bin->ring[depth - 1];
+    TS_ASSUME(object != NULL);
+    ts_store_relaxed(&bin->top, top + TS_TOP_POP);
     _Atomic uint16_t *state =
         (_Atomic uint16_t *)(region->state_bias + 2 * ((uintptr_t)object >> (part == TS_NORMAL ? 6 : 4)));
     /* relaxed: the owner's own word; others learn of the object through the program's own hand-over */
-    ts_store_relaxed(state, (uint16_t)(ts_load_relaxed(state) | TS_STATE_LIVE));
+    ts_or_owned_16(state, TS_STATE_LIVE);
     return object;
 }
 
@@ -46,9 +45,12 @@ TS_ALWAYS_INLINE void *ts_fast_word(ts_bin *bin, const unsigned part) {
     return ts_entry_address(region, entry);
 }
 
+#define TS_UNIT_BIN_SHIFT (TS_UNIT_LINE_SHIFT - 6u)
+_Static_assert(TS_CACHE_LINE == 1u << 6, "a shift by 6 less gives the place of a line");
+
 typedef struct ts_fast_result {
     bool freed;
-    const char *evicted;   /* to be given to ts_bin_evict */
+    bool full;             /* freed, and the ring has no room: to be given to ts_bin_exchange */
     ts_churn_block *block;
     ts_bin *bin;
 } ts_fast_result;
@@ -59,9 +61,10 @@ typedef struct ts_fast_result {
    that the block is open to the share whose line is in tls: this thread's, of this allocator. */
 TS_ALWAYS_INLINE ts_fast_result ts_fast_free(const ts_tls *tls, const unsigned part, uint64_t entry, void *object) {
     const ts_part *region = &ts_region.part[part];
-    ts_fast_result r = {false, NULL, NULL, NULL};
+    ts_fast_result r = {false, false, NULL, NULL};
     uint64_t word = ts_load_relaxed(&region->unit[entry >> TS_ENTRY_UNIT_SHIFT]);
-    r.bin = ts_line_address(word >> TS_UNIT_LINE_SHIFT);
+    /* As ts_line_address of the word's line. A flag makes it a place within the same line, and the key not match. */
+    r.bin = (void *)(ts_region.lines + (word >> TS_UNIT_BIN_SHIFT));
     r.block = (ts_churn_block *)((uintptr_t)r.bin & ~(uintptr_t)(TS_CHURN_BLOCK_ALIGN - 1));
     /* key is { share's line, era }; word without its line is { 0, era } if no flag is set */
     if (TS_UNLIKELY((ts_load_relaxed(&r.block->b.key) ^ tls->share_key) != (uint32_t)word)) return r;
@@ -73,12 +76,12 @@ TS_ALWAYS_INLINE ts_fast_result ts_fast_free(const ts_tls *tls, const unsigned p
     if (TS_UNLIKELY(next < 0)) return r; /* retires */
     /* release: a foreign free that finds the slot not live has seen all that led to it */
     ts_store_release(state, (uint16_t)next);
-    uint64_t pushes = ts_load_relaxed(&r.bin->pushes) + 1;
-    char **place = &r.bin->ring[(pushes - ts_load_relaxed(&r.bin->pops)) & (TS_RING_SLOTS - 1)];
-    r.evicted = *place;
-    *place = object;
-    ts_store_relaxed(&r.bin->pushes, pushes);
+    uint64_t top = ts_load_relaxed(&r.bin->top);
     r.freed = true;
+    r.full = (top & TS_RING_SLOTS) != 0;
+    if (TS_UNLIKELY(r.full)) return r;
+    r.bin->ring[top & TS_TOP_DEPTH] = object;
+    ts_store_relaxed(&r.bin->top, top + TS_TOP_PUSH);
     return r;
 }
 

@@ -157,7 +157,7 @@ bool ts_foreign_free_open(const ts_heap *heap, uint64_t entry, uintptr_t allocat
     uint64_t again = ts_load_acquire(word), key = ts_load_acquire(&block->key); /* 3 */
     if (TS_UNLIKELY(((again ^ u) & ~TS_UNIT_FOREIGN) != 0 || (key & TS_UNIT_ERA_MASK) != ts_word_era(u))) return false;
     /* Open to its owner, who is not this thread: neither closing nor poisoned. */
-    if (TS_UNLIKELY(key >> TS_UNIT_LINE_SHIFT == 0 || ts_load_acquire(&block->heap) == heap)) return false;
+    if (TS_UNLIKELY(key >> TS_KEY_SHARE_SHIFT == 0 || ts_load_acquire(&block->heap) == heap)) return false;
     if (TS_UNLIKELY(ts_load_relaxed(&block->allocator) != allocator)) return false;
     uint32_t s = ts_load_acquire(&region->state[granule]); /* 4 */
     if (TS_UNLIKELY(((s ^ (2 * (uint32_t)entry + 1)) & 7u) != 0 || (x & bit))) return false;

@@ -14,7 +14,6 @@
    so this is reached only if the thread lost its processor in the middle of one and does not get it back. */
 #define HOLD_LOOKS 2000u
 
-char *ts_empty_ring[TS_RING_SLOTS];
 ts_churn_block ts_no_block = {.b = {.open_id = TS_ID_NEVER}};
 ts_scope_block ts_no_scope = {.b = {.open_id = TS_ID_NEVER, .scope = 1}};
 _Thread_local ts_tls ts_thread = {
@@ -37,7 +36,6 @@ bool ts_heap_init(void) {
     ts_lock_init(&registry, TS_RANK_REGISTRY);
     ts_lock_init(&ended, TS_RANK_TABLE);
     ts_table_init(&ts_allocators, TS_TABLE_ALLOCATOR, TS_ALLOCATOR_STRIDE, 8 * sizeof(void *));
-    for (unsigned i = 0; i < TS_CLASSES; i++) ts_no_block.bin[i].ring = ts_empty_ring;
     for (unsigned i = 0; i <= TS_MAX_CLASS_BYTES; i++)
         ts_classes.bin[i] = (uint16_t)(offsetof(ts_churn_block, bin) + ts_classes.of[(i + 15) / 16] * sizeof(ts_bin));
     /* Line 0 is what a UNIT word of 0 leads to: a block whose era no word can have. */
@@ -174,7 +172,7 @@ void ts_heap_unbind(void) {
 void ts_heap_bind(ts_heap *heap, const ts_share *share) {
     if (ts_thread.token == share->token || heap->sample_rate != 0 || share->allocator->care) return;
     ts_thread.token = share->token;
-    ts_thread.share_key = (uint64_t)ts_line_of(share) << 32;
+    ts_thread.share_key = (uint64_t)ts_line_of(share) << TS_KEY_SHARE_SHIFT;
     ts_thread.block = &ts_no_block;
     ts_thread.rolling = &ts_no_block;
 }
@@ -235,7 +233,7 @@ static void give_rings(ts_churn_block *block) {
     for (uint32_t left = ts_load_relaxed(&block->b.bins_used); left; left &= left - 1) {
         ts_bin *bin = &block->bin[ts_ctz64(left)];
         ts_lines_give(TS_LINES_RING, bin->ring);
-        bin->ring = ts_empty_ring;
+        bin->ring = NULL;
     }
     ts_store_relaxed(&block->b.bins_used, 0);
 }
@@ -363,7 +361,7 @@ void ts_heap_drop_dead_shares(ts_heap *heap) {
         *at = share->heap_next;
         (void)give_warm(share);
         ts_allocator *allocator = share->allocator;
-        if (ts_thread.share_key == (uint64_t)ts_line_of(share) << 32) ts_heap_unbind();
+        if (ts_thread.share_key == (uint64_t)ts_line_of(share) << TS_KEY_SHARE_SHIFT) ts_heap_unbind();
         ts_lines_give(TS_LINES_SHARE, share);
         ts_allocator_unpin(allocator);
     }

@@ -2,7 +2,8 @@
  * What one slab is: a unit of 16 KiB, its record, its UNIT word and its state.
  *
  * UNIT word, 64 bits, atomic:
- *     [63:32] line   of the owner's bin (churn) or block (scope)
+ *     [63:36] line   of the owner's bin (churn) or block (scope)
+ *     [35:32] 0      so that the line's place is the word shifted once
  *     [31] FOREIGN   the slab is on a queue of foreign frees (or about to be, by who set the bit)
  *     [30] ZOMBIE    nobody's slab, on a queue; who takes it off the queue gives it back
  *     [29] SCOPE     scope slab: the line is its block's
@@ -45,7 +46,7 @@
 #define TS_UNIT_ZOMBIE ((uint64_t)1 << 30)
 #define TS_UNIT_SCOPE ((uint64_t)1 << 29)
 #define TS_UNIT_SPAN ((uint64_t)1 << 28)
-#define TS_UNIT_LINE_SHIFT 32u
+#define TS_UNIT_LINE_SHIFT 36u
 #define TS_UNIT_ERA_MASK (((uint64_t)1 << 28) - 1)
 
 #define TS_STATE_LIVE 1u

@@ -153,7 +153,7 @@ class Region:
 
     def block(self, word):
         """(block, class or None) of a UNIT word."""
-        line = self.lines + (word >> 32) * 64
+        line = self.lines + (word >> 36) * 64
         if word & SCOPE:
             return at(line, "ts_block"), None
         block = at(line & ~(CHUNK - 1), "ts_churn_block")
@@ -321,6 +321,12 @@ def say_place(p, place):
 # ---- blocks, epochs, heaps ----------------------------------------------------------------------------------------------
 
 
+def bin_live(b):
+    """Live objects by a bin's counters: what was allocated from the ring and freed into it cancel out."""
+    off_ring = number(b["top"]) % 256 + number(b["evicted"]) // 2
+    return number(b["word_allocs"]) - number(b["direct_frees"]) - off_ring
+
+
 def block_live(r, block):
     """Live objects by the block's counters."""
     if number(block["scope"]):
@@ -329,8 +335,7 @@ def block_live(r, block):
     churn = at(address_of(block.address), "ts_churn_block")
     live = 0
     for i in range(CLASSES):
-        b = churn["bin"][i]
-        live += number(b["pops"]) + number(b["word_allocs"]) - number(b["pushes"]) - number(b["direct_frees"])
+        live += bin_live(churn["bin"][i])
     return live
 
 
@@ -348,7 +353,7 @@ def say_block(r, block, of_epoch):
     churn = at(address_of(block.address), "ts_churn_block")
     for i in range(CLASSES):
         b = churn["bin"][i]
-        live = number(b["pops"]) + number(b["word_allocs"]) - number(b["pushes"]) - number(b["direct_frees"])
+        live = bin_live(b)
         if live or number(b["slabs"]):
             print("    class %d (%d bytes): %d live, %d slabs, %d of them full" % (i, r.class_bytes[i], live, number(b["slabs"]),
                                                                                 number(b["full"])))

@@ -232,11 +232,14 @@ static void bin_prev(void) { ADD(ts_slab_at(ts_slab_at(bin_of_objects()->head)->
 static void bin_word(void) { CHANGE(bin_of_objects()->word, bin_of_objects()->word ^ 1); }
 static char **ring_top(unsigned below) {
     ts_bin *bin = bin_of_objects();
-    char **place = &bin->ring[(bin->pushes - bin->pops - below) & (TS_RING_SLOTS - 1)];
-    SUP_CHECK(*place != NULL, "the ring is not full");
-    return place;
+    uint64_t depth = ts_load_relaxed(&bin->top) & TS_TOP_DEPTH;
+    SUP_CHECK(depth > below, "the ring is not full");
+    return &bin->ring[depth - 1 - below];
 }
 static void ring_gap(void) { CHANGE(*ring_top(1), 0); }
+static void ring_too_deep(void) { CHANGE(bin_of_objects()->top, TS_RING_SLOTS + 1); }
+static void ring_half_changed(void) { ADD(bin_of_objects()->evicted, 1); }
+static void ring_counts(void) { ADD(bin_of_objects()->evicted, 2); }
 static void ring_twice(void) { CHANGE(*ring_top(0), (uintptr_t)*ring_top(1)); }
 static void ring_interior(void) { CHANGE(*ring_top(0), (uintptr_t)*ring_top(0) + 16); }
 static void ring_foreign(void) { CHANGE(*ring_top(0), (uintptr_t)&allocator); }
@@ -432,11 +435,11 @@ static void free_block_open(void) { CHANGE(free_churn()->b.open_id, churn); }
 static void free_block_key(void) { ADD(free_churn()->b.key, (uint64_t)1 << 32); }
 static ts_bin *free_bin(void) {
     ts_bin *bin = &free_churn()->bin[ts_classes.of[112 / 16]];
-    SUP_CHECK(bin->ring != ts_empty_ring, "a free block without a ring");
+    SUP_CHECK(bin->ring != NULL, "a free block without a ring");
     return bin;
 }
 static void free_block_ring(void) { CHANGE(free_bin()->ring, (uintptr_t)bin_of_objects()->ring); }
-static void free_block_ring_filled(void) { CHANGE(free_bin()->ring[9], 16); }
+static void free_block_ring_filled(void) { CHANGE(free_bin()->top, 1); }
 
 /* ---- slabs of bins ---------------------------------------------------------------------------------------------- */
 
@@ -444,7 +447,7 @@ static ts_bin *bin_of_full(void) { return &churn_block()->bin[ts_classes.of[768 
 static ts_bin *bin_of_small(void) { return &churn_block()->bin[ts_classes.of[48 / 16]]; }
 static ts_bin *unused_bin(void) {
     ts_bin *bin = &churn_block()->bin[ts_classes.of[512 / 16]];
-    SUP_CHECK(bin->ring == ts_empty_ring, "a bin in use");
+    SUP_CHECK(bin->ring == NULL, "a bin in use");
     return bin;
 }
 static void bin_ring_unnoted(void) {
@@ -469,13 +472,15 @@ static void bin_word_elsewhere(void) {
 /* A free slot moves from the ring to its slab's bitmap, and a slot of another's slab is in its place. */
 static void ring_of_other_block(void) {
     uint64_t entry;
-    char *object = *ring_top(0);
-    uint32_t unit = unit_of(object, &entry);
+    unsigned below = 0;
+    while (slab_of(*ring_top(below))->free_count == 0) {
+        below++; /* of a full slab, which would not be full then */
+    }
+    ts_slab *slab = ts_slab_at(unit_of(*ring_top(below), &entry));
     unsigned granule = (unsigned)(entry % TS_UNIT_ENTRIES) / 4;
-    ts_slab *slab = ts_slab_at(unit);
     CHANGE(slab->u.free[granule / 64], slab->u.free[granule / 64] | (uint64_t)1 << granule % 64);
     ADD(slab->free_count, 1);
-    CHANGE(*ring_top(0), (uintptr_t)left_too);
+    CHANGE(*ring_top(below), (uintptr_t)left_too);
 }
 static void slab_bit_of_no_slot(void) {
     ts_slab *slab = slab_of(objects[MANY - 1]); /* objects of 112 bytes begin in granules 0, 1, 3, 5, 7, ... */
@@ -660,7 +665,10 @@ static const struct {
     CASE(bin_next, "in a block and in a block"),
     CASE(bin_prev, "prev is"),
     CASE(bin_word, "claimed word"),
-    CASE(ring_gap, "gap"),
+    CASE(ring_gap, "no place of its part"),
+    CASE(ring_too_deep, "objects in a ring"),
+    CASE(ring_half_changed, "half changed"),
+    CASE(ring_counts, "live objects"),
     CASE(ring_twice, "twice in the ring"),
     CASE(ring_interior, "no slot"),
     CASE(ring_foreign, "no place of its part"),

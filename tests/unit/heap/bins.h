@@ -56,12 +56,12 @@ static inline places check_bin(const ts_churn_block *block, unsigned cls) {
         n.retired += ts_classes.slots[cls] - slab->empty_at;
         SUP_CHECK(n.slabs < 100000, "the list is a circle");
     }
-    for (unsigned i = 0; i < TS_RING_SLOTS; i++) {
-        n.ring += bin->ring[i] != NULL;
-        SUP_CHECK(!bin->ring[i] || !(ts_load_relaxed(state_of(bin->ring[i])) & TS_STATE_LIVE),
-                  "a live slot in the ring");
+    n.ring = (unsigned)(ts_load_relaxed(&bin->top) & TS_TOP_DEPTH);
+    SUP_CHECK(n.ring <= TS_RING_SLOTS, "%u objects in the ring", n.ring);
+    for (unsigned i = 0; i < n.ring; i++) {
+        SUP_CHECK(!(ts_load_relaxed(state_of(bin->ring[i])) & TS_STATE_LIVE), "a live slot in the ring");
         for (unsigned k = 0; k < i; k++) {
-            SUP_CHECK(!bin->ring[i] || bin->ring[k] != bin->ring[i], "a slot is in the ring twice");
+            SUP_CHECK(bin->ring[k] != bin->ring[i], "a slot is in the ring twice");
         }
     }
     n.word = ts_popcount64(bin->word);
@@ -70,8 +70,8 @@ static inline places check_bin(const ts_churn_block *block, unsigned cls) {
     SUP_CHECK(n.live + n.bitmap + n.retired + n.ring + n.word == n.slots,
               "class %u: %u live + %u in bitmaps + %u retired + %u in the ring + %u claimed != %u slots", cls, n.live,
               n.bitmap, n.retired, n.ring, n.word, n.slots);
-    uint64_t balance = ts_load_relaxed(&bin->pops) + ts_load_relaxed(&bin->word_allocs) -
-                       ts_load_relaxed(&bin->pushes) - ts_load_relaxed(&bin->direct_frees);
+    ts_ring_counts ring = ts_bin_ring_counts(bin);
+    uint64_t balance = ring.pops + ts_load_relaxed(&bin->word_allocs) - ring.pushes - ts_load_relaxed(&bin->direct_frees);
     SUP_CHECK(balance == n.live, "class %u: the counters say %llu live, the states %u", cls,
               (unsigned long long)balance, n.live);
     return n;
