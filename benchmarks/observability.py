@@ -2,8 +2,9 @@
 """What the statistics cost: instructions per operation with and without the counters that only they read.
 
 Builds the library a second time with TSLAB_UNCOUNTED, in build/uncounted, and counts both with valgrind's callgrind as
-count_instructions.py does. The figure is the mean over the allocations and frees of a work. Counters that the allocator itself works by (a ring's top is pushes - pops; a scope slab is
-empty when as many objects are freed as were allocated) are in both builds: without them it would be another allocator.
+count_instructions.py does. The figure is the mean over the allocations and frees of a work. Counters that the allocator
+itself works by (a magazine's depth stands in the word that counts its allocations; a scope slab is empty when as many
+objects are freed as were allocated) are in both builds: without them it would be another allocator.
 """
 
 import os
@@ -15,7 +16,7 @@ import tempfile
 import count_instructions as count
 import run_bench
 
-# ring, ring with evictions, claimed words, sizes mixed, scope slabs
+# magazine, magazine with evictions, claimed words, sizes mixed, scope slabs
 WORKS = ["random_replace_2k", "fifo_replace", "free_all_alloc_all", "mixed_400", "request"]
 HEADER = "work,call,calls,counted,uncounted,difference"
 LIMIT = 1.0

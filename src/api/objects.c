@@ -17,10 +17,10 @@
 #define SMALL_BYTES (16u * TS_SMALL_CLASSES)
 #define NORMAL_SIZE(size) ((size) - (SMALL_BYTES + 1) <= TS_MAX_CLASS_BYTES - (SMALL_BYTES + 1))
 
-/* The ring of the bin is empty. Inside an operation, which ends here: the claimed word, then the next word of the
+/* The magazine of the bin is empty. Inside an operation, which ends here: the claimed word, then the next word of the
    bin's slabs, which is claimed with the heap held: in_op is 1, so it is held unless another thread revoked it. NULL:
    the slow path. */
-TS_ALWAYS_INLINE void *pop_beyond_ring(ts_tls *tls, ts_churn_block *block, ts_bin *bin, const unsigned part) {
+TS_ALWAYS_INLINE void *pop_beyond_magazine(ts_tls *tls, ts_churn_block *block, ts_bin *bin, const unsigned part) {
     void *p = ts_fast_word(bin, part);
     if (TS_UNLIKELY(p == NULL)) {
         const ts_heap *heap = tls->heap;
@@ -39,7 +39,7 @@ TS_ALWAYS_INLINE bool rolling_serves(const ts_tls *tls, uintptr_t token) {
 }
 
 TS_ENTRY TS_NOINLINE static void *malloc_epoch_beyond(uintptr_t token, size_t size, EpochId epoch, ts_bin *bin) {
-    void *p = pop_beyond_ring(&ts_thread, ts_thread.block, bin, TS_NORMAL);
+    void *p = pop_beyond_magazine(&ts_thread, ts_thread.block, bin, TS_NORMAL);
     return TS_LIKELY(p != NULL) ? p : ts_alloc(token, size, epoch);
 }
 
@@ -52,7 +52,7 @@ TS_ENTRY TS_NOINLINE static void *malloc_epoch_other(uintptr_t token, size_t siz
         if (TS_LIKELY(p != NULL))
             ts_op_end(tls);
         else
-            p = pop_beyond_ring(tls, tls->block, bin, TS_SMALL);
+            p = pop_beyond_magazine(tls, tls->block, bin, TS_SMALL);
         if (TS_LIKELY(p != NULL)) return p;
     } else {
         ts_op_end(tls);
@@ -73,7 +73,7 @@ TS_ENTRY void *slab_malloc_epoch(SlabAllocator *allocator, size_t size, EpochId 
 }
 
 TS_ENTRY TS_NOINLINE static void *malloc_beyond(uintptr_t token, size_t size, ts_bin *bin) {
-    void *p = pop_beyond_ring(&ts_thread, ts_thread.rolling, bin, TS_NORMAL);
+    void *p = pop_beyond_magazine(&ts_thread, ts_thread.rolling, bin, TS_NORMAL);
     return TS_LIKELY(p != NULL) ? p : ts_alloc_rolling(token, size);
 }
 
@@ -85,7 +85,7 @@ TS_ENTRY TS_NOINLINE static void *malloc_other(uintptr_t token, size_t size) {
         if (TS_LIKELY(p != NULL))
             ts_op_end(tls);
         else
-            p = pop_beyond_ring(tls, tls->rolling, bin, TS_SMALL);
+            p = pop_beyond_magazine(tls, tls->rolling, bin, TS_SMALL);
         if (TS_LIKELY(p != NULL)) return p;
     } else {
         ts_op_end(tls);
@@ -176,7 +176,7 @@ TS_NOINLINE static bool evict_and_settle(ts_churn_block *block, ts_bin *bin, con
     return true;
 }
 
-/* The ring is full: another of its objects goes back to its slab. */
+/* The magazine is full: another of its objects goes back to its slab. */
 TS_NOINLINE static bool free_full(ts_churn_block *block, ts_bin *bin, void *object) {
     const char *other = ts_bin_exchange(bin, object);
     const ts_part *part = &ts_region.part[TS_NORMAL];

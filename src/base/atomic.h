@@ -50,18 +50,24 @@ static inline void ts_add_owned_32(_Atomic uint32_t *p, uint32_t v) {
 static inline void ts_or_owned_16(_Atomic uint16_t *p, uint16_t v) {
     __asm__("orw %1, %0" : "+m"(*(uint16_t *)(void *)p) : "ir"(v) : "cc");
 }
+#ifdef __GCC_ASM_FLAG_OUTPUTS__
+#define TS_ASM_FLAGS 1
 /* Whether a word is v, with a relaxed load. Likewise one instruction. */
 static inline bool ts_is_relaxed_64(const _Atomic uint64_t *p, uint64_t v) {
     bool is;
     __asm__("cmpq %2, %1" : "=@cce"(is) : "m"(*(const uint64_t *)(const void *)p), "er"(v));
     return is;
 }
+#endif
 #define ts_add_owned(p, v) \
     _Generic((p), _Atomic uint64_t *: ts_add_owned_64, _Atomic uint32_t *: ts_add_owned_32)((p), (v))
 #else
-#define ts_is_relaxed_64(p, v) (ts_load_relaxed(p) == (v))
 #define ts_add_owned(p, v) ts_store_relaxed((p), ts_load_relaxed(p) + (v))
 #define ts_or_owned_16(p, v) ts_store_relaxed((p), (uint16_t)(ts_load_relaxed(p) | (v)))
+#endif
+
+#ifndef TS_ASM_FLAGS
+#define ts_is_relaxed_64(p, v) (ts_load_relaxed(p) == (v))
 #endif
 
 /* Adds to an owned word that nothing but the statistics reads. The build with TSLAB_UNCOUNTED leaves it out: it only exists

@@ -49,7 +49,7 @@ static bool visit_line(void *arg, ts_line_kind kind, const void *record) {
         [TS_LINES_SHARE] = sizeof(ts_share),
         [TS_LINES_CHURN_BLOCK] = TS_CHURN_BLOCK_ALIGN,
         [TS_LINES_SCOPE_BLOCK] = sizeof(ts_scope_block),
-        [TS_LINES_RING] = TS_RING_SLOTS * sizeof(char *),
+        [TS_LINES_MAGAZINE] = TS_MAGAZINE_BYTES,
         [TS_LINES_CLEANUP] = sizeof(ts_domain_scope),
     };
     return ts_check_claim_lines(arg, record, bytes[kind], "a free record");

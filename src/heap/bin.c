@@ -11,36 +11,50 @@ static uint32_t slab_of_entry(unsigned part, uint32_t entry) {
 
 bool ts_bin_ready(ts_churn_block *block, unsigned cls) {
     ts_bin *bin = &block->bin[cls];
-    if (bin->ring) return true;
-    char **ring = ts_lines_take(TS_LINES_RING, TS_RING_SLOTS * sizeof *ring);
-    if (!ring) return false;
-    bin->ring = ring;
+    if (bin->magazine) return true;
+    char **magazine = ts_lines_take(TS_LINES_MAGAZINE, TS_MAGAZINE_BYTES);
+    if (!magazine) return false;
+    bin->magazine = magazine;
     ts_store_relaxed(&block->b.bins_used, ts_load_relaxed(&block->b.bins_used) | 1u << cls);
     return true;
 }
 
-/* ---- the ring ---------------------------------------------------------------------------------------- */
+/* ---- the magazine ---------------------------------------------------------------------------------------- */
 
-/* A count is odd while top changes with it (ts_bin_forget_ring): a few instructions of a thread that may lose its
-   processor in the middle, so the looks are limited, and the figures off by what is in the ring after the last. */
-ts_ring_counts ts_bin_ring_counts(const ts_bin *bin) {
-    ts_ring_counts counts = {0, 0};
+/*
+ * Two words of one moment. Who empties the magazine counts its objects as evicted first and notes how many (a release
+ * store each), then takes them off top, then takes the note away. A reader looks at `evicted`, then at `top` (acquire).
+ *   no note, and the same again afterwards: top is of that time, and its objects are in no other count (what the owner
+ *   stores in top later is of the release sequence of the store that emptied it);
+ *   a note: the objects of top are in the count already. Those that came after them are left out, for this look;
+ *   no note, and another word afterwards: top may be that of after the emptying. It looks again, and finds the note or
+ *   what comes after it, however long the other is away in between.
+ * A free into a full magazine changes `evicted` as well: the looks are limited, so that one who frees all the time keeps nobody.
+ */
+ts_magazine_counts ts_bin_magazine_counts(const ts_bin *bin) {
+    ts_magazine_counts counts = {0, 0};
     for (unsigned looks = 0; looks < 16; looks++) {
         uint64_t evicted = ts_load_acquire(&bin->evicted);
-        uint64_t top = ts_load_acquire(&bin->top); /* acquire: who sees a top without its objects sees the odd count */
+        uint64_t top = ts_load_acquire(&bin->top);
+        bool noted = (evicted & TS_EVICTED_NOTE) != 0;
         counts.pops = top >> TS_TOP_POPS_SHIFT;
-        counts.pushes = counts.pops + (top & TS_TOP_DEPTH) + (evicted >> 1);
-        if (TS_LIKELY((evicted & 1) == 0 && ts_load_relaxed(&bin->evicted) == evicted)) break;
+        counts.pushes = counts.pops + (noted ? 0 : top & TS_TOP_DEPTH) + (evicted >> TS_EVICTED_SHIFT);
+        if (TS_LIKELY(noted || ts_load_relaxed(&bin->evicted) == evicted)) break;
     }
     return counts;
 }
 
-void ts_bin_forget_ring(ts_bin *bin) {
-    uint64_t top = ts_load_relaxed(&bin->top), evicted = ts_load_relaxed(&bin->evicted) & ~(uint64_t)1;
+/* What a note from before is about is counted already. (After a fork a heap whose thread vanished in the middle of this
+   can have one; it was not held, and stays as it is.) */
+void ts_bin_forget_magazine(ts_bin *bin) {
+    uint64_t top = ts_load_relaxed(&bin->top), evicted = ts_load_relaxed(&bin->evicted);
     uint64_t depth = top & TS_TOP_DEPTH;
-    ts_store_relaxed(&bin->evicted, evicted | 1);
-    ts_store_release(&bin->top, top - depth); /* partner: the acquire of ts_bin_ring_counts, as is the next */
-    ts_store_release(&bin->evicted, evicted + 2 * depth);
+    if (depth != 0 && (evicted & TS_EVICTED_NOTE) == 0) {
+        evicted += depth << TS_EVICTED_SHIFT | depth;
+        ts_store_release(&bin->evicted, evicted);
+    }
+    ts_store_release(&bin->top, top - depth);
+    ts_store_release(&bin->evicted, evicted & ~(uint64_t)TS_EVICTED_NOTE);
 }
 
 /* ---- the bin's list: slabs with free slots first --------------------------------------------------- */

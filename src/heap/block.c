@@ -19,13 +19,15 @@ ts_block *ts_block_make(bool scope) {
     return block;
 }
 
-/* Frees are read first, so that a reader never sees more freed than allocated. */
+/* direct_frees first, word_allocs last, and between them the magazine's counts, of one moment: a reader sees no more freed than
+   allocated. Where the owner's stores may be seen in another order, what it sees freed was allocated. */
 static ts_tally bin_tally(const ts_bin *bin) {
     ts_tally t = {0};
     t.freed = ts_load_acquire(&bin->direct_frees);
-    ts_ring_counts ring = ts_bin_ring_counts(bin);
-    t.freed += ring.pushes;
-    t.allocated = ring.pops + ts_load_relaxed(&bin->word_allocs);
+    ts_magazine_counts counts = ts_bin_magazine_counts(bin);
+    t.freed += counts.pushes;
+    t.allocated = counts.pops + ts_load_relaxed(&bin->word_allocs);
+    if (TS_UNLIKELY(t.freed > t.allocated)) t.allocated = t.freed;
     t.slabs = ts_load_relaxed(&bin->slabs);
     return t;
 }
@@ -55,6 +57,7 @@ TS_ALWAYS_INLINE ts_tally scope_tally(const ts_scope_block *s) {
     t.freed = ts_load_relaxed(&s->frees); /* before allocs: a reader never sees more freed than allocated */
     t.bytes_freed = ts_load_relaxed(&s->bytes_freed);
     t.allocated = ts_load_relaxed(&s->allocs);
+    if (TS_UNLIKELY(t.freed > t.allocated)) t.allocated = t.freed; /* as in bin_tally */
     t.bytes_allocated = scope_bytes(s);
     t.slabs = ts_load_relaxed(&s->b.slabs);
     return t;
@@ -166,8 +169,8 @@ static uint32_t flush_bin(ts_churn_block *block, unsigned cls, uint64_t *recycle
     uint32_t scanned = 0;
     uint32_t before = ts_load_relaxed(&bin->slabs);
     for (uint64_t i = ts_load_relaxed(&bin->top) & TS_TOP_DEPTH; i > 0; i--)
-        ts_bin_give_slot(block, bin, (uint32_t)ts_entry_of(&ts_region.part[part], bin->ring[i - 1]));
-    ts_bin_forget_ring(bin);
+        ts_bin_give_slot(block, bin, (uint32_t)ts_entry_of(&ts_region.part[part], bin->magazine[i - 1]));
+    ts_bin_forget_magazine(bin);
     uint64_t word = bin->word;
     bin->word = 0;
     for (; word; word &= word - 1) {
@@ -259,7 +262,7 @@ void ts_block_rebuild(ts_heap *heap, ts_block *block) {
         unsigned cls = ts_ctz64(left);
         ts_bin *bin = &churn->bin[cls];
         uint64_t live = 0;
-        ts_bin_forget_ring(bin);
+        ts_bin_forget_magazine(bin);
         bin->word = 0;
         for (uint32_t unit = bin->head; unit; unit = ts_slab_at(unit)->next) {
             ts_slab_rebuild(unit, cls);
@@ -268,8 +271,8 @@ void ts_block_rebuild(ts_heap *heap, ts_block *block) {
         block_empty_count(churn, cls);
         ts_bin_list_by_free(bin);
         /* The vanished thread may have counted one half of an operation: allocated - freed is live again. */
-        ts_ring_counts ring = ts_bin_ring_counts(bin);
-        uint64_t freed = ring.pushes + live, allocated = ring.pops + ts_load_relaxed(&bin->word_allocs);
+        ts_magazine_counts counts = ts_bin_magazine_counts(bin);
+        uint64_t freed = counts.pushes + live, allocated = counts.pops + ts_load_relaxed(&bin->word_allocs);
         if (allocated < freed) ts_add_owned(&bin->word_allocs, freed - allocated);
         ts_store_relaxed(&bin->direct_frees, allocated < freed ? 0 : allocated - freed);
     }

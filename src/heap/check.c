@@ -85,10 +85,10 @@ bool ts_check_warm(ts_check *check, const ts_warm *warm, unsigned part, uint64_t
 
 /* ---- slabs of a bin ------------------------------------------------------------------------------------- */
 
-/* Free slots that are in the ring or the claimed word. */
+/* Free slots that are in the magazine or the claimed word. */
 typedef struct places {
     unsigned count, seen;
-    uint32_t entry[TS_RING_SLOTS + 64];
+    uint32_t entry[TS_MAGAZINE_SLOTS + 64];
 } places;
 
 static bool check_word(ts_check *check, uint32_t unit, uint64_t want, bool dead) {
@@ -122,8 +122,8 @@ static bool check_churn_slab(ts_check *check, const ts_churn_block *block, unsig
     for (unsigned i = 0; i < free_now->count; i++) {
         if (free_now->entry[i] >> TS_ENTRY_UNIT_SHIFT != ts_unit_in_part(unit)) continue;
         unsigned g = (free_now->entry[i] & (TS_UNIT_ENTRIES - 1)) >> shift;
-        REQUIRE((elsewhere[g >> 6] >> (g & 63) & 1) == 0, "unit %u, granule %u: twice in the ring or the claimed word",
-                unit, g);
+        REQUIRE((elsewhere[g >> 6] >> (g & 63) & 1) == 0,
+                "unit %u, granule %u: twice in the magazine or the claimed word", unit, g);
         elsewhere[g >> 6] |= (uint64_t)1 << (g & 63);
         free_now->seen++;
     }
@@ -137,7 +137,7 @@ static bool check_churn_slab(ts_check *check, const ts_churn_block *block, unsig
         REQUIRE((s >> 1 & 3u) == (part == TS_NORMAL ? entry & 3u : 0),
                 "unit %u, slot %u: state word %#x, starts at entry %u", unit, slot, s, entry);
         REQUIRE(is_live + is_retired + is_free + is_elsewhere == 1,
-                "unit %u, slot %u: live %u, retired %u, in the bitmap %u, in the ring or the claimed word %u", unit,
+                "unit %u, slot %u: live %u, retired %u, in the bitmap %u, in the magazine or the claimed word %u", unit,
                 slot, is_live, is_retired, is_free, is_elsewhere);
         live_slots += is_live;
         retired += is_retired;
@@ -161,15 +161,15 @@ static bool collect(ts_check *check, const ts_churn_block *block, unsigned cls, 
     const ts_bin *bin = &block->bin[cls];
     unsigned part = ts_class_part(cls);
     unsigned depth = (unsigned)(ts_load_relaxed(&bin->top) & TS_TOP_DEPTH);
-    REQUIRE(depth <= TS_RING_SLOTS, "class %u: %u objects in a ring of %u", cls, depth, TS_RING_SLOTS);
-    REQUIRE((ts_load_relaxed(&bin->evicted) & 1) == 0, "class %u: the ring's counts are half changed", cls);
+    REQUIRE(depth <= TS_MAGAZINE_SLOTS, "class %u: %u objects in a magazine of %u", cls, depth, TS_MAGAZINE_SLOTS);
+    REQUIRE((ts_load_relaxed(&bin->evicted) & TS_EVICTED_NOTE) == 0, "class %u: the magazine's counts are half changed", cls);
     for (unsigned i = 0; i < depth; i++) {
-        const char *object = bin->ring[i];
+        const char *object = bin->magazine[i];
         uint64_t entry = ts_entry_of(&ts_region.part[part], object);
-        REQUIRE(entry < ts_region.part[part].limit, "class %u: %p in the ring is no place of its part", cls,
+        REQUIRE(entry < ts_region.part[part].limit, "class %u: %p in the magazine is no place of its part", cls,
                 (const void *)object);
-        REQUIRE((entry & (TS_UNIT_ENTRIES - 1)) * 16 % ts_class_bytes[cls] == 0, "class %u: %p in the ring is no slot",
-                cls, (const void *)object);
+        REQUIRE((entry & (TS_UNIT_ENTRIES - 1)) * 16 % ts_class_bytes[cls] == 0,
+                "class %u: %p in the magazine is no slot", cls, (const void *)object);
         out->entry[out->count++] = (uint32_t)entry;
     }
     for (uint64_t word = bin->word; word; word &= word - 1) {
@@ -181,7 +181,7 @@ static bool collect(ts_check *check, const ts_churn_block *block, unsigned cls, 
         out->entry[out->count++] = entry;
     }
     REQUIRE(block->b.closing != TS_CLOSING || out->count == 0,
-            "class %u: a block that is closing has %u slots in its ring and word", cls, out->count);
+            "class %u: a block that is closing has %u slots in its magazine and word", cls, out->count);
     return true;
 }
 
@@ -189,12 +189,12 @@ static bool check_bin(ts_check *check, const ts_churn_block *block, unsigned cls
     const ts_bin *bin = &block->bin[cls];
     uint32_t slabs = ts_load_relaxed(&bin->slabs), full = ts_load_relaxed(&bin->full);
     bool used = (block->b.bins_used >> cls & 1) != 0;
-    REQUIRE(used == (bin->ring != NULL), "class %u: a ring without a note of it, or the other way round", cls);
+    REQUIRE(used == (bin->magazine != NULL), "class %u: a magazine without a note of it, or the other way round", cls);
     if (!used) {
-        REQUIRE(bin->head == 0 && slabs == 0 && bin->word == 0, "class %u: slabs and no ring", cls);
+        REQUIRE(bin->head == 0 && slabs == 0 && bin->word == 0, "class %u: slabs and no magazine", cls);
         return true;
     }
-    if (!ts_check_claim_lines(check, bin->ring, TS_RING_SLOTS * sizeof *bin->ring, "a ring")) return false;
+    if (!ts_check_claim_lines(check, bin->magazine, TS_MAGAZINE_BYTES, "a magazine")) return false;
     places free_now = {0};
     uint32_t found = 0, found_full = 0, empty = 0, before = 0;
     uint64_t live_slots = 0;
@@ -218,9 +218,9 @@ static bool check_bin(ts_check *check, const ts_churn_block *block, unsigned cls
     REQUIRE(found_full == full, "class %u: %u full slabs, %u counted", cls, found_full, full);
     REQUIRE(empty == block->empty[cls], "class %u: %u empty slabs, %u counted", cls, empty, block->empty[cls]);
     REQUIRE(free_now.seen == free_now.count,
-            "class %u: a slot in the ring or the claimed word of a slab that is not the bin's", cls);
-    ts_ring_counts ring = ts_bin_ring_counts(bin);
-    uint64_t balance = ring.pops + ts_load_relaxed(&bin->word_allocs) - ring.pushes - ts_load_relaxed(&bin->direct_frees);
+            "class %u: a slot in the magazine or the claimed word of a slab that is not the bin's", cls);
+    ts_magazine_counts counts = ts_bin_magazine_counts(bin);
+    uint64_t balance = counts.pops + ts_load_relaxed(&bin->word_allocs) - counts.pushes - ts_load_relaxed(&bin->direct_frees);
     REQUIRE(balance == live_slots, "class %u: the counters say %llu live objects, the state words %llu", cls,
             (unsigned long long)balance, (unsigned long long)live_slots);
     check->slabs += found;
@@ -366,10 +366,13 @@ static bool check_free_blocks(ts_check *check, const ts_heap *heap, bool scope) 
                 "heap %u: a free block is open, or has slabs", heap->id);
         for (unsigned cls = 0; !scope && cls < TS_CLASSES; cls++) {
             const ts_bin *bin = &((const ts_churn_block *)(const void *)b)->bin[cls];
-            if (!bin->ring) continue;
-            if (!ts_check_claim_lines(check, bin->ring, TS_RING_SLOTS * sizeof *bin->ring, "a ring")) return false;
-            REQUIRE(ts_load_relaxed(&bin->top) == 0, "heap %u: a free block has %u objects in a ring", heap->id,
+            if (!bin->magazine) continue;
+            if (!ts_check_claim_lines(check, bin->magazine, TS_MAGAZINE_BYTES, "a magazine")) return false;
+            REQUIRE(ts_load_relaxed(&bin->top) == 0, "heap %u: a free block has %u objects in a magazine", heap->id,
                     (unsigned)(ts_load_relaxed(&bin->top) & TS_TOP_DEPTH));
+            REQUIRE(ts_load_relaxed(&bin->evicted) == 0 && ts_load_relaxed(&bin->word_allocs) == 0 &&
+                        ts_load_relaxed(&bin->direct_frees) == 0,
+                    "heap %u: a free block counts objects of class %u", heap->id, cls);
         }
     }
     REQUIRE(count == ts_load_relaxed(&heap->free_blocks[scope]), "heap %u: %u free blocks in a list, %u counted", heap->id,

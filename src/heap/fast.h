@@ -1,5 +1,5 @@
 /*
- * The fast paths: an allocation from the ring or the claimed word of a bin, a free into the ring, a bump in a
+ * The fast paths: an allocation from the magazine or the claimed word of a bin, a free into the magazine, a bump in a
  * scope slab. Each is called between ts_op_begin and ts_op_end by the thread that owns the block; none takes a
  * lock, makes a system call, or moves more than one slot.
  *
@@ -13,13 +13,13 @@
 #include "base/bits.h"
 #include "heap/heap.h"
 
-/* The newest object of the ring, made live; NULL: the ring is empty. */
+/* The object on top of the magazine, made live; NULL: the magazine is empty. */
 TS_ALWAYS_INLINE void *ts_fast_pop(ts_bin *bin, const unsigned part) {
     const ts_part *region = &ts_region.part[part];
     uint64_t top = ts_load_relaxed(&bin->top);
     uint64_t depth = top & TS_TOP_DEPTH;
     if (TS_UNLIKELY(depth == 0)) return NULL;
-    char *object = bin->ring[depth - 1];
+    char *object = bin->magazine[depth - 1];
     TS_ASSUME(object != NULL);
     ts_store_relaxed(&bin->top, top + TS_TOP_POP);
     _Atomic uint16_t *state =
@@ -29,7 +29,7 @@ TS_ALWAYS_INLINE void *ts_fast_pop(ts_bin *bin, const unsigned part) {
     return object;
 }
 
-/* The next object of the claimed word, made live; NULL: the word is used up. Only when the ring is empty, so that
+/* The next object of the claimed word, made live; NULL: the word is used up. Only when the magazine is empty, so that
    what was freed last is used first. */
 TS_ALWAYS_INLINE void *ts_fast_word(ts_bin *bin, const unsigned part) {
     const ts_part *region = &ts_region.part[part];
@@ -50,7 +50,7 @@ _Static_assert(TS_CACHE_LINE == 1u << 6, "a shift by 6 less gives the place of a
 
 typedef struct ts_fast_result {
     bool freed;
-    bool full;             /* freed, and the ring has no room: to be given to ts_bin_exchange */
+    bool full;             /* freed, and the magazine has no room: to be given to ts_bin_exchange */
     ts_churn_block *block;
     ts_bin *bin;
 } ts_fast_result;
@@ -78,9 +78,9 @@ TS_ALWAYS_INLINE ts_fast_result ts_fast_free(const ts_tls *tls, const unsigned p
     ts_store_release(state, (uint16_t)next);
     uint64_t top = ts_load_relaxed(&r.bin->top);
     r.freed = true;
-    r.full = (top & TS_RING_SLOTS) != 0;
+    r.full = (top & TS_MAGAZINE_SLOTS) != 0;
     if (TS_UNLIKELY(r.full)) return r;
-    r.bin->ring[top & TS_TOP_DEPTH] = object;
+    r.bin->magazine[top & TS_TOP_DEPTH] = object;
     ts_store_relaxed(&r.bin->top, top + TS_TOP_PUSH);
     return r;
 }

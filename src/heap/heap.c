@@ -228,12 +228,12 @@ static void drop_hints(ts_heap *heap) {
     if (ts_load_relaxed(&ts_thread.scope->b.open_id) == TS_ID_NEVER) ts_thread.scope = &ts_no_scope;
 }
 
-/* A ring is a quarter of a block, and a block can have one for each class: they go to whatever bin is next. */
-static void give_rings(ts_churn_block *block) {
+/* A magazine is a quarter of a block, and a block can have one for each class: they go to whatever bin is next. */
+static void give_magazines(ts_churn_block *block) {
     for (uint32_t left = ts_load_relaxed(&block->b.bins_used); left; left &= left - 1) {
         ts_bin *bin = &block->bin[ts_ctz64(left)];
-        ts_lines_give(TS_LINES_RING, bin->ring);
-        bin->ring = NULL;
+        ts_lines_give(TS_LINES_MAGAZINE, bin->magazine);
+        bin->magazine = NULL;
     }
     ts_store_relaxed(&block->b.bins_used, 0);
 }
@@ -246,7 +246,7 @@ static uint32_t give_kind(ts_heap *heap, bool scope, uint32_t keep, uint32_t mos
         last = *from;
         *from = last->heap_next;
         ts_add_owned(&heap->free_blocks[scope], (uint32_t)-1);
-        if (!scope) give_rings(ts_churn(last));
+        if (!scope) give_magazines(ts_churn(last));
         ts_store_release(&last->heap, nobody);
     }
     if (!last) return 0;

@@ -25,7 +25,7 @@
  * own is 1: so no circle of waiting can form.
  *
  * Conservation, per bin: pops + word_allocs - pushes - direct_frees == live slots of the bin's slabs, always
- * outside of an operation. These counters are what the statistics sum up.
+ * outside of an operation (pops, pushes: the magazine's counts). These counters are what the statistics sum up.
  */
 /* Modelled in tests/model: foreign, hold, epoch, orders. */
 #ifndef TS_HEAP_HEAP_H
@@ -42,7 +42,8 @@
 
 #include <tslab/tslab.h>
 
-#define TS_RING_SLOTS 64u
+#define TS_MAGAZINE_SLOTS 64u
+#define TS_MAGAZINE_BYTES (TS_MAGAZINE_SLOTS * sizeof(char *))
 #define TS_ID_NEVER EPOCH_NONE       /* an epoch id that never is; no call gets to a fast path with it */
 #define TS_DRAINED 8u
 /* Ended blocks that a thread keeps for its next epochs: at most 600 KiB of metadata, if each has had objects of every
@@ -79,19 +80,25 @@ typedef struct ts_warm {
     _Atomic uint32_t count;          /* written with the list; read by anyone */
 } ts_warm;
 
-/* The ring is a stack of free objects, in which a free finds room by turning another out when it is full. Its depth and the
-   count of its allocations are one word, so counting costs nothing: what was freed into it is what was allocated from it,
-   what is in it and what was turned out. 56 bits are 11 years of 200 million allocations a second. */
+_Static_assert((TS_MAGAZINE_SLOTS & (TS_MAGAZINE_SLOTS - 1)) == 0 && TS_MAGAZINE_SLOTS <= 128,
+               "full is one bit of the depth, and the depth has 8");
+/* The magazine is a stack of free objects; a free into a full one takes the place of another object, of each place in turn: an
+   allocation gets one of the 64 that were freed last, and the last one unless the magazine was full. Its depth
+   and the count of its allocations are one word, `top`, so counting costs nothing: what was freed into it is what was
+   allocated from it, what is in it, and what left it for its slab (ts_bin_magazine_counts). 56 bits of a count are 11 years of
+   200 million allocations a second. */
 #define TS_TOP_DEPTH 255u
 #define TS_TOP_PUSH 1u
-#define TS_TOP_POP 255u              /* one more allocated, one less in the ring */
+#define TS_TOP_POP 255u              /* one more allocated, one less in the magazine */
 #define TS_TOP_POPS_SHIFT 8u
+#define TS_EVICTED_NOTE 255u         /* not 0 while it is emptied: what is in top's depth is evicted already */
+#define TS_EVICTED_SHIFT 8u
 typedef struct ts_bin {
-    char **ring;                     /* TS_RING_SLOTS objects; NULL before the first use */
-    _Atomic uint64_t top;            /* [7:0] objects in the ring  [63:8] objects allocated from it */
-    _Atomic uint64_t evicted;        /* twice the objects that left the ring for their slabs; odd while top changes with it */
+    char **magazine;                 /* TS_MAGAZINE_SLOTS objects; NULL before the first use */
+    _Atomic uint64_t top;            /* [7:0] objects in it  [63:8] objects allocated from it (pops) */
+    _Atomic uint64_t evicted;        /* [63:8] objects that left it for their slabs  [7:0] a note, see bin.c */
     _Atomic uint64_t word_allocs;    /* objects allocated from the claimed word */
-    _Atomic uint64_t direct_frees;   /* objects freed past the ring: by other threads, while closing, retired */
+    _Atomic uint64_t direct_frees;   /* objects freed past the magazine: by other threads, while closing, retired */
     uint64_t word;                   /* claimed bits of one word of a slab's free bitmap */
     uint32_t word_entry;             /* entry of bit 0 */
     uint32_t head;                   /* (h) slabs, those with free slots first; 0: none */
@@ -125,7 +132,7 @@ typedef struct ts_block {
     struct ts_block *heap_prev;
     struct ts_block *condemned_next; /* owner: who pushed it on the condemned list */
     _Atomic uint32_t slabs;          /* units in its bins, or in its scope list */
-    _Atomic uint32_t bins_used;      /* (h) bit per class: the bin has a ring; bits are only set while it is a heap's; read by anyone */
+    _Atomic uint32_t bins_used;      /* (h) bit per class: the bin has a magazine; bits are only set while it is a heap's; read by anyone */
     _Atomic uint32_t flushed;        /* closing is TS_CLOSING and the flush is done; read by anyone */
     uint32_t era;                    /* constant during a use: of its slabs' UNIT words. Not the key's, which is
                                         another once the block is killed: a slab that is added then is stale too */
@@ -191,7 +198,7 @@ typedef struct ts_tls {
     _Atomic uint32_t in_op;          /* see the top of this file; read by others */
     uintptr_t token;                 /* allocator used last; UINTPTR_MAX, which is none: no fast paths (no heap, or
                                         timing is on) */
-    uint64_t share_key;              /* line of this thread's share of it << 32; UINT64_MAX: likewise */
+    uint64_t share_key;              /* line of this thread's share of it << TS_KEY_SHARE_SHIFT; UINT64_MAX: likewise */
     struct ts_heap *heap;
     struct ts_domain_scope *domain;  /* innermost domain entered */
     struct ts_allocator *settle;     /* over its limit of warm units: to purge when nothing is held */
@@ -243,7 +250,7 @@ typedef struct ts_heap {
 extern TS_HIDDEN _Atomic uint32_t ts_heaps_abandoned;
 
 extern TS_HIDDEN _Thread_local ts_tls ts_thread;
-extern TS_HIDDEN ts_churn_block ts_no_block;   /* matches no epoch; its rings are empty */
+extern TS_HIDDEN ts_churn_block ts_no_block;   /* matches no epoch; its magazines are empty */
 extern TS_HIDDEN ts_scope_block ts_no_scope;
 
 static inline ts_block *ts_block_of_line(uint64_t line, bool scope) {
@@ -253,7 +260,7 @@ static inline ts_block *ts_block_of_line(uint64_t line, bool scope) {
 static inline unsigned ts_bin_class(const ts_churn_block *block, const ts_bin *bin) {
     return (unsigned)(bin - block->bin);
 }
-#define TS_KEY_SHARE_SHIFT 32u
+#define TS_KEY_SHARE_SHIFT 32u /* of a block's key, whose upper half is compared as it is */
 static inline uint64_t ts_word_era(uint64_t word) { return word & TS_UNIT_ERA_MASK; }
 static inline uint64_t ts_word_line(uint64_t word) { return word >> TS_UNIT_LINE_SHIFT; }
 static inline uint64_t ts_era(const ts_block *block) { return ts_load_acquire(&block->key) & TS_UNIT_ERA_MASK; }
@@ -322,7 +329,7 @@ static inline ts_share *ts_heap_find_share(const ts_heap *heap, uintptr_t token)
 }
 /* This thread's share of an allocator, made if need be. NULL: no memory. */
 ts_share *ts_heap_share(ts_heap *heap, struct ts_allocator *allocator);
-/* Empties rings and claimed words of all blocks, drains, gives warm units away. Caller: not inside the heap. */
+/* Empties magazines and claimed words of all blocks, drains, gives warm units away. Caller: not inside the heap. */
 void ts_heap_idle(ts_heap *heap);
 /* As ts_table_take and ts_table_give, by way of a few entries that the thread keeps. which: TS_TABLE_EPOCH, _DOMAIN. */
 static inline void *ts_heap_take_entry(ts_table *table, unsigned which) {
@@ -365,7 +372,7 @@ void ts_heap_fork_child(void);
 ts_block *ts_block_make(bool scope);
 /* Ends a block, killed or not: its slabs go to the share's warm units, its counters to the share, live objects die. */
 void ts_block_end(ts_heap *heap, ts_block *block);
-/* Gives ring and claimed words back to the slabs, and the slabs that are empty to the share. Returns slabs looked
+/* Gives magazine and claimed words back to the slabs, and the slabs that are empty to the share. Returns slabs looked
    at; adds those given to *recycled. */
 uint32_t ts_block_flush(ts_heap *heap, ts_block *block, uint64_t *recycled);
 /* Flushes the block if another thread has closed it but could not hold this heap then. Caller: the owner, or who holds
@@ -443,23 +450,24 @@ void ts_bin_list_by_free(ts_bin *bin);
 bool ts_bin_ready(ts_churn_block *block, unsigned cls);
 /* Adds a reset slab and publishes its UNIT word. Caller holds the heap. */
 void ts_bin_add(ts_churn_block *block, unsigned cls, uint32_t unit);
-/* Objects allocated from the ring and freed into it, of one moment. Any thread. */
-typedef struct ts_ring_counts {
+/* Objects allocated from the magazine and freed into it, of one moment. Any thread. */
+typedef struct ts_magazine_counts {
     uint64_t pops, pushes;
-} ts_ring_counts;
-ts_ring_counts ts_bin_ring_counts(const ts_bin *bin);
-/* Puts an object into a full ring, for another that leaves it: to be given to ts_bin_evict. Owner, inside an operation. */
+} ts_magazine_counts;
+ts_magazine_counts ts_bin_magazine_counts(const ts_bin *bin);
+/* Puts an object into a full magazine, for another that leaves it: to be given to ts_bin_evict. Owner, inside an
+   operation. */
 static inline char *ts_bin_exchange(ts_bin *bin, void *object) {
     uint64_t evicted = ts_load_relaxed(&bin->evicted);
-    char **place = &bin->ring[(evicted >> 1) & (TS_RING_SLOTS - 1)];
+    char **place = &bin->magazine[(evicted >> TS_EVICTED_SHIFT) & (TS_MAGAZINE_SLOTS - 1)];
     char *other = *place;
     *place = object;
     /* release: who sees the count sees the top that the object was freed above */
-    ts_store_release(&bin->evicted, evicted + 2);
+    ts_store_release(&bin->evicted, evicted + (1u << TS_EVICTED_SHIFT));
     return other;
 }
-/* Empties the ring, whose objects the caller has put elsewhere. Caller holds the heap. */
-void ts_bin_forget_ring(ts_bin *bin);
+/* Empties the magazine, whose objects the caller has put elsewhere. Caller holds the heap. */
+void ts_bin_forget_magazine(ts_bin *bin);
 /* Claims the next word of the bin's slabs. false: none has a free slot. Caller holds the heap. */
 bool ts_bin_claim(ts_churn_block *block, unsigned cls);
 /* Puts a free slot back into its slab; evict: owner inside an operation, which it ends, not holding the heap.
@@ -469,7 +477,7 @@ void ts_bin_give_slot(ts_churn_block *block, ts_bin *bin, uint32_t entry);
 /* Gives a slab of the bin to the share if it is empty, and (if_empty) not worth keeping. Caller holds the heap. */
 void ts_bin_release_if_empty(ts_churn_block *block, ts_bin *bin, uint32_t unit);
 void ts_bin_release_empty(ts_churn_block *block, ts_bin *bin, uint32_t unit);
-/* Frees one object past the ring; its state word is live. The slab stays in the bin, empty or not. Caller holds the
+/* Frees one object past the magazine; its state word is live. The slab stays in the bin, empty or not. Caller holds the
    heap. */
 void ts_bin_free_direct(ts_churn_block *block, ts_bin *bin, uint32_t entry);
 /* The same for those of 32 granules of a slab (granule: the first, a multiple of 32) whose bits are on. What is not live

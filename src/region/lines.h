@@ -1,6 +1,6 @@
 /*
  * Lines: metadata that is addressed by a 28-bit line number (64 bytes each) and never goes back to the
- * system: heaps, shares, blocks with their bins, rings, cleanup records. Memory of one kind stays of that
+ * system: heaps, shares, blocks with their bins, magazines, cleanup records. Memory of one kind stays of that
  * kind for ever, so that a reader with an old pointer still reads a record of that kind.
  */
 #ifndef TS_REGION_LINES_H
@@ -18,7 +18,7 @@ typedef enum ts_line_kind {
     TS_LINES_SHARE,
     TS_LINES_CHURN_BLOCK,
     TS_LINES_SCOPE_BLOCK,
-    TS_LINES_RING,
+    TS_LINES_MAGAZINE,
     TS_LINES_CLEANUP,
     TS_LINES_KINDS
 } ts_line_kind;

@@ -10,7 +10,7 @@
  *     small     per SMALL unit: the bitmaps that do not fit in the slab's record
  *     scope     per NORMAL unit: the foreign words of a scope slab
  *     run       per unit: free runs of the pool (pool.h)
- *     lines     what is addressed by a line number: heaps, blocks, bins, rings (lines.h)
+ *     lines     what is addressed by a line number: heaps, blocks, bins, magazines (lines.h)
  *     tables    epochs, domains, allocators (table.h)
  *
  * Invariants

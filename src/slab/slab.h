@@ -19,7 +19,7 @@
  * owner of the slab only. Freeing is adding 7 (live off, generation on); bit 15 comes up by itself at the end.
  *
  * Invariants
- *  1. A slot is in exactly one place: live, in the ring of its bin, in the claimed word of its bin, in the
+ *  1. A slot is in exactly one place: live, in the magazine of its bin, in the claimed word of its bin, in the
  *     slab's free bitmap, or retired. Empty means free_count == empty_at, and nothing else.
  *  2. Whoever resets a slab owns it alone: its UNIT word is 0, so that no foreign free can queue it, and it
  *     is on no list. The reset comes before the word is published.
@@ -48,6 +48,7 @@
 #define TS_UNIT_SPAN ((uint64_t)1 << 28)
 #define TS_UNIT_LINE_SHIFT 36u
 #define TS_UNIT_ERA_MASK (((uint64_t)1 << 28) - 1)
+_Static_assert(TS_MAX_UNITS_LOG2 + 6 <= 64 - TS_UNIT_LINE_SHIFT, "a line fits: there are 64 a unit at most");
 
 #define TS_STATE_LIVE 1u
 #define TS_STATE_GEN_SHIFT 3u

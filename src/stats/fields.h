@@ -21,7 +21,7 @@ typedef enum ts_field_unit { TS_COUNT, TS_BYTES, TS_SLABS, TS_NS, TS_PERCENT, TS
 /* PerfCounters. */
 #define TS_STATS_PERF(X)                                                                                               \
     X(slow_path_hits, COUNTER, CLASS, COUNT, "",                                                                       \
-      "Allocations that found nothing free in the thread's ring and slabs and needed a slab looked for.",              \
+      "Allocations that found nothing free in the thread's magazine and slabs and needed a slab looked for.",              \
       "More than 5 % of allocations: epochs that are too short for a churn epoch, or many threads that each allocate " \
       "little.")                                                                                                       \
     X(new_slab_count, COUNTER, CLASS, SLABS, "slabs_allocated", "Slabs taken into use.",                               \

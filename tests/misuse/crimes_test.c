@@ -167,7 +167,7 @@ static void double_free(int size) {
                (unsigned)slab_class_size((uint32_t)slab_class_of((size_t)size)), churn_text());
 }
 
-/* Other frees in between: in the ring, behind the ring, in a slab that was given back. */
+/* Other frees in between: in the magazine, behind the magazine, in a slab that was given back. */
 static void double_free_distance(int distance) {
     enum { MOST = 20000 };
     static void *between[MOST];
@@ -929,7 +929,7 @@ static const struct crime crimes[] = {
     {"no_crime", no_crime, 0, 0, 1, false, false},
     {"double_free", double_free, 0, 4096, 63, false, false},
     {"double_free_distance_near", double_free_distance, 0, 66, 11, false, false},
-    {"double_free_distance_ring", double_free_distance, 63, 65, 1, false, false},
+    {"double_free_distance_magazine", double_free_distance, 63, 65, 1, false, false},
     {"double_free_distance_far", double_free_distance, 170, 19000, 6276, false, false},
     {"double_free_order", double_free_order, 0, 35, 1, false, false},
     {"double_free_reused", double_free_reused, 0, 0, 1, false, false},

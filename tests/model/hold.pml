@@ -17,7 +17,7 @@
 
 /* Fields that the owner writes, in memory. CLOSING: ts_block.closing. */
 #define IN_OP 0
-#define RING 1
+#define MAGAZINE 1
 #define SLAB 2
 #define UNITS 3
 #define CLOSING 4
@@ -106,7 +106,7 @@ inline enter() {
 inline claim() {
     load(SLAB, s);
     if
-    :: s > 0 -> store(LIST, 1); store(SLAB, 0); store(RING, s - 1); store(LIST, 0); live++
+    :: s > 0 -> store(LIST, 1); store(SLAB, 0); store(MAGAZINE, s - 1); store(LIST, 0); live++
     :: else -> skip
     fi
 }
@@ -120,9 +120,9 @@ inline fast_alloc() {
 #endif
     :: else ->
        assert(!late); /* an allocation after the close */
-       load(RING, r);
+       load(MAGAZINE, r);
        if
-       :: r > 0 -> store(RING, r - 1); live++
+       :: r > 0 -> store(MAGAZINE, r - 1); live++
 #ifndef WITHOUT_REVOKED_AT_CLAIM
        :: r == 0 && revoked -> skip
 #endif
@@ -135,17 +135,17 @@ inline fast_alloc() {
 inline fast_free() {
     op_begin();
     if
-    :: live > 0 && open -> load(RING, r); store(RING, r + 1); live--
+    :: live > 0 && open -> load(MAGAZINE, r); store(MAGAZINE, r + 1); live--
     :: else -> skip
     fi;
     op_end()
 }
 
 inline owner_flush() {
-    load(RING, r);
+    load(MAGAZINE, r);
     load(SLAB, s);
     store(SLAB, s + r);
-    store(RING, 0)
+    store(MAGAZINE, 0)
 }
 
 /* churn_try and free_own: a unit for the slab, or the flush that a closer left. */
@@ -187,8 +187,8 @@ proctype owner() {
     visitors == 0;
     /* Quiet: nothing is lost, nothing is there twice. What a closer had to leave is the owner's to do. */
     assert(mem[IN_OP] == 0 && !revoked && !locked);
-    assert(mem[RING] + mem[SLAB] + live + SLOTS_PER_UNIT * (mem[UNITS] + given) == TOTAL);
-    assert(mem[CLOSING] != CLOSED || mem[RING] == 0)
+    assert(mem[MAGAZINE] + mem[SLAB] + live + SLOTS_PER_UNIT * (mem[UNITS] + given) == TOTAL);
+    assert(mem[CLOSING] != CLOSED || mem[MAGAZINE] == 0)
 }
 
 /* ---- the others --------------------------------------------------------------------------------------------- */
@@ -225,8 +225,8 @@ inline hold() {
 inline drop() { revoked = false; locked = false }
 
 inline flush() {
-    r = mem[RING];
-    mem[RING] = 0;
+    r = mem[MAGAZINE];
+    mem[MAGAZINE] = 0;
     s = mem[SLAB];
     mem[SLAB] = s + r
 }
@@ -288,7 +288,7 @@ proctype trimmer() {
 
 init {
     atomic {
-        mem[RING] = 1; mem[SLAB] = 1; mem[UNITS] = 1; live = 2;
+        mem[MAGAZINE] = 1; mem[SLAB] = 1; mem[UNITS] = 1; live = 2;
         run processor(); run owner(); run closer(); run trimmer()
     }
 }

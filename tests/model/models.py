@@ -164,4 +164,7 @@ MODELS += [
           {"src/epoch/epoch.c": ["nothing_left"], "src/heap/block.c": ["ts_block_flush"]}),
     order("bump", "Below the end of a scope slab every start bit is seen.", "bump-acquire bump-release",
           {"src/heap/fast.h": ["ts_fast_bump"], "src/heap/scope.c": ["ts_scope_object_bytes"]}),
+    order("magazine", "A magazine's counts are right while its owner empties it.",
+          "note note-looked-at second-look note-release top-release clear-release evicted-acquire top-acquire",
+          {"src/heap/bin.c": ["ts_bin_magazine_counts", "ts_bin_forget_magazine"]}),
 ]

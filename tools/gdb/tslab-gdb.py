@@ -322,9 +322,10 @@ def say_place(p, place):
 
 
 def bin_live(b):
-    """Live objects by a bin's counters: what was allocated from the ring and freed into it cancel out."""
-    off_ring = number(b["top"]) % 256 + number(b["evicted"]) // 2
-    return number(b["word_allocs"]) - number(b["direct_frees"]) - off_ring
+    """Live objects by a bin's counters: what was allocated from the magazine and freed into it cancel out."""
+    evicted = number(b["evicted"])
+    off_magazine = evicted // 256 + (0 if evicted % 256 else number(b["top"]) % 256)
+    return number(b["word_allocs"]) - number(b["direct_frees"]) - off_magazine
 
 
 def block_live(r, block):

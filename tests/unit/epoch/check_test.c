@@ -50,7 +50,7 @@ static bool make_second(void) {
     return between_guards && slab_malloc_epoch(second, 100, guarded);
 }
 
-/* Free blocks of both kinds, one with a ring; entries of both tables on the thread's spares and on the free lists. */
+/* Free blocks of both kinds, one with a magazine; entries of both tables on the thread's spares and on the free lists. */
 static bool make_free_ones(void) {
     EpochId ids[ENTRIES];
     EpochDomain *domains[ENTRIES];
@@ -79,7 +79,7 @@ static int make(void **state) {
         scoped[i] = slab_malloc_epoch(allocator, 40, scope);
         if (!objects[i] || !scoped[i]) return 1;
     }
-    /* A ring that is full, and slabs with free slots and without. */
+    /* A magazine that is full, and slabs with free slots and without. */
     for (int i = 1; i < MANY; i += 3) {
         if (i % 7 != 0 && !slab_free(allocator, objects[i])) return 1;
     }
@@ -213,7 +213,7 @@ static void heap_queue_loop(void) {
 static void heap_condemned(void) { CHANGE(ts_thread.heap->condemned, (uintptr_t)churn_block()); }
 static void block_slabs(void) { ADD(churn_block()->b.slabs, 1); }
 static void block_key(void) { ADD(churn_block()->b.key, 1); }
-static void block_owner(void) { ADD(churn_block()->b.key, (uint64_t)1 << 32); }
+static void block_owner(void) { ADD(churn_block()->b.key, (uint64_t)1 << TS_KEY_SHARE_SHIFT); }
 static void block_open(void) { CHANGE(churn_block()->b.open_id, scope); }
 static void block_epoch(void) { CHANGE(churn_block()->b.epoch, (uintptr_t)epoch_of(scope)); }
 static void block_heap(void) { CHANGE(churn_block()->b.heap, (uintptr_t)block_of(left)->heap); }
@@ -230,24 +230,24 @@ static void bin_head(void) { CHANGE(bin_of_objects()->head, ts_slab_at(bin_of_ob
 static void bin_next(void) { CHANGE(ts_slab_at(bin_of_objects()->head)->next, bin_of_objects()->head); }
 static void bin_prev(void) { ADD(ts_slab_at(ts_slab_at(bin_of_objects()->head)->next)->prev, 1); }
 static void bin_word(void) { CHANGE(bin_of_objects()->word, bin_of_objects()->word ^ 1); }
-static char **ring_top(unsigned below) {
+static char **magazine_top(unsigned below) {
     ts_bin *bin = bin_of_objects();
     uint64_t depth = ts_load_relaxed(&bin->top) & TS_TOP_DEPTH;
-    SUP_CHECK(depth > below, "the ring is not full");
-    return &bin->ring[depth - 1 - below];
+    SUP_CHECK(depth > below, "the magazine is not full");
+    return &bin->magazine[depth - 1 - below];
 }
-static void ring_gap(void) { CHANGE(*ring_top(1), 0); }
-static void ring_too_deep(void) { CHANGE(bin_of_objects()->top, TS_RING_SLOTS + 1); }
-static void ring_half_changed(void) { ADD(bin_of_objects()->evicted, 1); }
-static void ring_counts(void) { ADD(bin_of_objects()->evicted, 2); }
-static void ring_twice(void) { CHANGE(*ring_top(0), (uintptr_t)*ring_top(1)); }
-static void ring_interior(void) { CHANGE(*ring_top(0), (uintptr_t)*ring_top(0) + 16); }
-static void ring_foreign(void) { CHANGE(*ring_top(0), (uintptr_t)&allocator); }
-static void ring_of_other_bin(void) { CHANGE(*ring_top(0), (uintptr_t)left); }
-static void ring_live(void) { CHANGE(*ring_top(0), (uintptr_t)objects[0]); }
-static void ring_place(void) { CHANGE(bin_of_objects()->ring, (uintptr_t)bin_of_objects()->ring + 8); }
+static void magazine_gap(void) { CHANGE(*magazine_top(1), 0); }
+static void magazine_too_deep(void) { CHANGE(bin_of_objects()->top, TS_MAGAZINE_SLOTS + 1); }
+static void magazine_half_changed(void) { ADD(bin_of_objects()->evicted, 1); }
+static void magazine_counts(void) { ADD(bin_of_objects()->evicted, 1u << TS_EVICTED_SHIFT); }
+static void magazine_twice(void) { CHANGE(*magazine_top(0), (uintptr_t)*magazine_top(1)); }
+static void magazine_interior(void) { CHANGE(*magazine_top(0), (uintptr_t)*magazine_top(0) + 16); }
+static void magazine_foreign(void) { CHANGE(*magazine_top(0), (uintptr_t)&allocator); }
+static void magazine_of_other_bin(void) { CHANGE(*magazine_top(0), (uintptr_t)left); }
+static void magazine_live(void) { CHANGE(*magazine_top(0), (uintptr_t)objects[0]); }
+static void magazine_place(void) { CHANGE(bin_of_objects()->magazine, (uintptr_t)bin_of_objects()->magazine + 8); }
 static void state_dead(void) { CHANGE(*state_of(objects[2]), *state_of(objects[2]) & ~TS_STATE_LIVE); }
-static void state_alive(void) { CHANGE(*state_of(*ring_top(0)), *state_of(*ring_top(0)) | TS_STATE_LIVE); }
+static void state_alive(void) { CHANGE(*state_of(*magazine_top(0)), *state_of(*magazine_top(0)) | TS_STATE_LIVE); }
 static void state_start(void) { CHANGE(*state_of(objects[2]), *state_of(objects[2]) ^ 2u); }
 static void state_retired(void) {
     CHANGE(*state_of(objects[2]), TS_STATE_RETIRED | (*state_of(objects[2]) & ~TS_STATE_LIVE));
@@ -397,8 +397,8 @@ static void spare_scope_of_a_block(void) { CHANGE(mine()->spare_scope, (uintptr_
 
 static void tls_heap(void) { CHANGE(ts_thread.heap, (uintptr_t)others()); }
 static void tls_half_bound(void) { CHANGE(ts_thread.share_key, UINT64_MAX); }
-static void tls_share_of_another(void) { CHANGE(ts_thread.share_key, (uint64_t)ts_line_of(block_of(left)->share) << 32); }
-static void tls_share_elsewhere(void) { CHANGE(ts_thread.share_key, (uint64_t)UINT32_MAX << 32); }
+static void tls_share_of_another(void) { CHANGE(ts_thread.share_key, (uint64_t)ts_line_of(block_of(left)->share) << TS_KEY_SHARE_SHIFT); }
+static void tls_share_elsewhere(void) { CHANGE(ts_thread.share_key, (uint64_t)UINT32_MAX << TS_KEY_SHARE_SHIFT); }
 static void tls_block(void) { CHANGE(ts_thread.block, NOT_A_LINE); }
 static void tls_rolling(void) { CHANGE(ts_thread.rolling, behind_the_lines()); }
 static void tls_scope(void) { CHANGE(ts_thread.scope, NOT_A_LINE); }
@@ -414,10 +414,10 @@ static void heap_blocks_loop(void) { CHANGE(mine()->blocks->heap_next, (uintptr_
 static ts_block *closing_block(void) { return block_of(draining); }
 static void block_kind(void) { CHANGE(epoch_of(churn)->flags, EPOCH_SCOPE); }
 static void block_of_the_ended_open(void) {
-    CHANGE(block_of(left)->key, ts_load_relaxed(&block_of(left)->key) | (uint64_t)ts_line_of(my_share()) << 32);
+    CHANGE(block_of(left)->key, ts_load_relaxed(&block_of(left)->key) | (uint64_t)ts_line_of(my_share()) << TS_KEY_SHARE_SHIFT);
 }
 static void block_closing_open(void) {
-    CHANGE(closing_block()->key, ts_load_relaxed(&closing_block()->key) | (uint64_t)ts_line_of(my_share()) << 32);
+    CHANGE(closing_block()->key, ts_load_relaxed(&closing_block()->key) | (uint64_t)ts_line_of(my_share()) << TS_KEY_SHARE_SHIFT);
 }
 static void block_rolling(void) { CHANGE(churn_block()->b.rolling, my_share()->token + 1); }
 static void block_rolling_closed(void) { CHANGE(closing_block()->rolling, my_share()->token); }
@@ -432,14 +432,14 @@ static ts_churn_block *free_churn(void) {
 static void free_block_kind(void) { CHANGE(free_churn()->b.scope, 1); }
 static void free_block_slabs(void) { CHANGE(free_churn()->b.slabs, 1); }
 static void free_block_open(void) { CHANGE(free_churn()->b.open_id, churn); }
-static void free_block_key(void) { ADD(free_churn()->b.key, (uint64_t)1 << 32); }
+static void free_block_key(void) { ADD(free_churn()->b.key, (uint64_t)1 << TS_KEY_SHARE_SHIFT); }
 static ts_bin *free_bin(void) {
     ts_bin *bin = &free_churn()->bin[ts_classes.of[112 / 16]];
-    SUP_CHECK(bin->ring != NULL, "a free block without a ring");
+    SUP_CHECK(bin->magazine != NULL, "a free block without a magazine");
     return bin;
 }
-static void free_block_ring(void) { CHANGE(free_bin()->ring, (uintptr_t)bin_of_objects()->ring); }
-static void free_block_ring_filled(void) { CHANGE(free_bin()->top, 1); }
+static void free_block_magazine(void) { CHANGE(free_bin()->magazine, (uintptr_t)bin_of_objects()->magazine); }
+static void free_block_magazine_filled(void) { CHANGE(free_bin()->top, 1); }
 
 /* ---- slabs of bins ---------------------------------------------------------------------------------------------- */
 
@@ -447,10 +447,10 @@ static ts_bin *bin_of_full(void) { return &churn_block()->bin[ts_classes.of[768 
 static ts_bin *bin_of_small(void) { return &churn_block()->bin[ts_classes.of[48 / 16]]; }
 static ts_bin *unused_bin(void) {
     ts_bin *bin = &churn_block()->bin[ts_classes.of[512 / 16]];
-    SUP_CHECK(bin->ring == NULL, "a bin in use");
+    SUP_CHECK(bin->magazine == NULL, "a bin in use");
     return bin;
 }
-static void bin_ring_unnoted(void) {
+static void bin_magazine_unnoted(void) {
     CHANGE(churn_block()->b.bins_used,
            ts_load_relaxed(&churn_block()->b.bins_used) & ~(1u << ts_classes.of[112 / 16]));
 }
@@ -469,18 +469,18 @@ static void bin_word_elsewhere(void) {
     CHANGE(bin_of_objects()->word, 1);
     CHANGE(bin_of_objects()->word_entry, ts_region.part[TS_NORMAL].limit);
 }
-/* A free slot moves from the ring to its slab's bitmap, and a slot of another's slab is in its place. */
-static void ring_of_other_block(void) {
+/* A free slot moves from the magazine to its slab's bitmap, and a slot of another's slab is in its place. */
+static void magazine_of_other_block(void) {
     uint64_t entry;
     unsigned below = 0;
-    while (slab_of(*ring_top(below))->free_count == 0) {
+    while (slab_of(*magazine_top(below))->free_count == 0) {
         below++; /* of a full slab, which would not be full then */
     }
-    ts_slab *slab = ts_slab_at(unit_of(*ring_top(below), &entry));
+    ts_slab *slab = ts_slab_at(unit_of(*magazine_top(below), &entry));
     unsigned granule = (unsigned)(entry % TS_UNIT_ENTRIES) / 4;
     CHANGE(slab->u.free[granule / 64], slab->u.free[granule / 64] | (uint64_t)1 << granule % 64);
     ADD(slab->free_count, 1);
-    CHANGE(*ring_top(below), (uintptr_t)left_too);
+    CHANGE(*magazine_top(below), (uintptr_t)left_too);
 }
 static void slab_bit_of_no_slot(void) {
     ts_slab *slab = slab_of(objects[MANY - 1]); /* objects of 112 bytes begin in granules 0, 1, 3, 5, 7, ... */
@@ -665,16 +665,16 @@ static const struct {
     CASE(bin_next, "in a block and in a block"),
     CASE(bin_prev, "prev is"),
     CASE(bin_word, "claimed word"),
-    CASE(ring_gap, "no place of its part"),
-    CASE(ring_too_deep, "objects in a ring"),
-    CASE(ring_half_changed, "half changed"),
-    CASE(ring_counts, "live objects"),
-    CASE(ring_twice, "twice in the ring"),
-    CASE(ring_interior, "no slot"),
-    CASE(ring_foreign, "no place of its part"),
-    CASE(ring_of_other_bin, ""),
-    CASE(ring_live, "live 1"),
-    CASE(ring_place, "not in the lines"),
+    CASE(magazine_gap, "no place of its part"),
+    CASE(magazine_too_deep, "objects in a magazine"),
+    CASE(magazine_half_changed, "half changed"),
+    CASE(magazine_counts, "live objects"),
+    CASE(magazine_twice, "twice in the magazine"),
+    CASE(magazine_interior, "no slot"),
+    CASE(magazine_foreign, "no place of its part"),
+    CASE(magazine_of_other_bin, ""),
+    CASE(magazine_live, "live 1"),
+    CASE(magazine_place, "not in the lines"),
     CASE(state_dead, "live 0"),
     CASE(state_alive, "live 1"),
     CASE(state_start, "state word"),
@@ -776,18 +776,18 @@ static const struct {
     CASE(free_block_slabs, "is open, or has slabs"),
     CASE(free_block_open, "is open, or has slabs"),
     CASE(free_block_key, "is open, or has slabs"),
-    CASE(free_block_ring, "a ring at line"),
-    CASE(free_block_ring_filled, "in a ring"),
-    CASE(bin_ring_unnoted, "without a note of it"),
-    CASE(bin_unused_head, "slabs and no ring"),
-    CASE(bin_unused_slabs, "slabs and no ring"),
-    CASE(bin_unused_word, "slabs and no ring"),
+    CASE(free_block_magazine, "a magazine at line"),
+    CASE(free_block_magazine_filled, "in a magazine"),
+    CASE(bin_magazine_unnoted, "without a note of it"),
+    CASE(bin_unused_head, "slabs and no magazine"),
+    CASE(bin_unused_slabs, "slabs and no magazine"),
+    CASE(bin_unused_word, "slabs and no magazine"),
     CASE(bin_too_few_slabs, "goes on after its"),
     CASE(bin_of_other_part, "is of the other part"),
     CASE(bin_order, "comes after a full one"),
     CASE(bin_first_prev, "its first slab says"),
     CASE(bin_word_elsewhere, "of no place of its part"),
-    CASE(ring_of_other_block, "that is not the bin's"),
+    CASE(magazine_of_other_block, "that is not the bin's"),
     CASE(slab_bit_of_no_slot, "bits of the free bitmap that are no slots"),
     CASE(slab_empty_while_closing, "still in a block that is closing"),
     CASE(scope_kind, "in a scope block"),

@@ -108,7 +108,7 @@ static void end_of_an_allocation(void) {
     uint32_t unit = ts_slab_acquire_churn(heap, block->share, cls, &fresh);
     SUP_CHECK(unit != 0, "a slab");
     ts_heap_enter(heap);
-    SUP_CHECK(ts_bin_ready(churn, cls), "a ring");
+    SUP_CHECK(ts_bin_ready(churn, cls), "a magazine");
     ts_bin_add(churn, cls, unit);
     SUP_CHECK(ts_bin_claim(churn, cls), "a word");
     object = ts_fast_word(&churn->bin[cls], TS_NORMAL);

@@ -1,4 +1,4 @@
-/* Rings, claimed words and free bitmaps: no slot is lost, none is in two places, the newest is used first. */
+/* Magazines, claimed words and free bitmaps: no slot is lost, none is in two places, what was freed last is used first. */
 #include "identities.h"
 #include "rng.h"
 #include "unit.h"
@@ -31,9 +31,9 @@ static void *get(size_t size) {
 
 static void put(void *p) { assert_true(slab_free(allocator, p)); }
 
-static bool in_ring(const ts_bin *bin, const void *p) {
+static bool in_magazine(const ts_bin *bin, const void *p) {
     for (unsigned i = 0; i < (ts_load_relaxed(&bin->top) & TS_TOP_DEPTH); i++) {
-        if (bin->ring[i] == p) {
+        if (bin->magazine[i] == p) {
             return true;
         }
     }
@@ -41,7 +41,7 @@ static bool in_ring(const ts_bin *bin, const void *p) {
 }
 
 static void newest_first(void **state) {
-    enum { COUNT = TS_RING_SLOTS };
+    enum { COUNT = TS_MAGAZINE_SLOTS };
     void *objects[COUNT];
     (void)state;
     for (size_t size = 16; size <= 4096; size *= 4) {
@@ -57,13 +57,20 @@ static void newest_first(void **state) {
     }
 }
 
-/* Each free into a full ring turns one object out, in turn: what is in it are always the newest. */
-static void a_full_ring_gives_back_its_oldest(void **state) {
+/* Each free into a full magazine turns one object out, of each place in turn: after 64 of them it holds the newest.
+   before_it: so many have left it already. */
+static void a_full_magazine_turns_objects_out(int before_it) {
     enum { COUNT = 200 };
     void *objects[COUNT];
     bool seen[COUNT] = {false};
     unsigned cls = ts_classes.of[128 / 16];
-    (void)state;
+    for (int i = 0; i < before_it; i++) {
+        objects[i] = get(128);
+    }
+    for (int i = 0; i < before_it; i++) {
+        put(objects[i]);
+    }
+    slab_thread_idle();
     for (int i = 0; i < COUNT; i++) {
         objects[i] = get(128);
     }
@@ -73,15 +80,17 @@ static void a_full_ring_gives_back_its_oldest(void **state) {
         unsigned before = check_bin(block, cls).bitmap;
         put(objects[i]);
         places now = check_bin(block, cls);
-        assert_int_equal(now.ring, i < 64 ? i + 1 : 64);
-        assert_true(in_ring(bin, objects[i]));
-        if (i >= 64) {
-            assert_false(in_ring(bin, objects[i - 64])); /* one slot moves, no more */
+        assert_int_equal(now.magazine, i < 64 ? i + 1 : 64);
+        assert_true(in_magazine(bin, objects[i]));
+        if (i >= 64) { /* one slot moves, no more */
             assert_true(now.bitmap == before + 1 || now.slabs < COUNT / 128 + 1);
         }
+        if (i >= 128) {
+            assert_false(in_magazine(bin, objects[i - 64]));
+        }
     }
-    ts_ring_counts counts = ts_bin_ring_counts(bin);
-    assert_int_equal(counts.pushes, COUNT);
+    ts_magazine_counts counts = ts_bin_magazine_counts(bin);
+    assert_int_equal(counts.pushes, before_it + COUNT);
     for (int i = 0; i < 64; i++) {
         const void *p = get(128);
         for (int k = COUNT - 64; k < COUNT; k++) {
@@ -91,12 +100,21 @@ static void a_full_ring_gives_back_its_oldest(void **state) {
     for (int k = COUNT - 64; k < COUNT; k++) {
         assert_true(seen[k]);
     }
-    assert_int_equal(check_bin(block, cls).ring, 0);
-    assert_int_equal(ts_bin_ring_counts(bin).pops, counts.pops + 64);
-    assert_int_equal(ts_bin_ring_counts(bin).pushes, COUNT);
+    assert_int_equal(check_bin(block, cls).magazine, 0);
+    assert_int_equal(ts_bin_magazine_counts(bin).pops, counts.pops + 64);
+    assert_int_equal(ts_bin_magazine_counts(bin).pushes, before_it + COUNT);
 }
 
-/* An empty ring: a word of 64 bits of the bitmap is claimed, and its slots come in order of address. */
+static void full_from_the_first_place(void **state) {
+    (void)state;
+    a_full_magazine_turns_objects_out(0);
+}
+static void full_from_another_place(void **state) {
+    (void)state;
+    a_full_magazine_turns_objects_out(40);
+}
+
+/* An empty magazine: a word of 64 bits of the bitmap is claimed, and its slots come in order of address. */
 static void claimed_word(void **state) {
     unsigned cls = ts_classes.of[64 / 16];
     (void)state;
@@ -179,7 +197,7 @@ static void free_all_allocate_all(void **state) {
     }
 }
 
-static void freed_by_handle_goes_past_the_ring(void **state) {
+static void freed_by_handle_goes_past_the_magazine(void **state) {
     unsigned cls = ts_classes.of[256 / 16];
     SlabHandle handle;
     (void)state;
@@ -188,7 +206,7 @@ static void freed_by_handle_goes_past_the_ring(void **state) {
     unsigned bitmap = check_bin(block, cls).bitmap;
     assert_true(free_obj(allocator, handle));
     places now = check_bin(block, cls);
-    assert_int_equal(now.ring, 0);
+    assert_int_equal(now.magazine, 0);
     assert_int_equal(now.bitmap, bitmap + 1);
     assert_int_equal(ts_load_relaxed(&block->bin[cls].direct_frees), 1);
     assert_false(slab_free(allocator, q));
@@ -214,7 +232,7 @@ static void idle_flushes(void **state) {
             unsigned live = check_bin(block, cls).live;
             slab_thread_idle();
             places now = check_bin(block, cls);
-            assert_int_equal(now.ring + now.word, 0);
+            assert_int_equal(now.magazine + now.word, 0);
             assert_int_equal(now.live, live);
         }
     }
@@ -236,13 +254,13 @@ static void closing(void **state) {
     assert_true(epoch_close(allocator, epoch));
     places now = check_bin(block, cls);
     assert_int_equal(now.live, 10);
-    assert_int_equal(now.ring + now.word, 0);
+    assert_int_equal(now.magazine + now.word, 0);
     assert_true(now.slabs <= 2); /* ten neighbours, sixteen to a slab */
     for (int i = 990; i < 1000; i++) {
         assert_int_equal(epoch_state(allocator, epoch), EPOCH_CLOSING);
         put(objects[i]);
         if (i < 999) {
-            assert_int_equal(check_bin(block, cls).ring, 0);
+            assert_int_equal(check_bin(block, cls).magazine, 0);
         }
     }
     assert_int_equal(epoch_state(allocator, epoch), EPOCH_CLOSED);
@@ -266,13 +284,13 @@ static void rebuild(void **state) {
     ts_heap_enter(heap);
     block->bin[cls].word = 0x123456789; /* as if it had vanished in the middle of something */
     ts_store_relaxed(&block->bin[cls].top, ts_load_relaxed(&block->bin[cls].top) - 1);
-    ts_store_relaxed(&block->bin[cls].evicted, ts_load_relaxed(&block->bin[cls].evicted) | 1);
+    ts_store_relaxed(&block->bin[cls].evicted, ts_load_relaxed(&block->bin[cls].evicted) | 2);
     ts_slab_at(block->bin[cls].head)->free_count += 3;
     ts_block_rebuild(heap, &block->b);
     ts_heap_leave(heap);
     places now = check_bin(block, cls);
     assert_int_equal(now.live, COUNT / 2);
-    assert_int_equal(now.ring + now.word, 0);
+    assert_int_equal(now.magazine + now.word, 0);
     for (int i = 0; i < COUNT; i++) {
         assert_int_equal(slab_free(allocator, objects[i]), i % 2);
     }
@@ -285,11 +303,12 @@ static void rebuild(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         WITH_EPOCH(newest_first),
-        WITH_EPOCH(a_full_ring_gives_back_its_oldest),
+        WITH_EPOCH(full_from_the_first_place),
+        WITH_EPOCH(full_from_another_place),
         WITH_EPOCH(claimed_word),
         WITH_EPOCH(random_order_in_every_class),
         WITH_EPOCH(free_all_allocate_all),
-        WITH_EPOCH(freed_by_handle_goes_past_the_ring),
+        WITH_EPOCH(freed_by_handle_goes_past_the_magazine),
         WITH_EPOCH(idle_flushes),
         WITH_EPOCH(closing),
         WITH_EPOCH(rebuild),

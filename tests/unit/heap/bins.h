@@ -31,7 +31,7 @@ static inline _Atomic uint16_t *state_of(const void *p) {
 }
 
 typedef struct places {
-    unsigned slabs, slots, live, bitmap, retired, ring, word;
+    unsigned slabs, slots, live, bitmap, retired, magazine, word;
 } places;
 
 /* Invariant 1 of slab.h and the conservation of heap.h; the thread of the block is in no operation. */
@@ -56,22 +56,22 @@ static inline places check_bin(const ts_churn_block *block, unsigned cls) {
         n.retired += ts_classes.slots[cls] - slab->empty_at;
         SUP_CHECK(n.slabs < 100000, "the list is a circle");
     }
-    n.ring = (unsigned)(ts_load_relaxed(&bin->top) & TS_TOP_DEPTH);
-    SUP_CHECK(n.ring <= TS_RING_SLOTS, "%u objects in the ring", n.ring);
-    for (unsigned i = 0; i < n.ring; i++) {
-        SUP_CHECK(!(ts_load_relaxed(state_of(bin->ring[i])) & TS_STATE_LIVE), "a live slot in the ring");
+    n.magazine = (unsigned)(ts_load_relaxed(&bin->top) & TS_TOP_DEPTH);
+    SUP_CHECK(n.magazine <= TS_MAGAZINE_SLOTS, "%u objects in the magazine", n.magazine);
+    for (unsigned i = 0; i < n.magazine; i++) {
+        SUP_CHECK(!(ts_load_relaxed(state_of(bin->magazine[i])) & TS_STATE_LIVE), "a live slot in the magazine");
         for (unsigned k = 0; k < i; k++) {
-            SUP_CHECK(bin->ring[k] != bin->ring[i], "a slot is in the ring twice");
+            SUP_CHECK(bin->magazine[k] != bin->magazine[i], "a slot is in the magazine twice");
         }
     }
     n.word = ts_popcount64(bin->word);
     SUP_CHECK(n.slabs == ts_load_relaxed(&bin->slabs), "%u slabs in the list, %u counted", n.slabs,
               ts_load_relaxed(&bin->slabs));
-    SUP_CHECK(n.live + n.bitmap + n.retired + n.ring + n.word == n.slots,
-              "class %u: %u live + %u in bitmaps + %u retired + %u in the ring + %u claimed != %u slots", cls, n.live,
-              n.bitmap, n.retired, n.ring, n.word, n.slots);
-    ts_ring_counts ring = ts_bin_ring_counts(bin);
-    uint64_t balance = ring.pops + ts_load_relaxed(&bin->word_allocs) - ring.pushes - ts_load_relaxed(&bin->direct_frees);
+    SUP_CHECK(n.live + n.bitmap + n.retired + n.magazine + n.word == n.slots,
+              "class %u: %u live + %u in bitmaps + %u retired + %u in the magazine + %u claimed != %u slots", cls, n.live,
+              n.bitmap, n.retired, n.magazine, n.word, n.slots);
+    ts_magazine_counts counts = ts_bin_magazine_counts(bin);
+    uint64_t balance = counts.pops + ts_load_relaxed(&bin->word_allocs) - counts.pushes - ts_load_relaxed(&bin->direct_frees);
     SUP_CHECK(balance == n.live, "class %u: the counters say %llu live, the states %u", cls,
               (unsigned long long)balance, n.live);
     return n;

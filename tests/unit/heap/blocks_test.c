@@ -106,7 +106,7 @@ static void used_in_turn(void **state) {
             destroy_all();
         }
         /* Not one block for each epoch of each thread; those that the threads keep are extra. */
-        size_t block = flags == EPOCH_SCOPE ? sizeof(ts_scope_block) : TS_LINES_CHUNK + TS_RING_SLOTS * sizeof(char *);
+        size_t block = flags == EPOCH_SCOPE ? sizeof(ts_scope_block) : TS_LINES_CHUNK + TS_MAGAZINE_BYTES;
         assert_in_range(metadata() - before, 0, TS_FREE_SCOPE_BLOCKS * block + ((size_t)256 << 10));
         end();
         check_everything();

@@ -107,7 +107,7 @@ static void one_after_the_other(void **state) {
         assert_true(slab_free(allocator, c));
         if (kinds[k].flags == EPOCH_CHURN) {
             void *next = slab_malloc_epoch(allocator, kinds[k].size, epoch);
-            assert_true(next == c); /* the ring's newest: a foreign free goes past it */
+            assert_true(next == c); /* the magazine's newest: a foreign free goes past it */
             (void)check_bin(ts_churn(block_of(next)), ts_classes.of[(kinds[k].size + 15) / 16]);
         }
         assert_true(epoch_destroy(allocator, epoch));

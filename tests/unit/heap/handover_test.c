@@ -166,7 +166,7 @@ static void free_until_refused(void) {
     }
 }
 
-/* The block ends between the two halves of a free whose ring was full: the slot that fell out is nobody's. */
+/* The block ends between the two halves of a free whose magazine was full: the slot that fell out is nobody's. */
 static void block_ends_in_an_eviction(void **state) {
     (void)state;
     if (!have_barrier()) {
@@ -264,10 +264,10 @@ static void fork_waits(void **state) {
     end();
 }
 
-/* As if the thread were in the middle of an allocation: the object is off the ring, and not live yet. */
+/* As if the thread were in the middle of an allocation: the object is off the magazine, and not live yet. */
 static void tear(void) {
     ts_bin *bin = &ts_churn(block_of(objects[0]))->bin[ts_classes.of[(size + 15) / 16]];
-    SUP_CHECK((ts_load_relaxed(&bin->top) & TS_TOP_DEPTH) != 0, "nothing in the ring");
+    SUP_CHECK((ts_load_relaxed(&bin->top) & TS_TOP_DEPTH) != 0, "nothing in the magazine");
     ts_store_relaxed(&bin->top, ts_load_relaxed(&bin->top) + TS_TOP_POP);
 }
 
@@ -514,7 +514,7 @@ static void nothing_is_taken_from_the_living(void **state) {
 static void stop_its_end(const ts_block *block) {
     ts_lock_acquire(&other_heap->lock);
     let_begin(NULL);
-    while (ts_load_seq(&block->key) >> 32 != 0) {
+    while (ts_load_seq(&block->key) >> TS_KEY_SHARE_SHIFT != 0) {
         sup_sleep_ms(1);
     }
     assert_int_equal(ts_load_relaxed(&other_heap->state), TS_HEAP_LIVE);

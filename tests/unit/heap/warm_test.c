@@ -176,7 +176,7 @@ static void give_back_at_once(void **state) {
             assert_true(slab_free(allocator, objects[i]));
             assert_int_equal(stats_of(allocator).retained_bytes, 0);
         }
-        assert_true(purges.calls >= 60); /* one a slab; what the ring holds and a few in the bin stay */
+        assert_true(purges.calls >= 60); /* one a slab; what the magazine holds and a few in the bin stay */
         assert_true(epoch_close(allocator, epoch));
         assert_int_equal(epoch_state(allocator, epoch), EPOCH_CLOSED);
         assert_int_equal(stats_of(allocator).committed_bytes, 0);

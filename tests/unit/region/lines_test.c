@@ -13,7 +13,7 @@
 
 static const size_t sizes[TS_LINES_KINDS] = {
     [TS_LINES_HEAP] = 1300,       [TS_LINES_SHARE] = 3200, [TS_LINES_CHURN_BLOCK] = 1856,
-    [TS_LINES_SCOPE_BLOCK] = 250, [TS_LINES_RING] = 256,   [TS_LINES_CLEANUP] = 40,
+    [TS_LINES_SCOPE_BLOCK] = 250, [TS_LINES_MAGAZINE] = 256,   [TS_LINES_CLEANUP] = 40,
 };
 
 static ts_os_table table;
@@ -81,11 +81,11 @@ static void until_there_are_none(void *argument) {
     (void)argument;
     make_region(9);
     size_t count = 0, bytes = (size_t)ts_region.line_limit * 64;
-    while (ts_lines_take(TS_LINES_RING, 256)) {
+    while (ts_lines_take(TS_LINES_MAGAZINE, 256)) {
         count++;
     }
     SUP_CHECK(count == bytes / 256, "%zu of %zu", count, bytes / 256);
-    SUP_CHECK(!ts_lines_take(TS_LINES_HEAP, 1300) && !ts_lines_take(TS_LINES_RING, 256), "none are left");
+    SUP_CHECK(!ts_lines_take(TS_LINES_HEAP, 1300) && !ts_lines_take(TS_LINES_MAGAZINE, 256), "none are left");
 }
 
 static void refused(void *argument) {
@@ -98,12 +98,12 @@ static void refused(void *argument) {
     SUP_CHECK(first && ts_line_of(first) == 0, "a refusal uses nothing up");
     refuse = true;
     size_t count = 0;
-    while (ts_lines_take(TS_LINES_RING, 256)) {
+    while (ts_lines_take(TS_LINES_MAGAZINE, 256)) {
         count++;
     }
-    SUP_CHECK(count > 0 && count <= 1024, "%zu rings in 256 KiB", count);
+    SUP_CHECK(count > 0 && count <= 1024, "%zu magazines in 256 KiB", count);
     refuse = false;
-    SUP_CHECK(ts_lines_take(TS_LINES_RING, 256) != NULL, "after the refusal");
+    SUP_CHECK(ts_lines_take(TS_LINES_MAGAZINE, 256) != NULL, "after the refusal");
 }
 
 /* ---- region ------------------------------------------------------------------------------------------------ */

@@ -52,7 +52,7 @@ static unsigned count_use(use *uses, unsigned known, const void *address) {
     return i < known ? known : known + 1;
 }
 
-/* All slots of one slab but three are taken, and these are used over and over. by_handle: freed past the ring, else
+/* All slots of one slab but three are taken, and these are used over and over. by_handle: freed past the magazine, else
    into it. */
 static void a_few_slots_over_and_over(size_t size, bool by_handle) {
     static SlabHandle handles[TIMES], sorted[TIMES];
@@ -88,7 +88,7 @@ static void a_few_slots_over_and_over(size_t size, bool by_handle) {
     for (unsigned i = 0; i < known; i++) {
         used_up += uses[i].times == TS_STATE_GEN_MAX + 1;
     }
-    assert_true(by_handle || used_up == TIMES / (TS_STATE_GEN_MAX + 1)); /* the ring gives the newest again */
+    assert_true(by_handle || used_up == TIMES / (TS_STATE_GEN_MAX + 1)); /* the magazine gives the newest again */
     assert_int_equal(ts_slab_at(unit)->empty_at, slots - used_up);       /* those that are used up are retired */
     sup_check_identities(allocator);
     /* The slab comes back with all its slots, and with generations above all of these. */

@@ -1,5 +1,5 @@
 /*
- * A reader of a ring's counts with the steps of who empties the ring between its own: bin.c is compiled once more, in
+ * A reader of a magazine's counts with the steps of who empties the magazine between its own: bin.c is compiled once more, in
  * place of the library's, with a place to stop at before every load of the one and every store of the other.
  */
 #ifndef _GNU_SOURCE
@@ -10,6 +10,7 @@
 
 #include "heap/heap.h"
 
+#include <limits.h>
 #include <pthread.h>
 #include <semaphore.h>
 
@@ -42,7 +43,7 @@ static void let_emptier_step(void) {
     }
 }
 
-/* The other's steps come before load reads_before: so many, then none for some loads, then one before each. */
+/* The other's steps come before load reads_before: so many, then none for some loads (or for ever), then one before each. */
 static void step(void) {
     if (role == EMPTIER) {
         SUP_CHECK(sem_post(&arrived) == 0, "sem_post");
@@ -64,25 +65,25 @@ static void step(void) {
 
 static void *empty_it(void *argument) {
     role = EMPTIER;
-    ts_bin_forget_ring(&bin);
+    ts_bin_forget_magazine(&bin);
     role = NOBODY;
     finished = true;
     SUP_CHECK(sem_post(&arrived) == 0, "sem_post");
     return argument;
 }
 
-static void prepare(uint64_t odd) {
-    atomic_store(&bin.top, (uint64_t)POPS << TS_TOP_POPS_SHIFT | DEPTH);
-    atomic_store(&bin.evicted, 2 * EVICTED + odd);
+static void prepare(unsigned depth, unsigned evicted, unsigned note) {
+    atomic_store(&bin.top, (uint64_t)POPS << TS_TOP_POPS_SHIFT | depth);
+    atomic_store(&bin.evicted, (uint64_t)evicted << TS_EVICTED_SHIFT | note);
 }
 
 static void emptied_between_two_looks(void **state) {
     (void)state;
     for (unsigned reads = 0; reads < 4; reads++) {
-        for (unsigned way = 0; way < 4 * STEPS_OF_EMPTYING; way++) {
+        for (unsigned way = 0; way < 5 * STEPS_OF_EMPTYING; way++) {
             unsigned steps = 1 + way % STEPS_OF_EMPTYING;
             pthread_t thread;
-            prepare(0);
+            prepare(DEPTH, EVICTED, 0);
             finished = false;
             assert_int_equal(sem_init(&arrived, 0, 0), 0);
             assert_int_equal(sem_init(&go, 0, 0), 0);
@@ -91,9 +92,9 @@ static void emptied_between_two_looks(void **state) {
             }
             reads_before = reads;
             steps_at_once = steps;
-            reads_without = way / STEPS_OF_EMPTYING;
+            reads_without = way / STEPS_OF_EMPTYING < 4 ? way / STEPS_OF_EMPTYING : UINT_MAX;
             role = READER;
-            ts_ring_counts counts = ts_bin_ring_counts(&bin);
+            ts_magazine_counts counts = ts_bin_magazine_counts(&bin);
             role = NOBODY;
             while (!finished) {
                 let_emptier_step();
@@ -102,21 +103,27 @@ static void emptied_between_two_looks(void **state) {
             SUP_CHECK(counts.pops == POPS && counts.pushes == POPS + DEPTH + EVICTED,
                       "after %u loads and %u steps: %llu pops, %llu pushes", reads, steps,
                       (unsigned long long)counts.pops, (unsigned long long)counts.pushes);
-            counts = ts_bin_ring_counts(&bin);
+            counts = ts_bin_magazine_counts(&bin);
             assert_int_equal(counts.pushes, POPS + DEPTH + EVICTED);
             assert_int_equal(atomic_load(&bin.top) & TS_TOP_DEPTH, 0);
         }
     }
 }
 
-/* As after a fork in the middle of it: a reader does not wait for ever, and emptying makes it whole. */
+/* As if who was at it had vanished: the counts are right as they are, and after they were made whole. */
 static void left_half_changed(void **state) {
     (void)state;
-    prepare(1);
-    assert_int_equal(ts_bin_ring_counts(&bin).pops, POPS);
-    ts_bin_forget_ring(&bin);
-    assert_int_equal(ts_bin_ring_counts(&bin).pushes, POPS + DEPTH + EVICTED);
-    assert_int_equal(atomic_load(&bin.evicted) & 1, 0);
+    for (unsigned depth = 0; depth <= DEPTH; depth += DEPTH) {
+        prepare(depth, EVICTED + DEPTH, DEPTH);
+        for (unsigned look = 0; look < 2; look++) {
+            ts_magazine_counts counts = ts_bin_magazine_counts(&bin);
+            assert_int_equal(counts.pops, POPS);
+            assert_int_equal(counts.pushes, POPS + DEPTH + EVICTED);
+            ts_bin_forget_magazine(&bin);
+        }
+        assert_int_equal(atomic_load(&bin.evicted), (uint64_t)(EVICTED + DEPTH) << TS_EVICTED_SHIFT);
+        assert_int_equal(atomic_load(&bin.top), (uint64_t)POPS << TS_TOP_POPS_SHIFT);
+    }
 }
 
 int main(void) {
@@ -124,5 +131,5 @@ int main(void) {
         cmocka_unit_test(emptied_between_two_looks),
         cmocka_unit_test(left_half_changed),
     };
-    return cmocka_run_group_tests_name("heap.ring_steps", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("heap.magazine_steps", tests, NULL, NULL);
 }
