@@ -1231,4 +1231,20 @@ MUTANTS = [
         "new": "",
         "tests": ["unit.heap.bin"],
     },
+    {
+        "name": "bin-freed-above-allocated",
+        "protocol": "block.c: ts_block_tally",
+        "file": "src/heap/block.c",
+        "old": "    if (TS_UNLIKELY(t.freed > t.allocated)) t.allocated = t.freed;\n    t.slabs",
+        "new": "    t.slabs",
+        "tests": ["unit.heap.bytes_steps"],
+    },
+    {
+        "name": "scope-freed-above-allocated",
+        "protocol": "block.c: ts_block_tally",
+        "file": "src/heap/block.c",
+        "old": "    if (TS_UNLIKELY(t.freed > t.allocated)) t.allocated = t.freed; /* as in bin_tally */\n",
+        "new": "",
+        "tests": ["unit.heap.bytes_steps"],
+    },
 ]

@@ -1,5 +1,5 @@
 /*
- * A reader of a scope block's bytes with its owner's steps between its own. block.c is compiled once more, in place of the
+ * A reader of a block's counts with its owner's steps between its own. block.c is compiled once more, in place of the
  * library's, with a place to stop at before every load.
  */
 #ifndef _GNU_SOURCE
@@ -73,7 +73,24 @@ static void neither_missed_nor_twice(void **state) {
     slab_allocator_free(allocator);
 }
 
+/* What a machine with weak order may show: the count of a free before that of its allocation. */
+static void a_free_seen_before_its_allocation(void **state) {
+    static ts_churn_block churn;
+    static ts_scope_block scope = {.b.scope = 1};
+    (void)state;
+    ts_store_relaxed(&churn.bin[5].direct_frees, 1);
+    ts_store_relaxed(&scope.frees, 1);
+    const ts_tally seen[] = {ts_block_tally(&churn.b, 5), ts_block_tally(&scope.b, TS_COUNT_SCOPE)};
+    for (unsigned i = 0; i < 2; i++) {
+        assert_int_equal(seen[i].freed, 1);
+        assert_int_equal(seen[i].allocated, 1);
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(neither_missed_nor_twice)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(neither_missed_nor_twice),
+        cmocka_unit_test(a_free_seen_before_its_allocation),
+    };
     return cmocka_run_group_tests_name("heap.bytes_steps", tests, NULL, NULL);
 }
