@@ -250,19 +250,37 @@ static bool is_entered(uint64_t id) {
     return false;
 }
 
+/* The domain's epoch, locked, if nobody is busy with the domain and it has no cleanups: both stay so while the lock is held.
+   NULL without the lock. */
+TS_ALWAYS_INLINE ts_epoch *lock_quiet(ts_domain *d, uint64_t id) {
+    if (ts_load_relaxed(&d->cleanups)) return NULL;
+    ts_epoch *epoch = ts_epoch_find_locked(ts_load_relaxed(&d->allocator), ts_load_relaxed(&d->epoch));
+    if (!epoch) return NULL;
+    if (TS_LIKELY(ts_load_relaxed(&d->entry.id) == id && !ts_load_acquire(&d->busy) && !ts_load_relaxed(&d->cleanups)))
+        return epoch;
+    ts_lock_release(ts_epoch_lock(epoch));
+    return NULL;
+}
+
 /* The usual end: no cleanups, left by this thread, and its epoch ends with it: both under one hold of the epoch's lock.
    false: nothing was done. */
 static bool destroy_at_once(ts_domain *d, uint64_t id) {
-    if (ts_load_relaxed(&d->cleanups) || !ts_load_relaxed(&d->ends_epoch) || is_entered(id)) return false;
-    ts_epoch *epoch = ts_epoch_find_locked(ts_load_relaxed(&d->allocator), ts_load_relaxed(&d->epoch));
+    if (!ts_load_relaxed(&d->ends_epoch) || is_entered(id)) return false;
+    ts_epoch *epoch = lock_quiet(d, id);
     if (!epoch) return false;
-    if (ts_load_relaxed(&d->entry.id) != id || ts_load_acquire(&d->busy) || ts_load_relaxed(&d->cleanups)) {
-        ts_lock_release(ts_epoch_lock(epoch));
-        return false;
-    }
     ts_heap_give_entry(&ts_domains, TS_TABLE_DOMAIN, d);
     ts_epoch_destroy_locked(epoch);
     return true;
+}
+
+/* The usual reset: no cleanups, and all that it has is one block of this thread. false: nothing was done. */
+static bool reset_at_once(ts_domain *d, uint64_t id, uint64_t *units) {
+    ts_epoch *epoch = lock_quiet(d, id);
+    if (!epoch) return false;
+    bool done = ts_epoch_reset_own(epoch, units);
+    ts_lock_release(ts_epoch_lock(epoch));
+    if (done) follow_innermost(ts_thread.heap);
+    return done;
 }
 
 void ts_domain_destroy(uint64_t id) {
@@ -290,18 +308,22 @@ bool ts_domain_force_close(uint64_t id) {
     return true;
 }
 
+static bool reset_slowly(ts_domain *d, uint64_t id, uint64_t *units) {
+    if (!make_busy(d, id)) return refuse("epoch_domain_reset", id, IS_ENDING, EPERM);
+    run_cleanups(d);
+    bool done = ts_epoch_reset(ts_load_relaxed(&d->allocator), ts_load_relaxed(&d->epoch), units);
+    ts_store_release(&d->busy, 0); /* partner: the lock in make_busy */
+    return done;
+}
+
 bool ts_domain_reset(uint64_t id, size_t keep_bytes) {
     ts_domain *d = mine(id, "epoch_domain_reset");
     uint64_t units = 0;
     if (!d) return false;
     if (!ts_load_relaxed(&d->ends_epoch)) return fail(EINVAL);
-    if (!make_busy(d, id)) return refuse("epoch_domain_reset", id, IS_ENDING, EPERM);
-    run_cleanups(d);
     ts_allocator *allocator = ts_load_relaxed(&d->allocator);
     uintptr_t token = ts_load_relaxed(&d->token);
-    bool done = ts_epoch_reset(allocator, ts_load_relaxed(&d->epoch), &units);
-    ts_store_release(&d->busy, 0); /* partner: the lock in make_busy */
-    if (!done) return false;
+    if (TS_UNLIKELY(!reset_at_once(d, id, &units)) && !reset_slowly(d, id, &units)) return false;
     uint64_t keep = keep_bytes / TS_UNIT_BYTES;
     /* Another thread may be ending the allocator. */
     if (units > keep && ts_allocator_pin_use(allocator, token)) {

@@ -373,16 +373,29 @@ static void take_apart(ts_epoch *epoch) {
     ts_heap_give_entry(&ts_epochs, TS_TABLE_EPOCH, epoch);
 }
 
-/* The usual end of a domain's epoch, with the lock, which is released then: all it has is one scope block of this thread.
-   Without the lock only the exit of a block's thread changes its key, so two stores do what shut_blocks does by
-   read-modify-write; release is enough, see ts_slab_next_use. false: it is another case, nothing was done. */
-TS_ALWAYS_INLINE bool kill_own(ts_epoch *epoch) {
-    ts_heap *heap = ts_thread.heap;
+/* All that the epoch has, if that is one scope block of this thread, for whose heap nobody waits; NULL: it is another case.
+   Caller has the lock. */
+TS_ALWAYS_INLINE ts_block *only_block(const ts_epoch *epoch) {
+    const ts_heap *heap = ts_thread.heap;
     ts_block *block = ts_load_relaxed(&epoch->blocks);
-    if (!block || !block->scope || next_in_epoch(block) || ts_load_relaxed(&block->heap) != heap) return false;
-    if (epoch->pins != 0 || epoch->spans != 0 || epoch->dying || ts_heap_is_waited_for(heap)) return false;
+    if (!block || !block->scope || next_in_epoch(block) || ts_load_relaxed(&block->heap) != heap) return NULL;
+    if (epoch->pins != 0 || epoch->spans != 0 || epoch->dying || ts_heap_is_waited_for(heap)) return NULL;
+    return block;
+}
+
+/* Without the lock, which the caller has, only the exit of a block's thread changes its key, so two stores do what
+   shut_blocks does by read-modify-write; release is enough, see ts_slab_next_use. */
+TS_ALWAYS_INLINE void kill_only_block(ts_block *block) {
     ts_store_relaxed(&block->open_id, TS_ID_NEVER);
     ts_store_release(&block->key, ts_era(block) + 1);
+}
+
+/* The usual end of a domain's epoch, with the lock, which is released then. false: it is another case, nothing was done. */
+TS_ALWAYS_INLINE bool kill_own(ts_epoch *epoch) {
+    ts_heap *heap = ts_thread.heap;
+    ts_block *block = only_block(epoch);
+    if (!block) return false;
+    kill_only_block(block);
     ts_store_release(&epoch->state, EPOCH_CLOSED);
     ts_store_release(&epoch->entry.id, 0);
     (void)detach_blocks(epoch);
@@ -566,6 +579,28 @@ static void add_dying(ts_epoch *epoch, ts_block *blocks) {
     epoch->dying = blocks;
 }
 
+bool ts_epoch_reset_own(ts_epoch *epoch, uint64_t *units_freed) {
+    ts_heap *heap = ts_thread.heap;
+    ts_block *block = ts_load_relaxed(&epoch->state) == EPOCH_ACTIVE ? only_block(epoch) : NULL;
+    /* With care all that it holds is gone through, which is not for under the lock. */
+    if (!block || block->share->allocator->care) return false;
+    ts_share *share = block->share;
+    uint32_t resets = block->resets;
+    *units_freed = ts_load_relaxed(&block->slabs);
+    kill_only_block(block);
+    (void)detach_blocks(epoch);
+    ts_heap_enter(heap);
+    ts_block_end(heap, block);
+    ts_heap_leave(heap);
+    /* Mostly the same block in its next era. Without memory the thread joins later. */
+    int before = errno;
+    ts_block *next = new_block(heap, share, epoch, ts_load_relaxed(&epoch->entry.id));
+    if (next == block) next->resets = resets + 1;
+    if (next) remember(heap, next, epoch);
+    errno = before;
+    return true;
+}
+
 bool ts_epoch_reset(ts_allocator *allocator, EpochId id, uint64_t *units_freed) {
     ts_epoch *epoch = find_locked(allocator, id);
     if (!epoch || ts_load_relaxed(&epoch->state) != EPOCH_ACTIVE) {
@@ -585,8 +620,9 @@ bool ts_epoch_reset(ts_allocator *allocator, EpochId id, uint64_t *units_freed) 
     }
     ts_lock_release(ts_epoch_lock(epoch));
     end_blocks(allocator, blocks);
+    uint64_t released = ts_thread.released; /* spans that stay warm; longer ones have gone back */
     ts_span_release_list(allocator, spans);
-    *units_freed = units;
+    *units_freed = units + (ts_thread.released - released);
     return true;
 }
 

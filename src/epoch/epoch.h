@@ -57,8 +57,11 @@ bool ts_epoch_destroy(ts_allocator *allocator, EpochId id);
    such epoch; the second releases the lock. */
 ts_epoch *ts_epoch_find_locked(ts_allocator *allocator, EpochId id);
 void ts_epoch_destroy_locked(ts_epoch *epoch);
-/* Kills all objects, the epoch stays ACTIVE under its id. units_freed: slabs that came free. */
+/* Kills all objects, the epoch stays ACTIVE under its id. units_freed: of slabs and spans that are warm now. */
 bool ts_epoch_reset(ts_allocator *allocator, EpochId id, uint64_t *units_freed);
+/* The usual case of it, for who has the epoch's lock and keeps it: all that the epoch has is one scope block of the calling
+   thread, which has its next one at once. false: it is another case, nothing was done. */
+bool ts_epoch_reset_own(ts_epoch *epoch, uint64_t *units_freed);
 /* No block of the epoch ends until ts_epoch_unpin; *blocks is the list as it is now, which may be walked meanwhile.
    NULL: no such epoch. */
 ts_epoch *ts_epoch_pin(ts_allocator *allocator, EpochId id, ts_block **blocks);

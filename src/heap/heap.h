@@ -122,6 +122,7 @@ typedef struct ts_block {
     uint8_t scope;                   /* constant */
     uint8_t sampled;                 /* constant during a use: its allocator samples stacks, so no fast path allocates here */
     uint8_t closing;                 /* (h) TS_OPEN; TS_SHUT_SEEN; TS_CLOSING: flushed, frees go straight to the slabs */
+    uint32_t resets;                 /* (h) eras before this one that were of the same epoch; for messages */
     _Atomic(struct ts_heap *) heap;  /* (h) */
     struct ts_share *share;          /* (h) */
     _Atomic(struct ts_epoch *) epoch; /* constant during a use; read by who looks at an object */
@@ -432,6 +433,7 @@ TS_ALWAYS_INLINE ts_block *ts_block_take(ts_heap *heap, ts_share *share, struct 
     block->share = share;
     block->sampled = share->sampled;
     block->era = (uint32_t)ts_era(block);
+    block->resets = 0;
     ts_store_relaxed(&block->epoch, epoch);
     ts_heap_link(heap, block);
     return block;
