@@ -8,16 +8,18 @@
 
 #include "bench_clock.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 enum { FEW_OBJECTS = 1000, MANY_OBJECTS = 200000, MIN_BYTES = 64, MAX_BYTES = 128, SIZE_COUNT = 4096 };
-enum { FEW_SAMPLES = 400, MANY_SAMPLES = 40, MAX_SAMPLES = 4000, SWEEP_BYTES = 8 << 20 };
+enum { FEW_SAMPLES = 400, MANY_SAMPLES = 40, MAX_SAMPLES = 4000 };
 
 typedef struct domain_state {
     SlabAllocator *allocator;
     double tick_ns;
     double floor_ticks;   /* the mean cost of reading the clock twice */
     unsigned char *sweep; /* memory to push everything else out of the caches, or NULL */
+    size_t sweep_bytes;
     uint64_t fill_ns, fill_objects;
     uint8_t sizes[SIZE_COUNT];
 } domain_state;
@@ -72,7 +74,7 @@ static domain_state *open_state(const core_config *config) {
 }
 
 static void close_state(domain_state *state) {
-    if (state->sweep != NULL) bench_unmap(state->sweep, SWEEP_BYTES);
+    if (state->sweep != NULL) bench_unmap(state->sweep, state->sweep_bytes);
     bench_unmap(state, sizeof *state);
 }
 
@@ -94,7 +96,7 @@ static uint64_t destroy_once(domain_state *state, size_t objects) {
     if (!epoch_domain_exit(domain) || !slab_owns(state->allocator, last))
         bench_die(BENCH_EXIT_FAILED, "destroy: the domain cannot be left, or its last object is not live");
     if (state->sweep != NULL)
-        for (size_t i = 0; i < SWEEP_BYTES; i += 64) ((volatile unsigned char *)state->sweep)[i]++;
+        for (size_t i = 0; i < state->sweep_bytes; i += 64) ((volatile unsigned char *)state->sweep)[i]++;
     uint64_t begin = bench_tick_begin();
     epoch_domain_destroy(domain);
     uint64_t end = bench_tick_end();
@@ -141,9 +143,20 @@ void core_destroy_1000(const core_config *config) { measure_destroy(config, FEW_
 
 void core_destroy_200000(const core_config *config) { measure_destroy(config, MANY_OBJECTS); }
 
+/* The cache that the system says is shared by the cores, and 32 MiB where it does not say. */
+static size_t last_cache_bytes(void) {
+    unsigned long kib = 0;
+    FILE *file = fopen("/sys/devices/system/cpu/cpu0/cache/index3/size", "r");
+    if (file != NULL) {
+        if (fscanf(file, "%luK", &kib) != 1) kib = 0;
+        fclose(file);
+    }
+    return (kib >= 1024 && kib <= 512 * 1024 ? kib : 32 * 1024) * 1024;
+}
+
 /*
- * Both sizes in turn in one allocator, the caches swept before each destroy: filling 200,000 objects evicts
- * the allocator's own data and filling 1,000 does not, and that is no cost of destroying.
+ * Both sizes in turn in one allocator, all caches swept before each destroy, the last one too: filling 200,000 objects
+ * evicts the allocator's own data and filling 1,000 does not, and that is no cost of destroying.
  */
 void core_destroy_growth(const core_config *config) {
     uint64_t few[MAX_SAMPLES], many[MAX_SAMPLES];
@@ -151,7 +164,8 @@ void core_destroy_growth(const core_config *config) {
     unsigned samples = sample_count(config, MANY_OBJECTS);
     size_t many_objects = config->smoke ? 5000 : MANY_OBJECTS;
 
-    state->sweep = bench_map(SWEEP_BYTES);
+    state->sweep_bytes = 2 * last_cache_bytes();
+    state->sweep = bench_map(state->sweep_bytes);
     state->allocator = open_allocator(SLAB_RECLAIM_BUDGET);
     destroy_once(state, many_objects);
     for (unsigned i = 0; i < samples; i++) {

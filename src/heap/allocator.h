@@ -40,18 +40,19 @@ typedef struct ts_allocator {
     uint8_t care;                      /* TS_CARE_*, 0: the usual case (care.h) */
     uint8_t sampled;                   /* its stacks are; constant during a use, as is the next */
     double stack_rate;                 /* samples a byte, 0: none */
-    ts_lock lock;                      /* rank ALLOCATOR: rolling epoch, list of shares */
-    ts_lock warm_lock;                 /* rank WARM: the next four */
+    /* What the end of a large epoch touches lies together: everything of it is out of the caches by then. */
+    TS_ALIGNED(64) ts_lock warm_lock;  /* rank WARM: the lists of warm units and spans */
     ts_warm warm[TS_PARTS];
-    uint32_t span_warm[TS_SPAN_WARM_UNITS + 1]; /* by length in units; linked by next; TS_STUCK: see warm.c */
     _Atomic uint64_t span_warm_units;  /* read by anyone */
+    _Atomic uint64_t reserved_units;   /* warm units kept beyond the retain budget, by slab_reserve */
+    uint32_t span_warm[TS_SPAN_WARM_UNITS + 1]; /* by length in units; linked by next; TS_STUCK: see warm.c */
+    ts_lock lock;                      /* rank ALLOCATOR: rolling epoch, list of shares */
     _Atomic(ts_share *) shares;        /* grows at its head, under lock; walked by readers without it */
     _Atomic uint32_t readers;          /* who walks the shares or reads the settings without a lock, see
                                           ts_allocator_read_begin */
     _Atomic uint64_t current_epoch;    /* written under lock, read by anyone */
     _Atomic uint64_t committed_units;
     _Atomic uint64_t budget_bytes;     /* 0: none; whole units of it count, one at least */
-    _Atomic uint64_t reserved_units;   /* warm units kept beyond the retain budget, by slab_reserve */
     _Atomic uint64_t pins;             /* 1, + what still refers to the record; given back at 0 */
     /* Counters of the whole allocator: added to atomically, none of them on a fast path. */
     _Atomic uint64_t rejected_frees, cas_retries, overflowed;
@@ -96,14 +97,17 @@ void ts_allocator_unpin(ts_allocator *allocator);
 void ts_share_overflow(ts_share *share, unsigned part);
 /* A whole list of empty slabs becomes warm. Caller holds the heap. */
 TS_ALWAYS_INLINE void ts_share_keep_list(ts_share *share, unsigned part, uint32_t head, uint32_t tail, uint32_t count) {
-    ts_warm list = {head, tail, 0};
-    ts_store_relaxed(&list.count, count);
+    ts_warm *warm = &share->warm[part];
     if (!head) return;
     ts_thread.released += count;
-    ts_warm_splice(&share->warm[part], &list);
+    /* As ts_warm_splice, of a list in registers. */
+    ts_slab_at(tail)->next = warm->head;
+    if (!warm->head) warm->tail = tail;
+    warm->head = head;
+    ts_add_owned(&warm->count, count);
     TS_PROBE2(slab__recycle, ts_region.part[part].base + (size_t)(head - ts_region.part[part].first_unit) * TS_UNIT_BYTES,
               (uint64_t)count);
-    if (ts_load_relaxed(&share->warm[part].count) > TS_LOCAL_WARM_UNITS ||
+    if (ts_load_relaxed(&warm->count) > TS_LOCAL_WARM_UNITS ||
         share->allocator->settings.reclaim_policy == SLAB_RECLAIM_AT_ONCE)
         ts_share_overflow(share, part);
 }
