@@ -45,7 +45,7 @@ typedef struct ts_allocator {
     ts_warm warm[TS_PARTS];
     _Atomic uint64_t span_warm_units;  /* read by anyone */
     _Atomic uint64_t reserved_units;   /* warm units kept beyond the retain budget, by slab_reserve */
-    uint32_t span_warm[TS_SPAN_WARM_UNITS + 1]; /* by length in units; linked by next; TS_STUCK: see warm.c */
+    uint32_t span_warm[TS_SPAN_WARM_UNITS + 1]; /* by length in units; linked by next; TS_STUCK: see purge.h */
     ts_lock lock;                      /* rank ALLOCATOR: rolling epoch, list of shares */
     _Atomic(ts_share *) shares;        /* grows at its head, under lock; walked by readers without it */
     _Atomic uint32_t readers;          /* who walks the shares or reads the settings without a lock, see

@@ -110,7 +110,7 @@ MODELS = [
             "LOOK_AT_ZERO")],
         "functions": {
             "src/heap/heap.c": ["ts_heap_share", "ts_heap_drop_dead_shares"],
-            "src/heap/warm.c": ["ts_allocator_pin_use", "ts_allocator_unpin"],
+            "src/heap/record.c": ["ts_allocator_pin_use", "ts_allocator_unpin"],
             "src/api/runtime.c": ["ts_allocator_make", "ts_allocator_end"],
             "src/api/epochs.c": ["slab_allocator_free"],
         },

@@ -198,7 +198,7 @@ MUTANTS = [
     {
         "name": "pin-wakes-a-dead-record",
         "protocol": "allocator records",
-        "file": "src/heap/warm.c",
+        "file": "src/heap/record.c",
         "old": "        if (pins == 0) return false;\n",
         "new": "",
         "tests": ["unit.heap.handover"],
@@ -206,7 +206,7 @@ MUTANTS = [
     {
         "name": "last-pin-off-before-the-units",
         "protocol": "allocator records",
-        "file": "src/heap/warm.c",
+        "file": "src/heap/record.c",
         "old": "            pins = ts_load_acquire(&allocator->pins);\n        }\n",
         "new": "            ts_store_relaxed(&allocator->pins, pins);\n        }\n",
         "tests": ["unit.heap.handover"],
@@ -262,7 +262,7 @@ MUTANTS = [
     {
         "name": "pin-of-another-use",
         "protocol": "allocator records",
-        "file": "src/heap/warm.c",
+        "file": "src/heap/record.c",
         "old": "    if (ts_load_acquire(&allocator->entry.id) == token) return true;\n",
         "new": "    if (token != 0) return true;\n",
         "tests": ["unit.heap.handover"],
@@ -344,7 +344,7 @@ MUTANTS = [
     {
         "name": "purge-without-claim",
         "protocol": "slab.h, 2",
-        "file": "src/heap/warm.c",
+        "file": "src/heap/purge.c",
         "old": "        if (ts_slab_claim(units[i], &allocator->pins)) units[claimed++] = units[i];",
         "new": "        units[claimed++] = units[i];",
         "tests": ["unit.heap.foreign"],
@@ -368,7 +368,7 @@ MUTANTS = [
     {
         "name": "purge-unit-stays-on-its-list",
         "protocol": "slab.h, 2",
-        "file": "src/heap/warm.c",
+        "file": "src/heap/purge.c",
         "old": "            uint32_t unit = ts_warm_pop(&allocator->warm[part]);\n            if (!unit) break;",
         "new": "            uint32_t unit = allocator->warm[part].head;\n            if (!unit) break;",
         "tests": ["unit.heap.warm"],
@@ -889,7 +889,7 @@ MUTANTS = [
     {
         "name": "page-neighbours-not-taken-along",
         "protocol": "purge_run",
-        "file": "src/heap/warm.c",
+        "file": "src/heap/purge.c",
         "old": "    if (around) ts_pool_take_around(&from, &units, page_units);\n",
         "new": "",
         "tests": ["unit.os.pages"],
@@ -897,7 +897,7 @@ MUTANTS = [
     {
         "name": "state-neighbours-not-taken-along",
         "protocol": "purge_run",
-        "file": "src/heap/warm.c",
+        "file": "src/heap/purge.c",
         "old": "    if (state_units > 1) ts_pool_take_around(&from, &units, state_units);\n",
         "new": "    (void)state_units;\n",
         "tests": ["unit.heap.warm"],
@@ -929,7 +929,7 @@ MUTANTS = [
     {
         "name": "generations-lost-with-the-states",
         "protocol": "generations",
-        "file": "src/heap/warm.c",
+        "file": "src/heap/purge.c",
         "old": "    for (uint32_t i = 0; i < count; i++) ts_slab_leave_states(first + i);\n",
         "new": "",
         "tests": ["unit.heap.warm"],

@@ -1,0 +1,75 @@
+/* The record of an allocator (allocator.h): who reads it, what keeps it from its next use, and the end. */
+/* Modelled in tests/model: record. */
+#include "heap/purge.h"
+#include "os/os.h"
+#include "region/pool.h"
+
+/* seq_cst: the end of an allocator changes its id and then looks at readers (ts_heap_drop_dead_shares, the last unpin);
+   a reader counts itself and then looks at the id: one of the two sees the other. */
+bool ts_allocator_read_begin(ts_allocator *allocator, uintptr_t token) {
+    atomic_fetch_add_explicit(&allocator->readers, 1, memory_order_seq_cst);
+    if (ts_load_seq(&allocator->entry.id) == token) return true;
+    ts_allocator_read_end(allocator);
+    return false;
+}
+
+/* release: partner of the loads of readers */
+void ts_allocator_read_end(ts_allocator *allocator) {
+    atomic_fetch_sub_explicit(&allocator->readers, 1, memory_order_release);
+}
+
+void ts_allocator_wait_readers(ts_allocator *allocator) {
+    while (ts_load_seq(&allocator->readers) != 0) ts_os->yield();
+}
+
+void ts_allocator_pin(ts_allocator *allocator) { ts_fetch_add_relaxed(&allocator->pins, 1); }
+
+/* A record at 0 is being given back, or has been: it is not woken. One that is in another use by now has a pin too many for
+   a moment, which its own pin makes harmless. acquire: the id is read after the pin is on. */
+bool ts_allocator_pin_use(ts_allocator *allocator, uintptr_t token) {
+    uint64_t pins = ts_load_relaxed(&allocator->pins);
+    do {
+        if (pins == 0) return false;
+    } while (!atomic_compare_exchange_weak_explicit(&allocator->pins, &pins, pins + 1, memory_order_acq_rel,
+                                                    memory_order_relaxed));
+    if (ts_load_acquire(&allocator->entry.id) == token) return true;
+    ts_allocator_unpin(allocator);
+    return false;
+}
+
+/* All that is warm in the record: the last who has it. */
+static void give_warm_back(ts_allocator *allocator) {
+    ts_purge_shared(allocator, 0, UINT64_MAX);
+    /* What the system refuses to take even now goes to the pool as it is. */
+    uint32_t units[TS_PURGE_BATCH], span_units;
+    for (unsigned n; (n = ts_purge_batch(allocator, 0, TS_PURGE_BATCH, units, &span_units)) > 0;)
+        for (unsigned i = 0; i < n; i++) {
+            uint32_t guard = span_units ? ts_slab_at(units[i])->u.span.guard : 0;
+            /* A guard that stays to the last costs its addresses, and no memory. */
+            if (guard && !ts_os->commit(ts_unit_address(units[i] - guard), span_units * TS_UNIT_BYTES))
+                ts_purge_run(allocator, units[i] - guard, span_units);
+            else if (span_units || ts_slab_claim(units[i], &allocator->pins))
+                ts_pool_give_unpurged(units[i] - guard, span_units ? span_units : 1);
+        }
+}
+
+/* The last pin stays until nothing is warm: a slab that is on a queue yet becomes a zombie when it is taken, which pins the
+   record until it comes off. acq_rel: who gives the record back sees all that the others did with it. */
+void ts_allocator_unpin(ts_allocator *allocator) {
+    uint64_t pins = ts_load_acquire(&allocator->pins);
+    for (;;) {
+        if (pins == 1) {
+            give_warm_back(allocator);
+            pins = ts_load_acquire(&allocator->pins);
+        }
+        if (!atomic_compare_exchange_strong_explicit(&allocator->pins, &pins, pins - 1, memory_order_acq_rel,
+                                                     memory_order_acquire))
+            continue;
+        if (pins != 1) return;
+        if (ts_warm_shared(allocator) == 0) break;
+        /* Put there by a pin that came and went meanwhile; at 0 no other comes. */
+        ts_store_relaxed(&allocator->pins, pins);
+    }
+    ts_allocator_wait_readers(allocator);
+    ts_table_give(&ts_allocators, allocator);
+}
