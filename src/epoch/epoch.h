@@ -16,6 +16,7 @@
  *     makes everything stale and leaves the taking apart to the last who unpins.
  *  4. An entry whose id is 0 is nobody's. Its id never comes back.
  */
+/* Modelled in tests/model: epoch. */
 #ifndef TS_EPOCH_EPOCH_H
 #define TS_EPOCH_EPOCH_H
 
@@ -44,18 +45,33 @@ _Static_assert(sizeof(ts_epoch) <= TS_EPOCH_STRIDE, "an open epoch that holds no
 
 extern TS_HIDDEN ts_table ts_epochs;
 
+#define TS_EPOCH_STRIPES 64u
+typedef struct ts_epoch_stripe {
+    TS_ALIGNED(64) ts_lock lock;
+} ts_epoch_stripe;
+extern TS_HIDDEN ts_epoch_stripe ts_epoch_stripes[TS_EPOCH_STRIPES];
+
 void ts_epoch_init(void);
-ts_lock *ts_epoch_lock(const ts_epoch *epoch);
+static inline ts_lock *ts_epoch_lock(const ts_epoch *epoch) {
+    return &ts_epoch_stripes[epoch->entry.index % TS_EPOCH_STRIPES].lock;
+}
 
 /* join: the calling thread gets its block at once. EPOCH_NONE with errno. */
 EpochId ts_epoch_open(ts_allocator *allocator, const char *label, unsigned flags, bool join);
 /* The epoch of that allocator, any state. NULL: no such epoch (any more). */
 ts_epoch *ts_epoch_find(ts_allocator *allocator, EpochId id);
+/* The epoch with its lock taken; NULL without the lock: no such epoch. */
+TS_ALWAYS_INLINE ts_epoch *ts_epoch_find_locked(ts_allocator *allocator, EpochId id) {
+    ts_epoch *epoch = ts_table_find(&ts_epochs, id);
+    if (!epoch) return NULL;
+    ts_lock_acquire(ts_epoch_lock(epoch));
+    if (ts_load_relaxed(&epoch->entry.id) == id && ts_load_relaxed(&epoch->allocator) == allocator) return epoch;
+    ts_lock_release(ts_epoch_lock(epoch));
+    return NULL;
+}
 bool ts_epoch_close(ts_allocator *allocator, EpochId id);
 bool ts_epoch_destroy(ts_allocator *allocator, EpochId id);
-/* The same in two steps, for who has something to do in between. The epoch with its lock taken, NULL without: there is no
-   such epoch; the second releases the lock. */
-ts_epoch *ts_epoch_find_locked(ts_allocator *allocator, EpochId id);
+/* The same for who has the epoch's lock, which is released. */
 void ts_epoch_destroy_locked(ts_epoch *epoch);
 /* Kills all objects, the epoch stays ACTIVE under its id. units_freed: of slabs and spans that are warm now. */
 bool ts_epoch_reset(ts_allocator *allocator, EpochId id, uint64_t *units_freed);

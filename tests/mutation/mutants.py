@@ -490,7 +490,7 @@ MUTANTS = [
     {
         "name": "finish-with-something-left",
         "protocol": "close",
-        "file": "src/epoch/epoch.c",
+        "file": "src/epoch/end.c",
         "old": "        ts_load_relaxed(&epoch->state) == EPOCH_CLOSING && nothing_left(epoch)) {",
         "new": "        ts_load_relaxed(&epoch->state) == EPOCH_CLOSING) {",
         "tests": ["unit.api.epochs"],
@@ -498,7 +498,7 @@ MUTANTS = [
     {
         "name": "finish-before-the-flush",
         "protocol": "close",
-        "file": "src/epoch/epoch.c",
+        "file": "src/epoch/end.c",
         "old": "if (!ts_load_acquire(&b->flushed) || ts_load_relaxed(&b->slabs) != 0) return false;",
         "new": "if (ts_load_relaxed(&b->slabs) != 0) return false;",
         "tests": ["unit.heap.handover"],
@@ -506,7 +506,7 @@ MUTANTS = [
     {
         "name": "finish-ignores-pins",
         "protocol": "pins",
-        "file": "src/epoch/epoch.c",
+        "file": "src/epoch/end.c",
         "old": "ts_load_relaxed(&epoch->entry.id) == id && epoch->pins == 0 &&",
         "new": "ts_load_relaxed(&epoch->entry.id) == id &&",
         "tests": ["unit.epoch.epoch"],
@@ -514,7 +514,7 @@ MUTANTS = [
     {
         "name": "destroy-keeps-spans",
         "protocol": "destroy",
-        "file": "src/epoch/epoch.c",
+        "file": "src/epoch/end.c",
         "old": "    uint32_t spans = ts_span_detach(epoch);\n    ts_store_release(&epoch->state, EPOCH_CLOSED);",
         "new": "    uint32_t spans = 0;\n    ts_store_release(&epoch->state, EPOCH_CLOSED);",
         "tests": ["unit.epoch.epoch"],
@@ -522,7 +522,7 @@ MUTANTS = [
     {
         "name": "destroy-ignores-pins",
         "protocol": "pins",
-        "file": "src/epoch/epoch.c",
+        "file": "src/epoch/end.c",
         "old": "    if (epoch->pins > 0) {\n        epoch->destroyed = true;",
         "new": "    if (epoch == NULL) {\n        epoch->destroyed = true;",
         "tests": ["unit.epoch.epoch"],
@@ -530,7 +530,7 @@ MUTANTS = [
     {
         "name": "reset-ignores-pins",
         "protocol": "pins",
-        "file": "src/epoch/epoch.c",
+        "file": "src/epoch/end.c",
         "old": "    if (epoch->pins > 0) {\n        add_dying(",
         "new": "    if (epoch == NULL) {\n        add_dying(",
         "tests": ["unit.heap.handover"],
@@ -538,7 +538,7 @@ MUTANTS = [
     {
         "name": "only-block-ignores-pins",
         "protocol": "pins",
-        "file": "src/epoch/epoch.c",
+        "file": "src/epoch/end.c",
         "old": "    if (epoch->pins != 0 || epoch->spans != 0 ||",
         "new": "    if (epoch->spans != 0 ||",
         "tests": ["unit.epoch.reset"],
@@ -546,7 +546,7 @@ MUTANTS = [
     {
         "name": "only-block-ignores-spans",
         "protocol": "reset",
-        "file": "src/epoch/epoch.c",
+        "file": "src/epoch/end.c",
         "old": "    if (epoch->pins != 0 || epoch->spans != 0 ||",
         "new": "    if (epoch->pins != 0 ||",
         "tests": ["unit.epoch.reset"],
@@ -554,23 +554,23 @@ MUTANTS = [
     {
         "name": "only-block-of-another-thread",
         "protocol": "reset",
-        "file": "src/epoch/epoch.c",
-        "old": "next_in_epoch(block) || ts_load_relaxed(&block->heap) != heap) return NULL;",
-        "new": "next_in_epoch(block)) return NULL;",
+        "file": "src/epoch/end.c",
+        "old": "ts_epoch_next_block(block) || ts_load_relaxed(&block->heap) != heap) return NULL;",
+        "new": "ts_epoch_next_block(block)) return NULL;",
         "tests": ["unit.epoch.reset"],
     },
     {
         "name": "only-block-of-several",
         "protocol": "reset",
-        "file": "src/epoch/epoch.c",
-        "old": "!block->scope || next_in_epoch(block) || ts_load",
+        "file": "src/epoch/end.c",
+        "old": "!block->scope || ts_epoch_next_block(block) || ts_load",
         "new": "!block->scope || ts_load",
         "tests": ["unit.epoch.reset"],
     },
     {
         "name": "only-block-is-waited-for",
         "protocol": "reset",
-        "file": "src/epoch/epoch.c",
+        "file": "src/epoch/end.c",
         "old": "epoch->dying || ts_heap_is_waited_for(heap)) return NULL;",
         "new": "epoch->dying) return NULL;",
         "tests": ["unit.epoch.reset"],
@@ -579,7 +579,7 @@ MUTANTS = [
     {
         "name": "reset-of-a-closed-epoch",
         "protocol": "reset",
-        "file": "src/epoch/epoch.c",
+        "file": "src/epoch/end.c",
         "old": "    ts_block *block = ts_load_relaxed(&epoch->state) == EPOCH_ACTIVE ? only_block(epoch) : NULL;",
         "new": "    ts_block *block = only_block(epoch);",
         "tests": ["unit.epoch.reset"],
@@ -587,7 +587,7 @@ MUTANTS = [
     {
         "name": "quick-reset-without-care",
         "protocol": "reset",
-        "file": "src/epoch/epoch.c",
+        "file": "src/epoch/end.c",
         "old": "    if (!block || block->share->allocator->care) return false;",
         "new": "    if (!block) return false;",
         "tests": ["unit.epoch.reset"],
@@ -596,15 +596,15 @@ MUTANTS = [
     {
         "name": "reset-leaves-the-list-to-readers",
         "protocol": "reset",
-        "file": "src/epoch/epoch.c",
-        "old": "    kill_only_block(block);\n    (void)detach_blocks(epoch);\n    ts_heap_enter(heap);",
+        "file": "src/epoch/end.c",
+        "old": "    kill_only_block(block);\n    (void)ts_epoch_detach_blocks(epoch);\n    ts_heap_enter(heap);",
         "new": "    kill_only_block(block);\n    ts_store_relaxed(&epoch->blocks, NULL);\n    ts_heap_enter(heap);",
         "tests": ["unit.epoch.reset"],
     },
     {
         "name": "reset-keeps-spans-warm",
         "protocol": "reset",
-        "file": "src/epoch/epoch.c",
+        "file": "src/epoch/end.c",
         "old": "    *units_freed = units + (ts_thread.released - released);",
         "new": "    *units_freed = units;\n    (void)released;",
         "tests": ["unit.epoch.reset"],
@@ -704,7 +704,7 @@ MUTANTS = [
     {
         "name": "destroy-leaves-condemned-to-nobody",
         "protocol": "exit",
-        "file": "src/epoch/epoch.c",
+        "file": "src/epoch/end.c",
         "old": "            ts_heap_end_condemned_abandoned(heap);\n        } else {",
         "new": "        } else {",
         "tests": ["unit.epoch.epoch_steps"],
@@ -712,7 +712,7 @@ MUTANTS = [
     {
         "name": "finish-counts-before-the-flush",
         "protocol": "close",
-        "file": "src/epoch/epoch.c",
+        "file": "src/epoch/end.c",
         "old": "if (!ts_load_acquire(&b->flushed) || ts_load_relaxed(&b->slabs) != 0) return false;",
         "new": "if (ts_load_relaxed(&b->slabs) != 0 || !ts_load_acquire(&b->flushed)) return false;",
         "tests": ["unit.epoch.epoch_steps"],
@@ -720,7 +720,7 @@ MUTANTS = [
     {
         "name": "over-counts-before-the-flush",
         "protocol": "close",
-        "file": "src/epoch/epoch.c",
+        "file": "src/epoch/end.c",
         "old": "if (!ts_load_acquire(&b->flushed) || ts_load_relaxed(&b->slabs) != 0) *(bool *)left = true;",
         "new": "if (ts_load_relaxed(&b->slabs) != 0 || !ts_load_acquire(&b->flushed)) *(bool *)left = true;",
         "tests": ["unit.epoch.epoch_steps"],
@@ -1196,7 +1196,7 @@ MUTANTS = [
     {
         "name": "surplus-stays-at-a-destroy",
         "protocol": "heap.c: ended blocks",
-        "file": "src/epoch/epoch.c",
+        "file": "src/epoch/end.c",
         "old": "    if (TS_LIKELY(ts_thread.heap != NULL)) ts_heap_limit_blocks(ts_thread.heap);\n",
         "new": "",
         "tests": ["unit.heap.blocks"],
@@ -1220,7 +1220,7 @@ MUTANTS = [
     {
         "name": "fork-leaves-blocks-behind",
         "protocol": "epoch.c: fork",
-        "file": "src/epoch/epoch.c",
+        "file": "src/epoch/end.c",
         "old": "        if (ts_load_relaxed(&heap->state) != TS_HEAP_LOST) end_left_behind(heap);",
         "new": "        if (0) end_left_behind(heap);",
         "tests": ["unit.epoch.epoch_steps"],
@@ -1228,7 +1228,7 @@ MUTANTS = [
     {
         "name": "fork-unshown-epoch-is-listed",
         "protocol": "epoch.c: fork",
-        "file": "src/epoch/epoch.c",
+        "file": "src/epoch/end.c",
         "old": "= ts_load_relaxed(&epoch->entry.id) != 0 ? ts_load_relaxed(&epoch->blocks) : NULL;",
         "new": "= ts_load_relaxed(&epoch->blocks);",
         "tests": ["unit.epoch.epoch_steps"],
@@ -1236,7 +1236,7 @@ MUTANTS = [
     {
         "name": "fork-ends-condemned-blocks-twice",
         "protocol": "epoch.c: fork",
-        "file": "src/epoch/epoch.c",
+        "file": "src/epoch/end.c",
         "old": "        ts_heap_end_condemned(heap);\n        ts_heap_drop(heap);\n    }\n    for (",
         "new": "        ts_heap_drop(heap);\n    }\n    for (",
         "tests": ["unit.epoch.epoch_steps"],
@@ -1268,7 +1268,7 @@ MUTANTS = [
     {
         "name": "surplus-stays-at-a-drain",
         "protocol": "heap.c: ended blocks",
-        "file": "src/epoch/epoch.c",
+        "file": "src/epoch/end.c",
         "old": "        if (ts_thread.heap) ts_heap_limit_blocks(ts_thread.heap);\n",
         "new": "",
         "tests": ["unit.epoch.ended_steps"],

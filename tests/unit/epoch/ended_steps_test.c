@@ -1,6 +1,6 @@
 /*
- * What a call has in its hands ends, and goes to another thread, between two of its steps. epoch.c, domain.c and alloc.c
- * are compiled once more, in place of the library's, with the places to stop at.
+ * What a call has in its hands ends, and goes to another thread, between two of its steps. epoch.c, end.c, domain.c and
+ * alloc.c are compiled once more, in place of the library's, with the places to stop at.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -26,6 +26,7 @@ static void at(void (**stop)(void)) {
 
 #define ts_lock_release(l) ((ts_lock_release)(l), at(&after_release))
 #include "epoch/epoch.c"
+#include "epoch/end.c"
 #undef ts_lock_release
 
 static ts_block *join_and_stop(ts_heap *heap, ts_allocator *a, EpochId id) {

@@ -1,5 +1,5 @@
 /*
- * What other threads do between two steps of who ends an epoch. epoch.c is compiled once more, in place of the library's,
+ * What other threads do between two steps of who ends an epoch. epoch.c and end.c are compiled once more, in place of the library's,
  * with a place to stop at before every look at a shared word of a block, and before a block is condemned.
  */
 #ifndef _GNU_SOURCE
@@ -26,6 +26,7 @@ static void condemns(void);
 #define ts_heap_give_entry(t, w, e) (step(), (ts_heap_give_entry)((t), (w), (e)))
 #define ts_table_publish(e, id) (step(), (ts_table_publish)((e), (id)))
 #include "epoch/epoch.c"
+#include "epoch/end.c"
 #undef ts_heap_condemn
 #undef ts_heap_enter
 #undef ts_heap_give_entry

@@ -1,0 +1,348 @@
+/* The ends of epochs: close, destroy, reset, and the last object of one that is CLOSING. */
+/* Modelled in tests/model: hold, exit, epoch, orders. */
+#include "base/probe.h"
+#include "epoch/blocks.h"
+#include "os/os.h"
+
+#include <errno.h>
+
+/* Caller has the lock. release: partner of make_rolling, which exchanges `rolling` and, if it finds what is written
+   here, sees open_id too. */
+static void shut_blocks(ts_epoch *epoch, bool kill) {
+    for (ts_block *b = ts_load_relaxed(&epoch->blocks); b; b = ts_epoch_next_block(b)) {
+        ts_store_relaxed(&b->open_id, TS_ID_NEVER);
+        ts_store_release(&b->rolling, 0);
+        if (kill)
+            ts_block_kill(b); /* from here on nothing in the block is live to anyone who looks */
+        else
+            ts_block_shut(b);
+    }
+}
+
+/* Ends blocks that are in no epoch's list any more. A heap that cannot be held ends its block itself. */
+static void end_blocks(ts_allocator *allocator, ts_block *block) {
+    while (block) {
+        ts_block *next = ts_epoch_next_block(block);
+        ts_heap *heap = ts_load_acquire(&block->heap);
+        bool held = ts_heap_hold(heap);
+        if (!held) {
+            ts_allocator_pin(allocator);
+            ts_heap_condemn(heap, block);
+            ts_heap_end_condemned_abandoned(heap);
+        } else {
+            ts_foreign_drain(heap);
+            ts_block_end(heap, block);
+            ts_heap_drop(heap);
+        }
+        block = next;
+    }
+}
+
+/* The epoch is CLOSED, stale, pinned by nobody, without spans, and its lock is taken; released here. */
+static void take_apart(ts_epoch *epoch) {
+    ts_allocator *allocator = ts_load_relaxed(&epoch->allocator);
+    ts_block *blocks = ts_epoch_detach_blocks(epoch), *dying = epoch->dying;
+    epoch->dying = NULL;
+    ts_lock_release(ts_epoch_lock(epoch));
+    end_blocks(allocator, blocks);
+    end_blocks(allocator, dying);
+    ts_heap_give_entry(&ts_epochs, TS_TABLE_EPOCH, epoch);
+}
+
+/* All that the epoch has, if that is one scope block of this thread, for whose heap nobody waits; NULL: it is another case.
+   Caller has the lock. */
+TS_ALWAYS_INLINE ts_block *only_block(const ts_epoch *epoch) {
+    const ts_heap *heap = ts_thread.heap;
+    ts_block *block = ts_load_relaxed(&epoch->blocks);
+    if (!block || !block->scope || ts_epoch_next_block(block) || ts_load_relaxed(&block->heap) != heap) return NULL;
+    if (epoch->pins != 0 || epoch->spans != 0 || epoch->dying || ts_heap_is_waited_for(heap)) return NULL;
+    return block;
+}
+
+/* Without the lock, which the caller has, only the exit of a block's thread changes its key, so two stores do what
+   shut_blocks does by read-modify-write; release is enough, see ts_slab_next_use. */
+TS_ALWAYS_INLINE void kill_only_block(ts_block *block) {
+    ts_store_relaxed(&block->open_id, TS_ID_NEVER);
+    ts_store_release(&block->key, ts_era(block) + 1);
+}
+
+/* The usual end of a domain's epoch, with the lock, which is released then. false: it is another case, nothing was done. */
+TS_ALWAYS_INLINE bool kill_own(ts_epoch *epoch) {
+    ts_heap *heap = ts_thread.heap;
+    ts_block *block = only_block(epoch);
+    if (!block) return false;
+    kill_only_block(block);
+    ts_store_release(&epoch->state, EPOCH_CLOSED);
+    ts_store_release(&epoch->entry.id, 0);
+    (void)ts_epoch_detach_blocks(epoch);
+    ts_lock_release(ts_epoch_lock(epoch));
+    ts_heap_enter(heap);
+    ts_block_end(heap, block);
+    ts_heap_leave(heap);
+    ts_heap_give_entry(&ts_epochs, TS_TABLE_EPOCH, epoch);
+    return true;
+}
+
+/* Caller has the lock; released here. Everything is dead before the state or the id says so. */
+static void kill_locked(ts_epoch *epoch) {
+    ts_allocator *allocator = ts_load_relaxed(&epoch->allocator);
+    TS_PROBE1(epoch__destroy, ts_load_relaxed(&epoch->entry.id));
+    if (TS_LIKELY(kill_own(epoch))) return;
+    shut_blocks(epoch, true);
+    uint32_t spans = ts_span_detach(epoch);
+    ts_store_release(&epoch->state, EPOCH_CLOSED);
+    ts_store_release(&epoch->entry.id, 0);
+    if (epoch->pins > 0) {
+        epoch->destroyed = true;
+        ts_lock_release(ts_epoch_lock(epoch));
+    } else {
+        take_apart(epoch);
+    }
+    ts_span_release_list(allocator, spans);
+}
+
+bool ts_epoch_destroy(ts_allocator *allocator, EpochId id) {
+    ts_epoch *epoch = ts_epoch_find_locked(allocator, id);
+    if (!epoch) return false;
+    ts_epoch_destroy_locked(epoch);
+    return true;
+}
+
+void ts_epoch_destroy_locked(ts_epoch *epoch) {
+    uint64_t released = ts_thread.released;
+    kill_locked(epoch);
+    ts_settle_phase(ts_thread.released - released);
+    ts_epoch_settle_noted();
+    if (TS_LIKELY(ts_thread.heap != NULL)) ts_heap_limit_blocks(ts_thread.heap);
+}
+
+static bool nothing_left(const ts_epoch *epoch) {
+    if (ts_load_relaxed(&epoch->span_units) != 0) return false;
+    /* closing: whoever set it held the heap, so no slab is on its way into the block. It is read under no hold of the
+       heap, hence atomically, and before the count: until it is set, an operation that began before the close can add a
+       slab. Once set it stays. */
+    for (const ts_block *b = ts_load_relaxed(&epoch->blocks); b; b = ts_epoch_next_block(b))
+        if (!ts_load_acquire(&b->flushed) || ts_load_relaxed(&b->slabs) != 0) return false;
+    return true;
+}
+
+static void look_if_left(void *left, const ts_block *b) {
+    if (!ts_load_acquire(&b->flushed) || ts_load_relaxed(&b->slabs) != 0) *(bool *)left = true; /* as in nothing_left */
+}
+
+bool ts_epoch_is_over(const ts_epoch *epoch, EpochId id) {
+    bool left = ts_load_relaxed(&epoch->span_units) != 0;
+    if (left || ts_load_relaxed(&epoch->state) != EPOCH_CLOSING) return false;
+    return ts_epoch_read_blocks(epoch, id, look_if_left, &left) && !left;
+}
+
+void ts_epoch_finish(ts_epoch *epoch, EpochId id) {
+    ts_lock_acquire(ts_epoch_lock(epoch));
+    if (id != 0 && ts_load_relaxed(&epoch->entry.id) == id && epoch->pins == 0 &&
+        ts_load_relaxed(&epoch->state) == EPOCH_CLOSING && nothing_left(epoch)) {
+        kill_locked(epoch);
+        return;
+    }
+    ts_lock_release(ts_epoch_lock(epoch));
+}
+
+void ts_epoch_settle(void) {
+    if (ts_thread.drained_count > 0) {
+        do {
+            ts_epoch *epoch = ts_thread.drained[--ts_thread.drained_count];
+            if (epoch) ts_epoch_finish(epoch, ts_load_acquire(&epoch->entry.id));
+        } while (ts_thread.drained_count > 0);
+        if (ts_thread.heap) ts_heap_limit_blocks(ts_thread.heap);
+    }
+    ts_settle_pending();
+}
+
+ts_epoch *ts_epoch_pin(ts_allocator *allocator, EpochId id, ts_block **blocks) {
+    ts_epoch *epoch = ts_epoch_find_locked(allocator, id);
+    if (!epoch) return NULL;
+    epoch->pins++;
+    *blocks = ts_load_relaxed(&epoch->blocks);
+    ts_lock_release(ts_epoch_lock(epoch));
+    return epoch;
+}
+
+void ts_epoch_unpin(ts_epoch *epoch) {
+    ts_lock_acquire(ts_epoch_lock(epoch));
+    uint64_t id = ts_load_relaxed(&epoch->entry.id);
+    epoch->pins--;
+    if (epoch->pins == 0 && epoch->destroyed) {
+        take_apart(epoch); /* releases the lock */
+        return;
+    }
+    ts_block *dying = epoch->pins == 0 ? epoch->dying : NULL;
+    if (dying) epoch->dying = NULL;
+    ts_lock_release(ts_epoch_lock(epoch));
+    end_blocks(ts_load_relaxed(&epoch->allocator), dying);
+    /* Who found it drained meanwhile could not end it. */
+    ts_epoch_finish(epoch, id);
+}
+
+/* Takes what is empty in every block; the epoch is pinned. */
+static bool flush_block(ts_block *b, uint64_t *scanned, uint64_t *recycled) {
+    ts_heap *heap = ts_load_acquire(&b->heap);
+    if (!ts_heap_hold(heap)) return false;
+    /* The block was shut before the barrier of this hold. */
+    bool flush = b->closing != TS_CLOSING;
+    b->closing = TS_CLOSING;
+    ts_foreign_drain(heap);
+    if (flush) *scanned += ts_block_flush(heap, b, recycled);
+    ts_heap_drop(heap);
+    return true;
+}
+
+/* A heap that cannot be held belongs to a thread that lost its processor in the middle of an operation; it has
+   moved on by the second or third pass. Else it flushes the block itself: at its next free in the epoch, at its
+   exit, in slab_thread_idle; or slab_trim does. */
+static void flush_blocks(ts_block *blocks, uint64_t *scanned, uint64_t *recycled) {
+    bool missed = true;
+    for (unsigned pass = 0; pass < 3 && missed; pass++) {
+        missed = false;
+        for (ts_block *b = blocks; b; b = ts_epoch_next_block(b))
+            if (!flush_block(b, scanned, recycled)) missed = true;
+    }
+}
+
+bool ts_epoch_close(ts_allocator *allocator, EpochId id) {
+    ts_epoch *epoch = ts_epoch_find_locked(allocator, id);
+    if (!epoch) return false;
+    if (ts_load_relaxed(&epoch->state) != EPOCH_ACTIVE) {
+        ts_lock_release(ts_epoch_lock(epoch));
+        return false;
+    }
+    uint64_t from = ts_os->wall_ns(), scanned = 0, recycled = 0;
+    ts_store_relaxed(&epoch->closed_at_ns, from);
+    ts_store_relaxed(&epoch->state, EPOCH_CLOSING);
+    epoch->pins++;
+    shut_blocks(epoch, false);
+    ts_block *blocks = ts_load_relaxed(&epoch->blocks);
+    ts_lock_release(ts_epoch_lock(epoch));
+
+    bool record = allocator->settings.record_rss != 0;
+    uint64_t before = record ? ts_os->resident_bytes() : 0;
+    uint64_t released = ts_thread.released;
+    flush_blocks(blocks, &scanned, &recycled);
+    ts_settle_phase(ts_thread.released - released);
+    uint64_t after = record ? ts_os->resident_bytes() : 0;
+    ts_fetch_add_relaxed(&allocator->close_calls, 1);
+    ts_fetch_add_relaxed(&allocator->close_scanned, scanned);
+    ts_fetch_add_relaxed(&allocator->close_recycled, recycled);
+    uint64_t took = ts_os->wall_ns() - from;
+    ts_fetch_add_relaxed(&allocator->close_ns, took);
+    TS_PROBE4(epoch__close, id, scanned, recycled, took);
+
+    ts_lock_acquire(ts_epoch_lock(epoch));
+    ts_store_relaxed(&epoch->rss_before, before);
+    ts_store_relaxed(&epoch->rss_after, after);
+    ts_lock_release(ts_epoch_lock(epoch));
+    ts_epoch_unpin(epoch);
+    ts_epoch_settle();
+    return true;
+}
+
+/* `blocks` come before those that are dying already. */
+static void add_dying(ts_epoch *epoch, ts_block *blocks) {
+    if (!blocks) return;
+    ts_block *last = blocks;
+    while (ts_epoch_next_block(last)) last = ts_epoch_next_block(last);
+    ts_store_relaxed(&last->epoch_next, epoch->dying);
+    epoch->dying = blocks;
+}
+
+bool ts_epoch_reset_own(ts_epoch *epoch, uint64_t *units_freed) {
+    ts_heap *heap = ts_thread.heap;
+    ts_block *block = ts_load_relaxed(&epoch->state) == EPOCH_ACTIVE ? only_block(epoch) : NULL;
+    /* With care all that it holds is gone through, which is not for under the lock. */
+    if (!block || block->share->allocator->care) return false;
+    ts_share *share = block->share;
+    uint32_t resets = block->resets;
+    *units_freed = ts_load_relaxed(&block->slabs);
+    kill_only_block(block);
+    (void)ts_epoch_detach_blocks(epoch);
+    ts_heap_enter(heap);
+    ts_block_end(heap, block);
+    ts_heap_leave(heap);
+    /* Mostly the same block in its next era. Without memory the thread joins later. */
+    int before = errno;
+    ts_block *next = ts_epoch_new_block(heap, share, epoch, ts_load_relaxed(&epoch->entry.id));
+    if (next == block) next->resets = resets + 1;
+    if (next) ts_epoch_remember(heap, next, epoch);
+    errno = before;
+    return true;
+}
+
+bool ts_epoch_reset(ts_allocator *allocator, EpochId id, uint64_t *units_freed) {
+    ts_epoch *epoch = ts_epoch_find_locked(allocator, id);
+    if (!epoch || ts_load_relaxed(&epoch->state) != EPOCH_ACTIVE) {
+        if (epoch) ts_lock_release(ts_epoch_lock(epoch));
+        errno = ESTALE;
+        return false;
+    }
+    uint64_t units = 0;
+    shut_blocks(epoch, true);
+    ts_block *blocks = ts_epoch_detach_blocks(epoch);
+    for (ts_block *b = blocks; b; b = ts_epoch_next_block(b)) units += ts_load_relaxed(&b->slabs);
+    uint32_t spans = ts_span_detach(epoch);
+    /* Who pins walks these blocks still: dead now, taken apart by the last who unpins. */
+    if (epoch->pins > 0) {
+        add_dying(epoch, blocks);
+        blocks = NULL;
+    }
+    ts_lock_release(ts_epoch_lock(epoch));
+    end_blocks(allocator, blocks);
+    uint64_t released = ts_thread.released; /* spans that stay warm; longer ones have gone back */
+    ts_span_release_list(allocator, spans);
+    *units_freed = units + (ts_thread.released - released);
+    return true;
+}
+
+static bool is_listed(const ts_block *block) {
+    const ts_epoch *epoch = ts_load_relaxed(&block->epoch);
+    const ts_block *b = ts_load_relaxed(&epoch->entry.id) != 0 ? ts_load_relaxed(&epoch->blocks) : NULL;
+    while (b && b != block) b = ts_epoch_next_block(b);
+    for (b = b ? b : epoch->dying; b && b != block;) b = ts_epoch_next_block(b);
+    return b != NULL;
+}
+
+/* Another thread of the parent was about to show an epoch with its first block, or had taken blocks off an epoch's list to
+   end them. There is no such thread in the child. */
+static void end_left_behind(ts_heap *heap) {
+    ts_block *next;
+    if ((ts_load_relaxed(&heap->condemned) || ts_load_relaxed(&heap->ending)) && ts_heap_hold(heap)) {
+        ts_heap_end_condemned(heap);
+        ts_heap_drop(heap);
+    }
+    for (ts_block *b = heap->blocks; b; b = next) {
+        next = b->heap_next;
+        if (is_listed(b) || !ts_heap_hold(heap)) continue;
+        ts_foreign_drain(heap);
+        ts_block_end(heap, b);
+        ts_heap_drop(heap);
+    }
+}
+
+void ts_epoch_fork_child(void) {
+    uint32_t high = ts_table_high(&ts_epochs);
+    for (uint32_t i = 1; i < high; i++) {
+        ts_epoch *epoch = ts_table_at(&ts_epochs, i);
+        if (epoch->pins == 0) continue;
+        epoch->pins = 1;
+        ts_epoch_unpin(epoch);
+    }
+    for (ts_heap *heap = ts_heaps(); heap; heap = heap->next)
+        if (ts_load_relaxed(&heap->state) != TS_HEAP_LOST) end_left_behind(heap);
+}
+
+void ts_epoch_destroy_all(ts_allocator *allocator) {
+    atomic_thread_fence(memory_order_seq_cst); /* partner: ts_epoch_open */
+    uint32_t high = ts_table_high(&ts_epochs);
+    for (uint32_t i = 1; i < high; i++) {
+        ts_epoch *epoch = ts_table_at(&ts_epochs, i);
+        uint64_t id = ts_load_acquire(&epoch->entry.id);
+        if (id != 0 && ts_load_relaxed(&epoch->allocator) == allocator) ts_epoch_destroy(allocator, id);
+    }
+}
