@@ -13,24 +13,21 @@
 
 /* ---- units: what is pending, what is reclaimable ------------------------------------------------------------ */
 
-/* The kind of a slab, by its UNIT word. */
-static uint32_t kind_of_word(const ts_block *block, uint64_t word) {
+uint32_t ts_unit_kind(const ts_block *block, uint64_t word) {
     if (word & TS_UNIT_SCOPE) return TS_COUNT_SCOPE;
     const ts_churn_block *churn = (const ts_churn_block *)(const void *)block;
     unsigned cls = ts_bin_class(churn, ts_line_address(ts_word_line(word)));
     return cls < TS_CLASSES ? cls : 0;
 }
 
-/* The block that a unit's slab belongs to, as long as it lives; NULL: free, a span, or of an epoch that has ended. */
-static ts_block *block_of_word(const ts_allocator *a, uint64_t word) {
+ts_block *ts_unit_block(const ts_allocator *a, uint64_t word) {
     if (word == 0 || (word & (TS_UNIT_SPAN | TS_UNIT_ZOMBIE))) return NULL;
     ts_block *block = ts_block_of_line(ts_word_line(word), (word & TS_UNIT_SCOPE) != 0);
     if (ts_era(block) != ts_word_era(word) || ts_load_relaxed(&block->allocator) != a->token) return NULL;
     return block;
 }
 
-/* Objects of a slab that are live but for a foreign free that the owner has not collected; *bytes: of them. */
-static uint64_t pending_of(const ts_block *block, uint32_t unit, uint64_t word, uint64_t *bytes) {
+uint64_t ts_unit_pending(const ts_block *block, uint32_t unit, uint64_t word, uint64_t *bytes) {
     bool scope = (word & TS_UNIT_SCOPE) != 0;
     unsigned part = ts_part_of_unit(unit), words;
     const _Atomic uint64_t *foreign = ts_slab_foreign_words(unit, scope, &words);
@@ -53,7 +50,7 @@ static uint64_t pending_of(const ts_block *block, uint32_t unit, uint64_t word, 
             n++;
         }
     }
-    if (!scope) *bytes += n * ts_class_bytes[kind_of_word(block, word)];
+    if (!scope) *bytes += n * ts_class_bytes[ts_unit_kind(block, word)];
     return n;
 }
 
@@ -63,10 +60,10 @@ static void add_pending(ts_allocator *a, ts_sums *sums) {
         for (uint32_t u = first + 1; u < first + end; u++) {
             uint64_t word = ts_load_relaxed(ts_unit_word(u));
             if (TS_LIKELY(!(word & TS_UNIT_FOREIGN))) continue;
-            const ts_block *block = block_of_word(a, word);
+            const ts_block *block = ts_unit_block(a, word);
             if (!block) continue;
-            uint32_t kind = kind_of_word(block, word);
-            uint64_t n = pending_of(block, u, word, &sums->pending_bytes[kind]);
+            uint32_t kind = ts_unit_kind(block, word);
+            uint64_t n = ts_unit_pending(block, u, word, &sums->pending_bytes[kind]);
             if (!n) continue;
             sums->pending[kind] += n;
             sums->used |= 1u << kind;
@@ -149,8 +146,7 @@ static void add_span_tally(ts_sums *s, ts_tally t) {
         add_span_tally((sums), t_);                                  \
     } while (0)
 
-/* The sums of one epoch. false: it is not there any more. */
-static bool read_epoch(const ts_epoch *e, EpochId id, ts_sums *s) {
+bool ts_snapshot_read_epoch(const ts_epoch *e, EpochId id, ts_sums *s) {
     for (unsigned looks = 0; looks < EPOCH_LOOKS; looks++) {
         sums_clear(s);
         if (ts_epoch_read_blocks(e, id, add_block, s)) {
@@ -224,7 +220,7 @@ void ts_snapshot_take(ts_allocator *a, ts_snapshot *out, ts_epoch_fn *fn, void *
         const ts_epoch *e = ts_table_at(&ts_epochs, i);
         EpochId id = ts_load_acquire(&e->entry.id);
         if (id == 0 || ts_load_relaxed(&e->allocator) != a) continue;
-        if (!read_epoch(e, id, &of_epoch)) continue;
+        if (!ts_snapshot_read_epoch(e, id, &of_epoch)) continue;
         uint32_t state = ts_load_relaxed(&e->state);
         /* A block ends with all its slabs; what is still counted in an epoch that is over must not be lost. */
         bool over = state == EPOCH_CLOSING && ts_epoch_is_over(e, id);
@@ -275,20 +271,17 @@ static void show(const ts_snapshot *s, unsigned kind, uint64_t *allocated, uint6
     raise_to(&s->allocator->shown_freed[kind], *freed);
 }
 
-/* Public class number to kind. false: there is none such. */
-static bool kind_of(uint32_t cls, uint32_t *kind) {
+bool ts_kind_of_class(uint32_t cls, uint32_t *kind) {
     *kind = cls == SLAB_CLASS_SCOPE ? TS_COUNT_SCOPE : cls == SLAB_CLASS_SPAN ? TS_COUNT_SPAN : cls;
     return *kind < TS_COUNT_KINDS && (cls < TS_CLASSES || cls >= SLAB_CLASS_SPAN);
 }
 
-static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
-
 static void add_kind(const ts_snapshot *s, unsigned k, SlabClassStats *out) {
     const ts_tally *t = &s->sums.kind[k];
-    uint64_t live = t->allocated - t->freed, bytes = t->bytes_allocated - least(t->bytes_freed, t->bytes_allocated);
-    uint64_t pending = least(s->sums.pending[k], live);
+    uint64_t live = t->allocated - t->freed, bytes = t->bytes_allocated - ts_least(t->bytes_freed, t->bytes_allocated);
+    uint64_t pending = ts_least(s->sums.pending[k], live);
     out->live_bytes += k < TS_CLASSES ? (live - pending) * ts_class_bytes[k]
-                                      : bytes - least(s->sums.pending_bytes[k], bytes);
+                                      : bytes - ts_least(s->sums.pending_bytes[k], bytes);
     out->allocated_objects_total += t->allocated;
     out->freed_objects_total += t->freed + pending;
     out->committed_bytes += t->slabs * TS_UNIT_BYTES;
@@ -313,7 +306,7 @@ static void add_kind(const ts_snapshot *s, unsigned k, SlabClassStats *out) {
 bool ts_snapshot_class(const ts_snapshot *s, uint32_t cls, SlabClassStats *out) {
     const ts_allocator *a = s->allocator;
     uint32_t kind = TS_COUNT_KINDS;
-    if (cls != SLAB_ALL_CLASSES && !kind_of(cls, &kind)) return false;
+    if (cls != SLAB_ALL_CLASSES && !ts_kind_of_class(cls, &kind)) return false;
     memset(out, 0, sizeof *out);
     out->version = SLAB_STATS_VERSION;
     out->class_index = cls;
@@ -366,216 +359,6 @@ void ts_snapshot_global(const ts_snapshot *s, SlabGlobalStats *out, bool measure
     out->retained_bytes = c.cache_size * TS_UNIT_BYTES;
     out->stack_samples_dropped = ts_load_relaxed(&a->stack_drops);
     out->stack_samples_taken = ts_load_relaxed(&a->stack_samples);
-}
-
-/* ---- epochs --------------------------------------------------------------------------------------------------- */
-
-static void row_add_kind(const ts_sums *s, unsigned k, SlabEpochStats *out) {
-    const ts_tally *t = &s->kind[k];
-    out->allocated_objects_total += t->allocated;
-    out->freed_objects_total += t->freed;
-    out->live_bytes += t->bytes_allocated - least(t->bytes_freed, t->bytes_allocated);
-    out->slab_count += t->slabs;
-    out->partial_slab_count += s->partial[k];
-    out->full_slab_count += s->full[k];
-}
-
-static void row_finish(SlabEpochStats *out) {
-    out->live_objects = out->alloc_count = out->allocated_objects_total - out->freed_objects_total;
-    out->estimated_rss_bytes = out->slab_count * TS_UNIT_BYTES;
-    out->reclaimable_bytes = out->reclaimable_slab_count * TS_UNIT_BYTES;
-}
-
-static void row_fill(const ts_epoch *e, EpochId id, uint32_t state, const ts_sums *sums, uint32_t kind,
-                     SlabEpochStats *out) {
-    memset(out, 0, sizeof *out);
-    out->version = SLAB_STATS_VERSION;
-    out->class_index = SLAB_ALL_CLASSES;
-    out->epoch_id = id;
-    out->epoch_era = id >> ts_epochs.index_bits;
-    out->state = (int32_t)state;
-    out->flags = ts_load_relaxed(&e->flags);
-    ts_epoch_read_label(e, out->label);
-    out->open_since_ns = ts_load_relaxed(&e->open_since_ns);
-    uint64_t now = ts_os->wall_ns(), closed = ts_load_relaxed(&e->closed_at_ns);
-    out->age_ns = now > out->open_since_ns ? now - out->open_since_ns : 0;
-    out->closing_for_ns = state != EPOCH_ACTIVE && now > closed ? now - closed : 0;
-    out->rss_before_close = ts_load_relaxed(&e->rss_before);
-    out->rss_after_close = ts_load_relaxed(&e->rss_after);
-    for (uint32_t left = sums->used; left; left &= left - 1) {
-        unsigned k = ts_ctz64(left);
-        if (kind == TS_COUNT_KINDS || kind == k) row_add_kind(sums, k, out);
-    }
-    row_finish(out);
-}
-
-void ts_snapshot_epoch_row(const ts_epoch *epoch, EpochId id, uint32_t state, const ts_sums *sums, SlabEpochStats *out) {
-    row_fill(epoch, id, state, sums, TS_COUNT_KINDS, out);
-}
-
-static void row_pending(SlabEpochStats *out, uint64_t pending, uint64_t bytes) {
-    out->freed_objects_total += least(pending, out->live_objects);
-    out->live_bytes -= least(bytes, out->live_bytes);
-}
-
-static bool is_reclaimable(uint32_t unit, uint64_t word, uint64_t pending) {
-    unsigned live = word & TS_UNIT_SCOPE ? ts_scope_count_live(unit) : ts_slab_count_live(unit);
-    return live <= pending;
-}
-
-/* Finds a row by its epoch; rows_of[] is open addressing over the rows, by the index of the epoch's entry. */
-#define ROW_SLOTS 256u
-
-void ts_snapshot_epoch_slabs(ts_allocator *a, SlabEpochStats *rows, unsigned count) {
-    uint8_t slot[ROW_SLOTS]; /* number of the row + 1 */
-    uint64_t mask = ((uint64_t)1 << ts_epochs.index_bits) - 1, left = 0;
-    memset(slot, 0, sizeof slot);
-    for (unsigned i = 0; i < count; i++) {
-        unsigned at = (unsigned)(rows[i].epoch_id & mask) % ROW_SLOTS;
-        while (slot[at]) at = (at + 1) % ROW_SLOTS;
-        slot[at] = (uint8_t)(i + 1);
-        left += rows[i].slab_count;
-    }
-    for (unsigned part = 0; part < TS_PARTS && left; part++) {
-        uint32_t end = ts_pool_highest(part), first = ts_region.part[part].first_unit;
-        for (uint32_t u = first + 1; u < first + end && left; u++) {
-            uint64_t word = ts_load_acquire(ts_unit_word(u));
-            const ts_block *block = block_of_word(a, word);
-            const ts_epoch *e = block ? ts_load_relaxed(&block->epoch) : NULL;
-            if (!e) continue;
-            EpochId id = ts_load_relaxed(&e->entry.id);
-            unsigned at = e->entry.index % ROW_SLOTS;
-            while (slot[at] && rows[slot[at] - 1].epoch_id != id) at = (at + 1) % ROW_SLOTS;
-            if (!slot[at]) continue;
-            SlabEpochStats *row = &rows[slot[at] - 1];
-            uint64_t bytes = 0, pending = word & TS_UNIT_FOREIGN ? pending_of(block, u, word, &bytes) : 0;
-            if (is_reclaimable(u, word, pending)) row->reclaimable_slab_count++;
-            row_pending(row, pending, bytes);
-            row_finish(row);
-            left--;
-        }
-    }
-}
-
-/* The blocks of an epoch as they stand in UNIT words, so that a scan of the words need not look at every block. */
-#define KNOWN_BLOCKS 32u
-#define BLOCK_LINES (TS_CHURN_BLOCK_ALIGN / TS_CACHE_LINE)
-
-typedef struct known_blocks {
-    unsigned count;
-    bool all; /* there was room for all */
-    uint64_t word[KNOWN_BLOCKS];
-} known_blocks;
-
-static uint64_t block_word(uint64_t line, uint64_t era, bool scope) {
-    return (scope ? line : line & ~(uint64_t)(BLOCK_LINES - 1)) << TS_UNIT_LINE_SHIFT | (scope ? TS_UNIT_SCOPE : 0) | era;
-}
-
-static void know_block(void *arg, const ts_block *b) {
-    known_blocks *known = arg;
-    if (known->count == KNOWN_BLOCKS)
-        known->all = false;
-    else
-        known->word[known->count++] = block_word(ts_line_of(b), ts_era(b), b->scope);
-}
-
-static bool is_known(const known_blocks *known, uint64_t word) {
-    if (!known->all) return true;
-    uint64_t mine = block_word(ts_word_line(word), ts_word_era(word), (word & TS_UNIT_SCOPE) != 0);
-    for (unsigned i = 0; i < known->count; i++)
-        if (known->word[i] == mine) return true;
-    return false;
-}
-
-bool ts_snapshot_epoch(ts_allocator *a, uint32_t cls, EpochId id, SlabEpochStats *out) {
-    uint32_t kind = TS_COUNT_KINDS;
-    if (cls != SLAB_ALL_CLASSES && !kind_of(cls, &kind)) return false;
-    const ts_epoch *e = ts_epoch_find(a, id);
-    ts_sums sums;
-    memset(&sums, 0, sizeof sums);
-    if (!e || !read_epoch(e, id, &sums)) return false;
-    SlabEpochStats row;
-    row_fill(e, id, ts_load_relaxed(&e->state), &sums, kind, &row);
-    row.class_index = cls;
-    row.object_size = kind < TS_CLASSES ? ts_class_bytes[kind] : 0;
-    uint64_t left = kind == TS_COUNT_SPAN ? 0 : row.slab_count;
-    if (kind == TS_COUNT_KINDS) left -= least(left, sums.kind[TS_COUNT_SPAN].slabs);
-    atomic_thread_fence(memory_order_acquire); /* the counters before the foreign bits */
-    known_blocks known = {0, true, {0}};
-    if (left) (void)ts_epoch_read_blocks(e, id, know_block, &known);
-    for (unsigned part = 0; part < TS_PARTS && left; part++) {
-        uint32_t end = ts_pool_highest(part), first = ts_region.part[part].first_unit;
-        for (uint32_t u = first + 1; u < first + end && left; u++) {
-            uint64_t word = ts_load_acquire(ts_unit_word(u));
-            if (word == 0 || !is_known(&known, word)) continue;
-            const ts_block *block = block_of_word(a, word);
-            if (!block || ts_load_relaxed(&block->epoch) != e) continue;
-            if (kind != TS_COUNT_KINDS && kind != kind_of_word(block, word)) continue;
-            uint64_t bytes = 0, pending = word & TS_UNIT_FOREIGN ? pending_of(block, u, word, &bytes) : 0;
-            if (is_reclaimable(u, word, pending)) row.reclaimable_slab_count++;
-            row_pending(&row, pending, bytes);
-            row_finish(&row);
-            left--;
-        }
-    }
-    if (ts_load_acquire(&e->entry.id) != id) return false;
-    *out = row;
-    return true;
-}
-
-/* The `capacity` oldest, in order: a heap of the oldest so far with the youngest on top, then sorted. Ties go by id. */
-static bool older(uint64_t since_a, EpochId a, uint64_t since_b, EpochId b) {
-    return since_a != since_b ? since_a < since_b : a < b;
-}
-
-static uint64_t since(EpochId id) {
-    const ts_epoch *e = ts_table_at(&ts_epochs, ts_table_index(&ts_epochs, id));
-    return ts_load_relaxed(&e->open_since_ns);
-}
-
-static void sift_down(EpochId *a, size_t i, size_t n) {
-    for (;;) {
-        size_t c = 2 * i + 1;
-        if (c >= n) return;
-        if (c + 1 < n && older(since(a[c]), a[c], since(a[c + 1]), a[c + 1])) c++;
-        if (!older(since(a[i]), a[i], since(a[c]), a[c])) return;
-        EpochId t = a[i];
-        a[i] = a[c];
-        a[c] = t;
-        i = c;
-    }
-}
-
-size_t ts_snapshot_epochs(ts_allocator *a, EpochId *out, size_t capacity) {
-    size_t found = 0, kept = 0;
-    uint32_t high = ts_table_high(&ts_epochs);
-    for (uint32_t i = 1; i < high; i++) {
-        ts_epoch *e = ts_table_at(&ts_epochs, i);
-        uint64_t id = ts_load_acquire(&e->entry.id);
-        if (id == 0 || ts_load_relaxed(&e->allocator) != a) continue;
-        if (ts_epoch_is_over(e, id)) {
-            ts_epoch_finish(e, id);
-            if (ts_load_acquire(&e->entry.id) != id) continue;
-        }
-        found++;
-        if (kept < capacity) {
-            out[kept++] = id;
-            if (kept == capacity)
-                for (size_t k = kept / 2; k-- > 0;) sift_down(out, k, kept);
-        } else if (capacity > 0 && older(since(id), id, since(out[0]), out[0])) {
-            out[0] = id;
-            sift_down(out, 0, kept);
-        }
-    }
-    if (kept < capacity)
-        for (size_t k = kept / 2; k-- > 0;) sift_down(out, k, kept);
-    for (size_t n = kept; n > 1; n--) {
-        EpochId t = out[0];
-        out[0] = out[n - 1];
-        out[n - 1] = t;
-        sift_down(out, 0, n - 1);
-    }
-    return found;
 }
 
 /* ---- sampling ------------------------------------------------------------------------------------------------- */

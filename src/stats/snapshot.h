@@ -66,6 +66,18 @@ SlabThreadStats ts_snapshot_thread(void);
 /* Of all threads there ever were. */
 SlabThreadStats ts_snapshot_samples(void);
 
+/* What snapshot.c and epoch_rows.c share. The kind of a slab by its UNIT word; the block that it belongs to while that lives
+   (NULL: free, a span, of an epoch that has ended, or another allocator's); the objects of a slab that are live but for a
+   foreign free that the owner has not collected, with their bytes added to *bytes. */
+uint32_t ts_unit_kind(const ts_block *block, uint64_t word);
+ts_block *ts_unit_block(const ts_allocator *allocator, uint64_t word);
+uint64_t ts_unit_pending(const ts_block *block, uint32_t unit, uint64_t word, uint64_t *bytes);
+/* The sums of one epoch. false: it is not there any more. */
+bool ts_snapshot_read_epoch(const ts_epoch *epoch, EpochId id, ts_sums *out);
+/* The kind that a class index of the public API means. false: there is none such. */
+bool ts_kind_of_class(uint32_t cls, uint32_t *kind);
+static inline uint64_t ts_least(uint64_t a, uint64_t b) { return a < b ? a : b; }
+
 /* The i-th of the size classes, scope and span; UINT32_MAX past the end. */
 static inline uint32_t ts_class_at(unsigned i) {
     return i < TS_CLASSES ? i : i == TS_CLASSES ? SLAB_CLASS_SCOPE : i == TS_CLASSES + 1 ? SLAB_CLASS_SPAN : UINT32_MAX;

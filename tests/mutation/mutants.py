@@ -1011,7 +1011,7 @@ MUTANTS = [
     {
         "name": "snapshot-epoch-without-what-is-pending",
         "protocol": "snapshot, 4",
-        "file": "src/stats/snapshot.c",
+        "file": "src/stats/epoch_rows.c",
         "old": "            row_pending(&row, pending, bytes);\n",
         "new": "",
         "tests": ["unit.stats.conservation"],

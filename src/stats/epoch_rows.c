@@ -1,0 +1,215 @@
+/* The rows of epochs in statistics: what one holds, what of its slabs is reclaimable, which are the oldest. */
+#include "base/bits.h"
+#include "os/os.h"
+#include "region/pool.h"
+#include "stats/snapshot.h"
+
+#include <string.h>
+
+static void row_add_kind(const ts_sums *s, unsigned k, SlabEpochStats *out) {
+    const ts_tally *t = &s->kind[k];
+    out->allocated_objects_total += t->allocated;
+    out->freed_objects_total += t->freed;
+    out->live_bytes += t->bytes_allocated - ts_least(t->bytes_freed, t->bytes_allocated);
+    out->slab_count += t->slabs;
+    out->partial_slab_count += s->partial[k];
+    out->full_slab_count += s->full[k];
+}
+
+static void row_finish(SlabEpochStats *out) {
+    out->live_objects = out->alloc_count = out->allocated_objects_total - out->freed_objects_total;
+    out->estimated_rss_bytes = out->slab_count * TS_UNIT_BYTES;
+    out->reclaimable_bytes = out->reclaimable_slab_count * TS_UNIT_BYTES;
+}
+
+static void row_fill(const ts_epoch *e, EpochId id, uint32_t state, const ts_sums *sums, uint32_t kind,
+                     SlabEpochStats *out) {
+    memset(out, 0, sizeof *out);
+    out->version = SLAB_STATS_VERSION;
+    out->class_index = SLAB_ALL_CLASSES;
+    out->epoch_id = id;
+    out->epoch_era = id >> ts_epochs.index_bits;
+    out->state = (int32_t)state;
+    out->flags = ts_load_relaxed(&e->flags);
+    ts_epoch_read_label(e, out->label);
+    out->open_since_ns = ts_load_relaxed(&e->open_since_ns);
+    uint64_t now = ts_os->wall_ns(), closed = ts_load_relaxed(&e->closed_at_ns);
+    out->age_ns = now > out->open_since_ns ? now - out->open_since_ns : 0;
+    out->closing_for_ns = state != EPOCH_ACTIVE && now > closed ? now - closed : 0;
+    out->rss_before_close = ts_load_relaxed(&e->rss_before);
+    out->rss_after_close = ts_load_relaxed(&e->rss_after);
+    for (uint32_t left = sums->used; left; left &= left - 1) {
+        unsigned k = ts_ctz64(left);
+        if (kind == TS_COUNT_KINDS || kind == k) row_add_kind(sums, k, out);
+    }
+    row_finish(out);
+}
+
+void ts_snapshot_epoch_row(const ts_epoch *epoch, EpochId id, uint32_t state, const ts_sums *sums, SlabEpochStats *out) {
+    row_fill(epoch, id, state, sums, TS_COUNT_KINDS, out);
+}
+
+static void row_pending(SlabEpochStats *out, uint64_t pending, uint64_t bytes) {
+    out->freed_objects_total += ts_least(pending, out->live_objects);
+    out->live_bytes -= ts_least(bytes, out->live_bytes);
+}
+
+static bool is_reclaimable(uint32_t unit, uint64_t word, uint64_t pending) {
+    unsigned live = word & TS_UNIT_SCOPE ? ts_scope_count_live(unit) : ts_slab_count_live(unit);
+    return live <= pending;
+}
+
+/* Finds a row by its epoch; rows_of[] is open addressing over the rows, by the index of the epoch's entry. */
+#define ROW_SLOTS 256u
+
+void ts_snapshot_epoch_slabs(ts_allocator *a, SlabEpochStats *rows, unsigned count) {
+    uint8_t slot[ROW_SLOTS]; /* number of the row + 1 */
+    uint64_t mask = ((uint64_t)1 << ts_epochs.index_bits) - 1, left = 0;
+    memset(slot, 0, sizeof slot);
+    for (unsigned i = 0; i < count; i++) {
+        unsigned at = (unsigned)(rows[i].epoch_id & mask) % ROW_SLOTS;
+        while (slot[at]) at = (at + 1) % ROW_SLOTS;
+        slot[at] = (uint8_t)(i + 1);
+        left += rows[i].slab_count;
+    }
+    for (unsigned part = 0; part < TS_PARTS && left; part++) {
+        uint32_t end = ts_pool_highest(part), first = ts_region.part[part].first_unit;
+        for (uint32_t u = first + 1; u < first + end && left; u++) {
+            uint64_t word = ts_load_acquire(ts_unit_word(u));
+            const ts_block *block = ts_unit_block(a, word);
+            const ts_epoch *e = block ? ts_load_relaxed(&block->epoch) : NULL;
+            if (!e) continue;
+            EpochId id = ts_load_relaxed(&e->entry.id);
+            unsigned at = e->entry.index % ROW_SLOTS;
+            while (slot[at] && rows[slot[at] - 1].epoch_id != id) at = (at + 1) % ROW_SLOTS;
+            if (!slot[at]) continue;
+            SlabEpochStats *row = &rows[slot[at] - 1];
+            uint64_t bytes = 0, pending = word & TS_UNIT_FOREIGN ? ts_unit_pending(block, u, word, &bytes) : 0;
+            if (is_reclaimable(u, word, pending)) row->reclaimable_slab_count++;
+            row_pending(row, pending, bytes);
+            row_finish(row);
+            left--;
+        }
+    }
+}
+
+/* The blocks of an epoch as they stand in UNIT words, so that a scan of the words need not look at every block. */
+#define KNOWN_BLOCKS 32u
+#define BLOCK_LINES (TS_CHURN_BLOCK_ALIGN / TS_CACHE_LINE)
+
+typedef struct known_blocks {
+    unsigned count;
+    bool all; /* there was room for all */
+    uint64_t word[KNOWN_BLOCKS];
+} known_blocks;
+
+static uint64_t block_word(uint64_t line, uint64_t era, bool scope) {
+    return (scope ? line : line & ~(uint64_t)(BLOCK_LINES - 1)) << TS_UNIT_LINE_SHIFT | (scope ? TS_UNIT_SCOPE : 0) | era;
+}
+
+static void know_block(void *arg, const ts_block *b) {
+    known_blocks *known = arg;
+    if (known->count == KNOWN_BLOCKS)
+        known->all = false;
+    else
+        known->word[known->count++] = block_word(ts_line_of(b), ts_era(b), b->scope);
+}
+
+static bool is_known(const known_blocks *known, uint64_t word) {
+    if (!known->all) return true;
+    uint64_t mine = block_word(ts_word_line(word), ts_word_era(word), (word & TS_UNIT_SCOPE) != 0);
+    for (unsigned i = 0; i < known->count; i++)
+        if (known->word[i] == mine) return true;
+    return false;
+}
+
+bool ts_snapshot_epoch(ts_allocator *a, uint32_t cls, EpochId id, SlabEpochStats *out) {
+    uint32_t kind = TS_COUNT_KINDS;
+    if (cls != SLAB_ALL_CLASSES && !ts_kind_of_class(cls, &kind)) return false;
+    const ts_epoch *e = ts_epoch_find(a, id);
+    ts_sums sums;
+    memset(&sums, 0, sizeof sums);
+    if (!e || !ts_snapshot_read_epoch(e, id, &sums)) return false;
+    SlabEpochStats row;
+    row_fill(e, id, ts_load_relaxed(&e->state), &sums, kind, &row);
+    row.class_index = cls;
+    row.object_size = kind < TS_CLASSES ? ts_class_bytes[kind] : 0;
+    uint64_t left = kind == TS_COUNT_SPAN ? 0 : row.slab_count;
+    if (kind == TS_COUNT_KINDS) left -= ts_least(left, sums.kind[TS_COUNT_SPAN].slabs);
+    atomic_thread_fence(memory_order_acquire); /* the counters before the foreign bits */
+    known_blocks known = {0, true, {0}};
+    if (left) (void)ts_epoch_read_blocks(e, id, know_block, &known);
+    for (unsigned part = 0; part < TS_PARTS && left; part++) {
+        uint32_t end = ts_pool_highest(part), first = ts_region.part[part].first_unit;
+        for (uint32_t u = first + 1; u < first + end && left; u++) {
+            uint64_t word = ts_load_acquire(ts_unit_word(u));
+            if (word == 0 || !is_known(&known, word)) continue;
+            const ts_block *block = ts_unit_block(a, word);
+            if (!block || ts_load_relaxed(&block->epoch) != e) continue;
+            if (kind != TS_COUNT_KINDS && kind != ts_unit_kind(block, word)) continue;
+            uint64_t bytes = 0, pending = word & TS_UNIT_FOREIGN ? ts_unit_pending(block, u, word, &bytes) : 0;
+            if (is_reclaimable(u, word, pending)) row.reclaimable_slab_count++;
+            row_pending(&row, pending, bytes);
+            row_finish(&row);
+            left--;
+        }
+    }
+    if (ts_load_acquire(&e->entry.id) != id) return false;
+    *out = row;
+    return true;
+}
+
+/* The `capacity` oldest, in order: a heap of the oldest so far with the youngest on top, then sorted. Ties go by id. */
+static bool older(uint64_t since_a, EpochId a, uint64_t since_b, EpochId b) {
+    return since_a != since_b ? since_a < since_b : a < b;
+}
+
+static uint64_t since(EpochId id) {
+    const ts_epoch *e = ts_table_at(&ts_epochs, ts_table_index(&ts_epochs, id));
+    return ts_load_relaxed(&e->open_since_ns);
+}
+
+static void sift_down(EpochId *a, size_t i, size_t n) {
+    for (;;) {
+        size_t c = 2 * i + 1;
+        if (c >= n) return;
+        if (c + 1 < n && older(since(a[c]), a[c], since(a[c + 1]), a[c + 1])) c++;
+        if (!older(since(a[i]), a[i], since(a[c]), a[c])) return;
+        EpochId t = a[i];
+        a[i] = a[c];
+        a[c] = t;
+        i = c;
+    }
+}
+
+size_t ts_snapshot_epochs(ts_allocator *a, EpochId *out, size_t capacity) {
+    size_t found = 0, kept = 0;
+    uint32_t high = ts_table_high(&ts_epochs);
+    for (uint32_t i = 1; i < high; i++) {
+        ts_epoch *e = ts_table_at(&ts_epochs, i);
+        uint64_t id = ts_load_acquire(&e->entry.id);
+        if (id == 0 || ts_load_relaxed(&e->allocator) != a) continue;
+        if (ts_epoch_is_over(e, id)) {
+            ts_epoch_finish(e, id);
+            if (ts_load_acquire(&e->entry.id) != id) continue;
+        }
+        found++;
+        if (kept < capacity) {
+            out[kept++] = id;
+            if (kept == capacity)
+                for (size_t k = kept / 2; k-- > 0;) sift_down(out, k, kept);
+        } else if (capacity > 0 && older(since(id), id, since(out[0]), out[0])) {
+            out[0] = id;
+            sift_down(out, 0, kept);
+        }
+    }
+    if (kept < capacity)
+        for (size_t k = kept / 2; k-- > 0;) sift_down(out, k, kept);
+    for (size_t n = kept; n > 1; n--) {
+        EpochId t = out[0];
+        out[0] = out[n - 1];
+        out[n - 1] = t;
+        sift_down(out, 0, n - 1);
+    }
+    return found;
+}
