@@ -119,7 +119,8 @@ static soak_window run_window(soak_state *state, uint64_t number) {
 
 /* ---- output ----------------------------------------------------------------------------------- */
 
-static const char header[] = "allocator,epoch,throughput_ops_sec,seconds,allocations,frees,live_objects,rss_kib,version";
+static const char header[] =
+    "allocator,epoch,throughput_ops_sec,seconds,allocations,frees,live_objects,rss_kib,version";
 
 static void emit(suite_csv *csv, uint64_t number, const soak_window *w) {
     char line[256];

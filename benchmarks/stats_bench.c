@@ -115,7 +115,8 @@ int main(int argc, char **argv) {
         } else if (strcmp(argv[i], "--rounds") == 0) {
             rounds = (unsigned)number(argv[++i], 101);
         } else {
-            fprintf(stderr, "stats_bench: unknown option '%s'\nusage: stats_bench [--epochs N] [--rounds N] [--smoke]\n",
+            fprintf(stderr,
+                    "stats_bench: unknown option '%s'\nusage: stats_bench [--epochs N] [--rounds N] [--smoke]\n",
                     argv[i]);
             return 2;
         }

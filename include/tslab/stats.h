@@ -53,74 +53,74 @@ typedef struct PerfCounters {
 typedef struct SlabClassStats {
     uint32_t version;
     uint32_t class_index;
-    uint64_t object_size;                 /* bytes of a slot; 0 where sizes are mixed */
-    uint64_t slow_path_hits;              /* allocations that needed a slab looked for */
-    uint64_t new_slab_count;              /* slabs taken into use */
-    uint64_t slow_path_cache_miss;        /* of these, found in no warm cache: fresh memory */
-    uint64_t slow_path_epoch_closed;      /* allocations refused: the epoch was not active (whole allocator) */
-    uint64_t list_move_partial_to_full;   /* slabs whose last free slot was claimed */
-    uint64_t list_move_full_to_partial;   /* slabs that were full and got a slot back */
-    uint64_t current_partial_null;        /* slow paths that found no slab with a free slot */
-    uint64_t current_partial_full;        /* slow paths that found their current slab used up */
-    uint64_t empty_slab_recycled;         /* slabs that became empty and went to a warm cache */
-    uint64_t empty_slab_overflowed;       /* units given back to the system (whole allocator) */
-    uint64_t madvise_calls;               /* purge calls (whole allocator) */
-    uint64_t madvise_bytes;               /* bytes purged */
-    uint64_t madvise_failures;            /* purges that the system refused */
-    uint64_t epoch_close_calls;           /* epoch_close and epoch_advance (whole allocator) */
-    uint64_t epoch_close_scanned_slabs;   /* slabs looked at by them */
-    uint64_t epoch_close_recycled_slabs;  /* of these, empty and taken back */
-    uint64_t epoch_close_total_ns;        /* time in them */
-    uint64_t lock_fast_acquire;           /* slow-path locks got at once (whole allocator) */
-    uint64_t lock_contended;              /* slow-path locks waited for */
-    uint64_t foreign_free_cas_retries;    /* foreign frees that met another writer of the same word */
-    uint64_t foreign_frees;               /* objects freed by a thread that does not own their slab */
+    uint64_t object_size;                /* bytes of a slot; 0 where sizes are mixed */
+    uint64_t slow_path_hits;             /* allocations that needed a slab looked for */
+    uint64_t new_slab_count;             /* slabs taken into use */
+    uint64_t slow_path_cache_miss;       /* of these, found in no warm cache: fresh memory */
+    uint64_t slow_path_epoch_closed;     /* allocations refused: the epoch was not active (whole allocator) */
+    uint64_t list_move_partial_to_full;  /* slabs whose last free slot was claimed */
+    uint64_t list_move_full_to_partial;  /* slabs that were full and got a slot back */
+    uint64_t current_partial_null;       /* slow paths that found no slab with a free slot */
+    uint64_t current_partial_full;       /* slow paths that found their current slab used up */
+    uint64_t empty_slab_recycled;        /* slabs that became empty and went to a warm cache */
+    uint64_t empty_slab_overflowed;      /* units given back to the system (whole allocator) */
+    uint64_t madvise_calls;              /* purge calls (whole allocator) */
+    uint64_t madvise_bytes;              /* bytes purged */
+    uint64_t madvise_failures;           /* purges that the system refused */
+    uint64_t epoch_close_calls;          /* epoch_close and epoch_advance (whole allocator) */
+    uint64_t epoch_close_scanned_slabs;  /* slabs looked at by them */
+    uint64_t epoch_close_recycled_slabs; /* of these, empty and taken back */
+    uint64_t epoch_close_total_ns;       /* time in them */
+    uint64_t lock_fast_acquire;          /* slow-path locks got at once (whole allocator) */
+    uint64_t lock_contended;             /* slow-path locks waited for */
+    uint64_t foreign_free_cas_retries;   /* foreign frees that met another writer of the same word */
+    uint64_t foreign_frees;              /* objects freed by a thread that does not own their slab */
     uint64_t live_objects;
-    uint64_t live_bytes;                  /* slots of live objects */
-    uint64_t committed_bytes;             /* slabs in use */
+    uint64_t live_bytes;      /* slots of live objects */
+    uint64_t committed_bytes; /* slabs in use */
     uint64_t allocated_objects_total;
-    uint64_t freed_objects_total;         /* including those freed by a destroy */
-    uint64_t rejected_frees_total;        /* frees answered false (whole allocator) */
-    uint64_t cache_size;                  /* warm empty slabs (whole allocator) */
-    uint64_t cache_capacity;              /* retain budget in slabs; 0 with at_once, UINT64_MAX with keep */
-    uint64_t total_partial_slabs;         /* slabs with a slot free */
-    uint64_t total_full_slabs;            /* slabs with none */
-    double recycle_rate_pct;              /* 100 * recycled / (recycled + overflowed); 0 if neither */
+    uint64_t freed_objects_total;  /* including those freed by a destroy */
+    uint64_t rejected_frees_total; /* frees answered false (whole allocator) */
+    uint64_t cache_size;           /* warm empty slabs (whole allocator) */
+    uint64_t cache_capacity;       /* retain budget in slabs; 0 with at_once, UINT64_MAX with keep */
+    uint64_t total_partial_slabs;  /* slabs with a slot free */
+    uint64_t total_full_slabs;     /* slabs with none */
+    double recycle_rate_pct;       /* 100 * recycled / (recycled + overflowed); 0 if neither */
 } SlabClassStats;
 /* "(whole allocator)": counted once per allocator. slab_stats_class gives the allocator's figure in every
    class; slab_stats_global gives it once. */
 
 typedef struct SlabEpochStats {
     uint32_t version;
-    uint32_t class_index;                 /* as asked for */
-    uint64_t object_size;                 /* bytes of a slot of that class; 0 where sizes are mixed */
+    uint32_t class_index; /* as asked for */
+    uint64_t object_size; /* bytes of a slot of that class; 0 where sizes are mixed */
     EpochId epoch_id;
-    uint64_t epoch_era;                   /* how often the epoch's table entry has been used */
-    int32_t state;                        /* EPOCH_ACTIVE, EPOCH_CLOSING, EPOCH_CLOSED */
-    uint32_t flags;                       /* EPOCH_CHURN or EPOCH_SCOPE */
+    uint64_t epoch_era; /* how often the epoch's table entry has been used */
+    int32_t state;      /* EPOCH_ACTIVE, EPOCH_CLOSING, EPOCH_CLOSED */
+    uint32_t flags;     /* EPOCH_CHURN or EPOCH_SCOPE */
     char label[SLAB_LABEL_BYTES];
-    uint64_t open_since_ns;               /* monotonic clock; of a domain of one thread it may be some milliseconds early */
+    uint64_t open_since_ns; /* monotonic clock; of a domain of one thread it may be some milliseconds early */
     uint64_t age_ns;
     uint64_t live_objects;
-    uint64_t alloc_count;                 /* the same figure as live_objects */
+    uint64_t alloc_count; /* the same figure as live_objects */
     uint64_t live_bytes;
     uint64_t allocated_objects_total;
     uint64_t freed_objects_total;
-    uint64_t slab_count;                  /* units of 16 KiB in use */
+    uint64_t slab_count; /* units of 16 KiB in use */
     uint64_t partial_slab_count;
     uint64_t full_slab_count;
-    uint64_t estimated_rss_bytes;         /* slab_count in bytes: an upper bound of what is resident */
-    uint64_t reclaimable_slab_count;      /* slabs without a live object */
+    uint64_t estimated_rss_bytes;    /* slab_count in bytes: an upper bound of what is resident */
+    uint64_t reclaimable_slab_count; /* slabs without a live object */
     uint64_t reclaimable_bytes;
-    uint64_t rss_before_close;            /* bytes; 0 unless the option record_rss is on */
+    uint64_t rss_before_close; /* bytes; 0 unless the option record_rss is on */
     uint64_t rss_after_close;
-    uint64_t closing_for_ns;              /* since its close; 0 while it is active */
+    uint64_t closing_for_ns; /* since its close; 0 while it is active */
 } SlabEpochStats;
 
 typedef struct SlabGlobalStats {
     uint32_t version;
     uint32_t class_count;
-    EpochId current_epoch;                /* the rolling epoch, EPOCH_NONE before its first use */
+    EpochId current_epoch; /* the rolling epoch, EPOCH_NONE before its first use */
     uint64_t active_epoch_count;
     uint64_t closing_epoch_count;
     uint64_t slow_path_hits;
@@ -146,7 +146,7 @@ typedef struct SlabGlobalStats {
     uint64_t foreign_frees;
     uint64_t live_objects;
     uint64_t live_bytes;
-    uint64_t committed_bytes;             /* slabs in use and warm ones: what the budget limits */
+    uint64_t committed_bytes; /* slabs in use and warm ones: what the budget limits */
     uint64_t allocated_objects_total;
     uint64_t freed_objects_total;
     uint64_t rejected_frees_total;
@@ -155,13 +155,13 @@ typedef struct SlabGlobalStats {
     uint64_t total_partial_slabs;
     uint64_t total_full_slabs;
     double recycle_rate_pct;
-    uint64_t resident_bytes;              /* of the whole process, measured now */
-    uint64_t metadata_bytes;              /* committed for tables, of the whole process */
-    uint64_t reserved_bytes;              /* address space, of the whole process; no memory by itself */
-    uint64_t budget_bytes;                /* 0: none */
-    uint64_t retained_bytes;              /* warm empty slabs */
-    uint64_t stack_samples_taken;         /* call stacks, by the option sample_stacks */
-    uint64_t stack_samples_dropped;       /* of these, without a place in the table */
+    uint64_t resident_bytes;        /* of the whole process, measured now */
+    uint64_t metadata_bytes;        /* committed for tables, of the whole process */
+    uint64_t reserved_bytes;        /* address space, of the whole process; no memory by itself */
+    uint64_t budget_bytes;          /* 0: none */
+    uint64_t retained_bytes;        /* warm empty slabs */
+    uint64_t stack_samples_taken;   /* call stacks, by the option sample_stacks */
+    uint64_t stack_samples_dropped; /* of these, without a place in the table */
 } SlabGlobalStats;
 
 /* Of the calling thread, from the operations that the option sample_rate picks. wait = wall - cpu: time in
@@ -190,14 +190,14 @@ typedef SlabThreadStats ThreadStats;
 typedef struct SlabStackSample {
     uint32_t version;
     uint32_t frame_count;
-    EpochId epoch_id;                     /* EPOCH_NONE: of several epochs with that label */
-    int32_t state;                        /* of the epochs: EPOCH_ACTIVE or EPOCH_CLOSING */
-    uint32_t reserved;                    /* 0 */
+    EpochId epoch_id;  /* EPOCH_NONE: of several epochs with that label */
+    int32_t state;     /* of the epochs: EPOCH_ACTIVE or EPOCH_CLOSING */
+    uint32_t reserved; /* 0 */
     char label[SLAB_LABEL_BYTES];
-    uint64_t samples;                     /* sampled objects that are live: the estimates' error is about 1 / sqrt(samples) */
-    uint64_t live_objects;                /* estimated */
-    uint64_t live_bytes;                  /* estimated, as in SlabEpochStats */
-    uint64_t frames[SLAB_STACK_FRAMES];   /* return addresses, innermost first, from the caller of this library on; the
+    uint64_t samples;      /* sampled objects that are live: the estimates' error is about 1 / sqrt(samples) */
+    uint64_t live_objects; /* estimated */
+    uint64_t live_bytes;   /* estimated, as in SlabEpochStats */
+    uint64_t frames[SLAB_STACK_FRAMES]; /* return addresses, innermost first, from the caller of this library on; the
                                              call is before the address. Outer frames beyond the count are left out. */
 } SlabStackSample;
 

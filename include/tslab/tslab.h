@@ -95,28 +95,28 @@ typedef enum SlabMemoryTools {
  * members left 0, take their value from the environment variable, or else the default.
  */
 typedef struct SlabOptions {
-    size_t size;               /* sizeof(SlabOptions) of the caller */
-    size_t retain_bytes;       /* TSLAB_RETAIN: warm memory above which empty slabs go back; default 32 MiB.
+    size_t size;          /* sizeof(SlabOptions) of the caller */
+    size_t retain_bytes;  /* TSLAB_RETAIN: warm memory above which empty slabs go back; default 32 MiB.
                                   Going over it brings the warm memory down to a quarter of it. */
-    int reclaim_policy;        /* TSLAB_RECLAIM=budget|keep|at_once: a SlabReclaimPolicy */
-    uint32_t sample_rate;      /* TSLAB_SAMPLE: time one in so many operations; 0 none (default), 1 all.
+    int reclaim_policy;   /* TSLAB_RECLAIM=budget|keep|at_once: a SlabReclaimPolicy */
+    uint32_t sample_rate; /* TSLAB_SAMPLE: time one in so many operations; 0 none (default), 1 all.
                                   Process-wide: set by the last allocator created with a value */
-    size_t reserve_bytes;      /* TSLAB_RESERVE: populated at creation, as slab_reserve(); default 0 */
-    size_t budget_bytes;       /* TSLAB_BUDGET: hard limit on committed memory; 0 none (default) */
-    int huge_pages;            /* TSLAB_HUGE_PAGES=default|on|off: a SlabHugePages */
-    int on_misuse;             /* TSLAB_ON_MISUSE=ignore|report|abort: a SlabOnMisuse */
-    int poison_on_free;        /* TSLAB_POISON=0|1: fill what is free with 0xDB, also at the end of an epoch;
+    size_t reserve_bytes; /* TSLAB_RESERVE: populated at creation, as slab_reserve(); default 0 */
+    size_t budget_bytes;  /* TSLAB_BUDGET: hard limit on committed memory; 0 none (default) */
+    int huge_pages;       /* TSLAB_HUGE_PAGES=default|on|off: a SlabHugePages */
+    int on_misuse;        /* TSLAB_ON_MISUSE=ignore|report|abort: a SlabOnMisuse */
+    int poison_on_free;   /* TSLAB_POISON=0|1: fill what is free with 0xDB, also at the end of an epoch;
                                   unless on_misuse is ignore, look at it when it is given out again, and report
                                   what was written meanwhile. This allocator then has no fast paths; default 0 */
-    int record_rss;            /* TSLAB_RECORD_RSS=0|1: measure the process's resident memory before and
+    int record_rss;       /* TSLAB_RECORD_RSS=0|1: measure the process's resident memory before and
                                   after each epoch_close(), about 35 us each in a small process; default 0 */
-    int guard_spans;           /* TSLAB_GUARD=0|1: objects above 4096 bytes lie between inaccessible pages: a write
+    int guard_spans;      /* TSLAB_GUARD=0|1: objects above 4096 bytes lie between inaccessible pages: a write
                                   before the first byte faults, and one behind the page that holds the last.
                                   Costs three system calls and 32 KiB of address space and budget each, and two
                                   mappings, of which Linux allows a process 65530; default 0 */
-    int memory_tools;          /* TSLAB_TOOLS=on|off: a SlabMemoryTools. With these tools slab_usable_size() is
+    int memory_tools;     /* TSLAB_TOOLS=on|off: a SlabMemoryTools. With these tools slab_usable_size() is
                                   the size asked for */
-    size_t sample_stacks;      /* TSLAB_SAMPLE_STACKS: keep the call stack of one allocation in so many bytes on average
+    size_t sample_stacks; /* TSLAB_SAMPLE_STACKS: keep the call stack of one allocation in so many bytes on average
                                   while its object lives, see slab_stacks(); 0 none (default). Allocations of this
                                   allocator then have no fast path; frees keep theirs. ENOMEM if the
                                   process has no room for the table of samples, 4 MiB of address space */

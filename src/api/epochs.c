@@ -163,9 +163,7 @@ bool epoch_domain_on_destroy(EpochDomain *domain, void (*fn)(void *), void *arg)
 
 bool epoch_domain_hand_over(EpochDomain *domain) { return ts_domain_hand_over(domain_id(domain)); }
 
-EpochDomain *epoch_domain_current(void) {
-    return ts_thread.domain ? domain_public(ts_thread.domain->domain) : NULL;
-}
+EpochDomain *epoch_domain_current(void) { return ts_thread.domain ? domain_public(ts_thread.domain->domain) : NULL; }
 
 SlabAllocator *epoch_domain_allocator(const EpochDomain *domain) {
     const ts_domain *d = ts_domain_find(domain_id(domain));

@@ -13,18 +13,18 @@
  * SIZE: bytes, with an optional suffix K, M, G (powers of 1024). COUNT: 0 .. 2^32 - 1. Others: their words, in the
  * order of their values.
  */
-#define OPTIONS(X)                                                                     \
-    X(retain_bytes, "TSLAB_RETAIN", SIZE, NULL, (size_t)32 << 20)                      \
-    X(reclaim_policy, "TSLAB_RECLAIM", WORD, "budget|keep|at_once", 0)                 \
-    X(sample_rate, "TSLAB_SAMPLE", COUNT, NULL, 0)                                     \
-    X(reserve_bytes, "TSLAB_RESERVE", SIZE, NULL, 0)                                   \
-    X(budget_bytes, "TSLAB_BUDGET", SIZE, NULL, 0)                                     \
-    X(huge_pages, "TSLAB_HUGE_PAGES", WORD, "default|on|off", 0)                       \
-    X(on_misuse, "TSLAB_ON_MISUSE", WORD, "ignore|report|abort", 0)                    \
-    X(poison_on_free, "TSLAB_POISON", WORD, "0|1", 0)                                  \
-    X(record_rss, "TSLAB_RECORD_RSS", WORD, "0|1", 0)                                  \
-    X(guard_spans, "TSLAB_GUARD", WORD, "0|1", 0)                                      \
-    X(memory_tools, "TSLAB_TOOLS", WORD, "on|off", 0)                                  \
+#define OPTIONS(X)                                                     \
+    X(retain_bytes, "TSLAB_RETAIN", SIZE, NULL, (size_t)32 << 20)      \
+    X(reclaim_policy, "TSLAB_RECLAIM", WORD, "budget|keep|at_once", 0) \
+    X(sample_rate, "TSLAB_SAMPLE", COUNT, NULL, 0)                     \
+    X(reserve_bytes, "TSLAB_RESERVE", SIZE, NULL, 0)                   \
+    X(budget_bytes, "TSLAB_BUDGET", SIZE, NULL, 0)                     \
+    X(huge_pages, "TSLAB_HUGE_PAGES", WORD, "default|on|off", 0)       \
+    X(on_misuse, "TSLAB_ON_MISUSE", WORD, "ignore|report|abort", 0)    \
+    X(poison_on_free, "TSLAB_POISON", WORD, "0|1", 0)                  \
+    X(record_rss, "TSLAB_RECORD_RSS", WORD, "0|1", 0)                  \
+    X(guard_spans, "TSLAB_GUARD", WORD, "0|1", 0)                      \
+    X(memory_tools, "TSLAB_TOOLS", WORD, "on|off", 0)                  \
     X(sample_stacks, "TSLAB_SAMPLE_STACKS", SIZE, NULL, 0)
 
 typedef enum option_type { SIZE, COUNT, WORD } option_type;
@@ -76,7 +76,10 @@ static uint64_t from_environment(const char *name, option_type type, const char 
                              : parse_number(text, type == SIZE, type == SIZE ? SIZE_MAX : UINT32_MAX, &value);
     if (good) return value;
     fprintf(stderr, "tslab: %s=\"%.64s\" is not %s%s; using the default\n", name, text,
-            type == WORD ? "one of " : type == SIZE ? "a size such as 64M" : "a number", type == WORD ? words : "");
+            type == WORD   ? "one of "
+            : type == SIZE ? "a size such as 64M"
+                           : "a number",
+            type == WORD ? words : "");
     return fallback;
 }
 
@@ -90,7 +93,8 @@ static void warn_unknown(void) {
         OPTIONS(X)
 #undef X
         /* read by others of the project's libraries and tools */
-        "TSLAB_HTTP", "TSLAB_SHM"};
+        "TSLAB_HTTP",
+        "TSLAB_SHM"};
     for (char **e = environ; e && *e; e++) {
         if (strncmp(*e, "TSLAB_", 6) != 0) continue;
         size_t n = strcspn(*e, "=");
@@ -113,15 +117,15 @@ bool ts_settings_resolve(const SlabOptions *options, ts_settings *out) {
     }
     warn_unknown();
     bool from_here = given.on_misuse == 0;
-#define X(member, name, type, words, fallback)                                                        \
-    {                                                                                                 \
-        bool good = (type) != WORD || (uint64_t)given.member < word_count((words) ? (words) : "");    \
-        if (!good) {                                                                                  \
-            errno = EINVAL;                                                                           \
-            return false;                                                                             \
-        }                                                                                             \
-        if (given.member == 0) given.member = from_environment(name, type, words, fallback);          \
-        out->member = given.member;                                                                   \
+#define X(member, name, type, words, fallback)                                                     \
+    {                                                                                              \
+        bool good = (type) != WORD || (uint64_t)given.member < word_count((words) ? (words) : ""); \
+        if (!good) {                                                                               \
+            errno = EINVAL;                                                                        \
+            return false;                                                                          \
+        }                                                                                          \
+        if (given.member == 0) given.member = from_environment(name, type, words, fallback);       \
+        out->member = given.member;                                                                \
     }
     OPTIONS(X)
 #undef X

@@ -18,10 +18,9 @@
 
 void ts_assert_failed(const char *text, const char *file, int line);
 
-#define ts_assert(level, cond)                                        \
-    do {                                                              \
-        if ((level) <= TSLAB_ASSERT && TS_UNLIKELY(!(cond)))          \
-            ts_assert_failed(#cond, __FILE__, __LINE__);              \
+#define ts_assert(level, cond)                                                                            \
+    do {                                                                                                  \
+        if ((level) <= TSLAB_ASSERT && TS_UNLIKELY(!(cond))) ts_assert_failed(#cond, __FILE__, __LINE__); \
     } while (0)
 
 #endif

@@ -60,7 +60,7 @@ static inline bool ts_is_relaxed_64(const _Atomic uint64_t *p, uint64_t v) {
 }
 #endif
 #define ts_add_owned(p, v) \
-    _Generic((p), _Atomic uint64_t *: ts_add_owned_64, _Atomic uint32_t *: ts_add_owned_32)((p), (v))
+    _Generic((p), _Atomic uint64_t * : ts_add_owned_64, _Atomic uint32_t * : ts_add_owned_32)((p), (v))
 #else
 #define ts_add_owned(p, v) ts_store_relaxed((p), ts_load_relaxed(p) + (v))
 #define ts_or_owned_16(p, v) ts_store_relaxed((p), (uint16_t)(ts_load_relaxed(p) | (v)))

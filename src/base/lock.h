@@ -25,9 +25,9 @@ typedef enum ts_rank {
 
 typedef struct ts_lock {
     pthread_mutex_t mutex;
-    ts_rank rank;                    /* constant after init */
-    _Atomic uint64_t fast_acquired;  /* guarded by mutex; read by anyone */
-    _Atomic uint64_t contended;      /* guarded by mutex; read by anyone */
+    ts_rank rank;                   /* constant after init */
+    _Atomic uint64_t fast_acquired; /* guarded by mutex; read by anyone */
+    _Atomic uint64_t contended;     /* guarded by mutex; read by anyone */
 } ts_lock;
 
 void ts_lock_init(ts_lock *lock, ts_rank rank);

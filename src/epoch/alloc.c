@@ -263,7 +263,9 @@ TS_ENTRY void *ts_alloc_aligned(uintptr_t token, size_t align, size_t size, Epoc
     return p;
 }
 
-TS_ENTRY void *ts_alloc(uintptr_t token, size_t size, EpochId id) { return ts_alloc_aligned(token, 16, size, id, false); }
+TS_ENTRY void *ts_alloc(uintptr_t token, size_t size, EpochId id) {
+    return ts_alloc_aligned(token, 16, size, id, false);
+}
 
 /* Makes the block the one that slab_malloc finds at once. Partner of shut_blocks, which writes open_id and then
    rolling (release): either its 0 comes later and clears what is written here, or the exchange finds it (acquire) and
@@ -272,7 +274,8 @@ static void make_rolling(ts_heap *heap, uintptr_t token, EpochId id) {
     unsigned i = ts_table_index(&ts_epochs, id) % TS_HEAP_MAP;
     ts_churn_block *block = heap->map[i];
     if (!block || block->b.sampled || ts_thread.token != token || ts_load_relaxed(&block->b.open_id) != id) return;
-    if (ts_load_relaxed(&block->b.rolling) != token) atomic_exchange_explicit(&block->b.rolling, token, memory_order_acq_rel);
+    if (ts_load_relaxed(&block->b.rolling) != token)
+        atomic_exchange_explicit(&block->b.rolling, token, memory_order_acq_rel);
     if (ts_load_relaxed(&block->b.open_id) != id) ts_store_relaxed(&block->b.rolling, 0);
     ts_thread.rolling = block;
 }
@@ -345,8 +348,8 @@ static verdict free_own(ts_heap *heap, ts_block *block, uint32_t unit, uint64_t 
     if (((w ^ word) & ~TS_UNIT_FOREIGN) != 0 || ts_word_era(w) != ts_era(block)) return AGAIN;
     if ((w & TS_UNIT_FOREIGN) && ts_foreign_pending(unit, block->scope, entry)) return NOT_LIVE;
     if (!block->scope)
-        return free_churn_own(ts_churn(block), ts_line_address(ts_word_line(w)), unit, entry, generation)
-                   ? FREED : NOT_LIVE;
+        return free_churn_own(ts_churn(block), ts_line_address(ts_word_line(w)), unit, entry, generation) ? FREED
+                                                                                                          : NOT_LIVE;
     uint32_t in_unit = (uint32_t)entry & (TS_UNIT_ENTRIES - 1);
     if (generation != TS_ANY_GENERATION && generation != ts_load_relaxed(&ts_slab_at(unit)->gen)) return NOT_LIVE;
     const ts_scope_bits *bits = ts_slab_scope_bits(unit);
@@ -359,8 +362,7 @@ static verdict free_own(ts_heap *heap, ts_block *block, uint32_t unit, uint64_t 
     return FREED;
 }
 
-static verdict free_foreign(uint32_t unit, uint64_t entry, uintptr_t token, uint32_t generation,
-                            void *p) {
+static verdict free_foreign(uint32_t unit, uint64_t entry, uintptr_t token, uint32_t generation, void *p) {
     ts_allocator *allocator = ts_allocator_find(token);
     uint64_t retries = 0;
     if (!allocator) return NOT_LIVE;
@@ -442,8 +444,8 @@ static bool scope_resize(const ts_object *object, size_t bytes) {
     bool done = false;
     if (!heap || ts_load_acquire(&object->block->heap) != heap || bytes == 0) return false;
     ts_heap_enter(heap);
-    if (ts_era(object->block) == ts_word_era(object->word) &&
-        ts_load_relaxed(&block->current) == object->unit && ts_load_relaxed(&object->block->open_id) != TS_ID_NEVER &&
+    if (ts_era(object->block) == ts_word_era(object->word) && ts_load_relaxed(&block->current) == object->unit &&
+        ts_load_relaxed(&object->block->open_id) != TS_ID_NEVER &&
         object->address + object->bytes == ts_load_relaxed(&block->bump) &&
         bytes <= (size_t)(block->end - object->address)) {
         ts_store_release(&block->bump, object->address + bytes); /* as in ts_fast_bump */

@@ -77,8 +77,7 @@ static bool check_table(ts_check *check, ts_table *table, const char *name, int 
             found[i] = ENTRY_FREE;
     }
     for (const ts_heap *h = which <= TS_TABLE_DOMAIN ? ts_heaps() : NULL; good && h; h = h->next) {
-        if (h->spares[which] > TS_SPARE_ENTRIES)
-            good = ts_check_fail(check, "heap %u: too many spare entries", h->id);
+        if (h->spares[which] > TS_SPARE_ENTRIES) good = ts_check_fail(check, "heap %u: too many spare entries", h->id);
         for (unsigned k = 0; good && k < h->spares[which]; k++) {
             uint32_t i = h->spare[which][k]->index;
             if (i == 0 || i >= high || found[i] != ENTRY_NOWHERE)
@@ -112,8 +111,7 @@ static bool check_table(ts_check *check, ts_table *table, const char *name, int 
 /* ---- heaps ------------------------------------------------------------------------------------------------------ */
 
 static bool check_queue(ts_check *check, const ts_heap *heap, uint64_t first) {
-    for (uint64_t unit = first; unit;
-         unit = ts_load_relaxed(&ts_slab_at((uint32_t)unit)->queue_next)) {
+    for (uint64_t unit = first; unit; unit = ts_load_relaxed(&ts_slab_at((uint32_t)unit)->queue_next)) {
         REQUIRE(unit < (uint64_t)ts_region.part[TS_NORMAL].units + ts_region.part[TS_SMALL].units &&
                     ts_unit_in_part((uint32_t)unit) < check->high[ts_part_of_unit((uint32_t)unit)],
                 "heap %u: its queue of foreign frees leads to unit %llu", heap->id, (unsigned long long)unit);
@@ -173,7 +171,8 @@ static bool check_heaps(ts_check *check, bool forked) {
         if (!ts_check_claim_lines(check, h, sizeof *h, "a heap")) return false;
         check->heaps++;
         REQUIRE(ts_load_relaxed(&h->revoked) == 0, "heap %u is revoked, and nobody holds it", h->id);
-        if (!check_queue(check, h, ts_load_relaxed(&h->queue)) || !check_queue(check, h, ts_load_relaxed(&h->backlog))) return false;
+        if (!check_queue(check, h, ts_load_relaxed(&h->queue)) || !check_queue(check, h, ts_load_relaxed(&h->backlog)))
+            return false;
         /* Of threads that vanished in a fork. */
         if (state == TS_HEAP_LOST || (forked && state == TS_HEAP_STARTING)) continue;
         REQUIRE(state == TS_HEAP_LIVE || state == TS_HEAP_ABANDONED, "heap %u: state %u", h->id, state);
@@ -183,7 +182,9 @@ static bool check_heaps(ts_check *check, bool forked) {
                 h->id);
         waiting += state == TS_HEAP_ABANDONED && !h->listed_free;
         if (h->tls && !check_tls(check, h)) return false;
-        if (!check_condemned(check, h, ts_load_relaxed(&h->condemned)) || !check_condemned(check, h, ts_load_relaxed(&h->ending))) return false;
+        if (!check_condemned(check, h, ts_load_relaxed(&h->condemned)) ||
+            !check_condemned(check, h, ts_load_relaxed(&h->ending)))
+            return false;
         if (!check_scopes(check, h) || !ts_check_heap(check, h)) return false;
     }
     REQUIRE(waiting == ts_load_relaxed(&ts_heaps_abandoned), "%u heaps of ended threads have blocks, %u counted",
@@ -212,8 +213,8 @@ static bool check_spans(ts_check *check, const ts_epoch *epoch, uint32_t index) 
         REQUIRE(slab->u.span.epoch == id && ts_load_relaxed(&slab->queue_next) == index,
                 "span at unit %u is of another epoch", unit);
         REQUIRE(slab->prev == before, "span at unit %u: prev is %u, it comes after %u", unit, slab->prev, before);
-        REQUIRE(slab->kind == TS_KIND_SPAN && span_fits(slab),
-                "span at unit %u: %u units, %llu bytes", unit, slab->u.span.units, (unsigned long long)slab->u.span.bytes);
+        REQUIRE(slab->kind == TS_KIND_SPAN && span_fits(slab), "span at unit %u: %u units, %llu bytes", unit,
+                slab->u.span.units, (unsigned long long)slab->u.span.bytes);
         uint32_t first = unit - slab->u.span.guard;
         for (uint32_t u = first; u < first + slab->u.span.units; u++) {
             if (u == unit) continue;
@@ -243,8 +244,8 @@ static bool check_epoch_block(ts_check *check, const ts_epoch *epoch, uint64_t i
     uint64_t key = ts_load_relaxed(&b->key), open_id = ts_load_relaxed(&b->open_id);
     const ts_heap *heap = ts_load_relaxed(&b->heap);
     REQUIRE(ts_load_relaxed(&b->epoch) == epoch, "epoch %#llx: has the block of another", (unsigned long long)id);
-    REQUIRE((b->scope != 0) == ((ts_load_relaxed(&epoch->flags) & EPOCH_SCOPE) != 0), "epoch %#llx: a block of the other kind",
-            (unsigned long long)id);
+    REQUIRE((b->scope != 0) == ((ts_load_relaxed(&epoch->flags) & EPOCH_SCOPE) != 0),
+            "epoch %#llx: a block of the other kind", (unsigned long long)id);
     REQUIRE((key & TS_UNIT_ERA_MASK) == b->era, "epoch %#llx: a block of its list is dead", (unsigned long long)id);
     REQUIRE(open_id == (active ? id : TS_ID_NEVER), "epoch %#llx: a block is open to %#llx", (unsigned long long)id,
             (unsigned long long)open_id);

@@ -43,7 +43,8 @@ TS_RACY void ts_diagnose_epoch(ts_line *line, EpochId id) {
     ts_line_decimal(line, id);
     ts_epoch *epoch = ts_table_find(&ts_epochs, id);
     bool ended = epoch == NULL;
-    if (ended && ts_diagnose_was_last(&ts_epochs, id)) epoch = ts_table_at(&ts_epochs, (uint32_t)ts_table_index(&ts_epochs, id));
+    if (ended && ts_diagnose_was_last(&ts_epochs, id))
+        epoch = ts_table_at(&ts_epochs, (uint32_t)ts_table_index(&ts_epochs, id));
     char label[SLAB_LABEL_BYTES] = "";
     if (epoch) ts_epoch_read_label(epoch, label);
     if (label[0]) {

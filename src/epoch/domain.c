@@ -71,7 +71,9 @@ TS_ALWAYS_INLINE ts_domain *mine(uint64_t id, const char *call) {
 /* ---- the stack of domains entered -------------------------------------------------------------------- */
 
 /* A block that is shut to fast frees is one with care (care.h). */
-TS_ALWAYS_INLINE bool is_fast(const ts_block *block) { return ts_load_relaxed(&block->key) >> TS_KEY_SHARE_SHIFT != 0 && !block->sampled; }
+TS_ALWAYS_INLINE bool is_fast(const ts_block *block) {
+    return ts_load_relaxed(&block->key) >> TS_KEY_SHARE_SHIFT != 0 && !block->sampled;
+}
 
 /* A hint may be old: the block may be in another use, or with the heap of another thread. */
 TS_ALWAYS_INLINE bool is_block_of(const ts_scope_block *block, const ts_heap *heap, EpochId epoch) {
@@ -117,7 +119,9 @@ bool ts_domain_enter(uint64_t id) {
     ts_allocator *allocator = ts_load_relaxed(&d->allocator);
     if (TS_UNLIKELY(!is_still(d, id))) {
         uint64_t me = heap->serial; /* given up by its creator, too: then it still is */
-        if (taken) (void)atomic_compare_exchange_strong_explicit(&d->owner, &me, 0, memory_order_acq_rel, memory_order_relaxed);
+        if (taken)
+            (void)atomic_compare_exchange_strong_explicit(&d->owner, &me, 0, memory_order_acq_rel,
+                                                          memory_order_relaxed);
         return refuse("epoch_domain_enter", id, NULL, EINVAL);
     }
     /* While a block of this thread is open in the epoch, the epoch is ACTIVE. */
@@ -157,7 +161,8 @@ static void leave(ts_heap *heap, ts_domain_scope **at) {
 bool ts_domain_exit(uint64_t id) {
     ts_heap *heap = ts_thread.heap;
     if (!heap || !ts_thread.domain || ts_thread.domain->domain != id || id == 0)
-        return refuse("epoch_domain_exit", id, ts_domain_find(id) ? "not the innermost domain of this thread" : NULL, EINVAL);
+        return refuse("epoch_domain_exit", id, ts_domain_find(id) ? "not the innermost domain of this thread" : NULL,
+                      EINVAL);
     leave(heap, &ts_thread.domain);
     follow_innermost(heap);
     return true;
@@ -374,7 +379,8 @@ void ts_domain_destroy_all(ts_allocator *allocator) {
    stacks are sampled. */
 static bool join_innermost(ts_heap *heap, const ts_domain_scope *top) {
     ts_allocator *allocator = ts_allocator_find(top->allocator);
-    if (!allocator || allocator->sampled || heap->sample_rate != 0 || ts_load_relaxed(&ts_sample_rate) != 0) return false;
+    if (!allocator || allocator->sampled || heap->sample_rate != 0 || ts_load_relaxed(&ts_sample_rate) != 0)
+        return false;
     ts_block *block = ts_epoch_join(heap, allocator, top->epoch);
     if (!block || !block->scope || !is_fast(block)) return false;
     ts_thread.scope = ts_scope(block);

@@ -14,23 +14,23 @@ typedef struct ts_domain {
     /* Constant during a use; atomic, as a stale id may be looked up while the entry gets its next use. */
     _Atomic(ts_allocator *) allocator;
     _Atomic uintptr_t token;
-    _Atomic uint64_t epoch;          /* EpochId */
-    _Atomic uint64_t owner;          /* serial of the thread that owns it; 0: handed over, or shared */
+    _Atomic uint64_t epoch; /* EpochId */
+    _Atomic uint64_t owner; /* serial of the thread that owns it; 0: handed over, or shared */
     _Atomic bool shared;
-    _Atomic bool ends_epoch;                 /* destroying the domain destroys the epoch */
-    _Atomic uint32_t busy;           /* 1: cleanups run; set under the epoch's lock */
+    _Atomic bool ends_epoch;               /* destroying the domain destroys the epoch */
+    _Atomic uint32_t busy;                 /* 1: cleanups run; set under the epoch's lock */
     _Atomic(struct ts_cleanup *) cleanups; /* newest first; changed under the epoch's lock */
-    _Atomic(ts_scope_block *) block; /* the creator's in the epoch, if it had one: a hint */
+    _Atomic(ts_scope_block *) block;       /* the creator's in the epoch, if it had one: a hint */
 } ts_domain;
 _Static_assert(sizeof(ts_domain) <= TS_DOMAIN_STRIDE, "one table entry");
 
 /* A domain entered by a thread; lives in the thread's heap's lines. */
 typedef struct ts_domain_scope {
     struct ts_domain_scope *outer;
-    uint64_t domain;                 /* id; the domain itself may be gone */
+    uint64_t domain; /* id; the domain itself may be gone */
     EpochId epoch;
     uintptr_t allocator;
-    ts_scope_block *block;           /* the domain's; a hint */
+    ts_scope_block *block; /* the domain's; a hint */
 } ts_domain_scope;
 
 extern TS_HIDDEN ts_table ts_domains;

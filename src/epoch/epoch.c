@@ -91,7 +91,8 @@ static uint64_t opening_time(bool domain) {
         if (last < ts_thread.opened_ns) last = ts_thread.opened_ns;
         if (now <= last) now = last + 1;
     } else {
-        uint64_t newest = ts_load_relaxed(&newest_ns); /* only forward: another thread may have read its clock earlier */
+        uint64_t newest =
+            ts_load_relaxed(&newest_ns); /* only forward: another thread may have read its clock earlier */
         while (newest < now && !atomic_compare_exchange_weak_explicit(&newest_ns, &newest, now, memory_order_relaxed,
                                                                       memory_order_relaxed)) {
         }

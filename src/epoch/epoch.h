@@ -25,19 +25,19 @@
 
 typedef struct ts_epoch {
     ts_entry entry;
-    _Atomic uint32_t state;          /* EPOCH_*; written under the lock */
-    _Atomic uint32_t flags;          /* constant during a use */
-    _Atomic(ts_allocator *) allocator; /* constant during a use; read without the lock to find epochs */
+    _Atomic uint32_t state;                       /* EPOCH_*; written under the lock */
+    _Atomic uint32_t flags;                       /* constant during a use */
+    _Atomic(ts_allocator *) allocator;            /* constant during a use; read without the lock to find epochs */
     _Atomic uint64_t label[SLAB_LABEL_BYTES / 8]; /* written under the lock, by way of label_turn */
-    _Atomic uint32_t label_turn;     /* odd while the label is written */
-    _Atomic uint32_t detached;       /* how often its blocks have left it; see ts_epoch_read_blocks */
-    _Atomic uint64_t open_since_ns;  /* likewise */
-    _Atomic uint64_t closed_at_ns;   /* likewise; 0 while ACTIVE */
-    _Atomic(ts_block *) blocks;      /* written under the lock; walked by readers without it */
-    ts_block *dying;                 /* guarded by the lock: blocks of a reset or destroy that met a pin */
-    uint32_t spans;                  /* first unit of the first span; guarded by the lock */
-    uint32_t pins;                   /* guarded by the lock */
-    bool destroyed;                  /* guarded by the lock: to be taken apart at the last unpin */
+    _Atomic uint32_t label_turn;                  /* odd while the label is written */
+    _Atomic uint32_t detached;                    /* how often its blocks have left it; see ts_epoch_read_blocks */
+    _Atomic uint64_t open_since_ns;               /* likewise */
+    _Atomic uint64_t closed_at_ns;                /* likewise; 0 while ACTIVE */
+    _Atomic(ts_block *) blocks;                   /* written under the lock; walked by readers without it */
+    ts_block *dying;                              /* guarded by the lock: blocks of a reset or destroy that met a pin */
+    uint32_t spans;                               /* first unit of the first span; guarded by the lock */
+    uint32_t pins;                                /* guarded by the lock */
+    bool destroyed;                               /* guarded by the lock: to be taken apart at the last unpin */
     _Atomic uint64_t span_allocated, span_freed, span_bytes_allocated, span_bytes_freed, span_units;
     _Atomic uint64_t rss_before, rss_after; /* written under the lock */
 } ts_epoch;
@@ -88,7 +88,8 @@ void ts_epoch_finish(ts_epoch *epoch, EpochId id);
 void ts_epoch_settle(void);
 /* The same where there mostly is nothing. */
 static inline void ts_epoch_settle_noted(void) {
-    if (TS_UNLIKELY(ts_thread.drained_count != 0 || ts_thread.settle != NULL || ts_thread.drain != NULL)) ts_epoch_settle();
+    if (TS_UNLIKELY(ts_thread.drained_count != 0 || ts_thread.settle != NULL || ts_thread.drain != NULL))
+        ts_epoch_settle();
 }
 void ts_epoch_set_label(ts_epoch *epoch, const char *label);
 /* The label as it is now, terminated. Takes no lock; after a few looks at a label that is being written it gives what
@@ -140,14 +141,14 @@ void ts_span_release_list(ts_allocator *allocator, uint32_t first);
 
 typedef struct ts_object {
     char *address;
-    size_t bytes;            /* usable */
+    size_t bytes; /* usable */
     EpochId epoch;
     uint32_t unit;
     uint32_t entry_in_unit;
-    uint32_t generation;     /* 24 bits */
-    uint32_t kind;           /* class, TS_COUNT_SCOPE or TS_COUNT_SPAN */
-    uint64_t word;           /* UNIT word, FOREIGN cleared */
-    ts_block *block;         /* NULL: span */
+    uint32_t generation;         /* 24 bits */
+    uint32_t kind;               /* class, TS_COUNT_SCOPE or TS_COUNT_SPAN */
+    uint64_t word;               /* UNIT word, FOREIGN cleared */
+    ts_block *block;             /* NULL: span */
     const ts_allocator *care_of; /* its allocator */
 } ts_object;
 
@@ -176,8 +177,8 @@ SlabHandle ts_object_handle(uintptr_t allocator, const ts_object *object);
 /* One object and no other that has or had its address: for who asks later whether it still lives, without using up a
    generation of its slab as a handle does. */
 typedef struct ts_watch {
-    uint64_t word;           /* UNIT word, FOREIGN cleared */
-    uint32_t tag;            /* of its slab's use; 0: span, the word has it */
+    uint64_t word; /* UNIT word, FOREIGN cleared */
+    uint32_t tag;  /* of its slab's use; 0: span, the word has it */
     uint32_t generation;
 } ts_watch;
 /* false: not the start of a live object. Takes no lock, as the next. */

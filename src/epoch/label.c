@@ -5,8 +5,11 @@
 
 /* Bytes of the UTF-8 sequence at s, 0 if it is none (also: overlong, surrogate, above U+10FFFF). */
 static unsigned utf8_length(const unsigned char *s) {
-    unsigned n = s[0] < 0x80 ? 1 : s[0] >= 0xc2 && s[0] < 0xe0 ? 2 : (s[0] & 0xf0) == 0xe0 ? 3 :
-                 s[0] >= 0xf0 && s[0] < 0xf5 ? 4 : 0;
+    unsigned n = s[0] < 0x80                   ? 1
+                 : s[0] >= 0xc2 && s[0] < 0xe0 ? 2
+                 : (s[0] & 0xf0) == 0xe0       ? 3
+                 : s[0] >= 0xf0 && s[0] < 0xf5 ? 4
+                                               : 0;
     for (unsigned i = 1; i < n; i++)
         if ((s[i] & 0xc0) != 0x80) return 0;
     if (n == 3 && ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f))) return 0;

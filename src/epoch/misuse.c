@@ -60,8 +60,7 @@ void ts_misuse_free(uintptr_t token, const char *call, const void *p, const Slab
 
 void ts_misuse_domain(const char *call, uint64_t id, const char *why) {
     const ts_domain *d = ts_domain_find(id);
-    if (!d && ts_diagnose_was_last(&ts_domains, id))
-        d = ts_table_at(&ts_domains, ts_table_index(&ts_domains, id));
+    if (!d && ts_diagnose_was_last(&ts_domains, id)) d = ts_table_at(&ts_domains, ts_table_index(&ts_domains, id));
     int mode = d ? mode_of(ts_load_relaxed(&d->token)) : ts_load_relaxed(&ts_misuse_default);
     if (TS_LIKELY(mode == SLAB_MISUSE_IGNORE)) return;
     ts_line line;

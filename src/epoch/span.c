@@ -120,7 +120,9 @@ ts_epoch *ts_span_lock(ts_allocator *allocator, uint32_t unit, uint64_t word) {
     if (index == 0 || index >= ts_table_high(&ts_epochs)) return NULL;
     ts_epoch *epoch = ts_table_at(&ts_epochs, index);
     ts_lock_acquire(ts_epoch_lock(epoch));
-    if (ts_load_relaxed(ts_unit_word(unit)) == word && ts_load_relaxed(&ts_slab_at(unit)->queue_next) == index && ts_load_relaxed(&epoch->allocator) == allocator) return epoch;
+    if (ts_load_relaxed(ts_unit_word(unit)) == word && ts_load_relaxed(&ts_slab_at(unit)->queue_next) == index &&
+        ts_load_relaxed(&epoch->allocator) == allocator)
+        return epoch;
     ts_lock_release(ts_epoch_lock(epoch));
     return NULL;
 }

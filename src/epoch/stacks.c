@@ -7,24 +7,24 @@
 #include <errno.h>
 #include <string.h>
 
-#define PROBES 64u       /* places looked at for one whose object has died */
-#define OWN_FRAMES 12u   /* of the library, at the inner end of a stack; so many at most */
+#define PROBES 64u     /* places looked at for one whose object has died */
+#define OWN_FRAMES 12u /* of the library, at the inner end of a stack; so many at most */
 
 typedef struct place {
-    _Atomic uint32_t turn;        /* odd: being written */
+    _Atomic uint32_t turn; /* odd: being written */
     _Atomic uint32_t frame_count;
-    _Atomic uint64_t token;       /* of its allocator; 0: empty */
+    _Atomic uint64_t token; /* of its allocator; 0: empty */
     _Atomic uint64_t address;
-    _Atomic uint64_t word, use;   /* ts_watch: use is tag and generation */
+    _Atomic uint64_t word, use; /* ts_watch: use is tag and generation */
     _Atomic uint64_t epoch;
-    _Atomic uint64_t counted;     /* bytes that it was counted as */
-    _Atomic uint64_t span_bytes;  /* usable, if it is a span */
+    _Atomic uint64_t counted;    /* bytes that it was counted as */
+    _Atomic uint64_t span_bytes; /* usable, if it is a span */
     _Atomic uint64_t frame[TS_STACK_FRAMES];
 } place;
 _Static_assert(sizeof(place) == 256, "four lines");
 
-static _Atomic(place *) table;   /* constant once it is not NULL */
-static _Atomic uint64_t cursor;  /* places handed out to look at; the table is used up to it */
+static _Atomic(place *) table;  /* constant once it is not NULL */
+static _Atomic uint64_t cursor; /* places handed out to look at; the table is used up to it */
 _Atomic uint64_t ts_stacks_seed;
 
 /* The bounds of the functions with TS_ENTRY, by the linker. */
@@ -76,7 +76,8 @@ static place *claim(void) {
         uintptr_t token = (uintptr_t)ts_load_relaxed(&s->token);
         size_t bytes;
         if (turn % 2 != 0 || (token != 0 && is_live(s, token, &bytes))) continue;
-        if (!atomic_compare_exchange_strong_explicit(&s->turn, &turn, turn + 1, memory_order_acq_rel, memory_order_relaxed))
+        if (!atomic_compare_exchange_strong_explicit(&s->turn, &turn, turn + 1, memory_order_acq_rel,
+                                                     memory_order_relaxed))
             continue;
         /* release fence: who sees what is written next sees the odd turn too; partner: ts_stacks_walk */
         atomic_thread_fence(memory_order_release);

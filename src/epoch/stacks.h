@@ -36,8 +36,8 @@
 
 typedef struct ts_stack {
     EpochId epoch;
-    double objects;          /* that it stands for */
-    uint64_t bytes;          /* of its own object, usable */
+    double objects; /* that it stands for */
+    uint64_t bytes; /* of its own object, usable */
     unsigned frame_count;
     uint64_t frame[TS_STACK_FRAMES]; /* return addresses, innermost first */
 } ts_stack;
@@ -46,10 +46,12 @@ typedef struct ts_stack {
 bool ts_stacks_start(void);
 /* Counts an allocation that the calling thread has just made, and samples it if its turn has come. errno is kept. Not in an
    operation, no lock held. */
-static inline void ts_stacks_count(ts_heap *heap, ts_allocator *allocator, EpochId epoch, void *p, size_t size, void *caller);
+static inline void ts_stacks_count(ts_heap *heap, ts_allocator *allocator, EpochId epoch, void *p, size_t size,
+                                   void *caller);
 void ts_stacks_take(ts_heap *heap, ts_allocator *allocator, EpochId epoch, void *p, size_t bytes, void *caller);
 /* Shows the stack of every sampled object of the allocator that is live. Any thread, without a lock. */
-void ts_stacks_walk(const ts_allocator *allocator, uintptr_t token, void (*fn)(void *arg, const ts_stack *stack), void *arg);
+void ts_stacks_walk(const ts_allocator *allocator, uintptr_t token, void (*fn)(void *arg, const ts_stack *stack),
+                    void *arg);
 /* What other threads were writing is lost to the child. */
 void ts_stacks_fork_child(void);
 /* From the next thread on, the same numbers at every run; 0: not. For tests. */
@@ -58,7 +60,8 @@ extern TS_HIDDEN _Atomic uint64_t ts_stacks_seed;
 /* Bytes that an allocation counts as. */
 static inline size_t ts_stacks_bytes(size_t size) { return size <= 16 ? 16 : (size + 15) & ~(size_t)15; }
 
-static inline void ts_stacks_count(ts_heap *heap, ts_allocator *allocator, EpochId epoch, void *p, size_t size, void *caller) {
+static inline void ts_stacks_count(ts_heap *heap, ts_allocator *allocator, EpochId epoch, void *p, size_t size,
+                                   void *caller) {
     size_t bytes = ts_stacks_bytes(size);
     heap->stack_left -= (double)bytes * allocator->stack_rate;
     if (TS_UNLIKELY(heap->stack_left <= 0)) ts_stacks_take(heap, allocator, epoch, p, bytes, caller);

@@ -35,25 +35,25 @@ typedef struct ts_settings {
 
 typedef struct ts_allocator {
     ts_entry entry;
-    uintptr_t token;                   /* public value; constant during a use */
-    ts_settings settings;              /* constant during a use, as is the next */
-    uint8_t care;                      /* TS_CARE_*, 0: the usual case (care.h) */
-    uint8_t sampled;                   /* its stacks are; constant during a use, as is the next */
-    double stack_rate;                 /* samples a byte, 0: none */
+    uintptr_t token;      /* public value; constant during a use */
+    ts_settings settings; /* constant during a use, as is the next */
+    uint8_t care;         /* TS_CARE_*, 0: the usual case (care.h) */
+    uint8_t sampled;      /* its stacks are; constant during a use, as is the next */
+    double stack_rate;    /* samples a byte, 0: none */
     /* What the end of a large epoch touches lies together: everything of it is out of the caches by then. */
-    TS_ALIGNED(64) ts_lock warm_lock;  /* rank WARM: the lists of warm units and spans */
+    TS_ALIGNED(64) ts_lock warm_lock; /* rank WARM: the lists of warm units and spans */
     ts_warm warm[TS_PARTS];
-    _Atomic uint64_t span_warm_units;  /* read by anyone */
-    _Atomic uint64_t reserved_units;   /* warm units kept beyond the retain budget, by slab_reserve */
+    _Atomic uint64_t span_warm_units;           /* read by anyone */
+    _Atomic uint64_t reserved_units;            /* warm units kept beyond the retain budget, by slab_reserve */
     uint32_t span_warm[TS_SPAN_WARM_UNITS + 1]; /* by length in units; linked by next; TS_STUCK: see purge.h */
-    ts_lock lock;                      /* rank ALLOCATOR: rolling epoch, list of shares */
-    _Atomic(ts_share *) shares;        /* grows at its head, under lock; walked by readers without it */
-    _Atomic uint32_t readers;          /* who walks the shares or reads the settings without a lock, see
+    ts_lock lock;                               /* rank ALLOCATOR: rolling epoch, list of shares */
+    _Atomic(ts_share *) shares;                 /* grows at its head, under lock; walked by readers without it */
+    _Atomic uint32_t readers;                   /* who walks the shares or reads the settings without a lock, see
                                           ts_allocator_read_begin */
-    _Atomic uint64_t current_epoch;    /* written under lock, read by anyone */
+    _Atomic uint64_t current_epoch;             /* written under lock, read by anyone */
     _Atomic uint64_t committed_units;
-    _Atomic uint64_t budget_bytes;     /* 0: none; whole units of it count, one at least */
-    _Atomic uint64_t pins;             /* 1, + what still refers to the record; given back at 0 */
+    _Atomic uint64_t budget_bytes; /* 0: none; whole units of it count, one at least */
+    _Atomic uint64_t pins;         /* 1, + what still refers to the record; given back at 0 */
     /* Counters of the whole allocator: added to atomically, none of them on a fast path. */
     _Atomic uint64_t rejected_frees, cas_retries, overflowed;
     _Atomic uint64_t madvise_calls, madvise_bytes, madvise_failures;
@@ -105,7 +105,8 @@ TS_ALWAYS_INLINE void ts_share_keep_list(ts_share *share, unsigned part, uint32_
     if (!warm->head) warm->tail = tail;
     warm->head = head;
     ts_add_owned(&warm->count, count);
-    TS_PROBE2(slab__recycle, ts_region.part[part].base + (size_t)(head - ts_region.part[part].first_unit) * TS_UNIT_BYTES,
+    TS_PROBE2(slab__recycle,
+              ts_region.part[part].base + (size_t)(head - ts_region.part[part].first_unit) * TS_UNIT_BYTES,
               (uint64_t)count);
     if (ts_load_relaxed(&warm->count) > TS_LOCAL_WARM_UNITS ||
         share->allocator->settings.reclaim_policy == SLAB_RECLAIM_AT_ONCE)
@@ -135,7 +136,8 @@ uint32_t ts_slab_acquire_scope(ts_heap *heap, ts_share *share, bool *fresh);
 uint32_t ts_span_acquire(ts_allocator *allocator, uint32_t units, uint32_t align_units, bool *fresh);
 /* The same with inaccessible pages before the first unit and behind the page in which `size` bytes end, which are part
    of the span: a unit at least on either side, and `align_units` before it. */
-uint32_t ts_span_acquire_guarded(ts_allocator *allocator, uint32_t units, uint32_t align_units, size_t size, bool *fresh);
+uint32_t ts_span_acquire_guarded(ts_allocator *allocator, uint32_t units, uint32_t align_units, size_t size,
+                                 bool *fresh);
 /* The units of a span that is on no list and whose UNIT word is 0; with its guards. The caller settles afterwards. */
 void ts_span_release(ts_allocator *allocator, uint32_t unit, uint32_t units);
 

@@ -147,7 +147,8 @@ static bool release_slab(ts_churn_block *block, ts_bin *bin, ts_slab *slab) {
    take and give slabs all the time, and what it does not use is bounded. Closing, trimming and going idle take all. */
 static bool worth_keeping(const ts_churn_block *block, const ts_bin *bin, const ts_slab *slab) {
     if (slab->empty_at == 0) return false; /* all its slots are retired */
-    return block->b.closing != TS_CLOSING && block->empty[ts_bin_class(block, bin)] <= 1 + ts_load_relaxed(&bin->slabs) / 8;
+    return block->b.closing != TS_CLOSING &&
+           block->empty[ts_bin_class(block, bin)] <= 1 + ts_load_relaxed(&bin->slabs) / 8;
 }
 
 static void full_to_partial(ts_churn_block *block, ts_bin *bin, ts_slab *slab, uint32_t unit) {

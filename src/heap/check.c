@@ -162,7 +162,8 @@ static bool collect(ts_check *check, const ts_churn_block *block, unsigned cls, 
     unsigned part = ts_class_part(cls);
     unsigned depth = (unsigned)(ts_load_relaxed(&bin->top) & TS_TOP_DEPTH);
     REQUIRE(depth <= TS_MAGAZINE_SLOTS, "class %u: %u objects in a magazine of %u", cls, depth, TS_MAGAZINE_SLOTS);
-    REQUIRE((ts_load_relaxed(&bin->evicted) & TS_EVICTED_NOTE) == 0, "class %u: the magazine's counts are half changed", cls);
+    REQUIRE((ts_load_relaxed(&bin->evicted) & TS_EVICTED_NOTE) == 0, "class %u: the magazine's counts are half changed",
+            cls);
     for (unsigned i = 0; i < depth; i++) {
         const char *object = bin->magazine[i];
         uint64_t entry = ts_entry_of(&ts_region.part[part], object);
@@ -220,7 +221,8 @@ static bool check_bin(ts_check *check, const ts_churn_block *block, unsigned cls
     REQUIRE(free_now.seen == free_now.count,
             "class %u: a slot in the magazine or the claimed word of a slab that is not the bin's", cls);
     ts_magazine_counts counts = ts_bin_magazine_counts(bin);
-    uint64_t balance = counts.pops + ts_load_relaxed(&bin->word_allocs) - counts.pushes - ts_load_relaxed(&bin->direct_frees);
+    uint64_t balance =
+        counts.pops + ts_load_relaxed(&bin->word_allocs) - counts.pushes - ts_load_relaxed(&bin->direct_frees);
     REQUIRE(balance == live_slots, "class %u: the counters say %llu live objects, the state words %llu", cls,
             (unsigned long long)balance, (unsigned long long)live_slots);
     check->slabs += found;
@@ -375,8 +377,8 @@ static bool check_free_blocks(ts_check *check, const ts_heap *heap, bool scope) 
                     "heap %u: a free block counts objects of class %u", heap->id, cls);
         }
     }
-    REQUIRE(count == ts_load_relaxed(&heap->free_blocks[scope]), "heap %u: %u free blocks in a list, %u counted", heap->id,
-            count, ts_load_relaxed(&heap->free_blocks[scope]));
+    REQUIRE(count == ts_load_relaxed(&heap->free_blocks[scope]), "heap %u: %u free blocks in a list, %u counted",
+            heap->id, count, ts_load_relaxed(&heap->free_blocks[scope]));
     return true;
 }
 

@@ -50,7 +50,7 @@ _Static_assert(TS_CACHE_LINE == 1u << 6, "a shift by 6 less gives the place of a
 
 typedef struct ts_fast_result {
     bool freed;
-    bool full;             /* freed, and the magazine has no room: to be given to ts_bin_exchange */
+    bool full; /* freed, and the magazine has no room: to be given to ts_bin_exchange */
     ts_churn_block *block;
     ts_bin *bin;
 } ts_fast_result;

@@ -161,7 +161,7 @@ bool ts_foreign_free_open(const ts_heap *heap, uint64_t entry, uintptr_t allocat
     if (TS_UNLIKELY(ts_load_relaxed(&block->allocator) != allocator)) return false;
     uint32_t s = ts_load_acquire(&region->state[granule]); /* 4 */
     if (TS_UNLIKELY(((s ^ (2 * (uint32_t)entry + 1)) & 7u) != 0 || (x & bit))) return false;
-    if (TS_UNLIKELY(!ts_cas_seq(foreign, &x, x | bit))) return false; /* 5 */
+    if (TS_UNLIKELY(!ts_cas_seq(foreign, &x, x | bit))) return false;                                     /* 5 */
     if (TS_UNLIKELY(ts_load_seq(word) == (u & ~TS_UNIT_FOREIGN))) queue_slab(unit, u & ~TS_UNIT_FOREIGN); /* 6, 7 */
     return true;
 }
@@ -172,9 +172,7 @@ bool ts_foreign_pending(uint32_t unit, bool scope, uint64_t entry) {
     return (x & bit) != 0 && x >> TS_FOREIGN_TAG_SHIFT == ts_load_acquire(&ts_slab_at(unit)->tag);
 }
 
-static void drop_late(ts_block *block) {
-    ts_fetch_add_relaxed(&block->share->allocator->rejected_frees, 1);
-}
+static void drop_late(ts_block *block) { ts_fetch_add_relaxed(&block->share->allocator->rejected_frees, 1); }
 
 static unsigned free_churn_bits(ts_churn_block *block, ts_bin *bin, uint32_t unit, unsigned granule, uint32_t bits) {
     unsigned freed = ts_bin_free_bits(block, bin, unit, granule, bits);

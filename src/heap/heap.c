@@ -16,21 +16,23 @@
 
 ts_churn_block ts_no_block = {.b = {.open_id = TS_ID_NEVER}};
 ts_scope_block ts_no_scope = {.b = {.open_id = TS_ID_NEVER, .scope = 1}};
-_Thread_local ts_tls ts_thread = {
-    .block = &ts_no_block, .rolling = &ts_no_block, .scope = &ts_no_scope,
-    .token = UINTPTR_MAX, .share_key = UINT64_MAX};
+_Thread_local ts_tls ts_thread = {.block = &ts_no_block,
+                                  .rolling = &ts_no_block,
+                                  .scope = &ts_no_scope,
+                                  .token = UINTPTR_MAX,
+                                  .share_key = UINT64_MAX};
 
 ts_table ts_allocators;
 
-static ts_lock registry;               /* rank REGISTRY: making heaps, free heaps */
-static _Atomic(ts_heap *) all_heaps;   /* grows at the head only */
+static ts_lock registry;             /* rank REGISTRY: making heaps, free heaps */
+static _Atomic(ts_heap *) all_heaps; /* grows at the head only */
 _Atomic uint32_t ts_heaps_abandoned;
-static ts_heap *free_heaps;            /* guarded by registry */
-static uint32_t heap_count;            /* guarded by registry */
+static ts_heap *free_heaps; /* guarded by registry */
+static uint32_t heap_count; /* guarded by registry */
 /* The heap of no thread, abandoned from the beginning and never handed out. Its lists of ended blocks are those that any
    heap may take from. */
 static ts_heap *nobody;
-static ts_lock ended;                  /* rank TABLE: those lists */
+static ts_lock ended; /* rank TABLE: those lists */
 
 bool ts_heap_init(void) {
     ts_lock_init(&registry, TS_RANK_REGISTRY);
@@ -72,7 +74,8 @@ void ts_note_drained(ts_block *block) {
     for (unsigned i = 0; i < ts_thread.drained_count; i++)
         if (ts_thread.drained[i] == ts_load_relaxed(&block->epoch)) return;
     /* More than there is room for are found when somebody asks for the epoch's state. */
-    if (ts_thread.drained_count < TS_DRAINED) ts_thread.drained[ts_thread.drained_count++] = ts_load_relaxed(&block->epoch);
+    if (ts_thread.drained_count < TS_DRAINED)
+        ts_thread.drained[ts_thread.drained_count++] = ts_load_relaxed(&block->epoch);
 }
 
 static bool revoke(ts_heap *heap) {
@@ -132,7 +135,8 @@ void ts_heap_drop(ts_heap *heap) {
     }
     bool unused = ts_load_relaxed(&heap->state) == TS_HEAP_ABANDONED && heap->blocks == NULL;
     uint64_t serial = heap->serial;
-    if (heap != nobody && ts_load_relaxed(&heap->state) == TS_HEAP_ABANDONED) ts_heap_give_blocks(heap, 0, 0, UINT32_MAX);
+    if (heap != nobody && ts_load_relaxed(&heap->state) == TS_HEAP_ABANDONED)
+        ts_heap_give_blocks(heap, 0, 0, UINT32_MAX);
     ts_store_release(&heap->revoked, 0); /* partner: ts_heap_enter */
     ts_lock_release(&heap->lock);
     if (unused) list_if_unused(heap, serial);
@@ -221,7 +225,8 @@ ts_heap *ts_heap_make(void) {
 static void drop_hints(ts_heap *heap) {
     for (unsigned i = 0; i < TS_HEAP_MAP; i++) {
         if (heap->map[i] && ts_load_relaxed(&heap->map[i]->b.open_id) == TS_ID_NEVER) heap->map[i] = NULL;
-        if (heap->scope_map[i] && ts_load_relaxed(&heap->scope_map[i]->b.open_id) == TS_ID_NEVER) heap->scope_map[i] = NULL;
+        if (heap->scope_map[i] && ts_load_relaxed(&heap->scope_map[i]->b.open_id) == TS_ID_NEVER)
+            heap->scope_map[i] = NULL;
     }
     if (ts_load_relaxed(&ts_thread.block->b.open_id) == TS_ID_NEVER) ts_thread.block = &ts_no_block;
     if (ts_load_relaxed(&ts_thread.rolling->b.open_id) == TS_ID_NEVER) ts_thread.rolling = &ts_no_block;
@@ -239,7 +244,8 @@ static void give_magazines(ts_churn_block *block) {
 }
 
 static uint32_t give_kind(ts_heap *heap, bool scope, uint32_t keep, uint32_t most) {
-    ts_block **from = scope ? &heap->free_scope : &heap->free_churn, **to = scope ? &nobody->free_scope : &nobody->free_churn;
+    ts_block **from = scope ? &heap->free_scope : &heap->free_churn,
+             **to = scope ? &nobody->free_scope : &nobody->free_churn;
     ts_block *first = *from, *last = NULL;
     uint32_t moved = 0;
     for (; *from && moved < most && ts_load_relaxed(&heap->free_blocks[scope]) > keep; moved++) {
@@ -273,7 +279,8 @@ void ts_heap_give_surplus(ts_heap *heap) {
 }
 
 void ts_heap_fetch_blocks(ts_heap *heap, bool scope) {
-    ts_block **from = scope ? &nobody->free_scope : &nobody->free_churn, **to = scope ? &heap->free_scope : &heap->free_churn;
+    ts_block **from = scope ? &nobody->free_scope : &nobody->free_churn,
+             **to = scope ? &heap->free_scope : &heap->free_churn;
     uint32_t moved = 0;
     ts_assert(2, *to == NULL);
     if (ts_load_relaxed(&nobody->free_blocks[scope]) == 0) return; /* a hint: at worst one block more is made */

@@ -93,9 +93,7 @@ bool ts_purge_run(ts_allocator *allocator, uint32_t first, uint32_t count) {
     return purged;
 }
 
-void ts_uncommit(ts_allocator *allocator, uint32_t units) {
-    ts_fetch_sub_relaxed(&allocator->committed_units, units);
-}
+void ts_uncommit(ts_allocator *allocator, uint32_t units) { ts_fetch_sub_relaxed(&allocator->committed_units, units); }
 
 /* Units on no list. Returns those given back; what the system refuses to take stays warm. */
 static uint64_t purge_units(ts_allocator *allocator, uint32_t *units, unsigned n) {
@@ -108,8 +106,7 @@ static uint64_t purge_units(ts_allocator *allocator, uint32_t *units, unsigned n
     sort_units(units, claimed);
     for (unsigned i = 0; i < claimed;) {
         unsigned k = i + 1;
-        while (k < claimed && units[k] == units[k - 1] + 1 &&
-               ts_part_of_unit(units[k]) == ts_part_of_unit(units[i]))
+        while (k < claimed && units[k] == units[k - 1] + 1 && ts_part_of_unit(units[k]) == ts_part_of_unit(units[i]))
             k++;
         if (ts_purge_run(allocator, units[i], k - i)) {
             ts_pool_give(units[i], k - i);
@@ -200,7 +197,8 @@ void ts_allocator_settle_over(ts_allocator *allocator) {
 
 uint64_t ts_allocator_settle(ts_allocator *allocator, uint64_t most) {
     if (ts_warm_shared(allocator) <= low_units(allocator)) return 0;
-    return ts_purge_shared(allocator, low_units(allocator), most < TS_PURGE_UNITS_PER_CALL ? most : TS_PURGE_UNITS_PER_CALL);
+    return ts_purge_shared(allocator, low_units(allocator),
+                           most < TS_PURGE_UNITS_PER_CALL ? most : TS_PURGE_UNITS_PER_CALL);
 }
 
 uint64_t ts_allocator_warm_units(ts_allocator *allocator) {

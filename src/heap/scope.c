@@ -6,7 +6,9 @@
 #include "heap/heap.h"
 
 /* Scope slabs lie in part NORMAL, whose units are numbered from 0. */
-TS_ALWAYS_INLINE char *address_of(uint32_t unit) { return ts_region.part[TS_NORMAL].base + (size_t)unit * TS_UNIT_BYTES; }
+TS_ALWAYS_INLINE char *address_of(uint32_t unit) {
+    return ts_region.part[TS_NORMAL].base + (size_t)unit * TS_UNIT_BYTES;
+}
 
 TS_ALWAYS_INLINE void add_slab(ts_scope_block *block, uint32_t unit) {
     char *at = address_of(unit);
@@ -28,8 +30,8 @@ TS_ALWAYS_INLINE void add_slab(ts_scope_block *block, uint32_t unit) {
     block->end = at + TS_UNIT_BYTES;
     ts_store_release(&block->bump, at);
     /* release: who reads the word sees the reset slab */
-    ts_store_release(ts_unit_word(unit), TS_UNIT_SCOPE | block->b.era |
-                                             (uint64_t)ts_line_of(block) << TS_UNIT_LINE_SHIFT);
+    ts_store_release(ts_unit_word(unit),
+                     TS_UNIT_SCOPE | block->b.era | (uint64_t)ts_line_of(block) << TS_UNIT_LINE_SHIFT);
 }
 
 static bool release_slab(ts_scope_block *block, uint32_t unit) {
@@ -64,7 +66,8 @@ TS_ALWAYS_INLINE void seal(ts_scope_block *block, ts_slab *slab) {
     slab->empty_at = (uint16_t)(ts_load_relaxed(&block->allocs) - block->allocs_before);
     /* release, and before bump changes: a reader that takes the end from bump looks at `end` before and after */
     ts_store_release(&slab->end, (uint16_t)(used / 16));
-    ts_store_release(&block->bytes_allocated, ts_load_relaxed(&block->bytes_allocated) + used); /* block.c: scope_bytes */
+    ts_store_release(&block->bytes_allocated,
+                     ts_load_relaxed(&block->bytes_allocated) + used); /* block.c: scope_bytes */
 }
 
 void ts_scope_add(ts_scope_block *block, uint32_t unit) {

@@ -24,7 +24,8 @@ int main(int argc, char **argv) {
     for (int i = 1; i < argc; i += 3)
         if (put_file(argv[i + 2], i / 3) != 0) return 1;
     puts("const http_asset http_assets[] = {");
-    for (int i = 1; i < argc; i += 3) printf("    {\"%s\", \"%s\", file_%d, sizeof file_%d},\n", argv[i], argv[i + 1], i / 3, i / 3);
+    for (int i = 1; i < argc; i += 3)
+        printf("    {\"%s\", \"%s\", file_%d, sizeof file_%d},\n", argv[i], argv[i + 1], i / 3, i / 3);
     puts("    {NULL, NULL, NULL, 0},\n};");
     return ferror(stdout) != 0;
 }

@@ -72,7 +72,8 @@ typedef _Atomic uint32_t TS_MAY_ALIAS touched;
 #if defined(__GNUC__) || defined(__clang__)
 __attribute__((no_sanitize("address")))
 #endif
-static bool posix_populate(void *at, size_t bytes) {
+static bool
+posix_populate(void *at, size_t bytes) {
 #if defined(__linux__)
     if (madvise(at, bytes, MADV_POPULATE_WRITE) == 0) return true;
     if (errno != EINVAL) return false; /* EINVAL: a kernel before 5.14 */
@@ -177,7 +178,7 @@ const ts_os_table *ts_os = &ts_os_native;
 #define PTHREAD_DESTRUCTOR_ITERATIONS 4
 #endif
 
-static pthread_key_t exit_key;       /* constant after ts_os_register */
+static pthread_key_t exit_key;        /* constant after ts_os_register */
 static _Thread_local unsigned rounds; /* of this thread's destructors so far */
 
 bool ts_os_thread_ends(const void *arg) {

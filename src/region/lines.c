@@ -52,8 +52,7 @@ static void extend_scope_blocks(size_t size) {
     char *chunk = extend(TS_LINES_CHUNK, TS_LINES_CHUNK);
     if (!chunk) return;
     ts_store_relaxed((_Atomic uint64_t *)(void *)chunk, UINT64_MAX);
-    for (size_t at = TS_CACHE_LINE; at + size <= TS_LINES_CHUNK; at += size)
-        push(TS_LINES_SCOPE_BLOCK, chunk + at);
+    for (size_t at = TS_CACHE_LINE; at + size <= TS_LINES_CHUNK; at += size) push(TS_LINES_SCOPE_BLOCK, chunk + at);
 }
 
 void *ts_lines_take(ts_line_kind kind, size_t bytes) {

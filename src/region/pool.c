@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#define FIRST_LEVELS 21u  /* lengths up to 2^22 */
+#define FIRST_LEVELS 21u /* lengths up to 2^22 */
 #define SECOND_LEVELS 8u
 #define HOLES 16u
 /* Growth: a quarter of what there is, 4 MiB at least and 64 MiB at most: few system calls, and at most a
@@ -23,14 +23,14 @@ typedef struct range {
 
 typedef struct ts_pool {
     ts_lock lock;
-    uint32_t high;                  /* units of the part ever taken from the untouched end */
-    uint32_t first_bits;            /* bit f: some list of level f is not empty */
+    uint32_t high;       /* units of the part ever taken from the untouched end */
+    uint32_t first_bits; /* bit f: some list of level f is not empty */
     uint32_t second_bits[FIRST_LEVELS];
     uint32_t head[FIRST_LEVELS][SECOND_LEVELS];
     range hole[HOLES];
     uint32_t hole_count;
     uint64_t used;
-    _Atomic uint32_t highest;       /* `high` at its highest; read by anyone */
+    _Atomic uint32_t highest; /* `high` at its highest; read by anyone */
 } ts_pool;
 
 static ts_pool pools[TS_PARTS];
@@ -272,7 +272,8 @@ void ts_pool_fork_done(void) {
 }
 
 /* Caller has the lock. */
-static const char *walk_locked(ts_pool *pool, unsigned part, ts_pool_visit *visit, void *arg, bool forked, uint64_t *free_units) {
+static const char *walk_locked(ts_pool *pool, unsigned part, ts_pool_visit *visit, void *arg, bool forked,
+                               uint64_t *free_units) {
     uint32_t units = ts_region.part[part].units, before;
     for (unsigned f = 0; f < FIRST_LEVELS; f++) {
         if (((pool->first_bits >> f) & 1u) != (pool->second_bits[f] != 0)) return "pool: a level and its bit";

@@ -37,9 +37,9 @@
 #define TS_ENTRY_UNIT_SHIFT 10u
 #define TS_PAGE_BYTES_MAX ((size_t)64 << 10) /* with larger pages initialisation fails */
 
-#define TS_MAX_UNITS_LOG2 22u /* 64 GiB: the slab id of a handle has 22 bits */
+#define TS_MAX_UNITS_LOG2 22u    /* 64 GiB: the slab id of a handle has 22 bits */
 #define TS_MAX_UNITS_LOG2_32 15u /* 512 MiB where addresses have 32 bits */
-#define TS_MIN_UNITS_LOG2 9u  /* 8 MiB: below that initialisation fails */
+#define TS_MIN_UNITS_LOG2 9u     /* 8 MiB: below that initialisation fails */
 #define TS_STATES_NORMAL 256u
 #define TS_STATES_SMALL 1024u
 
@@ -54,23 +54,23 @@ struct ts_run;
 
 typedef struct ts_part {
     char *base;
-    uint64_t limit;            /* entries in the part; an entry at or above it is out of range */
-    _Atomic uint16_t *state;   /* [entry >> granule_shift] */
-    _Atomic uint64_t *unit;    /* [entry >> 10] */
-    char *slab;                /* [(entry >> 10) * TS_SLAB_BYTES] */
-    uintptr_t state_bias;      /* address of a granule's state word = this + 2 * (address >> granule bits) */
-    uint32_t first_unit;       /* global number of the part's unit 0 */
+    uint64_t limit;          /* entries in the part; an entry at or above it is out of range */
+    _Atomic uint16_t *state; /* [entry >> granule_shift] */
+    _Atomic uint64_t *unit;  /* [entry >> 10] */
+    char *slab;              /* [(entry >> 10) * TS_SLAB_BYTES] */
+    uintptr_t state_bias;    /* address of a granule's state word = this + 2 * (address >> granule bits) */
+    uint32_t first_unit;     /* global number of the part's unit 0 */
     uint32_t units;
 } ts_part;
 
 typedef struct ts_region {
     ts_part part[TS_PARTS];
-    char *lines;               /* address of line 0 */
-    uint32_t line_limit;       /* lines there are */
-    char *small;               /* [SMALL unit * TS_SMALL_BYTES] */
-    char *scope;               /* [NORMAL unit * TS_SCOPE_BYTES] */
-    struct ts_run *run;        /* [global unit] */
-    char *table[3];            /* reserved ranges of the tables, TS_TABLE_* */
+    char *lines;         /* address of line 0 */
+    uint32_t line_limit; /* lines there are */
+    char *small;         /* [SMALL unit * TS_SMALL_BYTES] */
+    char *scope;         /* [NORMAL unit * TS_SCOPE_BYTES] */
+    struct ts_run *run;  /* [global unit] */
+    char *table[3];      /* reserved ranges of the tables, TS_TABLE_* */
     uint32_t table_capacity[3];
     size_t reserved_bytes;
 } ts_region_t;

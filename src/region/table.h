@@ -19,14 +19,14 @@
 
 /* First member of every entry. */
 typedef struct ts_entry {
-    _Atomic uint64_t id;   /* owner: the table's lock for changes; read by anyone */
-    _Atomic uint64_t era;  /* of the present or next use; written by who ends a use, read by anyone */
-    uint32_t next_free;    /* guarded by the table's lock */
-    uint32_t index;        /* constant after the first use */
+    _Atomic uint64_t id;  /* owner: the table's lock for changes; read by anyone */
+    _Atomic uint64_t era; /* of the present or next use; written by who ends a use, read by anyone */
+    uint32_t next_free;   /* guarded by the table's lock */
+    uint32_t index;       /* constant after the first use */
 } ts_entry;
 
 typedef struct ts_table {
-    char *base;            /* constant after init, as are the next four */
+    char *base; /* constant after init, as are the next four */
     uint32_t stride;
     uint32_t capacity;
     unsigned index_bits;

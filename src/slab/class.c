@@ -3,7 +3,7 @@
 ts_classes_t ts_classes;
 
 const uint16_t ts_class_bytes[TS_CLASSES] = {
-    16,  32,  48,  64,  80,  96,  112,  128,  160,  192,  224,  256,  320,  384,
+    16,  32,  48,  64,  80,  96,   112,  128,  160,  192,  224,  256,  320,  384,
     448, 512, 640, 768, 896, 1024, 1168, 1488, 1808, 2048, 2336, 2720, 3264, 4096,
 };
 
@@ -13,8 +13,7 @@ void ts_class_init(void) {
         if (i * 16 > ts_class_bytes[cls]) cls++;
         ts_classes.of[i] = (uint8_t)cls;
     }
-    for (cls = 0; cls < TS_CLASSES; cls++)
-        ts_classes.slots[cls] = (uint16_t)(TS_UNIT_BYTES / ts_class_bytes[cls]);
+    for (cls = 0; cls < TS_CLASSES; cls++) ts_classes.slots[cls] = (uint16_t)(TS_UNIT_BYTES / ts_class_bytes[cls]);
 }
 
 unsigned ts_class_aligned(size_t size, size_t align) {

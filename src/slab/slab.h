@@ -68,35 +68,35 @@ struct ts_allocator;
 
 typedef struct ts_slab {
     union {
-        uint64_t free[4];          /* (o) churn, NORMAL: bit per granule, set: free */
-        uint64_t last_word;        /* (o)(w) while the UNIT word is 0: what it was before, for messages */
+        uint64_t free[4];   /* (o) churn, NORMAL: bit per granule, set: free */
+        uint64_t last_word; /* (o)(w) while the UNIT word is 0: what it was before, for messages */
         struct {
-            uint64_t epoch;        /* span: id of its epoch */
-            uint64_t bytes;        /* span: usable */
-            uint32_t units;        /* with its guards */
-            uint32_t guard;        /* units of the guard before it, 0: none */
-            uint32_t with_epoch;   /* it died by the end of its epoch */
-            uint32_t written;      /* warm before: 1 + where it was written meanwhile, 0: nowhere */
-        } span;                    /* guarded by the epoch's lock while the UNIT word says SPAN */
+            uint64_t epoch;      /* span: id of its epoch */
+            uint64_t bytes;      /* span: usable */
+            uint32_t units;      /* with its guards */
+            uint32_t guard;      /* units of the guard before it, 0: none */
+            uint32_t with_epoch; /* it died by the end of its epoch */
+            uint32_t written;    /* warm before: 1 + where it was written meanwhile, 0: nowhere */
+        } span;                  /* guarded by the epoch's lock while the UNIT word says SPAN */
     } u;
-    uint32_t next;                 /* (o)(w) list of its bin, block, epoch or warm list; global unit numbers */
+    uint32_t next; /* (o)(w) list of its bin, block, epoch or warm list; global unit numbers */
     uint32_t prev;
-    _Atomic uint32_t tag;          /* (o) of the foreign words; rises with every reset; read by anyone */
-    _Atomic uint32_t gen;          /* (o) first generation of this use; read by handle tests */
-    uint16_t free_count;           /* (o) churn: bits in the free bitmap; scope: objects freed */
-    uint16_t empty_at;             /* (o) churn: slots that are not retired; scope: objects, once it is full */
-    _Atomic uint16_t end;          /* (o) scope: entries used, 0 while objects are still added */
-    uint8_t kind;                  /* (o) ts_kind of the last use */
-    _Atomic uint8_t handled;       /* a handle was made in this use: set by any thread, cleared by a reset */
-    _Atomic uint32_t queue_next;   /* link of the queue of foreign frees, written by who set FOREIGN; span: index of
+    _Atomic uint32_t tag;        /* (o) of the foreign words; rises with every reset; read by anyone */
+    _Atomic uint32_t gen;        /* (o) first generation of this use; read by handle tests */
+    uint16_t free_count;         /* (o) churn: bits in the free bitmap; scope: objects freed */
+    uint16_t empty_at;           /* (o) churn: slots that are not retired; scope: objects, once it is full */
+    _Atomic uint16_t end;        /* (o) scope: entries used, 0 while objects are still added */
+    uint8_t kind;                /* (o) ts_kind of the last use */
+    _Atomic uint8_t handled;     /* a handle was made in this use: set by any thread, cleared by a reset */
+    _Atomic uint32_t queue_next; /* link of the queue of foreign frees, written by who set FOREIGN; span: index of
                                       its epoch, written before the UNIT word */
-    uint32_t allocator;            /* (o)(w) index of the allocator that has committed it */
-    _Atomic uint64_t foreign[8];   /* churn, NORMAL: 32 granules a word */
+    uint32_t allocator;          /* (o)(w) index of the allocator that has committed it */
+    _Atomic uint64_t foreign[8]; /* churn, NORMAL: 32 granules a word */
 } ts_slab;
 
 /* SMALL units only: what does not fit in the record. */
 typedef struct ts_small_ext {
-    uint64_t free[16];             /* (o) bit per granule of 16 bytes */
+    uint64_t free[16]; /* (o) bit per granule of 16 bytes */
     _Atomic uint64_t foreign[32];
 } ts_small_ext;
 
@@ -105,8 +105,8 @@ typedef _Atomic uint64_t TS_MAY_ALIAS ts_state64;
 
 /* A scope slab uses the state words of its unit as two bitmaps, a bit per 16 bytes. (o), read by anyone. */
 typedef struct ts_scope_bits {
-    ts_state64 start[16];          /* an object starts here; never cleared before the reset */
-    ts_state64 freed[16];          /* it was freed */
+    ts_state64 start[16]; /* an object starts here; never cleared before the reset */
+    ts_state64 freed[16]; /* it was freed */
 } ts_scope_bits;
 
 _Static_assert(sizeof(ts_slab) == TS_SLAB_BYTES, "region.h gives each unit this much");

@@ -4,12 +4,12 @@
 #include <string.h>
 
 #define SECOND ((uint64_t)1000000000u)
-#define LEAK_AFTER (10 * SECOND)     /* live objects so long after the close: a warning */
-#define LEAK_SURELY (60 * SECOND)    /* and so long: critical */
+#define LEAK_AFTER (10 * SECOND)  /* live objects so long after the close: a warning */
+#define LEAK_SURELY (60 * SECOND) /* and so long: critical */
 #define OLD_AFTER (600 * SECOND)
-#define SITES 3u                     /* stacks shown of a finding, */
-#define SITE_FRAMES 8u               /* and lines of each */
-#define ENOUGH_OPERATIONS 100000u    /* rates below so many mean nothing */
+#define SITES 3u                  /* stacks shown of a finding, */
+#define SITE_FRAMES 8u            /* and lines of each */
+#define ENOUGH_OPERATIONS 100000u /* rates below so many mean nothing */
 
 typedef struct report {
     ts_finding *f;
@@ -67,7 +67,8 @@ static void put_count(ts_sink *s, uint64_t n, const char *one, const char *many)
 static unsigned main_class(const ts_label_stats *l, unsigned state) {
     unsigned best = TS_COUNT_KINDS;
     for (unsigned k = 0; k < TS_COUNT_KINDS; k++)
-        if (l->class_objects[state][k] && (best == TS_COUNT_KINDS || l->class_bytes[state][k] > l->class_bytes[state][best]))
+        if (l->class_objects[state][k] &&
+            (best == TS_COUNT_KINDS || l->class_bytes[state][k] > l->class_bytes[state][best]))
             best = k;
     return best;
 }
@@ -89,8 +90,8 @@ static void leaks(report *r, const ts_view *v) {
         const ts_label_stats *l = &v->label[i];
         if (l->closing_live_objects == 0 || l->closing_for_ns < LEAK_AFTER) continue;
         unsigned kind = main_class(l, 1);
-        if (kind == TS_COUNT_KINDS ||
-            !begin(r, l->closing_for_ns >= LEAK_SURELY ? TS_CRITICAL : TS_WARNING, l->closing_rss_bytes, "leak_after_close"))
+        if (kind == TS_COUNT_KINDS || !begin(r, l->closing_for_ns >= LEAK_SURELY ? TS_CRITICAL : TS_WARNING,
+                                             l->closing_rss_bytes, "leak_after_close"))
             continue;
         ts_put(&r->what, "`");
         ts_put_shown(&r->what, ts_label_name(l));
@@ -109,8 +110,9 @@ static void leaks(report *r, const ts_view *v) {
         ts_put(&r->evidence, " keep ");
         ts_put_size(&r->evidence, l->closing_rss_bytes);
         ts_put(&r->evidence, " of slabs");
-        ts_put(&r->advice, "Free these objects before epoch_close, or end the phase with epoch_destroy, which frees all of "
-                           "them at once.");
+        ts_put(&r->advice,
+               "Free these objects before epoch_close, or end the phase with epoch_destroy, which frees all of "
+               "them at once.");
         if (v->stack_mean_bytes == 0)
             ts_put(&r->advice, " TSLAB_SAMPLE_STACKS=64K names the lines that allocated them.");
         about(r, l, EPOCH_CLOSING);
@@ -145,8 +147,9 @@ static void misuse(report *r, const SlabGlobalStats *g) {
         ts_put(&r->what, " refused: not a live object");
         ts_put(&r->evidence, "rejected_frees_total ");
         ts_put_u64(&r->evidence, g->rejected_frees_total);
-        ts_put(&r->advice, "A double free, or a pointer kept beyond its epoch. TSLAB_ON_MISUSE=report names each, =abort "
-                           "stops at the first.");
+        ts_put(&r->advice,
+               "A double free, or a pointer kept beyond its epoch. TSLAB_ON_MISUSE=report names each, =abort "
+               "stops at the first.");
         end(r);
     }
     if (g->slow_path_epoch_closed && begin(r, TS_WARNING, g->slow_path_epoch_closed, "allocation_after_close")) {
@@ -154,7 +157,8 @@ static void misuse(report *r, const SlabGlobalStats *g) {
         ts_put(&r->what, " refused: the epoch was closed");
         ts_put(&r->evidence, "slow_path_epoch_closed ");
         ts_put_u64(&r->evidence, g->slow_path_epoch_closed);
-        ts_put(&r->advice, "The caller gets NULL with ESTALE. Close an epoch after the last thread has left its phase.");
+        ts_put(&r->advice,
+               "The caller gets NULL with ESTALE. Close an epoch after the last thread has left its phase.");
         end(r);
     }
 }
@@ -170,8 +174,9 @@ static void limits(report *r, const SlabGlobalStats *g) {
         ts_put_u64(&r->evidence, g->committed_bytes);
         ts_put(&r->evidence, ", of which warm ");
         ts_put_u64(&r->evidence, g->retained_bytes);
-        ts_put(&r->advice, "Allocations beyond it fail with ENOMEM. Raise it with slab_set_budget, or see which label holds "
-                           "the memory.");
+        ts_put(&r->advice,
+               "Allocations beyond it fail with ENOMEM. Raise it with slab_set_budget, or see which label holds "
+               "the memory.");
         end(r);
     }
     if (g->madvise_failures && begin(r, TS_WARNING, g->madvise_failures, "purge_failures")) {
@@ -222,7 +227,8 @@ static void speed(report *r, const SlabGlobalStats *g) {
         ts_put_u64(&r->evidence, g->lock_contended);
         ts_put(&r->evidence, ", lock_fast_acquire ");
         ts_put_u64(&r->evidence, g->lock_fast_acquire);
-        ts_put(&r->advice, "Large epochs on many threads: raise retain_bytes, or give each group of threads an allocator.");
+        ts_put(&r->advice,
+               "Large epochs on many threads: raise retain_bytes, or give each group of threads an allocator.");
         end(r);
     }
 }
@@ -230,7 +236,8 @@ static void speed(report *r, const SlabGlobalStats *g) {
 static void shape(report *r, const ts_view *v) {
     const SlabGlobalStats *g = &v->global;
     uint64_t slabs = g->committed_bytes > g->retained_bytes ? g->committed_bytes - g->retained_bytes : 0;
-    if (slabs < (uint64_t)16 << 20 || g->live_bytes > slabs / 2 || !begin(r, TS_INFO, slabs - g->live_bytes, "sparse_slabs"))
+    if (slabs < (uint64_t)16 << 20 || g->live_bytes > slabs / 2 ||
+        !begin(r, TS_INFO, slabs - g->live_bytes, "sparse_slabs"))
         return;
     ts_put(&r->what, "slabs in use are ");
     put_percent(&r->what, slabs - g->live_bytes, slabs);
@@ -255,8 +262,9 @@ static void shape(report *r, const ts_view *v) {
         ts_put(&r->evidence, "`, ");
         ts_put_size(&r->evidence, most);
     }
-    ts_put(&r->advice, "Objects that live long share slabs with those that died: put them into an epoch of their own, or "
-                       "move them with slab_promote.");
+    ts_put(&r->advice,
+           "Objects that live long share slabs with those that died: put them into an epoch of their own, or "
+           "move them with slab_promote.");
     end(r);
 }
 

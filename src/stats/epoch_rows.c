@@ -45,7 +45,8 @@ static void row_fill(const ts_epoch *e, EpochId id, uint32_t state, const ts_sum
     row_finish(out);
 }
 
-void ts_snapshot_epoch_row(const ts_epoch *epoch, EpochId id, uint32_t state, const ts_sums *sums, SlabEpochStats *out) {
+void ts_snapshot_epoch_row(const ts_epoch *epoch, EpochId id, uint32_t state, const ts_sums *sums,
+                           SlabEpochStats *out) {
     row_fill(epoch, id, state, sums, TS_COUNT_KINDS, out);
 }
 
@@ -104,7 +105,8 @@ typedef struct known_blocks {
 } known_blocks;
 
 static uint64_t block_word(uint64_t line, uint64_t era, bool scope) {
-    return (scope ? line : line & ~(uint64_t)(BLOCK_LINES - 1)) << TS_UNIT_LINE_SHIFT | (scope ? TS_UNIT_SCOPE : 0) | era;
+    return (scope ? line : line & ~(uint64_t)(BLOCK_LINES - 1)) << TS_UNIT_LINE_SHIFT | (scope ? TS_UNIT_SCOPE : 0) |
+           era;
 }
 
 static void know_block(void *arg, const ts_block *b) {

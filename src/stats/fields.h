@@ -18,6 +18,7 @@ typedef enum ts_field_type { TS_COUNTER, TS_GAUGE } ts_field_type;
 typedef enum ts_field_scope { TS_SCOPE_CLASS, TS_SCOPE_WHOLE } ts_field_scope;
 typedef enum ts_field_unit { TS_COUNT, TS_BYTES, TS_SLABS, TS_NS, TS_PERCENT, TS_ID } ts_field_unit;
 
+/* clang-format off */
 /* PerfCounters. */
 #define TS_STATS_PERF(X)                                                                                               \
     X(slow_path_hits, COUNTER, CLASS, COUNT, "",                                                                       \
@@ -190,5 +191,6 @@ typedef enum ts_field_unit { TS_COUNT, TS_BYTES, TS_SLABS, TS_NS, TS_PERCENT, TS
       "Below 10: the estimates say little; lower sample_stacks.")                                                      \
     X(live_objects, GAUGE, WHOLE, COUNT, "", "Live objects with that stack, estimated.", "Rising: these lines leak.")  \
     X(live_bytes, GAUGE, WHOLE, BYTES, "", "Bytes of their slots, estimated.", "Rising.")
+/* clang-format on */
 
 #endif

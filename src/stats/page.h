@@ -23,19 +23,19 @@
 #define TS_PAGE_INTERVAL_NS 250000000u
 
 typedef struct ts_page_bank {
-    uint64_t written_ns;     /* monotonic clock, the same for all processes */
-    uint32_t allocators;     /* there are; those beyond TS_PAGE_ALLOCATORS are not shown */
+    uint64_t written_ns; /* monotonic clock, the same for all processes */
+    uint32_t allocators; /* there are; those beyond TS_PAGE_ALLOCATORS are not shown */
     uint32_t views;
     ts_view view[TS_PAGE_ALLOCATORS];
 } ts_page_bank;
 
 typedef struct ts_page {
     uint64_t magic;
-    uint32_t version;        /* SLAB_STATS_VERSION */
-    uint32_t bytes;          /* sizeof(ts_page) */
+    uint32_t version; /* SLAB_STATS_VERSION */
+    uint32_t bytes;   /* sizeof(ts_page) */
     uint64_t pid;
     uint64_t interval_ns;
-    _Atomic uint64_t turn;   /* 0: nothing written yet */
+    _Atomic uint64_t turn; /* 0: nothing written yet */
     ts_page_bank bank[2];
 } ts_page;
 

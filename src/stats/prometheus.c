@@ -91,7 +91,8 @@ static uint64_t above(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
 static void slow_paths(const out *o, const ts_view *v) {
     char text[16];
     family(o, "slow_path_hits", TS_COUNTER,
-           "Allocations off the fast path. reason: cache_miss, fresh memory; warm_slab, a slab from the warm cache; other, "
+           "Allocations off the fast path. reason: cache_miss, fresh memory; warm_slab, a slab from the warm cache; "
+           "other, "
            "what another thread had freed or left; epoch_closed, refused (class all).");
     for (unsigned k = 0; k < TS_COUNT_KINDS; k++) {
         const SlabClassStats *c = &v->cls[k];
@@ -140,8 +141,10 @@ static void by_label_and_class(const out *o, const ts_view *v, const char *name,
         for (unsigned s = 0; s < 2; s++) {
             for (unsigned k = 0; k < TS_COUNT_KINDS; k++) {
                 if (l->class_objects[s][k] == 0) continue;
-                const char *pairs[] = {"label", ts_label_name(l), "state", s ? "closing" : "active",
-                                       "class", ts_class_name(ts_class_at(k), text), NULL};
+                const char *pairs[] = {"label", ts_label_name(l),
+                                       "state", s ? "closing" : "active",
+                                       "class", ts_class_name(ts_class_at(k), text),
+                                       NULL};
                 sample(o, name, TS_GAUGE, pairs, TS_COUNT, bytes ? l->class_bytes[s][k] : l->class_objects[s][k]);
             }
         }
@@ -150,8 +153,8 @@ static void by_label_and_class(const out *o, const ts_view *v, const char *name,
 
 static void labels(const out *o, const ts_view *v) {
     BY_LABEL("epochs", "Epochs by label and state.", TS_COUNT, active_epochs, closing_epochs);
-    BY_LABEL("epoch_age_seconds", "Age of the oldest epoch of that label that holds live objects; 0 if none does.", TS_NS,
-             active_age_ns, closing_age_ns);
+    BY_LABEL("epoch_age_seconds", "Age of the oldest epoch of that label that holds live objects; 0 if none does.",
+             TS_NS, active_age_ns, closing_age_ns);
     BY_LABEL("epoch_live_objects", "Live objects in epochs of that label.", TS_COUNT, active_live_objects,
              closing_live_objects);
     BY_LABEL("epoch_live_bytes", "Bytes of the slots of these objects.", TS_BYTES, active_live_bytes,
@@ -184,20 +187,19 @@ void ts_render_prometheus(ts_sink *sink, const ts_view *v, bool openmetrics) {
     family(&o, "build_info", TS_GAUGE, "The library, by its label; always 1.");
     sample(&o, "build_info", TS_GAUGE, pairs, TS_COUNT, 1);
     slow_paths(&o, v);
-#define X(field, type, scope, unit, metric, help, ...)                                                                 \
+#define X(field, type, scope, unit, metric, help, ...) \
     shared_field(&o, v, metric, TS_##type, TS_SCOPE_##scope, TS_##unit, help, offsetof(SlabClassStats, field));
     TS_STATS_COUNTERS(X)
     TS_STATS_GAUGES(X)
 #undef X
-#define X(field, type, scope, unit, metric, help, ...)                                                                 \
+#define X(field, type, scope, unit, metric, help, ...) \
     whole(&o, metric, TS_##type, TS_##unit, help, (uint64_t)v->global.field);
     TS_STATS_GLOBAL(X)
 #undef X
     whole(&o, "committed_bytes", TS_GAUGE, TS_BYTES, "Slabs in use and warm ones: what the budget limits.",
           v->global.committed_bytes);
     whole(&o, "sample_rate", TS_GAUGE, TS_COUNT, "One operation in so many is timed; 0: none.", v->samples.sample_rate);
-#define X(field, type, scope, unit, metric, help, ...)                                                                 \
-    whole(&o, metric, TS_##type, TS_##unit, help, v->samples.field);
+#define X(field, type, scope, unit, metric, help, ...) whole(&o, metric, TS_##type, TS_##unit, help, v->samples.field);
     TS_STATS_SAMPLES(X)
 #undef X
     labels(&o, v);

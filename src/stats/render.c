@@ -196,8 +196,7 @@ static void text_labels(ts_sink *s, const ts_view *v) {
     for (unsigned k = 0; k < v->label_rows; k++) {
         const ts_label_stats *l = &v->label[k];
         ts_put_wide(s, ts_label_name(l), -32);
-        const uint64_t value[] = {l->active_epochs, l->closing_epochs,
-                                  l->active_live_objects + l->closing_live_objects,
+        const uint64_t value[] = {l->active_epochs, l->closing_epochs, l->active_live_objects + l->closing_live_objects,
                                   l->active_live_bytes + l->closing_live_bytes,
                                   l->active_rss_bytes + l->closing_rss_bytes};
         for (unsigned i = 0; i < 5; i++) ts_put_u64_wide(s, value[i], width[i] + 1);

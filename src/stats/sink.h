@@ -12,12 +12,12 @@
 #include <stdint.h>
 
 typedef struct ts_sink {
-    char *at;             /* buffer; may be NULL if capacity is 0 */
+    char *at; /* buffer; may be NULL if capacity is 0 */
     size_t capacity;
-    size_t length;        /* of the whole text, written or not; fd: of what is in the buffer */
-    int fd;               /* -1: none */
-    bool failed;          /* fd: a write failed */
-    int error;            /* and its errno */
+    size_t length; /* of the whole text, written or not; fd: of what is in the buffer */
+    int fd;        /* -1: none */
+    bool failed;   /* fd: a write failed */
+    int error;     /* and its errno */
 } ts_sink;
 
 /* Into a buffer: at most capacity bytes with the terminating zero. */

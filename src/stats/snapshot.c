@@ -135,15 +135,15 @@ static void add_span_tally(ts_sums *s, ts_tally t) {
 }
 
 /* Of an epoch, and of the allocator: the members have the same names. What was freed is read first. */
-#define ADD_SPANS(sums, of)                                          \
-    do {                                                             \
-        ts_tally t_;                                                 \
-        t_.freed = ts_load_relaxed(&(of)->span_freed);               \
-        t_.bytes_freed = ts_load_relaxed(&(of)->span_bytes_freed);   \
-        t_.allocated = ts_load_relaxed(&(of)->span_allocated);       \
+#define ADD_SPANS(sums, of)                                                \
+    do {                                                                   \
+        ts_tally t_;                                                       \
+        t_.freed = ts_load_relaxed(&(of)->span_freed);                     \
+        t_.bytes_freed = ts_load_relaxed(&(of)->span_bytes_freed);         \
+        t_.allocated = ts_load_relaxed(&(of)->span_allocated);             \
         t_.bytes_allocated = ts_load_relaxed(&(of)->span_bytes_allocated); \
-        t_.slabs = ts_load_relaxed(&(of)->span_units);               \
-        add_span_tally((sums), t_);                                  \
+        t_.slabs = ts_load_relaxed(&(of)->span_units);                     \
+        add_span_tally((sums), t_);                                        \
     } while (0)
 
 bool ts_snapshot_read_epoch(const ts_epoch *e, EpochId id, ts_sums *s) {
@@ -280,8 +280,8 @@ static void add_kind(const ts_snapshot *s, unsigned k, SlabClassStats *out) {
     const ts_tally *t = &s->sums.kind[k];
     uint64_t live = t->allocated - t->freed, bytes = t->bytes_allocated - ts_least(t->bytes_freed, t->bytes_allocated);
     uint64_t pending = ts_least(s->sums.pending[k], live);
-    out->live_bytes += k < TS_CLASSES ? (live - pending) * ts_class_bytes[k]
-                                      : bytes - ts_least(s->sums.pending_bytes[k], bytes);
+    out->live_bytes +=
+        k < TS_CLASSES ? (live - pending) * ts_class_bytes[k] : bytes - ts_least(s->sums.pending_bytes[k], bytes);
     out->allocated_objects_total += t->allocated;
     out->freed_objects_total += t->freed + pending;
     out->committed_bytes += t->slabs * TS_UNIT_BYTES;
@@ -387,7 +387,8 @@ SlabThreadStats ts_snapshot_thread(void) {
     uint64_t figure[TS_SAMPLE_FIGURES] = {0};
     const ts_heap *heap = ts_thread.heap;
     for (unsigned i = 0; heap && i < TS_SAMPLE_FIGURES; i++)
-        figure[i] = ts_sample_is_max(i) ? heap->sample_start[i] : ts_load_relaxed(&heap->sample[i]) - heap->sample_start[i];
+        figure[i] =
+            ts_sample_is_max(i) ? heap->sample_start[i] : ts_load_relaxed(&heap->sample[i]) - heap->sample_start[i];
     fill_samples(&out, figure);
     return out;
 }

@@ -16,9 +16,9 @@ typedef struct site {
 
 typedef struct sums {
     ts_allocator *allocator;
-    EpochId epoch;                 /* of this alone; EPOCH_NONE: of all */
+    EpochId epoch; /* of this alone; EPOCH_NONE: of all */
     uint32_t count;
-    uint16_t slot[SLOTS];          /* number of the site + 1 */
+    uint16_t slot[SLOTS]; /* number of the site + 1 */
     uint16_t order[TS_STACK_SAMPLES];
     site site[TS_STACK_SAMPLES];
 } sums;

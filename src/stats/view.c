@@ -24,7 +24,7 @@ typedef struct top {
 typedef struct builder {
     ts_snapshot snapshot;
     uint32_t labels_seen;
-    uint16_t slot[LABEL_SLOTS];                   /* number of the label + 1 */
+    uint16_t slot[LABEL_SLOTS];                    /* number of the label + 1 */
     ts_label_stats label[TS_VIEW_LABELS_SEEN + 1]; /* the last: other */
     SlabEpochStats oldest[TS_VIEW_EPOCHS], largest[TS_VIEW_EPOCHS];
     uint64_t oldest_key[TS_VIEW_EPOCHS], largest_key[TS_VIEW_EPOCHS];
@@ -74,7 +74,7 @@ static void offer(top *t, const ts_epoch *e, EpochId id, uint32_t state, const t
         key = ~ts_load_relaxed(&e->open_since_ns);
     } else {
         for (uint32_t left = sums->used; left; left &= left - 1) key += sums->kind[ts_ctz64(left)].slabs;
-        key = key << 32 | (uint32_t)~(uint32_t)id; /* ties in a fixed order */
+        key = key << 32 | (uint32_t) ~(uint32_t)id; /* ties in a fixed order */
     }
     if (t->count < t->capacity) {
         unsigned i = t->count++;
@@ -148,10 +148,10 @@ static void add_to_label(ts_label_stats *row, const ts_epoch *e, uint32_t state,
 }
 
 static void label_add(ts_label_stats *to, const ts_label_stats *from) {
-#define X(field, type, scope, unit, ...)                  \
-    if (TS_##unit == TS_NS)                               \
-        raise_to(&to->field, from->field);                \
-    else                                                  \
+#define X(field, type, scope, unit, ...)   \
+    if (TS_##unit == TS_NS)                \
+        raise_to(&to->field, from->field); \
+    else                                   \
         to->field += from->field;
     TS_STATS_LABEL(X)
 #undef X

@@ -16,7 +16,7 @@
 #define TS_VIEW_LABELS 64u
 #define TS_VIEW_LABELS_SEEN 1023u
 #define TS_VIEW_EPOCHS 64u /* half of them the oldest, half the largest of the others */
-#define TS_VIEW_STACKS 64u   /* the largest; a quarter is for those of closed epochs, if there are so many */
+#define TS_VIEW_STACKS 64u /* the largest; a quarter is for those of closed epochs, if there are so many */
 #define TS_VIEW_MODULES 32u
 #define TS_VIEW_MAGIC 0x31776569766c7374u /* "tslview1" */
 
@@ -26,13 +26,13 @@ typedef enum ts_severity { TS_INFO, TS_WARNING, TS_CRITICAL } ts_severity;
 #define TS_FINDINGS 24u
 typedef struct ts_finding {
     ts_severity severity;
-    uint64_t weight;       /* bytes or operations: the order within a severity */
-    char id[32];           /* what kind of finding */
+    uint64_t weight;              /* bytes or operations: the order within a severity */
+    char id[32];                  /* what kind of finding */
     char label[SLAB_LABEL_BYTES]; /* has_label: the epochs it is about */
-    int32_t state;         /* theirs */
+    int32_t state;                /* theirs */
     uint32_t has_label;
-    char what[256];        /* what is wrong, in a sentence */
-    char evidence[256];    /* the figures it rests on */
+    char what[256];     /* what is wrong, in a sentence */
+    char evidence[256]; /* the figures it rests on */
     char advice[256];
 } ts_finding;
 
@@ -49,19 +49,19 @@ typedef struct ts_label_stats {
 
 /* A program or library that a frame of a shown stack lies in. */
 typedef struct ts_stack_module {
-    uint64_t base;         /* an address less this is the address in its file */
+    uint64_t base; /* an address less this is the address in its file */
     uint64_t start, end;
     char path[232];
 } ts_stack_module;
 
 typedef struct ts_view {
     uint64_t magic;
-    uint32_t version;      /* SLAB_STATS_VERSION */
-    uint32_t bytes;        /* sizeof(ts_view) */
-    char library[16];      /* slab_version() */
+    uint32_t version; /* SLAB_STATS_VERSION */
+    uint32_t bytes;   /* sizeof(ts_view) */
+    char library[16]; /* slab_version() */
     uint64_t pid;
-    uint64_t taken_ns;     /* monotonic clock */
-    uint64_t took_ns;      /* how long the snapshot took */
+    uint64_t taken_ns; /* monotonic clock */
+    uint64_t took_ns;  /* how long the snapshot took */
     SlabGlobalStats global;
     SlabThreadStats samples;
     SlabClassStats cls[TS_COUNT_KINDS];

@@ -14,10 +14,10 @@
 #include <tslab/http.h>
 
 #include <errno.h>
-#include <signal.h>
 #include <locale.h>
 #include <math.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -68,26 +68,26 @@ SUP_PRINTF(1, 2) static void expect(const char *format, ...) {
 }
 
 /* The line that is expected, the crime, its answer. */
-#define FREE_CRIME(allocator, pointer, ...)                                                                  \
-    do {                                                                                                     \
-        void *crime_ = (pointer);                                                                            \
-        char what_[256];                                                                                     \
-        (void)snprintf(what_, sizeof what_, __VA_ARGS__);                                                    \
-        expect("tslab: slab_free: pointer 0x%" PRIxPTR ": %s", (uintptr_t)crime_, what_);                    \
-        SUP_CHECK(!slab_free(allocator, crime_), "slab_free says true");                                     \
-        silent_queries(allocator, crime_);                                                                   \
-        expect("tslab: slab_realloc: pointer 0x%" PRIxPTR ": %s", (uintptr_t)crime_, what_);                 \
-        errno = 0;                                                                                           \
+#define FREE_CRIME(allocator, pointer, ...)                                                                    \
+    do {                                                                                                       \
+        void *crime_ = (pointer);                                                                              \
+        char what_[256];                                                                                       \
+        (void)snprintf(what_, sizeof what_, __VA_ARGS__);                                                      \
+        expect("tslab: slab_free: pointer 0x%" PRIxPTR ": %s", (uintptr_t)crime_, what_);                      \
+        SUP_CHECK(!slab_free(allocator, crime_), "slab_free says true");                                       \
+        silent_queries(allocator, crime_);                                                                     \
+        expect("tslab: slab_realloc: pointer 0x%" PRIxPTR ": %s", (uintptr_t)crime_, what_);                   \
+        errno = 0;                                                                                             \
         SUP_CHECK(slab_realloc(allocator, crime_, 100) == NULL && errno == EINVAL, "slab_realloc: %d", errno); \
     } while (0)
 
-#define HANDLE_CRIME(allocator, handle, ...)                                                      \
-    do {                                                                                          \
-        SlabHandle crime_ = (handle);                                                             \
-        char what_[256];                                                                          \
-        (void)snprintf(what_, sizeof what_, __VA_ARGS__);                                         \
-        expect("tslab: free_obj: handle 0x%" PRIx64 ": %s", crime_, what_);                       \
-        SUP_CHECK(!free_obj(allocator, crime_), "free_obj says true");                            \
+#define HANDLE_CRIME(allocator, handle, ...)                                                       \
+    do {                                                                                           \
+        SlabHandle crime_ = (handle);                                                              \
+        char what_[256];                                                                           \
+        (void)snprintf(what_, sizeof what_, __VA_ARGS__);                                          \
+        expect("tslab: free_obj: handle 0x%" PRIx64 ": %s", crime_, what_);                        \
+        SUP_CHECK(!free_obj(allocator, crime_), "free_obj says true");                             \
         SUP_CHECK(slab_handle_get(allocator, crime_) == NULL, "slab_handle_get gives an address"); \
     } while (0)
 
@@ -355,8 +355,8 @@ static void foreign_allocator(int unused) {
     FREE_CRIME(world.a, p, "an object of another allocator (class 112, epoch %" PRIu64 " \"of b\")", own);
     FREE_CRIME(world.a, q, "an object of another allocator (scope of 112, epoch %" PRIu64 " \"b's scope\")", scope);
     FREE_CRIME(world.a, r, "an object of another allocator (span of 65536, epoch %" PRIu64 " \"of b\")", own);
-    FREE_CRIME(world.a, p + 16, "16 bytes into a live object of another allocator (class 112, epoch %" PRIu64 " \"of b\")",
-               own);
+    FREE_CRIME(world.a, p + 16,
+               "16 bytes into a live object of another allocator (class 112, epoch %" PRIu64 " \"of b\")", own);
     release(world.b, p);
     release(world.b, q);
     release(world.b, r);
@@ -395,7 +395,8 @@ static void after_destroy(int unused) {
     FREE_CRIME(world.a, s, "freed with its epoch (scope, epoch %" PRIu64 " \"frame\", ended)", scope);
     FREE_CRIME(world.a, before, "freed already (class 112, epoch %" PRIu64 " \"request\", ended)", churn);
     FREE_CRIME(world.a, p + 16,
-               "16 bytes into an object that was freed with its epoch (class 112, epoch %" PRIu64 " \"request\", ended)",
+               "16 bytes into an object that was freed with its epoch (class 112, epoch %" PRIu64
+               " \"request\", ended)",
                churn);
     /* Freed with its epoch, and the epoch's place is another's by now: the label is known no more. */
     EpochId last = EPOCH_NONE;
@@ -500,7 +501,8 @@ static void handle_forged(int unused) {
     SlabHandle h;
     (void)unused;
     void *p = get_handle(64, world.churn, &h);
-    HANDLE_CRIME(world.a, h + GENERATION(1), "forged: this generation was never given out (class 64, %s)", churn_text());
+    HANDLE_CRIME(world.a, h + GENERATION(1), "forged: this generation was never given out (class 64, %s)",
+                 churn_text());
     HANDLE_CRIME(world.a, h ^ GENERATION(1u << 23), "forged: this generation was never given out (class 64, %s)",
                  churn_text());
     HANDLE_CRIME(world.a, h ^ (UINT64_C(1) << 3), "forged: no object has it (class 64, %s)", churn_text());
@@ -624,8 +626,8 @@ static void poison_written_before(int unused) {
     p = get(world.a, 1024, fresh);
     SUP_CHECK(p[0] == 0xdb && p[1023] == 0xdb, "what was never allocated is filled too");
     p[1024] = p[1025] = 0; /* the next slot, of which slot 15 of this slab has none */
-    expect("tslab: allocation: pointer 0x%" PRIxPTR ": written before it was allocated, at byte 0 (class 1024, epoch %" PRIu64
-           " \"fresh\")",
+    expect("tslab: allocation: pointer 0x%" PRIxPTR
+           ": written before it was allocated, at byte 0 (class 1024, epoch %" PRIu64 " \"fresh\")",
            (uintptr_t)p + 1024, fresh);
     for (int i = 0; i < 16; i++) {
         (void)get(world.a, 1024, fresh);
@@ -840,7 +842,8 @@ static void domain_parent_first(int unused) {
     EpochDomain *inner = epoch_domain_create_ex(world.a, "inner", 0);
     SUP_CHECK(epoch_domain_enter(outer) && epoch_domain_enter(inner), "enter");
     void *p = slab_alloc(64);
-    DOMAIN_CRIME("epoch_domain_exit", outer, "not the innermost domain of this thread", domain_tail(outer, "outer", ""));
+    DOMAIN_CRIME("epoch_domain_exit", outer, "not the innermost domain of this thread",
+                 domain_tail(outer, "outer", ""));
     SUP_CHECK(!epoch_domain_exit(outer) && errno == EINVAL, "exit");
     epoch_domain_destroy(outer);
     SUP_CHECK(epoch_domain_current() == inner && slab_owns(world.a, p), "the inner domain lives on");
@@ -1012,7 +1015,8 @@ static bool run(const struct attempt *attempt) {
     size_t length = mode == SLAB_MISUSE_IGNORE ? 0 : aborts ? expected->first : expected->used;
     bool ended_well = aborts ? WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT : status == 0;
     /* A sanitizer adds its own report to the abort, an emulator a line. */
-    bool said_well = strncmp(err, expected->text, length) == 0 && (strlen(err) == length || (aborts && (SUP_SANITIZED || SUP_EMULATED)));
+    bool said_well = strncmp(err, expected->text, length) == 0 &&
+                     (strlen(err) == length || (aborts && (SUP_SANITIZED || SUP_EMULATED)));
     if (ended_well && said_well) {
         return true;
     }

@@ -39,6 +39,9 @@ static void release(void *p) { SUP_CHECK(slab_free(a, p), "slab_free"); }
 static void look(const char *p) { sink = *(const volatile char *)p; }
 static void touch(char *p) { *(volatile char *)p = 1; }
 
+/* A crime a line, where it fits. */
+/* clang-format off */
+
 /* ---- must be caught: the last access of each ------------------------------------------------------------------ */
 
 static void read_after_free_16(void) { char *p = get(16, churn); release(p); look(p); }
@@ -233,11 +236,14 @@ static const struct edge edges[] = {
     PASS(all_bytes_of_all_sizes), PASS(reuse), PASS(realloc_in_every_way), PASS(zeroed), PASS(without_tools),
     PASS(threads),
 };
+/* clang-format on */
 #define EDGES (sizeof edges / sizeof edges[0])
 
 static int one(const char *name) {
     const char *poison = getenv("EDGES_POISON");
-    SlabOptions options = {.size = sizeof options, .memory_tools = SLAB_TOOLS_ON, .poison_on_free = poison != NULL,
+    SlabOptions options = {.size = sizeof options,
+                           .memory_tools = SLAB_TOOLS_ON,
+                           .poison_on_free = poison != NULL,
                            .on_misuse = poison != NULL ? SLAB_MISUSE_ABORT : SLAB_MISUSE_IGNORE};
     (void)unsetenv("TSLAB_TOOLS");
     a = slab_allocator_create_ex(&options);
@@ -288,7 +294,8 @@ static void do_nothing(void *argument) {
 
 /* The whole test again under memcheck, which starts once and then follows every fork. */
 static int under_memcheck(void) {
-    char tool[] = "valgrind", quiet[] = "-q", code[] = "--error-exitcode=99", leaks[] = "--leak-check=no", log[] = "--log-file=/dev/null";
+    char tool[] = "valgrind", quiet[] = "-q", code[] = "--error-exitcode=99", leaks[] = "--leak-check=no",
+         log[] = "--log-file=/dev/null";
     char option[] = "--forked", self[512];
     ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
     SUP_CHECK(length > 0, "readlink");

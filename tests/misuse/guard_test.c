@@ -291,9 +291,14 @@ static void no_room_for_guards(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ends_of_an_object), cmocka_unit_test(only_with_the_option), cmocka_unit_test(every_use),
-        cmocka_unit_test(budget),            cmocka_unit_test(a_guard_is_refused),   cmocka_unit_test(a_guard_stays),
-        cmocka_unit_test(a_guard_outlives_its_allocator), cmocka_unit_test(no_room_for_guards),
+        cmocka_unit_test(ends_of_an_object),
+        cmocka_unit_test(only_with_the_option),
+        cmocka_unit_test(every_use),
+        cmocka_unit_test(budget),
+        cmocka_unit_test(a_guard_is_refused),
+        cmocka_unit_test(a_guard_stays),
+        cmocka_unit_test(a_guard_outlives_its_allocator),
+        cmocka_unit_test(no_room_for_guards),
     };
     return cmocka_run_group_tests_name("misuse.guard", tests, NULL, NULL);
 }

@@ -117,8 +117,8 @@ static void everything(void *argument) {
     epoch_domain_destroy(domain);
     /* A sanitizer's own allocator is not ready for a fork while another thread is in it, at its begin or end: the child's
        next thread may wait for its lock for ever. */
-    SUP_CHECK(SUP_SANITIZED || (pthread_create(&thread, NULL, thread_of_the_child, NULL) == 0 &&
-                                     pthread_join(thread, NULL) == 0),
+    SUP_CHECK(SUP_SANITIZED ||
+                  (pthread_create(&thread, NULL, thread_of_the_child, NULL) == 0 && pthread_join(thread, NULL) == 0),
               "a thread");
     SUP_CHECK(slab_reserve(allocator, 1 << 20), "slab_reserve");
     (void)slab_trim(allocator);

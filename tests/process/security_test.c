@@ -200,10 +200,8 @@ int main(int argc, char **argv) {
         return 0;
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_is_executable),
-        cmocka_unit_test(metadata_is_apart),
-        cmocka_unit_test(the_systems_table_is_read_only),
-        cmocka_unit_test(placed_at_random),
+        cmocka_unit_test(nothing_is_executable),          cmocka_unit_test(metadata_is_apart),
+        cmocka_unit_test(the_systems_table_is_read_only), cmocka_unit_test(placed_at_random),
         cmocka_unit_test(environment_of_another_user),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

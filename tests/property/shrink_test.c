@@ -43,10 +43,11 @@ static void compiles(const char *text) {
     assert_true(fd >= 0);
     FILE *file = fdopen(fd, "w");
     assert_non_null(file);
-    (void)fprintf(file,
-                  "#include <stdlib.h>\n#include <string.h>\n#include <tslab/stats.h>\nvoid test(void);\nvoid test(void) {\n"
-                  "%.*s    (void)a, (void)e, (void)old, (void)d, (void)p, (void)h;\n}\n",
-                  (int)(to - from), from);
+    (void)fprintf(
+        file,
+        "#include <stdlib.h>\n#include <string.h>\n#include <tslab/stats.h>\nvoid test(void);\nvoid test(void) {\n"
+        "%.*s    (void)a, (void)e, (void)old, (void)d, (void)p, (void)h;\n}\n",
+        (int)(to - from), from);
     (void)fclose(file);
     (void)snprintf(command, sizeof command, "cc -std=c11 -fsyntax-only -I '%s' '%s'", TSLAB_INCLUDE, source);
     int status = system(command); /* NOLINT: the command is this test's own */

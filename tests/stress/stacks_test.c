@@ -58,7 +58,8 @@ static uint64_t samples(const struct arena *arena, SlabStackSample *rows) {
     size_t n = slab_stacks(arena->allocator, EPOCH_NONE, rows, ROWS);
     SUP_CHECK(n <= ROWS, "%zu stacks", n);
     for (size_t i = 0; i < n; i++) {
-        SUP_CHECK(rows[i].frame_count >= 1 && rows[i].frame_count <= SLAB_STACK_FRAMES, "%u frames", rows[i].frame_count);
+        SUP_CHECK(rows[i].frame_count >= 1 && rows[i].frame_count <= SLAB_STACK_FRAMES, "%u frames",
+                  rows[i].frame_count);
         SUP_CHECK(rows[i].samples > 0 && rows[i].live_objects > 0, "an empty row");
         SUP_CHECK(rows[i].frames[0] != 0, "no address");
         sum += rows[i].samples;
@@ -78,7 +79,8 @@ static void check(struct arena *arena, uint64_t round, const char *when) {
     SlabGlobalStats stats;
     uint64_t have = samples(arena, rows), live = sup_live_objects(arena->allocator);
     SUP_CHECK(slab_stats_global(arena->allocator, &stats) && stats.stack_samples_dropped == 0, "samples were dropped");
-    SUP_CHECK(have == live, "round %" PRIu64 ", %s: %" PRIu64 " samples of %" PRIu64 " live objects", round, when, have, live);
+    SUP_CHECK(have == live, "round %" PRIu64 ", %s: %" PRIu64 " samples of %" PRIu64 " live objects", round, when, have,
+              live);
 }
 
 int main(int argc, char **argv) {

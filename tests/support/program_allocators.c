@@ -112,13 +112,13 @@ bool prog_figures(struct prog *program, int allocator) {
     EXPECT(program, slab_version() != NULL && slab_version()[0] >= '0', "slab_version");
     for (unsigned i = 0; i < 4; i++) {
         size_t (*const renderers[])(SlabAllocator *, char *, size_t) = {slab_stats_json, slab_stats_prometheus,
-                                                                         slab_stats_text};
+                                                                        slab_stats_text};
         for (unsigned r = 0; r < 3; r++) {
             size_t needed = renderers[r](of, text, capacities[i]);
             EXPECT(program, needed > 0, "renderer %u", r);
             size_t kept = capacities[i] == 0 ? 0 : needed < capacities[i] ? needed : capacities[i] - 1;
-            EXPECT(program, capacities[i] == 0 || strlen(text) == kept, "renderer %u, capacity %zu: %zu bytes of %zu", r,
-                   capacities[i], strlen(text), needed);
+            EXPECT(program, capacities[i] == 0 || strlen(text) == kept, "renderer %u, capacity %zu: %zu bytes of %zu",
+                   r, capacities[i], strlen(text), needed);
         }
     }
     return true;

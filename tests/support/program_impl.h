@@ -14,10 +14,10 @@
 #include <stdatomic.h>
 #include <tslab/stats.h>
 
-#define PROG_DEPTH 24                        /* domains entered at once */
-#define PROG_CLEANUPS 6                      /* callbacks per domain */
-#define PROG_OLD 8                           /* ids of epochs that are gone, kept for stale use */
-#define PROG_SURE_BYTES (8u << 20)           /* up to here an allocation without a budget must succeed */
+#define PROG_DEPTH 24              /* domains entered at once */
+#define PROG_CLEANUPS 6            /* callbacks per domain */
+#define PROG_OLD 8                 /* ids of epochs that are gone, kept for stale use */
+#define PROG_SURE_BYTES (8u << 20) /* up to here an allocation without a budget must succeed */
 #define PROG_NEVER_BYTES ((size_t)1 << (sizeof(size_t) < 8 ? 30 : 46)) /* from here on it cannot */
 
 enum model_state { MODEL_ACTIVE, MODEL_CLOSED, MODEL_GONE };

@@ -14,17 +14,17 @@
 #include <unistd.h>
 
 #define MARK "      at "
-#define AT_ONCE 256u            /* addresses given to one addr2line */
+#define AT_ONCE 256u /* addresses given to one addr2line */
 #define ANSWER_MAX (1u << 20)
 #define ADDRESS_CHARS 20u
 
 extern char **environ;
 
 typedef struct place {
-    const char *path;           /* in the text, not terminated */
+    const char *path; /* in the text, not terminated */
     size_t path_length;
     unsigned long long address;
-    char *lines;                /* "FUNCTION at FILE:LINE\n" ...; NULL: not known */
+    char *lines; /* "FUNCTION at FILE:LINE\n" ...; NULL: not known */
 } place;
 
 typedef struct places {
@@ -49,7 +49,8 @@ static bool parse_line(const char *line, const char *end, place *out) {
 }
 
 static bool is_same(const place *a, const place *b) {
-    return a->address == b->address && a->path_length == b->path_length && memcmp(a->path, b->path, a->path_length) == 0;
+    return a->address == b->address && a->path_length == b->path_length &&
+           memcmp(a->path, b->path, a->path_length) == 0;
 }
 
 static place *find(const places *all, const place *p) {
@@ -88,8 +89,8 @@ static bool collect(const char *text, places *all) {
 static bool find_file(const place *p, pid_t pid, char *out, size_t bytes) {
     struct stat s;
     int length = (int)p->path_length;
-    if (pid && (size_t)snprintf(out, bytes, "/proc/%ld/root%.*s", (long)pid, length, p->path) < bytes && stat(out, &s) == 0 &&
-        S_ISREG(s.st_mode))
+    if (pid && (size_t)snprintf(out, bytes, "/proc/%ld/root%.*s", (long)pid, length, p->path) < bytes &&
+        stat(out, &s) == 0 && S_ISREG(s.st_mode))
         return true;
     return (size_t)snprintf(out, bytes, "%.*s", length, p->path) < bytes && stat(out, &s) == 0 && S_ISREG(s.st_mode);
 }

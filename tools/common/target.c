@@ -133,7 +133,8 @@ static int open_pid(target *t, const char *text) {
     else if (stat(path, &st) != 0)
         say("there is no process %ld", pid);
     else
-        say("process %ld has no statistics page: it was not started with TSLAB_SHM=1, or has made no allocator yet", pid);
+        say("process %ld has no statistics page: it was not started with TSLAB_SHM=1, or has made no allocator yet",
+            pid);
     return EXIT_NO_TARGET;
 }
 
@@ -143,8 +144,10 @@ static bool head_is_ours(const ts_page *head) {
         return false;
     }
     if (head->version == SLAB_STATS_VERSION && head->bytes == sizeof(ts_page)) return true;
-    say("the page is of another version (%" PRIu32 ", %" PRIu32 " bytes) than this tool (%u, %zu bytes); use the tool of "
-        "the program's library", head->version, head->bytes, SLAB_STATS_VERSION, sizeof(ts_page));
+    say("the page is of another version (%" PRIu32 ", %" PRIu32
+        " bytes) than this tool (%u, %zu bytes); use the tool of "
+        "the program's library",
+        head->version, head->bytes, SLAB_STATS_VERSION, sizeof(ts_page));
     return false;
 }
 
@@ -306,10 +309,11 @@ char *target_get(const target *t, const char *path, const char *accept, size_t *
     int fd = connect_to(t);
     if (fd < 0) return NULL;
     /* HTTP/1.0: the answer ends with the connection, and is not sent in chunks. */
-    int n = snprintf(request, sizeof request, "GET %s HTTP/1.0\r\nHost: %s:%s\r\nAccept: %s\r\n\r\n", path, t->host, t->port,
-                     accept ? accept : "*/*");
+    int n = snprintf(request, sizeof request, "GET %s HTTP/1.0\r\nHost: %s:%s\r\nAccept: %s\r\n\r\n", path, t->host,
+                     t->port, accept ? accept : "*/*");
     size_t got = 0;
-    char *answer = n > 0 && (size_t)n < sizeof request && send_all(fd, request, (size_t)n) ? receive_all(fd, &got) : NULL;
+    char *answer =
+        n > 0 && (size_t)n < sizeof request && send_all(fd, request, (size_t)n) ? receive_all(fd, &got) : NULL;
     int error = errno;
     (void)close(fd);
     if (!answer) {

@@ -69,7 +69,8 @@ int main(int argc, char **argv) {
     TS_STATS_GLOBAL(PLAIN)
     head("Epochs: `SlabEpochStats`",
          "Of one epoch, and there of one class or of all. Beside these: `version`, `class_index` and `object_size` as "
-         "asked for, `state` (in JSON `active`, `closing` or `closed`), `flags` (in JSON `kind`: `churn` or `scope`) and "
+         "asked for, `state` (in JSON `active`, `closing` or `closed`), `flags` (in JSON `kind`: `churn` or `scope`) "
+         "and "
          "`label`.");
     TS_STATS_EPOCH(PLAIN)
     head("Labels",
@@ -83,12 +84,14 @@ int main(int argc, char **argv) {
          "`slab_stats_thread` gives those of the calling thread, JSON (`samples`) and metrics those of all threads "
          "there ever were.");
     TS_STATS_SAMPLES(PLAIN)
-    head("Stacks: `SlabStackSample`",
-         "What is live, by the call stack that allocated it, from the objects that the option `sample_stacks` picks; "
-         "beside `version`, `state`, `label` and `reserved` (0). `frames` are `frame_count` return addresses, innermost "
-         "first. In JSON `stacks` has the option (`sample_stacks`), `samples_taken`, `samples_dropped`, the number of "
-         "stacks (`count`), the `modules` that the addresses lie in (`base`: an address less it is the address in the file "
-         "`path`; `start`, `end`), and the 64 largest stacks (`sites`; a quarter of them for closed epochs).");
+    head(
+        "Stacks: `SlabStackSample`",
+        "What is live, by the call stack that allocated it, from the objects that the option `sample_stacks` picks; "
+        "beside `version`, `state`, `label` and `reserved` (0). `frames` are `frame_count` return addresses, innermost "
+        "first. In JSON `stacks` has the option (`sample_stacks`), `samples_taken`, `samples_dropped`, the number of "
+        "stacks (`count`), the `modules` that the addresses lie in (`base`: an address less it is the address in the "
+        "file "
+        "`path`; `start`, `end`), and the 64 largest stacks (`sites`; a quarter of them for closed epochs).");
     TS_STATS_STACK(PLAIN)
     return ferror(stdout) != 0;
 }

@@ -13,12 +13,8 @@ typedef enum format { TEXT, JSON, PROMETHEUS, OPENMETRICS, DOCTOR, STACKS } form
 
 static const struct {
     const char *option, *path;
-} FORMATS[] = {{"--text", "/stats.txt"},
-               {"--json", "/stats.json"},
-               {"--prometheus", "/metrics"},
-               {"--openmetrics", "/metrics"},
-               {"--doctor", "/doctor.txt"},
-               {"--stacks", "/stacks.txt"}};
+} FORMATS[] = {{"--text", "/stats.txt"},      {"--json", "/stats.json"},   {"--prometheus", "/metrics"},
+               {"--openmetrics", "/metrics"}, {"--doctor", "/doctor.txt"}, {"--stacks", "/stacks.txt"}};
 
 typedef struct options {
     format format;

@@ -274,8 +274,9 @@ static void lengths_of_snprintf(void **state) {
         strip_digits(whole);
         char *part = malloc(room);
         assert_non_null(part);
-        for (size_t capacity = 0; capacity <= length;
-             capacity += capacity < 200 || capacity + 200 > length ? 1 : SUP_SANITIZED || SUP_EMULATED ? 331 : 37) {
+        for (size_t capacity = 0; capacity <= length; capacity += capacity < 200 || capacity + 200 > length ? 1
+                                                                  : SUP_SANITIZED || SUP_EMULATED           ? 331
+                                                                                                            : 37) {
             memset(part, '\x7f', room);
             size_t answer = RENDERERS[r](allocator, part, capacity);
             assert_true(answer + room > 2 * length && answer < room);

@@ -329,7 +329,9 @@ static void domain_scope(void) { CHANGE(ts_thread.domain, (uintptr_t)ts_thread.h
 /* ---- lists that lead elsewhere --------------------------------------------------------------------------------- */
 
 #define NOT_A_LINE ((uintptr_t)TS_CACHE_LINE)
-static uintptr_t behind_the_lines(void) { return (uintptr_t)(ts_region.lines + (size_t)ts_region.line_limit * TS_CACHE_LINE); }
+static uintptr_t behind_the_lines(void) {
+    return (uintptr_t)(ts_region.lines + (size_t)ts_region.line_limit * TS_CACHE_LINE);
+}
 
 /* The newest free record of a kind: its first bytes are the link. */
 static void *free_record(void) {
@@ -397,7 +399,9 @@ static void spare_scope_of_a_block(void) { CHANGE(mine()->spare_scope, (uintptr_
 
 static void tls_heap(void) { CHANGE(ts_thread.heap, (uintptr_t)others()); }
 static void tls_half_bound(void) { CHANGE(ts_thread.share_key, UINT64_MAX); }
-static void tls_share_of_another(void) { CHANGE(ts_thread.share_key, (uint64_t)ts_line_of(block_of(left)->share) << TS_KEY_SHARE_SHIFT); }
+static void tls_share_of_another(void) {
+    CHANGE(ts_thread.share_key, (uint64_t)ts_line_of(block_of(left)->share) << TS_KEY_SHARE_SHIFT);
+}
 static void tls_share_elsewhere(void) { CHANGE(ts_thread.share_key, (uint64_t)UINT32_MAX << TS_KEY_SHARE_SHIFT); }
 static void tls_block(void) { CHANGE(ts_thread.block, NOT_A_LINE); }
 static void tls_rolling(void) { CHANGE(ts_thread.rolling, behind_the_lines()); }
@@ -414,10 +418,12 @@ static void heap_blocks_loop(void) { CHANGE(mine()->blocks->heap_next, (uintptr_
 static ts_block *closing_block(void) { return block_of(draining); }
 static void block_kind(void) { CHANGE(epoch_of(churn)->flags, EPOCH_SCOPE); }
 static void block_of_the_ended_open(void) {
-    CHANGE(block_of(left)->key, ts_load_relaxed(&block_of(left)->key) | (uint64_t)ts_line_of(my_share()) << TS_KEY_SHARE_SHIFT);
+    CHANGE(block_of(left)->key, ts_load_relaxed(&block_of(left)->key) | (uint64_t)ts_line_of(my_share())
+                                                                            << TS_KEY_SHARE_SHIFT);
 }
 static void block_closing_open(void) {
-    CHANGE(closing_block()->key, ts_load_relaxed(&closing_block()->key) | (uint64_t)ts_line_of(my_share()) << TS_KEY_SHARE_SHIFT);
+    CHANGE(closing_block()->key, ts_load_relaxed(&closing_block()->key) | (uint64_t)ts_line_of(my_share())
+                                                                              << TS_KEY_SHARE_SHIFT);
 }
 static void block_rolling(void) { CHANGE(churn_block()->b.rolling, my_share()->token + 1); }
 static void block_rolling_closed(void) { CHANGE(closing_block()->rolling, my_share()->token); }
@@ -451,8 +457,7 @@ static ts_bin *unused_bin(void) {
     return bin;
 }
 static void bin_magazine_unnoted(void) {
-    CHANGE(churn_block()->b.bins_used,
-           ts_load_relaxed(&churn_block()->b.bins_used) & ~(1u << ts_classes.of[112 / 16]));
+    CHANGE(churn_block()->b.bins_used, ts_load_relaxed(&churn_block()->b.bins_used) & ~(1u << ts_classes.of[112 / 16]));
 }
 static void bin_unused_head(void) { CHANGE(unused_bin()->head, bin_of_objects()->head); }
 static void bin_unused_slabs(void) { CHANGE(unused_bin()->slabs, 1); }
@@ -503,9 +508,13 @@ static void scope_kind(void) { CHANGE(slab_of(scoped[0])->kind, TS_KIND_CHURN); 
 static void scope_current_end(void) { CHANGE(current_slab()->end, 5); }
 static void scope_bump_before(void) { CHANGE(scope_block()->bump, (uintptr_t)current_address() - 64); }
 static void scope_bump_behind(void) { CHANGE(scope_block()->bump, (uintptr_t)current_address() + TS_UNIT_BYTES + 16); }
-static void scope_bump_off_the_grid(void) { CHANGE(scope_block()->bump, (uintptr_t)ts_load_relaxed(&scope_block()->bump) + 8); }
+static void scope_bump_off_the_grid(void) {
+    CHANGE(scope_block()->bump, (uintptr_t)ts_load_relaxed(&scope_block()->bump) + 8);
+}
 static void scope_bump_end(void) { CHANGE(scope_block()->end, (uintptr_t)scope_block()->end - 64); }
-static void scope_bump_bits(void) { CHANGE(scope_block()->bits, (uintptr_t)scope_block()->bits + sizeof(ts_scope_bits)); }
+static void scope_bump_bits(void) {
+    CHANGE(scope_block()->bits, (uintptr_t)scope_block()->bits + sizeof(ts_scope_bits));
+}
 static void scope_bump_missing(void) { CHANGE(scope_block()->bump, 0); }
 static void scope_first_object(void) {
     uint64_t entry;

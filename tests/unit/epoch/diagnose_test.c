@@ -31,7 +31,8 @@ static ts_line line;
 
 static void check_words(int at, const char *what, const char *want) {
     line.text[line.used] = 0;
-    SUP_CHECK(strncmp(line.text, want, strlen(want)) == 0, "line %d: %s: \"%s\", not \"%s\"", at, what, line.text, want);
+    SUP_CHECK(strncmp(line.text, want, strlen(want)) == 0, "line %d: %s: \"%s\", not \"%s\"", at, what, line.text,
+              want);
 }
 
 #define SAYS(call, want)                    \
@@ -58,7 +59,8 @@ static void places_in_slabs_of_a_class(void **state) {
     const size_t sizes[] = {16, 48, 64, 112, 768, 4096};
     (void)state;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        char *object = slab_malloc_epoch(allocator, sizes[i], churn), *freed = slab_malloc_epoch(allocator, sizes[i], churn);
+        char *object = slab_malloc_epoch(allocator, sizes[i], churn),
+             *freed = slab_malloc_epoch(allocator, sizes[i], churn);
         uint64_t entry;
         char *slab = ts_unit_address(unit_of(object, &entry));
         unsigned cls = ts_classes.of[(sizes[i] + 15) / 16];
@@ -194,10 +196,10 @@ static void epochs(void **state) {
     assert_true(ts_diagnose_ended(&ts_epochs, gone) && ts_diagnose_was_last(&ts_epochs, gone));
     assert_false(ts_diagnose_ended(&ts_epochs, churn) || ts_diagnose_was_last(&ts_epochs, churn));
     assert_false(ts_diagnose_ended(&ts_epochs, EPOCH_NONE));
-    assert_false(ts_diagnose_ended(&ts_epochs, gone % era));               /* of no era */
-    assert_false(ts_diagnose_ended(&ts_epochs, era | (era - 1)));          /* of no entry */
-    assert_false(ts_diagnose_ended(&ts_epochs, gone + 2 * era));           /* of an era to come */
-    EpochId next = epoch_open(allocator, NULL, EPOCH_CHURN);               /* takes the entry */
+    assert_false(ts_diagnose_ended(&ts_epochs, gone % era));      /* of no era */
+    assert_false(ts_diagnose_ended(&ts_epochs, era | (era - 1))); /* of no entry */
+    assert_false(ts_diagnose_ended(&ts_epochs, gone + 2 * era));  /* of an era to come */
+    EpochId next = epoch_open(allocator, NULL, EPOCH_CHURN);      /* takes the entry */
     assert_int_equal(next % era, gone % era);
     assert_true(ts_diagnose_ended(&ts_epochs, gone));
     assert_false(ts_diagnose_was_last(&ts_epochs, gone));
@@ -210,8 +212,9 @@ static void epochs(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        WITH(places_without_objects),      WITH(places_in_slabs_of_a_class), WITH(places_in_scope_slabs),
-        WITH(places_in_spans),             WITH(places_of_another_allocator), WITH(handles_that_are_none),
+        WITH(places_without_objects),      WITH(places_in_slabs_of_a_class),
+        WITH(places_in_scope_slabs),       WITH(places_in_spans),
+        WITH(places_of_another_allocator), WITH(handles_that_are_none),
         WITH(handles_of_what_is_gone),     WITH(epochs),
     };
     return cmocka_run_group_tests_name("epoch.diagnose", tests, NULL, NULL);

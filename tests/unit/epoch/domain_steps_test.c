@@ -136,8 +136,7 @@ static bool two_end(void (*here)(void), unsigned there_after, unsigned after) {
     for (unsigned i = 0; i < 4; i++) {
         more[i] = epoch_domain_create(allocator);
         assert_non_null(more[i]);
-        assert_ptr_not_equal(ts_domain_find((uint64_t)(uintptr_t)more[i]),
-                             ts_domain_find((uint64_t)(uintptr_t)newer));
+        assert_ptr_not_equal(ts_domain_find((uint64_t)(uintptr_t)more[i]), ts_domain_find((uint64_t)(uintptr_t)newer));
     }
     for (unsigned i = 0; i < 4; i++) {
         epoch_domain_destroy(more[i]);

@@ -25,8 +25,8 @@ static void at(void (**stop)(void)) {
 }
 
 #define ts_lock_release(l) ((ts_lock_release)(l), at(&after_release))
-#include "epoch/epoch.c"
 #include "epoch/end.c"
+#include "epoch/epoch.c"
 #undef ts_lock_release
 
 static ts_block *join_and_stop(ts_heap *heap, ts_allocator *a, EpochId id) {
@@ -158,7 +158,8 @@ static void domain_ended_while_joined(void **state) {
     assert_null(slab_alloc(100));
     SUP_CHECK(!after_release && !after_join, "not stopped");
     void *p = slab_alloc(100);
-    SUP_CHECK(!p, "an object in %s", ts_load_relaxed(&block_of(p)->heap) == ts_thread.heap ? "no domain" : "the block of another thread");
+    SUP_CHECK(!p, "an object in %s",
+              ts_load_relaxed(&block_of(p)->heap) == ts_thread.heap ? "no domain" : "the block of another thread");
     assert_true(epoch_domain_exit(domain));
     end();
 }

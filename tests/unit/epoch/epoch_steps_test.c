@@ -25,8 +25,8 @@ static void condemns(void);
 #define ts_heap_enter(h) (step(), (ts_heap_enter)(h))
 #define ts_heap_give_entry(t, w, e) (step(), (ts_heap_give_entry)((t), (w), (e)))
 #define ts_table_publish(e, id) (step(), (ts_table_publish)((e), (id)))
-#include "epoch/epoch.c"
 #include "epoch/end.c"
+#include "epoch/epoch.c"
 #undef ts_heap_condemn
 #undef ts_heap_enter
 #undef ts_heap_give_entry

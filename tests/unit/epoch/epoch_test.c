@@ -23,7 +23,7 @@
 
 static ts_os_table table;
 static pthread_barrier_t meeting;
-static atomic_uint armed;  /* the next such call of the other thread stops there, once */
+static atomic_uint armed; /* the next such call of the other thread stops there, once */
 static _Thread_local bool is_other;
 
 static void meet(void) { (void)pthread_barrier_wait(&meeting); }

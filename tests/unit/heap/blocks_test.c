@@ -286,10 +286,14 @@ static void no_hint_of_a_domain(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        WITH(made_by_others),      WITH(used_in_turn),
-        WITH(kept_by_none),        WITH(ended_by_another),
-        WITH(no_hint_of_an_epoch), WITH(no_hint_of_the_last_epoch),
-        WITH(no_hint_of_the_rolling_epoch), WITH(no_hint_of_a_domain),
+        WITH(made_by_others),
+        WITH(used_in_turn),
+        WITH(kept_by_none),
+        WITH(ended_by_another),
+        WITH(no_hint_of_an_epoch),
+        WITH(no_hint_of_the_last_epoch),
+        WITH(no_hint_of_the_rolling_epoch),
+        WITH(no_hint_of_a_domain),
     };
     return cmocka_run_group_tests_name("heap.blocks", tests, NULL, NULL);
 }

@@ -64,8 +64,9 @@ static void neither_missed_nor_twice(void **state) {
             stopped = at_step == NULL;
             at_step = NULL;
             uint64_t after = ts_block_tally(block, TS_COUNT_SCOPE).bytes_allocated;
-            SUP_CHECK(t.bytes_allocated >= before && t.bytes_allocated <= after, "step %u: %llu bytes, %llu before, %llu after", at,
-                      (unsigned long long)t.bytes_allocated, (unsigned long long)before, (unsigned long long)after);
+            SUP_CHECK(t.bytes_allocated >= before && t.bytes_allocated <= after,
+                      "step %u: %llu bytes, %llu before, %llu after", at, (unsigned long long)t.bytes_allocated,
+                      (unsigned long long)before, (unsigned long long)after);
             SUP_CHECK(t.bytes_freed <= t.bytes_allocated, "step %u: more was freed than allocated", at);
             assert_true(epoch_destroy(allocator, epoch));
         }

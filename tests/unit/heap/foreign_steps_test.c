@@ -145,8 +145,8 @@ static bool free_with(unsigned at, void (*fn)(void), uint32_t generation, ts_for
     return stopped;
 }
 
-#define EACH_STEP(k, at, done)                              \
-    for (unsigned k = 0; k < KINDS; k++)                    \
+#define EACH_STEP(k, at, done)           \
+    for (unsigned k = 0; k < KINDS; k++) \
         for (unsigned at = 0, done = 0; done == 0; at++)
 
 static void a_drain(void **state) {
@@ -364,7 +364,8 @@ static void a_look_in_a_drain(void **state) {
 }
 
 #define WITH(test) cmocka_unit_test_setup_teardown(test, start, stop)
-#define OPEN(test) {#test "_open", test, start_open, stop, NULL}
+#define OPEN(test) \
+    { #test "_open", test, start_open, stop, NULL }
 
 int main(void) {
     const struct CMUnitTest tests[] = {

@@ -452,9 +452,7 @@ static void record_of_an_ended_allocator(void **state) {
 
 /* ---- epochs ------------------------------------------------------------------------------------------------- */
 
-static void join_epoch(void) {
-    SUP_CHECK(ts_epoch_join(ts_thread.heap, record, epoch) != NULL, "ts_epoch_join");
-}
+static void join_epoch(void) { SUP_CHECK(ts_epoch_join(ts_thread.heap, record, epoch) != NULL, "ts_epoch_join"); }
 
 /* A block without slabs whose thread may be on its way to one: the epoch ends when the thread has seen the close. */
 static void closed_before_the_first_slab(void **state) {

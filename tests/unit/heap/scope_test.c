@@ -182,7 +182,8 @@ static void release_at_the_change(void **state) {
         assert_int_equal(sup_live_objects(allocator), COUNT / 2);
         sup_check_identities(allocator);
         for (int i = 0; i < COUNT; i++) {
-            assert_true(i / SLOTS % 2 == 0 || slab_owns(allocator, objects[i])); /* memory of the others is used again */
+            assert_true(i / SLOTS % 2 == 0 ||
+                        slab_owns(allocator, objects[i])); /* memory of the others is used again */
         }
         assert_true(epoch_domain_exit(domain));
         epoch_domain_destroy(domain);
@@ -260,10 +261,14 @@ static void counted_once_between_two_slabs(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        WITH_EPOCH(round_sizes),    WITH_EPOCH(bump),
-        WITH_EPOCH(aligned_places), WITH_EPOCH(skipped_places_are_no_objects),
-        WITH_EPOCH(release),        WITH_EPOCH(the_last_object_grows_in_place),
-        WITH_EPOCH(rebuild),        WITH_EPOCH(release_at_the_change),
+        WITH_EPOCH(round_sizes),
+        WITH_EPOCH(bump),
+        WITH_EPOCH(aligned_places),
+        WITH_EPOCH(skipped_places_are_no_objects),
+        WITH_EPOCH(release),
+        WITH_EPOCH(the_last_object_grows_in_place),
+        WITH_EPOCH(rebuild),
+        WITH_EPOCH(release_at_the_change),
         WITH_EPOCH(counted_once_between_two_slabs),
     };
     return cmocka_run_group_tests_name("heap.scope", tests, NULL, NULL);

@@ -87,7 +87,8 @@ static const size_t object_bytes[6] = {16, 100, 1000, 4096, 50000, 3 * MIB};
 static void must(bool condition, const char *what) { SUP_CHECK(condition, "%s, errno %d", what, errno); }
 
 static void make_world(void) {
-    SlabOptions options = {.size = sizeof options, .guard_spans = 1, .reclaim_policy = SLAB_RECLAIM_AT_ONCE, .record_rss = 1};
+    SlabOptions options = {
+        .size = sizeof options, .guard_spans = 1, .reclaim_policy = SLAB_RECLAIM_AT_ONCE, .record_rss = 1};
     a = slab_allocator_create();
     guarded = slab_allocator_create_ex(&options);
     sampled = slab_allocator_create_ex(&(SlabOptions){.size = sizeof(SlabOptions), .sample_stacks = 1});
@@ -268,7 +269,8 @@ static bool c_get_perf_counters(void) {
 }
 static bool c_slab_aligned_epoch(void) {
     for (size_t align = 1; align <= MIB; align *= 2) {
-        void *p = slab_aligned_epoch(a, align, 5000, churn), *q = p ? slab_aligned_epoch(guarded, align, 5000, epoch_current(guarded)) : NULL;
+        void *p = slab_aligned_epoch(a, align, 5000, churn),
+             *q = p ? slab_aligned_epoch(guarded, align, 5000, epoch_current(guarded)) : NULL;
         SUP_CHECK((uintptr_t)p % align == 0 && (uintptr_t)q % align == 0, "alignment");
         if (q == NULL) {
             return false;
@@ -455,6 +457,7 @@ struct call {
     bool (*run)(void);
 };
 
+/* clang-format off */
 #define CALL(name) {#name, c_##name}
 static const struct call calls[] = {
     CALL(alloc_obj_epoch), CALL(epoch_advance), CALL(epoch_close), CALL(epoch_current), CALL(epoch_destroy),
@@ -473,6 +476,7 @@ static const struct call calls[] = {
     CALL(slab_stats_prometheus), CALL(slab_stats_text), CALL(slab_stats_thread), CALL(slab_thread_idle),
     CALL(slab_trim), CALL(slab_usable_size), CALL(slab_version),
 };
+/* clang-format on */
 #define CALLS (sizeof calls / sizeof calls[0])
 
 /* ---- running ---------------------------------------------------------------------------------------------------- */
@@ -586,14 +590,16 @@ static void no_function_is_missing(void **state) {
 /* ---- budgets of every size ---------------------------------------------------------------------------------------- */
 
 /* As many objects of a size as go in; returns how many. Never over the budget. */
-static unsigned fill_up(SlabAllocator *allocator, EpochId epoch, size_t size, size_t budget, void **into, unsigned most) {
+static unsigned fill_up(SlabAllocator *allocator, EpochId epoch, size_t size, size_t budget, void **into,
+                        unsigned most) {
     unsigned n = 0;
     while (n < most) {
         errno = 0;
         void *p = slab_malloc_epoch(allocator, size, epoch);
         if (p == NULL) {
             SUP_CHECK(errno == ENOMEM, "errno %d", errno);
-            SUP_CHECK(sup_committed_bytes(allocator) <= (budget < TS_UNIT_BYTES ? TS_UNIT_BYTES : budget), "over the budget");
+            SUP_CHECK(sup_committed_bytes(allocator) <= (budget < TS_UNIT_BYTES ? TS_UNIT_BYTES : budget),
+                      "over the budget");
             return n;
         }
         memset(p, (int)n, size);
@@ -619,8 +625,12 @@ static void budgets(void *unused) {
                 EpochId epoch = epoch_open(allocator, NULL, flags);
                 unsigned first = fill_up(allocator, epoch, sizes[s], budget, objects, MOST), again = first;
                 size_t units = budget < TS_UNIT_BYTES ? 1 : budget / TS_UNIT_BYTES;
-                size_t a_unit = sizes[s] > 4096 ? 1 : TS_UNIT_BYTES / (sizes[s] == 1000 && flags == EPOCH_CHURN ? 1024 : (sizes[s] + 15) / 16 * 16);
-                size_t fit = sizes[s] > 4096 ? units / ((sizes[s] + TS_UNIT_BYTES - 1) / TS_UNIT_BYTES) : units * a_unit;
+                size_t a_unit =
+                    sizes[s] > 4096
+                        ? 1
+                        : TS_UNIT_BYTES / (sizes[s] == 1000 && flags == EPOCH_CHURN ? 1024 : (sizes[s] + 15) / 16 * 16);
+                size_t fit =
+                    sizes[s] > 4096 ? units / ((sizes[s] + TS_UNIT_BYTES - 1) / TS_UNIT_BYTES) : units * a_unit;
                 SUP_CHECK(first == fit, "%u objects of %zu bytes under %zu, not %zu", first, sizes[s], budget, fit);
                 sup_check_identities(allocator);
                 for (unsigned i = 0; i < first; i++) {

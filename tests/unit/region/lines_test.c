@@ -12,8 +12,8 @@
 #include <string.h>
 
 static const size_t sizes[TS_LINES_KINDS] = {
-    [TS_LINES_HEAP] = 1300,       [TS_LINES_SHARE] = 3200, [TS_LINES_CHURN_BLOCK] = 1856,
-    [TS_LINES_SCOPE_BLOCK] = 250, [TS_LINES_MAGAZINE] = 256,   [TS_LINES_CLEANUP] = 40,
+    [TS_LINES_HEAP] = 1300,       [TS_LINES_SHARE] = 3200,   [TS_LINES_CHURN_BLOCK] = 1856,
+    [TS_LINES_SCOPE_BLOCK] = 250, [TS_LINES_MAGAZINE] = 256, [TS_LINES_CLEANUP] = 40,
 };
 
 static ts_os_table table;

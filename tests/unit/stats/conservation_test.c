@@ -127,7 +127,7 @@ static void foreign_frees_count_at_once(void **state) {
 struct load {
     SlabAllocator *allocator;
     EpochId shared;
-    _Atomic(void *) box[ROOM];            /* objects on their way from one thread to another */
+    _Atomic(void *) box[ROOM];             /* objects on their way from one thread to another */
     atomic_uint_fast64_t allocated, freed; /* counted before the allocation; after the free */
     atomic_uint_fast64_t foreign;
     atomic_bool stop;
@@ -177,7 +177,8 @@ static void true_under_load(void **state) {
         SUP_CHECK(now.allocated_objects_total <= allocated, "more allocated than there ever were");
         /* An object is freed before it is counted here: at most one for each thread, and its short epoch. */
         SUP_CHECK(now.freed_objects_total <= freed + WORKERS * 31, "more freed than there ever were");
-#define X(field, type, ...) if (TS_##type == TS_COUNTER) NOT_BELOW(field);
+#define X(field, type, ...) \
+    if (TS_##type == TS_COUNTER) NOT_BELOW(field);
         TS_STATS_COUNTERS(X)
 #undef X
         last = now;
@@ -289,7 +290,8 @@ static void takes_no_lock(void **state) {
     PerfCounters perf;
     bool good = slab_stats_global(allocator, &global) && slab_stats_class(allocator, 3, &cls) &&
                 slab_stats_epoch(allocator, SLAB_ALL_CLASSES, epoch, &e) && get_perf_counters(allocator, 3, &perf) &&
-                slab_stats_json(allocator, text, sizeof text) > 100 && slab_stats_text(allocator, text, sizeof text) > 100 &&
+                slab_stats_json(allocator, text, sizeof text) > 100 &&
+                slab_stats_text(allocator, text, sizeof text) > 100 &&
                 slab_stats_prometheus(allocator, text, sizeof text) > 100 &&
                 slab_stats_openmetrics(allocator, text, sizeof text) > 100 &&
                 slab_stats_epochs_json(allocator, SLAB_EPOCHS_LARGEST, 10, text, sizeof text) > 100 &&

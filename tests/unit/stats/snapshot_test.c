@@ -393,9 +393,9 @@ static void collected_meanwhile(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        WITH_ALLOCATOR(slabs_of_a_class),  WITH_ALLOCATOR(refused_and_rejected), WITH_ALLOCATOR(kinds_apart),
-        WITH_ALLOCATOR(times_of_an_epoch), WITH_ALLOCATOR(oldest_first),         WITH_ALLOCATOR(closing),
-        WITH_ALLOCATOR(the_region),        WITH_ALLOCATOR(read_meanwhile), WITH_ALLOCATOR(domains_in_order),
+        WITH_ALLOCATOR(slabs_of_a_class),    WITH_ALLOCATOR(refused_and_rejected), WITH_ALLOCATOR(kinds_apart),
+        WITH_ALLOCATOR(times_of_an_epoch),   WITH_ALLOCATOR(oldest_first),         WITH_ALLOCATOR(closing),
+        WITH_ALLOCATOR(the_region),          WITH_ALLOCATOR(read_meanwhile),       WITH_ALLOCATOR(domains_in_order),
         WITH_ALLOCATOR(collected_meanwhile),
     };
     return cmocka_run_group_tests_name("stats.snapshot", tests, NULL, NULL);

@@ -55,7 +55,8 @@ static EpochId filled(const char *label, unsigned objects, size_t size) {
 static void check_labels(unsigned distinct) {
     ts_view *view = view_of();
     uint64_t epochs = 0, live = 0, bytes = 0;
-    assert_int_equal(view->label_rows, distinct < TS_VIEW_LABELS ? distinct : TS_VIEW_LABELS + (distinct > TS_VIEW_LABELS));
+    assert_int_equal(view->label_rows,
+                     distinct < TS_VIEW_LABELS ? distinct : TS_VIEW_LABELS + (distinct > TS_VIEW_LABELS));
     for (unsigned i = 0; i < view->label_rows; i++) {
         const ts_label_stats *l = &view->label[i];
         epochs += l->active_epochs + l->closing_epochs;
@@ -179,9 +180,11 @@ static void doctor(void **state) {
     now += 9 * SECOND;
     assert_true(doctor_says("nothing found"));
     now += SECOND;
-    assert_true(doctor_says("warning: `handler:/api/upload` has held 45.0 kB in 128-byte objects for 10 s after its close\n"));
+    assert_true(
+        doctor_says("warning: `handler:/api/upload` has held 45.0 kB in 128-byte objects for 10 s after its close\n"));
     now += 53 * SECOND;
-    assert_true(doctor_says("1. critical: `handler:/api/upload` has held 45.0 kB in 128-byte objects for 63 s after its close\n"));
+    assert_true(doctor_says(
+        "1. critical: `handler:/api/upload` has held 45.0 kB in 128-byte objects for 63 s after its close\n"));
     assert_true(doctor_says("evidence: 352 live objects (45.0 kB) in 1 closed epoch keep 49.1 kB of slabs\n"));
     assert_false(doctor_says("handler:/api/list"));
     /* Ranked: the worse, and then the larger, first. */
@@ -378,13 +381,13 @@ static void more_findings_than_places(void **state) {
 
 /* ---- formatting ---------------------------------------------------------------------------------------------------------- */
 
-#define FORMATS(want, call)                                 \
-    do {                                                    \
-        char out[64];                                       \
-        ts_sink s = ts_sink_buffer(out, sizeof out);        \
-        call;                                               \
+#define FORMATS(want, call)                                  \
+    do {                                                     \
+        char out[64];                                        \
+        ts_sink s = ts_sink_buffer(out, sizeof out);         \
+        call;                                                \
         assert_int_equal(ts_sink_end(&s), sizeof(want) - 1); \
-        assert_string_equal(out, want);                     \
+        assert_string_equal(out, want);                      \
     } while (0)
 
 static void formatting(void **state) {
@@ -417,11 +420,18 @@ static void formatting(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        WITH_ALLOCATOR(labels_are_bounded), WITH_ALLOCATOR(reasons_sum_up), WITH_ALLOCATOR(lists_of_epochs),
-        WITH_ALLOCATOR(label_while_it_changes), WITH_ALLOCATOR(doctor), WITH_ALLOCATOR(doctor_ranks),
-        cmocka_unit_test(leaks_by_kind), cmocka_unit_test(epochs_that_are_not_closed),
-        cmocka_unit_test(figures_that_are_too_high), cmocka_unit_test(slabs_that_are_sparse),
-        cmocka_unit_test(more_findings_than_places), cmocka_unit_test(formatting),
+        WITH_ALLOCATOR(labels_are_bounded),
+        WITH_ALLOCATOR(reasons_sum_up),
+        WITH_ALLOCATOR(lists_of_epochs),
+        WITH_ALLOCATOR(label_while_it_changes),
+        WITH_ALLOCATOR(doctor),
+        WITH_ALLOCATOR(doctor_ranks),
+        cmocka_unit_test(leaks_by_kind),
+        cmocka_unit_test(epochs_that_are_not_closed),
+        cmocka_unit_test(figures_that_are_too_high),
+        cmocka_unit_test(slabs_that_are_sparse),
+        cmocka_unit_test(more_findings_than_places),
+        cmocka_unit_test(formatting),
     };
     return cmocka_run_group_tests_name("stats.view", tests, NULL, NULL);
 }
