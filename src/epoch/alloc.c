@@ -8,6 +8,7 @@
 #include "epoch/stacks.h"
 #include "heap/care.h"
 #include "heap/fast.h"
+#include "os/os.h"
 
 #include <errno.h>
 #include <string.h>
@@ -362,23 +363,50 @@ static verdict free_own(ts_heap *heap, ts_block *block, uint32_t unit, uint64_t 
     return FREED;
 }
 
+/* With care an object is filled before it is freed, which must not meet its next use: while the heap of its owner is held
+   nobody else frees it, nor are its slab's units given away. NULL: the heap can never be held (no barrier, or its thread
+   vanished in a fork), and two threads that free one object at once may fill what is in use again. */
+TS_COLD static ts_heap *hold_owner(const ts_block *block) {
+    for (;;) {
+        ts_heap *owner = ts_load_acquire(&block->heap);
+        if (!owner || owner == ts_thread.heap || ts_load_relaxed(&owner->state) == TS_HEAP_LOST) return NULL;
+        if (ts_heap_hold(owner)) {
+            if (ts_load_relaxed(&block->heap) == owner) return owner;
+            ts_heap_drop(owner);
+        } else if (!ts_os->barrier_all()) {
+            return NULL;
+        } else {
+            ts_os->yield(); /* it lost its processor in the middle of an operation */
+        }
+    }
+}
+
 static verdict free_foreign(uint32_t unit, uint64_t entry, uintptr_t token, uint32_t generation, void *p) {
     ts_allocator *allocator = ts_allocator_find(token);
     uint64_t retries = 0;
     if (!allocator) return NOT_LIVE;
+    ts_heap *heap = ts_heap_mine(), *owner = NULL;
     if (TS_UNLIKELY(allocator->care)) {
         ts_object object;
-        if (!ts_object_at(token, p, &object)) return NOT_LIVE;
-        if (generation != TS_ANY_GENERATION && generation != object.generation) return NOT_LIVE;
+        if (!ts_object_at(token, p, &object) || !object.block) return NOT_LIVE;
+        owner = hold_owner(object.block);
+        if (!ts_object_at(token, p, &object) || (generation != TS_ANY_GENERATION && generation != object.generation)) {
+            if (owner) ts_heap_drop(owner);
+            return NOT_LIVE;
+        }
         ts_care_freed(allocator, slab_start(p), p, object.bytes);
     }
-    /* In the bracket of this thread's heap, if it has one, for the sake of fork: see foreign.c. */
-    ts_heap *heap = ts_heap_mine();
-    if (heap) ts_heap_enter(heap);
+    /* In the bracket of this thread's heap, if it has one, for the sake of fork: see foreign.c. (Who holds another's keeps
+       a fork waiting too.) */
+    bool bracket = heap && !owner;
+    if (bracket) ts_heap_enter(heap);
     ts_foreign_result r = ts_foreign_free(unit, entry, token, generation, &retries);
-    if (heap) ts_heap_leave(heap);
+    if (bracket) ts_heap_leave(heap);
+    if (TS_UNLIKELY(owner != NULL)) ts_heap_drop(owner);
     if (TS_UNLIKELY(retries)) ts_fetch_add_relaxed(&allocator->cas_retries, retries);
-    return r == TS_FOREIGN_FREED ? FREED : NOT_LIVE;
+    if (r != TS_FOREIGN_FREED) return NOT_LIVE;
+    ts_foreign_give_closed(unit, entry);
+    return FREED;
 }
 
 static verdict free_once(uintptr_t token, void *p, uint32_t generation, uint32_t unit, uint64_t entry) {
@@ -397,6 +425,11 @@ static verdict free_once(uintptr_t token, void *p, uint32_t generation, uint32_t
         ts_heap_bind(heap, block->share); /* its next frees are fast */
         ts_heap_enter(heap);
         verdict v = free_own(heap, block, unit, entry, generation, w);
+        if (TS_UNLIKELY(v == FREED && block->closing == TS_CLOSING)) {
+            /* Others may have freed the rest of the slab meanwhile, and seen this object live: ts_foreign_give_closed. */
+            atomic_thread_fence(memory_order_seq_cst);
+            if (ts_load_relaxed(ts_unit_word(unit)) & TS_UNIT_FOREIGN) ts_foreign_drain_some(heap, TS_FOREIGN_WORK);
+        }
         ts_heap_leave(heap);
         return v;
     }

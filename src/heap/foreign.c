@@ -142,6 +142,49 @@ ts_foreign_result ts_foreign_free(uint32_t unit, uint64_t entry, uintptr_t alloc
     }
 }
 
+/* The live objects among 32 granules of a slab, a bit each. */
+static uint32_t live_bits(uint32_t unit, bool scope, unsigned i) {
+    if (scope) {
+        const ts_scope_bits *bits = ts_slab_scope_bits(unit);
+        return (uint32_t)((ts_load_seq(&bits->start[i / 2]) & ~ts_load_seq(&bits->freed[i / 2])) >> (i % 2 * 32));
+    }
+    unsigned part = ts_part_of_unit(unit);
+    const _Atomic uint16_t *state =
+        &ts_region.part[part].state[(size_t)ts_unit_in_part(unit) * ts_granules_per_unit(part) + i * 32u];
+    uint32_t live = 0;
+    for (unsigned k = 0; k < 32; k++) live |= (uint32_t)(ts_load_seq(&state[k]) & TS_STATE_LIVE) << k;
+    return live;
+}
+
+/* Whether every live object of these is freed by another thread than the owner. */
+static bool all_pending(uint32_t unit, bool scope, unsigned i, const _Atomic uint64_t *words) {
+    uint64_t x = ts_load_seq(&words[i]);
+    uint32_t bits = x >> TS_FOREIGN_TAG_SHIFT == ts_load_acquire(&ts_slab_at(unit)->tag) ? (uint32_t)x : 0;
+    return (live_bits(unit, scope, i) & ~bits) == 0;
+}
+
+/* seq_cst: each of those who free the last objects at once writes its bit (the owner: the state) and then looks at all
+   others, so the last of them sees that nothing is left. The owner looks at FOREIGN after that (alloc.c: free_own). */
+void ts_foreign_give_closed(uint32_t unit, uint64_t entry) {
+    _Atomic uint64_t *word = ts_unit_word(unit);
+    uint64_t u = ts_load_acquire(word);
+    bool scope = (u & TS_UNIT_SCOPE) != 0;
+    if (!(u & TS_UNIT_FOREIGN) || (u & (TS_UNIT_ZOMBIE | TS_UNIT_SPAN))) return;
+    const ts_block *block = ts_block_of_line(ts_word_line(u), scope);
+    if (ts_era(block) != ts_word_era(u) || !ts_load_acquire(&block->flushed)) return;
+    unsigned count;
+    const _Atomic uint64_t *words = ts_slab_foreign_words(unit, scope, &count);
+    uint64_t in_unit = entry & (TS_UNIT_ENTRIES - 1);
+    if (!all_pending(unit, scope, (unsigned)((count == 8 ? in_unit >> 2 : in_unit) >> 5), words)) return;
+    for (unsigned i = 0; i < count; i++)
+        if (!all_pending(unit, scope, i, words)) return;
+    ts_heap *heap = ts_load_acquire(&block->heap);
+    if (!heap || heap == ts_thread.heap || !ts_heap_hold(heap)) return;
+    for (unsigned i = 0; i < 16 && (ts_load_relaxed(word) & TS_UNIT_FOREIGN); i++)
+        ts_foreign_drain_some(heap, TS_FOREIGN_WORK);
+    ts_heap_drop(heap);
+}
+
 /* The usual case of the above in as few steps: an object of an open churn block of part NORMAL, by its pointer. */
 bool ts_foreign_free_open(const ts_heap *heap, uint64_t entry, uintptr_t allocator) {
     const ts_part *region = &ts_region.part[TS_NORMAL];

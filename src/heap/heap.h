@@ -519,6 +519,9 @@ ts_foreign_result ts_foreign_free(uint32_t unit, uint64_t entry, uintptr_t alloc
 /* The same for the usual case, from inside this thread's own heap. entry: in part NORMAL. false: nothing was done, and
    the other call finds out what there is. */
 bool ts_foreign_free_open(const ts_heap *heap, uint64_t entry, uintptr_t allocator);
+/* After such a free, with nothing held: if the block is closed and this was the last live object of its slab, what waits
+   on the owner's queue is taken in for it, in part: the owner may sleep, and the memory goes back now. */
+void ts_foreign_give_closed(uint32_t unit, uint64_t entry);
 /* Drains the queue of a heap that has no thread; of all such heaps. Hold nothing. */
 void ts_foreign_drain_abandoned(ts_heap *heap);
 void ts_foreign_drain_all_abandoned(void);

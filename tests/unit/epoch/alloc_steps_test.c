@@ -15,6 +15,7 @@
 #include "epoch/epoch.h"
 #include "epoch/sample.h"
 #include "epoch/stacks.h"
+#include "heap/care.h"
 #include "heap/fast.h"
 
 static void step(void);
@@ -51,7 +52,13 @@ size_t ts_object_usable(const ts_object *object);
 void *ts_span_alloc(ts_allocator *allocator, EpochId id, size_t size, size_t align, bool *zero);
 bool ts_span_free(ts_allocator *allocator, uint32_t unit, uint64_t word, uint32_t generation);
 ts_epoch *ts_span_lock(ts_allocator *allocator, uint32_t unit, uint64_t word);
+#define ts_heap_hold(heap) (before_hold(), (ts_heap_hold)(heap))
+#define ts_care_freed(a, home, p, bytes) (before_care(), (ts_care_freed)((a), (home), (p), (bytes)))
+static void before_hold(void);
+static void before_care(void);
 #include "epoch/alloc.c"
+#undef ts_heap_hold
+#undef ts_care_freed
 #include "epoch/object.c"
 #include "epoch/span.c"
 #undef ts_span_alloc
@@ -82,6 +89,23 @@ static void step(void) {
         void (*fn)(void) = at_stop;
         at_stop = NULL;
         fn();
+    }
+}
+
+static void (*at_hold)(void);
+static bool fills, filled_unheld;
+static void before_hold(void) {
+    void (*fn)(void) = at_hold;
+    at_hold = NULL;
+    if (fn) {
+        fn();
+    }
+}
+static void before_care(void) {
+    fills = true;
+    if (pthread_mutex_trylock(&other_heap->lock.mutex) == 0) {
+        filled_unheld = true;
+        pthread_mutex_unlock(&other_heap->lock.mutex);
     }
 }
 
@@ -277,14 +301,59 @@ static void destroyed_while_a_handle_is_made(void **state) {
     }
 }
 
+/* ---- a free by another thread, with care ------------------------------------------------------------------------ */
+
+static SlabAllocator *careful;
+static unsigned char *its, *again;
+
+static void make_its(void) { its = slab_malloc_epoch(careful, 100, epoch); }
+static void end_it_and_take_the_place(void) {
+    SUP_CHECK(epoch_destroy(careful, epoch), "epoch_destroy");
+    for (unsigned i = 0; i < 400 && again != its; i++) {
+        again = slab_malloc_epoch(careful, 100, other);
+    }
+    SUP_CHECK(again == its, "the place is not used again");
+    memset(again, 0x11, 100);
+}
+static void let_end_it(void) { let(end_it_and_take_the_place); }
+
+/* An object is filled while its owner's heap is held, and not if it died before. */
+static void filled_by_another_thread(void **state) {
+    (void)state;
+    SlabOptions options = {.size = sizeof options, .poison_on_free = 1};
+    careful = slab_allocator_create_ex(&options);
+    for (flags = EPOCH_CHURN; flags <= EPOCH_SCOPE; flags++) {
+        begin();
+        epoch = epoch_open(careful, NULL, flags);
+        other = epoch_open(careful, NULL, flags);
+        let(make_its);
+        fills = filled_unheld = false;
+        assert_true(stepped_free(ts_token(careful), its, TS_ANY_GENERATION));
+        assert_true(fills && !filled_unheld);
+        assert_false(stepped_free(ts_token(careful), its, TS_ANY_GENERATION));
+        let(make_its);
+        again = NULL;
+        at_hold = let_end_it;
+        ts_object object; /* by its handle: its address is another's then */
+        assert_true(ts_object_at(ts_token(careful), its, &object));
+        assert_int_not_equal(slab_handle_of(careful, its), SLAB_HANDLE_NONE);
+        assert_false(stepped_free(ts_token(careful), its, object.generation));
+        assert_null(at_hold);
+        for (unsigned i = 0; i < 100; i++) {
+            assert_int_equal(again[i], 0x11);
+        }
+        assert_true(epoch_destroy(careful, other));
+        end();
+    }
+    slab_allocator_free(careful);
+}
+
 #define WITH(test) cmocka_unit_test_setup_teardown(test, start, stop)
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        WITH(advanced_in_an_allocation),
-        WITH(ended_in_an_allocation),
-        WITH(destroyed_inside_an_allocation),
-        WITH(destroyed_while_a_handle_is_made),
+        WITH(advanced_in_an_allocation),        WITH(ended_in_an_allocation),   WITH(destroyed_inside_an_allocation),
+        WITH(destroyed_while_a_handle_is_made), WITH(filled_by_another_thread),
     };
     return cmocka_run_group_tests_name("epoch.alloc_steps", tests, NULL, NULL);
 }

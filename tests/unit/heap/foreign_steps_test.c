@@ -29,6 +29,7 @@ static void step(void);
 #define ts_foreign_drain_all_abandoned stepped_drain_all_abandoned
 #define ts_foreign_free_open stepped_free_open
 #define ts_foreign_pending stepped_pending
+#define ts_foreign_give_closed stepped_give_closed
 void ts_foreign_drain(ts_heap *heap);
 void ts_foreign_drain_some(ts_heap *heap, unsigned most);
 #include "heap/foreign.c"
@@ -39,6 +40,7 @@ void ts_foreign_drain_some(ts_heap *heap, unsigned most);
 #undef ts_foreign_drain_all_abandoned
 #undef ts_foreign_free_open
 #undef ts_foreign_pending
+#undef ts_foreign_give_closed
 
 static void (*at_stop)(void);
 static unsigned steps_left;
