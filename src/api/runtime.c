@@ -33,6 +33,7 @@ static void for_allocator_locks(void (*fn)(ts_lock *), bool warm) {
 
 static void fork_prepare(void) {
     pthread_mutex_lock(&start_mutex);
+    if (!hooks_made) return; /* nothing has been allocated yet */
     fork_allocators = ts_table_high(&ts_allocators);
     for_allocator_locks(ts_lock_acquire_for_fork, false);
     ts_epoch_fork_prepare();
@@ -61,12 +62,20 @@ static void release_after_heaps(void) {
 }
 
 static void fork_parent(void) {
+    if (!hooks_made) {
+        pthread_mutex_unlock(&start_mutex);
+        return;
+    }
     release_before_heaps();
     ts_heap_fork_parent();
     release_after_heaps();
 }
 
 static void fork_child(void) {
+    if (!hooks_made) {
+        pthread_mutex_unlock(&start_mutex);
+        return;
+    }
     release_before_heaps();
     ts_heap_fork_child();
     /* Readers of other threads are not in the child. */
@@ -75,6 +84,13 @@ static void fork_child(void) {
     release_after_heaps();
     ts_stacks_fork_child();
     ts_epoch_fork_child();
+}
+
+/* Handlers of fork that are registered later run while these locks are free: so a program's own may allocate, if these
+   come first. */
+static bool fork_registered; /* written before main, or under start_mutex */
+TS_AT_LOAD static void register_fork(void) {
+    if (!fork_registered) fork_registered = ts_os_register_fork(fork_prepare, fork_parent, fork_child);
 }
 
 /* ---- start --------------------------------------------------------------------------------------------- */
@@ -116,7 +132,8 @@ static bool start_locked(void) {
         tables_made = true;
     }
     if (!hooks_made) {
-        if (!ts_os_register(thread_exit, fork_prepare, fork_parent, fork_child)) return false;
+        register_fork();
+        if (!fork_registered || !ts_os_register_exit(thread_exit)) return false;
         hooks_made = true;
     }
     return true;
@@ -149,6 +166,7 @@ static void reset_record(ts_allocator *a) {
     _Atomic uint64_t *from = &a->current_epoch, *to = &a->span_miss;
     for (_Atomic uint64_t *w = from; w <= to; w++) ts_store_relaxed(w, 0);
     ts_store_relaxed(&a->span_warm_units, 0);
+    ts_store_relaxed(&a->reserved_units, 0);
     ts_store_relaxed(&a->pins, 1);
 }
 
@@ -184,7 +202,8 @@ ts_allocator *ts_allocator_make(const ts_settings *settings) {
     }
     if (settings->reserve_bytes) {
         /* What cannot be had is not missed before it is needed. */
-        (void)ts_allocator_reserve(a, (settings->reserve_bytes + TS_UNIT_BYTES - 1) / TS_UNIT_BYTES);
+        size_t bytes = settings->reserve_bytes;
+        (void)ts_allocator_reserve(a, bytes / TS_UNIT_BYTES + (bytes % TS_UNIT_BYTES != 0));
     }
     return a;
 }

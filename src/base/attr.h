@@ -46,6 +46,13 @@
 #define TS_ENTRY
 #endif
 
+/* Runs when the library is loaded, before main; elsewhere its caller sees to it at first use. */
+#if defined(__GNUC__) || defined(__clang__)
+#define TS_AT_LOAD __attribute__((constructor))
+#else
+#define TS_AT_LOAD
+#endif
+
 #define TS_CACHE_LINE 64u
 
 #endif

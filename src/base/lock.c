@@ -49,5 +49,13 @@ void ts_lock_release(ts_lock *lock) {
 
 bool ts_lock_is_any_held(void) { return held_count != 0; }
 
-void ts_lock_acquire_for_fork(ts_lock *lock) { pthread_mutex_lock(&lock->mutex); }
-void ts_lock_release_for_fork(ts_lock *lock) { pthread_mutex_unlock(&lock->mutex); }
+void ts_lock_acquire_for_fork(ts_lock *lock) {
+    held_count++;
+    ts_compiler_fence();
+    pthread_mutex_lock(&lock->mutex);
+}
+void ts_lock_release_for_fork(ts_lock *lock) {
+    pthread_mutex_unlock(&lock->mutex);
+    ts_compiler_fence();
+    held_count--;
+}

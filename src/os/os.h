@@ -53,16 +53,18 @@ static inline size_t ts_os_page_bytes(void) { return ts_os->page_bytes(); }
 /* As expose, by a mapping anew, so at must be in a reservation: under memcheck, which looks at every byte that a change
    of protection makes readable (4 s for what the region has). */
 bool ts_os_expose_anew(void *at, size_t bytes);
-/* Registers the callbacks of the upper layers; once. exit_fn runs on a thread that called
+/* Registers the callbacks of the upper layers; once each. exit_fn runs on a thread that called
    ts_os_thread_started and ends. false: the system has no room for it. */
-bool ts_os_register(void (*exit_fn)(void *), void (*prepare)(void), void (*parent)(void), void (*child)(void));
+bool ts_os_register_exit(void (*exit_fn)(void *));
+bool ts_os_register_fork(void (*prepare)(void), void (*parent)(void), void (*child)(void));
 /* This thread is to run the exit callback with arg when it ends. false: refused; also in the last round of a thread's
    destructors, after which nothing runs on it any more. (A thread of which this layer never heard before that round cannot
    be told from one that goes on.) */
 bool ts_os_thread_started(void *arg);
-/* The exit callback calls it first. It comes again in every round of the thread's destructors, so that the last is known:
-   others may allocate after it. false: this is only that, arg is none of ts_os_thread_started. */
-bool ts_os_thread_ends(const void *arg);
+/* The exit callback calls it first, with its argument. false: it does nothing in this round of the thread's destructors. It
+   comes again in the others: until the last but one, so that others go on with what is the thread's, and after that so
+   that the last is known: they may allocate then. */
+bool ts_os_thread_ends(void *arg);
 /* What holds this code is never unloaded, as threads that end and forks call it. Not with a lock held: the loader has one. */
 void ts_os_stay_loaded(void);
 

@@ -181,19 +181,19 @@ const ts_os_table *ts_os = &ts_os_native;
 static pthread_key_t exit_key;        /* constant after ts_os_register */
 static _Thread_local unsigned rounds; /* of this thread's destructors so far */
 
-bool ts_os_thread_ends(const void *arg) {
+bool ts_os_thread_ends(void *arg) {
+    bool only_counts = arg == &rounds;
     rounds++;
+    /* Not in the last round: some tools take a thread's state away there. */
+    if (!only_counts && rounds < PTHREAD_DESTRUCTOR_ITERATIONS - 1 && pthread_setspecific(exit_key, arg) == 0)
+        return false;
     if (rounds < PTHREAD_DESTRUCTOR_ITERATIONS) (void)pthread_setspecific(exit_key, &rounds);
-    return arg != &rounds;
+    return !only_counts;
 }
 
-bool ts_os_register(void (*exit_fn)(void *), void (*prepare)(void), void (*parent)(void), void (*child)(void)) {
-    if (pthread_key_create(&exit_key, exit_fn) != 0) return false;
-    if (pthread_atfork(prepare, parent, child) != 0) {
-        (void)pthread_key_delete(exit_key);
-        return false;
-    }
-    return true;
+bool ts_os_register_exit(void (*exit_fn)(void *)) { return pthread_key_create(&exit_key, exit_fn) == 0; }
+bool ts_os_register_fork(void (*prepare)(void), void (*parent)(void), void (*child)(void)) {
+    return pthread_atfork(prepare, parent, child) == 0;
 }
 
 bool ts_os_thread_started(void *arg) {
