@@ -16,7 +16,8 @@ static inline ts_block *ts_epoch_next_block(const ts_block *block) { return ts_l
 TS_ALWAYS_INLINE ts_block *ts_epoch_detach_blocks(ts_epoch *epoch) {
     ts_block *blocks = ts_load_relaxed(&epoch->blocks);
     ts_store_relaxed(&epoch->blocks, NULL);
-    ts_store_relaxed(&epoch->detached, ts_load_relaxed(&epoch->detached) + 1);
+    /* release: who sees the new count does not see the old list */
+    ts_store_release(&epoch->detached, ts_load_relaxed(&epoch->detached) + 1);
     atomic_thread_fence(memory_order_release); /* partner: ts_epoch_read_blocks */
     return blocks;
 }

@@ -75,6 +75,11 @@ TS_ALWAYS_INLINE bool is_fast(const ts_block *block) {
     return ts_load_relaxed(&block->key) >> TS_KEY_SHARE_SHIFT != 0 && !block->sampled;
 }
 
+/* Timing is on for this thread, or will be at its next slow call. */
+TS_ALWAYS_INLINE bool is_timed(const ts_heap *heap) {
+    return (heap->sample_rate | ts_load_relaxed(&ts_sample_rate)) != 0;
+}
+
 /* A hint may be old: the block may be in another use, or with the heap of another thread. */
 TS_ALWAYS_INLINE bool is_block_of(const ts_scope_block *block, const ts_heap *heap, EpochId epoch) {
     /* acquire: partner of open_block; with the id comes the heap that the block is open in */
@@ -86,7 +91,7 @@ TS_ALWAYS_INLINE bool is_block_of(const ts_scope_block *block, const ts_heap *he
 static void follow_innermost(ts_heap *heap) {
     const ts_domain_scope *top = ts_thread.domain;
     ts_thread.scope = &ts_no_scope;
-    if (!top || heap->sample_rate != 0) return;
+    if (!top || is_timed(heap)) return;
     ts_scope_block *b = top->block;
     if (!is_block_of(b, heap, top->epoch)) b = heap->scope_map[ts_table_index(&ts_epochs, top->epoch) % TS_HEAP_MAP];
     if (is_block_of(b, heap, top->epoch)) ts_thread.scope = b;
@@ -142,7 +147,7 @@ bool ts_domain_enter(uint64_t id) {
     scope->allocator = token;
     scope->block = block;
     ts_thread.domain = scope;
-    if (here && heap->sample_rate == 0)
+    if (here && !is_timed(heap))
         ts_thread.scope = block;
     else
         follow_innermost(heap);
@@ -282,7 +287,7 @@ static bool destroy_at_once(ts_domain *d, uint64_t id) {
 static bool reset_at_once(ts_domain *d, uint64_t id, uint64_t *units) {
     ts_epoch *epoch = lock_quiet(d, id);
     if (!epoch) return false;
-    bool done = ts_epoch_reset_own(epoch, units);
+    bool done = ts_epoch_reset_own(epoch, !ts_load_relaxed(&d->shared), units);
     ts_lock_release(ts_epoch_lock(epoch));
     if (done) follow_innermost(ts_thread.heap);
     return done;
@@ -313,11 +318,29 @@ bool ts_domain_force_close(uint64_t id) {
     return true;
 }
 
+/* By who is busy with it: its allocator has ended, and its cleanups do not run. */
+TS_COLD static void end_without_cleanups(ts_domain *d) {
+    ts_lock *lock = lock_of(d);
+    ts_lock_acquire(lock);
+    ts_cleanup *c = ts_load_relaxed(&d->cleanups);
+    ts_table_give(&ts_domains, d);
+    ts_lock_release(lock);
+    while (c) {
+        ts_cleanup *next = c->next;
+        ts_lines_give(TS_LINES_CLEANUP, c);
+        c = next;
+    }
+}
+
 static bool reset_slowly(ts_domain *d, uint64_t id, uint64_t *units) {
     if (!make_busy(d, id)) return refuse("epoch_domain_reset", id, IS_ENDING, EPERM);
     run_cleanups(d);
     bool done = ts_epoch_reset(ts_load_relaxed(&d->allocator), ts_load_relaxed(&d->epoch), units);
     ts_store_release(&d->busy, 0); /* partner: the lock in make_busy */
+    /* Who ended the allocator meanwhile passed by a domain that was busy. Its id changes first and busy is read then, both
+       in order (ts_domain_destroy_all); here it is the other way round: one of the two sees the other. */
+    atomic_thread_fence(memory_order_seq_cst);
+    if (TS_UNLIKELY(!ts_allocator_find(ts_load_relaxed(&d->token))) && make_busy(d, id)) end_without_cleanups(d);
     return done;
 }
 
@@ -349,27 +372,20 @@ bool ts_domain_hand_over(uint64_t id) {
     ts_domain *d = mine(id, "epoch_domain_hand_over");
     if (!d) return false;
     if (is_entered(id)) return refuse("epoch_domain_hand_over", id, "still entered", EPERM);
+    ts_epoch_leave_empty(ts_load_relaxed(&d->allocator), ts_load_relaxed(&d->epoch));
     /* release: partner of the acquire in ts_domain_enter */
     if (!ts_load_relaxed(&d->shared)) ts_store_release(&d->owner, 0);
     return true;
 }
 
 void ts_domain_destroy_all(ts_allocator *allocator) {
+    atomic_thread_fence(memory_order_seq_cst); /* partner: reset_slowly */
     uint32_t high = ts_table_high(&ts_domains);
     for (uint32_t i = 1; i < high; i++) {
         ts_domain *d = ts_table_at(&ts_domains, i);
         uint64_t id = ts_load_acquire(&d->entry.id);
         if (id == 0 || ts_load_relaxed(&d->allocator) != allocator || !make_busy(d, id)) continue;
-        ts_lock *lock = lock_of(d);
-        ts_lock_acquire(lock);
-        ts_cleanup *c = ts_load_relaxed(&d->cleanups);
-        ts_table_give(&ts_domains, d);
-        ts_lock_release(lock);
-        while (c) {
-            ts_cleanup *next = c->next;
-            ts_lines_give(TS_LINES_CLEANUP, c);
-            c = next;
-        }
+        end_without_cleanups(d);
     }
 }
 
@@ -379,8 +395,7 @@ void ts_domain_destroy_all(ts_allocator *allocator) {
    stacks are sampled. */
 static bool join_innermost(ts_heap *heap, const ts_domain_scope *top) {
     ts_allocator *allocator = ts_allocator_find(top->allocator);
-    if (!allocator || allocator->sampled || heap->sample_rate != 0 || ts_load_relaxed(&ts_sample_rate) != 0)
-        return false;
+    if (!allocator || allocator->sampled || is_timed(heap)) return false;
     ts_block *block = ts_epoch_join(heap, allocator, top->epoch);
     if (!block || !block->scope || !is_fast(block)) return false;
     ts_thread.scope = ts_scope(block);

@@ -253,7 +253,7 @@ static void add_dying(ts_epoch *epoch, ts_block *blocks) {
     epoch->dying = blocks;
 }
 
-bool ts_epoch_reset_own(ts_epoch *epoch, uint64_t *units_freed) {
+bool ts_epoch_reset_own(ts_epoch *epoch, bool again, uint64_t *units_freed) {
     ts_heap *heap = ts_thread.heap;
     ts_block *block = ts_load_relaxed(&epoch->state) == EPOCH_ACTIVE ? only_block(epoch) : NULL;
     /* With care all that it holds is gone through, which is not for under the lock. */
@@ -266,6 +266,7 @@ bool ts_epoch_reset_own(ts_epoch *epoch, uint64_t *units_freed) {
     ts_heap_enter(heap);
     ts_block_end(heap, block);
     ts_heap_leave(heap);
+    if (!again) return true;
     /* Mostly the same block in its next era. Without memory the thread joins later. */
     int before = errno;
     ts_block *next = ts_epoch_new_block(heap, share, epoch, ts_load_relaxed(&epoch->entry.id));
@@ -273,6 +274,21 @@ bool ts_epoch_reset_own(ts_epoch *epoch, uint64_t *units_freed) {
     if (next) ts_epoch_remember(heap, next, epoch);
     errno = before;
     return true;
+}
+
+void ts_epoch_leave_empty(ts_allocator *allocator, EpochId id) {
+    ts_epoch *epoch = ts_epoch_find_locked(allocator, id);
+    if (!epoch) return;
+    ts_heap *heap = ts_thread.heap;
+    ts_block *block = only_block(epoch);
+    if (block && ts_load_relaxed(&block->slabs) == 0) {
+        kill_only_block(block);
+        (void)ts_epoch_detach_blocks(epoch);
+        ts_heap_enter(heap);
+        ts_block_end(heap, block);
+        ts_heap_leave(heap);
+    }
+    ts_lock_release(ts_epoch_lock(epoch));
 }
 
 bool ts_epoch_reset(ts_allocator *allocator, EpochId id, uint64_t *units_freed) {

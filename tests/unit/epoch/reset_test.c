@@ -8,6 +8,7 @@
 
 #include "api/runtime.h"
 #include "epoch/domain.h"
+#include "epoch/sample.h"
 #include "region/pool.h"
 
 #include <errno.h>
@@ -255,6 +256,61 @@ static void at_the_last_era(void **state) {
     sup_check_identities(allocator);
 }
 
+/* A domain that other threads use too is left without a block, so that they meet none of a thread that sleeps or has
+   ended; so is one that is given up. */
+static void *reset_shared(void *to) {
+    (void)put_one_in(to);
+    SUP_CHECK(epoch_domain_reset(to, SIZE_MAX), "reset");
+    SUP_CHECK(ts_load_relaxed(&ts_epoch_find(record, epoch_domain_epoch(to))->blocks) == NULL, "a block is left");
+    return NULL;
+}
+static void *reset_and_give_up(void *out) {
+    EpochDomain *mine = epoch_domain_create(allocator);
+    (void)put_one_in(mine);
+    SUP_CHECK(epoch_domain_reset(mine, SIZE_MAX) && epoch_domain_hand_over(mine), "reset and hand over");
+    SUP_CHECK(ts_load_relaxed(&ts_epoch_find(record, epoch_domain_epoch(mine))->blocks) == NULL, "a block is left");
+    *(EpochDomain **)out = mine;
+    return NULL;
+}
+static void leaves_no_block_to_others(void **state) {
+    (void)state;
+    EpochDomain *shared = epoch_domain_create_ex(allocator, NULL, EPOCH_SCOPE | EPOCH_DOMAIN_SHARED), *given[3];
+    uint32_t abandoned = ts_load_relaxed(&ts_heaps_abandoned);
+    for (unsigned i = 0; i < 3; i++) on_another_thread(reset_shared, shared);
+    for (unsigned i = 0; i < 3; i++) on_another_thread(reset_and_give_up, &given[i]);
+    assert_int_equal(ts_load_relaxed(&ts_heaps_abandoned), abandoned);
+    (void)reset_shared(shared);
+    for (unsigned i = 0; i < 3; i++) {
+        assert_non_null(put_one_in(given[i]));
+        epoch_domain_destroy(given[i]);
+    }
+    epoch_domain_destroy(shared);
+    sup_check_empty(allocator);
+}
+
+/* Timing that is turned on reaches a thread that does nothing but reset. */
+static void timing_is_noticed(void **state) {
+    (void)state;
+    for (unsigned fresh = 0; fresh < 2; fresh++) {
+        (void)put_one_in(domain);
+        SlabOptions options = {.size = sizeof options, .sample_rate = 1};
+        SlabAllocator *timed = slab_allocator_create_ex(&options);
+        uint64_t before = slab_stats_thread().alloc_samples;
+        for (unsigned i = 0; i < 10; i++) {
+            EpochDomain *in = fresh ? epoch_domain_create(allocator) : domain;
+            assert_non_null(put_one_in(in));
+            if (fresh)
+                epoch_domain_destroy(in);
+            else
+                assert_true(epoch_domain_reset(in, SIZE_MAX));
+        }
+        assert_true(slab_stats_thread().alloc_samples >= before + 9);
+        slab_allocator_free(timed);
+        ts_store_relaxed(&ts_sample_rate, 0);
+        assert_non_null(slab_malloc_epoch(allocator, 100, epoch));
+    }
+}
+
 #define WITH(test) cmocka_unit_test_setup_teardown(test, start, stop)
 
 int main(void) {
@@ -269,6 +325,8 @@ int main(void) {
         WITH(when_closed),
         WITH(with_poison),
         WITH(at_the_last_era),
+        WITH(leaves_no_block_to_others),
+        WITH(timing_is_noticed),
     };
     return cmocka_run_group_tests_name("epoch.reset", tests, NULL, NULL);
 }
