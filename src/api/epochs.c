@@ -218,7 +218,10 @@ bool slab_set_budget(SlabAllocator *allocator, size_t bytes) {
     if (!a) return false;
     ts_store_relaxed(&a->budget_bytes, bytes);
     uint64_t units = ts_allocator_budget_units(a);
-    if (units && ts_load_relaxed(&a->committed_units) > units) ts_allocator_trim(a, 0);
+    if (units && ts_load_relaxed(&a->committed_units) > units) {
+        ts_store_relaxed(&a->reserved_units, 0); /* it goes back with the rest */
+        ts_allocator_trim(a, 0);
+    }
     ts_allocator_unpin(a);
     return true;
 }

@@ -93,10 +93,16 @@ uint64_t ts_allocator_budget_units(const ts_allocator *allocator) {
 
 static bool commit_within_budget(ts_allocator *allocator, uint64_t units) {
     uint64_t budget = ts_allocator_budget_units(allocator);
-    uint64_t before = ts_fetch_add_relaxed(&allocator->committed_units, units);
-    if (budget == 0 || (units <= budget && before <= budget - units)) return true;
-    ts_fetch_sub_relaxed(&allocator->committed_units, units);
-    return false;
+    if (budget == 0) {
+        ts_fetch_add_relaxed(&allocator->committed_units, units);
+        return true;
+    }
+    uint64_t before = ts_load_relaxed(&allocator->committed_units);
+    do {
+        if (units > budget || before > budget - units) return false;
+    } while (!atomic_compare_exchange_weak_explicit(&allocator->committed_units, &before, before + units,
+                                                    memory_order_relaxed, memory_order_relaxed));
+    return true;
 }
 
 /* From the pool, within the budget. Units come with UNIT word 0. */
@@ -265,6 +271,10 @@ void ts_span_release(ts_allocator *allocator, uint32_t unit, uint32_t units) {
 }
 
 bool ts_allocator_reserve(ts_allocator *allocator, uint64_t units) {
+    if (units > ts_region.part[TS_NORMAL].units) { /* there is nowhere for so much: nothing is populated in vain */
+        errno = ENOMEM;
+        return false;
+    }
     uint32_t most = TS_PURGE_BATCH;
     while (units > 0) {
         uint32_t n = units > most ? most : (uint32_t)units;

@@ -224,11 +224,118 @@ static void sleepers_hold_nothing(void **state) {
     }
 }
 
+static uint64_t retained(SlabAllocator *allocator) {
+    SlabGlobalStats stats;
+    assert_true(slab_stats_global(allocator, &stats));
+    return stats.retained_bytes;
+}
+
+/* More than there are addresses for is refused before anything is populated. */
+static void reserve_beyond_the_region(void **state) {
+    SlabAllocator *allocator = *state;
+    static const size_t sizes[] = {SIZE_MAX, SIZE_MAX - 16384, SIZE_MAX / 2};
+    for (int i = 0; i < 3; i++) {
+        errno = 0;
+        assert_false(slab_reserve(allocator, sizes[i]));
+        assert_int_equal(errno, ENOMEM);
+        assert_int_equal(sup_committed_bytes(allocator), 0);
+        SlabOptions options = {.size = sizeof options, .reserve_bytes = sizes[i]};
+        SlabAllocator *other = slab_allocator_create_ex(&options);
+        assert_non_null(other);
+        assert_int_equal(sup_committed_bytes(other), 0);
+        slab_allocator_free(other);
+    }
+}
+
+/* What was reserved does not count as reserved once it has gone back, nor for the next allocator in the same record. */
+static void a_reserve_that_has_gone_back(void **state) {
+    (void)state;
+    for (int way = 0; way < 2; way++) {
+        SlabAllocator *allocator = slab_allocator_create();
+        for (int i = 0; i < 3; i++) {
+            assert_true(slab_reserve(allocator, 48 * MIB));
+            if (way == 0) {
+                assert_true(slab_set_budget(allocator, MIB) && slab_set_budget(allocator, 0));
+                assert_int_equal(retained(allocator), 0);
+            } else {
+                slab_allocator_free(allocator);
+                allocator = slab_allocator_create();
+            }
+        }
+        EpochId epoch = epoch_open(allocator, NULL, EPOCH_SCOPE);
+        for (int i = 0; i < 60000; i++) {
+            assert_non_null(slab_malloc_epoch(allocator, 1000, epoch));
+        }
+        assert_true(epoch_destroy(allocator, epoch));
+        assert_true(retained(allocator) <= 33 * MIB); /* the default retain budget, and what the thread keeps */
+        slab_allocator_free(allocator);
+    }
+}
+
+/* At once means at once: an open epoch keeps no slab that is empty but for the objects in its magazines. */
+static void at_once_keeps_no_empty_slab(void **state) {
+    (void)state;
+    enum { COUNT = 20000 };
+    static void *objects[COUNT];
+    SlabOptions options = {.size = sizeof options, .reclaim_policy = SLAB_RECLAIM_AT_ONCE};
+    SlabAllocator *allocator = slab_allocator_create_ex(&options);
+    EpochId epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
+    for (int i = 0; i < COUNT; i++) {
+        objects[i] = slab_malloc_epoch(allocator, 1000, epoch);
+        assert_non_null(objects[i]);
+    }
+    for (int i = 0; i < COUNT; i++) {
+        assert_true(slab_free(allocator, objects[i]));
+    }
+    /* 64 in the magazine, and a claimed word of one slab. */
+    assert_true(sup_committed_bytes(allocator) <= 66 * 16384);
+    slab_thread_idle();
+    assert_int_equal(sup_committed_bytes(allocator), 0);
+    slab_allocator_free(allocator);
+}
+
+/* Its own domain is still the thread's in the destructors of its other keys, made before or after. */
+static pthread_key_t key;
+static SlabAllocator *of_key;
+static bool destroyed_at_exit, cleaned;
+static void clean(void *arg) {
+    (void)arg;
+    cleaned = true;
+}
+static void destroy_at_exit(void *domain) {
+    errno = 0;
+    epoch_domain_destroy(domain);
+    destroyed_at_exit = errno == 0 && epoch_domain_epoch(domain) == EPOCH_NONE;
+}
+static void *use_key(void *argument) {
+    EpochDomain *domain = epoch_domain_create(of_key);
+    SUP_CHECK(epoch_domain_on_destroy(domain, clean, NULL) && epoch_domain_enter(domain), "domain");
+    SUP_CHECK(slab_alloc(100) != NULL && pthread_setspecific(key, domain) == 0, "slab_alloc");
+    return argument;
+}
+static void domain_ends_in_a_destructor(void **state) {
+    of_key = *state;
+    pthread_t thread;
+    assert_int_equal(pthread_key_create(&key, destroy_at_exit), 0);
+    assert_int_equal(pthread_create(&thread, NULL, use_key, NULL), 0);
+    (void)pthread_join(thread, NULL);
+    assert_true(destroyed_at_exit && cleaned);
+    assert_int_equal(sup_live_objects(of_key), 0);
+    (void)pthread_key_delete(key);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        SUP_WITH_ALLOCATOR(hard_budget),         SUP_WITH_ALLOCATOR(budget_below_what_is_used),
-        cmocka_unit_test(trim_gives_back),       cmocka_unit_test(policies),
-        SUP_WITH_ALLOCATOR(reserve_populates),   cmocka_unit_test(freed_allocator_leaves_nothing),
+        SUP_WITH_ALLOCATOR(reserve_beyond_the_region),
+        cmocka_unit_test(a_reserve_that_has_gone_back),
+        cmocka_unit_test(at_once_keeps_no_empty_slab),
+        SUP_WITH_ALLOCATOR(domain_ends_in_a_destructor),
+        SUP_WITH_ALLOCATOR(hard_budget),
+        SUP_WITH_ALLOCATOR(budget_below_what_is_used),
+        cmocka_unit_test(trim_gives_back),
+        cmocka_unit_test(policies),
+        SUP_WITH_ALLOCATOR(reserve_populates),
+        cmocka_unit_test(freed_allocator_leaves_nothing),
         cmocka_unit_test(sleepers_hold_nothing),
     };
     return cmocka_run_group_tests_name("api.memory", tests, NULL, NULL);
