@@ -2,7 +2,8 @@
  * Statistics of temporal-slab. The counters are the ones the allocator works by: each is written only by
  * the thread that owns it (or under a lock that is no part of a fast path), and summed when somebody asks.
  *
- * Every identity holds exactly at a quiet point (no other thread inside a call):
+ * Every identity holds exactly at a quiet point (no other thread inside a call; and where one had lost its processor
+ * in the middle of a call when its epoch was destroyed, it has made another call since, or slab_trim was called):
  *     allocated_objects_total - freed_objects_total == live_objects     per class, per epoch, and in all
  *     live_bytes <= committed_bytes
  *     committed_bytes == (bytes of slabs in use) + retained_bytes

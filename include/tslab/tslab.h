@@ -220,6 +220,8 @@ TSLAB_API bool slab_epoch_set_label(SlabAllocator *allocator, EpochId epoch, con
 /*
  * A domain is owned by the thread that created it, unless it is shared. Wrong-thread calls answer false
  * with errno EPERM. An EpochDomain that is destroyed, or is no domain: false with errno EINVAL.
+ * A thread ends its domains, or hands them over, before it ends (a destructor of its thread-specific data
+ * still can): later nobody can enter them.
  */
 
 /* A domain with its own scope epoch. allocator NULL: the default one. NULL with errno ENOMEM or EINVAL. */
@@ -264,12 +266,12 @@ TSLAB_API void *slab_promote(EpochDomain *to, void *pointer);
 /* ---- memory on demand ------------------------------------------------------------------------- */
 
 /* Populates bytes ahead and keeps them warm beyond the retain budget until slab_trim(), so that hot paths
-   do not fault. false with ENOMEM: what could be had is kept. */
+   do not fault. false with ENOMEM: what could be had is kept (nothing, if there are no addresses for so much). */
 TSLAB_API bool slab_reserve(SlabAllocator *allocator, size_t bytes);
 /* Gives all that can be given back to the system now: warm slabs of every thread, and what idle threads
    hold of closed epochs. Returns bytes. */
 TSLAB_API size_t slab_trim(SlabAllocator *allocator);
-/* Hard limit on committed bytes, 0 none. Below what is committed now: what is warm goes back first; the
+/* Hard limit on committed bytes, in whole units of 16 KiB and one at least; 0 none. Below what is committed now: what is warm goes back first; the
    limit holds from now on for growth. false: EINVAL. */
 TSLAB_API bool slab_set_budget(SlabAllocator *allocator, size_t bytes);
 /* This thread lets go of all it caches, in every allocator. */
