@@ -226,7 +226,9 @@ static int open_url(target *t, const char *text) {
         name[strcspn(name, "]")] = 0;
         name++;
     }
-    if (!name || !*name || (port && (!*port || strspn(port, "0123456789") != strlen(port)))) {
+    bool is_port = !port || (*port && strlen(port) <= 5 && strspn(port, "0123456789") == strlen(port));
+    if (is_port && port) is_port = strtoul(port, NULL, 10) - 1 < 65535;
+    if (!name || !*name || !is_port) {
         say("'%s' is no URL such as http://127.0.0.1:9464", text);
         free(host);
         return EXIT_USAGE;

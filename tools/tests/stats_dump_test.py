@@ -351,6 +351,7 @@ class Usage(unittest.TestCase):
                               ([DUMP, "1", "2"], "'2'"), ([DUMP, "--watch=0"], "'--watch=0'"),
                               ([DUMP, "--allocator=-1"], "'--allocator=-1'"), ([DUMP, "https://x"], "'https://x'"),
                               ([DUMP, "http://"], "'http://'"), ([DUMP, "http://h:p"], "'http://h:p'"),
+                              ([DUMP, "http://h:0"], "'http://h:0'"), ([DUMP, "http://h:99999"], "'http://h:99999'"),
                               ([DUMP, "http://h/metrics"], "'http://h/metrics'"), ([TSLAB, "tip"], "'tip'"),
                               ([TSLAB, "top", "--sort=size"], "'--sort=size'"),
                               ([TSLAB, "top", "--frames=0"], "'--frames=0'"), ([TSLAB], "usage")):

@@ -373,6 +373,13 @@ class Top(unittest.TestCase):
             self.assertEqual(t.raw.count(b"LABEL"), 2)
             self.assertNotIn(b"\033", t.raw)
 
+    def test_batch_that_cannot_be_written(self):
+        with open("/dev/full", "wb") as full:
+            answer = subprocess.run([TSLAB, "top", "--batch", str(self.target.pid)], env=ENVIRONMENT, stdout=full,
+                                    stderr=subprocess.PIPE, text=True, check=False)
+        self.assertEqual(answer.returncode, 3)
+        self.assertIn("stdout: No space left on device", answer.stderr)
+
     def test_frames(self):
         with self.open("--frames=3", "--every=0.1") as t:
             self.assertEqual(t.end(), 0)

@@ -375,7 +375,8 @@ static event wait_until(uint64_t due_ms, bool *stopped) {
     return DRAW_AGAIN;
 }
 
-static bool show(const ts_view *v, const char *note, bool screen) {
+/* 0, or why it could not be written. */
+static int show(const ts_view *v, const char *note, bool screen) {
     static char buffer[65536];
     struct winsize size = {.ws_row = 0};
     if (screen) (void)ioctl(STDOUT_FILENO, TIOCGWINSZ, &size);
@@ -384,7 +385,8 @@ static bool show(const ts_view *v, const char *note, bool screen) {
     if (screen) ts_put(&f.out, "\033[H");
     draw(&f, v, note);
     if (screen && f.used < f.rows) ts_put(&f.out, "\r\n\033[J");
-    return ts_sink_end(&f.out) != 0 || f.out.error == EINTR;
+    if (ts_sink_end(&f.out) != 0 || f.out.error == EINTR) return 0;
+    return f.out.error ? f.out.error : EIO;
 }
 
 static int run_on_screen(const options *o, const target *t) {
@@ -401,7 +403,7 @@ static int run_on_screen(const options *o, const target *t) {
         uint64_t due = now_ms() + (uint64_t)(o->every * 1000);
         event e;
         do {
-            if (!show(v, stopped ? "  PAUSED" : note, true)) return EXIT_DONE;
+            if (show(v, stopped ? "  PAUSED" : note, true) != 0) return EXIT_DONE;
             if (n + 1 == o->frames) return EXIT_DONE;
             e = wait_until(due, &stopped);
         } while (e == DRAW_AGAIN);
@@ -419,7 +421,12 @@ static int run_as_text(const options *o, const target *t) {
         const ts_view *v = fetch(t, &note, note_text, sizeof note_text);
         if (!v) return EXIT_NO_TARGET;
         if (n > 0) (void)!write(STDOUT_FILENO, "\n", 1);
-        if (!show(v, note, false)) return EXIT_DONE;
+        int error = show(v, note, false);
+        if (error == EPIPE) return EXIT_DONE; /* who reads has enough */
+        if (error != 0) {
+            say("stdout: %s", strerror(error));
+            return EXIT_NO_TARGET;
+        }
     }
     return EXIT_DONE;
 }
