@@ -157,7 +157,8 @@ TSLAB_API void *slab_aligned_epoch(SlabAllocator *allocator, size_t alignment, s
    The alignment kept is 16. */
 TSLAB_API void *slab_realloc(SlabAllocator *allocator, void *pointer, size_t size);
 /* Frees one object. false: not the start of a live object of this allocator. NULL: true, nothing happens.
-   Any thread may free any object; an object of another thread goes back through that thread. */
+   Any thread may free any object; an object of another thread goes back through that thread, or with the last
+   object of its slab once its epoch is closed. */
 TSLAB_API bool slab_free(SlabAllocator *allocator, void *pointer);
 /* Bytes that may be used at pointer, at least the size asked for; 0: not a live object of this allocator. */
 TSLAB_API size_t slab_usable_size(SlabAllocator *allocator, const void *pointer);
