@@ -676,6 +676,14 @@ MUTANTS = [
         "equivalent": "what is taken in is freed all the same, and a slab that holds something stays; only the hold is in vain",
     },
     {
+        "name": "owner-does-not-look-again",
+        "protocol": "foreign, closed",
+        "file": "src/epoch/alloc.c",
+        "old": "            if (ts_load_relaxed(ts_unit_word(unit)) & TS_UNIT_FOREIGN) ts_foreign_drain_some(heap, TS_FOREIGN_WORK);",
+        "new": "",
+        "tests": ["unit.epoch.alloc_steps"],
+    },
+    {
         "name": "care-without-the-heap",
         "protocol": "care.h",
         "file": "src/epoch/alloc.c",

@@ -301,6 +301,38 @@ static void destroyed_while_a_handle_is_made(void **state) {
     }
 }
 
+/* ---- the last two objects of a closed slab ---------------------------------------------------------------------- */
+
+static void *last_but_one, *last;
+static void free_last(void) { SUP_CHECK(slab_free(allocator, last), "slab_free"); }
+static void let_free_last(void) { let(free_last); }
+
+/* The owner frees one and another thread the other at any step of it: whoever comes last gives the slab back. */
+static void both_free_the_last(void **state) {
+    (void)state;
+    begin();
+    stop_in_op = 1;
+    for (flags = EPOCH_CHURN; flags <= EPOCH_SCOPE; flags++) {
+        bool stopped = true;
+        for (unsigned at = 0; stopped; at++) {
+            epoch = epoch_open(allocator, NULL, flags);
+            last_but_one = slab_malloc_epoch(allocator, 100, epoch);
+            last = slab_malloc_epoch(allocator, 100, epoch);
+            assert_true(epoch_close(allocator, epoch));
+            arm(at, let_free_last);
+            assert_true(stepped_free(token, last_but_one, TS_ANY_GENERATION));
+            stopped = disarm();
+            if (!stopped) {
+                assert_true(slab_free(allocator, last));
+            }
+            SUP_CHECK(epoch_state(allocator, epoch) == EPOCH_CLOSED, "left behind at step %u", at);
+            sup_check_identities(allocator);
+        }
+    }
+    stop_in_op = 0;
+    end();
+}
+
 /* ---- a free by another thread, with care ------------------------------------------------------------------------ */
 
 static SlabAllocator *careful;
@@ -352,8 +384,8 @@ static void filled_by_another_thread(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        WITH(advanced_in_an_allocation),        WITH(ended_in_an_allocation),   WITH(destroyed_inside_an_allocation),
-        WITH(destroyed_while_a_handle_is_made), WITH(filled_by_another_thread),
+        WITH(advanced_in_an_allocation),        WITH(ended_in_an_allocation), WITH(destroyed_inside_an_allocation),
+        WITH(destroyed_while_a_handle_is_made), WITH(both_free_the_last),     WITH(filled_by_another_thread),
     };
     return cmocka_run_group_tests_name("epoch.alloc_steps", tests, NULL, NULL);
 }
