@@ -272,8 +272,8 @@ TSLAB_API bool slab_reserve(SlabAllocator *allocator, size_t bytes);
 /* Gives all that can be given back to the system now: warm slabs of every thread, and what idle threads
    hold of closed epochs. Returns bytes. */
 TSLAB_API size_t slab_trim(SlabAllocator *allocator);
-/* Hard limit on committed bytes, in whole units of 16 KiB and one at least; 0 none. Below what is committed now: what is warm goes back first; the
-   limit holds from now on for growth. false: EINVAL. */
+/* Hard limit on committed bytes, in whole units of 16 KiB and one at least; 0 none. Below what is committed
+   now: what is warm goes back first; the limit holds from now on for growth. false: EINVAL. */
 TSLAB_API bool slab_set_budget(SlabAllocator *allocator, size_t bytes);
 /* This thread lets go of all it caches, in every allocator. */
 TSLAB_API void slab_thread_idle(void);

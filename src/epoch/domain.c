@@ -82,7 +82,7 @@ TS_ALWAYS_INLINE bool is_timed(const ts_heap *heap) {
 
 /* A hint may be old: the block may be in another use, or with the heap of another thread. */
 TS_ALWAYS_INLINE bool is_block_of(const ts_scope_block *block, const ts_heap *heap, EpochId epoch) {
-    /* acquire: partner of open_block; with the id comes the heap that the block is open in */
+    /* acquire: partner of ts_epoch_open_block; with the id comes the heap that the block is open in */
     return block && ts_load_acquire(&block->b.open_id) == epoch && ts_load_relaxed(&block->b.heap) == heap &&
            is_fast(&block->b);
 }

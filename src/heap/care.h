@@ -1,6 +1,6 @@
 /*
  * What is done besides when memory becomes an object or stops being one. An allocator with CARE has no fast paths: no
- * thread is bound to it (ts_heap_bind) and its blocks are never open to their owners (open_block), so every one of its
+ * thread is bound to it (ts_heap_bind) and its blocks are never open to their owners (ts_epoch_open_block), so every one of its
  * allocations and frees comes by the slow path, which calls these; the fast paths know nothing of it.
  *
  *     FILL   poison_on_free: what is free is filled with 0xDB, and looked at when it is given out again.

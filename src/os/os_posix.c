@@ -178,7 +178,7 @@ const ts_os_table *ts_os = &ts_os_native;
 #define PTHREAD_DESTRUCTOR_ITERATIONS 4
 #endif
 
-static pthread_key_t exit_key;        /* constant after ts_os_register */
+static pthread_key_t exit_key;        /* constant after ts_os_register_exit */
 static _Thread_local unsigned rounds; /* of this thread's destructors so far */
 
 bool ts_os_thread_ends(void *arg) {
