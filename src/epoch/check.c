@@ -47,7 +47,7 @@ static bool visit_line(void *arg, ts_line_kind kind, const void *record) {
     static const size_t bytes[TS_LINES_KINDS] = {
         [TS_LINES_HEAP] = sizeof(ts_heap),
         [TS_LINES_SHARE] = sizeof(ts_share),
-        [TS_LINES_CHURN_BLOCK] = TS_CHURN_BLOCK_ALIGN,
+        [TS_LINES_CHURN_BLOCK] = sizeof(ts_churn_block),
         [TS_LINES_SCOPE_BLOCK] = sizeof(ts_scope_block),
         [TS_LINES_MAGAZINE] = TS_MAGAZINE_BYTES,
         [TS_LINES_CLEANUP] = sizeof(ts_domain_scope),

@@ -6,9 +6,9 @@
 #include "epoch/epoch.h"
 #include "heap/care.h"
 
-#define HANDLE_FORMAT 1u
-#define HANDLE_SCOPE 30u
-#define HANDLE_SPAN 31u
+#define HANDLE_FORMAT 2u
+#define HANDLE_SCOPE 62u
+#define HANDLE_SPAN 63u
 
 static bool look_span(ts_allocator *allocator, ts_object *o) {
     if (o->entry_in_unit != 0) return false;
@@ -94,7 +94,7 @@ static unsigned handle_class(const ts_object *o) {
 
 static SlabHandle make_handle(const ts_object *o) {
     return (uint64_t)o->unit << 42 | (uint64_t)(o->generation & TS_GEN_MAX) << 18 | (uint64_t)o->entry_in_unit << 8 |
-           (uint64_t)handle_class(o) << 3 | HANDLE_FORMAT;
+           (uint64_t)handle_class(o) << 2 | HANDLE_FORMAT;
 }
 
 bool ts_object_of_handle(uintptr_t token, SlabHandle handle, ts_object *out) {

@@ -15,7 +15,7 @@ bool ts_bin_ready(ts_churn_block *block, unsigned cls) {
     char **magazine = ts_lines_take(TS_LINES_MAGAZINE, TS_MAGAZINE_BYTES);
     if (!magazine) return false;
     bin->magazine = magazine;
-    ts_store_relaxed(&block->b.bins_used, ts_load_relaxed(&block->b.bins_used) | 1u << cls);
+    ts_store_relaxed(&block->b.bins_used, ts_load_relaxed(&block->b.bins_used) | (uint64_t)1 << cls);
     return true;
 }
 

@@ -99,7 +99,7 @@ static void end_slabs(const ts_allocator *allocator, uint32_t unit) {
 
 TS_NOINLINE static void end_churn(ts_churn_block *block) {
     ts_warm lists[TS_PARTS] = {{0, 0, 0}, {0, 0, 0}};
-    for (uint32_t left = ts_load_relaxed(&block->b.bins_used); left; left &= left - 1) {
+    for (uint64_t left = ts_load_relaxed(&block->b.bins_used); left; left &= left - 1) {
         unsigned cls = ts_ctz64(left);
         ts_bin *bin = &block->bin[cls];
         ts_warm chain = {bin->head, bin->head ? ts_slab_at(bin->head)->prev : 0, 0};
@@ -202,7 +202,7 @@ uint32_t ts_block_flush(ts_heap *heap, ts_block *block, uint64_t *recycled) {
         *recycled += before - ts_load_relaxed(&block->slabs);
         return before;
     }
-    for (uint32_t left = ts_load_relaxed(&block->bins_used); left; left &= left - 1)
+    for (uint64_t left = ts_load_relaxed(&block->bins_used); left; left &= left - 1)
         scanned += flush_bin(ts_churn(block), ts_ctz64(left), recycled);
     return scanned;
 }
@@ -258,7 +258,7 @@ void ts_block_rebuild(ts_heap *heap, ts_block *block) {
         return;
     }
     ts_churn_block *churn = ts_churn(block);
-    for (uint32_t left = ts_load_relaxed(&block->bins_used); left; left &= left - 1) {
+    for (uint64_t left = ts_load_relaxed(&block->bins_used); left; left &= left - 1) {
         unsigned cls = ts_ctz64(left);
         ts_bin *bin = &churn->bin[cls];
         uint64_t live = 0;

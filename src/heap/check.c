@@ -326,7 +326,7 @@ bool ts_check_block(ts_check *check, const ts_block *block) {
 }
 
 static size_t block_bytes(const ts_block *block) {
-    return block->scope ? sizeof(ts_scope_block) : TS_CHURN_BLOCK_ALIGN;
+    return block->scope ? sizeof(ts_scope_block) : sizeof(ts_churn_block);
 }
 
 static bool has_share(const ts_heap *heap, const ts_share *share) {
@@ -358,7 +358,7 @@ static bool check_shares(ts_check *check, const ts_heap *heap) {
 static bool check_free_blocks(ts_check *check, const ts_heap *heap, bool scope) {
     uint32_t count = 0;
     for (const ts_block *b = scope ? heap->free_scope : heap->free_churn; b; b = b->heap_next) {
-        if (!ts_check_claim_lines(check, b, scope ? sizeof(ts_scope_block) : TS_CHURN_BLOCK_ALIGN, "a free block"))
+        if (!ts_check_claim_lines(check, b, scope ? sizeof(ts_scope_block) : sizeof(ts_churn_block), "a free block"))
             return false;
         REQUIRE((b->scope != 0) == scope, "heap %u: a free block is in the list of the other kind", heap->id);
         REQUIRE(ts_load_relaxed(&b->heap) == heap, "heap %u: a free block is another's", heap->id);

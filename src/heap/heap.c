@@ -233,9 +233,9 @@ static void drop_hints(ts_heap *heap) {
     if (ts_load_relaxed(&ts_thread.scope->b.open_id) == TS_ID_NEVER) ts_thread.scope = &ts_no_scope;
 }
 
-/* A magazine is a quarter of a block, and a block can have one for each class: they go to whatever bin is next. */
+/* A block can have a magazine for each class, which is seven times its own size: they go to whatever bin is next. */
 static void give_magazines(ts_churn_block *block) {
-    for (uint32_t left = ts_load_relaxed(&block->b.bins_used); left; left &= left - 1) {
+    for (uint64_t left = ts_load_relaxed(&block->b.bins_used); left; left &= left - 1) {
         ts_bin *bin = &block->bin[ts_ctz64(left)];
         ts_lines_give(TS_LINES_MAGAZINE, bin->magazine);
         bin->magazine = NULL;

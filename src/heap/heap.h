@@ -43,10 +43,10 @@
 #include <tslab/tslab.h>
 
 #define TS_MAGAZINE_SLOTS 64u
-#define TS_MAGAZINE_BYTES (TS_MAGAZINE_SLOTS * sizeof(char *))
+#define TS_MAGAZINE_BYTES TS_LINES_MAGAZINE_BYTES
 #define TS_ID_NEVER EPOCH_NONE /* an epoch id that never is; no call gets to a fast path with it */
 #define TS_DRAINED 8u
-/* Ended blocks that a thread keeps for its next epochs: at most 600 KiB of metadata, if each has had objects of every
+/* Ended blocks that a thread keeps for its next epochs: at most 750 KiB of metadata, if each has had objects of every
    class. What it has beyond that goes to all threads, so that there are never many more than were in use at once. */
 #define TS_FREE_CHURN_BLOCKS 32u
 #define TS_FREE_SCOPE_BLOCKS 256u
@@ -80,6 +80,7 @@ typedef struct ts_warm {
     _Atomic uint32_t count; /* written with the list; read by anyone */
 } ts_warm;
 
+_Static_assert(TS_MAGAZINE_BYTES == TS_MAGAZINE_SLOTS * sizeof(char *), "a pointer for each slot");
 _Static_assert((TS_MAGAZINE_SLOTS & (TS_MAGAZINE_SLOTS - 1)) == 0 && TS_MAGAZINE_SLOTS <= 128,
                "full is one bit of the depth, and the depth has 8");
 /* The magazine is a stack of free objects; a free into a full one takes the place of another object, of each place in turn: an
@@ -120,9 +121,10 @@ typedef struct ts_block {
     _Atomic uintptr_t allocator; /* the allocator's public value */
     _Atomic uintptr_t rolling;   /* the same while its epoch is the allocator's rolling one, else 0 */
     uint8_t scope;               /* constant */
-    uint8_t sampled; /* constant during a use: its allocator samples stacks, so no fast path allocates here */
-    uint8_t closing; /* (h) TS_OPEN; TS_SHUT_SEEN; TS_CLOSING: flushed, frees go straight to the slabs */
-    uint32_t resets; /* (h) eras before this one that were of the same epoch; for messages */
+    uint8_t sampled;         /* constant during a use: its allocator samples stacks, so no fast path allocates here */
+    uint8_t closing;         /* (h) TS_OPEN; TS_SHUT_SEEN; TS_CLOSING: flushed, frees go straight to the slabs */
+    _Atomic uint8_t flushed; /* closing is TS_CLOSING and the flush is done; read by anyone */
+    uint32_t resets;         /* (h) eras before this one that were of the same epoch; for messages */
     _Atomic(struct ts_heap *) heap;   /* (h) */
     struct ts_share *share;           /* (h) */
     _Atomic(struct ts_epoch *) epoch; /* constant during a use; read by who looks at an object */
@@ -132,10 +134,9 @@ typedef struct ts_block {
     struct ts_block *heap_next; /* list of the heap's blocks in use, or of its free ones */
     struct ts_block *heap_prev;
     struct ts_block *condemned_next; /* owner: who pushed it on the condemned list */
-    _Atomic uint32_t slabs;          /* units in its bins, or in its scope list */
-    _Atomic uint32_t
+    _Atomic uint64_t
         bins_used; /* (h) bit per class: the bin has a magazine; bits are only set while it is a heap's; read by anyone */
-    _Atomic uint32_t flushed;  /* closing is TS_CLOSING and the flush is done; read by anyone */
+    _Atomic uint32_t slabs;    /* units in its bins, or in its scope list */
     uint32_t era;              /* constant during a use: of its slabs' UNIT words. Not the key's, which is
                                         another once the block is killed: a slab that is added then is stale too */
     _Atomic uint64_t epoch_id; /* of the present use, or of the last; read by who tells of a misuse */

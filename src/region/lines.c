@@ -55,6 +55,17 @@ static void extend_scope_blocks(size_t size) {
     for (size_t at = TS_CACHE_LINE; at + size <= TS_LINES_CHUNK; at += size) push(TS_LINES_SCOPE_BLOCK, chunk + at);
 }
 
+/* A chunk of its own; the rest of it is for magazines. */
+static char *extend_churn_block(size_t size) {
+    char *chunk = extend(TS_LINES_CHUNK, TS_LINES_CHUNK);
+    if (!chunk) return NULL;
+    for (size_t at = TS_LINES_CHUNK; at >= size + TS_LINES_MAGAZINE_BYTES;) {
+        at -= TS_LINES_MAGAZINE_BYTES;
+        push(TS_LINES_MAGAZINE, chunk + at);
+    }
+    return chunk;
+}
+
 void *ts_lines_take(ts_line_kind kind, size_t bytes) {
     size_t size = ts_align_up(bytes, TS_CACHE_LINE);
     ts_lock_acquire(&lock);
@@ -63,7 +74,7 @@ void *ts_lines_take(ts_line_kind kind, size_t bytes) {
     if (record)
         memcpy(&free_list[kind], record, sizeof(void *));
     else if (kind == TS_LINES_CHURN_BLOCK)
-        record = extend(TS_LINES_CHUNK, TS_LINES_CHUNK);
+        record = extend_churn_block(size);
     else if (kind != TS_LINES_SCOPE_BLOCK)
         record = extend(size, TS_CACHE_LINE);
     ts_lock_release(&lock);

@@ -10,8 +10,10 @@
 #include "region/region.h"
 
 /* What a UNIT word leads to lies in chunks of this size that begin with a key (heap.h): the key of a churn block, or
-   one that matches nothing. So a fast free may look at the beginning of the chunk before it knows what is in it. */
-#define TS_LINES_CHUNK 2048u
+   one that matches nothing. So a fast free may look at the beginning of the chunk before it knows what is in it. What a
+   churn block leaves of its chunk is cut into magazines: no UNIT word leads to those. */
+#define TS_LINES_CHUNK 4096u
+#define TS_LINES_MAGAZINE_BYTES (64u * sizeof(void *))
 
 typedef enum ts_line_kind {
     TS_LINES_HEAP,
@@ -24,7 +26,8 @@ typedef enum ts_line_kind {
 } ts_line_kind;
 
 void ts_lines_init(void);
-/* A zeroed record of the kind, aligned to a chunk for CHURN_BLOCK (which is one), else to 64 bytes. NULL: no memory. bytes must be the same at every call with that kind. */
+/* A zeroed record of the kind, aligned to a chunk for CHURN_BLOCK, else to 64 bytes. NULL: no memory. bytes must be the
+   same at every call with that kind; TS_LINES_MAGAZINE_BYTES for a MAGAZINE. */
 void *ts_lines_take(ts_line_kind kind, size_t bytes);
 /* Its first 8 bytes become the link of the free list. */
 void ts_lines_give(ts_line_kind kind, void *record);

@@ -27,7 +27,7 @@ static size_t place(size_t *end, size_t bytes) {
 }
 
 /* One unit in eight is for objects below 64 bytes. Lines are a quarter of the data: a thread's bins for an
-   epoch take 2 KiB, and only make sense where it owns a unit or more. As many epochs as units. */
+   epoch take 4 KiB, magazines included, and only make sense where it owns a unit or more. As many epochs as units. */
 static layout make_layout(unsigned units_log2) {
     layout l = {0};
     size_t end = 0;

@@ -38,7 +38,7 @@ static void row_fill(const ts_epoch *e, EpochId id, uint32_t state, const ts_sum
     out->closing_for_ns = state != EPOCH_ACTIVE && now > closed ? now - closed : 0;
     out->rss_before_close = ts_load_relaxed(&e->rss_before);
     out->rss_after_close = ts_load_relaxed(&e->rss_after);
-    for (uint32_t left = sums->used; left; left &= left - 1) {
+    for (uint64_t left = sums->used; left; left &= left - 1) {
         unsigned k = ts_ctz64(left);
         if (kind == TS_COUNT_KINDS || kind == k) row_add_kind(sums, k, out);
     }

@@ -66,7 +66,7 @@ static void add_pending(ts_allocator *a, ts_sums *sums) {
             uint64_t n = ts_unit_pending(block, u, word, &sums->pending_bytes[kind]);
             if (!n) continue;
             sums->pending[kind] += n;
-            sums->used |= 1u << kind;
+            sums->used |= (uint64_t)1 << kind;
         }
     }
 }
@@ -74,7 +74,7 @@ static void add_pending(ts_allocator *a, ts_sums *sums) {
 /* ---- sums ------------------------------------------------------------------------------------------------------ */
 
 static void sums_clear(ts_sums *s) {
-    for (uint32_t left = s->used; left; left &= left - 1) {
+    for (uint64_t left = s->used; left; left &= left - 1) {
         unsigned k = ts_ctz64(left);
         memset(&s->kind[k], 0, sizeof s->kind[k]);
         s->partial[k] = s->full[k] = s->pending[k] = s->pending_bytes[k] = 0;
@@ -91,7 +91,7 @@ static void tally_add(ts_tally *to, const ts_tally *t) {
 }
 
 static void sums_add(ts_sums *to, const ts_sums *from) {
-    for (uint32_t left = from->used; left; left &= left - 1) {
+    for (uint64_t left = from->used; left; left &= left - 1) {
         unsigned k = ts_ctz64(left);
         tally_add(&to->kind[k], &from->kind[k]);
         to->partial[k] += from->partial[k];
@@ -109,12 +109,12 @@ static void add_block(void *arg, const ts_block *b) {
         tally_add(&s->kind[TS_COUNT_SCOPE], &t);
         s->partial[TS_COUNT_SCOPE] += partial;
         s->full[TS_COUNT_SCOPE] += t.slabs - partial;
-        s->used |= 1u << TS_COUNT_SCOPE;
+        s->used |= (uint64_t)1 << TS_COUNT_SCOPE;
         return;
     }
     const ts_churn_block *c = (const ts_churn_block *)(const void *)b;
     /* A bin's bit is on before it counts anything. */
-    for (uint32_t left = ts_load_relaxed(&b->bins_used); left; left &= left - 1) {
+    for (uint64_t left = ts_load_relaxed(&b->bins_used); left; left &= left - 1) {
         unsigned k = ts_ctz64(left);
         ts_tally t = ts_block_tally(b, k);
         uint64_t full = ts_load_relaxed(&c->bin[k].full);
@@ -122,7 +122,7 @@ static void add_block(void *arg, const ts_block *b) {
         tally_add(&s->kind[k], &t);
         s->full[k] += full;
         s->partial[k] += t.slabs - full;
-        s->used |= 1u << k;
+        s->used |= (uint64_t)1 << k;
     }
 }
 
@@ -131,7 +131,7 @@ static void add_span_tally(ts_sums *s, ts_tally t) {
     if (t.bytes_freed > t.bytes_allocated) t.bytes_freed = t.bytes_allocated;
     tally_add(&s->kind[TS_COUNT_SPAN], &t);
     s->full[TS_COUNT_SPAN] += t.slabs;
-    if (t.allocated) s->used |= 1u << TS_COUNT_SPAN;
+    if (t.allocated) s->used |= (uint64_t)1 << TS_COUNT_SPAN;
 }
 
 /* Of an epoch, and of the allocator: the members have the same names. What was freed is read first. */
@@ -180,7 +180,7 @@ static void add_shares(ts_allocator *a, ts_snapshot *out) {
         out->refused += ts_load_relaxed(&s->refused_closed);
         out->warm_units += (uint64_t)ts_load_relaxed(&s->warm[0].count) + ts_load_relaxed(&s->warm[1].count);
     }
-    out->sums.used = (1u << TS_COUNT_KINDS) - 1;
+    out->sums.used = ((uint64_t)1 << TS_COUNT_KINDS) - 1;
 }
 
 /* With many epochs the walk waits for memory: what comes soon is asked for ahead, the entry first and its block later. */
@@ -226,9 +226,9 @@ void ts_snapshot_take(ts_allocator *a, ts_snapshot *out, ts_epoch_fn *fn, void *
         bool over = state == EPOCH_CLOSING && ts_epoch_is_over(e, id);
         if (fn && !over) fn(arg, e, id, state, &of_epoch);
         /* Spans of epochs are in the allocator's own figures. */
-        of_epoch.used &= ~(1u << TS_COUNT_SPAN);
+        of_epoch.used &= ~((uint64_t)1 << TS_COUNT_SPAN);
         sums_add(&out->sums, &of_epoch);
-        of_epoch.used |= 1u << TS_COUNT_SPAN;
+        of_epoch.used |= (uint64_t)1 << TS_COUNT_SPAN;
         if (over) continue;
         if (state == EPOCH_ACTIVE)
             out->active++;

@@ -28,9 +28,9 @@ typedef struct ts_sums {
     ts_tally kind[TS_COUNT_KINDS];
     uint64_t partial[TS_COUNT_KINDS], full[TS_COUNT_KINDS];
     uint64_t pending[TS_COUNT_KINDS], pending_bytes[TS_COUNT_KINDS]; /* freed by others, not collected */
-    uint32_t used;
+    uint64_t used;
 } ts_sums;
-_Static_assert(TS_COUNT_KINDS < 32, "a bit for each kind");
+_Static_assert(TS_COUNT_KINDS < 64, "a bit for each kind");
 
 typedef struct ts_snapshot {
     ts_allocator *allocator;

@@ -73,7 +73,7 @@ static void offer(top *t, const ts_epoch *e, EpochId id, uint32_t state, const t
     if (t->oldest) {
         key = ~ts_load_relaxed(&e->open_since_ns);
     } else {
-        for (uint32_t left = sums->used; left; left &= left - 1) key += sums->kind[ts_ctz64(left)].slabs;
+        for (uint64_t left = sums->used; left; left &= left - 1) key += sums->kind[ts_ctz64(left)].slabs;
         key = key << 32 | (uint32_t) ~(uint32_t)id; /* ties in a fixed order */
     }
     if (t->count < t->capacity) {
@@ -119,7 +119,7 @@ static void raise_to(uint64_t *at, uint64_t value) {
 static void add_to_label(ts_label_stats *row, const ts_epoch *e, uint32_t state, const ts_sums *sums, uint64_t now) {
     unsigned closed = state != EPOCH_ACTIVE;
     uint64_t live = 0, bytes = 0, slabs = 0;
-    for (uint32_t left = sums->used; left; left &= left - 1) {
+    for (uint64_t left = sums->used; left; left &= left - 1) {
         unsigned k = ts_ctz64(left);
         const ts_tally *t = &sums->kind[k];
         uint64_t b = t->bytes_allocated > t->bytes_freed ? t->bytes_allocated - t->bytes_freed : 0;

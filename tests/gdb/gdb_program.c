@@ -26,8 +26,8 @@ int main(int argc, char **argv) {
     request = epoch_open(allocator, "request 42", EPOCH_CHURN);
     scratch = epoch_open(allocator, "scratch", EPOCH_SCOPE);
     ended = epoch_open(allocator, "gone", EPOCH_CHURN);
-    live = slab_malloc_epoch(allocator, 700, request);
-    freed = slab_malloc_epoch(allocator, 700, request);
+    live = slab_malloc_epoch(allocator, 768, request);
+    freed = slab_malloc_epoch(allocator, 768, request);
     interior = (char *)live + 100;
     never = (char *)live + 16384 - 256; /* behind the last slot: 21 of 768 bytes in 16384 */
     small = slab_malloc_epoch(allocator, 20, request);

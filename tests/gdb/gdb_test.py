@@ -43,8 +43,8 @@ EXPECTED = [
     ("tslab epoch ended", r"epoch 0x[0-9a-f]+ has ended"),
     ("tslab heaps", r"heap 2: of an ended thread, 1 blocks, 1 live objects\nheap 1: live, thread 1, 2 blocks, 4 live objects"),
     ("tslab heap 1", r"heap 1: live.*\n(.*\n)*  share of allocator .*\n  slabs with foreign frees: units \d+"),
-    ("tslab handle handle", r"handle 0x[0-9a-f]+: unit \d+, generation \d+, entry \d+, class \d+, format 1\n  accepted\n.*: live: "),
-    ("tslab handle old_handle", r"format 1\n  stale\n  the place is in generation \d+ now, and free"),
+    ("tslab handle handle", r"handle 0x[0-9a-f]+: unit \d+, generation \d+, entry \d+, class \d+, format 2\n  accepted\n.*: live: "),
+    ("tslab handle old_handle", r"format 2\n  stale\n  the place is in generation \d+ now, and free"),
     ("tslab handle 12345", r"never was a handle"),
     ("tslab allocators", r"allocator 0x[0-9a-f]+: \d+ KiB committed, \d+ KiB of them warm"),
     # What is wrong is named.

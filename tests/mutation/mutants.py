@@ -83,8 +83,8 @@ MUTANTS = [
         "name": "foreign-outside-its-bracket",
         "protocol": "fork",
         "file": "src/epoch/alloc.c",
-        "old": "    if (heap) ts_heap_enter(heap);\n    ts_foreign_result r",
-        "new": "    if (heap) ts_op_begin(&ts_thread);\n    ts_foreign_result r",
+        "old": "    if (bracket) ts_heap_enter(heap);\n    ts_foreign_result r",
+        "new": "    if (bracket) ts_op_begin(&ts_thread);\n    ts_foreign_result r",
         "tests": ["unit.heap.handover"],
     },
     # ---- foreign free: the owner --------------------------------------------------------------------------------
@@ -1450,5 +1450,14 @@ MUTANTS = [
         "old": "    if (TS_UNLIKELY(t.freed > t.allocated)) t.allocated = t.freed; /* as in bin_tally */\n",
         "new": "",
         "tests": ["unit.heap.bytes_steps"],
+    },
+    # ---- lines of metadata --------------------------------------------------------------------------------------
+    {
+        "name": "magazine-cut-from-the-block",
+        "protocol": "lines.h: chunks",
+        "file": "src/region/lines.c",
+        "old": "at >= size + TS_LINES_MAGAZINE_BYTES;",
+        "new": "at >= size;",
+        "tests": ["unit.region.lines"],
     },
 ]

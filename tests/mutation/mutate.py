@@ -209,6 +209,10 @@ def choose(only):
 
 def print_list(chosen):
     for m in chosen:
+        mutated_text(m, (ROOT / m["file"]).read_text())
+        for test, _ in tests_of(m):
+            if not (ROOT / source_of(test)).is_file():
+                raise Broken("%s: there is no test %s" % (m["name"], test))
         print("%-34s %-26s %-22s %s" % (m["name"], m["protocol"], m["file"], ", ".join(m["tests"])))
 
 
@@ -234,7 +238,7 @@ def try_all(chosen, jobs, directory):
 
 def main():
     parser = argparse.ArgumentParser(description="Does some test fail when a step of a protocol is removed?")
-    parser.add_argument("--list", action="store_true", help="only say which mutants there are")
+    parser.add_argument("--list", action="store_true", help="only say which mutants there are, and whether they fit the code")
     parser.add_argument("--only", action="append", default=[], metavar="NAME", help="this mutant; can be repeated")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="mutants at a time (1)")
     parser.add_argument("--keep", metavar="DIR", help="work in DIR, which must not exist, and leave the logs there")

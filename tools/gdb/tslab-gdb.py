@@ -21,7 +21,7 @@ UNIT_SHIFT, UNIT_BYTES, UNIT_ENTRIES = 14, 1 << 14, 1 << 10
 SLAB_BYTES, SMALL_BYTES, SCOPE_BYTES = 128, 384, 256
 STATES = (256, 1024)
 NORMAL, SMALL = 0, 1
-CHUNK = 2048
+CHUNK = 4096
 FOREIGN, ZOMBIE, SCOPE, SPAN = 1 << 31, 1 << 30, 1 << 29, 1 << 28
 ERA_MASK = (1 << 28) - 1
 LIVE, RETIRED, GEN_SHIFT = 1, 0x8000, 3
@@ -517,10 +517,10 @@ def say_scope_map(r, unit, block):
 
 def say_handle(r, handle):
     unit, generation, entry = handle >> 42, handle >> 18 & 0xffffff, handle >> 8 & 1023
-    cls, fmt = handle >> 3 & 31, handle & 7
+    cls, fmt = handle >> 2 & 63, handle & 3
     print("handle %#x: unit %d, generation %d, entry %d, class %s, format %d" % (
-        handle, unit, generation, entry, {30: "scope", 31: "span"}.get(cls, cls), fmt))
-    if fmt != 1 or unit >= sum(r.units) or unit in (0, r.first[SMALL]) or generation == 0:
+        handle, unit, generation, entry, {62: "scope", 63: "span"}.get(cls, cls), fmt))
+    if fmt != 2 or unit >= sum(r.units) or unit in (0, r.first[SMALL]) or generation == 0:
         print("  never was a handle")
         return
     p = r.unit_address(unit) + entry * 16

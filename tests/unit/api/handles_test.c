@@ -18,7 +18,7 @@ static void names_its_object(void **state) {
             void *object = alloc_obj_epoch(allocator, sizes[i], epoch, &handle);
             assert_non_null(object);
             assert_true(handle != SLAB_HANDLE_NONE);
-            assert_int_equal(handle & 7u, 1);
+            assert_int_equal(handle & 3u, 2);
             assert_true(slab_handle_of(allocator, object) == handle);
             assert_ptr_equal(slab_handle_get(allocator, handle), object);
             assert_true(free_obj(allocator, handle));

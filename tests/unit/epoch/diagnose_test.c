@@ -129,7 +129,7 @@ static void places_of_another_allocator(void **state) {
 /* ---- handles ---------------------------------------------------------------------------------------------------- */
 
 #define UNIT(h, n) (((h) & (((SlabHandle)1 << 42) - 1)) | (SlabHandle)(n) << 42)
-#define KIND(h, k) (((h) & ~((SlabHandle)31 << 3)) | (SlabHandle)(k) << 3)
+#define KIND(h, k) (((h) & ~((SlabHandle)63 << 2)) | (SlabHandle)(k) << 2)
 #define GENERATION(h, by) ((h) + ((SlabHandle)(by) << 18))
 
 static void handles_that_are_none(void **state) {
@@ -139,14 +139,14 @@ static void handles_that_are_none(void **state) {
     uint64_t units = (uint64_t)ts_region.part[TS_NORMAL].units + ts_region.part[TS_SMALL].units;
     assert_non_null(object);
     OF_HANDLE(SLAB_HANDLE_NONE, "not a handle");
-    OF_HANDLE(handle ^ 6, "not a handle"); /* of another format */
-    for (unsigned kind = TS_CLASSES; kind < 30; kind++) OF_HANDLE(KIND(handle, kind), "not a handle");
+    for (unsigned format = 1; format < 4; format++) OF_HANDLE(handle ^ format, "not a handle");
+    for (unsigned kind = TS_CLASSES; kind < 62; kind++) OF_HANDLE(KIND(handle, kind), "not a handle");
     OF_HANDLE(UNIT(handle, 0), "not a handle");
     if (units < (uint64_t)1 << 22) OF_HANDLE(UNIT(handle, units), "not a handle");
     OF_HANDLE(UNIT(handle, ts_region.part[TS_NORMAL].units - 1), "forged: this generation was never given out");
     OF_HANDLE(GENERATION(handle, 1), "forged: this generation was never given out (class 112");
-    OF_HANDLE(KIND(handle, 30), "forged: no object has it (class 112");
-    OF_HANDLE(KIND(handle, 31), "forged: no object has it (class 112");
+    OF_HANDLE(KIND(handle, 62), "forged: no object has it (class 112");
+    OF_HANDLE(KIND(handle, 63), "forged: no object has it (class 112");
     OF_HANDLE(handle + (1u << 8), "forged: no object has it (class 112"); /* 16 bytes into it */
     OF_HANDLE(handle, "freed already, and given out again since (class 112");
     /* An object of whose slab no handle was made. */
@@ -155,7 +155,7 @@ static void handles_that_are_none(void **state) {
     uint32_t unit = unit_of(unnamed, &entry);
     unsigned cls = ts_classes.of[2048 / 16];
     SlabHandle made_up = (SlabHandle)unit << 42 | (SlabHandle)ts_load_relaxed(&ts_slab_at(unit)->gen) << 18 |
-                         (entry % TS_UNIT_ENTRIES) << 8 | cls << 3 | 1u;
+                         (entry % TS_UNIT_ENTRIES) << 8 | cls << 2 | 2u;
     OF_HANDLE(made_up, "forged: no object has it (class 2048");
 }
 

@@ -12,8 +12,12 @@
 #include <string.h>
 
 static const size_t sizes[TS_LINES_KINDS] = {
-    [TS_LINES_HEAP] = 1300,       [TS_LINES_SHARE] = 3200,   [TS_LINES_CHURN_BLOCK] = 1856,
-    [TS_LINES_SCOPE_BLOCK] = 250, [TS_LINES_MAGAZINE] = 256, [TS_LINES_CLEANUP] = 40,
+    [TS_LINES_HEAP] = 1300,
+    [TS_LINES_SHARE] = 3200,
+    [TS_LINES_CHURN_BLOCK] = TS_LINES_CHUNK - 3 * TS_LINES_MAGAZINE_BYTES + 64,
+    [TS_LINES_SCOPE_BLOCK] = 250,
+    [TS_LINES_MAGAZINE] = TS_LINES_MAGAZINE_BYTES,
+    [TS_LINES_CLEANUP] = 40,
 };
 
 static ts_os_table table;
@@ -47,7 +51,7 @@ static void records(void *argument) {
     for (int i = 0; i < COUNT; i++) {
         for (unsigned k = 0; k < TS_LINES_KINDS; k++) {
             unsigned char *p = made[k][i] = ts_lines_take((ts_line_kind)k, sizes[k]);
-            size_t align = k == TS_LINES_CHURN_BLOCK ? 2048 : 64;
+            size_t align = k == TS_LINES_CHURN_BLOCK ? TS_LINES_CHUNK : 64;
             SUP_CHECK(p && (uintptr_t)p % align == 0, "kind %u is not aligned", k);
             SUP_CHECK(ts_line_address(ts_line_of(p)) == p, "line number");
             SUP_CHECK(is_zero(p, sizes[k]), "kind %u is not zeroed", k);
@@ -70,22 +74,47 @@ static void records(void *argument) {
         unsigned char *p = ts_lines_take((ts_line_kind)k, sizes[k]);
         SUP_CHECK(p == made[k][1] && is_zero(p, sizes[k]), "kind %u", k);
         SUP_CHECK(ts_lines_take((ts_line_kind)k, sizes[k]) == made[k][0], "kind %u", k);
-        p = ts_lines_take((ts_line_kind)k, sizes[k]);
+    }
+    for (unsigned k = 0; k < TS_LINES_KINDS; k++) {
+        unsigned char *p = ts_lines_take((ts_line_kind)k, sizes[k]);
         for (int i = 0; i < COUNT; i++) {
             SUP_CHECK(p != made[k][i], "a record is handed out twice");
         }
     }
 }
 
+/* What a churn block leaves of its chunk: the next magazines, and nothing else, lie there. */
+static void rest_of_a_chunk(void *argument) {
+    (void)argument;
+    make_region(12);
+    char *magazine[3], *block = ts_lines_take(TS_LINES_CHURN_BLOCK, sizes[TS_LINES_CHURN_BLOCK]);
+    for (unsigned k = 0; k < TS_LINES_KINDS; k++) {
+        if (k == TS_LINES_MAGAZINE) continue;
+        char *other = ts_lines_take((ts_line_kind)k, sizes[k]);
+        SUP_CHECK(other >= block + TS_LINES_CHUNK, "kind %u is in the chunk of a churn block", k);
+    }
+    for (unsigned i = 0; i < 2; i++)
+        ts_lines_take(TS_LINES_MAGAZINE, TS_LINES_MAGAZINE_BYTES); /* of the second block */
+    for (unsigned i = 0; i < 3; i++) {
+        magazine[i] = ts_lines_take(TS_LINES_MAGAZINE, TS_LINES_MAGAZINE_BYTES);
+        SUP_CHECK(magazine[i] >= block + sizes[TS_LINES_CHURN_BLOCK], "a magazine lies in a block");
+        SUP_CHECK((magazine[i] < block + TS_LINES_CHUNK) == (i < 2), "magazine %u", i);
+    }
+    SUP_CHECK(magazine[1] - magazine[0] == (ptrdiff_t)TS_LINES_MAGAZINE_BYTES &&
+                  magazine[1] + TS_LINES_MAGAZINE_BYTES == block + TS_LINES_CHUNK,
+              "the rest is cut from its end");
+}
+
 static void until_there_are_none(void *argument) {
     (void)argument;
     make_region(9);
     size_t count = 0, bytes = (size_t)ts_region.line_limit * 64;
-    while (ts_lines_take(TS_LINES_MAGAZINE, 256)) {
+    while (ts_lines_take(TS_LINES_MAGAZINE, TS_LINES_MAGAZINE_BYTES)) {
         count++;
     }
-    SUP_CHECK(count == bytes / 256, "%zu of %zu", count, bytes / 256);
-    SUP_CHECK(!ts_lines_take(TS_LINES_HEAP, 1300) && !ts_lines_take(TS_LINES_MAGAZINE, 256), "none are left");
+    SUP_CHECK(count == bytes / TS_LINES_MAGAZINE_BYTES, "%zu of %zu", count, bytes / TS_LINES_MAGAZINE_BYTES);
+    SUP_CHECK(!ts_lines_take(TS_LINES_HEAP, 1300) && !ts_lines_take(TS_LINES_MAGAZINE, TS_LINES_MAGAZINE_BYTES),
+              "none are left");
 }
 
 static void refused(void *argument) {
@@ -98,12 +127,12 @@ static void refused(void *argument) {
     SUP_CHECK(first && ts_line_of(first) == 0, "a refusal uses nothing up");
     refuse = true;
     size_t count = 0;
-    while (ts_lines_take(TS_LINES_MAGAZINE, 256)) {
+    while (ts_lines_take(TS_LINES_MAGAZINE, TS_LINES_MAGAZINE_BYTES)) {
         count++;
     }
-    SUP_CHECK(count > 0 && count <= 1024, "%zu magazines in 256 KiB", count);
+    SUP_CHECK(count > 0 && count <= ((size_t)256 << 10) / TS_LINES_MAGAZINE_BYTES, "%zu magazines in 256 KiB", count);
     refuse = false;
-    SUP_CHECK(ts_lines_take(TS_LINES_MAGAZINE, 256) != NULL, "after the refusal");
+    SUP_CHECK(ts_lines_take(TS_LINES_MAGAZINE, TS_LINES_MAGAZINE_BYTES) != NULL, "after the refusal");
 }
 
 /* ---- region ------------------------------------------------------------------------------------------------ */
@@ -179,14 +208,19 @@ static void test_layout(void **state) {
         in_child(name, NULL);               \
     }
 IN_CHILD(records)
+IN_CHILD(rest_of_a_chunk)
 IN_CHILD(until_there_are_none)
 IN_CHILD(refused)
 IN_CHILD(init_may_be_tried_again)
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_records), cmocka_unit_test(test_until_there_are_none),    cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_layout),  cmocka_unit_test(test_init_may_be_tried_again),
+        cmocka_unit_test(test_records),
+        cmocka_unit_test(test_rest_of_a_chunk),
+        cmocka_unit_test(test_until_there_are_none),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_layout),
+        cmocka_unit_test(test_init_may_be_tried_again),
     };
     return cmocka_run_group_tests_name("region.lines", tests, NULL, NULL);
 }
