@@ -62,7 +62,7 @@ typedef struct shape {
 } shape;
 
 /* What scope_bench_NAME prints. */
-enum { NS, P99, STEPS, PEAK, PAYLOAD, AFTER, FIELDS };
+enum { NS, P99, STEPS, PEAK, PAYLOAD, AFTER, DROP, FIELDS };
 
 typedef struct result {
     double value[FIELDS][MAX_ROUNDS];
@@ -255,7 +255,7 @@ static void print_heads(void) {
     putchar('\n');
 }
 
-static void print_table(const char *title, bool memory) {
+static void print_table(const char *title, unsigned field) {
     printf("\n%s\n", title);
     print_heads();
     for (unsigned s = 0; s < shape_count; s++) {
@@ -265,10 +265,10 @@ static void print_table(const char *title, bool memory) {
             if (!selected[a]) continue;
             if (r->rounds == 0)
                 printf(" %11s", "-");
-            else if (memory)
+            else if (field == PEAK)
                 printf(" %11.4g", median_of(r, PEAK) / median_of(r, PAYLOAD));
             else
-                printf(" %11.2f", median_of(r, NS));
+                printf(" %11.2f", median_of(r, field));
         }
         putchar('\n');
     }
@@ -318,8 +318,9 @@ static unsigned find_allocator(const char *name) {
 }
 
 static void print_results(void) {
-    print_table("ns per object: scope made, object allocated and written, scope dropped", false);
-    print_table("bytes resident per byte asked for, all scopes full", true);
+    print_table("ns per object: scope made, object allocated and written, scope dropped", NS);
+    print_table("ns per scope: dropping it, alone", DROP);
+    print_table("bytes resident per byte asked for, all scopes full", PEAK);
     static const char *const ours[] = {"tslab", "tslab_keep", "tslab_reset"};
     for (unsigned i = 0; i < sizeof ours / sizeof ours[0]; i++)
         if (selected[find_allocator(ours[i])]) print_ratios(find_allocator(ours[i]), find_allocator("mimalloc"));
@@ -329,17 +330,18 @@ static void print_results(void) {
 
 static void write_csv(FILE *file) {
     fputs("allocator,version,objects_per_scope,scopes_open,ns_per_object,p99_ns_per_scope,peak_rss_bytes,payload_bytes,"
-          "rounds,held_per_payload,after_rss_bytes,ns_min,ns_max,floor_ns_per_object,timed_scopes\n",
+          "rounds,held_per_payload,after_rss_bytes,ns_min,ns_max,floor_ns_per_object,timed_scopes,"
+          "drop_ns_per_scope\n",
           file);
     for (unsigned s = 0; s < shape_count; s++) {
         for (unsigned a = 0; a < ALLOCATORS; a++) {
             const result *r = &results[a][s];
             if (r->rounds == 0) continue;
-            fprintf(file, "%s,%s,%zu,%zu,%.4f,%.1f,%.0f,%.0f,%u,%.4f,%.0f,%.4f,%.4f,%.4f,%.0f\n", allocators[a].name,
-                    versions[a], shapes[s].objects, shapes[s].open, median_of(r, NS), median_of(r, P99),
-                    median_of(r, PEAK), median_of(r, PAYLOAD), r->rounds, median_of(r, PEAK) / median_of(r, PAYLOAD),
-                    median_of(r, AFTER), extreme_of(r, NS, false), extreme_of(r, NS, true),
-                    median_of(&results[0][s], NS), median_of(r, STEPS));
+            fprintf(file, "%s,%s,%zu,%zu,%.4f,%.1f,%.0f,%.0f,%u,%.4f,%.0f,%.4f,%.4f,%.4f,%.0f,%.1f\n",
+                    allocators[a].name, versions[a], shapes[s].objects, shapes[s].open, median_of(r, NS),
+                    median_of(r, P99), median_of(r, PEAK), median_of(r, PAYLOAD), r->rounds,
+                    median_of(r, PEAK) / median_of(r, PAYLOAD), median_of(r, AFTER), extreme_of(r, NS, false),
+                    extreme_of(r, NS, true), median_of(&results[0][s], NS), median_of(r, STEPS), median_of(r, DROP));
         }
     }
 }

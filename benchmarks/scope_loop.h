@@ -61,6 +61,19 @@ static void loop_steps_timed(scope_run *run, size_t count, bench_hist *hist) {
     }
 }
 
+static void loop_drops_timed(scope_run *run, size_t count, bench_hist *hist) {
+    for (; count > 0; count--) {
+        if (scopes.full[run->slot]) {
+            uint64_t begin = bench_tick_begin();
+            scope_drop(&scopes.slots[run->slot]);
+            uint64_t end = bench_tick_end();
+            bench_hist_add(hist, end - begin);
+            scopes.full[run->slot] = false;
+        }
+        loop_step(run);
+    }
+}
+
 static void loop_drop_all(scope_run *run) {
     for (size_t i = 0; i < run->open; i++) {
         if (scopes.full[i]) scope_drop(&scopes.slots[i]);
@@ -111,6 +124,7 @@ const scope_peer scope_peer_here = {
     .start = loop_start,
     .steps = loop_steps,
     .steps_timed = loop_steps_timed,
+    .drops_timed = loop_drops_timed,
     .drop_all = loop_drop_all,
     .check = loop_check,
     .finish = scope_finish,

@@ -95,8 +95,10 @@ static size_t measure_blocks(scope_run *run, double seconds, double *values) {
     return done;
 }
 
-/* The 99th percentile of single steps, what reading the clock costs subtracted. */
-static double step_p99_ns(scope_run *run, double seconds, uint64_t *steps) {
+typedef void timed_loop(scope_run *run, size_t count, bench_hist *hist);
+
+/* A percentile of what the loop times, what reading the clock costs subtracted. */
+static double timed_ns(scope_run *run, timed_loop *loop, double fraction, double seconds, uint64_t *steps) {
     bench_hist *hist = bench_hist_create(), *clock = bench_hist_create();
     for (unsigned i = 0; i < FLOOR_SAMPLES; i++) {
         uint64_t begin = bench_tick_begin();
@@ -106,9 +108,9 @@ static double step_p99_ns(scope_run *run, double seconds, uint64_t *steps) {
     double tick_ns = bench_clock_calibrate();
     uint64_t start_ns = bench_now_ns();
     while (hist->count < MAX_TIMED && (hist->count < MIN_TIMED || (double)(bench_now_ns() - start_ns) < seconds * 1e9))
-        scope_peer_here.steps_timed(run, run->objects >= 100 ? 1 : 10, hist);
+        loop(run, run->objects >= 100 ? 1 : 10, hist);
     uint64_t step = bench_hist_step(clock);
-    double ticks = bench_hist_percentile(hist, 0.99, step) - bench_hist_percentile(clock, 0.5, step);
+    double ticks = bench_hist_percentile(hist, fraction, step) - bench_hist_percentile(clock, 0.5, step);
     *steps = hist->count;
     bench_hist_destroy(hist);
     bench_hist_destroy(clock);
@@ -124,21 +126,23 @@ static void turn_over(scope_run *run) {
         scope_peer_here.steps(run, (run->open + pieces - 1) / pieces);
 }
 
-/* ns per object, p99 ns per step, timed steps, bytes at the peak, payload then, bytes after all were dropped */
+/* ns per object, p99 ns per step, timed steps, bytes at the peak, payload then, bytes after all were dropped, median ns of a drop */
 static void measure(scope_run *run, double seconds) {
     double *values = bench_map(MAX_BLOCKS * sizeof *values);
     size_t base = bench_rss_bytes();
-    uint64_t timed_steps;
+    uint64_t timed_steps, timed_drops;
     scope_peer_here.start(run);
     turn_over(run);
     size_t blocks = measure_blocks(run, seconds, values);
     uint64_t peak = grown(base), payload = live_payload(run);
-    double p99_ns = step_p99_ns(run, seconds / 2, &timed_steps);
+    double p99_ns = timed_ns(run, scope_peer_here.steps_timed, 0.99, seconds / 2, &timed_steps);
+    double drop_ns = timed_ns(run, scope_peer_here.drops_timed, 0.5, seconds / 2, &timed_drops);
     scope_peer_here.drop_all(run);
     uint64_t after = grown(base);
     scope_peer_here.finish();
-    printf("%.4f,%.1f,%llu,%llu,%llu,%llu\n", bench_median(values, blocks), p99_ns, (unsigned long long)timed_steps,
-           (unsigned long long)peak, (unsigned long long)payload, (unsigned long long)after);
+    printf("%.4f,%.1f,%llu,%llu,%llu,%llu,%.1f\n", bench_median(values, blocks), p99_ns,
+           (unsigned long long)timed_steps, (unsigned long long)peak, (unsigned long long)payload,
+           (unsigned long long)after, drop_ns);
 }
 
 static void check(const uint16_t *sizes) {
@@ -169,7 +173,8 @@ static void print_usage(FILE *out) {
             "  --identify    allocator,version\n"
             "  --smoke       small scopes, every object filled, and compared before it is dropped\n"
             "\n"
-            "Prints ns_per_object,p99_ns_per_scope,timed_scopes,peak_rss_bytes,payload_bytes,after_rss_bytes.\n",
+            "Prints ns_per_object,p99_ns_per_scope,timed_scopes,peak_rss_bytes,payload_bytes,after_rss_bytes,\n"
+            "drop_ns_per_scope.\n",
             NAME, NAME, SCOPE_MAX_OBJECTS, SCOPE_MAX_OPEN, SCOPE_MAX_OBJECTS);
 }
 

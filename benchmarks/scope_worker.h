@@ -36,6 +36,7 @@ typedef struct scope_peer {
     void (*start)(const scope_run *run);
     void (*steps)(scope_run *run, size_t count);
     void (*steps_timed)(scope_run *run, size_t count, bench_hist *hist);
+    void (*drops_timed)(scope_run *run, size_t count, bench_hist *hist); /* of each step only the drop */
     void (*drop_all)(scope_run *run);
     void (*check)(scope_run *run, size_t count); /* steps in which every object is filled and compared */
     void (*finish)(void);

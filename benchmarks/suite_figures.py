@@ -243,6 +243,8 @@ def scopes(suite):
             yield measurement(row, work, "kept_object_ns", value, "ns", OURS if allocator == "tslab_reset" else None)
         if allocator in (OURS, "mimalloc"):
             yield measurement(row, work, "heap_destroy_ns", value, "ns")
+            drop = suite.number("scope_bench", row, "drop_ns_per_scope")
+            yield measurement(row, work, "drop_ns", drop, "ns")
 
 
 def soak(suite):

@@ -108,6 +108,7 @@ class ScopeBench(Programs):
             self.assertLessEqual(int(row["payload_bytes"]), 1040 * objects)
             self.assertGreater(float(row["ns_per_object"]), 0)
             self.assertGreater(float(row["p99_ns_per_scope"]) + 1, 0)
+            self.assertGreaterEqual(float(row["drop_ns_per_scope"]), 0)
             self.assertEqual(int(row["rounds"]), 1)
         self.assertEqual(os.listdir(self.folder.name), ["figures.csv"])
 

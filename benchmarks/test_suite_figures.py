@@ -111,8 +111,8 @@ class Figures(Folder):
 
     def test_the_rest(self):
         self.write(
-            scope_bench="allocator,version,objects_per_scope,scopes_open,ns_per_object\ntslab,1,100,1,4\napr,1,100,1,5\n"
-            + "mimalloc,2,100,1,40\ntslab_reset,1,100,1,2\napr_clear,1,100,1,3\nglibc,2,100,1,9\n",
+            scope_bench="allocator,version,objects_per_scope,scopes_open,ns_per_object,drop_ns_per_scope\ntslab,1,100,1,4,40\napr,1,100,1,5,50\n"
+            + "mimalloc,2,100,1,40,900\ntslab_reset,1,100,1,2,20\napr_clear,1,100,1,3,30\nglibc,2,100,1,9,90\n",
             soak="allocator,epoch,throughput_ops_sec,version\ntslab,1,100000000,1\ntslab,2,200000000,1\nmalloc,1,50000000,2\n",
             observability="work,call,calls,counted,uncounted,difference\na,alloc,10,40,39,1.000\na,free,30,9,9,0.000\n"
             + "b,alloc,10,9,9,0.000\nb,domain,1,9,4,5.000\n",
@@ -124,6 +124,9 @@ class Figures(Folder):
         self.near(found["scope_100x1", "object_ns", "apr"], 5)
         self.near(found["scope_100x1", "kept_object_ns", "tslab"], 2)
         self.near(found["scope_100x1", "heap_destroy_ns", "mimalloc"], 40)
+        self.near(found["scope_100x1", "drop_ns", "tslab"], 40)
+        self.near(found["scope_100x1", "drop_ns", "mimalloc"], 900)
+        self.assertNotIn(("scope_100x1", "drop_ns", "apr"), found)
         self.assertFalse([key for key in found if key[2] == "glibc"])
         self.near(found["soak", "op_ns", "tslab"], 10, 5)
         self.near(found["soak", "throughput_cv_pct", "tslab"], 100 * 0.5**0.5 * 1e8 / 1.5e8)
