@@ -54,10 +54,11 @@
 #define TS_SPARE_ENTRIES 8u      /* entries that a thread keeps for its next epochs and domains */
 #define TS_HEAP_MAP 64u          /* blocks found without a search, by epoch index */
 #define TS_LOCAL_WARM_UNITS 64u  /* 1 MiB: warm units a thread keeps without asking anybody */
-/* 64 KiB: what one allocation or free purges at most while the allocator is over its limit, some tens of microseconds.
+/* 32 KiB: what one allocation or free purges at most while the allocator is over its limit, 5 to 9 microseconds (4 units:
+   9 to 19; 1 would not catch up with objects of a unit each, and halves it again for twice as many operations that pay).
    A thread that adds units to those of the allocator owes twice as many, until it is below the low mark: so what
    is warm comes down however fast objects are freed. The end of an epoch pays at most twice what it released itself. */
-#define TS_PURGE_UNITS_PER_STEP 4u
+#define TS_PURGE_UNITS_PER_STEP 2u
 
 /* Kinds that are counted apart: the size classes, then these two. */
 #define TS_COUNT_SCOPE TS_CLASSES
