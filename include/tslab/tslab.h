@@ -124,7 +124,8 @@ typedef struct SlabOptions {
 
 /* ---- allocators: independent of one another; any thread may use any of them -------------------- */
 
-/* A new allocator with the options of the environment. NULL with ENOMEM. Cost: microseconds. */
+/* A new allocator with the options of the environment. NULL with ENOMEM: no memory, or there are 4095 already.
+   Cost: microseconds. */
 TSLAB_API SlabAllocator *slab_allocator_create(void);
 /* The same with options; NULL options: as slab_allocator_create. NULL with EINVAL if options->size is 0
    or a member is out of its range; ENOMEM. */

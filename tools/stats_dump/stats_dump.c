@@ -206,6 +206,8 @@ int main(int argc, char **argv) {
     int code = parse(argc, argv, &o);
     if (code >= 0) return code;
     code = target_open(&t, o.where);
+    if (code == EXIT_DONE && !t.pid && o.allocator >= 0)
+        code = wrong("--allocator is of a process, which shows all of them; this address shows one:", o.where);
     bool clear = target_has_screen() && o.every > 0;
     while (code == EXIT_DONE || code == EXIT_FINDINGS) {
         if (clear && write(STDOUT_FILENO, "\033[H\033[2J", 7) != 7) break;

@@ -350,6 +350,7 @@ class Usage(unittest.TestCase):
                               ([DUMP, "12x"], "'12x'"), ([DUMP, "0"], "'0'"), ([DUMP, "-1"], "'-1'"),
                               ([DUMP, "1", "2"], "'2'"), ([DUMP, "--watch=0"], "'--watch=0'"),
                               ([DUMP, "--allocator=-1"], "'--allocator=-1'"), ([DUMP, "https://x"], "'https://x'"),
+                              ([DUMP, "--allocator=0", "http://h"], "'http://h'"),
                               ([DUMP, "http://"], "'http://'"), ([DUMP, "http://h:p"], "'http://h:p'"),
                               ([DUMP, "http://h:0"], "'http://h:0'"), ([DUMP, "http://h:99999"], "'http://h:99999'"),
                               ([DUMP, "http://h/metrics"], "'http://h/metrics'"), ([TSLAB, "tip"], "'tip'"),
