@@ -1,7 +1,5 @@
 #include "epoch/diagnose.h"
 
-#define HANDLE_FORMAT 2u
-
 typedef enum finding {
     NO_OBJECTS, /* nothing in the unit */
     NEVER,
@@ -234,15 +232,18 @@ void ts_diagnose_pointer(ts_line *line, uintptr_t allocator, const void *p) {
 }
 
 static uint32_t handle_kind(SlabHandle handle) {
-    uint32_t kind = (uint32_t)(handle >> 2) & 63u;
-    return kind < TS_CLASSES ? kind : kind == 62 ? TS_COUNT_SCOPE : kind == 63 ? TS_COUNT_SPAN : TS_COUNT_KINDS;
+    uint32_t kind = (uint32_t)(handle >> TS_HANDLE_KIND_SHIFT) & 63u;
+    return kind < TS_CLASSES         ? kind
+           : kind == TS_HANDLE_SCOPE ? TS_COUNT_SCOPE
+           : kind == TS_HANDLE_SPAN  ? TS_COUNT_SPAN
+                                     : TS_COUNT_KINDS;
 }
 
 void ts_diagnose_handle(ts_line *line, uintptr_t allocator, SlabHandle handle) {
     uint64_t unit = handle >> 42;
     uint32_t kind = handle_kind(handle), generation = (uint32_t)(handle >> 18) & TS_GEN_MAX;
     uint64_t units = (uint64_t)ts_region.part[TS_NORMAL].units + ts_region.part[TS_SMALL].units;
-    if ((handle & 3u) != HANDLE_FORMAT || kind == TS_COUNT_KINDS || unit == 0 || unit >= units) {
+    if ((handle & 3u) != TS_HANDLE_FORMAT || kind == TS_COUNT_KINDS || unit == 0 || unit >= units) {
         ts_line_text(line, "not a handle");
         return;
     }

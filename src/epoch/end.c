@@ -253,6 +253,16 @@ static void add_dying(ts_epoch *epoch, ts_block *blocks) {
     epoch->dying = blocks;
 }
 
+/* The epoch stays, without it. Caller has the lock. */
+TS_ALWAYS_INLINE void end_only_block(ts_epoch *epoch, ts_block *block) {
+    ts_heap *heap = ts_thread.heap;
+    kill_only_block(block);
+    (void)ts_epoch_detach_blocks(epoch);
+    ts_heap_enter(heap);
+    ts_block_end(heap, block);
+    ts_heap_leave(heap);
+}
+
 bool ts_epoch_reset_own(ts_epoch *epoch, bool again, uint64_t *units_freed) {
     ts_heap *heap = ts_thread.heap;
     ts_block *block = ts_load_relaxed(&epoch->state) == EPOCH_ACTIVE ? only_block(epoch) : NULL;
@@ -261,11 +271,7 @@ bool ts_epoch_reset_own(ts_epoch *epoch, bool again, uint64_t *units_freed) {
     ts_share *share = block->share;
     uint32_t resets = block->resets;
     *units_freed = ts_load_relaxed(&block->slabs);
-    kill_only_block(block);
-    (void)ts_epoch_detach_blocks(epoch);
-    ts_heap_enter(heap);
-    ts_block_end(heap, block);
-    ts_heap_leave(heap);
+    end_only_block(epoch, block);
     if (!again) return true;
     /* Mostly the same block in its next era. Without memory the thread joins later. */
     int before = errno;
@@ -279,15 +285,8 @@ bool ts_epoch_reset_own(ts_epoch *epoch, bool again, uint64_t *units_freed) {
 void ts_epoch_leave_empty(ts_allocator *allocator, EpochId id) {
     ts_epoch *epoch = ts_epoch_find_locked(allocator, id);
     if (!epoch) return;
-    ts_heap *heap = ts_thread.heap;
     ts_block *block = only_block(epoch);
-    if (block && ts_load_relaxed(&block->slabs) == 0) {
-        kill_only_block(block);
-        (void)ts_epoch_detach_blocks(epoch);
-        ts_heap_enter(heap);
-        ts_block_end(heap, block);
-        ts_heap_leave(heap);
-    }
+    if (block && ts_load_relaxed(&block->slabs) == 0) end_only_block(epoch, block);
     ts_lock_release(ts_epoch_lock(epoch));
 }
 

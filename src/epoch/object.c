@@ -6,10 +6,6 @@
 #include "epoch/epoch.h"
 #include "heap/care.h"
 
-#define HANDLE_FORMAT 2u
-#define HANDLE_SCOPE 62u
-#define HANDLE_SPAN 63u
-
 static bool look_span(ts_allocator *allocator, ts_object *o) {
     if (o->entry_in_unit != 0) return false;
     ts_epoch *epoch = ts_span_lock(allocator, o->unit, o->word);
@@ -89,12 +85,12 @@ size_t ts_object_usable(const ts_object *object) {
 }
 
 static unsigned handle_class(const ts_object *o) {
-    return o->kind == TS_COUNT_SCOPE ? HANDLE_SCOPE : o->kind == TS_COUNT_SPAN ? HANDLE_SPAN : o->kind;
+    return o->kind == TS_COUNT_SCOPE ? TS_HANDLE_SCOPE : o->kind == TS_COUNT_SPAN ? TS_HANDLE_SPAN : o->kind;
 }
 
 static SlabHandle make_handle(const ts_object *o) {
     return (uint64_t)o->unit << 42 | (uint64_t)(o->generation & TS_GEN_MAX) << 18 | (uint64_t)o->entry_in_unit << 8 |
-           (uint64_t)handle_class(o) << 2 | HANDLE_FORMAT;
+           (uint64_t)handle_class(o) << TS_HANDLE_KIND_SHIFT | TS_HANDLE_FORMAT;
 }
 
 bool ts_object_of_handle(uintptr_t token, SlabHandle handle, ts_object *out) {
