@@ -18,13 +18,9 @@
 #include "heap/care.h"
 #include "heap/fast.h"
 
-static void step(void);
+#include "steps.h"
 
-#undef ts_load_relaxed
-#undef ts_load_acquire
 #undef ts_store_relaxed
-#define ts_load_relaxed(p) (step(), atomic_load_explicit((p), memory_order_relaxed))
-#define ts_load_acquire(p) (step(), atomic_load_explicit((p), memory_order_acquire))
 #define ts_store_relaxed(p, v) (step(), atomic_store_explicit((p), (v), memory_order_relaxed))
 #define ts_alloc_scope stepped_alloc_scope
 #define ts_alloc_aligned stepped_alloc_aligned
@@ -214,47 +210,60 @@ static void ended_in_an_allocation(void **state) {
     }
 }
 
+/* The round with a stop before its first step, then its second and so on, until it ends without; in epochs of both kinds. */
+static void at_each_step(bool (*round)(unsigned at)) {
+    for (flags = EPOCH_CHURN; flags <= EPOCH_SCOPE; flags++) {
+        for (unsigned at = 0; round(at); at++) {
+        }
+    }
+}
+
+/* The same inside of operations, where it is another thread that does something. */
+static void at_each_step_inside(bool (*round)(unsigned at)) {
+    begin();
+    stop_in_op = 1;
+    at_each_step(round);
+    stop_in_op = 0;
+    end();
+}
+
 static void destroy_elsewhere(void) { let(destroy_it); }
 
 /* Another thread ends the epoch while this one is in the middle of an operation: it has to leave the block to this one,
    which may come upon it in that very operation. Nothing of the operation is left to the block's next epoch. */
+static bool destroyed_inside_an_allocation_round(unsigned at) {
+    other = epoch_open(allocator, NULL, flags);
+    for (unsigned i = 0; i < 400; i++) { /* so there are warm units */
+        SUP_CHECK(slab_malloc_epoch(allocator, 100, other) != NULL, "slab_malloc_epoch");
+    }
+    assert_true(epoch_destroy(allocator, other));
+    epoch = epoch_open(allocator, NULL, flags);
+    assert_non_null(slab_malloc_epoch(allocator, 200, epoch));
+    arm(at, destroy_elsewhere);
+    (void)stepped_alloc(token, 100, epoch);
+    for (unsigned i = 0; at_stop && i < 200; i++) {
+        (void)stepped_alloc(token, 100, epoch);
+    }
+    bool stopped = disarm();
+    (void)epoch_destroy(allocator, epoch);
+    assert_int_equal(sup_live_objects(allocator), 0);
+    other = epoch_open(allocator, NULL, flags);
+    for (unsigned i = 0; i < 400; i++) {
+        taken[i] = slab_malloc_epoch(allocator, 100, other);
+        assert_non_null(taken[i]);
+        assert_true(slab_owns(allocator, taken[i]));
+    }
+    for (unsigned i = 0; i < 400; i++) {
+        SUP_CHECK(slab_free(allocator, taken[i]), "object %u, step %u", i, at);
+    }
+    assert_true(epoch_destroy(allocator, other));
+    sup_check_identities(allocator);
+    return stopped;
+}
+
 static void destroyed_inside_an_allocation(void **state) {
     (void)state;
-    begin();
-    stop_in_op = 1;
-    for (flags = EPOCH_CHURN; flags <= EPOCH_SCOPE; flags++) {
-        bool stopped = true;
-        for (unsigned at = 0; stopped; at++) {
-            other = epoch_open(allocator, NULL, flags);
-            for (unsigned i = 0; i < 400; i++) { /* so there are warm units */
-                SUP_CHECK(slab_malloc_epoch(allocator, 100, other) != NULL, "slab_malloc_epoch");
-            }
-            assert_true(epoch_destroy(allocator, other));
-            epoch = epoch_open(allocator, NULL, flags);
-            assert_non_null(slab_malloc_epoch(allocator, 200, epoch));
-            arm(at, destroy_elsewhere);
-            (void)stepped_alloc(token, 100, epoch);
-            for (unsigned i = 0; at_stop && i < 200; i++) {
-                (void)stepped_alloc(token, 100, epoch);
-            }
-            stopped = disarm();
-            (void)epoch_destroy(allocator, epoch);
-            assert_int_equal(sup_live_objects(allocator), 0);
-            other = epoch_open(allocator, NULL, flags);
-            for (unsigned i = 0; i < 400; i++) {
-                taken[i] = slab_malloc_epoch(allocator, 100, other);
-                assert_non_null(taken[i]);
-                assert_true(slab_owns(allocator, taken[i]));
-            }
-            for (unsigned i = 0; i < 400; i++) {
-                SUP_CHECK(slab_free(allocator, taken[i]), "object %u, step %u", i, at);
-            }
-            assert_true(epoch_destroy(allocator, other));
-            sup_check_identities(allocator);
-        }
-    }
-    stop_in_op = 0;
-    end();
+    at_each_step_inside(destroyed_inside_an_allocation_round);
 }
 
 /* ---- handles -------------------------------------------------------------------------------------------------- */
@@ -273,32 +282,32 @@ static void destroy_and_take_the_place(void) {
 }
 
 /* A handle that is made while its object goes is none, or stale: never one of the next object. */
+static bool destroyed_while_a_handle_is_made_round(unsigned at) {
+    epoch = epoch_open(allocator, NULL, flags);
+    other = epoch_open(allocator, NULL, flags);
+    place = slab_malloc_epoch(allocator, 100, epoch);
+    ts_object object;
+    assert_true(ts_object_at(token, place, &object));
+    arm(at, destroy_and_take_the_place);
+    SlabHandle handle = stepped_object_handle(token, &object);
+    bool stopped = disarm();
+    if (stopped) {
+        assert_true(slab_owns(allocator, place));
+        assert_null(slab_handle_get(allocator, handle));
+        assert_int_not_equal(slab_handle_of(allocator, place), handle);
+    } else {
+        assert_true(slab_handle_get(allocator, handle) == place);
+        assert_true(epoch_destroy(allocator, epoch));
+    }
+    assert_true(epoch_destroy(allocator, other));
+    /* The next round begins with a slab of which no handle is known. */
+    (void)slab_trim(allocator);
+    return stopped;
+}
+
 static void destroyed_while_a_handle_is_made(void **state) {
     (void)state;
-    for (flags = EPOCH_CHURN; flags <= EPOCH_SCOPE; flags++) {
-        bool stopped = true;
-        for (unsigned at = 0; stopped; at++) {
-            epoch = epoch_open(allocator, NULL, flags);
-            other = epoch_open(allocator, NULL, flags);
-            place = slab_malloc_epoch(allocator, 100, epoch);
-            ts_object object;
-            assert_true(ts_object_at(token, place, &object));
-            arm(at, destroy_and_take_the_place);
-            SlabHandle handle = stepped_object_handle(token, &object);
-            stopped = disarm();
-            if (stopped) {
-                assert_true(slab_owns(allocator, place));
-                assert_null(slab_handle_get(allocator, handle));
-                assert_int_not_equal(slab_handle_of(allocator, place), handle);
-            } else {
-                assert_true(slab_handle_get(allocator, handle) == place);
-                assert_true(epoch_destroy(allocator, epoch));
-            }
-            assert_true(epoch_destroy(allocator, other));
-            /* The next round begins with a slab of which no handle is known. */
-            (void)slab_trim(allocator);
-        }
-    }
+    at_each_step(destroyed_while_a_handle_is_made_round);
 }
 
 /* ---- the last two objects of a closed slab ---------------------------------------------------------------------- */
@@ -308,29 +317,25 @@ static void free_last(void) { SUP_CHECK(slab_free(allocator, last), "slab_free")
 static void let_free_last(void) { let(free_last); }
 
 /* The owner frees one and another thread the other at any step of it: whoever comes last gives the slab back. */
+static bool both_free_the_last_round(unsigned at) {
+    epoch = epoch_open(allocator, NULL, flags);
+    last_but_one = slab_malloc_epoch(allocator, 100, epoch);
+    last = slab_malloc_epoch(allocator, 100, epoch);
+    assert_true(epoch_close(allocator, epoch));
+    arm(at, let_free_last);
+    assert_true(stepped_free(token, last_but_one, TS_ANY_GENERATION));
+    bool stopped = disarm();
+    if (!stopped) {
+        assert_true(slab_free(allocator, last));
+    }
+    SUP_CHECK(epoch_state(allocator, epoch) == EPOCH_CLOSED, "left behind at step %u", at);
+    sup_check_identities(allocator);
+    return stopped;
+}
+
 static void both_free_the_last(void **state) {
     (void)state;
-    begin();
-    stop_in_op = 1;
-    for (flags = EPOCH_CHURN; flags <= EPOCH_SCOPE; flags++) {
-        bool stopped = true;
-        for (unsigned at = 0; stopped; at++) {
-            epoch = epoch_open(allocator, NULL, flags);
-            last_but_one = slab_malloc_epoch(allocator, 100, epoch);
-            last = slab_malloc_epoch(allocator, 100, epoch);
-            assert_true(epoch_close(allocator, epoch));
-            arm(at, let_free_last);
-            assert_true(stepped_free(token, last_but_one, TS_ANY_GENERATION));
-            stopped = disarm();
-            if (!stopped) {
-                assert_true(slab_free(allocator, last));
-            }
-            SUP_CHECK(epoch_state(allocator, epoch) == EPOCH_CLOSED, "left behind at step %u", at);
-            sup_check_identities(allocator);
-        }
-    }
-    stop_in_op = 0;
-    end();
+    at_each_step_inside(both_free_the_last_round);
 }
 
 /* ---- a free by another thread, with care ------------------------------------------------------------------------ */

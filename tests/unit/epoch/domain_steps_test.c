@@ -15,12 +15,8 @@
 #include <stdatomic.h>
 #include <time.h>
 
-static void step(void);
+#include "steps.h"
 
-#undef ts_load_relaxed
-#undef ts_load_acquire
-#define ts_load_relaxed(p) (step(), atomic_load_explicit((p), memory_order_relaxed))
-#define ts_load_acquire(p) (step(), atomic_load_explicit((p), memory_order_acquire))
 #include "epoch/domain.c"
 #undef ts_load_relaxed
 #undef ts_load_acquire

@@ -14,13 +14,10 @@
 #include "epoch/epoch.h"
 #include "proc.h"
 
-static void step(void);
+#include "steps.h"
+
 static void condemns(void);
 
-#undef ts_load_relaxed
-#undef ts_load_acquire
-#define ts_load_relaxed(p) (step(), atomic_load_explicit((p), memory_order_relaxed))
-#define ts_load_acquire(p) (step(), atomic_load_explicit((p), memory_order_acquire))
 #define ts_heap_condemn(h, b) (condemns(), (ts_heap_condemn)((h), (b)))
 #define ts_heap_enter(h) (step(), (ts_heap_enter)(h))
 #define ts_heap_give_entry(t, w, e) (step(), (ts_heap_give_entry)((t), (w), (e)))

@@ -10,12 +10,8 @@
 
 #include "bins.h"
 
-static void step(void);
+#include "steps.h"
 
-#undef ts_load_relaxed
-#undef ts_load_acquire
-#define ts_load_relaxed(p) (step(), atomic_load_explicit((p), memory_order_relaxed))
-#define ts_load_acquire(p) (step(), atomic_load_explicit((p), memory_order_acquire))
 #include "heap/block.c"
 
 static void (*at_step)(void);

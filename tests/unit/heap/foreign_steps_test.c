@@ -9,15 +9,11 @@
 #include "bins.h"
 #include "heap/allocator.h"
 
-static void step(void);
+#include "steps.h"
 
-#undef ts_load_relaxed
-#undef ts_load_acquire
 #undef ts_load_seq
 #undef ts_cas_seq
 #undef ts_exchange_seq
-#define ts_load_relaxed(p) (step(), atomic_load_explicit((p), memory_order_relaxed))
-#define ts_load_acquire(p) (step(), atomic_load_explicit((p), memory_order_acquire))
 #define ts_load_seq(p) (step(), atomic_load_explicit((p), memory_order_seq_cst))
 #define ts_exchange_seq(p, v) (step(), atomic_exchange_explicit((p), (v), memory_order_seq_cst))
 #define ts_cas_seq(p, e, v) \

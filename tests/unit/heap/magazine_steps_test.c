@@ -14,14 +14,10 @@
 #include <pthread.h>
 #include <semaphore.h>
 
-static void step(void);
+#include "steps.h"
 
-#undef ts_load_relaxed
-#undef ts_load_acquire
 #undef ts_store_relaxed
 #undef ts_store_release
-#define ts_load_relaxed(p) (step(), atomic_load_explicit((p), memory_order_relaxed))
-#define ts_load_acquire(p) (step(), atomic_load_explicit((p), memory_order_acquire))
 #define ts_store_relaxed(p, v) (step(), atomic_store_explicit((p), (v), memory_order_relaxed))
 #define ts_store_release(p, v) (step(), atomic_store_explicit((p), (v), memory_order_release))
 #include "heap/bin.c"
