@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -415,6 +416,40 @@ static void deep_stacks_are_cut(void **state) {
     slab_allocator_free(a);
 }
 
+/* ---- what is shown ---------------------------------------------------------------------------------------------------- */
+
+/* What is left of closed phases is the least of all here, and shown all the same. */
+static void closed_epochs_have_places(void **state) {
+    enum { OPEN = 80, CLOSED = 8, SHOWN = 64 };
+    static char text[1 << 20];
+    char label[16], more[32];
+    EpochId closed[CLOSED];
+    (void)state;
+    SlabAllocator *a = make(1);
+    for (unsigned i = 0; i < OPEN; i++) {
+        snprintf(label, sizeof label, "open%u", i);
+        assert_non_null(slab_malloc_epoch(a, 2000, epoch_open(a, label, EPOCH_CHURN)));
+    }
+    for (unsigned i = 0; i < CLOSED; i++) {
+        snprintf(label, sizeof label, "shut%u", i);
+        closed[i] = epoch_open(a, label, EPOCH_CHURN);
+        assert_non_null(slab_malloc_epoch(a, 100, closed[i]));
+        assert_true(epoch_close(a, closed[i]));
+    }
+    size_t length = slab_stacks_text(a, text, sizeof text);
+    assert_in_range(length, 1, sizeof text - 1);
+    for (unsigned i = 0; i < CLOSED; i++) {
+        snprintf(label, sizeof label, "shut%u, ", i);
+        SUP_CHECK(strstr(text, label) != NULL, "%s is not shown", label);
+    }
+    unsigned shown = 0;
+    for (const char *at = text; (at = strstr(at, "   open")) != NULL; at++) shown++;
+    assert_int_equal(shown, SHOWN - CLOSED);
+    snprintf(more, sizeof more, "... and %d more", OPEN + CLOSED - SHOWN);
+    assert_non_null(strstr(text, more));
+    slab_allocator_free(a);
+}
+
 /* ---- the table full ---------------------------------------------------------------------------------------------------- */
 
 static void a_full_table_drops(void **state) {
@@ -517,6 +552,7 @@ int main(void) {
         cmocka_unit_test(estimates_are_unbiased),
         cmocka_unit_test(stacks_begin_at_the_caller),
         cmocka_unit_test(deep_stacks_are_cut),
+        cmocka_unit_test(closed_epochs_have_places),
         cmocka_unit_test(a_full_table_drops),
         cmocka_unit_test(a_child_has_what_was_live),
         cmocka_unit_test(threads_of_a_child_are_sampled),
