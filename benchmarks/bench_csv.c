@@ -1,5 +1,6 @@
 #include "bench_csv.h"
 
+#include "bench_place.h"
 #include "bench_util.h"
 
 #include <errno.h>
@@ -9,12 +10,10 @@
 
 volatile sig_atomic_t bench_csv_child;
 
-static const char *program_name, *final_path;
-static char temporary[4200];
+static const char *program_name;
+static bench_place place;
 
-static void remove_temporary(void) {
-    if (temporary[0] != '\0') unlink(temporary);
-}
+static void remove_temporary(void) { bench_place_drop(&place); }
 
 static void interrupted(int signal_number) {
     if (bench_csv_child > 0) kill((pid_t)bench_csv_child, SIGKILL);
@@ -24,22 +23,12 @@ static void interrupted(int signal_number) {
 
 FILE *bench_csv_open(const char *program, const char *path) {
     program_name = program;
-    final_path = path;
     if (path == NULL) return NULL;
-    int length = snprintf(temporary, sizeof temporary, "%s.%ld.tmp", path, (long)getpid());
-    if (length < 0 || (size_t)length >= sizeof temporary) {
-        temporary[0] = '\0';
-        bench_die(BENCH_EXIT_USAGE, "%s: --csv: the path is too long", program);
-    }
-    /* Before there is something to remove. */
-    signal(SIGINT, interrupted);
-    signal(SIGTERM, interrupted);
-    FILE *file = fopen(temporary, "w");
-    if (file == NULL) {
-        temporary[0] = '\0';
-        bench_die(BENCH_EXIT_USAGE, "%s: --csv %s: %s", program, path, strerror(errno));
-    }
+    bench_on_interruption(interrupted); /* before there is something to remove */
     atexit(remove_temporary);
+    int fd = bench_place_open(&place, path);
+    FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
+    if (file == NULL) bench_die(BENCH_EXIT_USAGE, "%s: --csv %s: %s", program, path, strerror(errno));
     return file;
 }
 
@@ -47,7 +36,6 @@ void bench_csv_close(FILE *file) {
     if (file == NULL) return;
     bool failed = ferror(file) != 0;
     if (fclose(file) != 0) failed = true;
-    if (failed || rename(temporary, final_path) != 0)
-        bench_die(BENCH_EXIT_FAILED, "%s: %s: %s", program_name, final_path, strerror(errno));
-    temporary[0] = '\0';
+    if (failed || !bench_place_commit(&place))
+        bench_die(BENCH_EXIT_FAILED, "%s: %s: %s", program_name, place.path, strerror(errno));
 }

@@ -61,6 +61,9 @@ typedef struct shape {
     size_t objects, open;
 } shape;
 
+/* Of the loader and of the shell: a program, or a library of it, is not there. */
+enum { EXIT_CANNOT_START = 127 };
+
 /* What scope_bench_NAME prints. */
 enum { NS, P99, STEPS, PEAK, PAYLOAD, AFTER, DROP, FIELDS };
 
@@ -83,7 +86,7 @@ static struct {
     unsigned patience;    /* seconds that one measurement may take */
     size_t objects, open; /* 0: all */
     const char *csv;
-    bool smoke, list;
+    bool smoke, list, chosen; /* chosen: by --allocator */
 } config = {.rounds = 5, .seconds = "0.04", .live_limit = 100000, .patience = 10};
 
 /* ---- programs ------------------------------------------------------------------------------------------ */
@@ -144,7 +147,7 @@ static int run_program(unsigned a, char *const *arguments, char *out, size_t cap
         close(ends[1]);
         execv(path, arguments);
         fprintf(stderr, "%s: %s\n", path, strerror(errno));
-        _exit(127);
+        _exit(EXIT_CANNOT_START);
     }
     bench_csv_child = child;
     close(ends[1]);
@@ -174,14 +177,22 @@ static int run_program(unsigned a, char *const *arguments, char *out, size_t cap
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-static void identify(unsigned a) {
+/* false: it cannot be started, as it or its library was removed since the build; said on stderr. Dies if that was asked for. */
+static bool identify(unsigned a) {
     char text[512];
     char *arguments[] = {(char *)(uintptr_t)allocators[a].name, (char[]){"--identify"}, NULL};
     int code = run_program(a, arguments, text, sizeof text);
     size_t length = strlen(allocators[a].name);
+    if (code == EXIT_CANNOT_START && (config.chosen || a == 0))
+        bench_die(BENCH_EXIT_UNAVAILABLE, "scope_bench: %s cannot be started: %s", allocators[a].name, text);
+    if (code == EXIT_CANNOT_START) {
+        fprintf(stderr, "scope_bench: %s is left out, it cannot be started: %s\n", allocators[a].name, text);
+        return false;
+    }
     if (code != 0 || strncmp(text, allocators[a].name, length) != 0 || text[length] != ',')
         bench_die(BENCH_EXIT_FAILED, "scope_bench_%s --identify: exit code %d: %s", allocators[a].name, code, text);
     snprintf(versions[a], sizeof versions[a], "%.63s", text + length + 1);
+    return true;
 }
 
 static void check(unsigned a) {
@@ -409,7 +420,6 @@ static void select_allocator(const char *name) {
 }
 
 static void parse(int argc, char **argv) {
-    bool chosen = false;
     for (int i = 1; i < argc; i++) {
         const char *option = argv[i];
         if (strcmp(option, "--csv") == 0) {
@@ -419,7 +429,7 @@ static void parse(int argc, char **argv) {
             config.seconds = "0.01";
         } else if (strcmp(option, "--allocator") == 0) {
             select_allocator(option_value(argc, argv, &i));
-            chosen = true;
+            config.chosen = true;
         } else if (strcmp(option, "--objects") == 0) {
             config.objects = parse_choice("--objects takes 1, 10, 100, 1000, 10000 or 100000, not",
                                           option_value(argc, argv, &i), all_objects, OBJECT_STEPS);
@@ -446,7 +456,7 @@ static void parse(int argc, char **argv) {
         }
     }
     for (unsigned a = 0; a < ALLOCATORS; a++)
-        if (!chosen) selected[a] = why_absent(a) == NULL;
+        if (!config.chosen) selected[a] = why_absent(a) == NULL;
     selected[0] = true;
     for (unsigned o = 0; o < OBJECT_STEPS; o++) {
         for (unsigned n = 0; n < OPEN_STEPS; n++) {
@@ -472,7 +482,7 @@ static void parse(int argc, char **argv) {
 static void list(void) {
     for (unsigned a = 0; a < ALLOCATORS; a++) {
         const char *why = why_absent(a);
-        if (why == NULL) identify(a);
+        if (why == NULL && !identify(a)) why = "it cannot be started";
         printf("%-16s %-14s %s%s%s\n", allocators[a].name, why ? "absent" : versions[a], allocators[a].what,
                why ? "; " : "", why ? why : "");
     }
@@ -507,7 +517,7 @@ int main(int argc, char **argv) {
 #endif
     FILE *csv = bench_csv_open("scope_bench", config.csv);
     for (unsigned a = 0; a < ALLOCATORS; a++) {
-        if (selected[a]) identify(a);
+        if (selected[a]) selected[a] = identify(a);
         if (why_absent(a) != NULL)
             fprintf(stderr, "scope_bench: %s is absent: %s\n", allocators[a].name, why_absent(a));
     }

@@ -1,6 +1,7 @@
 #include "suite.h"
 
 #include "bench_clock.h"
+#include "bench_place.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -248,8 +249,7 @@ enum { CSV_BYTES = 64 << 20, CSV_RESIDENT_BYTES = 1 << 20 };
 struct suite_csv {
     bool open;
     int fd;
-    char path[PATH_MAX];
-    char temporary[PATH_MAX + 32]; /* empty: written in place (a device or a pipe) */
+    bench_place place;
     csv_text *text;
 };
 
@@ -259,7 +259,7 @@ static bool is_part; /* a process of suite_run: the files are not its own */
 /* Only what a signal handler may do. */
 static void remove_temporaries(void) {
     for (int i = 0; i < CSV_FILES && !is_part; i++)
-        if (files[i].open && files[i].temporary[0] != '\0') unlink(files[i].temporary);
+        if (files[i].open) bench_place_drop(&files[i].place);
 }
 
 static void on_signal(int number) {
@@ -269,48 +269,15 @@ static void on_signal(int number) {
 }
 
 static void clean_up_at_exit(void) {
-    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
     static bool done;
     if (done) return;
     done = true;
     atexit(remove_temporaries);
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
-        struct sigaction old, action = {.sa_handler = on_signal};
-        sigemptyset(&action.sa_mask);
-        if (sigaction(numbers[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN) sigaction(numbers[i], &action, NULL);
-    }
+    bench_on_interruption(on_signal);
 }
 
 _Noreturn static void cannot_write(const char *path, int error) {
     suite_usage("cannot write '%s': %s", path, strerror(error));
-}
-
-/* Where a file may be replaced it gets a temporary one beside it; a device or a pipe is written to itself. */
-static void open_file(suite_csv *csv, const char *path) {
-    struct stat status;
-    char resolved[PATH_MAX];
-    if (strlen(path) >= sizeof csv->path) cannot_write(path, ENAMETOOLONG);
-    snprintf(csv->path, sizeof csv->path, "%s", path);
-    bool exists = stat(path, &status) == 0;
-    if (exists && S_ISDIR(status.st_mode)) cannot_write(path, EISDIR);
-    /* /dev/stdout is one of these while standard output is closed: such a link is not replaced */
-    if (!exists && lstat(path, &status) == 0) cannot_write(path, ENOENT);
-    if (exists && realpath(path, resolved) != NULL && strncmp(resolved, "/dev/", 5) != 0 && S_ISREG(status.st_mode)) {
-        if (access(resolved, W_OK) != 0) cannot_write(path, errno);
-        /* what a symbolic link points to is replaced, not the link */
-        snprintf(csv->path, sizeof csv->path, "%s", resolved);
-    } else if (exists) {
-        csv->fd = open(path, O_WRONLY | O_CLOEXEC);
-        if (csv->fd < 0) cannot_write(path, errno);
-        return;
-    }
-    snprintf(csv->temporary, sizeof csv->temporary, "%s.%ld.tmp", csv->path, (long)getpid());
-    csv->fd = open(csv->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-    if (csv->fd < 0) {
-        int error = errno;
-        csv->temporary[0] = '\0';
-        cannot_write(path, error);
-    }
 }
 
 suite_csv *suite_csv_open(const char *path, const char *header) {
@@ -318,14 +285,15 @@ suite_csv *suite_csv_open(const char *path, const char *header) {
     for (int i = 0; i < CSV_FILES; i++) {
         suite_csv *csv = &files[i];
         if (csv->open) {
-            if (strcmp(csv->path, path) == 0) suite_usage("two results would go to one file, '%s'", path);
+            if (strcmp(csv->place.path, path) == 0) suite_usage("two results would go to one file, '%s'", path);
             continue;
         }
         clean_up_at_exit();
         csv->text = mmap(NULL, CSV_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (csv->text == MAP_FAILED) suite_fail("the harness cannot map memory for its results");
         csv->open = true;
-        open_file(csv, path);
+        csv->fd = bench_place_open(&csv->place, path);
+        if (csv->fd < 0) cannot_write(path, errno);
         suite_csv_line(csv, "%s", header);
         return csv;
     }
@@ -352,10 +320,10 @@ void suite_csv_line(suite_csv *csv, const char *format, ...) {
     va_start(args, format);
     int length = vsnprintf(line, sizeof line - 1, format, args);
     va_end(args);
-    if (length < 0 || length >= (int)sizeof line - 1) suite_fail("a line of '%s' is too long", csv->path);
+    if (length < 0 || length >= (int)sizeof line - 1) suite_fail("a line of '%s' is too long", csv->place.path);
     line[length++] = '\n';
     if (csv->text->length + (size_t)length > CSV_BYTES - sizeof *csv->text)
-        suite_fail("'%s' would have more than %d bytes", csv->path, CSV_BYTES);
+        suite_fail("'%s' would have more than %d bytes", csv->place.path, CSV_BYTES);
     memcpy(csv->text->bytes + csv->text->length, line, (size_t)length);
     csv->text->length += (size_t)length;
 }
@@ -364,10 +332,10 @@ static void write_out(suite_csv *csv) {
     for (size_t at = 0; at < csv->text->length;) {
         ssize_t written = write(csv->fd, csv->text->bytes + at, csv->text->length - at);
         if (written < 0 && errno == EINTR) continue;
-        if (written < 0) cannot_write(csv->path, errno);
+        if (written < 0) cannot_write(csv->place.path, errno);
         at += (size_t)written;
     }
-    if (close(csv->fd) != 0) cannot_write(csv->path, errno);
+    if (close(csv->fd) != 0) cannot_write(csv->place.path, errno);
 }
 
 void suite_csv_commit(void) {
@@ -377,7 +345,7 @@ void suite_csv_commit(void) {
     for (int i = 0; i < CSV_FILES; i++) {
         suite_csv *csv = &files[i];
         if (!csv->open) continue;
-        if (csv->temporary[0] != '\0' && rename(csv->temporary, csv->path) != 0) cannot_write(csv->path, errno);
+        if (!bench_place_commit(&csv->place)) cannot_write(csv->place.path, errno);
         csv->open = false;
         munmap(csv->text, CSV_BYTES);
     }

@@ -45,6 +45,46 @@ class Programs(unittest.TestCase):
         self.assertEqual(answer.stdout, "")
 
 
+class Places(Programs):
+    """Where a file may go: what is no file is written to as it is, and none of it is replaced."""
+
+    def test_a_link_and_a_pipe_stay(self):
+        for program in ("scope_bench", "tail_attribution"):
+            arguments = ["--smoke"] + (["--allocator", "tslab"] if program == "scope_bench" else [])
+            real, link, pipe = (pathlib.Path(self.folder.name) / name for name in ("real.csv", "link.csv", "pipe"))
+            real.write_text("old\n", encoding="ascii")
+            link.unlink(missing_ok=True)
+            link.symlink_to(real)
+            self.assertEqual(run(program, *arguments, "--csv", link).returncode, 0)
+            self.assertTrue(link.is_symlink())
+            self.assertIn("allocator,", real.read_text(encoding="ascii"))
+            pipe.unlink(missing_ok=True)
+            os.mkfifo(pipe)
+            reader = subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE, text=True)
+            self.assertEqual(run(program, *arguments, "--csv", pipe).returncode, 0)
+            self.assertIn("allocator,", reader.communicate(timeout=60)[0])
+            self.assertTrue(pipe.is_fifo())
+            self.assertEqual(sorted(os.listdir(self.folder.name)), ["link.csv", "pipe", "real.csv"])
+
+    def test_a_folder_is_refused_at_once(self):
+        for program in ("scope_bench", "tail_attribution"):
+            self.refuse(program, ["--smoke", "--csv", self.folder.name], self.folder.name)
+
+
+class Absent(Programs):
+    def test_a_peer_removed_since_the_build_is_left_out(self):
+        folder = pathlib.Path(self.folder.name)
+        for name in ("scope_bench", "scope_bench_none", "scope_bench_tslab", "scope_bench_glibc"):
+            (folder / name).write_bytes((PROGRAMS / name).read_bytes())
+            (folder / name).chmod(0o755)
+        environment = {**os.environ, "LD_LIBRARY_PATH": str(PROGRAMS.parent)}
+        for arguments, code in ([], 0), (["--allocator", "apr"], 3):
+            answer = subprocess.run([folder / "scope_bench", "--smoke", *arguments], capture_output=True, text=True, timeout=120,
+                                    env=environment, check=False)
+            self.assertEqual(answer.returncode, code, answer.stderr)
+            self.assertIn("apr", answer.stderr)
+
+
 class BadArguments(Programs):
     def test_scope_bench(self):
         for arguments, named in [
