@@ -6,8 +6,8 @@
 SlabAllocator *allocator;
 EpochId request, scratch, ended;
 void *live, *freed, *never, *interior, *span, *in_span, *stale, *small, *by_other, *in_scope, *freed_in_scope,
-    *inside_scope;
-SlabHandle handle, old_handle;
+    *inside_scope, *largest;
+SlabHandle handle, old_handle, span_handle, scope_handle;
 int not_ours;
 
 void stop_here(void);
@@ -38,7 +38,10 @@ int main(int argc, char **argv) {
     in_scope = slab_malloc_epoch(allocator, 100, scratch);
     inside_scope = (char *)in_scope + 20;
     freed_in_scope = slab_malloc_epoch(allocator, 30, scratch);
+    largest = slab_malloc_epoch(allocator, 4096, request);
     handle = slab_handle_of(allocator, live);
+    span_handle = slab_handle_of(allocator, span);
+    scope_handle = slab_handle_of(allocator, in_scope);
     old_handle = slab_handle_of(allocator, freed);
     if (!stale || !freed_in_scope || !slab_free(allocator, freed) || !slab_free(allocator, freed_in_scope) ||
         !epoch_destroy(allocator, ended))

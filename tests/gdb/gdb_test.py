@@ -20,6 +20,8 @@ EXPECTED = [
     ("tslab ptr interior", r"interior: slot .*\n  100 bytes into the object at 0x[0-9a-f]+\n  in epoch .*request 42"),
     ("tslab ptr never", r"free: behind the last slot of its slab"),
     ("tslab ptr small", r"live: slot \d+ of class 1 \(32 bytes\)\n  in epoch .*request 42"),
+    ("tslab ptr largest", r"live: slot \d+ of class \d+ \(4096 bytes\)\n  in epoch .*request 42"),
+    ("tslab slab largest", r"class \d+: 4 slots of 4096 bytes, 1 live"),
     ("tslab ptr by_other", r"free: slot \d+ of class 5 \(96 bytes\), freed by another thread than its owner\n  in epoch .*request 42"),
     ("tslab ptr span", r"live: span of 114688 bytes\n  in epoch .*request 42"),
     ("tslab ptr in_span", r"interior: span of 114688 bytes\n  50000 bytes into the object at"),
@@ -36,14 +38,17 @@ EXPECTED = [
                         r"  class \d+: 21 slots of 768 bytes, 1 live, .*\n.*\n     0 #?\.*#\.*\n"),
     ("tslab slab by_other", r"FOREIGN"),
     ("tslab slab in_scope", r"scope slab: 144 of 16384 bytes used, 1 live objects\n.*\n     0 #------\.-\n"),
-    ("tslab epochs", r"epoch 0x[0-9a-f]+ \(\"request 42\", ACTIVE\): 5 live objects\n"
+    ("tslab epochs", r"epoch 0x[0-9a-f]+ \(\"request 42\", ACTIVE\): 6 live objects\n"
                      r"epoch 0x[0-9a-f]+ \(\"scratch\", ACTIVE\): 1 live objects\n"),
-    ("tslab epoch request 42", r"churn epoch of allocator 0x[0-9a-f]+, .* 5 live objects\n(.*\n)*  span at 0x[0-9a-f]+: 114688 bytes"),
+    ("tslab epoch request 42", r"churn epoch of allocator 0x[0-9a-f]+, .* 6 live objects\n(.*\n)*  span at 0x[0-9a-f]+: 114688 bytes"),
+    ("tslab epoch request 42", r"class \d+ \(4096 bytes\): 1 live, 1 slabs"),
     ("tslab epoch request", r"churn epoch of allocator"),
     ("tslab epoch ended", r"epoch 0x[0-9a-f]+ has ended"),
-    ("tslab heaps", r"heap 2: of an ended thread, 1 blocks, 1 live objects\nheap 1: live, thread 1, 2 blocks, 4 live objects"),
+    ("tslab heaps", r"heap 2: of an ended thread, 1 blocks, 1 live objects\nheap 1: live, thread 1, 2 blocks, 5 live objects"),
     ("tslab heap 1", r"heap 1: live.*\n(.*\n)*  share of allocator .*\n  slabs with foreign frees: units \d+"),
     ("tslab handle handle", r"handle 0x[0-9a-f]+: unit \d+, generation \d+, entry \d+, class \d+, format 2\n  accepted\n.*: live: "),
+    ("tslab handle span_handle", r"class span, format 2\n  accepted\n.*: live: span"),
+    ("tslab handle scope_handle", r"class scope, format 2\n  accepted\n.*: live: object of 112 bytes in a scope slab"),
     ("tslab handle old_handle", r"format 2\n  stale\n  the place is in generation \d+ now, and free"),
     ("tslab handle 12345", r"never was a handle"),
     ("tslab allocators", r"allocator 0x[0-9a-f]+: \d+ KiB committed, \d+ KiB of them warm"),
@@ -105,7 +110,7 @@ def main():
     if len(sys.argv) != 3:
         print(__doc__, file=sys.stderr)
         return 2
-    program, extension = sys.argv[1:]
+    program, extension = (os.path.abspath(name) for name in sys.argv[1:])
     if shutil.which("gdb") is None:
         print("skipped: there is no gdb here (apt-get install gdb)")
         return 77

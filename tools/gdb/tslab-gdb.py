@@ -16,7 +16,7 @@ which the release build has). Figures of threads that are inside of an operation
 
 import gdb
 
-# As in src/region/region.h, src/slab/slab.h, src/heap/heap.h and src/epoch/object.c: macros are not in the debug information.
+# As in src/region/region.h, src/slab/slab.h, src/heap/heap.h and src/epoch/epoch.h: macros are not in the debug information.
 UNIT_SHIFT, UNIT_BYTES, UNIT_ENTRIES = 14, 1 << 14, 1 << 10
 SLAB_BYTES, SMALL_BYTES, SCOPE_BYTES = 128, 384, 256
 STATES = (256, 1024)
@@ -26,7 +26,7 @@ FOREIGN, ZOMBIE, SCOPE, SPAN = 1 << 31, 1 << 30, 1 << 29, 1 << 28
 ERA_MASK = (1 << 28) - 1
 LIVE, RETIRED, GEN_SHIFT = 1, 0x8000, 3
 TAG_SHIFT = 36
-CLASSES = 27
+HANDLE_FORMAT, HANDLE_SCOPE, HANDLE_SPAN = 2, 62, 63
 EPOCH_STATES = {0: "ACTIVE", 1: "CLOSING", 2: "CLOSED"}
 HEAP_STATES = {0: "starting", 1: "live", 2: "of an ended thread", 3: "lost in a fork"}
 KINDS = {0: "never used", 1: "churn", 2: "scope", 3: "span", 4: "retired"}
@@ -104,7 +104,8 @@ class Region:
         self.reserved = number(r["reserved_bytes"])
         if self.base[NORMAL] == 0:
             raise Problem("nothing was allocated with tslab yet")
-        self.class_bytes = [number(value("ts_class_bytes")[i]) for i in range(CLASSES)]
+        sizes = value("ts_class_bytes")
+        self.class_bytes = [number(sizes[i]) for i in range(sizes.type.range()[1] + 1)]
         table = value("ts_epochs")
         self.epoch_bits = number(table["index_bits"])
 
@@ -334,10 +335,7 @@ def block_live(r, block):
         scope = at(address_of(block.address), "ts_scope_block")
         return number(scope["allocs"]) - number(scope["frees"])
     churn = at(address_of(block.address), "ts_churn_block")
-    live = 0
-    for i in range(CLASSES):
-        live += bin_live(churn["bin"][i])
-    return live
+    return sum(bin_live(churn["bin"][i]) for i in range(len(r.class_bytes)))
 
 
 def say_block(r, block, of_epoch):
@@ -352,11 +350,11 @@ def say_block(r, block, of_epoch):
     if number(block["scope"]):
         return
     churn = at(address_of(block.address), "ts_churn_block")
-    for i in range(CLASSES):
+    for i, bytes_ in enumerate(r.class_bytes):
         b = churn["bin"][i]
         live = bin_live(b)
         if live or number(b["slabs"]):
-            print("    class %d (%d bytes): %d live, %d slabs, %d of them full" % (i, r.class_bytes[i], live, number(b["slabs"]),
+            print("    class %d (%d bytes): %d live, %d slabs, %d of them full" % (i, bytes_, live, number(b["slabs"]),
                                                                                 number(b["full"])))
 
 
@@ -519,14 +517,14 @@ def say_handle(r, handle):
     unit, generation, entry = handle >> 42, handle >> 18 & 0xffffff, handle >> 8 & 1023
     cls, fmt = handle >> 2 & 63, handle & 3
     print("handle %#x: unit %d, generation %d, entry %d, class %s, format %d" % (
-        handle, unit, generation, entry, {62: "scope", 63: "span"}.get(cls, cls), fmt))
-    if fmt != 2 or unit >= sum(r.units) or unit in (0, r.first[SMALL]) or generation == 0:
+        handle, unit, generation, entry, {HANDLE_SCOPE: "scope", HANDLE_SPAN: "span"}.get(cls, cls), fmt))
+    if fmt != HANDLE_FORMAT or unit >= sum(r.units) or unit in (0, r.first[SMALL]) or generation == 0:
         print("  never was a handle")
         return
     p = r.unit_address(unit) + entry * 16
     place = look(r, p)
     word = r.word(unit)
-    actual = 31 if word & SPAN else 30 if word & SCOPE else r.block(word)[1] if word else None
+    actual = HANDLE_SPAN if word & SPAN else HANDLE_SCOPE if word & SCOPE else r.block(word)[1] if word else None
     good = (place.state == "live" and place.generation & 0xffffff == generation and actual == cls and
             number(r.slab(unit)["handled"]))
     print("  accepted" if good else "  stale")
