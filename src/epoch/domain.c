@@ -72,7 +72,7 @@ TS_ALWAYS_INLINE ts_domain *mine(uint64_t id, const char *call) {
 
 /* A block that is shut to fast frees is one with care (care.h). */
 TS_ALWAYS_INLINE bool is_fast(const ts_block *block) {
-    return ts_load_relaxed(&block->key) >> TS_KEY_SHARE_SHIFT != 0 && !block->sampled;
+    return ts_load_relaxed(&block->key) >> TS_KEY_SHARE_SHIFT != 0 && !block->slow;
 }
 
 /* Timing is on for this thread, or will be at its next slow call. */

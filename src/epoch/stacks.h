@@ -10,7 +10,7 @@
  * whether that object is still live, as for a handle. So frees, destroys, resets and promotes of every kind know nothing of
  * samples, and no sample outlives its object. A place whose object has died is used again.
  *
- * While an allocator samples, none of its blocks is one that the fast paths allocate from (block->sampled), so that every
+ * While an allocator samples, none of its blocks is one that the fast paths allocate from (block->slow), so that every
  * allocation comes by the slow entry and is counted; frees keep their fast path. While it does not, nothing on the fast
  * paths knows of it.
  *

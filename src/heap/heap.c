@@ -327,6 +327,7 @@ ts_share *ts_heap_share(ts_heap *heap, ts_allocator *allocator) {
         made->allocator = allocator;
         made->token = token;
         made->sampled = allocator->sampled;
+        made->guarded = allocator->settings.guard_spans != 0;
         made->heap = heap;
     }
     if (share) return share;

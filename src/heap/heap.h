@@ -122,7 +122,8 @@ typedef struct ts_block {
     _Atomic uintptr_t allocator; /* the allocator's public value */
     _Atomic uintptr_t rolling;   /* the same while its epoch is the allocator's rolling one, else 0 */
     uint8_t scope;               /* constant */
-    uint8_t sampled;         /* constant during a use: its allocator samples stacks, so no fast path allocates here */
+    uint8_t slow;            /* constant during a use: no fast path allocates here, as its allocator samples stacks, or
+                                        guards large objects and this is a scope, whose fast path takes any size */
     uint8_t closing;         /* (h) TS_OPEN; TS_SHUT_SEEN; TS_CLOSING: flushed, frees go straight to the slabs */
     _Atomic uint8_t flushed; /* closing is TS_CLOSING and the flush is done; read by anyone */
     uint32_t resets;         /* (h) eras before this one that were of the same epoch; for messages */
@@ -185,7 +186,7 @@ typedef struct ts_share {
     struct ts_allocator *allocator; /* constant during a use, as are the next two */
     uintptr_t token;                /* of the allocator's use that this belongs to */
     struct ts_heap *heap;
-    uint8_t sampled;                   /* the allocator's; constant during a use */
+    uint8_t sampled, guarded;          /* the allocator's: stacks, spans; constant during a use */
     struct ts_share *heap_next;        /* (h) */
     struct ts_share *allocator_next;   /* constant once in the allocator's list */
     ts_warm warm[TS_PARTS];            /* (h) */
@@ -436,7 +437,7 @@ TS_ALWAYS_INLINE ts_block *ts_block_take(ts_heap *heap, ts_share *share, struct 
     block->closing = TS_OPEN;
     ts_store_relaxed(&block->flushed, 0);
     block->share = share;
-    block->sampled = share->sampled;
+    block->slow = share->sampled | (share->guarded & scope);
     block->era = (uint32_t)ts_era(block);
     block->resets = 0;
     ts_store_relaxed(&block->epoch, epoch);

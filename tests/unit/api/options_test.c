@@ -176,6 +176,10 @@ static int probe(const char *what) {
         SlabOptions options = {.size = sizeof options, .guard_spans = 1};
         SlabAllocator *own = slab_allocator_create_ex(&options);
         SUP_CHECK(slab_usable_size(own, slab_malloc(own, 5000)) == to_page(5000), "by the struct");
+        EpochDomain *domain = epoch_domain_create(own);
+        SUP_CHECK(domain != NULL && epoch_domain_enter(domain) && slab_alloc(16) != NULL, "a domain");
+        SUP_CHECK(slab_usable_size(own, slab_alloc(5000)) == to_page(5000), "in a scope, whose slab has room");
+        SUP_CHECK(slab_alloc(16) != NULL && slab_usable_size(own, slab_alloc(5000)) == to_page(5000), "again");
     } else if (strcmp(what, "tools_off") == 0) {
         SUP_CHECK(slab_usable_size(allocator, slab_malloc(allocator, 60)) == 64, "all of the slot");
     } else if (strcmp(what, "poison") == 0) {
