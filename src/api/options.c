@@ -8,6 +8,8 @@
 #include <string.h>
 #include <strings.h>
 
+#define MISUSE_WORDS "ignore|report|abort"
+
 /*
  * One line per option: member, environment variable, type, and what it may be.
  * SIZE: bytes, with an optional suffix K, M, G (powers of 1024). COUNT: 0 .. 2^32 - 1. Others: their words, in the
@@ -20,7 +22,7 @@
     X(reserve_bytes, "TSLAB_RESERVE", SIZE, NULL, 0)                   \
     X(budget_bytes, "TSLAB_BUDGET", SIZE, NULL, 0)                     \
     X(huge_pages, "TSLAB_HUGE_PAGES", WORD, "default|on|off", 0)       \
-    X(on_misuse, "TSLAB_ON_MISUSE", WORD, "ignore|report|abort", 0)    \
+    X(on_misuse, "TSLAB_ON_MISUSE", WORD, MISUSE_WORDS, 0)             \
     X(poison_on_free, "TSLAB_POISON", WORD, "0|1", 0)                  \
     X(record_rss, "TSLAB_RECORD_RSS", WORD, "0|1", 0)                  \
     X(guard_spans, "TSLAB_GUARD", WORD, "0|1", 0)                      \
@@ -105,6 +107,14 @@ static void warn_unknown(void) {
     }
 }
 
+/* What holds where no allocator is known: from the start, and whatever an allocator's own option says. */
+TS_AT_LOAD static void read_misuse_default(void) {
+    const char *text = getenv("TSLAB_ON_MISUSE");
+    uint64_t mode;
+    if (!text || !parse_word(text, MISUSE_WORDS, &mode)) mode = SLAB_MISUSE_IGNORE;
+    ts_store_relaxed(&ts_misuse_default, (int)mode);
+}
+
 bool ts_settings_resolve(const SlabOptions *options, ts_settings *out) {
     SlabOptions given;
     memset(&given, 0, sizeof given);
@@ -116,7 +126,7 @@ bool ts_settings_resolve(const SlabOptions *options, ts_settings *out) {
         memcpy(&given, options, options->size < sizeof given ? options->size : sizeof given);
     }
     warn_unknown();
-    bool from_here = given.on_misuse == 0;
+    read_misuse_default(); /* set since by the program itself */
 #define X(member, name, type, words, fallback)                                                     \
     {                                                                                              \
         bool good = (type) != WORD || (uint64_t)given.member < word_count((words) ? (words) : ""); \
@@ -129,6 +139,5 @@ bool ts_settings_resolve(const SlabOptions *options, ts_settings *out) {
     }
     OPTIONS(X)
 #undef X
-    if (from_here) ts_store_relaxed(&ts_misuse_default, out->on_misuse);
     return true;
 }

@@ -139,9 +139,11 @@ static bool start_locked(void) {
     return true;
 }
 
+/* acquire: partner of the release below */
+bool ts_runtime_started(void) { return ts_load_acquire(&started); }
+
 bool ts_runtime_start(void) {
-    /* acquire: partner of the release below */
-    if (TS_LIKELY(ts_load_acquire(&started))) return true;
+    if (TS_LIKELY(ts_runtime_started())) return true;
     ts_os_stay_loaded();
     pthread_mutex_lock(&start_mutex);
     bool done = ts_load_relaxed(&started) || start_locked();

@@ -10,6 +10,8 @@
 
 /* Makes sure that the region and the tables exist. false with errno ENOMEM; may be tried again. */
 bool ts_runtime_start(void);
+/* Whether they do. Takes no lock. */
+bool ts_runtime_started(void);
 
 /* What is left 0 in `options` from the environment, else the default. false with EINVAL: out of range. */
 bool ts_settings_resolve(const SlabOptions *options, ts_settings *out);

@@ -156,7 +156,7 @@ size_t slab_stats_view(SlabAllocator *allocator, char *buffer, size_t capacity) 
 
 size_t slab_allocators(SlabAllocator **out, size_t capacity) {
     size_t found = 0;
-    if (!ts_runtime_start()) return 0;
+    if (!ts_runtime_started()) return 0;
     uint32_t high = ts_table_high(&ts_allocators);
     for (uint32_t i = 1; i < high; i++) {
         const ts_entry *entry = ts_table_at(&ts_allocators, i);

@@ -167,6 +167,7 @@ ts_block *ts_epoch_join(ts_heap *heap, ts_allocator *allocator, EpochId id) {
             uint64_t present = ts_load_relaxed(&entry->era);
             old = era < present || (era == present && ts_load_relaxed(&entry->id) != id);
         }
+        if (old) ts_count(&share->refused_closed, 1);
         errno = old ? ESTALE : EINVAL;
         return NULL;
     }

@@ -133,7 +133,22 @@ static size_t to_page(size_t bytes) {
     return (bytes + page - 1) / page * page;
 }
 
+/* Misuse where no allocator is known: before there is one, and where the only one has a mode of its own. */
+static void without_an_allocator(void) {
+    int local;
+    SUP_CHECK(slab_allocators(NULL, 0) == 0, "no allocator yet");
+    SUP_CHECK(!slab_free(NULL, &local), "a free");
+    SUP_CHECK(!epoch_domain_exit((EpochDomain *)(uintptr_t)4711), "a domain");
+    SlabOptions quiet = {.size = sizeof quiet, .on_misuse = SLAB_MISUSE_REPORT};
+    SUP_CHECK(slab_allocator_create_ex(&quiet) != NULL, "an allocator");
+    SUP_CHECK(!slab_free((SlabAllocator *)(uintptr_t)4711, &local), "a free of no allocator");
+}
+
 static int probe(const char *what) {
+    if (strcmp(what, "nowhere") == 0) {
+        without_an_allocator();
+        return 0;
+    }
     SlabAllocator *allocator = slab_allocator_create();
     SlabGlobalStats stats;
     SlabClassStats class_stats;
@@ -238,6 +253,8 @@ static void environment(void **state) {
         {"sample", "TSLAB_SAMPLE", "7", 0},
         {"misuse", "TSLAB_ON_MISUSE", "report", 1},
         {"misuse", "TSLAB_ON_MISUSE", "ignore", 0},
+        {"nowhere", "TSLAB_ON_MISUSE", "report", 3},
+        {"nowhere", NULL, NULL, 0},
         {"poison", "TSLAB_POISON", "1", 0},
         {"guard", "TSLAB_GUARD", "1", 0},
         {"defaults", "TSLAB_GUARD", "0", 0},

@@ -133,6 +133,15 @@ static void refused_and_rejected(void **state) {
     PerfCounters counters;
     assert_true(get_perf_counters(allocator, 0, &counters));
     assert_int_equal(counters.slow_path_epoch_closed, 7);
+    /* Nor does one that has come to its end. */
+    assert_true(slab_free(allocator, keeps_it));
+    assert_int_equal(epoch_state(allocator, open), EPOCH_CLOSED);
+    assert_null(slab_malloc_epoch(allocator, 100, open));
+    EpochId destroyed = epoch_open(allocator, NULL, EPOCH_SCOPE);
+    assert_true(epoch_destroy(allocator, destroyed));
+    assert_null(slab_malloc_epoch(allocator, 100, destroyed));
+    assert_null(slab_malloc_epoch(allocator, 100, 12345)); /* never was one */
+    assert_int_equal(class_stats(SLAB_ALL_CLASSES).slow_path_epoch_closed, 9);
 }
 
 static void kinds_apart(void **state) {
