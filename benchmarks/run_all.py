@@ -6,13 +6,16 @@ all rounds and allocators go to one file per kind, with the column `round` behin
 them says what ran, how long, and with which command, under lines that name machine, mode, date, allocators and commit;
 run.log has what the programs printed.
 
-What is finished is kept at once. Interrupted, the same command with --resume goes on.
+What is finished is kept at once. Interrupted, the same command with --resume goes on. Figures of another mode are moved
+aside, into a folder beside them that is named after their mode and date.
 """
 
 import argparse
 import csv
 import dataclasses
 import datetime
+import fcntl
+import hashlib
 import os
 import pathlib
 import re
@@ -47,25 +50,25 @@ class Step:
 
 STEPS = [
     #    name                       kind    rounds     seconds of a run
-    Step("core_bench",              "all",  (1, 1, 1), (1100, 135, 5), {},
+    Step("core_bench",              "all",  (1, 1, 1), (220, 30, 5), {},
          "the table of the core: speed, threads, tails, memory"),
-    Step("benchmark_accurate",      "each", (3, 1, 1), (90, 11, 1), {},
+    Step("benchmark_accurate",      "each", (3, 1, 1), (170, 15, 1), {},
          "latency per size class, fragmentation, bytes per object"),
-    Step("churn_test",              "each", (1, 1, 1), (250, 25, 1), {"quick": ["--shifts", "200"]},
+    Step("churn_test",              "each", (1, 1, 1), (280, 25, 1), {"quick": ["--shifts", "200"]},
          "memory over cycles, phase shifts, epochs and a mixed load"),
     Step("smoke_tests",             "each", (1, 1, 1), (2, 2, 1), {},
          "correctness, eight threads, a first look at latency"),
-    Step("benchmark_threads",       "each", (1, 1, 1), (60, 12, 2), {"quick": ["--trials", "5"]},
+    Step("benchmark_threads",       "each", (1, 1, 1), (30, 12, 2), {"quick": ["--trials", "5"]},
          "throughput and p99 from 1 to 16 threads"),
     Step("fragmentation_over_time", "each", (3, 1, 1), (13, 5, 1), {},
          "what comes back while one in twenty survives"),
     Step("scope_bench",             "all",  (1, 1, 1), (400, 135, 4), {"quick": ["--rounds", "2"]},
          "objects dropped together, beside pools and arenas"),
-    Step("tail_attribution",        "ours", (1, 1, 1), (10, 2, 1), {},
+    Step("tail_attribution",        "ours", (1, 1, 1), (25, 5, 1), {},
          "the slowest operations: which path, ours or the scheduler's"),
     Step("soak",                    "all",  (1, 1, 1), (1510, 102, 1), {},
          "the mixed load in windows of a second"),
-    Step("observability",           "all",  (1, 1, 0), (60, 60, 0), {},
+    Step("observability",           "all",  (1, 1, 0), (35, 35, 0), {},
          "instructions with and without the counters of the statistics"),
 ]
 
@@ -172,6 +175,20 @@ def mode_of(folder):
         return next(line for line in header_of(folder / "run.csv") if line.startswith("mode: "))[6:]
     except (OSError, StopIteration):
         return None
+
+
+def set_aside(folder, mode):
+    """Moves what a run of another mode left in the folder into one within it. Its name; None: there was nothing."""
+    before = mode_of(folder)
+    if before in (None, mode):
+        return None
+    date = next((line[6:] for line in header_of(folder / "run.csv") if line.startswith("date: ")), "undated")
+    place = folder / f"{before}-{re.sub('[^0-9]', '', date) or 'undated'}"
+    place.mkdir(exist_ok=True)
+    for path in [*folder.glob("*.csv"), folder / "run.log"]:
+        if path.is_file():
+            path.replace(place / path.name)
+    return place
 
 
 def header_of(path):
@@ -311,13 +328,33 @@ def clock(seconds):
         f"{seconds // 60:.0f} min {seconds % 60:02.0f} s"
 
 
-def run_unit(command, target, log):
+def lock(folder):
+    """A descriptor that says to others that this folder is in use; children inherit it, so it is as long as any of them runs."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        raise Refusal(f"{os.path.relpath(folder)} is in use: by another run_all.sh, or by a program that one which was killed "
+                      "left running") from error
+    return descriptor
+
+
+def fingerprint(programs):
+    """Of what is measured: the programs and the library."""
+    digest = hashlib.sha256()
+    for path in sorted([*programs.glob("benchmark_*"), *programs.glob("*_test"), *programs.parent.glob("libtslab.*")]):
+        if path.is_file():
+            digest.update(path.name.encode() + path.read_bytes())
+    return digest.hexdigest()
+
+
+def run_unit(command, target, log, inherited):
     """The exit code. An interruption is passed on, and waited for: the child may have something to put in order."""
     target.mkdir(parents=True, exist_ok=True)
     log.write(f"\n$ {shorten(command, target)}\n")
     log.flush()
     child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
-                             env=clean_environment(), start_new_session=True, cwd=ROOT)
+                             env=clean_environment(), start_new_session=True, cwd=ROOT, pass_fds=[inherited])
     try:
         return child.wait()
     except BaseException:
@@ -360,6 +397,7 @@ class Run:
         self.finished = []  # rows of run.csv
         self.kept = []      # rows of the steps that this run does not repeat
         self.failures = []
+        self.locked = None
 
     def describe(self):
         words = ["benchmarks/run_all.sh"]
@@ -379,9 +417,12 @@ class Run:
     def prepare(self):
         """Fresh folders, or those of the interrupted run."""
         record = self.out / "run.csv"
+        built = self.parts / "build"
         if self.options.resume:
             if not self.parts.is_dir() or not record.is_file():
                 raise Refusal(f"--resume: there is no interrupted run in {os.path.relpath(self.out)}")
+            if built.is_file() and built.read_text(encoding="utf-8") != fingerprint(self.programs):
+                raise Refusal("--resume: the interrupted run was of other programs than those built now")
             before = header_of(record)
             for kind in ("command", "allocators", "commit"):
                 old = next((line for line in before if line.startswith(f"{kind}: ")), f"no {kind}")
@@ -395,8 +436,12 @@ class Run:
             self.finished = [row for row in rows if row["step"] in chosen
                              and row["exit_code"] in ("0", str(EXIT_UNAVAILABLE))]
             return
+        aside = set_aside(self.out, self.options.mode)
+        if aside:
+            say(f"the figures that were there are in {os.path.relpath(aside)} now")
         shutil.rmtree(self.parts, ignore_errors=True)
         self.parts.mkdir(parents=True)
+        built.write_text(fingerprint(self.programs), encoding="utf-8")
         (self.out / "run.log").write_text("", encoding="utf-8")
         if self.options.steps and record.is_file() and mode_of(self.out) == self.options.mode:
             again = {step.name for step in self.options.chosen}
@@ -426,7 +471,7 @@ class Run:
             return
         start, begin = log_path.stat().st_size, time.monotonic()
         with open(log_path, "a", encoding="utf-8") as log:
-            code = run_unit(command, target, log)
+            code = run_unit(command, target, log, self.locked)
         self.record(unit, time.monotonic() - begin, code, command)
         if code == 0:
             (target / "finished").touch()
@@ -438,6 +483,7 @@ class Run:
 
     def run(self):
         self.out.mkdir(parents=True, exist_ok=True)
+        self.locked = lock(self.out)
         self.prepare()
         done = {(row["step"], str(row["round"]), row["allocator"]) for row in self.finished}
         left = [unit for unit in self.plan if (unit.step.name, str(unit.round), unit.allocator) not in done]
@@ -511,7 +557,8 @@ def interrupt(_signal, _frame):
 
 if __name__ == "__main__":
     signal.signal(signal.SIGTERM, interrupt)
-    signal.signal(signal.SIGHUP, interrupt)
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # nohup
+        signal.signal(signal.SIGHUP, interrupt)
     try:
         sys.exit(main(sys.argv[1:]))
     except KeyboardInterrupt:

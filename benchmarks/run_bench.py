@@ -147,13 +147,17 @@ def describe_machine():
 
 
 def describe_commit():
+    """The commit that is checked out; with `+changes` if a file of the sources is not as it is there."""
+    def git(*words):
+        return subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, text=True, check=False)
+
     try:
-        answer = subprocess.run(
-            ["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
-        )
+        answer = git("rev-parse", "--short", "HEAD")
+        changed = git("status", "--porcelain", "--untracked-files=no", "--", "src", "include", "cmake", "benchmarks/*.[chp]*",
+                      "CMakeLists.txt", "CMakePresets.json").stdout.strip()
     except OSError:
         return "unknown"
-    return answer.stdout.strip() or "unknown"
+    return f"{answer.stdout.strip()}{'+changes' if changed else ''}" if answer.stdout.strip() else "unknown"
 
 
 def header_lines(options, versions, notes, works):

@@ -14,6 +14,7 @@ import subprocess
 import sys
 
 import analyze_epoch_tail_csv as analyze
+import run_all
 from run_bench import Progress, clean_environment
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -58,13 +59,16 @@ def parse_arguments(arguments):
                         "(default 1000)")
     parser.add_argument("--allocators", metavar="A,B", help=f"only these of {','.join(ALLOCATORS)} (default: those "
                         "that are installed)")
-    parser.add_argument("--csv", metavar="FILE", help="where the windows go (default benchmarks/results/soak.csv)")
+    parser.add_argument("--csv", metavar="FILE", help="where the windows go (default benchmarks/results/soak.csv, or "
+                        "in a folder beside it if the figures there are of another mode)")
     parser.add_argument("--seed", type=whole_number(0, 2**64 - 1), default=1, metavar="N", help="default 1")
     parser.add_argument("--build", metavar="DIR", help="build directory (default build/release, else build)")
     size = parser.add_mutually_exclusive_group()
     size.add_argument("--quick", action="store_true", help="20 seconds for each")
     size.add_argument("--smoke", action="store_true", help="3 windows of 10 ms, every object checked: no figures")
     options = parser.parse_args(arguments)
+    if options.csv == "":
+        fail("--csv: the name of a file is missing")
     options.window_ms = options.window_ms or (10 if options.smoke else 1000)
     if options.seconds is None:
         options.windows = 3 if options.smoke else max(1, (20 if options.quick else 300) * 1000 // options.window_ms)
@@ -180,25 +184,37 @@ def soak(options, folder, versions, out):
             runner.kill()
 
 
+def default_path(options):
+    """Not where the figures of a run_all.sh of another mode are."""
+    mode = "smoke" if options.smoke else "quick" if options.quick else "full"
+    folder = HERE / "results"
+    return folder / "soak.csv" if run_all.mode_of(folder) in (None, mode) else folder / mode / "soak.csv"
+
+
 def main(arguments):
     options = parse_arguments(arguments)
     folder = find_folder(options.build)
     versions = choose(options, folder)
-    path = pathlib.Path(options.csv) if options.csv else HERE / "results" / "soak.csv"
+    path = pathlib.Path(options.csv) if options.csv else default_path(options)
+    before = path.with_name(f"{path.name}.before")
     print(f"{', '.join(f'{name} {version}' for name, version in versions.items())}; {options.windows} windows of "
           f"{options.window_ms} ms each", flush=True)
     code = 0
     try:
         if not options.csv:
-            path.parent.mkdir(exist_ok=True)
+            path.parent.mkdir(parents=True, exist_ok=True)
+        if path.is_file():
+            path.replace(before)
         with open(path, "w", encoding="utf-8") as out:
             out.write(HEADER + "\n")
             finished = soak(options, folder, versions, out)
     except OSError as error:
-        fail(f"{error.filename}: {error.strerror}")
+        fail(f"{error.filename or path}: {error.strerror}")
     except Failure as failure:
         print(f"soak_mixed_single_process: {failure}", file=sys.stderr)
         finished, code = False, 1
+    if finished:
+        before.unlink(missing_ok=True)
     windows = {}
     try:
         analyze.read_windows(path, windows)
@@ -207,6 +223,8 @@ def main(arguments):
         if finished:
             fail(str(error))
     print(os.path.relpath(path))
+    if before.exists():
+        print(f"{os.path.relpath(before)} has the windows that were there")
     if not finished and code == 0:
         print("interrupted: the windows above are kept; a soak cannot be continued, only run again")
         return 130

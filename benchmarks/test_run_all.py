@@ -154,6 +154,62 @@ class StandIns(unittest.TestCase):
             self.assertEqual(len(self.lines("churn_test.csv")), 4)
             (self.build / "log").unlink()
 
+    def test_another_mode_moves_the_figures_aside(self):
+        self.run_all("--steps", "churn_test")
+        figures = self.lines("churn_test.csv")
+        answer = self.run_all("--steps", "smoke_tests", "--quick")
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        self.assertFalse((self.out / "churn_test.csv").exists())
+        aside = next(self.out.glob("full-*"))
+        self.assertIn(aside.name, answer.stderr)
+        self.assertEqual((aside / "churn_test.csv").read_text(encoding="utf-8").split("\n")[:-1], figures)
+        self.assertEqual(run_all.mode_of(aside), "full")
+
+    def start_slowly(self, *arguments):
+        (self.build / "slow").write_text("")
+        child = subprocess.Popen(self.command("--steps", "churn_test,smoke_tests", *arguments), text=True,
+                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline and not self.calls():
+            time.sleep(0.02)
+        return child
+
+    def test_a_folder_in_use_is_refused(self):
+        with self.start_slowly() as child:
+            answer = self.run_all("--steps", "smoke_tests")
+            self.assertEqual(answer.returncode, 2, answer.stderr)
+            self.assertIn("is in use", answer.stderr)
+            child.communicate(timeout=30)
+        self.assertEqual(child.returncode, 0)
+
+    def test_a_program_left_behind_keeps_the_folder_in_use(self):
+        (self.build / "churn_test").write_text(PROGRAM.replace("sleep 0.15", "sleep 2"), encoding="utf-8")
+        with self.start_slowly() as child:
+            child.kill()
+        answer = self.run_all("--steps", "churn_test,smoke_tests", "--resume")
+        self.assertEqual(answer.returncode, 2, answer.stderr)
+        self.assertIn("is in use", answer.stderr)
+
+    def test_a_hangup_that_was_ignored_stays_so(self):
+        (self.build / "slow").touch()
+        command = ["sh", "-c", 'trap "" HUP; exec "$@"', "sh", *self.command("--steps", "churn_test")]
+        with subprocess.Popen(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
+            deadline = time.monotonic() + 30
+            while time.monotonic() < deadline and not self.calls():
+                time.sleep(0.02)
+            child.send_signal(signal.SIGHUP)
+            _, errors = child.communicate(timeout=30)
+        self.assertEqual(child.returncode, 0, errors)
+
+    def test_programs_built_anew_are_no_part_of_an_interrupted_run(self):
+        with self.start_slowly() as child:
+            child.send_signal(signal.SIGTERM)
+            child.communicate(timeout=30)
+        (self.build / "churn_test").write_text(PROGRAM + "\n", encoding="utf-8")
+        answer = self.run_all("--steps", "churn_test,smoke_tests", "--resume")
+        self.assertEqual(answer.returncode, 2, answer.stderr)
+        self.assertIn("other programs", answer.stderr)
+
     def test_refuses(self):
         def refuse(words, *arguments):
             answer = self.run_all(*arguments)

@@ -85,6 +85,21 @@ class Soak(unittest.TestCase):
         self.assertIn("interrupted: the windows above are kept", output)
         self.assertGreaterEqual(len(self.rows()), 3)
 
+    def test_what_was_there_is_kept_until_another_soak_is_complete(self):
+        self.csv.write_text("old windows\n", encoding="utf-8")
+        with subprocess.Popen(self.command("--allocators", "tslab", "--window-ms", "20"), text=True, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE) as child:
+            deadline = time.monotonic() + 30
+            while time.monotonic() < deadline and not (self.csv.exists() and self.csv.read_text().count("\n") > 3):
+                time.sleep(0.02)
+            child.send_signal(signal.SIGTERM)
+            output, _ = child.communicate(timeout=30)
+        before = self.csv.with_name("soak.csv.before")
+        self.assertIn("soak.csv.before", output)
+        self.assertEqual(before.read_text(encoding="utf-8"), "old windows\n")
+        self.assertEqual(self.soak("--smoke", "--allocators", "tslab").returncode, 0)
+        self.assertFalse(before.exists())
+
     def test_refuses(self):
         for arguments, words in [
             (["--seconds", "0"], "'0'"),
