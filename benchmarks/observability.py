@@ -54,6 +54,11 @@ def main(arguments):
     parser.add_argument("--build", metavar="DIR", help="build directory (default build/release, else build)")
     parser.add_argument("--csv", metavar="FILE", help="write the results to FILE")
     options = parser.parse_args(arguments)
+    if options.csv is not None:  # before anything is built and counted
+        try:
+            open(options.csv, "a", encoding="utf-8").close()
+        except OSError as error:
+            run_bench.fail(f"--csv {options.csv}: {error.strerror}")
     options.allocators = "tslab"
     programs, _ = run_bench.find_programs(options)
     run_bench.identify(programs)

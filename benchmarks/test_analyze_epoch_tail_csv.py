@@ -212,6 +212,15 @@ class Files(unittest.TestCase):
                                         "%", "375.0", "850.0", "985.0", "998.5", "487.5", "366.0032", "2.627"])
         self.assertEqual(theirs.split(), ["malloc", "1", *["2.000"] * 5, "-", "-", *["500.0"] * 5, "-", "1.000"])
 
+    @unittest.skipUnless(pathlib.Path("/dev/full").is_char_device(), "no /dev/full")
+    def test_an_output_that_cannot_be_written(self):
+        with tempfile.TemporaryDirectory() as folder, open("/dev/full", "w", encoding="utf-8") as full:
+            path = pathlib.Path(folder) / "soak.csv"
+            path.write_text(HEAD + "a,1,10\n", encoding="utf-8")
+            answer = subprocess.run([sys.executable, "-B", SCRIPT, path], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+        self.assertEqual(answer.returncode, 2)
+        self.assertEqual(answer.stderr, "analyze_epoch_tail_csv: standard output: No space left on device\n")
+
 
 if __name__ == "__main__":
     unittest.main()
