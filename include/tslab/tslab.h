@@ -52,23 +52,33 @@ typedef uint64_t SlabHandle;                /* unique in the process, never reus
 
 /* ---- options ---------------------------------------------------------------------------------- */
 
-/* What happens to the pages of slabs that hold nothing. */
+/*
+ * What happens to the pages of slabs that hold nothing. Under every policy objects above 1 MiB, and those with guards, go
+ * back when they are freed; slab_trim(), epoch_domain_reset(), slab_set_budget() and an allocation that meets the budget
+ * give back what is warm.
+ *
+ * A slab is empty when none of its slots is live or kept for the next allocations: up to 64 free objects per class, epoch and
+ * thread wait in the thread's magazine, and up to 64 slots of one slab are claimed. They go to their slabs at the end of
+ * the epoch (close, destroy, reset) and when that thread calls slab_trim() or slab_thread_idle(), or ends.
+ */
 typedef enum SlabReclaimPolicy {
     SLAB_RECLAIM_BUDGET = 0,  /* keep up to retain_bytes warm, give back the rest (default) */
-    SLAB_RECLAIM_KEEP = 1,    /* keep everything until slab_trim() */
+    SLAB_RECLAIM_KEEP = 1,    /* keep all that is warm */
     SLAB_RECLAIM_AT_ONCE = 2, /* give back every slab at the moment it is empty */
 } SlabReclaimPolicy;
 
 typedef enum SlabHugePages {
     SLAB_HUGE_DEFAULT = 0, /* what the system does by itself */
-    SLAB_HUGE_ON = 1,      /* ask for transparent huge pages; process-wide, taken from the first allocator */
+    SLAB_HUGE_ON = 1,      /* ask for transparent huge pages; process-wide: the first allocator that does not have the
+                              default decides */
     SLAB_HUGE_OFF = 2,     /* refuse them; likewise */
 } SlabHugePages;
 
 /*
  * What misuse does besides its answer. Misuse is: a free, free_obj, realloc or promote of what is no live object of
  * the allocator; a call on a domain that is none, is destroyed, is another thread's, or is in its cleanups; leaving a
- * domain that is not the innermost. Questions (slab_owns, slab_usable_size, slab_handle_get, ...) are none.
+ * domain that is not the innermost; handing over one that is still entered. Questions (slab_owns, slab_usable_size,
+ * slab_handle_get, ...) are none.
  *
  * The line says the call, the pointer, handle or domain, what is wrong with it, and in brackets the class and the
  * epoch's id and label, where they are known:
@@ -101,7 +111,7 @@ typedef struct SlabOptions {
     int reclaim_policy;   /* TSLAB_RECLAIM=budget|keep|at_once: a SlabReclaimPolicy */
     uint32_t sample_rate; /* TSLAB_SAMPLE: time one in so many operations; 0 none (default), 1 all.
                                   Process-wide: set by the last allocator created with a value */
-    size_t reserve_bytes; /* TSLAB_RESERVE: populated at creation, as slab_reserve(); default 0 */
+    size_t reserve_bytes; /* TSLAB_RESERVE: populated at creation, as slab_reserve(), with its limits; default 0 */
     size_t budget_bytes;  /* TSLAB_BUDGET: hard limit on committed memory; 0 none (default) */
     int huge_pages;       /* TSLAB_HUGE_PAGES=default|on|off: a SlabHugePages */
     int on_misuse;        /* TSLAB_ON_MISUSE=ignore|report|abort: a SlabOnMisuse */
@@ -112,7 +122,8 @@ typedef struct SlabOptions {
                                   after each epoch_close(), about 35 us each in a small process; default 0 */
     int guard_spans;      /* TSLAB_GUARD=0|1: objects above 4096 bytes lie between inaccessible pages: a write
                                   before the first byte faults, and one behind the page that holds the last.
-                                  Costs three system calls and 32 KiB of address space and budget each, and two
+                                  Costs four or five system calls (two mprotect to allocate; one, and one or two
+                                  madvise, to free) and 32 KiB of address space and budget each, and two
                                   mappings, of which Linux allows a process 65530; default 0 */
     int memory_tools;     /* TSLAB_TOOLS=on|off: a SlabMemoryTools. With these tools slab_usable_size() is
                                   the size asked for */
@@ -124,8 +135,8 @@ typedef struct SlabOptions {
 
 /* ---- allocators: independent of one another; any thread may use any of them -------------------- */
 
-/* A new allocator with the options of the environment. NULL with ENOMEM: no memory, or there are 4095 already.
-   Cost: microseconds. */
+/* A new allocator with the options of the environment. NULL with ENOMEM: no memory, or there are 4095 already (fewer
+   where the address space is limited, 511 at least). Cost: microseconds. */
 TSLAB_API SlabAllocator *slab_allocator_create(void);
 /* The same with options; NULL options: as slab_allocator_create. NULL with EINVAL if options->size is 0
    or a member is out of its range; ENOMEM. */
@@ -152,10 +163,10 @@ TSLAB_API void *slab_malloc_epoch(SlabAllocator *allocator, size_t size, EpochId
 TSLAB_API void *slab_calloc_epoch(SlabAllocator *allocator, size_t n, size_t size, EpochId epoch);
 /* alignment: a power of two, otherwise EINVAL; up to 1 GiB, beyond that ENOMEM. */
 TSLAB_API void *slab_aligned_epoch(SlabAllocator *allocator, size_t alignment, size_t size, EpochId epoch);
-/* Resizes; the object stays in its epoch, in place if it can. pointer NULL: slab_malloc. size 0: the
-   smallest object. On failure NULL and the old object is untouched: EINVAL if it is not a live object of
-   this allocator, ESTALE if it cannot grow in place and its epoch is closed, ENOMEM.
-   The alignment kept is 16. */
+/* Resizes; the object stays in its epoch, and in place unless it grows beyond its slot or shrinks below half of it. pointer
+   NULL: slab_malloc. size 0: the smallest object. On failure NULL and the old object is untouched: EINVAL if it is not a
+   live object of this allocator, ESTALE if it cannot grow in place and its epoch is closed, ENOMEM. The alignment
+   kept is 16. */
 TSLAB_API void *slab_realloc(SlabAllocator *allocator, void *pointer, size_t size);
 /* Frees one object. false: not the start of a live object of this allocator. NULL: true, nothing happens.
    Any thread may free any object; an object of another thread goes back through that thread, or with the last
@@ -168,7 +179,7 @@ TSLAB_API bool slab_owns(SlabAllocator *allocator, const void *pointer);
 
 /* ---- handles ---------------------------------------------------------------------------------- */
 /*
- * [63:42] slab (22 bits)  [41:18] generation (24)  [17:8] slot (10)  [7:3] class (5)  [2:0] format (3, = 1)
+ * [63:42] slab (22 bits)  [41:18] generation (24)  [17:8] slot (10)  [7:2] class (6)  [1:0] format (2, = 2)
  * Values: copy, compare, store them, keep them for ever. A generation never wraps: what has used up its
  * generations is not used again.
  */
@@ -238,16 +249,17 @@ TSLAB_API EpochDomain *epoch_domain_wrap(SlabAllocator *allocator, EpochId epoch
 TSLAB_API bool epoch_domain_enter(EpochDomain *domain);
 /* Leaves the innermost domain. false with EINVAL if domain is not the innermost one. */
 TSLAB_API bool epoch_domain_exit(EpochDomain *domain);
-/* Runs the cleanups newest first, then frees every object in it at once. Where this thread is still inside
-   it, it is left first, on every level. NULL: nothing. On another thread's domain (not shared), or from one
+/* Runs the cleanups newest first, then frees every object in it at once. Where this thread is still inside it, the cleanups
+   run inside, and then it is left on every level. NULL: nothing. On another thread's domain (not shared), or from one
    of its own cleanups: nothing happens, errno EPERM. */
 TSLAB_API void epoch_domain_destroy(EpochDomain *domain);
 /* Closes the domain's epoch from any thread: nothing more is allocated in it. false: EINVAL, or it is
    closed already. */
 TSLAB_API bool epoch_domain_force_close(EpochDomain *domain);
 /* Runs the cleanups, then empties the domain: every object in it dies. The domain stays entered and usable,
-   with the same EpochId. At most keep_bytes of what it held stay warm, the rest goes back to the
-   system now. false: EPERM, EINVAL (also: a wrapped epoch without auto_close), ESTALE closed. */
+   with the same EpochId. At most keep_bytes of what it held stay warm, the rest goes back to the system now, under
+   every reclaim policy. false: EPERM, EINVAL (also: a wrapped epoch without auto_close), ESTALE closed: its cleanups
+   have run then, and do not run again. */
 TSLAB_API bool epoch_domain_reset(EpochDomain *domain, size_t keep_bytes);
 /* fn(arg) at destroy or reset, newest first. It may use the domain's objects, and allocate in it. false:
    EPERM, EINVAL, ENOMEM. */
@@ -267,8 +279,11 @@ TSLAB_API void *slab_promote(EpochDomain *to, void *pointer);
 
 /* ---- memory on demand ------------------------------------------------------------------------- */
 
-/* Populates bytes ahead and keeps them warm beyond the retain budget until slab_trim(), so that hot paths
-   do not fault. false with ENOMEM: what could be had is kept (nothing, if there are no addresses for so much). */
+/* Populates bytes ahead and keeps them warm beyond the retain budget until slab_trim(), so that hot paths do not fault. They
+   are single slabs of the size classes from 64 to 4096 bytes and of scope epochs. Objects of up to 48 bytes outside of
+   scopes, which have slabs of their own, and those that are spans (above 4096 bytes outside of scopes, or too large for what
+   is left of a scope's slab) take other memory.
+   false with ENOMEM: what could be had is kept (nothing, if there are no addresses for so much). */
 TSLAB_API bool slab_reserve(SlabAllocator *allocator, size_t bytes);
 /* Gives all that can be given back to the system now: warm slabs of every thread, and what idle threads
    hold of closed epochs. Returns bytes. */
