@@ -13,12 +13,16 @@
  *
  * Every field is explained in docs/stats.md: unit, meaning, when to worry.
  *
- * Threads: any, at any time, in a signal handler too (slab_epochs excepted). No lock is taken that an allocation
- * can wait for. Cost: slab_stats_class and slab_stats_global are proportional to the threads and open epochs of
- * the process and to the memory it ever used at once; slab_stats_epoch to the threads that allocated in the
- * epoch and that memory; the global one also reads /proc (about 35 us in a small process) for resident_bytes.
- * docs/stats.md has figures. In a handler that has interrupted its thread in the middle of a call, slab_epochs is told to ask
- * again (0, EBUSY); the renderers use neither stdio nor malloc.
+ * Threads: any, at any time. No lock is taken that an allocation can wait for. Cost: slab_stats_class and slab_stats_global
+ * are proportional to the threads and open epochs of the process and to the memory it ever used at once;
+ * slab_stats_epoch to the threads that allocated in the epoch and that memory; the global one also reads /proc (about
+ * 35 us in a small process) for resident_bytes. docs/stats.md has figures.
+ *
+ * Signal handlers: all but two kinds. What shows places of sampled stacks (slab_stats_json, slab_stats_doctor,
+ * slab_stats_view, slab_stacks_text, slab_stacks_json) may take the loader's lock. slab_epochs takes locks of epochs; in
+ * a handler that has interrupted its thread in the middle of a call it is told to ask again (0, EBUSY).
+ * slab_stats_class, slab_stats_global and get_perf_counters use 9 KiB of stack: an alternate stack needs 32 KiB. The
+ * renderers use neither stdio nor malloc.
  */
 #ifndef TSLAB_STATS_H
 #define TSLAB_STATS_H
@@ -61,14 +65,15 @@ typedef struct SlabClassStats {
     uint64_t slow_path_epoch_closed;     /* allocations refused: the epoch was not active (whole allocator) */
     uint64_t list_move_partial_to_full;  /* slabs whose last free slot was claimed */
     uint64_t list_move_full_to_partial;  /* slabs that were full and got a slot back */
-    uint64_t current_partial_null;       /* slow paths that found no slab with a free slot */
-    uint64_t current_partial_full;       /* slow paths that found their current slab used up */
+    uint64_t current_partial_null;       /* looks for a free slot that found no slab in the bin at all */
+    uint64_t current_partial_full;       /* looks for a free slot that found all slabs of the bin full */
     uint64_t empty_slab_recycled;        /* slabs that became empty and went to a warm cache */
     uint64_t empty_slab_overflowed;      /* units given back to the system (whole allocator) */
     uint64_t madvise_calls;              /* purge calls (whole allocator) */
     uint64_t madvise_bytes;              /* bytes purged */
     uint64_t madvise_failures;           /* purges that the system refused */
-    uint64_t epoch_close_calls;          /* epoch_close and epoch_advance (whole allocator) */
+    uint64_t epoch_close_calls;          /* epochs closed by a call: epoch_close, epoch_advance,
+                                            epoch_domain_force_close (whole allocator) */
     uint64_t epoch_close_scanned_slabs;  /* slabs looked at by them */
     uint64_t epoch_close_recycled_slabs; /* of these, empty and taken back */
     uint64_t epoch_close_total_ns;       /* time in them */
@@ -215,7 +220,8 @@ TSLAB_API bool slab_stats_class(SlabAllocator *allocator, uint32_t cls, SlabClas
 TSLAB_API bool slab_stats_epoch(SlabAllocator *allocator, uint32_t cls, EpochId epoch, SlabEpochStats *out);
 TSLAB_API SlabThreadStats slab_stats_thread(void);
 TSLAB_API bool get_perf_counters(SlabAllocator *allocator, uint32_t cls, PerfCounters *out);
-/* The open and draining epochs, oldest first (domains that several threads made within milliseconds: in any order), at most capacity of them. Returns how many there are. */
+/* The open and draining epochs, oldest first (domains that several threads made within milliseconds: in any order), at most
+   capacity of them. Returns how many there are. */
 TSLAB_API size_t slab_epochs(SlabAllocator *allocator, EpochId *out, size_t capacity);
 
 /*
@@ -225,8 +231,9 @@ TSLAB_API size_t slab_epochs(SlabAllocator *allocator, EpochId *out, size_t capa
  *
  * An object of s bytes (as asked for, in 16s) is sampled with probability 1 - exp(-s / sample_stacks), whenever and wherever
  * it is allocated, and stands for one over that of its kind: the sums are unbiased. What slab_realloc or slab_promote
- * moves is allocated anew, by that call. Samples beyond 16384 live ones in the process are dropped and counted
- * (stack_samples_dropped); then the sums are too low.
+ * moves is allocated anew, by that call. The process has 16384 places for samples of live objects; a sample is dropped and
+ * counted (stack_samples_dropped) if the next 64 places are all taken, which comes before all are. Then the sums are
+ * too low.
  *
  * Threads: any, at any time, in a signal handler too; no lock is taken. Cost: proportional to the samples, 0.1 us each.
  */
@@ -260,9 +267,9 @@ TSLAB_API size_t slab_stacks_json(SlabAllocator *allocator, char *buffer, size_t
 TSLAB_API size_t slab_stats_view(SlabAllocator *allocator, char *buffer, size_t capacity);
 /* The live allocators of the process, at most capacity of them. Returns how many there are. */
 TSLAB_API size_t slab_allocators(SlabAllocator **out, size_t capacity);
-/* Writes slab_stats_text to a file descriptor. Can be called in a signal handler. false: no live allocator, no
-   memory for the snapshot (about 200 KiB, mapped for the moment), or a write failed; errno says
-   which. It is kept otherwise. */
+/* Writes slab_stats_text to a file descriptor. Can be called in a signal handler. false: no live allocator, no memory for
+   the snapshot (about 1.7 MB mapped for the moment, 5 MB more with sample_stacks), or a write failed; errno says which. It
+   is kept otherwise. */
 TSLAB_API bool slab_stats_dump_fd(SlabAllocator *allocator, int fd);
 
 #ifdef __cplusplus
