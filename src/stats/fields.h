@@ -1,6 +1,6 @@
 /*
  * The one list of all figures. From it come the JSON keys, the names of the metrics, the text view, the copying
- * between the public structures, and docs/stats.md (tools/stats_docs.c, compared by a test).
+ * between the public structures, and docs/stats.md (tools/stats_docs/stats_docs.c, compared by a test).
  *
  *     X(field, type, scope, unit, metric, meaning, worry)
  *
@@ -54,7 +54,8 @@ typedef enum ts_field_unit { TS_COUNT, TS_BYTES, TS_SLABS, TS_NS, TS_PERCENT, TS
     X(madvise_bytes, COUNTER, WHOLE, BYTES, "madvise_bytes", "Bytes purged.", "")                                      \
     X(madvise_failures, COUNTER, WHOLE, COUNT, "madvise_failures", "Purges that the system refused.",                  \
       "Any: locked memory (mlockall), or a system that is short of map entries. The memory stays resident.")           \
-    X(epoch_close_calls, COUNTER, WHOLE, COUNT, "epoch_close_calls", "Calls of epoch_close and epoch_advance.", "")    \
+    X(epoch_close_calls, COUNTER, WHOLE, COUNT, "epoch_close_calls",                                                   \
+      "Epochs closed by epoch_close, epoch_advance or epoch_domain_force_close.", "")                                  \
     X(epoch_close_scanned_slabs, COUNTER, WHOLE, SLABS, "epoch_close_scanned_slabs", "Slabs that closing looked at.",  \
       "")                                                                                                              \
     X(epoch_close_recycled_slabs, COUNTER, WHOLE, SLABS, "epoch_close_recycled_slabs",                                 \
@@ -118,7 +119,7 @@ typedef enum ts_field_unit { TS_COUNT, TS_BYTES, TS_SLABS, TS_NS, TS_PERCENT, TS
     X(retained_bytes, GAUGE, WHOLE, BYTES, "retained_bytes", "Warm empty slabs in bytes.", "")                               \
     X(stack_samples_taken, COUNTER, WHOLE, COUNT, "stack_samples", "Call stacks taken by the option sample_stacks.", "")      \
     X(stack_samples_dropped, COUNTER, WHOLE, COUNT, "stack_samples_dropped",                                                 \
-      "Of these, dropped because the table was full of samples of live objects.",                                            \
+      "Of these, dropped because 64 places in a row had samples of live objects.",                                           \
       "Any: the sums by stack are too low; raise sample_stacks.")
 
 /* Of SlabEpochStats; state, flags, label and class_index are written apart. No epoch id is ever a label of a metric: the
