@@ -19,7 +19,13 @@ static _Atomic bool started;
 static pthread_mutex_t start_mutex = PTHREAD_MUTEX_INITIALIZER;
 static bool region_made, tables_made, hooks_made; /* guarded by start_mutex */
 
-/* ---- fork: every lock there is, in rank order ---------------------------------------------------------- */
+/* ---- fork: every lock there is ------------------------------------------------------------------------- */
+
+/*
+ * In rank order but for two: ts_heap_fork_prepare takes the registry before the heaps, whose list then stays as it is, and
+ * `ended` (rank TABLE) before the warm locks. No circle of waiting comes of it: no other thread takes the registry while it
+ * has a heap's lock, or a heap's lock while it has the registry; and who has `ended`, or a warm lock, takes no other.
+ */
 
 static uint32_t fork_allocators; /* guarded by start_mutex: those whose locks are taken */
 

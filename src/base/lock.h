@@ -13,14 +13,13 @@
 #include <pthread.h>
 
 typedef enum ts_rank {
-    TS_RANK_INIT = 1,  /* making and ending allocators */
-    TS_RANK_ALLOCATOR, /* one allocator: its rolling epoch, its list of shares */
-    TS_RANK_EPOCH,     /* stripe of epochs: their states, blocks and spans */
-    TS_RANK_HEAP,      /* what one heap owns, when another thread than its own looks */
-    TS_RANK_REGISTRY,  /* list of heaps, free heaps */
-    TS_RANK_WARM,      /* warm units shared by the threads of one allocator */
-    TS_RANK_TABLE,     /* free lists of metadata */
-    TS_RANK_POOL,      /* free units of the region */
+    TS_RANK_ALLOCATOR = 1, /* one allocator: its rolling epoch, its list of shares */
+    TS_RANK_EPOCH,         /* stripe of epochs: their states, blocks and spans */
+    TS_RANK_HEAP,          /* what one heap owns, when another thread than its own looks */
+    TS_RANK_REGISTRY,      /* list of heaps, free heaps */
+    TS_RANK_WARM,          /* warm units shared by the threads of one allocator */
+    TS_RANK_TABLE,         /* free lists of metadata */
+    TS_RANK_POOL,          /* free units of the region */
 } ts_rank;
 
 typedef struct ts_lock {

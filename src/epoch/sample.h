@@ -1,7 +1,7 @@
 /*
- * Timing of one in so many operations, on the wall and on the processor. While it is on, a thread's id for the
- * fast paths is 0 and its cached blocks are the empty ones, so that every operation comes by here; while it is
- * off nothing on the fast paths knows of it.
+ * Timing of one in so many operations, on the wall and on the processor. While it is on, a thread's token for the fast
+ * paths is UINTPTR_MAX, which no allocator has, and its cached blocks are the empty ones (ts_heap_unbind), so that every
+ * operation comes by here; while it is off nothing on the fast paths knows of it.
  */
 #ifndef TS_EPOCH_SAMPLE_H
 #define TS_EPOCH_SAMPLE_H

@@ -1,4 +1,4 @@
-/* Modelled in tests/model: hold, exit, epoch, record, orders. */
+/* Modelled in tests/model: hold, exit, record, orders. */
 #include "heap/heap.h"
 
 #include "base/assert.h"

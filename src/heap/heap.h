@@ -46,16 +46,18 @@
 #define TS_MAGAZINE_BYTES TS_LINES_MAGAZINE_BYTES
 #define TS_ID_NEVER EPOCH_NONE /* an epoch id that never is; no call gets to a fast path with it */
 #define TS_DRAINED 8u
-/* Ended blocks that a thread keeps for its next epochs: at most 750 KiB of metadata, if each has had objects of every
-   class. What it has beyond that goes to all threads, so that there are never many more than were in use at once. */
+/* Ended blocks that a thread keeps for its next epochs: at most 736 KiB of churn blocks, if each has had objects of every
+   class (4 KiB and 38 magazines each), and 68 KiB of scope blocks. What it has beyond that goes to all threads, so that
+   there are never many more than were in use at once. */
 #define TS_FREE_CHURN_BLOCKS 32u
 #define TS_FREE_SCOPE_BLOCKS 256u
 #define TS_FREE_BLOCKS_MOVED 16u /* at a time */
 #define TS_SPARE_ENTRIES 8u      /* entries that a thread keeps for its next epochs and domains */
 #define TS_HEAP_MAP 64u          /* blocks found without a search, by epoch index */
-#define TS_LOCAL_WARM_UNITS 64u  /* 1 MiB: warm units a thread keeps without asking anybody */
-/* 32 KiB: what one allocation or free purges at most while the allocator is over its limit, 5 to 9 microseconds (4 units:
-   9 to 19; 1 would not catch up with objects of a unit each, and halves it again for twice as many operations that pay).
+#define TS_LOCAL_WARM_UNITS 64u  /* 1 MiB: warm units of each part and allocator that a thread keeps for itself */
+/* 32 KiB: what one allocation or free purges of single units at most while the allocator is over its limit, 5 to 9
+   microseconds (4 units: 9 to 19; 1 would not catch up with objects of a unit each, and halves it again for twice as many
+   operations that pay). Where no single unit is warm it purges one whole span, up to TS_SPAN_WARM_UNITS (1 MiB).
    A thread that adds units to those of the allocator owes twice as many, until it is below the low mark: so what
    is warm comes down however fast objects are freed. The end of an epoch pays at most twice what it released itself. */
 #define TS_PURGE_UNITS_PER_STEP 2u

@@ -26,8 +26,9 @@ static size_t place(size_t *end, size_t bytes) {
     return at;
 }
 
-/* One unit in eight is for objects below 64 bytes. Lines are a quarter of the data: a thread's bins for an
-   epoch take 4 KiB, magazines included, and only make sense where it owns a unit or more. As many epochs as units. */
+/* One unit in eight is for objects of up to 48 bytes. Lines are a quarter of the data: a thread's bins for an epoch take 4 KiB
+   with the magazines of two classes, 23 KiB with those of all 40, and only make sense where it owns a unit for each class
+   that it uses. As many epochs as units. */
 static layout make_layout(unsigned units_log2) {
     layout l = {0};
     size_t end = 0;

@@ -82,7 +82,7 @@ enum { TS_TABLE_EPOCH = 0, TS_TABLE_DOMAIN = 1, TS_TABLE_ALLOCATOR = 2 };
 
 extern TS_HIDDEN ts_region_t ts_region;
 
-/* Reserves; called once under the registry lock. max_units_log2: for tests that want a small region.
+/* Reserves; called under start_mutex (runtime.c), once if it succeeds. max_units_log2: for tests that want a small region.
    false: not even the minimum could be had; may be called again. */
 bool ts_region_init(unsigned max_units_log2);
 

@@ -1,4 +1,4 @@
-/* Modelled in tests/model: epoch, orders. */
+/* Modelled in tests/model: epoch. */
 #include "region/table.h"
 
 #include "base/bits.h"

@@ -1,10 +1,11 @@
 /*
- * Size classes of churn slabs. Steps of 16 up to 160, of 32 up to 512 (480 is left out), of 64 up to 1024, and then all
- * multiples of 16 of which a whole number fills a unit: rounding up wastes at most a fifth from 64 bytes on, and a
- * fifteenth on average above 1024. On what eight programs ask for (benchmarks/size_mix.h) it is 7.97 % of what they take,
- * 8.27 % with the ends of the slabs; 28 classes, four to a doubling, lost 9.43 and 9.73 %. A class costs a thread a line
- * in each churn epoch, and a magazine and what is free of a slab if it uses the class: resident over the payload are
- * 15.3 % of 16 MiB of the mix (28 classes: 17.1 %), but 34.7 % of 0.6 MiB (29.0 %). 480 would win 0.03 %.
+ * Size classes of churn slabs. Steps of 16 up to 160, of 32 up to 512 (480 is left out), of 64 up to 1024, and then the
+ * largest multiples of 16 of which 15, 14, ... 4 fit in a unit: rounding up wastes at most 20.3 % of the slot above 64
+ * bytes, and 7.2 % on average above 1024 (all sizes alike). On what eight programs ask for (benchmarks/size_mix.h) it is
+ * 7.97 % of what they take, 8.27 % with the ends of the slabs; 28 classes, four to a doubling, lost 9.43 and 9.73 %. A
+ * class costs a thread a line in each churn epoch, and a magazine and what is free of a slab if it uses the class:
+ * resident over the payload are 15.3 % of 16 MiB of the mix (28 classes: 17.1 %), but 34.7 % of 0.6 MiB (29.0 %). 480
+ * would win 0.03 %.
  * Powers of two keep their natural alignment because a slab begins on 16 KiB.
  *
  * Classes below 64 bytes live in part SMALL (16-byte granules); all others are at least a 64-byte granule,
@@ -20,7 +21,7 @@
 #define TS_SMALL_CLASSES 3u /* 16, 32, 48 */
 #define TS_MAX_CLASS_BYTES 4096u
 
-/* Constant after ts_class_init, except that they are all compile-time tables but the first. */
+/* Filled at start, `bin` by ts_heap_init and the others by ts_class_init; constant then. */
 typedef struct ts_classes {
     uint8_t of[TS_MAX_CLASS_BYTES / 16 + 1]; /* [(size + 15) / 16]: class */
     uint16_t bin[TS_MAX_CLASS_BYTES + 1];    /* [size]: where the class's bin lies in a block; set by the heap layer. By
