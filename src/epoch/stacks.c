@@ -72,7 +72,7 @@ static place *claim(void) {
     place *places = ts_load_acquire(&table);
     for (unsigned i = 0; i < PROBES; i++) {
         place *s = &places[ts_fetch_add_relaxed(&cursor, 1) % TS_STACK_SAMPLES];
-        uint32_t turn = ts_load_acquire(&s->turn); /* partner: the release in ts_stacks_take */
+        uint32_t turn = ts_load_acquire(&s->turn); /* partner: the release in keep */
         uintptr_t token = (uintptr_t)ts_load_relaxed(&s->token);
         size_t bytes;
         if (turn % 2 != 0 || (token != 0 && is_live(s, token, &bytes))) continue;

@@ -37,7 +37,7 @@ static void help(FILE *to) {
           "  --doctor        what is wrong, worst first, with evidence and advice\n"
           "  --stacks        which lines allocated what is live (of a program with TSLAB_SAMPLE_STACKS)\n"
           "  --watch[=S]     again every S seconds (1)\n"
-          "  --allocator=N   of a PID: its N-th allocator, from 0 (the one that holds most)\n"
+          "  --allocator=N   of a PID: its N-th allocator, from 0 to 7 (of these the one that holds most)\n"
           "  --help, --version\n"
           "\n"
           "Exit code: 0; 1 --doctor found a warning or worse; 2 wrong usage; 3 the program cannot be read.\n",
@@ -179,7 +179,8 @@ static int dump_page(const target *t, const options *o) {
     if (target_is_stale(t, &bank, &age))
         say("the page was written %.1f s ago: process %ld is stopped", age, (long)t->pid);
     if (o->allocator < 0 && bank.allocators > 1)
-        say("allocator %u of %u, the one that holds most (--allocator=N for another)", which, bank.allocators);
+        say("allocator %u of %u, the one that holds most of the first %u (--allocator=N for another)", which,
+            bank.allocators, bank.views);
     return render(&bank.view[which], o->format);
 }
 
