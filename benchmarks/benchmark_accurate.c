@@ -441,6 +441,8 @@ static void parse_sizes(void) {
         char *end;
         unsigned long size = strtoul(text, &end, 10);
         if (*text < '0' || *text > '9' || size < 1 || size > 4096 || (*end != ',' && *end != '\0')) break;
+        for (size_t i = 0; i < options.size_count; i++)
+            if (options.sizes[i] == size) suite_usage("--sizes has %lu twice: '%s'", size, options.sizes_text);
         options.sizes[options.size_count++] = size;
         if (*end == '\0') return;
         text = end + 1;

@@ -126,6 +126,7 @@ class CommandLine(InFolder):
         self.refuse("benchmark_accurate", ["--sizes", "64,"], "--sizes", "'64,'")
         self.refuse("benchmark_accurate", ["--sizes", "64,5000"], "--sizes", "'64,5000'")
         self.refuse("benchmark_accurate", ["--sizes", "0"], "--sizes", "'0'")
+        self.refuse("benchmark_accurate", ["--sizes", "64,128,64"], "--sizes", "64 twice")
         self.refuse("benchmark_accurate", ["--victims", "oldest"], "--victims", "'oldest'")
         self.refuse("churn_test", ["--shifts", "1e3"], "--shifts", "'1e3'")
         self.refuse("churn_test", ["--pressure", "99999"], "--pressure", "'99999'")
