@@ -5,9 +5,11 @@ allocator is the median over the rounds. The best peer is the one with the least
 of the quotients tslab / best peer round by round, so that what slows down a whole round slows down both sides.
 
 A target is `work,metric,kind,limit`. Kinds: `ratio` to the best peer, `ratio:NAME` to that one, `absolute`. With a
-question mark at its end, what is not measured is no miss. Works that begin with `suite/` are those of run_all.sh.
+question mark at its end it applies only where there is such a row at all: glibc's spikes. Works that begin with
+`suite/` are those of run_all.sh.
 """
 
+import collections
 import csv
 import math
 import re
@@ -17,6 +19,11 @@ RAW_COLUMNS = ["round", "allocator", "version", "work", "metric", "value", "unit
 SUMMARY_COLUMNS = ["work", "metric", "unit", "allocator", "version", "median", "min", "q1", "q3", "max", "runs"]
 TARGET_COLUMNS = ["work", "metric", "kind", "limit"]
 SUITE = "suite/"
+# What may be 0 of what is measured in ns: the machine's floor and what is left after it is subtracted.
+MAY_BE_ZERO = re.compile(r"floor|step_ns|p50_ns")
+
+# One target, what became of it, and why it is not measured. The verdict is ok, miss, not measured, or does not apply.
+Judged = collections.namedtuple("Judged", "work metric kind limit figure best verdict why")
 
 
 class InputError(Exception):
@@ -36,20 +43,39 @@ def median(values):
     return quantile(values, 0.5)
 
 
+def read_lines(path):
+    """The lines of a file of UTF-8 text, without their ends."""
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}") from error
+    if data.startswith(b"\xef\xbb\xbf"):
+        raise InputError(f"{path}:1: begins with a byte order mark: save it as plain UTF-8")
+    try:
+        return data.decode("utf-8").replace("\r\n", "\n").split("\n")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise InputError(f"{path}:{line}: not UTF-8 text") from error
+
+
+def split(path, number, line):
+    """The fields of one line."""
+    try:
+        return next(csv.reader([line]))
+    except csv.Error as error:
+        raise InputError(f"{path}:{number}: {error}") from error
+
+
 def _rows(path, columns):
     """(line number, fields) of every line that is neither comment nor heading."""
-    try:
-        with open(path, newline="", encoding="utf-8") as file:
-            lines = file.read().split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: {getattr(error, 'strerror', None) or 'not UTF-8 text'}") from error
-    numbered = [(n, line) for n, line in enumerate(lines, 1) if line and not line.startswith("#")]
+    numbered = [(n, line) for n, line in enumerate(read_lines(path), 1) if line and not line.startswith("#")]
     if not numbered or numbered[0][1].split(",") != columns:
         line = numbered[0][0] if numbered else 1
         raise InputError(f"{path}:{line}: the heading must be {','.join(columns)}")
     rows = []
     for number, line in numbered[1:]:
-        fields = next(csv.reader([line]))
+        fields = split(path, number, line)
         if len(fields) != len(columns):
             raise InputError(f"{path}:{number}: {len(fields)} fields, {len(columns)} expected")
         rows.append((number, fields))
@@ -67,12 +93,21 @@ def _number(path, line, text):
 
 
 def read_raw(path):
-    """The measurements of a raw file as dictionaries; value is a float and round an int."""
-    measurements = []
+    """The measurements of a raw file as dictionaries; value is a float and round an int. Each is there once."""
+    measurements, lines = [], {}
     for line, fields in _rows(path, RAW_COLUMNS):
         row = dict(zip(RAW_COLUMNS, fields))
-        row["value"] = _number(path, line, row["value"])
-        row["round"] = int(_number(path, line, row["round"]))
+        if not re.fullmatch(r"[0-9]+", row["round"]):
+            raise InputError(f"{path}:{line}: round '{row['round']}' is no number from 0 up")
+        row["round"] = int(row["round"])
+        value = _number(path, line, row["value"])
+        if value == 0 and row["unit"] in ("ns", "bytes") and not MAY_BE_ZERO.search(row["metric"]):
+            raise InputError(f"{path}:{line}: {row['metric']} of {row['work']} is 0 {row['unit']}")
+        row["value"] = value
+        key = tuple(row[column] for column in ("round", "allocator", "work", "metric"))
+        if key in lines:
+            raise InputError(f"{path}:{line}: round {', '.join(map(str, key))} stands in line {lines[key]} already")
+        lines[key] = line
         measurements.append(row)
     return measurements
 
@@ -95,9 +130,11 @@ def summarize(measurements):
     for row in measurements:
         by_allocator = values.setdefault((row["work"], row["metric"]), {})
         entry = by_allocator.setdefault(
-            row["allocator"], {"version": row["version"], "unit": row["unit"], "rounds": {}}
+            row["allocator"], {"version": row["version"], "unit": row["unit"], "rounds": {}, "spread": []}
         )
         entry["rounds"][row["round"]] = row["value"]
+        # a row may be a median itself, and say what it is the median of
+        entry["spread"] += row.get("spread", [row["value"]])
     summary = {}
     for key, by_allocator in values.items():
         summary[key] = {}
@@ -107,44 +144,81 @@ def summarize(measurements):
                 "version": entry["version"],
                 "unit": entry["unit"],
                 "median": median(every),
-                "min": min(every),
+                "min": min(entry["spread"]),
                 "q1": quantile(every, 0.25),
                 "q3": quantile(every, 0.75),
-                "max": max(every),
+                "max": max(entry["spread"]),
                 "runs": len(every),
                 "rounds": entry["rounds"],
             }
     return summary
 
 
-def judge(figures, kind, limit):
-    """(figure that the limit applies to or None, best peer or None, verdict) of one row.
+def paired(ours, theirs):
+    """Whether the quotients can be formed round by round: the same rounds on both sides."""
+    return ours["rounds"].keys() == theirs["rounds"].keys() and min(theirs["rounds"].values()) > 0
 
-    figures: {allocator: figures} of one (work, metric). The verdict is ok, miss, not measured, or does not apply.
+
+def quotient(ours, theirs):
+    """The median of the quotients round by round; of two that were measured in other rounds, of the medians. None if
+    there is none."""
+    if paired(ours, theirs):
+        return median([value / theirs["rounds"][r] for r, value in ours["rounds"].items()])
+    return ours["median"] / theirs["median"] if theirs["median"] > 0 else None
+
+
+def best_peer(figures, names=None):
+    """The peer with the least median, of these names; None without peers."""
+    peers = {name: entry["median"] for name, entry in figures.items() if name != OURS and (not names or name in names)}
+    return min(peers, key=peers.get) if peers else None
+
+
+def judge(figures, kind, limit, expected=()):
+    """(figure that the limit applies to or None, best peer or None, verdict, why it is not measured) of one row.
+
+    figures: {allocator: figures} of one (work, metric). expected: the allocators that must be among them.
     """
-    absent = "does not apply" if kind.endswith("?") else "not measured"
+    optional = kind.endswith("?")
     kind, _, named = kind.removesuffix("?").partition(":")
+    best = best_peer(figures, [named] if named else None)
     ours = figures.get(OURS)
-    peers = {name: entry["median"] for name, entry in figures.items() if name != OURS and named in ("", name)}
-    best = min(peers, key=peers.get) if peers else None
+    missing = [name for name in expected if name not in figures]
+    if missing:
+        return None, best, "not measured", f"no {', '.join(missing)}"
+    if not figures and optional:
+        return None, None, "does not apply", ""
     if ours is None:
-        return None, best, absent
+        return None, best, "not measured", f"no {OURS}"
     if kind == "absolute":
-        return ours["median"], best, "ok" if ours["median"] <= limit else "miss"
-    theirs = figures[best]["rounds"] if best else {}
-    quotients = [value / theirs[r] for r, value in ours["rounds"].items() if theirs.get(r, 0) > 0]
-    if not quotients:
-        return None, best, absent
-    ratio = median(quotients)
-    return ratio, best, "ok" if ratio <= limit else "miss"
+        return ours["median"], best, "ok" if ours["median"] <= limit else "miss", ""
+    if best is None:
+        return None, None, "not measured", f"no {named or 'peer'}"
+    for name in [best, *expected]:
+        if figures[name]["rounds"].keys() != ours["rounds"].keys():
+            return None, best, "not measured", f"{name} has other rounds"
+    if not paired(ours, figures[best]):
+        return None, best, "not measured", f"{best} has a 0"
+    ratio = quotient(ours, figures[best])
+    return ratio, best, "ok" if ratio <= limit else "miss", ""
 
 
-def judge_all(summary, targets):
-    """[(work, metric, kind, limit, figure, best, verdict)] for every target."""
+def judge_all(summary, targets, expected=None):
+    """[Judged] for every target. expected: {(work, metric): allocators that must have a figure there}."""
+    expected = expected or {}
     return [
-        (work, metric, kind, limit, *judge(summary.get((work, metric), {}), kind, limit))
-        for (work, metric), (kind, limit) in targets.items()
+        Judged(*key, kind, limit, *judge(summary.get(key, {}), kind, limit, expected.get(key, ())))
+        for key, (kind, limit) in targets.items()
     ]
+
+
+def compared_with(judged):
+    """The name of the peer, and whether the target names it."""
+    return (judged.best or "-") + (" (fixed)" if ":" in judged.kind and judged.best else "")
+
+
+def verdict(judged):
+    """The verdict, and why it is that where nothing was measured."""
+    return judged.verdict + (f": {judged.why}" if judged.why else "")
 
 
 def write_summary(path, header, summary):
@@ -175,14 +249,15 @@ def cell(entry):
     return f"{short(entry['median'])} ±{50 * (entry['q3'] - entry['q1']) / entry['median']:.0f}%"
 
 
-def table(summary, targets, allocators, notes):
+def table(summary, targets, judged, allocators, notes):
     """Lines of text: a row per target, then what is measured without a target for orientation.
 
-    notes: {allocator: why it has no figures}.
+    judged: what judge_all() said of the targets. notes: {allocator: why it has no figures}.
     """
-    heading = ["work", "metric", *allocators, "best peer", "figure", "limit", ""]
+    heading = ["work", "metric", *allocators, "compared with", "figure", "limit", ""]
     rows = []
-    for work, metric, kind, limit, figure, best, verdict in judge_all(summary, targets):
+    for row in judged:
+        work, metric, kind, limit, figure = row[:5]
         figures = summary.get((work, metric), {})
         if not figures:
             continue
@@ -190,7 +265,7 @@ def table(summary, targets, allocators, notes):
         times = " x" if kind.startswith("ratio") else ""
         shown = "-" if figure is None else f"{figure:.2f}{times}"
         bound = f"{limit:g}{times}"
-        rows.append([work, metric, *cells, best or "-", shown, bound, verdict])
+        rows.append([work, metric, *cells, compared_with(row), shown, bound, verdict(row)])
     for (work, metric), figures in summary.items():
         if (work, metric) in targets or metric.endswith(("floor_ns", "step_ns", "floor_p9999_ns")):
             continue

@@ -6,6 +6,7 @@ import sys
 
 import bench_report as report
 import make_results
+import suite_figures as figures
 
 HERE = pathlib.Path(__file__).resolve().parent
 
@@ -15,25 +16,31 @@ def main(arguments):
         print("usage: gate.py [DIR]   (default benchmarks/results)", file=sys.stderr)
         return 0 if arguments == ["--help"] else 2
     try:
-        _, summary = make_results.summarize(arguments[0] if arguments else HERE / "results")
-        judged = report.judge_all(summary, report.read_targets(HERE / "targets.csv"))
+        targets = report.read_targets(HERE / "targets.csv")
+        suite, summary = make_results.summarize(arguments[0] if arguments else HERE / "results")
+        figures.check_run(suite, targets)
+        judged = report.judge_all(summary, targets, figures.expected(suite, targets))
     except report.InputError as error:
         print(f"gate: {error}", file=sys.stderr)
         return 2
-    rows = [["work", "metric", "tslab", "best peer", "its figure", "figure", "limit", ""]]
-    for work, metric, kind, limit, figure, best, verdict in judged:
-        entries = summary.get((work, metric), {})
-        times = " x" if kind.startswith("ratio") else ""
-        rows.append([work, metric, report.cell(entries.get(report.OURS)), best or "-", report.cell(entries.get(best)),
-                     "-" if figure is None else f"{figure:.3f}{times}", f"{limit:g}{times}", verdict])
+    rows = [["work", "metric", "tslab", "compared with", "its figure", "figure", "limit", ""]]
+    for row in judged:
+        entries = summary.get((row.work, row.metric), {})
+        times = " x" if row.kind.startswith("ratio") else ""
+        rows.append([row.work, row.metric, report.cell(entries.get(report.OURS)), report.compared_with(row),
+                     report.cell(entries.get(row.best)), "-" if row.figure is None else f"{row.figure:.3f}{times}",
+                     f"{row.limit:g}{times}", report.verdict(row)])
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     for row in rows:
         print("  ".join([*(row[i].ljust(widths[i]) for i in (0, 1)), *(row[i].rjust(widths[i]) for i in range(2, 7)),
                          row[7]]).rstrip())
-    missed = [f"{row[0]} {row[1]}" for row in rows[1:] if row[7] not in ("ok", "does not apply")]
-    print(f"\n{len(rows) - 1 - len(missed)} of {len(rows) - 1} targets hold")
+    missed = [f"{row.work} {row.metric}" for row in judged if row.verdict not in ("ok", "does not apply")]
+    print(f"\n{len(judged) - len(missed)} of {len(judged)} targets hold")
     if missed:
         print(f"missed or not measured: {', '.join(missed)}")
+    absent = [name for name in figures.ALLOCATORS if name not in suite.measured()]
+    if absent:
+        print(f"judged without {', '.join(absent)}: the run did not measure them")
     print("gate: " + ("FAILED" if missed else "passed"))
     return 1 if missed else 0
 

@@ -113,11 +113,11 @@ def number(value):
 
 
 def with_spread(entry, turn=None):
-    """The median, and the least and the largest round where there are several."""
+    """The median, and the least and the largest of what it is the median of, where these differ."""
     if entry is None:
         return "-"
     values = [turn(v) if turn else v for v in (entry["median"], entry["min"], entry["max"])]
-    if entry["runs"] == 1 or number(values[1]) == number(values[2]):
+    if number(values[1]) == number(values[2]):
         return number(values[0])
     low, high = sorted(values[1:])
     return f"{number(values[0])} ({number(low)}..{number(high)})"
@@ -133,27 +133,25 @@ def times(ratio):
     return f"{ratio:.2f}" if ratio < 9.995 else f"{ratio:,.0f}"
 
 
-def compare(mine, theirs, metric):
-    """(the distance in words, mine is worse, mine is better): a quotient, or for metrics that are per cent already the
-    difference in points."""
+def compare(ours, theirs, metric):
+    """(the distance in words, ours / theirs or the difference in points, ours is worse, ours is better). Points are for
+    metrics that are per cent already; the quotient is that of the rounds, see bench_report.quotient()."""
+    mine, other = ours["median"], theirs["median"]
     if metric.endswith("_pct"):
-        return f"{number(abs(mine - theirs))} points", mine - theirs > POINTS, theirs - mine > POINTS
-    if mine == theirs:
-        return "", False, False
-    if mine <= 0 or theirs <= 0:
-        return "", mine > theirs, mine < theirs
-    ratio = mine / theirs
-    return f"{times(max(ratio, 1 / ratio))} x", ratio > 1 + EQUAL, ratio < 1 - EQUAL
+        return f"{number(abs(mine - other))} points", mine - other, mine - other > POINTS, other - mine > POINTS
+    ratio = report.quotient(ours, theirs)
+    if mine <= 0 or not ratio:
+        return "", math.inf if mine > other else 1.0, mine > other, mine < other
+    return f"{times(max(ratio, 1 / ratio))} x", ratio, ratio > 1 + EQUAL, ratio < 1 - EQUAL
 
 
 def standing(by_allocator, metric=""):
     """Where ours is among all of one row, of which less is better."""
     ours = by_allocator.get(OURS)
-    peers = {name: entry["median"] for name, entry in by_allocator.items() if name != OURS}
-    if ours is None or not peers:
+    best = report.best_peer(by_allocator)
+    if ours is None or best is None:
         return ""
-    best = min(peers, key=peers.get)
-    words, worse, better = compare(ours["median"], peers[best], metric)
+    words, _, worse, better = compare(ours, by_allocator[best], metric)
     words = f" by {words}" if words else ""
     if worse:
         return f"**behind {best}{words}**"
@@ -168,7 +166,7 @@ def about_the_run(suite):
     if not header:
         return ["The run was not recorded (there is no run.csv)."]
     rows = suite.rows("run")
-    spent = sum(float(row["seconds"]) for row in rows)
+    spent = sum(suite.number("run", row, "seconds") for row in rows)
     commits = dict.fromkeys(row["commit"] for row in rows)
     lines = [
         f"Machine: {header['machine']}. {header['date']}, commit {', '.join(commits)}, mode {header['mode']},",
@@ -233,50 +231,53 @@ def present(summary):
 
 def targets(suite, summary):
     wanted = report.read_targets(HERE / "targets.csv")
-    rows = [["work", "metric", "temporal-slab", "best peer", "its figure", "ratio or figure", "limit", ""]]
-    judged = report.judge_all(summary, wanted)
-    for work, metric, kind, limit, figure, best, verdict in judged:
-        entries = summary.get((work, metric), {})
-        ratio = kind.startswith("ratio")
+    rows = [["work", "metric", "temporal-slab", "compared with", "its figure", "ratio or figure", "limit", ""]]
+    judged = report.judge_all(summary, wanted, figures.expected(suite, wanted))
+    for row in judged:
+        entries = summary.get((row.work, row.metric), {})
+        ratio = row.kind.startswith("ratio")
         rows.append([
-            work.removeprefix(SUITE), metric, with_spread(entries.get(OURS)), best or "-",
-            with_spread(entries.get(best)) if best else "-",
-            "-" if figure is None else f"{times(figure)} x" if ratio else number(figure),
-            f"{limit:g} x" if ratio else f"{limit:g}",
-            {"ok": "met", "miss": "**missed**", "not measured": "not measured"}.get(verdict, verdict),
+            row.work.removeprefix(SUITE), row.metric, with_spread(entries.get(OURS)), report.compared_with(row),
+            with_spread(entries.get(row.best)),
+            "-" if row.figure is None else f"{times(row.figure)} x" if ratio else number(row.figure),
+            f"{row.limit:g} x" if ratio else f"{row.limit:g}",
+            {"ok": "met", "miss": "**missed**"}.get(row.verdict, report.verdict(row)),
         ])
-    met = sum(entry[-1] == "ok" for entry in judged)
-    missed = sum(entry[-1] == "miss" for entry in judged)
+    met = sum(row.verdict == "ok" for row in judged)
+    missed = sum(row.verdict == "miss" for row in judged)
     other = ["The rows down to `domain_cycle` are of core_bench. " + line for line in about_the_core(suite)[:1]]
-    return [f"{met} of {len(judged)} met, {missed} missed.", *other, "", *markdown(rows)]
+    return [f"{met} of {len(judged)} met, {missed} missed. Compared is with the best peer, or with the one that the target "
+            "names: (fixed).", "`object_ns` of scopes is compared with those that cannot free a single object.", *other,
+            "", *markdown(rows)]
 
 
 # Metrics that say how a measurement was made, that another one contains, or in which the machine's own floor is larger
 # than what the allocators do (p99.999).
-SKIPPED = re.compile(r"floor|step_ns|round_trip|from_start|drift|_over_p50$|^spike_|worst_|slowdown|p95_ns$|p99999_ns$")
+# object_ns of the scopes is a part of any_object_ns.
+SKIPPED = re.compile(r"floor|step_ns|round_trip|from_start|drift|_over_p50$| spike_|worst_|slowdown|p95_ns$|p99999_ns$"
+                     rf"|^{SUITE}scope_\S+ object_ns$")
 
 
 def behind(summary):
     """Every row in which a peer is better by more than what is called equal, the worst first."""
     found, compared = [], 0
     for (work, metric), entries in summary.items():
-        peers = {name: entry["median"] for name, entry in entries.items() if name != OURS}
-        if OURS not in entries or not peers or SKIPPED.search(metric):
+        best = report.best_peer(entries)
+        if OURS not in entries or best is None or SKIPPED.search(f"{work} {metric}"):
             continue
         compared += 1
-        best = min(peers, key=peers.get)
-        mine = entries[OURS]["median"]
-        words, worse, _ = compare(mine, peers[best], metric)
+        words, distance, worse, _ = compare(entries[OURS], entries[best], metric)
         if worse:
-            points = metric.endswith("_pct")
-            order = peers[best] - mine if points else -mine / peers[best] if peers[best] > 0 else -math.inf
-            found.append((points, order, [work.removeprefix(SUITE), metric, with_spread(entries[OURS]), best,
-                                          with_spread(entries[best]), words]))
+            found.append((metric.endswith("_pct"), -distance,
+                          [work.removeprefix(SUITE), metric, with_spread(entries[OURS]), best, with_spread(entries[best]),
+                           words]))
     found.sort()
     rows = [["work", "metric", "temporal-slab", "best peer", "its figure", "behind by"], *(row for *_, row in found)]
     text = f"In {len(found)} of {compared} rows with a peer some other allocator is better than temporal-slab by more than " \
            f"{100 * EQUAL:.0f} %, or {POINTS} points where the figure is per cent"
-    return [f"{text}:", "", *markdown(rows)] if found else [f"{text}."]
+    scope = ["`any_object_ns` is the time of an object whose scope is made and dropped, with every allocator of scope_bench:",
+             "also those that free each object, or could."] if any(metric == "any_object_ns" for _, metric in summary) else []
+    return [f"{text}.", *scope, *(["", *markdown(rows)] if found else [])]
 
 
 def latency(suite, summary):
@@ -339,17 +340,20 @@ def memory(suite, summary):
 
 
 def scopes(suite):
-    rows = suite.rows("scope_bench")
+    name = "scope_bench"
+    rows = suite.rows(name)
     names = list(dict.fromkeys(row["allocator"] for row in rows))
     shapes = list(dict.fromkeys((row["objects_per_scope"], row["scopes_open"]) for row in rows))
-    value = {(row["allocator"], row["objects_per_scope"], row["scopes_open"]):
-             suite.number("scope_bench", row, "ns_per_object") for row in rows}
+    entries = {}
+    for row in rows:
+        median, low, high = (suite.number(name, row, column) for column in ("ns_per_object", "ns_min", "ns_max"))
+        key = row["allocator"], row["objects_per_scope"], row["scopes_open"]
+        entries[key] = {"median": median, "min": low, "max": high}
     lines = [["objects", "open", *names]]
     for shape in shapes:
-        cells = [value.get((name, *shape)) for name in names]
-        lines.append([f"{int(shape[0]):,}", f"{int(shape[1]):,}", *("-" if c is None else number(c) for c in cells)])
+        lines.append([f"{int(count):,}" for count in shape] + [with_spread(entries.get((each, *shape))) for each in names])
     return ["Nanoseconds an object, its scope made, its objects allocated and written, the scope dropped.", "",
-            *markdown(lines), "", *commands(["scope_bench"])]
+            *markdown(lines), "", *commands([name])]
 
 
 def soak(suite):
@@ -420,7 +424,10 @@ def image(name, text):
 
 def document(suite, summary):
     lines = ["# Results", "", "Generated by `benchmarks/make_results.py` from `benchmarks/results/*.csv`: do not edit.",
-             "A cell is the median of the rounds, with the least and the largest where there are several.", ""]
+             "A cell is the median of the rounds, with the least and the largest where there are several. A ratio (x) is",
+             "the median of the quotients round by round, so that it may differ from the quotient of two cells; where the",
+             "two sides were measured in other rounds it is that quotient. The best peer is the one with the least median.",
+             ""]
     lines += [*about_the_run(suite), *image("summary", "Four figures, all allocators"),
               "## The figures of the documents, measured again", "",
               "The documents measured on another machine; theirs stand beside ours for orientation, the comparison is with "

@@ -59,6 +59,8 @@ def parse_arguments(arguments):
     options = parser.parse_args(arguments)
     if options.rounds is not None and not 1 <= options.rounds <= 1000:
         fail(f"--rounds takes a number from 1 to 1000, not '{options.rounds}'")
+    if options.smoke and options.gate:
+        fail("--smoke makes no figures: it does not go with --gate")
     if options.seed < 0:
         fail(f"--seed takes a number from 0 up, not '{options.seed}'")
     options.rounds = options.rounds or (3 if options.quick else 7)
@@ -310,10 +312,17 @@ def smoke(programs, notes):
     return 1 if failed else 0
 
 
-def verdict_lines(judged, gate):
+def expected_peers(targets, works, problems):
+    """{(work, metric): the allocators that must have a figure there}: those that have the work and can measure here."""
+    unavailable = {key for key, (is_failure, _) in problems.items() if not is_failure}
+    return {(work, metric): [name for name in works.get(work, []) if (work, name) not in unavailable]
+            for (work, metric), (kind, _) in targets.items() if kind == "ratio"}
+
+
+def verdict_lines(judged, gate, measured):
     """The closing sentence, and whether the gate holds."""
-    misses = [f"{work} {metric}" for work, metric, *_, verdict in judged if verdict == "miss"]
-    missing = [f"{work} {metric}" for work, metric, *_, verdict in judged if verdict == "not measured"]
+    misses = [f"{row.work} {row.metric}" for row in judged if row.verdict == "miss"]
+    missing = [f"{row.work} {row.metric}" for row in judged if row.verdict == "not measured"]
     met = len(judged) - len(misses) - len(missing)
     lines = [f"{met} of {len(judged)} targets met"]
     if misses:
@@ -321,6 +330,9 @@ def verdict_lines(judged, gate):
     if missing:
         lines.append(f"not measured: {', '.join(missing)}")
     holds = not misses and not missing and met > 0
+    absent = [name for name in ALLOCATORS if name not in measured]
+    if gate and absent:
+        lines.append(f"judged without {', '.join(absent)}: this run did not measure them")
     if gate:
         lines.append("gate: " + ("passed" if holds else "FAILED"))
     return lines, holds
@@ -358,12 +370,12 @@ def main(arguments):
     for line in header[:4]:
         print(line)
     print("\nmedian of the rounds ± half the distance between the quartiles;", end=" ")
-    print("figure: tslab / best peer, or tslab itself")
-    for line in report.table(summary, targets, [*programs, *notes], notes):
+    print("figure: tslab / the best peer, or tslab itself")
+    judged = report.judge_all(summary, targets, expected_peers(targets, works, problems))
+    for line in report.table(summary, targets, judged, [*programs, *notes], notes):
         print(line)
     print()
-    judged = report.judge_all(summary, targets)
-    lines, holds = verdict_lines(judged, options.gate)
+    lines, holds = verdict_lines(judged, options.gate, programs)
     for line in lines:
         print(line)
     failed = False

@@ -19,9 +19,68 @@ KEPT_REGIONS = ["apr_clear", "bumpalo_reset"]
 SIZE = "128"  # the documents' own object
 # glibc "shows its spikes" where one operation in a thousand takes this many times the median.
 SPIKE = 12.0
-FILES = ["benchmark_accurate", "fragmentation", "latency_cdf", "space", "churn_test", "phase_shifts", "epoch_cycles",
-         "mixed_load", "benchmark_threads", "thread_trials", "fragmentation_over_time", "scope_bench", "tail_attribution", "soak",
-         "observability", "smoke_tests", "run"]
+# scope_bench: those that are no other allocator's way to do what temporal-slab's scope does: its own variants, those
+# that keep the scope and empty it, and the loop alone.
+NO_WHOLE_SCOPE = ["tslab_keep", "tslab_reset", *KEPT_REGIONS, "none"]
+
+# What the fields of a column must be. A question mark: they may be empty.
+RULES = {
+    "text": ("no name", lambda value: value != ""),
+    "count": ("no whole number from 1 up", lambda value: re.fullmatch("[0-9]+", value) and int(value) > 0),
+    "whole": ("no whole number", lambda value: re.fullmatch("-?[0-9]+", value)),
+    "number": ("no number", lambda value: math.isfinite(float(value))),
+    "from 0": ("no number from 0 up", lambda value: 0 <= float(value) < math.inf),
+    "positive": ("no number above 0", lambda value: 0 < float(value) < math.inf),
+}
+# Of each file the columns that tell its rows apart, with `round`, and those that figures are made of.
+LATENCIES = {"p50_ns": "from 0", "p99_ns": "positive", "p999_ns": "positive", "p9999_ns": "positive"}
+THREADS = {"allocator": "text", "threads": "count", "epochs": "text", "frees": "text"}
+RATES = {"ops_per_sec": "positive", "p99_ns": "positive"}
+COUNTERS = dict.fromkeys(["lock_acquired", "lock_contended", "foreign_frees", "cas_retries"], "from 0?")
+SLABS = dict.fromkeys(["slabs_allocated", "slabs_recycled", "slabs_overflowed"], "from 0?")
+COLUMNS = {
+    "benchmark_accurate": ({"allocator": "text", "size_class": "count", "op": "text"}, LATENCIES),
+    "fragmentation": ({"allocator": "text", "size_class": "count"},
+                      {"requested": "positive", "rounded": "positive", "efficiency_pct": "number"}),
+    "latency_cdf": ({"allocator": "text", "size_class": "count", "op": "text", "latency_ns": "from 0",
+                     "fraction_above": "from 0"}, {}),
+    "space": ({"allocator": "text", "work": "text", "kind": "text"}, {"overhead_pct": "number"}),
+    "churn_test": ({"allocator": "text", "cycle": "count"}, {"rss_mib": "positive", **SLABS}),
+    "phase_shifts": ({"allocator": "text", "shift": "count"},
+                     {"live_bytes": "from 0?", "committed_bytes": "from 0?", "rss_peak_mib": "positive",
+                      "rss_cool_mib": "positive", "returned_pct": "number"}),
+    "epoch_cycles": ({"allocator": "text", "cycle": "count"}, {"rss_full_mib": "positive", "rss_closed_mib": "positive"}),
+    "mixed_load": ({"allocator": "text", "sample": "count"}, {"rss_mib": "positive"}),
+    "benchmark_threads": (THREADS, {**RATES, **COUNTERS}),
+    "thread_trials": ({**THREADS, "trial": "count"}, RATES),
+    "fragmentation_over_time": ({"allocator": "text", "placement": "text", "moment": "text", "second": "whole"},
+                                {"returned_pct": "number"}),
+    "scope_bench": ({"allocator": "text", "objects_per_scope": "count", "scopes_open": "count"},
+                    {"ns_per_object": "positive", "ns_min": "positive", "ns_max": "positive", "held_per_payload": "positive",
+                     "drop_ns_per_scope": "from 0", "floor_ns_per_object": "from 0"}),
+    "tail_attribution": ({"allocator": "text", "rank": "count"},
+                         {"verdict": "text", "path": "text", "wall_ns": "positive", "operations": "count"}),
+    "soak": ({"allocator": "text", "epoch": "count"}, {"throughput_ops_sec": "positive"}),
+    "observability": ({"work": "text", "call": "text"},
+                      {"calls": "count", "counted": "from 0", "uncounted": "from 0", "difference": "number"}),
+    "smoke_tests": ({"allocator": "text", "check": "text"}, {"result": "text"}),
+    "run": ({"step": "text", "allocator": "text"}, {"seconds": "from 0", "exit_code": "whole", "commit": "text"}),
+}
+FILES = list(COLUMNS)
+OPTIONAL = {"round": "count", "p95_ns": "from 0", "p99999_ns": "positive", "samples": "count"}  # may be missing
+# What the lines before the heading must say.
+HEADERS = {"run": ["machine", "mode", "command", "date", "allocators"],
+           "core_bench_raw": ["machine", "date", "allocators", "commit"]}
+
+
+def follows(rule, value):
+    """Whether a field is what its column must have."""
+    if rule.endswith("?") and value == "":
+        return True
+    try:
+        return bool(RULES[rule.removesuffix("?")][1](value))
+    except ValueError:
+        return False
 
 
 class Suite:
@@ -35,7 +94,8 @@ class Suite:
         return self.folder / f"{name}.csv"
 
     def rows(self, name):
-        """The rows as dictionaries; none if the file is not there. `line` is the row's line in the file."""
+        """The rows as dictionaries, their fields as COLUMNS demands; none if the file is not there. `line` is the row's
+        line in the file."""
         if name not in self.tables:
             self.tables[name] = list(self._read(name))
         return self.tables[name]
@@ -44,22 +104,34 @@ class Suite:
         path = self.path(name)
         if not path.is_file():
             return
-        with open(path, newline="", encoding="utf-8") as file:
-            lines = [(number, line) for number, line in enumerate(file, 1) if line.strip() and not line.startswith("#")]
+        lines = [(number, line) for number, line in enumerate(report.read_lines(path), 1)
+                 if line.strip() and not line.startswith("#")]
         if not lines:
             raise report.InputError(f"{path}:1: no heading")
-        heading = next(csv.reader([lines[0][1]]))
+        keys, values = COLUMNS[name]
+        first, heading = lines[0][0], report.split(path, *lines[0])
+        for column in (*keys, *values):
+            if column not in heading:
+                raise report.InputError(f"{path}:{first}: the heading has no column {column}")
+        rules = {**keys, **values, **{column: rule for column, rule in OPTIONAL.items() if column in heading}}
+        seen = {}
         for number, line in lines[1:]:
-            fields = next(csv.reader([line]))
+            fields = report.split(path, number, line)
             if len(fields) != len(heading):
                 raise report.InputError(f"{path}:{number}: {len(fields)} fields, {len(heading)} expected")
-            yield {**dict(zip(heading, fields)), "line": str(number)}
+            row = {**dict(zip(heading, fields)), "line": str(number)}
+            for column, rule in rules.items():
+                if not follows(rule, row[column]):
+                    what = RULES[rule.removesuffix("?")][0]
+                    raise report.InputError(f"{path}:{number}: {column} '{row[column]}' is {what}")
+            key = tuple(row[column] for column in ("round", *keys) if column in row)
+            if key in seen:
+                raise report.InputError(f"{path}:{number}: the same {', '.join(keys)} and round as in line {seen[key]}")
+            seen[key] = number
+            yield row
 
     def number(self, name, row, column):
         """A field as a number; None if it is empty."""
-        where = f"{self.path(name)}:{row['line']}"
-        if column not in row:
-            raise report.InputError(f"{self.path(name)}:1: no column {column}")
         if row[column] == "":
             return None
         try:
@@ -67,7 +139,7 @@ class Suite:
         except ValueError:
             value = math.nan
         if not math.isfinite(value):
-            raise report.InputError(f"{where}: {column} '{row[column]}' is no number")
+            raise report.InputError(f"{self.path(name)}:{row['line']}: {column} '{row[column]}' is no number")
         return value
 
     def series(self, name, allocator, column, round_="1"):
@@ -90,17 +162,27 @@ class Suite:
         return result
 
     def header(self, name="run"):
-        """The lines about the run that a file begins with, by their first word."""
+        """The lines about the run that a file begins with, by their first word; empty if there is no such file."""
         path = self.path(name)
         if not path.is_file():
             return {}
-        with open(path, encoding="utf-8") as file:
-            lines = [line[2:].rstrip("\n") for line in file if line.startswith("# ")]
-        return dict(line.split(": ", 1) for line in lines if ": " in line)
+        lines = [line[2:] for line in report.read_lines(path) if line.startswith("# ")]
+        header = dict(line.split(": ", 1) for line in lines if ": " in line)
+        for word in HEADERS.get(name, []):
+            if word not in header:
+                raise report.InputError(f"{path}:1: no line '# {word}: ...' before the heading")
+        return header
+
+    def measured(self, name="run"):
+        """The allocators that the run had, as its file names them."""
+        named = [text.split(" ", 1) for text in self.header(name).get("allocators", "").split(", ") if text]
+        return [words[0] for words in named if words[1:] != ["not installed"]]
 
 
-def measurement(row, work, metric, value, unit, allocator=None):
-    return {"round": int(row.get("round") or 1), "allocator": allocator or row["allocator"],
+def measurement(row, work, metric, value, unit, allocator=None, spread=None):
+    """spread: the numbers that the value is the median of, as far as they are known."""
+    more = {"spread": spread} if spread else {}
+    return {**more, "round": int(row.get("round") or 1), "allocator": allocator or row["allocator"],
             "version": row.get("version") or "", "work": report.SUITE + work, "metric": metric, "value": value, "unit": unit}
 
 
@@ -129,7 +211,7 @@ def latency(suite):
         if allocator not in (OURS, "malloc") or theirs is None:
             continue
         for p in ("p99", "p999"):
-            if theirs[1].get("p50") and theirs[1][p] > SPIKE * theirs[1]["p50"]:
+            if theirs[1]["p50"] and theirs[1][p] > SPIKE * theirs[1]["p50"]:
                 yield measurement(row, f"sequential_{size}", f"spike_{p}_ns", values[p], "ns")
 
 
@@ -155,7 +237,19 @@ def drift(values):
     return max(abs(value - values[0]) for value in values)
 
 
+def check_shifts(suite):
+    """Two shifts or more, and as many for every allocator: the drift over fewer is another figure."""
+    last = {row["allocator"]: row for row in suite.rows("phase_shifts") if row.get("round", "1") == "1"}
+    counts = {name: len(suite.series("phase_shifts", name, "returned_pct")) for name in last}
+    most = max(counts.values(), default=0)
+    for name, count in counts.items():
+        if count < max(2, most):
+            raise report.InputError(f"{suite.path('phase_shifts')}:{last[name]['line']}: {name} ends after shift {count} of "
+                                    f"{max(2, most)}")
+
+
 def memory(suite):
+    check_shifts(suite)
     for allocator in suite.allocators("phase_shifts"):
         some = next(row for row in suite.rows("phase_shifts") if row["allocator"] == allocator)
         for column in ("live_bytes", "committed_bytes"):
@@ -233,17 +327,21 @@ def survivors(suite):
 
 
 def scopes(suite):
-    for row in suite.rows("scope_bench"):
+    name = "scope_bench"
+    for row in suite.rows(name):
         work = f"scope_{row['objects_per_scope']}x{row['scopes_open']}"
-        value = suite.number("scope_bench", row, "ns_per_object")
+        value, *ends = (suite.number(name, row, column) for column in ("ns_per_object", "ns_min", "ns_max"))
         allocator = row["allocator"]
         if allocator == OURS or allocator in REGIONS:
-            yield measurement(row, work, "object_ns", value, "ns")
+            yield measurement(row, work, "object_ns", value, "ns", spread=ends)
+        if allocator not in NO_WHOLE_SCOPE:
+            yield measurement(row, work, "any_object_ns", value, "ns", spread=ends)
         if allocator == "tslab_reset" or allocator in KEPT_REGIONS:
-            yield measurement(row, work, "kept_object_ns", value, "ns", OURS if allocator == "tslab_reset" else None)
+            ours = OURS if allocator == "tslab_reset" else None
+            yield measurement(row, work, "kept_object_ns", value, "ns", ours, spread=ends)
         if allocator in (OURS, "mimalloc"):
-            yield measurement(row, work, "heap_destroy_ns", value, "ns")
-            drop = suite.number("scope_bench", row, "drop_ns_per_scope")
+            yield measurement(row, work, "heap_destroy_ns", value, "ns", spread=ends)
+            drop = suite.number(name, row, "drop_ns_per_scope")
             yield measurement(row, work, "drop_ns", drop, "ns")
 
 
@@ -284,3 +382,61 @@ PARTS = [latency, space, memory, threads, survivors, scopes, soak, observability
 def measurements(suite):
     """All rows, as bench_report.summarize takes them."""
     return [row for part in PARTS for row in part(suite) if row["value"] is not None]
+
+
+# ---- what a target needs ------------------------------------------------------------------------
+
+# The step of run_all.sh that the figures of a work come from, by how its name begins.
+STEPS = {"latency_": "benchmark_accurate", "sequential_": "benchmark_accurate", "space_": "benchmark_accurate",
+         "size_mix": "benchmark_accurate", "phase_shifts": "churn_test", "churn_test": "churn_test",
+         "epoch_cycles": "churn_test", "mixed_load": "churn_test", "threads": "benchmark_threads",
+         "survivors_": "fragmentation_over_time", "scope_": "scope_bench", "soak": "soak",
+         "observability": "observability"}
+UNAVAILABLE = 3  # the exit code of a program that cannot measure here
+
+
+def step_of(work):
+    if not work.startswith(report.SUITE):
+        return "core_bench"
+    return next((step for begin, step in STEPS.items() if work.removeprefix(report.SUITE).startswith(begin)), None)
+
+
+def check_run(suite, targets):
+    """The figures that targets apply to are of a run that was meant to make figures, and of programs that succeeded."""
+    path = suite.path("run")
+    header = suite.header()
+    if not header and any(suite.rows(name) for name in FILES):
+        raise report.InputError(f"{path}: is not there: nothing says which allocators were measured")
+    if header.get("mode") == "smoke":
+        raise report.InputError(f"{path}: mode smoke: such a run makes no figures to compare")
+    needed = {step_of(work) for work, _ in targets}
+    for row in suite.rows("run"):
+        if row["step"] in needed and int(row["exit_code"]) not in (0, UNAVAILABLE):
+            raise report.InputError(f"{path}:{row['line']}: {row['step']} of {row['allocator']} ended with exit code "
+                                    f"{row['exit_code']}: what it measured is not complete")
+
+
+def expected(suite, targets):
+    """{(work, metric): the allocators that must have a figure there} for the targets that compare."""
+    core = suite.measured("core_bench_raw")
+    whole = suite.measured()
+    unavailable = {(row["step"], row["allocator"]) for row in suite.rows("run") if int(row["exit_code"]) == UNAVAILABLE}
+    regions = [name for name in REGIONS if name in suite.allocators("scope_bench")]
+    needed = {}
+    for (work, metric), (kind, _) in targets.items():
+        step = step_of(work)
+        if kind.endswith("?"):
+            needed[work, metric] = without_sequence(suite, work.rpartition("_")[2])
+        elif kind == "ratio":
+            names = core if step == "core_bench" else regions if step == "scope_bench" else whole
+            needed[work, metric] = [name for name in names if (step, name) not in unavailable]
+    return needed
+
+
+def without_sequence(suite, size):
+    """Who of temporal-slab and malloc lacks a round in sequence, so that nobody knows whether malloc has a spike there."""
+    rounds = {name: {row.get("round", "1") for row in suite.rows("benchmark_accurate")
+                     if (row["allocator"], row["size_class"], row["op"]) == (name, size, "seq_alloc")}
+              for name in (OURS, "malloc")}
+    every = set.union(*rounds.values())
+    return [name for name, there in rounds.items() if not there or there != every]

@@ -66,22 +66,35 @@ class Arithmetic(unittest.TestCase):
 
     def test_judge(self):
         figures = self.figures(tslab=[9], glibc=[20], mimalloc=[10])
-        self.assertEqual(report.judge(figures, "ratio", 0.9), (0.9, "mimalloc", "ok"))
-        self.assertEqual(report.judge(figures, "ratio", 0.89), (0.9, "mimalloc", "miss"))
-        self.assertEqual(report.judge(figures, "absolute", 9.0), (9.0, "mimalloc", "ok"))
-        self.assertEqual(report.judge(figures, "absolute", 8.9), (9.0, "mimalloc", "miss"))
-        self.assertEqual(report.judge(self.figures(glibc=[1]), "ratio", 1), (None, "glibc", "not measured"))
-        self.assertEqual(report.judge(self.figures(tslab=[1]), "ratio", 1), (None, None, "not measured"))
+        self.assertEqual(report.judge(figures, "ratio", 0.9), (0.9, "mimalloc", "ok", ""))
+        self.assertEqual(report.judge(figures, "ratio", 0.89), (0.9, "mimalloc", "miss", ""))
+        self.assertEqual(report.judge(figures, "absolute", 9.0), (9.0, "mimalloc", "ok", ""))
+        self.assertEqual(report.judge(figures, "absolute", 8.9), (9.0, "mimalloc", "miss", ""))
+        missing = "not measured"
+        self.assertEqual(report.judge(self.figures(glibc=[1]), "ratio", 1), (None, "glibc", missing, "no tslab"))
+        self.assertEqual(report.judge(self.figures(tslab=[1]), "ratio", 1), (None, None, missing, "no peer"))
         zero = self.figures(tslab=[1], glibc=[0])
-        self.assertEqual(report.judge(zero, "ratio", 1), (None, "glibc", "not measured"))
+        self.assertEqual(report.judge(zero, "ratio", 1), (None, "glibc", missing, "glibc has a 0"))
+
+    def test_every_peer_of_the_run_must_be_there(self):
+        figures = self.figures(tslab=[9], glibc=[20])
+        self.assertEqual(report.judge(figures, "ratio", 1, ["tslab", "glibc"]), (0.45, "glibc", "ok", ""))
+        self.assertEqual(report.judge(figures, "ratio", 1, ["tslab", "glibc", "jemalloc", "mimalloc"]),
+                         (None, "glibc", "not measured", "no jemalloc, mimalloc"))
+        # a slower peer too must have the same rounds: with all of them it might not be the slower one
+        figures = self.figures(tslab=[9, 9], glibc=[10, 10], jemalloc=[20])
+        self.assertEqual(report.judge(figures, "ratio", 1, ["glibc", "jemalloc"]),
+                         (None, "glibc", "not measured", "jemalloc has other rounds"))
 
     def test_ratios_are_paired_by_round(self):
         # quotients to mimalloc 0.5, 0.6 and 0.4; the quotient of the medians would be 10 / 25
         figures = self.figures(tslab=[5, 60, 10], mimalloc=[10, 100, 25], glibc=[200, 1, 300])
-        self.assertEqual(report.judge(figures, "ratio", 1), (0.5, "mimalloc", "ok"))
-        # a round that one side lacks does not count
+        self.assertEqual(report.judge(figures, "ratio", 1), (0.5, "mimalloc", "ok", ""))
+        self.assertEqual(report.quotient(figures["tslab"], figures["mimalloc"]), 0.5)
+        # with a round that one side lacks there is no target to meet, and the quotient is that of the medians
         figures["tslab"]["rounds"][7] = 1000.0
-        self.assertEqual(report.judge(figures, "ratio", 1), (0.5, "mimalloc", "ok"))
+        self.assertEqual(report.judge(figures, "ratio", 1), (None, "mimalloc", "not measured", "mimalloc has other rounds"))
+        self.assertEqual(report.quotient(figures["tslab"], figures["mimalloc"]), 0.4)
 
     def test_the_targets_are_those_of_the_table(self):
         targets = report.read_targets(HERE / "targets.csv")
@@ -131,6 +144,16 @@ class Files(unittest.TestCase):
         head = "# machine\n" + ",".join(report.RAW_COLUMNS) + "\n"
         self.refuse(report.read_raw, head + "1,a,1,w,m,-5,ns\n", 3, "'-5'")
         self.refuse(report.read_raw, head + "1,a,1,w,m,5\n", 3, "6 fields")
+        self.refuse(report.read_raw, head + "1,a,1,w,m,0,ns\n", 3, "0 ns")
+        self.refuse(report.read_raw, head + "1,a,1,w,m,0,bytes\n", 3, "0 bytes")
+        self.refuse(report.read_raw, head + "1.5,a,1,w,m,5,ns\n", 3, "round '1.5'")
+        self.refuse(report.read_raw, head + "1,a,1,w,m,5,ns\n2,a,1,w,m,5,ns\n1,a,1,w,m,6,ns\n", 5, "in line 3")
+        self.refuse(report.read_raw, "\ufeff" + head, 1, "byte order mark")
+        self.path.write_bytes(head.encode() + b"1,\xff,1,w,m,5,ns\n")
+        with self.assertRaisesRegex(report.InputError, "file.csv:3: not UTF-8"):
+            report.read_raw(self.path)
+        self.path.write_text(head + "1,a,1,w,floor_ns,0,ns\n", encoding="utf-8")
+        self.assertEqual(report.read_raw(self.path)[0]["value"], 0)
         with self.assertRaises(report.InputError):
             report.read_raw(self.path.with_name("absent"))
 
@@ -200,6 +223,26 @@ class Runs(unittest.TestCase):
         self.assertIn("not measured: random_replace_100k pair_ns", unmeasured.stdout)
         self.assertEqual(self.run_bench(*works, "fifo_replace", "--allocators", "glibc").returncode, 1)
 
+    def test_gate_names_the_peers_that_it_did_without(self):
+        for name in ("tslab", "glibc", "jemalloc"):
+            self.program(name, 8 if name == "tslab" else 10)
+        works = ("--rounds", "1", "--works", "fifo_replace")
+        answer = self.run_bench(*works, "--gate", "--allocators", "tslab,glibc")
+        self.assertEqual(answer.returncode, 0, answer.stdout)
+        self.assertIn("judged without jemalloc, tcmalloc, mimalloc: this run did not measure them\n", answer.stdout)
+        self.assertNotIn("judged without", self.run_bench(*works).stdout)
+
+    def test_a_peer_that_fails_leaves_a_target_unmeasured(self):
+        self.program("tslab", 8)
+        self.program("glibc", 10)
+        self.program("jemalloc", 1, broken="fifo_replace")
+        answer = self.run_bench("--rounds", "1", "--works", "fifo_replace", "--gate")
+        self.assertEqual(answer.returncode, 1)
+        self.assertIn("not measured: no jemalloc", answer.stdout)
+        # one that cannot measure here is no miss
+        self.program("jemalloc", 1, broken="fifo_replace", code=3)
+        self.assertEqual(self.run_bench("--rounds", "1", "--works", "fifo_replace", "--gate").returncode, 0)
+
     def test_failures_are_named_and_the_rest_goes_on(self):
         self.program("tslab", 8)
         self.program("glibc", 10, broken="fifo_replace")
@@ -253,6 +296,7 @@ class Runs(unittest.TestCase):
         refuse("--rounds", "--rounds", "0")
         refuse("--rounds", "--rounds", "many")
         refuse("--nope", "--nope")
+        refuse("--smoke makes no figures", "--smoke", "--gate")
         self.program("glibc", 10, build="debug")
         refuse("debug build")
         self.program("glibc", 10)
