@@ -56,7 +56,7 @@ COLUMNS = {
     "fragmentation_over_time": ({"allocator": "text", "placement": "text", "moment": "text", "second": "whole"},
                                 {"returned_pct": "number"}),
     "scope_bench": ({"allocator": "text", "objects_per_scope": "count", "scopes_open": "count"},
-                    {"ns_per_object": "positive", "ns_min": "positive", "ns_max": "positive", "held_per_payload": "positive",
+                    {"ns_per_object": "positive", "ns_min": "positive", "ns_max": "positive", "held_per_payload": "from 0",
                      "drop_ns_per_scope": "from 0", "floor_ns_per_object": "from 0"}),
     "tail_attribution": ({"allocator": "text", "rank": "count"},
                          {"verdict": "text", "path": "text", "wall_ns": "positive", "operations": "count"}),

@@ -2,6 +2,7 @@
 """plot_bench.py draws every chart of a small set of files, says what is missing, and refuses bad input."""
 
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -28,22 +29,24 @@ def files():
             (name, 128, op, 10 * n, 10.0**-n, 1) for name in NAMES for op in ("alloc", "free", "floor") for n in (1, 2, 3)]),
         "churn_test": table("allocator,cycle,rss_mib,slabs_allocated,slabs_recycled,slabs_overflowed", [
             (name, n, 12, *((n, n, 0) if name == "tslab" else ("", "", ""))) for name in NAMES for n in (1, 2, 3)]),
-        "phase_shifts": table("allocator,shift,rss_peak_mib,rss_cool_mib,returned_pct", [
-            (name, n, 256, 20, 97) for name in NAMES for n in (1, 2, 3)]),
+        "phase_shifts": table("allocator,shift,live_bytes,committed_bytes,rss_peak_mib,rss_cool_mib,returned_pct", [
+            (name, n, "", "", 256, 20, 97) for name in NAMES for n in (1, 2, 3)]),
         "epoch_cycles": table("allocator,cycle,rss_full_mib,rss_closed_mib", [
             (name, n, 9, 3) for name in NAMES for n in (1, 2, 3)]),
         "fragmentation": table("allocator,size_class,requested,rounded,wasted,efficiency_pct", [
             (name, size, 90, 100, 10, 90) for name in NAMES for size in (64, 128)]),
         "space": table("allocator,work,kind,overhead_pct", [
             (name, work, "churn", 4) for name in NAMES for work in ("128", "mix")]),
-        "fragmentation_over_time": table("allocator,placement,moment,returned_pct", [
-            *((name, "together", moment, 60) for name in NAMES for moment in ("idle", "asked")),
-            ("tslab", "by_lifetime", "idle", 94), ("tslab", "by_lifetime", "asked", 95)]),
-        "benchmark_threads": table("allocator,threads,epochs,frees,ops_per_sec,p99_ns", [
-            (name, n, epochs, frees, 1e8 * n, 50) for name in NAMES for epochs in ("same", "separate")
-            for frees in ("private", "cross") for n in (1, 2, 16) if name == "tslab" or epochs == "same"]),
-        "scope_bench": table("allocator,objects_per_scope,scopes_open,ns_per_object,held_per_payload,floor_ns_per_object", [
-            (name, objects, opened, 5, 1.2, 1) for name in ("tslab", "glibc", "apr", "mimalloc")
+        "fragmentation_over_time": table("allocator,placement,moment,second,returned_pct", [
+            *((name, "together", moment, 10, 60) for name in NAMES for moment in ("idle", "asked")),
+            ("tslab", "by_lifetime", "idle", 10, 94), ("tslab", "by_lifetime", "asked", 10, 95)]),
+        "thread_trials": table("allocator,threads,epochs,frees,trial,ops_per_sec,p99_ns", [
+            (name, n, epochs, frees, trial, 1e8 * n, 50) for name in NAMES for epochs in ("same", "separate")
+            for frees in ("private", "cross") for n in (1, 2, 16) for trial in (1, 2, 3)
+            if name == "tslab" or epochs == "same"]),
+        "scope_bench": table("allocator,objects_per_scope,scopes_open,ns_per_object,ns_min,ns_max,held_per_payload,"
+                             "drop_ns_per_scope,floor_ns_per_object", [
+            (name, objects, opened, 5, 4, 6, 1.2, 9, 1) for name in ("tslab", "glibc", "apr", "jemalloc", "jemalloc_tcache")
             for objects in (1, 100) for opened in (1, 10)]),
         "soak": table("allocator,epoch,throughput_ops_sec", [
             (name, n, 1e8 + n) for name in NAMES for n in (1, 2, 3)]),
@@ -94,6 +97,74 @@ class Charts(unittest.TestCase):
         self.assertEqual(answer.returncode, 0, answer.stderr)
         self.assertIn("<svg", (self.folder / "images" / "soak_distribution.svg").read_text(encoding="utf-8"))
 
+    def write(self, name, text):
+        (self.results / f"{name}.csv").write_text(text, encoding="utf-8")
+
+    def drawn(self, chart):
+        """The picture as text, and the words in it."""
+        answer = self.run_plot(chart, "--format", "svg")
+        self.assertEqual((answer.returncode, answer.stderr), (0, ""))
+        picture = (self.folder / "images" / f"{chart}.svg").read_text(encoding="utf-8")
+        return picture, re.findall("<!-- (.*?) -->", picture, re.DOTALL)
+
+    def test_jemalloc_is_drawn_as_it_comes(self):
+        text = files()["scope_bench"]
+        slow = text.replace("jemalloc_tcache,1,1,5,", "jemalloc_tcache,1,1,5e7,").replace(
+            "jemalloc_tcache,100,1,5,", "jemalloc_tcache,100,1,5e7,")
+        self.assertEqual(slow.count("5e7"), 2)
+        self.write("scope_bench", slow)
+        self.write("soak", table("allocator,epoch,throughput_ops_sec", [
+            (name, n, 1e8 + n) for name in (*NAMES, "jemalloc") for n in (1, 2, 3)]))
+        words = self.drawn("scope_cost")[1]
+        self.assertIn("jemalloc arenas", words)
+        self.assertFalse([word for word in words if word.endswith(" ms")])
+        words = self.drawn("summary")[1]
+        self.assertNotIn("50000000", words)
+        # jemalloc has no latency and no phase shifts here
+        self.assertEqual(words.count("not measured"), 2)
+
+    def test_threads_show_the_median_of_the_trials(self):
+        text = files()["thread_trials"]
+        self.write("thread_trials", re.sub("(,1,[0-9.e+]*),50\n", "\\1,5e7\n", text))
+        self.assertFalse([word for word in self.drawn("p99_vs_threads")[1] if word.endswith(" ms")])
+        self.write("thread_trials", re.sub(",1,[0-9.e+]*,50\n", ",1,1e15,50\n", text))
+        picture, words = self.drawn("scaling")
+        self.assertFalse([word for word in words if re.fullmatch("[0-9]{5,}", word)])
+        self.assertIn("median of the trials", picture)
+
+    def test_what_lines_and_axes_say(self):
+        self.assertIn("temporal-slab at its peak: 256 MiB", self.drawn("rss_over_time")[1])
+        self.assertIn("the axis does not begin at 0", self.drawn("soak_distribution")[0])
+        self.assertIn("temporal-slab while full: 9.0 MiB", self.drawn("slab_lifecycle")[1])
+
+    def test_fragmentation_shows_bars_that_are_too_low(self):
+        picture, words = self.drawn("fragmentation")
+        self.assertIn("64", words)  # the first size
+        hatched = picture.count("fill: url(#")
+        zeros = words.count("0")
+        # of malloc five bars and one in the legend, of what has an epoch of its own two and one
+        self.assertEqual(hatched, 9)
+        self.write("fragmentation_over_time", files()["fragmentation_over_time"].replace(",60\n", ",0\n"))
+        self.assertEqual(self.drawn("fragmentation")[1].count("0"), zeros + 4)
+
+    def test_a_short_run_has_other_shapes(self):
+        heading = files()["scope_bench"].split("\n")[0]
+        self.write("scope_bench", f"{heading}\ntslab,7,2,5,4,6,1.2,9,1\n")
+        self.assertEqual(self.drawn("scope_cost")[1].count("not measured"), 3)
+
+    def test_results_of_two_modes_do_not_go_together(self):
+        other = self.folder / "baseline" / "jemalloc"
+        other.mkdir(parents=True)
+        lines = "".join(f"# {word}: x\n" for word in ("machine", "command", "date", "allocators"))
+        run = table("step,round,allocator,seconds,exit_code,commit", [("soak", 1, "all", 1, 0, "abc")])
+        self.write("run", f"# mode: full\n{lines}{run}")
+        (other / "run.csv").write_text(f"# mode: full\n{lines}{run}", encoding="utf-8")
+        self.assertEqual(self.run_plot("soak_distribution").returncode, 0)
+        (other / "run.csv").write_text(f"# mode: smoke\n{lines}{run}", encoding="utf-8")
+        answer = self.run_plot("soak_distribution")
+        self.assertEqual(answer.returncode, 2)
+        self.assertIn(f"{other / 'run.csv'}: mode smoke, but {self.results / 'run.csv'} is of mode full", answer.stderr)
+
     def test_refuses(self):
         (self.results / "soak.csv").write_text("allocator,epoch,throughput_ops_sec\ntslab,1,x\n", encoding="utf-8")
         for arguments, words in [
@@ -106,6 +177,11 @@ class Charts(unittest.TestCase):
             self.assertEqual(answer.returncode, 2, answer.stderr)
             self.assertEqual(len(answer.stderr.strip().split("\n")), 1, answer.stderr)
             self.assertIn(words, answer.stderr)
+        self.write("soak", files()["soak"])
+        self.write("run", "# mode: full\n" + table("step,round,allocator,seconds,exit_code,commit", []))
+        answer = self.run_plot("soak_distribution")
+        self.assertEqual(answer.returncode, 2, answer.stderr)
+        self.assertIn("run.csv:1: no line '# machine", answer.stderr)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ markers, line styles and hatches tell them apart without any colour. Needs matpl
 """
 
 import argparse
+import math
 import os
 import pathlib
 import statistics
@@ -27,6 +28,8 @@ except ImportError:
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # noqa: E402
 from matplotlib import ticker  # noqa: E402
+from matplotlib.container import BarContainer  # noqa: E402
+from matplotlib.legend_handler import HandlerTuple  # noqa: E402
 
 import bench_report as report  # noqa: E402
 import suite_figures as figures  # noqa: E402
@@ -53,13 +56,16 @@ PERCENTILES = [("p50_ns", "p50"), ("p99_ns", "p99"), ("p999_ns", "p99.9"), ("p99
 
 
 def legend_below(figure, axes, columns=None):
-    """One legend for all panels, under them, where it hides nothing."""
+    """One legend for all panels, under them, where it hides nothing. What is a bar here and a line there is shown as
+    both, side by side."""
     entries = {}
     for each in axes:
         for handle, text in zip(*each.get_legend_handles_labels()):
-            entries.setdefault(text, handle)
-    figure.legend(entries.values(), entries.keys(), loc="lower center", bbox_to_anchor=(0.5, 0.035), fontsize=9,
-                  ncol=columns or len(entries), frameon=False, handlelength=3)
+            entries.setdefault(text, {}).setdefault(isinstance(handle, BarContainer), handle)
+    handles = [tuple(kinds[is_bar] for is_bar in sorted(kinds, reverse=True)) for kinds in entries.values()]
+    figure.legend(handles, entries.keys(), loc="lower center", bbox_to_anchor=(0.5, 0.035), fontsize=9,
+                  ncol=columns or len(entries), frameon=False, handlelength=3 * max(map(len, handles)), handleheight=1.3,
+                  handler_map={tuple: HandlerTuple(ndivide=None)})
 
 
 class NoData(Exception):
@@ -74,11 +80,11 @@ def style(name):
     return STYLES.get(name) or SCOPES.get(name) or ("#666666", "o", "-", "")
 
 
-def line(axes, name, x, y, every=None, **more):
+def line(axes, name, x, y, every=None, width=None):
     colour, marker, dashes, _ = style(name)
     ours = name == "tslab"
     axes.plot(x, y, color=colour, marker=marker, linestyle=dashes, label=label(name), markersize=5, markevery=every,
-              linewidth=2.4 if ours else 1.5, zorder=3 if ours else 2, **more)
+              linewidth=width or (2.4 if ours else 1.5), zorder=3 if ours else 2)
 
 
 def bars(axes, groups, names, values, spread=None, width=0.8):
@@ -99,6 +105,17 @@ def bars(axes, groups, names, values, spread=None, width=0.8):
     axes.set_xticklabels(groups)
 
 
+def mark_low_bars(axes):
+    """Called when all bars are drawn: one that is too low to be seen gets its figure."""
+    _, top = axes.get_ylim()
+    for container in axes.containers:
+        for bar in container if isinstance(container, BarContainer) else []:
+            height = bar.get_height()
+            if height < top / 60:
+                axes.annotate(f"{height:.1f}" if height >= 0.05 else "0", (bar.get_x() + bar.get_width() / 2, max(height, 0)),
+                              xytext=(0, 2), textcoords="offset points", ha="center", fontsize=8)
+
+
 def plain(value, _=None):
     """Numbers of an axis, without exponents."""
     if value >= 1e6:
@@ -114,7 +131,13 @@ def duration(value, _=None):
 
 
 def log_axis(axis, formatter=plain):
-    """Called when everything is drawn: below three decades, 2 and 5 are labelled too."""
+    """Called when everything is drawn: below three decades, 2 and 5 are labelled too. Nothing above 0, as after a short
+    run, stays as it is."""
+    if not math.isfinite(axis.get_minpos()):
+        axis.axes.set(xticks=[], yticks=[])
+        axis.axes.text(0.5, 0.5, "not measured", transform=axis.axes.transAxes, ha="center", color="#555555")
+        return
+    getattr(axis.axes, f"set_{axis.axis_name}scale")("log")
     low, high = axis.get_view_interval()
     axis.set_major_locator(ticker.LogLocator(base=10, subs=(1, 2, 5) if high < 1000 * low else (1,)))
     axis.set_major_formatter(ticker.FuncFormatter(formatter))
@@ -135,6 +158,11 @@ class Data:
         self.suites = [figures.Suite(results)]
         if baseline.is_dir():
             self.suites += [figures.Suite(path) for path in sorted(baseline.iterdir()) if path.is_dir()]
+        modes = {suite.path("run"): suite.header()["mode"] for suite in self.suites if suite.header()}
+        for path, mode in modes.items():
+            first, wanted = next(iter(modes.items()))
+            if mode != wanted:
+                raise report.InputError(f"{path}: mode {mode}, but {first} is of mode {wanted}: they do not go together")
 
     def suite(self, name, allocator=None):
         """The first one that has the file, and the allocator in it."""
@@ -187,7 +215,6 @@ def latency_percentiles(data):
         values = {a: [data.median(name, a, column, size_class=SIZE, op=op) for column, _ in PERCENTILES] for a in names}
         extent = {a: [data.extent(name, a, column, size_class=SIZE, op=op) for column, _ in PERCENTILES] for a in names}
         bars(axis, [text for _, text in PERCENTILES], names, values, extent)
-        axis.set_yscale("log")
         log_axis(axis.yaxis, duration)
         axis.set_title(f"{title} of {SIZE} bytes")
         axis.set_xlabel("percentile of single operations")
@@ -248,17 +275,21 @@ def one_in(value, _=None):
 
 def rss_over_time(data):
     figure, axes = plt.subplots(1, 2, figsize=(11, 4.4))
-    for allocator in data.allocators("churn_test"):
+    # Two that need the same lie on each other: ours is thin and on top, and the marks of the others lie between its own.
+    for at, allocator in enumerate(data.allocators("churn_test")):
         cycles = data.numbers("churn_test", allocator, "cycle")
-        line(axes[0], allocator, cycles, data.numbers("churn_test", allocator, "rss_mib"), every=max(1, len(cycles) // 10))
+        step = max(1, len(cycles) // 10)
+        line(axes[0], allocator, cycles, data.numbers("churn_test", allocator, "rss_mib"), every=(at * step // 5, step),
+             width=1.2 if allocator == "tslab" else 3)
     axes[0].set_title("100,000 objects of 128 bytes, the oldest tenth\nreplaced in every cycle")
     axes[0].set_xlabel("cycle")
     for allocator in data.allocators("phase_shifts"):
         shifts = data.numbers("phase_shifts", allocator, "shift")
         cool = data.numbers("phase_shifts", allocator, "rss_cool_mib")
         line(axes[1], allocator, shifts, cool, every=max(1, len(shifts) // 10))
-    peak = statistics.median(data.numbers("phase_shifts", data.allocators("phase_shifts")[0], "rss_peak_mib"))
-    axes[1].axhline(peak, color="black", linewidth=0.8, linestyle=":", label=f"the peak: {peak:.0f} MiB")
+    first = data.allocators("phase_shifts")[0]
+    peak = data.median("phase_shifts", first, "rss_peak_mib")
+    axes[1].axhline(peak, color="black", linewidth=0.8, linestyle=":", label=f"{label(first)} at its peak: {peak:.0f} MiB")
     axes[1].set_title("what stays after a spike of 256 MiB is freed")
     axes[1].set_xlabel("phase shift")
     for axis in axes:
@@ -278,7 +309,9 @@ def fragmentation(data):
         points = [(c, value) for c, value in points if value is not None]
         line(axes[0], allocator, [c for c, _ in points], [value for _, value in points])
     axes[0].set_xscale("log", base=2)
+    axes[0].set_xticks([classes[0], *(1 << n for n in range(1, 64) if classes[0] < 1 << n <= classes[-1])])
     axes[0].xaxis.set_major_formatter(ticker.FuncFormatter(plain))
+    axes[0].tick_params(axis="x", labelsize=9)
     axes[0].set_xlabel("objects up to this many bytes (log scale)")
     axes[0].set_ylabel("bytes asked for, % of the bytes taken")
     axes[0].set_title("by size, over a realistic mix")
@@ -288,7 +321,9 @@ def fragmentation(data):
     axes[1].set_ylabel("over the payload (%)")
     axes[1].set_title("what the whole costs (lower is better)")
     over_time(data, axes[2])
-    legend_below(figure, [axes[0], axes[2]])
+    for axis in axes[1:]:
+        mark_low_bars(axis)
+    legend_below(figure, axes)
     grid(*axes)
     return figure
 
@@ -304,10 +339,10 @@ def over_time(data, axis):
     for at, (name, placement) in enumerate(placements.items()):
         allocator = name.split(",")[0]
         colour, _, _, hatch = style(allocator) if placement == "together" else ("#56B4E9", "", "", "++")
-        heights = [data.numbers("fragmentation_over_time", allocator, "returned_pct", placement=placement, moment=moment)
-                   for moment, _ in moments]
+        heights = [last_returned(data, allocator, placement, moment) for moment, _ in moments]
         places = [g - 0.4 + each * (at + 0.5) for g in range(len(moments))]
-        axis.bar(places, [h[-1] if h else 0 for h in heights], each * 0.92, color=colour, hatch=hatch, edgecolor="black",
+        shown = [(place, height) for place, height in zip(places, heights) if height is not None]
+        axis.bar([p for p, _ in shown], [h for _, h in shown], each * 0.92, color=colour, hatch=hatch, edgecolor="black",
                  linewidth=0.5, label="temporal-slab, survivors in an epoch of their own" if at >= len(names) else None)
     axis.axhline(95, color="black", linewidth=0.8, linestyle=":")
     axis.annotate("95 % is dead", (1.45, 95), xytext=(0, 3), textcoords="offset points", fontsize=8, ha="right")
@@ -316,6 +351,13 @@ def over_time(data, axis):
     axis.set_ylabel("resident memory returned (%, higher is better)")
     axis.set_ylim(0, 105)
     axis.set_title("one object in twenty survives")
+
+
+def last_returned(data, allocator, placement, moment):
+    """The median over the rounds of what is back at the end of a moment."""
+    name = "fragmentation_over_time"
+    last = {row.get("round"): row for row in data.rows(name, allocator, placement=placement, moment=moment)}
+    return statistics.median(float(row["returned_pct"]) for row in last.values()) if last else None
 
 
 def overhead(data, allocator, work):
@@ -342,8 +384,9 @@ def slab_lifecycle(data):
     for allocator in data.allocators("epoch_cycles"):
         cycles = data.numbers("epoch_cycles", allocator, "cycle")
         line(axes[1], allocator, cycles, data.numbers("epoch_cycles", allocator, "rss_closed_mib"), every=3)
-    full = data.median("epoch_cycles", data.allocators("epoch_cycles")[0], "rss_full_mib")
-    axes[1].axhline(full, color="black", linewidth=0.8, linestyle=":", label=f"while full: {full:.1f} MiB")
+    first = data.allocators("epoch_cycles")[0]
+    full = data.median("epoch_cycles", first, "rss_full_mib")
+    axes[1].axhline(full, color="black", linewidth=0.8, linestyle=":", label=f"{label(first)} while full: {full:.1f} MiB")
     axes[1].set_xlabel("epoch of 50,000 objects of 128 bytes")
     axes[1].set_ylabel("resident memory after it is closed (MiB)")
     axes[1].set_ylim(0, 1.12 * axes[1].get_ylim()[1])
@@ -369,7 +412,7 @@ def soak_distribution(data):
     axes[1].set_xlabel("window")
     axes[1].set_title("over time")
     for axis in axes:
-        axis.set_ylabel("million calls a second (higher is better)")
+        axis.set_ylabel("million calls a second (higher is better)\nthe axis does not begin at 0")
         axis.margins(y=0.12)
     legend_below(figure, axes)
     grid(*axes)
@@ -380,7 +423,7 @@ def soak_distribution(data):
 def scope_cost(data):
     suite = data.suite("scope_bench")
     rows = suite.rows("scope_bench")
-    wanted = [("tslab", "tslab"), ("malloc", "glibc"), ("jemalloc_arena", "jemalloc_tcache"), ("mimalloc_heap", "mimalloc"),
+    wanted = [("tslab", "tslab"), ("malloc", "glibc"), ("jemalloc_arena", "jemalloc"), ("mimalloc_heap", "mimalloc"),
               ("apr", "apr"), ("pmr", "pmr"), ("bumpalo", "bumpalo"), ("talloc", "talloc")]
     there = {row["allocator"] for row in rows}
     figure, axes = plt.subplots(1, 3, figsize=(13, 4.8))
@@ -393,6 +436,7 @@ def scope_cost(data):
                                             (axes[2], ("objects_per_scope", "100"), "scopes_open", "held_per_payload")):
             points = sorted((int(row[varied]), suite.number("scope_bench", row, column)) for row in rows
                             if row["allocator"] == name and row[fixed[0]] == fixed[1])
+            points = [(x, y) for x, y in points if y > 0]
             colour, marker, dashes, _ = style(known)
             axis.plot([x for x, _ in points], [y for _, y in points], color=colour, marker=marker, linestyle=dashes,
                       label=label(shown), markersize=5, markeredgecolor="black", markeredgewidth=0.4,
@@ -405,14 +449,14 @@ def scope_cost(data):
     axes[1].set_title("100 objects in a scope")
     axes[2].set_title("memory, 100 objects in a scope")
     for axis in axes:
-        axis.set_xscale("log")
-        axis.set_yscale("log")
-    low, high = (f(f(axis.get_ylim()) for axis in axes[:2]) for f in (min, max))
-    for axis in axes[:2]:
-        axis.set_ylim(low, high)
-    for axis in axes:
-        log_axis(axis.xaxis)
         log_axis(axis.yaxis, duration if axis is not axes[2] else plain)
+    drawn = [axis for axis in axes[:2] if axis.get_yscale() == "log"]
+    for axis in drawn:
+        axis.set_ylim(*(f(f(each.get_ylim()) for each in drawn) for f in (min, max)))
+    for axis in axes:
+        if axis.get_yscale() == "log":
+            log_axis(axis.xaxis)
+            log_axis(axis.yaxis, duration if axis is not axes[2] else plain)
     for axis in axes[1:]:
         axis.set_xlabel("scopes open at once (log scale)")
     axes[0].set_ylabel("time per object, scope included (log scale)")
@@ -427,8 +471,9 @@ def scope_cost(data):
 
 
 def thread_points(data, allocator, column, **wanted):
-    counts = sorted({int(row["threads"]) for row in data.rows("benchmark_threads", allocator, **wanted)})
-    points = [(n, data.median("benchmark_threads", allocator, column, threads=str(n), **wanted)) for n in counts]
+    """The median of the trials for each number of threads."""
+    counts = sorted({int(row["threads"]) for row in data.rows("thread_trials", allocator, **wanted)})
+    points = [(n, data.median("thread_trials", allocator, column, threads=str(n), **wanted)) for n in counts]
     return [n for n, value in points if value is not None], [value for _, value in points if value is not None]
 
 
@@ -443,7 +488,7 @@ def thread_chart(data, column, scale, unit, log):
     figure, axes = plt.subplots(1, 2, figsize=(11, 4.6), sharey=True)
     for axis, frees, title in ((axes[0], "private", "each thread frees its own objects"),
                                (axes[1], "cross", "each thread frees what another allocated")):
-        for allocator in data.allocators("benchmark_threads"):
+        for allocator in data.allocators("thread_trials"):
             x, y = thread_points(data, allocator, column, epochs="same", frees=frees)
             line(axis, allocator, x, [value * scale for value in y])
         x, y = thread_points(data, "tslab", column, epochs="separate", frees=frees)
@@ -452,7 +497,6 @@ def thread_chart(data, column, scale, unit, log):
         thread_axis(axis)
         axis.set_title(title)
         if log:
-            axis.set_yscale("log")
             log_axis(axis.yaxis, duration)
         else:
             axis.set_ylim(bottom=0)
@@ -464,7 +508,7 @@ def thread_chart(data, column, scale, unit, log):
 
 def p99_vs_threads(data):
     figure = thread_chart(data, "p99_ns", 1, "p99 of an operation (log scale, lower is better)", True)
-    figure.suptitle("2,000 live objects of 128 bytes in each thread, replaced at random; mean of the trials")
+    figure.suptitle("2,000 live objects of 128 bytes in each thread, replaced at random; median of the trials")
     return figure
 
 
@@ -472,7 +516,7 @@ def scaling(data):
     figure = thread_chart(data, "ops_per_sec", 1e-6, "million operations a second (higher is better)", False)
     count = figures.processors(data.suites[0])
     figure.suptitle("Throughput of 1 to 16 threads" + (f" on {count} processors" if count else "")
-                    + ", 2,000 live objects of 128 bytes in each; all threads together, mean of the trials")
+                    + ", 2,000 live objects of 128 bytes in each; all threads together, median of the trials")
     return figure
 
 
@@ -491,21 +535,25 @@ def summary(data):
         ("mixed load, soak", "million calls a second", "soak",
          lambda a: statistics.median(data.numbers("soak", a, "throughput_ops_sec")) / 1e6, False),
     ]
+    there = {source: data.allocators(source) for _, _, source, _, _ in panels if source != "scope_bench"}
+    names = [name for name in figures.ALLOCATORS if any(name in found for found in there.values())]
     for axis, (title, unit, source, value, log) in zip(axes, panels):
-        names = data.allocators(source) if source != "scope_bench" else figures.ALLOCATORS
-        shown = [(name, value(name)) for name in names]
-        shown = [(name, v) for name, v in shown if v is not None]
-        for at, (name, v) in enumerate(shown):
+        for at, name in enumerate(names):
+            v = value(name) if name in there.get(source, names) else None
+            if v is None:
+                axis.annotate("not measured", (at, 0.03), xycoords=axis.get_xaxis_transform(), rotation=90, ha="center",
+                              va="bottom", fontsize=8.5, color="#555555")
+                continue
             colour, _, _, hatch = style(name)
             axis.bar(at, v, 0.75, color=colour, hatch=hatch, edgecolor="black", linewidth=0.6)
             axis.annotate(report.short(max(v, 0)), (at, max(v, 0)), xytext=(0, 2), textcoords="offset points", ha="center",
                           fontsize=8.5)
-        axis.set_xticks(range(len(shown)))
-        axis.set_xticklabels([SHORT.get(name, name) for name, _ in shown], rotation=40, ha="right", fontsize=9)
+        axis.set_xticks(range(len(names)))
+        axis.set_xticklabels([SHORT.get(name, name) for name in names], rotation=40, ha="right", fontsize=9)
         axis.set_title(title, fontsize=10.5)
         axis.set_ylabel(unit)
+        axis.set_xlim(-0.6, len(names) - 0.4)
         if log:
-            axis.set_yscale("log")
             log_axis(axis.yaxis)
         axis.margins(y=0.12)
         grid(axis)
@@ -519,8 +567,8 @@ SHORT = {"tslab": "temporal-slab", "malloc": "glibc"}
 
 
 def scope_figure(data, allocator):
-    """The way each has to drop objects together; malloc and tcmalloc have none and free each."""
-    name = {"malloc": "glibc", "jemalloc": "jemalloc_tcache"}.get(allocator, allocator)
+    """The way each has to drop objects together; malloc has none and frees each, tcmalloc is not in scope_bench."""
+    name = {"malloc": "glibc"}.get(allocator, allocator)
     suite = data.suite("scope_bench")
     values = [suite.number("scope_bench", row, "ns_per_object") for row in suite.rows("scope_bench")
               if row["allocator"] == name and row["objects_per_scope"] == "100" and row["scopes_open"] == "1"]
@@ -574,10 +622,10 @@ def main(arguments):
         fail(f"--results: '{options.results}' is no folder")
     plt.rcParams.update({"font.size": 10, "axes.titlesize": 10.5, "figure.titlesize": 11, "hatch.linewidth": 0.6,
                          "svg.hashsalt": "temporal-slab"})
-    data = Data(pathlib.Path(options.results), pathlib.Path(options.baseline))
     out = pathlib.Path(options.out)
     missing = 0
     try:
+        data = Data(pathlib.Path(options.results), pathlib.Path(options.baseline))
         out.mkdir(parents=True, exist_ok=True)
         for name in options.charts or CHARTS:
             try:
