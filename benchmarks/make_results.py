@@ -314,7 +314,7 @@ def threads(suite, summary):
     for row in suite.rows(THREADS):
         if row["allocator"] == OURS:
             contended.append([row["threads"], row["epochs"], row["frees"], *(
-                f"{int(row[column]):,}" for column in ("lock_acquired", "lock_contended", "foreign_frees", "cas_retries"))])
+                f"{int(row[column]):,}" if row[column] else "-" for column in figures.COUNTERS)])
     return [*markdown(rows), "", "Locks and retries of temporal-slab, in all trials together:", "",
             *markdown(contended), "", *commands([THREADS])]
 

@@ -27,6 +27,7 @@ NO_WHOLE_SCOPE = ["tslab_keep", "tslab_reset", *KEPT_REGIONS, "none"]
 RULES = {
     "text": ("no name", lambda value: value != ""),
     "count": ("no whole number from 1 up", lambda value: re.fullmatch("[0-9]+", value) and int(value) > 0),
+    "amount": ("no whole number from 0 up", lambda value: re.fullmatch("[0-9]+", value)),
     "whole": ("no whole number", lambda value: re.fullmatch("-?[0-9]+", value)),
     "number": ("no number", lambda value: math.isfinite(float(value))),
     "from 0": ("no number from 0 up", lambda value: 0 <= float(value) < math.inf),
@@ -36,8 +37,8 @@ RULES = {
 LATENCIES = {"p50_ns": "from 0", "p99_ns": "positive", "p999_ns": "positive", "p9999_ns": "positive"}
 THREADS = {"allocator": "text", "threads": "count", "epochs": "text", "frees": "text"}
 RATES = {"ops_per_sec": "positive", "p99_ns": "positive"}
-COUNTERS = dict.fromkeys(["lock_acquired", "lock_contended", "foreign_frees", "cas_retries"], "from 0?")
-SLABS = dict.fromkeys(["slabs_allocated", "slabs_recycled", "slabs_overflowed"], "from 0?")
+COUNTERS = dict.fromkeys(["lock_acquired", "lock_contended", "foreign_frees", "cas_retries"], "amount?")
+SLABS = dict.fromkeys(["slabs_allocated", "slabs_recycled", "slabs_overflowed"], "amount?")
 COLUMNS = {
     "benchmark_accurate": ({"allocator": "text", "size_class": "count", "op": "text"}, LATENCIES),
     "fragmentation": ({"allocator": "text", "size_class": "count"},

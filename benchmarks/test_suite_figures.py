@@ -179,6 +179,7 @@ class Figures(Folder):
             ("thread_trials", threads + "tslab,2,same,private,1,5,-5\n", 2, "p99_ns '-5'"),
             ("benchmark_accurate", ACCURATE.replace("p99_ns", "p98_ns"), 1, "no column p99_ns"),
             ("benchmark_accurate", ACCURATE + "tslab,1,128,alloc,12,,20,30,40,5,50,1,1\n", 2, "p50_ns ''"),
+            ("benchmark_threads", THREADS + "tslab,2,same,private,1,9,1.5,0,0,0,1\n", 2, "lock_acquired '1.5'"),
             ("scope_bench", SCOPES + "tslab,1,all,1,4,3,5,40,1.5,1\n", 2, "objects_per_scope 'all'"),
             ("phase_shifts", SHIFTS + "tslab,1,100,4096,256,20,96.00,1,1\n", 2, "tslab ends after shift 1 of 2"),
             ("phase_shifts", SHIFTS + "".join(f"{name},{n},1,1,256,20,96.00,1,1\n" for name, count in
