@@ -244,9 +244,13 @@ def check_shifts(suite):
     counts = {name: len(suite.series("phase_shifts", name, "returned_pct")) for name in last}
     most = max(counts.values(), default=0)
     for name, count in counts.items():
+        where = f"{suite.path('phase_shifts')}:{last[name]['line']}: {name}"
         if count < max(2, most):
-            raise report.InputError(f"{suite.path('phase_shifts')}:{last[name]['line']}: {name} ends after shift {count} of "
-                                    f"{max(2, most)}")
+            raise report.InputError(f"{where} ends after shift {count} of {max(2, most)}")
+        for column in ("live_bytes", "committed_bytes"):
+            given = len(suite.series("phase_shifts", name, column))
+            if given not in (0, count):
+                raise report.InputError(f"{where} has {column} in {given} of {count} shifts")
 
 
 def memory(suite):

@@ -184,6 +184,8 @@ class Figures(Folder):
             ("phase_shifts", SHIFTS + "tslab,1,100,4096,256,20,96.00,1,1\n", 2, "tslab ends after shift 1 of 2"),
             ("phase_shifts", SHIFTS + "".join(f"{name},{n},1,1,256,20,96.00,1,1\n" for name, count in
              (("malloc", 3), ("tslab", 2)) for n in range(1, count + 1)), 6, "tslab ends after shift 2 of 3"),
+            ("phase_shifts", SHIFTS + "tslab,1,1,1,256,20,96.00,1,1\ntslab,2,1,,256,20,96.00,1,1\n", 3,
+             "tslab has committed_bytes in 1 of 2 shifts"),
         ]:
             with self.subTest(words):
                 self.refused(name, text, line, words)
