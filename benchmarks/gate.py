@@ -39,6 +39,7 @@ def main(arguments):
     if missed:
         print(f"missed or not measured: {', '.join(missed)}")
     absent = [name for name in figures.ALLOCATORS if name not in suite.measured()]
+    absent += [name for name in figures.REGIONS if name not in suite.allocators("scope_bench")]
     if absent:
         print(f"judged without {', '.join(absent)}: the run did not measure them")
     print("gate: " + ("FAILED" if missed else "passed"))
