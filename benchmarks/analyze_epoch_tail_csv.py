@@ -79,17 +79,22 @@ def analyze(throughputs):
 # ---- reading ------------------------------------------------------------------------------------
 
 
-def read_text(path):
+def read_utf8(path):
+    """A file of UTF-8 text as it is."""
     try:
         with open(path, "rb") as file:
             data = file.read()
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}") from error
     try:
-        text = data.decode("utf-8-sig")
+        return data.decode("utf-8")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise InputError(f"{path}:{line}: not UTF-8 text") from error
+
+
+def read_text(path):
+    text = read_utf8(path).removeprefix("\ufeff")
     if not text.strip():
         raise InputError(f"{path}:1: the file is empty; it must begin with the columns {','.join(COLUMNS)}")
     return text

@@ -14,6 +14,8 @@ import csv
 import math
 import re
 
+from analyze_epoch_tail_csv import InputError, read_utf8
+
 OURS = "tslab"
 RAW_COLUMNS = ["round", "allocator", "version", "work", "metric", "value", "unit"]
 SUMMARY_COLUMNS = ["work", "metric", "unit", "allocator", "version", "median", "min", "q1", "q3", "max", "runs"]
@@ -24,10 +26,6 @@ MAY_BE_ZERO = re.compile(r"floor|step_ns|p50_ns")
 
 # One target, what became of it, and why it is not measured. The verdict is ok, miss, not measured, or does not apply.
 Judged = collections.namedtuple("Judged", "work metric kind limit figure best verdict why")
-
-
-class InputError(Exception):
-    """A file that cannot be used; the message names the file and the line."""
 
 
 def quantile(values, fraction):
@@ -45,18 +43,10 @@ def median(values):
 
 def read_lines(path):
     """The lines of a file of UTF-8 text, without their ends."""
-    try:
-        with open(path, "rb") as file:
-            data = file.read()
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror}") from error
-    if data.startswith(b"\xef\xbb\xbf"):
+    text = read_utf8(path)
+    if text.startswith("\ufeff"):
         raise InputError(f"{path}:1: begins with a byte order mark: save it as plain UTF-8")
-    try:
-        return data.decode("utf-8").replace("\r\n", "\n").split("\n")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise InputError(f"{path}:{line}: not UTF-8 text") from error
+    return text.replace("\r\n", "\n").split("\n")
 
 
 def split(path, number, line):

@@ -167,9 +167,12 @@ def about_the_run(suite):
         return ["The run was not recorded (there is no run.csv)."]
     rows = suite.rows("run")
     spent = sum(suite.number("run", row, "seconds") for row in rows)
-    commits = dict.fromkeys(row["commit"] for row in rows)
+    steps = {}  # of each commit
+    for row in rows:
+        steps.setdefault(row["commit"], {})[row["step"]] = None
+    commits = ", ".join(steps) if len(steps) == 1 else "; ".join(f"{name} ({', '.join(of)})" for name, of in steps.items())
     lines = [
-        f"Machine: {header['machine']}. {header['date']}, commit {', '.join(commits)}, mode {header['mode']},",
+        f"Machine: {header['machine']}. {header['date']}, mode {header['mode']}, commit {commits};",
         f"{len(rows)} runs in {spent / 60:.0f} minutes. {header['allocators']}.",
         "",
         f"    {re.sub(' --steps .*', '', header['command'])}",

@@ -194,6 +194,17 @@ class Figures(Folder):
             self.figures()
 
 
+class Commits(Folder):
+    def about(self, *more):
+        self.write(run=RUN + "".join(f"{line}\n" for line in more))
+        return make_results.about_the_run(figures.Suite(self.folder))[0]
+
+    def test_steps_of_another_commit_are_named(self):
+        self.assertIn("commit abc;", self.about())
+        self.assertIn("commit abc (soak); def (churn_test);", self.about(
+            "churn_test,1,tslab,9.0,0,2020-01-01 00:00:00,def,churn_test", "churn_test,1,malloc,9.0,0,2020-01-01 00:00:00,def,churn_test"))
+
+
 class Targets(unittest.TestCase):
     @staticmethod
     def entries(**values):
