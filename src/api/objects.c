@@ -184,7 +184,8 @@ TS_NOINLINE static bool free_full(ts_churn_block *block, ts_bin *bin, void *obje
     ts_slab *slab = ts_slab_in(part, entry >> TS_ENTRY_UNIT_SHIFT);
     unsigned after = slab->free_count + 1u;
     if (TS_UNLIKELY(after == 1 || after == slab->empty_at)) return evict_and_settle(block, bin, other);
-    slab->u.free[(entry >> 8) & 3] |= (uint64_t)1 << ((entry >> 2) & 63);
+    uint64_t granule = ts_granule(TS_NORMAL, entry);
+    slab->u.free[(granule >> 6) & 3] |= (uint64_t)1 << (granule & 63);
     slab->free_count = (uint16_t)after;
     ts_op_end(&ts_thread);
     return true;

@@ -66,6 +66,10 @@ typedef struct ts_allocator {
     _Atomic uint64_t span_new, span_miss;
 } ts_allocator;
 _Static_assert(sizeof(ts_allocator) <= TS_ALLOCATOR_STRIDE, "one table entry");
+_Static_assert(TS_MAX_ALLOCATORS <= UINT16_MAX + 1u, "a slab's record has 16 bits for the index");
+
+/* As the record of a slab has it. */
+static inline uint16_t ts_allocator_index(const ts_allocator *allocator) { return (uint16_t)allocator->entry.index; }
 
 extern TS_HIDDEN ts_table ts_allocators;
 
@@ -118,7 +122,7 @@ TS_ALWAYS_INLINE uint32_t ts_share_take(ts_share *share, unsigned part) {
     for (;;) {
         uint32_t unit = ts_warm_pop(&share->warm[part]);
         if (TS_UNLIKELY(!unit)) return 0;
-        ts_slab_at(unit)->allocator = share->allocator->entry.index; /* read by who finds a zombie */
+        ts_slab_at(unit)->allocator = ts_allocator_index(share->allocator); /* read by who finds a zombie */
         if (TS_LIKELY(ts_slab_claim(unit, &share->allocator->pins))) return unit;
     }
 }

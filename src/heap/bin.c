@@ -224,6 +224,24 @@ bool ts_bin_evict(ts_churn_block *block, ts_bin *bin, const char *object) {
     return true;
 }
 
+/* A word of the free bitmap that is not 0, and the bits of it to take. In part NORMAL each page has half of the bits of two
+   words; pages of the unit that nothing was taken of yet come last, so that what is in use of a slab is not spread over more
+   memory than it needs. Once all are in use, or have been since the unit's memory came from the system, whole words are. */
+TS_ALWAYS_INLINE unsigned pick_word(unsigned part, ts_slab *slab, const uint64_t *words, uint64_t *bits) {
+    unsigned w = 0;
+    *bits = UINT64_MAX;
+    if (part != TS_NORMAL || TS_LIKELY(slab->pages == TS_SLAB_PAGES)) {
+        while (words[w] == 0) w++; /* at most 4 words, 16 in part SMALL */
+        return w;
+    }
+    for (unsigned page = 0;; page++) {
+        if (page >= slab->pages) slab->pages = (uint16_t)(page + 1);
+        *bits = (uint64_t)UINT32_MAX << page % 2 * 32;
+        for (w = page / 2; w < 4; w += 2)
+            if (words[w] & *bits) return w;
+    }
+}
+
 bool ts_bin_claim(ts_churn_block *block, unsigned cls) {
     ts_bin *bin = &block->bin[cls];
     unsigned part = ts_class_part(cls);
@@ -240,14 +258,13 @@ bool ts_bin_claim(ts_churn_block *block, unsigned cls) {
         return false;
     }
     uint64_t *words = ts_slab_free_words(part, slab);
-    unsigned w = 0;
-    while (words[w] == 0) w++; /* free_count says there is one; at most 4 words, 16 in part SMALL */
+    uint64_t bits;
+    unsigned w = pick_word(part, slab, words, &bits); /* free_count says there is one */
     ts_assert(2, w < ts_slab_free_word_count(part));
     if (slab->free_count == slab->empty_at) block->empty[cls]--;
-    bin->word = words[w];
-    words[w] = 0;
-    uint64_t granule = (uint64_t)ts_unit_in_part(unit) * ts_granules_per_unit(part) + w * 64u;
-    bin->word_entry = (uint32_t)(part == TS_NORMAL ? granule << 2 : granule);
+    bin->word = words[w] & bits;
+    words[w] &= ~bits;
+    bin->word_granule = ts_unit_in_part(unit) * ts_granules_per_unit(part) + w * 64u;
     slab->free_count = (uint16_t)(slab->free_count - ts_popcount64(bin->word));
     if (slab->free_count == 0) {
         unlink_slab(bin, slab, unit);

@@ -109,7 +109,7 @@ TS_NOINLINE static void end_churn(ts_churn_block *block) {
         ts_warm_splice(&lists[ts_class_part(cls)], &chain);
         fold(block->b.share, cls, ts_block_tally(&block->b, cls));
         bin->word = 0;
-        bin->word_entry = 0;
+        bin->word_granule = 0;
         bin->head = 0;
         block->empty[cls] = 0;
         ts_store_relaxed(&bin->full, 0);
@@ -174,9 +174,9 @@ static uint32_t flush_bin(ts_churn_block *block, unsigned cls, uint64_t *recycle
     uint64_t word = bin->word;
     bin->word = 0;
     for (; word; word &= word - 1) {
-        uint32_t granule_entry = bin->word_entry + ts_ctz64(word) * (part == TS_NORMAL ? 4u : 1u);
-        uint32_t s = ts_load_relaxed(&ts_region.part[part].state[ts_granule(part, granule_entry)]);
-        ts_bin_give_slot(block, bin, granule_entry + (part == TS_NORMAL ? (s >> 1) & 3u : 0));
+        uint32_t granule = bin->word_granule + ts_ctz64(word), entry = (uint32_t)ts_granule_entry(part, granule);
+        uint32_t s = ts_load_relaxed(&ts_region.part[part].state[granule]);
+        ts_bin_give_slot(block, bin, entry + (part == TS_NORMAL ? (s >> 1) & 3u : 0));
     }
     for (uint32_t unit = bin->head; unit;) {
         ts_slab *slab = ts_slab_at(unit);

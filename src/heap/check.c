@@ -113,7 +113,7 @@ static bool check_word(ts_check *check, uint32_t unit, uint64_t want, bool dead)
 
 static bool check_churn_slab(ts_check *check, const ts_churn_block *block, unsigned cls, uint32_t unit,
                              places *free_now, uint64_t *live) {
-    unsigned part = ts_class_part(cls), per_unit = ts_granules_per_unit(part), shift = part == TS_NORMAL ? 2 : 0;
+    unsigned part = ts_class_part(cls), per_unit = ts_granules_per_unit(part);
     const ts_slab *slab = ts_slab_at(unit);
     const uint64_t *bitmap = part == TS_NORMAL ? slab->u.free : ts_slab_small(unit)->free;
     const _Atomic uint16_t *state = &ts_region.part[part].state[(size_t)ts_unit_in_part(unit) * per_unit];
@@ -121,7 +121,7 @@ static bool check_churn_slab(ts_check *check, const ts_churn_block *block, unsig
     unsigned free_count = 0, bits = 0, retired = 0, live_slots = 0;
     for (unsigned i = 0; i < free_now->count; i++) {
         if (free_now->entry[i] >> TS_ENTRY_UNIT_SHIFT != ts_unit_in_part(unit)) continue;
-        unsigned g = (free_now->entry[i] & (TS_UNIT_ENTRIES - 1)) >> shift;
+        unsigned g = (unsigned)ts_granule(part, free_now->entry[i] & (TS_UNIT_ENTRIES - 1));
         REQUIRE((elsewhere[g >> 6] >> (g & 63) & 1) == 0,
                 "unit %u, granule %u: twice in the magazine or the claimed word", unit, g);
         elsewhere[g >> 6] |= (uint64_t)1 << (g & 63);
@@ -130,7 +130,7 @@ static bool check_churn_slab(ts_check *check, const ts_churn_block *block, unsig
     REQUIRE(slab->kind == TS_KIND_CHURN, "unit %u: kind %u in a bin", unit, slab->kind);
     for (unsigned i = 0; i < ts_slab_free_word_count(part); i++) bits += ts_popcount64(bitmap[i]);
     for (unsigned slot = 0; slot < ts_classes.slots[cls]; slot++) {
-        unsigned entry = slot * ts_class_bytes[cls] / 16, g = entry >> shift;
+        unsigned entry = slot * ts_class_bytes[cls] / 16, g = (unsigned)ts_granule(part, entry);
         unsigned s = ts_load_relaxed(&state[g]);
         unsigned is_live = s & TS_STATE_LIVE, is_retired = (s & TS_STATE_RETIRED) != 0;
         unsigned is_free = bitmap[g >> 6] >> (g & 63) & 1, is_elsewhere = elsewhere[g >> 6] >> (g & 63) & 1;
@@ -174,9 +174,9 @@ static bool collect(ts_check *check, const ts_churn_block *block, unsigned cls, 
         out->entry[out->count++] = (uint32_t)entry;
     }
     for (uint64_t word = bin->word; word; word &= word - 1) {
-        uint32_t entry = bin->word_entry + ts_ctz64(word) * (part == TS_NORMAL ? 4u : 1u);
+        uint32_t granule = bin->word_granule + ts_ctz64(word), entry = (uint32_t)ts_granule_entry(part, granule);
         REQUIRE(entry < ts_region.part[part].limit, "class %u: the claimed word is of no place of its part", cls);
-        if (part == TS_NORMAL) entry += ts_load_relaxed(&ts_region.part[part].state[entry >> 2]) >> 1 & 3u;
+        if (part == TS_NORMAL) entry += ts_load_relaxed(&ts_region.part[part].state[granule]) >> 1 & 3u;
         REQUIRE((entry & (TS_UNIT_ENTRIES - 1)) * 16 % ts_class_bytes[cls] == 0,
                 "class %u: the claimed word has entry %u, no slot", cls, entry);
         out->entry[out->count++] = entry;

@@ -22,8 +22,8 @@ TS_ALWAYS_INLINE void *ts_fast_pop(ts_bin *bin, const unsigned part) {
     char *object = bin->magazine[depth - 1];
     TS_ASSUME(object != NULL);
     ts_store_relaxed(&bin->top, top + TS_TOP_POP);
-    _Atomic uint16_t *state =
-        (_Atomic uint16_t *)(region->state_bias + 2 * ((uintptr_t)object >> (part == TS_NORMAL ? 6 : 4)));
+    uint64_t granule = ts_granule_in(part, (uintptr_t)object >> (part == TS_NORMAL ? 6 : 4));
+    _Atomic uint16_t *state = (_Atomic uint16_t *)(region->state_bias + 2 * (uintptr_t)granule);
     /* relaxed: the owner's own word; others learn of the object through the program's own hand-over */
     ts_or_owned_16(state, TS_STATE_LIVE);
     return object;
@@ -37,8 +37,8 @@ TS_ALWAYS_INLINE void *ts_fast_word(ts_bin *bin, const unsigned part) {
     if (TS_UNLIKELY(word == 0)) return NULL;
     bin->word = word & (word - 1);
     ts_count(&bin->word_allocs, 1);
-    uint64_t entry = bin->word_entry + ts_ctz64(word) * (part == TS_NORMAL ? 4u : 1u);
-    _Atomic uint16_t *state = &region->state[ts_granule(part, entry)];
+    uint64_t granule = bin->word_granule + ts_ctz64(word), entry = ts_granule_entry(part, granule);
+    _Atomic uint16_t *state = &region->state[granule];
     uint32_t s = ts_load_relaxed(state);
     ts_store_relaxed(state, (uint16_t)(s | TS_STATE_LIVE));
     if (part == TS_NORMAL) entry += (s >> 1) & 3u;

@@ -175,7 +175,8 @@ void ts_foreign_give_closed(uint32_t unit, uint64_t entry) {
     unsigned count;
     const _Atomic uint64_t *words = ts_slab_foreign_words(unit, scope, &count);
     uint64_t in_unit = entry & (TS_UNIT_ENTRIES - 1);
-    if (!all_pending(unit, scope, (unsigned)((count == 8 ? in_unit >> 2 : in_unit) >> 5), words)) return;
+    if (!all_pending(unit, scope, (unsigned)((count == 8 ? ts_granule(TS_NORMAL, in_unit) : in_unit) >> 5), words))
+        return;
     for (unsigned i = 0; i < count; i++)
         if (!all_pending(unit, scope, i, words)) return;
     ts_heap *heap = ts_load_acquire(&block->heap);

@@ -104,7 +104,7 @@ typedef struct ts_bin {
     _Atomic uint64_t word_allocs;  /* objects allocated from the claimed word */
     _Atomic uint64_t direct_frees; /* objects freed past the magazine: by other threads, while closing, retired */
     uint64_t word;                 /* claimed bits of one word of a slab's free bitmap */
-    uint32_t word_entry;           /* entry of bit 0 */
+    uint32_t word_granule;         /* granule of bit 0 */
     uint32_t head;                 /* (h) slabs, those with free slots first; 0: none */
     _Atomic uint32_t full;         /* (h) of them, without a free slot */
     _Atomic uint32_t slabs;        /* (h) */

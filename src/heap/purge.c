@@ -100,7 +100,7 @@ static uint64_t purge_units(ts_allocator *allocator, uint32_t *units, unsigned n
     unsigned claimed = 0;
     uint64_t given = 0;
     for (unsigned i = 0; i < n; i++) {
-        ts_slab_at(units[i])->allocator = allocator->entry.index;
+        ts_slab_at(units[i])->allocator = ts_allocator_index(allocator);
         if (ts_slab_claim(units[i], &allocator->pins)) units[claimed++] = units[i];
     }
     sort_units(units, claimed);

@@ -113,7 +113,7 @@ static uint32_t take_within_budget(ts_allocator *allocator, unsigned part, uint3
         ts_uncommit(allocator, units);
         return 0;
     }
-    ts_slab_at(first)->allocator = allocator->entry.index;
+    ts_slab_at(first)->allocator = ts_allocator_index(allocator);
     return first;
 }
 
@@ -148,9 +148,11 @@ uint32_t ts_unit_acquire(ts_heap *heap, ts_share *share, unsigned part, bool *fr
         }
         if (!unit) {
             *fresh = true;
-            return take_fresh(allocator, part, 1, 1);
+            unit = take_fresh(allocator, part, 1, 1);
+            if (unit) ts_slab_at(unit)->pages = 0;
+            return unit;
         }
-        ts_slab_at(unit)->allocator = allocator->entry.index;
+        ts_slab_at(unit)->allocator = ts_allocator_index(allocator);
         if (ts_slab_claim(unit, &allocator->pins)) return unit;
     }
 }
@@ -293,7 +295,10 @@ bool ts_allocator_reserve(ts_allocator *allocator, uint64_t units) {
         bool populated = ts_os->populate((void *)from, to - from);
         ts_fetch_add_relaxed(&allocator->reserved_units, n);
         ts_lock_acquire(&allocator->warm_lock);
-        for (uint32_t i = n; i-- > 0;) ts_warm_push(&allocator->warm[TS_NORMAL], first + i);
+        for (uint32_t i = n; i-- > 0;) {
+            ts_slab_at(first + i)->pages = TS_SLAB_PAGES;
+            ts_warm_push(&allocator->warm[TS_NORMAL], first + i);
+        }
         ts_lock_release(&allocator->warm_lock);
         if (!populated) {
             errno = ENOMEM;

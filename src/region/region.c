@@ -49,7 +49,7 @@ static layout make_layout(unsigned units_log2) {
     l.lines = place(&end, line_bytes);
     l.capacity[TS_TABLE_EPOCH] = l.units;
     l.capacity[TS_TABLE_DOMAIN] = l.units;
-    l.capacity[TS_TABLE_ALLOCATOR] = l.units < 4096 ? l.units : 4096;
+    l.capacity[TS_TABLE_ALLOCATOR] = l.units < TS_MAX_ALLOCATORS ? l.units : TS_MAX_ALLOCATORS;
     l.table[TS_TABLE_EPOCH] = place(&end, (size_t)l.capacity[TS_TABLE_EPOCH] * TS_EPOCH_STRIDE);
     l.table[TS_TABLE_DOMAIN] = place(&end, (size_t)l.capacity[TS_TABLE_DOMAIN] * TS_DOMAIN_STRIDE);
     l.table[TS_TABLE_ALLOCATOR] = place(&end, (size_t)l.capacity[TS_TABLE_ALLOCATOR] * TS_ALLOCATOR_STRIDE);

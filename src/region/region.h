@@ -24,12 +24,18 @@
  *     is out of range.
  *
  * An ENTRY names a 16-byte place in a part: (address - part base) / 16, 32 bits.
+ *
+ * A GRANULE has a number, by which its state word and its bits in the bitmaps of a slab are found. In part SMALL it is the
+ * entry. The 256 granules of a NORMAL unit are counted from the even places first: the one in place 2i is number i, the one
+ * in 2i + 1 number 128 + i. Objects of 128 bytes, and of every other multiple, begin in even places only: half as many lines
+ * of state words are touched for as many objects, and a word of the free bitmap has twice as many of them.
  */
 #ifndef TS_REGION_REGION_H
 #define TS_REGION_REGION_H
 
 #include "base/atomic.h"
 #include "base/attr.h"
+#include "base/bits.h"
 
 #define TS_UNIT_SHIFT 14u
 #define TS_UNIT_BYTES ((size_t)1 << TS_UNIT_SHIFT)
@@ -55,11 +61,12 @@ struct ts_run;
 typedef struct ts_part {
     char *base;
     uint64_t limit;          /* entries in the part; an entry at or above it is out of range */
-    _Atomic uint16_t *state; /* [entry >> granule_shift] */
+    _Atomic uint16_t *state; /* [granule] */
     _Atomic uint64_t *unit;  /* [entry >> 10] */
     char *slab;              /* [(entry >> 10) * TS_SLAB_BYTES] */
-    uintptr_t state_bias;    /* address of a granule's state word = this + 2 * (address >> granule bits) */
-    uint32_t first_unit;     /* global number of the part's unit 0 */
+    uintptr_t
+        state_bias; /* address of a granule's state word = this + 2 * (address >> granule bits, counted as above) */
+    uint32_t first_unit; /* global number of the part's unit 0 */
     uint32_t units;
 } ts_part;
 
@@ -79,6 +86,7 @@ enum { TS_TABLE_EPOCH = 0, TS_TABLE_DOMAIN = 1, TS_TABLE_ALLOCATOR = 2 };
 #define TS_EPOCH_STRIDE 256u
 #define TS_DOMAIN_STRIDE 128u
 #define TS_ALLOCATOR_STRIDE 4096u
+#define TS_MAX_ALLOCATORS 4096u
 
 extern TS_HIDDEN ts_region_t ts_region;
 
@@ -102,8 +110,17 @@ TS_ALWAYS_INLINE uint64_t ts_entry_of(const ts_part *part, const void *p) {
 }
 TS_ALWAYS_INLINE char *ts_entry_address(const ts_part *part, uint64_t entry) { return part->base + entry * 16u; }
 
-/* Granule of an entry: 64 bytes NORMAL, 16 bytes SMALL. */
-TS_ALWAYS_INLINE uint64_t ts_granule(unsigned part, uint64_t entry) { return part == TS_NORMAL ? entry >> 2 : entry; }
+/* Granule of a place, in granules (64 bytes NORMAL, 16 bytes SMALL) from any multiple of a unit; of an entry; and the first
+   entry of a granule. */
+TS_ALWAYS_INLINE uint64_t ts_granule_in(unsigned part, uint64_t place) {
+    return part == TS_NORMAL ? ts_ror_low_byte(place) : place;
+}
+TS_ALWAYS_INLINE uint64_t ts_granule(unsigned part, uint64_t entry) {
+    return ts_granule_in(part, part == TS_NORMAL ? entry >> 2 : entry);
+}
+TS_ALWAYS_INLINE uint64_t ts_granule_entry(unsigned part, uint64_t granule) {
+    return part == TS_NORMAL ? ts_rol_low_byte(granule) << 2 : granule;
+}
 TS_ALWAYS_INLINE unsigned ts_granules_per_unit(unsigned part) {
     return part == TS_NORMAL ? TS_STATES_NORMAL : TS_STATES_SMALL;
 }

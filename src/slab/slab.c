@@ -19,7 +19,7 @@ void ts_slab_init_templates(void) {
             if (ts_class_part(cls) == TS_SMALL) {
                 small_free[cls][entry >> 6] |= (uint64_t)1 << (entry & 63);
             } else {
-                unsigned granule = entry >> 2;
+                unsigned granule = (unsigned)ts_granule(TS_NORMAL, entry);
                 states[granule] = (uint16_t)((entry & 3) << 1);
                 normal_free[cls][granule >> 6] |= (uint64_t)1 << (granule & 63);
             }

@@ -64,6 +64,8 @@ _Static_assert(TS_MAX_UNITS_LOG2 + 6 <= 64 - TS_UNIT_LINE_SHIFT, "a line fits: t
 /* RETIRED: its generations or tags are used up. */
 typedef enum ts_kind { TS_KIND_NONE, TS_KIND_CHURN, TS_KIND_SCOPE, TS_KIND_SPAN, TS_KIND_RETIRED } ts_kind;
 
+#define TS_SLAB_PAGES 4u /* of 4 KiB, whatever the system's are: 64 granules, half of the bits of two words of `free` */
+
 struct ts_allocator;
 
 typedef struct ts_slab {
@@ -90,7 +92,9 @@ typedef struct ts_slab {
     _Atomic uint8_t handled;     /* a handle was made in this use: set by any thread, cleared by a reset */
     _Atomic uint32_t queue_next; /* link of the queue of foreign frees, written by who set FOREIGN; span: index of
                                       its epoch, written before the UNIT word */
-    uint32_t allocator;          /* (o)(w) index of the allocator that has committed it */
+    uint16_t allocator;          /* (o)(w) index of the allocator that has committed it */
+    uint16_t pages; /* (o) NORMAL: pages of 4 KiB, from the first, that a claim has taken slots of since the
+                                      unit's memory came from the system; TS_SLAB_PAGES: all, or as good as */
     _Atomic uint64_t foreign[8]; /* churn, NORMAL: 32 granules a word */
 } ts_slab;
 
@@ -159,7 +163,7 @@ static inline _Atomic uint64_t *ts_slab_foreign_word(uint32_t unit, bool scope, 
     unsigned count;
     _Atomic uint64_t *words = ts_slab_foreign_words(unit, scope, &count);
     uint64_t in_unit = entry & (TS_UNIT_ENTRIES - 1);
-    uint64_t index = count == 8 ? in_unit >> 2 : in_unit;
+    uint64_t index = count == 8 ? ts_granule(TS_NORMAL, in_unit) : in_unit;
     *bit = (uint64_t)1 << (index & 31);
     return &words[index >> 5];
 }

@@ -1459,6 +1459,30 @@ MUTANTS = [
         "new": "",
         "tests": ["unit.heap.bytes_steps"],
     },
+    {
+        "name": "claim-spreads-over-fresh-pages",
+        "protocol": "bin.c: pick_word",
+        "file": "src/heap/bin.c",
+        "old": "    if (part != TS_NORMAL || TS_LIKELY(slab->pages == TS_SLAB_PAGES)) {\n",
+        "new": "    {\n",
+        "tests": ["unit.heap.bin"],
+    },
+    {
+        "name": "claim-takes-fresh-memory-for-used",
+        "protocol": "bin.c: pick_word",
+        "file": "src/heap/warm.c",
+        "old": "            if (unit) ts_slab_at(unit)->pages = 0;\n",
+        "new": "",
+        "tests": ["unit.heap.bin"],
+    },
+    {
+        "name": "claim-takes-reserved-memory-for-fresh",
+        "protocol": "bin.c: pick_word",
+        "file": "src/heap/warm.c",
+        "old": "            ts_slab_at(first + i)->pages = TS_SLAB_PAGES;\n",
+        "new": "",
+        "tests": ["unit.heap.bin"],
+    },
     # ---- lines of metadata --------------------------------------------------------------------------------------
     {
         "name": "magazine-cut-from-the-block",

@@ -130,6 +130,13 @@ class Region:
     def slab(self, unit):
         return at(self.slabs + unit * SLAB_BYTES, "ts_slab")
 
+    def granule(self, unit, entry):
+        """Number of the granule that an entry of the unit lies in: those of even places first (region.h)."""
+        if self.part_of(unit) != NORMAL:
+            return entry
+        place = entry >> 2
+        return place % 2 * (STATES[NORMAL] // 2) + place // 2
+
     def states(self, unit):
         part = self.part_of(unit)
         where = self.state[part] + (unit - self.first[part]) * STATES[part] * 2
@@ -148,7 +155,7 @@ class Region:
         elif scope:
             words, index = self.scope + unit * SCOPE_BYTES, entry
         else:
-            words, index = address_of(self.slab(unit)["foreign"].address), entry >> 2
+            words, index = address_of(self.slab(unit)["foreign"].address), self.granule(unit, entry)
         x = read(words + (index >> 5) * 8, 8)
         return bool(x >> (index & 31) & 1) and x >> TAG_SHIFT == number(self.slab(unit)["tag"])
 
@@ -268,7 +275,7 @@ def look_churn(r, p, unit, offset, cls):
         return Place("free", "behind the last slot of its slab (class %d)" % cls)
     start = p - offset + slot * size
     entry = slot * size // 16
-    state = r.states(unit)[entry >> 2 if r.part_of(unit) == NORMAL else entry]
+    state = r.states(unit)[r.granule(unit, entry)]
     generation = number(r.slab(unit)["gen"]) + (state >> GEN_SHIFT)
     if not state & LIVE:
         return Place("free", text + (", retired" if state & RETIRED else ""), start, size, generation=generation)
@@ -486,7 +493,7 @@ def say_churn_map(r, unit, cls, slab):
     size, states, marks = r.class_bytes[cls], r.states(unit), []
     for slot in range(UNIT_BYTES // size):
         entry = slot * size // 16
-        s = states[entry >> 2 if r.part_of(unit) == NORMAL else entry]
+        s = states[r.granule(unit, entry)]
         mark = "x" if s & RETIRED else "." if not s & LIVE else "#"
         if mark == "#" and r.foreign_pending(unit, False, entry):
             mark = "f"

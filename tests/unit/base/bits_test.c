@@ -57,6 +57,15 @@ static void words(void **state) {
     }
 }
 
+static void low_byte_turned(void **state) {
+    (void)state;
+    for (uint64_t x = 0; x < 70000; x++) {
+        uint64_t high = x << 40 | (x & ~(uint64_t)0xff), byte = x & 0xff;
+        assert_int_equal(ts_ror_low_byte(high | byte), high | byte / 2 | byte % 2 * 128);
+        assert_int_equal(ts_rol_low_byte(high | byte), high | byte % 128 * 2 | byte / 128);
+    }
+}
+
 static void rounding(void **state) {
     struct sup_rng rng = {2};
     (void)state;
@@ -77,6 +86,7 @@ static void rounding(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(words),
+        cmocka_unit_test(low_byte_turned),
         cmocka_unit_test(rounding),
     };
     return cmocka_run_group_tests_name("base.bits", tests, NULL, NULL);

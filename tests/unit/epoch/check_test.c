@@ -472,7 +472,7 @@ static void bin_order(void) {
 static void bin_first_prev(void) { CHANGE(ts_slab_at(bin_of_objects()->head)->prev, 0); }
 static void bin_word_elsewhere(void) {
     CHANGE(bin_of_objects()->word, 1);
-    CHANGE(bin_of_objects()->word_entry, ts_region.part[TS_NORMAL].limit);
+    CHANGE(bin_of_objects()->word_granule, (uint32_t)(ts_region.part[TS_NORMAL].limit / 4));
 }
 /* A free slot moves from the magazine to its slab's bitmap, and a slot of another's slab is in its place. */
 static void magazine_of_other_block(void) {
@@ -482,19 +482,19 @@ static void magazine_of_other_block(void) {
         below++; /* of a full slab, which would not be full then */
     }
     ts_slab *slab = ts_slab_at(unit_of(*magazine_top(below), &entry));
-    unsigned granule = (unsigned)(entry % TS_UNIT_ENTRIES) / 4;
+    unsigned granule = (unsigned)ts_granule(TS_NORMAL, entry % TS_UNIT_ENTRIES);
     CHANGE(slab->u.free[granule / 64], slab->u.free[granule / 64] | (uint64_t)1 << granule % 64);
     ADD(slab->free_count, 1);
     CHANGE(*magazine_top(below), (uintptr_t)left_too);
 }
 static void slab_bit_of_no_slot(void) {
-    ts_slab *slab = slab_of(objects[MANY - 1]); /* objects of 112 bytes begin in granules 0, 1, 3, 5, 7, ... */
-    CHANGE(slab->u.free[0], slab->u.free[0] | 4u);
+    ts_slab *slab = slab_of(objects[MANY - 1]);    /* objects of 112 bytes begin in places 0, 1, 3, 5, 7, ... */
+    CHANGE(slab->u.free[0], slab->u.free[0] | 2u); /* place 2 */
 }
 static void slab_empty_while_closing(void) {
     uint64_t entry;
     ts_slab *slab = ts_slab_at(unit_of(draining, &entry));
-    unsigned granule = (unsigned)(entry % TS_UNIT_ENTRIES) / 4;
+    unsigned granule = (unsigned)ts_granule(TS_NORMAL, entry % TS_UNIT_ENTRIES);
     CHANGE(*state_of(draining), ts_load_relaxed(state_of(draining)) & ~TS_STATE_LIVE);
     CHANGE(slab->u.free[granule / 64], slab->u.free[granule / 64] | (uint64_t)1 << granule % 64);
     ADD(slab->free_count, 1);

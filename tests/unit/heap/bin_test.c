@@ -114,19 +114,21 @@ static void full_from_another_place(void **state) {
     a_full_magazine_turns_objects_out(40);
 }
 
-/* An empty magazine: a word of 64 bits of the bitmap is claimed, and its slots come in order of address. */
+/* An empty magazine: bits of a word of the bitmap are claimed, and their slots come in order of address. In a slab whose
+   memory is fresh a page is used up before the next is touched: first the even places of it, then the odd ones. */
 static void claimed_word(void **state) {
     unsigned cls = ts_classes.of[64 / 16];
     (void)state;
     char *first = get(64);
     ts_churn_block *block = ts_churn(block_of(first));
     places now = check_bin(block, cls);
-    assert_int_equal(now.word, 63);
-    assert_int_equal(now.bitmap, 256 - 64);
+    assert_int_equal(now.word, 31);
+    assert_int_equal(now.bitmap, 256 - 32);
     for (int i = 1; i < 256; i++) {
-        assert_true(get(64) == first + 64 * i);
+        int k = i % 64, place = i / 64 * 64 + k % 32 * 2 + k / 32;
+        assert_true(get(64) == first + 64 * place);
         now = check_bin(block, cls);
-        assert_int_equal(now.word, 63 - i % 64);
+        assert_int_equal(now.word, 31 - i % 32);
         assert_int_equal(now.slabs, 1);
     }
     assert_int_equal(ts_load_relaxed(&block->bin[cls].full), 1);
@@ -134,6 +136,67 @@ static void claimed_word(void **state) {
     assert_true(other < first || other >= first + TS_UNIT_BYTES);
     assert_int_equal(check_bin(block, cls).slabs, 2);
     assert_int_equal(ts_load_relaxed(&block->bin[cls].word_allocs), 257);
+}
+
+/* Where all pages are in use already, or were, a claim takes a whole word; again by pages when the memory went back. */
+static void claimed_word_of_a_used_slab(void **state) {
+    enum { COUNT = 256 };
+    unsigned cls = ts_classes.of[64 / 16];
+    char *objects[COUNT];
+    (void)state;
+    for (int i = 0; i < COUNT; i++) {
+        objects[i] = get(64);
+    }
+    ts_churn_block *block = ts_churn(block_of(objects[0]));
+    uint64_t entry;
+    uint32_t unit = unit_of(objects[0], &entry);
+    for (int i = 0; i < COUNT; i++) {
+        put(objects[i]);
+    }
+    slab_thread_idle();
+    assert_int_equal(ts_load_relaxed(&block->bin[cls].slabs), 0);
+    char *p = get(64);
+    assert_int_equal(unit_of(p, &entry), unit);
+    assert_int_equal(check_bin(block, cls).word, 63);
+    put(p);
+    slab_thread_idle();
+    assert_true(slab_trim(allocator) >= TS_UNIT_BYTES);
+    p = get(64);
+    assert_int_equal(check_bin(block, cls).word, 31);
+    put(p);
+}
+
+/* What is free in a page that is in use is taken before the next page is touched. */
+static void pages_in_use_first(void **state) {
+    enum { COUNT = 80 };
+    char *objects[COUNT];
+    (void)state;
+    for (int i = 0; i < COUNT; i++) {
+        objects[i] = get(64); /* one page, and a quarter of the next */
+    }
+    char *slab = objects[0];
+    for (int i = 0; i < 64; i++) {
+        put(objects[i]);
+    }
+    ts_churn_block *block = ts_churn(block_of(slab));
+    ts_heap_enter(ts_thread.heap);
+    uint64_t recycled = 0;
+    ts_block_flush(ts_thread.heap, &block->b, &recycled); /* magazine and claimed word are empty now */
+    ts_heap_leave(ts_thread.heap);
+    for (int i = 0; i < 112; i++) {
+        char *p = get(64);
+        assert_true(p >= slab && p < slab + 8192);
+    }
+    char *next = get(64);
+    assert_true(next >= slab + 8192 && next < slab + 3 * 4096);
+}
+
+/* Memory that slab_reserve has made resident is no fresh memory. */
+static void reserved_slabs_are_used_at_once(void **state) {
+    (void)state;
+    assert_true(slab_reserve(allocator, 4 * TS_UNIT_BYTES));
+    char *p = get(64);
+    assert_int_equal(check_bin(ts_churn(block_of(p)), ts_classes.of[64 / 16]).word, 63);
 }
 
 static void random_order_in_every_class(void **state) {
@@ -306,6 +369,9 @@ int main(void) {
         WITH_EPOCH(full_from_the_first_place),
         WITH_EPOCH(full_from_another_place),
         WITH_EPOCH(claimed_word),
+        WITH_EPOCH(claimed_word_of_a_used_slab),
+        WITH_EPOCH(pages_in_use_first),
+        WITH_EPOCH(reserved_slabs_are_used_at_once),
         WITH_EPOCH(random_order_in_every_class),
         WITH_EPOCH(free_all_allocate_all),
         WITH_EPOCH(freed_by_handle_goes_past_the_magazine),

@@ -33,6 +33,12 @@ static _Atomic uint16_t *states_of(uint32_t unit) {
     return &ts_region.part[part].state[(size_t)ts_unit_in_part(unit) * ts_granules_per_unit(part)];
 }
 
+/* By its offset in the unit, in bytes: as region.h says it. */
+static unsigned granule_of(unsigned part, unsigned at) {
+    unsigned place = at / 64;
+    return part == TS_SMALL ? at / 16 : place % 2 * 128 + place / 2;
+}
+
 /* A unit that nobody has, and back. */
 static uint32_t take(unsigned part) {
     uint32_t unit = ts_pool_take(part, 1, 1);
@@ -61,7 +67,7 @@ static unsigned bits_of(const uint64_t *words, unsigned count) {
 static void fresh_slab_of_every_class(void **state) {
     (void)state;
     for (unsigned cls = 0; cls < TS_CLASSES; cls++) {
-        unsigned part = ts_class_part(cls), granule_bytes = part == TS_NORMAL ? 64 : 16;
+        unsigned part = ts_class_part(cls);
         uint32_t unit = take(part);
         ts_slab *slab = ts_slab_at(unit);
         memset(ts_slab_free_words(part, slab), 0xff, ts_slab_free_word_count(part) * 8);
@@ -76,7 +82,7 @@ static void fresh_slab_of_every_class(void **state) {
         const uint64_t *free_words = ts_slab_free_words(part, slab);
         assert_int_equal(bits_of(free_words, ts_slab_free_word_count(part)), slab->free_count);
         for (unsigned slot = 0; slot < ts_classes.slots[cls]; slot++) {
-            unsigned at = slot * ts_class_bytes[cls], g = at / granule_bytes;
+            unsigned at = slot * ts_class_bytes[cls], g = granule_of(part, at);
             assert_true(free_words[g / 64] >> (g % 64) & 1);
             assert_int_equal(ts_load_relaxed(&states_of(unit)[g]), part == TS_NORMAL ? at / 16 % 4 * 2 : 0);
         }
@@ -181,13 +187,13 @@ static void rebuild_from_the_states(void **state) {
     struct sup_rng rng = {11};
     (void)state;
     for (unsigned cls = 0; cls < TS_CLASSES; cls++) {
-        unsigned part = ts_class_part(cls), granule_bytes = part == TS_NORMAL ? 64 : 16;
+        unsigned part = ts_class_part(cls);
         uint32_t unit = take(part);
         ts_slab *slab = ts_slab_at(unit);
         assert_true(ts_slab_reset_churn(unit, cls));
         unsigned live = 0, retired = 0;
         for (unsigned slot = 0; slot < ts_classes.slots[cls]; slot++) {
-            _Atomic uint16_t *s = &states_of(unit)[slot * ts_class_bytes[cls] / granule_bytes];
+            _Atomic uint16_t *s = &states_of(unit)[granule_of(part, slot * ts_class_bytes[cls])];
             uint16_t place = ts_load_relaxed(s) & 6u;
             uint64_t kind = sup_rng_below(&rng, 4);
             uint16_t gen = (uint16_t)(sup_rng_below(&rng, TS_STATE_GEN_MAX) << TS_STATE_GEN_SHIFT);
@@ -205,7 +211,7 @@ static void rebuild_from_the_states(void **state) {
         const uint64_t *free_words = ts_slab_free_words(part, slab);
         assert_int_equal(bits_of(free_words, ts_slab_free_word_count(part)), slab->free_count);
         for (unsigned slot = 0; slot < ts_classes.slots[cls]; slot++) {
-            unsigned g = slot * ts_class_bytes[cls] / granule_bytes;
+            unsigned g = granule_of(part, slot * ts_class_bytes[cls]);
             uint16_t s = ts_load_relaxed(&states_of(unit)[g]);
             assert_int_equal(free_words[g / 64] >> (g % 64) & 1, !(s & TS_STATE_LIVE) && !(s & TS_STATE_RETIRED));
         }
