@@ -63,6 +63,8 @@ def parse_arguments(arguments):
         fail("--smoke makes no figures: it does not go with --gate")
     if options.seed < 0:
         fail(f"--seed takes a number from 0 up, not '{options.seed}'")
+    if options.out is not None and (not pathlib.Path(options.out).name or pathlib.Path(options.out).is_dir()):
+        fail(f"--out takes the name of a file, not '{options.out}'")
     options.rounds = options.rounds or (3 if options.quick else 7)
     options.partial = bool(options.quick or options.works or options.allocators or options.touch)
     return options

@@ -296,6 +296,8 @@ class Runs(unittest.TestCase):
         refuse("--rounds", "--rounds", "0")
         refuse("--rounds", "--rounds", "many")
         refuse("--nope", "--nope")
+        refuse("the name of a file", "--out", str(self.folder))
+        refuse("the name of a file", "--out", "")
         refuse("--smoke makes no figures", "--smoke", "--gate")
         self.program("glibc", 10, build="debug")
         refuse("debug build")
