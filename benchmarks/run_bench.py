@@ -157,8 +157,8 @@ def describe_commit():
 
     try:
         answer = git("rev-parse", "--short", "HEAD")
-        changed = git("status", "--porcelain", "--untracked-files=no", "--", "src", "include", "cmake", "benchmarks/*.[chp]*",
-                      "CMakeLists.txt", "CMakePresets.json").stdout.strip()
+        changed = git("status", "--porcelain", "--untracked-files=no", "--", "src", "include", "cmake", ":(glob)benchmarks/*.[chp]*",
+                      "benchmarks/scope_rust", "CMakeLists.txt", "CMakePresets.json").stdout.strip()
     except OSError:
         return "unknown"
     return f"{answer.stdout.strip()}{'+changes' if changed else ''}" if answer.stdout.strip() else "unknown"

@@ -6,17 +6,20 @@ CORE_BENCH_DIR, where set, holds the real programs; their command lines are then
 
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
 import unittest
+import unittest.mock
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
 import bench_report as report  # noqa: E402
+import run_bench  # noqa: E402
 
 # A stand-in for core_bench_NAME: `figure` ns for each work; a log of the calls; slow if asked to be.
 PROGRAM = """#!/bin/sh
@@ -304,6 +307,42 @@ class Runs(unittest.TestCase):
         self.program("glibc", 10)
         (self.folder / "core_bench_jemalloc").symlink_to(self.folder / "core_bench_glibc")
         refuse("core_bench_jemalloc", "--rounds", "1")
+
+
+@unittest.skipUnless(shutil.which("git"), "git is not installed")
+class Commit(unittest.TestCase):
+    """The commit that a run says it is of."""
+
+    def setUp(self):
+        self.temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(self.temporary.cleanup)
+        self.root = pathlib.Path(self.temporary.name)
+        for name in ("src/a.c", "benchmarks/b.py", "benchmarks/results/c.csv", "docs/d.md"):
+            (self.root / name).parent.mkdir(parents=True, exist_ok=True)
+            (self.root / name).write_text("one", encoding="utf-8")
+        patch = unittest.mock.patch.object(run_bench, "ROOT", self.root)
+        patch.start()
+        self.addCleanup(patch.stop)
+
+    def git(self, *words):
+        names = ["-c", "user.name=n", "-c", "user.email=e@example.org", "-c", "commit.gpgsign=false"]
+        answer = subprocess.run(["git", "-C", str(self.root), *names, *words], capture_output=True, text=True, check=True)
+        return answer.stdout.strip()
+
+    def test_names_what_was_measured(self):
+        self.assertEqual(run_bench.describe_commit(), "unknown")
+        self.git("init", "-q")
+        self.git("add", "-A")
+        self.git("commit", "-q", "-m", "m")
+        commit = self.git("rev-parse", "--short", "HEAD")
+        self.assertEqual(run_bench.describe_commit(), commit)
+        for name in ("benchmarks/results/c.csv", "docs/d.md"):  # figures and words are not measured
+            (self.root / name).write_text("two", encoding="utf-8")
+        self.assertEqual(run_bench.describe_commit(), commit)
+        for name in ("src/a.c", "benchmarks/b.py"):
+            (self.root / name).write_text("two", encoding="utf-8")
+            self.assertEqual(run_bench.describe_commit(), commit + "+changes", name)
+            (self.root / name).write_text("one", encoding="utf-8")
 
 
 @unittest.skipUnless(os.environ.get("CORE_BENCH_DIR"), "CORE_BENCH_DIR is not set")
