@@ -4,7 +4,7 @@
  * bytes, and 7.2 % on average above 1024 (all sizes alike). On what eight programs ask for (benchmarks/size_mix.h) it is
  * 7.97 % of what they take, 8.27 % with the ends of the slabs; 28 classes, four to a doubling, lost 9.43 and 9.73 %. A
  * class costs a thread a line in each churn epoch, and a magazine and what is free of a slab if it uses the class:
- * resident over the payload are 15.3 % of 16 MiB of the mix (28 classes: 17.1 %), but 34.7 % of 0.6 MiB (29.0 %). 480
+ * resident over the payload are 15.4 % of 16 MiB of the mix (28 classes: 17.1 %), but 34.7 % of 0.6 MiB (29.0 %). 480
  * would win 0.03 %.
  * Powers of two keep their natural alignment because a slab begins on 16 KiB.
  *
