@@ -303,8 +303,9 @@ static void measure_latency(const void *arg) {
 
 /* The bounds by which requests are grouped, for every allocator alike: the size classes of churn epochs. */
 static const uint32_t class_bounds[] = {
-    16,  32,  48,  64,  80,  96,  112, 128,  144,  160,  192,  224,  256,  288,  320,  352,  384,  416,  448,  512,
-    576, 640, 704, 768, 832, 896, 960, 1024, 1088, 1168, 1248, 1360, 1488, 1632, 1808, 2048, 2336, 2720, 3264, 4096,
+    16,   32,   48,   64,   80,   96,   112,  128,  144,  160,  192,  224,  256,  288,
+    320,  352,  384,  416,  448,  512,  576,  640,  704,  768,  832,  896,  960,  1024,
+    1088, 1168, 1248, 1360, 1488, 1632, 1808, 2048, 2336, 2720, 3264, 4096, 5456, 8192,
 };
 enum { CLASS_BOUNDS = sizeof class_bounds / sizeof class_bounds[0] };
 
@@ -440,14 +441,14 @@ static void parse_sizes(void) {
     while (options.size_count < MAX_SIZES) {
         char *end;
         unsigned long size = strtoul(text, &end, 10);
-        if (*text < '0' || *text > '9' || size < 1 || size > 4096 || (*end != ',' && *end != '\0')) break;
+        if (*text < '0' || *text > '9' || size < 1 || size > 8192 || (*end != ',' && *end != '\0')) break;
         for (size_t i = 0; i < options.size_count; i++)
             if (options.sizes[i] == size) suite_usage("--sizes has %lu twice: '%s'", size, options.sizes_text);
         options.sizes[options.size_count++] = size;
         if (*end == '\0') return;
         text = end + 1;
     }
-    suite_usage("--sizes takes up to %d numbers from 1 to 4096 with commas between, not '%s'", MAX_SIZES,
+    suite_usage("--sizes takes up to %d numbers from 1 to 8192 with commas between, not '%s'", MAX_SIZES,
                 options.sizes_text);
 }
 

@@ -124,7 +124,7 @@ class CommandLine(InFolder):
         self.refuse("benchmark_threads", ["--trials", "1"], "--trials", "'1'")
         self.refuse("benchmark_accurate", ["--cycles", "0"], "--cycles", "'0'")
         self.refuse("benchmark_accurate", ["--sizes", "64,"], "--sizes", "'64,'")
-        self.refuse("benchmark_accurate", ["--sizes", "64,5000"], "--sizes", "'64,5000'")
+        self.refuse("benchmark_accurate", ["--sizes", "64,9000"], "--sizes", "'64,9000'")
         self.refuse("benchmark_accurate", ["--sizes", "0"], "--sizes", "'0'")
         self.refuse("benchmark_accurate", ["--sizes", "64,128,64"], "--sizes", "64 twice")
         self.refuse("benchmark_accurate", ["--victims", "oldest"], "--victims", "'oldest'")

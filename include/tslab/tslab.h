@@ -150,7 +150,7 @@ TSLAB_API void slab_allocator_free(SlabAllocator *allocator);
 /* ---- objects ---------------------------------------------------------------------------------- */
 /*
  * size 0 gives a unique, freeable object. Alignment is 16 at least; in churn epochs an object whose size
- * is a power of two up to 4096 is aligned to it. NULL with errno: ENOMEM (no memory, over budget, or a
+ * is a power of two up to 8192 is aligned to it. NULL with errno: ENOMEM (no memory, over budget, or a
  * size that cannot exist), EINVAL (bad argument, unknown epoch), ESTALE (epoch closed or destroyed).
  * Cost: 2 to 4 ns as a rule (docs/architecture.md, "Measured"); no system call unless a new slab is needed and none is warm.
  */
@@ -280,9 +280,9 @@ TSLAB_API void *slab_promote(EpochDomain *to, void *pointer);
 /* ---- memory on demand ------------------------------------------------------------------------- */
 
 /* Populates bytes ahead and keeps them warm beyond the retain budget until slab_trim(), so that hot paths do not fault. They
-   are single slabs of the size classes from 64 to 4096 bytes and of scope epochs. Objects of up to 48 bytes outside of
-   scopes, which have slabs of their own, and those that are spans (above 4096 bytes outside of scopes, or too large for what
-   is left of a scope's slab) take other memory.
+   are single slabs of the size classes from 64 to 8192 bytes and of scope epochs. Objects of up to 48 bytes outside of
+   scopes, which have slabs of their own, and those that are spans (outside of scopes above 8192 bytes, or 4096 with
+   SLAB_RECLAIM_AT_ONCE or guard_spans; in scopes what is too large for the rest of the slab) take other memory.
    false with ENOMEM: what could be had is kept (nothing, if there are no addresses for so much). */
 TSLAB_API bool slab_reserve(SlabAllocator *allocator, size_t bytes);
 /* Gives all that can be given back to the system now: warm slabs of every thread, and what idle threads

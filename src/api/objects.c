@@ -13,7 +13,7 @@
  * Every way out of the usual case is a jump to a function of its own: the usual case then needs no stack and few
  * registers. Instructions per call: docs/architecture.md, "Fast paths".
  */
-/* Sizes of the classes in part NORMAL: 49 to 4096 bytes, by one compare. */
+/* Sizes of the classes in part NORMAL: 49 to 8192 bytes, by one compare. */
 #define SMALL_BYTES (16u * TS_SMALL_CLASSES)
 #define NORMAL_SIZE(size) ((size) - (SMALL_BYTES + 1) <= TS_MAX_CLASS_BYTES - (SMALL_BYTES + 1))
 

@@ -197,7 +197,8 @@ static void *alloc_in(ts_heap *heap, ts_allocator *allocator, EpochId id, size_t
         return NULL;
     }
     unsigned cls = ts_class_aligned(size, align);
-    bool small = size <= TS_SCOPE_MAX_BYTES && align <= TS_SCOPE_MAX_BYTES;
+    size_t most = ts_allocator_class_bytes(allocator);
+    bool small = size <= most && align <= most;
     ts_block *block = NULL;
     if (small) {
         block = find_block(heap, allocator, id);
@@ -234,7 +235,7 @@ static void *alloc_fast_again(ts_heap *heap, const ts_allocator *allocator, Epoc
     ts_churn_block *block = heap->map[i];
     ts_scope_block *scope = heap->scope_map[i];
     void *p = NULL;
-    if (size > TS_MAX_CLASS_BYTES || allocator->care || heap->sample_rate != 0) return NULL;
+    if (size > TS_QUARTER_BYTES || allocator->care || heap->sample_rate != 0) return NULL;
     ts_op_begin(&ts_thread);
     if (block && is_open(&block->b, allocator, id)) {
         ts_bin *bin = ts_bin_at(block, ts_classes.bin[size]);

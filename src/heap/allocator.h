@@ -97,6 +97,13 @@ void ts_allocator_pin(ts_allocator *allocator);
 bool ts_allocator_pin_use(ts_allocator *allocator, uintptr_t token);
 void ts_allocator_unpin(ts_allocator *allocator);
 
+/* Up to so many bytes an object of a churn epoch is in a slab, and above that a span. */
+static inline size_t ts_allocator_class_bytes(const ts_allocator *allocator) {
+    const ts_settings *settings = &allocator->settings;
+    bool spans = settings->guard_spans || settings->reclaim_policy == SLAB_RECLAIM_AT_ONCE;
+    return spans ? TS_QUARTER_BYTES : TS_MAX_CLASS_BYTES;
+}
+
 /* What a share keeps beyond its limit goes to the allocator. Caller holds the heap. */
 void ts_share_overflow(ts_share *share, unsigned part);
 /* A whole list of empty slabs becomes warm. Caller holds the heap. */

@@ -930,14 +930,14 @@ struct crime {
 
 static const struct crime crimes[] = {
     {"no_crime", no_crime, 0, 0, 1, false, false},
-    {"double_free", double_free, 0, 4096, 63, false, false},
+    {"double_free", double_free, 0, 8192, 126, false, false},
     {"double_free_distance_near", double_free_distance, 0, 66, 11, false, false},
     {"double_free_distance_magazine", double_free_distance, 63, 65, 1, false, false},
     {"double_free_distance_far", double_free_distance, 170, 19000, 6276, false, false},
     {"double_free_order", double_free_order, 0, 35, 1, false, false},
     {"double_free_reused", double_free_reused, 0, 0, 1, false, false},
     {"double_free_scope", double_free_scope, 0, 0, 1, false, false},
-    {"double_free_span", double_free_span, 5, 3005, 600, false, false},
+    {"double_free_span", double_free_span, 9, 3009, 600, false, false},
     {"double_free_foreign_first", double_free_foreign_first, 16, 64, 48, false, false},
     {"double_free_foreign_second", double_free_foreign_second, 0, 0, 1, false, false},
     {"double_free_both_foreign", double_free_both_foreign, 0, 0, 1, false, false},

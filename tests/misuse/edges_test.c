@@ -105,7 +105,8 @@ static void overflow_by_one_alloc(void) {
     char *p = slab_alloc(40);
     touch(p + 40);
 }
-static void overflow_by_one_span(void) { char *p = get(5000, churn); touch(p + 5000); }
+static void overflow_by_one_span(void) { char *p = get(9000, churn); touch(p + 9000); }
+static void overflow_by_one_half_slab(void) { char *p = get(8000, churn); touch(p + 8000); }
 static void overflow_into_free_slot(void) { char *p = get(64, churn), *q = get(64, churn); release(p > q ? p : q); touch((p > q ? q : p) + 64); }
 static void overflow_of_nothing(void) { char *p = slab_malloc_epoch(a, 0, churn); touch(p + 1); }
 static void overflow_calloc(void) { char *p = slab_calloc_epoch(a, 7, 7, churn); touch(p + 49); }
@@ -122,7 +123,7 @@ static void after_grow(void) { char *p = get(50, churn); SUP_CHECK(slab_realloc(
 /* ---- must not be caught ----------------------------------------------------------------------------------------- */
 
 static void all_bytes_of_all_sizes(void) {
-    for (size_t size = 0; size < 9000; size += 1 + size / 7) {
+    for (size_t size = 0; size < 18000; size += 1 + size / 7) {
         char *p = get(size, churn), *q = get(size, scope);
         SUP_CHECK(slab_usable_size(a, p) == (size ? size : 1), "usable %zu of %zu", slab_usable_size(a, p), size);
         for (size_t i = 0; i < slab_usable_size(a, p); i++) touch(p + i);
@@ -153,7 +154,7 @@ static void realloc_in_every_way(void) {
         char *p = get(1, epoch);
         size_t size = 1;
         for (int i = 0; i < 400; i++) {
-            size_t next = (size * 7 + (size_t)i * 13) % 6000;
+            size_t next = (size * 7 + (size_t)i * 13) % 12000;
             p = slab_realloc(a, p, next);
             SUP_CHECK(p != NULL, "slab_realloc");
             for (size_t b = 0; b < next && b < size; b++) SUP_CHECK(p[b] == 1, "byte %zu of %zu", b, next);
@@ -230,9 +231,10 @@ static const struct edge edges[] = {
     CATCH(read_after_epoch_destroy_scope), CATCH(read_after_epoch_destroy_span), CATCH(read_after_allocator_free),
     CATCH(read_after_domain_destroy), CATCH(read_after_domain_reset), CATCH(read_after_promote),
     CATCH(read_after_realloc), CATCH(overflow_by_one), CATCH(overflow_by_one_scope), CATCH(overflow_by_one_alloc),
-    CATCH(overflow_by_one_span), CATCH(overflow_into_free_slot), CATCH(overflow_of_nothing), CATCH(overflow_calloc),
-    CATCH(overflow_aligned), CATCH(overflow_rolling), CATCH(underflow_into_free_slot), CATCH(never_allocated),
-    CATCH(end_of_slab), CATCH(behind_bump), CATCH(after_shrink), CATCH(after_shrink_scope), CATCH(after_grow),
+    CATCH(overflow_by_one_span), CATCH(overflow_by_one_half_slab), CATCH(overflow_into_free_slot),
+    CATCH(overflow_of_nothing), CATCH(overflow_calloc), CATCH(overflow_aligned), CATCH(overflow_rolling),
+    CATCH(underflow_into_free_slot), CATCH(never_allocated), CATCH(end_of_slab), CATCH(behind_bump),
+    CATCH(after_shrink), CATCH(after_shrink_scope), CATCH(after_grow),
     PASS(all_bytes_of_all_sizes), PASS(reuse), PASS(realloc_in_every_way), PASS(zeroed), PASS(without_tools),
     PASS(threads),
 };

@@ -1492,4 +1492,29 @@ MUTANTS = [
         "new": "at >= size;",
         "tests": ["unit.region.lines"],
     },
+    # ---- sizes ---------------------------------------------------------------------------------------------------
+    {
+        "name": "at-once-large-objects-in-slabs",
+        "protocol": "allocator.h, ts_allocator_class_bytes",
+        "file": "src/heap/allocator.h",
+        "old": " || settings->reclaim_policy == SLAB_RECLAIM_AT_ONCE;",
+        "new": ";",
+        "tests": ["unit.api.options"],
+    },
+    {
+        "name": "guarded-large-objects-in-slabs",
+        "protocol": "allocator.h, ts_allocator_class_bytes",
+        "file": "src/heap/allocator.h",
+        "old": "settings->guard_spans || settings",
+        "new": "settings",
+        "tests": ["misuse.guard"],
+    },
+    {
+        "name": "sampled-scope-sizes-not-limited",
+        "protocol": "alloc.c, alloc_fast_again",
+        "file": "src/epoch/alloc.c",
+        "old": "if (size > TS_QUARTER_BYTES || allocator->care",
+        "new": "if (size > TS_MAX_CLASS_BYTES || allocator->care",
+        "tests": ["unit.epoch.stacks"],
+    },
 ]

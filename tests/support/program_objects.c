@@ -178,7 +178,7 @@ static void *call_allocate(struct prog *program, const struct prog_op *op, int s
 }
 
 static bool natural_alignment(size_t size, size_t *alignment) {
-    if (size < 32 || size > 4096 || (size & (size - 1)) != 0) {
+    if (size < 32 || size > 8192 || (size & (size - 1)) != 0) {
         return false;
     }
     *alignment = size > *alignment ? size : *alignment;

@@ -18,14 +18,14 @@ static void check_object(SlabAllocator *allocator, void *object, size_t size) {
 
 /* Every size, all live at once: no two overlap, each keeps what was written over all of its usable bytes. */
 static void sizes_in(SlabAllocator *allocator, unsigned flags, bool natural) {
-    enum { MOST = 8192 };
+    enum { MOST = 9000 };
     static void *objects[MOST + 1];
     EpochId epoch = epoch_open(allocator, "sizes", flags);
     assert_true(epoch != EPOCH_NONE);
     for (size_t size = 0; size <= MOST; size++) {
         objects[size] = slab_malloc_epoch(allocator, size, epoch);
         check_object(allocator, objects[size], size);
-        if (natural && size >= 16 && size <= 4096 && (size & (size - 1)) == 0) {
+        if (natural && size >= 16 && size <= 8192 && (size & (size - 1)) == 0) {
             assert_int_equal((uintptr_t)objects[size] % size, 0);
         }
         sup_pattern_fill(objects[size], slab_usable_size(allocator, objects[size]), size);

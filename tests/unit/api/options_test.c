@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#define KIB ((size_t)1 << 10)
 #define MIB ((size_t)1 << 20)
 
 static void refused(const SlabOptions *options) {
@@ -176,6 +177,13 @@ static int probe(const char *what) {
         SUP_CHECK(stats.cache_capacity == UINT64_MAX, "keep everything");
     } else if (strcmp(what, "at_once") == 0) {
         SUP_CHECK(stats.cache_capacity == 0, "keep nothing");
+        SlabOptions options = {.size = sizeof options, .memory_tools = SLAB_TOOLS_OFF};
+        SlabAllocator *own = slab_allocator_create_ex(&options);
+        options.reclaim_policy = SLAB_RECLAIM_KEEP;
+        SlabAllocator *keeping = slab_allocator_create_ex(&options);
+        SUP_CHECK(slab_usable_size(own, slab_malloc(own, 5000)) == 16 * KIB,
+                  "a span, which goes back when it is freed");
+        SUP_CHECK(slab_usable_size(keeping, slab_malloc(keeping, 5000)) == 5456, "a third of a slab");
     } else if (strcmp(what, "reserve") == 0) {
         SUP_CHECK(stats.retained_bytes >= 4 * MIB, "reserved %llu", (unsigned long long)stats.retained_bytes);
     } else if (strcmp(what, "sample") == 0) {

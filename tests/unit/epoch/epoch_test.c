@@ -368,7 +368,7 @@ static void eras_of_a_block(void **state) {
 static void spans(void **state) {
     (void)state;
     epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
-    char *a = slab_malloc_epoch(allocator, 100000, epoch), *b = slab_malloc_epoch(allocator, 5000, epoch);
+    char *a = slab_malloc_epoch(allocator, 100000, epoch), *b = slab_malloc_epoch(allocator, 9000, epoch);
     char *c = slab_aligned_epoch(allocator, 1 << 20, 300000, epoch);
     assert_int_equal((uintptr_t)c % (1 << 20), 0);
     assert_int_equal(slab_usable_size(allocator, a), 7 * TS_UNIT_BYTES);

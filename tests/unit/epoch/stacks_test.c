@@ -143,7 +143,7 @@ static void *free_it(void *arg) {
     return NULL;
 }
 
-static const size_t SIZES[] = {1, 48, 100, 4096, 5000, 300000};
+static const size_t SIZES[] = {1, 48, 100, 4096, 5000, 9000, 300000};
 enum { SIZE_COUNT = sizeof SIZES / sizeof *SIZES };
 
 static void frees_of_every_kind(void **state) {

@@ -612,7 +612,8 @@ static unsigned fill_up(SlabAllocator *allocator, EpochId epoch, size_t size, si
 static void budgets(void *unused) {
     enum { MOST = 40000 };
     static void *objects[MOST];
-    static const size_t sizes[] = {16, 64, 1000, 4096, 5000, 16384, 40000};
+    static const size_t sizes[] = {16, 64, 1000, 4096, 5000, 8192, 16384, 40000};
+    static const size_t in_churn[] = {1024, 256, 16, 4, 3, 2, 1, 1}; /* in a slab */
     (void)unused;
     /* Every unit and what is no whole number of them, then ever larger steps. */
     for (size_t budget = 1; budget <= (SUP_SANITIZED ? 8u : 40u) * TS_UNIT_BYTES;
@@ -620,17 +621,14 @@ static void budgets(void *unused) {
         SlabOptions options = {.size = sizeof options, .budget_bytes = budget, .memory_tools = SLAB_TOOLS_OFF};
         SlabAllocator *allocator = slab_allocator_create_ex(&options);
         must(allocator != NULL, "slab_allocator_create_ex");
-        for (unsigned s = 0; s < 7; s++) {
+        for (unsigned s = 0; s < sizeof sizes / sizeof *sizes; s++) {
             for (unsigned flags = EPOCH_CHURN; flags <= EPOCH_SCOPE; flags++) {
                 EpochId epoch = epoch_open(allocator, NULL, flags);
                 unsigned first = fill_up(allocator, epoch, sizes[s], budget, objects, MOST), again = first;
                 size_t units = budget < TS_UNIT_BYTES ? 1 : budget / TS_UNIT_BYTES;
-                size_t a_unit =
-                    sizes[s] > 4096
-                        ? 1
-                        : TS_UNIT_BYTES / (sizes[s] == 1000 && flags == EPOCH_CHURN ? 1024 : (sizes[s] + 15) / 16 * 16);
-                size_t fit =
-                    sizes[s] > 4096 ? units / ((sizes[s] + TS_UNIT_BYTES - 1) / TS_UNIT_BYTES) : units * a_unit;
+                size_t in_scope = sizes[s] > 4096 ? 1 : TS_UNIT_BYTES / ((sizes[s] + 15) / 16 * 16);
+                size_t a_unit = flags == EPOCH_CHURN ? in_churn[s] : in_scope;
+                size_t fit = units / ((sizes[s] + TS_UNIT_BYTES - 1) / TS_UNIT_BYTES) * a_unit;
                 SUP_CHECK(first == fit, "%u objects of %zu bytes under %zu, not %zu", first, sizes[s], budget, fit);
                 sup_check_identities(allocator);
                 for (unsigned i = 0; i < first; i++) {

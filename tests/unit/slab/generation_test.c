@@ -114,19 +114,18 @@ static void slots_are_used_up(void **state) {
 }
 
 /* Every slot of a slab: it is empty then, with nothing to hand out, goes back, and is as good as new. */
-static void all_slots_are_used_up(void **state) {
+static void all_of_so_many_slots(unsigned slots, size_t size) {
     uint64_t before = ts_pool_used_units();
     SlabAllocator *allocator = slab_allocator_create();
     EpochId epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
     uint32_t unit = 0;
-    (void)state;
-    for (unsigned i = 0; i < 5 * (TS_STATE_GEN_MAX + 1); i++) {
-        void *p = slab_malloc_epoch(allocator, 4096, epoch); /* four to a slab */
+    for (unsigned i = 0; i < (slots + 1) * (TS_STATE_GEN_MAX + 1); i++) {
+        void *p = slab_malloc_epoch(allocator, size, epoch);
         assert_non_null(p);
         if (i == 0) {
             unit = unit_of(p);
         }
-        if (i < 4 * (TS_STATE_GEN_MAX + 1)) {
+        if (i < slots * (TS_STATE_GEN_MAX + 1)) {
             assert_int_equal(unit_of(p), unit);
         }
         assert_true(slab_free(allocator, p));
@@ -140,6 +139,13 @@ static void all_slots_are_used_up(void **state) {
     sup_check_empty(allocator);
     slab_allocator_free(allocator);
     assert_int_equal(ts_pool_used_units(), before);
+}
+
+static void all_slots_are_used_up(void **state) {
+    (void)state;
+    all_of_so_many_slots(4, 4096);
+    all_of_so_many_slots(3, 5000);
+    all_of_so_many_slots(2, 8192);
 }
 
 /* ---- slabs ------------------------------------------------------------------------------------------------ */
