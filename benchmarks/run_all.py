@@ -6,8 +6,9 @@ all rounds and allocators go to one file per kind, with the column `round` behin
 them says what ran, how long, and with which command, under lines that name machine, mode, date, allocators and commit;
 run.log has what the programs printed.
 
-What is finished is kept at once. Interrupted, the same command with --resume goes on. Figures of another mode are moved
-aside, into a folder beside them that is named after their mode and date.
+What is finished is kept at once. Interrupted, the same command with --resume goes on. The figures of an earlier run, and
+their lines in run.csv, stay until those of the same step replace them. Figures of another mode are moved aside, into a
+folder beside them that is named after their mode and date.
 """
 
 import argparse
@@ -212,6 +213,10 @@ class Unit:
         return f"{self.step.name}, {self.allocator}" + (f", round {self.round}" if self.step.rounds[0] > 1 else "")
 
     @property
+    def key(self):
+        return self.step.name, str(self.round), self.allocator
+
+    @property
     def folder(self):
         return f"{self.step.name}.{self.allocator}.{self.round}"
 
@@ -267,17 +272,15 @@ def command_of(unit, options, programs, allocators, target, resumed):
 RUN_COLUMNS = ["step", "round", "allocator", "seconds", "exit_code", "date", "commit", "command"]
 
 
-def merge(parts, out, plan):
-    """Joins the files of the same name in the folders of the units, in the order of the plan."""
+def merge(parts, out, units):
+    """Joins the files of the same name in the folders of the units, in their order."""
     gathered = {}
-    for unit in plan:
+    for unit in units:
         for path in sorted((parts / unit.folder).glob("*.csv")):
             gathered.setdefault(path.name, []).append((unit, path))
     for name, sources in gathered.items():
         heading, lines = None, []
         for unit, path in sources:
-            if not (parts / unit.folder / "finished").exists():
-                continue
             first, *rows = path.read_text(encoding="utf-8").splitlines()
             if unit.step.name == "core_bench" or first.startswith("#"):
                 heading, lines = None, [first, *rows]  # complete in itself
@@ -314,6 +317,10 @@ def read_run(path):
     with open(path, newline="", encoding="utf-8") as file:
         rows = csv.DictReader(line for line in file if not line.startswith("#"))
         return [dict(row) for row in rows]
+
+
+def key_of(row):
+    return row["step"], row["round"], row["allocator"]
 
 
 # ---- running ------------------------------------------------------------------------------------
@@ -392,10 +399,11 @@ class Run:
         self.allocators = list(self.versions)
         self.out = destination(options)
         self.parts = self.out / ".parts"
+        self.own = self.parts / "run.csv"  # as run.csv, of this run alone: what --resume goes on from
         self.plan = make_plan(options, self.allocators)
         self.header = self.describe()
         self.finished = []  # rows of run.csv
-        self.kept = []      # rows of the steps that this run does not repeat
+        self.kept = []      # those that earlier runs left there
         self.failures = []
         self.locked = None
 
@@ -419,41 +427,63 @@ class Run:
         record = self.out / "run.csv"
         built = self.parts / "build"
         if self.options.resume:
-            if not self.parts.is_dir() or not record.is_file():
+            if not self.own.is_file():
                 raise Refusal(f"--resume: there is no interrupted run in {os.path.relpath(self.out)}")
             if built.is_file() and built.read_text(encoding="utf-8") != fingerprint(self.programs):
                 raise Refusal("--resume: the interrupted run was of other programs than those built now")
-            before = header_of(record)
+            before = header_of(self.own)
             for kind in ("command", "allocators", "commit"):
                 old = next((line for line in before if line.startswith(f"{kind}: ")), f"no {kind}")
                 new = next(line for line in self.header if line.startswith(f"{kind}: "))
                 if old != new:
                     raise Refusal(f"--resume: the interrupted run had '{old}', this one has '{new}'")
             self.header = before
-            chosen = {step.name for step in self.options.chosen}
-            rows = read_run(record)
-            self.kept = [row for row in rows if row["step"] not in chosen]
-            self.finished = [row for row in rows if row["step"] in chosen
-                             and row["exit_code"] in ("0", str(EXIT_UNAVAILABLE))]
+            rows = read_run(self.own)
+            self.finished = [row for row in rows if row["exit_code"] in ("0", str(EXIT_UNAVAILABLE))]
+            if mode_of(self.out) == self.options.mode:
+                self.kept = [row for row in read_run(record) if row not in rows]
             return
         aside = set_aside(self.out, self.options.mode)
         if aside:
             say(f"the figures that were there are in {os.path.relpath(aside)} now")
-        shutil.rmtree(self.parts, ignore_errors=True)
+        self.discard_parts()
         self.parts.mkdir(parents=True)
         built.write_text(fingerprint(self.programs), encoding="utf-8")
         (self.out / "run.log").write_text("", encoding="utf-8")
-        if self.options.steps and record.is_file() and mode_of(self.out) == self.options.mode:
-            again = {step.name for step in self.options.chosen}
-            self.kept = [row for row in read_run(record) if row["step"] not in again]
-        write_run(record, self.header, self.kept)
+        if mode_of(self.out) == self.options.mode:
+            self.kept = read_run(record)
+        write_run(self.own, self.header, [])
+
+    def discard_parts(self):
+        """The list of the units goes first: without it there is nothing to resume."""
+        self.own.unlink(missing_ok=True)
+        shutil.rmtree(self.parts, ignore_errors=True)
 
     def record(self, unit, seconds, code, command):
         now = datetime.datetime.now(datetime.timezone.utc)
-        self.finished.append({"step": unit.step.name, "round": unit.round, "allocator": unit.allocator,
-                              "seconds": f"{seconds:.1f}", "exit_code": code, "date": f"{now:%Y-%m-%d %H:%M:%S}",
+        self.finished.append({"step": unit.step.name, "round": str(unit.round), "allocator": unit.allocator,
+                              "seconds": f"{seconds:.1f}", "exit_code": str(code), "date": f"{now:%Y-%m-%d %H:%M:%S}",
                               "commit": self.header[-1].removeprefix("commit: "), "command": shorten(command, self.parts / unit.folder)})
-        write_run(self.out / "run.csv", self.header, self.kept + self.finished)
+        write_run(self.own, self.header, self.finished)
+
+    def publish(self):
+        """Brings the CSV files and run.csv to what is finished. The rows of a step are replaced with its figures: those of
+        the earlier ones go before the first file is replaced, the new ones come after the last."""
+        def with_figures(rows):
+            return {row["step"] for row in rows if row["exit_code"] == "0"}
+
+        replaced = {row["step"] for row in self.finished} - with_figures(self.kept) | with_figures(self.finished)
+        if not replaced:
+            return
+        rows = [row for row in self.kept if row["step"] not in replaced]
+        rows += [row for row in self.finished if row["step"] in replaced]
+        record = self.out / "run.csv"
+        if record.is_file():
+            before = read_run(record)
+            write_run(record, self.header, [row for row in rows if row in before])
+        done = {key_of(row) for row in self.finished if row["exit_code"] == "0"}
+        merge(self.parts, self.out, [unit for unit in self.plan if unit.key in done])
+        write_run(record, self.header, rows)
 
     def expected(self, units):
         mode = MODES.index(self.options.mode)
@@ -473,11 +503,9 @@ class Run:
         with open(log_path, "a", encoding="utf-8") as log:
             code = run_unit(command, target, log, self.locked)
         self.record(unit, time.monotonic() - begin, code, command)
-        if code == 0:
-            (target / "finished").touch()
-        elif code == EXIT_UNAVAILABLE:
+        if code == EXIT_UNAVAILABLE:
             say(f"    left out: {last_line(log_path, start)}")
-        else:
+        elif code != 0:
             self.failures.append(unit.name)
             say(f"    FAILED with exit code {code}: {last_line(log_path, start)}")
 
@@ -485,8 +513,8 @@ class Run:
         self.out.mkdir(parents=True, exist_ok=True)
         self.locked = lock(self.out)
         self.prepare()
-        done = {(row["step"], str(row["round"]), row["allocator"]) for row in self.finished}
-        left = [unit for unit in self.plan if (unit.step.name, str(unit.round), unit.allocator) not in done]
+        done = {key_of(row) for row in self.finished}
+        left = [unit for unit in self.plan if unit.key not in done]
         log_path = self.out / "run.log"
         log_path.touch()
         begin = time.monotonic()
@@ -494,15 +522,17 @@ class Run:
         say(f"{', '.join(f'{name} {version}' for name, version in self.versions.items())}; {len(left)} runs, "
             f"about {clock(self.expected(left))}")
         try:
+            self.publish()
             for at, unit in enumerate(left):
                 spent, planned = time.monotonic() - begin, self.expected(left[:at])
                 pace = spent / planned if planned > 60 else 1
                 say(f"[{at + 1}/{len(left)}] {unit.name} ({clock(spent)} so far, about "
                     f"{clock(self.expected(left[at:]) * pace)} left)")
                 self.run_one(unit, log_path)
-                merge(self.parts, self.out, self.plan)
+                self.publish()
         except KeyboardInterrupt:
             interrupted = True
+            self.publish()
         return self.conclude(interrupted, len(left), time.monotonic() - begin)
 
     def conclude(self, interrupted, planned, seconds):
@@ -515,7 +545,7 @@ class Run:
             say(f"{len(self.failures)} of {planned} runs failed: {'; '.join(self.failures)}. See {place}/run.log; "
                 "the same command with --resume repeats them")
             return 1
-        shutil.rmtree(self.parts)
+        self.discard_parts()
         say(f"{planned} runs in {clock(seconds)}; the results are in {place}")
         return 0
 

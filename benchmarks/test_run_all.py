@@ -4,7 +4,9 @@
 SUITE_DIR, where set, holds the real programs; the whole suite then runs for a moment.
 """
 
+import contextlib
 import csv
+import io
 import os
 import pathlib
 import signal
@@ -13,6 +15,7 @@ import sys
 import tempfile
 import time
 import unittest
+from unittest import mock
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent
@@ -20,7 +23,8 @@ sys.path.insert(0, str(HERE))
 
 import run_all  # noqa: E402
 
-# A stand-in for a program of the suite. The files say what goes wrong: fail.NAME, absent.NAME; slow makes it sleep.
+# A stand-in for a program of the suite. The files say what goes wrong: fail.NAME, absent.NAME; slow makes it sleep,
+# and hold.N the Nth program that begins wait until the file is gone.
 PROGRAM = """#!/bin/sh
 name=$(basename "$0") folder=$(dirname "$0") allocator=tslab file=
 while test $# -gt 0; do
@@ -35,12 +39,17 @@ if test -e "$folder/absent.$allocator"; then echo "$allocator is not installed" 
 if test -n "$identify"; then echo "$allocator,1.0,lib.so,$(cat "$folder/kind")"; exit 0; fi
 echo "$name $allocator" >>"$folder/log"
 test ! -e "$folder/slow" || sleep 0.15
+while test -e "$folder/hold.$(wc -l <"$folder/log")"; do sleep 0.02; done
 if test -e "$folder/fail.$name.$allocator"; then echo "it broke" >&2; exit 1; fi
 echo "allocator,value" >"$file"
 echo "$allocator,$name" >>"$file"
 echo "allocator,more" >"$(dirname "$file")/beside_$name.csv"
 echo "$allocator,5" >>"$(dirname "$file")/beside_$name.csv"
 """
+
+
+class Killed(BaseException):
+    """Ends a run as SIGKILL does: nothing of it puts anything in order."""
 
 
 class StandIns(unittest.TestCase):
@@ -153,6 +162,139 @@ class StandIns(unittest.TestCase):
                                             "smoke_tests mimalloc"])
             self.assertEqual(len(self.lines("churn_test.csv")), 4)
             (self.build / "log").unlink()
+
+    STEPS = ["--steps", "churn_test,smoke_tests"]
+
+    def run_of_another_commit(self, *arguments):
+        """A whole run, whose lines in run.csv and whose figures say `older`."""
+        answer = self.run_all(*self.STEPS, *arguments)
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        path = self.out / "run.csv"
+        rows = [{**row, "commit": "older"} for row in run_all.read_run(path)]
+        run_all.write_run(path, run_all.header_of(path), rows)
+        for step in ("churn_test", "smoke_tests"):
+            for name, value in ((step, step), (f"beside_{step}", "5")):
+                path = self.out / f"{name}.csv"
+                path.write_text(path.read_text(encoding="utf-8").replace(f",{value},", ",older,"), encoding="utf-8")
+        (self.build / "log").unlink()
+
+    def recorded(self, step):
+        """[(allocator, of the older run)] of run.csv."""
+        return [(row["allocator"], row["commit"] == "older") for row in csv.DictReader(self.lines("run.csv")[6:])
+                if row["step"] == step]
+
+    def figures(self, name):
+        """The same of a file of figures."""
+        return [(line.split(",")[0], line.split(",")[1] == "older") for line in self.lines(f"{name}.csv")[1:]]
+
+    def test_a_record_is_replaced_with_the_figures_of_its_step(self):
+        (self.build / "absent.mimalloc").touch()
+        names = ["tslab", "malloc"]
+        older = [(name, True) for name in names]
+        newer = [(name, False) for name in names]
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGKILL):
+            # by how many programs have begun; all but the last of them are finished
+            for begun, churn, smoke in ((1, older, older), (2, newer[:1], older), (3, newer, older), (4, newer, newer[:1])):
+                with self.subTest(number=number, begun=begun):
+                    self.run_of_another_commit()
+                    before = self.lines("run.csv")
+                    self.interrupt(number, begun, *self.STEPS)
+                    for step, expected in (("churn_test", churn), ("smoke_tests", smoke)):
+                        self.assertEqual(self.recorded(step), expected)
+                        self.assertEqual(self.figures(step), expected)
+                        self.assertEqual(self.figures(f"beside_{step}"), expected)
+                    if begun == 1:
+                        self.assertEqual(self.lines("run.csv"), before)
+                    self.resume(names[begun - 1:], names[max(begun - 3, 0):])
+                    for step in ("churn_test", "smoke_tests"):
+                        self.assertEqual(self.recorded(step), newer)
+                        self.assertEqual(self.figures(step), newer)
+
+    def interrupt(self, number, begun, *arguments):
+        """A run that gets this signal while the program that is the begunth runs."""
+        hold = self.build / f"hold.{begun}"
+        hold.touch()
+        with subprocess.Popen(self.command(*arguments), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as child:
+            deadline = time.monotonic() + 30
+            while time.monotonic() < deadline and len(self.calls()) < begun:
+                time.sleep(0.01)
+            child.send_signal(number)
+            child.wait(timeout=30)
+        hold.unlink()
+
+    def resume(self, churn, smoke):
+        """Goes on, which is to run these and no others."""
+        deadline = time.monotonic() + 30
+        while True:
+            (self.build / "log").unlink(missing_ok=True)
+            answer = self.run_all(*self.STEPS, "--resume")
+            if "is in use" not in answer.stderr or time.monotonic() > deadline:  # the program of a killed run
+                break
+            time.sleep(0.05)
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        self.assertEqual(self.calls(), [f"churn_test {name}" for name in churn] + [f"smoke_tests {name}" for name in smoke])
+
+    def test_killed_at_any_write_it_records_no_figures_but_those_that_are_there(self):
+        arguments = [*self.STEPS, "--allocators", "tslab"]
+        replace, left = pathlib.Path.replace, 0
+
+        def replace_or_die(path, target):
+            nonlocal left
+            if left == 0:
+                raise Killed
+            left -= 1
+            return replace(path, target)
+
+        for writes in range(100):
+            self.run_of_another_commit("--allocators", "tslab")
+            left = writes
+            run = run_all.Run(run_all.parse_arguments(self.command(*arguments)[1:]))
+            try:
+                with mock.patch.object(pathlib.Path, "replace", replace_or_die), contextlib.redirect_stderr(io.StringIO()):
+                    run.run()
+            except Killed:
+                pass
+            finally:
+                os.close(run.locked)
+            for step in ("churn_test", "smoke_tests"):
+                for row in self.recorded(step):
+                    self.assertIn(row, self.figures(step), writes)
+                    self.assertIn(row, self.figures(f"beside_{step}"), writes)
+            if not (self.out / ".parts").exists():
+                break
+            if writes == 0:
+                continue  # nothing is there yet to go on from
+            answer = self.run_all(*arguments, "--resume")
+            self.assertEqual(answer.returncode, 0, answer.stderr)
+            for step in ("churn_test", "smoke_tests"):
+                for rows in (self.recorded(step), self.figures(step), self.figures(f"beside_{step}")):
+                    self.assertEqual(rows, [("tslab", False)], writes)
+        self.assertGreater(writes, 6)
+
+    def test_a_step_that_fails_or_cannot_measure_keeps_the_older_figures_and_their_record(self):
+        self.run_of_another_commit("--allocators", "tslab")
+        (self.build / "fail.churn_test.tslab").touch()
+        self.assertEqual(self.run_all(*self.STEPS, "--allocators", "tslab").returncode, 1)
+        for rows in (self.recorded("churn_test"), self.figures("churn_test")):
+            self.assertEqual(rows, [("tslab", True)])
+        for rows in (self.recorded("smoke_tests"), self.figures("smoke_tests")):
+            self.assertEqual(rows, [("tslab", False)])
+        # where there are no figures, the failure is what is recorded
+        for path in self.out.glob("*.csv"):
+            path.unlink()
+        self.assertEqual(self.run_all(*self.STEPS, "--allocators", "tslab").returncode, 1)
+        self.assertEqual([(row["step"], row["exit_code"]) for row in csv.DictReader(self.lines("run.csv")[6:])],
+                         [("churn_test", "1"), ("smoke_tests", "0")])
+        (self.build / "churn_test").write_text("#!/bin/sh\nexit 3\n", encoding="utf-8")
+        self.assertEqual(self.run_all(*self.STEPS, "--allocators", "tslab").returncode, 0)
+        self.assertEqual([row["exit_code"] for row in csv.DictReader(self.lines("run.csv")[6:])], ["3", "0"])
+
+    def test_a_whole_run_replaces_records_like_one_of_some_steps(self):
+        self.run_of_another_commit("--allocators", "tslab")
+        self.interrupt(signal.SIGTERM, 1, "--allocators", "tslab")
+        self.assertEqual(self.calls(), ["benchmark_accurate tslab"])
+        for step in ("churn_test", "smoke_tests"):
+            self.assertEqual(self.recorded(step), [("tslab", True)])
 
     def test_another_mode_moves_the_figures_aside(self):
         self.run_all("--steps", "churn_test")
