@@ -42,8 +42,19 @@ static char *extend(size_t size, size_t align) {
     return ts_region.lines + at;
 }
 
+/* Blocks are cleared and linked by atomic stores: a free of any address at all reads a UNIT word without order, and then the key
+   of the block that it leads to (ts_fast_free), however new that is. The key is found by way of the word, so it is not older
+   than the word where addresses that depend on a load come after it. */
+typedef _Atomic uint64_t TS_MAY_ALIAS line_word;
+typedef _Atomic(void *) TS_MAY_ALIAS line_link;
+
+static void clear(void *record, size_t size) {
+    line_word *words = record;
+    for (size_t i = 0; i < size / sizeof *words; i++) ts_store_relaxed(&words[i], 0);
+}
+
 static void push(ts_line_kind kind, void *record) {
-    memcpy(record, &free_list[kind], sizeof(void *));
+    ts_store_relaxed((line_link *)record, free_list[kind]);
     free_list[kind] = record;
 }
 
@@ -72,13 +83,13 @@ void *ts_lines_take(ts_line_kind kind, size_t bytes) {
     if (kind == TS_LINES_SCOPE_BLOCK && !free_list[kind]) extend_scope_blocks(size);
     void *record = free_list[kind];
     if (record)
-        memcpy(&free_list[kind], record, sizeof(void *));
+        free_list[kind] = ts_load_relaxed((line_link *)record);
     else if (kind == TS_LINES_CHURN_BLOCK)
         record = extend_churn_block(size);
     else if (kind != TS_LINES_SCOPE_BLOCK)
         record = extend(size, TS_CACHE_LINE);
     ts_lock_release(&lock);
-    if (record) memset(record, 0, size);
+    if (record) clear(record, size);
     return record;
 }
 

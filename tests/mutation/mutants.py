@@ -1492,6 +1492,15 @@ MUTANTS = [
         "new": "at >= size;",
         "tests": ["unit.region.lines"],
     },
+    {
+        "name": "blocks-cleared-plainly",
+        "protocol": "lines.c: clear",
+        "file": "src/region/lines.c",
+        "old": "    if (record) clear(record, size);\n",
+        "new": "    if (record) memset(record, 0, size);\n    (void)clear;\n",
+        "tests": ["stress.new_blocks"],
+        "sanitize": "thread",
+    },
     # ---- sizes ---------------------------------------------------------------------------------------------------
     {
         "name": "at-once-large-objects-in-slabs",
