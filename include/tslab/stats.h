@@ -208,7 +208,8 @@ typedef struct SlabStackSample {
 } SlabStackSample;
 
 /* Size classes, smallest first. slab_class_size: bytes, 0 for an index out of range. slab_class_of: the
-   class that serves a size in a churn epoch, -1 for sizes above the largest class (they become spans). */
+   class that serves a size in a churn epoch, -1 for sizes above the largest class (they become spans, as do those above
+   4096 bytes with SLAB_RECLAIM_AT_ONCE or guard_spans). */
 TSLAB_API size_t slab_class_count(void);
 TSLAB_API uint32_t slab_class_size(uint32_t cls);
 TSLAB_API int slab_class_of(size_t size);

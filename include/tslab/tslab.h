@@ -282,7 +282,7 @@ TSLAB_API void *slab_promote(EpochDomain *to, void *pointer);
 /* Populates bytes ahead and keeps them warm beyond the retain budget until slab_trim(), so that hot paths do not fault. They
    are single slabs of the size classes from 64 to 8192 bytes and of scope epochs. Objects of up to 48 bytes outside of
    scopes, which have slabs of their own, and those that are spans (outside of scopes above 8192 bytes, or 4096 with
-   SLAB_RECLAIM_AT_ONCE or guard_spans; in scopes what is too large for the rest of the slab) take other memory.
+   SLAB_RECLAIM_AT_ONCE or guard_spans; in scopes above 4096, unless slab_alloc finds room in the slab) take other memory.
    false with ENOMEM: what could be had is kept (nothing, if there are no addresses for so much). */
 TSLAB_API bool slab_reserve(SlabAllocator *allocator, size_t bytes);
 /* Gives all that can be given back to the system now: warm slabs of every thread, and what idle threads

@@ -147,8 +147,8 @@ TS_ENTRY void *slab_calloc_epoch(SlabAllocator *allocator, size_t n, size_t size
         errno = ENOMEM;
         return NULL;
     }
-    /* Spans come zero from the system if they can: below, it is known whether they did. */
-    if (n * size > TS_MAX_CLASS_BYTES) return ts_alloc_aligned(ts_token(allocator), 16, n * size, epoch, true);
+    /* Spans come zero from the system if they can: below, it is known whether they did, and what is a span. */
+    if (n * size > TS_QUARTER_BYTES) return ts_alloc_aligned(ts_token(allocator), 16, n * size, epoch, true);
     void *p = slab_malloc_epoch(allocator, n * size, epoch);
     return p ? memset(p, 0, n * size) : NULL;
 }

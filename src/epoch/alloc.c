@@ -496,6 +496,13 @@ static void *resized(const ts_object *object, size_t size, size_t usable) {
     return object->address;
 }
 
+/* Whether an object of so many bytes is a span in the epoch of this one, which is a span. */
+static bool stays_span(const ts_object *object, size_t size) {
+    const ts_epoch *epoch = ts_table_find(&ts_epochs, object->epoch);
+    bool scope = epoch && (ts_load_relaxed(&epoch->flags) & EPOCH_SCOPE);
+    return size > (scope ? TS_SCOPE_MAX_BYTES : ts_allocator_class_bytes(object->care_of));
+}
+
 TS_ENTRY void *ts_realloc(uintptr_t token, void *p, size_t size) {
     ts_object object;
     if (!ts_object_at(token, p, &object)) {
@@ -517,7 +524,7 @@ TS_ENTRY void *ts_realloc(uintptr_t token, void *p, size_t size) {
     } else if (size <= object.bytes) {
         /* In place unless a good half of it would be wasted: then a smaller one, if there is memory. */
         if (size >= object.bytes / 2 || object.bytes <= 64 ||
-            (object.kind == TS_COUNT_SPAN && object.bytes <= 2 * TS_UNIT_BYTES && size > TS_MAX_CLASS_BYTES))
+            (object.kind == TS_COUNT_SPAN && object.bytes <= 2 * TS_UNIT_BYTES && stays_span(&object, size)))
             return resized(&object, size, object.bytes);
     }
     bool shrinking = size <= object.bytes;

@@ -174,12 +174,12 @@ static bool collect(ts_check *check, const ts_churn_block *block, unsigned cls, 
         out->entry[out->count++] = (uint32_t)entry;
     }
     for (uint64_t word = bin->word; word; word &= word - 1) {
-        uint32_t granule = bin->word_granule + ts_ctz64(word), entry = (uint32_t)ts_granule_entry(part, granule);
+        uint64_t granule = (uint64_t)bin->word_granule + ts_ctz64(word), entry = ts_granule_entry(part, granule);
         REQUIRE(entry < ts_region.part[part].limit, "class %u: the claimed word is of no place of its part", cls);
         if (part == TS_NORMAL) entry += ts_load_relaxed(&ts_region.part[part].state[granule]) >> 1 & 3u;
         REQUIRE((entry & (TS_UNIT_ENTRIES - 1)) * 16 % ts_class_bytes[cls] == 0,
-                "class %u: the claimed word has entry %u, no slot", cls, entry);
-        out->entry[out->count++] = entry;
+                "class %u: the claimed word has entry %u, no slot", cls, (uint32_t)entry);
+        out->entry[out->count++] = (uint32_t)entry;
     }
     REQUIRE(block->b.closing != TS_CLOSING || out->count == 0,
             "class %u: a block that is closing has %u slots in its magazine and word", cls, out->count);

@@ -27,7 +27,7 @@ static size_t place(size_t *end, size_t bytes) {
 }
 
 /* One unit in eight is for objects of up to 48 bytes. Lines are a quarter of the data: a thread's bins for an epoch take 4 KiB
-   with the magazines of two classes, 23 KiB with those of all 40, and only make sense where it owns a unit for each class
+   with the magazines of two classes, 24 KiB with those of all 42, and only make sense where it owns a unit for each class
    that it uses. As many epochs as units. */
 static layout make_layout(unsigned units_log2) {
     layout l = {0};

@@ -241,6 +241,27 @@ static void realloc_keeps(void **state) {
     sup_check_identities(allocator);
 }
 
+/* A span that shrinks stays where it is, unless its size is one that has a place in a slab. */
+static void realloc_of_spans(void **state) {
+    (void)state;
+    for (int policy = SLAB_RECLAIM_BUDGET; policy <= SLAB_RECLAIM_AT_ONCE; policy++) {
+        for (unsigned flags = EPOCH_CHURN; flags <= EPOCH_SCOPE; flags++) {
+            SlabOptions options = {.size = sizeof options, .reclaim_policy = policy, .memory_tools = SLAB_TOOLS_OFF};
+            SlabAllocator *own = slab_allocator_create_ex(&options);
+            EpochId epoch = epoch_open(own, NULL, flags);
+            void *span = slab_malloc_epoch(own, 9000, epoch);
+            assert_int_equal(slab_usable_size(own, span), 16384);
+            bool in_slab = flags == EPOCH_CHURN && policy != SLAB_RECLAIM_AT_ONCE;
+            void *smaller = slab_realloc(own, span, 5000);
+            assert_int_equal(slab_usable_size(own, smaller), in_slab ? 5456 : 16384);
+            assert_int_equal(smaller == span, !in_slab);
+            assert_int_equal(slab_usable_size(own, slab_realloc(own, smaller, 1000)),
+                             flags == EPOCH_CHURN ? 1024 : 1008);
+            slab_allocator_free(own);
+        }
+    }
+}
+
 static void realloc_refuses(void **state) {
     SlabAllocator *allocator = *state;
     SlabAllocator *other = slab_allocator_create();
@@ -327,12 +348,19 @@ static void default_allocator(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        SUP_WITH_ALLOCATOR(every_size_in_churn), SUP_WITH_ALLOCATOR(every_size_in_scope),
-        SUP_WITH_ALLOCATOR(large_sizes),         SUP_WITH_ALLOCATOR(impossible_sizes),
-        SUP_WITH_ALLOCATOR(size_zero_is_unique), SUP_WITH_ALLOCATOR(aligned),
-        SUP_WITH_ALLOCATOR(bad_alignment),       SUP_WITH_ALLOCATOR(calloc_zeroes),
-        SUP_WITH_ALLOCATOR(calloc_overflow),     SUP_WITH_ALLOCATOR(realloc_keeps),
-        SUP_WITH_ALLOCATOR(realloc_refuses),     cmocka_unit_test(null_and_dead_allocators),
+        SUP_WITH_ALLOCATOR(every_size_in_churn),
+        SUP_WITH_ALLOCATOR(every_size_in_scope),
+        SUP_WITH_ALLOCATOR(large_sizes),
+        SUP_WITH_ALLOCATOR(impossible_sizes),
+        SUP_WITH_ALLOCATOR(size_zero_is_unique),
+        SUP_WITH_ALLOCATOR(aligned),
+        SUP_WITH_ALLOCATOR(bad_alignment),
+        SUP_WITH_ALLOCATOR(calloc_zeroes),
+        SUP_WITH_ALLOCATOR(calloc_overflow),
+        SUP_WITH_ALLOCATOR(realloc_keeps),
+        cmocka_unit_test(realloc_of_spans),
+        SUP_WITH_ALLOCATOR(realloc_refuses),
+        cmocka_unit_test(null_and_dead_allocators),
         cmocka_unit_test(default_allocator),
     };
     return cmocka_run_group_tests_name("api.objects", tests, NULL, NULL);
