@@ -339,20 +339,28 @@ static void print_results(void) {
 
 /* ---- the file ------------------------------------------------------------------------------------------------ */
 
+/* The figure of each round, so that readers can form ratios round by round too. */
+static void write_rounds(FILE *file, const result *r, unsigned field) {
+    for (unsigned i = 0; i < r->rounds; i++) fprintf(file, "%c%.4f", i == 0 ? ',' : ' ', r->value[field][i]);
+}
+
 static void write_csv(FILE *file) {
     fputs("allocator,version,objects_per_scope,scopes_open,ns_per_object,p99_ns_per_scope,peak_rss_bytes,payload_bytes,"
           "rounds,held_per_payload,after_rss_bytes,ns_min,ns_max,floor_ns_per_object,timed_scopes,"
-          "drop_ns_per_scope\n",
+          "drop_ns_per_scope,ns_of_rounds,drop_ns_of_rounds\n",
           file);
     for (unsigned s = 0; s < shape_count; s++) {
         for (unsigned a = 0; a < ALLOCATORS; a++) {
             const result *r = &results[a][s];
             if (r->rounds == 0) continue;
-            fprintf(file, "%s,%s,%zu,%zu,%.4f,%.1f,%.0f,%.0f,%u,%.4f,%.0f,%.4f,%.4f,%.4f,%.0f,%.1f\n",
-                    allocators[a].name, versions[a], shapes[s].objects, shapes[s].open, median_of(r, NS),
-                    median_of(r, P99), median_of(r, PEAK), median_of(r, PAYLOAD), r->rounds,
-                    median_of(r, PEAK) / median_of(r, PAYLOAD), median_of(r, AFTER), extreme_of(r, NS, false),
-                    extreme_of(r, NS, true), median_of(&results[0][s], NS), median_of(r, STEPS), median_of(r, DROP));
+            fprintf(file, "%s,%s,%zu,%zu,%.4f,%.1f,%.0f,%.0f,%u,%.4f,%.0f,%.4f,%.4f,%.4f,%.0f,%.1f", allocators[a].name,
+                    versions[a], shapes[s].objects, shapes[s].open, median_of(r, NS), median_of(r, P99),
+                    median_of(r, PEAK), median_of(r, PAYLOAD), r->rounds, median_of(r, PEAK) / median_of(r, PAYLOAD),
+                    median_of(r, AFTER), extreme_of(r, NS, false), extreme_of(r, NS, true),
+                    median_of(&results[0][s], NS), median_of(r, STEPS), median_of(r, DROP));
+            write_rounds(file, r, NS);
+            write_rounds(file, r, DROP);
+            fputc('\n', file);
         }
     }
 }

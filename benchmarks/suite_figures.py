@@ -32,6 +32,8 @@ RULES = {
     "number": ("no number", lambda value: math.isfinite(float(value))),
     "from 0": ("no number from 0 up", lambda value: 0 <= float(value) < math.inf),
     "positive": ("no number above 0", lambda value: 0 < float(value) < math.inf),
+    "several": ("no numbers from 0 up with blanks between",
+                lambda value: value != "" and all(0 <= float(part) < math.inf for part in value.split(" "))),
 }
 # Of each file the columns that tell its rows apart, with `round`, and those that figures are made of.
 LATENCIES = {"p50_ns": "from 0", "p99_ns": "positive", "p999_ns": "positive", "p9999_ns": "positive"}
@@ -68,7 +70,8 @@ COLUMNS = {
     "run": ({"step": "text", "allocator": "text"}, {"seconds": "from 0", "exit_code": "whole", "commit": "text"}),
 }
 FILES = list(COLUMNS)
-OPTIONAL = {"round": "count", "p95_ns": "from 0", "p99999_ns": "positive", "samples": "count"}  # may be missing
+OPTIONAL = {"round": "count", "p95_ns": "from 0", "p99999_ns": "positive", "samples": "count",  # may be missing
+            "ns_of_rounds": "several", "drop_ns_of_rounds": "several"}
 # What the lines before the heading must say.
 HEADERS = {"run": ["machine", "mode", "command", "date", "allocators"],
            "core_bench_raw": ["machine", "date", "allocators", "commit"]}
@@ -331,23 +334,30 @@ def survivors(suite):
 # ---- scopes, soak, observability ----------------------------------------------------------------
 
 
+def rounds_of(row, column, measured):
+    """The measurement for each round that the row names; as it is where it names none, or one."""
+    values = row.get(column, "").split()
+    if len(values) < 2:
+        return [measured]
+    measured = {key: value for key, value in measured.items() if key != "spread"}
+    return [{**measured, "round": number, "value": float(value)} for number, value in enumerate(values, 1)]
+
+
 def scopes(suite):
     name = "scope_bench"
     for row in suite.rows(name):
         work = f"scope_{row['objects_per_scope']}x{row['scopes_open']}"
         value, *ends = (suite.number(name, row, column) for column in ("ns_per_object", "ns_min", "ns_max"))
         allocator = row["allocator"]
-        if allocator == OURS or allocator in REGIONS:
-            yield measurement(row, work, "object_ns", value, "ns", spread=ends)
-        if allocator not in NO_WHOLE_SCOPE:
-            yield measurement(row, work, "any_object_ns", value, "ns", spread=ends)
-        if allocator == "tslab_reset" or allocator in KEPT_REGIONS:
+        metrics = {"object_ns": allocator == OURS or allocator in REGIONS, "any_object_ns": allocator not in NO_WHOLE_SCOPE,
+                   "kept_object_ns": allocator == "tslab_reset" or allocator in KEPT_REGIONS,
+                   "heap_destroy_ns": allocator in (OURS, "mimalloc")}
+        for metric in (metric for metric, counts in metrics.items() if counts):
             ours = OURS if allocator == "tslab_reset" else None
-            yield measurement(row, work, "kept_object_ns", value, "ns", ours, spread=ends)
+            yield from rounds_of(row, "ns_of_rounds", measurement(row, work, metric, value, "ns", ours, spread=ends))
         if allocator in (OURS, "mimalloc"):
-            yield measurement(row, work, "heap_destroy_ns", value, "ns", spread=ends)
             drop = suite.number(name, row, "drop_ns_per_scope")
-            yield measurement(row, work, "drop_ns", drop, "ns")
+            yield from rounds_of(row, "drop_ns_of_rounds", measurement(row, work, "drop_ns", drop, "ns"))
 
 
 def soak(suite):

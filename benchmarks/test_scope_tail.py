@@ -150,6 +150,8 @@ class ScopeBench(Programs):
             self.assertGreater(float(row["p99_ns_per_scope"]) + 1, 0)
             self.assertGreaterEqual(float(row["drop_ns_per_scope"]), 0)
             self.assertEqual(int(row["rounds"]), 1)
+            self.assertEqual(row["ns_of_rounds"], row["ns_per_object"])
+            self.assertAlmostEqual(float(row["drop_ns_of_rounds"]), float(row["drop_ns_per_scope"]), delta=0.06)
         self.assertEqual(os.listdir(self.folder.name), ["figures.csv"])
 
     def test_more_objects_hold_more_memory(self):

@@ -114,6 +114,21 @@ class Figures(Folder):
         self.near(found["threads", "locks_contended", "tslab"], 3)
         self.assertNotIn(("threads", "locks_contended", "malloc"), found)
 
+    def test_scopes_are_compared_round_by_round(self):
+        heading = SCOPES.rstrip("\n") + ",ns_of_rounds,drop_ns_of_rounds\n"
+        rows = "tslab,1,100,1,6,4,9,50,1.5,1,4 9 6,40 90 50\n" + "apr,1,100,1,8,2,9,1,1.5,1,8 9 2,1 1 1\n" \
+            + "mimalloc,1,100,1,60,40,60,500,1.5,1,40 60 60,400 500 500\n"
+        self.write(scope_bench=heading + rows)
+        found = report.summarize(figures.measurements(figures.Suite(self.folder)))
+        objects, drops = found["suite/scope_100x1", "object_ns"], found["suite/scope_100x1", "drop_ns"]
+        self.assertEqual([objects["tslab"][key] for key in ("median", "min", "max", "runs")], [6, 4, 9, 3])
+        self.assertEqual(report.quotient(objects["tslab"], objects["apr"]), 1)  # 0.5, 1, 3; of the medians 0.75
+        self.assertEqual(report.quotient(drops["tslab"], drops["mimalloc"]), 0.1)  # 0.1, 0.18, 0.1
+        for wrong in ("4 x 6", "4  6", "", "4 -1"):
+            self.write(scope_bench=heading + rows.replace("4 9 6", wrong))
+            with self.assertRaisesRegex(report.InputError, "scope_bench.csv:2: ns_of_rounds"):
+                figures.measurements(figures.Suite(self.folder))
+
     def test_the_rest(self):
         self.write(
             scope_bench=SCOPES + "".join(f"{name},1,100,1,{ns},{ns - 1},{ns + 2},{10 * ns},1.5,1\n" for name, ns in (
