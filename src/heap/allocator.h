@@ -97,8 +97,8 @@ void ts_allocator_pin(ts_allocator *allocator);
 bool ts_allocator_pin_use(ts_allocator *allocator, uintptr_t token);
 void ts_allocator_unpin(ts_allocator *allocator);
 
-/* Up to so many bytes an object of a churn epoch is in a slab, and above that a span. Bins of classes above it stay empty, so
-   that the fast paths, which look into them, find nothing there. */
+/* Up to so many bytes an object of a churn epoch is in a slab, and above that a span. Bins of classes above it stay
+   empty, so that the fast paths, which look into them, find nothing there. */
 static inline size_t ts_allocator_class_bytes(const ts_allocator *allocator) {
     const ts_settings *settings = &allocator->settings;
     bool spans = settings->guard_spans || settings->reclaim_policy == SLAB_RECLAIM_AT_ONCE;

@@ -225,8 +225,9 @@ bool ts_bin_evict(ts_churn_block *block, ts_bin *bin, const char *object) {
 }
 
 /* A word of the free bitmap that is not 0, and the bits of it to take. In part NORMAL each page has half of the bits of two
-   words; pages of the unit that nothing was taken of yet come last, so that what is in use of a slab is not spread over more
-   memory than it needs. Once a churn use of the unit has had them all since its memory came from the system, whole words are. */
+   words; pages of the unit that nothing was taken of yet come last, so that what is in use of a slab is not spread over
+   more memory than it needs. Once a churn use of the unit has had them all since its memory came from the system, whole
+   words are. */
 TS_ALWAYS_INLINE unsigned pick_word(unsigned part, ts_slab *slab, const uint64_t *words, uint64_t *bits) {
     unsigned w = 0;
     *bits = UINT64_MAX;
