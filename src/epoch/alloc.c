@@ -229,13 +229,14 @@ static bool is_open(const ts_block *block, const ts_allocator *allocator, EpochI
     return ts_load_relaxed(&block->open_id) == id && ts_load_relaxed(&block->allocator) == allocator->token;
 }
 
-/* What the fast paths would do (objects.c), for an allocator that samples stacks. NULL: the slow path. */
+/* What the fast paths would do (objects.c), for an allocator that samples stacks. NULL: the slow path, which also has what
+   ts_scope_round has no bytes for. */
 static void *alloc_fast_again(ts_heap *heap, const ts_allocator *allocator, EpochId id, size_t size) {
     unsigned i = ts_table_index(&ts_epochs, id) % TS_HEAP_MAP;
     ts_churn_block *block = heap->map[i];
     ts_scope_block *scope = heap->scope_map[i];
     void *p = NULL;
-    if (size > TS_QUARTER_BYTES || allocator->care || heap->sample_rate != 0) return NULL;
+    if (size > TS_SCOPE_MAX_BYTES || allocator->care || heap->sample_rate != 0) return NULL;
     ts_op_begin(&ts_thread);
     if (block && is_open(&block->b, allocator, id)) {
         ts_bin *bin = ts_bin_at(block, ts_classes.bin[size]);

@@ -5,7 +5,7 @@
  * eight programs ask for (benchmarks/size_mix.h) it is 7.97 % of what they take, 8.27 % with the ends of the slabs; 28
  * classes, four to a doubling, lost 9.43 and 9.73 %. A class costs a thread a line in each churn epoch, and a magazine
  * and what is free of a slab if it uses the class: resident over the payload are 15.4 % of 16 MiB of the mix (28 classes:
- * 17.1 %), but 34.7 % of 0.6 MiB (29.0 %). 480 would win 0.03 %.
+ * 17.1 %), but 37.8 % of 0.6 MiB (29.0 %). 480 would win 0.03 %.
  * The last two, of three and two objects to a slab, are what a span of a unit each would be otherwise: a ninth of the
  * time of a free and an allocation, and 0.71 of the memory for objects of 5,000 bytes. Their magazines keep up to 128
  * slabs, 2 MiB, of each epoch and thread that uses both. An allocator that gives memory back at once, or guards large

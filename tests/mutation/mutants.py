@@ -1522,7 +1522,7 @@ MUTANTS = [
         "name": "sampled-scope-sizes-not-limited",
         "protocol": "alloc.c, alloc_fast_again",
         "file": "src/epoch/alloc.c",
-        "old": "if (size > TS_QUARTER_BYTES || allocator->care",
+        "old": "if (size > TS_SCOPE_MAX_BYTES || allocator->care",
         "new": "if (size > TS_MAX_CLASS_BYTES || allocator->care",
         "tests": ["unit.epoch.stacks"],
     },
