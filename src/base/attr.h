@@ -13,8 +13,6 @@
 #define TS_NOINLINE __attribute__((noinline))
 #define TS_COLD __attribute__((noinline, cold))
 #define TS_ALIGNED(n) __attribute__((aligned(n)))
-/* The line of an address that will be written soon; any address will do. */
-#define TS_PREFETCH_WRITE(p) __builtin_prefetch((p), 1)
 #define TS_PRINTF(f, a) __attribute__((format(printf, f, a)))
 #define TS_MAY_ALIAS __attribute__((may_alias))
 /* The compiler may take it for granted. */
@@ -30,7 +28,6 @@
 #define TS_NOINLINE
 #define TS_COLD
 #define TS_ALIGNED(n)
-#define TS_PREFETCH_WRITE(p) ((void)(p))
 #define TS_ASSUME(x) ((void)0)
 #define TS_PRINTF(f, a)
 #define TS_MAY_ALIAS

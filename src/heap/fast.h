@@ -86,9 +86,6 @@ TS_ALWAYS_INLINE ts_fast_result ts_fast_free(const ts_tls *tls, const unsigned p
 }
 
 #define TS_SCOPE_MAX_BYTES 4096u
-/* How far ahead of the bump pointer memory is fetched: far enough for a line that is not in the nearest caches, and no
-   farther than the program is sure to come soon. Past the end of a slab it fetches what it need not. */
-#define TS_SCOPE_AHEAD_BYTES 512u
 
 /* size rounded to granules, 0 if it is not for a scope slab; size 0 is one granule. */
 TS_ALWAYS_INLINE size_t ts_scope_round(size_t size) {
@@ -105,7 +102,6 @@ TS_ALWAYS_INLINE void ts_fast_bump(ts_scope_block *block, char *at, size_t bytes
     ts_add_owned(&block->allocs, 1);
     /* release: who reads bump sees the start bits below it (ts_scope_object_bytes) */
     ts_store_release(&block->bump, at + bytes);
-    TS_PREFETCH_WRITE((void *)((uintptr_t)at + bytes + TS_SCOPE_AHEAD_BYTES));
 }
 
 #endif
