@@ -32,10 +32,11 @@ TS_ALWAYS_INLINE void *pop_beyond_magazine(ts_tls *tls, ts_churn_block *block, t
 }
 
 TS_ALWAYS_INLINE bool block_serves(const ts_tls *tls, uintptr_t token, EpochId epoch) {
-    return tls->token == token && epoch != EPOCH_NONE && ts_is_relaxed_64(&tls->block->b.open_id, epoch);
+    return TS_LIKELY(tls->token == token) && TS_LIKELY(epoch != EPOCH_NONE) &&
+           TS_LIKELY(ts_is_relaxed_64(&tls->block->b.open_id, epoch));
 }
 TS_ALWAYS_INLINE bool rolling_serves(const ts_tls *tls, uintptr_t token) {
-    return tls->token == token && ts_load_relaxed(&tls->rolling->b.rolling) != 0;
+    return TS_LIKELY(tls->token == token) && TS_LIKELY(ts_load_relaxed(&tls->rolling->b.rolling) != 0);
 }
 
 TS_ENTRY TS_NOINLINE static void *malloc_epoch_beyond(uintptr_t token, size_t size, EpochId epoch, ts_bin *bin) {
@@ -63,13 +64,14 @@ TS_ENTRY TS_NOINLINE static void *malloc_epoch_other(uintptr_t token, size_t siz
 TS_ENTRY void *slab_malloc_epoch(SlabAllocator *allocator, size_t size, EpochId epoch) {
     ts_tls *tls = &ts_thread;
     ts_op_begin(tls);
-    if (TS_UNLIKELY(!block_serves(tls, ts_token(allocator), epoch) || !NORMAL_SIZE(size)))
-        return malloc_epoch_other(ts_token(allocator), size, epoch);
-    ts_bin *bin = ts_bin_at(tls->block, ts_classes.bin[size]);
-    void *p = ts_fast_pop(bin, TS_NORMAL);
-    if (TS_UNLIKELY(p == NULL)) return malloc_epoch_beyond(ts_token(allocator), size, epoch, bin);
-    ts_op_end(tls);
-    return p;
+    if (block_serves(tls, ts_token(allocator), epoch) && TS_LIKELY(NORMAL_SIZE(size))) {
+        ts_bin *bin = ts_bin_at(tls->block, ts_classes.bin[size]);
+        void *p = ts_fast_pop(bin, TS_NORMAL);
+        if (TS_UNLIKELY(p == NULL)) return malloc_epoch_beyond(ts_token(allocator), size, epoch, bin);
+        ts_op_end(tls);
+        return p;
+    }
+    return malloc_epoch_other(ts_token(allocator), size, epoch);
 }
 
 TS_ENTRY TS_NOINLINE static void *malloc_beyond(uintptr_t token, size_t size, ts_bin *bin) {
@@ -96,13 +98,14 @@ TS_ENTRY TS_NOINLINE static void *malloc_other(uintptr_t token, size_t size) {
 TS_ENTRY void *slab_malloc(SlabAllocator *allocator, size_t size) {
     ts_tls *tls = &ts_thread;
     ts_op_begin(tls);
-    if (TS_UNLIKELY(!rolling_serves(tls, ts_token(allocator)) || !NORMAL_SIZE(size)))
-        return malloc_other(ts_token(allocator), size);
-    ts_bin *bin = ts_bin_at(tls->rolling, ts_classes.bin[size]);
-    void *p = ts_fast_pop(bin, TS_NORMAL);
-    if (TS_UNLIKELY(p == NULL)) return malloc_beyond(ts_token(allocator), size, bin);
-    ts_op_end(tls);
-    return p;
+    if (rolling_serves(tls, ts_token(allocator)) && TS_LIKELY(NORMAL_SIZE(size))) {
+        ts_bin *bin = ts_bin_at(tls->rolling, ts_classes.bin[size]);
+        void *p = ts_fast_pop(bin, TS_NORMAL);
+        if (TS_UNLIKELY(p == NULL)) return malloc_beyond(ts_token(allocator), size, bin);
+        ts_op_end(tls);
+        return p;
+    }
+    return malloc_other(ts_token(allocator), size);
 }
 
 /* The current slab has no room, or the thread is in no scope domain, or the size is 0. The next slab is taken with the heap
@@ -221,7 +224,7 @@ bool slab_free(SlabAllocator *allocator, void *p) {
     ts_tls *tls = &ts_thread;
     uint64_t entry = ts_entry_of(&ts_region.part[TS_NORMAL], p);
     ts_op_begin(tls);
-    if (TS_UNLIKELY(tls->token != ts_token(allocator) || entry >= ts_region.part[TS_NORMAL].limit))
+    if (TS_UNLIKELY(tls->token != ts_token(allocator)) || TS_UNLIKELY(entry >= ts_region.part[TS_NORMAL].limit))
         return free_other(ts_token(allocator), p);
     ts_fast_result r = ts_fast_free(tls, TS_NORMAL, entry, p);
     if (TS_UNLIKELY(!r.freed)) return free_other(ts_token(allocator), p);

@@ -184,7 +184,7 @@ TS_COLD static void give_out(ts_allocator *allocator, EpochId id, void *p, size_
     if (kind < TS_CLASSES) {
         const ts_part *part = &ts_region.part[ts_class_part(kind)];
         uint64_t entry = ts_entry_of(part, p);
-        freed = ts_load_relaxed(&part->state[ts_granule(ts_class_part(kind), entry)]) >> TS_STATE_GEN_SHIFT != 0;
+        freed = ts_state_generation(ts_load_relaxed(&part->state[ts_granule(ts_class_part(kind), entry)])) != 0;
     }
     ts_misuse_written(allocator->token, p, other, kind, usable, id, freed);
 }
@@ -331,7 +331,7 @@ static bool free_churn_own(ts_churn_block *block, ts_bin *bin, uint32_t unit, ui
     uint32_t want = part == TS_NORMAL ? (2 * (uint32_t)entry + 1) & 7u : 1u;
     if ((s & 7u) != want) return false;
     if (generation != TS_ANY_GENERATION &&
-        generation != ts_load_relaxed(&ts_slab_at(unit)->gen) + (s >> TS_STATE_GEN_SHIFT))
+        generation != ts_load_relaxed(&ts_slab_at(unit)->gen) + ts_state_generation(s))
         return false;
     if (TS_UNLIKELY(block->b.share->allocator->care)) take_back(&block->b, unit, entry);
     ts_bin_free_direct(block, bin, (uint32_t)entry);
@@ -444,7 +444,7 @@ static bool free_fast_again(ts_heap *heap, uintptr_t token, uint32_t unit, uint6
     const ts_share *share = ts_heap_find_share(heap, token);
     ts_heap_leave(heap);
     if (!share) return false;
-    const ts_tls own = {.share_key = (uint64_t)ts_line_of(share) << TS_KEY_SHARE_SHIFT};
+    const ts_tls own = {.share_line = (uint32_t)ts_line_of(share)};
     ts_op_begin(&ts_thread);
     void *object = ts_unit_address(unit) + (entry & (TS_UNIT_ENTRIES - 1)) * 16;
     ts_fast_result r = ts_part_of_unit(unit) == TS_NORMAL ? ts_fast_free(&own, TS_NORMAL, entry, object)

@@ -148,10 +148,10 @@ static bool check_tls(ts_check *check, const ts_heap *heap) {
     const ts_tls *tls = heap->tls;
     REQUIRE(tls->heap == heap, "heap %u: its thread has another", heap->id);
     REQUIRE(ts_load_relaxed(&tls->in_op) == 0, "heap %u: its thread is inside of an operation", heap->id);
-    REQUIRE((tls->token == UINTPTR_MAX) == (tls->share_key == UINT64_MAX), "heap %u: half bound to an allocator",
+    REQUIRE((tls->token == UINTPTR_MAX) == (tls->share_line == UINT32_MAX), "heap %u: half bound to an allocator",
             heap->id);
     if (tls->token != UINTPTR_MAX) {
-        const ts_share *share = ts_line_address(tls->share_key >> TS_KEY_SHARE_SHIFT);
+        const ts_share *share = ts_line_address(tls->share_line);
         REQUIRE(in_lines(share) && share->heap == heap && share->token == tls->token,
                 "heap %u: bound to a share that is not its own", heap->id);
     }

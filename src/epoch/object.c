@@ -39,7 +39,7 @@ static bool look_churn(uint32_t unit, uint64_t entry, ts_object *o) {
     const ts_bin *bin = ts_line_address(ts_word_line(o->word));
     o->kind = ts_bin_class((const ts_churn_block *)(const void *)o->block, bin);
     o->bytes = ts_class_bytes[o->kind];
-    o->generation = ts_load_relaxed(&ts_slab_at(unit)->gen) + (s >> TS_STATE_GEN_SHIFT);
+    o->generation = ts_load_relaxed(&ts_slab_at(unit)->gen) + ts_state_generation(s);
     return true;
 }
 

@@ -298,7 +298,7 @@ unsigned ts_bin_free_bits(ts_churn_block *block, ts_bin *bin, uint32_t unit, uns
         ts_store_release(&state[i], (uint16_t)next); /* as in ts_fast_free */
         freed++;
         /* A slot whose generations are used up is nowhere until the slab is reset. */
-        if (TS_UNLIKELY(next & TS_STATE_RETIRED))
+        if (TS_UNLIKELY(ts_state_is_retired(next)))
             retired++;
         else
             slots |= (uint64_t)1 << i;

@@ -132,7 +132,7 @@ static bool check_churn_slab(ts_check *check, const ts_churn_block *block, unsig
     for (unsigned slot = 0; slot < ts_classes.slots[cls]; slot++) {
         unsigned entry = slot * ts_class_bytes[cls] / 16, g = (unsigned)ts_granule(part, entry);
         unsigned s = ts_load_relaxed(&state[g]);
-        unsigned is_live = s & TS_STATE_LIVE, is_retired = (s & TS_STATE_RETIRED) != 0;
+        unsigned is_live = s & TS_STATE_LIVE, is_retired = ts_state_is_retired(s);
         unsigned is_free = bitmap[g >> 6] >> (g & 63) & 1, is_elsewhere = elsewhere[g >> 6] >> (g & 63) & 1;
         REQUIRE((s >> 1 & 3u) == (part == TS_NORMAL ? entry & 3u : 0),
                 "unit %u, slot %u: state word %#x, starts at entry %u", unit, slot, s, entry);

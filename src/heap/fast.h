@@ -66,16 +66,19 @@ TS_ALWAYS_INLINE ts_fast_result ts_fast_free(const ts_tls *tls, const unsigned p
     /* As ts_line_address of the word's line. A flag makes it a place within the same line, and the key not match. */
     r.bin = (void *)(ts_region.lines + (word >> TS_UNIT_BIN_SHIFT));
     r.block = (ts_churn_block *)((uintptr_t)r.bin & ~(uintptr_t)(TS_CHURN_BLOCK_ALIGN - 1));
-    /* key is { share's line, era }; word without its line is { 0, era } if no flag is set */
-    if (TS_UNLIKELY((ts_load_relaxed(&r.block->b.key) ^ tls->share_key) != (uint32_t)word)) return r;
+    /* key is { share's line, era }; the lower half of word is the era if no flag is set. The halves may be read one by one, in
+       any order: in an operation of its owner, key goes from { share, era } to { 0, era } or { 0, era + 1 } and on, as the block is
+       shut and killed, but to nothing with this share again. So where the upper half is this share, key was { share, era of
+       this use } at that moment, and word's era, which is never one to come, is that one. */
+    if (TS_UNLIKELY(!ts_halves_are(&r.block->b.key, (uint32_t)word, tls->share_line))) return r;
     _Atomic uint16_t *state = &region->state[ts_granule(part, entry)];
     uint32_t s = ts_load_relaxed(state);
     uint32_t want = part == TS_NORMAL ? 2 * (uint32_t)entry + 1 : 1;
     if (TS_UNLIKELY(((s ^ want) & 7u) != 0)) return r;
-    int16_t next = (int16_t)(s + TS_STATE_FREE_STEP);
-    if (TS_UNLIKELY(next < 0)) return r; /* retires */
+    uint16_t next;
+    if (TS_UNLIKELY(ts_add_carries_16((uint16_t)s, TS_STATE_FREE_STEP, &next))) return r; /* retires */
     /* release: a foreign free that finds the slot not live has seen all that led to it */
-    ts_store_release(state, (uint16_t)next);
+    ts_store_release(state, next);
     uint64_t top = ts_load_relaxed(&r.bin->top);
     r.freed = true;
     r.full = (top & TS_MAGAZINE_SLOTS) != 0;

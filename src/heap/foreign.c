@@ -130,7 +130,7 @@ ts_foreign_result ts_foreign_free(uint32_t unit, uint64_t entry, uintptr_t alloc
             uint32_t s = ts_load_acquire(&ts_region.part[part].state[ts_granule(part, entry)]);
             uint32_t want = part == TS_NORMAL ? (2 * (uint32_t)entry + 1) & 7u : 1u;
             if ((s & 7u) != want) return TS_FOREIGN_NOT_LIVE;
-            slot_generation = s >> TS_STATE_GEN_SHIFT;
+            slot_generation = ts_state_generation(s);
         }
         if (generation != TS_ANY_GENERATION && generation != ts_load_relaxed(&ts_slab_at(unit)->gen) + slot_generation)
             return TS_FOREIGN_NOT_LIVE;

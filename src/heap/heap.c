@@ -20,7 +20,7 @@ _Thread_local ts_tls ts_thread = {.block = &ts_no_block,
                                   .rolling = &ts_no_block,
                                   .scope = &ts_no_scope,
                                   .token = UINTPTR_MAX,
-                                  .share_key = UINT64_MAX};
+                                  .share_line = UINT32_MAX};
 
 ts_table ts_allocators;
 
@@ -167,7 +167,7 @@ static ts_heap *make_heap(void) {
 
 void ts_heap_unbind(void) {
     ts_thread.token = UINTPTR_MAX;
-    ts_thread.share_key = UINT64_MAX;
+    ts_thread.share_line = UINT32_MAX;
     ts_thread.block = &ts_no_block;
     ts_thread.rolling = &ts_no_block;
     ts_thread.scope = &ts_no_scope;
@@ -176,7 +176,7 @@ void ts_heap_unbind(void) {
 void ts_heap_bind(ts_heap *heap, const ts_share *share) {
     if (ts_thread.token == share->token || heap->sample_rate != 0 || share->allocator->care) return;
     ts_thread.token = share->token;
-    ts_thread.share_key = (uint64_t)ts_line_of(share) << TS_KEY_SHARE_SHIFT;
+    ts_thread.share_line = (uint32_t)ts_line_of(share);
     ts_thread.block = &ts_no_block;
     ts_thread.rolling = &ts_no_block;
 }
@@ -369,7 +369,7 @@ void ts_heap_drop_dead_shares(ts_heap *heap) {
         *at = share->heap_next;
         (void)give_warm(share);
         ts_allocator *allocator = share->allocator;
-        if (ts_thread.share_key == (uint64_t)ts_line_of(share) << TS_KEY_SHARE_SHIFT) ts_heap_unbind();
+        if (ts_thread.share_line == (uint32_t)ts_line_of(share)) ts_heap_unbind();
         ts_lines_give(TS_LINES_SHARE, share);
         ts_allocator_unpin(allocator);
     }

@@ -207,7 +207,7 @@ typedef struct ts_tls {
     _Atomic uint32_t in_op;  /* see the top of this file; read by others */
     uintptr_t token;         /* allocator used last; UINTPTR_MAX, which is none: no fast paths (no heap, or
                                         timing is on) */
-    uint64_t share_key;      /* line of this thread's share of it << TS_KEY_SHARE_SHIFT; UINT64_MAX: likewise */
+    uint32_t share_line;     /* line of this thread's share of it; UINT32_MAX: likewise */
     struct ts_heap *heap;
     struct ts_domain_scope *domain;       /* innermost domain entered */
     struct ts_allocator *settle;          /* over its limit of warm units: to purge when nothing is held */

@@ -13,14 +13,15 @@ static uint64_t small_free[TS_SMALL_CLASSES][16];
 
 void ts_slab_init_templates(void) {
     for (unsigned cls = 0; cls < TS_CLASSES; cls++) {
-        uint16_t states[TS_STATES_NORMAL] = {0};
+        uint16_t states[TS_STATES_NORMAL];
+        for (unsigned i = 0; i < TS_STATES_NORMAL; i++) states[i] = TS_STATE_USABLE;
         for (unsigned slot = 0; slot < ts_classes.slots[cls]; slot++) {
             unsigned entry = slot * ts_class_bytes[cls] / 16;
             if (ts_class_part(cls) == TS_SMALL) {
                 small_free[cls][entry >> 6] |= (uint64_t)1 << (entry & 63);
             } else {
                 unsigned granule = (unsigned)ts_granule(TS_NORMAL, entry);
-                states[granule] = (uint16_t)((entry & 3) << 1);
+                states[granule] = (uint16_t)(TS_STATE_USABLE | (entry & 3) << 1);
                 normal_free[cls][granule >> 6] |= (uint64_t)1 << (granule & 63);
             }
         }
@@ -35,7 +36,7 @@ static uint32_t max_slot_generation(uint32_t unit) {
     const _Atomic uint16_t *state = &ts_region.part[part].state[(size_t)ts_unit_in_part(unit) * count];
     uint32_t max = 0;
     for (unsigned i = 0; i < count; i++) {
-        uint32_t g = ts_load_relaxed(&state[i]) >> TS_STATE_GEN_SHIFT; /* of a retired slot: one past the last */
+        uint32_t g = ts_state_generation(ts_load_relaxed(&state[i]));
         if (g > max) max = g;
     }
     return max;
@@ -63,7 +64,8 @@ static void reset_states(uint32_t unit, const uint64_t *from) {
     unsigned per_unit = ts_granules_per_unit(part);
     _Atomic uint16_t *state = &ts_region.part[part].state[(size_t)ts_unit_in_part(unit) * per_unit];
     ts_state64 *words = (ts_state64 *)(void *)state;
-    for (unsigned i = 0; i < per_unit / 4; i++) ts_store_relaxed(&words[i], from ? from[i] : 0);
+    for (unsigned i = 0; i < per_unit / 4; i++)
+        ts_store_relaxed(&words[i], from ? from[i] : TS_STATE_USABLE * 0x0001000100010001u);
 }
 
 bool ts_slab_reset_churn(uint32_t unit, unsigned cls) {
@@ -109,7 +111,7 @@ void ts_slab_rebuild(uint32_t unit, unsigned cls) {
             unsigned bit = ts_ctz64(left);
             uint16_t s = ts_load_relaxed(&state[w * 64 + bit]);
             if (s & TS_STATE_LIVE) continue;
-            if (s & TS_STATE_RETIRED) {
+            if (ts_state_is_retired(s)) {
                 retired++;
                 continue;
             }

@@ -15,8 +15,9 @@
  * is destroyed, which makes every slab of it stale in that instant, whatever their words say.
  *
  * State word of a granule (churn), 16 bits: [0] live  [2:1] where in the granule the object starts, in 16 bytes
- * (NORMAL; 0 in SMALL)  [14:3] generation of the slot  [15] retired: its generations are used up. Written by the
- * owner of the slab only. Freeing is adding 7 (live off, generation on); bit 15 comes up by itself at the end.
+ * (NORMAL; 0 in SMALL)  [14:3] generation of the slot  [15] usable: 0 once its generations are used up. Written by the
+ * owner of the slab only. Freeing is adding 7 (live off, generation on); at the end that carries out of the word, and
+ * what is left has bit 15 off: the slot is retired.
  *
  * Invariants
  *  1. A slot is in exactly one place: live, in the magazine of its bin, in the claimed word of its bin, in the
@@ -54,7 +55,10 @@ _Static_assert(TS_MAX_UNITS_LOG2 + 6 <= 64 - TS_UNIT_LINE_SHIFT, "a line fits: t
 #define TS_STATE_GEN_SHIFT 3u
 #define TS_STATE_GEN_MAX 0xfffu
 #define TS_STATE_FREE_STEP ((1u << TS_STATE_GEN_SHIFT) - TS_STATE_LIVE)
-#define TS_STATE_RETIRED 0x8000u
+#define TS_STATE_USABLE 0x8000u
+/* Of a retired slot: one past the last. */
+static inline uint32_t ts_state_generation(uint32_t state) { return (state ^ TS_STATE_USABLE) >> TS_STATE_GEN_SHIFT; }
+static inline bool ts_state_is_retired(uint32_t state) { return (state & TS_STATE_USABLE) == 0; }
 #define TS_FOREIGN_TAG_SHIFT 36u
 #define TS_FOREIGN_COUNT_ONE ((uint64_t)1 << 32)
 #define TS_FOREIGN_COUNT_MASK ((uint64_t)15 << 32)

@@ -24,7 +24,7 @@ NORMAL, SMALL = 0, 1
 CHUNK = 4096
 FOREIGN, ZOMBIE, SCOPE, SPAN = 1 << 31, 1 << 30, 1 << 29, 1 << 28
 ERA_MASK = (1 << 28) - 1
-LIVE, RETIRED, GEN_SHIFT = 1, 0x8000, 3
+LIVE, USABLE, GEN_SHIFT = 1, 0x8000, 3
 TAG_SHIFT = 36
 HANDLE_FORMAT, HANDLE_SCOPE, HANDLE_SPAN = 2, 62, 63
 EPOCH_STATES = {0: "ACTIVE", 1: "CLOSING", 2: "CLOSED"}
@@ -276,9 +276,9 @@ def look_churn(r, p, unit, offset, cls):
     start = p - offset + slot * size
     entry = slot * size // 16
     state = r.states(unit)[r.granule(unit, entry)]
-    generation = number(r.slab(unit)["gen"]) + (state >> GEN_SHIFT)
+    generation = number(r.slab(unit)["gen"]) + ((state ^ USABLE) >> GEN_SHIFT)
     if not state & LIVE:
-        return Place("free", text + (", retired" if state & RETIRED else ""), start, size, generation=generation)
+        return Place("free", text + (", retired" if not state & USABLE else ""), start, size, generation=generation)
     if r.foreign_pending(unit, False, entry):
         return Place("free", text + ", freed by another thread than its owner", start, size, generation=generation)
     return Place("live" if p == start else "interior", text, start, size, generation=generation)
@@ -494,7 +494,7 @@ def say_churn_map(r, unit, cls, slab):
     for slot in range(UNIT_BYTES // size):
         entry = slot * size // 16
         s = states[r.granule(unit, entry)]
-        mark = "x" if s & RETIRED else "." if not s & LIVE else "#"
+        mark = "x" if not s & USABLE else "." if not s & LIVE else "#"
         if mark == "#" and r.foreign_pending(unit, False, entry):
             mark = "f"
         marks.append(mark)

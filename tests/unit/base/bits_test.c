@@ -66,6 +66,17 @@ static void low_byte_turned(void **state) {
     }
 }
 
+static void carries(void **state) {
+    (void)state;
+    for (uint32_t a = 0; a <= UINT16_MAX; a += a % 4096 < 8 || a % 4096 > 4087 ? 1 : 509) {
+        for (uint32_t b = 0; b <= UINT16_MAX; b += b < 8 || b > 65527 ? 1 : 1021) {
+            uint16_t sum;
+            assert_int_equal(ts_add_carries_16((uint16_t)a, (uint16_t)b, &sum), a + b > UINT16_MAX);
+            assert_int_equal(sum, (a + b) % 65536);
+        }
+    }
+}
+
 static void rounding(void **state) {
     struct sup_rng rng = {2};
     (void)state;
@@ -87,6 +98,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(words),
         cmocka_unit_test(low_byte_turned),
+        cmocka_unit_test(carries),
         cmocka_unit_test(rounding),
     };
     return cmocka_run_group_tests_name("base.bits", tests, NULL, NULL);

@@ -250,7 +250,7 @@ static void state_dead(void) { CHANGE(*state_of(objects[2]), *state_of(objects[2
 static void state_alive(void) { CHANGE(*state_of(*magazine_top(0)), *state_of(*magazine_top(0)) | TS_STATE_LIVE); }
 static void state_start(void) { CHANGE(*state_of(objects[2]), *state_of(objects[2]) ^ 2u); }
 static void state_retired(void) {
-    CHANGE(*state_of(objects[2]), TS_STATE_RETIRED | (*state_of(objects[2]) & ~TS_STATE_LIVE));
+    CHANGE(*state_of(objects[2]), *state_of(objects[2]) & ~(TS_STATE_LIVE | TS_STATE_USABLE));
 }
 static void state_no_slot(void) {
     uint64_t entry;
@@ -398,11 +398,9 @@ static void spare_scope_untaken(void) { CHANGE(mine()->spare_scope, (uintptr_t)t
 static void spare_scope_of_a_block(void) { CHANGE(mine()->spare_scope, (uintptr_t)churn_block()); }
 
 static void tls_heap(void) { CHANGE(ts_thread.heap, (uintptr_t)others()); }
-static void tls_half_bound(void) { CHANGE(ts_thread.share_key, UINT64_MAX); }
-static void tls_share_of_another(void) {
-    CHANGE(ts_thread.share_key, (uint64_t)ts_line_of(block_of(left)->share) << TS_KEY_SHARE_SHIFT);
-}
-static void tls_share_elsewhere(void) { CHANGE(ts_thread.share_key, (uint64_t)UINT32_MAX << TS_KEY_SHARE_SHIFT); }
+static void tls_half_bound(void) { CHANGE(ts_thread.share_line, UINT32_MAX); }
+static void tls_share_of_another(void) { CHANGE(ts_thread.share_line, (uint32_t)ts_line_of(block_of(left)->share)); }
+static void tls_share_elsewhere(void) { CHANGE(ts_thread.share_line, UINT32_MAX - 1); }
 static void tls_block(void) { CHANGE(ts_thread.block, NOT_A_LINE); }
 static void tls_rolling(void) { CHANGE(ts_thread.rolling, behind_the_lines()); }
 static void tls_scope(void) { CHANGE(ts_thread.scope, NOT_A_LINE); }

@@ -84,7 +84,8 @@ static void fresh_slab_of_every_class(void **state) {
         for (unsigned slot = 0; slot < ts_classes.slots[cls]; slot++) {
             unsigned at = slot * ts_class_bytes[cls], g = granule_of(part, at);
             assert_true(free_words[g / 64] >> (g % 64) & 1);
-            assert_int_equal(ts_load_relaxed(&states_of(unit)[g]), part == TS_NORMAL ? at / 16 % 4 * 2 : 0);
+            unsigned place = part == TS_NORMAL ? at / 16 % 4 * 2 : 0;
+            assert_int_equal(ts_load_relaxed(&states_of(unit)[g]), TS_STATE_USABLE | place);
         }
         give(unit);
     }
@@ -98,12 +99,12 @@ static void tags_and_generations_rise(void **state) {
     uint32_t gen = ts_load_relaxed(&slab->gen), tag = ts_load_relaxed(&slab->tag);
     assert_true(gen >= 1);
     /* No handle was made: nothing is used up, whatever the slots went through. */
-    ts_store_relaxed(&states_of(unit)[0], 100 << TS_STATE_GEN_SHIFT);
+    ts_store_relaxed(&states_of(unit)[0], TS_STATE_USABLE | 100 << TS_STATE_GEN_SHIFT);
     assert_true(ts_slab_reset_churn(unit, 5));
     assert_int_equal(ts_load_relaxed(&slab->gen), gen);
     assert_int_equal(ts_load_relaxed(&slab->tag), tag + 1);
     /* One was: the next generations are above all of this use. */
-    ts_store_relaxed(&states_of(unit)[0], 100 << TS_STATE_GEN_SHIFT);
+    ts_store_relaxed(&states_of(unit)[0], TS_STATE_USABLE | 100 << TS_STATE_GEN_SHIFT);
     ts_store_relaxed(&slab->handled, 1);
     assert_true(ts_slab_reset_churn(unit, 7));
     assert_int_equal(ts_load_relaxed(&slab->gen), gen + 101);
@@ -196,12 +197,10 @@ static void rebuild_from_the_states(void **state) {
             _Atomic uint16_t *s = &states_of(unit)[granule_of(part, slot * ts_class_bytes[cls])];
             uint16_t place = ts_load_relaxed(s) & 6u;
             uint64_t kind = sup_rng_below(&rng, 4);
-            uint16_t gen = (uint16_t)(sup_rng_below(&rng, TS_STATE_GEN_MAX) << TS_STATE_GEN_SHIFT);
+            uint16_t gen = (uint16_t)(TS_STATE_USABLE | sup_rng_below(&rng, TS_STATE_GEN_MAX) << TS_STATE_GEN_SHIFT);
             live += kind == 0;
             retired += kind == 1;
-            ts_store_relaxed(s, (uint16_t)(kind == 0   ? gen | place | TS_STATE_LIVE
-                                           : kind == 1 ? TS_STATE_RETIRED | place
-                                                       : gen | place));
+            ts_store_relaxed(s, (uint16_t)(kind == 0 ? gen | place | TS_STATE_LIVE : kind == 1 ? place : gen | place));
         }
         slab->free_count = 0;
         ts_slab_rebuild(unit, cls);
@@ -213,7 +212,7 @@ static void rebuild_from_the_states(void **state) {
         for (unsigned slot = 0; slot < ts_classes.slots[cls]; slot++) {
             unsigned g = granule_of(part, slot * ts_class_bytes[cls]);
             uint16_t s = ts_load_relaxed(&states_of(unit)[g]);
-            assert_int_equal(free_words[g / 64] >> (g % 64) & 1, !(s & TS_STATE_LIVE) && !(s & TS_STATE_RETIRED));
+            assert_int_equal(free_words[g / 64] >> (g % 64) & 1, !(s & TS_STATE_LIVE) && !ts_state_is_retired(s));
         }
         give(unit);
     }

@@ -1,0 +1,42 @@
+/* Words that one thread writes, and comparisons of words, against what C says. */
+#include "unit.h"
+
+#include "base/atomic.h"
+
+/* A word of the owner's, whatever the machine has for it. */
+static void owned_words(void **state) {
+    (void)state;
+    _Atomic uint64_t a = UINT64_MAX - 3;
+    ts_add_owned(&a, 7);
+    assert_int_equal(ts_load_relaxed(&a), 3);
+    ts_add_owned(&a, (uint64_t)1 << 40);
+    assert_int_equal(ts_load_relaxed(&a), ((uint64_t)1 << 40) + 3);
+    _Atomic uint32_t b[3] = {5, UINT32_MAX, 5};
+    ts_add_owned(&b[1], 2);
+    assert_int_equal(ts_load_relaxed(&b[1]), 1);
+    _Atomic uint16_t c[3] = {0, 0x8006, 0};
+    ts_or_owned_16(&c[1], 1);
+    assert_int_equal(ts_load_relaxed(&c[1]), 0x8007);
+    assert_int_equal(ts_load_relaxed(&b[0]) + ts_load_relaxed(&b[2]), 10);
+    assert_int_equal(ts_load_relaxed(&c[0]) + ts_load_relaxed(&c[2]), 0);
+}
+
+static void comparisons(void **state) {
+    (void)state;
+    _Atomic uint64_t a = 0x123456789abcdef0;
+    assert_true(ts_is_relaxed_64(&a, 0x123456789abcdef0));
+    assert_false(ts_is_relaxed_64(&a, 0x123456789abcdef1));
+    assert_false(ts_is_relaxed_64(&a, 0x9abcdef0));
+    assert_true(ts_halves_are(&a, 0x9abcdef0, 0x12345678));
+    assert_false(ts_halves_are(&a, 0x9abcdef1, 0x12345678));
+    assert_false(ts_halves_are(&a, 0x9abcdef0, 0x12345679));
+    assert_false(ts_halves_are(&a, 0x12345678, 0x9abcdef0));
+    ts_store_relaxed(&a, UINT64_MAX);
+    assert_true(ts_halves_are(&a, UINT32_MAX, UINT32_MAX));
+    assert_false(ts_halves_are(&a, 0, UINT32_MAX));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(owned_words), cmocka_unit_test(comparisons)};
+    return cmocka_run_group_tests_name("base.atomic", tests, NULL, NULL);
+}
