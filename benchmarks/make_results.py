@@ -167,12 +167,8 @@ def about_the_run(suite):
         return ["The run was not recorded (there is no run.csv)."]
     rows = suite.rows("run")
     spent = sum(suite.number("run", row, "seconds") for row in rows)
-    steps = {}  # of each commit
-    for row in rows:
-        steps.setdefault(row["commit"], {})[row["step"]] = None
-    commits = ", ".join(steps) if len(steps) == 1 else "; ".join(f"{name} ({', '.join(of)})" for name, of in steps.items())
     lines = [
-        f"Machine: {header['machine']}. {header['date']}, mode {header['mode']}, commit {commits};",
+        f"Machine: {suite.machines()}. {header['date']}, mode {header['mode']}, commit {suite.by_step('commit')};",
         f"{len(rows)} runs in {spent / 60:.0f} minutes. {header['allocators']}.",
         "",
         f"    {re.sub(' --steps .*', '', header['command'])}",
@@ -474,7 +470,7 @@ def readme_lines(suite, summary):
     lines += [f"- {text}" for text in sentences if text]
     header = suite.header()
     if header:
-        lines += ["", f"{header['machine']}; all figures, also those where others are ahead, with the commands: "
+        lines += ["", f"{suite.machines()}; all figures, also those where others are ahead, with the commands: "
                   "[docs/results.md](docs/results.md)."]
     return lines
 

@@ -269,7 +269,7 @@ def command_of(unit, options, programs, allocators, target, resumed):
 # ---- results ------------------------------------------------------------------------------------
 
 
-RUN_COLUMNS = ["step", "round", "allocator", "seconds", "exit_code", "date", "commit", "command"]
+RUN_COLUMNS = ["step", "round", "allocator", "seconds", "exit_code", "date", "commit", "machine", "command"]
 
 
 def merge(parts, out, units):
@@ -314,9 +314,11 @@ def write_run(path, header, finished):
 
 
 def read_run(path):
+    """Its rows. One that does not say on which machine it was is of the machine in the lines before the heading."""
+    machine = next((line.removeprefix("machine: ") for line in header_of(path) if line.startswith("machine: ")), "")
     with open(path, newline="", encoding="utf-8") as file:
         rows = csv.DictReader(line for line in file if not line.startswith("#"))
-        return [dict(row) for row in rows]
+        return [{"machine": machine, **row} for row in rows]
 
 
 def key_of(row):
@@ -432,7 +434,7 @@ class Run:
             if built.is_file() and built.read_text(encoding="utf-8") != fingerprint(self.programs):
                 raise Refusal("--resume: the interrupted run was of other programs than those built now")
             before = header_of(self.own)
-            for kind in ("command", "allocators", "commit"):
+            for kind in ("machine", "command", "allocators", "commit"):
                 old = next((line for line in before if line.startswith(f"{kind}: ")), f"no {kind}")
                 new = next(line for line in self.header if line.startswith(f"{kind}: "))
                 if old != new:
@@ -463,7 +465,9 @@ class Run:
         now = datetime.datetime.now(datetime.timezone.utc)
         self.finished.append({"step": unit.step.name, "round": str(unit.round), "allocator": unit.allocator,
                               "seconds": f"{seconds:.1f}", "exit_code": str(code), "date": f"{now:%Y-%m-%d %H:%M:%S}",
-                              "commit": self.header[-1].removeprefix("commit: "), "command": shorten(command, self.parts / unit.folder)})
+                              "commit": self.header[-1].removeprefix("commit: "),
+                              "machine": self.header[0].removeprefix("machine: "),
+                              "command": shorten(command, self.parts / unit.folder)})
         write_run(self.own, self.header, self.finished)
 
     def publish(self):

@@ -71,7 +71,7 @@ COLUMNS = {
 }
 FILES = list(COLUMNS)
 OPTIONAL = {"round": "count", "p95_ns": "from 0", "p99999_ns": "positive", "samples": "count",  # may be missing
-            "ns_of_rounds": "several", "drop_ns_of_rounds": "several"}
+            "ns_of_rounds": "several", "drop_ns_of_rounds": "several", "machine": "text"}
 # What the lines before the heading must say.
 HEADERS = {"run": ["machine", "mode", "command", "date", "allocators"],
            "core_bench_raw": ["machine", "date", "allocators", "commit"]}
@@ -176,6 +176,17 @@ class Suite:
             if word not in header:
                 raise report.InputError(f"{path}:1: no line '# {word}: ...' before the heading")
         return header
+
+    def by_step(self, column):
+        """What a column of run.csv says, with the steps that each of several values is of."""
+        steps = {}
+        for row in self.rows("run"):
+            steps.setdefault(row.get(column) or self.header().get(column, ""), {})[row["step"]] = None
+        return "; ".join(value if len(steps) == 1 else f"{value} ({', '.join(of)})" for value, of in steps.items())
+
+    def machines(self):
+        """In words; empty if there is no record of the run."""
+        return self.by_step("machine") or self.header().get("machine", "")
 
     def measured(self, name="run"):
         """The allocators that the run had, as its file names them."""

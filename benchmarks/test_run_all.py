@@ -105,6 +105,7 @@ class StandIns(unittest.TestCase):
         rows = list(csv.DictReader(record[6:]))
         self.assertEqual(len(rows), 12)
         self.assertEqual({row["exit_code"] for row in rows}, {"0"})
+        self.assertEqual({row["machine"] for row in rows}, {record[0].removeprefix("# machine: ")})
         self.assertTrue(rows[0]["command"].endswith("benchmark_accurate --allocator tslab --csv benchmark_accurate.csv"),
                         rows[0])
 
@@ -116,6 +117,23 @@ class StandIns(unittest.TestCase):
         self.run_all("--steps", "churn_test", "--allocators", "malloc")
         rows = list(csv.DictReader(self.lines("run.csv")[6:]))
         self.assertEqual([row["step"] for row in rows], ["smoke_tests"] * 3 + ["churn_test"])
+
+    def test_steps_of_another_machine_stay_its_own(self):
+        self.run_all("--steps", "churn_test")
+        path = self.out / "run.csv"
+        header, rows = run_all.header_of(path), run_all.read_run(path)
+        # as a record without the column, of a machine that only the lines before the heading name
+        columns = [name for name in run_all.RUN_COLUMNS if name != "machine"]
+        with open(path, "w", newline="", encoding="utf-8") as file:
+            file.writelines(f"# {line}\n" for line in ["machine: elsewhere, 1 processor", *header[1:]])
+            writer = csv.DictWriter(file, columns, extrasaction="ignore", lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows)
+        self.run_all("--steps", "smoke_tests")
+        rows = list(csv.DictReader(self.lines("run.csv")[6:]))
+        here = self.lines("run.csv")[0].removeprefix("# machine: ")
+        self.assertEqual([(row["step"], row["machine"]) for row in rows],
+                         [("churn_test", "elsewhere, 1 processor")] * 3 + [("smoke_tests", here)] * 3)
 
     def test_a_failure_is_named_the_rest_goes_on_and_resume_repeats_it(self):
         (self.build / "fail.churn_test.malloc").touch()

@@ -220,6 +220,16 @@ class Commits(Folder):
             "churn_test,1,tslab,9.0,0,2020-01-01 00:00:00,def,churn_test", "churn_test,1,malloc,9.0,0,2020-01-01 00:00:00,def,churn_test"))
 
 
+    def test_steps_of_another_machine_are_named(self):
+        self.assertIn("Machine: a machine, 2 processors, 1 GiB, Linux. ", self.about())
+        text = RUN.replace("commit,command", "commit,machine,command").replace("abc,soak", 'abc,"M2, 4 processors",soak')
+        self.assertNotEqual(text, RUN)
+        self.write(run=text + "churn_test,1,tslab,9.0,0,2020-01-01 00:00:00,abc,another,churn_test\n")
+        suite = figures.Suite(self.folder)
+        self.assertEqual(suite.machines(), "M2, 4 processors (soak); another (churn_test)")
+        self.assertIn("Machine: M2, 4 processors (soak); another (churn_test). ", make_results.about_the_run(suite)[0])
+
+
 class Targets(unittest.TestCase):
     @staticmethod
     def entries(**values):

@@ -196,8 +196,7 @@ class Data:
         return (min(values), max(values)) if values else (0, 0)
 
     def machine(self):
-        header = self.suites[0].header()
-        return header.get("machine", "machine not recorded")
+        return self.suites[0].machines() or "machine not recorded"
 
     def choices(self, name, column):
         """The different values of a column, as in the file."""
