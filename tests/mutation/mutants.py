@@ -453,7 +453,7 @@ MUTANTS = [
         "file": "src/heap/fast.h",
         "old": "    if (TS_UNLIKELY(!ts_halves_are(&r.block->b.key, (uint32_t)word, tls->share_line))) return r;\n",
         "new": "    if (TS_UNLIKELY((uint32_t)ts_load_relaxed(&r.block->b.key) != (uint32_t)word)) return r;\n",
-        "tests": ["unit.heap.foreign"],
+        "tests": ["stress.ring"],
     },
     {
         "name": "fast-malloc-ignores-open",

@@ -414,7 +414,7 @@ static void reserved_units(void **state) {
 }
 
 /* The state words of what is purged go back too, and no handle of before is good again: every slot has a stale one, made
-   in another generation of the slot, when the slabs come back. */
+   in another generation of the slot, when the slabs come back. No more generations are used up than there were. */
 static void states_go_and_handles_stay_stale(void **state) {
     enum { UNITS = 64, BYTES = 128, SLOTS = UNITS * TS_UNIT_BYTES / BYTES, ROUNDS = 3 };
     static SlabHandle stale[ROUNDS][SLOTS];
@@ -433,6 +433,8 @@ static void states_go_and_handles_stay_stale(void **state) {
             for (unsigned before = 0; before < round; before++)
                 assert_null(slab_handle_get(allocator, stale[before][i]));
         for (size_t i = 0; i < SLOTS; i++) assert_ptr_equal(slab_handle_get(allocator, stale[round][i]), objects[i]);
+        for (size_t i = 0; i < SLOTS; i++)
+            assert_true((stale[round][i] >> 18 & TS_GEN_MAX) <= 1 + ROUNDS * (ROUNDS + 1));
         assert_true(epoch_destroy(allocator, epoch));
         size_t state_bytes = purges.state_bytes;
         assert_int_equal(slab_trim(allocator), UNITS * UNIT);
