@@ -70,6 +70,10 @@ COLUMNS = {
     "run": ({"step": "text", "allocator": "text"}, {"seconds": "from 0", "exit_code": "whole", "commit": "text"}),
 }
 FILES = list(COLUMNS)
+# The step that writes a file, where it has another name.
+STEP_OF = {"latency_cdf": "benchmark_accurate", "fragmentation": "benchmark_accurate", "space": "benchmark_accurate",
+           "phase_shifts": "churn_test", "epoch_cycles": "churn_test", "mixed_load": "churn_test",
+           "thread_trials": "benchmark_threads", "core_bench_raw": "core_bench"}
 OPTIONAL = {"round": "count", "p95_ns": "from 0", "p99999_ns": "positive", "samples": "count",  # may be missing
             "ns_of_rounds": "several", "drop_ns_of_rounds": "several", "machine": "text"}
 # What the lines before the heading must say.
@@ -93,6 +97,7 @@ class Suite:
     def __init__(self, folder):
         self.folder = pathlib.Path(folder)
         self.tables = {}
+        self.asked = set()  # names of the files whose rows were asked for
 
     def path(self, name):
         return self.folder / f"{name}.csv"
@@ -100,6 +105,7 @@ class Suite:
     def rows(self, name):
         """The rows as dictionaries, their fields as COLUMNS demands; none if the file is not there. `line` is the row's
         line in the file."""
+        self.asked.add(name)
         if name not in self.tables:
             self.tables[name] = list(self._read(name))
         return self.tables[name]
@@ -177,16 +183,19 @@ class Suite:
                 raise report.InputError(f"{path}:1: no line '# {word}: ...' before the heading")
         return header
 
-    def by_step(self, column):
-        """What a column of run.csv says, with the steps that each of several values is of."""
+    def by_step(self, column, wanted=None):
+        """What a column of run.csv says, of all steps or of those that are wanted, with the steps that each of several
+        values is of."""
         steps = {}
         for row in self.rows("run"):
-            steps.setdefault(row.get(column) or self.header().get(column, ""), {})[row["step"]] = None
+            if wanted is None or row["step"] in wanted:
+                steps.setdefault(row.get(column) or self.header().get(column, ""), {})[row["step"]] = None
         return "; ".join(value if len(steps) == 1 else f"{value} ({', '.join(of)})" for value, of in steps.items())
 
-    def machines(self):
-        """In words; empty if there is no record of the run."""
-        return self.by_step("machine") or self.header().get("machine", "")
+    def machines(self, files=None):
+        """In words, of all files or of some; empty if there is no record of the run."""
+        steps = files and {STEP_OF.get(name, name) for name in files}
+        return self.by_step("machine", steps) or self.header().get("machine", "")
 
     def measured(self, name="run"):
         """The allocators that the run had, as its file names them."""

@@ -227,6 +227,8 @@ class Commits(Folder):
         self.write(run=text + "churn_test,1,tslab,9.0,0,2020-01-01 00:00:00,abc,another,churn_test\n")
         suite = figures.Suite(self.folder)
         self.assertEqual(suite.machines(), "M2, 4 processors (soak); another (churn_test)")
+        self.assertEqual(suite.machines({"soak"}), "M2, 4 processors")
+        self.assertEqual(suite.machines({"phase_shifts", "mixed_load"}), "another")
         self.assertIn("Machine: M2, 4 processors (soak); another (churn_test). ", make_results.about_the_run(suite)[0])
 
 

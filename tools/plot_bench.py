@@ -196,7 +196,11 @@ class Data:
         return (min(values), max(values)) if values else (0, 0)
 
     def machine(self):
-        return self.suites[0].machines() or "machine not recorded"
+        """That of the figures which were asked for since `begin`."""
+        return self.suites[0].machines(self.suites[0].asked) or "machine not recorded"
+
+    def begin(self):
+        self.suites[0].asked.clear()
 
     def choices(self, name, column):
         """The different values of a column, as in the file."""
@@ -595,6 +599,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def draw(chart, data, out, kind):
+    data.begin()
     figure = CHARTS[chart](data)
     figure.tight_layout(rect=(0, 0.09 if figure.legends else 0.03, 1, 1))
     figure.text(0.995, 0.005, data.machine(), ha="right", va="bottom", fontsize=7, color="#555555")
