@@ -81,8 +81,9 @@ static void in_churn(place *at, uint32_t unit, uint32_t offset, uint64_t w, bool
     if (slot >= ts_classes.slots[cls]) return; /* the end of the slab that is too short for an object */
     uint64_t entry = (uint64_t)ts_unit_in_part(unit) * TS_UNIT_ENTRIES + start / 16;
     uint32_t s = ts_load_acquire(&ts_region.part[part].state[ts_granule(part, entry)]);
-    /* 0 in nobody's slab: purged, as it seems, so nothing is known of it. */
-    uint32_t slot_generation = s == 0 && ts_load_relaxed(ts_unit_word(unit)) == 0 ? 0 : ts_state_generation(s);
+    /* 0 is a slot that is retired; but of a retired slab nothing is known, its state words may have been purged before. */
+    bool unknown = s == 0 && ts_slab_at(unit)->kind == TS_KIND_RETIRED;
+    uint32_t slot_generation = unknown ? 0 : ts_state_generation(s);
     at->generation = ts_load_relaxed(&ts_slab_at(unit)->gen) + slot_generation;
     if (s & TS_STATE_LIVE) {
         at->found = !alive ? WITH_EPOCH : ts_foreign_pending(unit, false, entry) ? FREED : LIVE;

@@ -40,7 +40,8 @@ static void sort_units(uint32_t *a, unsigned n) {
 }
 
 /* The state words of a run of units that are nobody's: a thirty-second of their data (an eighth in part SMALL). Read as
-   zeros they say what is true, that nothing is live. Pages that other units share stay; so do all if the system refuses,
+   zeros they say what is true, that nothing is live, and that all generations are used up: ts_slab_leave_states has kept what
+   the next use needs. Pages that other units share stay; so do all if the system refuses,
    which loses nothing. The counters of purges are about data. */
 static void purge_states(uint32_t first, uint32_t count) {
     unsigned part = ts_part_of_unit(first);

@@ -55,6 +55,34 @@ static void places_without_objects(void **state) {
                    "in memory that holds no object");
 }
 
+/* A slot whose generations are used up: in its bin, when its epoch has ended, and when its empty slab is nobody's. */
+static void slots_that_are_retired(void **state) {
+    const size_t sizes[] = {16, 64, 112, 16, 64, 112};
+    (void)state;
+    for (unsigned i = 0; i < 6; i++) {
+        EpochId epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
+        void *p = NULL, *other = slab_malloc_epoch(allocator, sizes[i], epoch);
+        SlabHandle handle = SLAB_HANDLE_NONE;
+        for (unsigned use = 0; use <= TS_STATE_GEN_MAX; use++) {
+            void *before = p;
+            assert_non_null(p = alloc_obj_epoch(allocator, sizes[i], epoch, &handle));
+            assert_true(use == 0 || p == before);
+            assert_true(slab_free(allocator, p));
+        }
+        OF_POINTER(p, "freed already (class ");
+        OF_HANDLE(handle, "freed already (class ");
+        if (i < 3) {
+            assert_true(epoch_destroy(allocator, epoch));
+            OF_POINTER(other, "freed with its epoch (class ");
+        } else {
+            assert_true(slab_free(allocator, other));
+            assert_true(epoch_close(allocator, epoch));
+        }
+        OF_POINTER(p, "freed already (class ");
+        OF_HANDLE(handle, "freed already (class ");
+    }
+}
+
 static void places_in_slabs_of_a_class(void **state) {
     const size_t sizes[] = {16, 48, 64, 112, 768, 4096};
     (void)state;
@@ -212,6 +240,7 @@ static void epochs(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        WITH(places_without_objects),      WITH(slots_that_are_retired),
         WITH(places_without_objects),      WITH(places_in_slabs_of_a_class),
         WITH(places_in_scope_slabs),       WITH(places_in_spans),
         WITH(places_of_another_allocator), WITH(handles_that_are_none),
