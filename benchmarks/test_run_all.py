@@ -174,6 +174,13 @@ class StandIns(unittest.TestCase):
                 answer = self.run_all(*arguments)
                 self.assertEqual(answer.returncode, 2)
                 self.assertIn(words, answer.stderr)
+            begun = self.out / ".parts" / "run.csv"
+            record = begun.read_text(encoding="utf-8")
+            begun.write_text(record.replace("# machine: ", "# machine: another than "), encoding="utf-8")
+            answer = self.run_all("--steps", "churn_test,smoke_tests", "--resume")
+            self.assertEqual(answer.returncode, 2)
+            self.assertIn("had 'machine: another than ", answer.stderr)
+            begun.write_text(record, encoding="utf-8")
             answer = self.run_all("--steps", "churn_test,smoke_tests", "--resume")
             self.assertEqual(answer.returncode, 0, answer.stderr)
             self.assertEqual(self.calls(), ["churn_test mimalloc", "smoke_tests tslab", "smoke_tests malloc",

@@ -269,7 +269,7 @@ static inline ts_block *ts_block_of_line(uint64_t line, bool scope) {
 static inline unsigned ts_bin_class(const ts_churn_block *block, const ts_bin *bin) {
     return (unsigned)(bin - block->bin);
 }
-#define TS_KEY_SHARE_SHIFT 32u /* of a block's key, whose upper half is compared as it is */
+#define TS_KEY_SHARE_SHIFT 32u /* of a block's key: the upper half, as ts_halves_are compares it */
 static inline uint64_t ts_word_era(uint64_t word) { return word & TS_UNIT_ERA_MASK; }
 static inline uint64_t ts_word_line(uint64_t word) { return word >> TS_UNIT_LINE_SHIFT; }
 static inline uint64_t ts_era(const ts_block *block) { return ts_load_acquire(&block->key) & TS_UNIT_ERA_MASK; }
