@@ -33,7 +33,7 @@ bool slab_stats_global(SlabAllocator *allocator, SlabGlobalStats *out) {
     ts_allocator *a = out ? begin(allocator) : NULL;
     if (!a) return false;
     ts_snapshot snapshot;
-    ts_snapshot_take(a, &snapshot, NULL, NULL);
+    ts_snapshot_take(a, &snapshot, NULL, NULL, NULL);
     ts_snapshot_global(&snapshot, out, true);
     ts_allocator_read_end(a);
     return true;
@@ -43,7 +43,7 @@ bool slab_stats_class(SlabAllocator *allocator, uint32_t cls, SlabClassStats *ou
     ts_allocator *a = out ? begin(allocator) : NULL;
     if (!a) return false;
     ts_snapshot snapshot;
-    ts_snapshot_take(a, &snapshot, NULL, NULL);
+    ts_snapshot_take(a, &snapshot, NULL, NULL, NULL);
     bool known = ts_snapshot_class(&snapshot, cls, out);
     ts_allocator_read_end(a);
     return known;

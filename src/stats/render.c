@@ -17,7 +17,7 @@ const char *ts_class_name(uint32_t cls, char name[16]) {
 }
 
 const char *ts_label_name(const ts_label_stats *label) {
-    return label->is_other ? "(other)" : label->label[0] ? label->label : "(none)";
+    return label->is_other ? TS_LABEL_OTHER : label->label[0] ? label->label : TS_LABEL_NONE;
 }
 
 /* ---- JSON ----------------------------------------------------------------------------------------------- */

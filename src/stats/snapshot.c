@@ -1,4 +1,5 @@
 /* Filling the structures of tslab/stats.h from the counters of blocks, shares and allocators. */
+/* Modelled in tests/model: orders. */
 #include "stats/snapshot.h"
 
 #include "base/bits.h"
@@ -54,7 +55,14 @@ uint64_t ts_unit_pending(const ts_block *block, uint32_t unit, uint64_t word, ui
     return n;
 }
 
-static void add_pending(ts_allocator *a, ts_sums *sums) {
+/* The block's epoch, as long as the slab is the block's of that use. */
+static const ts_epoch *epoch_of(const ts_allocator *a, const ts_block *block, uint64_t word) {
+    const ts_epoch *e = ts_load_relaxed(&block->epoch);
+    atomic_thread_fence(memory_order_acquire); /* the era after it; partner: the release of the key as the block ends */
+    return ts_unit_block(a, word) == block ? e : NULL;
+}
+
+static void add_pending(ts_allocator *a, ts_sums *sums, ts_pending_fn *fn, void *arg) {
     for (unsigned part = 0; part < TS_PARTS; part++) {
         uint32_t end = ts_pool_highest(part), first = ts_region.part[part].first_unit;
         for (uint32_t u = first + 1; u < first + end; u++) {
@@ -64,10 +72,13 @@ static void add_pending(ts_allocator *a, ts_sums *sums) {
             const ts_block *block = ts_unit_block(a, word);
             if (!block) continue;
             uint32_t kind = ts_unit_kind(block, word);
-            uint64_t n = ts_unit_pending(block, u, word, &sums->pending_bytes[kind]);
+            uint64_t bytes = 0, n = ts_unit_pending(block, u, word, &bytes);
             if (!n) continue;
             sums->pending[kind] += n;
+            sums->pending_bytes[kind] += bytes;
             sums->used |= (uint64_t)1 << kind;
+            const ts_epoch *e = fn ? epoch_of(a, block, word) : NULL;
+            if (e) fn(arg, e, kind, n, bytes);
         }
     }
 }
@@ -200,7 +211,7 @@ static void prefetch_epoch(uint32_t i, uint32_t high) {
     __builtin_prefetch((const char *)b + 128);
 }
 
-void ts_snapshot_take(ts_allocator *a, ts_snapshot *out, ts_epoch_fn *fn, void *arg) {
+void ts_snapshot_take(ts_allocator *a, ts_snapshot *out, ts_epoch_fn *fn, ts_pending_fn *pending, void *arg) {
     memset(out, 0, sizeof *out);
     out->allocator = a;
     for (unsigned k = 0; k <= TS_COUNT_KINDS; k++) {
@@ -237,7 +248,7 @@ void ts_snapshot_take(ts_allocator *a, ts_snapshot *out, ts_epoch_fn *fn, void *
             out->closing++;
     }
     atomic_thread_fence(memory_order_acquire); /* the counters before the foreign bits: snapshot.h, 4 */
-    add_pending(a, &out->sums);
+    add_pending(a, &out->sums, pending, arg);
 }
 
 /* ---- classes and the whole ------------------------------------------------------------------------------------ */

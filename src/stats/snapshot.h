@@ -47,9 +47,11 @@ typedef struct ts_snapshot {
 
 /* Called for each epoch of the snapshot with its sums, without what is pending. */
 typedef void ts_epoch_fn(void *arg, const ts_epoch *epoch, EpochId id, uint32_t state, const ts_sums *sums);
+/* Called after that for each slab in which something is: freed by others, not collected. */
+typedef void ts_pending_fn(void *arg, const ts_epoch *epoch, uint32_t kind, uint64_t objects, uint64_t bytes);
 
-/* The caller is between ts_allocator_read_begin and _end in all of these. fn may be NULL. */
-void ts_snapshot_take(ts_allocator *allocator, ts_snapshot *out, ts_epoch_fn *fn, void *arg);
+/* The caller is between ts_allocator_read_begin and _end in all of these. fn and pending may be NULL. */
+void ts_snapshot_take(ts_allocator *allocator, ts_snapshot *out, ts_epoch_fn *fn, ts_pending_fn *pending, void *arg);
 /* One class, SLAB_CLASS_SCOPE, SLAB_CLASS_SPAN or SLAB_ALL_CLASSES of a snapshot. false: there is none such. */
 bool ts_snapshot_class(const ts_snapshot *snapshot, uint32_t cls, SlabClassStats *out);
 /* measure: resident memory too, which reads /proc. */

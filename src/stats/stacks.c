@@ -265,7 +265,7 @@ void ts_render_stacks(ts_sink *s, const ts_view *v) {
     for (unsigned i = 0; i < v->stack_rows; i++) {
         const SlabStackSample *row = &v->stack[i];
         ts_put(s, "\n   ");
-        ts_put(s, row->label[0] ? row->label : "(none)");
+        ts_put(s, row->label[0] ? row->label : TS_LABEL_NONE);
         ts_put(s, ", ");
         ts_put(s, ts_state_name(row->state));
         ts_put(s, ": ");

@@ -98,13 +98,16 @@ static void sort_rows(top *t) {
 
 /* ---- labels ------------------------------------------------------------------------------------------------------- */
 
-static ts_label_stats *label_row(builder *b, const char *text) {
+/* NULL: there is none yet, and `make` is off. */
+static ts_label_stats *label_row(builder *b, const char *text, bool make) {
+    if (strcmp(text, TS_LABEL_OTHER) == 0) return &b->label[TS_VIEW_LABELS_SEEN];
     uint64_t hash = 1469598103934665603u;
     for (const char *c = text; *c; c++) hash = (hash ^ (unsigned char)*c) * 1099511628211u;
     for (uint32_t at = (uint32_t)(hash >> 32) % LABEL_SLOTS;; at = (at + 1) % LABEL_SLOTS) {
         if (b->slot[at] && strcmp(b->label[b->slot[at] - 1].label, text) == 0) return &b->label[b->slot[at] - 1];
         if (b->slot[at]) continue;
         if (b->labels_seen == TS_VIEW_LABELS_SEEN) return &b->label[TS_VIEW_LABELS_SEEN];
+        if (!make) return NULL;
         b->slot[at] = (uint16_t)(++b->labels_seen);
         ts_label_stats *row = &b->label[b->labels_seen - 1];
         memcpy(row->label, text, SLAB_LABEL_BYTES);
@@ -147,6 +150,19 @@ static void add_to_label(ts_label_stats *row, const ts_epoch *e, uint32_t state,
     }
 }
 
+static void take_off(uint64_t *from, uint64_t n) { *from -= ts_least(*from, n); }
+
+/* An epoch's state may have changed since it was counted. */
+static void take_off_label(ts_label_stats *row, bool closed, uint32_t kind, uint64_t objects, uint64_t bytes) {
+    take_off(&row->class_objects[closed][kind], objects);
+    take_off(&row->class_bytes[closed][kind], bytes);
+    take_off(closed ? &row->closing_live_objects : &row->active_live_objects, objects);
+    take_off(closed ? &row->closing_live_bytes : &row->active_live_bytes, bytes);
+    /* Where nothing is live nothing has an age. */
+    if (!closed && row->active_live_objects == 0) row->active_age_ns = 0;
+    if (closed && row->closing_live_objects == 0) row->closing_age_ns = row->closing_for_ns = 0;
+}
+
 static void label_add(ts_label_stats *to, const ts_label_stats *from) {
 #define X(field, type, scope, unit, ...)   \
     if (TS_##unit == TS_NS)                \
@@ -187,11 +203,26 @@ static void choose_labels(builder *b, ts_view *view) {
 
 /* ---- the view ----------------------------------------------------------------------------------------------------- */
 
+/* The label under which an epoch is summed up: as it is shown, so that no two rows look alike. */
+static void read_shown_label(const ts_epoch *e, char label[SLAB_LABEL_BYTES]) {
+    ts_epoch_read_label(e, label);
+    for (char *c = label; *c; c++)
+        if (((unsigned char)*c < ' ' && *c != '\n') || *c == 0x7f) *c = '?'; /* ts_put_quoted */
+    if (strcmp(label, TS_LABEL_NONE) == 0) memset(label, 0, SLAB_LABEL_BYTES);
+}
+
+static void on_pending(void *arg, const ts_epoch *e, uint32_t kind, uint64_t objects, uint64_t bytes) {
+    char label[SLAB_LABEL_BYTES];
+    read_shown_label(e, label);
+    ts_label_stats *row = label_row(arg, label, false);
+    if (row) take_off_label(row, ts_load_relaxed(&e->state) != EPOCH_ACTIVE, kind, objects, bytes);
+}
+
 static void on_epoch(void *arg, const ts_epoch *e, EpochId id, uint32_t state, const ts_sums *sums) {
     builder *b = arg;
     char label[SLAB_LABEL_BYTES];
-    ts_epoch_read_label(e, label);
-    add_to_label(label_row(b, label), e, state, sums, ts_os->wall_ns());
+    read_shown_label(e, label);
+    add_to_label(label_row(b, label, true), e, state, sums, ts_os->wall_ns());
     offer(&b->tops[0], e, id, state, sums);
     offer(&b->tops[1], e, id, state, sums);
     b->epochs++;
@@ -237,7 +268,7 @@ ts_view *ts_view_make(ts_allocator *a, uintptr_t token) {
         strncpy(view->library, VERSION, sizeof view->library - 1);
         view->pid = (uint64_t)getpid();
         view->taken_ns = ts_os->wall_ns();
-        ts_snapshot_take(a, &b->snapshot, on_epoch, b);
+        ts_snapshot_take(a, &b->snapshot, on_epoch, on_pending, b);
         ts_snapshot_global(&b->snapshot, &view->global, true);
         for (unsigned i = 0; i < TS_COUNT_KINDS; i++)
             (void)ts_snapshot_class(&b->snapshot, ts_class_at(i), &view->cls[i]);
@@ -285,7 +316,7 @@ bool ts_render_epochs(ts_sink *sink, ts_allocator *a, uintptr_t token, SlabEpoch
     if (l) {
         SlabEpochStats *rows = (SlabEpochStats *)(void *)(l + 1);
         l->top = (top){rows, (uint64_t *)(void *)(rows + limit), 0, (unsigned)limit, order == SLAB_EPOCHS_OLDEST};
-        ts_snapshot_take(a, &l->snapshot, on_listed, l);
+        ts_snapshot_take(a, &l->snapshot, on_listed, NULL, l);
         sort_rows(&l->top);
         for (unsigned i = 0; i < l->top.count; i += ROWS_AT_ONCE)
             ts_snapshot_epoch_slabs(a, rows + i, l->top.count - i < ROWS_AT_ONCE ? l->top.count - i : ROWS_AT_ONCE);

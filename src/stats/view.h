@@ -93,7 +93,9 @@ bool ts_render_epochs(ts_sink *sink, ts_allocator *allocator, uintptr_t token, S
 const char *ts_state_name(int state);
 /* "128", "scope", "span". */
 const char *ts_class_name(uint32_t cls, char name[16]);
-/* The label as it is shown: "(none)", "(other)". */
+/* The label as it is shown. */
+#define TS_LABEL_NONE "(none)"
+#define TS_LABEL_OTHER "(other)"
 const char *ts_label_name(const ts_label_stats *label);
 void ts_render_epoch_json(ts_sink *sink, const SlabEpochStats *epoch);
 

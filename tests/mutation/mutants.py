@@ -1126,8 +1126,8 @@ MUTANTS = [
         "name": "snapshot-without-what-is-pending",
         "protocol": "snapshot, 4",
         "file": "src/stats/snapshot.c",
-        "old": "    add_pending(a, &out->sums);\n",
-        "new": "    (void)add_pending;\n",
+        "old": "    add_pending(a, &out->sums, pending, arg);\n",
+        "new": "    (void)add_pending;\n    (void)pending;\n",
         "tests": ["unit.stats.conservation"],
     },
     {
@@ -1533,5 +1533,13 @@ MUTANTS = [
         "old": "if (size > TS_SCOPE_MAX_BYTES || allocator->care",
         "new": "if (size > TS_MAX_CLASS_BYTES || allocator->care",
         "tests": ["unit.epoch.stacks"],
+    },
+    {
+        "name": "label-with-what-is-pending",
+        "protocol": "view.c, on_pending",
+        "file": "src/stats/view.c",
+        "old": "    if (row) take_off_label(",
+        "new": "    if (row && objects == 0) take_off_label(",
+        "tests": ["unit.stats.view"],
     },
 ]

@@ -381,7 +381,7 @@ static void collected_meanwhile(void **state) {
     }
     ts_snapshot snapshot;
     assert_true(ts_allocator_read_begin(record, record->token));
-    ts_snapshot_take(record, &snapshot, drain_now, NULL);
+    ts_snapshot_take(record, &snapshot, drain_now, NULL, NULL);
     for (int i = 0; i < 2; i++) {
         SlabClassStats stats;
         assert_true(ts_snapshot_class(&snapshot, asked[i], &stats));

@@ -6,6 +6,7 @@
 #include "os/os.h"
 #include "stats/view.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -90,6 +91,74 @@ static void labels_are_bounded(void **state) {
     assert_int_equal(series, TS_VIEW_LABELS + 1);
     assert_non_null(strstr(text, "temporal_slab_epoch_live_objects{label=\"label-40\",state=\"active\"} 2000\n"));
     assert_non_null(strstr(text, "label=\"(other)\""));
+}
+
+/* Of the row that has the label; NULL: there is none. */
+static const ts_label_stats *row_of(const ts_view *view, const char *label) {
+    const ts_label_stats *found = NULL;
+    for (unsigned i = 0; i < view->label_rows; i++) {
+        if (strcmp(ts_label_name(&view->label[i]), label) != 0) continue;
+        assert_null(found); /* no two look alike */
+        found = &view->label[i];
+    }
+    return found;
+}
+
+enum { HANDED = 3000 };
+static void *handed[HANDED];
+static unsigned handed_from, handed_to;
+
+static void *free_handed(void *argument) {
+    for (unsigned i = handed_from; i < handed_to; i++) SUP_CHECK(slab_free(allocator, handed[i]), "slab_free");
+    return argument;
+}
+
+static void free_elsewhere(unsigned from, unsigned to) {
+    pthread_t thread;
+    handed_from = from;
+    handed_to = to;
+    assert_int_equal(pthread_create(&thread, NULL, free_handed, NULL), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+}
+
+/* What another thread has freed counts as freed at once, also by label, and while its owner sleeps. */
+static void labels_without_what_is_pending(void **state) {
+    (void)state;
+    for (unsigned flags = EPOCH_CHURN; flags <= EPOCH_SCOPE; flags++) {
+        EpochId epoch = epoch_open(allocator, "batch", flags);
+        for (unsigned i = 0; i < HANDED; i++) assert_non_null(handed[i] = slab_malloc_epoch(allocator, 100, epoch));
+        now += SECOND;
+        free_elsewhere(0, HANDED / 2);
+        ts_view *view = view_of();
+        const ts_label_stats *row = row_of(view, "batch");
+        assert_int_equal(row->active_live_objects, HANDED / 2);
+        assert_int_equal(row->active_live_bytes, view->global.live_bytes);
+        assert_true(row->active_age_ns >= SECOND);
+        ts_view_free(view);
+        free_elsewhere(HANDED / 2, HANDED);
+        view = view_of();
+        row = row_of(view, "batch");
+        assert_int_equal(view->global.live_objects, 0);
+        assert_int_equal(row->active_live_objects + row->active_live_bytes + row->active_age_ns, 0);
+        ts_view_free(view);
+        assert_true(epoch_destroy(allocator, epoch));
+    }
+}
+
+/* Labels that would be shown alike are one. */
+static void labels_that_look_alike(void **state) {
+    (void)state;
+    (void)filled(NULL, 1, 100);
+    (void)filled("(none)", 1, 100);
+    (void)filled("a\t", 1, 100);
+    (void)filled("a?", 1, 100);
+    (void)filled("(other)", 1, 100);
+    ts_view *view = view_of();
+    assert_int_equal(row_of(view, "(none)")->active_epochs, 2);
+    assert_int_equal(row_of(view, "a?")->active_epochs, 2);
+    assert_int_equal(row_of(view, "(other)")->active_epochs, 1);
+    assert_int_equal(view->label_rows, 3);
+    ts_view_free(view);
 }
 
 static void reasons_sum_up(void **state) {
@@ -422,6 +491,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         WITH_ALLOCATOR(labels_are_bounded),
         WITH_ALLOCATOR(reasons_sum_up),
+        WITH_ALLOCATOR(labels_without_what_is_pending),
+        WITH_ALLOCATOR(labels_that_look_alike),
         WITH_ALLOCATOR(lists_of_epochs),
         WITH_ALLOCATOR(label_while_it_changes),
         WITH_ALLOCATOR(doctor),
