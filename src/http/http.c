@@ -21,6 +21,7 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -118,6 +119,15 @@ static enum MHD_Result answer_job(connection *c, const job *j, const char *type)
     return answer(c, MHD_HTTP_OK, type, text, length, MHD_RESPMEM_MUST_FREE);
 }
 
+/* "0.5": 500. Not strtod, whose decimal point is the locale's. */
+static int thousandths(const char *text) {
+    int value = *text == '1' ? 1000 : 0;
+    if ((*text == '0' || *text == '1') && text[1] == '.')
+        for (int i = 2, unit = 100; i < 5 && text[i] >= '0' && text[i] <= '9'; i++, unit /= 10)
+            value += (text[i] - '0') * unit;
+    return value;
+}
+
 /* The weight of a media type in an Accept header, in thousandths; -1: it is not named. */
 static int weight_of(const char *accept, const char *type) {
     size_t n = strlen(type);
@@ -128,7 +138,7 @@ static int weight_of(const char *accept, const char *type) {
             const char *q = at;
             while ((q = memchr(q, ';', (size_t)(end - q))) != NULL) {
                 q += 1 + strspn(q + 1, " \t");
-                if ((*q == 'q' || *q == 'Q') && q[1] == '=') return (int)(strtod(q + 2, NULL) * 1000.0);
+                if ((*q == 'q' || *q == 'Q') && q[1] == '=') return thousandths(q + 2);
             }
             return 1000;
         }
@@ -314,6 +324,8 @@ static bool start_locked(SlabAllocator *allocator, const char *address) {
     if (list) freeaddrinfo(list);
     errno = error;
     if (fd < 0) return false;
+    struct stat own;
+    bool known = fstat(fd, &own) == 0;
     served = allocator;
     sigset_t all, before;
     sigfillset(&all); /* the program's signals are for the program's threads */
@@ -325,7 +337,9 @@ static bool start_locked(SlabAllocator *allocator, const char *address) {
                               (size_t)REQUEST_MEMORY, MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL, MHD_OPTION_END);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (server) return true;
-    (void)close(fd);
+    /* Some of its failures close the socket and some do not; the number may be another thread's file by now. */
+    struct stat now;
+    if (known && fstat(fd, &now) == 0 && now.st_dev == own.st_dev && now.st_ino == own.st_ino) (void)close(fd);
     errno = EAGAIN;
     return false;
 }

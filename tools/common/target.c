@@ -161,6 +161,27 @@ static bool read_at(int fd, void *to, size_t bytes, size_t at) {
     return true;
 }
 
+#define END(text) ((text)[sizeof(text) - 1] = 0)
+
+bool target_check_view(ts_view *v) {
+    if (v->magic != TS_VIEW_MAGIC || v->bytes != sizeof *v || v->epoch_rows > TS_VIEW_EPOCHS ||
+        v->label_rows > TS_VIEW_LABELS + 1 || v->finding_count > TS_FINDINGS || v->stack_rows > TS_VIEW_STACKS ||
+        v->module_rows > TS_VIEW_MODULES)
+        return false;
+    for (uint32_t i = 0; i < v->stack_rows; i++)
+        if (v->stack[i].frame_count > SLAB_STACK_FRAMES) return false;
+    END(v->library);
+    for (uint32_t i = 0; i < v->epoch_rows; i++) END(v->epoch[i].label);
+    for (uint32_t i = 0; i < v->label_rows; i++) END(v->label[i].label);
+    for (uint32_t i = 0; i < v->stack_rows; i++) END(v->stack[i].label);
+    for (uint32_t i = 0; i < v->module_rows; i++) END(v->module[i].path);
+    for (uint64_t i = 0; i < v->finding_count; i++) {
+        ts_finding *f = &v->finding[i];
+        END(f->id), END(f->label), END(f->what), END(f->evidence), END(f->advice);
+    }
+    return true;
+}
+
 bool target_read_page(const target *t, ts_page_bank *out) {
     enum { HEAD = offsetof(ts_page, bank) };
     for (unsigned looks = 0; looks < 50; looks++) {
@@ -176,10 +197,7 @@ bool target_read_page(const target *t, ts_page_bank *out) {
                      read_at(t->fd, &again, sizeof again, offsetof(ts_page, turn)) && again == turn;
         if (whole && out->views <= TS_PAGE_ALLOCATORS) {
             for (uint32_t i = 0; i < out->views; i++) {
-                const ts_view *v = &out->view[i];
-                if (v->magic != TS_VIEW_MAGIC || v->bytes != sizeof *v || v->epoch_rows > TS_VIEW_EPOCHS ||
-                    v->label_rows > TS_VIEW_LABELS + 1 || v->finding_count > TS_FINDINGS)
-                    whole = false;
+                if (!target_check_view(&out->view[i])) whole = false;
             }
             if (whole) return true;
         }

@@ -33,6 +33,10 @@ void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int target_open(target *t, const char *text);
 void target_close(target *t);
 
+/* Whether it is a view, and no count in it is larger than what it counts; its strings have an end afterwards. Who wrote it may
+   be anybody. */
+bool target_check_view(ts_view *view);
+
 /* The newest whole bank of the page in `out`, which has room for one. false, and said: it cannot be read. */
 bool target_read_page(const target *t, ts_page_bank *out);
 /* How long ago that was written, and whether that is too long for a process that runs. */

@@ -274,10 +274,7 @@ static const ts_view *fetch(const target *t, const char **note, char *note_text,
     bool good = length == sizeof from_url;
     if (good) memcpy(&from_url, body, length);
     free(body);
-    if (good && from_url.magic == TS_VIEW_MAGIC && from_url.version == SLAB_STATS_VERSION &&
-        from_url.bytes == sizeof from_url && from_url.label_rows <= TS_VIEW_LABELS + 1 &&
-        from_url.epoch_rows <= TS_VIEW_EPOCHS && from_url.finding_count <= TS_FINDINGS)
-        return &from_url;
+    if (good && from_url.version == SLAB_STATS_VERSION && target_check_view(&from_url)) return &from_url;
     say("the program uses another version of the library than this tool");
     return NULL;
 }
