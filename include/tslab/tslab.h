@@ -222,6 +222,8 @@ TSLAB_API EpochId epoch_open(SlabAllocator *allocator, const char *label, unsign
 TSLAB_API bool epoch_close(SlabAllocator *allocator, EpochId epoch);
 /* Destroys: every live object dies now, its pointers and handles are stale from this instant. The memory
    goes back by the reclaim policy. false: unknown or already gone.
+   Calls of other threads that write to an object of it (slab_calloc_epoch, slab_realloc, slab_promote) must be over, as
+   must the program's own writes: the memory can be another object's at once. The same holds for a reset.
    Cost: constant in the number of objects; what exceeds the retain budget adds the system's work. */
 TSLAB_API bool epoch_destroy(SlabAllocator *allocator, EpochId epoch);
 /* EPOCH_ACTIVE, EPOCH_CLOSING or EPOCH_CLOSED. */

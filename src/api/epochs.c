@@ -59,12 +59,12 @@ static ts_allocator *find(SlabAllocator *allocator) {
 
 EpochId epoch_current(SlabAllocator *allocator) {
     ts_allocator *a = find(allocator);
-    return a ? ts_epoch_current(a) : EPOCH_NONE;
+    return a ? ts_epoch_current(a, ts_token(allocator)) : EPOCH_NONE;
 }
 
 EpochId epoch_advance(SlabAllocator *allocator) {
     ts_allocator *a = find(allocator);
-    return a ? ts_epoch_advance(a) : EPOCH_NONE;
+    return a ? ts_epoch_advance(a, ts_token(allocator)) : EPOCH_NONE;
 }
 
 EpochId epoch_open(SlabAllocator *allocator, const char *label, unsigned flags) {
@@ -86,7 +86,8 @@ int epoch_state(SlabAllocator *allocator, EpochId epoch) {
     ts_allocator *a = find(allocator);
     ts_epoch *e = a ? ts_epoch_find(a, epoch) : NULL;
     if (!e) return EPOCH_CLOSED;
-    int state = (int)ts_load_acquire(&e->state);
+    int state = (int)ts_load_relaxed(&e->state);
+    if (!ts_epoch_is_still(e, epoch)) return EPOCH_CLOSED;
     if (state != EPOCH_CLOSING) return state;
     ts_epoch_finish(e, epoch);
     return ts_epoch_find(a, epoch) ? EPOCH_CLOSING : EPOCH_CLOSED;
@@ -166,13 +167,15 @@ bool epoch_domain_hand_over(EpochDomain *domain) { return ts_domain_hand_over(do
 EpochDomain *epoch_domain_current(void) { return ts_thread.domain ? domain_public(ts_thread.domain->domain) : NULL; }
 
 SlabAllocator *epoch_domain_allocator(const EpochDomain *domain) {
-    const ts_domain *d = ts_domain_find(domain_id(domain));
-    return d ? ts_public(ts_load_relaxed(&d->token)) : NULL;
+    uintptr_t token;
+    EpochId epoch;
+    return ts_domain_read(domain_id(domain), &token, &epoch) ? ts_public(token) : NULL;
 }
 
 EpochId epoch_domain_epoch(const EpochDomain *domain) {
-    const ts_domain *d = ts_domain_find(domain_id(domain));
-    return d ? ts_load_relaxed(&d->epoch) : EPOCH_NONE;
+    uintptr_t token;
+    EpochId epoch;
+    return ts_domain_read(domain_id(domain), &token, &epoch) ? epoch : EPOCH_NONE;
 }
 
 TS_ENTRY void *slab_promote(EpochDomain *to, void *p) { return ts_domain_promote(domain_id(to), p); }

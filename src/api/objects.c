@@ -125,7 +125,13 @@ TS_ENTRY TS_NOINLINE static void *alloc_other(size_t size) {
         return at;
     }
     ts_op_end(tls);
-    if (tls->domain) return ts_domain_alloc(size);
+    if (tls->domain) {
+        /* A churn epoch's: as slab_malloc_epoch. */
+        uintptr_t token = tls->domain->allocator;
+        EpochId epoch = tls->domain->epoch;
+        return block_serves(tls, token, epoch) ? slab_malloc_epoch(ts_public(token), size, epoch)
+                                               : ts_domain_alloc(size);
+    }
     SlabAllocator *allocator = slab_allocator_default();
     return allocator ? slab_malloc(allocator, size) : NULL;
 }
@@ -194,14 +200,23 @@ TS_NOINLINE static bool free_full(ts_churn_block *block, ts_bin *bin, void *obje
     return true;
 }
 
+/* Its epoch was closed meanwhile. */
+TS_COLD static void give_closed(uint64_t entry) {
+    ts_foreign_give_closed((uint32_t)(entry >> TS_ENTRY_UNIT_SHIFT), entry);
+    ts_epoch_settle();
+}
+
 /* An object of another thread, by way of the heap's bracket for the sake of fork (foreign.c). Inside an operation, which
    ends here if the object was freed. Not while timing is on. */
 TS_ALWAYS_INLINE bool free_foreign(ts_tls *tls, uintptr_t token, uint64_t entry) {
     const ts_heap *heap = tls->heap;
     if (TS_UNLIKELY(!heap || (heap->sample_rate | ts_load_relaxed(&ts_sample_rate)) != 0)) return false;
     /* acquire: as in ts_heap_enter */
-    if (TS_UNLIKELY(ts_load_acquire(&heap->revoked) != 0 || !ts_foreign_free_open(heap, entry, token))) return false;
+    if (TS_UNLIKELY(ts_load_acquire(&heap->revoked) != 0)) return false;
+    ts_foreign_result result = ts_foreign_free_open(heap, entry, token);
+    if (TS_UNLIKELY(result == TS_FOREIGN_NOT_LIVE)) return false;
     ts_op_end(tls);
+    if (TS_UNLIKELY(result == TS_FOREIGN_FREED_SHUT)) give_closed(entry);
     ts_settle_pending();
     return true;
 }

@@ -200,7 +200,7 @@ static void *alloc_in(ts_heap *heap, ts_allocator *allocator, EpochId id, size_t
     size_t most = ts_allocator_class_bytes(allocator);
     bool small = size <= most && align <= most;
     ts_block *block = NULL;
-    if (small) {
+    while (small && !p) {
         block = find_block(heap, allocator, id);
         if (!block) return NULL;
         if (block->scope && size + align <= TS_SCOPE_MAX_BYTES + 16)
@@ -209,6 +209,8 @@ static void *alloc_in(ts_heap *heap, ts_allocator *allocator, EpochId id, size_t
             p = churn_alloc(heap, ts_churn(block), cls, id);
         else
             small = false;
+        /* ESTALE: the block was ended meanwhile, by a reset if the epoch goes on: find_block tells. */
+        if (small && !p && errno != ESTALE) return NULL;
     }
     if (!small) return ts_span_alloc(allocator, id, size, align, &zero);
     if (TS_UNLIKELY(allocator->care && p)) give_out(allocator, id, p, size, block->scope ? TS_COUNT_SCOPE : cls);
@@ -291,7 +293,7 @@ TS_ENTRY void *ts_alloc_rolling(uintptr_t token, size_t size) {
     void *p;
     EpochId id;
     for (;;) {
-        id = ts_epoch_current(allocator);
+        id = ts_epoch_current(allocator, token);
         if (id == EPOCH_NONE) return NULL;
         if (TS_UNLIKELY(allocator->sampled) && (p = alloc_fast_again(heap, allocator, id, size)) != NULL) break;
         p = alloc_in(heap, allocator, id, size, 16, false);

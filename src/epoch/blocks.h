@@ -2,6 +2,7 @@
  * The blocks of an epoch: how one gets into its list, and how all of them leave it. For the files that open and end
  * epochs.
  */
+/* Modelled in tests/model: orders. */
 #ifndef TS_EPOCH_BLOCKS_H
 #define TS_EPOCH_BLOCKS_H
 

@@ -104,6 +104,21 @@ TS_ALWAYS_INLINE bool is_still(const ts_domain *d, uint64_t id) {
     return ts_load_relaxed(&d->entry.id) == id;
 }
 
+/* As it is known by that id. */
+TS_ALWAYS_INLINE bool read_fields(const ts_domain *d, uint64_t id, ts_allocator **allocator, uintptr_t *token,
+                                  EpochId *epoch) {
+    *allocator = ts_load_relaxed(&d->allocator);
+    *token = ts_load_relaxed(&d->token);
+    *epoch = ts_load_relaxed(&d->epoch);
+    return is_still(d, id);
+}
+
+bool ts_domain_read(uint64_t id, uintptr_t *token, EpochId *epoch) {
+    const ts_domain *d = ts_domain_find(id);
+    ts_allocator *allocator;
+    return d && read_fields(d, id, &allocator, token, epoch);
+}
+
 bool ts_domain_enter(uint64_t id) {
     ts_domain *d = ts_domain_find(id);
     ts_heap *heap = ts_heap_mine();
@@ -312,9 +327,13 @@ void ts_domain_destroy(uint64_t id) {
 }
 
 bool ts_domain_force_close(uint64_t id) {
-    ts_domain *d = ts_domain_find(id);
-    if (!d) return refuse("epoch_domain_force_close", id, NULL, EINVAL);
-    if (!ts_epoch_close(ts_load_relaxed(&d->allocator), ts_load_relaxed(&d->epoch))) return fail(EINVAL);
+    const ts_domain *d = ts_domain_find(id);
+    ts_allocator *allocator;
+    uintptr_t token;
+    EpochId epoch;
+    if (!d || !read_fields(d, id, &allocator, &token, &epoch))
+        return refuse("epoch_domain_force_close", id, NULL, EINVAL);
+    if (!ts_epoch_close(allocator, epoch)) return fail(EINVAL);
     return true;
 }
 
@@ -372,9 +391,15 @@ bool ts_domain_hand_over(uint64_t id) {
     ts_domain *d = mine(id, "epoch_domain_hand_over");
     if (!d) return false;
     if (is_entered(id)) return refuse("epoch_domain_hand_over", id, "still entered", EPERM);
-    ts_epoch_leave_empty(ts_load_relaxed(&d->allocator), ts_load_relaxed(&d->epoch));
-    /* release: partner of the acquire in ts_domain_enter */
-    if (!ts_load_relaxed(&d->shared)) ts_store_release(&d->owner, 0);
+    ts_allocator *allocator;
+    uintptr_t token;
+    EpochId epoch;
+    if (!read_fields(d, id, &allocator, &token, &epoch)) return refuse("epoch_domain_hand_over", id, NULL, EINVAL);
+    ts_epoch_leave_empty(allocator, epoch);
+    /* release: partner of the acquire in ts_domain_enter. Not where the entry has got another use by now (of a shared domain
+       another thread can end it): then its owner is another, or none. */
+    uint64_t me = ts_thread.heap->serial;
+    (void)atomic_compare_exchange_strong_explicit(&d->owner, &me, 0, memory_order_release, memory_order_relaxed);
     return true;
 }
 
@@ -391,12 +416,17 @@ void ts_domain_destroy_all(ts_allocator *allocator) {
 
 /* ---- objects ---------------------------------------------------------------------------------------------- */
 
-/* This thread's first object in the domain gets its block without a detour, unless timing is on or about to change, or
-   stacks are sampled. */
-static bool join_innermost(ts_heap *heap, const ts_domain_scope *top) {
+/* This thread's first object in the domain gets its block without a detour, unless timing is on or about to change, or it
+   has none that slab_alloc finds at once: a churn epoch, stacks that are sampled, guards, care. refused: there is none, and
+   errno says why. */
+static bool join_innermost(ts_heap *heap, const ts_domain_scope *top, bool *refused) {
     ts_allocator *allocator = ts_allocator_find(top->allocator);
-    if (!allocator || allocator->sampled || is_timed(heap)) return false;
+    if (!allocator || allocator->sampled || allocator->settings.guard_spans || allocator->care || is_timed(heap))
+        return false;
+    const ts_epoch *epoch = ts_epoch_find(allocator, top->epoch);
+    if (!epoch || (ts_load_relaxed(&epoch->flags) & EPOCH_SCOPE) == 0) return false;
     ts_block *block = ts_epoch_join(heap, allocator, top->epoch);
+    *refused = block == NULL;
     if (!block || !block->scope || !is_fast(block)) return false;
     ts_thread.scope = ts_scope(block);
     return true;
@@ -406,9 +436,16 @@ TS_ENTRY void *ts_domain_alloc(size_t size) {
     const ts_domain_scope *top = ts_thread.domain;
     ts_heap *heap = ts_thread.heap;
     size_t bytes = ts_scope_round(size);
-    if (bytes != 0 && (ts_load_relaxed(&ts_thread.scope->b.open_id) == top->epoch || join_innermost(heap, top)))
-        return ts_alloc_scope(heap, ts_thread.scope, bytes, top->epoch);
-    void *p = ts_alloc(top->allocator, size, top->epoch);
+    bool refused = false;
+    void *p;
+    if (bytes != 0 &&
+        (ts_load_relaxed(&ts_thread.scope->b.open_id) == top->epoch || join_innermost(heap, top, &refused))) {
+        p = ts_alloc_scope(heap, ts_thread.scope, bytes, top->epoch);
+        /* ESTALE: closed, or reset by another thread meanwhile */
+        if (p || errno != ESTALE) return p;
+    }
+    if (refused) return NULL;
+    p = ts_alloc(top->allocator, size, top->epoch);
     if (p && ts_thread.scope == &ts_no_scope) follow_innermost(heap);
     return p;
 }
@@ -417,9 +454,10 @@ TS_ENTRY void *ts_domain_promote(uint64_t id, void *p) {
     ts_domain *d = mine(id, "slab_promote");
     ts_object object;
     if (!d) return NULL;
-    uintptr_t token = ts_load_relaxed(&d->token);
-    EpochId epoch = ts_load_relaxed(&d->epoch);
-    if (!is_still(d, id)) {
+    ts_allocator *allocator;
+    uintptr_t token;
+    EpochId epoch;
+    if (!read_fields(d, id, &allocator, &token, &epoch)) {
         (void)refuse("slab_promote", id, NULL, EINVAL);
         return NULL;
     }

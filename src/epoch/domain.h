@@ -39,6 +39,8 @@ void ts_domain_init(void);
 static inline ts_domain *ts_domain_find(uint64_t id) { return ts_table_find(&ts_domains, id); }
 /* 0 with errno. */
 uint64_t ts_domain_create(ts_allocator *allocator, EpochId epoch, bool shared, bool ends_epoch);
+/* Its allocator's token and its epoch. false: no such domain (any more). */
+bool ts_domain_read(uint64_t id, uintptr_t *token, EpochId *epoch);
 bool ts_domain_enter(uint64_t id);
 bool ts_domain_exit(uint64_t id);
 void ts_domain_destroy(uint64_t id);

@@ -6,16 +6,17 @@
 
 #include <errno.h>
 
-/* Caller has the lock. release: partner of make_rolling, which exchanges `rolling` and, if it finds what is written
-   here, sees open_id too. */
+/* Caller has the lock. In this order. The key, which the owner's fast frees look at, before open_id: who finds that over takes
+   the block for shut, and flushes it after one more barrier (ts_heap_visit), or as its owner. open_id before `rolling`: partner
+   of make_rolling, which exchanges `rolling` and, if it finds what is written here, sees open_id too. */
 static void shut_blocks(ts_epoch *epoch, bool kill) {
     for (ts_block *b = ts_load_relaxed(&epoch->blocks); b; b = ts_epoch_next_block(b)) {
-        ts_store_relaxed(&b->open_id, TS_ID_NEVER);
-        ts_store_release(&b->rolling, 0);
         if (kill)
             ts_block_kill(b); /* from here on nothing in the block is live to anyone who looks */
         else
             ts_block_shut(b);
+        ts_store_release(&b->open_id, TS_ID_NEVER);
+        ts_store_release(&b->rolling, 0);
     }
 }
 
@@ -62,8 +63,8 @@ TS_ALWAYS_INLINE ts_block *only_block(const ts_epoch *epoch) {
 /* Without the lock, which the caller has, only the exit of a block's thread changes its key, so two stores do what
    shut_blocks does by read-modify-write; release is enough, see ts_slab_next_use. */
 TS_ALWAYS_INLINE void kill_only_block(ts_block *block) {
-    ts_store_relaxed(&block->open_id, TS_ID_NEVER);
     ts_store_release(&block->key, ts_era(block) + 1);
+    ts_store_release(&block->open_id, TS_ID_NEVER);
 }
 
 /* The usual end of a domain's epoch, with the lock, which is released then. false: it is another case, nothing was done. */
@@ -190,7 +191,10 @@ static bool flush_block(ts_block *b, uint64_t *scanned, uint64_t *recycled) {
     bool flush = b->closing != TS_CLOSING;
     b->closing = TS_CLOSING;
     ts_foreign_drain(heap);
-    if (flush) *scanned += ts_block_flush(heap, b, recycled);
+    if (flush) {
+        *scanned += ts_block_flush(heap, b, recycled);
+        ts_foreign_drain_flushed(heap);
+    }
     ts_heap_drop(heap);
     return true;
 }

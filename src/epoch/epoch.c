@@ -114,7 +114,8 @@ EpochId ts_epoch_open(ts_allocator *allocator, const char *label, unsigned flags
     uint64_t id = ts_table_next_id(&ts_epochs, epoch);
     uintptr_t token = allocator->token;
     uint64_t now = opening_time(join);
-    /* No lock: nobody reads an entry whose id is 0, and its last use ended under the lock. */
+    /* No lock: nobody believes an entry whose id is 0 or another, and its last use ended under the lock. */
+    atomic_thread_fence(memory_order_release); /* the last id went before any of these: ts_epoch_is_still */
     ts_store_relaxed(&epoch->flags, flags ? flags : EPOCH_CHURN);
     ts_store_relaxed(&epoch->allocator, allocator);
     /* That of the last use is still there, for messages. */
@@ -207,9 +208,24 @@ bool ts_epoch_adopt(ts_heap *heap, ts_epoch *epoch, EpochId id, unsigned cls) {
 
 /* ---- the rolling epoch ------------------------------------------------------------------------------------ */
 
-EpochId ts_epoch_current(ts_allocator *allocator) {
+/* Another thread may be ending the allocator: who writes current_epoch has the record pinned, so that it is not that of
+   the record's next use. */
+static bool pin(ts_allocator *allocator, uintptr_t token) {
+    if (ts_allocator_pin_use(allocator, token)) return true;
+    errno = EINVAL;
+    return false;
+}
+
+static void unpin(ts_allocator *allocator) {
+    int error = errno;
+    ts_allocator_unpin(allocator);
+    errno = error;
+}
+
+EpochId ts_epoch_current(ts_allocator *allocator, uintptr_t token) {
     EpochId id = ts_load_acquire(&allocator->current_epoch);
     if (TS_LIKELY(id != EPOCH_NONE)) return id;
+    if (!pin(allocator, token)) return EPOCH_NONE;
     ts_lock_acquire(&allocator->lock);
     id = ts_load_relaxed(&allocator->current_epoch);
     if (id == EPOCH_NONE) {
@@ -217,17 +233,21 @@ EpochId ts_epoch_current(ts_allocator *allocator) {
         ts_store_release(&allocator->current_epoch, id);
     }
     ts_lock_release(&allocator->lock);
+    unpin(allocator);
     return id;
 }
 
-EpochId ts_epoch_advance(ts_allocator *allocator) {
+EpochId ts_epoch_advance(ts_allocator *allocator, uintptr_t token) {
+    if (!pin(allocator, token)) return EPOCH_NONE;
     EpochId next = ts_epoch_open(allocator, NULL, EPOCH_CHURN, false);
-    if (next == EPOCH_NONE) return EPOCH_NONE;
-    ts_lock_acquire(&allocator->lock);
-    EpochId old = ts_load_relaxed(&allocator->current_epoch);
-    ts_store_release(&allocator->current_epoch, next);
-    ts_lock_release(&allocator->lock);
-    if (old != EPOCH_NONE) ts_epoch_close(allocator, old);
+    if (next != EPOCH_NONE) {
+        ts_lock_acquire(&allocator->lock);
+        EpochId old = ts_load_relaxed(&allocator->current_epoch);
+        ts_store_release(&allocator->current_epoch, next);
+        ts_lock_release(&allocator->lock);
+        if (old != EPOCH_NONE) ts_epoch_close(allocator, old);
+    }
+    unpin(allocator);
     return next;
 }
 

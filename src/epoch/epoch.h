@@ -60,6 +60,12 @@ static inline ts_lock *ts_epoch_lock(const ts_epoch *epoch) {
 EpochId ts_epoch_open(ts_allocator *allocator, const char *label, unsigned flags, bool join);
 /* The epoch of that allocator, any state. NULL: no such epoch (any more). */
 ts_epoch *ts_epoch_find(ts_allocator *allocator, EpochId id);
+/* After fields of it were read without the lock: they are of that epoch, not of the entry's next use. acquire: the loads
+   before come first; partner of the fence in ts_epoch_open. */
+static inline bool ts_epoch_is_still(const ts_epoch *epoch, EpochId id) {
+    atomic_thread_fence(memory_order_acquire);
+    return ts_load_relaxed(&epoch->entry.id) == id;
+}
 /* The epoch with its lock taken; NULL without the lock: no such epoch. */
 TS_ALWAYS_INLINE ts_epoch *ts_epoch_find_locked(ts_allocator *allocator, EpochId id) {
     ts_epoch *epoch = ts_table_find(&ts_epochs, id);
@@ -103,9 +109,9 @@ void ts_epoch_read_label(const ts_epoch *epoch, char out[SLAB_LABEL_BYTES]);
 bool ts_epoch_read_blocks(const ts_epoch *epoch, EpochId id, void (*fn)(void *, const ts_block *), void *arg);
 /* CLOSING, and nothing is left in it: it ends as soon as somebody asks for its state. Takes no lock. */
 bool ts_epoch_is_over(const ts_epoch *epoch, EpochId id);
-/* Rolling epoch; EPOCH_NONE with errno. */
-EpochId ts_epoch_current(ts_allocator *allocator);
-EpochId ts_epoch_advance(ts_allocator *allocator);
+/* Rolling epoch of the allocator with that token; EPOCH_NONE with errno. */
+EpochId ts_epoch_current(ts_allocator *allocator, uintptr_t token);
+EpochId ts_epoch_advance(ts_allocator *allocator, uintptr_t token);
 /* Destroys all epochs of an allocator. */
 void ts_epoch_destroy_all(ts_allocator *allocator);
 void ts_epoch_fork_prepare(void);

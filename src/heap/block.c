@@ -209,9 +209,11 @@ uint32_t ts_block_flush(ts_heap *heap, ts_block *block, uint64_t *recycled) {
 
 void ts_block_flush_if_shut(ts_heap *heap, ts_block *block) {
     uint64_t recycled = 0;
-    if (block->closing == TS_CLOSING || ts_load_relaxed(&block->open_id) != TS_ID_NEVER) return;
+    /* acquire: the key is seen to be shut as well, see shut_blocks */
+    if (block->closing == TS_CLOSING || ts_load_acquire(&block->open_id) != TS_ID_NEVER) return;
     block->closing = TS_CLOSING;
     ts_block_flush(heap, block, &recycled);
+    ts_foreign_drain_flushed(heap);
     ts_note_drained(block);
 }
 

@@ -39,10 +39,16 @@
  *     object, which T's call, still running when that object was allocated, has then freed. No structure is
  *     damaged: the state word has one writer. Closing this window needs a fence in every free of an owner. (Of two
  *     foreign threads exactly one wins: e changes the word's count, so a compare-and-swap that began before a
- *     drain of the word fails.)
+ *     drain of the word fails, unless the word was drained sixteen times in between, which is as often as the count has
+ *     values.)
  *
  * The owner of a block can change (adoption, thread exit) while T is between 6 and 7: T pushes on the queue of
  * the heap it read. Who drains a queue passes a slab of another heap on to that heap's queue.
+ *
+ * A closed epoch gives its slabs back with their last objects, whoever frees them and whatever the owner does meanwhile: who
+ * frees the last one holds the owner's heap and takes the slab in (ts_foreign_give_closed). Of frees that meet the close: it
+ * shuts the block, holds the heap (a barrier), drains, flushes, sets `flushed`, and drains again (ts_foreign_drain_flushed). A
+ * freeing thread reads the key (only ts_foreign_free_open) and `flushed` after its push.
  *
  * An allocation or a free of the owner works off a bounded number of objects (ts_foreign_drain_some): however much other
  * threads have freed, one call does not pay for all of it. What closes, ends or trims takes all.
@@ -70,7 +76,9 @@ static void push(ts_heap *heap, uint32_t unit) {
 /* A heap without a thread is drained by who pushes, once he holds nothing (ts_settle_now). seq_cst: ts_heap_exit
    writes the state and then drains; T pushes and then reads the state: one of the two sees the other. */
 void ts_foreign_drain_abandoned(ts_heap *heap) {
-    while (ts_load_seq(&heap->state) == TS_HEAP_ABANDONED && ts_load_seq(&heap->queue) != 0) {
+    /* backlog: what a bounded drain (ts_foreign_give_closed) has taken off the queue and not come to */
+    while (ts_load_seq(&heap->state) == TS_HEAP_ABANDONED &&
+           (ts_load_seq(&heap->queue) != 0 || ts_load_relaxed(&heap->backlog) != 0)) {
         if (!ts_heap_hold(heap)) return;
         ts_foreign_drain(heap);
         ts_heap_drop(heap);
@@ -164,14 +172,15 @@ static bool all_pending(uint32_t unit, bool scope, unsigned i, const _Atomic uin
 }
 
 /* seq_cst: each of those who free the last objects at once writes its bit (the owner: the state) and then looks at all
-   others, so the last of them sees that nothing is left. The owner looks at FOREIGN after that (alloc.c: free_once). */
+   others, so the last of them sees that nothing is left. The owner looks at FOREIGN after that (alloc.c: free_once).
+   seq_cst of `flushed`: ts_foreign_drain_flushed. */
 void ts_foreign_give_closed(uint32_t unit, uint64_t entry) {
     _Atomic uint64_t *word = ts_unit_word(unit);
     uint64_t u = ts_load_acquire(word);
     bool scope = (u & TS_UNIT_SCOPE) != 0;
     if (!(u & TS_UNIT_FOREIGN) || (u & (TS_UNIT_ZOMBIE | TS_UNIT_SPAN))) return;
     const ts_block *block = ts_block_of_line(ts_word_line(u), scope);
-    if (ts_era(block) != ts_word_era(u) || !ts_load_acquire(&block->flushed)) return;
+    if (ts_era(block) != ts_word_era(u) || !ts_load_seq(&block->flushed)) return;
     unsigned count;
     const _Atomic uint64_t *words = ts_slab_foreign_words(unit, scope, &count);
     uint64_t in_unit = entry & (TS_UNIT_ENTRIES - 1);
@@ -187,27 +196,32 @@ void ts_foreign_give_closed(uint32_t unit, uint64_t entry) {
 }
 
 /* The usual case of the above in as few steps: an object of an open churn block of part NORMAL, by its pointer. */
-bool ts_foreign_free_open(const ts_heap *heap, uint64_t entry, uintptr_t allocator) {
+ts_foreign_result ts_foreign_free_open(const ts_heap *heap, uint64_t entry, uintptr_t allocator) {
     const ts_part *region = &ts_region.part[TS_NORMAL];
     uint32_t unit = (uint32_t)(entry >> TS_ENTRY_UNIT_SHIFT);
     _Atomic uint64_t *word = &region->unit[unit];
     uint64_t u = ts_load_acquire(word); /* step 1 */
-    if (TS_UNLIKELY(u == 0 || (u & (TS_UNIT_ZOMBIE | TS_UNIT_SCOPE | TS_UNIT_SPAN)))) return false;
+    if (TS_UNLIKELY(u == 0 || (u & (TS_UNIT_ZOMBIE | TS_UNIT_SCOPE | TS_UNIT_SPAN)))) return TS_FOREIGN_NOT_LIVE;
     uint64_t granule = ts_granule(TS_NORMAL, entry);
     _Atomic uint64_t *foreign = &ts_slab_in(region, unit)->foreign[(granule >> 5) & 7];
     uint64_t bit = (uint64_t)1 << (granule & 31);
     uint64_t x = ts_load_acquire(foreign); /* 2: such a word always has the present tag */
     const ts_block *block = ts_block_of_line(ts_word_line(u), false);
     uint64_t again = ts_load_acquire(word), key = ts_load_acquire(&block->key); /* 3 */
-    if (TS_UNLIKELY(((again ^ u) & ~TS_UNIT_FOREIGN) != 0 || (key & TS_UNIT_ERA_MASK) != ts_word_era(u))) return false;
+    if (TS_UNLIKELY(((again ^ u) & ~TS_UNIT_FOREIGN) != 0 || (key & TS_UNIT_ERA_MASK) != ts_word_era(u)))
+        return TS_FOREIGN_NOT_LIVE;
     /* Open to its owner, who is not this thread: neither closing nor poisoned. */
-    if (TS_UNLIKELY(key >> TS_KEY_SHARE_SHIFT == 0 || ts_load_acquire(&block->heap) == heap)) return false;
-    if (TS_UNLIKELY(ts_load_relaxed(&block->allocator) != allocator)) return false;
+    if (TS_UNLIKELY(key >> TS_KEY_SHARE_SHIFT == 0 || ts_load_acquire(&block->heap) == heap))
+        return TS_FOREIGN_NOT_LIVE;
+    if (TS_UNLIKELY(ts_load_relaxed(&block->allocator) != allocator)) return TS_FOREIGN_NOT_LIVE;
     uint32_t s = ts_load_acquire(&region->state[granule]); /* 4 */
-    if (TS_UNLIKELY(((s ^ (2 * (uint32_t)entry + 1)) & 7u) != 0 || (x & bit))) return false;
-    if (TS_UNLIKELY(!ts_cas_seq(foreign, &x, x | bit))) return false;                                     /* 5 */
+    if (TS_UNLIKELY(((s ^ (2 * (uint32_t)entry + 1)) & 7u) != 0 || (x & bit))) return TS_FOREIGN_NOT_LIVE;
+    if (TS_UNLIKELY(!ts_cas_seq(foreign, &x, x | bit))) return TS_FOREIGN_NOT_LIVE;                       /* 5 */
     if (TS_UNLIKELY(ts_load_seq(word) == (u & ~TS_UNIT_FOREIGN))) queue_slab(unit, u & ~TS_UNIT_FOREIGN); /* 6, 7 */
-    return true;
+    /* seq_cst, after 5 and the push: who shuts the block and then drains finds the bit and the slab, or it is seen here to be
+       shut. Also where another has pushed the slab: he may have done so since the close, and looked for what is live before
+       this bit was set. */
+    return ts_load_seq(&block->key) >> TS_KEY_SHARE_SHIFT != 0 ? TS_FOREIGN_FREED : TS_FOREIGN_FREED_SHUT;
 }
 
 bool ts_foreign_pending(uint32_t unit, bool scope, uint64_t entry) {
@@ -264,6 +278,13 @@ static unsigned drain_slab(ts_block *block, uint32_t unit, uint64_t w) {
 }
 
 void ts_foreign_drain(ts_heap *heap) { ts_foreign_drain_some(heap, UINT_MAX); }
+
+/* A thread that frees the last object of a slab pushes, then reads `flushed`, and takes the slab in itself if it is
+   set; here `flushed` was set, and then the queue is read (both seq_cst): one of the two sees the other. */
+void ts_foreign_drain_flushed(ts_heap *heap) {
+    atomic_thread_fence(memory_order_seq_cst);
+    ts_foreign_drain(heap);
+}
 
 void ts_foreign_drain_some(ts_heap *heap, unsigned most) {
     bool more = ts_load_seq(&heap->queue) != 0; /* taken once, so that who drains all ends while others push */

@@ -417,18 +417,21 @@ void ts_heap_visit(ts_heap *heap, ts_allocator *allocator) {
     ts_store_relaxed(&heap->ending, NULL);
     ts_heap_end_list(heap, condemned);
     ts_foreign_drain(heap);
-    bool again = false;
+    bool again = false, flushed = false;
     uint64_t recycled = 0;
     for (ts_block *b = heap->blocks; b; b = b->heap_next) {
         if (b->closing == TS_SHUT_SEEN) {
             b->closing = TS_CLOSING;
             ts_block_flush(heap, b, &recycled);
             ts_note_drained(b);
-        } else if (b->closing == TS_OPEN && ts_load_relaxed(&b->open_id) == TS_ID_NEVER) {
+            flushed = true;
+        } else if (b->closing == TS_OPEN && ts_load_acquire(&b->open_id) == TS_ID_NEVER) { /* the key is shut, too */
             b->closing = TS_SHUT_SEEN;
             again = true;
         }
     }
+    /* Also for those of its slabs that the drain above had to leave while it was not closing. */
+    if (flushed) ts_foreign_drain_flushed(heap);
     for (ts_share *s = heap->shares; s; s = s->heap_next)
         if (s->allocator == allocator) (void)give_warm(s);
     ts_heap_drop(heap);
@@ -507,6 +510,8 @@ void ts_heap_fork_child(void) {
             bool lost = ts_load_relaxed(&h->revoked) == 2;
             h->tls = NULL;
             h->rebuild = !lost;
+            /* Its thread may have been about to take one, or to put one back. */
+            h->spares[TS_TABLE_EPOCH] = h->spares[TS_TABLE_DOMAIN] = 0;
             ts_store_seq(&h->state, lost ? TS_HEAP_LOST : TS_HEAP_ABANDONED);
             if (!lost) ts_fetch_add_relaxed(&ts_heaps_abandoned, 1);
             for (ts_block *b = h->blocks; b && !lost; b = b->heap_next) ts_block_shut(b);

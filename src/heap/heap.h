@@ -428,6 +428,8 @@ TS_ALWAYS_INLINE ts_block *ts_block_take(ts_heap *heap, ts_share *share, struct 
         /* A cached pointer to the block's last use must not be taken for the new one. */
         if ((void *)ts_thread.scope == (void *)block) ts_thread.scope = &ts_no_scope;
         if ((void *)ts_thread.rolling == (void *)block) ts_thread.rolling = &ts_no_block;
+        /* It may be another allocator's now, and one with care does not change the token (ts_heap_bind). */
+        if ((void *)ts_thread.block == (void *)block) ts_thread.block = &ts_no_block;
     } else {
         block = ts_block_make(scope);
         if (!block) return NULL;
@@ -516,14 +518,15 @@ size_t ts_scope_object_bytes(const ts_scope_block *block, uint32_t unit, uint32_
 
 #define TS_ANY_GENERATION UINT32_MAX
 
-typedef enum ts_foreign_result { TS_FOREIGN_NOT_LIVE, TS_FOREIGN_FREED } ts_foreign_result;
+/* FREED_SHUT: freed while the block was shut: to be followed by ts_foreign_give_closed. */
+typedef enum ts_foreign_result { TS_FOREIGN_NOT_LIVE, TS_FOREIGN_FREED, TS_FOREIGN_FREED_SHUT } ts_foreign_result;
 /* Frees an object of a block that this thread does not own. Not inside an operation. generation: the
    object's, or TS_ANY_GENERATION. retries: counted up. */
 ts_foreign_result ts_foreign_free(uint32_t unit, uint64_t entry, uintptr_t allocator, uint32_t generation,
                                   uint64_t *retries);
-/* The same for the usual case, from inside this thread's own heap. entry: in part NORMAL. false: nothing was done, and
+/* The same for the usual case, from inside this thread's own heap. entry: in part NORMAL. NOT_LIVE: nothing was done, and
    the other call finds out what there is. */
-bool ts_foreign_free_open(const ts_heap *heap, uint64_t entry, uintptr_t allocator);
+ts_foreign_result ts_foreign_free_open(const ts_heap *heap, uint64_t entry, uintptr_t allocator);
 /* After such a free, with nothing held: if the block is closed and this was the last live object of its slab, what waits
    on the owner's queue is taken in for it, in part: the owner may sleep, and the memory goes back now. */
 void ts_foreign_give_closed(uint32_t unit, uint64_t entry);
@@ -532,6 +535,8 @@ void ts_foreign_drain_abandoned(ts_heap *heap);
 void ts_foreign_drain_all_abandoned(void);
 /* Takes all foreign frees of the heap's queue. Caller holds the heap. */
 void ts_foreign_drain(ts_heap *heap);
+/* The same once more, after a flush of a closing block. */
+void ts_foreign_drain_flushed(ts_heap *heap);
 /* Takes some: stops after the slab with which `most` is reached, a slab counting TS_FOREIGN_SLAB_WORK and each of its
    objects one. */
 void ts_foreign_drain_some(ts_heap *heap, unsigned most);

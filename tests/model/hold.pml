@@ -28,7 +28,8 @@
 byte mem[6];
 
 /* Written by others. */
-bool open = true;  /* open_id and key: written together, read together */
+bool open = true;     /* open_id: an allocation goes by it, and who looks whether the block is shut */
+bool key_open = true; /* key: a fast free goes by it */
 bool revoked, locked;
 
 byte at[BUFFER], value[BUFFER], buffered;
@@ -135,7 +136,7 @@ inline fast_alloc() {
 inline fast_free() {
     op_begin();
     if
-    :: live > 0 && open -> load(MAGAZINE, r); store(MAGAZINE, r + 1); live--
+    :: live > 0 && key_open -> load(MAGAZINE, r); store(MAGAZINE, r + 1); live--
     :: else -> skip
     fi;
     op_end()
@@ -235,12 +236,18 @@ inline flush() {
 proctype closer() {
     byte r, s, j;
     bool held;
-#ifndef WITHOUT_SHUT_FIRST
-    open = false;
+#ifdef WITHOUT_SHUT_FIRST
     hold();
+#endif
+#ifndef WITHOUT_KEY_FIRST
+    key_open = false;
+    open = false;
 #else
-    hold();
     open = false;
+    key_open = false;
+#endif
+#ifndef WITHOUT_SHUT_FIRST
+    hold();
 #endif
     if
     :: held ->

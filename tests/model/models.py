@@ -44,7 +44,7 @@ MODELS = [
         "runs": [[]],
         "controls": [(c, []) for c in (
             "BARRIER", "WAIT", "REVOKED", "REVOKED_AT_ENTER", "REVOKED_AT_CLAIM", "SECOND_HOLD", "OPEN_AT_ALLOC",
-            "SHUT_FIRST")],
+            "SHUT_FIRST", "KEY_FIRST")],
         "functions": {
             "src/heap/heap.h": ["ts_op_begin", "ts_op_end", "ts_block_shut", "ts_heap_enter"],
             "src/heap/heap.c": ["ts_heap_enter_revoked", "revoke", "ts_heap_hold", "ts_heap_drop", "ts_heap_visit"],
@@ -150,7 +150,8 @@ MODELS += [
           {"src/heap/foreign.c": ["ts_foreign_pending", "drain_slab"], "src/epoch/object.c": ["look", "look_slab"],
            "src/heap/bin.c": ["ts_bin_free_bits"]}),
     order("publish", "Who reads a new UNIT word sees the reset slab.", "word-acquire word-release",
-          {"src/heap/bin.c": ["ts_bin_add"], "src/heap/scope.c": ["add_slab"], "src/slab/slab.c": ["reset_states"]}),
+          {"src/heap/bin.c": ["ts_bin_add"], "src/heap/scope.c": ["add_slab"], "src/slab/slab.c": ["reset_states"],
+           "src/stats/snapshot.c": ["add_pending"]}),
     order("rolling", "A shut block is no longer found by slab_malloc.", "exchange second-look shut-release",
           {"src/epoch/alloc.c": ["make_rolling"], "src/epoch/end.c": ["shut_blocks"]}),
     order("handle", "A handle is made only of a use whose generation will move on.",
@@ -169,4 +170,12 @@ MODELS += [
     order("magazine", "A magazine's counts are right while its owner empties it.",
           "note note-looked-at second-look note-release top-release clear-release evicted-acquire top-acquire",
           {"src/heap/bin.c": ["ts_bin_magazine_counts", "ts_bin_forget_magazine"]}),
+    order("blocks", "A walk of an epoch's blocks without its lock is of one moment, or knows that it is not.",
+          "head-release head-acquire count-release count-acquire detach-fence walk-fence second-look",
+          {"src/epoch/epoch.c": ["ts_epoch_read_blocks"],
+           "src/epoch/blocks.h": ["ts_epoch_detach_blocks", "ts_epoch_new_block"]}),
+    order("last", "The slab of a last object that is freed while its epoch is closed is taken in.",
+          "seq-at-push key-looked-at fence-at-flush second-drain",
+          {"src/heap/foreign.c": ["ts_foreign_free_open", "ts_foreign_give_closed", "ts_foreign_drain_flushed"],
+           "src/epoch/end.c": ["shut_blocks", "flush_block"], "src/heap/block.c": ["ts_block_flush_if_shut"]}),
 ]

@@ -136,7 +136,7 @@ static int stop(void **state) {
 
 /* ---- the rolling epoch --------------------------------------------------------------------------------------- */
 
-static void advance(void) { assert_int_not_equal(ts_epoch_advance(record), EPOCH_NONE); }
+static void advance(void) { assert_int_not_equal(ts_epoch_advance(record, ts_token(allocator)), EPOCH_NONE); }
 
 /* Whenever the epoch moves on: the next object is of the new one. */
 static void advanced_in_an_allocation(void **state) {
@@ -152,7 +152,7 @@ static void advanced_in_an_allocation(void **state) {
         assert_non_null(next);
         ts_object object;
         assert_true(ts_object_at(token, next, &object));
-        assert_int_equal(object.epoch, ts_epoch_current(record));
+        assert_int_equal(object.epoch, ts_epoch_current(record, ts_token(allocator)));
         assert_true(slab_free(allocator, first) && slab_free(allocator, next));
         sup_check_identities(allocator);
     }

@@ -193,37 +193,52 @@ static void exchange(void) {
     SUP_CHECK(newer != NULL, "another domain");
 }
 
+static void exchange_for_own(void) {
+    epoch_domain_destroy(domain);
+    newer = epoch_domain_create(allocator);
+    SUP_CHECK(newer != NULL, "another domain");
+}
+
+enum { ENTER, PROMOTE, FORCE_CLOSE, EPOCH_OF, HAND_OVER, CALLS };
+
 /* The domain ends and its entry is in use again, at any step of a call: the call is for the old one or fails. */
 static void in_use_again(void **state) {
     (void)state;
     start_threads();
-    for (int call = 0; call < 2; call++) {
+    for (int call = 0; call < CALLS; call++) {
         for (unsigned at = 0;; at++) {
             domain = epoch_domain_create_ex(allocator, NULL, EPOCH_DOMAIN_SHARED);
-            EpochId epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
+            EpochId epoch = epoch_open(allocator, NULL, EPOCH_CHURN), of_domain = epoch_domain_epoch(domain), found;
             void *object = slab_malloc_epoch(allocator, 100, epoch);
+            bool entered = false;
             assert_non_null(object);
             newer = NULL;
             looks_left = at;
-            meanwhile = exchange;
-            if (call == 0) {
-                bool entered = epoch_domain_enter(domain);
-                meanwhile = NULL;
-                if (newer && entered) {
-                    assert_int_not_equal(ts_thread.domain->epoch, epoch_domain_epoch(newer));
-                    assert_null(slab_alloc(10));
-                }
-                assert_true(!entered || epoch_domain_exit(domain));
-            } else {
-                (void)slab_promote(domain, object);
-                meanwhile = NULL;
+            meanwhile = call == HAND_OVER ? exchange_for_own : exchange;
+            switch (call) {
+            case ENTER: entered = epoch_domain_enter(domain); break;
+            case PROMOTE: (void)slab_promote(domain, object); break;
+            case FORCE_CLOSE: (void)epoch_domain_force_close(domain); break;
+            case EPOCH_OF:
+                found = epoch_domain_epoch(domain);
+                assert_true(found == of_domain || found == EPOCH_NONE);
+                break;
+            default: (void)epoch_domain_hand_over(domain);
             }
+            meanwhile = NULL;
             bool met = newer != NULL;
+            if (met && entered) {
+                assert_int_not_equal(ts_thread.domain->epoch, epoch_domain_epoch(newer));
+                assert_null(slab_alloc(10));
+            }
+            assert_true(!entered || epoch_domain_exit(domain));
             if (met) {
                 SlabEpochStats stats;
+                assert_int_equal(epoch_state(allocator, epoch_domain_epoch(newer)), EPOCH_ACTIVE);
                 assert_true(slab_stats_epoch(allocator, SLAB_ALL_CLASSES, epoch_domain_epoch(newer), &stats));
                 assert_int_equal(stats.live_objects, 0);
-                epoch_domain_destroy(newer);
+                epoch_domain_destroy(newer); /* by its owner */
+                assert_int_equal(epoch_domain_epoch(newer), EPOCH_NONE);
             }
             epoch_domain_destroy(domain);
             assert_true(epoch_destroy(allocator, epoch));

@@ -127,7 +127,25 @@ static void reset_while_joined(void **state) {
     after_join = let_join_with_it;
     void *p = slab_malloc_epoch(allocator, 100, epoch);
     SUP_CHECK(!after_release && !after_join, "not stopped");
-    SUP_CHECK(!p || ts_load_relaxed(&block_of(p)->heap) == ts_thread.heap, "an object in the block of another thread");
+    SUP_CHECK(p != NULL, "the epoch goes on, and there is no object");
+    SUP_CHECK(ts_load_relaxed(&block_of(p)->heap) == ts_thread.heap, "an object in the block of another thread");
+    end();
+}
+
+static void reset_domain(void) { SUP_CHECK(epoch_domain_reset(domain, 0), "epoch_domain_reset"); }
+static void let_reset_domain(void) { let(reset_domain); }
+
+/* The same of slab_alloc: a domain that another thread resets stays usable. */
+static void domain_reset_while_joined(void **state) {
+    (void)state;
+    begin();
+    domain = epoch_domain_create_ex(allocator, NULL, EPOCH_DOMAIN_SHARED);
+    assert_true(epoch_domain_enter(domain));
+    after_join = let_reset_domain;
+    assert_non_null(slab_alloc(100));
+    SUP_CHECK(!after_join, "not stopped");
+    assert_true(epoch_domain_exit(domain));
+    epoch_domain_destroy(domain);
     end();
 }
 
@@ -210,9 +228,8 @@ static void drained_by_its_own_frees(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        WITH(reset_while_joined),
-        WITH(domain_ended_while_joined),
-        WITH(allocator_ends_while_adopting),
+        WITH(reset_while_joined),        WITH(domain_reset_while_joined),
+        WITH(domain_ended_while_joined), WITH(allocator_ends_while_adopting),
         WITH(drained_by_its_own_frees),
     };
     return cmocka_run_group_tests_name("epoch.ended_steps", tests, NULL, NULL);

@@ -20,12 +20,20 @@ static void condemns(void);
 
 #define ts_heap_condemn(h, b) (condemns(), (ts_heap_condemn)((h), (b)))
 #define ts_heap_enter(h) (step(), (ts_heap_enter)(h))
+#define ts_block_flush(h, b, r) (step(), (ts_block_flush)((h), (b), (r)))
+#define ts_block_shut(b) (step(), (ts_block_shut)(b), step())
+#undef ts_store_release
+#define ts_store_release(p, v) (step(), atomic_store_explicit((p), (v), memory_order_release))
 #define ts_heap_give_entry(t, w, e) (step(), (ts_heap_give_entry)((t), (w), (e)))
 #define ts_table_publish(e, id) (step(), (ts_table_publish)((e), (id)))
 #include "epoch/end.c"
 #include "epoch/epoch.c"
 #undef ts_heap_condemn
 #undef ts_heap_enter
+#undef ts_block_flush
+#undef ts_block_shut
+#undef ts_store_release
+#define ts_store_release(p, v) atomic_store_explicit((p), (v), memory_order_release)
 #undef ts_heap_give_entry
 #undef ts_table_publish
 
@@ -154,6 +162,155 @@ static void allocated_while_looked_for(void **state) {
     sup_check_empty(allocator);
 }
 
+/* ---- what meets a close ----------------------------------------------------------------------------------------- */
+
+enum { OBJECTS = 300 };
+static void *objects[OBJECTS];
+
+static void make_objects(void) {
+    for (unsigned i = 0; i < OBJECTS; i++) {
+        objects[i] = slab_malloc_epoch(allocator, SIZE, epoch);
+        SUP_CHECK(objects[i] != NULL, "slab_malloc_epoch");
+    }
+    for (unsigned i = 0; i < OBJECTS / 2; i++) {
+        SUP_CHECK(slab_free(allocator, objects[i]), "slab_free");
+    }
+}
+
+static atomic_bool done;
+
+static void free_the_rest(void) {
+    for (unsigned i = OBJECTS / 2; i < OBJECTS; i++) {
+        SUP_CHECK(slab_free(allocator, objects[i]), "slab_free");
+    }
+    atomic_store(&done, true);
+}
+
+/* Until the other thread is done, or waits for a lock that this one has. */
+static void wait_a_little(void) {
+    for (unsigned ms = 0; ms < 20 && !atomic_load(&done); ms++) {
+        sup_sleep_ms(1);
+    }
+}
+
+static pthread_t outsider;
+
+static void begin_outside(void *(*fn)(void *)) {
+    atomic_store(&done, false);
+    SUP_CHECK(pthread_create(&outsider, NULL, fn, NULL) == 0, "pthread_create");
+    wait_a_little();
+}
+
+static void *visit_from_outside(void *argument) {
+    ts_heap_visit(other_heap, record);
+    atomic_store(&done, true);
+    return argument;
+}
+
+/* Who trims finds blocks that are shut, and flushes them; then their owner frees. */
+static void visit_and_let_it_free(void) {
+    begin_outside(visit_from_outside);
+    atomic_store(&done, false);
+    let_begin(free_the_rest);
+    wait_a_little();
+}
+
+static void *free_from_outside(void *argument) {
+    free_the_rest();
+    return argument;
+}
+
+static void free_outside(void) { begin_outside(free_from_outside); }
+
+/* At each step of a close. false: there are not so many. */
+static bool close_with(unsigned at, void (*fn)(void)) {
+    epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
+    begin();
+    let(make_objects);
+    at_step = fn;
+    steps_left = at;
+    assert_true(epoch_close(allocator, epoch));
+    bool stopped = at_step == NULL;
+    at_step = NULL;
+    if (!stopped) {
+        fn();
+    }
+    assert_int_equal(pthread_join(outsider, NULL), 0);
+    return stopped;
+}
+
+static void all_is_back(unsigned at) {
+    SUP_CHECK(epoch_state(allocator, epoch) == EPOCH_CLOSED, "step %u: the epoch holds memory without an object", at);
+    end();
+    sup_check_identities(allocator);
+    sup_check_empty(allocator);
+}
+
+/* A block that another thread takes for shut while its epoch is being closed is shut to its owner's fast frees as well: what
+   the owner frees afterwards is not left in a magazine that was flushed. */
+static void visited_while_closing(void **state) {
+    (void)state;
+    bool stopped = true;
+    for (unsigned at = 0; stopped; at++) {
+        stopped = close_with(at, visit_and_let_it_free);
+        meet();
+        all_is_back(at);
+    }
+}
+
+/* A third thread frees the last objects at any step of the close, and their owner sleeps: the epoch ends. */
+static void freed_while_closing(void **state) {
+    (void)state;
+    bool stopped = true;
+    for (unsigned at = 0; stopped; at++) {
+        stopped = close_with(at, free_outside);
+        all_is_back(at);
+    }
+}
+
+/* ---- the rolling epoch ------------------------------------------------------------------------------------------- */
+
+static SlabAllocator *next_allocator;
+
+static void exchange_allocators(void) {
+    slab_allocator_free(allocator);
+    next_allocator = slab_allocator_create();
+    atomic_store(&done, true);
+}
+
+static void let_exchange(void) {
+    atomic_store(&done, false);
+    let_begin(exchange_allocators);
+    wait_a_little();
+}
+
+/* The allocator ends, and another begins, at any step of a call that makes its rolling epoch or the next: the other one's is
+   not touched. */
+static void ended_while_rolling(void **state) {
+    (void)state;
+    for (int advance = 0; advance < 2; advance++) {
+        bool stopped = true;
+        for (unsigned at = 0; stopped; at++) {
+            begin();
+            at_step = let_exchange;
+            steps_left = at;
+            (void)(advance ? ts_epoch_advance(record, ts_token(allocator))
+                           : ts_epoch_current(record, ts_token(allocator)));
+            stopped = at_step == NULL;
+            at_step = NULL;
+            if (stopped) {
+                meet();
+                void *p = slab_malloc(next_allocator, SIZE);
+                SUP_CHECK(p != NULL, "step %u: the next allocator has no rolling epoch", at);
+                SUP_CHECK(slab_free(next_allocator, p), "slab_free");
+                allocator = next_allocator;
+                record = ts_allocator_find(ts_token(allocator));
+            }
+            end();
+        }
+    }
+}
+
 /* The heap of a living thread cannot be held, and the thread ends before its block is condemned. */
 static void ends_before_its_block_is_condemned(void **state) {
     (void)state;
@@ -242,6 +399,9 @@ static void forked_in_the_middle(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         WITH(allocated_while_looked_for),
+        WITH(visited_while_closing),
+        WITH(freed_while_closing),
+        WITH(ended_while_rolling),
         WITH(ends_before_its_block_is_condemned),
         WITH(forked_in_the_middle),
     };

@@ -315,6 +315,53 @@ static void old_unknown_and_foreign_ids(void **state) {
     slab_allocator_free(another);
 }
 
+/* A block goes on in an epoch of another allocator, whose care keeps this thread's fast paths for the first: they do not
+   find it by the id of its new epoch. */
+static void block_of_another_allocator(void **state) {
+    (void)state;
+    SlabOptions options = {.size = sizeof options, .poison_on_free = 1};
+    SlabAllocator *careful = slab_allocator_create_ex(&options);
+    assert_non_null(careful);
+    epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
+    assert_non_null(slab_malloc_epoch(allocator, 64, epoch));
+    assert_true(epoch_destroy(allocator, epoch));
+    EpochId other = epoch_open(careful, NULL, EPOCH_CHURN);
+    void *p = slab_malloc_epoch(careful, 64, other);
+    assert_true(slab_owns(careful, p));
+    errno = 0;
+    assert_null(slab_malloc_epoch(allocator, 64, other));
+    assert_int_equal(errno, EINVAL);
+    assert_true(slab_free(careful, p));
+    slab_allocator_free(careful);
+}
+
+/* slab_alloc in a domain: one that is refused counts once, and a churn epoch's takes no lock once the thread is in it. */
+static void allocations_in_domains(void **state) {
+    (void)state;
+    for (unsigned kind = EPOCH_CHURN; kind <= EPOCH_SCOPE; kind++) {
+        EpochDomain *domain = epoch_domain_create_ex(allocator, NULL, kind | EPOCH_DOMAIN_SHARED);
+        assert_true(domain && epoch_domain_enter(domain));
+        ts_epoch *e = ts_table_at(&ts_epochs, ts_table_index(&ts_epochs, epoch_domain_epoch(domain)));
+        assert_non_null(slab_alloc(100));
+        uint64_t locked = ts_load_relaxed(&ts_epoch_lock(e)->fast_acquired);
+        for (unsigned i = 0; i < 50; i++) {
+            assert_non_null(slab_alloc(100));
+            assert_non_null(slab_alloc(20));
+        }
+        assert_int_equal(ts_load_relaxed(&ts_epoch_lock(e)->fast_acquired), locked);
+        SlabGlobalStats before, after;
+        assert_true(epoch_domain_force_close(domain));
+        slab_stats_global(allocator, &before);
+        errno = 0;
+        assert_null(slab_alloc(100));
+        assert_int_equal(errno, ESTALE);
+        slab_stats_global(allocator, &after);
+        assert_int_equal(after.slow_path_epoch_closed - before.slow_path_epoch_closed, 1);
+        assert_true(epoch_domain_exit(domain));
+        epoch_domain_destroy(domain);
+    }
+}
+
 /* A thread has one block in an epoch, however often it looks; one that is over is used again. */
 static void blocks(void **state) {
     (void)state;
@@ -463,6 +510,8 @@ int main(void) {
         WITH_ALLOCATOR(destroyed_while_pinned),
         WITH_ALLOCATOR(drained_while_pinned),
         WITH_ALLOCATOR(old_unknown_and_foreign_ids),
+        WITH_ALLOCATOR(block_of_another_allocator),
+        WITH_ALLOCATOR(allocations_in_domains),
         WITH_ALLOCATOR(blocks),
         WITH_ALLOCATOR(eras_of_a_block),
         WITH_ALLOCATOR(spans),

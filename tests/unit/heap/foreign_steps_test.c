@@ -20,6 +20,7 @@
     (step(), atomic_compare_exchange_strong_explicit((p), (e), (v), memory_order_seq_cst, memory_order_acquire))
 #define ts_foreign_free stepped_free
 #define ts_foreign_drain stepped_drain
+#define ts_foreign_drain_flushed stepped_drain_flushed
 #define ts_foreign_drain_some stepped_drain_some
 #define ts_foreign_drain_abandoned stepped_drain_abandoned
 #define ts_foreign_drain_all_abandoned stepped_drain_all_abandoned
@@ -31,6 +32,7 @@ void ts_foreign_drain_some(ts_heap *heap, unsigned most);
 #include "heap/foreign.c"
 #undef ts_foreign_free
 #undef ts_foreign_drain
+#undef ts_foreign_drain_flushed
 #undef ts_foreign_drain_some
 #undef ts_foreign_drain_abandoned
 #undef ts_foreign_drain_all_abandoned
@@ -162,6 +164,35 @@ static void a_drain(void **state) {
         bin_is_whole(objects[2]);
         end();
     }
+}
+
+/* The epoch is closed meanwhile: a slab that is pushed after the close has drained for the last time is the freer's to
+   see to, and it knows. */
+static void close_it(void) { assert_true(epoch_close(allocator, epoch)); }
+static void a_close(void **state) {
+    (void)state;
+    unsigned told = 0;
+    bool stopped = true;
+    for (unsigned at = 0; stopped; at++) {
+        begin(&kinds[2]);
+        uint64_t entry;
+        (void)unit_of(objects[0], &entry);
+        at_stop = close_it;
+        steps_left = at;
+        ts_foreign_result r = stepped_free_open(NULL, entry, token);
+        stopped = at_stop == NULL;
+        at_stop = NULL;
+        bool queued = ts_load_relaxed(&ts_thread.heap->queue) != 0;
+        SUP_CHECK(!stopped || !queued || r == TS_FOREIGN_FREED_SHUT, "step %u: nobody knows of the slab", at);
+        told += r == TS_FOREIGN_FREED_SHUT;
+        drain();
+        for (unsigned i = r == TS_FOREIGN_NOT_LIVE ? 0 : 1; i < COUNT; i++)
+            assert_true(slab_free(allocator, objects[i]));
+        if (!stopped) close_it();
+        assert_int_equal(epoch_state(allocator, epoch), EPOCH_CLOSED);
+        assert_true(epoch_destroy(allocator, other));
+    }
+    assert_true(told > 0);
 }
 
 static void free_same(void) { meanwhile = foreign_free(objects[0]); }
@@ -370,6 +401,7 @@ int main(void) {
         WITH(a_drain),         WITH(another_free), WITH(a_free_of_the_owner), WITH(a_destroy),
         WITH(after_a_destroy), WITH(a_release),    WITH(a_free_in_a_drain),   WITH(a_look_in_a_drain),
         OPEN(a_drain),         OPEN(another_free), OPEN(a_free_of_the_owner), OPEN(a_release),
+        WITH(a_close),
     };
     return cmocka_run_group_tests_name("heap.foreign_steps", tests, NULL, NULL);
 }

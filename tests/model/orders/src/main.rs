@@ -390,9 +390,81 @@ fn magazine(s: &'static Steps) {
     owner.join().unwrap();
 }
 
+/// ts_epoch_read_blocks against ts_epoch_new_block and ts_epoch_detach_blocks: a walk that finds the same count afterwards has
+/// seen the list of one moment, and its blocks as they were in this epoch.
+fn blocks(s: &'static Steps) {
+    const UNWRITTEN: u64 = 9;
+    let (head, detached) = (word(1), word(0));
+    let next = [word(0), word(0), word(UNWRITTEN)]; // block 1 is in the list, block 2 comes
+    let uses = [word(0), word(1), word(0)]; // 1: of this epoch
+    let owner = {
+        let (head, detached, next, uses) = (head.clone(), detached.clone(), next.clone(), uses.clone());
+        thread::spawn(move || {
+            uses[2].store(1, Relaxed);
+            next[2].store(1, Relaxed);
+            head.store(2, s.order("head-release", Release));
+            head.store(0, Relaxed);
+            detached.store(1, s.order("count-release", Release));
+            if !s.lacks("detach-fence") {
+                fence(Release);
+            }
+            for used in &uses[1..] {
+                used.store(2, Relaxed);
+            }
+        })
+    };
+    let count = detached.load(s.order("count-acquire", Acquire));
+    let mut block = head.load(s.order("head-acquire", Acquire));
+    let (mut walked, mut mine) = (0, true);
+    while block != 0 {
+        assert_ne!(block, UNWRITTEN, "a link that was not yet written");
+        mine &= uses[block as usize].load(Relaxed) == 1;
+        block = next[block as usize].load(Relaxed);
+        walked += 1;
+    }
+    if !s.lacks("walk-fence") {
+        fence(Acquire);
+    }
+    if s.lacks("second-look") || detached.load(Relaxed) == count {
+        assert!(mine, "a block in another use");
+        assert!(count == 0 || walked == 0, "the old list under the new count");
+    }
+    owner.join().unwrap();
+}
+
+/// ts_foreign_free_open and ts_foreign_give_closed against flush_block: the slab of a last object that is freed while its epoch
+/// is closed is taken in by one of the two.
+fn last(s: &'static Steps) {
+    let (key, queue, flushed) = (word(1), word(0), word(0));
+    fn drain(queue: &AtomicU64) {
+        if queue.load(Acquire) != 0 {
+            queue.swap(0, AcqRel);
+        }
+    }
+    let freer = {
+        let (key, queue, flushed) = (key.clone(), queue.clone(), flushed.clone());
+        thread::spawn(move || {
+            queue.swap(1, AcqRel);
+            s.fence("seq-at-push");
+            if !s.lacks("key-looked-at") && key.load(Acquire) == 0 && flushed.load(Acquire) == 1 {
+                drain(&queue);
+            }
+        })
+    };
+    key.store(0, Relaxed); // shut_blocks
+    drain(&queue);
+    flushed.store(1, Release);
+    s.fence("fence-at-flush");
+    if !s.lacks("second-drain") {
+        drain(&queue);
+    }
+    freer.join().unwrap();
+    assert_eq!(queue.load(Acquire), 0, "a slab waits for its owner");
+}
+
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let models: [(&str, fn(&'static Steps)); 14] = [
+    let models: [(&str, fn(&'static Steps)); 16] = [
         ("bracket", bracket),
         ("foreign", foreign),
         ("queue", queue),
@@ -407,6 +479,8 @@ fn main() {
         ("flushed", flushed),
         ("bump", bump),
         ("magazine", magazine),
+        ("blocks", blocks),
+        ("last", last),
     ];
     let model = arguments.first().and_then(|name| models.iter().find(|m| m.0 == name));
     let Some(&(_, model)) = model else {
