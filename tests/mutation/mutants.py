@@ -1557,7 +1557,7 @@ MUTANTS = [
         "file": "src/heap/heap.c",
         "old": "    if (flushed) ts_foreign_drain_flushed(heap);\n",
         "new": "    (void)flushed;\n",
-        "tests": ["stress.close_free"],
+        "tests": ["unit.heap.closed"],
     },
     {
         "name": "left-flush-no-drain-after-it",
@@ -1621,14 +1621,6 @@ MUTANTS = [
         "file": "src/epoch/domain.c",
         "old": "    if (refused) return NULL;\n",
         "new": "",
-        "tests": ["unit.epoch.epoch"],
-    },
-    {
-        "name": "churn-domain-joins-at-each-allocation",
-        "protocol": "domain.c, join_innermost",
-        "file": "src/epoch/domain.c",
-        "old": "    if (!epoch || (ts_load_relaxed(&epoch->flags) & EPOCH_SCOPE) == 0) return false;\n",
-        "new": "    if (!epoch) return false;\n",
         "tests": ["unit.epoch.epoch"],
     },
     {

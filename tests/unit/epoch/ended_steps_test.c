@@ -13,7 +13,7 @@
 #include "epoch/domain.h"
 #include "epoch/epoch.h"
 
-static void (*after_release)(void), (*after_join)(void), (*before_adopt)(void);
+static void (*after_release)(void), (*after_join)(void), (*before_scope)(void), (*before_adopt)(void);
 static _Thread_local bool stops; /* this thread does, the other one never */
 
 static void at(void (**stop)(void)) {
@@ -36,7 +36,9 @@ static ts_block *join_and_stop(ts_heap *heap, ts_allocator *a, EpochId id) {
 }
 
 #define ts_epoch_join join_and_stop
+#define ts_alloc_scope(h, b, n, e) (at(&before_scope), (ts_alloc_scope)((h), (b), (n), (e)))
 #include "epoch/domain.c"
+#undef ts_alloc_scope
 #define ts_epoch_adopt(h, e, id, c) (at(&before_adopt), (ts_epoch_adopt)((h), (e), (id), (c)))
 #include "epoch/alloc.c"
 #undef ts_epoch_adopt
@@ -139,13 +141,16 @@ static void let_reset_domain(void) { let(reset_domain); }
 static void domain_reset_while_joined(void **state) {
     (void)state;
     begin();
-    domain = epoch_domain_create_ex(allocator, NULL, EPOCH_DOMAIN_SHARED);
-    assert_true(epoch_domain_enter(domain));
-    after_join = let_reset_domain;
-    assert_non_null(slab_alloc(100));
-    SUP_CHECK(!after_join, "not stopped");
-    assert_true(epoch_domain_exit(domain));
-    epoch_domain_destroy(domain);
+    void (**const places[])(void) = {&after_join, &before_scope};
+    for (unsigned i = 0; i < 2; i++) {
+        domain = epoch_domain_create_ex(allocator, NULL, EPOCH_DOMAIN_SHARED);
+        assert_true(epoch_domain_enter(domain));
+        *places[i] = let_reset_domain;
+        assert_non_null(slab_alloc(100));
+        SUP_CHECK(!*places[i], "not stopped");
+        assert_true(epoch_domain_exit(domain));
+        epoch_domain_destroy(domain);
+    }
     end();
 }
 

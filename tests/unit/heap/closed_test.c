@@ -109,6 +109,42 @@ static void without_the_barrier(void **state) {
     sup_check_empty(allocator);
 }
 
+/* A trim sees to what could not be done at the close: one is enough. */
+static void trimmed_once(void **state) {
+    (void)state;
+    size = 100;
+    other_epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
+    epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
+    let(make_objects);
+    refuse_barrier = true;
+    assert_true(epoch_close(allocator, epoch));
+    for (unsigned i = 0; i < COUNT; i++) assert_true(slab_free(allocator, objects[i]));
+    refuse_barrier = false;
+    assert_int_equal(epoch_state(allocator, epoch), EPOCH_CLOSING);
+    (void)slab_trim(allocator);
+    assert_int_equal(epoch_state(allocator, epoch), EPOCH_CLOSED);
+    assert_true(epoch_destroy(allocator, other_epoch));
+    sup_check_empty(allocator);
+}
+
+/* So does the owner at its next free there, for all that others have freed, and then it may sleep. */
+static void free_last(void) { SUP_CHECK(slab_free(allocator, objects[COUNT - 1]), "slab_free"); }
+static void the_owner_frees_once(void **state) {
+    (void)state;
+    size = 100;
+    other_epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
+    epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
+    let(make_objects);
+    refuse_barrier = true;
+    assert_true(epoch_close(allocator, epoch));
+    for (unsigned i = 0; i < COUNT - 1; i++) assert_true(slab_free(allocator, objects[i]));
+    let(free_last);
+    assert_int_equal(epoch_state(allocator, epoch), EPOCH_CLOSED);
+    refuse_barrier = false;
+    assert_true(epoch_destroy(allocator, other_epoch));
+    sup_check_empty(allocator);
+}
+
 /* The owner frees the last object of each slab: it takes in what the other thread has freed there. */
 static void free_odd(void) {
     for (unsigned i = 1; i < COUNT; i += 2) SUP_CHECK(slab_free(allocator, objects[i]), "slab_free");
@@ -132,9 +168,8 @@ static void the_owner_frees_the_last(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        WITH(while_the_owner_sleeps),
-        WITH(without_the_barrier),
-        WITH(the_owner_frees_the_last),
+        WITH(while_the_owner_sleeps), WITH(without_the_barrier),      WITH(trimmed_once),
+        WITH(the_owner_frees_once),   WITH(the_owner_frees_the_last),
     };
     return cmocka_run_group_tests_name("heap.closed", tests, NULL, NULL);
 }
