@@ -195,11 +195,19 @@ static void exchange(void) {
     SUP_CHECK(newer != NULL, "another domain");
 }
 
-/* The other thread's own. */
+/* The other thread's own, with the entry of the old one: it has no other to spare. */
 static void exchange_for_own(void) {
+    EpochDomain *some[TS_SPARE_ENTRIES];
+    for (unsigned i = 0; i < TS_SPARE_ENTRIES; i++) {
+        some[i] = epoch_domain_create(allocator);
+    }
+    const ts_domain *old = ts_domain_find((uint64_t)(uintptr_t)domain);
     epoch_domain_destroy(domain);
     newer = epoch_domain_create(allocator);
-    SUP_CHECK(newer != NULL, "another domain");
+    SUP_CHECK(newer != NULL && ts_domain_find((uint64_t)(uintptr_t)newer) == old, "another domain");
+    for (unsigned i = 0; i < TS_SPARE_ENTRIES; i++) {
+        epoch_domain_destroy(some[i]);
+    }
 }
 static void let_exchange(void) { let(exchange_for_own); }
 static void end_newer(void) { epoch_domain_destroy(newer); }

@@ -303,7 +303,8 @@ static void ended_while_rolling(void **state) {
                 /* Without an allocation: this thread has no share that keeps the record from its next use. */
                 SUP_CHECK(epoch_state(next_allocator, epoch_current(next_allocator)) == EPOCH_ACTIVE,
                           "step %u: the next allocator's rolling epoch is another's", at);
-                allocator = next_allocator;
+                slab_allocator_free(next_allocator);
+                allocator = slab_allocator_create(); /* has none yet */
                 record = ts_allocator_find(ts_token(allocator));
             }
             end();
