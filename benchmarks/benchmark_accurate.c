@@ -5,11 +5,13 @@
  *                that was never touched. 1 million allocations.
  *   churn        100,000 live objects; a cycle is 100,000 operations: five times a random tenth of the objects is
  *                freed and as many are allocated. 1,000 cycles, 100 million operations.
+ *   written      as sequential, but what is timed is an allocation with the first write to its object: the first use
+ *                of a page is the allocator's where it writes there itself, and the program's where it does not.
  *   floor        the loop of the churn without the allocator: what the clock, interrupts and the scheduler add on
  *                this machine, in the same minutes.
  *
- * Every operation is timed on its own; the median of the floor is subtracted. ops_per_sec is measured apart, without
- * the clock in the loop.
+ * Every operation is timed on its own; the median of the floor is subtracted. Each object is written to, behind the clock
+ * but for `written`. ops_per_sec is measured apart, without the clock in the loop.
  *
  * Fragmentation: the sizes of size_mix.h, and what the allocator rounds each one up to. Space: what the kernel counts
  * per object, metadata included. Each part runs in a process of its own.
@@ -47,10 +49,11 @@ static struct {
 /* ---- the loops -------------------------------------------------------------------------------- */
 
 enum loop_mode {
-    LOOP_TIMED, /* each call timed */
-    LOOP_PLAIN, /* the calls alone: throughput */
-    LOOP_EMPTY, /* each pass timed, nothing called */
-    LOOP_CHECK, /* timed, every object filled and compared */
+    LOOP_TIMED,   /* each call timed */
+    LOOP_PLAIN,   /* the calls alone: throughput */
+    LOOP_EMPTY,   /* each pass timed, nothing called */
+    LOOP_CHECK,   /* timed, every object filled and compared */
+    LOOP_WRITTEN, /* timed with the first write */
 };
 
 typedef struct work {
@@ -91,8 +94,12 @@ BENCH_INLINE void one_alloc(work *w, enum loop_mode mode, uint32_t slot) {
         __asm__ volatile("" : "+r"(object)::"memory");
     else
         object = suite_alloc(w->peer, w->size);
+    if (mode == LOOP_WRITTEN) suite_touch(object);
     if (mode != LOOP_PLAIN) bench_hist_add(w->alloc_hist, bench_tick_end() - begin);
-    if (mode == LOOP_CHECK) suite_fill(object, w->size, slot);
+    if (mode == LOOP_CHECK)
+        suite_fill(object, w->size, slot);
+    else
+        suite_touch(object);
     w->slots[slot] = object;
 }
 
@@ -114,6 +121,7 @@ static void free_some(work *w, enum loop_mode mode, const uint32_t *order, size_
     case LOOP_PLAIN: free_loop(w, LOOP_PLAIN, order, count); break;
     case LOOP_EMPTY: free_loop(w, LOOP_EMPTY, order, count); break;
     case LOOP_CHECK: free_loop(w, LOOP_CHECK, order, count); break;
+    case LOOP_WRITTEN: free_loop(w, LOOP_WRITTEN, order, count); break;
     }
 }
 
@@ -123,6 +131,7 @@ static void alloc_some(work *w, enum loop_mode mode, const uint32_t *order, size
     case LOOP_PLAIN: alloc_loop(w, LOOP_PLAIN, order, count); break;
     case LOOP_EMPTY: alloc_loop(w, LOOP_EMPTY, order, count); break;
     case LOOP_CHECK: alloc_loop(w, LOOP_CHECK, order, count); break;
+    case LOOP_WRITTEN: alloc_loop(w, LOOP_WRITTEN, order, count); break;
     }
 }
 
@@ -214,7 +223,7 @@ static rates plain_rates(const work *w, uint64_t ops) {
 }
 
 /* The floor over both halves of the loop, into alloc_hist. */
-static double measure_floor(work *w, uint64_t cycles) {
+static double measure_floor(work *w, uint64_t cycles, bool shown) {
     bench_hist *free_hist = w->free_hist;
     reset_hists(w);
     for (size_t i = 0; i < w->live; i++) w->slots[i] = null_object;
@@ -223,7 +232,7 @@ static double measure_floor(work *w, uint64_t cycles) {
     for (uint64_t i = 0; i < cycles; i++) churn_cycle(w, LOOP_EMPTY);
     uint64_t ns = bench_now_ns() - begin_ns;
     w->free_hist = free_hist;
-    emit_latency(w->size, "floor", w->alloc_hist, 0, per_second(w->alloc_hist->count, ns));
+    if (shown) emit_latency(w->size, "floor", w->alloc_hist, 0, per_second(w->alloc_hist->count, ns));
     return suite_percentile_ns(w->alloc_hist, 0.5, &ticks, 0);
 }
 
@@ -244,6 +253,22 @@ static void measure_sequential(work *w, const uint32_t *order, double floor_ns) 
     rates rate = plain_rates(w, (uint64_t)rounds * w->live);
     emit_latency(w->size, "seq_alloc", w->alloc_hist, floor_ns, rate.alloc);
     emit_latency(w->size, "seq_free", w->free_hist, floor_ns, rate.free);
+}
+
+/* In a process of its own: the first round is on memory that was never touched. */
+static void measure_written(work *w, const uint32_t *order, double floor_ns) {
+    enum loop_mode mode = suite.smoke ? LOOP_CHECK : LOOP_WRITTEN;
+    unsigned rounds = suite.smoke ? 2 : SEQUENTIAL_ROUNDS;
+    reset_hists(w);
+    w->peer = peer_open();
+    uint64_t begin_ns = bench_now_ns();
+    for (unsigned round = 0; round < rounds; round++) {
+        alloc_some(w, mode, order, w->live);
+        free_some(w, mode, order, w->live);
+    }
+    uint64_t ns = bench_now_ns() - begin_ns;
+    peer_close(w->peer);
+    emit_latency(w->size, "written", w->alloc_hist, floor_ns, per_second(w->alloc_hist->count, ns));
 }
 
 static void measure_churn(work *w, const uint32_t *order, double floor_ns, uint64_t cycles) {
@@ -276,8 +301,14 @@ static void measure_churn(work *w, const uint32_t *order, double floor_ns, uint6
     emit_latency(w->size, "free", w->free_hist, floor_ns, rate.free);
 }
 
+typedef struct latency_work {
+    uint64_t size;
+    bool written;
+} latency_work;
+
 static void measure_latency(const void *arg) {
-    size_t size = (size_t) * (const uint64_t *)arg;
+    const latency_work *latency = arg;
+    size_t size = (size_t)latency->size;
     uint64_t cycles = options.cycles ? options.cycles : suite_amount(1000, 50, 4);
     work w = {.size = size, .live = suite_amount(MAX_LIVE, MAX_LIVE, 1000), .rng = {suite.seed}};
     w.tenth = w.live / 10;
@@ -287,11 +318,16 @@ static void measure_latency(const void *arg) {
     for (size_t i = 0; i < w.live; i++) w.victims[i] = order[i] = (uint32_t)i;
     w.alloc_hist = bench_hist_create();
     w.free_hist = bench_hist_create();
-    suite_progress(true, "%zu B: floor, then 10 rounds in sequence, then %llu cycles of churn", size,
-                   (unsigned long long)cycles);
-    double floor_ns = measure_floor(&w, cycles / 5 + 1);
-    measure_sequential(&w, order, floor_ns);
-    measure_churn(&w, order, floor_ns, cycles);
+    if (!latency->written)
+        suite_progress(true, "%zu B: floor, then 10 rounds in sequence, then %llu cycles of churn", size,
+                       (unsigned long long)cycles);
+    double floor_ns = measure_floor(&w, latency->written ? cycles / 50 + 1 : cycles / 5 + 1, !latency->written);
+    if (latency->written) {
+        measure_written(&w, order, floor_ns);
+    } else {
+        measure_sequential(&w, order, floor_ns);
+        measure_churn(&w, order, floor_ns, cycles);
+    }
     bench_hist_destroy(w.alloc_hist);
     bench_hist_destroy(w.free_hist);
     bench_unmap(order, w.live * sizeof *order);
@@ -517,7 +553,9 @@ int main(int argc, char **argv) {
     }
     ticks = suite_clock_start();
     print_latency_header();
-    for (size_t i = 0; i < options.size_count; i++) suite_run(measure_latency, &options.sizes[i]);
+    for (size_t i = 0; i < options.size_count; i++)
+        for (int written = 0; written < 2; written++)
+            suite_run(measure_latency, &(latency_work){options.sizes[i], written});
     suite_csv_commit();
     return 0;
 }

@@ -6,7 +6,7 @@
  *   epochs same     all threads allocate in one epoch
  *   epochs separate each thread in its own (only where there are epochs)
  *
- * An operation is an allocation or a free. A trial has two halves: one without a clock in the loop (throughput, and
+ * An operation is an allocation or a free; each object is written to. A trial has two halves: one without a clock in the loop (throughput, and
  * the allocator's counters of locks and retries), one with every operation timed (percentiles, less the median cost
  * of the clock). Every combination runs in a process of its own.
  */
@@ -74,7 +74,10 @@ BENCH_INLINE void *do_alloc(member *m, enum phase phase, uint32_t tag) {
     uint64_t begin = phase == PHASE_TIMED ? bench_tick_begin() : 0;
     void *object = suite_alloc(m->epoch, OBJECT_BYTES);
     if (phase == PHASE_TIMED) bench_hist_add(m->hist, bench_tick_end() - begin);
-    if (phase == PHASE_CHECK) suite_fill(object, OBJECT_BYTES, tag);
+    if (phase == PHASE_CHECK)
+        suite_fill(object, OBJECT_BYTES, tag);
+    else
+        suite_touch(object);
     return object;
 }
 

@@ -35,6 +35,9 @@ def main(arguments):
         print("  ".join([*(row[i].ljust(widths[i]) for i in (0, 1)), *(row[i].rjust(widths[i]) for i in range(2, 7)),
                          row[7]]).rstrip())
     missed = [f"{row.work} {row.metric}" for row in judged if row.verdict not in ("ok", "does not apply")]
+    mode = suite.header().get("mode", "full")
+    if mode != "full":
+        print(f"\nof a run with less work (mode {mode}): figures that need all of it, as the drift and p99.99, are of less")
     print(f"\n{len(judged) - len(missed)} of {len(judged)} targets hold")
     if missed:
         print(f"missed or not measured: {', '.join(missed)}")

@@ -5,7 +5,7 @@
  * The load: 400 slots. An operation draws a slot; 70 % put a new object of 16 to 1040 bytes in it and free the one
  * that was there, 30 % free what is there. Each window has a random sequence of its own, made while no clock runs, the
  * same for every allocator, and repeats it until its time is over. Counted are calls to the allocator, allocations and
- * frees; the objects are not written (with --smoke they are filled, and compared when they are freed).
+ * frees; each object is written to (with --smoke they are filled, and compared when they are freed).
  */
 #include "suite.h"
 
@@ -83,6 +83,8 @@ BENCH_INLINE void pass(soak_state *state, const bool checked) {
             if (checked) {
                 suite_fill(object, op.size, op.slot);
                 state->sizes[op.slot] = op.size;
+            } else {
+                suite_touch(object);
             }
         }
         state->slots[op.slot] = object;

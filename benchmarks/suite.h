@@ -102,6 +102,8 @@ void suite_progress(bool now, const char *format, ...) BENCH_PRINTF(2, 3);
 
 /* ---- objects whose content is checked ----------------------------------------------------------- */
 
+/* What a program does first with an object. */
+static inline void suite_touch(void *object) { *(volatile unsigned char *)object = 1; }
 /* Fills an object of at least one byte; verify says whether it is still so. */
 void suite_fill(void *object, size_t size, uint32_t tag);
 bool suite_verify(const void *object, size_t size, uint32_t tag);

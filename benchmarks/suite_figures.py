@@ -321,11 +321,12 @@ def threads(suite):
         value = suite.number(name, row, "ops_per_sec")
         where = row["epochs"] if row["epochs"] != "same" else ""
         work = f"threads_{row['threads']}_{row['frees']}" + (f"_{where}" if where else "")
-        row = {**row, "round": row["trial"]}
+        # the n-th trials of a round belong together
+        row = {**row, "round": 1000 * (int(row.get("round") or 1) - 1) + int(row["trial"])}
         yield measurement(row, work, "op_ns", 1e9 / value, "ns")
         yield measurement(row, work, "p99_ns", suite.number(name, row, "p99_ns"), "ns")
         if row["frees"] == "private" and not where:
-            speeds[row["allocator"], row["threads"], row["trial"]] = (row, value)
+            speeds[row["allocator"], row["threads"], row["round"]] = (row, value)
     few = str(processors(suite))
     for (allocator, count, trial), (row, value) in speeds.items():
         base = speeds.get((allocator, few, trial))
@@ -396,13 +397,14 @@ def soak(suite):
 
 
 def observability(suite):
-    """The work in which the counters cost most, per operation: over its allocations and frees together, to which the
-    calls of a domain belong."""
+    """The operation in which the counters cost most, on average over the work: its allocations, to which the calls of a domain
+    belong, or its frees."""
     name = "observability"
     works = {}
     for row in suite.rows(name):
         calls, difference = (suite.number(name, row, column) for column in ("calls", "difference"))
-        total = works.setdefault(row["work"], [row, 0.0, 0.0])
+        call = "alloc" if row["call"] == "domain" else row["call"]
+        total = works.setdefault((row["work"], call), [row, 0.0, 0.0])
         total[1] += calls * difference
         total[2] += calls if row["call"] != "domain" else 0
     means = [(total / calls, row) for row, total, calls in works.values() if calls]

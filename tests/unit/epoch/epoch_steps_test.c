@@ -41,7 +41,12 @@ static void (*at_step)(void), (*at_condemn)(void);
 static unsigned steps_left;
 static bool steps_are_free; /* only those at which the thread has no lock and is in no operation */
 
+static _Thread_local bool stops; /* this thread does, the others never */
+
 static void step(void) {
+    if (!stops) {
+        return;
+    }
     if (at_step && steps_are_free && (ts_lock_is_any_held() || atomic_load(&ts_thread.in_op) != 0)) {
         return;
     }
@@ -75,6 +80,7 @@ static int start(void **state) {
     ts_os = &table;
     refuse_barrier = false;
     at_step = at_condemn = NULL;
+    stops = true;
     steps_are_free = false;
     allocator = slab_allocator_create_ex(&options);
     record = ts_allocator_find(ts_token(allocator));
