@@ -541,8 +541,10 @@ def summary(data):
     there = {source: data.allocators(source) for _, _, source, _, _ in panels if source != "scope_bench"}
     names = [name for name in figures.ALLOCATORS if any(name in found for found in there.values())]
     for axis, (title, unit, source, value, log) in zip(axes, panels):
-        for at, name in enumerate(names):
-            v = value(name) if name in there.get(source, names) else None
+        shown = {name: SHORT.get(name, name) for name in names} if source != "scope_bench" else \
+            {name: text for name, text in WAYS.items() if name in names or value(name) is not None}
+        for at, name in enumerate(shown):
+            v = value(name) if name in there.get(source, shown) else None
             if v is None:
                 axis.annotate("not measured", (at, 0.03), xycoords=axis.get_xaxis_transform(), rotation=90, ha="center",
                               va="bottom", fontsize=8.5, color="#555555")
@@ -551,11 +553,11 @@ def summary(data):
             axis.bar(at, v, 0.75, color=colour, hatch=hatch, edgecolor="black", linewidth=0.6)
             axis.annotate(report.short(max(v, 0)), (at, max(v, 0)), xytext=(0, 2), textcoords="offset points", ha="center",
                           fontsize=8.5)
-        axis.set_xticks(range(len(names)))
-        axis.set_xticklabels([SHORT.get(name, name) for name in names], rotation=40, ha="right", fontsize=9)
+        axis.set_xticks(range(len(shown)))
+        axis.set_xticklabels(shown.values(), rotation=40, ha="right", fontsize=9)
         axis.set_title(title, fontsize=10.5)
         axis.set_ylabel(unit)
-        axis.set_xlim(-0.6, len(names) - 0.4)
+        axis.set_xlim(-0.6, len(shown) - 0.4)
         if log:
             log_axis(axis.yaxis)
         axis.margins(y=0.12)
@@ -567,10 +569,12 @@ def summary(data):
 
 
 SHORT = {"tslab": "temporal-slab", "malloc": "glibc"}
+# The way each has to drop objects together. APR and bumpalo cannot free a single one; malloc has none and frees each.
+WAYS = {"tslab": "temporal-slab", "apr": "APR pool", "bumpalo": "bumpalo", "malloc": "glibc, each freed",
+        "jemalloc": "jemalloc arena", "mimalloc": "mimalloc heap"}
 
 
 def scope_figure(data, allocator):
-    """The way each has to drop objects together; malloc has none and frees each, tcmalloc is not in scope_bench."""
     name = {"malloc": "glibc"}.get(allocator, allocator)
     suite = data.suite("scope_bench")
     values = [suite.number("scope_bench", row, "ns_per_object") for row in suite.rows("scope_bench")
