@@ -129,6 +129,16 @@ class Figures(Folder):
             with self.assertRaisesRegex(report.InputError, "scope_bench.csv:2: ns_of_rounds"):
                 figures.measurements(figures.Suite(self.folder))
 
+    def test_threads_in_rounds(self):
+        """Trials of one number in two rounds are two; a quotient is of one round."""
+        head = "allocator,threads,epochs,frees,trial,ops_per_sec,p50_ns,p99_ns,p999_ns,lock_acquired,lock_contended,round\n"
+        self.write(run=RUN, thread_trials=head + "".join(
+            f"tslab,{threads},same,private,1,{rate},1,20,30,5,0,{number}\n"
+            for number, threads, rate in ((1, 2, 200000000), (1, 16, 100000000), (2, 2, 100000000), (2, 16, 100000000))))
+        found = self.figures()
+        self.near(found["threads_2_private", "op_ns", "tslab"], 5, 10)
+        self.near(found["threads", "slowdown_16", "tslab"], 2, 1)
+
     def test_the_rest(self):
         self.write(
             scope_bench=SCOPES + "".join(f"{name},1,100,1,{ns},{ns - 1},{ns + 2},{10 * ns},1.5,1\n" for name, ns in (
