@@ -103,7 +103,7 @@ COMMANDS = {
 
 def number(value):
     """Three significant digits, thousands separated, no exponent."""
-    if value == 0:
+    if abs(value) < 0.00005:
         return "0"
     if abs(value) >= 100:
         return f"{value:,.0f}"

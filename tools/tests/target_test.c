@@ -26,9 +26,9 @@ static void expect(bool is, const char *what) {
     failures++;
 }
 
-#define REFUSED(field, value)                                       \
-    do {                                                            \
-        good()->field = (value);                                    \
+#define REFUSED(field, value)                                        \
+    do {                                                             \
+        good()->field = (value);                                     \
         expect(!target_check_view(&view), #field " is not checked"); \
     } while (0)
 
