@@ -109,40 +109,41 @@ static void without_the_barrier(void **state) {
     sup_check_empty(allocator);
 }
 
-/* A trim sees to what could not be done at the close: one is enough. */
-static void trimmed_once(void **state) {
-    (void)state;
+/* Closed, and the owner could not be held; then all objects but the last `left` are freed by this thread. */
+static void close_without_the_owner(unsigned left) {
     size = 100;
     other_epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
     epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
     let(make_objects);
     refuse_barrier = true;
     assert_true(epoch_close(allocator, epoch));
-    for (unsigned i = 0; i < COUNT; i++) assert_true(slab_free(allocator, objects[i]));
-    refuse_barrier = false;
+    for (unsigned i = 0; i < COUNT - left; i++) assert_true(slab_free(allocator, objects[i]));
     assert_int_equal(epoch_state(allocator, epoch), EPOCH_CLOSING);
-    (void)slab_trim(allocator);
+}
+
+static void it_is_over(void) {
     assert_int_equal(epoch_state(allocator, epoch), EPOCH_CLOSED);
+    refuse_barrier = false;
     assert_true(epoch_destroy(allocator, other_epoch));
     sup_check_empty(allocator);
+}
+
+/* A trim sees to what could not be done at the close: one is enough. */
+static void trimmed_once(void **state) {
+    (void)state;
+    close_without_the_owner(0);
+    refuse_barrier = false;
+    (void)slab_trim(allocator);
+    it_is_over();
 }
 
 /* So does the owner at its next free there, for all that others have freed, and then it may sleep. */
 static void free_last(void) { SUP_CHECK(slab_free(allocator, objects[COUNT - 1]), "slab_free"); }
 static void the_owner_frees_once(void **state) {
     (void)state;
-    size = 100;
-    other_epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
-    epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
-    let(make_objects);
-    refuse_barrier = true;
-    assert_true(epoch_close(allocator, epoch));
-    for (unsigned i = 0; i < COUNT - 1; i++) assert_true(slab_free(allocator, objects[i]));
+    close_without_the_owner(1);
     let(free_last);
-    assert_int_equal(epoch_state(allocator, epoch), EPOCH_CLOSED);
-    refuse_barrier = false;
-    assert_true(epoch_destroy(allocator, other_epoch));
-    sup_check_empty(allocator);
+    it_is_over();
 }
 
 /* The owner frees the last object of each slab: it takes in what the other thread has freed there. */
