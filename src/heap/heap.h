@@ -444,7 +444,7 @@ TS_ALWAYS_INLINE ts_block *ts_block_take(ts_heap *heap, ts_share *share, struct 
     block->slow = share->sampled | (share->guarded & scope);
     block->era = (uint32_t)ts_era(block);
     block->resets = 0;
-    ts_store_relaxed(&block->epoch, epoch);
+    ts_store_release(&block->epoch, epoch); /* after the last use: object.c, snapshot.c (epoch_of) */
     ts_heap_link(heap, block);
     return block;
 }

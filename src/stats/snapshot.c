@@ -57,8 +57,8 @@ uint64_t ts_unit_pending(const ts_block *block, uint32_t unit, uint64_t word, ui
 
 /* The block's epoch, as long as the slab is the block's of that use. */
 static const ts_epoch *epoch_of(const ts_allocator *a, const ts_block *block, uint64_t word) {
-    const ts_epoch *e = ts_load_relaxed(&block->epoch);
-    atomic_thread_fence(memory_order_acquire); /* the era after it; partner: the release of the key as the block ends */
+    /* acquire: who sees the epoch of a later use sees the era of this one over; partner in ts_block_take */
+    const ts_epoch *e = ts_load_acquire(&block->epoch);
     return ts_unit_block(a, word) == block ? e : NULL;
 }
 

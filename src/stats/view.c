@@ -152,7 +152,8 @@ static void add_to_label(ts_label_stats *row, const ts_epoch *e, uint32_t state,
 
 static void take_off(uint64_t *from, uint64_t n) { *from -= ts_least(*from, n); }
 
-/* An epoch's state may have changed since it was counted. */
+/* An epoch's state may have changed since it was counted, and its entry have its next use: what is taken off then is of another
+   row, for this view. */
 static void take_off_label(ts_label_stats *row, bool closed, uint32_t kind, uint64_t objects, uint64_t bytes) {
     take_off(&row->class_objects[closed][kind], objects);
     take_off(&row->class_bytes[closed][kind], bytes);
