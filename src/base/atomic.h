@@ -86,8 +86,10 @@ static inline bool ts_halves_are(const _Atomic uint64_t *p, uint32_t low, uint32
 /* Adds to an owned word that nothing but the statistics reads. The build with TSLAB_UNCOUNTED leaves it out: it only exists
    to measure what counting costs, and its statistics are wrong. */
 #ifdef TSLAB_UNCOUNTED
+#define TS_COUNTED 0
 #define ts_count(p, v) ((void)(p), (void)(v))
 #else
+#define TS_COUNTED 1
 #define ts_count(p, v) ts_add_owned((p), (v))
 #endif
 

@@ -57,6 +57,53 @@ void ts_bin_forget_magazine(ts_bin *bin) {
     ts_store_release(&bin->evicted, evicted & ~(uint64_t)TS_EVICTED_NOTE);
 }
 
+/* ---- the claimed word -------------------------------------------------------------------------------------- */
+
+/*
+ * An allocation from the claimed word takes a bit off it and counts nothing: `claims` says how many bits it had. Who changes the
+ * word says so first (the bits in claims 0, and what was allocated until then), then stores the word, then how many bits it has
+ * (release). A reader looks at claims, at the word (acquire each), and at claims again:
+ *   the same, and with bits: the word is of this claim. Of an earlier one it cannot be, for claims came after the word; nor
+ *   of a later one, for whose claims without bits came before it, which the second look would have found (the fence covers
+ *   what allocations store in the word afterwards). And no two claims look alike: at least one object is allocated from each, in the
+ *   operation that claims it, so the upper bits rise from one to the next.
+ *   without bits, or other than before: the upper bits of the second look are all that was allocated when the word was
+ *   changed last, which was during this call or is yet under way.
+ */
+uint64_t ts_bin_word_allocs(const ts_bin *bin) {
+    uint64_t claims = ts_load_acquire(&bin->claims);
+    uint64_t word = ts_load_acquire(&bin->word);
+    uint64_t now = ts_load_relaxed(&bin->claims), bits = now & TS_CLAIMS_BITS;
+    return (now >> TS_CLAIMS_SHIFT) + (now == claims && bits != 0 ? bits - ts_popcount64(word) : 0);
+}
+
+/* After this the word is changed, to one of so many bits, by set_word. */
+TS_ALWAYS_INLINE uint64_t begin_word(ts_bin *bin, uint64_t left) {
+    uint64_t claims = ts_load_relaxed(&bin->claims), bits = claims & TS_CLAIMS_BITS;
+    /* without bits it was put back, or its thread vanished in a fork while it changed it: nothing more was allocated */
+    uint64_t allocated = (claims >> TS_CLAIMS_SHIFT) + (bits != 0 ? bits - left : 0);
+    ts_store_relaxed(&bin->claims, allocated << TS_CLAIMS_SHIFT);
+    atomic_thread_fence(memory_order_release);
+    return allocated << TS_CLAIMS_SHIFT;
+}
+
+static void set_word(ts_bin *bin, uint64_t word, unsigned bits) {
+    if (!TS_COUNTED) {
+        ts_store_relaxed(&bin->word, word);
+        return;
+    }
+    uint64_t claims = begin_word(bin, 0);
+    ts_store_relaxed(&bin->word, word);
+    ts_store_release(&bin->claims, claims | bits);
+}
+
+uint64_t ts_bin_take_word(ts_bin *bin) {
+    uint64_t word = ts_load_relaxed(&bin->word);
+    begin_word(bin, ts_popcount64(word));
+    ts_store_relaxed(&bin->word, 0);
+    return word;
+}
+
 /* ---- the bin's list: slabs with free slots first --------------------------------------------------- */
 
 /* The first slab's prev is the last one; the last one's next is 0. */
@@ -247,7 +294,7 @@ bool ts_bin_claim(ts_churn_block *block, unsigned cls) {
     ts_bin *bin = &block->bin[cls];
     unsigned part = ts_class_part(cls);
     ts_counters *count = &block->b.share->count[cls];
-    ts_assert(2, bin->word == 0);
+    ts_assert(2, ts_load_relaxed(&bin->word) == 0);
     uint32_t unit = bin->head;
     if (!unit) {
         ts_count(&count->current_partial_null, 1);
@@ -263,10 +310,12 @@ bool ts_bin_claim(ts_churn_block *block, unsigned cls) {
     unsigned w = pick_word(part, slab, words, &bits); /* free_count says there is one */
     ts_assert(2, w < ts_slab_free_word_count(part));
     if (slab->free_count == slab->empty_at) block->empty[cls]--;
-    bin->word = words[w] & bits;
-    words[w] &= ~bits;
+    bits &= words[w];
+    words[w] -= bits;
+    unsigned claimed = ts_popcount64(bits);
+    set_word(bin, bits, claimed);
     bin->word_granule = ts_unit_in_part(unit) * ts_granules_per_unit(part) + w * 64u;
-    slab->free_count = (uint16_t)(slab->free_count - ts_popcount64(bin->word));
+    slab->free_count = (uint16_t)(slab->free_count - claimed);
     if (slab->free_count == 0) {
         unlink_slab(bin, slab, unit);
         push_tail(bin, slab, unit);

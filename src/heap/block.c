@@ -19,14 +19,14 @@ ts_block *ts_block_make(bool scope) {
     return block;
 }
 
-/* direct_frees first, word_allocs last, and between them the magazine's counts, of one moment: a reader sees no more freed than
+/* direct_frees first, those from claimed words last, and between them the magazine's counts, of one moment: a reader sees no more freed than
    allocated. Where the owner's stores may be seen in another order, what it sees freed was allocated. */
 static ts_tally bin_tally(const ts_bin *bin) {
     ts_tally t = {0};
     t.freed = ts_load_acquire(&bin->direct_frees);
     ts_magazine_counts counts = ts_bin_magazine_counts(bin);
     t.freed += counts.pushes;
-    t.allocated = counts.pops + ts_load_relaxed(&bin->word_allocs);
+    t.allocated = counts.pops + ts_bin_word_allocs(bin);
     if (TS_UNLIKELY(t.freed > t.allocated)) t.allocated = t.freed;
     t.slabs = ts_load_relaxed(&bin->slabs);
     return t;
@@ -108,7 +108,7 @@ TS_NOINLINE static void end_churn(ts_churn_block *block) {
         if (chain.head) ts_count(&block->b.share->count[cls].empty_slab_recycled, ts_load_relaxed(&bin->slabs));
         ts_warm_splice(&lists[ts_class_part(cls)], &chain);
         fold(block->b.share, cls, ts_block_tally(&block->b, cls));
-        bin->word = 0;
+        ts_store_relaxed(&bin->word, 0);
         bin->word_granule = 0;
         bin->head = 0;
         block->empty[cls] = 0;
@@ -116,7 +116,7 @@ TS_NOINLINE static void end_churn(ts_churn_block *block) {
         ts_store_relaxed(&bin->slabs, 0);
         ts_store_relaxed(&bin->top, 0);
         ts_store_relaxed(&bin->evicted, 0);
-        ts_store_relaxed(&bin->word_allocs, 0);
+        ts_store_relaxed(&bin->claims, 0);
         ts_store_relaxed(&bin->direct_frees, 0);
     }
     for (unsigned part = 0; part < TS_PARTS; part++)
@@ -171,9 +171,7 @@ static uint32_t flush_bin(ts_churn_block *block, unsigned cls, uint64_t *recycle
     for (uint64_t i = ts_load_relaxed(&bin->top) & TS_TOP_DEPTH; i > 0; i--)
         ts_bin_give_slot(block, bin, (uint32_t)ts_entry_of(&ts_region.part[part], bin->magazine[i - 1]));
     ts_bin_forget_magazine(bin);
-    uint64_t word = bin->word;
-    bin->word = 0;
-    for (; word; word &= word - 1) {
+    for (uint64_t word = ts_bin_take_word(bin); word; word &= word - 1) {
         uint32_t granule = bin->word_granule + ts_ctz64(word), entry = (uint32_t)ts_granule_entry(part, granule);
         uint32_t s = ts_load_relaxed(&ts_region.part[part].state[granule]);
         ts_bin_give_slot(block, bin, entry + (part == TS_NORMAL ? (s >> 1) & 3u : 0));
@@ -265,7 +263,7 @@ void ts_block_rebuild(ts_heap *heap, ts_block *block) {
         ts_bin *bin = &churn->bin[cls];
         uint64_t live = 0;
         ts_bin_forget_magazine(bin);
-        bin->word = 0;
+        (void)ts_bin_take_word(bin); /* its bits are found again by the state words */
         for (uint32_t unit = bin->head; unit; unit = ts_slab_at(unit)->next) {
             ts_slab_rebuild(unit, cls);
             live += ts_slab_count_live(unit);
@@ -274,8 +272,8 @@ void ts_block_rebuild(ts_heap *heap, ts_block *block) {
         ts_bin_list_by_free(bin);
         /* The vanished thread may have counted one half of an operation: allocated - freed is live again. */
         ts_magazine_counts counts = ts_bin_magazine_counts(bin);
-        uint64_t freed = counts.pushes + live, allocated = counts.pops + ts_load_relaxed(&bin->word_allocs);
-        if (allocated < freed) ts_add_owned(&bin->word_allocs, freed - allocated);
+        uint64_t freed = counts.pushes + live, allocated = counts.pops + ts_bin_word_allocs(bin);
+        if (allocated < freed) ts_add_owned(&bin->claims, (freed - allocated) << TS_CLAIMS_SHIFT);
         ts_store_relaxed(&bin->direct_frees, allocated < freed ? 0 : allocated - freed);
     }
 }

@@ -173,7 +173,7 @@ static bool collect(ts_check *check, const ts_churn_block *block, unsigned cls, 
                 "class %u: %p in the magazine is no slot", cls, (const void *)object);
         out->entry[out->count++] = (uint32_t)entry;
     }
-    for (uint64_t word = bin->word; word; word &= word - 1) {
+    for (uint64_t word = ts_load_relaxed(&bin->word); word; word &= word - 1) {
         uint64_t granule = (uint64_t)bin->word_granule + ts_ctz64(word), entry = ts_granule_entry(part, granule);
         REQUIRE(entry < ts_region.part[part].limit, "class %u: the claimed word is of no place of its part", cls);
         if (part == TS_NORMAL) entry += ts_load_relaxed(&ts_region.part[part].state[granule]) >> 1 & 3u;
@@ -192,7 +192,8 @@ static bool check_bin(ts_check *check, const ts_churn_block *block, unsigned cls
     bool used = (block->b.bins_used >> cls & 1) != 0;
     REQUIRE(used == (bin->magazine != NULL), "class %u: a magazine without a note of it, or the other way round", cls);
     if (!used) {
-        REQUIRE(bin->head == 0 && slabs == 0 && bin->word == 0, "class %u: slabs and no magazine", cls);
+        REQUIRE(bin->head == 0 && slabs == 0 && ts_load_relaxed(&bin->word) == 0, "class %u: slabs and no magazine",
+                cls);
         return true;
     }
     if (!ts_check_claim_lines(check, bin->magazine, TS_MAGAZINE_BYTES, "a magazine")) return false;
@@ -221,8 +222,7 @@ static bool check_bin(ts_check *check, const ts_churn_block *block, unsigned cls
     REQUIRE(free_now.seen == free_now.count,
             "class %u: a slot in the magazine or the claimed word of a slab that is not the bin's", cls);
     ts_magazine_counts counts = ts_bin_magazine_counts(bin);
-    uint64_t balance =
-        counts.pops + ts_load_relaxed(&bin->word_allocs) - counts.pushes - ts_load_relaxed(&bin->direct_frees);
+    uint64_t balance = counts.pops + ts_bin_word_allocs(bin) - counts.pushes - ts_load_relaxed(&bin->direct_frees);
     REQUIRE(balance == live_slots, "class %u: the counters say %llu live objects, the state words %llu", cls,
             (unsigned long long)balance, (unsigned long long)live_slots);
     check->slabs += found;
@@ -372,7 +372,7 @@ static bool check_free_blocks(ts_check *check, const ts_heap *heap, bool scope) 
             if (!ts_check_claim_lines(check, bin->magazine, TS_MAGAZINE_BYTES, "a magazine")) return false;
             REQUIRE(ts_load_relaxed(&bin->top) == 0, "heap %u: a free block has %u objects in a magazine", heap->id,
                     (unsigned)(ts_load_relaxed(&bin->top) & TS_TOP_DEPTH));
-            REQUIRE(ts_load_relaxed(&bin->evicted) == 0 && ts_load_relaxed(&bin->word_allocs) == 0 &&
+            REQUIRE(ts_load_relaxed(&bin->evicted) == 0 && ts_load_relaxed(&bin->claims) == 0 &&
                         ts_load_relaxed(&bin->direct_frees) == 0,
                     "heap %u: a free block counts objects of class %u", heap->id, cls);
         }

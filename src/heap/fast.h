@@ -33,10 +33,9 @@ TS_ALWAYS_INLINE void *ts_fast_pop(ts_bin *bin, const unsigned part) {
    what was freed last is used first. */
 TS_ALWAYS_INLINE void *ts_fast_word(ts_bin *bin, const unsigned part) {
     const ts_part *region = &ts_region.part[part];
-    uint64_t word = bin->word;
+    uint64_t word = ts_load_relaxed(&bin->word);
     if (TS_UNLIKELY(word == 0)) return NULL;
-    bin->word = word & (word - 1);
-    ts_count(&bin->word_allocs, 1);
+    ts_store_relaxed(&bin->word, word & (word - 1)); /* counts it, too: ts_bin_word_allocs */
     uint64_t granule = bin->word_granule + ts_ctz64(word), entry = ts_granule_entry(part, granule);
     _Atomic uint16_t *state = &region->state[granule];
     uint32_t s = ts_load_relaxed(state);

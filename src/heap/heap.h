@@ -24,8 +24,8 @@
  * A thread that waits for another's in_op must have its own at 0, and takes no lock below rank HEAP while its
  * own is 1: so no circle of waiting can form.
  *
- * Conservation, per bin: pops + word_allocs - pushes - direct_frees == live slots of the bin's slabs, always
- * outside of an operation (pops, pushes: the magazine's counts). These counters are what the statistics sum up.
+ * Conservation, per bin: pops + word_allocs - pushes - direct_frees == live slots of the bin's slabs, always outside of an
+ * operation (pops, pushes: the magazine's counts; word_allocs: ts_bin_word_allocs). These are what the statistics sum up.
  */
 /* Modelled in tests/model: foreign, hold, epoch, orders. */
 #ifndef TS_HEAP_HEAP_H
@@ -97,13 +97,16 @@ _Static_assert((TS_MAGAZINE_SLOTS & (TS_MAGAZINE_SLOTS - 1)) == 0 && TS_MAGAZINE
 #define TS_TOP_POPS_SHIFT 8u
 #define TS_EVICTED_NOTE 255u /* not 0 while it is emptied: what is in top's depth is evicted already */
 #define TS_EVICTED_SHIFT 8u
+#define TS_CLAIMS_BITS 255u
+#define TS_CLAIMS_SHIFT 8u
 typedef struct ts_bin {
     char **magazine;               /* TS_MAGAZINE_SLOTS objects; NULL before the first use */
     _Atomic uint64_t top;          /* [7:0] objects in it  [63:8] objects allocated from it (pops) */
     _Atomic uint64_t evicted;      /* [63:8] objects that left it for their slabs  [7:0] a note, see bin.c */
-    _Atomic uint64_t word_allocs;  /* objects allocated from the claimed word */
+    _Atomic uint64_t claims;       /* [63:8] objects allocated from the claimed words before this one  [7:0] bits that
+                                      this one had; 0: `word` is being changed, or put back. See bin.c */
     _Atomic uint64_t direct_frees; /* objects freed past the magazine: by other threads, while closing, retired */
-    uint64_t word;                 /* claimed bits of one word of a slab's free bitmap */
+    _Atomic uint64_t word;         /* claimed bits of one word of a slab's free bitmap, less those allocated */
     uint32_t word_granule;         /* granule of bit 0 */
     uint32_t head;                 /* (h) slabs, those with free slots first; 0: none */
     _Atomic uint32_t full;         /* (h) of them, without a free slot */
@@ -480,6 +483,10 @@ static inline char *ts_bin_exchange(ts_bin *bin, void *object) {
 }
 /* Empties the magazine, whose objects the caller has put elsewhere. Caller holds the heap. */
 void ts_bin_forget_magazine(ts_bin *bin);
+/* Objects allocated from claimed words. Any thread. */
+uint64_t ts_bin_word_allocs(const ts_bin *bin);
+/* Takes the claimed word away, for the caller to put its bits elsewhere. Caller holds the heap. */
+uint64_t ts_bin_take_word(ts_bin *bin);
 /* Claims the next word of the bin's slabs. false: none has a free slot. Caller holds the heap. */
 bool ts_bin_claim(ts_churn_block *block, unsigned cls);
 /* Puts a free slot back into its slab; evict: owner inside an operation, which it ends, not holding the heap.

@@ -333,7 +333,9 @@ def bin_live(b):
     """Live objects by a bin's counters: what was allocated from the magazine and freed into it cancel out."""
     evicted = number(b["evicted"])
     off_magazine = evicted // 256 + (0 if evicted % 256 else number(b["top"]) % 256)
-    return number(b["word_allocs"]) - number(b["direct_frees"]) - off_magazine
+    claims = number(b["claims"])
+    from_words = claims // 256 + (claims % 256 - bin(number(b["word"])).count("1") if claims % 256 else 0)
+    return from_words - number(b["direct_frees"]) - off_magazine
 
 
 def block_live(r, block):

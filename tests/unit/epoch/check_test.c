@@ -224,7 +224,7 @@ static void block_of_closed_epoch_open(void) { CHANGE(epoch_of(closing)->blocks-
 static void bin_slabs(void) { ADD(bin_of_objects()->slabs, 1); }
 static void bin_full(void) { ADD(bin_of_objects()->full, 1); }
 static void bin_empty(void) { ADD(churn_block()->empty[ts_classes.of[112 / 16]], 1); }
-static void bin_pops(void) { ADD(bin_of_objects()->word_allocs, 1); }
+static void bin_pops(void) { ADD(bin_of_objects()->claims, 1u << TS_CLAIMS_SHIFT); }
 static void bin_pushes(void) { ADD(bin_of_objects()->direct_frees, 1); }
 static void bin_head(void) { CHANGE(bin_of_objects()->head, ts_slab_at(bin_of_objects()->head)->next); }
 static void bin_next(void) { CHANGE(ts_slab_at(bin_of_objects()->head)->next, bin_of_objects()->head); }

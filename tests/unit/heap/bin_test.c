@@ -135,7 +135,7 @@ static void claimed_word(void **state) {
     char *other = get(64);
     assert_true(other < first || other >= first + TS_UNIT_BYTES);
     assert_int_equal(check_bin(block, cls).slabs, 2);
-    assert_int_equal(ts_load_relaxed(&block->bin[cls].word_allocs), 257);
+    assert_int_equal(ts_bin_word_allocs(&block->bin[cls]), 257);
 }
 
 /* Where all pages are in use already, or were, a claim takes a whole word; again by pages when the memory went back. */

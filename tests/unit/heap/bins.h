@@ -64,15 +64,14 @@ static inline places check_bin(const ts_churn_block *block, unsigned cls) {
             SUP_CHECK(bin->magazine[k] != bin->magazine[i], "a slot is in the magazine twice");
         }
     }
-    n.word = ts_popcount64(bin->word);
+    n.word = ts_popcount64(ts_load_relaxed(&bin->word));
     SUP_CHECK(n.slabs == ts_load_relaxed(&bin->slabs), "%u slabs in the list, %u counted", n.slabs,
               ts_load_relaxed(&bin->slabs));
     SUP_CHECK(n.live + n.bitmap + n.retired + n.magazine + n.word == n.slots,
               "class %u: %u live + %u in bitmaps + %u retired + %u in the magazine + %u claimed != %u slots", cls,
               n.live, n.bitmap, n.retired, n.magazine, n.word, n.slots);
     ts_magazine_counts counts = ts_bin_magazine_counts(bin);
-    uint64_t balance =
-        counts.pops + ts_load_relaxed(&bin->word_allocs) - counts.pushes - ts_load_relaxed(&bin->direct_frees);
+    uint64_t balance = counts.pops + ts_bin_word_allocs(bin) - counts.pushes - ts_load_relaxed(&bin->direct_frees);
     SUP_CHECK(balance == n.live, "class %u: the counters say %llu live, the states %u", cls,
               (unsigned long long)balance, n.live);
     return n;

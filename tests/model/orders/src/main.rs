@@ -390,6 +390,43 @@ fn magazine(s: &'static Steps) {
     owner.join().unwrap();
 }
 
+/// ts_bin_word_allocs against set_word and ts_fast_word: what was allocated from claimed words is never shown lower than it was, nor
+/// higher than it is.
+fn words(s: &'static Steps) {
+    let (claims, bits) = (word(100 << 8 | 2), word(0b10)); // one of two is allocated: 101
+    let owner = {
+        let (claims, bits) = (claims.clone(), bits.clone());
+        thread::spawn(move || {
+            bits.store(0, Relaxed); // 102
+            if !s.lacks("note") {
+                claims.store(102 << 8, Relaxed);
+            }
+            if !s.lacks("word-fence") {
+                fence(Release);
+            }
+            bits.store(0b11, Relaxed);
+            claims.store(102 << 8 | 2, s.order("claims-release", Release));
+            bits.store(0b10, Relaxed); // 103
+        })
+    };
+    let mut before = 101;
+    for _ in 0..2 {
+        let c = claims.load(s.order("claims-acquire", Acquire));
+        let w = bits.load(s.order("word-acquire", Acquire));
+        let now = claims.load(Relaxed);
+        let of_this_claim = now == c || s.lacks("second-look");
+        let of_word = if of_this_claim && (now & 255 != 0 || s.lacks("bits-looked-at")) {
+            (now & 255) as i64 - i64::from(w.count_ones())
+        } else {
+            0
+        };
+        let allocated = (now >> 8) as i64 + of_word;
+        assert!(allocated >= before && allocated <= 103, "{allocated} after {before}");
+        before = allocated;
+    }
+    owner.join().unwrap();
+}
+
 /// ts_epoch_read_blocks against ts_epoch_new_block and ts_epoch_detach_blocks: a walk that finds the same count afterwards has
 /// seen the list of one moment, and its blocks as they were in this epoch.
 fn blocks(s: &'static Steps) {
@@ -464,7 +501,7 @@ fn last(s: &'static Steps) {
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let models: [(&str, fn(&'static Steps)); 16] = [
+    let models: [(&str, fn(&'static Steps)); 17] = [
         ("bracket", bracket),
         ("foreign", foreign),
         ("queue", queue),
@@ -479,6 +516,7 @@ fn main() {
         ("flushed", flushed),
         ("bump", bump),
         ("magazine", magazine),
+        ("words", words),
         ("blocks", blocks),
         ("last", last),
     ];
