@@ -168,6 +168,7 @@ typedef struct SlabGlobalStats {
     uint64_t retained_bytes;        /* warm empty slabs */
     uint64_t stack_samples_taken;   /* call stacks, by the option sample_stacks */
     uint64_t stack_samples_dropped; /* of these, without a place in the table */
+    uint64_t process_lock_waits;    /* locks of any kind waited for, in the whole process */
 } SlabGlobalStats;
 
 /* Of the calling thread, from the operations that the option sample_rate picks. wait = wall - cpu: time in

@@ -2,6 +2,8 @@
 
 #include "base/assert.h"
 
+_Atomic uint64_t ts_lock_waits;
+
 /* Up before the first step of taking a lock, down after the last of releasing it: a signal between finds it up. Of its own
    thread only; volatile for the handler. */
 static _Thread_local volatile unsigned held_count;
@@ -38,6 +40,7 @@ void ts_lock_acquire(ts_lock *lock) {
     }
     pthread_mutex_lock(&lock->mutex);
     ts_count(&lock->contended, 1);
+    (void)ts_fetch_add_relaxed(&ts_lock_waits, 1);
 }
 
 void ts_lock_release(ts_lock *lock) {

@@ -2,7 +2,8 @@
  * Ranked locks. A thread takes locks in rising rank only; builds with TSLAB_ASSERT >= 2 check it. No fast
  * path takes one, and none is held across a system call that can block (the mutex's own excepted).
  *
- * The counters are written under the lock itself, so they cost a plain add.
+ * The counters are written under the lock itself, so they cost a plain add; but for the one of all locks, which only who
+ * waits pays.
  */
 #ifndef TS_BASE_LOCK_H
 #define TS_BASE_LOCK_H
@@ -28,6 +29,9 @@ typedef struct ts_lock {
     _Atomic uint64_t fast_acquired; /* guarded by mutex; read by anyone */
     _Atomic uint64_t contended;     /* guarded by mutex; read by anyone */
 } ts_lock;
+
+/* Waits for any lock, of the whole process. */
+extern _Atomic uint64_t ts_lock_waits;
 
 void ts_lock_init(ts_lock *lock, ts_rank rank);
 void ts_lock_acquire(ts_lock *lock);

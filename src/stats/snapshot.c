@@ -371,6 +371,7 @@ void ts_snapshot_global(const ts_snapshot *s, SlabGlobalStats *out, bool measure
     out->retained_bytes = c.cache_size * TS_UNIT_BYTES;
     out->stack_samples_dropped = ts_load_relaxed(&a->stack_drops);
     out->stack_samples_taken = ts_load_relaxed(&a->stack_samples);
+    out->process_lock_waits = ts_load_relaxed(&ts_lock_waits);
 }
 
 /* ---- sampling ------------------------------------------------------------------------------------------------- */

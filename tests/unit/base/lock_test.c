@@ -65,6 +65,7 @@ static void *wait_for_lock(void *argument) {
 static void contention_is_counted(void **state) {
     pthread_t thread;
     (void)state;
+    uint64_t waits = ts_load_relaxed(&ts_lock_waits);
     handed = &high;
     atomic_store(&waiting, false);
     ts_lock_acquire(&high);
@@ -77,6 +78,7 @@ static void contention_is_counted(void **state) {
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_int_equal(ts_load_relaxed(&high.fast_acquired), 1);
     assert_int_equal(ts_load_relaxed(&high.contended), 1);
+    assert_int_equal(ts_load_relaxed(&ts_lock_waits), waits + 1);
 }
 
 static void fork_does_not_count(void **state) {

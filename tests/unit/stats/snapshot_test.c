@@ -298,6 +298,9 @@ static void the_region(void **state) {
     assert_true(slab_stats_global(allocator, &global));
     assert_int_equal(global.class_count, TS_CLASSES);
     assert_int_equal(global.reserved_bytes, ts_region.reserved_bytes);
+    uint64_t waits = ts_fetch_add_relaxed(&ts_lock_waits, 3) + 3;
+    assert_true(slab_stats_global(allocator, &global));
+    assert_int_equal(global.process_lock_waits, waits);
     assert_int_equal(global.metadata_bytes, ts_region_metadata_bytes());
     assert_int_equal(global.resident_bytes, resident);
     assert_int_equal(global.current_epoch, EPOCH_NONE);
