@@ -55,6 +55,7 @@
 #define TS_SPARE_ENTRIES 8u      /* entries that a thread keeps for its next epochs and domains */
 #define TS_HEAP_MAP 64u          /* blocks found without a search, by epoch index */
 #define TS_LOCAL_WARM_UNITS 64u  /* 1 MiB: warm units of each part and allocator that a thread keeps for itself */
+#define TS_WARM_UNITS_MOVED 16u  /* 256 KiB: what it takes from the allocator's at a time */
 /* 32 KiB: what one allocation or free purges of single units at most while the allocator is over its limit, 5 to 9
    microseconds (4 units: 9 to 19; 1 would not catch up with objects of a unit each, and halves it again for twice as many
    operations that pay). Where no single unit is warm it purges one whole span, up to TS_SPAN_WARM_UNITS (1 MiB).

@@ -133,28 +133,36 @@ void ts_allocator_retire(ts_allocator *allocator, uint32_t unit) {
     ts_uncommit(allocator, 1);
 }
 
-uint32_t ts_unit_acquire(ts_heap *heap, ts_share *share, unsigned part, bool *fresh) {
+/* Some of the allocator's warm units become the share's: an eighth of them and one more, so that other threads find some too;
+   one where a thread keeps none. Under the lock each one's record is read, which whoever uses it reads soon. Caller
+   holds the heap. */
+static void take_shared(ts_share *share, unsigned part) {
     ts_allocator *allocator = share->allocator;
-    *fresh = false;
-    for (;;) {
-        ts_heap_enter(heap);
-        uint32_t unit = ts_share_take(share, part);
-        ts_heap_leave(heap);
-        if (unit) return unit;
-        if (ts_load_relaxed(&allocator->warm[part].count)) {
-            ts_lock_acquire(&allocator->warm_lock);
-            unit = ts_warm_pop(&allocator->warm[part]);
-            ts_lock_release(&allocator->warm_lock);
-        }
-        if (!unit) {
-            *fresh = true;
-            unit = take_fresh(allocator, part, 1, 1);
-            if (unit) ts_slab_at(unit)->pages = 0;
-            return unit;
-        }
-        ts_slab_at(unit)->allocator = ts_allocator_index(allocator);
-        if (ts_slab_claim(unit, &allocator->pins)) return unit;
+    ts_warm *from = &allocator->warm[part], *to = &share->warm[part];
+    if (ts_load_relaxed(&from->count) == 0) return;
+    ts_lock_acquire(&allocator->warm_lock);
+    uint32_t some = ts_load_relaxed(&from->count) / 8 + 1, most = TS_WARM_UNITS_MOVED;
+    if (allocator->settings.reclaim_policy == SLAB_RECLAIM_AT_ONCE) most = 1;
+    for (uint32_t n = some < most ? some : most; n > 0; n--) {
+        uint32_t unit = ts_warm_pop(from);
+        if (unit) ts_warm_push(to, unit);
     }
+    ts_lock_release(&allocator->warm_lock);
+}
+
+uint32_t ts_unit_acquire(ts_heap *heap, ts_share *share, unsigned part, bool *fresh) {
+    ts_heap_enter(heap);
+    uint32_t unit = ts_share_take(share, part);
+    while (!unit && ts_load_relaxed(&share->allocator->warm[part].count) != 0) {
+        take_shared(share, part);
+        unit = ts_share_take(share, part);
+    }
+    ts_heap_leave(heap);
+    *fresh = unit == 0;
+    if (unit) return unit;
+    unit = take_fresh(share->allocator, part, 1, 1);
+    if (unit) ts_slab_at(unit)->pages = 0;
+    return unit;
 }
 
 uint32_t ts_slab_acquire_churn(ts_heap *heap, ts_share *share, unsigned cls, bool *fresh) {

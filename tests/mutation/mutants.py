@@ -1444,6 +1444,22 @@ MUTANTS = [
         "tests": ["unit.heap.magazine_steps"],
     },
     {
+        "name": "few-warm-units-all-taken",
+        "protocol": "warm.c: take_shared",
+        "file": "src/heap/warm.c",
+        "old": "some < most ? some : most",
+        "new": "most",
+        "tests": ["unit.heap.warm"],
+    },
+    {
+        "name": "warm-units-taken-at-once",
+        "protocol": "warm.c: take_shared",
+        "file": "src/heap/warm.c",
+        "old": "    if (allocator->settings.reclaim_policy == SLAB_RECLAIM_AT_ONCE) most = 1;\n",
+        "new": "",
+        "tests": ["unit.heap.warm"],
+    },
+    {
         "name": "claims-looked-at-once",
         "protocol": "bin.c: the claimed word",
         "file": "src/heap/bin.c",

@@ -5,6 +5,8 @@
 
 #include "bins.h"
 
+#include "heap/purge.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -158,6 +160,47 @@ static void keep_everything(void **state) {
         assert_int_equal(slab_trim(allocator), 0);
         finish(allocator);
     }
+}
+
+static uint64_t local_units(SlabAllocator *allocator) {
+    return ts_allocator_warm_units(ts_allocator_find(ts_token(allocator))) -
+           ts_warm_shared(ts_allocator_find(ts_token(allocator)));
+}
+
+/* A thread takes several of the allocator's warm units under one lock: at most 16, and an eighth and one more of few. */
+static void taken_several_at_a_time(void **state) {
+    (void)state;
+    for (int k = 0; k < 2; k++) {
+        (void)start(NULL);
+        SlabAllocator *allocator = make(SLAB_RECLAIM_KEEP, 0);
+        assert_true(epoch_destroy(allocator, fill(allocator, 500, kinds[k])));
+        assert_int_equal(local_units(allocator), 0);
+        uint64_t before = stats_of(allocator).lock_fast_acquire;
+        EpochId first = fill(allocator, 1, kinds[1 - k]);
+        assert_int_equal(local_units(allocator), 15);
+        EpochId next = fill(allocator, 320, kinds[k]);
+        assert_int_equal(local_units(allocator), 15);
+        SlabGlobalStats stats = stats_of(allocator);
+        assert_int_equal(stats.lock_fast_acquire - before, 21);
+        EpochId last = fill(allocator, 179, kinds[k]);
+        assert_int_equal(stats_of(allocator).cache_size, 0);
+        assert_int_equal(stats_of(allocator).committed_bytes, 500 * UNIT);
+        assert_true(epoch_destroy(allocator, first) && epoch_destroy(allocator, next) &&
+                    epoch_destroy(allocator, last));
+        finish(allocator);
+    }
+    SlabAllocator *allocator = make(SLAB_RECLAIM_KEEP, 0);
+    assert_true(slab_reserve(allocator, 20 * UNIT));
+    EpochId epoch = fill(allocator, 1, EPOCH_SCOPE);
+    assert_int_equal(local_units(allocator), 2); /* three were taken */
+    assert_true(epoch_destroy(allocator, epoch));
+    finish(allocator);
+    allocator = make(SLAB_RECLAIM_AT_ONCE, 0); /* where a thread keeps none */
+    assert_true(slab_reserve(allocator, 100 * UNIT));
+    epoch = fill(allocator, 1, EPOCH_SCOPE);
+    assert_int_equal(local_units(allocator), 0);
+    assert_true(epoch_destroy(allocator, epoch));
+    finish(allocator);
 }
 
 static void give_back_at_once(void **state) {
@@ -489,6 +532,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         WITH_TABLE(lists),
         WITH_TABLE(keep_everything),
+        WITH_TABLE(taken_several_at_a_time),
         WITH_TABLE(give_back_at_once),
         WITH_TABLE(retain_a_budget),
         WITH_TABLE(free_by_free),
