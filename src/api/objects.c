@@ -17,16 +17,21 @@
 #define SMALL_BYTES (16u * TS_SMALL_CLASSES)
 #define NORMAL_SIZE(size) ((size) - (SMALL_BYTES + 1) <= TS_MAX_CLASS_BYTES - (SMALL_BYTES + 1))
 
-/* The magazine of the bin is empty. Inside an operation, which ends here: the claimed word, then the next word of the
-   bin's slabs, which is claimed with the heap held: in_op is 1, so it is held unless another thread revoked it. NULL:
-   the slow path. */
+/* The claimed word is used up too. Inside an operation, which ends here: the next word of the bin's slabs is claimed with the
+   heap held: in_op is 1, so it is held unless another thread revoked it. NULL: the slow path. */
+TS_ALWAYS_INLINE void *pop_claimed(ts_tls *tls, ts_churn_block *block, ts_bin *bin, const unsigned part) {
+    void *p = NULL;
+    const ts_heap *heap = tls->heap;
+    if (TS_LIKELY(ts_load_acquire(&heap->revoked) == 0) && ts_bin_claim(block, ts_bin_class(block, bin)))
+        p = ts_fast_word(bin, part);
+    ts_op_end(tls);
+    return p;
+}
+
+/* The magazine of the bin is empty: the claimed word, then the next one. */
 TS_ALWAYS_INLINE void *pop_beyond_magazine(ts_tls *tls, ts_churn_block *block, ts_bin *bin, const unsigned part) {
     void *p = ts_fast_word(bin, part);
-    if (TS_UNLIKELY(p == NULL)) {
-        const ts_heap *heap = tls->heap;
-        if (TS_LIKELY(ts_load_acquire(&heap->revoked) == 0) && ts_bin_claim(block, ts_bin_class(block, bin)))
-            p = ts_fast_word(bin, part);
-    }
+    if (TS_UNLIKELY(p == NULL)) return pop_claimed(tls, block, bin, part);
     ts_op_end(tls);
     return p;
 }
@@ -39,9 +44,15 @@ TS_ALWAYS_INLINE bool rolling_serves(const ts_tls *tls, uintptr_t token) {
     return TS_LIKELY(tls->token == token) && TS_LIKELY(ts_load_relaxed(&tls->rolling->b.rolling) != 0);
 }
 
-TS_ENTRY TS_NOINLINE static void *malloc_epoch_beyond(uintptr_t token, size_t size, EpochId epoch, ts_bin *bin) {
-    void *p = pop_beyond_magazine(&ts_thread, ts_thread.block, bin, TS_NORMAL);
+TS_ENTRY TS_NOINLINE static void *malloc_epoch_claimed(uintptr_t token, size_t size, EpochId epoch, ts_bin *bin) {
+    void *p = pop_claimed(&ts_thread, ts_thread.block, bin, TS_NORMAL);
     return TS_LIKELY(p != NULL) ? p : ts_alloc(token, size, epoch);
+}
+TS_ENTRY TS_NOINLINE static void *malloc_epoch_beyond(uintptr_t token, size_t size, EpochId epoch, ts_bin *bin) {
+    void *p = ts_fast_word(bin, TS_NORMAL);
+    if (TS_UNLIKELY(p == NULL)) return malloc_epoch_claimed(token, size, epoch, bin);
+    ts_op_end(&ts_thread);
+    return p;
 }
 
 /* Below 64 bytes, or no case for the fast paths at all. */
@@ -74,9 +85,15 @@ TS_ENTRY void *slab_malloc_epoch(SlabAllocator *allocator, size_t size, EpochId 
     return malloc_epoch_other(ts_token(allocator), size, epoch);
 }
 
-TS_ENTRY TS_NOINLINE static void *malloc_beyond(uintptr_t token, size_t size, ts_bin *bin) {
-    void *p = pop_beyond_magazine(&ts_thread, ts_thread.rolling, bin, TS_NORMAL);
+TS_ENTRY TS_NOINLINE static void *malloc_claimed(uintptr_t token, size_t size, ts_bin *bin) {
+    void *p = pop_claimed(&ts_thread, ts_thread.rolling, bin, TS_NORMAL);
     return TS_LIKELY(p != NULL) ? p : ts_alloc_rolling(token, size);
+}
+TS_ENTRY TS_NOINLINE static void *malloc_beyond(uintptr_t token, size_t size, ts_bin *bin) {
+    void *p = ts_fast_word(bin, TS_NORMAL);
+    if (TS_UNLIKELY(p == NULL)) return malloc_claimed(token, size, bin);
+    ts_op_end(&ts_thread);
+    return p;
 }
 
 TS_ENTRY TS_NOINLINE static void *malloc_other(uintptr_t token, size_t size) {

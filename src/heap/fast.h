@@ -41,7 +41,9 @@ TS_ALWAYS_INLINE void *ts_fast_word(ts_bin *bin, const unsigned part) {
     uint32_t s = ts_load_relaxed(state);
     ts_store_relaxed(state, (uint16_t)(s | TS_STATE_LIVE));
     if (part == TS_NORMAL) entry += (s >> 1) & 3u;
-    return ts_entry_address(region, entry);
+    char *object = ts_entry_address(region, entry);
+    TS_ASSUME(object != NULL);
+    return object;
 }
 
 #define TS_UNIT_BIN_SHIFT (TS_UNIT_LINE_SHIFT - 6u)
