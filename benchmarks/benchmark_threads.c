@@ -3,6 +3,7 @@
  *
  *   frees private   each thread replaces random objects of its own 2,000
  *   frees cross     each thread hands what it allocates to the next thread, which frees it; a ring of threads
+ *   frees batch     each thread allocates 100,000, then frees them all in that order: the documents' program
  *   epochs same     all threads allocate in one epoch
  *   epochs separate each thread in its own (only where there are epochs)
  *
@@ -20,7 +21,15 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { OBJECT_BYTES = 128, LIVE = 2000, ORDER_COUNT = 1 << 16, MAX_THREADS = 64, MAX_TRIALS = 100, CACHE_LINE = 64 };
+enum {
+    OBJECT_BYTES = 128,
+    LIVE = 2000,
+    BATCH = 100000,
+    ORDER_COUNT = 1 << 16,
+    MAX_THREADS = 64,
+    MAX_TRIALS = 100,
+    CACHE_LINE = 64
+};
 enum { RING_SLOTS = 1024, RING_BATCH = CACHE_LINE / sizeof(void *) };
 
 static struct {
@@ -31,9 +40,12 @@ static struct {
 static suite_csv *summary_csv, *trials_csv;
 static suite_clock ticks;
 
+enum frees { FREES_PRIVATE, FREES_CROSS, FREES_BATCH, FREES_WAYS };
+
 typedef struct combination {
     unsigned threads;
-    bool separate, cross;
+    bool separate;
+    enum frees frees;
 } combination;
 
 /* ---- what the threads share ------------------------------------------------------------------- */
@@ -54,8 +66,8 @@ typedef struct member {
     uint64_t begin_ns, end_ns;
     size_t cursor;
     bench_hist *hist;
-    ring out; /* to the next member */
-    void *slots[LIVE];
+    ring out;     /* to the next member */
+    void **slots; /* LIVE of them; BATCH in batches */
 } member;
 
 typedef struct team {
@@ -129,13 +141,29 @@ BENCH_INLINE void cross_loop(member *m, enum phase phase) {
     }
 }
 
+BENCH_INLINE void batch_loop(member *m, enum phase phase) {
+    for (size_t left = m->team->pairs; left > 0;) {
+        size_t count = left < BATCH ? left : BATCH;
+        for (size_t i = 0; i < count; i++) m->slots[i] = do_alloc(m, phase, (uint32_t)i);
+        for (size_t i = 0; i < count; i++) do_free(m, phase, m->slots[i], (uint32_t)i);
+        left -= count;
+    }
+}
+
+BENCH_INLINE void loop_of(member *m, enum phase phase) {
+    switch (m->team->combination.frees) {
+    case FREES_CROSS: cross_loop(m, phase); break;
+    case FREES_BATCH: batch_loop(m, phase); break;
+    default: private_loop(m, phase); break;
+    }
+}
+
 static void run_phase(member *m, enum phase phase) {
-    bool cross = m->team->combination.cross;
     m->begin_ns = bench_now_ns();
     switch (phase) {
-    case PHASE_PLAIN: cross ? cross_loop(m, PHASE_PLAIN) : private_loop(m, PHASE_PLAIN); break;
-    case PHASE_TIMED: cross ? cross_loop(m, PHASE_TIMED) : private_loop(m, PHASE_TIMED); break;
-    case PHASE_CHECK: cross ? cross_loop(m, PHASE_CHECK) : private_loop(m, PHASE_CHECK); break;
+    case PHASE_PLAIN: loop_of(m, PHASE_PLAIN); break;
+    case PHASE_TIMED: loop_of(m, PHASE_TIMED); break;
+    case PHASE_CHECK: loop_of(m, PHASE_CHECK); break;
     case PHASE_END: break;
     }
     m->end_ns = bench_now_ns();
@@ -145,14 +173,15 @@ static void *run_member(void *arg) {
     member *m = arg;
     team *t = m->team;
     enum phase fill = suite.smoke ? PHASE_CHECK : PHASE_PLAIN;
-    for (uint32_t i = 0; i < LIVE && !t->combination.cross; i++) m->slots[i] = do_alloc(m, fill, i);
+    uint32_t live = t->combination.frees == FREES_PRIVATE ? LIVE : 0;
+    for (uint32_t i = 0; i < live; i++) m->slots[i] = do_alloc(m, fill, i);
     for (;;) {
         pthread_barrier_wait(&t->barrier);
         if (t->phase == PHASE_END) break;
         run_phase(m, t->phase);
         pthread_barrier_wait(&t->barrier);
     }
-    for (uint32_t i = 0; i < LIVE && !t->combination.cross; i++) do_free(m, fill, m->slots[i], i);
+    for (uint32_t i = 0; i < live; i++) do_free(m, fill, m->slots[i], i);
     return NULL;
 }
 
@@ -160,7 +189,7 @@ static void *run_member(void *arg) {
 
 typedef struct trial {
     double ops_per_sec, p50_ns, p99_ns, p999_ns;
-    uint64_t lock_acquired, lock_contended, foreign_frees, cas_retries;
+    uint64_t lock_acquired, lock_contended, lock_waits, foreign_frees, cas_retries;
 } trial;
 
 /* Lets all members do one phase; wall nanoseconds from the first to start to the last to end. */
@@ -194,28 +223,32 @@ static void merge_hists(bench_hist *to, const team *t) {
     }
 }
 
+/* What was not filled cannot be compared: nothing unfilled may be live between two phases. */
+static void fill_live(const team *t) {
+    for (unsigned i = 0; i < t->combination.threads && suite.smoke && t->combination.frees == FREES_PRIVATE; i++)
+        for (uint32_t k = 0; k < LIVE; k++) suite_fill(t->members[i].slots[k], OBJECT_BYTES, k);
+}
+
 static trial run_trial(team *t, bench_hist *merged, double floor_ns) {
     unsigned threads = t->combination.threads;
     size_t plain = suite_amount(16000000, 2000000, 16000) / threads / RING_BATCH * RING_BATCH;
     size_t timed = suite_amount(2000000, 400000, 8000) / threads / RING_BATCH * RING_BATCH;
     trial result = {0};
-    if (t->combination.cross) plain /= 4;
+    if (t->combination.frees == FREES_CROSS) plain /= 4;
     plain = plain / RING_BATCH * RING_BATCH;
+    if (t->combination.frees == FREES_BATCH) plain = timed = suite_amount(BATCH, BATCH, 1000);
     suite_counters before = suite_count(t->peer);
     double ns = team_phase(t, suite.smoke ? PHASE_CHECK : PHASE_PLAIN, plain);
     suite_counters after = suite_count(t->peer);
     result.ops_per_sec = 2.0 * (double)plain * threads * 1e9 / ns;
     result.lock_acquired = after.lock_acquired - before.lock_acquired;
     result.lock_contended = after.lock_contended - before.lock_contended;
+    result.lock_waits = after.lock_waits - before.lock_waits;
     result.foreign_frees = after.foreign_frees - before.foreign_frees;
     result.cas_retries = after.cas_retries - before.cas_retries;
-    if (suite.smoke) /* what was not filled cannot be compared: nothing unfilled may be live between two phases */
-        for (unsigned i = 0; i < threads && !t->combination.cross; i++)
-            for (uint32_t k = 0; k < LIVE; k++) suite_fill(t->members[i].slots[k], OBJECT_BYTES, k);
+    fill_live(t);
     team_phase(t, PHASE_TIMED, timed);
-    if (suite.smoke)
-        for (unsigned i = 0; i < threads && !t->combination.cross; i++)
-            for (uint32_t k = 0; k < LIVE; k++) suite_fill(t->members[i].slots[k], OBJECT_BYTES, k);
+    fill_live(t);
     merge_hists(merged, t);
     result.p50_ns = suite_percentile_ns(merged, 0.5, &ticks, floor_ns);
     result.p99_ns = suite_percentile_ns(merged, 0.99, &ticks, floor_ns);
@@ -239,7 +272,10 @@ static spread spread_of(const double *values, size_t count) {
 }
 
 static const char *epochs_name(const combination *c) { return c->separate ? "separate" : "same"; }
-static const char *frees_name(const combination *c) { return c->cross ? "cross" : "private"; }
+static const char *frees_name(const combination *c) {
+    static const char *const names[FREES_WAYS] = {"private", "cross", "batch"};
+    return names[c->frees];
+}
 
 static void emit(const combination *c, const trial *trials, size_t count, bool known, double floor_ns) {
     double ops[MAX_TRIALS], p50[MAX_TRIALS], p99[MAX_TRIALS], p999[MAX_TRIALS];
@@ -249,25 +285,26 @@ static void emit(const combination *c, const trial *trials, size_t count, bool k
         ops[i] = r->ops_per_sec, p50[i] = r->p50_ns, p99[i] = r->p99_ns, p999[i] = r->p999_ns;
         sum.lock_acquired += r->lock_acquired;
         sum.lock_contended += r->lock_contended;
+        sum.lock_waits += r->lock_waits;
         sum.foreign_frees += r->foreign_frees;
         sum.cas_retries += r->cas_retries;
-        suite_csv_line(trials_csv, "%s,%u,%s,%s,%zu,%.0f,%.3f,%.3f,%.3f,%s,%s,%s,%s", SUITE_ALLOCATOR, c->threads,
+        suite_csv_line(trials_csv, "%s,%u,%s,%s,%zu,%.0f,%.3f,%.3f,%.3f,%s,%s,%s,%s,%s", SUITE_ALLOCATOR, c->threads,
                        epochs_name(c), frees_name(c), i + 1, r->ops_per_sec, r->p50_ns, r->p99_ns, r->p999_ns,
                        suite_count_field(known, r->lock_acquired).text,
-                       suite_count_field(known, r->lock_contended).text,
+                       suite_count_field(known, r->lock_contended).text, suite_count_field(known, r->lock_waits).text,
                        suite_count_field(known, r->foreign_frees).text, suite_count_field(known, r->cas_retries).text);
     }
     spread ops_spread = spread_of(ops, count), p99_spread = spread_of(p99, count);
-    suite_csv_line(summary_csv, "%s,%u,%s,%s,%zu,%.0f,%.2f,%.3f,%.3f,%.2f,%.3f,%s,%s,%s,%s,%.3f,%s", SUITE_ALLOCATOR,
+    suite_csv_line(summary_csv, "%s,%u,%s,%s,%zu,%.0f,%.2f,%.3f,%.3f,%.2f,%.3f,%s,%s,%s,%s,%s,%.3f,%s", SUITE_ALLOCATOR,
                    c->threads, epochs_name(c), frees_name(c), count, ops_spread.mean, ops_spread.cv_pct,
                    spread_of(p50, count).mean, p99_spread.mean, p99_spread.cv_pct, spread_of(p999, count).mean,
                    suite_count_field(known, sum.lock_acquired).text, suite_count_field(known, sum.lock_contended).text,
-                   suite_count_field(known, sum.foreign_frees).text, suite_count_field(known, sum.cas_retries).text,
-                   floor_ns, suite.identity.version);
+                   suite_count_field(known, sum.lock_waits).text, suite_count_field(known, sum.foreign_frees).text,
+                   suite_count_field(known, sum.cas_retries).text, floor_ns, suite.identity.version);
     printf("%-10s %7u %-9s %-8s %9.2f %6.1f %8.1f %8.1f %6.1f %10.1f %10s %10s %12s %10s\n", SUITE_ALLOCATOR,
            c->threads, epochs_name(c), frees_name(c), ops_spread.mean * 1e-6, ops_spread.cv_pct,
            spread_of(p50, count).mean, p99_spread.mean, p99_spread.cv_pct, spread_of(p999, count).mean,
-           suite_count_field(known, sum.lock_acquired).text, suite_count_field(known, sum.lock_contended).text,
+           suite_count_field(known, sum.lock_acquired).text, suite_count_field(known, sum.lock_waits).text,
            suite_count_field(known, sum.foreign_frees).text, suite_count_field(known, sum.cas_retries).text);
 }
 
@@ -298,6 +335,7 @@ static void measure(const void *arg) {
         m->cursor = i * (ORDER_COUNT / MAX_THREADS);
         m->epoch = c->separate ? suite_epoch_open(t.peer, "thread", false) : t.peer;
         m->hist = bench_hist_create();
+        m->slots = bench_map((c->frees == FREES_BATCH ? BATCH : LIVE) * sizeof *m->slots);
         if (pthread_create(&ids[i], NULL, run_member, m) != 0) suite_fail("the harness cannot start thread %u", i + 1);
     }
     team_phase(&t, suite.smoke ? PHASE_CHECK : PHASE_PLAIN, suite_amount(200000, 50000, 800) / RING_BATCH * RING_BATCH);
@@ -347,22 +385,22 @@ int main(int argc, char **argv) {
     static const unsigned all_threads[] = {1, 2, 4, 8, 16};
     suite_begin(&self, argc, argv);
     if (options.trials == 0) options.trials = suite_amount(10, 10, 2);
-    summary_csv =
-        suite_csv_open(suite.csv, "allocator,threads,epochs,frees,trials,ops_per_sec,ops_per_sec_cv_pct,p50_ns,p99_ns,"
-                                  "p99_cv_pct,p999_ns,lock_acquired,lock_contended,foreign_frees,cas_retries,floor_ns,"
-                                  "version");
+    summary_csv = suite_csv_open(
+        suite.csv, "allocator,threads,epochs,frees,trials,ops_per_sec,ops_per_sec_cv_pct,p50_ns,p99_ns,"
+                   "p99_cv_pct,p999_ns,lock_acquired,lock_contended,lock_waits,foreign_frees,cas_retries,floor_ns,"
+                   "version");
     trials_csv = suite_csv_beside(options.trials_csv, "thread_trials.csv",
                                   "allocator,threads,epochs,frees,trial,ops_per_sec,p50_ns,p99_ns,p999_ns,"
-                                  "lock_acquired,lock_contended,foreign_frees,cas_retries");
+                                  "lock_acquired,lock_contended,lock_waits,foreign_frees,cas_retries");
     printf("%-10s %7s %-9s %-8s %9s %6s %8s %8s %6s %10s %10s %10s %12s %10s\n", "allocator", "threads", "epochs",
-           "frees", "M ops/s", "CV %", "p50 ns", "p99", "CV %", "p99.9", "locks", "contended", "foreign", "retries");
+           "frees", "M ops/s", "CV %", "p50 ns", "p99", "CV %", "p99.9", "locks", "waits", "foreign", "retries");
     ticks = suite_clock_start();
     size_t counts = options.threads ? 1 : sizeof all_threads / sizeof all_threads[0];
     for (size_t i = 0; i < counts; i++)
-        for (int cross = 0; cross <= 1; cross++)
+        for (enum frees frees = FREES_PRIVATE; frees < FREES_WAYS; frees++)
             for (int separate = 0; separate <= PEER_HAS_DOMAINS; separate++) {
-                combination c = {options.threads ? (unsigned)options.threads : all_threads[i], separate, cross};
-                if (c.threads == 1 && cross) continue; /* there is no other thread */
+                combination c = {options.threads ? (unsigned)options.threads : all_threads[i], separate, frees};
+                if (c.threads == 1 && frees == FREES_CROSS) continue; /* there is no other thread */
                 suite_progress(true, "%u threads, %s epochs, %s frees", c.threads, epochs_name(&c), frees_name(&c));
                 suite_run(measure, &c);
             }

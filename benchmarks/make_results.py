@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes docs/results.md, and the lines of README.md between its two marks, from the CSV files of run_all.sh.
+"""Writes docs/results.md, and what stands between two marks in README.md and docs/architecture.md, from the CSV files of
+run_all.sh.
 
 The output depends on these files and on targets.csv alone. --check writes nothing and fails if a file would change.
 """
@@ -76,11 +77,11 @@ CLAIMS = [
           ACCURATE, percent_of_rest),
     Claim("resident over the payload, 128 B, metadata counted", "3 %", "", f"{SUITE}space_128", "overhead_pct", "%",
           ACCURATE),
-    Claim("1 thread: time of an operation (documents: an allocation, with frees and a sort in the time)", "172 ns", "", f"{SUITE}threads_1_private", "op_ns", "ns", THREADS),
-    Claim("16 threads: the same, of all together (likewise)", "9,524 ns", "", f"{SUITE}threads_16_private", "op_ns", "ns", THREADS),
-    Claim("16 threads: p99 of an operation", "19,916 ns", "", f"{SUITE}threads_16_private", "p99_ns", "ns", THREADS),
-    Claim("16 threads: waits for the allocator's lock or that of its warm units (documents: share of acquisitions, in another work)", "18 to 20 %, a plateau", "",
-          f"{SUITE}threads", "locks_contended", "", THREADS),
+    Claim("1 thread, 100,000 objects allocated, then freed: time of an operation (documents: an allocation, with frees and a sort in the time)", "172 ns", "", f"{SUITE}threads_1_batch", "op_ns", "ns", THREADS),
+    Claim("16 threads: the same, of all together (likewise)", "9,524 ns", "", f"{SUITE}threads_16_batch", "op_ns", "ns", THREADS),
+    Claim("16 threads: p99 of an operation", "19,916 ns", "", f"{SUITE}threads_16_batch", "p99_ns", "ns", THREADS),
+    Claim("16 threads: waits for any lock of the library (documents: share of acquisitions, in another work)", "18 to 20 %, a plateau", "",
+          f"{SUITE}threads", "lock_waits", "", THREADS),
     Claim("instructions of a call for the statistics", "about 2 ns a lock", "", f"{SUITE}observability",
           "instructions_per_call", "", "observability"),
 ]
@@ -301,16 +302,16 @@ def threads(suite, summary):
     names = present(summary)
     rows = [["threads", "who frees", "metric", *(label(name) for name in names), "an epoch each", "where we are"]]
     for count in ("1", "2", "4", "8", "16"):
-        for frees in ("private", "cross"):
+        for frees, who in (("private", "the same thread"), ("cross", "another"), ("batch", "the same, 100,000 at once")):
             work = f"{SUITE}threads_{count}_{frees}"
             for metric, text in (("op_ns", "ns an operation, all threads"), ("p99_ns", "p99, ns")):
                 entries = summary.get((work, metric), {})
                 if not entries:
                     continue
                 own = summary.get((f"{work}_separate", metric), {}).get(OURS)
-                rows.append([count, "the same thread" if frees == "private" else "another", text,
+                rows.append([count, who, text,
                              *(with_spread(entries.get(name)) for name in names), with_spread(own), standing(entries)])
-    contended = [["threads", "epochs", "who frees", "locks taken", "waited for", "foreign frees", "retries"]]
+    contended = [["threads", "epochs", "who frees", "locks taken", "waited for", "of all locks", "foreign frees", "retries"]]
     sums = {}
     for row in suite.rows(THREADS):
         if row["allocator"] == OURS:
@@ -318,8 +319,8 @@ def threads(suite, summary):
             for column in figures.COUNTERS:
                 counts[column] = (counts[column] or 0) + int(row[column]) if row[column] else counts[column]
     contended += [[*key, *("-" if count is None else f"{count:,}" for count in counts.values())] for key, counts in sums.items()]
-    return [*markdown(rows), "", "Locks (the allocator's, and that of its warm units) and retries of temporal-slab, in all trials "
-            "together:", "",
+    return [*markdown(rows), "", "Locks and retries of temporal-slab, in all trials together. Taken and waited for: the allocator's "
+            "and that of its warm units; of all locks: waits for any of the library. The fast paths take none.", "",
             *markdown(contended), "", *commands([THREADS])]
 
 
@@ -433,6 +434,49 @@ def core(suite, summary):
     return [*about_the_core(suite), *markdown(rows), "", *commands(["core_bench"])]
 
 
+# What the works of core_bench are, in a few words.
+CORE = {
+    "fifo_replace": "FIFO replace, 100,000 x 128 B, pair",
+    "random_replace_100k": "random replace, 100,000 x 128 B, pair",
+    "free_all_alloc_all": "free all 100,000, allocate all, pair",
+    "random_replace_2k": "random replace, 2,000 live, pair",
+    "mixed_400": "400 slots, 16-1039 B, op",
+    "request": "request: 80-200 objects, 48-700 B, per object",
+    "threads_1": "1 thread, 2,000 live, pair",
+    "threads_2": "2 threads",
+    "threads_8": "8 threads",
+    "threads_16": "16 threads",
+    "producer_consumer": "one thread allocates, another frees, object",
+    "tail_order": "10 % freed and allocated in order, allocation",
+    "tail_random": "random victims, allocation",
+    "memory": "bytes an object, 100,000 x 128 B",
+    "destroy_growth": "destroy of 200,000 objects / of 1,000",
+    "domain_cycle": "domain: create, one allocation, destroy",
+}
+PERCENTILES = {"p999_ns": " p99.9", "p9999_ns": " p99.99"}
+
+
+def short_core(suite, summary):
+    """Medians alone, for docs/architecture.md."""
+    names = ["tslab", "glibc", "jemalloc", "tcmalloc", "mimalloc"]
+    wanted = {key: value for key, value in report.read_targets(HERE / "targets.csv").items() if not key[0].startswith(SUITE)}
+    there = [key for key in wanted if OURS in summary.get(key, {})]
+    if not there:
+        return ["core_bench was not measured."]
+    peers = next((summary[key] for key in there if len(summary[key]) > 1), summary[there[0]])
+    rows = [["work", *(f"{label(name)} {peers[name]['version']}" if name in peers else label(name) for name in names),
+             "ratio, or figure", "aim"]]
+    for work, metric in there:
+        kind, limit = wanted[work, metric]
+        entries = summary[work, metric]
+        figure = report.judge(entries, kind, limit)[0]
+        rows.append([CORE.get(work, work) + PERCENTILES.get(metric, ""),
+                     *(number(entries[name]["median"]) if name in entries else "-" for name in names),
+                     "-" if figure is None else number(figure), f"<= {limit:g}"])
+    header = suite.header("core_bench_raw") or suite.header()
+    return [f"{header['machine']}; commit {header['commit']}.", "", *markdown(rows)]
+
+
 def image(name, text):
     return ["", f"![{text}](images/{name}.png)", ""]
 
@@ -508,10 +552,12 @@ def drift_sentence(summary):
            f"{number(drifts[0]['median'])} and {number(drifts[1]['median'])} bytes."
 
 
-def readme_with(text, lines):
+def between_marks(path, lines):
+    """The text of the file with these lines between its marks."""
+    text = path.read_text(encoding="utf-8")
     begin, end = (text.find(mark) for mark in MARKS)
     if begin < 0 or end < begin:
-        raise report.InputError(f"README.md:1: the marks '{MARKS[0]}' and '{MARKS[1]}' are not there")
+        raise report.InputError(f"{path.name}:1: the marks '{MARKS[0]}' and '{MARKS[1]}' are not there")
     return text[:begin] + "\n".join([MARKS[0], *lines, MARKS[1]]) + text[end + len(MARKS[1]):]
 
 
@@ -546,16 +592,19 @@ def main(arguments):
     parser.add_argument("--results", metavar="DIR", default=str(HERE / "results"), help="default benchmarks/results")
     parser.add_argument("--out", metavar="FILE", default=str(ROOT / "docs" / "results.md"), help="default docs/results.md")
     parser.add_argument("--readme", metavar="FILE", help="default README.md, unless --out is given")
+    parser.add_argument("--architecture", metavar="FILE", help="default docs/architecture.md, unless --out is given")
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a file would change")
     options = parser.parse_args(arguments)
     out = pathlib.Path(options.out)
-    readme = pathlib.Path(options.readme) if options.readme else \
-        ROOT / "README.md" if options.out == parser.get_default("out") else None
+    by_default = options.out == parser.get_default("out")
+    readme = options.readme or (ROOT / "README.md" if by_default else None)
+    architecture = options.architecture or (ROOT / "docs" / "architecture.md" if by_default else None)
     try:
         suite, summary = summarize(options.results)
         wanted = {out: document(suite, summary)}
-        if readme:
-            wanted[readme] = readme_with(readme.read_text(encoding="utf-8"), readme_lines(suite, summary))
+        for file, lines in ((readme, readme_lines), (architecture, short_core)):
+            if file:
+                wanted[pathlib.Path(file)] = between_marks(pathlib.Path(file), lines(suite, summary))
         stale = [path for path, text in wanted.items() if not path.is_file() or path.read_text(encoding="utf-8") != text]
         if options.check:
             for path in stale:

@@ -44,6 +44,9 @@ static const allocator allocators[] = {
     {"bumpalo", "Bump::new, drop", REGION, false},
     {"bumpalo_reset", "Bump::reset of arenas that are kept", REGION, true},
     {"glibc", "malloc, and free of each object: no scopes", OTHER, false},
+    {"jemalloc_free", "the same", OTHER, false},
+    {"tcmalloc_free", "the same", OTHER, false},
+    {"mimalloc_free", "the same", OTHER, false},
 };
 enum { ALLOCATORS = sizeof allocators / sizeof allocators[0] };
 

@@ -45,9 +45,24 @@ tslab_add_scope(tslab_reset scope_peer_tslab.c SCOPE_TSLAB_RESET LIBRARIES tslab
 set(why_sanitized "this is a sanitized build")
 if(TSLAB_SANITIZE)
     tslab_scope_absent("${why_sanitized}" mimalloc mimalloc3 jemalloc jemalloc_tcache apr apr_clear talloc talloc_pool
-        pmr pmr_pooled bumpalo bumpalo_reset glibc)
+        pmr pmr_pooled bumpalo bumpalo_reset glibc jemalloc_free tcmalloc_free mimalloc_free)
 else()
-    tslab_add_scope(glibc scope_peer_glibc.c)
+    # tslab_add_scope_malloc(NAME PEER [LIBRARY]): malloc and free of that allocator.
+    function(tslab_add_scope_malloc name peer)
+        string(TOUPPER ${peer} upper)
+        tslab_add_scope(${name} scope_peer_malloc.c BENCH_PEER_${upper} LIBRARIES ${ARGN} ${CMAKE_DL_LIBS})
+        target_sources(scope_bench_${name} PRIVATE peers.c)
+    endfunction()
+
+    tslab_add_scope_malloc(glibc glibc)
+    foreach(peer jemalloc tcmalloc mimalloc)
+        string(TOUPPER ${peer} upper)
+        if(TSLAB_PEER_${upper})
+            tslab_add_scope_malloc(${peer}_free ${peer} ${TSLAB_PEER_${upper}})
+        else()
+            tslab_scope_absent("${peer} is not installed" ${peer}_free)
+        endif()
+    endforeach()
 
     if(TSLAB_PEER_MIMALLOC)
         tslab_add_scope(mimalloc scope_peer_mimalloc.c LIBRARIES ${TSLAB_PEER_MIMALLOC})

@@ -1,16 +1,24 @@
 /*
  * malloc, and free of each object: what a program does that has no scopes. The list of the objects is the program's
- * own, as long as the scope.
+ * own, as long as the scope. Built once per allocator, as the suite is: peers.h.
  */
 #include "bench_util.h"
+#include "peers.h"
 #include "scope_worker.h"
 
-#include <gnu/libc-version.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#define SCOPE_NAME "glibc"
+#if defined(BENCH_PEER_GLIBC)
+#define SCOPE_NAME PEER_NAME
+#else
+#define SCOPE_NAME PEER_NAME "_free" /* NAME alone is its way to drop all objects at once */
+#endif
+#if defined(BENCH_PEER_JEMALLOC)
+#define SCOPE_ALIGN 8 /* sizes up to 8 are; all larger ones are aligned to 16 */
+#else
 #define SCOPE_ALIGN 16
+#endif
 
 typedef struct scope_ref {
     void **objects;
@@ -20,7 +28,7 @@ typedef struct scope_ref {
 static void **lists;
 static size_t list_length, lists_given;
 
-static void scope_version(char *out, size_t capacity) { snprintf(out, capacity, "%s", gnu_get_libc_version()); }
+static void scope_version(char *out, size_t capacity) { snprintf(out, capacity, "%s", peer_identify().version); }
 
 static void scope_start(const scope_run *run) {
     list_length = run->objects;

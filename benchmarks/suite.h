@@ -132,8 +132,9 @@ typedef struct suite_counters {
     uint64_t slabs_allocated;
     uint64_t slabs_recycled;
     uint64_t slabs_overflowed;
-    uint64_t lock_acquired;
-    uint64_t lock_contended;
+    uint64_t lock_acquired;  /* the allocator's lock and that of its warm units */
+    uint64_t lock_contended; /* the same, waited for */
+    uint64_t lock_waits;     /* for any lock of the library */
     uint64_t foreign_frees;
     uint64_t cas_retries;
     uint64_t rejected_frees;

@@ -39,7 +39,7 @@ RULES = {
 LATENCIES = {"p50_ns": "from 0", "p99_ns": "positive", "p999_ns": "positive", "p9999_ns": "positive"}
 THREADS = {"allocator": "text", "threads": "count", "epochs": "text", "frees": "text"}
 RATES = {"ops_per_sec": "positive", "p99_ns": "positive"}
-COUNTERS = dict.fromkeys(["lock_acquired", "lock_contended", "foreign_frees", "cas_retries"], "amount?")
+COUNTERS = dict.fromkeys(["lock_acquired", "lock_contended", "lock_waits", "foreign_frees", "cas_retries"], "amount?")
 SLABS = dict.fromkeys(["slabs_allocated", "slabs_recycled", "slabs_overflowed"], "amount?")
 COLUMNS = {
     "benchmark_accurate": ({"allocator": "text", "size_class": "count", "op": "text"}, LATENCIES),
@@ -334,8 +334,9 @@ def threads(suite):
             yield measurement(row, "threads", "slowdown_16", base[1] / value, "")
     for row in suite.rows("benchmark_threads"):
         if row["threads"] == "16" and row["frees"] == "private" and row["lock_contended"]:
-            metric = "locks_contended" + ("" if row["epochs"] == "same" else f"_{row['epochs']}")
-            yield measurement(row, "threads", metric, suite.number("benchmark_threads", row, "lock_contended"), "")
+            for column, metric in (("lock_contended", "locks_contended"), ("lock_waits", "lock_waits")):
+                metric += "" if row["epochs"] == "same" else f"_{row['epochs']}"
+                yield measurement(row, "threads", metric, suite.number("benchmark_threads", row, column), "")
 
 
 # ---- what comes back ----------------------------------------------------------------------------

@@ -19,6 +19,7 @@ suite_counters suite_count(peer_ref peer) {
         .slabs_overflowed = stats.empty_slab_overflowed,
         .lock_acquired = stats.lock_fast_acquire + stats.lock_contended,
         .lock_contended = stats.lock_contended,
+        .lock_waits = stats.process_lock_waits,
         .foreign_frees = stats.foreign_frees,
         .cas_retries = stats.foreign_free_cas_retries,
         .rejected_frees = stats.rejected_frees_total,

@@ -34,9 +34,9 @@ HEADERS = {
     "slabs_recycled,slabs_overflowed,version",
     "mixed_load.csv": "allocator,sample,operations,rss_mib,payload_mib,live_bytes,committed_bytes,version",
     "threads.csv": "allocator,threads,epochs,frees,trials,ops_per_sec,ops_per_sec_cv_pct,p50_ns,p99_ns,p99_cv_pct,p999_ns,"
-    "lock_acquired,lock_contended,foreign_frees,cas_retries,floor_ns,version",
+    "lock_acquired,lock_contended,lock_waits,foreign_frees,cas_retries,floor_ns,version",
     "thread_trials.csv": "allocator,threads,epochs,frees,trial,ops_per_sec,p50_ns,p99_ns,p999_ns,lock_acquired,"
-    "lock_contended,foreign_frees,cas_retries",
+    "lock_contended,lock_waits,foreign_frees,cas_retries",
     "over_time.csv": "allocator,placement,moment,second,live_objects,payload_mib,rss_mib,returned_pct,committed_bytes,"
     "version",
     "smoke.csv": "allocator,check,result,seconds,version",
@@ -376,7 +376,7 @@ class Results(InFolder):
             self.assertEqual(
                 [(row["threads"], row["frees"], row["epochs"]) for row in rows],
                 [(str(threads), frees, kind) for threads in ((1, 2, 4, 8, 16) if name == "tslab" else (2,))
-                 for frees in ("private", "cross") for kind in epochs if threads > 1 or frees == "private"])
+                 for frees in ("private", "cross", "batch") for kind in epochs if threads > 1 or frees != "cross"])
             for row in rows:
                 mine = trials[row["threads"], row["epochs"], row["frees"]]
                 self.assertEqual([trial["trial"] for trial in mine], ["1", "2", "3"])
@@ -389,7 +389,7 @@ class Results(InFolder):
                 self.assertLessEqual(float(row["p50_ns"]), float(row["p99_ns"]))
                 self.assertLessEqual(float(row["p99_ns"]), float(row["p999_ns"]))
                 if name == "tslab":
-                    for column in ("lock_acquired", "lock_contended", "foreign_frees", "cas_retries"):
+                    for column in ("lock_acquired", "lock_contended", "lock_waits", "foreign_frees", "cas_retries"):
                         self.assertEqual(int(row[column]), sum(int(trial[column]) for trial in mine))
                     self.assertEqual(int(row["foreign_frees"]) > 0, row["frees"] == "cross")
                 else:

@@ -17,7 +17,7 @@ import suite_figures as figures  # noqa: E402
 
 ACCURATE = "allocator,threads,size_class,op,avg_ns,p50_ns,p95_ns,p99_ns,p999_ns,ops_per_sec,p9999_ns,version,round\n"
 SHIFTS = "allocator,shift,live_bytes,committed_bytes,rss_peak_mib,rss_cool_mib,returned_pct,version,round\n"
-THREADS = "allocator,threads,epochs,frees,ops_per_sec,p99_ns,lock_acquired,lock_contended,foreign_frees," \
+THREADS = "allocator,threads,epochs,frees,ops_per_sec,p99_ns,lock_acquired,lock_contended,lock_waits,foreign_frees," \
     "cas_retries,version\n"
 SCOPES = "allocator,version,objects_per_scope,scopes_open,ns_per_object,ns_min,ns_max,drop_ns_per_scope,held_per_payload," \
     "floor_ns_per_object\n"
@@ -104,14 +104,15 @@ class Figures(Folder):
             thread_trials=head + "tslab,2,same,private,1,200000000,1,20,30,5,0\ntslab,16,same,private,1,100000000,1,20,30,5,0\n"
             + "tslab,2,same,private,2,100000000,1,20,30,5,0\ntslab,16,same,private,2,125000000,1,20,30,5,0\n"
             + "tslab,16,separate,cross,1,50000000,1,70,90,5,1\n",
-            benchmark_threads=THREADS + "tslab,16,same,private,1,9,5,3,0,0,1\ntslab,16,same,cross,1,9,5,9,0,0,1\n"
-            + "malloc,16,same,private,1,9,,,,,2\n",
+            benchmark_threads=THREADS + "tslab,16,same,private,1,9,5,3,4,0,0,1\ntslab,16,same,cross,1,9,5,9,9,0,0,1\n"
+            + "malloc,16,same,private,1,9,,,,,,2\n",
         )
         found = self.figures()
         self.near(found["threads_16_private", "op_ns", "tslab"], 10, 8)
         self.near(found["threads_16_cross_separate", "p99_ns", "tslab"], 70)
         self.near(found["threads", "slowdown_16", "tslab"], 2, 0.8)
         self.near(found["threads", "locks_contended", "tslab"], 3)
+        self.near(found["threads", "lock_waits", "tslab"], 4)
         self.assertNotIn(("threads", "locks_contended", "malloc"), found)
 
     def test_scopes_are_compared_round_by_round(self):
@@ -205,7 +206,7 @@ class Figures(Folder):
             ("thread_trials", threads + "tslab,2,same,private,1,5,-5\n", 2, "p99_ns '-5'"),
             ("benchmark_accurate", ACCURATE.replace("p99_ns", "p98_ns"), 1, "no column p99_ns"),
             ("benchmark_accurate", ACCURATE + "tslab,1,128,alloc,12,,20,30,40,5,50,1,1\n", 2, "p50_ns ''"),
-            ("benchmark_threads", THREADS + "tslab,2,same,private,1,9,1.5,0,0,0,1\n", 2, "lock_acquired '1.5'"),
+            ("benchmark_threads", THREADS + "tslab,2,same,private,1,9,1.5,0,0,0,0,1\n", 2, "lock_acquired '1.5'"),
             ("scope_bench", SCOPES + "tslab,1,all,1,4,3,5,40,1.5,1\n", 2, "objects_per_scope 'all'"),
             ("phase_shifts", SHIFTS + "tslab,1,100,4096,256,20,96.00,1,1\n", 2, "tslab ends after shift 1 of 2"),
             ("phase_shifts", SHIFTS + "".join(f"{name},{n},1,1,256,20,96.00,1,1\n" for name, count in
@@ -369,6 +370,22 @@ class Document(Folder):
         answer = self.make("--out", self.folder / "results.md", "--readme", readme)
         self.assertEqual(answer.returncode, 2)
         self.assertIn("marks", answer.stderr)
+
+    def test_the_table_of_the_architecture(self):
+        self.write_some()
+        head = "# machine: a machine\n# allocators: all\n# commit: abc\n# date: today\n"
+        self.write(core_bench_raw=head + "round,allocator,version,work,metric,value,unit\n"
+                   + "".join(f"{r},{name},1.0,fifo_replace,pair_ns,{value},ns\n" for r, name, value in (
+                       (1, "tslab", 6), (2, "tslab", 9), (1, "jemalloc", 4), (2, "jemalloc", 5), (1, "glibc", 8), (2, "glibc", 8))))
+        file = self.folder / "architecture.md"
+        file.write_text(f"before\n{make_results.MARKS[0]}\n{make_results.MARKS[1]}\n", encoding="utf-8")
+        answer = self.make("--out", self.folder / "results.md", "--architecture", file)
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        text = file.read_text(encoding="utf-8")
+        self.assertIn("a machine; commit abc.\n", text)
+        self.assertIn("| temporal-slab 1.0 | glibc 1.0 | jemalloc 1.0 | tcmalloc | mimalloc | ratio, or figure | aim |", text)
+        self.assertIn("| FIFO replace, 100,000 x 128 B, pair | 7.50 | 8.00 | 4.50 | - | - | 1.65 | <= 0.9 |", text)
+        self.assertNotIn("soak", text)
 
     def gate(self):
         answer = subprocess.run([sys.executable, "-B", str(HERE / "gate.py"), str(self.folder)], capture_output=True,

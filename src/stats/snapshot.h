@@ -5,7 +5,8 @@
  * Why it is right without a lock
  *  1. Counters are single words, each written by one thread or atomically; of each pair, what was freed is read before
  *     what was allocated, so a difference never goes below zero. A bin's magazine has two words, read as of one moment,
- *     between what was freed past it and what was allocated past it (ts_block_tally, ts_bin_magazine_counts).
+ *     between what was freed past it and what was allocated past it (ts_block_tally, ts_bin_magazine_counts,
+ *     ts_bin_word_allocs).
  *  2. What an epoch's blocks counted moves to the shares when the blocks end. The shares are read first and the epochs
  *     then, so nothing is counted twice; what moves meanwhile is missed. The figures that only rise are therefore never
  *     shown lower than before (ts_allocator.shown_*), and no counter is above the truth.

@@ -1535,7 +1535,7 @@ MUTANTS = [
         "name": "claim-takes-fresh-memory-for-used",
         "protocol": "bin.c: pick_word",
         "file": "src/heap/warm.c",
-        "old": "            if (unit) ts_slab_at(unit)->pages = 0;\n",
+        "old": "    if (unit) ts_slab_at(unit)->pages = 0;\n",
         "new": "",
         "tests": ["unit.heap.bin"],
     },
