@@ -3,13 +3,13 @@
  *
  *   frees private   each thread replaces random objects of its own 2,000
  *   frees cross     each thread hands what it allocates to the next thread, which frees it; a ring of threads
- *   frees batch     each thread allocates 100,000, then frees them all in that order: the documents' program
+ *   frees batch     each thread allocates 100,000, then frees them all in that order: the pattern of the documents
  *   epochs same     all threads allocate in one epoch
  *   epochs separate each thread in its own (only where there are epochs)
  *
  * An operation is an allocation or a free; each object is written to. A trial has two halves: one without a clock in the
  * loop (throughput, and the allocator's counters of locks and retries), one with every operation timed (percentiles, less the median cost
- * of the clock). Every combination runs in a process of its own.
+ * of the clock). Of batches only the allocations are timed, as in the documents. Every combination runs in a process of its own.
  */
 #include "bench_clock.h"
 #include "suite.h"
@@ -144,8 +144,10 @@ BENCH_INLINE void cross_loop(member *m, enum phase phase) {
 BENCH_INLINE void batch_loop(member *m, enum phase phase) {
     for (size_t left = m->team->pairs; left > 0;) {
         size_t count = left < BATCH ? left : BATCH;
-        for (size_t i = 0; i < count; i++) m->slots[i] = do_alloc(m, phase, (uint32_t)i);
-        for (size_t i = 0; i < count; i++) do_free(m, phase, m->slots[i], (uint32_t)i);
+        uint32_t tag = m->index * (BATCH + 3u);
+        for (size_t i = 0; i < count; i++) m->slots[i] = do_alloc(m, phase, tag + (uint32_t)i);
+        for (size_t i = 0; i < count; i++)
+            do_free(m, phase == PHASE_TIMED ? PHASE_PLAIN : phase, m->slots[i], tag + (uint32_t)i);
         left -= count;
     }
 }
@@ -223,6 +225,12 @@ static void merge_hists(bench_hist *to, const team *t) {
     }
 }
 
+/* Whole batches, one at least. */
+static size_t batches(size_t pairs) {
+    size_t batch = suite_amount(BATCH, BATCH, 1000);
+    return pairs < batch ? batch : pairs / batch * batch;
+}
+
 /* What was not filled cannot be compared: nothing unfilled may be live between two phases. */
 static void fill_live(const team *t) {
     for (unsigned i = 0; i < t->combination.threads && suite.smoke && t->combination.frees == FREES_PRIVATE; i++)
@@ -236,7 +244,10 @@ static trial run_trial(team *t, bench_hist *merged, double floor_ns) {
     trial result = {0};
     if (t->combination.frees == FREES_CROSS) plain /= 4;
     plain = plain / RING_BATCH * RING_BATCH;
-    if (t->combination.frees == FREES_BATCH) plain = timed = suite_amount(BATCH, BATCH, 1000);
+    if (t->combination.frees == FREES_BATCH) {
+        plain = batches(suite_amount(4000000, 1000000, 1000) / threads);
+        timed = batches(timed);
+    }
     suite_counters before = suite_count(t->peer);
     double ns = team_phase(t, suite.smoke ? PHASE_CHECK : PHASE_PLAIN, plain);
     suite_counters after = suite_count(t->peer);
@@ -338,7 +349,9 @@ static void measure(const void *arg) {
         m->slots = bench_map((c->frees == FREES_BATCH ? BATCH : LIVE) * sizeof *m->slots);
         if (pthread_create(&ids[i], NULL, run_member, m) != 0) suite_fail("the harness cannot start thread %u", i + 1);
     }
-    team_phase(&t, suite.smoke ? PHASE_CHECK : PHASE_PLAIN, suite_amount(200000, 50000, 800) / RING_BATCH * RING_BATCH);
+    size_t warm_up = suite_amount(200000, 50000, 800) / RING_BATCH * RING_BATCH;
+    if (c->frees == FREES_BATCH) warm_up = suite_amount(2 * BATCH, 2 * BATCH, 1000);
+    team_phase(&t, suite.smoke ? PHASE_CHECK : PHASE_PLAIN, warm_up);
     for (size_t i = 0; i < options.trials; i++) trials[i] = run_trial(&t, merged, floor_ns);
     bool known = suite_count(t.peer).known;
     team_phase(&t, PHASE_END, 0);
@@ -375,7 +388,7 @@ static const suite_program self = {
     .name = "benchmark_threads",
     .summary =
         "Throughput, p99, lock contention and retries of atomic operations with 1, 2, 4, 8 and 16 threads; in one\n"
-        "epoch and in separate ones; freed by the thread that allocated, and by another.",
+        "epoch and in separate ones; freed by the thread that allocated, one by one and in batches, and by another.",
     .options = option_table,
     .option_count = sizeof option_table / sizeof option_table[0],
     .operand = &operand,

@@ -59,7 +59,7 @@ STEPS = [
          "memory over cycles, phase shifts, epochs and a mixed load"),
     Step("smoke_tests",             "each", (1, 1, 1), (2, 2, 1), {},
          "correctness, eight threads, a first look at latency"),
-    Step("benchmark_threads",       "each", (3, 1, 1), (30, 12, 2), {"quick": ["--trials", "5"]},
+    Step("benchmark_threads",       "each", (3, 1, 1), (45, 15, 2), {"quick": ["--trials", "5"]},
          "throughput and p99 from 1 to 16 threads"),
     Step("fragmentation_over_time", "each", (3, 1, 1), (13, 5, 1), {},
          "what comes back while one in twenty survives"),

@@ -16,7 +16,7 @@
 #else
 #define SCOPE_NAME "jemalloc"
 #endif
-#define SCOPE_ALIGN 8 /* sizes up to 8 are; all larger ones are aligned to 16 */
+#define SCOPE_ALIGN 16
 
 int mallctl(const char *name, void *old_value, size_t *old_length, void *new_value, size_t new_length);
 int mallctlnametomib(const char *name, size_t *mib, size_t *length);

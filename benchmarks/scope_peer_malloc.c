@@ -14,11 +14,7 @@
 #else
 #define SCOPE_NAME PEER_NAME "_free" /* NAME alone is its way to drop all objects at once */
 #endif
-#if defined(BENCH_PEER_JEMALLOC)
-#define SCOPE_ALIGN 8 /* sizes up to 8 are; all larger ones are aligned to 16 */
-#else
 #define SCOPE_ALIGN 16
-#endif
 
 typedef struct scope_ref {
     void **objects;

@@ -337,6 +337,9 @@ def threads(suite):
             for column, metric in (("lock_contended", "locks_contended"), ("lock_waits", "lock_waits")):
                 metric += "" if row["epochs"] == "same" else f"_{row['epochs']}"
                 yield measurement(row, "threads", metric, suite.number("benchmark_threads", row, column), "")
+        if (row["threads"], row["frees"], row["epochs"]) == ("16", "batch", "same") and row["lock_acquired"] not in ("", "0"):
+            waited, all_locks = (suite.number("benchmark_threads", row, column) for column in ("lock_contended", "lock_acquired"))
+            yield measurement(row, "threads", "batch_waited_pct", 100 * waited / all_locks, "")
 
 
 # ---- what comes back ----------------------------------------------------------------------------

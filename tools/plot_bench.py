@@ -49,7 +49,7 @@ SCOPES = {  # scope_bench's further ones, in this order
     "talloc": ("#999999", "*", (0, (3, 1, 1, 1, 1, 1)), ".."),
 }
 NAMES = {"tslab": "temporal-slab", "malloc": "malloc (glibc)", "apr": "APR pools", "pmr": "pmr monotonic",
-         "mimalloc_heap": "mi_heap", "jemalloc_arena": "jemalloc arenas"}
+         "mimalloc_heap": "mi_heap", "jemalloc_arena": "jemalloc arenas", "tcmalloc_free": "tcmalloc, each freed"}
 SIZE = figures.SIZE
 PERCENTILES = [("p50_ns", "p50"), ("p99_ns", "p99"), ("p999_ns", "p99.9"), ("p9999_ns", "p99.99"),
                ("p99999_ns", "p99.999")]
@@ -427,13 +427,13 @@ def scope_cost(data):
     suite = data.suite("scope_bench")
     rows = suite.rows("scope_bench")
     wanted = [("tslab", "tslab"), ("malloc", "glibc"), ("jemalloc_arena", "jemalloc"), ("mimalloc_heap", "mimalloc"),
-              ("apr", "apr"), ("pmr", "pmr"), ("bumpalo", "bumpalo"), ("talloc", "talloc")]
+              ("tcmalloc_free", "tcmalloc_free"), ("apr", "apr"), ("pmr", "pmr"), ("bumpalo", "bumpalo"), ("talloc", "talloc")]
     there = {row["allocator"] for row in rows}
     figure, axes = plt.subplots(1, 3, figsize=(13, 4.8))
     for shown, name in wanted:
         if name not in there:
             continue
-        known = {"jemalloc_arena": "jemalloc", "mimalloc_heap": "mimalloc"}.get(shown, shown)
+        known = {"jemalloc_arena": "jemalloc", "mimalloc_heap": "mimalloc", "tcmalloc_free": "tcmalloc"}.get(shown, shown)
         for axis, fixed, varied, column in ((axes[0], ("scopes_open", "1"), "objects_per_scope", "ns_per_object"),
                                             (axes[1], ("objects_per_scope", "100"), "scopes_open", "ns_per_object"),
                                             (axes[2], ("objects_per_scope", "100"), "scopes_open", "held_per_payload")):
@@ -569,13 +569,14 @@ def summary(data):
 
 
 SHORT = {"tslab": "temporal-slab", "malloc": "glibc"}
-# The way each has to drop objects together. APR and bumpalo cannot free a single one; malloc has none and frees each.
+# APR and bumpalo cannot free a single object. The mallocs free each, which is quicker than their own arenas and heaps.
 WAYS = {"tslab": "temporal-slab", "apr": "APR pool", "bumpalo": "bumpalo", "malloc": "glibc, each freed",
-        "jemalloc": "jemalloc arena", "mimalloc": "mimalloc heap"}
+        "jemalloc": "jemalloc, each freed", "tcmalloc": "tcmalloc, each freed", "mimalloc": "mimalloc, each freed"}
 
 
 def scope_figure(data, allocator):
-    name = {"malloc": "glibc"}.get(allocator, allocator)
+    name = {"malloc": "glibc", "jemalloc": "jemalloc_free", "tcmalloc": "tcmalloc_free",
+            "mimalloc": "mimalloc_free"}.get(allocator, allocator)
     suite = data.suite("scope_bench")
     values = [suite.number("scope_bench", row, "ns_per_object") for row in suite.rows("scope_bench")
               if row["allocator"] == name and row["objects_per_scope"] == "100" and row["scopes_open"] == "1"]

@@ -1,6 +1,7 @@
 /*
  * Statistics of temporal-slab. The counters are the ones the allocator works by: each is written only by
- * the thread that owns it (or under a lock that is no part of a fast path), and summed when somebody asks.
+ * the thread that owns it (or under a lock that is no part of a fast path, or atomically by who waits for one), and summed when
+ * somebody asks.
  *
  * Every identity holds exactly at a quiet point (no other thread inside a call; and where one had lost its processor
  * in the middle of a call when its epoch was destroyed, it has made another call since, or slab_trim was called):
@@ -168,7 +169,7 @@ typedef struct SlabGlobalStats {
     uint64_t retained_bytes;        /* warm empty slabs */
     uint64_t stack_samples_taken;   /* call stacks, by the option sample_stacks */
     uint64_t stack_samples_dropped; /* of these, without a place in the table */
-    uint64_t process_lock_waits;    /* locks of any kind waited for, in the whole process */
+    uint64_t process_lock_waits;    /* for any lock of the core, in the whole process */
 } SlabGlobalStats;
 
 /* Of the calling thread, from the operations that the option sample_rate picks. wait = wall - cpu: time in

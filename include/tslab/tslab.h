@@ -285,6 +285,7 @@ TSLAB_API void *slab_promote(EpochDomain *to, void *pointer);
    are single slabs of the size classes from 64 to 8192 bytes and of scope epochs. Objects of up to 48 bytes outside of
    scopes, which have slabs of their own, and those that are spans (outside of scopes above 8192 bytes, or 4096 with
    SLAB_RECLAIM_AT_ONCE or guard_spans; in scopes above 4096, unless slab_alloc finds room in the slab) take other memory.
+   Each thread takes some of it at a time, an eighth of what is left and one slab, 16 slabs (256 KiB) at most.
    false with ENOMEM: what could be had is kept (nothing, if there are no addresses for so much). */
 TSLAB_API bool slab_reserve(SlabAllocator *allocator, size_t bytes);
 /* Gives all that can be given back to the system now: warm slabs of every thread, and what idle threads

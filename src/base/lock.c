@@ -2,7 +2,7 @@
 
 #include "base/assert.h"
 
-_Atomic uint64_t ts_lock_waits;
+TS_ALIGNED(TS_CACHE_LINE) _Atomic uint64_t ts_lock_waits;
 
 /* Up before the first step of taking a lock, down after the last of releasing it: a signal between finds it up. Of its own
    thread only; volatile for the handler. */
@@ -38,9 +38,9 @@ void ts_lock_acquire(ts_lock *lock) {
         ts_count(&lock->fast_acquired, 1);
         return;
     }
+    (void)ts_fetch_add_relaxed(&ts_lock_waits, 1);
     pthread_mutex_lock(&lock->mutex);
     ts_count(&lock->contended, 1);
-    (void)ts_fetch_add_relaxed(&ts_lock_waits, 1);
 }
 
 void ts_lock_release(ts_lock *lock) {

@@ -30,7 +30,7 @@ typedef struct ts_lock {
     _Atomic uint64_t contended;     /* guarded by mutex; read by anyone */
 } ts_lock;
 
-/* Waits for any lock, of the whole process. */
+/* Waits for any of these locks, of the whole process. */
 extern _Atomic uint64_t ts_lock_waits;
 
 void ts_lock_init(ts_lock *lock, ts_rank rank);

@@ -68,7 +68,9 @@ void ts_bin_forget_magazine(ts_bin *bin) {
  *   what allocations store in the word afterwards). And no two claims look alike: at least one object is allocated from each, in the
  *   operation that claims it, so the upper bits rise from one to the next.
  *   without bits, or other than before: the upper bits of the second look are all that was allocated when the word was
- *   changed last, which was during this call or is yet under way.
+ *   changed last, which was during this call or is yet under way; or was put back, and nothing is allocated since.
+ * All this is within one use of the block. Its end sets claims to 0: who reads a block that ends learns so afterwards
+ * (ts_epoch_read_blocks).
  */
 uint64_t ts_bin_word_allocs(const ts_bin *bin) {
     uint64_t claims = ts_load_acquire(&bin->claims);
@@ -77,7 +79,7 @@ uint64_t ts_bin_word_allocs(const ts_bin *bin) {
     return (now >> TS_CLAIMS_SHIFT) + (now == claims && bits != 0 ? bits - ts_popcount64(word) : 0);
 }
 
-/* After this the word is changed, to one of so many bits, by set_word. */
+/* The word is about to be changed; `left` of its bits were not allocated. */
 TS_ALWAYS_INLINE uint64_t begin_word(ts_bin *bin, uint64_t left) {
     uint64_t claims = ts_load_relaxed(&bin->claims), bits = claims & TS_CLAIMS_BITS;
     /* without bits it was put back, or its thread vanished in a fork while it changed it: nothing more was allocated */

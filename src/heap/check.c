@@ -373,7 +373,7 @@ static bool check_free_blocks(ts_check *check, const ts_heap *heap, bool scope) 
             REQUIRE(ts_load_relaxed(&bin->top) == 0, "heap %u: a free block has %u objects in a magazine", heap->id,
                     (unsigned)(ts_load_relaxed(&bin->top) & TS_TOP_DEPTH));
             REQUIRE(ts_load_relaxed(&bin->evicted) == 0 && ts_load_relaxed(&bin->claims) == 0 &&
-                        ts_load_relaxed(&bin->direct_frees) == 0,
+                        ts_load_relaxed(&bin->word) == 0 && ts_load_relaxed(&bin->direct_frees) == 0,
                     "heap %u: a free block counts objects of class %u", heap->id, cls);
         }
     }

@@ -134,15 +134,17 @@ void ts_allocator_retire(ts_allocator *allocator, uint32_t unit) {
 }
 
 /* Some of the allocator's warm units become the share's: an eighth of them and one more, so that other threads find some too;
-   one where a thread keeps none. Under the lock each one's record is read, which whoever uses it reads soon. Caller
-   holds the heap. */
+   one where a thread keeps none, and near the budget, where what it keeps may be all that another could have. Under the
+   lock each one's record is read, which whoever uses it reads soon. Caller holds the heap. */
 static void take_shared(ts_share *share, unsigned part) {
     ts_allocator *allocator = share->allocator;
     ts_warm *from = &allocator->warm[part], *to = &share->warm[part];
     if (ts_load_relaxed(&from->count) == 0) return;
     ts_lock_acquire(&allocator->warm_lock);
     uint32_t some = ts_load_relaxed(&from->count) / 8 + 1, most = TS_WARM_UNITS_MOVED;
-    if (allocator->settings.reclaim_policy == SLAB_RECLAIM_AT_ONCE) most = 1;
+    uint64_t budget = ts_allocator_budget_units(allocator);
+    bool near = budget != 0 && ts_load_relaxed(&allocator->committed_units) + TS_WARM_UNITS_MOVED > budget;
+    if (near || allocator->settings.reclaim_policy == SLAB_RECLAIM_AT_ONCE) most = 1;
     for (uint32_t n = some < most ? some : most; n > 0; n--) {
         uint32_t unit = ts_warm_pop(from);
         if (unit) ts_warm_push(to, unit);
@@ -151,13 +153,18 @@ static void take_shared(ts_share *share, unsigned part) {
 }
 
 uint32_t ts_unit_acquire(ts_heap *heap, ts_share *share, unsigned part, bool *fresh) {
-    ts_heap_enter(heap);
-    uint32_t unit = ts_share_take(share, part);
-    while (!unit && ts_load_relaxed(&share->allocator->warm[part].count) != 0) {
-        take_shared(share, part);
+    uint32_t unit = 0;
+    bool more = true;
+    while (!unit && more) { /* each round in an operation of its own: those it takes may all be on queues yet */
+        ts_heap_enter(heap);
         unit = ts_share_take(share, part);
+        if (!unit) {
+            take_shared(share, part);
+            unit = ts_share_take(share, part);
+        }
+        more = ts_load_relaxed(&share->allocator->warm[part].count) != 0;
+        ts_heap_leave(heap);
     }
-    ts_heap_leave(heap);
     *fresh = unit == 0;
     if (unit) return unit;
     unit = take_fresh(share->allocator, part, 1, 1);

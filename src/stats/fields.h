@@ -122,7 +122,7 @@ typedef enum ts_field_unit { TS_COUNT, TS_BYTES, TS_SLABS, TS_NS, TS_PERCENT, TS
       "Of these, dropped because 64 places in a row had samples of live objects.",                                           \
       "Any: the sums by stack are too low; raise sample_stacks.")                                                            \
     X(process_lock_waits, COUNTER, WHOLE, COUNT, "process_lock_waits",                                                       \
-      "Locks of any kind waited for, in the whole process: epochs, heaps and the region included.",                          \
+      "Waits for any lock of the core, in the whole process: those of epochs, heaps and the region included.",               \
       "Rising by thousands a second: threads open, close and destroy epochs, or start and end, all at once.")
 
 /* Of SlabEpochStats; state, flags, label and class_index are written apart. No epoch id is ever a label of a metric: the

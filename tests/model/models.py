@@ -172,7 +172,7 @@ MODELS += [
           {"src/heap/bin.c": ["ts_bin_magazine_counts", "ts_bin_forget_magazine"]}),
     order("words", "What was allocated from claimed words is told by the word itself.",
           "note word-fence claims-release claims-acquire word-acquire second-look bits-looked-at",
-          {"src/heap/bin.c": ["ts_bin_word_allocs", "begin_word", "set_word", "ts_bin_take_word"],
+          {"src/heap/bin.c": ["ts_bin_word_allocs", "begin_word", "set_word", "ts_bin_take_word", "ts_bin_claim"],
            "src/heap/fast.h": ["ts_fast_word"]}),
     order("blocks", "A walk of an epoch's blocks without its lock is of one moment, or knows that it is not.",
           "head-release head-acquire count-release count-acquire detach-fence walk-fence second-look",

@@ -1452,11 +1452,19 @@ MUTANTS = [
         "tests": ["unit.heap.warm"],
     },
     {
+        "name": "warm-units-taken-near-the-budget",
+        "protocol": "warm.c: take_shared",
+        "file": "src/heap/warm.c",
+        "old": "if (near || allocator",
+        "new": "if (allocator",
+        "tests": ["unit.heap.warm"],
+    },
+    {
         "name": "warm-units-taken-at-once",
         "protocol": "warm.c: take_shared",
         "file": "src/heap/warm.c",
-        "old": "    if (allocator->settings.reclaim_policy == SLAB_RECLAIM_AT_ONCE) most = 1;\n",
-        "new": "",
+        "old": "if (near || allocator->settings.reclaim_policy == SLAB_RECLAIM_AT_ONCE) most = 1;",
+        "new": "if (near) most = 1;",
         "tests": ["unit.heap.warm"],
     },
     {

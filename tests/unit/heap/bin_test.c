@@ -345,7 +345,9 @@ static void rebuild(void **state) {
     }
     ts_heap *heap = ts_thread.heap;
     ts_heap_enter(heap);
-    block->bin[cls].word = 0x123456789; /* as if it had vanished in the middle of something */
+    /* as if it had vanished in the middle of something: of a word of 20 bits 15 are left */
+    block->bin[cls].word = 0x123456789;
+    block->bin[cls].claims += 20 - (block->bin[cls].claims & TS_CLAIMS_BITS);
     ts_store_relaxed(&block->bin[cls].top, ts_load_relaxed(&block->bin[cls].top) - 1);
     ts_store_relaxed(&block->bin[cls].evicted, ts_load_relaxed(&block->bin[cls].evicted) | 2);
     ts_slab_at(block->bin[cls].head)->free_count += 3;

@@ -195,6 +195,16 @@ static void taken_several_at_a_time(void **state) {
     assert_int_equal(local_units(allocator), 2); /* three were taken */
     assert_true(epoch_destroy(allocator, epoch));
     finish(allocator);
+    allocator = make(SLAB_RECLAIM_KEEP, 0); /* one at a time near the budget */
+    assert_true(slab_set_budget(allocator, 110 * UNIT));
+    assert_true(slab_reserve(allocator, 100 * UNIT));
+    epoch = fill(allocator, 1, EPOCH_CHURN);
+    assert_int_equal(local_units(allocator), 0);
+    assert_true(slab_set_budget(allocator, 116 * UNIT));
+    EpochId other = fill(allocator, 1, EPOCH_CHURN);
+    assert_int_equal(local_units(allocator), 12);
+    assert_true(epoch_destroy(allocator, epoch) && epoch_destroy(allocator, other));
+    finish(allocator);
     allocator = make(SLAB_RECLAIM_AT_ONCE, 0); /* where a thread keeps none */
     assert_true(slab_reserve(allocator, 100 * UNIT));
     epoch = fill(allocator, 1, EPOCH_SCOPE);
