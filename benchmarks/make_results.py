@@ -482,7 +482,7 @@ def short_core(suite, summary):
                      *(number(entries[name]["median"]) if name in entries else "-" for name in names),
                      "-" if figure is None else number(figure), f"<= {limit:g}"])
     header = suite.header("core_bench_raw")
-    return [f"{header['machine']}; {header['date']}, commit {header['commit']}.", "", *markdown(rows)]
+    return [f"{header['machine']}; {header['date'].split(',')[0]}, commit {header['commit']}.", "", *markdown(rows)]
 
 
 def image(name, text):

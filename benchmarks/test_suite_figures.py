@@ -382,7 +382,7 @@ class Document(Folder):
         answer = self.make("--out", self.folder / "results.md", "--architecture", file)
         self.assertEqual(answer.returncode, 0, answer.stderr)
         text = file.read_text(encoding="utf-8")
-        self.assertIn("a machine; commit abc.\n", text)
+        self.assertIn("a machine; today, commit abc.\n", text)
         self.assertIn("| temporal-slab 1.0 | glibc 1.0 | jemalloc 1.0 | tcmalloc | mimalloc | ratio, or figure | aim |", text)
         self.assertIn("| FIFO replace, 100,000 x 128 B, pair | 7.50 | 8.00 | 4.50 | - | - | 1.65 | <= 0.9 |", text)
         self.assertNotIn("soak", text)
