@@ -63,9 +63,11 @@ def legend_below(figure, axes, columns=None):
         for handle, text in zip(*each.get_legend_handles_labels()):
             entries.setdefault(text, {}).setdefault(isinstance(handle, BarContainer), handle)
     handles = [tuple(kinds[is_bar] for is_bar in sorted(kinds, reverse=True)) for kinds in entries.values()]
-    figure.legend(handles, entries.keys(), loc="lower center", bbox_to_anchor=(0.5, 0.035), fontsize=9,
-                  ncol=columns or len(entries), frameon=False, handlelength=3 * max(map(len, handles)), handleheight=1.3,
-                  handler_map={tuple: HandlerTuple(ndivide=None)})
+    columns = columns or len(entries)
+    legend = figure.legend(handles, entries.keys(), loc="lower center", bbox_to_anchor=(0.5, 0.035), fontsize=9, ncol=columns,
+                           frameon=False, handlelength=3 * max(map(len, handles)), handleheight=1.3,
+                           handler_map={tuple: HandlerTuple(ndivide=None)})
+    legend.rows = -(-len(entries) // columns)  # for who lays it out
 
 
 class NoData(Exception):
@@ -464,7 +466,7 @@ def scope_cost(data):
         axis.set_xlabel("scopes open at once (log scale)")
     axes[0].set_ylabel("time per object, scope included (log scale)")
     axes[2].set_ylabel("resident bytes per byte asked for (log scale)")
-    legend_below(figure, axes)
+    legend_below(figure, axes, columns=5)
     grid(*axes)
     figure.suptitle("Objects that are dropped together: a scope made, its objects allocated and written, the scope dropped")
     return figure
@@ -570,8 +572,8 @@ def summary(data):
 
 SHORT = {"tslab": "temporal-slab", "malloc": "glibc"}
 # APR and bumpalo cannot free a single object. The mallocs free each, which is quicker than their own arenas and heaps.
-WAYS = {"tslab": "temporal-slab", "apr": "APR pool", "bumpalo": "bumpalo", "malloc": "glibc, each freed",
-        "jemalloc": "jemalloc, each freed", "tcmalloc": "tcmalloc, each freed", "mimalloc": "mimalloc, each freed"}
+WAYS = {"tslab": "temporal-slab", "apr": "APR pool", "bumpalo": "bumpalo", "malloc": "glibc, free",
+        "jemalloc": "jemalloc, free", "tcmalloc": "tcmalloc, free", "mimalloc": "mimalloc, free"}
 
 
 def scope_figure(data, allocator):
@@ -606,7 +608,8 @@ class Parser(argparse.ArgumentParser):
 def draw(chart, data, out, kind):
     data.begin()
     figure = CHARTS[chart](data)
-    figure.tight_layout(rect=(0, 0.09 if figure.legends else 0.03, 1, 1))
+    rows = max((legend.rows for legend in figure.legends), default=0)
+    figure.tight_layout(rect=(0, 0.04 + 0.05 * rows if rows else 0.03, 1, 1))
     figure.text(0.995, 0.005, data.machine(), ha="right", va="bottom", fontsize=7, color="#555555")
     metadata = {"Software": None} if kind == "png" else {"Date": None, "Creator": None}
     figure.savefig(out / f"{chart}.{kind}", dpi=130, metadata=metadata, facecolor="white")
