@@ -46,7 +46,7 @@ def files():
             if name == "tslab" or epochs == "same"]),
         "scope_bench": table("allocator,objects_per_scope,scopes_open,ns_per_object,ns_min,ns_max,held_per_payload,"
                              "drop_ns_per_scope,floor_ns_per_object", [
-            (name, objects, opened, 5, 4, 6, 1.2, 9, 1) for name in ("tslab", "glibc", "apr", "jemalloc", "jemalloc_tcache")
+            (name, objects, opened, 5, 4, 6, 1.2, 9, 1) for name in ("tslab", "glibc", "apr", "jemalloc", "jemalloc_tcache", "jemalloc_free")
             for objects in (1, 100) for opened in (1, 10)]),
         "soak": table("allocator,epoch,throughput_ops_sec", [
             (name, n, 1e8 + n) for name in NAMES for n in (1, 2, 3)]),
