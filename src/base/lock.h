@@ -31,7 +31,7 @@ typedef struct ts_lock {
 } ts_lock;
 
 /* Waits for any of these locks, of the whole process. */
-extern _Atomic uint64_t ts_lock_waits;
+extern TS_HIDDEN _Atomic uint64_t ts_lock_waits;
 
 void ts_lock_init(ts_lock *lock, ts_rank rank);
 void ts_lock_acquire(ts_lock *lock);

@@ -65,7 +65,8 @@ void ts_bin_forget_magazine(ts_bin *bin) {
  * (release). A reader looks at claims, at the word (acquire each), and at claims again:
  *   the same, and with bits: the word is of this claim. Of an earlier one it cannot be, for claims came after the word; nor
  *   of a later one, for whose claims without bits came before it, which the second look would have found (the fence covers
- *   what allocations store in the word afterwards). And no two claims look alike: at least one object is allocated from each, in the
+ *   what allocations store in the word afterwards: they are of the thread that claimed it, for who takes a block over finds
+ *   none in it). And no two claims look alike: at least one object is allocated from each, in the
  *   operation that claims it, so the upper bits rise from one to the next.
  *   without bits, or other than before: the upper bits of the second look are all that was allocated when the word was
  *   changed last, which was during this call or is yet under way; or was put back, and nothing is allocated since.

@@ -140,15 +140,13 @@ static void take_shared(ts_share *share, unsigned part) {
     ts_allocator *allocator = share->allocator;
     ts_warm *from = &allocator->warm[part], *to = &share->warm[part];
     if (ts_load_relaxed(&from->count) == 0) return;
-    ts_lock_acquire(&allocator->warm_lock);
-    uint32_t some = ts_load_relaxed(&from->count) / 8 + 1, most = TS_WARM_UNITS_MOVED;
+    uint32_t most = TS_WARM_UNITS_MOVED, unit;
     uint64_t budget = ts_allocator_budget_units(allocator);
     bool near = budget != 0 && ts_load_relaxed(&allocator->committed_units) + TS_WARM_UNITS_MOVED > budget;
     if (near || allocator->settings.reclaim_policy == SLAB_RECLAIM_AT_ONCE) most = 1;
-    for (uint32_t n = some < most ? some : most; n > 0; n--) {
-        uint32_t unit = ts_warm_pop(from);
-        if (unit) ts_warm_push(to, unit);
-    }
+    ts_lock_acquire(&allocator->warm_lock);
+    uint32_t some = ts_load_relaxed(&from->count) / 8 + 1;
+    for (uint32_t n = some < most ? some : most; n > 0 && (unit = ts_warm_pop(from)) != 0; n--) ts_warm_push(to, unit);
     ts_lock_release(&allocator->warm_lock);
 }
 
