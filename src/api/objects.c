@@ -203,7 +203,7 @@ TS_NOINLINE static bool evict_and_settle(ts_churn_block *block, ts_bin *bin, con
 }
 
 /* The magazine is full: another of its objects goes back to its slab. */
-TS_NOINLINE static bool free_full(ts_churn_block *block, ts_bin *bin, void *object) {
+TS_NOINLINE static bool free_full(ts_churn_block *block, void *object, ts_bin *bin) {
     const char *other = ts_bin_exchange(bin, object);
     const ts_part *part = &ts_region.part[TS_NORMAL];
     uint64_t entry = (uint64_t)(other - part->base) >> 4;
@@ -260,7 +260,7 @@ bool slab_free(SlabAllocator *allocator, void *p) {
         return free_other(ts_token(allocator), p);
     ts_fast_result r = ts_fast_free(tls, TS_NORMAL, entry, p);
     if (TS_UNLIKELY(!r.freed)) return free_other(ts_token(allocator), p);
-    if (TS_UNLIKELY(r.full)) return free_full(r.block, r.bin, p);
+    if (TS_UNLIKELY(r.full)) return free_full(r.block, p, r.bin);
     ts_op_end(tls);
     return true;
 }

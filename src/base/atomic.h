@@ -50,6 +50,12 @@ static inline void ts_add_owned_32(_Atomic uint32_t *p, uint32_t v) {
 static inline void ts_or_owned_16(_Atomic uint16_t *p, uint16_t v) {
     __asm__("orw %1, %0" : "+m"(*(uint16_t *)(void *)p) : "ir"(v) : "cc");
 }
+/* The low byte of a word that only the caller's thread writes. Likewise. */
+static inline uint64_t ts_low_byte_owned(const _Atomic uint64_t *p) {
+    uint64_t byte;
+    __asm__("movzbl %1, %k0" : "=r"(byte) : "m"(*(const uint8_t *)(const void *)p));
+    return byte;
+}
 #ifdef __GCC_ASM_FLAG_OUTPUTS__
 #define TS_ASM_FLAGS 1
 /* Whether a word is v, with a relaxed load. Likewise one instruction. */
@@ -76,6 +82,7 @@ static inline bool ts_halves_are(const _Atomic uint64_t *p, uint32_t low, uint32
 #else
 #define ts_add_owned(p, v) ts_store_relaxed((p), ts_load_relaxed(p) + (v))
 #define ts_or_owned_16(p, v) ts_store_relaxed((p), (uint16_t)(ts_load_relaxed(p) | (v)))
+#define ts_low_byte_owned(p) (ts_load_relaxed(p) & 0xff)
 #endif
 
 #ifndef TS_ASM_FLAGS

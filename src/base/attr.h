@@ -35,6 +35,14 @@
 #define TS_RACY
 #endif
 
+/* Has x, a pointer that is returned, in the register for that from here on: a compiler that works on it in another one copies
+   it twice. */
+#if defined(__x86_64__) && defined(__GNUC__)
+#define TS_RETURNED(x) __asm__("" : "+a"(x))
+#else
+#define TS_RETURNED(x) ((void)0)
+#endif
+
 /* The functions between the program and what may allocate for it: they lie in a section of their own, by whose bounds
    they are left out of call stacks (epoch/stacks.h). The library may be linked statically, and is entered by jumps. */
 #if defined(__ELF__) && (defined(__GNUC__) || defined(__clang__))

@@ -11,6 +11,9 @@ static void owned_words(void **state) {
     assert_int_equal(ts_load_relaxed(&a), 3);
     ts_add_owned(&a, (uint64_t)1 << 40);
     assert_int_equal(ts_load_relaxed(&a), ((uint64_t)1 << 40) + 3);
+    assert_int_equal(ts_low_byte_owned(&a), 3);
+    _Atomic uint64_t low = UINT64_MAX - 0x7f;
+    assert_int_equal(ts_low_byte_owned(&low), 0x80);
     _Atomic uint32_t b[3] = {5, UINT32_MAX, 5};
     ts_add_owned(&b[1], 2);
     assert_int_equal(ts_load_relaxed(&b[1]), 1);
