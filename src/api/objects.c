@@ -196,7 +196,7 @@ TS_COLD static bool rejected(uintptr_t token, const char *call, const void *p, c
     return false;
 }
 
-TS_NOINLINE static bool evict_and_settle(ts_churn_block *block, ts_bin *bin, const char *object) {
+TS_NOINLINE static bool evict_and_settle(ts_churn_block *block, const char *object, ts_bin *bin) {
     ts_bin_evict(block, bin, object);
     ts_epoch_settle();
     return true;
@@ -208,11 +208,12 @@ TS_NOINLINE static bool free_full(ts_churn_block *block, void *object, ts_bin *b
     const ts_part *part = &ts_region.part[TS_NORMAL];
     uint64_t entry = (uint64_t)(other - part->base) >> 4;
     ts_slab *slab = ts_slab_in(part, entry >> TS_ENTRY_UNIT_SHIFT);
-    unsigned after = slab->free_count + 1u;
-    if (TS_UNLIKELY(after == 1 || after == slab->empty_at)) return evict_and_settle(block, bin, other);
-    uint64_t granule = ts_granule(TS_NORMAL, entry);
-    slab->u.free[(granule >> 6) & 3] |= (uint64_t)1 << (granule & 63);
-    slab->free_count = (uint16_t)after;
+    /* Full before, or empty after: by one comparison, as empty_at is 1 at least. */
+    uint32_t before = slab->free_count, empty_at = slab->empty_at;
+    if (TS_UNLIKELY(before - 1 >= empty_at - 2)) return evict_and_settle(block, other, bin);
+    uint64_t granule = ts_granule(TS_NORMAL, entry), *word = &slab->u.free[(granule >> 6) & 3];
+    *word = ts_with_bit(*word, granule);
+    slab->free_count++;
     ts_op_end(&ts_thread);
     return true;
 }
@@ -245,7 +246,7 @@ TS_NOINLINE static bool free_other(uintptr_t token, void *p) {
     uint64_t entry = ts_entry_of(&ts_region.part[TS_SMALL], p);
     ts_fast_result r = {false, false, NULL, NULL};
     if (tls->token == token && entry < ts_region.part[TS_SMALL].limit) r = ts_fast_free(tls, TS_SMALL, entry, p);
-    if (TS_UNLIKELY(r.full)) return evict_and_settle(r.block, r.bin, ts_bin_exchange(r.bin, p));
+    if (TS_UNLIKELY(r.full)) return evict_and_settle(r.block, ts_bin_exchange(r.bin, p), r.bin);
     ts_op_end(tls);
     if (TS_LIKELY(r.freed || p == NULL)) return true;
     if (TS_LIKELY(ts_free(token, p, TS_ANY_GENERATION))) return true;

@@ -423,6 +423,22 @@ MUTANTS = [
         "tests": ["unit.heap.handover"],
     },
     {
+        "name": "evicted-slab-stays-among-the-full",
+        "protocol": "objects.c, free_full",
+        "file": "src/api/objects.c",
+        "old": "before - 1 >= empty_at - 2",
+        "new": "before + 1 >= empty_at",
+        "tests": ["property.allocator", "unit.heap.bin"],
+    },
+    {
+        "name": "evicted-slab-stays-when-empty",
+        "protocol": "objects.c, free_full",
+        "file": "src/api/objects.c",
+        "old": "before - 1 >= empty_at - 2",
+        "new": "before == 0",
+        "tests": ["unit.heap.bin", "property.allocator"],
+    },
+    {
         "name": "evict-does-not-look-again",
         "protocol": "heap.h, hold",
         "file": "src/heap/bin.c",

@@ -31,6 +31,7 @@ static unsigned slow_highest(uint64_t x) {
 static void check_word(uint64_t x) {
     assert_int_equal(ts_popcount64(x), slow_count(x));
     assert_int_equal(ts_is_pow2(x), slow_count(x) == 1);
+    for (uint64_t n = 0; n < 192; n += 7) assert_int_equal(ts_with_bit(x, n), x | (uint64_t)1 << n % 64);
     if (x) {
         assert_int_equal(ts_ctz64(x), slow_lowest(x));
         assert_int_equal(ts_log2_64(x), slow_highest(x));
