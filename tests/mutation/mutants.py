@@ -428,7 +428,7 @@ MUTANTS = [
         "file": "src/api/objects.c",
         "old": "before - 1 >= empty_at - 2",
         "new": "before + 1 >= empty_at",
-        "tests": ["property.allocator", "unit.heap.bin"],
+        "tests": ["property.model", "unit.heap.bin"],
     },
     {
         "name": "evicted-slab-stays-when-empty",
@@ -436,7 +436,7 @@ MUTANTS = [
         "file": "src/api/objects.c",
         "old": "before - 1 >= empty_at - 2",
         "new": "before == 0",
-        "tests": ["unit.heap.bin", "property.allocator"],
+        "tests": ["unit.heap.bin", "property.model"],
     },
     {
         "name": "evict-does-not-look-again",
