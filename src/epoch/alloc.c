@@ -23,16 +23,28 @@ static void *pop(ts_churn_block *block, unsigned cls) {
 }
 
 /* Inside the heap: works off a part of what others left to it, perhaps the end of the block itself. Whether the block is
-   still open in the epoch; then it stays this thread's until the heap is left, even if its epoch ends. */
-static bool work_off(ts_heap *heap, const ts_block *block, EpochId id) {
-    ts_foreign_drain_some(heap, TS_FOREIGN_WORK);
+   still open in the epoch; then it stays this thread's until the heap is left, even if its epoch ends. put_off: but for what
+   they have freed. */
+static bool work_off(ts_heap *heap, const ts_block *block, EpochId id, bool put_off) {
+    bool some = !put_off && ts_load_relaxed(&heap->queue) != 0;
+    size_t bytes = put_off ? 0 : ts_foreign_drain_some(heap, TS_FOREIGN_WORK);
+    heap->drained_little = some && bytes < TS_FOREIGN_WORTH && ts_load_relaxed(&heap->backlog) == 0;
     ts_heap_end_condemned_some(heap, TS_CONDEMNED_WORK);
     return ts_load_relaxed(&block->open_id) == id;
 }
 
-/* One try with what the block has. Inside the heap. */
-static void *churn_try(ts_heap *heap, ts_churn_block *block, unsigned cls, EpochId id, int *error) {
+/*
+ * One try with what the block has. Inside the heap. *put_off: without what other threads have freed.
+ *
+ * That is taken in only when the bin has nothing left, in as few rounds as can be: each moves a handful of lines between the
+ * processors, whatever it brings. If it brought little though it took all, a thread that allocates what another frees goes
+ * from one small round to the next. So the next one is put off: the bin gets a slab more, and until that is used up more
+ * comes together. A bin whose rounds bring TS_FOREIGN_WORTH gets no more of them, so it has that much and a slab at most
+ * beyond what is live.
+ */
+static void *churn_try(ts_heap *heap, ts_churn_block *block, unsigned cls, EpochId id, bool *put_off, int *error) {
     *error = 0;
+    *put_off = false;
     if (ts_load_relaxed(&block->b.open_id) != id) {
         *error = ESTALE;
         return NULL;
@@ -44,14 +56,13 @@ static void *churn_try(ts_heap *heap, ts_churn_block *block, unsigned cls, Epoch
     void *p = pop(block, cls);
     if (!p && ts_bin_claim(block, cls)) p = pop(block, cls);
     if (p) return p;
-    /* Only when the bin has nothing left: what other threads freed comes back in as few rounds as can be, since each
-       moves a handful of lines between the processors. */
-    if (!work_off(heap, &block->b, id)) {
+    ts_share *share = block->b.share;
+    *put_off = heap->drained_little && !ts_allocator_is_sparing(share->allocator);
+    if (!work_off(heap, &block->b, id, *put_off)) {
         *error = ESTALE;
         return NULL;
     }
     if (ts_bin_claim(block, cls) && (p = pop(block, cls)) != NULL) return p;
-    ts_share *share = block->b.share;
     ts_count(&share->count[cls].slow_path_hits, 1);
     /* While other threads' blocks may have free slots, those come first (the caller's next step). */
     if (ts_load_relaxed(&ts_heaps_abandoned) != 0) return NULL;
@@ -67,11 +78,11 @@ static void *churn_try(ts_heap *heap, ts_churn_block *block, unsigned cls, Epoch
 }
 
 static void *churn_alloc(ts_heap *heap, ts_churn_block *block, unsigned cls, EpochId id) {
-    bool adopt = true;
+    bool adopt = true, put_off;
     for (;;) {
         int error;
         ts_heap_enter(heap);
-        void *p = churn_try(heap, block, cls, id, &error);
+        void *p = churn_try(heap, block, cls, id, &put_off, &error);
         ts_heap_leave(heap);
         if (p) {
             ts_heap_bind(heap, block->b.share);
@@ -93,6 +104,7 @@ static void *churn_alloc(ts_heap *heap, ts_churn_block *block, unsigned cls, Epo
         bool fresh;
         ts_share *share = block->b.share;
         uint32_t unit = ts_slab_acquire_churn(heap, share, cls, &fresh);
+        if (!unit && put_off) continue; /* for once only: the next try takes it in */
         if (!unit) return NULL;
         ts_heap_enter(heap);
         /* Closed while the slab was got: the block may even be in another use. */
@@ -125,7 +137,7 @@ static void *scope_alloc(ts_heap *heap, ts_scope_block *block, size_t bytes, siz
         void *p = NULL;
         if (open) {
             p = bump(block, bytes, align);
-            if (!p && (open = work_off(heap, &block->b, id))) {
+            if (!p && (open = work_off(heap, &block->b, id, false))) {
                 ts_count(&share->count[TS_COUNT_SCOPE].slow_path_hits, 1);
                 if (ts_scope_renew(block))
                     p = bump(block, bytes, align);
@@ -344,7 +356,11 @@ static bool free_churn_own(ts_churn_block *block, ts_bin *bin, uint32_t unit, ui
 /* word: what the unit's was when the block was found. */
 static verdict free_own(ts_heap *heap, ts_block *block, uint32_t unit, uint64_t entry, uint32_t generation,
                         uint64_t word) {
-    if (ts_load_relaxed(ts_unit_word(unit)) & TS_UNIT_FOREIGN) ts_foreign_drain_some(heap, TS_FOREIGN_WORK);
+    /* Its frees in this slab take this way until what others freed is taken in, which costs as much as so many of them. */
+    if ((ts_load_relaxed(ts_unit_word(unit)) & TS_UNIT_FOREIGN) && ++heap->flags_met == TS_FOREIGN_FLAGS_MET) {
+        heap->flags_met = 0;
+        ts_foreign_drain_some(heap, TS_FOREIGN_WORK);
+    }
     if (ts_load_relaxed(&block->heap) != heap) return AGAIN;
     ts_block_flush_if_shut(heap, block);
     /* Looked at again now that the heap is held and all is done that could release the slab: from here on the unit is

@@ -153,6 +153,8 @@ uint32_t ts_span_acquire_guarded(ts_allocator *allocator, uint32_t units, uint32
 /* The units of a span that is on no list and whose UNIT word is 0; with its guards. The caller settles afterwards. */
 void ts_span_release(ts_allocator *allocator, uint32_t unit, uint32_t units);
 
+/* Near its budget, or giving back at once: whoever takes units of it takes none that he can do without. A hint. */
+bool ts_allocator_is_sparing(const ts_allocator *allocator);
 /* The budget in units, 0: none. */
 uint64_t ts_allocator_budget_units(const ts_allocator *allocator);
 

@@ -250,8 +250,8 @@ static unsigned free_scope_bits(ts_scope_block *block, uint32_t unit, uint32_t i
     return freed;
 }
 
-/* Returns the objects worked on. */
-static unsigned drain_slab(ts_block *block, uint32_t unit, uint64_t w) {
+/* Returns the objects worked on; adds the bytes of slots that are free again. */
+static unsigned drain_slab(ts_block *block, uint32_t unit, uint64_t w, size_t *bytes) {
     unsigned count, objects = 0;
     _Atomic uint64_t *words = ts_slab_foreign_words(unit, block->scope, &count);
     ts_bin *bin = block->scope ? NULL : ts_line_address(ts_word_line(w));
@@ -270,10 +270,12 @@ static unsigned drain_slab(ts_block *block, uint32_t unit, uint64_t w) {
             next = (x & ~TS_FOREIGN_COUNT_MASK & ~bits) | on;
         } while (!ts_cas_seq(&words[i], &x, next));
     }
-    if (block->scope)
+    if (block->scope) {
         ts_scope_release_if_empty(ts_scope(block), unit);
-    else
+    } else {
+        *bytes += (size_t)objects * ts_class_bytes[ts_bin_class(ts_churn(block), bin)];
         ts_bin_release_if_empty(ts_churn(block), bin, unit);
+    }
     return objects;
 }
 
@@ -286,9 +288,10 @@ void ts_foreign_drain_flushed(ts_heap *heap) {
     ts_foreign_drain(heap);
 }
 
-void ts_foreign_drain_some(ts_heap *heap, unsigned most) {
+size_t ts_foreign_drain_some(ts_heap *heap, unsigned most) {
     bool more = ts_load_seq(&heap->queue) != 0; /* taken once, so that who drains all ends while others push */
-    if (TS_LIKELY(!more && ts_load_relaxed(&heap->backlog) == 0)) return;
+    if (TS_LIKELY(!more && ts_load_relaxed(&heap->backlog) == 0)) return 0;
+    size_t bytes = 0;
     bool visitor = heap != ts_thread.heap && ts_load_relaxed(&heap->state) == TS_HEAP_LIVE;
     uint32_t not_mine = 0; /* slabs that only their owner may work on, linked by queue_next */
     for (unsigned work = 0; work < most;) {
@@ -320,7 +323,7 @@ void ts_foreign_drain_some(ts_heap *heap, unsigned most) {
             if (w & TS_UNIT_ZOMBIE)
                 ts_zombie_give(unit);
             else if (alive)
-                work += drain_slab(block, unit, w & ~TS_UNIT_FOREIGN);
+                work += drain_slab(block, unit, w & ~TS_UNIT_FOREIGN, &bytes);
         }
     }
     while (not_mine) {
@@ -328,4 +331,5 @@ void ts_foreign_drain_some(ts_heap *heap, unsigned most) {
         push(heap, not_mine);
         not_mine = next;
     }
+    return bytes;
 }

@@ -249,6 +249,8 @@ typedef struct ts_heap {
     ts_scope_block *scope_map[TS_HEAP_MAP];
     uint64_t serial;                     /* (h) of its thread; never used twice */
     struct ts_domain_scope *spare_scope; /* owner only */
+    bool drained_little;                 /* owner only: see churn_try in epoch/alloc.c */
+    uint8_t flags_met;                   /* owner only: its frees in slabs with foreign frees, since it took those in */
     /* Sampling; written by the owner only. */
     uint32_t sample_rate, sample_left;
     _Atomic uint64_t sample[TS_SAMPLE_FIGURES]; /* of all threads that had this heap; read by anyone */
@@ -546,12 +548,14 @@ void ts_foreign_drain(ts_heap *heap);
 /* The same once more, after a flush of a closing block. */
 void ts_foreign_drain_flushed(ts_heap *heap);
 /* Takes some: stops after the slab with which `most` is reached, a slab counting TS_FOREIGN_SLAB_WORK and each of its
-   objects one. */
-void ts_foreign_drain_some(ts_heap *heap, unsigned most);
+   objects one. Returns the bytes of objects of churn blocks: what can be allocated again by that. */
+size_t ts_foreign_drain_some(ts_heap *heap, unsigned most);
 #define TS_FOREIGN_SLAB_WORK 16u
 /* For one allocation or free: some microseconds. More than one slab is taken in per slab that is filled, so what other
    threads free does not pile up. */
 #define TS_FOREIGN_WORK 512u
+#define TS_FOREIGN_FLAGS_MET 16u /* a free of the owner's takes 70 ns then, a round on a virtual machine 1 to 2 us */
+#define TS_FOREIGN_WORTH (2 * TS_UNIT_BYTES) /* what makes a round worth its while: see churn_try in epoch/alloc.c */
 /* Whether a foreign free of the object is under way. */
 bool ts_foreign_pending(uint32_t unit, bool scope, uint64_t entry);
 

@@ -91,6 +91,12 @@ uint64_t ts_allocator_budget_units(const ts_allocator *allocator) {
     return bytes == 0 ? 0 : bytes < TS_UNIT_BYTES ? 1 : bytes / TS_UNIT_BYTES;
 }
 
+bool ts_allocator_is_sparing(const ts_allocator *allocator) {
+    uint64_t budget = ts_allocator_budget_units(allocator);
+    bool near = budget != 0 && ts_load_relaxed(&allocator->committed_units) + TS_WARM_UNITS_MOVED > budget;
+    return near || allocator->settings.reclaim_policy == SLAB_RECLAIM_AT_ONCE;
+}
+
 static bool commit_within_budget(ts_allocator *allocator, uint64_t units) {
     uint64_t budget = ts_allocator_budget_units(allocator);
     if (budget == 0) {
@@ -140,10 +146,7 @@ static void take_shared(ts_share *share, unsigned part) {
     ts_allocator *allocator = share->allocator;
     ts_warm *from = &allocator->warm[part], *to = &share->warm[part];
     if (ts_load_relaxed(&from->count) == 0) return;
-    uint32_t most = TS_WARM_UNITS_MOVED, unit;
-    uint64_t budget = ts_allocator_budget_units(allocator);
-    bool near = budget != 0 && ts_load_relaxed(&allocator->committed_units) + TS_WARM_UNITS_MOVED > budget;
-    if (near || allocator->settings.reclaim_policy == SLAB_RECLAIM_AT_ONCE) most = 1;
+    uint32_t most = ts_allocator_is_sparing(allocator) ? 1 : TS_WARM_UNITS_MOVED, unit;
     ts_lock_acquire(&allocator->warm_lock);
     uint32_t some = ts_load_relaxed(&from->count) / 8 + 1;
     for (uint32_t n = some < most ? some : most; n > 0 && (unit = ts_warm_pop(from)) != 0; n--) ts_warm_push(to, unit);

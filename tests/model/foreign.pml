@@ -280,7 +280,7 @@ inline free_own(i) {
        :: else -> skip
        fi
     :: else ->
-       if :: w & FOREIGN -> drain(false) :: else -> skip fi;
+       if :: w & FOREIGN -> drain(false) :: true -> skip fi; /* every so many times only */
        w = word;
        if
        :: USE(w) != bin_use || (w & ZOMBIE) || !ALIVE(USE(w)) -> skip

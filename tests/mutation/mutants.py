@@ -113,9 +113,9 @@ MUTANTS = [
             if (w & TS_UNIT_ZOMBIE)
                 ts_zombie_give(unit);
             else if (alive)
-                work += drain_slab(block, unit, w & ~TS_UNIT_FOREIGN);
+                work += drain_slab(block, unit, w & ~TS_UNIT_FOREIGN, &bytes);
 """,
-        "new": """            if (!(w & TS_UNIT_ZOMBIE) && alive) drain_slab(block, unit, w & ~TS_UNIT_FOREIGN);
+        "new": """            if (!(w & TS_UNIT_ZOMBIE) && alive) drain_slab(block, unit, w & ~TS_UNIT_FOREIGN, &bytes);
             while (!ts_cas_seq(word, &w, w & TS_UNIT_ZOMBIE ? 0 : w & ~TS_UNIT_FOREIGN)) {
             }
             if (w & TS_UNIT_ZOMBIE) ts_zombie_give(unit);
@@ -1085,8 +1085,72 @@ MUTANTS = [
         "name": "backlog-forgotten",
         "protocol": "foreign, 2",
         "file": "src/heap/foreign.c",
-        "old": "    if (TS_LIKELY(!more && ts_load_relaxed(&heap->backlog) == 0)) return;\n",
-        "new": "    if (TS_LIKELY(!more)) return;\n",
+        "old": "    if (TS_LIKELY(!more && ts_load_relaxed(&heap->backlog) == 0)) return 0;\n",
+        "new": "    if (TS_LIKELY(!more)) return 0;\n",
+        "tests": ["unit.heap.foreign"],
+    },
+    {
+        "name": "put-off-for-ever",
+        "protocol": "alloc.c, churn_try",
+        "file": "src/epoch/alloc.c",
+        "old": "    bool some = !put_off && ",
+        "new": "    bool some = put_off || ",
+        "tests": ["unit.heap.foreign"],
+    },
+    {
+        "name": "never-put-off",
+        "protocol": "alloc.c, churn_try",
+        "file": "src/epoch/alloc.c",
+        "old": "    *put_off = heap->drained_little && !ts_allocator_is_sparing(share->allocator);",
+        "new": "",
+        "tests": ["unit.heap.foreign"],
+    },
+    {
+        "name": "put-off-though-there-is-more",
+        "protocol": "alloc.c, churn_try",
+        "file": "src/epoch/alloc.c",
+        "old": "bytes < TS_FOREIGN_WORTH && ts_load_relaxed(&heap->backlog) == 0;",
+        "new": "bytes < TS_FOREIGN_WORTH;",
+        "tests": ["unit.heap.foreign"],
+    },
+    {
+        "name": "put-off-though-much-came",
+        "protocol": "alloc.c, churn_try",
+        "file": "src/epoch/alloc.c",
+        "old": "some && bytes < TS_FOREIGN_WORTH && ",
+        "new": "some && bytes < SIZE_MAX && ",
+        "tests": ["unit.heap.foreign"],
+    },
+    {
+        "name": "put-off-where-units-are-short",
+        "protocol": "alloc.c, churn_try",
+        "file": "src/epoch/alloc.c",
+        "old": "heap->drained_little && !ts_allocator_is_sparing(share->allocator);",
+        "new": "heap->drained_little;",
+        "tests": ["unit.heap.foreign"],
+    },
+    {
+        "name": "no-memory-with-frees-put-off",
+        "protocol": "alloc.c, churn_try",
+        "file": "src/epoch/alloc.c",
+        "old": "        if (!unit && put_off) continue;",
+        "new": "        if (!unit && put_off) return NULL;",
+        "tests": ["unit.heap.foreign"],
+    },
+    {
+        "name": "owner-takes-in-at-every-free",
+        "protocol": "alloc.c, free_own",
+        "file": "src/epoch/alloc.c",
+        "old": " && ++heap->flags_met == TS_FOREIGN_FLAGS_MET) {",
+        "new": ") {",
+        "tests": ["unit.heap.foreign"],
+    },
+    {
+        "name": "owner-takes-in-once",
+        "protocol": "alloc.c, free_own",
+        "file": "src/epoch/alloc.c",
+        "old": "        heap->flags_met = 0;\n",
+        "new": "",
         "tests": ["unit.heap.foreign"],
     },
     {
@@ -1279,16 +1343,16 @@ MUTANTS = [
         "name": "ended-block-is-used-churn",
         "protocol": "epoch/alloc.c: work_off",
         "file": "src/epoch/alloc.c",
-        "old": "    if (!work_off(heap, &block->b, id)) {",
-        "new": "    if (!work_off(heap, &block->b, id) && 0) {",
+        "old": "    if (!work_off(heap, &block->b, id, *put_off)) {",
+        "new": "    if (!work_off(heap, &block->b, id, *put_off) && 0) {",
         "tests": ["unit.epoch.alloc_steps"],
     },
     {
         "name": "ended-block-is-used-scope",
         "protocol": "epoch/alloc.c: work_off",
         "file": "src/epoch/alloc.c",
-        "old": "            if (!p && (open = work_off(heap, &block->b, id))) {",
-        "new": "            if (!p && (work_off(heap, &block->b, id), true)) {",
+        "old": "            if (!p && (open = work_off(heap, &block->b, id, false))) {",
+        "new": "            if (!p && (work_off(heap, &block->b, id, false), true)) {",
         "tests": ["unit.epoch.alloc_steps"],
     },
     {
@@ -1471,16 +1535,16 @@ MUTANTS = [
         "name": "warm-units-taken-near-the-budget",
         "protocol": "warm.c: take_shared",
         "file": "src/heap/warm.c",
-        "old": "if (near || allocator",
-        "new": "if (allocator",
+        "old": "return near || allocator",
+        "new": "(void)near;\n    return allocator",
         "tests": ["unit.heap.warm"],
     },
     {
         "name": "warm-units-taken-at-once",
         "protocol": "warm.c: take_shared",
         "file": "src/heap/warm.c",
-        "old": "if (near || allocator->settings.reclaim_policy == SLAB_RECLAIM_AT_ONCE) most = 1;",
-        "new": "if (near) most = 1;",
+        "old": "return near || allocator->settings.reclaim_policy == SLAB_RECLAIM_AT_ONCE;",
+        "new": "return near;",
         "tests": ["unit.heap.warm"],
     },
     {

@@ -28,7 +28,7 @@
 #define ts_foreign_pending stepped_pending
 #define ts_foreign_give_closed stepped_give_closed
 void ts_foreign_drain(ts_heap *heap);
-void ts_foreign_drain_some(ts_heap *heap, unsigned most);
+size_t ts_foreign_drain_some(ts_heap *heap, unsigned most);
 #include "heap/foreign.c"
 #undef ts_foreign_free
 #undef ts_foreign_drain

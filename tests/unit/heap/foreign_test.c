@@ -142,14 +142,14 @@ static void some_at_a_time(void **state) {
     for (unsigned k = 0; k < 3; k++) {
         EpochId epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
         uint64_t most = 0, committed = 0;
-        for (int i = 0; i < OBJECTS / 100; i++) {
-            mine[i] = slab_malloc_epoch(allocator, sizes[k], epoch);
-        }
         for (int round = 0; round < ROUNDS; round++) {
             for (int i = 0; i < OBJECTS; i++) {
                 uint64_t before = i % 16 == 0 ? drained() : 0;
                 objects[i] = slab_malloc_epoch(allocator, sizes[k], epoch);
                 assert_non_null(objects[i]);
+                if (round == 0 && i % 100 == 0) {
+                    mine[i / 100] = slab_malloc_epoch(allocator, sizes[k], epoch);
+                }
                 if (i % 16 == 0) {
                     most = drained() - before > most ? drained() - before : most;
                 }
@@ -200,6 +200,182 @@ static unsigned condemned_blocks(void) {
     return n;
 }
 
+/* ---- when the owner takes in what others freed --------------------------------------------------------------- */
+
+static void *live[8192];
+static unsigned live_count;
+
+static void allocate(EpochId epoch, size_t size, unsigned n) {
+    for (; n > 0; n--) {
+        live[live_count] = slab_malloc_epoch(allocator, size, epoch);
+        assert_non_null(live[live_count]);
+        live_count++;
+    }
+}
+
+/* The first n of the live, by another thread. */
+static void free_first(unsigned n) {
+    for (unsigned i = 0; i < n; i++) {
+        assert_int_equal(foreign_free(live[i], TS_ANY_GENERATION), TS_FOREIGN_FREED);
+    }
+    memmove(live, live + n, (live_count - n) * sizeof *live);
+    live_count -= n;
+}
+
+static uint32_t slabs_of(const void *p) {
+    ts_churn_block *block = ts_churn(block_of(p));
+    uint64_t entry;
+    uint32_t unit = unit_of(p, &entry);
+    const ts_bin *bin = ts_line_address(ts_word_line(ts_load_relaxed(ts_unit_word(unit))));
+    (void)check_bin(block, ts_bin_class(block, bin));
+    return ts_load_relaxed(&bin->slabs);
+}
+
+/* The next allocation, of a bin that has nothing left: whether it took in what others freed, and its slabs then. */
+static void expect_next(EpochId epoch, size_t size, unsigned takes_in, uint32_t slabs) {
+    uint64_t before = drained();
+    allocate(epoch, size, 1);
+    assert_int_equal(drained() - before, takes_in);
+    assert_int_equal(slabs_of(live[live_count - 1]), slabs);
+}
+
+static void free_all(EpochId epoch) {
+    assert_true(epoch_destroy(allocator, epoch));
+    live_count = 0;
+}
+
+/* A round that brought little puts the next one off for a slab; one that brought enough does not. */
+static void little_is_put_off(void **state) {
+    enum { SIZE = 128, SLOTS = TS_UNIT_BYTES / SIZE, ENOUGH = TS_FOREIGN_WORTH / SIZE };
+    (void)state;
+    EpochId epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
+    allocate(epoch, SIZE, 3 * SLOTS);
+    free_first(10);
+    expect_next(epoch, SIZE, 10, 3);
+    allocate(epoch, SIZE, 9);
+    for (unsigned round = 0; round < 3; round++) {
+        free_first(10);
+        expect_next(epoch, SIZE, 0, 4 + round);
+        allocate(epoch, SIZE, SLOTS - 1);
+        expect_next(epoch, SIZE, 10, 4 + round);
+        allocate(epoch, SIZE, 9);
+    }
+    expect_next(epoch, SIZE, 0, 7);
+    allocate(epoch, SIZE, SLOTS - 1);
+    free_first(ENOUGH);
+    expect_next(epoch, SIZE, ENOUGH, 7);
+    allocate(epoch, SIZE, ENOUGH - 1);
+    for (unsigned round = 0; round < 3; round++) {
+        free_first(ENOUGH);
+        expect_next(epoch, SIZE, ENOUGH, 7);
+        allocate(epoch, SIZE, ENOUGH - 1);
+    }
+    free_first(ENOUGH - 1);
+    expect_next(epoch, SIZE, ENOUGH - 1, 7);
+    allocate(epoch, SIZE, ENOUGH - 2);
+    free_first(ENOUGH);
+    expect_next(epoch, SIZE, 0, 8);
+    sup_check_identities(allocator);
+    free_all(epoch);
+}
+
+/* A round that left something for the next does not put it off. */
+static void more_is_not_put_off(void **state) {
+    enum { SIZE = 16, SLOTS = TS_UNIT_BYTES / SIZE };
+    (void)state;
+    EpochId epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
+    allocate(epoch, SIZE, 4 * SLOTS);
+    free_first(3 * SLOTS - 8); /* so that no slab gets empty */
+    uint64_t before = drained();
+    allocate(epoch, SIZE, 1);
+    unsigned first = (unsigned)(drained() - before);
+    assert_true(first >= TS_FOREIGN_WORK && first * SIZE < TS_FOREIGN_WORTH);
+    assert_int_not_equal(ts_load_relaxed(&ts_thread.heap->backlog), 0);
+    allocate(epoch, SIZE, first);
+    assert_true(drained() - before > first);
+    assert_true(slabs_of(live[live_count - 1]) <= 4);
+    sup_check_identities(allocator);
+    free_all(epoch);
+}
+
+/* Near its budget an allocator takes no slab for it. */
+static void nothing_is_put_off_near_the_budget(void **state) {
+    enum { SIZE = 128, SLOTS = TS_UNIT_BYTES / SIZE };
+    (void)state;
+    EpochId epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
+    allocate(epoch, SIZE, 2 * SLOTS);
+    assert_true(slab_set_budget(allocator, sup_committed_bytes(allocator) + 64 * 1024));
+    for (unsigned round = 0; round < 3; round++) {
+        free_first(10);
+        expect_next(epoch, SIZE, 10, 2);
+        allocate(epoch, SIZE, 9);
+    }
+    assert_true(slab_set_budget(allocator, 0));
+    free_all(epoch);
+}
+
+static bool refuse_commit(void *at, size_t bytes) {
+    (void)at;
+    (void)bytes;
+    return false;
+}
+
+/* Without memory for a slab they are taken in after all. */
+static void put_off_without_memory(void **state) {
+    enum { SIZE = 128, SLOTS = TS_UNIT_BYTES / SIZE };
+    static uint32_t taken[1 << 16];
+    unsigned takes = 0;
+    (void)state;
+    EpochId epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
+    allocate(epoch, SIZE, 2 * SLOTS);
+    free_first(10);
+    expect_next(epoch, SIZE, 10, 2);
+    allocate(epoch, SIZE, 9);
+    free_first(10);
+    ts_os_table table = ts_os_native;
+    table.commit = refuse_commit;
+    ts_os = &table;
+    while (takes < sizeof taken / sizeof *taken && (taken[takes] = ts_pool_take(TS_NORMAL, 1, 1)) != 0) {
+        takes++;
+    }
+    allocate(epoch, SIZE, 10);
+    assert_null(slab_malloc_epoch(allocator, SIZE, epoch));
+    ts_os = &ts_os_native;
+    while (takes > 0) {
+        ts_pool_give_unpurged(taken[--takes], 1);
+    }
+    free_all(epoch);
+}
+
+/* The owner's frees in slabs with foreign frees take these in every so many times. */
+static void frees_of_the_owner_take_in_seldom(void **state) {
+    (void)state;
+    for (unsigned k = 0; k < KINDS; k++) {
+        if (kinds[k].size == 0) {
+            continue;
+        }
+        EpochId epoch = epoch_open(allocator, NULL, kinds[k].flags);
+        allocate(epoch, kinds[k].size, 8 * TS_FOREIGN_FLAGS_MET);
+        unsigned rounds = 0;
+        while (live_count > 1) {
+            void *theirs = live[live_count - 1], *mine = live[live_count - 2];
+            uint64_t before = drained();
+            assert_int_equal(foreign_free(theirs, TS_ANY_GENERATION), TS_FOREIGN_FREED);
+            assert_false(slab_free(allocator, theirs));
+            assert_true(slab_free(allocator, mine));
+            assert_false(slab_free(allocator, mine));
+            rounds += drained() != before;
+            live_count -= 2;
+        }
+        /* three frees that may meet the flag for each two objects */
+        assert_true(rounds >= 2 && rounds <= 3 * 4 + 1);
+        drain();
+        assert_int_equal(sup_live_objects(allocator), 0);
+        sup_check_identities(allocator);
+        free_all(epoch);
+    }
+}
+
 static void *trim(void *unused) {
     (void)slab_trim(allocator);
     return unused;
@@ -237,7 +413,7 @@ static void blocks_end_some_at_a_time(void **state) {
     assert_true(epoch_destroy(allocator, epoch));
 }
 
-/* The owner meets the flag in its own free: it drains first, and refuses what was freed. */
+/* The owner meets the flag in its own free, and refuses what was freed. */
 static void owner_frees_too(void **state) {
     (void)state;
     for (unsigned k = 0; k < KINDS; k++) {
@@ -567,6 +743,11 @@ int main(void) {
         WITH_ALLOCATOR(owner_with_two_allocators),
         WITH_ALLOCATOR(some_at_a_time),
         WITH_ALLOCATOR(blocks_end_some_at_a_time),
+        WITH_ALLOCATOR(little_is_put_off),
+        WITH_ALLOCATOR(more_is_not_put_off),
+        WITH_ALLOCATOR(nothing_is_put_off_near_the_budget),
+        WITH_ALLOCATOR(put_off_without_memory),
+        WITH_ALLOCATOR(frees_of_the_owner_take_in_seldom),
     };
     return cmocka_run_group_tests_name("heap.foreign", tests, NULL, NULL);
 }
