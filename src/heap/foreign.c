@@ -51,7 +51,9 @@
  * freeing thread reads the key (only ts_foreign_free_open) and `flushed` after its push.
  *
  * An allocation or a free of the owner works off a bounded number of objects (ts_foreign_drain_some): however much other
- * threads have freed, one call does not pay for all of it. What closes, ends or trims takes all.
+ * threads have freed, one call does not pay for all of it. What closes, ends or trims takes all. Nothing of the above hangs
+ * on when the owner drains: an allocation puts it off after a round that brought little (churn_try), a free that meets the
+ * flag but for the last of so many (free_own), and looks at the bit.
  *
  * A visitor (who holds the heap of a live thread) drains only dead slabs and those of blocks that are closing: the
  * owner's fast paths go on in the others. 5 to 7 are done inside T's own heap bracket, so that no fork finds a slab
