@@ -23,12 +23,17 @@ static void *pop(ts_churn_block *block, unsigned cls) {
 }
 
 /* Inside the heap: works off a part of what others left to it, perhaps the end of the block itself. Whether the block is
-   still open in the epoch; then it stays this thread's until the heap is left, even if its epoch ends. put_off: but for what
-   they have freed. */
-static bool work_off(ts_heap *heap, const ts_block *block, EpochId id, bool put_off) {
-    bool some = !put_off && ts_load_relaxed(&heap->queue) != 0;
-    size_t bytes = put_off ? 0 : ts_foreign_drain_some(heap, TS_FOREIGN_WORK);
-    heap->drained_little = some && bytes < TS_FOREIGN_WORTH && ts_load_relaxed(&heap->backlog) == 0;
+   still open in the epoch; then it stays this thread's until the heap is left, even if its epoch ends. *little: in, whether to
+   put off what they have freed; out, whether that was all there was, and little. */
+static bool work_off(ts_heap *heap, const ts_block *block, EpochId id, bool *little) {
+    if (!*little) {
+        /* With a backlog the round may end without a look at the queue. */
+        bool all = ts_load_relaxed(&heap->backlog) == 0 && ts_load_relaxed(&heap->queue) != 0;
+        size_t bytes = ts_foreign_drain_some(heap, TS_FOREIGN_WORK);
+        *little = all && bytes < TS_FOREIGN_WORTH && ts_load_relaxed(&heap->backlog) == 0;
+    } else {
+        *little = false;
+    }
     ts_heap_end_condemned_some(heap, TS_CONDEMNED_WORK);
     return ts_load_relaxed(&block->open_id) == id;
 }
@@ -39,8 +44,9 @@ static bool work_off(ts_heap *heap, const ts_block *block, EpochId id, bool put_
  * That is taken in only when the bin has nothing left, in as few rounds as can be: each moves a handful of lines between the
  * processors, whatever it brings. If it brought little though it took all, a thread that allocates what another frees goes
  * from one small round to the next. So the next one is put off: the bin gets a slab more, and until that is used up more
- * comes together. A bin whose rounds bring TS_FOREIGN_WORTH gets no more of them, so it has that much and a slab at most
- * beyond what is live.
+ * comes together. At a bin's end all of its slots that are not live are waiting to be taken in. So one whose round
+ * brought less than TS_FOREIGN_WORTH had less than that to spare, and with the slab more it has that and a slab at most
+ * beyond what was live then.
  */
 static void *churn_try(ts_heap *heap, ts_churn_block *block, unsigned cls, EpochId id, bool *put_off, int *error) {
     *error = 0;
@@ -57,11 +63,14 @@ static void *churn_try(ts_heap *heap, ts_churn_block *block, unsigned cls, Epoch
     if (!p && ts_bin_claim(block, cls)) p = pop(block, cls);
     if (p) return p;
     ts_share *share = block->b.share;
-    *put_off = heap->drained_little && !ts_allocator_is_sparing(share->allocator);
-    if (!work_off(heap, &block->b, id, *put_off)) {
+    uint64_t bit = (uint64_t)1 << cls;
+    *put_off = (block->little & bit) != 0 && !ts_allocator_is_sparing(share->allocator);
+    bool little = *put_off, open = work_off(heap, &block->b, id, &little);
+    if (!open) {
         *error = ESTALE;
         return NULL;
     }
+    block->little = little ? block->little | bit : block->little & ~bit;
     if (ts_bin_claim(block, cls) && (p = pop(block, cls)) != NULL) return p;
     ts_count(&share->count[cls].slow_path_hits, 1);
     /* While other threads' blocks may have free slots, those come first (the caller's next step). */
@@ -137,7 +146,8 @@ static void *scope_alloc(ts_heap *heap, ts_scope_block *block, size_t bytes, siz
         void *p = NULL;
         if (open) {
             p = bump(block, bytes, align);
-            if (!p && (open = work_off(heap, &block->b, id, false))) {
+            bool little = false;
+            if (!p && (open = work_off(heap, &block->b, id, &little))) {
                 ts_count(&share->count[TS_COUNT_SCOPE].slow_path_hits, 1);
                 if (ts_scope_renew(block))
                     p = bump(block, bytes, align);
@@ -356,12 +366,15 @@ static bool free_churn_own(ts_churn_block *block, ts_bin *bin, uint32_t unit, ui
 /* word: what the unit's was when the block was found. */
 static verdict free_own(ts_heap *heap, ts_block *block, uint32_t unit, uint64_t entry, uint32_t generation,
                         uint64_t word) {
-    /* Its frees in this slab take this way until what others freed is taken in, which costs as much as so many of them. */
-    if ((ts_load_relaxed(ts_unit_word(unit)) & TS_UNIT_FOREIGN) && ++heap->flags_met == TS_FOREIGN_FLAGS_MET) {
+    if (ts_load_relaxed(&block->heap) != heap) return AGAIN; /* it stays so until the heap is left */
+    /* Its frees in this slab take this way until what others freed is taken in, which costs as much as so many of them. At once
+       where a round has left something, so that it does not pile up, and where a slab goes back when it is empty. */
+    if ((ts_load_relaxed(ts_unit_word(unit)) & TS_UNIT_FOREIGN) &&
+        (++heap->flags_met >= TS_FOREIGN_FLAGS_MET || ts_load_relaxed(&heap->backlog) != 0 ||
+         ts_allocator_is_sparing(block->share->allocator))) {
         heap->flags_met = 0;
         ts_foreign_drain_some(heap, TS_FOREIGN_WORK);
     }
-    if (ts_load_relaxed(&block->heap) != heap) return AGAIN;
     ts_block_flush_if_shut(heap, block);
     /* Looked at again now that the heap is held and all is done that could release the slab: from here on the unit is
        this block's until the heap is left. */
@@ -448,7 +461,7 @@ static verdict free_once(uintptr_t token, void *p, uint32_t generation, uint32_t
         if (TS_UNLIKELY(v == FREED && block->closing == TS_CLOSING)) {
             /* Others may have freed the rest of the slab meanwhile, and seen this object live: ts_foreign_give_closed. */
             atomic_thread_fence(memory_order_seq_cst);
-            if (ts_load_relaxed(ts_unit_word(unit)) & TS_UNIT_FOREIGN) ts_foreign_drain_some(heap, TS_FOREIGN_WORK);
+            ts_foreign_take_off(heap, unit);
         }
         ts_heap_leave(heap);
         return v;

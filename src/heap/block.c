@@ -119,6 +119,7 @@ TS_NOINLINE static void end_churn(ts_churn_block *block) {
         ts_store_relaxed(&bin->claims, 0);
         ts_store_relaxed(&bin->direct_frees, 0);
     }
+    block->little = 0;
     for (unsigned part = 0; part < TS_PARTS; part++)
         ts_share_keep_list(block->b.share, part, lists[part].head, lists[part].tail,
                            ts_load_relaxed(&lists[part].count));

@@ -36,7 +36,7 @@
  *  7. The limit: two threads that free one object at the same instant (by pointer or handle), one of them the
  *     owner. The owner does not look at the bit if FOREIGN was off when it looked; then both frees can answer true.
  *     The bit is found at d on a slot that is not live and is dropped (counted as rejected), or on the slot's next
- *     object, which T's call, still running when that object was allocated, has then freed. No structure is
+ *     object, if one was allocated there before d, which is freed by it. No structure is
  *     damaged: the state word has one writer. Closing this window needs a fence in every free of an owner. (Of two
  *     foreign threads exactly one wins: e changes the word's count, so a compare-and-swap that began before a
  *     drain of the word fails, unless the word was drained sixteen times in between, which is as often as the count has
@@ -173,6 +173,11 @@ static bool all_pending(uint32_t unit, bool scope, unsigned i, const _Atomic uin
     return (live_bits(unit, scope, i) & ~bits) == 0;
 }
 
+void ts_foreign_take_off(ts_heap *heap, uint32_t unit) {
+    for (unsigned i = 0; i < 16 && (ts_load_relaxed(ts_unit_word(unit)) & TS_UNIT_FOREIGN); i++)
+        ts_foreign_drain_some(heap, TS_FOREIGN_WORK);
+}
+
 /* seq_cst: each of those who free the last objects at once writes its bit (the owner: the state) and then looks at all
    others, so the last of them sees that nothing is left. The owner looks at FOREIGN after that (alloc.c: free_once).
    seq_cst of `flushed`: ts_foreign_drain_flushed. */
@@ -192,8 +197,7 @@ void ts_foreign_give_closed(uint32_t unit, uint64_t entry) {
         if (!all_pending(unit, scope, i, words)) return;
     ts_heap *heap = ts_load_acquire(&block->heap);
     if (!heap || heap == ts_thread.heap || !ts_heap_hold(heap)) return;
-    for (unsigned i = 0; i < 16 && (ts_load_relaxed(word) & TS_UNIT_FOREIGN); i++)
-        ts_foreign_drain_some(heap, TS_FOREIGN_WORK);
+    ts_foreign_take_off(heap, unit);
     ts_heap_drop(heap);
 }
 

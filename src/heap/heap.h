@@ -155,6 +155,7 @@ typedef struct ts_churn_block {
     ts_block b;
     TS_ALIGNED(64) ts_bin bin[TS_CLASSES];
     uint32_t empty[TS_CLASSES]; /* (h) slabs of the bin without a slot in use */
+    uint64_t little;            /* (h) bit per class: see churn_try in epoch/alloc.c */
 } ts_churn_block;
 #define TS_CHURN_BLOCK_ALIGN TS_LINES_CHUNK
 _Static_assert(sizeof(ts_churn_block) <= TS_CHURN_BLOCK_ALIGN, "a bin finds its block by a mask");
@@ -249,7 +250,6 @@ typedef struct ts_heap {
     ts_scope_block *scope_map[TS_HEAP_MAP];
     uint64_t serial;                     /* (h) of its thread; never used twice */
     struct ts_domain_scope *spare_scope; /* owner only */
-    bool drained_little;                 /* owner only: see churn_try in epoch/alloc.c */
     uint8_t flags_met;                   /* owner only: its frees in slabs with foreign frees, since it took those in */
     /* Sampling; written by the owner only. */
     uint32_t sample_rate, sample_left;
@@ -551,9 +551,11 @@ void ts_foreign_drain_flushed(ts_heap *heap);
    objects one. Returns the bytes of objects of churn blocks: what can be allocated again by that. */
 size_t ts_foreign_drain_some(ts_heap *heap, unsigned most);
 #define TS_FOREIGN_SLAB_WORK 16u
-/* For one allocation or free: some microseconds. More than one slab is taken in per slab that is filled, so what other
-   threads free does not pile up. */
+/* For one allocation or free: some microseconds. Per slab that is filled as much as a slab is taken in, and rounds are put off
+   only while none has left anything, so what other threads free does not pile up. */
 #define TS_FOREIGN_WORK 512u
+/* Until the unit is off the queue, or so much is done that one call should not do more. Caller holds the heap. */
+void ts_foreign_take_off(ts_heap *heap, uint32_t unit);
 #define TS_FOREIGN_FLAGS_MET 16u /* a free of the owner's takes 70 ns then, a round on a virtual machine 1 to 2 us */
 #define TS_FOREIGN_WORTH (2 * TS_UNIT_BYTES) /* what makes a round worth its while: see churn_try in epoch/alloc.c */
 /* Whether a foreign free of the object is under way. */

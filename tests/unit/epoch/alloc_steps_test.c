@@ -42,6 +42,7 @@
 #define ts_lock_acquire(l) (step(), locks++, (ts_lock_acquire)(l))
 #define ts_lock_release(l) ((ts_lock_release)(l), locks--)
 #define ts_foreign_drain_some(heap, most) (step(), (ts_foreign_drain_some)((heap), (most)))
+#define ts_foreign_take_off(heap, unit) (step(), (ts_foreign_take_off)((heap), (unit)))
 static unsigned locks;
 bool ts_object_at(uintptr_t token, const void *p, ts_object *out);
 size_t ts_object_usable(const ts_object *object);
@@ -65,6 +66,7 @@ static void before_care(void);
 #undef ts_lock_acquire
 #undef ts_lock_release
 #undef ts_foreign_drain_some
+#undef ts_foreign_take_off
 #undef ts_alloc_scope
 #undef ts_alloc_aligned
 #undef ts_alloc_rolling

@@ -27,6 +27,7 @@
 #define ts_foreign_free_open stepped_free_open
 #define ts_foreign_pending stepped_pending
 #define ts_foreign_give_closed stepped_give_closed
+#define ts_foreign_take_off stepped_take_off
 void ts_foreign_drain(ts_heap *heap);
 size_t ts_foreign_drain_some(ts_heap *heap, unsigned most);
 #include "heap/foreign.c"
@@ -39,6 +40,7 @@ size_t ts_foreign_drain_some(ts_heap *heap, unsigned most);
 #undef ts_foreign_free_open
 #undef ts_foreign_pending
 #undef ts_foreign_give_closed
+#undef ts_foreign_take_off
 
 static void (*at_stop)(void);
 static unsigned steps_left;

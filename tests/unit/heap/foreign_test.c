@@ -298,6 +298,51 @@ static void more_is_not_put_off(void **state) {
     free_all(epoch);
 }
 
+/* Objects from, to (excluded) of those that live, by another thread. */
+static void free_range(unsigned from, unsigned to) {
+    for (unsigned i = from; i < to; i++) {
+        assert_int_equal(foreign_free(live[i], TS_ANY_GENERATION), TS_FOREIGN_FREED);
+    }
+}
+
+/* Nor does one that ended with the backlog, without a look at the queue. */
+static void a_queue_is_not_put_off(void **state) {
+    enum { SIZE = 16, SLOTS = TS_UNIT_BYTES / SIZE, MOST = SLOTS - 8 };
+    (void)state;
+    EpochId epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
+    allocate(epoch, SIZE, 4 * SLOTS);
+    free_range(0, MOST);
+    free_range(SLOTS, SLOTS + MOST);
+    expect_next(epoch, SIZE, MOST, 4);
+    assert_int_not_equal(ts_load_relaxed(&ts_thread.heap->backlog), 0);
+    allocate(epoch, SIZE, MOST - 1);
+    free_range(2 * SLOTS, 2 * SLOTS + MOST);
+    expect_next(epoch, SIZE, MOST, 4);
+    assert_int_equal(ts_load_relaxed(&ts_thread.heap->backlog), 0);
+    assert_int_not_equal(ts_load_relaxed(&ts_thread.heap->queue), 0);
+    allocate(epoch, SIZE, MOST - 1);
+    expect_next(epoch, SIZE, MOST, 4);
+    sup_check_identities(allocator);
+    free_all(epoch);
+}
+
+/* A bin whose own rounds bring enough, or had none yet, has nothing to do with those of another. */
+static void bins_put_off_for_themselves(void **state) {
+    enum { SIZE = 128, SLOTS = TS_UNIT_BYTES / SIZE, OTHER = 256, OTHERS = TS_UNIT_BYTES / OTHER };
+    (void)state;
+    EpochId epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
+    allocate(epoch, SIZE, 2 * SLOTS);
+    allocate(epoch, OTHER, 2 * OTHERS);
+    free_range(0, 10);
+    expect_next(epoch, SIZE, 10, 2);
+    allocate(epoch, SIZE, 9);
+    free_range(2 * SLOTS, 2 * SLOTS + 10);
+    expect_next(epoch, OTHER, 10, 2);
+    free_range(10, 20);
+    expect_next(epoch, SIZE, 0, 3);
+    free_all(epoch);
+}
+
 /* Near its budget an allocator takes no slab for it. */
 static void nothing_is_put_off_near_the_budget(void **state) {
     enum { SIZE = 128, SLOTS = TS_UNIT_BYTES / SIZE };
@@ -312,6 +357,61 @@ static void nothing_is_put_off_near_the_budget(void **state) {
     }
     assert_true(slab_set_budget(allocator, 0));
     free_all(epoch);
+}
+
+/* There, and where memory goes back at once, a free of the owner's takes in what keeps its slab. */
+static void frees_put_nothing_off_near_the_budget(void **state) {
+    enum { SIZE = 128, SLOTS = TS_UNIT_BYTES / SIZE, SLABS = 6 };
+    (void)state;
+    EpochId epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
+    allocate(epoch, SIZE, SLABS * SLOTS);
+    assert_true(slab_set_budget(allocator, sup_committed_bytes(allocator) + 64 * 1024));
+    for (unsigned i = 0; i < SLABS; i++) {
+        free_range(i * SLOTS + 1, (i + 1) * SLOTS);
+        uint64_t before = drained();
+        assert_true(slab_free(allocator, live[i * SLOTS]));
+        assert_int_equal(drained() - before, SLOTS - 1);
+    }
+    assert_int_equal(sup_live_objects(allocator), 0);
+    assert_true(slab_set_budget(allocator, 0));
+    free_all(epoch);
+}
+
+/* Frees of the owner's keep pace with those of others, though most put them off. */
+static void frees_keep_pace(void **state) {
+    enum { SIZE = 1024, SLOTS = TS_UNIT_BYTES / SIZE, SLABS = 500 };
+    (void)state;
+    EpochId epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
+    allocate(epoch, SIZE, SLABS * SLOTS);
+    uint64_t before = drained();
+    for (unsigned i = 0; i < SLABS; i++) {
+        free_range(i * SLOTS + 1, (i + 1) * SLOTS);
+    }
+    for (unsigned i = 0; i < SLABS; i++) {
+        assert_true(slab_free(allocator, live[i * SLOTS]));
+    }
+    /* From the other end of the queue, seventeen slabs for each free: what the first frees left is not come to. */
+    assert_true(drained() - before >= (SLABS - 64) * (SLOTS - 1));
+    drain();
+    assert_int_equal(sup_live_objects(allocator), 0);
+    free_all(epoch);
+}
+
+/* The last object of a closed epoch, freed by the owner, is its end, though its slab lies below many others on the queue. */
+static void closed_below_many(void **state) {
+    enum { SIZE = 1024, SLOTS = TS_UNIT_BYTES / SIZE, SLABS = 200 };
+    (void)state;
+    EpochId open = epoch_open(allocator, NULL, EPOCH_CHURN), closed = epoch_open(allocator, NULL, EPOCH_CHURN);
+    allocate(open, SIZE, SLABS * SLOTS);
+    allocate(closed, SIZE, SLOTS);
+    assert_true(epoch_close(allocator, closed));
+    free_range(SLABS * SLOTS + 1, SLABS * SLOTS + SLOTS);
+    for (unsigned i = 0; i < SLABS; i++) {
+        free_range(i * SLOTS, i * SLOTS + 1);
+    }
+    assert_true(slab_free(allocator, live[SLABS * SLOTS]));
+    assert_int_equal(epoch_state(allocator, closed), EPOCH_CLOSED);
+    free_all(open);
 }
 
 static bool refuse_commit(void *at, size_t bytes) {
@@ -746,6 +846,11 @@ int main(void) {
         WITH_ALLOCATOR(little_is_put_off),
         WITH_ALLOCATOR(more_is_not_put_off),
         WITH_ALLOCATOR(nothing_is_put_off_near_the_budget),
+        WITH_ALLOCATOR(a_queue_is_not_put_off),
+        WITH_ALLOCATOR(bins_put_off_for_themselves),
+        WITH_ALLOCATOR(frees_put_nothing_off_near_the_budget),
+        WITH_ALLOCATOR(frees_keep_pace),
+        WITH_ALLOCATOR(closed_below_many),
         WITH_ALLOCATOR(put_off_without_memory),
         WITH_ALLOCATOR(frees_of_the_owner_take_in_seldom),
     };
