@@ -22,18 +22,17 @@ static void *pop(ts_churn_block *block, unsigned cls) {
     return ts_class_part(cls) == TS_NORMAL ? ts_fast_word(bin, TS_NORMAL) : ts_fast_word(bin, TS_SMALL);
 }
 
-/* Inside the heap: works off a part of what others left to it, perhaps the end of the block itself. Whether the block is
-   still open in the epoch; then it stays this thread's until the heap is left, even if its epoch ends. *little: in, whether to
-   put off what they have freed; out, whether that was all there was, and little. */
-static bool work_off(ts_heap *heap, const ts_block *block, EpochId id, bool *little) {
-    if (!*little) {
-        /* With a backlog the round may end without a look at the queue. */
-        bool all = ts_load_relaxed(&heap->backlog) == 0 && ts_load_relaxed(&heap->queue) != 0;
-        size_t bytes = ts_foreign_drain_some(heap, TS_FOREIGN_WORK);
-        *little = all && bytes < TS_FOREIGN_WORTH && ts_load_relaxed(&heap->backlog) == 0;
-    } else {
-        *little = false;
-    }
+/* Inside the heap: takes in a part of what others freed. Whether that was all there was, and little. */
+static bool take_in(ts_heap *heap) {
+    /* With a backlog the round may end without a look at the queue. */
+    bool all = ts_load_relaxed(&heap->backlog) == 0 && ts_load_relaxed(&heap->queue) != 0;
+    size_t bytes = ts_foreign_drain_some(heap, TS_FOREIGN_WORK);
+    return all && bytes < TS_FOREIGN_WORTH && ts_load_relaxed(&heap->backlog) == 0;
+}
+
+/* Inside the heap: works off a part of the ends that others left to it, perhaps that of the block itself. Whether the block is
+   still open in the epoch; then it stays this thread's until the heap is left, even if its epoch ends. */
+static bool work_off(ts_heap *heap, const ts_block *block, EpochId id) {
     ts_heap_end_condemned_some(heap, TS_CONDEMNED_WORK);
     return ts_load_relaxed(&block->open_id) == id;
 }
@@ -65,8 +64,8 @@ static void *churn_try(ts_heap *heap, ts_churn_block *block, unsigned cls, Epoch
     ts_share *share = block->b.share;
     uint64_t bit = (uint64_t)1 << cls;
     *put_off = (block->little & bit) != 0 && !ts_allocator_is_sparing(share->allocator);
-    bool little = *put_off, open = work_off(heap, &block->b, id, &little);
-    if (!open) {
+    bool little = !*put_off && take_in(heap);
+    if (!work_off(heap, &block->b, id)) {
         *error = ESTALE;
         return NULL;
     }
@@ -146,8 +145,11 @@ static void *scope_alloc(ts_heap *heap, ts_scope_block *block, size_t bytes, siz
         void *p = NULL;
         if (open) {
             p = bump(block, bytes, align);
-            bool little = false;
-            if (!p && (open = work_off(heap, &block->b, id, &little))) {
+            if (!p) {
+                (void)take_in(heap);
+                open = work_off(heap, &block->b, id);
+            }
+            if (!p && open) {
                 ts_count(&share->count[TS_COUNT_SCOPE].slow_path_hits, 1);
                 if (ts_scope_renew(block))
                     p = bump(block, bytes, align);

@@ -556,7 +556,7 @@ size_t ts_foreign_drain_some(ts_heap *heap, unsigned most);
 #define TS_FOREIGN_WORK 512u
 /* Until the unit is off the queue, or so much is done that one call should not do more. Caller holds the heap. */
 void ts_foreign_take_off(ts_heap *heap, uint32_t unit);
-#define TS_FOREIGN_FLAGS_MET 16u /* a free of the owner's takes 70 ns then, a round on a virtual machine 1 to 2 us */
+#define TS_FOREIGN_FLAGS_MET 16u             /* measured beside 8 and 32: docs/architecture.md */
 #define TS_FOREIGN_WORTH (2 * TS_UNIT_BYTES) /* what makes a round worth its while: see churn_try in epoch/alloc.c */
 /* Whether a foreign free of the object is under way. */
 bool ts_foreign_pending(uint32_t unit, bool scope, uint64_t entry);
