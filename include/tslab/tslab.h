@@ -138,8 +138,9 @@ typedef struct SlabOptions {
 /* A new allocator with the options of the environment. NULL with ENOMEM: no memory, or there are 4095 already (fewer
    where the address space is limited, 511 at least). Cost: microseconds. */
 TSLAB_API SlabAllocator *slab_allocator_create(void);
-/* The same with options; NULL options: as slab_allocator_create. NULL with EINVAL if options->size is 0
-   or a member is out of its range; ENOMEM. */
+/* The same with options; NULL options: as slab_allocator_create. A member with a value that it does not have counts as 0,
+   and stderr has one line about it, once per process and member. NULL with EINVAL if options->size is less than
+   a size_t; ENOMEM. */
 TSLAB_API SlabAllocator *slab_allocator_create_ex(const SlabOptions *options);
 /* The allocator of the process, made on first use and never freed. NULL with ENOMEM. */
 TSLAB_API SlabAllocator *slab_allocator_default(void);

@@ -70,19 +70,36 @@ static uint64_t word_count(const char *words) {
     return n;
 }
 
-static uint64_t from_environment(const char *name, option_type type, const char *words, uint64_t fallback) {
+/* The first time that this process meets it; option: its place in the table. */
+static bool is_news(_Atomic uint32_t *met, unsigned option) {
+    uint32_t bit = (uint32_t)1 << option;
+    return (atomic_fetch_or(met, bit) & bit) == 0;
+}
+
+static uint64_t from_environment(unsigned option, const char *name, option_type type, const char *words,
+                                 uint64_t fallback) {
+    static _Atomic uint32_t met;
     const char *text = getenv(name);
     uint64_t value;
     if (!text || !*text) return fallback;
     bool good = type == WORD ? parse_word(text, words, &value)
                              : parse_number(text, type == SIZE, type == SIZE ? SIZE_MAX : UINT32_MAX, &value);
     if (good) return value;
+    if (!is_news(&met, option)) return fallback;
     fprintf(stderr, "tslab: %s=\"%.64s\" is not %s%s; using the default\n", name, text,
             type == WORD   ? "one of "
             : type == SIZE ? "a size such as 64M"
                            : "a number",
             type == WORD ? words : "");
     return fallback;
+}
+
+/* A member of the struct that has no such value: as if it had not been given. */
+TS_COLD static void warn_of_member(unsigned option, const char *member, int64_t value, const char *words) {
+    static _Atomic uint32_t met;
+    if (!is_news(&met, option)) return;
+    fprintf(stderr, "tslab: SlabOptions.%s = %lld is none of its values (%s); using the default\n", member,
+            (long long)value, words);
 }
 
 /* The variables that begin with TSLAB_ and mean nothing to the library; once per process. */
@@ -127,15 +144,16 @@ bool ts_settings_resolve(const SlabOptions *options, ts_settings *out) {
     }
     warn_unknown();
     read_misuse_default(); /* set since by the program itself */
-#define X(member, name, type, words, fallback)                                                     \
-    {                                                                                              \
-        bool good = (type) != WORD || (uint64_t)given.member < word_count((words) ? (words) : ""); \
-        if (!good) {                                                                               \
-            errno = EINVAL;                                                                        \
-            return false;                                                                          \
-        }                                                                                          \
-        if (given.member == 0) given.member = from_environment(name, type, words, fallback);       \
-        out->member = given.member;                                                                \
+    unsigned option = 0;
+#define X(member, name, type, words, fallback)                                                       \
+    {                                                                                                \
+        if ((type) == WORD && (uint64_t)given.member >= word_count((words) ? (words) : "")) {        \
+            warn_of_member(option, #member, (int64_t)given.member, (words) ? (words) : "");          \
+            given.member = 0;                                                                        \
+        }                                                                                            \
+        if (given.member == 0) given.member = from_environment(option, name, type, words, fallback); \
+        out->member = given.member;                                                                  \
+        option++;                                                                                    \
     }
     OPTIONS(X)
 #undef X
