@@ -168,6 +168,8 @@ static void reset_record(ts_allocator *a) {
         ts_lock_init(&a->warm_lock, TS_RANK_WARM);
         ts_lock_init(&a->lock, TS_RANK_ALLOCATOR);
     }
+    ts_lock_reset_counts(&a->warm_lock);
+    ts_lock_reset_counts(&a->lock);
     memset(a->warm, 0, sizeof a->warm);
     memset(a->span_warm, 0, sizeof a->span_warm);
     ts_store_relaxed(&a->shares, NULL);

@@ -26,6 +26,10 @@ static void note_release(ts_rank rank) { (void)rank; }
 void ts_lock_init(ts_lock *lock, ts_rank rank) {
     pthread_mutex_init(&lock->mutex, NULL);
     lock->rank = rank;
+    ts_lock_reset_counts(lock);
+}
+
+void ts_lock_reset_counts(ts_lock *lock) {
     ts_store_relaxed(&lock->fast_acquired, 0);
     ts_store_relaxed(&lock->contended, 0);
 }

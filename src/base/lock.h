@@ -34,6 +34,8 @@ typedef struct ts_lock {
 extern TS_HIDDEN _Atomic uint64_t ts_lock_waits;
 
 void ts_lock_init(ts_lock *lock, ts_rank rank);
+/* For the next use of a record. Nobody has or wants the lock. */
+void ts_lock_reset_counts(ts_lock *lock);
 void ts_lock_acquire(ts_lock *lock);
 void ts_lock_release(ts_lock *lock);
 /* Whether the calling thread has any of these locks, or is about to. A signal handler asks. */

@@ -52,6 +52,28 @@ static void refusals(void **state) {
     assert_int_equal(slab_stats_thread().version, SLAB_STATS_VERSION);
 }
 
+/* An allocator begins at 0, whatever was counted in the one before. */
+static void begins_at_zero(void **state) {
+    (void)state;
+    SlabGlobalStats stats, first;
+    for (int i = 0; i < 3; i++) {
+        SlabAllocator *allocator = slab_allocator_create();
+        assert_true(slab_stats_global(allocator, &stats));
+        if (i == 0) first = stats;
+        stats.resident_bytes = first.resident_bytes; /* of the process */
+        stats.metadata_bytes = first.metadata_bytes;
+        assert_memory_equal(&stats, &first, sizeof stats);
+        assert_int_equal(stats.lock_fast_acquire, 0);
+        EpochId epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
+        for (int k = 0; k < 10000; k++) assert_non_null(slab_malloc_epoch(allocator, 1000, epoch));
+        assert_false(slab_free(allocator, &stats));
+        assert_non_null(slab_malloc(allocator, 1 << 20));
+        assert_true(epoch_close(allocator, epoch) && epoch_destroy(allocator, epoch));
+        (void)slab_trim(allocator);
+        slab_allocator_free(allocator);
+    }
+}
+
 /* Known work, known figures. */
 static void figures_of_a_class(void **state) {
     enum { COUNT = 1000 };
@@ -169,6 +191,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(classes),
         SUP_WITH_ALLOCATOR(refusals),
+        cmocka_unit_test(begins_at_zero),
         SUP_WITH_ALLOCATOR(figures_of_a_class),
         SUP_WITH_ALLOCATOR(every_class_and_kind),
         SUP_WITH_ALLOCATOR(figures_of_the_whole),
