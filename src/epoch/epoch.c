@@ -195,12 +195,14 @@ bool ts_epoch_adopt(ts_heap *heap, ts_epoch *epoch, EpochId id, unsigned cls) {
     ts_share *share = ts_heap_find_share(heap, allocator->token);
     if (!share || ts_epoch_find_locked(allocator, id) != epoch) return false;
     if (ts_load_relaxed(&epoch->state) == EPOCH_ACTIVE) {
-        for (ts_block *b = ts_load_relaxed(&epoch->blocks); b && !adopted; b = ts_epoch_next_block(b)) {
-            if (!has_free(b, cls)) continue;
-            /* This thread's own other block, adopted earlier, is as good. */
-            adopted = ts_load_relaxed(&b->heap) == heap || take_over(heap, share, b, id);
-            if (adopted) ts_epoch_remember(heap, b, epoch);
-        }
+        /* This thread's own other blocks, adopted earlier, come first: else it would get a block more with every thread
+           that ends, however much is free in those that it has. */
+        for (unsigned others = 0; others < 2 && !adopted; others++)
+            for (ts_block *b = ts_load_relaxed(&epoch->blocks); b && !adopted; b = ts_epoch_next_block(b)) {
+                if (!has_free(b, cls)) continue;
+                adopted = others ? take_over(heap, share, b, id) : ts_load_relaxed(&b->heap) == heap;
+                if (adopted) ts_epoch_remember(heap, b, epoch);
+            }
     }
     ts_lock_release(ts_epoch_lock(epoch));
     return adopted;

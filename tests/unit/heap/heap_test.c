@@ -182,6 +182,42 @@ static void adopted_when_slots_run_out(void **state) {
     size = 100;
 }
 
+/* Threads come and go and leave an object each in an epoch in which this one goes on: it takes blocks of theirs over, and not
+   one more with each of them while there is room in those that it has. */
+static void *leave_one(void *argument) {
+    *(void **)argument = slab_malloc_epoch(allocator, 128, epoch);
+    return NULL;
+}
+
+static void blocks_do_not_pile_up(void **state) {
+    enum { THREADS = 300, LIVE = 1000 };
+    static void *live[LIVE], *left[THREADS];
+    unsigned half = 0, blocks = 0;
+    (void)state;
+    epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
+    for (int i = 0; i < LIVE; i++) assert_non_null(live[i] = slab_malloc_epoch(allocator, 128, epoch));
+    for (int t = 0; t < THREADS; t++) {
+        pthread_t thread;
+        assert_int_equal(pthread_create(&thread, NULL, leave_one, &left[t]), 0);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        for (int i = 0; i < LIVE; i++) { /* the oldest go first */
+            assert_true(slab_free(allocator, live[i]));
+            assert_non_null(live[i] = slab_malloc_epoch(allocator, 128, epoch));
+        }
+        assert_true(slab_free(allocator, live[t % LIVE])); /* one fewer, one more: the magazine runs empty */
+        void *more[80];
+        for (int i = 0; i < 80; i++) assert_non_null(more[i] = slab_malloc_epoch(allocator, 128, epoch));
+        for (int i = 0; i < 80; i++) assert_true(slab_free(allocator, more[i]));
+        assert_non_null(live[t % LIVE] = slab_malloc_epoch(allocator, 128, epoch));
+        blocks = 0;
+        for (const ts_block *b = ts_thread.heap->blocks; b; b = b->heap_next) blocks++;
+        if (t == THREADS / 2) half = blocks;
+    }
+    SUP_CHECK(blocks <= half + 2, "%u blocks after %d threads, %u after half of them", blocks, (int)THREADS, half);
+    sup_check_identities(allocator);
+    assert_true(epoch_destroy(allocator, epoch));
+}
+
 /* Heaps of ended threads are used again: as many heaps as threads at once. */
 static void heaps_are_used_again(void **state) {
     (void)state;
@@ -469,6 +505,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         WITH_ALLOCATOR(a_block_of_an_ended_thread),
         WITH_ALLOCATOR(adopted_when_slots_run_out),
+        WITH_ALLOCATOR(blocks_do_not_pile_up),
         WITH_ALLOCATOR(heaps_are_used_again),
         WITH_ALLOCATOR(own_heap),
         WITH_ALLOCATOR(held_against_a_busy_thread),
