@@ -224,6 +224,11 @@ TS_COLD static void give_closed(uint64_t entry) {
     ts_epoch_settle();
 }
 
+TS_COLD static void count_retry(uintptr_t token) {
+    ts_allocator *allocator = ts_allocator_find(token);
+    if (allocator) ts_fetch_add_relaxed(&allocator->cas_retries, 1);
+}
+
 /* An object of another thread, by way of the heap's bracket for the sake of fork (foreign.c). Inside an operation, which
    ends here if the object was freed. Not while timing is on. */
 TS_ALWAYS_INLINE bool free_foreign(ts_tls *tls, uintptr_t token, uint64_t entry) {
@@ -233,6 +238,10 @@ TS_ALWAYS_INLINE bool free_foreign(ts_tls *tls, uintptr_t token, uint64_t entry)
     if (TS_UNLIKELY(ts_load_acquire(&heap->revoked) != 0)) return false;
     ts_foreign_result result = ts_foreign_free_open(heap, entry, token);
     if (TS_UNLIKELY(result == TS_FOREIGN_NOT_LIVE)) return false;
+    if (TS_UNLIKELY(result == TS_FOREIGN_MET)) {
+        count_retry(token);
+        return false;
+    }
     ts_op_end(tls);
     if (TS_UNLIKELY(result == TS_FOREIGN_FREED_SHUT)) give_closed(entry);
     ts_settle_pending();

@@ -38,18 +38,17 @@ static bool work_off(ts_heap *heap, const ts_block *block, EpochId id) {
 }
 
 /*
- * One try with what the block has. Inside the heap. *put_off: without what other threads have freed.
+ * One try with what the block has. Inside the heap.
  *
- * That is taken in only when the bin has nothing left, in as few rounds as can be: each moves a handful of lines between the
+ * What other threads have freed is taken in only when the bin has nothing left, in as few rounds as can be: each moves a handful of lines between the
  * processors, whatever it brings. If it brought little though it took all, a thread that allocates what another frees goes
  * from one small round to the next. So the next one is put off: the bin gets a slab more, and until that is used up more
  * comes together. At a bin's end all of its slots that are not live are waiting to be taken in. So one whose round
  * brought less than TS_FOREIGN_WORTH had less than that to spare, and with the slab more it has that and a slab at most
  * beyond what was live then.
  */
-static void *churn_try(ts_heap *heap, ts_churn_block *block, unsigned cls, EpochId id, bool *put_off, int *error) {
+static void *churn_try(ts_heap *heap, ts_churn_block *block, unsigned cls, EpochId id, int *error) {
     *error = 0;
-    *put_off = false;
     if (ts_load_relaxed(&block->b.open_id) != id) {
         *error = ESTALE;
         return NULL;
@@ -63,8 +62,8 @@ static void *churn_try(ts_heap *heap, ts_churn_block *block, unsigned cls, Epoch
     if (p) return p;
     ts_share *share = block->b.share;
     uint64_t bit = (uint64_t)1 << cls;
-    *put_off = (block->little & bit) != 0 && !ts_allocator_is_sparing(share->allocator);
-    bool little = !*put_off && take_in(heap);
+    bool put_off = (block->little & bit) != 0 && !ts_allocator_is_sparing(share->allocator);
+    bool little = !put_off && take_in(heap);
     if (!work_off(heap, &block->b, id)) {
         *error = ESTALE;
         return NULL;
@@ -86,11 +85,11 @@ static void *churn_try(ts_heap *heap, ts_churn_block *block, unsigned cls, Epoch
 }
 
 static void *churn_alloc(ts_heap *heap, ts_churn_block *block, unsigned cls, EpochId id) {
-    bool adopt = true, put_off;
+    bool adopt = true, again = true;
     for (;;) {
         int error;
         ts_heap_enter(heap);
-        void *p = churn_try(heap, block, cls, id, &put_off, &error);
+        void *p = churn_try(heap, block, cls, id, &error);
         ts_heap_leave(heap);
         if (p) {
             ts_heap_bind(heap, block->b.share);
@@ -112,7 +111,10 @@ static void *churn_alloc(ts_heap *heap, ts_churn_block *block, unsigned cls, Epo
         bool fresh;
         ts_share *share = block->b.share;
         uint32_t unit = ts_slab_acquire_churn(heap, share, cls, &fresh);
-        if (!unit && put_off) continue; /* for once only: the next try takes it in */
+        if (!unit && again) { /* the looking for memory has taken in what others freed, or the next try does */
+            again = false;
+            continue;
+        }
         if (!unit) return NULL;
         ts_heap_enter(heap);
         /* Closed while the slab was got: the block may even be in another use. */
@@ -139,7 +141,7 @@ TS_ALWAYS_INLINE void *bump(ts_scope_block *block, size_t bytes, size_t align) {
 
 static void *scope_alloc(ts_heap *heap, ts_scope_block *block, size_t bytes, size_t align, EpochId id) {
     ts_share *share = block->b.share;
-    for (;;) {
+    for (bool again = true;; again = false) {
         ts_heap_enter(heap);
         bool open = ts_load_relaxed(&block->b.open_id) == id;
         void *p = NULL;
@@ -151,10 +153,7 @@ static void *scope_alloc(ts_heap *heap, ts_scope_block *block, size_t bytes, siz
             }
             if (!p && open) {
                 ts_count(&share->count[TS_COUNT_SCOPE].slow_path_hits, 1);
-                if (ts_scope_renew(block))
-                    p = bump(block, bytes, align);
-                else
-                    ts_scope_retire_current(block);
+                if (ts_scope_renew(block)) p = bump(block, bytes, align);
             }
         }
         ts_heap_leave(heap);
@@ -165,8 +164,15 @@ static void *scope_alloc(ts_heap *heap, ts_scope_block *block, size_t bytes, siz
         }
         bool fresh;
         uint32_t unit = ts_slab_acquire_scope(heap, share, &fresh);
-        if (!unit) return NULL;
+        if (!unit && !again) return NULL;
         ts_heap_enter(heap);
+        /* The current slab is not retired for nothing: without memory its rest is still good for smaller objects. */
+        if (ts_load_relaxed(&block->b.open_id) == id && (unit || ts_scope_is_current_empty(block)))
+            ts_scope_retire_current(block);
+        if (!unit) {
+            ts_heap_leave(heap);
+            continue;
+        }
         if (ts_load_relaxed(&block->b.open_id) == id) {
             ts_scope_add(block, unit);
             ts_count(&share->count[TS_COUNT_SCOPE].new_slab_count, 1);
@@ -537,6 +543,11 @@ static bool stays_span(const ts_object *object, size_t size) {
     return size > (scope ? TS_SCOPE_MAX_BYTES : ts_allocator_class_bytes(object->care_of));
 }
 
+static bool is_active(EpochId id) {
+    const ts_epoch *epoch = ts_table_find(&ts_epochs, id);
+    return epoch && ts_load_relaxed(&epoch->state) == EPOCH_ACTIVE;
+}
+
 TS_ENTRY void *ts_realloc(uintptr_t token, void *p, size_t size) {
     ts_object object;
     if (!ts_object_at(token, p, &object)) {
@@ -562,6 +573,7 @@ TS_ENTRY void *ts_realloc(uintptr_t token, void *p, size_t size) {
             return resized(&object, size, object.bytes);
     }
     bool shrinking = size <= object.bytes;
+    if (shrinking && !is_active(object.epoch)) return resized(&object, size, object.bytes); /* not a refusal */
     int before = errno;
     void *q = ts_alloc(token, size, object.epoch);
     if (!q) {

@@ -147,15 +147,29 @@ void ts_epoch_finish(ts_epoch *epoch, EpochId id) {
     ts_lock_release(ts_epoch_lock(epoch));
 }
 
-void ts_epoch_settle(void) {
-    if (ts_thread.drained_count > 0) {
-        do {
-            ts_epoch *epoch = ts_thread.drained[--ts_thread.drained_count];
-            if (epoch) ts_epoch_finish(epoch, ts_load_acquire(&epoch->entry.id));
-        } while (ts_thread.drained_count > 0);
-        if (ts_thread.heap) ts_heap_limit_blocks(ts_thread.heap);
+TS_COLD static void finish_all(void) {
+    uint32_t high = ts_table_high(&ts_epochs);
+    ts_thread.drained_more = false;
+    for (uint32_t i = 1; i < high; i++) {
+        ts_epoch *epoch = ts_table_at(&ts_epochs, i);
+        uint64_t id = ts_load_acquire(&epoch->entry.id);
+        if (id != 0 && ts_epoch_is_over(epoch, id)) ts_epoch_finish(epoch, id);
     }
+}
+
+static void finish_noted(void) {
+    while (ts_thread.drained_count > 0) {
+        ts_epoch *epoch = ts_thread.drained[--ts_thread.drained_count];
+        if (epoch) ts_epoch_finish(epoch, ts_load_acquire(&epoch->entry.id));
+    }
+    if (TS_UNLIKELY(ts_thread.drained_more)) finish_all();
+    if (ts_thread.heap) ts_heap_limit_blocks(ts_thread.heap);
+}
+
+void ts_epoch_settle(void) {
+    if (ts_thread.drained_count > 0) finish_noted();
     ts_settle_pending();
+    if (TS_UNLIKELY(ts_thread.drained_count > 0)) finish_noted(); /* of heaps that nobody has any more */
 }
 
 ts_epoch *ts_epoch_pin(ts_allocator *allocator, EpochId id, ts_block **blocks) {
@@ -306,6 +320,11 @@ bool ts_epoch_reset(ts_allocator *allocator, EpochId id, uint64_t *units_freed) 
     ts_block *blocks = ts_epoch_detach_blocks(epoch);
     for (ts_block *b = blocks; b; b = ts_epoch_next_block(b)) units += ts_load_relaxed(&b->slabs);
     uint32_t spans = ts_span_detach(epoch);
+    /* All are freed. release: who reads 0 freed (first) reads 0 allocated, and no span that is not there. */
+    ts_store_relaxed(&epoch->span_allocated, 0);
+    ts_store_relaxed(&epoch->span_bytes_allocated, 0);
+    ts_store_release(&epoch->span_freed, 0);
+    ts_store_release(&epoch->span_bytes_freed, 0);
     /* Who pins walks these blocks still: dead now, taken apart by the last who unpins. */
     if (epoch->pins > 0) {
         add_dying(epoch, blocks);

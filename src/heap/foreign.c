@@ -51,7 +51,8 @@
  * freeing thread reads the key (only ts_foreign_free_open) and `flushed` after its push.
  *
  * An allocation or a free of the owner works off a bounded number of objects (ts_foreign_drain_some): however much other
- * threads have freed, one call does not pay for all of it. What closes, ends or trims takes all. Nothing of the above hangs
+ * threads have freed, one call does not pay for all of it. What closes, ends or trims takes all. The slab of a closed epoch's
+ * last object is looked for among all that are queued, a step each, and the others stay. Nothing of the above hangs
  * on when the owner drains: an allocation puts it off after a round that brought little (churn_try), a free that meets the
  * flag but for the last of so many (free_own), and looks at the bit.
  *
@@ -173,11 +174,6 @@ static bool all_pending(uint32_t unit, bool scope, unsigned i, const _Atomic uin
     return (live_bits(unit, scope, i) & ~bits) == 0;
 }
 
-void ts_foreign_take_off(ts_heap *heap, uint32_t unit) {
-    for (unsigned i = 0; i < 16 && (ts_load_relaxed(ts_unit_word(unit)) & TS_UNIT_FOREIGN); i++)
-        ts_foreign_drain_some(heap, TS_FOREIGN_WORK);
-}
-
 /* seq_cst: each of those who free the last objects at once writes its bit (the owner: the state) and then looks at all
    others, so the last of them sees that nothing is left. The owner looks at FOREIGN after that (alloc.c: free_once).
    seq_cst of `flushed`: ts_foreign_drain_flushed. */
@@ -222,7 +218,7 @@ ts_foreign_result ts_foreign_free_open(const ts_heap *heap, uint64_t entry, uint
     if (TS_UNLIKELY(ts_load_relaxed(&block->allocator) != allocator)) return TS_FOREIGN_NOT_LIVE;
     uint32_t s = ts_load_acquire(&region->state[granule]); /* 4 */
     if (TS_UNLIKELY(((s ^ (2 * (uint32_t)entry + 1)) & 7u) != 0 || (x & bit))) return TS_FOREIGN_NOT_LIVE;
-    if (TS_UNLIKELY(!ts_cas_seq(foreign, &x, x | bit))) return TS_FOREIGN_NOT_LIVE;                       /* 5 */
+    if (TS_UNLIKELY(!ts_cas_seq(foreign, &x, x | bit))) return TS_FOREIGN_MET;                            /* 5 */
     if (TS_UNLIKELY(ts_load_seq(word) == (u & ~TS_UNIT_FOREIGN))) queue_slab(unit, u & ~TS_UNIT_FOREIGN); /* 6, 7 */
     /* seq_cst, after 5 and the push: who shuts the block and then drains finds the bit and the slab, or it is seen here to be
        shut. Also where another has pushed the slab: he may have done so since the close, and looked for what is live before
@@ -285,6 +281,53 @@ static unsigned drain_slab(ts_block *block, uint32_t unit, uint64_t w, size_t *b
     return objects;
 }
 
+static bool is_alive(const ts_block *block, uint64_t w) {
+    return !(w & TS_UNIT_ZOMBIE) && ts_era(block) == ts_word_era(w);
+}
+
+/* Steps b to f of a slab that is off the queue; w: its word. Returns the objects worked on. */
+static unsigned take_slab(uint32_t unit, ts_block *block, uint64_t w, size_t *bytes) {
+    bool alive = is_alive(block, w);
+    /* A zombie's word becomes 0 in the same step: a late compare-and-swap that expects the word without flags finds either
+       both or none of them. */
+    while (!ts_cas_seq(ts_unit_word(unit), &w, w & TS_UNIT_ZOMBIE ? 0 : w & ~TS_UNIT_FOREIGN)) {
+    }
+    if (w & TS_UNIT_ZOMBIE) ts_zombie_give(unit);
+    return alive ? drain_slab(block, unit, w & ~TS_UNIT_FOREIGN, bytes) : 0;
+}
+
+/* Takes the unit off a list that only who holds the heap walks. */
+static bool cut(_Atomic uint32_t *list, uint32_t unit) {
+    uint32_t at;
+    while ((at = ts_load_relaxed(list)) != 0 && at != unit) list = &ts_slab_at(at)->queue_next;
+    if (at != 0) ts_store_relaxed(list, ts_load_relaxed(&ts_slab_at(unit)->queue_next));
+    return at != 0;
+}
+
+/* Puts what the queue has before what was taken off it earlier. */
+static void queue_to_backlog(ts_heap *heap) {
+    uint32_t first = (uint32_t)ts_exchange_seq(&heap->queue, 0), last = first;
+    if (first == 0) return;
+    for (uint32_t next; (next = ts_load_relaxed(&ts_slab_at(last)->queue_next)) != 0;) last = next;
+    ts_store_relaxed(&ts_slab_at(last)->queue_next, ts_load_relaxed(&heap->backlog));
+    ts_store_relaxed(&heap->backlog, first);
+}
+
+void ts_foreign_take_off(ts_heap *heap, uint32_t unit) {
+    size_t bytes = 0;
+    uint64_t w = ts_load_acquire(ts_unit_word(unit));
+    if (!(w & TS_UNIT_FOREIGN)) return;
+    ts_block *block = ts_block_of_line(ts_word_line(w), (w & TS_UNIT_SCOPE) != 0);
+    /* Else it ends by itself, or with whose heap it is now. */
+    if (!is_alive(block, w) || ts_load_acquire(&block->heap) != heap || block->closing != TS_CLOSING) return;
+    bool found = cut(&heap->backlog, unit);
+    if (!found) {
+        queue_to_backlog(heap);
+        found = cut(&heap->backlog, unit);
+    }
+    if (found) take_slab(unit, block, w, &bytes);
+}
+
 void ts_foreign_drain(ts_heap *heap) { ts_foreign_drain_some(heap, UINT_MAX); }
 
 /* A thread that frees the last object of a slab pushes, then reads `flushed`, and takes the slab in itself if it is
@@ -311,10 +354,9 @@ size_t ts_foreign_drain_some(ts_heap *heap, unsigned most) {
         ts_slab *slab = ts_slab_at(unit);
         ts_store_relaxed(&heap->backlog, ts_load_relaxed(&slab->queue_next));
         work += TS_FOREIGN_SLAB_WORK;
-        _Atomic uint64_t *word = ts_unit_word(unit);
-        uint64_t w = ts_load_acquire(word);
+        uint64_t w = ts_load_acquire(ts_unit_word(unit));
         ts_block *block = ts_block_of_line(ts_word_line(w), (w & TS_UNIT_SCOPE) != 0);
-        bool alive = !(w & TS_UNIT_ZOMBIE) && ts_era(block) == ts_word_era(w);
+        bool alive = is_alive(block, w);
         ts_heap *owner = alive ? ts_load_acquire(&block->heap) : heap;
         if (owner != heap) {
             push_on(owner, unit);
@@ -322,14 +364,7 @@ size_t ts_foreign_drain_some(ts_heap *heap, unsigned most) {
             ts_store_relaxed(&slab->queue_next, not_mine);
             not_mine = unit;
         } else {
-            /* Step b. A zombie's word becomes 0 in the same step: a late compare-and-swap that expects the
-               word without flags finds either both or none of them. */
-            while (!ts_cas_seq(word, &w, w & TS_UNIT_ZOMBIE ? 0 : w & ~TS_UNIT_FOREIGN)) {
-            }
-            if (w & TS_UNIT_ZOMBIE)
-                ts_zombie_give(unit);
-            else if (alive)
-                work += drain_slab(block, unit, w & ~TS_UNIT_FOREIGN, &bytes);
+            work += take_slab(unit, block, w, &bytes);
         }
     }
     while (not_mine) {

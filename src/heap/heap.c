@@ -73,9 +73,10 @@ void ts_note_drained(ts_block *block) {
     if (block->closing != TS_CLOSING || ts_load_relaxed(&block->slabs) != 0) return;
     for (unsigned i = 0; i < ts_thread.drained_count; i++)
         if (ts_thread.drained[i] == ts_load_relaxed(&block->epoch)) return;
-    /* More than there is room for are found when somebody asks for the epoch's state. */
     if (ts_thread.drained_count < TS_DRAINED)
         ts_thread.drained[ts_thread.drained_count++] = ts_load_relaxed(&block->epoch);
+    else
+        ts_thread.drained_more = true;
 }
 
 static bool revoke(ts_heap *heap) {
@@ -391,6 +392,16 @@ static void let_go(ts_heap *heap) {
     ts_heap_drop_dead_shares(heap);
     ts_heap_give_blocks(heap, 0, 0, UINT32_MAX);
     ts_check_heap_now(heap);
+}
+
+/* Not blocks of scopes: the rest of their current slab could not be had any more. */
+bool ts_heap_flush_bins(ts_heap *heap, const ts_allocator *allocator) {
+    uint64_t recycled = 0;
+    ts_heap_enter(heap);
+    for (ts_block *b = heap->blocks; b; b = b->heap_next)
+        if (!b->scope && b->share->allocator == allocator) ts_block_flush(heap, b, &recycled);
+    ts_heap_leave(heap);
+    return recycled > 0;
 }
 
 void ts_heap_visit(ts_heap *heap, ts_allocator *allocator) {

@@ -223,6 +223,7 @@ typedef struct ts_tls {
     bool drain_others;                    /* and so have others */
     struct ts_epoch *drained[TS_DRAINED]; /* closing, and a block of theirs holds nothing any more: likewise */
     unsigned drained_count;
+    bool drained_more;  /* than there is room for: ts_epoch_settle looks at all epochs */
     uint64_t opened_ns; /* when it opened its newest epoch */
 } ts_tls;
 
@@ -408,6 +409,9 @@ void ts_heap_end_list(ts_heap *heap, ts_block *block);
 /* What others left to the heap's thread because they could not hold it: ends condemned blocks, flushes shut ones,
    drains, takes its warm units for the allocator. Any thread, holding nothing. */
 void ts_heap_visit(ts_heap *heap, struct ts_allocator *allocator);
+/* Empty slabs of this thread's bins become warm, those with objects in magazines and claimed words included; for who finds
+   no memory. Whether there were any. Holds nothing. */
+bool ts_heap_flush_bins(ts_heap *heap, const struct ts_allocator *allocator);
 void ts_heap_condemn(ts_heap *heap, ts_block *block);
 static inline void ts_heap_link(ts_heap *heap, ts_block *block) {
     block->heap_prev = NULL;
@@ -517,6 +521,8 @@ bool ts_scope_renew(ts_scope_block *block);
 void *ts_scope_bump_aligned(ts_scope_block *block, size_t align, size_t bytes);
 /* Ends adding to the current slab; if all of it is free it goes to the share. Caller holds the heap. */
 void ts_scope_retire_current(ts_scope_block *block);
+/* Whether there is one, and all of its objects are freed. Caller holds the heap. */
+bool ts_scope_is_current_empty(const ts_scope_block *block);
 /* Frees one object of the block's own slabs. false: not the start of a live one. The slab stays. Caller holds the
    heap. */
 bool ts_scope_free(ts_scope_block *block, uint32_t unit, uint32_t entry_in_unit);
@@ -528,8 +534,14 @@ size_t ts_scope_object_bytes(const ts_scope_block *block, uint32_t unit, uint32_
 
 #define TS_ANY_GENERATION UINT32_MAX
 
-/* FREED_SHUT: freed while the block was shut: to be followed by ts_foreign_give_closed. */
-typedef enum ts_foreign_result { TS_FOREIGN_NOT_LIVE, TS_FOREIGN_FREED, TS_FOREIGN_FREED_SHUT } ts_foreign_result;
+/* FREED_SHUT: freed while the block was shut: to be followed by ts_foreign_give_closed. MET: another writer was met, and
+   nothing was done. */
+typedef enum ts_foreign_result {
+    TS_FOREIGN_NOT_LIVE,
+    TS_FOREIGN_FREED,
+    TS_FOREIGN_FREED_SHUT,
+    TS_FOREIGN_MET
+} ts_foreign_result;
 /* Frees an object of a block that this thread does not own. Not inside an operation. generation: the
    object's, or TS_ANY_GENERATION. retries: counted up. */
 ts_foreign_result ts_foreign_free(uint32_t unit, uint64_t entry, uintptr_t allocator, uint32_t generation,
@@ -554,7 +566,7 @@ size_t ts_foreign_drain_some(ts_heap *heap, unsigned most);
 /* For one allocation or free: some microseconds. Per slab that is filled as much as a slab is taken in, and rounds are put off
    only while none has left anything, so what other threads free does not pile up. */
 #define TS_FOREIGN_WORK 512u
-/* Until the unit is off the queue, or so much is done that one call should not do more. Caller holds the heap. */
+/* Takes in one slab of a closing block, wherever on the queue it is, and no other. Caller holds the heap. */
 void ts_foreign_take_off(ts_heap *heap, uint32_t unit);
 #define TS_FOREIGN_FLAGS_MET 16u             /* measured beside 8 and 32: docs/architecture.md */
 #define TS_FOREIGN_WORTH (2 * TS_UNIT_BYTES) /* what makes a round worth its while: see churn_try in epoch/alloc.c */

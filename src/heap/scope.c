@@ -86,6 +86,11 @@ void ts_scope_retire_current(ts_scope_block *block) {
     ts_scope_release_if_empty(block, unit);
 }
 
+bool ts_scope_is_current_empty(const ts_scope_block *block) {
+    uint32_t unit = ts_load_relaxed(&block->current);
+    return unit && ts_slab_at(unit)->free_count == (uint16_t)(ts_load_relaxed(&block->allocs) - block->allocs_before);
+}
+
 bool ts_scope_renew(ts_scope_block *block) {
     ts_share *share = block->b.share;
     uint32_t unit = ts_share_take(share, TS_NORMAL), last = ts_load_relaxed(&block->current);

@@ -123,10 +123,11 @@ static uint32_t take_within_budget(ts_allocator *allocator, unsigned part, uint3
     return first;
 }
 
-/* When it does not fit, or the system has no memory, what is warm goes back first. */
+/* When it does not fit, or the system has no memory, what is warm goes back first, then what this thread's bins keep. */
 static uint32_t take_fresh(ts_allocator *allocator, unsigned part, uint32_t units, uint32_t align) {
     uint32_t first = take_within_budget(allocator, part, units, align);
-    if (!first) {
+    for (unsigned pass = 0; !first && pass < 2; pass++) {
+        if (pass > 0 && (!ts_thread.heap || !ts_heap_flush_bins(ts_thread.heap, allocator))) break;
         ts_allocator_trim(allocator, 0);
         first = take_within_budget(allocator, part, units, align);
     }
@@ -288,6 +289,21 @@ void ts_span_release(ts_allocator *allocator, uint32_t unit, uint32_t units) {
     ts_note_warm(allocator, units);
 }
 
+static bool populate_pages(void *at, size_t bytes) {
+    size_t page = ts_os_page_bytes();
+    uintptr_t from = (uintptr_t)ts_align_down((uintptr_t)at, page);
+    return ts_os->populate((void *)from, (uintptr_t)ts_align_up((uintptr_t)at + bytes, page) - from);
+}
+
+/* Units of part NORMAL, and what is written of them when they become slabs. */
+static bool populate(uint32_t first, uint32_t units) {
+    const ts_part *part = &ts_region.part[TS_NORMAL];
+    size_t granules = ts_granules_per_unit(TS_NORMAL);
+    return populate_pages(ts_unit_address(first), units * (size_t)TS_UNIT_BYTES) &&
+           populate_pages((void *)&part->state[first * granules], units * granules * sizeof *part->state) &&
+           populate_pages((void *)&part->unit[first], units * sizeof *part->unit);
+}
+
 bool ts_allocator_reserve(ts_allocator *allocator, uint64_t units) {
     if (units > ts_region.part[TS_NORMAL].units) { /* there is nowhere for so much: nothing is populated in vain */
         errno = ENOMEM;
@@ -305,10 +321,7 @@ bool ts_allocator_reserve(ts_allocator *allocator, uint64_t units) {
             most = n / 2; /* what can be had is kept */
             continue;
         }
-        size_t page = ts_os_page_bytes();
-        uintptr_t from = (uintptr_t)ts_align_down((uintptr_t)ts_unit_address(first), page);
-        uintptr_t to = (uintptr_t)ts_align_up((uintptr_t)ts_unit_address(first) + (size_t)n * TS_UNIT_BYTES, page);
-        bool populated = ts_os->populate((void *)from, to - from);
+        bool populated = populate(first, n);
         ts_fetch_add_relaxed(&allocator->reserved_units, n);
         ts_lock_acquire(&allocator->warm_lock);
         for (uint32_t i = n; i-- > 0;) {

@@ -146,12 +146,13 @@ static void add_span_tally(ts_sums *s, ts_tally t) {
     if (t.allocated) s->used |= (uint64_t)1 << TS_COUNT_SPAN;
 }
 
-/* Of an epoch, and of the allocator: the members have the same names. What was freed is read first. */
+/* Of an epoch, and of the allocator: the members have the same names. What was freed is read first (acquire: partner of
+   ts_epoch_reset). */
 #define ADD_SPANS(sums, of)                                                \
     do {                                                                   \
         ts_tally t_;                                                       \
-        t_.freed = ts_load_relaxed(&(of)->span_freed);                     \
-        t_.bytes_freed = ts_load_relaxed(&(of)->span_bytes_freed);         \
+        t_.freed = ts_load_acquire(&(of)->span_freed);                     \
+        t_.bytes_freed = ts_load_acquire(&(of)->span_bytes_freed);         \
         t_.allocated = ts_load_relaxed(&(of)->span_allocated);             \
         t_.bytes_allocated = ts_load_relaxed(&(of)->span_bytes_allocated); \
         t_.slabs = ts_load_relaxed(&(of)->span_units);                     \

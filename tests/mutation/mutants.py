@@ -108,17 +108,16 @@ MUTANTS = [
         "name": "drain-flag-off-last",
         "protocol": "foreign, 1",
         "file": "src/heap/foreign.c",
-        "old": """            while (!ts_cas_seq(word, &w, w & TS_UNIT_ZOMBIE ? 0 : w & ~TS_UNIT_FOREIGN)) {
-            }
-            if (w & TS_UNIT_ZOMBIE)
-                ts_zombie_give(unit);
-            else if (alive)
-                work += drain_slab(block, unit, w & ~TS_UNIT_FOREIGN, &bytes);
+        "old": """    while (!ts_cas_seq(ts_unit_word(unit), &w, w & TS_UNIT_ZOMBIE ? 0 : w & ~TS_UNIT_FOREIGN)) {
+    }
+    if (w & TS_UNIT_ZOMBIE) ts_zombie_give(unit);
+    return alive ? drain_slab(block, unit, w & ~TS_UNIT_FOREIGN, bytes) : 0;
 """,
-        "new": """            if (!(w & TS_UNIT_ZOMBIE) && alive) drain_slab(block, unit, w & ~TS_UNIT_FOREIGN, &bytes);
-            while (!ts_cas_seq(word, &w, w & TS_UNIT_ZOMBIE ? 0 : w & ~TS_UNIT_FOREIGN)) {
-            }
-            if (w & TS_UNIT_ZOMBIE) ts_zombie_give(unit);
+        "new": """    unsigned work = alive ? drain_slab(block, unit, w & ~TS_UNIT_FOREIGN, bytes) : 0;
+    while (!ts_cas_seq(ts_unit_word(unit), &w, w & TS_UNIT_ZOMBIE ? 0 : w & ~TS_UNIT_FOREIGN)) {
+    }
+    if (w & TS_UNIT_ZOMBIE) ts_zombie_give(unit);
+    return work;
 """,
         "tests": ["unit.heap.foreign_steps"],
     },
@@ -1093,16 +1092,16 @@ MUTANTS = [
         "name": "put-off-for-ever",
         "protocol": "alloc.c, churn_try",
         "file": "src/epoch/alloc.c",
-        "old": "    bool little = !*put_off && take_in(heap);",
-        "new": "    bool little = *put_off || take_in(heap);",
+        "old": "    bool little = !put_off && take_in(heap);",
+        "new": "    bool little = put_off || take_in(heap);",
         "tests": ["unit.heap.foreign"],
     },
     {
         "name": "never-put-off",
         "protocol": "alloc.c, churn_try",
         "file": "src/epoch/alloc.c",
-        "old": "    *put_off = (block->little & bit) != 0 && ",
-        "new": "    *put_off = 0 && ",
+        "old": "    bool put_off = (block->little & bit) != 0 && ",
+        "new": "    bool put_off = 0 && ",
         "tests": ["unit.heap.foreign"],
     },
     {
@@ -1133,8 +1132,8 @@ MUTANTS = [
         "name": "no-memory-with-frees-put-off",
         "protocol": "alloc.c, churn_try",
         "file": "src/epoch/alloc.c",
-        "old": "        if (!unit && put_off) continue;",
-        "new": "        if (!unit && put_off) return NULL;",
+        "old": "        if (!unit && again) {",
+        "new": "        if (!unit && 0) {",
         "tests": ["unit.heap.foreign"],
     },
     {
@@ -1181,24 +1180,88 @@ MUTANTS = [
         "name": "put-off-for-another-bin",
         "protocol": "alloc.c, churn_try",
         "file": "src/epoch/alloc.c",
-        "old": "    uint64_t bit = (uint64_t)1 << cls;\n    *put_off",
-        "new": "    uint64_t bit = 1;\n    *put_off",
+        "old": "    uint64_t bit = (uint64_t)1 << cls;\n    bool put_off",
+        "new": "    uint64_t bit = 1;\n    bool put_off",
         "tests": ["unit.heap.foreign"],
     },
     {
         "name": "closed-slab-stays-deep-on-the-queue",
         "protocol": "foreign, closed",
         "file": "src/heap/foreign.c",
-        "old": "    for (unsigned i = 0; i < 16 && (ts_load_relaxed(ts_unit_word(unit)) & TS_UNIT_FOREIGN); i++)",
-        "new": "    for (unsigned i = 0; i < 1 && (ts_load_relaxed(ts_unit_word(unit)) & TS_UNIT_FOREIGN); i++)",
+        "old": "    if (!found) {\n        queue_to_backlog",
+        "new": "    if (0) {\n        queue_to_backlog",
         "tests": ["unit.heap.closed", "unit.heap.foreign"],
+    },
+    {
+        "name": "slab-cut-off-with-what-follows",
+        "protocol": "foreign, closed",
+        "file": "src/heap/foreign.c",
+        "old": "    if (at != 0) ts_store_relaxed(list, ts_load_relaxed(&ts_slab_at(unit)->queue_next));",
+        "new": "    if (at != 0) ts_store_relaxed(list, 0);",
+        "tests": ["unit.heap.foreign"],
+    },
+    {
+        "name": "backlog-lost-behind-the-queue",
+        "protocol": "foreign, closed",
+        "file": "src/heap/foreign.c",
+        "old": "    ts_store_relaxed(&ts_slab_at(last)->queue_next, ts_load_relaxed(&heap->backlog));\n",
+        "new": "",
+        "tests": ["unit.heap.foreign"],
+    },
+    {
+        "name": "another-writer-is-not-told-of",
+        "protocol": "foreign, 5",
+        "file": "src/heap/foreign.c",
+        "old": "x | bit))) return TS_FOREIGN_MET;",
+        "new": "x | bit))) return TS_FOREIGN_NOT_LIVE;",
+        "tests": ["unit.heap.foreign_steps"],
+    },
+    {
+        "name": "more-than-is-noted-is-forgotten",
+        "protocol": "heap.c: ts_note_drained",
+        "file": "src/heap/heap.c",
+        "old": "        ts_thread.drained_more = true;",
+        "new": "        ;",
+        "tests": ["unit.heap.foreign"],
+    },
+    {
+        "name": "a-block-more-with-each-thread",
+        "protocol": "epoch.c: ts_epoch_adopt",
+        "file": "src/epoch/epoch.c",
+        "old": "for (unsigned others = 0; others < 2 && !adopted; others++)",
+        "new": "for (unsigned others = 1; others < 2 && !adopted; others++)",
+        "tests": ["unit.heap.heap"],
+    },
+    {
+        "name": "bins-keep-what-is-missing",
+        "protocol": "warm.c: take_fresh",
+        "file": "src/heap/warm.c",
+        "old": "!first && pass < 2;",
+        "new": "!first && pass < 1;",
+        "tests": ["unit.api.memory"],
+    },
+    {
+        "name": "scope-slab-retired-for-nothing",
+        "protocol": "alloc.c, scope_alloc",
+        "file": "src/epoch/alloc.c",
+        "old": "== id && (unit || ts_scope_is_current_empty(block)))",
+        "new": "== id)",
+        "tests": ["unit.api.memory"],
+    },
+    {
+        "name": "scope-slab-kept-though-empty",
+        "protocol": "alloc.c, scope_alloc",
+        "file": "src/epoch/alloc.c",
+        "old": "== id && (unit || ts_scope_is_current_empty(block)))",
+        "new": "== id && unit)",
+        "tests": ["unit.api.memory"],
     },
     {
         "name": "drain-without-bound",
         "protocol": "foreign",
         "file": "src/heap/foreign.c",
-        "old": "                work += drain_slab(",
-        "new": "                (void)drain_slab(",
+        "old": "            work += take_slab(",
+        "new": "            (void)take_slab(",
         "tests": ["unit.heap.foreign"],
     },
     {
@@ -1519,7 +1582,7 @@ MUTANTS = [
         "name": "surplus-stays-at-a-drain",
         "protocol": "heap.c: ended blocks",
         "file": "src/epoch/end.c",
-        "old": "        if (ts_thread.heap) ts_heap_limit_blocks(ts_thread.heap);\n",
+        "old": "    if (ts_thread.heap) ts_heap_limit_blocks(ts_thread.heap);\n",
         "new": "",
         "tests": ["unit.epoch.ended_steps"],
     },

@@ -216,6 +216,15 @@ def print_list(chosen):
         print("%-34s %-26s %-22s %s" % (m["name"], m["protocol"], m["file"], ", ".join(m["tests"])))
 
 
+def list_mutants(chosen):
+    """What reads the list may have seen enough of it."""
+    try:
+        print_list(chosen)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def try_all(chosen, jobs, directory):
     """Prints a line per mutant. Returns the number of survivors."""
     base = directory / "base"
@@ -246,7 +255,7 @@ def main():
     try:
         chosen = choose(arguments.only)
         if arguments.list:
-            print_list(chosen)
+            list_mutants(chosen)
             return 0
         if arguments.keep:
             directory = pathlib.Path(arguments.keep).resolve()

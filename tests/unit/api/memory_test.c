@@ -10,7 +10,9 @@
 #include <errno.h>
 #include <pthread.h>
 #include <string.h>
+#include <sys/resource.h>
 
+#define KIB ((size_t)1 << 10)
 #define MIB ((size_t)1 << 20)
 
 /* RSS is that of the allocator alone only where no sanitizer keeps shadow memory beside it. */
@@ -55,6 +57,55 @@ static void hard_budget(void **state) {
         sup_check_identities(allocator);
         (void)slab_trim(allocator);
     }
+}
+
+/* What was freed makes room for every class, epoch and thread's next object, not for its own class only: the magazines of
+   open bins keep nothing back. */
+static void freed_below_the_budget(void **state) {
+    enum { MOST = 2048 };
+    static void *objects[MOST];
+    SlabAllocator *allocator = *state;
+    const size_t sizes[] = {16, 48, 100, 1000, 4096, 8192};
+    assert_true(slab_set_budget(allocator, 256 * KIB));
+    EpochId epoch = epoch_open(allocator, NULL, EPOCH_CHURN), other = epoch_open(allocator, NULL, EPOCH_CHURN);
+    for (size_t k = 0; k < 36; k++) {
+        size_t size = sizes[k / 6], next = sizes[k % 6];
+        int count = 0;
+        while (count < MOST && (objects[count] = slab_malloc_epoch(allocator, size, epoch)) != NULL) count++;
+        assert_true(count > 20);
+        for (int i = 0; i < count; i++) assert_true(slab_free(allocator, objects[i]));
+        void *large = slab_malloc_epoch(allocator, 200 * KIB, epoch); /* all but three slabs */
+        assert_non_null(large);
+        void *object = slab_malloc_epoch(allocator, next, epoch), *others = slab_malloc_epoch(allocator, next, other);
+        assert_true(object != NULL && others != NULL);
+        assert_true(slab_free(allocator, large) && slab_free(allocator, object) && slab_free(allocator, others));
+    }
+    assert_true(epoch_destroy(allocator, epoch) && epoch_destroy(allocator, other));
+    assert_true(slab_set_budget(allocator, 0));
+    sup_check_identities(allocator);
+}
+
+/* The rest of a scope's current slab stays its own when there is no more memory. */
+static void scope_at_the_budget(void **state) {
+    SlabAllocator *allocator = *state;
+    assert_true(slab_set_budget(allocator, 64 * KIB));
+    EpochId epoch = epoch_open(allocator, NULL, EPOCH_SCOPE);
+    while (slab_malloc_epoch(allocator, 3000, epoch) != NULL) {
+    }
+    for (size_t rest = 16 * KIB % 3008; rest >= 512; rest -= 512) {
+        assert_non_null(slab_malloc_epoch(allocator, 500, epoch));
+        assert_null(slab_malloc_epoch(allocator, 3000, epoch));
+    }
+    assert_true(epoch_destroy(allocator, epoch));
+    /* But when nothing of it is left it is begun again. */
+    void *objects[4 * 16];
+    epoch = epoch_open(allocator, NULL, EPOCH_SCOPE);
+    for (int i = 0; i < 64; i++) assert_non_null(objects[i] = slab_malloc_epoch(allocator, 1024, epoch));
+    for (int i = 0; i < 64; i++) assert_true(slab_free(allocator, objects[i]));
+    for (int i = 0; i < 64; i++) assert_non_null(slab_malloc_epoch(allocator, 1024, epoch));
+    assert_null(slab_malloc_epoch(allocator, 1024, epoch));
+    assert_true(epoch_destroy(allocator, epoch));
+    assert_true(slab_set_budget(allocator, 0));
 }
 
 static void budget_below_what_is_used(void **state) {
@@ -160,6 +211,25 @@ static void reserve_populates(void **state) {
     assert_true(stats.retained_bytes >= 48 * MIB);
     assert_true(slab_trim(allocator) >= 48 * MIB);
     SEEN_BY_KERNEL(sup_rss_bytes() <= before + 8 * MIB);
+}
+
+/* First use of what is reserved faults no page in, but for the few of blocks and magazines. */
+static void reserved_without_faults(void **state) {
+    SlabAllocator *allocator = *state;
+    struct rusage before, after;
+    for (unsigned flags = EPOCH_CHURN; flags <= EPOCH_SCOPE; flags++) {
+        (void)slab_trim(allocator);
+        assert_true(slab_reserve(allocator, 48 * MIB));
+        EpochId epoch = epoch_open(allocator, NULL, flags);
+        assert_non_null(slab_malloc_epoch(allocator, 1000, epoch));
+        assert_int_equal(getrusage(RUSAGE_SELF, &before), 0);
+        for (int i = 0; i < 40000; i++) *(char *)slab_malloc_epoch(allocator, 1000, epoch) = 1;
+        assert_int_equal(getrusage(RUSAGE_SELF, &after), 0);
+        /* Tools that watch memory have pages of their own; qemu does not populate. */
+        long faults = after.ru_minflt - before.ru_minflt;
+        SUP_CHECK(SUP_SANITIZED || SUP_EMULATED || faults < 20, "%ld faults", faults);
+        assert_true(epoch_destroy(allocator, epoch));
+    }
 }
 
 /* A thread that sleeps holds back nothing of an epoch that another thread closes or destroys. */
@@ -331,10 +401,13 @@ int main(void) {
         cmocka_unit_test(at_once_keeps_no_empty_slab),
         SUP_WITH_ALLOCATOR(domain_ends_in_a_destructor),
         SUP_WITH_ALLOCATOR(hard_budget),
+        SUP_WITH_ALLOCATOR(freed_below_the_budget),
+        SUP_WITH_ALLOCATOR(scope_at_the_budget),
         SUP_WITH_ALLOCATOR(budget_below_what_is_used),
         cmocka_unit_test(trim_gives_back),
         cmocka_unit_test(policies),
         SUP_WITH_ALLOCATOR(reserve_populates),
+        SUP_WITH_ALLOCATOR(reserved_without_faults),
         cmocka_unit_test(freed_allocator_leaves_nothing),
         cmocka_unit_test(sleepers_hold_nothing),
     };

@@ -283,7 +283,13 @@ static void realloc_refuses(void **state) {
     errno = 0;
     assert_null(slab_realloc(allocator, object, 100000));
     assert_int_equal(errno, ESTALE);
+    SlabGlobalStats stats;
+    assert_true(slab_stats_global(allocator, &stats));
+    uint64_t refused = stats.slow_path_epoch_closed;
     assert_ptr_equal(slab_realloc(allocator, object, 100), object);
+    assert_ptr_equal(slab_realloc(allocator, object, 1), object); /* a smaller one cannot be had: nothing is refused */
+    assert_true(slab_stats_global(allocator, &stats));
+    assert_int_equal(stats.slow_path_epoch_closed, refused);
     assert_ptr_equal(slab_handle_get(allocator, handle), object);
     assert_true(sup_pattern_check(object, 100, 9));
     assert_true(slab_free(allocator, object));

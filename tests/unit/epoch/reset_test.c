@@ -115,6 +115,11 @@ static void with_a_large_object(void **state) {
     assert_false(slab_owns(allocator, small) || slab_owns(allocator, large) || slab_owns(allocator, longest));
     assert_int_equal(sup_live_objects(allocator), 0);
     assert_int_equal(sup_committed_bytes(allocator), 0);
+    /* Its totals are of the time since. */
+    SlabEpochStats stats;
+    assert_true(slab_stats_epoch(allocator, SLAB_ALL_CLASSES, epoch, &stats));
+    assert_int_equal(stats.allocated_objects_total, 0);
+    assert_int_equal(stats.freed_objects_total, 0);
     sup_check_identities(allocator);
 }
 

@@ -6,6 +6,7 @@
 
 #include "bins.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <string.h>
 
@@ -202,7 +203,7 @@ static unsigned condemned_blocks(void) {
 
 /* ---- when the owner takes in what others freed --------------------------------------------------------------- */
 
-static void *live[8192];
+static void *live[1 << 15];
 static unsigned live_count;
 
 static void allocate(EpochId epoch, size_t size, unsigned n) {
@@ -397,21 +398,98 @@ static void frees_keep_pace(void **state) {
     free_all(epoch);
 }
 
-/* The last object of a closed epoch, freed by the owner, is its end, though its slab lies below many others on the queue. */
+/* The last object of a closed epoch is its end, whoever frees it, though its slab lies below many others on the queue. */
+static void *free_last(void *p) {
+    SUP_CHECK(slab_free(allocator, p), "the last object");
+    return NULL;
+}
+
 static void closed_below_many(void **state) {
-    enum { SIZE = 1024, SLOTS = TS_UNIT_BYTES / SIZE, SLABS = 200 };
+    enum { SIZE = 1024, SLOTS = TS_UNIT_BYTES / SIZE, SLABS = 2000, LAST = SLABS * SLOTS };
+    (void)state;
+    for (unsigned by_owner = 0; by_owner < 2; by_owner++)
+        for (unsigned every = 1; every <= SLOTS; every += SLOTS - 1) {
+            EpochId open = epoch_open(allocator, NULL, EPOCH_CHURN), closed = epoch_open(allocator, NULL, EPOCH_CHURN);
+            allocate(open, SIZE, LAST);
+            allocate(closed, SIZE, SLOTS);
+            assert_true(epoch_close(allocator, closed));
+            free_range(LAST + 1, LAST + SLOTS);
+            for (unsigned i = 0; i < SLABS; i++) free_range(i * SLOTS, i * SLOTS + every);
+            pthread_t thread;
+            if (by_owner) {
+                (void)free_last(live[LAST]);
+            } else {
+                assert_int_equal(pthread_create(&thread, NULL, free_last, live[LAST]), 0);
+                assert_int_equal(pthread_join(thread, NULL), 0);
+            }
+            assert_int_equal(epoch_state(allocator, closed), EPOCH_CLOSED);
+            drain();
+            assert_int_equal(sup_live_objects(allocator), SLABS * (SLOTS - every));
+            free_all(open);
+        }
+}
+
+/* More epochs than there is room to note drain in one call: all of them end. */
+static void many_end_at_once(void **state) {
+    enum { EPOCHS = 50 };
+    (void)state;
+    EpochId epochs[EPOCHS], found[EPOCHS];
+    for (unsigned i = 0; i < EPOCHS; i++) {
+        epochs[i] = epoch_open(allocator, NULL, i % 2 ? EPOCH_CHURN : EPOCH_SCOPE);
+        live[i] = slab_malloc_epoch(allocator, 100, epochs[i]);
+        assert_true(epoch_close(allocator, epochs[i]));
+    }
+    assert_true(slab_epochs(allocator, found, EPOCHS) >= EPOCHS);
+    for (unsigned i = 0; i < EPOCHS; i++) assert_int_equal(foreign_free(live[i], TS_ANY_GENERATION), TS_FOREIGN_FREED);
+    uint64_t blocks = 0;
+    drain();
+    for (const ts_block *b = ts_thread.heap->blocks; b; b = b->heap_next) blocks++;
+    assert_int_equal(blocks, 0); /* without that anybody has asked for a state */
+    for (unsigned i = 0; i < EPOCHS; i++) assert_int_equal(epoch_state(allocator, epochs[i]), EPOCH_CLOSED);
+}
+
+/* Only that slab comes off: what it costs is a step for each of the others. */
+static void one_slab_comes_off(void **state) {
+    enum { SIZE = 1024, SLOTS = TS_UNIT_BYTES / SIZE, SLABS = 40 };
     (void)state;
     EpochId open = epoch_open(allocator, NULL, EPOCH_CHURN), closed = epoch_open(allocator, NULL, EPOCH_CHURN);
-    allocate(open, SIZE, SLABS * SLOTS);
-    allocate(closed, SIZE, SLOTS);
-    assert_true(epoch_close(allocator, closed));
-    free_range(SLABS * SLOTS + 1, SLABS * SLOTS + SLOTS);
-    for (unsigned i = 0; i < SLABS; i++) {
-        free_range(i * SLOTS, i * SLOTS + 1);
+    for (unsigned k = 0; k < 3; k++) { /* on the queue; among what was taken off it; on the queue, and others off it */
+        allocate(open, SIZE, SLABS * SLOTS);
+        allocate(closed, SIZE, 2);
+        assert_true(epoch_close(allocator, closed));
+        for (unsigned i = 0; i < SLABS; i++) {
+            free_range(i * SLOTS, i * SLOTS + 1);
+            if (k < 2 && i == SLABS / 2) free_range(SLABS * SLOTS, SLABS * SLOTS + 1);
+        }
+        uint64_t entry;
+        ts_heap *heap = ts_thread.heap;
+        ts_heap_enter(heap);
+        if (k > 0) ts_foreign_drain_some(heap, 1);
+        if (k == 2) {
+            ts_heap_leave(heap);
+            free_range(SLABS * SLOTS, SLABS * SLOTS + 1);
+            ts_heap_enter(heap);
+        }
+        ts_foreign_take_off(heap, unit_of(live[SLABS * SLOTS], &entry));
+        ts_heap_leave(heap);
+        assert_false(word_of(live[SLABS * SLOTS]) & TS_UNIT_FOREIGN);
+        assert_true(slab_owns(allocator, live[SLABS * SLOTS + 1]));
+        unsigned left = 0;
+        for (unsigned i = 0; i < SLABS; i++) left += pending(live[i * SLOTS]);
+        assert_int_equal(left, SLABS - (k > 0));
+        drain();
+        for (unsigned i = 0; i < SLABS; i++)
+            assert_false(pending(live[i * SLOTS]) || slab_owns(allocator, live[i * SLOTS]));
+        assert_true(slab_free(allocator, live[SLABS * SLOTS + 1]));
+        assert_int_equal(epoch_state(allocator, closed), EPOCH_CLOSED);
+        assert_int_equal(sup_live_objects(allocator), SLABS * (SLOTS - 1));
+        sup_check_identities(allocator);
+        assert_true(epoch_destroy(allocator, open));
+        live_count = 0;
+        open = epoch_open(allocator, NULL, EPOCH_CHURN);
+        closed = epoch_open(allocator, NULL, EPOCH_CHURN);
     }
-    assert_true(slab_free(allocator, live[SLABS * SLOTS]));
-    assert_int_equal(epoch_state(allocator, closed), EPOCH_CLOSED);
-    free_all(open);
+    assert_true(epoch_destroy(allocator, open) && epoch_destroy(allocator, closed));
 }
 
 static bool refuse_commit(void *at, size_t bytes) {
@@ -614,6 +692,18 @@ static void queued_without_bits(void **state) {
     }
 }
 
+/* The end of an epoch's only block without the drain that comes before it. */
+static void end_without_drain(EpochId id, ts_block *block) {
+    ts_epoch *epoch = ts_epoch_find(record, id);
+    ts_lock_acquire(ts_epoch_lock(epoch));
+    assert_true(epoch->blocks == block && !block->epoch_next);
+    epoch->blocks = NULL;
+    ts_lock_release(ts_epoch_lock(epoch));
+    ts_heap_enter(ts_thread.heap);
+    ts_block_end(ts_thread.heap, block);
+    ts_heap_leave(ts_thread.heap);
+}
+
 /* A block ends while a slab of it is on the queue: the slab is a zombie until it comes off. */
 static void zombie(void **state) {
     (void)state;
@@ -623,17 +713,8 @@ static void zombie(void **state) {
         void *a = slab_malloc_epoch(allocator, kinds[k].size, id);
         uint64_t entry;
         uint32_t unit = unit_of(a, &entry);
-        ts_block *block = block_of(a);
         assert_int_equal(foreign_free(a, TS_ANY_GENERATION), TS_FOREIGN_FREED);
-        /* The end of the block without the drain that comes before it. */
-        ts_epoch *epoch = ts_epoch_find(record, id);
-        ts_lock_acquire(ts_epoch_lock(epoch));
-        assert_true(epoch->blocks == block && !block->epoch_next);
-        epoch->blocks = NULL;
-        ts_lock_release(ts_epoch_lock(epoch));
-        ts_heap_enter(ts_thread.heap);
-        ts_block_end(ts_thread.heap, block);
-        ts_heap_leave(ts_thread.heap);
+        end_without_drain(id, block_of(a));
         assert_int_equal(foreign_free(a, TS_ANY_GENERATION), TS_FOREIGN_NOT_LIVE);
         uint64_t pins = ts_load_relaxed(&record->pins);
         uint64_t used = ts_pool_used_units();
@@ -691,6 +772,48 @@ static void zombie_of_a_trim(void **state) {
     assert_int_equal(sup_committed_bytes(allocator), 0);
     assert_true(epoch_destroy(allocator, id));
     sup_check_identities(allocator);
+}
+
+/* All that is warm is on the queue of a thread that drains nothing: another one goes through it round by round, then takes
+   fresh memory. Within a budget that has no more it drains that queue. */
+static void *take_one(void *argument) {
+    EpochId *epoch = argument;
+    void *p = slab_malloc_epoch(allocator, 4096, *epoch);
+    return p;
+}
+
+static void nothing_but_zombies(void **state) {
+    enum { UNITS = 200 };
+    static void *all[4 * UNITS];
+    (void)state;
+    for (unsigned budget = 0; budget <= 1; budget++) {
+        EpochId id = epoch_open(allocator, NULL, EPOCH_SCOPE), others = epoch_open(allocator, NULL, EPOCH_CHURN);
+        for (unsigned i = 0; i < 4 * UNITS; i++) assert_non_null(all[i] = slab_malloc_epoch(allocator, 4096, id));
+        for (unsigned i = 0; i < 4 * UNITS; i += 4)
+            assert_int_equal(foreign_free(all[i], TS_ANY_GENERATION), TS_FOREIGN_FREED);
+        assert_true(slab_set_budget(allocator, budget * UNITS * (size_t)TS_UNIT_BYTES));
+        end_without_drain(id, block_of(all[0]));
+        assert_int_equal(record->warm[TS_NORMAL].count, UNITS);
+        uint64_t pins = ts_load_relaxed(&record->pins);
+        void *p;
+        pthread_t thread;
+        assert_int_equal(pthread_create(&thread, NULL, take_one, &others), 0);
+        assert_int_equal(pthread_join(thread, &p), 0);
+        assert_non_null(p);
+        assert_true(ts_load_relaxed(&record->committed_units) <= UNITS + (budget ? 0 : 1));
+        if (!budget) {
+            assert_int_equal(record->warm[TS_NORMAL].count, 0);
+            assert_int_equal(ts_load_relaxed(&record->pins), pins + UNITS + 1); /* one is that thread's share */
+            assert_int_equal(sup_committed_bytes(allocator), (UNITS + 1) * (size_t)TS_UNIT_BYTES);
+        }
+        drain();
+        assert_true(budget || record->warm[TS_NORMAL].count == UNITS);
+        sup_check_identities(allocator);
+        assert_true(slab_set_budget(allocator, 0));
+        assert_true(epoch_destroy(allocator, id) && epoch_destroy(allocator, others));
+        (void)slab_trim(allocator);
+        sup_check_empty(allocator);
+    }
 }
 
 /* ---- threads ---------------------------------------------------------------------------------------------- */
@@ -837,6 +960,7 @@ int main(void) {
         WITH_ALLOCATOR(queued_without_bits),
         WITH_ALLOCATOR(zombie),
         WITH_ALLOCATOR(zombie_of_a_trim),
+        WITH_ALLOCATOR(nothing_but_zombies),
         WITH_ALLOCATOR(owner_has_ended),
         WITH_ALLOCATOR(freed_by_a_thread_without_a_heap),
         WITH_ALLOCATOR(refused_by_another_thread),
@@ -851,6 +975,8 @@ int main(void) {
         WITH_ALLOCATOR(frees_put_nothing_off_near_the_budget),
         WITH_ALLOCATOR(frees_keep_pace),
         WITH_ALLOCATOR(closed_below_many),
+        WITH_ALLOCATOR(many_end_at_once),
+        WITH_ALLOCATOR(one_slab_comes_off),
         WITH_ALLOCATOR(put_off_without_memory),
         WITH_ALLOCATOR(frees_of_the_owner_take_in_seldom),
     };
