@@ -1,6 +1,6 @@
 /*
- * A histogram of durations in ticks: one bucket per tick up to BENCH_HIST_EXACT, powers of two above, and
- * the largest value itself. Owner: one thread at a time.
+ * A histogram of durations in ticks: one bucket per tick up to BENCH_HIST_EXACT, 64 buckets to each power of two above
+ * (each 1.6 % wide at most), and the largest value itself. Owner: one thread at a time.
  *
  * Many processors count ticks in steps: AMD's TSC advances by 26 or so every 10 ns. A duration between two
  * steps is then seen as the one or the other, in proportion to how near it is, so a percentile is
@@ -12,12 +12,16 @@
 
 #include <stdint.h>
 
-#define BENCH_HIST_EXACT (1u << 19)
+#define BENCH_HIST_EXACT_BITS 19u
+#define BENCH_HIST_EXACT (1u << BENCH_HIST_EXACT_BITS)
+#define BENCH_HIST_PARTS_BITS 6u
+#define BENCH_HIST_PARTS (1u << BENCH_HIST_PARTS_BITS)
+#define BENCH_HIST_ABOVE ((64u - BENCH_HIST_EXACT_BITS) * BENCH_HIST_PARTS)
 
 typedef struct bench_hist {
     uint64_t count;
     uint64_t max;
-    uint64_t above[64]; /* values >= BENCH_HIST_EXACT by position of their highest bit */
+    uint64_t above[BENCH_HIST_ABOVE]; /* by the highest bit, then the bits after it */
     uint32_t exact[BENCH_HIST_EXACT];
 } bench_hist;
 
@@ -26,8 +30,12 @@ void bench_hist_destroy(bench_hist *hist);
 void bench_hist_add_above(bench_hist *hist, uint64_t ticks);
 /* The step in which the values come: their greatest common divisor; 1 if there are none below the limit. */
 uint64_t bench_hist_step(const bench_hist *hist);
-/* The value that a fraction of all values do not exceed, interpolated within its step. Above
-   BENCH_HIST_EXACT the upper edge of its bucket, at most the maximum. 0 if the histogram is empty. */
+/* Sum of all values; above BENCH_HIST_EXACT each counts as the middle of its bucket. */
+double bench_hist_sum(const bench_hist *hist);
+/* Adds all of `from`. */
+void bench_hist_merge(bench_hist *to, const bench_hist *from);
+/* The value that a fraction of all values do not exceed, interpolated within its step, above BENCH_HIST_EXACT within its
+   bucket; at most the maximum there. 0 if the histogram is empty. */
 double bench_hist_percentile(const bench_hist *hist, double fraction, uint64_t step);
 
 static inline void bench_hist_add(bench_hist *hist, uint64_t ticks) {

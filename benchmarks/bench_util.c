@@ -112,7 +112,9 @@ bench_hist *bench_hist_create(void) { return bench_map(sizeof(bench_hist)); }
 void bench_hist_destroy(bench_hist *hist) { bench_unmap(hist, sizeof *hist); }
 
 void bench_hist_add_above(bench_hist *hist, uint64_t ticks) {
-    hist->above[63 - __builtin_clzll(ticks)]++;
+    unsigned bit = 63 - (unsigned)__builtin_clzll(ticks);
+    unsigned part = (unsigned)(ticks >> (bit - BENCH_HIST_PARTS_BITS)) % BENCH_HIST_PARTS;
+    hist->above[(bit - BENCH_HIST_EXACT_BITS) * BENCH_HIST_PARTS + part]++;
     hist->count++;
     if (ticks > hist->max) hist->max = ticks;
 }
@@ -132,6 +134,27 @@ uint64_t bench_hist_step(const bench_hist *hist) {
     return step ? step : 1;
 }
 
+/* Of the i-th bucket above BENCH_HIST_EXACT. */
+static double above_width(unsigned i) {
+    return (double)(UINT64_C(1) << (BENCH_HIST_EXACT_BITS - BENCH_HIST_PARTS_BITS + i / BENCH_HIST_PARTS));
+}
+static double above_edge(unsigned i) { return (double)(BENCH_HIST_PARTS + i % BENCH_HIST_PARTS) * above_width(i); }
+
+double bench_hist_sum(const bench_hist *hist) {
+    double sum = 0;
+    for (uint64_t ticks = 0; ticks < BENCH_HIST_EXACT; ticks++) sum += (double)ticks * hist->exact[ticks];
+    for (unsigned i = 0; i < BENCH_HIST_ABOVE; i++)
+        sum += (double)hist->above[i] * (above_edge(i) + above_width(i) / 2);
+    return sum;
+}
+
+void bench_hist_merge(bench_hist *to, const bench_hist *from) {
+    to->count += from->count;
+    if (from->max > to->max) to->max = from->max;
+    for (unsigned i = 0; i < BENCH_HIST_ABOVE; i++) to->above[i] += from->above[i];
+    for (size_t i = 0; i < BENCH_HIST_EXACT; i++) to->exact[i] += from->exact[i];
+}
+
 double bench_hist_percentile(const bench_hist *hist, double fraction, uint64_t step) {
     if (hist->count == 0) return 0;
     double rank = fraction * (double)hist->count;
@@ -146,12 +169,14 @@ double bench_hist_percentile(const bench_hist *hist, double fraction, uint64_t s
         }
         seen += here;
     }
-    for (unsigned bit = 0; bit < 63; bit++) {
-        seen += hist->above[bit];
-        if ((double)seen >= rank) {
-            uint64_t edge = (UINT64_C(2) << bit) - 1;
-            return (double)(edge < hist->max ? edge : hist->max);
+    for (unsigned i = 0; i < BENCH_HIST_ABOVE; i++) {
+        uint64_t here = hist->above[i];
+        if (here == 0) continue;
+        if ((double)(seen + here) >= rank) {
+            double value = above_edge(i) + (rank - (double)seen) / (double)here * above_width(i);
+            return value < (double)hist->max ? value : (double)hist->max;
         }
+        seen += here;
     }
     return (double)hist->max;
 }

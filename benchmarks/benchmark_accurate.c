@@ -8,7 +8,7 @@
  *   written      as sequential, but what is timed is an allocation with the first write to its object: the first use
  *                of a page is the allocator's where it writes there itself, and the program's where it does not.
  *   floor        the loop of the churn without the allocator: what the clock, interrupts and the scheduler add on
- *                this machine, in the same minutes.
+ *                this machine, in twenty blocks between the cycles of the churn, and in one before the others.
  *
  * Every operation is timed on its own; the median of the floor is subtracted. Each object is written to, behind the clock
  * but for `written`. ops_per_sec is measured apart, without the clock in the loop.
@@ -28,7 +28,7 @@
 #include <tslab/stats.h>
 #endif
 
-enum { MAX_LIVE = 100000, STEPS_PER_CYCLE = 5, SEQUENTIAL_ROUNDS = 10 };
+enum { MAX_LIVE = 100000, STEPS_PER_CYCLE = 5, SEQUENTIAL_ROUNDS = 10, FLOOR_BLOCKS = 20 };
 enum { MAX_SIZES = 16 };
 
 static const uint64_t default_sizes[] = {64, 96, 128, 192, 256, 384, 512, 768};
@@ -67,7 +67,10 @@ typedef struct work {
     bench_rng rng;
     bench_hist *alloc_hist;
     bench_hist *free_hist;
-    uint64_t alloc_ns; /* of LOOP_PLAIN */
+    bench_hist *floor_hist;
+    void **empty_slots; /* those of the floor's loop */
+    uint64_t floor_ns;  /* of all that it took */
+    uint64_t alloc_ns;  /* of LOOP_PLAIN */
     uint64_t free_ns;
 } work;
 
@@ -222,18 +225,28 @@ static rates plain_rates(const work *w, uint64_t ops) {
     return (rates){per_second(ops, w->alloc_ns), per_second(ops, w->free_ns)};
 }
 
-/* The floor over both halves of the loop, into alloc_hist. */
-static double measure_floor(work *w, uint64_t cycles, bool shown) {
-    bench_hist *free_hist = w->free_hist;
-    reset_hists(w);
-    for (size_t i = 0; i < w->live; i++) w->slots[i] = null_object;
-    w->free_hist = w->alloc_hist;
+/* Adds to the floor, of both halves of the loop. */
+static void measure_floor(work *w, uint64_t cycles) {
+    work empty = *w;
+    empty.slots = w->empty_slots;
+    empty.alloc_hist = empty.free_hist = w->floor_hist;
     uint64_t begin_ns = bench_now_ns();
-    for (uint64_t i = 0; i < cycles; i++) churn_cycle(w, LOOP_EMPTY);
-    uint64_t ns = bench_now_ns() - begin_ns;
-    w->free_hist = free_hist;
-    if (shown) emit_latency(w->size, "floor", w->alloc_hist, 0, per_second(w->alloc_hist->count, ns));
-    return suite_percentile_ns(w->alloc_hist, 0.5, &ticks, 0);
+    for (uint64_t i = 0; i < cycles; i++) churn_cycle(&empty, LOOP_EMPTY);
+    w->floor_ns += bench_now_ns() - begin_ns;
+    w->rng = empty.rng;
+    w->cursor = empty.cursor;
+}
+
+static double floor_of(const work *w) { return suite_percentile_ns(w->floor_hist, 0.5, &ticks, 0); }
+
+/* A block of the floor between two cycles, and a cycle that is not counted: the floor's slots were in the caches. */
+static void pause_for_floor(work *w, enum loop_mode mode, uint64_t cycles, bench_hist *uncounted) {
+    measure_floor(w, cycles);
+    work after = *w;
+    after.alloc_hist = after.free_hist = uncounted;
+    churn_cycle(&after, mode);
+    w->rng = after.rng;
+    w->cursor = after.cursor;
 }
 
 static void measure_sequential(work *w, const uint32_t *order, double floor_ns) {
@@ -271,14 +284,16 @@ static void measure_written(work *w, const uint32_t *order, double floor_ns) {
     emit_latency(w->size, "written", w->alloc_hist, floor_ns, per_second(w->alloc_hist->count, ns));
 }
 
-static void measure_churn(work *w, const uint32_t *order, double floor_ns, uint64_t cycles) {
+static void measure_churn(work *w, const uint32_t *order, uint64_t cycles) {
     enum loop_mode mode = timed_mode();
-    uint64_t plain_cycles = cycles / 20 + 1;
+    uint64_t plain_cycles = cycles / 20 + 1, pause = cycles / FLOOR_BLOCKS + 1;
+    bench_hist *uncounted = bench_hist_create();
     w->peer = peer_open();
     alloc_some(w, mode, order, w->live);
     for (uint64_t i = 0; i < cycles / 20 + 1; i++) churn_cycle(w, mode); /* warms up */
     reset_hists(w);
     for (uint64_t i = 0; i < cycles; i++) {
+        if (i % pause == pause / 2) pause_for_floor(w, mode, cycles / (5 * FLOOR_BLOCKS) + 1, uncounted);
         churn_cycle(w, mode);
         suite_progress(false, "%zu B: cycle %llu of %llu", w->size, (unsigned long long)i + 1,
                        (unsigned long long)cycles);
@@ -297,8 +312,10 @@ static void measure_churn(work *w, const uint32_t *order, double floor_ns, uint6
     rates rate = plain_rates(w, plain_cycles * STEPS_PER_CYCLE * w->tenth);
     free_some(w, LOOP_PLAIN, order, w->live);
     peer_close(w->peer);
-    emit_latency(w->size, "alloc", w->alloc_hist, floor_ns, rate.alloc);
-    emit_latency(w->size, "free", w->free_hist, floor_ns, rate.free);
+    bench_hist_destroy(uncounted);
+    emit_latency(w->size, "floor", w->floor_hist, 0, per_second(w->floor_hist->count, w->floor_ns));
+    emit_latency(w->size, "alloc", w->alloc_hist, floor_of(w), rate.alloc);
+    emit_latency(w->size, "free", w->free_hist, floor_of(w), rate.free);
 }
 
 typedef struct latency_work {
@@ -318,16 +335,21 @@ static void measure_latency(const void *arg) {
     for (size_t i = 0; i < w.live; i++) w.victims[i] = order[i] = (uint32_t)i;
     w.alloc_hist = bench_hist_create();
     w.free_hist = bench_hist_create();
+    w.floor_hist = bench_hist_create();
+    w.empty_slots = bench_map(w.live * sizeof *w.empty_slots);
+    for (size_t i = 0; i < w.live; i++) w.empty_slots[i] = null_object;
     if (!latency->written)
         suite_progress(true, "%zu B: floor, then 10 rounds in sequence, then %llu cycles of churn", size,
                        (unsigned long long)cycles);
-    double floor_ns = measure_floor(&w, latency->written ? cycles / 50 + 1 : cycles / 5 + 1, !latency->written);
+    measure_floor(&w, cycles / 50 + 1);
     if (latency->written) {
-        measure_written(&w, order, floor_ns);
+        measure_written(&w, order, floor_of(&w));
     } else {
-        measure_sequential(&w, order, floor_ns);
-        measure_churn(&w, order, floor_ns, cycles);
+        measure_sequential(&w, order, floor_of(&w));
+        measure_churn(&w, order, cycles);
     }
+    bench_hist_destroy(w.floor_hist);
+    bench_unmap(w.empty_slots, w.live * sizeof *w.empty_slots);
     bench_hist_destroy(w.alloc_hist);
     bench_hist_destroy(w.free_hist);
     bench_unmap(order, w.live * sizeof *order);

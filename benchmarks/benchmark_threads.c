@@ -217,10 +217,7 @@ static void merge_hists(bench_hist *to, const team *t) {
     memset(to, 0, sizeof *to);
     for (unsigned i = 0; i < t->combination.threads; i++) {
         bench_hist *from = t->members[i].hist;
-        to->count += from->count;
-        if (from->max > to->max) to->max = from->max;
-        for (size_t k = 0; k < 64; k++) to->above[k] += from->above[k];
-        for (size_t k = 0; k < BENCH_HIST_EXACT; k++) to->exact[k] += from->exact[k];
+        bench_hist_merge(to, from);
         memset(from, 0, sizeof *from);
     }
 }

@@ -479,12 +479,8 @@ double suite_percentile_ns(const bench_hist *hist, double fraction, const suite_
 }
 
 double suite_mean_ns(const bench_hist *hist, const suite_clock *clock, double floor_ns) {
-    double sum = 0;
     if (hist->count == 0) return 0;
-    for (uint64_t ticks = 0; ticks < BENCH_HIST_EXACT; ticks++) sum += (double)ticks * hist->exact[ticks];
-    /* a bucket of powers of two counts as three quarters of its upper edge, its middle */
-    for (unsigned bit = 0; bit < 63; bit++) sum += (double)hist->above[bit] * 1.5 * (double)(UINT64_C(1) << bit);
-    double ns = sum / (double)hist->count * clock->tick_ns - floor_ns;
+    double ns = bench_hist_sum(hist) / (double)hist->count * clock->tick_ns - floor_ns;
     return ns > 0 ? ns : 0;
 }
 

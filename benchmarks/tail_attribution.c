@@ -87,8 +87,12 @@ static uint64_t floor_ticks, floor_cpu_ns;
 static uint64_t done_ops;
 static path *paths;
 static unsigned path_count;
-static record *top; /* slowest first */
-static size_t top_count;
+/* The slowest, slowest first. */
+typedef struct slowest {
+    record *records;
+    size_t count;
+} slowest;
+static slowest top, top_empty; /* operations, and the empty ones beside them */
 
 /* ---- reading ---------------------------------------------------------------------------------------------- */
 
@@ -172,6 +176,20 @@ static path *path_of(unsigned op, uint32_t steps) {
     return p;
 }
 
+static void insert(slowest *list, const record *r) {
+    if (list->count == config.top && r->wall_ns <= list->records[list->count - 1].wall_ns) return;
+    size_t at = list->count < config.top ? list->count++ : list->count - 1;
+    for (; at > 0 && list->records[at - 1].wall_ns < r->wall_ns; at--) list->records[at] = list->records[at - 1];
+    list->records[at] = *r;
+}
+
+/* Of as many empty operations, those that took as long or longer, as far as they are known. */
+static size_t empty_as_slow(const record *r) {
+    size_t n = 0;
+    while (n < top_empty.count && top_empty.records[n].wall_ns >= r->wall_ns) n++;
+    return n;
+}
+
 static void note(const record *r) {
     path *p = path_of(r->op, r->steps);
     p->count++;
@@ -179,13 +197,7 @@ static void note(const record *r) {
     if (r->wall_ns > p->max_ns) p->max_ns = r->wall_ns;
     for (unsigned i = 0; i < LIMITS; i++) p->over[i] += r->wall_ns > limits_ns[i];
     p->bucket[bucket_of(r->wall_ns)]++;
-    if (r->op == OP_EMPTY || (top_count == config.top && r->wall_ns <= top[top_count - 1].wall_ns)) return;
-    size_t at = top_count < config.top ? top_count++ : top_count - 1;
-    while (at > 0 && top[at - 1].wall_ns < r->wall_ns) {
-        top[at] = top[at - 1];
-        at--;
-    }
-    top[at] = *r;
+    insert(r->op == OP_EMPTY ? &top_empty : &top, r);
 }
 
 /* ---- operations ------------------------------------------------------------------------------------------- */
@@ -324,7 +336,8 @@ static void run(void) {
     allocator = slab_allocator_create_ex(&options);
     if (allocator == NULL) bench_die(BENCH_EXIT_FAILED, "slab_allocator_create_ex failed");
     paths = bench_map(MAX_PATHS * sizeof *paths);
-    top = bench_map(config.top * sizeof *top);
+    top.records = bench_map(config.top * sizeof *top.records);
+    top_empty.records = bench_map(config.top * sizeof *top_empty.records);
     tick_ns = bench_clock_calibrate();
     measure_floor();
     while (done_ops < config.ops) one_epoch(objects, config.objects, &rng);
@@ -398,20 +411,21 @@ static void print_paths(void) {
 
 static void print_top(void) {
     uint64_t count[TAIL_VERDICTS] = {0}, sum[TAIL_VERDICTS] = {0}, all = 0;
-    printf("\n%5s %-5s %5s %9s %9s %9s %6s %8s %-10s %s\n", "rank", "op", "bytes", "wall_ns", "cpu_ns", "wait_ns",
-           "faults", "switches", "verdict", "path");
-    for (size_t i = 0; i < top_count; i++) {
-        const record *r = &top[i];
+    printf("\n%5s %-5s %5s %9s %9s %9s %6s %8s %13s %-10s %s\n", "rank", "op", "bytes", "wall_ns", "cpu_ns", "wait_ns",
+           "faults", "switches", "empty_as_slow", "verdict", "path");
+    for (size_t i = 0; i < top.count; i++) {
+        const record *r = &top.records[i];
         tail_verdict verdict = judge(r);
         count[verdict]++;
         sum[verdict] += r->wall_ns;
         all += r->wall_ns;
-        printf("%5zu %-5s %5u %9llu %9llu %9llu %6llu %8llu %-10s %s\n", i + 1, op_names[r->op], r->bytes,
+        printf("%5zu %-5s %5u %9llu %9llu %9llu %6llu %8llu %13zu %-10s %s\n", i + 1, op_names[r->op], r->bytes,
                (unsigned long long)r->wall_ns, (unsigned long long)r->cpu_ns, (unsigned long long)wait_ns(r),
                (unsigned long long)(r->minor_faults + r->major_faults),
-               (unsigned long long)(r->voluntary + r->involuntary), verdict_names[verdict], steps_text(r->steps));
+               (unsigned long long)(r->voluntary + r->involuntary), empty_as_slow(r), verdict_names[verdict],
+               steps_text(r->steps));
     }
-    printf("\nof the %zu slowest of %llu operations:", top_count, (unsigned long long)done_ops);
+    printf("\nof the %zu slowest of %llu operations:", top.count, (unsigned long long)done_ops);
     for (unsigned v = 0; v < TAIL_VERDICTS; v++)
         printf(" %s %llu (%.0f %% of their time)%s", verdict_names[v], (unsigned long long)count[v],
                all ? 100.0 * (double)sum[v] / (double)all : 0.0, v + 1 < TAIL_VERDICTS ? "," : "\n");
@@ -432,18 +446,18 @@ static void print_sampled(const SlabThreadStats *s) {
 static void write_rows(FILE *file) {
     fputs("allocator,version,rank,op,bytes,path,verdict,wall_ns,cpu_ns,wait_ns,minor_faults,major_faults,voluntary_"
           "switches,"
-          "involuntary_switches,path_p50_ns,path_p99_ns,operation,operations\n",
+          "involuntary_switches,path_p50_ns,path_p99_ns,operation,operations,empty_as_slow\n",
           file);
-    for (size_t i = 0; i < top_count; i++) {
-        const record *r = &top[i];
+    for (size_t i = 0; i < top.count; i++) {
+        const record *r = &top.records[i];
         const path *p = path_of(r->op, r->steps);
-        fprintf(file, "tslab,%s,%zu,%s,%u,%s,%s,%llu,%llu,%llu,%llu,%llu,%llu,%llu,%llu,%llu,%llu,%llu\n",
+        fprintf(file, "tslab,%s,%zu,%s,%u,%s,%s,%llu,%llu,%llu,%llu,%llu,%llu,%llu,%llu,%llu,%llu,%llu,%zu\n",
                 slab_version(), i + 1, op_names[r->op], r->bytes, steps_text(r->steps), verdict_names[judge(r)],
                 (unsigned long long)r->wall_ns, (unsigned long long)r->cpu_ns, (unsigned long long)wait_ns(r),
                 (unsigned long long)r->minor_faults, (unsigned long long)r->major_faults,
                 (unsigned long long)r->voluntary, (unsigned long long)r->involuntary,
                 (unsigned long long)path_percentile_ns(p, 0.5), (unsigned long long)path_percentile_ns(p, 0.99),
-                (unsigned long long)r->index, (unsigned long long)done_ops);
+                (unsigned long long)r->index, (unsigned long long)done_ops, empty_as_slow(r));
     }
 }
 

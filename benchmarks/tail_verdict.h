@@ -3,7 +3,8 @@
  *
  *     scheduler   the thread was switched out, and did not run for at least half of the time
  *     page_fault  the system had to find memory for a page that was touched for the first time
- *     allocator   it took one of the allocator's longer paths, and this is what that path costs
+ *     allocator   it took one of the allocator's longer paths, and this is what that path costs; or it gave memory back
+ *                 to the system, or waited for a lock: what these cost at most the allocator answers for
  *     machine     none of these: an interrupt, the host of a virtual machine, another program's use of the caches. The
  *                 fast path, or a path that otherwise takes less than a quarter of it in 99 of 100 cases
  */
@@ -46,6 +47,7 @@ static inline tail_verdict tail_judge(const tail_facts *facts) {
     if (wait_ns >= facts->wall_ns - wait_ns) return facts->switches > 0 ? TAIL_SCHEDULER : TAIL_MACHINE;
     if (facts->faults > 0) return TAIL_PAGE_FAULT;
     if (facts->steps == 0) return TAIL_MACHINE;
+    if (facts->steps & (TAIL_STEP_PURGE | TAIL_STEP_LOCK)) return TAIL_ALLOCATOR;
     if (facts->path_p99_ns != 0 && facts->wall_ns / 4 > facts->path_p99_ns) return TAIL_MACHINE;
     return TAIL_ALLOCATOR;
 }

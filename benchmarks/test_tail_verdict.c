@@ -27,6 +27,12 @@ int main(void) {
     expect("the usual cost of a purge",
            (tail_facts){.wall_ns = 90000, .cpu_ns = 90000, .steps = TAIL_STEP_PURGE, .path_p99_ns = 80000},
            TAIL_ALLOCATOR);
+    expect("many times that: the call into the system was the allocator's all the same",
+           (tail_facts){.wall_ns = 900000, .cpu_ns = 900000, .steps = TAIL_STEP_PURGE, .path_p99_ns = 80000},
+           TAIL_ALLOCATOR);
+    expect("waited for a lock",
+           (tail_facts){.wall_ns = 900000, .cpu_ns = 900000, .steps = TAIL_STEP_LOCK, .path_p99_ns = 1000},
+           TAIL_ALLOCATOR);
     expect("four times the usual at most",
            (tail_facts){.wall_ns = 4003, .cpu_ns = 4003, .steps = TAIL_STEP_SLAB, .path_p99_ns = 1000}, TAIL_ALLOCATOR);
     expect("more than that",
