@@ -229,4 +229,5 @@ def main(arguments):
 
 
 if __name__ == "__main__":
+    sys.stdout.reconfigure(errors="backslashreplace")  # a name may have letters that the output's encoding has not
     sys.exit(main(sys.argv[1:]))

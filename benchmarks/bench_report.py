@@ -14,7 +14,7 @@ import csv
 import math
 import re
 
-from analyze_epoch_tail_csv import InputError, read_utf8
+from analyze_epoch_tail_csv import NUMBER, InputError, read_utf8
 
 OURS = "tslab"
 RAW_COLUMNS = ["round", "allocator", "version", "work", "metric", "value", "unit"]
@@ -42,11 +42,8 @@ def median(values):
 
 
 def read_lines(path):
-    """The lines of a file of UTF-8 text, without their ends."""
-    text = read_utf8(path)
-    if text.startswith("\ufeff"):
-        raise InputError(f"{path}:1: begins with a byte order mark: save it as plain UTF-8")
-    return text.replace("\r\n", "\n").split("\n")
+    """The lines of a file of UTF-8 text, without their ends and without a byte order mark."""
+    return read_utf8(path).removeprefix("\ufeff").replace("\r\n", "\n").split("\n")
 
 
 def split(path, number, line):
@@ -73,10 +70,7 @@ def _rows(path, columns):
 
 
 def _number(path, line, text):
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
+    value = float(text) if NUMBER.fullmatch(text) else math.nan
     if not math.isfinite(value) or value < 0:
         raise InputError(f"{path}:{line}: '{text}' is no number from 0 up")
     return value

@@ -31,7 +31,7 @@ POINTS = 0.5
 
 @dataclasses.dataclass(frozen=True)
 class Claim:
-    """A figure of the documents: what they say of themselves and of malloc, and where ours is. In `what` stand the
+    """A reference figure: what it is of the design's own allocator and of malloc, and where ours is. In `what` stand the
     amounts of the run that the figures are of, see amounts()."""
 
     what: str
@@ -41,7 +41,7 @@ class Claim:
     metric: str
     unit: str
     command: str
-    turn: object = None  # from the metric, of which less is better, to the figure that the documents name
+    turn: object = None  # from the metric, of which less is better, to the figure that the reference names
 
 
 def percent_of_rest(value):
@@ -52,7 +52,7 @@ def pair_of(value):
     return 2 * value
 
 
-CHURN, ACCURATE, THREADS = "churn_test", "benchmark_accurate", "benchmark_threads"
+CHURN, ACCURATE, THREADS, FRAGMENTS = "churn_test", "benchmark_accurate", "benchmark_threads", "fragmentation_over_time"
 LATENCY = f"{SUITE}latency_{SIZE}"
 CLAIMS = [
     Claim("allocation p50, {operations} operations of churn", "30 ns", "24 ns", LATENCY, "alloc_p50_ns", "ns", ACCURATE),
@@ -67,27 +67,32 @@ CLAIMS = [
     Claim("growth of resident memory over {cycles} cycles", "0 to 2.4 %", "0 %", f"{SUITE}churn_test", "rss_growth_pct", "%",
           CHURN),
     Claim("resident memory in these cycles", "+37 % over malloc", "", f"{SUITE}churn_test", "rss_mib", "MiB", CHURN),
-    Claim("{shifts} phase shifts: largest change of what is live", "no drift", "", f"{SUITE}phase_shifts",
+    Claim("{shifts} phase shifts: largest change of what is live, of all rounds", "no drift", "", f"{SUITE}phase_shifts",
           "live_bytes_drift", "bytes", CHURN),
     Claim("the same of what is committed", "no drift", "", f"{SUITE}phase_shifts", "committed_bytes_drift", "bytes",
           CHURN),
     Claim("share of a 256 MiB spike that is returned as soon as it is over, mean", "71.9 %", "18.6 %", f"{SUITE}phase_shifts", "kept_pct", "%",
           CHURN, percent_of_rest),
     Claim("the least of all shifts", "", "", f"{SUITE}phase_shifts", "worst_kept_pct", "%", CHURN, percent_of_rest),
+    Claim("the same shifts: growth of resident memory after the spikes, from the second to the last", "", "",
+          f"{SUITE}phase_shifts", "rss_growth_pct", "%", CHURN),
+    Claim("share of 192 MiB that is returned once every object is freed", "", "", f"{SUITE}survivors_together",
+          "kept_empty_pct", "%", FRAGMENTS, percent_of_rest),
     Claim("growth over 20 epochs of 50,000 objects", "0 %", "", f"{SUITE}epoch_cycles", "rss_growth_pct", "%", CHURN),
-    Claim("growth in a mixed load without boundaries (documents: another load, whose working set grows)", "1,033 %", "1,111 %", f"{SUITE}mixed_load", "rss_growth_pct", "%",
-          CHURN),
+    Claim("growth in a mixed load without boundaries (reference: another load, whose working set grows)", "1,033 %",
+          "1,111 %", f"{SUITE}mixed_load", "rss_growth_pct", "%", CHURN),
     Claim("space efficiency over a realistic mix of sizes", "88.9 %", "75 to 85 %", f"{SUITE}size_mix", "waste_pct", "%",
           ACCURATE, percent_of_rest),
     Claim("resident over the payload, 128 B, metadata counted", "3 %", "", f"{SUITE}space_128", "overhead_pct", "%",
           ACCURATE),
-    Claim("1 thread, 100,000 objects allocated, then freed, memory warm: time of both (documents: a first time, and a sort in it)", "172 ns", "", f"{SUITE}threads_1_batch", "op_ns", "ns", THREADS, pair_of),
+    Claim("1 thread, 100,000 objects allocated, then freed, memory warm: time of both (reference: a first time, and a sort in "
+          "it)", "172 ns", "", f"{SUITE}threads_1_batch", "op_ns", "ns", THREADS, pair_of),
     Claim("16 threads: the same, of all together (likewise)", "9,524 ns", "", f"{SUITE}threads_16_batch", "op_ns", "ns", THREADS, pair_of),
     Claim("16 threads: p99 of an allocation (likewise)", "19,916 ns", "", f"{SUITE}threads_16_batch", "p99_ns", "ns", THREADS),
     Claim("16 threads: share of the acquisitions of the allocator's locks that waited (in batches)", "18 to 20 %, a plateau", "",
           f"{SUITE}threads", "batch_waited_pct", "%", THREADS),
-    Claim("16 threads, 2,000 live objects of each replaced: waits for any lock of the library, in all trials", "", "",
-          f"{SUITE}threads", "lock_waits", "", THREADS),
+    Claim("16 threads, 2,000 live objects of each replaced: waits for any lock of the library, the most of any round of ten "
+          "trials", "", "", f"{SUITE}threads", "lock_waits", "", THREADS),
     Claim("instructions of a call for the statistics", "about 2 ns a lock", "", f"{SUITE}observability",
           "instructions_per_call", "", "observability"),
 ]
@@ -96,13 +101,42 @@ COMMANDS = {
     ACCURATE: f"{PROGRAMS}/benchmark_accurate --allocator NAME --csv FILE",
     CHURN: f"{PROGRAMS}/churn_test --allocator NAME --csv FILE",
     THREADS: f"{PROGRAMS}/benchmark_threads --allocator NAME --csv FILE",
-    "fragmentation_over_time": f"{PROGRAMS}/fragmentation_over_time --allocator NAME --csv FILE",
+    FRAGMENTS: f"{PROGRAMS}/fragmentation_over_time --allocator NAME --csv FILE",
     "scope_bench": f"{PROGRAMS}/scope_bench --csv FILE",
     "tail_attribution": f"{PROGRAMS}/tail_attribution --csv FILE",
     "soak": "benchmarks/soak_mixed_single_process.sh --csv FILE",
     "observability": "benchmarks/observability.py --csv FILE",
     "core_bench": "benchmarks/run_bench.sh",
 }
+
+
+# ---- what holds of several parts ----------------------------------------------------------------
+
+NOISE = ("A p50 is what is left after the clock's own median is subtracted. Where ours or the best peer's is below half of "
+         "what was subtracted, their ratio is noise, and none is formed (`-`).")
+DRIFT = "Drift of live bytes is 0 with any correct allocator: the work replaces objects by others of the same sizes."
+NEVER = "Drift, locks and waits are the largest of all rounds, not the median."
+EMPTY = ("Every object freed: first nineteen in twenty are, ten seconds pass, the allocator is asked to give memory back, and "
+         "the rest is freed; memory is counted at once, without asking again.")
+SPIKES = ("`sequential` times the call alone, as the reference figures do; `sequential_written` times the call and the first "
+          "write to its object. Both are shown because the first use of a page is a page fault, and malloc writes headers into "
+          "new memory: its page faults are in the time of the call, those of an allocator that does not write there are not; "
+          "with the first write they are in the time of every allocator.")
+LOCKS = ("`locks_contended` counts waits for the two locks of the allocator itself: that of its rolling epochs and that of its "
+         "warm memory units. The locks of epochs, of heaps and of the region are in `lock_waits` alone.")
+
+
+def in_the_noise(summary, work, metric):
+    """Whether the row is of p50s, and ours or the best peer's is less than half of the floor that was subtracted."""
+    floors = summary.get((work, metric.removesuffix("p50_ns") + "floor_ns"), {})
+    entries = summary.get((work, metric), {})
+    return metric.endswith("p50_ns") and any(2 * entries[name]["median"] < floors[name]["median"]
+        for name in (OURS, report.best_peer(entries)) if name in entries and name in floors)
+
+
+def where(summary, work, metric, kind=""):
+    """standing() of a row; a dash where its ratio is noise."""
+    return "-" if in_the_noise(summary, work, metric) else standing(summary.get((work, metric), {}), kind)
 
 
 # ---- numbers ------------------------------------------------------------------------------------
@@ -174,15 +208,36 @@ def about_the_run(suite):
         return ["The run was not recorded (there is no run.csv)."]
     rows = suite.rows("run")
     spent = sum(suite.number("run", row, "seconds") for row in rows)
-    lines = [
-        f"Machine: {suite.machines()}. {header['date']}, mode {header['mode']}, commit {suite.by_step('commit')};",
-        f"{len(rows)} runs in {spent / 60:.0f} minutes. {header['allocators']}.",
+    return [
+        f"Machine: {suite.machines()}. Mode {header['mode']}, {len(rows)} runs in {spent / 60:.0f} minutes. "
+        f"{header['allocators']}.",
         "",
-        f"    {re.sub(' --steps .*', '', header['command'])}",
+        *markdown([["commit", "measured (UTC)", "steps"], *measured_when(suite)]),
+        "",
+        "The command of the last run, and what makes the charts and this file:",
+        "",
+        f"    {header['command']}",
         "    tools/plot_bench.py",
         "    benchmarks/make_results.py",
     ]
-    return lines
+
+
+def measured_when(suite):
+    """A row for each commit: when the first and the last of its programs ended, and its steps."""
+    commits = {}
+    for row in suite.rows("run"):
+        ended, steps = commits.setdefault(row["commit"], ([], {}))
+        ended.append((row.get("date") or suite.header()["date"])[:len("2020-01-01 00:00")])
+        steps[row["step"]] = None
+    return [[commit, span(min(ended), max(ended)), ", ".join(steps)] for commit, (ended, steps) in commits.items()]
+
+
+def span(first, last):
+    """From one day and time to another; the day once if it is the same."""
+    if first == last:
+        return first
+    day, _, time = last.partition(" ")
+    return f"{first} to {time if first.startswith(day) else last}"
 
 
 def amounts(suite):
@@ -199,26 +254,28 @@ def amounts(suite):
 def claims(suite, summary):
     names = present(summary)
     counts = amounts(suite)
-    rows = [["figure", "documents", "their malloc", *(label(name) for name in names), "where we are", "from"]]
+    rows = [["figure", "reference", "reference: malloc", *(label(name) for name in names), "where we are", "from"]]
     for claim in CLAIMS:
         entries = summary.get((claim.work, claim.metric), {})
         if not entries:
             continue
         unit = f" ({claim.unit})" if claim.unit else ""
         cells = [with_spread(entries.get(name), claim.turn) for name in names]
-        rows.append([claim.what.format(**counts) + unit, claim.theirs or "-", claim.malloc or "-", *cells, standing(entries, claim.metric) or
-                     own_verdict(claim, entries), claim.command])
+        rows.append([claim.what.format(**counts) + unit, claim.theirs or "-", claim.malloc or "-", *cells,
+                     where(summary, claim.work, claim.metric, claim.metric) or own_verdict(claim, entries), claim.command])
     used = dict.fromkeys(claim.command for claim in CLAIMS if summary.get((claim.work, claim.metric)))
-    return [*markdown(rows), "", *commands(used)]
+    return [*markdown(rows), "", NOISE, DRIFT, NEVER, EMPTY, "", *commands(used)]
 
 
 def own_verdict(claim, entries):
-    """Where no other allocator counts the same: against the documents' own words, where these are a figure."""
+    """Where no other allocator counts the same: against the reference's own words, where these are a figure."""
     if OURS not in entries:
         return ""
     mine = entries[OURS]["median"]
     if mine == 0:
         return "none at all"
+    if claim.metric == "lock_waits":
+        return "**not 0**"
     return "" if claim.theirs != "no drift" else "**drifts**"
 
 
@@ -235,10 +292,33 @@ def present(summary):
     return [name for name in ALLOCATORS if name in found]
 
 
-def targets(suite, summary):
+def judged_targets(suite, summary):
     wanted = report.read_targets(HERE / "targets.csv")
+    return report.judge_all(summary, wanted, figures.expected(suite, wanted))
+
+
+def over(row):
+    """How many times its limit a missed figure is."""
+    return row.figure / row.limit if row.limit else math.inf
+
+
+def aims(judged):
+    """How many are met, and the three that are farthest over their limits."""
+    met = sum(row.verdict == "ok" for row in judged)
+    missed = sorted((row for row in judged if row.verdict == "miss"), key=over, reverse=True)[:3]
+    farthest = f" Farthest over their limits: {', '.join(map(miss, missed))}." if missed else ""
+    return f"{met} of {len(judged)} aims met.{farthest}"
+
+
+def miss(row):
+    limit = f"{row.limit:g}" + (" x" if row.kind.startswith("ratio") else "")
+    distance = f"{times(over(row))} times the limit of {limit}" if row.limit else f"{number(row.figure)}, the limit is 0"
+    return f"`{row.work.removeprefix(SUITE)} {row.metric}` ({distance})"
+
+
+def targets(suite, summary):
+    judged = judged_targets(suite, summary)
     rows = [["work", "metric", "temporal-slab", "compared with", "its figure", "ratio or figure", "limit", ""]]
-    judged = report.judge_all(summary, wanted, figures.expected(suite, wanted))
     for row in judged:
         entries = summary.get((row.work, row.metric), {})
         ratio = row.kind.startswith("ratio")
@@ -249,12 +329,11 @@ def targets(suite, summary):
             f"{row.limit:g} x" if ratio else f"{row.limit:g}",
             {"ok": "met", "miss": "**missed**"}.get(row.verdict, report.verdict(row)),
         ])
-    met = sum(row.verdict == "ok" for row in judged)
-    missed = sum(row.verdict == "miss" for row in judged)
+    met, missed = (sum(row.verdict == verdict for row in judged) for verdict in ("ok", "miss"))
     other = ["The rows down to `domain_cycle` are of core_bench. " + line for line in about_the_core(suite)[:1]]
     return [f"{met} of {len(judged)} met, {missed} missed. Compared is with the best peer, or with the one that the target "
             "names: (fixed).", "`object_ns` of scopes is compared with those that cannot free a single object.", *other,
-            "", *markdown(rows)]
+            "", *markdown(rows), "", SPIKES, LOCKS, DRIFT, NEVER]
 
 
 # Metrics that say how a measurement was made, that another one contains, or in which the machine's own floor is larger
@@ -266,10 +345,13 @@ SKIPPED = re.compile(r"floor|step_ns|round_trip|from_start|drift| spike_|worst_|
 
 def behind(summary):
     """Every row in which a peer is better by more than what is called equal, the worst first."""
-    found, compared = [], 0
+    found, compared, noisy = [], 0, 0
     for (work, metric), entries in summary.items():
         best = report.best_peer(entries)
         if OURS not in entries or best is None or SKIPPED.search(f"{work} {metric}"):
+            continue
+        if in_the_noise(summary, work, metric):
+            noisy += 1
             continue
         compared += 1
         words, distance, worse, _ = compare(entries[OURS], entries[best], metric)
@@ -283,7 +365,8 @@ def behind(summary):
            f"{100 * EQUAL:.0f} %, or {POINTS} points where the figure is per cent"
     scope = ["`any_object_ns` is the time of an object whose scope is made and dropped, with every allocator of scope_bench:",
              "also those that free each object, or could."] if any(metric == "any_object_ns" for _, metric in summary) else []
-    return [f"{text}.", *scope, *(["", *markdown(rows)] if found else [])]
+    left_out = [f"{noisy} rows of p50s are left out. {NOISE}"] if noisy else []
+    return [f"{text}.", *scope, *left_out, *(["", *markdown(rows)] if found else [])]
 
 
 def latency(suite, summary):
@@ -294,14 +377,28 @@ def latency(suite, summary):
         for op, text in (("alloc", "allocation"), ("free", "free"), ("seq_alloc", "allocation in sequence"),
                          ("written", "the same with the first write"), ("seq_free", "free in sequence")):
             for percentile, shown in (("p50", "p50"), ("p99", "p99"), ("p999", "p99.9"), ("p9999", "p99.99")):
-                entries = summary.get((f"{SUITE}latency_{size}", f"{op}_{percentile}_ns"), {})
-                rows.append([str(size), text, shown, *(with_spread(entries.get(name)) for name in names),
-                             standing(entries)])
+                key = f"{SUITE}latency_{size}", f"{op}_{percentile}_ns"
+                entries = summary.get(key, {})
+                rows.append([str(size), text, shown, *(with_spread(entries.get(name)) for name in names), where(summary, *key)])
     floors = [suite.number(ACCURATE, row, "p9999_ns") for row in suite.rows(ACCURATE) if row["op"] == "floor"]
     floor = f" The machine itself, with nothing called: p99.99 {number(min(floors))} to {number(max(floors))} ns." if floors \
         else ""
-    return [f"Nanoseconds; the clock's own median is subtracted.{floor}", "", *markdown(rows), "",
-            *commands([ACCURATE])]
+    return [f"Nanoseconds; the clock's own median is subtracted.{floor}", NOISE, "", *markdown(rows), "",
+            *without_the_clock(summary, names), *commands([ACCURATE])]
+
+
+def without_the_clock(summary, names):
+    """What a call takes in a loop that reads no clock."""
+    rows = [["size", "operation", *(label(name) for name in names), "where we are"]]
+    for size in ("64", "128", "512"):
+        for op, text in (("alloc", "allocation, first write"), ("free", "free")):
+            entries = summary.get((f"{SUITE}latency_{size}", f"{op}_call_ns"), {})
+            if entries:
+                rows.append([size, text, *(with_spread(entries.get(name)) for name in names), standing(entries)])
+    if len(rows) == 1:
+        return []
+    return ["The same churn without a clock in the loop: nanoseconds an operation, 1e9 / `ops_per_sec`, the loop included and "
+            "nothing subtracted.", "", *markdown(rows), ""]
 
 
 def threads(suite, summary):
@@ -325,8 +422,9 @@ def threads(suite, summary):
             for column in figures.COUNTERS:
                 counts[column] = (counts[column] or 0) + int(row[column]) if row[column] else counts[column]
     contended += [[*key, *("-" if count is None else f"{count:,}" for count in counts.values())] for key, counts in sums.items()]
-    return [*markdown(rows), "", "Locks and retries of temporal-slab, in all trials together. Taken and waited for: the allocator's "
-            "and that of its warm units. Fast paths take no lock; `batch` goes beyond them with each slab. In batches of four threads "
+    return [*markdown(rows), "", "Locks and retries of temporal-slab, in all trials together. Taken and waited for: the locks of "
+            "the allocator itself, that of its rolling epochs and that of its warm memory units; waits, any lock: those of epochs, "
+            "heaps and the region too. Fast paths take no lock; `batch` goes beyond them with each slab. In batches of four threads "
             "and more, temporal-slab has more than its retain budget (32 MiB) to give back each time, and does; the others keep it.", "",
             *markdown(contended), "", *commands([THREADS])]
 
@@ -339,16 +437,28 @@ def memory(suite, summary):
         ("space_mix", "overhead_pct", "realistic mix: resident over the payload (%)"),
         ("size_mix", "waste_pct", "realistic mix: lost by rounding (%)"),
         ("phase_shifts", "kept_pct", "kept of a 256 MiB spike (%)"),
+        ("phase_shifts", "rss_growth_pct", "growth of resident memory after the spikes, second to last shift (%)"),
         ("survivors_together", "kept_idle_pct", "one in twenty survives, ten idle seconds: kept (%)"),
         ("survivors_together", "kept_asked_pct", "the same, asked for it: kept (%)"),
+        ("survivors_together", "kept_empty_pct", "the survivors freed as well: kept (%)"),
         ("survivors_by_lifetime", "kept_idle_pct", "survivors in an epoch of their own: kept (%)"),
+        ("survivors_by_lifetime", "kept_empty_pct", "these freed as well: kept (%)"),
     ):
         entries = summary.get((SUITE + work, metric), {})
         if entries:
             rows.append([text, *(with_spread(entries.get(name)) for name in names), standing(entries, metric)])
     scope = summary.get((f"{SUITE}space_128", "scope_overhead_pct"), {}).get(OURS)
     more = [f"In a scope epoch 128 B objects cost {with_spread(scope)} % over the payload."] if scope else []
-    return [*markdown(rows), "", *more, "", *commands([ACCURATE, CHURN, "fragmentation_over_time"])]
+    return [*markdown(rows), "", *more, EMPTY, "", *commands([ACCURATE, CHURN, FRAGMENTS])]
+
+
+ENOUGH = 100  # so many scopes timed have a 99th percentile
+
+
+def scope_cell(suite, row, column):
+    """A figure of a row; none if the row is not there or a percentile is of too few."""
+    few = column.startswith("p99") and row and int(row.get("timed_scopes") or 0) < ENOUGH
+    return "-" if row is None or few else number(suite.number("scope_bench", row, column))
 
 
 def scopes(suite):
@@ -366,12 +476,13 @@ def scopes(suite):
         lines.append([f"{int(count):,}" for count in shape] + [with_spread(entries.get((each, *shape))) for each in names])
     more = []
     for column, text in (("held_per_payload", "Resident bytes over the payload, while all scopes are open and full."),
-                         ("p99_ns_per_scope", "The 99th percentile of a whole scope, in nanoseconds.")):
-        values = {(row["allocator"], row["objects_per_scope"], row["scopes_open"]): row.get(column) for row in rows}
-        if any(values.values()):
+                         ("p99_ns_per_scope", "The 99th percentile of a whole scope, in nanoseconds. There is none (`-`) "
+                          f"where fewer than {ENOUGH} scopes were timed in a round.")):
+        values = {(row["allocator"], row["objects_per_scope"], row["scopes_open"]): row for row in rows if row.get(column)}
+        if values:
             more += [text, "", *markdown([["objects", "open", *names]] + [
-                [*(f"{int(count):,}" for count in shape), *(number(float(values.get((each, *shape)) or 0)) for each in names)]
-                for shape in shapes]), ""]
+                [*(f"{int(count):,}" for count in shape),
+                 *(scope_cell(suite, values.get((each, *shape)), column) for each in names)] for shape in shapes]), ""]
     return ["Nanoseconds an object, its scope made, its objects allocated and written, the scope dropped. No region is told how "
             "large it will be, but `talloc_pool`. `NAME_free` is malloc and free of each object; the other names are in "
             "benchmarks/README.md.", "", *markdown(lines), "", *more, *commands([name])]
@@ -420,12 +531,16 @@ def instructions(suite):
 
 
 def about_the_core(suite):
-    """core_bench measures its rounds in one go, perhaps another day than the rest."""
+    """core_bench measures its rounds in one go, perhaps another day than the rest, on another machine or of another commit."""
     header = suite.header("core_bench_raw")
-    if not header or header.get("machine") == suite.header().get("machine"):
+    run = suite.header()
+    others = dict.fromkeys(row["commit"] for row in suite.rows("run") if row["step"] != "core_bench")
+    if not header or (header["machine"] == run.get("machine") and set(others) <= {header["commit"]}):
         return []
-    return [f"Its figures are of another run than the rest: {header['machine']}, {header['date']}, commit "
-            f"{header['commit']}.", ""]
+    rest = ", ".join(commit for commit in others if commit != header["commit"])
+    machine = f"another machine than the rest: {header['machine']}, " if header["machine"] != run.get("machine") else ""
+    return [f"Its figures are of {machine}{header['date']}, commit {header['commit']}" +
+            (f"; other figures are of {rest}." if rest else "."), ""]
 
 
 def core(suite, summary):
@@ -494,11 +609,12 @@ def document(suite, summary):
              "A cell is the median of the rounds, with the least and the largest where there are several. A ratio (x) is",
              "the median of the quotients round by round, so that it may differ from the quotient of two cells; where the",
              "two sides were measured in other rounds it is that quotient. The best peer is the one with the least median.",
-             ""]
+             "", aims(judged_targets(suite, summary)), ""]
     lines += [*about_the_run(suite), *image("summary", "Four figures, all allocators"),
-              "## The figures of the documents, measured again", "",
-              "The documents measured on another machine; theirs stand beside ours for orientation, the comparison is with "
-              "the other allocators in the same run.", "", *claims(suite, summary), "",
+              "## The reference figures, measured again", "",
+              "Reference figures are those of the design that the allocator follows, with its own allocator and with malloc, "
+              "taken on another machine: they are here for orientation, the comparison is with the other allocators in the "
+              "same run.", "", *claims(suite, summary), "",
               "## The figures to reach", "", *targets(suite, summary), "", "## Where we are behind", "", *behind(summary), ""]
     for heading, needs, part, charts in (
         ("Latency", ACCURATE, lambda: latency(suite, summary), ["latency_percentiles", "latency_cdf"]),
@@ -525,7 +641,8 @@ def document(suite, summary):
 
 
 def readme_lines(suite, summary):
-    """The chart and five lines."""
+    """The chart, and a line for each of the main figures."""
+    judged = judged_targets(suite, summary)
     lines = ["![Four figures, all allocators](docs/images/summary.png)", ""]
     sentences = [
         sentence(summary, LATENCY, "alloc_p999_ns", "Allocation p99.9, 100,000 live objects of 128 B: {ours} ns; {peers}."),
@@ -534,6 +651,8 @@ def readme_lines(suite, summary):
         drift_sentence(summary),
         sentence(summary, f"{SUITE}space_128", "overhead_pct", "Resident over the payload, 128 B: {ours} %; {peers}."),
         sentence(summary, f"{SUITE}soak", "op_ns", "Mixed load, a call: {ours} ns; {peers}."),
+        scope_sentence(summary, judged),
+        aims(judged),
     ]
     lines += [f"- {text}" for text in sentences if text]
     header = suite.header()
@@ -552,12 +671,29 @@ def sentence(summary, work, metric, text, turn=None):
     return text.format(ours=value[OURS], peers=peers or "no other measured")
 
 
+def scope_sentence(summary, judged):
+    """The shapes of scopes in which ours is best and worst beside the regions that cannot free a single object."""
+    rows = sorted((row for row in judged if row.work.startswith(f"{SUITE}scope_") and row.metric == "object_ns"
+                   and row.figure is not None), key=lambda row: row.figure)
+    if not rows:
+        return None
+    best, worst = (scope_end(summary, row) for row in (rows[0], rows[-1]))
+    return f"Scopes, an object, beside the best region that cannot free a single one: at best {best}, at worst {worst}."
+
+
+def scope_end(summary, row):
+    objects, _, is_open = row.work.removeprefix(f"{SUITE}scope_").partition("x")
+    entries = summary[row.work, row.metric]
+    ours, theirs = (number(entries[name]["median"]) for name in (OURS, row.best))
+    return f"{times(row.figure)} x ({int(objects):,} objects, {int(is_open):,} open: {ours} ns, {row.best} {theirs})"
+
+
 def drift_sentence(summary):
     drifts = [summary.get((f"{SUITE}phase_shifts", f"{kind}_bytes_drift"), {}).get(OURS) for kind in ("live", "committed")]
     if None in drifts:
         return None
     return "Largest change of live and of committed bytes over all phase shifts: " \
-           f"{number(drifts[0]['median'])} and {number(drifts[1]['median'])} bytes."
+           f"{number(drifts[0]['median'])} and {number(drifts[1]['median'])} bytes. {DRIFT}"
 
 
 def between_marks(path, lines):

@@ -17,6 +17,7 @@ import dataclasses
 import datetime
 import fcntl
 import hashlib
+import itertools
 import os
 import pathlib
 import re
@@ -35,6 +36,11 @@ ALLOCATORS = ["tslab", "malloc", "jemalloc", "tcmalloc", "mimalloc"]
 PEERS = ALLOCATORS[1:]
 MODES = ["full", "quick", "smoke"]
 EXIT_UNAVAILABLE = 3
+IDENTIFY_S = 60  # how long a program may take to say who it is
+# What scope_bench calls the ways of an allocator to drop objects together.
+SCOPES = {"tslab": ["tslab", "tslab_keep", "tslab_reset"], "malloc": ["glibc"],
+          "jemalloc": ["jemalloc", "jemalloc_tcache", "jemalloc_free"], "tcmalloc": ["tcmalloc_free"],
+          "mimalloc": ["mimalloc", "mimalloc_free"]}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -143,12 +149,20 @@ def find_programs(build):
     raise Refusal(f"no benchmark_accurate in {build or 'build/release or build'}: build the project first")
 
 
+def ask(program, name):
+    """What a program of the suite answers to --identify for this allocator."""
+    try:
+        return subprocess.run([program, "--allocator", name, "--identify"], capture_output=True, text=True,
+                              env=clean_environment(), timeout=IDENTIFY_S, check=False)
+    except subprocess.TimeoutExpired as error:
+        raise Refusal(f"{name}: {program.name} has no answer to --identify within {IDENTIFY_S} s") from error
+
+
 def identify(options, folder):
     """{allocator: version} of the wanted ones. Each program proves that its allocator is the one it claims."""
     versions = {}
     for name in options.wanted:
-        answer = subprocess.run([folder / "benchmark_accurate", "--allocator", name, "--identify"], text=True,
-                                capture_output=True, env=clean_environment(), timeout=60, check=False)
+        answer = ask(folder / "benchmark_accurate", name)
         fields = answer.stdout.strip().split(",")
         if answer.returncode == 0 and len(fields) == 4 and fields[0] == name:
             if fields[3] != "optimized" and not options.smoke:
@@ -193,8 +207,14 @@ def set_aside(folder, mode):
 
 
 def header_of(path):
-    with open(path, encoding="utf-8") as file:
+    with open(path, encoding="utf-8-sig") as file:
         return [line[2:].rstrip("\n") for line in file if line.startswith("# ")]
+
+
+def versions_in(header):
+    """{allocator: version} of the lines before a heading."""
+    text = next((line.removeprefix("allocators: ") for line in header if line.startswith("allocators: ")), "")
+    return dict(part.partition(" ")[::2] for part in text.split(", "))
 
 
 # ---- the plan -----------------------------------------------------------------------------------
@@ -257,10 +277,7 @@ def command_of(unit, options, programs, allocators, target, resumed):
     if step.name == "scope_bench":
         names = []
         if options.baseline or options.allocators:
-            known = {"malloc": "glibc", "tslab": "tslab", "jemalloc": "jemalloc", "mimalloc": "mimalloc"}
-            names = [word for name in allocators if name in known for word in ("--allocator", known[name])]
-            if not names:
-                return None
+            names = [word for name in allocators for scope in SCOPES[name] for word in ("--allocator", scope)]
         return [str(programs / "scope_bench"), *size, *extra, *names, "--csv", str(target / "scope_bench.csv")]
     return [str(programs / step.name), "--allocator", unit.allocator, *size, *extra, "--csv",
             str(target / f"{step.name}.csv")]
@@ -279,12 +296,14 @@ def merge(parts, out, units):
         for path in sorted((parts / unit.folder).glob("*.csv")):
             gathered.setdefault(path.name, []).append((unit, path))
     for name, sources in gathered.items():
-        heading, lines = None, []
+        about, heading, lines = [], None, []
         for unit, path in sources:
-            first, *rows = path.read_text(encoding="utf-8").splitlines()
-            if unit.step.name == "core_bench" or first.startswith("#"):
-                heading, lines = None, [first, *rows]  # complete in itself
+            text = path.read_text(encoding="utf-8").splitlines()
+            if unit.step.name == "core_bench":
+                lines = text  # complete in itself
                 break
+            about = list(itertools.takewhile(lambda line: line.startswith("#"), text))
+            first, *rows = text[len(about):]
             first += ",round" if "round" not in first.split(",") else ""
             if heading not in (None, first):
                 raise Refusal(f"{path}: the columns {first} differ from {heading} of the others")
@@ -294,7 +313,7 @@ def merge(parts, out, units):
             lines += [f"{row},{unit.round}" for row in rows if row]
         if lines:
             temporary = out / f".{name}.tmp"
-            temporary.write_text("\n".join(([heading] if heading else []) + lines) + "\n", encoding="utf-8")
+            temporary.write_text("\n".join(about + ([heading] if heading else []) + lines) + "\n", encoding="utf-8")
             temporary.replace(out / name)
 
 
@@ -316,13 +335,29 @@ def write_run(path, header, finished):
 def read_run(path):
     """Its rows. One that does not say on which machine it was is of the machine in the lines before the heading."""
     machine = next((line.removeprefix("machine: ") for line in header_of(path) if line.startswith("machine: ")), "")
-    with open(path, newline="", encoding="utf-8") as file:
-        rows = csv.DictReader(line for line in file if not line.startswith("#"))
-        return [{"machine": machine, **row} for row in rows]
+    with open(path, newline="", encoding="utf-8-sig") as file:
+        lines = csv.DictReader(line for line in file if not line.startswith("#"))
+        missing = [column for column in RUN_COLUMNS if column not in [*(lines.fieldnames or []), "machine"]]
+        if missing:
+            raise Refusal(f"{path}: the heading has no column {', '.join(missing)}")
+        rows = [{"machine": machine, **row} for row in lines]
+    for row in rows:
+        if None in row or None in row.values():
+            raise Refusal(f"{path}: a row of step '{row['step']}' has not as many fields as the heading")
+    return rows
 
 
 def key_of(row):
     return row["step"], row["round"], row["allocator"]
+
+
+def allocators_of(row):
+    """Those that a row of run.csv is of; where it is of all, those that its command names."""
+    if row["allocator"] != "all":
+        return {row["allocator"]}
+    known = {**{name: name for name in ALLOCATORS}, **{way: name for name, ways in SCOPES.items() for way in ways}}
+    named = re.findall(r"--allocators? (\S+)", row["command"])
+    return {known[word] for words in named for word in words.split(",") if word in known}
 
 
 # ---- running ------------------------------------------------------------------------------------
@@ -351,7 +386,8 @@ def lock(folder):
 def fingerprint(programs):
     """Of what is measured: the programs and the library."""
     digest = hashlib.sha256()
-    for path in sorted([*programs.glob("benchmark_*"), *programs.glob("*_test"), *programs.parent.glob("libtslab.*")]):
+    executables = [path for path in programs.iterdir() if os.access(path, os.X_OK)]
+    for path in sorted({*executables, *programs.glob("libtslab.*"), *programs.parent.glob("libtslab.*")}):
         if path.is_file():
             digest.update(path.name.encode() + path.read_bytes())
     return digest.hexdigest()
@@ -406,6 +442,7 @@ class Run:
         self.header = self.describe()
         self.finished = []  # rows of run.csv
         self.kept = []      # those that earlier runs left there
+        self.known = {}     # {allocator: version} of those runs
         self.failures = []
         self.locked = None
 
@@ -426,7 +463,6 @@ class Run:
 
     def prepare(self):
         """Fresh folders, or those of the interrupted run."""
-        record = self.out / "run.csv"
         built = self.parts / "build"
         if self.options.resume:
             if not self.own.is_file():
@@ -442,19 +478,25 @@ class Run:
             self.header = before
             rows = read_run(self.own)
             self.finished = [row for row in rows if row["exit_code"] in ("0", str(EXIT_UNAVAILABLE))]
-            if mode_of(self.out) == self.options.mode:
-                self.kept = [row for row in read_run(record) if row not in rows]
+            self.read_record(rows)
             return
         aside = set_aside(self.out, self.options.mode)
         if aside:
             say(f"the figures that were there are in {os.path.relpath(aside)} now")
+        self.read_record([])
         self.discard_parts()
         self.parts.mkdir(parents=True)
         built.write_text(fingerprint(self.programs), encoding="utf-8")
         (self.out / "run.log").write_text("", encoding="utf-8")
-        if mode_of(self.out) == self.options.mode:
-            self.kept = read_run(record)
         write_run(self.own, self.header, [])
+
+    def read_record(self, own):
+        """What earlier runs of this mode left in run.csv, beside the rows of this one."""
+        record = self.out / "run.csv"
+        rows = read_run(record) if record.is_file() else []
+        if mode_of(self.out) == self.options.mode:
+            self.kept = [row for row in rows if row not in own]
+            self.known = versions_in(header_of(record))
 
     def discard_parts(self):
         """The list of the units goes first: without it there is nothing to resume."""
@@ -470,6 +512,16 @@ class Run:
                               "command": shorten(command, self.parts / unit.folder)})
         write_run(self.own, self.header, self.finished)
 
+    def header_for(self, rows):
+        """The lines of run.csv before these rows: those of this run, and with its allocators those of the rows."""
+        versions = {**self.known, **self.versions}
+        names = set(self.versions).union(*map(allocators_of, rows))
+        named = ", ".join(f"{name} {versions.get(name, '')}".strip() for name in ALLOCATORS if name in names)
+        return [f"allocators: {named}" if line.startswith("allocators: ") else line for line in self.header]
+
+    def write_record(self, rows):
+        write_run(self.out / "run.csv", self.header_for(rows), rows)
+
     def publish(self):
         """Brings the CSV files and run.csv to what is finished. The rows of a step are replaced with its figures: those of
         the earlier ones go before the first file is replaced, the new ones come after the last."""
@@ -484,10 +536,10 @@ class Run:
         record = self.out / "run.csv"
         if record.is_file():
             before = read_run(record)
-            write_run(record, self.header, [row for row in rows if row in before])
+            self.write_record([row for row in rows if row in before])
         done = {key_of(row) for row in self.finished if row["exit_code"] == "0"}
         merge(self.parts, self.out, [unit for unit in self.plan if unit.key in done])
-        write_run(record, self.header, rows)
+        self.write_record(rows)
 
     def expected(self, units):
         mode = MODES.index(self.options.mode)

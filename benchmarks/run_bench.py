@@ -151,7 +151,7 @@ def describe_machine():
 
 
 def describe_commit():
-    """The commit that is checked out; with `+changes` if a file of the sources is not as it is there."""
+    """The commit that is checked out; with `+changes` if a file of the sources is not as it is there, or not there."""
     def git(*words):
         return subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, text=True, check=False)
 
@@ -159,12 +159,14 @@ def describe_commit():
         answer = git("rev-parse", "--short", "HEAD")
         changed = git("status", "--porcelain", "--untracked-files=no", "--", "src", "include", "cmake", ":(glob)benchmarks/*.[chp]*",
                       "benchmarks/scope_rust", "CMakeLists.txt", "CMakePresets.json").stdout.strip()
+        added = git("ls-files", "--others", "--exclude-standard", "--", "src", "include", "benchmarks",
+                    ":(exclude)benchmarks/results", ":(exclude)benchmarks/baseline").stdout.strip()
     except OSError:
         return "unknown"
-    return f"{answer.stdout.strip()}{'+changes' if changed else ''}" if answer.stdout.strip() else "unknown"
+    return f"{answer.stdout.strip()}{'+changes' if changed or added else ''}" if answer.stdout.strip() else "unknown"
 
 
-def header_lines(options, versions, notes, works):
+def command_words(options, works):
     words = ["benchmarks/run_bench.sh", "--rounds", str(options.rounds), "--seed", str(options.seed)]
     if options.quick:
         words.append("--quick")
@@ -174,6 +176,11 @@ def header_lines(options, versions, notes, works):
         words += ["--works", ",".join(works)]
     if options.allocators:
         words += ["--allocators", options.allocators]
+    return words
+
+
+def header_lines(words, versions, notes):
+    """What a file of measurements says of its run. words: the command; notes: {allocator: why it has no figures}."""
     load = os.getloadavg()[0]
     return [
         f"machine: {describe_machine()}",
@@ -227,7 +234,7 @@ def resume_from(raw_path, header):
         measurements = report.read_raw(raw_path)
     except report.InputError as error:
         fail(f"--resume: {error}")
-    with open(raw_path, encoding="utf-8") as file:
+    with open(raw_path, encoding="utf-8-sig") as file:
         old = [line[2:].rstrip("\n") for line in file if line.startswith("# ")]
     for kind in ("command", "allocators", "commit"):
         before = next((line for line in old if line.startswith(kind)), "")
@@ -356,7 +363,7 @@ def main(arguments):
     works = {work: available[work] for work in choose(options.works, available, "work")}
     targets = {key: value for key, value in targets.items()
                if key[0] in works or not (options.works or key[0].startswith(report.SUITE))}
-    header = header_lines(options, versions, notes, works)
+    header = header_lines(command_words(options, works), versions, notes)
     default = HERE / "results" / ("core_bench_partial.csv" if options.partial else "core_bench.csv")
     out_path = pathlib.Path(options.out) if options.out else default
     raw_path = out_path.with_name(out_path.stem + "_raw.csv")

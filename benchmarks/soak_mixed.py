@@ -15,11 +15,12 @@ import sys
 
 import analyze_epoch_tail_csv as analyze
 import run_all
-from run_bench import Progress, clean_environment
+from run_bench import Progress, clean_environment, header_lines
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent
 ALLOCATORS = ["tslab", "malloc", "jemalloc", "tcmalloc", "mimalloc"]
+END_S = 60  # how long a program may take to free everything
 HEADER = "allocator,epoch,throughput_ops_sec,seconds,allocations,frees,live_objects,rss_kib,version"
 
 
@@ -99,8 +100,10 @@ def choose(options, folder):
             fail(f"an allocator is there twice in '{options.allocators}'")
     versions = {}
     for name in wanted:
-        answer = subprocess.run([folder / "soak_mixed", "--allocator", name, "--identify"], capture_output=True,
-                                text=True, env=clean_environment(), timeout=60, check=False)
+        try:
+            answer = run_all.ask(folder / "soak_mixed", name)
+        except run_all.Refusal as refusal:
+            fail(str(refusal))
         fields = answer.stdout.strip().split(",")
         if answer.returncode == 0 and len(fields) == 4 and fields[0] == name:
             if fields[3] != "optimized" and not options.smoke:
@@ -149,7 +152,10 @@ class Runner:
 
     def end(self):
         """Lets it free everything and check its counters."""
-        rest, errors = self.process.communicate(timeout=60)
+        try:
+            rest, errors = self.process.communicate(timeout=END_S)
+        except subprocess.TimeoutExpired as error:
+            raise Failure(f"{self.name}: no end within {END_S} s of the last window") from error
         if self.process.returncode != 0 or rest:
             raise Failure(f"{self.name}: {(errors.strip() or rest.strip() or 'failed').splitlines()[-1]}")
 
@@ -191,6 +197,13 @@ def default_path(options):
     return folder / "soak.csv" if run_all.mode_of(folder) in (None, mode) else folder / mode / "soak.csv"
 
 
+def command_words(options):
+    words = ["benchmarks/soak_mixed_single_process.sh", "--window-ms", str(options.window_ms), "--seed", str(options.seed)]
+    words += [f"--{size}" for size in ("quick", "smoke") if getattr(options, size)]
+    words += ["--seconds", str(options.seconds)] if options.seconds else []
+    return words + (["--allocators", options.allocators] if options.allocators else [])
+
+
 def main(arguments):
     options = parse_arguments(arguments)
     folder = find_folder(options.build)
@@ -206,6 +219,7 @@ def main(arguments):
         if path.is_file():
             path.replace(before)
         with open(path, "w", encoding="utf-8") as out:
+            out.writelines(f"# {line}\n" for line in header_lines(command_words(options), versions, {}))
             out.write(HEADER + "\n")
             finished = soak(options, folder, versions, out)
     except OSError as error:

@@ -10,18 +10,28 @@ import pathlib
 import re
 
 import bench_report as report
+from analyze_epoch_tail_csv import NUMBER
 
 OURS = report.OURS
 ALLOCATORS = ["tslab", "malloc", "jemalloc", "tcmalloc", "mimalloc"]
 # scope_bench: those that cannot free single objects, by whether the scope itself is kept and emptied.
 REGIONS = ["apr", "pmr", "pmr_pooled", "bumpalo"]
 KEPT_REGIONS = ["apr_clear", "bumpalo_reset"]
-SIZE = "128"  # the documents' own object
+SIZE = "128"  # the object of the reference figures
 # glibc "shows its spikes" where one operation in a thousand takes this many times the median.
 SPIKE = 12.0
 # scope_bench: those that are no other allocator's way to do what temporal-slab's scope does: its own variants, those
 # that keep the scope and empty it, and the loop alone.
 NO_WHOLE_SCOPE = ["tslab_keep", "tslab_reset", *KEPT_REGIONS, "none"]
+
+
+
+def real(text):
+    """The number that the text is, in plain notation: no blanks, no underscores, no infinity."""
+    if not NUMBER.fullmatch(text):
+        raise ValueError(text)
+    return float(text)
+
 
 # What the fields of a column must be. A question mark: they may be empty.
 RULES = {
@@ -29,11 +39,11 @@ RULES = {
     "count": ("no whole number from 1 up", lambda value: re.fullmatch("[0-9]+", value) and int(value) > 0),
     "amount": ("no whole number from 0 up", lambda value: re.fullmatch("[0-9]+", value)),
     "whole": ("no whole number", lambda value: re.fullmatch("-?[0-9]+", value)),
-    "number": ("no number", lambda value: math.isfinite(float(value))),
-    "from 0": ("no number from 0 up", lambda value: 0 <= float(value) < math.inf),
-    "positive": ("no number above 0", lambda value: 0 < float(value) < math.inf),
+    "number": ("no number", lambda value: math.isfinite(real(value))),
+    "from 0": ("no number from 0 up", lambda value: 0 <= real(value) < math.inf),
+    "positive": ("no number above 0", lambda value: 0 < real(value) < math.inf),
     "several": ("no numbers from 0 up with blanks between",
-                lambda value: value != "" and all(0 <= float(part) < math.inf for part in value.split(" "))),
+                lambda value: value != "" and all(0 <= real(part) < math.inf for part in value.split(" "))),
 }
 # Of each file the columns that tell its rows apart, with `round`, and those that figures are made of.
 LATENCIES = {"p50_ns": "from 0", "p99_ns": "positive", "p999_ns": "positive", "p9999_ns": "positive"}
@@ -75,7 +85,8 @@ STEP_OF = {"latency_cdf": "benchmark_accurate", "fragmentation": "benchmark_accu
            "phase_shifts": "churn_test", "epoch_cycles": "churn_test", "mixed_load": "churn_test",
            "thread_trials": "benchmark_threads", "core_bench_raw": "core_bench"}
 OPTIONAL = {"round": "count", "p95_ns": "from 0", "p99999_ns": "positive", "samples": "count",  # may be missing
-            "ns_of_rounds": "several", "drop_ns_of_rounds": "several", "machine": "text"}
+            "ns_of_rounds": "several", "drop_ns_of_rounds": "several", "machine": "text", "date": "text",
+           "ops_per_sec": "from 0", "floor_ns": "from 0", "p99_ns_per_scope": "from 0", "timed_scopes": "amount"}
 # What the lines before the heading must say.
 HEADERS = {"run": ["machine", "mode", "command", "date", "allocators"],
            "core_bench_raw": ["machine", "date", "allocators", "commit"]}
@@ -123,7 +134,7 @@ class Suite:
         for column in (*keys, *values):
             if column not in heading:
                 raise report.InputError(f"{path}:{first}: the heading has no column {column}")
-        rules = {**keys, **values, **{column: rule for column, rule in OPTIONAL.items() if column in heading}}
+        rules = {**{column: rule for column, rule in OPTIONAL.items() if column in heading}, **keys, **values}
         seen = {}
         for number, line in lines[1:]:
             fields = report.split(path, number, line)
@@ -145,7 +156,7 @@ class Suite:
         if row[column] == "":
             return None
         try:
-            value = float(row[column])
+            value = real(row[column])
         except ValueError:
             value = math.nan
         if not math.isfinite(value):
@@ -157,6 +168,10 @@ class Suite:
         values = (self.number(name, row, column) for row in self.rows(name)
                   if row["allocator"] == allocator and row.get("round", "1") == round_)
         return [value for value in values if value is not None]
+
+    def rounds(self, name):
+        """In the order of the file."""
+        return list(dict.fromkeys(row.get("round", "1") for row in self.rows(name)))
 
     def allocators(self, name):
         """In the order of ALLOCATORS, then as in the file."""
@@ -210,9 +225,23 @@ def measurement(row, work, metric, value, unit, allocator=None, spread=None):
             "version": row.get("version") or "", "work": report.SUITE + work, "metric": metric, "value": value, "unit": unit}
 
 
+def worst(rows):
+    """The largest value of each figure and allocator, of all its rounds: for figures that say `never`."""
+    found = {}
+    for row in rows:
+        found.setdefault((row["work"], row["metric"], row["allocator"]), []).append(row)
+    for same in found.values():
+        values = [row["value"] for row in same]
+        yield {**same[0], "round": 1, "value": max(values), "spread": values}
+
+
 # ---- latency ------------------------------------------------------------------------------------
 
 PERCENTILES = ["p50", "p95", "p99", "p999", "p9999", "p99999"]
+
+
+# The works that are compared with glibc where it has a spike: the call alone, and the call with the first write.
+SPIKES = {"seq_alloc": "sequential", "written": "sequential_written"}
 
 
 def latency(suite):
@@ -227,16 +256,20 @@ def latency(suite):
             yield measurement(row, work, f"{row['op']}_{p}_ns", value, "ns")
         if values.get("p50") and values.get("p9999"):
             yield measurement(row, work, f"{row['op']}_p9999_over_p50", values["p9999"] / values["p50"], "")
-        if row["op"] == "seq_alloc":
-            spikes[row.get("round", "1"), row["size_class"], row["allocator"]] = (row, values)
+        if row.get("floor_ns"):
+            yield measurement(row, work, f"{row['op']}_floor_ns", suite.number(name, row, "floor_ns"), "ns")
+        if row["op"] in ("alloc", "free") and float(row.get("ops_per_sec") or 0):
+            yield measurement(row, work, f"{row['op']}_call_ns", 1e9 / suite.number(name, row, "ops_per_sec"), "ns")
+        if row["op"] in SPIKES:
+            spikes[row.get("round", "1"), row["op"], row["size_class"], row["allocator"]] = (row, values)
     # Against glibc in sequence: only the sizes and percentiles where glibc has a spike.
-    for (round_, size, allocator), (row, values) in spikes.items():
-        theirs = spikes.get((round_, size, "malloc"))
+    for (round_, op, size, allocator), (row, values) in spikes.items():
+        theirs = spikes.get((round_, op, size, "malloc"))
         if allocator not in (OURS, "malloc") or theirs is None:
             continue
         for p in ("p99", "p999"):
             if theirs[1]["p50"] and theirs[1][p] > SPIKE * theirs[1]["p50"]:
-                yield measurement(row, f"sequential_{size}", f"spike_{p}_ns", values[p], "ns")
+                yield measurement(row, f"{SPIKES[op]}_{size}", f"spike_{p}_ns", values[p], "ns")
 
 
 # ---- memory -------------------------------------------------------------------------------------
@@ -263,27 +296,33 @@ def drift(values):
 
 def check_shifts(suite):
     """Two shifts or more, and as many for every allocator: the drift over fewer is another figure."""
-    last = {row["allocator"]: row for row in suite.rows("phase_shifts") if row.get("round", "1") == "1"}
-    counts = {name: len(suite.series("phase_shifts", name, "returned_pct")) for name in last}
+    last = {(row["allocator"], row.get("round", "1")): row for row in suite.rows("phase_shifts")}
+    counts = {(name, round_): len(suite.series("phase_shifts", name, "returned_pct", round_)) for name, round_ in last}
     most = max(counts.values(), default=0)
-    for name, count in counts.items():
-        where = f"{suite.path('phase_shifts')}:{last[name]['line']}: {name}"
+    for (name, round_), count in counts.items():
+        where = f"{suite.path('phase_shifts')}:{last[name, round_]['line']}: {name}"
         if count < max(2, most):
             raise report.InputError(f"{where} ends after shift {count} of {max(2, most)}")
         for column in ("live_bytes", "committed_bytes"):
-            given = len(suite.series("phase_shifts", name, column))
+            given = len(suite.series("phase_shifts", name, column, round_))
             if given not in (0, count):
                 raise report.InputError(f"{where} has {column} in {given} of {count} shifts")
+
+
+def drifts(suite, allocator, row):
+    """Of each round."""
+    for round_ in suite.rounds("phase_shifts"):
+        for column in ("live_bytes", "committed_bytes"):
+            values = suite.series("phase_shifts", allocator, column, round_)
+            if values:
+                yield measurement({**row, "round": round_}, "phase_shifts", f"{column}_drift", drift(values), "bytes")
 
 
 def memory(suite):
     check_shifts(suite)
     for allocator in suite.allocators("phase_shifts"):
         some = next(row for row in suite.rows("phase_shifts") if row["allocator"] == allocator)
-        for column in ("live_bytes", "committed_bytes"):
-            values = suite.series("phase_shifts", allocator, column)
-            if values:
-                yield measurement(some, "phase_shifts", f"{column}_drift", drift(values), "bytes")
+        yield from worst(drifts(suite, allocator, some))
         returned = suite.series("phase_shifts", allocator, "returned_pct")
         yield measurement(some, "phase_shifts", "kept_pct", 100 - sum(returned) / len(returned), "%")
         yield measurement(some, "phase_shifts", "worst_kept_pct", 100 - min(returned), "%")
@@ -327,19 +366,36 @@ def threads(suite):
         yield measurement(row, work, "p99_ns", suite.number(name, row, "p99_ns"), "ns")
         if row["frees"] == "private" and not where:
             speeds[row["allocator"], row["threads"], row["round"]] = (row, value)
-    few = str(processors(suite))
-    for (allocator, count, trial), (row, value) in speeds.items():
-        base = speeds.get((allocator, few, trial))
-        if count == "16" and base:
-            yield measurement(row, "threads", "slowdown_16", base[1] / value, "")
+    yield from slowdown(speeds, processors(suite) or 0)
+    yield from worst(lock_counts(suite))
     for row in suite.rows("benchmark_threads"):
-        if row["threads"] == "16" and row["frees"] == "private" and row["lock_contended"]:
-            for column, metric in (("lock_contended", "locks_contended"), ("lock_waits", "lock_waits")):
-                metric += "" if row["epochs"] == "same" else f"_{row['epochs']}"
-                yield measurement(row, "threads", metric, suite.number("benchmark_threads", row, column), "")
         if (row["threads"], row["frees"], row["epochs"]) == ("16", "batch", "same") and row["lock_acquired"] not in ("", "0"):
             waited, all_locks = (suite.number("benchmark_threads", row, column) for column in ("lock_contended", "lock_acquired"))
             yield measurement(row, "threads", "batch_waited_pct", 100 * waited / all_locks, "")
+
+
+def slowdown(speeds, most):
+    """The best throughput of all thread counts up to the processors, over that of 16 threads, trial by trial.
+    speeds: {(allocator, threads, trial): (row, throughput)}."""
+    best = {}
+    for (allocator, threads, trial), (_, speed) in speeds.items():
+        if int(threads) <= most:
+            best[allocator, trial] = max(speed, best.get((allocator, trial), 0))
+    for (allocator, threads, trial), (row, speed) in speeds.items():
+        if threads == "16" and (allocator, trial) in best:
+            yield measurement(row, "threads", "slowdown_16", best[allocator, trial] / speed, "")
+
+
+def lock_counts(suite):
+    """Of 16 threads that each replace objects of their own, the counts of each round."""
+    name = "benchmark_threads"
+    for row in suite.rows(name):
+        if row["threads"] != "16" or row["frees"] != "private":
+            continue
+        for column, metric in (("lock_contended", "locks_contended"), ("lock_waits", "lock_waits")):
+            metric += "" if row["epochs"] == "same" else f"_{row['epochs']}"
+            if row[column]:
+                yield measurement(row, "threads", metric, suite.number(name, row, column), "")
 
 
 # ---- what comes back ----------------------------------------------------------------------------
@@ -349,7 +405,7 @@ def survivors(suite):
     name = "fragmentation_over_time"
     last = {}
     for row in suite.rows(name):
-        if row["moment"] in ("idle", "asked"):
+        if row["moment"] in ("idle", "asked", "empty"):
             last[row.get("round", "1"), row["allocator"], row["placement"], row["moment"]] = row
     for (_, _, placement, moment), row in last.items():
         value = 100 - suite.number(name, row, "returned_pct")
@@ -467,17 +523,19 @@ def expected(suite, targets):
     for (work, metric), (kind, _) in targets.items():
         step = step_of(work)
         if kind.endswith("?"):
-            needed[work, metric] = without_sequence(suite, work.rpartition("_")[2])
+            needed[work, metric] = without_sequence(suite, *work.removeprefix(report.SUITE).rsplit("_", 1))
         elif kind == "ratio":
             names = core if step == "core_bench" else regions if step == "scope_bench" else whole
             needed[work, metric] = [name for name in names if (step, name) not in unavailable]
     return needed
 
 
-def without_sequence(suite, size):
-    """Who of temporal-slab and malloc lacks a round in sequence, so that nobody knows whether malloc has a spike there."""
+def without_sequence(suite, work, size):
+    """Who of temporal-slab and malloc lacks a round of this work of SPIKES, so that nobody knows whether malloc has a spike
+    there."""
+    op = next(op for op, name in SPIKES.items() if name == work)
     rounds = {name: {row.get("round", "1") for row in suite.rows("benchmark_accurate")
-                     if (row["allocator"], row["size_class"], row["op"]) == (name, size, "seq_alloc")}
+                     if (row["allocator"], row["size_class"], row["op"]) == (name, size, op)}
               for name in (OURS, "malloc")}
     every = set.union(*rounds.values())
     return [name for name, there in rounds.items() if not there or there != every]

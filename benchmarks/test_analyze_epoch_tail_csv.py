@@ -5,6 +5,7 @@ import contextlib
 import io
 import json
 import math
+import os
 import pathlib
 import subprocess
 import sys
@@ -211,6 +212,13 @@ class Files(unittest.TestCase):
         self.assertEqual(ours.split(), ["tslab", "4", "3.000", "1.300", "1.030", "1.003", "3.000", "1.8257", "60.86",
                                         "%", "375.0", "850.0", "985.0", "998.5", "487.5", "366.0032", "2.627"])
         self.assertEqual(theirs.split(), ["malloc", "1", *["2.000"] * 5, "-", "-", *["500.0"] * 5, "-", "1.000"])
+
+    def test_a_name_that_the_output_cannot_spell(self):
+        path = self.write(HEAD + "tsl\u00e4b,1,1e6\n")
+        answer = subprocess.run([sys.executable, "-B", SCRIPT, path], capture_output=True, text=True, check=False,
+                                env={**os.environ, "PYTHONIOENCODING": "ascii"})
+        self.assertEqual((answer.returncode, answer.stderr), (0, ""))
+        self.assertIn("\ntsl\\xe4b ", answer.stdout)
 
     @unittest.skipUnless(pathlib.Path("/dev/full").is_char_device(), "no /dev/full")
     def test_an_output_that_cannot_be_written(self):

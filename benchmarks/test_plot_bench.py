@@ -165,6 +165,26 @@ class Charts(unittest.TestCase):
         self.assertEqual(answer.returncode, 2)
         self.assertIn(f"{other / 'run.csv'}: mode smoke, but {self.results / 'run.csv'} is of mode full", answer.stderr)
 
+    def record(self, folder, machine, commit):
+        lines = "".join(f"# {word}: x\n" for word in ("command", "date", "allocators"))
+        run = table("step,round,allocator,seconds,exit_code,commit", [("soak", 1, "all", 1, 0, commit)])
+        (folder / "run.csv").write_text(f"# machine: {machine}\n# mode: full\n{lines}{run}", encoding="utf-8")
+
+    def test_a_baseline_of_another_machine_or_commit(self):
+        other = self.folder / "baseline" / "jemalloc"
+        other.mkdir(parents=True)
+        self.record(self.results, "here", "abc")
+        self.record(other, "elsewhere", "abc")
+        answer = self.run_plot("soak_distribution")
+        self.assertEqual(answer.returncode, 2)
+        self.assertEqual(answer.stderr, f"plot_bench: {other / 'run.csv'}: machine elsewhere, but "
+                         f"{self.results / 'run.csv'} is of machine here: they do not go together\n")
+        soak = table("allocator,epoch,throughput_ops_sec", [("jemalloc", n, 1e8 + n) for n in (1, 2, 3)])
+        (other / "soak.csv").write_text(soak, encoding="utf-8")
+        for commit, words in (("abc", "here"), ("def", "here; results: commit abc; jemalloc: commit def")):
+            self.record(other, "here", commit)
+            self.assertIn(words, self.drawn("soak_distribution")[1])
+
     def test_refuses(self):
         (self.results / "soak.csv").write_text("allocator,epoch,throughput_ops_sec\ntslab,1,x\n", encoding="utf-8")
         for arguments, words in [

@@ -9,6 +9,7 @@ import csv
 import io
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -109,6 +110,15 @@ class StandIns(unittest.TestCase):
         self.assertTrue(rows[0]["command"].endswith("benchmark_accurate --allocator tslab --csv benchmark_accurate.csv"),
                         rows[0])
 
+    def test_the_lines_before_a_heading_stay_before_it(self):
+        step = next(step for step in run_all.STEPS if step.name == "soak")
+        unit = run_all.Unit(step, 1, "all")
+        (self.folder / "parts" / unit.folder).mkdir(parents=True)
+        (self.folder / "parts" / unit.folder / "soak.csv").write_text("# machine: x\n# date: y\na,b\n1,2\n3,4\n")
+        self.out.mkdir()
+        run_all.merge(self.folder / "parts", self.out, [unit])
+        self.assertEqual(self.lines("soak.csv"), ["# machine: x", "# date: y", "a,b,round", "1,2,1", "3,4,1"])
+
     def test_another_step_keeps_the_record_of_the_first(self):
         self.run_all("--steps", "churn_test")
         self.run_all("--steps", "smoke_tests")
@@ -117,6 +127,51 @@ class StandIns(unittest.TestCase):
         self.run_all("--steps", "churn_test", "--allocators", "malloc")
         rows = list(csv.DictReader(self.lines("run.csv")[6:]))
         self.assertEqual([row["step"] for row in rows], ["smoke_tests"] * 3 + ["churn_test"])
+
+    def test_a_run_of_some_allocators_keeps_those_of_the_other_steps(self):
+        def named():
+            return run_all.versions_in(run_all.header_of(self.out / "run.csv"))
+
+        everyone = {"tslab": "1.0", "malloc": "1.0", "mimalloc": "1.0"}
+        self.run_all("--steps", "churn_test")
+        partial = ("--allocators", "tslab,malloc", "--steps", "smoke_tests")
+        self.run_all(*partial)
+        self.assertEqual(named(), everyone)
+        self.run_all(*partial)
+        self.assertEqual(named(), everyone)
+        self.interrupt(signal.SIGTERM, len(self.calls()) + 2, *partial)
+        self.assertEqual(named(), everyone)
+        self.assertEqual(self.run_all(*partial, "--resume").returncode, 0)
+        self.assertEqual(named(), everyone)
+        # with its last figures an allocator goes
+        self.run_all("--allocators", "tslab,malloc", "--steps", "churn_test")
+        self.assertEqual(named(), {"tslab": "1.0", "malloc": "1.0"})
+
+    def test_the_command_of_a_step_for_all_names_its_allocators(self):
+        def named(command, allocator="all"):
+            return run_all.allocators_of({"allocator": allocator, "command": command})
+
+        self.assertEqual(named("run_bench.sh --build b --allocators tslab,glibc --out core_bench.csv"), {"tslab", "malloc"})
+        self.assertEqual(named("scope_bench --allocator glibc --allocator tcmalloc_free --csv s.csv"), {"malloc", "tcmalloc"})
+        self.assertEqual(named("scope_bench --csv scope_bench.csv"), set())
+        self.assertEqual(named("smoke_tests", "jemalloc"), {"jemalloc"})
+
+    def test_a_record_that_cannot_be_read_is_one_line(self):
+        self.run_all("--steps", "churn_test")
+        path = self.out / "run.csv"
+        record = path.read_text(encoding="utf-8")
+        calls = self.calls()
+        for text, words in ((record.replace(",commit,", ",comment,"), "run.csv: the heading has no column commit"),
+                            (record + "churn_test,1\n", "a row of step 'churn_test' has not as many fields")):
+            path.write_text(text, encoding="utf-8")
+            answer = self.run_all("--steps", "smoke_tests", "--allocators", "tslab")
+            self.assertEqual(answer.returncode, 2)
+            self.assertIn(words, answer.stderr)
+            self.assertEqual(len(answer.stderr.strip().split("\n")), 1, answer.stderr)
+        self.assertEqual(self.calls(), calls)
+        path.write_text("\ufeff" + record, encoding="utf-8")
+        self.assertEqual(self.run_all("--steps", "smoke_tests").returncode, 0)
+        self.assertEqual(len(run_all.read_run(path)), 6)
 
     def test_steps_of_another_machine_stay_its_own(self):
         self.run_all("--steps", "churn_test")
@@ -377,6 +432,38 @@ class StandIns(unittest.TestCase):
         self.assertEqual(answer.returncode, 2, answer.stderr)
         self.assertIn("other programs", answer.stderr)
 
+    def test_every_program_and_the_library_are_what_is_measured(self):
+        (self.folder / "libtslab.so").touch()
+        for name in ("core_bench_tslab", "scope_bench", "smoke_tests_malloc", "tail_attribution"):
+            (self.build / name).touch(mode=0o755)
+        before = run_all.fingerprint(self.build)
+        (self.build / "log").touch()
+        self.assertEqual(run_all.fingerprint(self.build), before)
+        for path in [*(path for path in self.build.iterdir() if os.access(path, os.X_OK)), self.folder / "libtslab.so"]:
+            text = path.read_text(encoding="utf-8")
+            path.write_text(text + "#", encoding="utf-8")
+            self.assertNotEqual(run_all.fingerprint(self.build), before, path)
+            path.write_text(text, encoding="utf-8")
+
+    def test_a_program_that_does_not_say_who_it_is(self):
+        (self.build / "benchmark_accurate").write_text("#!/bin/sh\nexec sleep 30\n", encoding="utf-8")
+        errors = io.StringIO()
+        with mock.patch.object(run_all, "IDENTIFY_S", 0.1), contextlib.redirect_stderr(errors):
+            self.assertEqual(run_all.main(self.command()[1:]), 2)
+        self.assertEqual(errors.getvalue(),
+                         "run_all: tslab: benchmark_accurate has no answer to --identify within 0.1 s\n")
+
+    def test_the_scopes_of_an_allocator(self):
+        known = re.findall(r'^    \{"(\w+)", "', (HERE / "scope_bench.c").read_text(encoding="utf-8"), re.MULTILINE)
+        for name, scopes in (("malloc", ["glibc"]), ("jemalloc", ["jemalloc", "jemalloc_tcache", "jemalloc_free"]),
+                             ("tcmalloc", ["tcmalloc_free"]), ("mimalloc", ["mimalloc", "mimalloc_free"])):
+            options = run_all.parse_arguments(["--baseline", name, "--steps", "scope_bench"])
+            unit, = run_all.make_plan(options, [name])
+            command = run_all.command_of(unit, options, self.build, [name], self.out, False)
+            self.assertEqual([word for before, word in zip(command, command[1:]) if before == "--allocator"], scopes)
+            self.assertLessEqual(set(scopes), set(known))
+        self.assertEqual(set(run_all.SCOPES), set(run_all.ALLOCATORS))
+
     def test_refuses(self):
         def refuse(words, *arguments):
             answer = self.run_all(*arguments)
@@ -454,7 +541,7 @@ class Smoke(unittest.TestCase):
             self.assertEqual(answer.returncode, 0, answer.stderr)
             for name, columns in self.COLUMNS.items():
                 with open(pathlib.Path(out) / f"{name}.csv", encoding="utf-8") as file:
-                    heading, *rows = file.read().split("\n")
+                    heading, *rows = [line for line in file.read().split("\n") if not line.startswith("# ")]
                 self.assertTrue(heading.startswith(columns), f"{name}: {heading}")
                 self.assertTrue(any(row.startswith("tslab,") for row in rows), name)
             self.assertFalse((pathlib.Path(out) / ".parts").exists())
@@ -474,7 +561,8 @@ class Smoke(unittest.TestCase):
             self.assertIn("malloc ", answer.stderr.split("\n")[0])
             for name in ("benchmark_accurate", "churn_test", "soak"):
                 with open(pathlib.Path(out) / f"{name}.csv", newline="", encoding="utf-8") as file:
-                    self.assertEqual({row["allocator"] for row in csv.DictReader(file)}, {"malloc"}, name)
+                    rows = csv.DictReader(line for line in file if not line.startswith("# "))
+                    self.assertEqual({row["allocator"] for row in rows}, {"malloc"}, name)
             self.assertFalse((pathlib.Path(out) / "tail_attribution.csv").exists())
 
 

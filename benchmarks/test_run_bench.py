@@ -140,7 +140,8 @@ class Files(unittest.TestCase):
         self.refuse(report.read_targets, head + "a,b,ratio\n", 2, "3 fields")
         self.refuse(report.read_targets, head + "a,b,ratio,1\na,b,best,1\n", 3, "'best'")
         self.refuse(report.read_targets, head + "a,b,ratio,fast\n", 2, "'fast'")
-        self.refuse(report.read_targets, head + "a,b,ratio,nan\n", 2, "'nan'")
+        for limit in ("nan", "1_000", " 1", "1 ", "0x10", "\u0661"):
+            self.refuse(report.read_targets, head + f"a,b,ratio,{limit}\n", 2, f"'{limit}'")
         self.refuse(report.read_targets, head + "a,b,ratio,1\na,b,ratio,1\n", 3, "already")
 
     def test_bad_raw_files(self):
@@ -151,12 +152,14 @@ class Files(unittest.TestCase):
         self.refuse(report.read_raw, head + "1,a,1,w,m,0,bytes\n", 3, "0 bytes")
         self.refuse(report.read_raw, head + "1.5,a,1,w,m,5,ns\n", 3, "round '1.5'")
         self.refuse(report.read_raw, head + "1,a,1,w,m,5,ns\n2,a,1,w,m,5,ns\n1,a,1,w,m,6,ns\n", 5, "in line 3")
-        self.refuse(report.read_raw, "\ufeff" + head, 1, "byte order mark")
+        self.refuse(report.read_raw, head + "1,a,1,w,m,1_000,ns\n", 3, "'1_000'")
         self.path.write_bytes(head.encode() + b"1,\xff,1,w,m,5,ns\n")
         with self.assertRaisesRegex(report.InputError, "file.csv:3: not UTF-8"):
             report.read_raw(self.path)
         self.path.write_text(head + "1,a,1,w,floor_ns,0,ns\n", encoding="utf-8")
         self.assertEqual(report.read_raw(self.path)[0]["value"], 0)
+        self.path.write_text("\ufeff" + head + "1,a,1,w,m,+1.5e3,ns\n", encoding="utf-8")
+        self.assertEqual(report.read_raw(self.path)[0]["value"], 1500)
         with self.assertRaises(report.InputError):
             report.read_raw(self.path.with_name("absent"))
 
@@ -343,6 +346,16 @@ class Commit(unittest.TestCase):
             (self.root / name).write_text("two", encoding="utf-8")
             self.assertEqual(run_bench.describe_commit(), commit + "+changes", name)
             (self.root / name).write_text("one", encoding="utf-8")
+        for name in ("benchmarks/results/new.csv", "benchmarks/baseline/malloc/run.csv", "docs/new.md", "src/new.o"):
+            (self.root / name).parent.mkdir(parents=True, exist_ok=True)
+            (self.root / name).touch()
+        (self.root / ".gitignore").write_text("*.o\n", encoding="utf-8")
+        self.assertEqual(run_bench.describe_commit(), commit)
+        for name in ("src/new/a.c", "include/a.h", "benchmarks/a.cmake"):
+            (self.root / name).parent.mkdir(parents=True, exist_ok=True)
+            (self.root / name).touch()
+            self.assertEqual(run_bench.describe_commit(), commit + "+changes", name)
+            (self.root / name).unlink()
 
 
 @unittest.skipUnless(os.environ.get("CORE_BENCH_DIR"), "CORE_BENCH_DIR is not set")

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """soak_mixed_single_process.sh with the real programs (SUITE_DIR) for a moment: turns, counts, interruption, bad input."""
 
+import contextlib
 import csv
+import io
 import os
 import pathlib
 import signal
@@ -10,14 +12,71 @@ import sys
 import tempfile
 import time
 import unittest
+from unittest import mock
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
 import analyze_epoch_tail_csv as analyze  # noqa: E402
+import run_all  # noqa: E402
 import soak_mixed  # noqa: E402
+import suite_figures as figures  # noqa: E402
 
 BUILD = os.environ.get("SUITE_DIR")
+
+# A stand-in for soak_mixed: who it is, its windows, and its end, each as the test wants them.
+PROGRAM = """#!/bin/sh
+case "$*" in *--identify*) {identify}; echo "tslab,1.0,lib.so,optimized"; exit ;; esac
+echo {header}
+number=0
+while read -r line; do number=$((number + 1)); echo "tslab,$number,1e6,0.01,7000,3000,280,3000,1.0"; done
+{end}
+"""
+
+
+class StandIns(unittest.TestCase):
+    def setUp(self):
+        self.temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(self.temporary.cleanup)
+        self.folder = pathlib.Path(self.temporary.name)
+        self.csv = self.folder / "soak.csv"
+
+    def soak(self, identify=":", end=":"):
+        """The exit code, and what went to stderr."""
+        program = self.folder / "soak_mixed"
+        program.write_text(PROGRAM.format(header=soak_mixed.HEADER, identify=identify, end=end), encoding="utf-8")
+        program.chmod(0o755)
+        errors = io.StringIO()
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(errors):
+            try:
+                code = soak_mixed.main(["--build", str(self.folder), "--csv", str(self.csv), "--smoke", "--seed", "7",
+                                        "--allocators", "tslab"])
+            except SystemExit as end_of_it:
+                code = end_of_it.code
+        return code, errors.getvalue()
+
+    def test_the_file_says_which_run_it_is_of(self):
+        self.assertEqual(self.soak()[0], 0)
+        lines = self.csv.read_text(encoding="utf-8").split("\n")
+        self.assertEqual([line.split(":")[0] for line in lines[:5]],
+                         ["# machine", "# command", "# date", "# allocators", "# commit"])
+        self.assertEqual(lines[1], "# command: benchmarks/soak_mixed_single_process.sh --window-ms 10 --seed 7 --smoke "
+                         "--allocators tslab")
+        self.assertEqual(lines[3], "# allocators: tslab 1.0")
+        self.assertEqual(lines[5], soak_mixed.HEADER)
+        windows = {}
+        analyze.read_windows(self.csv, windows)
+        self.assertEqual(windows, {"tslab": [1e6] * 3})
+        self.assertEqual(len(figures.Suite(self.folder).rows("soak")), 3)
+
+    def test_a_program_that_does_not_answer(self):
+        with mock.patch.object(run_all, "IDENTIFY_S", 0.1):
+            self.assertEqual(self.soak(identify="exec sleep 30"), (2, "soak_mixed_single_process: tslab: soak_mixed has no "
+                                                                   "answer to --identify within 0.1 s\n"))
+        with mock.patch.object(soak_mixed, "END_S", 0.1):
+            code, errors = self.soak(end="exec sleep 30")
+        self.assertEqual(code, 1)
+        self.assertIn("soak_mixed_single_process: tslab: no end within 0.1 s of the last window\n", errors)
 
 
 @unittest.skipUnless(BUILD, "SUITE_DIR is not set")
@@ -37,12 +96,11 @@ class Soak(unittest.TestCase):
 
     def rows(self):
         with open(self.csv, newline="", encoding="utf-8") as file:
-            return list(csv.DictReader(file))
+            return list(csv.DictReader(line for line in file if not line.startswith("# ")))
 
     def test_windows_in_turn(self):
         answer = self.soak("--smoke", "--allocators", "tslab,glibc")
         self.assertEqual(answer.returncode, 0, answer.stderr)
-        self.assertEqual(self.csv.read_text(encoding="utf-8").split("\n")[0], soak_mixed.HEADER)
         rows = self.rows()
         self.assertEqual([(row["allocator"], row["epoch"]) for row in rows],
                          [("tslab", "1"), ("malloc", "1"), ("malloc", "2"), ("tslab", "2"), ("tslab", "3"), ("malloc", "3")])
@@ -77,7 +135,7 @@ class Soak(unittest.TestCase):
         with subprocess.Popen(self.command("--allocators", "tslab,malloc", "--window-ms", "20"), text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
             deadline = time.monotonic() + 30
-            while time.monotonic() < deadline and not (self.csv.exists() and self.csv.read_text().count("\n") > 3):
+            while time.monotonic() < deadline and not (self.csv.exists() and self.csv.read_text().count("\n") > 8):
                 time.sleep(0.02)
             child.send_signal(signal.SIGTERM)
             output, _ = child.communicate(timeout=30)
@@ -90,7 +148,7 @@ class Soak(unittest.TestCase):
         with subprocess.Popen(self.command("--allocators", "tslab", "--window-ms", "20"), text=True, stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE) as child:
             deadline = time.monotonic() + 30
-            while time.monotonic() < deadline and not (self.csv.exists() and self.csv.read_text().count("\n") > 3):
+            while time.monotonic() < deadline and not (self.csv.exists() and self.csv.read_text().count("\n") > 8):
                 time.sleep(0.02)
             child.send_signal(signal.SIGTERM)
             output, _ = child.communicate(timeout=30)

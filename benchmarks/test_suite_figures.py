@@ -74,6 +74,22 @@ class Figures(Folder):
         self.near(found["sequential_128", "spike_p999_ns", "tslab"], 40)
         self.near(found["sequential_128", "spike_p999_ns", "malloc"], 400)
 
+    def test_spikes_of_the_first_write_and_calls_without_the_clock(self):
+        head = ACCURATE.replace(",version", ",floor_ns,version")
+        self.write(benchmark_accurate=head
+                   + "tslab,1,128,written,9,10,20,30,90,50000000,60,21,1,1\nmalloc,1,128,written,9,5,8,61,59,25000000,60,22,2,1\n"
+                   + "tslab,1,128,alloc,9,10,20,30,40,50000000,60,24,1,1\ntslab,1,128,free,9,10,20,30,40,0,60,24,1,1\n")
+        found = self.figures()
+        # malloc's p99 of 61 is more than 12 times its median of 5, its p99.9 of 59 is not
+        self.near(found["sequential_written_128", "spike_p99_ns", "tslab"], 30)
+        self.near(found["sequential_written_128", "spike_p99_ns", "malloc"], 61)
+        self.assertNotIn(("sequential_written_128", "spike_p999_ns", "tslab"), found)
+        self.assertNotIn(("sequential_128", "spike_p99_ns", "tslab"), found)
+        self.near(found["latency_128", "alloc_call_ns", "tslab"], 20)  # 50 million a second
+        self.assertNotIn(("latency_128", "free_call_ns", "tslab"), found)  # 0: not measured
+        self.assertNotIn(("latency_128", "written_call_ns", "tslab"), found)
+        self.near(found["latency_128", "alloc_floor_ns", "tslab"], 24)
+
     def test_memory(self):
         self.write(
             phase_shifts=SHIFTS + "tslab,1,100,4096,256,20,96.00,1,1\ntslab,2,100,4096,256,20,98.00,1,1\n"
@@ -96,6 +112,18 @@ class Figures(Folder):
         self.near(found["space_128", "scope_overhead_pct", "tslab"], 4)
         self.near(found["size_mix", "waste_pct", "tslab"], 5)  # 1,900 of 2,000
         self.near(found["churn_test", "rss_growth_pct", "tslab"], 5)  # from the second, 10, to the last
+        self.near(found["phase_shifts", "rss_growth_pct", "tslab"], 5)  # 20 to 21
+        self.near(found["phase_shifts", "rss_growth_pct", "malloc"], 0)
+
+    def test_the_drift_is_the_largest_of_all_rounds(self):
+        self.write(phase_shifts=SHIFTS + "".join(
+            f"tslab,{shift},100,{committed},256,20,96.00,1,{number}\n" for number, both in
+            ((1, (4096, 4096)), (2, (4096, 4103)), (3, (4096, 4098))) for shift, committed in enumerate(both, 1)))
+        found = report.summarize(figures.measurements(figures.Suite(self.folder)))
+        drift = found["suite/phase_shifts", "committed_bytes_drift"]
+        self.assertEqual([drift["tslab"][key] for key in ("median", "min", "max")], [7, 0, 7])
+        self.assertEqual(report.judge(drift, "absolute", 0), (7, None, "miss", ""))
+        self.assertEqual(found["suite/phase_shifts", "live_bytes_drift"]["tslab"]["median"], 0)
 
     def test_threads(self):
         head = "allocator,threads,epochs,frees,trial,ops_per_sec,p50_ns,p99_ns,p999_ns,lock_acquired,lock_contended\n"
@@ -114,6 +142,30 @@ class Figures(Folder):
         self.near(found["threads", "locks_contended", "tslab"], 3)
         self.near(found["threads", "lock_waits", "tslab"], 4)
         self.assertNotIn(("threads", "locks_contended", "malloc"), found)
+
+    def test_locks_are_the_most_of_all_rounds(self):
+        head = THREADS.replace("version", "version,round")
+        self.write(benchmark_threads=head + "".join(
+            f"tslab,16,same,private,1,9,5,{contended},{waits},0,0,1,{number}\n"
+            for number, contended, waits in ((1, 0, 15), (2, 2, 0), (3, 0, 0))))
+        found = report.summarize(figures.measurements(figures.Suite(self.folder)))
+        locks, waits = (found["suite/threads", metric]["tslab"] for metric in ("locks_contended", "lock_waits"))
+        self.assertEqual([locks[key] for key in ("median", "min", "max")], [2, 0, 2])  # the median would be 0
+        self.assertEqual(make_results.with_spread(waits), "15.0 (0..15.0)")
+
+    def test_the_slowdown_is_from_the_best_of_up_to_the_processors(self):
+        head = "allocator,threads,epochs,frees,trial,ops_per_sec,p50_ns,p99_ns,p999_ns,lock_acquired,lock_contended\n"
+        speeds = {1: 100, 2: 150, 4: 300, 8: 900, 16: 200}
+        trials = head + "".join(f"tslab,{n},same,private,1,{speed}000000,1,20,30,5,0\n" for n, speed in speeds.items())
+        # 150 / 200 of 2, 300 / 200 of up to 6, 900 / 200 of up to 12
+        for count, expected in ((2, 0.75), (6, 1.5), (12, 4.5)):
+            self.write(run=RUN.replace("2 processors", f"{count} processors"), thread_trials=trials)
+            self.near(self.figures()["threads", "slowdown_16", "tslab"], expected)
+        # one thread alone may be the best
+        self.write(run=RUN, thread_trials=trials.replace("tslab,1,same,private,1,100", "tslab,1,same,private,1,400"))
+        self.near(self.figures()["threads", "slowdown_16", "tslab"], 2)
+        self.write(run=RUN.replace("2 processors, ", ""), thread_trials=trials)
+        self.assertNotIn(("threads", "slowdown_16", "tslab"), self.figures())
 
     def test_scopes_are_compared_round_by_round(self):
         heading = SCOPES.rstrip("\n") + ",ns_of_rounds,drop_ns_of_rounds\n"
@@ -148,7 +200,7 @@ class Figures(Folder):
             observability="work,call,calls,counted,uncounted,difference\na,alloc,10,40,39,1.000\na,free,30,9,9,0.000\n"
             + "b,alloc,10,9,9,0.000\nb,domain,1,9,4,5.000\n",
             fragmentation_over_time="allocator,placement,moment,second,returned_pct\ntslab,together,idle,1,50\n"
-            + "tslab,together,idle,10,60\ntslab,together,asked,10,70\n",
+            + "tslab,together,idle,10,60\ntslab,together,asked,10,70\ntslab,together,empty,10,95\n",
         )
         found = self.figures()
         self.near(found["scope_100x1", "object_ns", "tslab"], 4)
@@ -171,6 +223,7 @@ class Figures(Folder):
         self.near(found["observability", "instructions_per_call", "tslab"], 1)
         self.near(found["survivors_together", "kept_idle_pct", "tslab"], 40)
         self.near(found["survivors_together", "kept_asked_pct", "tslab"], 30)
+        self.near(found["survivors_together", "kept_empty_pct", "tslab"], 5)
 
     def refused(self, name, text, line, words):
         self.write(**{name: text})
@@ -188,12 +241,14 @@ class Figures(Folder):
             ("soak", "", 1, "no heading"),
             ("soak", "allocator,epoch\ntslab,1\n", 1, "throughput_ops_sec"),
             ("soak", "epoch,throughput_ops_sec\n1,5\n", 1, "no column allocator"),
-            ("soak", "\ufeff" + head + "tslab,1,5\n", 1, "byte order mark"),
             ("soak", head + "tslab,1\n", 2, "2 fields"),
             ("soak", head + "\ntslab,1,fast\n", 3, "'fast'"),
             ("soak", head + "tslab,1,nan\n", 2, "'nan'"),
             ("soak", head + "tslab,1,0\n", 2, "throughput_ops_sec '0' is no number above 0"),
             ("soak", head + "tslab,1,-5\n", 2, "'-5'"),
+            ("soak", head + "tslab,1,1_000\n", 2, "'1_000'"),
+            ("soak", head + "tslab,1, 1\n", 2, "' 1'"),
+            ("soak", head + "tslab,1,inf\n", 2, "'inf'"),
             ("soak", head + "tslab,1,\n", 2, "throughput_ops_sec ''"),
             ("soak", head + "tslab,first,5\n", 2, "epoch 'first' is no whole number"),
             ("soak", head + ",1,5\n", 2, "allocator '' is no name"),
@@ -208,6 +263,10 @@ class Figures(Folder):
             ("benchmark_accurate", ACCURATE + "tslab,1,128,alloc,12,,20,30,40,5,50,1,1\n", 2, "p50_ns ''"),
             ("benchmark_threads", THREADS + "tslab,2,same,private,1,9,1.5,0,0,0,0,1\n", 2, "lock_acquired '1.5'"),
             ("scope_bench", SCOPES + "tslab,1,all,1,4,3,5,40,1.5,1\n", 2, "objects_per_scope 'all'"),
+            ("scope_bench", SCOPES.replace("drop_ns", "p99_ns_per_scope,drop_ns") + "tslab,1,1,1,4,3,5,nan,40,1.5,1\n", 2,
+             "p99_ns_per_scope 'nan'"),
+            ("scope_bench", SCOPES.replace("drop_ns", "timed_scopes,drop_ns") + "tslab,1,1,1,4,3,5,few,40,1.5,1\n", 2,
+             "timed_scopes 'few'"),
             ("phase_shifts", SHIFTS + "tslab,1,100,4096,256,20,96.00,1,1\n", 2, "tslab ends after shift 1 of 2"),
             ("phase_shifts", SHIFTS + "".join(f"{name},{n},1,1,256,20,96.00,1,1\n" for name, count in
              (("malloc", 3), ("tslab", 2)) for n in range(1, count + 1)), 6, "tslab ends after shift 2 of 3"),
@@ -224,16 +283,36 @@ class Figures(Folder):
 class Commits(Folder):
     def about(self, *more):
         self.write(run=RUN + "".join(f"{line}\n" for line in more))
-        return make_results.about_the_run(figures.Suite(self.folder))[0]
+        return make_results.about_the_run(figures.Suite(self.folder))
 
-    def test_steps_of_another_commit_are_named(self):
-        self.assertIn("commit abc;", self.about())
-        self.assertIn("commit abc (soak); def (churn_test);", self.about(
-            "churn_test,1,tslab,9.0,0,2020-01-01 00:00:00,def,churn_test", "churn_test,1,malloc,9.0,0,2020-01-01 00:00:00,def,churn_test"))
+    def test_each_commit_has_its_steps_and_times(self):
+        self.assertIn("| abc | 2020-01-01 00:00 | soak |", self.about())
+        lines = self.about("churn_test,1,tslab,9.0,0,2020-01-02 10:00:59,def,churn_test",
+                           "churn_test,1,malloc,9.0,0,2020-01-02 11:30:00,def,churn_test",
+                           "smoke_tests,1,tslab,9.0,0,2020-01-03 00:05:00,abc,smoke_tests")
+        self.assertIn("| abc | 2020-01-01 00:00 to 2020-01-03 00:05 | soak, smoke_tests |", lines)
+        self.assertIn("| def | 2020-01-02 10:00 to 11:30 | churn_test |", lines)
 
+    def test_the_command_is_as_it_was_recorded(self):
+        command = "benchmarks/run_all.sh --rounds 2 --steps soak,core_bench"
+        self.write(run=RUN.replace("command: benchmarks/run_all.sh", f"command: {command}"))
+        self.assertIn(f"    {command}", make_results.about_the_run(figures.Suite(self.folder)))
+
+    def core(self, machine, commit, *more):
+        self.write(run=RUN + "".join(more), core_bench_raw=f"# machine: {machine}\n# date: today\n# allocators: all\n"
+                   f"# commit: {commit}\n" + ",".join(report.RAW_COLUMNS) + "\n")
+        return make_results.about_the_core(figures.Suite(self.folder))[:1]
+
+    def test_the_core_of_another_machine_or_commit(self):
+        here = "a machine, 2 processors, 1 GiB, Linux"
+        self.assertEqual(self.core(here, "abc"), [])
+        self.assertEqual(self.core(here, "def"), ["Its figures are of today, commit def; other figures are of abc."])
+        self.assertEqual(self.core("M2", "abc"), ["Its figures are of another machine than the rest: M2, today, commit abc."])
+        self.assertEqual(self.core(here, "abc", "churn_test,1,tslab,9.0,0,2020-01-02 10:00:00,def,churn_test\n"),
+                         ["Its figures are of today, commit abc; other figures are of def."])
 
     def test_steps_of_another_machine_are_named(self):
-        self.assertIn("Machine: a machine, 2 processors, 1 GiB, Linux. ", self.about())
+        self.assertIn("Machine: a machine, 2 processors, 1 GiB, Linux. ", self.about()[0])
         text = RUN.replace("commit,command", "commit,machine,command").replace("abc,soak", 'abc,"M2, 4 processors",soak')
         self.assertNotEqual(text, RUN)
         self.write(run=text + "churn_test,1,tslab,9.0,0,2020-01-01 00:00:00,abc,another,churn_test\n")
@@ -274,6 +353,8 @@ class Targets(unittest.TestCase):
             ("latency_128", "alloc_p9999_over_p50", "absolute", 12),
             ("sequential_128", "spike_p99_ns", "ratio:malloc?", 0.0833),
             ("sequential_128", "spike_p999_ns", "ratio:malloc?", 0.0833),
+            ("sequential_written_128", "spike_p99_ns", "ratio:malloc?", 0.0833),
+            ("sequential_written_128", "spike_p999_ns", "ratio:malloc?", 0.0833),
             ("phase_shifts", "live_bytes_drift", "absolute", 0),
             ("phase_shifts", "committed_bytes_drift", "absolute", 0),
             ("phase_shifts", "kept_pct", "absolute", 5),
@@ -288,6 +369,47 @@ class Targets(unittest.TestCase):
             ("observability", "instructions_per_call", "absolute", 1),
         ]:
             self.assertEqual(targets[report.SUITE + work, metric], (kind, limit))
+
+
+    def test_the_worst_misses(self):
+        def judged(metric, kind, limit, figure, verdict):
+            return report.Judged("suite/w", metric, kind, limit, figure, "malloc", verdict, "")
+
+        rows = [judged("a", "ratio", 0.5, 1, "miss"), judged("b", "absolute", 10, 90, "miss"), judged("c", "ratio", 1, 3, "miss"),
+                judged("d", "ratio", 1, 0.5, "ok"), judged("e", "ratio", 1, None, "not measured")]
+        # 2, 9 and 3 times the limit
+        self.assertEqual(make_results.aims(rows), "1 of 5 aims met. Farthest over their limits: `w b` (9.00 times the limit of "
+                         "10), `w c` (3.00 times the limit of 1 x), `w a` (2.00 times the limit of 0.5 x).")
+        # of a limit of 0 everything is infinitely far; three at most
+        rows.append(judged("z", "absolute", 0, 15, "miss"))
+        self.assertIn("limits: `w z` (15.0, the limit is 0), `w b` (9.00", make_results.aims(rows))
+        self.assertNotIn("`w a`", make_results.aims(rows))
+        self.assertEqual(make_results.aims(rows[3:4]), "1 of 1 aims met.")
+
+    def test_the_scopes_of_the_readme(self):
+        times = {"scope_1x1": (40, 10), "scope_1000x100": (15, 20), "scope_10x1": (18, 9)}  # 4, 0.75 and 2
+        summary = report.summarize([
+            {"round": 1, "allocator": name, "version": "1", "work": f"suite/{work}", "metric": "object_ns", "value": value,
+             "unit": "ns"} for work, both in times.items() for name, value in zip(("tslab", "apr"), both)])
+        judged = report.judge_all(summary, {(f"suite/{work}", "object_ns"): ("ratio", 1) for work in times})
+        self.assertEqual(make_results.scope_sentence(summary, judged),
+                         "Scopes, an object, beside the best region that cannot free a single one: at best 0.75 x (1,000 objects, "
+                         "100 open: 15.0 ns, apr 20.0), at worst 4.00 x (1 objects, 1 open: 40.0 ns, apr 10.0).")
+        self.assertIsNone(make_results.scope_sentence({}, []))
+
+    def test_no_ratio_is_formed_of_p50s_in_the_noise(self):
+        def summary(ours, peer):
+            rows = [(name, metric, value) for name, p50 in (("tslab", ours), ("malloc", peer))
+                    for metric, value in (("alloc_p50_ns", p50), ("alloc_floor_ns", 20), ("alloc_p99_ns", p50))]
+            return report.summarize([{"round": 1, "allocator": name, "version": "1", "work": "w", "metric": metric,
+                                      "value": float(value), "unit": "ns"} for name, metric, value in rows])
+
+        for ours, peer, shown in ((20, 10, "**behind malloc by 2.00 x**"), (20, 9.9, "-"), (9.9, 10, "-")):
+            self.assertEqual(make_results.where(summary(ours, peer), "w", "alloc_p50_ns"), shown)
+        self.assertEqual(make_results.where(summary(8, 4), "w", "alloc_p99_ns"), "**behind malloc by 2.00 x**")
+        text = make_results.behind(summary(8, 4))
+        self.assertIn("In 1 of 1 rows with a peer", text[0])  # the p99
+        self.assertTrue(any(line.startswith("1 rows of p50s are left out.") for line in text))
 
 
 class Document(Folder):
@@ -326,6 +448,13 @@ class Document(Folder):
             for name, values in (("tslab", (5, 40, 6)), ("malloc", (10, 10, 2))) for n, v in enumerate(values)])["w", "m"]
         self.assertEqual(make_results.standing(paired), "**behind malloc by 3.00 x**")
 
+    def test_what_only_ours_counts(self):
+        claims = {claim.metric: claim for claim in make_results.CLAIMS}
+        for metric, value, text in (("lock_waits", 0, "none at all"), ("lock_waits", 15, "**not 0**"),
+                                    ("live_bytes_drift", 0, "none at all"), ("committed_bytes_drift", 7, "**drifts**"),
+                                    ("batch_waited_pct", 2, "")):
+            self.assertEqual(make_results.own_verdict(claims[metric], Targets.entries(tslab=value)), text)
+
     def test_numbers(self):
         for value, text in ((0, "0"), (4.567, "4.57"), (45.67, "45.7"), (456.7, "457"), (4567, "4,567"),
                             (0.05, "0.05"), (0.0012, "0.0012"), (-3.2, "-3.20"), (9.999, "10.0")):
@@ -334,6 +463,24 @@ class Document(Folder):
         self.assertEqual(make_results.with_spread({"median": 5, "min": 4, "max": 7, "runs": 3},
                                                   make_results.percent_of_rest), "95.0 (93.0..96.0)")
         self.assertEqual(make_results.with_spread({"median": 5, "min": 5, "max": 5, "runs": 1}), "5.00")
+
+    def test_scopes_that_were_not_timed(self):
+        head = SCOPES.rstrip("\n") + ",p99_ns_per_scope,timed_scopes\n"
+        self.write(scope_bench=head + "tslab,1,10,1,4,3,5,40,1.5,1,700,100\napr,1,10,1,4,3,5,40,1.25,1,600,99\n"
+                   + "tslab,1,10,100,4,3,5,40,1.75,1,800,5000\n")
+        text = "\n".join(make_results.scopes(figures.Suite(self.folder)))
+        held, p99 = text.split("The 99th percentile")
+        self.assertIn("| 10 | 1 | 1.50 | 1.25 |", held)
+        self.assertIn("| 10 | 100 | 1.75 | - |", held)
+        self.assertIn("| 10 | 1 | 700 | - |", p99)  # of 99 scopes there is no 99th percentile
+        self.assertIn("| 10 | 100 | 800 | - |", p99)
+
+    def test_the_table_without_the_clock(self):
+        self.write(benchmark_accurate=ACCURATE + "tslab,1,512,alloc,12,10,20,30,40,50000000,50,1,1\n"
+                   + "malloc,1,512,alloc,12,10,20,30,40,25000000,50,2,1\n")
+        suite, summary = make_results.summarize(self.folder)
+        self.assertIn("| 512 | allocation, first write | 20.0 | 40.0 | ahead of malloc by 2.00 x |",
+                      make_results.latency(suite, summary))
 
     def test_says_where_we_are_behind(self):
         self.write_some()
@@ -347,6 +494,9 @@ class Document(Folder):
         self.assertIn("ahead of malloc by 8.00 points", text)
         self.assertIn("| soak | op_ns | 5.00 | mimalloc (fixed) | 4.00 | 1.25 x | 0.952 x | **missed** |", text)
         self.assertIn("Machine: a machine, 2 processors, 1 GiB, Linux.", text)
+        aims = [line for line in text.split("\n") if " aims met." in line]
+        # 1.25 of 0.952
+        self.assertIn("`soak op_ns` (1.31 times the limit of 0.952 x)", aims[0])
         again = self.make("--out", out, "--check")
         self.assertEqual(again.returncode, 0, again.stderr)
         out.write_text(text.replace("missed", "met"), encoding="utf-8")
@@ -365,6 +515,7 @@ class Document(Folder):
         self.assertEqual((lines[0], lines[-2]), ("before", "after"))
         self.assertIn("- Resident over the payload, 128 B: 4.00 %; malloc 12.0.", lines)
         self.assertIn("- Mixed load, a call: 5.00 ns; malloc 10.0, mimalloc 4.00.", lines)
+        self.assertTrue(any(line.startswith("- 1 of 53 aims met. Farthest") for line in lines), lines)
         self.assertNotIn("old", lines)
         readme.write_text("no marks\n", encoding="utf-8")
         answer = self.make("--out", self.folder / "results.md", "--readme", readme)

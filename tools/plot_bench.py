@@ -160,16 +160,23 @@ class Data:
         self.suites = [figures.Suite(results)]
         if baseline.is_dir():
             self.suites += [figures.Suite(path) for path in sorted(baseline.iterdir()) if path.is_dir()]
-        modes = {suite.path("run"): suite.header()["mode"] for suite in self.suites if suite.header()}
-        for path, mode in modes.items():
-            first, wanted = next(iter(modes.items()))
-            if mode != wanted:
-                raise report.InputError(f"{path}: mode {mode}, but {first} is of mode {wanted}: they do not go together")
+        self.used = {}  # {suite: names of its files that were drawn since `begin`}
+        self.demand_same("mode")
+        self.demand_same("machine")
+
+    def demand_same(self, word):
+        """All folders say the same behind this word of run.csv, as far as they have one."""
+        said = {suite.path("run"): suite.header()[word] for suite in self.suites if suite.header()}
+        for path, text in said.items():
+            first, wanted = next(iter(said.items()))
+            if text != wanted:
+                raise report.InputError(f"{path}: {word} {text}, but {first} is of {word} {wanted}: they do not go together")
 
     def suite(self, name, allocator=None):
         """The first one that has the file, and the allocator in it."""
         for suite in self.suites:
             if suite.rows(name) and (allocator is None or allocator in suite.allocators(name)):
+                self.used.setdefault(suite, set()).add(name)
                 return suite
         raise NoData(f"{name}.csv" + (f" has no {allocator}" if allocator else " is not there"))
 
@@ -201,8 +208,20 @@ class Data:
         """That of the figures which were asked for since `begin`."""
         return self.suites[0].machines(self.suites[0].asked) or "machine not recorded"
 
+    def commits(self):
+        """Those of the figures that were drawn since `begin`, by folder; empty if no folder's differ from another's."""
+        said = {suite.folder.name: suite.by_step("commit", {figures.STEP_OF.get(name, name) for name in names})
+                for suite, names in self.used.items()}
+        if len(set(said.values())) < 2:
+            return ""
+        return "; ".join(f"{folder}: commit {text or 'not recorded'}" for folder, text in said.items())
+
+    def origin(self):
+        return "; ".join(text for text in (self.machine(), self.commits()) if text)
+
     def begin(self):
         self.suites[0].asked.clear()
+        self.used.clear()
 
     def choices(self, name, column):
         """The different values of a column, as in the file."""
@@ -610,7 +629,7 @@ def draw(chart, data, out, kind):
     figure = CHARTS[chart](data)
     rows = max((legend.rows for legend in figure.legends), default=0)
     figure.tight_layout(rect=(0, 0.04 + 0.05 * rows if rows else 0.03, 1, 1))
-    figure.text(0.995, 0.005, data.machine(), ha="right", va="bottom", fontsize=7, color="#555555")
+    figure.text(0.995, 0.005, data.origin(), ha="right", va="bottom", fontsize=7, color="#555555")
     metadata = {"Software": None} if kind == "png" else {"Date": None, "Creator": None}
     figure.savefig(out / f"{chart}.{kind}", dpi=130, metadata=metadata, facecolor="white")
     plt.close(figure)
