@@ -59,7 +59,8 @@ typedef uint64_t SlabHandle;                /* unique in the process, never reus
  *
  * A slab is empty when none of its slots is live or kept for the next allocations: up to 64 free objects per class, epoch and
  * thread wait in the thread's magazine, and up to 64 slots of one slab are claimed. They go to their slabs at the end of
- * the epoch (close, destroy, reset) and when that thread calls slab_trim() or slab_thread_idle(), or ends.
+ * the epoch (close, destroy, reset) and when that thread calls slab_trim() or slab_thread_idle(), ends, or meets the budget
+ * (what other threads keep in this way stays theirs).
  */
 typedef enum SlabReclaimPolicy {
     SLAB_RECLAIM_BUDGET = 0,  /* keep up to retain_bytes warm, give back the rest (default) */
@@ -208,7 +209,8 @@ TSLAB_API SlabHandle slab_handle_of(SlabAllocator *allocator, const void *pointe
 
 #define SLAB_LABEL_BYTES 32 /* a label with its terminating zero */
 
-/* The rolling epoch of the allocator, opened on first use. EPOCH_NONE with errno ENOMEM or EINVAL. */
+/* The rolling epoch of the allocator, opened on first use. EPOCH_NONE with errno ENOMEM or EINVAL. One that the program closes
+   or destroys itself stays the current one, in which nothing can be allocated (ESTALE), until epoch_advance(). */
 TSLAB_API EpochId epoch_current(SlabAllocator *allocator);
 /* Closes the rolling epoch, opens the next and returns it. EPOCH_NONE with errno ENOMEM or EINVAL: the old
    one stays. */
@@ -218,14 +220,16 @@ TSLAB_API EpochId epoch_advance(SlabAllocator *allocator);
    UTF-8 become '?'. flags: EPOCH_CHURN or EPOCH_SCOPE. EPOCH_NONE with errno EINVAL or ENOMEM. */
 TSLAB_API EpochId epoch_open(SlabAllocator *allocator, const char *label, unsigned flags);
 /* Closes: no new objects (ESTALE); what is empty goes back now, and every later free of the last object of
-   a slab gives that slab back. false: not an open epoch of this allocator.
+   a slab gives that slab back: to the allocator, and to the system by the reclaim policy. false: not an open epoch of this
+   allocator.
    Cost: proportional to the slabs that the epoch holds, plus the system's work for what is given back. */
 TSLAB_API bool epoch_close(SlabAllocator *allocator, EpochId epoch);
 /* Destroys: every live object dies now, its pointers and handles are stale from this instant. The memory
    goes back by the reclaim policy. false: unknown or already gone.
    Calls of other threads that write to an object of it (slab_calloc_epoch, slab_realloc, slab_promote) must be over, as
    must the program's own writes: the memory can be another object's at once. The same holds for a reset.
-   Cost: constant in the number of objects; what exceeds the retain budget adds the system's work. */
+   Cost: constant in the number of objects; what exceeds the retain budget adds the system's work, and where other threads
+   have freed objects that their owners have not taken in, in this epoch or another of those threads, that is done first. */
 TSLAB_API bool epoch_destroy(SlabAllocator *allocator, EpochId epoch);
 /* EPOCH_ACTIVE, EPOCH_CLOSING or EPOCH_CLOSED. */
 TSLAB_API int epoch_state(SlabAllocator *allocator, EpochId epoch);
@@ -248,7 +252,8 @@ TSLAB_API EpochDomain *epoch_domain_create_ex(SlabAllocator *allocator, const ch
    otherwise the epoch, and its objects, outlive the domain. */
 TSLAB_API EpochDomain *epoch_domain_wrap(SlabAllocator *allocator, EpochId epoch, bool auto_close);
 /* Makes it the innermost domain of this thread; nests to any depth, the same domain as often as wanted.
-   false: EPERM another thread's domain, EINVAL not a domain, ESTALE its epoch is closed, ENOMEM. */
+   false: EPERM another thread's domain, EINVAL not a domain, ESTALE its epoch is closed, ENOMEM. With ESTALE and ENOMEM a
+   domain that was handed over is this thread's from now on, to be entered again or destroyed. */
 TSLAB_API bool epoch_domain_enter(EpochDomain *domain);
 /* Leaves the innermost domain. false with EINVAL if domain is not the innermost one. */
 TSLAB_API bool epoch_domain_exit(EpochDomain *domain);

@@ -224,6 +224,7 @@ bool slab_set_budget(SlabAllocator *allocator, size_t bytes) {
     if (units && ts_load_relaxed(&a->committed_units) > units) {
         ts_store_relaxed(&a->reserved_units, 0); /* it goes back with the rest */
         ts_allocator_trim(a, 0);
+        ts_epoch_settle();
     }
     ts_allocator_unpin(a);
     return true;

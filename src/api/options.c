@@ -98,7 +98,7 @@ static uint64_t from_environment(unsigned option, const char *name, option_type 
 TS_COLD static void warn_of_member(unsigned option, const char *member, int64_t value, const char *words) {
     static _Atomic uint32_t met;
     if (!is_news(&met, option)) return;
-    fprintf(stderr, "tslab: SlabOptions.%s = %lld is none of its values (%s); using the default\n", member,
+    fprintf(stderr, "tslab: SlabOptions.%s = %lld is none of its values (%s): as if not given\n", member,
             (long long)value, words);
 }
 

@@ -85,7 +85,7 @@ static void *churn_try(ts_heap *heap, ts_churn_block *block, unsigned cls, Epoch
 }
 
 static void *churn_alloc(ts_heap *heap, ts_churn_block *block, unsigned cls, EpochId id) {
-    bool adopt = true, again = true;
+    bool adopt = true, no_memory = false;
     for (;;) {
         int error;
         ts_heap_enter(heap);
@@ -108,14 +108,17 @@ static void *churn_alloc(ts_heap *heap, ts_churn_block *block, unsigned cls, Epo
             block = heap->map[epoch->entry.index % TS_HEAP_MAP];
             continue;
         }
+        if (no_memory) {
+            errno = ENOMEM;
+            return NULL;
+        }
         bool fresh;
         ts_share *share = block->b.share;
         uint32_t unit = ts_slab_acquire_churn(heap, share, cls, &fresh);
-        if (!unit && again) { /* the looking for memory has taken in what others freed, or the next try does */
-            again = false;
+        if (!unit) { /* the looking for memory has taken in what others freed, or the next try does */
+            no_memory = true;
             continue;
         }
-        if (!unit) return NULL;
         ts_heap_enter(heap);
         /* Closed while the slab was got: the block may even be in another use. */
         if (ts_load_relaxed(&block->b.open_id) == id) {
@@ -141,7 +144,7 @@ TS_ALWAYS_INLINE void *bump(ts_scope_block *block, size_t bytes, size_t align) {
 
 static void *scope_alloc(ts_heap *heap, ts_scope_block *block, size_t bytes, size_t align, EpochId id) {
     ts_share *share = block->b.share;
-    for (bool again = true;; again = false) {
+    for (bool no_memory = false;;) {
         ts_heap_enter(heap);
         bool open = ts_load_relaxed(&block->b.open_id) == id;
         void *p = NULL;
@@ -162,9 +165,13 @@ static void *scope_alloc(ts_heap *heap, ts_scope_block *block, size_t bytes, siz
             errno = ESTALE;
             return NULL;
         }
+        if (no_memory) {
+            errno = ENOMEM;
+            return NULL;
+        }
         bool fresh;
         uint32_t unit = ts_slab_acquire_scope(heap, share, &fresh);
-        if (!unit && !again) return NULL;
+        no_memory = unit == 0;
         ts_heap_enter(heap);
         /* The current slab is not retired for nothing: without memory its rest is still good for smaller objects. */
         if (ts_load_relaxed(&block->b.open_id) == id && (unit || ts_scope_is_current_empty(block)))
@@ -446,6 +453,7 @@ static verdict free_foreign(uint32_t unit, uint64_t entry, uintptr_t token, uint
     if (TS_UNLIKELY(owner != NULL)) ts_heap_drop(owner);
     if (TS_UNLIKELY(retries)) ts_fetch_add_relaxed(&allocator->cas_retries, retries);
     if (r != TS_FOREIGN_FREED) return NOT_LIVE;
+    ts_settle_pending(); /* pushed to a heap that has ended it is passed on, before it is looked for */
     ts_foreign_give_closed(unit, entry);
     return FREED;
 }

@@ -158,18 +158,24 @@ TS_COLD static void finish_all(void) {
 }
 
 static void finish_noted(void) {
-    while (ts_thread.drained_count > 0) {
-        ts_epoch *epoch = ts_thread.drained[--ts_thread.drained_count];
-        if (epoch) ts_epoch_finish(epoch, ts_load_acquire(&epoch->entry.id));
+    if (TS_UNLIKELY(ts_thread.drained_more)) {
+        ts_thread.drained_count = 0; /* those too */
+        finish_all();
     }
-    if (TS_UNLIKELY(ts_thread.drained_more)) finish_all();
+    while (ts_thread.drained_count > 0) {
+        ts_epoch *epoch = ts_table_at(&ts_epochs, ts_thread.drained[--ts_thread.drained_count]);
+        ts_epoch_finish(epoch, ts_load_acquire(&epoch->entry.id));
+    }
     if (ts_thread.heap) ts_heap_limit_blocks(ts_thread.heap);
 }
 
+static bool is_noted(void) { return (ts_thread.drained_count | (unsigned)ts_thread.drained_more) != 0; }
+
 void ts_epoch_settle(void) {
-    if (ts_thread.drained_count > 0) finish_noted();
-    ts_settle_pending();
-    if (TS_UNLIKELY(ts_thread.drained_count > 0)) finish_noted(); /* of heaps that nobody has any more */
+    do {
+        if (is_noted()) finish_noted();
+        ts_settle_pending();
+    } while (TS_UNLIKELY(is_noted())); /* what ended, and heaps that nobody has, can have left more */
 }
 
 ts_epoch *ts_epoch_pin(ts_allocator *allocator, EpochId id, ts_block **blocks) {
@@ -281,6 +287,15 @@ TS_ALWAYS_INLINE void end_only_block(ts_epoch *epoch, ts_block *block) {
     ts_heap_leave(heap);
 }
 
+/* Of a reset: it has none any more. Caller has the lock. release: who reads 0 freed (first) reads 0 allocated, and no span
+   that is not there. */
+static void forget_spans(ts_epoch *epoch) {
+    ts_store_relaxed(&epoch->span_allocated, 0);
+    ts_store_relaxed(&epoch->span_bytes_allocated, 0);
+    ts_store_release(&epoch->span_freed, 0);
+    ts_store_release(&epoch->span_bytes_freed, 0);
+}
+
 bool ts_epoch_reset_own(ts_epoch *epoch, bool again, uint64_t *units_freed) {
     ts_heap *heap = ts_thread.heap;
     ts_block *block = ts_load_relaxed(&epoch->state) == EPOCH_ACTIVE ? only_block(epoch) : NULL;
@@ -290,6 +305,7 @@ bool ts_epoch_reset_own(ts_epoch *epoch, bool again, uint64_t *units_freed) {
     uint32_t resets = block->resets;
     *units_freed = ts_load_relaxed(&block->slabs);
     end_only_block(epoch, block);
+    if (TS_UNLIKELY(ts_load_relaxed(&epoch->span_allocated) != 0)) forget_spans(epoch);
     if (!again) return true;
     /* Mostly the same block in its next era. Without memory the thread joins later. */
     int before = errno;
@@ -320,11 +336,7 @@ bool ts_epoch_reset(ts_allocator *allocator, EpochId id, uint64_t *units_freed) 
     ts_block *blocks = ts_epoch_detach_blocks(epoch);
     for (ts_block *b = blocks; b; b = ts_epoch_next_block(b)) units += ts_load_relaxed(&b->slabs);
     uint32_t spans = ts_span_detach(epoch);
-    /* All are freed. release: who reads 0 freed (first) reads 0 allocated, and no span that is not there. */
-    ts_store_relaxed(&epoch->span_allocated, 0);
-    ts_store_relaxed(&epoch->span_bytes_allocated, 0);
-    ts_store_release(&epoch->span_freed, 0);
-    ts_store_release(&epoch->span_bytes_freed, 0);
+    forget_spans(epoch);
     /* Who pins walks these blocks still: dead now, taken apart by the last who unpins. */
     if (epoch->pins > 0) {
         add_dying(epoch, blocks);

@@ -199,8 +199,8 @@ bool ts_epoch_adopt(ts_heap *heap, ts_epoch *epoch, EpochId id, unsigned cls) {
            that ends, however much is free in those that it has. */
         for (unsigned others = 0; others < 2 && !adopted; others++)
             for (ts_block *b = ts_load_relaxed(&epoch->blocks); b && !adopted; b = ts_epoch_next_block(b)) {
-                if (!has_free(b, cls)) continue;
-                adopted = others ? take_over(heap, share, b, id) : ts_load_relaxed(&b->heap) == heap;
+                if ((ts_load_relaxed(&b->heap) == heap) != !others || !has_free(b, cls)) continue;
+                adopted = !others || take_over(heap, share, b, id);
                 if (adopted) ts_epoch_remember(heap, b, epoch);
             }
     }

@@ -52,7 +52,7 @@
  *
  * An allocation or a free of the owner works off a bounded number of objects (ts_foreign_drain_some): however much other
  * threads have freed, one call does not pay for all of it. What closes, ends or trims takes all. The slab of a closed epoch's
- * last object is looked for among all that are queued, a step each, and the others stay. Nothing of the above hangs
+ * last object is looked for among all that are queued, a step each. Nothing of the above hangs
  * on when the owner drains: an allocation puts it off after a round that brought little (churn_try), a free that meets the
  * flag but for the last of so many (free_own), and looks at the bit.
  *
@@ -296,14 +296,6 @@ static unsigned take_slab(uint32_t unit, ts_block *block, uint64_t w, size_t *by
     return alive ? drain_slab(block, unit, w & ~TS_UNIT_FOREIGN, bytes) : 0;
 }
 
-/* Takes the unit off a list that only who holds the heap walks. */
-static bool cut(_Atomic uint32_t *list, uint32_t unit) {
-    uint32_t at;
-    while ((at = ts_load_relaxed(list)) != 0 && at != unit) list = &ts_slab_at(at)->queue_next;
-    if (at != 0) ts_store_relaxed(list, ts_load_relaxed(&ts_slab_at(unit)->queue_next));
-    return at != 0;
-}
-
 /* Puts what the queue has before what was taken off it earlier. */
 static void queue_to_backlog(ts_heap *heap) {
     uint32_t first = (uint32_t)ts_exchange_seq(&heap->queue, 0), last = first;
@@ -313,19 +305,33 @@ static void queue_to_backlog(ts_heap *heap) {
     ts_store_relaxed(&heap->backlog, first);
 }
 
+/* What the owner of the heap does not have to do itself: slabs of closing blocks, and dead ones. */
+static bool is_ending(const ts_heap *heap, const ts_block *block, uint64_t w) {
+    return !is_alive(block, w) || (ts_load_acquire(&block->heap) == heap && block->closing == TS_CLOSING);
+}
+
+/* The others on the way are taken in with it, so that they are not met again and again, but no more than one call should
+   do. */
 void ts_foreign_take_off(ts_heap *heap, uint32_t unit) {
     size_t bytes = 0;
-    uint64_t w = ts_load_acquire(ts_unit_word(unit));
-    if (!(w & TS_UNIT_FOREIGN)) return;
-    ts_block *block = ts_block_of_line(ts_word_line(w), (w & TS_UNIT_SCOPE) != 0);
-    /* Else it ends by itself, or with whose heap it is now. */
-    if (!is_alive(block, w) || ts_load_acquire(&block->heap) != heap || block->closing != TS_CLOSING) return;
-    bool found = cut(&heap->backlog, unit);
-    if (!found) {
-        queue_to_backlog(heap);
-        found = cut(&heap->backlog, unit);
+    unsigned work = 0;
+    if (!(ts_load_acquire(ts_unit_word(unit)) & TS_UNIT_FOREIGN)) return;
+    if (ts_load_relaxed(&heap->state) == TS_HEAP_ABANDONED) { /* nobody comes for the rest */
+        ts_foreign_drain(heap);
+        return;
     }
-    if (found) take_slab(unit, block, w, &bytes);
+    queue_to_backlog(heap);
+    _Atomic uint32_t *at = &heap->backlog; /* only who holds the heap walks it */
+    for (uint32_t slab = 0; slab != unit && (slab = ts_load_relaxed(at)) != 0;) {
+        uint64_t w = ts_load_acquire(ts_unit_word(slab));
+        ts_block *block = ts_block_of_line(ts_word_line(w), (w & TS_UNIT_SCOPE) != 0);
+        if ((slab == unit || work < 16 * TS_FOREIGN_WORK) && is_ending(heap, block, w)) {
+            ts_store_relaxed(at, ts_load_relaxed(&ts_slab_at(slab)->queue_next));
+            work += TS_FOREIGN_SLAB_WORK + take_slab(slab, block, w, &bytes);
+        } else {
+            at = &ts_slab_at(slab)->queue_next;
+        }
+    }
 }
 
 void ts_foreign_drain(ts_heap *heap) { ts_foreign_drain_some(heap, UINT_MAX); }

@@ -71,10 +71,12 @@ void ts_heap_enter_revoked(ts_heap *heap) {
 
 void ts_note_drained(ts_block *block) {
     if (block->closing != TS_CLOSING || ts_load_relaxed(&block->slabs) != 0) return;
+    const ts_entry *epoch = (const void *)ts_load_relaxed(&block->epoch);
+    if (!epoch) return;
     for (unsigned i = 0; i < ts_thread.drained_count; i++)
-        if (ts_thread.drained[i] == ts_load_relaxed(&block->epoch)) return;
+        if (ts_thread.drained[i] == epoch->index) return;
     if (ts_thread.drained_count < TS_DRAINED)
-        ts_thread.drained[ts_thread.drained_count++] = ts_load_relaxed(&block->epoch);
+        ts_thread.drained[ts_thread.drained_count++] = epoch->index;
     else
         ts_thread.drained_more = true;
 }

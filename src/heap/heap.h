@@ -45,7 +45,7 @@
 #define TS_MAGAZINE_SLOTS 64u
 #define TS_MAGAZINE_BYTES TS_LINES_MAGAZINE_BYTES
 #define TS_ID_NEVER EPOCH_NONE /* an epoch id that never is; no call gets to a fast path with it */
-#define TS_DRAINED 8u
+#define TS_DRAINED 40u         /* as many epochs as one call of an owner finds drained, and some: see TS_FOREIGN_WORK */
 /* Ended blocks that a thread keeps for its next epochs: at most 768 KiB of churn blocks, if each has had objects of every
    class (4 KiB and 40 magazines each), and 68 KiB of scope blocks. What it has beyond that goes to all threads, so that
    there are never many more than were in use at once. */
@@ -214,14 +214,14 @@ typedef struct ts_tls {
                                         timing is on) */
     uint32_t share_line;     /* line of this thread's share of it; UINT32_MAX: likewise */
     struct ts_heap *heap;
-    struct ts_domain_scope *domain;       /* innermost domain entered */
-    struct ts_allocator *settle;          /* over its limit of warm units: to purge when nothing is held */
-    uintptr_t settle_token;               /* its use that was meant */
-    uint64_t settle_units;                /* so many units, see TS_PURGE_UNITS_PER_STEP */
-    uint64_t released;                    /* units that this thread has made warm, see ts_settle_phase */
-    struct ts_heap *drain;                /* abandoned, with foreign frees: likewise */
-    bool drain_others;                    /* and so have others */
-    struct ts_epoch *drained[TS_DRAINED]; /* closing, and a block of theirs holds nothing any more: likewise */
+    struct ts_domain_scope *domain; /* innermost domain entered */
+    struct ts_allocator *settle;    /* over its limit of warm units: to purge when nothing is held */
+    uintptr_t settle_token;         /* its use that was meant */
+    uint64_t settle_units;          /* so many units, see TS_PURGE_UNITS_PER_STEP */
+    uint64_t released;              /* units that this thread has made warm, see ts_settle_phase */
+    struct ts_heap *drain;          /* abandoned, with foreign frees: likewise */
+    bool drain_others;              /* and so have others */
+    uint32_t drained[TS_DRAINED];   /* epochs by index: closing, and a block of theirs holds nothing: likewise */
     unsigned drained_count;
     bool drained_more;  /* than there is room for: ts_epoch_settle looks at all epochs */
     uint64_t opened_ns; /* when it opened its newest epoch */
@@ -566,7 +566,8 @@ size_t ts_foreign_drain_some(ts_heap *heap, unsigned most);
 /* For one allocation or free: some microseconds. Per slab that is filled as much as a slab is taken in, and rounds are put off
    only while none has left anything, so what other threads free does not pile up. */
 #define TS_FOREIGN_WORK 512u
-/* Takes in one slab of a closing block, wherever on the queue it is, and no other. Caller holds the heap. */
+_Static_assert(TS_DRAINED > TS_FOREIGN_WORK / TS_FOREIGN_SLAB_WORK, "one round does not look at all epochs");
+/* Takes in one slab of a closing block, wherever on the queue it is. Caller holds the heap. */
 void ts_foreign_take_off(ts_heap *heap, uint32_t unit);
 #define TS_FOREIGN_FLAGS_MET 16u             /* measured beside 8 and 32: docs/architecture.md */
 #define TS_FOREIGN_WORTH (2 * TS_UNIT_BYTES) /* what makes a round worth its while: see churn_try in epoch/alloc.c */

@@ -74,6 +74,28 @@ static void destroy_frees_everything(void **state) {
     }
 }
 
+/* It stays the current one, and stale, until the next is opened. */
+static void rolling_epoch_ended_by_hand(void **state) {
+    SlabAllocator *allocator = *state;
+    for (int k = 0; k < 2; k++) {
+        EpochId epoch = epoch_current(allocator);
+        void *object = slab_malloc(allocator, 64);
+        assert_non_null(object);
+        assert_true(k ? epoch_close(allocator, epoch) : epoch_destroy(allocator, epoch));
+        errno = 0;
+        assert_null(slab_malloc(allocator, 64));
+        assert_int_equal(errno, ESTALE);
+        assert_true(epoch_current(allocator) == epoch);
+        assert_int_equal(slab_free(allocator, object), k);
+        EpochId next = epoch_advance(allocator);
+        assert_true(next != EPOCH_NONE && next != epoch);
+        assert_int_equal(epoch_state(allocator, epoch), EPOCH_CLOSED);
+        assert_non_null(object = slab_malloc(allocator, 64));
+        assert_true(slab_free(allocator, object));
+        sup_check_identities(allocator);
+    }
+}
+
 static void rolling_epoch(void **state) {
     SlabAllocator *allocator = *state;
     EpochId first = epoch_current(allocator);
@@ -283,6 +305,7 @@ int main(void) {
         SUP_WITH_ALLOCATOR(empty_epoch_closes_at_once),
         SUP_WITH_ALLOCATOR(destroy_frees_everything),
         SUP_WITH_ALLOCATOR(rolling_epoch),
+        SUP_WITH_ALLOCATOR(rolling_epoch_ended_by_hand),
         SUP_WITH_ALLOCATOR(bad_arguments),
         SUP_WITH_ALLOCATOR(labels),
         SUP_WITH_ALLOCATOR(labels_are_always_utf8),

@@ -120,6 +120,11 @@ static void with_a_large_object(void **state) {
     assert_true(slab_stats_epoch(allocator, SLAB_ALL_CLASSES, epoch, &stats));
     assert_int_equal(stats.allocated_objects_total, 0);
     assert_int_equal(stats.freed_objects_total, 0);
+    /* Of those that are freed already, too. */
+    assert_true(slab_free(allocator, slab_alloc(100000)));
+    assert_true(epoch_domain_reset(domain, 0));
+    assert_true(slab_stats_epoch(allocator, SLAB_ALL_CLASSES, epoch, &stats));
+    assert_int_equal(stats.allocated_objects_total, 0);
     sup_check_identities(allocator);
 }
 

@@ -492,6 +492,39 @@ static void one_slab_comes_off(void **state) {
     assert_true(epoch_destroy(allocator, open) && epoch_destroy(allocator, closed));
 }
 
+/* Of a heap without a thread all is taken in: nobody else may come. */
+static EpochId ended[2];
+static void *make_and_end(void *argument) {
+    for (unsigned k = 0; k < 2; k++)
+        for (unsigned i = 0; i < 2; i++) live[2 * k + i] = slab_malloc_epoch(allocator, 1024, ended[k]);
+    return argument;
+}
+
+static void nothing_is_left_with_nobody(void **state) {
+    (void)state;
+    pthread_t thread;
+    ended[0] = epoch_open(allocator, NULL, EPOCH_CHURN);
+    ended[1] = epoch_open(allocator, NULL, EPOCH_CHURN);
+    assert_int_equal(pthread_create(&thread, NULL, make_and_end, NULL), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_true(epoch_close(allocator, ended[1]));
+    ts_heap *heap = ts_load_relaxed(&block_of(live[0])->heap);
+    assert_int_equal(ts_load_relaxed(&heap->state), TS_HEAP_ABANDONED);
+    free_range(0, 1);
+    free_range(2, 3);
+    uint64_t entry;
+    assert_true(ts_heap_hold(heap));
+    ts_foreign_take_off(heap, unit_of(live[2], &entry));
+    ts_heap_drop(heap);
+    for (unsigned k = 0; k < 2; k++) {
+        assert_false(word_of(live[2 * k + 1]) & TS_UNIT_FOREIGN);
+        assert_true(slab_free(allocator, live[2 * k + 1]));
+    }
+    assert_int_equal(epoch_state(allocator, ended[1]), EPOCH_CLOSED);
+    assert_true(epoch_destroy(allocator, ended[0]));
+    sup_check_identities(allocator);
+}
+
 static bool refuse_commit(void *at, size_t bytes) {
     (void)at;
     (void)bytes;
@@ -977,6 +1010,7 @@ int main(void) {
         WITH_ALLOCATOR(closed_below_many),
         WITH_ALLOCATOR(many_end_at_once),
         WITH_ALLOCATOR(one_slab_comes_off),
+        WITH_ALLOCATOR(nothing_is_left_with_nobody),
         WITH_ALLOCATOR(put_off_without_memory),
         WITH_ALLOCATOR(frees_of_the_owner_take_in_seldom),
     };
