@@ -3,13 +3,13 @@
  *
  *   frees private   each thread replaces random objects of its own 2,000
  *   frees cross     each thread hands what it allocates to the next thread, which frees it; a ring of threads
- *   frees batch     each thread allocates 100,000, then frees them all in that order: the pattern of the documents
+ *   frees batch     each thread allocates 100,000, then frees them all in that order: as the reference figures
  *   epochs same     all threads allocate in one epoch
  *   epochs separate each thread in its own (only where there are epochs)
  *
  * An operation is an allocation or a free; each object is written to. A trial has two halves: one without a clock in the
  * loop (throughput, and the allocator's counters of locks and retries), one with every operation timed (percentiles, less the median cost
- * of the clock). Of batches only the allocations are timed, as in the documents. Every combination runs in a process of its own.
+ * of the clock). Of batches only the allocations are timed, as in those. Every combination runs in a process of its own.
  */
 #include "bench_clock.h"
 #include "suite.h"

@@ -6,11 +6,11 @@ The output depends on these files and on targets.csv alone. --check writes nothi
 """
 
 import argparse
+import collections
 import dataclasses
 import math
 import pathlib
 import re
-import statistics
 import sys
 
 import analyze_epoch_tail_csv as analyze
@@ -509,16 +509,20 @@ def tails(suite):
     for row in rows:
         verdicts.setdefault(row["verdict"], []).append(row)
     text = {"scheduler": "the thread was switched out", "page_fault": "the system found memory for a new page",
-            "allocator": "one of the allocator's longer paths", "machine": "none of these: an interrupt, the host, caches"}
-    lines = [["whose time", "operations", "share of their time", "slowest (ns)", "most frequent path"]]
+            "allocator": "one of the allocator's longer paths, or its call into the system",
+            "machine": "none of these: an interrupt, the host, caches"}
+    lines = [["whose time", "operations", "share of their time", "slowest (ns)", "empty ones as slow as the fastest of these",
+              "paths"]]
     total = sum(suite.number(name, row, "wall_ns") for row in rows)
     for verdict in sorted(verdicts, key=lambda v: -len(verdicts[v])):
         walls = [suite.number(name, row, "wall_ns") for row in verdicts[verdict]]
-        paths = [row["path"] for row in verdicts[verdict]]
+        empty = max(int(suite.number(name, row, "empty_as_slow")) for row in verdicts[verdict])
+        paths = collections.Counter(row["path"] for row in verdicts[verdict]).most_common(3)
         lines.append([f"{verdict}: {text.get(verdict, '')}", str(len(walls)), f"{100 * sum(walls) / total:.0f} %",
-                      number(max(walls)), statistics.mode(paths)])
+                      number(max(walls)), str(empty), ", ".join(f"{path} ({n})" for path, n in paths)])
     count = int(suite.number(name, rows[0], "operations"))
-    return [f"The {len(rows)} slowest of {count:,} operations of temporal-slab:", "", *markdown(lines), "",
+    return [f"The {len(rows)} slowest of {count:,} operations of temporal-slab, and of as many empty ones measured in the same way "
+            "between them:", "", *markdown(lines), "",
             *commands([name])]
 
 
