@@ -97,12 +97,14 @@ static void scope_at_the_budget(void **state) {
         assert_null(slab_malloc_epoch(allocator, 3000, epoch));
     }
     assert_true(epoch_destroy(allocator, epoch));
-    /* But when nothing of it is left it is begun again. */
-    void *objects[4 * 16];
+    /* But when nothing of it is left, and there is no other, it is begun again. */
+    void *objects[16];
+    (void)slab_trim(allocator);
+    assert_true(slab_set_budget(allocator, 16 * KIB));
     epoch = epoch_open(allocator, NULL, EPOCH_SCOPE);
-    for (int i = 0; i < 64; i++) assert_non_null(objects[i] = slab_malloc_epoch(allocator, 1024, epoch));
-    for (int i = 0; i < 64; i++) assert_true(slab_free(allocator, objects[i]));
-    for (int i = 0; i < 64; i++) assert_non_null(slab_malloc_epoch(allocator, 1024, epoch));
+    for (int i = 0; i < 16; i++) assert_non_null(objects[i] = slab_malloc_epoch(allocator, 1024, epoch));
+    for (int i = 0; i < 16; i++) assert_true(slab_free(allocator, objects[i]));
+    for (int i = 0; i < 16; i++) assert_non_null(slab_malloc_epoch(allocator, 1024, epoch));
     assert_null(slab_malloc_epoch(allocator, 1024, epoch));
     assert_true(epoch_destroy(allocator, epoch));
     assert_true(slab_set_budget(allocator, 0));
