@@ -223,7 +223,7 @@ typedef struct ts_tls {
     bool drain_others;              /* and so have others */
     uint32_t drained[TS_DRAINED];   /* epochs by index: closing, and a block of theirs holds nothing: likewise */
     unsigned drained_count;
-    bool drained_more;  /* than there is room for: ts_epoch_settle looks at all epochs */
+    bool drained_more;  /* than there is room for, so only while it is full: ts_epoch_settle looks at all epochs */
     uint64_t opened_ns; /* when it opened its newest epoch */
 } ts_tls;
 

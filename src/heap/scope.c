@@ -59,11 +59,16 @@ static bool release_slab(ts_scope_block *block, uint32_t unit) {
     return false;
 }
 
+/* Objects begun in the current slab; what was skipped for an alignment is one that is freed (ts_scope_bump_aligned). */
+TS_ALWAYS_INLINE uint16_t current_allocs(const ts_scope_block *block) {
+    return (uint16_t)(ts_load_relaxed(&block->allocs) - block->allocs_before);
+}
+
 /* Nothing is added to the current slab any more. Afterwards it is released if it is empty, which can only be done once it is
    no longer the current one. */
 TS_ALWAYS_INLINE void seal(ts_scope_block *block, ts_slab *slab) {
     size_t used = TS_UNIT_BYTES - (size_t)(block->end - ts_load_relaxed(&block->bump));
-    slab->empty_at = (uint16_t)(ts_load_relaxed(&block->allocs) - block->allocs_before);
+    slab->empty_at = current_allocs(block);
     /* release, and before bump changes: a reader that takes the end from bump looks at `end` before and after */
     ts_store_release(&slab->end, (uint16_t)(used / 16));
     ts_store_release(&block->bytes_allocated,
@@ -88,7 +93,7 @@ void ts_scope_retire_current(ts_scope_block *block) {
 
 bool ts_scope_is_current_empty(const ts_scope_block *block) {
     uint32_t unit = ts_load_relaxed(&block->current);
-    return unit && ts_slab_at(unit)->free_count == (uint16_t)(ts_load_relaxed(&block->allocs) - block->allocs_before);
+    return unit && ts_slab_at(unit)->free_count == current_allocs(block);
 }
 
 bool ts_scope_renew(ts_scope_block *block) {

@@ -147,7 +147,7 @@ static void add_span_tally(ts_sums *s, ts_tally t) {
 }
 
 /* Of an epoch, and of the allocator: the members have the same names. What was freed is read first (acquire: partner of
-   ts_epoch_reset). */
+   forget_spans in epoch/end.c). */
 #define ADD_SPANS(sums, of)                                                \
     do {                                                                   \
         ts_tally t_;                                                       \
