@@ -131,7 +131,10 @@ EpochDomain *epoch_domain_create_ex(SlabAllocator *allocator, const char *label,
     return domain_public(id);
 }
 
-EpochDomain *epoch_domain_create(SlabAllocator *allocator) { return epoch_domain_create_ex(allocator, NULL, 0); }
+EpochDomain *epoch_domain_create(SlabAllocator *allocator) {
+    uint64_t id = ts_domain_make(ts_token(allocator));
+    return TS_LIKELY(id != 0) ? domain_public(id) : epoch_domain_create_ex(allocator, NULL, 0);
+}
 
 EpochDomain *epoch_domain_wrap(SlabAllocator *allocator, EpochId epoch, bool auto_close) {
     if (!allocator) allocator = slab_allocator_default();

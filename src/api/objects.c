@@ -125,22 +125,8 @@ TS_ENTRY void *slab_malloc(SlabAllocator *allocator, size_t size) {
     return malloc_other(ts_token(allocator), size);
 }
 
-/* The current slab has no room, or the thread is in no scope domain, or the size is 0. The next slab is taken with the heap
-   held: in_op is 1, so it is held unless another thread revoked it. */
-TS_ENTRY TS_NOINLINE static void *alloc_other(size_t size) {
+TS_ENTRY TS_NOINLINE static void *alloc_elsewhere(size_t size) {
     ts_tls *tls = &ts_thread;
-    ts_scope_block *block = tls->scope;
-    size_t bytes = (size + 15) & ~(size_t)15;
-    if (TS_LIKELY(ts_load_relaxed(&block->b.open_id) != TS_ID_NEVER && bytes - 16 <= TS_SCOPE_MAX_BYTES - 16 &&
-                  ts_load_acquire(&tls->heap->revoked) == 0 && !ts_heap_is_waited_for(tls->heap) &&
-                  ts_scope_renew(block))) {
-        ts_count(&block->b.share->count[TS_COUNT_SCOPE].slow_path_hits, 1);
-        char *at = ts_load_relaxed(&block->bump);
-        ts_fast_bump(block, at, bytes);
-        ts_op_end(tls);
-        ts_epoch_settle_noted();
-        return at;
-    }
     ts_op_end(tls);
     if (tls->domain) {
         /* A churn epoch's: as slab_malloc_epoch. */
@@ -151,6 +137,28 @@ TS_ENTRY TS_NOINLINE static void *alloc_other(size_t size) {
     }
     SlabAllocator *allocator = slab_allocator_default();
     return allocator ? slab_malloc(allocator, size) : NULL;
+}
+
+TS_NOINLINE static void *settled(void *p) {
+    ts_epoch_settle();
+    return p;
+}
+
+/* The current slab has no room, or the thread is in no scope domain, or the size is 0. The next slab is taken with the heap
+   held: in_op is 1, so it is held unless another thread revoked it. */
+TS_ENTRY TS_NOINLINE static void *alloc_other(size_t size) {
+    ts_tls *tls = &ts_thread;
+    ts_scope_block *block = tls->scope;
+    size_t bytes = (size + 15) & ~(size_t)15;
+    if (TS_UNLIKELY(ts_load_relaxed(&block->b.open_id) == TS_ID_NEVER || bytes - 16 > TS_SCOPE_MAX_BYTES - 16 ||
+                    ts_load_acquire(&tls->heap->revoked) != 0 || ts_heap_is_waited_for(tls->heap) ||
+                    !ts_scope_renew(block)))
+        return alloc_elsewhere(size);
+    ts_count(&block->b.share->count[TS_COUNT_SCOPE].slow_path_hits, 1);
+    char *at = ts_load_relaxed(&block->bump);
+    ts_fast_bump(block, at, bytes);
+    ts_op_end(tls);
+    return TS_UNLIKELY(ts_epoch_is_anything_noted()) ? settled(at) : at;
 }
 
 TS_ENTRY void *slab_alloc(size_t size) {

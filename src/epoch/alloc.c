@@ -546,13 +546,13 @@ static void *resized(const ts_object *object, size_t size, size_t usable) {
 
 /* Whether an object of so many bytes is a span in the epoch of this one, which is a span. */
 static bool stays_span(const ts_object *object, size_t size) {
-    const ts_epoch *epoch = ts_table_find(&ts_epochs, object->epoch);
+    const ts_epoch *epoch = ts_epoch_at_id(object->epoch);
     bool scope = epoch && (ts_load_relaxed(&epoch->flags) & EPOCH_SCOPE);
     return size > (scope ? TS_SCOPE_MAX_BYTES : ts_allocator_class_bytes(object->care_of));
 }
 
 static bool is_active(EpochId id) {
-    const ts_epoch *epoch = ts_table_find(&ts_epochs, id);
+    const ts_epoch *epoch = ts_epoch_at_id(id);
     return epoch && ts_load_relaxed(&epoch->state) == EPOCH_ACTIVE;
 }
 

@@ -2,11 +2,13 @@
  * The blocks of an epoch: how one gets into its list, and how all of them leave it. For the files that open and end
  * epochs.
  */
-/* Modelled in tests/model: orders. */
+/* Modelled in tests/model: epoch, orders. */
 #ifndef TS_EPOCH_BLOCKS_H
 #define TS_EPOCH_BLOCKS_H
 
+#include "base/probe.h"
 #include "epoch/epoch.h"
+#include "os/os.h"
 
 #include <errno.h>
 
@@ -33,17 +35,21 @@ TS_ALWAYS_INLINE void ts_epoch_open_block(ts_block *block, EpochId id) {
     ts_store_relaxed(&block->key, ts_era(block) | (uint64_t)ts_line_of(block->share) << TS_KEY_SHARE_SHIFT);
 }
 
+static inline void ts_epoch_remember_scope(ts_heap *heap, ts_scope_block *block, const ts_epoch *epoch) {
+    heap->scope_map[epoch->entry.index % TS_HEAP_MAP] = block;
+}
 static inline void ts_epoch_remember(ts_heap *heap, ts_block *block, const ts_epoch *epoch) {
-    unsigned i = epoch->entry.index % TS_HEAP_MAP;
     if (block->scope)
-        heap->scope_map[i] = ts_scope(block);
+        ts_epoch_remember_scope(heap, ts_scope(block), epoch);
     else
-        heap->map[i] = ts_churn(block);
+        heap->map[epoch->entry.index % TS_HEAP_MAP] = ts_churn(block);
 }
 
-TS_ALWAYS_INLINE ts_block *ts_epoch_new_block(ts_heap *heap, ts_share *share, ts_epoch *epoch, EpochId id) {
+/* scope: the epoch's flags say so. */
+TS_ALWAYS_INLINE ts_block *ts_epoch_new_block(ts_heap *heap, ts_share *share, ts_epoch *epoch, EpochId id,
+                                              const bool scope) {
     ts_heap_enter(heap);
-    ts_block *block = ts_block_take(heap, share, epoch, (ts_load_relaxed(&epoch->flags) & EPOCH_SCOPE) != 0);
+    ts_block *block = ts_block_take(heap, share, epoch, scope);
     if (block) {
         ts_store_relaxed(&block->epoch_id, id);
         ts_epoch_open_block(block, id);
@@ -59,6 +65,93 @@ TS_ALWAYS_INLINE ts_block *ts_epoch_new_block(ts_heap *heap, ts_share *share, ts
     if (first) first->epoch_prev = block;
     ts_store_release(&epoch->blocks, block); /* whole, for ts_epoch_read_blocks */
     return block;
+}
+
+/* ---- open ---------------------------------------------------------------------------------------------- */
+
+/* When the newest epoch was opened that is not a domain's. A hint of the order only. */
+extern TS_HIDDEN _Atomic uint64_t ts_epoch_newest_ns;
+
+/* When a domain's epoch is opened. Such times tell the order in which epochs were opened: those of one thread among
+   themselves, and any two of which one is not a domain's (if the clock moves while a domain is made, as it does but for some
+   virtual machines). Domains come by the thousand: in the time that a good clock takes two more can be made. */
+TS_ALWAYS_INLINE uint64_t ts_epoch_domain_time(void) {
+    uint64_t now = ts_os->coarse_ns(), last = ts_load_relaxed(&ts_epoch_newest_ns);
+    if (last < ts_thread.opened_ns) last = ts_thread.opened_ns;
+    if (now <= last) now = last + 1;
+    ts_thread.opened_ns = now;
+    return now;
+}
+
+/* A free entry becomes an ACTIVE epoch that nobody can find yet: nobody believes an entry whose id is 0 or another, and its
+   last use ended under the lock. So none is needed here. */
+TS_ALWAYS_INLINE EpochId ts_epoch_begin(ts_epoch *epoch, ts_allocator *allocator, unsigned flags, uint64_t now) {
+    EpochId id = ts_table_next_id(&ts_epochs, epoch);
+    atomic_thread_fence(memory_order_release); /* the last id went before any of these: ts_epoch_is_still */
+    ts_store_relaxed(&epoch->flags, flags);
+    ts_store_relaxed(&epoch->allocator, allocator);
+    ts_store_relaxed(&epoch->open_since_ns, now);
+    if (TS_UNLIKELY(!epoch->clean)) ts_epoch_clean(epoch);
+    epoch->clean = false;
+    ts_store_relaxed(&epoch->state, EPOCH_ACTIVE);
+    return id;
+}
+
+/* Now it can be found. false with errno: the allocator has ended, and the epoch with it. */
+TS_ALWAYS_INLINE bool ts_epoch_show(ts_epoch *epoch, ts_allocator *allocator, EpochId id) {
+    uintptr_t token = allocator->token;
+    ts_table_publish(epoch, id);
+    /* An allocator ends by changing its id and then destroying all epochs it finds (both seq_cst): it finds this one, or
+       its end is seen here. */
+    atomic_thread_fence(memory_order_seq_cst);
+    if (TS_LIKELY(ts_load_relaxed(&allocator->entry.id) == token)) return true;
+    ts_epoch_destroy(allocator, id);
+    errno = EINVAL;
+    return false;
+}
+
+/* ---- the usual end --------------------------------------------------------------------------------------- */
+
+/* All that the epoch has, if that is one scope block of this thread, for whose heap nobody waits; NULL: it is another case.
+   Caller has the lock. */
+TS_ALWAYS_INLINE ts_block *ts_epoch_only_block(const ts_epoch *epoch) {
+    const ts_heap *heap = ts_thread.heap;
+    ts_block *block = ts_load_relaxed(&epoch->blocks);
+    if (!block || !block->scope || ts_epoch_next_block(block) || ts_load_relaxed(&block->heap) != heap) return NULL;
+    if (epoch->pins != 0 || epoch->spans != 0 || epoch->dying || ts_heap_is_waited_for(heap)) return NULL;
+    return block;
+}
+
+/* Without the lock, which the caller has, only the exit of a block's thread changes its key, so two stores do what
+   shut_blocks does by read-modify-write; release is enough, see ts_slab_next_generation. */
+TS_ALWAYS_INLINE void ts_epoch_kill_only_block(ts_block *block) {
+    ts_store_release(&block->key, ts_era(block) + 1);
+    ts_store_release(&block->open_id, TS_ID_NEVER);
+}
+
+/* The usual end of a domain's epoch: `block` is its ts_epoch_only_block. Caller has the lock, which is released. */
+TS_ALWAYS_INLINE void ts_epoch_end_own(ts_epoch *epoch, ts_block *block) {
+    ts_heap *heap = ts_thread.heap;
+    TS_PROBE1(epoch__destroy, ts_load_relaxed(&epoch->entry.id));
+    ts_epoch_kill_only_block(block);
+    epoch->clean = ts_load_relaxed(&epoch->state) == EPOCH_ACTIVE && ts_load_relaxed(&epoch->span_allocated) == 0 &&
+                   ts_load_relaxed(&epoch->label[0]) == 0;
+    ts_store_release(&epoch->state, EPOCH_CLOSED);
+    ts_store_release(&epoch->entry.id, 0);
+    (void)ts_epoch_detach_blocks(epoch);
+    ts_lock_release(ts_epoch_lock(epoch));
+    ts_heap_enter(heap);
+    ts_block_end_killed_scope(heap, ts_scope(block));
+    ts_heap_leave(heap);
+    ts_heap_give_entry(&ts_epochs, TS_TABLE_EPOCH, epoch);
+}
+
+/* The same with what follows: ts_epoch_destroy_locked. */
+TS_ALWAYS_INLINE void ts_epoch_destroy_own(ts_epoch *epoch, ts_block *block) {
+    uint64_t released = ts_thread.released;
+    ts_epoch_end_own(epoch, block);
+    if (TS_UNLIKELY(ts_epoch_is_anything_noted())) ts_epoch_settle_end(ts_thread.released - released);
+    ts_heap_limit_blocks(ts_thread.heap);
 }
 
 #endif

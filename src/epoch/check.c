@@ -359,7 +359,7 @@ static bool check_allocator_lists(ts_check *check, uint32_t index, bool forked) 
     REQUIRE(forked || listed == sums->shares, "allocator %u: lists %llu shares, the heaps have %llu", index,
             (unsigned long long)listed, (unsigned long long)sums->shares);
     EpochId current = ts_load_relaxed(&a->current_epoch);
-    const ts_epoch *e = current ? ts_table_find(&ts_epochs, current) : NULL;
+    const ts_epoch *e = current ? ts_epoch_at_id(current) : NULL;
     REQUIRE(!e || ts_load_relaxed(&e->allocator) == a, "allocator %u: its rolling epoch is another's", index);
     return true;
 }

@@ -39,7 +39,7 @@ bool ts_diagnose_was_last(const ts_table *table, uint64_t id) {
 TS_RACY void ts_diagnose_epoch(ts_line *line, EpochId id) {
     ts_line_text(line, "epoch ");
     ts_line_decimal(line, id);
-    ts_epoch *epoch = ts_table_find(&ts_epochs, id);
+    ts_epoch *epoch = ts_epoch_at_id(id);
     bool ended = epoch == NULL;
     if (ended && ts_diagnose_was_last(&ts_epochs, id))
         epoch = ts_table_at(&ts_epochs, (uint32_t)ts_table_index(&ts_epochs, id));

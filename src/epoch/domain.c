@@ -1,5 +1,7 @@
+/* Modelled in tests/model: epoch. */
 #include "epoch/domain.h"
 
+#include "epoch/blocks.h"
 #include "epoch/misuse.h"
 #include "epoch/sample.h"
 #include "heap/fast.h"
@@ -23,6 +25,24 @@ static bool fail(int error) {
     return false;
 }
 
+/* A free entry becomes a domain that can be found. */
+TS_ALWAYS_INLINE uint64_t begin_domain(ts_domain *d, ts_allocator *allocator, EpochId epoch, uint64_t owner,
+                                       bool shared, bool ends_epoch, ts_scope_block *block) {
+    uint64_t id = ts_table_next_id(&ts_domains, d);
+    atomic_thread_fence(memory_order_release); /* the last id went before any of these: is_still */
+    ts_store_relaxed(&d->allocator, allocator);
+    ts_store_relaxed(&d->token, allocator->token);
+    ts_store_relaxed(&d->epoch, epoch);
+    ts_store_relaxed(&d->owner, owner);
+    ts_store_relaxed(&d->shared, shared);
+    ts_store_relaxed(&d->ends_epoch, ends_epoch);
+    ts_store_relaxed(&d->busy, 0);
+    ts_store_relaxed(&d->cleanups, NULL);
+    ts_store_relaxed(&d->block, block);
+    ts_table_publish(d, id);
+    return id;
+}
+
 uint64_t ts_domain_create(ts_allocator *allocator, EpochId epoch, bool shared, bool ends_epoch) {
     ts_heap *heap = ts_heap_mine();
     ts_domain *d = heap ? ts_heap_take_entry(&ts_domains, TS_TABLE_DOMAIN) : NULL;
@@ -30,19 +50,24 @@ uint64_t ts_domain_create(ts_allocator *allocator, EpochId epoch, bool shared, b
         errno = ENOMEM;
         return 0;
     }
-    uint64_t id = ts_table_next_id(&ts_domains, d);
-    atomic_thread_fence(memory_order_release); /* the last id went before any of these: is_still */
-    ts_store_relaxed(&d->allocator, allocator);
-    ts_store_relaxed(&d->token, allocator->token);
-    ts_store_relaxed(&d->epoch, epoch);
-    ts_store_relaxed(&d->owner, shared ? 0 : heap->serial);
-    ts_store_relaxed(&d->shared, shared);
-    ts_store_relaxed(&d->ends_epoch, ends_epoch);
-    ts_store_relaxed(&d->busy, 0);
-    ts_store_relaxed(&d->cleanups, NULL);
-    ts_store_relaxed(&d->block, heap->scope_map[ts_table_index(&ts_epochs, epoch) % TS_HEAP_MAP]);
-    ts_table_publish(d, id);
-    return id;
+    return begin_domain(d, allocator, epoch, shared ? 0 : heap->serial, shared, ends_epoch,
+                        heap->scope_map[ts_table_index(&ts_epochs, epoch) % TS_HEAP_MAP]);
+}
+
+uint64_t ts_domain_make(uintptr_t token) {
+    ts_heap *heap = ts_thread.heap;
+    if (TS_UNLIKELY(!heap || heap->spares[TS_TABLE_EPOCH] == 0 || heap->spares[TS_TABLE_DOMAIN] == 0)) return 0;
+    ts_share *share = heap->shares;
+    ts_allocator *allocator = ts_allocator_find(token);
+    if (TS_UNLIKELY(!allocator || !share || share->token != token)) return 0;
+    ts_epoch *epoch = (void *)heap->spare[TS_TABLE_EPOCH][--heap->spares[TS_TABLE_EPOCH]];
+    EpochId epoch_id = ts_epoch_begin(epoch, allocator, EPOCH_SCOPE, ts_epoch_domain_time());
+    ts_block *block = ts_epoch_new_block(heap, share, epoch, epoch_id, true);
+    if (TS_LIKELY(block != NULL)) ts_epoch_remember_scope(heap, ts_scope(block), epoch); /* else it joins later */
+    if (TS_UNLIKELY(!ts_epoch_show(epoch, allocator, epoch_id))) return 0;
+    TS_PROBE3(epoch__open, epoch_id, NULL, (uint64_t)EPOCH_SCOPE);
+    ts_domain *d = (void *)heap->spare[TS_TABLE_DOMAIN][--heap->spares[TS_TABLE_DOMAIN]];
+    return begin_domain(d, allocator, epoch_id, heap->serial, false, true, block ? ts_scope(block) : NULL);
 }
 
 /* A misuse that is an answer as well. */
@@ -119,7 +144,16 @@ bool ts_domain_read(uint64_t id, uintptr_t *token, EpochId *epoch) {
     return d && read_fields(d, id, &allocator, token, epoch);
 }
 
-bool ts_domain_enter(uint64_t id) {
+TS_ALWAYS_INLINE void push(ts_domain_scope *scope, uint64_t id, EpochId epoch, uintptr_t token, ts_scope_block *block) {
+    scope->outer = ts_thread.domain;
+    scope->domain = id;
+    scope->epoch = epoch;
+    scope->allocator = token;
+    scope->block = block;
+    ts_thread.domain = scope;
+}
+
+TS_NOINLINE static bool enter_slowly(uint64_t id) {
     ts_domain *d = ts_domain_find(id);
     ts_heap *heap = ts_heap_mine();
     if (!d) return refuse("epoch_domain_enter", id, NULL, EINVAL);
@@ -156,16 +190,29 @@ bool ts_domain_enter(uint64_t id) {
     else
         scope = ts_lines_take(TS_LINES_CLEANUP, sizeof *scope);
     if (!scope) return fail(ENOMEM);
-    scope->outer = ts_thread.domain;
-    scope->domain = id;
-    scope->epoch = epoch;
-    scope->allocator = token;
-    scope->block = block;
-    ts_thread.domain = scope;
+    push(scope, id, epoch, token, block);
     if (here && !is_timed(heap))
         ts_thread.scope = block;
     else
         follow_innermost(heap);
+    return true;
+}
+
+/* The usual domain: this thread's, in which it has its block. While a block of this thread is open in the epoch, the epoch is
+   ACTIVE. */
+bool ts_domain_enter(uint64_t id) {
+    const ts_domain *d = ts_domain_find(id);
+    ts_heap *heap = ts_thread.heap;
+    if (TS_UNLIKELY(!d || !heap || ts_load_relaxed(&d->owner) != heap->serial)) return enter_slowly(id);
+    EpochId epoch = ts_load_relaxed(&d->epoch);
+    ts_scope_block *block = ts_load_relaxed(&d->block);
+    uintptr_t token = ts_load_relaxed(&d->token);
+    ts_domain_scope *scope = heap->spare_scope;
+    if (TS_UNLIKELY(!is_still(d, id) || !scope || !is_block_of(block, heap, epoch) || is_timed(heap)))
+        return enter_slowly(id);
+    heap->spare_scope = NULL;
+    push(scope, id, epoch, token, block);
+    ts_thread.scope = block;
     return true;
 }
 
@@ -294,7 +341,11 @@ static bool destroy_at_once(ts_domain *d, uint64_t id) {
     ts_epoch *epoch = lock_quiet(d, id);
     if (!epoch) return false;
     ts_heap_give_entry(&ts_domains, TS_TABLE_DOMAIN, d);
-    ts_epoch_destroy_locked(epoch);
+    ts_block *block = ts_epoch_only_block(epoch);
+    if (TS_LIKELY(block != NULL))
+        ts_epoch_destroy_own(epoch, block);
+    else
+        ts_epoch_destroy_locked(epoch);
     return true;
 }
 
@@ -308,9 +359,7 @@ static bool reset_at_once(ts_domain *d, uint64_t id, uint64_t *units) {
     return done;
 }
 
-void ts_domain_destroy(uint64_t id) {
-    ts_domain *d = mine(id, "epoch_domain_destroy");
-    if (!d || TS_LIKELY(destroy_at_once(d, id))) return;
+TS_NOINLINE static void destroy_slowly(ts_domain *d, uint64_t id) {
     if (!make_busy(d, id)) {
         refuse("epoch_domain_destroy", id, IS_ENDING, EPERM);
         return;
@@ -324,6 +373,11 @@ void ts_domain_destroy(uint64_t id) {
         leave_all(ts_thread.heap, id);
     } while (!end_if_clean(d));
     if (ends) ts_epoch_destroy(allocator, epoch);
+}
+
+void ts_domain_destroy(uint64_t id) {
+    ts_domain *d = mine(id, "epoch_domain_destroy");
+    if (d && TS_UNLIKELY(!destroy_at_once(d, id))) destroy_slowly(d, id);
 }
 
 bool ts_domain_force_close(uint64_t id) {

@@ -36,7 +36,13 @@ typedef struct ts_domain_scope {
 extern TS_HIDDEN ts_table ts_domains;
 
 void ts_domain_init(void);
-static inline ts_domain *ts_domain_find(uint64_t id) { return ts_table_find(&ts_domains, id); }
+static inline ts_domain *ts_domain_find(uint64_t id) {
+    return ts_table_find_strided(&ts_domains, id, TS_DOMAIN_STRIDE);
+}
+/* The usual domain of the allocator with that token: the calling thread's, without a label, in a scope epoch of its own that
+   ends with it. 0: it takes more than what the thread has at hand, or there is no such allocator; ts_epoch_open and
+   ts_domain_create then do it, or say why not. */
+uint64_t ts_domain_make(uintptr_t token);
 /* 0 with errno. */
 uint64_t ts_domain_create(ts_allocator *allocator, EpochId epoch, bool shared, bool ends_epoch);
 /* Its allocator's token and its epoch. false: no such domain (any more). */

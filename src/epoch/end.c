@@ -50,45 +50,15 @@ static void take_apart(ts_epoch *epoch) {
     ts_heap_give_entry(&ts_epochs, TS_TABLE_EPOCH, epoch);
 }
 
-/* All that the epoch has, if that is one scope block of this thread, for whose heap nobody waits; NULL: it is another case.
-   Caller has the lock. */
-TS_ALWAYS_INLINE ts_block *only_block(const ts_epoch *epoch) {
-    const ts_heap *heap = ts_thread.heap;
-    ts_block *block = ts_load_relaxed(&epoch->blocks);
-    if (!block || !block->scope || ts_epoch_next_block(block) || ts_load_relaxed(&block->heap) != heap) return NULL;
-    if (epoch->pins != 0 || epoch->spans != 0 || epoch->dying || ts_heap_is_waited_for(heap)) return NULL;
-    return block;
-}
-
-/* Without the lock, which the caller has, only the exit of a block's thread changes its key, so two stores do what
-   shut_blocks does by read-modify-write; release is enough, see ts_slab_next_use. */
-TS_ALWAYS_INLINE void kill_only_block(ts_block *block) {
-    ts_store_release(&block->key, ts_era(block) + 1);
-    ts_store_release(&block->open_id, TS_ID_NEVER);
-}
-
-/* The usual end of a domain's epoch, with the lock, which is released then. false: it is another case, nothing was done. */
-TS_ALWAYS_INLINE bool kill_own(ts_epoch *epoch) {
-    ts_heap *heap = ts_thread.heap;
-    ts_block *block = only_block(epoch);
-    if (!block) return false;
-    kill_only_block(block);
-    ts_store_release(&epoch->state, EPOCH_CLOSED);
-    ts_store_release(&epoch->entry.id, 0);
-    (void)ts_epoch_detach_blocks(epoch);
-    ts_lock_release(ts_epoch_lock(epoch));
-    ts_heap_enter(heap);
-    ts_block_end(heap, block);
-    ts_heap_leave(heap);
-    ts_heap_give_entry(&ts_epochs, TS_TABLE_EPOCH, epoch);
-    return true;
-}
-
 /* Caller has the lock; released here. Everything is dead before the state or the id says so. */
 static void kill_locked(ts_epoch *epoch) {
     ts_allocator *allocator = ts_load_relaxed(&epoch->allocator);
+    ts_block *only = ts_epoch_only_block(epoch);
+    if (TS_LIKELY(only != NULL)) {
+        ts_epoch_end_own(epoch, only);
+        return;
+    }
     TS_PROBE1(epoch__destroy, ts_load_relaxed(&epoch->entry.id));
-    if (TS_LIKELY(kill_own(epoch))) return;
     shut_blocks(epoch, true);
     uint32_t spans = ts_span_detach(epoch);
     ts_store_release(&epoch->state, EPOCH_CLOSED);
@@ -112,9 +82,13 @@ bool ts_epoch_destroy(ts_allocator *allocator, EpochId id) {
 void ts_epoch_destroy_locked(ts_epoch *epoch) {
     uint64_t released = ts_thread.released;
     kill_locked(epoch);
-    ts_settle_phase(ts_thread.released - released);
-    ts_epoch_settle_noted();
+    ts_epoch_settle_end(ts_thread.released - released);
     if (TS_LIKELY(ts_thread.heap != NULL)) ts_heap_limit_blocks(ts_thread.heap);
+}
+
+void ts_epoch_settle_end(uint64_t released) {
+    ts_settle_phase(released);
+    ts_epoch_settle_noted();
 }
 
 static bool nothing_left(const ts_epoch *epoch) {
@@ -280,10 +254,10 @@ static void add_dying(ts_epoch *epoch, ts_block *blocks) {
 /* The epoch stays, without it. Caller has the lock. */
 TS_ALWAYS_INLINE void end_only_block(ts_epoch *epoch, ts_block *block) {
     ts_heap *heap = ts_thread.heap;
-    kill_only_block(block);
+    ts_epoch_kill_only_block(block);
     (void)ts_epoch_detach_blocks(epoch);
     ts_heap_enter(heap);
-    ts_block_end(heap, block);
+    ts_block_end_killed_scope(heap, ts_scope(block));
     ts_heap_leave(heap);
 }
 
@@ -298,7 +272,7 @@ static void forget_spans(ts_epoch *epoch) {
 
 bool ts_epoch_reset_own(ts_epoch *epoch, bool again, uint64_t *units_freed) {
     ts_heap *heap = ts_thread.heap;
-    ts_block *block = ts_load_relaxed(&epoch->state) == EPOCH_ACTIVE ? only_block(epoch) : NULL;
+    ts_block *block = ts_load_relaxed(&epoch->state) == EPOCH_ACTIVE ? ts_epoch_only_block(epoch) : NULL;
     /* With care all that it holds is gone through, which is not for under the lock. */
     if (!block || block->share->allocator->care) return false;
     ts_share *share = block->share;
@@ -309,7 +283,7 @@ bool ts_epoch_reset_own(ts_epoch *epoch, bool again, uint64_t *units_freed) {
     if (!again) return true;
     /* Mostly the same block in its next era. Without memory the thread joins later. */
     int before = errno;
-    ts_block *next = ts_epoch_new_block(heap, share, epoch, ts_load_relaxed(&epoch->entry.id));
+    ts_block *next = ts_epoch_new_block(heap, share, epoch, ts_load_relaxed(&epoch->entry.id), true);
     if (next == block) next->resets = resets + 1;
     if (next) ts_epoch_remember(heap, next, epoch);
     errno = before;
@@ -319,7 +293,7 @@ bool ts_epoch_reset_own(ts_epoch *epoch, bool again, uint64_t *units_freed) {
 void ts_epoch_leave_empty(ts_allocator *allocator, EpochId id) {
     ts_epoch *epoch = ts_epoch_find_locked(allocator, id);
     if (!epoch) return;
-    ts_block *block = only_block(epoch);
+    ts_block *block = ts_epoch_only_block(epoch);
     if (block && ts_load_relaxed(&block->slabs) == 0) end_only_block(epoch, block);
     ts_lock_release(ts_epoch_lock(epoch));
 }

@@ -15,7 +15,7 @@ void ts_epoch_init(void) {
 }
 
 ts_epoch *ts_epoch_find(ts_allocator *allocator, EpochId id) {
-    ts_epoch *epoch = ts_table_find(&ts_epochs, id);
+    ts_epoch *epoch = ts_epoch_at_id(id);
     return epoch && ts_load_relaxed(&epoch->allocator) == allocator ? epoch : NULL;
 }
 
@@ -74,28 +74,36 @@ static bool take_over(ts_heap *heap, ts_share *share, ts_block *block, EpochId i
 static void join_unpublished(ts_allocator *allocator, ts_epoch *epoch, EpochId id) {
     ts_heap *heap = ts_heap_mine();
     ts_share *share = heap ? ts_heap_share_now(heap, allocator) : NULL;
-    ts_block *block = share ? ts_epoch_new_block(heap, share, epoch, id) : NULL;
+    bool scope = (ts_load_relaxed(&epoch->flags) & EPOCH_SCOPE) != 0;
+    ts_block *block = share ? ts_epoch_new_block(heap, share, epoch, id, scope) : NULL;
     if (block) ts_epoch_remember(heap, block, epoch);
 }
 
-/* When the newest epoch was opened that is not a domain's. A hint of the order only. */
-static TS_ALIGNED(64) _Atomic uint64_t newest_ns;
+TS_ALIGNED(64) _Atomic uint64_t ts_epoch_newest_ns;
 
-/* Tells the order in which epochs were opened: those of one thread among themselves, whichever clock it was, and any two of
-   which one is not a domain's (if the clock moves while a domain is made, as it does but for some virtual machines).
-   Domains come by the thousand: in the time that a good clock takes two more can be made. */
-static uint64_t opening_time(bool domain) {
-    uint64_t now = domain ? ts_os->coarse_ns() : ts_os->wall_ns();
-    if (domain) {
-        uint64_t last = ts_load_relaxed(&newest_ns);
-        if (last < ts_thread.opened_ns) last = ts_thread.opened_ns;
-        if (now <= last) now = last + 1;
-    } else {
-        uint64_t newest =
-            ts_load_relaxed(&newest_ns); /* only forward: another thread may have read its clock earlier */
-        while (newest < now && !atomic_compare_exchange_weak_explicit(&newest_ns, &newest, now, memory_order_relaxed,
-                                                                      memory_order_relaxed)) {
-        }
+void ts_epoch_clean(ts_epoch *epoch) {
+    /* That of the last use is still there, for messages. */
+    if (ts_load_relaxed(&epoch->label[0]) != 0) ts_epoch_set_label(epoch, NULL);
+    ts_store_relaxed(&epoch->closed_at_ns, 0);
+    ts_store_relaxed(&epoch->blocks, NULL);
+    epoch->dying = NULL;
+    epoch->spans = 0;
+    epoch->pins = 0;
+    epoch->destroyed = false;
+    ts_store_relaxed(&epoch->span_allocated, 0);
+    ts_store_relaxed(&epoch->span_freed, 0);
+    ts_store_relaxed(&epoch->span_bytes_allocated, 0);
+    ts_store_relaxed(&epoch->span_bytes_freed, 0);
+    ts_store_relaxed(&epoch->span_units, 0);
+    ts_store_relaxed(&epoch->rss_before, 0);
+    ts_store_relaxed(&epoch->rss_after, 0);
+}
+
+/* Of an epoch that is not a domain's; only forward: another thread may have read its clock earlier. */
+static uint64_t opening_time(void) {
+    uint64_t now = ts_os->wall_ns(), newest = ts_load_relaxed(&ts_epoch_newest_ns);
+    while (newest < now && !atomic_compare_exchange_weak_explicit(&ts_epoch_newest_ns, &newest, now,
+                                                                  memory_order_relaxed, memory_order_relaxed)) {
     }
     ts_thread.opened_ns = now;
     return now;
@@ -111,40 +119,11 @@ EpochId ts_epoch_open(ts_allocator *allocator, const char *label, unsigned flags
         errno = ENOMEM;
         return EPOCH_NONE;
     }
-    uint64_t id = ts_table_next_id(&ts_epochs, epoch);
-    uintptr_t token = allocator->token;
-    uint64_t now = opening_time(join);
-    /* No lock: nobody believes an entry whose id is 0 or another, and its last use ended under the lock. */
-    atomic_thread_fence(memory_order_release); /* the last id went before any of these: ts_epoch_is_still */
-    ts_store_relaxed(&epoch->flags, flags ? flags : EPOCH_CHURN);
-    ts_store_relaxed(&epoch->allocator, allocator);
-    /* That of the last use is still there, for messages. */
-    if (label || ts_load_relaxed(&epoch->label[0]) != 0) ts_epoch_set_label(epoch, label);
-    ts_store_relaxed(&epoch->open_since_ns, now);
-    ts_store_relaxed(&epoch->closed_at_ns, 0);
-    ts_store_relaxed(&epoch->blocks, NULL);
-    epoch->dying = NULL;
-    epoch->spans = 0;
-    epoch->pins = 0;
-    epoch->destroyed = false;
-    ts_store_relaxed(&epoch->span_allocated, 0);
-    ts_store_relaxed(&epoch->span_freed, 0);
-    ts_store_relaxed(&epoch->span_bytes_allocated, 0);
-    ts_store_relaxed(&epoch->span_bytes_freed, 0);
-    ts_store_relaxed(&epoch->span_units, 0);
-    ts_store_relaxed(&epoch->rss_before, 0);
-    ts_store_relaxed(&epoch->rss_after, 0);
-    ts_store_relaxed(&epoch->state, EPOCH_ACTIVE);
+    EpochId id =
+        ts_epoch_begin(epoch, allocator, flags ? flags : EPOCH_CHURN, join ? ts_epoch_domain_time() : opening_time());
+    if (label) ts_epoch_set_label(epoch, label);
     if (join) join_unpublished(allocator, epoch, id);
-    ts_table_publish(epoch, id);
-    /* An allocator ends by changing its id and then destroying all epochs it finds (both seq_cst): it finds this one, or
-       its end is seen here. */
-    atomic_thread_fence(memory_order_seq_cst);
-    if (TS_UNLIKELY(ts_load_relaxed(&allocator->entry.id) != token)) {
-        ts_epoch_destroy(allocator, id);
-        errno = EINVAL;
-        return EPOCH_NONE;
-    }
+    if (!ts_epoch_show(epoch, allocator, id)) return EPOCH_NONE;
     TS_PROBE3(epoch__open, id, label, (uint64_t)flags);
     return id;
 }
@@ -181,7 +160,8 @@ ts_block *ts_epoch_join(ts_heap *heap, ts_allocator *allocator, EpochId id) {
             if (ts_load_relaxed(&block->heap) == heap) break;
         for (ts_block *b = ts_load_relaxed(&epoch->blocks); !block && b; b = ts_epoch_next_block(b))
             if (take_over(heap, share, b, id)) block = b;
-        if (!block) block = ts_epoch_new_block(heap, share, epoch, id);
+        bool scope = (ts_load_relaxed(&epoch->flags) & EPOCH_SCOPE) != 0;
+        if (!block) block = ts_epoch_new_block(heap, share, epoch, id, scope);
         if (block) ts_epoch_remember(heap, block, epoch);
     }
     ts_lock_release(ts_epoch_lock(epoch));

@@ -38,6 +38,7 @@ typedef struct ts_epoch {
     uint32_t spans;                               /* first unit of the first span; guarded by the lock */
     uint32_t pins;                                /* guarded by the lock */
     bool destroyed;                               /* guarded by the lock: to be taken apart at the last unpin */
+    bool clean; /* of an entry that is free: all but what every use sets is as in an epoch that was just opened */
     _Atomic uint64_t span_allocated, span_freed, span_bytes_allocated, span_bytes_freed, span_units;
     _Atomic uint64_t rss_before, rss_after; /* written under the lock */
 } ts_epoch;
@@ -66,9 +67,11 @@ static inline bool ts_epoch_is_still(const ts_epoch *epoch, EpochId id) {
     atomic_thread_fence(memory_order_acquire);
     return ts_load_relaxed(&epoch->entry.id) == id;
 }
+/* Of any allocator. */
+TS_ALWAYS_INLINE ts_epoch *ts_epoch_at_id(EpochId id) { return ts_table_find_strided(&ts_epochs, id, TS_EPOCH_STRIDE); }
 /* The epoch with its lock taken; NULL without the lock: no such epoch. */
 TS_ALWAYS_INLINE ts_epoch *ts_epoch_find_locked(ts_allocator *allocator, EpochId id) {
-    ts_epoch *epoch = ts_table_find(&ts_epochs, id);
+    ts_epoch *epoch = ts_epoch_at_id(id);
     if (!epoch) return NULL;
     ts_lock_acquire(ts_epoch_lock(epoch));
     if (ts_load_relaxed(&epoch->entry.id) == id && ts_load_relaxed(&epoch->allocator) == allocator) return epoch;
@@ -95,11 +98,17 @@ void ts_epoch_unpin(ts_epoch *epoch);
 void ts_epoch_finish(ts_epoch *epoch, EpochId id);
 /* What ts_note_drained noted, and what is over its limit. Holds nothing. */
 void ts_epoch_settle(void);
+static inline bool ts_epoch_is_anything_noted(void) {
+    return ts_thread.drained_count != 0 || ts_thread.settle != NULL || ts_thread.drain != NULL;
+}
 /* The same where there mostly is nothing. */
 static inline void ts_epoch_settle_noted(void) {
-    if (TS_UNLIKELY(ts_thread.drained_count != 0 || ts_thread.settle != NULL || ts_thread.drain != NULL))
-        ts_epoch_settle();
+    if (TS_UNLIKELY(ts_epoch_is_anything_noted())) ts_epoch_settle();
 }
+/* At the end of an epoch that made so many units warm. */
+void ts_epoch_settle_end(uint64_t released);
+/* Of a free entry: what a use can leave behind. */
+void ts_epoch_clean(ts_epoch *epoch);
 void ts_epoch_set_label(ts_epoch *epoch, const char *label);
 /* The label as it is now, terminated. Takes no lock; after a few looks at a label that is being written it gives what
    is there. */

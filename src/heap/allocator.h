@@ -82,7 +82,9 @@ static inline ts_share *ts_heap_share_now(ts_heap *heap, ts_allocator *allocator
     return ts_heap_share(heap, allocator);
 }
 
-static inline ts_allocator *ts_allocator_find(uintptr_t token) { return ts_table_find(&ts_allocators, token); }
+static inline ts_allocator *ts_allocator_find(uintptr_t token) {
+    return ts_table_find_strided(&ts_allocators, token, TS_ALLOCATOR_STRIDE);
+}
 
 /* Between the two, no share of the allocator is dropped and its record is not used again; no lock is taken, so that
    nobody waits for the reader but the end of the allocator. false: it has ended. */

@@ -83,13 +83,9 @@ ts_tally ts_block_tally(const ts_block *block, uint32_t cls) {
     return t;
 }
 
-/* All objects of an ended block are dead: what was allocated is freed. */
-TS_ALWAYS_INLINE void fold(ts_share *share, uint32_t kind, ts_tally t) {
-    ts_counters *c = &share->count[kind];
-    ts_add_owned(&c->freed, t.allocated);
-    ts_add_owned(&c->allocated, t.allocated);
-    ts_add_owned(&c->bytes_freed, t.bytes_allocated);
-    ts_add_owned(&c->bytes_allocated, t.bytes_allocated);
+/* All objects of an ended block are dead, so one count tells what was allocated and freed in it. */
+TS_ALWAYS_INLINE void fold(ts_share *share, uint32_t kind, uint64_t allocated) {
+    ts_add_owned(&share->count[kind].ended, allocated);
 }
 
 /* Slabs whose objects died together, linked by next. */
@@ -107,7 +103,7 @@ TS_NOINLINE static void end_churn(ts_churn_block *block) {
         ts_store_relaxed(&chain.count, ts_load_relaxed(&bin->slabs));
         if (chain.head) ts_count(&block->b.share->count[cls].empty_slab_recycled, ts_load_relaxed(&bin->slabs));
         ts_warm_splice(&lists[ts_class_part(cls)], &chain);
-        fold(block->b.share, cls, ts_block_tally(&block->b, cls));
+        fold(block->b.share, cls, bin_tally(bin).allocated);
         ts_store_relaxed(&bin->word, 0);
         bin->word_granule = 0;
         bin->head = 0;
@@ -125,12 +121,26 @@ TS_NOINLINE static void end_churn(ts_churn_block *block) {
                            ts_load_relaxed(&lists[part].count));
 }
 
-TS_ALWAYS_INLINE void end_scope(ts_scope_block *block) {
-    fold(block->b.share, TS_COUNT_SCOPE, scope_tally(block));
+/* The last of an end: the block is in no epoch, and one of the heap's free ones. */
+TS_ALWAYS_INLINE void set_free(ts_heap *heap, ts_block *block, const bool scope) {
+    ts_store_relaxed(&block->slabs, 0);
+    ts_heap_unlink(heap, block);
+    ts_store_relaxed(&block->epoch, NULL);
+    /* A block whose eras are used up is not used again. */
+    if (TS_UNLIKELY(ts_era(block) >= ERA_LIMIT)) return;
+    ts_block **list = scope ? &heap->free_scope : &heap->free_churn;
+    block->heap_next = *list;
+    *list = block;
+    ts_add_owned(&heap->free_blocks[scope], 1);
+}
+
+/* What it holds becomes warm last, so that nothing is live across a call. */
+TS_ALWAYS_INLINE void end_scope(ts_heap *heap, ts_scope_block *block) {
+    ts_share *share = block->b.share;
+    fold(share, TS_COUNT_SCOPE, ts_load_relaxed(&block->allocs));
     uint32_t slabs = ts_load_relaxed(&block->b.slabs);
-    ts_count(&block->b.share->count[TS_COUNT_SCOPE].empty_slab_recycled, slabs);
+    ts_count(&share->count[TS_COUNT_SCOPE].empty_slab_recycled, slabs);
     uint32_t head = block->head, tail = block->tail;
-    if (TS_UNLIKELY(block->b.share->allocator->care)) end_slabs(block->b.share->allocator, head);
     block->allocs_before = 0;
     block->head = block->tail = 0;
     ts_store_relaxed(&block->current, 0);
@@ -141,7 +151,8 @@ TS_ALWAYS_INLINE void end_scope(ts_scope_block *block) {
     ts_store_relaxed(&block->frees, 0);
     ts_store_relaxed(&block->bytes_allocated, 0);
     ts_store_relaxed(&block->bytes_freed, 0);
-    ts_share_keep_list(block->b.share, TS_NORMAL, head, tail, slabs);
+    set_free(heap, &block->b, true);
+    ts_share_keep_list(share, TS_NORMAL, head, tail, slabs);
 }
 
 void ts_block_end(ts_heap *heap, ts_block *block) {
@@ -149,19 +160,21 @@ void ts_block_end(ts_heap *heap, ts_block *block) {
     ts_store_relaxed(&block->rolling, 0);
     /* Shut, on no epoch's list, and its heap held: nobody else changes the key. release: as ts_block_kill. */
     if (ts_era(block) == block->era) ts_store_release(&block->key, ts_era(block) + 1);
-    if (TS_LIKELY(block->scope))
-        end_scope(ts_scope(block));
-    else
+    if (block->scope) {
+        const ts_allocator *allocator = block->share->allocator;
+        if (TS_UNLIKELY(allocator->care)) end_slabs(allocator, ts_scope(block)->head);
+        end_scope(heap, ts_scope(block));
+    } else {
         end_churn(ts_churn(block));
-    ts_store_relaxed(&block->slabs, 0);
-    ts_heap_unlink(heap, block);
-    ts_store_relaxed(&block->epoch, NULL);
-    /* A block whose eras are used up is not used again. */
-    if (ts_era(block) >= ERA_LIMIT) return;
-    ts_block **list = block->scope ? &heap->free_scope : &heap->free_churn;
-    block->heap_next = *list;
-    *list = block;
-    ts_add_owned(&heap->free_blocks[block->scope], 1);
+        set_free(heap, block, false);
+    }
+}
+
+void ts_block_end_killed_scope(ts_heap *heap, ts_scope_block *block) {
+    if (TS_UNLIKELY(block->b.share->allocator->care))
+        ts_block_end(heap, &block->b);
+    else
+        end_scope(heap, block);
 }
 
 static uint32_t flush_bin(ts_churn_block *block, unsigned cls, uint64_t *recycled) {

@@ -180,7 +180,7 @@ typedef struct ts_scope_block {
 #define TS_SHARE_COUNTERS(X)                                                                                  \
     X(slow_path_hits) X(new_slab_count) X(slow_path_cache_miss) X(list_move_partial_to_full)                  \
     X(list_move_full_to_partial) X(current_partial_null) X(current_partial_full) X(empty_slab_recycled)       \
-    X(foreign_frees) X(allocated) X(freed) X(bytes_allocated) X(bytes_freed)
+    X(foreign_frees) X(ended)
 /* clang-format on */
 
 typedef struct ts_counters {
@@ -198,7 +198,7 @@ typedef struct ts_share {
     struct ts_share *allocator_next;   /* constant once in the allocator's list */
     ts_warm warm[TS_PARTS];            /* (h) */
     _Atomic uint64_t refused_closed;   /* allocations in an epoch that was not active */
-    ts_counters count[TS_COUNT_KINDS]; /* allocated, freed, bytes: of blocks that have ended */
+    ts_counters count[TS_COUNT_KINDS]; /* ended: objects of blocks that have ended, all of them freed */
 } ts_share;
 
 /* LOST: its thread vanished in a fork of a process in which it could not be held; it stays as it is. */
@@ -283,7 +283,7 @@ static inline uint64_t ts_era(const ts_block *block) { return ts_load_acquire(&b
 static inline void ts_block_shut(ts_block *block) {
     atomic_fetch_and_explicit(&block->key, TS_UNIT_ERA_MASK, memory_order_relaxed);
 }
-/* Shut, and all its slabs are stale, before any of them can be reset (foreign.c, 5). seq_cst: see ts_slab_next_use. */
+/* Shut, and all its slabs are stale, before any of them can be reset (foreign.c, 5). seq_cst: see ts_slab_next_generation. */
 static inline void ts_block_kill(ts_block *block) {
     uint64_t key = ts_load_relaxed(&block->key);
     while (!atomic_compare_exchange_weak_explicit(&block->key, &key, (key & TS_UNIT_ERA_MASK) + 1, memory_order_seq_cst,
@@ -388,6 +388,8 @@ void ts_heap_fork_child(void);
 ts_block *ts_block_make(bool scope);
 /* Ends a block, killed or not: its slabs go to the share's warm units, its counters to the share, live objects die. */
 void ts_block_end(ts_heap *heap, ts_block *block);
+/* The same of a scope block that is killed, shut, and never was the rolling epoch's. */
+void ts_block_end_killed_scope(ts_heap *heap, ts_scope_block *block);
 /* Gives magazine and claimed words back to the slabs, and the slabs that are empty to the share. Returns slabs looked
    at; adds those given to *recycled. */
 uint32_t ts_block_flush(ts_heap *heap, ts_block *block, uint64_t *recycled);

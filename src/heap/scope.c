@@ -10,12 +10,12 @@ TS_ALWAYS_INLINE char *address_of(uint32_t unit) {
     return ts_region.part[TS_NORMAL].base + (size_t)unit * TS_UNIT_BYTES;
 }
 
+/* Without care. */
 TS_ALWAYS_INLINE void add_slab(ts_scope_block *block, uint32_t unit) {
     char *at = address_of(unit);
     uint32_t second = block->head;
     ts_slab *slab = ts_slab_at(unit);
     TS_PROBE2(slab__new, at, (uint64_t)0);
-    ts_care_begin(block->b.share->allocator, at, TS_UNIT_BYTES, true);
     slab->prev = 0;
     slab->next = second;
     if (second)
@@ -77,6 +77,7 @@ TS_ALWAYS_INLINE void seal(ts_scope_block *block, ts_slab *slab) {
 
 void ts_scope_add(ts_scope_block *block, uint32_t unit) {
     ts_assert(2, ts_load_relaxed(&block->current) == 0);
+    ts_care_begin(block->b.share->allocator, address_of(unit), TS_UNIT_BYTES, true);
     add_slab(block, unit);
 }
 
@@ -91,23 +92,53 @@ void ts_scope_retire_current(ts_scope_block *block) {
     ts_scope_release_if_empty(block, unit);
 }
 
-bool ts_scope_is_current_empty(const ts_scope_block *block) {
+TS_ALWAYS_INLINE bool is_current_empty(const ts_scope_block *block) {
     uint32_t unit = ts_load_relaxed(&block->current);
     return unit && ts_slab_at(unit)->free_count == current_allocs(block);
 }
 
-bool ts_scope_renew(ts_scope_block *block) {
-    ts_share *share = block->b.share;
-    uint32_t unit = ts_share_take(share, TS_NORMAL), last = ts_load_relaxed(&block->current);
-    if (TS_UNLIKELY(!unit)) return false;
-    if (TS_UNLIKELY(!ts_slab_reset_scope(unit))) {
-        ts_allocator_retire(share->allocator, unit);
-        return false;
-    }
+bool ts_scope_is_current_empty(const ts_scope_block *block) { return is_current_empty(block); }
+
+/* The rest of a renewal: the unit is claimed and reset. */
+TS_ALWAYS_INLINE void go_on_with(ts_scope_block *block, uint32_t unit, uint32_t last) {
     if (last) seal(block, ts_slab_at(last));
     add_slab(block, unit);
-    ts_count(&share->count[TS_COUNT_SCOPE].new_slab_count, 1);
+    ts_count(&block->b.share->count[TS_COUNT_SCOPE].new_slab_count, 1);
+}
+
+TS_COLD static bool retire(const ts_share *share, uint32_t unit) {
+    ts_allocator_retire(share->allocator, unit);
+    return false;
+}
+
+TS_NOINLINE static bool renew_with(ts_scope_block *block, uint32_t unit) {
+    uint32_t last = ts_load_relaxed(&block->current);
+    if (!ts_slab_reset_scope(unit)) return retire(block->b.share, unit);
+    ts_care_begin(block->b.share->allocator, address_of(unit), TS_UNIT_BYTES, true);
+    go_on_with(block, unit, last);
     if (last) ts_scope_release_if_empty(block, last);
+    return true;
+}
+
+TS_NOINLINE static bool renew_slowly(ts_scope_block *block) {
+    uint32_t unit = ts_share_take(block->b.share, TS_NORMAL);
+    return unit && renew_with(block, unit);
+}
+
+/* Nothing lives across a call, so it needs no frame: all that takes one ends in a call of what does it. */
+bool ts_scope_renew(ts_scope_block *block) {
+    ts_share *share = block->b.share;
+    ts_warm *warm = &share->warm[TS_NORMAL];
+    uint32_t unit = warm->head, last = ts_load_relaxed(&block->current);
+    if (TS_UNLIKELY(!unit)) return false;
+    if (TS_UNLIKELY(!ts_slab_claim_clean(unit))) return renew_slowly(block);
+    (void)ts_warm_pop(warm);
+    const ts_slab *slab = ts_slab_at(unit);
+    /* seq_cst, after the claim: as in ts_slab_next_generation */
+    if (TS_UNLIKELY(ts_load_seq(&slab->handled) || share->allocator->care || ts_care_tools || is_current_empty(block)))
+        return renew_with(block, unit);
+    if (TS_UNLIKELY(!ts_slab_reset_scope_from(unit, ts_load_relaxed(&slab->gen)))) return retire(share, unit);
+    go_on_with(block, unit, last);
     return true;
 }
 

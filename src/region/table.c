@@ -11,6 +11,7 @@ void ts_table_init(ts_table *table, int which, uint32_t stride, unsigned id_bits
     table->stride = stride;
     table->capacity = ts_region.table_capacity[which];
     table->index_bits = ts_log2_64(table->capacity);
+    table->index_mask = ((uint64_t)1 << table->index_bits) - 1;
     table->era_limit = ((uint64_t)1 << (id_bits - table->index_bits)) - 1;
     ts_lock_init(&table->lock, TS_RANK_TABLE);
     ts_store_relaxed(&table->high, 1);

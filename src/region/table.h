@@ -26,10 +26,11 @@ typedef struct ts_entry {
 } ts_entry;
 
 typedef struct ts_table {
-    char *base; /* constant after init, as are the next four */
+    char *base; /* constant after init, as are the next five */
     uint32_t stride;
     uint32_t capacity;
     unsigned index_bits;
+    uint64_t index_mask;
     uint64_t era_limit;
     ts_lock lock;
     _Atomic uint32_t high; /* entries ever used, guarded by lock; grows only, read by anyone (acquire: the
@@ -67,18 +68,20 @@ void ts_table_free(ts_table *table, void *entry);
 /* Both. */
 void ts_table_give(ts_table *table, void *entry);
 /* The index of the entry that an id names, in use or not. */
-static inline uint32_t ts_table_index(const ts_table *table, uint64_t id) {
-    return (uint32_t)(id & (((uint64_t)1 << table->index_bits) - 1));
+static inline uint32_t ts_table_index(const ts_table *table, uint64_t id) { return (uint32_t)(id & table->index_mask); }
+/* ts_table_find for who knows the table's stride: a shift then, and no load. */
+TS_ALWAYS_INLINE void *ts_table_find_strided(const ts_table *table, uint64_t id, uint32_t stride) {
+    uint32_t index = ts_table_index(table, id);
+    /* acquire: partner of the release in ts_table_take */
+    if (index == 0 || index >= ts_load_acquire(&table->high)) return NULL;
+    ts_entry *entry = (ts_entry *)(void *)(table->base + (size_t)index * stride);
+    /* acquire: partner of ts_table_publish, makes the entry's fields visible */
+    return ts_load_acquire(&entry->id) == id ? entry : NULL;
 }
 /* The entry of an id; NULL if the id is not in use. Another thread may end the use at any time: callers that
    change something look again under the lock that guards the entry. */
 static inline void *ts_table_find(const ts_table *table, uint64_t id) {
-    uint32_t index = ts_table_index(table, id);
-    /* acquire: partner of the release in ts_table_take */
-    if (index == 0 || index >= ts_load_acquire(&table->high)) return NULL;
-    ts_entry *entry = (ts_entry *)(void *)(table->base + (size_t)index * table->stride);
-    /* acquire: partner of ts_table_publish, makes the entry's fields visible */
-    return ts_load_acquire(&entry->id) == id ? entry : NULL;
+    return ts_table_find_strided(table, id, table->stride);
 }
 /* The entry at an index below ts_table_high; it may be free. */
 static inline void *ts_table_at(const ts_table *table, uint32_t index) {

@@ -72,7 +72,7 @@ bool ts_slab_reset_churn(uint32_t unit, unsigned cls) {
     ts_slab *slab = ts_slab_at(unit);
     bool small = ts_part_of_unit(unit) == TS_SMALL;
     ts_assert(2, ts_load_relaxed(ts_unit_word(unit)) == 0);
-    if (!ts_slab_next_use(slab, TS_KIND_CHURN)) return false;
+    if (!ts_slab_next_use(slab, TS_KIND_CHURN, ts_slab_next_generation(slab))) return false;
     reset_states(unit, small ? NULL : normal_states[cls]);
     if (small)
         memcpy(ts_slab_small(unit)->free, small_free[cls], sizeof small_free[cls]);
@@ -87,7 +87,10 @@ bool ts_slab_reset_churn(uint32_t unit, unsigned cls) {
     return true;
 }
 
-bool ts_slab_reset_span(uint32_t unit) { return ts_slab_next_use(ts_slab_at(unit), TS_KIND_SPAN); }
+bool ts_slab_reset_span(uint32_t unit) {
+    ts_slab *slab = ts_slab_at(unit);
+    return ts_slab_next_use(slab, TS_KIND_SPAN, ts_slab_next_generation(slab));
+}
 
 unsigned ts_slab_count_live(uint32_t unit) {
     unsigned part = ts_part_of_unit(unit);

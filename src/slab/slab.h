@@ -195,20 +195,34 @@ TS_ALWAYS_INLINE bool ts_slab_claim(uint32_t unit, _Atomic uint64_t *zombies) {
     }
 }
 
+/* The same of a unit that is on no queue, where no foreign free is met. false: it is another case, nothing was done. */
+TS_ALWAYS_INLINE bool ts_slab_claim_clean(uint32_t unit) {
+    _Atomic uint64_t *word = ts_unit_word(unit);
+    uint64_t w = ts_load_relaxed(word);
+    /* seq_cst: as in ts_slab_claim */
+    if (TS_UNLIKELY((w & TS_UNIT_FOREIGN) || !ts_cas_seq(word, &w, 0))) return false;
+    if (w != 0) ts_slab_at(unit)->u.last_word = w;
+    return true;
+}
+
 /* The state words of a claimed unit are about to be lost: what the next use must know of them (the generations that
-   handles may carry) goes into the record. A handle that is being made meanwhile is not made: see ts_slab_next_use. */
+   handles may carry) goes into the record. A handle that is being made meanwhile is not made: see ts_slab_next_generation. */
 void ts_slab_leave_states(uint32_t unit);
 
 /* First generation of the next use of a slab of which handles were made, and none since. */
 uint32_t ts_slab_handled_generation(ts_slab *slab);
-/* The generations and the tag of the next use. Handles hold a generation, so it moves on only if one was made:
-   a program without handles never uses any up. The last use ended by a change of the block's key or of the UNIT word; a
-   seq_cst change of that word came after it (ts_slab_claim, the release of an empty slab), and `handled` is read (seq_cst)
-   after that. ts_object_handle sets it, then passes a seq_cst fence, then looks at key and word again: either the flag is
-   seen here, or the end of the use is seen there and no handle is made. */
-TS_ALWAYS_INLINE bool ts_slab_next_use(ts_slab *slab, ts_kind kind) {
-    uint32_t gen = ts_load_relaxed(&slab->gen), tag = ts_load_relaxed(&slab->tag);
-    if (TS_UNLIKELY(ts_load_seq(&slab->handled))) gen = ts_slab_handled_generation(slab);
+/* The first generation of a slab's next use. Handles hold a generation, so it moves on only if one was made: a program without
+   handles never uses any up. The last use ended by a change of the block's key or of the UNIT word; a seq_cst change of that
+   word came after it (ts_slab_claim, the release of an empty slab), and `handled` is read (seq_cst) after that.
+   ts_object_handle sets it, then passes a seq_cst fence, then looks at key and word again: either the flag is seen here, or
+   the end of the use is seen there and no handle is made. */
+TS_ALWAYS_INLINE uint32_t ts_slab_next_generation(ts_slab *slab) {
+    if (TS_UNLIKELY(ts_load_seq(&slab->handled))) return ts_slab_handled_generation(slab);
+    return ts_load_relaxed(&slab->gen);
+}
+/* The next use begins, with that generation and another tag. */
+TS_ALWAYS_INLINE bool ts_slab_next_use(ts_slab *slab, ts_kind kind, uint32_t gen) {
+    uint32_t tag = ts_load_relaxed(&slab->tag);
     if (TS_UNLIKELY(gen > TS_GEN_MAX - TS_STATE_GEN_MAX - 1 || tag >= TS_UNIT_ERA_MASK)) {
         slab->kind = TS_KIND_RETIRED;
         return false;
@@ -236,7 +250,8 @@ static inline void ts_slab_clear16(ts_state64 *words) {
 
 /* Makes a claimed unit a fresh slab. false: its generations or tags are used up; it must be retired. */
 bool ts_slab_reset_churn(uint32_t unit, unsigned cls);
-TS_ALWAYS_INLINE bool ts_slab_reset_scope(uint32_t unit) {
+/* The rest of ts_slab_reset_scope, from that generation on. */
+TS_ALWAYS_INLINE bool ts_slab_reset_scope_from(uint32_t unit, uint32_t gen) {
     ts_slab *slab = ts_slab_at(unit);
     ts_assert(2, ts_load_relaxed(ts_unit_word(unit)) == 0 && ts_part_of_unit(unit) == TS_NORMAL);
     /* A scope slab in which nothing was freed has no bit on in `freed`. Two loads: gcc makes one of both fields in one
@@ -244,13 +259,16 @@ TS_ALWAYS_INLINE bool ts_slab_reset_scope(uint32_t unit) {
     uint8_t kind = slab->kind;
     uint16_t freed = slab->free_count;
     bool unfreed = kind == TS_KIND_SCOPE && freed == 0;
-    if (!ts_slab_next_use(slab, TS_KIND_SCOPE)) return false;
+    if (!ts_slab_next_use(slab, TS_KIND_SCOPE, gen)) return false;
     ts_scope_bits *bits = ts_slab_scope_bits(unit);
     ts_slab_clear16(bits->start);
     if (!unfreed) ts_slab_clear16(bits->freed);
     slab->free_count = slab->empty_at = 0;
     ts_store_relaxed(&slab->end, 0);
     return true;
+}
+TS_ALWAYS_INLINE bool ts_slab_reset_scope(uint32_t unit) {
+    return ts_slab_reset_scope_from(unit, ts_slab_next_generation(ts_slab_at(unit)));
 }
 /* For a span: only the tag and the generation move on. */
 bool ts_slab_reset_span(uint32_t unit);

@@ -176,15 +176,8 @@ static void add_shares(ts_allocator *a, ts_snapshot *out) {
     /* acquire: partner of the release in ts_heap_share */
     for (const ts_share *s = ts_load_acquire(&a->shares); s; s = s->allocator_next) {
         for (unsigned k = 0; k < TS_COUNT_KINDS; k++) {
-            /* The three that take the longest way first: an ended block adds to `freed` before `allocated`. */
-            ts_tally t = {0};
-            t.freed = ts_load_relaxed(&s->count[k].freed);
-            t.bytes_freed = ts_load_relaxed(&s->count[k].bytes_freed);
-            t.allocated = ts_load_relaxed(&s->count[k].allocated);
-            t.bytes_allocated = ts_load_relaxed(&s->count[k].bytes_allocated);
-            /* Of an ended block all is freed that was allocated. */
-            t.freed = t.allocated = t.freed < t.allocated ? t.freed : t.allocated;
-            t.bytes_freed = t.bytes_allocated = t.bytes_freed < t.bytes_allocated ? t.bytes_freed : t.bytes_allocated;
+            uint64_t ended = ts_load_relaxed(&s->count[k].ended);
+            ts_tally t = {.allocated = ended, .freed = ended};
             tally_add(&out->sums.kind[k], &t);
 #define X(name) out->count[k].name += ts_load_relaxed(&s->count[k].name);
             TS_SHARE_COUNTERS(X)

@@ -70,6 +70,11 @@ static void *take_and_destroy(void *argument) {
     return NULL;
 }
 
+static void *be_refused(void *argument) {
+    REFUSED(epoch_domain_enter(argument), EPERM);
+    return NULL;
+}
+
 static void hand_over(void) {
     SlabAllocator *allocator = slab_allocator_create();
     EpochDomain *domain = epoch_domain_create(allocator);
@@ -82,6 +87,10 @@ static void hand_over(void) {
         run_thread(take_over, domain);
     }
     SUP_CHECK(sup_live_objects(allocator) == 6, "every owner has left an object");
+    /* Its creator again, whose block is open in it as ever. */
+    SUP_CHECK(epoch_domain_enter(domain) && slab_alloc(64) != NULL, "the creator");
+    run_thread(be_refused, domain);
+    SUP_CHECK(epoch_domain_exit(domain) && epoch_domain_hand_over(domain), "hand over again");
     run_thread(take_and_destroy, domain);
     REFUSED(epoch_domain_enter(domain), EINVAL);
     sup_check_identities(allocator);

@@ -302,7 +302,6 @@ static void epoch_blocks(void) { CHANGE(epoch_of(churn)->blocks, 0); }
 static void epoch_pin(void) { ADD(epoch_of(churn)->pins, 1); }
 static void epoch_allocator(void) { CHANGE(epoch_of(scope)->allocator, 0); }
 static ts_share *my_share(void) { return churn_block()->b.share; }
-static void share_counter(void) { ADD(my_share()->count[3].allocated, 1); }
 static void share_list(void) { CHANGE(record()->shares, (uintptr_t)record()->shares->allocator_next); }
 static void warm_count(void) { ADD(my_share()->warm[TS_NORMAL].count, 1); }
 static void warm_short(void) { ADD(my_share()->warm[TS_NORMAL].count, -1); }
@@ -570,7 +569,6 @@ static ts_allocator *second_record(void) { return ts_allocator_find((uintptr_t)s
 static ts_share *second_share(void) { return ts_load_relaxed(&second_record()->shares); }
 static void share_of_another(void) { CHANGE(second_share()->heap, (uintptr_t)others()); }
 static void share_loop(void) { CHANGE(second_share()->heap_next, (uintptr_t)second_share()); }
-static void share_bytes(void) { ADD(my_share()->count[3].bytes_freed, 16); }
 static void shares_elsewhere(void) { CHANGE(record()->shares, NOT_A_LINE); }
 static void shares_of_another(void) { CHANGE(record()->shares, (uintptr_t)second_share()); }
 static void shares_allocator(void) { CHANGE(second_share()->allocator, (uintptr_t)record()); }
@@ -717,7 +715,6 @@ static const struct {
     CASE(epoch_blocks, "blocks are alive"),
     CASE(epoch_pin, "pinned"),
     CASE(epoch_allocator, "allocator has ended"),
-    CASE(share_counter, "blocks that have ended"),
     CASE(share_list, "shares"),
     CASE(warm_count, "warm list"),
     CASE(warm_short, "warm list"),
@@ -831,7 +828,6 @@ static const struct {
     CASE(domain_without_allocator, "its allocator has ended"),
     CASE(share_of_another, "has the share of another"),
     CASE(share_loop, "a share at line"),
-    CASE(share_bytes, "blocks that have ended"),
     CASE(shares_elsewhere, "list of shares is broken"),
     CASE(shares_of_another, "list of shares is broken"),
     CASE(shares_allocator, ""),

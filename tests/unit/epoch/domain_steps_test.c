@@ -209,7 +209,9 @@ static void exchange_for_own(void) {
         epoch_domain_destroy(some[i]);
     }
 }
-static void let_exchange(void) { let(exchange_for_own); }
+static void let_exchange_for_own(void) { let(exchange_for_own); }
+/* By the other thread: this one has entered the domain before its last looks, and would leave it. */
+static void let_exchange(void) { let(exchange); }
 static void end_newer(void) { epoch_domain_destroy(newer); }
 
 enum { ENTER, PROMOTE, FORCE_CLOSE, EPOCH_OF, HAND_OVER, CALLS };
@@ -227,7 +229,7 @@ static void in_use_again(void **state) {
             assert_non_null(object);
             newer = NULL;
             looks_left = at;
-            meanwhile = call == HAND_OVER ? let_exchange : exchange;
+            meanwhile = call == HAND_OVER ? let_exchange_for_own : call == ENTER ? let_exchange : exchange;
             switch (call) {
             case ENTER: entered = epoch_domain_enter(domain); break;
             case PROMOTE: (void)slab_promote(domain, object); break;

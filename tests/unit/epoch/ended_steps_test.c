@@ -13,7 +13,8 @@
 #include "epoch/domain.h"
 #include "epoch/epoch.h"
 
-static void (*after_release)(void), (*after_join)(void), (*before_scope)(void), (*before_adopt)(void);
+static void (*after_release)(void), (*after_join)(void), (*before_scope)(void), (*before_adopt)(void),
+    (*after_publish)(void);
 static _Thread_local bool stops; /* this thread does, the other one never */
 
 static void at(void (**stop)(void)) {
@@ -25,6 +26,7 @@ static void at(void (**stop)(void)) {
 }
 
 #define ts_lock_release(l) ((ts_lock_release)(l), at(&after_release))
+#define ts_table_publish(e, i) ((ts_table_publish)((e), (i)), at(&after_publish))
 #include "epoch/end.c"
 #include "epoch/epoch.c"
 #undef ts_lock_release
@@ -39,6 +41,7 @@ static ts_block *join_and_stop(ts_heap *heap, ts_allocator *a, EpochId id) {
 #define ts_alloc_scope(h, b, n, e) (at(&before_scope), (ts_alloc_scope)((h), (b), (n), (e)))
 #include "epoch/domain.c"
 #undef ts_alloc_scope
+#undef ts_table_publish
 #define ts_epoch_adopt(h, e, id, c) (at(&before_adopt), (ts_epoch_adopt)((h), (e), (id), (c)))
 #include "epoch/alloc.c"
 #undef ts_epoch_adopt
@@ -213,6 +216,32 @@ static void allocator_ends_while_adopting(void **state) {
     SUP_CHECK(ts_check_all(&check, false), "%s", check.why);
 }
 
+/* Between the moment at which a new epoch can be found and the look at whether its allocator has ended. */
+static void allocator_ends_while_an_epoch_opens(void **state) {
+    (void)state;
+    for (unsigned how = 0; how < 3; how++) {
+        static ts_check check;
+        begin();
+        epoch_domain_destroy(epoch_domain_create(allocator)); /* entries to spare, and a block */
+        after_publish = let_free_allocator;
+        errno = 0;
+        switch (how) {
+        case 0: assert_null(epoch_domain_create(allocator)); break;
+        case 1: assert_null(epoch_domain_create_ex(allocator, "a label", 0)); break;
+        default: assert_int_equal(epoch_open(allocator, NULL, EPOCH_CHURN), EPOCH_NONE);
+        }
+        assert_int_equal(errno, EINVAL);
+        SUP_CHECK(!after_publish, "not stopped");
+        end();
+        SUP_CHECK(ts_check_all(&check, false), "%s", check.why);
+        for (uint32_t i = 1; i < ts_table_high(&ts_epochs); i++) {
+            const ts_epoch *e = ts_table_at(&ts_epochs, i);
+            SUP_CHECK(ts_load_relaxed(&e->entry.id) == 0, "epoch %u of an ended allocator", i);
+        }
+        allocator = slab_allocator_create();
+    }
+}
+
 /* ---- ended blocks without a join or a destroy ---------------------------------------------------------------------- */
 
 static void drained_by_its_own_frees(void **state) {
@@ -235,7 +264,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         WITH(reset_while_joined),        WITH(domain_reset_while_joined),
         WITH(domain_ended_while_joined), WITH(allocator_ends_while_adopting),
-        WITH(drained_by_its_own_frees),
+        WITH(drained_by_its_own_frees),  WITH(allocator_ends_while_an_epoch_opens),
     };
     return cmocka_run_group_tests_name("epoch.ended_steps", tests, NULL, NULL);
 }

@@ -477,6 +477,60 @@ static void domains_leave_nothing(void **state) {
     sup_check_empty(allocator);
 }
 
+/* What one use of an entry leaves behind, the next one of a domain does not begin with. */
+static void domains_begin_clean(void **state) {
+    (void)state;
+    enum { NOTHING, LABEL, SPAN, LIVE_SPAN, CLOSED, LEFT };
+    for (unsigned left = NOTHING; left < LEFT; left++) {
+        SlabEpochStats stats;
+        EpochDomain *d = epoch_domain_create_ex(allocator, left == LABEL ? "a label" : NULL, 0);
+        assert_true(d && epoch_domain_enter(d));
+        const ts_epoch *e = ts_table_at(&ts_epochs, ts_table_index(&ts_epochs, epoch_domain_epoch(d)));
+        assert_non_null(slab_alloc(100));
+        if (left == SPAN) assert_true(slab_free(allocator, slab_alloc(100000)));
+        if (left == LIVE_SPAN) assert_non_null(slab_alloc(100000));
+        if (left == CLOSED) assert_true(epoch_domain_force_close(d));
+        assert_true(epoch_domain_exit(d));
+        epoch_domain_destroy(d);
+        assert_int_equal(ts_load_relaxed(&e->entry.id), 0);
+        assert_int_equal(e->clean, left == NOTHING);
+        d = epoch_domain_create(allocator);
+        EpochId now = epoch_domain_epoch(d);
+        assert_int_equal(ts_load_relaxed(&e->entry.id), now);
+        assert_true(slab_stats_epoch(allocator, SLAB_ALL_CLASSES, now, &stats));
+        assert_int_equal(stats.allocated_objects_total, 0);
+        assert_int_equal(stats.freed_objects_total, 0);
+        assert_string_equal(stats.label, "");
+        assert_int_equal(ts_load_relaxed(&e->span_allocated), 0);
+        assert_int_equal(ts_load_relaxed(&e->closed_at_ns), 0);
+        assert_int_equal(epoch_state(allocator, now), EPOCH_ACTIVE);
+        epoch_domain_destroy(d);
+    }
+    sup_check_empty(allocator);
+}
+
+/* The thread's last share is another allocator's: the domain is that of the allocator it was asked for. */
+static void domains_of_two_allocators(void **state) {
+    (void)state;
+    SlabAllocator *other = slab_allocator_create();
+    for (unsigned i = 0; i < 4; i++) {
+        SlabAllocator *of = i % 2 ? other : allocator;
+        EpochDomain *d = epoch_domain_create(of);
+        assert_true(d && epoch_domain_enter(d) && epoch_domain_allocator(d) == of);
+        void *p = slab_alloc(100);
+        assert_true(slab_owns(of, p));
+        assert_false(slab_owns(of == other ? allocator : other, p));
+        assert_true(epoch_domain_exit(d));
+        epoch_domain_destroy(d);
+        assert_false(slab_owns(of, p));
+    }
+    sup_check_empty(other);
+    slab_allocator_free(other);
+    errno = 0;
+    assert_null(epoch_domain_create(other));
+    assert_int_equal(errno, EINVAL);
+}
+
 static void shared_domain_destroyed_by_another(void **state) {
     pthread_t thread;
     (void)state;
@@ -516,6 +570,8 @@ int main(void) {
         WITH_ALLOCATOR(eras_of_a_block),
         WITH_ALLOCATOR(spans),
         WITH_ALLOCATOR(domains_leave_nothing),
+        WITH_ALLOCATOR(domains_begin_clean),
+        WITH_ALLOCATOR(domains_of_two_allocators),
         WITH_ALLOCATOR(shared_domain_destroyed_by_another),
     };
     return cmocka_run_group_tests_name("epoch.epoch", tests, NULL, NULL);

@@ -176,7 +176,14 @@ static void claim(void **state) {
     assert_true(ts_slab_claim(unit, &zombies));
     assert_int_equal(ts_load_relaxed(word), 0);
     assert_true(ts_slab_claim(unit, &zombies));
+    assert_true(ts_slab_claim_clean(unit));
+    ts_store_relaxed(word, owned);
+    assert_true(ts_slab_claim_clean(unit));
+    assert_int_equal(ts_load_relaxed(word), 0);
+    assert_int_equal(ts_slab_at(unit)->u.last_word, owned);
     ts_store_relaxed(word, owned | TS_UNIT_FOREIGN);
+    assert_false(ts_slab_claim_clean(unit));
+    assert_int_equal(ts_load_relaxed(word), owned | TS_UNIT_FOREIGN);
     assert_false(ts_slab_claim(unit, &zombies));
     assert_int_equal(ts_load_relaxed(word), owned | TS_UNIT_FOREIGN | TS_UNIT_ZOMBIE);
     give(unit);
