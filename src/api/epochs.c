@@ -69,7 +69,7 @@ EpochId epoch_advance(SlabAllocator *allocator) {
 
 EpochId epoch_open(SlabAllocator *allocator, const char *label, unsigned flags) {
     ts_allocator *a = find(allocator);
-    return a ? ts_epoch_open(a, label, flags, false) : EPOCH_NONE;
+    return a ? ts_epoch_open(a, ts_token(allocator), label, flags, false) : EPOCH_NONE;
 }
 
 bool epoch_close(SlabAllocator *allocator, EpochId epoch) {
@@ -121,17 +121,20 @@ EpochDomain *epoch_domain_create_ex(SlabAllocator *allocator, const char *label,
     }
     bool shared = (flags & EPOCH_DOMAIN_SHARED) != 0;
     /* Who creates a domain for itself allocates in it. */
-    EpochId epoch = ts_epoch_open(a, label, kind ? kind : EPOCH_SCOPE, !shared && kind != EPOCH_CHURN);
+    uintptr_t token = ts_token(allocator);
+    EpochId epoch = ts_epoch_open(a, token, label, kind ? kind : EPOCH_SCOPE, !shared && kind != EPOCH_CHURN);
     if (epoch == EPOCH_NONE) return NULL;
-    uint64_t id = ts_domain_create(a, epoch, shared, true);
+    uint64_t id = ts_domain_create(a, token, epoch, shared, true);
     if (!id) {
+        int error = errno;
         ts_epoch_destroy(a, epoch);
-        errno = ENOMEM;
+        errno = error;
     }
     return domain_public(id);
 }
 
 EpochDomain *epoch_domain_create(SlabAllocator *allocator) {
+    if (!allocator) allocator = slab_allocator_default();
     uint64_t id = ts_domain_make(ts_token(allocator));
     return TS_LIKELY(id != 0) ? domain_public(id) : epoch_domain_create_ex(allocator, NULL, 0);
 }
@@ -145,7 +148,7 @@ EpochDomain *epoch_domain_wrap(SlabAllocator *allocator, EpochId epoch, bool aut
         errno = e ? ESTALE : EINVAL;
         return NULL;
     }
-    return domain_public(ts_domain_create(a, epoch, false, auto_close));
+    return domain_public(ts_domain_create(a, ts_token(allocator), epoch, false, auto_close));
 }
 
 bool epoch_domain_enter(EpochDomain *domain) { return ts_domain_enter(domain_id(domain)); }

@@ -1,3 +1,4 @@
+/* Modelled in tests/model: lock. */
 #include "base/lock.h"
 
 #include "base/assert.h"
@@ -23,8 +24,14 @@ static void note_acquire(ts_rank rank) { (void)rank; }
 static void note_release(ts_rank rank) { (void)rank; }
 #endif
 
-void ts_lock_init(ts_lock *lock, ts_rank rank) {
+static void make_free(ts_lock *lock) {
     pthread_mutex_init(&lock->mutex, NULL);
+    pthread_cond_init(&lock->released, NULL);
+    ts_store_release(&lock->word, TS_LOCK_FREE);
+}
+
+void ts_lock_init(ts_lock *lock, ts_rank rank) {
+    make_free(lock);
     lock->rank = rank;
     ts_lock_reset_counts(lock);
 }
@@ -34,35 +41,78 @@ void ts_lock_reset_counts(ts_lock *lock) {
     ts_store_relaxed(&lock->contended, 0);
 }
 
+/* acquire, as in the next: partner of the release in give */
+TS_ALWAYS_INLINE bool take_free(ts_lock *lock) {
+    uint32_t word = TS_LOCK_FREE;
+    return TS_LIKELY(atomic_compare_exchange_strong_explicit(&lock->word, &word, TS_LOCK_HELD, memory_order_acquire,
+                                                             memory_order_relaxed));
+}
+
+/* To sleep at a condition variable is a cancellation point, and the allocator has none. */
+TS_NOINLINE static void take_waiting(ts_lock *lock) {
+    int before;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+    pthread_mutex_lock(&lock->mutex);
+    while (atomic_exchange_explicit(&lock->word, TS_LOCK_WAITED, memory_order_acquire) != TS_LOCK_FREE)
+        pthread_cond_wait(&lock->released, &lock->mutex);
+    pthread_mutex_unlock(&lock->mutex);
+    pthread_setcancelstate(before, &before);
+}
+
+TS_NOINLINE static void wake(ts_lock *lock) {
+    pthread_mutex_lock(&lock->mutex);
+    pthread_cond_signal(&lock->released);
+    pthread_mutex_unlock(&lock->mutex);
+}
+
+TS_ALWAYS_INLINE void give(ts_lock *lock) {
+    uint32_t word = atomic_exchange_explicit(&lock->word, TS_LOCK_FREE, memory_order_release);
+    if (TS_UNLIKELY(word == TS_LOCK_WAITED)) wake(lock);
+}
+
+TS_NOINLINE static void take_counting(ts_lock *lock) {
+    (void)ts_fetch_add_relaxed(&ts_lock_waits, 1);
+    take_waiting(lock);
+    ts_count(&lock->contended, 1);
+}
+
 void ts_lock_acquire(ts_lock *lock) {
     note_acquire(lock->rank);
     held_count++;
     ts_compiler_fence();
-    if (TS_LIKELY(pthread_mutex_trylock(&lock->mutex) == 0)) {
+    if (take_free(lock))
         ts_count(&lock->fast_acquired, 1);
-        return;
-    }
-    (void)ts_fetch_add_relaxed(&ts_lock_waits, 1);
-    pthread_mutex_lock(&lock->mutex);
-    ts_count(&lock->contended, 1);
+    else
+        take_counting(lock);
 }
 
 void ts_lock_release(ts_lock *lock) {
     note_release(lock->rank);
-    pthread_mutex_unlock(&lock->mutex);
+    give(lock);
     ts_compiler_fence();
     held_count--;
 }
 
 bool ts_lock_is_any_held(void) { return held_count != 0; }
 
+/* ---- fork ---------------------------------------------------------------------------------------------- */
+
+static bool forgets; /* of the child's only thread */
+
+void ts_lock_in_child(bool forget) { forgets = forget; }
+
 void ts_lock_acquire_for_fork(ts_lock *lock) {
     held_count++;
     ts_compiler_fence();
-    pthread_mutex_lock(&lock->mutex);
+    if (!take_free(lock)) take_waiting(lock);
 }
+
+/* In the child the mutex and the condition variable are in whatever state threads left them in that are not there. */
 void ts_lock_release_for_fork(ts_lock *lock) {
-    pthread_mutex_unlock(&lock->mutex);
+    if (forgets)
+        make_free(lock);
+    else
+        give(lock);
     ts_compiler_fence();
     held_count--;
 }

@@ -97,9 +97,9 @@ TS_ALWAYS_INLINE EpochId ts_epoch_begin(ts_epoch *epoch, ts_allocator *allocator
     return id;
 }
 
-/* Now it can be found. false with errno: the allocator has ended, and the epoch with it. */
-TS_ALWAYS_INLINE bool ts_epoch_show(ts_epoch *epoch, ts_allocator *allocator, EpochId id) {
-    uintptr_t token = allocator->token;
+/* Now it can be found. token: by which the caller found the allocator. false with errno: that use of the record has ended,
+   and the epoch with it. */
+TS_ALWAYS_INLINE bool ts_epoch_show(ts_epoch *epoch, ts_allocator *allocator, uintptr_t token, EpochId id) {
     ts_table_publish(epoch, id);
     /* An allocator ends by changing its id and then destroying all epochs it finds (both seq_cst): it finds this one, or
        its end is seen here. */
@@ -129,7 +129,7 @@ TS_ALWAYS_INLINE void ts_epoch_kill_only_block(ts_block *block) {
     ts_store_release(&block->open_id, TS_ID_NEVER);
 }
 
-/* The usual end of a domain's epoch: `block` is its ts_epoch_only_block. Caller has the lock, which is released. */
+/* The usual end, of a domain's epoch mostly: `block` is its ts_epoch_only_block. Caller has the lock, which is released. */
 TS_ALWAYS_INLINE void ts_epoch_end_own(ts_epoch *epoch, ts_block *block) {
     ts_heap *heap = ts_thread.heap;
     TS_PROBE1(epoch__destroy, ts_load_relaxed(&epoch->entry.id));

@@ -263,6 +263,15 @@ static bool check_epoch_block(ts_check *check, const ts_epoch *epoch, uint64_t i
 
 static bool is_lost(const ts_heap *heap) { return ts_load_relaxed(&heap->state) == TS_HEAP_LOST; }
 
+/* What ts_epoch_clean would write is there. */
+static bool is_clean(const ts_epoch *e) {
+    return ts_load_relaxed(&e->label[0]) == 0 && ts_load_relaxed(&e->closed_at_ns) == 0 &&
+           !ts_load_relaxed(&e->blocks) && !e->dying && !e->spans && !e->pins && !e->destroyed &&
+           (ts_load_relaxed(&e->span_allocated) | ts_load_relaxed(&e->span_freed) |
+            ts_load_relaxed(&e->span_bytes_allocated) | ts_load_relaxed(&e->span_bytes_freed) |
+            ts_load_relaxed(&e->span_units) | ts_load_relaxed(&e->rss_before) | ts_load_relaxed(&e->rss_after)) == 0;
+}
+
 static bool check_epochs(ts_check *check, bool forked, uint64_t *blocks) {
     uint64_t listed = 0;
     uint32_t high = ts_table_high(&ts_epochs);
@@ -270,6 +279,7 @@ static bool check_epochs(ts_check *check, bool forked, uint64_t *blocks) {
         const ts_epoch *e = ts_table_at(&ts_epochs, i);
         uint64_t id = ts_load_relaxed(&e->entry.id);
         REQUIRE(e->pins == 0 && e->dying == NULL, "epoch entry %u is pinned at a quiet point", i);
+        REQUIRE(!e->clean || (id == 0 && is_clean(e)), "epoch entry %u says it is clean", i);
         if (id == 0) continue;
         uint32_t state = ts_load_relaxed(&e->state);
         const ts_allocator *a = ts_load_relaxed(&e->allocator);

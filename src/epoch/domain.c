@@ -26,12 +26,12 @@ static bool fail(int error) {
 }
 
 /* A free entry becomes a domain that can be found. */
-TS_ALWAYS_INLINE uint64_t begin_domain(ts_domain *d, ts_allocator *allocator, EpochId epoch, uint64_t owner,
-                                       bool shared, bool ends_epoch, ts_scope_block *block) {
+TS_ALWAYS_INLINE uint64_t begin_domain(ts_domain *d, ts_allocator *allocator, uintptr_t token, EpochId epoch,
+                                       uint64_t owner, bool shared, bool ends_epoch, ts_scope_block *block) {
     uint64_t id = ts_table_next_id(&ts_domains, d);
     atomic_thread_fence(memory_order_release); /* the last id went before any of these: is_still */
     ts_store_relaxed(&d->allocator, allocator);
-    ts_store_relaxed(&d->token, allocator->token);
+    ts_store_relaxed(&d->token, token);
     ts_store_relaxed(&d->epoch, epoch);
     ts_store_relaxed(&d->owner, owner);
     ts_store_relaxed(&d->shared, shared);
@@ -43,31 +43,47 @@ TS_ALWAYS_INLINE uint64_t begin_domain(ts_domain *d, ts_allocator *allocator, Ep
     return id;
 }
 
-uint64_t ts_domain_create(ts_allocator *allocator, EpochId epoch, bool shared, bool ends_epoch) {
+static bool make_busy(ts_domain *d, uint64_t id);
+TS_COLD static void end_without_cleanups(ts_domain *d);
+
+/* A new domain whose allocator has ended meanwhile: ts_domain_destroy_all has passed it by, or ends it. */
+TS_COLD static uint64_t begun_too_late(ts_domain *d, uint64_t id) {
+    if (make_busy(d, id)) end_without_cleanups(d);
+    errno = EINVAL;
+    return 0;
+}
+
+uint64_t ts_domain_create(ts_allocator *allocator, uintptr_t token, EpochId epoch, bool shared, bool ends_epoch) {
     ts_heap *heap = ts_heap_mine();
     ts_domain *d = heap ? ts_heap_take_entry(&ts_domains, TS_TABLE_DOMAIN) : NULL;
     if (!d) {
         errno = ENOMEM;
         return 0;
     }
-    return begin_domain(d, allocator, epoch, shared ? 0 : heap->serial, shared, ends_epoch,
-                        heap->scope_map[ts_table_index(&ts_epochs, epoch) % TS_HEAP_MAP]);
+    uint64_t id = begin_domain(d, allocator, token, epoch, shared ? 0 : heap->serial, shared, ends_epoch,
+                               heap->scope_map[ts_table_index(&ts_epochs, epoch) % TS_HEAP_MAP]);
+    /* Partner: ts_domain_destroy_all, which comes after the end of the allocator's id. */
+    atomic_thread_fence(memory_order_seq_cst);
+    return TS_LIKELY(ts_load_relaxed(&allocator->entry.id) == token) ? id : begun_too_late(d, id);
 }
 
 uint64_t ts_domain_make(uintptr_t token) {
     ts_heap *heap = ts_thread.heap;
     if (TS_UNLIKELY(!heap || heap->spares[TS_TABLE_EPOCH] == 0 || heap->spares[TS_TABLE_DOMAIN] == 0)) return 0;
-    ts_share *share = heap->shares;
+    ts_share *share = ts_heap_find_share(heap, token);
     ts_allocator *allocator = ts_allocator_find(token);
-    if (TS_UNLIKELY(!allocator || !share || share->token != token)) return 0;
+    if (TS_UNLIKELY(!allocator || !share)) return 0;
     ts_epoch *epoch = (void *)heap->spare[TS_TABLE_EPOCH][--heap->spares[TS_TABLE_EPOCH]];
     EpochId epoch_id = ts_epoch_begin(epoch, allocator, EPOCH_SCOPE, ts_epoch_domain_time());
     ts_block *block = ts_epoch_new_block(heap, share, epoch, epoch_id, true);
     if (TS_LIKELY(block != NULL)) ts_epoch_remember_scope(heap, ts_scope(block), epoch); /* else it joins later */
-    if (TS_UNLIKELY(!ts_epoch_show(epoch, allocator, epoch_id))) return 0;
-    TS_PROBE3(epoch__open, epoch_id, NULL, (uint64_t)EPOCH_SCOPE);
     ts_domain *d = (void *)heap->spare[TS_TABLE_DOMAIN][--heap->spares[TS_TABLE_DOMAIN]];
-    return begin_domain(d, allocator, epoch_id, heap->serial, false, true, block ? ts_scope(block) : NULL);
+    uint64_t id =
+        begin_domain(d, allocator, token, epoch_id, heap->serial, false, true, block ? ts_scope(block) : NULL);
+    /* What is shown last looks whether the allocator has ended, for both. */
+    if (TS_UNLIKELY(!ts_epoch_show(epoch, allocator, token, epoch_id))) return begun_too_late(d, id);
+    TS_PROBE3(epoch__open, epoch_id, NULL, (uint64_t)EPOCH_SCOPE);
+    return id;
 }
 
 /* A misuse that is an answer as well. */
@@ -123,7 +139,7 @@ static void follow_innermost(ts_heap *heap) {
 }
 
 /* After the fields of a domain were read: they are that domain's. Another thread can end a shared one at any moment, and
-   its entry can be in use again. acquire: the loads before come first; partner of the fence in ts_domain_create. */
+   its entry can be in use again. acquire: the loads before come first; partner of the fence in begin_domain. */
 TS_ALWAYS_INLINE bool is_still(const ts_domain *d, uint64_t id) {
     atomic_thread_fence(memory_order_acquire);
     return ts_load_relaxed(&d->entry.id) == id;
@@ -392,7 +408,7 @@ bool ts_domain_force_close(uint64_t id) {
 }
 
 /* By who is busy with it: its allocator has ended, and its cleanups do not run. */
-TS_COLD static void end_without_cleanups(ts_domain *d) {
+static void end_without_cleanups(ts_domain *d) {
     ts_lock *lock = lock_of(d);
     ts_lock_acquire(lock);
     ts_cleanup *c = ts_load_relaxed(&d->cleanups);
@@ -450,7 +466,7 @@ bool ts_domain_hand_over(uint64_t id) {
     EpochId epoch;
     if (!read_fields(d, id, &allocator, &token, &epoch)) return refuse("epoch_domain_hand_over", id, NULL, EINVAL);
     ts_epoch_leave_empty(allocator, epoch);
-    /* release: partner of the acquire in ts_domain_enter. Not where the entry has got another use by now (of a shared domain
+    /* release: partner of the acquire in enter_slowly. Not where the entry has got another use by now (of a shared domain
        another thread can end it): then its owner is another, or none. */
     uint64_t me = ts_thread.heap->serial;
     (void)atomic_compare_exchange_strong_explicit(&d->owner, &me, 0, memory_order_release, memory_order_relaxed);
@@ -458,7 +474,7 @@ bool ts_domain_hand_over(uint64_t id) {
 }
 
 void ts_domain_destroy_all(ts_allocator *allocator) {
-    atomic_thread_fence(memory_order_seq_cst); /* partner: reset_slowly */
+    atomic_thread_fence(memory_order_seq_cst); /* partners: reset_slowly, ts_domain_create, ts_epoch_show */
     uint32_t high = ts_table_high(&ts_domains);
     for (uint32_t i = 1; i < high; i++) {
         ts_domain *d = ts_table_at(&ts_domains, i);

@@ -43,8 +43,8 @@ static inline ts_domain *ts_domain_find(uint64_t id) {
    ends with it. 0: it takes more than what the thread has at hand, or there is no such allocator; ts_epoch_open and
    ts_domain_create then do it, or say why not. */
 uint64_t ts_domain_make(uintptr_t token);
-/* 0 with errno. */
-uint64_t ts_domain_create(ts_allocator *allocator, EpochId epoch, bool shared, bool ends_epoch);
+/* token: by which the caller found the allocator. 0 with errno: ENOMEM; EINVAL, that use of the record has ended. */
+uint64_t ts_domain_create(ts_allocator *allocator, uintptr_t token, EpochId epoch, bool shared, bool ends_epoch);
 /* Its allocator's token and its epoch. false: no such domain (any more). */
 bool ts_domain_read(uint64_t id, uintptr_t *token, EpochId *epoch);
 bool ts_domain_enter(uint64_t id);

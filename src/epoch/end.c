@@ -362,7 +362,7 @@ void ts_epoch_fork_child(void) {
 }
 
 void ts_epoch_destroy_all(ts_allocator *allocator) {
-    atomic_thread_fence(memory_order_seq_cst); /* partner: ts_epoch_open */
+    atomic_thread_fence(memory_order_seq_cst); /* partner: ts_epoch_show */
     uint32_t high = ts_table_high(&ts_epochs);
     for (uint32_t i = 1; i < high; i++) {
         ts_epoch *epoch = ts_table_at(&ts_epochs, i);

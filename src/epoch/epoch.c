@@ -109,7 +109,7 @@ static uint64_t opening_time(void) {
     return now;
 }
 
-EpochId ts_epoch_open(ts_allocator *allocator, const char *label, unsigned flags, bool join) {
+EpochId ts_epoch_open(ts_allocator *allocator, uintptr_t token, const char *label, unsigned flags, bool join) {
     if (flags & ~(EPOCH_CHURN | EPOCH_SCOPE) || flags == (EPOCH_CHURN | EPOCH_SCOPE)) {
         errno = EINVAL;
         return EPOCH_NONE;
@@ -123,7 +123,7 @@ EpochId ts_epoch_open(ts_allocator *allocator, const char *label, unsigned flags
         ts_epoch_begin(epoch, allocator, flags ? flags : EPOCH_CHURN, join ? ts_epoch_domain_time() : opening_time());
     if (label) ts_epoch_set_label(epoch, label);
     if (join) join_unpublished(allocator, epoch, id);
-    if (!ts_epoch_show(epoch, allocator, id)) return EPOCH_NONE;
+    if (!ts_epoch_show(epoch, allocator, token, id)) return EPOCH_NONE;
     TS_PROBE3(epoch__open, id, label, (uint64_t)flags);
     return id;
 }
@@ -211,7 +211,7 @@ EpochId ts_epoch_current(ts_allocator *allocator, uintptr_t token) {
     ts_lock_acquire(&allocator->lock);
     id = ts_load_relaxed(&allocator->current_epoch);
     if (id == EPOCH_NONE) {
-        id = ts_epoch_open(allocator, NULL, EPOCH_CHURN, false);
+        id = ts_epoch_open(allocator, token, NULL, EPOCH_CHURN, false);
         ts_store_release(&allocator->current_epoch, id);
     }
     ts_lock_release(&allocator->lock);
@@ -221,7 +221,7 @@ EpochId ts_epoch_current(ts_allocator *allocator, uintptr_t token) {
 
 EpochId ts_epoch_advance(ts_allocator *allocator, uintptr_t token) {
     if (!pin(allocator, token)) return EPOCH_NONE;
-    EpochId next = ts_epoch_open(allocator, NULL, EPOCH_CHURN, false);
+    EpochId next = ts_epoch_open(allocator, token, NULL, EPOCH_CHURN, false);
     if (next != EPOCH_NONE) {
         ts_lock_acquire(&allocator->lock);
         EpochId old = ts_load_relaxed(&allocator->current_epoch);

@@ -57,12 +57,12 @@ static inline ts_lock *ts_epoch_lock(const ts_epoch *epoch) {
     return &ts_epoch_stripes[epoch->entry.index % TS_EPOCH_STRIPES].lock;
 }
 
-/* join: the calling thread gets its block at once. EPOCH_NONE with errno. */
-EpochId ts_epoch_open(ts_allocator *allocator, const char *label, unsigned flags, bool join);
+/* token: by which the caller found the allocator. join: the calling thread gets its block at once. EPOCH_NONE with errno. */
+EpochId ts_epoch_open(ts_allocator *allocator, uintptr_t token, const char *label, unsigned flags, bool join);
 /* The epoch of that allocator, any state. NULL: no such epoch (any more). */
 ts_epoch *ts_epoch_find(ts_allocator *allocator, EpochId id);
 /* After fields of it were read without the lock: they are of that epoch, not of the entry's next use. acquire: the loads
-   before come first; partner of the fence in ts_epoch_open. */
+   before come first; partner of the fence in ts_epoch_begin. */
 static inline bool ts_epoch_is_still(const ts_epoch *epoch, EpochId id) {
     atomic_thread_fence(memory_order_acquire);
     return ts_load_relaxed(&epoch->entry.id) == id;

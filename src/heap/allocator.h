@@ -132,7 +132,8 @@ TS_ALWAYS_INLINE uint32_t ts_share_take(ts_share *share, unsigned part) {
     for (;;) {
         uint32_t unit = ts_warm_pop(&share->warm[part]);
         if (TS_UNLIKELY(!unit)) return 0;
-        ts_slab_at(unit)->allocator = ts_allocator_index(share->allocator); /* read by who finds a zombie */
+        ts_slab_at(unit)->allocator =
+            ts_allocator_index(share->allocator); /* for who makes a zombie of it, then or later */
         if (TS_LIKELY(ts_slab_claim(unit, &share->allocator->pins))) return unit;
     }
 }

@@ -171,6 +171,8 @@ void ts_block_end(ts_heap *heap, ts_block *block) {
 }
 
 void ts_block_end_killed_scope(ts_heap *heap, ts_scope_block *block) {
+    ts_assert(2, ts_era(&block->b) != block->b.era && ts_load_relaxed(&block->b.open_id) == TS_ID_NEVER &&
+                     ts_load_relaxed(&block->b.rolling) == 0);
     if (TS_UNLIKELY(block->b.share->allocator->care))
         ts_block_end(heap, &block->b);
     else

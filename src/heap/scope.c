@@ -131,6 +131,7 @@ bool ts_scope_renew(ts_scope_block *block) {
     ts_warm *warm = &share->warm[TS_NORMAL];
     uint32_t unit = warm->head, last = ts_load_relaxed(&block->current);
     if (TS_UNLIKELY(!unit)) return false;
+    ts_slab_at(unit)->allocator = ts_allocator_index(share->allocator); /* as in ts_share_take */
     if (TS_UNLIKELY(!ts_slab_claim_clean(unit))) return renew_slowly(block);
     (void)ts_warm_pop(warm);
     const ts_slab *slab = ts_slab_at(unit);

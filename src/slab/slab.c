@@ -55,7 +55,7 @@ void ts_slab_leave_states(uint32_t unit) {
     if (slab->kind != TS_KIND_CHURN) return;
     if (ts_load_seq(&slab->handled))
         ts_store_relaxed(&slab->gen, ts_load_relaxed(&slab->gen) + max_slot_generation(unit));
-    slab->kind = TS_KIND_NONE; /* ts_slab_next_use adds no more than one */
+    slab->kind = TS_KIND_NONE; /* ts_slab_next_generation adds no more than one */
 }
 
 /* Eight bytes at a time, atomically: another thread may look at the words with a stale pointer. */

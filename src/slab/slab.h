@@ -96,7 +96,7 @@ typedef struct ts_slab {
     _Atomic uint8_t handled;     /* a handle was made in this use: set by any thread, cleared by a reset */
     _Atomic uint32_t queue_next; /* link of the queue of foreign frees, written by who set FOREIGN; span: index of
                                       its epoch, written before the UNIT word */
-    uint16_t allocator;          /* (o)(w) index of the allocator that has committed it */
+    uint16_t allocator;          /* (o)(w) index of the allocator that it was claimed for last */
     uint16_t pages; /* (o) NORMAL: pages of 4 KiB, from the first, that a claim has taken slots of since the
                                       unit's memory came from the system; TS_SLAB_PAGES: all, or as good as */
     _Atomic uint64_t foreign[8]; /* churn, NORMAL: 32 granules a word */
@@ -195,7 +195,8 @@ TS_ALWAYS_INLINE bool ts_slab_claim(uint32_t unit, _Atomic uint64_t *zombies) {
     }
 }
 
-/* The same of a unit that is on no queue, where no foreign free is met. false: it is another case, nothing was done. */
+/* The same of the first of a warm list, which the caller holds and takes it off next, if no foreign free is met. false: it is
+   another case, nothing was done. */
 TS_ALWAYS_INLINE bool ts_slab_claim_clean(uint32_t unit) {
     _Atomic uint64_t *word = ts_unit_word(unit);
     uint64_t w = ts_load_relaxed(word);

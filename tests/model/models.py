@@ -120,6 +120,15 @@ MODELS = [
             "src/api/epochs.c": ["slab_allocator_free"],
         },
     },
+    {
+        "name": "lock",
+        "file": "tests/model/lock.pml",
+        "property": "One thread has the lock at a time, and who sleeps for it gets it.",
+        "bound": "3 threads that take it twice each (and 3 times), 1 wake-up for no reason; sequentially consistent",
+        "runs": [[], ["-DTIMES=3"]],
+        "controls": [(c, []) for c in ("WAITED", "WAITED_AFTER_SLEEP", "SECOND_LOOK", "SIGNAL", "MUTEX_TO_WAKE")],
+        "functions": {"src/base/lock.c": ["take_free", "take_waiting", "wake", "give"]},
+    },
 ]
 
 ORDERS = "tests/model/orders/src/main.rs"

@@ -81,6 +81,104 @@ static void contention_is_counted(void **state) {
     assert_int_equal(ts_load_relaxed(&ts_lock_waits), waits + 1);
 }
 
+/* All that sleep get it, one after the other, though only the first is woken by who had it. */
+static void every_sleeper_is_woken(void **state) {
+    pthread_t threads[THREADS];
+    (void)state;
+    for (unsigned round = 0; round < 20; round++) {
+        handed = &high;
+        ts_lock_acquire(&high);
+        uint64_t waits = ts_load_relaxed(&ts_lock_waits);
+        for (int i = 0; i < THREADS; i++) {
+            assert_int_equal(pthread_create(&threads[i], NULL, wait_for_lock, NULL), 0);
+        }
+        while (ts_load_relaxed(&ts_lock_waits) < waits + THREADS) {
+            sup_sleep_ms(1);
+        }
+        sup_sleep_ms(2);
+        assert_int_equal(ts_load_relaxed(&high.word), TS_LOCK_WAITED);
+        ts_lock_release(&high);
+        for (int i = 0; i < THREADS; i++) {
+            assert_int_equal(pthread_join(threads[i], NULL), 0);
+        }
+        assert_int_equal(ts_load_relaxed(&high.word), TS_LOCK_FREE);
+    }
+}
+
+static atomic_bool had;
+
+static void *have_lock(void *argument) {
+    atomic_store(&waiting, true);
+    ts_lock_acquire(&high);
+    atomic_store(&had, true);
+    ts_lock_release(&high);
+    pthread_testcancel();
+    return argument;
+}
+
+/* A call of the allocator is no cancellation point: who is cancelled while it sleeps has the lock first, and gives it back. */
+static void not_cancelled_while_asleep(void **state) {
+    pthread_t thread;
+    void *result;
+    (void)state;
+    atomic_store(&waiting, false);
+    atomic_store(&had, false);
+    ts_lock_acquire(&high);
+    assert_int_equal(pthread_create(&thread, NULL, have_lock, NULL), 0);
+    while (!atomic_load(&waiting) || ts_load_relaxed(&high.word) != TS_LOCK_WAITED) {
+        sup_sleep_ms(1);
+    }
+    assert_int_equal(pthread_cancel(thread), 0);
+    sup_sleep_ms(20);
+    ts_lock_release(&high);
+    assert_int_equal(pthread_join(thread, &result), 0);
+    assert_ptr_equal(result, PTHREAD_CANCELED); /* afterwards */
+    assert_true(atomic_load(&had));
+    assert_int_equal(ts_load_relaxed(&high.word), TS_LOCK_FREE);
+}
+
+static atomic_bool about_to_sleep, over;
+
+/* As a thread that goes to sleep when another one forks. */
+static void *stay_about_to_sleep(void *argument) {
+    (void)pthread_mutex_lock(&high.mutex);
+    atomic_store(&about_to_sleep, true);
+    while (!atomic_load(&over)) {
+        sup_sleep_ms(1);
+    }
+    (void)pthread_mutex_unlock(&high.mutex);
+    return argument;
+}
+
+static void release_in_child(void *argument) {
+    (void)argument;
+    ts_lock_in_child(true);
+    ts_lock_release_for_fork(&high);
+    ts_lock_in_child(false);
+    ts_lock_acquire(&high);
+    ts_lock_release(&high);
+    SUP_CHECK(!ts_lock_is_any_held(), "a lock is held");
+}
+
+static void child_forgets_sleepers(void **state) {
+    char err[512];
+    pthread_t thread;
+    (void)state;
+    about_to_sleep = over = false;
+    ts_lock_acquire_for_fork(&high);
+    ts_store_relaxed(&high.word, TS_LOCK_WAITED);
+    assert_int_equal(pthread_create(&thread, NULL, stay_about_to_sleep, NULL), 0);
+    while (!atomic_load(&about_to_sleep)) {
+        sup_sleep_ms(1);
+    }
+    int status = sup_child(release_in_child, NULL, 10, err, sizeof err);
+    atomic_store(&over, true);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(status, 0);
+    ts_lock_release_for_fork(&high);
+    assert_int_equal(ts_load_relaxed(&high.word), TS_LOCK_FREE);
+}
+
 static void fork_does_not_count(void **state) {
     (void)state;
     ts_lock_acquire_for_fork(&high);
@@ -173,6 +271,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(exclusion_and_counters, make_locks),
         cmocka_unit_test_setup(contention_is_counted, make_locks),
+        cmocka_unit_test_setup(every_sleeper_is_woken, make_locks),
+        cmocka_unit_test_setup(not_cancelled_while_asleep, make_locks),
+        cmocka_unit_test_setup(child_forgets_sleepers, make_locks),
         cmocka_unit_test_setup(fork_does_not_count, make_locks),
         cmocka_unit_test_setup(ranks, make_locks),
         cmocka_unit_test_setup(assertions, make_locks),

@@ -101,9 +101,8 @@ static void before_hold(void) {
 }
 static void before_care(void) {
     fills = true;
-    if (pthread_mutex_trylock(&other_heap->lock.mutex) == 0) {
+    if (ts_load_relaxed(&other_heap->lock.word) == TS_LOCK_FREE) {
         filled_unheld = true;
-        pthread_mutex_unlock(&other_heap->lock.mutex);
     }
 }
 

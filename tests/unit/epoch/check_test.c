@@ -300,6 +300,18 @@ static void span_counter(void) { ADD(epoch_of(churn)->span_units, 1); }
 static void epoch_state_word(void) { CHANGE(epoch_of(churn)->state, EPOCH_CLOSED); }
 static void epoch_blocks(void) { CHANGE(epoch_of(churn)->blocks, 0); }
 static void epoch_pin(void) { ADD(epoch_of(churn)->pins, 1); }
+static void epoch_clean_in_use(void) { CHANGE(epoch_of(churn)->clean, true); }
+static ts_epoch *clean_entry(void) {
+    ts_epoch *e = NULL;
+    for (uint32_t i = 1; i < ts_table_high(&ts_epochs); i++) {
+        e = ts_table_at(&ts_epochs, i);
+        if (e->clean) return e;
+    }
+    SUP_CHECK(false, "no clean entry");
+    return e;
+}
+static void epoch_not_clean(void) { CHANGE(clean_entry()->closed_at_ns, 1); }
+static void epoch_not_clean_of_spans(void) { CHANGE(clean_entry()->span_bytes_freed, 1); }
 static void epoch_allocator(void) { CHANGE(epoch_of(scope)->allocator, 0); }
 static ts_share *my_share(void) { return churn_block()->b.share; }
 static void share_list(void) { CHANGE(record()->shares, (uintptr_t)record()->shares->allocator_next); }
@@ -714,6 +726,9 @@ static const struct {
     CASE(epoch_state_word, "state"),
     CASE(epoch_blocks, "blocks are alive"),
     CASE(epoch_pin, "pinned"),
+    CASE(epoch_clean_in_use, "says it is clean"),
+    CASE(epoch_not_clean, "says it is clean"),
+    CASE(epoch_not_clean_of_spans, "says it is clean"),
     CASE(epoch_allocator, "allocator has ended"),
     CASE(share_list, "shares"),
     CASE(warm_count, "warm list"),

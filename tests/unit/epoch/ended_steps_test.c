@@ -14,7 +14,7 @@
 #include "epoch/epoch.h"
 
 static void (*after_release)(void), (*after_join)(void), (*before_scope)(void), (*before_adopt)(void),
-    (*after_publish)(void);
+    (*after_publish)(void), (*after_label)(void);
 static _Thread_local bool stops; /* this thread does, the other one never */
 
 static void at(void (**stop)(void)) {
@@ -26,10 +26,12 @@ static void at(void (**stop)(void)) {
 }
 
 #define ts_lock_release(l) ((ts_lock_release)(l), at(&after_release))
+#define ts_epoch_set_label(e, l) ((ts_epoch_set_label)((e), (l)), at(&after_label))
 #define ts_table_publish(e, i) ((ts_table_publish)((e), (i)), at(&after_publish))
 #include "epoch/end.c"
 #include "epoch/epoch.c"
 #undef ts_lock_release
+#undef ts_epoch_set_label
 
 static ts_block *join_and_stop(ts_heap *heap, ts_allocator *a, EpochId id) {
     ts_block *b = ts_epoch_join(heap, a, id);
@@ -242,6 +244,51 @@ static void allocator_ends_while_an_epoch_opens(void **state) {
     }
 }
 
+static void exchange_allocators(void) {
+    slab_allocator_free(allocator);
+    second = slab_allocator_create();
+}
+static void let_exchange_allocators(void) { let(exchange_allocators); }
+
+/* Its record has its next use before the epoch can be found: the epoch is in no allocator. */
+static void record_in_use_again_while_an_epoch_opens(void **state) {
+    (void)state;
+    begin();
+    after_label = let_exchange_allocators;
+    errno = 0;
+    assert_int_equal(epoch_open(allocator, "a label", EPOCH_CHURN), EPOCH_NONE);
+    assert_int_equal(errno, EINVAL);
+    SUP_CHECK(!after_label, "not stopped");
+    SUP_CHECK(ts_allocator_find(ts_token(second)) == record, "another record");
+    sup_check_empty(second);
+    SlabGlobalStats stats;
+    assert_true(slab_stats_global(second, &stats));
+    assert_int_equal(stats.active_epoch_count, 0);
+    slab_allocator_free(second);
+    end();
+    allocator = slab_allocator_create();
+}
+
+/* A domain is found by the end of its allocator, or finds it. */
+static void allocator_ends_while_a_domain_begins(void **state) {
+    (void)state;
+    static ts_check check;
+    begin();
+    epoch = epoch_open(allocator, NULL, EPOCH_SCOPE);
+    after_publish = let_free_allocator;
+    errno = 0;
+    assert_null(epoch_domain_wrap(allocator, epoch, true));
+    assert_int_equal(errno, EINVAL);
+    SUP_CHECK(!after_publish, "not stopped");
+    end();
+    SUP_CHECK(ts_check_all(&check, false), "%s", check.why);
+    for (uint32_t i = 1; i < ts_table_high(&ts_domains); i++) {
+        const ts_domain *d = ts_table_at(&ts_domains, i);
+        SUP_CHECK(ts_load_relaxed(&d->entry.id) == 0, "domain %u of an ended allocator", i);
+    }
+    allocator = slab_allocator_create();
+}
+
 /* ---- ended blocks without a join or a destroy ---------------------------------------------------------------------- */
 
 static void drained_by_its_own_frees(void **state) {
@@ -262,9 +309,14 @@ static void drained_by_its_own_frees(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        WITH(reset_while_joined),        WITH(domain_reset_while_joined),
-        WITH(domain_ended_while_joined), WITH(allocator_ends_while_adopting),
-        WITH(drained_by_its_own_frees),  WITH(allocator_ends_while_an_epoch_opens),
+        WITH(reset_while_joined),
+        WITH(domain_reset_while_joined),
+        WITH(domain_ended_while_joined),
+        WITH(allocator_ends_while_adopting),
+        WITH(drained_by_its_own_frees),
+        WITH(allocator_ends_while_an_epoch_opens),
+        WITH(record_in_use_again_while_an_epoch_opens),
+        WITH(allocator_ends_while_a_domain_begins),
     };
     return cmocka_run_group_tests_name("epoch.ended_steps", tests, NULL, NULL);
 }

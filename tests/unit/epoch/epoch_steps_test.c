@@ -377,12 +377,12 @@ static void forked_in_the_middle(void **state) {
             steps_left = at;
             if ((kind & ~8u) < 2) {
                 at_step = fork_elsewhere;
-                epoch = ts_epoch_open(record, NULL, flags, true);
+                epoch = ts_epoch_open(record, record->token, NULL, flags, true);
                 stopped = at_step == NULL;
                 at_step = NULL;
                 assert_int_not_equal(epoch, EPOCH_NONE);
             } else {
-                epoch = ts_epoch_open(record, NULL, flags, true);
+                epoch = ts_epoch_open(record, record->token, NULL, flags, true);
                 allocate();
                 if (kind & 4) {
                     let(make_anothers);

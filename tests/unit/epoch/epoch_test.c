@@ -509,6 +509,28 @@ static void domains_begin_clean(void **state) {
     sup_check_empty(allocator);
 }
 
+/* A slab's record says whose it is, however its unit came: it becomes a zombie of that allocator's perhaps. */
+static void slabs_know_their_allocator(void **state) {
+    (void)state;
+    enum { UNITS = 40 };
+    SlabAllocator *other = slab_allocator_create();
+    assert_true(slab_reserve(other, UNITS * TS_UNIT_BYTES));
+    const ts_allocator *a = ts_allocator_find(ts_token(other));
+    EpochDomain *d = epoch_domain_create(other);
+    assert_true(d && epoch_domain_enter(d));
+    for (unsigned i = 0; i < UNITS; i++) {
+        for (unsigned k = 0; k < TS_UNIT_BYTES / 4096; k++) {
+            uint32_t unit = 0;
+            uint64_t entry = 0;
+            assert_true(ts_locate(slab_alloc(4096), &unit, &entry));
+            assert_int_equal(ts_slab_at(unit)->allocator, ts_allocator_index(a));
+        }
+    }
+    assert_true(epoch_domain_exit(d));
+    epoch_domain_destroy(d);
+    slab_allocator_free(other);
+}
+
 /* The thread's last share is another allocator's: the domain is that of the allocator it was asked for. */
 static void domains_of_two_allocators(void **state) {
     (void)state;
@@ -571,6 +593,7 @@ int main(void) {
         WITH_ALLOCATOR(spans),
         WITH_ALLOCATOR(domains_leave_nothing),
         WITH_ALLOCATOR(domains_begin_clean),
+        WITH_ALLOCATOR(slabs_know_their_allocator),
         WITH_ALLOCATOR(domains_of_two_allocators),
         WITH_ALLOCATOR(shared_domain_destroyed_by_another),
     };

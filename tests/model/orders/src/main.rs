@@ -267,7 +267,7 @@ fn rolling(s: &'static Steps) {
     assert_eq!(rolling.fetch_or(0, AcqRel), 0, "a shut block is found by slab_malloc");
 }
 
-/// ts_object_handle against ts_slab_next_use: a handle is made only of a use whose generation will move on.
+/// ts_object_handle against ts_slab_next_generation: a handle is made only of a use whose generation will move on.
 fn handle(s: &'static Steps) {
     let (handled, era) = (word(0), word(1));
     let maker = {
@@ -284,7 +284,7 @@ fn handle(s: &'static Steps) {
     assert!(!maker.join().unwrap() || moves_on, "a handle whose generation comes again");
 }
 
-/// ts_epoch_open against slab_allocator_free with ts_epoch_destroy_all.
+/// ts_epoch_show against slab_allocator_free with ts_epoch_destroy_all.
 fn open(s: &'static Steps) {
     let (allocator, epoch) = (word(1), word(0));
     let opener = {
@@ -301,7 +301,7 @@ fn open(s: &'static Steps) {
     assert!(opener.join().unwrap() || found, "an epoch of no allocator");
 }
 
-/// ts_table_publish and ts_table_find: who finds an id sees the entry's fields.
+/// ts_table_publish and ts_table_find_strided: who finds an id sees the entry's fields.
 fn table(s: &'static Steps) {
     let id = word(0);
     let fields = Arc::new(Bin(UnsafeCell::new(0)));
