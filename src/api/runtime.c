@@ -10,6 +10,7 @@
 #include "stats/page.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -82,14 +83,12 @@ static void fork_child(void) {
         pthread_mutex_unlock(&start_mutex);
         return;
     }
-    ts_lock_in_child(true);
     release_before_heaps();
     ts_heap_fork_child();
     /* Readers of other threads are not in the child. */
     for (uint32_t i = 1; i < fork_allocators; i++)
         ts_store_relaxed(&((ts_allocator *)ts_table_at(&ts_allocators, i))->readers, 0);
     release_after_heaps();
-    ts_lock_in_child(false);
     ts_stacks_fork_child();
     ts_epoch_fork_child();
 }

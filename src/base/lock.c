@@ -2,6 +2,7 @@
 #include "base/lock.h"
 
 #include "base/assert.h"
+#include "base/park.h"
 
 TS_ALIGNED(TS_CACHE_LINE) _Atomic uint64_t ts_lock_waits;
 
@@ -24,14 +25,8 @@ static void note_acquire(ts_rank rank) { (void)rank; }
 static void note_release(ts_rank rank) { (void)rank; }
 #endif
 
-static void make_free(ts_lock *lock) {
-    pthread_mutex_init(&lock->mutex, NULL);
-    pthread_cond_init(&lock->released, NULL);
-    ts_store_release(&lock->word, TS_LOCK_FREE);
-}
-
 void ts_lock_init(ts_lock *lock, ts_rank rank) {
-    make_free(lock);
+    ts_store_relaxed(&lock->word, TS_LOCK_FREE);
     lock->rank = rank;
     ts_lock_reset_counts(lock);
 }
@@ -48,26 +43,14 @@ TS_ALWAYS_INLINE bool take_free(ts_lock *lock) {
                                                              memory_order_relaxed));
 }
 
-/* To sleep at a condition variable is a cancellation point, and the allocator has none. */
 TS_NOINLINE static void take_waiting(ts_lock *lock) {
-    int before;
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
-    pthread_mutex_lock(&lock->mutex);
     while (atomic_exchange_explicit(&lock->word, TS_LOCK_WAITED, memory_order_acquire) != TS_LOCK_FREE)
-        pthread_cond_wait(&lock->released, &lock->mutex);
-    pthread_mutex_unlock(&lock->mutex);
-    pthread_setcancelstate(before, &before);
-}
-
-TS_NOINLINE static void wake(ts_lock *lock) {
-    pthread_mutex_lock(&lock->mutex);
-    pthread_cond_signal(&lock->released);
-    pthread_mutex_unlock(&lock->mutex);
+        ts_park(&lock->word, TS_LOCK_WAITED);
 }
 
 TS_ALWAYS_INLINE void give(ts_lock *lock) {
     uint32_t word = atomic_exchange_explicit(&lock->word, TS_LOCK_FREE, memory_order_release);
-    if (TS_UNLIKELY(word == TS_LOCK_WAITED)) wake(lock);
+    if (TS_UNLIKELY(word == TS_LOCK_WAITED)) ts_unpark(&lock->word);
 }
 
 TS_NOINLINE static void take_counting(ts_lock *lock) {
@@ -95,24 +78,13 @@ void ts_lock_release(ts_lock *lock) {
 
 bool ts_lock_is_any_held(void) { return held_count != 0; }
 
-/* ---- fork ---------------------------------------------------------------------------------------------- */
-
-static bool forgets; /* of the child's only thread */
-
-void ts_lock_in_child(bool forget) { forgets = forget; }
-
 void ts_lock_acquire_for_fork(ts_lock *lock) {
     held_count++;
     ts_compiler_fence();
     if (!take_free(lock)) take_waiting(lock);
 }
-
-/* In the child the mutex and the condition variable are in whatever state threads left them in that are not there. */
 void ts_lock_release_for_fork(ts_lock *lock) {
-    if (forgets)
-        make_free(lock);
-    else
-        give(lock);
+    give(lock);
     ts_compiler_fence();
     held_count--;
 }

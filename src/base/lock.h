@@ -2,13 +2,14 @@
  * Ranked locks. A thread takes locks in rising rank only; builds with TSLAB_ASSERT >= 2 check it. No fast
  * path takes one, and none is held across a system call that can block (the lock's own excepted).
  *
- * A lock is a word; who finds it taken sleeps at its condition variable. Invariants
+ * A lock is a word; who finds it taken sleeps at it (park.h). Invariants
  *  1. Who changes `word` from FREE has the lock, until it writes FREE.
- *  2. Who sleeps has written WAITED with `mutex` held, which only the sleep gave up, and the lock was taken then. Who finds
- *     WAITED at the release takes the mutex and signals: so the sleeper is asleep by then, or has the lock already.
- *  3. Who has slept, or found others asleep, holds the lock as WAITED: so each release wakes the next of several, at the price of a
- *     signal for nobody after the last.
- * A release and an acquire are one locked instruction each; a pthread mutex has the same and 55 instructions more a pair.
+ *  2. Who goes to sleep has written WAITED while the lock was taken, and sleeps only if that is the word still. Who finds WAITED
+ *     when it writes FREE wakes one: so a sleeper is woken, or has not fallen asleep and looks once more.
+ *  3. Who has slept holds the lock as WAITED: others may be asleep, and its release wakes the next, at the price of a call for
+ *     nobody after the last.
+ * A release and an acquire are one locked instruction each; a pthread mutex has the same, and 58 instructions more a pair. In
+ * a child of fork a release may wake threads that are not there, which is nothing.
  *
  * The counters are written under the lock itself, so they cost a plain add; but for the one of all locks, which only who
  * waits pays.
@@ -18,8 +19,6 @@
 
 #include "base/atomic.h"
 #include "base/attr.h"
-
-#include <pthread.h>
 
 typedef enum ts_rank {
     TS_RANK_ALLOCATOR = 1, /* one allocator: its rolling epoch, its list of shares */
@@ -38,8 +37,6 @@ typedef struct ts_lock {
     ts_rank rank;                   /* constant after init */
     _Atomic uint64_t fast_acquired; /* guarded by the lock; read by anyone */
     _Atomic uint64_t contended;     /* guarded by the lock; read by anyone */
-    pthread_mutex_t mutex;          /* of who sleeps and who wakes */
-    pthread_cond_t released;
 } ts_lock;
 
 /* Waits for any of these locks, of the whole process. */
@@ -55,7 +52,5 @@ bool ts_lock_is_any_held(void);
 /* For fork, which takes every lock there is: equal ranks one after the other, and no counting. */
 void ts_lock_acquire_for_fork(ts_lock *lock);
 void ts_lock_release_for_fork(ts_lock *lock);
-/* From here on (true) to the end of the child's handler (false) a release forgets who slept: there is no such thread. */
-void ts_lock_in_child(bool forget);
 
 #endif

@@ -1,4 +1,4 @@
-/* Modelled in tests/model: epoch. */
+/* Modelled in tests/model: epoch, orders. */
 #include "epoch/domain.h"
 
 #include "epoch/blocks.h"

@@ -1,7 +1,7 @@
 /*
- * A ranked lock: a word, and a condition variable for who finds it taken (src/base/lock.c). Three threads take it twice each. A
- * sleeper may wake for no reason; a signal wakes any one of those that are asleep then. That nobody sleeps for ever is the
- * absence of an invalid end state.
+ * A ranked lock: a word, and sleep at it for who finds it taken (src/base/lock.c; park.c is a futex here). Three threads take it
+ * twice each. A sleeper may wake for no reason; waking wakes any one of those that are asleep then. That nobody sleeps for
+ * ever is the absence of an invalid end state.
  */
 #ifndef TIMES
 #define TIMES 2
@@ -10,15 +10,11 @@
 
 mtype = { FREE, HELD, WAITED };
 mtype word = FREE;
-bool mutex;
 bool asleep[THREADS];
 byte inside; /* ghost */
 
-/* pthread_mutex_lock */
-inline take_mutex() { atomic { !mutex -> mutex = true } }
-
-/* pthread_cond_signal */
-inline signal() {
+/* ts_unpark */
+inline unpark() {
     atomic {
         if
         :: asleep[0] -> asleep[0] = false
@@ -29,21 +25,32 @@ inline signal() {
     }
 }
 
+/* ts_park: looks at the word and falls asleep in one step */
+inline park(me) {
+    atomic {
+#ifdef WITHOUT_VALUE
+        asleep[me] = true
+#else
+        if
+        :: word == WAITED -> asleep[me] = true
+        :: else
+        fi
+#endif
+    };
+    if
+    :: !asleep[me]
+    :: atomic { asleep[me] && spurious > 0 -> spurious--; asleep[me] = false }
+    fi
+}
+
 /* ts_lock_acquire, take_waiting */
 inline acquire(me) {
     if
     :: atomic { word == FREE -> word = HELD }
     :: atomic { word != FREE -> skip }; /* at the moment of the compare-and-swap */
-        take_mutex();
         do
         :: atomic {
                seen = word;
-#ifdef WITHOUT_WAITED
-               if
-               :: seen == FREE -> word = HELD
-               :: else -> skip
-               fi
-#else
 #ifdef WITHOUT_WAITED_AFTER_SLEEP
                if
                :: seen == FREE -> word = HELD
@@ -52,44 +59,27 @@ inline acquire(me) {
 #else
                word = WAITED
 #endif
-#endif
            };
            if
            :: seen == FREE -> break
            :: else
            fi;
-           /* pthread_cond_wait: gives the mutex up and sleeps in one step */
-           atomic { mutex = false; asleep[me] = true };
-           if
-           :: !asleep[me]
-           :: atomic { asleep[me] && spurious > 0 -> spurious--; asleep[me] = false }
-           fi;
+           park(me)
 #ifdef WITHOUT_SECOND_LOOK
-           take_mutex();
-           break
-#else
-           take_mutex()
+           ; break
 #endif
-        od;
-        mutex = false
+        od
     fi
 }
 
-/* ts_lock_release, wake */
+/* ts_lock_release, give */
 inline release() {
     atomic { seen = word; word = FREE };
     if
-#ifdef WITHOUT_SIGNAL
+#ifdef WITHOUT_WAKE
     :: seen == WAITED -> skip
 #else
-    :: seen == WAITED ->
-#ifndef WITHOUT_MUTEX_TO_WAKE
-        take_mutex();
-#endif
-        signal();
-#ifndef WITHOUT_MUTEX_TO_WAKE
-        mutex = false
-#endif
+    :: seen == WAITED -> unpark()
 #endif
     :: else
     fi

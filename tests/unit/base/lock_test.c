@@ -5,7 +5,9 @@
 
 #include "base/assert.h"
 #include "base/lock.h"
+#include "base/park.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
@@ -52,28 +54,29 @@ static void exclusion_and_counters(void **state) {
     assert_int_equal(ts_load_relaxed(&low.fast_acquired) + ts_load_relaxed(&low.contended), plain);
 }
 
-static ts_lock *handed;
-static atomic_bool waiting;
+static uint64_t after_sleep; /* guarded by high */
 
 static void *wait_for_lock(void *argument) {
-    atomic_store(&waiting, true);
-    ts_lock_acquire(handed);
-    ts_lock_release(handed);
+    ts_lock_acquire(&high);
+    after_sleep++;
+    ts_lock_release(&high);
     return argument;
+}
+
+/* So many threads have found the lock taken, and one at least said that it will sleep. */
+static void until_waited_for(uint64_t waits) {
+    while (ts_load_relaxed(&ts_lock_waits) < waits || ts_load_relaxed(&high.word) != TS_LOCK_WAITED) {
+        sup_sleep_ms(1);
+    }
 }
 
 static void contention_is_counted(void **state) {
     pthread_t thread;
     (void)state;
     uint64_t waits = ts_load_relaxed(&ts_lock_waits);
-    handed = &high;
-    atomic_store(&waiting, false);
     ts_lock_acquire(&high);
     assert_int_equal(pthread_create(&thread, NULL, wait_for_lock, NULL), 0);
-    while (!atomic_load(&waiting)) {
-        sup_sleep_ms(1);
-    }
-    sup_sleep_ms(20);
+    until_waited_for(waits + 1);
     ts_lock_release(&high);
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_int_equal(ts_load_relaxed(&high.fast_acquired), 1);
@@ -86,29 +89,26 @@ static void every_sleeper_is_woken(void **state) {
     pthread_t threads[THREADS];
     (void)state;
     for (unsigned round = 0; round < 20; round++) {
-        handed = &high;
-        ts_lock_acquire(&high);
         uint64_t waits = ts_load_relaxed(&ts_lock_waits);
+        ts_lock_acquire(&high);
         for (int i = 0; i < THREADS; i++) {
             assert_int_equal(pthread_create(&threads[i], NULL, wait_for_lock, NULL), 0);
         }
-        while (ts_load_relaxed(&ts_lock_waits) < waits + THREADS) {
-            sup_sleep_ms(1);
-        }
-        sup_sleep_ms(2);
-        assert_int_equal(ts_load_relaxed(&high.word), TS_LOCK_WAITED);
+        until_waited_for(waits + THREADS);
+        sup_sleep_ms(2); /* most sleep by then */
+        after_sleep = 1; /* which they see */
         ts_lock_release(&high);
         for (int i = 0; i < THREADS; i++) {
             assert_int_equal(pthread_join(threads[i], NULL), 0);
         }
         assert_int_equal(ts_load_relaxed(&high.word), TS_LOCK_FREE);
+        assert_int_equal(after_sleep, 1 + THREADS);
     }
 }
 
 static atomic_bool had;
 
 static void *have_lock(void *argument) {
-    atomic_store(&waiting, true);
     ts_lock_acquire(&high);
     atomic_store(&had, true);
     ts_lock_release(&high);
@@ -121,13 +121,12 @@ static void not_cancelled_while_asleep(void **state) {
     pthread_t thread;
     void *result;
     (void)state;
-    atomic_store(&waiting, false);
     atomic_store(&had, false);
+    uint64_t waits = ts_load_relaxed(&ts_lock_waits);
     ts_lock_acquire(&high);
     assert_int_equal(pthread_create(&thread, NULL, have_lock, NULL), 0);
-    while (!atomic_load(&waiting) || ts_load_relaxed(&high.word) != TS_LOCK_WAITED) {
-        sup_sleep_ms(1);
-    }
+    until_waited_for(waits + 1);
+    sup_sleep_ms(2);
     assert_int_equal(pthread_cancel(thread), 0);
     sup_sleep_ms(20);
     ts_lock_release(&high);
@@ -137,46 +136,38 @@ static void not_cancelled_while_asleep(void **state) {
     assert_int_equal(ts_load_relaxed(&high.word), TS_LOCK_FREE);
 }
 
-static atomic_bool about_to_sleep, over;
-
-/* As a thread that goes to sleep when another one forks. */
-static void *stay_about_to_sleep(void *argument) {
-    (void)pthread_mutex_lock(&high.mutex);
-    atomic_store(&about_to_sleep, true);
-    while (!atomic_load(&over)) {
-        sup_sleep_ms(1);
-    }
-    (void)pthread_mutex_unlock(&high.mutex);
-    return argument;
-}
-
 static void release_in_child(void *argument) {
     (void)argument;
-    ts_lock_in_child(true);
     ts_lock_release_for_fork(&high);
-    ts_lock_in_child(false);
     ts_lock_acquire(&high);
     ts_lock_release(&high);
     SUP_CHECK(!ts_lock_is_any_held(), "a lock is held");
 }
 
-static void child_forgets_sleepers(void **state) {
+/* Who sleeps is not in the child: it is woken in the parent. */
+static void released_in_a_child_too(void **state) {
     char err[512];
     pthread_t thread;
     (void)state;
-    about_to_sleep = over = false;
+    uint64_t waits = ts_load_relaxed(&ts_lock_waits);
     ts_lock_acquire_for_fork(&high);
-    ts_store_relaxed(&high.word, TS_LOCK_WAITED);
-    assert_int_equal(pthread_create(&thread, NULL, stay_about_to_sleep, NULL), 0);
-    while (!atomic_load(&about_to_sleep)) {
-        sup_sleep_ms(1);
-    }
-    int status = sup_child(release_in_child, NULL, 10, err, sizeof err);
-    atomic_store(&over, true);
-    assert_int_equal(pthread_join(thread, NULL), 0);
-    assert_int_equal(status, 0);
+    assert_int_equal(pthread_create(&thread, NULL, wait_for_lock, NULL), 0);
+    until_waited_for(waits + 1);
+    assert_int_equal(sup_child(release_in_child, NULL, 10, err, sizeof err), 0);
+    assert_int_equal(ts_load_relaxed(&high.word), TS_LOCK_WAITED);
     ts_lock_release_for_fork(&high);
+    assert_int_equal(pthread_join(thread, NULL), 0);
     assert_int_equal(ts_load_relaxed(&high.word), TS_LOCK_FREE);
+}
+
+/* A call that waits leaves errno as it is. */
+static void errno_stays(void **state) {
+    _Atomic uint32_t word = 1;
+    (void)state;
+    errno = EDOM;
+    ts_park(&word, 2); /* it is another: no sleep */
+    ts_unpark(&word);
+    assert_int_equal(errno, EDOM);
 }
 
 static void fork_does_not_count(void **state) {
@@ -273,7 +264,8 @@ int main(void) {
         cmocka_unit_test_setup(contention_is_counted, make_locks),
         cmocka_unit_test_setup(every_sleeper_is_woken, make_locks),
         cmocka_unit_test_setup(not_cancelled_while_asleep, make_locks),
-        cmocka_unit_test_setup(child_forgets_sleepers, make_locks),
+        cmocka_unit_test_setup(released_in_a_child_too, make_locks),
+        cmocka_unit_test(errno_stays),
         cmocka_unit_test_setup(fork_does_not_count, make_locks),
         cmocka_unit_test_setup(ranks, make_locks),
         cmocka_unit_test_setup(assertions, make_locks),

@@ -284,21 +284,22 @@ fn handle(s: &'static Steps) {
     assert!(!maker.join().unwrap() || moves_on, "a handle whose generation comes again");
 }
 
-/// ts_epoch_show against slab_allocator_free with ts_epoch_destroy_all.
+/// ts_epoch_show and ts_domain_create against slab_allocator_free with ts_epoch_destroy_all and ts_domain_destroy_all.
 fn open(s: &'static Steps) {
-    let (allocator, epoch) = (word(1), word(0));
+    let (allocator, domain, epoch) = (word(1), word(0), word(0));
     let opener = {
-        let (allocator, epoch) = (allocator.clone(), epoch.clone());
+        let (allocator, domain, epoch) = (allocator.clone(), domain.clone(), epoch.clone());
         thread::spawn(move || {
-            epoch.store(1, Release); // ts_table_publish
+            domain.store(1, Release); // ts_table_publish, as the next
+            epoch.store(1, Release);
             s.fence("fence-at-open");
-            allocator.load(Relaxed) != 1 // then it destroys the epoch itself
+            allocator.load(Relaxed) != 1 // then it ends both itself
         })
     };
     let _ = allocator.compare_exchange(1, 0, AcqRel, Acquire);
     s.fence("fence-at-end");
-    let found = epoch.load(Acquire) == 1;
-    assert!(opener.join().unwrap() || found, "an epoch of no allocator");
+    let found = epoch.load(Acquire) == 1 && domain.load(Acquire) == 1;
+    assert!(opener.join().unwrap() || found, "an epoch or a domain of no allocator");
 }
 
 /// ts_table_publish and ts_table_find_strided: who finds an id sees the entry's fields.

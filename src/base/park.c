@@ -1,0 +1,50 @@
+#define _GNU_SOURCE
+#include "base/park.h"
+
+#include "base/attr.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <time.h>
+
+#if defined(__linux__) && !defined(TS_PARK_NAPS) /* tests define it */
+#include <sys/syscall.h>
+#include <unistd.h>
+#if !defined(SYS_futex) && defined(SYS_futex_time64)
+#define SYS_futex SYS_futex_time64 /* no call here has a time */
+#endif
+enum { WAIT_PRIVATE = 0 | 128, WAKE_PRIVATE = 1 | 128 };
+
+static bool wait_at(_Atomic uint32_t *word, uint32_t value) {
+    return syscall(SYS_futex, word, WAIT_PRIVATE, value, NULL, NULL, 0) == 0 || errno == EAGAIN || errno == EINTR;
+}
+static void wake_at(_Atomic uint32_t *word) { (void)syscall(SYS_futex, word, WAKE_PRIVATE, 1, NULL, NULL, 0); }
+#else
+static bool wait_at(_Atomic uint32_t *word, uint32_t value) {
+    (void)value;
+    (void)word;
+    return false;
+}
+static void wake_at(_Atomic uint32_t *word) { (void)word; }
+#endif
+
+/* nanosleep is a cancellation point. */
+TS_COLD static void nap(void) {
+    struct timespec t = {0, 50000};
+    int before;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+    (void)nanosleep(&t, NULL);
+    pthread_setcancelstate(before, &before);
+}
+
+void ts_park(_Atomic uint32_t *word, uint32_t while_it_is) {
+    int error = errno;
+    if (!wait_at(word, while_it_is)) nap();
+    errno = error;
+}
+
+void ts_unpark(_Atomic uint32_t *word) {
+    int error = errno;
+    wake_at(word);
+    errno = error;
+}
