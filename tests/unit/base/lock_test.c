@@ -70,13 +70,20 @@ static void until_waited_for(uint64_t waits) {
     }
 }
 
-static void contention_is_counted(void **state) {
+/* A thread that wants the lock, which the caller has, and has gone to wait for it. */
+static pthread_t waiting_thread(void *(*fn)(void *)) {
+    uint64_t waits = ts_load_relaxed(&ts_lock_waits);
     pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, fn, NULL), 0);
+    until_waited_for(waits + 1);
+    return thread;
+}
+
+static void contention_is_counted(void **state) {
     (void)state;
     uint64_t waits = ts_load_relaxed(&ts_lock_waits);
     ts_lock_acquire(&high);
-    assert_int_equal(pthread_create(&thread, NULL, wait_for_lock, NULL), 0);
-    until_waited_for(waits + 1);
+    pthread_t thread = waiting_thread(wait_for_lock);
     ts_lock_release(&high);
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_int_equal(ts_load_relaxed(&high.fast_acquired), 1);
@@ -118,14 +125,11 @@ static void *have_lock(void *argument) {
 
 /* A call of the allocator is no cancellation point: who is cancelled while it sleeps has the lock first, and gives it back. */
 static void not_cancelled_while_asleep(void **state) {
-    pthread_t thread;
     void *result;
     (void)state;
     atomic_store(&had, false);
-    uint64_t waits = ts_load_relaxed(&ts_lock_waits);
     ts_lock_acquire(&high);
-    assert_int_equal(pthread_create(&thread, NULL, have_lock, NULL), 0);
-    until_waited_for(waits + 1);
+    pthread_t thread = waiting_thread(have_lock);
     sup_sleep_ms(2);
     assert_int_equal(pthread_cancel(thread), 0);
     sup_sleep_ms(20);
@@ -147,12 +151,9 @@ static void release_in_child(void *argument) {
 /* Who sleeps is not in the child: it is woken in the parent. */
 static void released_in_a_child_too(void **state) {
     char err[512];
-    pthread_t thread;
     (void)state;
-    uint64_t waits = ts_load_relaxed(&ts_lock_waits);
     ts_lock_acquire_for_fork(&high);
-    assert_int_equal(pthread_create(&thread, NULL, wait_for_lock, NULL), 0);
-    until_waited_for(waits + 1);
+    pthread_t thread = waiting_thread(wait_for_lock);
     assert_int_equal(sup_child(release_in_child, NULL, 10, err, sizeof err), 0);
     assert_int_equal(ts_load_relaxed(&high.word), TS_LOCK_WAITED);
     ts_lock_release_for_fork(&high);
