@@ -113,8 +113,7 @@ bench-gate: setup-bench | build
 	@benchmarks/run_all.sh --quick --gate --out build/bench-gate $(ARGS)
 
 report: setup-plot
-	@tools/plot_bench.py
-	@benchmarks/make_results.py
+	@tools/plot_bench.py; drawn=$$?; benchmarks/make_results.py && exit $$drawn
 
 mutation: setup-test
 	@tests/mutation/mutate.py --jobs $(JOBS)
@@ -183,8 +182,10 @@ bench-smoke: setup-bench | build
 	$(call build,release,-DTSLAB_BUILD_TESTS=OFF)
 	$(call check,release,-L '^bench$$')
 
-install: build-release
-	@cmake --install build/release --prefix "$(PREFIX)"
+# The libraries and tools alone: nothing that only the workloads, tests and benchmarks need.
+install: setup-install | build
+	$(call build,install)
+	@cmake --install build/install --prefix "$(PREFIX)"
 
 demo-leak: setup-observability | build
 	$(call build,release,-DTSLAB_BUILD_TESTS=OFF)

@@ -138,15 +138,15 @@ def read_windows(path, windows):
     rows = csv.reader(io.StringIO(read_text(path), newline=""), strict=True)
     columns, width, count = None, 0, 0
     while True:
+        where = f"{path}:{rows.line_num + 1}"  # where the row begins: a quote may run over many lines
         try:
             row = next(rows, None)
         except csv.Error as error:
-            raise InputError(f"{path}:{rows.line_num}: {error}") from error
+            raise InputError(f"{where}: {error}") from error
         if row is None:
             break
         if not any(field.strip() for field in row):
             continue
-        where = f"{path}:{rows.line_num}"
         if columns is None:
             if row[0].lstrip().startswith("#"):
                 continue  # lines about the run, before the heading

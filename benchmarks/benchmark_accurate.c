@@ -44,6 +44,7 @@ static struct {
     uint64_t sizes[MAX_SIZES];
     size_t size_count;
     bool in_order;
+    bool memory_only;
 } options;
 
 /* ---- the loops -------------------------------------------------------------------------------- */
@@ -421,7 +422,7 @@ static void measure_fragmentation(const void *arg) {
         unsigned cls = 0;
         while (class_bounds[cls] < mix[i]) cls++;
         classes[cls].requested += mix[i];
-        classes[cls].rounded += usable;
+        classes[cls].rounded += usable + SUITE_HEADER_BYTES;
     }
     for (size_t i = 0; i < SIZE_MIX_OBJECTS; i++) {
         if (!suite_verify(objects[i], mix[i], (uint32_t)i)) suite_fail("object %p was overwritten", objects[i]);
@@ -453,26 +454,25 @@ typedef struct space_work {
     bool scope;
 } space_work;
 
-/* Resident bytes that 100,000 objects add, every byte written. */
+/* Resident bytes of an allocator that was not used before, with 100,000 objects, every byte written. */
 static void measure_space(const void *arg) {
     const space_work *space = arg;
     const char *kind = space->scope ? "scope" : "churn";
     size_t count = suite_amount(100000, 100000, 4000);
     uint64_t payload = 0, rounded = 0;
     void **objects = bench_map(count * sizeof *objects);
-    (void)bench_rss_bytes(); /* its own code and stack are resident from now on */
+    (void)suite_resident_bytes(); /* its own stack is resident from now on */
+    size_t before = suite_resident_bytes();
     peer_ref peer = peer_open();
     peer_ref epoch = suite_epoch_open(peer, "space", space->scope);
-    if (!peer_free(epoch, suite_alloc(epoch, space->sizes[0]))) suite_fail("the free of a live object was refused");
-    size_t before = bench_rss_bytes();
     for (size_t i = 0; i < count; i++) {
         size_t size = space->sizes[i % space->size_count];
         objects[i] = suite_alloc(epoch, size);
         suite_fill(objects[i], size, (uint32_t)i);
         payload += size;
-        rounded += suite_usable_size(epoch, objects[i]);
+        rounded += suite_usable_size(epoch, objects[i]) + SUITE_HEADER_BYTES;
     }
-    size_t after = bench_rss_bytes();
+    size_t after = suite_resident_bytes();
     for (size_t i = 0; i < count; i++) peer_free(epoch, objects[i]);
     suite_epoch_close(epoch);
     peer_close(peer);
@@ -543,6 +543,7 @@ static const suite_option option_table[] = {
      .text = &options.fragmentation},
     {.name = "--cdf", .value = "FILE", .help = "default: latency_cdf.csv, likewise", .text = &options.cdf},
     {.name = "--space", .value = "FILE", .help = "default: space.csv, likewise", .text = &options.space},
+    {.name = "--memory", .help = "only space and fragmentation, no latency: seconds", .flag = &options.memory_only},
 };
 
 static const suite_program self = {
@@ -559,10 +560,11 @@ int main(int argc, char **argv) {
     static const uint16_t size_128[] = {128};
     suite_begin(&self, argc, argv);
     check_class_bounds();
-    latency_csv = suite_csv_open(suite.csv, latency_header);
+    latency_csv = suite_csv_open(options.memory_only ? NULL : suite.csv, latency_header);
     fragmentation_csv = suite_csv_beside(options.fragmentation, "fragmentation.csv",
                                          "allocator,size_class,requested,rounded,wasted,efficiency_pct");
-    cdf_csv = suite_csv_beside(options.cdf, "latency_cdf.csv", "allocator,size_class,op,latency_ns,fraction_above");
+    if (!options.memory_only)
+        cdf_csv = suite_csv_beside(options.cdf, "latency_cdf.csv", "allocator,size_class,op,latency_ns,fraction_above");
     space_csv = suite_csv_beside(options.space, "space.csv",
                                  "allocator,work,kind,objects,payload_bytes,rounded_bytes,resident_bytes,overhead_pct,"
                                  "version");
@@ -573,9 +575,11 @@ int main(int argc, char **argv) {
         suite_run(measure_space, &(space_work){"mix", mix, SIZE_MIX_OBJECTS, scope});
         suite_run(measure_fragmentation, &(mix_work){mix, scope});
     }
-    ticks = suite_clock_start();
-    print_latency_header();
-    for (size_t i = 0; i < options.size_count; i++)
+    if (!options.memory_only) {
+        ticks = suite_clock_start();
+        print_latency_header();
+    }
+    for (size_t i = 0; i < options.size_count && !options.memory_only; i++)
         for (int written = 0; written < 2; written++)
             suite_run(measure_latency, &(latency_work){options.sizes[i], written});
     suite_csv_commit();

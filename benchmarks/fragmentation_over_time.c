@@ -42,7 +42,7 @@ static void emit(state *s, const char *moment, uint64_t second) {
                    (unsigned long long)second, (unsigned long long)s->live_objects, mib(s->payload_bytes),
                    mib(now_bytes), returned, suite_count_field(c.known, c.committed_bytes).text,
                    suite.identity.version);
-    printf("%-10s %-12s %-8s %7llu %12llu %12.2f %13.2f %11.2f\n", SUITE_ALLOCATOR, s->placement, moment,
+    printf("%-10s %-12s %-11s %7llu %12llu %12.2f %13.2f %11.2f\n", SUITE_ALLOCATOR, s->placement, moment,
            (unsigned long long)second, (unsigned long long)s->live_objects, mib(s->payload_bytes), mib(now_bytes),
            returned);
 }
@@ -90,6 +90,8 @@ static void run(const void *arg) {
         if (stays[i]) release(&s, long_lived, objects[i], i);
     if (!suite_epoch_close(long_lived)) suite_fail("epoch_close refused an open epoch");
     emit(&s, "empty", options.idle_s);
+    suite_trim(s.peer);
+    emit(&s, "empty_asked", options.idle_s);
     peer_close(s.peer);
 }
 
@@ -122,7 +124,7 @@ int main(int argc, char **argv) {
     if (options.payload_mib == 0) options.payload_mib = suite_amount(192, 192, 4);
     csv = suite_csv_open(suite.csv, "allocator,placement,moment,second,live_objects,payload_mib,rss_mib,returned_pct,"
                                     "committed_bytes,version");
-    printf("%-10s %-12s %-8s %7s %12s %12s %13s %11s\n", "allocator", "placement", "moment", "second", "live objects",
+    printf("%-10s %-12s %-11s %7s %12s %12s %13s %11s\n", "allocator", "placement", "moment", "second", "live objects",
            "payload MiB", "resident MiB", "returned %");
     for (int by_lifetime = 0; by_lifetime <= PEER_HAS_DOMAINS; by_lifetime++) {
         bool separate = by_lifetime;

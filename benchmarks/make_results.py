@@ -76,8 +76,12 @@ CLAIMS = [
     Claim("the least of all shifts", "", "", f"{SUITE}phase_shifts", "worst_kept_pct", "%", CHURN, percent_of_rest),
     Claim("the same shifts: growth of resident memory after the spikes, from the second to the last", "", "",
           f"{SUITE}phase_shifts", "rss_growth_pct", "%", CHURN),
+    Claim("the same after the last of them, once the allocator is asked for it", "", "", f"{SUITE}phase_shifts",
+          "kept_asked_pct", "%", CHURN, percent_of_rest),
     Claim("share of 192 MiB that is returned once every object is freed", "", "", f"{SUITE}survivors_together",
           "kept_empty_pct", "%", FRAGMENTS, percent_of_rest),
+    Claim("the same, once the allocator is asked for it", "", "", f"{SUITE}survivors_together", "kept_empty_asked_pct", "%",
+          FRAGMENTS, percent_of_rest),
     Claim("growth over 20 epochs of 50,000 objects", "0 %", "", f"{SUITE}epoch_cycles", "rss_growth_pct", "%", CHURN),
     Claim("growth in a mixed load without boundaries (reference: another load, whose working set grows)", "1,033 %",
           "1,111 %", f"{SUITE}mixed_load", "rss_growth_pct", "%", CHURN),
@@ -117,13 +121,17 @@ NOISE = ("A p50 is what is left after the clock's own median is subtracted. Wher
 DRIFT = "Drift of live bytes is 0 with any correct allocator: the work replaces objects by others of the same sizes."
 NEVER = "Drift, locks and waits are the largest of all rounds, not the median."
 EMPTY = ("Every object freed: first nineteen in twenty are, ten seconds pass, the allocator is asked to give memory back, and "
-         "the rest is freed; memory is counted at once, without asking again.")
+         "the rest is freed; memory is counted at once, and again when the allocator was asked once more. Asked: slab_trim, "
+         "malloc_trim, arena.purge, ReleaseFreeMemory, mi_collect. The end of an epoch asks by itself.")
 SPIKES = ("`sequential` times the call alone, as the reference figures do; `sequential_written` times the call and the first "
           "write to its object. Both are shown because the first use of a page is a page fault, and malloc writes headers into "
           "new memory: its page faults are in the time of the call, those of an allocator that does not write there are not; "
           "with the first write they are in the time of every allocator.")
-LOCKS = ("`locks_contended` counts waits for the two locks of the allocator itself: that of its rolling epochs and that of its "
-         "warm memory units. The locks of epochs, of heaps and of the region are in `lock_waits` alone.")
+LOCKS = ("No fast path takes a lock. `locks_contended` counts waits for the two locks of the allocator itself, on slow paths: that "
+         "of its rolling epochs and that of its warm memory units. The locks of epochs, of heaps and of the region are in "
+         "`lock_waits`, which counts them all.")
+KEPT = ("`object_ns` is of scopes that are made and dropped, beside the regions that cannot free a single object; `kept_object_ns` "
+        "of scopes that are kept and emptied (`epoch_domain_reset`), beside such regions.")
 
 
 def in_the_noise(summary, work, metric):
@@ -332,7 +340,7 @@ def targets(suite, summary):
     met, missed = (sum(row.verdict == verdict for row in judged) for verdict in ("ok", "miss"))
     other = ["The rows down to `domain_cycle` are of core_bench. " + line for line in about_the_core(suite)[:1]]
     return [f"{met} of {len(judged)} met, {missed} missed. Compared is with the best peer, or with the one that the target "
-            "names: (fixed).", "`object_ns` of scopes is compared with those that cannot free a single object.", *other,
+            "names: (fixed).", KEPT, *other,
             "", *markdown(rows), "", SPIKES, LOCKS, DRIFT, NEVER]
 
 
@@ -437,12 +445,15 @@ def memory(suite, summary):
         ("space_mix", "overhead_pct", "realistic mix: resident over the payload (%)"),
         ("size_mix", "waste_pct", "realistic mix: lost by rounding (%)"),
         ("phase_shifts", "kept_pct", "kept of a 256 MiB spike (%)"),
+        ("phase_shifts", "kept_asked_pct", "the same after the last, asked for it: kept (%)"),
         ("phase_shifts", "rss_growth_pct", "growth of resident memory after the spikes, second to last shift (%)"),
         ("survivors_together", "kept_idle_pct", "one in twenty survives, ten idle seconds: kept (%)"),
         ("survivors_together", "kept_asked_pct", "the same, asked for it: kept (%)"),
         ("survivors_together", "kept_empty_pct", "the survivors freed as well: kept (%)"),
+        ("survivors_together", "kept_empty_asked_pct", "the same, asked for it: kept (%)"),
         ("survivors_by_lifetime", "kept_idle_pct", "survivors in an epoch of their own: kept (%)"),
         ("survivors_by_lifetime", "kept_empty_pct", "these freed as well: kept (%)"),
+        ("survivors_by_lifetime", "kept_empty_asked_pct", "the same, asked for it: kept (%)"),
     ):
         entries = summary.get((SUITE + work, metric), {})
         if entries:
@@ -537,14 +548,19 @@ def instructions(suite):
 def about_the_core(suite):
     """core_bench measures its rounds in one go, perhaps another day than the rest, on another machine or of another commit."""
     header = suite.header("core_bench_raw")
-    run = suite.header()
-    others = dict.fromkeys(row["commit"] for row in suite.rows("run") if row["step"] != "core_bench")
-    if not header or (header["machine"] == run.get("machine") and set(others) <= {header["commit"]}):
+    if not header:
         return []
-    rest = ", ".join(commit for commit in others if commit != header["commit"])
-    machine = f"another machine than the rest: {header['machine']}, " if header["machine"] != run.get("machine") else ""
-    return [f"Its figures are of {machine}{header['date']}, commit {header['commit']}" +
-            (f"; other figures are of {rest}." if rest else "."), ""]
+    differing = {"machine": {}, "commit": {}}
+    for row in suite.rows("run"):
+        for column, steps in differing.items():
+            value = row.get(column) or suite.header().get(column, "")
+            if row["step"] != "core_bench" and value != header[column]:
+                steps.setdefault(value, {})[row["step"]] = None
+    if not any(differing.values()):
+        return []
+    others = [f"{value} ({', '.join(of)})" for steps in differing.values() for value, of in steps.items()]
+    return [f"Its figures are of {header['machine']}, {header['date']}, commit {header['commit']}; of others are: "
+            f"{'; '.join(others)}.", ""]
 
 
 def core(suite, summary):
@@ -650,18 +666,17 @@ def readme_lines(suite, summary):
     lines = ["![Four figures, all allocators](docs/images/summary.png)", ""]
     sentences = [
         sentence(summary, LATENCY, "alloc_p999_ns", "Allocation p99.9, 100,000 live objects of 128 B: {ours} ns; {peers}."),
-        sentence(summary, f"{SUITE}phase_shifts", "kept_pct", "Returned of a 256 MiB spike as soon as it is over: {ours} %; {peers}.",
-                 percent_of_rest),
-        drift_sentence(summary),
+        with_drift(summary, sentence(summary, f"{SUITE}phase_shifts", "kept_pct",
+                                     "Returned of a 256 MiB spike as soon as it is over: {ours} %; {peers}.", percent_of_rest)),
         sentence(summary, f"{SUITE}space_128", "overhead_pct", "Resident over the payload, 128 B: {ours} %; {peers}."),
         sentence(summary, f"{SUITE}soak", "op_ns", "Mixed load, a call: {ours} ns; {peers}."),
         scope_sentence(summary, judged),
-        aims(judged),
     ]
-    lines += [f"- {text}" for text in sentences if text]
+    lines += [*(f"- {text}" for text in sentences if text), "", aims(judged)]
     header = suite.header()
     if header:
-        lines += ["", f"{suite.machines()}; all figures, also those where others are ahead, with the commands: "
+        less = f" Mode {header['mode']}: less work than a full run." if header["mode"] != "full" else ""
+        lines += ["", f"{suite.machines()}.{less} All figures, also those where others are ahead, with the commands: "
                   "[docs/results.md](docs/results.md)."]
     return lines
 
@@ -692,12 +707,11 @@ def scope_end(summary, row):
     return f"{times(row.figure)} x ({int(objects):,} objects, {int(is_open):,} open: {ours} ns, {row.best} {theirs})"
 
 
-def drift_sentence(summary):
-    drifts = [summary.get((f"{SUITE}phase_shifts", f"{kind}_bytes_drift"), {}).get(OURS) for kind in ("live", "committed")]
-    if None in drifts:
-        return None
-    return "Largest change of live and of committed bytes over all phase shifts: " \
-           f"{number(drifts[0]['median'])} and {number(drifts[1]['median'])} bytes. {DRIFT}"
+def with_drift(summary, text):
+    drift = summary.get((f"{SUITE}phase_shifts", "committed_bytes_drift"), {}).get(OURS)
+    if not text or not drift:
+        return text
+    return f"{text} Committed bytes after any two of these phases differ by {number(drift['median'])}."
 
 
 def between_marks(path, lines):

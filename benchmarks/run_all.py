@@ -2,8 +2,8 @@
 """Runs every benchmark and gathers its CSV files.
 
 Allocators take turns: a step runs once per round and allocator, each round beginning with another one. The rows of
-all rounds and allocators go to one file per kind, with the column `round` behind those of the program. run.csv beside
-them says what ran, how long, and with which command, under lines that name machine, mode, date, allocators and commit;
+all rounds and allocators go to one file per kind, with the column `round` behind those of the program (churn_test.csv and
+fragmentation.csv have the program's columns alone, and the first round). run.csv beside them says what ran, how long, and with which command, under lines that name machine, mode, date, allocators and commit;
 run.log has what the programs printed.
 
 What is finished is kept at once. Interrupted, the same command with --resume goes on. The figures of an earlier run, and
@@ -80,8 +80,10 @@ STEPS = [
 ]
 
 
-# Of these files only some rows are kept, of the first round: the rest is large, and nobody looks at it.
-ONLY = {"latency_cdf.csv": {"size_class": "128"}}
+# Of these files only the rows of the first round are kept, and of those the ones with these fields. Of the first nobody looks
+# at the rest, which is large; the columns of the others are fixed, and have none for a round.
+ONLY = {"latency_cdf.csv": {"size_class": "128"}, "fragmentation.csv": {}, "churn_test.csv": {}}
+FIXED = ("fragmentation.csv", "churn_test.csv")
 
 
 class Refusal(Exception):
@@ -304,13 +306,13 @@ def merge(parts, out, units):
                 break
             about = list(itertools.takewhile(lambda line: line.startswith("#"), text))
             first, *rows = text[len(about):]
-            first += ",round" if "round" not in first.split(",") else ""
+            first += ",round" if "round" not in first.split(",") and name not in FIXED else ""
             if heading not in (None, first):
                 raise Refusal(f"{path}: the columns {first} differ from {heading} of the others")
             heading = first
             if name in ONLY:
                 rows = [row for row in rows if unit.round == 1 and wanted(first, row, ONLY[name])]
-            lines += [f"{row},{unit.round}" for row in rows if row]
+            lines += [row if name in FIXED else f"{row},{unit.round}" for row in rows if row]
         if lines:
             temporary = out / f".{name}.tmp"
             temporary.write_text("\n".join(about + ([heading] if heading else []) + lines) + "\n", encoding="utf-8")

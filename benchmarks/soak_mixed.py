@@ -61,7 +61,7 @@ def parse_arguments(arguments):
     parser.add_argument("--allocators", metavar="A,B", help=f"only these of {','.join(ALLOCATORS)} (default: those "
                         "that are installed)")
     parser.add_argument("--csv", metavar="FILE", help="where the windows go (default benchmarks/results/soak.csv, or "
-                        "in a folder beside it if the figures there are of another mode)")
+                        "results/alone/soak.csv where run_all.sh has left its figures)")
     parser.add_argument("--seed", type=whole_number(0, 2**64 - 1), default=1, metavar="N", help="default 1")
     parser.add_argument("--build", metavar="DIR", help="build directory (default build/release, else build)")
     size = parser.add_mutually_exclusive_group()
@@ -190,11 +190,10 @@ def soak(options, folder, versions, out):
             runner.kill()
 
 
-def default_path(options):
-    """Not where the figures of a run_all.sh of another mode are."""
-    mode = "smoke" if options.smoke else "quick" if options.quick else "full"
+def default_path():
+    """Not where the figures of a run_all.sh are, whose record would then say of them what is not so."""
     folder = HERE / "results"
-    return folder / "soak.csv" if run_all.mode_of(folder) in (None, mode) else folder / mode / "soak.csv"
+    return folder / "alone" / "soak.csv" if (folder / "run.csv").is_file() else folder / "soak.csv"
 
 
 def command_words(options):
@@ -208,7 +207,7 @@ def main(arguments):
     options = parse_arguments(arguments)
     folder = find_folder(options.build)
     versions = choose(options, folder)
-    path = pathlib.Path(options.csv) if options.csv else default_path(options)
+    path = pathlib.Path(options.csv) if options.csv else default_path()
     before = path.with_name(f"{path.name}.before")
     print(f"{', '.join(f'{name} {version}' for name, version in versions.items())}; {options.windows} windows of "
           f"{options.window_ms} ms each", flush=True)

@@ -141,8 +141,13 @@ typedef struct suite_counters {
 } suite_counters;
 
 suite_counters suite_count(peer_ref peer);
-/* Bytes that may be used at object. */
+/* Bytes that may be used at object, and those that the allocator keeps beside every object. */
 size_t suite_usable_size(peer_ref peer, void *object);
+#if defined(BENCH_PEER_GLIBC)
+#define SUITE_HEADER_BYTES sizeof(size_t) /* the size, before the object */
+#else
+#define SUITE_HEADER_BYTES 0
+#endif
 /* Anonymous memory of the process that is resident: heap and the allocator's own data, not program text, not what
    suite_csv_line collects. The kernel's count (smaps_rollup); takes about as long as the process has mappings. Dies
    where the kernel does not say. */

@@ -87,7 +87,7 @@ STEP_OF = {"latency_cdf": "benchmark_accurate", "fragmentation": "benchmark_accu
            "thread_trials": "benchmark_threads", "core_bench_raw": "core_bench"}
 OPTIONAL = {"round": "count", "p95_ns": "from 0", "p99999_ns": "positive", "samples": "count",  # may be missing
             "ns_of_rounds": "several", "drop_ns_of_rounds": "several", "machine": "text", "date": "text",
-           "ops_per_sec": "from 0", "floor_ns": "from 0", "p99_ns_per_scope": "from 0", "timed_scopes": "amount"}
+           "returned_asked_pct": "number?", "ops_per_sec": "from 0", "floor_ns": "from 0", "p99_ns_per_scope": "from 0", "timed_scopes": "amount"}
 # What the lines before the heading must say.
 HEADERS = {"run": ["machine", "mode", "command", "date", "allocators"],
            "core_bench_raw": ["machine", "date", "allocators", "commit"]}
@@ -327,6 +327,10 @@ def memory(suite):
         returned = suite.series("phase_shifts", allocator, "returned_pct")
         yield measurement(some, "phase_shifts", "kept_pct", 100 - sum(returned) / len(returned), "%")
         yield measurement(some, "phase_shifts", "worst_kept_pct", 100 - min(returned), "%")
+        for row in suite.rows("phase_shifts"):
+            if row["allocator"] == allocator and row.get("returned_asked_pct"):
+                asked = suite.number("phase_shifts", row, "returned_asked_pct")
+                yield measurement(row, "phase_shifts", "kept_asked_pct", 100 - asked, "%")
         cool = suite.series("phase_shifts", allocator, "rss_cool_mib")
         yield measurement(some, "phase_shifts", "rss_growth_pct", growth(cool), "%")
     for name, column, metric in (("churn_test", "rss_mib", "rss_growth_pct"),
@@ -349,8 +353,8 @@ def growth(values):
 
 
 def processors(suite):
-    """As many as the machine had that the figures are of; None if that is not recorded."""
-    match = re.search(r"(\d+) processors", suite.header().get("machine", ""))
+    """As many as the machine had that the figures of threads are of; None if that is not recorded."""
+    match = re.search(r"(\d+) processors", suite.machines({"thread_trials"}))
     return int(match[1]) if match else None
 
 
@@ -406,7 +410,7 @@ def survivors(suite):
     name = "fragmentation_over_time"
     last = {}
     for row in suite.rows(name):
-        if row["moment"] in ("idle", "asked", "empty"):
+        if row["moment"] in ("idle", "asked", "empty", "empty_asked"):
             last[row.get("round", "1"), row["allocator"], row["placement"], row["moment"]] = row
     for (_, _, placement, moment), row in last.items():
         value = 100 - suite.number(name, row, "returned_pct")
@@ -458,16 +462,14 @@ def soak(suite):
 
 
 def observability(suite):
-    """The operation in which the counters cost most, on average over the work: its allocations, to which the calls of a domain
-    belong, or its frees."""
+    """The kind of call in which the counters cost most, on average over a work: allocations, frees, or calls of a domain."""
     name = "observability"
     works = {}
     for row in suite.rows(name):
         calls, difference = (suite.number(name, row, column) for column in ("calls", "difference"))
-        call = "alloc" if row["call"] == "domain" else row["call"]
-        total = works.setdefault((row["work"], call), [row, 0.0, 0.0])
+        total = works.setdefault((row["work"], row["call"]), [row, 0.0, 0.0])
         total[1] += calls * difference
-        total[2] += calls if row["call"] != "domain" else 0
+        total[2] += calls
     means = [(total / calls, row) for row, total, calls in works.values() if calls]
     if means:
         worst, row = max(means, key=lambda pair: pair[0])
@@ -519,14 +521,16 @@ def expected(suite, targets):
     core = suite.measured("core_bench_raw")
     whole = suite.measured()
     unavailable = {(row["step"], row["allocator"]) for row in suite.rows("run") if int(row["exit_code"]) == UNAVAILABLE}
-    regions = [name for name in REGIONS if name in suite.allocators("scope_bench")]
+    there = suite.allocators("scope_bench")
+    regions, kept = ([name for name in names if name in there] for names in (REGIONS, KEPT_REGIONS))
     needed = {}
     for (work, metric), (kind, _) in targets.items():
         step = step_of(work)
         if kind.endswith("?"):
             needed[work, metric] = without_sequence(suite, *work.removeprefix(report.SUITE).rsplit("_", 1))
         elif kind == "ratio":
-            names = core if step == "core_bench" else regions if step == "scope_bench" else whole
+            scopes_of = kept if metric.startswith("kept_") else regions
+            names = core if step == "core_bench" else scopes_of if step == "scope_bench" else whole
             needed[work, metric] = [name for name in names if (step, name) not in unavailable]
     return needed
 

@@ -472,7 +472,7 @@ static void print_usage(FILE *out) {
             "  --ops N     operations, at least (default 1,000,000; up to 1,000,000,000)\n"
             "  --top N     how many of the slowest (default 40; up to %d)\n"
             "  --seed N    seed of sizes and victims (default 1)\n"
-            "  --quick     200,000 operations in smaller epochs\n"
+            "  --quick     200,000 operations, at least\n"
             "  --smoke     a few thousand operations, with so little memory kept that every path is taken\n",
             MAX_TOP);
 }

@@ -21,7 +21,7 @@ install(FILES ${CMAKE_CURRENT_BINARY_DIR}/tslab.pc DESTINATION ${pkgconfig_dir})
 # ---- CMake package ------------------------------------------------------------------------------
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/tslab)
 configure_package_config_file(cmake/tslab-config.cmake.in tslab-config.cmake INSTALL_DESTINATION ${package_dir})
-write_basic_package_version_file(tslab-config-version.cmake COMPATIBILITY SameMajorVersion)
+write_basic_package_version_file(tslab-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(EXPORT tslab-targets NAMESPACE tslab:: DESTINATION ${package_dir})
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/tslab-config.cmake ${CMAKE_CURRENT_BINARY_DIR}/tslab-config-version.cmake
     DESTINATION ${package_dir})

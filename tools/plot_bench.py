@@ -49,7 +49,8 @@ SCOPES = {  # scope_bench's further ones, in this order
     "talloc": ("#999999", "*", (0, (3, 1, 1, 1, 1, 1)), ".."),
 }
 NAMES = {"tslab": "temporal-slab", "malloc": "malloc (glibc)", "apr": "APR pools", "pmr": "pmr monotonic",
-         "mimalloc_heap": "mi_heap", "jemalloc_arena": "jemalloc arenas", "tcmalloc_free": "tcmalloc, each freed"}
+         "mimalloc_heap": "mi_heap", "jemalloc_arena": "jemalloc arenas", "tcmalloc_free": "tcmalloc, each freed",
+         "jemalloc_free": "jemalloc, each freed", "mimalloc_free": "mimalloc, each freed"}
 SIZE = figures.SIZE
 PERCENTILES = [("p50_ns", "p50"), ("p99_ns", "p99"), ("p999_ns", "p99.9"), ("p9999_ns", "p99.99"),
                ("p99999_ns", "p99.999")]
@@ -179,6 +180,15 @@ class Data:
                 self.used.setdefault(suite, set()).add(name)
                 return suite
         raise NoData(f"{name}.csv" + (f" has no {allocator}" if allocator else " is not there"))
+
+    def suites_with(self, name):
+        """All that have the file."""
+        found = [suite for suite in self.suites if suite.rows(name)]
+        if not found:
+            raise NoData(f"{name}.csv is not there")
+        for suite in found:
+            self.used.setdefault(suite, set()).add(name)
+        return found
 
     def allocators(self, name):
         found = dict.fromkeys(a for suite in self.suites for a in suite.allocators(name))
@@ -445,28 +455,32 @@ def soak_distribution(data):
 
 
 def scope_cost(data):
-    suite = data.suite("scope_bench")
-    rows = suite.rows("scope_bench")
-    wanted = [("tslab", "tslab"), ("malloc", "glibc"), ("jemalloc_arena", "jemalloc"), ("mimalloc_heap", "mimalloc"),
-              ("tcmalloc_free", "tcmalloc_free"), ("apr", "apr"), ("pmr", "pmr"), ("bumpalo", "bumpalo"), ("talloc", "talloc")]
+    suites = data.suites_with("scope_bench")
+    rows = [row for suite in suites for row in suite.rows("scope_bench")]
+    wanted = [("tslab", "tslab"), ("malloc", "glibc"), ("jemalloc_free", "jemalloc_free"), ("mimalloc_free", "mimalloc_free"),
+              ("tcmalloc_free", "tcmalloc_free"), ("jemalloc_arena", "jemalloc"), ("mimalloc_heap", "mimalloc"), ("apr", "apr"), ("pmr", "pmr"), ("bumpalo", "bumpalo"), ("talloc", "talloc")]
     there = {row["allocator"] for row in rows}
     figure, axes = plt.subplots(1, 3, figsize=(13, 4.8))
     for shown, name in wanted:
         if name not in there:
             continue
-        known = {"jemalloc_arena": "jemalloc", "mimalloc_heap": "mimalloc", "tcmalloc_free": "tcmalloc"}.get(shown, shown)
+        known = shown.removesuffix("_free").removesuffix("_arena").removesuffix("_heap")
+        suite = data.suite("scope_bench", name)
         for axis, fixed, varied, column in ((axes[0], ("scopes_open", "1"), "objects_per_scope", "ns_per_object"),
                                             (axes[1], ("objects_per_scope", "100"), "scopes_open", "ns_per_object"),
                                             (axes[2], ("objects_per_scope", "100"), "scopes_open", "held_per_payload")):
             points = sorted((int(row[varied]), suite.number("scope_bench", row, column)) for row in rows
-                            if row["allocator"] == name and row[fixed[0]] == fixed[1])
+                            if row["allocator"] == name and row in suite.rows("scope_bench")
+                            and row[fixed[0]] == fixed[1])
             points = [(x, y) for x, y in points if y > 0]
             colour, marker, dashes, _ = style(known)
+            if shown.endswith(("_arena", "_heap")):
+                dashes = ":"
             axis.plot([x for x, _ in points], [y for _, y in points], color=colour, marker=marker, linestyle=dashes,
                       label=label(shown), markersize=5, markeredgecolor="black", markeredgewidth=0.4,
                       linewidth=2.4 if shown == "tslab" else 1.5, zorder=3 if shown == "tslab" else 2)
-    floor = sorted({(int(row["objects_per_scope"]), suite.number("scope_bench", row, "floor_ns_per_object"))
-                    for row in rows if row["scopes_open"] == "1"})
+    floor = sorted({int(row["objects_per_scope"]): float(row["floor_ns_per_object"])
+                    for row in rows if row["scopes_open"] == "1"}.items())
     axes[0].plot([x for x, _ in floor], [y for _, y in floor], color="#888888", linewidth=1, label="the loop alone")
     axes[0].set_title("one scope open")
     axes[0].set_xlabel("objects in a scope (log scale)")
@@ -559,13 +573,21 @@ def summary(data):
         ("mixed load, soak", "million calls a second", "soak",
          lambda a: statistics.median(data.numbers("soak", a, "throughput_ops_sec")) / 1e6, False),
     ]
-    there = {source: data.allocators(source) for _, _, source, _, _ in panels if source != "scope_bench"}
-    names = [name for name in figures.ALLOCATORS if any(name in found for found in there.values())]
+    there, missing = {}, []
+    for _, _, source, _, _ in panels:
+        try:
+            there[source] = data.allocators(source) if source != "scope_bench" else None
+        except NoData as reason:
+            there[source] = []
+            missing.append(reason)
+    if len(missing) == len(panels) - 1:
+        raise missing[0]
+    names = [name for name in figures.ALLOCATORS if any(name in found for found in there.values() if found)]
     for axis, (title, unit, source, value, log) in zip(axes, panels):
         shown = {name: SHORT.get(name, name) for name in names} if source != "scope_bench" else \
             {name: text for name, text in WAYS.items() if name in names or value(name) is not None}
         for at, name in enumerate(shown):
-            v = value(name) if name in there.get(source, shown) else None
+            v = value(name) if source == "scope_bench" or name in there[source] else None
             if v is None:
                 axis.annotate("not measured", (at, 0.03), xycoords=axis.get_xaxis_transform(), rotation=90, ha="center",
                               va="bottom", fontsize=8.5, color="#555555")
@@ -598,8 +620,7 @@ WAYS = {"tslab": "temporal-slab", "apr": "APR pool", "bumpalo": "bumpalo", "mall
 def scope_figure(data, allocator):
     name = {"malloc": "glibc", "jemalloc": "jemalloc_free", "tcmalloc": "tcmalloc_free",
             "mimalloc": "mimalloc_free"}.get(allocator, allocator)
-    suite = data.suite("scope_bench")
-    values = [suite.number("scope_bench", row, "ns_per_object") for row in suite.rows("scope_bench")
+    values = [suite.number("scope_bench", row, "ns_per_object") for suite in data.suites for row in suite.rows("scope_bench")
               if row["allocator"] == name and row["objects_per_scope"] == "100" and row["scopes_open"] == "1"]
     return statistics.median(values) if values else None
 

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs the Debian packages that a purpose needs and that are missing. Silent when nothing is.
-# usage: tools/setup.sh run|test|clang|afl|bench|plot|valgrind|cross|coverage|model|rust|http|observability
+# usage: tools/setup.sh install|run|test|clang|afl|bench|plot|valgrind|cross|coverage|model|rust|http|observability
 set -eu
 
 run="make gcc libc6-dev cmake pkg-config libjansson-dev iso-codes python3"
@@ -8,6 +8,7 @@ cross="gcc-aarch64-linux-gnu libc6-dev-arm64-cross gcc-riscv64-linux-gnu libc6-d
 cross="$cross gcc-s390x-linux-gnu libc6-dev-s390x-cross gcc-arm-linux-gnueabihf libc6-dev-armhf-cross"
 cross="$cross gcc-i686-linux-gnu libc6-dev-i386-cross qemu-user musl-tools xz-utils"
 case "$#:${1-}" in
+    1:install) wanted="make gcc libc6-dev cmake" ;;
     1:run) wanted=$run ;;
     1:test) wanted="$run libcmocka-dev libmicrohttpd-dev gdb" ;;
     1:coverage) wanted="$run libcmocka-dev libmicrohttpd-dev gdb gcovr valgrind" ;;
@@ -22,7 +23,7 @@ case "$#:${1-}" in
     1:model) wanted="make gcc libc6-dev python3 spin" ;;
     1:rust) wanted="cargo-web" ;; # Debian 12: the newer of its two; cargo of any origin will do
     *)
-        echo "tools/setup.sh: unknown purpose '$*': run, test, clang, afl, bench, plot, valgrind, cross, coverage, model, rust, http or observability" >&2
+        echo "tools/setup.sh: unknown purpose '$*': install, run, test, clang, afl, bench, plot, valgrind, cross, coverage, model, rust, http or observability" >&2
         exit 2
         ;;
 esac

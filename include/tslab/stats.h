@@ -19,9 +19,8 @@
  * slab_stats_epoch to the threads that allocated in the epoch and that memory; the global one also reads /proc (about
  * 35 us in a small process) for resident_bytes. docs/stats.md has figures.
  *
- * Signal handlers: all but two kinds. What shows places of sampled stacks (slab_stats_json, slab_stats_doctor,
- * slab_stats_view, slab_stacks_text, slab_stacks_json) may take the loader's lock. slab_epochs takes locks of epochs; in
- * a handler that has interrupted its thread in the middle of a call it is told to ask again (0, EBUSY).
+ * Signal handlers: all but what shows places of sampled stacks (slab_stats_json, slab_stats_doctor, slab_stats_view,
+ * slab_stacks_text, slab_stacks_json), which may take the loader's lock. None takes a lock of this library.
  * slab_stats_class, slab_stats_global and get_perf_counters use 9 KiB of stack: an alternate stack needs 32 KiB. The
  * renderers use neither stdio nor malloc.
  */

@@ -13,7 +13,7 @@ bool ts_runtime_start(void);
 /* Whether they do. Takes no lock. */
 bool ts_runtime_started(void);
 
-/* What is left 0 in `options` from the environment, else the default. false with EINVAL: out of range. */
+/* What is left 0 in `options` from the environment, else the default. false with EINVAL: `size` is less than a size_t. */
 bool ts_settings_resolve(const SlabOptions *options, ts_settings *out);
 
 /* NULL with errno. */

@@ -6,10 +6,6 @@
 
 TS_ALIGNED(TS_CACHE_LINE) _Atomic uint64_t ts_lock_waits;
 
-/* Up before the first step of taking a lock, down after the last of releasing it: a signal between finds it up. Of its own
-   thread only; volatile for the handler. */
-static _Thread_local volatile unsigned held_count;
-
 #if TSLAB_ASSERT >= 2
 static _Thread_local uint32_t held_ranks; /* bit r: a lock of rank r is held */
 static void note_acquire(ts_rank rank) {
@@ -61,8 +57,6 @@ TS_NOINLINE static void take_counting(ts_lock *lock) {
 
 void ts_lock_acquire(ts_lock *lock) {
     note_acquire(lock->rank);
-    held_count++;
-    ts_compiler_fence();
     if (take_free(lock))
         ts_count(&lock->fast_acquired, 1);
     else
@@ -72,19 +66,9 @@ void ts_lock_acquire(ts_lock *lock) {
 void ts_lock_release(ts_lock *lock) {
     note_release(lock->rank);
     give(lock);
-    ts_compiler_fence();
-    held_count--;
 }
-
-bool ts_lock_is_any_held(void) { return held_count != 0; }
 
 void ts_lock_acquire_for_fork(ts_lock *lock) {
-    held_count++;
-    ts_compiler_fence();
     if (!take_free(lock)) take_waiting(lock);
 }
-void ts_lock_release_for_fork(ts_lock *lock) {
-    give(lock);
-    ts_compiler_fence();
-    held_count--;
-}
+void ts_lock_release_for_fork(ts_lock *lock) { give(lock); }

@@ -47,8 +47,6 @@ void ts_lock_init(ts_lock *lock, ts_rank rank);
 void ts_lock_reset_counts(ts_lock *lock);
 void ts_lock_acquire(ts_lock *lock);
 void ts_lock_release(ts_lock *lock);
-/* Whether the calling thread has any of these locks, or is about to. A signal handler asks. */
-bool ts_lock_is_any_held(void);
 /* For fork, which takes every lock there is: equal ranks one after the other, and no counting. */
 void ts_lock_acquire_for_fork(ts_lock *lock);
 void ts_lock_release_for_fork(ts_lock *lock);

@@ -95,6 +95,11 @@ static bool refuse(const char *call, uint64_t id, const char *why, int error) {
 #define OF_ANOTHER_THREAD "belongs to another thread"
 #define IS_ENDING "its cleanups are running"
 
+/* Its cleanups run, or another thread has ended it meanwhile. */
+static bool refuse_busy(const char *call, uint64_t id) {
+    return ts_domain_find(id) ? refuse(call, id, IS_ENDING, EPERM) : refuse(call, id, NULL, EINVAL);
+}
+
 /* The domain, if the calling thread may use it; errno otherwise. */
 TS_ALWAYS_INLINE ts_domain *mine(uint64_t id, const char *call) {
     ts_domain *d = ts_domain_find(id);
@@ -377,7 +382,7 @@ static bool reset_at_once(ts_domain *d, uint64_t id, uint64_t *units) {
 
 TS_NOINLINE static void destroy_slowly(ts_domain *d, uint64_t id) {
     if (!make_busy(d, id)) {
-        refuse("epoch_domain_destroy", id, IS_ENDING, EPERM);
+        refuse_busy("epoch_domain_destroy", id);
         return;
     }
     /* While the cleanups run the domain can still be used, entered or not. */
@@ -422,7 +427,7 @@ static void end_without_cleanups(ts_domain *d) {
 }
 
 static bool reset_slowly(ts_domain *d, uint64_t id, uint64_t *units) {
-    if (!make_busy(d, id)) return refuse("epoch_domain_reset", id, IS_ENDING, EPERM);
+    if (!make_busy(d, id)) return refuse_busy("epoch_domain_reset", id);
     run_cleanups(d);
     bool done = ts_epoch_reset(ts_load_relaxed(&d->allocator), ts_load_relaxed(&d->epoch), units);
     ts_store_release(&d->busy, 0); /* partner: the lock in make_busy */

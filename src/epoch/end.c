@@ -218,6 +218,8 @@ bool ts_epoch_close(ts_allocator *allocator, EpochId id) {
     epoch->pins++;
     shut_blocks(epoch, false);
     ts_block *blocks = ts_load_relaxed(&epoch->blocks);
+    /* Who frees the allocator ends this epoch before the record, and so comes after this. */
+    ts_allocator_pin(allocator);
     ts_lock_release(ts_epoch_lock(epoch));
 
     bool record = allocator->settings.record_rss != 0;
@@ -231,6 +233,7 @@ bool ts_epoch_close(ts_allocator *allocator, EpochId id) {
     ts_fetch_add_relaxed(&allocator->close_recycled, recycled);
     uint64_t took = ts_os->wall_ns() - from;
     ts_fetch_add_relaxed(&allocator->close_ns, took);
+    ts_allocator_unpin(allocator);
     TS_PROBE4(epoch__close, id, scanned, recycled, took);
 
     ts_lock_acquire(ts_epoch_lock(epoch));

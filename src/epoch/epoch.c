@@ -205,8 +205,13 @@ static void unpin(ts_allocator *allocator) {
 }
 
 EpochId ts_epoch_current(ts_allocator *allocator, uintptr_t token) {
+    /* acquire: an id that the record's next use has written comes with that use's token */
     EpochId id = ts_load_acquire(&allocator->current_epoch);
-    if (TS_LIKELY(id != EPOCH_NONE)) return id;
+    if (TS_LIKELY(id != EPOCH_NONE)) {
+        if (TS_LIKELY(ts_load_relaxed(&allocator->entry.id) == token)) return id;
+        errno = EINVAL;
+        return EPOCH_NONE;
+    }
     if (!pin(allocator, token)) return EPOCH_NONE;
     ts_lock_acquire(&allocator->lock);
     id = ts_load_relaxed(&allocator->current_epoch);

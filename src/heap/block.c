@@ -85,7 +85,7 @@ ts_tally ts_block_tally(const ts_block *block, uint32_t cls) {
 
 /* All objects of an ended block are dead, so one count tells what was allocated and freed in it. */
 TS_ALWAYS_INLINE void fold(ts_share *share, uint32_t kind, uint64_t allocated) {
-    ts_add_owned(&share->count[kind].ended, allocated);
+    ts_count(&share->count[kind].ended, allocated);
 }
 
 /* Slabs whose objects died together, linked by next. */
@@ -296,6 +296,8 @@ void ts_block_rebuild(ts_heap *heap, ts_block *block) {
 
 static void end_condemned(ts_heap *heap, ts_block *block) {
     ts_allocator *allocator = block->share->allocator;
+    /* As the fence in ts_epoch_detach_blocks, which another thread has passed: who sees what is written here sees the count. */
+    atomic_thread_fence(memory_order_release);
     ts_block_end(heap, block);
     ts_allocator_unpin(allocator);
 }

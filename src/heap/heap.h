@@ -46,8 +46,8 @@
 #define TS_MAGAZINE_BYTES TS_LINES_MAGAZINE_BYTES
 #define TS_ID_NEVER EPOCH_NONE /* an epoch id that never is; no call gets to a fast path with it */
 #define TS_DRAINED 40u         /* as many epochs as one call of an owner finds drained, and some: see TS_FOREIGN_WORK */
-/* Ended blocks that a thread keeps for its next epochs: at most 768 KiB of churn blocks, if each has had objects of every
-   class (4 KiB and 40 magazines each), and 68 KiB of scope blocks. What it has beyond that goes to all threads, so that
+/* Ended blocks that a thread keeps for its next epochs: at most 800 KiB of churn blocks, if each has had objects of every
+   class (4 KiB and 42 magazines each), and 68 KiB of scope blocks. What it has beyond that goes to all threads, so that
    there are never many more than were in use at once. */
 #define TS_FREE_CHURN_BLOCKS 32u
 #define TS_FREE_SCOPE_BLOCKS 256u

@@ -71,8 +71,9 @@ TS_ALWAYS_INLINE void seal(ts_scope_block *block, ts_slab *slab) {
     slab->empty_at = current_allocs(block);
     /* release, and before bump changes: a reader that takes the end from bump looks at `end` before and after */
     ts_store_release(&slab->end, (uint16_t)(used / 16));
-    ts_store_release(&block->bytes_allocated,
-                     ts_load_relaxed(&block->bytes_allocated) + used); /* block.c: scope_bytes */
+    if (TS_COUNTED)
+        ts_store_release(&block->bytes_allocated,
+                         ts_load_relaxed(&block->bytes_allocated) + used); /* block.c: scope_bytes */
 }
 
 void ts_scope_add(ts_scope_block *block, uint32_t unit) {

@@ -37,6 +37,9 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct MHD_Daemon *server;
 static SlabAllocator *served; /* NULL: the one that holds most; constant while the server runs */
 static atomic_uint under_way; /* requests that are being answered */
+static atomic_int
+    listens_on; /* the server's port, 0: none runs. Written under the mutex; slab_http_port takes none, so that
+                           nobody is refused because of it */
 
 /* ---- what is served --------------------------------------------------------------------------------------------- */
 
@@ -303,6 +306,7 @@ static void in_child(void) {
     }
     server = NULL;
     served = NULL;
+    atomic_store(&listens_on, 0);
     atomic_store(&under_way, 0);
     mutex = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
     http_metrics_in_child();
@@ -344,6 +348,15 @@ static bool start_locked(SlabAllocator *allocator, const char *address) {
     return false;
 }
 
+static int port_of_server(void) {
+    struct sockaddr_storage at;
+    socklen_t bytes = sizeof at;
+    const union MHD_DaemonInfo *info = MHD_get_daemon_info(server, MHD_DAEMON_INFO_LISTEN_FD);
+    if (!info || getsockname(info->listen_fd, (struct sockaddr *)&at, &bytes) != 0) return 0;
+    return ntohs(at.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&at)->sin6_port
+                                          : ((struct sockaddr_in *)&at)->sin_port);
+}
+
 bool slab_http_start(SlabAllocator *allocator, const char *address) {
     if (pthread_mutex_trylock(&mutex) != 0) {
         errno = EALREADY;
@@ -351,6 +364,7 @@ bool slab_http_start(SlabAllocator *allocator, const char *address) {
     }
     bool started = start_locked(allocator, address);
     int error = errno;
+    if (started) atomic_store(&listens_on, port_of_server());
     (void)pthread_mutex_unlock(&mutex);
     errno = error;
     return started;
@@ -360,6 +374,7 @@ bool slab_http_stop(void) {
     if (pthread_mutex_trylock(&mutex) != 0) return false;
     bool runs = server != NULL;
     if (runs) {
+        atomic_store(&listens_on, 0);
         int fd = MHD_quiesce_daemon(server); /* no new connections; those that there are go on */
         for (unsigned i = 0; i < 100 && atomic_load(&under_way) > 0; i++)
             (void)nanosleep(&(struct timespec){0, 10000000}, NULL);
@@ -373,18 +388,7 @@ bool slab_http_stop(void) {
     return runs;
 }
 
-int slab_http_port(void) {
-    struct sockaddr_storage at;
-    socklen_t bytes = sizeof at;
-    int port = 0;
-    if (pthread_mutex_trylock(&mutex) != 0) return 0;
-    const union MHD_DaemonInfo *info = server ? MHD_get_daemon_info(server, MHD_DAEMON_INFO_LISTEN_FD) : NULL;
-    if (info && getsockname(info->listen_fd, (struct sockaddr *)&at, &bytes) == 0)
-        port = ntohs(at.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&at)->sin6_port
-                                              : ((struct sockaddr_in *)&at)->sin_port);
-    (void)pthread_mutex_unlock(&mutex);
-    return port;
-}
+int slab_http_port(void) { return atomic_load(&listens_on); }
 
 /* ---- without code ------------------------------------------------------------------------------------------------------ */
 

@@ -35,7 +35,8 @@ static void row_fill(const ts_epoch *e, EpochId id, uint32_t state, const ts_sum
     out->open_since_ns = ts_load_relaxed(&e->open_since_ns);
     uint64_t now = ts_os->wall_ns(), closed = ts_load_relaxed(&e->closed_at_ns);
     out->age_ns = now > out->open_since_ns ? now - out->open_since_ns : 0;
-    out->closing_for_ns = state != EPOCH_ACTIVE && now > closed ? now - closed : 0;
+    /* 0: it has ended meanwhile, without a close perhaps */
+    out->closing_for_ns = state != EPOCH_ACTIVE && closed != 0 && now > closed ? now - closed : 0;
     out->rss_before_close = ts_load_relaxed(&e->rss_before);
     out->rss_after_close = ts_load_relaxed(&e->rss_after);
     for (uint64_t left = sums->used; left; left &= left - 1) {
@@ -184,17 +185,14 @@ static void sift_down(EpochId *a, size_t i, size_t n) {
     }
 }
 
-size_t ts_snapshot_epochs(ts_allocator *a, EpochId *out, size_t capacity) {
+size_t ts_snapshot_epochs(const ts_allocator *a, EpochId *out, size_t capacity) {
     size_t found = 0, kept = 0;
     uint32_t high = ts_table_high(&ts_epochs);
     for (uint32_t i = 1; i < high; i++) {
-        ts_epoch *e = ts_table_at(&ts_epochs, i);
+        const ts_epoch *e = ts_table_at(&ts_epochs, i);
         uint64_t id = ts_load_acquire(&e->entry.id);
         if (id == 0 || ts_load_relaxed(&e->allocator) != a) continue;
-        if (ts_epoch_is_over(e, id)) {
-            ts_epoch_finish(e, id);
-            if (ts_load_acquire(&e->entry.id) != id) continue;
-        }
+        if (ts_epoch_is_over(e, id)) continue;
         found++;
         if (kept < capacity) {
             out[kept++] = id;

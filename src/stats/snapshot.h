@@ -64,7 +64,7 @@ void ts_snapshot_epoch_row(const ts_epoch *epoch, EpochId id, uint32_t state, co
 void ts_snapshot_epoch_slabs(ts_allocator *allocator, SlabEpochStats *rows, unsigned count);
 /* The open and draining epochs, the oldest `capacity` of them in order. Ends those that are over, which takes their
    locks. */
-size_t ts_snapshot_epochs(ts_allocator *allocator, EpochId *out, size_t capacity);
+size_t ts_snapshot_epochs(const ts_allocator *allocator, EpochId *out, size_t capacity);
 SlabThreadStats ts_snapshot_thread(void);
 /* Of all threads there ever were. */
 SlabThreadStats ts_snapshot_samples(void);

@@ -146,7 +146,8 @@ static void add_to_label(ts_label_stats *row, const ts_epoch *e, uint32_t state,
         row->closing_live_bytes += bytes;
         row->closing_rss_bytes += slabs * TS_UNIT_BYTES;
         raise_to(&row->closing_age_ns, age);
-        if (live && now > closed_at) raise_to(&row->closing_for_ns, now - closed_at);
+        /* 0: it has ended since it was counted, and its entry may be in its next use */
+        if (live && closed_at != 0 && now > closed_at) raise_to(&row->closing_for_ns, now - closed_at);
     }
 }
 

@@ -3,7 +3,7 @@
 # find_package, with the shared and with the static library; then the same after the installed tree has moved,
 # and with DESTDIR. Arguments: BUILD_DIR VERSION. Environment: CC, CMAKE.
 set -eu
-build_dir=$1 version=$2
+build_dir=$1 version=$2 soname=libtslab.so.${2%.*}
 cmake=${CMAKE:-cmake}
 here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d)
@@ -20,10 +20,10 @@ run() {
         fail "$stage: failed: $*"
     }
 }
-# Which library a program loads: libtslab.so.0 or none.
+# Which library a program loads: that of its major and minor version, or none.
 loads() { readelf -d "$1" | sed -n 's/.*(NEEDED).*\[\(libtslab.*\)\]/\1/p'; }
 check_programs() { # DIR
-    [ "$(loads "$1/consumer_shared")" = libtslab.so.0 ] || fail "$stage: consumer_shared does not load libtslab.so.0"
+    [ "$(loads "$1/consumer_shared")" = "$soname" ] || fail "$stage: consumer_shared does not load $soname"
     [ -z "$(loads "$1/consumer_static")" ] || fail "$stage: consumer_static loads $(loads "$1/consumer_static")"
     run "$1/consumer_shared"
     run "$1/consumer_static"
@@ -46,13 +46,13 @@ check_prefix() {
     export PKG_CONFIG_PATH
     libdir=$(pkg-config --variable=libdir tslab)
     [ "$(pkg-config --modversion tslab)" = "$version" ] || fail "$stage: pkg-config says another version than $version"
-    for link in libtslab.so libtslab.so.0 "libtslab.so.$version" libtslab.a; do
+    for link in libtslab.so "$soname" "libtslab.so.$version" libtslab.a; do
         [ -f "$libdir/$link" ] || fail "$stage: $link is not installed"
     done
     mkdir "$out/pkg_config"
     run make -C "$out/pkg_config" -f "$here/pkg_config/Makefile" SOURCES="$here" CC="${CC:-gcc}"
     check_programs "$out/pkg_config"
-    run "$out/pkg_config/dlopen" "$libdir/libtslab.so.0"
+    run "$out/pkg_config/dlopen" "$libdir/$soname"
     unset PKG_CONFIG_PATH
 
     run "$cmake" -S "$here/find_package" -B "$out/find_package" -DCMAKE_PREFIX_PATH="$prefix" \

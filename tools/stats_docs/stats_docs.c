@@ -75,7 +75,8 @@ int main(int argc, char **argv) {
     TS_STATS_EPOCH(PLAIN)
     head("Labels",
          "Sums over the epochs of one label: `labels` in JSON, and the metrics of epochs, with the labels `label` and "
-         "`state` (`active` or `closing`). At most 64 labels, those with the most slabs; the rest is summed in "
+         "`state` (`active` or `closing`). At most 64 labels, those with the most slabs of the first 1,023 that are "
+         "met; the rest is summed in "
          "`(other)`, and epochs without a label in `(none)`. `temporal_slab_epoch_class_live_objects` and "
          "`temporal_slab_epoch_class_live_bytes` tell `class` apart too.");
     TS_STATS_LABEL(PLAIN)

@@ -43,11 +43,32 @@ static bool steps_are_free; /* only those at which the thread has no lock and is
 
 static _Thread_local bool stops; /* this thread does, the others never */
 
+/* Of those that these sources take, and that nobody else has meanwhile. */
+static bool has_a_lock(void) {
+    for (unsigned i = 0; i < TS_EPOCH_STRIPES; i++) {
+        if (atomic_load(&ts_epoch_stripes[i].lock.word) != TS_LOCK_FREE) {
+            return true;
+        }
+    }
+    for (const ts_heap *heap = ts_heaps(); heap; heap = heap->next) {
+        if (atomic_load(&heap->lock.word) != TS_LOCK_FREE) {
+            return true;
+        }
+    }
+    for (uint32_t i = 1; i < ts_table_high(&ts_allocators); i++) {
+        const ts_allocator *a = ts_table_at(&ts_allocators, i);
+        if (atomic_load(&a->lock.word) != TS_LOCK_FREE || atomic_load(&a->warm_lock.word) != TS_LOCK_FREE) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void step(void) {
     if (!stops) {
         return;
     }
-    if (at_step && steps_are_free && (ts_lock_is_any_held() || atomic_load(&ts_thread.in_op) != 0)) {
+    if (at_step && steps_are_free && (has_a_lock() || atomic_load(&ts_thread.in_op) != 0)) {
         return;
     }
     if (at_step && steps_left-- == 0) {

@@ -335,6 +335,55 @@ static void block_of_another_allocator(void **state) {
     slab_allocator_free(careful);
 }
 
+/* Who has found an allocator that has ended since gets no epoch of the one that has its record now. */
+static void record_in_its_next_use(void **state) {
+    (void)state;
+    SlabAllocator *first = slab_allocator_create();
+    ts_allocator *record = ts_allocator_find(ts_token(first));
+    slab_allocator_free(first);
+    SlabAllocator *next = slab_allocator_create();
+    assert_ptr_equal(ts_allocator_find(ts_token(next)), record);
+    EpochId id = epoch_current(next);
+    assert_true(id != EPOCH_NONE);
+    errno = 0;
+    assert_int_equal(ts_epoch_current(record, ts_token(first)), EPOCH_NONE);
+    assert_int_equal(errno, EINVAL);
+    assert_int_equal(ts_epoch_current(record, ts_token(next)), id);
+    slab_allocator_free(next);
+}
+
+static SlabAllocator *freed_in_a_close, *made_in_a_close;
+
+static uint64_t free_in_resident(void) {
+    if (freed_in_a_close) {
+        slab_allocator_free(freed_in_a_close);
+        freed_in_a_close = NULL;
+        made_in_a_close = slab_allocator_create();
+    }
+    return ts_os_native.resident_bytes();
+}
+
+/* A close of an epoch in which nobody has a block: nothing else keeps the record from its next use. */
+static void close_keeps_the_record(void **state) {
+    (void)state;
+    SlabOptions options = {.size = sizeof options, .record_rss = 1};
+    SlabGlobalStats stats;
+    SlabAllocator *a = slab_allocator_create_ex(&options);
+    const ts_allocator *record = ts_allocator_find(ts_token(a));
+    EpochId empty = epoch_open(a, NULL, EPOCH_CHURN);
+    table.resident_bytes = free_in_resident;
+    freed_in_a_close = a;
+    (void)epoch_close(a, empty);
+    table.resident_bytes = stop_in_resident;
+    assert_non_null(made_in_a_close);
+    assert_ptr_not_equal(ts_allocator_find(ts_token(made_in_a_close)), record);
+    assert_true(slab_stats_global(made_in_a_close, &stats) && stats.epoch_close_calls == 0);
+    SlabAllocator *next = slab_allocator_create(); /* it is free again */
+    assert_ptr_equal(ts_allocator_find(ts_token(next)), record);
+    slab_allocator_free(next);
+    slab_allocator_free(made_in_a_close);
+}
+
 /* slab_alloc in a domain: one that is refused counts once, and a churn epoch's takes no lock once the thread is in it. */
 static void allocations_in_domains(void **state) {
     (void)state;
@@ -588,6 +637,8 @@ int main(void) {
         WITH_ALLOCATOR(old_unknown_and_foreign_ids),
         WITH_ALLOCATOR(block_of_another_allocator),
         WITH_ALLOCATOR(allocations_in_domains),
+        WITH_ALLOCATOR(record_in_its_next_use),
+        WITH_ALLOCATOR(close_keeps_the_record),
         WITH_ALLOCATOR(blocks),
         WITH_ALLOCATOR(eras_of_a_block),
         WITH_ALLOCATOR(spans),
