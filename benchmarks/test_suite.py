@@ -29,7 +29,7 @@ HEADERS = {
     "space.csv": "allocator,work,kind,objects,payload_bytes,rounded_bytes,resident_bytes,overhead_pct,version",
     "churn.csv": "allocator,cycle,rss_mib,slabs_allocated,slabs_recycled,slabs_overflowed",
     "phase_shifts.csv": "allocator,shift,live_objects,live_bytes,committed_bytes,metadata_bytes,rss_base_mib,rss_peak_mib,"
-    "rss_cool_mib,returned_pct,version",
+    "rss_cool_mib,returned_pct,returned_asked_pct,version",
     "epoch_cycles.csv": "allocator,cycle,objects,rss_full_mib,rss_closed_mib,live_bytes,committed_bytes,slabs_allocated,"
     "slabs_recycled,slabs_overflowed,version",
     "mixed_load.csv": "allocator,sample,operations,rss_mib,payload_mib,live_bytes,committed_bytes,version",
@@ -318,6 +318,10 @@ class Results(InFolder):
         wanted = {("128", "churn"), ("mix", "churn")}
         self.assertEqual(kinds, wanted | ({("128", "scope"), ("mix", "scope")} if name == "tslab" else set()))
 
+    def test_only_memory(self):
+        self.smoke("benchmark_accurate", "accurate.csv", "--allocator", "tslab", "--memory")
+        self.assertEqual(self.names(), ["fragmentation.csv", "space.csv"])
+
     def test_churn_test(self):
         for name in INSTALLED:
             self.smoke("churn_test", "churn.csv", "--allocator", name, "--cycles", "25", "--shifts", "12")
@@ -327,6 +331,8 @@ class Results(InFolder):
             shifts = self.rows("phase_shifts.csv")
             self.assertEqual([int(row["shift"]) for row in shifts], list(range(1, 13)))
             self.assertEqual([int(row["cycle"]) for row in self.rows("epoch_cycles.csv")], list(range(1, 21)))
+            # only the last one was followed by a question for the memory
+            self.assertEqual([row["shift"] for row in shifts if row["returned_asked_pct"]], ["12"])
             mixed = self.rows("mixed_load.csv")
             for row in rows + shifts + mixed:
                 self.assertEqual(row["allocator"], name)
@@ -401,7 +407,7 @@ class Results(InFolder):
                 ["--idle", "1"] if name == "tslab" else []))
             rows = self.rows("over_time.csv")
             placements = ["together", "by_lifetime"] if name == "tslab" else ["together"]
-            moments = ["full", "freed", *(["idle"] if name == "tslab" else []), "asked", "empty"]
+            moments = ["full", "freed", *(["idle"] if name == "tslab" else []), "asked", "empty", "empty_asked"]
             self.assertEqual([(row["placement"], row["moment"]) for row in rows],
                              [(placement, moment) for placement in placements for moment in moments])
             for row in rows:

@@ -239,7 +239,10 @@ static void put_held(ts_sink *s, const SlabStackSample *row) {
 void ts_put_sites(ts_sink *s, const ts_view *v, const char *label, int state, unsigned stacks, unsigned frames) {
     for (unsigned i = 0; i < v->stack_rows && stacks > 0; i++) {
         const SlabStackSample *row = &v->stack[i];
-        if (row->state != state || strcmp(row->label, label) != 0) continue;
+        char shown[SLAB_LABEL_BYTES];
+        memcpy(shown, row->label, sizeof shown);
+        ts_shown_label(shown);
+        if (row->state != state || strcmp(shown, label) != 0) continue;
         ts_put(s, "   site:     ");
         put_held(s, row);
         ts_put(s, "\n");

@@ -206,11 +206,15 @@ static void choose_labels(builder *b, ts_view *view) {
 /* ---- the view ----------------------------------------------------------------------------------------------------- */
 
 /* The label under which an epoch is summed up: as it is shown, so that no two rows look alike. */
-static void read_shown_label(const ts_epoch *e, char label[SLAB_LABEL_BYTES]) {
-    ts_epoch_read_label(e, label);
+void ts_shown_label(char label[SLAB_LABEL_BYTES]) {
     for (char *c = label; *c; c++)
         if (((unsigned char)*c < ' ' && *c != '\n') || *c == 0x7f) *c = '?'; /* ts_put_quoted */
     if (strcmp(label, TS_LABEL_NONE) == 0) memset(label, 0, SLAB_LABEL_BYTES);
+}
+
+static void read_shown_label(const ts_epoch *e, char label[SLAB_LABEL_BYTES]) {
+    ts_epoch_read_label(e, label);
+    ts_shown_label(label);
 }
 
 static void on_pending(void *arg, const ts_epoch *e, uint32_t kind, uint64_t objects, uint64_t bytes) {

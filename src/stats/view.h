@@ -99,6 +99,9 @@ const char *ts_class_name(uint32_t cls, char name[16]);
 const char *ts_label_name(const ts_label_stats *label);
 void ts_render_epoch_json(ts_sink *sink, const SlabEpochStats *epoch);
 
+/* A label as the rows show it. */
+void ts_shown_label(char label[SLAB_LABEL_BYTES]);
+
 /* ---- sampled stacks, in stacks.c ------------------------------------------------------------------------------- */
 
 /* The caller is between ts_allocator_read_begin and _end. Returns how many there are; rows: the largest. closed_rows: so

@@ -10,6 +10,7 @@
 #include "base/exponential.h"
 #include "epoch/stacks.h"
 #include "os/os.h"
+#include "stats/view.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -78,6 +79,25 @@ static void without_room_for_the_table(void **state) {
     assert_non_null(allocator);
     slab_allocator_free(allocator);
     ts_os = &ts_os_native;
+}
+
+/* The doctor asks by the label that its finding shows. */
+static void sites_of_a_label_that_is_shown_otherwise(void **state) {
+    SlabAllocator *allocator = make(1);
+    static char text[1 << 14];
+    (void)state;
+    EpochId epoch = epoch_open(allocator, "a\tb", EPOCH_CHURN);
+    assert_non_null(slab_malloc_epoch(allocator, 100, epoch));
+    ts_view *view = ts_view_make(ts_allocator_find(ts_token(allocator)), ts_token(allocator));
+    assert_non_null(view);
+    for (unsigned shown = 0; shown < 2; shown++) {
+        ts_sink sink = ts_sink_buffer(text, sizeof text);
+        ts_put_sites(&sink, view, shown ? "a?b" : "a\tb", EPOCH_ACTIVE, 3, 3);
+        (void)ts_sink_end(&sink);
+        assert_int_equal(strstr(text, "in 1 object") != NULL, shown);
+    }
+    ts_view_free(view);
+    slab_allocator_free(allocator);
 }
 
 /* ---- off --------------------------------------------------------------------------------------------------------------- */
@@ -543,6 +563,7 @@ static void threads_of_a_child_are_sampled(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(without_room_for_the_table),
+        cmocka_unit_test(sites_of_a_label_that_is_shown_otherwise),
         cmocka_unit_test(off_it_is_nowhere),
         cmocka_unit_test(epochs_of_others_are_refused),
         cmocka_unit_test(frees_of_every_kind),
