@@ -1566,6 +1566,14 @@ MUTANTS = [
         "tests": ["process.threads"],
     },
     {
+        "name": "epochs-are-ended-when-listed",
+        "protocol": "signals",
+        "file": "src/stats/epoch_rows.c",
+        "old": "        if (ts_epoch_is_over(e, id)) continue;\n        found++;",
+        "new": "        if (ts_epoch_is_over(e, id)) ts_epoch_finish((ts_epoch *)(uintptr_t)e, id);\n        found++;",
+        "tests": ["unit.stats.conservation"],
+    },
+    {
         "name": "rolling-epoch-of-the-next-use",
         "protocol": "records",
         "file": "src/epoch/epoch.c",

@@ -278,6 +278,13 @@ static void takes_no_lock(void **state) {
     assert_non_null(slab_malloc_epoch(allocator, 100, closed));
     assert_true(epoch_close(allocator, closed));
     ts_allocator *a = ts_allocator_find(ts_token(allocator));
+    /* One in which nothing is left, and that nobody has ended. */
+    EpochId over = epoch_open(allocator, "over", EPOCH_CHURN);
+    void *last = slab_malloc_epoch(allocator, 100, over);
+    ts_block *blocks;
+    ts_epoch *pinned = ts_epoch_pin(a, over, &blocks);
+    assert_true(pinned && epoch_close(allocator, over) && slab_free(allocator, last));
+    assert_true(ts_epoch_is_over(pinned, over));
     (void)alarm(20);
     ts_lock_acquire_for_fork(&a->lock);
     ts_epoch_fork_prepare();
@@ -305,7 +312,9 @@ static void takes_no_lock(void **state) {
     ts_epoch_fork_done();
     ts_lock_release_for_fork(&a->lock);
     (void)alarm(0);
+    ts_epoch_unpin(pinned);
     assert_true(good);
+    assert_int_equal(epoch_state(allocator, over), EPOCH_CLOSED);
     assert_int_equal(global.live_objects, 3);
     assert_int_equal(e.live_objects, 2);
 }
