@@ -60,7 +60,7 @@ def main(arguments):
         print(f"judged without {', '.join(absent)}: the run did not measure them")
     unexplained = [name for name in absent if name not in options.without]
     if unexplained:
-        print(f"install them, or say --without {','.join(unexplained)}")
+        print(f"install them, or: benchmarks/gate.py --without {','.join(unexplained)}")
     failed = missed or unexplained
     print("gate: " + ("FAILED" if failed else "passed"))
     return 1 if failed else 0

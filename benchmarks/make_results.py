@@ -713,7 +713,7 @@ def with_drift(summary, text):
     drift = summary.get((f"{SUITE}phase_shifts", "committed_bytes_drift"), {}).get(OURS)
     if not text or not drift:
         return text
-    return f"{text} Committed bytes after any two of these phases differ by {number(drift['median'])}."
+    return f"{text} Committed bytes after each phase differ from those after the first by {number(drift['median'])} at most."
 
 
 def between_marks(path, lines):

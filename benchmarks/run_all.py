@@ -3,7 +3,8 @@
 
 Allocators take turns: a step runs once per round and allocator, each round beginning with another one. The rows of
 all rounds and allocators go to one file per kind, with the column `round` behind those of the program (churn_test.csv and
-fragmentation.csv have the program's columns alone, and the first round). run.csv beside them says what ran, how long, and with which command, under lines that name machine, mode, date, allocators and commit;
+fragmentation.csv have the program's columns alone, and the first round). run.csv beside them says what ran, how long, and
+with which command, under lines that name machine, mode, date, allocators and commit;
 run.log has what the programs printed.
 
 What is finished is kept at once. Interrupted, the same command with --resume goes on. The figures of an earlier run, and

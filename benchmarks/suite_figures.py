@@ -87,7 +87,8 @@ STEP_OF = {"latency_cdf": "benchmark_accurate", "fragmentation": "benchmark_accu
            "thread_trials": "benchmark_threads", "core_bench_raw": "core_bench"}
 OPTIONAL = {"round": "count", "p95_ns": "from 0", "p99999_ns": "positive", "samples": "count",  # may be missing
             "ns_of_rounds": "several", "drop_ns_of_rounds": "several", "machine": "text", "date": "text",
-           "returned_asked_pct": "number?", "ops_per_sec": "from 0", "floor_ns": "from 0", "p99_ns_per_scope": "from 0", "timed_scopes": "amount"}
+            "returned_asked_pct": "number?", "ops_per_sec": "from 0", "floor_ns": "from 0", "p99_ns_per_scope": "from 0",
+            "timed_scopes": "amount"}
 # What the lines before the heading must say.
 HEADERS = {"run": ["machine", "mode", "command", "date", "allocators"],
            "core_bench_raw": ["machine", "date", "allocators", "commit"]}

@@ -111,6 +111,11 @@ class Files(unittest.TestCase):
         analyze.read_windows(self.write(data), windows)
         return windows
 
+    def test_a_quote_that_stays_open_is_named_where_it_begins(self):
+        data = "allocator,epoch,throughput_ops_sec\na,1,5\na,2,\"5\n" + "a,3,5\n" * 50
+        with self.assertRaisesRegex(analyze.InputError, "soak.csv:3: "):
+            self.read(data)
+
     def test_reads(self):
         expected = {"tslab": [2e6, 3e6], "malloc": [1.5e6]}
         rows = ["allocator,epoch,throughput_ops_sec", "tslab,1,2000000", "malloc,1,1.5e6", "tslab,2,3000000.0"]

@@ -458,7 +458,8 @@ def scope_cost(data):
     suites = data.suites_with("scope_bench")
     rows = [row for suite in suites for row in suite.rows("scope_bench")]
     wanted = [("tslab", "tslab"), ("malloc", "glibc"), ("jemalloc_free", "jemalloc_free"), ("mimalloc_free", "mimalloc_free"),
-              ("tcmalloc_free", "tcmalloc_free"), ("jemalloc_arena", "jemalloc"), ("mimalloc_heap", "mimalloc"), ("apr", "apr"), ("pmr", "pmr"), ("bumpalo", "bumpalo"), ("talloc", "talloc")]
+              ("tcmalloc_free", "tcmalloc_free"), ("jemalloc_arena", "jemalloc"), ("mimalloc_heap", "mimalloc"),
+              ("apr", "apr"), ("pmr", "pmr"), ("bumpalo", "bumpalo"), ("talloc", "talloc")]
     there = {row["allocator"] for row in rows}
     figure, axes = plt.subplots(1, 3, figsize=(13, 4.8))
     for shown, name in wanted:
