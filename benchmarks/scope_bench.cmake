@@ -1,6 +1,7 @@
 # scope_bench and one scope_bench_NAME for each way to drop objects together that this machine has: all from the same
 # sources (scope_worker.c, scope_loop.h). What is missing is named here and by scope_bench --list.
-# Debian: g++ libapr1-dev libtalloc-dev; the shared libraries of mimalloc and jemalloc are found above.
+# Debian: g++ libapr1-dev libtalloc-dev; the shared libraries of mimalloc and jemalloc are found above. All others are linked
+# from archives, so that a call of an object is a plain call.
 
 option(TSLAB_BENCH_CARGO "Build bumpalo and mimalloc 3 for scope_bench with cargo, from crates.io" OFF)
 
@@ -36,9 +37,9 @@ target_include_directories(scope_bench PRIVATE ${CMAKE_CURRENT_BINARY_DIR})
 target_link_libraries(scope_bench PRIVATE Threads::Threads)
 
 tslab_add_scope(none scope_peer_none.c)
-tslab_add_scope(tslab scope_peer_tslab.c LIBRARIES tslab)
-tslab_add_scope(tslab_keep scope_peer_tslab.c SCOPE_TSLAB_KEEP LIBRARIES tslab)
-tslab_add_scope(tslab_reset scope_peer_tslab.c SCOPE_TSLAB_RESET LIBRARIES tslab)
+tslab_add_scope(tslab scope_peer_tslab.c LIBRARIES tslab_static)
+tslab_add_scope(tslab_keep scope_peer_tslab.c SCOPE_TSLAB_KEEP LIBRARIES tslab_static)
+tslab_add_scope(tslab_reset scope_peer_tslab.c SCOPE_TSLAB_RESET LIBRARIES tslab_static)
 
 # ---- the others ---------------------------------------------------------------------------------
 
@@ -77,20 +78,36 @@ else()
         tslab_scope_absent("libjemalloc.so.2 is not installed" jemalloc jemalloc_tcache)
     endif()
 
+    # tslab_scope_archive(NAME MODULE): the target scope_lib_NAME, that module's archive with what it needs.
     find_package(PkgConfig QUIET)
-    if(PKG_CONFIG_FOUND)
-        pkg_check_modules(TSLAB_PEER_APR QUIET IMPORTED_TARGET apr-1)
-        pkg_check_modules(TSLAB_PEER_TALLOC QUIET IMPORTED_TARGET talloc)
-    endif()
-    if(TARGET PkgConfig::TSLAB_PEER_APR)
-        tslab_add_scope(apr scope_peer_apr.c LIBRARIES PkgConfig::TSLAB_PEER_APR)
-        tslab_add_scope(apr_clear scope_peer_apr.c SCOPE_APR_CLEAR LIBRARIES PkgConfig::TSLAB_PEER_APR)
+    function(tslab_scope_archive name module)
+        if(PKG_CONFIG_FOUND)
+            pkg_check_modules(TSLAB_PEER_${name} QUIET ${module})
+        endif()
+        if(TSLAB_PEER_${name}_FOUND)
+            set(libraries ${TSLAB_PEER_${name}_STATIC_LIBRARIES})
+            list(POP_FRONT libraries itself)
+            find_library(TSLAB_ARCHIVE_${name} lib${itself}.a HINTS ${TSLAB_PEER_${name}_LIBDIR})
+            mark_as_advanced(TSLAB_ARCHIVE_${name})
+        endif()
+        if(TSLAB_ARCHIVE_${name})
+            add_library(scope_lib_${name} INTERFACE)
+            target_include_directories(scope_lib_${name} SYSTEM INTERFACE ${TSLAB_PEER_${name}_INCLUDE_DIRS})
+            target_compile_options(scope_lib_${name} INTERFACE ${TSLAB_PEER_${name}_CFLAGS_OTHER})
+            target_link_libraries(scope_lib_${name} INTERFACE ${TSLAB_ARCHIVE_${name}} ${libraries})
+        endif()
+    endfunction()
+    tslab_scope_archive(APR apr-1)
+    tslab_scope_archive(TALLOC talloc)
+    if(TARGET scope_lib_APR)
+        tslab_add_scope(apr scope_peer_apr.c LIBRARIES scope_lib_APR)
+        tslab_add_scope(apr_clear scope_peer_apr.c SCOPE_APR_CLEAR LIBRARIES scope_lib_APR)
     else()
         tslab_scope_absent("pkg-config does not find apr-1 (libapr1-dev)" apr apr_clear)
     endif()
-    if(TARGET PkgConfig::TSLAB_PEER_TALLOC)
-        tslab_add_scope(talloc scope_peer_talloc.c LIBRARIES PkgConfig::TSLAB_PEER_TALLOC)
-        tslab_add_scope(talloc_pool scope_peer_talloc.c SCOPE_TALLOC_POOL LIBRARIES PkgConfig::TSLAB_PEER_TALLOC)
+    if(TARGET scope_lib_TALLOC)
+        tslab_add_scope(talloc scope_peer_talloc.c LIBRARIES scope_lib_TALLOC)
+        tslab_add_scope(talloc_pool scope_peer_talloc.c SCOPE_TALLOC_POOL LIBRARIES scope_lib_TALLOC)
     else()
         tslab_scope_absent("pkg-config does not find talloc (libtalloc-dev)" talloc talloc_pool)
     endif()

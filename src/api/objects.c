@@ -5,6 +5,7 @@
 #include "epoch/misuse.h"
 #include "epoch/sample.h"
 #include "heap/fast.h"
+#include "heap/renew.h"
 
 #include <errno.h>
 #include <string.h>
@@ -144,6 +145,18 @@ TS_NOINLINE static void *settled(void *p) {
     return p;
 }
 
+/* The next slab is taken in another way than the usual one, if one is warm. Inside an operation, with the heap held. */
+TS_ENTRY TS_NOINLINE static void *alloc_renewing(size_t size) {
+    ts_tls *tls = &ts_thread;
+    ts_scope_block *block = tls->scope;
+    if (!ts_scope_renew(block)) return alloc_elsewhere(size);
+    ts_count(&block->b.share->count[TS_COUNT_SCOPE].slow_path_hits, 1);
+    char *at = ts_load_relaxed(&block->bump);
+    ts_fast_bump(block, at, ts_scope_round(size));
+    ts_op_end(tls);
+    return settled(at);
+}
+
 /* The current slab has no room, or the thread is in no scope domain, or the size is 0. The next slab is taken with the heap
    held: in_op is 1, so it is held unless another thread revoked it. */
 TS_ENTRY TS_NOINLINE static void *alloc_other(size_t size) {
@@ -151,12 +164,10 @@ TS_ENTRY TS_NOINLINE static void *alloc_other(size_t size) {
     ts_scope_block *block = tls->scope;
     size_t bytes = (size + 15) & ~(size_t)15;
     if (TS_UNLIKELY(ts_load_relaxed(&block->b.open_id) == TS_ID_NEVER || bytes - 16 > TS_SCOPE_MAX_BYTES - 16 ||
-                    ts_load_acquire(&tls->heap->revoked) != 0 || ts_heap_is_waited_for(tls->heap) ||
-                    !ts_scope_renew(block)))
+                    ts_load_acquire(&tls->heap->revoked) != 0 || ts_heap_is_waited_for(tls->heap)))
         return alloc_elsewhere(size);
-    ts_count(&block->b.share->count[TS_COUNT_SCOPE].slow_path_hits, 1);
-    char *at = ts_load_relaxed(&block->bump);
-    ts_fast_bump(block, at, bytes);
+    char *at = ts_scope_next(block, bytes);
+    if (TS_UNLIKELY(!at)) return alloc_renewing(size);
     ts_op_end(tls);
     return TS_UNLIKELY(ts_epoch_is_anything_noted()) ? settled(at) : at;
 }

@@ -15,6 +15,7 @@ ts_block *ts_block_make(bool scope) {
                             : ts_lines_take(TS_LINES_CHURN_BLOCK, sizeof(ts_churn_block));
     if (!block) return NULL;
     block->scope = scope;
+    if (scope) ts_scope(block)->home = TS_UNIT_SCOPE | (uint64_t)ts_line_of(block) << TS_UNIT_LINE_SHIFT;
     ts_store_relaxed(&block->key, 1);
     return block;
 }

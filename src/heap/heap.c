@@ -4,6 +4,7 @@
 #include "base/assert.h"
 #include "base/bits.h"
 #include "heap/allocator.h"
+#include "heap/care.h"
 #include "heap/check.h"
 #include "os/os.h"
 
@@ -331,6 +332,8 @@ ts_share *ts_heap_share(ts_heap *heap, ts_allocator *allocator) {
         made->token = token;
         made->sampled = allocator->sampled;
         made->guarded = allocator->settings.guard_spans != 0;
+        made->care = allocator->care != 0 || ts_care_tools;
+        made->index = ts_allocator_index(allocator);
         made->heap = heap;
     }
     if (share) return share;

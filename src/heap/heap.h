@@ -167,6 +167,7 @@ typedef struct ts_scope_block {
     ts_scope_bits *bits;                 /* of the current slab */
     _Atomic uint32_t current;            /* its unit */
     uint32_t head, tail;                 /* (h) all slabs, the current one first */
+    uint64_t home;                       /* UNIT word of its slabs, less the era; constant */
     uint64_t allocs_before; /* (h) allocs when the current slab was added, less the places skipped in it since:
                                         each is a freed object of the slab, and none of the counters */
     _Atomic uint64_t allocs;
@@ -193,8 +194,9 @@ typedef struct ts_share {
     struct ts_allocator *allocator; /* constant during a use, as are the next two */
     uintptr_t token;                /* of the allocator's use that this belongs to */
     struct ts_heap *heap;
-    uint8_t sampled, guarded;          /* the allocator's: stacks, spans; constant during a use */
-    struct ts_share *heap_next;        /* (h) */
+    uint8_t sampled, guarded, care; /* the allocator's: stacks, spans, any care or tool; constant during a use, as is */
+    uint16_t index;                 /* the allocator's, as records of slabs have it */
+    struct ts_share *heap_next;     /* (h) */
     struct ts_share *allocator_next;   /* constant once in the allocator's list */
     ts_warm warm[TS_PARTS];            /* (h) */
     _Atomic uint64_t refused_closed;   /* allocations in an epoch that was not active */
@@ -600,8 +602,8 @@ static inline void ts_heap_leave(ts_heap *heap) {
 
 /* Whether others have left anything on its lists. A hint: they may be about to. */
 static inline bool ts_heap_is_waited_for(const ts_heap *heap) {
-    return ts_load_relaxed(&heap->queue) != 0 || ts_load_relaxed(&heap->condemned) != NULL ||
-           ts_load_relaxed(&heap->backlog) != 0 || ts_load_relaxed(&heap->ending) != NULL;
+    uintptr_t blocks = (uintptr_t)ts_load_relaxed(&heap->condemned) | (uintptr_t)ts_load_relaxed(&heap->ending);
+    return (ts_load_relaxed(&heap->queue) | ts_load_relaxed(&heap->backlog) | blocks) != 0;
 }
 
 static inline ts_heap *ts_heap_mine(void) {

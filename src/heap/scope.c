@@ -3,36 +3,7 @@
 #include "base/bits.h"
 #include "base/probe.h"
 #include "heap/care.h"
-#include "heap/heap.h"
-
-/* Scope slabs lie in part NORMAL, whose units are numbered from 0. */
-TS_ALWAYS_INLINE char *address_of(uint32_t unit) {
-    return ts_region.part[TS_NORMAL].base + (size_t)unit * TS_UNIT_BYTES;
-}
-
-/* Without care. */
-TS_ALWAYS_INLINE void add_slab(ts_scope_block *block, uint32_t unit) {
-    char *at = address_of(unit);
-    uint32_t second = block->head;
-    ts_slab *slab = ts_slab_at(unit);
-    TS_PROBE2(slab__new, at, (uint64_t)0);
-    slab->prev = 0;
-    slab->next = second;
-    if (second)
-        ts_slab_at(second)->prev = unit;
-    else
-        block->tail = unit;
-    block->head = unit;
-    ts_add_owned(&block->b.slabs, 1);
-    ts_store_relaxed(&block->current, unit);
-    block->bits = ts_slab_scope_bits(unit);
-    block->allocs_before = ts_load_relaxed(&block->allocs);
-    block->end = at + TS_UNIT_BYTES;
-    ts_store_release(&block->bump, at);
-    /* release: who reads the word sees the reset slab */
-    ts_store_release(ts_unit_word(unit),
-                     TS_UNIT_SCOPE | block->b.era | (uint64_t)ts_line_of(block) << TS_UNIT_LINE_SHIFT);
-}
+#include "heap/renew.h"
 
 static bool release_slab(ts_scope_block *block, uint32_t unit) {
     ts_slab *slab = ts_slab_at(unit);
@@ -59,33 +30,16 @@ static bool release_slab(ts_scope_block *block, uint32_t unit) {
     return false;
 }
 
-/* Objects begun in the current slab; what was skipped for an alignment is one that is freed (ts_scope_bump_aligned). */
-TS_ALWAYS_INLINE uint16_t current_allocs(const ts_scope_block *block) {
-    return (uint16_t)(ts_load_relaxed(&block->allocs) - block->allocs_before);
-}
-
-/* Nothing is added to the current slab any more. Afterwards it is released if it is empty, which can only be done once it is
-   no longer the current one. */
-TS_ALWAYS_INLINE void seal(ts_scope_block *block, ts_slab *slab) {
-    size_t used = TS_UNIT_BYTES - (size_t)(block->end - ts_load_relaxed(&block->bump));
-    slab->empty_at = current_allocs(block);
-    /* release, and before bump changes: a reader that takes the end from bump looks at `end` before and after */
-    ts_store_release(&slab->end, (uint16_t)(used / 16));
-    if (TS_COUNTED)
-        ts_store_release(&block->bytes_allocated,
-                         ts_load_relaxed(&block->bytes_allocated) + used); /* block.c: scope_bytes */
-}
-
 void ts_scope_add(ts_scope_block *block, uint32_t unit) {
     ts_assert(2, ts_load_relaxed(&block->current) == 0);
-    ts_care_begin(block->b.share->allocator, address_of(unit), TS_UNIT_BYTES, true);
-    add_slab(block, unit);
+    ts_care_begin(block->b.share->allocator, ts_unit_address(unit), TS_UNIT_BYTES, true);
+    ts_scope_append(block, unit, ts_slab_at(unit), 0);
 }
 
 void ts_scope_retire_current(ts_scope_block *block) {
     uint32_t unit = ts_load_relaxed(&block->current);
     if (!unit) return;
-    seal(block, ts_slab_at(unit));
+    ts_scope_seal(block, ts_slab_at(unit));
     ts_store_relaxed(&block->current, 0);
     block->bits = NULL;
     block->end = NULL;
@@ -93,54 +47,24 @@ void ts_scope_retire_current(ts_scope_block *block) {
     ts_scope_release_if_empty(block, unit);
 }
 
-TS_ALWAYS_INLINE bool is_current_empty(const ts_scope_block *block) {
+bool ts_scope_is_current_empty(const ts_scope_block *block) {
     uint32_t unit = ts_load_relaxed(&block->current);
-    return unit && ts_slab_at(unit)->free_count == current_allocs(block);
+    return unit && ts_slab_at(unit)->free_count == ts_scope_current_allocs(block);
 }
 
-bool ts_scope_is_current_empty(const ts_scope_block *block) { return is_current_empty(block); }
-
-/* The rest of a renewal: the unit is claimed and reset. */
-TS_ALWAYS_INLINE void go_on_with(ts_scope_block *block, uint32_t unit, uint32_t last) {
-    if (last) seal(block, ts_slab_at(last));
-    add_slab(block, unit);
-    ts_count(&block->b.share->count[TS_COUNT_SCOPE].new_slab_count, 1);
-}
-
-TS_COLD static bool retire(const ts_share *share, uint32_t unit) {
-    ts_allocator_retire(share->allocator, unit);
-    return false;
-}
-
-TS_NOINLINE static bool renew_with(ts_scope_block *block, uint32_t unit) {
-    uint32_t last = ts_load_relaxed(&block->current);
-    if (!ts_slab_reset_scope(unit)) return retire(block->b.share, unit);
-    ts_care_begin(block->b.share->allocator, address_of(unit), TS_UNIT_BYTES, true);
-    go_on_with(block, unit, last);
-    if (last) ts_scope_release_if_empty(block, last);
-    return true;
-}
-
-TS_NOINLINE static bool renew_slowly(ts_scope_block *block) {
-    uint32_t unit = ts_share_take(block->b.share, TS_NORMAL);
-    return unit && renew_with(block, unit);
-}
-
-/* Nothing lives across a call, so it needs no frame: all that takes one ends in a call of what does it. */
 bool ts_scope_renew(ts_scope_block *block) {
     ts_share *share = block->b.share;
-    ts_warm *warm = &share->warm[TS_NORMAL];
-    uint32_t unit = warm->head, last = ts_load_relaxed(&block->current);
-    if (TS_UNLIKELY(!unit)) return false;
-    ts_slab_at(unit)->allocator = ts_allocator_index(share->allocator); /* as in ts_share_take */
-    if (TS_UNLIKELY(!ts_slab_claim_clean(unit))) return renew_slowly(block);
-    (void)ts_warm_pop(warm);
-    const ts_slab *slab = ts_slab_at(unit);
-    /* seq_cst, after the claim: as in ts_slab_next_generation */
-    if (TS_UNLIKELY(ts_load_seq(&slab->handled) || share->allocator->care || ts_care_tools || is_current_empty(block)))
-        return renew_with(block, unit);
-    if (TS_UNLIKELY(!ts_slab_reset_scope_from(unit, ts_load_relaxed(&slab->gen)))) return retire(share, unit);
-    go_on_with(block, unit, last);
+    uint32_t unit = ts_share_take(share, TS_NORMAL), last = ts_load_relaxed(&block->current);
+    if (!unit) return false;
+    if (!ts_slab_reset_scope(unit)) {
+        ts_allocator_retire(share->allocator, unit);
+        return false;
+    }
+    ts_care_begin(share->allocator, ts_unit_address(unit), TS_UNIT_BYTES, true);
+    if (last) ts_scope_seal(block, ts_slab_at(last));
+    ts_scope_append(block, unit, ts_slab_at(unit), 0);
+    ts_count(&share->count[TS_COUNT_SCOPE].new_slab_count, 1);
+    if (last) ts_scope_release_if_empty(block, last);
     return true;
 }
 

@@ -562,22 +562,25 @@ static void domains_begin_clean(void **state) {
 static void slabs_know_their_allocator(void **state) {
     (void)state;
     enum { UNITS = 40 };
-    SlabAllocator *other = slab_allocator_create();
-    assert_true(slab_reserve(other, UNITS * TS_UNIT_BYTES));
-    const ts_allocator *a = ts_allocator_find(ts_token(other));
-    EpochDomain *d = epoch_domain_create(other);
-    assert_true(d && epoch_domain_enter(d));
-    for (unsigned i = 0; i < UNITS; i++) {
-        for (unsigned k = 0; k < TS_UNIT_BYTES / 4096; k++) {
-            uint32_t unit = 0;
-            uint64_t entry = 0;
-            assert_true(ts_locate(slab_alloc(4096), &unit, &entry));
-            assert_int_equal(ts_slab_at(unit)->allocator, ts_allocator_index(a));
+    SlabAllocator *others[] = {slab_allocator_create(), slab_allocator_create()};
+    for (unsigned turn = 0; turn < 2; turn++) { /* the second has the slabs of the first */
+        SlabAllocator *other = others[turn];
+        assert_true(slab_reserve(other, UNITS * TS_UNIT_BYTES));
+        const ts_allocator *a = ts_allocator_find(ts_token(other));
+        EpochDomain *d = epoch_domain_create(other);
+        assert_true(d && epoch_domain_enter(d));
+        for (unsigned i = 0; i < UNITS; i++) {
+            for (unsigned k = 0; k < TS_UNIT_BYTES / 4096; k++) {
+                uint32_t unit = 0;
+                uint64_t entry = 0;
+                assert_true(ts_locate(slab_alloc(4096), &unit, &entry));
+                assert_int_equal(ts_slab_at(unit)->allocator, ts_allocator_index(a));
+            }
         }
+        assert_true(epoch_domain_exit(d));
+        epoch_domain_destroy(d);
+        slab_allocator_free(other);
     }
-    assert_true(epoch_domain_exit(d));
-    epoch_domain_destroy(d);
-    slab_allocator_free(other);
 }
 
 /* The thread's last share is another allocator's: the domain is that of the allocator it was asked for. */

@@ -8,6 +8,7 @@
 
 static SlabAllocator *allocator;
 static EpochId epoch;
+static uint64_t used_up; /* units that are nobody's for ever */
 
 static int start(void **state) {
     (void)state;
@@ -19,7 +20,7 @@ static int start(void **state) {
 static int stop(void **state) {
     (void)state;
     slab_allocator_free(allocator);
-    return ts_pool_used_units() != 0;
+    return ts_pool_used_units() != used_up;
 }
 
 static uint64_t live_bytes(void) {
@@ -192,6 +193,85 @@ static void release_at_the_change(void **state) {
     }
 }
 
+/* An object of a new domain. The unit that lay on top of the warm ones is its slab. */
+static char *in_a_domain(EpochDomain **domain, size_t size) {
+    *domain = epoch_domain_create(allocator);
+    assert_true(epoch_domain_enter(*domain));
+    char *object = slab_alloc(size);
+    assert_non_null(object);
+    return object;
+}
+
+static uint32_t lies_in(const void *p) {
+    uint64_t entry;
+    return unit_of(p, &entry);
+}
+
+static void end_domain(EpochDomain *domain) {
+    assert_true(epoch_domain_exit(domain));
+    epoch_domain_destroy(domain);
+    sup_check_identities(allocator);
+}
+
+/* Nothing of a slab's last use is in the next one: no start, no free, no tag, whatever it was. */
+static void a_use_leaves_nothing(void **state) {
+    (void)state;
+    EpochDomain *domain;
+    EpochId churn = epoch_open(allocator, NULL, EPOCH_CHURN);
+    char *before = slab_malloc_epoch(allocator, 128, churn);
+    assert_true(epoch_destroy(allocator, churn));
+    for (int use = 0; use < 4; use++) {
+        const ts_slab *slab = ts_slab_at(lies_in(before));
+        uint32_t tag = ts_load_relaxed(&slab->tag);
+        char *first = in_a_domain(&domain, 256);
+        assert_int_equal(lies_in(first), lies_in(before));
+        assert_int_equal(ts_load_relaxed(&slab->tag), tag + 1);
+        assert_int_equal(slab->kind, TS_KIND_SCOPE);
+        for (size_t i = 16; i < 256; i += 16) {
+            assert_false(slab_owns(allocator, first + i));
+        }
+        assert_true(slab_owns(allocator, first) && slab_usable_size(allocator, first) == 256);
+        for (int i = 1; i < 60; i++) {
+            char *object = slab_alloc(use % 2 ? 256 : 32);
+            assert_true(slab_owns(allocator, object));
+            assert_int_equal(slab_usable_size(allocator, object), use % 2 ? 256 : 32);
+            assert_false(slab_owns(allocator, object + 16));
+            assert_false(use % 2 && slab_owns(allocator, object + 32));
+            assert_true(i % 2 == 0 || slab_free(allocator, object));
+        }
+        assert_int_equal(sup_live_objects(allocator), 30);
+        assert_true(use == 3 || slab_free(allocator, first));
+        end_domain(domain);
+        before = first;
+    }
+}
+
+/* What has to be looked at before the next use: a handle that was made, and the end of the tags. */
+static void not_any_unit_is_the_next(void **state) {
+    (void)state;
+    EpochDomain *domain;
+    assert_non_null(in_a_domain(&domain, 256));
+    end_domain(domain);
+    char *first = in_a_domain(&domain, 256);
+    ts_slab *slab = ts_slab_at(lies_in(first));
+    uint32_t gen = ts_load_relaxed(&slab->gen);
+    SlabHandle handle = slab_handle_of(allocator, first);
+    assert_true(handle != SLAB_HANDLE_NONE);
+    end_domain(domain);
+    assert_true(in_a_domain(&domain, 256) == first);
+    assert_true(ts_load_relaxed(&slab->gen) > gen);
+    assert_null(slab_handle_get(allocator, handle));
+    end_domain(domain);
+
+    uint32_t tag = ts_load_relaxed(&slab->tag);
+    ts_store_relaxed(&slab->tag, (uint32_t)TS_UNIT_ERA_MASK);
+    assert_true(lies_in(in_a_domain(&domain, 256)) != lies_in(first));
+    assert_int_equal(slab->kind, TS_KIND_RETIRED);
+    ts_store_relaxed(&slab->tag, tag);
+    used_up++;
+    end_domain(domain);
+}
+
 static void the_last_object_grows_in_place(void **state) {
     (void)state;
     char *a = slab_malloc_epoch(allocator, 100, epoch), *b = slab_malloc_epoch(allocator, 100, epoch);
@@ -269,6 +349,8 @@ int main(void) {
         WITH_EPOCH(the_last_object_grows_in_place),
         WITH_EPOCH(rebuild),
         WITH_EPOCH(release_at_the_change),
+        WITH_EPOCH(a_use_leaves_nothing),
+        WITH_EPOCH(not_any_unit_is_the_next),
         WITH_EPOCH(counted_once_between_two_slabs),
     };
     return cmocka_run_group_tests_name("heap.scope", tests, NULL, NULL);

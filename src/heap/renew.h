@@ -1,0 +1,90 @@
+/*
+ * The next slab of a scope block, in the usual case: for slab_alloc, which comes here once a slab. The other cases are
+ * ts_scope_renew's (scope.c).
+ */
+/* Modelled in tests/model: foreign, orders. */
+#ifndef TS_HEAP_RENEW_H
+#define TS_HEAP_RENEW_H
+
+#include "base/probe.h"
+#include "heap/heap.h"
+
+/* Objects begun in the current slab; what was skipped for an alignment is one that is freed (ts_scope_bump_aligned). */
+TS_ALWAYS_INLINE uint16_t ts_scope_current_allocs(const ts_scope_block *block) {
+    return (uint16_t)(ts_load_relaxed(&block->allocs) - block->allocs_before);
+}
+
+/* Nothing is added to the current slab any more. Afterwards it is released if it is empty, which can only be done once it is
+   no longer the current one. */
+TS_ALWAYS_INLINE void ts_scope_seal(ts_scope_block *block, ts_slab *slab) {
+    size_t used = TS_UNIT_BYTES - (size_t)(block->end - ts_load_relaxed(&block->bump));
+    slab->empty_at = ts_scope_current_allocs(block);
+    /* release, and before bump changes: a reader that takes the end from bump looks at `end` before and after */
+    ts_store_release(&slab->end, (uint16_t)(used / 16));
+    if (TS_COUNTED)
+        ts_store_release(&block->bytes_allocated,
+                         ts_load_relaxed(&block->bytes_allocated) + used); /* block.c: scope_bytes */
+}
+
+/* A reset unit becomes the first of the block's slabs, and the current one; its first object is as long as `bytes`, if any.
+   What that is made of is written before. */
+TS_ALWAYS_INLINE void ts_scope_append(ts_scope_block *block, uint32_t unit, ts_slab *slab, const size_t bytes) {
+    char *at = ts_region.part[TS_NORMAL].base + (size_t)unit * TS_UNIT_BYTES; /* NORMAL is numbered from 0 */
+    uint32_t second = block->head;
+    TS_PROBE2(slab__new, at, (uint64_t)0);
+    slab->prev = 0;
+    slab->next = second;
+    if (second)
+        ts_slab_at(second)->prev = unit;
+    else
+        block->tail = unit;
+    block->head = unit;
+    ts_add_owned(&block->b.slabs, 1);
+    ts_store_relaxed(&block->current, unit);
+    block->bits = ts_slab_scope_bits(unit);
+    uint64_t allocs = ts_load_relaxed(&block->allocs);
+    block->allocs_before = allocs;
+    if (bytes != 0) ts_store_relaxed(&block->allocs, allocs + 1);
+    block->end = at + TS_UNIT_BYTES;
+    /* release: as in ts_fast_bump */
+    ts_store_release(&block->bump, at + bytes);
+    /* release: who reads the word sees the reset slab */
+    ts_store_release(ts_unit_word(unit), block->home | block->b.era);
+}
+
+/* The first warm unit of the share becomes the current slab, with an object of so many bytes, a result of ts_scope_round and not
+   0. NULL: it is another case (there is none; a foreign free is on its way to it; it was no scope slab, or a handle of it was
+   made, or its tags are used up; all of the last slab is freed; care), and nothing has changed that matters: a unit that was
+   claimed stays where it is, nobody's. Caller holds the heap.
+   What the last use had in common with this one need not be written: the kind, and the generation, which moves on only if a
+   handle was made. */
+TS_ALWAYS_INLINE char *ts_scope_next(ts_scope_block *block, size_t bytes) {
+    ts_share *share = block->b.share;
+    ts_warm *warm = &share->warm[TS_NORMAL];
+    uint32_t unit = warm->head, last = ts_load_relaxed(&block->current);
+    ts_slab *slab = ts_slab_at(unit);
+    if (TS_UNLIKELY(!unit || share->care)) return NULL;
+    if (last && TS_UNLIKELY(ts_slab_at(last)->free_count == ts_scope_current_allocs(block))) return NULL;
+    slab->allocator = share->index; /* as in ts_share_take */
+    if (TS_UNLIKELY(!ts_slab_claim_clean(unit))) return NULL;
+    uint32_t tag = ts_load_relaxed(&slab->tag);
+    /* seq_cst, after the claim: as in ts_slab_next_generation */
+    if (TS_UNLIKELY(ts_load_seq(&slab->handled) || slab->kind != TS_KIND_SCOPE || tag >= TS_UNIT_ERA_MASK)) return NULL;
+    warm->head = slab->next;
+    if (!warm->head) warm->tail = 0;
+    ts_add_owned(&warm->count, (uint32_t)-1);
+    ts_store_release(&slab->tag, tag + 1); /* release: as in ts_slab_next_use */
+    ts_scope_bits *bits = ts_slab_scope_bits(unit);
+    ts_slab_clear16(bits->start);
+    ts_store_relaxed(&bits->start[0], 1);
+    if (TS_UNLIKELY(slab->free_count != 0)) ts_slab_clear16(bits->freed);
+    slab->free_count = slab->empty_at = 0;
+    ts_store_relaxed(&slab->end, 0);
+    if (last) ts_scope_seal(block, ts_slab_at(last));
+    ts_scope_append(block, unit, slab, bytes);
+    ts_count(&share->count[TS_COUNT_SCOPE].slow_path_hits, 1);
+    ts_count(&share->count[TS_COUNT_SCOPE].new_slab_count, 1);
+    return ts_load_relaxed(&block->bump) - bytes;
+}
+
+#endif
