@@ -459,7 +459,7 @@ static verdict free_foreign(uint32_t unit, uint64_t entry, uintptr_t token, uint
 }
 
 static verdict free_once(uintptr_t token, void *p, uint32_t generation, uint32_t unit, uint64_t entry) {
-    uint64_t w = ts_load_acquire(ts_unit_word(unit)); /* acquire: partner of ts_bin_add, ts_scope_add */
+    uint64_t w = ts_load_acquire(ts_unit_word(unit)); /* acquire: partner of ts_bin_add, ts_scope_append */
     if (w == 0 || (w & TS_UNIT_ZOMBIE)) return NOT_LIVE;
     if (w & TS_UNIT_SPAN) {
         ts_allocator *allocator = ts_allocator_find(token);

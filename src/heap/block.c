@@ -34,7 +34,7 @@ static ts_tally bin_tally(const ts_bin *bin) {
 }
 
 /* The bytes in full slabs and in the current one. The owner gives a slab its end first, then counts its bytes among those of
-   full slabs (release, in seal), then goes on to the next: so if it had no end after that count was read, it is not in the
+   full slabs (release, in ts_scope_seal), then goes on to the next: so if it had no end after that count was read, it is not in the
    count. Else its owner is between the two slabs, for a moment. */
 TS_ALWAYS_INLINE uint64_t scope_bytes(const ts_scope_block *s) {
     uint64_t full = 0;

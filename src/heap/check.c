@@ -340,6 +340,8 @@ static bool check_shares(ts_check *check, const ts_heap *heap) {
         uint64_t warm = 0;
         if (!ts_check_claim_lines(check, s, sizeof *s, "a share")) return false;
         REQUIRE(s->heap == heap, "heap %u: has the share of another", heap->id);
+        REQUIRE(s->index == s->allocator->entry.index, "heap %u: a share of allocator %u says %u", heap->id,
+                s->allocator->entry.index, (unsigned)s->index);
         for (unsigned part = 0; part < TS_PARTS; part++)
             if (!ts_check_warm(check, &s->warm[part], part, &warm)) return false;
         if (!check->allocator) continue;

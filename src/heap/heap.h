@@ -518,8 +518,8 @@ unsigned ts_bin_free_bits(ts_churn_block *block, ts_bin *bin, uint32_t unit, uns
 
 /* Adds a reset slab as the current one. Caller holds the heap. */
 void ts_scope_add(ts_scope_block *block, uint32_t unit);
-/* A warm unit of the share becomes the current slab, in place of the one that is perhaps there. false: there is none, and
-   nothing was done. Caller holds the heap. */
+/* A warm unit of the share becomes the current slab, in place of the one that is perhaps there. false: there is none that can
+   be used, and the slab that is there stays. Caller holds the heap. */
 bool ts_scope_renew(ts_scope_block *block);
 /* As ts_fast_bump, at a multiple of align (at most a quarter of a unit). */
 void *ts_scope_bump_aligned(ts_scope_block *block, size_t align, size_t bytes);

@@ -6,6 +6,7 @@
 #ifndef TS_HEAP_RENEW_H
 #define TS_HEAP_RENEW_H
 
+#include "base/assert.h"
 #include "base/probe.h"
 #include "heap/heap.h"
 
@@ -54,8 +55,8 @@ TS_ALWAYS_INLINE void ts_scope_append(ts_scope_block *block, uint32_t unit, ts_s
 
 /* The first warm unit of the share becomes the current slab, with an object of so many bytes, a result of ts_scope_round and not
    0. NULL: it is another case (there is none; a foreign free is on its way to it; it was no scope slab, or a handle of it was
-   made, or its tags are used up; all of the last slab is freed; care), and nothing has changed that matters: a unit that was
-   claimed stays where it is, nobody's. Caller holds the heap.
+   made, or its tags are used up; all of the last slab is freed; care), and nothing has changed that matters: where a handle was
+   made the unit is claimed, and stays on its list, nobody's. Caller holds the heap.
    What the last use had in common with this one need not be written: the kind, and the generation, which moves on only if a
    handle was made. */
 TS_ALWAYS_INLINE char *ts_scope_next(ts_scope_block *block, size_t bytes) {
@@ -65,21 +66,23 @@ TS_ALWAYS_INLINE char *ts_scope_next(ts_scope_block *block, size_t bytes) {
     ts_slab *slab = ts_slab_at(unit);
     if (TS_UNLIKELY(!unit || share->care)) return NULL;
     if (last && TS_UNLIKELY(ts_slab_at(last)->free_count == ts_scope_current_allocs(block))) return NULL;
-    slab->allocator = share->index; /* as in ts_share_take */
-    if (TS_UNLIKELY(!ts_slab_claim_clean(unit))) return NULL;
     uint32_t tag = ts_load_relaxed(&slab->tag);
-    /* seq_cst, after the claim: as in ts_slab_next_generation */
-    if (TS_UNLIKELY(ts_load_seq(&slab->handled) || slab->kind != TS_KIND_SCOPE || tag >= TS_UNIT_ERA_MASK)) return NULL;
+    if (TS_UNLIKELY(slab->kind != TS_KIND_SCOPE || tag >= TS_UNIT_ERA_MASK)) return NULL;
+    slab->allocator = share->index; /* as in ts_share_take */
+    /* handled: seq_cst, after the claim: as in ts_slab_next_generation */
+    if (TS_UNLIKELY(!ts_slab_claim_clean(unit) || ts_load_seq(&slab->handled))) return NULL;
+    ts_assert(2, ts_load_relaxed(ts_unit_word(unit)) == 0 && ts_part_of_unit(unit) == TS_NORMAL);
     warm->head = slab->next;
     if (!warm->head) warm->tail = 0;
     ts_add_owned(&warm->count, (uint32_t)-1);
     ts_store_release(&slab->tag, tag + 1); /* release: as in ts_slab_next_use */
     ts_scope_bits *bits = ts_slab_scope_bits(unit);
     ts_slab_clear16(bits->start);
-    ts_store_relaxed(&bits->start[0], 1);
     if (TS_UNLIKELY(slab->free_count != 0)) ts_slab_clear16(bits->freed);
     slab->free_count = slab->empty_at = 0;
     ts_store_relaxed(&slab->end, 0);
+    /* release: who sees the new start does not see the old end beside it */
+    ts_store_release(&bits->start[0], 1);
     if (last) ts_scope_seal(block, ts_slab_at(last));
     ts_scope_append(block, unit, slab, bytes);
     ts_count(&share->count[TS_COUNT_SCOPE].slow_path_hits, 1);

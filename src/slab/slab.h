@@ -195,8 +195,8 @@ TS_ALWAYS_INLINE bool ts_slab_claim(uint32_t unit, _Atomic uint64_t *zombies) {
     }
 }
 
-/* The same of the first of a warm list, which the caller holds and takes it off next, if no foreign free is met. false: it is
-   another case, nothing was done. */
+/* The same of the first of a warm list, which the caller holds, if no foreign free is met. false: it is another case, nothing
+   was done. The claim of one that stays on its list is nothing that matters: 0 is nobody's, too. */
 TS_ALWAYS_INLINE bool ts_slab_claim_clean(uint32_t unit) {
     _Atomic uint64_t *word = ts_unit_word(unit);
     uint64_t w = ts_load_relaxed(word);
@@ -251,8 +251,8 @@ static inline void ts_slab_clear16(ts_state64 *words) {
 
 /* Makes a claimed unit a fresh slab. false: its generations or tags are used up; it must be retired. */
 bool ts_slab_reset_churn(uint32_t unit, unsigned cls);
-/* The rest of ts_slab_reset_scope, from that generation on. */
-TS_ALWAYS_INLINE bool ts_slab_reset_scope_from(uint32_t unit, uint32_t gen) {
+/* The same; the usual case has a path of its own: ts_scope_next. */
+TS_ALWAYS_INLINE bool ts_slab_reset_scope(uint32_t unit) {
     ts_slab *slab = ts_slab_at(unit);
     ts_assert(2, ts_load_relaxed(ts_unit_word(unit)) == 0 && ts_part_of_unit(unit) == TS_NORMAL);
     /* A scope slab in which nothing was freed has no bit on in `freed`. Two loads: gcc makes one of both fields in one
@@ -260,16 +260,13 @@ TS_ALWAYS_INLINE bool ts_slab_reset_scope_from(uint32_t unit, uint32_t gen) {
     uint8_t kind = slab->kind;
     uint16_t freed = slab->free_count;
     bool unfreed = kind == TS_KIND_SCOPE && freed == 0;
-    if (!ts_slab_next_use(slab, TS_KIND_SCOPE, gen)) return false;
+    if (!ts_slab_next_use(slab, TS_KIND_SCOPE, ts_slab_next_generation(slab))) return false;
     ts_scope_bits *bits = ts_slab_scope_bits(unit);
     ts_slab_clear16(bits->start);
     if (!unfreed) ts_slab_clear16(bits->freed);
     slab->free_count = slab->empty_at = 0;
     ts_store_relaxed(&slab->end, 0);
     return true;
-}
-TS_ALWAYS_INLINE bool ts_slab_reset_scope(uint32_t unit) {
-    return ts_slab_reset_scope_from(unit, ts_slab_next_generation(ts_slab_at(unit)));
 }
 /* For a span: only the tag and the generation move on. */
 bool ts_slab_reset_span(uint32_t unit);

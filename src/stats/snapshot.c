@@ -66,7 +66,7 @@ static void add_pending(ts_allocator *a, ts_sums *sums, ts_pending_fn *fn, void 
     for (unsigned part = 0; part < TS_PARTS; part++) {
         uint32_t end = ts_pool_highest(part), first = ts_region.part[part].first_unit;
         for (uint32_t u = first + 1; u < first + end; u++) {
-            /* acquire: partner of ts_bin_add and ts_scope_add, so that the block is there */
+            /* acquire: partner of ts_bin_add and ts_scope_append, so that the block is there */
             uint64_t word = ts_load_acquire(ts_unit_word(u));
             if (TS_LIKELY(!(word & TS_UNIT_FOREIGN))) continue;
             const ts_block *block = ts_unit_block(a, word);
