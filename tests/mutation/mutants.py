@@ -696,6 +696,14 @@ MUTANTS = [
         "tests": ["unit.slab.slab"],
     },
     {
+        "name": "label-closed-since-the-beginning",
+        "protocol": "statistics",
+        "file": "src/stats/view.c",
+        "old": "if (live && closed_at != 0 && now > closed_at)",
+        "new": "if (live && now > closed_at)",
+        "tests": ["unit.stats.view_steps"],
+    },
+    {
         "name": "renewal-for-nobody",
         "protocol": "allocator records",
         "file": "src/heap/renew.h",

@@ -1,0 +1,95 @@
+/*
+ * What other threads do between two looks of who gathers figures by label. view.c is compiled once more, in place of the
+ * library's, with a place to stop at before every look at a shared word. By a clock of the test.
+ */
+#include "check.h"
+#include "unit.h"
+
+#include "api/runtime.h"
+#include "base/bits.h"
+#include "os/os.h"
+#include "stats/view.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "steps.h"
+
+#include "stats/view.c"
+
+#define SECOND ((uint64_t)1000000000u)
+#define SINCE_CLOSE (5 * SECOND)
+
+static ts_os_table table;
+static uint64_t clock_ns;
+static SlabAllocator *allocator;
+static EpochId leaking, next;
+static void (*at_step)(void);
+static unsigned steps_left;
+
+static uint64_t test_wall(void) { return clock_ns; }
+
+static int start(void **state) {
+    (void)state;
+    table = ts_os_native;
+    table.wall_ns = test_wall;
+    table.coarse_ns = test_wall;
+    ts_os = &table;
+    clock_ns = 1000 * SECOND;
+    allocator = slab_allocator_create();
+    return allocator == NULL;
+}
+
+static int stop(void **state) {
+    (void)state;
+    slab_allocator_free(allocator);
+    ts_os = &ts_os_native;
+    return 0;
+}
+
+static void step(void) {
+    if (at_step && steps_left-- == 0) {
+        void (*fn)(void) = at_step;
+        at_step = NULL;
+        fn();
+    }
+}
+
+/* The epoch ends, and its entry is that of another, which nobody has closed. */
+static void use_the_entry_again(void) {
+    SUP_CHECK(epoch_destroy(allocator, leaking), "epoch_destroy");
+    next = epoch_open(allocator, "next", EPOCH_CHURN);
+    SUP_CHECK(ts_table_index(&ts_epochs, next) == ts_table_index(&ts_epochs, leaking), "not the same entry");
+}
+
+static void ended_while_counted(void **state) {
+    (void)state;
+    for (unsigned at = 0, more = 1; more; at++) {
+        leaking = epoch_open(allocator, "leaking", EPOCH_CHURN);
+        assert_non_null(slab_malloc_epoch(allocator, 100, leaking));
+        assert_true(epoch_close(allocator, leaking));
+        next = EPOCH_NONE;
+        clock_ns += SINCE_CLOSE;
+        steps_left = at;
+        at_step = use_the_entry_again;
+        ts_view *view = ts_view_make(ts_allocator_find(ts_token(allocator)), ts_token(allocator));
+        at_step = NULL;
+        assert_non_null(view);
+        more = next != EPOCH_NONE;
+        assert_true(more || at > 1); /* there were steps */
+        for (unsigned i = 0; i < view->label_rows; i++) {
+            uint64_t since = view->label[i].closing_for_ns;
+            assert_true(since == 0 || since == SINCE_CLOSE);
+        }
+        assert_true(more || view->label_rows == 1);
+        ts_view_free(view);
+        assert_true(epoch_destroy(allocator, more ? next : leaking));
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(ended_while_counted, start, stop),
+    };
+    return cmocka_run_group_tests_name("stats.view_steps", tests, NULL, NULL);
+}
