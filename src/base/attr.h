@@ -43,10 +43,17 @@
 #define TS_RETURNED(x) ((void)0)
 #endif
 
+/* A function with a fast path begins on a cache line: else its time depends on what lies before it (docs/architecture.md). */
+#if defined(__GNUC__) || defined(__clang__)
+#define TS_AT_LINE __attribute__((aligned(64)))
+#else
+#define TS_AT_LINE
+#endif
+
 /* The functions between the program and what may allocate for it: they lie in a section of their own, by whose bounds
    they are left out of call stacks (epoch/stacks.h). The library may be linked statically, and is entered by jumps. */
 #if defined(__ELF__) && (defined(__GNUC__) || defined(__clang__))
-#define TS_ENTRY __attribute__((section("tslab_entry")))
+#define TS_ENTRY __attribute__((section("tslab_entry"))) TS_AT_LINE
 #else
 #define TS_ENTRY
 #endif
