@@ -205,6 +205,13 @@ def verdict(judged):
     return judged.verdict + (f": {judged.why}" if judged.why else "")
 
 
+def beside_limit(value, limit, decimals):
+    """The value with so many decimals, or as many more as it takes to see on which side of its limit it lies."""
+    while value > limit and decimals < 9 and float(f"{value:.{decimals}f}") <= limit:
+        decimals += 1
+    return f"{value:.{decimals}f}"
+
+
 def write_summary(path, header, summary):
     with open(path, "w", newline="", encoding="utf-8") as file:
         for line in header:

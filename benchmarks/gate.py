@@ -41,7 +41,7 @@ def main(arguments):
         entries = summary.get((row.work, row.metric), {})
         times = " x" if row.kind.startswith("ratio") else ""
         rows.append([row.work, row.metric, report.cell(entries.get(report.OURS)), report.compared_with(row),
-                     report.cell(entries.get(row.best)), "-" if row.figure is None else f"{row.figure:.3f}{times}",
+                     report.cell(entries.get(row.best)), "-" if row.figure is None else report.beside_limit(row.figure, row.limit, 3) + times,
                      f"{row.limit:g}{times}", report.verdict(row)])
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     for row in rows:

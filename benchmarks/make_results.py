@@ -182,6 +182,10 @@ def times(ratio):
     return f"{ratio:.2f}" if ratio < 9.995 else f"{ratio:,.0f}"
 
 
+def judged_ratio(row):
+    return report.beside_limit(row.figure, row.limit, 2) if row.figure < 9.995 else times(row.figure)
+
+
 def compare(ours, theirs, metric):
     """(the distance in words, ours / theirs or the difference in points, ours is worse, ours is better). Points are for
     metrics that are per cent already; the quotient is that of the rounds, see bench_report.quotient()."""
@@ -333,7 +337,7 @@ def targets(suite, summary):
         rows.append([
             row.work.removeprefix(SUITE), row.metric, with_spread(entries.get(OURS)), report.compared_with(row),
             with_spread(entries.get(row.best)),
-            "-" if row.figure is None else f"{times(row.figure)} x" if ratio else number(row.figure),
+            "-" if row.figure is None else f"{judged_ratio(row)} x" if ratio else number(row.figure),
             f"{row.limit:g} x" if ratio else f"{row.limit:g}",
             {"ok": "met", "miss": "**missed**"}.get(row.verdict, report.verdict(row)),
         ])

@@ -117,6 +117,15 @@ class Arithmetic(unittest.TestCase):
         self.assertEqual(targets["domain_cycle", "cycle_ns"], ("absolute", 400))
         self.assertEqual(targets["destroy_growth", "ratio"][0], "absolute")
 
+    def test_a_figure_is_not_shown_as_its_limit_if_it_misses_that(self):
+        self.assertEqual(report.beside_limit(1.0004, 1, 2), "1.0004")
+        self.assertEqual(report.beside_limit(1.0004, 1, 3), "1.0004")
+        self.assertEqual(report.beside_limit(1.006, 1, 2), "1.01")
+        self.assertEqual(report.beside_limit(0.9999, 1, 2), "1.00")
+        self.assertEqual(report.beside_limit(1, 1, 2), "1.00")
+        self.assertEqual(report.beside_limit(0.20001, 0.2, 2), "0.20001")
+        self.assertEqual(report.beside_limit(5.5, 0, 2), "5.50")
+
 
 class Files(unittest.TestCase):
     def setUp(self):
