@@ -7,7 +7,7 @@
 
 #include "api/runtime.h"
 #include "base/bits.h"
-#include "os/os.h"
+#include "own_clock.h"
 #include "stats/view.h"
 
 #include <string.h>
@@ -17,25 +17,16 @@
 
 #include "stats/view.c"
 
-#define SECOND ((uint64_t)1000000000u)
 #define SINCE_CLOSE (5 * SECOND)
 
-static ts_os_table table;
-static uint64_t clock_ns;
 static SlabAllocator *allocator;
 static EpochId leaking, next;
 static void (*at_step)(void);
 static unsigned steps_left;
 
-static uint64_t test_wall(void) { return clock_ns; }
-
 static int start(void **state) {
     (void)state;
-    table = ts_os_native;
-    table.wall_ns = test_wall;
-    table.coarse_ns = test_wall;
-    ts_os = &table;
-    clock_ns = 1000 * SECOND;
+    own_clock_begin();
     allocator = slab_allocator_create();
     return allocator == NULL;
 }
@@ -43,7 +34,7 @@ static int start(void **state) {
 static int stop(void **state) {
     (void)state;
     slab_allocator_free(allocator);
-    ts_os = &ts_os_native;
+    own_clock_end();
     return 0;
 }
 
@@ -69,7 +60,7 @@ static void ended_while_counted(void **state) {
         assert_non_null(slab_malloc_epoch(allocator, 100, leaking));
         assert_true(epoch_close(allocator, leaking));
         next = EPOCH_NONE;
-        clock_ns += SINCE_CLOSE;
+        now += SINCE_CLOSE;
         steps_left = at;
         at_step = use_the_entry_again;
         ts_view *view = ts_view_make(ts_allocator_find(ts_token(allocator)), ts_token(allocator));

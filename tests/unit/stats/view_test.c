@@ -4,6 +4,7 @@
 
 #include "api/runtime.h"
 #include "os/os.h"
+#include "own_clock.h"
 #include "stats/view.h"
 
 #include <pthread.h>
@@ -11,23 +12,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SECOND ((uint64_t)1000000000u)
-
-static ts_os_table table;
-static uint64_t now;
 static SlabAllocator *allocator;
 static char text[1 << 20];
-
-static uint64_t test_wall(void) { return now; }
 
 static int start(void **state) {
     SlabOptions options = {.size = sizeof options, .reclaim_policy = SLAB_RECLAIM_KEEP};
     (void)state;
-    table = ts_os_native;
-    table.wall_ns = test_wall;
-    table.coarse_ns = test_wall;
-    ts_os = &table;
-    now = 1000 * SECOND;
+    own_clock_begin();
     allocator = slab_allocator_create_ex(&options);
     return allocator == NULL;
 }
@@ -35,7 +26,7 @@ static int start(void **state) {
 static int stop(void **state) {
     (void)state;
     slab_allocator_free(allocator);
-    ts_os = &ts_os_native;
+    own_clock_end();
     return 0;
 }
 
