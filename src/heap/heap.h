@@ -194,9 +194,9 @@ typedef struct ts_share {
     struct ts_allocator *allocator; /* constant during a use, as are the next two */
     uintptr_t token;                /* of the allocator's use that this belongs to */
     struct ts_heap *heap;
-    uint8_t sampled, guarded, care; /* the allocator's: stacks, spans, any care or tool; constant during a use, as is */
-    uint16_t index;                 /* the allocator's, as records of slabs have it */
-    struct ts_share *heap_next;     /* (h) */
+    uint8_t sampled, guarded, care;    /* the allocator's: stacks, spans, any care or tool; constant during a use */
+    uint16_t index;                    /* the allocator's, as records of slabs have it; likewise */
+    struct ts_share *heap_next;        /* (h) */
     struct ts_share *allocator_next;   /* constant once in the allocator's list */
     ts_warm warm[TS_PARTS];            /* (h) */
     _Atomic uint64_t refused_closed;   /* allocations in an epoch that was not active */

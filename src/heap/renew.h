@@ -81,7 +81,8 @@ TS_ALWAYS_INLINE char *ts_scope_next(ts_scope_block *block, size_t bytes) {
     if (TS_UNLIKELY(slab->free_count != 0)) ts_slab_clear16(bits->freed);
     slab->free_count = slab->empty_at = 0;
     ts_store_relaxed(&slab->end, 0);
-    /* release: who sees the new start does not see the old end beside it */
+    /* release, partner of the acquire in object.c: who looks with a pointer of the last use and sees the new start does not take the
+       old end for its own. The object of that pointer was freed, so any answer would do; this is the better one. */
     ts_store_release(&bits->start[0], 1);
     if (last) ts_scope_seal(block, ts_slab_at(last));
     ts_scope_append(block, unit, slab, bytes);

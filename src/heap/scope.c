@@ -1,7 +1,6 @@
 /* Modelled in tests/model: foreign, orders. */
 #include "base/assert.h"
 #include "base/bits.h"
-#include "base/probe.h"
 #include "heap/care.h"
 #include "heap/renew.h"
 

@@ -1,13 +1,16 @@
-/* A clock that a test moves by itself. */
+/* An allocator by a clock that a test moves by itself. */
 #ifndef STATS_TEST_OWN_CLOCK_H
 #define STATS_TEST_OWN_CLOCK_H
 
 #include "os/os.h"
 
+#include <tslab/tslab.h>
+
 #define SECOND ((uint64_t)1000000000u)
 
 static ts_os_table own_clock_table;
 static uint64_t now;
+static SlabAllocator *allocator;
 
 static uint64_t own_clock(void) { return now; }
 
@@ -19,6 +22,11 @@ static void own_clock_begin(void) {
     now = 1000 * SECOND;
 }
 
-static void own_clock_end(void) { ts_os = &ts_os_native; }
+static int stop(void **state) {
+    (void)state;
+    slab_allocator_free(allocator);
+    ts_os = &ts_os_native;
+    return 0;
+}
 
 #endif

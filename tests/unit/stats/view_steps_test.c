@@ -19,7 +19,6 @@
 
 #define SINCE_CLOSE (5 * SECOND)
 
-static SlabAllocator *allocator;
 static EpochId leaking, next;
 static void (*at_step)(void);
 static unsigned steps_left;
@@ -29,13 +28,6 @@ static int start(void **state) {
     own_clock_begin();
     allocator = slab_allocator_create();
     return allocator == NULL;
-}
-
-static int stop(void **state) {
-    (void)state;
-    slab_allocator_free(allocator);
-    own_clock_end();
-    return 0;
 }
 
 static void step(void) {

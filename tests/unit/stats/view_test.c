@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static SlabAllocator *allocator;
 static char text[1 << 20];
 
 static int start(void **state) {
@@ -21,13 +20,6 @@ static int start(void **state) {
     own_clock_begin();
     allocator = slab_allocator_create_ex(&options);
     return allocator == NULL;
-}
-
-static int stop(void **state) {
-    (void)state;
-    slab_allocator_free(allocator);
-    own_clock_end();
-    return 0;
 }
 
 static ts_view *view_of(void) {
