@@ -56,6 +56,12 @@ static inline uint64_t ts_low_byte_owned(const _Atomic uint64_t *p) {
     __asm__("movzbl %1, %k0" : "=r"(byte) : "m"(*(const uint8_t *)(const void *)p));
     return byte;
 }
+/* Clears two words that lie together, of which only the caller's thread writes either; p is a multiple of 16. Likewise one
+   store; each word of it is seen whole. */
+typedef uint64_t __attribute__((vector_size(16), may_alias)) ts_pair;
+static inline void ts_clear_pair_owned(_Atomic uint64_t *p) {
+    __asm__("movaps %1, %0" : "=m"(*(ts_pair *)(void *)p) : "x"((ts_pair){0, 0}));
+}
 #ifdef __GCC_ASM_FLAG_OUTPUTS__
 #define TS_ASM_FLAGS 1
 /* Whether a word is v, with a relaxed load. Likewise one instruction. */
@@ -83,12 +89,19 @@ static inline bool ts_halves_are(const _Atomic uint64_t *p, uint32_t low, uint32
 #define ts_add_owned(p, v) ts_store_relaxed((p), ts_load_relaxed(p) + (v))
 #define ts_or_owned_16(p, v) ts_store_relaxed((p), (uint16_t)(ts_load_relaxed(p) | (v)))
 #define ts_low_byte_owned(p) (ts_load_relaxed(p) & 0xff)
+#define ts_clear_pair_owned(p) (ts_store_relaxed(p, 0), ts_store_relaxed((p) + 1, 0))
 #endif
 
 #ifndef TS_ASM_FLAGS
 #define ts_is_relaxed_64(p, v) (ts_load_relaxed(p) == (v))
 #define ts_halves_are(p, low, high) (ts_load_relaxed(p) == ((uint64_t)(high) << 32 | (low)))
 #endif
+
+/* A word that only the caller's thread writes is v afterwards; a word that already is, as its use before left it, is not stored
+   to. A path of hundreds of instructions waits for its stores (docs/architecture.md, "Fast paths"); a compare that comes out as
+   always costs next to nothing. ts_keep: of a word that is not atomic. */
+#define ts_keep_relaxed(p, v) (ts_load_relaxed(p) != (v) ? ts_store_relaxed(p, v) : (void)0)
+#define ts_keep(p, v) (*(p) != (v) ? (void)(*(p) = (v)) : (void)0)
 
 /* Adds to an owned word that nothing but the statistics reads. The build with TSLAB_UNCOUNTED leaves it out: it only exists
    to measure what counting costs, and its statistics are wrong. */

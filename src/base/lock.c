@@ -12,13 +12,16 @@ static void note_acquire(ts_rank rank) {
     ts_assert(2, (held_ranks >> rank) == 0);
     held_ranks |= 1u << rank;
 }
-static void note_release(ts_rank rank) {
+void ts_lock_note_tried(ts_rank rank) {
+    ts_assert(2, (held_ranks & (1u << rank)) == 0);
+    held_ranks |= 1u << rank;
+}
+void ts_lock_note_release(ts_rank rank) {
     ts_assert(2, (held_ranks & (1u << rank)) != 0);
     held_ranks &= ~(1u << rank);
 }
 #else
 static void note_acquire(ts_rank rank) { (void)rank; }
-static void note_release(ts_rank rank) { (void)rank; }
 #endif
 
 void ts_lock_init(ts_lock *lock, ts_rank rank) {
@@ -32,21 +35,16 @@ void ts_lock_reset_counts(ts_lock *lock) {
     ts_store_relaxed(&lock->contended, 0);
 }
 
-/* acquire, as in the next: partner of the release in give */
-TS_ALWAYS_INLINE bool take_free(ts_lock *lock) {
-    uint32_t word = TS_LOCK_FREE;
-    return TS_LIKELY(atomic_compare_exchange_strong_explicit(&lock->word, &word, TS_LOCK_HELD, memory_order_acquire,
-                                                             memory_order_relaxed));
-}
-
+/* acquire: as in ts_lock_take_free */
 TS_NOINLINE static void take_waiting(ts_lock *lock) {
     while (atomic_exchange_explicit(&lock->word, TS_LOCK_WAITED, memory_order_acquire) != TS_LOCK_FREE)
         ts_park(&lock->word, TS_LOCK_WAITED);
 }
 
+void ts_lock_wake(ts_lock *lock) { ts_unpark(&lock->word); }
+
 TS_ALWAYS_INLINE void give(ts_lock *lock) {
-    uint32_t word = atomic_exchange_explicit(&lock->word, TS_LOCK_FREE, memory_order_release);
-    if (TS_UNLIKELY(word == TS_LOCK_WAITED)) ts_unpark(&lock->word);
+    if (ts_lock_put(lock)) ts_lock_wake(lock);
 }
 
 TS_NOINLINE static void take_counting(ts_lock *lock) {
@@ -57,18 +55,18 @@ TS_NOINLINE static void take_counting(ts_lock *lock) {
 
 void ts_lock_acquire(ts_lock *lock) {
     note_acquire(lock->rank);
-    if (take_free(lock))
+    if (ts_lock_take_free(lock))
         ts_count(&lock->fast_acquired, 1);
     else
         take_counting(lock);
 }
 
 void ts_lock_release(ts_lock *lock) {
-    note_release(lock->rank);
+    ts_lock_note_release(lock->rank);
     give(lock);
 }
 
 void ts_lock_acquire_for_fork(ts_lock *lock) {
-    if (!take_free(lock)) take_waiting(lock);
+    if (!ts_lock_take_free(lock)) take_waiting(lock);
 }
 void ts_lock_release_for_fork(ts_lock *lock) { give(lock); }

@@ -14,9 +14,11 @@
  * The counters are written under the lock itself, so they cost a plain add; but for the one of all locks, which only who
  * waits pays.
  */
+/* Modelled in tests/model: lock. */
 #ifndef TS_BASE_LOCK_H
 #define TS_BASE_LOCK_H
 
+#include "base/assert.h"
 #include "base/atomic.h"
 #include "base/attr.h"
 
@@ -47,8 +49,46 @@ void ts_lock_init(ts_lock *lock, ts_rank rank);
 void ts_lock_reset_counts(ts_lock *lock);
 void ts_lock_acquire(ts_lock *lock);
 void ts_lock_release(ts_lock *lock);
+/* For a path without calls. Takes the lock if it is free; never waits, so any lock may be tried while any is held, and inside an
+   operation (heap.h). */
+static inline bool ts_lock_try(ts_lock *lock);
+/* The release of it. true: somebody sleeps at the lock, whom the caller wakes soon (ts_lock_wake). */
+static inline bool ts_lock_give(ts_lock *lock);
+void ts_lock_wake(ts_lock *lock);
 /* For fork, which takes every lock there is: equal ranks one after the other, and no counting. */
 void ts_lock_acquire_for_fork(ts_lock *lock);
 void ts_lock_release_for_fork(ts_lock *lock);
+
+#if TSLAB_ASSERT >= 2
+void ts_lock_note_tried(ts_rank rank);
+void ts_lock_note_release(ts_rank rank);
+#else
+static inline void ts_lock_note_tried(ts_rank rank) { (void)rank; }
+static inline void ts_lock_note_release(ts_rank rank) { (void)rank; }
+#endif
+
+/* acquire: partner of the release in ts_lock_put */
+TS_ALWAYS_INLINE bool ts_lock_take_free(ts_lock *lock) {
+    uint32_t word = TS_LOCK_FREE;
+    return TS_LIKELY(atomic_compare_exchange_strong_explicit(&lock->word, &word, TS_LOCK_HELD, memory_order_acquire,
+                                                             memory_order_relaxed));
+}
+
+/* Whether somebody is to be woken. */
+TS_ALWAYS_INLINE bool ts_lock_put(ts_lock *lock) {
+    return TS_UNLIKELY(atomic_exchange_explicit(&lock->word, TS_LOCK_FREE, memory_order_release) == TS_LOCK_WAITED);
+}
+
+static inline bool ts_lock_try(ts_lock *lock) {
+    if (!ts_lock_take_free(lock)) return false;
+    ts_lock_note_tried(lock->rank);
+    ts_count(&lock->fast_acquired, 1);
+    return true;
+}
+
+static inline bool ts_lock_give(ts_lock *lock) {
+    ts_lock_note_release(lock->rank);
+    return ts_lock_put(lock);
+}
 
 #endif

@@ -30,19 +30,23 @@ TS_ALWAYS_INLINE ts_block *ts_epoch_detach_blocks(ts_epoch *epoch) {
 TS_ALWAYS_INLINE void ts_epoch_open_block(ts_block *block, EpochId id) {
     /* release: who sees the id sees whose heap it is (domain.c: is_block_of) */
     ts_store_release(&block->open_id, id);
-    /* Care is the slow path's work: such a block is never open to fast frees. */
-    if (block->share->allocator->care) return;
-    ts_store_relaxed(&block->key, ts_era(block) | (uint64_t)ts_line_of(block->share) << TS_KEY_SHARE_SHIFT);
+    ts_store_relaxed(&block->key, ts_era(block) | block->share->open_key);
 }
 
 static inline void ts_epoch_remember_scope(ts_heap *heap, ts_scope_block *block, const ts_epoch *epoch) {
-    heap->scope_map[epoch->entry.index % TS_HEAP_MAP] = block;
+    ts_keep(&heap->scope_map[epoch->entry.index % TS_HEAP_MAP], block);
 }
 static inline void ts_epoch_remember(ts_heap *heap, ts_block *block, const ts_epoch *epoch) {
     if (block->scope)
         ts_epoch_remember_scope(heap, ts_scope(block), epoch);
     else
         heap->map[epoch->entry.index % TS_HEAP_MAP] = ts_churn(block);
+}
+
+/* At the head of the epoch's list, before `first`. */
+TS_ALWAYS_INLINE void ts_epoch_list_block(ts_epoch *epoch, ts_block *block, ts_block *first) {
+    ts_keep_relaxed(&block->epoch_next, first);
+    ts_store_release(&epoch->blocks, block); /* whole, for ts_epoch_read_blocks */
 }
 
 /* scope: the epoch's flags say so. */
@@ -59,12 +63,17 @@ TS_ALWAYS_INLINE ts_block *ts_epoch_new_block(ts_heap *heap, ts_share *share, ts
         errno = ENOMEM;
         return NULL;
     }
-    ts_block *first = ts_load_relaxed(&epoch->blocks);
-    block->epoch_prev = NULL;
-    ts_store_relaxed(&block->epoch_next, first);
-    if (first) first->epoch_prev = block;
-    ts_store_release(&epoch->blocks, block); /* whole, for ts_epoch_read_blocks */
+    ts_epoch_list_block(epoch, block, ts_load_relaxed(&epoch->blocks));
     return block;
+}
+
+/* The same with the first of the heap's free scope blocks, for an epoch that nobody can find yet. Caller holds the heap. */
+TS_ALWAYS_INLINE void ts_epoch_first_scope(ts_heap *heap, ts_share *share, ts_epoch *epoch, EpochId id,
+                                           ts_block *block) {
+    ts_block_begin(heap, share, epoch, block, true);
+    ts_store_relaxed(&block->epoch_id, id);
+    ts_epoch_open_block(block, id);
+    ts_epoch_list_block(epoch, block, NULL);
 }
 
 /* ---- open ---------------------------------------------------------------------------------------------- */
@@ -84,27 +93,33 @@ TS_ALWAYS_INLINE uint64_t ts_epoch_domain_time(void) {
 }
 
 /* A free entry becomes an ACTIVE epoch that nobody can find yet: nobody believes an entry whose id is 0 or another, and its
-   last use ended under the lock. So none is needed here. */
-TS_ALWAYS_INLINE EpochId ts_epoch_begin(ts_epoch *epoch, ts_allocator *allocator, unsigned flags, uint64_t now) {
+   last use ended under the lock. So none is needed here. clean: the caller has seen that it is. */
+TS_ALWAYS_INLINE EpochId ts_epoch_begin(ts_epoch *epoch, ts_allocator *allocator, unsigned flags, uint64_t now,
+                                        const bool clean) {
     EpochId id = ts_table_next_id(&ts_epochs, epoch);
     atomic_thread_fence(memory_order_release); /* the last id went before any of these: ts_epoch_is_still */
-    ts_store_relaxed(&epoch->flags, flags);
-    ts_store_relaxed(&epoch->allocator, allocator);
+    ts_keep_relaxed(&epoch->flags, flags);
+    ts_keep_relaxed(&epoch->allocator, allocator);
     ts_store_relaxed(&epoch->open_since_ns, now);
-    if (TS_UNLIKELY(!epoch->clean)) ts_epoch_clean(epoch);
-    epoch->clean = false;
+    if (!clean && !epoch->clean) ts_epoch_clean(epoch);
     ts_store_relaxed(&epoch->state, EPOCH_ACTIVE);
     return id;
 }
 
-/* Now it can be found. token: by which the caller found the allocator. false with errno: that use of the record has ended,
-   and the epoch with it. */
-TS_ALWAYS_INLINE bool ts_epoch_show(ts_epoch *epoch, ts_allocator *allocator, uintptr_t token, EpochId id) {
+/* Now it can be found. token: by which the caller found the allocator. false: that use of the record has ended, and the epoch is
+   to be destroyed. */
+TS_ALWAYS_INLINE bool ts_epoch_show_in_time(ts_epoch *epoch, const ts_allocator *allocator, uintptr_t token,
+                                            EpochId id) {
     ts_table_publish(epoch, id);
     /* An allocator ends by changing its id and then destroying all epochs it finds (both seq_cst): it finds this one, or
        its end is seen here. */
     atomic_thread_fence(memory_order_seq_cst);
-    if (TS_LIKELY(ts_load_relaxed(&allocator->entry.id) == token)) return true;
+    return TS_LIKELY(ts_load_relaxed(&allocator->entry.id) == token);
+}
+
+/* The same with that. */
+static inline bool ts_epoch_show(ts_epoch *epoch, ts_allocator *allocator, uintptr_t token, EpochId id) {
+    if (ts_epoch_show_in_time(epoch, allocator, token, id)) return true;
     ts_epoch_destroy(allocator, id);
     errno = EINVAL;
     return false;
@@ -129,29 +144,28 @@ TS_ALWAYS_INLINE void ts_epoch_kill_only_block(ts_block *block) {
     ts_store_release(&block->open_id, TS_ID_NEVER);
 }
 
-/* The usual end, of a domain's epoch mostly: `block` is its ts_epoch_only_block. Caller has the lock, which is released. */
-TS_ALWAYS_INLINE void ts_epoch_end_own(ts_epoch *epoch, ts_block *block) {
-    ts_heap *heap = ts_thread.heap;
+/* The usual end, of a domain's epoch mostly: `block` is its ts_epoch_only_block, and still has to be ended. Caller has the
+   lock. */
+TS_ALWAYS_INLINE void ts_epoch_end_use(ts_epoch *epoch, ts_block *block) {
     TS_PROBE1(epoch__destroy, ts_load_relaxed(&epoch->entry.id));
     ts_epoch_kill_only_block(block);
-    epoch->clean = ts_load_relaxed(&epoch->state) == EPOCH_ACTIVE && ts_load_relaxed(&epoch->span_allocated) == 0 &&
-                   ts_load_relaxed(&epoch->label[0]) == 0;
+    if (TS_UNLIKELY(ts_load_relaxed(&epoch->state) != EPOCH_ACTIVE || ts_load_relaxed(&epoch->span_allocated) != 0 ||
+                    ts_load_relaxed(&epoch->label[0]) != 0))
+        epoch->clean = false;
     ts_store_release(&epoch->state, EPOCH_CLOSED);
     ts_store_release(&epoch->entry.id, 0);
     (void)ts_epoch_detach_blocks(epoch);
+}
+
+/* The same with the block's end. The lock is released. */
+static inline void ts_epoch_end_own(ts_epoch *epoch, ts_block *block) {
+    ts_heap *heap = ts_thread.heap;
+    ts_epoch_end_use(epoch, block);
     ts_lock_release(ts_epoch_lock(epoch));
     ts_heap_enter(heap);
     ts_block_end_killed_scope(heap, ts_scope(block));
     ts_heap_leave(heap);
     ts_heap_give_entry(&ts_epochs, TS_TABLE_EPOCH, epoch);
-}
-
-/* The same with what follows: ts_epoch_destroy_locked. */
-TS_ALWAYS_INLINE void ts_epoch_destroy_own(ts_epoch *epoch, ts_block *block) {
-    uint64_t released = ts_thread.released;
-    ts_epoch_end_own(epoch, block);
-    if (TS_UNLIKELY(ts_epoch_is_anything_noted())) ts_epoch_settle_end(ts_thread.released - released);
-    ts_heap_limit_blocks(ts_thread.heap);
 }
 
 #endif

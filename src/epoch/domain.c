@@ -4,6 +4,7 @@
 #include "epoch/blocks.h"
 #include "epoch/misuse.h"
 #include "epoch/sample.h"
+#include "heap/ended.h"
 #include "heap/fast.h"
 
 #include <errno.h>
@@ -30,15 +31,15 @@ TS_ALWAYS_INLINE uint64_t begin_domain(ts_domain *d, ts_allocator *allocator, ui
                                        uint64_t owner, bool shared, bool ends_epoch, ts_scope_block *block) {
     uint64_t id = ts_table_next_id(&ts_domains, d);
     atomic_thread_fence(memory_order_release); /* the last id went before any of these: is_still */
-    ts_store_relaxed(&d->allocator, allocator);
-    ts_store_relaxed(&d->token, token);
+    ts_keep_relaxed(&d->allocator, allocator);
+    ts_keep_relaxed(&d->token, token);
     ts_store_relaxed(&d->epoch, epoch);
-    ts_store_relaxed(&d->owner, owner);
-    ts_store_relaxed(&d->shared, shared);
-    ts_store_relaxed(&d->ends_epoch, ends_epoch);
-    ts_store_relaxed(&d->busy, 0);
-    ts_store_relaxed(&d->cleanups, NULL);
-    ts_store_relaxed(&d->block, block);
+    ts_keep_relaxed(&d->owner, owner);
+    ts_keep_relaxed(&d->shared, shared);
+    ts_keep_relaxed(&d->ends_epoch, ends_epoch);
+    ts_keep_relaxed(&d->busy, 0);
+    ts_keep_relaxed(&d->cleanups, NULL);
+    ts_keep_relaxed(&d->block, block);
     ts_table_publish(d, id);
     return id;
 }
@@ -67,21 +68,37 @@ uint64_t ts_domain_create(ts_allocator *allocator, uintptr_t token, EpochId epoc
     return TS_LIKELY(ts_load_relaxed(&allocator->entry.id) == token) ? id : begun_too_late(d, id);
 }
 
+TS_COLD static uint64_t made_too_late(ts_domain *d, uint64_t id, EpochId epoch) {
+    ts_epoch_destroy(ts_load_relaxed(&d->allocator), epoch);
+    return begun_too_late(d, id);
+}
+
+/* The clock comes first, and all that may be missing is looked for before anything is changed: so nothing is live across a
+   call. */
 uint64_t ts_domain_make(uintptr_t token) {
+    uint64_t now = ts_epoch_domain_time();
     ts_heap *heap = ts_thread.heap;
     if (TS_UNLIKELY(!heap || heap->spares[TS_TABLE_EPOCH] == 0 || heap->spares[TS_TABLE_DOMAIN] == 0)) return 0;
     ts_share *share = ts_heap_find_share(heap, token);
-    ts_allocator *allocator = ts_allocator_find(token);
-    if (TS_UNLIKELY(!allocator || !share)) return 0;
-    ts_epoch *epoch = (void *)heap->spare[TS_TABLE_EPOCH][--heap->spares[TS_TABLE_EPOCH]];
-    EpochId epoch_id = ts_epoch_begin(epoch, allocator, EPOCH_SCOPE, ts_epoch_domain_time());
-    ts_block *block = ts_epoch_new_block(heap, share, epoch, epoch_id, true);
-    if (TS_LIKELY(block != NULL)) ts_epoch_remember_scope(heap, ts_scope(block), epoch); /* else it joins later */
+    if (TS_UNLIKELY(!share)) return 0;
+    ts_allocator *allocator = share->allocator;
+    ts_epoch *epoch = (void *)heap->spare[TS_TABLE_EPOCH][heap->spares[TS_TABLE_EPOCH] - 1];
+    ts_op_begin(&ts_thread);
+    ts_block *block = heap->free_scope;
+    /* acquire: as in ts_heap_enter */
+    if (TS_UNLIKELY(ts_load_acquire(&heap->revoked) != 0) || TS_UNLIKELY(!block) || TS_UNLIKELY(!epoch->clean)) {
+        ts_op_end(&ts_thread);
+        return 0;
+    }
+    heap->spares[TS_TABLE_EPOCH]--;
+    EpochId epoch_id = ts_epoch_begin(epoch, allocator, EPOCH_SCOPE, now, true);
+    ts_epoch_first_scope(heap, share, epoch, epoch_id, block);
+    ts_heap_leave(heap);
+    ts_epoch_remember_scope(heap, ts_scope(block), epoch);
     ts_domain *d = (void *)heap->spare[TS_TABLE_DOMAIN][--heap->spares[TS_TABLE_DOMAIN]];
-    uint64_t id =
-        begin_domain(d, allocator, token, epoch_id, heap->serial, false, true, block ? ts_scope(block) : NULL);
+    uint64_t id = begin_domain(d, allocator, token, epoch_id, heap->serial, false, true, ts_scope(block));
     /* What is shown last looks whether the allocator has ended, for both. */
-    if (TS_UNLIKELY(!ts_epoch_show(epoch, allocator, token, epoch_id))) return begun_too_late(d, id);
+    if (TS_UNLIKELY(!ts_epoch_show_in_time(epoch, allocator, token, epoch_id))) return made_too_late(d, id, epoch_id);
     TS_PROBE3(epoch__open, epoch_id, NULL, (uint64_t)EPOCH_SCOPE);
     return id;
 }
@@ -134,13 +151,15 @@ TS_ALWAYS_INLINE bool is_block_of(const ts_scope_block *block, const ts_heap *he
 }
 
 /* This thread's block for the innermost domain, if it has one: slab_alloc then finds it at once. */
-static void follow_innermost(ts_heap *heap) {
-    const ts_domain_scope *top = ts_thread.domain;
-    ts_thread.scope = &ts_no_scope;
-    if (!top || is_timed(heap)) return;
+TS_NOINLINE static void follow(ts_heap *heap, const ts_domain_scope *top) {
     ts_scope_block *b = top->block;
     if (!is_block_of(b, heap, top->epoch)) b = heap->scope_map[ts_table_index(&ts_epochs, top->epoch) % TS_HEAP_MAP];
     if (is_block_of(b, heap, top->epoch)) ts_thread.scope = b;
+}
+TS_ALWAYS_INLINE void follow_innermost(ts_heap *heap) {
+    const ts_domain_scope *top = ts_thread.domain;
+    ts_thread.scope = &ts_no_scope;
+    if (top && !is_timed(heap)) follow(heap, top);
 }
 
 /* After the fields of a domain were read: they are that domain's. Another thread can end a shared one at any moment, and
@@ -166,11 +185,11 @@ bool ts_domain_read(uint64_t id, uintptr_t *token, EpochId *epoch) {
 }
 
 TS_ALWAYS_INLINE void push(ts_domain_scope *scope, uint64_t id, EpochId epoch, uintptr_t token, ts_scope_block *block) {
-    scope->outer = ts_thread.domain;
+    ts_keep(&scope->outer, ts_thread.domain);
     scope->domain = id;
     scope->epoch = epoch;
-    scope->allocator = token;
-    scope->block = block;
+    ts_keep(&scope->allocator, token);
+    ts_keep(&scope->block, block);
     ts_thread.domain = scope;
 }
 
@@ -224,12 +243,14 @@ TS_NOINLINE static bool enter_slowly(uint64_t id) {
 bool ts_domain_enter(uint64_t id) {
     const ts_domain *d = ts_domain_find(id);
     ts_heap *heap = ts_thread.heap;
-    if (TS_UNLIKELY(!d || !heap || ts_load_relaxed(&d->owner) != heap->serial)) return enter_slowly(id);
+    if (TS_UNLIKELY(!d) || TS_UNLIKELY(!heap) || TS_UNLIKELY(ts_load_relaxed(&d->owner) != heap->serial))
+        return enter_slowly(id);
     EpochId epoch = ts_load_relaxed(&d->epoch);
     ts_scope_block *block = ts_load_relaxed(&d->block);
     uintptr_t token = ts_load_relaxed(&d->token);
     ts_domain_scope *scope = heap->spare_scope;
-    if (TS_UNLIKELY(!is_still(d, id) || !scope || !is_block_of(block, heap, epoch) || is_timed(heap)))
+    if (TS_UNLIKELY(!is_still(d, id)) || TS_UNLIKELY(!scope) || TS_UNLIKELY(!is_block_of(block, heap, epoch)) ||
+        TS_UNLIKELY(is_timed(heap)))
         return enter_slowly(id);
     heap->spare_scope = NULL;
     push(scope, id, epoch, token, block);
@@ -343,30 +364,31 @@ static bool is_entered(uint64_t id) {
     return false;
 }
 
-/* The domain's epoch, locked, if nobody is busy with the domain and it has no cleanups: both stay so while the lock is held.
-   NULL without the lock. */
-TS_ALWAYS_INLINE ts_epoch *lock_quiet(ts_domain *d, uint64_t id) {
+/* Caller has the lock of its epoch: nobody is busy with the domain and it has no cleanups. Both stay so while the lock is
+   held. */
+TS_ALWAYS_INLINE bool is_quiet(const ts_domain *d, uint64_t id) {
+    return TS_LIKELY(ts_load_relaxed(&d->entry.id) == id) && TS_LIKELY(!ts_load_acquire(&d->busy)) &&
+           TS_LIKELY(!ts_load_relaxed(&d->cleanups));
+}
+
+/* The domain's epoch, locked, if the domain is quiet. NULL without the lock. */
+static ts_epoch *lock_quiet(ts_domain *d, uint64_t id) {
     if (ts_load_relaxed(&d->cleanups)) return NULL;
     ts_epoch *epoch = ts_epoch_find_locked(ts_load_relaxed(&d->allocator), ts_load_relaxed(&d->epoch));
     if (!epoch) return NULL;
-    if (TS_LIKELY(ts_load_relaxed(&d->entry.id) == id && !ts_load_acquire(&d->busy) && !ts_load_relaxed(&d->cleanups)))
-        return epoch;
+    if (is_quiet(d, id)) return epoch;
     ts_lock_release(ts_epoch_lock(epoch));
     return NULL;
 }
 
-/* The usual end: no cleanups, left by this thread, and its epoch ends with it: both under one hold of the epoch's lock.
-   false: nothing was done. */
+/* No cleanups, left by this thread, and its epoch ends with it: both under one hold of the epoch's lock. false: nothing was
+   done. */
 static bool destroy_at_once(ts_domain *d, uint64_t id) {
     if (!ts_load_relaxed(&d->ends_epoch) || is_entered(id)) return false;
     ts_epoch *epoch = lock_quiet(d, id);
     if (!epoch) return false;
     ts_heap_give_entry(&ts_domains, TS_TABLE_DOMAIN, d);
-    ts_block *block = ts_epoch_only_block(epoch);
-    if (TS_LIKELY(block != NULL))
-        ts_epoch_destroy_own(epoch, block);
-    else
-        ts_epoch_destroy_locked(epoch);
+    ts_epoch_destroy_locked(epoch);
     return true;
 }
 
@@ -396,9 +418,76 @@ TS_NOINLINE static void destroy_slowly(ts_domain *d, uint64_t id) {
     if (ends) ts_epoch_destroy(allocator, epoch);
 }
 
-void ts_domain_destroy(uint64_t id) {
+TS_NOINLINE static void destroy_other(uint64_t id) {
     ts_domain *d = mine(id, "epoch_domain_destroy");
-    if (d && TS_UNLIKELY(!destroy_at_once(d, id))) destroy_slowly(d, id);
+    if (d && !destroy_at_once(d, id)) destroy_slowly(d, id);
+}
+
+/* Inside an operation, with the lock, when it is another case. */
+TS_NOINLINE static void destroy_unlocked(ts_lock *lock, uint64_t id) {
+    ts_op_end(&ts_thread);
+    if (ts_lock_give(lock)) ts_lock_wake(lock);
+    destroy_other(id);
+}
+
+/* What the usual end has left to do, inside the heap, which it leaves. wake: a lock at which somebody sleeps; over: a share
+   with more warm units than it keeps; or NULL. slabs: as many it made warm. */
+TS_NOINLINE static void destroyed(ts_lock *wake, ts_share *over, uint32_t slabs) {
+    if (over) ts_share_overflow(over, TS_NORMAL);
+    ts_heap_leave(ts_thread.heap);
+    if (wake) ts_lock_wake(wake);
+    ts_epoch_settle_end(slabs);
+    ts_heap_limit_blocks(ts_thread.heap);
+}
+
+/* The second half of the usual end: nobody can find the epoch, and the heap is held. */
+TS_NOINLINE static void end_block(ts_heap *heap, ts_epoch *epoch, ts_block *block, ts_lock *wake) {
+    ts_share *share = block->share;
+    uint32_t slabs = ts_load_relaxed(&block->slabs);
+    bool over = ts_scope_end(heap, ts_scope(block));
+    ts_heap_keep_entry(heap, &ts_epochs, TS_TABLE_EPOCH, epoch);
+    if (TS_UNLIKELY(over) || TS_UNLIKELY(wake) || TS_UNLIKELY(ts_epoch_is_anything_noted()) ||
+        TS_UNLIKELY(ts_load_relaxed(&heap->free_blocks[true]) > TS_FREE_SCOPE_BLOCKS)) {
+        destroyed(wake, over ? share : NULL, slabs);
+        return;
+    }
+    ts_heap_leave(heap);
+}
+
+/* The usual end: the domain of this thread alone, which has left it, without cleanups; its epoch ends with it and has one block.
+   All else is found out before anything is changed, or is left to the call that comes last: so nothing is live across a call.
+   The lock is tried inside of the operation with which the heap is held: who tries waits for nobody, so nobody who waits for the
+   end of the operation waits for ever, whatever lock he has. */
+void ts_domain_destroy(uint64_t id) {
+    ts_domain *d = ts_domain_find(id);
+    ts_heap *heap = ts_thread.heap;
+    if (TS_UNLIKELY(!d) || TS_UNLIKELY(!heap) || TS_UNLIKELY(ts_load_relaxed(&d->owner) != heap->serial) ||
+        TS_UNLIKELY(!ts_load_relaxed(&d->ends_epoch)) || TS_UNLIKELY(is_entered(id)) ||
+        TS_UNLIKELY(heap->spares[TS_TABLE_EPOCH] >= TS_SPARE_ENTRIES) ||
+        TS_UNLIKELY(heap->spares[TS_TABLE_DOMAIN] >= TS_SPARE_ENTRIES)) {
+        destroy_other(id);
+        return;
+    }
+    EpochId epoch_id = ts_load_relaxed(&d->epoch);
+    ts_epoch *epoch = ts_table_of_strided(&ts_epochs, epoch_id, TS_EPOCH_STRIDE);
+    ts_lock *lock = ts_epoch_lock(epoch);
+    ts_op_begin(&ts_thread);
+    /* acquire: as in ts_heap_enter */
+    if (TS_UNLIKELY(ts_load_acquire(&heap->revoked) != 0) || TS_UNLIKELY(!ts_lock_try(lock))) {
+        ts_op_end(&ts_thread);
+        destroy_other(id);
+        return;
+    }
+    ts_block *block =
+        is_quiet(d, id) && ts_load_relaxed(&epoch->entry.id) == epoch_id ? ts_epoch_only_block(epoch) : NULL;
+    if (TS_UNLIKELY(!block) || TS_UNLIKELY(block->share->care)) {
+        destroy_unlocked(lock, id);
+        return;
+    }
+    ts_store_release(&d->entry.id, 0);
+    ts_heap_keep_entry(heap, &ts_domains, TS_TABLE_DOMAIN, d);
+    ts_epoch_end_use(epoch, block);
+    end_block(heap, epoch, block, ts_lock_give(lock) ? lock : NULL);
 }
 
 bool ts_domain_force_close(uint64_t id) {

@@ -44,6 +44,7 @@ static void take_apart(ts_epoch *epoch) {
     ts_allocator *allocator = ts_load_relaxed(&epoch->allocator);
     ts_block *blocks = ts_epoch_detach_blocks(epoch), *dying = epoch->dying;
     epoch->dying = NULL;
+    epoch->clean = false;
     ts_lock_release(ts_epoch_lock(epoch));
     end_blocks(allocator, blocks);
     end_blocks(allocator, dying);

@@ -97,6 +97,7 @@ void ts_epoch_clean(ts_epoch *epoch) {
     ts_store_relaxed(&epoch->span_units, 0);
     ts_store_relaxed(&epoch->rss_before, 0);
     ts_store_relaxed(&epoch->rss_after, 0);
+    epoch->clean = true;
 }
 
 /* Of an epoch that is not a domain's; only forward: another thread may have read its clock earlier. */
@@ -119,8 +120,8 @@ EpochId ts_epoch_open(ts_allocator *allocator, uintptr_t token, const char *labe
         errno = ENOMEM;
         return EPOCH_NONE;
     }
-    EpochId id =
-        ts_epoch_begin(epoch, allocator, flags ? flags : EPOCH_CHURN, join ? ts_epoch_domain_time() : opening_time());
+    EpochId id = ts_epoch_begin(epoch, allocator, flags ? flags : EPOCH_CHURN,
+                                join ? ts_epoch_domain_time() : opening_time(), false);
     if (label) ts_epoch_set_label(epoch, label);
     if (join) join_unpublished(allocator, epoch, id);
     if (!ts_epoch_show(epoch, allocator, token, id)) return EPOCH_NONE;

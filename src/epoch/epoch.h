@@ -38,7 +38,9 @@ typedef struct ts_epoch {
     uint32_t spans;                               /* first unit of the first span; guarded by the lock */
     uint32_t pins;                                /* guarded by the lock */
     bool destroyed;                               /* guarded by the lock: to be taken apart at the last unpin */
-    bool clean; /* of an entry that is free: all but what every use sets is as in an epoch that was just opened */
+    bool
+        clean; /* of an entry that is free: all but what every use sets is as in an epoch that was just opened. Of one in use it
+                   means nothing: its end may have to write it */
     _Atomic uint64_t span_allocated, span_freed, span_bytes_allocated, span_bytes_freed, span_units;
     _Atomic uint64_t rss_before, rss_after; /* written under the lock */
 } ts_epoch;

@@ -109,11 +109,10 @@ static inline size_t ts_allocator_class_bytes(const ts_allocator *allocator) {
 
 /* What a share keeps beyond its limit goes to the allocator. Caller holds the heap. */
 void ts_share_overflow(ts_share *share, unsigned part);
-/* A whole list of empty slabs becomes warm. Caller holds the heap. */
-TS_ALWAYS_INLINE void ts_share_keep_list(ts_share *share, unsigned part, uint32_t head, uint32_t tail, uint32_t count) {
+/* A whole list of empty slabs becomes warm. true: now they are more than a share keeps. Caller holds the heap. */
+TS_ALWAYS_INLINE bool ts_share_add_warm(ts_share *share, unsigned part, uint32_t head, uint32_t tail, uint32_t count) {
     ts_warm *warm = &share->warm[part];
-    if (!head) return;
-    ts_thread.released += count;
+    if (!head) return false;
     /* As ts_warm_splice, of a list in registers. */
     ts_slab_at(tail)->next = warm->head;
     if (!warm->head) warm->tail = tail;
@@ -122,9 +121,8 @@ TS_ALWAYS_INLINE void ts_share_keep_list(ts_share *share, unsigned part, uint32_
     TS_PROBE2(slab__recycle,
               ts_region.part[part].base + (size_t)(head - ts_region.part[part].first_unit) * TS_UNIT_BYTES,
               (uint64_t)count);
-    if (ts_load_relaxed(&warm->count) > TS_LOCAL_WARM_UNITS ||
-        share->allocator->settings.reclaim_policy == SLAB_RECLAIM_AT_ONCE)
-        ts_share_overflow(share, part);
+    return ts_load_relaxed(&warm->count) > TS_LOCAL_WARM_UNITS ||
+           share->allocator->settings.reclaim_policy == SLAB_RECLAIM_AT_ONCE;
 }
 
 /* A warm unit of the share, claimed. 0: it has none. Caller holds the heap. */

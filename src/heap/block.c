@@ -3,21 +3,22 @@
 #include "base/bits.h"
 #include "heap/allocator.h"
 #include "heap/care.h"
-#include "heap/heap.h"
+#include "heap/ended.h"
 
 #include <limits.h>
 #include <string.h>
 
-#define ERA_LIMIT (TS_UNIT_ERA_MASK - 4)
-
-ts_block *ts_block_make(bool scope) {
+bool ts_block_make(ts_heap *heap, bool scope) {
     ts_block *block = scope ? ts_lines_take(TS_LINES_SCOPE_BLOCK, sizeof(ts_scope_block))
                             : ts_lines_take(TS_LINES_CHURN_BLOCK, sizeof(ts_churn_block));
-    if (!block) return NULL;
+    if (!block) return false;
     block->scope = scope;
     if (scope) ts_scope(block)->home = TS_UNIT_SCOPE | (uint64_t)ts_line_of(block) << TS_UNIT_LINE_SHIFT;
     ts_store_relaxed(&block->key, 1);
-    return block;
+    ts_store_release(&block->heap, heap);
+    *(scope ? &heap->free_scope : &heap->free_churn) = block;
+    ts_add_owned(&heap->free_blocks[scope], 1);
+    return true;
 }
 
 /* direct_frees first, those from claimed words last, and between them the magazine's counts, of one moment: a reader sees no more freed than
@@ -84,14 +85,15 @@ ts_tally ts_block_tally(const ts_block *block, uint32_t cls) {
     return t;
 }
 
-/* All objects of an ended block are dead, so one count tells what was allocated and freed in it. */
-TS_ALWAYS_INLINE void fold(ts_share *share, uint32_t kind, uint64_t allocated) {
-    ts_count(&share->count[kind].ended, allocated);
-}
-
 /* Slabs whose objects died together, linked by next. */
 static void end_slabs(const ts_allocator *allocator, uint32_t unit) {
     for (; unit; unit = ts_slab_at(unit)->next) ts_care_end(allocator, ts_unit_address(unit), TS_UNIT_BYTES);
+}
+
+static void keep_slabs(ts_share *share, unsigned part, const ts_warm *list) {
+    uint32_t count = ts_load_relaxed(&list->count);
+    ts_thread.released += count;
+    if (ts_share_add_warm(share, part, list->head, list->tail, count)) ts_share_overflow(share, part);
 }
 
 TS_NOINLINE static void end_churn(ts_churn_block *block) {
@@ -104,7 +106,7 @@ TS_NOINLINE static void end_churn(ts_churn_block *block) {
         ts_store_relaxed(&chain.count, ts_load_relaxed(&bin->slabs));
         if (chain.head) ts_count(&block->b.share->count[cls].empty_slab_recycled, ts_load_relaxed(&bin->slabs));
         ts_warm_splice(&lists[ts_class_part(cls)], &chain);
-        fold(block->b.share, cls, bin_tally(bin).allocated);
+        ts_share_fold(block->b.share, cls, bin_tally(bin).allocated);
         ts_store_relaxed(&bin->word, 0);
         bin->word_granule = 0;
         bin->head = 0;
@@ -117,43 +119,13 @@ TS_NOINLINE static void end_churn(ts_churn_block *block) {
         ts_store_relaxed(&bin->direct_frees, 0);
     }
     block->little = 0;
-    for (unsigned part = 0; part < TS_PARTS; part++)
-        ts_share_keep_list(block->b.share, part, lists[part].head, lists[part].tail,
-                           ts_load_relaxed(&lists[part].count));
+    for (unsigned part = 0; part < TS_PARTS; part++) keep_slabs(block->b.share, part, &lists[part]);
 }
 
-/* The last of an end: the block is in no epoch, and one of the heap's free ones. */
-TS_ALWAYS_INLINE void set_free(ts_heap *heap, ts_block *block, const bool scope) {
-    ts_store_relaxed(&block->slabs, 0);
-    ts_heap_unlink(heap, block);
-    ts_store_relaxed(&block->epoch, NULL);
-    /* A block whose eras are used up is not used again. */
-    if (TS_UNLIKELY(ts_era(block) >= ERA_LIMIT)) return;
-    ts_block **list = scope ? &heap->free_scope : &heap->free_churn;
-    block->heap_next = *list;
-    *list = block;
-    ts_add_owned(&heap->free_blocks[scope], 1);
-}
-
-/* What it holds becomes warm last, so that nothing is live across a call. */
-TS_ALWAYS_INLINE void end_scope(ts_heap *heap, ts_scope_block *block) {
+static void end_scope(ts_heap *heap, ts_scope_block *block) {
     ts_share *share = block->b.share;
-    fold(share, TS_COUNT_SCOPE, ts_load_relaxed(&block->allocs));
-    uint32_t slabs = ts_load_relaxed(&block->b.slabs);
-    ts_count(&share->count[TS_COUNT_SCOPE].empty_slab_recycled, slabs);
-    uint32_t head = block->head, tail = block->tail;
-    block->allocs_before = 0;
-    block->head = block->tail = 0;
-    ts_store_relaxed(&block->current, 0);
-    block->end = NULL;
-    block->bits = NULL;
-    ts_store_relaxed(&block->bump, NULL);
-    ts_store_relaxed(&block->allocs, 0);
-    ts_store_relaxed(&block->frees, 0);
-    ts_store_relaxed(&block->bytes_allocated, 0);
-    ts_store_relaxed(&block->bytes_freed, 0);
-    set_free(heap, &block->b, true);
-    ts_share_keep_list(share, TS_NORMAL, head, tail, slabs);
+    ts_thread.released += ts_load_relaxed(&block->b.slabs);
+    if (ts_scope_end(heap, block)) ts_share_overflow(share, TS_NORMAL);
 }
 
 void ts_block_end(ts_heap *heap, ts_block *block) {
@@ -167,7 +139,7 @@ void ts_block_end(ts_heap *heap, ts_block *block) {
         end_scope(heap, ts_scope(block));
     } else {
         end_churn(ts_churn(block));
-        set_free(heap, block, false);
+        ts_block_set_free(heap, block, false);
     }
 }
 

@@ -382,7 +382,7 @@ bool ts_check_heap(ts_check *check, const ts_heap *heap) {
     const ts_block *before = NULL;
     for (const ts_block *b = heap->blocks; b; b = b->heap_next) {
         if (!ts_check_claim_lines(check, b, block_bytes(b), "a block")) return false;
-        REQUIRE(b->heap_prev == before, "heap %u: the list of its blocks is broken", heap->id);
+        REQUIRE(!before || b->heap_prev == before, "heap %u: the list of its blocks is broken", heap->id);
         REQUIRE(ts_load_relaxed(&b->heap) == heap, "heap %u: has the block of another", heap->id);
         REQUIRE(has_share(heap, b->share), "heap %u: a block has the share of another heap", heap->id);
         REQUIRE(ts_load_relaxed(&b->allocator) == b->share->token,

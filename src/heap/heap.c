@@ -330,9 +330,10 @@ ts_share *ts_heap_share(ts_heap *heap, ts_allocator *allocator) {
         }
         made->allocator = allocator;
         made->token = token;
-        made->sampled = allocator->sampled;
-        made->guarded = allocator->settings.guard_spans != 0;
+        made->slow[false] = allocator->sampled;
+        made->slow[true] = allocator->sampled | (allocator->settings.guard_spans != 0);
         made->care = allocator->care != 0 || ts_care_tools;
+        made->open_key = allocator->care ? 0 : (uint64_t)ts_line_of(made) << TS_KEY_SHARE_SHIFT;
         made->index = ts_allocator_index(allocator);
         made->heap = heap;
     }

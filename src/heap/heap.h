@@ -138,10 +138,9 @@ typedef struct ts_block {
     _Atomic(struct ts_epoch *) epoch; /* constant during a use; read by who looks at an object */
     /* (h) unless said otherwise */
     _Atomic(struct ts_block *) epoch_next; /* written under the epoch's lock, walked by readers without it */
-    struct ts_block *epoch_prev;
-    struct ts_block *heap_next; /* list of the heap's blocks in use, or of its free ones */
-    struct ts_block *heap_prev;
-    struct ts_block *condemned_next; /* owner: who pushed it on the condemned list */
+    struct ts_block *heap_next;            /* list of the heap's blocks in use, or of its free ones */
+    struct ts_block *heap_prev;            /* of the first block in use it means nothing */
+    struct ts_block *condemned_next;       /* owner: who pushed it on the condemned list */
     _Atomic uint64_t
         bins_used; /* (h) bit per class: the bin has a magazine; bits are only set while it is a heap's; read by anyone */
     _Atomic uint32_t slabs;    /* units in its bins, or in its scope list */
@@ -149,7 +148,7 @@ typedef struct ts_block {
                                         another once the block is killed: a slab that is added then is stale too */
     _Atomic uint64_t epoch_id; /* of the present use, or of the last; read by who tells of a misuse */
 } ts_block;
-_Static_assert(sizeof(ts_block) == 2 * TS_CACHE_LINE || sizeof(void *) < 8, "bins begin on a line");
+_Static_assert(sizeof(ts_block) <= 2 * TS_CACHE_LINE, "so that bins begin on the third line");
 
 typedef struct ts_churn_block {
     ts_block b;
@@ -194,8 +193,11 @@ typedef struct ts_share {
     struct ts_allocator *allocator; /* constant during a use, as are the next two */
     uintptr_t token;                /* of the allocator's use that this belongs to */
     struct ts_heap *heap;
-    uint8_t sampled, guarded, care;    /* the allocator's: stacks, spans, any care or tool; constant during a use */
-    uint16_t index;                    /* the allocator's, as records of slabs have it; likewise */
+    uint64_t open_key; /* of the key of a block of it that is open: its line, in place. 0 with care, which is the slow
+                          path's work: such a block is never open to fast frees */
+    uint8_t slow[2];   /* what its blocks' is, of churn and of scope; constant during a use */
+    uint8_t care;      /* the allocator's, any tool included; likewise */
+    uint16_t index;    /* the allocator's, as records of slabs have it; likewise */
     struct ts_share *heap_next;        /* (h) */
     struct ts_share *allocator_next;   /* constant once in the allocator's list */
     ts_warm warm[TS_PARTS];            /* (h) */
@@ -363,6 +365,12 @@ static inline void ts_heap_give_entry(ts_table *table, unsigned which, void *ent
     else
         ts_table_free(table, entry);
 }
+/* For who has seen that there is room: an entry whose id is 0 again. */
+TS_ALWAYS_INLINE void ts_heap_keep_entry(ts_heap *heap, const ts_table *table, unsigned which, void *entry) {
+    if (TS_UNLIKELY(!ts_table_age(table, entry))) return;
+    unsigned n = heap->spares[which]++;
+    ts_keep(&heap->spare[which][n], (ts_entry *)entry);
+}
 /* Drops the shares of allocators that have ended and in which the heap has no block any more. Caller: the owner, in no
    allocation, or who holds the heap of an ended thread: only there no call can be using a share. */
 void ts_heap_drop_dead_shares(ts_heap *heap);
@@ -386,8 +394,8 @@ void ts_heap_fork_child(void);
 
 /* ---- blocks, in block.c; the caller holds the heap ---------------------------------------------- */
 
-/* The memory of a block. NULL: there is none. */
-ts_block *ts_block_make(bool scope);
+/* One more of the heap's free blocks, of which it has none. false: there is no memory. */
+bool ts_block_make(ts_heap *heap, bool scope);
 /* Ends a block, killed or not: its slabs go to the share's warm units, its counters to the share, live objects die. */
 void ts_block_end(ts_heap *heap, ts_block *block);
 /* The same of a scope block that is killed, shut, and never was the rolling epoch's. */
@@ -418,48 +426,53 @@ void ts_heap_visit(ts_heap *heap, struct ts_allocator *allocator);
 bool ts_heap_flush_bins(ts_heap *heap, const struct ts_allocator *allocator);
 void ts_heap_condemn(ts_heap *heap, ts_block *block);
 static inline void ts_heap_link(ts_heap *heap, ts_block *block) {
-    block->heap_prev = NULL;
     block->heap_next = heap->blocks;
     if (heap->blocks) heap->blocks->heap_prev = block;
     heap->blocks = block;
 }
 static inline void ts_heap_unlink(ts_heap *heap, ts_block *block) {
-    if (block->heap_prev)
-        block->heap_prev->heap_next = block->heap_next;
-    else
-        heap->blocks = block->heap_next;
-    if (block->heap_next) block->heap_next->heap_prev = block->heap_prev;
+    ts_block *next = block->heap_next;
+    if (heap->blocks == block) {
+        heap->blocks = next;
+        return;
+    }
+    block->heap_prev->heap_next = next;
+    if (next) next->heap_prev = block->heap_prev;
 }
 
-/* A block for an epoch, not yet in the epoch's list nor open. NULL: no memory. */
-TS_ALWAYS_INLINE ts_block *ts_block_take(ts_heap *heap, ts_share *share, struct ts_epoch *epoch, bool scope) {
-    ts_block **list = scope ? &heap->free_scope : &heap->free_churn;
-    if (TS_UNLIKELY(*list == NULL)) ts_heap_fetch_blocks(heap, scope);
-    ts_block *block = *list;
-    if (TS_LIKELY(block != NULL)) {
-        *list = block->heap_next;
-        ts_add_owned(&heap->free_blocks[scope], (uint32_t)-1);
-        /* A cached pointer to the block's last use must not be taken for the new one. */
-        if ((void *)ts_thread.scope == (void *)block) ts_thread.scope = &ts_no_scope;
+/* The first of the heap's free blocks, not yet in the epoch's list nor open. Its last use left it in no epoch and shut. */
+TS_ALWAYS_INLINE void ts_block_begin(ts_heap *heap, ts_share *share, struct ts_epoch *epoch, ts_block *block,
+                                     const bool scope) {
+    *(scope ? &heap->free_scope : &heap->free_churn) = block->heap_next;
+    ts_add_owned(&heap->free_blocks[scope], (uint32_t)-1);
+    /* A cached pointer to the block's last use must not be taken for the new one. */
+    if (scope) {
+        if (TS_UNLIKELY((void *)ts_thread.scope == (void *)block)) ts_thread.scope = &ts_no_scope;
+    } else {
         if ((void *)ts_thread.rolling == (void *)block) ts_thread.rolling = &ts_no_block;
         /* It may be another allocator's now, and one with care does not change the token (ts_heap_bind). */
         if ((void *)ts_thread.block == (void *)block) ts_thread.block = &ts_no_block;
-    } else {
-        block = ts_block_make(scope);
-        if (!block) return NULL;
     }
-    ts_store_relaxed(&block->open_id, TS_ID_NEVER);
-    ts_store_relaxed(&block->rolling, 0);
-    ts_store_relaxed(&block->allocator, share->token);
-    ts_store_release(&block->heap, heap);
-    block->closing = TS_OPEN;
-    ts_store_relaxed(&block->flushed, 0);
-    block->share = share;
-    block->slow = share->sampled | (share->guarded & scope);
+    ts_assert(2, ts_load_relaxed(&block->open_id) == TS_ID_NEVER && ts_load_relaxed(&block->rolling) == 0 &&
+                     ts_load_relaxed(&block->heap) == heap && ts_load_relaxed(&block->key) == ts_era(block));
+    ts_keep_relaxed(&block->allocator, share->token);
+    ts_keep(&block->closing, TS_OPEN);
+    ts_keep_relaxed(&block->flushed, 0);
+    ts_keep(&block->share, share);
+    ts_keep(&block->slow, share->slow[scope]);
     block->era = (uint32_t)ts_era(block);
-    block->resets = 0;
+    ts_keep(&block->resets, 0);
     ts_store_release(&block->epoch, epoch); /* after the last use: object.c, snapshot.c (epoch_of) */
     ts_heap_link(heap, block);
+}
+
+/* A block for an epoch, likewise. NULL: no memory. */
+static inline ts_block *ts_block_take(ts_heap *heap, ts_share *share, struct ts_epoch *epoch, bool scope) {
+    ts_block **list = scope ? &heap->free_scope : &heap->free_churn;
+    if (TS_UNLIKELY(*list == NULL)) ts_heap_fetch_blocks(heap, scope);
+    if (TS_UNLIKELY(*list == NULL) && !ts_block_make(heap, scope)) return NULL;
+    ts_block *block = *list;
+    ts_block_begin(heap, share, epoch, block, scope);
     return block;
 }
 

@@ -33,7 +33,7 @@ TS_ALWAYS_INLINE void ts_scope_append(ts_scope_block *block, uint32_t unit, ts_s
     char *at = ts_region.part[TS_NORMAL].base + (size_t)unit * TS_UNIT_BYTES; /* NORMAL is numbered from 0 */
     uint32_t second = block->head;
     TS_PROBE2(slab__new, at, (uint64_t)0);
-    slab->prev = 0;
+    ts_keep(&slab->prev, 0);
     slab->next = second;
     if (second)
         ts_slab_at(second)->prev = unit;
@@ -44,7 +44,7 @@ TS_ALWAYS_INLINE void ts_scope_append(ts_scope_block *block, uint32_t unit, ts_s
     ts_store_relaxed(&block->current, unit);
     block->bits = ts_slab_scope_bits(unit);
     uint64_t allocs = ts_load_relaxed(&block->allocs);
-    block->allocs_before = allocs;
+    ts_keep(&block->allocs_before, allocs);
     if (bytes != 0) ts_store_relaxed(&block->allocs, allocs + 1);
     block->end = at + TS_UNIT_BYTES;
     /* release: as in ts_fast_bump */
@@ -68,7 +68,7 @@ TS_ALWAYS_INLINE char *ts_scope_next(ts_scope_block *block, size_t bytes) {
     if (last && TS_UNLIKELY(ts_slab_at(last)->free_count == ts_scope_current_allocs(block))) return NULL;
     uint32_t tag = ts_load_relaxed(&slab->tag);
     if (TS_UNLIKELY(slab->kind != TS_KIND_SCOPE || tag >= TS_UNIT_ERA_MASK)) return NULL;
-    slab->allocator = share->index; /* as in ts_share_take */
+    ts_keep(&slab->allocator, share->index); /* as in ts_share_take */
     /* handled: seq_cst, after the claim: as in ts_slab_next_generation */
     if (TS_UNLIKELY(!ts_slab_claim_clean(unit) || ts_load_seq(&slab->handled))) return NULL;
     ts_assert(2, ts_load_relaxed(ts_unit_word(unit)) == 0 && ts_part_of_unit(unit) == TS_NORMAL);
@@ -78,9 +78,11 @@ TS_ALWAYS_INLINE char *ts_scope_next(ts_scope_block *block, size_t bytes) {
     ts_store_release(&slab->tag, tag + 1); /* release: as in ts_slab_next_use */
     ts_scope_bits *bits = ts_slab_scope_bits(unit);
     ts_slab_clear16(bits->start);
-    if (TS_UNLIKELY(slab->free_count != 0)) ts_slab_clear16(bits->freed);
-    slab->free_count = slab->empty_at = 0;
-    ts_store_relaxed(&slab->end, 0);
+    if (TS_UNLIKELY(slab->free_count != 0)) {
+        ts_slab_clear16(bits->freed);
+        slab->free_count = 0;
+    }
+    ts_keep_relaxed(&slab->end, 0);
     /* release, partner of the acquire in object.c: who looks with a pointer of the last use and sees the new start does not take the
        old end for its own. The object of that pointer was freed, so any answer would do; this is the better one. */
     ts_store_release(&bits->start[0], 1);

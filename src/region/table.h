@@ -53,15 +53,18 @@ static inline void ts_table_publish(void *entry, uint64_t id) {
     /* release: partner of ts_table_find */
     ts_store_release(&((ts_entry *)entry)->id, id);
 }
-/* Ends the use: from now on its id is stale, and the entry has its next era. false: its eras are used up, it may
-   not be given back. */
-static inline bool ts_table_end(const ts_table *table, void *entry) {
+/* An entry whose id is 0 again gets its next era. false: its eras are used up, it may not be given back. */
+TS_ALWAYS_INLINE bool ts_table_age(const ts_table *table, void *entry) {
     ts_entry *e = entry;
-    ts_store_release(&e->id, 0);
     uint64_t era = ts_load_relaxed(&e->era);
     if (era >= table->era_limit) return false;
     ts_store_relaxed(&e->era, era + 1);
     return true;
+}
+/* Ends the use: from now on its id is stale. Likewise. */
+static inline bool ts_table_end(const ts_table *table, void *entry) {
+    ts_store_release(&((ts_entry *)entry)->id, 0);
+    return ts_table_age(table, entry);
 }
 /* Puts an entry whose use has ended on the free list. */
 void ts_table_free(ts_table *table, void *entry);
@@ -69,7 +72,12 @@ void ts_table_free(ts_table *table, void *entry);
 void ts_table_give(ts_table *table, void *entry);
 /* The index of the entry that an id names, in use or not. */
 static inline uint32_t ts_table_index(const ts_table *table, uint64_t id) { return (uint32_t)(id & table->index_mask); }
-/* ts_table_find for who knows the table's stride: a shift then, and no load. */
+/* The entry of an id that was given out once, in whatever use it is. For who knows the table's stride, as the next: a shift then,
+   and no load. */
+TS_ALWAYS_INLINE void *ts_table_of_strided(const ts_table *table, uint64_t id, uint32_t stride) {
+    return table->base + (size_t)ts_table_index(table, id) * stride;
+}
+/* ts_table_find likewise. */
 TS_ALWAYS_INLINE void *ts_table_find_strided(const ts_table *table, uint64_t id, uint32_t stride) {
     uint32_t index = ts_table_index(table, id);
     /* acquire: partner of the release in ts_table_take */

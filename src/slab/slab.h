@@ -238,14 +238,10 @@ TS_ALWAYS_INLINE bool ts_slab_next_use(ts_slab *slab, ts_kind kind, uint32_t gen
 
 static inline void ts_slab_clear16(ts_state64 *words) {
     for (unsigned i = 0; i < 16; i += 8) {
-        ts_store_relaxed(&words[i], 0);
-        ts_store_relaxed(&words[i + 1], 0);
-        ts_store_relaxed(&words[i + 2], 0);
-        ts_store_relaxed(&words[i + 3], 0);
-        ts_store_relaxed(&words[i + 4], 0);
-        ts_store_relaxed(&words[i + 5], 0);
-        ts_store_relaxed(&words[i + 6], 0);
-        ts_store_relaxed(&words[i + 7], 0);
+        ts_clear_pair_owned(&words[i]);
+        ts_clear_pair_owned(&words[i + 2]);
+        ts_clear_pair_owned(&words[i + 4]);
+        ts_clear_pair_owned(&words[i + 6]);
     }
 }
 

@@ -53,6 +53,25 @@ static void wrong_thread(void) {
     slab_allocator_free(allocator);
 }
 
+static EpochDomain *wrapped;
+static void *wrap(void *epoch) {
+    wrapped = epoch_domain_wrap(NULL, *(const EpochId *)epoch, true);
+    return NULL;
+}
+
+/* All that is in the epoch is this thread's, but not the domain. */
+static void wrapped_by_another(void) {
+    SlabAllocator *allocator = slab_allocator_default();
+    EpochId epoch = epoch_open(allocator, NULL, EPOCH_SCOPE);
+    void *object = slab_malloc_epoch(allocator, 64, epoch);
+    run_thread(wrap, &epoch);
+    SUP_CHECK(wrapped != NULL, "wrap: %s", strerror(errno));
+    errno = 0;
+    epoch_domain_destroy(wrapped);
+    SUP_CHECK(errno == EPERM && epoch_domain_epoch(wrapped) == epoch, "errno is %s", strerror(errno));
+    SUP_CHECK(slab_owns(allocator, object) && epoch_destroy(allocator, epoch), "the epoch stays");
+}
+
 static void *take_over(void *argument) {
     EpochDomain *domain = argument;
     SUP_CHECK(epoch_domain_enter(domain), "enter what was handed over: %s", strerror(errno));
@@ -150,6 +169,7 @@ static void force_close_from_another(void) {
 
 int main(void) {
     wrong_thread();
+    wrapped_by_another();
     hand_over();
     shared();
     force_close_from_another();

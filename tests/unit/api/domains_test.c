@@ -317,6 +317,37 @@ static void forced_close(void **state) {
     assert_false(slab_owns(allocator, object));
 }
 
+/* A scope that is wrapped, all of it this thread's, ends with its domain only if that was asked for. */
+static void wrapped_scope(void **state) {
+    SlabAllocator *allocator = *state;
+    for (int ends = 0; ends < 2; ends++) {
+        EpochId epoch = epoch_open(allocator, NULL, EPOCH_SCOPE);
+        EpochDomain *domain = epoch_domain_wrap(allocator, epoch, ends);
+        assert_true(epoch_domain_enter(domain));
+        void *object = slab_alloc(64);
+        assert_true(slab_owns(allocator, object));
+        assert_true(epoch_domain_exit(domain));
+        epoch_domain_destroy(domain);
+        assert_int_equal(slab_owns(allocator, object), !ends);
+        assert_int_equal(epoch_state(allocator, epoch), ends ? EPOCH_CLOSED : EPOCH_ACTIVE);
+        assert_int_equal(epoch_destroy(allocator, epoch), !ends);
+    }
+}
+
+/* Its epoch has ended, and the entry of that is another's: that one stays. */
+static void destroyed_after_its_epoch(void **state) {
+    SlabAllocator *allocator = *state;
+    EpochDomain *domain = epoch_domain_create(allocator);
+    assert_true(epoch_destroy(allocator, epoch_domain_epoch(domain)));
+    EpochId other = epoch_open(allocator, NULL, EPOCH_SCOPE);
+    assert_true((other & 0xffff) == (epoch_domain_epoch(domain) & 0xffff) && other != epoch_domain_epoch(domain));
+    void *object = slab_malloc_epoch(allocator, 64, other);
+    epoch_domain_destroy(domain);
+    assert_int_equal(epoch_domain_epoch(domain), EPOCH_NONE);
+    assert_true(slab_owns(allocator, object));
+    assert_true(epoch_destroy(allocator, other));
+}
+
 /* The allocator goes while its domain is entered: what follows is an answer. */
 static void allocator_freed_under_a_domain(void **state) {
     (void)state;
@@ -351,6 +382,8 @@ int main(void) {
         SUP_WITH_ALLOCATOR(reset_keeps_usable_and_bounded),
         SUP_WITH_ALLOCATOR(promotion),
         SUP_WITH_ALLOCATOR(forced_close),
+        SUP_WITH_ALLOCATOR(wrapped_scope),
+        SUP_WITH_ALLOCATOR(destroyed_after_its_epoch),
         cmocka_unit_test(allocator_freed_under_a_domain),
     };
     return cmocka_run_group_tests_name("api.domains", tests, NULL, NULL);

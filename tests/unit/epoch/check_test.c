@@ -199,7 +199,7 @@ static void table_index(void) { ADD(epoch_of(churn)->entry.index, 1); }
 static void table_era(void) { CHANGE(epoch_of(churn)->entry.era, 0); }
 static void table_free_list(void) { CHANGE(ts_domains.free_head, ts_table_high(&ts_domains) + 5); }
 static void table_spare(void) { CHANGE(ts_thread.heap->spare[0][0]->id, 77); }
-static void heap_block_list(void) { CHANGE(ts_thread.heap->blocks->heap_prev, (uintptr_t)ts_thread.heap->blocks); }
+static void heap_block_list(void) { CHANGE(ts_thread.heap->blocks->heap_next->heap_prev, 0); }
 static void heap_block_lost(void) { CHANGE(ts_thread.heap->blocks, (uintptr_t)ts_thread.heap->blocks->heap_next); }
 static void heap_revoked(void) { CHANGE(ts_thread.heap->revoked, 1); }
 static void heap_in_operation(void) { CHANGE(ts_thread.in_op, 1); }
@@ -300,12 +300,11 @@ static void span_counter(void) { ADD(epoch_of(churn)->span_units, 1); }
 static void epoch_state_word(void) { CHANGE(epoch_of(churn)->state, EPOCH_CLOSED); }
 static void epoch_blocks(void) { CHANGE(epoch_of(churn)->blocks, 0); }
 static void epoch_pin(void) { ADD(epoch_of(churn)->pins, 1); }
-static void epoch_clean_in_use(void) { CHANGE(epoch_of(churn)->clean, true); }
 static ts_epoch *clean_entry(void) {
     ts_epoch *e = NULL;
     for (uint32_t i = 1; i < ts_table_high(&ts_epochs); i++) {
         e = ts_table_at(&ts_epochs, i);
-        if (e->clean) return e;
+        if (ts_load_relaxed(&e->entry.id) == 0 && e->clean) return e;
     }
     SUP_CHECK(false, "no clean entry");
     return e;
@@ -571,7 +570,6 @@ static void guarded_part_of_a_page(void) { ADD(slab_of(between_guards)->u.span.b
 static void guarded_without_a_guard(void) { CHANGE(slab_of(between_guards)->u.span.bytes, 100 * TS_UNIT_BYTES); }
 static void epoch_dying(void) { CHANGE(epoch_of(churn)->dying, (uintptr_t)churn_block()); }
 static void epoch_blocks_elsewhere(void) { CHANGE(epoch_of(churn)->blocks, NOT_A_LINE); }
-static void epoch_block_prev(void) { CHANGE(ts_load_relaxed(&epoch_of(scope)->blocks)->epoch_prev, NOT_A_LINE); }
 static void epoch_allocator_ended(void) { ADD(record()->token, 1); }
 static void domain_without_allocator(void) { CHANGE(ts_domain_find((uintptr_t)domain)->allocator, 0); }
 
@@ -655,7 +653,7 @@ static const struct {
     CASE(table_free_list, "table of domains"),
     CASE(table_spare, "table of epochs"),
     CASE(heap_block_list, "the list of its blocks"),
-    CASE(heap_block_lost, "the list of its blocks"),
+    CASE(heap_block_lost, "blocks are alive"),
     CASE(heap_revoked, "revoked"),
     CASE(heap_in_operation, "inside of an operation"),
     CASE(heap_token, "bound to a share"),
@@ -726,7 +724,6 @@ static const struct {
     CASE(epoch_state_word, "state"),
     CASE(epoch_blocks, "blocks are alive"),
     CASE(epoch_pin, "pinned"),
-    CASE(epoch_clean_in_use, "says it is clean"),
     CASE(epoch_not_clean, "says it is clean"),
     CASE(epoch_not_clean_of_spans, "says it is clean"),
     CASE(epoch_allocator, "allocator has ended"),
@@ -838,7 +835,6 @@ static const struct {
     CASE(guarded_without_a_guard, "bytes"),
     CASE(epoch_dying, "pinned"),
     CASE(epoch_blocks_elsewhere, "list of its blocks is broken"),
-    CASE(epoch_block_prev, "list of its blocks is broken"),
     CASE(epoch_allocator_ended, "its allocator has ended"),
     CASE(domain_without_allocator, "its allocator has ended"),
     CASE(share_of_another, "has the share of another"),

@@ -10,7 +10,9 @@
 #include "proc.h"
 
 #include "../heap/errands.h"
+#include "epoch/blocks.h"
 #include "epoch/domain.h"
+#include "heap/ended.h"
 
 #include <stdatomic.h>
 #include <time.h>
@@ -267,11 +269,104 @@ static void in_use_again(void **state) {
     stop_threads();
 }
 
+static pthread_t sleeper;
+static ts_lock *wanted;
+static uint32_t found;
+
+/* Waits for the lock of the domain's epoch, to give the epoch a name. */
+static void *name_it(void *epoch) {
+    (void)slab_epoch_set_label(allocator, *(EpochId *)epoch, "a name");
+    atomic_store(&done, true);
+    return epoch;
+}
+
+/* If this thread has that lock: another goes to sleep at it. */
+static void let_one_sleep(void) {
+    static EpochId epoch;
+    found = atomic_load(&wanted->word);
+    if (found == TS_LOCK_FREE) return;
+    epoch = atomic_load(&entry->epoch);
+    SUP_CHECK(pthread_create(&sleeper, NULL, name_it, &epoch) == 0, "pthread_create");
+    while (atomic_load(&wanted->word) != TS_LOCK_WAITED) {
+        sup_sleep_ms(1);
+    }
+    sup_sleep_ms(2); /* mostly it sleeps by then */
+}
+
+/* Who waits for the epoch of a domain is woken at its end. */
+static void waited_for_at_its_end(void **state) {
+    (void)state;
+    start_threads();
+    unsigned slept = 0;
+    for (unsigned at = 0;; at++) {
+        domain = epoch_domain_create(allocator);
+        entry = ts_domain_find((uint64_t)(uintptr_t)domain);
+        assert_non_null(entry);
+        wanted = lock_of(entry);
+        atomic_store(&done, false);
+        found = TS_LOCK_FREE;
+        looks_left = at;
+        meanwhile = let_one_sleep;
+        epoch_domain_destroy(domain);
+        bool all = meanwhile != NULL;
+        meanwhile = NULL;
+        if (found != TS_LOCK_FREE) {
+            slept++;
+            wait_for(&done, 10000);
+            assert_true(atomic_load(&done));
+            assert_int_equal(pthread_join(sleeper, NULL), 0);
+        }
+        assert_int_equal(epoch_domain_epoch(domain), EPOCH_NONE);
+        if (all) break;
+    }
+    assert_true(slept > 0);
+    sup_check_empty(allocator);
+    stop_threads();
+}
+
+static ts_heap *to_hold;
+static uint32_t free_then, free_now;
+
+/* Whether anything changes in a heap while it is held. */
+static void hold_a_while(void) {
+    bool held = ts_heap_hold(to_hold);
+    SUP_CHECK(held, "the heap cannot be held");
+    free_then = ts_load_relaxed(&to_hold->free_blocks[true]);
+    atomic_store(&stopped, true);
+    sup_sleep_ms(30);
+    free_now = ts_load_relaxed(&to_hold->free_blocks[true]);
+    ts_heap_drop(to_hold);
+}
+
+/* A domain begins and ends when nobody else has the heap. */
+static void while_the_heap_is_held(void **state) {
+    (void)state;
+    start_threads();
+    to_hold = ts_heap_mine();
+    domain = epoch_domain_create(allocator);
+    for (int call = 0; call < 4; call++) {
+        atomic_store(&stopped, false);
+        let_begin(hold_a_while);
+        wait_for(&stopped, 10000);
+        if (call % 2 == 0) {
+            epoch_domain_destroy(domain);
+            assert_int_equal(epoch_domain_epoch(domain), EPOCH_NONE);
+        } else {
+            domain = epoch_domain_create(allocator);
+            assert_non_null(domain);
+        }
+        meet();
+        assert_int_equal(free_now, free_then);
+    }
+    sup_check_empty(allocator);
+    stop_threads();
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(destroyed_twice),
-        cmocka_unit_test(registered_at_its_end),
-        cmocka_unit_test(in_use_again),
+        cmocka_unit_test(destroyed_twice),        cmocka_unit_test(registered_at_its_end),
+        cmocka_unit_test(in_use_again),           cmocka_unit_test(waited_for_at_its_end),
+        cmocka_unit_test(while_the_heap_is_held),
     };
     return cmocka_run_group_tests_name("epoch.domain_steps", tests, NULL, NULL);
 }

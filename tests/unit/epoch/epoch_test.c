@@ -526,6 +526,66 @@ static void domains_leave_nothing(void **state) {
     sup_check_empty(allocator);
 }
 
+/* A thread keeps so many entries of either kind, whatever it ended last; the rest are everybody's. */
+static void entries_beyond_the_spare_ones(void **state) {
+    (void)state;
+    enum { MANY = 2 * TS_SPARE_ENTRIES + 1 };
+    const ts_heap *heap = ts_thread.heap;
+    EpochId epochs[MANY];
+    EpochDomain *domains[MANY], *last;
+    for (unsigned round = 0; round < 2; round++) {
+        last = epoch_domain_create(allocator);
+        for (unsigned i = 0; i < MANY; i++) {
+            epochs[i] = epoch_open(allocator, NULL, EPOCH_SCOPE);
+            domains[i] = epoch_domain_wrap(allocator, epochs[i], false);
+            assert_true(epochs[i] != EPOCH_NONE && domains[i]);
+        }
+        for (unsigned i = 0; i < MANY; i++) { /* of one kind all, of the other none */
+            if (round == 0) {
+                assert_true(epoch_destroy(allocator, epochs[i]));
+            } else {
+                epoch_domain_destroy(domains[i]);
+            }
+        }
+        assert_int_equal(heap->spares[round == 0 ? TS_TABLE_EPOCH : TS_TABLE_DOMAIN], TS_SPARE_ENTRIES);
+        assert_true(heap->spares[round == 0 ? TS_TABLE_DOMAIN : TS_TABLE_EPOCH] < TS_SPARE_ENTRIES);
+        epoch_domain_destroy(last);
+        assert_in_range(heap->spares[TS_TABLE_EPOCH], 0, TS_SPARE_ENTRIES);
+        assert_in_range(heap->spares[TS_TABLE_DOMAIN], 0, TS_SPARE_ENTRIES);
+        for (unsigned i = 0; i < MANY; i++) {
+            if (round == 0) {
+                epoch_domain_destroy(domains[i]);
+            } else {
+                assert_true(epoch_destroy(allocator, epochs[i]));
+            }
+        }
+    }
+    sup_check_empty(allocator);
+}
+
+/* Its cleanups did not run, as its allocator ended first; nor do they in the entry's next use. */
+static void entry_of_a_domain_with_cleanups(void **state) {
+    (void)state;
+    enum { MANY = 64 };
+    SlabAllocator *other = slab_allocator_create();
+    EpochDomain *d = epoch_domain_create(other), *domains[MANY];
+    const ts_domain *entry = ts_domain_find((uintptr_t)d);
+    assert_true(epoch_domain_on_destroy(d, leave_it, d));
+    slab_allocator_free(other);
+    bool found = false;
+    for (unsigned i = 0; i < MANY; i++) {
+        domains[i] = epoch_domain_create(allocator);
+        if (ts_domain_find((uintptr_t)domains[i]) != entry) continue;
+        found = true;
+        assert_null(ts_load_relaxed(&entry->cleanups));
+    }
+    assert_true(found);
+    for (unsigned i = 0; i < MANY; i++) {
+        epoch_domain_destroy(domains[i]);
+    }
+    sup_check_empty(allocator);
+}
+
 /* What one use of an entry leaves behind, the next one of a domain does not begin with. */
 static void domains_begin_clean(void **state) {
     (void)state;
@@ -646,6 +706,8 @@ int main(void) {
         WITH_ALLOCATOR(eras_of_a_block),
         WITH_ALLOCATOR(spans),
         WITH_ALLOCATOR(domains_leave_nothing),
+        WITH_ALLOCATOR(entries_beyond_the_spare_ones),
+        WITH_ALLOCATOR(entry_of_a_domain_with_cleanups),
         WITH_ALLOCATOR(domains_begin_clean),
         WITH_ALLOCATOR(slabs_know_their_allocator),
         WITH_ALLOCATOR(domains_of_two_allocators),

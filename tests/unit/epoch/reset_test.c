@@ -64,6 +64,7 @@ static void quickly(void **state) {
         assert_int_equal(sup_live_objects(allocator), count);
         assert_true(epoch_domain_reset(domain, SIZE_MAX));
         assert_true(only() == block && ts_era(block) == era + 1 && block->era == era + 1);
+        assert_int_equal(block->resets, round + 1);
         assert_true(ts_load_relaxed(&block->slabs) == 0 && ts_load_relaxed(&block->open_id) == epoch);
         assert_false(slab_owns(allocator, last));
         assert_null(slab_handle_get(allocator, handle));
@@ -82,6 +83,12 @@ static void quickly(void **state) {
     assert_true(epoch_domain_exit(domain));
     assert_true(epoch_domain_reset(domain, 0));
     assert_ptr_equal(ts_thread.scope, &ts_no_scope);
+    /* Of another epoch it was not. */
+    epoch_domain_destroy(domain);
+    domain = epoch_domain_create(allocator);
+    epoch = epoch_domain_epoch(domain);
+    assert_ptr_equal(only(), block);
+    assert_int_equal(block->resets, 0);
 }
 
 /* The innermost domain stays the one in which slab_alloc allocates. */
@@ -244,8 +251,11 @@ static void with_poison(void **state) {
     memset(p, 0x11, 256);
     assert_true(epoch_domain_reset(in, SIZE_MAX));
     assert_true(p[0] != 0x11 && p[255] != 0x11 && p[100] == p[101]);
-    assert_non_null(slab_alloc(256)); /* aborts if what it gets was written since */
+    p = slab_alloc(256); /* aborts if what it gets was written since */
+    memset(p, 0x11, 256);
+    assert_true(epoch_domain_exit(in));
     epoch_domain_destroy(in);
+    assert_true(p[0] != 0x11 && p[255] != 0x11 && p[100] == p[101]);
     slab_allocator_free(careful);
 }
 

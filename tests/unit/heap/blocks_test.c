@@ -17,7 +17,7 @@
 enum { MANY = 400 };
 
 static SlabAllocator *allocator;
-static EpochId epochs[MANY];
+static EpochId epochs[MANY], extra;
 static unsigned flags;
 
 static int start(void **state) {
@@ -113,6 +113,29 @@ static void used_in_turn(void **state) {
     }
 }
 
+/* Domains, too, that end in the usual way. */
+static void kept_by_who_ends_a_domain(void **state) {
+    (void)state;
+    slab_thread_idle();
+    assert_null(ts_thread.heap->free_scope);
+    EpochDomain *domain = epoch_domain_create(allocator);
+    flags = EPOCH_SCOPE;
+    open_and_use_all();
+    unsigned ended = 0;
+    while (ts_load_relaxed(&ts_thread.heap->free_blocks[true]) < TS_FREE_SCOPE_BLOCKS) {
+        assert_true(epoch_destroy(allocator, epochs[ended++]));
+    }
+    extra = epoch_open(allocator, NULL, EPOCH_SCOPE); /* it takes no block, and the domain's entry finds room */
+    epoch_domain_destroy(domain);
+    assert_int_equal(ts_load_relaxed(&ts_thread.heap->free_blocks[true]),
+                     TS_FREE_SCOPE_BLOCKS + 1 - TS_FREE_BLOCKS_MOVED);
+    assert_true(epoch_destroy(allocator, extra));
+    while (ended < MANY) {
+        assert_true(epoch_destroy(allocator, epochs[ended++]));
+    }
+    check_everything();
+}
+
 static void idle(void) { slab_thread_idle(); }
 
 /* A thread that rests keeps none, nor one that ends, nor one that has ended when its last epochs do. */
@@ -143,7 +166,6 @@ static void kept_by_none(void **state) {
     }
 }
 
-static EpochId extra;
 static void use_extra(void) { SUP_CHECK(slab_malloc_epoch(allocator, 100, extra) != NULL, "slab_malloc_epoch"); }
 
 /* Another thread ends this thread's blocks, again and again, and this one ends none. */
@@ -289,6 +311,7 @@ int main(void) {
         WITH(made_by_others),
         WITH(used_in_turn),
         WITH(kept_by_none),
+        WITH(kept_by_who_ends_a_domain),
         WITH(ended_by_another),
         WITH(no_hint_of_an_epoch),
         WITH(no_hint_of_the_last_epoch),

@@ -324,6 +324,27 @@ static void domain_by_domain(void **state) {
     finish(allocator);
 }
 
+/* The end of a large domain pays for all of it. */
+static void one_large_domain_after_the_other(void **state) {
+    enum { UNITS = 400 };
+    (void)state;
+    SlabAllocator *allocator = make(SLAB_RECLAIM_BUDGET, 200 * UNIT);
+    for (unsigned i = 0; i < 4; i++) {
+        EpochDomain *domain = epoch_domain_create(allocator);
+        assert_true(epoch_domain_enter(domain));
+        for (unsigned k = 0; k < UNITS * (UNIT / 4096); k++) {
+            assert_non_null(slab_alloc(4096));
+        }
+        assert_true(epoch_domain_exit(domain));
+        size_t before = purges.bytes;
+        epoch_domain_destroy(domain);
+        assert_true(purges.bytes - before >= 100 * UNIT);
+        assert_in_range(ts_load_relaxed(&ts_thread.heap->shares->warm[TS_NORMAL].count), 0, TS_LOCAL_WARM_UNITS);
+        assert_true(stats_of(allocator).retained_bytes <= (200 + TS_LOCAL_WARM_UNITS + 1) * UNIT);
+    }
+    finish(allocator);
+}
+
 static void *leave_warm_units(void *allocator) {
     SUP_CHECK(epoch_destroy(allocator, fill(allocator, 300, EPOCH_SCOPE)), "epoch_destroy");
     return NULL;
@@ -547,6 +568,7 @@ int main(void) {
         WITH_TABLE(retain_a_budget),
         WITH_TABLE(free_by_free),
         WITH_TABLE(domain_by_domain),
+        WITH_TABLE(one_large_domain_after_the_other),
         WITH_TABLE(owed_to_one_that_ended),
         WITH_TABLE(idle_settles_every_allocator),
         WITH_TABLE(refused_purges_stay_warm),

@@ -1,0 +1,48 @@
+/*
+ * The end of a scope block without a call: for who ends one domain after the other.
+ */
+#ifndef TS_HEAP_ENDED_H
+#define TS_HEAP_ENDED_H
+
+#include "heap/allocator.h"
+
+/* All objects of an ended block are dead, so one count tells what was allocated and freed in it. */
+TS_ALWAYS_INLINE void ts_share_fold(ts_share *share, uint32_t kind, uint64_t allocated) {
+    ts_count(&share->count[kind].ended, allocated);
+}
+
+/* The last of an end: the block is in no epoch, and one of the heap's free ones. */
+TS_ALWAYS_INLINE void ts_block_set_free(ts_heap *heap, ts_block *block, const bool scope) {
+    ts_store_relaxed(&block->slabs, 0);
+    ts_heap_unlink(heap, block);
+    ts_store_relaxed(&block->epoch, NULL);
+    /* A block whose eras are used up is not used again. */
+    if (TS_UNLIKELY(ts_era(block) >= TS_UNIT_ERA_MASK - 4)) return;
+    ts_block **list = scope ? &heap->free_scope : &heap->free_churn;
+    block->heap_next = *list;
+    *list = block;
+    ts_add_owned(&heap->free_blocks[scope], 1);
+}
+
+/* The block is killed, its epoch's list has it no more, and its allocator has no care. Its slabs become warm; true: that are more
+   than a share keeps (ts_share_overflow). Caller holds the heap. */
+TS_ALWAYS_INLINE bool ts_scope_end(ts_heap *heap, ts_scope_block *block) {
+    ts_share *share = block->b.share;
+    ts_share_fold(share, TS_COUNT_SCOPE, ts_load_relaxed(&block->allocs));
+    uint32_t slabs = ts_load_relaxed(&block->b.slabs);
+    ts_count(&share->count[TS_COUNT_SCOPE].empty_slab_recycled, slabs);
+    uint32_t head = block->head, tail = block->tail;
+    block->head = block->tail = 0;
+    ts_store_relaxed(&block->current, 0);
+    block->end = NULL;
+    block->bits = NULL;
+    ts_store_relaxed(&block->bump, NULL);
+    ts_store_relaxed(&block->allocs, 0);
+    ts_keep_relaxed(&block->frees, 0);
+    ts_keep_relaxed(&block->bytes_allocated, 0);
+    ts_keep_relaxed(&block->bytes_freed, 0);
+    ts_block_set_free(heap, &block->b, true);
+    return ts_share_add_warm(share, TS_NORMAL, head, tail, slabs);
+}
+
+#endif
