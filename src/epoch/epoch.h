@@ -24,24 +24,26 @@
 #include "heap/heap.h"
 
 typedef struct ts_epoch {
+    /* What a domain writes when it opens and ends, then what it looks at besides: two lines. */
     ts_entry entry;
-    _Atomic uint32_t state;                       /* EPOCH_*; written under the lock */
-    _Atomic uint32_t flags;                       /* constant during a use */
-    _Atomic(ts_allocator *) allocator;            /* constant during a use; read without the lock to find epochs */
+    _Atomic uint32_t state;            /* EPOCH_*; written under the lock */
+    _Atomic uint32_t flags;            /* constant during a use */
+    _Atomic(ts_allocator *) allocator; /* constant during a use; read without the lock to find epochs */
+    _Atomic(ts_block *) blocks;        /* written under the lock; walked by readers without it */
+    _Atomic uint64_t open_since_ns;    /* constant during a use */
+    _Atomic uint32_t detached; /* how often its blocks have left it; written under the lock; see ts_epoch_read_blocks */
+    bool destroyed;            /* guarded by the lock: to be taken apart at the last unpin */
+    bool clean;                /* of an entry that is free: all but what every use sets is as in an epoch that was just
+                                  opened. Of one in use it means nothing: its end may have to write it */
+    TS_ALIGNED(64) ts_block *dying; /* guarded by the lock: blocks of a reset or destroy that met a pin */
+    uint32_t spans;                 /* first unit of the first span; guarded by the lock */
+    uint32_t pins;                  /* guarded by the lock */
+    _Atomic uint64_t span_allocated;
     _Atomic uint64_t label[SLAB_LABEL_BYTES / 8]; /* written under the lock, by way of label_turn */
     _Atomic uint32_t label_turn;                  /* odd while the label is written */
-    _Atomic uint32_t detached;                    /* how often its blocks have left it; see ts_epoch_read_blocks */
-    _Atomic uint64_t open_since_ns;               /* likewise */
-    _Atomic uint64_t closed_at_ns;                /* likewise; 0 while ACTIVE */
-    _Atomic(ts_block *) blocks;                   /* written under the lock; walked by readers without it */
-    ts_block *dying;                              /* guarded by the lock: blocks of a reset or destroy that met a pin */
-    uint32_t spans;                               /* first unit of the first span; guarded by the lock */
-    uint32_t pins;                                /* guarded by the lock */
-    bool destroyed;                               /* guarded by the lock: to be taken apart at the last unpin */
-    bool
-        clean; /* of an entry that is free: all but what every use sets is as in an epoch that was just opened. Of one in use it
-                   means nothing: its end may have to write it */
-    _Atomic uint64_t span_allocated, span_freed, span_bytes_allocated, span_bytes_freed, span_units;
+
+    _Atomic uint64_t closed_at_ns; /* written under the lock; 0 while ACTIVE */
+    _Atomic uint64_t span_freed, span_bytes_allocated, span_bytes_freed, span_units;
     _Atomic uint64_t rss_before, rss_after; /* written under the lock */
 } ts_epoch;
 _Static_assert(sizeof(ts_epoch) <= TS_EPOCH_STRIDE, "an open epoch that holds nothing costs 256 bytes");

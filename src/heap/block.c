@@ -13,7 +13,6 @@ bool ts_block_make(ts_heap *heap, bool scope) {
                             : ts_lines_take(TS_LINES_CHURN_BLOCK, sizeof(ts_churn_block));
     if (!block) return false;
     block->scope = scope;
-    if (scope) ts_scope(block)->home = TS_UNIT_SCOPE | (uint64_t)ts_line_of(block) << TS_UNIT_LINE_SHIFT;
     ts_store_relaxed(&block->key, 1);
     ts_store_release(&block->heap, heap);
     *(scope ? &heap->free_scope : &heap->free_churn) = block;

@@ -161,19 +161,21 @@ _Static_assert(sizeof(ts_churn_block) <= TS_CHURN_BLOCK_ALIGN, "a bin finds its 
 
 typedef struct ts_scope_block {
     ts_block b;
+    _Atomic uint64_t bytes_freed;
     TS_ALIGNED(64) _Atomic(char *) bump; /* next free byte of the current slab */
     char *end;                           /* its end; both NULL: no slab */
     ts_scope_bits *bits;                 /* of the current slab */
     _Atomic uint32_t current;            /* its unit */
     uint32_t head, tail;                 /* (h) all slabs, the current one first */
-    uint64_t home;                       /* UNIT word of its slabs, less the era; constant */
-    uint64_t allocs_before; /* (h) allocs when the current slab was added, less the places skipped in it since:
+    uint32_t
+        allocs_before; /* (h) low half of allocs when the current slab was added, less the places skipped in it since:
                                         each is a freed object of the slab, and none of the counters */
     _Atomic uint64_t allocs;
     _Atomic uint64_t frees;
     _Atomic uint64_t bytes_allocated; /* in slabs that are full */
-    _Atomic uint64_t bytes_freed;
 } ts_scope_block;
+_Static_assert(sizeof(ts_scope_block) == 3 * TS_CACHE_LINE || sizeof(void *) < 8,
+               "an open domain touches each line of it");
 
 /* Counters per kind. (h) or owner; read by anyone. */
 /* clang-format off */
@@ -299,6 +301,10 @@ static inline ts_bin *ts_bin_at(ts_churn_block *block, size_t offset) {
 }
 static inline ts_churn_block *ts_churn(ts_block *b) { return (ts_churn_block *)(void *)b; }
 static inline ts_scope_block *ts_scope(ts_block *b) { return (ts_scope_block *)(void *)b; }
+/* The UNIT word of a slab of the block in its present use. */
+TS_ALWAYS_INLINE uint64_t ts_scope_word(const ts_scope_block *block) {
+    return TS_UNIT_SCOPE | (uint64_t)ts_line_of(block) << TS_UNIT_LINE_SHIFT | block->b.era;
+}
 
 /* ---- brackets --------------------------------------------------------------------------------- */
 

@@ -44,13 +44,13 @@ TS_ALWAYS_INLINE void ts_scope_append(ts_scope_block *block, uint32_t unit, ts_s
     ts_store_relaxed(&block->current, unit);
     block->bits = ts_slab_scope_bits(unit);
     uint64_t allocs = ts_load_relaxed(&block->allocs);
-    ts_keep(&block->allocs_before, allocs);
+    ts_keep(&block->allocs_before, (uint32_t)allocs);
     if (bytes != 0) ts_store_relaxed(&block->allocs, allocs + 1);
     block->end = at + TS_UNIT_BYTES;
     /* release: as in ts_fast_bump */
     ts_store_release(&block->bump, at + bytes);
     /* release: who reads the word sees the reset slab */
-    ts_store_release(ts_unit_word(unit), block->home | block->b.era);
+    ts_store_release(ts_unit_word(unit), ts_scope_word(block));
 }
 
 /* The first warm unit of the share becomes the current slab, with an object of so many bytes, a result of ts_scope_round and not

@@ -996,7 +996,7 @@ MUTANTS = [
         "name": "next-slab-with-the-last-slabs-count",
         "protocol": "renew.h",
         "file": "src/heap/renew.h",
-        "old": "    ts_keep(&block->allocs_before, allocs);\n",
+        "old": "    ts_keep(&block->allocs_before, (uint32_t)allocs);\n",
         "new": "",
         "tests": ["unit.heap.scope"],
     },
