@@ -49,8 +49,8 @@ void ts_lock_init(ts_lock *lock, ts_rank rank);
 void ts_lock_reset_counts(ts_lock *lock);
 void ts_lock_acquire(ts_lock *lock);
 void ts_lock_release(ts_lock *lock);
-/* For a path without calls. Takes the lock if it is free; never waits, so any lock may be tried while any is held, and inside an
-   operation (heap.h). */
+/* For a path without calls. Takes the lock if it is free; never waits, so one of any other rank may be tried whatever is held,
+   and inside of an operation (heap.h). */
 static inline bool ts_lock_try(ts_lock *lock);
 /* The release of it. true: somebody sleeps at the lock, whom the caller wakes soon (ts_lock_wake). */
 static inline bool ts_lock_give(ts_lock *lock);

@@ -68,8 +68,9 @@ uint64_t ts_domain_create(ts_allocator *allocator, uintptr_t token, EpochId epoc
     return TS_LIKELY(ts_load_relaxed(&allocator->entry.id) == token) ? id : begun_too_late(d, id);
 }
 
-TS_COLD static uint64_t made_too_late(ts_domain *d, uint64_t id, EpochId epoch) {
-    ts_epoch_destroy(ts_load_relaxed(&d->allocator), epoch);
+/* The domain was ended perhaps, as it could be found before its epoch could, and its entry be another's by now. */
+TS_COLD static uint64_t made_too_late(ts_allocator *allocator, ts_domain *d, uint64_t id, EpochId epoch) {
+    ts_epoch_destroy(allocator, epoch);
     return begun_too_late(d, id);
 }
 
@@ -98,7 +99,8 @@ uint64_t ts_domain_make(uintptr_t token) {
     ts_domain *d = (void *)heap->spare[TS_TABLE_DOMAIN][--heap->spares[TS_TABLE_DOMAIN]];
     uint64_t id = begin_domain(d, allocator, token, epoch_id, heap->serial, false, true, ts_scope(block));
     /* What is shown last looks whether the allocator has ended, for both. */
-    if (TS_UNLIKELY(!ts_epoch_show_in_time(epoch, allocator, token, epoch_id))) return made_too_late(d, id, epoch_id);
+    if (TS_UNLIKELY(!ts_epoch_show_in_time(epoch, allocator, token, epoch_id)))
+        return made_too_late(allocator, d, id, epoch_id);
     TS_PROBE3(epoch__open, epoch_id, NULL, (uint64_t)EPOCH_SCOPE);
     return id;
 }
@@ -447,7 +449,7 @@ TS_NOINLINE static void end_block(ts_heap *heap, ts_epoch *epoch, ts_block *bloc
     bool over = ts_scope_end(heap, ts_scope(block));
     ts_heap_keep_entry(heap, &ts_epochs, TS_TABLE_EPOCH, epoch);
     if (TS_UNLIKELY(over) || TS_UNLIKELY(wake) || TS_UNLIKELY(ts_epoch_is_anything_noted()) ||
-        TS_UNLIKELY(ts_load_relaxed(&heap->free_blocks[true]) > TS_FREE_SCOPE_BLOCKS)) {
+        TS_UNLIKELY(ts_heap_has_surplus(heap))) {
         destroyed(wake, over ? share : NULL, slabs);
         return;
     }

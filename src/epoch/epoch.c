@@ -26,7 +26,7 @@ ts_epoch *ts_epoch_find(ts_allocator *allocator, EpochId id) {
 bool ts_epoch_read_blocks(const ts_epoch *epoch, EpochId id, void (*fn)(void *, const ts_block *), void *arg) {
     uint32_t detached = ts_load_acquire(&epoch->detached);
     if (ts_load_acquire(&epoch->entry.id) != id) return false;
-    /* acquire: partner of the release in ts_epoch_new_block; a block's link is written before the block is in the list */
+    /* acquire: partner of the release in ts_epoch_list_block; a block's link is written before the block is in the list */
     for (const ts_block *b = ts_load_acquire(&epoch->blocks); b; b = ts_epoch_next_block(b)) {
         if (ts_load_relaxed(&b->epoch) != epoch) return false;
         fn(arg, b);

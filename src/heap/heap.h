@@ -21,8 +21,8 @@
  * Where the system has no such barrier, a live thread's heap cannot be held: ts_heap_hold returns false, and
  * the work is left to the owner (the condemned list), its exit, or slab_thread_idle.
  *
- * A thread that waits for another's in_op must have its own at 0, and takes no lock below rank HEAP while its
- * own is 1: so no circle of waiting can form.
+ * A thread that waits for another's in_op must have its own at 0, and waits for no lock below rank HEAP while its
+ * own is 1: so no circle of waiting can form. (It may try one: ts_lock_try.)
  *
  * Conservation, per bin: pops + word_allocs - pushes - direct_frees == live slots of the bin's slabs, always outside of an
  * operation (pops, pushes: the magazine's counts; word_allocs: ts_bin_word_allocs). These are what the statistics sum up.
@@ -224,7 +224,7 @@ typedef struct ts_tls {
     struct ts_allocator *settle;    /* over its limit of warm units: to purge when nothing is held */
     uintptr_t settle_token;         /* its use that was meant */
     uint64_t settle_units;          /* so many units, see TS_PURGE_UNITS_PER_STEP */
-    uint64_t released;              /* units that this thread has made warm, see ts_settle_phase */
+    uint64_t released;              /* units that this thread has made warm, for who looks before and after */
     struct ts_heap *drain;          /* abandoned, with foreign frees: likewise */
     bool drain_others;              /* and so have others */
     uint32_t drained[TS_DRAINED];   /* epochs by index: closing, and a block of theirs holds nothing: likewise */
@@ -315,7 +315,7 @@ TS_ALWAYS_INLINE void ts_op_begin(ts_tls *tls) {
 /* release: partner of the acquire in ts_heap_hold, hands over what the operation wrote */
 TS_ALWAYS_INLINE void ts_op_end(ts_tls *tls) { ts_store_release(&tls->in_op, 0); }
 
-/* The owner begins and ends work on its own heap. Not nested; no lock of rank below HEAP may be taken inside. */
+/* The owner begins and ends work on its own heap. Not nested; no lock of rank below HEAP may be waited for inside. */
 static inline void ts_heap_enter(ts_heap *heap);
 static inline void ts_heap_leave(ts_heap *heap);
 /* The rest of ts_heap_enter: another thread holds the heap, or is about to. Ends the operation and waits for it. */
@@ -385,10 +385,12 @@ void ts_heap_drop_dead_shares(ts_heap *heap);
 void ts_heap_give_blocks(ts_heap *heap, uint32_t churn, uint32_t scope, uint32_t most);
 /* The owner, not inside: some of what is too many. */
 void ts_heap_give_surplus(ts_heap *heap);
+TS_ALWAYS_INLINE bool ts_heap_has_surplus(const ts_heap *heap) {
+    return TS_UNLIKELY(ts_load_relaxed(&heap->free_blocks[0]) > TS_FREE_CHURN_BLOCKS) ||
+           TS_UNLIKELY(ts_load_relaxed(&heap->free_blocks[1]) > TS_FREE_SCOPE_BLOCKS);
+}
 static inline void ts_heap_limit_blocks(ts_heap *heap) {
-    if (TS_UNLIKELY(ts_load_relaxed(&heap->free_blocks[0]) > TS_FREE_CHURN_BLOCKS ||
-                    ts_load_relaxed(&heap->free_blocks[1]) > TS_FREE_SCOPE_BLOCKS))
-        ts_heap_give_surplus(heap);
+    if (ts_heap_has_surplus(heap)) ts_heap_give_surplus(heap);
 }
 /* Takes some of what others gave, onto the heap's own list, which is empty. Caller holds the heap. */
 void ts_heap_fetch_blocks(ts_heap *heap, bool scope);
@@ -458,9 +460,10 @@ TS_ALWAYS_INLINE void ts_block_begin(ts_heap *heap, ts_share *share, struct ts_e
         if ((void *)ts_thread.rolling == (void *)block) ts_thread.rolling = &ts_no_block;
         /* It may be another allocator's now, and one with care does not change the token (ts_heap_bind). */
         if ((void *)ts_thread.block == (void *)block) ts_thread.block = &ts_no_block;
+        ts_keep_relaxed(&block->rolling, 0); /* in a child of fork: its thread vanished in make_rolling */
     }
-    ts_assert(2, ts_load_relaxed(&block->open_id) == TS_ID_NEVER && ts_load_relaxed(&block->rolling) == 0 &&
-                     ts_load_relaxed(&block->heap) == heap && ts_load_relaxed(&block->key) == ts_era(block));
+    ts_assert(2, ts_load_relaxed(&block->open_id) == TS_ID_NEVER && ts_load_relaxed(&block->heap) == heap &&
+                     ts_load_relaxed(&block->key) == ts_era(block));
     ts_keep_relaxed(&block->allocator, share->token);
     ts_keep(&block->closing, TS_OPEN);
     ts_keep_relaxed(&block->flushed, 0);

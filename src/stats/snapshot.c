@@ -57,7 +57,7 @@ uint64_t ts_unit_pending(const ts_block *block, uint32_t unit, uint64_t word, ui
 
 /* The block's epoch, as long as the slab is the block's of that use. */
 static const ts_epoch *epoch_of(const ts_allocator *a, const ts_block *block, uint64_t word) {
-    /* acquire: who sees the epoch of a later use sees the era of this one over; partner in ts_block_take */
+    /* acquire: who sees the epoch of a later use sees the era of this one over; partner in ts_block_begin */
     const ts_epoch *e = ts_load_acquire(&block->epoch);
     return ts_unit_block(a, word) == block ? e : NULL;
 }

@@ -267,6 +267,48 @@ static void allocator_ends_while_something_begins(void **state) {
     }
 }
 
+static EpochDomain *taken[TS_SPARE_ENTRIES];
+static void end_and_take(void) {
+    slab_allocator_free(allocator);
+    for (unsigned i = 0; i < TS_SPARE_ENTRIES; i++) {
+        taken[i] = epoch_domain_create(second);
+    }
+}
+static void let_end_and_take(void) { let(end_and_take); }
+static void give_taken(void) {
+    for (unsigned i = 0; i < TS_SPARE_ENTRIES; i++) {
+        epoch_domain_destroy(taken[i]);
+    }
+}
+
+/* The domain can be found before its epoch can: it ends with the allocator, its entry is that of a domain of another, and the
+   epoch ends nevertheless. */
+static void domains_entry_in_use_again(void **state) {
+    (void)state;
+    second = slab_allocator_create();
+    begin();
+    epoch_domain_destroy(epoch_domain_create(allocator));
+    const ts_heap *heap = ts_thread.heap;
+    const void *spare = heap->spare[TS_TABLE_DOMAIN][heap->spares[TS_TABLE_DOMAIN] - 1];
+    passed_by = 0;
+    after_publish = let_end_and_take;
+    errno = 0;
+    assert_null(epoch_domain_create(allocator));
+    assert_int_equal(errno, EINVAL);
+    SUP_CHECK(!after_publish, "not stopped");
+    bool again = false;
+    for (unsigned i = 0; i < TS_SPARE_ENTRIES; i++) {
+        again = again || ts_domain_find((uint64_t)(uintptr_t)taken[i]) == spare;
+    }
+    assert_true(again);
+    let(give_taken);
+    sup_check_empty(second);
+    slab_allocator_free(second);
+    end();
+    nothing_is_left();
+    allocator = slab_allocator_create();
+}
+
 static void exchange_allocators(void) {
     slab_allocator_free(allocator);
     second = slab_allocator_create();
@@ -312,13 +354,10 @@ static void drained_by_its_own_frees(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        WITH(reset_while_joined),
-        WITH(domain_reset_while_joined),
-        WITH(domain_ended_while_joined),
-        WITH(allocator_ends_while_adopting),
-        WITH(drained_by_its_own_frees),
-        WITH(allocator_ends_while_something_begins),
-        WITH(record_in_use_again_while_an_epoch_opens),
+        WITH(reset_while_joined),         WITH(domain_reset_while_joined),
+        WITH(domain_ended_while_joined),  WITH(allocator_ends_while_adopting),
+        WITH(drained_by_its_own_frees),   WITH(allocator_ends_while_something_begins),
+        WITH(domains_entry_in_use_again), WITH(record_in_use_again_while_an_epoch_opens),
 
     };
     return cmocka_run_group_tests_name("epoch.ended_steps", tests, NULL, NULL);

@@ -186,6 +186,23 @@ static void ended_by_another(void **state) {
     check_everything();
 }
 
+/* Nor this one's by another, while this one ends domains. */
+static void ended_by_another_among_domains(void **state) {
+    (void)state;
+    flags = EPOCH_CHURN;
+    begin();
+    open_and_use_all();
+    let(destroy_all);
+    const ts_heap *heap = ts_thread.heap;
+    assert_int_equal(ts_load_relaxed(&heap->free_blocks[0]), MANY);
+    for (unsigned i = 0; i < MANY / TS_FREE_BLOCKS_MOVED + 1; i++) {
+        epoch_domain_destroy(epoch_domain_create(allocator));
+    }
+    assert_in_range(ts_load_relaxed(&heap->free_blocks[0]), 0, TS_FREE_CHURN_BLOCKS);
+    end();
+    check_everything();
+}
+
 /* ---- nothing leads to them ------------------------------------------------------------------------------------------ */
 
 static void take_part(void) {
@@ -313,6 +330,7 @@ int main(void) {
         WITH(kept_by_none),
         WITH(kept_by_who_ends_a_domain),
         WITH(ended_by_another),
+        WITH(ended_by_another_among_domains),
         WITH(no_hint_of_an_epoch),
         WITH(no_hint_of_the_last_epoch),
         WITH(no_hint_of_the_rolling_epoch),

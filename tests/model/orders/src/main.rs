@@ -428,7 +428,7 @@ fn words(s: &'static Steps) {
     owner.join().unwrap();
 }
 
-/// ts_epoch_read_blocks against ts_epoch_new_block and ts_epoch_detach_blocks: a walk that finds the same count afterwards has
+/// ts_epoch_read_blocks against ts_epoch_list_block and ts_epoch_detach_blocks: a walk that finds the same count afterwards has
 /// seen the list of one moment, and its blocks as they were in this epoch.
 fn blocks(s: &'static Steps) {
     const UNWRITTEN: u64 = 9;
