@@ -973,7 +973,7 @@ MUTANTS = [
         "name": "scope-block-with-the-last-uses-bytes",
         "protocol": "ended.h",
         "file": "src/heap/ended.h",
-        "old": "    ts_keep_relaxed(&block->bytes_allocated, 0);\n",
+        "old": "    ts_store_relaxed(&block->bytes_allocated, 0); /* mostly it is not 0, but in a build that does not count */\n",
         "new": "",
         "tests": ["unit.heap.scope", "unit.stats.snapshot"],
     },
