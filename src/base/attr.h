@@ -43,6 +43,13 @@
 #define TS_RETURNED(x) ((void)0)
 #endif
 
+/* Has x, a pointer, in a register from here on: a compiler that knows how it came about computes it twice. */
+#if defined(__GNUC__) || defined(__clang__)
+#define TS_COMPUTED(x) __asm__("" : "+r"(x))
+#else
+#define TS_COMPUTED(x) ((void)0)
+#endif
+
 /* A function with a fast path begins on a cache line: else its time depends on what lies before it (docs/architecture.md). */
 #if defined(__GNUC__) || defined(__clang__)
 #define TS_AT_LINE __attribute__((aligned(64)))

@@ -473,6 +473,7 @@ void ts_domain_destroy(uint64_t id) {
     EpochId epoch_id = ts_load_relaxed(&d->epoch);
     ts_epoch *epoch = ts_table_of_strided(&ts_epochs, epoch_id, TS_EPOCH_STRIDE);
     ts_lock *lock = ts_epoch_lock(epoch);
+    TS_COMPUTED(lock);
     ts_op_begin(&ts_thread);
     /* acquire: as in ts_heap_enter */
     if (TS_UNLIKELY(ts_load_acquire(&heap->revoked) != 0) || TS_UNLIKELY(!ts_lock_try(lock))) {

@@ -30,7 +30,6 @@ TS_ALWAYS_INLINE bool ts_scope_end(ts_heap *heap, ts_scope_block *block) {
     ts_share *share = block->b.share;
     ts_share_fold(share, TS_COUNT_SCOPE, ts_load_relaxed(&block->allocs));
     uint32_t slabs = ts_load_relaxed(&block->b.slabs);
-    ts_count(&share->count[TS_COUNT_SCOPE].empty_slab_recycled, slabs);
     uint32_t head = block->head, tail = block->tail;
     block->head = block->tail = 0;
     ts_store_relaxed(&block->current, 0);
@@ -42,6 +41,7 @@ TS_ALWAYS_INLINE bool ts_scope_end(ts_heap *heap, ts_scope_block *block) {
     ts_store_relaxed(&block->bytes_allocated, 0); /* mostly it is not 0, but in a build that does not count */
     ts_keep_relaxed(&block->bytes_freed, 0);
     ts_block_set_free(heap, &block->b, true);
+    ts_count(&share->count[TS_COUNT_SCOPE].empty_slab_recycled, slabs);
     return ts_share_add_warm(share, TS_NORMAL, head, tail, slabs);
 }
 
