@@ -85,9 +85,9 @@ uint64_t ts_domain_make(uintptr_t token) {
     ts_allocator *allocator = share->allocator;
     ts_epoch *epoch = (void *)heap->spare[TS_TABLE_EPOCH][heap->spares[TS_TABLE_EPOCH] - 1];
     ts_op_begin(&ts_thread);
-    ts_block *block = heap->free_scope;
-    /* acquire: as in ts_heap_enter */
-    if (TS_UNLIKELY(ts_load_acquire(&heap->revoked) != 0) || TS_UNLIKELY(!block) || TS_UNLIKELY(!epoch->clean)) {
+    /* acquire: as in ts_heap_enter; only then is the list this thread's to look at */
+    ts_block *block = TS_LIKELY(ts_load_acquire(&heap->revoked) == 0) ? heap->free_scope : NULL;
+    if (TS_UNLIKELY(!block) || TS_UNLIKELY(!epoch->clean)) {
         ts_op_end(&ts_thread);
         return 0;
     }
