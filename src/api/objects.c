@@ -1,4 +1,5 @@
 /* Objects and handles. The fast paths are laid out here, so that a call is one function deep. */
+/* Modelled in tests/model: bump, orders. */
 #include "api/runtime.h"
 
 #include "base/bits.h"
@@ -148,7 +149,7 @@ TS_NOINLINE static void *settled(void *p) {
 /* The next slab is taken in another way than the usual one, if one is warm. Inside an operation, with the heap held. */
 TS_ENTRY TS_NOINLINE static void *alloc_renewing(size_t size) {
     ts_tls *tls = &ts_thread;
-    ts_scope_block *block = tls->scope;
+    ts_scope_block *block = ts_load_relaxed(&tls->scope);
     if (!ts_scope_renew(block)) return alloc_elsewhere(size);
     ts_count(&block->b.share->count[TS_COUNT_SCOPE].slow_path_hits, 1);
     char *at = ts_load_relaxed(&block->bump);
@@ -158,11 +159,12 @@ TS_ENTRY TS_NOINLINE static void *alloc_renewing(size_t size) {
 }
 
 /* The current slab has no room, or the thread is in no scope domain, or the size is 0. The next slab is taken with the heap
-   held: in_op is 1, so it is held unless another thread revoked it. */
+   held: in_op is 1, so it is held unless another thread revoked it. What slab_alloc has seen may have been before that. */
 TS_ENTRY TS_NOINLINE static void *alloc_other(size_t size) {
     ts_tls *tls = &ts_thread;
-    ts_scope_block *block = tls->scope;
+    ts_scope_block *block = ts_load_relaxed(&tls->scope);
     size_t bytes = (size + 15) & ~(size_t)15;
+    ts_op_begin(tls);
     if (TS_UNLIKELY(ts_load_relaxed(&block->b.open_id) == TS_ID_NEVER || bytes - 16 > TS_SCOPE_MAX_BYTES - 16 ||
                     ts_load_acquire(&tls->heap->revoked) != 0 || ts_heap_is_waited_for(tls->heap)))
         return alloc_elsewhere(size);
@@ -174,16 +176,16 @@ TS_ENTRY TS_NOINLINE static void *alloc_other(size_t size) {
 
 TS_ENTRY void *slab_alloc(size_t size) {
     ts_tls *tls = &ts_thread;
-    ts_op_begin(tls);
-    ts_scope_block *block = tls->scope;
-    size_t bytes = (size + 15) & ~(size_t)15;
-    /* First: who closes the block may be changing the rest of it already. */
-    if (TS_UNLIKELY(ts_is_relaxed_64(&block->b.open_id, TS_ID_NEVER))) return alloc_other(size);
+    ts_scope_block *block = ts_load_relaxed(&tls->scope);
     char *at = ts_load_relaxed(&block->bump);
+    ts_op_begin_bump(tls, at);
+    size_t bytes = (size + 15) & ~(size_t)15;
+    /* First: who closes the block may be changing the rest of it already. Only its owner opens it again, so if it is open it was
+       so when bump was read. */
+    if (TS_UNLIKELY(ts_is_relaxed_64(&block->b.open_id, TS_ID_NEVER))) return alloc_other(size);
     /* bytes - 1: size 0 and a sum that overflowed both give 0, for which there is never room */
     if (TS_UNLIKELY(bytes - 1 >= (size_t)(block->end - at))) return alloc_other(size);
-    ts_fast_bump(block, at, bytes);
-    ts_op_end(tls);
+    ts_fast_bump(block, at, bytes); /* ends the operation */
     return at;
 }
 

@@ -147,7 +147,7 @@ static bool check_scopes(ts_check *check, const ts_heap *heap) {
 static bool check_tls(ts_check *check, const ts_heap *heap) {
     const ts_tls *tls = heap->tls;
     REQUIRE(tls->heap == heap, "heap %u: its thread has another", heap->id);
-    REQUIRE(ts_load_relaxed(&tls->in_op) == 0, "heap %u: its thread is inside of an operation", heap->id);
+    REQUIRE(!ts_is_in_op(tls), "heap %u: its thread is inside of an operation", heap->id);
     REQUIRE((tls->token == UINTPTR_MAX) == (tls->share_line == UINT32_MAX), "heap %u: half bound to an allocator",
             heap->id);
     if (tls->token != UINTPTR_MAX) {
@@ -159,8 +159,9 @@ static bool check_tls(ts_check *check, const ts_heap *heap) {
             (void *)tls->block);
     REQUIRE(tls->rolling == &ts_no_block || in_lines(tls->rolling), "heap %u: cached rolling block at %p", heap->id,
             (void *)tls->rolling);
-    REQUIRE(tls->scope == &ts_no_scope || in_lines(tls->scope), "heap %u: cached scope block at %p", heap->id,
-            (void *)tls->scope);
+    const ts_scope_block *scope = ts_load_relaxed(&tls->scope);
+    REQUIRE(scope == &ts_no_scope || in_lines(scope), "heap %u: cached scope block at %p", heap->id,
+            (const void *)scope);
     return true;
 }
 

@@ -156,11 +156,11 @@ TS_ALWAYS_INLINE bool is_block_of(const ts_scope_block *block, const ts_heap *he
 TS_NOINLINE static void follow(ts_heap *heap, const ts_domain_scope *top) {
     ts_scope_block *b = top->block;
     if (!is_block_of(b, heap, top->epoch)) b = heap->scope_map[ts_table_index(&ts_epochs, top->epoch) % TS_HEAP_MAP];
-    if (is_block_of(b, heap, top->epoch)) ts_thread.scope = b;
+    if (is_block_of(b, heap, top->epoch)) ts_set_scope(&ts_thread, b);
 }
 TS_ALWAYS_INLINE void follow_innermost(ts_heap *heap) {
     const ts_domain_scope *top = ts_thread.domain;
-    ts_thread.scope = &ts_no_scope;
+    ts_set_scope(&ts_thread, &ts_no_scope);
     if (top && !is_timed(heap)) follow(heap, top);
 }
 
@@ -234,7 +234,7 @@ TS_NOINLINE static bool enter_slowly(uint64_t id) {
     if (!scope) return fail(ENOMEM);
     push(scope, id, epoch, token, block);
     if (here && !is_timed(heap))
-        ts_thread.scope = block;
+        ts_set_scope(&ts_thread, block);
     else
         follow_innermost(heap);
     return true;
@@ -256,7 +256,7 @@ bool ts_domain_enter(uint64_t id) {
         return enter_slowly(id);
     heap->spare_scope = NULL;
     push(scope, id, epoch, token, block);
-    ts_thread.scope = block;
+    ts_set_scope(&ts_thread, block);
     return true;
 }
 
@@ -595,7 +595,7 @@ static bool join_innermost(ts_heap *heap, const ts_domain_scope *top, bool *refu
     ts_block *block = ts_epoch_join(heap, allocator, top->epoch);
     *refused = block == NULL;
     if (!block || !block->scope || !is_fast(block)) return false;
-    ts_thread.scope = ts_scope(block);
+    ts_set_scope(&ts_thread, ts_scope(block));
     return true;
 }
 
@@ -605,15 +605,15 @@ TS_ENTRY void *ts_domain_alloc(size_t size) {
     size_t bytes = ts_scope_round(size);
     bool refused = false;
     void *p;
-    if (bytes != 0 &&
-        (ts_load_relaxed(&ts_thread.scope->b.open_id) == top->epoch || join_innermost(heap, top, &refused))) {
-        p = ts_alloc_scope(heap, ts_thread.scope, bytes, top->epoch);
+    const ts_scope_block *scope = ts_load_relaxed(&ts_thread.scope);
+    if (bytes != 0 && (ts_load_relaxed(&scope->b.open_id) == top->epoch || join_innermost(heap, top, &refused))) {
+        p = ts_alloc_scope(heap, ts_load_relaxed(&ts_thread.scope), bytes, top->epoch);
         /* ESTALE: closed, or reset by another thread meanwhile */
         if (p || errno != ESTALE) return p;
     }
     if (refused) return NULL;
     p = ts_alloc(top->allocator, size, top->epoch);
-    if (p && ts_thread.scope == &ts_no_scope) follow_innermost(heap);
+    if (p && ts_load_relaxed(&ts_thread.scope) == &ts_no_scope) follow_innermost(heap);
     return p;
 }
 

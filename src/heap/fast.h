@@ -6,7 +6,7 @@
  * part and cls are compile-time constants or come from one table load at every call, so that the compiler
  * leaves no test of them.
  */
-/* Modelled in tests/model: orders. */
+/* Modelled in tests/model: bump, orders. */
 #ifndef TS_HEAP_FAST_H
 #define TS_HEAP_FAST_H
 

@@ -1,4 +1,4 @@
-/* Modelled in tests/model: hold, exit, record, orders. */
+/* Modelled in tests/model: hold, bump, exit, record, orders. */
 #include "heap/heap.h"
 
 #include "base/assert.h"
@@ -11,7 +11,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* How often ts_heap_hold looks at in_op before it leaves the work to the owner: an operation takes nanoseconds,
+/* How often ts_heap_hold asks ts_is_in_op before it leaves the work to the owner: an operation takes nanoseconds,
    so this is reached only if the thread lost its processor in the middle of one and does not get it back. */
 #define HOLD_LOOKS 2000u
 
@@ -86,8 +86,7 @@ static bool revoke(ts_heap *heap) {
     ts_store_seq(&heap->revoked, 1);
     if (ts_os->barrier_all()) {
         for (unsigned i = 0; i < HOLD_LOOKS; i++) {
-            /* acquire: partner of ts_op_end */
-            if (ts_load_acquire(&heap->tls->in_op) == 0) return true;
+            if (!ts_is_in_op(heap->tls)) return true;
             if (i > 100) ts_os->yield();
         }
     }
@@ -105,7 +104,7 @@ bool ts_heap_hold(ts_heap *heap) {
         ts_heap_enter(heap);
         return true;
     }
-    ts_assert(2, ts_load_relaxed(&ts_thread.in_op) == 0);
+    ts_assert(2, !ts_is_in_op(&ts_thread));
     ts_lock_acquire(&heap->lock);
     uint32_t state = ts_load_relaxed(&heap->state); /* written under the lock */
     if (state == TS_HEAP_ABANDONED) {
@@ -174,7 +173,7 @@ void ts_heap_unbind(void) {
     ts_thread.share_line = UINT32_MAX;
     ts_thread.block = &ts_no_block;
     ts_thread.rolling = &ts_no_block;
-    ts_thread.scope = &ts_no_scope;
+    ts_set_scope(&ts_thread, &ts_no_scope);
 }
 
 void ts_heap_bind(ts_heap *heap, const ts_share *share) {
@@ -234,7 +233,8 @@ static void drop_hints(ts_heap *heap) {
     }
     if (ts_load_relaxed(&ts_thread.block->b.open_id) == TS_ID_NEVER) ts_thread.block = &ts_no_block;
     if (ts_load_relaxed(&ts_thread.rolling->b.open_id) == TS_ID_NEVER) ts_thread.rolling = &ts_no_block;
-    if (ts_load_relaxed(&ts_thread.scope->b.open_id) == TS_ID_NEVER) ts_thread.scope = &ts_no_scope;
+    if (ts_load_relaxed(&ts_load_relaxed(&ts_thread.scope)->b.open_id) == TS_ID_NEVER)
+        ts_set_scope(&ts_thread, &ts_no_scope);
 }
 
 /* A block can have a magazine for each class, which is seven times its own size: they go to whatever bin is next. */
@@ -503,7 +503,7 @@ void ts_heap_fork_prepare(void) {
         if (!ts_load_relaxed(&h->revoked)) continue;
         bool quiet = false;
         for (unsigned i = 0; barrier && !quiet && i < 10 * HOLD_LOOKS; i++) {
-            quiet = ts_load_acquire(&h->tls->in_op) == 0;
+            quiet = !ts_is_in_op(h->tls);
             if (!quiet && i > 100) ts_os->yield();
         }
         if (!quiet) ts_store_release(&h->revoked, 2); /* the child cannot use it */

@@ -18,6 +18,15 @@
  * operation that read the old values began before the barrier, so its in_op = 1 is visible after it, and
  * waiting for in_op == 0 waits for its end (release/acquire on in_op hands over all that it wrote). An operation
  * that begins later reads the new values, leaves the fast path, and stops in ts_heap_enter at `revoked`.
+ *
+ * An allocation from the current slab of a scope (slab_alloc) needs no store of 0. It begins by storing the bump pointer and ends by
+ * moving that on:
+ *     owner:  at = bump;  in_op = at;  (compiler fence)   read open_id;  start bit;  bump = at + bytes (release)
+ *     other:  ... barrier_all;  read in_op, then scope, then its bump
+ * While the operation goes on, bump is at: nobody else changes that of an open block, and who has shut it waits. If bump is another,
+ * it is over, or has come to nothing: every way out of the usual case begins as an operation of its own (in_op = 1) and reads
+ * open_id and revoked again. What is left in in_op afterwards never becomes true again by itself: bump comes back to a place only
+ * with another use of the slab, or as an object shrinks, and both are operations that end with a 0.
  * Where the system has no such barrier, a live thread's heap cannot be held: ts_heap_hold returns false, and
  * the work is left to the owner (the condemned list), its exit, or slab_thread_idle.
  *
@@ -27,7 +36,7 @@
  * Conservation, per bin: pops + word_allocs - pushes - direct_frees == live slots of the bin's slabs, always outside of an
  * operation (pops, pushes: the magazine's counts; word_allocs: ts_bin_word_allocs). These are what the statistics sum up.
  */
-/* Modelled in tests/model: foreign, hold, epoch, orders. */
+/* Modelled in tests/model: foreign, hold, bump, epoch, orders. */
 #ifndef TS_HEAP_HEAP_H
 #define TS_HEAP_HEAP_H
 
@@ -212,13 +221,13 @@ typedef enum ts_heap_state { TS_HEAP_STARTING, TS_HEAP_LIVE, TS_HEAP_ABANDONED, 
 
 /* The part of a thread that its fast paths use. Static and usable before any heap: no entry, no owner. */
 typedef struct ts_tls {
-    ts_churn_block *block;   /* block of the epoch used last */
-    ts_churn_block *rolling; /* block of the rolling epoch used last */
-    ts_scope_block *scope;   /* block of the innermost domain, if that is a scope */
-    _Atomic uint32_t in_op;  /* see the top of this file; read by others */
-    uintptr_t token;         /* allocator used last; UINTPTR_MAX, which is none: no fast paths (no heap, or
+    ts_churn_block *block;           /* block of the epoch used last */
+    ts_churn_block *rolling;         /* block of the rolling epoch used last */
+    _Atomic(ts_scope_block *) scope; /* block of the innermost domain, if that is a scope; read by others */
+    _Atomic uintptr_t in_op;         /* see the top of this file; read by others */
+    uintptr_t token;                 /* allocator used last; UINTPTR_MAX, which is none: no fast paths (no heap, or
                                         timing is on) */
-    uint32_t share_line;     /* line of this thread's share of it; UINT32_MAX: likewise */
+    uint32_t share_line;             /* line of this thread's share of it; UINT32_MAX: likewise */
     struct ts_heap *heap;
     struct ts_domain_scope *domain; /* innermost domain entered */
     struct ts_allocator *settle;    /* over its limit of warm units: to purge when nothing is held */
@@ -308,12 +317,32 @@ TS_ALWAYS_INLINE uint64_t ts_scope_word(const ts_scope_block *block) {
 
 /* ---- brackets --------------------------------------------------------------------------------- */
 
+#define TS_IN_OP 1u
 TS_ALWAYS_INLINE void ts_op_begin(ts_tls *tls) {
-    ts_store_relaxed(&tls->in_op, 1);
+    ts_store_relaxed(&tls->in_op, TS_IN_OP);
     ts_compiler_fence(); /* partner: barrier_all in ts_heap_hold */
+}
+/* The same of one that ends with a release store to the bump pointer of the thread's scope block, which is `at`. NULL: it has not begun. */
+TS_ALWAYS_INLINE void ts_op_begin_bump(ts_tls *tls, const char *at) {
+    ts_store_relaxed(&tls->in_op, (uintptr_t)at);
+    ts_compiler_fence(); /* likewise */
 }
 /* release: partner of the acquire in ts_heap_hold, hands over what the operation wrote */
 TS_ALWAYS_INLINE void ts_op_end(ts_tls *tls) { ts_store_release(&tls->in_op, 0); }
+/* Whether a thread may be inside of an operation that it began before the caller's barrier_all. false: what those wrote is seen. Of
+   one that it began later the answer says nothing. */
+static inline bool ts_is_in_op(const ts_tls *tls) {
+    uintptr_t at = ts_load_acquire(&tls->in_op); /* partner: ts_op_end */
+    if (at <= TS_IN_OP) return at != 0;
+    /* acquire: who goes to another block has ended what he did in the last (ts_set_scope). The block is one for ever, whoever
+       uses it. */
+    const ts_scope_block *block = ts_load_acquire(&tls->scope);
+    return (uintptr_t)ts_load_acquire(&block->bump) == at; /* partner: the end of the operation */
+}
+/* Where slab_alloc looks first. Caller: the thread itself. */
+TS_ALWAYS_INLINE void ts_set_scope(ts_tls *tls, ts_scope_block *block) {
+    ts_store_release(&tls->scope, block); /* partner: ts_is_in_op */
+}
 
 /* The owner begins and ends work on its own heap. Not nested; no lock of rank below HEAP may be waited for inside. */
 static inline void ts_heap_enter(ts_heap *heap);
@@ -455,7 +484,8 @@ TS_ALWAYS_INLINE void ts_block_begin(ts_heap *heap, ts_share *share, struct ts_e
     ts_add_owned(&heap->free_blocks[scope], (uint32_t)-1);
     /* A cached pointer to the block's last use must not be taken for the new one. */
     if (scope) {
-        if (TS_UNLIKELY((void *)ts_thread.scope == (void *)block)) ts_thread.scope = &ts_no_scope;
+        if (TS_UNLIKELY((void *)ts_load_relaxed(&ts_thread.scope) == (void *)block))
+            ts_set_scope(&ts_thread, &ts_no_scope);
     } else {
         if ((void *)ts_thread.rolling == (void *)block) ts_thread.rolling = &ts_no_block;
         /* It may be another allocator's now, and one with care does not change the token (ts_heap_bind). */
@@ -612,7 +642,7 @@ static inline void ts_settle_all(void) {
 }
 
 static inline void ts_heap_enter(ts_heap *heap) {
-    ts_assert(2, ts_load_relaxed(&ts_thread.in_op) == 0 && heap == ts_thread.heap);
+    ts_assert(2, !ts_is_in_op(&ts_thread) && heap == ts_thread.heap);
     ts_op_begin(&ts_thread);
     /* acquire: partner of the release in ts_heap_drop */
     if (TS_UNLIKELY(ts_load_acquire(&heap->revoked) != 0)) ts_heap_enter_revoked(heap);

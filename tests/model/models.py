@@ -54,6 +54,24 @@ MODELS = [
         },
     },
     {
+        "name": "bump",
+        "file": "tests/model/bump.pml",
+        "property": "An allocation in a scope, whose bracket ends with the bump pointer: who ends the block finds no object "
+                    "half made, none is made afterwards, no list is half changed for who holds the heap, and a thread "
+                    "that sleeps after one can be held.",
+        "bound": "1 heap, 1 block, 2 slabs of 2 objects, 3 operations of the owner (each: allocation, with a new slab if need "
+                 "be; any other; leaving or entering the domain), 1 destroy, 1 visit; total store order, a store buffer of 6",
+        "runs": [[]],
+        "controls": [(c, []) for c in (
+            "BARRIER", "BRACKET", "OPEN", "BUMP", "OP_AT_RENEW", "OPEN_AT_RENEW", "REVOKED_AT_RENEW")],
+        "functions": {
+            "src/heap/heap.h": ["ts_op_begin_bump", "ts_is_in_op", "ts_set_scope"],
+            "src/heap/heap.c": ["revoke"],
+            "src/heap/fast.h": ["ts_fast_bump"],
+            "src/api/objects.c": ["alloc_other", "slab_alloc"],
+        },
+    },
+    {
         "name": "exit",
         "file": "tests/model/exit.pml",
         "property": "A thread's end against foreign frees, adoption, destroy, trim and the heap's next thread: no queue and "
@@ -148,6 +166,10 @@ MODELS += [
           "barrier-at-owner barrier-at-visitor enter-acquire op-end-release shut revoke wait wait-acquire drop-release",
           {"src/heap/heap.h": ["ts_op_begin", "ts_op_end", "ts_heap_enter"],
            "src/heap/heap.c": ["ts_heap_enter_revoked", "revoke", "ts_heap_hold", "ts_heap_drop"]}),
+    order("taken", "in_op, scope, bump: who ends a scope block is alone with it, and sees what was allocated.",
+          "barrier-at-owner barrier-at-visitor shut bump-release bump-acquire scope-release scope-acquire look",
+          {"src/heap/heap.h": ["ts_op_begin_bump", "ts_is_in_op", "ts_set_scope"], "src/heap/fast.h": ["ts_fast_bump"],
+           "src/api/objects.c": ["slab_alloc"]}),
     order("foreign", "Foreign bits, the FOREIGN flag and the queue: no free is lost.",
           "seq-at-free seq-at-drain flag-off-first",
           {"src/heap/foreign.c": ["ts_foreign_free", "ts_foreign_free_open", "queue_slab", "ts_foreign_drain_some",

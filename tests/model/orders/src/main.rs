@@ -89,6 +89,41 @@ fn bracket(s: &'static Steps) {
     owner.join().unwrap();
 }
 
+/// The bracket of slab_alloc, which ends with the bump pointer or with another scope, against ts_is_in_op.
+fn taken(s: &'static Steps) {
+    const NONE: u64 = 1; // the thread's scope: none, with a bump of 0
+    let (in_op, open, bump, scope) = (word(0), word(1), word(16), word(0));
+    let bin = Arc::new(Bin(UnsafeCell::new(0)));
+    let owner = {
+        let (in_op, open, bump) = (in_op.clone(), open.clone(), bump.clone());
+        let (scope, bin) = (scope.clone(), bin.clone());
+        thread::spawn(move || {
+            let at = bump.load(Relaxed);
+            in_op.store(at, Relaxed);
+            s.fence("barrier-at-owner");
+            if open.load(Relaxed) == 1 {
+                bin.touch();
+                bump.store(at + 16, s.order("bump-release", Release));
+            }
+            scope.store(NONE, s.order("scope-release", Release));
+        })
+    };
+    if !s.lacks("shut") {
+        open.store(0, Relaxed);
+    }
+    s.fence("barrier-at-visitor");
+    let at = in_op.load(Acquire);
+    let over = at == 0 || {
+        let block = scope.load(s.order("scope-acquire", Acquire));
+        let now = if block == NONE { 0 } else { bump.load(s.order("bump-acquire", Acquire)) };
+        now != at
+    };
+    if over || s.lacks("look") {
+        bin.touch();
+    }
+    owner.join().unwrap();
+}
+
 const FOREIGN: u64 = 1;
 
 /// Steps 5 to 7 and a to e of foreign.c, on one slab: no free is lost. Two threads free, one drains.
@@ -502,8 +537,9 @@ fn last(s: &'static Steps) {
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let models: [(&str, fn(&'static Steps)); 17] = [
+    let models: [(&str, fn(&'static Steps)); 18] = [
         ("bracket", bracket),
+        ("taken", taken),
         ("foreign", foreign),
         ("queue", queue),
         ("exit", exit),
