@@ -184,7 +184,7 @@ TS_ENTRY void *slab_alloc(size_t size) {
        so when bump was read. */
     if (TS_UNLIKELY(ts_is_relaxed_64(&block->b.open_id, TS_ID_NEVER))) return alloc_other(size);
     /* bytes - 1: size 0 and a sum that overflowed both give 0, for which there is never room */
-    if (TS_UNLIKELY(bytes - 1 >= (size_t)(block->end - at))) return alloc_other(size);
+    if (TS_UNLIKELY(bytes - 1 >= (size_t)(ts_load_relaxed(&block->end) - at))) return alloc_other(size);
     ts_fast_bump(block, at, bytes); /* ends the operation */
     return at;
 }

@@ -137,7 +137,7 @@ static void *churn_alloc(ts_heap *heap, ts_churn_block *block, unsigned cls, Epo
 TS_ALWAYS_INLINE void *bump(ts_scope_block *block, size_t bytes, size_t align) {
     if (TS_UNLIKELY(align > 16)) return ts_scope_bump_aligned(block, align, bytes);
     char *at = ts_load_relaxed(&block->bump);
-    if (bytes > (size_t)(block->end - at)) return NULL;
+    if (bytes > (size_t)(ts_load_relaxed(&block->end) - at)) return NULL;
     ts_fast_bump(block, at, bytes);
     return at;
 }
@@ -529,7 +529,7 @@ static bool scope_resize(const ts_object *object, size_t bytes) {
     if (ts_era(object->block) == ts_word_era(object->word) && ts_load_relaxed(&block->current) == object->unit &&
         ts_load_relaxed(&object->block->open_id) != TS_ID_NEVER &&
         object->address + object->bytes == ts_load_relaxed(&block->bump) &&
-        bytes <= (size_t)(block->end - object->address)) {
+        bytes <= (size_t)(ts_load_relaxed(&block->end) - object->address)) {
         ts_store_release(&block->bump, object->address + bytes); /* as in ts_fast_bump */
         done = true;
     }

@@ -244,9 +244,10 @@ static bool check_scope_slab(ts_check *check, const ts_scope_block *block, uint3
         const char *bump = ts_load_relaxed(&block->bump);
         REQUIRE(end == 0, "unit %u: objects are added to it, and its end is %u", unit, end);
         REQUIRE(bump >= ts_unit_address(unit) && bump <= ts_unit_address(unit) + TS_UNIT_BYTES &&
-                    ((uintptr_t)bump & 15) == 0 && block->end == ts_unit_address(unit) + TS_UNIT_BYTES &&
-                    block->bits == bits,
-                "unit %u: bump pointer %p, end %p", unit, (const void *)bump, (const void *)block->end);
+                    ((uintptr_t)bump & 15) == 0 &&
+                    ts_load_relaxed(&block->end) == ts_unit_address(unit) + TS_UNIT_BYTES && block->bits == bits,
+                "unit %u: bump pointer %p, end %p", unit, (const void *)bump,
+                (const void *)ts_load_relaxed(&block->end));
         end = (uint32_t)((size_t)(bump - ts_unit_address(unit)) / 16);
     }
     REQUIRE(end <= TS_UNIT_ENTRIES, "unit %u: its end is %u", unit, end);

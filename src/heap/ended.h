@@ -33,7 +33,7 @@ TS_ALWAYS_INLINE bool ts_scope_end(ts_heap *heap, ts_scope_block *block) {
     uint32_t head = block->head, tail = block->tail;
     block->head = block->tail = 0;
     ts_store_relaxed(&block->current, 0);
-    block->end = NULL;
+    ts_store_relaxed(&block->end, NULL);
     block->bits = NULL;
     ts_store_relaxed(&block->bump, NULL);
     ts_store_relaxed(&block->allocs, 0);

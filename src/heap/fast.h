@@ -1,6 +1,6 @@
 /*
  * The fast paths: an allocation from the magazine or the claimed word of a bin, a free into the magazine, a bump in a
- * scope slab. Each is called between ts_op_begin and ts_op_end by the thread that owns the block; none takes a
+ * scope slab. Each is called inside of an operation by the thread that owns the block; none takes a
  * lock, makes a system call, or moves more than one slot.
  *
  * part and cls are compile-time constants or come from one table load at every call, so that the compiler

@@ -11,7 +11,7 @@
  *     first shuts the block (key, open_id) and then holds the heap.
  *
  * Why that is enough. Every operation of a thread on its blocks is bracketed by in_op = 1 ... in_op = 0 in its
- * thread block. ts_heap_hold writes `revoked`, then runs ts_os->barrier_all(), then waits for in_op == 0:
+ * thread block, but for the one below. ts_heap_hold writes `revoked`, then runs ts_os->barrier_all(), then waits for in_op == 0:
  *     owner:  in_op = 1;  (compiler fence)   read key / open_id / revoked
  *     other:  write key, open_id, revoked; barrier_all;  read in_op
  * This is the store-then-load protocol with the owner's machine fence replaced by the other's barrier_all: an
@@ -21,17 +21,19 @@
  *
  * An allocation from the current slab of a scope (slab_alloc) needs no store of 0. It begins by storing the bump pointer and ends by
  * moving that on:
- *     owner:  at = bump;  in_op = at;  (compiler fence)   read open_id;  start bit;  bump = at + bytes (release)
+ *     owner:  at = bump;  in_op = at (release);  (compiler fence)   read open_id;  start bit;  bump = at + bytes (release)
  *     other:  ... barrier_all;  read in_op, then scope, then its bump
  * While the operation goes on, bump is at: nobody else changes that of an open block, and who has shut it waits. If bump is another,
  * it is over, or has come to nothing: every way out of the usual case begins as an operation of its own (in_op = 1) and reads
- * open_id and revoked again. What is left in in_op afterwards never becomes true again by itself: bump comes back to a place only
- * with another use of the slab, or as an object shrinks, and both are operations that end with a 0.
+ * open_id and revoked again. The release in the beginning is for the operation before, whose end it covers up. What is left in in_op
+ * afterwards never becomes true again by itself: bump comes back to a place only with another use of the slab, or as an object
+ * shrinks, and both are operations that end with a 0; and the bump of another block that the thread goes to without one is in
+ * another slab, or at the end of one, which is the place of no object that began so: the first of a slab comes with the slab.
+ *
  * Where the system has no such barrier, a live thread's heap cannot be held: ts_heap_hold returns false, and
  * the work is left to the owner (the condemned list), its exit, or slab_thread_idle.
  *
- * A thread that waits for another's in_op must have its own at 0, and waits for no lock below rank HEAP while its
- * own is 1: so no circle of waiting can form. (It may try one: ts_lock_try.)
+ * A thread that waits for another's operation is in none, and waits for no lock below rank HEAP while it is in one: so no circle of waiting can form. (It may try one: ts_lock_try.)
  *
  * Conservation, per bin: pops + word_allocs - pushes - direct_frees == live slots of the bin's slabs, always outside of an
  * operation (pops, pushes: the magazine's counts; word_allocs: ts_bin_word_allocs). These are what the statistics sum up.
@@ -172,7 +174,7 @@ typedef struct ts_scope_block {
     ts_block b;
     _Atomic uint64_t bytes_freed;
     TS_ALIGNED(64) _Atomic(char *) bump; /* next free byte of the current slab */
-    char *end;                           /* its end; both NULL: no slab */
+    _Atomic(char *) end;                 /* its end; both NULL: no slab */
     ts_scope_bits *bits;                 /* of the current slab */
     _Atomic uint32_t current;            /* its unit */
     uint32_t head, tail;                 /* (h) all slabs, the current one first */
@@ -322,17 +324,18 @@ TS_ALWAYS_INLINE void ts_op_begin(ts_tls *tls) {
     ts_store_relaxed(&tls->in_op, TS_IN_OP);
     ts_compiler_fence(); /* partner: barrier_all in ts_heap_hold */
 }
-/* The same of one that ends with a release store to the bump pointer of the thread's scope block, which is `at`. NULL: it has not begun. */
+/* The same of one that ends with a release store to the bump pointer of the thread's scope block, which is `at`. NULL: it has not
+   begun. release: who sees this sees the end of the operation before. */
 TS_ALWAYS_INLINE void ts_op_begin_bump(ts_tls *tls, const char *at) {
-    ts_store_relaxed(&tls->in_op, (uintptr_t)at);
+    ts_store_release(&tls->in_op, (uintptr_t)at);
     ts_compiler_fence(); /* likewise */
 }
-/* release: partner of the acquire in ts_heap_hold, hands over what the operation wrote */
+/* release: partner of the acquire in ts_is_in_op, hands over what the operation wrote */
 TS_ALWAYS_INLINE void ts_op_end(ts_tls *tls) { ts_store_release(&tls->in_op, 0); }
 /* Whether a thread may be inside of an operation that it began before the caller's barrier_all. false: what those wrote is seen. Of
    one that it began later the answer says nothing. */
 static inline bool ts_is_in_op(const ts_tls *tls) {
-    uintptr_t at = ts_load_acquire(&tls->in_op); /* partner: ts_op_end */
+    uintptr_t at = ts_load_acquire(&tls->in_op); /* partners: ts_op_end, ts_op_begin_bump */
     if (at <= TS_IN_OP) return at != 0;
     /* acquire: who goes to another block has ended what he did in the last (ts_set_scope). The block is one for ever, whoever
        uses it. */

@@ -18,7 +18,7 @@ TS_ALWAYS_INLINE uint16_t ts_scope_current_allocs(const ts_scope_block *block) {
 /* Nothing is added to the current slab any more. Afterwards it is released if it is empty, which can only be done once it is
    no longer the current one. */
 TS_ALWAYS_INLINE void ts_scope_seal(ts_scope_block *block, ts_slab *slab) {
-    size_t used = TS_UNIT_BYTES - (size_t)(block->end - ts_load_relaxed(&block->bump));
+    size_t used = TS_UNIT_BYTES - (size_t)(ts_load_relaxed(&block->end) - ts_load_relaxed(&block->bump));
     slab->empty_at = ts_scope_current_allocs(block);
     /* release, and before bump changes: a reader that takes the end from bump looks at `end` before and after */
     ts_store_release(&slab->end, (uint16_t)(used / 16));
@@ -46,7 +46,7 @@ TS_ALWAYS_INLINE void ts_scope_append(ts_scope_block *block, uint32_t unit, ts_s
     uint64_t allocs = ts_load_relaxed(&block->allocs);
     ts_keep(&block->allocs_before, (uint32_t)allocs);
     if (bytes != 0) ts_store_relaxed(&block->allocs, allocs + 1);
-    block->end = at + TS_UNIT_BYTES;
+    ts_store_relaxed(&block->end, at + TS_UNIT_BYTES);
     /* release: as in ts_fast_bump */
     ts_store_release(&block->bump, at + bytes);
     /* release: who reads the word sees the reset slab */

@@ -41,7 +41,7 @@ void ts_scope_retire_current(ts_scope_block *block) {
     ts_scope_seal(block, ts_slab_at(unit));
     ts_store_relaxed(&block->current, 0);
     block->bits = NULL;
-    block->end = NULL;
+    ts_store_relaxed(&block->end, NULL);
     ts_store_release(&block->bump, NULL);
     ts_scope_release_if_empty(block, unit);
 }
@@ -77,7 +77,8 @@ void *ts_scope_bump_aligned(ts_scope_block *block, size_t align, size_t bytes) {
     if (!at) return NULL;
     char *aligned = (char *)(uintptr_t)ts_align_up((uintptr_t)at, align);
     size_t skip = (size_t)(aligned - at);
-    if (skip > (size_t)(block->end - at) || bytes > (size_t)(block->end - aligned)) return NULL;
+    const char *end = ts_load_relaxed(&block->end);
+    if (skip > (size_t)(end - at) || bytes > (size_t)(end - aligned)) return NULL;
     uint32_t unit = ts_load_relaxed(&block->current);
     const char *base = ts_unit_address(unit);
     if (skip) {

@@ -167,7 +167,7 @@ MODELS += [
           {"src/heap/heap.h": ["ts_op_begin", "ts_op_end", "ts_heap_enter"],
            "src/heap/heap.c": ["ts_heap_enter_revoked", "revoke", "ts_heap_hold", "ts_heap_drop"]}),
     order("taken", "in_op, scope, bump: who ends a scope block is alone with it, and sees what was allocated.",
-          "barrier-at-owner barrier-at-visitor shut bump-release bump-acquire scope-release scope-acquire look",
+          "barrier-at-owner barrier-at-visitor shut begin-release bump-release bump-acquire scope-release scope-acquire look",
           {"src/heap/heap.h": ["ts_op_begin_bump", "ts_is_in_op", "ts_set_scope"], "src/heap/fast.h": ["ts_fast_bump"],
            "src/api/objects.c": ["slab_alloc"]}),
     order("foreign", "Foreign bits, the FOREIGN flag and the queue: no free is lost.",

@@ -22,7 +22,7 @@ static struct {
 } purges;
 
 static bool test_purge(void *at, size_t bytes) {
-    purges.in_an_operation += ts_load_relaxed(&ts_thread.in_op) != 0;
+    purges.in_an_operation += ts_is_in_op(&ts_thread);
     if ((char *)at >= (char *)ts_region.part[TS_NORMAL].state) {
         if (purges.refuse) return false;
         purges.state_bytes += bytes;

@@ -98,12 +98,14 @@ fn taken(s: &'static Steps) {
         let (in_op, open, bump) = (in_op.clone(), open.clone(), bump.clone());
         let (scope, bin) = (scope.clone(), bin.clone());
         thread::spawn(move || {
-            let at = bump.load(Relaxed);
-            in_op.store(at, Relaxed);
-            s.fence("barrier-at-owner");
-            if open.load(Relaxed) == 1 {
-                bin.touch();
-                bump.store(at + 16, s.order("bump-release", Release));
+            for _ in 0..2 {
+                let at = bump.load(Relaxed);
+                in_op.store(at, s.order("begin-release", Release));
+                s.fence("barrier-at-owner");
+                if open.load(Relaxed) == 1 {
+                    bin.touch();
+                    bump.store(at + 16, s.order("bump-release", Release));
+                }
             }
             scope.store(NONE, s.order("scope-release", Release));
         })
