@@ -237,7 +237,7 @@ MUTANTS = [
     {
         "name": "domain-ends-without-the-lock",
         "protocol": "domains",
-        "file": "src/epoch/domain.c",
+        "file": "src/epoch/domain_end.c",
         "old": "    } while (!end_if_clean(d));\n",
         "new": "    } while (0);\n    ts_heap_give_entry(&ts_domains, TS_TABLE_DOMAIN, d);\n",
         "tests": ["unit.epoch.domain_steps"],
@@ -245,7 +245,7 @@ MUTANTS = [
     {
         "name": "domain-ends-with-cleanups",
         "protocol": "domains",
-        "file": "src/epoch/domain.c",
+        "file": "src/epoch/domain_end.c",
         "old": "    if (clean) ts_heap_give_entry(&ts_domains, TS_TABLE_DOMAIN, d);\n    ts_lock_release(lock);\n    return clean;\n",
         "new": "    ts_heap_give_entry(&ts_domains, TS_TABLE_DOMAIN, d);\n    ts_lock_release(lock);\n    return clean || !clean;\n",
         "tests": ["unit.epoch.domain_steps"],
@@ -660,8 +660,8 @@ MUTANTS = [
         "name": "domain-begun-too-late-stays",
         "protocol": "open",
         "file": "src/epoch/domain.c",
-        "old": "    if (make_busy(d, id)) end_without_cleanups(d);\n    errno = EINVAL;",
-        "new": "    (void)d, (void)id;\n    errno = EINVAL;",
+        "old": "    ts_domain_end_begun(d, id);\n",
+        "new": "    (void)d, (void)id;\n",
         "tests": ["unit.epoch.ended_steps"],
     },
     {
@@ -747,23 +747,23 @@ MUTANTS = [
     {
         "name": "destroy-of-a-domain-still-entered",
         "protocol": "domains",
-        "file": "src/epoch/domain.c",
-        "old": "        TS_UNLIKELY(!ts_load_relaxed(&d->ends_epoch)) || TS_UNLIKELY(is_entered(id)) ||",
+        "file": "src/epoch/domain_end.c",
+        "old": "        TS_UNLIKELY(!ts_load_relaxed(&d->ends_epoch)) || TS_UNLIKELY(ts_domain_is_entered(id)) ||",
         "new": "        TS_UNLIKELY(!ts_load_relaxed(&d->ends_epoch)) ||",
         "tests": ["unit.api.domains"],
     },
     {
         "name": "destroy-ends-a-wrapped-epoch",
         "protocol": "domains",
-        "file": "src/epoch/domain.c",
-        "old": "        TS_UNLIKELY(!ts_load_relaxed(&d->ends_epoch)) || TS_UNLIKELY(is_entered(id)) ||",
-        "new": "        TS_UNLIKELY(is_entered(id)) ||",
+        "file": "src/epoch/domain_end.c",
+        "old": "        TS_UNLIKELY(!ts_load_relaxed(&d->ends_epoch)) || TS_UNLIKELY(ts_domain_is_entered(id)) ||",
+        "new": "        TS_UNLIKELY(ts_domain_is_entered(id)) ||",
         "tests": ["unit.api.domains"],
     },
     {
         "name": "destroy-of-another-threads-domain",
         "protocol": "domains",
-        "file": "src/epoch/domain.c",
+        "file": "src/epoch/domain_end.c",
         "old": "TS_UNLIKELY(ts_load_relaxed(&d->owner) != heap->serial) ||\n        TS_UNLIKELY(!ts",
         "new": "TS_UNLIKELY(!ts",
         "tests": ["unit.api.domain_threads"],
@@ -771,7 +771,7 @@ MUTANTS = [
     {
         "name": "destroy-keeps-too-many-epochs",
         "protocol": "table",
-        "file": "src/epoch/domain.c",
+        "file": "src/epoch/domain_end.c",
         "old": "        TS_UNLIKELY(heap->spares[TS_TABLE_EPOCH] >= TS_SPARE_ENTRIES) ||\n",
         "new": "",
         "tests": ["unit.epoch.epoch"],
@@ -779,7 +779,7 @@ MUTANTS = [
     {
         "name": "destroy-keeps-too-many-domains",
         "protocol": "table",
-        "file": "src/epoch/domain.c",
+        "file": "src/epoch/domain_end.c",
         "old": " ||\n        TS_UNLIKELY(heap->spares[TS_TABLE_DOMAIN] >= TS_SPARE_ENTRIES)) {",
         "new": ") {",
         "tests": ["unit.epoch.epoch"],
@@ -787,7 +787,7 @@ MUTANTS = [
     {
         "name": "destroy-while-the-heap-is-held",
         "protocol": "heap.h, hold",
-        "file": "src/epoch/domain.c",
+        "file": "src/epoch/domain_end.c",
         "old": "    if (TS_UNLIKELY(ts_load_acquire(&heap->revoked) != 0) || TS_UNLIKELY(!ts_lock_try(lock))) {",
         "new": "    if (TS_UNLIKELY(!ts_lock_try(lock))) {",
         "tests": ["unit.epoch.domain_steps"],
@@ -820,7 +820,7 @@ MUTANTS = [
     {
         "name": "destroy-of-an-epoch-that-has-ended",
         "protocol": "domains",
-        "file": "src/epoch/domain.c",
+        "file": "src/epoch/domain_end.c",
         "old": "is_quiet(d, id) && ts_load_relaxed(&epoch->entry.id) == epoch_id ?",
         "new": "is_quiet(d, id) && epoch_id != 0 ?",
         "tests": ["unit.api.domains"],
@@ -828,7 +828,7 @@ MUTANTS = [
     {
         "name": "destroy-without-care",
         "protocol": "care.h",
-        "file": "src/epoch/domain.c",
+        "file": "src/epoch/domain_end.c",
         "old": "    if (TS_UNLIKELY(!block) || TS_UNLIKELY(block->share->care)) {\n        destroy",
         "new": "    if (TS_UNLIKELY(!block)) {\n        destroy",
         "tests": ["unit.epoch.reset"],
@@ -836,7 +836,7 @@ MUTANTS = [
     {
         "name": "destroy-lets-others-sleep",
         "protocol": "lock",
-        "file": "src/epoch/domain.c",
+        "file": "src/epoch/domain_end.c",
         "old": "    if (wake) ts_lock_wake(wake);\n",
         "new": "    (void)wake;\n",
         "tests": ["unit.epoch.domain_steps"],
@@ -844,7 +844,7 @@ MUTANTS = [
     {
         "name": "destroy-forgets-waiters",
         "protocol": "lock",
-        "file": "src/epoch/domain.c",
+        "file": "src/epoch/domain_end.c",
         "old": "TS_UNLIKELY(over) || TS_UNLIKELY(wake) ||",
         "new": "TS_UNLIKELY(over) ||",
         "tests": ["unit.epoch.domain_steps"],
@@ -852,7 +852,7 @@ MUTANTS = [
     {
         "name": "destroy-keeps-all-warm-units",
         "protocol": "warm",
-        "file": "src/epoch/domain.c",
+        "file": "src/epoch/domain_end.c",
         "old": "TS_UNLIKELY(over) || TS_UNLIKELY(wake) ||",
         "new": "TS_UNLIKELY(wake) ||",
         "tests": ["unit.heap.warm"],
@@ -860,7 +860,7 @@ MUTANTS = [
     {
         "name": "destroy-settles-nothing",
         "protocol": "settle",
-        "file": "src/epoch/domain.c",
+        "file": "src/epoch/domain_end.c",
         "old": "    ts_epoch_settle_end(slabs);\n",
         "new": "    (void)slabs;\n",
         "tests": ["unit.heap.warm"],
@@ -868,7 +868,7 @@ MUTANTS = [
     {
         "name": "destroy-keeps-all-blocks",
         "protocol": "heap.c: ended blocks",
-        "file": "src/epoch/domain.c",
+        "file": "src/epoch/domain_end.c",
         "old": " ||\n        TS_UNLIKELY(ts_heap_has_surplus(heap))) {\n        destroyed",
         "new": ") {\n        destroyed",
         "tests": ["unit.heap.blocks"],
@@ -1029,7 +1029,7 @@ MUTANTS = [
     {
         "name": "destroy-keeps-all-churn-blocks",
         "protocol": "heap.c: ended blocks",
-        "file": "src/epoch/domain.c",
+        "file": "src/epoch/domain_end.c",
         "old": "        TS_UNLIKELY(ts_heap_has_surplus(heap))) {",
         "new": "        TS_UNLIKELY(ts_load_relaxed(&heap->free_blocks[true]) > TS_FREE_SCOPE_BLOCKS)) {",
         "tests": ["unit.heap.blocks"],
@@ -1250,7 +1250,7 @@ MUTANTS = [
     {
         "name": "quiet-though-busy",
         "protocol": "reset",
-        "file": "src/epoch/domain.c",
+        "file": "src/epoch/domain_end.c",
         "old": "TS_LIKELY(ts_load_relaxed(&d->entry.id) == id) && TS_LIKELY(!ts_load_acquire(&d->busy)) &&",
         "new": "TS_LIKELY(ts_load_relaxed(&d->entry.id) == id) &&",
         "tests": ["unit.epoch.reset"],
@@ -1258,15 +1258,15 @@ MUTANTS = [
     {
         "name": "reset-follows-nobody",
         "protocol": "reset",
-        "file": "src/epoch/domain.c",
-        "old": "    if (done) follow_innermost(ts_thread.heap);",
+        "file": "src/epoch/domain_end.c",
+        "old": "    if (done) ts_domain_follow_innermost(ts_thread.heap);",
         "new": "    (void)done;",
         "tests": ["unit.epoch.reset"],
     },
     {
         "name": "shared-domain-keeps-a-block",
         "protocol": "reset",
-        "file": "src/epoch/domain.c",
+        "file": "src/epoch/domain_end.c",
         "old": "ts_epoch_reset_own(epoch, !ts_load_relaxed(&d->shared), units)",
         "new": "ts_epoch_reset_own(epoch, true, units)",
         "tests": ["unit.epoch.reset"],
@@ -1283,7 +1283,7 @@ MUTANTS = [
         "name": "reset-does-not-notice-timing",
         "protocol": "sample.h",
         "file": "src/epoch/domain.c",
-        "old": "    if (here && !is_timed(heap))",
+        "old": "    if (here && !ts_domain_is_timed(heap))",
         "new": "    if (here && heap->sample_rate == 0)",
         "tests": ["unit.epoch.reset"],
     },
@@ -1663,7 +1663,7 @@ MUTANTS = [
     {
         "name": "domain-of-any-thread",
         "protocol": "domains",
-        "file": "src/epoch/domain.c",
+        "file": "src/epoch/domain_parts.h",
         "old": "    if (ts_load_relaxed(&d->shared) || ts_load_relaxed(&d->owner) == heap->serial) return d;",
         "new": "    if (heap) return d;",
         "tests": ["unit.api.domain_threads"],
@@ -1671,7 +1671,7 @@ MUTANTS = [
     {
         "name": "cleanups-oldest-first",
         "protocol": "domains",
-        "file": "src/epoch/domain.c",
+        "file": "src/epoch/domain_end.c",
         "old": "        c->next = ts_load_relaxed(&d->cleanups);\n        ts_store_relaxed(&d->cleanups, c);\n",
         "new": "        ts_cleanup *last = ts_load_relaxed(&d->cleanups);\n"
                "        while (last && last->next) last = last->next;\n        c->next = NULL;\n"

@@ -1,5 +1,5 @@
 /*
- * A shared domain that two threads end at once. domain.c is compiled once more, in place of the library's, with a place to
+ * A shared domain that two threads end at once. domain.c and domain_end.c are compiled once more, in place of the library's, with a place to
  * stop at before every look at a shared word: the other thread is stopped at each step after it has begun to end the
  * domain, and goes on when this thread is at each of its own.
  */
@@ -8,6 +8,7 @@
 #endif
 #include "identities.h"
 #include "proc.h"
+#include "unit.h"
 
 #include "../heap/errands.h"
 #include "epoch/blocks.h"
@@ -21,12 +22,12 @@
 
 #define ts_epoch_leave_empty(a, e) ((ts_epoch_leave_empty)((a), (e)), step())
 #include "epoch/domain.c"
+#include "epoch/domain_end.c"
 #undef ts_epoch_leave_empty
 #undef ts_load_relaxed
 #undef ts_load_acquire
 #define ts_load_relaxed(p) atomic_load_explicit((p), memory_order_relaxed)
 #define ts_load_acquire(p) atomic_load_explicit((p), memory_order_acquire)
-#include "unit.h" /* has a macro of a name in domain.c */
 
 static SlabAllocator *allocator;
 static EpochDomain *domain, *newer;

@@ -1,5 +1,5 @@
 /*
- * What a call has in its hands ends, and goes to another thread, between two of its steps. epoch.c, end.c, domain.c and
+ * What a call has in its hands ends, and goes to another thread, between two of its steps. epoch.c, end.c, domain.c, domain_end.c and
  * alloc.c are compiled once more, in place of the library's, with the places to stop at.
  */
 #ifndef _GNU_SOURCE
@@ -48,6 +48,7 @@ static ts_block *join_and_stop(ts_heap *heap, ts_allocator *a, EpochId id) {
 #define ts_epoch_join join_and_stop
 #define ts_alloc_scope(h, b, n, e) (at(&before_scope), (ts_alloc_scope)((h), (b), (n), (e)))
 #include "epoch/domain.c"
+#include "epoch/domain_end.c"
 #undef ts_alloc_scope
 #undef ts_table_publish
 #undef ts_table_next_id
@@ -56,9 +57,7 @@ static ts_block *join_and_stop(ts_heap *heap, ts_allocator *a, EpochId id) {
 #undef ts_epoch_adopt
 #undef ts_epoch_join
 
-#define fail fail_of_cmocka /* domain.c has a function of that name */
 #include "unit.h"
-#undef fail
 
 enum { MANY = 400 };
 

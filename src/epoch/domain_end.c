@@ -1,0 +1,279 @@
+/* The ends of domains: cleanups, destroy, reset, and what is left of them when their allocator ends. */
+/* Modelled in tests/model: epoch, orders. */
+#include "epoch/domain_parts.h"
+
+#include "epoch/blocks.h"
+#include "heap/ended.h"
+
+typedef struct ts_cleanup {
+    struct ts_cleanup *next;
+    void (*fn)(void *);
+    void *arg;
+} ts_cleanup;
+_Static_assert(sizeof(ts_cleanup) <= 64 && sizeof(ts_domain_scope) <= 64, "one kind of line serves both");
+
+#define IS_ENDING "its cleanups are running"
+
+/* Its cleanups run, or another thread has ended it meanwhile. */
+static bool refuse_busy(const char *call, uint64_t id) {
+    return ts_domain_find(id) ? ts_domain_refuse(call, id, IS_ENDING, EPERM) : ts_domain_refuse(call, id, NULL, EINVAL);
+}
+
+static ts_lock *lock_of(const ts_domain *d) {
+    return ts_epoch_lock(ts_table_at(&ts_epochs, ts_table_index(&ts_epochs, ts_load_relaxed(&d->epoch))));
+}
+
+/* ---- cleanups ------------------------------------------------------------------------------------------- */
+
+bool ts_domain_on_destroy(uint64_t id, void (*fn)(void *), void *arg) {
+    ts_domain *d = ts_domain_mine(id, "epoch_domain_on_destroy");
+    if (!d) return false;
+    if (!fn) return ts_domain_fail(EINVAL);
+    ts_cleanup *c = ts_lines_take(TS_LINES_CLEANUP, sizeof(ts_domain_scope));
+    if (!c) return ts_domain_fail(ENOMEM);
+    c->fn = fn;
+    c->arg = arg;
+    ts_lock *lock = lock_of(d);
+    ts_lock_acquire(lock);
+    bool same = ts_load_relaxed(&d->entry.id) == id;
+    if (same) {
+        c->next = ts_load_relaxed(&d->cleanups);
+        ts_store_relaxed(&d->cleanups, c);
+    }
+    ts_lock_release(lock);
+    if (same) return true;
+    ts_lines_give(TS_LINES_CLEANUP, c);
+    return ts_domain_fail(EINVAL);
+}
+
+/* One registered while they run is newer than the rest, so it comes next. */
+static void run_cleanups(ts_domain *d) {
+    if (!ts_load_relaxed(&d->cleanups)) return;
+    for (;;) {
+        ts_lock_acquire(lock_of(d));
+        ts_cleanup *c = ts_load_relaxed(&d->cleanups);
+        if (c) ts_store_relaxed(&d->cleanups, c->next);
+        ts_lock_release(lock_of(d));
+        if (!c) return;
+        void (*fn)(void *) = c->fn;
+        void *arg = c->arg;
+        ts_lines_give(TS_LINES_CLEANUP, c);
+        fn(arg);
+    }
+}
+
+/* Only one thread gets to end or empty a domain at a time, and none from inside of its own cleanups. A use of an entry ends
+   under its epoch's lock, so who has that and finds the id has a domain that stays: `busy` and `cleanups` are this use's. The
+   entry may have got another use since it was found: its epoch's lock is then another, but the id is, too. */
+static bool make_busy(ts_domain *d, uint64_t id) {
+    ts_lock *lock = lock_of(d);
+    ts_lock_acquire(lock);
+    bool mine_now = ts_load_relaxed(&d->entry.id) == id && !ts_load_acquire(&d->busy);
+    if (mine_now) ts_store_relaxed(&d->busy, 1);
+    ts_lock_release(lock);
+    return mine_now;
+}
+
+/* ---- ends --------------------------------------------------------------------------------------------- */
+
+/* The last step of who is busy with it. false: another thread has registered a cleanup meanwhile, which has to run. */
+static bool end_if_clean(ts_domain *d) {
+    ts_lock *lock = lock_of(d);
+    ts_lock_acquire(lock);
+    bool clean = !ts_load_relaxed(&d->cleanups);
+    if (clean) ts_heap_give_entry(&ts_domains, TS_TABLE_DOMAIN, d);
+    ts_lock_release(lock);
+    return clean;
+}
+
+/* Caller has the lock of its epoch: nobody is busy with the domain and it has no cleanups. Both stay so while the lock is
+   held. */
+TS_ALWAYS_INLINE bool is_quiet(const ts_domain *d, uint64_t id) {
+    return TS_LIKELY(ts_load_relaxed(&d->entry.id) == id) && TS_LIKELY(!ts_load_acquire(&d->busy)) &&
+           TS_LIKELY(!ts_load_relaxed(&d->cleanups));
+}
+
+/* The domain's epoch, locked, if the domain is quiet. NULL without the lock. */
+static ts_epoch *lock_quiet(ts_domain *d, uint64_t id) {
+    if (ts_load_relaxed(&d->cleanups)) return NULL;
+    ts_epoch *epoch = ts_epoch_find_locked(ts_load_relaxed(&d->allocator), ts_load_relaxed(&d->epoch));
+    if (!epoch) return NULL;
+    if (is_quiet(d, id)) return epoch;
+    ts_lock_release(ts_epoch_lock(epoch));
+    return NULL;
+}
+
+/* No cleanups, left by this thread, and its epoch ends with it: both under one hold of the epoch's lock. false: nothing was
+   done. */
+static bool destroy_at_once(ts_domain *d, uint64_t id) {
+    if (!ts_load_relaxed(&d->ends_epoch) || ts_domain_is_entered(id)) return false;
+    ts_epoch *epoch = lock_quiet(d, id);
+    if (!epoch) return false;
+    ts_heap_give_entry(&ts_domains, TS_TABLE_DOMAIN, d);
+    ts_epoch_destroy_locked(epoch);
+    return true;
+}
+
+/* The usual reset: no cleanups, and all that it has is one block of this thread. false: nothing was done. */
+static bool reset_at_once(ts_domain *d, uint64_t id, uint64_t *units) {
+    ts_epoch *epoch = lock_quiet(d, id);
+    if (!epoch) return false;
+    bool done = ts_epoch_reset_own(epoch, !ts_load_relaxed(&d->shared), units);
+    ts_lock_release(ts_epoch_lock(epoch));
+    if (done) ts_domain_follow_innermost(ts_thread.heap);
+    return done;
+}
+
+TS_NOINLINE static void destroy_slowly(ts_domain *d, uint64_t id) {
+    if (!make_busy(d, id)) {
+        refuse_busy("epoch_domain_destroy", id);
+        return;
+    }
+    /* While the cleanups run the domain can still be used, entered or not. */
+    ts_allocator *allocator = ts_load_relaxed(&d->allocator);
+    EpochId epoch = ts_load_relaxed(&d->epoch);
+    bool ends = ts_load_relaxed(&d->ends_epoch);
+    do {
+        run_cleanups(d);
+        ts_domain_leave_all(ts_thread.heap, id);
+    } while (!end_if_clean(d));
+    if (ends) ts_epoch_destroy(allocator, epoch);
+}
+
+TS_NOINLINE static void destroy_other(uint64_t id) {
+    ts_domain *d = ts_domain_mine(id, "epoch_domain_destroy");
+    if (d && !destroy_at_once(d, id)) destroy_slowly(d, id);
+}
+
+/* Inside an operation, with the lock, when it is another case. */
+TS_NOINLINE static void destroy_unlocked(ts_lock *lock, uint64_t id) {
+    ts_op_end(&ts_thread);
+    if (ts_lock_give(lock)) ts_lock_wake(lock);
+    destroy_other(id);
+}
+
+/* What the usual end has left to do, inside the heap, which it leaves. wake: a lock at which somebody sleeps; over: a share
+   with more warm units than it keeps; or NULL. slabs: as many it made warm. */
+TS_NOINLINE static void destroyed(ts_lock *wake, ts_share *over, uint32_t slabs) {
+    if (over) ts_share_overflow(over, TS_NORMAL);
+    ts_heap_leave(ts_thread.heap);
+    if (wake) ts_lock_wake(wake);
+    ts_epoch_settle_end(slabs);
+    ts_heap_limit_blocks(ts_thread.heap);
+}
+
+/* The second half of the usual end: nobody can find the epoch, and the heap is held. */
+TS_NOINLINE static void end_block(ts_heap *heap, ts_epoch *epoch, ts_block *block, ts_lock *wake) {
+    ts_share *share = block->share;
+    uint32_t slabs = ts_load_relaxed(&block->slabs);
+    bool over = ts_scope_end(heap, ts_scope(block));
+    ts_heap_keep_entry(heap, &ts_epochs, TS_TABLE_EPOCH, epoch);
+    if (TS_UNLIKELY(over) || TS_UNLIKELY(wake) || TS_UNLIKELY(ts_epoch_is_anything_noted()) ||
+        TS_UNLIKELY(ts_heap_has_surplus(heap))) {
+        destroyed(wake, over ? share : NULL, slabs);
+        return;
+    }
+    ts_heap_leave(heap);
+}
+
+/* The usual end: the domain of this thread alone, which has left it, without cleanups; its epoch ends with it and has one block.
+   All else is found out before anything is changed, or is left to the call that comes last: so nothing is live across a call.
+   The lock is tried inside of the operation with which the heap is held: who tries waits for nobody, so nobody who waits for the
+   end of the operation waits for ever, whatever lock he has. */
+void ts_domain_destroy(uint64_t id) {
+    ts_domain *d = ts_domain_find(id);
+    ts_heap *heap = ts_thread.heap;
+    if (TS_UNLIKELY(!d) || TS_UNLIKELY(!heap) || TS_UNLIKELY(ts_load_relaxed(&d->owner) != heap->serial) ||
+        TS_UNLIKELY(!ts_load_relaxed(&d->ends_epoch)) || TS_UNLIKELY(ts_domain_is_entered(id)) ||
+        TS_UNLIKELY(heap->spares[TS_TABLE_EPOCH] >= TS_SPARE_ENTRIES) ||
+        TS_UNLIKELY(heap->spares[TS_TABLE_DOMAIN] >= TS_SPARE_ENTRIES)) {
+        destroy_other(id);
+        return;
+    }
+    EpochId epoch_id = ts_load_relaxed(&d->epoch);
+    ts_epoch *epoch = ts_table_of_strided(&ts_epochs, epoch_id, TS_EPOCH_STRIDE);
+    ts_lock *lock = ts_epoch_lock(epoch);
+    TS_COMPUTED(lock);
+    ts_op_begin(&ts_thread);
+    /* acquire: as in ts_heap_enter */
+    if (TS_UNLIKELY(ts_load_acquire(&heap->revoked) != 0) || TS_UNLIKELY(!ts_lock_try(lock))) {
+        ts_op_end(&ts_thread);
+        destroy_other(id);
+        return;
+    }
+    ts_block *block =
+        is_quiet(d, id) && ts_load_relaxed(&epoch->entry.id) == epoch_id ? ts_epoch_only_block(epoch) : NULL;
+    if (TS_UNLIKELY(!block) || TS_UNLIKELY(block->share->care)) {
+        destroy_unlocked(lock, id);
+        return;
+    }
+    ts_store_release(&d->entry.id, 0);
+    ts_heap_keep_entry(heap, &ts_domains, TS_TABLE_DOMAIN, d);
+    ts_epoch_end_use(epoch, block);
+    end_block(heap, epoch, block, ts_lock_give(lock) ? lock : NULL);
+}
+
+/* By who is busy with it: its allocator has ended, and its cleanups do not run. */
+static void end_without_cleanups(ts_domain *d) {
+    ts_lock *lock = lock_of(d);
+    ts_lock_acquire(lock);
+    ts_cleanup *c = ts_load_relaxed(&d->cleanups);
+    ts_table_give(&ts_domains, d);
+    ts_lock_release(lock);
+    while (c) {
+        ts_cleanup *next = c->next;
+        ts_lines_give(TS_LINES_CLEANUP, c);
+        c = next;
+    }
+}
+
+TS_COLD void ts_domain_end_begun(ts_domain *d, uint64_t id) {
+    if (make_busy(d, id)) end_without_cleanups(d);
+}
+
+static bool reset_slowly(ts_domain *d, uint64_t id, uint64_t *units) {
+    if (!make_busy(d, id)) return refuse_busy("epoch_domain_reset", id);
+    run_cleanups(d);
+    bool done = ts_epoch_reset(ts_load_relaxed(&d->allocator), ts_load_relaxed(&d->epoch), units);
+    ts_store_release(&d->busy, 0); /* partner: the lock in make_busy */
+    /* Who ended the allocator meanwhile passed by a domain that was busy. Its id changes first and busy is read then, both
+       in order (ts_domain_destroy_all); here it is the other way round: one of the two sees the other. */
+    atomic_thread_fence(memory_order_seq_cst);
+    if (TS_UNLIKELY(!ts_allocator_find(ts_load_relaxed(&d->token))) && make_busy(d, id)) end_without_cleanups(d);
+    return done;
+}
+
+bool ts_domain_reset(uint64_t id, size_t keep_bytes) {
+    ts_domain *d = ts_domain_mine(id, "epoch_domain_reset");
+    uint64_t units = 0;
+    if (!d) return false;
+    if (!ts_load_relaxed(&d->ends_epoch)) return ts_domain_fail(EINVAL);
+    ts_allocator *allocator = ts_load_relaxed(&d->allocator);
+    uintptr_t token = ts_load_relaxed(&d->token);
+    if (TS_UNLIKELY(!reset_at_once(d, id, &units)) && !reset_slowly(d, id, &units)) return false;
+    uint64_t keep = keep_bytes / TS_UNIT_BYTES;
+    /* Another thread may be ending the allocator. */
+    if (units > keep && ts_allocator_pin_use(allocator, token)) {
+        uint64_t warm = 0, excess = units - keep;
+        if (ts_allocator_read_begin(allocator, token)) {
+            warm = ts_allocator_warm_units(allocator);
+            ts_allocator_read_end(allocator);
+        }
+        ts_allocator_trim(allocator, warm > excess ? warm - excess : 0);
+        ts_allocator_unpin(allocator);
+    }
+    ts_settle_phase(units);
+    ts_epoch_settle();
+    return true;
+}
+
+void ts_domain_destroy_all(ts_allocator *allocator) {
+    atomic_thread_fence(memory_order_seq_cst); /* partners: reset_slowly, ts_domain_create, ts_epoch_show */
+    uint32_t high = ts_table_high(&ts_domains);
+    for (uint32_t i = 1; i < high; i++) {
+        ts_domain *d = ts_table_at(&ts_domains, i);
+        uint64_t id = ts_load_acquire(&d->entry.id);
+        if (id == 0 || ts_load_relaxed(&d->allocator) != allocator || !make_busy(d, id)) continue;
+        end_without_cleanups(d);
+    }
+}

@@ -1,0 +1,64 @@
+/*
+ * What the two files of domains share: domain.c, in which they begin and are entered, and domain_end.c, in which they end.
+ */
+#ifndef TS_EPOCH_DOMAIN_PARTS_H
+#define TS_EPOCH_DOMAIN_PARTS_H
+
+#include "epoch/domain.h"
+#include "epoch/misuse.h"
+#include "epoch/sample.h"
+
+#include <errno.h>
+
+static inline bool ts_domain_fail(int error) {
+    errno = error;
+    return false;
+}
+
+/* A misuse that is an answer as well. */
+static inline bool ts_domain_refuse(const char *call, uint64_t id, const char *why, int error) {
+    ts_misuse_domain(call, id, why);
+    return ts_domain_fail(error);
+}
+
+#define TS_OF_ANOTHER_THREAD "belongs to another thread"
+
+/* The domain, if the calling thread may use it; errno otherwise. */
+TS_ALWAYS_INLINE ts_domain *ts_domain_mine(uint64_t id, const char *call) {
+    ts_domain *d = ts_domain_find(id);
+    if (!d) {
+        ts_domain_refuse(call, id, NULL, EINVAL);
+        return NULL;
+    }
+    ts_heap *heap = ts_heap_mine();
+    if (!heap) return NULL;
+    if (ts_load_relaxed(&d->shared) || ts_load_relaxed(&d->owner) == heap->serial) return d;
+    ts_domain_refuse(call, id, TS_OF_ANOTHER_THREAD, EPERM);
+    return NULL;
+}
+
+static inline bool ts_domain_is_entered(uint64_t id) {
+    for (const ts_domain_scope *s = ts_thread.domain; s; s = s->outer)
+        if (s->domain == id) return true;
+    return false;
+}
+
+/* Timing is on for this thread, or will be at its next slow call. */
+TS_ALWAYS_INLINE bool ts_domain_is_timed(const ts_heap *heap) {
+    return (heap->sample_rate | ts_load_relaxed(&ts_sample_rate)) != 0;
+}
+
+/* This thread's block for the innermost domain, if it has one: slab_alloc then finds it at once. */
+void ts_domain_follow(ts_heap *heap, const ts_domain_scope *top);
+TS_ALWAYS_INLINE void ts_domain_follow_innermost(ts_heap *heap) {
+    const ts_domain_scope *top = ts_thread.domain;
+    ts_set_scope(&ts_thread, &ts_no_scope);
+    if (top && !ts_domain_is_timed(heap)) ts_domain_follow(heap, top);
+}
+
+/* Leaves the domain on every level of this thread. */
+void ts_domain_leave_all(ts_heap *heap, uint64_t id);
+/* A new domain whose allocator has ended meanwhile: ts_domain_destroy_all has passed it by, or ends it. */
+void ts_domain_end_begun(ts_domain *d, uint64_t id);
+
+#endif
