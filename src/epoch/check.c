@@ -147,7 +147,6 @@ static bool check_scopes(ts_check *check, const ts_heap *heap) {
 static bool check_tls(ts_check *check, const ts_heap *heap) {
     const ts_tls *tls = heap->tls;
     REQUIRE(tls->heap == heap, "heap %u: its thread has another", heap->id);
-    REQUIRE(!ts_is_in_op(tls), "heap %u: its thread is inside of an operation", heap->id);
     REQUIRE((tls->token == UINTPTR_MAX) == (tls->share_line == UINT32_MAX), "heap %u: half bound to an allocator",
             heap->id);
     if (tls->token != UINTPTR_MAX) {
@@ -162,6 +161,7 @@ static bool check_tls(ts_check *check, const ts_heap *heap) {
     const ts_scope_block *scope = ts_load_relaxed(&tls->scope);
     REQUIRE(scope == &ts_no_scope || in_lines(scope), "heap %u: cached scope block at %p", heap->id,
             (const void *)scope);
+    REQUIRE(!ts_is_in_op(tls), "heap %u: its thread is inside of an operation", heap->id);
     return true;
 }
 

@@ -2,8 +2,10 @@
 #include "epoch/domain_parts.h"
 
 #include "epoch/blocks.h"
+#include "epoch/misuse.h"
 #include "heap/fast.h"
 
+#include <errno.h>
 #include <string.h>
 
 ts_table ts_domains;
@@ -105,6 +107,7 @@ TS_NOINLINE void ts_domain_follow(ts_heap *heap, const ts_domain_scope *top) {
     if (!is_block_of(b, heap, top->epoch)) b = heap->scope_map[ts_table_index(&ts_epochs, top->epoch) % TS_HEAP_MAP];
     if (is_block_of(b, heap, top->epoch)) ts_set_scope(&ts_thread, b);
 }
+
 /* After the fields of a domain were read: they are that domain's. Another thread can end a shared one at any moment, and
    its entry can be in use again. acquire: the loads before come first; partner of the fence in begin_domain. */
 TS_ALWAYS_INLINE bool is_still(const ts_domain *d, uint64_t id) {
@@ -232,6 +235,8 @@ void ts_domain_leave_all(ts_heap *heap, uint64_t id) {
     }
     if (left) ts_domain_follow_innermost(heap);
 }
+
+/* ---- without its thread ---------------------------------------------------------------------------------- */
 
 bool ts_domain_force_close(uint64_t id) {
     const ts_domain *d = ts_domain_find(id);

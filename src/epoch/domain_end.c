@@ -5,6 +5,8 @@
 #include "epoch/blocks.h"
 #include "heap/ended.h"
 
+#include <errno.h>
+
 typedef struct ts_cleanup {
     struct ts_cleanup *next;
     void (*fn)(void *);

@@ -58,7 +58,7 @@ TS_ALWAYS_INLINE void ts_domain_follow_innermost(ts_heap *heap) {
 
 /* Leaves the domain on every level of this thread. */
 void ts_domain_leave_all(ts_heap *heap, uint64_t id);
-/* A new domain whose allocator has ended meanwhile: ts_domain_destroy_all has passed it by, or ends it. */
+/* Of one that has begun too late. */
 void ts_domain_end_begun(ts_domain *d, uint64_t id);
 
 #endif

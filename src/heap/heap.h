@@ -10,8 +10,8 @@
  *     is OPEN TO ITS OWNER (block->key names its share). To touch the bins of a live thread, another thread
  *     first shuts the block (key, open_id) and then holds the heap.
  *
- * Why that is enough. Every operation of a thread on its blocks is bracketed by in_op = 1 ... in_op = 0 in its
- * thread block, but for the one below. ts_heap_hold writes `revoked`, then runs ts_os->barrier_all(), then waits for in_op == 0:
+ * Why that is enough. Every operation of a thread on its blocks, but for the one below, is bracketed by in_op = 1 ...
+ * in_op = 0 in its thread block. ts_heap_hold writes `revoked`, then runs ts_os->barrier_all(), then waits for in_op == 0:
  *     owner:  in_op = 1;  (compiler fence)   read key / open_id / revoked
  *     other:  write key, open_id, revoked; barrier_all;  read in_op
  * This is the store-then-load protocol with the owner's machine fence replaced by the other's barrier_all: an
@@ -19,21 +19,23 @@
  * waiting for in_op == 0 waits for its end (release/acquire on in_op hands over all that it wrote). An operation
  * that begins later reads the new values, leaves the fast path, and stops in ts_heap_enter at `revoked`.
  *
- * An allocation from the current slab of a scope (slab_alloc) needs no store of 0. It begins by storing the bump pointer and ends by
- * moving that on:
- *     owner:  at = bump;  in_op = at (release);  (compiler fence)   read open_id;  start bit;  bump = at + bytes (release)
+ * An allocation from the current slab of a scope (slab_alloc) needs no store of 0. It begins by storing the bump pointer
+ * and ends by moving that on:
+ *     owner:  at = bump;  in_op = at (release);  (compiler fence)  read open_id;  start bit;  bump = at + bytes (release)
  *     other:  ... barrier_all;  read in_op, then scope, then its bump
- * While the operation goes on, bump is at: nobody else changes that of an open block, and who has shut it waits. If bump is another,
- * it is over, or has come to nothing: every way out of the usual case begins as an operation of its own (in_op = 1) and reads
- * open_id and revoked again. The release in the beginning is for the operation before, whose end it covers up. What is left in in_op
- * afterwards never becomes true again by itself: bump comes back to a place only with another use of the slab, or as an object
- * shrinks, and both are operations that end with a 0; and the bump of another block that the thread goes to without one is in
- * another slab, or at the end of one, which is the place of no object that began so: the first of a slab comes with the slab.
+ * While the operation goes on, bump is at: nobody else changes that of an open block, and who has shut it waits. If bump
+ * is another, it is over, or has come to nothing: every way out of the usual case begins as an operation of its own
+ * (in_op = 1) and reads open_id and revoked again. The release in the beginning is for the operation before, whose end it
+ * covers up. What is left in in_op afterwards never becomes true again by itself: bump comes back to a place only with
+ * another use of the slab, or as an object shrinks, and both are operations that end with a 0; and the bump of another
+ * block that the thread goes to without one is in another slab, or at the end of one, which is the place of no object
+ * that began so: the first of a slab comes with the slab.
  *
  * Where the system has no such barrier, a live thread's heap cannot be held: ts_heap_hold returns false, and
  * the work is left to the owner (the condemned list), its exit, or slab_thread_idle.
  *
- * A thread that waits for another's operation is in none, and waits for no lock below rank HEAP while it is in one: so no circle of waiting can form. (It may try one: ts_lock_try.)
+ * A thread that waits for another's operation is in none, and who is in one waits for no lock below rank HEAP: so no
+ * circle of waiting can form. (It may try one: ts_lock_try.)
  *
  * Conservation, per bin: pops + word_allocs - pushes - direct_frees == live slots of the bin's slabs, always outside of an
  * operation (pops, pushes: the magazine's counts; word_allocs: ts_bin_word_allocs). These are what the statistics sum up.

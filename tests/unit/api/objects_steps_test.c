@@ -8,6 +8,7 @@
 #endif
 #include "../heap/errands.h"
 #include "identities.h"
+#include "proc.h"
 #include "unit.h"
 
 #include "../heap/bins.h"
@@ -84,6 +85,13 @@ static void warm_up(void) {
     leave_domain();
 }
 
+static void wait_for_stop(enum place here) {
+    for (unsigned ms = 0; atomic_load(&stopped_at) != (int)here; ms++) {
+        SUP_CHECK(ms < 10000, "the allocation does not come to place %d", (int)here);
+        sup_sleep_ms(1);
+    }
+}
+
 /* Whether this build comes to that place at all: with care (AddressSanitizer, Valgrind) it goes other ways. */
 static bool is_reached(enum place here) {
     return ts_thread.heap && !ts_allocator_find(ts_token(allocator))->care &&
@@ -106,9 +114,7 @@ static bool begin_and_stop(enum place here, unsigned objects_before) {
     }
     atomic_store(&armed, here);
     let_begin(allocate);
-    while (atomic_load(&stopped_at) != (int)here) {
-        ts_os->yield();
-    }
+    wait_for_stop(here);
     return true;
 }
 
@@ -116,9 +122,7 @@ static bool begin_and_stop(enum place here, unsigned objects_before) {
 static void go_to(enum place here) {
     atomic_store(&armed, here);
     atomic_store(&stopped_at, NOWHERE);
-    while (atomic_load(&stopped_at) != (int)here) {
-        ts_os->yield();
-    }
+    wait_for_stop(here);
 }
 
 static void go_on(void) {
@@ -186,10 +190,9 @@ static void destroyed_before_the_bracket(void **state) {
     if (!begin_and_stop(BEFORE_BRACKET, 1)) {
         skip();
     }
-    uint64_t entry;
-    uint32_t unit = unit_of(first, &entry);
+    ts_block *block = block_of(first);
     assert_true(epoch_destroy(allocator, epoch));
-    SUP_CHECK(ts_load_relaxed(ts_unit_word(unit)) != 0 && slab_trim(allocator) > 0, "nothing came back");
+    SUP_CHECK(ts_load_relaxed(&block->slabs) == 0, "the slab stays with a thread that has not begun");
     go_to(BEHIND_BRACKET);
     SUP_CHECK(can_hold(), "who has not begun with anything cannot be held");
     go_on();

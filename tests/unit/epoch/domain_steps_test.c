@@ -1,6 +1,6 @@
 /*
- * A shared domain that two threads end at once. domain.c and domain_end.c are compiled once more, in place of the library's, with a place to
- * stop at before every look at a shared word: the other thread is stopped at each step after it has begun to end the
+ * A shared domain that two threads end at once. domain.c and domain_end.c are compiled once more, in place of the
+ * library's, with a place to stop at before every look at a shared word: the other thread is stopped at each step after it has begun to end the
  * domain, and goes on when this thread is at each of its own.
  */
 #ifndef _GNU_SOURCE
