@@ -8,6 +8,7 @@
 
 #include "base/probe.h"
 #include "epoch/epoch.h"
+#include "heap/ended.h"
 #include "os/os.h"
 
 #include <errno.h>
@@ -155,6 +156,23 @@ TS_ALWAYS_INLINE void ts_epoch_end_use(ts_epoch *epoch, ts_block *block) {
     ts_store_release(&epoch->state, EPOCH_CLOSED);
     ts_store_release(&epoch->entry.id, 0);
     (void)ts_epoch_detach_blocks(epoch);
+}
+
+/* The usual reset: `block` is the epoch's ts_epoch_only_block, and goes on in its next era. One store kills what it has and opens it
+   again: of its key only the share's half stays, which lets only the calling thread in, and that is here. To all others it is what
+   ts_epoch_kill_only_block, ts_block_begin and ts_epoch_open_block do one after the other: who reads the list without the lock
+   sees `detached` change before any of the counters, and the block in the list again after them. true: as of ts_scope_empty.
+   Caller has the lock and holds the heap; the block's eras are not used up. */
+TS_ALWAYS_INLINE bool ts_epoch_restart_block(ts_heap *heap, ts_epoch *epoch, ts_block *block) {
+    uint64_t era = ts_era(block) + 1;
+    ts_store_release(&block->key, era | block->share->open_key); /* release: see ts_slab_next_generation */
+    (void)ts_epoch_detach_blocks(epoch);
+    bool over = ts_scope_empty(heap, ts_scope(block), false);
+    ts_store_relaxed(&block->resets, ts_load_relaxed(&block->resets) + 1);
+    ts_store_relaxed(&block->era, (uint32_t)era);
+    ts_epoch_remember_scope(heap, ts_scope(block), epoch);
+    ts_epoch_list_block(epoch, block, NULL);
+    return over;
 }
 
 /* The same with the block's end. The lock is released. */

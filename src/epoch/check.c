@@ -129,7 +129,7 @@ static bool check_condemned(ts_check *check, const ts_heap *heap, const ts_block
     uint64_t n = 0;
     for (const ts_block *b = first; b; b = b->condemned_next) {
         REQUIRE(in_lines(b) && n++ < check->lines, "heap %u: the list of condemned blocks is broken", heap->id);
-        REQUIRE(ts_era(b) != b->era, "heap %u: a condemned block is alive", heap->id);
+        REQUIRE(ts_era(b) != ts_load_relaxed(&b->era), "heap %u: a condemned block is alive", heap->id);
         REQUIRE(ts_load_relaxed(&b->heap) == heap, "heap %u: a condemned block is another's", heap->id);
         check->allocator[b->share->allocator->entry.index].condemned++;
     }
@@ -247,7 +247,8 @@ static bool check_epoch_block(ts_check *check, const ts_epoch *epoch, uint64_t i
     REQUIRE(ts_load_relaxed(&b->epoch) == epoch, "epoch %#llx: has the block of another", (unsigned long long)id);
     REQUIRE((b->scope != 0) == ((ts_load_relaxed(&epoch->flags) & EPOCH_SCOPE) != 0),
             "epoch %#llx: a block of the other kind", (unsigned long long)id);
-    REQUIRE((key & TS_UNIT_ERA_MASK) == b->era, "epoch %#llx: a block of its list is dead", (unsigned long long)id);
+    REQUIRE((key & TS_UNIT_ERA_MASK) == ts_load_relaxed(&b->era), "epoch %#llx: a block of its list is dead",
+            (unsigned long long)id);
     REQUIRE(open_id == (active ? id : TS_ID_NEVER), "epoch %#llx: a block is open to %#llx", (unsigned long long)id,
             (unsigned long long)open_id);
     if (ts_load_relaxed(&heap->state) == TS_HEAP_LOST) return true;
@@ -305,7 +306,8 @@ static bool check_epochs(ts_check *check, bool forked, uint64_t *blocks) {
 static bool check_blocks_listed(ts_check *check, uint64_t listed) {
     uint64_t alive = 0;
     for (const ts_heap *h = ts_heaps(); h; h = h->next)
-        for (const ts_block *b = is_lost(h) ? NULL : h->blocks; b; b = b->heap_next) alive += ts_era(b) == b->era;
+        for (const ts_block *b = is_lost(h) ? NULL : h->blocks; b; b = b->heap_next)
+            alive += ts_era(b) == ts_load_relaxed(&b->era);
     REQUIRE(alive == listed, "%llu blocks are alive, the epochs list %llu", (unsigned long long)alive,
             (unsigned long long)listed);
     return true;

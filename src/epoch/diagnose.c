@@ -181,7 +181,7 @@ TS_RACY static place look_at(uint32_t unit, uint32_t offset) {
     const ts_block *block = ts_block_of_line(ts_word_line(w), scope);
     bool alive = owned && ts_era(block) == ts_word_era(w);
     (scope ? in_scope : in_churn)(&at, unit, offset, w, alive);
-    if (block->era - ts_word_era(w) <= block->resets) {
+    if (ts_load_relaxed(&block->era) - ts_word_era(w) <= ts_load_relaxed(&block->resets)) {
         at.epoch = ts_load_relaxed(&block->epoch_id);
         at.allocator = ts_load_relaxed(&block->allocator);
     }

@@ -116,16 +116,6 @@ static bool destroy_at_once(ts_domain *d, uint64_t id) {
     return true;
 }
 
-/* The usual reset: no cleanups, and all that it has is one block of this thread. false: nothing was done. */
-static bool reset_at_once(ts_domain *d, uint64_t id, uint64_t *units) {
-    ts_epoch *epoch = lock_quiet(d, id);
-    if (!epoch) return false;
-    bool done = ts_epoch_reset_own(epoch, !ts_load_relaxed(&d->shared), units);
-    ts_lock_release(ts_epoch_lock(epoch));
-    if (done) ts_domain_follow_innermost(ts_thread.heap);
-    return done;
-}
-
 TS_NOINLINE static void destroy_slowly(ts_domain *d, uint64_t id) {
     if (!make_busy(d, id)) {
         refuse_busy("epoch_domain_destroy", id);
@@ -147,51 +137,24 @@ TS_NOINLINE static void destroy_other(uint64_t id) {
     if (d && !destroy_at_once(d, id)) destroy_slowly(d, id);
 }
 
-/* Inside an operation, with the lock, when it is another case. */
-TS_NOINLINE static void destroy_unlocked(ts_lock *lock, uint64_t id) {
+/* Inside an operation, with the lock. */
+TS_NOINLINE static void leave_locked(ts_lock *lock) {
     ts_op_end(&ts_thread);
     if (ts_lock_give(lock)) ts_lock_wake(lock);
-    destroy_other(id);
 }
 
-/* What the usual end has left to do, inside the heap, which it leaves. wake: a lock at which somebody sleeps; over: a share
-   with more warm units than it keeps; or NULL. slabs: as many it made warm. */
-TS_NOINLINE static void destroyed(ts_lock *wake, ts_share *over, uint32_t slabs) {
-    if (over) ts_share_overflow(over, TS_NORMAL);
-    ts_heap_leave(ts_thread.heap);
-    if (wake) ts_lock_wake(wake);
-    ts_epoch_settle_end(slabs);
-    ts_heap_limit_blocks(ts_thread.heap);
+/* The usual domain is this thread's alone, or for a reset it may be a shared one; and its epoch ends with it. */
+TS_ALWAYS_INLINE bool is_usual(const ts_domain *d, const ts_heap *heap, const bool or_shared) {
+    return TS_LIKELY(d != NULL) && TS_LIKELY(heap != NULL) &&
+           (TS_LIKELY(ts_load_relaxed(&d->owner) == heap->serial) || (or_shared && ts_load_relaxed(&d->shared))) &&
+           TS_LIKELY(ts_load_relaxed(&d->ends_epoch));
 }
 
-/* The second half of the usual end: nobody can find the epoch, and the heap is held. */
-TS_NOINLINE static void end_block(ts_heap *heap, ts_epoch *epoch, ts_block *block, ts_lock *wake) {
-    ts_share *share = block->share;
-    uint32_t slabs = ts_load_relaxed(&block->slabs);
-    bool over = ts_scope_end(heap, ts_scope(block));
-    ts_heap_keep_entry(heap, &ts_epochs, TS_TABLE_EPOCH, epoch);
-    if (TS_UNLIKELY(over) || TS_UNLIKELY(wake) || TS_UNLIKELY(ts_epoch_is_anything_noted()) ||
-        TS_UNLIKELY(ts_heap_has_surplus(heap))) {
-        destroyed(wake, over ? share : NULL, slabs);
-        return;
-    }
-    ts_heap_leave(heap);
-}
-
-/* The usual end: the domain of this thread alone, which has left it, without cleanups; its epoch ends with it and has one block.
-   All else is found out before anything is changed, or is left to the call that comes last: so nothing is live across a call.
+/* The only block of its epoch, if it has no cleanups and nothing else is in the way; with the epoch's lock, and the heap held. NULL:
+   it is another case, and neither is held.
    The lock is tried inside of the operation with which the heap is held: who tries waits for nobody, so nobody who waits for the
    end of the operation waits for ever, whatever lock he has. */
-void ts_domain_destroy(uint64_t id) {
-    ts_domain *d = ts_domain_find(id);
-    ts_heap *heap = ts_thread.heap;
-    if (TS_UNLIKELY(!d) || TS_UNLIKELY(!heap) || TS_UNLIKELY(ts_load_relaxed(&d->owner) != heap->serial) ||
-        TS_UNLIKELY(!ts_load_relaxed(&d->ends_epoch)) || TS_UNLIKELY(ts_domain_is_entered(id)) ||
-        TS_UNLIKELY(heap->spares[TS_TABLE_EPOCH] >= TS_SPARE_ENTRIES) ||
-        TS_UNLIKELY(heap->spares[TS_TABLE_DOMAIN] >= TS_SPARE_ENTRIES)) {
-        destroy_other(id);
-        return;
-    }
+TS_ALWAYS_INLINE ts_block *hold_usual(ts_heap *heap, ts_domain *d, uint64_t id, ts_epoch **of, ts_lock **held) {
     EpochId epoch_id = ts_load_relaxed(&d->epoch);
     ts_epoch *epoch = ts_table_of_strided(&ts_epochs, epoch_id, TS_EPOCH_STRIDE);
     ts_lock *lock = ts_epoch_lock(epoch);
@@ -200,13 +163,62 @@ void ts_domain_destroy(uint64_t id) {
     /* acquire: as in ts_heap_enter */
     if (TS_UNLIKELY(ts_load_acquire(&heap->revoked) != 0) || TS_UNLIKELY(!ts_lock_try(lock))) {
         ts_op_end(&ts_thread);
-        destroy_other(id);
-        return;
+        return NULL;
     }
     ts_block *block =
         is_quiet(d, id) && ts_load_relaxed(&epoch->entry.id) == epoch_id ? ts_epoch_only_block(epoch) : NULL;
     if (TS_UNLIKELY(!block) || TS_UNLIKELY(block->share->care)) {
-        destroy_unlocked(lock, id);
+        leave_locked(lock);
+        return NULL;
+    }
+    *of = epoch;
+    *held = lock;
+    return block;
+}
+
+TS_NOINLINE static void finish_usual(ts_lock *wake, ts_share *over, uint32_t slabs) {
+    if (over) ts_share_overflow(over, TS_NORMAL);
+    ts_heap_leave(ts_thread.heap);
+    if (wake) ts_lock_wake(wake);
+    ts_epoch_settle_end(slabs);
+    ts_heap_limit_blocks(ts_thread.heap);
+}
+
+/* Leaves the heap, with what the usual end or reset has left to do, mostly nothing. wake: a lock at which somebody sleeps, or NULL;
+   over: the share has more warm units than it keeps; slabs: as many it made warm. */
+TS_ALWAYS_INLINE void leave_usual(ts_heap *heap, ts_lock *wake, ts_share *share, bool over, uint32_t slabs) {
+    if (TS_UNLIKELY(over) || TS_UNLIKELY(wake) || TS_UNLIKELY(ts_epoch_is_anything_noted()) ||
+        TS_UNLIKELY(ts_heap_has_surplus(heap)))
+        finish_usual(wake, over ? share : NULL, slabs);
+    else
+        ts_heap_leave(heap);
+}
+
+/* The second half of the usual end: nobody can find the epoch, and the heap is held. */
+TS_NOINLINE static void end_block(ts_heap *heap, ts_epoch *epoch, ts_block *block, ts_lock *wake) {
+    ts_share *share = block->share;
+    uint32_t slabs = ts_load_relaxed(&block->slabs);
+    bool over = ts_scope_end(heap, ts_scope(block));
+    ts_heap_keep_entry(heap, &ts_epochs, TS_TABLE_EPOCH, epoch);
+    leave_usual(heap, wake, share, over, slabs);
+}
+
+/* The usual end: that of hold_usual, of a domain that this thread has left, and whose epoch has one block. All else is found out
+   before anything is changed, or is left to the call that comes last: so nothing is live across a call. */
+void ts_domain_destroy(uint64_t id) {
+    ts_domain *d = ts_domain_find(id);
+    ts_heap *heap = ts_thread.heap;
+    ts_epoch *epoch;
+    ts_lock *lock;
+    if (TS_UNLIKELY(!is_usual(d, heap, false)) || TS_UNLIKELY(ts_domain_is_entered(id)) ||
+        TS_UNLIKELY(heap->spares[TS_TABLE_EPOCH] >= TS_SPARE_ENTRIES) ||
+        TS_UNLIKELY(heap->spares[TS_TABLE_DOMAIN] >= TS_SPARE_ENTRIES)) {
+        destroy_other(id);
+        return;
+    }
+    ts_block *block = hold_usual(heap, d, id, &epoch, &lock);
+    if (TS_UNLIKELY(!block)) {
+        destroy_other(id);
         return;
     }
     ts_store_release(&d->entry.id, 0);
@@ -245,27 +257,67 @@ static bool reset_slowly(ts_domain *d, uint64_t id, uint64_t *units) {
     return done;
 }
 
-bool ts_domain_reset(uint64_t id, size_t keep_bytes) {
+/* Of what a reset made warm, no more than so much stays. Another thread may be ending the allocator. */
+TS_NOINLINE static void give_excess(ts_allocator *allocator, uintptr_t token, uint64_t excess) {
+    uint64_t warm = 0;
+    if (!ts_allocator_pin_use(allocator, token)) return;
+    if (ts_allocator_read_begin(allocator, token)) {
+        warm = ts_allocator_warm_units(allocator);
+        ts_allocator_read_end(allocator);
+    }
+    ts_allocator_trim(allocator, warm > excess ? warm - excess : 0);
+    ts_allocator_unpin(allocator);
+}
+
+TS_NOINLINE static bool reset_other(uint64_t id, size_t keep_bytes) {
     ts_domain *d = ts_domain_mine(id, "epoch_domain_reset");
-    uint64_t units = 0;
+    uint64_t units = 0, keep = keep_bytes / TS_UNIT_BYTES;
     if (!d) return false;
     if (!ts_load_relaxed(&d->ends_epoch)) return ts_domain_fail(EINVAL);
     ts_allocator *allocator = ts_load_relaxed(&d->allocator);
     uintptr_t token = ts_load_relaxed(&d->token);
-    if (TS_UNLIKELY(!reset_at_once(d, id, &units)) && !reset_slowly(d, id, &units)) return false;
-    uint64_t keep = keep_bytes / TS_UNIT_BYTES;
-    /* Another thread may be ending the allocator. */
-    if (units > keep && ts_allocator_pin_use(allocator, token)) {
-        uint64_t warm = 0, excess = units - keep;
-        if (ts_allocator_read_begin(allocator, token)) {
-            warm = ts_allocator_warm_units(allocator);
-            ts_allocator_read_end(allocator);
-        }
-        ts_allocator_trim(allocator, warm > excess ? warm - excess : 0);
-        ts_allocator_unpin(allocator);
-    }
+    if (!reset_slowly(d, id, &units)) return false;
+    if (units > keep) give_excess(allocator, token, units - keep);
     ts_settle_phase(units);
     ts_epoch_settle();
+    return true;
+}
+
+/* The block of a domain in which other threads come next is ended: they would meet it. */
+TS_NOINLINE static void reset_shared(ts_heap *heap, ts_epoch *epoch, ts_block *block, ts_lock *lock) {
+    ts_share *share = block->share;
+    uint32_t slabs = ts_load_relaxed(&block->slabs);
+    ts_epoch_kill_only_block(block);
+    (void)ts_epoch_detach_blocks(epoch);
+    bool over = ts_scope_end(heap, ts_scope(block));
+    leave_usual(heap, ts_lock_give(lock) ? lock : NULL, share, over, slabs);
+}
+
+/* The usual reset: that of hold_usual. Entered or not, slab_alloc finds the block where it found it before; but while timing is on it
+   is to find none. */
+bool ts_domain_reset(uint64_t id, size_t keep_bytes) {
+    ts_domain *d = ts_domain_find(id);
+    ts_heap *heap = ts_thread.heap;
+    ts_epoch *epoch;
+    ts_lock *lock;
+    if (TS_UNLIKELY(!is_usual(d, heap, true)) || TS_UNLIKELY(ts_domain_is_timed(heap)))
+        return reset_other(id, keep_bytes);
+    ts_block *block = hold_usual(heap, d, id, &epoch, &lock);
+    if (TS_UNLIKELY(!block)) return reset_other(id, keep_bytes);
+    uint32_t slabs = ts_load_relaxed(&block->slabs);
+    if (TS_UNLIKELY(ts_load_relaxed(&epoch->state) != EPOCH_ACTIVE) ||
+        TS_UNLIKELY(ts_load_relaxed(&epoch->span_allocated) != 0) ||
+        TS_UNLIKELY(ts_era_is_used_up(ts_era(block) + 1)) || TS_UNLIKELY(slabs > keep_bytes / TS_UNIT_BYTES)) {
+        leave_locked(lock);
+        return reset_other(id, keep_bytes);
+    }
+    if (TS_UNLIKELY(ts_load_relaxed(&d->shared))) {
+        reset_shared(heap, epoch, block, lock);
+        return true;
+    }
+    ts_share *share = block->share;
+    bool over = ts_epoch_restart_block(heap, epoch, block);
+    leave_usual(heap, ts_lock_give(lock) ? lock : NULL, share, over, slabs);
     return true;
 }
 

@@ -274,26 +274,6 @@ static void forget_spans(ts_epoch *epoch) {
     ts_store_release(&epoch->span_bytes_freed, 0);
 }
 
-bool ts_epoch_reset_own(ts_epoch *epoch, bool again, uint64_t *units_freed) {
-    ts_heap *heap = ts_thread.heap;
-    ts_block *block = ts_load_relaxed(&epoch->state) == EPOCH_ACTIVE ? ts_epoch_only_block(epoch) : NULL;
-    /* With care all that it holds is gone through, which is not for under the lock. */
-    if (!block || block->share->allocator->care) return false;
-    ts_share *share = block->share;
-    uint32_t resets = block->resets;
-    *units_freed = ts_load_relaxed(&block->slabs);
-    end_only_block(epoch, block);
-    if (TS_UNLIKELY(ts_load_relaxed(&epoch->span_allocated) != 0)) forget_spans(epoch);
-    if (!again) return true;
-    /* Mostly the same block in its next era. Without memory the thread joins later. */
-    int before = errno;
-    ts_block *next = ts_epoch_new_block(heap, share, epoch, ts_load_relaxed(&epoch->entry.id), true);
-    if (next == block) next->resets = resets + 1;
-    if (next) ts_epoch_remember(heap, next, epoch);
-    errno = before;
-    return true;
-}
-
 void ts_epoch_leave_empty(ts_allocator *allocator, EpochId id) {
     ts_epoch *epoch = ts_epoch_find_locked(allocator, id);
     if (!epoch) return;

@@ -167,7 +167,7 @@ void ts_bin_add(ts_churn_block *block, unsigned cls, uint32_t unit) {
     ts_add_owned(&block->b.slabs, 1);
     uint64_t line = ts_line_of(bin);
     /* release: who reads the word sees the reset slab */
-    ts_store_release(ts_unit_word(unit), block->b.era | line << TS_UNIT_LINE_SHIFT);
+    ts_store_release(ts_unit_word(unit), ts_load_relaxed(&block->b.era) | line << TS_UNIT_LINE_SHIFT);
     TS_PROBE2(slab__new, ts_unit_address(unit), (uint64_t)ts_class_bytes[cls]);
 }
 

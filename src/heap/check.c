@@ -149,12 +149,14 @@ static bool check_churn_slab(ts_check *check, const ts_churn_block *block, unsig
             slab->free_count);
     REQUIRE(slab->empty_at == ts_classes.slots[cls] - retired, "unit %u: %u slots retired, empty_at is %u of %u", unit,
             retired, slab->empty_at, ts_classes.slots[cls]);
-    bool dead = ts_era(&block->b) != block->b.era;
+    bool dead = ts_era(&block->b) != ts_load_relaxed(&block->b.era);
     REQUIRE(!check->unit || dead || block->b.closing != TS_CLOSING || slab->free_count != slab->empty_at ||
                 (ts_load_relaxed(ts_unit_word(unit)) & TS_UNIT_FOREIGN),
             "unit %u: empty, and still in a block that is closing", unit);
     *live += live_slots;
-    return check_word(check, unit, block->b.era | (uint64_t)ts_line_of(&block->bin[cls]) << TS_UNIT_LINE_SHIFT, dead);
+    return check_word(check, unit,
+                      ts_load_relaxed(&block->b.era) | (uint64_t)ts_line_of(&block->bin[cls]) << TS_UNIT_LINE_SHIFT,
+                      dead);
 }
 
 static bool collect(ts_check *check, const ts_churn_block *block, unsigned cls, places *out) {
@@ -262,7 +264,7 @@ static bool check_scope_slab(ts_check *check, const ts_scope_block *block, uint3
     REQUIRE(slab->free_count == freed, "unit %u: %u objects freed, free_count is %u", unit, freed, slab->free_count);
     REQUIRE(current || slab->empty_at == started, "unit %u: %u objects started, empty_at is %u", unit, started,
             slab->empty_at);
-    bool dead = ts_era(&block->b) != block->b.era;
+    bool dead = ts_era(&block->b) != ts_load_relaxed(&block->b.era);
     REQUIRE(!check->unit || dead || current || started != freed ||
                 (ts_load_relaxed(ts_unit_word(unit)) & TS_UNIT_FOREIGN),
             "unit %u: empty, and still in its block", unit);
@@ -272,8 +274,9 @@ static bool check_scope_slab(ts_check *check, const ts_scope_block *block, uint3
         if ((ts_load_relaxed(&bits->start[e >> 6]) & bit) && !(ts_load_relaxed(&bits->freed[e >> 6]) & bit))
             *live_bytes += ts_scope_entries(unit, e, end) * 16u;
     }
-    return check_word(check, unit, TS_UNIT_SCOPE | block->b.era | (uint64_t)ts_line_of(block) << TS_UNIT_LINE_SHIFT,
-                      dead);
+    return check_word(
+        check, unit, TS_UNIT_SCOPE | ts_load_relaxed(&block->b.era) | (uint64_t)ts_line_of(block) << TS_UNIT_LINE_SHIFT,
+        dead);
 }
 
 static bool check_scope(ts_check *check, const ts_scope_block *block) {
@@ -392,7 +395,7 @@ bool ts_check_heap(ts_check *check, const ts_heap *heap) {
         if (check->allocator) {
             ts_check_sums *sums = &check->allocator[b->share->allocator->entry.index];
             sums->units += ts_load_relaxed(&b->slabs);
-            if (ts_era(b) != b->era) sums->condemned_units += ts_load_relaxed(&b->slabs);
+            if (ts_era(b) != ts_load_relaxed(&b->era)) sums->condemned_units += ts_load_relaxed(&b->slabs);
         }
         before = b;
     }

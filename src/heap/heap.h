@@ -145,7 +145,7 @@ typedef struct ts_block {
                                         guards large objects and this is a scope, whose fast path takes any size */
     uint8_t closing;         /* (h) TS_OPEN; TS_SHUT_SEEN; TS_CLOSING: flushed, frees go straight to the slabs */
     _Atomic uint8_t flushed; /* closing is TS_CLOSING and the flush is done; read by anyone */
-    uint32_t resets;         /* (h) eras before this one that were of the same epoch; for messages */
+    _Atomic uint32_t resets; /* (h) eras before this one that were of the same epoch; for messages, of any thread */
     _Atomic(struct ts_heap *) heap;   /* (h) */
     struct ts_share *share;           /* (h) */
     _Atomic(struct ts_epoch *) epoch; /* constant during a use; read by who looks at an object */
@@ -157,8 +157,9 @@ typedef struct ts_block {
     _Atomic uint64_t
         bins_used; /* (h) bit per class: the bin has a magazine; bits are only set while it is a heap's; read by anyone */
     _Atomic uint32_t slabs;    /* units in its bins, or in its scope list */
-    uint32_t era;              /* constant during a use: of its slabs' UNIT words. Not the key's, which is
-                                        another once the block is killed: a slab that is added then is stale too */
+    _Atomic uint32_t era;      /* (h) constant during a use: of its slabs' UNIT words. Not the key's, which is
+                                        another once the block is killed: a slab that is added then is stale too.
+                                        Read by anyone, for messages */
     _Atomic uint64_t epoch_id; /* of the present use, or of the last; read by who tells of a misuse */
 } ts_block;
 _Static_assert(sizeof(ts_block) <= 2 * TS_CACHE_LINE, "so that bins begin on the third line");
@@ -316,7 +317,7 @@ static inline ts_churn_block *ts_churn(ts_block *b) { return (ts_churn_block *)(
 static inline ts_scope_block *ts_scope(ts_block *b) { return (ts_scope_block *)(void *)b; }
 /* The UNIT word of a slab of the block in its present use. */
 TS_ALWAYS_INLINE uint64_t ts_scope_word(const ts_scope_block *block) {
-    return TS_UNIT_SCOPE | (uint64_t)ts_line_of(block) << TS_UNIT_LINE_SHIFT | block->b.era;
+    return TS_UNIT_SCOPE | (uint64_t)ts_line_of(block) << TS_UNIT_LINE_SHIFT | ts_load_relaxed(&block->b.era);
 }
 
 /* ---- brackets --------------------------------------------------------------------------------- */
@@ -504,8 +505,8 @@ TS_ALWAYS_INLINE void ts_block_begin(ts_heap *heap, ts_share *share, struct ts_e
     ts_keep_relaxed(&block->flushed, 0);
     ts_keep(&block->share, share);
     ts_keep(&block->slow, share->slow[scope]);
-    block->era = (uint32_t)ts_era(block);
-    ts_keep(&block->resets, 0);
+    ts_store_relaxed(&block->era, (uint32_t)ts_era(block));
+    ts_keep_relaxed(&block->resets, 0);
     ts_store_release(&block->epoch, epoch); /* after the last use: object.c, snapshot.c (epoch_of) */
     ts_heap_link(heap, block);
 }

@@ -186,6 +186,28 @@ proctype owner() {
           :: else -> skip
           fi;
           drained = false
+       :: learn(); /* ts_domain_reset: the lock is tried inside of the operation */
+          in_op = true;
+          if
+          :: atomic { my_id != 0 && !locked -> locked = true };
+             if
+#ifndef WITHOUT_LOOK_AT_RESET
+             :: id != my_id -> skip
+#endif
+#ifndef WITHOUT_STATE_AT_RESET
+             :: id == my_id && state != ACTIVE -> skip
+#endif
+             :: !block || pins > 0 -> skip
+             :: else -> /* ts_epoch_restart_block */
+                assert(my_use == use);
+                assert(walkers == 0);
+                slabs = 0;
+                objects = 0
+             fi;
+             UNLOCK
+          :: my_id == 0 || locked -> skip
+          fi;
+          in_op = false
        fi;
        atomic { it = 0; a = false; b = false; found = false }
     :: break

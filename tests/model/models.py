@@ -105,7 +105,8 @@ MODELS = [
                  "destroy, ids learned at any time; sequentially consistent",
         "runs": [[], ["-DERAS=2", "-DOPENS=3", "-DOPS=1"]],
         "controls": [(c, []) for c in (
-            "SECOND_LOOK", "NEXT_ERA", "PINS", "FLUSHED_FIRST", "FLUSHED", "STATE_AT_JOIN", "FINISH_AT_UNPIN")] +
+            "SECOND_LOOK", "NEXT_ERA", "PINS", "FLUSHED_FIRST", "FLUSHED", "STATE_AT_JOIN", "FINISH_AT_UNPIN",
+            "LOOK_AT_RESET", "STATE_AT_RESET")] +
             [("ERA_LIMIT", ["-DERAS=2", "-DOPENS=3", "-DOPS=1"])],
         "functions": {
             "src/region/table.h": ["ts_table_find_strided", "ts_table_next_id", "ts_table_publish", "ts_table_age",
@@ -114,9 +115,9 @@ MODELS = [
             "src/epoch/epoch.h": ["ts_epoch_find_locked"],
             "src/epoch/blocks.h": ["ts_epoch_begin", "ts_epoch_first_scope", "ts_epoch_show_in_time", "ts_epoch_show",
                                    "ts_epoch_only_block", "ts_epoch_kill_only_block", "ts_epoch_end_use",
-                                   "ts_epoch_end_own"],
+                                   "ts_epoch_restart_block", "ts_epoch_end_own"],
             "src/epoch/domain.c": ["ts_domain_make"],
-            "src/epoch/domain_end.c": ["destroy_at_once", "ts_domain_destroy", "end_block"],
+            "src/epoch/domain_end.c": ["destroy_at_once", "hold_usual", "ts_domain_destroy", "end_block", "ts_domain_reset"],
             "src/epoch/epoch.c": ["join_unpublished", "ts_epoch_open", "ts_epoch_join"],
             "src/epoch/end.c": ["take_apart", "kill_locked", "ts_epoch_destroy", "nothing_left", "ts_epoch_finish",
                                 "ts_epoch_settle", "ts_epoch_pin", "ts_epoch_unpin", "ts_epoch_close"],
@@ -219,9 +220,9 @@ MODELS += [
           {"src/heap/bin.c": ["ts_bin_word_allocs", "begin_word", "set_word", "ts_bin_take_word", "ts_bin_claim"],
            "src/heap/fast.h": ["ts_fast_word"]}),
     order("blocks", "A walk of an epoch's blocks without its lock is of one moment, or knows that it is not.",
-          "head-release head-acquire count-release count-acquire detach-fence walk-fence second-look",
+          "head-release head-acquire count-release count-acquire detach-fence relist-release walk-fence second-look",
           {"src/epoch/epoch.c": ["ts_epoch_read_blocks"],
-           "src/epoch/blocks.h": ["ts_epoch_detach_blocks", "ts_epoch_list_block"]}),
+           "src/epoch/blocks.h": ["ts_epoch_detach_blocks", "ts_epoch_list_block", "ts_epoch_restart_block"]}),
     order("last", "The slab of a last object that is freed while its epoch is closed is taken in.",
           "seq-at-push key-looked-at fence-at-flush second-drain",
           {"src/heap/foreign.c": ["ts_foreign_free_open", "ts_foreign_give_closed", "ts_foreign_drain_flushed"],

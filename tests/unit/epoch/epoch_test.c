@@ -443,7 +443,7 @@ static void eras_of_a_block(void **state) {
         epoch = epoch_open(allocator, NULL, flags);
         ts_block *block = ts_epoch_join(heap, a, epoch);
         atomic_fetch_or(&block->key, TS_UNIT_ERA_MASK - 7); /* no slab has the old one */
-        block->era = (uint32_t)ts_era(block);
+        ts_store_relaxed(&block->era, (uint32_t)ts_era(block));
         unsigned uses = 0;
         while (ts_epoch_join(heap, a, epoch) == block && uses < 20) {
             void *p = slab_malloc_epoch(allocator, 100, epoch);

@@ -63,8 +63,8 @@ static void quickly(void **state) {
         SlabHandle handle = last ? slab_handle_of(allocator, last) : SLAB_HANDLE_NONE;
         assert_int_equal(sup_live_objects(allocator), count);
         assert_true(epoch_domain_reset(domain, SIZE_MAX));
-        assert_true(only() == block && ts_era(block) == era + 1 && block->era == era + 1);
-        assert_int_equal(block->resets, round + 1);
+        assert_true(only() == block && ts_era(block) == era + 1 && ts_load_relaxed(&block->era) == era + 1);
+        assert_int_equal(ts_load_relaxed(&block->resets), round + 1);
         assert_true(ts_load_relaxed(&block->slabs) == 0 && ts_load_relaxed(&block->open_id) == epoch);
         assert_false(slab_owns(allocator, last));
         assert_null(slab_handle_get(allocator, handle));
@@ -72,8 +72,9 @@ static void quickly(void **state) {
         assert_int_equal(epoch_state(allocator, epoch), EPOCH_ACTIVE);
         /* Who reads the list without the lock learns that the block has left it. */
         assert_int_equal(ts_load_relaxed(&ts_epoch_find(record, epoch)->detached), detached + 1);
-        /* The fast path finds it at once. */
+        /* The fast paths find it at once. */
         assert_ptr_equal(ts_thread.scope, block);
+        assert_int_equal(ts_load_relaxed(&block->key) >> TS_KEY_SHARE_SHIFT, ts_line_of(block->share));
         sup_check_identities(allocator);
     }
     SlabGlobalStats stats;
@@ -88,7 +89,7 @@ static void quickly(void **state) {
     domain = epoch_domain_create(allocator);
     epoch = epoch_domain_epoch(domain);
     assert_ptr_equal(only(), block);
-    assert_int_equal(block->resets, 0);
+    assert_int_equal(ts_load_relaxed(&block->resets), 0);
 }
 
 /* The innermost domain stays the one in which slab_alloc allocates. */
@@ -127,9 +128,11 @@ static void with_a_large_object(void **state) {
     assert_true(slab_stats_epoch(allocator, SLAB_ALL_CLASSES, epoch, &stats));
     assert_int_equal(stats.allocated_objects_total, 0);
     assert_int_equal(stats.freed_objects_total, 0);
-    /* Of those that are freed already, too. */
+    /* Of those that are freed already, too, when the rest is as usual. */
+    assert_non_null(slab_alloc(100));
     assert_true(slab_free(allocator, slab_alloc(100000)));
-    assert_true(epoch_domain_reset(domain, 0));
+    assert_ptr_not_equal(only(), NULL);
+    assert_true(epoch_domain_reset(domain, SIZE_MAX));
     assert_true(slab_stats_epoch(allocator, SLAB_ALL_CLASSES, epoch, &stats));
     assert_int_equal(stats.allocated_objects_total, 0);
     sup_check_identities(allocator);
@@ -214,7 +217,7 @@ static bool refused;
 static void reset_again(void *arg) {
     (void)arg;
     errno = 0;
-    refused = !epoch_domain_reset(resetting, 0) && errno == EPERM;
+    refused = !epoch_domain_reset(resetting, SIZE_MAX) && errno == EPERM;
 }
 
 /* From inside of the last cleanup the list of cleanups is empty, and the domain is busy. */
@@ -234,10 +237,12 @@ static void when_closed(void **state) {
     (void)state;
     void *p = slab_malloc_epoch(allocator, 100, epoch);
     assert_true(epoch_domain_force_close(domain));
-    errno = 0;
-    assert_false(epoch_domain_reset(domain, 0));
-    assert_int_equal(errno, ESTALE);
-    assert_true(slab_owns(allocator, p));
+    for (unsigned keep = 0; keep < 2; keep++) {
+        errno = 0;
+        assert_false(epoch_domain_reset(domain, keep ? SIZE_MAX : 0));
+        assert_int_equal(errno, ESTALE);
+        assert_true(slab_owns(allocator, p));
+    }
 }
 
 /* What dies is filled, however it dies. */
@@ -266,11 +271,11 @@ static void at_the_last_era(void **state) {
     assert_int_equal(ts_load_relaxed(&block->slabs), 0);
     uint64_t last = TS_UNIT_ERA_MASK - 5;
     ts_store_relaxed(&block->key, (ts_load_relaxed(&block->key) & ~(uint64_t)TS_UNIT_ERA_MASK) | last);
-    block->era = (uint32_t)last;
+    ts_store_relaxed(&block->era, (uint32_t)last);
     void *p = slab_malloc_epoch(allocator, 100, epoch);
     assert_true(slab_owns(allocator, p));
     assert_true(epoch_domain_reset(domain, SIZE_MAX));
-    assert_true(only() != block && only() != NULL);
+    assert_ptr_not_equal(only(), block);
     assert_false(slab_owns(allocator, p));
     assert_true(slab_owns(allocator, slab_malloc_epoch(allocator, 100, epoch)));
     sup_check_identities(allocator);
@@ -278,17 +283,28 @@ static void at_the_last_era(void **state) {
 
 /* A domain that other threads use too is left without a block, so that they meet none of a thread that sleeps or has
    ended; so is one that is given up. */
+static uint32_t times_detached(const EpochDomain *of) {
+    return ts_load_relaxed(&ts_epoch_find(record, epoch_domain_epoch(of))->detached);
+}
+static void check_left_empty(const EpochDomain *left, uint32_t detached) {
+    const ts_epoch *e = ts_epoch_find(record, epoch_domain_epoch(left));
+    SUP_CHECK(ts_load_relaxed(&e->blocks) == NULL, "a block is left");
+    SUP_CHECK(ts_load_relaxed(&e->detached) == detached + 1, "who reads the list learns of it");
+}
 static void *reset_shared(void *to) {
+    uint32_t before = times_detached(to);
     (void)put_one_in(to);
     SUP_CHECK(epoch_domain_reset(to, SIZE_MAX), "reset");
-    SUP_CHECK(ts_load_relaxed(&ts_epoch_find(record, epoch_domain_epoch(to))->blocks) == NULL, "a block is left");
+    check_left_empty(to, before);
     return NULL;
 }
 static void *reset_and_give_up(void *out) {
     EpochDomain *mine = epoch_domain_create(allocator);
     (void)put_one_in(mine);
-    SUP_CHECK(epoch_domain_reset(mine, SIZE_MAX) && epoch_domain_hand_over(mine), "reset and hand over");
-    SUP_CHECK(ts_load_relaxed(&ts_epoch_find(record, epoch_domain_epoch(mine))->blocks) == NULL, "a block is left");
+    SUP_CHECK(epoch_domain_reset(mine, SIZE_MAX), "reset");
+    uint32_t before = times_detached(mine);
+    SUP_CHECK(epoch_domain_hand_over(mine), "hand over");
+    check_left_empty(mine, before);
     *(EpochDomain **)out = mine;
     return NULL;
 }
@@ -331,6 +347,41 @@ static void timing_is_noticed(void **state) {
     }
 }
 
+/* Nor does a thread that stays inside all the time miss it. */
+static void timing_is_noticed_inside(void **state) {
+    (void)state;
+    assert_true(epoch_domain_enter(domain));
+    assert_non_null(slab_alloc(100));
+    SlabOptions options = {.size = sizeof options, .sample_rate = 1};
+    SlabAllocator *timed = slab_allocator_create_ex(&options);
+    assert_true(epoch_domain_reset(domain, SIZE_MAX));
+    uint64_t before = slab_stats_thread().alloc_samples;
+    for (unsigned i = 0; i < 10; i++) {
+        assert_non_null(slab_alloc(100));
+        assert_true(epoch_domain_reset(domain, SIZE_MAX));
+    }
+    assert_int_equal(slab_stats_thread().alloc_samples, before + 10);
+    slab_allocator_free(timed);
+    ts_store_relaxed(&ts_sample_rate, 0);
+    assert_true(epoch_domain_exit(domain));
+}
+
+/* No more than keep_bytes stay warm of what it held, to the slab. */
+static void keeps_as_much_as_is_asked_for(void **state) {
+    (void)state;
+    enum { SLABS = 8 };
+    for (size_t keep = 0; keep <= SLABS + 1; keep++) {
+        assert_true(epoch_domain_enter(domain));
+        do assert_non_null(slab_alloc(4096));
+        while (ts_load_relaxed(&only()->slabs) < SLABS);
+        assert_true(epoch_domain_exit(domain));
+        assert_true(epoch_domain_reset(domain, keep * TS_UNIT_BYTES + (keep < SLABS ? TS_UNIT_BYTES - 1 : 0)));
+        size_t kept = keep < SLABS ? keep : SLABS;
+        assert_int_equal(sup_committed_bytes(allocator), kept * TS_UNIT_BYTES);
+        sup_check_identities(allocator);
+    }
+}
+
 #define WITH(test) cmocka_unit_test_setup_teardown(test, start, stop)
 
 int main(void) {
@@ -347,6 +398,8 @@ int main(void) {
         WITH(at_the_last_era),
         WITH(leaves_no_block_to_others),
         WITH(timing_is_noticed),
+        WITH(timing_is_noticed_inside),
+        WITH(keeps_as_much_as_is_asked_for),
     };
     return cmocka_run_group_tests_name("epoch.reset", tests, NULL, NULL);
 }

@@ -465,15 +465,18 @@ fn words(s: &'static Steps) {
     owner.join().unwrap();
 }
 
-/// ts_epoch_read_blocks against ts_epoch_list_block and ts_epoch_detach_blocks: a walk that finds the same count afterwards has
-/// seen the list of one moment, and its blocks as they were in this epoch.
+/// ts_epoch_read_blocks against ts_epoch_list_block, ts_epoch_detach_blocks and ts_epoch_restart_block: a walk that finds the
+/// same count afterwards has seen the list of one moment, and its blocks as they were in this epoch, before its reset or after.
 fn blocks(s: &'static Steps) {
     const UNWRITTEN: u64 = 9;
+    const LIVE: u64 = 5;
     let (head, detached) = (word(1), word(0));
     let next = [word(0), word(0), word(UNWRITTEN)]; // block 1 is in the list, block 2 comes
     let uses = [word(0), word(1), word(0)]; // 1: of this epoch
+    let tally = word(LIVE); // of block 1, which goes on after the reset; block 2 ends
     let owner = {
         let (head, detached, next, uses) = (head.clone(), detached.clone(), next.clone(), uses.clone());
+        let tally = tally.clone();
         thread::spawn(move || {
             uses[2].store(1, Relaxed);
             next[2].store(1, Relaxed);
@@ -483,17 +486,18 @@ fn blocks(s: &'static Steps) {
             if !s.lacks("detach-fence") {
                 fence(Release);
             }
-            for used in &uses[1..] {
-                used.store(2, Relaxed);
-            }
+            uses[2].store(2, Relaxed);
+            tally.store(0, Relaxed);
+            head.store(1, s.order("relist-release", Release));
         })
     };
     let count = detached.load(s.order("count-acquire", Acquire));
     let mut block = head.load(s.order("head-acquire", Acquire));
-    let (mut walked, mut mine) = (0, true);
+    let (mut walked, mut mine, mut live) = (0, true, 0);
     while block != 0 {
         assert_ne!(block, UNWRITTEN, "a link that was not yet written");
         mine &= uses[block as usize].load(Relaxed) == 1;
+        live += if block == 1 { tally.load(Relaxed) } else { 0 };
         block = next[block as usize].load(Relaxed);
         walked += 1;
     }
@@ -502,7 +506,8 @@ fn blocks(s: &'static Steps) {
     }
     if s.lacks("second-look") || detached.load(Relaxed) == count {
         assert!(mine, "a block in another use");
-        assert!(count == 0 || walked == 0, "the old list under the new count");
+        assert!(count == 0 || walked < 2, "the old list under the new count");
+        assert_eq!(live, if count == 0 && walked > 0 { LIVE } else { 0 }, "what died, under the new count, or half of it");
     }
     owner.join().unwrap();
 }
