@@ -143,10 +143,9 @@ TS_NOINLINE static void leave_locked(ts_lock *lock) {
     if (ts_lock_give(lock)) ts_lock_wake(lock);
 }
 
-/* The usual domain is this thread's alone, or for a reset it may be a shared one; and its epoch ends with it. */
-TS_ALWAYS_INLINE bool is_usual(const ts_domain *d, const ts_heap *heap, const bool or_shared) {
-    return TS_LIKELY(d != NULL) && TS_LIKELY(heap != NULL) &&
-           (TS_LIKELY(ts_load_relaxed(&d->owner) == heap->serial) || (or_shared && ts_load_relaxed(&d->shared))) &&
+/* The usual domain is this thread's alone, and its epoch ends with it. */
+TS_ALWAYS_INLINE bool is_usual(const ts_domain *d, const ts_heap *heap) {
+    return TS_LIKELY(d != NULL) && TS_LIKELY(heap != NULL) && TS_LIKELY(ts_load_relaxed(&d->owner) == heap->serial) &&
            TS_LIKELY(ts_load_relaxed(&d->ends_epoch));
 }
 
@@ -210,7 +209,7 @@ void ts_domain_destroy(uint64_t id) {
     ts_heap *heap = ts_thread.heap;
     ts_epoch *epoch;
     ts_lock *lock;
-    if (TS_UNLIKELY(!is_usual(d, heap, false)) || TS_UNLIKELY(ts_domain_is_entered(id)) ||
+    if (TS_UNLIKELY(!is_usual(d, heap)) || TS_UNLIKELY(ts_domain_is_entered(id)) ||
         TS_UNLIKELY(heap->spares[TS_TABLE_EPOCH] >= TS_SPARE_ENTRIES) ||
         TS_UNLIKELY(heap->spares[TS_TABLE_DOMAIN] >= TS_SPARE_ENTRIES)) {
         destroy_other(id);
@@ -269,6 +268,17 @@ TS_NOINLINE static void give_excess(ts_allocator *allocator, uintptr_t token, ui
     ts_allocator_unpin(allocator);
 }
 
+/* No cleanups, and all that it has is one block of this thread: under one hold of the lock, which is waited for. false: nothing was
+   done. */
+static bool reset_at_once(ts_domain *d, uint64_t id, uint64_t *units) {
+    ts_epoch *epoch = lock_quiet(d, id);
+    if (!epoch) return false;
+    bool done = ts_epoch_reset_own(epoch, !ts_load_relaxed(&d->shared), units);
+    ts_lock_release(ts_epoch_lock(epoch));
+    if (done) ts_domain_follow_innermost(ts_thread.heap);
+    return done;
+}
+
 TS_NOINLINE static bool reset_other(uint64_t id, size_t keep_bytes) {
     ts_domain *d = ts_domain_mine(id, "epoch_domain_reset");
     uint64_t units = 0, keep = keep_bytes / TS_UNIT_BYTES;
@@ -276,21 +286,11 @@ TS_NOINLINE static bool reset_other(uint64_t id, size_t keep_bytes) {
     if (!ts_load_relaxed(&d->ends_epoch)) return ts_domain_fail(EINVAL);
     ts_allocator *allocator = ts_load_relaxed(&d->allocator);
     uintptr_t token = ts_load_relaxed(&d->token);
-    if (!reset_slowly(d, id, &units)) return false;
+    if (!reset_at_once(d, id, &units) && !reset_slowly(d, id, &units)) return false;
     if (units > keep) give_excess(allocator, token, units - keep);
     ts_settle_phase(units);
     ts_epoch_settle();
     return true;
-}
-
-/* The block of a domain in which other threads come next is ended: they would meet it. */
-TS_NOINLINE static void reset_shared(ts_heap *heap, ts_epoch *epoch, ts_block *block, ts_lock *lock) {
-    ts_share *share = block->share;
-    uint32_t slabs = ts_load_relaxed(&block->slabs);
-    ts_epoch_kill_only_block(block);
-    (void)ts_epoch_detach_blocks(epoch);
-    bool over = ts_scope_end(heap, ts_scope(block));
-    leave_usual(heap, ts_lock_give(lock) ? lock : NULL, share, over, slabs);
 }
 
 /* The usual reset: that of hold_usual. Entered or not, slab_alloc finds the block where it found it before; but while timing is on it
@@ -300,8 +300,7 @@ bool ts_domain_reset(uint64_t id, size_t keep_bytes) {
     ts_heap *heap = ts_thread.heap;
     ts_epoch *epoch;
     ts_lock *lock;
-    if (TS_UNLIKELY(!is_usual(d, heap, true)) || TS_UNLIKELY(ts_domain_is_timed(heap)))
-        return reset_other(id, keep_bytes);
+    if (TS_UNLIKELY(!is_usual(d, heap)) || TS_UNLIKELY(ts_domain_is_timed(heap))) return reset_other(id, keep_bytes);
     ts_block *block = hold_usual(heap, d, id, &epoch, &lock);
     if (TS_UNLIKELY(!block)) return reset_other(id, keep_bytes);
     uint32_t slabs = ts_load_relaxed(&block->slabs);
@@ -310,10 +309,6 @@ bool ts_domain_reset(uint64_t id, size_t keep_bytes) {
         TS_UNLIKELY(ts_era_is_used_up(ts_era(block) + 1)) || TS_UNLIKELY(slabs > keep_bytes / TS_UNIT_BYTES)) {
         leave_locked(lock);
         return reset_other(id, keep_bytes);
-    }
-    if (TS_UNLIKELY(ts_load_relaxed(&d->shared))) {
-        reset_shared(heap, epoch, block, lock);
-        return true;
     }
     ts_share *share = block->share;
     bool over = ts_epoch_restart_block(heap, epoch, block);

@@ -274,6 +274,24 @@ static void forget_spans(ts_epoch *epoch) {
     ts_store_release(&epoch->span_bytes_freed, 0);
 }
 
+bool ts_epoch_reset_own(ts_epoch *epoch, bool again, uint64_t *units_freed) {
+    ts_heap *heap = ts_thread.heap;
+    ts_block *block = ts_load_relaxed(&epoch->state) == EPOCH_ACTIVE ? ts_epoch_only_block(epoch) : NULL;
+    /* With care all that it holds is gone through, which is not for under the lock. */
+    if (!block || block->share->allocator->care) return false;
+    *units_freed = ts_load_relaxed(&block->slabs);
+    if (TS_UNLIKELY(ts_load_relaxed(&epoch->span_allocated) != 0)) forget_spans(epoch);
+    if (!again || ts_era_is_used_up(ts_era(block) + 1)) { /* the thread joins later */
+        end_only_block(epoch, block);
+        return true;
+    }
+    ts_heap_enter(heap);
+    if (ts_epoch_restart_block(heap, epoch, block)) ts_share_overflow(block->share, TS_NORMAL);
+    ts_heap_leave(heap);
+    ts_thread.released += *units_freed;
+    return true;
+}
+
 void ts_epoch_leave_empty(ts_allocator *allocator, EpochId id) {
     ts_epoch *epoch = ts_epoch_find_locked(allocator, id);
     if (!epoch) return;

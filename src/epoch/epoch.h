@@ -88,6 +88,10 @@ bool ts_epoch_destroy(ts_allocator *allocator, EpochId id);
 void ts_epoch_destroy_locked(ts_epoch *epoch);
 /* Kills all objects, the epoch stays ACTIVE under its id. units_freed: of slabs and spans that are warm now. */
 bool ts_epoch_reset(ts_allocator *allocator, EpochId id, uint64_t *units_freed);
+/* The usual case of it, for who has the epoch's lock and keeps it: all that the epoch has is one scope block of the calling
+   thread. again: which goes on in its next era; not where other threads come next, who would meet it. false: it is
+   another case, nothing was done. */
+bool ts_epoch_reset_own(ts_epoch *epoch, bool again, uint64_t *units_freed);
 /* For who gives the epoch up to another thread: a block of this thread that holds nothing would keep its heap. */
 void ts_epoch_leave_empty(ts_allocator *allocator, EpochId id);
 /* No block of the epoch ends until ts_epoch_unpin; *blocks is the list as it is now, which may be walked meanwhile.

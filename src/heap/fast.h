@@ -71,7 +71,8 @@ TS_ALWAYS_INLINE ts_fast_result ts_fast_free(const ts_tls *tls, const unsigned p
     /* key is { share's line, era }; the lower half of word is the era if no flag is set. The halves may be read one by one, in
        any order: in an operation of its owner, key goes from { share, era } to { 0, era } or { 0, era + 1 } and on, as the block is
        shut and killed, but to nothing with this share again. So where the upper half is this share, key was { share, era of
-       this use } at that moment, and word's era, which is never one to come, is that one. */
+       this use } at that moment, and word's era, which is never one to come, is that one. (That of a scope goes on to { share,
+       era + 1 } at a reset; but TS_UNIT_SCOPE is in the lower half of its slabs' words, so they match no key.) */
     if (TS_UNLIKELY(!ts_halves_are(&r.block->b.key, (uint32_t)word, tls->share_line))) return r;
     uint64_t granule = ts_granule(part, entry);
     uint32_t s = ts_load_relaxed(&region->state[granule]);

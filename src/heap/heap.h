@@ -157,7 +157,7 @@ typedef struct ts_block {
     _Atomic uint64_t
         bins_used; /* (h) bit per class: the bin has a magazine; bits are only set while it is a heap's; read by anyone */
     _Atomic uint32_t slabs;    /* units in its bins, or in its scope list */
-    _Atomic uint32_t era;      /* (h) constant during a use: of its slabs' UNIT words. Not the key's, which is
+    _Atomic uint32_t era;      /* (h) of its slabs' UNIT words; changed by a reset, too. Not the key's, which is
                                         another once the block is killed: a slab that is added then is stale too.
                                         Read by anyone, for messages */
     _Atomic uint64_t epoch_id; /* of the present use, or of the last; read by who tells of a misuse */

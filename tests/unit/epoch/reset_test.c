@@ -74,7 +74,7 @@ static void quickly(void **state) {
         assert_int_equal(ts_load_relaxed(&ts_epoch_find(record, epoch)->detached), detached + 1);
         /* The fast paths find it at once. */
         assert_ptr_equal(ts_thread.scope, block);
-        assert_int_equal(ts_load_relaxed(&block->key) >> TS_KEY_SHARE_SHIFT, ts_line_of(block->share));
+        assert_int_equal(ts_load_relaxed(&block->key), (era + 1) | block->share->open_key);
         sup_check_identities(allocator);
     }
     SlabGlobalStats stats;
@@ -378,8 +378,27 @@ static void keeps_as_much_as_is_asked_for(void **state) {
         assert_true(epoch_domain_reset(domain, keep * TS_UNIT_BYTES + (keep < SLABS ? TS_UNIT_BYTES - 1 : 0)));
         size_t kept = keep < SLABS ? keep : SLABS;
         assert_int_equal(sup_committed_bytes(allocator), kept * TS_UNIT_BYTES);
+        assert_int_equal(ts_load_relaxed(&only()->resets), keep + 1); /* messages know the objects of before */
         sup_check_identities(allocator);
     }
+}
+
+/* A thread keeps no more warm slabs for itself than others leave it, whichever way the reset goes. */
+static void leaves_warm_slabs_to_others(void **state) {
+    (void)state;
+    const ts_share *share = ts_heap_find_share(ts_thread.heap, ts_token(allocator));
+    for (unsigned timed = 0; timed < 2; timed++) {
+        ts_store_relaxed(&ts_sample_rate, timed);
+        assert_true(epoch_domain_enter(domain));
+        do assert_non_null(slab_alloc(4096));
+        while (ts_load_relaxed(&only()->slabs) < TS_LOCAL_WARM_UNITS + 8);
+        assert_true(epoch_domain_exit(domain));
+        assert_true(epoch_domain_reset(domain, SIZE_MAX));
+        assert_int_equal(ts_load_relaxed(&share->warm[TS_NORMAL].count), 0);
+        assert_true(sup_committed_bytes(allocator) >= TS_LOCAL_WARM_UNITS * TS_UNIT_BYTES);
+    }
+    ts_store_relaxed(&ts_sample_rate, 0);
+    assert_non_null(slab_malloc_epoch(allocator, 100, epoch));
 }
 
 #define WITH(test) cmocka_unit_test_setup_teardown(test, start, stop)
@@ -400,6 +419,7 @@ int main(void) {
         WITH(timing_is_noticed),
         WITH(timing_is_noticed_inside),
         WITH(keeps_as_much_as_is_asked_for),
+        WITH(leaves_warm_slabs_to_others),
     };
     return cmocka_run_group_tests_name("epoch.reset", tests, NULL, NULL);
 }
