@@ -5,8 +5,11 @@
 #include "base/bits.h"
 #include "epoch/misuse.h"
 #include "epoch/sample.h"
+#include "heap/bin.h"
 #include "heap/fast.h"
+#include "heap/foreign.h"
 #include "heap/renew.h"
+#include "heap/scope.h"
 
 #include <errno.h>
 #include <string.h>

@@ -6,8 +6,11 @@
 #include "epoch/misuse.h"
 #include "epoch/sample.h"
 #include "epoch/stacks.h"
+#include "heap/bin.h"
 #include "heap/care.h"
 #include "heap/fast.h"
+#include "heap/foreign.h"
+#include "heap/scope.h"
 #include "os/os.h"
 
 #include <errno.h>

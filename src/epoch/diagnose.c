@@ -1,4 +1,5 @@
 #include "epoch/diagnose.h"
+#include "heap/foreign.h"
 
 typedef enum finding {
     NO_OBJECTS, /* nothing in the unit */

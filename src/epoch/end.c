@@ -2,6 +2,7 @@
 /* Modelled in tests/model: hold, exit, epoch, orders. */
 #include "base/probe.h"
 #include "epoch/blocks.h"
+#include "heap/foreign.h"
 #include "os/os.h"
 
 #include <errno.h>

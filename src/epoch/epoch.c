@@ -2,6 +2,7 @@
 /* Modelled in tests/model: exit, epoch, orders. */
 #include "base/probe.h"
 #include "epoch/blocks.h"
+#include "heap/foreign.h"
 #include "os/os.h"
 
 #include <errno.h>

@@ -5,6 +5,8 @@
 /* Modelled in tests/model: orders. */
 #include "epoch/epoch.h"
 #include "heap/care.h"
+#include "heap/foreign.h"
+#include "heap/scope.h"
 
 static bool look_span(ts_allocator *allocator, ts_object *o) {
     if (o->entry_in_unit != 0) return false;

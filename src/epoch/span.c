@@ -12,6 +12,7 @@
 #include "epoch/epoch.h"
 #include "epoch/misuse.h"
 #include "heap/care.h"
+#include "heap/foreign.h"
 
 #include <errno.h>
 #include <string.h>

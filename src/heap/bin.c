@@ -1,9 +1,9 @@
 /* Modelled in tests/model: foreign, orders. */
+#include "heap/bin.h"
 #include "base/assert.h"
 #include "base/bits.h"
 #include "base/probe.h"
 #include "heap/care.h"
-#include "heap/heap.h"
 
 static uint32_t slab_of_entry(unsigned part, uint32_t entry) {
     return ts_region.part[part].first_unit + (entry >> TS_ENTRY_UNIT_SHIFT);

@@ -2,8 +2,11 @@
 #include "base/assert.h"
 #include "base/bits.h"
 #include "heap/allocator.h"
+#include "heap/bin.h"
 #include "heap/care.h"
 #include "heap/ended.h"
+#include "heap/foreign.h"
+#include "heap/scope.h"
 
 #include <limits.h>
 #include <string.h>

@@ -3,6 +3,7 @@
 #if TSLAB_ASSERT >= 3
 
 #include "base/bits.h"
+#include "heap/bin.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -61,10 +61,12 @@
  * with FOREIGN set that is on no queue.
  */
 /* Modelled in tests/model: foreign, exit, orders. */
+#include "heap/foreign.h"
 #include "base/assert.h"
 #include "base/bits.h"
 #include "heap/allocator.h"
-#include "heap/heap.h"
+#include "heap/bin.h"
+#include "heap/scope.h"
 
 #include <limits.h>
 

@@ -6,6 +6,7 @@
 #include "heap/allocator.h"
 #include "heap/care.h"
 #include "heap/check.h"
+#include "heap/foreign.h"
 #include "os/os.h"
 
 #include <errno.h>

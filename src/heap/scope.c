@@ -1,4 +1,5 @@
 /* Modelled in tests/model: foreign, orders. */
+#include "heap/scope.h"
 #include "base/assert.h"
 #include "base/bits.h"
 #include "heap/care.h"

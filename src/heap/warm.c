@@ -6,6 +6,7 @@
 #include "base/bits.h"
 #include "base/probe.h"
 #include "heap/care.h"
+#include "heap/foreign.h"
 #include "heap/purge.h"
 #include "os/os.h"
 #include "region/pool.h"

@@ -4,6 +4,7 @@
 
 #include "base/bits.h"
 #include "epoch/sample.h"
+#include "heap/scope.h"
 #include "os/os.h"
 #include "region/pool.h"
 

@@ -2500,7 +2500,7 @@ MUTANTS = [
     {
         "name": "magazine-exchange-uncounted",
         "protocol": "heap.h: conservation",
-        "file": "src/heap/heap.h",
+        "file": "src/heap/bin.h",
         "old": "    ts_store_release(&bin->evicted, evicted + (1u << TS_EVICTED_SHIFT));\n",
         "new": "",
         "tests": ["unit.heap.bin"],

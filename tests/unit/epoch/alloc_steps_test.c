@@ -15,8 +15,11 @@
 #include "epoch/epoch.h"
 #include "epoch/sample.h"
 #include "epoch/stacks.h"
+#include "heap/bin.h"
 #include "heap/care.h"
 #include "heap/fast.h"
+#include "heap/foreign.h"
+#include "heap/scope.h"
 
 #include "steps.h"
 

@@ -12,6 +12,9 @@
 #include "epoch/check.h"
 #include "epoch/domain.h"
 #include "epoch/epoch.h"
+#include "heap/bin.h"
+#include "heap/foreign.h"
+#include "heap/scope.h"
 
 static void (*after_release)(void), (*after_join)(void), (*before_scope)(void), (*before_adopt)(void),
     (*after_publish)(void), (*after_label)(void), (*before_id)(void);

@@ -12,6 +12,7 @@
 #include "../heap/errands.h"
 #include "epoch/check.h"
 #include "epoch/epoch.h"
+#include "heap/foreign.h"
 #include "proc.h"
 
 #include "steps.h"

@@ -4,6 +4,7 @@
 #include "unit.h"
 
 #include "bins.h"
+#include "heap/bin.h"
 
 #include <string.h>
 

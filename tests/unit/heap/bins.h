@@ -6,6 +6,7 @@
 
 #include "api/runtime.h"
 #include "base/bits.h"
+#include "heap/bin.h"
 #include "heap/fast.h"
 #include "os/os.h"
 #include "region/pool.h"

@@ -8,6 +8,9 @@
 
 #include "bins.h"
 #include "heap/allocator.h"
+#include "heap/bin.h"
+#include "heap/foreign.h"
+#include "heap/scope.h"
 
 #include "steps.h"
 

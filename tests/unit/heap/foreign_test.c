@@ -5,6 +5,7 @@
 #include "unit.h"
 
 #include "bins.h"
+#include "heap/foreign.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -12,6 +12,7 @@
 #include "bins.h"
 #include "errands.h"
 #include "heap/allocator.h"
+#include "heap/foreign.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -13,6 +13,7 @@
 #include "errands.h"
 #include "heap/allocator.h"
 #include "heap/check.h"
+#include "heap/foreign.h"
 
 static void released(const ts_lock *lock);
 static void condemns(void);

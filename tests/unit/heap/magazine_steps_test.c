@@ -9,7 +9,7 @@
 #include "check.h"
 #include "unit.h"
 
-#include "heap/heap.h"
+#include "heap/bin.h"
 
 #include <limits.h>
 #include <pthread.h>

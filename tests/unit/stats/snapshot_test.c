@@ -4,6 +4,7 @@
 #include "unit.h"
 
 #include "api/runtime.h"
+#include "heap/foreign.h"
 #include "os/os.h"
 #include "stats/snapshot.h"
 

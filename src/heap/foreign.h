@@ -1,0 +1,49 @@
+/* Foreign frees: by threads that do not own the block. The protocol is in foreign.c. */
+#ifndef TS_HEAP_FOREIGN_H
+#define TS_HEAP_FOREIGN_H
+
+#include "heap/heap.h"
+
+#define TS_ANY_GENERATION UINT32_MAX
+
+/* FREED_SHUT: freed while the block was shut: to be followed by ts_foreign_give_closed. MET: another writer was met, and
+   nothing was done. */
+typedef enum ts_foreign_result {
+    TS_FOREIGN_NOT_LIVE,
+    TS_FOREIGN_FREED,
+    TS_FOREIGN_FREED_SHUT,
+    TS_FOREIGN_MET
+} ts_foreign_result;
+/* Frees an object of a block that this thread does not own. Not inside an operation. generation: the
+   object's, or TS_ANY_GENERATION. retries: counted up. */
+ts_foreign_result ts_foreign_free(uint32_t unit, uint64_t entry, uintptr_t allocator, uint32_t generation,
+                                  uint64_t *retries);
+/* The same for the usual case, from inside this thread's own heap. entry: in part NORMAL. NOT_LIVE: nothing was done, and
+   the other call finds out what there is. */
+ts_foreign_result ts_foreign_free_open(const ts_heap *heap, uint64_t entry, uintptr_t allocator);
+/* After such a free, with nothing held: if the block is closed and this was the last live object of its slab, what waits
+   on the owner's queue is taken in for it, in part: the owner may sleep, and the memory goes back now. */
+void ts_foreign_give_closed(uint32_t unit, uint64_t entry);
+/* Drains the queue of a heap that has no thread; of all such heaps. Hold nothing. */
+void ts_foreign_drain_abandoned(ts_heap *heap);
+void ts_foreign_drain_all_abandoned(void);
+/* Takes all foreign frees of the heap's queue. Caller holds the heap. */
+void ts_foreign_drain(ts_heap *heap);
+/* The same once more, after a flush of a closing block. */
+void ts_foreign_drain_flushed(ts_heap *heap);
+/* Takes some: stops after the slab with which `most` is reached, a slab counting TS_FOREIGN_SLAB_WORK and each of its
+   objects one. Returns the bytes of objects of churn blocks: what can be allocated again by that. */
+size_t ts_foreign_drain_some(ts_heap *heap, unsigned most);
+#define TS_FOREIGN_SLAB_WORK 16u
+/* For one allocation or free: some microseconds. Per slab that is filled as much as a slab is taken in, and rounds are put off
+   only while none has left anything, so what other threads free does not pile up. */
+#define TS_FOREIGN_WORK 512u
+_Static_assert(TS_DRAINED > TS_FOREIGN_WORK / TS_FOREIGN_SLAB_WORK, "one round does not look at all epochs");
+/* Takes in one slab of a closing block, wherever on the queue it is. Caller holds the heap. */
+void ts_foreign_take_off(ts_heap *heap, uint32_t unit);
+#define TS_FOREIGN_FLAGS_MET 16u             /* measured beside 8 and 32: docs/architecture.md */
+#define TS_FOREIGN_WORTH (2 * TS_UNIT_BYTES) /* what makes a round worth its while: see churn_try in epoch/alloc.c */
+/* Whether a foreign free of the object is under way. */
+bool ts_foreign_pending(uint32_t unit, bool scope, uint64_t entry);
+
+#endif

@@ -1,0 +1,25 @@
+/* Scope slabs: objects one after the other, each freed by its bit or with the scope. */
+#ifndef TS_HEAP_SCOPE_H
+#define TS_HEAP_SCOPE_H
+
+#include "heap/heap.h"
+
+/* Adds a reset slab as the current one. Caller holds the heap. */
+void ts_scope_add(ts_scope_block *block, uint32_t unit);
+/* A warm unit of the share becomes the current slab, in place of the one that is perhaps there. false: there is none that can
+   be used, and the slab that is there stays. Caller holds the heap. */
+bool ts_scope_renew(ts_scope_block *block);
+/* As ts_fast_bump, at a multiple of align (at most a quarter of a unit). */
+void *ts_scope_bump_aligned(ts_scope_block *block, size_t align, size_t bytes);
+/* Ends adding to the current slab; if all of it is free it goes to the share. Caller holds the heap. */
+void ts_scope_retire_current(ts_scope_block *block);
+/* Whether there is one, and all of its objects are freed. Caller holds the heap. */
+bool ts_scope_is_current_empty(const ts_scope_block *block);
+/* Frees one object of the block's own slabs. false: not the start of a live one. The slab stays. Caller holds the
+   heap. */
+bool ts_scope_free(ts_scope_block *block, uint32_t unit, uint32_t entry_in_unit);
+void ts_scope_release_if_empty(ts_scope_block *block, uint32_t unit);
+/* Bytes of the object at an entry; any thread. */
+size_t ts_scope_object_bytes(const ts_scope_block *block, uint32_t unit, uint32_t entry_in_unit);
+
+#endif

@@ -1,0 +1,253 @@
+/*
+ * What a thread owns. One HEAP per thread; in it one BLOCK per epoch in which the thread allocates; in a churn
+ * block one BIN per size class; in a heap one SHARE per allocator (warm units and counters). What (h) means, and who
+ * else may look at what: heap.h.
+ */
+#ifndef TS_HEAP_TYPES_H
+#define TS_HEAP_TYPES_H
+
+#include "base/atomic.h"
+#include "base/attr.h"
+#include "base/lock.h"
+#include "region/lines.h"
+#include "region/region.h"
+#include "region/table.h"
+#include "slab/slab.h"
+
+#include <tslab/tslab.h>
+
+#define TS_MAGAZINE_SLOTS 64u
+#define TS_MAGAZINE_BYTES TS_LINES_MAGAZINE_BYTES
+#define TS_ID_NEVER EPOCH_NONE /* an epoch id that never is; no call gets to a fast path with it */
+#define TS_DRAINED 40u         /* as many epochs as one call of an owner finds drained, and some: see TS_FOREIGN_WORK */
+/* Ended blocks that a thread keeps for its next epochs: at most 800 KiB of churn blocks, if each has had objects of every
+   class (4 KiB and 42 magazines each), and 68 KiB of scope blocks. What it has beyond that goes to all threads, so that
+   there are never many more than were in use at once. */
+#define TS_FREE_CHURN_BLOCKS 32u
+#define TS_FREE_SCOPE_BLOCKS 256u
+#define TS_FREE_BLOCKS_MOVED 16u /* at a time */
+#define TS_SPARE_ENTRIES 8u      /* entries that a thread keeps for its next epochs and domains */
+#define TS_HEAP_MAP 64u          /* blocks found without a search, by epoch index */
+#define TS_LOCAL_WARM_UNITS 64u  /* 1 MiB: warm units of each part and allocator that a thread keeps for itself */
+#define TS_WARM_UNITS_MOVED 16u  /* 256 KiB: what it takes from the allocator's at a time */
+/* 32 KiB: what one allocation or free purges of single units at most while the allocator is over its limit, 5 to 9
+   microseconds (4 units: 9 to 19; 1 would not catch up with objects of a unit each, and halves it again for twice as many
+   operations that pay). Where no single unit is warm it purges one whole span, up to TS_SPAN_WARM_UNITS (1 MiB).
+   A thread that adds units to those of the allocator owes twice as many, until it is below the low mark: so what
+   is warm comes down however fast objects are freed. The end of an epoch pays at most twice what it released itself. */
+#define TS_PURGE_UNITS_PER_STEP 2u
+
+/* Kinds that are counted apart: the size classes, then these two. */
+#define TS_COUNT_SCOPE TS_CLASSES
+#define TS_COUNT_SPAN (TS_CLASSES + 1u)
+#define TS_COUNT_KINDS (TS_CLASSES + 2u)
+
+/* The figures of timed operations: six of allocations, six of frees. */
+enum { TS_SAMPLE_ALLOC = 0, TS_SAMPLE_FREE = 6, TS_SAMPLE_FIGURES = 12 };
+enum { TS_SAMPLE_COUNT, TS_SAMPLE_WALL, TS_SAMPLE_CPU, TS_SAMPLE_WAIT, TS_SAMPLE_WALL_MAX, TS_SAMPLE_CPU_MAX };
+static inline bool ts_sample_is_max(unsigned figure) { return figure % TS_SAMPLE_FREE >= TS_SAMPLE_WALL_MAX; }
+
+struct ts_heap;
+struct ts_share;
+struct ts_epoch;
+struct ts_allocator;
+
+/* Warm units: committed, in nobody's slab, linked through `next` of their records. */
+typedef struct ts_warm {
+    uint32_t head, tail;
+    _Atomic uint32_t count; /* written with the list; read by anyone */
+} ts_warm;
+
+_Static_assert(TS_MAGAZINE_BYTES == TS_MAGAZINE_SLOTS * sizeof(char *), "a pointer for each slot");
+_Static_assert((TS_MAGAZINE_SLOTS & (TS_MAGAZINE_SLOTS - 1)) == 0 && TS_MAGAZINE_SLOTS <= 128,
+               "full is one bit of the depth, and the depth has 8");
+/* The magazine is a stack of free objects; a free into a full one takes the place of another object, of each place in turn: an
+   allocation gets one of the 64 that were freed last, and the last one unless the magazine was full. Its depth
+   and the count of its allocations are one word, `top`, so counting costs nothing: what was freed into it is what was
+   allocated from it, what is in it, and what left it for its slab (ts_bin_magazine_counts). 56 bits of a count are 11 years of
+   200 million allocations a second. */
+#define TS_TOP_DEPTH 255u
+#define TS_TOP_PUSH 1u
+#define TS_TOP_POP 255u /* one more allocated, one less in the magazine */
+#define TS_TOP_POPS_SHIFT 8u
+#define TS_EVICTED_NOTE 255u /* not 0 while it is emptied: what is in top's depth is evicted already */
+#define TS_EVICTED_SHIFT 8u
+#define TS_CLAIMS_BITS 255u
+#define TS_CLAIMS_SHIFT 8u
+typedef struct ts_bin {
+    char **magazine;               /* TS_MAGAZINE_SLOTS objects; NULL before the first use */
+    _Atomic uint64_t top;          /* [7:0] objects in it  [63:8] objects allocated from it (pops) */
+    _Atomic uint64_t evicted;      /* [63:8] objects that left it for their slabs  [7:0] a note, see bin.c */
+    _Atomic uint64_t claims;       /* [63:8] objects allocated from the claimed words before this one  [7:0] bits that
+                                      this one had; 0: `word` is being changed, or put back. See bin.c */
+    _Atomic uint64_t direct_frees; /* objects freed past the magazine: by other threads, while closing, retired */
+    _Atomic uint64_t word;         /* claimed bits of one word of a slab's free bitmap, less those allocated */
+    uint32_t word_granule;         /* granule of bit 0 */
+    uint32_t head;                 /* (h) slabs, those with free slots first; 0: none */
+    _Atomic uint32_t full;         /* (h) of them, without a free slot */
+    _Atomic uint32_t slabs;        /* (h) */
+} ts_bin;
+_Static_assert(sizeof(ts_bin) <= TS_CACHE_LINE, "a bin is one line");
+
+/* TS_SHUT_SEEN: a visitor found the block shut; who holds the heap after that may flush it (the barrier of a second
+   hold is needed: the block may have been shut after the barrier of the first). */
+enum { TS_OPEN, TS_SHUT_SEEN, TS_CLOSING };
+
+typedef struct ts_block {
+    /* Read by every free; written when the block changes hands or ends. */
+    _Atomic uint64_t key;        /* [27:0] era in the UNIT words of its slabs  [63:32] line of its owner's share
+                                        while that thread may use the fast paths, else 0. An owner's exit meets
+                                        a close or destroy, so both change it by read-modify-write */
+    _Atomic uint64_t open_id;    /* id of its epoch while that is active, else TS_ID_NEVER */
+    _Atomic uintptr_t allocator; /* the allocator's public value */
+    _Atomic uintptr_t rolling;   /* the same while its epoch is the allocator's rolling one, else 0 */
+    uint8_t scope;               /* constant */
+    uint8_t slow;            /* constant during a use: no fast path allocates here, as its allocator samples stacks, or
+                                        guards large objects and this is a scope, whose fast path takes any size */
+    uint8_t closing;         /* (h) TS_OPEN; TS_SHUT_SEEN; TS_CLOSING: flushed, frees go straight to the slabs */
+    _Atomic uint8_t flushed; /* closing is TS_CLOSING and the flush is done; read by anyone */
+    _Atomic uint32_t resets; /* (h) eras before this one that were of the same epoch; for messages, of any thread */
+    _Atomic(struct ts_heap *) heap;   /* (h) */
+    struct ts_share *share;           /* (h) */
+    _Atomic(struct ts_epoch *) epoch; /* constant during a use; read by who looks at an object */
+    /* (h) unless said otherwise */
+    _Atomic(struct ts_block *) epoch_next; /* written under the epoch's lock, walked by readers without it */
+    struct ts_block *heap_next;            /* list of the heap's blocks in use, or of its free ones */
+    struct ts_block *heap_prev;            /* of the first block in use it means nothing */
+    struct ts_block *condemned_next;       /* owner: who pushed it on the condemned list */
+    _Atomic uint64_t
+        bins_used; /* (h) bit per class: the bin has a magazine; bits are only set while it is a heap's; read by anyone */
+    _Atomic uint32_t slabs;    /* units in its bins, or in its scope list */
+    _Atomic uint32_t era;      /* (h) of its slabs' UNIT words; changed by a reset, too. Not the key's, which is
+                                        another once the block is killed: a slab that is added then is stale too.
+                                        Read by anyone, for messages */
+    _Atomic uint64_t epoch_id; /* of the present use, or of the last; read by who tells of a misuse */
+} ts_block;
+_Static_assert(sizeof(ts_block) <= 2 * TS_CACHE_LINE, "so that bins begin on the third line");
+
+typedef struct ts_churn_block {
+    ts_block b;
+    TS_ALIGNED(64) ts_bin bin[TS_CLASSES];
+    uint32_t empty[TS_CLASSES]; /* (h) slabs of the bin without a slot in use */
+    uint64_t little;            /* (h) bit per class: see churn_try in epoch/alloc.c */
+} ts_churn_block;
+#define TS_CHURN_BLOCK_ALIGN TS_LINES_CHUNK
+_Static_assert(sizeof(ts_churn_block) <= TS_CHURN_BLOCK_ALIGN, "a bin finds its block by a mask");
+
+typedef struct ts_scope_block {
+    ts_block b;
+    _Atomic uint64_t bytes_freed;
+    TS_ALIGNED(64) _Atomic(char *) bump; /* next free byte of the current slab */
+    _Atomic(char *) end;                 /* its end; both NULL: no slab */
+    ts_scope_bits *bits;                 /* of the current slab */
+    _Atomic uint32_t current;            /* its unit */
+    uint32_t head, tail;                 /* (h) all slabs, the current one first */
+    uint32_t
+        allocs_before; /* (h) low half of allocs when the current slab was added, less the places skipped in it since:
+                                        each is a freed object of the slab, and none of the counters */
+    _Atomic uint64_t allocs;
+    _Atomic uint64_t frees;
+    _Atomic uint64_t bytes_allocated; /* in slabs that are full */
+} ts_scope_block;
+_Static_assert(sizeof(ts_scope_block) == 3 * TS_CACHE_LINE || sizeof(void *) < 8,
+               "an open domain touches each line of it");
+
+/* Counters per kind. (h) or owner; read by anyone. */
+/* clang-format off */
+#define TS_SHARE_COUNTERS(X)                                                                                  \
+    X(slow_path_hits) X(new_slab_count) X(slow_path_cache_miss) X(list_move_partial_to_full)                  \
+    X(list_move_full_to_partial) X(current_partial_null) X(current_partial_full) X(empty_slab_recycled)       \
+    X(foreign_frees) X(ended)
+/* clang-format on */
+
+typedef struct ts_counters {
+#define X(name) _Atomic uint64_t name;
+    TS_SHARE_COUNTERS(X)
+#undef X
+} ts_counters;
+
+typedef struct ts_share {
+    struct ts_allocator *allocator; /* constant during a use, as are the next two */
+    uintptr_t token;                /* of the allocator's use that this belongs to */
+    struct ts_heap *heap;
+    uint64_t open_key; /* of the key of a block of it that is open: its line, in place. 0 with care, which is the slow
+                          path's work: such a block is never open to fast frees */
+    uint8_t slow[2];   /* what its blocks' is, of churn and of scope; constant during a use */
+    uint8_t care;      /* the allocator's, any tool included; likewise */
+    uint16_t index;    /* the allocator's, as records of slabs have it; likewise */
+    struct ts_share *heap_next;        /* (h) */
+    struct ts_share *allocator_next;   /* constant once in the allocator's list */
+    ts_warm warm[TS_PARTS];            /* (h) */
+    _Atomic uint64_t refused_closed;   /* allocations in an epoch that was not active */
+    ts_counters count[TS_COUNT_KINDS]; /* ended: objects of blocks that have ended, all of them freed */
+} ts_share;
+
+/* LOST: its thread vanished in a fork of a process in which it could not be held; it stays as it is. */
+typedef enum ts_heap_state { TS_HEAP_STARTING, TS_HEAP_LIVE, TS_HEAP_ABANDONED, TS_HEAP_LOST } ts_heap_state;
+
+/* The part of a thread that its fast paths use. Static and usable before any heap: no entry, no owner. */
+typedef struct ts_tls {
+    ts_churn_block *block;           /* block of the epoch used last */
+    ts_churn_block *rolling;         /* block of the rolling epoch used last */
+    _Atomic(ts_scope_block *) scope; /* block of the innermost domain, if that is a scope; read by others */
+    _Atomic uintptr_t in_op;         /* see the top of this file; read by others */
+    uintptr_t token;                 /* allocator used last; UINTPTR_MAX, which is none: no fast paths (no heap, or
+                                        timing is on) */
+    uint32_t share_line;             /* line of this thread's share of it; UINT32_MAX: likewise */
+    struct ts_heap *heap;
+    struct ts_domain_scope *domain; /* innermost domain entered */
+    struct ts_allocator *settle;    /* over its limit of warm units: to purge when nothing is held */
+    uintptr_t settle_token;         /* its use that was meant */
+    uint64_t settle_units;          /* so many units, see TS_PURGE_UNITS_PER_STEP */
+    uint64_t released;              /* units that this thread has made warm, for who looks before and after */
+    struct ts_heap *drain;          /* abandoned, with foreign frees: likewise */
+    bool drain_others;              /* and so have others */
+    uint32_t drained[TS_DRAINED];   /* epochs by index: closing, and a block of theirs holds nothing: likewise */
+    unsigned drained_count;
+    bool drained_more;  /* than there is room for, so only while it is full: ts_epoch_settle looks at all epochs */
+    uint64_t opened_ns; /* when it opened its newest epoch */
+} ts_tls;
+
+typedef struct ts_heap {
+    ts_lock lock;                  /* taken by those who hold the heap of another thread */
+    _Atomic uint32_t revoked;      /* guarded by lock; read by the owner */
+    _Atomic uint32_t state;        /* ts_heap_state; guarded by lock */
+    uint32_t id;                   /* constant */
+    bool rebuild;                  /* (h) its thread vanished in a fork: trust state words only */
+    ts_tls *tls;                   /* guarded by lock; NULL when abandoned */
+    _Atomic uint64_t queue;        /* newest slab with foreign frees, 0: none; pushed by any thread */
+    _Atomic uint32_t backlog;      /* (h) taken off the queue, not worked on yet; a hint to its owner, as is `ending` */
+    _Atomic(ts_block *) condemned; /* blocks of destroyed epochs for the owner to take back; pushed by any */
+    _Atomic(ts_block *) ending;    /* (h) taken off that list, not ended yet */
+    ts_block *blocks;              /* (h) in use */
+    ts_block *free_churn, *free_scope; /* (h) ended ones, for its next epochs */
+    _Atomic uint32_t free_blocks[2];   /* (h) how many, of churn and of scope; a hint to its owner */
+    ts_share *shares;                  /* (h) */
+    struct ts_heap *next;              /* list of all heaps; constant after it is published */
+    struct ts_heap *free_next;         /* guarded by the registry's lock, as is the next */
+    bool listed_free;
+    ts_entry *spare[2][TS_SPARE_ENTRIES]; /* owner only: free table entries, TS_TABLE_EPOCH and _DOMAIN */
+    unsigned spares[2];
+    ts_churn_block *map[TS_HEAP_MAP]; /* owner only; checked by open_id */
+    ts_scope_block *scope_map[TS_HEAP_MAP];
+    uint64_t serial;                     /* (h) of its thread; never used twice */
+    struct ts_domain_scope *spare_scope; /* owner only */
+    uint8_t flags_met;                   /* owner only: its frees in slabs with foreign frees, since it took those in */
+    /* Sampling; written by the owner only. */
+    uint32_t sample_rate, sample_left;
+    _Atomic uint64_t sample[TS_SAMPLE_FIGURES]; /* of all threads that had this heap; read by anyone */
+    uint64_t sample_start[TS_SAMPLE_FIGURES];   /* sums: when this thread began; maxima: of this thread */
+    /* Sampling of stacks; owner only. */
+    double stack_left;     /* to the next sample, in means; see epoch/stacks.h */
+    uint64_t stack_random; /* 0: not begun */
+    bool stack_busy;       /* what is allocated now is by the sampling itself */
+} ts_heap;
+
+/* Heaps of ended threads that still have blocks: whether looking for one to adopt is worth it. A hint. */
+extern TS_HIDDEN _Atomic uint32_t ts_heaps_abandoned;
+
+extern TS_HIDDEN _Thread_local ts_tls ts_thread;
+extern TS_HIDDEN ts_churn_block ts_no_block; /* matches no epoch; its magazines are empty */
+extern TS_HIDDEN ts_scope_block ts_no_scope;
+
+#endif
