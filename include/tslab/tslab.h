@@ -69,11 +69,16 @@ typedef enum SlabReclaimPolicy {
     SLAB_RECLAIM_AT_ONCE = 2, /* give back every slab at the moment it is empty */
 } SlabReclaimPolicy;
 
+/*
+ * Transparent huge pages, process-wide: the first allocator that does not have the default decides. Without them what is
+ * resident is what is committed. With them a scope of 50 MB is filled in 0.6 of the time and ended in 0.4, but the first
+ * touch of each 2 MiB takes 0.2 ms (docs/architecture.md, "Decisions"), and the system may, seconds later, fill again what was
+ * given back of 2 MiB that are in part in use, unless /sys/kernel/mm/transparent_hugepage/khugepaged/max_ptes_none is 0.
+ */
 typedef enum SlabHugePages {
-    SLAB_HUGE_DEFAULT = 0, /* what the system does by itself */
-    SLAB_HUGE_ON = 1,      /* ask for transparent huge pages; process-wide: the first allocator that does not have the
-                              default decides */
-    SLAB_HUGE_OFF = 2,     /* refuse them; likewise */
+    SLAB_HUGE_DEFAULT = 0, /* none, also where the system gives them unasked, as long as no other allocator asks */
+    SLAB_HUGE_ON = 1,      /* ask for them; where the system has none, or none left, there are small ones */
+    SLAB_HUGE_OFF = 2,     /* none, whatever another allocator asks for later */
 } SlabHugePages;
 
 /*

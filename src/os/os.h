@@ -3,15 +3,16 @@
  * table in place to refuse any call. All sizes and addresses are multiples of page_bytes.
  *
  * page_bytes   bytes of a page: a power of two from 4 to 64 KiB; constant.
- * reserve      address space that costs no memory and may not be touched. NULL: refused.
+ * reserve      address space that costs no memory and may not be touched; no huge pages in it, whatever the system does by
+ *              itself. NULL: refused.
  * expose       makes a reserved range readable; it reads as zero and costs no memory. false: refused.
  * commit       makes a reserved range readable and writable; its bytes are zero. false: refused, the range is
  *              as it was.
  * protect      makes a committed range inaccessible; its bytes are lost or kept. commit undoes it, and then they need
  *              not be zero. false: refused, the range is accessible or not.
  * release      gives a whole reservation back (only when initialisation fails half-way).
- * purge        gives the pages of a committed range back to the system now; the range stays committed and
- *              reads as zero. false: refused, contents are as they were.
+ * purge        gives the pages of a committed range back to the system now, parts of huge ones too; the range stays
+ *              committed and reads as zero. false: refused, contents are as they were.
  * populate     makes the pages of a committed range resident without changing their contents. false: refused.
  * huge_pages   asks for (true) or refuses (false) huge pages in a range. A hint.
  * barrier_all  when it returns true, every other thread of the process has passed a full memory barrier

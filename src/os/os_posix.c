@@ -40,9 +40,32 @@ static size_t posix_page_bytes(void) {
     return p;
 }
 
+/* Set before any range has huge pages, and stays. relaxed: a thread that has been handed such a range sees it. */
+static _Atomic bool any_huge_pages;
+
+/* Kernels differ in what they take: a hint changes no errno. */
+#if defined(MADV_FREE) || defined(MADV_HUGEPAGE)
+static void hint(void *at, size_t bytes, int advice) {
+    int error = errno;
+    (void)madvise(at, bytes, advice);
+    errno = error;
+}
+#endif
+
+static void posix_huge_pages(void *at, size_t bytes, bool on) {
+#if defined(MADV_HUGEPAGE) && defined(MADV_NOHUGEPAGE)
+    if (on) ts_store_relaxed(&any_huge_pages, true);
+    hint(at, bytes, on ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+#else
+    (void)at, (void)bytes, (void)on;
+#endif
+}
+
 static void *posix_reserve(size_t bytes) {
     void *at = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    return at == MAP_FAILED ? NULL : at;
+    if (at == MAP_FAILED) return NULL;
+    posix_huge_pages(at, bytes, false);
+    return at;
 }
 
 static bool posix_expose(void *at, size_t bytes) { return mprotect(at, bytes, PROT_READ) == 0; }
@@ -57,8 +80,24 @@ static bool posix_protect(void *at, size_t bytes) { return mprotect(at, bytes, P
 
 static void posix_release(void *at, size_t bytes) { (void)munmap(at, bytes); }
 
+#if defined(__linux__)
+/* Of a huge page that is unmapped in part Linux gives nothing back before all of it is, or memory is short; but MADV_FREE splits one
+   of which it meets a part. So where the range may begin or end inside of one, its first or last page is given to that. It is
+   refused where MADV_DONTNEED is, so nothing is lost that stays. */
+static void split_huge_pages(char *at, size_t bytes) {
+#if defined(MADV_FREE)
+    size_t page = posix_page_bytes(), huge = page / 8 * page; /* as many pages as a table of one page has entries */
+    if ((uintptr_t)at % huge != 0 || bytes < huge) hint(at, page, MADV_FREE);
+    if (((uintptr_t)at + bytes) % huge != 0 && bytes > page) hint(at + bytes - page, page, MADV_FREE);
+#else
+    (void)at, (void)bytes;
+#endif
+}
+#endif
+
 static bool posix_purge(void *at, size_t bytes) {
 #if defined(__linux__)
+    if (TS_UNLIKELY(ts_load_relaxed(&any_huge_pages))) split_huge_pages(at, bytes);
     return madvise(at, bytes, MADV_DONTNEED) == 0;
 #else
     /* A fresh mapping over the range: the only portable way to both drop the pages and have them zero. */
@@ -86,14 +125,6 @@ posix_populate(void *at, size_t bytes) {
         (void)ts_cas_seq((touched *)(void *)((char *)at + i), &zero, 0);
     }
     return true;
-}
-
-static void posix_huge_pages(void *at, size_t bytes, bool on) {
-#if defined(MADV_HUGEPAGE) && defined(MADV_NOHUGEPAGE)
-    (void)madvise(at, bytes, on ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
-#else
-    (void)at, (void)bytes, (void)on;
-#endif
 }
 
 static bool posix_barrier_all(void) {

@@ -1,0 +1,203 @@
+/*
+ * Huge pages: none that nobody asked for; some for who asks; and a part of one that is purged goes back at once. What the kernel did is
+ * read from its own counts.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "check.h"
+#include "proc.h"
+#include "unit.h"
+
+#include "os/os.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define MIB ((size_t)1 << 20)
+#define HUGE_BYTES (2 * MIB)
+#define HUGE_PAGES 8u
+
+#define SETTING "/sys/kernel/mm/transparent_hugepage/enabled"
+
+/* ---- what the kernel says ------------------------------------------------------------------------------- */
+
+/* "", "always", "madvise" or "never". */
+static const char *setting(void) {
+    static char line[128];
+    FILE *file = fopen(SETTING, "r");
+    const char *chosen = file && fgets(line, sizeof line, file) ? strchr(line, '[') : NULL;
+    if (file) {
+        (void)fclose(file);
+    }
+    return chosen ? strtok(line + (chosen + 1 - line), "]") : "";
+}
+
+typedef struct mapping {
+    bool asked, refused; /* hg, nh */
+    size_t huge_bytes;
+} mapping;
+
+/* All mappings that have a page in [at, at + bytes). */
+static mapping look_at(const void *at, size_t bytes) {
+    mapping m = {0};
+    char line[512];
+    uintptr_t from, to, begin = (uintptr_t)at;
+    size_t kib;
+    bool inside = false;
+    FILE *file = fopen("/proc/self/smaps", "r");
+    SUP_CHECK(file != NULL, "/proc/self/smaps");
+    while (fgets(line, sizeof line, file)) {
+        if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " ", &from, &to) == 2) {
+            inside = from < begin + bytes && to > begin;
+        } else if (inside && sscanf(line, "AnonHugePages: %zu kB", &kib) == 1) {
+            m.huge_bytes += kib << 10;
+        } else if (inside && strncmp(line, "VmFlags:", 8) == 0) {
+            m.asked = m.asked || strstr(line, " hg");
+            m.refused = m.refused || strstr(line, " nh");
+        }
+    }
+    (void)fclose(file);
+    return m;
+}
+
+static uint64_t count_of(const char *name) {
+    char line[128], found[64];
+    uint64_t count = 0, n;
+    FILE *file = fopen("/proc/vmstat", "r");
+    SUP_CHECK(file != NULL, "/proc/vmstat");
+    while (fgets(line, sizeof line, file)) {
+        if (sscanf(line, "%63s %" SCNu64, found, &n) == 2 && strcmp(found, name) == 0) {
+            count = n;
+        }
+    }
+    (void)fclose(file);
+    return count;
+}
+
+/* ---- tests ------------------------------------------------------------------------------------------------- */
+
+static void *filled(SlabAllocator *allocator, size_t bytes) {
+    EpochId epoch = epoch_open(allocator, "filled", EPOCH_SCOPE);
+    char *first = NULL;
+    for (size_t done = 0; done < bytes; done += 4096) {
+        char *p = slab_malloc_epoch(allocator, 4096, epoch);
+        SUP_CHECK(p != NULL, "no memory");
+        *p = 1;
+        first = first ? first : p;
+    }
+    return first;
+}
+
+static void default_refuses(void *argument) {
+    (void)argument;
+    SlabAllocator *allocator = slab_allocator_create();
+    const void *p = filled(allocator, 4 * HUGE_BYTES);
+    mapping m = look_at(p, 4096), all = look_at(p, 4 * HUGE_BYTES);
+    SUP_CHECK(m.refused && !m.asked && all.huge_bytes == 0, "nobody asked, and there are %zu bytes in huge pages",
+              all.huge_bytes);
+}
+
+static void on_asks(void *argument) {
+    (void)argument;
+    const SlabOptions options = {.size = sizeof options, .huge_pages = SLAB_HUGE_ON};
+    uint64_t failed = count_of("thp_fault_fallback");
+    SlabAllocator *allocator = slab_allocator_create_ex(&options);
+    const void *p = filled(allocator, 16 * HUGE_BYTES);
+    mapping m = look_at(p, 4096), all = look_at(p, 16 * HUGE_BYTES);
+    SUP_CHECK(m.asked && !m.refused, "not asked for");
+    SUP_CHECK(strcmp(setting(), "never") == 0 || all.huge_bytes > 0 || count_of("thp_fault_fallback") != failed,
+              "the system was asked, had some, and gave none");
+}
+
+/* The first wish is for none, and later ones come too late. */
+static void off_decides(void *argument) {
+    (void)argument;
+    const SlabOptions off = {.size = sizeof off, .huge_pages = SLAB_HUGE_OFF};
+    const SlabOptions on = {.size = sizeof on, .huge_pages = SLAB_HUGE_ON};
+    SlabAllocator *first = slab_allocator_create_ex(&off), *second = slab_allocator_create_ex(&on);
+    SUP_CHECK(first && second && look_at(filled(second, 4096), 4096).refused, "asked for after all");
+}
+
+static void in_a_child(void (*fn)(void *)) {
+    if (SUP_EMULATED || setting()[0] == 0) {
+        print_message("no huge pages here\n");
+        skip();
+    }
+    char err[512];
+    int status = sup_child(fn, NULL, SUP_CHILD_SECONDS, err, sizeof err);
+    if (status != 0) {
+        print_error("%s\n", err);
+    }
+    assert_int_equal(status, 0);
+}
+
+static void none_unless_asked_for(void **state) {
+    (void)state;
+    in_a_child(default_refuses);
+}
+
+static void some_for_who_asks(void **state) {
+    (void)state;
+    in_a_child(on_asks);
+}
+
+static void who_decides_first(void **state) {
+    (void)state;
+    in_a_child(off_decides);
+}
+
+/* Of each huge page a small one is purged, then half, and then all. */
+static void purge_parts(void *argument) {
+    (void)argument;
+    size_t page = ts_os_page_bytes(), bytes = HUGE_PAGES * HUGE_BYTES;
+    char *reserved = ts_os_native.reserve(bytes + HUGE_BYTES);
+    SUP_CHECK(reserved != NULL, "reserve");
+    char *at = reserved + (HUGE_BYTES - (uintptr_t)reserved % HUGE_BYTES) % HUGE_BYTES;
+    SUP_CHECK(ts_os_native.commit(at, bytes), "commit");
+    ts_os_native.huge_pages(at, bytes, true);
+    memset(at, 7, bytes);
+    size_t huge = look_at(at, bytes).huge_bytes / HUGE_BYTES;
+    uint64_t split = count_of("thp_split_page");
+    errno = 0;
+    for (size_t i = 0; i < HUGE_PAGES; i++) {
+        SUP_CHECK(ts_os_native.purge(at + i * HUGE_BYTES + page * (1 + i % 2 * 3), page), "purge");
+    }
+    SUP_CHECK(errno == 0, "a hint that sets errno");
+    SUP_CHECK(count_of("thp_split_page") - split >= huge, "%zu huge pages, %" PRIu64 " split", huge,
+              count_of("thp_split_page") - split);
+    for (size_t i = 0; i < HUGE_PAGES; i++) {
+        const char *purged = at + i * HUGE_BYTES + page * (1 + i % 2 * 3);
+        for (const char *p = at + i * HUGE_BYTES; p < at + (i + 1) * HUGE_BYTES; p += page) {
+            SUP_CHECK(*p == (p == purged ? 0 : 7), "page %zu of %zu", (size_t)(p - at) / page, i);
+        }
+    }
+    SUP_CHECK(ts_os_native.purge(at, bytes), "purge");
+    SUP_CHECK(look_at(at, bytes).huge_bytes == 0, "not all given back");
+    /* A range that begins in the middle of one huge page and ends in the middle of another. */
+    memset(at, 7, bytes);
+    huge = look_at(at, bytes).huge_bytes / HUGE_BYTES;
+    split = count_of("thp_split_page");
+    SUP_CHECK(ts_os_native.purge(at + HUGE_BYTES / 2, bytes - HUGE_BYTES), "purge");
+    SUP_CHECK(huge < HUGE_PAGES || count_of("thp_split_page") - split >= 2, "both ends are split");
+    SUP_CHECK(at[HUGE_BYTES / 2 - 1] == 7 && at[HUGE_BYTES / 2] == 0, "where it begins");
+    SUP_CHECK(at[bytes - HUGE_BYTES / 2 - 1] == 0 && at[bytes - HUGE_BYTES / 2] == 7, "where it ends");
+    ts_os_native.release(reserved, bytes + HUGE_BYTES);
+}
+
+static void parts_go_back(void **state) {
+    (void)state;
+    in_a_child(purge_parts);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(none_unless_asked_for),
+        cmocka_unit_test(some_for_who_asks),
+        cmocka_unit_test(who_decides_first),
+        cmocka_unit_test(parts_go_back),
+    };
+    return cmocka_run_group_tests_name("os.huge_pages", tests, NULL, NULL);
+}
