@@ -28,18 +28,18 @@ static bool wait_at(_Atomic uint32_t *word, uint32_t value) {
 static void wake_at(_Atomic uint32_t *word) { (void)word; }
 #endif
 
-/* nanosleep is a cancellation point. */
-TS_COLD static void nap(void) {
+TS_COLD void ts_nap(void) {
     struct timespec t = {0, 50000};
-    int before;
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+    int error = errno, before;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before); /* nanosleep is a cancellation point */
     (void)nanosleep(&t, NULL);
     pthread_setcancelstate(before, &before);
+    errno = error;
 }
 
 void ts_park(_Atomic uint32_t *word, uint32_t while_it_is) {
     int error = errno;
-    if (!wait_at(word, while_it_is)) nap();
+    if (!wait_at(word, while_it_is)) ts_nap();
     errno = error;
 }
 

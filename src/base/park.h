@@ -10,6 +10,9 @@
 
 /* Sleeps unless the word is another by then. Returns when it was woken, or for no reason. */
 void ts_park(_Atomic uint32_t *word, uint32_t while_it_is);
+/* Sleeps for a moment, some 50 us and what the system adds: for who waits for a thread that wakes nobody. A yield would not do: it gives
+   nothing to threads of lower priority (SCHED_FIFO), of which that may be one. */
+void ts_nap(void);
 /* Wakes one thread that sleeps at the word, if any does: after the word was changed. */
 void ts_unpark(_Atomic uint32_t *word);
 

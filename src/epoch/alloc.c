@@ -2,6 +2,7 @@
 /* Modelled in tests/model: foreign, orders. */
 #include "base/assert.h"
 #include "base/bits.h"
+#include "base/park.h"
 #include "epoch/epoch.h"
 #include "epoch/misuse.h"
 #include "epoch/sample.h"
@@ -427,7 +428,7 @@ TS_COLD static ts_heap *hold_owner(const ts_block *block) {
         } else if (!ts_os->barrier_all()) {
             return NULL;
         } else {
-            ts_os->yield(); /* it lost its processor in the middle of an operation */
+            ts_nap(); /* it lost its processor in the middle of an operation */
         }
     }
 }

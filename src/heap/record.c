@@ -1,5 +1,6 @@
 /* The record of an allocator (allocator.h): who reads it, what keeps it from its next use, and the end. */
 /* Modelled in tests/model: record. */
+#include "base/park.h"
 #include "heap/purge.h"
 #include "os/os.h"
 #include "region/pool.h"
@@ -19,7 +20,12 @@ void ts_allocator_read_end(ts_allocator *allocator) {
 }
 
 void ts_allocator_wait_readers(ts_allocator *allocator) {
-    while (ts_load_seq(&allocator->readers) != 0) ts_os->yield();
+    for (unsigned looks = 0; ts_load_seq(&allocator->readers) != 0; looks++) {
+        if (looks < 100)
+            ts_os->yield();
+        else
+            ts_nap();
+    }
 }
 
 void ts_allocator_pin(ts_allocator *allocator) { ts_fetch_add_relaxed(&allocator->pins, 1); }

@@ -1175,8 +1175,8 @@ MUTANTS = [
         "name": "sleep-changes-errno",
         "protocol": "locks",
         "file": "src/base/park.c",
-        "old": "    if (!wait_at(word, while_it_is)) nap();\n    errno = error;",
-        "new": "    if (!wait_at(word, while_it_is)) nap();\n    (void)error;",
+        "old": "    if (!wait_at(word, while_it_is)) ts_nap();\n    errno = error;",
+        "new": "    if (!wait_at(word, while_it_is)) ts_nap();\n    (void)error;",
         "tests": ["unit.base.lock"],
     },
     {
@@ -1186,6 +1186,22 @@ MUTANTS = [
         "old": "    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);",
         "new": "    pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &before);",
         "tests": ["unit.base.lock_naps"],
+    },
+    {
+        "name": "reader-waited-for-without-sleep",
+        "protocol": "waits",
+        "file": "src/heap/record.c",
+        "old": "            ts_nap();\n",
+        "new": "            ts_os->yield();\n",
+        "tests": ["unit.heap.waits"],
+    },
+    {
+        "name": "owner-waited-for-without-sleep",
+        "protocol": "waits",
+        "file": "src/epoch/alloc.c",
+        "old": "            ts_nap(); /*",
+        "new": "            ts_os->yield(); /*",
+        "tests": ["unit.heap.waits"],
     },
     {
         "name": "lock-waited-for-without-order",
