@@ -285,7 +285,7 @@ TSLAB_API bool epoch_domain_reset(EpochDomain *domain, size_t keep_bytes);
 TSLAB_API bool epoch_domain_on_destroy(EpochDomain *domain, void (*fn)(void *), void *arg);
 /* Gives the domain up; the next thread that enters it owns it. This thread must have left it (EPERM). */
 TSLAB_API bool epoch_domain_hand_over(EpochDomain *domain);
-/* The innermost domain of this thread, or NULL. */
+/* The innermost domain that this thread has entered and not left, whether or not it has ended meanwhile; or NULL. */
 TSLAB_API EpochDomain *epoch_domain_current(void);
 /* NULL / EPOCH_NONE if it is not a domain. */
 TSLAB_API SlabAllocator *epoch_domain_allocator(const EpochDomain *domain);

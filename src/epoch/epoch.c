@@ -132,6 +132,14 @@ EpochId ts_epoch_open(ts_allocator *allocator, uintptr_t token, const char *labe
 
 /* ---- joining -------------------------------------------------------------------------------------------- */
 
+bool ts_epoch_is_old(EpochId id) {
+    uint64_t index = ts_table_index(&ts_epochs, id), era = id >> ts_epochs.index_bits;
+    if (index == 0 || index >= ts_table_high(&ts_epochs) || era == 0) return false;
+    const ts_entry *entry = ts_table_at(&ts_epochs, (uint32_t)index);
+    uint64_t present = ts_load_relaxed(&entry->era);
+    return era < present || (era == present && ts_load_relaxed(&entry->id) != id);
+}
+
 ts_block *ts_epoch_join(ts_heap *heap, ts_allocator *allocator, EpochId id) {
     ts_share *share = ts_heap_share(heap, allocator);
     if (!share) return NULL;
@@ -140,15 +148,7 @@ ts_block *ts_epoch_join(ts_heap *heap, ts_allocator *allocator, EpochId id) {
     ts_heap_limit_blocks(heap);
     ts_epoch *epoch = ts_epoch_find_locked(allocator, id);
     if (!epoch) {
-        /* Ids are given out in order of era: one that its entry has passed is an old id, any other never was one
-           of this allocator. */
-        uint64_t index = ts_table_index(&ts_epochs, id), era = id >> ts_epochs.index_bits;
-        bool old = false;
-        if (index > 0 && index < ts_table_high(&ts_epochs) && era > 0) {
-            const ts_entry *entry = ts_table_at(&ts_epochs, (uint32_t)index);
-            uint64_t present = ts_load_relaxed(&entry->era);
-            old = era < present || (era == present && ts_load_relaxed(&entry->id) != id);
-        }
+        bool old = ts_epoch_is_old(id);
         if (old) ts_count(&share->refused_closed, 1);
         errno = old ? ESTALE : EINVAL;
         return NULL;

@@ -65,6 +65,9 @@ static inline ts_lock *ts_epoch_lock(const ts_epoch *epoch) {
 EpochId ts_epoch_open(ts_allocator *allocator, uintptr_t token, const char *label, unsigned flags, bool join);
 /* The epoch of that allocator, any state. NULL: no such epoch (any more). */
 ts_epoch *ts_epoch_find(ts_allocator *allocator, EpochId id);
+/* Of an id by which no epoch of the allocator was found: whether there was an epoch of that id, of this allocator or another. Ids are
+   given out in order of era: one that its entry has passed is an old id, any other never was one. */
+bool ts_epoch_is_old(EpochId id);
 /* After fields of it were read without the lock: they are of that epoch, not of the entry's next use. acquire: the loads
    before come first; partner of the fence in ts_epoch_begin. */
 static inline bool ts_epoch_is_still(const ts_epoch *epoch, EpochId id) {

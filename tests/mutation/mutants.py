@@ -1473,6 +1473,22 @@ MUTANTS = [
         "tests": ["unit.epoch.alloc_steps"],
     },
     {
+        "name": "ended-thread-keeps-an-eighth",
+        "protocol": "worth_keeping",
+        "file": "src/heap/bin.c",
+        "old": "    if (ts_load_relaxed(&ts_load_relaxed(&block->b.heap)->state) == TS_HEAP_ABANDONED) return false;\n",
+        "new": "",
+        "tests": ["unit.heap.handover"],
+    },
+    {
+        "name": "wrap-of-an-old-epoch",
+        "protocol": "epoch_domain_wrap",
+        "file": "src/api/epochs.c",
+        "old": "        errno = e || ts_epoch_is_old(epoch) ? ESTALE : EINVAL;",
+        "new": "        errno = e ? ESTALE : EINVAL;",
+        "tests": ["unit.api.domains"],
+    },
+    {
         "name": "at-once-keeps-an-eighth",
         "protocol": "reclaim",
         "file": "src/heap/bin.c",

@@ -160,8 +160,22 @@ static void wrapping(void **state) {
     assert_false(slab_owns(allocator, object));
     assert_int_equal(epoch_state(allocator, epoch), EPOCH_CLOSED);
     assert_false(epoch_destroy(allocator, epoch));
-    assert_null(epoch_domain_wrap(allocator, EPOCH_NONE, false));
     assert_null(epoch_domain_wrap(NULL, epoch, false));
+    /* Closed with an object and without, destroyed; and no epoch at all. */
+    EpochId held = epoch_open(allocator, NULL, 0), empty = epoch_open(allocator, NULL, 0);
+    assert_non_null(slab_malloc_epoch(allocator, 100, held));
+    assert_true(epoch_close(allocator, held) && epoch_close(allocator, empty));
+    EpochId never = held + ((uint64_t)1 << ts_epochs.index_bits << 20);
+    const struct {
+        EpochId epoch;
+        int error;
+    } cases[] = {{held, ESTALE}, {empty, ESTALE}, {epoch, ESTALE}, {never, EINVAL}, {EPOCH_NONE, EINVAL}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        errno = 0;
+        assert_null(epoch_domain_wrap(allocator, cases[i].epoch, false));
+        assert_int_equal(errno, cases[i].error);
+    }
+    assert_true(epoch_destroy(allocator, held));
 }
 
 struct trail {

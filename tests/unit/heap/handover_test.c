@@ -432,6 +432,34 @@ static void two_ended_threads(void **state) {
     assert_true(epoch_destroy(allocator, epochs[0]) && epoch_destroy(allocator, epochs[1]));
 }
 
+/* Nobody allocates from the bins of a thread that has ended: what of them becomes empty later is warm, and goes back in a trim. */
+static void *fill_and_end(void *argument) {
+    char **all = argument;
+    for (int i = 0; i < COUNT; i++) {
+        all[i] = slab_malloc_epoch(allocator, 5000, epoch);
+        SUP_CHECK(all[i] != NULL, "object %d", i);
+    }
+    return NULL;
+}
+
+static void keeps_no_empty_slabs(void **state) {
+    (void)state;
+    pthread_t thread;
+    SlabEpochStats stats;
+    epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
+    assert_int_equal(pthread_create(&thread, NULL, fill_and_end, objects), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    for (int i = 0; i < COUNT; i++) {
+        assert_true(slab_free(allocator, objects[i]));
+    }
+    assert_true(slab_stats_epoch(allocator, SLAB_ALL_CLASSES, epoch, &stats));
+    assert_int_equal(stats.state, EPOCH_ACTIVE);
+    assert_int_equal(stats.slab_count, 0);
+    assert_true(slab_trim(allocator) > 0);
+    sup_check_empty(allocator);
+    assert_true(epoch_destroy(allocator, epoch));
+}
+
 /* The record of an allocator that has ended is not woken by who still holds its value. */
 static void record_of_an_ended_allocator(void **state) {
     (void)state;
@@ -742,6 +770,7 @@ int main(void) {
         WITH(on_the_queue_of_another),
         WITH(visitor_of_an_open_block),
         WITH(two_ended_threads),
+        WITH(keeps_no_empty_slabs),
         WITH(record_of_an_ended_allocator),
         WITH(closed_before_the_first_slab),
         WITH(reset_while_pinned),
