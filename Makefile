@@ -143,7 +143,7 @@ nightly: setup-test | build
 	@tests/property/nightly.py build/release/tests/property.model_test --programs $(NIGHTLY_PROGRAMS) --jobs $(JOBS)
 	@$(MAKE) --no-print-directory fuzz
 
-fuzz: setup-clang | build
+fuzz: setup-fuzz | build
 	$(call build,fuzz)
 	@$(FIXED_ADDRESSES) tests/fuzz/fuzz.sh build/fuzz/tests/api_fuzz $(FUZZ_SECONDS) build/fuzz/found $(JOBS)
 
@@ -154,7 +154,7 @@ fuzz-afl: setup-afl | build
 	@tests/fuzz/afl.sh build/afl/tests/api_fuzz $(FUZZ_SECONDS) build/afl/found $(JOBS)
 
 # Keeps of all that was found the fewest strings that reach every edge of the code.
-fuzz-corpus: setup-clang | build
+fuzz-corpus: setup-fuzz | build
 	$(call build,fuzz)
 	@rm -rf build/fuzz/kept && mkdir -p build/fuzz/kept build/fuzz/found/corpus
 	@$(FIXED_ADDRESSES) build/fuzz/tests/api_fuzz -set_cover_merge=1 -use_counters=0 -max_len=4000 build/fuzz/kept \
