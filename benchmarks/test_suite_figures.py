@@ -404,15 +404,17 @@ class Targets(unittest.TestCase):
 
     def test_no_ratio_is_formed_of_p50s_in_the_noise(self):
         def summary(ours, peer):
-            rows = [(name, metric, value) for name, p50 in (("tslab", ours), ("malloc", peer))
-                    for metric, value in (("alloc_p50_ns", p50), ("alloc_floor_ns", 20), ("alloc_p99_ns", p50))]
-            return report.summarize([{"round": 1, "allocator": name, "version": "1", "work": "w", "metric": metric,
-                                      "value": float(value), "unit": "ns"} for name, metric, value in rows])
+            rows = [(turn, name, metric, value) for turn in (0, 1) for name, p50 in (("tslab", ours), ("malloc", peer))
+                    for metric, value in (("alloc_p50_ns", p50[turn]), ("alloc_floor_ns", 20), ("alloc_p99_ns", p50[turn]))]
+            return report.summarize([{"round": turn, "allocator": name, "version": "1", "work": "w", "metric": metric,
+                                      "value": float(value), "unit": "ns"} for turn, name, metric, value in rows])
 
-        for ours, peer, shown in ((20, 10, "**behind malloc by 2.00 x**"), (20, 9.9, "-"), (9.9, 10, "-")):
+        # Of one peer's rounds, and of two that do not meet, which are told apart however small they are.
+        for ours, peer, shown in (((20, 20), (10, 10), "**behind malloc by 2.00 x**"), ((8, 4), (4, 8), "-"), ((9, 9.9), (9.9, 10), "-"),
+                                  ((8, 8), (4, 4), "**behind malloc by 2.00 x**"), ((4, 4), (8, 8), "ahead of malloc by 2.00 x")):
             self.assertEqual(make_results.where(summary(ours, peer), "w", "alloc_p50_ns"), shown)
-        self.assertEqual(make_results.where(summary(8, 4), "w", "alloc_p99_ns"), "**behind malloc by 2.00 x**")
-        text = make_results.behind(summary(8, 4))
+        self.assertEqual(make_results.where(summary((8, 8), (4, 4)), "w", "alloc_p99_ns"), "**behind malloc by 2.00 x**")
+        text = make_results.behind(summary((8, 4), (4, 5)))
         self.assertIn("In 1 of 1 rows with a peer", text[0])  # the p99
         self.assertTrue(any(line.startswith("1 rows of p50s are left out.") for line in text))
 
