@@ -49,15 +49,10 @@ TS_ALWAYS_INLINE bool rolling_serves(const ts_tls *tls, uintptr_t token) {
     return TS_LIKELY(tls->token == token) && TS_LIKELY(ts_load_relaxed(&tls->rolling->b.rolling) != 0);
 }
 
-TS_ENTRY TS_NOINLINE static void *malloc_epoch_claimed(uintptr_t token, size_t size, EpochId epoch, ts_bin *bin) {
+/* These two without the allocator, which is the thread's: a register less to keep in the usual case. */
+TS_ENTRY TS_NOINLINE static void *malloc_epoch_claimed(ts_bin *bin, size_t size, EpochId epoch) {
     void *p = pop_claimed(&ts_thread, ts_thread.block, bin, TS_NORMAL);
-    return TS_LIKELY(p != NULL) ? p : ts_alloc(token, size, epoch);
-}
-TS_ENTRY TS_NOINLINE static void *malloc_epoch_beyond(uintptr_t token, size_t size, EpochId epoch, ts_bin *bin) {
-    void *p = ts_fast_word(bin, TS_NORMAL);
-    if (TS_UNLIKELY(p == NULL)) return malloc_epoch_claimed(token, size, epoch, bin);
-    ts_op_end(&ts_thread);
-    return p;
+    return TS_LIKELY(p != NULL) ? p : ts_alloc(ts_thread.token, size, epoch);
 }
 
 /* Below 64 bytes, or no case for the fast paths at all. */
@@ -83,22 +78,19 @@ TS_ENTRY void *slab_malloc_epoch(SlabAllocator *allocator, size_t size, EpochId 
     if (block_serves(tls, ts_token(allocator), epoch) && TS_LIKELY(NORMAL_SIZE(size))) {
         ts_bin *bin = ts_bin_at(tls->block, ts_classes.bin[size]);
         void *p = ts_fast_pop(bin, TS_NORMAL);
-        if (TS_UNLIKELY(p == NULL)) return malloc_epoch_beyond(ts_token(allocator), size, epoch, bin);
+        if (TS_UNLIKELY(p == NULL)) {
+            p = ts_fast_word(bin, TS_NORMAL);
+            if (TS_UNLIKELY(p == NULL)) return malloc_epoch_claimed(bin, size, epoch);
+        }
         ts_op_end(tls);
         return p;
     }
     return malloc_epoch_other(ts_token(allocator), size, epoch);
 }
 
-TS_ENTRY TS_NOINLINE static void *malloc_claimed(uintptr_t token, size_t size, ts_bin *bin) {
+TS_ENTRY TS_NOINLINE static void *malloc_claimed(ts_bin *bin, size_t size) {
     void *p = pop_claimed(&ts_thread, ts_thread.rolling, bin, TS_NORMAL);
-    return TS_LIKELY(p != NULL) ? p : ts_alloc_rolling(token, size);
-}
-TS_ENTRY TS_NOINLINE static void *malloc_beyond(uintptr_t token, size_t size, ts_bin *bin) {
-    void *p = ts_fast_word(bin, TS_NORMAL);
-    if (TS_UNLIKELY(p == NULL)) return malloc_claimed(token, size, bin);
-    ts_op_end(&ts_thread);
-    return p;
+    return TS_LIKELY(p != NULL) ? p : ts_alloc_rolling(ts_thread.token, size);
 }
 
 TS_ENTRY TS_NOINLINE static void *malloc_other(uintptr_t token, size_t size) {
@@ -123,7 +115,10 @@ TS_ENTRY void *slab_malloc(SlabAllocator *allocator, size_t size) {
     if (rolling_serves(tls, ts_token(allocator)) && TS_LIKELY(NORMAL_SIZE(size))) {
         ts_bin *bin = ts_bin_at(tls->rolling, ts_classes.bin[size]);
         void *p = ts_fast_pop(bin, TS_NORMAL);
-        if (TS_UNLIKELY(p == NULL)) return malloc_beyond(ts_token(allocator), size, bin);
+        if (TS_UNLIKELY(p == NULL)) {
+            p = ts_fast_word(bin, TS_NORMAL);
+            if (TS_UNLIKELY(p == NULL)) return malloc_claimed(bin, size);
+        }
         ts_op_end(tls);
         return p;
     }
@@ -220,24 +215,22 @@ TS_COLD static bool rejected(uintptr_t token, const char *call, const void *p, c
     return false;
 }
 
-TS_NOINLINE static bool evict_and_settle(ts_churn_block *block, const char *object, ts_bin *bin) {
-    ts_bin_evict(block, bin, object);
+TS_NOINLINE static bool put_and_settle(ts_churn_block *block, const char *object, ts_bin *bin) {
+    ts_bin_put(block, bin, object);
     ts_epoch_settle();
     return true;
 }
 
-/* The magazine is full: another of its objects goes back to its slab. */
-TS_NOINLINE static bool free_full(ts_churn_block *block, void *object, ts_bin *bin) {
-    const char *other = ts_bin_exchange(bin, object);
-    const ts_part *part = &ts_region.part[TS_NORMAL];
-    uint64_t entry = (uint64_t)(other - part->base) >> 4;
-    ts_slab *slab = ts_slab_in(part, entry >> TS_ENTRY_UNIT_SHIFT);
+/* The magazine is full: the object, which is not live any more, goes to its slab. */
+TS_NOINLINE static bool free_full(ts_churn_block *block, const char *object, ts_bin *bin, uint64_t granule) {
+    ts_slab *slab = ts_slab_in(&ts_region.part[TS_NORMAL], granule / TS_STATES_NORMAL);
     /* Full before, or empty after: by one comparison, as empty_at is 1 at least. */
     uint32_t before = slab->free_count, empty_at = slab->empty_at;
-    if (TS_UNLIKELY(before - 1 >= empty_at - 2)) return evict_and_settle(block, other, bin);
-    uint64_t granule = ts_granule(TS_NORMAL, entry), *word = &slab->u.free[(granule >> 6) & 3];
+    if (TS_UNLIKELY(before - 1 >= empty_at - 2)) return put_and_settle(block, object, bin);
+    uint64_t *word = &slab->u.free[(granule >> 6) & 3];
     *word = ts_with_bit(*word, granule);
-    slab->free_count++;
+    slab->free_count = (uint16_t)(before + 1);
+    ts_count(&bin->direct_frees, TS_DIRECT_ONE);
     ts_op_end(&ts_thread);
     return true;
 }
@@ -277,9 +270,9 @@ TS_NOINLINE static bool free_other(uintptr_t token, void *p) {
     uint64_t normal = ts_entry_of(&ts_region.part[TS_NORMAL], p);
     if (normal < ts_region.part[TS_NORMAL].limit && free_foreign(tls, token, normal)) return true;
     uint64_t entry = ts_entry_of(&ts_region.part[TS_SMALL], p);
-    ts_fast_result r = {false, false, NULL, NULL};
+    ts_fast_result r = {.freed = false, .full = false};
     if (tls->token == token && entry < ts_region.part[TS_SMALL].limit) r = ts_fast_free(tls, TS_SMALL, entry, p);
-    if (TS_UNLIKELY(r.full)) return evict_and_settle(r.block, ts_bin_exchange(r.bin, p), r.bin);
+    if (TS_UNLIKELY(r.full)) return put_and_settle(r.block, p, r.bin);
     ts_op_end(tls);
     if (TS_LIKELY(r.freed || p == NULL)) return true;
     if (TS_LIKELY(ts_free(token, p, TS_ANY_GENERATION))) return true;
@@ -294,7 +287,7 @@ TS_AT_LINE bool slab_free(SlabAllocator *allocator, void *p) {
         return free_other(ts_token(allocator), p);
     ts_fast_result r = ts_fast_free(tls, TS_NORMAL, entry, p);
     if (TS_UNLIKELY(!r.freed)) return free_other(ts_token(allocator), p);
-    if (TS_UNLIKELY(r.full)) return free_full(r.block, p, r.bin);
+    if (TS_UNLIKELY(r.full)) return free_full(r.block, p, r.bin, r.granule);
     ts_op_end(tls);
     return true;
 }

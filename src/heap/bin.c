@@ -22,24 +22,26 @@ bool ts_bin_ready(ts_churn_block *block, unsigned cls) {
 /* ---- the magazine ---------------------------------------------------------------------------------------- */
 
 /*
- * Two words of one moment. Who empties the magazine counts its objects as evicted first and notes how many (a release
- * store each), then takes them off top, then takes the note away. A reader looks at `evicted`, then at `top` (acquire).
+ * Words of one moment. What leaves the magazine for its slab was freed directly from then on: who empties it counts its objects
+ * among the direct frees first and notes how many (a release store each), then takes them off top, then takes the note away. A
+ * reader looks at `direct_frees`, then at `top` (acquire).
  *   no note, and the same again afterwards: top is of that time, and its objects are in no other count (what the owner
  *   stores in top later is of the release sequence of the store that emptied it);
  *   a note: the objects of top are in the count already. Those that came after them are left out, for this look;
  *   no note, and another word afterwards: top may be that of after the emptying. It looks again, and finds the note or
  *   what comes after it, however long the other is away in between.
- * A free into a full magazine changes `evicted` as well: the looks are limited, so that one who frees all the time keeps nobody.
+ * A free into a full magazine changes `direct_frees` as well, as one of another thread's object does when it is taken in: the
+ * looks are limited, so that one who frees all the time keeps nobody.
  */
 ts_magazine_counts ts_bin_magazine_counts(const ts_bin *bin) {
     ts_magazine_counts counts = {0, 0};
     for (unsigned looks = 0; looks < 16; looks++) {
-        uint64_t evicted = ts_load_acquire(&bin->evicted);
+        uint64_t direct = ts_load_acquire(&bin->direct_frees);
         uint64_t top = ts_load_acquire(&bin->top);
-        bool noted = (evicted & TS_EVICTED_NOTE) != 0;
+        bool noted = (direct & TS_DIRECT_NOTE) != 0;
         counts.pops = top >> TS_TOP_POPS_SHIFT;
-        counts.pushes = counts.pops + (noted ? 0 : top & TS_TOP_DEPTH) + (evicted >> TS_EVICTED_SHIFT);
-        if (TS_LIKELY(noted || ts_load_relaxed(&bin->evicted) == evicted)) break;
+        counts.frees = counts.pops + (noted ? 0 : top & TS_TOP_DEPTH) + (direct >> TS_DIRECT_SHIFT);
+        if (TS_LIKELY(noted || ts_load_relaxed(&bin->direct_frees) == direct)) break;
     }
     return counts;
 }
@@ -47,14 +49,14 @@ ts_magazine_counts ts_bin_magazine_counts(const ts_bin *bin) {
 /* What a note from before is about is counted already. (After a fork a heap whose thread vanished in the middle of this
    can have one; it was not held, and stays as it is.) */
 void ts_bin_forget_magazine(ts_bin *bin) {
-    uint64_t top = ts_load_relaxed(&bin->top), evicted = ts_load_relaxed(&bin->evicted);
+    uint64_t top = ts_load_relaxed(&bin->top), direct = ts_load_relaxed(&bin->direct_frees);
     uint64_t depth = top & TS_TOP_DEPTH;
-    if (depth != 0 && (evicted & TS_EVICTED_NOTE) == 0) {
-        evicted += depth << TS_EVICTED_SHIFT | depth;
-        ts_store_release(&bin->evicted, evicted);
+    if (depth != 0 && (direct & TS_DIRECT_NOTE) == 0) {
+        direct += depth << TS_DIRECT_SHIFT | depth;
+        ts_store_release(&bin->direct_frees, direct);
     }
     ts_store_release(&bin->top, top - depth);
-    ts_store_release(&bin->evicted, evicted & ~(uint64_t)TS_EVICTED_NOTE);
+    ts_store_release(&bin->direct_frees, direct & ~(uint64_t)TS_DIRECT_NOTE);
 }
 
 /* ---- the claimed word -------------------------------------------------------------------------------------- */
@@ -243,7 +245,7 @@ void ts_bin_release_empty(ts_churn_block *block, ts_bin *bin, uint32_t unit) {
 /* The owner inside an operation, without holding the heap: only the slot's bit is set here; what changes a list
    is done with the heap held. The operation ends before that, so another thread may have ended or flushed the block
    meanwhile: its era is looked at again, and the slot's bit. */
-TS_NOINLINE static bool evict_moves_slab(ts_churn_block *block, ts_bin *bin, uint32_t entry) {
+TS_NOINLINE static bool put_moves_slab(ts_churn_block *block, ts_bin *bin, uint32_t entry) {
     ts_heap *heap = ts_thread.heap;
     uint64_t era = ts_era(&block->b);
     ts_op_end(&ts_thread);
@@ -262,12 +264,13 @@ TS_NOINLINE static bool evict_moves_slab(ts_churn_block *block, ts_bin *bin, uin
     return true;
 }
 
-bool ts_bin_evict(ts_churn_block *block, ts_bin *bin, const char *object) {
+bool ts_bin_put(ts_churn_block *block, ts_bin *bin, const char *object) {
     unsigned part = ts_part_of_object(object);
     uint32_t entry = (uint32_t)ts_entry_of(&ts_region.part[part], object);
     ts_slab *slab = ts_slab_at(slab_of_entry(part, entry));
     unsigned after = slab->free_count + 1u;
-    if (TS_UNLIKELY(after == 1 || after == slab->empty_at)) return evict_moves_slab(block, bin, entry);
+    ts_count(&bin->direct_frees, TS_DIRECT_ONE);
+    if (TS_UNLIKELY(after == 1 || after == slab->empty_at)) return put_moves_slab(block, bin, entry);
     uint64_t granule = ts_granule(part, entry) & (ts_granules_per_unit(part) - 1);
     ts_slab_free_words(part, slab)[granule >> 6] |= (uint64_t)1 << (granule & 63);
     slab->free_count = (uint16_t)after;
@@ -331,6 +334,7 @@ bool ts_bin_claim(ts_churn_block *block, unsigned cls) {
     unsigned claimed = ts_popcount64(bits);
     set_word(bin, bits, claimed);
     bin->word_granule = ts_unit_in_part(unit) * ts_granules_per_unit(part) + w * 64u;
+    bin->word_at = ts_entry_address(&ts_region.part[part], ts_granule_entry(part, bin->word_granule));
     slab->free_count = (uint16_t)(slab->free_count - claimed);
     if (slab->free_count == 0) {
         unlink_slab(bin, slab, unit);
@@ -374,7 +378,7 @@ unsigned ts_bin_free_bits(ts_churn_block *block, ts_bin *bin, uint32_t unit, uns
     words[granule >> 6] |= slots << (granule & 63); /* granule is a multiple of 32 */
     slab->free_count = (uint16_t)(free_before + freed - retired);
     slab->empty_at = (uint16_t)(slab->empty_at - retired);
-    ts_count(&bin->direct_frees, freed);
+    ts_count(&bin->direct_frees, freed * TS_DIRECT_ONE);
     after_direct_frees(block, bin, slab, unit, free_before);
     return freed;
 }

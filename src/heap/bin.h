@@ -7,24 +7,15 @@
 /* Puts the bin's list in order after the free counts of its slabs were set anew. */
 void ts_bin_list_by_free(ts_bin *bin);
 bool ts_bin_ready(ts_churn_block *block, unsigned cls);
+/* Objects in the magazine. Caller: the owner, or who holds the heap. */
+static inline uint64_t ts_bin_depth(const ts_bin *bin) { return ts_load_relaxed(&bin->top) & TS_TOP_DEPTH; }
 /* Adds a reset slab and publishes its UNIT word. Caller holds the heap. */
 void ts_bin_add(ts_churn_block *block, unsigned cls, uint32_t unit);
-/* Objects allocated from the magazine and freed into it, of one moment. Any thread. */
+/* Objects allocated from the magazine, and all that were freed in the bin, of one moment. Any thread. */
 typedef struct ts_magazine_counts {
-    uint64_t pops, pushes;
+    uint64_t pops, frees;
 } ts_magazine_counts;
 ts_magazine_counts ts_bin_magazine_counts(const ts_bin *bin);
-/* Puts an object into a full magazine, for another that leaves it: to be given to ts_bin_evict. Owner, inside an
-   operation. */
-static inline char *ts_bin_exchange(ts_bin *bin, void *object) {
-    uint64_t evicted = ts_load_relaxed(&bin->evicted);
-    char **place = &bin->magazine[(evicted >> TS_EVICTED_SHIFT) & (TS_MAGAZINE_SLOTS - 1)];
-    char *other = *place;
-    *place = object;
-    /* release: who sees the count sees the top that the object was freed above */
-    ts_store_release(&bin->evicted, evicted + (1u << TS_EVICTED_SHIFT));
-    return other;
-}
 /* Empties the magazine, whose objects the caller has put elsewhere. Caller holds the heap. */
 void ts_bin_forget_magazine(ts_bin *bin);
 /* Objects allocated from claimed words. Any thread. */
@@ -33,9 +24,10 @@ uint64_t ts_bin_word_allocs(const ts_bin *bin);
 uint64_t ts_bin_take_word(ts_bin *bin);
 /* Claims the next word of the bin's slabs. false: none has a free slot. Caller holds the heap. */
 bool ts_bin_claim(ts_churn_block *block, unsigned cls);
-/* Puts a free slot back into its slab; evict: owner inside an operation, which it ends, not holding the heap.
-   Returns true. */
-bool ts_bin_evict(ts_churn_block *block, ts_bin *bin, const char *object);
+/* Puts a slot back into its slab, whose object was freed while the magazine was full: owner inside an operation, which it ends,
+   not holding the heap. Returns true. */
+bool ts_bin_put(ts_churn_block *block, ts_bin *bin, const char *object);
+/* Puts a free slot back into its slab. */
 void ts_bin_give_slot(ts_churn_block *block, ts_bin *bin, uint32_t entry);
 /* Gives a slab of the bin to the share if it is empty, and (if_empty) not worth keeping. Caller holds the heap. */
 void ts_bin_release_if_empty(ts_churn_block *block, ts_bin *bin, uint32_t unit);

@@ -23,13 +23,12 @@ bool ts_block_make(ts_heap *heap, bool scope) {
     return true;
 }
 
-/* direct_frees first, those from claimed words last, and between them the magazine's counts, of one moment: a reader sees no more freed than
-   allocated. Where the owner's stores may be seen in another order, what it sees freed was allocated. */
+/* What was freed first, those from claimed words last: a reader sees no more freed than allocated. Where the owner's stores may be
+   seen in another order, what it sees freed was allocated. */
 static ts_tally bin_tally(const ts_bin *bin) {
     ts_tally t = {0};
-    t.freed = ts_load_acquire(&bin->direct_frees);
     ts_magazine_counts counts = ts_bin_magazine_counts(bin);
-    t.freed += counts.pushes;
+    t.freed = counts.frees;
     t.allocated = counts.pops + ts_bin_word_allocs(bin);
     if (TS_UNLIKELY(t.freed > t.allocated)) t.allocated = t.freed;
     t.slabs = ts_load_relaxed(&bin->slabs);
@@ -116,7 +115,6 @@ TS_NOINLINE static void end_churn(ts_churn_block *block) {
         ts_store_relaxed(&bin->full, 0);
         ts_store_relaxed(&bin->slabs, 0);
         ts_store_relaxed(&bin->top, 0);
-        ts_store_relaxed(&bin->evicted, 0);
         ts_store_relaxed(&bin->claims, 0);
         ts_store_relaxed(&bin->direct_frees, 0);
     }
@@ -159,7 +157,7 @@ static uint32_t flush_bin(ts_churn_block *block, unsigned cls, uint64_t *recycle
     unsigned part = ts_class_part(cls);
     uint32_t scanned = 0;
     uint32_t before = ts_load_relaxed(&bin->slabs);
-    for (uint64_t i = ts_load_relaxed(&bin->top) & TS_TOP_DEPTH; i > 0; i--)
+    for (uint64_t i = ts_bin_depth(bin); i > 0; i--)
         ts_bin_give_slot(block, bin, (uint32_t)ts_entry_of(&ts_region.part[part], bin->magazine[i - 1]));
     ts_bin_forget_magazine(bin);
     for (uint64_t word = ts_bin_take_word(bin); word; word &= word - 1) {
@@ -262,10 +260,9 @@ void ts_block_rebuild(ts_heap *heap, ts_block *block) {
         block_empty_count(churn, cls);
         ts_bin_list_by_free(bin);
         /* The vanished thread may have counted one half of an operation: allocated - freed is live again. */
-        ts_magazine_counts counts = ts_bin_magazine_counts(bin);
-        uint64_t freed = counts.pushes + live, allocated = counts.pops + ts_bin_word_allocs(bin);
-        if (allocated < freed) ts_add_owned(&bin->claims, (freed - allocated) << TS_CLAIMS_SHIFT);
-        ts_store_relaxed(&bin->direct_frees, allocated < freed ? 0 : allocated - freed);
+        uint64_t allocated = ts_bin_word_allocs(bin); /* what was freed into the magazine was allocated from it */
+        if (allocated < live) ts_add_owned(&bin->claims, (live - allocated) << TS_CLAIMS_SHIFT);
+        ts_store_relaxed(&bin->direct_frees, allocated < live ? 0 : (allocated - live) << TS_DIRECT_SHIFT);
     }
 }
 

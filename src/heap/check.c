@@ -163,10 +163,10 @@ static bool check_churn_slab(ts_check *check, const ts_churn_block *block, unsig
 static bool collect(ts_check *check, const ts_churn_block *block, unsigned cls, places *out) {
     const ts_bin *bin = &block->bin[cls];
     unsigned part = ts_class_part(cls);
-    unsigned depth = (unsigned)(ts_load_relaxed(&bin->top) & TS_TOP_DEPTH);
+    unsigned depth = (unsigned)ts_bin_depth(bin);
     REQUIRE(depth <= TS_MAGAZINE_SLOTS, "class %u: %u objects in a magazine of %u", cls, depth, TS_MAGAZINE_SLOTS);
-    REQUIRE((ts_load_relaxed(&bin->evicted) & TS_EVICTED_NOTE) == 0, "class %u: the magazine's counts are half changed",
-            cls);
+    REQUIRE((ts_load_relaxed(&bin->direct_frees) & TS_DIRECT_NOTE) == 0,
+            "class %u: the magazine's counts are half changed", cls);
     for (unsigned i = 0; i < depth; i++) {
         const char *object = bin->magazine[i];
         uint64_t entry = ts_entry_of(&ts_region.part[part], object);
@@ -225,7 +225,7 @@ static bool check_bin(ts_check *check, const ts_churn_block *block, unsigned cls
     REQUIRE(free_now.seen == free_now.count,
             "class %u: a slot in the magazine or the claimed word of a slab that is not the bin's", cls);
     ts_magazine_counts counts = ts_bin_magazine_counts(bin);
-    uint64_t balance = counts.pops + ts_bin_word_allocs(bin) - counts.pushes - ts_load_relaxed(&bin->direct_frees);
+    uint64_t balance = counts.pops + ts_bin_word_allocs(bin) - counts.frees;
     REQUIRE(balance == live_slots, "class %u: the counters say %llu live objects, the state words %llu", cls,
             (unsigned long long)balance, (unsigned long long)live_slots);
     check->slabs += found;
@@ -372,9 +372,9 @@ static bool check_free_blocks(ts_check *check, const ts_heap *heap, bool scope) 
             if (!bin->magazine) continue;
             if (!ts_check_claim_lines(check, bin->magazine, TS_MAGAZINE_BYTES, "a magazine")) return false;
             REQUIRE(ts_load_relaxed(&bin->top) == 0, "heap %u: a free block has %u objects in a magazine", heap->id,
-                    (unsigned)(ts_load_relaxed(&bin->top) & TS_TOP_DEPTH));
-            REQUIRE(ts_load_relaxed(&bin->evicted) == 0 && ts_load_relaxed(&bin->claims) == 0 &&
-                        ts_load_relaxed(&bin->word) == 0 && ts_load_relaxed(&bin->direct_frees) == 0,
+                    (unsigned)ts_bin_depth(bin));
+            REQUIRE(ts_load_relaxed(&bin->claims) == 0 && ts_load_relaxed(&bin->word) == 0 &&
+                        ts_load_relaxed(&bin->direct_frees) == 0,
                     "heap %u: a free block counts objects of class %u", heap->id, cls);
         }
     }

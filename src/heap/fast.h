@@ -37,12 +37,11 @@ TS_ALWAYS_INLINE void *ts_fast_word(ts_bin *bin, const unsigned part) {
     uint64_t word = ts_load_relaxed(&bin->word);
     if (TS_UNLIKELY(word == 0)) return NULL;
     ts_store_relaxed(&bin->word, word & (word - 1)); /* counts it, too: ts_bin_word_allocs */
-    uint64_t granule = bin->word_granule + ts_ctz64(word), entry = ts_granule_entry(part, granule);
-    _Atomic uint16_t *state = &region->state[granule];
-    uint32_t s = ts_load_relaxed(state);
-    ts_store_relaxed(state, (uint16_t)(s | TS_STATE_LIVE));
-    if (part == TS_NORMAL) entry += (s >> 1) & 3u;
-    char *object = ts_entry_address(region, entry);
+    uint64_t bit = ts_ctz64(word);
+    _Atomic uint16_t *state = &region->state[bin->word_granule + bit];
+    char *object = bin->word_at + bit * TS_WORD_STRIDE(part);
+    if (part == TS_NORMAL) object += (ts_load_relaxed(state) & TS_STATE_START) * (16u >> TS_STATE_START_SHIFT);
+    ts_or_owned_16(state, TS_STATE_LIVE);
     TS_ASSUME(object != NULL);
     return object;
 }
@@ -52,9 +51,10 @@ _Static_assert(TS_CACHE_LINE == 1u << 6, "a shift by 6 less gives the place of a
 
 typedef struct ts_fast_result {
     bool freed;
-    bool full; /* freed, and the magazine has no room: to be given to ts_bin_exchange */
+    bool full; /* freed, and the magazine has no room: to be given to ts_bin_put */
     ts_churn_block *block;
     ts_bin *bin;
+    uint64_t granule;
 } ts_fast_result;
 
 /* Frees the object at an entry of the calling thread's own, open block. Not freed: this needs the slow path (which
@@ -63,7 +63,7 @@ typedef struct ts_fast_result {
    that the block is open to the share whose line is in tls: this thread's, of this allocator. */
 TS_ALWAYS_INLINE ts_fast_result ts_fast_free(const ts_tls *tls, const unsigned part, uint64_t entry, void *object) {
     const ts_part *region = &ts_region.part[part];
-    ts_fast_result r = {false, false, NULL, NULL};
+    ts_fast_result r = {.freed = false, .full = false};
     uint64_t word = ts_load_relaxed(&region->unit[entry >> TS_ENTRY_UNIT_SHIFT]);
     /* As ts_line_address of the word's line. A flag makes it a place within the same line, and the key not match. */
     r.bin = (void *)(ts_region.lines + (word >> TS_UNIT_BIN_SHIFT));
@@ -74,14 +74,14 @@ TS_ALWAYS_INLINE ts_fast_result ts_fast_free(const ts_tls *tls, const unsigned p
        this use } at that moment, and word's era, which is never one to come, is that one. (That of a scope goes on to { share,
        era + 1 } at a reset; but TS_UNIT_SCOPE is in the lower half of its slabs' words, so they match no key.) */
     if (TS_UNLIKELY(!ts_halves_are(&r.block->b.key, (uint32_t)word, tls->share_line))) return r;
-    uint64_t granule = ts_granule(part, entry);
-    uint32_t s = ts_load_relaxed(&region->state[granule]);
+    r.granule = ts_granule(part, entry);
+    uint32_t s = ts_load_relaxed(&region->state[r.granule]);
     uint32_t want = part == TS_NORMAL ? 2 * (uint32_t)entry + 1 : 1;
     if (TS_UNLIKELY(((s ^ want) & 7u) != 0)) return r;
     uint16_t next;
     if (TS_UNLIKELY(ts_add_carries_16((uint16_t)s, TS_STATE_FREE_STEP, &next))) return r; /* retires */
     /* release: a foreign free that finds the slot not live has seen all that led to it */
-    ts_store_release(&region->state[granule], next);
+    ts_store_release(&region->state[r.granule], next);
     /* The byte first, then one addition in place: two instructions less than a load, its low byte and a store. Not in
        ts_fast_pop: what is freed next waits for that store. */
     uint64_t depth = ts_low_byte_owned(&r.bin->top);

@@ -36,8 +36,8 @@
  * A thread that waits for another's operation is in none, and who is in one waits for no lock below rank HEAP: so no
  * circle of waiting can form. (It may try one: ts_lock_try.)
  *
- * Conservation, per bin: pops + word_allocs - pushes - direct_frees == live slots of the bin's slabs, always outside of an
- * operation (pops, pushes: the magazine's counts; word_allocs: ts_bin_word_allocs). These are what the statistics sum up.
+ * Conservation, per bin: pops + word_allocs - pushes - direct frees == live slots of the bin's slabs, always outside of an
+ * operation (types.h; word_allocs: ts_bin_word_allocs). These are what the statistics sum up.
  */
 /* Modelled in tests/model: foreign, hold, bump, epoch, orders. */
 #ifndef TS_HEAP_HEAP_H

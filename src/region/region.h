@@ -125,6 +125,9 @@ TS_ALWAYS_INLINE unsigned ts_granules_per_unit(unsigned part) {
     return part == TS_NORMAL ? TS_STATES_NORMAL : TS_STATES_SMALL;
 }
 
+/* From one granule of a word of 64 to the next: in part NORMAL those of a word are all in even places, or all in odd ones. */
+#define TS_WORD_STRIDE(part) ((part) == TS_NORMAL ? 128u : 16u)
+
 static inline unsigned ts_part_of_unit(uint32_t unit) { return unit >= ts_region.part[TS_SMALL].first_unit; }
 static inline unsigned ts_part_of_object(const void *p) { return (const char *)p >= ts_region.part[TS_SMALL].base; }
 static inline uint32_t ts_unit_in_part(uint32_t unit) {

@@ -52,6 +52,8 @@
 _Static_assert(TS_MAX_UNITS_LOG2 + 6 <= 64 - TS_UNIT_LINE_SHIFT, "a line fits: there are 64 a unit at most");
 
 #define TS_STATE_LIVE 1u
+#define TS_STATE_START 6u
+#define TS_STATE_START_SHIFT 1u
 #define TS_STATE_GEN_SHIFT 3u
 #define TS_STATE_GEN_MAX 0xfffu
 #define TS_STATE_FREE_STEP ((1u << TS_STATE_GEN_SHIFT) - TS_STATE_LIVE)

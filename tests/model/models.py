@@ -213,7 +213,7 @@ MODELS += [
     order("bump", "Below the end of a scope slab every start bit is seen.", "bump-acquire bump-release",
           {"src/heap/fast.h": ["ts_fast_bump"], "src/heap/renew.h": ["ts_scope_append"], "src/heap/scope.c": ["ts_scope_object_bytes"]}),
     order("magazine", "A magazine's counts are right while its owner empties it.",
-          "note note-looked-at second-look note-release top-release clear-release evicted-acquire top-acquire",
+          "note note-looked-at second-look note-release top-release clear-release direct-acquire top-acquire",
           {"src/heap/bin.c": ["ts_bin_magazine_counts", "ts_bin_forget_magazine"]}),
     order("words", "What was allocated from claimed words is told by the word itself.",
           "note word-fence claims-release claims-acquire word-acquire second-look bits-looked-at",

@@ -331,11 +331,11 @@ def say_place(p, place):
 
 def bin_live(b):
     """Live objects by a bin's counters: what was allocated from the magazine and freed into it cancel out."""
-    evicted = number(b["evicted"])
-    off_magazine = evicted // 256 + (0 if evicted % 256 else number(b["top"]) % 256)
+    direct = number(b["direct_frees"])
+    freed = direct // 256 + (0 if direct % 256 else number(b["top"]) % 256)
     claims = number(b["claims"])
     from_words = claims // 256 + (claims % 256 - bin(number(b["word"])).count("1") if claims % 256 else 0)
-    return from_words - number(b["direct_frees"]) - off_magazine
+    return from_words - freed
 
 
 def block_live(r, block):

@@ -57,7 +57,7 @@ static inline places check_bin(const ts_churn_block *block, unsigned cls) {
         n.retired += ts_classes.slots[cls] - slab->empty_at;
         SUP_CHECK(n.slabs < 100000, "the list is a circle");
     }
-    n.magazine = (unsigned)(ts_load_relaxed(&bin->top) & TS_TOP_DEPTH);
+    n.magazine = (unsigned)ts_bin_depth(bin);
     SUP_CHECK(n.magazine <= TS_MAGAZINE_SLOTS, "%u objects in the magazine", n.magazine);
     for (unsigned i = 0; i < n.magazine; i++) {
         SUP_CHECK(!(ts_load_relaxed(state_of(bin->magazine[i])) & TS_STATE_LIVE), "a live slot in the magazine");
@@ -72,7 +72,7 @@ static inline places check_bin(const ts_churn_block *block, unsigned cls) {
               "class %u: %u live + %u in bitmaps + %u retired + %u in the magazine + %u claimed != %u slots", cls,
               n.live, n.bitmap, n.retired, n.magazine, n.word, n.slots);
     ts_magazine_counts counts = ts_bin_magazine_counts(bin);
-    uint64_t balance = counts.pops + ts_bin_word_allocs(bin) - counts.pushes - ts_load_relaxed(&bin->direct_frees);
+    uint64_t balance = counts.pops + ts_bin_word_allocs(bin) - counts.frees;
     SUP_CHECK(balance == n.live, "class %u: the counters say %llu live, the states %u", cls,
               (unsigned long long)balance, n.live);
     return n;

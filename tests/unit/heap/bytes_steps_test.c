@@ -75,7 +75,7 @@ static void a_free_seen_before_its_allocation(void **state) {
     static ts_churn_block churn;
     static ts_scope_block scope = {.b.scope = 1};
     (void)state;
-    ts_store_relaxed(&churn.bin[5].direct_frees, 1);
+    ts_store_relaxed(&churn.bin[5].direct_frees, TS_DIRECT_ONE);
     ts_store_relaxed(&scope.frees, 1);
     const ts_tally seen[] = {ts_block_tally(&churn.b, 5), ts_block_tally(&scope.b, TS_COUNT_SCOPE)};
     for (unsigned i = 0; i < 2; i++) {

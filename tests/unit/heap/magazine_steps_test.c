@@ -23,7 +23,7 @@
 #define ts_store_release(p, v) (step(), atomic_store_explicit((p), (v), memory_order_release))
 #include "heap/bin.c"
 
-enum { POPS = 1000, DEPTH = 40, EVICTED = 7, STEPS_OF_EMPTYING = 5, STEPS_OF_WORDS = 13 };
+enum { POPS = 1000, DEPTH = 40, DIRECT = 7, STEPS_OF_EMPTYING = 5, STEPS_OF_WORDS = 13 };
 
 static ts_bin bin;
 static _Thread_local enum { NOBODY, READER, CHANGER } role;
@@ -72,9 +72,9 @@ static void *change_it(void *argument) {
     return argument;
 }
 
-static void prepare(unsigned depth, unsigned evicted, unsigned note) {
+static void prepare(unsigned depth, unsigned direct, unsigned note) {
     atomic_store(&bin.top, (uint64_t)POPS << TS_TOP_POPS_SHIFT | depth);
-    atomic_store(&bin.evicted, (uint64_t)evicted << TS_EVICTED_SHIFT | note);
+    atomic_store(&bin.direct_frees, (uint64_t)direct << TS_DIRECT_SHIFT | note);
 }
 
 /* The change from `begin` on with the reads in every order of these: so many loads, so many steps, then none for some loads. */
@@ -103,14 +103,14 @@ static void in_many_orders(void (*begin)(void), void (*changing)(void), unsigned
     }
 }
 
-static void begin_full(void) { prepare(DEPTH, EVICTED, 0); }
+static void begin_full(void) { prepare(DEPTH, DIRECT, 0); }
 static void empty_it(void) { ts_bin_forget_magazine(&bin); }
 static void read_magazine(void) {
     role = READER;
     ts_magazine_counts counts = ts_bin_magazine_counts(&bin);
     role = NOBODY;
-    SUP_CHECK(counts.pops == POPS && counts.pushes == POPS + DEPTH + EVICTED, "%llu pops, %llu pushes",
-              (unsigned long long)counts.pops, (unsigned long long)counts.pushes);
+    SUP_CHECK(counts.pops == POPS && counts.frees == POPS + DEPTH + DIRECT, "%llu pops, %llu frees",
+              (unsigned long long)counts.pops, (unsigned long long)counts.frees);
 }
 
 static void emptied_between_two_looks(void **state) {
@@ -180,14 +180,14 @@ static void word_left_half_changed(void **state) {
 static void left_half_changed(void **state) {
     (void)state;
     for (unsigned depth = 0; depth <= DEPTH; depth += DEPTH) {
-        prepare(depth, EVICTED + DEPTH, DEPTH);
+        prepare(depth, DIRECT + DEPTH, DEPTH);
         for (unsigned look = 0; look < 2; look++) {
             ts_magazine_counts counts = ts_bin_magazine_counts(&bin);
             assert_int_equal(counts.pops, POPS);
-            assert_int_equal(counts.pushes, POPS + DEPTH + EVICTED);
+            assert_int_equal(counts.frees, POPS + DEPTH + DIRECT);
             ts_bin_forget_magazine(&bin);
         }
-        assert_int_equal(atomic_load(&bin.evicted), (uint64_t)(EVICTED + DEPTH) << TS_EVICTED_SHIFT);
+        assert_int_equal(atomic_load(&bin.direct_frees), (uint64_t)(DIRECT + DEPTH) << TS_DIRECT_SHIFT);
         assert_int_equal(atomic_load(&bin.top), (uint64_t)POPS << TS_TOP_POPS_SHIFT);
     }
 }

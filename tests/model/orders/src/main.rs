@@ -391,39 +391,39 @@ fn bump(s: &'static Steps) {
     owner.join().unwrap();
 }
 
-/// ts_bin_magazine_counts against ts_bin_forget_magazine: what was freed into a magazine is never shown lower than it is, nor
-/// counted twice, while it is emptied.
+/// ts_bin_magazine_counts against ts_bin_forget_magazine: what was freed in a bin is never shown lower than it is, nor counted
+/// twice, while its magazine is emptied.
 fn magazine(s: &'static Steps) {
     const NOTE: u64 = 255;
-    let (top, evicted) = (word(10 << 8 | 4), word(5 << 8)); // 10 popped, 4 in it, 5 evicted: 19 were pushed
+    let (top, direct) = (word(10 << 8 | 4), word(5 << 8)); // 10 popped, 4 in it, 5 freed directly: 19
     let owner = {
-        let (top, evicted) = (top.clone(), evicted.clone());
+        let (top, direct) = (top.clone(), direct.clone());
         thread::spawn(move || {
             top.store(11 << 8 | 3, Relaxed); // a pop
             if !s.lacks("note") {
-                evicted.store(8 << 8 | 3, s.order("note-release", Release));
+                direct.store(8 << 8 | 3, s.order("note-release", Release));
             }
             top.store(11 << 8, s.order("top-release", Release));
-            evicted.store(8 << 8, s.order("clear-release", Release));
+            direct.store(8 << 8, s.order("clear-release", Release));
             // A push: 20. In C11 a later store of the same thread is of the release sequence; loom knows exchanges only.
             top.fetch_add(1, Relaxed);
         })
     };
     let mut before = 19;
     for _ in 0..2 {
-        let mut pushes = 0;
+        let mut frees = 0;
         for _ in 0..3 {
-            let e = evicted.load(s.order("evicted-acquire", Acquire));
+            let e = direct.load(s.order("direct-acquire", Acquire));
             let t = top.load(s.order("top-acquire", Acquire));
             let noted = e & NOTE != 0;
             let depth = if noted && !s.lacks("note-looked-at") { 0 } else { t & 255 };
-            pushes = (t >> 8) + depth + (e >> 8);
-            if noted || s.lacks("second-look") || evicted.load(Relaxed) == e {
+            frees = (t >> 8) + depth + (e >> 8);
+            if noted || s.lacks("second-look") || direct.load(Relaxed) == e {
                 break;
             }
         }
-        assert!(pushes >= before && pushes <= 20, "{pushes} pushes after {before}");
-        before = pushes;
+        assert!(frees >= before && frees <= 20, "{frees} frees after {before}");
+        before = frees;
     }
     owner.join().unwrap();
 }
