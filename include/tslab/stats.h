@@ -88,7 +88,7 @@ typedef struct SlabClassStats {
     uint64_t freed_objects_total;  /* including those freed by a destroy */
     uint64_t rejected_frees_total; /* frees, handles and reallocs answered false (whole allocator) */
     uint64_t cache_size;           /* warm empty slabs (whole allocator) */
-    uint64_t cache_capacity;       /* retain budget in slabs; 0 with at_once, UINT64_MAX with keep */
+    uint64_t cache_capacity;       /* retain budget in slabs, as it is now; 0 with at_once, UINT64_MAX with keep */
     uint64_t total_partial_slabs;  /* slabs with a slot free */
     uint64_t total_full_slabs;     /* slabs with none */
     double recycle_rate_pct;       /* 100 * recycled / (recycled + overflowed); 0 if neither */

@@ -113,8 +113,10 @@ typedef enum SlabMemoryTools {
  */
 typedef struct SlabOptions {
     size_t size;          /* sizeof(SlabOptions) of the caller */
-    size_t retain_bytes;  /* TSLAB_RETAIN: warm memory above which empty slabs go back; default 32 MiB.
-                                  Going over it brings the warm memory down to a quarter of it. */
+    size_t retain_bytes;  /* TSLAB_RETAIN: warm memory above which empty slabs go back. Going over it brings the
+                                  warm memory down to a quarter of it. Default 32 MiB, and 64 while the program
+                                  takes back what it gave each time: then what fits in that stays warm, until
+                                  more comes, or slab_trim() */
     int reclaim_policy;   /* TSLAB_RECLAIM=budget|keep|at_once: a SlabReclaimPolicy */
     uint32_t sample_rate; /* TSLAB_SAMPLE: time one in so many operations; 0 none (default), 1 all.
                                   Process-wide: set by the last allocator created with a value, and it stays: all

@@ -16,7 +16,7 @@
  * order of their values.
  */
 #define OPTIONS(X)                                                     \
-    X(retain_bytes, "TSLAB_RETAIN", SIZE, NULL, (size_t)32 << 20)      \
+    X(retain_bytes, "TSLAB_RETAIN", SIZE, NULL, TS_RETAIN_BYTES)       \
     X(reclaim_policy, "TSLAB_RECLAIM", WORD, "budget|keep|at_once", 0) \
     X(sample_rate, "TSLAB_SAMPLE", COUNT, NULL, 0)                     \
     X(reserve_bytes, "TSLAB_RESERVE", SIZE, NULL, 0)                   \
@@ -30,6 +30,11 @@
     X(sample_stacks, "TSLAB_SAMPLE_STACKS", SIZE, NULL, 0)
 
 typedef enum option_type { SIZE, COUNT, WORD } option_type;
+enum {
+#define X(member, name, type, words, fallback) OPTION_##member,
+    OPTIONS(X)
+#undef X
+};
 
 static bool parse_number(const char *text, bool suffix, uint64_t max, uint64_t *out) {
     char *end;
@@ -76,22 +81,20 @@ static bool is_news(_Atomic uint32_t *met, unsigned option) {
     return (atomic_fetch_or(met, bit) & bit) == 0;
 }
 
-static uint64_t from_environment(unsigned option, const char *name, option_type type, const char *words,
-                                 uint64_t fallback) {
+/* false: the variable is not set, or to no value that it can have. */
+static bool from_environment(unsigned option, const char *name, option_type type, const char *words, uint64_t *value) {
     static _Atomic uint32_t met;
     const char *text = getenv(name);
-    uint64_t value;
-    if (!text || !*text) return fallback;
-    bool good = type == WORD ? parse_word(text, words, &value)
-                             : parse_number(text, type == SIZE, type == SIZE ? SIZE_MAX : UINT32_MAX, &value);
-    if (good) return value;
-    if (!is_news(&met, option)) return fallback;
+    if (!text || !*text) return false;
+    bool good = type == WORD ? parse_word(text, words, value)
+                             : parse_number(text, type == SIZE, type == SIZE ? SIZE_MAX : UINT32_MAX, value);
+    if (good || !is_news(&met, option)) return good;
     fprintf(stderr, "tslab: %s=\"%.64s\" is not %s%s; using the default\n", name, text,
             type == WORD   ? "one of "
             : type == SIZE ? "a size such as 64M"
                            : "a number",
             type == WORD ? words : "");
-    return fallback;
+    return false;
 }
 
 /* A member of the struct that has no such value: as if it had not been given. */
@@ -144,18 +147,22 @@ bool ts_settings_resolve(const SlabOptions *options, ts_settings *out) {
     }
     warn_unknown();
     read_misuse_default(); /* set since by the program itself */
-    unsigned option = 0;
+    uint32_t defaults = 0; /* bit per option: nobody gave it */
 #define X(member, name, type, words, fallback)                                                       \
     {                                                                                                \
-        if ((type) == WORD && (uint64_t)given.member >= word_count((words) ? (words) : "")) {        \
-            warn_of_member(option, #member, (int64_t)given.member, (words) ? (words) : "");          \
-            given.member = 0;                                                                        \
+        uint64_t value = (uint64_t)given.member;                                                     \
+        if ((type) == WORD && value >= word_count((words) ? (words) : "")) {                         \
+            warn_of_member(OPTION_##member, #member, (int64_t)given.member, (words) ? (words) : ""); \
+            value = 0;                                                                               \
         }                                                                                            \
-        if (given.member == 0) given.member = from_environment(option, name, type, words, fallback); \
-        out->member = given.member;                                                                  \
-        option++;                                                                                    \
+        if (value == 0 && !from_environment(OPTION_##member, name, type, words, &value)) {           \
+            value = (fallback);                                                                      \
+            defaults |= (uint32_t)1 << OPTION_##member;                                              \
+        }                                                                                            \
+        out->member = value;                                                                         \
     }
     OPTIONS(X)
 #undef X
+    out->retain_given = (defaults >> OPTION_retain_bytes & 1) == 0;
     return true;
 }

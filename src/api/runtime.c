@@ -202,6 +202,8 @@ ts_allocator *ts_allocator_make(const ts_settings *settings) {
     a->sampled = settings->sample_stacks != 0;
     a->stack_rate = settings->sample_stacks ? 1.0 / (double)settings->sample_stacks : 0;
     ts_store_relaxed(&a->budget_bytes, settings->budget_bytes);
+    ts_retain_init(&a->retain, settings->retain_bytes / TS_UNIT_BYTES,
+                   !settings->retain_given && settings->reclaim_policy == SLAB_RECLAIM_BUDGET);
     ts_table_publish(a, id);
     if (settings->sample_rate) ts_store_relaxed(&ts_sample_rate, settings->sample_rate);
     if (settings->huge_pages != SLAB_HUGE_DEFAULT) {

@@ -9,6 +9,7 @@
 
 #include "base/probe.h"
 #include "heap/heap.h"
+#include "heap/retain.h"
 
 #include <tslab/tslab.h>
 
@@ -31,6 +32,7 @@ typedef struct ts_settings {
     int guard_spans;
     int memory_tools;
     size_t sample_stacks;
+    bool retain_given; /* retain_bytes is not the default */
 } ts_settings;
 
 typedef struct ts_allocator {
@@ -43,8 +45,9 @@ typedef struct ts_allocator {
     /* What the end of a large epoch touches lies together: everything of it is out of the caches by then. */
     TS_ALIGNED(64) ts_lock warm_lock; /* rank WARM: the lists of warm units and spans */
     ts_warm warm[TS_PARTS];
-    _Atomic uint64_t span_warm_units;           /* read by anyone */
-    _Atomic uint64_t reserved_units;            /* warm units kept beyond the retain budget, by slab_reserve */
+    _Atomic uint64_t span_warm_units; /* read by anyone */
+    _Atomic uint64_t reserved_units;  /* warm units kept beyond the retain budget, by slab_reserve */
+    ts_retain retain;
     uint32_t span_warm[TS_SPAN_WARM_UNITS + 1]; /* by length in units; linked by next; TS_STUCK: see purge.h */
     ts_lock lock;                               /* rank ALLOCATOR: rolling epoch, list of shares */
     _Atomic(ts_share *) shares;                 /* grows at its head, under lock; walked by readers without it */
@@ -52,6 +55,7 @@ typedef struct ts_allocator {
                                           ts_allocator_read_begin */
     _Atomic uint64_t current_epoch;             /* written under lock, read by anyone */
     _Atomic uint64_t committed_units;
+    _Atomic uint64_t taken_units;  /* ever taken from the pool, but for spans too long to be kept warm */
     _Atomic uint64_t budget_bytes; /* 0: none; whole units of it count, one at least */
     _Atomic uint64_t pins;         /* 1, + what still refers to the record; given back at 0 */
     /* Counters of the whole allocator: added to atomically, none of them on a fast path. */

@@ -5,22 +5,34 @@
 #include "os/os.h"
 #include "region/pool.h"
 
-uint64_t ts_purge_limit(const ts_allocator *allocator) {
+static uint64_t limit_of(const ts_allocator *allocator, uint64_t retain) {
     uint64_t reserved = ts_load_relaxed(&allocator->reserved_units);
     switch (allocator->settings.reclaim_policy) {
     case SLAB_RECLAIM_KEEP: return UINT64_MAX;
     case SLAB_RECLAIM_AT_ONCE: return reserved;
-    default: break;
+    default: return retain > reserved ? retain : reserved;
     }
-    uint64_t retain = allocator->settings.retain_bytes / TS_UNIT_BYTES;
-    return retain > reserved ? retain : reserved;
+}
+
+uint64_t ts_purge_limit(const ts_allocator *allocator) {
+    return limit_of(allocator, ts_load_relaxed(&allocator->retain.units));
 }
 
 /* Below the limit again with room to spare, so that a program at the limit does not purge at every step. */
 static uint64_t low_units(const ts_allocator *allocator) {
     uint64_t reserved = ts_load_relaxed(&allocator->reserved_units);
-    uint64_t low = ts_purge_limit(allocator) / 4;
+    uint64_t low = limit_of(allocator, allocator->retain.usual) / 4;
     return low > reserved ? low : reserved;
+}
+
+bool ts_purge_is_over(ts_allocator *allocator) {
+    if (ts_warm_shared(allocator) <= ts_purge_limit(allocator)) return false;
+    if (!allocator->retain.rises) return true;
+    ts_lock_acquire(&allocator->warm_lock);
+    bool keeps =
+        ts_retain_keeps(&allocator->retain, ts_load_relaxed(&allocator->taken_units), ts_warm_shared(allocator));
+    ts_lock_release(&allocator->warm_lock);
+    return !keeps;
 }
 
 uint64_t ts_warm_shared(ts_allocator *allocator) {
@@ -193,13 +205,18 @@ uint64_t ts_purge_shared(ts_allocator *allocator, uint64_t keep, uint64_t most) 
 }
 
 void ts_allocator_settle_over(ts_allocator *allocator) {
-    if (ts_warm_shared(allocator) > ts_purge_limit(allocator)) (void)ts_allocator_settle(allocator, UINT64_MAX);
+    if (ts_purge_is_over(allocator)) (void)ts_allocator_settle(allocator, UINT64_MAX);
 }
 
 uint64_t ts_allocator_settle(ts_allocator *allocator, uint64_t most) {
     if (ts_warm_shared(allocator) <= low_units(allocator)) return 0;
-    return ts_purge_shared(allocator, low_units(allocator),
-                           most < TS_PURGE_UNITS_PER_CALL ? most : TS_PURGE_UNITS_PER_CALL);
+    uint64_t taken = ts_load_relaxed(&allocator->taken_units);
+    uint64_t given = ts_purge_shared(allocator, low_units(allocator),
+                                     most < TS_PURGE_UNITS_PER_CALL ? most : TS_PURGE_UNITS_PER_CALL);
+    ts_lock_acquire(&allocator->warm_lock);
+    ts_retain_give(&allocator->retain, taken, given);
+    ts_lock_release(&allocator->warm_lock);
+    return given;
 }
 
 uint64_t ts_allocator_warm_units(ts_allocator *allocator) {
@@ -216,6 +233,9 @@ static void collect(ts_allocator *allocator) {
 
 size_t ts_allocator_trim(ts_allocator *allocator, uint64_t keep_units) {
     collect(allocator);
+    ts_lock_acquire(&allocator->warm_lock);
+    ts_retain_forget(&allocator->retain);
+    ts_lock_release(&allocator->warm_lock);
     return (size_t)ts_purge_shared(allocator, keep_units, UINT64_MAX) * TS_UNIT_BYTES;
 }
 

@@ -7,9 +7,11 @@
 
 #include "heap/allocator.h"
 
-/* Units warm in the allocator's own lists, spans included; and how many may be. */
+/* Units warm in the allocator's own lists, spans included; how many may be; and whether they are too many, which may raise the
+   budget (retain.h). The last holding no lock of rank WARM or above. */
 uint64_t ts_warm_shared(ts_allocator *allocator);
 uint64_t ts_purge_limit(const ts_allocator *allocator);
+bool ts_purge_is_over(ts_allocator *allocator);
 /* The units are the allocator's no more. */
 void ts_uncommit(ts_allocator *allocator, uint32_t units);
 /* Up to `most` single units off the allocator's lists while more than `keep` are there, or else one warm span, whose length

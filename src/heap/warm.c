@@ -32,7 +32,7 @@ void ts_share_overflow(ts_share *share, unsigned part) {
 }
 
 void ts_note_warm(ts_allocator *allocator, uint64_t added) {
-    if (ts_warm_shared(allocator) <= ts_purge_limit(allocator)) return;
+    if (!ts_purge_is_over(allocator)) return;
     if (ts_thread.settle != allocator) ts_thread.settle_units = 0; /* of the other its later calls take care */
     ts_thread.settle = allocator;
     ts_thread.settle_token = allocator->token;
@@ -121,6 +121,7 @@ static uint32_t take_within_budget(ts_allocator *allocator, unsigned part, uint3
         return 0;
     }
     ts_slab_at(first)->allocator = ts_allocator_index(allocator);
+    if (units <= TS_SPAN_WARM_UNITS) ts_fetch_add_relaxed(&allocator->taken_units, units);
     return first;
 }
 

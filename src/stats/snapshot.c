@@ -254,7 +254,7 @@ static uint64_t cache_capacity(const ts_allocator *a) {
     switch (a->settings.reclaim_policy) {
     case SLAB_RECLAIM_KEEP: return UINT64_MAX;
     case SLAB_RECLAIM_AT_ONCE: return 0;
-    default: return a->settings.retain_bytes / TS_UNIT_BYTES;
+    default: return ts_load_relaxed(&a->retain.units);
     }
 }
 

@@ -263,6 +263,47 @@ static void retain_a_budget(void **state) {
     }
 }
 
+/* An allocator that was given no budget: what a phase takes back each time stays, up to twice the usual. One that comes once
+   goes back, and so does a larger one; a budget that was given stays what it is. */
+static void what_is_taken_back_stays(void **state) {
+    enum { CYCLE = 3200, SPIKE = 6000, USUAL = TS_RETAIN_BYTES / UNIT };
+    (void)state;
+    for (int k = 0; k < 2; k++) {
+        (void)start(NULL);
+        SlabAllocator *allocator = make(SLAB_RECLAIM_BUDGET, 0);
+        for (int again = 0; again < 2; again++) {
+            assert_true(epoch_destroy(allocator, fill(allocator, CYCLE, kinds[k])));
+            assert_true(stats_of(allocator).retained_bytes <= USUAL * UNIT); /* once */
+            assert_true(epoch_destroy(allocator, fill(allocator, CYCLE, kinds[k])));
+            unsigned calls = purges.calls;
+            for (int i = 0; i < 3; i++) { /* and again */
+                assert_true(epoch_destroy(allocator, fill(allocator, CYCLE, kinds[k])));
+                assert_int_equal(purges.calls, calls);
+                assert_true(stats_of(allocator).retained_bytes >= CYCLE * UNIT);
+            }
+            SlabClassStats figures;
+            assert_true(slab_stats_class(allocator, 0, &figures));
+            assert_int_equal(figures.cache_capacity, 2 * USUAL);
+            if (again) {
+                assert_true(slab_trim(allocator) >= CYCLE * UNIT);
+            } else {
+                assert_true(epoch_destroy(allocator, fill(allocator, SPIKE, kinds[k])));
+                assert_true(stats_of(allocator).retained_bytes <= USUAL / 4 * UNIT + TS_LOCAL_WARM_UNITS * UNIT);
+            }
+            assert_true(slab_stats_class(allocator, 0, &figures));
+            assert_int_equal(figures.cache_capacity, USUAL);
+        }
+        finish(allocator);
+        (void)start(NULL);
+        allocator = make(SLAB_RECLAIM_BUDGET, TS_RETAIN_BYTES);
+        for (int i = 0; i < 4; i++) {
+            assert_true(epoch_destroy(allocator, fill(allocator, CYCLE, kinds[k])));
+            assert_true(stats_of(allocator).retained_bytes <= USUAL * UNIT);
+        }
+        finish(allocator);
+    }
+}
+
 /* Over the budget one free purges a few units, the next goes on: no free pays for all of them, and yet what is warm stays
    near the budget. Objects of four and 64 to a unit, and of two units each. */
 static void free_by_free(void **state) {
@@ -566,6 +607,7 @@ int main(void) {
         WITH_TABLE(taken_several_at_a_time),
         WITH_TABLE(give_back_at_once),
         WITH_TABLE(retain_a_budget),
+        WITH_TABLE(what_is_taken_back_stays),
         WITH_TABLE(free_by_free),
         WITH_TABLE(domain_by_domain),
         WITH_TABLE(one_large_domain_after_the_other),

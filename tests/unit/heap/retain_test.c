@@ -1,0 +1,117 @@
+/* The retain budget by itself (retain.h): when it rises, and when it falls. */
+#include "unit.h"
+
+#include "heap/retain.h"
+
+enum { USUAL = 1000 };
+
+static ts_retain retain;
+static uint64_t taken;
+
+static int begin(void **state) {
+    (void)state;
+    ts_retain_init(&retain, USUAL, true);
+    taken = 0;
+    return 0;
+}
+
+static uint64_t budget(void) { return ts_load_relaxed(&retain.units); }
+
+/* A phase that takes so much, and at whose end `warm` is warm; what is too much goes back down to a quarter. */
+static bool phase(uint64_t take, uint64_t warm) {
+    taken += take;
+    if (warm <= budget()) return true;
+    if (ts_retain_keeps(&retain, taken, warm)) return true;
+    ts_retain_give(&retain, taken, warm - USUAL / 4);
+    return false;
+}
+
+static void rises_when_all_is_taken_back(void **state) {
+    (void)state;
+    assert_false(phase(1600, 1600));
+    assert_int_equal(budget(), USUAL);
+    assert_true(phase(1350, 1600));
+    assert_int_equal(budget(), 2 * USUAL);
+    for (int i = 0; i < 5; i++) {
+        assert_true(phase(0, 1600));
+    }
+}
+
+static void not_for_less_than_three_quarters(void **state) {
+    (void)state;
+    assert_false(phase(1250, 1250)); /* gives 1000 */
+    assert_false(phase(749, 1001));  /* gives 751 */
+    assert_int_equal(budget(), USUAL);
+    assert_true(phase(564, 1001)); /* three quarters of 751, rounded up */
+    assert_int_equal(budget(), 2 * USUAL);
+}
+
+static void not_for_one_that_would_not_fit(void **state) {
+    (void)state;
+    for (int i = 0; i < 5; i++) {
+        assert_false(phase(2001, 2001));
+        assert_int_equal(budget(), USUAL);
+    }
+    assert_true(phase(2001, 2000));
+}
+
+static void falls_when_more_comes(void **state) {
+    (void)state;
+    assert_false(phase(1600, 1600));
+    assert_true(phase(1600, 1600));
+    assert_false(phase(10000, 10000));
+    assert_int_equal(budget(), USUAL);
+    /* What was given is of that round alone. */
+    assert_false(phase(1600, 1600));
+    assert_true(phase(1600, 1600));
+}
+
+/* A round may be of several steps, and other takes end it. */
+static void a_round_of_steps(void **state) {
+    (void)state;
+    taken = 5000;
+    for (int i = 0; i < 10; i++) {
+        assert_false(ts_retain_keeps(&retain, taken, USUAL + 1));
+        ts_retain_give(&retain, taken, 100);
+    }
+    assert_int_equal(retain.given, 1000);
+    assert_false(ts_retain_keeps(&retain, taken + 749, USUAL + 1));
+    assert_true(ts_retain_keeps(&retain, taken + 750, USUAL + 1));
+    /* Others that come now are told the same. */
+    assert_true(ts_retain_keeps(&retain, taken + 750, USUAL + 2));
+    assert_false(ts_retain_keeps(&retain, taken + 750, 2 * USUAL + 1));
+}
+
+static void forgets(void **state) {
+    (void)state;
+    assert_false(phase(1600, 1600));
+    ts_retain_forget(&retain);
+    assert_false(phase(1600, 1600)); /* nothing was given in vain, as far as is known */
+    assert_true(phase(1600, 1600));
+    ts_retain_forget(&retain);
+    assert_int_equal(budget(), USUAL);
+}
+
+static void never_of_a_budget_that_was_given(void **state) {
+    (void)state;
+    ts_retain_init(&retain, USUAL, false);
+    for (int i = 0; i < 5; i++) {
+        assert_false(phase(1600, 1600));
+        assert_int_equal(budget(), USUAL);
+    }
+}
+
+#define FROM_BEGIN(test) cmocka_unit_test_setup(test, begin)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        FROM_BEGIN(rises_when_all_is_taken_back),
+        FROM_BEGIN(not_for_less_than_three_quarters),
+        FROM_BEGIN(not_for_one_that_would_not_fit),
+        FROM_BEGIN(falls_when_more_comes),
+        FROM_BEGIN(a_round_of_steps),
+        FROM_BEGIN(forgets),
+        FROM_BEGIN(never_of_a_budget_that_was_given),
+    };
+    return cmocka_run_group_tests_name("heap.retain", tests, NULL, NULL);
+}
