@@ -197,11 +197,11 @@ static bool release_slab(ts_churn_block *block, ts_bin *bin, ts_slab *slab) {
 
 /* An open bin keeps one empty slab, and an eighth of its slabs: a program that frees and allocates in waves does not
    take and give slabs all the time, and what it does not use is bounded. Closing, trimming and going idle take all; with
-   AT_ONCE nothing is kept, nor where the thread has ended, as nobody else could take them. Caller holds the heap. */
+   AT_ONCE nothing is kept, nor where the thread ends or has, as nobody else could take them. Caller holds the heap. */
 static bool worth_keeping(const ts_churn_block *block, const ts_bin *bin, const ts_slab *slab) {
     if (slab->empty_at == 0) return false; /* all its slots are retired */
     if (block->b.share->allocator->settings.reclaim_policy == SLAB_RECLAIM_AT_ONCE) return false;
-    if (ts_load_relaxed(&ts_load_relaxed(&block->b.heap)->state) == TS_HEAP_ABANDONED) return false;
+    if (ts_load_relaxed(&block->b.heap)->keeps_nothing) return false;
     return block->b.closing != TS_CLOSING &&
            block->empty[ts_bin_class(block, bin)] <= 1 + ts_load_relaxed(&bin->slabs) / 8;
 }

@@ -155,6 +155,7 @@ static ts_heap *make_heap(void) {
         heap = free_heaps;
         free_heaps = heap->free_next;
         heap->listed_free = false;
+        heap->keeps_nothing = false;
         ts_store_relaxed(&heap->state, TS_HEAP_STARTING);
     } else {
         heap = ts_lines_take(TS_LINES_HEAP, sizeof *heap);
@@ -470,6 +471,7 @@ void ts_heap_exit(void *arg) {
     if (heap != ts_thread.heap) return;
     ts_heap_unbind();
     ts_heap_enter(heap);
+    heap->keeps_nothing = true; /* before the flush: who holds the heap after it frees for nobody */
     let_go(heap);
     for (ts_block *b = heap->blocks; b; b = b->heap_next) ts_block_shut(b);
     ts_heap_leave(heap);
@@ -528,6 +530,7 @@ void ts_heap_fork_child(void) {
             bool lost = ts_load_relaxed(&h->revoked) == 2;
             h->tls = NULL;
             h->rebuild = !lost;
+            h->keeps_nothing = true;
             /* Its thread may have been about to take one, or to put one back. */
             h->spares[TS_TABLE_EPOCH] = h->spares[TS_TABLE_DOMAIN] = 0;
             ts_store_seq(&h->state, lost ? TS_HEAP_LOST : TS_HEAP_ABANDONED);

@@ -215,6 +215,7 @@ typedef struct ts_heap {
     _Atomic uint32_t state;        /* ts_heap_state; guarded by lock */
     uint32_t id;                   /* constant */
     bool rebuild;                  /* (h) its thread vanished in a fork: trust state words only */
+    bool keeps_nothing;            /* (h) its thread ends, or has: no bin keeps an empty slab any more */
     ts_tls *tls;                   /* guarded by lock; NULL when abandoned */
     _Atomic uint64_t queue;        /* newest slab with foreign frees, 0: none; pushed by any thread */
     _Atomic uint32_t backlog;      /* (h) taken off the queue, not worked on yet; a hint to its owner, as is `ending` */

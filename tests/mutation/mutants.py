@@ -1476,9 +1476,17 @@ MUTANTS = [
         "name": "ended-thread-keeps-an-eighth",
         "protocol": "worth_keeping",
         "file": "src/heap/bin.c",
-        "old": "    if (ts_load_relaxed(&ts_load_relaxed(&block->b.heap)->state) == TS_HEAP_ABANDONED) return false;\n",
+        "old": "    if (ts_load_relaxed(&block->b.heap)->keeps_nothing) return false;\n",
         "new": "",
         "tests": ["unit.heap.handover"],
+    },
+    {
+        "name": "ending-thread-keeps-an-eighth",
+        "protocol": "worth_keeping",
+        "file": "src/heap/heap.c",
+        "old": "    heap->keeps_nothing = true; /* before the flush: who holds the heap after it frees for nobody */\n    let_go(heap);\n",
+        "new": "    let_go(heap);\n",
+        "tests": ["unit.heap.heap_steps", "unit.heap.handover"],
     },
     {
         "name": "wrap-of-an-old-epoch",

@@ -1,7 +1,7 @@
 /*
  * What other threads do between two steps of who visits a heap or lets go of one. heap.c is compiled once more, in place of
- * the library's, with a place to stop at behind every lock that is released and before a block is condemned; the barrier
- * of a hold is a place too.
+ * the library's, with a place to stop at before every lock that is acquired, behind every one that is released, and before a
+ * block is condemned; the barrier of a hold is a place too.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -15,12 +15,15 @@
 #include "heap/check.h"
 #include "heap/foreign.h"
 
+static void acquires(const ts_lock *lock);
 static void released(const ts_lock *lock);
 static void condemns(void);
 
+#define ts_lock_acquire(l) (acquires(l), (ts_lock_acquire)(l))
 #define ts_lock_release(l) ((ts_lock_release)(l), released(l))
 #define ts_heap_condemn(h, b) (condemns(), (ts_heap_condemn)((h), (b)))
 #include "heap/heap.c"
+#undef ts_lock_acquire
 #undef ts_lock_release
 #undef ts_heap_condemn
 
@@ -33,13 +36,19 @@ static bool barrier(void) { return at_barrier ? at_barrier() : ts_os_native.barr
 static bool no_barrier(void) { return false; }
 
 static const ts_lock *stop_lock;
-static void (*at_release)(void), (*at_condemn)(void);
+static void (*at_acquire)(void), (*at_release)(void), (*at_condemn)(void);
 
 static void run(void (**place)(void)) {
     void (*fn)(void) = *place;
     *place = NULL;
     if (fn) {
         fn();
+    }
+}
+
+static void acquires(const ts_lock *lock) {
+    if (lock == stop_lock) {
+        run(&at_acquire);
     }
 }
 
@@ -59,7 +68,7 @@ static int start(void **state) {
     ts_os = &table;
     at_barrier = NULL;
     stop_lock = NULL;
-    at_release = at_condemn = NULL;
+    at_acquire = at_release = at_condemn = NULL;
     allocator = slab_allocator_create_ex(&options);
     record = ts_allocator_find(ts_token(allocator));
     return record == NULL || ts_heap_mine() == NULL;
@@ -251,6 +260,37 @@ static void shut_after_the_barrier(void **state) {
     sup_check_empty(allocator);
 }
 
+/* ---- a thread that ends ---------------------------------------------------------------------------------------- */
+
+static void *free_and_drain(void *unused) {
+    free_objects();
+    if (ts_heap_hold(other_heap)) {
+        ts_foreign_drain(other_heap);
+        ts_heap_drop(other_heap);
+    }
+    return unused;
+}
+
+/* In the thread that ends, which has flushed its bins and holds nothing: a third one comes. */
+static void third_thread(void) {
+    pthread_t third;
+    SUP_CHECK(pthread_create(&third, NULL, free_and_drain, NULL) == 0 && pthread_join(third, NULL) == 0, "a thread");
+}
+
+/* Of what others free while it ends nothing stays with it, as the epoch stays open. */
+static void freed_while_its_thread_ends(void **state) {
+    (void)state;
+    begin_with_objects();
+    stop_lock = &other_heap->lock;
+    at_acquire = third_thread;
+    end();
+    assert_null(at_acquire);
+    assert_int_equal(ts_load_relaxed(&block->slabs), 0);
+    assert_int_equal(sup_live_objects(allocator), 0);
+    assert_true(epoch_destroy(allocator, epoch));
+    sup_check_empty(allocator);
+}
+
 #define WITH(test) cmocka_unit_test_setup_teardown(test, start, stop)
 
 int main(void) {
@@ -259,6 +299,7 @@ int main(void) {
         WITH(condemned_after_the_barrier),
         WITH(ends_while_a_visitor_has_its_list),
         WITH(shut_after_the_barrier),
+        WITH(freed_while_its_thread_ends),
     };
     return cmocka_run_group_tests_name("heap.heap_steps", tests, NULL, NULL);
 }
