@@ -1,6 +1,9 @@
 #!/usr/bin/env python3
 """Compares the CSV files of a folder with targets.csv. Exit code 1 if a figure misses its target or is not there, or if an
-allocator was not measured that --without does not name: a ratio to the best peer is another one where the best is missing."""
+allocator was not measured that --without does not name: a ratio to the best peer is another one where the best is missing.
+
+What missed in the figures of the tree (benchmarks/results) as well is told apart from what is new, which a change has to
+explain."""
 
 import argparse
 import pathlib
@@ -26,13 +29,32 @@ def parse_arguments(arguments):
     return options
 
 
+def judge(folder, targets):
+    suite, summary = make_results.summarize(folder)
+    figures.check_run(suite, targets)
+    return suite, summary, report.judge_all(summary, targets, figures.expected(suite, targets))
+
+
+def names_of_missed(judged):
+    return [f"{row.work} {row.metric}" for row in judged if row.verdict not in ("ok", "does not apply")]
+
+
+def missed_in_tree(folder, targets):
+    """Names of what the tree's own figures miss; None: these are they, or there are none to compare with."""
+    if pathlib.Path(folder).resolve() == (HERE / "results").resolve():
+        return None
+    try:
+        return set(names_of_missed(judge(HERE / "results", targets)[2]))
+    except report.InputError:
+        return None
+
+
 def main(arguments):
     options = parse_arguments(arguments)
     try:
         targets = report.read_targets(HERE / "targets.csv")
-        suite, summary = make_results.summarize(options.folder)
-        figures.check_run(suite, targets)
-        judged = report.judge_all(summary, targets, figures.expected(suite, targets))
+        suite, summary, judged = judge(options.folder, targets)
+        before = missed_in_tree(options.folder, targets)
     except report.InputError as error:
         print(f"gate: {error}", file=sys.stderr)
         return 2
@@ -47,13 +69,17 @@ def main(arguments):
     for row in rows:
         print("  ".join([*(row[i].ljust(widths[i]) for i in (0, 1)), *(row[i].rjust(widths[i]) for i in range(2, 7)),
                          row[7]]).rstrip())
-    missed = [f"{row.work} {row.metric}" for row in judged if row.verdict not in ("ok", "does not apply")]
+    missed = names_of_missed(judged)
     mode = suite.header().get("mode", "full")
     if mode != "full":
         print(f"\nof a run with less work (mode {mode}): figures that need all of it, as the drift and p99.99, are of less")
     print(f"\n{len(judged) - len(missed)} of {len(judged)} targets hold")
-    if missed:
+    if missed and before is None:
         print(f"missed or not measured: {', '.join(missed)}")
+    elif missed:
+        for words, names in (("missed or not measured, as in the tree's figures", [name for name in missed if name in before]),
+                             ("NEW", [name for name in missed if name not in before])):
+            print(f"{words}: {', '.join(names) or 'none'}")
     absent = [name for name in figures.ALLOCATORS if name not in suite.measured()]
     absent += [name for name in (*figures.REGIONS, *figures.KEPT_REGIONS) if name not in suite.allocators("scope_bench")]
     if absent:

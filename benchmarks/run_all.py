@@ -179,13 +179,12 @@ def identify(options, folder):
 
 
 def destination(options):
-    """Where the CSV files go. A smoke run does not replace figures: it goes to a folder of its own beside them."""
+    """Where the CSV files go. A smoke run makes no figures: it goes to a folder of its own beside them, so that nobody takes
+    what it leaves for some."""
     if options.out:
         return pathlib.Path(options.out).absolute()
     folder = HERE / "baseline" / options.baseline if options.baseline else HERE / "results"
-    if options.smoke and any(folder.glob("*.csv")) and mode_of(folder) != "smoke":
-        return folder / "smoke"
-    return folder
+    return folder / "smoke" if options.smoke else folder
 
 
 def mode_of(folder):

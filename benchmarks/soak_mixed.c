@@ -5,7 +5,8 @@
  * The load: 400 slots. An operation draws a slot; 70 % put a new object of 16 to 1040 bytes in it and free the one
  * that was there, 30 % free what is there. Each window has a random sequence of its own, made while no clock runs, the
  * same for every allocator, and repeats it until its time is over. Counted are calls to the allocator, allocations and
- * frees; each object is written to (with --smoke they are filled, and compared when they are freed).
+ * frees; each object is written to (with --smoke they are filled, and compared when they are freed). What is left of a
+ * call's time when the calls are left out is measured before the windows: floor_ns.
  */
 #include "suite.h"
 
@@ -31,7 +32,7 @@ typedef struct soak_state {
 } soak_state;
 
 typedef struct soak_window {
-    double seconds;
+    double seconds, floor_ns;
     uint64_t allocations, frees;
     unsigned live;
     size_t rss_bytes;
@@ -64,23 +65,26 @@ static void check_and_free(soak_state *state, unsigned slot) {
         suite_fail("the free of the live object %p was refused", state->slots[slot]);
 }
 
-/* checked is a constant at every call. */
-BENCH_INLINE void pass(soak_state *state, const bool checked) {
+typedef enum soak_mode { USUAL, CHECKED, FLOOR } soak_mode;
+
+/* mode is a constant at every call. FLOOR: without the allocator; every object is the same memory. */
+BENCH_INLINE void pass(soak_state *state, const soak_mode mode) {
+    static _Alignas(16) char one_object[MAX_BYTES];
     peer_ref peer = state->peer;
     const soak_op *ops = state->ops;
     for (size_t i = 0; i < SEQUENCE; i++) {
         soak_op op = ops[i];
         void *object = state->slots[op.slot];
         if (object != NULL) {
-            if (checked)
+            if (mode == CHECKED)
                 check_and_free(state, op.slot);
-            else
+            else if (mode == USUAL)
                 peer_free(peer, object);
         }
         object = NULL;
         if (op.size != 0) {
-            object = suite_alloc(peer, op.size);
-            if (checked) {
+            object = mode == FLOOR ? one_object : suite_alloc(peer, op.size);
+            if (mode == CHECKED) {
                 suite_fill(object, op.size, op.slot);
                 state->sizes[op.slot] = op.size;
             } else {
@@ -105,9 +109,9 @@ static soak_window run_window(soak_state *state, uint64_t number) {
     uint64_t begin_ns = bench_now_ns(), end_ns = begin_ns + options.window_ms * 1000000u;
     do {
         if (suite.smoke)
-            pass(state, true);
+            pass(state, CHECKED);
         else
-            pass(state, false);
+            pass(state, USUAL);
         passes++;
         now_ns = bench_now_ns();
     } while (now_ns < end_ns);
@@ -119,16 +123,31 @@ static soak_window run_window(soak_state *state, uint64_t number) {
     return window;
 }
 
+/* The median of passes without the allocator, for each call that they leave out. The slots are empty, before and after. */
+static double measure_floor(soak_state *state) {
+    enum { PASSES = 51 };
+    double values[PASSES];
+    make_sequence(state, 0);
+    for (unsigned i = 0; i < PASSES; i++) {
+        uint64_t calls = 2 * state->allocations + count_live(state), begin_ns = bench_now_ns();
+        pass(state, FLOOR);
+        uint64_t took_ns = bench_now_ns() - begin_ns;
+        values[i] = (double)took_ns / (double)(calls - count_live(state));
+    }
+    memset(state->slots, 0, sizeof state->slots);
+    return bench_median(values, PASSES);
+}
+
 /* ---- output ----------------------------------------------------------------------------------- */
 
 static const char header[] =
-    "allocator,epoch,throughput_ops_sec,seconds,allocations,frees,live_objects,rss_kib,version";
+    "allocator,epoch,throughput_ops_sec,seconds,allocations,frees,live_objects,rss_kib,floor_ns,version";
 
 static void emit(suite_csv *csv, uint64_t number, const soak_window *w) {
     char line[256];
-    snprintf(line, sizeof line, "%s,%llu,%.1f,%.6f,%llu,%llu,%u,%zu,%s", SUITE_ALLOCATOR, (unsigned long long)number,
+    snprintf(line, sizeof line, "%s,%llu,%.1f,%.6f,%llu,%llu,%u,%zu,%.3f,%s", SUITE_ALLOCATOR, (unsigned long long)number,
              (double)(w->allocations + w->frees) / w->seconds, w->seconds, (unsigned long long)w->allocations,
-             (unsigned long long)w->frees, w->live, w->rss_bytes / 1024, suite.identity.version);
+             (unsigned long long)w->frees, w->live, w->rss_bytes / 1024, w->floor_ns, suite.identity.version);
     suite_csv_line(csv, "%s", line);
     if (suite.csv == NULL) {
         puts(line);
@@ -179,12 +198,14 @@ int main(int argc, char **argv) {
     suite_csv *csv = suite_csv_open(suite.csv, header);
     if (csv == NULL) puts(header);
     state.ops = bench_map(SEQUENCE * sizeof *state.ops);
+    double floor_ns = measure_floor(&state);
     state.peer = peer_open();
     make_sequence(&state, 0); /* warms up, and fills the slots */
-    pass(&state, suite.smoke);
+    pass(&state, suite.smoke ? CHECKED : USUAL);
     fflush(stdout);
     for (uint64_t number = 1; number <= options.windows && (!options.paced || wait_for_turn()); number++) {
         soak_window window = run_window(&state, number);
+        window.floor_ns = floor_ns;
         emit(csv, number, &window);
         if (!options.paced)
             suite_progress(number == options.windows, "window %llu of %llu, %.2f M operations a second",

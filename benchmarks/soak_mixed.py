@@ -21,7 +21,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent
 ALLOCATORS = ["tslab", "malloc", "jemalloc", "tcmalloc", "mimalloc"]
 END_S = 60  # how long a program may take to free everything
-HEADER = "allocator,epoch,throughput_ops_sec,seconds,allocations,frees,live_objects,rss_kib,version"
+HEADER = "allocator,epoch,throughput_ops_sec,seconds,allocations,frees,live_objects,rss_kib,floor_ns,version"
 
 
 class Failure(Exception):

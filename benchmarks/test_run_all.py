@@ -501,14 +501,10 @@ class StandIns(unittest.TestCase):
         try:
             self.assertEqual(place(), self.folder / "results")
             self.assertEqual(place("--baseline", "malloc", "--quick"), self.folder / "baseline" / "malloc")
-            self.assertEqual(place("--baseline", "malloc", "--smoke"), self.folder / "baseline" / "malloc")
-            # figures are not replaced by a smoke run
-            (self.folder / "results").mkdir()
-            (self.folder / "results" / "soak.csv").touch()
+            # a smoke run leaves nothing where figures are looked for
+            self.assertEqual(place("--baseline", "malloc", "--smoke"), self.folder / "baseline" / "malloc" / "smoke")
             self.assertEqual(place("--smoke"), self.folder / "results" / "smoke")
-            self.assertEqual(place("--quick"), self.folder / "results")
-            run_all.write_run(self.folder / "results" / "run.csv", ["mode: smoke"], [])
-            self.assertEqual(place("--smoke"), self.folder / "results")
+            self.assertEqual(place("--smoke", "--out", str(self.folder)), self.folder)
         finally:
             run_all.HERE = here
 

@@ -29,7 +29,7 @@ PROGRAM = """#!/bin/sh
 case "$*" in *--identify*) {identify}; echo "tslab,1.0,lib.so,optimized"; exit ;; esac
 echo {header}
 number=0
-while read -r line; do number=$((number + 1)); echo "tslab,$number,1e6,0.01,7000,3000,280,3000,1.0"; done
+while read -r line; do number=$((number + 1)); echo "tslab,$number,1e6,0.01,7000,3000,280,3000,1.4,1.0"; done
 {end}
 """
 

@@ -6,6 +6,7 @@ import io
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -561,6 +562,25 @@ class Document(Folder):
         self.assertIn("judged without jemalloc, tcmalloc, mimalloc, apr, pmr, pmr_pooled, bumpalo, apr_clear, bumpalo_reset: ",
                       answer.stdout)
         self.assertIn("gate: FAILED", answer.stdout)
+
+    def test_the_gate_tells_new_misses_from_those_of_the_tree(self):
+        self.write_some()
+        tree = self.folder / "tree"
+        (tree / "results").mkdir(parents=True)
+        targets = gate.report.read_targets(HERE / "targets.csv")
+        with mock.patch.object(gate, "HERE", tree):
+            self.assertIsNone(gate.missed_in_tree(self.folder, targets))  # there are none to compare with
+            for file in self.folder.glob("*.csv"):
+                shutil.copy(file, tree / "results")
+            self.assertIsNone(gate.missed_in_tree(tree / "results", targets))  # these are they
+            same = gate.missed_in_tree(self.folder, targets)
+        self.assertIn("suite/soak op_ns", same)
+        self.assertNotIn("suite/space_128 overhead_pct", same)
+        for before, words in ((same, "NEW: none"), (same - {"suite/soak op_ns"}, "NEW: suite/soak op_ns\n")):
+            out = io.StringIO()
+            with mock.patch.object(gate, "missed_in_tree", lambda *_, before=before: before), contextlib.redirect_stdout(out):
+                self.assertEqual(gate.main([str(self.folder)]), 1)
+            self.assertIn(words, out.getvalue())
 
     def test_the_gate_fails_without_an_allocator_unless_it_is_named(self):
         path = self.folder / "some_targets.csv"

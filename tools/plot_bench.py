@@ -475,10 +475,13 @@ def scope_cost(data):
                             and row[fixed[0]] == fixed[1])
             points = [(x, y) for x, y in points if y > 0]
             colour, marker, dashes, _ = style(known)
-            if shown.endswith(("_arena", "_heap")):
+            # Of one allocator two ways: the markers of the one that drops all at once are open.
+            at_once = shown.endswith(("_arena", "_heap"))
+            if at_once:
                 dashes = ":"
             axis.plot([x for x, _ in points], [y for _, y in points], color=colour, marker=marker, linestyle=dashes,
-                      label=label(shown), markersize=5, markeredgecolor="black", markeredgewidth=0.4,
+                      label=label(shown), markersize=6 if at_once else 5, markerfacecolor="white" if at_once else colour,
+                      markeredgecolor=colour if at_once else "black", markeredgewidth=1.2 if at_once else 0.4,
                       linewidth=2.4 if shown == "tslab" else 1.5, zorder=3 if shown == "tslab" else 2)
     floor = sorted({int(row["objects_per_scope"]): float(row["floor_ns_per_object"])
                     for row in rows if row["scopes_open"] == "1"}.items())
