@@ -145,9 +145,10 @@ static const char header[] =
 
 static void emit(suite_csv *csv, uint64_t number, const soak_window *w) {
     char line[256];
-    snprintf(line, sizeof line, "%s,%llu,%.1f,%.6f,%llu,%llu,%u,%zu,%.3f,%s", SUITE_ALLOCATOR, (unsigned long long)number,
-             (double)(w->allocations + w->frees) / w->seconds, w->seconds, (unsigned long long)w->allocations,
-             (unsigned long long)w->frees, w->live, w->rss_bytes / 1024, w->floor_ns, suite.identity.version);
+    snprintf(line, sizeof line, "%s,%llu,%.1f,%.6f,%llu,%llu,%u,%zu,%.3f,%s", SUITE_ALLOCATOR,
+             (unsigned long long)number, (double)(w->allocations + w->frees) / w->seconds, w->seconds,
+             (unsigned long long)w->allocations, (unsigned long long)w->frees, w->live, w->rss_bytes / 1024,
+             w->floor_ns, suite.identity.version);
     suite_csv_line(csv, "%s", line);
     if (suite.csv == NULL) {
         puts(line);

@@ -165,7 +165,7 @@ TSLAB_API void slab_allocator_free(SlabAllocator *allocator);
  * size 0 gives a unique, freeable object. Alignment is 16 at least; in churn epochs an object whose size
  * is a power of two up to 8192 is aligned to it. NULL with errno: ENOMEM (no memory, over budget, or a
  * size that cannot exist), EINVAL (bad argument, unknown epoch), ESTALE (epoch closed or destroyed).
- * Cost: 2 to 4 ns as a rule (docs/architecture.md, "Measured"); no system call unless a new slab is needed and none is warm.
+ * Cost: 2 to 5 ns as a rule (docs/architecture.md, "Measured"); no system call unless a new slab is needed and none is warm.
  */
 
 /* An object in the current (rolling) epoch. */

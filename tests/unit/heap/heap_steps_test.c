@@ -295,10 +295,8 @@ static void freed_while_its_thread_ends(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        WITH(used_again_before_it_is_listed),
-        WITH(condemned_after_the_barrier),
-        WITH(ends_while_a_visitor_has_its_list),
-        WITH(shut_after_the_barrier),
+        WITH(used_again_before_it_is_listed),    WITH(condemned_after_the_barrier),
+        WITH(ends_while_a_visitor_has_its_list), WITH(shut_after_the_barrier),
         WITH(freed_while_its_thread_ends),
     };
     return cmocka_run_group_tests_name("heap.heap_steps", tests, NULL, NULL);
