@@ -215,22 +215,24 @@ TS_COLD static bool rejected(uintptr_t token, const char *call, const void *p, c
     return false;
 }
 
-TS_NOINLINE static bool put_and_settle(ts_churn_block *block, const char *object, ts_bin *bin) {
-    ts_bin_put(block, bin, object);
+TS_NOINLINE static bool evict_and_settle(ts_churn_block *block, const char *object, ts_bin *bin) {
+    ts_bin_evict(block, bin, object);
     ts_epoch_settle();
     return true;
 }
 
-/* The magazine is full: the object, which is not live any more, goes to its slab. */
-TS_NOINLINE static bool free_full(ts_churn_block *block, const char *object, ts_bin *bin, uint64_t granule) {
-    ts_slab *slab = ts_slab_in(&ts_region.part[TS_NORMAL], granule / TS_STATES_NORMAL);
+/* The magazine is full: another of its objects goes back to its slab. */
+TS_NOINLINE static bool free_full(ts_churn_block *block, void *object, ts_bin *bin) {
+    const char *other = ts_bin_exchange(bin, object);
+    const ts_part *part = &ts_region.part[TS_NORMAL];
+    uint64_t entry = (uint64_t)(other - part->base) >> 4;
+    ts_slab *slab = ts_slab_in(part, entry >> TS_ENTRY_UNIT_SHIFT);
     /* Full before, or empty after: by one comparison, as empty_at is 1 at least. */
     uint32_t before = slab->free_count, empty_at = slab->empty_at;
-    if (TS_UNLIKELY(before - 1 >= empty_at - 2)) return put_and_settle(block, object, bin);
-    uint64_t *word = &slab->u.free[(granule >> 6) & 3];
+    if (TS_UNLIKELY(before - 1 >= empty_at - 2)) return evict_and_settle(block, other, bin);
+    uint64_t granule = ts_granule(TS_NORMAL, entry), *word = &slab->u.free[(granule >> 6) & 3];
     *word = ts_with_bit(*word, granule);
     slab->free_count = (uint16_t)(before + 1);
-    ts_count(&bin->direct_frees, TS_DIRECT_ONE);
     ts_op_end(&ts_thread);
     return true;
 }
@@ -272,7 +274,7 @@ TS_NOINLINE static bool free_other(uintptr_t token, void *p) {
     uint64_t entry = ts_entry_of(&ts_region.part[TS_SMALL], p);
     ts_fast_result r = {.freed = false, .full = false};
     if (tls->token == token && entry < ts_region.part[TS_SMALL].limit) r = ts_fast_free(tls, TS_SMALL, entry, p);
-    if (TS_UNLIKELY(r.full)) return put_and_settle(r.block, p, r.bin);
+    if (TS_UNLIKELY(r.full)) return evict_and_settle(r.block, ts_bin_exchange(r.bin, p), r.bin);
     ts_op_end(tls);
     if (TS_LIKELY(r.freed || p == NULL)) return true;
     if (TS_LIKELY(ts_free(token, p, TS_ANY_GENERATION))) return true;
@@ -287,7 +289,7 @@ TS_AT_LINE bool slab_free(SlabAllocator *allocator, void *p) {
         return free_other(ts_token(allocator), p);
     ts_fast_result r = ts_fast_free(tls, TS_NORMAL, entry, p);
     if (TS_UNLIKELY(!r.freed)) return free_other(ts_token(allocator), p);
-    if (TS_UNLIKELY(r.full)) return free_full(r.block, p, r.bin, r.granule);
+    if (TS_UNLIKELY(r.full)) return free_full(r.block, p, r.bin);
     ts_op_end(tls);
     return true;
 }

@@ -500,7 +500,7 @@ static bool free_fast_again(ts_heap *heap, uintptr_t token, uint32_t unit, uint6
     void *object = ts_unit_address(unit) + (entry & (TS_UNIT_ENTRIES - 1)) * 16;
     ts_fast_result r = ts_part_of_unit(unit) == TS_NORMAL ? ts_fast_free(&own, TS_NORMAL, entry, object)
                                                           : ts_fast_free(&own, TS_SMALL, entry, object);
-    if (r.full) return ts_bin_put(r.block, r.bin, object);
+    if (r.full) return ts_bin_evict(r.block, r.bin, ts_bin_exchange(r.bin, object));
     ts_op_end(&ts_thread);
     return r.freed;
 }

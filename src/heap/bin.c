@@ -245,7 +245,7 @@ void ts_bin_release_empty(ts_churn_block *block, ts_bin *bin, uint32_t unit) {
 /* The owner inside an operation, without holding the heap: only the slot's bit is set here; what changes a list
    is done with the heap held. The operation ends before that, so another thread may have ended or flushed the block
    meanwhile: its era is looked at again, and the slot's bit. */
-TS_NOINLINE static bool put_moves_slab(ts_churn_block *block, ts_bin *bin, uint32_t entry) {
+TS_NOINLINE static bool evict_moves_slab(ts_churn_block *block, ts_bin *bin, uint32_t entry) {
     ts_heap *heap = ts_thread.heap;
     uint64_t era = ts_era(&block->b);
     ts_op_end(&ts_thread);
@@ -264,13 +264,12 @@ TS_NOINLINE static bool put_moves_slab(ts_churn_block *block, ts_bin *bin, uint3
     return true;
 }
 
-bool ts_bin_put(ts_churn_block *block, ts_bin *bin, const char *object) {
+bool ts_bin_evict(ts_churn_block *block, ts_bin *bin, const char *object) {
     unsigned part = ts_part_of_object(object);
     uint32_t entry = (uint32_t)ts_entry_of(&ts_region.part[part], object);
     ts_slab *slab = ts_slab_at(slab_of_entry(part, entry));
     unsigned after = slab->free_count + 1u;
-    ts_count(&bin->direct_frees, TS_DIRECT_ONE);
-    if (TS_UNLIKELY(after == 1 || after == slab->empty_at)) return put_moves_slab(block, bin, entry);
+    if (TS_UNLIKELY(after == 1 || after == slab->empty_at)) return evict_moves_slab(block, bin, entry);
     uint64_t granule = ts_granule(part, entry) & (ts_granules_per_unit(part) - 1);
     ts_slab_free_words(part, slab)[granule >> 6] |= (uint64_t)1 << (granule & 63);
     slab->free_count = (uint16_t)after;

@@ -51,10 +51,9 @@ _Static_assert(TS_CACHE_LINE == 1u << 6, "a shift by 6 less gives the place of a
 
 typedef struct ts_fast_result {
     bool freed;
-    bool full; /* freed, and the magazine has no room: to be given to ts_bin_put */
+    bool full; /* freed, and the magazine has no room: to be given to ts_bin_exchange */
     ts_churn_block *block;
     ts_bin *bin;
-    uint64_t granule;
 } ts_fast_result;
 
 /* Frees the object at an entry of the calling thread's own, open block. Not freed: this needs the slow path (which
@@ -74,14 +73,14 @@ TS_ALWAYS_INLINE ts_fast_result ts_fast_free(const ts_tls *tls, const unsigned p
        this use } at that moment, and word's era, which is never one to come, is that one. (That of a scope goes on to { share,
        era + 1 } at a reset; but TS_UNIT_SCOPE is in the lower half of its slabs' words, so they match no key.) */
     if (TS_UNLIKELY(!ts_halves_are(&r.block->b.key, (uint32_t)word, tls->share_line))) return r;
-    r.granule = ts_granule(part, entry);
-    uint32_t s = ts_load_relaxed(&region->state[r.granule]);
+    uint64_t granule = ts_granule(part, entry);
+    uint32_t s = ts_load_relaxed(&region->state[granule]);
     uint32_t want = part == TS_NORMAL ? 2 * (uint32_t)entry + 1 : 1;
     if (TS_UNLIKELY(((s ^ want) & 7u) != 0)) return r;
     uint16_t next;
     if (TS_UNLIKELY(ts_add_carries_16((uint16_t)s, TS_STATE_FREE_STEP, &next))) return r; /* retires */
     /* release: a foreign free that finds the slot not live has seen all that led to it */
-    ts_store_release(&region->state[r.granule], next);
+    ts_store_release(&region->state[granule], next);
     /* The byte first, then one addition in place: two instructions less than a load, its low byte and a store. Not in
        ts_fast_pop: what is freed next waits for that store. */
     uint64_t depth = ts_low_byte_owned(&r.bin->top);

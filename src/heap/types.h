@@ -61,10 +61,11 @@ typedef struct ts_warm {
 _Static_assert(TS_MAGAZINE_BYTES == TS_MAGAZINE_SLOTS * sizeof(char *), "a pointer for each slot");
 _Static_assert((TS_MAGAZINE_SLOTS & (TS_MAGAZINE_SLOTS - 1)) == 0 && TS_MAGAZINE_SLOTS <= 128,
                "full is one bit of the depth, and the depth has 8");
-/* The magazine is a stack of free objects; what is freed while it is full goes straight to its slab. Its depth and the count of its
-   allocations are one word, `top`, so counting costs nothing: what was freed into it is what was allocated from it, what is in
-   it, and what left it for its slab, which is counted as freed directly. 56 bits of a count are 11 years of 200 million
-   allocations a second. */
+/* The magazine is a stack of free objects; a free into a full one takes the place of another object, of each place in turn: an
+   allocation gets one of the 64 that were freed last, and the last one unless the magazine was full. Its depth
+   and the count of its allocations are one word, `top`, so counting costs nothing: what was freed into it is what was
+   allocated from it, what is in it, and what left it for its slab, which is counted as freed directly. 56 bits of a count are
+   11 years of 200 million allocations a second. */
 #define TS_TOP_DEPTH 255u
 #define TS_TOP_PUSH 1u
 #define TS_TOP_POP 255u /* one more allocated, one less in the magazine */
@@ -79,14 +80,14 @@ typedef struct ts_bin {
     _Atomic uint64_t top;           /* [7:0] objects in it  [63:8] objects allocated from it (pops) */
     _Atomic uint64_t claims;        /* [63:8] objects allocated from the claimed words before this one  [7:0] bits that
                                       this one had; 0: `word` is being changed, or put back. See bin.c */
-    _Atomic uint64_t direct_frees; /* [63:8] objects freed past the magazine: while it was full, by other threads, while
+    _Atomic uint64_t direct_frees;  /* [63:8] objects freed past the magazine: by other threads, while
                                       closing, retired; and those that left it for their slabs  [7:0] a note, see bin.c */
-    _Atomic uint64_t word;         /* claimed bits of one word of a slab's free bitmap, less those allocated */
-    char *word_at;                 /* where the granule of bit 0 begins */
-    uint32_t word_granule;         /* its number */
-    uint32_t head;                 /* (h) slabs, those with free slots first; 0: none */
-    _Atomic uint32_t full;         /* (h) of them, without a free slot */
-    _Atomic uint32_t slabs;        /* (h) */
+    _Atomic uint64_t word;          /* claimed bits of one word of a slab's free bitmap, less those allocated */
+    char *word_at;                  /* where the granule of bit 0 begins */
+    uint32_t word_granule;          /* its number */
+    uint32_t head;                  /* (h) slabs, those with free slots first; 0: none */
+    _Atomic uint32_t full;          /* (h) of them, without a free slot */
+    _Atomic uint32_t slabs;         /* (h) */
 } ts_bin;
 _Static_assert(sizeof(ts_bin) == TS_CACHE_LINE, "a bin is one line, by whose number it is found");
 

@@ -422,7 +422,7 @@ MUTANTS = [
         "tests": ["unit.heap.handover"],
     },
     {
-        "name": "freed-into-slab-stays-among-the-full",
+        "name": "evicted-slab-stays-among-the-full",
         "protocol": "objects.c, free_full",
         "file": "src/api/objects.c",
         "old": "before - 1 >= empty_at - 2",
@@ -430,7 +430,7 @@ MUTANTS = [
         "tests": ["property.model", "unit.heap.bin"],
     },
     {
-        "name": "freed-into-slab-stays-when-empty",
+        "name": "evicted-slab-stays-when-empty",
         "protocol": "objects.c, free_full",
         "file": "src/api/objects.c",
         "old": "before - 1 >= empty_at - 2",
@@ -438,7 +438,7 @@ MUTANTS = [
         "tests": ["unit.heap.bin", "property.model"],
     },
     {
-        "name": "free-into-a-slab-does-not-look-again",
+        "name": "evict-does-not-look-again",
         "protocol": "heap.h, hold",
         "file": "src/heap/bin.c",
         "old": "    if (mine && ts_word_era(word) == era && ts_word_line(word) == ts_line_of(bin)) {",
@@ -2634,18 +2634,10 @@ MUTANTS = [
         "tests": ["unit.heap.magazine_steps"],
     },
     {
-        "name": "free-into-a-full-magazine-uncounted",
+        "name": "magazine-exchange-uncounted",
         "protocol": "heap.h: conservation",
-        "file": "src/api/objects.c",
-        "old": "    ts_count(&bin->direct_frees, TS_DIRECT_ONE);\n",
-        "new": "",
-        "tests": ["unit.heap.bin"],
-    },
-    {
-        "name": "free-that-moves-a-slab-uncounted",
-        "protocol": "heap.h: conservation",
-        "file": "src/heap/bin.c",
-        "old": "    ts_count(&bin->direct_frees, TS_DIRECT_ONE);\n",
+        "file": "src/heap/bin.h",
+        "old": "    ts_store_release(&bin->direct_frees, direct + TS_DIRECT_ONE);\n",
         "new": "",
         "tests": ["unit.heap.bin"],
     },

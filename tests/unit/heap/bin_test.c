@@ -58,11 +58,12 @@ static void newest_first(void **state) {
     }
 }
 
-/* What is freed while the magazine is full goes to its slab, and the magazine stays as it is. before_it: so many have left it
-   for their slabs already. */
-static void a_full_magazine_stays(int before_it) {
+/* Each free into a full magazine turns one object out, of each place in turn: after 64 of them it holds the newest.
+   before_it: so many have left it already. */
+static void a_full_magazine_turns_objects_out(int before_it) {
     enum { COUNT = 200 };
     void *objects[COUNT];
+    bool seen[COUNT] = {false};
     unsigned cls = ts_classes.of[128 / 16];
     for (int i = 0; i < before_it; i++) {
         objects[i] = get(128);
@@ -77,32 +78,41 @@ static void a_full_magazine_stays(int before_it) {
     ts_churn_block *block = ts_churn(block_of(objects[0]));
     const ts_bin *bin = &block->bin[cls];
     for (int i = 0; i < COUNT; i++) {
-        places before = check_bin(block, cls);
+        unsigned before = check_bin(block, cls).bitmap;
         put(objects[i]);
         places now = check_bin(block, cls);
         assert_int_equal(now.magazine, i < 64 ? i + 1 : 64);
-        assert_int_equal(in_magazine(bin, objects[i]), i < 64);
+        assert_true(in_magazine(bin, objects[i]));
         if (i >= 64) { /* one slot moves, no more */
-            assert_true(now.bitmap == before.bitmap + 1 || now.slabs < before.slabs);
+            assert_true(now.bitmap == before + 1 || now.slabs < COUNT / 128 + 1);
+        }
+        if (i >= 128) {
+            assert_false(in_magazine(bin, objects[i - 64]));
         }
     }
     ts_magazine_counts counts = ts_bin_magazine_counts(bin);
     assert_int_equal(counts.frees, before_it + COUNT);
-    for (int i = 63; i >= 0; i--) {
-        assert_true(get(128) == objects[i]);
+    for (int i = 0; i < 64; i++) {
+        const void *p = get(128);
+        for (int k = COUNT - 64; k < COUNT; k++) {
+            seen[k] |= p == objects[k];
+        }
+    }
+    for (int k = COUNT - 64; k < COUNT; k++) {
+        assert_true(seen[k]);
     }
     assert_int_equal(check_bin(block, cls).magazine, 0);
     assert_int_equal(ts_bin_magazine_counts(bin).pops, counts.pops + 64);
     assert_int_equal(ts_bin_magazine_counts(bin).frees, before_it + COUNT);
 }
 
-static void full(void **state) {
+static void full_from_the_first_place(void **state) {
     (void)state;
-    a_full_magazine_stays(0);
+    a_full_magazine_turns_objects_out(0);
 }
-static void full_after_others_left_it(void **state) {
+static void full_from_another_place(void **state) {
     (void)state;
-    a_full_magazine_stays(40);
+    a_full_magazine_turns_objects_out(40);
 }
 
 /* An empty magazine: bits of a word of the bitmap are claimed, and their slots come in order of address. In a slab whose
@@ -359,8 +369,8 @@ static void rebuild(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         WITH_EPOCH(newest_first),
-        WITH_EPOCH(full),
-        WITH_EPOCH(full_after_others_left_it),
+        WITH_EPOCH(full_from_the_first_place),
+        WITH_EPOCH(full_from_another_place),
         WITH_EPOCH(claimed_word),
         WITH_EPOCH(claimed_word_of_a_used_slab),
         WITH_EPOCH(pages_in_use_first),
