@@ -41,7 +41,7 @@ static inline void ts_retain_forget(ts_retain *retain) {
 /* Too much is warm: units of it go back now. taken: units that were ever taken from the pool. */
 static inline void ts_retain_give(ts_retain *retain, uint64_t taken, uint64_t units) {
     if (taken != retain->taken_at) {
-        ts_retain_forget(retain);
+        retain->given = 0;
         retain->taken_at = taken;
     }
     ts_store_relaxed(&retain->units, retain->usual);
