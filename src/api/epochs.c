@@ -97,10 +97,10 @@ bool slab_epoch_set_label(SlabAllocator *allocator, EpochId epoch, const char *l
     ts_allocator *a = find(allocator);
     ts_epoch *e = a ? ts_epoch_find(a, epoch) : NULL;
     if (!e) return false;
-    ts_lock_acquire(ts_epoch_lock(e));
+    ts_epoch_acquire(e);
     bool same = ts_load_relaxed(&e->entry.id) == epoch && ts_load_relaxed(&e->allocator) == a;
     if (same) ts_epoch_set_label(e, label);
-    ts_lock_release(ts_epoch_lock(e));
+    ts_epoch_release(e);
     return same;
 }
 

@@ -1,4 +1,4 @@
-/* Modelled in tests/model: record. */
+/* Modelled in tests/model: record, orders. */
 #include "api/runtime.h"
 
 #include "base/assert.h"
@@ -99,6 +99,9 @@ static bool fork_registered; /* written before main, or under start_mutex */
 TS_AT_LOAD static void register_fork(void) {
     if (!fork_registered) fork_registered = ts_os_register_fork(fork_prepare, fork_parent, fork_child);
 }
+
+/* Its first call registers the process with the system: 3 us while there is one thread, some milliseconds later. */
+TS_AT_LOAD static void register_barrier(void) { (void)ts_os_native.barrier_all(); }
 
 /* ---- start --------------------------------------------------------------------------------------------- */
 
@@ -222,6 +225,7 @@ ts_allocator *ts_allocator_make(const ts_settings *settings) {
 }
 
 void ts_allocator_end(ts_allocator *a) {
+    if (ts_barriers) ts_heap_barrier(); /* partner: ts_epoch_show_in_time without its fence */
     ts_domain_destroy_all(a);
     ts_epoch_destroy_all(a);
     /* Shares of live threads stay until these threads drop them: a call may be using one. Each pins the record. */

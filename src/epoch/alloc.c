@@ -442,7 +442,8 @@ static verdict free_foreign(uint32_t unit, uint64_t entry, uintptr_t token, uint
         ts_object object;
         if (!ts_object_at(token, p, &object) || !object.block) return NOT_LIVE;
         owner = hold_owner(object.block);
-        if (!ts_object_at(token, p, &object) || (generation != TS_ANY_GENERATION && generation != object.generation)) {
+        if (!ts_object_at_in_slab(token, p, &object) ||
+            (generation != TS_ANY_GENERATION && generation != object.generation)) {
             if (owner) ts_heap_drop(owner);
             return NOT_LIVE;
         }

@@ -2,7 +2,7 @@
  * The blocks of an epoch: how one gets into its list, and how all of them leave it. For the files that open and end
  * epochs.
  */
-/* Modelled in tests/model: epoch, orders. */
+/* Modelled in tests/model: epoch, bias, orders. */
 #ifndef TS_EPOCH_BLOCKS_H
 #define TS_EPOCH_BLOCKS_H
 
@@ -93,34 +93,38 @@ TS_ALWAYS_INLINE uint64_t ts_epoch_domain_time(void) {
     return now;
 }
 
-/* A free entry becomes an ACTIVE epoch that nobody can find yet: nobody believes an entry whose id is 0 or another, and its
-   last use ended under the lock. So none is needed here. clean: the caller has seen that it is. */
+/* A free entry becomes an ACTIVE epoch that nobody can find yet: nobody believes an entry whose id is 0 or another, and who had its
+   last use had it when that ended. So no lock is needed here. clean: the caller has seen that it is. */
 TS_ALWAYS_INLINE EpochId ts_epoch_begin(ts_epoch *epoch, ts_allocator *allocator, unsigned flags, uint64_t now,
-                                        const bool clean) {
+                                        uint32_t bias, const bool clean) {
     EpochId id = ts_table_next_id(&ts_epochs, epoch);
     atomic_thread_fence(memory_order_release); /* the last id went before any of these: ts_epoch_is_still */
     ts_keep_relaxed(&epoch->flags, flags);
     ts_keep_relaxed(&epoch->allocator, allocator);
+    ts_keep_relaxed(&epoch->bias, bias);
     ts_store_relaxed(&epoch->open_since_ns, now);
     if (!clean && !epoch->clean) ts_epoch_clean(epoch);
     ts_store_relaxed(&epoch->state, EPOCH_ACTIVE);
     return id;
 }
 
-/* Now it can be found. token: by which the caller found the allocator. false: that use of the record has ended, and the epoch is
-   to be destroyed. */
-TS_ALWAYS_INLINE bool ts_epoch_show_in_time(ts_epoch *epoch, const ts_allocator *allocator, uintptr_t token,
-                                            EpochId id) {
+/* Now it can be found. token: by which the caller found the allocator. fence: not needed where ts_barriers is. false: that use of the
+   record has ended, and the epoch is to be destroyed. */
+TS_ALWAYS_INLINE bool ts_epoch_show_in_time(ts_epoch *epoch, const ts_allocator *allocator, uintptr_t token, EpochId id,
+                                            const bool fence) {
     ts_table_publish(epoch, id);
-    /* An allocator ends by changing its id and then destroying all epochs it finds (both seq_cst): it finds this one, or
-       its end is seen here. */
-    atomic_thread_fence(memory_order_seq_cst);
+    /* An allocator ends by changing its id and then destroying all epochs it finds (both seq_cst, and where the system has one with a
+       barrier_all in between): it finds this one, or its end is seen here. */
+    if (fence)
+        atomic_thread_fence(memory_order_seq_cst);
+    else
+        ts_compiler_fence(); /* partner: the barrier in ts_allocator_end */
     return TS_LIKELY(ts_load_relaxed(&allocator->entry.id) == token);
 }
 
 /* The same with that. */
 static inline bool ts_epoch_show(ts_epoch *epoch, ts_allocator *allocator, uintptr_t token, EpochId id) {
-    if (ts_epoch_show_in_time(epoch, allocator, token, id)) return true;
+    if (ts_epoch_show_in_time(epoch, allocator, token, id, true)) return true;
     ts_epoch_destroy(allocator, id);
     errno = EINVAL;
     return false;
@@ -179,7 +183,7 @@ TS_ALWAYS_INLINE bool ts_epoch_restart_block(ts_heap *heap, ts_epoch *epoch, ts_
 static inline void ts_epoch_end_own(ts_epoch *epoch, ts_block *block) {
     ts_heap *heap = ts_thread.heap;
     ts_epoch_end_use(epoch, block);
-    ts_lock_release(ts_epoch_lock(epoch));
+    ts_epoch_release(epoch);
     ts_heap_enter(heap);
     ts_block_end_killed_scope(heap, ts_scope(block));
     ts_heap_leave(heap);

@@ -1,4 +1,4 @@
-/* Modelled in tests/model: epoch, orders. */
+/* Modelled in tests/model: epoch, bias, orders. */
 #include "epoch/domain_parts.h"
 
 #include "epoch/blocks.h"
@@ -75,15 +75,17 @@ uint64_t ts_domain_make(uintptr_t token) {
         return 0;
     }
     heap->spares[TS_TABLE_EPOCH]--;
-    EpochId epoch_id = ts_epoch_begin(epoch, allocator, EPOCH_SCOPE, now, true);
+    uint32_t bias = ts_heap_bias(heap);
+    EpochId epoch_id = ts_epoch_begin(epoch, allocator, EPOCH_SCOPE, now, bias, true);
     ts_epoch_first_scope(heap, share, epoch, epoch_id, block);
     ts_heap_leave(heap);
     ts_epoch_remember_scope(heap, ts_scope(block), epoch);
     ts_domain *d = (void *)heap->spare[TS_TABLE_DOMAIN][--heap->spares[TS_TABLE_DOMAIN]];
     uint64_t id = begin_domain(d, allocator, token, epoch_id, heap->serial, false, true, ts_scope(block));
     /* What is shown last looks whether the allocator has ended, for both. */
-    if (TS_UNLIKELY(!ts_epoch_show_in_time(epoch, allocator, token, epoch_id)))
-        return made_too_late(allocator, d, id, epoch_id);
+    bool in_time = TS_LIKELY(bias != 0) ? ts_epoch_show_in_time(epoch, allocator, token, epoch_id, false)
+                                        : ts_epoch_show_in_time(epoch, allocator, token, epoch_id, true);
+    if (TS_UNLIKELY(!in_time)) return made_too_late(allocator, d, id, epoch_id);
     TS_PROBE3(epoch__open, epoch_id, NULL, (uint64_t)EPOCH_SCOPE);
     return id;
 }

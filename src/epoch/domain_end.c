@@ -1,5 +1,5 @@
 /* The ends of domains: cleanups, destroy, reset, and what is left of them when their allocator ends. */
-/* Modelled in tests/model: epoch, orders. */
+/* Modelled in tests/model: epoch, bias, orders. */
 #include "epoch/domain_parts.h"
 
 #include "epoch/blocks.h"
@@ -21,8 +21,9 @@ static bool refuse_busy(const char *call, uint64_t id) {
     return ts_domain_find(id) ? ts_domain_refuse(call, id, IS_ENDING, EPERM) : ts_domain_refuse(call, id, NULL, EINVAL);
 }
 
-static ts_lock *lock_of(const ts_domain *d) {
-    return ts_epoch_lock(ts_table_at(&ts_epochs, ts_table_index(&ts_epochs, ts_load_relaxed(&d->epoch))));
+/* In whatever use its entry is. */
+static ts_epoch *epoch_of(const ts_domain *d) {
+    return ts_table_at(&ts_epochs, ts_table_index(&ts_epochs, ts_load_relaxed(&d->epoch)));
 }
 
 /* ---- cleanups ------------------------------------------------------------------------------------------- */
@@ -35,14 +36,14 @@ bool ts_domain_on_destroy(uint64_t id, void (*fn)(void *), void *arg) {
     if (!c) return ts_domain_fail(ENOMEM);
     c->fn = fn;
     c->arg = arg;
-    ts_lock *lock = lock_of(d);
-    ts_lock_acquire(lock);
+    ts_epoch *epoch = epoch_of(d);
+    ts_epoch_acquire(epoch);
     bool same = ts_load_relaxed(&d->entry.id) == id;
     if (same) {
         c->next = ts_load_relaxed(&d->cleanups);
         ts_store_relaxed(&d->cleanups, c);
     }
-    ts_lock_release(lock);
+    ts_epoch_release(epoch);
     if (same) return true;
     ts_lines_give(TS_LINES_CLEANUP, c);
     return ts_domain_fail(EINVAL);
@@ -52,10 +53,10 @@ bool ts_domain_on_destroy(uint64_t id, void (*fn)(void *), void *arg) {
 static void run_cleanups(ts_domain *d) {
     if (!ts_load_relaxed(&d->cleanups)) return;
     for (;;) {
-        ts_lock_acquire(lock_of(d));
+        ts_epoch_acquire(epoch_of(d));
         ts_cleanup *c = ts_load_relaxed(&d->cleanups);
         if (c) ts_store_relaxed(&d->cleanups, c->next);
-        ts_lock_release(lock_of(d));
+        ts_epoch_release(epoch_of(d));
         if (!c) return;
         void (*fn)(void *) = c->fn;
         void *arg = c->arg;
@@ -68,11 +69,11 @@ static void run_cleanups(ts_domain *d) {
    under its epoch's lock, so who has that and finds the id has a domain that stays: `busy` and `cleanups` are this use's. The
    entry may have got another use since it was found: its epoch's lock is then another, but the id is, too. */
 static bool make_busy(ts_domain *d, uint64_t id) {
-    ts_lock *lock = lock_of(d);
-    ts_lock_acquire(lock);
+    ts_epoch *epoch = epoch_of(d);
+    ts_epoch_acquire(epoch);
     bool mine_now = ts_load_relaxed(&d->entry.id) == id && !ts_load_acquire(&d->busy);
     if (mine_now) ts_store_relaxed(&d->busy, 1);
-    ts_lock_release(lock);
+    ts_epoch_release(epoch);
     return mine_now;
 }
 
@@ -80,11 +81,11 @@ static bool make_busy(ts_domain *d, uint64_t id) {
 
 /* The last step of who is busy with it. false: another thread has registered a cleanup meanwhile, which has to run. */
 static bool end_if_clean(ts_domain *d) {
-    ts_lock *lock = lock_of(d);
-    ts_lock_acquire(lock);
+    ts_epoch *epoch = epoch_of(d);
+    ts_epoch_acquire(epoch);
     bool clean = !ts_load_relaxed(&d->cleanups);
     if (clean) ts_heap_give_entry(&ts_domains, TS_TABLE_DOMAIN, d);
-    ts_lock_release(lock);
+    ts_epoch_release(epoch);
     return clean;
 }
 
@@ -101,7 +102,7 @@ static ts_epoch *lock_quiet(ts_domain *d, uint64_t id) {
     ts_epoch *epoch = ts_epoch_find_locked(ts_load_relaxed(&d->allocator), ts_load_relaxed(&d->epoch));
     if (!epoch) return NULL;
     if (is_quiet(d, id)) return epoch;
-    ts_lock_release(ts_epoch_lock(epoch));
+    ts_epoch_release(epoch);
     return NULL;
 }
 
@@ -137,10 +138,10 @@ TS_NOINLINE static void destroy_other(uint64_t id) {
     if (d && !destroy_at_once(d, id)) destroy_slowly(d, id);
 }
 
-/* Inside an operation, with the lock. */
-TS_NOINLINE static void leave_locked(ts_lock *lock) {
+/* Inside an operation, with the epoch, and its lock if it was not by its bias. */
+TS_NOINLINE static void leave_epoch(ts_lock *lock) {
     ts_op_end(&ts_thread);
-    if (ts_lock_give(lock)) ts_lock_wake(lock);
+    if (lock && ts_lock_give(lock)) ts_lock_wake(lock);
 }
 
 /* The usual domain is this thread's alone, and its epoch ends with it. */
@@ -149,25 +150,41 @@ TS_ALWAYS_INLINE bool is_usual(const ts_domain *d, const ts_heap *heap) {
            TS_LIKELY(ts_load_relaxed(&d->ends_epoch));
 }
 
-/* The only block of its epoch, if it has no cleanups and nothing else is in the way; with the epoch's lock, and the heap held. NULL:
-   it is another case, and neither is held.
+/* false: it is not to be had, now. */
+TS_NOINLINE static bool try_lock(const ts_epoch *epoch) {
+    ts_lock *lock = ts_epoch_lock(epoch);
+    if (!ts_lock_try(lock)) return false;
+    if (TS_LIKELY(ts_epoch_is_free(epoch))) return true;
+    if (ts_lock_give(lock)) ts_lock_wake(lock);
+    return false;
+}
+
+/* The only block of its epoch, if it has no cleanups and nothing else is in the way; with the epoch, by its bias or its lock, and the
+   heap held. NULL: it is another case, and neither is held.
    The lock is tried inside of the operation with which the heap is held: who tries waits for nobody, so nobody who waits for the
    end of the operation waits for ever, whatever lock he has. */
 TS_ALWAYS_INLINE ts_block *hold_usual(ts_heap *heap, ts_domain *d, uint64_t id, ts_epoch **of, ts_lock **held) {
     EpochId epoch_id = ts_load_relaxed(&d->epoch);
     ts_epoch *epoch = ts_table_of_strided(&ts_epochs, epoch_id, TS_EPOCH_STRIDE);
-    ts_lock *lock = ts_epoch_lock(epoch);
-    TS_COMPUTED(lock);
-    ts_op_begin(&ts_thread);
+    ts_lock *lock = NULL;
+    ts_op_begin_end(&ts_thread);
     /* acquire: as in ts_heap_enter */
-    if (TS_UNLIKELY(ts_load_acquire(&heap->revoked) != 0) || TS_UNLIKELY(!ts_lock_try(lock))) {
+    if (TS_UNLIKELY(ts_load_acquire(&heap->revoked) != 0)) {
         ts_op_end(&ts_thread);
         return NULL;
+    }
+    uint32_t biased = ts_load_acquire(&heap->biased); /* partner: ts_heap_unbias */
+    if (TS_UNLIKELY(ts_load_relaxed(&epoch->bias) != biased)) {
+        if (!try_lock(epoch)) {
+            ts_op_end(&ts_thread);
+            return NULL;
+        }
+        lock = ts_epoch_lock(epoch);
     }
     ts_block *block =
         is_quiet(d, id) && ts_load_relaxed(&epoch->entry.id) == epoch_id ? ts_epoch_only_block(epoch) : NULL;
     if (TS_UNLIKELY(!block) || TS_UNLIKELY(block->share->care)) {
-        leave_locked(lock);
+        leave_epoch(lock);
         return NULL;
     }
     *of = epoch;
@@ -175,7 +192,13 @@ TS_ALWAYS_INLINE ts_block *hold_usual(ts_heap *heap, ts_domain *d, uint64_t id, 
     return block;
 }
 
+/* The lock, if it was had by that, is given back. At which somebody sleeps; or NULL. */
+TS_ALWAYS_INLINE ts_lock *let_go(ts_lock *lock) {
+    return TS_UNLIKELY(lock != NULL) && ts_lock_give(lock) ? lock : NULL;
+}
+
 TS_NOINLINE static void finish_usual(ts_lock *wake, ts_share *over, uint32_t slabs) {
+    ts_op_end_ended(&ts_thread); /* it may wait for a lock now */
     if (over) ts_share_overflow(over, TS_NORMAL);
     ts_heap_leave(ts_thread.heap);
     if (wake) ts_lock_wake(wake);
@@ -223,16 +246,16 @@ void ts_domain_destroy(uint64_t id) {
     ts_store_release(&d->entry.id, 0);
     ts_heap_keep_entry(heap, &ts_domains, TS_TABLE_DOMAIN, d);
     ts_epoch_end_use(epoch, block);
-    end_block(heap, epoch, block, ts_lock_give(lock) ? lock : NULL);
+    end_block(heap, epoch, block, let_go(lock));
 }
 
 /* By who is busy with it: its allocator has ended, and its cleanups do not run. */
 static void end_without_cleanups(ts_domain *d) {
-    ts_lock *lock = lock_of(d);
-    ts_lock_acquire(lock);
+    ts_epoch *epoch = epoch_of(d);
+    ts_epoch_acquire(epoch);
     ts_cleanup *c = ts_load_relaxed(&d->cleanups);
     ts_table_give(&ts_domains, d);
-    ts_lock_release(lock);
+    ts_epoch_release(epoch);
     while (c) {
         ts_cleanup *next = c->next;
         ts_lines_give(TS_LINES_CLEANUP, c);
@@ -274,7 +297,7 @@ static bool reset_at_once(ts_domain *d, uint64_t id, uint64_t *units) {
     ts_epoch *epoch = lock_quiet(d, id);
     if (!epoch) return false;
     bool done = ts_epoch_reset_own(epoch, !ts_load_relaxed(&d->shared), units);
-    ts_lock_release(ts_epoch_lock(epoch));
+    ts_epoch_release(epoch);
     if (done) ts_domain_follow_innermost(ts_thread.heap);
     return done;
 }
@@ -307,12 +330,12 @@ bool ts_domain_reset(uint64_t id, size_t keep_bytes) {
     if (TS_UNLIKELY(ts_load_relaxed(&epoch->state) != EPOCH_ACTIVE) ||
         TS_UNLIKELY(ts_load_relaxed(&epoch->span_allocated) != 0) ||
         TS_UNLIKELY(ts_era_is_used_up(ts_era(block) + 1)) || TS_UNLIKELY(slabs > keep_bytes / TS_UNIT_BYTES)) {
-        leave_locked(lock);
+        leave_epoch(lock);
         return reset_other(id, keep_bytes);
     }
     ts_share *share = block->share;
     bool over = ts_epoch_restart_block(heap, epoch, block);
-    leave_usual(heap, ts_lock_give(lock) ? lock : NULL, share, over, slabs);
+    leave_usual(heap, let_go(lock), share, over, slabs);
     return true;
 }
 

@@ -46,7 +46,7 @@ static void take_apart(ts_epoch *epoch) {
     ts_block *blocks = ts_epoch_detach_blocks(epoch), *dying = epoch->dying;
     epoch->dying = NULL;
     epoch->clean = false;
-    ts_lock_release(ts_epoch_lock(epoch));
+    ts_epoch_release(epoch);
     end_blocks(allocator, blocks);
     end_blocks(allocator, dying);
     ts_heap_give_entry(&ts_epochs, TS_TABLE_EPOCH, epoch);
@@ -67,7 +67,7 @@ static void kill_locked(ts_epoch *epoch) {
     ts_store_release(&epoch->entry.id, 0);
     if (epoch->pins > 0) {
         epoch->destroyed = true;
-        ts_lock_release(ts_epoch_lock(epoch));
+        ts_epoch_release(epoch);
     } else {
         take_apart(epoch);
     }
@@ -114,13 +114,13 @@ bool ts_epoch_is_over(const ts_epoch *epoch, EpochId id) {
 }
 
 void ts_epoch_finish(ts_epoch *epoch, EpochId id) {
-    ts_lock_acquire(ts_epoch_lock(epoch));
+    ts_epoch_acquire(epoch);
     if (id != 0 && ts_load_relaxed(&epoch->entry.id) == id && epoch->pins == 0 &&
         ts_load_relaxed(&epoch->state) == EPOCH_CLOSING && nothing_left(epoch)) {
         kill_locked(epoch);
         return;
     }
-    ts_lock_release(ts_epoch_lock(epoch));
+    ts_epoch_release(epoch);
 }
 
 TS_COLD static void finish_all(void) {
@@ -159,12 +159,12 @@ ts_epoch *ts_epoch_pin(ts_allocator *allocator, EpochId id, ts_block **blocks) {
     if (!epoch) return NULL;
     epoch->pins++;
     *blocks = ts_load_relaxed(&epoch->blocks);
-    ts_lock_release(ts_epoch_lock(epoch));
+    ts_epoch_release(epoch);
     return epoch;
 }
 
 void ts_epoch_unpin(ts_epoch *epoch) {
-    ts_lock_acquire(ts_epoch_lock(epoch));
+    ts_epoch_acquire(epoch);
     uint64_t id = ts_load_relaxed(&epoch->entry.id);
     epoch->pins--;
     if (epoch->pins == 0 && epoch->destroyed) {
@@ -173,7 +173,7 @@ void ts_epoch_unpin(ts_epoch *epoch) {
     }
     ts_block *dying = epoch->pins == 0 ? epoch->dying : NULL;
     if (dying) epoch->dying = NULL;
-    ts_lock_release(ts_epoch_lock(epoch));
+    ts_epoch_release(epoch);
     end_blocks(ts_load_relaxed(&epoch->allocator), dying);
     /* Who found it drained meanwhile could not end it. */
     ts_epoch_finish(epoch, id);
@@ -211,7 +211,7 @@ bool ts_epoch_close(ts_allocator *allocator, EpochId id) {
     ts_epoch *epoch = ts_epoch_find_locked(allocator, id);
     if (!epoch) return false;
     if (ts_load_relaxed(&epoch->state) != EPOCH_ACTIVE) {
-        ts_lock_release(ts_epoch_lock(epoch));
+        ts_epoch_release(epoch);
         return false;
     }
     uint64_t from = ts_os->wall_ns(), scanned = 0, recycled = 0;
@@ -222,7 +222,7 @@ bool ts_epoch_close(ts_allocator *allocator, EpochId id) {
     ts_block *blocks = ts_load_relaxed(&epoch->blocks);
     /* Who frees the allocator ends this epoch before the record, and so comes after this. */
     ts_allocator_pin(allocator);
-    ts_lock_release(ts_epoch_lock(epoch));
+    ts_epoch_release(epoch);
 
     bool record = allocator->settings.record_rss != 0;
     uint64_t before = record ? ts_os->resident_bytes() : 0;
@@ -238,10 +238,10 @@ bool ts_epoch_close(ts_allocator *allocator, EpochId id) {
     ts_allocator_unpin(allocator);
     TS_PROBE4(epoch__close, id, scanned, recycled, took);
 
-    ts_lock_acquire(ts_epoch_lock(epoch));
+    ts_epoch_acquire(epoch);
     ts_store_relaxed(&epoch->rss_before, before);
     ts_store_relaxed(&epoch->rss_after, after);
-    ts_lock_release(ts_epoch_lock(epoch));
+    ts_epoch_release(epoch);
     ts_epoch_unpin(epoch);
     ts_epoch_settle();
     return true;
@@ -296,15 +296,16 @@ bool ts_epoch_reset_own(ts_epoch *epoch, bool again, uint64_t *units_freed) {
 void ts_epoch_leave_empty(ts_allocator *allocator, EpochId id) {
     ts_epoch *epoch = ts_epoch_find_locked(allocator, id);
     if (!epoch) return;
+    ts_store_relaxed(&epoch->bias, 0); /* this thread's, or none: nobody has to take it */
     ts_block *block = ts_epoch_only_block(epoch);
     if (block && ts_load_relaxed(&block->slabs) == 0) end_only_block(epoch, block);
-    ts_lock_release(ts_epoch_lock(epoch));
+    ts_epoch_release(epoch);
 }
 
 bool ts_epoch_reset(ts_allocator *allocator, EpochId id, uint64_t *units_freed) {
     ts_epoch *epoch = ts_epoch_find_locked(allocator, id);
     if (!epoch || ts_load_relaxed(&epoch->state) != EPOCH_ACTIVE) {
-        if (epoch) ts_lock_release(ts_epoch_lock(epoch));
+        if (epoch) ts_epoch_release(epoch);
         errno = ESTALE;
         return false;
     }
@@ -319,7 +320,7 @@ bool ts_epoch_reset(ts_allocator *allocator, EpochId id, uint64_t *units_freed) 
         add_dying(epoch, blocks);
         blocks = NULL;
     }
-    ts_lock_release(ts_epoch_lock(epoch));
+    ts_epoch_release(epoch);
     end_blocks(allocator, blocks);
     uint64_t released = ts_thread.released; /* spans that stay warm; longer ones have gone back */
     ts_span_release_list(allocator, spans);

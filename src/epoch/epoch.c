@@ -1,5 +1,5 @@
 /* The beginnings of epochs: opening one, and the blocks with which threads join it. */
-/* Modelled in tests/model: exit, epoch, orders. */
+/* Modelled in tests/model: exit, epoch, bias, orders. */
 #include "base/probe.h"
 #include "epoch/blocks.h"
 #include "heap/foreign.h"
@@ -18,6 +18,12 @@ void ts_epoch_init(void) {
 ts_epoch *ts_epoch_find(ts_allocator *allocator, EpochId id) {
     ts_epoch *epoch = ts_epoch_at_id(id);
     return epoch && ts_load_relaxed(&epoch->allocator) == allocator ? epoch : NULL;
+}
+
+TS_COLD void ts_epoch_unbias(ts_epoch *epoch) {
+    /* acquire: as in ts_epoch_is_free. 0: of the entry's next use, then, so the caller finds that its id is over. */
+    uint32_t bias = atomic_exchange_explicit(&epoch->bias, 0, memory_order_acquire);
+    if (bias != 0) ts_heap_unbias(bias);
 }
 
 /* ---- the list of blocks ------------------------------------------------------------------------------- */
@@ -121,8 +127,9 @@ EpochId ts_epoch_open(ts_allocator *allocator, uintptr_t token, const char *labe
         errno = ENOMEM;
         return EPOCH_NONE;
     }
+    ts_heap *heap = join ? ts_heap_mine() : NULL;
     EpochId id = ts_epoch_begin(epoch, allocator, flags ? flags : EPOCH_CHURN,
-                                join ? ts_epoch_domain_time() : opening_time(), false);
+                                join ? ts_epoch_domain_time() : opening_time(), heap ? ts_heap_bias(heap) : 0, false);
     if (label) ts_epoch_set_label(epoch, label);
     if (join) join_unpublished(allocator, epoch, id);
     if (!ts_epoch_show(epoch, allocator, token, id)) return EPOCH_NONE;
@@ -166,7 +173,7 @@ ts_block *ts_epoch_join(ts_heap *heap, ts_allocator *allocator, EpochId id) {
         if (!block) block = ts_epoch_new_block(heap, share, epoch, id, scope);
         if (block) ts_epoch_remember(heap, block, epoch);
     }
-    ts_lock_release(ts_epoch_lock(epoch));
+    ts_epoch_release(epoch);
     return block;
 }
 
@@ -186,7 +193,7 @@ bool ts_epoch_adopt(ts_heap *heap, ts_epoch *epoch, EpochId id, unsigned cls) {
                 if (adopted) ts_epoch_remember(heap, b, epoch);
             }
     }
-    ts_lock_release(ts_epoch_lock(epoch));
+    ts_epoch_release(epoch);
     return adopted;
 }
 

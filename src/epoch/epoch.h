@@ -15,8 +15,30 @@
  *  3. While pins > 0 somebody walks the block list without the lock: no block leaves it. A destroy meanwhile
  *     makes everything stale and leaves the taking apart to the last who unpins.
  *  4. An entry whose id is 0 is nobody's. Its id never comes back.
+ *
+ * Who HAS an epoch may change what "under the lock" or "guarded by the lock" is said of. That is who has its lock, by ts_epoch_acquire;
+ * or, while the epoch has its BIAS, the thread of that heap, inside of an operation that it began by ts_op_begin_end:
+ *     owner:  in_op = TS_IN_END;  (compiler fence)  read heap->biased (acquire), then epoch->bias: the same;  read and change the
+ *             epoch;  in_op = 0 or 1 (release)
+ *     other:  lock;  epoch->bias = 0 (exchange);  heap->biased = the next turn, if it is that bias;  barrier_all;
+ *             wait while in_op of the heap's thread is TS_IN_END (acquire)
+ *  a. An epoch gets a bias before it can be found, if its thread makes it for a domain of its own, and never afterwards. So who has
+ *     found the id, and then takes the lock, reads that bias, or a 0: of one who took it under the lock before, or of
+ *     the entry's next use. (acquire: partner of the fence in ts_epoch_begin. Who reads what that wrote reads no older id.)
+ *  b. An operation of the owner that reads the old turn began before the barrier, so its TS_IN_END is seen behind that, and waited
+ *     for; one that begins later reads the new turn, which the epochs of the old one have not. So a thread loses all of its
+ *     biases at once, for one barrier: others that come upon one of the old turn find, under bias_lock, that the turn is over, hence
+ *     waited for. Turns come again, and so does the bias of an epoch that has it still; but not of one from which it was exchanged
+ *     when its turn was over: the store of the turn that comes again is behind that exchange (bias_lock), and the owner reads
+ *     the turn first.
+ *  c. An exchange that meets the entry's next use takes the bias of that one, of which the same is true.
+ *  d. The operation waits for nothing while in_op is TS_IN_END, so who has the lock waits for some instructions, or until a thread
+ *     that lost its processor in them gets it back; with a lock it would be the same.
+ *  e. The owner takes the lock in all but the usual cases, and keeps its bias: the two ways of one thread do not meet.
+ *  f. fork waits for who is in TS_IN_END: no epoch is half changed in the child.
+ * The domains of an epoch (domain.h) are guarded as it is.
  */
-/* Modelled in tests/model: epoch. */
+/* Modelled in tests/model: epoch, bias, orders. */
 #ifndef TS_EPOCH_EPOCH_H
 #define TS_EPOCH_EPOCH_H
 
@@ -41,6 +63,7 @@ typedef struct ts_epoch {
     _Atomic uint64_t span_allocated;
     _Atomic uint64_t label[SLAB_LABEL_BYTES / 8]; /* written under the lock, by way of label_turn */
     _Atomic uint32_t label_turn;                  /* odd while the label is written */
+    _Atomic uint32_t bias; /* a heap's `biased`: its thread may have the epoch without the lock; 0: none. See above */
 
     _Atomic uint64_t closed_at_ns; /* written under the lock; 0 while ACTIVE */
     _Atomic uint64_t span_freed, span_bytes_allocated, span_bytes_freed, span_units;
@@ -60,6 +83,19 @@ void ts_epoch_init(void);
 static inline ts_lock *ts_epoch_lock(const ts_epoch *epoch) {
     return &ts_epoch_stripes[epoch->entry.index % TS_EPOCH_STRIPES].lock;
 }
+/* Takes its bias from another thread. Caller has the lock; what was read under it before may be old. */
+void ts_epoch_unbias(ts_epoch *epoch);
+/* acquire: as of ts_epoch_acquire. Whether the calling thread, who has the lock, has the epoch. */
+TS_ALWAYS_INLINE bool ts_epoch_is_free(const ts_epoch *epoch) {
+    uint32_t bias = ts_load_acquire(&epoch->bias);
+    return TS_LIKELY(bias == 0) || ts_heap_is_bias_of(ts_thread.heap, bias);
+}
+/* The lock of an epoch that the caller has found by its id, or of a domain of it, or of whatever use of its entry comes after that. */
+TS_ALWAYS_INLINE void ts_epoch_acquire(ts_epoch *epoch) {
+    ts_lock_acquire(ts_epoch_lock(epoch));
+    if (TS_UNLIKELY(!ts_epoch_is_free(epoch))) ts_epoch_unbias(epoch);
+}
+static inline void ts_epoch_release(const ts_epoch *epoch) { ts_lock_release(ts_epoch_lock(epoch)); }
 
 /* token: by which the caller found the allocator. join: the calling thread gets its block at once. EPOCH_NONE with errno. */
 EpochId ts_epoch_open(ts_allocator *allocator, uintptr_t token, const char *label, unsigned flags, bool join);
@@ -80,9 +116,9 @@ TS_ALWAYS_INLINE ts_epoch *ts_epoch_at_id(EpochId id) { return ts_table_find_str
 TS_ALWAYS_INLINE ts_epoch *ts_epoch_find_locked(ts_allocator *allocator, EpochId id) {
     ts_epoch *epoch = ts_epoch_at_id(id);
     if (!epoch) return NULL;
-    ts_lock_acquire(ts_epoch_lock(epoch));
+    ts_epoch_acquire(epoch);
     if (ts_load_relaxed(&epoch->entry.id) == id && ts_load_relaxed(&epoch->allocator) == allocator) return epoch;
-    ts_lock_release(ts_epoch_lock(epoch));
+    ts_epoch_release(epoch);
     return NULL;
 }
 bool ts_epoch_close(ts_allocator *allocator, EpochId id);
@@ -192,6 +228,8 @@ static inline bool ts_locate(const void *p, uint32_t *unit, uint64_t *entry) {
 
 /* Whether p is the start of a live object of the allocator, and all about it. */
 bool ts_object_at(uintptr_t allocator, const void *p, ts_object *out);
+/* The same; false for a span, which is looked at under its epoch's lock: for who holds a heap. */
+bool ts_object_at_in_slab(uintptr_t allocator, const void *p, ts_object *out);
 /* The bytes of it that the program may use: `bytes`, but those asked for where a tool watches (care.h). */
 size_t ts_object_usable(const ts_object *object);
 /* A handle: [63:42] unit  [41:18] generation  [17:8] entry in the unit  [7:2] size class, or one of these two  [1:0] format. */

@@ -18,7 +18,7 @@ static bool look_span(ts_allocator *allocator, ts_object *o) {
     o->epoch = slab->u.span.epoch;
     o->generation = ts_load_relaxed(&slab->gen);
     o->block = NULL;
-    ts_lock_release(ts_epoch_lock(epoch));
+    ts_epoch_release(epoch);
     return true;
 }
 
@@ -62,7 +62,7 @@ static bool look_slab(uintptr_t token, uint32_t unit, uint64_t entry, uint64_t w
     return ts_era(o->block) == ts_word_era(w);
 }
 
-static bool look(uintptr_t token, uint32_t unit, uint64_t entry, ts_object *o) {
+static bool look(uintptr_t token, uint32_t unit, uint64_t entry, const bool spans, ts_object *o) {
     uint64_t w = ts_load_acquire(ts_unit_word(unit));
     ts_allocator *allocator = ts_allocator_find(token);
     if (w == 0 || (w & TS_UNIT_ZOMBIE) || !allocator) return false;
@@ -71,14 +71,20 @@ static bool look(uintptr_t token, uint32_t unit, uint64_t entry, ts_object *o) {
     o->entry_in_unit = (uint32_t)entry & (TS_UNIT_ENTRIES - 1);
     o->word = w & ~TS_UNIT_FOREIGN;
     o->address = ts_unit_address(unit) + (size_t)o->entry_in_unit * 16;
-    if (w & TS_UNIT_SPAN) return look_span(allocator, o);
+    if (w & TS_UNIT_SPAN) return spans && look_span(allocator, o);
     return look_slab(token, unit, entry, w, o);
 }
 
 bool ts_object_at(uintptr_t token, const void *p, ts_object *out) {
     uint32_t unit;
     uint64_t entry;
-    return ts_locate(p, &unit, &entry) && look(token, unit, entry, out);
+    return ts_locate(p, &unit, &entry) && look(token, unit, entry, true, out);
+}
+
+bool ts_object_at_in_slab(uintptr_t token, const void *p, ts_object *out) {
+    uint32_t unit;
+    uint64_t entry;
+    return ts_locate(p, &unit, &entry) && look(token, unit, entry, false, out);
 }
 
 size_t ts_object_usable(const ts_object *object) {
@@ -100,7 +106,7 @@ bool ts_object_of_handle(uintptr_t token, SlabHandle handle, ts_object *out) {
     if (unit >= (uint64_t)ts_region.part[TS_NORMAL].units + ts_region.part[TS_SMALL].units) return false;
     uint64_t entry = (uint64_t)ts_unit_in_part((uint32_t)unit) * TS_UNIT_ENTRIES + ((handle >> 8) & 1023u);
     /* A handle was made of this use only if the slab says so. */
-    return look(token, (uint32_t)unit, entry, out) && make_handle(out) == handle &&
+    return look(token, (uint32_t)unit, entry, true, out) && make_handle(out) == handle &&
            ts_load_relaxed(&ts_slab_at((uint32_t)unit)->handled);
 }
 
@@ -114,7 +120,7 @@ SlabHandle ts_object_handle(uintptr_t token, const ts_object *object) {
     }
     /* The same object still, now that its generation is bound to move on. */
     uint64_t entry = (uint64_t)ts_unit_in_part(object->unit) * TS_UNIT_ENTRIES + object->entry_in_unit;
-    if (!look(token, object->unit, entry, &again) || again.word != object->word ||
+    if (!look(token, object->unit, entry, true, &again) || again.word != object->word ||
         again.generation != object->generation)
         return SLAB_HANDLE_NONE;
     return make_handle(&again);

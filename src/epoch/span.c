@@ -20,9 +20,9 @@
 static ts_epoch *lock_epoch(ts_allocator *allocator, EpochId id) {
     ts_epoch *epoch = ts_epoch_find(allocator, id);
     if (!epoch) return NULL;
-    ts_lock_acquire(ts_epoch_lock(epoch));
+    ts_epoch_acquire(epoch);
     if (ts_load_relaxed(&epoch->entry.id) == id && ts_load_relaxed(&epoch->allocator) == allocator) return epoch;
-    ts_lock_release(ts_epoch_lock(epoch));
+    ts_epoch_release(epoch);
     return NULL;
 }
 
@@ -93,7 +93,7 @@ void *ts_span_alloc(ts_allocator *allocator, EpochId id, size_t size, size_t ali
         ts_store_relaxed(&slab->queue_next, epoch->entry.index);
         ts_store_release(ts_unit_word(unit), TS_UNIT_SPAN | ts_load_relaxed(&slab->tag));
     }
-    if (epoch) ts_lock_release(ts_epoch_lock(epoch));
+    if (epoch) ts_epoch_release(epoch);
     if (!open) ts_span_release(allocator, unit, (uint32_t)units);
     ts_allocator_unpin(allocator);
     if (open) return ts_unit_address(unit);
@@ -120,11 +120,11 @@ ts_epoch *ts_span_lock(ts_allocator *allocator, uint32_t unit, uint64_t word) {
     uint32_t index = ts_load_relaxed(&ts_slab_at(unit)->queue_next);
     if (index == 0 || index >= ts_table_high(&ts_epochs)) return NULL;
     ts_epoch *epoch = ts_table_at(&ts_epochs, index);
-    ts_lock_acquire(ts_epoch_lock(epoch));
+    ts_epoch_acquire(epoch);
     if (ts_load_relaxed(ts_unit_word(unit)) == word && ts_load_relaxed(&ts_slab_at(unit)->queue_next) == index &&
         ts_load_relaxed(&epoch->allocator) == allocator)
         return epoch;
-    ts_lock_release(ts_epoch_lock(epoch));
+    ts_epoch_release(epoch);
     return NULL;
 }
 
@@ -133,7 +133,7 @@ bool ts_span_free(ts_allocator *allocator, uint32_t unit, uint64_t word, uint32_
     ts_epoch *epoch = ts_span_lock(allocator, unit, word);
     if (!epoch) return false;
     if (generation != TS_ANY_GENERATION && generation != ts_load_relaxed(&slab->gen)) {
-        ts_lock_release(ts_epoch_lock(epoch));
+        ts_epoch_release(epoch);
         return false;
     }
     EpochId id = slab->u.span.epoch;
@@ -148,7 +148,7 @@ bool ts_span_free(ts_allocator *allocator, uint32_t unit, uint64_t word, uint32_
     bool drained = ts_load_relaxed(&epoch->state) == EPOCH_CLOSING && ts_load_relaxed(&epoch->span_units) == 0;
     /* Who frees the allocator ends this epoch before the record, and so comes after this. */
     ts_allocator_pin(allocator);
-    ts_lock_release(ts_epoch_lock(epoch));
+    ts_epoch_release(epoch);
     if (TS_UNLIKELY(allocator->care)) take_back_span(allocator, unit, true);
     ts_span_release(allocator, unit, units);
     ts_allocator_unpin(allocator);

@@ -1,8 +1,9 @@
-/* Modelled in tests/model: hold, bump, exit, record, orders. */
+/* Modelled in tests/model: hold, bump, exit, record, bias, orders. */
 #include "heap/heap.h"
 
 #include "base/assert.h"
 #include "base/bits.h"
+#include "base/park.h"
 #include "heap/allocator.h"
 #include "heap/care.h"
 #include "heap/check.h"
@@ -26,6 +27,12 @@ _Thread_local ts_tls ts_thread = {.block = &ts_no_block,
 
 ts_table ts_allocators;
 
+bool ts_barriers;
+static _Atomic bool refused; /* since; a hint */
+/* Far more than a store needs to reach the other processors, which is less than a microsecond. */
+#define STORES_REACH_NS 20000000u
+#define STORES_REACH_NAPS 400u /* the same, where there is no clock */
+
 static ts_lock registry;             /* rank REGISTRY: making heaps, free heaps */
 static _Atomic(ts_heap *) all_heaps; /* grows at the head only */
 _Atomic uint32_t ts_heaps_abandoned;
@@ -47,6 +54,7 @@ bool ts_heap_init(void) {
     if (!none) return false;
     ts_assert(1, ts_line_of(none) == 0);
     ts_store_relaxed(&none->key, UINT64_MAX);
+    ts_barriers = ts_os->barrier_all();
     nobody = ts_lines_take(TS_LINES_HEAP, sizeof *nobody);
     if (!nobody) return false;
     ts_lock_init(&nobody->lock, TS_RANK_HEAP);
@@ -81,6 +89,58 @@ void ts_note_drained(ts_block *block) {
         ts_thread.drained[ts_thread.drained_count++] = epoch->index;
     else
         ts_thread.drained_more = true;
+}
+
+/* What the system has granted once it can refuse later, if the program forbids itself system calls (seccomp): then time stands for
+   the barrier, which C11 asks of stores anyway (7.17.3, 16), and threads get no bias any more. */
+TS_COLD static void wait_for_stores(void) {
+    ts_store_relaxed(&refused, true);
+    atomic_thread_fence(memory_order_seq_cst);
+    uint64_t from = ts_os->wall_ns();
+    for (unsigned i = 0; i < STORES_REACH_NAPS || ts_os->wall_ns() - from < STORES_REACH_NS; i++) {
+        if (i >= STORES_REACH_NAPS && ts_os->wall_ns() == 0) break;
+        ts_nap();
+    }
+    atomic_thread_fence(memory_order_seq_cst);
+}
+
+void ts_heap_barrier(void) {
+    if (TS_UNLIKELY(!ts_os->barrier_all())) wait_for_stores();
+}
+
+/* Of the heap's thread, after a barrier. acquire: partner of the release that ends it; of a later operation, too, which begins with
+   a relaxed store of the same thread to the same word, and so in the same release sequence (C11, 5.1.2.4, 10). */
+static void wait_for_end(const ts_tls *tls) {
+    for (unsigned i = 0; ts_load_acquire(&tls->in_op) == TS_IN_END; i++)
+        if (i > 100) ts_nap(); /* it lost its processor, perhaps to this thread */
+}
+
+void ts_heap_unbias(uint32_t bias) {
+    ts_heap *heap = ts_line_address(bias >> TS_BIAS_TURN_BITS);
+    uint32_t turn = (bias + 1) & ((1u << TS_BIAS_TURN_BITS) - 1);
+    ts_lock_acquire(&heap->bias_lock);
+    if (ts_load_relaxed(&heap->biased) == bias) { /* else that was done, and waited for, under this lock */
+        /* release: who reads the turn reads what others have made of the epochs that had it before (hold_usual) */
+        ts_store_release(&heap->biased, bias >> TS_BIAS_TURN_BITS << TS_BIAS_TURN_BITS | turn);
+        if (heap->tls) {
+            ts_heap_barrier();
+            wait_for_end(heap->tls);
+        }
+    }
+    ts_lock_release(&heap->bias_lock);
+}
+
+TS_NOINLINE uint32_t ts_heap_bias_again(ts_heap *heap) {
+    if (!ts_barriers || ts_load_relaxed(&refused) || ++heap->bias_rest < TS_BIAS_REST) return 0;
+    heap->bias_rest = 0;
+    return heap->bias = ts_load_relaxed(&heap->biased);
+}
+
+/* Caller has the heap's lock. */
+static void set_tls(ts_heap *heap, ts_tls *tls) {
+    ts_lock_acquire(&heap->bias_lock);
+    heap->tls = tls;
+    ts_lock_release(&heap->bias_lock);
 }
 
 static bool revoke(ts_heap *heap) {
@@ -162,6 +222,9 @@ static ts_heap *make_heap(void) {
         if (heap) {
             ts_lock_init(&heap->lock, TS_RANK_HEAP);
             heap->id = ++heap_count;
+            ts_lock_init(&heap->bias_lock, TS_RANK_BIAS);
+            ts_store_relaxed(&heap->biased, ts_line_of(heap) << TS_BIAS_TURN_BITS);
+            heap->bias = ts_barriers ? ts_load_relaxed(&heap->biased) : 0;
             heap->next = ts_load_relaxed(&all_heaps);
             ts_store_release(&all_heaps, heap);
         }
@@ -201,7 +264,7 @@ ts_heap *ts_heap_make(void) {
     }
     ts_lock_acquire(&heap->lock);
     static _Atomic uint64_t serials; /* a count; no order needed */
-    heap->tls = &ts_thread;
+    set_tls(heap, &ts_thread);
     heap->serial = ts_fetch_add_relaxed(&serials, 1) + 1;
     memset(heap->map, 0, sizeof heap->map);
     memset(heap->scope_map, 0, sizeof heap->scope_map);
@@ -477,7 +540,7 @@ void ts_heap_exit(void *arg) {
     ts_heap_leave(heap);
     /* From here on this thread is one of the others. */
     ts_lock_acquire(&heap->lock);
-    heap->tls = NULL;
+    set_tls(heap, NULL);
     ts_thread.heap = NULL;
     /* seq_cst, then a last drain: see ts_foreign_drain_abandoned */
     ts_store_seq(&heap->state, TS_HEAP_ABANDONED);
@@ -490,7 +553,8 @@ void ts_heap_exit(void *arg) {
 
 /* ---- fork ------------------------------------------------------------------------------------- */
 
-/* With every heap's lock and `revoked` set, no thread is inside ts_heap_enter ... leave. */
+/* With every heap's lock and `revoked` set, no thread is inside ts_heap_enter ... leave. Nobody has a bias_lock: who takes one has
+   the lock of its heap or of an epoch. */
 void ts_heap_fork_prepare(void) {
     bool any = false;
     ts_lock_acquire_for_fork(&registry);
@@ -502,8 +566,10 @@ void ts_heap_fork_prepare(void) {
         }
     }
     bool barrier = !any || ts_os->barrier_all();
+    if (!barrier && ts_barriers) ts_heap_barrier();
     for (ts_heap *h = ts_heaps(); h; h = h->next) {
         if (!ts_load_relaxed(&h->revoked)) continue;
+        if (ts_barriers) wait_for_end(h->tls); /* no epoch is half changed */
         bool quiet = false;
         for (unsigned i = 0; barrier && !quiet && i < 10 * HOLD_LOOKS; i++) {
             quiet = !ts_is_in_op(h->tls);

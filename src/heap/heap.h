@@ -39,7 +39,7 @@
  * Conservation, per bin: pops + word_allocs - pushes - direct frees == live slots of the bin's slabs, always outside of an
  * operation (types.h; word_allocs: ts_bin_word_allocs). These are what the statistics sum up.
  */
-/* Modelled in tests/model: foreign, hold, bump, epoch, orders. */
+/* Modelled in tests/model: foreign, hold, bump, epoch, bias, orders. */
 #ifndef TS_HEAP_HEAP_H
 #define TS_HEAP_HEAP_H
 
@@ -80,10 +80,18 @@ TS_ALWAYS_INLINE uint64_t ts_scope_word(const ts_scope_block *block) {
 /* ---- brackets --------------------------------------------------------------------------------- */
 
 #define TS_IN_OP 1u
+#define TS_IN_END 2u /* in one that may be changing an epoch by its bias (epoch.h); it waits for nothing */
 TS_ALWAYS_INLINE void ts_op_begin(ts_tls *tls) {
     ts_store_relaxed(&tls->in_op, TS_IN_OP);
     ts_compiler_fence(); /* partner: barrier_all in ts_heap_hold */
 }
+/* The same of one that ends or resets an epoch. */
+TS_ALWAYS_INLINE void ts_op_begin_end(ts_tls *tls) {
+    ts_store_relaxed(&tls->in_op, TS_IN_END);
+    ts_compiler_fence(); /* partners: barrier_all in ts_heap_hold, ts_heap_unbias */
+}
+/* It has done so, and goes on as any other. release: partner of the acquire in ts_heap_unbias */
+static inline void ts_op_end_ended(ts_tls *tls) { ts_store_release(&tls->in_op, TS_IN_OP); }
 /* The same of one that ends with a release store to the bump pointer of the thread's scope block, which is `at`. NULL: it has not
    begun. release: who sees this sees the end of the operation before. */
 TS_ALWAYS_INLINE void ts_op_begin_bump(ts_tls *tls, const char *at) {
@@ -96,7 +104,7 @@ TS_ALWAYS_INLINE void ts_op_end(ts_tls *tls) { ts_store_release(&tls->in_op, 0);
    one that it began later the answer says nothing. */
 static inline bool ts_is_in_op(const ts_tls *tls) {
     uintptr_t at = ts_load_acquire(&tls->in_op); /* partners: ts_op_end, ts_op_begin_bump */
-    if (at <= TS_IN_OP) return at != 0;
+    if (at <= TS_IN_END) return at != 0;
     /* acquire: who goes to another block has ended what he did in the last (ts_set_scope). The block is one for ever, whoever
        uses it. */
     const ts_scope_block *block = ts_load_acquire(&tls->scope);
@@ -115,6 +123,23 @@ void ts_heap_enter_revoked(ts_heap *heap);
 /* Any thread but the owner inside an operation. true: the heap is held. false: it cannot be, for now. */
 bool ts_heap_hold(ts_heap *heap);
 void ts_heap_drop(ts_heap *heap);
+
+/* Whether the system has a barrier_all. Constant after init. */
+extern TS_HIDDEN bool ts_barriers;
+/* Where it has: every other thread has passed a full memory barrier since the call began. */
+void ts_heap_barrier(void);
+/* The bias of an epoch that the calling thread, whose heap it is, makes for itself; 0: none. */
+uint32_t ts_heap_bias_again(ts_heap *heap);
+TS_ALWAYS_INLINE uint32_t ts_heap_bias(ts_heap *heap) {
+    uint32_t bias = heap->bias;
+    return TS_LIKELY(bias == ts_load_relaxed(&heap->biased)) ? bias : ts_heap_bias_again(heap);
+}
+/* Of any turn. */
+static inline bool ts_heap_is_bias_of(const ts_heap *heap, uint32_t bias) {
+    return heap && ((bias ^ ts_load_relaxed(&heap->biased)) >> TS_BIAS_TURN_BITS) == 0;
+}
+/* The thread whose bias it is has no epoch by it any more, and what it wrote in those is seen. */
+void ts_heap_unbias(uint32_t bias);
 
 /* Notes for later, and the later: runs when this thread holds nothing and is in no operation. */
 void ts_note_drained(ts_block *block);

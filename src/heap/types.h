@@ -27,9 +27,13 @@
 #define TS_FREE_SCOPE_BLOCKS 256u
 #define TS_FREE_BLOCKS_MOVED 16u /* at a time */
 #define TS_SPARE_ENTRIES 8u      /* entries that a thread keeps for its next epochs and domains */
-#define TS_HEAP_MAP 64u          /* blocks found without a search, by epoch index */
-#define TS_LOCAL_WARM_UNITS 64u  /* 1 MiB: warm units of each part and allocator that a thread keeps for itself */
-#define TS_WARM_UNITS_MOVED 16u  /* 256 KiB: what it takes from the allocator's at a time */
+/* Who takes its bias from a thread pays a barrier of all processors (epoch.h: 0.3 us where no other runs, 8 where one does), so the
+   thread's next epochs have none: at worst that is one such barrier for so many domains. */
+#define TS_BIAS_REST 1024u
+#define TS_BIAS_TURN_BITS 4u
+#define TS_HEAP_MAP 64u         /* blocks found without a search, by epoch index */
+#define TS_LOCAL_WARM_UNITS 64u /* 1 MiB: warm units of each part and allocator that a thread keeps for itself */
+#define TS_WARM_UNITS_MOVED 16u /* 256 KiB: what it takes from the allocator's at a time */
 /* 32 KiB: what one allocation or free purges of single units at most while the allocator is over its limit, 5 to 9
    microseconds (4 units: 9 to 19; 1 would not catch up with objects of a unit each, and halves it again for twice as many
    operations that pay). Where no single unit is warm it purges one whole span, up to TS_SPAN_WARM_UNITS (1 MiB).
@@ -211,13 +215,18 @@ typedef struct ts_tls {
 } ts_tls;
 
 typedef struct ts_heap {
-    ts_lock lock;                  /* taken by those who hold the heap of another thread */
-    _Atomic uint32_t revoked;      /* guarded by lock; read by the owner */
-    _Atomic uint32_t state;        /* ts_heap_state; guarded by lock */
-    uint32_t id;                   /* constant */
+    ts_lock lock;             /* taken by those who hold the heap of another thread */
+    _Atomic uint32_t revoked; /* guarded by lock; read by the owner */
+    _Atomic uint32_t state;   /* ts_heap_state; guarded by lock */
+    uint32_t id;              /* constant */
+    _Atomic uint32_t biased;  /* [31:4] line of it  [3:0] turn: the bias by which its thread may have an epoch,
+                                      see epoch.h; guarded by bias_lock, read by its thread */
+    uint32_t bias;            /* owner only, as the next: what its epochs get, if that is `biased` */
+    uint32_t bias_rest;       /* epochs that got none since it is not */
+    ts_lock bias_lock;
     bool rebuild;                  /* (h) its thread vanished in a fork: trust state words only */
     bool keeps_nothing;            /* (h) its thread ends, or has: no bin keeps an empty slab any more */
-    ts_tls *tls;                   /* guarded by lock; NULL when abandoned */
+    ts_tls *tls;                   /* written with lock and bias_lock; NULL when abandoned */
     _Atomic uint64_t queue;        /* newest slab with foreign frees, 0: none; pushed by any thread */
     _Atomic uint32_t backlog;      /* (h) taken off the queue, not worked on yet; a hint to its owner, as is `ending` */
     _Atomic(ts_block *) condemned; /* blocks of destroyed epochs for the owner to take back; pushed by any */

@@ -16,7 +16,7 @@
  * populate     makes the pages of a committed range resident without changing their contents. false: refused.
  * huge_pages   asks for (true) or refuses (false) huge pages in a range. A hint.
  * barrier_all  when it returns true, every other thread of the process has passed a full memory barrier
- *              since the call began. false: the system has no such thing.
+ *              since the call began. false: the system has no such thing. errno stays.
  * wall_ns, cpu_ns   monotonic time, and this thread's processor time, as fine as the system has them.
  * coarse_ns         the time of wall_ns as it was some milliseconds ago at most, never ahead of it; cheap to read.
  * resident_bytes    resident memory of the process, measured; 0 if the system does not say.

@@ -130,12 +130,14 @@ posix_populate(void *at, size_t bytes) {
 static bool posix_barrier_all(void) {
 #if defined(__linux__) && defined(SYS_membarrier)
     static _Atomic int registered; /* 0 unknown, 1 yes, -1 the kernel has none; each value may be found twice */
-    int r = ts_load_relaxed(&registered);
+    int r = ts_load_relaxed(&registered), error = errno;
     if (TS_UNLIKELY(r == 0)) {
         r = syscall(SYS_membarrier, MEMBARRIER_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0 ? 1 : -1;
         ts_store_relaxed(&registered, r);
     }
-    return r > 0 && syscall(SYS_membarrier, MEMBARRIER_PRIVATE_EXPEDITED, 0, 0) == 0;
+    bool done = r > 0 && syscall(SYS_membarrier, MEMBARRIER_PRIVATE_EXPEDITED, 0, 0) == 0;
+    errno = error;
+    return done;
 #else
     return false;
 #endif

@@ -126,6 +126,29 @@ MODELS = [
         },
     },
     {
+        "name": "bias",
+        "file": "tests/model/bias.pml",
+        "property": "A thread that has an epoch by its bias, without the lock, and threads that take the lock: one has it at a "
+                    "time, of the id that it looked for, though entries are used again and turns come again.",
+        "bound": "1 heap, 2 entries used again with a bias or without, 4 operations of the owner (each: the beginning, the end "
+                 "or the reset of an epoch) with 4 turns, 3 with 2 turns that come again, 2 others that take a lock; total store "
+                 "order, a store buffer of 7",
+        "runs": [["-DOPS=4"], ["-DTURNS=2", "-DLATE", "-DOPS=3"]],
+        "controls": [(c, ["-DTURNS=2", "-DLATE", "-DOPS=3"]) for c in (
+            "BARRIER", "WAIT", "EXCHANGE", "TURN", "TURN_FIRST", "BIAS_LOCK", "LOOK_AT_NOTHING", "SECOND_LOOK")],
+        "functions": {
+            "src/heap/heap.h": ["ts_op_begin_end", "ts_op_end_ended", "ts_heap_bias", "ts_heap_is_bias_of"],
+            "src/heap/heap.c": ["wait_for_end", "ts_heap_unbias", "ts_heap_bias_again", "set_tls", "wait_for_stores",
+                                "ts_heap_barrier"],
+            "src/epoch/epoch.h": ["ts_epoch_is_free", "ts_epoch_acquire", "ts_epoch_release", "ts_epoch_find_locked"],
+            "src/epoch/epoch.c": ["ts_epoch_unbias", "ts_epoch_open"],
+            "src/epoch/blocks.h": ["ts_epoch_begin"],
+            "src/epoch/domain.c": ["ts_domain_make"],
+            "src/epoch/domain_end.c": ["try_lock", "hold_usual", "leave_epoch", "let_go", "finish_usual", "leave_usual",
+                                       "make_busy", "end_if_clean"],
+        },
+    },
+    {
         "name": "record",
         "file": "tests/model/record.pml",
         "property": "An allocator's record is given back once for each use, after its free, its last share and its last "
@@ -204,7 +227,22 @@ MODELS += [
           {"src/epoch/blocks.h": ["ts_epoch_show_in_time", "ts_epoch_show"],
            "src/epoch/domain.c": ["ts_domain_make", "made_too_late", "ts_domain_create", "begun_too_late"],
            "src/epoch/domain_end.c": ["ts_domain_end_begun", "ts_domain_destroy_all"],
-           "src/epoch/end.c": ["ts_epoch_destroy_all"], "src/api/epochs.c": ["slab_allocator_free"]}),
+           "src/epoch/end.c": ["ts_epoch_destroy_all"], "src/api/epochs.c": ["slab_allocator_free"], "src/api/runtime.c": ["ts_allocator_end"]}),
+    order("bias", "Who takes the lock of an epoch is alone with it, and with the use that it looked for, though its thread has it by a "
+          "bias; and sees what that did. Its entry's next use has no bias.",
+          "bias-acquire exchange-acquire begin-fence barrier-at-owner barrier-at-other wait wait-acquire end-release",
+          {"src/heap/heap.h": ["ts_op_begin_end"], "src/heap/heap.c": ["ts_heap_unbias", "wait_for_end"],
+           "src/epoch/epoch.h": ["ts_epoch_is_free", "ts_epoch_acquire"], "src/epoch/epoch.c": ["ts_epoch_unbias"],
+           "src/epoch/blocks.h": ["ts_epoch_begin"], "src/epoch/domain_end.c": ["hold_usual"]}),
+    order("bias_again", "The same; its entry's next use has a bias, too.",
+          "barrier-at-owner barrier-at-other wait wait-acquire end-release exchange",
+          {"src/heap/heap.h": ["ts_op_begin_end"], "src/heap/heap.c": ["ts_heap_unbias", "wait_for_end"],
+           "src/epoch/epoch.h": ["ts_epoch_is_free", "ts_epoch_acquire"], "src/epoch/epoch.c": ["ts_epoch_unbias"],
+           "src/epoch/blocks.h": ["ts_epoch_begin"], "src/epoch/domain_end.c": ["hold_usual"]}),
+    order("turns", "A bias whose turn comes again is not one of an epoch from which it was taken meanwhile.",
+          "turn-release turn-acquire turn-first",
+          {"src/heap/heap.c": ["ts_heap_unbias"], "src/epoch/epoch.c": ["ts_epoch_unbias"],
+           "src/epoch/domain_end.c": ["hold_usual"]}),
     order("table", "Who finds an id sees the entry's fields.", "find-acquire publish-release",
           {"src/region/table.h": ["ts_table_find_strided", "ts_table_publish"]}),
     order("flushed", "Flushed, and then no slabs, means that nothing is left.",

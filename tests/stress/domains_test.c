@@ -1,6 +1,7 @@
 /*
  * Domains under load: one that all threads share, while a further thread closes it by force and renews it, and
- * chains in which a domain goes from thread to thread, each adding objects and a cleanup, the last destroying it.
+ * chains in which a domain goes from thread to thread, each adding objects and a cleanup, the last destroying it. And domains of
+ * one thread, which it resets and destroys by its bias, while others name, join, close and destroy their epochs.
  *
  *     domains_test [--seconds N] [--seed N] [--threads N]
  */
@@ -9,6 +10,8 @@
 #include "proc.h"
 #include "stress.h"
 
+#include "heap/heap.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -16,6 +19,7 @@
 
 #define LINKS 6u /* threads that a chain passes */
 #define CHAINS 8u
+#define OFFERS 4u           /* epochs of domains of one thread that others meddle with */
 #define SHARED_MOST 200000u /* objects that stay in the shared domain: long runs must not fill the machine */
 
 struct chain {
@@ -34,6 +38,8 @@ struct arena {
     struct chain *free_chains[CHAINS];
     unsigned free_count;
     struct chain chains[CHAINS];
+    _Atomic EpochId offers[OFFERS];
+    atomic_uint_fast64_t meddled;
     atomic_bool stop;
     atomic_uint_fast64_t shared_objects;
     atomic_uint_fast64_t destroyed;
@@ -106,12 +112,55 @@ static void use_chain(struct arena *arena, struct sup_rng *rng) {
     (void)pthread_mutex_unlock(&arena->mutex);
 }
 
+/* With an epoch that its thread has by its bias, perhaps at this moment. What comes into it dies with it. */
+static void meddle(struct arena *arena, struct sup_rng *rng) {
+    EpochId epoch = atomic_load_explicit(&arena->offers[sup_rng_below(rng, OFFERS)], memory_order_relaxed);
+    bool done = false;
+    switch (epoch == EPOCH_NONE ? 99 : sup_rng_below(rng, 8)) {
+    case 0:
+    case 1:
+    case 2: done = slab_epoch_set_label(arena->allocator, epoch, "met"); break;
+    case 3:
+    case 4:
+    case 5: done = slab_malloc_epoch(arena->allocator, 100, epoch) != NULL; break;
+    case 6: done = epoch_close(arena->allocator, epoch); break;
+    case 7: done = epoch_destroy(arena->allocator, epoch); break;
+    default: break;
+    }
+    if (done) {
+        atomic_fetch_add_explicit(&arena->meddled, 1, memory_order_relaxed);
+    }
+}
+
+static void use_own(struct arena *arena, struct sup_rng *rng) {
+    EpochDomain *own = epoch_domain_create(arena->allocator);
+    SUP_CHECK(own != NULL && epoch_domain_enter(own), "a domain of its own: %s", strerror(errno));
+    _Atomic EpochId *offer = &arena->offers[sup_rng_below(rng, OFFERS)];
+    bool open = true;
+    atomic_store_explicit(offer, epoch_domain_epoch(own), memory_order_relaxed);
+    for (unsigned i = 0; i < 20 && open; i++) {
+        unsigned char *object = slab_alloc(200);
+        SUP_CHECK(object != NULL || errno == ESTALE, "slab_alloc: %s", strerror(errno));
+        open = epoch_domain_reset(own, SIZE_MAX);
+        SUP_CHECK(open || errno == ESTALE, "reset: %s", strerror(errno));
+        SUP_CHECK(!open || !slab_owns(arena->allocator, object), "live after the reset");
+    }
+    SUP_CHECK(epoch_domain_exit(own), "exit: %s", strerror(errno));
+    epoch_domain_destroy(own);
+    SUP_CHECK(epoch_domain_epoch(own) == EPOCH_NONE, "a domain after its end");
+    ts_heap_mine()->bias_rest = TS_BIAS_REST - 2; /* if another has taken its bias it has one again soon */
+}
+
 static void work(void *argument, unsigned number) {
     struct arena *arena = argument;
     struct sup_rng rng = {sup_mix(arena->args.seed) + number};
     while (!atomic_load_explicit(&arena->stop, memory_order_relaxed)) {
         use_shared(arena, &rng);
         use_chain(arena, &rng);
+        for (unsigned i = 0; i < 10; i++) {
+            use_own(arena, &rng);
+            meddle(arena, &rng);
+        }
     }
 }
 
@@ -180,6 +229,7 @@ int main(int argc, char **argv) {
     SUP_CHECK(stats.live_objects == arena.shared_objects, "%" PRIu64 " live in the shared domain, %" PRIu64 " made",
               stats.live_objects, (uint64_t)arena.shared_objects);
     SUP_CHECK(arena.destroyed > 0, "no chain came to its end");
+    SUP_CHECK(arena.meddled > 0, "no epoch was met");
     epoch_domain_destroy(arena.shared);
     for (unsigned i = 0; i < CHAINS; i++) {
         if (arena.chains[i].domain != NULL) {
@@ -191,7 +241,8 @@ int main(int argc, char **argv) {
     sup_check_empty(arena.allocator);
     slab_allocator_free(arena.allocator);
     (void)pthread_mutex_destroy(&arena.mutex);
-    (void)printf("domains_test: seed %" PRIu64 ", %" PRIu64 " shared objects, %" PRIu64 " chains: good\n",
-                 arena.args.seed, (uint64_t)arena.shared_objects, (uint64_t)arena.destroyed);
+    (void)printf("domains_test: seed %" PRIu64 ", %" PRIu64 " shared objects, %" PRIu64 " chains, %" PRIu64
+                 " epochs met: good\n",
+                 arena.args.seed, (uint64_t)arena.shared_objects, (uint64_t)arena.destroyed, (uint64_t)arena.meddled);
     return 0;
 }

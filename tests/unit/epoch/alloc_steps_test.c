@@ -32,6 +32,7 @@
 #define ts_free stepped_free
 #define ts_realloc stepped_realloc
 #define ts_object_at stepped_object_at
+#define ts_object_at_in_slab stepped_object_at_in_slab
 #define ts_object_of_handle stepped_object_of_handle
 #define ts_object_usable stepped_object_usable
 #define ts_object_handle stepped_object_handle
@@ -42,12 +43,13 @@
 #define ts_span_lock stepped_span_lock
 #define ts_span_detach stepped_span_detach
 #define ts_span_release_list stepped_span_release_list
-#define ts_lock_acquire(l) (step(), locks++, (ts_lock_acquire)(l))
-#define ts_lock_release(l) ((ts_lock_release)(l), locks--)
+#define ts_epoch_acquire(e) (step(), locks++, (ts_epoch_acquire)(e))
+#define ts_epoch_release(e) ((ts_epoch_release)(e), locks--)
 #define ts_foreign_drain_some(heap, most) (step(), (ts_foreign_drain_some)((heap), (most)))
 #define ts_foreign_take_off(heap, unit) (step(), (ts_foreign_take_off)((heap), (unit)))
 static unsigned locks;
 bool ts_object_at(uintptr_t token, const void *p, ts_object *out);
+bool ts_object_at_in_slab(uintptr_t token, const void *p, ts_object *out);
 size_t ts_object_usable(const ts_object *object);
 void *ts_span_alloc(ts_allocator *allocator, EpochId id, size_t size, size_t align, bool *zero);
 bool ts_span_free(ts_allocator *allocator, uint32_t unit, uint64_t word, uint32_t generation);
@@ -66,8 +68,8 @@ static void before_care(void);
 #undef ts_span_lock
 #undef ts_span_detach
 #undef ts_span_release_list
-#undef ts_lock_acquire
-#undef ts_lock_release
+#undef ts_epoch_acquire
+#undef ts_epoch_release
 #undef ts_foreign_drain_some
 #undef ts_foreign_take_off
 #undef ts_alloc_scope
@@ -77,6 +79,7 @@ static void before_care(void);
 #undef ts_free
 #undef ts_realloc
 #undef ts_object_at
+#undef ts_object_at_in_slab
 #undef ts_object_of_handle
 #undef ts_object_usable
 #undef ts_object_handle

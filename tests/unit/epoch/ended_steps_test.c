@@ -28,7 +28,7 @@ static void at(void (**stop)(void)) {
     }
 }
 
-#define ts_lock_release(l) ((ts_lock_release)(l), at(&after_release))
+#define ts_epoch_release(e) ((ts_epoch_release)(e), at(&after_release))
 #define ts_epoch_set_label(e, l) ((ts_epoch_set_label)((e), (l)), at(&after_label))
 /* Not the first so many times, but the next. */
 static unsigned passed_by;
@@ -39,7 +39,7 @@ static void at_last(void (**stop)(void)) {
 #define ts_table_next_id(t, e) (at_last(&before_id), (ts_table_next_id)((t), (e)))
 #include "epoch/end.c"
 #include "epoch/epoch.c"
-#undef ts_lock_release
+#undef ts_epoch_release
 #undef ts_epoch_set_label
 
 static ts_block *join_and_stop(ts_heap *heap, ts_allocator *a, EpochId id) {

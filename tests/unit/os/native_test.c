@@ -9,10 +9,19 @@
 #include "check.h"
 #include "os/os.h"
 
+#include <errno.h>
 #include <signal.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
+
+#if defined(__linux__)
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#endif
 
 #define BYTES ((size_t)1 << 20)
 
@@ -79,6 +88,35 @@ static void no_files_no_figure(void **state) {
     assert_int_equal(sup_child(without_files, NULL, SUP_CHILD_SECONDS, NULL, 0), 0);
 }
 
+#if defined(__linux__) && defined(SYS_membarrier)
+/* A process that forbids itself the barrier after it had it: the call is refused, and errno stays. */
+static void without_a_barrier(void *argument) {
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_membarrier, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof code / sizeof *code, code};
+    (void)argument;
+    if (!ts_os_native.barrier_all() || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) {
+        return; /* none to refuse, or nothing to refuse it with */
+    }
+    errno = 77;
+    SUP_CHECK(!ts_os_native.barrier_all(), "a barrier that is forbidden");
+    SUP_CHECK(errno == 77, "errno %d", errno);
+}
+
+static void a_barrier_forbidden_later(void **state) {
+    (void)state;
+    assert_int_equal(sup_child(without_a_barrier, NULL, SUP_CHILD_SECONDS, NULL, 0), 0);
+}
+#define WITHOUT_A_BARRIER cmocka_unit_test(a_barrier_forbidden_later),
+#else
+#define WITHOUT_A_BARRIER
+#endif
+
 static void fail_an_assertion(void *argument) {
     (void)argument;
     ts_assert_failed("two is three", "file.c", 7);
@@ -93,10 +131,8 @@ static void an_assertion_says_where(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_reservation),           cmocka_unit_test(what_cannot_be_had),
-        cmocka_unit_test(clocks_and_figures),      cmocka_unit_test(no_files_no_figure),
-        cmocka_unit_test(an_assertion_says_where),
-    };
+    const struct CMUnitTest tests[] = {cmocka_unit_test(a_reservation),           cmocka_unit_test(what_cannot_be_had),
+                                       cmocka_unit_test(clocks_and_figures),      cmocka_unit_test(no_files_no_figure),
+                                       cmocka_unit_test(an_assertion_says_where), WITHOUT_A_BARRIER};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

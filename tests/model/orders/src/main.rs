@@ -321,7 +321,8 @@ fn handle(s: &'static Steps) {
     assert!(!maker.join().unwrap() || moves_on, "a handle whose generation comes again");
 }
 
-/// ts_epoch_show and ts_domain_create against slab_allocator_free with ts_epoch_destroy_all and ts_domain_destroy_all.
+/// ts_epoch_show, ts_domain_make and ts_domain_create against slab_allocator_free with ts_epoch_destroy_all and
+/// ts_domain_destroy_all. The fences are fences, or the two sides of a barrier_all (ts_domain_make).
 fn open(s: &'static Steps) {
     let (allocator, domain, epoch) = (word(1), word(0), word(0));
     let opener = {
@@ -337,6 +338,95 @@ fn open(s: &'static Steps) {
     s.fence("fence-at-end");
     let found = epoch.load(Acquire) == 1 && domain.load(Acquire) == 1;
     assert!(opener.join().unwrap() || found, "an epoch or a domain of no allocator");
+}
+
+const IN_END: u64 = 2;
+
+/// hold_usual and ts_epoch_begin against ts_epoch_acquire: the owner ends an epoch by its bias, and its entry is in use again, without a
+/// bias, and with the same.
+fn bias(s: &'static Steps) {
+    bias_then(s, 0);
+}
+
+fn bias_again(s: &'static Steps) {
+    bias_then(s, BIAS);
+}
+
+const BIAS: u64 = 7;
+
+fn bias_then(s: &'static Steps, next: u64) {
+    let (bias, id, in_op) = (word(BIAS), word(1), word(0));
+    let epoch = Arc::new(Bin(UnsafeCell::new(0)));
+    let owner = {
+        let (bias, id, in_op, epoch) = (bias.clone(), id.clone(), in_op.clone(), epoch.clone());
+        thread::spawn(move || {
+            in_op.store(IN_END, Relaxed);
+            s.fence("barrier-at-owner");
+            let mine = bias.load(Relaxed) == BIAS;
+            if mine {
+                epoch.touch();
+                id.store(0, Release);
+            }
+            in_op.store(0, s.order("end-release", Release));
+            if mine {
+                if !s.lacks("begin-fence") {
+                    fence(Release);
+                }
+                if bias.load(Relaxed) != next {
+                    bias.store(next, Relaxed);
+                }
+                epoch.touch();
+                id.store(2, Release);
+            }
+        })
+    };
+    // Under the lock, having found the id.
+    let other = thread::spawn(move || {
+        let mut waited = true;
+        if bias.load(s.order("bias-acquire", Acquire)) != 0 {
+            let taken = if s.lacks("exchange") { BIAS } else { bias.swap(0, s.order("exchange-acquire", Acquire)) };
+            if taken != 0 {
+                s.fence("barrier-at-other");
+                waited = s.lacks("wait") || in_op.load(s.order("wait-acquire", Acquire)) != IN_END;
+            }
+        }
+        if waited && id.load(Relaxed) == 1 {
+            epoch.touch();
+        }
+    });
+    owner.join().unwrap();
+    other.join().unwrap();
+}
+
+/// The turn that comes again in ts_heap_unbias, after a bias of it was exchanged while it was over: hold_usual.
+fn turns(s: &'static Steps) {
+    let (bias, biased) = (word(BIAS), word(BIAS + 1));
+    let lock = word(0);
+    let others = {
+        let (bias, biased, lock) = (bias.clone(), biased.clone(), lock.clone());
+        thread::spawn(move || {
+            bias.swap(0, Acquire); // the turn is another: nothing to wait for
+            lock.store(1, Release); // bias_lock, to who takes the other bias
+        })
+    };
+    let taker = {
+        let (biased, lock) = (biased.clone(), lock.clone());
+        thread::spawn(move || {
+            if lock.load(Acquire) == 1 {
+                biased.store(BIAS, s.order("turn-release", Release)); // then waits for the operation below
+            }
+        })
+    };
+    let (turn, mine) = if s.lacks("turn-first") {
+        let mine = bias.load(Relaxed);
+        (biased.load(Acquire), mine)
+    } else {
+        let turn = biased.load(s.order("turn-acquire", Acquire));
+        (turn, bias.load(Relaxed))
+    };
+    assert_ne!(turn, mine, "an epoch that another thread has");
+    others.join().unwrap();
+    taker.join().unwrap();
 }
 
 /// ts_table_publish and ts_table_find_strided: who finds an id sees the entry's fields.
@@ -544,7 +634,7 @@ fn last(s: &'static Steps) {
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let models: [(&str, fn(&'static Steps)); 18] = [
+    let models: [(&str, fn(&'static Steps)); 21] = [
         ("bracket", bracket),
         ("taken", taken),
         ("foreign", foreign),
@@ -556,6 +646,9 @@ fn main() {
         ("rolling", rolling),
         ("handle", handle),
         ("open", open),
+        ("bias", bias),
+        ("bias_again", bias_again),
+        ("turns", turns),
         ("table", table),
         ("flushed", flushed),
         ("bump", bump),

@@ -1,0 +1,570 @@
+/*
+ * An epoch that its thread ends or resets by its bias, without the lock, and others that take the lock meanwhile (epoch.h). domain.c
+ * and domain_end.c are compiled once more, in place of the library's, with a place to stop at before every look at a shared word.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "identities.h"
+#include "proc.h"
+#include "unit.h"
+
+#include "../heap/errands.h"
+#include "api/runtime.h"
+#include "epoch/blocks.h"
+#include "epoch/check.h"
+#include "epoch/domain.h"
+#include "heap/ended.h"
+
+#include <stdatomic.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "steps.h"
+
+#include "epoch/domain.c"
+#include "epoch/domain_end.c"
+#undef ts_load_relaxed
+#undef ts_load_acquire
+#define ts_load_relaxed(p) atomic_load_explicit((p), memory_order_relaxed)
+#define ts_load_acquire(p) atomic_load_explicit((p), memory_order_acquire)
+
+static SlabAllocator *allocator;
+static EpochDomain *domain;
+static EpochId epoch;
+static ts_epoch *entry;
+static ts_os_table table;
+static unsigned barriers;
+static bool refuse_barrier;
+static void (*at_barrier)(void);
+
+static bool barrier(void) {
+    if (refuse_barrier) {
+        return false;
+    }
+    barriers++;
+    void (*fn)(void) = at_barrier;
+    at_barrier = NULL;
+    if (fn) {
+        fn();
+    }
+    return ts_os_native.barrier_all();
+}
+
+/* What begins in this thread before its step'th look. */
+static _Thread_local bool stops;
+static void (*meanwhile)(void);
+static unsigned looks_left;
+
+static void step(void) {
+    if (stops && meanwhile && looks_left-- == 0) {
+        void (*fn)(void) = meanwhile;
+        meanwhile = NULL;
+        fn();
+    }
+}
+
+static atomic_bool done;
+
+static bool is_done_within(unsigned ms) {
+    for (unsigned i = 0; i < 10 * ms && !atomic_load(&done); i++) {
+        struct timespec t = {0, 100000};
+        nanosleep(&t, NULL);
+    }
+    return atomic_load(&done);
+}
+
+static int start(void **state) {
+    (void)state;
+    table = ts_os_native;
+    table.barrier_all = barrier;
+    ts_os = &table;
+    refuse_barrier = false;
+    at_barrier = NULL;
+    allocator = slab_allocator_create();
+    begin();
+    stops = true;
+    return allocator == NULL;
+}
+
+static int stop(void **state) {
+    static ts_check check;
+    (void)state;
+    end();
+    sup_check_identities(allocator);
+    sup_check_empty(allocator);
+    slab_allocator_free(allocator);
+    SUP_CHECK(ts_check_all(&check, false), "%s", check.why);
+    return 0;
+}
+
+static ts_epoch *entry_of(const EpochDomain *d) {
+    return ts_table_at(&ts_epochs, ts_table_index(&ts_epochs, epoch_domain_epoch(d)));
+}
+
+static uint32_t my_bias(void) { return atomic_load(&ts_heap_mine()->biased); }
+
+/* So many epochs since it lost its bias. */
+static bool bias_again; /* though the barrier was refused */
+static void rest(unsigned epochs) {
+    ts_heap_mine()->bias = bias_again && epochs != 0 ? my_bias() : 0;
+    ts_heap_mine()->bias_rest = epochs;
+}
+
+/* With some objects. */
+static void make_domain(bool biased) {
+    rest(biased ? TS_BIAS_REST - 1 : 0);
+    domain = epoch_domain_create(allocator);
+    assert_non_null(domain);
+    epoch = epoch_domain_epoch(domain);
+    entry = entry_of(domain);
+    assert_int_equal(atomic_load(&entry->bias), biased ? my_bias() : 0);
+    assert_true(epoch_domain_enter(domain));
+    for (unsigned i = 0; i < 3; i++) {
+        assert_non_null(slab_alloc(4000));
+    }
+    assert_true(epoch_domain_exit(domain));
+}
+
+/* ---- what others do with it ----------------------------------------------------------------------------------- */
+
+static bool was_biased; /* when the other began, inside of the operation */
+static bool joined;
+
+static void name_it(void) {
+    (void)slab_epoch_set_label(allocator, epoch, "a name");
+    atomic_store(&done, true);
+}
+/* A second block in the epoch. */
+static void join_it(void) {
+    joined = slab_malloc_epoch(allocator, 100, epoch) != NULL;
+    atomic_store(&done, true);
+}
+static void destroy_it(void) {
+    (void)epoch_destroy(allocator, epoch);
+    atomic_store(&done, true);
+}
+static void close_it(void) {
+    (void)epoch_close(allocator, epoch);
+    atomic_store(&done, true);
+}
+static void wrap_it(void) {
+    EpochDomain *wrapped = epoch_domain_wrap(allocator, epoch, true);
+    epoch_domain_destroy(wrapped); /* with the epoch */
+    atomic_store(&done, true);
+}
+
+static void fork_it(void);
+static void (*other)(void);
+
+/* While an operation of this thread can be changing the epoch nobody else gets it, nor its copy in a child. */
+static void let_it_begin(void) {
+    was_biased = atomic_load(&ts_thread.in_op) == TS_IN_END && atomic_load(&entry->bias) == my_bias() &&
+                 (other == fork_it || atomic_load(&entry->entry.id) == epoch);
+    let_begin(other);
+    if (was_biased) {
+        SUP_CHECK(!is_done_within(10), "another thread has the epoch while its own ends or resets it");
+    } else if (atomic_load(&ts_thread.in_op) == 0 && atomic_load(&ts_epoch_lock(entry)->word) == TS_LOCK_FREE) {
+        SUP_CHECK(is_done_within(10000), "it waits for nobody");
+    }
+}
+
+/* Ends or resets the domain while the other does that, from each step on. How often that met the operation. */
+static unsigned at_each_step(void (*fn)(void), bool reset, bool biased) {
+    unsigned met = 0;
+    other = fn;
+    for (unsigned at = 0;; at++) {
+        make_domain(biased);
+        atomic_store(&done, false);
+        was_biased = joined = false;
+        looks_left = at;
+        meanwhile = let_it_begin;
+        bool emptied = false;
+        if (reset) {
+            emptied = epoch_domain_reset(domain, SIZE_MAX);
+        } else {
+            epoch_domain_destroy(domain);
+        }
+        bool all = meanwhile != NULL;
+        meanwhile = NULL;
+        if (!all) {
+            meet();
+            met += was_biased;
+        }
+        SlabEpochStats stats;
+        if (reset) {
+            bool is = slab_stats_epoch(allocator, SLAB_ALL_CLASSES, epoch, &stats);
+            SUP_CHECK(!is || !emptied || stats.live_objects <= joined, "step %u: it was reset, and %u are live", at,
+                      (unsigned)stats.live_objects);
+            epoch_domain_destroy(domain);
+        }
+        SUP_CHECK(epoch_domain_epoch(domain) == EPOCH_NONE, "step %u: the domain", at);
+        SUP_CHECK(epoch_state(allocator, epoch) == EPOCH_CLOSED, "step %u: its epoch", at);
+        sup_check_identities(allocator);
+        sup_check_empty(allocator);
+        if (all) {
+            return met;
+        }
+    }
+}
+
+static void others_wait(void **state) {
+    (void)state;
+    void (*const calls[])(void) = {name_it, join_it, destroy_it, close_it, wrap_it};
+    for (unsigned i = 0; i < sizeof calls / sizeof *calls; i++) {
+        assert_true(at_each_step(calls[i], false, true) >= 3);
+        assert_true(at_each_step(calls[i], true, true) >= 5);
+        assert_int_equal(at_each_step(calls[i], false, false), 0);
+        assert_int_equal(at_each_step(calls[i], true, false), 0);
+    }
+}
+
+/* A child begins with no epoch half changed. */
+static void fork_it(void) {
+    pid_t child = fork();
+    SUP_CHECK(child >= 0, "fork");
+    if (child == 0) {
+        int state = epoch_state(allocator, epoch);
+        SUP_CHECK(state == EPOCH_CLOSED || slab_epoch_set_label(allocator, epoch, "the child's"), "a label");
+        SUP_CHECK(state == EPOCH_CLOSED || epoch_destroy(allocator, epoch), "its end");
+        static ts_check check;
+        char why[256] = "";
+        if (refuse_barrier) {
+            _exit(0); /* the heap is lost to the child */
+        }
+        SUP_CHECK(sup_live_objects(allocator) == 0, "something is left of it");
+        SUP_CHECK(sup_identities(allocator, why, sizeof why), "%s", why);
+        SUP_CHECK(ts_check_all(&check, true), "%s", check.why);
+        _exit(0);
+    }
+    int status = -1;
+    SUP_CHECK(waitpid(child, &status, 0) == child && status == 0, "the child: %d", status);
+    atomic_store(&done, true);
+}
+
+static void fork_waits(void **state) {
+    (void)state;
+    assert_true(at_each_step(fork_it, false, true) >= 3);
+    assert_true(at_each_step(fork_it, true, true) >= 5);
+}
+
+/* ---- how it is taken -------------------------------------------------------------------------------------------- */
+
+static uint32_t bias_at_barrier, lock_at_barrier;
+static void look(void) {
+    bias_at_barrier = atomic_load(&entry->bias);
+    lock_at_barrier = atomic_load(&ts_epoch_lock(entry)->word);
+}
+
+/* The bias, then the barrier, then the look at its thread, under the lock. Once. */
+static void taken_in_order(void **state) {
+    (void)state;
+    make_domain(true);
+    bias_at_barrier = 1;
+    lock_at_barrier = TS_LOCK_FREE;
+    at_barrier = look;
+    barriers = 0;
+    let(name_it);
+    assert_int_equal(barriers, 1);
+    assert_int_equal(bias_at_barrier, 0);
+    assert_int_not_equal(lock_at_barrier, TS_LOCK_FREE);
+    let(name_it);
+    assert_int_equal(barriers, 1);
+    epoch_domain_destroy(domain);
+    assert_int_equal(barriers, 1);
+    /* This thread's own calls leave it. */
+    make_domain(true);
+    assert_true(slab_epoch_set_label(allocator, epoch, "a name"));
+    assert_int_equal(atomic_load(&entry->bias), my_bias());
+    epoch_domain_destroy(domain);
+    assert_int_equal(barriers, 1);
+}
+
+/* What a thread has lost once it does not risk again so soon. */
+static void rests(void **state) {
+    (void)state;
+    make_domain(true);
+    barriers = 0;
+    let(name_it);
+    epoch_domain_destroy(domain);
+    for (unsigned i = 1; i < TS_BIAS_REST; i++) {
+        domain = epoch_domain_create(allocator);
+        epoch = epoch_domain_epoch(domain);
+        entry = entry_of(domain);
+        assert_int_equal(atomic_load(&entry->bias), 0);
+        let(name_it);
+        epoch_domain_destroy(domain);
+    }
+    assert_int_equal(barriers, 1);
+    domain = epoch_domain_create(allocator);
+    assert_int_equal(atomic_load(&entry_of(domain)->bias), my_bias());
+    epoch_domain_destroy(domain);
+}
+
+enum { MANY = 40 };
+static EpochDomain *many[MANY];
+static void name_all(void) {
+    for (unsigned i = 0; i < MANY; i++) {
+        SUP_CHECK(slab_epoch_set_label(allocator, epoch_domain_epoch(many[i]), "a name"), "a label");
+    }
+}
+
+/* A thread loses the biases of all of its epochs at once; it goes on with their locks. */
+static void all_at_once(void **state) {
+    (void)state;
+    rest(TS_BIAS_REST - 1);
+    for (unsigned i = 0; i < MANY; i++) {
+        many[i] = epoch_domain_create(allocator);
+        assert_int_equal(atomic_load(&entry_of(many[i])->bias), my_bias());
+    }
+    domain = epoch_domain_create(allocator);
+    barriers = 0;
+    let(name_all);
+    assert_int_equal(barriers, 1);
+    entry = entry_of(domain); /* of the turn that is over */
+    assert_int_not_equal(atomic_load(&entry->bias), my_bias());
+    uint64_t before = atomic_load(&ts_epoch_lock(entry)->fast_acquired);
+    assert_true(epoch_domain_reset(domain, SIZE_MAX));
+    assert_int_equal(atomic_load(&ts_epoch_lock(entry)->fast_acquired), before + 1);
+    for (unsigned i = 0; i < MANY; i++) {
+        assert_int_equal(atomic_load(&entry_of(many[i])->bias), 0);
+        epoch_domain_destroy(many[i]);
+    }
+    epoch_domain_destroy(domain);
+    assert_int_equal(barriers, 1);
+}
+
+/* A bias whose turn has come again is one again, to both sides. */
+static void turns_come_again(void **state) {
+    (void)state;
+    EpochDomain *first = NULL;
+    for (unsigned i = 0; i <= 1u << TS_BIAS_TURN_BITS; i++) {
+        make_domain(true);
+        if (i == 0) {
+            first = domain;
+            make_domain(true);
+        }
+        barriers = 0;
+        if (i < 1u << TS_BIAS_TURN_BITS) {
+            let(name_it);
+            assert_int_equal(barriers, 1);
+        }
+        epoch_domain_destroy(domain);
+    }
+    domain = first;
+    epoch = epoch_domain_epoch(first);
+    entry = entry_of(first);
+    assert_int_equal(atomic_load(&entry->bias), my_bias());
+    uint64_t before = atomic_load(&ts_epoch_lock(entry)->fast_acquired);
+    assert_true(epoch_domain_reset(first, SIZE_MAX));
+    assert_int_equal(atomic_load(&ts_epoch_lock(entry)->fast_acquired), before);
+    let(name_it);
+    assert_int_equal(barriers, 1);
+    assert_int_equal(atomic_load(&entry->bias), 0);
+    epoch_domain_destroy(first);
+}
+
+/* Who takes a bias can meet the entry's next use, which has none. */
+static void nothing_to_take(void **state) {
+    (void)state;
+    const ts_block *none = ts_line_address(0);
+    make_domain(false);
+    barriers = 0;
+    ts_lock_acquire(ts_epoch_lock(entry));
+    ts_epoch_unbias(entry);
+    ts_epoch_release(entry);
+    assert_int_equal(barriers, 0);
+    assert_true(atomic_load(&none->key) == UINT64_MAX);
+    epoch_domain_destroy(domain);
+}
+
+static atomic_bool has_lock;
+static bool was_done;
+static EpochDomain *large;
+
+static void *name_on_a_third(void *argument) {
+    name_it();
+    return argument;
+}
+
+/* With a lock for which the thread that ends its domain has to wait. */
+static void take_bias_while_it_waits(void) {
+    ts_lock *warm = &ts_allocator_find(ts_token(allocator))->warm_lock;
+    pthread_t third;
+    ts_lock_acquire(warm);
+    atomic_store(&has_lock, true);
+    while (atomic_load(&warm->word) != TS_LOCK_WAITED) {
+        sup_sleep_ms(1);
+    }
+    SUP_CHECK(pthread_create(&third, NULL, name_on_a_third, NULL) == 0, "pthread_create");
+    was_done = is_done_within(200);
+    ts_lock_release(warm);
+    SUP_CHECK(pthread_join(third, NULL) == 0, "pthread_join");
+}
+
+/* Who ends an epoch by its bias waits for a lock only when the epoch is done with. */
+static void waits_for_nothing(void **state) {
+    (void)state;
+    make_domain(true); /* whose bias is taken */
+    large = epoch_domain_create(allocator);
+    assert_int_equal(atomic_load(&entry_of(large)->bias), my_bias());
+    assert_true(epoch_domain_enter(large));
+    for (unsigned i = 0; i < 4 * (TS_LOCAL_WARM_UNITS + 8); i++) {
+        assert_non_null(slab_alloc(4000));
+    }
+    assert_true(epoch_domain_exit(large));
+    atomic_store(&done, false);
+    atomic_store(&has_lock, false);
+    let_begin(take_bias_while_it_waits);
+    while (!atomic_load(&has_lock)) {
+        sup_sleep_ms(1);
+    }
+    epoch_domain_destroy(large);
+    meet();
+    assert_true(was_done);
+    epoch_domain_destroy(domain);
+}
+
+static EpochDomain *theirs;
+static void take_over(void) {
+    SUP_CHECK(epoch_domain_enter(domain) && slab_alloc(100) && epoch_domain_exit(domain), "handed over");
+    SUP_CHECK(epoch_domain_reset(domain, SIZE_MAX), "reset");
+    SUP_CHECK(atomic_load(&entry->bias) == 0, "its bias is another's");
+    epoch_domain_destroy(domain);
+}
+
+/* A domain that goes to another thread, which ends it; this one's bias does not go with it. */
+static void handed_over(void **state) {
+    (void)state;
+    barriers = 0;
+    rest(TS_BIAS_REST - 1);
+    domain = epoch_domain_create(allocator);
+    entry = entry_of(domain);
+    assert_int_equal(atomic_load(&entry->bias), my_bias());
+    assert_true(epoch_domain_hand_over(domain));
+    let(take_over);
+    assert_int_equal(epoch_domain_epoch(domain), EPOCH_NONE);
+    assert_int_equal(barriers, 0);
+    make_domain(true); /* with a block of this thread in it */
+    assert_true(epoch_domain_hand_over(domain));
+    let(take_over);
+}
+
+/* An epoch that ended by another thread is in use again, by that one, when its domain ends: it is not this thread's. */
+static void end_and_begin(void) {
+    EpochDomain *some[4 * TS_SPARE_ENTRIES];
+    const unsigned count = sizeof some / sizeof *some;
+    SUP_CHECK(epoch_destroy(allocator, epoch), "epoch_destroy");
+    rest(TS_BIAS_REST - 1);
+    theirs = NULL;
+    for (unsigned i = 0; i < count; i++) {
+        some[i] = epoch_domain_create(allocator);
+        if (entry_of(some[i]) == entry) {
+            theirs = some[i];
+            some[i] = NULL;
+        }
+    }
+    SUP_CHECK(theirs != NULL, "the entry is in no use");
+    SUP_CHECK(atomic_load(&entry->bias) == my_bias(), "and not biased");
+    for (unsigned i = 0; i < count; i++) {
+        epoch_domain_destroy(some[i]);
+    }
+}
+static void end_theirs(void) { epoch_domain_destroy(theirs); }
+
+static void in_use_again(void **state) {
+    (void)state;
+    make_domain(true);
+    let(end_and_begin);
+    EpochId now = epoch_domain_epoch(theirs);
+    epoch_domain_destroy(domain);
+    assert_int_equal(epoch_domain_epoch(domain), EPOCH_NONE);
+    assert_int_equal(epoch_domain_epoch(theirs), now);
+    assert_int_equal(epoch_state(allocator, now), EPOCH_ACTIVE);
+    let(end_theirs);
+}
+
+/* ---- systems without a barrier, and those that refuse it later ----------------------------------------------------- */
+
+/* The first call that is refused, and what it leaves in errno. */
+static void free_large(void) {
+    void *p = slab_malloc_epoch(allocator, 1 << 20, epoch);
+    errno = 77;
+    SUP_CHECK(slab_free(allocator, p) && errno == 77, "errno %d", errno);
+}
+
+static void refused_later(void **state) {
+    (void)state;
+    make_domain(true);
+    refuse_barrier = true;
+    let(free_large);
+    epoch_domain_destroy(domain);
+    /* Never again, but for what is biased: */
+    for (unsigned i = 0; i < 2 * TS_BIAS_REST; i++) {
+        domain = epoch_domain_create(allocator);
+        assert_int_equal(atomic_load(&entry_of(domain)->bias), 0);
+        epoch_domain_destroy(domain);
+    }
+    bias_again = true;
+    assert_true(at_each_step(name_it, true, true) >= 5);
+    assert_true(at_each_step(fork_it, false, true) >= 3);
+    bias_again = false;
+    refuse_barrier = false;
+}
+
+static void without_a_barrier(void **state) {
+    (void)state;
+    refuse_barrier = true;
+    ts_barriers = false;
+    unsigned before = barriers;
+    make_domain(false);
+    epoch_domain_destroy(domain);
+    for (unsigned i = 0; i < 2 * TS_BIAS_REST; i++) {
+        domain = epoch_domain_create(allocator);
+        assert_int_equal(atomic_load(&entry_of(domain)->bias), 0);
+        epoch_domain_destroy(domain);
+    }
+    assert_int_equal(at_each_step(name_it, true, false), 0);
+    assert_int_equal(barriers, before);
+    ts_barriers = ts_os_native.barrier_all();
+    refuse_barrier = false;
+}
+
+/* ---- the allocator ends ---------------------------------------------------------------------------------------------- */
+
+static uint64_t token_at_barrier;
+static void look_at_token(void) { token_at_barrier = ts_allocator_find(ts_token(allocator)) != NULL; }
+
+/* Who makes a domain has no fence between its id and the look at the allocator: the barrier of who ends that one stands
+   for it, and comes between the two. */
+static void allocator_ends(void **state) {
+    (void)state;
+    SlabAllocator *kept = allocator;
+    allocator = slab_allocator_create();
+    domain = epoch_domain_create(allocator);
+    assert_non_null(domain);
+    token_at_barrier = 1;
+    barriers = 0;
+    at_barrier = look_at_token;
+    slab_allocator_free(allocator);
+    assert_in_range(barriers, 1, 1000);
+    assert_int_equal(token_at_barrier, 0);
+    assert_int_equal(epoch_domain_epoch(domain), EPOCH_NONE);
+    allocator = kept;
+}
+
+#define WITH(test) cmocka_unit_test_setup_teardown(test, start, stop)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        WITH(others_wait),       WITH(fork_waits),      WITH(taken_in_order),    WITH(rests),       WITH(all_at_once),
+        WITH(turns_come_again),  WITH(nothing_to_take), WITH(waits_for_nothing), WITH(handed_over), WITH(in_use_again),
+        WITH(without_a_barrier), WITH(allocator_ends),  WITH(refused_later), /* the last */
+    };
+    const struct CMUnitTest without[] = {WITH(without_a_barrier)};
+    if (!ts_os_native.barrier_all()) {
+        return cmocka_run_group_tests_name("epoch.bias", without, NULL, NULL);
+    }
+    return cmocka_run_group_tests_name("epoch.bias", tests, NULL, NULL);
+}
