@@ -12,16 +12,13 @@ static void note_acquire(ts_rank rank) {
     ts_assert(2, (held_ranks >> rank) == 0);
     held_ranks |= 1u << rank;
 }
-void ts_lock_note_tried(ts_rank rank) {
-    ts_assert(2, (held_ranks & (1u << rank)) == 0);
-    held_ranks |= 1u << rank;
-}
-void ts_lock_note_release(ts_rank rank) {
+static void note_release(ts_rank rank) {
     ts_assert(2, (held_ranks & (1u << rank)) != 0);
     held_ranks &= ~(1u << rank);
 }
 #else
 static void note_acquire(ts_rank rank) { (void)rank; }
+static void note_release(ts_rank rank) { (void)rank; }
 #endif
 
 void ts_lock_init(ts_lock *lock, ts_rank rank) {
@@ -41,10 +38,8 @@ TS_NOINLINE static void take_waiting(ts_lock *lock) {
         ts_park(&lock->word, TS_LOCK_WAITED);
 }
 
-void ts_lock_wake(ts_lock *lock) { ts_unpark(&lock->word); }
-
 TS_ALWAYS_INLINE void give(ts_lock *lock) {
-    if (ts_lock_put(lock)) ts_lock_wake(lock);
+    if (ts_lock_put(lock)) ts_unpark(&lock->word);
 }
 
 TS_NOINLINE static void take_counting(ts_lock *lock) {
@@ -62,7 +57,7 @@ void ts_lock_acquire(ts_lock *lock) {
 }
 
 void ts_lock_release(ts_lock *lock) {
-    ts_lock_note_release(lock->rank);
+    note_release(lock->rank);
     give(lock);
 }
 

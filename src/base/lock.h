@@ -26,11 +26,11 @@ typedef enum ts_rank {
     TS_RANK_ALLOCATOR = 1, /* one allocator: its rolling epoch, its list of shares */
     TS_RANK_EPOCH,         /* stripe of epochs: their states, blocks and spans */
     TS_RANK_HEAP,          /* what one heap owns, when another thread than its own looks */
-    TS_RANK_BIAS, /* the bias of one heap; no lock is taken, nor any system call made but a barrier, by who has it */
-    TS_RANK_REGISTRY, /* list of heaps, free heaps */
-    TS_RANK_WARM,     /* warm units shared by the threads of one allocator */
-    TS_RANK_TABLE,    /* free lists of metadata */
-    TS_RANK_POOL,     /* free units of the region */
+    TS_RANK_BIAS,          /* the bias of one heap (epoch.h) */
+    TS_RANK_REGISTRY,      /* list of heaps, free heaps */
+    TS_RANK_WARM,          /* warm units shared by the threads of one allocator */
+    TS_RANK_TABLE,         /* free lists of metadata */
+    TS_RANK_POOL,          /* free units of the region */
 } ts_rank;
 
 enum { TS_LOCK_FREE, TS_LOCK_HELD, TS_LOCK_WAITED };
@@ -50,23 +50,9 @@ void ts_lock_init(ts_lock *lock, ts_rank rank);
 void ts_lock_reset_counts(ts_lock *lock);
 void ts_lock_acquire(ts_lock *lock);
 void ts_lock_release(ts_lock *lock);
-/* For a path without calls. Takes the lock if it is free; never waits, so one of any other rank may be tried whatever is held,
-   and inside of an operation (heap.h). */
-static inline bool ts_lock_try(ts_lock *lock);
-/* The release of it. true: somebody sleeps at the lock, whom the caller wakes soon (ts_lock_wake). */
-static inline bool ts_lock_give(ts_lock *lock);
-void ts_lock_wake(ts_lock *lock);
 /* For fork, which takes every lock there is: equal ranks one after the other, and no counting. */
 void ts_lock_acquire_for_fork(ts_lock *lock);
 void ts_lock_release_for_fork(ts_lock *lock);
-
-#if TSLAB_ASSERT >= 2
-void ts_lock_note_tried(ts_rank rank);
-void ts_lock_note_release(ts_rank rank);
-#else
-static inline void ts_lock_note_tried(ts_rank rank) { (void)rank; }
-static inline void ts_lock_note_release(ts_rank rank) { (void)rank; }
-#endif
 
 /* acquire: partner of the release in ts_lock_put */
 TS_ALWAYS_INLINE bool ts_lock_take_free(ts_lock *lock) {
@@ -78,18 +64,6 @@ TS_ALWAYS_INLINE bool ts_lock_take_free(ts_lock *lock) {
 /* Whether somebody is to be woken. */
 TS_ALWAYS_INLINE bool ts_lock_put(ts_lock *lock) {
     return TS_UNLIKELY(atomic_exchange_explicit(&lock->word, TS_LOCK_FREE, memory_order_release) == TS_LOCK_WAITED);
-}
-
-static inline bool ts_lock_try(ts_lock *lock) {
-    if (!ts_lock_take_free(lock)) return false;
-    ts_lock_note_tried(lock->rank);
-    ts_count(&lock->fast_acquired, 1);
-    return true;
-}
-
-static inline bool ts_lock_give(ts_lock *lock) {
-    ts_lock_note_release(lock->rank);
-    return ts_lock_put(lock);
 }
 
 #endif

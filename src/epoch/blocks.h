@@ -132,17 +132,16 @@ static inline bool ts_epoch_show(ts_epoch *epoch, ts_allocator *allocator, uintp
 
 /* ---- the usual end --------------------------------------------------------------------------------------- */
 
-/* All that the epoch has, if that is one scope block of this thread, for whose heap nobody waits; NULL: it is another case.
-   Caller has the lock. */
-TS_ALWAYS_INLINE ts_block *ts_epoch_only_block(const ts_epoch *epoch) {
-    const ts_heap *heap = ts_thread.heap;
+/* All that the epoch has, if that is one scope block of this thread, whose heap is `heap`, and for which nobody waits; NULL: it is
+   another case. Caller has the epoch (epoch.h). */
+TS_ALWAYS_INLINE ts_block *ts_epoch_only_block(const ts_heap *heap, const ts_epoch *epoch) {
     ts_block *block = ts_load_relaxed(&epoch->blocks);
     if (!block || !block->scope || ts_epoch_next_block(block) || ts_load_relaxed(&block->heap) != heap) return NULL;
     if (epoch->pins != 0 || epoch->spans != 0 || epoch->dying || ts_heap_is_waited_for(heap)) return NULL;
     return block;
 }
 
-/* Without the lock, which the caller has, only the exit of a block's thread changes its key, so two stores do what
+/* Without the epoch, which the caller has, only the exit of a block's thread changes its key, so two stores do what
    shut_blocks does by read-modify-write; release is enough, see ts_slab_next_generation. */
 TS_ALWAYS_INLINE void ts_epoch_kill_only_block(ts_block *block) {
     ts_store_release(&block->key, ts_era(block) + 1);
@@ -150,7 +149,7 @@ TS_ALWAYS_INLINE void ts_epoch_kill_only_block(ts_block *block) {
 }
 
 /* The usual end, of a domain's epoch mostly: `block` is its ts_epoch_only_block, and still has to be ended. Caller has the
-   lock. */
+   epoch. */
 TS_ALWAYS_INLINE void ts_epoch_end_use(ts_epoch *epoch, ts_block *block) {
     TS_PROBE1(epoch__destroy, ts_load_relaxed(&epoch->entry.id));
     ts_epoch_kill_only_block(block);
@@ -166,7 +165,7 @@ TS_ALWAYS_INLINE void ts_epoch_end_use(ts_epoch *epoch, ts_block *block) {
    again: of its key only the share's half stays, which lets only the calling thread in, and that is here. To all others it is what
    ts_epoch_kill_only_block, ts_block_begin and ts_epoch_open_block do one after the other: who reads the list without the lock
    sees `detached` change before any of the counters, and the block in the list again after them. true: as of ts_scope_empty.
-   Caller has the lock and holds the heap; the block's eras are not used up. */
+   Caller has the epoch and holds the heap; the block's eras are not used up. */
 TS_ALWAYS_INLINE bool ts_epoch_restart_block(ts_heap *heap, ts_epoch *epoch, ts_block *block) {
     uint64_t era = ts_era(block) + 1;
     ts_store_release(&block->key, era | block->share->open_key); /* release: see ts_slab_next_generation */

@@ -63,6 +63,8 @@ uint64_t ts_domain_make(uintptr_t token) {
     uint64_t now = ts_epoch_domain_time();
     ts_heap *heap = ts_thread.heap;
     if (TS_UNLIKELY(!heap || heap->spares[TS_TABLE_EPOCH] == 0 || heap->spares[TS_TABLE_DOMAIN] == 0)) return 0;
+    uint32_t bias = heap->bias;
+    if (TS_UNLIKELY(bias != ts_load_relaxed(&heap->biased))) return 0; /* none, for now */
     ts_share *share = ts_heap_find_share(heap, token);
     if (TS_UNLIKELY(!share)) return 0;
     ts_allocator *allocator = share->allocator;
@@ -75,7 +77,6 @@ uint64_t ts_domain_make(uintptr_t token) {
         return 0;
     }
     heap->spares[TS_TABLE_EPOCH]--;
-    uint32_t bias = ts_heap_bias(heap);
     EpochId epoch_id = ts_epoch_begin(epoch, allocator, EPOCH_SCOPE, now, bias, true);
     ts_epoch_first_scope(heap, share, epoch, epoch_id, block);
     ts_heap_leave(heap);
@@ -83,9 +84,8 @@ uint64_t ts_domain_make(uintptr_t token) {
     ts_domain *d = (void *)heap->spare[TS_TABLE_DOMAIN][--heap->spares[TS_TABLE_DOMAIN]];
     uint64_t id = begin_domain(d, allocator, token, epoch_id, heap->serial, false, true, ts_scope(block));
     /* What is shown last looks whether the allocator has ended, for both. */
-    bool in_time = TS_LIKELY(bias != 0) ? ts_epoch_show_in_time(epoch, allocator, token, epoch_id, false)
-                                        : ts_epoch_show_in_time(epoch, allocator, token, epoch_id, true);
-    if (TS_UNLIKELY(!in_time)) return made_too_late(allocator, d, id, epoch_id);
+    if (TS_UNLIKELY(!ts_epoch_show_in_time(epoch, allocator, token, epoch_id, false)))
+        return made_too_late(allocator, d, id, epoch_id);
     TS_PROBE3(epoch__open, epoch_id, NULL, (uint64_t)EPOCH_SCOPE);
     return id;
 }

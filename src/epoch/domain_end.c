@@ -138,91 +138,57 @@ TS_NOINLINE static void destroy_other(uint64_t id) {
     if (d && !destroy_at_once(d, id)) destroy_slowly(d, id);
 }
 
-/* Inside an operation, with the epoch, and its lock if it was not by its bias. */
-TS_NOINLINE static void leave_epoch(ts_lock *lock) {
-    ts_op_end(&ts_thread);
-    if (lock && ts_lock_give(lock)) ts_lock_wake(lock);
-}
-
 /* The usual domain is this thread's alone, and its epoch ends with it. */
 TS_ALWAYS_INLINE bool is_usual(const ts_domain *d, const ts_heap *heap) {
     return TS_LIKELY(d != NULL) && TS_LIKELY(heap != NULL) && TS_LIKELY(ts_load_relaxed(&d->owner) == heap->serial) &&
            TS_LIKELY(ts_load_relaxed(&d->ends_epoch));
 }
 
-/* false: it is not to be had, now. */
-TS_NOINLINE static bool try_lock(const ts_epoch *epoch) {
-    ts_lock *lock = ts_epoch_lock(epoch);
-    if (!ts_lock_try(lock)) return false;
-    if (TS_LIKELY(ts_epoch_is_free(epoch))) return true;
-    if (ts_lock_give(lock)) ts_lock_wake(lock);
-    return false;
-}
-
-/* The only block of its epoch, if it has no cleanups and nothing else is in the way; with the epoch, by its bias or its lock, and the
-   heap held. NULL: it is another case, and neither is held.
-   The lock is tried inside of the operation with which the heap is held: who tries waits for nobody, so nobody who waits for the
-   end of the operation waits for ever, whatever lock he has. */
-TS_ALWAYS_INLINE ts_block *hold_usual(ts_heap *heap, ts_domain *d, uint64_t id, ts_epoch **of, ts_lock **held) {
+/* The only block of its epoch, if it has no cleanups and nothing else is in the way; this thread then has the epoch by its bias, until the
+   operation ends, and holds the heap. NULL: it is another case, and neither is so. */
+TS_ALWAYS_INLINE ts_block *hold_usual(ts_heap *heap, ts_domain *d, uint64_t id, ts_epoch **of) {
     EpochId epoch_id = ts_load_relaxed(&d->epoch);
     ts_epoch *epoch = ts_table_of_strided(&ts_epochs, epoch_id, TS_EPOCH_STRIDE);
-    ts_lock *lock = NULL;
     ts_op_begin_end(&ts_thread);
-    /* acquire: as in ts_heap_enter */
-    if (TS_UNLIKELY(ts_load_acquire(&heap->revoked) != 0)) {
-        ts_op_end(&ts_thread);
-        return NULL;
-    }
-    uint32_t biased = ts_load_acquire(&heap->biased); /* partner: ts_heap_unbias */
-    if (TS_UNLIKELY(ts_load_relaxed(&epoch->bias) != biased)) {
-        if (!try_lock(epoch)) {
-            ts_op_end(&ts_thread);
-            return NULL;
+    /* acquire: as in ts_heap_enter; and partner of ts_heap_unbias */
+    if (TS_LIKELY(ts_load_acquire(&heap->revoked) == 0)) {
+        uint32_t biased = ts_load_acquire(&heap->biased);
+        if (TS_LIKELY(ts_load_relaxed(&epoch->bias) == biased) && is_quiet(d, id) &&
+            TS_LIKELY(ts_load_relaxed(&epoch->entry.id) == epoch_id)) {
+            ts_block *block = ts_epoch_only_block(heap, epoch);
+            *of = epoch;
+            if (TS_LIKELY(block != NULL) && TS_LIKELY(!block->share->care)) return block;
         }
-        lock = ts_epoch_lock(epoch);
     }
-    ts_block *block =
-        is_quiet(d, id) && ts_load_relaxed(&epoch->entry.id) == epoch_id ? ts_epoch_only_block(epoch) : NULL;
-    if (TS_UNLIKELY(!block) || TS_UNLIKELY(block->share->care)) {
-        leave_epoch(lock);
-        return NULL;
-    }
-    *of = epoch;
-    *held = lock;
-    return block;
+    ts_op_end(&ts_thread);
+    return NULL;
 }
 
-/* The lock, if it was had by that, is given back. At which somebody sleeps; or NULL. */
-TS_ALWAYS_INLINE ts_lock *let_go(ts_lock *lock) {
-    return TS_UNLIKELY(lock != NULL) && ts_lock_give(lock) ? lock : NULL;
-}
-
-TS_NOINLINE static void finish_usual(ts_lock *wake, ts_share *over, uint32_t slabs) {
+TS_NOINLINE static bool finish_usual(ts_share *over, uint32_t slabs) {
     ts_op_end_ended(&ts_thread); /* it may wait for a lock now */
     if (over) ts_share_overflow(over, TS_NORMAL);
     ts_heap_leave(ts_thread.heap);
-    if (wake) ts_lock_wake(wake);
     ts_epoch_settle_end(slabs);
     ts_heap_limit_blocks(ts_thread.heap);
+    return true;
 }
 
-/* Leaves the heap, with what the usual end or reset has left to do, mostly nothing. wake: a lock at which somebody sleeps, or NULL;
-   over: the share has more warm units than it keeps; slabs: as many it made warm. */
-TS_ALWAYS_INLINE void leave_usual(ts_heap *heap, ts_lock *wake, ts_share *share, bool over, uint32_t slabs) {
-    if (TS_UNLIKELY(over) || TS_UNLIKELY(wake) || TS_UNLIKELY(ts_epoch_is_anything_noted()) ||
-        TS_UNLIKELY(ts_heap_has_surplus(heap)))
-        finish_usual(wake, over ? share : NULL, slabs);
-    else
-        ts_heap_leave(heap);
+/* Leaves the heap, with what the usual end or reset has left to do, mostly nothing. over: the share has more warm units than it keeps;
+   slabs: as many it made warm. true, so that who returns it has nothing live across the call. */
+TS_ALWAYS_INLINE bool leave_usual(ts_heap *heap, ts_share *share, bool over, uint32_t slabs) {
+    if (TS_UNLIKELY(over) || TS_UNLIKELY(ts_epoch_is_anything_noted()) || TS_UNLIKELY(ts_heap_has_surplus(heap)))
+        return finish_usual(over ? share : NULL, slabs);
+    ts_heap_leave(heap);
+    return true;
 }
 
 /* The second half of the usual end: nobody can find the epoch, and the heap is held. */
-TS_NOINLINE static void end_block(ts_heap *heap, ts_epoch *epoch, ts_block *block, ts_lock *wake) {
+TS_NOINLINE static void end_block(ts_heap *heap, ts_epoch *epoch, ts_block *block) {
     ts_share *share = block->share;
     uint32_t slabs = ts_load_relaxed(&block->slabs);
     bool over = ts_scope_end(heap, ts_scope(block));
     ts_heap_keep_entry(heap, &ts_epochs, TS_TABLE_EPOCH, epoch);
-    leave_usual(heap, wake, share, over, slabs);
+    (void)leave_usual(heap, share, over, slabs);
 }
 
 /* The usual end: that of hold_usual, of a domain that this thread has left, and whose epoch has one block. All else is found out
@@ -231,14 +197,13 @@ void ts_domain_destroy(uint64_t id) {
     ts_domain *d = ts_domain_find(id);
     ts_heap *heap = ts_thread.heap;
     ts_epoch *epoch;
-    ts_lock *lock;
     if (TS_UNLIKELY(!is_usual(d, heap)) || TS_UNLIKELY(ts_domain_is_entered(id)) ||
         TS_UNLIKELY(heap->spares[TS_TABLE_EPOCH] >= TS_SPARE_ENTRIES) ||
         TS_UNLIKELY(heap->spares[TS_TABLE_DOMAIN] >= TS_SPARE_ENTRIES)) {
         destroy_other(id);
         return;
     }
-    ts_block *block = hold_usual(heap, d, id, &epoch, &lock);
+    ts_block *block = hold_usual(heap, d, id, &epoch);
     if (TS_UNLIKELY(!block)) {
         destroy_other(id);
         return;
@@ -246,7 +211,7 @@ void ts_domain_destroy(uint64_t id) {
     ts_store_release(&d->entry.id, 0);
     ts_heap_keep_entry(heap, &ts_domains, TS_TABLE_DOMAIN, d);
     ts_epoch_end_use(epoch, block);
-    end_block(heap, epoch, block, let_go(lock));
+    end_block(heap, epoch, block);
 }
 
 /* By who is busy with it: its allocator has ended, and its cleanups do not run. */
@@ -322,21 +287,19 @@ bool ts_domain_reset(uint64_t id, size_t keep_bytes) {
     ts_domain *d = ts_domain_find(id);
     ts_heap *heap = ts_thread.heap;
     ts_epoch *epoch;
-    ts_lock *lock;
     if (TS_UNLIKELY(!is_usual(d, heap)) || TS_UNLIKELY(ts_domain_is_timed(heap))) return reset_other(id, keep_bytes);
-    ts_block *block = hold_usual(heap, d, id, &epoch, &lock);
+    ts_block *block = hold_usual(heap, d, id, &epoch);
     if (TS_UNLIKELY(!block)) return reset_other(id, keep_bytes);
     uint32_t slabs = ts_load_relaxed(&block->slabs);
     if (TS_UNLIKELY(ts_load_relaxed(&epoch->state) != EPOCH_ACTIVE) ||
         TS_UNLIKELY(ts_load_relaxed(&epoch->span_allocated) != 0) ||
         TS_UNLIKELY(ts_era_is_used_up(ts_era(block) + 1)) || TS_UNLIKELY(slabs > keep_bytes / TS_UNIT_BYTES)) {
-        leave_epoch(lock);
+        ts_op_end(&ts_thread);
         return reset_other(id, keep_bytes);
     }
     ts_share *share = block->share;
     bool over = ts_epoch_restart_block(heap, epoch, block);
-    leave_usual(heap, let_go(lock), share, over, slabs);
-    return true;
+    return leave_usual(heap, share, over, slabs);
 }
 
 void ts_domain_destroy_all(ts_allocator *allocator) {

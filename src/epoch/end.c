@@ -55,7 +55,7 @@ static void take_apart(ts_epoch *epoch) {
 /* Caller has the lock; released here. Everything is dead before the state or the id says so. */
 static void kill_locked(ts_epoch *epoch) {
     ts_allocator *allocator = ts_load_relaxed(&epoch->allocator);
-    ts_block *only = ts_epoch_only_block(epoch);
+    ts_block *only = ts_epoch_only_block(ts_thread.heap, epoch);
     if (TS_LIKELY(only != NULL)) {
         ts_epoch_end_own(epoch, only);
         return;
@@ -277,7 +277,7 @@ static void forget_spans(ts_epoch *epoch) {
 
 bool ts_epoch_reset_own(ts_epoch *epoch, bool again, uint64_t *units_freed) {
     ts_heap *heap = ts_thread.heap;
-    ts_block *block = ts_load_relaxed(&epoch->state) == EPOCH_ACTIVE ? ts_epoch_only_block(epoch) : NULL;
+    ts_block *block = ts_load_relaxed(&epoch->state) == EPOCH_ACTIVE ? ts_epoch_only_block(heap, epoch) : NULL;
     /* With care all that it holds is gone through, which is not for under the lock. */
     if (!block || block->share->allocator->care) return false;
     *units_freed = ts_load_relaxed(&block->slabs);
@@ -297,7 +297,7 @@ void ts_epoch_leave_empty(ts_allocator *allocator, EpochId id) {
     ts_epoch *epoch = ts_epoch_find_locked(allocator, id);
     if (!epoch) return;
     ts_store_relaxed(&epoch->bias, 0); /* this thread's, or none: nobody has to take it */
-    ts_block *block = ts_epoch_only_block(epoch);
+    ts_block *block = ts_epoch_only_block(ts_thread.heap, epoch);
     if (block && ts_load_relaxed(&block->slabs) == 0) end_only_block(epoch, block);
     ts_epoch_release(epoch);
 }

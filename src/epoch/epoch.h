@@ -85,7 +85,7 @@ static inline ts_lock *ts_epoch_lock(const ts_epoch *epoch) {
 }
 /* Takes its bias from another thread. Caller has the lock; what was read under it before may be old. */
 void ts_epoch_unbias(ts_epoch *epoch);
-/* acquire: as of ts_epoch_acquire. Whether the calling thread, who has the lock, has the epoch. */
+/* Whether the calling thread, who has the lock, has the epoch. acquire: partner of the fence in ts_epoch_begin. */
 TS_ALWAYS_INLINE bool ts_epoch_is_free(const ts_epoch *epoch) {
     uint32_t bias = ts_load_acquire(&epoch->bias);
     return TS_LIKELY(bias == 0) || ts_heap_is_bias_of(ts_thread.heap, bias);

@@ -34,7 +34,7 @@
  * the work is left to the owner (the condemned list), its exit, or slab_thread_idle.
  *
  * A thread that waits for another's operation is in none, and who is in one waits for no lock below rank HEAP: so no
- * circle of waiting can form. (It may try one: ts_lock_try.)
+ * circle of waiting can form.
  *
  * Conservation, per bin: pops + word_allocs - pushes - direct frees == live slots of the bin's slabs, always outside of an
  * operation (types.h; word_allocs: ts_bin_word_allocs). These are what the statistics sum up.

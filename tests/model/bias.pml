@@ -119,21 +119,21 @@ inline end_usual(e) {
        :: true -> store(ID(e), 0)
        :: true -> skip /* a reset */
        fi
-    :: else -> /* try_lock */
-       if
-       :: atomic { !locked[e] -> locked[e] = true };
-          load(BIAS(e), b);
-          load(ID(e), r);
-          if
-          :: r == id && id != 0 -> use_epoch(e); drain(); store(ID(e), 0); drain()
-          :: else -> skip
-          fi;
-          drain();
-          locked[e] = false
-       :: locked[e] -> skip
-       fi
+    :: else -> skip
     fi;
-    store(IN_OP, 0)
+    store(IN_OP, 0);
+    if
+    :: b != r -> /* ts_epoch_find_locked */
+       atomic { !locked[e] -> locked[e] = true };
+       load(ID(e), r);
+       if
+       :: r == id && id != 0 -> use_epoch(e); drain(); store(ID(e), 0)
+       :: else -> skip
+       fi;
+       drain();
+       locked[e] = false
+    :: else -> skip
+    fi
 }
 
 /* A locked instruction. */

@@ -113,25 +113,6 @@ static void every_sleeper_is_woken(void **state) {
     }
 }
 
-/* Who tries does not wait, and counts as who took it at once; who gives is told of a sleeper, who sleeps until woken. */
-static void tried(void **state) {
-    (void)state;
-    assert_true(ts_lock_try(&high));
-    assert_false(ts_lock_try(&high));
-    uint64_t waits = ts_load_relaxed(&ts_lock_waits);
-    assert_false(ts_lock_give(&high));
-    assert_int_equal(ts_load_relaxed(&high.fast_acquired), 1);
-    assert_true(ts_lock_try(&high));
-    pthread_t thread = waiting_thread(wait_for_lock);
-    assert_false(ts_lock_try(&high));
-    assert_int_equal(ts_load_relaxed(&ts_lock_waits), waits + 1);
-    assert_true(ts_lock_give(&high));
-    ts_lock_wake(&high);
-    assert_int_equal(pthread_join(thread, NULL), 0);
-    assert_int_equal(ts_load_relaxed(&high.fast_acquired), 2);
-    assert_int_equal(ts_load_relaxed(&high.word), TS_LOCK_FREE);
-}
-
 static atomic_bool had;
 
 static void *have_lock(void *argument) {
@@ -282,7 +263,6 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(exclusion_and_counters, make_locks),
         cmocka_unit_test_setup(contention_is_counted, make_locks),
-        cmocka_unit_test_setup(tried, make_locks),
         cmocka_unit_test_setup(every_sleeper_is_woken, make_locks),
         cmocka_unit_test_setup(not_cancelled_while_asleep, make_locks),
         cmocka_unit_test_setup(released_in_a_child_too, make_locks),

@@ -485,6 +485,48 @@ static void in_use_again(void **state) {
     let(end_theirs);
 }
 
+/* The same by this thread, so with the same bias. */
+static void in_use_again_here(void **state) {
+    (void)state;
+    make_domain(true);
+    EpochDomain *old = domain;
+    assert_true(epoch_destroy(allocator, epoch));
+    domain = epoch_domain_create(allocator);
+    assert_ptr_equal(entry_of(domain), entry);
+    assert_int_equal(atomic_load(&entry->bias), my_bias());
+    epoch = epoch_domain_epoch(domain);
+    errno = 0;
+    assert_false(epoch_domain_reset(old, SIZE_MAX));
+    epoch_domain_destroy(old);
+    assert_int_equal(epoch_domain_epoch(old), EPOCH_NONE);
+    assert_int_equal(epoch_domain_epoch(domain), epoch);
+    assert_int_equal(epoch_state(allocator, epoch), EPOCH_ACTIVE);
+    epoch_domain_destroy(domain);
+}
+
+static void wrap_here(void) { theirs = epoch_domain_wrap(allocator, epoch, true); }
+
+/* Other domains of an epoch that this thread has by its bias: one that does not end it, and one of another thread. */
+static void wrapped(void **state) {
+    (void)state;
+    make_domain(true);
+    EpochDomain *mine = epoch_domain_wrap(allocator, epoch, false);
+    assert_non_null(mine);
+    epoch_domain_destroy(mine);
+    assert_int_equal(epoch_state(allocator, epoch), EPOCH_ACTIVE);
+    let(wrap_here);
+    assert_int_equal(atomic_load(&entry->bias), my_bias());
+    errno = 0;
+    epoch_domain_destroy(theirs);
+    assert_int_equal(errno, EPERM);
+    assert_int_equal(epoch_state(allocator, epoch), EPOCH_ACTIVE);
+    assert_int_equal(epoch_domain_epoch(theirs), epoch);
+    let(end_theirs);
+    assert_int_equal(epoch_state(allocator, epoch), EPOCH_CLOSED);
+    epoch_domain_destroy(domain);
+    assert_int_equal(epoch_domain_epoch(domain), EPOCH_NONE);
+}
+
 /* ---- systems without a barrier, and those that refuse it later ----------------------------------------------------- */
 
 /* The first call that is refused, and what it leaves in errno. */
@@ -558,9 +600,10 @@ static void allocator_ends(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        WITH(others_wait),       WITH(fork_waits),      WITH(taken_in_order),    WITH(rests),       WITH(all_at_once),
-        WITH(turns_come_again),  WITH(nothing_to_take), WITH(waits_for_nothing), WITH(handed_over), WITH(in_use_again),
-        WITH(without_a_barrier), WITH(allocator_ends),  WITH(refused_later), /* the last */
+        WITH(others_wait),       WITH(fork_waits),       WITH(taken_in_order),    WITH(rests),
+        WITH(all_at_once),       WITH(turns_come_again), WITH(nothing_to_take),   WITH(waits_for_nothing),
+        WITH(handed_over),       WITH(in_use_again),     WITH(in_use_again_here), WITH(wrapped),
+        WITH(without_a_barrier), WITH(allocator_ends),   WITH(refused_later), /* the last */
     };
     const struct CMUnitTest without[] = {WITH(without_a_barrier)};
     if (!ts_os_native.barrier_all()) {

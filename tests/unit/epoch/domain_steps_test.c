@@ -154,6 +154,7 @@ static void start_threads(void) {
     assert_non_null(allocator);
     begin();
     let(fill_spares);
+    ts_heap_mine()->bias = atomic_load(&ts_heap_mine()->biased); /* as if no test before had taken it */
 }
 
 static void stop_threads(void) {
