@@ -1,6 +1,7 @@
 /*
  * Ranked locks. A thread takes locks in rising rank only; builds with TSLAB_ASSERT >= 2 check it. No fast
- * path takes one, and none is held across a system call that can block (the lock's own excepted).
+ * path takes one, and none is held across a system call that can block (the lock's own excepted, and the naps of who waits for a
+ * thread that lost its processor with a bias).
  *
  * A lock is a word; who finds it taken sleeps at it (park.h). Invariants
  *  1. Who changes `word` from FREE has the lock, until it writes FREE.

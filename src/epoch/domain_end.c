@@ -149,6 +149,9 @@ TS_ALWAYS_INLINE bool is_usual(const ts_domain *d, const ts_heap *heap) {
 TS_ALWAYS_INLINE ts_block *hold_usual(ts_heap *heap, ts_domain *d, uint64_t id, ts_epoch **of) {
     EpochId epoch_id = ts_load_relaxed(&d->epoch);
     ts_epoch *epoch = ts_table_of_strided(&ts_epochs, epoch_id, TS_EPOCH_STRIDE);
+    /* Before the look at the domain's id: it is its epoch then, not that of its entry's next use. acquire: partner of the fence in
+       begin_domain, as in is_still. */
+    atomic_thread_fence(memory_order_acquire);
     ts_op_begin_end(&ts_thread);
     /* acquire: as in ts_heap_enter; and partner of ts_heap_unbias */
     if (TS_LIKELY(ts_load_acquire(&heap->revoked) == 0)) {

@@ -20,22 +20,27 @@
  * or, while the epoch has its BIAS, the thread of that heap, inside of an operation that it began by ts_op_begin_end:
  *     owner:  in_op = TS_IN_END;  (compiler fence)  read heap->biased (acquire), then epoch->bias: the same;  read and change the
  *             epoch;  in_op = 0 or 1 (release)
- *     other:  lock;  epoch->bias = 0 (exchange);  heap->biased = the next turn, if it is that bias;  barrier_all;
- *             wait while in_op of the heap's thread is TS_IN_END (acquire)
+ *     other:  lock;  read epoch->bias (acquire): neither 0 nor of its own heap;  epoch->bias = 0 (exchange, acquire);
+ *             bias_lock;  if heap->biased is what was exchanged: heap->biased = the next turn (release), barrier_all, and wait
+ *             while in_op of the heap's thread is TS_IN_END (acquire);  release bias_lock
  *  a. An epoch gets a bias before it can be found, if its thread makes it for a domain of its own, and never afterwards. So who has
- *     found the id, and then takes the lock, reads that bias, or a 0: of one who took it under the lock before, or of
- *     the entry's next use. (acquire: partner of the fence in ts_epoch_begin. Who reads what that wrote reads no older id.)
- *  b. An operation of the owner that reads the old turn began before the barrier, so its TS_IN_END is seen behind that, and waited
- *     for; one that begins later reads the new turn, which the epochs of the old one have not. So a thread loses all of its
- *     biases at once, for one barrier: others that come upon one of the old turn find, under bias_lock, that the turn is over, hence
- *     waited for. Turns come again, and so does the bias of an epoch that has it still; but not of one from which it was exchanged
- *     when its turn was over: the store of the turn that comes again is behind that exchange (bias_lock), and the owner reads
- *     the turn first.
- *  c. An exchange that meets the entry's next use takes the bias of that one, of which the same is true.
- *  d. The operation waits for nothing while in_op is TS_IN_END, so who has the lock waits for some instructions, or until a thread
+ *     found the id, and then takes the lock, reads that bias; or the 0 of one who took it under the lock before; or what the entry's next
+ *     use has, 0 or another bias (his own heap's too), and then no older id: by the fence in ts_epoch_begin, or, where that use
+ *     has the same bias and does not store it, by the barrier, or bias_lock.
+ *  b. An operation of the owner that reads the turn before that store began before the barrier, so its TS_IN_END is seen behind
+ *     it, and waited for; one that begins later reads another turn, which the epoch has not. So a thread loses all of its biases at
+ *     once, for one barrier. Who exchanges a bias and finds its turn over, under bias_lock, need not wait: who ended the turn has.
+ *  c. Turns come again. An epoch that nobody has met still has its bias then, to both sides; so has one that got it when its turn was
+ *     over already. One from which it was exchanged while the turn was over has not: the look under bias_lock is behind the exchange, so
+ *     either it finds the turn come again, and waits, or every store of that turn is behind it, and the owner reads the
+ *     turn first.
+ *  d. An exchange that meets the entry's next use takes the bias of that one, of which the same is true.
+ *  e. The operation waits for nothing while in_op is TS_IN_END, so who has the lock waits for some instructions, or until a thread
  *     that lost its processor in them gets it back; with a lock it would be the same.
- *  e. The owner takes the lock in all but the usual cases, and keeps its bias: the two ways of one thread do not meet.
- *  f. fork waits for who is in TS_IN_END: no epoch is half changed in the child.
+ *  f. The owner takes the lock in all but the usual cases, and keeps its bias: the two ways of one thread do not meet. (A domain
+ *     that is handed over gives its bias up under the lock.)
+ *  g. A heap's next thread has another turn; if nobody has the heap, there is no operation to wait for (bias_lock).
+ *  h. fork waits for who is in TS_IN_END: no epoch is half changed in the child.
  * The domains of an epoch (domain.h) are guarded as it is.
  */
 /* Modelled in tests/model: epoch, bias, orders. */
@@ -131,7 +136,8 @@ bool ts_epoch_reset(ts_allocator *allocator, EpochId id, uint64_t *units_freed);
    thread. again: which goes on in its next era; not where other threads come next, who would meet it. false: it is
    another case, nothing was done. */
 bool ts_epoch_reset_own(ts_epoch *epoch, bool again, uint64_t *units_freed);
-/* For who gives the epoch up to another thread: a block of this thread that holds nothing would keep its heap. */
+/* For who gives the epoch up to another thread: without its bias, which that one would have to take, and without a block that holds
+   nothing, which would keep this thread's heap. */
 void ts_epoch_leave_empty(ts_allocator *allocator, EpochId id);
 /* No block of the epoch ends until ts_epoch_unpin; *blocks is the list as it is now, which may be walked meanwhile.
    NULL: no such epoch. */

@@ -32,6 +32,7 @@ static _Atomic bool refused; /* since; a hint */
 /* Far more than a store needs to reach the other processors, which is less than a microsecond. */
 #define STORES_REACH_NS 20000000u
 #define STORES_REACH_NAPS 400u /* the same, where there is no clock */
+#define BARRIER_TRIES 3u
 
 static ts_lock registry;             /* rank REGISTRY: making heaps, free heaps */
 static _Atomic(ts_heap *) all_heaps; /* grows at the head only */
@@ -92,20 +93,35 @@ void ts_note_drained(ts_block *block) {
 }
 
 /* What the system has granted once it can refuse later, if the program forbids itself system calls (seccomp): then time stands for
-   the barrier, which C11 asks of stores anyway (7.17.3, 16), and threads get no bias any more. */
+   the barrier, which C11 asks of stores anyway (7.17.3, 16), and a thread whose bias was taken gets none any more. */
 TS_COLD static void wait_for_stores(void) {
+    int error = errno;
     ts_store_relaxed(&refused, true);
     atomic_thread_fence(memory_order_seq_cst);
     uint64_t from = ts_os->wall_ns();
-    for (unsigned i = 0; i < STORES_REACH_NAPS || ts_os->wall_ns() - from < STORES_REACH_NS; i++) {
-        if (i >= STORES_REACH_NAPS && ts_os->wall_ns() == 0) break;
+    for (unsigned i = 0; i < STORES_REACH_NAPS && (from == 0 || ts_os->wall_ns() - from < STORES_REACH_NS); i++)
         ts_nap();
-    }
     atomic_thread_fence(memory_order_seq_cst);
+    errno = error;
 }
 
-void ts_heap_barrier(void) {
-    if (TS_UNLIKELY(!ts_os->barrier_all())) wait_for_stores();
+static bool try_barrier(void) {
+    for (unsigned i = 0; i < BARRIER_TRIES; i++)
+        if (TS_LIKELY(ts_os->barrier_all())) return true;
+    return false;
+}
+
+bool ts_heap_barrier(void) {
+    if (TS_LIKELY(try_barrier())) return true;
+    wait_for_stores();
+    return false;
+}
+
+bool ts_heap_any_other(void) {
+    atomic_thread_fence(memory_order_seq_cst); /* partner: the fence in make_heap */
+    for (const ts_heap *heap = ts_heaps(); heap; heap = heap->next)
+        if (heap != nobody && heap != ts_thread.heap) return true;
+    return false;
 }
 
 /* Of the heap's thread, after a barrier. acquire: partner of the release that ends it; of a later operation, too, which begins with
@@ -115,17 +131,24 @@ static void wait_for_end(const ts_tls *tls) {
         if (i > 100) ts_nap(); /* it lost its processor, perhaps to this thread */
 }
 
+static uint32_t next_turn(uint32_t bias) {
+    uint32_t turn = bias & TS_BIAS_NEVER, line = bias - turn;
+    if (turn == TS_BIAS_NEVER || ts_load_relaxed(&refused)) return line | TS_BIAS_NEVER;
+    return line | (turn + 1) % TS_BIAS_NEVER;
+}
+
 void ts_heap_unbias(uint32_t bias) {
     ts_heap *heap = ts_line_address(bias >> TS_BIAS_TURN_BITS);
-    uint32_t turn = (bias + 1) & ((1u << TS_BIAS_TURN_BITS) - 1);
     ts_lock_acquire(&heap->bias_lock);
-    if (ts_load_relaxed(&heap->biased) == bias) { /* else that was done, and waited for, under this lock */
+    /* Another turn: that was done, and waited for, under this lock. No thread: the next one begins with another (set_tls). */
+    if (ts_load_relaxed(&heap->biased) == bias && heap->tls) {
         /* release: who reads the turn reads what others have made of the epochs that had it before (hold_usual) */
-        ts_store_release(&heap->biased, bias >> TS_BIAS_TURN_BITS << TS_BIAS_TURN_BITS | turn);
-        if (heap->tls) {
-            ts_heap_barrier();
-            wait_for_end(heap->tls);
+        ts_store_release(&heap->biased, next_turn(bias));
+        if (TS_UNLIKELY(!try_barrier())) {
+            ts_store_release(&heap->biased, bias | TS_BIAS_NEVER); /* it is not paid for again */
+            wait_for_stores();
         }
+        wait_for_end(heap->tls);
     }
     ts_lock_release(&heap->bias_lock);
 }
@@ -136,10 +159,15 @@ TS_NOINLINE uint32_t ts_heap_bias_again(ts_heap *heap) {
     return heap->bias = ts_load_relaxed(&heap->biased);
 }
 
-/* Caller has the heap's lock. */
+/* Caller has the heap's lock. A thread begins with a turn of its own: what the last one left has that one's. */
 static void set_tls(ts_heap *heap, ts_tls *tls) {
     ts_lock_acquire(&heap->bias_lock);
     heap->tls = tls;
+    if (tls) {
+        ts_store_release(&heap->biased, next_turn(ts_load_relaxed(&heap->biased)));
+        heap->bias = ts_barriers && !ts_load_relaxed(&refused) ? ts_load_relaxed(&heap->biased) : 0;
+        heap->bias_rest = 0;
+    }
     ts_lock_release(&heap->bias_lock);
 }
 
@@ -224,12 +252,12 @@ static ts_heap *make_heap(void) {
             heap->id = ++heap_count;
             ts_lock_init(&heap->bias_lock, TS_RANK_BIAS);
             ts_store_relaxed(&heap->biased, ts_line_of(heap) << TS_BIAS_TURN_BITS);
-            heap->bias = ts_barriers ? ts_load_relaxed(&heap->biased) : 0;
             heap->next = ts_load_relaxed(&all_heaps);
             ts_store_release(&all_heaps, heap);
         }
     }
     ts_lock_release(&registry);
+    atomic_thread_fence(memory_order_seq_cst); /* partner: ts_heap_any_other */
     return heap;
 }
 
@@ -566,7 +594,7 @@ void ts_heap_fork_prepare(void) {
         }
     }
     bool barrier = !any || ts_os->barrier_all();
-    if (!barrier && ts_barriers) ts_heap_barrier();
+    if (!barrier && ts_barriers) barrier = ts_heap_barrier();
     for (ts_heap *h = ts_heaps(); h; h = h->next) {
         if (!ts_load_relaxed(&h->revoked)) continue;
         if (ts_barriers) wait_for_end(h->tls); /* no epoch is half changed */

@@ -9,8 +9,8 @@
  *     is OPEN TO ITS OWNER (block->key names its share). To touch the bins of a live thread, another thread
  *     first shuts the block (key, open_id) and then holds the heap.
  *
- * Why that is enough. Every operation of a thread on its blocks, but for the one below, is bracketed by in_op = 1 ...
- * in_op = 0 in its thread block. ts_heap_hold writes `revoked`, then runs ts_os->barrier_all(), then waits for in_op == 0:
+ * Why that is enough. Every operation of a thread on its blocks, but for the one below, is bracketed by in_op = 1 (or
+ * TS_IN_END) ... in_op = 0 in its thread block. ts_heap_hold writes `revoked`, then runs ts_os->barrier_all(), then waits for in_op == 0:
  *     owner:  in_op = 1;  (compiler fence)   read key / open_id / revoked
  *     other:  write key, open_id, revoked; barrier_all;  read in_op
  * This is the store-then-load protocol with the owner's machine fence replaced by the other's barrier_all: an
@@ -88,9 +88,9 @@ TS_ALWAYS_INLINE void ts_op_begin(ts_tls *tls) {
 /* The same of one that ends or resets an epoch. */
 TS_ALWAYS_INLINE void ts_op_begin_end(ts_tls *tls) {
     ts_store_relaxed(&tls->in_op, TS_IN_END);
-    ts_compiler_fence(); /* partners: barrier_all in ts_heap_hold, ts_heap_unbias */
+    ts_compiler_fence(); /* partners: barrier_all in ts_heap_hold, ts_heap_unbias, ts_heap_fork_prepare */
 }
-/* It has done so, and goes on as any other. release: partner of the acquire in ts_heap_unbias */
+/* It has done so, and goes on as any other. release: partner of the acquire in wait_for_end */
 static inline void ts_op_end_ended(ts_tls *tls) { ts_store_release(&tls->in_op, TS_IN_OP); }
 /* The same of one that ends with a release store to the bump pointer of the thread's scope block, which is `at`. NULL: it has not
    begun. release: who sees this sees the end of the operation before. */
@@ -126,8 +126,11 @@ void ts_heap_drop(ts_heap *heap);
 
 /* Whether the system has a barrier_all. Constant after init. */
 extern TS_HIDDEN bool ts_barriers;
-/* Where it has: every other thread has passed a full memory barrier since the call began. */
-void ts_heap_barrier(void);
+/* Where it has: every other thread has passed a full memory barrier since the call began; false: it was refused now, and what they
+   had stored before is seen. */
+bool ts_heap_barrier(void);
+/* Whether there is, or was, a thread with a heap besides this one. What the caller has written is seen by one that comes later. */
+bool ts_heap_any_other(void);
 /* The bias of an epoch that the calling thread, whose heap it is, makes for itself; 0: none. */
 uint32_t ts_heap_bias_again(ts_heap *heap);
 TS_ALWAYS_INLINE uint32_t ts_heap_bias(ts_heap *heap) {

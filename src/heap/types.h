@@ -27,10 +27,12 @@
 #define TS_FREE_SCOPE_BLOCKS 256u
 #define TS_FREE_BLOCKS_MOVED 16u /* at a time */
 #define TS_SPARE_ENTRIES 8u      /* entries that a thread keeps for its next epochs and domains */
-/* Who takes its bias from a thread pays a barrier of all processors (epoch.h: 0.3 us where no other runs, 8 where one does), so the
-   thread's next epochs have none: at worst that is one such barrier for so many domains. */
+/* Who takes its bias from a thread pays a barrier of all processors (0.3 us where no other runs, 8 where one does), and takes that
+   of its other epochs too; so that this does not come again and again, its next epochs have none. */
 #define TS_BIAS_REST 1024u
 #define TS_BIAS_TURN_BITS 4u
+#define TS_BIAS_NEVER 15u /* a turn that no epoch gets */
+_Static_assert(64 - TS_UNIT_LINE_SHIFT + TS_BIAS_TURN_BITS <= 32, "a line and a turn are one word of 32 bits");
 #define TS_HEAP_MAP 64u         /* blocks found without a search, by epoch index */
 #define TS_LOCAL_WARM_UNITS 64u /* 1 MiB: warm units of each part and allocator that a thread keeps for itself */
 #define TS_WARM_UNITS_MOVED 16u /* 256 KiB: what it takes from the allocator's at a time */
@@ -226,7 +228,7 @@ typedef struct ts_heap {
     ts_lock bias_lock;
     bool rebuild;                  /* (h) its thread vanished in a fork: trust state words only */
     bool keeps_nothing;            /* (h) its thread ends, or has: no bin keeps an empty slab any more */
-    ts_tls *tls;                   /* written with lock and bias_lock; NULL when abandoned */
+    ts_tls *tls;                   /* written with lock and bias_lock (or in a child of fork); NULL when abandoned */
     _Atomic uint64_t queue;        /* newest slab with foreign frees, 0: none; pushed by any thread */
     _Atomic uint32_t backlog;      /* (h) taken off the queue, not worked on yet; a hint to its owner, as is `ending` */
     _Atomic(ts_block *) condemned; /* blocks of destroyed epochs for the owner to take back; pushed by any */

@@ -1,6 +1,6 @@
 /*
  * An epoch that its thread has by its bias, without the lock, against threads that take the lock (src/epoch/epoch.h: "Who HAS an
- * epoch"). One heap; two entries of the table, one of which is used again, with or without a bias.
+ * epoch"). One heap; two entries of the table, which are used again, with or without a bias.
  *
  * The owner's stores go through a store buffer, as in hold.pml: its in_op = TS_IN_END, its next use of an entry, can reach the
  * memory after its next loads. barrier_all empties the buffer at one moment. The others' stores go to the memory at once: each
@@ -99,6 +99,10 @@ inline begin_epoch(e) {
 
 /* hold_usual, and the end or the reset */
 inline end_usual(e) {
+    if /* the owner's slow path, with a bias that is one */
+    :: unusual = false
+    :: unusual = true
+    fi;
     load(ID(e), id);
     store(IN_OP, IN_END);
 #ifdef WITHOUT_TURN_FIRST
@@ -112,7 +116,7 @@ inline end_usual(e) {
 #ifdef WITHOUT_TURN
     :: b != NONE ->
 #else
-    :: b == r ->
+    :: b == r && !unusual ->
 #endif
        use_epoch(e);
        if
@@ -123,11 +127,17 @@ inline end_usual(e) {
     fi;
     store(IN_OP, 0);
     if
-    :: b != r -> /* ts_epoch_find_locked */
+    :: b != r || unusual -> /* ts_epoch_find_locked */
        atomic { !locked[e] -> locked[e] = true };
        load(ID(e), r);
        if
-       :: r == id && id != 0 -> use_epoch(e); drain(); store(ID(e), 0)
+       :: r == id && id != 0 ->
+          use_epoch(e);
+          drain();
+          if
+          :: store(ID(e), 0)
+          :: skip /* any other call */
+          fi
        :: else -> skip
        fi;
        drain();
@@ -141,7 +151,7 @@ inline drain() { buffered == 0 }
 
 proctype owner() {
     byte ops, b, r, k, id, bias, uses, e;
-    bool rests;
+    bool rests, unusual;
     bias = 1 + BEGUN / 2;
     uses = BEGUN;
     do
@@ -162,7 +172,7 @@ proctype owner() {
           begin_epoch(e)
        :: else -> end_usual(e)
        fi;
-       b = 0; r = 0; id = 0; rests = false; e = 0
+       b = 0; r = 0; id = 0; rests = false; unusual = false; e = 0
     :: else -> break
     od;
     buffered == 0;

@@ -398,6 +398,30 @@ fn bias_then(s: &'static Steps, next: u64) {
     other.join().unwrap();
 }
 
+/// hold_usual and begin_domain: the epoch that is read of a domain whose entry gets its next use is the one of the id that is read.
+fn domain(s: &'static Steps) {
+    let (id, epoch) = (word(1), word(1));
+    let other = {
+        let (id, epoch) = (id.clone(), epoch.clone());
+        thread::spawn(move || {
+            id.store(0, Release);
+            if !s.lacks("begin-fence") {
+                fence(Release);
+            }
+            epoch.store(2, Relaxed);
+            id.store(2, Release);
+        })
+    };
+    let of = epoch.load(Relaxed);
+    if !s.lacks("epoch-fence") {
+        fence(Acquire);
+    }
+    if id.load(Relaxed) == 1 {
+        assert_eq!(of, 1, "the epoch of another domain");
+    }
+    other.join().unwrap();
+}
+
 /// The turn that comes again in ts_heap_unbias, after a bias of it was exchanged while it was over: hold_usual.
 fn turns(s: &'static Steps) {
     let (bias, biased) = (word(BIAS), word(BIAS + 1));
@@ -634,7 +658,7 @@ fn last(s: &'static Steps) {
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let models: [(&str, fn(&'static Steps)); 21] = [
+    let models: [(&str, fn(&'static Steps)); 22] = [
         ("bracket", bracket),
         ("taken", taken),
         ("foreign", foreign),
@@ -649,6 +673,7 @@ fn main() {
         ("bias", bias),
         ("bias_again", bias_again),
         ("turns", turns),
+        ("domain", domain),
         ("table", table),
         ("flushed", flushed),
         ("bump", bump),
