@@ -48,7 +48,7 @@
 #define TS_EPOCH_EPOCH_H
 
 #include "heap/allocator.h"
-#include "heap/heap.h"
+#include "heap/bias.h"
 
 typedef struct ts_epoch {
     /* What a domain writes when it opens and ends, then what it looks at besides: two lines. */

@@ -17,15 +17,6 @@
 #include <errno.h>
 #include <string.h>
 
-static ts_epoch *lock_epoch(ts_allocator *allocator, EpochId id) {
-    ts_epoch *epoch = ts_epoch_find(allocator, id);
-    if (!epoch) return NULL;
-    ts_epoch_acquire(epoch);
-    if (ts_load_relaxed(&epoch->entry.id) == id && ts_load_relaxed(&epoch->allocator) == allocator) return epoch;
-    ts_epoch_release(epoch);
-    return NULL;
-}
-
 TS_COLD static void give_out_span(ts_allocator *allocator, uint32_t unit, size_t size, bool zero) {
     const ts_slab *slab = ts_slab_at(unit);
     char *p = ts_unit_address(unit);
@@ -74,7 +65,7 @@ void *ts_span_alloc(ts_allocator *allocator, EpochId id, size_t size, size_t ali
     ts_care_begin(allocator, ts_unit_address(unit), bytes, false);
     if (TS_UNLIKELY(allocator->care)) give_out_span(allocator, unit, size, *zero && fresh);
     if (*zero && !fresh) memset(ts_unit_address(unit), 0, size);
-    epoch = lock_epoch(allocator, id);
+    epoch = ts_epoch_find_locked(allocator, id);
     bool open = epoch && ts_load_relaxed(&epoch->state) == EPOCH_ACTIVE;
     if (open) {
         slab->prev = 0;

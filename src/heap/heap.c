@@ -1,11 +1,11 @@
-/* Modelled in tests/model: hold, bump, exit, record, bias, orders. */
+/* Modelled in tests/model: hold, bump, exit, orders. */
 #include "heap/heap.h"
 
 #include "base/assert.h"
 #include "base/bits.h"
 #include "base/park.h"
 #include "heap/allocator.h"
-#include "heap/care.h"
+#include "heap/bias.h"
 #include "heap/check.h"
 #include "heap/foreign.h"
 #include "os/os.h"
@@ -27,13 +27,6 @@ _Thread_local ts_tls ts_thread = {.block = &ts_no_block,
 
 ts_table ts_allocators;
 
-bool ts_barriers;
-static _Atomic bool refused; /* since; a hint */
-/* Far more than a store needs to reach the other processors, which is less than a microsecond. */
-#define STORES_REACH_NS 20000000u
-#define STORES_REACH_NAPS 400u /* the same, where there is no clock */
-#define BARRIER_TRIES 3u
-
 static ts_lock registry;             /* rank REGISTRY: making heaps, free heaps */
 static _Atomic(ts_heap *) all_heaps; /* grows at the head only */
 _Atomic uint32_t ts_heaps_abandoned;
@@ -41,12 +34,11 @@ static ts_heap *free_heaps; /* guarded by registry */
 static uint32_t heap_count; /* guarded by registry */
 /* The heap of no thread, abandoned from the beginning and never handed out. Its lists of ended blocks are those that any
    heap may take from. */
-static ts_heap *nobody;
-static ts_lock ended; /* rank TABLE: those lists */
+ts_heap *ts_heap_nobody;
 
 bool ts_heap_init(void) {
     ts_lock_init(&registry, TS_RANK_REGISTRY);
-    ts_lock_init(&ended, TS_RANK_TABLE);
+    ts_block_pool_init();
     ts_table_init(&ts_allocators, TS_TABLE_ALLOCATOR, TS_ALLOCATOR_STRIDE, 8 * sizeof(void *));
     for (unsigned i = 0; i <= TS_MAX_CLASS_BYTES; i++)
         ts_classes.bin[i] = (uint16_t)(offsetof(ts_churn_block, bin) + ts_classes.of[(i + 15) / 16] * sizeof(ts_bin));
@@ -56,12 +48,12 @@ bool ts_heap_init(void) {
     ts_assert(1, ts_line_of(none) == 0);
     ts_store_relaxed(&none->key, UINT64_MAX);
     ts_barriers = ts_os->barrier_all();
-    nobody = ts_lines_take(TS_LINES_HEAP, sizeof *nobody);
-    if (!nobody) return false;
-    ts_lock_init(&nobody->lock, TS_RANK_HEAP);
-    ts_store_relaxed(&nobody->state, TS_HEAP_ABANDONED);
-    nobody->listed_free = true;
-    ts_store_release(&all_heaps, nobody);
+    ts_heap_nobody = ts_lines_take(TS_LINES_HEAP, sizeof *ts_heap_nobody);
+    if (!ts_heap_nobody) return false;
+    ts_lock_init(&ts_heap_nobody->lock, TS_RANK_HEAP);
+    ts_store_relaxed(&ts_heap_nobody->state, TS_HEAP_ABANDONED);
+    ts_heap_nobody->listed_free = true;
+    ts_store_release(&all_heaps, ts_heap_nobody);
     return true;
 }
 
@@ -90,85 +82,6 @@ void ts_note_drained(ts_block *block) {
         ts_thread.drained[ts_thread.drained_count++] = epoch->index;
     else
         ts_thread.drained_more = true;
-}
-
-/* What the system has granted once it can refuse later, if the program forbids itself system calls (seccomp): then time stands for
-   the barrier, which C11 asks of stores anyway (7.17.3, 16), and a thread whose bias was taken gets none any more. */
-TS_COLD static void wait_for_stores(void) {
-    int error = errno;
-    ts_store_relaxed(&refused, true);
-    atomic_thread_fence(memory_order_seq_cst);
-    uint64_t from = ts_os->wall_ns();
-    for (unsigned i = 0; i < STORES_REACH_NAPS && (from == 0 || ts_os->wall_ns() - from < STORES_REACH_NS); i++)
-        ts_nap();
-    atomic_thread_fence(memory_order_seq_cst);
-    errno = error;
-}
-
-static bool try_barrier(void) {
-    for (unsigned i = 0; i < BARRIER_TRIES; i++)
-        if (TS_LIKELY(ts_os->barrier_all())) return true;
-    return false;
-}
-
-bool ts_heap_barrier(void) {
-    if (TS_LIKELY(try_barrier())) return true;
-    wait_for_stores();
-    return false;
-}
-
-bool ts_heap_any_other(void) {
-    atomic_thread_fence(memory_order_seq_cst); /* partner: the fence in make_heap */
-    for (const ts_heap *heap = ts_heaps(); heap; heap = heap->next)
-        if (heap != nobody && heap != ts_thread.heap) return true;
-    return false;
-}
-
-/* Of the heap's thread, after a barrier. acquire: partner of the release that ends it; of a later operation, too, which begins with
-   a relaxed store of the same thread to the same word, and so in the same release sequence (C11, 5.1.2.4, 10). */
-static void wait_for_end(const ts_tls *tls) {
-    for (unsigned i = 0; ts_load_acquire(&tls->in_op) == TS_IN_END; i++)
-        if (i > 100) ts_nap(); /* it lost its processor, perhaps to this thread */
-}
-
-static uint32_t next_turn(uint32_t bias) {
-    uint32_t turn = bias & TS_BIAS_NEVER, line = bias - turn;
-    if (turn == TS_BIAS_NEVER || ts_load_relaxed(&refused)) return line | TS_BIAS_NEVER;
-    return line | (turn + 1) % TS_BIAS_NEVER;
-}
-
-void ts_heap_unbias(uint32_t bias) {
-    ts_heap *heap = ts_line_address(bias >> TS_BIAS_TURN_BITS);
-    ts_lock_acquire(&heap->bias_lock);
-    /* Another turn: that was done, and waited for, under this lock. No thread: the next one begins with another (set_tls). */
-    if (ts_load_relaxed(&heap->biased) == bias && heap->tls) {
-        /* release: who reads the turn reads what others have made of the epochs that had it before (hold_usual) */
-        ts_store_release(&heap->biased, next_turn(bias));
-        if (TS_UNLIKELY(!try_barrier())) {
-            ts_store_release(&heap->biased, bias | TS_BIAS_NEVER); /* it is not paid for again */
-            wait_for_stores();
-        }
-        wait_for_end(heap->tls);
-    }
-    ts_lock_release(&heap->bias_lock);
-}
-
-TS_NOINLINE uint32_t ts_heap_bias_again(ts_heap *heap) {
-    if (!ts_barriers || ts_load_relaxed(&refused) || ++heap->bias_rest < TS_BIAS_REST) return 0;
-    heap->bias_rest = 0;
-    return heap->bias = ts_load_relaxed(&heap->biased);
-}
-
-/* Caller has the heap's lock. A thread begins with a turn of its own: what the last one left has that one's. */
-static void set_tls(ts_heap *heap, ts_tls *tls) {
-    ts_lock_acquire(&heap->bias_lock);
-    heap->tls = tls;
-    if (tls) {
-        ts_store_release(&heap->biased, next_turn(ts_load_relaxed(&heap->biased)));
-        heap->bias = ts_barriers && !ts_load_relaxed(&refused) ? ts_load_relaxed(&heap->biased) : 0;
-        heap->bias_rest = 0;
-    }
-    ts_lock_release(&heap->bias_lock);
 }
 
 static bool revoke(ts_heap *heap) {
@@ -227,7 +140,7 @@ void ts_heap_drop(ts_heap *heap) {
     }
     bool unused = ts_load_relaxed(&heap->state) == TS_HEAP_ABANDONED && heap->blocks == NULL;
     uint64_t serial = heap->serial;
-    if (heap != nobody && ts_load_relaxed(&heap->state) == TS_HEAP_ABANDONED)
+    if (heap != ts_heap_nobody && ts_load_relaxed(&heap->state) == TS_HEAP_ABANDONED)
         ts_heap_give_blocks(heap, 0, 0, UINT32_MAX);
     ts_store_release(&heap->revoked, 0); /* partner: ts_heap_enter */
     ts_lock_release(&heap->lock);
@@ -261,6 +174,13 @@ static ts_heap *make_heap(void) {
     return heap;
 }
 
+bool ts_heap_any_other(void) {
+    atomic_thread_fence(memory_order_seq_cst); /* partner: the fence in make_heap */
+    for (const ts_heap *heap = ts_heaps(); heap; heap = heap->next)
+        if (heap != ts_heap_nobody && heap != ts_thread.heap) return true;
+    return false;
+}
+
 void ts_heap_unbind(void) {
     ts_thread.token = UINTPTR_MAX;
     ts_thread.share_line = UINT32_MAX;
@@ -292,7 +212,7 @@ ts_heap *ts_heap_make(void) {
     }
     ts_lock_acquire(&heap->lock);
     static _Atomic uint64_t serials; /* a count; no order needed */
-    set_tls(heap, &ts_thread);
+    ts_heap_set_tls(heap, &ts_thread);
     heap->serial = ts_fetch_add_relaxed(&serials, 1) + 1;
     memset(heap->map, 0, sizeof heap->map);
     memset(heap->scope_map, 0, sizeof heap->scope_map);
@@ -305,180 +225,6 @@ ts_heap *ts_heap_make(void) {
     return heap;
 }
 
-/* ---- ended blocks ----------------------------------------------------------------------------- */
-
-/*
- * An ended block can go to any thread. What its last owner's side has of it:
- *  1. block->heap, by which an owner knows its blocks (alloc.c: free_own). It is the owner's heap until the owner itself,
- *     holding it, writes another: so what is seen to be its own inside of its heap stays so until it leaves.
- *  2. The hints of its heap and thread (map, scope_map, ts_thread), which are believed by open_id and `rolling` alone:
- *     those that lead to blocks that are open to nothing are dropped first. The hints of domains are believed by
- *     block->heap too, read after open_id (domain.c: is_block_of).
- *  3. Others' frees that read block->heap while it was in use, and push a dead slab there: whoever drains that queue
- *     takes the flag off (foreign.c, 4). If they read it afterwards they push on a heap without a thread, and drain it.
- * Its era goes on, and so do those of the words that lead to it.
- */
-static void drop_hints(ts_heap *heap) {
-    for (unsigned i = 0; i < TS_HEAP_MAP; i++) {
-        if (heap->map[i] && ts_load_relaxed(&heap->map[i]->b.open_id) == TS_ID_NEVER) heap->map[i] = NULL;
-        if (heap->scope_map[i] && ts_load_relaxed(&heap->scope_map[i]->b.open_id) == TS_ID_NEVER)
-            heap->scope_map[i] = NULL;
-    }
-    if (ts_load_relaxed(&ts_thread.block->b.open_id) == TS_ID_NEVER) ts_thread.block = &ts_no_block;
-    if (ts_load_relaxed(&ts_thread.rolling->b.open_id) == TS_ID_NEVER) ts_thread.rolling = &ts_no_block;
-    if (ts_load_relaxed(&ts_load_relaxed(&ts_thread.scope)->b.open_id) == TS_ID_NEVER)
-        ts_set_scope(&ts_thread, &ts_no_scope);
-}
-
-/* A block can have a magazine for each class, which is seven times its own size: they go to whatever bin is next. */
-static void give_magazines(ts_churn_block *block) {
-    for (uint64_t left = ts_load_relaxed(&block->b.bins_used); left; left &= left - 1) {
-        ts_bin *bin = &block->bin[ts_ctz64(left)];
-        ts_lines_give(TS_LINES_MAGAZINE, bin->magazine);
-        bin->magazine = NULL;
-    }
-    ts_store_relaxed(&block->b.bins_used, 0);
-}
-
-static uint32_t give_kind(ts_heap *heap, bool scope, uint32_t keep, uint32_t most) {
-    ts_block **from = scope ? &heap->free_scope : &heap->free_churn,
-             **to = scope ? &nobody->free_scope : &nobody->free_churn;
-    ts_block *first = *from, *last = NULL;
-    uint32_t moved = 0;
-    for (; *from && moved < most && ts_load_relaxed(&heap->free_blocks[scope]) > keep; moved++) {
-        last = *from;
-        *from = last->heap_next;
-        ts_add_owned(&heap->free_blocks[scope], (uint32_t)-1);
-        if (!scope) give_magazines(ts_churn(last));
-        ts_store_release(&last->heap, nobody);
-    }
-    if (!last) return 0;
-    ts_lock_acquire(&ended);
-    last->heap_next = *to;
-    *to = first;
-    ts_add_owned(&nobody->free_blocks[scope], moved);
-    ts_lock_release(&ended);
-    return moved;
-}
-
-void ts_heap_give_blocks(ts_heap *heap, uint32_t churn, uint32_t scope, uint32_t most) {
-    if (!heap->free_churn && !heap->free_scope) return;
-    if (heap == ts_thread.heap) drop_hints(heap); /* of an ended thread: ts_heap_make clears its heap's */
-    most -= give_kind(heap, false, churn, most);
-    (void)give_kind(heap, true, scope, most);
-}
-
-void ts_heap_give_surplus(ts_heap *heap) {
-    ts_heap_enter(heap);
-    ts_heap_give_blocks(heap, TS_FREE_CHURN_BLOCKS - TS_FREE_BLOCKS_MOVED, TS_FREE_SCOPE_BLOCKS - TS_FREE_BLOCKS_MOVED,
-                        TS_FREE_BLOCKS_MOVED);
-    ts_heap_leave(heap);
-}
-
-void ts_heap_fetch_blocks(ts_heap *heap, bool scope) {
-    ts_block **from = scope ? &nobody->free_scope : &nobody->free_churn,
-             **to = scope ? &heap->free_scope : &heap->free_churn;
-    uint32_t moved = 0;
-    ts_assert(2, *to == NULL);
-    if (ts_load_relaxed(&nobody->free_blocks[scope]) == 0) return; /* a hint: at worst one block more is made */
-    ts_lock_acquire(&ended);
-    for (; *from && moved < TS_FREE_BLOCKS_MOVED; moved++) {
-        ts_block *block = *from;
-        *from = block->heap_next;
-        block->heap_next = *to;
-        *to = block;
-        ts_store_release(&block->heap, heap);
-    }
-    ts_add_owned(&nobody->free_blocks[scope], 0 - moved);
-    ts_lock_release(&ended);
-    ts_add_owned(&heap->free_blocks[scope], moved);
-}
-
-ts_share *ts_heap_share(ts_heap *heap, ts_allocator *allocator) {
-    uintptr_t token = ts_load_acquire(&allocator->entry.id);
-    /* The usual case. No other thread adds or drops a share of a heap whose thread lives. */
-    ts_share *share = heap->shares, *made = NULL;
-    if (TS_LIKELY(share && token != 0 && share->token == token)) return share;
-    for (;;) {
-        ts_heap_enter(heap);
-        share = ts_heap_find_share(heap, token);
-        ts_assert(2, !share || !made); /* only this thread makes shares of its heap */
-        if (made) {
-            made->heap_next = heap->shares;
-            heap->shares = made;
-        } else if (!share) {
-            ts_heap_drop_dead_shares(heap);
-        }
-        ts_heap_leave(heap);
-        if (share || made) break;
-        made = ts_lines_take(TS_LINES_SHARE, sizeof *made);
-        if (!made) {
-            errno = ENOMEM;
-            return NULL;
-        }
-        if (token == 0 || !ts_allocator_pin_use(allocator, token)) { /* until the share is dropped */
-            ts_lines_give(TS_LINES_SHARE, made);
-            errno = EINVAL;
-            return NULL;
-        }
-        made->allocator = allocator;
-        made->token = token;
-        made->slow[false] = allocator->sampled;
-        made->slow[true] = allocator->sampled | (allocator->settings.guard_spans != 0);
-        made->care = allocator->care != 0 || ts_care_tools;
-        made->open_key = allocator->care ? 0 : (uint64_t)ts_line_of(made) << TS_KEY_SHARE_SHIFT;
-        made->index = ts_allocator_index(allocator);
-        made->heap = heap;
-    }
-    if (share) return share;
-    ts_lock_acquire(&allocator->lock);
-    made->allocator_next = ts_load_relaxed(&allocator->shares);
-    ts_store_release(&allocator->shares, made); /* whole, for who walks the list without the lock */
-    ts_lock_release(&allocator->lock);
-    return made;
-}
-
-static bool share_in_use(const ts_heap *heap, const ts_share *share) {
-    for (const ts_block *b = heap->blocks; b; b = b->heap_next)
-        if (b->share == share) return true;
-    return false;
-}
-
-/* Returns how many there were. */
-static uint64_t give_warm(ts_share *share) {
-    ts_allocator *a = share->allocator;
-    uint64_t units = 0;
-    ts_lock_acquire(&a->warm_lock);
-    for (unsigned part = 0; part < TS_PARTS; part++) {
-        units += ts_load_relaxed(&share->warm[part].count);
-        ts_warm_splice(&a->warm[part], &share->warm[part]);
-    }
-    ts_lock_release(&a->warm_lock);
-    return units;
-}
-
-void ts_heap_drop_dead_shares(ts_heap *heap) {
-    for (ts_share **at = &heap->shares; *at;) {
-        ts_share *share = *at;
-        /* seq_cst: see ts_allocator_read_begin */
-        if (ts_load_seq(&share->allocator->entry.id) == share->token || share_in_use(heap, share) ||
-            ts_load_seq(&share->allocator->readers) != 0) {
-            at = &share->heap_next;
-            continue;
-        }
-        *at = share->heap_next;
-        (void)give_warm(share);
-        ts_allocator *allocator = share->allocator;
-        if (ts_thread.share_line == (uint32_t)ts_line_of(share)) ts_heap_unbind();
-        ts_lines_give(TS_LINES_SHARE, share);
-        ts_allocator_unpin(allocator);
-    }
-}
-
-static void give_warm_units(ts_heap *heap) {
-    for (ts_share *s = heap->shares; s; s = s->heap_next) ts_note_warm(s->allocator, give_warm(s));
-}
-
 static void let_go(ts_heap *heap) {
     uint64_t recycled = 0;
     ts_foreign_drain(heap);
@@ -487,7 +233,7 @@ static void let_go(ts_heap *heap) {
         ts_block_flush_if_shut(heap, b);
         ts_block_flush(heap, b, &recycled);
     }
-    give_warm_units(heap);
+    ts_heap_give_warm(heap);
     ts_heap_drop_dead_shares(heap);
     ts_heap_give_blocks(heap, 0, 0, UINT32_MAX);
     ts_check_heap_now(heap);
@@ -543,7 +289,7 @@ void ts_heap_visit(ts_heap *heap, ts_allocator *allocator) {
     /* Also for those of its slabs that the drain above had to leave while it was not closing. */
     if (flushed) ts_foreign_drain_flushed(heap);
     for (ts_share *s = heap->shares; s; s = s->heap_next)
-        if (s->allocator == allocator) (void)give_warm(s);
+        if (s->allocator == allocator) (void)ts_share_give_warm(s);
     ts_heap_drop(heap);
     if (again) ts_heap_visit(heap, allocator);
 }
@@ -568,7 +314,7 @@ void ts_heap_exit(void *arg) {
     ts_heap_leave(heap);
     /* From here on this thread is one of the others. */
     ts_lock_acquire(&heap->lock);
-    set_tls(heap, NULL);
+    ts_heap_set_tls(heap, NULL);
     ts_thread.heap = NULL;
     /* seq_cst, then a last drain: see ts_foreign_drain_abandoned */
     ts_store_seq(&heap->state, TS_HEAP_ABANDONED);
@@ -597,7 +343,7 @@ void ts_heap_fork_prepare(void) {
     if (!barrier && ts_barriers) barrier = ts_heap_barrier();
     for (ts_heap *h = ts_heaps(); h; h = h->next) {
         if (!ts_load_relaxed(&h->revoked)) continue;
-        if (ts_barriers) wait_for_end(h->tls); /* no epoch is half changed */
+        if (ts_barriers) ts_heap_wait_for_end(h->tls); /* no epoch is half changed */
         bool quiet = false;
         for (unsigned i = 0; barrier && !quiet && i < 10 * HOLD_LOOKS; i++) {
             quiet = !ts_is_in_op(h->tls);
@@ -605,11 +351,11 @@ void ts_heap_fork_prepare(void) {
         }
         if (!quiet) ts_store_release(&h->revoked, 2); /* the child cannot use it */
     }
-    ts_lock_acquire_for_fork(&ended);
+    ts_block_pool_fork_prepare();
 }
 
 void ts_heap_fork_parent(void) {
-    ts_lock_release_for_fork(&ended);
+    ts_block_pool_fork_done();
     for (ts_heap *h = ts_heaps(); h; h = h->next) {
         ts_store_release(&h->revoked, 0);
         ts_lock_release_for_fork(&h->lock);
@@ -618,7 +364,7 @@ void ts_heap_fork_parent(void) {
 }
 
 void ts_heap_fork_child(void) {
-    ts_lock_release_for_fork(&ended);
+    ts_block_pool_fork_done();
     for (ts_heap *h = ts_heaps(); h; h = h->next) {
         if (h != ts_thread.heap && ts_load_relaxed(&h->state) == TS_HEAP_LIVE) {
             bool lost = ts_load_relaxed(&h->revoked) == 2;

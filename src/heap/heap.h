@@ -90,7 +90,7 @@ TS_ALWAYS_INLINE void ts_op_begin_end(ts_tls *tls) {
     ts_store_relaxed(&tls->in_op, TS_IN_END);
     ts_compiler_fence(); /* partners: barrier_all in ts_heap_hold, ts_heap_unbias, ts_heap_fork_prepare */
 }
-/* It has done so, and goes on as any other. release: partner of the acquire in wait_for_end */
+/* It has done so, and goes on as any other. release: partner of the acquire in ts_heap_wait_for_end */
 static inline void ts_op_end_ended(ts_tls *tls) { ts_store_release(&tls->in_op, TS_IN_OP); }
 /* The same of one that ends with a release store to the bump pointer of the thread's scope block, which is `at`. NULL: it has not
    begun. release: who sees this sees the end of the operation before. */
@@ -124,26 +124,6 @@ void ts_heap_enter_revoked(ts_heap *heap);
 bool ts_heap_hold(ts_heap *heap);
 void ts_heap_drop(ts_heap *heap);
 
-/* Whether the system has a barrier_all. Constant after init. */
-extern TS_HIDDEN bool ts_barriers;
-/* Where it has: every other thread has passed a full memory barrier since the call began; false: it was refused now, and what they
-   had stored before is seen. */
-bool ts_heap_barrier(void);
-/* Whether there is, or was, a thread with a heap besides this one. What the caller has written is seen by one that comes later. */
-bool ts_heap_any_other(void);
-/* The bias of an epoch that the calling thread, whose heap it is, makes for itself; 0: none. */
-uint32_t ts_heap_bias_again(ts_heap *heap);
-TS_ALWAYS_INLINE uint32_t ts_heap_bias(ts_heap *heap) {
-    uint32_t bias = heap->bias;
-    return TS_LIKELY(bias == ts_load_relaxed(&heap->biased)) ? bias : ts_heap_bias_again(heap);
-}
-/* Of any turn. */
-static inline bool ts_heap_is_bias_of(const ts_heap *heap, uint32_t bias) {
-    return heap && ((bias ^ ts_load_relaxed(&heap->biased)) >> TS_BIAS_TURN_BITS) == 0;
-}
-/* The thread whose bias it is has no epoch by it any more, and what it wrote in those is seen. */
-void ts_heap_unbias(uint32_t bias);
-
 /* Notes for later, and the later: runs when this thread holds nothing and is in no operation. */
 void ts_note_drained(ts_block *block);
 void ts_settle_now(uint64_t purge_units);
@@ -164,6 +144,11 @@ ts_heap *ts_heap_make(void);
 void ts_heap_exit(void *heap);
 /* First of the list of all heaps. */
 ts_heap *ts_heaps(void);
+/* Whether there is, or was, a thread with a heap besides this one. What the caller has written is seen by one that comes later. */
+bool ts_heap_any_other(void);
+/* The heap of no thread, abandoned from the beginning and never handed out. Its lists of ended blocks are those that any heap may
+   take from. */
+extern TS_HIDDEN ts_heap *ts_heap_nobody;
 /* The fast paths of this thread are for this allocator now. Not while timing is on, nor with care (care.h). */
 void ts_heap_bind(ts_heap *heap, const ts_share *share);
 void ts_heap_unbind(void);
@@ -173,8 +158,6 @@ static inline ts_share *ts_heap_find_share(const ts_heap *heap, uintptr_t token)
     while (share && share->token != token) share = share->heap_next;
     return share;
 }
-/* This thread's share of an allocator, made if need be. NULL: no memory. */
-ts_share *ts_heap_share(ts_heap *heap, struct ts_allocator *allocator);
 /* Empties magazines and claimed words of all blocks, drains, gives warm units away. Caller: not inside the heap. */
 void ts_heap_idle(ts_heap *heap);
 /* As ts_table_take and ts_table_give, by way of a few entries that the thread keeps. which: TS_TABLE_EPOCH, _DOMAIN. */
@@ -197,9 +180,27 @@ TS_ALWAYS_INLINE void ts_heap_keep_entry(ts_heap *heap, const ts_table *table, u
     unsigned n = heap->spares[which]++;
     ts_keep(&heap->spare[which][n], (ts_entry *)entry);
 }
+/* fork: prepare holds every heap, so that no list is half changed; operations of fast paths go on, so the child
+   trusts only state words of other threads' blocks. */
+void ts_heap_fork_prepare(void);
+void ts_heap_fork_parent(void);
+void ts_heap_fork_child(void);
+
+/* ---- shares, in share.c ------------------------------------------------------------------------- */
+
+/* This thread's share of an allocator, made if need be. NULL: no memory. */
+ts_share *ts_heap_share(ts_heap *heap, struct ts_allocator *allocator);
 /* Drops the shares of allocators that have ended and in which the heap has no block any more. Caller: the owner, in no
    allocation, or who holds the heap of an ended thread: only there no call can be using a share. */
 void ts_heap_drop_dead_shares(ts_heap *heap);
+/* The warm units of a share go to its allocator; how many there were. Caller holds the heap. */
+uint64_t ts_share_give_warm(ts_share *share);
+/* The same of all shares, noted for who settles. */
+void ts_heap_give_warm(ts_heap *heap);
+
+/* ---- ended blocks, in block_pool.c ---------------------------------------------------------------- */
+
+void ts_block_pool_init(void);
 /* Gives ended blocks to all threads until it has no more than so many of churn, and of scope; at most `most` in all.
    Caller holds the heap: its owner, with no pointer to an ended block, or who holds that of an ended thread. */
 void ts_heap_give_blocks(ts_heap *heap, uint32_t churn, uint32_t scope, uint32_t most);
@@ -214,11 +215,8 @@ static inline void ts_heap_limit_blocks(ts_heap *heap) {
 }
 /* Takes some of what others gave, onto the heap's own list, which is empty. Caller holds the heap. */
 void ts_heap_fetch_blocks(ts_heap *heap, bool scope);
-/* fork: prepare holds every heap, so that no list is half changed; operations of fast paths go on, so the child
-   trusts only state words of other threads' blocks. */
-void ts_heap_fork_prepare(void);
-void ts_heap_fork_parent(void);
-void ts_heap_fork_child(void);
+void ts_block_pool_fork_prepare(void);
+void ts_block_pool_fork_done(void);
 
 /* ---- blocks, in block.c; the caller holds the heap ---------------------------------------------- */
 

@@ -45,9 +45,16 @@
 #define ts_span_release_list stepped_span_release_list
 #define ts_epoch_acquire(e) (step(), locks++, (ts_epoch_acquire)(e))
 #define ts_epoch_release(e) ((ts_epoch_release)(e), locks--)
+#define ts_epoch_find_locked(a, id) stepped_find_locked((a), (id))
 #define ts_foreign_drain_some(heap, most) (step(), (ts_foreign_drain_some)((heap), (most)))
 #define ts_foreign_take_off(heap, unit) (step(), (ts_foreign_take_off)((heap), (unit)))
 static unsigned locks;
+static ts_epoch *stepped_find_locked(ts_allocator *of, EpochId id) {
+    step();
+    ts_epoch *epoch = (ts_epoch_find_locked)(of, id);
+    locks += epoch != NULL;
+    return epoch;
+}
 bool ts_object_at(uintptr_t token, const void *p, ts_object *out);
 bool ts_object_at_in_slab(uintptr_t token, const void *p, ts_object *out);
 size_t ts_object_usable(const ts_object *object);
@@ -70,6 +77,7 @@ static void before_care(void);
 #undef ts_span_release_list
 #undef ts_epoch_acquire
 #undef ts_epoch_release
+#undef ts_epoch_find_locked
 #undef ts_foreign_drain_some
 #undef ts_foreign_take_off
 #undef ts_alloc_scope

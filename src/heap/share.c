@@ -1,0 +1,91 @@
+/* A thread's shares of allocators. */
+/* Modelled in tests/model: record. */
+#include "base/assert.h"
+#include "heap/allocator.h"
+#include "heap/care.h"
+
+#include <errno.h>
+
+ts_share *ts_heap_share(ts_heap *heap, ts_allocator *allocator) {
+    uintptr_t token = ts_load_acquire(&allocator->entry.id);
+    /* The usual case. No other thread adds or drops a share of a heap whose thread lives. */
+    ts_share *share = heap->shares, *made = NULL;
+    if (TS_LIKELY(share && token != 0 && share->token == token)) return share;
+    for (;;) {
+        ts_heap_enter(heap);
+        share = ts_heap_find_share(heap, token);
+        ts_assert(2, !share || !made); /* only this thread makes shares of its heap */
+        if (made) {
+            made->heap_next = heap->shares;
+            heap->shares = made;
+        } else if (!share) {
+            ts_heap_drop_dead_shares(heap);
+        }
+        ts_heap_leave(heap);
+        if (share || made) break;
+        made = ts_lines_take(TS_LINES_SHARE, sizeof *made);
+        if (!made) {
+            errno = ENOMEM;
+            return NULL;
+        }
+        if (token == 0 || !ts_allocator_pin_use(allocator, token)) { /* until the share is dropped */
+            ts_lines_give(TS_LINES_SHARE, made);
+            errno = EINVAL;
+            return NULL;
+        }
+        made->allocator = allocator;
+        made->token = token;
+        made->slow[false] = allocator->sampled;
+        made->slow[true] = allocator->sampled | (allocator->settings.guard_spans != 0);
+        made->care = allocator->care != 0 || ts_care_tools;
+        made->open_key = allocator->care ? 0 : (uint64_t)ts_line_of(made) << TS_KEY_SHARE_SHIFT;
+        made->index = ts_allocator_index(allocator);
+        made->heap = heap;
+    }
+    if (share) return share;
+    ts_lock_acquire(&allocator->lock);
+    made->allocator_next = ts_load_relaxed(&allocator->shares);
+    ts_store_release(&allocator->shares, made); /* whole, for who walks the list without the lock */
+    ts_lock_release(&allocator->lock);
+    return made;
+}
+
+static bool share_in_use(const ts_heap *heap, const ts_share *share) {
+    for (const ts_block *b = heap->blocks; b; b = b->heap_next)
+        if (b->share == share) return true;
+    return false;
+}
+
+uint64_t ts_share_give_warm(ts_share *share) {
+    ts_allocator *a = share->allocator;
+    uint64_t units = 0;
+    ts_lock_acquire(&a->warm_lock);
+    for (unsigned part = 0; part < TS_PARTS; part++) {
+        units += ts_load_relaxed(&share->warm[part].count);
+        ts_warm_splice(&a->warm[part], &share->warm[part]);
+    }
+    ts_lock_release(&a->warm_lock);
+    return units;
+}
+
+void ts_heap_drop_dead_shares(ts_heap *heap) {
+    for (ts_share **at = &heap->shares; *at;) {
+        ts_share *share = *at;
+        /* seq_cst: see ts_allocator_read_begin */
+        if (ts_load_seq(&share->allocator->entry.id) == share->token || share_in_use(heap, share) ||
+            ts_load_seq(&share->allocator->readers) != 0) {
+            at = &share->heap_next;
+            continue;
+        }
+        *at = share->heap_next;
+        (void)ts_share_give_warm(share);
+        ts_allocator *allocator = share->allocator;
+        if (ts_thread.share_line == (uint32_t)ts_line_of(share)) ts_heap_unbind();
+        ts_lines_give(TS_LINES_SHARE, share);
+        ts_allocator_unpin(allocator);
+    }
+}
+
+void ts_heap_give_warm(ts_heap *heap) {
+    for (ts_share *s = heap->shares; s; s = s->heap_next) ts_note_warm(s->allocator, ts_share_give_warm(s));
+}
