@@ -95,6 +95,7 @@ static void rest_of_a_chunk(void *argument) {
     }
     for (unsigned i = 0; i < 2; i++)
         ts_lines_take(TS_LINES_MAGAZINE, TS_LINES_MAGAZINE_BYTES); /* of the second block */
+    ts_lines_take(TS_LINES_MAGAZINE, TS_LINES_MAGAZINE_BYTES);     /* of the scope blocks' chunk */
     for (unsigned i = 0; i < 3; i++) {
         magazine[i] = ts_lines_take(TS_LINES_MAGAZINE, TS_LINES_MAGAZINE_BYTES);
         SUP_CHECK(magazine[i] >= block + sizes[TS_LINES_CHURN_BLOCK], "a magazine lies in a block");
@@ -103,6 +104,23 @@ static void rest_of_a_chunk(void *argument) {
     SUP_CHECK(magazine[1] - magazine[0] == (ptrdiff_t)TS_LINES_MAGAZINE_BYTES &&
                   magazine[1] + TS_LINES_MAGAZINE_BYTES == block + TS_LINES_CHUNK,
               "the rest is cut from its end");
+}
+
+/* Scope blocks lie in chunks that begin with a key of theirs and end with a magazine, so none is at the end of a page of 4 KiB. */
+static void chunks_of_scope_blocks(void *argument) {
+    (void)argument;
+    make_region(12);
+    const size_t size = ts_align_up(sizes[TS_LINES_SCOPE_BLOCK], 64);
+    unsigned in_first = 0;
+    const char *first = ts_lines_take(TS_LINES_SCOPE_BLOCK, size), *chunk = first - (uintptr_t)first % TS_LINES_CHUNK;
+    for (const char *block = first; block - chunk < (ptrdiff_t)TS_LINES_CHUNK && block >= chunk; in_first++) {
+        size_t at = (uintptr_t)block % TS_LINES_CHUNK;
+        SUP_CHECK(at >= 64 && at + size <= TS_LINES_CHUNK - TS_LINES_MAGAZINE_BYTES, "a block at %zu", at);
+        block = ts_lines_take(TS_LINES_SCOPE_BLOCK, size);
+    }
+    SUP_CHECK(in_first == (TS_LINES_CHUNK - TS_LINES_MAGAZINE_BYTES - 64) / size, "%u in a chunk", in_first);
+    char *magazine = ts_lines_take(TS_LINES_MAGAZINE, TS_LINES_MAGAZINE_BYTES); /* the second chunk's */
+    SUP_CHECK(magazine == chunk + 2 * TS_LINES_CHUNK - TS_LINES_MAGAZINE_BYTES, "the end of a chunk is a magazine");
 }
 
 static void until_there_are_none(void *argument) {
@@ -209,6 +227,7 @@ static void test_layout(void **state) {
     }
 IN_CHILD(records)
 IN_CHILD(rest_of_a_chunk)
+IN_CHILD(chunks_of_scope_blocks)
 IN_CHILD(until_there_are_none)
 IN_CHILD(refused)
 IN_CHILD(init_may_be_tried_again)
@@ -217,6 +236,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_records),
         cmocka_unit_test(test_rest_of_a_chunk),
+        cmocka_unit_test(test_chunks_of_scope_blocks),
         cmocka_unit_test(test_until_there_are_none),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_layout),
