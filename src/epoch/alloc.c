@@ -218,6 +218,11 @@ static void *slab_start(void *p) { return (char *)p - ((uintptr_t)p & (TS_UNIT_B
 /* An object in a slab of an allocator with care; kind: a class or TS_COUNT_SCOPE. */
 TS_COLD static void give_out(ts_allocator *allocator, EpochId id, void *p, size_t size, uint32_t kind) {
     bool check = allocator->settings.on_misuse != SLAB_MISUSE_IGNORE;
+    if (TS_UNLIKELY(ts_thread.written)) {
+        const char *at = ts_thread.written;
+        ts_thread.written = NULL;
+        ts_misuse_written_free(allocator->token, at);
+    }
     size_t usable = kind < TS_CLASSES ? ts_class_bytes[kind] : ts_scope_round(size);
     size_t other = ts_care_allocated(allocator, slab_start(p), p, size, usable, check);
     if (other == TS_CARE_CLEAN) return;
@@ -299,7 +304,7 @@ TS_ENTRY void *ts_alloc_aligned(uintptr_t token, size_t align, size_t size, Epoc
         errno = EINVAL;
         return NULL;
     }
-    ts_timing timing = ts_sample_begin(heap);
+    ts_timing timing = ts_sample_begin(heap, TS_SAMPLE_ALLOC);
     void *p = NULL;
     if (TS_UNLIKELY(allocator->sampled) && align == 16 && !zero) p = alloc_fast_again(heap, allocator, id, size);
     if (!p) p = alloc_in(heap, allocator, id, size, align, zero);
@@ -330,7 +335,7 @@ TS_ENTRY void *ts_alloc_rolling(uintptr_t token, size_t size) {
     ts_allocator *allocator;
     ts_heap *heap = prepare(token, &allocator);
     if (!heap) return NULL;
-    ts_timing timing = ts_sample_begin(heap);
+    ts_timing timing = ts_sample_begin(heap, TS_SAMPLE_ALLOC);
     void *p;
     EpochId id;
     for (;;) {
@@ -513,7 +518,7 @@ bool ts_free(uintptr_t token, void *p, uint32_t generation) {
     ts_heap *heap = ts_thread.heap;
     ts_timing timing = {0};
     verdict v = AGAIN;
-    if (heap) timing = ts_sample_begin(heap);
+    if (heap) timing = ts_sample_begin(heap, TS_SAMPLE_FREE);
     if (heap && heap->sample_rate != 0 && generation == TS_ANY_GENERATION && free_fast_again(heap, token, unit, entry))
         v = FREED;
     while (v == AGAIN) v = free_once(token, p, generation, unit, entry);
@@ -586,6 +591,10 @@ TS_ENTRY void *ts_realloc(uintptr_t token, void *p, size_t size) {
             return resized(&object, size, object.bytes);
     }
     bool shrinking = size <= object.bytes;
+    /* A sample of its stack has the bytes that were allocated (stacks.h): there, another object is. */
+    if (!shrinking && object.kind == TS_COUNT_SPAN && !object.care_of->care && !object.care_of->sampled &&
+        ts_span_grow(ts_allocator_find(token), object.unit, object.word, size))
+        return p;
     if (shrinking && !is_active(object.epoch)) return resized(&object, size, object.bytes); /* not a refusal */
     int before = errno;
     void *q = ts_alloc(token, size, object.epoch);

@@ -198,6 +198,9 @@ void *ts_realloc(uintptr_t allocator, void *p, size_t size);
 
 void *ts_span_alloc(ts_allocator *allocator, EpochId epoch, size_t size, size_t align, bool *zero);
 bool ts_span_free(ts_allocator *allocator, uint32_t unit, uint64_t word, uint32_t generation);
+/* The live span with that word gets as many units as `size` bytes need, which are more than it has, where it is. false: it stays as it
+   is: what lies behind it is not free, or beyond the budget, or it has guards, or lives no more. Not for an allocator with care. */
+bool ts_span_grow(ts_allocator *allocator, uint32_t unit, uint64_t word, size_t size);
 /* The epoch of a live span with its lock taken; NULL without: word is no longer the unit's, or another allocator's. */
 ts_epoch *ts_span_lock(ts_allocator *allocator, uint32_t unit, uint64_t word);
 /* Takes all spans off an epoch; the caller has its lock. Returns the first. */

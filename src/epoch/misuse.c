@@ -77,6 +77,18 @@ void ts_misuse_domain(const char *call, uint64_t id, const char *why) {
     tell(&line, mode);
 }
 
+void ts_misuse_written_free(uintptr_t token, const void *at) {
+    int mode = mode_of(token);
+    if (mode == SLAB_MISUSE_IGNORE) return;
+    ts_line line;
+    begin(&line, "allocation");
+    ts_line_text(&line, "address ");
+    ts_line_hex(&line, (uintptr_t)at);
+    ts_line_text(&line,
+                 ": written after its object was freed or its epoch had ended, in a slab that is taken again now");
+    tell(&line, mode);
+}
+
 void ts_misuse_written(uintptr_t token, const void *p, uint64_t at, uint32_t kind, uint64_t bytes, EpochId epoch,
                        bool freed) {
     int mode = mode_of(token);

@@ -18,5 +18,7 @@ void ts_misuse_domain(const char *call, uint64_t domain, const char *why);
 /* Memory that is given out and was written while it was free, which is no call's fault: seen by an allocation. */
 void ts_misuse_written(uintptr_t allocator, const void *p, uint64_t at, uint32_t kind, uint64_t bytes, EpochId epoch,
                        bool freed);
+/* The same of a byte in a slab that is taken again: of what was free or had died when it went back. */
+void ts_misuse_written_free(uintptr_t allocator, const void *at);
 
 #endif

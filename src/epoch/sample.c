@@ -4,7 +4,7 @@ _Atomic uint32_t ts_sample_rate;
 
 void ts_sample_follow(ts_heap *heap, uint32_t rate) {
     heap->sample_rate = rate;
-    heap->sample_left = rate;
+    heap->sample_left[0] = heap->sample_left[1] = rate;
     if (rate) ts_heap_unbind();
 }
 

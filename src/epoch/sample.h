@@ -1,5 +1,5 @@
 /*
- * Timing of one in so many operations, on the wall and on the processor. While it is on, a thread's token for the fast
+ * Timing of one in so many allocations, and of one in so many frees, on the wall and on the processor. While it is on, a thread's token for the fast
  * paths is UINTPTR_MAX, which no allocator has, and its cached blocks are the empty ones (ts_heap_unbind), so that every
  * operation comes by here; while it is off nothing on the fast paths knows of it.
  */
@@ -19,16 +19,18 @@ typedef struct ts_timing {
 
 void ts_sample_follow(ts_heap *heap, uint32_t rate);
 
-static inline ts_timing ts_sample_begin(ts_heap *heap) {
+/* what: TS_SAMPLE_ALLOC or TS_SAMPLE_FREE; each is counted by itself, so that a program that does one after the other has both timed. */
+static inline ts_timing ts_sample_begin(ts_heap *heap, unsigned what) {
     ts_timing t = {0};
     uint32_t rate = ts_load_relaxed(&ts_sample_rate);
     if (TS_UNLIKELY(heap->sample_rate != rate)) ts_sample_follow(heap, rate);
     if (TS_LIKELY(rate == 0)) return t;
-    if (heap->sample_left > 1) {
-        heap->sample_left--;
+    uint32_t *left = &heap->sample_left[what / TS_SAMPLE_FREE];
+    if (*left > 1) {
+        --*left;
         return t;
     }
-    heap->sample_left = rate;
+    *left = rate;
     t.on = true;
     t.cpu = ts_os->cpu_ns();
     t.wall = ts_os->wall_ns();

@@ -147,6 +147,44 @@ bool ts_span_free(ts_allocator *allocator, uint32_t unit, uint64_t word, uint32_
     return true;
 }
 
+static void count_grown(ts_epoch *epoch, ts_allocator *allocator, uint32_t units, uint64_t bytes) {
+    ts_add_owned(&epoch->span_bytes_allocated, bytes);
+    ts_add_owned(&epoch->span_units, units);
+    ts_fetch_add_relaxed(&allocator->span_bytes_allocated, bytes);
+    ts_fetch_add_relaxed(&allocator->span_units, units);
+}
+
+/* The units come first: no lock is held while the pool grows. When they are there, the word still tells whether the span is the same; its
+   length is, as whoever let it grow too had to have the same units. */
+bool ts_span_grow(ts_allocator *allocator, uint32_t unit, uint64_t word, size_t size) {
+    ts_slab *slab = ts_slab_at(unit);
+    uint64_t units = ((uint64_t)size + TS_UNIT_BYTES - 1) / TS_UNIT_BYTES;
+    ts_epoch *epoch = ts_span_lock(allocator, unit, word);
+    if (!epoch) return false;
+    uint32_t before = slab->u.span.units, more = (uint32_t)(units - before);
+    bool grown = slab->u.span.guard == 0 && units <= ts_region.part[TS_NORMAL].units;
+    /* Who frees the allocator ends this epoch before the record, and so comes after this. */
+    ts_allocator_pin(allocator);
+    ts_epoch_release(epoch);
+    if (grown && ts_span_acquire_behind(allocator, unit + before, more)) {
+        ts_care_begin(allocator, ts_unit_address(unit + before), (size_t)more * TS_UNIT_BYTES, false);
+        epoch = ts_span_lock(allocator, unit, word);
+        grown = epoch != NULL;
+        if (grown) {
+            slab->u.span.units = (uint32_t)units;
+            slab->u.span.bytes = units * TS_UNIT_BYTES;
+            count_grown(epoch, allocator, more, (uint64_t)more * TS_UNIT_BYTES);
+            ts_epoch_release(epoch);
+        } else {
+            ts_span_give_behind(allocator, unit + before, more);
+        }
+    } else {
+        grown = false;
+    }
+    ts_allocator_unpin(allocator);
+    return grown;
+}
+
 uint32_t ts_span_detach(ts_epoch *epoch) {
     uint32_t first = epoch->spans;
     if (first) ts_allocator_pin(ts_load_relaxed(&epoch->allocator)); /* until ts_span_release_list is done */

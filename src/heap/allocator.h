@@ -155,6 +155,10 @@ uint32_t ts_span_acquire(ts_allocator *allocator, uint32_t units, uint32_t align
    of the span: a unit at least on either side, and `align_units` before it. */
 uint32_t ts_span_acquire_guarded(ts_allocator *allocator, uint32_t units, uint32_t align_units, size_t size,
                                  bool *fresh);
+/* Units behind a span, which the caller has, if they are free and within the budget; nothing is given back for them. */
+bool ts_span_acquire_behind(ts_allocator *allocator, uint32_t first, uint32_t units);
+/* The same units, untouched. */
+void ts_span_give_behind(ts_allocator *allocator, uint32_t first, uint32_t units);
 /* The units of a span that is on no list and whose UNIT word is 0; with its guards. The caller settles afterwards. */
 void ts_span_release(ts_allocator *allocator, uint32_t unit, uint32_t units);
 

@@ -84,8 +84,18 @@ static size_t marked_size(size_t size) { return size == 0 ? 1 : size; }
 
 /* ---- ranges --------------------------------------------------------------------------------------------- */
 
+/* All that is in nobody's slab is filled: memory from the system as it comes (ts_unit_acquire, ts_allocator_reserve), what was freed and
+   what died since. Who holds the heap tells nothing: that is left to the allocation (alloc.c, give_out). */
+static void look_and_fill(const ts_allocator *allocator, char *at, size_t bytes) {
+    if (!(allocator->care & TS_CARE_FILL)) return;
+    size_t other =
+        allocator->settings.on_misuse != SLAB_MISUSE_IGNORE ? ts_care_check(allocator, at, bytes) : TS_CARE_CLEAN;
+    if (other != TS_CARE_CLEAN && !ts_thread.written) ts_thread.written = at + other;
+    ts_care_fill(allocator, at, bytes);
+}
+
 void ts_care_begin_tools(const ts_allocator *allocator, void *at, size_t bytes, bool fill) {
-    if (fill) ts_care_fill(allocator, at, bytes);
+    if (fill) look_and_fill(allocator, at, bytes);
     if (allocator->care & TS_CARE_MARK) {
         begin_pool(at);
         forbid(at, bytes);

@@ -38,7 +38,8 @@ void ts_care_start(void);
 /* Whether memcheck runs the process: before ts_care_start too. */
 bool ts_care_on_memcheck(void);
 
-/* The range becomes a slab or a span of the allocator, without an object in it. fill: for FILL too. */
+/* The range becomes a slab or a span of the allocator, without an object in it. fill: for FILL too, and where the first byte is that is no
+   longer 0xDB is left in ts_thread.written. */
 void ts_care_begin_tools(const ts_allocator *allocator, void *at, size_t bytes, bool fill);
 static inline void ts_care_begin(const ts_allocator *allocator, void *at, size_t bytes, bool fill) {
     if (TS_UNLIKELY(ts_care_tools || allocator->care)) ts_care_begin_tools(allocator, at, bytes, fill);

@@ -214,6 +214,7 @@ typedef struct ts_tls {
     unsigned drained_count;
     bool drained_more;  /* than there is room for, so only while it is full: ts_epoch_settle looks at all epochs */
     uint64_t opened_ns; /* when it opened its newest epoch */
+    char *written; /* a byte that was no longer filled when its slab was taken (care.c), to be told of; NULL: none */
 } ts_tls;
 
 typedef struct ts_heap {
@@ -248,7 +249,7 @@ typedef struct ts_heap {
     struct ts_domain_scope *spare_scope; /* owner only */
     uint8_t flags_met;                   /* owner only: its frees in slabs with foreign frees, since it took those in */
     /* Sampling; written by the owner only. */
-    uint32_t sample_rate, sample_left;
+    uint32_t sample_rate, sample_left[2];       /* to the next one of allocations, of frees */
     _Atomic uint64_t sample[TS_SAMPLE_FIGURES]; /* of all threads that had this heap; read by anyone */
     uint64_t sample_start[TS_SAMPLE_FIGURES];   /* sums: when this thread began; maxima: of this thread */
     /* Sampling of stacks; owner only. */

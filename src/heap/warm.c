@@ -172,7 +172,9 @@ uint32_t ts_unit_acquire(ts_heap *heap, ts_share *share, unsigned part, bool *fr
     *fresh = unit == 0;
     if (unit) return unit;
     unit = take_fresh(share->allocator, part, 1, 1);
-    if (unit) ts_slab_at(unit)->pages = 0;
+    if (!unit) return 0;
+    ts_slab_at(unit)->pages = 0;
+    if (TS_UNLIKELY(share->allocator->care)) ts_care_fill(share->allocator, ts_unit_address(unit), TS_UNIT_BYTES);
     return unit;
 }
 
@@ -234,6 +236,18 @@ uint32_t ts_span_acquire(ts_allocator *allocator, uint32_t units, uint32_t align
         ts_allocator_retire(allocator, unit);
         if (units > 1) ts_purge_span(allocator, unit + 1, units - 1);
     }
+}
+
+bool ts_span_acquire_behind(ts_allocator *allocator, uint32_t first, uint32_t units) {
+    if (!commit_within_budget(allocator, units)) return false;
+    if (ts_pool_take_at(first, units)) return true;
+    ts_uncommit(allocator, units);
+    return false;
+}
+
+void ts_span_give_behind(ts_allocator *allocator, uint32_t first, uint32_t units) {
+    ts_pool_give(first, units);
+    ts_uncommit(allocator, units);
 }
 
 /* A unit or a page, whichever is more. */
@@ -324,6 +338,7 @@ bool ts_allocator_reserve(ts_allocator *allocator, uint64_t units) {
             continue;
         }
         bool populated = populate(first, n);
+        if (TS_UNLIKELY(allocator->care)) ts_care_fill(allocator, ts_unit_address(first), n * (size_t)TS_UNIT_BYTES);
         ts_fetch_add_relaxed(&allocator->reserved_units, n);
         ts_lock_acquire(&allocator->warm_lock);
         for (uint32_t i = n; i-- > 0;) {

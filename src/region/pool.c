@@ -201,6 +201,30 @@ uint32_t ts_pool_take(unsigned part, uint32_t count, uint32_t align) {
     }
 }
 
+/* Behind what the caller has there is a free run, or units in use, or the untouched end. */
+static bool take_at_locked(ts_pool *pool, unsigned part, uint32_t unit, uint32_t count) {
+    uint32_t length = unit < pool->high ? run_at(part, unit)->length : 0;
+    if (length < count) return false;
+    remove_run(pool, part, unit);
+    if (length > count) insert(pool, part, unit + count, length - count);
+    pool->used += count;
+    return true;
+}
+
+bool ts_pool_take_at(uint32_t first, uint32_t count) {
+    unsigned part = ts_part_of_unit(first);
+    ts_pool *pool = &pools[part];
+    uint32_t unit = ts_unit_in_part(first);
+    for (unsigned tries = 0; tries < 2; tries++) {
+        ts_lock_acquire(&pool->lock);
+        bool taken = take_at_locked(pool, part, unit, count), end = unit == pool->high;
+        ts_lock_release(&pool->lock);
+        if (taken) return true;
+        if (!end || count > ts_region.part[part].units || !grow(part, count)) return false;
+    }
+    return false;
+}
+
 void ts_pool_take_around(uint32_t *first, uint32_t *count, uint32_t page_units) {
     unsigned part = ts_part_of_unit(*first);
     ts_pool *pool = &pools[part];

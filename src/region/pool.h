@@ -29,6 +29,8 @@ void ts_pool_init(void);
    align: units, a power of two. Returns the global number of the first, 0 if there are none.
    Cost: constant; when the pool has to grow, the system's time to make the range accessible. */
 uint32_t ts_pool_take(unsigned part, uint32_t count, uint32_t align);
+/* Hands out the `count` units behind `first` - 1, which the caller has, if they are free. Zero and writable as above. */
+bool ts_pool_take_at(uint32_t first, uint32_t count);
 /* Takes back units whose memory has been given back to the system. */
 void ts_pool_give(uint32_t first, uint32_t count);
 /* The same with memory that the system refused to take: from now on units of the pool need not be zero. */

@@ -669,11 +669,36 @@ static void poison_epoch(int flags) {
     }
 }
 
+/* ... and looked at when its slab is taken again, as is a slab whose objects were freed one by one. */
+static void poison_written_after_the_end(int how) {
+    enum { COUNT = 100 };
+    unsigned char *p[COUNT];
+    EpochId epoch = epoch_open(world.a, "request", how % 2 ? EPOCH_SCOPE : EPOCH_CHURN);
+    for (int i = 0; i < COUNT; i++) {
+        p[i] = get(world.a, 1000, epoch);
+    }
+    for (int i = 0; how >= 2 && i < COUNT; i++) {
+        release(world.a, p[i]);
+    }
+    SUP_CHECK(how >= 2 ? epoch_close(world.a, epoch) : epoch_destroy(world.a, epoch), "the end");
+    SUP_CHECK(p[50][20] == 0xdb, "not filled");
+    p[50][20] = p[50][21] = 7;
+    expect("tslab: allocation: address 0x%" PRIxPTR
+           ": written after its object was freed or its epoch had ended, in a slab that is taken again now",
+           (uintptr_t)p[50] + 20);
+    EpochId next = epoch_open(world.a, "next", EPOCH_SCOPE);
+    for (int i = 0; i < 4 * COUNT; i++) {
+        (void)get(world.a, 1000, next);
+    }
+    SUP_CHECK(epoch_destroy(world.a, next), "epoch_destroy");
+}
+
 /* Nothing is said where nothing was written: every kind of use, over and over. */
 static void poison_clean(int unused) {
     enum { COUNT = 500 };
     static unsigned char *p[COUNT];
     (void)unused;
+    SUP_CHECK(slab_reserve(world.a, 1 << 20), "slab_reserve");
     for (int round = 0; round < 6; round++) {
         EpochId epoch = epoch_open(world.a, "round", round % 2 ? EPOCH_SCOPE : EPOCH_CHURN);
         for (int i = 0; i < COUNT; i++) {
@@ -967,6 +992,7 @@ static const struct crime crimes[] = {
     {"poison_written_before", poison_written_before, 0, 0, 1, false, true},
     {"poison_span", poison_span, 0, 0, 1, false, true},
     {"poison_epoch", poison_epoch, EPOCH_CHURN, EPOCH_SCOPE, 1, false, true},
+    {"poison_written_after_the_end", poison_written_after_the_end, 0, 3, 1, false, true},
     {"poison_clean", poison_clean, 0, 0, 1, false, true},
     {"poison_double_free", double_free, 0, 4096, 819, false, true},
     {"poison_interior", interior, 16, 496, 240, false, true},

@@ -262,6 +262,54 @@ static void realloc_of_spans(void **state) {
     }
 }
 
+/* A span that grows stays where it is while what lies behind it is free and the budget has room, whatever its epoch's state is. */
+static void realloc_in_place(void **state) {
+    (void)state;
+    enum { MOST = 40 * 16384 };
+    SlabOptions options = {.size = sizeof options, .memory_tools = SLAB_TOOLS_OFF, .budget_bytes = 2 * MOST};
+    SlabAllocator *own = slab_allocator_create_ex(&options);
+    EpochId epoch = epoch_open(own, NULL, EPOCH_CHURN);
+    SlabGlobalStats stats;
+    unsigned char *span = slab_malloc_epoch(own, 20000, epoch), *behind;
+    sup_pattern_fill(span, 20000, 9);
+    SlabHandle handle = slab_handle_of(own, span);
+    assert_true(epoch_close(own, epoch));
+    for (size_t size = 40000; size <= MOST; size += 30000) {
+        assert_ptr_equal(slab_realloc(own, span, size), span);
+        assert_int_equal(slab_usable_size(own, span), (size + 16383) / 16384 * 16384);
+        span[slab_usable_size(own, span) - 1] = 1;
+        assert_true(slab_stats_global(own, &stats));
+        assert_int_equal(stats.live_bytes, slab_usable_size(own, span));
+        assert_int_equal(stats.live_objects, 1);
+        sup_check_identities(own);
+    }
+    assert_true(sup_pattern_check(span, 20000, 9));
+    assert_ptr_equal(slab_handle_get(own, handle), span);
+    errno = 0;
+    assert_null(
+        slab_realloc(own, span, 3 * MOST)); /* over the budget: it would have to move, and its epoch is closed */
+    assert_int_equal(errno, ESTALE);
+    assert_true(free_obj(own, handle));
+    assert_int_equal(epoch_state(own, epoch), EPOCH_CLOSED);
+    (void)slab_trim(own);
+    /* What is in the way stays where it is. */
+    epoch = epoch_open(own, NULL, EPOCH_CHURN);
+    span = slab_malloc_epoch(own, 20000, epoch);
+    do {
+        behind = slab_malloc_epoch(own, 20000, epoch);
+        assert_non_null(behind);
+    } while (behind < span);
+    sup_pattern_fill(span, 20000, 9);
+    sup_pattern_fill(behind, 20000, 7);
+    unsigned char *moved = slab_realloc(own, span, 200000);
+    assert_non_null(moved);
+    assert_true(behind != span + 32768 || moved != span);
+    assert_true(sup_pattern_check(moved, 20000, 9) && sup_pattern_check(behind, 20000, 7));
+    assert_int_equal(slab_owns(own, span), moved == span);
+    sup_check_identities(own);
+    slab_allocator_free(own);
+}
+
 static void realloc_refuses(void **state) {
     SlabAllocator *allocator = *state;
     SlabAllocator *other = slab_allocator_create();
@@ -354,19 +402,13 @@ static void default_allocator(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        SUP_WITH_ALLOCATOR(every_size_in_churn),
-        SUP_WITH_ALLOCATOR(every_size_in_scope),
-        SUP_WITH_ALLOCATOR(large_sizes),
-        SUP_WITH_ALLOCATOR(impossible_sizes),
-        SUP_WITH_ALLOCATOR(size_zero_is_unique),
-        SUP_WITH_ALLOCATOR(aligned),
-        SUP_WITH_ALLOCATOR(bad_alignment),
-        SUP_WITH_ALLOCATOR(calloc_zeroes),
-        SUP_WITH_ALLOCATOR(calloc_overflow),
-        SUP_WITH_ALLOCATOR(realloc_keeps),
-        cmocka_unit_test(realloc_of_spans),
-        SUP_WITH_ALLOCATOR(realloc_refuses),
-        cmocka_unit_test(null_and_dead_allocators),
+        SUP_WITH_ALLOCATOR(every_size_in_churn), SUP_WITH_ALLOCATOR(every_size_in_scope),
+        SUP_WITH_ALLOCATOR(large_sizes),         SUP_WITH_ALLOCATOR(impossible_sizes),
+        SUP_WITH_ALLOCATOR(size_zero_is_unique), SUP_WITH_ALLOCATOR(aligned),
+        SUP_WITH_ALLOCATOR(bad_alignment),       SUP_WITH_ALLOCATOR(calloc_zeroes),
+        SUP_WITH_ALLOCATOR(calloc_overflow),     SUP_WITH_ALLOCATOR(realloc_keeps),
+        cmocka_unit_test(realloc_of_spans),      cmocka_unit_test(realloc_in_place),
+        SUP_WITH_ALLOCATOR(realloc_refuses),     cmocka_unit_test(null_and_dead_allocators),
         cmocka_unit_test(default_allocator),
     };
     return cmocka_run_group_tests_name("api.objects", tests, NULL, NULL);

@@ -40,6 +40,7 @@
 #define ts_object_watched stepped_object_watched
 #define ts_span_alloc stepped_span_alloc
 #define ts_span_free stepped_span_free
+#define ts_span_grow stepped_span_grow
 #define ts_span_lock stepped_span_lock
 #define ts_span_detach stepped_span_detach
 #define ts_span_release_list stepped_span_release_list
@@ -60,6 +61,7 @@ bool ts_object_at_in_slab(uintptr_t token, const void *p, ts_object *out);
 size_t ts_object_usable(const ts_object *object);
 void *ts_span_alloc(ts_allocator *allocator, EpochId id, size_t size, size_t align, bool *zero);
 bool ts_span_free(ts_allocator *allocator, uint32_t unit, uint64_t word, uint32_t generation);
+bool ts_span_grow(ts_allocator *allocator, uint32_t unit, uint64_t word, size_t size);
 ts_epoch *ts_span_lock(ts_allocator *allocator, uint32_t unit, uint64_t word);
 #define ts_heap_hold(heap) (before_hold(), (ts_heap_hold)(heap))
 #define ts_care_freed(a, home, p, bytes) (before_care(), (ts_care_freed)((a), (home), (p), (bytes)))
@@ -72,6 +74,7 @@ static void before_care(void);
 #include "epoch/span.c"
 #undef ts_span_alloc
 #undef ts_span_free
+#undef ts_span_grow
 #undef ts_span_lock
 #undef ts_span_detach
 #undef ts_span_release_list
@@ -281,6 +284,49 @@ static void destroyed_inside_an_allocation(void **state) {
     at_each_step_inside(destroyed_inside_an_allocation_round);
 }
 
+/* A span grows where it is; it is freed, or its epoch ends, before any step of that: the units that it was to get go back. */
+static void *growing, *grown_elsewhere;
+static void free_growing(void) { SUP_CHECK(slab_free(allocator, growing), "slab_free"); }
+/* Where it is, or at another place if the units behind it are those that the stopped call has got. */
+static void let_it_grow(void) {
+    grown_elsewhere = slab_realloc(allocator, growing, 90000);
+    SUP_CHECK(grown_elsewhere != NULL, "slab_realloc");
+}
+
+static void ended_while_it_grows(void **state) {
+    void (*const ends[])(void) = {free_growing, destroy_it, let_it_grow};
+    (void)state;
+    for (unsigned i = 0; i < 6; i++) {
+        bool stopped = true;
+        unsigned grown = 0;
+        flags = i & 1 ? EPOCH_SCOPE : EPOCH_CHURN;
+        for (unsigned at = 0; stopped; at++) {
+            (void)slab_trim(allocator);
+            epoch = epoch_open(allocator, NULL, flags);
+            growing = slab_malloc_epoch(allocator, 20000, epoch);
+            grown_elsewhere = NULL;
+            arm(at, ends[i >> 1]);
+            void *p = stepped_realloc(token, growing, 60000);
+            stopped = disarm();
+            if (p == growing && !stopped) {
+                assert_int_equal(slab_usable_size(allocator, p), 65536);
+                grown++;
+            }
+            /* Each of them at most once: the object, what the stopped call made of it, what the other made of it. */
+            uint64_t live = slab_owns(allocator, growing);
+            live += p != growing && slab_owns(allocator, p);
+            live += grown_elsewhere != growing && grown_elsewhere != p && slab_owns(allocator, grown_elsewhere);
+            assert_int_equal(sup_live_objects(allocator), live);
+            sup_check_identities(allocator);
+            (void)epoch_destroy(allocator, epoch);
+            assert_int_equal(sup_live_objects(allocator), 0);
+            sup_check_identities(allocator);
+            sup_check_empty(allocator);
+        }
+        assert_int_equal(grown, 1); /* the last time, without a stop */
+    }
+}
+
 /* ---- handles -------------------------------------------------------------------------------------------------- */
 
 static void *place;
@@ -404,8 +450,9 @@ static void filled_by_another_thread(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        WITH(advanced_in_an_allocation),        WITH(ended_in_an_allocation), WITH(destroyed_inside_an_allocation),
-        WITH(destroyed_while_a_handle_is_made), WITH(both_free_the_last),     WITH(filled_by_another_thread),
+        WITH(advanced_in_an_allocation),      WITH(ended_in_an_allocation),           WITH(ended_while_it_grows),
+        WITH(destroyed_inside_an_allocation), WITH(destroyed_while_a_handle_is_made), WITH(both_free_the_last),
+        WITH(filled_by_another_thread),
     };
     return cmocka_run_group_tests_name("epoch.alloc_steps", tests, NULL, NULL);
 }

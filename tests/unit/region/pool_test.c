@@ -79,6 +79,27 @@ static bool take(unsigned part, uint32_t count, uint32_t align) {
     return true;
 }
 
+/* More units behind a run, if they are free: all of them, or none. */
+static bool extend(unsigned index, uint32_t count) {
+    run *r = &runs[index];
+    uint32_t from = r->first + r->count;
+    const ts_part *p = &ts_region.part[ts_part_of_unit(r->first)];
+    bool inside = count <= p->first_unit + p->units - from, free_below_high = inside;
+    for (uint32_t u = from; inside && u < from + count; u++) {
+        free_below_high = free_below_high && !taken[u];
+    }
+    if (!ts_pool_take_at(from, count)) {
+        return false;
+    }
+    SUP_CHECK(free_below_high, "units %u + %u are another's, or outside", from, count);
+    memset(taken + from, 1, count);
+    ts_unit_address(from)[0] = 1;
+    ts_unit_address(from + count - 1)[TS_UNIT_BYTES - 1] = 1;
+    r->count += count;
+    taken_count += count;
+    return true;
+}
+
 /* A piece of a run, or all of it: who has units may give back some of them. */
 static void give(unsigned index, uint32_t from, uint32_t count) {
     run r = runs[index];
@@ -107,10 +128,15 @@ static void random_runs(void *argument) {
     struct sup_rng rng = {*(uint64_t *)argument};
     sup_set_seed(rng.state);
     make_region();
+    unsigned extended = 0;
     for (unsigned i = 0; i < SUP_SCALED(20000u); i++) {
         unsigned part = sup_rng_below(&rng, 4) == 0 ? TS_SMALL : TS_NORMAL;
         uint64_t kind = sup_rng_below(&rng, 100);
-        if (kind < 50 || run_count == 0) {
+        if (kind < 10 && run_count > 0) {
+            refuse_commit = sup_rng_below(&rng, 4) == 0;
+            extended += extend((unsigned)sup_rng_below(&rng, run_count), 1 + (uint32_t)sup_rng_below(&rng, 20));
+            refuse_commit = false;
+        } else if (kind < 50 || run_count == 0) {
             uint32_t most = sup_rng_below(&rng, 10) == 0 ? 200 : 8;
             uint32_t align = sup_rng_below(&rng, 8) == 0 ? 1u << sup_rng_below(&rng, 7) : 1;
             refuse_commit = sup_rng_below(&rng, 16) == 0;
@@ -132,8 +158,27 @@ static void random_runs(void *argument) {
             ts_pool_check();
         }
     }
+    SUP_CHECK(extended > 0, "no run was ever extended");
     give_all();
     ts_pool_check();
+    SUP_CHECK(ts_pool_used_units() == 0, "units are left");
+}
+
+/* At the untouched end the pool grows; it does not elsewhere, nor beyond its part. */
+static void extended_at_the_end(void *argument) {
+    (void)argument;
+    make_region();
+    SUP_CHECK(take(TS_NORMAL, 1, 1), "the first");
+    while (runs[0].first + runs[0].count - ts_region.part[TS_NORMAL].first_unit < ts_pool_high(TS_NORMAL)) {
+        SUP_CHECK(extend(0, 1), "up to the end of what there is");
+    }
+    refuse_commit = true;
+    SUP_CHECK(!extend(0, 1), "the system refuses");
+    refuse_commit = false;
+    SUP_CHECK(extend(0, 3), "the pool grows");
+    SUP_CHECK(!extend(0, ts_region.part[TS_NORMAL].units), "there are not so many");
+    ts_pool_check();
+    give_all();
     SUP_CHECK(ts_pool_used_units() == 0, "units are left");
 }
 
@@ -277,6 +322,7 @@ static void test_random_runs(void **state) {
         in_child(name, NULL);               \
     }
 IN_CHILD(every_unit_of_both_parts)
+IN_CHILD(extended_at_the_end)
 IN_CHILD(alignments)
 IN_CHILD(refused_growth)
 IN_CHILD(small_steps)
@@ -287,6 +333,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random_runs),
         cmocka_unit_test(test_every_unit_of_both_parts),
+        cmocka_unit_test(test_extended_at_the_end),
         cmocka_unit_test(test_alignments),
         cmocka_unit_test(test_refused_growth),
         cmocka_unit_test(test_small_steps),
