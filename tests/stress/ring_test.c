@@ -1,6 +1,6 @@
 /*
  * Threads in a ring: each allocates in an epoch of its own and in one that all share, frees some objects
- * itself and sends the others to the next thread, which frees them. A further thread reads the figures and
+ * itself and sends the others to the next thread, which frees them, some after they have grown. A further thread reads the figures and
  * trims all the while.
  *
  *     ring_test [--seconds N] [--seed N] [--threads N]
@@ -47,6 +47,9 @@ static void work(void *argument, unsigned number) {
         }
         struct stress_object got;
         if (choice >= 3 && stress_take(&ring->boxes[number], &got)) {
+            while (sup_rng_below(&rng, 8) == 0) {
+                made += stress_grow(ring->allocator, &got, &rng); /* one that moves is allocated again */
+            }
             stress_free(ring->allocator, &got);
         }
     }

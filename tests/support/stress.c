@@ -32,6 +32,18 @@ void stress_check(const struct stress_object *object) {
               (void *)object->address, object->size);
 }
 
+bool stress_grow(SlabAllocator *allocator, struct stress_object *object, struct sup_rng *rng) {
+    size_t size = object->size + (size_t)sup_rng_below(rng, 3 * 16384);
+    unsigned char *address = slab_realloc(allocator, object->address, size);
+    SUP_CHECK(address != NULL, "slab_realloc of %zu bytes to %zu: %s", object->size, size, strerror(errno));
+    bool moved = address != object->address;
+    object->address = address;
+    stress_check(object);
+    object->size = size;
+    sup_pattern_fill(address, size, object->key);
+    return moved;
+}
+
 void stress_free(SlabAllocator *allocator, struct stress_object *object) {
     stress_check(object);
     SUP_CHECK(slab_free(allocator, object->address), "slab_free of the live %p of %zu bytes", (void *)object->address,

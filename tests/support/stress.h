@@ -23,6 +23,8 @@ struct stress_object {
 struct stress_object stress_make(SlabAllocator *allocator, EpochId epoch, struct sup_rng *rng);
 /* The pattern must be there: otherwise somebody else owns the same bytes. */
 void stress_check(const struct stress_object *object);
+/* stress_check, then slab_realloc by up to three units more. Whether it has moved. */
+bool stress_grow(SlabAllocator *allocator, struct stress_object *object, struct sup_rng *rng);
 /* stress_check, then slab_free, which must be true. */
 void stress_free(SlabAllocator *allocator, struct stress_object *object);
 
