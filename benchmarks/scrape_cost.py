@@ -67,7 +67,7 @@ def main():
     parser.add_argument("--window", type=float, default=1.0, metavar="SECONDS")
     parser.add_argument("--threads", type=int, default=1, help="more than 1: nothing is pinned")
     parser.add_argument("--epochs", type=int, default=1000, help="open beside the requests, with 20 labels")
-    parser.add_argument("--gate", action="store_true", help=f"exit 1 if less than {LIMIT:.0%} are kept by processor time")
+    parser.add_argument("--gate", action="store_true", help=f"exit 1 if less than {LIMIT * 100:g} %% are kept by processor time")
     options = parser.parse_args()
     program = os.path.join(options.build, "benchmarks", "scrape_bench")
     if not os.path.exists(program):

@@ -424,5 +424,18 @@ class Programs(unittest.TestCase):
         self.assertIn("no measurement of glibc", answer.stderr)
 
 
+class Help(unittest.TestCase):
+    def test_every_script_describes_its_options(self):
+        for script in sorted(HERE.glob("*.py")):
+            if script.name.startswith("test_") or "__main__" not in script.read_text(encoding="utf-8"):
+                continue
+            answer = subprocess.run([sys.executable, "-B", str(script), "--help"], capture_output=True, text=True,
+                                    check=False, timeout=60)
+            self.assertEqual((answer.returncode, answer.stderr), (0, ""), script.name)
+            self.assertTrue(answer.stdout.startswith("usage: "), script.name)
+            # what argparse fills in for a lone % is a dictionary of the option
+            self.assertNotIn("{'", answer.stdout, script.name)
+
+
 if __name__ == "__main__":
     unittest.main()
