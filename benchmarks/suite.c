@@ -145,6 +145,9 @@ static void parse(int argc, char **argv) {
         }
         if (!equals && i + 1 >= argc) suite_usage("%s must be followed by %s", option->name, option->value);
         const char *value = equals ? equals + 1 : argv[++i];
+        /* who means a file of that name says --csv=--file */
+        if (!equals && strncmp(value, "--", 2) == 0)
+            suite_usage("%s must be followed by %s, not by '%s'", option->name, option->value, value);
         if (value[0] == '\0') suite_usage("%s must be followed by %s, not by nothing", option->name, option->value);
         if (option->text)
             *option->text = value;

@@ -406,6 +406,7 @@ class Programs(unittest.TestCase):
                 (["--work", "memory", "--seconds", "nan"], "'nan'"),
                 (["--work", "memory", "--seconds", "1", "--reps", "1"], "exclude"),
                 (["--seed", "1x"], "'1x'"),
+                (["--work", "--smoke"], "'--work', not '--smoke'"),
             ]:
                 answer = self.call(program, *arguments)
                 self.assertEqual(answer.returncode, 2, f"{program.name} {arguments}")

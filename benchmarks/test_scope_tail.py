@@ -94,6 +94,7 @@ class BadArguments(Programs):
             (["--live", "1000001"], "'1000001'"), (["--rounds", "0"], "'0'"), (["--rounds", "26"], "'26'"), (["--rounds", "3x"], "'3x'"),
             (["--seconds", "0"], "'0'"), (["--seconds", "nan"], "'nan'"), (["--seconds", "61"], "'61'"),
             (["--objects", "100000", "--open", "10000"], "100000"), (["--smoke", "--open", "1"], "--smoke"),
+            (["--csv", "--smoke"], "'--csv', not '--smoke'"), (["--rounds", "--smoke"], "'--rounds', not '--smoke'"),
             (["--smoke", "--csv", "/no/such/folder/f.csv"], "/no/such/folder/f.csv"),
         ]:
             self.refuse("scope_bench", arguments, named)
@@ -103,6 +104,7 @@ class BadArguments(Programs):
             (["--bogus"], "--bogus"), ([], "--objects"), (["--objects", "10"], "--open"),
             (["--objects", "0", "--open", "1"], "'0'"), (["--objects", "1000000", "--open", "2"], "--objects x --open"),
             (["--objects", "1", "--open", "1", "--seconds", "-1"], "'-1'"),
+            (["--objects", "--smoke"], "'--objects', not '--smoke'"),
         ]:
             self.refuse("scope_bench_none", arguments, named)
 
@@ -110,6 +112,7 @@ class BadArguments(Programs):
         for arguments, named in [
             (["--bogus"], "--bogus"), (["--csv"], "--csv"), (["--ops", "0"], "'0'"), (["--ops", "9x"], "'9x'"),
             (["--top", "10001"], "'10001'"), (["--top", "-3"], "'-3'"), (["--seed", "x"], "'x'"),
+            (["--csv", "--smoke"], "'--csv', not '--smoke'"), (["--top", "--smoke"], "'--top', not '--smoke'"),
             (["--smoke", "--csv", "/no/such/folder/f.csv"], "/no/such/folder/f.csv"),
         ]:
             self.refuse("tail_attribution", arguments, named)

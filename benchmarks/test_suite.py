@@ -43,12 +43,12 @@ HEADERS = {
 }
 
 
-def run(program, *arguments, folder=SUITE, settings=None):
+def run(program, *arguments, folder=SUITE, settings=None, cwd=None):
     environment = {key: value for key, value in os.environ.items() if not key.startswith(FOREIGN_SETTINGS)}
     environment.update(settings or {})
     return subprocess.run(
         [str(folder / program), *map(str, arguments)],
-        capture_output=True, text=True, timeout=100, env=environment, check=False,
+        capture_output=True, text=True, timeout=100, env=environment, cwd=cwd, check=False,
     )
 
 
@@ -109,9 +109,13 @@ class CommandLine(InFolder):
             self.refuse(program, ["--quick", "--smoke"], "--quick", "--smoke")
             self.refuse(program, ["--allocator", "hoard"], "'hoard'")
             self.refuse(program, ["--allocator", ""], "--allocator")
+            self.refuse(program, ["--csv", "--smoke"], "--csv", "'--smoke'")
+            self.refuse(program, ["--seed", "--smoke"], "--seed", "'--smoke'")
             answer = run(program, "--csv")
             self.assertEqual((answer.returncode, answer.stdout), (2, ""))
             self.assertIn("--csv", answer.stderr)
+        dashes = run("smoke_tests", "--smoke", "--check", "domains", "--csv=--dashes.csv", cwd=self.folder)
+        self.assertEqual((dashes.returncode, self.names()), (0, ["--dashes.csv"]), dashes.stderr)
 
     def test_bad_values_of_one_program(self):
         for program in PROGRAMS:
