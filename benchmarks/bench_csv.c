@@ -37,5 +37,5 @@ void bench_csv_close(FILE *file) {
     bool failed = ferror(file) != 0;
     if (fclose(file) != 0) failed = true;
     if (failed || !bench_place_commit(&place))
-        bench_die(BENCH_EXIT_FAILED, "%s: %s: %s", program_name, place.path, strerror(errno));
+        bench_die(BENCH_EXIT_USAGE, "%s: --csv %s: %s", program_name, place.path, strerror(errno));
 }

@@ -70,6 +70,14 @@ class Places(Programs):
         for program in ("scope_bench", "tail_attribution"):
             self.refuse(program, ["--smoke", "--csv", self.folder.name], self.folder.name)
 
+    @unittest.skipUnless(pathlib.Path("/dev/full").is_char_device(), "no /dev/full")
+    def test_what_is_full_at_the_end_is_a_bad_place_too(self):
+        for program in ("scope_bench", "tail_attribution"):
+            arguments = ["--smoke"] + (["--allocator", "tslab"] if program == "scope_bench" else [])
+            answer = run(program, *arguments, "--csv", "/dev/full")
+            self.assertEqual(answer.returncode, 2, answer.stderr)
+            self.assertIn(f"{program}: --csv /dev/full: No space left on device\n", answer.stderr)
+
 
 class Absent(Programs):
     def test_a_peer_removed_since_the_build_is_left_out(self):
