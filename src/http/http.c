@@ -201,31 +201,48 @@ static enum MHD_Result epochs(connection *c) {
     return answer_job(c, &j, "application/json");
 }
 
+static enum MHD_Result healthz(connection *c) { return say(c, MHD_HTTP_OK, "ok\n"); }
+
+/* Beside the files of the dashboard: "/" and what it loads. */
 static const struct {
     const char *path;
+    enum MHD_Result (*reply)(connection *); /* NULL: what render gives */
     renderer *render;
     const char *type;
 } PATHS[] = {
-    {"/stats.json", slab_stats_json, "application/json"},
-    {"/stats.txt", slab_stats_text, "text/plain; charset=utf-8"},
-    {"/doctor.txt", slab_stats_doctor, "text/plain; charset=utf-8"},
-    {"/stacks.json", slab_stacks_json, "application/json"},
-    {"/stacks.txt", slab_stacks_text, "text/plain; charset=utf-8"},
-    {"/view", slab_stats_view, "application/octet-stream"},
+    {"/metrics", metrics, NULL, NULL},
+    {"/stats.json", NULL, slab_stats_json, "application/json"},
+    {"/stats.txt", NULL, slab_stats_text, "text/plain; charset=utf-8"},
+    {"/epochs.json", epochs, NULL, NULL},
+    {"/doctor.txt", NULL, slab_stats_doctor, "text/plain; charset=utf-8"},
+    {"/stacks.json", NULL, slab_stacks_json, "application/json"},
+    {"/stacks.txt", NULL, slab_stacks_text, "text/plain; charset=utf-8"},
+    {"/view", NULL, slab_stats_view, "application/octet-stream"},
+    {"/healthz", healthz, NULL, NULL},
 };
+enum { PATHS_COUNT = sizeof PATHS / sizeof *PATHS };
+
+static enum MHD_Result not_found(connection *c) {
+    char text[64 + PATHS_COUNT * 16];
+    size_t used = (size_t)snprintf(text, sizeof text, "not found; there are /");
+    for (size_t i = 0; i < PATHS_COUNT && used < sizeof text; i++)
+        used +=
+            (size_t)snprintf(text + used, sizeof text - used, ", %s%s", PATHS[i].path, i + 1 < PATHS_COUNT ? "" : "\n");
+    return say(c, MHD_HTTP_NOT_FOUND, text);
+}
 
 static enum MHD_Result route(connection *c, const char *path, const char *method) {
     if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0)
         return say(c, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD\n");
-    if (strcmp(path, "/metrics") == 0) return metrics(c);
-    if (strcmp(path, "/epochs.json") == 0) return epochs(c);
-    if (strcmp(path, "/healthz") == 0) return say(c, MHD_HTTP_OK, "ok\n");
-    for (size_t i = 0; i < sizeof PATHS / sizeof *PATHS; i++)
-        if (strcmp(path, PATHS[i].path) == 0) return answer_job(c, &(job){PATHS[i].render, false, 0, 0}, PATHS[i].type);
+    for (size_t i = 0; i < PATHS_COUNT; i++) {
+        if (strcmp(path, PATHS[i].path) != 0) continue;
+        if (PATHS[i].reply) return PATHS[i].reply(c);
+        return answer_job(c, &(job){PATHS[i].render, false, 0, 0}, PATHS[i].type);
+    }
     for (const http_asset *a = http_assets; a->path; a++)
         if (strcmp(path, a->path) == 0)
             return answer(c, MHD_HTTP_OK, a->type, (void *)(uintptr_t)a->bytes, a->length, MHD_RESPMEM_PERSISTENT);
-    return say(c, MHD_HTTP_NOT_FOUND, "not found; there are /, /metrics, /stats.json, /epochs.json, /healthz\n");
+    return not_found(c);
 }
 
 /* The first call of a request has its head, the next ones what it uploads, which is dropped, and the last one is answered. */
@@ -249,6 +266,13 @@ static void on_completed(void *unused, connection *c, void **seen, enum MHD_Requ
     (void)unused, (void)c, (void)code;
     if (*seen) atomic_fetch_sub(&under_way, 1);
     *seen = NULL;
+}
+
+/* Of paths and arguments, which end at their first zero byte: one that stands for such a byte remains escaped as it is,
+   so that it is no other. */
+static size_t unescape(void *unused, connection *c, char *text) {
+    (void)unused, (void)c;
+    return strstr(text, "%00") ? strlen(text) : MHD_http_unescape(text);
 }
 
 /* What libmicrohttpd has to say of bad clients is nobody's business. */
@@ -338,7 +362,8 @@ static bool start_locked(SlabAllocator *allocator, const char *address) {
                               NULL, on_request, NULL, MHD_OPTION_EXTERNAL_LOGGER, say_nothing, NULL,
                               MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS,
                               MHD_OPTION_CONNECTION_TIMEOUT, IDLE_SECONDS, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-                              (size_t)REQUEST_MEMORY, MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL, MHD_OPTION_END);
+                              (size_t)REQUEST_MEMORY, MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL,
+                              MHD_OPTION_UNESCAPE_CALLBACK, unescape, NULL, MHD_OPTION_END);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (server) return true;
     /* Some of its failures close the socket and some do not; the number may be another thread's file by now. */

@@ -168,6 +168,15 @@ class Served(unittest.TestCase):
         with open(os.path.join(SOURCE, "src/http/assets/app.js"), "rb") as file:
             self.assertEqual(self.get("/app.js")[1], file.read())
 
+    def test_a_path_that_there_is_not_is_told_those_that_there_are(self):
+        said = self.get("/nothing", status=404)[1].decode()
+        self.assertTrue(said.startswith("not found; there are /, ") and said.endswith("\n"), said)
+        paths = said.removeprefix("not found; there are ").strip().split(", ")
+        self.assertEqual(sorted(paths), ["/", "/doctor.txt", "/epochs.json", "/healthz", "/metrics", "/stacks.json",
+                                         "/stacks.txt", "/stats.json", "/stats.txt", "/view"])
+        for path in paths:
+            self.get(path)
+
     def test_head(self):
         headers, body = self.get("/metrics", method="HEAD")
         self.assertEqual(body, b"")
@@ -177,8 +186,11 @@ class Served(unittest.TestCase):
         for method in ("POST", "PUT", "DELETE", "BREW"):
             headers, _ = self.get("/metrics", status=405, method=method, body="x" * 100000)
             self.assertEqual(headers["Allow"], "GET, HEAD")
-        for path in ("/metric", "/stats.json/", "//", "/../etc/passwd", "/%2e%2e/", "/" + "a" * 4000):
+        for path in ("/metric", "/stats.json/", "//", "/../etc/passwd", "/%2e%2e/", "/" + "a" * 4000, "/%00", "/%00x",
+                     "/metrics%00", "/stats.json%00?limit=1"):
             self.get(path, status=404)
+        self.assertIn(b"limit", self.get("/epochs.json?limit=1%00", status=400)[1])
+        self.assertEqual(self.get("/%6detrics")[0]["Content-Type"].split(";")[0], "text/plain")
         for data in (b"\r\n\r\n", b"GET\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"\x00\xff\xfe" * 100 + b"\r\n\r\n",
                      b"GET /" + b"a" * 100000 + b" HTTP/1.1\r\n\r\n", b"GET / HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
                      b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * 20000 + b"\r\n"):
