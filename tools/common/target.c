@@ -128,7 +128,11 @@ static int open_pid(target *t, const char *text) {
     char path[64];
     struct stat st;
     snprintf(path, sizeof path, "/proc/%ld", pid);
-    if (errno == EACCES || errno == EPERM)
+    if ((errno == EACCES || errno == EPERM) && geteuid() == 0)
+        say("process %ld: its files cannot be looked at (%s), though this is root: it is of another namespace, or has "
+            "rights that root has not here",
+            pid, strerror(errno));
+    else if (errno == EACCES || errno == EPERM)
         say("process %ld: its statistics page may be read by its own user and root only", pid);
     else if (stat(path, &st) != 0)
         say("there is no process %ld", pid);

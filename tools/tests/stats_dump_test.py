@@ -314,6 +314,21 @@ class Page(unittest.TestCase):
                 program.tell("end")
                 self.assertEqual(program.process.stderr.read(), said)
 
+    @unittest.skipUnless(os.geteuid() == 0, "takes root")
+    def test_why_another_may_not_read_it(self):
+        if subprocess.run(["test", "-x", DUMP], user=65534, group=65534, extra_groups=[], check=False).returncode == 0:
+            with Program() as program:
+                answer = run(DUMP, program.pid, user=65534, group=65534, extra_groups=[])
+                self.assertEqual(answer.returncode, 3)
+                self.assertIn("may be read by its own user and root only", answer.stderr)
+        try:
+            for fd in os.listdir("/proc/1/fd"):
+                os.readlink(f"/proc/1/fd/{fd}")
+        except PermissionError:  # in a container whose root is not that of the host
+            answer = run(DUMP, "1")
+            self.assertEqual(answer.returncode, 3)
+            self.assertIn("process 1: its files cannot be looked at (Permission denied), though this is root", answer.stderr)
+
     def test_without_a_target(self):
         with Program() as one:
             settle()
