@@ -210,9 +210,13 @@ def main(arguments):
     parser.add_argument("--json", action="store_true", help='{"ALLOCATOR": {"windows": N, "throughput_p50": ...}, ...}')
     parser.add_argument("files", nargs="+", metavar="FILE", help="CSV: allocator,epoch,throughput_ops_sec[,...]")
     options = parser.parse_args(arguments)
-    windows = {}
+    windows, given = {}, {}
     try:
         for path in options.files:
+            real = os.path.realpath(path)
+            if real in given:
+                raise InputError(f"{path}: given twice" + (f", as {given[real]} too" if given[real] != path else ""))
+            given[real] = path
             read_windows(path, windows)
     except InputError as error:
         fail(str(error))

@@ -183,12 +183,16 @@ class Files(unittest.TestCase):
 
     def test_bad_files_and_command_lines(self):
         good = self.write(HEAD + "a,1,5\n")
+        link = self.path.with_name("link.csv")
+        link.symlink_to(good)
         for arguments, words in [
             ([], "FILE"),
             (["--nope", good], "--nope"),
             ([self.path.with_name("absent.csv")], "absent.csv"),
             ([good, self.path.with_name("absent.csv")], "absent.csv"),
             ([self.folder.name], self.folder.name),
+            ([good, good], f"{good}: given twice\n"),
+            ([good, link], f"{link}: given twice, as {good} too\n"),
         ]:
             answer = self.run_script(*arguments)
             self.assertEqual(answer.returncode, 2, arguments)
