@@ -678,11 +678,13 @@ def readme_lines(suite, summary):
             sentence(summary, f"{SUITE}phase_shifts", "kept_pct", "Returned of a 256 MiB spike as soon as it is over: {ours} %; {peers}.",
                      percent_of_rest),
             sentence(summary, f"{SUITE}phase_shifts", "kept_asked_pct", "Once asked for it: {ours} %; {peers}.", percent_of_rest))))),
-        sentence(summary, f"{SUITE}space_128", "overhead_pct", "Resident over the payload, 128 B: {ours} %; {peers}."),
+        " ".join(filter(None, (
+            sentence(summary, f"{SUITE}space_128", "overhead_pct", "Resident over the payload, 128 B: {ours} %; {peers}."),
+            sentence(summary, f"{SUITE}space_mix", "overhead_pct", "Over a mix of sizes: {ours} %; {peers}.")))),
         sentence(summary, f"{SUITE}soak", "op_ns", "Mixed load, a call: {ours} ns; {peers}."),
         scope_sentence(summary, judged),
     ]
-    lines += [*(f"- {text}" for text in sentences if text), "", aims(judged)]
+    lines += [*(f"- {text}" for text in sentences if text), "", f"{aims(judged)} {behind(summary)[0]}"]
     header = suite.header()
     if header:
         less = f" Mode {header['mode']}: less work than a full run." if header["mode"] != "full" else ""
