@@ -1,10 +1,10 @@
 """Every query of the Grafana dashboard, and every recording rule, against a real Prometheus that scrapes the five request
 patterns of synthetic_bench: each must return data.
-
-    check_queries.py BUILD_DIR [SECONDS]
 """
 
+import argparse
 import json
+import math
 import os
 import re
 import shutil
@@ -51,8 +51,15 @@ def queries():
 
 
 def main():
-    build = os.path.abspath(sys.argv[1])
-    seconds = float(sys.argv[2]) if len(sys.argv) > 2 else 40.0
+    parser = argparse.ArgumentParser(prog="check_queries.py", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("build", metavar="BUILD_DIR", help="such as build/release")
+    parser.add_argument("seconds", nargs="?", metavar="SECONDS", type=float, default=40.0,
+                        help="within which all must have data; default 40")
+    options = parser.parse_args()
+    build, seconds = os.path.abspath(options.build), options.seconds
+    if not 0 < seconds < math.inf:
+        parser.error("SECONDS must be above 0")
     bench = os.path.join(build, "workloads/synthetic_bench")
     for path in (bench, os.path.join(build, "src/http/libtslab-http.so")):
         if not os.path.exists(path):

@@ -1,9 +1,8 @@
 """From the first leaked object to the answer: ten handlers, one leaks; how long until Prometheus's alert, the page and the
 doctor name that handler, its class and its bytes? Fails if any takes 60 seconds or names another.
-
-    demo_leak.py BUILD_DIR [LEAKING_HANDLER]
 """
 
+import argparse
 import json
 import os
 import shutil
@@ -66,7 +65,13 @@ def doctor(tool, pid, label):
 
 
 def main():
-    build, leaking = os.path.abspath(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else "7"
+    parser = argparse.ArgumentParser(prog="demo_leak.py", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("build", metavar="BUILD_DIR", help="such as build/release")
+    parser.add_argument("leaking", nargs="?", metavar="LEAKING_HANDLER", choices=[str(n) for n in range(10)], default="7",
+                        help="0 to 9; default 7")
+    options = parser.parse_args()
+    build, leaking = os.path.abspath(options.build), options.leaking
     label = f"handler:/api/{leaking}"
     library = os.path.join(build, "src/http/libtslab-http.so")
     for path in (library, os.path.join(build, "tools/leaky_server"), os.path.join(build, "tools/stats_dump")):

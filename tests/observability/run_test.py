@@ -188,6 +188,20 @@ class Stack(unittest.TestCase):
             self.assertIn(said, answer.stdout + answer.stderr)
 
 
+class Checks(unittest.TestCase):
+    def test_usage(self):
+        for arguments, code, said in ((("demo_leak.py", "--help"), 0, "BUILD_DIR"), (("demo_leak.py",), 2, "BUILD_DIR"),
+                                      (("demo_leak.py", "/nonexistent", "10"), 2, "'10'"),
+                                      (("demo_leak.py", "/nonexistent"), 1, "/nonexistent/"),
+                                      (("check_queries.py", "--help"), 0, "SECONDS"), (("check_queries.py",), 2, "BUILD_DIR"),
+                                      (("check_queries.py", "/nonexistent", "0"), 2, "SECONDS"),
+                                      (("check_queries.py", "/nonexistent"), 1, "/nonexistent/")):
+            answer = subprocess.run([sys.executable, "-B", os.path.join(os.path.dirname(SCRIPT), arguments[0]), *arguments[1:]],
+                                    capture_output=True, text=True, timeout=20, check=False)
+            self.assertEqual(answer.returncode, code, answer.stderr)
+            self.assertIn(said, answer.stdout + answer.stderr)
+
+
 if __name__ == "__main__":
     try:
         import yaml  # noqa: F401
