@@ -57,6 +57,12 @@ EXPECTED = [
     ("tslab heap 99", r"tslab: there is no heap 99"),
     ("tslab slab 0", r"tslab: 0x0 is neither the number of a unit nor an address"),
     ("tslab handle", r"tslab: a handle is missing"),
+    ("tslab ptr", r"tslab: an expression is missing"),
+    ("tslab ptr nosuch", r'tslab: "nosuch" is no number and no pointer: No symbol "nosuch" in current context'),
+    ("tslab ptr live +", r'tslab: "live \+" is no number and no pointer: '),
+    ("tslab heap nosuch", r'tslab: "nosuch" is no number and no pointer: '),
+    ("tslab handle nosuch", r'tslab: "nosuch" is no number and no pointer: '),
+    ("tslab ptr *(long *)8", r"tslab: what this needs is not in memory, or not in the core file: "),
 ]
 
 

@@ -546,10 +546,16 @@ def say_handle(r, handle):
 # ---- commands -------------------------------------------------------------------------------------------------------------------
 
 
-def evaluated(text):
+def evaluated(text, what="an expression", kind="unsigned long"):
+    """The number that an expression is."""
     if not text:
-        raise Problem("an expression is missing")
-    return int(gdb.parse_and_eval(text).cast(gdb.lookup_type("unsigned long")))
+        raise Problem("%s is missing" % what)
+    try:
+        return int(gdb.parse_and_eval(text).cast(gdb.lookup_type(kind)))
+    except gdb.MemoryError:
+        raise
+    except gdb.error as error:
+        raise Problem('"%s" is no number and no pointer: %s' % (text, str(error).rstrip("."))) from None
 
 
 class Tslab(gdb.Command):
@@ -602,7 +608,7 @@ def epoch_command(r, argument):
     if not found:
         try:
             wanted = evaluated(argument)
-        except gdb.error:
+        except (Problem, gdb.MemoryError):
             raise Problem('no open epoch has the label "%s"' % label) from None
         found = [e for e in all_epochs() if number(e["entry"]["id"]) == wanted]
         if not found:
@@ -631,9 +637,7 @@ def heap_command(r, argument):
 
 
 def handle_command(r, argument):
-    if not argument:
-        raise Problem("a handle is missing")
-    say_handle(r, int(gdb.parse_and_eval(argument)) & 0xffffffffffffffff)
+    say_handle(r, evaluated(argument, "a handle", "unsigned long long"))
 
 
 def allocators_command(r, argument):
