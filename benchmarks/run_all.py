@@ -29,7 +29,7 @@ import sys
 import time
 
 import run_bench
-from run_bench import clean_environment, describe_commit, describe_machine
+from run_bench import clean_environment, describe_commit, describe_machine, shown
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent
@@ -380,7 +380,7 @@ def lock(folder):
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
-        raise Refusal(f"{os.path.relpath(folder)} is in use: by another run_all.sh, or by a program that one which was killed "
+        raise Refusal(f"{shown(folder)} is in use: by another run_all.sh, or by a program that one which was killed "
                       "left running") from error
     return descriptor
 
@@ -468,7 +468,7 @@ class Run:
         built = self.parts / "build"
         if self.options.resume:
             if not self.own.is_file():
-                raise Refusal(f"--resume: there is no interrupted run in {os.path.relpath(self.out)}")
+                raise Refusal(f"--resume: there is no interrupted run in {shown(self.out)}")
             if built.is_file() and built.read_text(encoding="utf-8") != fingerprint(self.programs):
                 raise Refusal("--resume: the interrupted run was of other programs than those built now")
             before = header_of(self.own)
@@ -484,7 +484,7 @@ class Run:
             return
         aside = set_aside(self.out, self.options.mode)
         if aside:
-            say(f"the figures that were there are in {os.path.relpath(aside)} now")
+            say(f"the figures that were there are in {shown(aside)} now")
         self.read_record([])
         self.discard_parts()
         self.parts.mkdir(parents=True)
@@ -594,7 +594,7 @@ class Run:
         return self.conclude(interrupted, len(left), time.monotonic() - begin)
 
     def conclude(self, interrupted, planned, seconds):
-        place = os.path.relpath(self.out)
+        place = shown(self.out)
         if interrupted:
             say(f"interrupted: {len(self.finished)} of {len(self.plan)} runs are finished and kept in {place}; "
                 "the same command with --resume goes on")

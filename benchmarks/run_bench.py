@@ -33,6 +33,12 @@ def fail(message):
     sys.exit(2)
 
 
+def shown(path):
+    """A path as it is told to the caller: relative where it lies below the working directory, else absolute."""
+    relative = os.path.relpath(path)
+    return os.path.abspath(path) if relative.split(os.sep)[0] == os.pardir else relative
+
+
 class Parser(argparse.ArgumentParser):
     """Says what is wrong with a command line in one line."""
 
@@ -78,7 +84,7 @@ def find_programs(options):
         if any((folder / f"core_bench_{name}").is_file() for name in ALLOCATORS):
             break
     else:
-        fail(f"no core_bench_* in {' or '.join(os.path.relpath(path) for path in candidates)}: build the project first")
+        fail(f"no core_bench_* in {' or '.join(shown(path) for path in candidates)}: build the project first")
     wanted = choose(options.allocators, ALLOCATORS, "allocator")
     programs, notes = {}, {}
     for name in wanted:
@@ -391,9 +397,9 @@ def main(arguments):
     for (work, name), (is_failure, why) in problems.items():
         print(f"{'FAILED' if is_failure else 'not here'}: {work}, {name}: {why}")
         failed |= is_failure
-    print(f"{os.path.relpath(out_path)}, {os.path.relpath(raw_path)}")
+    print(f"{shown(out_path)}, {shown(raw_path)}")
     if interrupted:
-        print(f"interrupted: the same command with --resume goes on from {os.path.relpath(raw_path)}")
+        print(f"interrupted: the same command with --resume goes on from {shown(raw_path)}")
         return 130
     return 1 if failed or (options.gate and not holds) else 0
 

@@ -7,7 +7,6 @@ At the end, or when interrupted, what was measured is summed up as by analyze_ep
 """
 
 import argparse
-import os
 import pathlib
 import signal
 import subprocess
@@ -15,7 +14,7 @@ import sys
 
 import analyze_epoch_tail_csv as analyze
 import run_all
-from run_bench import Progress, clean_environment, header_lines
+from run_bench import Progress, clean_environment, header_lines, shown
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent
@@ -235,9 +234,9 @@ def main(arguments):
     except analyze.InputError as error:
         if finished:
             fail(str(error))
-    print(os.path.relpath(path))
+    print(shown(path))
     if before.exists():
-        print(f"{os.path.relpath(before)} has the windows that were there")
+        print(f"{shown(before)} has the windows that were there")
     if not finished and code == 0:
         print("interrupted: the windows above are kept; a soak cannot be continued, only run again")
         return 130

@@ -86,6 +86,17 @@ class StandIns(unittest.TestCase):
     def lines(self, name):
         return (self.out / name).read_text(encoding="utf-8").split("\n")[:-1]
 
+    def test_says_where_the_results_are_seen_from_where_it_was_started(self):
+        answer = self.run_all("--steps", "smoke_tests")
+        self.assertIn(f"the results are in {self.out}\n", answer.stdout + answer.stderr)
+        command = [*self.command("--steps", "smoke_tests"), "--out", "new/figures"]
+        answer = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, cwd=self.folder)
+        self.assertIn("the results are in new/figures\n", answer.stdout + answer.stderr)
+        (self.folder / "below").mkdir()
+        command = [*self.command("--steps", "smoke_tests"), "--out", "../other"]
+        answer = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, cwd=self.folder / "below")
+        self.assertIn(f"the results are in {self.folder.resolve() / 'other'}\n", answer.stdout + answer.stderr)
+
     def test_rounds_take_turns_and_are_joined(self):
         answer = self.run_all("--steps", "benchmark_accurate,churn_test")
         self.assertEqual(answer.returncode, 0, answer.stderr)
