@@ -67,6 +67,22 @@ stage="installed"
 run "$cmake" --install "$build_dir" --prefix "$work/first"
 check_prefix "$work/first"
 
+# A component that there is not is named, with those that there are.
+stage="component"
+mkdir "$work/component"
+printf '%s\n' 'cmake_minimum_required(VERSION 3.20)' 'project(component LANGUAGES C)' \
+    'find_package(tslab REQUIRED COMPONENTS http nosuch OPTIONAL_COMPONENTS neither)' >"$work/component/CMakeLists.txt"
+if "$cmake" -S "$work/component" -B "$work/component/build" -DCMAKE_PREFIX_PATH="$work/first" \
+    -DCMAKE_C_COMPILER="${CC:-gcc}" -DCMAKE_FIND_USE_PACKAGE_REGISTRY=OFF >"$work/log" 2>&1; then
+    fail "$stage: find_package finds the component nosuch"
+fi
+if [ -n "$(find "$work/first" -name tslab-http-targets.cmake)" ]; then
+    said="not there: component nosuch; of components there is http"
+else
+    said="not there: component http, nosuch; of components there is none here"
+fi
+tr -s ' \n' '  ' <"$work/log" | grep -qF "$said" || { cat "$work/log" >&2 && fail "$stage: it does not say: $said"; }
+
 # The headers in C++, where the compiler has it.
 cxx=""
 : >"$work/headers.cpp"
