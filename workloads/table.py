@@ -184,9 +184,13 @@ def describe(results):
                                                                      result["allocation_failures"]))
     leaking = [runs[1] for runs in results.values() if runs[1]["leaked"]["objects"]]
     for result in leaking:
-        rss = result["rss"]
-        lines.append("%s: epoch_destroy of the leaking epochs brought temporal-slab from %.1f to %.1f MiB."
-                     % (result["workload"], rss["after_bytes"] / MIB, rss["after_destroy_bytes"] / MIB))
+        before, after = ("%.1f" % (result["rss"][key] / MIB) for key in ("after_bytes", "after_destroy_bytes"))
+        if float(after) < float(before):
+            lines.append("%s: epoch_destroy of the leaking epochs brought temporal-slab from %s to %s MiB."
+                         % (result["workload"], before, after))
+        else:
+            lines.append("%s: epoch_destroy of the leaking epochs left temporal-slab at %s MiB: what they held is below "
+                         "the retain budget and kept for new objects." % (result["workload"], after))
     return "\n".join(lines)
 
 
