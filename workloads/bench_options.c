@@ -260,6 +260,7 @@ void bench_options_parse(int argc, char **argv, BenchOptions *out) {
             exit(WL_EXIT_OK);
         }
         if (option == ':' || option == '?') wl_bad_option(TOOL, option, argv);
+        wl_check_value(TOOL, argv);
         given[option - OPT_ALLOCATOR] = optarg;
     }
     if (optind < argc) wl_die(WL_EXIT_USAGE, TOOL, "%s: unexpected argument", argv[optind]);

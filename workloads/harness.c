@@ -42,6 +42,11 @@ _Noreturn void wl_bad_option(const char *tool, int answer, char *const *argv) {
     wl_die(WL_EXIT_USAGE, tool, "%s: unknown option (--help lists them)", argv[optind - 1]);
 }
 
+void wl_check_value(const char *tool, char *const *argv) {
+    if (optarg != NULL && optarg == argv[optind - 1] && strncmp(optarg, "--", 2) == 0)
+        wl_die(WL_EXIT_USAGE, tool, "%s: needs a value, not '%s'", argv[optind - 2], optarg);
+}
+
 uint64_t wl_now_ns(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);

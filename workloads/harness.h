@@ -34,6 +34,8 @@ _Noreturn void wl_die(int code, const char *tool, const char *format, ...) __att
 /* Exits 2 with a line that names the option getopt_long stopped at; answer is what it returned, '?' or ':'.
    Long options must have values of 256 and more. */
 _Noreturn void wl_bad_option(const char *tool, int answer, char *const *argv);
+/* Likewise where the value that getopt_long has found is the next option. --json=--file means a file of that name. */
+void wl_check_value(const char *tool, char *const *argv);
 
 /* Monotonic clock. */
 uint64_t wl_now_ns(void);

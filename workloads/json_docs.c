@@ -474,6 +474,7 @@ static void parse_options(int argc, char **argv, Settings *settings) {
     int option;
     opterr = 0;
     while ((option = getopt_long(argc, argv, ":h", long_options, NULL)) != -1) {
+        if (option != ':' && option != '?') wl_check_value(TOOL, argv);
         switch (option) {
         case OPT_ALLOCATOR:
             if (!wl_allocator_parse(optarg, &settings->allocator))

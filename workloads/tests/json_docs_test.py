@@ -10,6 +10,7 @@ DOCS = os.path.join(w.BUILD, "json_docs")
 SHORT = ["--seconds=0.05"]
 
 REFUSED = [
+    (["--json", "--help"], "--json: needs a value, not '--help'"),
     (["--nonsense"], "--nonsense"),
     (["-q"], "-q"),
     (["--seconds"], "--seconds"),

@@ -8,6 +8,8 @@ import workload_check as w
 BENCH = os.path.join(w.BUILD, "synthetic_bench")
 
 REFUSED = [
+    (["--json", "--help"], "--json: needs a value, not '--help'"),
+    (["--seed", "--json=x"], "--seed: needs a value, not '--json=x'"),
     (["--nonsense=1"], "--nonsense"),
     (["-x"], "-x"),
     (["--help=3"], "--help"),
