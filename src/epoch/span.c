@@ -162,7 +162,8 @@ bool ts_span_grow(ts_allocator *allocator, uint32_t unit, uint64_t word, size_t 
     ts_epoch *epoch = ts_span_lock(allocator, unit, word);
     if (!epoch) return false;
     uint32_t before = slab->u.span.units, more = (uint32_t)(units - before);
-    bool grown = slab->u.span.guard == 0 && units <= ts_region.part[TS_NORMAL].units;
+    /* It has as many already if another thread let it grow since it was looked up. */
+    bool grown = slab->u.span.guard == 0 && units > before && units <= ts_region.part[TS_NORMAL].units;
     /* Who frees the allocator ends this epoch before the record, and so comes after this. */
     ts_allocator_pin(allocator);
     ts_epoch_release(epoch);

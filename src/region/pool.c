@@ -215,6 +215,7 @@ bool ts_pool_take_at(uint32_t first, uint32_t count) {
     unsigned part = ts_part_of_unit(first);
     ts_pool *pool = &pools[part];
     uint32_t unit = ts_unit_in_part(first);
+    ts_assert(1, count > 0);
     for (unsigned tries = 0; tries < 2; tries++) {
         ts_lock_acquire(&pool->lock);
         bool taken = take_at_locked(pool, part, unit, count), end = unit == pool->high;

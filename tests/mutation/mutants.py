@@ -2867,6 +2867,14 @@ MUTANTS = [
         "tests": ["unit.epoch.alloc_steps"],
     },
     {
+        "name": "span-grows-by-nothing",
+        "protocol": "span.c: ts_span_grow",
+        "file": "src/epoch/span.c",
+        "old": "slab->u.span.guard == 0 && units > before &&",
+        "new": "slab->u.span.guard == 0 &&",
+        "tests": ["unit.epoch.alloc_steps"],
+    },
+    {
         "name": "span-grows-over-its-budget",
         "protocol": "warm.c: ts_span_acquire_behind",
         "file": "src/heap/warm.c",

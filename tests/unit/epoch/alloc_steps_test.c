@@ -293,10 +293,15 @@ static void let_it_grow(void) {
     SUP_CHECK(grown_elsewhere != NULL, "slab_realloc");
 }
 
+static void let_it_grow_as_far(void) {
+    grown_elsewhere = slab_realloc(allocator, growing, 60000);
+    SUP_CHECK(grown_elsewhere != NULL, "slab_realloc");
+}
+
 static void ended_while_it_grows(void **state) {
-    void (*const ends[])(void) = {free_growing, destroy_it, let_it_grow};
+    void (*const ends[])(void) = {free_growing, destroy_it, let_it_grow, let_it_grow_as_far};
     (void)state;
-    for (unsigned i = 0; i < 6; i++) {
+    for (unsigned i = 0; i < 8; i++) {
         bool stopped = true;
         unsigned grown = 0;
         flags = i & 1 ? EPOCH_SCOPE : EPOCH_CHURN;
