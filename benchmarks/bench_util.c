@@ -27,6 +27,15 @@ void bench_die(int code, const char *format, ...) {
     exit(code);
 }
 
+const char *bench_option_value(const char *program, const char *peer, int argc, char **argv, int *i) {
+    const char *option = argv[*i], *value = ++*i < argc ? argv[*i] : NULL;
+    if (!value) bench_die(BENCH_EXIT_USAGE, "%s%s: a value must follow '%s' (see --help)", program, peer, option);
+    if (strncmp(value, "--", 2) == 0)
+        bench_die(BENCH_EXIT_USAGE, "%s%s: a value must follow '%s', not '%s' (see --help)", program, peer, option,
+                  value);
+    return value;
+}
+
 void *bench_map(size_t bytes) {
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     if (memory == MAP_FAILED) bench_die(BENCH_EXIT_FAILED, "the harness cannot map %zu bytes for itself", bytes);

@@ -25,6 +25,10 @@
 /* One line on stderr, then exit(code). */
 _Noreturn void bench_die(int code, const char *format, ...) BENCH_PRINTF(2, 3);
 
+/* The argument behind option argv[*i], to which *i moves on. None, or another option there: an error (BENCH_EXIT_USAGE) of the
+   program, whose name may come in two pieces. */
+const char *bench_option_value(const char *program, const char *peer, int argc, char **argv, int *i);
+
 /* Zeroed and populated pages straight from the system, so that the harness neither uses nor disturbs the
    allocator that it measures. Never NULL. */
 void *bench_map(size_t bytes);

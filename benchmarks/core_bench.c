@@ -222,11 +222,7 @@ static int run_smoke(core_config config) {
 }
 
 static const char *option_value(int argc, char **argv, int *i) {
-    if (*i + 1 >= argc) usage_error("a value must follow", argv[*i]);
-    if (strncmp(argv[*i + 1], "--", 2) == 0)
-        bench_die(BENCH_EXIT_USAGE, "core_bench_%s: a value must follow '%s', not '%s' (see --help)", PEER_NAME,
-                  argv[*i], argv[*i + 1]);
-    return argv[++*i];
+    return bench_option_value("core_bench_", PEER_NAME, argc, argv, i);
 }
 
 int main(int argc, char **argv) {

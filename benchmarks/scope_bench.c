@@ -419,11 +419,7 @@ static const char *parse_seconds(const char *text) {
 }
 
 static const char *option_value(int argc, char **argv, int *i) {
-    if (*i + 1 >= argc) usage_error("a value must follow", argv[*i]);
-    if (strncmp(argv[*i + 1], "--", 2) == 0)
-        bench_die(BENCH_EXIT_USAGE, "scope_bench: a value must follow '%s', not '%s' (see --help)", argv[*i],
-                  argv[*i + 1]);
-    return argv[++*i];
+    return bench_option_value("scope_bench", "", argc, argv, i);
 }
 
 static void select_allocator(const char *name) {

@@ -183,11 +183,7 @@ _Noreturn static void usage_error(const char *what, const char *value) {
 }
 
 static const char *option_value(int argc, char **argv, int *i) {
-    if (*i + 1 >= argc) usage_error("a value must follow", argv[*i]);
-    if (strncmp(argv[*i + 1], "--", 2) == 0)
-        bench_die(BENCH_EXIT_USAGE, "scope_bench_%s: a value must follow '%s', not '%s' (see --help)", NAME, argv[*i],
-                  argv[*i + 1]);
-    return argv[++*i];
+    return bench_option_value("scope_bench_", NAME, argc, argv, i);
 }
 
 static size_t parse_count(const char *text, size_t high) {

@@ -491,11 +491,7 @@ static uint64_t parse_number(const char *what, const char *text, uint64_t low, u
 }
 
 static const char *option_value(int argc, char **argv, int *i) {
-    if (*i + 1 >= argc) usage_error("a value must follow", argv[*i]);
-    if (strncmp(argv[*i + 1], "--", 2) == 0)
-        bench_die(BENCH_EXIT_USAGE, "tail_attribution: a value must follow '%s', not '%s' (see --help)", argv[*i],
-                  argv[*i + 1]);
-    return argv[++*i];
+    return bench_option_value("tail_attribution", "", argc, argv, i);
 }
 
 static void parse(int argc, char **argv) {
