@@ -81,6 +81,14 @@ static bool is_news(_Atomic uint32_t *met, unsigned option) {
     return (atomic_fetch_or(met, bit) & bit) == 0;
 }
 
+/* As much of it as fits, in one line. */
+static const char *printable(const char *text, size_t length, char out[65]) {
+    size_t n = length < 64 ? length : 64;
+    for (size_t i = 0; i < n; i++) out[i] = (unsigned char)text[i] < ' ' || text[i] == 127 ? '?' : text[i];
+    out[n] = 0;
+    return out;
+}
+
 /* false: the variable is not set, or to no value that it can have. */
 static bool from_environment(unsigned option, const char *name, option_type type, const char *words, uint64_t *value) {
     static _Atomic uint32_t met;
@@ -89,7 +97,8 @@ static bool from_environment(unsigned option, const char *name, option_type type
     bool good = type == WORD ? parse_word(text, words, value)
                              : parse_number(text, type == SIZE, type == SIZE ? SIZE_MAX : UINT32_MAX, value);
     if (good || !is_news(&met, option)) return good;
-    fprintf(stderr, "tslab: %s=\"%.64s\" is not %s%s; using the default\n", name, text,
+    char shown[65];
+    fprintf(stderr, "tslab: %s=\"%s\" is not %s%s; using the default\n", name, printable(text, strlen(text), shown),
             type == WORD   ? "one of "
             : type == SIZE ? "a size such as 64M"
                            : "a number",
@@ -123,7 +132,8 @@ static void warn_unknown(void) {
         bool found = false;
         for (size_t i = 0; i < sizeof known / sizeof *known; i++)
             found |= strlen(known[i]) == n && strncmp(*e, known[i], n) == 0;
-        if (!found) fprintf(stderr, "tslab: unknown variable %.*s ignored\n", (int)(n < 64 ? n : 64), *e);
+        char shown[65];
+        if (!found) fprintf(stderr, "tslab: unknown variable %s ignored\n", printable(*e, n, shown));
     }
 }
 

@@ -219,7 +219,9 @@ ts_allocator *ts_allocator_make(const ts_settings *settings) {
     if (settings->reserve_bytes) {
         /* What cannot be had is not missed before it is needed. */
         size_t bytes = settings->reserve_bytes;
+        int error = errno;
         (void)ts_allocator_reserve(a, bytes / TS_UNIT_BYTES + (bytes % TS_UNIT_BYTES != 0));
+        errno = error;
     }
     return a;
 }

@@ -305,6 +305,7 @@ static void malformed_environment(void **state) {
         {"defaults", "TSLAB_TOOLS", "none", 1},
         {"defaults", "TSLAB_RECORD_RSS", "maybe", 1},
         {"defaults", "TSLAB_SAMPLE_STACKS", "some", 1},
+        {"defaults", "TSLAB_RETAIN", "5M\ntslab: \033[31mforged\n", 1},
     };
     (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
