@@ -54,8 +54,9 @@ typedef uint64_t SlabHandle;                /* unique in the process, never reus
 /* ---- options ---------------------------------------------------------------------------------- */
 
 /*
- * What happens to the pages of slabs that hold nothing. (Those of the records of slabs, epochs, domains and threads stay, for the next ones:
- * SlabGlobalStats.metadata_bytes.) Under every policy objects above 1 MiB, and those with guards, go
+ * What happens to the pages of slabs that hold nothing. (Those of the records of slabs, epochs, domains and threads stay, for the
+ * next ones: SlabGlobalStats.metadata_bytes. But of the 4 to 24 KiB that a thread has in a churn epoch, what is beyond 10 MiB
+ * goes back when it is nobody's, and all of it at slab_trim(), where pages have 4 KiB.) Under every policy objects above 1 MiB, and those with guards, go
  * back when they are freed; slab_trim(), epoch_domain_reset(), slab_set_budget() and an allocation that meets the budget
  * give back what is warm.
  *
@@ -187,7 +188,9 @@ TSLAB_API void *slab_aligned_epoch(SlabAllocator *allocator, size_t alignment, s
 TSLAB_API void *slab_realloc(SlabAllocator *allocator, void *pointer, size_t size);
 /* Frees one object. false: not the start of a live object of this allocator. NULL: true, nothing happens.
    Any thread may free any object; an object of another thread goes back through that thread, or with the last
-   object of its slab once its epoch is closed. */
+   object of its slab once its epoch is closed. A pointer that two threads free within some tens of nanoseconds, one of them the
+   thread that allocated it, may be freed for both, and for the second another object at its place: where that can happen,
+   free_obj is the answer (docs/security.md). */
 TSLAB_API bool slab_free(SlabAllocator *allocator, void *pointer);
 /* Bytes that may be used at pointer, at least the size asked for; 0: not a live object of this allocator. */
 TSLAB_API size_t slab_usable_size(SlabAllocator *allocator, const void *pointer);
@@ -203,7 +206,8 @@ TSLAB_API bool slab_owns(SlabAllocator *allocator, const void *pointer);
 
 /* slab_malloc_epoch that also says the object's handle. out NULL: EINVAL. */
 TSLAB_API void *alloc_obj_epoch(SlabAllocator *allocator, size_t size, EpochId epoch, SlabHandle *out);
-/* Frees the object. false: stale, double, forged, or of another allocator. */
+/* Frees the object. false: stale, double, forged, or of another allocator. Of several threads that free one handle at the same
+   instant one is told true. Cost: as slab_free, and two locked instructions. */
 TSLAB_API bool free_obj(SlabAllocator *allocator, SlabHandle handle);
 /* The object's address, NULL in the same cases. The address is good until the object is freed. */
 TSLAB_API void *slab_handle_get(SlabAllocator *allocator, SlabHandle handle);
@@ -276,7 +280,8 @@ TSLAB_API bool epoch_domain_enter(EpochDomain *domain);
 TSLAB_API bool epoch_domain_exit(EpochDomain *domain);
 /* Runs the cleanups newest first, then frees every object in it at once. Where this thread is still inside it, the cleanups
    run inside, and then it is left on every level. NULL: nothing. On another thread's domain (not shared), or from one
-   of its own cleanups: nothing happens, errno EPERM. */
+   of its own cleanups: nothing happens, errno EPERM. A shared domain that another thread resets just now is ended by that one, when
+   it is empty. */
 TSLAB_API void epoch_domain_destroy(EpochDomain *domain);
 /* Closes the domain's epoch from any thread: nothing more is allocated in it. false: EINVAL, or it is
    closed already. */
@@ -312,11 +317,12 @@ TSLAB_API void *slab_promote(EpochDomain *to, void *pointer);
    are single slabs of the size classes from 64 to 8192 bytes and of scope epochs. Objects of up to 48 bytes outside of
    scopes, which have slabs of their own, and those that are spans (outside of scopes above 8192 bytes, or 4096 with
    SLAB_RECLAIM_AT_ONCE or guard_spans; in scopes above 4096, unless slab_alloc finds room in the slab) take other memory.
-   Each thread takes some of it at a time, an eighth of what is left and one slab, 16 slabs (256 KiB) at most.
+   Each thread takes some of it at a time, an eighth of what is left and one slab, 16 slabs (256 KiB) at most. What a thread itself
+   needs once is not in it: its own record, and in each churn epoch a page or three, so its first calls there still fault.
    false with ENOMEM: what could be had is kept (nothing, if there are no addresses for so much). */
 TSLAB_API bool slab_reserve(SlabAllocator *allocator, size_t bytes);
 /* Gives all that can be given back to the system now: warm slabs of every thread, and what idle threads
-   hold of closed epochs. Returns bytes. */
+   hold of closed epochs. Returns bytes, those of the allocator's own records not counted. */
 TSLAB_API size_t slab_trim(SlabAllocator *allocator);
 /* Hard limit on committed bytes, in whole units of 16 KiB and one at least; 0 none. Below what is committed
    now: what is warm goes back first; the limit holds from now on for growth. false: EINVAL. */

@@ -217,6 +217,7 @@ size_t slab_trim(SlabAllocator *allocator) {
     if (ts_thread.heap) ts_heap_idle(ts_thread.heap);
     ts_allocator_trim(a, 0);
     ts_epoch_settle();
+    ts_records_trim();
     size_t given = (size_t)(ts_load_relaxed(&a->madvise_bytes) - before);
     ts_allocator_unpin(a);
     return given;

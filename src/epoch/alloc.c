@@ -372,17 +372,24 @@ TS_COLD static void take_back(const ts_block *block, uint32_t unit, uint64_t ent
     ts_care_freed(block->share->allocator, home, home + (size_t)in_unit * 16, bytes);
 }
 
+/* A free with the object's generation is exact: of several at one instant one is told true (foreign.c, 7). */
+static bool claim(const ts_block *block, uint32_t unit, uint64_t entry, uint32_t generation) {
+    return generation == TS_ANY_GENERATION ||
+           ts_foreign_claim(unit, entry, ts_load_relaxed(&block->allocator), generation);
+}
+static void unclaim(const ts_block *block, uint32_t unit, uint64_t entry, uint32_t generation) {
+    if (generation != TS_ANY_GENERATION) ts_foreign_unclaim(unit, block->scope, entry);
+}
+
 static bool free_churn_own(ts_churn_block *block, ts_bin *bin, uint32_t unit, uint64_t entry, uint32_t generation) {
     unsigned part = ts_part_of_unit(unit);
     _Atomic uint16_t *state = &ts_region.part[part].state[ts_granule(part, entry)];
     uint32_t s = ts_load_relaxed(state);
     uint32_t want = part == TS_NORMAL ? (2 * (uint32_t)entry + 1) & 7u : 1u;
-    if ((s & 7u) != want) return false;
-    if (generation != TS_ANY_GENERATION &&
-        generation != ts_load_relaxed(&ts_slab_at(unit)->gen) + ts_state_generation(s))
-        return false;
+    if ((s & 7u) != want || !claim(&block->b, unit, entry, generation)) return false;
     if (TS_UNLIKELY(block->b.share->allocator->care)) take_back(&block->b, unit, entry);
     ts_bin_free_direct(block, bin, (uint32_t)entry);
+    unclaim(&block->b, unit, entry, generation);
     ts_bin_release_if_empty(block, bin, unit);
     return true;
 }
@@ -409,29 +416,36 @@ static verdict free_own(ts_heap *heap, ts_block *block, uint32_t unit, uint64_t 
         return free_churn_own(ts_churn(block), ts_line_address(ts_word_line(w)), unit, entry, generation) ? FREED
                                                                                                           : NOT_LIVE;
     uint32_t in_unit = (uint32_t)entry & (TS_UNIT_ENTRIES - 1);
-    if (generation != TS_ANY_GENERATION && generation != ts_load_relaxed(&ts_slab_at(unit)->gen)) return NOT_LIVE;
     const ts_scope_bits *bits = ts_slab_scope_bits(unit);
     uint64_t mask = (uint64_t)1 << (in_unit & 63);
     if (!(ts_load_relaxed(&bits->start[in_unit >> 6]) & mask) || (ts_load_relaxed(&bits->freed[in_unit >> 6]) & mask))
         return NOT_LIVE;
+    if (!claim(block, unit, entry, generation)) return NOT_LIVE;
     if (TS_UNLIKELY(block->share->allocator->care)) take_back(block, unit, entry);
-    if (!ts_scope_free(ts_scope(block), unit, in_unit)) return NOT_LIVE;
+    bool freed = ts_scope_free(ts_scope(block), unit, in_unit);
+    unclaim(block, unit, entry, generation);
+    if (!freed) return NOT_LIVE;
     ts_scope_release_if_empty(ts_scope(block), unit);
     return FREED;
 }
 
 /* With care an object is filled before it is freed, which must not meet its next use: while the heap of its owner is held
-   nobody else frees it, nor are its slab's units given away. NULL: the heap can never be held (no barrier, or its thread
-   vanished in a fork), and two threads that free one object at once may fill what is in use again. */
-TS_COLD static ts_heap *hold_owner(const ts_block *block) {
-    for (;;) {
+   nobody else frees it, nor are its slab's units given away. *held NULL: the heap can never be held (no barrier, or its
+   thread vanished in a fork), and two threads that free one object at once may fill what is in use again. false: the block has
+   ended, and has no memory (block_pool.c). */
+TS_COLD static bool hold_owner(const ts_block *block, ts_heap **held) {
+    for (*held = NULL;;) {
         ts_heap *owner = ts_load_acquire(&block->heap);
-        if (!owner || owner == ts_thread.heap || ts_load_relaxed(&owner->state) == TS_HEAP_LOST) return NULL;
+        if (!owner) return false;
+        if (owner == ts_thread.heap || ts_load_relaxed(&owner->state) == TS_HEAP_LOST) return true;
         if (ts_heap_hold(owner)) {
-            if (ts_load_relaxed(&block->heap) == owner) return owner;
+            if (ts_load_relaxed(&block->heap) == owner) {
+                *held = owner;
+                return true;
+            }
             ts_heap_drop(owner);
         } else if (!ts_os->barrier_all()) {
-            return NULL;
+            return true;
         } else {
             ts_nap(); /* it lost its processor in the middle of an operation */
         }
@@ -446,7 +460,7 @@ static verdict free_foreign(uint32_t unit, uint64_t entry, uintptr_t token, uint
     if (TS_UNLIKELY(allocator->care)) {
         ts_object object;
         if (!ts_object_at(token, p, &object) || !object.block) return NOT_LIVE;
-        owner = hold_owner(object.block);
+        if (!hold_owner(object.block, &owner)) return AGAIN;
         if (!ts_object_at_in_slab(token, p, &object) ||
             (generation != TS_ANY_GENERATION && generation != object.generation)) {
             if (owner) ts_heap_drop(owner);

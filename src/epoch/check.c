@@ -57,6 +57,7 @@ static bool visit_line(void *arg, ts_line_kind kind, const void *record) {
 
 static bool check_lines(ts_check *check) {
     const char *fault = ts_lines_walk(visit_line, check);
+    if (!fault) fault = ts_block_pool_walk(ts_check_pooled, check);
     if (fault && check->why[0] == 0) FAIL("%s", fault);
     return fault == NULL;
 }

@@ -18,7 +18,8 @@ typedef struct ts_domain {
     _Atomic uint64_t owner; /* serial of the thread that owns it; 0: handed over, or shared */
     _Atomic bool shared;
     _Atomic bool ends_epoch;               /* destroying the domain destroys the epoch */
-    _Atomic uint32_t busy;                 /* 1: cleanups run; set under the epoch's lock */
+    _Atomic uint32_t busy;                 /* not 0: cleanups run; set under the epoch's lock */
+    uint64_t busy_by;                      /* guarded by that: serial of the thread that runs them */
     _Atomic(struct ts_cleanup *) cleanups; /* newest first; changed under the epoch's lock */
     _Atomic(ts_scope_block *) block;       /* the creator's in the epoch, if it had one: a hint */
 } ts_domain;

@@ -14,11 +14,10 @@ typedef struct ts_cleanup {
 } ts_cleanup;
 _Static_assert(sizeof(ts_cleanup) <= 64 && sizeof(ts_domain_scope) <= 64, "one kind of line serves both");
 
-#define IS_ENDING "its cleanups are running"
-
 /* Its cleanups run, or another thread has ended it meanwhile. */
 static bool refuse_busy(const char *call, uint64_t id) {
-    return ts_domain_find(id) ? ts_domain_refuse(call, id, IS_ENDING, EPERM) : ts_domain_refuse(call, id, NULL, EINVAL);
+    return ts_domain_find(id) ? ts_domain_refuse(call, id, TS_IS_ENDING, EPERM)
+                              : ts_domain_refuse(call, id, NULL, EINVAL);
 }
 
 /* In whatever use its entry is. */
@@ -65,16 +64,33 @@ static void run_cleanups(ts_domain *d) {
     }
 }
 
+/* What is being done with a domain that is busy, and whether it ends afterwards. */
+enum { QUIET, ENDS, RESETS, RESETS_THEN_ENDS };
+
 /* Only one thread gets to end or empty a domain at a time, and none from inside of its own cleanups. A use of an entry ends
    under its epoch's lock, so who has that and finds the id has a domain that stays: `busy` and `cleanups` are this use's. The
    entry may have got another use since it was found: its epoch's lock is then another, but the id is, too. */
-static bool make_busy(ts_domain *d, uint64_t id) {
+static bool make_busy(ts_domain *d, uint64_t id, uint32_t how) {
     ts_epoch *epoch = epoch_of(d);
     ts_epoch_acquire(epoch);
     bool mine_now = ts_load_relaxed(&d->entry.id) == id && !ts_load_acquire(&d->busy);
-    if (mine_now) ts_store_relaxed(&d->busy, 1);
+    if (mine_now) {
+        ts_store_relaxed(&d->busy, how);
+        d->busy_by = ts_thread.heap ? ts_thread.heap->serial : 0;
+    }
     ts_epoch_release(epoch);
     return mine_now;
+}
+
+/* Another thread empties a shared domain, which is to end: that one ends it. Not for one of the cleanups that run. */
+static bool leave_to_who_resets(ts_domain *d, uint64_t id) {
+    ts_epoch *epoch = epoch_of(d);
+    ts_epoch_acquire(epoch);
+    bool resets = ts_load_relaxed(&d->entry.id) == id && ts_load_relaxed(&d->busy) == RESETS &&
+                  d->busy_by != ts_thread.heap->serial;
+    if (resets) ts_store_relaxed(&d->busy, RESETS_THEN_ENDS);
+    ts_epoch_release(epoch);
+    return resets;
 }
 
 /* ---- ends --------------------------------------------------------------------------------------------- */
@@ -117,11 +133,8 @@ static bool destroy_at_once(ts_domain *d, uint64_t id) {
     return true;
 }
 
-TS_NOINLINE static void destroy_slowly(ts_domain *d, uint64_t id) {
-    if (!make_busy(d, id)) {
-        refuse_busy("epoch_domain_destroy", id);
-        return;
-    }
+/* By who is busy with it. */
+static void finish_destroy(ts_domain *d, uint64_t id) {
     /* While the cleanups run the domain can still be used, entered or not. */
     ts_allocator *allocator = ts_load_relaxed(&d->allocator);
     EpochId epoch = ts_load_relaxed(&d->epoch);
@@ -131,6 +144,20 @@ TS_NOINLINE static void destroy_slowly(ts_domain *d, uint64_t id) {
         ts_domain_leave_all(ts_thread.heap, id);
     } while (!end_if_clean(d));
     if (ends) ts_epoch_destroy(allocator, epoch);
+}
+
+TS_NOINLINE static void destroy_slowly(ts_domain *d, uint64_t id) {
+    while (!make_busy(d, id, ENDS)) {
+        if (leave_to_who_resets(d, id)) {
+            ts_domain_leave_all(ts_thread.heap, id);
+            return;
+        }
+        /* Not quiet, nor being emptied: unless that was over in between. */
+        if (ts_load_acquire(&d->busy) == QUIET && ts_load_relaxed(&d->entry.id) == id) continue;
+        refuse_busy("epoch_domain_destroy", id);
+        return;
+    }
+    finish_destroy(d, id);
 }
 
 TS_NOINLINE static void destroy_other(uint64_t id) {
@@ -232,18 +259,26 @@ static void end_without_cleanups(ts_domain *d) {
 }
 
 TS_COLD void ts_domain_end_begun(ts_domain *d, uint64_t id) {
-    if (make_busy(d, id)) end_without_cleanups(d);
+    if (make_busy(d, id, ENDS)) end_without_cleanups(d);
 }
 
 static bool reset_slowly(ts_domain *d, uint64_t id, uint64_t *units) {
-    if (!make_busy(d, id)) return refuse_busy("epoch_domain_reset", id);
+    if (!make_busy(d, id, RESETS)) return refuse_busy("epoch_domain_reset", id);
     run_cleanups(d);
     bool done = ts_epoch_reset(ts_load_relaxed(&d->allocator), ts_load_relaxed(&d->epoch), units);
-    ts_store_release(&d->busy, 0); /* partner: the lock in make_busy */
+    ts_epoch *epoch = epoch_of(d);
+    ts_epoch_acquire(epoch);
+    bool ends = ts_load_relaxed(&d->busy) == RESETS_THEN_ENDS;
+    ts_store_release(&d->busy, ends ? ENDS : QUIET);
+    ts_epoch_release(epoch);
+    if (TS_UNLIKELY(ends)) {
+        finish_destroy(d, id);
+        return done;
+    }
     /* Who ended the allocator meanwhile passed by a domain that was busy. Its id changes first and busy is read then, both
        in order (ts_domain_destroy_all); here it is the other way round: one of the two sees the other. */
     atomic_thread_fence(memory_order_seq_cst);
-    if (TS_UNLIKELY(!ts_allocator_find(ts_load_relaxed(&d->token))) && make_busy(d, id)) end_without_cleanups(d);
+    if (TS_UNLIKELY(!ts_allocator_find(ts_load_relaxed(&d->token))) && make_busy(d, id, ENDS)) end_without_cleanups(d);
     return done;
 }
 
@@ -311,7 +346,7 @@ void ts_domain_destroy_all(ts_allocator *allocator) {
     for (uint32_t i = 1; i < high; i++) {
         ts_domain *d = ts_table_at(&ts_domains, i);
         uint64_t id = ts_load_acquire(&d->entry.id);
-        if (id == 0 || ts_load_relaxed(&d->allocator) != allocator || !make_busy(d, id)) continue;
+        if (id == 0 || ts_load_relaxed(&d->allocator) != allocator || !make_busy(d, id, ENDS)) continue;
         end_without_cleanups(d);
     }
 }

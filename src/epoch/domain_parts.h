@@ -22,6 +22,7 @@ static inline bool ts_domain_refuse(const char *call, uint64_t id, const char *w
 }
 
 #define TS_OF_ANOTHER_THREAD "belongs to another thread"
+#define TS_IS_ENDING "its cleanups are running"
 
 /* The domain, if the calling thread may use it; errno otherwise. */
 TS_ALWAYS_INLINE ts_domain *ts_domain_mine(uint64_t id, const char *call) {

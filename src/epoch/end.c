@@ -86,6 +86,7 @@ void ts_epoch_destroy_locked(ts_epoch *epoch) {
     kill_locked(epoch);
     ts_epoch_settle_end(ts_thread.released - released);
     if (TS_LIKELY(ts_thread.heap != NULL)) ts_heap_limit_blocks(ts_thread.heap);
+    ts_records_settle();
 }
 
 void ts_epoch_settle_end(uint64_t released) {
@@ -143,6 +144,7 @@ static void finish_noted(void) {
         ts_epoch_finish(epoch, ts_load_acquire(&epoch->entry.id));
     }
     if (ts_thread.heap) ts_heap_limit_blocks(ts_thread.heap);
+    ts_records_settle();
 }
 
 static bool is_noted(void) { return (ts_thread.drained_count | (unsigned)ts_thread.drained_more) != 0; }

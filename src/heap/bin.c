@@ -12,10 +12,13 @@ static uint32_t slab_of_entry(unsigned part, uint32_t entry) {
 bool ts_bin_ready(ts_churn_block *block, unsigned cls) {
     ts_bin *bin = &block->bin[cls];
     if (bin->magazine) return true;
-    char **magazine = ts_lines_take(TS_LINES_MAGAZINE, TS_MAGAZINE_BYTES);
+    uint64_t used = ts_load_relaxed(&block->b.bins_used);
+    unsigned others = ts_popcount64(used); /* they keep theirs as long as the block keeps any: block_pool.c */
+    char **magazine =
+        others < TS_OWN_MAGAZINES ? block->own[others] : ts_lines_take(TS_LINES_MAGAZINE, TS_MAGAZINE_BYTES);
     if (!magazine) return false;
     bin->magazine = magazine;
-    ts_store_relaxed(&block->b.bins_used, ts_load_relaxed(&block->b.bins_used) | (uint64_t)1 << cls);
+    ts_store_relaxed(&block->b.bins_used, used | (uint64_t)1 << cls);
     return true;
 }
 

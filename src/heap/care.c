@@ -193,18 +193,29 @@ void ts_care_resized(const ts_allocator *allocator, void *home, void *p, size_t 
     (void)home;
 }
 
+#if TS_CARE_ASAN || defined(TSLAB_VALGRIND)
+static bool is_allowed(const char *at) {
+#if TS_CARE_ASAN
+    return !__asan_address_is_poisoned(at);
+#else
+    char bits;
+    return VALGRIND_GET_VBITS(at, &bits, 1) == 1;
+#endif
+}
+#endif
+
+/*
+ * The bytes that are allowed come first: the border is found by halving. One byte at a time, as another thread
+ * may free the object and forbid it meanwhile: then the answer is anything up to the size that it had.
+ * (__asan_region_is_poisoned looks at the range twice, and ends the program where it finds something else the second time.)
+ */
 size_t ts_care_size(const ts_allocator *allocator, const void *p, size_t usable) {
     if (!(allocator->care & TS_CARE_MARK)) return usable;
-#if TS_CARE_ASAN
-    const char *end = __asan_region_is_poisoned((void *)(uintptr_t)p, usable);
-    return end ? (size_t)(end - (const char *)p) : usable;
-#elif defined(TSLAB_VALGRIND)
-    /* The accessible bytes come first: the border is found by halving. */
+#if TS_CARE_ASAN || defined(TSLAB_VALGRIND)
     size_t low = 0, high = usable;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        char bits;
-        if (VALGRIND_GET_VBITS((const char *)p + middle, &bits, 1) == 1)
+        if (is_allowed((const char *)p + middle))
             low = middle + 1;
         else
             high = middle;

@@ -59,6 +59,24 @@ bool ts_check_claim_lines(ts_check *check, const void *record, size_t bytes, con
     return true;
 }
 
+/* Those in the block are claimed with it, but no two bins have the same one. */
+static bool claim_magazines(ts_check *check, const ts_churn_block *block) {
+    bool own[TS_OWN_MAGAZINES] = {false};
+    for (unsigned cls = 0; cls < TS_CLASSES; cls++) {
+        char **magazine = block->bin[cls].magazine;
+        if (!magazine) continue;
+        if (!ts_is_own_magazine(block, magazine)) {
+            if (!ts_check_claim_lines(check, magazine, TS_MAGAZINE_BYTES, "a magazine")) return false;
+            continue;
+        }
+        size_t at = (uintptr_t)magazine - (uintptr_t)block->own, which = at / TS_MAGAZINE_BYTES;
+        REQUIRE(at % TS_MAGAZINE_BYTES == 0 && which < TS_OWN_MAGAZINES && !own[which],
+                "class %u: its magazine is another place of its block, or another bin's", cls);
+        own[which] = true;
+    }
+    return true;
+}
+
 /* Whether the UNIT word says that a live block has the unit. */
 static bool owned(uint64_t word) {
     if (word == 0 || (word & TS_UNIT_ZOMBIE)) return false;
@@ -199,7 +217,6 @@ static bool check_bin(ts_check *check, const ts_churn_block *block, unsigned cls
                 cls);
         return true;
     }
-    if (!ts_check_claim_lines(check, bin->magazine, TS_MAGAZINE_BYTES, "a magazine")) return false;
     places free_now = {0};
     uint32_t found = 0, found_full = 0, empty = 0, before = 0;
     uint64_t live_slots = 0;
@@ -319,6 +336,7 @@ bool ts_check_block(ts_check *check, const ts_block *block) {
     if (block->scope) return check_scope(check, (const ts_scope_block *)(const void *)block);
     const ts_churn_block *churn = (const ts_churn_block *)(const void *)block;
     uint64_t slabs = 0, live = 0;
+    if (!claim_magazines(check, churn)) return false;
     for (unsigned cls = 0; cls < TS_CLASSES; cls++) {
         if (!check_bin(check, churn, cls, &live)) return false;
         slabs += ts_load_relaxed(&churn->bin[cls].slabs);
@@ -356,31 +374,45 @@ static bool check_shares(ts_check *check, const ts_heap *heap) {
     return true;
 }
 
+static bool check_free_block(ts_check *check, const ts_heap *heap, const ts_block *b, bool scope) {
+    if (!ts_check_claim_lines(check, b, scope ? sizeof(ts_scope_block) : sizeof(ts_churn_block), "a free block"))
+        return false;
+    REQUIRE((b->scope != 0) == scope, "heap %u: a free block is in the list of the other kind", heap->id);
+    REQUIRE(ts_load_relaxed(&b->heap) == heap, "heap %u: a free block is another's", heap->id);
+    REQUIRE(ts_load_relaxed(&b->slabs) == 0 && ts_load_relaxed(&b->open_id) == TS_ID_NEVER &&
+                ts_load_relaxed(&b->key) >> TS_KEY_SHARE_SHIFT == 0,
+            "heap %u: a free block is open, or has slabs", heap->id);
+    if (scope) return true;
+    const ts_churn_block *churn = (const ts_churn_block *)(const void *)b;
+    if (!claim_magazines(check, churn)) return false;
+    for (unsigned cls = 0; cls < TS_CLASSES; cls++) {
+        const ts_bin *bin = &churn->bin[cls];
+        if (!bin->magazine) continue;
+        REQUIRE(ts_load_relaxed(&bin->top) == 0, "heap %u: a free block has %u objects in a magazine", heap->id,
+                (unsigned)ts_bin_depth(bin));
+        REQUIRE(ts_load_relaxed(&bin->claims) == 0 && ts_load_relaxed(&bin->word) == 0 &&
+                    ts_load_relaxed(&bin->direct_frees) == 0,
+                "heap %u: a free block counts objects of class %u", heap->id, cls);
+    }
+    return true;
+}
+
 static bool check_free_blocks(ts_check *check, const ts_heap *heap, bool scope) {
     uint32_t count = 0;
-    for (const ts_block *b = scope ? heap->free_scope : heap->free_churn; b; b = b->heap_next) {
-        if (!ts_check_claim_lines(check, b, scope ? sizeof(ts_scope_block) : sizeof(ts_churn_block), "a free block"))
-            return false;
-        REQUIRE((b->scope != 0) == scope, "heap %u: a free block is in the list of the other kind", heap->id);
-        REQUIRE(ts_load_relaxed(&b->heap) == heap, "heap %u: a free block is another's", heap->id);
-        count++;
-        REQUIRE(ts_load_relaxed(&b->slabs) == 0 && ts_load_relaxed(&b->open_id) == TS_ID_NEVER &&
-                    ts_load_relaxed(&b->key) >> TS_KEY_SHARE_SHIFT == 0,
-                "heap %u: a free block is open, or has slabs", heap->id);
-        for (unsigned cls = 0; !scope && cls < TS_CLASSES; cls++) {
-            const ts_bin *bin = &((const ts_churn_block *)(const void *)b)->bin[cls];
-            if (!bin->magazine) continue;
-            if (!ts_check_claim_lines(check, bin->magazine, TS_MAGAZINE_BYTES, "a magazine")) return false;
-            REQUIRE(ts_load_relaxed(&bin->top) == 0, "heap %u: a free block has %u objects in a magazine", heap->id,
-                    (unsigned)ts_bin_depth(bin));
-            REQUIRE(ts_load_relaxed(&bin->claims) == 0 && ts_load_relaxed(&bin->word) == 0 &&
-                        ts_load_relaxed(&bin->direct_frees) == 0,
-                    "heap %u: a free block counts objects of class %u", heap->id, cls);
-        }
-    }
+    for (const ts_block *b = scope ? heap->free_scope : heap->free_churn; b; b = b->heap_next, count++)
+        if (!check_free_block(check, heap, b, scope)) return false;
     REQUIRE(count == ts_load_relaxed(&heap->free_blocks[scope]), "heap %u: %u free blocks in a list, %u counted",
             heap->id, count, ts_load_relaxed(&heap->free_blocks[scope]));
     return true;
+}
+
+bool ts_check_pooled(void *arg, uint32_t chunk, bool bare) {
+    ts_check *check = arg;
+    const ts_block *block = ts_chunk_address(chunk);
+    uint32_t era = ts_chunk_note_of(chunk)->kept;
+    REQUIRE(era != 0 && (bare || era == ts_era(block)), "a free block in chunk %u: era %u in its note", chunk, era);
+    return bare ? ts_check_claim_lines(check, block, sizeof(ts_churn_block), "a block without memory")
+                : check_free_block(check, ts_heap_nobody, block, false);
 }
 
 bool ts_check_heap(ts_check *check, const ts_heap *heap) {

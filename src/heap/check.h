@@ -58,6 +58,8 @@ bool ts_check_claim_unit(ts_check *check, uint32_t unit, ts_check_use use);
 bool ts_check_claim_lines(ts_check *check, const void *record, size_t bytes, const char *what);
 /* A list of warm units. */
 bool ts_check_warm(ts_check *check, const ts_warm *warm, unsigned part, uint64_t *units);
+/* A churn block that nobody has, for ts_block_pool_walk. */
+bool ts_check_pooled(void *check, uint32_t chunk, bool bare);
 /* A block that is in use, with its slabs, magazines and claimed words. */
 bool ts_check_block(ts_check *check, const ts_block *block);
 /* All blocks and shares of a heap. Caller: who holds it. */

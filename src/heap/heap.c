@@ -301,6 +301,7 @@ void ts_heap_idle(ts_heap *heap) {
     /* Its warm units went to every allocator it has a share of. Shares are added and dropped by this thread only. */
     for (ts_share *s = heap->shares; s; s = s->heap_next) ts_allocator_settle_over(s->allocator);
     ts_settle_all();
+    ts_records_purge();
 }
 
 void ts_heap_exit(void *arg) {
@@ -323,6 +324,7 @@ void ts_heap_exit(void *arg) {
     ts_heap_end_condemned(heap);
     ts_heap_drop(heap);
     ts_settle_all();
+    ts_records_purge();
 }
 
 /* ---- fork ------------------------------------------------------------------------------------- */

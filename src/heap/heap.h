@@ -71,6 +71,10 @@ static inline ts_bin *ts_bin_at(ts_churn_block *block, size_t offset) {
     return (ts_bin *)(void *)((char *)block + offset);
 }
 static inline ts_churn_block *ts_churn(ts_block *b) { return (ts_churn_block *)(void *)b; }
+/* Whether a magazine of the block is one of those in it. */
+static inline bool ts_is_own_magazine(const ts_churn_block *block, char **magazine) {
+    return (uintptr_t)magazine - (uintptr_t)block < sizeof *block;
+}
 static inline ts_scope_block *ts_scope(ts_block *b) { return (ts_scope_block *)(void *)b; }
 /* The UNIT word of a slab of the block in its present use. */
 TS_ALWAYS_INLINE uint64_t ts_scope_word(const ts_scope_block *block) {
@@ -146,8 +150,8 @@ void ts_heap_exit(void *heap);
 ts_heap *ts_heaps(void);
 /* Whether there is, or was, a thread with a heap besides this one. What the caller has written is seen by one that comes later. */
 bool ts_heap_any_other(void);
-/* The heap of no thread, abandoned from the beginning and never handed out. Its lists of ended blocks are those that any heap may
-   take from. */
+/* The heap of no thread, abandoned from the beginning and never handed out. Its list of ended scope blocks is one that any heap may
+   take from, as ts_churn_pool. */
 extern TS_HIDDEN ts_heap *ts_heap_nobody;
 /* The fast paths of this thread are for this allocator now. Not while timing is on, nor with care (care.h). */
 void ts_heap_bind(ts_heap *heap, const ts_share *share);
@@ -215,6 +219,21 @@ static inline void ts_heap_limit_blocks(ts_heap *heap) {
 }
 /* Takes some of what others gave, onto the heap's own list, which is empty. Caller holds the heap. */
 void ts_heap_fetch_blocks(ts_heap *heap, bool scope);
+/* Churn blocks that nobody has, in their chunks. */
+extern TS_HIDDEN ts_chunk_pool ts_churn_pool;
+/* Chunks of these, and of magazines, that nobody has, give their memory back, but for as many as may keep theirs. Holds nothing. */
+void ts_records_purge(void);
+/* The same at the end of an epoch, which adds a block, and two chunks of magazines if it has used 18 classes. */
+static inline void ts_records_settle(void) {
+    if (TS_UNLIKELY(ts_load_relaxed(&ts_churn_pool.count) > TS_POOL_CHURN_BLOCKS))
+        ts_chunk_purge(&ts_churn_pool, TS_POOL_CHURN_BLOCKS, 2);
+    if (TS_UNLIKELY(ts_load_relaxed(&ts_magazine_pool.count) > TS_POOL_MAGAZINE_CHUNKS))
+        ts_chunk_purge(&ts_magazine_pool, TS_POOL_MAGAZINE_CHUNKS, 2);
+}
+/* And of all of them. */
+void ts_records_trim(void);
+/* Shows each churn block that nobody has, as ts_chunk_pool_walk. */
+const char *ts_block_pool_walk(ts_chunk_visit *visit, void *arg);
 void ts_block_pool_fork_prepare(void);
 void ts_block_pool_fork_done(void);
 

@@ -7,6 +7,9 @@
 
 static uint64_t limit_of(const ts_allocator *allocator, uint64_t retain) {
     uint64_t reserved = ts_load_relaxed(&allocator->reserved_units);
+    /* A budget that was set below what is in use: nothing stays warm until it is met. */
+    uint64_t budget = ts_allocator_budget_units(allocator);
+    if (TS_UNLIKELY(budget != 0 && ts_load_relaxed(&allocator->committed_units) > budget)) return 0;
     switch (allocator->settings.reclaim_policy) {
     case SLAB_RECLAIM_KEEP: return UINT64_MAX;
     case SLAB_RECLAIM_AT_ONCE: return reserved;

@@ -9,6 +9,7 @@
 #include "base/atomic.h"
 #include "base/attr.h"
 #include "base/lock.h"
+#include "region/chunk.h"
 #include "region/lines.h"
 #include "region/region.h"
 #include "region/table.h"
@@ -21,12 +22,15 @@
 #define TS_ID_NEVER EPOCH_NONE /* an epoch id that never is; no call gets to a fast path with it */
 #define TS_DRAINED 40u         /* as many epochs as one call of an owner finds drained, and some: see TS_FOREIGN_WORK */
 /* Ended blocks that a thread keeps for its next epochs: at most 800 KiB of churn blocks, if each has had objects of every
-   class (4 KiB and 42 magazines each), and 68 KiB of scope blocks. What it has beyond that goes to all threads, so that
+   class (4 KiB and 40 magazines each), and 68 KiB of scope blocks. What it has beyond that goes to all threads, so that
    there are never many more than were in use at once. */
 #define TS_FREE_CHURN_BLOCKS 32u
 #define TS_FREE_SCOPE_BLOCKS 256u
 #define TS_FREE_BLOCKS_MOVED 16u /* at a time */
-#define TS_SPARE_ENTRIES 8u      /* entries that a thread keeps for its next epochs and domains */
+/* Of the churn blocks that nobody has so many keep their memory, 8 MiB; and so many chunks of magazines, 2 MiB. */
+#define TS_POOL_CHURN_BLOCKS 2048u
+#define TS_POOL_MAGAZINE_CHUNKS 512u
+#define TS_SPARE_ENTRIES 8u /* entries that a thread keeps for its next epochs and domains */
 /* Who takes its bias from a thread pays a barrier of all processors (0.3 us where no other runs, 8 where one does), and takes that
    of its other epochs too; so that this does not come again and again, its next epochs have none. */
 #define TS_BIAS_REST 1024u
@@ -133,14 +137,18 @@ typedef struct ts_block {
 } ts_block;
 _Static_assert(sizeof(ts_block) <= 2 * TS_CACHE_LINE, "so that bins begin on the third line");
 
+#define TS_OWN_MAGAZINES (1024u / TS_MAGAZINE_BYTES)
 typedef struct ts_churn_block {
     ts_block b;
     TS_ALIGNED(64) ts_bin bin[TS_CLASSES];
     uint32_t empty[TS_CLASSES]; /* (h) slabs of the bin without a slot in use */
     uint64_t little;            /* (h) bit per class: see churn_try in epoch/alloc.c */
+    TS_ALIGNED(64)
+    char *own[TS_OWN_MAGAZINES][TS_MAGAZINE_SLOTS]; /* the magazines of the first classes that are used */
 } ts_churn_block;
 #define TS_CHURN_BLOCK_ALIGN TS_LINES_CHUNK
 _Static_assert(sizeof(ts_churn_block) <= TS_CHURN_BLOCK_ALIGN, "a bin finds its block by a mask");
+_Static_assert(sizeof(ts_churn_block) + TS_MAGAZINE_BYTES > TS_CHURN_BLOCK_ALIGN, "there is no room for one more");
 
 typedef struct ts_scope_block {
     ts_block b;

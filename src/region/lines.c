@@ -1,8 +1,10 @@
 #include "region/lines.h"
 
+#include "base/assert.h"
 #include "base/atomic.h"
 #include "base/bits.h"
 #include "base/lock.h"
+#include "region/chunk.h"
 
 #include <string.h>
 
@@ -12,13 +14,17 @@
 static ts_lock lock;
 static size_t used_bytes;
 static size_t accessible_bytes;
-static void *free_list[TS_LINES_KINDS];
+static void *free_list[TS_LINES_KINDS]; /* but of magazines */
+static uint32_t some_free;              /* chunks with magazines of which some are free, linked both ways */
+ts_chunk_pool ts_magazine_pool;
 
 void ts_lines_init(void) {
     ts_lock_init(&lock, TS_RANK_TABLE);
     used_bytes = 0;
     accessible_bytes = 0;
     memset(free_list, 0, sizeof free_list);
+    some_free = 0;
+    ts_chunk_pool_init(&ts_magazine_pool, &lock);
 }
 
 /* Growth happens once per 256 KiB of metadata, under the lock: who waits for it needs it as well. The call
@@ -29,8 +35,11 @@ static bool make_accessible(size_t end) {
     if (end > limit) return false;
     size_t to = ts_align_up(end, GROW_BYTES);
     if (to > limit) to = limit;
-    if (!ts_region_commit_metadata(ts_region.lines + accessible_bytes, to - accessible_bytes)) return false;
-    ts_region_count_metadata(to - accessible_bytes);
+    size_t bytes = to - accessible_bytes, notes = bytes / TS_LINES_CHUNK * TS_CHUNK_NOTE_BYTES;
+    if (!ts_region_commit_metadata(ts_chunk_note_of((uint32_t)(accessible_bytes / TS_LINES_CHUNK)), notes))
+        return false;
+    if (!ts_region_commit_metadata(ts_region.lines + accessible_bytes, bytes)) return false;
+    ts_region_count_metadata(bytes + notes);
     accessible_bytes = to;
     return true;
 }
@@ -58,6 +67,57 @@ static void push(ts_line_kind kind, void *record) {
     free_list[kind] = record;
 }
 
+/* ---- magazines: a bit of the chunk's note for each that is free ------------------------------------------------- */
+
+#define MAGAZINES (TS_LINES_CHUNK / TS_LINES_MAGAZINE_BYTES)
+#define ALL_FREE (((uint32_t)1 << MAGAZINES) - 1)
+
+static void link_some(uint32_t chunk) {
+    ts_chunk_note *note = ts_chunk_note_of(chunk);
+    note->prev = 0;
+    note->next = some_free;
+    if (some_free) ts_chunk_note_of(some_free)->prev = chunk;
+    some_free = chunk;
+}
+
+static void unlink_some(uint32_t chunk) {
+    const ts_chunk_note *note = ts_chunk_note_of(chunk);
+    if (note->prev)
+        ts_chunk_note_of(note->prev)->next = note->next;
+    else
+        some_free = note->next;
+    if (note->next) ts_chunk_note_of(note->next)->prev = note->prev;
+}
+
+/* Of a chunk in which others are in use, if there is one, so that whole ones stay free. */
+static void *take_magazine(void) {
+    uint32_t chunk = some_free;
+    bool bare;
+    if (chunk) {
+        unlink_some(chunk);
+    } else if ((chunk = ts_chunk_take(&ts_magazine_pool, &bare)) == 0) {
+        const char *at = extend(TS_LINES_CHUNK, TS_LINES_CHUNK);
+        if (!at) return NULL;
+        chunk = ts_chunk_of(at);
+        ts_chunk_note_of(chunk)->kept = ALL_FREE;
+    }
+    ts_assert(2, chunk != 0);
+    uint32_t *left = &ts_chunk_note_of(chunk)->kept, which = ts_ctz64(*left);
+    *left &= *left - 1;
+    if (*left) link_some(chunk);
+    return (char *)ts_chunk_address(chunk) + which * TS_LINES_MAGAZINE_BYTES;
+}
+
+static void give_magazine(const void *magazine) {
+    uint32_t chunk = ts_chunk_of(magazine), *left = &ts_chunk_note_of(chunk)->kept;
+    if (*left) unlink_some(chunk);
+    *left |= (uint32_t)1 << (uintptr_t)magazine % TS_LINES_CHUNK / TS_LINES_MAGAZINE_BYTES;
+    if (*left == ALL_FREE)
+        ts_chunk_give(&ts_magazine_pool, chunk);
+    else
+        link_some(chunk);
+}
+
 /*
  * A chunk of scope blocks behind a key that matches nothing. None at its end, which is for a magazine: the end of a page is where
  * linkers put the offset table (.got) of a library and of a program, of which every call loads an entry or two. Such a load, and the
@@ -69,20 +129,9 @@ static void extend_scope_blocks(size_t size) {
     char *chunk = extend(TS_LINES_CHUNK, TS_LINES_CHUNK);
     if (!chunk) return;
     ts_store_relaxed((_Atomic uint64_t *)(void *)chunk, UINT64_MAX);
-    push(TS_LINES_MAGAZINE, chunk + TS_LINES_CHUNK - TS_LINES_MAGAZINE_BYTES);
+    give_magazine(chunk + TS_LINES_CHUNK - TS_LINES_MAGAZINE_BYTES); /* the others of this chunk never are */
     for (size_t at = TS_CACHE_LINE; at + size <= TS_LINES_CHUNK - TS_LINES_MAGAZINE_BYTES; at += size)
         push(TS_LINES_SCOPE_BLOCK, chunk + at);
-}
-
-/* A chunk of its own; the rest of it is for magazines. */
-static char *extend_churn_block(size_t size) {
-    char *chunk = extend(TS_LINES_CHUNK, TS_LINES_CHUNK);
-    if (!chunk) return NULL;
-    for (size_t at = TS_LINES_CHUNK; at >= size + TS_LINES_MAGAZINE_BYTES;) {
-        at -= TS_LINES_MAGAZINE_BYTES;
-        push(TS_LINES_MAGAZINE, chunk + at);
-    }
-    return chunk;
 }
 
 void *ts_lines_take(ts_line_kind kind, size_t bytes) {
@@ -93,7 +142,9 @@ void *ts_lines_take(ts_line_kind kind, size_t bytes) {
     if (record)
         free_list[kind] = ts_load_relaxed((line_link *)record);
     else if (kind == TS_LINES_CHURN_BLOCK)
-        record = extend_churn_block(size);
+        record = extend(TS_LINES_CHUNK, TS_LINES_CHUNK);
+    else if (kind == TS_LINES_MAGAZINE)
+        record = take_magazine();
     else if (kind != TS_LINES_SCOPE_BLOCK)
         record = extend(size, TS_CACHE_LINE);
     ts_lock_release(&lock);
@@ -102,8 +153,12 @@ void *ts_lines_take(ts_line_kind kind, size_t bytes) {
 }
 
 void ts_lines_give(ts_line_kind kind, void *record) {
+    ts_assert(2, kind != TS_LINES_CHURN_BLOCK);
     ts_lock_acquire(&lock);
-    push(kind, record);
+    if (kind == TS_LINES_MAGAZINE)
+        give_magazine(record);
+    else
+        push(kind, record);
     ts_lock_release(&lock);
 }
 
@@ -112,6 +167,38 @@ uint32_t ts_lines_used(void) {
     size_t used = used_bytes;
     ts_lock_release(&lock);
     return (uint32_t)(used / TS_CACHE_LINE);
+}
+
+typedef struct walk_state {
+    ts_lines_visit *visit;
+    void *arg;
+} walk_state;
+
+static bool walk_magazines(void *arg, uint32_t chunk, bool bare) {
+    const walk_state *w = arg;
+    (void)bare;
+    for (uint32_t left = ts_chunk_note_of(chunk)->kept; left; left &= left - 1)
+        if (!w->visit(w->arg, TS_LINES_MAGAZINE,
+                      (char *)ts_chunk_address(chunk) + ts_ctz64(left) * TS_LINES_MAGAZINE_BYTES))
+            return false;
+    return true;
+}
+
+static bool walk_whole_chunk(void *arg, uint32_t chunk, bool bare) {
+    return ts_chunk_note_of(chunk)->kept == ALL_FREE && walk_magazines(arg, chunk, bare);
+}
+
+static const char *walk_all_magazines(ts_lines_visit *visit, void *arg) {
+    walk_state w = {visit, arg};
+    size_t left = used_bytes / TS_LINES_CHUNK;
+    uint32_t before = 0;
+    for (uint32_t chunk = some_free; chunk; before = chunk, chunk = ts_chunk_note_of(chunk)->next) {
+        const ts_chunk_note *note = ts_chunk_note_of(chunk);
+        if (left-- == 0 || note->prev != before) return "lines: the list of chunks with magazines is broken";
+        if (note->kept == 0 || note->kept >= ALL_FREE) return "lines: a chunk with magazines is in the wrong list";
+        if (!walk_magazines(&w, chunk, false)) return "lines: a free magazine";
+    }
+    return ts_chunk_pool_walk(&ts_magazine_pool, walk_whole_chunk, &w);
 }
 
 static const char *walk_locked(ts_lines_visit *visit, void *arg) {
@@ -125,7 +212,7 @@ static const char *walk_locked(ts_lines_visit *visit, void *arg) {
             if (!visit(arg, (ts_line_kind)kind, record)) return "lines: a free record";
         }
     }
-    return NULL;
+    return walk_all_magazines(visit, arg);
 }
 
 const char *ts_lines_walk(ts_lines_visit *visit, void *arg) {

@@ -3,6 +3,7 @@
 #include "base/assert.h"
 #include "base/bits.h"
 #include "os/os.h"
+#include "region/lines.h"
 #include "region/pool.h"
 
 ts_region_t ts_region;
@@ -14,7 +15,7 @@ static _Atomic size_t metadata_bytes; /* a sum; no order needed */
 #define DATA_ALIGN ((size_t)2 << 20)
 
 typedef struct layout {
-    size_t data, state_normal, state_small, unit, slab, small, scope, run, lines, table[3];
+    size_t data, state_normal, state_small, unit, slab, small, scope, run, lines, chunk, table[3];
     uint32_t capacity[3];
     uint32_t units, small_units, line_limit;
     size_t total;
@@ -47,6 +48,7 @@ static layout make_layout(unsigned units_log2) {
     size_t line_bytes = data_bytes / 4 < ((size_t)4 << 20) ? (size_t)4 << 20 : data_bytes / 4;
     l.line_limit = (uint32_t)(line_bytes / TS_CACHE_LINE);
     l.lines = place(&end, line_bytes);
+    l.chunk = place(&end, line_bytes / TS_LINES_CHUNK * TS_CHUNK_NOTE_BYTES);
     l.capacity[TS_TABLE_EPOCH] = l.units;
     l.capacity[TS_TABLE_DOMAIN] = l.units;
     l.capacity[TS_TABLE_ALLOCATOR] = l.units < TS_MAX_ALLOCATORS ? l.units : TS_MAX_ALLOCATORS;
@@ -100,6 +102,7 @@ bool ts_region_init(unsigned max_units_log2) {
     s->units = l.small_units;
     ts_region.lines = base + l.lines;
     ts_region.line_limit = l.line_limit;
+    ts_region.chunk = base + l.chunk;
     ts_region.small = base + l.small;
     ts_region.scope = base + l.scope;
     ts_region.run = (ts_run *)(void *)(base + l.run);

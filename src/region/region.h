@@ -11,6 +11,7 @@
  *     scope     per NORMAL unit: the foreign words of a scope slab
  *     run       per unit: free runs of the pool (pool.h)
  *     lines     what is addressed by a line number: heaps, blocks, bins, magazines (lines.h)
+ *     chunk     per 4 KiB of the lines: a note (chunk.h)
  *     tables    epochs, domains, allocators (table.h)
  *
  * Invariants
@@ -55,6 +56,7 @@ enum { TS_NORMAL = 0, TS_SMALL = 1, TS_PARTS = 2 };
 #define TS_SLAB_BYTES 128u
 #define TS_SMALL_BYTES 384u
 #define TS_SCOPE_BYTES 256u
+#define TS_CHUNK_NOTE_BYTES 12u /* and what is kept per chunk of the lines */
 
 struct ts_run;
 
@@ -71,9 +73,14 @@ typedef struct ts_part {
 } ts_part;
 
 typedef struct ts_region {
+    /* Every operation reads what follows, so it lies where a thread's records are not written all the time: a load is held back for a
+       store before it to the same place of another page, until the whole of both addresses is known (docs/architecture.md, "the end
+       of a page"). The first thread's share, whose lists and counters change with each slab, is at 0xc80 of its page and on. */
+    TS_ALIGNED(4096) char before[0x880];
     ts_part part[TS_PARTS];
     char *lines;         /* address of line 0 */
     uint32_t line_limit; /* lines there are */
+    char *chunk;         /* [line / lines of a chunk * TS_CHUNK_NOTE_BYTES] */
     char *small;         /* [SMALL unit * TS_SMALL_BYTES] */
     char *scope;         /* [NORMAL unit * TS_SCOPE_BYTES] */
     struct ts_run *run;  /* [global unit] */

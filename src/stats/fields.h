@@ -71,7 +71,8 @@ typedef enum ts_field_unit { TS_COUNT, TS_BYTES, TS_SLABS, TS_NS, TS_PERCENT, TS
       "Foreign frees that met another writer of the same word and tried again.",                                       \
       "More than a tenth of foreign_frees: several threads free neighbouring objects of another thread.")              \
     X(foreign_frees, COUNTER, CLASS, COUNT, "foreign_frees",                                                           \
-      "Objects freed by a thread that does not own their slab; including those that the owner has not yet collected.", \
+      "Objects freed by a thread that does not own their slab; including those that the owner has not yet collected " \
+      "(but for those of an epoch that was destroyed before, if no look counted them).", \
       "Most of all frees: each is an atomic operation; let the thread that allocates free.")                           \
     X(allocated_objects_total, COUNTER, CLASS, COUNT, "allocated_objects", "Objects ever allocated.", "")              \
     X(freed_objects_total, COUNTER, CLASS, COUNT, "freed_objects",                                                     \

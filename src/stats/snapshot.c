@@ -212,7 +212,7 @@ void ts_snapshot_take(ts_allocator *a, ts_snapshot *out, ts_epoch_fn *fn, ts_pen
     for (unsigned k = 0; k <= TS_COUNT_KINDS; k++) {
         out->shown_allocated[k] = ts_load_relaxed(&a->shown_allocated[k]);
         out->shown_freed[k] = ts_load_relaxed(&a->shown_freed[k]);
-        out->shown_foreign[k] = ts_load_relaxed(&a->shown_foreign[k]);
+        if (k < TS_COUNT_KINDS) out->shown_foreign[k] = ts_load_relaxed(&a->shown_foreign[k]);
     }
     add_shares(a, out);
     atomic_thread_fence(memory_order_acquire); /* the shares before the epochs: snapshot.h, 2 */
@@ -285,6 +285,15 @@ bool ts_kind_of_class(uint32_t cls, uint32_t *kind) {
     return *kind < TS_COUNT_KINDS && (cls < TS_CLASSES || cls >= SLAB_CLASS_SPAN);
 }
 
+/* Collected between the two looks, or gone with its epoch before it was, an object is missed in both: what was shown once stays. By kind, so
+   that kinds sum up to the whole. */
+static uint64_t foreign_frees(const ts_snapshot *s, unsigned k, uint64_t pending) {
+    uint64_t n = s->count[k].foreign_frees + pending;
+    if (n < s->shown_foreign[k]) n = s->shown_foreign[k];
+    raise_to(&s->allocator->shown_foreign[k], n);
+    return n;
+}
+
 static void add_kind(const ts_snapshot *s, unsigned k, SlabClassStats *out) {
     const ts_tally *t = &s->sums.kind[k];
     uint64_t live = t->allocated - t->freed, bytes = t->bytes_allocated - ts_least(t->bytes_freed, t->bytes_allocated);
@@ -304,7 +313,7 @@ static void add_kind(const ts_snapshot *s, unsigned k, SlabClassStats *out) {
     out->current_partial_null += s->count[k].current_partial_null;
     out->current_partial_full += s->count[k].current_partial_full;
     out->empty_slab_recycled += s->count[k].empty_slab_recycled;
-    out->foreign_frees += s->count[k].foreign_frees + pending;
+    out->foreign_frees += foreign_frees(s, k, pending);
     if (k != TS_COUNT_SPAN) return;
     uint64_t spans = ts_load_relaxed(&s->allocator->span_new);
     out->slow_path_hits += spans;
@@ -324,9 +333,6 @@ bool ts_snapshot_class(const ts_snapshot *s, uint32_t cls, SlabClassStats *out) 
         if (kind == TS_COUNT_KINDS || kind == k) add_kind(s, k, out);
     out->live_objects = out->allocated_objects_total - out->freed_objects_total;
     show(s, kind, &out->allocated_objects_total, &out->freed_objects_total, &out->live_objects);
-    /* Collected between the two looks, an object is missed in both. */
-    if (out->foreign_frees < s->shown_foreign[kind]) out->foreign_frees = s->shown_foreign[kind];
-    raise_to(&s->allocator->shown_foreign[kind], out->foreign_frees);
     out->slow_path_epoch_closed = s->refused;
     out->empty_slab_overflowed = ts_load_relaxed(&a->overflowed);
     out->madvise_calls = ts_load_relaxed(&a->madvise_calls);

@@ -44,7 +44,7 @@ typedef struct ts_snapshot {
     } count[TS_COUNT_KINDS];
     uint64_t refused, warm_units, active, closing;
     /* Before this snapshot. */
-    uint64_t shown_allocated[TS_COUNT_KINDS + 1], shown_freed[TS_COUNT_KINDS + 1], shown_foreign[TS_COUNT_KINDS + 1];
+    uint64_t shown_allocated[TS_COUNT_KINDS + 1], shown_freed[TS_COUNT_KINDS + 1], shown_foreign[TS_COUNT_KINDS];
 } ts_snapshot;
 
 /* Called for each epoch of the snapshot with its sums, without what is pending. */

@@ -7,8 +7,9 @@
  * thread), or, once block 1 was destroyed, to block 2 (the same record with its next era). Blocks 2 and 3 live on.
  *
  * What the program may do: the owner hands each object to none, one or both of the freeing threads. The owner frees an
- * object itself only while no other thread's call is about its address; after such a call it must be refused. A double
- * free by the owner at the same instant is the limit that foreign.c states (7).
+ * object by its pointer only while no other thread's call is about its address; after such a call it must be refused. A double
+ * free by the owner's pointer at the same instant is the limit that foreign.c states (8). By its handle it frees an
+ * object at any time, if its epoch lives: then one of all is told true (7).
  *
  * TAGGED 1: the foreign words are set at every reset (NORMAL churn slabs; ts_foreign_free_open takes the same steps). 0: they are left as they are (scope, SMALL).
  */
@@ -48,6 +49,7 @@ byte bin_use = 1;       /* the block in whose bin the slab is or was last */
 byte object[2];         /* serial of the slot's newest object */
 byte objects;
 bool foreign_freed[OBJECTS + 1];
+bool exactly_freed[OBJECTS + 1]; /* by the owner, by its handle */
 byte given[2], given_slot[2], given_use[2];
 bool returned[2], no_more;
 
@@ -106,11 +108,29 @@ again:
         :: t == tag && where == IN_BIN && ALIVE(bin_use) ->
            assert(live[s] && object[s] == o); /* the object that was looked at */
            assert(!foreign_freed[o]);         /* freed twice */
+           assert(!exactly_freed[o]);
            foreign_freed[o] = true
         :: else -> skip
         fi;
-        x = 0; t = 0; o = 0
+        x = fw; t = 0
     };
+    atomic { if :: live[s] && object[s] == o -> goto flag :: else -> skip fi };                    /* 8 */
+#ifdef WITHOUT_COUNT_LOOKED_AT
+#define SAME_COUNT true
+#else
+#define SAME_COUNT (COUNT(fw) == COUNT(x))
+#endif
+    atomic {
+        if
+        :: (BITS(fw) & (1 << s)) && TAG(fw) == TAG(x) && SAME_COUNT ->
+           assert(!foreign_freed[o] || !ALIVE(u)); /* its free was no free */
+           fw = fw & ~(1 << s);
+           goto done
+        :: else -> skip
+        fi
+    };
+flag:
+    atomic { x = 0; o = 0 };
 #ifdef WITHOUT_FLAG_TEST
     atomic { if :: USE(word) == u -> word = word | FOREIGN :: else -> goto done fi };              /* 6 */
 #else
@@ -163,27 +183,26 @@ inline end_slot(i) {
 }
 
 inline clear_bits() {
-    b = BITS(x);
-    do
-#ifdef WITHOUT_COUNT
-#define NEXT_COUNT(x) COUNT(x)
-#else
-#define NEXT_COUNT(x) (COUNT(x) + 1)
-#endif
 #ifdef WITHOUT_BITS_KEPT
-    :: atomic { fw == x -> fw = WORD(TAG(x), NEXT_COUNT(x), 0) }
-       break
+    atomic { fw = fw & ~3 }
 #else
-    :: atomic { fw == x -> fw = WORD(TAG(x), NEXT_COUNT(x), BITS(x) & ~b) }
-       break
+    atomic { fw = fw & ~BITS(x) }
 #endif
-    :: atomic { fw != x -> x = fw }
-    od
 }
 
 inline drain_slab() {
     t = tag;
-    x = fw;                                                              /* c */
+#ifdef WITHOUT_COUNT
+    x = fw;
+#else
+    atomic {                                                             /* c */
+        x = fw;
+        if
+        :: BITS(x) != 0 && TAG(x) == t -> fw = WORD(TAG(x), COUNT(x) + 1, BITS(x))
+        :: else -> skip
+        fi
+    };
+#endif
     if
 #ifdef WITHOUT_TAG_AT_DRAIN
     :: BITS(x) == 0 -> skip
@@ -192,7 +211,7 @@ inline drain_slab() {
 #endif
     :: else ->
 #ifdef WITHOUT_STATE_FIRST
-       b = x; clear_bits(); x = (x & ~3) | BITS(b);
+       clear_bits();
        end_slot(0); end_slot(1)
 #else
        end_slot(0); end_slot(1);                                         /* d */
@@ -316,6 +335,54 @@ inline free_one(i) {
     drop()
 }
 
+/* By its handle: the bit, the slot, the bit off and counted on, then the slab. Nobody drains meanwhile. */
+inline free_exactly(i) {
+    atomic { !held && where == IN_BIN && live[i] && ALIVE(bin_use) -> held = true; o = object[i] };
+    w = word;
+    if
+    :: USE(w) != bin_use || (w & ZOMBIE) || !ALIVE(USE(w)) -> skip
+    :: else ->
+#ifndef WITHOUT_CLAIM
+       do
+       :: x = fw;
+          t = tag;
+          if
+          :: TAG(x) == t && (BITS(x) & (1 << i)) -> break
+          :: else ->
+             atomic {
+                 if
+                 :: fw == x -> fw = WORD(t, COUNT(x), (TAG(x) == t -> BITS(x) : 0) | (1 << i)); freed = true
+                 :: else -> skip
+                 fi
+             };
+             if :: freed -> break :: else -> skip fi
+          fi
+       od;
+#else
+       freed = true;
+#endif
+       if
+       :: !freed -> skip
+       :: else ->
+          atomic {
+              assert(live[i] && object[i] == o);
+              assert(!foreign_freed[o] || !ALIVE(bin_use)); /* freed twice */
+              exactly_freed[o] = true
+          };
+          live[i] = false;
+#ifndef WITHOUT_CLAIM
+#ifdef WITHOUT_COUNT_AT_EXACT
+          atomic { fw = fw & ~(1 << i) };
+#else
+          atomic { fw = WORD(TAG(fw), COUNT(fw) + 1, BITS(fw) & ~(1 << i)) };
+#endif
+#endif
+          if :: EMPTY -> release_slab() :: true -> skip fi
+       fi
+    fi;
+    drop()
+}
+
 /* ts_slab_claim, next_use, reset, ts_bin_add. Claims and resets hold nothing. */
 inline acquire() {
     atomic { where == WARM && resets < RESETS -> where = CLAIMED; resets++; w = word };
@@ -371,6 +438,8 @@ proctype owner() {
        :: allocate(1)
        :: free_one(0)
        :: free_one(1)
+       :: free_exactly(0)
+       :: free_exactly(1)
        :: atomic { !held && queued -> held = true }; drain(false); drop()
        :: acquire()
        :: true -> break

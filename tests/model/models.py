@@ -8,7 +8,8 @@ MODELS = [
     {
         "name": "foreign",
         "file": "tests/model/foreign.pml",
-        "property": "No foreign free is lost and none works twice, on another object, or on one of a destroyed epoch; a "
+        "property": "No foreign free is lost and none works twice, on another object, or on one of a destroyed epoch; of the "
+                    "frees of one handle one works, whoever owns it; a "
                     "slab is on one queue at most and is not handed on while it is; a late free finds nothing it can break.",
         "bound": "1 slab of 2 slots, 2 freeing threads (one object or two), 3 objects, 5 operations of the owner, 2 resets, "
                  "3 blocks, 1 destroy; sequentially consistent",
@@ -19,18 +20,19 @@ MODELS = [
             ("FLAG_AT_RELEASE", ["-DOPS=5"]), ("COUNT", ["-DOPS=5"]), ("BITS_KEPT", ["-DOPS=5"]),
             ("TAG_AT_DRAIN", ["-DOPS=5", "-DTAGGED=0"]), ("STATE_FIRST", ["-DOPS=5"]),
             ("FLAG_OFF_FIRST", ["-DOPS=5"]), ("FLAG_AT_OWN_FREE", ["-DOPS=5"]), ("PENDING", ["-DOPS=5"]),
+            ("CLAIM", ["-DOPS=5"]), ("COUNT_AT_EXACT", ["-DOPS=5"]), ("COUNT_LOOKED_AT", ["-DOPS=5"]),
             ("ZOMBIES", ["-DOPS=5"]), ("TAG", ["-DOPS=5"]), ("TAG", ["-DOPS=5", "-DTAGGED=0"]),
         ],
         "functions": {
-            "src/heap/foreign.c": ["push", "queue_slab", "ts_foreign_free", "ts_foreign_free_open",
-                                   "ts_foreign_pending", "free_churn_bits",
+            "src/heap/foreign.c": ["push", "queue_slab", "set_bit", "is_live", "take_off", "ts_foreign_free",
+                                   "ts_foreign_free_open", "ts_foreign_unclaim", "counted_on", "ts_foreign_pending", "free_churn_bits",
                                    "free_scope_bits", "drain_slab", "ts_foreign_drain_some"],
             "src/slab/slab.h": ["ts_slab_claim", "ts_slab_claim_clean", "ts_slab_next_use", "ts_slab_reset_scope"],
             "src/slab/slab.c": ["ts_slab_reset_churn"],
             "src/heap/bin.c": ["ts_bin_add", "release_slab", "ts_bin_free_bits"],
             "src/heap/scope.c": ["release_slab", "ts_scope_renew"],
             "src/heap/renew.h": ["ts_scope_append", "ts_scope_next"],
-            "src/epoch/alloc.c": ["free_own"],
+            "src/epoch/alloc.c": ["free_own", "free_churn_own", "claim", "unclaim"],
             "src/heap/heap.h": ["ts_block_kill"],
         },
     },
@@ -197,7 +199,7 @@ MODELS += [
            "src/api/objects.c": ["slab_alloc"]}),
     order("foreign", "Foreign bits, the FOREIGN flag and the queue: no free is lost.",
           "seq-at-free seq-at-drain flag-off-first",
-          {"src/heap/foreign.c": ["ts_foreign_free", "ts_foreign_free_open", "queue_slab", "ts_foreign_drain_some",
+          {"src/heap/foreign.c": ["set_bit", "ts_foreign_free_open", "queue_slab", "ts_foreign_drain_some",
                                   "drain_slab"]}),
     order("queue", "The links of the queue are written before they are followed.", "push-release drain-acquire",
           {"src/heap/foreign.c": ["push", "ts_foreign_drain_some"]}),
@@ -206,7 +208,7 @@ MODELS += [
            "src/heap/heap.c": ["ts_heap_exit"],
            "src/heap/block.c": ["ts_heap_condemn", "ts_heap_end_condemned_some"]}),
     order("tag", "A foreign free does not go on with the tag of a later use.", "tag-acquire tag-release looks",
-          {"src/heap/foreign.c": ["ts_foreign_free", "ts_foreign_free_open"], "src/slab/slab.h": ["ts_slab_next_use", "ts_slab_claim", "ts_slab_claim_clean"],
+          {"src/heap/foreign.c": ["set_bit", "ts_foreign_free_open"], "src/slab/slab.h": ["ts_slab_next_use", "ts_slab_claim", "ts_slab_claim_clean"],
            "src/heap/renew.h": ["ts_scope_next"],
            "src/heap/heap.h": ["ts_block_kill"]}),
     order("pending", "An object whose foreign free is worked off is live to nobody.",

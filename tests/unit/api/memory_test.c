@@ -85,6 +85,38 @@ static void freed_below_the_budget(void **state) {
     sup_check_identities(allocator);
 }
 
+/* What cannot be had is not missed, nor told of: the call has succeeded. */
+static void reserve_beyond_the_budget(void **state) {
+    SlabOptions options = {.size = sizeof options, .reserve_bytes = 8 * MIB, .budget_bytes = MIB};
+    (void)state;
+    errno = 0;
+    SlabAllocator *allocator = slab_allocator_create_ex(&options);
+    assert_non_null(allocator);
+    assert_int_equal(errno, 0);
+    slab_allocator_free(allocator);
+}
+
+/* A budget that is set below what is live takes what is freed afterwards, until it is met; under every policy. */
+static void budget_below_what_is_live(void **state) {
+    enum { SPANS = 40, SMALL = 4000 };
+    static void *spans[SPANS], *small[SMALL];
+    (void)state;
+    for (int policy = SLAB_RECLAIM_BUDGET; policy <= SLAB_RECLAIM_AT_ONCE; policy++) {
+        SlabOptions options = {.size = sizeof options, .reclaim_policy = (SlabReclaimPolicy)policy};
+        SlabAllocator *allocator = slab_allocator_create_ex(&options);
+        EpochId epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
+        for (int i = 0; i < SPANS; i++) assert_non_null(spans[i] = slab_malloc_epoch(allocator, 300 * KIB, epoch));
+        for (int i = 0; i < SMALL; i++) assert_non_null(small[i] = slab_malloc_epoch(allocator, 500, epoch));
+        assert_true(slab_set_budget(allocator, MIB));
+        for (int i = 0; i < SPANS; i++) assert_true(slab_free(allocator, spans[i]));
+        for (int i = 0; i < SMALL; i++) assert_true(slab_free(allocator, small[i]));
+        slab_thread_idle();
+        assert_in_range(sup_committed_bytes(allocator), 0, MIB);
+        assert_true(epoch_destroy(allocator, epoch));
+        slab_allocator_free(allocator);
+    }
+}
+
 /* The rest of a scope's current slab stays its own when there is no more memory. */
 static void scope_at_the_budget(void **state) {
     SlabAllocator *allocator = *state;
@@ -406,6 +438,8 @@ int main(void) {
         SUP_WITH_ALLOCATOR(freed_below_the_budget),
         SUP_WITH_ALLOCATOR(scope_at_the_budget),
         SUP_WITH_ALLOCATOR(budget_below_what_is_used),
+        cmocka_unit_test(budget_below_what_is_live),
+        cmocka_unit_test(reserve_beyond_the_budget),
         cmocka_unit_test(trim_gives_back),
         cmocka_unit_test(policies),
         SUP_WITH_ALLOCATOR(reserve_populates),

@@ -245,6 +245,10 @@ static void magazine_foreign(void) { CHANGE(*magazine_top(0), (uintptr_t)&alloca
 static void magazine_of_other_bin(void) { CHANGE(*magazine_top(0), (uintptr_t)left); }
 static void magazine_live(void) { CHANGE(*magazine_top(0), (uintptr_t)objects[0]); }
 static void magazine_place(void) { CHANGE(bin_of_objects()->magazine, (uintptr_t)bin_of_objects()->magazine + 8); }
+/* A block has room for the magazines of its first two classes: the third is elsewhere. */
+static ts_bin *bin_of_class(size_t bytes) { return &churn_block()->bin[ts_classes.of[bytes / 16]]; }
+static void magazine_line(void) { CHANGE(bin_of_class(48)->magazine, (uintptr_t)bin_of_class(48)->magazine + 8); }
+static void magazine_of_two(void) { CHANGE(bin_of_class(768)->magazine, (uintptr_t)bin_of_objects()->magazine); }
 static void state_dead(void) { CHANGE(*state_of(objects[2]), *state_of(objects[2]) & ~TS_STATE_LIVE); }
 static void state_alive(void) { CHANGE(*state_of(*magazine_top(0)), *state_of(*magazine_top(0)) | TS_STATE_LIVE); }
 static void state_start(void) { CHANGE(*state_of(objects[2]), *state_of(objects[2]) ^ 2u); }
@@ -687,7 +691,9 @@ static const struct {
     CASE(magazine_foreign, "no place of its part"),
     CASE(magazine_of_other_bin, ""),
     CASE(magazine_live, "in the bitmap 0, in the magazine or the claimed word"),
-    CASE(magazine_place, "not in the lines"),
+    CASE(magazine_place, "another place of its block"),
+    CASE(magazine_line, "not in the lines"),
+    CASE(magazine_of_two, "or another bin's"),
     CASE(state_dead, "live 0"),
     CASE(state_alive, "live 1"),
     CASE(state_start, "state word"),

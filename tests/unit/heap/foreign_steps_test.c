@@ -17,6 +17,8 @@
 #undef ts_load_seq
 #undef ts_cas_seq
 #undef ts_exchange_seq
+#undef ts_fetch_and_seq
+#define ts_fetch_and_seq(p, v) (step(), atomic_fetch_and_explicit((p), (v), memory_order_seq_cst))
 #define ts_load_seq(p) (step(), atomic_load_explicit((p), memory_order_seq_cst))
 #define ts_exchange_seq(p, v) (step(), atomic_exchange_explicit((p), (v), memory_order_seq_cst))
 #define ts_cas_seq(p, e, v) \
@@ -31,6 +33,8 @@
 #define ts_foreign_pending stepped_pending
 #define ts_foreign_give_closed stepped_give_closed
 #define ts_foreign_take_off stepped_take_off
+#define ts_foreign_claim stepped_claim
+#define ts_foreign_unclaim stepped_unclaim
 void ts_foreign_drain(ts_heap *heap);
 void ts_foreign_take_off(ts_heap *heap, uint32_t unit);
 size_t ts_foreign_drain_some(ts_heap *heap, unsigned most);
@@ -45,6 +49,8 @@ size_t ts_foreign_drain_some(ts_heap *heap, unsigned most);
 #undef ts_foreign_pending
 #undef ts_foreign_give_closed
 #undef ts_foreign_take_off
+#undef ts_foreign_claim
+#undef ts_foreign_unclaim
 
 static void (*at_stop)(void);
 static unsigned steps_left;
@@ -231,21 +237,139 @@ static void another_free(void **state) {
 
 static void owner_frees(void) { meanwhile = slab_free(allocator, objects[0]) ? TS_FOREIGN_FREED : TS_FOREIGN_NOT_LIVE; }
 
-/* Both can be told that they were the one (foreign.c, 7), but the slot is in one place. */
+/* Both can be told that they were the one (foreign.c, 8), if it is after the other's last look; but the slot is in one place. */
 static void a_free_of_the_owner(void **state) {
     (void)state;
+    unsigned both[KINDS] = {0};
     EACH_STEP(k, at, done) {
         ts_foreign_result r;
         begin(&kinds[k]);
         meanwhile = TS_FOREIGN_NOT_LIVE;
         done = !free_with(at, owner_frees, TS_ANY_GENERATION, &r);
         assert_true(r == TS_FOREIGN_FREED || meanwhile == TS_FOREIGN_FREED);
+        both[k] += r == TS_FOREIGN_FREED && meanwhile == TS_FOREIGN_FREED;
+        assert_in_range(both[k], 0, 3); /* as long as the flag is not set */
         drain();
         assert_int_equal(live_objects(), COUNT - 1);
         assert_false(slab_owns(allocator, objects[0]));
         bin_is_whole(objects[1]);
         end();
     }
+}
+
+static SlabHandle handle;
+static void owner_frees_handle(void) {
+    meanwhile = free_obj(allocator, handle) ? TS_FOREIGN_FREED : TS_FOREIGN_NOT_LIVE;
+}
+
+static void owner_frees_handle_and_drains(void) {
+    owner_frees_handle();
+    drain();
+}
+
+/* By its handle: one of the two, at whatever moment, and whether the other goes by the handle or by the pointer. */
+static void an_exact_free_of_the_owner(void **state) {
+    (void)state;
+    for (unsigned way = 0; way < 4; way++) {
+        EACH_STEP(k, at, done) {
+            ts_foreign_result r;
+            ts_object object;
+            begin(&kinds[k]);
+            handle = slab_handle_of(allocator, objects[0]);
+            assert_true(ts_object_at(token, objects[0], &object));
+            meanwhile = TS_FOREIGN_NOT_LIVE;
+            done = !free_with(at, way & 1 ? owner_frees_handle_and_drains : owner_frees_handle,
+                              way & 2 ? object.generation : TS_ANY_GENERATION, &r);
+            assert_true((r == TS_FOREIGN_FREED) != (meanwhile == TS_FOREIGN_FREED));
+            assert_false(slab_owns(allocator, objects[0]));
+            drain();
+            assert_int_equal(live_objects(), COUNT - 1);
+            assert_false(free_obj(allocator, handle) || slab_owns(allocator, objects[0]));
+            bin_is_whole(objects[1]);
+            end();
+        }
+    }
+}
+
+static SlabHandle handles[COUNT];
+static unsigned handles_in_word; /* those of the word that the first object's bit is in, itself first */
+
+static void find_handles_in_word(void) {
+    uint64_t entry, bit;
+    uint32_t unit = unit_of(objects[0], &entry);
+    const _Atomic uint64_t *word = ts_slab_foreign_word(unit, false, entry, &bit);
+    handles_in_word = 0;
+    for (unsigned i = 0; i < COUNT; i++) {
+        uint32_t other_unit = unit_of(objects[i], &entry);
+        if (ts_slab_foreign_word(other_unit, false, entry, &bit) == word)
+            handles[handles_in_word++] = slab_handle_of(allocator, objects[i]);
+    }
+}
+
+static void free_sixteen(void) {
+    handle = handles[0];
+    owner_frees_handle();
+    for (unsigned i = 1; i < 16; i++) assert_true(free_obj(allocator, handles[i]));
+}
+
+/* Sixteen such frees in the word bring its count back: what has looked before finds the object gone. */
+static void as_many_frees_as_counts(void **state) {
+    (void)state;
+    unsigned refused = 0;
+    for (unsigned k = 0; k < 2; k++) {
+        for (unsigned at = 0, done = 0; done == 0; at++) {
+            ts_foreign_result r;
+            begin(&kinds[k]);
+            find_handles_in_word();
+            assert_in_range(handles_in_word, 16, COUNT);
+            meanwhile = TS_FOREIGN_NOT_LIVE;
+            done = !free_with(at, free_sixteen, TS_ANY_GENERATION, &r);
+            assert_true((r == TS_FOREIGN_FREED) != (meanwhile == TS_FOREIGN_FREED));
+            refused += r != TS_FOREIGN_FREED;
+            drain();
+            assert_int_equal(live_objects(), COUNT - (done ? 1 : 16));
+            end();
+        }
+    }
+    assert_true(refused > 0);
+}
+
+static char *again;
+static void new_one_is_live(void) { assert_true(slab_owns(allocator, again)); }
+
+static unsigned steps_until_look;
+static void free_and_have_another_in_its_place(void) {
+    handle = handles[0];
+    owner_frees_handle();
+    again = NULL;
+    for (unsigned i = 0; i < MOST && again != objects[0]; i++) again = slab_malloc_epoch(allocator, kind->size, epoch);
+    assert_true(again == objects[0] || meanwhile == TS_FOREIGN_NOT_LIVE);
+    if (again != objects[0]) return;
+    at_stop = new_one_is_live;
+    steps_left = steps_until_look;
+}
+
+/* Whoever has looked before it is freed and its place had again does not even touch the new one. */
+static void another_in_its_place(void **state) {
+    (void)state;
+    for (unsigned k = 0; k < 2; k++)
+        for (steps_until_look = 0; steps_until_look < 8; steps_until_look++)
+            for (unsigned at = 0, done = 0; done == 0; at++) {
+                ts_foreign_result r;
+                ts_object object;
+                begin(&kinds[k]);
+                find_handles_in_word();
+                meanwhile = TS_FOREIGN_NOT_LIVE;
+                again = NULL;
+                assert_true(ts_object_at(token, objects[0], &object));
+                (void)free_with(at, free_and_have_another_in_its_place, object.generation, &r);
+                done = meanwhile == TS_FOREIGN_NOT_LIVE;
+                assert_true((r == TS_FOREIGN_FREED) != (meanwhile == TS_FOREIGN_FREED));
+                assert_true(again != objects[0] || slab_owns(allocator, again));
+                drain();
+                assert_true(again != objects[0] || slab_owns(allocator, again));
+                end();
+            }
 }
 
 /* New objects in the other epoch, until one is where the first was and further words of its slab are in use. */
@@ -300,6 +424,35 @@ static void a_destroy(void **state) {
         }
         end();
     }
+}
+
+/* Its block is nobody's then, and without memory. */
+static void destroy_and_go(void) {
+    assert_true(epoch_destroy(allocator, epoch));
+    epoch = EPOCH_NONE;
+    slab_thread_idle();
+    ts_records_trim();
+}
+
+/* A slab that is pushed then is nobody's to drain, and who pushes does. */
+static void a_block_that_goes(void **state) {
+    (void)state;
+    unsigned pushed = 0;
+    EACH_STEP(k, at, done) {
+        ts_foreign_result r;
+        begin(&kinds[k]);
+        done = !free_with(at, destroy_and_go, TS_ANY_GENERATION, &r);
+        pushed += ts_load_relaxed(&ts_heap_nobody->queue) != 0;
+        ts_epoch_settle();
+        assert_int_equal(ts_load_relaxed(&ts_heap_nobody->queue), 0);
+        if (done)
+            drain();
+        else
+            epoch = epoch_open(allocator, NULL, kind->flags);
+        assert_int_equal(live_objects(), done ? COUNT - 1 : 0);
+        end();
+    }
+    assert_true(pushed > 0);
 }
 
 static void empty_and_fill(void) {
@@ -390,6 +543,37 @@ static void find_it_dead(void) {
     assert_true(slab_owns(allocator, objects[1]));
 }
 
+static _Atomic uint64_t *drained_word;
+static uint64_t word_at_5, drained_bit;
+static unsigned met_halfway;
+
+/* The rest of a free that has set its bit (foreign.c, 8), and finds its object dead. */
+static void look_after_the_bit(void) {
+    uint64_t entry;
+    uint32_t unit = unit_of(objects[0], &entry), generation;
+    if (is_live(unit, kind->flags == EPOCH_SCOPE, entry, &generation)) return;
+    met_halfway += (ts_load_relaxed(drained_word) & drained_bit) != 0;
+    assert_false(take_off(drained_word, word_at_5, drained_bit)); /* the drain has freed it for this bit */
+}
+
+static void a_free_in_the_middle_of_its_drain(void **state) {
+    (void)state;
+    met_halfway = 0;
+    EACH_STEP(k, at, done) {
+        uint64_t entry;
+        begin(&kinds[k]);
+        assert_int_equal(foreign_free(objects[0]), TS_FOREIGN_FREED);
+        uint32_t unit = unit_of(objects[0], &entry);
+        drained_word = ts_slab_foreign_word(unit, kind->flags == EPOCH_SCOPE, entry, &drained_bit);
+        word_at_5 = ts_load_relaxed(drained_word);
+        done = !drain_with(at, look_after_the_bit);
+        drain();
+        assert_int_equal(live_objects(), COUNT - 1);
+        end();
+    }
+    assert_true(met_halfway > 0);
+}
+
 /* At no moment is an object live again that was freed. */
 static void a_look_in_a_drain(void **state) {
     (void)state;
@@ -408,10 +592,27 @@ static void a_look_in_a_drain(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        WITH(a_drain),         WITH(another_free), WITH(a_free_of_the_owner), WITH(a_destroy),
-        WITH(after_a_destroy), WITH(a_release),    WITH(a_free_in_a_drain),   WITH(a_look_in_a_drain),
-        OPEN(a_drain),         OPEN(another_free), OPEN(a_free_of_the_owner), OPEN(a_release),
+        WITH(another_in_its_place),
+        WITH(a_free_in_the_middle_of_its_drain),
+        WITH(a_drain),
+        WITH(another_free),
+        WITH(a_free_of_the_owner),
+        WITH(a_destroy),
+        WITH(after_a_destroy),
+        WITH(a_release),
+        WITH(a_free_in_a_drain),
+        WITH(a_look_in_a_drain),
+        OPEN(a_drain),
+        OPEN(another_free),
+        OPEN(a_free_of_the_owner),
+        OPEN(a_release),
+        WITH(an_exact_free_of_the_owner),
+        OPEN(an_exact_free_of_the_owner),
+        WITH(as_many_frees_as_counts),
+        OPEN(as_many_frees_as_counts),
         WITH(a_close),
+        WITH(a_block_that_goes),
+        OPEN(a_block_that_goes),
     };
     return cmocka_run_group_tests_name("heap.foreign_steps", tests, NULL, NULL);
 }

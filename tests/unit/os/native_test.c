@@ -16,11 +16,15 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
-#if defined(__linux__)
+/* musl comes without the headers of the kernel. */
+#if defined(__linux__) && defined(__has_include)
+#if __has_include(<linux/filter.h>) && __has_include(<linux/seccomp.h>)
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#define HAS_SECCOMP
+#endif
 #endif
 
 #define BYTES ((size_t)1 << 20)
@@ -88,7 +92,7 @@ static void no_files_no_figure(void **state) {
     assert_int_equal(sup_child(without_files, NULL, SUP_CHILD_SECONDS, NULL, 0), 0);
 }
 
-#if defined(__linux__) && defined(SYS_membarrier)
+#if defined(HAS_SECCOMP) && defined(SYS_membarrier)
 /* A process that forbids itself the barrier after it had it: the call is refused, and errno stays. */
 static void without_a_barrier(void *argument) {
     struct sock_filter code[] = {

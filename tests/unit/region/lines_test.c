@@ -5,6 +5,7 @@
 
 #include "base/bits.h"
 #include "os/os.h"
+#include "region/chunk.h"
 #include "region/lines.h"
 #include "region/pool.h"
 #include "region/region.h"
@@ -14,7 +15,7 @@
 static const size_t sizes[TS_LINES_KINDS] = {
     [TS_LINES_HEAP] = 1300,
     [TS_LINES_SHARE] = 3200,
-    [TS_LINES_CHURN_BLOCK] = TS_LINES_CHUNK - 3 * TS_LINES_MAGAZINE_BYTES + 64,
+    [TS_LINES_CHURN_BLOCK] = TS_LINES_CHUNK - 64,
     [TS_LINES_SCOPE_BLOCK] = 250,
     [TS_LINES_MAGAZINE] = TS_LINES_MAGAZINE_BYTES,
     [TS_LINES_CLEANUP] = 40,
@@ -65,12 +66,15 @@ static void records(void *argument) {
             SUP_CHECK(made[k][i][0] == want && made[k][i][sizes[k] - 1] == want, "kind %u, %d is overwritten", k, i);
         }
     }
-    /* What is given back comes again for its own kind only, zeroed, the newest first. */
+    /* What is given back comes again for its own kind only, zeroed, the newest first. (Not churn blocks, nor in that order
+       magazines.) */
     for (unsigned k = 0; k < TS_LINES_KINDS; k++) {
+        if (k == TS_LINES_CHURN_BLOCK || k == TS_LINES_MAGAZINE) continue;
         ts_lines_give((ts_line_kind)k, made[k][0]);
         ts_lines_give((ts_line_kind)k, made[k][1]);
     }
     for (unsigned k = 0; k < TS_LINES_KINDS; k++) {
+        if (k == TS_LINES_CHURN_BLOCK || k == TS_LINES_MAGAZINE) continue;
         unsigned char *p = ts_lines_take((ts_line_kind)k, sizes[k]);
         SUP_CHECK(p == made[k][1] && is_zero(p, sizes[k]), "kind %u", k);
         SUP_CHECK(ts_lines_take((ts_line_kind)k, sizes[k]) == made[k][0], "kind %u", k);
@@ -83,27 +87,126 @@ static void records(void *argument) {
     }
 }
 
-/* What a churn block leaves of its chunk: the next magazines, and nothing else, lie there. */
-static void rest_of_a_chunk(void *argument) {
+/* A churn block has its chunk alone, so that its memory can go back. */
+static void chunk_of_a_churn_block(void *argument) {
     (void)argument;
     make_region(12);
-    char *magazine[3], *block = ts_lines_take(TS_LINES_CHURN_BLOCK, sizes[TS_LINES_CHURN_BLOCK]);
+    char *block = ts_lines_take(TS_LINES_CHURN_BLOCK, sizes[TS_LINES_CHURN_BLOCK]);
     for (unsigned k = 0; k < TS_LINES_KINDS; k++) {
-        if (k == TS_LINES_MAGAZINE) continue;
-        char *other = ts_lines_take((ts_line_kind)k, sizes[k]);
+        const char *other = ts_lines_take((ts_line_kind)k, sizes[k]);
         SUP_CHECK(other >= block + TS_LINES_CHUNK, "kind %u is in the chunk of a churn block", k);
     }
-    for (unsigned i = 0; i < 2; i++)
-        ts_lines_take(TS_LINES_MAGAZINE, TS_LINES_MAGAZINE_BYTES); /* of the second block */
-    ts_lines_take(TS_LINES_MAGAZINE, TS_LINES_MAGAZINE_BYTES);     /* of the scope blocks' chunk */
-    for (unsigned i = 0; i < 3; i++) {
-        magazine[i] = ts_lines_take(TS_LINES_MAGAZINE, TS_LINES_MAGAZINE_BYTES);
-        SUP_CHECK(magazine[i] >= block + sizes[TS_LINES_CHURN_BLOCK], "a magazine lies in a block");
-        SUP_CHECK((magazine[i] < block + TS_LINES_CHUNK) == (i < 2), "magazine %u", i);
+}
+
+enum { PER_CHUNK = TS_LINES_CHUNK / TS_LINES_MAGAZINE_BYTES, CHUNKS = 12, MAGAZINES = CHUNKS * PER_CHUNK };
+
+static bool count_magazine(void *arg, ts_line_kind kind, const void *record) {
+    (void)record;
+    *(unsigned *)arg += kind == TS_LINES_MAGAZINE;
+    return true;
+}
+
+static void check_free_magazines(unsigned want, unsigned whole) {
+    unsigned found = 0;
+    const char *fault = ts_lines_walk(count_magazine, &found);
+    SUP_CHECK(!fault, "%s", fault);
+    SUP_CHECK(found == want, "%u free magazines, not %u", found, want);
+    SUP_CHECK(ts_load_relaxed(&ts_magazine_pool.count) == whole, "%u free chunks, not %u",
+              ts_load_relaxed(&ts_magazine_pool.count), whole);
+}
+
+static char *take_magazine(void) {
+    char *p = ts_lines_take(TS_LINES_MAGAZINE, TS_LINES_MAGAZINE_BYTES);
+    SUP_CHECK(p && is_zero((unsigned char *)p, TS_LINES_MAGAZINE_BYTES), "a magazine that is not zeroed");
+    memset(p, 0x5a, TS_LINES_MAGAZINE_BYTES);
+    return p;
+}
+
+/* A chunk all of whose magazines are free can give its memory back; what is taken is of a chunk in which others are in use, then of one
+   with memory, then of one without. */
+static void chunks_of_magazines(void *argument) {
+    static char *made[MAGAZINES];
+    (void)argument;
+    make_region(12);
+    (void)ts_lines_take(TS_LINES_HEAP, 1300);
+    for (unsigned i = 0; i < MAGAZINES; i++) made[i] = take_magazine();
+    check_free_magazines(0, 0);
+    for (unsigned i = 0; i < MAGAZINES; i++)
+        if (i % PER_CHUNK != 3) ts_lines_give(TS_LINES_MAGAZINE, made[i]);
+    check_free_magazines(MAGAZINES - CHUNKS, 0);
+    for (unsigned c = 1; c < CHUNKS; c += 2) ts_lines_give(TS_LINES_MAGAZINE, made[c * PER_CHUNK + 3]);
+    check_free_magazines(MAGAZINES - CHUNKS / 2, CHUNKS / 2);
+    ts_chunk_purge(&ts_magazine_pool, 2, UINT32_MAX);
+    check_free_magazines(MAGAZINES - CHUNKS / 2, 2);
+    for (unsigned c = 0; c < CHUNKS; c += 2)
+        SUP_CHECK(made[c * PER_CHUNK + 3][TS_LINES_MAGAZINE_BYTES - 1] == 0x5a, "one that is in use lost its memory");
+    uint32_t used = ts_lines_used();
+    for (unsigned i = 0; i < CHUNKS / 2 * (PER_CHUNK - 1); i++) {
+        const char *p = take_magazine();
+        bool beside = false;
+        for (unsigned c = 0; c < CHUNKS; c += 2)
+            beside |= (size_t)(p - made[c * PER_CHUNK]) < PER_CHUNK * TS_LINES_MAGAZINE_BYTES;
+        SUP_CHECK(beside, "a whole chunk is begun while others have room");
     }
-    SUP_CHECK(magazine[1] - magazine[0] == (ptrdiff_t)TS_LINES_MAGAZINE_BYTES &&
-                  magazine[1] + TS_LINES_MAGAZINE_BYTES == block + TS_LINES_CHUNK,
-              "the rest is cut from its end");
+    check_free_magazines(CHUNKS / 2 * PER_CHUNK, 2);
+    for (unsigned i = 0; i < PER_CHUNK + 1; i++) (void)take_magazine();
+    check_free_magazines(CHUNKS / 2 * PER_CHUNK - PER_CHUNK - 1, 0);
+    for (unsigned i = PER_CHUNK + 1; i < CHUNKS / 2 * PER_CHUNK; i++) (void)take_magazine();
+    check_free_magazines(0, 0);
+    SUP_CHECK(ts_lines_used() == used, "more was taken while there were free ones");
+}
+
+/* What a walk says of notes that do not hold. */
+static void notes_that_do_not_hold(void *argument) {
+    char *made[2 * PER_CHUNK];
+    unsigned found = 0;
+    (void)argument;
+    make_region(12);
+    (void)ts_lines_take(TS_LINES_HEAP, 1300);
+    for (unsigned i = 0; i < 2 * PER_CHUNK; i++) made[i] = take_magazine();
+    ts_lines_give(TS_LINES_MAGAZINE, made[0]);
+    ts_lines_give(TS_LINES_MAGAZINE, made[PER_CHUNK]);
+    ts_chunk_note *first = ts_chunk_note_of(ts_chunk_of(made[0])),
+                  *last = ts_chunk_note_of(ts_chunk_of(made[PER_CHUNK]));
+    ts_chunk_note kept = *first;
+    first->kept = 0;
+    SUP_CHECK(strstr(ts_lines_walk(count_magazine, &found), "in the wrong list"), "none is free");
+    *first = kept;
+    first->prev = 0;
+    SUP_CHECK(strstr(ts_lines_walk(count_magazine, &found), "list of chunks"), "the way back");
+    *first = kept;
+    first->next = ts_chunk_of(made[PER_CHUNK]);
+    last->prev = ts_chunk_of(made[0]);
+    SUP_CHECK(strstr(ts_lines_walk(count_magazine, &found), "list of chunks"), "a circle");
+    *first = kept;
+    last->prev = 0;
+    for (unsigned i = 1; i < PER_CHUNK; i++) ts_lines_give(TS_LINES_MAGAZINE, made[i]);
+    first->kept ^= 1;
+    SUP_CHECK(strstr(ts_lines_walk(count_magazine, &found), "one of a pool"), "not all are free");
+    first->kept ^= 1;
+    first->next = ts_chunk_of(made[0]);
+    SUP_CHECK(strstr(ts_lines_walk(count_magazine, &found), "more than it counts"), "a circle of free ones");
+    first->next = ts_region.line_limit;
+    SUP_CHECK(strstr(ts_lines_walk(count_magazine, &found), "out of the lines"), "no such chunk");
+    first->next = 0;
+    check_free_magazines(PER_CHUNK + 1, 1);
+}
+
+/* Every chunk that can be had has a note. */
+static void notes_of_chunks(void *argument) {
+    (void)argument;
+    make_region(9);
+    uint32_t high = 0;
+    for (const void *p; (p = ts_lines_take(TS_LINES_CHURN_BLOCK, TS_LINES_CHUNK)) != NULL;) {
+        uint32_t chunk = ts_chunk_of(p);
+        SUP_CHECK(ts_chunk_address(chunk) == p && chunk >= high, "chunk %u", chunk);
+        *ts_chunk_note_of(chunk) = (ts_chunk_note){chunk + 1, chunk + 2, chunk + 3};
+        high = chunk + 1;
+    }
+    SUP_CHECK(high == ts_region.line_limit / (TS_LINES_CHUNK / 64), "%u chunks", high);
+    for (uint32_t chunk = 0; chunk < high; chunk++)
+        SUP_CHECK(ts_chunk_note_of(chunk)->next == chunk + 1 && ts_chunk_note_of(chunk)->kept == chunk + 3, "%u",
+                  chunk);
 }
 
 /* Scope blocks lie in chunks that begin with a key of theirs and end with a magazine, so none is at the end of a page of 4 KiB. */
@@ -127,11 +230,13 @@ static void until_there_are_none(void *argument) {
     (void)argument;
     make_region(9);
     size_t count = 0, bytes = (size_t)ts_region.line_limit * 64;
+    SUP_CHECK(ts_lines_take(TS_LINES_HEAP, 1300) != NULL, "a heap is the first"); /* its chunk has no magazines */
     while (ts_lines_take(TS_LINES_MAGAZINE, TS_LINES_MAGAZINE_BYTES)) {
         count++;
     }
-    SUP_CHECK(count == bytes / TS_LINES_MAGAZINE_BYTES, "%zu of %zu", count, bytes / TS_LINES_MAGAZINE_BYTES);
-    SUP_CHECK(!ts_lines_take(TS_LINES_HEAP, 1300) && !ts_lines_take(TS_LINES_MAGAZINE, TS_LINES_MAGAZINE_BYTES),
+    size_t all = (bytes - TS_LINES_CHUNK) / TS_LINES_MAGAZINE_BYTES;
+    SUP_CHECK(count == all, "%zu of %zu", count, all);
+    SUP_CHECK(!ts_lines_take(TS_LINES_SHARE, 3200) && !ts_lines_take(TS_LINES_MAGAZINE, TS_LINES_MAGAZINE_BYTES),
               "none are left");
 }
 
@@ -226,7 +331,10 @@ static void test_layout(void **state) {
         in_child(name, NULL);               \
     }
 IN_CHILD(records)
-IN_CHILD(rest_of_a_chunk)
+IN_CHILD(chunk_of_a_churn_block)
+IN_CHILD(chunks_of_magazines)
+IN_CHILD(notes_that_do_not_hold)
+IN_CHILD(notes_of_chunks)
 IN_CHILD(chunks_of_scope_blocks)
 IN_CHILD(until_there_are_none)
 IN_CHILD(refused)
@@ -235,7 +343,10 @@ IN_CHILD(init_may_be_tried_again)
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_records),
-        cmocka_unit_test(test_rest_of_a_chunk),
+        cmocka_unit_test(test_chunk_of_a_churn_block),
+        cmocka_unit_test(test_chunks_of_magazines),
+        cmocka_unit_test(test_notes_that_do_not_hold),
+        cmocka_unit_test(test_notes_of_chunks),
         cmocka_unit_test(test_chunks_of_scope_blocks),
         cmocka_unit_test(test_until_there_are_none),
         cmocka_unit_test(test_refused),

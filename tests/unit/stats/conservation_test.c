@@ -72,6 +72,33 @@ static void in_another_thread(void *(*fn)(void *), void *argument) {
     assert_int_equal(pthread_join(thread, NULL), 0);
 }
 
+static void kinds_sum_up(SlabAllocator *allocator, uint64_t want) {
+    uint64_t sum = 0;
+    SlabClassStats stats;
+    for (uint32_t i = 0; i < slab_class_count() + 2; i++) {
+        uint32_t cls = i < slab_class_count() ? i : i == slab_class_count() ? SLAB_CLASS_SCOPE : SLAB_CLASS_SPAN;
+        assert_true(slab_stats_class(allocator, cls, &stats));
+        sum += stats.foreign_frees;
+    }
+    assert_int_equal(global_of(allocator).foreign_frees, want);
+    assert_int_equal(sum, want);
+}
+
+/* Those that an end comes before their owner does: what was shown of them stays, in the class and in the whole. */
+static void foreign_frees_of_an_ended_epoch(void **state) {
+    static struct hand_over h;
+    h.allocator = *state;
+    for (unsigned i = 0; i < 2; i++) {
+        EpochId epoch = epoch_open(h.allocator, NULL, EPOCH_CHURN);
+        h.count = i ? 50 : 100;
+        for (int k = 0; k < h.count; k++) h.objects[k] = slab_malloc_epoch(h.allocator, i ? 128 : 64, epoch);
+        in_another_thread(free_all, &h);
+        kinds_sum_up(h.allocator, i ? 150 : 100);
+        assert_true(epoch_destroy(h.allocator, epoch));
+        kinds_sum_up(h.allocator, i ? 150 : 100);
+    }
+}
+
 static void foreign_frees_count_at_once(void **state) {
     static const size_t sizes[] = {16, 40, 128, 700, 2000};
     static struct hand_over h;
@@ -406,6 +433,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lists_are_complete),
         SUP_WITH_ALLOCATOR(foreign_frees_count_at_once),
+        SUP_WITH_ALLOCATOR(foreign_frees_of_an_ended_epoch),
         SUP_WITH_ALLOCATOR(true_under_load),
         SUP_WITH_ALLOCATOR(on_the_way_to_the_shares),
         cmocka_unit_test(ends_meanwhile),
