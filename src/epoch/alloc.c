@@ -1,8 +1,5 @@
-/* Allocation and free off the fast path. Nothing here is called inside an operation or with a lock held. */
-/* Modelled in tests/model: foreign, orders. */
-#include "base/assert.h"
-#include "base/bits.h"
-#include "base/park.h"
+/* Allocation off the fast path, and realloc. Nothing here is called inside an operation or with a lock held. */
+/* Modelled in tests/model: orders. */
 #include "epoch/epoch.h"
 #include "epoch/misuse.h"
 #include "epoch/sample.h"
@@ -12,7 +9,6 @@
 #include "heap/fast.h"
 #include "heap/foreign.h"
 #include "heap/scope.h"
-#include "os/os.h"
 
 #include <errno.h>
 #include <string.h>
@@ -213,8 +209,6 @@ static ts_block *find_block(ts_heap *heap, ts_allocator *allocator, EpochId id) 
     return ts_epoch_join(heap, allocator, id);
 }
 
-static void *slab_start(void *p) { return (char *)p - ((uintptr_t)p & (TS_UNIT_BYTES - 1)); }
-
 /* An object in a slab of an allocator with care; kind: a class or TS_COUNT_SCOPE. */
 TS_COLD static void give_out(ts_allocator *allocator, EpochId id, void *p, size_t size, uint32_t kind) {
     bool check = allocator->settings.on_misuse != SLAB_MISUSE_IGNORE;
@@ -224,7 +218,7 @@ TS_COLD static void give_out(ts_allocator *allocator, EpochId id, void *p, size_
         ts_misuse_written_free(allocator->token, at);
     }
     size_t usable = kind < TS_CLASSES ? ts_class_bytes[kind] : ts_scope_round(size);
-    size_t other = ts_care_allocated(allocator, slab_start(p), p, size, usable, check);
+    size_t other = ts_care_allocated(allocator, ts_slab_start(p), p, size, usable, check);
     if (other == TS_CARE_CLEAN) return;
     bool freed = false;
     if (kind < TS_CLASSES) {
@@ -353,194 +347,6 @@ TS_ENTRY void *ts_alloc_rolling(uintptr_t token, size_t size) {
     return p;
 }
 
-/* ---- free ----------------------------------------------------------------------------------------- */
-
-typedef enum verdict { FREED, NOT_LIVE, AGAIN } verdict;
-
-/* Of an object of this thread's own that is about to die. */
-TS_COLD static void take_back(const ts_block *block, uint32_t unit, uint64_t entry) {
-    char *home = ts_unit_address(unit);
-    uint32_t in_unit = (uint32_t)entry & (TS_UNIT_ENTRIES - 1);
-    size_t bytes;
-    if (block->scope) {
-        bytes = ts_scope_object_bytes((const ts_scope_block *)(const void *)block, unit, in_unit);
-    } else {
-        uint64_t word = ts_load_relaxed(ts_unit_word(unit));
-        bytes = ts_class_bytes[ts_bin_class((const ts_churn_block *)(const void *)block,
-                                            ts_line_address(ts_word_line(word)))];
-    }
-    ts_care_freed(block->share->allocator, home, home + (size_t)in_unit * 16, bytes);
-}
-
-/* A free with the object's generation is exact: of several at one instant one is told true (foreign.c, 7). */
-static bool claim(const ts_block *block, uint32_t unit, uint64_t entry, uint32_t generation) {
-    return generation == TS_ANY_GENERATION ||
-           ts_foreign_claim(unit, entry, ts_load_relaxed(&block->allocator), generation);
-}
-static void unclaim(const ts_block *block, uint32_t unit, uint64_t entry, uint32_t generation) {
-    if (generation != TS_ANY_GENERATION) ts_foreign_unclaim(unit, block->scope, entry);
-}
-
-static bool free_churn_own(ts_churn_block *block, ts_bin *bin, uint32_t unit, uint64_t entry, uint32_t generation) {
-    unsigned part = ts_part_of_unit(unit);
-    _Atomic uint16_t *state = &ts_region.part[part].state[ts_granule(part, entry)];
-    uint32_t s = ts_load_relaxed(state);
-    uint32_t want = part == TS_NORMAL ? (2 * (uint32_t)entry + 1) & 7u : 1u;
-    if ((s & 7u) != want || !claim(&block->b, unit, entry, generation)) return false;
-    if (TS_UNLIKELY(block->b.share->allocator->care)) take_back(&block->b, unit, entry);
-    ts_bin_free_direct(block, bin, (uint32_t)entry);
-    unclaim(&block->b, unit, entry, generation);
-    ts_bin_release_if_empty(block, bin, unit);
-    return true;
-}
-
-/* word: what the unit's was when the block was found. */
-static verdict free_own(ts_heap *heap, ts_block *block, uint32_t unit, uint64_t entry, uint32_t generation,
-                        uint64_t word) {
-    if (ts_load_relaxed(&block->heap) != heap) return AGAIN; /* it stays so until the heap is left */
-    /* Its frees in this slab take this way until what others freed is taken in, which costs as much as so many of them. At once
-       where a round has left something, so that it does not pile up, and where a slab goes back when it is empty. */
-    if ((ts_load_relaxed(ts_unit_word(unit)) & TS_UNIT_FOREIGN) &&
-        (++heap->flags_met >= TS_FOREIGN_FLAGS_MET || ts_load_relaxed(&heap->backlog) != 0 ||
-         ts_allocator_is_sparing(block->share->allocator))) {
-        heap->flags_met = 0;
-        ts_foreign_drain_some(heap, TS_FOREIGN_WORK);
-    }
-    ts_block_flush_if_shut(heap, block);
-    /* Looked at again now that the heap is held and all is done that could release the slab: from here on the unit is
-       this block's until the heap is left. */
-    uint64_t w = ts_load_relaxed(ts_unit_word(unit));
-    if (((w ^ word) & ~TS_UNIT_FOREIGN) != 0 || ts_word_era(w) != ts_era(block)) return AGAIN;
-    if ((w & TS_UNIT_FOREIGN) && ts_foreign_pending(unit, block->scope, entry)) return NOT_LIVE;
-    if (!block->scope)
-        return free_churn_own(ts_churn(block), ts_line_address(ts_word_line(w)), unit, entry, generation) ? FREED
-                                                                                                          : NOT_LIVE;
-    uint32_t in_unit = (uint32_t)entry & (TS_UNIT_ENTRIES - 1);
-    const ts_scope_bits *bits = ts_slab_scope_bits(unit);
-    uint64_t mask = (uint64_t)1 << (in_unit & 63);
-    if (!(ts_load_relaxed(&bits->start[in_unit >> 6]) & mask) || (ts_load_relaxed(&bits->freed[in_unit >> 6]) & mask))
-        return NOT_LIVE;
-    if (!claim(block, unit, entry, generation)) return NOT_LIVE;
-    if (TS_UNLIKELY(block->share->allocator->care)) take_back(block, unit, entry);
-    bool freed = ts_scope_free(ts_scope(block), unit, in_unit);
-    unclaim(block, unit, entry, generation);
-    if (!freed) return NOT_LIVE;
-    ts_scope_release_if_empty(ts_scope(block), unit);
-    return FREED;
-}
-
-/* With care an object is filled before it is freed, which must not meet its next use: while the heap of its owner is held
-   nobody else frees it, nor are its slab's units given away. *held NULL: the heap can never be held (no barrier, or its
-   thread vanished in a fork), and two threads that free one object at once may fill what is in use again. false: the block has
-   ended, and has no memory (block_pool.c). */
-TS_COLD static bool hold_owner(const ts_block *block, ts_heap **held) {
-    for (*held = NULL;;) {
-        ts_heap *owner = ts_load_acquire(&block->heap);
-        if (!owner) return false;
-        if (owner == ts_thread.heap || ts_load_relaxed(&owner->state) == TS_HEAP_LOST) return true;
-        if (ts_heap_hold(owner)) {
-            if (ts_load_relaxed(&block->heap) == owner) {
-                *held = owner;
-                return true;
-            }
-            ts_heap_drop(owner);
-        } else if (!ts_os->barrier_all()) {
-            return true;
-        } else {
-            ts_nap(); /* it lost its processor in the middle of an operation */
-        }
-    }
-}
-
-static verdict free_foreign(uint32_t unit, uint64_t entry, uintptr_t token, uint32_t generation, void *p) {
-    ts_allocator *allocator = ts_allocator_find(token);
-    uint64_t retries = 0;
-    if (!allocator) return NOT_LIVE;
-    ts_heap *heap = ts_heap_mine(), *owner = NULL;
-    if (TS_UNLIKELY(allocator->care)) {
-        ts_object object;
-        if (!ts_object_at(token, p, &object) || !object.block) return NOT_LIVE;
-        if (!hold_owner(object.block, &owner)) return AGAIN;
-        if (!ts_object_at_in_slab(token, p, &object) ||
-            (generation != TS_ANY_GENERATION && generation != object.generation)) {
-            if (owner) ts_heap_drop(owner);
-            return NOT_LIVE;
-        }
-        ts_care_freed(allocator, slab_start(p), p, object.bytes);
-    }
-    /* In the bracket of this thread's heap, if it has one, for the sake of fork: see foreign.c. (Who holds another's keeps
-       a fork waiting too.) */
-    bool bracket = heap && !owner;
-    if (bracket) ts_heap_enter(heap);
-    ts_foreign_result r = ts_foreign_free(unit, entry, token, generation, &retries);
-    if (bracket) ts_heap_leave(heap);
-    if (TS_UNLIKELY(owner != NULL)) ts_heap_drop(owner);
-    if (TS_UNLIKELY(retries)) ts_fetch_add_relaxed(&allocator->cas_retries, retries);
-    if (r != TS_FOREIGN_FREED) return NOT_LIVE;
-    ts_settle_pending(); /* pushed to a heap that has ended it is passed on, before it is looked for */
-    ts_foreign_give_closed(unit, entry);
-    return FREED;
-}
-
-static verdict free_once(uintptr_t token, void *p, uint32_t generation, uint32_t unit, uint64_t entry) {
-    uint64_t w = ts_load_acquire(ts_unit_word(unit)); /* acquire: partner of ts_bin_add, ts_scope_append */
-    if (w == 0 || (w & TS_UNIT_ZOMBIE)) return NOT_LIVE;
-    if (w & TS_UNIT_SPAN) {
-        ts_allocator *allocator = ts_allocator_find(token);
-        if ((entry & (TS_UNIT_ENTRIES - 1)) != 0 || !allocator) return NOT_LIVE;
-        return ts_span_free(allocator, unit, w, generation) ? FREED : NOT_LIVE;
-    }
-    ts_block *block = ts_block_of_line(ts_word_line(w), (w & TS_UNIT_SCOPE) != 0);
-    if (ts_era(block) != ts_word_era(w)) return NOT_LIVE;
-    if (ts_load_relaxed(&block->allocator) != token) return NOT_LIVE;
-    ts_heap *heap = ts_thread.heap;
-    if (heap && ts_load_acquire(&block->heap) == heap) {
-        ts_heap_bind(heap, block->share); /* its next frees are fast */
-        ts_heap_enter(heap);
-        verdict v = free_own(heap, block, unit, entry, generation, w);
-        if (TS_UNLIKELY(v == FREED && block->closing == TS_CLOSING)) {
-            /* Others may have freed the rest of the slab meanwhile, and seen this object live: ts_foreign_give_closed. */
-            atomic_thread_fence(memory_order_seq_cst);
-            ts_foreign_take_off(heap, unit);
-        }
-        ts_heap_leave(heap);
-        return v;
-    }
-    return free_foreign(unit, entry, token, generation, p);
-}
-
-/* While timing is on the fast path is off: this is it, timed like the rest. */
-static bool free_fast_again(ts_heap *heap, uintptr_t token, uint32_t unit, uint64_t entry) {
-    ts_heap_enter(heap);
-    const ts_share *share = ts_heap_find_share(heap, token);
-    ts_heap_leave(heap);
-    if (!share) return false;
-    const ts_tls own = {.share_line = (uint32_t)ts_line_of(share)};
-    ts_op_begin(&ts_thread);
-    void *object = ts_unit_address(unit) + (entry & (TS_UNIT_ENTRIES - 1)) * 16;
-    ts_fast_result r = ts_part_of_unit(unit) == TS_NORMAL ? ts_fast_free(&own, TS_NORMAL, entry, object)
-                                                          : ts_fast_free(&own, TS_SMALL, entry, object);
-    if (r.full) return ts_bin_evict(r.block, r.bin, ts_bin_exchange(r.bin, object));
-    ts_op_end(&ts_thread);
-    return r.freed;
-}
-
-bool ts_free(uintptr_t token, void *p, uint32_t generation) {
-    uint32_t unit;
-    uint64_t entry;
-    if (!ts_locate(p, &unit, &entry)) return false;
-    ts_heap *heap = ts_thread.heap;
-    ts_timing timing = {0};
-    verdict v = AGAIN;
-    if (heap) timing = ts_sample_begin(heap, TS_SAMPLE_FREE);
-    if (heap && heap->sample_rate != 0 && generation == TS_ANY_GENERATION && free_fast_again(heap, token, unit, entry))
-        v = FREED;
-    while (v == AGAIN) v = free_once(token, p, generation, unit, entry);
-    if (heap) ts_sample_end(heap, &timing, TS_SAMPLE_FREE);
-    ts_epoch_settle();
-    return v == FREED;
-}
-
 /* ---- realloc -------------------------------------------------------------------------------------- */
 
 /* The last object of the current scope slab can grow and shrink where it is. */
@@ -563,7 +369,7 @@ static bool scope_resize(const ts_object *object, size_t bytes) {
 
 static void *resized(const ts_object *object, size_t size, size_t usable) {
     const ts_allocator *allocator = object->care_of;
-    void *home = object->kind == TS_COUNT_SPAN ? object->address : slab_start(object->address);
+    void *home = object->kind == TS_COUNT_SPAN ? object->address : ts_slab_start(object->address);
     if (TS_UNLIKELY(allocator->care)) ts_care_resized(allocator, home, object->address, size, usable);
     return object->address;
 }

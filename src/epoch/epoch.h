@@ -182,7 +182,7 @@ ts_block *ts_epoch_join(ts_heap *heap, ts_allocator *allocator, EpochId id);
 /* Takes over a block that an ended thread left in the epoch, if one has a free slot of the class. */
 bool ts_epoch_adopt(ts_heap *heap, ts_epoch *epoch, EpochId id, unsigned cls);
 
-/* ---- allocation and free off the fast path, in alloc.c; not inside an operation ---------------------- */
+/* ---- allocation and free off the fast path, in alloc.c and free.c; not inside an operation ----------- */
 
 void *ts_alloc(uintptr_t allocator, size_t size, EpochId epoch);
 /* In the calling thread's own block of a scope epoch; bytes: a result of ts_scope_round, not 0. */

@@ -1,6 +1,6 @@
 /*
  * An ended block can go to any thread. What its last owner's side has of it:
- *  1. block->heap, by which an owner knows its blocks (alloc.c: free_own). It is the owner's heap until the owner itself,
+ *  1. block->heap, by which an owner knows its blocks (free.c: free_own). It is the owner's heap until the owner itself,
  *     holding it, writes another: so what is seen to be its own inside of its heap stays so until it leaves.
  *  2. The hints of its heap and thread (map, scope_map, ts_thread), which are believed by open_id and `rolling` alone:
  *     those that lead to blocks that are open to nothing are dropped first. The hints of domains are believed by
@@ -14,7 +14,7 @@
  * note of its chunk, and it has it back before it is anybody's, so to who looks at it by an old word it is dead all the while. Who has
  * found it alive, and then lost the processor while it ended, went back or was taken again, reads fields of nothing or of its next
  * use: what he does with them he does with those of an ended block anyway, but for a heap, epoch or share that is NULL. Heaps
- * are read so by frees (3; foreign.c: block_home; alloc.c: hold_owner), and compared by others; epochs are looked at before they are
+ * are read so by frees (3; foreign.c: block_home; free.c: hold_owner), and compared by others; epochs are looked at before they are
  * used; shares are read by who holds the block's heap, so that it does not end.
  */
 #include "base/assert.h"

@@ -34,7 +34,7 @@
  *     at in this order: d takes the state off before e takes the bit off, so no one finds the bit already off and
  *     the state still on. f comes after all e's: the words are not touched once the slab can be another's.
  *  7. A free of the owner's that has the object's generation (of a handle; realloc, promote) takes the same bit by step 5, frees the
- *     slot, and takes the bit off, counting the word on (alloc.c: claim). So of threads that free one handle at one instant exactly one is told
+ *     slot, and takes the bit off, counting the word on (free.c: claim). So of threads that free one handle at one instant exactly one is told
  *     true, whoever owns it. (A compare-and-swap that began before a drain or such a free in the word fails for the count, unless
  *     there were sixteen in between, which is as often as the count has values; then 8 finds the object gone.)
  *  8. T looks at the state once more after 5. If the object is not live any more, either a drain has freed it for this bit: then the word
@@ -228,7 +228,7 @@ static bool all_pending(uint32_t unit, bool scope, unsigned i, const _Atomic uin
 }
 
 /* seq_cst: each of those who free the last objects at once writes its bit (the owner: the state) and then looks at all
-   others, so the last of them sees that nothing is left. The owner looks at FOREIGN after that (alloc.c: free_once).
+   others, so the last of them sees that nothing is left. The owner looks at FOREIGN after that (free.c: free_once).
    seq_cst of `flushed`: ts_foreign_drain_flushed. */
 void ts_foreign_give_closed(uint32_t unit, uint64_t entry) {
     _Atomic uint64_t *word = ts_unit_word(unit);

@@ -143,6 +143,9 @@ static inline ts_scope_bits *ts_slab_scope_bits(uint32_t unit) {
     return (ts_scope_bits *)(void *)(uintptr_t)&ts_region.part[TS_NORMAL].state[(size_t)unit * TS_STATES_NORMAL];
 }
 
+/* Where the slab of an object begins. */
+static inline void *ts_slab_start(void *object) { return (char *)object - ((uintptr_t)object & (TS_UNIT_BYTES - 1)); }
+
 /* The free bitmap of a churn slab and its words. */
 TS_ALWAYS_INLINE uint64_t *ts_slab_free_words(unsigned part, ts_slab *slab) {
     return part == TS_NORMAL ? slab->u.free : ts_slab_small(ts_slab_unit(slab))->free;

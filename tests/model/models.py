@@ -32,7 +32,7 @@ MODELS = [
             "src/heap/bin.c": ["ts_bin_add", "release_slab", "ts_bin_free_bits"],
             "src/heap/scope.c": ["release_slab", "ts_scope_renew"],
             "src/heap/renew.h": ["ts_scope_append", "ts_scope_next"],
-            "src/epoch/alloc.c": ["free_own", "free_churn_own", "claim", "unclaim"],
+            "src/epoch/free.c": ["free_own", "free_churn_own", "claim", "unclaim"],
             "src/heap/heap.h": ["ts_block_kill"],
         },
     },

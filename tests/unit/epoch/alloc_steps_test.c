@@ -1,5 +1,5 @@
 /*
- * Allocation and handles with the end of the epoch before each of their steps. alloc.c, object.c and span.c are
+ * Allocation and handles with the end of the epoch before each of their steps. alloc.c, free.c, object.c and span.c are
  * compiled once more, with a place to stop at before every lock and every access of a shared word, unless the thread
  * is inside of an operation or has a lock; what happens there goes through the library.
  */
@@ -67,6 +67,7 @@ ts_epoch *ts_span_lock(ts_allocator *allocator, uint32_t unit, uint64_t word);
 #define ts_care_freed(a, home, p, bytes) (before_care(), (ts_care_freed)((a), (home), (p), (bytes)))
 static void before_hold(void);
 static void before_care(void);
+#include "epoch/free.c"
 #include "epoch/alloc.c"
 #undef ts_heap_hold
 #undef ts_care_freed
