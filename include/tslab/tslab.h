@@ -188,9 +188,9 @@ TSLAB_API void *slab_aligned_epoch(SlabAllocator *allocator, size_t alignment, s
 TSLAB_API void *slab_realloc(SlabAllocator *allocator, void *pointer, size_t size);
 /* Frees one object. false: not the start of a live object of this allocator. NULL: true, nothing happens.
    Any thread may free any object; an object of another thread goes back through that thread, or with the last
-   object of its slab once its epoch is closed. A pointer that two threads free within some tens of nanoseconds, one of them the
-   thread that allocated it, may be freed for both, and for the second another object at its place: where that can happen,
-   free_obj is the answer (docs/security.md). */
+   object of its slab once its epoch is closed. A pointer that the thread that allocated it frees
+   while another thread is freeing the same object may be freed for both, and for the second another object at its place:
+   where that can happen, free_obj for all of them is the answer (docs/security.md). */
 TSLAB_API bool slab_free(SlabAllocator *allocator, void *pointer);
 /* Bytes that may be used at pointer, at least the size asked for; 0: not a live object of this allocator. */
 TSLAB_API size_t slab_usable_size(SlabAllocator *allocator, const void *pointer);
@@ -207,7 +207,7 @@ TSLAB_API bool slab_owns(SlabAllocator *allocator, const void *pointer);
 /* slab_malloc_epoch that also says the object's handle. out NULL: EINVAL. */
 TSLAB_API void *alloc_obj_epoch(SlabAllocator *allocator, size_t size, EpochId epoch, SlabHandle *out);
 /* Frees the object. false: stale, double, forged, or of another allocator. Of several threads that free one handle at the same
-   instant one is told true. Cost: as slab_free, and two locked instructions. */
+   instant one is told true. Cost: as slab_free, and one locked instruction. */
 TSLAB_API bool free_obj(SlabAllocator *allocator, SlabHandle handle);
 /* The object's address, NULL in the same cases. The address is good until the object is freed. */
 TSLAB_API void *slab_handle_get(SlabAllocator *allocator, SlabHandle handle);

@@ -273,7 +273,8 @@ TS_NOINLINE static bool free_other(uintptr_t token, void *p) {
     if (normal < ts_region.part[TS_NORMAL].limit && free_foreign(tls, token, normal)) return true;
     uint64_t entry = ts_entry_of(&ts_region.part[TS_SMALL], p);
     ts_fast_result r = {.freed = false, .full = false};
-    if (tls->token == token && entry < ts_region.part[TS_SMALL].limit) r = ts_fast_free(tls, TS_SMALL, entry, p);
+    if (tls->token == token && entry < ts_region.part[TS_SMALL].limit)
+        r = ts_fast_free(tls, TS_SMALL, entry, p, false, SLAB_HANDLE_NONE);
     if (TS_UNLIKELY(r.full)) return evict_and_settle(r.block, ts_bin_exchange(r.bin, p), r.bin);
     ts_op_end(tls);
     if (TS_LIKELY(r.freed || p == NULL)) return true;
@@ -287,7 +288,7 @@ TS_AT_LINE bool slab_free(SlabAllocator *allocator, void *p) {
     ts_op_begin(tls);
     if (TS_UNLIKELY(tls->token != ts_token(allocator)) || TS_UNLIKELY(entry >= ts_region.part[TS_NORMAL].limit))
         return free_other(ts_token(allocator), p);
-    ts_fast_result r = ts_fast_free(tls, TS_NORMAL, entry, p);
+    ts_fast_result r = ts_fast_free(tls, TS_NORMAL, entry, p, false, SLAB_HANDLE_NONE);
     if (TS_UNLIKELY(!r.freed)) return free_other(ts_token(allocator), p);
     if (TS_UNLIKELY(r.full)) return free_full(r.block, p, r.bin);
     ts_op_end(tls);
@@ -320,12 +321,46 @@ bool slab_owns(SlabAllocator *allocator, const void *p) {
 
 /* ---- handles -------------------------------------------------------------------------------------------- */
 
+/* Of an object that the operation has just taken from the bin. Nobody ends its use before the operation is over, so the note is
+   seen by who resets the slab, without a fence: he comes after that, by what he held the heap with or took the unit from. */
+TS_ALWAYS_INLINE SlabHandle new_handle(const ts_churn_block *block, const ts_bin *bin, const void *p,
+                                       const unsigned part) {
+    const ts_part *region = &ts_region.part[part];
+    uint64_t entry = ts_entry_of(region, p);
+    ts_slab *slab = ts_slab_in(region, entry >> TS_ENTRY_UNIT_SHIFT);
+    ts_keep_relaxed(&slab->handled, 1);
+    uint32_t state = ts_load_relaxed(&region->state[ts_granule(part, entry)]);
+    uint32_t generation = ts_load_relaxed(&slab->gen) + ts_state_generation(state);
+    return ts_handle_pack(ts_slab_unit(slab), generation, (uint32_t)entry, ts_bin_class(block, bin));
+}
+
+/* The usual case, in which there is an object in the magazine or the claimed word. NULL: another. */
+TS_ALWAYS_INLINE void *alloc_obj_fast(ts_tls *tls, size_t size, SlabHandle *out, const unsigned part) {
+    const ts_churn_block *block = tls->block;
+    ts_bin *bin = ts_bin_at(tls->block, ts_classes.bin[size]);
+    void *p = ts_fast_pop(bin, part);
+    if (TS_UNLIKELY(!p)) p = ts_fast_word(bin, part);
+    if (TS_LIKELY(p != NULL)) *out = new_handle(block, bin, p, part);
+    return p;
+}
+
 TS_ENTRY void *alloc_obj_epoch(SlabAllocator *allocator, size_t size, EpochId epoch, SlabHandle *out) {
-    if (!out) {
+    if (TS_UNLIKELY(!out)) {
         errno = EINVAL;
         return NULL;
     }
-    void *p = slab_malloc_epoch(allocator, size, epoch);
+    ts_tls *tls = &ts_thread;
+    void *p = NULL;
+    ts_op_begin(tls);
+    if (block_serves(tls, ts_token(allocator), epoch)) {
+        if (TS_LIKELY(NORMAL_SIZE(size)))
+            p = alloc_obj_fast(tls, size, out, TS_NORMAL);
+        else if (size <= SMALL_BYTES)
+            p = alloc_obj_fast(tls, size, out, TS_SMALL);
+    }
+    ts_op_end(tls);
+    if (TS_LIKELY(p != NULL)) return p;
+    p = slab_malloc_epoch(allocator, size, epoch);
     ts_object object;
     *out = SLAB_HANDLE_NONE;
     if (!p) return NULL;
@@ -337,12 +372,52 @@ TS_ENTRY void *alloc_obj_epoch(SlabAllocator *allocator, size_t size, EpochId ep
     return NULL;
 }
 
-bool free_obj(SlabAllocator *allocator, SlabHandle handle) {
-    ts_object object;
-    if (ts_object_of_handle(ts_token(allocator), handle, &object) &&
-        ts_free(ts_token(allocator), object.address, object.generation))
+/* The usual case: of this thread's own open block, in a unit of the part. false: another; nothing was done, and the operation goes on.
+   *first: the answer. */
+TS_ALWAYS_INLINE bool free_obj_fast(const ts_tls *tls, SlabHandle handle, const unsigned part, bool *first) {
+    const ts_part *region = &ts_region.part[part];
+    uint64_t unit = ts_handle_unit(handle) - region->first_unit;
+    uint64_t entry = unit * TS_UNIT_ENTRIES + ts_handle_entry(handle);
+    if (TS_UNLIKELY(unit >= region->units)) return false;
+    char *object = region->base + entry * 16;
+    ts_fast_result r = ts_fast_free(tls, part, entry, object, true, handle);
+    if (TS_UNLIKELY(!r.freed)) return false;
+    *first = !r.late;
+    if (TS_LIKELY(!r.full)) {
+        ts_op_end(&ts_thread);
         return true;
-    return rejected(ts_token(allocator), "free_obj", NULL, &handle);
+    }
+    return part == TS_NORMAL ? free_full(r.block, object, r.bin)
+                             : evict_and_settle(r.block, ts_bin_exchange(r.bin, object), r.bin);
+}
+
+/* Below 64 bytes, or another case. The operation has begun. */
+TS_NOINLINE static bool free_obj_other(uintptr_t token, SlabHandle handle) {
+    const ts_tls *tls = &ts_thread;
+    ts_object object;
+    bool first = false;
+    if (tls->token == token && free_obj_fast(tls, handle, TS_SMALL, &first)) {
+        if (TS_LIKELY(first)) return true;
+    } else {
+        ts_op_end(&ts_thread);
+        if (TS_LIKELY(ts_object_of_handle(token, handle, &object)) &&
+            TS_LIKELY(ts_free(token, object.address, object.generation)))
+            return true;
+    }
+    return rejected(token, "free_obj", NULL, &handle);
+}
+
+TS_COLD static bool freed_for_another(uintptr_t token, SlabHandle handle) {
+    return rejected(token, "free_obj", NULL, &handle);
+}
+
+bool free_obj(SlabAllocator *allocator, SlabHandle handle) {
+    ts_tls *tls = &ts_thread;
+    bool first;
+    ts_op_begin(tls);
+    if (TS_UNLIKELY(tls->token != ts_token(allocator)) || TS_UNLIKELY(!free_obj_fast(tls, handle, TS_NORMAL, &first)))
+        return free_obj_other(ts_token(allocator), handle);
+    return TS_LIKELY(first) ? true : freed_for_another(ts_token(allocator), handle);
 }
 
 void *slab_handle_get(SlabAllocator *allocator, SlabHandle handle) {

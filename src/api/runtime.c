@@ -90,6 +90,7 @@ static void fork_child(void) {
         ts_store_relaxed(&((ts_allocator *)ts_table_at(&ts_allocators, i))->readers, 0);
     release_after_heaps();
     ts_stacks_fork_child();
+    ts_domain_fork_child();
     ts_epoch_fork_child();
 }
 

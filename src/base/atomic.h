@@ -33,7 +33,6 @@
 #define ts_exchange_seq(p, v) atomic_exchange_explicit((p), (v), memory_order_seq_cst)
 #define ts_fetch_add_relaxed(p, v) atomic_fetch_add_explicit((p), (v), memory_order_relaxed)
 #define ts_fetch_sub_relaxed(p, v) atomic_fetch_sub_explicit((p), (v), memory_order_relaxed)
-#define ts_fetch_and_seq(p, v) atomic_fetch_and_explicit((p), (v), memory_order_seq_cst)
 /* Strong; on failure *e is what was found, with acquire. */
 #define ts_cas_seq(p, e, v) \
     atomic_compare_exchange_strong_explicit((p), (e), (v), memory_order_seq_cst, memory_order_acquire)

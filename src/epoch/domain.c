@@ -255,8 +255,9 @@ bool ts_domain_hand_over(uint64_t id) {
     ts_domain *d = ts_domain_mine(id, "epoch_domain_hand_over");
     if (!d) return false;
     if (ts_domain_is_entered(id)) return ts_domain_refuse("epoch_domain_hand_over", id, "still entered", EPERM);
-    /* By a cleanup of its own: who runs them ends it, or goes on with it. */
-    if (ts_load_relaxed(&d->busy)) return ts_domain_refuse("epoch_domain_hand_over", id, TS_IS_ENDING, EPERM);
+    /* By a cleanup of its own: who runs them ends it, or goes on with it. (A shared one nobody owns: there is nothing to give up.) */
+    if (ts_load_relaxed(&d->busy) && !ts_load_relaxed(&d->shared))
+        return ts_domain_refuse("epoch_domain_hand_over", id, TS_IS_ENDING, EPERM);
     ts_allocator *allocator;
     uintptr_t token;
     EpochId epoch;

@@ -59,6 +59,7 @@ bool ts_domain_hand_over(uint64_t id);
 void *ts_domain_promote(uint64_t id, void *p);
 /* slab_alloc off its fast path, inside a domain. */
 void *ts_domain_alloc(size_t size);
+void ts_domain_fork_child(void);
 /* Ends all domains of an allocator without running their cleanups. */
 void ts_domain_destroy_all(ts_allocator *allocator);
 

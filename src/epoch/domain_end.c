@@ -272,7 +272,9 @@ static bool reset_slowly(ts_domain *d, uint64_t id, uint64_t *units) {
     ts_store_release(&d->busy, ends ? ENDS : QUIET);
     ts_epoch_release(epoch);
     if (TS_UNLIKELY(ends)) {
+        int error = errno;
         finish_destroy(d, id);
+        errno = error;
         return done;
     }
     /* Who ended the allocator meanwhile passed by a domain that was busy. Its id changes first and busy is read then, both
@@ -280,6 +282,16 @@ static bool reset_slowly(ts_domain *d, uint64_t id, uint64_t *units) {
     atomic_thread_fence(memory_order_seq_cst);
     if (TS_UNLIKELY(!ts_allocator_find(ts_load_relaxed(&d->token))) && make_busy(d, id, ENDS)) end_without_cleanups(d);
     return done;
+}
+
+/* A thread that is not in the child was emptying it: nobody leaves it to that one. */
+void ts_domain_fork_child(void) {
+    uint64_t me = ts_thread.heap ? ts_thread.heap->serial : 0;
+    uint32_t high = ts_table_high(&ts_domains);
+    for (uint32_t i = 1; i < high; i++) {
+        ts_domain *d = ts_table_at(&ts_domains, i);
+        if (ts_load_relaxed(&d->busy) != QUIET && d->busy_by != me) ts_store_relaxed(&d->busy, ENDS);
+    }
 }
 
 /* Of what a reset made warm, no more than so much stays. Another thread may be ending the allocator. */

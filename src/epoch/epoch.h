@@ -241,12 +241,6 @@ bool ts_object_at(uintptr_t allocator, const void *p, ts_object *out);
 bool ts_object_at_in_slab(uintptr_t allocator, const void *p, ts_object *out);
 /* The bytes of it that the program may use: `bytes`, but those asked for where a tool watches (care.h). */
 size_t ts_object_usable(const ts_object *object);
-/* A handle: [63:42] unit  [41:18] generation  [17:8] entry in the unit  [7:2] size class, or one of these two  [1:0] format. */
-#define TS_HANDLE_FORMAT 2u
-#define TS_HANDLE_SCOPE 62u
-#define TS_HANDLE_SPAN 63u
-#define TS_HANDLE_KIND_SHIFT 2u
-_Static_assert(TS_CLASSES <= TS_HANDLE_SCOPE, "a class has six bits");
 /* The same for a handle; 0 in the generation of the handle never matches. */
 bool ts_object_of_handle(uintptr_t allocator, SlabHandle handle, ts_object *out);
 /* The object's handle; SLAB_HANDLE_NONE if it stopped living meanwhile. */

@@ -10,7 +10,8 @@
 #include "heap/scope.h"
 #include "os/os.h"
 
-typedef enum verdict { FREED, NOT_LIVE, AGAIN } verdict;
+/* FREED_FOR_ANOTHER: freed, but another thread is told so, and does what is left to do for that (foreign.c, 7). */
+typedef enum verdict { FREED, FREED_FOR_ANOTHER, NOT_LIVE, AGAIN } verdict;
 
 /* Of an object of this thread's own that is about to die. */
 TS_COLD static void take_back(const ts_block *block, uint32_t unit, uint64_t entry) {
@@ -28,25 +29,27 @@ TS_COLD static void take_back(const ts_block *block, uint32_t unit, uint64_t ent
 }
 
 /* A free with the object's generation is exact: of several at one instant one is told true (foreign.c, 7). */
-static bool claim(const ts_block *block, uint32_t unit, uint64_t entry, uint32_t generation) {
-    return generation == TS_ANY_GENERATION ||
-           ts_foreign_claim(unit, entry, ts_load_relaxed(&block->allocator), generation);
-}
-static void unclaim(const ts_block *block, uint32_t unit, uint64_t entry, uint32_t generation) {
-    if (generation != TS_ANY_GENERATION) ts_foreign_unclaim(unit, block->scope, entry);
+static verdict is_first(uint32_t unit, bool scope, uint64_t entry, uint32_t generation) {
+    uint64_t bit;
+    if (generation == TS_ANY_GENERATION) return FREED;
+    _Atomic uint64_t *foreign = ts_slab_foreign_word(unit, scope, entry, &bit);
+    return ts_foreign_is_first(ts_slab_at(unit), foreign, bit) ? FREED : FREED_FOR_ANOTHER;
 }
 
-static bool free_churn_own(ts_churn_block *block, ts_bin *bin, uint32_t unit, uint64_t entry, uint32_t generation) {
+static verdict free_churn_own(ts_churn_block *block, ts_bin *bin, uint32_t unit, uint64_t entry, uint32_t generation) {
     unsigned part = ts_part_of_unit(unit);
     _Atomic uint16_t *state = &ts_region.part[part].state[ts_granule(part, entry)];
     uint32_t s = ts_load_relaxed(state);
     uint32_t want = part == TS_NORMAL ? (2 * (uint32_t)entry + 1) & 7u : 1u;
-    if ((s & 7u) != want || !claim(&block->b, unit, entry, generation)) return false;
+    if ((s & 7u) != want) return NOT_LIVE;
+    if (generation != TS_ANY_GENERATION &&
+        generation != ts_load_relaxed(&ts_slab_at(unit)->gen) + ts_state_generation(s))
+        return NOT_LIVE;
     if (TS_UNLIKELY(block->b.share->allocator->care)) take_back(&block->b, unit, entry);
     ts_bin_free_direct(block, bin, (uint32_t)entry);
-    unclaim(&block->b, unit, entry, generation);
+    verdict v = is_first(unit, false, entry, generation);
     ts_bin_release_if_empty(block, bin, unit);
-    return true;
+    return v;
 }
 
 /* word: what the unit's was when the block was found. */
@@ -68,20 +71,18 @@ static verdict free_own(ts_heap *heap, ts_block *block, uint32_t unit, uint64_t 
     if (((w ^ word) & ~TS_UNIT_FOREIGN) != 0 || ts_word_era(w) != ts_era(block)) return AGAIN;
     if ((w & TS_UNIT_FOREIGN) && ts_foreign_pending(unit, block->scope, entry)) return NOT_LIVE;
     if (!block->scope)
-        return free_churn_own(ts_churn(block), ts_line_address(ts_word_line(w)), unit, entry, generation) ? FREED
-                                                                                                          : NOT_LIVE;
+        return free_churn_own(ts_churn(block), ts_line_address(ts_word_line(w)), unit, entry, generation);
     uint32_t in_unit = (uint32_t)entry & (TS_UNIT_ENTRIES - 1);
     const ts_scope_bits *bits = ts_slab_scope_bits(unit);
     uint64_t mask = (uint64_t)1 << (in_unit & 63);
     if (!(ts_load_relaxed(&bits->start[in_unit >> 6]) & mask) || (ts_load_relaxed(&bits->freed[in_unit >> 6]) & mask))
         return NOT_LIVE;
-    if (!claim(block, unit, entry, generation)) return NOT_LIVE;
+    if (generation != TS_ANY_GENERATION && generation != ts_load_relaxed(&ts_slab_at(unit)->gen)) return NOT_LIVE;
     if (TS_UNLIKELY(block->share->allocator->care)) take_back(block, unit, entry);
-    bool freed = ts_scope_free(ts_scope(block), unit, in_unit);
-    unclaim(block, unit, entry, generation);
-    if (!freed) return NOT_LIVE;
+    if (!ts_scope_free(ts_scope(block), unit, in_unit)) return NOT_LIVE;
+    verdict v = is_first(unit, true, entry, generation);
     ts_scope_release_if_empty(ts_scope(block), unit);
-    return FREED;
+    return v;
 }
 
 /* With care an object is filled before it is freed, which must not meet its next use: while the heap of its owner is held
@@ -173,8 +174,9 @@ static bool free_fast_again(ts_heap *heap, uintptr_t token, uint32_t unit, uint6
     const ts_tls own = {.share_line = (uint32_t)ts_line_of(share)};
     ts_op_begin(&ts_thread);
     void *object = ts_unit_address(unit) + (entry & (TS_UNIT_ENTRIES - 1)) * 16;
-    ts_fast_result r = ts_part_of_unit(unit) == TS_NORMAL ? ts_fast_free(&own, TS_NORMAL, entry, object)
-                                                          : ts_fast_free(&own, TS_SMALL, entry, object);
+    ts_fast_result r = ts_part_of_unit(unit) == TS_NORMAL
+                           ? ts_fast_free(&own, TS_NORMAL, entry, object, false, SLAB_HANDLE_NONE)
+                           : ts_fast_free(&own, TS_SMALL, entry, object, false, SLAB_HANDLE_NONE);
     if (r.full) return ts_bin_evict(r.block, r.bin, ts_bin_exchange(r.bin, object));
     ts_op_end(&ts_thread);
     return r.freed;

@@ -97,17 +97,16 @@ static unsigned handle_class(const ts_object *o) {
 }
 
 static SlabHandle make_handle(const ts_object *o) {
-    return (uint64_t)o->unit << 42 | (uint64_t)(o->generation & TS_GEN_MAX) << 18 | (uint64_t)o->entry_in_unit << 8 |
-           (uint64_t)handle_class(o) << TS_HANDLE_KIND_SHIFT | TS_HANDLE_FORMAT;
+    return ts_handle_pack(o->unit, o->generation, o->entry_in_unit, handle_class(o));
 }
 
 bool ts_object_of_handle(uintptr_t token, SlabHandle handle, ts_object *out) {
-    uint64_t unit = handle >> 42;
+    uint32_t unit = ts_handle_unit(handle);
     if (unit >= (uint64_t)ts_region.part[TS_NORMAL].units + ts_region.part[TS_SMALL].units) return false;
-    uint64_t entry = (uint64_t)ts_unit_in_part((uint32_t)unit) * TS_UNIT_ENTRIES + ((handle >> 8) & 1023u);
+    uint64_t entry = (uint64_t)ts_unit_in_part(unit) * TS_UNIT_ENTRIES + ts_handle_entry(handle);
     /* A handle was made of this use only if the slab says so. */
-    return look(token, (uint32_t)unit, entry, true, out) && make_handle(out) == handle &&
-           ts_load_relaxed(&ts_slab_at((uint32_t)unit)->handled);
+    return look(token, unit, entry, true, out) && make_handle(out) == handle &&
+           ts_load_relaxed(&ts_slab_at(unit)->handled);
 }
 
 SlabHandle ts_object_handle(uintptr_t token, const ts_object *object) {

@@ -125,7 +125,7 @@ static void fetch_churn(ts_heap *heap) {
         ts_lock_release(&lock);
         if (!chunk) return;
         ts_block *block = ts_chunk_address(chunk);
-        if (bare) ts_store_relaxed(&block->key, ts_chunk_note_of(chunk)->kept);
+        ts_keep_relaxed(&block->key, ts_chunk_note_of(chunk)->kept);
         take_in(heap, block);
     }
 }

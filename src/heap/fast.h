@@ -52,6 +52,7 @@ _Static_assert(TS_CACHE_LINE == 1u << 6, "a shift by 6 less gives the place of a
 typedef struct ts_fast_result {
     bool freed;
     bool full; /* freed, and the magazine has no room: to be given to ts_bin_exchange */
+    bool late; /* freed, but another thread is told so: foreign.c, 7 */
     ts_churn_block *block;
     ts_bin *bin;
 } ts_fast_result;
@@ -59,10 +60,12 @@ typedef struct ts_fast_result {
 /* Frees the object at an entry of the calling thread's own, open block. Not freed: this needs the slow path (which
    also finds out whether it is an object at all). Everything is checked here: that an object starts at this very
    place and is live, that its slab belongs to a block (same era, and no flag: no foreign free is under way), and
-   that the block is open to the share whose line is in tls: this thread's, of this allocator. */
-TS_ALWAYS_INLINE ts_fast_result ts_fast_free(const ts_tls *tls, const unsigned part, uint64_t entry, void *object) {
+   that the block is open to the share whose line is in tls: this thread's, of this allocator. exact: handle is of the place of
+   `entry`, and the object has to be the one that it was made of. */
+TS_ALWAYS_INLINE ts_fast_result ts_fast_free(const ts_tls *tls, const unsigned part, uint64_t entry, void *object,
+                                             const bool exact, SlabHandle handle) {
     const ts_part *region = &ts_region.part[part];
-    ts_fast_result r = {.freed = false, .full = false};
+    ts_fast_result r = {.freed = false, .full = false, .late = false};
     uint64_t word = ts_load_relaxed(&region->unit[entry >> TS_ENTRY_UNIT_SHIFT]);
     /* As ts_line_address of the word's line. A flag makes it a place within the same line, and the key not match. */
     r.bin = (void *)(ts_region.lines + (word >> TS_UNIT_BIN_SHIFT));
@@ -77,10 +80,23 @@ TS_ALWAYS_INLINE ts_fast_result ts_fast_free(const ts_tls *tls, const unsigned p
     uint32_t s = ts_load_relaxed(&region->state[granule]);
     uint32_t want = part == TS_NORMAL ? 2 * (uint32_t)entry + 1 : 1;
     if (TS_UNLIKELY(((s ^ want) & 7u) != 0)) return r;
+    ts_slab *slab = ts_slab_in(region, entry >> TS_ENTRY_UNIT_SHIFT);
+    if (exact) {
+        uint32_t generation = ts_load_relaxed(&slab->gen) + ts_state_generation(s);
+        /* A handle was made of this use only if the slab says so. */
+        if (TS_UNLIKELY(!ts_handle_is(handle, generation, ts_bin_class(r.block, r.bin))) ||
+            TS_UNLIKELY(!ts_load_relaxed(&slab->handled)))
+            return r;
+    }
     uint16_t next;
     if (TS_UNLIKELY(ts_add_carries_16((uint16_t)s, TS_STATE_FREE_STEP, &next))) return r; /* retires */
     /* release: a foreign free that finds the slot not live has seen all that led to it */
     ts_store_release(&region->state[granule], next);
+    if (exact) {
+        unsigned index = (unsigned)granule & (ts_granules_per_unit(part) - 1);
+        _Atomic uint64_t *words = part == TS_NORMAL ? slab->foreign : ts_slab_small(ts_slab_unit(slab))->foreign;
+        r.late = !ts_foreign_is_first(slab, &words[index >> 5], (uint64_t)1 << (index & 31));
+    }
     /* The byte first, then one addition in place: two instructions less than a load, its low byte and a store. Not in
        ts_fast_pop: what is freed next waits for that store. */
     uint64_t depth = ts_low_byte_owned(&r.bin->top);

@@ -4,7 +4,7 @@
  * Freeing thread T                                   Owner O (holding its heap)
  *  1. u = UNIT word (acquire); kind from it           a. take the whole queue (exchange)
  *  2. x = foreign word, t = tag (acquire)             b. for each slab: clear FOREIGN (and ZOMBIE)
- *  3. UNIT word again: still u, era = block's era     c. read each foreign word's bits, and count it on
+ *  3. UNIT word again: still u, era = block's era     c. read each foreign word's bits
  *  4. state word live, bit not in x                   d. free those objects
  *  5. CAS foreign word x -> t, x | bit                e. clear the bits of those objects
  *  6. CAS UNIT word u -> u | FOREIGN unless set       f. if the slab is empty: UNIT word -> 0 unless
@@ -33,18 +33,20 @@
  *     the owner is draining. For everybody else an object is live if its bit is off and its state is live, looked
  *     at in this order: d takes the state off before e takes the bit off, so no one finds the bit already off and
  *     the state still on. f comes after all e's: the words are not touched once the slab can be another's.
- *  7. A free of the owner's that has the object's generation (of a handle; realloc, promote) takes the same bit by step 5, frees the
- *     slot, and takes the bit off, counting the word on (free.c: claim). So of threads that free one handle at one instant exactly one is told
- *     true, whoever owns it. (A compare-and-swap that began before a drain or such a free in the word fails for the count, unless
- *     there were sixteen in between, which is as often as the count has values; then 8 finds the object gone.)
- *  8. T looks at the state once more after 5. If the object is not live any more, either a drain has freed it for this bit: then the word
- *     was counted on since 5, in c. Or it was not: then its owner has freed it without looking at the bit, and T, who takes the bit off
- *     in a word whose count is the same, has freed nothing, and neither does anybody for that bit.
- *     The limit: a free of the owner's by pointer, which stores the state without a fence. Where T looks while that store
- *     waits in the owner's processor, both frees answer true, for which both must begin within some tens of nanoseconds. The bit is
- *     found at d on a slot that is not live and is dropped (counted as rejected), or on the slot's next object, if one was allocated
- *     there before d, which is freed by it. No structure is damaged: the state word has one writer. Closing this window needs a
- *     fence in every free of an owner.
+ *  7. A free of the owner's that has the object's generation (of a handle; realloc, promote) makes the state not live, and then, by a
+ *     compare-and-swap of the word, counts it on and takes the object's bit off (ts_foreign_is_first). If the bit was on, T has
+ *     set it and is told true: so the owner is told false, of an object that it has freed for T. If it was off, T sets it no more: its
+ *     compare-and-swap fails for the count, and the state, which it reads next, is of after the owner's. Nobody drains meanwhile. So of
+ *     threads that free one handle at one instant exactly one is told true, whoever owns it. (Of foreign threads, by e: it counts the word
+ *     on, too. The count has sixteen values: a T that is away between 2 and 5, while the very object that it frees is freed by another
+ *     and a multiple of sixteen drains and such frees come to the word, succeeds, with what 8 says of that.)
+ *  8. The limit: a free of the owner's by pointer, which looks at no bit if FOREIGN was off, while T frees the same object by pointer or
+ *     handle and is between 4 and 6, for as long as T is away there. Then both can answer true.
+ *     The bit is found at d on a slot that is not live and is dropped (counted as rejected), or on the slot's next
+ *     object, if one was allocated there before d, which is freed by it. No structure is
+ *     damaged: the state word has one writer. Closing this window needs a fence in every free of an owner. (A second look of T's
+ *     after 5, which takes the bit off again where the object is gone, meets it more often than not, but cannot tell its bit from that of a
+ *     later free of the slot's next object, after sixteen counts: then a free is lost that nobody did twice.)
  *
  * The owner of a block can change (adoption, thread exit) while T is between 6 and 7: T pushes on the queue of
  * the heap it read. Who drains a queue passes a slab of another heap on to that heap's queue.
@@ -122,32 +124,8 @@ static void queue_slab(uint32_t unit, uint64_t u) {
     }
 }
 
-/* Takes the bit off again, which its caller has set in x (8). false: a drain has come to it since. */
-static bool take_off(_Atomic uint64_t *foreign, uint64_t x, uint64_t bit) {
-    uint64_t now = ts_load_seq(foreign);
-    while ((now & bit) != 0 && now >> 32 == x >> 32)
-        if (ts_cas_seq(foreign, &now, now & ~bit)) return true;
-    return false;
-}
-
-/* Whether the object at an entry is live, as its owner has it. seq_cst: with the look after step 5, see 8. */
-static bool is_live(uint32_t unit, bool scope, uint64_t entry, uint32_t *slot_generation) {
-    *slot_generation = 0;
-    if (scope) {
-        const ts_scope_bits *map = ts_slab_scope_bits(unit);
-        uint32_t in_unit = (uint32_t)entry & (TS_UNIT_ENTRIES - 1);
-        uint64_t mask = (uint64_t)1 << (in_unit & 63);
-        return (ts_load_seq(&map->start[in_unit >> 6]) & mask) && !(ts_load_seq(&map->freed[in_unit >> 6]) & mask);
-    }
-    unsigned part = ts_part_of_unit(unit);
-    uint32_t s = ts_load_seq(&ts_region.part[part].state[ts_granule(part, entry)]);
-    *slot_generation = ts_state_generation(s);
-    return (s & 7u) == (part == TS_NORMAL ? (2 * (uint32_t)entry + 1) & 7u : 1u);
-}
-
-/* Steps 1 to 5. *u: the UNIT word that was found, without the flag. */
-static ts_foreign_result set_bit(uint32_t unit, uint64_t entry, uintptr_t allocator, uint32_t generation,
-                                 uint64_t *retries, uint64_t *found) {
+ts_foreign_result ts_foreign_free(uint32_t unit, uint64_t entry, uintptr_t allocator, uint32_t generation,
+                                  uint64_t *retries) {
     _Atomic uint64_t *word = ts_unit_word(unit);
     unsigned part = ts_part_of_unit(unit);
     for (;; ++*retries) {
@@ -166,43 +144,26 @@ static ts_foreign_result set_bit(uint32_t unit, uint64_t entry, uintptr_t alloca
         ts_block *block = ts_block_of_line(ts_word_line(u), scope);
         if (ts_era(block) != ts_word_era(u)) return TS_FOREIGN_NOT_LIVE;
         if (ts_load_relaxed(&block->allocator) != allocator) return TS_FOREIGN_NOT_LIVE;
-        uint32_t slot_generation, now;
-        if (!is_live(unit, scope, entry, &slot_generation)) return TS_FOREIGN_NOT_LIVE;
+        uint32_t slot_generation = 0;
+        if (scope) {
+            const ts_scope_bits *map = ts_slab_scope_bits(unit);
+            uint32_t in_unit = (uint32_t)entry & (TS_UNIT_ENTRIES - 1);
+            uint64_t mask = (uint64_t)1 << (in_unit & 63);
+            if (!(ts_load_acquire(&map->start[in_unit >> 6]) & mask)) return TS_FOREIGN_NOT_LIVE;
+            if (ts_load_acquire(&map->freed[in_unit >> 6]) & mask) return TS_FOREIGN_NOT_LIVE;
+        } else {
+            uint32_t s = ts_load_acquire(&ts_region.part[part].state[ts_granule(part, entry)]);
+            uint32_t want = part == TS_NORMAL ? (2 * (uint32_t)entry + 1) & 7u : 1u;
+            if ((s & 7u) != want) return TS_FOREIGN_NOT_LIVE;
+            slot_generation = ts_state_generation(s);
+        }
         if (generation != TS_ANY_GENERATION && generation != ts_load_relaxed(&ts_slab_at(unit)->gen) + slot_generation)
             return TS_FOREIGN_NOT_LIVE;
         if (bits & bit) return TS_FOREIGN_NOT_LIVE;
         uint64_t count = x & TS_FOREIGN_COUNT_MASK;
         if (!ts_cas_seq(foreign, &x, t << TS_FOREIGN_TAG_SHIFT | count | bits | bit)) continue;
-        if (TS_UNLIKELY(!is_live(unit, scope, entry, &now) || now != slot_generation) &&
-            take_off(foreign, t << TS_FOREIGN_TAG_SHIFT | count, bit))
-            return TS_FOREIGN_NOT_LIVE;
-        *found = u & ~TS_UNIT_FOREIGN;
+        queue_slab(unit, u & ~TS_UNIT_FOREIGN);
         return TS_FOREIGN_FREED;
-    }
-}
-
-ts_foreign_result ts_foreign_free(uint32_t unit, uint64_t entry, uintptr_t allocator, uint32_t generation,
-                                  uint64_t *retries) {
-    uint64_t u;
-    ts_foreign_result r = set_bit(unit, entry, allocator, generation, retries, &u);
-    if (r == TS_FOREIGN_FREED) queue_slab(unit, u);
-    return r;
-}
-
-bool ts_foreign_claim(uint32_t unit, uint64_t entry, uintptr_t allocator, uint32_t generation) {
-    uint64_t retries = 0, u;
-    return set_bit(unit, entry, allocator, generation, &retries, &u) == TS_FOREIGN_FREED;
-}
-
-static uint64_t counted_on(uint64_t x) {
-    return (x & ~TS_FOREIGN_COUNT_MASK) | ((x + TS_FOREIGN_COUNT_ONE) & TS_FOREIGN_COUNT_MASK);
-}
-
-void ts_foreign_unclaim(uint32_t unit, bool scope, uint64_t entry) {
-    uint64_t bit;
-    _Atomic uint64_t *foreign = ts_slab_foreign_word(unit, scope, entry, &bit);
-    uint64_t x = ts_load_seq(foreign);
-    while (!ts_cas_seq(foreign, &x, counted_on(x & ~bit))) {
     }
 }
 
@@ -228,7 +189,7 @@ static bool all_pending(uint32_t unit, bool scope, unsigned i, const _Atomic uin
 }
 
 /* seq_cst: each of those who free the last objects at once writes its bit (the owner: the state) and then looks at all
-   others, so the last of them sees that nothing is left. The owner looks at FOREIGN after that (free.c: free_once).
+   others, so the last of them sees that nothing is left. The owner looks at FOREIGN after that (alloc.c: free_once).
    seq_cst of `flushed`: ts_foreign_drain_flushed. */
 void ts_foreign_give_closed(uint32_t unit, uint64_t entry) {
     _Atomic uint64_t *word = ts_unit_word(unit);
@@ -271,9 +232,7 @@ ts_foreign_result ts_foreign_free_open(const ts_heap *heap, uint64_t entry, uint
     if (TS_UNLIKELY(ts_load_relaxed(&block->allocator) != allocator)) return TS_FOREIGN_NOT_LIVE;
     uint32_t s = ts_load_acquire(&region->state[granule]); /* 4 */
     if (TS_UNLIKELY(((s ^ (2 * (uint32_t)entry + 1)) & 7u) != 0 || (x & bit))) return TS_FOREIGN_NOT_LIVE;
-    if (TS_UNLIKELY(!ts_cas_seq(foreign, &x, x | bit))) return TS_FOREIGN_MET;               /* 5 */
-    if (TS_UNLIKELY(ts_load_seq(&region->state[granule]) != s) && take_off(foreign, x, bit)) /* 8 */
-        return TS_FOREIGN_NOT_LIVE;
+    if (TS_UNLIKELY(!ts_cas_seq(foreign, &x, x | bit))) return TS_FOREIGN_MET;                            /* 5 */
     if (TS_UNLIKELY(ts_load_seq(word) == (u & ~TS_UNIT_FOREIGN))) queue_slab(unit, u & ~TS_UNIT_FOREIGN); /* 6, 7 */
     /* seq_cst, after 5 and the push: who shuts the block and then drains finds the bit and the slab, or it is seen here to be
        shut. Also where another has pushed the slab: he may have done so since the close, and looked for what is live before
@@ -314,16 +273,15 @@ static unsigned drain_slab(ts_block *block, uint32_t unit, uint64_t w, size_t *b
     ts_bin *bin = block->scope ? NULL : ts_line_address(ts_word_line(w));
     uint64_t tag = ts_load_relaxed(&ts_slab_at(unit)->tag);
     for (unsigned i = 0; i < count; i++) {
-        uint64_t x = ts_load_seq(&words[i]), bits;
-        if ((uint32_t)x == 0 || x >> TS_FOREIGN_TAG_SHIFT != tag) continue;
-        while (!ts_cas_seq(&words[i], &x, counted_on(x))) { /* step c */
-        }
-        bits = (uint32_t)x;
+        uint64_t x = ts_load_seq(&words[i]), bits = (uint32_t)x; /* step c */
+        if (bits == 0 || x >> TS_FOREIGN_TAG_SHIFT != tag) continue;
         if (block->scope)
             objects += free_scope_bits(ts_scope(block), unit, i * 32, bits);
         else
             objects += free_churn_bits(ts_churn(block), bin, unit, i * 32, (uint32_t)bits);
-        (void)ts_fetch_and_seq(&words[i], ~bits); /* step e; the bits that came meanwhile stay */
+        /* Step e: bits off, count on; the bits that came meanwhile stay. */
+        while (!ts_cas_seq(&words[i], &x, ts_foreign_counted_on(x & ~bits))) {
+        }
     }
     if (block->scope) {
         ts_scope_release_if_empty(ts_scope(block), unit);

@@ -18,10 +18,6 @@ typedef enum ts_foreign_result {
    object's, or TS_ANY_GENERATION. retries: counted up. */
 ts_foreign_result ts_foreign_free(uint32_t unit, uint64_t entry, uintptr_t allocator, uint32_t generation,
                                   uint64_t *retries);
-/* For who holds the owner's heap: that no other thread frees the object from now on. false: one has, or it is no such object.
-   generation: the object's. To be followed by its free, and then, before its slab can be released, by the other. */
-bool ts_foreign_claim(uint32_t unit, uint64_t entry, uintptr_t allocator, uint32_t generation);
-void ts_foreign_unclaim(uint32_t unit, bool scope, uint64_t entry);
 /* The same for the usual case, from inside this thread's own heap. entry: in part NORMAL. NOT_LIVE: nothing was done, and
    the other call finds out what there is. */
 ts_foreign_result ts_foreign_free_open(const ts_heap *heap, uint64_t entry, uintptr_t allocator);

@@ -51,7 +51,8 @@ static void give_bare(ts_chunk_pool *pool, uint32_t chunk) {
 /* While the system is asked the chunks are on no list, so nobody takes them. (A thread that vanishes in a fork just then loses them.) */
 void ts_chunk_purge(ts_chunk_pool *pool, uint32_t keep, uint32_t calls) {
     bool done = ts_os_page_bytes() <= TS_LINES_CHUNK;
-    for (; done && calls > 0; calls--) {
+    uint32_t most = ts_load_relaxed(&pool->count); /* however many others add meanwhile */
+    for (calls = calls < most ? calls : most; done && calls > 0; calls--) {
         uint32_t from = 0;
         ts_lock_acquire(pool->lock);
         uint32_t count = take_run(pool, keep, &from);

@@ -1,7 +1,7 @@
 /*
  * Chunks of the lines that nobody has (lines.h). So many keep their memory; the others give it back, read as zero then, and are taken
  * last. What must not be forgotten of a chunk, or is wanted of one that is not looked at, is in its note, which lies elsewhere.
- * Chunk 0 means none: it has the first heap (ts_heap_init).
+ * Chunk 0 means none: it is in no pool.
  */
 #ifndef TS_REGION_CHUNK_H
 #define TS_REGION_CHUNK_H

@@ -67,6 +67,24 @@ static inline bool ts_state_is_retired(uint32_t state) { return (state & TS_STAT
 #define TS_GEN_BITS 24u
 #define TS_GEN_MAX (((uint32_t)1 << TS_GEN_BITS) - 1)
 
+/* A handle: [63:42] unit  [41:18] generation  [17:8] entry in the unit  [7:2] size class, or one of these two  [1:0] format. */
+#define TS_HANDLE_FORMAT 2u
+#define TS_HANDLE_SCOPE 62u
+#define TS_HANDLE_SPAN 63u
+#define TS_HANDLE_KIND_SHIFT 2u
+_Static_assert(TS_CLASSES <= TS_HANDLE_SCOPE, "a class has six bits");
+TS_ALWAYS_INLINE uint64_t ts_handle_pack(uint32_t unit, uint32_t generation, uint32_t entry, unsigned kind) {
+    return (uint64_t)unit << 42 | (uint64_t)(generation & TS_GEN_MAX) << 18 |
+           (uint64_t)(entry & (TS_UNIT_ENTRIES - 1)) << 8 | (uint64_t)kind << TS_HANDLE_KIND_SHIFT | TS_HANDLE_FORMAT;
+}
+/* Whether it was made of an object with these, if it is of its place. */
+TS_ALWAYS_INLINE bool ts_handle_is(uint64_t handle, uint32_t generation, unsigned kind) {
+    return (((uint32_t)(handle >> 18) ^ generation) & TS_GEN_MAX) == 0 &&
+           (handle & 255u) == (kind << TS_HANDLE_KIND_SHIFT | TS_HANDLE_FORMAT);
+}
+static inline uint32_t ts_handle_unit(uint64_t handle) { return (uint32_t)(handle >> 42); }
+static inline uint32_t ts_handle_entry(uint64_t handle) { return (uint32_t)(handle >> 8) & (TS_UNIT_ENTRIES - 1); }
+
 /* RETIRED: its generations or tags are used up. */
 typedef enum ts_kind { TS_KIND_NONE, TS_KIND_CHURN, TS_KIND_SCOPE, TS_KIND_SPAN, TS_KIND_RETIRED } ts_kind;
 
@@ -175,6 +193,19 @@ static inline _Atomic uint64_t *ts_slab_foreign_word(uint32_t unit, bool scope, 
     uint64_t index = count == 8 ? ts_granule(TS_NORMAL, in_unit) : in_unit;
     *bit = (uint64_t)1 << (index & 31);
     return &words[index >> 5];
+}
+
+static inline uint64_t ts_foreign_counted_on(uint64_t x) {
+    return (x & ~TS_FOREIGN_COUNT_MASK) | ((x + TS_FOREIGN_COUNT_ONE) & TS_FOREIGN_COUNT_MASK);
+}
+
+/* For the owner, who has freed an object of the slab by its generation, and has not released the slab: whether no other thread was
+   first. seq_cst, after the store of the state: foreign.c, 7. */
+TS_ALWAYS_INLINE bool ts_foreign_is_first(const ts_slab *slab, _Atomic uint64_t *foreign, uint64_t bit) {
+    uint64_t x = ts_load_relaxed(foreign), tag = ts_load_relaxed(&slab->tag);
+    while (TS_UNLIKELY(!ts_cas_seq(foreign, &x, ts_foreign_counted_on(x & ~bit)))) {
+    }
+    return TS_LIKELY(!(x & bit)) || x >> TS_FOREIGN_TAG_SHIFT != tag;
 }
 
 void ts_slab_init_templates(void);

@@ -49,7 +49,8 @@ byte bin_use = 1;       /* the block in whose bin the slab is or was last */
 byte object[2];         /* serial of the slot's newest object */
 byte objects;
 bool foreign_freed[OBJECTS + 1];
-bool exactly_freed[OBJECTS + 1]; /* by the owner, by its handle */
+bool exactly_freed[OBJECTS + 1]; /* by the owner, by its handle, and it was told so */
+byte freeing;           /* the object that the owner frees so just now: not live, and its bit not looked at */
 byte given[2], given_slot[2], given_use[2];
 bool returned[2], no_more;
 
@@ -106,31 +107,13 @@ again:
         assert(!stale || ALIVE(u)); /* an object of a destroyed epoch */
         if
         :: t == tag && where == IN_BIN && ALIVE(bin_use) ->
-           assert(live[s] && object[s] == o); /* the object that was looked at */
-           assert(!foreign_freed[o]);         /* freed twice */
-           assert(!exactly_freed[o]);
+           assert((live[s] || freeing == o) && object[s] == o); /* the object that was looked at */
+           assert(!foreign_freed[o] && !exactly_freed[o]);      /* freed twice */
            foreign_freed[o] = true
         :: else -> skip
         fi;
-        x = fw; t = 0
+        x = 0; t = 0; o = 0
     };
-    atomic { if :: live[s] && object[s] == o -> goto flag :: else -> skip fi };                    /* 8 */
-#ifdef WITHOUT_COUNT_LOOKED_AT
-#define SAME_COUNT true
-#else
-#define SAME_COUNT (COUNT(fw) == COUNT(x))
-#endif
-    atomic {
-        if
-        :: (BITS(fw) & (1 << s)) && TAG(fw) == TAG(x) && SAME_COUNT ->
-           assert(!foreign_freed[o] || !ALIVE(u)); /* its free was no free */
-           fw = fw & ~(1 << s);
-           goto done
-        :: else -> skip
-        fi
-    };
-flag:
-    atomic { x = 0; o = 0 };
 #ifdef WITHOUT_FLAG_TEST
     atomic { if :: USE(word) == u -> word = word | FOREIGN :: else -> goto done fi };              /* 6 */
 #else
@@ -183,26 +166,27 @@ inline end_slot(i) {
 }
 
 inline clear_bits() {
-#ifdef WITHOUT_BITS_KEPT
-    atomic { fw = fw & ~3 }
+    b = BITS(x);
+    do
+#ifdef WITHOUT_COUNT
+#define NEXT_COUNT(x) COUNT(x)
 #else
-    atomic { fw = fw & ~BITS(x) }
+#define NEXT_COUNT(x) (COUNT(x) + 1)
 #endif
+#ifdef WITHOUT_BITS_KEPT
+    :: atomic { fw == x -> fw = WORD(TAG(x), NEXT_COUNT(x), 0) }
+       break
+#else
+    :: atomic { fw == x -> fw = WORD(TAG(x), NEXT_COUNT(x), BITS(x) & ~b) }
+       break
+#endif
+    :: atomic { fw != x -> x = fw }
+    od
 }
 
 inline drain_slab() {
     t = tag;
-#ifdef WITHOUT_COUNT
-    x = fw;
-#else
-    atomic {                                                             /* c */
-        x = fw;
-        if
-        :: BITS(x) != 0 && TAG(x) == t -> fw = WORD(TAG(x), COUNT(x) + 1, BITS(x))
-        :: else -> skip
-        fi
-    };
-#endif
+    x = fw;                                                              /* c */
     if
 #ifdef WITHOUT_TAG_AT_DRAIN
     :: BITS(x) == 0 -> skip
@@ -211,7 +195,7 @@ inline drain_slab() {
 #endif
     :: else ->
 #ifdef WITHOUT_STATE_FIRST
-       clear_bits();
+       b = x; clear_bits(); x = (x & ~3) | BITS(b);
        end_slot(0); end_slot(1)
 #else
        end_slot(0); end_slot(1);                                         /* d */
@@ -335,48 +319,44 @@ inline free_one(i) {
     drop()
 }
 
-/* By its handle: the bit, the slot, the bit off and counted on, then the slab. Nobody drains meanwhile. */
+/* By its handle: not live, then the word counted on and the bit off, then the slab. Nobody drains meanwhile. */
 inline free_exactly(i) {
     atomic { !held && where == IN_BIN && live[i] && ALIVE(bin_use) -> held = true; o = object[i] };
     w = word;
     if
     :: USE(w) != bin_use || (w & ZOMBIE) || !ALIVE(USE(w)) -> skip
     :: else ->
-#ifndef WITHOUT_CLAIM
-       do
-       :: x = fw;
-          t = tag;
-          if
-          :: TAG(x) == t && (BITS(x) & (1 << i)) -> break
-          :: else ->
-             atomic {
-                 if
-                 :: fw == x -> fw = WORD(t, COUNT(x), (TAG(x) == t -> BITS(x) : 0) | (1 << i)); freed = true
-                 :: else -> skip
-                 fi
-             };
-             if :: freed -> break :: else -> skip fi
-          fi
-       od;
-#else
-       freed = true;
-#endif
+       b = 0;
        if
-       :: !freed -> skip
+       :: w & FOREIGN -> x = fw; b = (TAG(x) == tag && (BITS(x) & (1 << i)))
+       :: else -> skip
+       fi;
+       if
+       :: b -> assert(foreign_freed[o] || !ALIVE(bin_use))
        :: else ->
+          atomic { assert(live[i] && object[i] == o); live[i] = false; freeing = o };
           atomic {
-              assert(live[i] && object[i] == o);
-              assert(!foreign_freed[o] || !ALIVE(bin_use)); /* freed twice */
-              exactly_freed[o] = true
-          };
-          live[i] = false;
-#ifndef WITHOUT_CLAIM
+              freeing = 0;
+              b = (TAG(fw) == tag && (BITS(fw) & (1 << i)));
+#ifdef WITHOUT_BIT_AT_EXACT
+              b = 0;
+#endif
+              if
+              :: b -> assert(foreign_freed[o] || !ALIVE(bin_use))
+              :: else ->
+                 assert(!foreign_freed[o] || !ALIVE(bin_use)); /* freed twice */
+                 exactly_freed[o] = true
+              fi;
 #ifdef WITHOUT_COUNT_AT_EXACT
-          atomic { fw = fw & ~(1 << i) };
+              fw = fw & ~(1 << i)
 #else
-          atomic { fw = WORD(TAG(fw), COUNT(fw) + 1, BITS(fw) & ~(1 << i)) };
+#ifdef WITHOUT_BIT_OFF_AT_EXACT
+              fw = WORD(TAG(fw), COUNT(fw) + 1, BITS(fw))
+#else
+              fw = WORD(TAG(fw), COUNT(fw) + 1, BITS(fw) & ~(1 << i))
 #endif
 #endif
+          };
           if :: EMPTY -> release_slab() :: true -> skip fi
        fi
     fi;

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #endif
 #include "identities.h"
+#include "proc.h"
 #include "unit.h"
 
 #include "../heap/errands.h"
@@ -79,6 +80,12 @@ static void give_up(void *arg) {
     error = errno;
 }
 
+static void give_it_up(void) { give_up(NULL); }
+static void let_give_up(void *arg) {
+    (void)arg;
+    let(give_it_up);
+}
+
 static void handed_over_by_its_own_cleanup(void **state) {
     allocator = *state;
     for (unsigned destroy = 0; destroy < 2; destroy++) {
@@ -100,11 +107,61 @@ static void handed_over_by_its_own_cleanup(void **state) {
     sup_check_empty(allocator);
 }
 
+/* A shared one is nobody's to give up: no harm while another thread empties it. */
+static void handed_over_by_another_in_a_reset(void **state) {
+    allocator = *state;
+    begin();
+    domain = epoch_domain_create_ex(allocator, NULL, EPOCH_DOMAIN_SHARED);
+    assert_true(epoch_domain_on_destroy(domain, let_give_up, NULL));
+    answer = false;
+    assert_true(epoch_domain_reset(domain, 0));
+    assert_true(answer);
+    epoch_domain_destroy(domain);
+    end();
+    sup_check_empty(allocator);
+}
+
+/* In a child of fork nobody goes on with the reset: who wants to end the domain is told so, and ends its epoch. */
+static void destroy_in_the_child(void *arg) {
+    (void)arg;
+    EpochId epoch = epoch_domain_epoch(domain);
+    for (unsigned i = 0; i < 2; i++) {
+        destroy_it();
+        SUP_CHECK(error == EPERM, "errno %d", error);
+    }
+    SUP_CHECK(epoch_destroy(allocator, epoch), "epoch_destroy");
+}
+
+static void fork_it(void) {
+    char err[400];
+    error = sup_child(destroy_in_the_child, NULL, 10, err, sizeof err);
+    if (error != 0) print_error("%s", err);
+}
+static void let_fork(void *arg) {
+    (void)arg;
+    let(fork_it);
+}
+
+static void forked_in_a_reset(void **state) {
+    allocator = *state;
+    begin();
+    domain = epoch_domain_create_ex(allocator, NULL, EPOCH_DOMAIN_SHARED);
+    assert_true(epoch_domain_on_destroy(domain, let_fork, NULL));
+    error = -1;
+    assert_true(epoch_domain_reset(domain, 0));
+    assert_int_equal(error, 0);
+    epoch_domain_destroy(domain);
+    end();
+    sup_check_empty(allocator);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         SUP_WITH_ALLOCATOR(destroyed_by_another_in_a_reset),
         SUP_WITH_ALLOCATOR(destroyed_by_its_own_cleanup),
         SUP_WITH_ALLOCATOR(handed_over_by_its_own_cleanup),
+        SUP_WITH_ALLOCATOR(handed_over_by_another_in_a_reset),
+        SUP_WITH_ALLOCATOR(forked_in_a_reset),
     };
     return cmocka_run_group_tests_name("api.shared_domains", tests, NULL, NULL);
 }

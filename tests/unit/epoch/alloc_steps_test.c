@@ -56,6 +56,7 @@ static ts_epoch *stepped_find_locked(ts_allocator *of, EpochId id) {
     locks += epoch != NULL;
     return epoch;
 }
+bool ts_free(uintptr_t token, void *p, uint32_t generation);
 bool ts_object_at(uintptr_t token, const void *p, ts_object *out);
 bool ts_object_at_in_slab(uintptr_t token, const void *p, ts_object *out);
 size_t ts_object_usable(const ts_object *object);
@@ -67,8 +68,8 @@ ts_epoch *ts_span_lock(ts_allocator *allocator, uint32_t unit, uint64_t word);
 #define ts_care_freed(a, home, p, bytes) (before_care(), (ts_care_freed)((a), (home), (p), (bytes)))
 static void before_hold(void);
 static void before_care(void);
-#include "epoch/free.c"
 #include "epoch/alloc.c"
+#include "epoch/free.c"
 #undef ts_heap_hold
 #undef ts_care_freed
 #include "epoch/object.c"

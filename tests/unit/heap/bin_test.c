@@ -261,19 +261,31 @@ static void free_all_allocate_all(void **state) {
     }
 }
 
-static void freed_by_handle_goes_past_the_magazine(void **state) {
+/* By its handle an object goes the way that it goes by its pointer, also where that is full; a realloc that moves it frees it past the
+   magazine. */
+static void freed_by_handle(void **state) {
+    enum { MORE = TS_MAGAZINE_SLOTS + 3 };
     unsigned cls = ts_classes.of[256 / 16];
-    SlabHandle handle;
+    SlabHandle handles[MORE];
     (void)state;
-    void *p = get(256), *q = alloc_obj_epoch(allocator, 256, epoch, &handle);
+    void *p = get(256), *moved = get(256);
+    for (int i = 0; i < MORE; i++) assert_non_null(alloc_obj_epoch(allocator, 256, epoch, &handles[i]));
+    void *first = slab_handle_get(allocator, handles[0]);
     ts_churn_block *block = ts_churn(block_of(p));
     unsigned bitmap = check_bin(block, cls).bitmap;
-    assert_true(free_obj(allocator, handle));
-    places now = check_bin(block, cls);
-    assert_int_equal(now.magazine, 0);
-    assert_int_equal(now.bitmap, bitmap + 1);
-    assert_int_equal(ts_load_relaxed(&block->bin[cls].direct_frees), TS_DIRECT_ONE);
-    assert_false(slab_free(allocator, q));
+    for (int i = 0; i < MORE; i++) {
+        assert_true(free_obj(allocator, handles[i]));
+        assert_false(free_obj(allocator, handles[i]));
+        places now = check_bin(block, cls);
+        int past = i < (int)TS_MAGAZINE_SLOTS ? 0 : i + 1 - (int)TS_MAGAZINE_SLOTS;
+        assert_int_equal(now.magazine, i + 1 - past);
+        assert_int_equal(now.bitmap, bitmap + (unsigned)past);
+        assert_int_equal(ts_load_relaxed(&block->bin[cls].direct_frees), (uint64_t)past * TS_DIRECT_ONE);
+    }
+    assert_false(slab_free(allocator, first));
+    uint64_t direct = ts_load_relaxed(&block->bin[cls].direct_frees);
+    assert_non_null(slab_realloc(allocator, moved, 1000));
+    assert_int_equal(ts_load_relaxed(&block->bin[cls].direct_frees), direct + TS_DIRECT_ONE);
 }
 
 /* Flushing: all that is free is in the bitmaps, and nothing is lost by doing it at any time. */
@@ -377,7 +389,7 @@ int main(void) {
         WITH_EPOCH(reserved_slabs_are_used_at_once),
         WITH_EPOCH(random_order_in_every_class),
         WITH_EPOCH(free_all_allocate_all),
-        WITH_EPOCH(freed_by_handle_goes_past_the_magazine),
+        WITH_EPOCH(freed_by_handle),
         WITH_EPOCH(idle_flushes),
         WITH_EPOCH(closing),
         WITH_EPOCH(rebuild),

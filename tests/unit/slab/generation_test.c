@@ -52,9 +52,18 @@ static unsigned count_use(use *uses, unsigned known, const void *address) {
     return i < known ? known : known + 1;
 }
 
-/* All slots of one slab but three are taken, and these are used over and over. by_handle: freed past the magazine, else
-   into it. */
-static void a_few_slots_over_and_over(size_t size, bool by_handle) {
+typedef enum way { BY_POINTER, BY_HANDLE, PAST_THE_MAGAZINE } way;
+
+static bool free_by(way how, SlabAllocator *allocator, void *p, SlabHandle handle) {
+    ts_object object;
+    if (how == BY_POINTER) return slab_free(allocator, p);
+    if (how == BY_HANDLE) return free_obj(allocator, handle);
+    assert_true(ts_object_at((uintptr_t)allocator, p, &object));
+    return ts_free((uintptr_t)allocator, p, object.generation);
+}
+
+/* All slots of one slab but three are taken, and these are used over and over. */
+static void a_few_slots_over_and_over(size_t size, way how) {
     static SlabHandle handles[TIMES], sorted[TIMES];
     use uses[4];
     unsigned known = 0, used_up = 0;
@@ -73,7 +82,7 @@ static void a_few_slots_over_and_over(size_t size, bool by_handle) {
         known = count_use(uses, known, p);
         assert_true(known <= 3);
         assert_true(slab_handle_get(allocator, handles[i]) == p);
-        assert_true(by_handle ? free_obj(allocator, handles[i]) : slab_free(allocator, p));
+        assert_true(free_by(how, allocator, p, handles[i]));
         assert_false(slab_free(allocator, p));
         if (i > 0) {
             assert_null(slab_handle_get(allocator, handles[i - 1]));
@@ -88,8 +97,9 @@ static void a_few_slots_over_and_over(size_t size, bool by_handle) {
     for (unsigned i = 0; i < known; i++) {
         used_up += uses[i].times == TS_STATE_GEN_MAX + 1;
     }
-    assert_true(by_handle || used_up == TIMES / (TS_STATE_GEN_MAX + 1)); /* the magazine gives the newest again */
-    assert_int_equal(ts_slab_at(unit)->empty_at, slots - used_up);       /* those that are used up are retired */
+    /* The magazine gives the newest again. */
+    assert_true(how == PAST_THE_MAGAZINE || used_up == TIMES / (TS_STATE_GEN_MAX + 1));
+    assert_int_equal(ts_slab_at(unit)->empty_at, slots - used_up); /* those that are used up are retired */
     sup_check_identities(allocator);
     /* The slab comes back with all its slots, and with generations above all of these. */
     assert_true(epoch_destroy(allocator, epoch));
@@ -108,8 +118,31 @@ static void slots_are_used_up(void **state) {
     const size_t sizes[] = {16, 48, 64, 112, 4096};
     (void)state;
     for (unsigned i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        a_few_slots_over_and_over(sizes[i], false);
-        a_few_slots_over_and_over(sizes[i], true);
+        a_few_slots_over_and_over(sizes[i], BY_POINTER);
+        a_few_slots_over_and_over(sizes[i], BY_HANDLE);
+        a_few_slots_over_and_over(sizes[i], PAST_THE_MAGAZINE);
+    }
+}
+
+/* A handle is good from when it is made, not from when its object is there: what could be one, but is not, is none. */
+static void not_made(void **state) {
+    (void)state;
+    for (size_t size = 32; size <= 4096; size *= 2) {
+        SlabAllocator *allocator = slab_allocator_create();
+        EpochId epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
+        void *p = slab_malloc_epoch(allocator, size, epoch);
+        ts_slab *slab = ts_slab_at(unit_of(p));
+        assert_int_equal(ts_load_relaxed(&slab->handled), 0);
+        SlabHandle handle, guess = slab_handle_of(allocator, p);
+        ts_store_relaxed(&slab->handled, 0);
+        assert_null(slab_handle_get(allocator, guess));
+        assert_false(free_obj(allocator, guess));
+        void *q = alloc_obj_epoch(allocator, size, epoch, &handle);
+        assert_ptr_equal(ts_slab_at(unit_of(q)), slab);
+        assert_int_equal(ts_load_relaxed(&slab->handled), 1);
+        assert_ptr_equal(slab_handle_get(allocator, handle), q);
+        assert_true(free_obj(allocator, handle) && free_obj(allocator, guess));
+        slab_allocator_free(allocator);
     }
 }
 
@@ -225,6 +258,7 @@ static void slabs_are_used_up(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(slots_are_used_up),
+        cmocka_unit_test(not_made),
         cmocka_unit_test(all_slots_are_used_up),
         cmocka_unit_test(slabs_are_used_up),
     };
