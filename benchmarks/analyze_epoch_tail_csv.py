@@ -22,6 +22,8 @@ import os
 import re
 import sys
 
+import ending
+
 COLUMNS = ("allocator", "epoch", "throughput_ops_sec")
 NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?", re.ASCII)
 # What lies outside has no square in floating point, and is no throughput of a computer.
@@ -221,17 +223,9 @@ def main(arguments):
     except InputError as error:
         fail(str(error))
     figures = {name: analyze(speeds) for name, speeds in windows.items()}
-    try:
-        print(json.dumps(figures, indent=2) if options.json else "\n".join(table(figures)))
-        sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        fail(f"standard output: {error.strerror}")
+    print(json.dumps(figures, indent=2) if options.json else "\n".join(table(figures)))
     return 0
 
 
 if __name__ == "__main__":
-    sys.stdout.reconfigure(errors="backslashreplace")  # a name may have letters that the output's encoding has not
-    sys.exit(main(sys.argv[1:]))
+    ending.run("analyze_epoch_tail_csv", main)

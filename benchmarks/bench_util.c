@@ -27,6 +27,14 @@ void bench_die(int code, const char *format, ...) {
     exit(code);
 }
 
+static void flush_stdout(void) {
+    if (fflush(stdout) == 0 && !ferror(stdout)) return;
+    fputs("cannot write to the standard output\n", stderr);
+    _exit(BENCH_EXIT_USAGE);
+}
+
+void bench_watch_stdout(void) { (void)atexit(flush_stdout); }
+
 const char *bench_option_value(const char *program, const char *peer, int argc, char **argv, int *i) {
     const char *option = argv[*i], *value = ++*i < argc ? argv[*i] : NULL;
     if (!value) bench_die(BENCH_EXIT_USAGE, "%s%s: a value must follow '%s' (see --help)", program, peer, option);

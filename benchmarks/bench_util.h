@@ -25,6 +25,8 @@
 /* One line on stderr, then exit(code). */
 _Noreturn void bench_die(int code, const char *format, ...) BENCH_PRINTF(2, 3);
 
+/* From now on the program ends with code 2 if not all that it printed could be written. */
+void bench_watch_stdout(void);
 /* The argument behind option argv[*i], to which *i moves on. None, or another option there: an error (BENCH_EXIT_USAGE) of the
    program, whose name may come in two pieces. */
 const char *bench_option_value(const char *program, const char *peer, int argc, char **argv, int *i);

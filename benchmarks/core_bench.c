@@ -232,6 +232,7 @@ int main(int argc, char **argv) {
     enum { RUN_WORK, RUN_LIST, RUN_IDENTIFY, RUN_SMOKE } action = RUN_WORK;
 
     setvbuf(stdout, stdout_buffer, _IOFBF, sizeof stdout_buffer);
+    bench_watch_stdout();
     for (int i = 1; i < argc; i++) {
         const char *option = argv[i];
         if (strcmp(option, "--work") == 0) {

@@ -10,6 +10,7 @@ import pathlib
 import sys
 
 import bench_report as report
+import ending
 import make_results
 import suite_figures as figures
 
@@ -93,4 +94,4 @@ def main(arguments):
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    ending.run("gate", main)

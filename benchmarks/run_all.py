@@ -28,6 +28,7 @@ import subprocess
 import sys
 import time
 
+import ending
 import run_bench
 from run_bench import clean_environment, describe_commit, describe_machine, shown
 
@@ -37,6 +38,7 @@ ALLOCATORS = ["tslab", "malloc", "jemalloc", "tcmalloc", "mimalloc"]
 PEERS = ALLOCATORS[1:]
 MODES = ["full", "quick", "smoke"]
 EXIT_UNAVAILABLE = 3
+EXIT_NO_PROGRAM = 127
 IDENTIFY_S = 60  # how long a program may take to say who it is
 # What scope_bench calls the ways of an allocator to drop objects together.
 SCOPES = {"tslab": ["tslab", "tslab_keep", "tslab_reset"], "malloc": ["glibc"],
@@ -559,7 +561,11 @@ class Run:
             return
         start, begin = log_path.stat().st_size, time.monotonic()
         with open(log_path, "a", encoding="utf-8") as log:
-            code = run_unit(command, target, log, self.locked)
+            try:
+                code = run_unit(command, target, log, self.locked)
+            except FileNotFoundError as error:
+                code = EXIT_NO_PROGRAM
+                log.write(f"{error.filename}: {error.strerror}\n")
         self.record(unit, time.monotonic() - begin, code, command)
         if code == EXIT_UNAVAILABLE:
             say(f"    left out: {last_line(log_path, start)}")
@@ -622,6 +628,7 @@ def list_steps():
 
 
 def main(arguments):
+    run = None
     try:
         options = parse_arguments(arguments)
         if options.list:
@@ -634,8 +641,11 @@ def main(arguments):
     except Refusal as refusal:
         say(f"run_all: {refusal}")
         return 2
+    except BrokenPipeError:
+        raise
     except OSError as error:
-        say(f"run_all: {error.filename}: {error.strerror}")
+        say("run_all: " + ": ".join(str(part) for part in (error.filename, error.strerror) if part) +
+            ("; what is finished is kept: the same command with --resume goes on" if run and run.finished else ""))
         return 2
 
 
@@ -647,7 +657,4 @@ if __name__ == "__main__":
     signal.signal(signal.SIGTERM, interrupt)
     if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # nohup
         signal.signal(signal.SIGHUP, interrupt)
-    try:
-        sys.exit(main(sys.argv[1:]))
-    except KeyboardInterrupt:
-        sys.exit(130)
+    ending.run("run_all", main)

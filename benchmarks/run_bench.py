@@ -8,6 +8,7 @@ Every measurement is appended to the raw file at once; interrupted, the run can 
 
 import argparse
 import datetime
+import fcntl
 import os
 import pathlib
 import platform
@@ -17,6 +18,7 @@ import sys
 import time
 
 import bench_report as report
+import ending
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent
@@ -29,7 +31,7 @@ FOREIGN_SETTINGS = ("LD_PRELOAD", "GLIBC_TUNABLES", "MALLOC_", "MIMALLOC_", "TCM
 
 
 def fail(message):
-    print(f"run_bench: {message}", file=sys.stderr)
+    print(f"{pathlib.Path(sys.argv[0]).stem}: {message}", file=sys.stderr)
     sys.exit(2)
 
 
@@ -261,6 +263,18 @@ def drop_unfinished_line(raw_path):
         raw_path.write_bytes(whole)
 
 
+def lock_file(path):
+    """The file, made if it is not there, which is this run's to write as long as it is open."""
+    if path.exists() and not path.is_file():
+        fail(f"{shown(path)} is no file that can be read again")
+    file = open(path, "ab")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        fail(f"{shown(path)} is in use: another run writes to it")
+    return file
+
+
 def measure(options, programs, works, header, raw_path):
     """Runs the plan. Returns (measurements, {(work, allocator): why it failed or is not available}, interrupted)."""
     measurements = []
@@ -375,10 +389,14 @@ def main(arguments):
     raw_path = out_path.with_name(out_path.stem + "_raw.csv")
     try:
         out_path.parent.mkdir(parents=True, exist_ok=True)
+        if options.resume and not raw_path.is_file():
+            fail(f"--resume: {shown(raw_path)} is not there")
+        locked = lock_file(raw_path)
         measurements, problems, interrupted = measure(options, programs, works, header, raw_path)
         header[2] += f", {os.getloadavg()[0]:.2f} at the end"
         summary = report.summarize(measurements)
         report.write_summary(out_path, header, summary)
+        locked.close()
     except OSError as error:
         fail(f"{error.filename}: {error.strerror}")
 
@@ -410,7 +428,4 @@ def interrupt(_signal, _frame):
 
 if __name__ == "__main__":
     signal.signal(signal.SIGTERM, interrupt)
-    try:
-        sys.exit(main(sys.argv[1:]))
-    except KeyboardInterrupt:
-        sys.exit(130)
+    ending.run("run_bench", main)

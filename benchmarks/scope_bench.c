@@ -515,6 +515,7 @@ static void run_rounds(void) {
 }
 
 int main(int argc, char **argv) {
+    bench_watch_stdout();
     parse(argc, argv);
     clean_environment();
     if (config.list) {

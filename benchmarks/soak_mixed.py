@@ -8,13 +8,15 @@ At the end, or when interrupted, what was measured is summed up as by analyze_ep
 
 import argparse
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
 
 import analyze_epoch_tail_csv as analyze
+import ending
 import run_all
-from run_bench import Progress, clean_environment, header_lines, shown
+from run_bench import Progress, clean_environment, header_lines, lock_file, shown
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent
@@ -214,8 +216,9 @@ def main(arguments):
     try:
         if not options.csv:
             path.parent.mkdir(parents=True, exist_ok=True)
-        if path.is_file():
-            path.replace(before)
+        locked = lock_file(path)  # what is in it stays there for who writes to it, so it is not moved
+        if path.stat().st_size > 0:
+            shutil.copyfile(path, before)
         with open(path, "w", encoding="utf-8") as out:
             out.writelines(f"# {line}\n" for line in header_lines(command_words(options), versions, {}))
             out.write(HEADER + "\n")
@@ -249,7 +252,4 @@ def interrupt(_signal, _frame):
 
 if __name__ == "__main__":
     signal.signal(signal.SIGTERM, interrupt)
-    try:
-        sys.exit(main(sys.argv[1:]))
-    except KeyboardInterrupt:
-        sys.exit(130)
+    ending.run("soak_mixed_single_process", main)

@@ -553,6 +553,7 @@ static void check_paths(void) {
 }
 
 int main(int argc, char **argv) {
+    bench_watch_stdout();
     parse(argc, argv);
     if (!config.smoke && !bench_clock_is_invariant())
         bench_die(BENCH_EXIT_UNAVAILABLE, "the tick counter %s of this processor changes its rate", BENCH_TICK_SOURCE);

@@ -178,7 +178,8 @@ class Charts(unittest.TestCase):
         answer = self.run_plot("soak_distribution")
         self.assertEqual(answer.returncode, 2)
         self.assertEqual(answer.stderr, f"plot_bench: {other / 'run.csv'}: machine elsewhere, but "
-                         f"{self.results / 'run.csv'} is of machine here: they do not go together\n")
+                         f"{self.results / 'run.csv'} is of machine here: they do not go together "
+                         "(--baseline DIR: other folders, or none)\n")
         soak = table("allocator,epoch,throughput_ops_sec", [("jemalloc", n, 1e8 + n) for n in (1, 2, 3)])
         (other / "soak.csv").write_text(soak, encoding="utf-8")
         for commit, words in (("abc", "here"), ("def", "here; results: commit abc; jemalloc: commit def")):

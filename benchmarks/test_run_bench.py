@@ -268,6 +268,20 @@ class Runs(unittest.TestCase):
         self.assertIn("not here: mixed_400, jemalloc: it broke", answer.stdout)
         self.assertIn("mixed_400,op_ns,ns,glibc,1.0,10", self.out.read_text(encoding="utf-8"))
 
+    def test_two_do_not_write_to_one_file(self):
+        self.program("tslab", 8, sleep=0.5)
+        raw = self.out.with_name("x_raw.csv")
+        with subprocess.Popen(self.command("--rounds", "1"), stdout=subprocess.PIPE, text=True) as child:
+            deadline = time.monotonic() + 30
+            while time.monotonic() < deadline and not (raw.exists() and raw.stat().st_size):
+                time.sleep(0.02)
+            other = self.run_bench("--rounds", "2")
+            self.assertEqual(other.returncode, 2, other.stdout)
+            self.assertIn(f"{raw} is in use", other.stderr)
+            child.communicate(timeout=30)
+            self.assertEqual(child.returncode, 0)
+        self.assertEqual({row["round"] for row in report.read_raw(raw)}, {1})
+
     def test_goes_on_after_an_interruption(self):
         self.program("tslab", 8, sleep=0.2)
         self.program("glibc", 10, sleep=0.2)

@@ -125,6 +125,13 @@ class BadArguments(Programs):
         ]:
             self.refuse("tail_attribution", arguments, named)
 
+    def test_what_cannot_be_printed(self):
+        for program in ("scope_bench", "tail_attribution"):
+            with open("/dev/full", "w", encoding="utf-8") as full:
+                answer = subprocess.run([PROGRAMS / program, "--smoke"], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+            self.assertEqual(answer.returncode, 2, program)
+            self.assertIn("cannot write to the standard output", answer.stderr)
+
     def test_help(self):
         for program in ["scope_bench", "scope_bench_none", "tail_attribution"]:
             answer = run(program, "--help")

@@ -143,6 +143,19 @@ class Soak(unittest.TestCase):
         self.assertIn("interrupted: the windows above are kept", output)
         self.assertGreaterEqual(len(self.rows()), 3)
 
+    def test_two_do_not_write_to_one_file(self):
+        self.csv.write_text("what was there\n", encoding="utf-8")
+        with soak_mixed.lock_file(self.csv):
+            answer = self.soak("--smoke")
+        self.assertEqual(answer.returncode, 2)
+        self.assertIn("soak.csv is in use", answer.stderr)
+        self.assertEqual(self.csv.read_text(encoding="utf-8"), "what was there\n")
+        self.csv.unlink()
+        os.mkfifo(self.csv)
+        answer = self.soak("--smoke")
+        self.assertEqual(answer.returncode, 2)
+        self.assertIn("soak.csv is no file that can be read again", answer.stderr)
+
     def test_what_was_there_is_kept_until_another_soak_is_complete(self):
         self.csv.write_text("old windows\n", encoding="utf-8")
         with subprocess.Popen(self.command("--allocators", "tslab", "--window-ms", "20"), text=True, stdout=subprocess.PIPE,

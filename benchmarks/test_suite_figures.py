@@ -563,6 +563,18 @@ class Document(Folder):
                       answer.stdout)
         self.assertIn("gate: FAILED", answer.stdout)
 
+    def test_a_gate_whose_output_is_not_read(self):
+        self.write_some()
+        command = [sys.executable, "-B", str(HERE / "gate.py"), str(self.folder)]
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            answer = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+        self.assertEqual((answer.returncode, answer.stderr), (2, "gate: standard output: No space left on device\n"))
+        reader, writer = os.pipe()
+        os.close(reader)
+        answer = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
+        os.close(writer)
+        self.assertEqual((answer.returncode, answer.stderr), (141, ""))
+
     def test_the_gate_tells_new_misses_from_those_of_the_tree(self):
         self.write_some()
         tree = self.folder / "tree"

@@ -171,7 +171,8 @@ class Data:
         for path, text in said.items():
             first, wanted = next(iter(said.items()))
             if text != wanted:
-                raise report.InputError(f"{path}: {word} {text}, but {first} is of {word} {wanted}: they do not go together")
+                raise report.InputError(f"{path}: {word} {text}, but {first} is of {word} {wanted}: they do not go together "
+                                        "(--baseline DIR: other folders, or none)")
 
     def suite(self, name, allocator=None):
         """The first one that has the file, and the allocator in it."""
@@ -227,7 +228,12 @@ class Data:
         return "; ".join(f"{folder}: commit {text or 'not recorded'}" for folder, text in said.items())
 
     def origin(self):
-        return "; ".join(text for text in (self.machine(), self.commits()) if text)
+        return "; ".join(text for text in (self.less(), self.machine(), self.commits()) if text)
+
+    def less(self):
+        """What the titles do not say of a run that is not the whole one."""
+        mode = self.suites[0].header().get("mode", "full")
+        return "" if mode == "full" else f"MODE {mode.upper()}: less work, fewer objects and threads than the titles say"
 
     def begin(self):
         self.suites[0].asked.clear()
@@ -406,8 +412,8 @@ def slab_lifecycle(data):
     figure, axes = plt.subplots(1, 2, figsize=(11, 4.4))
     cycles = data.numbers("churn_test", "tslab", "cycle")
     for column, text, colour, dashes in (("slabs_allocated", "taken into use", "#0072B2", "-"),
-                                         ("slabs_recycled", "empty, kept for the next", "#E69F00", (0, (6, 2))),
-                                         ("slabs_overflowed", "empty, beyond the budget: given back", "#D55E00", (0, (1, 1.5)))):
+                                         ("slabs_recycled", "empty, kept for the next", "#56B4E9", (0, (6, 2))),
+                                         ("slabs_overflowed", "empty, beyond the budget: given back", "#444444", (0, (1, 1.5)))):
         values = data.numbers("churn_test", "tslab", column)
         axes[0].plot(cycles, values, color=colour, linestyle=dashes, linewidth=2, label=text)
     axes[0].set_xlabel("cycle of 10,000 objects of 128 bytes")
@@ -527,7 +533,7 @@ def thread_axis(axis):
 
 
 def thread_chart(data, column, scale, unit, log):
-    figure, axes = plt.subplots(1, 2, figsize=(11, 4.6), sharey=True)
+    figure, axes = plt.subplots(1, 2, figsize=(11, 4.6), sharey=log)
     for axis, frees, title in ((axes[0], "private", "each thread frees its own objects"),
                                (axes[1], "cross", "each thread frees what another allocated")):
         for allocator in data.allocators("thread_trials"):
@@ -573,7 +579,7 @@ def summary(data):
          lambda a: data.median("benchmark_accurate", a, "p999_ns", size_class=SIZE, op="alloc"), True),
         ("of a 256 MiB spike,\nback at the kernel", "% returned", "phase_shifts",
          lambda a: statistics.mean(data.numbers("phase_shifts", a, "returned_pct")), False),
-        ("100 objects dropped\ntogether, per object", "ns (log scale)", "scope_bench", lambda a: scope_figure(data, a), True),
+        ("100 objects dropped together,\n1 scope open, per object", "ns", "scope_bench", lambda a: scope_figure(data, a), False),
         ("mixed load, soak", "million calls a second", "soak",
          lambda a: statistics.median(data.numbers("soak", a, "throughput_ops_sec")) / 1e6, False),
     ]
@@ -616,8 +622,8 @@ def summary(data):
 
 
 SHORT = {"tslab": "temporal-slab", "malloc": "glibc"}
-# APR and bumpalo cannot free a single object. The mallocs free each, which is quicker than their own arenas and heaps.
-WAYS = {"tslab": "temporal-slab", "apr": "APR pool", "bumpalo": "bumpalo", "malloc": "glibc, free",
+# APR, bumpalo and std::pmr cannot free a single object. The mallocs free each, which is quicker than their own arenas and heaps.
+WAYS = {"tslab": "temporal-slab", "apr": "APR pool", "bumpalo": "bumpalo", "pmr": "std::pmr", "malloc": "glibc, free",
         "jemalloc": "jemalloc, free", "tcmalloc": "tcmalloc, free", "mimalloc": "mimalloc, free"}
 
 

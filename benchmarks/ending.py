@@ -1,0 +1,35 @@
+"""How the programs in Python of this folder end."""
+
+import os
+import sys
+
+INTERRUPTED = 130
+NOBODY_READS = 141  # as a program that SIGPIPE ends
+
+
+def run(name, main):
+    """Exits with what main answers to the arguments; with 2 where what it prints cannot be written."""
+    if sys.stdout is None:
+        print(f"{name}: standard output: closed", file=sys.stderr)
+        sys.exit(2)
+    sys.stdout.reconfigure(errors="backslashreplace")  # a name may have letters that the output's encoding has not
+    try:
+        code = main(sys.argv[1:])
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    except BrokenPipeError:
+        code = NOBODY_READS
+        drop_stdout()
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        drop_stdout()
+        print(f"{name}: standard output: {error.strerror}", file=sys.stderr)
+        code = 2
+    sys.exit(code)
+
+
+def drop_stdout():
+    """What is left in its buffer would fail once more at the end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
