@@ -33,6 +33,7 @@ static const work_entry works[] = {
     {"tail_random", core_tail_random, "p999_ns", "the same with random victims"},
     {"memory", core_memory, "bytes_per_object", "resident bytes per live object, 100,000 x 128 B, all touched"},
 #if PEER_HAS_DOMAINS
+    {"handles_2k", core_handles_2k, "pair_ns", "random_replace_2k by handles: free_obj, alloc_obj_epoch"},
     {"destroy_1000", core_destroy_1000, "destroy_ns", "destroying a domain of 1,000 objects of 64-128 B"},
     {"destroy_200000", core_destroy_200000, "destroy_ns", "destroying a domain of 200,000 objects of 64-128 B"},
     {"destroy_growth", core_destroy_growth, "ratio",

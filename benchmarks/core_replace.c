@@ -90,6 +90,76 @@ void core_free_all_alloc_all(const core_config *config) {
     measure_replace(config, all_block, 100000, 0, 500000, 2, 20);
 }
 
+/* ---- by handle ---------------------------------------------------------------------------------- */
+
+#if PEER_HAS_DOMAINS
+enum { HANDLES = 2000, HANDLE_ORDER = 1 << 16, HANDLE_PAIRS = 500000 };
+
+typedef struct handle_state {
+    peer_ref peer;
+    SlabHandle *handles;
+    const uint32_t *order;
+    size_t cursor, pairs;
+} handle_state;
+
+BENCH_INLINE SlabHandle handle_alloc(peer_ref peer, enum bench_mode mode, uint32_t slot) {
+    SlabHandle handle = SLAB_HANDLE_NONE;
+    if (mode == MODE_EMPTY) {
+        __asm__ volatile("" : "+r"(handle)::"memory");
+        return handle;
+    }
+    unsigned char *object = alloc_obj_epoch(peer.allocator, OBJECT_BYTES, peer.epoch, &handle);
+    if (__builtin_expect(object == NULL, 0)) core_out_of_memory(OBJECT_BYTES);
+    if (mode == MODE_TOUCH) *(volatile unsigned char *)object = 1;
+    if (mode == MODE_CHECK) core_fill(object, OBJECT_BYTES, slot);
+    return handle;
+}
+
+BENCH_INLINE void handle_free(peer_ref peer, enum bench_mode mode, SlabHandle handle, uint32_t slot) {
+    if (mode == MODE_EMPTY) {
+        __asm__ volatile("" : "+r"(handle)::"memory");
+        return;
+    }
+    if (mode == MODE_CHECK) {
+        const void *object = slab_handle_get(peer.allocator, handle);
+        if (object) core_verify(object, slot);
+        if (!free_obj(peer.allocator, handle) || slab_handle_get(peer.allocator, handle)) core_refused(object);
+    } else {
+        free_obj(peer.allocator, handle);
+    }
+}
+
+BENCH_INLINE void handle_loop(handle_state *state, enum bench_mode mode) {
+    peer_ref peer = state->peer;
+    SlabHandle *handles = state->handles;
+    const uint32_t *order = state->order;
+    size_t at = state->cursor;
+    for (size_t n = state->pairs; n > 0; n--) {
+        uint32_t slot = order[at++ & (HANDLE_ORDER - 1)];
+        handle_free(peer, mode, handles[slot], slot);
+        handles[slot] = handle_alloc(peer, mode, slot);
+    }
+    state->cursor = at;
+}
+
+static void handle_block(void *state, enum bench_mode mode) { CORE_DISPATCH(handle_loop, state, mode); }
+
+void core_handles_2k(const core_config *config) {
+    handle_state state = {.pairs = config->smoke ? 4 * HANDLES : HANDLE_PAIRS};
+    enum bench_mode mode = core_mode(config);
+    state.handles = bench_map(HANDLES * sizeof *state.handles);
+    state.order = core_random_slots(config->seed, HANDLE_ORDER, HANDLES);
+    state.peer = peer_open();
+    core_measure_floor(config, handle_block, &state, state.pairs);
+    for (uint32_t slot = 0; slot < HANDLES; slot++) state.handles[slot] = handle_alloc(state.peer, mode, slot);
+    core_measure_blocks(config, handle_block, &state, state.pairs, 2, 60, "pair_ns");
+    for (uint32_t slot = 0; slot < HANDLES; slot++) handle_free(state.peer, mode, state.handles[slot], slot);
+    peer_close(state.peer);
+    bench_unmap((void *)state.order, HANDLE_ORDER * sizeof *state.order);
+    bench_unmap(state.handles, HANDLES * sizeof *state.handles);
+}
+#endif
+
 /* ---- mixed sizes: each operation frees a full slot or fills an empty one ------------------------ */
 
 enum { MIXED_SLOTS = 400, MIXED_MIN_BYTES = 16, MIXED_MAX_BYTES = 1039, MIXED_OPS = 1 << 16 };

@@ -282,7 +282,9 @@ TS_NOINLINE static bool free_other(uintptr_t token, void *p) {
     return rejected(token, "slab_free", p, NULL);
 }
 
-TS_AT_LINE bool slab_free(SlabAllocator *allocator, void *p) {
+/* In the section of the allocations, so that its distance from them does not change with what else the library has:
+   docs/architecture.md. */
+TS_ENTRY bool slab_free(SlabAllocator *allocator, void *p) {
     ts_tls *tls = &ts_thread;
     uint64_t entry = ts_entry_of(&ts_region.part[TS_NORMAL], p);
     ts_op_begin(tls);

@@ -10,7 +10,7 @@
 #include "heap/scope.h"
 #include "os/os.h"
 
-/* FREED_FOR_ANOTHER: freed, but another thread is told so, and does what is left to do for that (foreign.c, 7). */
+/* FREED_FOR_ANOTHER: freed, but another thread is told so (foreign.c, 7). */
 typedef enum verdict { FREED, FREED_FOR_ANOTHER, NOT_LIVE, AGAIN } verdict;
 
 /* Of an object of this thread's own that is about to die. */
@@ -154,7 +154,7 @@ static verdict free_once(uintptr_t token, void *p, uint32_t generation, uint32_t
         ts_heap_bind(heap, block->share); /* its next frees are fast */
         ts_heap_enter(heap);
         verdict v = free_own(heap, block, unit, entry, generation, w);
-        if (TS_UNLIKELY(v == FREED && block->closing == TS_CLOSING)) {
+        if (TS_UNLIKELY(v <= FREED_FOR_ANOTHER && block->closing == TS_CLOSING)) {
             /* Others may have freed the rest of the slab meanwhile, and seen this object live: ts_foreign_give_closed. */
             atomic_thread_fence(memory_order_seq_cst);
             ts_foreign_take_off(heap, unit);

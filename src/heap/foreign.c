@@ -189,7 +189,7 @@ static bool all_pending(uint32_t unit, bool scope, unsigned i, const _Atomic uin
 }
 
 /* seq_cst: each of those who free the last objects at once writes its bit (the owner: the state) and then looks at all
-   others, so the last of them sees that nothing is left. The owner looks at FOREIGN after that (alloc.c: free_once).
+   others, so the last of them sees that nothing is left. The owner looks at FOREIGN after that (free.c: free_once).
    seq_cst of `flushed`: ts_foreign_drain_flushed. */
 void ts_foreign_give_closed(uint32_t unit, uint64_t entry) {
     _Atomic uint64_t *word = ts_unit_word(unit);
