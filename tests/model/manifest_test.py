@@ -58,7 +58,7 @@ def main():
 
         foreign = "src/heap/foreign.c"
         case("a step is gone", foreign, "        if (bits & bit) return TS_FOREIGN_NOT_LIVE;\n", "",
-             "foreign.c: set_bit is not as it was")
+             "foreign.c: ts_foreign_free is not as it was")
         case("an order is weaker", "src/region/table.h", "ts_store_release(&((ts_entry *)entry)->id, id)",
              "ts_store_relaxed(&((ts_entry *)entry)->id, id)", "table.h: ts_table_publish is not as it was")
         case("a comment changes", foreign, "/* step c */", "/* here */", "")
