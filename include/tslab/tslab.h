@@ -207,7 +207,8 @@ TSLAB_API bool slab_owns(SlabAllocator *allocator, const void *pointer);
 /* slab_malloc_epoch that also says the object's handle. out NULL: EINVAL. */
 TSLAB_API void *alloc_obj_epoch(SlabAllocator *allocator, size_t size, EpochId epoch, SlabHandle *out);
 /* Frees the object. false: stale, double, forged, or of another allocator. Of several threads that free one handle at the same
-   instant one is told true (but see docs/security.md for one that loses its processor in the middle of it). Cost: as slab_free, and one locked instruction. */
+   instant one is told true (but see docs/security.md for one that loses its processor in the middle of it).
+   Cost: as slab_free, and one locked instruction. */
 TSLAB_API bool free_obj(SlabAllocator *allocator, SlabHandle handle);
 /* The object's address, NULL in the same cases. The address is good until the object is freed. */
 TSLAB_API void *slab_handle_get(SlabAllocator *allocator, SlabHandle handle);
