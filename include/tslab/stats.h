@@ -64,7 +64,7 @@ typedef struct SlabClassStats {
     uint64_t slow_path_cache_miss;       /* of these, found in no warm cache: fresh memory */
     uint64_t slow_path_epoch_closed;     /* allocations refused: the epoch was not active (whole allocator) */
     uint64_t list_move_partial_to_full;  /* slabs whose last free slot was claimed */
-    uint64_t list_move_full_to_partial;  /* slabs that were full and got a slot back */
+    uint64_t list_move_full_to_partial;  /* of these, full no more: a slot came back, or the end */
     uint64_t current_partial_null;       /* looks for a free slot that found no slab in the bin at all */
     uint64_t current_partial_full;       /* looks for a free slot that found all slabs of the bin full */
     uint64_t empty_slab_recycled;        /* slabs that became empty and went to a warm cache */

@@ -215,24 +215,17 @@ TS_COLD static bool rejected(uintptr_t token, const char *call, const void *p, c
     return false;
 }
 
-TS_NOINLINE static bool evict_and_settle(ts_churn_block *block, const char *object, ts_bin *bin) {
-    ts_bin_evict(block, bin, object);
+/* An object that was freed past a full magazine, and its slab changes a list or is empty. */
+TS_NOINLINE static bool give_and_settle(ts_churn_block *block, const char *object, ts_bin *bin) {
+    ts_bin_give_freed(block, bin, object);
     ts_epoch_settle();
     return true;
 }
 
-/* The magazine is full: another of its objects goes back to its slab. */
-TS_NOINLINE static bool free_full(ts_churn_block *block, void *object, ts_bin *bin) {
-    const char *other = ts_bin_exchange(bin, object);
-    const ts_part *part = &ts_region.part[TS_NORMAL];
-    uint64_t entry = (uint64_t)(other - part->base) >> 4;
-    ts_slab *slab = ts_slab_in(part, entry >> TS_ENTRY_UNIT_SHIFT);
-    /* Full before, or empty after: by one comparison, as empty_at is 1 at least. */
-    uint32_t before = slab->free_count, empty_at = slab->empty_at;
-    if (TS_UNLIKELY(before - 1 >= empty_at - 2)) return evict_and_settle(block, other, bin);
-    uint64_t granule = ts_granule(TS_NORMAL, entry), *word = &slab->u.free[(granule >> 6) & 3];
-    *word = ts_with_bit(*word, granule);
-    slab->free_count = (uint16_t)(before + 1);
+/* The magazine is full. Its arguments are where slab_free has them. */
+TS_NOINLINE static bool free_full(ts_churn_block *block, void *object, ts_bin *bin, uint64_t granule) {
+    const ts_fast_result r = {.freed = true, .full = true, .block = block, .bin = bin, .granule = granule};
+    if (TS_UNLIKELY(!ts_fast_give(&r, TS_NORMAL))) return give_and_settle(block, object, bin);
     ts_op_end(&ts_thread);
     return true;
 }
@@ -275,7 +268,7 @@ TS_NOINLINE static bool free_other(uintptr_t token, void *p) {
     ts_fast_result r = {.freed = false, .full = false};
     if (tls->token == token && entry < ts_region.part[TS_SMALL].limit)
         r = ts_fast_free(tls, TS_SMALL, entry, p, false, SLAB_HANDLE_NONE);
-    if (TS_UNLIKELY(r.full)) return evict_and_settle(r.block, ts_bin_exchange(r.bin, p), r.bin);
+    if (TS_UNLIKELY(r.full) && TS_UNLIKELY(!ts_fast_give(&r, TS_SMALL))) return give_and_settle(r.block, p, r.bin);
     ts_op_end(tls);
     if (TS_LIKELY(r.freed || p == NULL)) return true;
     if (TS_LIKELY(ts_free(token, p, TS_ANY_GENERATION))) return true;
@@ -292,7 +285,7 @@ TS_ENTRY bool slab_free(SlabAllocator *allocator, void *p) {
         return free_other(ts_token(allocator), p);
     ts_fast_result r = ts_fast_free(tls, TS_NORMAL, entry, p, false, SLAB_HANDLE_NONE);
     if (TS_UNLIKELY(!r.freed)) return free_other(ts_token(allocator), p);
-    if (TS_UNLIKELY(r.full)) return free_full(r.block, p, r.bin);
+    if (TS_UNLIKELY(r.full)) return free_full(r.block, p, r.bin, r.granule);
     ts_op_end(tls);
     return true;
 }
@@ -385,12 +378,9 @@ TS_ALWAYS_INLINE bool free_obj_fast(const ts_tls *tls, SlabHandle handle, const 
     ts_fast_result r = ts_fast_free(tls, part, entry, object, true, handle);
     if (TS_UNLIKELY(!r.freed)) return false;
     *first = !r.late;
-    if (TS_LIKELY(!r.full)) {
-        ts_op_end(&ts_thread);
-        return true;
-    }
-    return part == TS_NORMAL ? free_full(r.block, object, r.bin)
-                             : evict_and_settle(r.block, ts_bin_exchange(r.bin, object), r.bin);
+    if (TS_UNLIKELY(r.full) && TS_UNLIKELY(!ts_fast_give(&r, part))) return give_and_settle(r.block, object, r.bin);
+    ts_op_end(&ts_thread);
+    return true;
 }
 
 /* Below 64 bytes, or another case. The operation has begun. */

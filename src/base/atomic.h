@@ -85,8 +85,11 @@ static inline bool ts_halves_are(const _Atomic uint64_t *p, uint32_t low, uint32
 #endif
 #define ts_add_owned(p, v) \
     _Generic((p), _Atomic uint64_t * : ts_add_owned_64, _Atomic uint32_t * : ts_add_owned_32)((p), (v))
+/* Every store of an x86-64 is a release; the compiler must not move others behind it. */
+#define ts_add_owned_release(p, v) (atomic_signal_fence(memory_order_release), ts_add_owned((p), (v)))
 #else
 #define ts_add_owned(p, v) ts_store_relaxed((p), ts_load_relaxed(p) + (v))
+#define ts_add_owned_release(p, v) ts_store_release((p), ts_load_relaxed(p) + (v))
 #define ts_or_owned_16(p, v) ts_store_relaxed((p), (uint16_t)(ts_load_relaxed(p) | (v)))
 #define ts_low_byte_owned(p) (ts_load_relaxed(p) & 0xff)
 #define ts_clear_pair_owned(p) (ts_store_relaxed(p, 0), ts_store_relaxed((p) + 1, 0))
@@ -108,9 +111,11 @@ static inline bool ts_halves_are(const _Atomic uint64_t *p, uint32_t low, uint32
 #ifdef TSLAB_UNCOUNTED
 #define TS_COUNTED 0
 #define ts_count(p, v) ((void)(p), (void)(v))
+#define ts_count_release(p, v) ((void)(p), (void)(v))
 #else
 #define TS_COUNTED 1
 #define ts_count(p, v) ts_add_owned((p), (v))
+#define ts_count_release(p, v) ts_add_owned_release((p), (v))
 #endif
 
 /* Keeps the compiler, not the machine, from moving accesses across. Partner of os barrier_all(). */

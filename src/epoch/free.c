@@ -174,10 +174,11 @@ static bool free_fast_again(ts_heap *heap, uintptr_t token, uint32_t unit, uint6
     const ts_tls own = {.share_line = (uint32_t)ts_line_of(share)};
     ts_op_begin(&ts_thread);
     void *object = ts_unit_address(unit) + (entry & (TS_UNIT_ENTRIES - 1)) * 16;
-    ts_fast_result r = ts_part_of_unit(unit) == TS_NORMAL
-                           ? ts_fast_free(&own, TS_NORMAL, entry, object, false, SLAB_HANDLE_NONE)
-                           : ts_fast_free(&own, TS_SMALL, entry, object, false, SLAB_HANDLE_NONE);
-    if (r.full) return ts_bin_evict(r.block, r.bin, ts_bin_exchange(r.bin, object));
+    bool normal = ts_part_of_unit(unit) == TS_NORMAL;
+    ts_fast_result r = normal ? ts_fast_free(&own, TS_NORMAL, entry, object, false, SLAB_HANDLE_NONE)
+                              : ts_fast_free(&own, TS_SMALL, entry, object, false, SLAB_HANDLE_NONE);
+    if (r.full && !(normal ? ts_fast_give(&r, TS_NORMAL) : ts_fast_give(&r, TS_SMALL)))
+        return ts_bin_give_freed(r.block, r.bin, object);
     ts_op_end(&ts_thread);
     return r.freed;
 }

@@ -33,7 +33,7 @@ bool ts_bin_ready(ts_churn_block *block, unsigned cls) {
  *   a note: the objects of top are in the count already. Those that came after them are left out, for this look;
  *   no note, and another word afterwards: top may be that of after the emptying. It looks again, and finds the note or
  *   what comes after it, however long the other is away in between.
- * A free into a full magazine changes `direct_frees` as well, as one of another thread's object does when it is taken in: the
+ * A free past a full magazine changes `direct_frees` as well, as one of another thread's object does when it is taken in: the
  * looks are limited, so that one who frees all the time keeps nobody.
  */
 ts_magazine_counts ts_bin_magazine_counts(const ts_bin *bin) {
@@ -191,7 +191,6 @@ static bool release_slab(ts_churn_block *block, ts_bin *bin, ts_slab *slab) {
         ts_add_owned(&block->b.slabs, (uint32_t)-1);
         slab->u.last_word = w;
         ts_share_keep(block->b.share, unit);
-        ts_count(&block->b.share->count[ts_bin_class(block, bin)].empty_slab_recycled, 1);
         ts_note_drained(&block->b);
         return true;
     }
@@ -209,11 +208,10 @@ static bool worth_keeping(const ts_churn_block *block, const ts_bin *bin, const 
            block->empty[ts_bin_class(block, bin)] <= 1 + ts_load_relaxed(&bin->slabs) / 8;
 }
 
-static void full_to_partial(ts_churn_block *block, ts_bin *bin, ts_slab *slab, uint32_t unit) {
+static void full_to_partial(ts_bin *bin, ts_slab *slab, uint32_t unit) {
     unlink_slab(bin, slab, unit);
     push_head(bin, slab, unit);
     ts_add_owned(&bin->full, (uint32_t)-1);
-    ts_count(&block->b.share->count[ts_bin_class(block, bin)].list_move_full_to_partial, 1);
 }
 
 static ts_slab *put_slot(ts_churn_block *block, ts_bin *bin, uint32_t entry) {
@@ -226,7 +224,7 @@ static ts_slab *put_slot(ts_churn_block *block, ts_bin *bin, uint32_t entry) {
     words[granule >> 6] |= (uint64_t)1 << (granule & 63);
     slab->free_count++;
     if (slab->free_count == slab->empty_at) block->empty[ts_bin_class(block, bin)]++;
-    if (slab->free_count == 1) full_to_partial(block, bin, slab, unit);
+    if (slab->free_count == 1) full_to_partial(bin, slab, unit);
     return slab;
 }
 
@@ -248,7 +246,7 @@ void ts_bin_release_empty(ts_churn_block *block, ts_bin *bin, uint32_t unit) {
 /* The owner inside an operation, without holding the heap: only the slot's bit is set here; what changes a list
    is done with the heap held. The operation ends before that, so another thread may have ended or flushed the block
    meanwhile: its era is looked at again, and the slot's bit. */
-TS_NOINLINE static bool evict_moves_slab(ts_churn_block *block, ts_bin *bin, uint32_t entry) {
+TS_NOINLINE static bool give_moves_slab(ts_churn_block *block, ts_bin *bin, uint32_t entry) {
     ts_heap *heap = ts_thread.heap;
     uint64_t era = ts_era(&block->b);
     ts_op_end(&ts_thread);
@@ -267,12 +265,12 @@ TS_NOINLINE static bool evict_moves_slab(ts_churn_block *block, ts_bin *bin, uin
     return true;
 }
 
-bool ts_bin_evict(ts_churn_block *block, ts_bin *bin, const char *object) {
+bool ts_bin_give_freed(ts_churn_block *block, ts_bin *bin, const char *object) {
     unsigned part = ts_part_of_object(object);
     uint32_t entry = (uint32_t)ts_entry_of(&ts_region.part[part], object);
     ts_slab *slab = ts_slab_at(slab_of_entry(part, entry));
     unsigned after = slab->free_count + 1u;
-    if (TS_UNLIKELY(after == 1 || after == slab->empty_at)) return evict_moves_slab(block, bin, entry);
+    if (TS_UNLIKELY(after == 1 || after == slab->empty_at)) return give_moves_slab(block, bin, entry);
     uint64_t granule = ts_granule(part, entry) & (ts_granules_per_unit(part) - 1);
     ts_slab_free_words(part, slab)[granule >> 6] |= (uint64_t)1 << (granule & 63);
     slab->free_count = (uint16_t)after;
@@ -350,7 +348,7 @@ bool ts_bin_claim(ts_churn_block *block, unsigned cls) {
 
 static void after_direct_frees(ts_churn_block *block, ts_bin *bin, ts_slab *slab, uint32_t unit, unsigned free_before) {
     if (slab->free_count == slab->empty_at) block->empty[ts_bin_class(block, bin)]++;
-    if (free_before == 0 && slab->free_count != 0) full_to_partial(block, bin, slab, unit);
+    if (free_before == 0 && slab->free_count != 0) full_to_partial(bin, slab, unit);
 }
 
 /* The slots of one foreign word in one go: a state word each, then bitmap, counts and list once. */

@@ -24,20 +24,9 @@ uint64_t ts_bin_word_allocs(const ts_bin *bin);
 uint64_t ts_bin_take_word(ts_bin *bin);
 /* Claims the next word of the bin's slabs. false: none has a free slot. Caller holds the heap. */
 bool ts_bin_claim(ts_churn_block *block, unsigned cls);
-/* Puts an object into a full magazine, for another that leaves it, of each place in turn as the direct frees are counted: to be
-   given to ts_bin_evict. Owner, inside an operation. */
-static inline char *ts_bin_exchange(ts_bin *bin, void *object) {
-    uint64_t direct = ts_load_relaxed(&bin->direct_frees);
-    char **place = &bin->magazine[(direct >> TS_DIRECT_SHIFT) & (TS_MAGAZINE_SLOTS - 1)];
-    char *other = *place;
-    *place = object;
-    /* release: who sees the count sees the top that the object was freed above */
-    ts_store_release(&bin->direct_frees, direct + TS_DIRECT_ONE);
-    return other;
-}
-/* Puts the slot of an object that left the magazine back into its slab: owner inside an operation, which it ends, not holding the
-   heap. Returns true. */
-bool ts_bin_evict(ts_churn_block *block, ts_bin *bin, const char *object);
+/* Puts the slot of an object that was freed past a full magazine back into its slab, where ts_fast_give has not: owner inside the
+   operation that freed it, which it ends, not holding the heap. Returns true. */
+bool ts_bin_give_freed(ts_churn_block *block, ts_bin *bin, const char *object);
 /* Puts a free slot back into its slab. */
 void ts_bin_give_slot(ts_churn_block *block, ts_bin *bin, uint32_t entry);
 /* Gives a slab of the bin to the share if it is empty, and (if_empty) not worth keeping. Caller holds the heap. */

@@ -105,7 +105,6 @@ TS_NOINLINE static void end_churn(ts_churn_block *block) {
         ts_warm chain = {bin->head, bin->head ? ts_slab_at(bin->head)->prev : 0, 0};
         if (TS_UNLIKELY(block->b.share->allocator->care)) end_slabs(block->b.share->allocator, bin->head);
         ts_store_relaxed(&chain.count, ts_load_relaxed(&bin->slabs));
-        if (chain.head) ts_count(&block->b.share->count[cls].empty_slab_recycled, ts_load_relaxed(&bin->slabs));
         ts_warm_splice(&lists[ts_class_part(cls)], &chain);
         ts_share_fold(block->b.share, cls, bin_tally(bin).allocated);
         ts_store_relaxed(&bin->word, 0);

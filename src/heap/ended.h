@@ -47,7 +47,7 @@ TS_ALWAYS_INLINE bool ts_scope_empty(ts_heap *heap, ts_scope_block *block, const
         ts_block_set_free(heap, &block->b, true);
     else
         ts_store_relaxed(&block->b.slabs, 0);
-    ts_count(&share->count[TS_COUNT_SCOPE].empty_slab_recycled, slabs);
+    ts_count(&share->count[TS_COUNT_SCOPE].scope_recycled, slabs);
     return ts_share_add_warm(share, TS_NORMAL, head, tail, slabs);
 }
 TS_ALWAYS_INLINE bool ts_scope_end(ts_heap *heap, ts_scope_block *block) { return ts_scope_empty(heap, block, true); }

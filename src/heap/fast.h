@@ -51,10 +51,11 @@ _Static_assert(TS_CACHE_LINE == 1u << 6, "a shift by 6 less gives the place of a
 
 typedef struct ts_fast_result {
     bool freed;
-    bool full; /* freed, and the magazine has no room: to be given to ts_bin_exchange */
+    bool full; /* freed, and the magazine has no room: to be given to its slab (ts_fast_give) */
     bool late; /* freed, but another thread is told so: foreign.c, 7 */
     ts_churn_block *block;
     ts_bin *bin;
+    uint64_t granule; /* of the object, in its part */
 } ts_fast_result;
 
 /* Frees the object at an entry of the calling thread's own, open block. Not freed: this needs the slow path (which
@@ -76,7 +77,7 @@ TS_ALWAYS_INLINE ts_fast_result ts_fast_free(const ts_tls *tls, const unsigned p
        this use } at that moment, and word's era, which is never one to come, is that one. (That of a scope goes on to { share,
        era + 1 } at a reset; but TS_UNIT_SCOPE is in the lower half of its slabs' words, so they match no key.) */
     if (TS_UNLIKELY(!ts_halves_are(&r.block->b.key, (uint32_t)word, tls->share_line))) return r;
-    uint64_t granule = ts_granule(part, entry);
+    uint64_t granule = r.granule = ts_granule(part, entry);
     uint32_t s = ts_load_relaxed(&region->state[granule]);
     uint32_t want = part == TS_NORMAL ? 2 * (uint32_t)entry + 1 : 1;
     if (TS_UNLIKELY(((s ^ want) & 7u) != 0)) return r;
@@ -106,6 +107,22 @@ TS_ALWAYS_INLINE ts_fast_result ts_fast_free(const ts_tls *tls, const unsigned p
     r.bin->magazine[depth] = object;
     ts_add_owned(&r.bin->top, (uint64_t)TS_TOP_PUSH);
     return r;
+}
+
+/* What was freed into a full magazine goes straight to its slab: the magazine keeps what it has. false: it is counted, but
+   the rest is ts_bin_give_freed's, as it changes a list or lets the slab go. Inside the same operation. */
+TS_ALWAYS_INLINE bool ts_fast_give(const ts_fast_result *r, const unsigned part) {
+    /* release: who sees the count sees that the object was allocated, in `top` or in the claimed word (ts_block_tally) */
+    ts_count_release(&r->bin->direct_frees, TS_DIRECT_ONE);
+    if (part != TS_NORMAL) return false;
+    ts_slab *slab = ts_slab_in(&ts_region.part[TS_NORMAL], r->granule / TS_STATES_NORMAL);
+    /* Full before, or empty after: by one comparison, as empty_at is 1 at least. */
+    uint32_t before = slab->free_count;
+    if (TS_UNLIKELY(before - 1 >= slab->empty_at - 2u)) return false;
+    uint64_t *word = &slab->u.free[r->granule / 64 % 4];
+    *word = ts_with_bit(*word, r->granule);
+    slab->free_count = (uint16_t)(before + 1);
+    return true;
 }
 
 #define TS_SCOPE_MAX_BYTES 4096u

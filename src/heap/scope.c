@@ -23,7 +23,7 @@ static bool release_slab(ts_scope_block *block, uint32_t unit) {
         ts_add_owned(&block->b.slabs, (uint32_t)-1);
         slab->u.last_word = w;
         ts_share_keep(block->b.share, unit);
-        ts_count(&block->b.share->count[TS_COUNT_SCOPE].empty_slab_recycled, 1);
+        ts_count(&block->b.share->count[TS_COUNT_SCOPE].scope_recycled, 1);
         ts_note_drained(&block->b);
         return true;
     }

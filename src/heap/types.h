@@ -71,11 +71,10 @@ typedef struct ts_warm {
 _Static_assert(TS_MAGAZINE_BYTES == TS_MAGAZINE_SLOTS * sizeof(char *), "a pointer for each slot");
 _Static_assert((TS_MAGAZINE_SLOTS & (TS_MAGAZINE_SLOTS - 1)) == 0 && TS_MAGAZINE_SLOTS <= 128,
                "full is one bit of the depth, and the depth has 8");
-/* The magazine is a stack of free objects; a free into a full one takes the place of another object, of each place in turn: an
-   allocation gets one of the 64 that were freed last, and the last one unless the magazine was full. Its depth
+/* The magazine is a stack of free objects; what is freed while it is full goes straight to its slab. Its depth
    and the count of its allocations are one word, `top`, so counting costs nothing: what was freed into it is what was
-   allocated from it, what is in it, and what left it for its slab, which is counted as freed directly. 56 bits of a count are
-   11 years of 200 million allocations a second. */
+   allocated from it, what is in it, and what it was emptied of, which is counted as freed directly from then on. 56 bits of a count
+   are 11 years of 200 million allocations a second. */
 #define TS_TOP_DEPTH 255u
 #define TS_TOP_PUSH 1u
 #define TS_TOP_POP 255u /* one more allocated, one less in the magazine */
@@ -91,7 +90,7 @@ typedef struct ts_bin {
     _Atomic uint64_t claims;        /* [63:8] objects allocated from the claimed words before this one  [7:0] bits that
                                       this one had; 0: `word` is being changed, or put back. See bin.c */
     _Atomic uint64_t direct_frees;  /* [63:8] objects freed past the magazine: by other threads, while
-                                      closing, retired; and those that left it for their slabs  [7:0] a note, see bin.c */
+                                      closing, retired, while it was full  [7:0] a note, see bin.c */
     _Atomic uint64_t word;          /* claimed bits of one word of a slab's free bitmap, less those allocated */
     char *word_at;                  /* where the granule of bit 0 begins */
     uint32_t word_granule;          /* its number */
@@ -172,14 +171,14 @@ _Static_assert(sizeof(ts_scope_block) == 3 * TS_CACHE_LINE || sizeof(void *) < 8
 /* clang-format off */
 #define TS_SHARE_COUNTERS(X)                                                                                  \
     X(slow_path_hits) X(new_slab_count) X(slow_path_cache_miss) X(list_move_partial_to_full)                  \
-    X(list_move_full_to_partial) X(current_partial_null) X(current_partial_full) X(empty_slab_recycled)       \
-    X(foreign_frees) X(ended)
+    X(current_partial_null) X(current_partial_full) X(foreign_frees) X(ended)
 /* clang-format on */
 
 typedef struct ts_counters {
 #define X(name) _Atomic uint64_t name;
     TS_SHARE_COUNTERS(X)
 #undef X
+    _Atomic uint64_t scope_recycled; /* slabs that went back; of bins: `rising`, stats/snapshot.c */
 } ts_counters;
 
 typedef struct ts_share {

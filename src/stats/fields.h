@@ -36,7 +36,7 @@ typedef enum ts_field_unit { TS_COUNT, TS_BYTES, TS_SLABS, TS_NS, TS_PERCENT, TS
     X(list_move_partial_to_full, COUNTER, CLASS, SLABS, "list_moves_partial_to_full",                                  \
       "Slabs whose last free slot was claimed.", "")                                                                   \
     X(list_move_full_to_partial, COUNTER, CLASS, SLABS, "list_moves_full_to_partial",                                  \
-      "Slabs that were full and got a slot back.", "")                                                                 \
+      "Slabs that were full and are no more: a slot came back, or their epoch ended.", "")                                                                 \
     X(current_partial_null, COUNTER, CLASS, COUNT, "current_partial_null",                                             \
       "Looks for a free slot in a bin that had no slab at all.", "")                                                   \
     X(current_partial_full, COUNTER, CLASS, COUNT, "current_partial_full",                                             \

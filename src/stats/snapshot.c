@@ -93,6 +93,7 @@ static void sums_clear(ts_sums *s) {
         s->partial[k] = s->full[k] = s->pending[k] = s->pending_bytes[k] = 0;
     }
     s->used = 0;
+    s->unread = false;
 }
 
 static void tally_add(ts_tally *to, const ts_tally *t) {
@@ -111,6 +112,7 @@ static void sums_add(ts_sums *to, const ts_sums *from) {
         to->full[k] += from->full[k];
     }
     to->used |= from->used;
+    to->unread |= from->unread;
 }
 
 /* A scope block's full slabs are all but its current one. */
@@ -170,6 +172,7 @@ bool ts_snapshot_read_epoch(const ts_epoch *e, EpochId id, ts_sums *s) {
         if (ts_load_relaxed(&e->entry.id) != id) return false;
     }
     sums_clear(s);
+    s->unread = true;
     return true; /* reset at every look: what it holds is not there long enough to be counted */
 }
 
@@ -184,6 +187,7 @@ static void add_shares(ts_allocator *a, ts_snapshot *out) {
             TS_SHARE_COUNTERS(X)
 #undef X
         }
+        out->scope_recycled += ts_load_relaxed(&s->count[TS_COUNT_SCOPE].scope_recycled);
         out->refused += ts_load_relaxed(&s->refused_closed);
         out->warm_units += (uint64_t)ts_load_relaxed(&s->warm[0].count) + ts_load_relaxed(&s->warm[1].count);
     }
@@ -294,6 +298,22 @@ static uint64_t foreign_frees(const ts_snapshot *s, unsigned k, uint64_t pending
     return n;
 }
 
+/* What frees do to the slabs of a bin is not counted there, where it would cost them something, but known by a difference: of the
+   slabs that were ever so, those that are so no more. `all` was read first, so it is at most what is true by now; it is shown no
+   lower than before. An epoch that could not be read would be missing in `rest`. */
+static uint64_t rising(const ts_snapshot *s, _Atomic uint64_t *shown, uint64_t all, uint64_t rest) {
+    if (all > rest && !s->sums.unread) raise_to(shown, all - rest);
+    return ts_least(ts_load_relaxed(shown), all); /* another thread may have shown what was true later */
+}
+static uint64_t recycled(const ts_snapshot *s, unsigned k) {
+    if (k >= TS_CLASSES) return k == TS_COUNT_SCOPE ? s->scope_recycled : 0;
+    return rising(s, &s->allocator->shown_recycled[k], s->count[k].new_slab_count, s->sums.kind[k].slabs);
+}
+static uint64_t unfilled(const ts_snapshot *s, unsigned k) {
+    if (k >= TS_CLASSES) return 0;
+    return rising(s, &s->allocator->shown_unfilled[k], s->count[k].list_move_partial_to_full, s->sums.full[k]);
+}
+
 static void add_kind(const ts_snapshot *s, unsigned k, SlabClassStats *out) {
     const ts_tally *t = &s->sums.kind[k];
     uint64_t live = t->allocated - t->freed, bytes = t->bytes_allocated - ts_least(t->bytes_freed, t->bytes_allocated);
@@ -309,10 +329,10 @@ static void add_kind(const ts_snapshot *s, unsigned k, SlabClassStats *out) {
     out->new_slab_count += s->count[k].new_slab_count;
     out->slow_path_cache_miss += s->count[k].slow_path_cache_miss;
     out->list_move_partial_to_full += s->count[k].list_move_partial_to_full;
-    out->list_move_full_to_partial += s->count[k].list_move_full_to_partial;
+    out->list_move_full_to_partial += unfilled(s, k);
     out->current_partial_null += s->count[k].current_partial_null;
     out->current_partial_full += s->count[k].current_partial_full;
-    out->empty_slab_recycled += s->count[k].empty_slab_recycled;
+    out->empty_slab_recycled += recycled(s, k);
     out->foreign_frees += foreign_frees(s, k, pending);
     if (k != TS_COUNT_SPAN) return;
     uint64_t spans = ts_load_relaxed(&s->allocator->span_new);

@@ -31,6 +31,7 @@ typedef struct ts_sums {
     uint64_t partial[TS_COUNT_KINDS], full[TS_COUNT_KINDS];
     uint64_t pending[TS_COUNT_KINDS], pending_bytes[TS_COUNT_KINDS]; /* freed by others, not collected */
     uint64_t used;
+    bool unread; /* an epoch whose blocks were reset at every look is not in it */
 } ts_sums;
 _Static_assert(TS_COUNT_KINDS < 64, "a bit for each kind");
 
@@ -42,7 +43,7 @@ typedef struct ts_snapshot {
         TS_SHARE_COUNTERS(X)
 #undef X
     } count[TS_COUNT_KINDS];
-    uint64_t refused, warm_units, active, closing;
+    uint64_t scope_recycled, refused, warm_units, active, closing;
     /* Before this snapshot. */
     uint64_t shown_allocated[TS_COUNT_KINDS + 1], shown_freed[TS_COUNT_KINDS + 1], shown_foreign[TS_COUNT_KINDS];
 } ts_snapshot;

@@ -58,61 +58,47 @@ static void newest_first(void **state) {
     }
 }
 
-/* Each free into a full magazine turns one object out, of each place in turn: after 64 of them it holds the newest.
-   before_it: so many have left it already. */
-static void a_full_magazine_turns_objects_out(int before_it) {
-    enum { COUNT = 200 };
+static void put_by_handle(void *p) { assert_true(free_obj(allocator, slab_handle_of(allocator, p))); }
+
+/* What is freed into a full magazine goes to its slab at once, one slot a free; the magazine keeps what it has, newest first. */
+static void full_magazine_keeps_what_it_has(size_t size, void (*give)(void *)) {
+    enum { COUNT = 2 * TS_UNIT_BYTES / 64, SLOTS = TS_MAGAZINE_SLOTS };
     void *objects[COUNT];
-    bool seen[COUNT] = {false};
-    unsigned cls = ts_classes.of[128 / 16];
-    for (int i = 0; i < before_it; i++) {
-        objects[i] = get(128);
-    }
-    for (int i = 0; i < before_it; i++) {
-        put(objects[i]);
-    }
-    slab_thread_idle();
-    for (int i = 0; i < COUNT; i++) {
-        objects[i] = get(128);
-    }
+    unsigned cls = ts_classes.of[size / 16];
+    for (int i = 0; i < COUNT; i++) objects[i] = get(size);
     ts_churn_block *block = ts_churn(block_of(objects[0]));
     const ts_bin *bin = &block->bin[cls];
     for (int i = 0; i < COUNT; i++) {
-        unsigned before = check_bin(block, cls).bitmap;
-        put(objects[i]);
+        places before = check_bin(block, cls);
+        give(objects[i]);
         places now = check_bin(block, cls);
-        assert_int_equal(now.magazine, i < 64 ? i + 1 : 64);
-        assert_true(in_magazine(bin, objects[i]));
-        if (i >= 64) { /* one slot moves, no more */
-            assert_true(now.bitmap == before + 1 || now.slabs < COUNT / 128 + 1);
-        }
-        if (i >= 128) {
-            assert_false(in_magazine(bin, objects[i - 64]));
-        }
+        assert_int_equal(now.magazine, i < SLOTS ? i + 1 : SLOTS);
+        assert_int_equal(in_magazine(bin, objects[i]), i < SLOTS);
+        if (i >= SLOTS) assert_true(now.bitmap == before.bitmap + 1 || now.slabs < before.slabs);
+        assert_int_equal(ts_bin_magazine_counts(bin).frees, i + 1);
     }
     ts_magazine_counts counts = ts_bin_magazine_counts(bin);
-    assert_int_equal(counts.frees, before_it + COUNT);
-    for (int i = 0; i < 64; i++) {
-        const void *p = get(128);
-        for (int k = COUNT - 64; k < COUNT; k++) {
-            seen[k] |= p == objects[k];
-        }
-    }
-    for (int k = COUNT - 64; k < COUNT; k++) {
-        assert_true(seen[k]);
-    }
+    for (int i = SLOTS - 1; i >= 0; i--) assert_true(get(size) == objects[i]);
     assert_int_equal(check_bin(block, cls).magazine, 0);
-    assert_int_equal(ts_bin_magazine_counts(bin).pops, counts.pops + 64);
-    assert_int_equal(ts_bin_magazine_counts(bin).frees, before_it + COUNT);
+    assert_int_equal(ts_bin_magazine_counts(bin).pops, counts.pops + SLOTS);
+    assert_int_equal(ts_bin_magazine_counts(bin).frees, COUNT);
 }
 
-static void full_from_the_first_place(void **state) {
+static void full_magazine_of_pointers(void **state) {
     (void)state;
-    a_full_magazine_turns_objects_out(0);
+    full_magazine_keeps_what_it_has(128, put);
 }
-static void full_from_another_place(void **state) {
+static void full_magazine_of_small_objects(void **state) {
     (void)state;
-    a_full_magazine_turns_objects_out(40);
+    full_magazine_keeps_what_it_has(48, put);
+}
+static void full_magazine_of_handles(void **state) {
+    (void)state;
+    full_magazine_keeps_what_it_has(128, put_by_handle);
+}
+static void full_magazine_of_small_handles(void **state) {
+    (void)state;
+    full_magazine_keeps_what_it_has(48, put_by_handle);
 }
 
 /* An empty magazine: bits of a word of the bitmap are claimed, and their slots come in order of address. In a slab whose
@@ -381,8 +367,10 @@ static void rebuild(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         WITH_EPOCH(newest_first),
-        WITH_EPOCH(full_from_the_first_place),
-        WITH_EPOCH(full_from_another_place),
+        WITH_EPOCH(full_magazine_of_pointers),
+        WITH_EPOCH(full_magazine_of_small_objects),
+        WITH_EPOCH(full_magazine_of_handles),
+        WITH_EPOCH(full_magazine_of_small_handles),
         WITH_EPOCH(claimed_word),
         WITH_EPOCH(claimed_word_of_a_used_slab),
         WITH_EPOCH(pages_in_use_first),

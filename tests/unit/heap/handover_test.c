@@ -167,8 +167,8 @@ static void free_until_refused(void) {
     }
 }
 
-/* The block ends between the two halves of a free whose magazine was full: the slot that fell out is nobody's. */
-static void block_ends_in_an_eviction(void **state) {
+/* The block ends between the two halves of a free whose magazine was full: the slot is nobody's. */
+static void block_ends_in_a_free_past_the_magazine(void **state) {
     (void)state;
     if (!have_barrier()) {
         skip();
@@ -761,7 +761,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         WITH(foreign_free_waits),
         WITH(fast_allocation_waits),
-        WITH(block_ends_in_an_eviction),
+        WITH(block_ends_in_a_free_past_the_magazine),
         WITH(hold_waits),
         WITH(fork_waits),
         WITH(child_makes_it_whole),

@@ -429,8 +429,61 @@ static void dump_refuses(void **state) {
     assert_int_equal(errno, EBADF);
 }
 
+/* ---- what slabs have done, known by differences ----------------------------------------------------------------------- */
+
+#define FULL_SLABS 1000
+
+struct filler {
+    SlabAllocator *allocator;
+    atomic_bool stop;
+};
+
+/* Slabs that are full when their epoch ends, or their domain is reset. */
+static void *fill_and_end(void *argument) {
+    struct filler *f = argument;
+    EpochDomain *domain = epoch_domain_create_ex(f->allocator, NULL, EPOCH_CHURN);
+    SUP_CHECK(domain, "no domain");
+    while (!atomic_load_explicit(&f->stop, memory_order_relaxed)) {
+        EpochId epoch = epoch_open(f->allocator, NULL, EPOCH_CHURN);
+        for (int i = 0; i < FULL_SLABS * 128; i++) SUP_CHECK(slab_malloc_epoch(f->allocator, 128, epoch), "no memory");
+        SUP_CHECK(epoch_destroy(f->allocator, epoch), "not destroyed");
+        for (int i = 0; i < 2 * 128; i++)
+            SUP_CHECK(slab_malloc_epoch(f->allocator, 128, epoch_domain_epoch(domain)), "no memory");
+        SUP_CHECK(epoch_domain_reset(domain, SIZE_MAX), "not reset");
+    }
+    epoch_domain_destroy(domain);
+    return NULL;
+}
+
+static void slabs_that_end_full(void **state) {
+    struct filler f = {.allocator = *state};
+    uint32_t cls = (uint32_t)slab_class_of(128);
+    SlabClassStats last, now;
+    pthread_t thread;
+    /* So that there is some time between the shares and the epoch that is filled. */
+    for (int i = 0; i < 20000; i++) assert_int_not_equal(epoch_open(f.allocator, NULL, EPOCH_SCOPE), EPOCH_NONE);
+    assert_true(slab_stats_class(f.allocator, cls, &last));
+    assert_int_equal(pthread_create(&thread, NULL, fill_and_end, &f), 0);
+    for (int i = 0; i < 1000; i++) {
+        assert_true(slab_stats_class(f.allocator, cls, &now));
+        assert_true(now.list_move_full_to_partial >= last.list_move_full_to_partial);
+        assert_true(now.list_move_full_to_partial <= now.list_move_partial_to_full);
+        assert_true(now.empty_slab_recycled >= last.empty_slab_recycled);
+        assert_true(now.empty_slab_recycled <= now.new_slab_count);
+        last = now;
+    }
+    atomic_store(&f.stop, true);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_true(slab_stats_class(f.allocator, cls, &now));
+    assert_true(now.new_slab_count >= FULL_SLABS);
+    assert_int_equal(now.list_move_full_to_partial, now.list_move_partial_to_full);
+    assert_int_equal(now.list_move_partial_to_full, now.new_slab_count);
+    assert_int_equal(now.empty_slab_recycled, now.new_slab_count);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        SUP_WITH_ALLOCATOR(slabs_that_end_full),
         cmocka_unit_test(lists_are_complete),
         SUP_WITH_ALLOCATOR(foreign_frees_count_at_once),
         SUP_WITH_ALLOCATOR(foreign_frees_of_an_ended_epoch),

@@ -111,6 +111,13 @@ static void slabs_of_a_class(void **state) {
     assert_int_equal(stats.new_slab_count, 5 + 5 - kept);
     assert_int_equal(stats.slow_path_cache_miss, 5); /* all of them warm this time */
     sup_check_identities(allocator);
+    assert_int_equal(stats.list_move_full_to_partial, 5);
+    /* The end of the epoch takes all of them back. */
+    assert_true(epoch_destroy(allocator, epoch));
+    stats = class_stats(cls);
+    assert_int_equal(stats.list_move_full_to_partial, 10);
+    assert_int_equal(stats.list_move_partial_to_full, 10);
+    assert_int_equal(stats.empty_slab_recycled, stats.new_slab_count);
 }
 
 static void refused_and_rejected(void **state) {
