@@ -2,6 +2,8 @@
 /* Modelled in tests/model: record, orders. */
 #include "api/runtime.h"
 
+#include "heap/hollow.h"
+
 #include <errno.h>
 #include <string.h>
 
@@ -216,6 +218,7 @@ size_t slab_trim(SlabAllocator *allocator) {
     uint64_t before = ts_load_relaxed(&a->madvise_bytes);
     if (ts_thread.heap) ts_heap_idle(ts_thread.heap);
     ts_allocator_trim(a, 0);
+    if (ts_thread.heap) ts_hollow_give(ts_thread.heap, a);
     ts_epoch_settle();
     ts_records_trim();
     size_t given = (size_t)(ts_load_relaxed(&a->madvise_bytes) - before);

@@ -279,21 +279,25 @@ bool ts_bin_give_freed(ts_churn_block *block, ts_bin *bin, const char *object) {
 }
 
 /* A word of the free bitmap that is not 0, and the bits of it to take. In part NORMAL each page has half of the bits of two
-   words; pages of the unit that nothing was taken of yet come last, so that what is in use of a slab is not spread over
-   more memory than it needs. Once a churn use of the unit has had them all since its memory came from the system, whole
+   words; pages of the unit that nothing was taken of yet, or that went back to the system, come last, so that what is in use of a
+   slab is not spread over more memory than it needs. Once claims have had them all since its memory came from the system, whole
    words are. */
 TS_ALWAYS_INLINE unsigned pick_word(unsigned part, ts_slab *slab, const uint64_t *words, uint64_t *bits) {
     unsigned w = 0;
     *bits = UINT64_MAX;
-    if (part != TS_NORMAL || TS_LIKELY(slab->pages == TS_SLAB_PAGES)) {
+    if (part != TS_NORMAL || TS_LIKELY(slab->touched == TS_SLAB_ALL_PAGES)) {
         while (words[w] == 0) w++; /* at most 4 words, 16 in part SMALL */
         return w;
     }
-    for (unsigned page = 0;; page++) {
-        if (page >= slab->pages) slab->pages = (uint16_t)(page + 1);
+    for (unsigned step = 0;; step++) {
+        unsigned page = step % TS_SLAB_PAGES;
+        if (step < TS_SLAB_PAGES && !(slab->touched >> page & 1)) continue;
         *bits = (uint64_t)UINT32_MAX << page % 2 * 32;
-        for (w = page / 2; w < 4; w += 2)
-            if (words[w] & *bits) return w;
+        for (w = page / 2; w < 4; w += 2) {
+            if (!(words[w] & *bits)) continue;
+            slab->touched |= (uint8_t)(1u << page);
+            return w;
+        }
     }
 }
 
@@ -331,6 +335,7 @@ bool ts_bin_claim(ts_churn_block *block, unsigned cls) {
     if (slab->free_count == slab->empty_at) block->empty[cls]--;
     bits &= words[w];
     words[w] -= bits;
+    if (TS_UNLIKELY(slab->given != 0)) slab->given &= (uint8_t)ts_slab_pages_in_use(slab, cls) ^ TS_SLAB_ALL_PAGES;
     unsigned claimed = ts_popcount64(bits);
     set_word(bin, bits, claimed);
     bin->word_granule = ts_unit_in_part(unit) * ts_granules_per_unit(part) + w * 64u;

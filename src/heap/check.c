@@ -229,6 +229,8 @@ static bool check_bin(ts_check *check, const ts_churn_block *block, unsigned cls
         REQUIRE(found == 0 || slab->prev == before, "unit %u: prev is %u, it comes after %u", unit, slab->prev, before);
         REQUIRE(slab->free_count == 0 || found_full == 0, "unit %u: has free slots, and comes after a full one", unit);
         if (!check_churn_slab(check, block, cls, unit, &free_now, &live_slots)) return false;
+        unsigned here = slab->touched | (ts_class_part(cls) == TS_NORMAL ? ts_slab_pages_in_use(slab, cls) : 0);
+        REQUIRE((slab->given & here) == 0, "unit %u: pages %u went back, and %u are in use", unit, slab->given, here);
         found++;
         found_full += slab->free_count == 0;
         empty += slab->free_count == slab->empty_at;

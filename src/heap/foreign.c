@@ -124,6 +124,21 @@ static void queue_slab(uint32_t unit, uint64_t u) {
     }
 }
 
+/* As 6 and 7 of a thread that has done no 5: 4 of the conclusions says what becomes of a slab without bits. */
+bool ts_foreign_lend(ts_heap *heap, uint32_t unit, uint64_t word) {
+    if (!ts_cas_seq(ts_unit_word(unit), &word, word | TS_UNIT_FOREIGN)) return false;
+    heap->lent = unit;
+    return true;
+}
+
+void ts_foreign_lent_back(ts_heap *heap) {
+    uint32_t unit = heap->lent;
+    /* A zombie, perhaps; the line is the same. */
+    const ts_block *block = ts_block_of_line(ts_word_line(ts_load_acquire(ts_unit_word(unit))), false);
+    heap->lent = 0;
+    push_on(block_home(block), unit);
+}
+
 ts_foreign_result ts_foreign_free(uint32_t unit, uint64_t entry, uintptr_t allocator, uint32_t generation,
                                   uint64_t *retries) {
     _Atomic uint64_t *word = ts_unit_word(unit);

@@ -43,6 +43,10 @@ _Static_assert(TS_DRAINED > TS_FOREIGN_WORK / TS_FOREIGN_SLAB_WORK, "one round d
 void ts_foreign_take_off(ts_heap *heap, uint32_t unit);
 #define TS_FOREIGN_FLAGS_MET 16u             /* measured beside 8 and 32: docs/architecture.md */
 #define TS_FOREIGN_WORTH (2 * TS_UNIT_BYTES) /* what makes a round worth its while: see churn_try in epoch/alloc.c */
+/* A slab is lent by the owner of its block, whose heap is held: nobody hands it on until it is given back, by the same thread, with
+   the heap held again. word: its UNIT word, without flags. false: it is another now. One at a time. */
+bool ts_foreign_lend(ts_heap *heap, uint32_t unit, uint64_t word);
+void ts_foreign_lent_back(ts_heap *heap);
 /* Whether a foreign free of the object is under way. */
 bool ts_foreign_pending(uint32_t unit, bool scope, uint64_t entry);
 

@@ -378,6 +378,7 @@ void ts_heap_fork_child(void) {
             ts_store_seq(&h->state, lost ? TS_HEAP_LOST : TS_HEAP_ABANDONED);
             if (!lost) ts_fetch_add_relaxed(&ts_heaps_abandoned, 1);
             for (ts_block *b = h->blocks; b && !lost; b = b->heap_next) ts_block_shut(b);
+            if (h->lent && !lost) ts_foreign_lent_back(h);
         }
         ts_store_release(&h->revoked, 0);
         ts_lock_release_for_fork(&h->lock);

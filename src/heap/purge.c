@@ -69,8 +69,7 @@ static void purge_states(uint32_t first, uint32_t count) {
     (void)ts_os->purge((void *)from, to - from);
 }
 
-/* Whole pages between two addresses. */
-static bool purge_pages(ts_allocator *allocator, const char *begin, const char *end) {
+bool ts_purge_pages(ts_allocator *allocator, const char *begin, const char *end) {
     size_t page = ts_os_page_bytes();
     uintptr_t from = (uintptr_t)ts_align_up((uintptr_t)begin, page);
     uintptr_t to = (uintptr_t)ts_align_down((uintptr_t)end, page);
@@ -101,7 +100,7 @@ bool ts_purge_run(ts_allocator *allocator, uint32_t first, uint32_t count) {
     if (state_units > 1) ts_pool_take_around(&from, &units, state_units);
     if (around) ts_pool_take_around(&from, &units, page_units);
     const char *begin = ts_unit_address(around ? from : first);
-    bool purged = purge_pages(allocator, begin, begin + (size_t)(around ? units : count) * TS_UNIT_BYTES);
+    bool purged = ts_purge_pages(allocator, begin, begin + (size_t)(around ? units : count) * TS_UNIT_BYTES);
     if (purged) purge_states(from, units);
     uint32_t before = first - from, after = units - before - count;
     if (before) ts_pool_give(from, before);

@@ -19,6 +19,8 @@ void ts_uncommit(ts_allocator *allocator, uint32_t units);
 unsigned ts_purge_batch(ts_allocator *allocator, uint64_t keep, uint64_t most, uint32_t *units, uint32_t *span_units);
 /* Purges warm units down to `keep`, about `most` of them. Returns those given back. */
 uint64_t ts_purge_shared(ts_allocator *allocator, uint64_t keep, uint64_t most);
+/* Purges the whole pages between two addresses. false: the system refused. */
+bool ts_purge_pages(ts_allocator *allocator, const char *begin, const char *end);
 /* Purges one run of units that are nobody's, and gives none to the pool. false: the system refused. */
 bool ts_purge_run(ts_allocator *allocator, uint32_t first, uint32_t count);
 /* The units of a span that is on no list go back; if the system refuses, they are single warm units. */

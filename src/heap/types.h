@@ -254,6 +254,7 @@ typedef struct ts_heap {
     ts_scope_block *scope_map[TS_HEAP_MAP];
     uint64_t serial;                     /* (h) of its thread; never used twice */
     struct ts_domain_scope *spare_scope; /* owner only */
+    uint32_t lent;                       /* (h) slab that its thread has lent, 0: none; see hollow.c */
     uint8_t flags_met;                   /* owner only: its frees in slabs with foreign frees, since it took those in */
     /* Sampling; written by the owner only. */
     uint32_t sample_rate, sample_left[2];       /* to the next one of allocations, of frees */

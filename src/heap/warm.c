@@ -173,7 +173,7 @@ uint32_t ts_unit_acquire(ts_heap *heap, ts_share *share, unsigned part, bool *fr
     if (unit) return unit;
     unit = take_fresh(share->allocator, part, 1, 1);
     if (!unit) return 0;
-    ts_slab_at(unit)->pages = 0;
+    ts_slab_at(unit)->touched = ts_slab_at(unit)->given = 0;
     if (TS_UNLIKELY(share->allocator->care)) ts_care_fill(share->allocator, ts_unit_address(unit), TS_UNIT_BYTES);
     return unit;
 }
@@ -342,7 +342,8 @@ bool ts_allocator_reserve(ts_allocator *allocator, uint64_t units) {
         ts_fetch_add_relaxed(&allocator->reserved_units, n);
         ts_lock_acquire(&allocator->warm_lock);
         for (uint32_t i = n; i-- > 0;) {
-            ts_slab_at(first + i)->pages = TS_SLAB_PAGES;
+            ts_slab_at(first + i)->touched = TS_SLAB_ALL_PAGES;
+            ts_slab_at(first + i)->given = 0;
             ts_warm_push(&allocator->warm[TS_NORMAL], first + i);
         }
         ts_lock_release(&allocator->warm_lock);

@@ -72,6 +72,7 @@ bool ts_slab_reset_churn(uint32_t unit, unsigned cls) {
     ts_slab *slab = ts_slab_at(unit);
     bool small = ts_part_of_unit(unit) == TS_SMALL;
     ts_assert(2, ts_load_relaxed(ts_unit_word(unit)) == 0);
+    if (slab->kind != TS_KIND_CHURN) slab->given = 0; /* as another kind it may have had memory in all pages */
     if (!ts_slab_next_use(slab, TS_KIND_CHURN, ts_slab_next_generation(slab))) return false;
     reset_states(unit, small ? NULL : normal_states[cls]);
     if (small)
@@ -90,6 +91,17 @@ bool ts_slab_reset_churn(uint32_t unit, unsigned cls) {
 bool ts_slab_reset_span(uint32_t unit) {
     ts_slab *slab = ts_slab_at(unit);
     return ts_slab_next_use(slab, TS_KIND_SPAN, ts_slab_next_generation(slab));
+}
+
+unsigned ts_slab_pages_in_use(const ts_slab *slab, unsigned cls) {
+    unsigned used = 0, bytes = ts_class_bytes[cls];
+    for (unsigned slot = 0; slot < ts_classes.slots[cls]; slot++) {
+        unsigned at = slot * bytes;
+        uint64_t granule = ts_granule(TS_NORMAL, at / 16);
+        if (slab->u.free[granule >> 6] >> (granule & 63) & 1) continue;
+        used |= ts_slab_pages_between(at, at + bytes);
+    }
+    return used;
 }
 
 unsigned ts_slab_count_live(uint32_t unit) {

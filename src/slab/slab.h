@@ -89,6 +89,8 @@ static inline uint32_t ts_handle_entry(uint64_t handle) { return (uint32_t)(hand
 typedef enum ts_kind { TS_KIND_NONE, TS_KIND_CHURN, TS_KIND_SCOPE, TS_KIND_SPAN, TS_KIND_RETIRED } ts_kind;
 
 #define TS_SLAB_PAGES 4u /* of 4 KiB, whatever the system's are: 64 granules, half of the bits of two words of `free` */
+#define TS_SLAB_PAGE_BYTES (TS_UNIT_BYTES / TS_SLAB_PAGES)
+#define TS_SLAB_ALL_PAGES ((1u << TS_SLAB_PAGES) - 1)
 
 struct ts_allocator;
 
@@ -117,8 +119,11 @@ typedef struct ts_slab {
     _Atomic uint32_t queue_next; /* link of the queue of foreign frees, written by who set FOREIGN; span: index of
                                       its epoch, written before the UNIT word */
     uint16_t allocator;          /* (o)(w) index of the allocator that it was claimed for last */
-    uint16_t pages; /* (o) NORMAL: pages of 4 KiB, from the first, that a claim has taken slots of since the
-                                      unit's memory came from the system; TS_SLAB_PAGES: all, or as good as */
+    uint8_t
+        touched; /* (o) NORMAL: bit per page of 4 KiB that a claim has taken slots of, since the unit's memory came from the
+                              system or the page went back to it; TS_SLAB_ALL_PAGES: all, or as good as */
+    uint8_t
+        given; /* (o) NORMAL: bit per page that went back to the system, and was not claimed of since (heap/hollow.c) */
     _Atomic uint64_t foreign[8]; /* churn, NORMAL: 32 granules a word */
 } ts_slab;
 
@@ -302,6 +307,14 @@ TS_ALWAYS_INLINE bool ts_slab_reset_scope(uint32_t unit) {
 }
 /* For a span: only the tag and the generation move on. */
 bool ts_slab_reset_span(uint32_t unit);
+
+/* A bit per page of a slab that bytes from begin to end - 1 of it lie in. */
+static inline unsigned ts_slab_pages_between(unsigned begin, unsigned end) {
+    unsigned first = begin / TS_SLAB_PAGE_BYTES, last = (end - 1) / TS_SLAB_PAGE_BYTES;
+    return (2u << last) - (1u << first);
+}
+/* Of a churn slab in part NORMAL: pages in which slots lie that are not in its free bitmap. */
+unsigned ts_slab_pages_in_use(const ts_slab *slab, unsigned cls);
 
 /* Live slots of a churn slab, by its state words; and of a scope slab, by its bitmaps. */
 unsigned ts_slab_count_live(uint32_t unit);

@@ -223,6 +223,7 @@ static void block_flushed(void) { CHANGE(churn_block()->b.flushed, 1); }
 static void block_of_closed_epoch_open(void) { CHANGE(epoch_of(closing)->blocks->open_id, closing); }
 static void bin_slabs(void) { ADD(bin_of_objects()->slabs, 1); }
 static void bin_full(void) { ADD(bin_of_objects()->full, 1); }
+static void bin_page(void) { CHANGE(ts_slab_at(bin_of_objects()->head)->given, TS_SLAB_ALL_PAGES); }
 static void bin_empty(void) { ADD(churn_block()->empty[ts_classes.of[112 / 16]], 1); }
 static void bin_pops(void) { ADD(bin_of_objects()->claims, 1u << TS_CLAIMS_SHIFT); }
 static void bin_pushes(void) { ADD(bin_of_objects()->direct_frees, TS_DIRECT_ONE); }
@@ -676,6 +677,7 @@ static const struct {
     CASE(block_of_closed_epoch_open, "a block is open to"),
     CASE(bin_slabs, "counted"),
     CASE(bin_full, "full slabs"),
+    CASE(bin_page, "went back, and"),
     CASE(bin_empty, "empty slabs"),
     CASE(bin_pops, "live objects"),
     CASE(bin_pushes, "live objects"),

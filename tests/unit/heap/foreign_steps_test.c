@@ -31,6 +31,8 @@
 #define ts_foreign_pending stepped_pending
 #define ts_foreign_give_closed stepped_give_closed
 #define ts_foreign_take_off stepped_take_off
+#define ts_foreign_lend stepped_lend
+#define ts_foreign_lent_back stepped_lent_back
 void ts_foreign_drain(ts_heap *heap);
 void ts_foreign_take_off(ts_heap *heap, uint32_t unit);
 size_t ts_foreign_drain_some(ts_heap *heap, unsigned most);
@@ -45,6 +47,8 @@ size_t ts_foreign_drain_some(ts_heap *heap, unsigned most);
 #undef ts_foreign_pending
 #undef ts_foreign_give_closed
 #undef ts_foreign_take_off
+#undef ts_foreign_lend
+#undef ts_foreign_lent_back
 
 static void (*at_stop)(void);
 static unsigned steps_left;

@@ -1,0 +1,81 @@
+/*
+ * The slots of such a page are free in their slab's bitmap, before and after: what is known of them lies outside of the data, so
+ * the page can go and come as it likes while nobody has an object in it.
+ *
+ * Nobody gets one there while the system takes it:
+ *  1. Slots of a slab are claimed by the owner of its block only, and that is the calling thread.
+ *  2. The slab goes to other hands (as its epoch ends) only while FOREIGN is off in its UNIT word. So it is lent: FOREIGN is set, as by a
+ *     thread between 6 and 7 of foreign.c, and once the system has answered the slab is queued, as that thread would do it. To
+ *     all others it is a slab of which somebody frees an object, but no object is freed.
+ * So the call of the system holds up nobody. `lent` of the heap is for a fork in the middle of it, in whose child the slab is queued
+ * all the same (ts_heap_fork_child).
+ */
+#include "heap/hollow.h"
+
+#include "heap/foreign.h"
+#include "heap/purge.h"
+#include "os/os.h"
+#include "region/pool.h"
+
+/* The owner's bin of the unit, if it is a churn slab of this thread's in the allocator, and nobody has set FOREIGN; *word: its UNIT
+   word. Inside an operation it stays so, but for that. */
+static ts_bin *my_bin(const ts_heap *heap, const ts_allocator *allocator, uint32_t unit, uint64_t *word) {
+    /* acquire: partner of ts_bin_add, so that the block is there */
+    uint64_t w = *word = ts_load_acquire(ts_unit_word(unit));
+    if (w == 0 || (w & (TS_UNIT_SPAN | TS_UNIT_SCOPE | TS_UNIT_ZOMBIE | TS_UNIT_FOREIGN))) return NULL;
+    const ts_block *block = ts_block_of_line(ts_word_line(w), false);
+    if (ts_load_relaxed(&block->heap) != heap || ts_load_relaxed(&block->allocator) != allocator->token) return NULL;
+    return ts_era(block) == ts_word_era(w) ? ts_line_address(ts_word_line(w)) : NULL;
+}
+
+/* Pages of a slab that can go. Caller holds the heap. */
+static unsigned hollow_pages(const ts_bin *bin, uint32_t unit) {
+    const ts_slab *slab = ts_slab_at(unit);
+    if (slab->free_count == 0) return 0;
+    unsigned cls = ts_bin_class(ts_churn(ts_block_of_line(ts_line_of(bin), false)), bin);
+    return ~(ts_slab_pages_in_use(slab, cls) | slab->given) & TS_SLAB_ALL_PAGES;
+}
+
+/* Returns those that went, all of them if the system refuses none. */
+static unsigned purge(ts_allocator *allocator, const char *slab, unsigned pages) {
+    unsigned gone = 0;
+    for (unsigned first = 0, end; first < TS_SLAB_PAGES; first = end + 1) {
+        for (end = first; pages >> end & 1;) end++;
+        if (end == first) continue;
+        if (!ts_purge_pages(allocator, slab + first * TS_SLAB_PAGE_BYTES, slab + end * TS_SLAB_PAGE_BYTES)) break;
+        gone |= (1u << end) - (1u << first);
+    }
+    return gone;
+}
+
+/* false: the system has refused, and will again. */
+static bool give_of(ts_heap *heap, ts_allocator *allocator, uint32_t unit) {
+    uint64_t word, now;
+    ts_heap_enter(heap);
+    const ts_bin *bin = my_bin(heap, allocator, unit, &word);
+    unsigned pages = bin ? hollow_pages(bin, unit) : 0;
+    if (pages != 0 && !ts_foreign_lend(heap, unit, word)) pages = 0;
+    ts_heap_leave(heap);
+    if (pages == 0) return true;
+    unsigned gone = purge(allocator, ts_unit_address(unit), pages);
+    ts_heap_enter(heap);
+    now = ts_load_acquire(ts_unit_word(unit));
+    if (now == (word | TS_UNIT_FOREIGN) && ts_era(ts_block_of_line(ts_word_line(now), false)) == ts_word_era(now)) {
+        ts_slab_at(unit)->touched &= (uint8_t)~gone;
+        ts_slab_at(unit)->given |= (uint8_t)gone;
+    }
+    ts_foreign_lent_back(heap);
+    ts_heap_leave(heap);
+    return gone == pages;
+}
+
+void ts_hollow_give(ts_heap *heap, ts_allocator *allocator) {
+    if (ts_os_page_bytes() != TS_SLAB_PAGE_BYTES || allocator->care) return;
+    uint32_t end = ts_pool_highest(TS_NORMAL);
+    uint64_t word;
+    for (uint32_t unit = 1; unit < end; unit++)
+        if (my_bin(heap, allocator, unit, &word) && !give_of(heap, allocator, unit)) break;
+    ts_heap_enter(heap);
+    ts_foreign_drain(heap);
+    ts_heap_leave(heap);
+}
