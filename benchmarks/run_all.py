@@ -88,6 +88,9 @@ STEPS = [
 ONLY = {"latency_cdf.csv": {"size_class": "128"}, "fragmentation.csv": {}, "churn_test.csv": {}}
 FIXED = ("fragmentation.csv", "churn_test.csv")
 
+# Steps that go on by themselves where they were interrupted, by this file of theirs.
+RESUMED = {"core_bench": "core_bench_raw.csv", "soak": "soak.csv"}
+
 
 class Refusal(Exception):
     """What was asked for cannot be done; exit code 2."""
@@ -271,7 +274,7 @@ def command_of(unit, options, programs, allocators, target, resumed):
         return [*command, "--out", str(target / "core_bench.csv"), *(["--resume"] if resumed else [])]
     if step.name == "soak":
         return [str(HERE / "soak_mixed_single_process.sh"), *size, *extra, *build, "--allocators",
-                ",".join(allocators), "--csv", str(target / "soak.csv")]
+                ",".join(allocators), "--csv", str(target / "soak.csv"), *(["--resume"] if resumed else [])]
     if step.name == "observability":
         if "tslab" not in allocators:
             return None
@@ -551,7 +554,7 @@ class Run:
 
     def run_one(self, unit, log_path):
         target = self.parts / unit.folder
-        resumed = self.options.resume and (target / "core_bench_raw.csv").is_file()
+        resumed = self.options.resume and (target / RESUMED.get(unit.step.name, "")).is_file()
         if not resumed:
             shutil.rmtree(target, ignore_errors=True)
         command = command_of(unit, self.options, self.programs, self.allocators, target, resumed)

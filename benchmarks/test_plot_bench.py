@@ -162,8 +162,8 @@ class Charts(unittest.TestCase):
         self.assertEqual(self.run_plot("soak_distribution").returncode, 0)
         (other / "run.csv").write_text(f"# mode: smoke\n{lines}{run}", encoding="utf-8")
         answer = self.run_plot("soak_distribution")
-        self.assertEqual(answer.returncode, 2)
-        self.assertIn(f"{other / 'run.csv'}: mode smoke, but {self.results / 'run.csv'} is of mode full", answer.stderr)
+        self.assertEqual(answer.returncode, 1)
+        self.assertEqual(answer.stderr, f"plot_bench: {other}: left out: its mode is smoke, and that of {self.results} is full\n")
 
     def record(self, folder, machine, commit):
         lines = "".join(f"# {word}: x\n" for word in ("command", "date", "allocators"))
@@ -174,14 +174,15 @@ class Charts(unittest.TestCase):
         other = self.folder / "baseline" / "jemalloc"
         other.mkdir(parents=True)
         self.record(self.results, "here", "abc")
-        self.record(other, "elsewhere", "abc")
-        answer = self.run_plot("soak_distribution")
-        self.assertEqual(answer.returncode, 2)
-        self.assertEqual(answer.stderr, f"plot_bench: {other / 'run.csv'}: machine elsewhere, but "
-                         f"{self.results / 'run.csv'} is of machine here: they do not go together "
-                         "(--baseline DIR: other folders, or none)\n")
         soak = table("allocator,epoch,throughput_ops_sec", [("jemalloc", n, 1e8 + n) for n in (1, 2, 3)])
         (other / "soak.csv").write_text(soak, encoding="utf-8")
+        self.record(other, "elsewhere", "abc")
+        answer = self.run_plot("soak_distribution", "--format", "svg")
+        self.assertEqual(answer.returncode, 1)
+        self.assertEqual(answer.stderr, f"plot_bench: {other}: left out: its machine is elsewhere, and that of {self.results} is "
+                         "here\n")
+        chart = next(self.folder.rglob("soak_distribution.svg")).read_text(encoding="utf-8")
+        self.assertNotIn("jemalloc", chart)
         for commit, words in (("abc", "here"), ("def", "here; results: commit abc; jemalloc: commit def")):
             self.record(other, "here", commit)
             self.assertIn(words, self.drawn("soak_distribution")[1])

@@ -83,11 +83,17 @@ def style(name):
     return STYLES.get(name) or SCOPES.get(name) or ("#666666", "o", "-", "")
 
 
-def line(axes, name, x, y, every=None, width=None):
+def line(axes, name, x, y, every=None, width=None, order=None):
     colour, marker, dashes, _ = style(name)
     ours = name == "tslab"
     axes.plot(x, y, color=colour, marker=marker, linestyle=dashes, label=label(name), markersize=5, markevery=every,
-              linewidth=width or (2.4 if ours else 1.5), zorder=3 if ours else 2)
+              linewidth=width or (2.4 if ours else 1.5), zorder=order or (3 if ours else 2))
+
+
+def beside(x, at, count):
+    """Places on a logarithmic axis for the at-th of `count` allocators, each a little beside the last: what is equal is not
+    hidden."""
+    return [value * 2 ** (0.09 * (at - (count - 1) / 2)) for value in x]
 
 
 def bars(axes, groups, names, values, spread=None, width=0.8):
@@ -162,17 +168,19 @@ class Data:
         if baseline.is_dir():
             self.suites += [figures.Suite(path) for path in sorted(baseline.iterdir()) if path.is_dir()]
         self.used = {}  # {suite: names of its files that were drawn since `begin`}
-        self.demand_same("mode")
-        self.demand_same("machine")
+        self.left_out = []  # messages
+        self.keep_same("mode")
+        self.keep_same("machine")
 
-    def demand_same(self, word):
-        """All folders say the same behind this word of run.csv, as far as they have one."""
-        said = {suite.path("run"): suite.header()[word] for suite in self.suites if suite.header()}
-        for path, text in said.items():
-            first, wanted = next(iter(said.items()))
+    def keep_same(self, word):
+        """Of the folders that have a run.csv those stay which say the same as the first behind this word: what was measured
+        elsewhere, or less of it, is no comparison."""
+        known = [suite for suite in self.suites if suite.header()]
+        for suite in known[1:]:
+            wanted, text = known[0].header()[word], suite.header()[word]
             if text != wanted:
-                raise report.InputError(f"{path}: {word} {text}, but {first} is of {word} {wanted}: they do not go together "
-                                        "(--baseline DIR: other folders, or none)")
+                self.suites.remove(suite)
+                self.left_out.append(f"{suite.folder}: left out: its {word} is {text}, and that of {known[0].folder} is {wanted}")
 
     def suite(self, name, allocator=None):
         """The first one that has the file, and the allocator in it."""
@@ -344,10 +352,12 @@ def fragmentation(data):
     names = data.allocators("fragmentation")
     classes = sorted({int(text) for text in data.choices("fragmentation", "size_class")})
     figure, axes = plt.subplots(1, 3, figsize=(13, 4.6), gridspec_kw={"width_ratios": [3, 2, 2]})
-    for allocator in names:
+    # Some have the same classes: the further down a line is the wider, and each has its marks at other sizes.
+    for at, allocator in enumerate(names):
         points = [(c, data.median("fragmentation", allocator, "efficiency_pct", size_class=str(c))) for c in classes]
         points = [(c, value) for c, value in points if value is not None]
-        line(axes[0], allocator, [c for c, _ in points], [value for _, value in points])
+        line(axes[0], allocator, [c for c, _ in points], [value for _, value in points], every=(at, len(names)),
+             width=2.4 if at == 0 else 1 + 0.6 * at, order=3 - at / 10)
     axes[0].set_xscale("log", base=2)
     axes[0].set_xticks([classes[0], *(1 << n for n in range(1, 64) if classes[0] < 1 << n <= classes[-1])])
     axes[0].xaxis.set_major_formatter(ticker.FuncFormatter(plain))
@@ -536,15 +546,17 @@ def thread_chart(data, column, scale, unit, log):
     figure, axes = plt.subplots(1, 2, figsize=(11, 4.6), sharey=log)
     for axis, frees, title in ((axes[0], "private", "each thread frees its own objects"),
                                (axes[1], "cross", "each thread frees what another allocated")):
-        for allocator in data.allocators("thread_trials"):
+        names = data.allocators("thread_trials")
+        for at, allocator in enumerate(names):
             x, y = thread_points(data, allocator, column, epochs="same", frees=frees)
-            line(axis, allocator, x, [value * scale for value in y])
+            line(axis, allocator, beside(x, at, len(names) + 1) if log else x, [value * scale for value in y])
         x, y = thread_points(data, "tslab", column, epochs="separate", frees=frees)
-        axis.plot(x, [value * scale for value in y], color="#56B4E9", marker="o", markerfacecolor="white", markersize=5,
-                  linewidth=1.5, label="temporal-slab, an epoch for each thread")
+        axis.plot(beside(x, len(names), len(names) + 1) if log else x, [value * scale for value in y], color="#56B4E9", marker="o",
+                  markerfacecolor="white", markersize=5, linewidth=1.5, label="temporal-slab, an epoch for each thread")
         thread_axis(axis)
         axis.set_title(title)
         if log:
+            axis.set_xlabel("threads (log scale), side by side at each number")
             log_axis(axis.yaxis, duration)
         else:
             axis.set_ylim(bottom=0)
@@ -688,6 +700,9 @@ def main(arguments):
     missing = 0
     try:
         data = Data(pathlib.Path(options.results), pathlib.Path(options.baseline))
+        for message in data.left_out:
+            print(f"plot_bench: {message}", file=sys.stderr)
+            missing += 1
         out.mkdir(parents=True, exist_ok=True)
         for name in options.charts or CHARTS:
             try:
