@@ -67,7 +67,7 @@ typedef struct SlabClassStats {
     uint64_t list_move_full_to_partial;  /* of these, full no more: a slot came back, or the end */
     uint64_t current_partial_null;       /* looks for a free slot that found no slab in the bin at all */
     uint64_t current_partial_full;       /* looks for a free slot that found all slabs of the bin full */
-    uint64_t empty_slab_recycled;        /* slabs that became empty and went to a warm cache */
+    uint64_t empty_slab_recycled;        /* slabs in use no more: empty, or of an epoch that has ended */
     uint64_t empty_slab_overflowed;      /* units given back to the system (whole allocator) */
     uint64_t madvise_calls;              /* purge calls (whole allocator) */
     uint64_t madvise_bytes;              /* bytes purged */

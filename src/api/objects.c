@@ -7,7 +7,7 @@
 #include "epoch/sample.h"
 #include "heap/bin.h"
 #include "heap/fast.h"
-#include "heap/foreign.h"
+#include "heap/foreign_open.h"
 #include "heap/renew.h"
 #include "heap/scope.h"
 
@@ -230,40 +230,48 @@ TS_NOINLINE static bool free_full(ts_churn_block *block, void *object, ts_bin *b
     return true;
 }
 
-/* Its epoch was closed meanwhile. */
-TS_COLD static void give_closed(uint64_t entry) {
-    ts_foreign_give_closed((uint32_t)(entry >> TS_ENTRY_UNIT_SHIFT), entry);
-    ts_epoch_settle();
-}
+static bool free_rest(uintptr_t token, void *p);
 
-TS_COLD static void count_retry(uintptr_t token) {
-    ts_allocator *allocator = ts_allocator_find(token);
-    if (allocator) ts_fetch_add_relaxed(&allocator->cas_retries, 1);
-}
-
-/* An object of another thread, by way of the heap's bracket for the sake of fork (foreign.c). Inside an operation, which
-   ends here if the object was freed. Not while timing is on. */
-TS_ALWAYS_INLINE bool free_foreign(ts_tls *tls, uintptr_t token, uint64_t entry) {
-    const ts_heap *heap = tls->heap;
-    if (TS_UNLIKELY(!heap || (heap->sample_rate | ts_load_relaxed(&ts_sample_rate)) != 0)) return false;
-    /* acquire: as in ts_heap_enter */
-    if (TS_UNLIKELY(ts_load_acquire(&heap->revoked) != 0)) return false;
-    ts_foreign_result result = ts_foreign_free_open(heap, entry, token);
-    if (TS_UNLIKELY(result == TS_FOREIGN_NOT_LIVE)) return false;
-    if (TS_UNLIKELY(result == TS_FOREIGN_MET)) {
-        count_retry(token);
-        return false;
+/* The free of another thread's object was the first in its slab for a while, or met the close of its epoch. Inside an operation, which
+   ends here. */
+TS_NOINLINE static bool free_foreign_rest(uint64_t entry, uint64_t seen, bool queue) {
+    bool shut = !queue || ts_foreign_queue(entry, seen) == TS_FOREIGN_FREED_SHUT;
+    ts_op_end(&ts_thread);
+    if (TS_UNLIKELY(shut)) {
+        ts_foreign_give_closed((uint32_t)(entry >> TS_ENTRY_UNIT_SHIFT), entry);
+        ts_epoch_settle();
     }
-    ts_op_end(tls);
-    if (TS_UNLIKELY(result == TS_FOREIGN_FREED_SHUT)) give_closed(entry);
     ts_settle_pending();
     return true;
 }
 
+TS_COLD static bool free_again(uintptr_t token, void *p) {
+    ts_allocator *allocator = ts_allocator_find(token);
+    if (allocator) ts_fetch_add_relaxed(&allocator->cas_retries, 1);
+    return free_rest(token, p);
+}
+
+/* Not in this thread's own open block of part NORMAL: another thread's object, as a rule, by way of the heap's bracket for the sake
+   of fork (foreign.c). Not while timing is on. Inside an operation. */
 TS_NOINLINE static bool free_other(uintptr_t token, void *p) {
     ts_tls *tls = &ts_thread;
-    uint64_t normal = ts_entry_of(&ts_region.part[TS_NORMAL], p);
-    if (normal < ts_region.part[TS_NORMAL].limit && free_foreign(tls, token, normal)) return true;
+    uint64_t entry = ts_entry_of(&ts_region.part[TS_NORMAL], p), seen;
+    const ts_heap *heap = tls->heap;
+    if (TS_UNLIKELY(entry >= ts_region.part[TS_NORMAL].limit || !heap) ||
+        TS_UNLIKELY((heap->sample_rate | ts_load_relaxed(&ts_sample_rate)) != 0) ||
+        TS_UNLIKELY(ts_load_acquire(&heap->revoked) != 0)) /* acquire: as in ts_heap_enter */
+        return free_rest(token, p);
+    ts_foreign_result result = ts_foreign_open(heap, entry, token, &seen);
+    if (TS_UNLIKELY(result == TS_FOREIGN_NOT_LIVE)) return free_rest(token, p);
+    if (TS_UNLIKELY(result == TS_FOREIGN_MET)) return free_again(token, p);
+    if (TS_UNLIKELY(result != TS_FOREIGN_FREED)) return free_foreign_rest(entry, seen, result == TS_FOREIGN_QUEUE);
+    ts_op_end(tls);
+    return true;
+}
+
+/* Below 64 bytes, or no case for the fast paths at all. Inside an operation. */
+TS_NOINLINE static bool free_rest(uintptr_t token, void *p) {
+    ts_tls *tls = &ts_thread;
     uint64_t entry = ts_entry_of(&ts_region.part[TS_SMALL], p);
     ts_fast_result r = {.freed = false, .full = false};
     if (tls->token == token && entry < ts_region.part[TS_SMALL].limit)

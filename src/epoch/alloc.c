@@ -80,7 +80,7 @@ static void *churn_try(ts_heap *heap, ts_churn_block *block, unsigned cls, Epoch
         return NULL;
     }
     ts_bin_add(block, cls, unit);
-    ts_count(&share->count[cls].new_slab_count, 1);
+    ts_count_release(&share->count[cls].new_slab_count, 1); /* after the bin's own count: snapshot.c, `rising` */
     return ts_bin_claim(block, cls) ? pop(block, cls) : NULL;
 }
 
@@ -123,7 +123,8 @@ static void *churn_alloc(ts_heap *heap, ts_churn_block *block, unsigned cls, Epo
         /* Closed while the slab was got: the block may even be in another use. */
         if (ts_load_relaxed(&block->b.open_id) == id) {
             ts_bin_add(block, cls, unit);
-            ts_count(&share->count[cls].new_slab_count, 1);
+            ts_count_release(&share->count[cls].new_slab_count,
+                             1); /* after the bin's own count: snapshot.c, `rising` */
             if (fresh) ts_count(&share->count[cls].slow_path_cache_miss, 1);
         } else {
             ts_share_keep(share, unit);

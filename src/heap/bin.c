@@ -345,7 +345,7 @@ bool ts_bin_claim(ts_churn_block *block, unsigned cls) {
         unlink_slab(bin, slab, unit);
         push_tail(bin, slab, unit);
         ts_add_owned(&bin->full, 1);
-        ts_count(&count->list_move_partial_to_full, 1);
+        ts_count_release(&count->list_move_partial_to_full, 1); /* after `full`: snapshot.c, `rising` */
     }
     fetch_next_claim(bin, part);
     return true;

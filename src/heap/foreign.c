@@ -54,7 +54,7 @@
  * A closed epoch gives its slabs back with their last objects, whoever frees them and whatever the owner does meanwhile: who
  * frees the last one holds the owner's heap and takes the slab in (ts_foreign_give_closed). Of frees that meet the close: it
  * shuts the block, holds the heap (a barrier), drains, flushes, sets `flushed`, and drains again (ts_foreign_drain_flushed). A
- * freeing thread reads the key (only ts_foreign_free_open) and `flushed` after its push.
+ * freeing thread reads the key (only ts_foreign_freed) and `flushed` after its push.
  *
  * An allocation or a free of the owner works off a bounded number of objects (ts_foreign_drain_some): however much other
  * threads have freed, one call does not pay for all of it. What closes, ends or trims takes all. The slab of a closed epoch's
@@ -67,11 +67,11 @@
  * with FOREIGN set that is on no queue.
  */
 /* Modelled in tests/model: foreign, exit, orders. */
-#include "heap/foreign.h"
 #include "base/assert.h"
 #include "base/bits.h"
 #include "heap/allocator.h"
 #include "heap/bin.h"
+#include "heap/foreign_open.h"
 #include "heap/scope.h"
 
 #include <limits.h>
@@ -226,33 +226,9 @@ void ts_foreign_give_closed(uint32_t unit, uint64_t entry) {
     ts_heap_drop(heap);
 }
 
-/* The usual case of the above in as few steps: an object of an open churn block of part NORMAL, by its pointer. */
-ts_foreign_result ts_foreign_free_open(const ts_heap *heap, uint64_t entry, uintptr_t allocator) {
-    const ts_part *region = &ts_region.part[TS_NORMAL];
-    uint32_t unit = (uint32_t)(entry >> TS_ENTRY_UNIT_SHIFT);
-    _Atomic uint64_t *word = &region->unit[unit];
-    uint64_t u = ts_load_acquire(word); /* step 1 */
-    if (TS_UNLIKELY(u == 0 || (u & (TS_UNIT_ZOMBIE | TS_UNIT_SCOPE | TS_UNIT_SPAN)))) return TS_FOREIGN_NOT_LIVE;
-    uint64_t granule = ts_granule(TS_NORMAL, entry);
-    _Atomic uint64_t *foreign = &ts_slab_in(region, unit)->foreign[(granule >> 5) & 7];
-    uint64_t bit = (uint64_t)1 << (granule & 31);
-    uint64_t x = ts_load_acquire(foreign); /* 2: such a word always has the present tag */
-    const ts_block *block = ts_block_of_line(ts_word_line(u), false);
-    uint64_t again = ts_load_acquire(word), key = ts_load_acquire(&block->key); /* 3 */
-    if (TS_UNLIKELY(((again ^ u) & ~TS_UNIT_FOREIGN) != 0 || (key & TS_UNIT_ERA_MASK) != ts_word_era(u)))
-        return TS_FOREIGN_NOT_LIVE;
-    /* Open to its owner, who is not this thread: neither closing nor poisoned. */
-    if (TS_UNLIKELY(key >> TS_KEY_SHARE_SHIFT == 0 || ts_load_acquire(&block->heap) == heap))
-        return TS_FOREIGN_NOT_LIVE;
-    if (TS_UNLIKELY(ts_load_relaxed(&block->allocator) != allocator)) return TS_FOREIGN_NOT_LIVE;
-    uint32_t s = ts_load_acquire(&region->state[granule]); /* 4 */
-    if (TS_UNLIKELY(((s ^ (2 * (uint32_t)entry + 1)) & 7u) != 0 || (x & bit))) return TS_FOREIGN_NOT_LIVE;
-    if (TS_UNLIKELY(!ts_cas_seq(foreign, &x, x | bit))) return TS_FOREIGN_MET;                            /* 5 */
-    if (TS_UNLIKELY(ts_load_seq(word) == (u & ~TS_UNIT_FOREIGN))) queue_slab(unit, u & ~TS_UNIT_FOREIGN); /* 6, 7 */
-    /* seq_cst, after 5 and the push: who shuts the block and then drains finds the bit and the slab, or it is seen here to be
-       shut. Also where another has pushed the slab: he may have done so since the close, and looked for what is live before
-       this bit was set. */
-    return ts_load_seq(&block->key) >> TS_KEY_SHARE_SHIFT != 0 ? TS_FOREIGN_FREED : TS_FOREIGN_FREED_SHUT;
+ts_foreign_result ts_foreign_queue(uint64_t entry, uint64_t seen) {
+    queue_slab((uint32_t)(entry >> TS_ENTRY_UNIT_SHIFT), seen & ~TS_UNIT_FOREIGN); /* 6, 7 */
+    return ts_foreign_freed(ts_block_of_line(ts_word_line(seen), false));
 }
 
 bool ts_foreign_pending(uint32_t unit, bool scope, uint64_t entry) {
@@ -281,12 +257,23 @@ static unsigned free_scope_bits(ts_scope_block *block, uint32_t unit, uint32_t i
     return freed;
 }
 
+/* The lines of the state words that a drain of a churn slab changes, all at once: who frees has read them on his processor last. */
+static void fetch_states(uint32_t unit, const _Atomic uint64_t *words, unsigned count) {
+    unsigned part = ts_part_of_unit(unit);
+    const _Atomic uint16_t *state =
+        &ts_region.part[part].state[(size_t)ts_unit_in_part(unit) * ts_granules_per_unit(part)];
+    __builtin_prefetch((const void *)(uintptr_t)words, 1); /* they are changed, too */
+    for (unsigned i = 0; i < count; i++)
+        if ((uint32_t)ts_load_relaxed(&words[i]) != 0) __builtin_prefetch((const void *)(uintptr_t)&state[i * 32u], 1);
+}
+
 /* Returns the objects worked on; adds the bytes of slots that are free again. */
 static unsigned drain_slab(ts_block *block, uint32_t unit, uint64_t w, size_t *bytes) {
     unsigned count, objects = 0;
     _Atomic uint64_t *words = ts_slab_foreign_words(unit, block->scope, &count);
     ts_bin *bin = block->scope ? NULL : ts_line_address(ts_word_line(w));
     uint64_t tag = ts_load_relaxed(&ts_slab_at(unit)->tag);
+    if (!block->scope) fetch_states(unit, words, count);
     for (unsigned i = 0; i < count; i++) {
         uint64_t x = ts_load_seq(&words[i]), bits = (uint32_t)x; /* step c */
         if (bits == 0 || x >> TS_FOREIGN_TAG_SHIFT != tag) continue;

@@ -7,20 +7,20 @@
 #define TS_ANY_GENERATION UINT32_MAX
 
 /* FREED_SHUT: freed while the block was shut: to be followed by ts_foreign_give_closed. MET: another writer was met, and
-   nothing was done. */
+   nothing was done. QUEUE: of ts_foreign_open alone. */
 typedef enum ts_foreign_result {
     TS_FOREIGN_NOT_LIVE,
     TS_FOREIGN_FREED,
     TS_FOREIGN_FREED_SHUT,
-    TS_FOREIGN_MET
+    TS_FOREIGN_MET,
+    TS_FOREIGN_QUEUE
 } ts_foreign_result;
 /* Frees an object of a block that this thread does not own. Not inside an operation. generation: the
    object's, or TS_ANY_GENERATION. retries: counted up. */
 ts_foreign_result ts_foreign_free(uint32_t unit, uint64_t entry, uintptr_t allocator, uint32_t generation,
                                   uint64_t *retries);
-/* The same for the usual case, from inside this thread's own heap. entry: in part NORMAL. NOT_LIVE: nothing was done, and
-   the other call finds out what there is. */
-ts_foreign_result ts_foreign_free_open(const ts_heap *heap, uint64_t entry, uintptr_t allocator);
+/* The last steps of ts_foreign_open (foreign_open.h), which also says whether they are needed. */
+ts_foreign_result ts_foreign_queue(uint64_t entry, uint64_t seen);
 /* After such a free, with nothing held: if the block is closed and this was the last live object of its slab, what waits
    on the owner's queue is taken in for it, in part: the owner may sleep, and the memory goes back now. */
 void ts_foreign_give_closed(uint32_t unit, uint64_t entry);

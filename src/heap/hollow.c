@@ -64,7 +64,9 @@ static bool give_of(ts_heap *heap, ts_allocator *allocator, uint32_t unit) {
         ts_slab_at(unit)->touched &= (uint8_t)~gone;
         ts_slab_at(unit)->given |= (uint8_t)gone;
     }
+    /* Drained at once: whoever holds the heap meanwhile would meet all that is queued. */
     ts_foreign_lent_back(heap);
+    ts_foreign_drain(heap);
     ts_heap_leave(heap);
     return gone == pages;
 }
@@ -75,7 +77,4 @@ void ts_hollow_give(ts_heap *heap, ts_allocator *allocator) {
     uint64_t word;
     for (uint32_t unit = 1; unit < end; unit++)
         if (my_bin(heap, allocator, unit, &word) && !give_of(heap, allocator, unit)) break;
-    ts_heap_enter(heap);
-    ts_foreign_drain(heap);
-    ts_heap_leave(heap);
 }

@@ -45,7 +45,7 @@ typedef enum ts_field_unit { TS_COUNT, TS_BYTES, TS_SLABS, TS_NS, TS_PERCENT, TS
 #define TS_STATS_COUNTERS(X)                                                                                           \
     TS_STATS_PERF(X)                                                                                                   \
     X(empty_slab_recycled, COUNTER, CLASS, SLABS, "slabs_recycled",                                                    \
-      "Slabs that became empty and went to a warm cache.", "")                                                         \
+      "Slabs in use no more: they became empty, or their epoch ended.", "")                                                         \
     X(empty_slab_overflowed, COUNTER, WHOLE, SLABS, "slabs_overflowed",                                                \
       "Units given back to the system, because the warm cache was over its budget, at a trim, or by policy.",          \
       "Rising as fast as slow_path_cache_miss: memory goes back and is fetched again; raise retain_bytes.")            \

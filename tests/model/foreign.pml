@@ -11,7 +11,7 @@
  * free by the owner's pointer at the same instant is the limit that foreign.c states (8). By its handle it frees an
  * object at any time, if its epoch lives: then one of all is told true (7).
  *
- * TAGGED 1: the foreign words are set at every reset (NORMAL churn slabs; ts_foreign_free_open takes the same steps). 0: they are left as they are (scope, SMALL).
+ * TAGGED 1: the foreign words are set at every reset (NORMAL churn slabs; ts_foreign_open takes the same steps). 0: they are left as they are (scope, SMALL).
  */
 #ifndef TAGGED
 #define TAGGED 1

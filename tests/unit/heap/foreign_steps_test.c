@@ -27,7 +27,7 @@
 #define ts_foreign_drain_some stepped_drain_some
 #define ts_foreign_drain_abandoned stepped_drain_abandoned
 #define ts_foreign_drain_all_abandoned stepped_drain_all_abandoned
-#define ts_foreign_free_open stepped_free_open
+#define ts_foreign_queue stepped_queue
 #define ts_foreign_pending stepped_pending
 #define ts_foreign_give_closed stepped_give_closed
 #define ts_foreign_take_off stepped_take_off
@@ -43,12 +43,19 @@ size_t ts_foreign_drain_some(ts_heap *heap, unsigned most);
 #undef ts_foreign_drain_some
 #undef ts_foreign_drain_abandoned
 #undef ts_foreign_drain_all_abandoned
-#undef ts_foreign_free_open
+#undef ts_foreign_queue
 #undef ts_foreign_pending
 #undef ts_foreign_give_closed
 #undef ts_foreign_take_off
 #undef ts_foreign_lend
 #undef ts_foreign_lent_back
+
+/* As slab_free does it. */
+static ts_foreign_result stepped_free_open(const ts_heap *heap, uint64_t entry, uintptr_t token) {
+    uint64_t seen;
+    ts_foreign_result result = ts_foreign_open(heap, entry, token, &seen);
+    return result == TS_FOREIGN_QUEUE ? stepped_queue(entry, seen) : result;
+}
 
 static void (*at_stop)(void);
 static unsigned steps_left;

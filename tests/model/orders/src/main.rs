@@ -626,7 +626,7 @@ fn blocks(s: &'static Steps) {
     owner.join().unwrap();
 }
 
-/// ts_foreign_free_open and ts_foreign_give_closed against flush_block: the slab of a last object that is freed while its epoch
+/// ts_foreign_open and ts_foreign_give_closed against flush_block: the slab of a last object that is freed while its epoch
 /// is closed is taken in by one of the two.
 fn last(s: &'static Steps) {
     let (key, queue, flushed) = (word(1), word(0), word(0));
