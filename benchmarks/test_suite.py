@@ -425,7 +425,8 @@ class Results(InFolder):
             if name == "tslab":
                 # what is known to die together comes back together: the rest is survivors, and what is kept warm
                 asked = {row["placement"]: float(row["returned_pct"]) for row in rows if row["moment"] == "asked"}
-                self.assertGreater(asked["by_lifetime"], asked["together"] + 40)
+                self.assertGreater(asked["together"], 45)  # pages without an object go back, too
+        self.assertGreater(asked["by_lifetime"], asked["together"] + 20)
 
     def test_smoke_tests(self):
         for name in INSTALLED:
