@@ -145,15 +145,20 @@ def list_works(programs):
 
 
 def describe_machine():
-    model, memory_kb = platform.machine(), 0
+    """The processor with family and model where the system tells them: one name may cover several generations."""
+    facts, memory_kb = {}, 0
     try:
         for line in pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-            if line.startswith("model name"):
-                model = line.split(":", 1)[1].strip()
-                break
+            if not line.strip():
+                break  # the first processor's part ends
+            key, _, value = line.partition(":")
+            facts[key.strip()] = value.strip()
         memory_kb = int(pathlib.Path("/proc/meminfo").read_text(encoding="utf-8").split()[1])
     except (OSError, ValueError, IndexError):
         pass
+    model = facts.get("model name", platform.machine())
+    if "cpu family" in facts and "model" in facts:
+        model += f" (family {facts['cpu family']} model {facts['model']})"
     processors = len(os.sched_getaffinity(0))
     return f"{model}, {processors} processors, {memory_kb / 1048576:.0f} GiB, {platform.system()} {platform.release()}"
 
