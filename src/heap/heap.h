@@ -365,6 +365,9 @@ static inline ts_heap *ts_heap_mine(void) {
 /* ---- warm units, in warm.c ------------------------------------------------------------------------ */
 
 void ts_warm_push(ts_warm *warm, uint32_t unit);
+/* Units in a row of part NORMAL that may have memory in all of their pages, whatever they were before; the first comes out first.
+   Caller has the list's lock. */
+void ts_warm_push_run(ts_warm *warm, uint32_t first, uint32_t count);
 static inline uint32_t ts_warm_pop(ts_warm *warm) {
     uint32_t unit = warm->head;
     if (!unit) return 0;

@@ -179,7 +179,7 @@ void ts_purge_span(ts_allocator *allocator, uint32_t unit, uint32_t units) {
     }
     /* The system keeps it: single warm units, which any later use can have. */
     ts_lock_acquire(&allocator->warm_lock);
-    for (uint32_t i = 0; i < units; i++) ts_warm_push(&allocator->warm[ts_part_of_unit(unit)], unit + i);
+    ts_warm_push_run(&allocator->warm[TS_NORMAL], unit, units);
     ts_lock_release(&allocator->warm_lock);
 }
 

@@ -20,6 +20,14 @@ void ts_warm_push(ts_warm *warm, uint32_t unit) {
     ts_add_owned(&warm->count, 1);
 }
 
+void ts_warm_push_run(ts_warm *warm, uint32_t first, uint32_t count) {
+    for (uint32_t i = count; i-- > 0;) {
+        ts_slab_at(first + i)->touched = TS_SLAB_ALL_PAGES;
+        ts_slab_at(first + i)->given = 0;
+        ts_warm_push(warm, first + i);
+    }
+}
+
 void ts_share_overflow(ts_share *share, unsigned part) {
     ts_allocator *allocator = share->allocator;
     uint32_t most = allocator->settings.reclaim_policy == SLAB_RECLAIM_AT_ONCE ? 0 : TS_LOCAL_WARM_UNITS;
@@ -341,11 +349,7 @@ bool ts_allocator_reserve(ts_allocator *allocator, uint64_t units) {
         if (TS_UNLIKELY(allocator->care)) ts_care_fill(allocator, ts_unit_address(first), n * (size_t)TS_UNIT_BYTES);
         ts_fetch_add_relaxed(&allocator->reserved_units, n);
         ts_lock_acquire(&allocator->warm_lock);
-        for (uint32_t i = n; i-- > 0;) {
-            ts_slab_at(first + i)->touched = TS_SLAB_ALL_PAGES;
-            ts_slab_at(first + i)->given = 0;
-            ts_warm_push(&allocator->warm[TS_NORMAL], first + i);
-        }
+        ts_warm_push_run(&allocator->warm[TS_NORMAL], first, n);
         ts_lock_release(&allocator->warm_lock);
         if (!populated) {
             errno = ENOMEM;

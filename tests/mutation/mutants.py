@@ -3205,9 +3205,17 @@ MUTANTS = [
         "name": "claim-takes-reserved-memory-for-fresh",
         "protocol": "bin.c: pick_word",
         "file": "src/heap/warm.c",
-        "old": "            ts_slab_at(first + i)->touched = TS_SLAB_ALL_PAGES;\n",
+        "old": "        ts_slab_at(first + i)->touched = TS_SLAB_ALL_PAGES;\n",
         "new": "",
         "tests": ["unit.heap.bin"],
+    },
+    {
+        "name": "page-is-not-given-as-it-was-once",
+        "protocol": "hollow.c: pages that went back",
+        "file": "src/heap/warm.c",
+        "old": "        ts_slab_at(first + i)->given = 0;\n",
+        "new": "",
+        "tests": ["unit.heap.hollow"],
     },
     # ---- spans that grow -------------------------------------------------------------------------------------------
     {

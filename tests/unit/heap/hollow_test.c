@@ -207,6 +207,35 @@ static void what_is_refused_stays(void **state) {
     check_all();
 }
 
+/* The memory of a span that the system did not take is memory of the slabs that its units become, in all of their pages. */
+static void what_was_a_span_goes_too(void **state) {
+    (void)state;
+    enum { SLABS = 24, STAYS = 9, NEXT = 16, IN_ONE = TS_UNIT_BYTES / 128 };
+    make_and_keep(128, SLABS * IN_ONE, IN_ONE / 2);
+    assert_true(slab_trim(allocator) > 0); /* so that their records say that pages are away */
+    /* Those between go alone: no page has the states of them alone, so their records stay as they are. */
+    for (int i = 0; i < SLABS * IN_ONE; i++)
+        if (objects[i] && i / IN_ONE != STAYS && i / IN_ONE != NEXT) drop(i);
+    (void)slab_trim(allocator);
+    for (int i = NEXT * IN_ONE; i < (NEXT + 1) * IN_ONE; i++)
+        if (objects[i]) drop(i);
+    (void)slab_trim(allocator);
+    size_t bytes = 2000 * (size_t)TS_UNIT_BYTES; /* more than may stay warm */
+    char *span = slab_malloc_epoch(allocator, bytes, epoch);
+    assert_non_null(span);
+    memset(span, 1, bytes);
+    purges.refuse = true;
+    assert_true(slab_free(allocator, span));
+    int count = 0; /* an object in each of many slabs, so that some have the records of before */
+    for (size_t size = 64; size <= 4096; size += size / 4) make(count++, size);
+    purges.refuse = false;
+    pages before = look();
+    assert_true(before.empty_with_memory >= (unsigned)count);
+    (void)slab_trim(allocator);
+    assert_int_equal(look().empty_with_memory, 0);
+    check_all();
+}
+
 /* Poison is looked at when a slot is used again: it stays. */
 static void under_care_they_stay(void **state) {
     (void)state;
@@ -344,9 +373,9 @@ static void forked_meanwhile(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        WITH(empty_pages_go),       WITH(pages_with_memory_first), WITH(what_is_refused_stays),
-        WITH(under_care_they_stay), WITH(destroyed_meanwhile),     WITH(closed_meanwhile),
-        WITH(freed_meanwhile),      WITH(forked_meanwhile),
+        WITH(empty_pages_go),           WITH(pages_with_memory_first), WITH(what_is_refused_stays),
+        WITH(what_was_a_span_goes_too), WITH(under_care_they_stay),    WITH(destroyed_meanwhile),
+        WITH(closed_meanwhile),         WITH(freed_meanwhile),         WITH(forked_meanwhile),
     };
     if (sysconf(_SC_PAGESIZE) != PAGE) {
         (void)puts("pages have another size: nothing goes back by pages");

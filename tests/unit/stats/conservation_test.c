@@ -438,19 +438,19 @@ struct filler {
     atomic_bool stop;
 };
 
-/* Slabs that are full when their epoch ends, or their domain is reset. */
+/* At least one round: slabs that are full when their epoch ends, or their domain is reset. */
 static void *fill_and_end(void *argument) {
     struct filler *f = argument;
     EpochDomain *domain = epoch_domain_create_ex(f->allocator, NULL, EPOCH_CHURN);
     SUP_CHECK(domain, "no domain");
-    while (!atomic_load_explicit(&f->stop, memory_order_relaxed)) {
+    do {
         EpochId epoch = epoch_open(f->allocator, NULL, EPOCH_CHURN);
         for (int i = 0; i < FULL_SLABS * 128; i++) SUP_CHECK(slab_malloc_epoch(f->allocator, 128, epoch), "no memory");
         SUP_CHECK(epoch_destroy(f->allocator, epoch), "not destroyed");
         for (int i = 0; i < 2 * 128; i++)
             SUP_CHECK(slab_malloc_epoch(f->allocator, 128, epoch_domain_epoch(domain)), "no memory");
         SUP_CHECK(epoch_domain_reset(domain, SIZE_MAX), "not reset");
-    }
+    } while (!atomic_load_explicit(&f->stop, memory_order_relaxed));
     epoch_domain_destroy(domain);
     return NULL;
 }
