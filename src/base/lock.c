@@ -56,6 +56,13 @@ void ts_lock_acquire(ts_lock *lock) {
         take_counting(lock);
 }
 
+bool ts_lock_try(ts_lock *lock) {
+    if (!ts_lock_take_free(lock)) return false;
+    note_acquire(lock->rank);
+    ts_count(&lock->fast_acquired, 1);
+    return true;
+}
+
 void ts_lock_release(ts_lock *lock) {
     note_release(lock->rank);
     give(lock);

@@ -51,6 +51,8 @@ void ts_lock_init(ts_lock *lock, ts_rank rank);
 void ts_lock_reset_counts(ts_lock *lock);
 void ts_lock_acquire(ts_lock *lock);
 void ts_lock_release(ts_lock *lock);
+/* false: somebody has it. That is no wait, and is not counted as one. */
+bool ts_lock_try(ts_lock *lock);
 /* For fork, which takes every lock there is: equal ranks one after the other, and no counting. */
 void ts_lock_acquire_for_fork(ts_lock *lock);
 void ts_lock_release_for_fork(ts_lock *lock);

@@ -93,7 +93,7 @@ static uint32_t units_of_a_state_page(uint32_t unit) {
    larger than a unit) keeps its memory until its other units are free too: who then purges the last of them takes them
    along; for that moment nobody else can take them. (Two threads that purge parts of one page at the same instant can both
    miss it; the next purge there does not.) */
-bool ts_purge_run(ts_allocator *allocator, uint32_t first, uint32_t count) {
+bool ts_purge_run(ts_allocator *allocator, uint32_t first, uint32_t count, bool to_pool) {
     uint32_t state_units = units_of_a_state_page(first), page_units = (uint32_t)(ts_os_page_bytes() / TS_UNIT_BYTES);
     uint32_t from = first, units = count;
     bool around = page_units > 1; /* else the data of the others went back before */
@@ -103,8 +103,12 @@ bool ts_purge_run(ts_allocator *allocator, uint32_t first, uint32_t count) {
     bool purged = ts_purge_pages(allocator, begin, begin + (size_t)(around ? units : count) * TS_UNIT_BYTES);
     if (purged) purge_states(from, units);
     uint32_t before = first - from, after = units - before - count;
-    if (before) ts_pool_give(from, before);
-    if (after) ts_pool_give(first + count, after);
+    if (purged && to_pool) { /* all at once: the pool's lock is taken once */
+        ts_pool_give(from, units);
+    } else {
+        if (before) ts_pool_give(from, before);
+        if (after) ts_pool_give(first + count, after);
+    }
     return purged;
 }
 
@@ -123,8 +127,7 @@ static uint64_t purge_units(ts_allocator *allocator, uint32_t *units, unsigned n
         unsigned k = i + 1;
         while (k < claimed && units[k] == units[k - 1] + 1 && ts_part_of_unit(units[k]) == ts_part_of_unit(units[i]))
             k++;
-        if (ts_purge_run(allocator, units[i], k - i)) {
-            ts_pool_give(units[i], k - i);
+        if (ts_purge_run(allocator, units[i], k - i, true)) {
             ts_uncommit(allocator, k - i);
             given += k - i;
         } else {
@@ -171,8 +174,7 @@ unsigned ts_purge_batch(ts_allocator *allocator, uint64_t keep, uint64_t most, u
 }
 
 void ts_purge_span(ts_allocator *allocator, uint32_t unit, uint32_t units) {
-    if (ts_purge_run(allocator, unit, units)) {
-        ts_pool_give(unit, units);
+    if (ts_purge_run(allocator, unit, units, true)) {
         ts_uncommit(allocator, units);
         ts_fetch_add_relaxed(&allocator->overflowed, units);
         return;

@@ -21,8 +21,8 @@ unsigned ts_purge_batch(ts_allocator *allocator, uint64_t keep, uint64_t most, u
 uint64_t ts_purge_shared(ts_allocator *allocator, uint64_t keep, uint64_t most);
 /* Purges the whole pages between two addresses. false: the system refused. */
 bool ts_purge_pages(ts_allocator *allocator, const char *begin, const char *end);
-/* Purges one run of units that are nobody's, and gives none to the pool. false: the system refused. */
-bool ts_purge_run(ts_allocator *allocator, uint32_t first, uint32_t count);
+/* Purges one run of units that are nobody's; if they went, and to_pool, they are the pool's. false: the system refused. */
+bool ts_purge_run(ts_allocator *allocator, uint32_t first, uint32_t count, bool to_pool);
 /* The units of a span that is on no list go back; if the system refuses, they are single warm units. */
 void ts_purge_span(ts_allocator *allocator, uint32_t unit, uint32_t units);
 /* The same for a span with guards, or units that were to be one. While the system does not make the guards accessible

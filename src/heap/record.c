@@ -53,7 +53,7 @@ static void give_warm_back(ts_allocator *allocator) {
             uint32_t guard = span_units ? ts_slab_at(units[i])->u.span.guard : 0;
             /* A guard that stays to the last costs its addresses, and no memory. */
             if (guard && !ts_os->commit(ts_unit_address(units[i] - guard), span_units * TS_UNIT_BYTES))
-                ts_purge_run(allocator, units[i] - guard, span_units);
+                ts_purge_run(allocator, units[i] - guard, span_units, false);
             else if (span_units || ts_slab_claim(units[i], &allocator->pins))
                 ts_pool_give_unpurged(units[i] - guard, span_units ? span_units : 1);
         }

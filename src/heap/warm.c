@@ -146,7 +146,7 @@ static uint32_t take_fresh(ts_allocator *allocator, unsigned part, uint32_t unit
 }
 
 void ts_allocator_retire(ts_allocator *allocator, uint32_t unit) {
-    ts_purge_run(allocator, unit, 1);
+    ts_purge_run(allocator, unit, 1, false);
     ts_uncommit(allocator, 1);
 }
 

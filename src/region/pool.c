@@ -16,6 +16,8 @@
 #define GROW_MIN 256u
 #define GROW_MAX 4096u
 #define PAGE_UNITS_MAX (TS_PAGE_BYTES_MAX / TS_UNIT_BYTES)
+#define CELLS 2u       /* the second is taken from while the first is being filled */
+#define CELL_UNITS 64u /* a spike of threads that begin takes some ten units each */
 
 typedef struct range {
     uint32_t first, count;
@@ -29,8 +31,10 @@ typedef struct ts_pool {
     uint32_t head[FIRST_LEVELS][SECOND_LEVELS];
     range hole[HOLES];
     uint32_t hole_count;
-    uint64_t used;
+    uint64_t used;            /* the units of the cells counted in */
     _Atomic uint32_t highest; /* `high` at its highest; read by anyone */
+    /* first unit << 32 | units: filled under the lock when it is empty, and taken from by anyone */
+    TS_ALIGNED(TS_CACHE_LINE) _Atomic uint64_t cell[CELLS];
 } ts_pool;
 
 static ts_pool pools[TS_PARTS];
@@ -116,6 +120,55 @@ static uint32_t find(ts_pool *pool, uint32_t length) {
     return pool->head[f][ts_ctz64(bits)];
 }
 
+/* ---- cells ---------------------------------------------------------------------------------------- */
+
+static uint32_t cell_first(uint64_t cell) { return (uint32_t)(cell >> 32); }
+static uint32_t cell_units(uint64_t cell) { return (uint32_t)cell; }
+
+/* Takes the first unit of a cell; 0: there is none. */
+static uint32_t take_of_cell(ts_pool *pool, unsigned i) {
+    uint64_t cell = ts_load_relaxed(&pool->cell[i]);
+    while (cell_units(cell) != 0) {
+        /* acquire: partner of the release in fill_cells, on which all that take since then build. The value says all: who
+           finds it again after others came and went takes what is in the cell now. */
+        if (atomic_compare_exchange_weak_explicit(&pool->cell[i], &cell, cell + (UINT64_C(1) << 32) - 1,
+                                                  memory_order_acquire, memory_order_relaxed))
+            return cell_first(cell);
+    }
+    return 0;
+}
+
+/* From the list with the shortest runs. Caller has the lock, without which no empty cell changes. */
+static void fill_cells(ts_pool *pool, unsigned part) {
+    for (unsigned i = 0; i < CELLS; i++) {
+        uint32_t first = cell_units(ts_load_relaxed(&pool->cell[i])) == 0 ? find(pool, 1) : 0;
+        if (!first) continue;
+        uint32_t length = run_at(part, first)->length, units = length < CELL_UNITS ? length : CELL_UNITS;
+        remove_run(pool, part, first);
+        if (length > units) insert(pool, part, first + units, length - units);
+        pool->used += units;
+        /* release: what those who gave the units back wrote before that, under the lock */
+        ts_store_release(&pool->cell[i], (uint64_t)first << 32 | units);
+    }
+}
+
+/* Caller has the lock. Returns whether there were any units from `first` to `end` - 1 in cells, whose rest is free as others now. */
+static bool empty_cells(ts_pool *pool, unsigned part, uint32_t first, uint32_t end) {
+    bool some = false;
+    for (unsigned i = 0; i < CELLS; i++) {
+        uint64_t cell = ts_load_relaxed(&pool->cell[i]);
+        if (cell_first(cell) >= end || cell_first(cell) + cell_units(cell) <= first) continue;
+        cell = atomic_exchange_explicit(&pool->cell[i], 0, memory_order_relaxed); /* who took one meanwhile has it */
+        if (cell_units(cell) == 0) continue;
+        give_locked(pool, part, cell_first(cell), cell_units(cell));
+        pool->used -= cell_units(cell);
+        some = true;
+    }
+    return some;
+}
+
+/* ---- growth --------------------------------------------------------------------------------------- */
+
 static bool take_hole(ts_pool *pool, uint32_t count, range *out) {
     for (uint32_t i = 0; i < pool->hole_count; i++) {
         if (pool->hole[i].count >= count) {
@@ -185,13 +238,39 @@ static uint32_t take_locked(ts_pool *pool, unsigned part, uint32_t count, uint32
     return ts_region.part[part].first_unit + first + skip;
 }
 
+/* The units of a cell are taken without the lock. It is for who fills one, and while it is taken the other cell has some. */
+static uint32_t take_single(unsigned part) {
+    ts_pool *pool = &pools[part];
+    uint32_t unit = 0, before = ts_region.part[part].first_unit;
+    for (unsigned i = 0; i < CELLS && !unit; i++) unit = take_of_cell(pool, i);
+    while (!unit) {
+        ts_lock_acquire(&pool->lock);
+        fill_cells(pool, part);
+        for (unsigned i = 0; i < CELLS && !unit; i++) unit = take_of_cell(pool, i);
+        ts_lock_release(&pool->lock);
+        if (unit) return before + unit;
+        if (!grow(part, 1)) return 0;
+    }
+    for (unsigned i = 0; i < CELLS; i++) {
+        if (cell_units(ts_load_relaxed(&pool->cell[i])) != 0) continue;
+        if (ts_lock_try(&pool->lock)) {
+            fill_cells(pool, part);
+            ts_lock_release(&pool->lock);
+        }
+        break;
+    }
+    return before + unit;
+}
+
 uint32_t ts_pool_take(unsigned part, uint32_t count, uint32_t align) {
     ts_pool *pool = &pools[part];
     ts_assert(1, count > 0 && ts_is_pow2(align));
+    if (count == 1 && align == 1) return take_single(part);
     if (count > ts_region.part[part].units || align > ts_region.part[part].units) return 0;
     for (;;) {
         ts_lock_acquire(&pool->lock);
         uint32_t unit = take_locked(pool, part, count, align);
+        if (!unit && empty_cells(pool, part, 0, UINT32_MAX)) unit = take_locked(pool, part, count, align);
         ts_lock_release(&pool->lock);
         if (unit) return unit;
         /* The search rounds up to a list all of whose runs fit, so growth must cover the rounding too. */
@@ -203,6 +282,7 @@ uint32_t ts_pool_take(unsigned part, uint32_t count, uint32_t align) {
 
 /* Behind what the caller has there is a free run, or units in use, or the untouched end. */
 static bool take_at_locked(ts_pool *pool, unsigned part, uint32_t unit, uint32_t count) {
+    (void)empty_cells(pool, part, unit, unit + count);
     uint32_t length = unit < pool->high ? run_at(part, unit)->length : 0;
     if (length < count) return false;
     remove_run(pool, part, unit);
@@ -234,6 +314,8 @@ void ts_pool_take_around(uint32_t *first, uint32_t *count, uint32_t page_units) 
     uint32_t before = (uint32_t)(number & (page_units - 1));
     uint32_t after = (uint32_t)(-(number + *count) & (page_units - 1));
     ts_lock_acquire(&pool->lock);
+    if (before) (void)empty_cells(pool, part, unit - before, unit);
+    if (after) (void)empty_cells(pool, part, end, end + after);
     uint32_t length = before ? run_at(part, unit - 1)->length : 0;
     if (before && length >= before) {
         remove_run(pool, part, unit - length);
@@ -275,6 +357,7 @@ uint64_t ts_pool_used_units(void) {
     for (unsigned part = 0; part < TS_PARTS; part++) {
         ts_lock_acquire(&pools[part].lock);
         sum += pools[part].used;
+        for (unsigned i = 0; i < CELLS; i++) sum -= cell_units(ts_load_relaxed(&pools[part].cell[i]));
         ts_lock_release(&pools[part].lock);
     }
     return sum;
@@ -328,7 +411,18 @@ static const char *walk_locked(ts_pool *pool, unsigned part, ts_pool_visit *visi
         if (visit && !visit(arg, ts_region.part[part].first_unit + pool->hole[i].first, pool->hole[i].count, true))
             return "pool: a hole";
     }
-    uint64_t found = *free_units + pool->used + 1;
+    for (unsigned i = 0; i < CELLS; i++) {
+        uint64_t cell = ts_load_relaxed(&pool->cell[i]);
+        if (cell_units(cell) == 0) continue;
+        if (cell_first(cell) == 0 || cell_first(cell) >= pool->high || cell_units(cell) > pool->high - cell_first(cell))
+            return "pool: a cell outside of its part";
+        uint32_t end = cell_first(cell) + cell_units(cell);
+        if (run_at(part, cell_first(cell))->length != 0 || run_at(part, end - 1)->length != 0)
+            return "pool: a cell in a run";
+        if (visit && !visit(arg, ts_region.part[part].first_unit + cell_first(cell), cell_units(cell), false))
+            return "pool: a cell";
+    }
+    uint64_t found = *free_units + pool->used + 1; /* with the cells, whose units are on their way */
     return found == pool->high || (forked && found < pool->high) ? NULL : "pool: units that nobody has";
 }
 

@@ -3,12 +3,17 @@
  * segregated fit over runs of units: finding, splitting and merging take a fixed number of steps, whatever
  * the heap looks like.
  *
- * Invariants (guarded by the pool's lock)
- *  1. Every unit below `high` is either in exactly one free run, or handed out, or in a hole.
+ * Most units are taken one by one. They come from two cells, pieces of free runs that anyone takes the first unit of with one
+ * compare-and-swap, so that of threads that begin at once none waits for another that has the lock and lost its processor.
+ *
+ * Invariants (guarded by the pool's lock, all but who takes a unit of a cell)
+ *  1. Every unit below `high` is either in exactly one free run, or in one cell, or handed out, or in a hole.
  *  2. No two free runs touch: a freed run is merged with its neighbours.
  *  3. run[first] and run[last] of a free run hold its length and FREE; the record of a unit in the middle of
- *     a free run is stale and not read, and the records of units handed out say 0.
- *  4. A hole is a range below `high` that the system refused to make accessible.
+ *     a free run is stale and not read, and the records of units handed out, and of those in cells, say 0.
+ *  4. A cell gets units only when it is empty. Who wants units in a row that may be in one, or finds no run, empties it first: so
+ *     a cell keeps nothing from being whole again, neither a run nor a page that goes back.
+ *  5. A hole is a range below `high` that the system refused to make accessible.
  * Making units accessible is done outside the lock, on a range that no one else can see.
  */
 #ifndef TS_REGION_POOL_H
@@ -27,7 +32,7 @@ typedef struct ts_run {
 void ts_pool_init(void);
 /* Hands out `count` units in a row, readable, writable and zero where pages are no larger than a unit.
    align: units, a power of two. Returns the global number of the first, 0 if there are none.
-   Cost: constant; when the pool has to grow, the system's time to make the range accessible. */
+   Cost: constant, and no lock for single units while a cell has some; when the pool has to grow, the system's time to make the range accessible. */
 uint32_t ts_pool_take(unsigned part, uint32_t count, uint32_t align);
 /* Hands out the `count` units behind `first` - 1, which the caller has, if they are free. Zero and writable as above. */
 bool ts_pool_take_at(uint32_t first, uint32_t count);

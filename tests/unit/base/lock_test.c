@@ -54,6 +54,28 @@ static void exclusion_and_counters(void **state) {
     assert_int_equal(ts_load_relaxed(&low.fast_acquired) + ts_load_relaxed(&low.contended), plain);
 }
 
+static void *try_low(void *argument) {
+    *(bool *)argument = ts_lock_try(&low);
+    return NULL;
+}
+
+static void tried_while_it_is_taken(void **state) {
+    pthread_t thread;
+    bool got = true;
+    (void)state;
+    uint64_t waits = ts_load_relaxed(&ts_lock_waits);
+    assert_true(ts_lock_try(&low));
+    assert_int_equal(pthread_create(&thread, NULL, try_low, &got), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_false(got);
+    ts_lock_release(&low);
+    ts_lock_acquire(&low);
+    ts_lock_release(&low);
+    assert_int_equal(ts_load_relaxed(&low.fast_acquired), 2);
+    assert_int_equal(ts_load_relaxed(&low.contended), 0);
+    assert_int_equal(ts_load_relaxed(&ts_lock_waits), waits);
+}
+
 static uint64_t after_sleep; /* guarded by high */
 
 static void *wait_for_lock(void *argument) {
@@ -262,6 +284,7 @@ static void assertions(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(exclusion_and_counters, make_locks),
+        cmocka_unit_test_setup(tried_while_it_is_taken, make_locks),
         cmocka_unit_test_setup(contention_is_counted, make_locks),
         cmocka_unit_test_setup(every_sleeper_is_woken, make_locks),
         cmocka_unit_test_setup(not_cancelled_while_asleep, make_locks),

@@ -194,6 +194,11 @@ static void pool_next(void) { CHANGE(free_run()->next, ts_region.part[TS_NORMAL]
 static void pool_no_length(void) { CHANGE(free_run()->length, 0); }
 static void pool_too_long(void) { CHANGE(free_run()->length, ts_pool_high(TS_NORMAL)); }
 static void pool_other_length(void) { CHANGE(free_run()->length, 1); } /* its first unit is its last then */
+static void pool_cell(void) {
+    uint32_t unit = ts_pool_take(TS_NORMAL, 1, 1); /* from the front of one */
+    ts_pool_give(unit, 1);
+    CHANGE(ts_region.run[unit + 1].length, 1);
+}
 static void table_id(void) { ADD(epoch_of(churn)->entry.id, (uint64_t)1 << ts_epochs.index_bits); }
 static void table_index(void) { ADD(epoch_of(churn)->entry.index, 1); }
 static void table_era(void) { CHANGE(epoch_of(churn)->entry.era, 0); }
@@ -646,6 +651,7 @@ static const struct {
     CASE(pool_length, "pool"),
     CASE(pool_end_tag, "pool: a run with two lengths"),
     CASE(pool_tag_inside, "two runs that touch"),
+    CASE(pool_cell, "a cell in a run"),
     CASE(pool_prev, "pool: a list that is broken"),
     CASE(pool_next, "a run outside of its part"),
     CASE(pool_no_length, "the length of a run"),

@@ -8,10 +8,12 @@
 #include "unit.h"
 
 #include "base/bits.h"
+#include "base/lock.h"
 #include "os/os.h"
 #include "region/pool.h"
 #include "region/region.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -300,6 +302,126 @@ static void growth_is_in_large_steps(void *argument) {
     SUP_CHECK(commits <= 7, "%u system calls for 250 units", commits);
 }
 
+/* ---- single units, from the cells -------------------------------------------------------------------------- */
+
+/* While somebody has the lock, for as long as both cells last. */
+static void singles_need_no_lock(void *argument) {
+    (void)argument;
+    make_region();
+    for (unsigned part = 0; part < TS_PARTS; part++) SUP_CHECK(take(part, 1, 1), "the first");
+    uint64_t waits = ts_load_relaxed(&ts_lock_waits);
+    ts_pool_fork_prepare(); /* every lock of the pools: who waits for one waits for ever */
+    for (unsigned part = 0; part < TS_PARTS; part++)
+        for (int i = 0; i < 120; i++) SUP_CHECK(take(part, 1, 1), "unit %d", i);
+    ts_pool_fork_done();
+    SUP_CHECK(ts_load_relaxed(&ts_lock_waits) == waits, "somebody waited");
+    ts_pool_check();
+    /* And no more than there are: the next ones come with the lock. */
+    for (int i = 0; i < 200; i++) SUP_CHECK(take(TS_NORMAL, 1, 1), "unit %d", i);
+    ts_pool_check();
+    give_all();
+    SUP_CHECK(ts_pool_used_units() == 0, "units are left");
+}
+
+/* Of what is in cells runs are made, where there is no other memory. */
+static void cells_become_runs(void *argument) {
+    (void)argument;
+    make_region();
+    SUP_CHECK(take(TS_NORMAL, 1, 1), "the first");
+    uint32_t high = ts_pool_high(TS_NORMAL);
+    refuse_commit = true;
+    SUP_CHECK(take(TS_NORMAL, (high - 2) / 8 * 7, 1), "all but what the first has");
+    SUP_CHECK(take(TS_NORMAL, 1, 1), "another one, from what is left");
+    ts_pool_check();
+    give_all();
+    SUP_CHECK(ts_pool_used_units() == 0, "units are left");
+    refuse_commit = false;
+    exhaust(TS_NORMAL);
+}
+
+/* Units of a page that goes back as a whole, in the cell behind those that its last user has, or in the other before it. */
+static void cells_are_around(void *argument) {
+    enum { PAGE = 8 };
+    (void)argument;
+    make_region();
+    uint32_t unit[200], first, count;
+    for (int i = 0; i < 65; i++)
+        SUP_CHECK((unit[i] = ts_pool_take(TS_NORMAL, 1, 1)) == (i < 64 ? (uint32_t)i + 1 : 129), "%d", i);
+    SUP_CHECK(ts_pool_used_units() == 65, "used");
+    first = 129, count = 1; /* 65 to 128 are in one cell, 130 to 192 in the other */
+    ts_pool_take_around(&first, &count, PAGE);
+    SUP_CHECK(first == 128 && count == PAGE, "%u and %u", first, count);
+    SUP_CHECK(ts_pool_used_units() == 64 + PAGE, "used");
+    ts_pool_check();
+    ts_pool_give(first, count);
+    SUP_CHECK(ts_pool_used_units() == 64, "used");
+    first = 64, count = 1; /* 57 to 63 are in use, so the page lacks more than what is behind it */
+    ts_pool_take_around(&first, &count, PAGE);
+    SUP_CHECK(first == 64 && count == PAGE, "%u and %u", first, count);
+    ts_pool_give(64, PAGE);
+    ts_pool_give(1, 63);
+    ts_pool_check();
+    SUP_CHECK(ts_pool_used_units() == 0, "units are left");
+    exhaust(TS_NORMAL);
+}
+
+static _Atomic uint8_t owned[UNITS];
+static uint32_t uses[UNITS]; /* by who has the unit: ThreadSanitizer sees whether the pool hands over what they wrote */
+
+static void mark(uint32_t first, uint32_t count, uint8_t from, uint8_t to) {
+    for (uint32_t u = first; u < first + count; u++) {
+        SUP_CHECK(atomic_exchange_explicit(&owned[u], to, memory_order_relaxed) == from, "unit %u has two owners", u);
+        uses[u]++;
+    }
+}
+
+static void *take_and_give(void *argument) {
+    struct sup_rng rng = {(uintptr_t)argument};
+    run mine[24] = {{0, 0}};
+    for (unsigned i = 0; i < SUP_SCALED(300000u); i++) {
+        run *r = &mine[sup_rng_below(&rng, sizeof mine / sizeof *mine)];
+        uint64_t kind = sup_rng_below(&rng, 32);
+        if (!r->count) {
+            r->count = kind > 1 ? 1 : 2 + (uint32_t)kind;
+            r->first = ts_pool_take(TS_NORMAL, r->count, kind == 1 ? 2 : 1);
+            if (!r->first) r->count = 0;
+            mark(r->first, r->count, 0, 1);
+        } else if (kind == 0 && ts_pool_take_at(r->first + r->count, 1)) {
+            mark(r->first + r->count++, 1, 0, 1);
+        } else {
+            mark(r->first, r->count, 1, 0);
+            uint32_t first = r->first, count = r->count, before = 0, after = 0;
+            if (kind < 8) {
+                ts_pool_take_around(&first, &count, 8);
+                before = r->first - first;
+                after = count - before - r->count;
+                mark(first, before, 0, 1), mark(r->first + r->count, after, 0, 1);
+                mark(first, before, 1, 0), mark(r->first + r->count, after, 1, 0);
+            }
+            ts_pool_give(first, count);
+            r->count = 0;
+        }
+    }
+    for (unsigned i = 0; i < sizeof mine / sizeof *mine; i++) {
+        mark(mine[i].first, mine[i].count, 1, 0);
+        if (mine[i].count) ts_pool_give(mine[i].first, mine[i].count);
+    }
+    return NULL;
+}
+
+static void threads_take_and_give(void *argument) {
+    enum { THREADS = 4 };
+    pthread_t threads[THREADS];
+    (void)argument;
+    make_region();
+    for (uintptr_t i = 0; i < THREADS; i++)
+        SUP_CHECK(pthread_create(&threads[i], NULL, take_and_give, (void *)(i + 1)) == 0, "pthread_create");
+    for (unsigned i = 0; i < THREADS; i++) SUP_CHECK(pthread_join(threads[i], NULL) == 0, "pthread_join");
+    ts_pool_check();
+    SUP_CHECK(ts_pool_used_units() == 0, "units are left");
+    exhaust(TS_NORMAL);
+}
+
 static void in_child(void (*fn)(void *), void *argument) {
     char err[1024];
     int status = sup_child(fn, argument, SUP_CHILD_SECONDS, err, sizeof err);
@@ -328,6 +450,10 @@ IN_CHILD(refused_growth)
 IN_CHILD(small_steps)
 IN_CHILD(holes)
 IN_CHILD(growth_is_in_large_steps)
+IN_CHILD(singles_need_no_lock)
+IN_CHILD(cells_become_runs)
+IN_CHILD(cells_are_around)
+IN_CHILD(threads_take_and_give)
 
 int main(void) {
     const struct CMUnitTest tests[] = {
@@ -339,6 +465,10 @@ int main(void) {
         cmocka_unit_test(test_small_steps),
         cmocka_unit_test(test_holes),
         cmocka_unit_test(test_growth_is_in_large_steps),
+        cmocka_unit_test(test_singles_need_no_lock),
+        cmocka_unit_test(test_cells_become_runs),
+        cmocka_unit_test(test_cells_are_around),
+        cmocka_unit_test(test_threads_take_and_give),
     };
     return cmocka_run_group_tests_name("region.pool", tests, NULL, NULL);
 }
