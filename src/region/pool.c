@@ -1,3 +1,4 @@
+/* Modelled in tests/model: orders. */
 #include "region/pool.h"
 
 #include "base/assert.h"

@@ -271,4 +271,7 @@ MODELS += [
           {"src/heap/foreign.c": ["ts_foreign_queue", "ts_foreign_give_closed", "ts_foreign_drain_flushed"],
            "src/heap/foreign_open.h": ["ts_foreign_open", "ts_foreign_freed"],
            "src/epoch/end.c": ["shut_blocks", "flush_block"], "src/heap/block.c": ["ts_block_flush_if_shut"]}),
+    order("cell", "A unit of the pool's cells has one owner, who sees what the last one did.",
+          "take-cas take-acquire fill-when-empty fill-release empty-exchange",
+          {"src/region/pool.c": ["take_of_cell", "fill_cells", "empty_cells"]}),
 ]

@@ -427,7 +427,7 @@ fn turns(s: &'static Steps) {
     let (bias, biased) = (word(BIAS), word(BIAS + 1));
     let lock = word(0);
     let others = {
-        let (bias, biased, lock) = (bias.clone(), biased.clone(), lock.clone());
+        let (bias, lock) = (bias.clone(), lock.clone());
         thread::spawn(move || {
             bias.swap(0, Acquire); // the turn is another: nothing to wait for
             lock.store(1, Release); // bias_lock, to who takes the other bias
@@ -656,9 +656,86 @@ fn last(s: &'static Steps) {
     assert_eq!(queue.load(Acquire), 0, "a slab waits for its owner");
 }
 
+/// The cells of the pool: take_of_cell by two threads, one of which gives its unit back, against fill_cells and empty_cells of
+/// whoever has the lock, here of one cell with two units.
+fn cell(s: &'static Steps) {
+    const NEXT: u64 = (1 << 32) - 1; // first + 1, units - 1
+    let cell = word(0);
+    let free = Arc::new(loom::sync::Mutex::new(3u64)); // a bit a unit
+    let records = Arc::new([Bin(UnsafeCell::new(0)), Bin(UnsafeCell::new(0))]);
+    let take = move |cell: &AtomicU64| -> Option<u64> {
+        let mut seen = cell.load(Relaxed);
+        while seen as u32 != 0 {
+            if s.lacks("take-cas") {
+                cell.store(seen + NEXT, Relaxed);
+                return Some(seen >> 32);
+            }
+            match cell.compare_exchange(seen, seen + NEXT, s.order("take-acquire", Acquire), Relaxed) {
+                Ok(_) => return Some(seen >> 32),
+                Err(now) => seen = now,
+            }
+        }
+        None
+    };
+    let fill = move |cell: &AtomicU64, free: &mut u64| {
+        if *free != 0 && (s.lacks("fill-when-empty") || cell.load(Relaxed) as u32 == 0) {
+            let (first, units) = (u64::from(free.trailing_zeros()), u64::from(free.count_ones()));
+            *free = 0;
+            cell.store(first << 32 | units, s.order("fill-release", Release));
+        }
+    };
+    let takers: Vec<_> = [true, false]
+        .into_iter()
+        .map(|gives| {
+            let (cell, free, records) = (cell.clone(), free.clone(), records.clone());
+            thread::spawn(move || {
+                let unit = take(&cell)?;
+                records[unit as usize].touch();
+                if gives {
+                    let mut free = free.lock().unwrap();
+                    *free |= 1 << unit;
+                    fill(&cell, &mut free);
+                    return None;
+                }
+                Some(unit)
+            })
+        })
+        .collect();
+    for unit in 0..2 {
+        records[unit].touch(); // its last use, given back under the lock
+    }
+    fill(&cell, &mut free.lock().unwrap());
+    {
+        let mut free = free.lock().unwrap(); // empty_cells
+        let rest = if s.lacks("empty-exchange") {
+            let rest = cell.load(Relaxed);
+            cell.store(0, Relaxed);
+            rest
+        } else {
+            cell.swap(0, Relaxed)
+        };
+        for unit in 0..rest & 3 {
+            *free |= 1 << ((rest >> 32) + unit);
+        }
+    }
+    let taken: Vec<_> = takers.into_iter().filter_map(|taker| taker.join().unwrap()).collect();
+    let mut have = *free.lock().unwrap();
+    for unit in taken {
+        assert_eq!(have & 1 << unit, 0, "a unit with two owners");
+        have |= 1 << unit;
+    }
+    let rest = cell.load(Relaxed);
+    for unit in 0..rest & 3 {
+        let bit = 1 << ((rest >> 32) + unit);
+        assert_eq!(have & bit, 0, "a unit with two owners");
+        have |= bit;
+    }
+    assert_eq!(have, 3, "a unit that nobody has");
+}
+
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let models: [(&str, fn(&'static Steps)); 22] = [
+    let models: [(&str, fn(&'static Steps)); 23] = [
         ("bracket", bracket),
         ("taken", taken),
         ("foreign", foreign),
@@ -681,6 +758,7 @@ fn main() {
         ("words", words),
         ("blocks", blocks),
         ("last", last),
+        ("cell", cell),
     ];
     let model = arguments.first().and_then(|name| models.iter().find(|m| m.0 == name));
     let Some(&(_, model)) = model else {
