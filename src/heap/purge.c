@@ -103,7 +103,7 @@ bool ts_purge_run(ts_allocator *allocator, uint32_t first, uint32_t count, bool 
     bool purged = ts_purge_pages(allocator, begin, begin + (size_t)(around ? units : count) * TS_UNIT_BYTES);
     if (purged) purge_states(from, units);
     uint32_t before = first - from, after = units - before - count;
-    if (purged && to_pool) { /* all at once: the pool's lock is taken once */
+    if (purged && to_pool) { /* with their neighbours: one step under the pool's lock */
         ts_pool_give(from, units);
     } else {
         if (before) ts_pool_give(from, before);

@@ -26,8 +26,8 @@ typedef struct range {
 
 typedef struct ts_pool {
     ts_lock lock;
-    uint32_t high;       /* units of the part ever taken from the untouched end */
-    uint32_t first_bits; /* bit f: some list of level f is not empty */
+    uint32_t high;               /* units of the part ever taken from the untouched end */
+    _Atomic uint32_t first_bits; /* bit f: some list of level f is not empty; read by anyone */
     uint32_t second_bits[FIRST_LEVELS];
     uint32_t head[FIRST_LEVELS][SECOND_LEVELS];
     range hole[HOLES];
@@ -64,7 +64,7 @@ static void insert(ts_pool *pool, unsigned part, uint32_t first, uint32_t length
     run_at(part, first + length - 1)->length = length;
     pool->head[f][s] = first;
     pool->second_bits[f] |= 1u << s;
-    pool->first_bits |= 1u << f;
+    ts_store_relaxed(&pool->first_bits, ts_load_relaxed(&pool->first_bits) | 1u << f);
 }
 
 static void remove_run(ts_pool *pool, unsigned part, uint32_t first) {
@@ -78,7 +78,8 @@ static void remove_run(ts_pool *pool, unsigned part, uint32_t first) {
         pool->head[f][s] = r->next;
         if (!r->next) {
             pool->second_bits[f] &= ~(1u << s);
-            if (!pool->second_bits[f]) pool->first_bits &= ~(1u << f);
+            if (!pool->second_bits[f])
+                ts_store_relaxed(&pool->first_bits, ts_load_relaxed(&pool->first_bits) & ~(1u << f));
         }
     }
     if (r->next) run_at(part, r->next)->prev = r->prev;
@@ -113,7 +114,7 @@ static uint32_t find(ts_pool *pool, uint32_t length) {
     if (f >= FIRST_LEVELS) return 0;
     uint32_t bits = pool->second_bits[f] & (~0u << s);
     if (!bits) {
-        uint32_t levels = f + 1 < 32 ? pool->first_bits & (~0u << (f + 1)) : 0;
+        uint32_t levels = f + 1 < 32 ? ts_load_relaxed(&pool->first_bits) & (~0u << (f + 1)) : 0;
         if (!levels) return 0;
         f = ts_ctz64(levels);
         bits = pool->second_bits[f];
@@ -239,7 +240,8 @@ static uint32_t take_locked(ts_pool *pool, unsigned part, uint32_t count, uint32
     return ts_region.part[part].first_unit + first + skip;
 }
 
-/* The units of a cell are taken without the lock. It is for who fills one, and while it is taken the other cell has some. */
+/* The lock is for who fills a cell. Who sees an empty one fills it if nobody has the lock, so that others find units in one of the
+   two meanwhile, and waits for the lock only if there is none in either. Then others may take all that the cells have just got. */
 static uint32_t take_single(unsigned part) {
     ts_pool *pool = &pools[part];
     uint32_t unit = 0, before = ts_region.part[part].first_unit;
@@ -248,10 +250,13 @@ static uint32_t take_single(unsigned part) {
         ts_lock_acquire(&pool->lock);
         fill_cells(pool, part);
         for (unsigned i = 0; i < CELLS && !unit; i++) unit = take_of_cell(pool, i);
+        uint32_t of_runs = unit ? 0 : take_locked(pool, part, 1, 1);
         ts_lock_release(&pool->lock);
         if (unit) return before + unit;
+        if (of_runs) return of_runs;
         if (!grow(part, 1)) return 0;
     }
+    if (ts_load_relaxed(&pool->first_bits) == 0) return before + unit; /* nothing to fill one with */
     for (unsigned i = 0; i < CELLS; i++) {
         if (cell_units(ts_load_relaxed(&pool->cell[i])) != 0) continue;
         if (ts_lock_try(&pool->lock)) {
@@ -283,8 +288,11 @@ uint32_t ts_pool_take(unsigned part, uint32_t count, uint32_t align) {
 
 /* Behind what the caller has there is a free run, or units in use, or the untouched end. */
 static bool take_at_locked(ts_pool *pool, unsigned part, uint32_t unit, uint32_t count) {
-    (void)empty_cells(pool, part, unit, unit + count);
-    uint32_t length = unit < pool->high ? run_at(part, unit)->length : 0;
+    if (unit >= pool->high) return false;
+    const ts_run *r = run_at(part, unit);
+    if (r->length == 0 && !empty_cells(pool, part, unit, unit + 1)) return false; /* in use */
+    if (r->length < count) (void)empty_cells(pool, part, unit, unit + count);
+    uint32_t length = r->length;
     if (length < count) return false;
     remove_run(pool, part, unit);
     if (length > count) insert(pool, part, unit + count, length - count);
@@ -335,7 +343,8 @@ void ts_pool_take_around(uint32_t *first, uint32_t *count, uint32_t page_units) 
     ts_lock_release(&pool->lock);
 }
 
-static _Atomic bool tainted; /* set before the units are in the pool, under whose lock they come out again */
+static _Atomic bool
+    tainted; /* set before the units are in the pool; its lock, or a cell's release and acquire, is between */
 
 bool ts_pool_is_zero(void) { return !ts_load_relaxed(&tainted) && ts_os_page_bytes() <= TS_UNIT_BYTES; }
 
@@ -385,7 +394,8 @@ static const char *walk_locked(ts_pool *pool, unsigned part, ts_pool_visit *visi
                                uint64_t *free_units) {
     uint32_t units = ts_region.part[part].units, before;
     for (unsigned f = 0; f < FIRST_LEVELS; f++) {
-        if (((pool->first_bits >> f) & 1u) != (pool->second_bits[f] != 0)) return "pool: a level and its bit";
+        if (((ts_load_relaxed(&pool->first_bits) >> f) & 1u) != (pool->second_bits[f] != 0))
+            return "pool: a level and its bit";
         for (unsigned s = 0; s < SECOND_LEVELS; s++) {
             bool bit = (pool->second_bits[f] >> s) & 1u;
             if (bit != (pool->head[f][s] != 0)) return "pool: a list and its bit";

@@ -4,7 +4,7 @@
  * the heap looks like.
  *
  * Most units are taken one by one. They come from two cells, pieces of free runs that anyone takes the first unit of with one
- * compare-and-swap, so that of threads that begin at once none waits for another that has the lock and lost its processor.
+ * compare-and-swap, so that while one has units nobody waits for who has the lock, and perhaps lost its processor.
  *
  * Invariants (guarded by the pool's lock, all but who takes a unit of a cell)
  *  1. Every unit below `high` is either in exactly one free run, or in one cell, or handed out, or in a hole.
@@ -55,7 +55,7 @@ void ts_pool_fork_prepare(void);
 void ts_pool_fork_done(void);
 /* Units of a part that were ever taken from its untouched end, unit 0 included. */
 uint32_t ts_pool_high(unsigned part);
-/* Looks at every list, tag and hole of a part's pool, and shows each free run and each hole to visit (may be NULL; false
+/* Looks at every list, tag, cell and hole of a part's pool, and shows each free run, cell and hole to visit (may be NULL; false
    ends the walk). What does not hold, or NULL. forked: in a child, units that another thread was growing the pool by may be
    in none of them. */
 typedef bool ts_pool_visit(void *arg, uint32_t first, uint32_t count, bool hole);

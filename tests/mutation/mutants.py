@@ -2147,11 +2147,39 @@ MUTANTS = [
         "tests": ["unit.region.pool"],
     },
     {
-        "name": "cells-keep-units-from-a-span-that-grows",
+        "name": "cell-behind-what-is-free-keeps-units",
         "protocol": "pool.c: take_at_locked",
         "file": "src/region/pool.c",
-        "old": "    (void)empty_cells(pool, part, unit, unit + count);\n",
+        "old": "    if (r->length < count) (void)empty_cells(pool, part, unit, unit + count);\n",
         "new": "",
+        "tests": ["unit.region.pool"],
+    },
+    {
+        "name": "single-taken-by-others-from-under-who-filled",
+        "protocol": "pool.c: take_single",
+        "file": "src/region/pool.c",
+        "old": "unit ? 0 : take_locked(pool, part, 1, 1);",
+        "new": "0;",
+        "tests": ["unit.region.pool"],
+    },
+    {
+        "name": "cell-taken-without-acquire",
+        "protocol": "pool.c: take_of_cell",
+        "file": "src/region/pool.c",
+        "old": "                                                  memory_order_acquire, memory_order_relaxed))\n"
+               "            return cell_first(cell);\n",
+        "new": "                                                  memory_order_relaxed, memory_order_relaxed))\n"
+               "            return cell_first(cell);\n",
+        "sanitize": "thread",
+        "tests": ["unit.region.pool"],
+    },
+    {
+        "name": "cell-filled-without-release",
+        "protocol": "pool.c: fill_cells",
+        "file": "src/region/pool.c",
+        "old": "        ts_store_release(&pool->cell[i], (uint64_t)first << 32 | units);\n",
+        "new": "        ts_store_relaxed(&pool->cell[i], (uint64_t)first << 32 | units);\n",
+        "sanitize": "thread",
         "tests": ["unit.region.pool"],
     },
     {

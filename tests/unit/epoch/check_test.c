@@ -194,10 +194,15 @@ static void pool_next(void) { CHANGE(free_run()->next, ts_region.part[TS_NORMAL]
 static void pool_no_length(void) { CHANGE(free_run()->length, 0); }
 static void pool_too_long(void) { CHANGE(free_run()->length, ts_pool_high(TS_NORMAL)); }
 static void pool_other_length(void) { CHANGE(free_run()->length, 1); } /* its first unit is its last then */
+static bool is_cell(void *arg, uint32_t first, uint32_t count, bool hole) {
+    if (!hole && count > 0 && ts_region.run[first].length == 0) *(uint32_t *)arg = first;
+    return true;
+}
 static void pool_cell(void) {
-    uint32_t unit = ts_pool_take(TS_NORMAL, 1, 1); /* from the front of one */
-    ts_pool_give(unit, 1);
-    CHANGE(ts_region.run[unit + 1].length, 1);
+    uint32_t first = 0;
+    ts_pool_give(ts_pool_take(TS_NORMAL, 1, 1), 1); /* so that there is one */
+    SUP_CHECK(!ts_pool_walk(TS_NORMAL, is_cell, &first, false) && first != 0, "no cell");
+    CHANGE(ts_region.run[first].length, 1);
 }
 static void table_id(void) { ADD(epoch_of(churn)->entry.id, (uint64_t)1 << ts_epochs.index_bits); }
 static void table_index(void) { ADD(epoch_of(churn)->entry.index, 1); }

@@ -359,6 +359,11 @@ static void cells_are_around(void *argument) {
     ts_pool_take_around(&first, &count, PAGE);
     SUP_CHECK(first == 64 && count == PAGE, "%u and %u", first, count);
     ts_pool_give(64, PAGE);
+    SUP_CHECK((unit[0] = ts_pool_take(TS_NORMAL, 1, 1)) != 0, "cells have units again");
+    SUP_CHECK(ts_pool_take_at(unit[0] + 1, 100), "what both cells have, and the run behind them");
+    ts_pool_check();
+    ts_pool_give(unit[0] + 1, 100);
+    ts_pool_give(unit[0], 1);
     ts_pool_give(1, 63);
     ts_pool_check();
     SUP_CHECK(ts_pool_used_units() == 0, "units are left");
@@ -409,15 +414,76 @@ static void *take_and_give(void *argument) {
     return NULL;
 }
 
-static void threads_take_and_give(void *argument) {
+static void in_threads(void *(*fn)(void *), void *(*first)(void *)) {
     enum { THREADS = 4 };
     pthread_t threads[THREADS];
-    (void)argument;
-    make_region();
     for (uintptr_t i = 0; i < THREADS; i++)
-        SUP_CHECK(pthread_create(&threads[i], NULL, take_and_give, (void *)(i + 1)) == 0, "pthread_create");
+        SUP_CHECK(pthread_create(&threads[i], NULL, i == 0 ? first : fn, (void *)(i + 1)) == 0, "pthread_create");
     for (unsigned i = 0; i < THREADS; i++) SUP_CHECK(pthread_join(threads[i], NULL) == 0, "pthread_join");
     ts_pool_check();
+}
+
+static void threads_take_and_give(void *argument) {
+    (void)argument;
+    make_region();
+    in_threads(take_and_give, take_and_give);
+    SUP_CHECK(ts_pool_used_units() == 0, "units are left");
+    exhaust(TS_NORMAL);
+}
+
+/* Some at a time. None fails while the pool has free units. */
+static void *take_singles(void *argument) {
+    uint32_t unit[8];
+    for (unsigned i = 0; i < SUP_SCALED(100000u); i++) {
+        for (unsigned k = 0; k < 8; k++) {
+            unit[k] = ts_pool_take(TS_NORMAL, 1, 1);
+            SUP_CHECK(unit[k] != 0, "no unit where there are free ones");
+            mark(unit[k], 1, 0, 1);
+        }
+        for (unsigned k = 0; k < 8; k++) {
+            mark(unit[k], 1, 1, 0);
+            ts_pool_give(unit[k], 1);
+        }
+    }
+    return argument;
+}
+
+static void *take_around(void *argument) {
+    for (unsigned i = 0; i < SUP_SCALED(200000u); i++) {
+        uint32_t first = ts_pool_take(TS_NORMAL, 1, 1), count = 1;
+        ts_pool_take_around(&first, &count, 64);
+        mark(first, count, 0, 1);
+        mark(first, count, 1, 0);
+        ts_pool_give(first, count);
+    }
+    return argument;
+}
+
+static void singles_beside_who_empties_cells(void *argument) {
+    (void)argument;
+    make_region();
+    in_threads(take_singles, take_around);
+    SUP_CHECK(ts_pool_used_units() == 0, "units are left");
+    exhaust(TS_NORMAL);
+}
+
+/* Free runs of one unit each: a cell is empty again after each, and who has filled it finds that others took it. */
+static void singles_where_runs_are_short(void *argument) {
+    enum { SHORT = 200 };
+    (void)argument;
+    make_region();
+    uint32_t unit[2 * SHORT];
+    for (unsigned i = 0; i < 2 * SHORT; i++) SUP_CHECK((unit[i] = ts_pool_take(TS_NORMAL, 1, 1)) != 0, "unit %u", i);
+    refuse_commit = true;
+    uint32_t rest[UNITS], rests = 0, high = ts_pool_high(TS_NORMAL);
+    while ((rest[rests] = ts_pool_take(TS_NORMAL, 1, 1)) != 0) rests++;
+    for (unsigned i = 0; i < 2 * SHORT; i += 2) ts_pool_give(unit[i], 1);
+    in_threads(take_singles, take_singles);
+    refuse_commit = false;
+    in_threads(take_singles, take_singles);
+    SUP_CHECK(ts_pool_high(TS_NORMAL) == high, "the pool grew with free units in it");
+    for (unsigned i = 1; i < 2 * SHORT; i += 2) ts_pool_give(unit[i], 1);
+    while (rests > 0) ts_pool_give(rest[--rests], 1);
     SUP_CHECK(ts_pool_used_units() == 0, "units are left");
     exhaust(TS_NORMAL);
 }
@@ -454,6 +520,8 @@ IN_CHILD(singles_need_no_lock)
 IN_CHILD(cells_become_runs)
 IN_CHILD(cells_are_around)
 IN_CHILD(threads_take_and_give)
+IN_CHILD(singles_beside_who_empties_cells)
+IN_CHILD(singles_where_runs_are_short)
 
 int main(void) {
     const struct CMUnitTest tests[] = {
@@ -469,6 +537,8 @@ int main(void) {
         cmocka_unit_test(test_cells_become_runs),
         cmocka_unit_test(test_cells_are_around),
         cmocka_unit_test(test_threads_take_and_give),
+        cmocka_unit_test(test_singles_beside_who_empties_cells),
+        cmocka_unit_test(test_singles_where_runs_are_short),
     };
     return cmocka_run_group_tests_name("region.pool", tests, NULL, NULL);
 }
