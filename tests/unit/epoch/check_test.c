@@ -87,6 +87,9 @@ static int make(void **state) {
         if (!(full[i] = slab_malloc_epoch(allocator, 768, churn))) return 1;
     draining = slab_malloc_epoch(allocator, 300, closing);
     if (!slab_free(allocator, scoped[5]) || !draining) return 1;
+    for (size_t bytes = 200; bytes <= 200u * (TS_OWN_MAGAZINES - 1);
+         bytes += 200) /* so that the last has none in the block */
+        if (!slab_malloc_epoch(allocator, bytes, churn)) return 1;
     small = slab_malloc_epoch(allocator, 48, churn);
     span = slab_malloc_epoch(allocator, 100000, churn);
     void *another = slab_malloc_epoch(allocator, 100000, churn);
@@ -256,7 +259,7 @@ static void magazine_foreign(void) { CHANGE(*magazine_top(0), (uintptr_t)&alloca
 static void magazine_of_other_bin(void) { CHANGE(*magazine_top(0), (uintptr_t)left); }
 static void magazine_live(void) { CHANGE(*magazine_top(0), (uintptr_t)objects[0]); }
 static void magazine_place(void) { CHANGE(bin_of_objects()->magazine, (uintptr_t)bin_of_objects()->magazine + 8); }
-/* A block has room for the magazines of its first two classes: the third is elsewhere. */
+/* A block has room for the magazines of its first classes: that of 48 bytes is elsewhere. */
 static ts_bin *bin_of_class(size_t bytes) { return &churn_block()->bin[ts_classes.of[bytes / 16]]; }
 static void magazine_line(void) { CHANGE(bin_of_class(48)->magazine, (uintptr_t)bin_of_class(48)->magazine + 8); }
 static void magazine_of_two(void) { CHANGE(bin_of_class(768)->magazine, (uintptr_t)bin_of_objects()->magazine); }
