@@ -6,7 +6,9 @@
 #define SECOND ((uint64_t)1000000000u)
 #define LEAK_AFTER (10 * SECOND)  /* live objects so long after the close: a warning */
 #define LEAK_SURELY (60 * SECOND) /* and so long: critical */
-#define OLD_AFTER (600 * SECOND)
+#define MANY_OPEN 100u            /* epochs of one label with objects, of which the oldest is open */
+#define OPEN_AFTER (60 * SECOND)  /* for so long: information, */
+#define OLD_AFTER (600 * SECOND)  /* and for so long: a warning */
 #define SITES 3u                  /* stacks shown of a finding, */
 #define SITE_FRAMES 8u            /* and lines of each */
 #define ENOUGH_OPERATIONS 100000u /* rates below so many mean nothing */
@@ -124,8 +126,10 @@ static void old_epochs(report *r, const ts_view *v) {
     for (unsigned i = 0; i < v->label_rows; i++) {
         const ts_label_stats *l = &v->label[i];
         /* One old epoch is a program's base; many of one label that hold objects are a phase that is not closed. */
-        if (l->active_age_ns < OLD_AFTER || l->active_epochs < 100 || l->is_other) continue;
-        if (!begin(r, TS_WARNING, l->active_rss_bytes, "epochs_not_closed")) continue;
+        if (l->active_age_ns < OPEN_AFTER || l->active_epochs < MANY_OPEN || l->active_live_objects == 0 || l->is_other)
+            continue;
+        ts_severity severity = l->active_age_ns >= OLD_AFTER ? TS_WARNING : TS_INFO;
+        if (!begin(r, severity, l->active_rss_bytes, "epochs_not_closed")) continue;
         put_count(&r->what, l->active_epochs, "epoch", "epochs");
         ts_put(&r->what, " labelled `");
         ts_put_shown(&r->what, ts_label_name(l));
@@ -135,7 +139,8 @@ static void old_epochs(report *r, const ts_view *v) {
         ts_put(&r->evidence, ", ");
         ts_put_size(&r->evidence, l->active_rss_bytes);
         ts_put(&r->evidence, " of slabs");
-        ts_put(&r->advice, "Look for a way out of the phase that does not close or destroy its epoch.");
+        ts_put(&r->advice,
+               "If these phases should be over: look for a way out of one that does not close or destroy its epoch.");
         about(r, l, EPOCH_ACTIVE);
         end(r);
     }
@@ -289,6 +294,24 @@ void ts_doctor(ts_view *v) {
     v->finding_count = r.count;
 }
 
+/* The label with the most objects in open epochs: what a phase that is never closed, but not for long yet, would be. */
+static void put_most_open(ts_sink *s, const ts_view *v) {
+    const ts_label_stats *most = NULL;
+    for (unsigned i = 0; i < v->label_rows; i++) {
+        const ts_label_stats *l = &v->label[i];
+        if (l->active_live_objects > (most ? most->active_live_objects : 0)) most = l;
+    }
+    if (!most) return;
+    ts_put(s, "; most objects are in `");
+    ts_put_shown(s, ts_label_name(most));
+    ts_put(s, "`: ");
+    put_count(s, most->active_live_objects, "object", "objects");
+    ts_put(s, " in ");
+    put_count(s, most->active_epochs, "open epoch", "open epochs");
+    ts_put(s, ", the oldest for ");
+    ts_put_duration(s, most->active_age_ns);
+}
+
 const char *ts_severity_name(ts_severity severity) {
     return severity == TS_CRITICAL ? "critical" : severity == TS_WARNING ? "warning" : "info";
 }
@@ -317,6 +340,7 @@ int ts_render_doctor(ts_sink *s, const ts_view *v) {
         ts_put_size(s, v->global.committed_bytes);
         ts_put(s, " committed, ");
         put_count(s, v->epoch_count, "epoch", "epochs");
+        put_most_open(s, v);
         ts_put(s, "\n");
     }
     return worst;

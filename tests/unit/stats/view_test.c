@@ -222,12 +222,14 @@ static bool doctor_says(const char *words) {
 
 static void doctor(void **state) {
     (void)state;
-    assert_true(doctor_says("nothing found"));
+    assert_true(doctor_says("nothing found") && !doctor_says("most objects"));
     EpochId leak = epoch_open(allocator, "handler:/api/upload", EPOCH_CHURN);
     for (int i = 0; i < 352; i++) assert_non_null(slab_malloc_epoch(allocator, 128, leak));
     (void)filled("handler:/api/list", 1000, 64);
     now += 1000 * SECOND; /* an old epoch alone is none */
     assert_true(doctor_says("nothing found"));
+    assert_true(
+        doctor_says("; most objects are in `handler:/api/list`: 1000 objects in 1 open epoch, the oldest for 1"));
     assert_true(epoch_close(allocator, leak));
     now += 9 * SECOND;
     assert_true(doctor_says("nothing found"));
@@ -332,10 +334,18 @@ static void epochs_that_are_not_closed(void **state) {
     assert_non_null(f);
     assert_string_equal(f->what, "100 epochs labelled `request` are open, the oldest for 10 min");
     assert_string_equal(f->evidence, "1 live object, 0 B of slabs");
+    assert_int_equal(f->severity, TS_WARNING);
     l->is_other = 1; /* of several labels */
     assert_null(found("epochs_not_closed"));
     l->is_other = 0;
-    l->active_age_ns = 600 * SECOND - 1;
+    l->active_age_ns = 600 * SECOND - 1; /* connections may be open so long */
+    f = found("epochs_not_closed");
+    assert_non_null(f);
+    assert_int_equal(f->severity, TS_INFO);
+    l->active_live_objects = 0; /* what holds nothing costs nothing */
+    assert_null(found("epochs_not_closed"));
+    l->active_live_objects = 1;
+    l->active_age_ns = 60 * SECOND - 1;
     assert_null(found("epochs_not_closed"));
 }
 
