@@ -174,6 +174,8 @@ def read_windows(path, windows):
 
 def short(value):
     """Four significant digits, without an exponent where that is readable."""
+    if value == 0:
+        return "0"
     return f"{value:.4g}" if value < 1e-3 or value >= 1e7 else f"{value:.{max(0, 3 - math.floor(math.log10(value)))}f}"
 
 
@@ -185,9 +187,9 @@ def table(figures):
     for name, f in figures.items():
         single = f["windows"] == 1
         million = [short(f[f"throughput_{key}"] / 1e6) for key in ("p50", "p10", "p1", "p0_1", "mean")]
-        spread = ["-", "-"] if single else [f"{f['throughput_stddev'] / 1e6:.4f}", f"{100 * f['throughput_cv']:.2f} %"]
+        spread = ["-", "-"] if single else [short(f["throughput_stddev"] / 1e6), f"{100 * f['throughput_cv']:.2f} %"]
         latency = [short(f[f"latency_ns_{key}"]) for key in ("p50", "p90", "p99", "p999", "mean")]
-        latency.append("-" if single else f"{f['latency_ns_stddev']:.4f}")
+        latency.append("-" if single else short(f["latency_ns_stddev"]))
         rows.append([name, str(f["windows"]), *million, *spread, *latency, f"{f['latency_p99_over_p50']:.3f}"])
     widths = [max(len(row[i]) for row in rows) for i in range(len(heading))]
     return ["  ".join([row[0].ljust(widths[0]), *(row[i].rjust(widths[i]) for i in range(1, len(row)))]) for row in rows]

@@ -231,12 +231,22 @@ def about_the_run(suite):
         "",
         *markdown([["commit", "measured (UTC)", "steps"], *measured_when(suite)]),
         "",
-        "The command of the last run, and what makes the charts and this file:",
+        "What measures all of it (`--steps A,B`: a part, whose figures replace those that were there), and what makes the charts "
+        "and this file:",
         "",
-        f"    {header['command']}",
+        f"    {whole_run(header)}",
         "    tools/plot_bench.py",
         "    benchmarks/make_results.py",
     ]
+
+
+def whole_run(header):
+    """The command of the last run, which may have been one of some steps, without that choice."""
+    words = header["command"].split()
+    if "--steps" in words:
+        at = words.index("--steps")
+        words[at:at + 2] = []
+    return " ".join(words)
 
 
 def measured_when(suite):

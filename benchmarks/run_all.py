@@ -133,6 +133,10 @@ def parse_arguments(arguments):
     options.wanted = [options.baseline] if options.baseline else choose(options.allocators, ALLOCATORS, "allocator")
     names = choose(options.steps, [step.name for step in STEPS], "step")
     options.chosen = [step for step in STEPS if step.name in names]
+    if options.out == "":
+        raise Refusal("--out '' is no folder")
+    if not any(step.rounds[MODES.index(options.mode)] for step in options.chosen):
+        raise Refusal(f"--steps {options.steps}: nothing of it runs with --{options.mode}")
     return options
 
 
@@ -472,8 +476,6 @@ class Run:
         """Fresh folders, or those of the interrupted run."""
         built = self.parts / "build"
         if self.options.resume:
-            if not self.own.is_file():
-                raise Refusal(f"--resume: there is no interrupted run in {shown(self.out)}")
             if built.is_file() and built.read_text(encoding="utf-8") != fingerprint(self.programs):
                 raise Refusal("--resume: the interrupted run was of other programs than those built now")
             before = header_of(self.own)
@@ -577,6 +579,8 @@ class Run:
             say(f"    FAILED with exit code {code}: {last_line(log_path, start)}")
 
     def run(self):
+        if self.options.resume and not self.own.is_file():
+            raise Refusal(f"--resume: there is no interrupted run in {shown(self.out)}")
         self.out.mkdir(parents=True, exist_ok=True)
         self.locked = lock(self.out)
         self.prepare()

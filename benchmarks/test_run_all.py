@@ -499,6 +499,11 @@ class StandIns(unittest.TestCase):
         refuse("--gate", "--smoke", "--gate")
         refuse("extra", "extra")
         refuse("no interrupted run", "--resume")
+        refuse("no folder", "--out", "")
+        refuse("nothing of it runs with --smoke", "--steps", "observability", "--smoke")
+        nowhere = self.folder / "nowhere"
+        refuse("no interrupted run", "--resume", "--out", str(nowhere / "a"))
+        self.assertFalse(nowhere.exists())
         (self.build / "kind").write_text("debug")
         refuse("debug build")
         (self.build / "benchmark_accurate").unlink()

@@ -299,10 +299,10 @@ class Commits(Folder):
         self.assertIn("| abc | 2020-01-01 00:00 to 2020-01-03 00:05 | soak, smoke_tests |", lines)
         self.assertIn("| def | 2020-01-02 10:00 to 11:30 | churn_test |", lines)
 
-    def test_the_command_is_as_it_was_recorded(self):
+    def test_the_command_is_as_it_was_recorded_but_for_the_choice_of_steps(self):
         command = "benchmarks/run_all.sh --rounds 2 --steps soak,core_bench"
         self.write(run=RUN.replace("command: benchmarks/run_all.sh", f"command: {command}"))
-        self.assertIn(f"    {command}", make_results.about_the_run(figures.Suite(self.folder)))
+        self.assertIn("    benchmarks/run_all.sh --rounds 2", make_results.about_the_run(figures.Suite(self.folder)))
 
     def core(self, machine, commit, *more):
         self.write(run=RUN + "".join(more), core_bench_raw=f"# machine: {machine}\n# date: today\n# allocators: all\n"

@@ -93,7 +93,7 @@ def line(axes, name, x, y, every=None, width=None, order=None):
 def beside(x, at, count):
     """Places on a logarithmic axis for the at-th of `count` allocators, each a little beside the last: what is equal is not
     hidden."""
-    return [value * 2 ** (0.09 * (at - (count - 1) / 2)) for value in x]
+    return [value * 2 ** (0.06 * (at - (count - 1) / 2)) for value in x]
 
 
 def bars(axes, groups, names, values, spread=None, width=0.8):
@@ -323,12 +323,12 @@ def one_in(value, _=None):
 
 def rss_over_time(data):
     figure, axes = plt.subplots(1, 2, figsize=(11, 4.4))
-    # Two that need the same lie on each other: ours is thin and on top, and the marks of the others lie between its own.
+    # Two that need the same lie on each other: ours is wide and below, and each has its marks between those of the others.
     for at, allocator in enumerate(data.allocators("churn_test")):
         cycles = data.numbers("churn_test", allocator, "cycle")
         step = max(1, len(cycles) // 10)
         line(axes[0], allocator, cycles, data.numbers("churn_test", allocator, "rss_mib"), every=(at * step // 5, step),
-             width=1.2 if allocator == "tslab" else 3)
+             width=4 if allocator == "tslab" else 1.4, order=1 if allocator == "tslab" else 3)
     axes[0].set_title("100,000 objects of 128 bytes, the oldest tenth\nreplaced in every cycle")
     axes[0].set_xlabel("cycle")
     for allocator in data.allocators("phase_shifts"):
@@ -589,7 +589,7 @@ def summary(data):
     panels = [
         ("allocation p99.9,\n100,000 live x 128 B", "ns (log scale)", "benchmark_accurate",
          lambda a: data.median("benchmark_accurate", a, "p999_ns", size_class=SIZE, op="alloc"), True),
-        ("of a 256 MiB spike,\nback at the kernel", "% returned", "phase_shifts",
+        ("of a 256 MiB spike, back\nwithout being asked", "% returned", "phase_shifts",
          lambda a: statistics.mean(data.numbers("phase_shifts", a, "returned_pct")), False),
         ("100 objects dropped together,\n1 scope open, per object", "ns", "scope_bench", lambda a: scope_figure(data, a), False),
         ("mixed load, soak", "million calls a second", "soak",
@@ -616,7 +616,7 @@ def summary(data):
                 continue
             colour, _, _, hatch = style(name)
             axis.bar(at, v, 0.75, color=colour, hatch=hatch, edgecolor="black", linewidth=0.6)
-            axis.annotate(report.short(max(v, 0)), (at, max(v, 0)), xytext=(0, 2), textcoords="offset points", ha="center",
+            axis.annotate(f"{v:,.0f}" if v >= 1000 else report.short(max(v, 0)), (at, max(v, 0)), xytext=(0, 2), textcoords="offset points", ha="center",
                           fontsize=8.5)
         axis.set_xticks(range(len(shown)))
         axis.set_xticklabels(shown.values(), rotation=40, ha="right", fontsize=9)
@@ -633,9 +633,9 @@ def summary(data):
     return figure
 
 
-SHORT = {"tslab": "temporal-slab", "malloc": "glibc"}
+SHORT = {"tslab": "temporal-slab"}
 # APR, bumpalo and std::pmr cannot free a single object. The mallocs free each, which is quicker than their own arenas and heaps.
-WAYS = {"tslab": "temporal-slab", "apr": "APR pool", "bumpalo": "bumpalo", "pmr": "std::pmr", "malloc": "glibc, free",
+WAYS = {"tslab": "temporal-slab", "apr": "APR pool", "bumpalo": "bumpalo", "pmr": "std::pmr", "malloc": "malloc, free",
         "jemalloc": "jemalloc, free", "tcmalloc": "tcmalloc, free", "mimalloc": "mimalloc, free"}
 
 
