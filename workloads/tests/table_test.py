@@ -76,7 +76,7 @@ with tempfile.TemporaryDirectory() as directory:
     w.check(rows[7][2:] == ["2000", "50.0", "100.0", "150.0", "24.0", "20.0", "4.0", "7", '"req"', "(7", "in", "3",
                             "epochs)"], "%r" % rows[7])
     last = out.splitlines()[-1]
-    for words in ("p50 in 6, 0 and 0", "p99.9 in 6, 0 and 0", "RSS after in 6, 0 and 0", "0.50 times malloc's",
+    for words in ("p50 6 lower, 0 equal, 0 higher", "p99.9 6 lower, 0 equal, 0 higher", "RSS after 6 lower, 0 equal, 0 higher", "0.50 times malloc's",
                   "2.00 times the documents per second", "7 of 7 leaked objects"):
         w.check(words in last, "%r is not in: %s" % (words, last))
     w.check("from 20.0 to 15.0 MiB" in out, "what epoch_destroy gave back: %s" % out)
@@ -90,11 +90,11 @@ with tempfile.TemporaryDirectory() as directory:
     # The sentence is not flattering when the figures are not.
     code, out, err, log = run_table(directory, factor="(3.0 if workload == 'steady' else 1.5)")
     last = out.splitlines()[-1]
-    for words in ("p50 in 0, 0 and 6", "RSS after in 0, 0 and 6", "of steady, 3.00 times malloc's",
+    for words in ("p50 0 lower, 0 equal, 6 higher", "RSS after 0 lower, 0 equal, 6 higher", "of steady, 3.00 times malloc's",
                   "0.67 times the documents per second"):
         w.check(words in last, "%r is not in: %s" % (words, last))
     code, out, err, log = run_table(directory, factor="1.04")
-    w.check("p99 in 0, 6 and 0" in out.splitlines()[-1], "ties: %s" % out.splitlines()[-1])
+    w.check("p99 0 lower, 6 equal, 0 higher" in out.splitlines()[-1], "ties: %s" % out.splitlines()[-1])
 
     # Paths go to the documents only; --quick and --smoke are short.
     code, out, err, log = run_table(directory, "--quick", w.HERE, w.BUILD)
