@@ -15,7 +15,8 @@
  * allocator's own structures; the caller's objects are simply gone.
  *
  * Errors: functions that return a pointer, and epoch_open, return NULL or EPOCH_NONE and set errno; functions that return
- * bool return false. Those that look something up leave errno alone: slab_handle_get, epoch_domain_current,
+ * bool return false, and set errno where their comment names a value of it; a free that is refused leaves it alone. So do those that
+ * look something up: slab_handle_get, epoch_domain_current,
  * epoch_domain_allocator, epoch_domain_epoch. Misuse is an answer, never a crash: any pointer and any handle can be passed to any function
  * that takes one.
  */
@@ -305,8 +306,9 @@ TSLAB_API EpochDomain *epoch_domain_current(void);
 /* NULL / EPOCH_NONE if it is not a domain. */
 TSLAB_API SlabAllocator *epoch_domain_allocator(const EpochDomain *domain);
 TSLAB_API EpochId epoch_domain_epoch(const EpochDomain *domain);
-/* An object in the innermost domain of this thread; outside any, in the default allocator's current epoch. In a scope domain
-   it is aligned to 16: for more, slab_aligned_epoch with the domain's allocator and epoch. */
+/* An object in the innermost domain of this thread; outside any, in the default allocator's current epoch. NULL with errno ESTALE if
+   that domain has been closed or destroyed: never an object of an outer one. In a scope domain it is aligned to 16: for more,
+   slab_aligned_epoch with the domain's allocator and epoch. */
 TSLAB_API void *slab_alloc(size_t size);
 /* Moves one object into the domain (an outer one, usually): copied there, freed here. Its new address, or
    NULL and the object untouched: EINVAL not a live object of the domain's allocator, EPERM, ESTALE, ENOMEM. */

@@ -205,12 +205,12 @@ static void add_details(ts_line *line, const place *at) {
 static void add_finding(ts_line *line, uintptr_t allocator, const place *at) {
     static const char *const whole[] = {"in memory that holds no object", "never allocated", "freed already",
                                         "freed with its epoch", "live"};
-    static const char *const into[] = {"", "", " bytes into a freed object",
-                                       " bytes into an object that was freed with its epoch",
-                                       " bytes into a live object"};
+    static const char *const into[] = {"", "", " into a freed object", " into an object that was freed with its epoch",
+                                       " into a live object"};
     bool other = at->found == LIVE && at->allocator != 0 && at->allocator != allocator;
     if (at->inside != 0 && at->found >= FREED) {
         ts_line_decimal(line, at->inside);
+        ts_line_text(line, at->inside == 1 ? " byte" : " bytes");
         ts_line_text(line, into[at->found]);
         if (other) ts_line_text(line, " of another allocator");
     } else if (at->found == LIVE) {

@@ -318,31 +318,37 @@ static void never_used_memory(int unused) {
     FREE_CRIME(world.a, p, "in memory that holds no object");
 }
 
+static const char *many(int n) { return n == 1 ? "" : "s"; }
+
 static void interior(int offset) {
     char *p = get(world.a, 512, world.churn);
-    FREE_CRIME(world.a, p + offset, "%d bytes into a live object (class 512, %s)", offset, churn_text());
+    FREE_CRIME(world.a, p + offset, "%d byte%s into a live object (class 512, %s)", offset, many(offset), churn_text());
     release(world.a, p);
-    FREE_CRIME(world.a, p + offset, "%d bytes into a freed object (class 512, %s)", offset, churn_text());
+    FREE_CRIME(world.a, p + offset, "%d byte%s into a freed object (class 512, %s)", offset, many(offset),
+               churn_text());
 }
 
 static void interior_small(int offset) {
     char *p = get(world.a, 48, world.churn);
-    FREE_CRIME(world.a, p + offset, "%d bytes into a live object (class 48, %s)", offset, churn_text());
+    FREE_CRIME(world.a, p + offset, "%d byte%s into a live object (class 48, %s)", offset, many(offset), churn_text());
     release(world.a, p);
 }
 
 static void interior_scope(int offset) {
     char *p = get(world.a, 512, world.scope);
     char *after = get(world.a, 16, world.scope);
-    FREE_CRIME(world.a, p + offset, "%d bytes into a live object (scope of 512, %s)", offset, scope_text());
+    FREE_CRIME(world.a, p + offset, "%d byte%s into a live object (scope of 512, %s)", offset, many(offset),
+               scope_text());
     release(world.a, p);
-    FREE_CRIME(world.a, p + offset, "%d bytes into a freed object (scope of 512, %s)", offset, scope_text());
+    FREE_CRIME(world.a, p + offset, "%d byte%s into a freed object (scope of 512, %s)", offset, many(offset),
+               scope_text());
     release(world.a, after);
 }
 
 static void interior_span(int offset) {
     char *p = get(world.a, 100000, world.churn);
-    FREE_CRIME(world.a, p + offset, "%d bytes into a live object (span of 114688, %s)", offset, churn_text());
+    FREE_CRIME(world.a, p + offset, "%d byte%s into a live object (span of 114688, %s)", offset, many(offset),
+               churn_text());
     release(world.a, p);
 }
 

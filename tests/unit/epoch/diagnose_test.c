@@ -105,7 +105,7 @@ static void places_in_slabs_of_a_class(void **state) {
     char *object = slab_malloc_epoch(allocator, 112, churn);
     assert_true(epoch_destroy(allocator, churn));
     OF_POINTER(object, "freed with its epoch (class 112, epoch ");
-    OF_POINTER(object + 1, "1 bytes into an object that was freed with its epoch (class 112, epoch ");
+    OF_POINTER(object + 1, "1 byte into an object that was freed with its epoch (class 112, epoch ");
 }
 
 static void places_in_scope_slabs(void **state) {
@@ -123,7 +123,7 @@ static void places_in_scope_slabs(void **state) {
     for (p = slab_malloc_epoch(allocator, 2000, scope); unit_of(p, &entry) == unit;
          p = slab_malloc_epoch(allocator, 2000, scope))
         last = p;
-    OF_POINTER(last + 1, "1 bytes into a live object (scope of 2000");
+    OF_POINTER(last + 1, "1 byte into a live object (scope of 2000");
     OF_POINTER(last + 2000, "never allocated (scope");
     EpochId next = epoch_open(allocator, NULL, EPOCH_SCOPE);
     assert_true(epoch_destroy(allocator, scope));
