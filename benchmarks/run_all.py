@@ -472,10 +472,15 @@ class Run:
             f"commit: {describe_commit()}",
         ]
 
+    def need_interrupted(self):
+        if not self.own.is_file():
+            raise Refusal(f"--resume: there is no interrupted run in {shown(self.out)}")
+
     def prepare(self):
         """Fresh folders, or those of the interrupted run."""
         built = self.parts / "build"
         if self.options.resume:
+            self.need_interrupted()
             if built.is_file() and built.read_text(encoding="utf-8") != fingerprint(self.programs):
                 raise Refusal("--resume: the interrupted run was of other programs than those built now")
             before = header_of(self.own)
@@ -579,8 +584,8 @@ class Run:
             say(f"    FAILED with exit code {code}: {last_line(log_path, start)}")
 
     def run(self):
-        if self.options.resume and not self.own.is_file():
-            raise Refusal(f"--resume: there is no interrupted run in {shown(self.out)}")
+        if self.options.resume:
+            self.need_interrupted()  # before a folder is made; and again once nobody else can end that run
         self.out.mkdir(parents=True, exist_ok=True)
         self.locked = lock(self.out)
         self.prepare()

@@ -140,7 +140,13 @@ static uint32_t take_of_cell(ts_pool *pool, unsigned i) {
     return 0;
 }
 
-/* From the list with the shortest runs. Caller has the lock, without which no empty cell changes. */
+static uint32_t take_of_cells(ts_pool *pool) {
+    uint32_t unit = 0;
+    for (unsigned i = 0; i < CELLS && !unit; i++) unit = take_of_cell(pool, i);
+    return unit;
+}
+
+/* From the list with the shortest runs. A fork holds the lock, so a child finds each cell filled or not. Caller has the lock, without which no empty cell changes. */
 static void fill_cells(ts_pool *pool, unsigned part) {
     for (unsigned i = 0; i < CELLS; i++) {
         uint32_t first = cell_units(ts_load_relaxed(&pool->cell[i])) == 0 ? find(pool, 1) : 0;
@@ -244,12 +250,11 @@ static uint32_t take_locked(ts_pool *pool, unsigned part, uint32_t count, uint32
    two meanwhile, and waits for the lock only if there is none in either. Then others may take all that the cells have just got. */
 static uint32_t take_single(unsigned part) {
     ts_pool *pool = &pools[part];
-    uint32_t unit = 0, before = ts_region.part[part].first_unit;
-    for (unsigned i = 0; i < CELLS && !unit; i++) unit = take_of_cell(pool, i);
+    uint32_t before = ts_region.part[part].first_unit, unit = take_of_cells(pool);
     while (!unit) {
         ts_lock_acquire(&pool->lock);
         fill_cells(pool, part);
-        for (unsigned i = 0; i < CELLS && !unit; i++) unit = take_of_cell(pool, i);
+        unit = take_of_cells(pool);
         uint32_t of_runs = unit ? 0 : take_locked(pool, part, 1, 1);
         ts_lock_release(&pool->lock);
         if (unit) return before + unit;
