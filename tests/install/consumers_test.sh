@@ -22,8 +22,14 @@ run() {
 }
 # Which library a program loads: that of its major and minor version, or none.
 loads() { readelf -d "$1" | sed -n 's/.*(NEEDED).*\[\(libtslab.*\)\]/\1/p'; }
+# Whether the compiler can call without the table of jumps (tslab.h, TSLAB_API).
+printf '#if defined(__x86_64__) && defined(__has_attribute)\n#if __has_attribute(noplt)\ncan\n#endif\n#endif\n' >"$work/noplt.c"
+noplt=$("${CC:-gcc}" -E -P "$work/noplt.c" | tr -d ' \n')
 check_programs() { # DIR
     [ "$(loads "$1/consumer_shared")" = "$soname" ] || fail "$stage: consumer_shared does not load $soname"
+    if [ "$noplt" = can ] && readelf -r -W "$1/consumer_shared" | grep -E 'JUMP_SLO.* (slab|epoch)_' >"$work/log"; then
+        fail "$stage: consumer_shared calls through the table of jumps: $(cat "$work/log")"
+    fi
     [ -z "$(loads "$1/consumer_static")" ] || fail "$stage: consumer_static loads $(loads "$1/consumer_static")"
     run "$1/consumer_shared"
     run "$1/consumer_static"
