@@ -18,16 +18,22 @@ typedef struct replace_state {
     size_t pairs; /* of one block */
 } replace_state;
 
+/* What a loop needs per pair is in registers: it walks by pointers, from one end of its array to the other. */
+static size_t run_length(size_t left, size_t to_end) { return left < to_end ? left : to_end; }
+
 BENCH_INLINE void fifo_loop(replace_state *state, enum bench_mode mode) {
     peer_ref peer = state->peer;
     void **slots = state->slots;
-    size_t live = state->live, at = state->cursor;
-    for (size_t n = state->pairs; n > 0; n--) {
-        core_free(peer, mode, slots[at], (uint32_t)at);
-        slots[at] = core_alloc(peer, mode, OBJECT_BYTES, (uint32_t)at);
-        if (++at == live) at = 0;
+    for (size_t left = state->pairs; left > 0;) {
+        size_t run = run_length(left, state->live - state->cursor);
+        void **end = slots + state->cursor + run;
+        for (void **slot = end - run; slot < end; slot++) {
+            core_free(peer, mode, *slot, (uint32_t)(slot - slots));
+            *slot = core_alloc(peer, mode, OBJECT_BYTES, (uint32_t)(slot - slots));
+        }
+        left -= run;
+        state->cursor = (state->cursor + run) % state->live;
     }
-    state->cursor = at;
 }
 
 static void fifo_block(void *state, enum bench_mode mode) { CORE_DISPATCH(fifo_loop, state, mode); }
@@ -35,14 +41,17 @@ static void fifo_block(void *state, enum bench_mode mode) { CORE_DISPATCH(fifo_l
 BENCH_INLINE void random_loop(replace_state *state, enum bench_mode mode) {
     peer_ref peer = state->peer;
     void **slots = state->slots;
-    const uint32_t *order = state->order;
-    size_t mask = state->order_count - 1, at = state->cursor;
-    for (size_t n = state->pairs; n > 0; n--) {
-        uint32_t slot = order[at++ & mask];
-        core_free(peer, mode, slots[slot], slot);
-        slots[slot] = core_alloc(peer, mode, OBJECT_BYTES, slot);
+    for (size_t left = state->pairs; left > 0;) {
+        size_t run = run_length(left, state->order_count - state->cursor);
+        const uint32_t *end = state->order + state->cursor + run;
+        for (const uint32_t *next = end - run; next < end; next++) {
+            void **slot = &slots[*next];
+            core_free(peer, mode, *slot, *next);
+            *slot = core_alloc(peer, mode, OBJECT_BYTES, *next);
+        }
+        left -= run;
+        state->cursor = (state->cursor + run) % state->order_count;
     }
-    state->cursor = at;
 }
 
 static void random_block(void *state, enum bench_mode mode) { CORE_DISPATCH(random_loop, state, mode); }
