@@ -1,10 +1,24 @@
 """How the programs in Python of this folder end."""
 
 import os
+import signal
 import sys
 
-INTERRUPTED = 130
 NOBODY_READS = 141  # as a program that SIGPIPE ends
+
+
+_met = [signal.SIGINT]
+
+
+def interrupt(number, _frame):
+    """A handler of signals: they end the program as Ctrl-C does, but for the exit code."""
+    _met[0] = number
+    raise KeyboardInterrupt
+
+
+def interrupted():
+    """The exit code of a program that was interrupted, as the shell has it: 128 and the number of the signal."""
+    return 128 + _met[0]
 
 
 def run(name, main):
@@ -17,7 +31,7 @@ def run(name, main):
         code = main(sys.argv[1:])
         sys.stdout.flush()
     except KeyboardInterrupt:
-        code = INTERRUPTED
+        code = interrupted()
     except BrokenPipeError:
         code = NOBODY_READS
         drop_stdout()

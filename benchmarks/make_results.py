@@ -131,6 +131,9 @@ SPIKES = ("`sequential` times the call alone, as the reference figures do; `sequ
 LOCKS = ("No fast path takes a lock. `locks_contended` counts waits for the two locks of the allocator itself, on slow paths: that "
          "of its rolling epochs and that of its warm memory units. The locks of epochs, of heaps and of the region are in "
          "`lock_waits`, which counts them all.")
+CALLS = ("Every program is compiled with the same flags. `malloc` is called by way of the table of jumps (PLT), as in any program; "
+         "`tslab.h` has GCC call the library without it. A program that is compiled with `-fno-plt` spares the others that, too; "
+         "`docs/architecture.md`, \"Decisions\", says what is left of the ratios then.")
 KEPT = ("`object_ns` is of scopes that are made and dropped, beside the regions that cannot free a single object; `kept_object_ns` "
         "of scopes that are kept and emptied (`epoch_domain_reset`), beside such regions.")
 
@@ -359,7 +362,7 @@ def targets(suite, summary):
     met, missed = (sum(row.verdict == verdict for row in judged) for verdict in ("ok", "miss"))
     other = ["The rows down to `domain_cycle` are of core_bench. " + line for line in about_the_core(suite)[:1]]
     return [f"{met} of {len(judged)} met, {missed} missed. Compared is with the best peer, or with the one that the target "
-            "names: (fixed).", KEPT, *other,
+            "names: (fixed).", KEPT, CALLS, *other,
             "", *markdown(rows), "", SPIKES, LOCKS, DRIFT, NEVER]
 
 

@@ -616,7 +616,7 @@ class Run:
         if interrupted:
             say(f"interrupted: {len(self.finished)} of {len(self.plan)} runs are finished and kept in {place}; "
                 "the same command with --resume goes on")
-            return 130
+            return ending.interrupted()
         if self.failures:
             say(f"{len(self.failures)} of {planned} runs failed: {'; '.join(self.failures)}. See {place}/run.log; "
                 "the same command with --resume repeats them")
@@ -661,12 +661,8 @@ def main(arguments):
         return 2
 
 
-def interrupt(_signal, _frame):
-    raise KeyboardInterrupt
-
-
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, interrupt)
+    signal.signal(signal.SIGTERM, ending.interrupt)
     if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # nohup
-        signal.signal(signal.SIGHUP, interrupt)
+        signal.signal(signal.SIGHUP, ending.interrupt)
     ending.run("run_all", main)

@@ -423,14 +423,10 @@ def main(arguments):
     print(f"{shown(out_path)}, {shown(raw_path)}")
     if interrupted:
         print(f"interrupted: the same command with --resume goes on from {shown(raw_path)}")
-        return 130
+        return ending.interrupted()
     return 1 if failed or (options.gate and not holds) else 0
 
 
-def interrupt(_signal, _frame):
-    raise KeyboardInterrupt
-
-
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, interrupt)
+    signal.signal(signal.SIGTERM, ending.interrupt)
     ending.run("run_bench", main)

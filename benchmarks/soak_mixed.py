@@ -278,14 +278,10 @@ def main(arguments):
         print(f"{shown(before)} has the windows that were there")
     if not finished and code == 0:
         print("interrupted: the windows above are kept; the same command with --resume goes on")
-        return 130
+        return ending.interrupted()
     return code
 
 
-def interrupt(_signal, _frame):
-    raise KeyboardInterrupt
-
-
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, interrupt)
+    signal.signal(signal.SIGTERM, ending.interrupt)
     ending.run("soak_mixed_single_process", main)

@@ -228,7 +228,7 @@ class StandIns(unittest.TestCase):
                     time.sleep(0.02)
                 os.killpg(child.pid, number)
                 _, errors = child.communicate(timeout=30)
-            self.assertEqual(child.returncode, 130, errors)
+            self.assertEqual(child.returncode, 128 + number, errors)
             self.assertIn("2 of 6 runs are finished", errors)
             self.assertIn("--resume", errors)
             self.assertEqual(self.lines("churn_test.csv"), ["allocator,value", "tslab,churn_test",

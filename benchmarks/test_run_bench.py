@@ -295,7 +295,7 @@ class Runs(unittest.TestCase):
                 time.sleep(0.02)
             child.send_signal(signal.SIGTERM)
             output, _ = child.communicate(timeout=30)
-            self.assertEqual(child.returncode, 130)
+            self.assertEqual(child.returncode, 128 + signal.SIGTERM)
         self.assertIn("--resume", output)
         kept = raw.read_text(encoding="utf-8")
         self.assertIn("mixed_400,op_ns,ns,tslab,1.0,8", self.out.read_text(encoding="utf-8"))

@@ -137,7 +137,9 @@ typedef struct SlabOptions {
                                   (default), 1 all.
                                   Process-wide: set by the last allocator created with a value, and it stays: all
                                   allocators then have no fast paths */
-    size_t reserve_bytes; /* TSLAB_RESERVE: populated at creation, as slab_reserve(), with its limits; default 0 */
+    size_t reserve_bytes; /* TSLAB_RESERVE: populated at creation, as slab_reserve(), with its limits; default 0.
+                                  Creation succeeds without what cannot be had; a line on stderr tells, if the
+                                  variable asked for it */
     size_t budget_bytes;  /* TSLAB_BUDGET: hard limit on committed memory; 0 none (default) */
     int huge_pages;       /* TSLAB_HUGE_PAGES=default|on|off: a SlabHugePages. Of all but the slabs of objects of up
                                   to 48 bytes outside of scopes */

@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -185,6 +186,14 @@ static void reset_record(ts_allocator *a) {
     ts_store_relaxed(&a->pins, 1);
 }
 
+/* Who sets a variable sees no statistics. Once per process. */
+TS_COLD static void warn_of_reserve(ts_allocator *a, size_t bytes) {
+    static _Atomic uint32_t warned;
+    if (atomic_exchange(&warned, 1)) return;
+    fprintf(stderr, "tslab: of the %zu bytes of TSLAB_RESERVE %llu could be had\n", bytes,
+            (unsigned long long)(ts_load_relaxed(&a->reserved_units) * TS_UNIT_BYTES));
+}
+
 ts_allocator *ts_allocator_make(const ts_settings *settings) {
     if (settings->sample_stacks && !ts_stacks_start()) {
         errno = ENOMEM;
@@ -221,7 +230,8 @@ ts_allocator *ts_allocator_make(const ts_settings *settings) {
         /* What cannot be had is not missed before it is needed. */
         size_t bytes = settings->reserve_bytes;
         int error = errno;
-        (void)ts_allocator_reserve(a, bytes / TS_UNIT_BYTES + (bytes % TS_UNIT_BYTES != 0));
+        bool all = ts_allocator_reserve(a, bytes / TS_UNIT_BYTES + (bytes % TS_UNIT_BYTES != 0));
+        if (!all && settings->reserve_by_env) warn_of_reserve(a, bytes);
         errno = error;
     }
     return a;

@@ -32,7 +32,8 @@ typedef struct ts_settings {
     int guard_spans;
     int memory_tools;
     size_t sample_stacks;
-    bool retain_given; /* retain_bytes is not the default */
+    bool retain_given;   /* retain_bytes is not the default */
+    bool reserve_by_env; /* reserve_bytes is what TSLAB_RESERVE says */
 } ts_settings;
 
 typedef struct ts_allocator {

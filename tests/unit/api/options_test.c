@@ -296,6 +296,7 @@ static void malformed_environment(void **state) {
         {"defaults", "TSLAB_RECLAIM", "sometimes", 1},
         {"defaults", "TSLAB_RECLAIM", "KEEPX", 1},
         {"defaults", "TSLAB_RESERVE", "0x", 1},
+        {"defaults", "TSLAB_RESERVE", "1000G", 1},
         {"defaults", "TSLAB_SAMPLE", "often", 1},
         {"defaults", "TSLAB_SAMPLE", "4294967296", 1},
         {"defaults", "TSLAB_HUGE_PAGES", "2", 1},
