@@ -370,10 +370,10 @@ static void cells_are_around(void *argument) {
     exhaust(TS_NORMAL);
 }
 
-static _Atomic uint8_t owned[UNITS];
+static _Atomic uint32_t owned[UNITS];
 static uint32_t uses[UNITS]; /* by who has the unit: ThreadSanitizer sees whether the pool hands over what they wrote */
 
-static void mark(uint32_t first, uint32_t count, uint8_t from, uint8_t to) {
+static void mark(uint32_t first, uint32_t count, uint32_t from, uint32_t to) {
     for (uint32_t u = first; u < first + count; u++) {
         SUP_CHECK(atomic_exchange_explicit(&owned[u], to, memory_order_relaxed) == from, "unit %u has two owners", u);
         uses[u]++;
