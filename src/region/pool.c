@@ -146,7 +146,8 @@ static uint32_t take_of_cells(ts_pool *pool) {
     return unit;
 }
 
-/* From the list with the shortest runs. A fork holds the lock, so a child finds each cell filled or not. Caller has the lock, without which no empty cell changes. */
+/* From the list with the shortest runs. A fork holds the lock, so a child finds each cell filled or not. Caller has the lock,
+   without which no empty cell changes. */
 static void fill_cells(ts_pool *pool, unsigned part) {
     for (unsigned i = 0; i < CELLS; i++) {
         uint32_t first = cell_units(ts_load_relaxed(&pool->cell[i])) == 0 ? find(pool, 1) : 0;
