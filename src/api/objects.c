@@ -150,8 +150,8 @@ TS_ENTRY TS_NOINLINE static void *alloc_renewing(size_t size) {
     ts_scope_block *block = ts_load_relaxed(&tls->scope);
     if (!ts_scope_renew(block)) return alloc_elsewhere(size);
     ts_count(&block->b.share->count[TS_COUNT_SCOPE].slow_path_hits, 1);
-    char *at = ts_load_relaxed(&block->bump);
-    ts_fast_bump(block, at, ts_scope_round(size));
+    uint64_t bump = ts_load_relaxed(&block->bump);
+    void *at = ts_fast_bump(block, bump, ts_bump_next(bump, ts_scope_round(size)));
     ts_op_end(tls);
     return settled(at);
 }
@@ -175,16 +175,17 @@ TS_ENTRY TS_NOINLINE static void *alloc_other(size_t size) {
 TS_ENTRY void *slab_alloc(size_t size) {
     ts_tls *tls = &ts_thread;
     ts_scope_block *block = ts_load_relaxed(&tls->scope);
-    char *at = ts_load_relaxed(&block->bump);
-    ts_op_begin_bump(tls, at);
-    size_t bytes = (size + 15) & ~(size_t)15;
+    uint64_t bump = ts_load_relaxed(&block->bump);
+    ts_op_begin_bump(tls, bump);
     /* First: who closes the block may be changing the rest of it already. Only its owner opens it again, so if it is open it was
        so when bump was read. */
     if (TS_UNLIKELY(ts_is_relaxed_64(&block->b.open_id, TS_ID_NEVER))) return alloc_other(size);
-    /* bytes - 1: size 0 and a sum that overflowed both give 0, for which there is never room */
-    if (TS_UNLIKELY(bytes - 1 >= (size_t)(ts_load_relaxed(&block->end) - at))) return alloc_other(size);
-    ts_fast_bump(block, at, bytes); /* ends the operation */
-    return at;
+    /* Rounded up by its last byte: that of size 0 is beyond all. */
+    size_t last = (size - 1) | 15;
+    if (TS_UNLIKELY(last >= TS_UNIT_BYTES)) return alloc_other(size);
+    uint64_t next = ts_bump_next(bump, last + 1);
+    if (TS_UNLIKELY(ts_is_below_relaxed_64(&block->limit, next))) return alloc_other(size);
+    return ts_fast_bump(block, bump, next); /* ends the operation */
 }
 
 TS_ENTRY void *slab_calloc_epoch(SlabAllocator *allocator, size_t n, size_t size, EpochId epoch) {

@@ -70,6 +70,12 @@ static inline bool ts_is_relaxed_64(const _Atomic uint64_t *p, uint64_t v) {
     __asm__("cmpq %2, %1" : "=@cce"(is) : "m"(*(const uint64_t *)(const void *)p), "er"(v));
     return is;
 }
+/* Whether a word is less than v. Likewise. */
+static inline bool ts_is_below_relaxed_64(const _Atomic uint64_t *p, uint64_t v) {
+    bool is;
+    __asm__("cmpq %2, %1" : "=@ccb"(is) : "m"(*(const uint64_t *)(const void *)p), "er"(v));
+    return is;
+}
 typedef uint32_t __attribute__((may_alias)) ts_half;
 /* Whether the halves of a word are these. They may be read one by one, in any order: only where no mix of old and new ones can
    mislead. */
@@ -97,6 +103,7 @@ static inline bool ts_halves_are(const _Atomic uint64_t *p, uint32_t low, uint32
 
 #ifndef TS_ASM_FLAGS
 #define ts_is_relaxed_64(p, v) (ts_load_relaxed(p) == (v))
+#define ts_is_below_relaxed_64(p, v) (ts_load_relaxed(p) < (v))
 #define ts_halves_are(p, low, high) (ts_load_relaxed(p) == ((uint64_t)(high) << 32 | (low)))
 #endif
 

@@ -137,10 +137,9 @@ static void *churn_alloc(ts_heap *heap, ts_churn_block *block, unsigned cls, Epo
 
 TS_ALWAYS_INLINE void *bump(ts_scope_block *block, size_t bytes, size_t align) {
     if (TS_UNLIKELY(align > 16)) return ts_scope_bump_aligned(block, align, bytes);
-    char *at = ts_load_relaxed(&block->bump);
-    if (bytes > (size_t)(ts_load_relaxed(&block->end) - at)) return NULL;
-    ts_fast_bump(block, at, bytes);
-    return at;
+    uint64_t word = ts_load_relaxed(&block->bump);
+    uint64_t next = ts_bump_next(word, bytes);
+    return next <= ts_load_relaxed(&block->limit) ? ts_fast_bump(block, word, next) : NULL;
 }
 
 static void *scope_alloc(ts_heap *heap, ts_scope_block *block, size_t bytes, size_t align, EpochId id) {
@@ -357,11 +356,13 @@ static bool scope_resize(const ts_object *object, size_t bytes) {
     bool done = false;
     if (!heap || ts_load_acquire(&object->block->heap) != heap || bytes == 0) return false;
     ts_heap_enter(heap);
+    uint64_t bump = ts_load_relaxed(&block->bump);
     if (ts_era(object->block) == ts_word_era(object->word) && ts_load_relaxed(&block->current) == object->unit &&
         ts_load_relaxed(&object->block->open_id) != TS_ID_NEVER &&
-        object->address + object->bytes == ts_load_relaxed(&block->bump) &&
-        bytes <= (size_t)(ts_load_relaxed(&block->end) - object->address)) {
-        ts_store_release(&block->bump, object->address + bytes); /* as in ts_fast_bump */
+        object->address + object->bytes == ts_bump_at(bump) &&
+        bytes <= (size_t)(ts_unit_address(object->unit) + TS_UNIT_BYTES - object->address)) {
+        /* as in ts_fast_bump */
+        ts_store_release(&block->bump, ts_bump_word(object->address + bytes, bump & (TS_BUMP_TURN | TS_BUMP_COUNT)));
         done = true;
     }
     ts_heap_leave(heap);

@@ -108,7 +108,7 @@ static void in_scope(place *at, uint32_t unit, uint32_t offset, uint64_t w, bool
     at->found = NEVER;
     at->generation = ts_load_relaxed(&slab->gen);
     at->last = at->generation;
-    const char *bump = ts_load_acquire(&block->bump);
+    const char *bump = ts_bump_at(ts_load_acquire(&block->bump));
     bool current = alive && end == 0 && bump != NULL && ts_load_relaxed(&block->current) == unit;
     if (current) end = (uint32_t)((size_t)(bump - ts_unit_address(unit)) / 16);
     if (end != 0 && entry >= end) return;

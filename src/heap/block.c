@@ -42,7 +42,7 @@ TS_ALWAYS_INLINE uint64_t scope_bytes(const ts_scope_block *s) {
     uint64_t full = 0;
     for (unsigned looks = 0; looks < 16; looks++) {
         full = ts_load_acquire(&s->bytes_allocated);
-        const char *bump = ts_load_acquire(&s->bump); /* acquire: the end of the slab before is seen */
+        const char *bump = ts_bump_at(ts_load_acquire(&s->bump)); /* acquire: the end of the slab before is seen */
         uint32_t current = ts_load_relaxed(&s->current);
         bool ended = current && ts_load_relaxed(&ts_slab_at(current)->end) != 0;
         atomic_thread_fence(memory_order_acquire);
@@ -59,7 +59,7 @@ TS_ALWAYS_INLINE ts_tally scope_tally(const ts_scope_block *s) {
     ts_tally t;
     t.freed = ts_load_relaxed(&s->frees); /* before allocs: a reader never sees more freed than allocated */
     t.bytes_freed = ts_load_relaxed(&s->bytes_freed);
-    t.allocated = ts_load_relaxed(&s->allocs);
+    t.allocated = ts_scope_allocs(s);
     if (TS_UNLIKELY(t.freed > t.allocated)) t.allocated = t.freed; /* as in bin_tally */
     t.bytes_allocated = scope_bytes(s);
     t.slabs = ts_load_relaxed(&s->b.slabs);
@@ -214,7 +214,7 @@ static void rebuild_scope(ts_scope_block *block) {
     uint32_t current = ts_load_relaxed(&block->current);
     if (current) {
         /* The vanished thread may have set a start bit and not yet moved bump: no one has that object. */
-        char *bump = ts_load_relaxed(&block->bump);
+        const char *bump = ts_bump_at(ts_load_relaxed(&block->bump));
         uint32_t used = (uint32_t)((size_t)(bump - ts_unit_address(current)) / 16);
         ts_scope_bits *bits = ts_slab_scope_bits(current);
         if (used < TS_UNIT_ENTRIES)
@@ -235,7 +235,7 @@ static void rebuild_scope(ts_scope_block *block) {
     ts_scope_retire_current(block);
     if (current && ts_load_relaxed(&ts_slab_at(current)->end) != 0)
         ts_slab_at(current)->empty_at = (uint16_t)ts_scope_count_started(current);
-    ts_store_relaxed(&block->frees, ts_load_relaxed(&block->allocs) - live);
+    ts_store_relaxed(&block->frees, ts_scope_allocs_held(block) - live);
     ts_store_relaxed(&block->bytes_freed, ts_load_relaxed(&block->bytes_allocated) - live_bytes);
 }
 

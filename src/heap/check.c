@@ -4,6 +4,7 @@
 
 #include "base/bits.h"
 #include "heap/bin.h"
+#include "heap/scope.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -261,15 +262,16 @@ static bool check_scope_slab(ts_check *check, const ts_scope_block *block, uint3
     uint32_t end = ts_load_relaxed(&slab->end);
     bool current = unit == ts_load_relaxed(&block->current);
     unsigned freed = 0, started = ts_scope_count_started(unit);
+    uint64_t word = ts_load_relaxed(&block->bump);
     REQUIRE(slab->kind == TS_KIND_SCOPE, "unit %u: kind %u in a scope block", unit, slab->kind);
     if (current) {
-        const char *bump = ts_load_relaxed(&block->bump);
+        const char *bump = ts_bump_at(word);
         REQUIRE(end == 0, "unit %u: objects are added to it, and its end is %u", unit, end);
         REQUIRE(bump >= ts_unit_address(unit) && bump <= ts_unit_address(unit) + TS_UNIT_BYTES &&
                     ((uintptr_t)bump & 15) == 0 &&
-                    ts_load_relaxed(&block->end) == ts_unit_address(unit) + TS_UNIT_BYTES && block->bits == bits,
-                "unit %u: bump pointer %p, end %p", unit, (const void *)bump,
-                (const void *)ts_load_relaxed(&block->end));
+                    ts_load_relaxed(&block->limit) == ts_bump_limit(ts_unit_address(unit)) && block->bits == bits,
+                "unit %u: bump pointer %p, limit %p", unit, (const void *)bump,
+                (const void *)ts_bump_at(ts_load_relaxed(&block->limit)));
         end = (uint32_t)((size_t)(bump - ts_unit_address(unit)) / 16);
     }
     REQUIRE(end <= TS_UNIT_ENTRIES, "unit %u: its end is %u", unit, end);
@@ -284,6 +286,11 @@ static bool check_scope_slab(ts_check *check, const ts_scope_block *block, uint3
     REQUIRE(slab->free_count == freed, "unit %u: %u objects freed, free_count is %u", unit, freed, slab->free_count);
     REQUIRE(current || slab->empty_at == started, "unit %u: %u objects started, empty_at is %u", unit, started,
             slab->empty_at);
+    REQUIRE(!current || (word & TS_BUMP_TURN) == (ts_load_relaxed(&block->allocs) & TS_ALLOCS_TURN) * TS_BUMP_TURN,
+            "unit %u: its turn is not that of its block's count", unit);
+    REQUIRE(!current || ts_bump_count(word) + block->skipped == started,
+            "unit %u: %u objects started, %u counted, %u skipped", unit, started, (unsigned)ts_bump_count(word),
+            block->skipped);
     bool dead = ts_era(&block->b) != ts_load_relaxed(&block->b.era);
     REQUIRE(!check->unit || dead || current || started != freed ||
                 (ts_load_relaxed(ts_unit_word(unit)) & TS_UNIT_FOREIGN),
@@ -304,7 +311,7 @@ static bool check_scope(ts_check *check, const ts_scope_block *block) {
              before = 0;
     uint64_t live = 0, live_bytes = 0;
     REQUIRE(current == 0 || block->head == current, "the current slab is unit %u, the first %u", current, block->head);
-    REQUIRE((current != 0) == (ts_load_relaxed(&block->bump) != NULL),
+    REQUIRE((current != 0) == (ts_load_relaxed(&block->bump) != 0),
             "a bump pointer without a slab, or the other way round");
     for (uint32_t unit = block->head; unit; unit = ts_slab_at(unit)->next) {
         REQUIRE(found < slabs, "a scope block's list goes on after its %u slabs, to unit %u", slabs, unit);
@@ -318,11 +325,11 @@ static bool check_scope(ts_check *check, const ts_scope_block *block) {
     }
     REQUIRE(found == slabs, "%u slabs in a scope block's list, %u counted", found, slabs);
     REQUIRE(block->tail == before, "a scope block's list ends at unit %u, its tail is %u", before, block->tail);
-    uint64_t balance = ts_load_relaxed(&block->allocs) - ts_load_relaxed(&block->frees);
+    uint64_t balance = ts_scope_allocs_held(block) - ts_load_relaxed(&block->frees);
     REQUIRE(balance == live, "a scope block counts %llu live objects, its slabs have %llu", (unsigned long long)balance,
             (unsigned long long)live);
     uint64_t bytes = ts_load_relaxed(&block->bytes_allocated) - ts_load_relaxed(&block->bytes_freed);
-    if (current) bytes += (uint64_t)(ts_load_relaxed(&block->bump) - ts_unit_address(current));
+    if (current) bytes += (uint64_t)(ts_bump_at(ts_load_relaxed(&block->bump)) - ts_unit_address(current));
     REQUIRE(bytes == live_bytes, "a scope block counts %llu live bytes, its slabs have %llu", (unsigned long long)bytes,
             (unsigned long long)live_bytes);
     check->slabs += found;

@@ -5,6 +5,7 @@
 #define TS_HEAP_ENDED_H
 
 #include "heap/allocator.h"
+#include "heap/scope.h"
 
 /* All objects of an ended block are dead, so one count tells what was allocated and freed in it. */
 TS_ALWAYS_INLINE void ts_share_fold(ts_share *share, uint32_t kind, uint64_t allocated) {
@@ -31,15 +32,15 @@ TS_ALWAYS_INLINE void ts_block_set_free(ts_heap *heap, ts_block *block, const bo
    in its epoch, for its next era. Caller holds the heap. */
 TS_ALWAYS_INLINE bool ts_scope_empty(ts_heap *heap, ts_scope_block *block, const bool free) {
     ts_share *share = block->b.share;
-    ts_share_fold(share, TS_COUNT_SCOPE, ts_load_relaxed(&block->allocs));
+    ts_share_fold(share, TS_COUNT_SCOPE, ts_scope_allocs_held(block));
     uint32_t slabs = ts_load_relaxed(&block->b.slabs);
     uint32_t head = block->head, tail = block->tail;
     block->head = block->tail = 0;
     ts_store_relaxed(&block->current, 0);
-    ts_store_relaxed(&block->end, NULL);
+    ts_store_relaxed(&block->limit, 0);
     block->bits = NULL;
-    ts_store_relaxed(&block->bump, NULL);
-    ts_store_relaxed(&block->allocs, 0);
+    ts_store_relaxed(&block->bump, 0);
+    ts_keep_relaxed(&block->allocs, 0);
     ts_keep_relaxed(&block->frees, 0);
     ts_store_relaxed(&block->bytes_allocated, 0); /* mostly it is not 0, but in a build that does not count */
     ts_keep_relaxed(&block->bytes_freed, 0);

@@ -134,14 +134,15 @@ TS_ALWAYS_INLINE size_t ts_scope_round(size_t size) {
     return n;
 }
 
-/* Takes the next bytes of the current slab, in which they fit: from bump, which is `at`. A unit begins on a multiple of
-   its size. */
-TS_ALWAYS_INLINE void ts_fast_bump(ts_scope_block *block, char *at, size_t bytes) {
+/* Takes the next bytes of the current slab, in which they fit: its bump word is `bump`, and then `next`. A unit begins on a multiple
+   of its size. Returns the object. */
+TS_ALWAYS_INLINE char *ts_fast_bump(ts_scope_block *block, uint64_t bump, uint64_t next) {
+    char *at = ts_bump_at(bump);
     ts_state64 *start = &block->bits->start[((uintptr_t)at >> 10) & 15];
     ts_store_relaxed(start, ts_load_relaxed(start) | (uint64_t)1 << (((uintptr_t)at >> 4) & 63));
-    ts_add_owned(&block->allocs, 1);
     /* release: who reads bump sees the start bits below it (ts_scope_object_bytes) */
-    ts_store_release(&block->bump, at + bytes);
+    ts_store_release(&block->bump, next);
+    return at;
 }
 
 #endif

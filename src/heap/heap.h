@@ -18,8 +18,8 @@
  * waiting for in_op == 0 waits for its end (release/acquire on in_op hands over all that it wrote). An operation
  * that begins later reads the new values, leaves the fast path, and stops in ts_heap_enter at `revoked`.
  *
- * An allocation from the current slab of a scope (slab_alloc) needs no store of 0. It begins by storing the bump pointer
- * and ends by moving that on:
+ * An allocation from the current slab of a scope (slab_alloc) needs no store of 0. It begins by storing the bump word, which is a
+ * place and how many objects lie before it in its slab, and ends by moving that on:
  *     owner:  at = bump;  in_op = at (release);  (compiler fence)  read open_id;  start bit;  bump = at + bytes (release)
  *     other:  ... barrier_all;  read in_op, then scope, then its bump
  * While the operation goes on, bump is at: nobody else changes that of an open block, and who has shut it waits. If bump
@@ -96,10 +96,10 @@ TS_ALWAYS_INLINE void ts_op_begin_end(ts_tls *tls) {
 }
 /* It has done so, and goes on as any other. release: partner of the acquire in ts_heap_wait_for_end */
 static inline void ts_op_end_ended(ts_tls *tls) { ts_store_release(&tls->in_op, TS_IN_OP); }
-/* The same of one that ends with a release store to the bump pointer of the thread's scope block, which is `at`. NULL: it has not
+/* The same of one that ends with a release store to the bump word of the thread's scope block, which is `bump`. 0: it has not
    begun. release: who sees this sees the end of the operation before. */
-TS_ALWAYS_INLINE void ts_op_begin_bump(ts_tls *tls, const char *at) {
-    ts_store_release(&tls->in_op, (uintptr_t)at);
+TS_ALWAYS_INLINE void ts_op_begin_bump(ts_tls *tls, uint64_t bump) {
+    ts_store_release(&tls->in_op, ts_bump_name(bump));
     ts_compiler_fence(); /* likewise */
 }
 /* release: partner of the acquire in ts_is_in_op, hands over what the operation wrote */
@@ -112,7 +112,7 @@ static inline bool ts_is_in_op(const ts_tls *tls) {
     /* acquire: who goes to another block has ended what he did in the last (ts_set_scope). The block is one for ever, whoever
        uses it. */
     const ts_scope_block *block = ts_load_acquire(&tls->scope);
-    return (uintptr_t)ts_load_acquire(&block->bump) == at; /* partner: the end of the operation */
+    return ts_bump_name(ts_load_acquire(&block->bump)) == at; /* partner: the end of the operation */
 }
 /* Where slab_alloc looks first. Caller: the thread itself. */
 TS_ALWAYS_INLINE void ts_set_scope(ts_tls *tls, ts_scope_block *block) {

@@ -8,23 +8,22 @@
 
 #include "base/assert.h"
 #include "base/probe.h"
-#include "heap/heap.h"
+#include "heap/scope.h"
 
-/* Objects begun in the current slab; what was skipped for an alignment is one that is freed (ts_scope_bump_aligned). */
-TS_ALWAYS_INLINE uint16_t ts_scope_current_allocs(const ts_scope_block *block) {
-    return (uint16_t)(ts_load_relaxed(&block->allocs) - block->allocs_before);
-}
-
-/* Nothing is added to the current slab any more. Afterwards it is released if it is empty, which can only be done once it is
-   no longer the current one. */
+/* Nothing is added to the current slab any more. Afterwards bump is another's, and then the slab is released if it is empty, which can
+   only be done once it is no longer the current one. */
 TS_ALWAYS_INLINE void ts_scope_seal(ts_scope_block *block, ts_slab *slab) {
-    size_t used = TS_UNIT_BYTES - (size_t)(ts_load_relaxed(&block->end) - ts_load_relaxed(&block->bump));
+    uint64_t bump = ts_load_relaxed(&block->bump);
+    size_t used = TS_UNIT_BYTES - (size_t)((ts_load_relaxed(&block->limit) - bump) >> TS_BUMP_SHIFT);
     slab->empty_at = ts_scope_current_allocs(block);
     /* release, and before bump changes: a reader that takes the end from bump looks at `end` before and after */
     ts_store_release(&slab->end, (uint16_t)(used / 16));
-    if (TS_COUNTED)
-        ts_store_release(&block->bytes_allocated,
-                         ts_load_relaxed(&block->bytes_allocated) + used); /* block.c: scope_bytes */
+    if (!TS_COUNTED) return;
+    ts_store_release(&block->bytes_allocated,
+                     ts_load_relaxed(&block->bytes_allocated) + used); /* block.c: scope_bytes */
+    /* release: scope.c: ts_scope_allocs */
+    ts_store_release(&block->allocs,
+                     (ts_load_relaxed(&block->allocs) + (ts_bump_count(bump) << TS_ALLOCS_SHIFT)) ^ TS_ALLOCS_TURN);
 }
 
 /* A reset unit becomes the first of the block's slabs, and the current one; its first object is as long as `bytes`, if any.
@@ -43,12 +42,11 @@ TS_ALWAYS_INLINE void ts_scope_append(ts_scope_block *block, uint32_t unit, ts_s
     ts_add_owned(&block->b.slabs, 1);
     ts_store_relaxed(&block->current, unit);
     block->bits = ts_slab_scope_bits(unit);
-    uint64_t allocs = ts_load_relaxed(&block->allocs);
-    ts_keep(&block->allocs_before, (uint32_t)allocs);
-    if (bytes != 0) ts_store_relaxed(&block->allocs, allocs + 1);
-    ts_store_relaxed(&block->end, at + TS_UNIT_BYTES);
+    ts_keep(&block->skipped, 0);
+    ts_store_relaxed(&block->limit, ts_bump_limit(at));
+    uint64_t bump = ts_bump_word(at, (ts_load_relaxed(&block->allocs) & TS_ALLOCS_TURN) * TS_BUMP_TURN);
     /* release: as in ts_fast_bump */
-    ts_store_release(&block->bump, at + bytes);
+    ts_store_release(&block->bump, bytes != 0 ? ts_bump_next(bump, bytes) : bump);
     /* release: who reads the word sees the reset slab */
     ts_store_release(ts_unit_word(unit), ts_scope_word(block));
 }
@@ -65,7 +63,7 @@ TS_ALWAYS_INLINE char *ts_scope_next(ts_scope_block *block, size_t bytes) {
     uint32_t unit = warm->head, last = ts_load_relaxed(&block->current);
     ts_slab *slab = ts_slab_at(unit);
     if (TS_UNLIKELY(!unit || share->care)) return NULL;
-    if (last && TS_UNLIKELY(ts_slab_at(last)->free_count == ts_scope_current_allocs(block))) return NULL;
+    if (last && TS_UNLIKELY(ts_slab_at(last)->free_count != 0) && ts_scope_is_current_empty(block)) return NULL;
     uint32_t tag = ts_load_relaxed(&slab->tag);
     if (TS_UNLIKELY(slab->kind != TS_KIND_SCOPE || tag >= TS_UNIT_ERA_MASK)) return NULL;
     ts_keep(&slab->allocator, share->index); /* as in ts_share_take */
@@ -90,7 +88,7 @@ TS_ALWAYS_INLINE char *ts_scope_next(ts_scope_block *block, size_t bytes) {
     ts_scope_append(block, unit, slab, bytes);
     ts_count(&share->count[TS_COUNT_SCOPE].slow_path_hits, 1);
     ts_count(&share->count[TS_COUNT_SCOPE].new_slab_count, 1);
-    return ts_load_relaxed(&block->bump) - bytes;
+    return ts_region.part[TS_NORMAL].base + (size_t)unit * TS_UNIT_BYTES;
 }
 
 #endif

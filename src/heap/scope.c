@@ -30,6 +30,29 @@ static bool release_slab(ts_scope_block *block, uint32_t unit) {
     return false;
 }
 
+/*
+ * `allocs` has the objects of the slabs before the current one, the bump word counts those of that. Who seals a slab adds what it
+ * counted to allocs, the turn of which is another then, and afterwards gives bump another slab and that turn (a release store each). A
+ * reader looks at allocs, at bump (acquire each), and at allocs again:
+ *   the same, and their turns are one: bump is of the slab after those. It is no earlier one's: those of the turn before came before this
+ *   allocs, and those of the turn before that yet earlier; nor a later one's, before which allocs was another;
+ *   the same, and their turns differ: what bump counts is among allocs already. (Or nothing was in that slab.)
+ *   other than before: it looks again.
+ * The looks are limited, so that one who fills slabs all the time keeps nobody. All this is within one use of the block. Its end sets
+ * both to 0: who reads a block that ends learns so afterwards (ts_epoch_read_blocks).
+ */
+uint64_t ts_scope_allocs(const ts_scope_block *block) {
+    uint64_t allocs = 0;
+    for (unsigned looks = 0; looks < 16; looks++) {
+        allocs = ts_load_acquire(&block->allocs);
+        uint64_t bump = ts_load_acquire(&block->bump);
+        if (TS_UNLIKELY(ts_load_relaxed(&block->allocs) != allocs)) continue;
+        bool same = (allocs & TS_ALLOCS_TURN) * TS_BUMP_TURN == (bump & TS_BUMP_TURN);
+        return (allocs >> TS_ALLOCS_SHIFT) + (same ? ts_bump_count(bump) : 0);
+    }
+    return allocs >> TS_ALLOCS_SHIFT;
+}
+
 void ts_scope_add(ts_scope_block *block, uint32_t unit) {
     ts_assert(2, ts_load_relaxed(&block->current) == 0);
     ts_care_begin(block->b.share->allocator, ts_unit_address(unit), TS_UNIT_BYTES, true);
@@ -42,14 +65,9 @@ void ts_scope_retire_current(ts_scope_block *block) {
     ts_scope_seal(block, ts_slab_at(unit));
     ts_store_relaxed(&block->current, 0);
     block->bits = NULL;
-    ts_store_relaxed(&block->end, NULL);
-    ts_store_release(&block->bump, NULL);
+    ts_store_relaxed(&block->limit, 0);
+    ts_store_release(&block->bump, 0);
     ts_scope_release_if_empty(block, unit);
-}
-
-bool ts_scope_is_current_empty(const ts_scope_block *block) {
-    uint32_t unit = ts_load_relaxed(&block->current);
-    return unit && ts_slab_at(unit)->free_count == ts_scope_current_allocs(block);
 }
 
 bool ts_scope_renew(ts_scope_block *block) {
@@ -74,24 +92,23 @@ static void set_bit(ts_state64 *words, uint32_t entry) {
 
 /* What is skipped is an object that was freed at once, so that the one before it keeps its size. */
 void *ts_scope_bump_aligned(ts_scope_block *block, size_t align, size_t bytes) {
-    char *at = ts_load_relaxed(&block->bump);
+    uint64_t bump = ts_load_relaxed(&block->bump);
+    char *at = ts_bump_at(bump);
     if (!at) return NULL;
     char *aligned = (char *)(uintptr_t)ts_align_up((uintptr_t)at, align);
     size_t skip = (size_t)(aligned - at);
-    const char *end = ts_load_relaxed(&block->end);
-    if (skip > (size_t)(end - at) || bytes > (size_t)(end - aligned)) return NULL;
     uint32_t unit = ts_load_relaxed(&block->current);
-    const char *base = ts_unit_address(unit);
+    const char *base = ts_unit_address(unit), *end = base + TS_UNIT_BYTES;
+    if (skip > (size_t)(end - at) || bytes > (size_t)(end - aligned)) return NULL;
     if (skip) {
         set_bit(block->bits->freed, (uint32_t)((size_t)(at - base) / 16));
         set_bit(block->bits->start, (uint32_t)((size_t)(at - base) / 16));
         ts_slab_at(unit)->free_count++;
-        block->allocs_before--;
+        block->skipped++;
         ts_count(&block->bytes_freed, skip);
     }
     set_bit(block->bits->start, (uint32_t)((size_t)(aligned - base) / 16));
-    ts_add_owned(&block->allocs, 1);
-    ts_store_release(&block->bump, aligned + bytes); /* as in ts_fast_bump */
+    ts_store_release(&block->bump, ts_bump_next(bump, skip + bytes)); /* as in ts_fast_bump */
     return aligned;
 }
 
@@ -106,7 +123,7 @@ size_t ts_scope_object_bytes(const ts_scope_block *block, uint32_t unit, uint32_
        that lies below the end are seen */
     uint32_t end = ts_load_acquire(&slab->end);
     if (end == 0) {
-        const char *bump = ts_load_acquire(&block->bump);
+        const char *bump = ts_bump_at(ts_load_acquire(&block->bump));
         uint32_t again = ts_load_acquire(&slab->end);
         end = again ? again : (uint32_t)((size_t)(bump - ts_unit_address(unit)) / 16);
         if (end > TS_UNIT_ENTRIES) end = TS_UNIT_ENTRIES; /* the slab was reused meanwhile: any answer will do */

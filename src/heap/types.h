@@ -149,18 +149,45 @@ typedef struct ts_churn_block {
 _Static_assert(sizeof(ts_churn_block) <= TS_CHURN_BLOCK_ALIGN, "a bin finds its block by a mask");
 _Static_assert(sizeof(ts_churn_block) + TS_MAGAZINE_BYTES > TS_CHURN_BLOCK_ALIGN, "there is no room for one more");
 
+/* The place of a scope's next object and how many have begun in the current slab, in one word: so an object is counted by the store
+   that moves the place on, and one that comes to lie beyond the caches waits for one store less (docs/architecture.md). It
+   names the operation of which it is the beginning, too (heap.h). 0: no slab. */
+#define TS_BUMP_COUNT 2047u /* [10:0] objects; a slab has room for 1024 */
+#define TS_BUMP_TURN 2048u  /* [11] that of `allocs` when the slab became the current one */
+#define TS_BUMP_SHIFT 12u   /* [63:12] address of the next free byte */
+_Static_assert(TS_UNIT_BYTES / 16 <= TS_BUMP_COUNT, "a slab full of objects is counted");
+_Static_assert(TS_BUMP_SHIFT + TS_ADDRESS_BITS <= 64, "an address has room");
+static inline uint64_t ts_bump_word(const char *at, uint64_t rest) {
+    return (uint64_t)(uintptr_t)at << TS_BUMP_SHIFT | rest;
+}
+static inline char *ts_bump_at(uint64_t bump) { return (char *)(uintptr_t)(bump >> TS_BUMP_SHIFT); }
+static inline uint64_t ts_bump_count(uint64_t bump) { return bump & TS_BUMP_COUNT; }
+/* After one more object of so many bytes. It fits if that is not above the limit of its slab (for bytes that do not overflow). */
+static inline uint64_t ts_bump_next(uint64_t bump, size_t bytes) {
+    return bump + ((uint64_t)bytes << TS_BUMP_SHIFT) + 1;
+}
+/* Of a slab that begins there. */
+static inline uint64_t ts_bump_limit(const char *at) {
+    return ts_bump_word(at, 0) + (((uint64_t)TS_UNIT_BYTES << TS_BUMP_SHIFT) + (TS_BUMP_TURN | TS_BUMP_COUNT));
+}
+/* As in_op has it. Where that has 32 bits it is the place alone. */
+static inline uintptr_t ts_bump_name(uint64_t bump) {
+    return sizeof(uintptr_t) < sizeof bump ? (uintptr_t)(bump >> TS_BUMP_SHIFT) : (uintptr_t)bump;
+}
+
+#define TS_ALLOCS_TURN 1u /* another with each slab that is sealed */
+#define TS_ALLOCS_SHIFT 1u
 typedef struct ts_scope_block {
     ts_block b;
     _Atomic uint64_t bytes_freed;
-    TS_ALIGNED(64) _Atomic(char *) bump; /* next free byte of the current slab */
-    _Atomic(char *) end;                 /* its end; both NULL: no slab */
-    ts_scope_bits *bits;                 /* of the current slab */
-    _Atomic uint32_t current;            /* its unit */
-    uint32_t head, tail;                 /* (h) all slabs, the current one first */
-    uint32_t
-        allocs_before; /* (h) low half of allocs when the current slab was added, less the places skipped in it since:
-                                        each is a freed object of the slab, and none of the counters */
-    _Atomic uint64_t allocs;
+    TS_ALIGNED(64) _Atomic uint64_t bump; /* see above */
+    _Atomic uint64_t limit;               /* of the current slab; 0: none */
+    ts_scope_bits *bits;                  /* of the current slab */
+    _Atomic uint32_t current;             /* its unit */
+    uint32_t head, tail;                  /* (h) all slabs, the current one first */
+    uint32_t skipped; /* (h) places in the current slab that were skipped for an alignment: each is a freed object of
+                                    the slab, and none of the counters */
+    _Atomic uint64_t allocs; /* [63:1] objects of the slabs before the current one  [0] turn, see scope.c */
     _Atomic uint64_t frees;
     _Atomic uint64_t bytes_allocated; /* in slabs that are full */
 } ts_scope_block;

@@ -59,6 +59,14 @@ static layout make_layout(unsigned units_log2) {
     return l;
 }
 
+/* A place that has more address bits than fit is none. */
+static void *reserve(size_t bytes) {
+    void *at = ts_os->reserve(bytes);
+    if (!at || ((uint64_t)(uintptr_t)at + bytes) >> TS_ADDRESS_BITS == 0) return at;
+    ts_os->release(at, bytes);
+    return NULL;
+}
+
 bool ts_region_init(unsigned max_units_log2) {
     void *at = NULL;
     layout l = {0};
@@ -68,14 +76,14 @@ bool ts_region_init(unsigned max_units_log2) {
     for (;; log2--) {
         if (log2 < TS_MIN_UNITS_LOG2) return false;
         l = make_layout(log2);
-        at = ts_os->reserve(l.total);
+        at = reserve(l.total);
         if (at) break;
     }
     /* Where the system limits the address space, what fits just so would leave nothing for the program. */
     if (log2 < max_units_log2 && log2 > TS_MIN_UNITS_LOG2) {
         ts_os->release(at, l.total);
         l = make_layout(--log2);
-        at = ts_os->reserve(l.total);
+        at = reserve(l.total);
         if (!at) return false;
     }
     char *base = (char *)(uintptr_t)ts_align_up((uintptr_t)at, DATA_ALIGN);

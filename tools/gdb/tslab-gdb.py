@@ -26,6 +26,7 @@ FOREIGN, ZOMBIE, SCOPE, SPAN = 1 << 31, 1 << 30, 1 << 29, 1 << 28
 ERA_MASK = (1 << 28) - 1
 LIVE, USABLE, GEN_SHIFT = 1, 0x8000, 3
 TAG_SHIFT = 36
+BUMP_SHIFT, BUMP_TURN = 12, 2048  # a scope's bump word: address, turn, objects in the slab
 HANDLE_FORMAT, HANDLE_SCOPE, HANDLE_SPAN = 2, 62, 63
 EPOCH_STATES = {0: "ACTIVE", 1: "CLOSING", 2: "CLOSED"}
 HEAP_STATES = {0: "starting", 1: "live", 2: "of an ended thread", 3: "lost in a fork"}
@@ -292,7 +293,7 @@ def scope_end(r, unit, block):
     scope = at(address_of(block.address), "ts_scope_block")
     if number(scope["current"]) != unit:
         return 0
-    return (address_of(scope["bump"]) - r.unit_address(unit)) // 16
+    return ((number(scope["bump"]) >> BUMP_SHIFT) - r.unit_address(unit)) // 16
 
 
 def look_scope(r, p, unit, offset, block):
@@ -342,7 +343,9 @@ def block_live(r, block):
     """Live objects by the block's counters."""
     if number(block["scope"]):
         scope = at(address_of(block.address), "ts_scope_block")
-        return number(scope["allocs"]) - number(scope["frees"])
+        allocs, bump = number(scope["allocs"]), number(scope["bump"])
+        count = bump % BUMP_TURN if allocs % 2 == bump // BUMP_TURN % 2 else 0
+        return allocs // 2 + count - number(scope["frees"])
     churn = at(address_of(block.address), "ts_churn_block")
     return sum(bin_live(churn["bin"][i]) for i in range(len(r.class_bytes)))
 

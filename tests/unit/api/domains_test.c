@@ -267,6 +267,35 @@ static void reset_keeps_usable_and_bounded(void **state) {
     sup_check_empty(allocator);
 }
 
+/* Of no size, of one near the end of a slab, and of sizes of which only some bits would be left. */
+static void sizes_at_the_edges(void **state) {
+    SlabAllocator *allocator = *state;
+    EpochDomain *domain = epoch_domain_create(allocator);
+    assert_true(epoch_domain_enter(domain));
+    assert_non_null(slab_alloc(16)); /* there is a slab */
+    char *one = slab_alloc(0), *other = slab_alloc(0), *third = slab_alloc(16);
+    assert_true(one && other && third && one != other && other != third);
+    assert_true(slab_usable_size(allocator, one) >= 1);
+    const size_t sizes[] = {16384 - 64, 16384, 16385, 100000};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        char *object = slab_alloc(sizes[i]), *next = slab_alloc(16);
+        assert_true(object && next);
+        assert_true(slab_usable_size(allocator, object) >= sizes[i]);
+        memset(object, 0x5a, sizes[i]);
+        assert_true(slab_free(allocator, next));
+        assert_true(slab_free(allocator, object));
+    }
+    for (unsigned bit = 40; bit < sizeof(size_t) * 8; bit++) {
+        for (size_t more = 0; more <= 64; more += 16) {
+            assert_null(slab_alloc(((size_t)1 << bit) + more));
+            assert_int_equal(errno, ENOMEM);
+        }
+    }
+    for (size_t less = 0; less < 64; less++) assert_null(slab_alloc(SIZE_MAX - less));
+    epoch_domain_destroy(domain);
+    sup_check_empty(allocator);
+}
+
 static void promotion(void **state) {
     SlabAllocator *allocator = *state;
     SlabAllocator *other = slab_allocator_create();
@@ -392,6 +421,7 @@ int main(void) {
         SUP_WITH_ALLOCATOR(ambient_allocation_nests),
         SUP_WITH_ALLOCATOR(deep_nesting),
         cmocka_unit_test(outside_any_domain),
+        SUP_WITH_ALLOCATOR(sizes_at_the_edges),
         SUP_WITH_ALLOCATOR(destroy_while_entered),
         SUP_WITH_ALLOCATOR(every_call_on_a_dead_domain),
         SUP_WITH_ALLOCATOR(wrapping),

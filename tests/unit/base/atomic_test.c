@@ -30,6 +30,10 @@ static void comparisons(void **state) {
     assert_true(ts_is_relaxed_64(&a, 0x123456789abcdef0));
     assert_false(ts_is_relaxed_64(&a, 0x123456789abcdef1));
     assert_false(ts_is_relaxed_64(&a, 0x9abcdef0));
+    assert_true(ts_is_below_relaxed_64(&a, 0x123456789abcdef1));
+    assert_false(ts_is_below_relaxed_64(&a, 0x123456789abcdef0));
+    assert_false(ts_is_below_relaxed_64(&a, 0xffffffff));
+    assert_true(ts_is_below_relaxed_64(&a, UINT64_MAX));
     assert_true(ts_halves_are(&a, 0x9abcdef0, 0x12345678));
     assert_false(ts_halves_are(&a, 0x9abcdef1, 0x12345678));
     assert_false(ts_halves_are(&a, 0x9abcdef0, 0x12345679));

@@ -302,8 +302,14 @@ static void scope_live(void) {
 }
 static void scope_end(void) { ADD(slab_of(scoped[0])->end, 1000); }
 static void scope_end_short(void) { ADD(slab_of(scoped[0])->end, -1); }
-static void scope_bump(void) { CHANGE(scope_block()->bump, (uintptr_t)ts_load_relaxed(&scope_block()->bump) - 64); }
-static void scope_allocs(void) { ADD(scope_block()->allocs, 1); }
+static uint64_t bump_moved(ptrdiff_t bytes) {
+    return ts_load_relaxed(&scope_block()->bump) + ((uint64_t)bytes << TS_BUMP_SHIFT);
+}
+static void scope_bump(void) { CHANGE(scope_block()->bump, bump_moved(-64)); }
+static void scope_bump_count(void) { ADD(scope_block()->bump, 1); }
+static void scope_bump_turn(void) { CHANGE(scope_block()->bump, ts_load_relaxed(&scope_block()->bump) ^ TS_BUMP_TURN); }
+static void scope_skipped(void) { ADD(scope_block()->skipped, 1); }
+static void scope_allocs(void) { ADD(scope_block()->allocs, 1 << TS_ALLOCS_SHIFT); }
 static void scope_bytes(void) { ADD(scope_block()->bytes_freed, 16); }
 static void scope_tail(void) { CHANGE(scope_block()->tail, scope_block()->head); }
 static void scope_current(void) { CHANGE(scope_block()->current, scope_block()->tail); }
@@ -531,12 +537,12 @@ static ts_slab *current_slab(void) { return ts_slab_at(ts_load_relaxed(&scope_bl
 static char *current_address(void) { return ts_unit_address(ts_load_relaxed(&scope_block()->current)); }
 static void scope_kind(void) { CHANGE(slab_of(scoped[0])->kind, TS_KIND_CHURN); }
 static void scope_current_end(void) { CHANGE(current_slab()->end, 5); }
-static void scope_bump_before(void) { CHANGE(scope_block()->bump, (uintptr_t)current_address() - 64); }
-static void scope_bump_behind(void) { CHANGE(scope_block()->bump, (uintptr_t)current_address() + TS_UNIT_BYTES + 16); }
-static void scope_bump_off_the_grid(void) {
-    CHANGE(scope_block()->bump, (uintptr_t)ts_load_relaxed(&scope_block()->bump) + 8);
+static void scope_bump_before(void) { CHANGE(scope_block()->bump, ts_bump_word(current_address() - 64, 0)); }
+static void scope_bump_behind(void) {
+    CHANGE(scope_block()->bump, ts_bump_word(current_address() + TS_UNIT_BYTES + 16, 0));
 }
-static void scope_bump_end(void) { CHANGE(scope_block()->end, (uintptr_t)scope_block()->end - 64); }
+static void scope_bump_off_the_grid(void) { CHANGE(scope_block()->bump, bump_moved(8)); }
+static void scope_bump_limit(void) { ADD(scope_block()->limit, -64); }
 static void scope_bump_bits(void) {
     CHANGE(scope_block()->bits, (uintptr_t)scope_block()->bits + sizeof(ts_scope_bits));
 }
@@ -730,6 +736,9 @@ static const struct {
     CASE(scope_end, "its end is"),
     CASE(scope_end_short, "live bytes"),
     CASE(scope_bump, "above the end"),
+    CASE(scope_bump_count, "counted"),
+    CASE(scope_bump_turn, "turn"),
+    CASE(scope_skipped, "skipped"),
     CASE(scope_allocs, "live objects"),
     CASE(scope_bytes, "live bytes"),
     CASE(scope_tail, "tail"),
@@ -831,7 +840,7 @@ static const struct {
     CASE(scope_bump_before, "bump pointer"),
     CASE(scope_bump_behind, "bump pointer"),
     CASE(scope_bump_off_the_grid, "bump pointer"),
-    CASE(scope_bump_end, "bump pointer"),
+    CASE(scope_bump_limit, "bump pointer"),
     CASE(scope_bump_bits, "bump pointer"),
     CASE(scope_bump_missing, "a bump pointer without a slab"),
     CASE(scope_first_object, "no object starts at its beginning"),

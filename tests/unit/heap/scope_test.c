@@ -5,6 +5,7 @@
 #include "unit.h"
 
 #include "bins.h"
+#include "heap/scope.h"
 
 static SlabAllocator *allocator;
 static EpochId epoch;
@@ -305,7 +306,8 @@ static void rebuild(void **state) {
     ts_heap *heap = ts_thread.heap;
     ts_heap_enter(heap);
     /* As if the thread had vanished in an allocation: the start bit is set, bump has not moved. */
-    size_t at = (size_t)(ts_load_relaxed(&block->bump) - ts_unit_address(ts_load_relaxed(&block->current))) / 16;
+    size_t at =
+        (size_t)(ts_bump_at(ts_load_relaxed(&block->bump)) - ts_unit_address(ts_load_relaxed(&block->current))) / 16;
     ts_store_relaxed(&block->bits->start[at / 64],
                      ts_load_relaxed(&block->bits->start[at / 64]) | (uint64_t)1 << at % 64);
     ts_block_rebuild(heap, &block->b);
@@ -317,6 +319,29 @@ static void rebuild(void **state) {
     }
     assert_int_equal(live_bytes(), 0);
     sup_check_identities(allocator);
+}
+
+/* What each slab was the current one for is counted apart: of whole slabs, of the one after them, and of the steps between the two. */
+static void objects_counted_once_between_two_slabs(void **state) {
+    (void)state;
+    enum { MANY = 300 };
+    char *first = slab_malloc_epoch(allocator, 200, epoch);
+    for (unsigned i = 1; i < MANY; i++) {
+        ts_scope_block *block = ts_scope(block_of(first));
+        assert_int_equal(ts_scope_allocs(block), i);
+        assert_int_equal(ts_scope_allocs_held(block), i);
+        uint64_t bump = ts_load_relaxed(&block->bump), allocs = ts_load_relaxed(&block->allocs);
+        assert_non_null(slab_malloc_epoch(allocator, 200, epoch));
+        uint64_t after = ts_load_relaxed(&block->allocs), bump_after = ts_load_relaxed(&block->bump);
+        if (after == allocs) continue;
+        ts_store_relaxed(&block->bump, bump); /* as a reader can see it while the slab is sealed */
+        assert_int_equal(ts_scope_allocs(block), i);
+        ts_store_relaxed(&block->bump, 0); /* while there is no other */
+        assert_int_equal(ts_scope_allocs(block), i);
+        ts_store_relaxed(&block->bump, bump_after);
+        assert_int_equal(ts_scope_allocs(block), i + 1);
+    }
+    assert_true(ts_load_relaxed(&ts_scope(block_of(first))->allocs) >> TS_ALLOCS_SHIFT > 2 * TS_UNIT_BYTES / 208);
 }
 
 /* A reader between the steps in which a slab is no longer the current one: its bytes are counted once. */
@@ -352,6 +377,7 @@ int main(void) {
         WITH_EPOCH(a_use_leaves_nothing),
         WITH_EPOCH(not_any_unit_is_the_next),
         WITH_EPOCH(counted_once_between_two_slabs),
+        WITH_EPOCH(objects_counted_once_between_two_slabs),
     };
     return cmocka_run_group_tests_name("heap.scope", tests, NULL, NULL);
 }

@@ -542,6 +542,41 @@ fn magazine(s: &'static Steps) {
     owner.join().unwrap();
 }
 
+/// ts_scope_allocs against ts_fast_bump, ts_scope_seal and ts_scope_append: what was allocated in a scope is never shown lower than it
+/// was, nor higher than it is, while one slab after the other is sealed.
+fn sealed(s: &'static Steps) {
+    const COUNT: u64 = 2047;
+    let turned = u64::from(!s.lacks("turn"));
+    let (allocs, bump) = (word(10 << 1), word(2)); // 10 in slabs before, 2 in this one: 12
+    let owner = {
+        let (allocs, bump) = (allocs.clone(), bump.clone());
+        thread::spawn(move || {
+            bump.store(3, Release); // 13
+            allocs.store(13 << 1 | turned, s.order("allocs-release", Release));
+            bump.store(turned << 11 | 1, s.order("bump-release", Release)); // 14
+            allocs.store(14 << 1, s.order("allocs-release", Release));
+            bump.store(1, s.order("bump-release", Release)); // 15
+        })
+    };
+    let mut before = 12;
+    for _ in 0..2 {
+        let mut found = 0;
+        for _ in 0..3 {
+            let a = allocs.load(s.order("allocs-acquire", Acquire));
+            let b = bump.load(s.order("bump-acquire", Acquire));
+            if !s.lacks("second-look") && allocs.load(Relaxed) != a {
+                continue;
+            }
+            let same = a & 1 == b >> 11 || s.lacks("turn-looked-at");
+            found = (a >> 1) + if same { b & COUNT } else { 0 };
+            break;
+        }
+        assert!(found >= before && found <= 15, "{found} after {before}");
+        before = found;
+    }
+    owner.join().unwrap();
+}
+
 /// ts_bin_word_allocs against set_word and ts_fast_word: what was allocated from claimed words is never shown lower than it was, nor
 /// higher than it is.
 fn words(s: &'static Steps) {
@@ -735,7 +770,7 @@ fn cell(s: &'static Steps) {
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let models: [(&str, fn(&'static Steps)); 23] = [
+    let models: [(&str, fn(&'static Steps)); 24] = [
         ("bracket", bracket),
         ("taken", taken),
         ("foreign", foreign),
@@ -755,6 +790,7 @@ fn main() {
         ("flushed", flushed),
         ("bump", bump),
         ("magazine", magazine),
+        ("sealed", sealed),
         ("words", words),
         ("blocks", blocks),
         ("last", last),
