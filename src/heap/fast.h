@@ -17,8 +17,8 @@
 TS_ALWAYS_INLINE void *ts_fast_pop(ts_bin *bin, const unsigned part) {
     const ts_part *region = &ts_region.part[part];
     uint64_t top = ts_load_relaxed(&bin->top);
-    uint64_t depth = top & TS_TOP_DEPTH;
-    if (TS_UNLIKELY(depth == 0)) return NULL;
+    uint64_t depth = ts_low_byte(top);
+    if (TS_UNLIKELY((uint32_t)depth == 0)) return NULL;
     char *object = bin->magazine[depth - 1];
     TS_RETURNED(object);
     TS_ASSUME(object != NULL);

@@ -64,6 +64,7 @@ static void low_byte_turned(void **state) {
         uint64_t high = x << 40 | (x & ~(uint64_t)0xff), byte = x & 0xff;
         assert_int_equal(ts_ror_low_byte(high | byte), high | byte / 2 | byte % 2 * 128);
         assert_int_equal(ts_rol_low_byte(high | byte), high | byte % 128 * 2 | byte / 128);
+        assert_int_equal(ts_low_byte(high | byte), byte);
     }
 }
 
