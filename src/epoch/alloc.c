@@ -182,7 +182,8 @@ static void *scope_alloc(ts_heap *heap, ts_scope_block *block, size_t bytes, siz
         }
         if (ts_load_relaxed(&block->b.open_id) == id) {
             ts_scope_add(block, unit);
-            ts_count(&share->count[TS_COUNT_SCOPE].new_slab_count, 1);
+            /* after the block's own count: snapshot.c, `rising` */
+            ts_count_release(&share->count[TS_COUNT_SCOPE].new_slab_count, 1);
             if (fresh) ts_count(&share->count[TS_COUNT_SCOPE].slow_path_cache_miss, 1);
         } else {
             ts_share_keep(share, unit);

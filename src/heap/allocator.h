@@ -66,7 +66,7 @@ typedef struct ts_allocator {
     _Atomic uint64_t span_allocated, span_freed, span_bytes_allocated, span_bytes_freed, span_units;
     /* Highest figures that statistics have shown, per kind and in all; see snapshot.c. */
     _Atomic uint64_t shown_allocated[TS_COUNT_KINDS + 1], shown_freed[TS_COUNT_KINDS + 1],
-        shown_foreign[TS_COUNT_KINDS], shown_recycled[TS_CLASSES], shown_unfilled[TS_CLASSES];
+        shown_foreign[TS_COUNT_KINDS], shown_recycled[TS_COUNT_SPAN], shown_unfilled[TS_CLASSES];
     _Atomic uint64_t stack_samples, stack_drops;
     _Atomic uint64_t span_new, span_miss;
 } ts_allocator;

@@ -233,8 +233,6 @@ static void rebuild_scope(ts_scope_block *block) {
         }
     }
     ts_scope_retire_current(block);
-    if (current && ts_load_relaxed(&ts_slab_at(current)->end) != 0)
-        ts_slab_at(current)->empty_at = (uint16_t)ts_scope_count_started(current);
     ts_store_relaxed(&block->frees, ts_scope_allocs_held(block) - live);
     ts_store_relaxed(&block->bytes_freed, ts_load_relaxed(&block->bytes_allocated) - live_bytes);
 }

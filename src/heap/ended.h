@@ -40,7 +40,7 @@ TS_ALWAYS_INLINE bool ts_scope_empty(ts_heap *heap, ts_scope_block *block, const
     ts_store_relaxed(&block->limit, 0);
     block->bits = NULL;
     ts_store_relaxed(&block->bump, 0);
-    ts_keep_relaxed(&block->allocs, 0);
+    ts_store_relaxed(&block->allocs, 0);
     ts_keep_relaxed(&block->frees, 0);
     ts_store_relaxed(&block->bytes_allocated, 0); /* mostly it is not 0, but in a build that does not count */
     ts_keep_relaxed(&block->bytes_freed, 0);
@@ -48,7 +48,6 @@ TS_ALWAYS_INLINE bool ts_scope_empty(ts_heap *heap, ts_scope_block *block, const
         ts_block_set_free(heap, &block->b, true);
     else
         ts_store_relaxed(&block->b.slabs, 0);
-    ts_count(&share->count[TS_COUNT_SCOPE].scope_recycled, slabs);
     return ts_share_add_warm(share, TS_NORMAL, head, tail, slabs);
 }
 TS_ALWAYS_INLINE bool ts_scope_end(ts_heap *heap, ts_scope_block *block) { return ts_scope_empty(heap, block, true); }

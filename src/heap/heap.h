@@ -19,7 +19,7 @@
  * that begins later reads the new values, leaves the fast path, and stops in ts_heap_enter at `revoked`.
  *
  * An allocation from the current slab of a scope (slab_alloc) needs no store of 0. It begins by storing the bump word, which is a
- * place and how many objects lie before it in its slab, and ends by moving that on:
+ * place and how many objects began before it in its slab (the place alone where in_op has 32 bits), and ends by moving that on:
  *     owner:  at = bump;  in_op = at (release);  (compiler fence)  read open_id;  start bit;  bump = at + bytes (release)
  *     other:  ... barrier_all;  read in_op, then scope, then its bump
  * While the operation goes on, bump is at: nobody else changes that of an open block, and who has shut it waits. If bump

@@ -64,6 +64,7 @@ TS_ALWAYS_INLINE char *ts_scope_next(ts_scope_block *block, size_t bytes) {
     ts_slab *slab = ts_slab_at(unit);
     if (TS_UNLIKELY(!unit || share->care)) return NULL;
     if (last && TS_UNLIKELY(ts_slab_at(last)->free_count != 0) && ts_scope_is_current_empty(block)) return NULL;
+    ts_assert(2, !last || ts_scope_current_allocs(block) != 0); /* so it is not empty */
     uint32_t tag = ts_load_relaxed(&slab->tag);
     if (TS_UNLIKELY(slab->kind != TS_KIND_SCOPE || tag >= TS_UNIT_ERA_MASK)) return NULL;
     ts_keep(&slab->allocator, share->index); /* as in ts_share_take */
@@ -87,7 +88,8 @@ TS_ALWAYS_INLINE char *ts_scope_next(ts_scope_block *block, size_t bytes) {
     if (last) ts_scope_seal(block, ts_slab_at(last));
     ts_scope_append(block, unit, slab, bytes);
     ts_count(&share->count[TS_COUNT_SCOPE].slow_path_hits, 1);
-    ts_count(&share->count[TS_COUNT_SCOPE].new_slab_count, 1);
+    /* after the block's own count: snapshot.c, `rising` */
+    ts_count_release(&share->count[TS_COUNT_SCOPE].new_slab_count, 1);
     return ts_region.part[TS_NORMAL].base + (size_t)unit * TS_UNIT_BYTES;
 }
 

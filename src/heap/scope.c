@@ -23,7 +23,6 @@ static bool release_slab(ts_scope_block *block, uint32_t unit) {
         ts_add_owned(&block->b.slabs, (uint32_t)-1);
         slab->u.last_word = w;
         ts_share_keep(block->b.share, unit);
-        ts_count(&block->b.share->count[TS_COUNT_SCOPE].scope_recycled, 1);
         ts_note_drained(&block->b);
         return true;
     }
@@ -81,7 +80,8 @@ bool ts_scope_renew(ts_scope_block *block) {
     ts_care_begin(share->allocator, ts_unit_address(unit), TS_UNIT_BYTES, true);
     if (last) ts_scope_seal(block, ts_slab_at(last));
     ts_scope_append(block, unit, ts_slab_at(unit), 0);
-    ts_count(&share->count[TS_COUNT_SCOPE].new_slab_count, 1);
+    /* after the block's own count: snapshot.c, `rising` */
+    ts_count_release(&share->count[TS_COUNT_SCOPE].new_slab_count, 1);
     if (last) ts_scope_release_if_empty(block, last);
     return true;
 }

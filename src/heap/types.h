@@ -160,7 +160,8 @@ _Static_assert(TS_BUMP_SHIFT + TS_ADDRESS_BITS <= 64, "an address has room");
 static inline uint64_t ts_bump_word(const char *at, uint64_t rest) {
     return (uint64_t)(uintptr_t)at << TS_BUMP_SHIFT | rest;
 }
-static inline char *ts_bump_at(uint64_t bump) { return (char *)(uintptr_t)(bump >> TS_BUMP_SHIFT); }
+/* The address bits that have no room are as the highest that has: some systems place memory at the upper end. */
+static inline char *ts_bump_at(uint64_t bump) { return (char *)(uintptr_t)((int64_t)bump >> TS_BUMP_SHIFT); }
 static inline uint64_t ts_bump_count(uint64_t bump) { return bump & TS_BUMP_COUNT; }
 /* After one more object of so many bytes. It fits if that is not above the limit of its slab (for bytes that do not overflow). */
 static inline uint64_t ts_bump_next(uint64_t bump, size_t bytes) {
@@ -205,7 +206,6 @@ typedef struct ts_counters {
 #define X(name) _Atomic uint64_t name;
     TS_SHARE_COUNTERS(X)
 #undef X
-    _Atomic uint64_t scope_recycled; /* slabs that went back; of bins: `rising`, stats/snapshot.c */
 } ts_counters;
 
 typedef struct ts_share {

@@ -59,10 +59,16 @@ static layout make_layout(unsigned units_log2) {
     return l;
 }
 
-/* A place that has more address bits than fit is none. */
+/* Whether a bump word has room for an address. */
+static bool has_room_for(uintptr_t address) {
+    uint64_t upper = (uint64_t)address >> (TS_ADDRESS_BITS - 1);
+    return upper == 0 || upper == UINT64_MAX >> (TS_ADDRESS_BITS - 1);
+}
+
+/* A place where addresses are longer than that is none. */
 static void *reserve(size_t bytes) {
     void *at = ts_os->reserve(bytes);
-    if (!at || ((uint64_t)(uintptr_t)at + bytes) >> TS_ADDRESS_BITS == 0) return at;
+    if (!at || (has_room_for((uintptr_t)at) && has_room_for((uintptr_t)at + (bytes - 1)))) return at;
     ts_os->release(at, bytes);
     return NULL;
 }

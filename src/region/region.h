@@ -42,7 +42,8 @@
 #define TS_UNIT_BYTES ((size_t)1 << TS_UNIT_SHIFT)
 #define TS_UNIT_ENTRIES (TS_UNIT_BYTES / 16u) /* 1024 */
 #define TS_ENTRY_UNIT_SHIFT 10u
-#define TS_ADDRESS_BITS 52u /* of the region's end at most: what a scope's bump word has room for (heap/types.h) */
+#define TS_ADDRESS_BITS \
+    52u /* of the region's addresses, the highest of them a sign: what a scope's bump word has (heap/types.h) */
 #define TS_PAGE_BYTES_MAX ((size_t)64 << 10) /* with larger pages initialisation fails */
 
 #define TS_MAX_UNITS_LOG2 22u    /* 64 GiB: the slab id of a handle has 22 bits */

@@ -187,7 +187,6 @@ static void add_shares(ts_allocator *a, ts_snapshot *out) {
             TS_SHARE_COUNTERS(X)
 #undef X
         }
-        out->scope_recycled += ts_load_relaxed(&s->count[TS_COUNT_SCOPE].scope_recycled);
         out->refused += ts_load_relaxed(&s->refused_closed);
         out->warm_units += (uint64_t)ts_load_relaxed(&s->warm[0].count) + ts_load_relaxed(&s->warm[1].count);
     }
@@ -298,7 +297,7 @@ static uint64_t foreign_frees(const ts_snapshot *s, unsigned k, uint64_t pending
     return n;
 }
 
-/* What frees do to the slabs of a bin is not counted there, where it would cost them something, but known by a difference: of the
+/* What frees and ends do to slabs is not counted there, where it would cost them something, but known by a difference: of the
    slabs that were ever so, those that are so no more. `all` was read first, so it is at most what is true by now; it is shown no
    lower than before. An epoch that could not be read would be missing in `rest`. */
 static uint64_t rising(const ts_snapshot *s, _Atomic uint64_t *shown, uint64_t all, uint64_t rest) {
@@ -306,7 +305,7 @@ static uint64_t rising(const ts_snapshot *s, _Atomic uint64_t *shown, uint64_t a
     return ts_least(ts_load_relaxed(shown), all); /* another thread may have shown what was true later */
 }
 static uint64_t recycled(const ts_snapshot *s, unsigned k) {
-    if (k >= TS_CLASSES) return k == TS_COUNT_SCOPE ? s->scope_recycled : 0;
+    if (k == TS_COUNT_SPAN) return 0;
     return rising(s, &s->allocator->shown_recycled[k], s->count[k].new_slab_count, s->sums.kind[k].slabs);
 }
 static uint64_t unfilled(const ts_snapshot *s, unsigned k) {

@@ -6,7 +6,7 @@
  *  1. Counters are single words, each written by one thread or atomically; of each pair, what was freed is read before
  *     what was allocated, so a difference never goes below zero. A bin's magazine has two words, read as of one moment,
  *     between what was freed past it and what was allocated past it (ts_block_tally, ts_bin_magazine_counts,
- *     ts_bin_word_allocs).
+ *     ts_bin_word_allocs), and so has what was allocated in a scope (ts_scope_allocs).
  *  2. What an epoch's blocks counted moves to the shares when the blocks end or are reset. The shares are read first and the epochs
  *     then, so nothing is counted twice; what moves meanwhile is missed. The figures that only rise are therefore never
  *     shown lower than before (ts_allocator.shown_*), and no counter is above the truth.
@@ -43,7 +43,7 @@ typedef struct ts_snapshot {
         TS_SHARE_COUNTERS(X)
 #undef X
     } count[TS_COUNT_KINDS];
-    uint64_t scope_recycled, refused, warm_units, active, closing;
+    uint64_t refused, warm_units, active, closing;
     /* Before this snapshot. */
     uint64_t shown_allocated[TS_COUNT_KINDS + 1], shown_freed[TS_COUNT_KINDS + 1], shown_foreign[TS_COUNT_KINDS];
 } ts_snapshot;

@@ -2019,8 +2019,8 @@ MUTANTS = [
         "name": "region-beyond-the-address-bits",
         "protocol": "region",
         "file": "src/region/region.c",
-        "old": " || ((uint64_t)(uintptr_t)at + bytes) >> TS_ADDRESS_BITS == 0) return at;",
-        "new": " || at) return at;",
+        "old": " && has_room_for((uintptr_t)at + (bytes - 1)))) return at;",
+        "new": ")) return at;",
         "tests": ["unit.region.region"],
     },
     # ---- generations -------------------------------------------------------------------------------------------
