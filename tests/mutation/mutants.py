@@ -2008,6 +2008,15 @@ MUTANTS = [
         "tests": ["unit.heap.scope", "property.model"],
     },
     {
+        "name": "new-slab-counted-before-it-is-its-blocks",
+        "protocol": "snapshot.c, rising",
+        "file": "src/heap/renew.h",
+        "old": "    ts_scope_append(block, unit, slab, bytes);\n",
+        "new": "    ts_count_release(&share->count[TS_COUNT_SCOPE].new_slab_count, 1);\n    ts_scope_append(block, unit, slab, bytes);\n"
+               "    ts_count_release(&share->count[TS_COUNT_SCOPE].new_slab_count, (uint64_t)-1);\n",
+        "tests": ["unit.api.objects_steps"],
+    },
+    {
         "name": "object-larger-than-a-slab-fits",
         "protocol": "scope",
         "file": "src/api/objects.c",

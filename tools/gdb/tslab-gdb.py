@@ -26,7 +26,7 @@ FOREIGN, ZOMBIE, SCOPE, SPAN = 1 << 31, 1 << 30, 1 << 29, 1 << 28
 ERA_MASK = (1 << 28) - 1
 LIVE, USABLE, GEN_SHIFT = 1, 0x8000, 3
 TAG_SHIFT = 36
-BUMP_SHIFT, BUMP_TURN = 12, 2048  # a scope's bump word: address, turn, objects in the slab
+ADDRESS_BITS, BUMP_SHIFT, BUMP_TURN = 52, 12, 2048  # a scope's bump word: address, turn, objects in the slab
 HANDLE_FORMAT, HANDLE_SCOPE, HANDLE_SPAN = 2, 62, 63
 EPOCH_STATES = {0: "ACTIVE", 1: "CLOSING", 2: "CLOSED"}
 HEAP_STATES = {0: "starting", 1: "live", 2: "of an ended thread", 3: "lost in a fork"}
@@ -293,7 +293,7 @@ def scope_end(r, unit, block):
     scope = at(address_of(block.address), "ts_scope_block")
     if number(scope["current"]) != unit:
         return 0
-    return ((number(scope["bump"]) >> BUMP_SHIFT) - r.unit_address(unit)) // 16
+    return ((number(scope["bump"]) >> BUMP_SHIFT) - r.unit_address(unit)) % (1 << ADDRESS_BITS) // 16
 
 
 def look_scope(r, p, unit, offset, block):

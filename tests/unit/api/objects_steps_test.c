@@ -1,7 +1,7 @@
 /*
  * An allocation in a scope whose thread stops between two of its steps, and what another thread does meanwhile. objects.c is
- * compiled once more, in place of the library's, with places to stop at: before the bracket, behind it, before the object is made
- * and behind a new slab.
+ * compiled once more, in place of the library's, with places to stop at: before the bracket, behind it, before the object is made,
+ * before a new slab is the block's and behind it.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -13,6 +13,11 @@
 
 #include "../heap/bins.h"
 #include "base/bits.h"
+#include "base/probe.h"
+enum place { NOWHERE, BEFORE_BRACKET, BEHIND_BRACKET, BEFORE_OBJECT, BEFORE_SLAB, BEHIND_SLAB };
+static void stop_at(enum place here);
+#undef TS_PROBE2
+#define TS_PROBE2(name, a, b) ((void)(a), (void)(b), stop_at(BEFORE_SLAB)) /* slab__new, the only one here */
 #include "epoch/misuse.h"
 #include "epoch/sample.h"
 #include "heap/bin.h"
@@ -22,9 +27,6 @@
 #include "heap/scope.h"
 
 #include <errno.h>
-
-enum place { NOWHERE, BEFORE_BRACKET, BEHIND_BRACKET, BEFORE_OBJECT, BEHIND_SLAB };
-static void stop_at(enum place here);
 
 #undef ts_is_relaxed_64
 #define ts_is_relaxed_64(p, v) (stop_at(BEHIND_BRACKET), atomic_load_explicit((p), memory_order_relaxed) == (v))
@@ -98,7 +100,7 @@ static void wait_for_stop(enum place here) {
 /* Whether this build comes to that place at all: with care (AddressSanitizer, Valgrind) it goes other ways. */
 static bool is_reached(enum place here) {
     return ts_thread.heap && !ts_allocator_find(ts_token(allocator))->care &&
-           (here != BEHIND_SLAB || !ts_heap_share(ts_thread.heap, ts_allocator_find(ts_token(allocator)))->care);
+           (here < BEFORE_SLAB || !ts_heap_share(ts_thread.heap, ts_allocator_find(ts_token(allocator)))->care);
 }
 
 static bool begin_and_stop(enum place here, unsigned objects_before) {
@@ -218,12 +220,28 @@ static void held_behind_the_next_slab_only(void **state) {
     finish();
 }
 
+/* A slab is counted among the new ones when it is its block's: one that is not yet is not taken for one that went back. */
+static void new_slab_counted_behind_its_block(void **state) {
+    (void)state;
+    SlabClassStats stats, after;
+    if (!begin_and_stop(BEFORE_SLAB, 3)) {
+        skip();
+    }
+    assert_true(slab_stats_class(allocator, SLAB_ALL_CLASSES, &stats));
+    go_on();
+    assert_non_null(object);
+    assert_true(slab_stats_class(allocator, SLAB_ALL_CLASSES, &after));
+    assert_int_equal(after.new_slab_count, stats.new_slab_count + 1);
+    assert_int_equal(after.empty_slab_recycled, stats.empty_slab_recycled);
+    assert_int_equal(after.new_slab_count - after.empty_slab_recycled, 2); /* those of the domain */
+    finish();
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(held_before_and_behind_only),
-        cmocka_unit_test(destroyed_while_an_object_is_made),
-        cmocka_unit_test(destroyed_before_the_bracket),
-        cmocka_unit_test(held_behind_the_next_slab_only),
+        cmocka_unit_test(held_before_and_behind_only),       cmocka_unit_test(destroyed_while_an_object_is_made),
+        cmocka_unit_test(destroyed_before_the_bracket),      cmocka_unit_test(held_behind_the_next_slab_only),
+        cmocka_unit_test(new_slab_counted_behind_its_block),
     };
     return cmocka_run_group_tests_name("api.objects_steps", tests, NULL, NULL);
 }
