@@ -70,23 +70,18 @@ static inline bool ts_is_relaxed_64(const _Atomic uint64_t *p, uint64_t v) {
     __asm__("cmpq %2, %1" : "=@cce"(is) : "m"(*(const uint64_t *)(const void *)p), "er"(v));
     return is;
 }
+/* Whether it is not. Not by a `!` before the other: where a function goes on to return true if the word is v, the compiler returns that
+   answer, which takes it a register to save. */
+static inline bool ts_is_other_relaxed_64(const _Atomic uint64_t *p, uint64_t v) {
+    bool differs;
+    __asm__("cmpq %2, %1" : "=@ccne"(differs) : "m"(*(const uint64_t *)(const void *)p), "er"(v));
+    return differs;
+}
 /* Whether a word is less than v. Likewise. */
 static inline bool ts_is_below_relaxed_64(const _Atomic uint64_t *p, uint64_t v) {
     bool is;
     __asm__("cmpq %2, %1" : "=@ccb"(is) : "m"(*(const uint64_t *)(const void *)p), "er"(v));
     return is;
-}
-typedef uint32_t __attribute__((may_alias)) ts_half;
-/* Whether the halves of a word are these. They may be read one by one, in any order: only where no mix of old and new ones can
-   mislead. */
-static inline bool ts_halves_are(const _Atomic uint64_t *p, uint32_t low, uint32_t high) {
-    const ts_half *half = (const ts_half *)(const void *)p;
-    uint32_t upper;
-    bool differs;
-    __asm__("movl %1, %0" : "=r"(upper) : "m"(half[1]));
-    if (upper != high) return false;
-    __asm__("cmpl %2, %1" : "=@ccne"(differs) : "m"(half[0]), "r"(low));
-    return !differs;
 }
 #endif
 #define ts_add_owned(p, v) \
@@ -103,8 +98,8 @@ static inline bool ts_halves_are(const _Atomic uint64_t *p, uint32_t low, uint32
 
 #ifndef TS_ASM_FLAGS
 #define ts_is_relaxed_64(p, v) (ts_load_relaxed(p) == (v))
+#define ts_is_other_relaxed_64(p, v) (ts_load_relaxed(p) != (v))
 #define ts_is_below_relaxed_64(p, v) (ts_load_relaxed(p) < (v))
-#define ts_halves_are(p, low, high) (ts_load_relaxed(p) == ((uint64_t)(high) << 32 | (low)))
 #endif
 
 /* A word that only the caller's thread writes is v afterwards; a word that already is, as its use before left it, is not stored

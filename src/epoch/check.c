@@ -148,11 +148,12 @@ static bool check_scopes(ts_check *check, const ts_heap *heap) {
 static bool check_tls(ts_check *check, const ts_heap *heap) {
     const ts_tls *tls = heap->tls;
     REQUIRE(tls->heap == heap, "heap %u: its thread has another", heap->id);
-    REQUIRE((tls->token == UINTPTR_MAX) == (tls->share_line == UINT32_MAX), "heap %u: half bound to an allocator",
+    REQUIRE((tls->token == UINTPTR_MAX) == (tls->share_key == TS_KEY_NO_SHARE), "heap %u: half bound to an allocator",
             heap->id);
     if (tls->token != UINTPTR_MAX) {
-        const ts_share *share = ts_line_address(tls->share_line);
-        REQUIRE(in_lines(share) && share->heap == heap && share->token == tls->token,
+        const ts_share *share = ts_line_address(tls->share_key >> TS_KEY_SHARE_SHIFT);
+        REQUIRE(in_lines(share) && share->heap == heap && share->token == tls->token &&
+                    tls->share_key == ts_share_key(share),
                 "heap %u: bound to a share that is not its own", heap->id);
     }
     REQUIRE(tls->block == &ts_no_block || in_lines(tls->block), "heap %u: cached block at %p", heap->id,

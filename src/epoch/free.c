@@ -171,7 +171,7 @@ static bool free_fast_again(ts_heap *heap, uintptr_t token, uint32_t unit, uint6
     const ts_share *share = ts_heap_find_share(heap, token);
     ts_heap_leave(heap);
     if (!share) return false;
-    const ts_tls own = {.share_line = (uint32_t)ts_line_of(share)};
+    const ts_tls own = {.share_key = ts_share_key(share)};
     ts_op_begin(&ts_thread);
     void *object = ts_unit_address(unit) + (entry & (TS_UNIT_ENTRIES - 1)) * 16;
     bool normal = ts_part_of_unit(unit) == TS_NORMAL;

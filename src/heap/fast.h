@@ -61,7 +61,7 @@ typedef struct ts_fast_result {
 /* Frees the object at an entry of the calling thread's own, open block. Not freed: this needs the slow path (which
    also finds out whether it is an object at all). Everything is checked here: that an object starts at this very
    place and is live, that its slab belongs to a block (same era, and no flag: no foreign free is under way), and
-   that the block is open to the share whose line is in tls: this thread's, of this allocator. exact: handle is of the place of
+   that the block is open to the share whose key is in tls: this thread's, of this allocator. exact: handle is of the place of
    `entry`, and the object has to be the one that it was made of. */
 TS_ALWAYS_INLINE ts_fast_result ts_fast_free(const ts_tls *tls, const unsigned part, uint64_t entry, void *object,
                                              const bool exact, SlabHandle handle) {
@@ -71,12 +71,9 @@ TS_ALWAYS_INLINE ts_fast_result ts_fast_free(const ts_tls *tls, const unsigned p
     /* As ts_line_address of the word's line. A flag makes it a place within the same line, and the key not match. */
     r.bin = (void *)(ts_region.lines + (word >> TS_UNIT_BIN_SHIFT));
     r.block = (ts_churn_block *)((uintptr_t)r.bin & ~(uintptr_t)(TS_CHURN_BLOCK_ALIGN - 1));
-    /* key is { share's line, era }; the lower half of word is the era if no flag is set. The halves may be read one by one, in
-       any order: in an operation of its owner, key goes from { share, era } to { 0, era } or { 0, era + 1 } and on, as the block is
-       shut and killed, but to nothing with this share again. So where the upper half is this share, key was { share, era of
-       this use } at that moment, and word's era, which is never one to come, is that one. (That of a scope goes on to { share,
-       era + 1 } at a reset; but TS_UNIT_SCOPE is in the lower half of its slabs' words, so they match no key.) */
-    if (TS_UNLIKELY(!ts_halves_are(&r.block->b.key, (uint32_t)word, tls->share_line))) return r;
+    /* key is { share's line, era }; the lower half of word is the era if no flag is set, and TS_UNIT_SCOPE is one. */
+    uint64_t key = tls->share_key | (uint32_t)word;
+    if (TS_UNLIKELY(ts_is_other_relaxed_64(&r.block->b.key, key))) return r;
     uint64_t granule = r.granule = ts_granule(part, entry);
     uint32_t s = ts_load_relaxed(&region->state[granule]);
     uint32_t want = part == TS_NORMAL ? 2 * (uint32_t)entry + 1 : 1;

@@ -23,7 +23,7 @@ _Thread_local ts_tls ts_thread = {.block = &ts_no_block,
                                   .rolling = &ts_no_block,
                                   .scope = &ts_no_scope,
                                   .token = UINTPTR_MAX,
-                                  .share_line = UINT32_MAX};
+                                  .share_key = TS_KEY_NO_SHARE};
 
 ts_table ts_allocators;
 
@@ -183,7 +183,7 @@ bool ts_heap_any_other(void) {
 
 void ts_heap_unbind(void) {
     ts_thread.token = UINTPTR_MAX;
-    ts_thread.share_line = UINT32_MAX;
+    ts_thread.share_key = TS_KEY_NO_SHARE;
     ts_thread.block = &ts_no_block;
     ts_thread.rolling = &ts_no_block;
     ts_set_scope(&ts_thread, &ts_no_scope);
@@ -192,7 +192,7 @@ void ts_heap_unbind(void) {
 void ts_heap_bind(ts_heap *heap, const ts_share *share) {
     if (ts_thread.token == share->token || heap->sample_rate != 0 || share->allocator->care) return;
     ts_thread.token = share->token;
-    ts_thread.share_line = (uint32_t)ts_line_of(share);
+    ts_thread.share_key = ts_share_key(share);
     ts_thread.block = &ts_no_block;
     ts_thread.rolling = &ts_no_block;
 }

@@ -53,7 +53,10 @@ static inline ts_block *ts_block_of_line(uint64_t line, bool scope) {
 static inline unsigned ts_bin_class(const ts_churn_block *block, const ts_bin *bin) {
     return (unsigned)(bin - block->bin);
 }
-#define TS_KEY_SHARE_SHIFT 32u /* of a block's key: the upper half, as ts_halves_are compares it */
+#define TS_KEY_SHARE_SHIFT 32u                                       /* of a block's key: the upper half */
+#define TS_KEY_NO_SHARE ((uint64_t)UINT32_MAX << TS_KEY_SHARE_SHIFT) /* in no block's key */
+/* The upper half of the key of a block of the share that is open. */
+static inline uint64_t ts_share_key(const ts_share *share) { return (uint64_t)ts_line_of(share) << TS_KEY_SHARE_SHIFT; }
 static inline uint64_t ts_word_era(uint64_t word) { return word & TS_UNIT_ERA_MASK; }
 static inline uint64_t ts_word_line(uint64_t word) { return word >> TS_UNIT_LINE_SHIFT; }
 static inline uint64_t ts_era(const ts_block *block) { return ts_load_acquire(&block->key) & TS_UNIT_ERA_MASK; }

@@ -38,7 +38,7 @@ ts_share *ts_heap_share(ts_heap *heap, ts_allocator *allocator) {
         made->slow[false] = allocator->sampled;
         made->slow[true] = allocator->sampled | (allocator->settings.guard_spans != 0);
         made->care = allocator->care != 0 || ts_care_tools;
-        made->open_key = allocator->care ? 0 : (uint64_t)ts_line_of(made) << TS_KEY_SHARE_SHIFT;
+        made->open_key = allocator->care ? 0 : ts_share_key(made);
         made->index = ts_allocator_index(allocator);
         made->heap = heap;
     }
@@ -80,7 +80,7 @@ void ts_heap_drop_dead_shares(ts_heap *heap) {
         *at = share->heap_next;
         (void)ts_share_give_warm(share);
         ts_allocator *allocator = share->allocator;
-        if (ts_thread.share_line == (uint32_t)ts_line_of(share)) ts_heap_unbind();
+        if (ts_thread.share_key == ts_share_key(share)) ts_heap_unbind();
         ts_lines_give(TS_LINES_SHARE, share);
         ts_allocator_unpin(allocator);
     }

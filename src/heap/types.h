@@ -235,7 +235,7 @@ typedef struct ts_tls {
     _Atomic uintptr_t in_op;         /* see the top of this file; read by others */
     uintptr_t token;                 /* allocator used last; UINTPTR_MAX, which is none: no fast paths (no heap, or
                                         timing is on) */
-    uint32_t share_line;             /* line of this thread's share of it; UINT32_MAX: likewise */
+    uint64_t share_key;              /* of this thread's share of it; TS_KEY_NO_SHARE: likewise */
     struct ts_heap *heap;
     struct ts_domain_scope *domain; /* innermost domain entered */
     struct ts_allocator *settle;    /* over its limit of warm units: to purge when nothing is held */

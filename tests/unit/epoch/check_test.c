@@ -431,9 +431,12 @@ static void spare_scope_untaken(void) { CHANGE(mine()->spare_scope, (uintptr_t)t
 static void spare_scope_of_a_block(void) { CHANGE(mine()->spare_scope, (uintptr_t)churn_block()); }
 
 static void tls_heap(void) { CHANGE(ts_thread.heap, (uintptr_t)others()); }
-static void tls_half_bound(void) { CHANGE(ts_thread.share_line, UINT32_MAX); }
-static void tls_share_of_another(void) { CHANGE(ts_thread.share_line, (uint32_t)ts_line_of(block_of(left)->share)); }
-static void tls_share_elsewhere(void) { CHANGE(ts_thread.share_line, UINT32_MAX - 1); }
+static void tls_half_bound(void) { CHANGE(ts_thread.share_key, TS_KEY_NO_SHARE); }
+static void tls_share_of_another(void) { CHANGE(ts_thread.share_key, ts_share_key(block_of(left)->share)); }
+static void tls_share_elsewhere(void) {
+    CHANGE(ts_thread.share_key, TS_KEY_NO_SHARE - ((uint64_t)1 << TS_KEY_SHARE_SHIFT));
+}
+static void tls_share_with_era(void) { CHANGE(ts_thread.share_key, ts_thread.share_key | 1); }
 static void tls_block(void) { CHANGE(ts_thread.block, NOT_A_LINE); }
 static void tls_rolling(void) { CHANGE(ts_thread.rolling, behind_the_lines()); }
 static void tls_scope(void) { CHANGE(ts_thread.scope, NOT_A_LINE); }
@@ -799,6 +802,7 @@ static const struct {
     CASE(tls_half_bound, "half bound"),
     CASE(tls_share_of_another, "bound to a share"),
     CASE(tls_share_elsewhere, "bound to a share"),
+    CASE(tls_share_with_era, "bound to a share"),
     CASE(tls_block, "cached block"),
     CASE(tls_rolling, "cached rolling block"),
     CASE(tls_scope, "cached scope block"),
