@@ -24,9 +24,9 @@ extern "C" {
 
 /*
  * Starts the server of this process, with one thread of its own. allocator: whose statistics; NULL: of the allocator
- * that holds most at each request, of the first 256 of the process. address: "HOST:PORT", "[IPV6]:PORT", ":PORT" or "PORT",
- * the last two on the loopback interface; port 0: any that is free; NULL: "127.0.0.1:9464". There is no access control:
- * an address other than the loopback's shows the figures to everybody who reaches it.
+ * that holds most at each request, of the first 256 of the process. address: "HOST:PORT", "[IPV6]:PORT", ":PORT" or
+ * "PORT", the last two on the loopback interface; port 0: any that is free; NULL: "127.0.0.1:9464". There is no access
+ * control: an address other than the loopback's shows the figures to everybody who reaches it.
  *
  * false with errno: EALREADY it runs, EINVAL bad address or no live allocator, EADDRINUSE the port is taken, others
  * as the system has them. A child of fork serves nothing and may start its own.
@@ -58,16 +58,16 @@ typedef struct SlabHttpMetric {
 
 /*
  * Adds a sample to /metrics, whether the server runs or not; it stays until it is removed, and a child of fork has it
- * too. A metric with several label values is added once for each. Everything is copied except `arg`. Values of labels and
- * help are UTF-8; what the formats need escaped is escaped here.
+ * too. A metric with several label values is added once for each. Everything is copied except `arg`. Values of labels
+ * and help are UTF-8; what the formats need escaped is escaped here.
  *
- * `read` runs on the server's thread at each scrape, one at a time: it must not block, call functions of this header, or
- * wait for what a thread holds that calls these two.
+ * `read` runs on the server's thread at each scrape, one at a time: it must not block, call functions of this header,
+ * or wait for what a thread holds that calls these two.
  *
  * Any thread. Costs a walk over the samples. false with errno: EINVAL bad name, help, kind or label, one of these or a
- * label's value above 1,000 bytes, a name that begins with temporal_slab_, a label's name that begins with __, or a metric
- * of that name that has another help or kind; EEXIST that sample is there; ENOSPC there are 1,000; ENOMEM; EDEADLK
- * called by a `read`.
+ * label's value above 1,000 bytes, a name that begins with temporal_slab_, a label's name that begins with __, or a
+ * metric of that name that has another help or kind; EEXIST that sample is there; ENOSPC there are 1,000; ENOMEM;
+ * EDEADLK called by a `read`.
  */
 TSLAB_API bool slab_http_metric_add(const SlabHttpMetric *metric);
 /* Takes the sample with this name and these labels out. When it returns its `read` is not running and never will. Any

@@ -1,6 +1,6 @@
 /*
- * Statistics of temporal-slab. The counters are the ones the allocator works by: each is written only by
- * the thread that owns it (or under a lock that is no part of a fast path, or atomically by who waits for one), and summed when
+ * Statistics of temporal-slab. The counters are the ones the allocator works by: each is written only by the thread
+ * that owns it (or under a lock that is no part of a fast path, or atomically by who waits for one), and summed when
  * somebody asks.
  *
  * Every identity holds exactly at a quiet point (no other thread inside a call; and where one had lost its processor
@@ -14,14 +14,14 @@
  *
  * Every field is explained in docs/stats.md: unit, meaning, when to worry.
  *
- * Threads: any, at any time. No lock is taken that an allocation can wait for. Cost: slab_stats_class and slab_stats_global
- * are proportional to the threads and open epochs of the process and to the memory it ever used at once;
- * slab_stats_epoch to the threads that allocated in the epoch and that memory; the global one also reads /proc (about
- * 35 us in a small process) for resident_bytes. docs/stats.md has figures.
+ * Threads: any, at any time. No lock is taken that an allocation can wait for. Cost: slab_stats_class and
+ * slab_stats_global are proportional to the threads and open epochs of the process and to the memory it ever used at
+ * once; slab_stats_epoch to the threads that allocated in the epoch and that memory; the global one also reads /proc
+ * (about 35 us in a small process) for resident_bytes. docs/stats.md has figures.
  *
  * Signal handlers: all but what shows places of sampled stacks (slab_stats_json, slab_stats_doctor, slab_stats_view,
  * slab_stacks_text, slab_stacks_json), which may take the loader's lock. None takes a lock of this library.
- * slab_stats_class, slab_stats_global and get_perf_counters use 9 KiB of stack: an alternate stack needs 32 KiB. The
+ * slab_stats_class, slab_stats_global and get_perf_counters use 11 KiB of stack: an alternate stack needs 32 KiB. The
  * renderers use neither stdio nor malloc.
  */
 #ifndef TSLAB_STATS_H
@@ -193,7 +193,8 @@ typedef SlabThreadStats ThreadStats;
 
 #define SLAB_STACK_FRAMES 24
 
-/* What is live and was allocated with one call stack: estimated from the objects that the option sample_stacks picked. */
+/* What is live and was allocated with one call stack: estimated from the objects that the option sample_stacks
+   picked. */
 typedef struct SlabStackSample {
     uint32_t version;
     uint32_t frame_count;
@@ -222,20 +223,21 @@ TSLAB_API bool slab_stats_class(SlabAllocator *allocator, uint32_t cls, SlabClas
 TSLAB_API bool slab_stats_epoch(SlabAllocator *allocator, uint32_t cls, EpochId epoch, SlabEpochStats *out);
 TSLAB_API SlabThreadStats slab_stats_thread(void);
 TSLAB_API bool get_perf_counters(SlabAllocator *allocator, uint32_t cls, PerfCounters *out);
-/* The open and draining epochs, oldest first (domains that several threads made within milliseconds: in any order), at most
-   capacity of them. Returns how many there are. */
+/* The open and draining epochs, oldest first (domains that several threads made within milliseconds: in any order), at
+   most capacity of them. Returns how many there are. */
 TSLAB_API size_t slab_epochs(SlabAllocator *allocator, EpochId *out, size_t capacity);
 
 /*
- * Which lines allocated what is live: the stacks of an allocator with the option sample_stacks, summed by stack, label and
- * state of the epoch, most bytes first, at most capacity of them. epoch EPOCH_NONE: of all epochs. Returns how many there
- * are; 0: none, no such allocator (EINVAL), or no memory for the moment (ENOMEM). out may be NULL if capacity is 0.
+ * Which lines allocated what is live: the stacks of an allocator with the option sample_stacks, summed by stack, label
+ * and state of the epoch, most bytes first, at most capacity of them. epoch EPOCH_NONE: of all epochs. Returns how many
+ * there are; 0: none, no such allocator (EINVAL), or no memory for the moment (ENOMEM). out may be NULL if capacity is
+ * 0.
  *
- * An object of s bytes (as asked for, in 16s) is sampled with probability 1 - exp(-s / sample_stacks), whenever and wherever
- * it is allocated, and stands for one over that of its kind: the sums are unbiased. What slab_realloc or slab_promote
- * moves is allocated anew, by that call. The process has 16384 places for samples of live objects; a sample is dropped and
- * counted (stack_samples_dropped) if the next 64 places are all taken, which comes before all are. Then the sums are
- * too low.
+ * An object of s bytes (as asked for, in 16s) is sampled with probability 1 - exp(-s / sample_stacks), whenever and
+ * wherever it is allocated, and stands for one over that of its kind: the sums are unbiased. What slab_realloc or
+ * slab_promote moves is allocated anew, by that call. The process has 16384 places for samples of live objects; a
+ * sample is dropped and counted (stack_samples_dropped) if the next 64 places are all taken, which comes before all
+ * are. Then the sums are too low.
  *
  * Threads: any, at any time, in a signal handler too; no lock is taken. Cost: proportional to the samples, 0.1 us each.
  */
@@ -259,9 +261,10 @@ TSLAB_API size_t slab_stats_epochs_json(SlabAllocator *allocator, SlabEpochOrder
                                         size_t capacity);
 /* What is wrong, in words, worst first; each with its evidence and advice. The findings are in the JSON too. */
 TSLAB_API size_t slab_stats_doctor(SlabAllocator *allocator, char *buffer, size_t capacity);
-/* The largest sampled stacks of the allocator, as slab_stacks: each address with its program or library and its place in the
-   file. The JSON is the part `stacks` of slab_stats_json. What shows places (these, slab_stats_json, slab_stats_doctor,
-   slab_stats_view) asks the loader for them under its lock if there are any: then not in a signal handler. */
+/* The largest sampled stacks of the allocator, as slab_stacks: each address with its program or library and its place
+   in the file. The JSON is the part `stacks` of slab_stats_json. What shows places (these, slab_stats_json,
+   slab_stats_doctor, slab_stats_view) asks the loader for them under its lock if there are any: then not in a signal
+   handler. */
 TSLAB_API size_t slab_stacks_text(SlabAllocator *allocator, char *buffer, size_t capacity);
 TSLAB_API size_t slab_stacks_json(SlabAllocator *allocator, char *buffer, size_t capacity);
 /* The snapshot itself, as the page of TSLAB_SHM=1 has it, for the project's own tools of the same version: not text, at
@@ -269,9 +272,9 @@ TSLAB_API size_t slab_stacks_json(SlabAllocator *allocator, char *buffer, size_t
 TSLAB_API size_t slab_stats_view(SlabAllocator *allocator, char *buffer, size_t capacity);
 /* The live allocators of the process, at most capacity of them. Returns how many there are. */
 TSLAB_API size_t slab_allocators(SlabAllocator **out, size_t capacity);
-/* Writes slab_stats_text to a file descriptor. Can be called in a signal handler. false: no live allocator, no memory for
-   the snapshot (about 1.7 MB mapped for the moment, 5 MB more with sample_stacks), or a write failed; errno says which. It
-   is kept otherwise. */
+/* Writes slab_stats_text to a file descriptor. Can be called in a signal handler. false: no live allocator, no memory
+   for the snapshot (about 1.7 MB mapped for the moment, 5 MB more with sample_stacks), or a write failed; errno says
+   which. It is kept otherwise. */
 TSLAB_API bool slab_stats_dump_fd(SlabAllocator *allocator, int fd);
 
 #ifdef __cplusplus

@@ -14,11 +14,11 @@
  * Destroying an allocator while another thread is inside a call on that same allocator is safe for the
  * allocator's own structures; the caller's objects are simply gone.
  *
- * Errors: functions that return a pointer, and epoch_open, return NULL or EPOCH_NONE and set errno; functions that return
- * bool return false, and set errno where their comment names a value of it; a free that is refused leaves it alone. So do those that
- * look something up: slab_handle_get, epoch_domain_current,
- * epoch_domain_allocator, epoch_domain_epoch. Misuse is an answer, never a crash: any pointer and any handle can be passed to any function
- * that takes one.
+ * Errors: functions that return a pointer, and epoch_open, return NULL or EPOCH_NONE and set errno; functions that
+ * return bool return false, and set errno where their comment names a value of it; a free that is refused leaves it
+ * alone. So do those that look something up: slab_handle_get, epoch_domain_current, epoch_domain_allocator,
+ * epoch_domain_epoch. Misuse is an answer, never a crash: any pointer and any handle can be passed to any function that
+ * takes one. A value that is no allocator (any more) sets EINVAL, but in frees and questions about objects.
  */
 #ifndef TSLAB_TSLAB_H
 #define TSLAB_TSLAB_H
@@ -32,8 +32,8 @@
 #define TSLAB_VERSION_PATCH 0
 
 /* noplt: a program calls the shared library through the address in its table, not through a jump to it, which is up to
-   0.8 ns a call less (AMD Zen 4), and nothing is looked up at the first one (docs/architecture.md, "Decisions"). The linker makes a
-   plain call of it for the static library. GCC has it; with clang, -fno-plt does the same. */
+   0.8 ns a call less (AMD Zen 4), and nothing is looked up at the first one (docs/architecture.md, "Decisions"). The
+   linker makes a plain call of it for the static library. GCC has it; with clang, -fno-plt does the same. */
 #if defined(__x86_64__) && defined(__has_attribute)
 #if __has_attribute(noplt)
 #define TSLAB_NOPLT __attribute__((noplt))
@@ -67,28 +67,29 @@ typedef uint64_t SlabHandle;                /* unique in the process, never reus
 /* ---- options ---------------------------------------------------------------------------------- */
 
 /*
- * What happens to the pages of slabs that hold nothing. (Those of the records of slabs, epochs, domains and threads stay, for the
- * next ones: SlabGlobalStats.metadata_bytes. But of the 4 to 24 KiB that a thread has in a churn epoch, what is beyond 10 MiB
- * goes back when it is nobody's, and all of it at slab_trim(), where pages have 4 KiB.) Under every policy objects above 1 MiB, and those with guards, go
- * back when they are freed; slab_trim(), epoch_domain_reset(), slab_set_budget() and an allocation that meets the budget
- * give back what is warm.
+ * What happens to the pages of slabs that hold nothing. (Those of the records of slabs, epochs, domains and threads
+ * stay, for the next ones: SlabGlobalStats.metadata_bytes. But of the 4 to 24 KiB that a thread has in a churn epoch,
+ * what is beyond 10 MiB goes back when it is nobody's, and all of it at slab_trim(), where pages have 4 KiB.) Under
+ * every policy objects above 1 MiB, and those with guards, go back when they are freed; slab_trim(),
+ * epoch_domain_reset(), slab_set_budget() and an allocation that meets the budget give back what is warm.
  *
- * A slab is empty when none of its slots is live or kept for the next allocations: up to 64 free objects per class, epoch and
- * thread wait in the thread's magazine, and up to 64 slots of one slab are claimed. They go to their slabs at the end of
- * the epoch (close, destroy, reset) and when that thread calls slab_trim() or slab_thread_idle(), ends, or meets the budget
- * (what other threads keep in this way stays theirs).
+ * A slab is empty when none of its slots is live or kept for the next allocations: up to 64 free objects per class,
+ * epoch and thread wait in the thread's magazine, and up to 64 slots of one slab are claimed. They go to their slabs at
+ * the end of the epoch (close, destroy, reset) and when that thread calls slab_trim() or slab_thread_idle(), ends, or
+ * meets the budget (what other threads keep in this way stays theirs).
  */
 typedef enum SlabReclaimPolicy {
-    SLAB_RECLAIM_BUDGET = 0,  /* keep up to retain_bytes warm, give back the rest (default) */
+    SLAB_RECLAIM_BUDGET = 0,  /* keep up to retain_bytes warm, beside what threads keep; give back the rest (default) */
     SLAB_RECLAIM_KEEP = 1,    /* keep all that is warm */
     SLAB_RECLAIM_AT_ONCE = 2, /* give back every slab at the moment it is empty */
 } SlabReclaimPolicy;
 
 /*
- * Transparent huge pages, process-wide: the first allocator that does not have the default decides. Without them what is
- * resident is what is committed. With them a scope of 50 MB is filled in 0.6 of the time and ended in 0.4, but the first
- * touch of each 2 MiB takes 0.2 ms (docs/architecture.md, "Decisions"), and the system may, seconds later, fill again what was
- * given back of 2 MiB that are in part in use, unless /sys/kernel/mm/transparent_hugepage/khugepaged/max_ptes_none is 0.
+ * Transparent huge pages, process-wide: the first allocator that does not have the default decides. Without them what
+ * is resident is what is committed. With them a scope of 50 MB is filled in 0.6 of the time and ended in 0.4, but the
+ * first touch of each 2 MiB takes 0.2 ms (docs/architecture.md, "Decisions"), and the system may, seconds later, fill
+ * again what was given back of 2 MiB that are in part in use, unless
+ * /sys/kernel/mm/transparent_hugepage/khugepaged/max_ptes_none is 0.
  */
 typedef enum SlabHugePages {
     SLAB_HUGE_DEFAULT = 0, /* none, also where the system gives them unasked, as long as no other allocator asks */
@@ -97,10 +98,10 @@ typedef enum SlabHugePages {
 } SlabHugePages;
 
 /*
- * What misuse does besides its answer. Misuse is: a free, free_obj, realloc or promote of what is no live object of
- * the allocator; a call on a domain that is none, is destroyed, or is another thread's; destroying or resetting one in its own
- * cleanups; leaving a domain that is not the innermost; handing over one that is still entered. Questions (slab_owns, slab_usable_size,
- * slab_handle_get, ...) are none.
+ * What misuse does besides its answer. Misuse is: a free, free_obj, realloc or promote of what is no live object of the
+ * allocator; a call on a domain that is none, is destroyed, or is another thread's; destroying or resetting one in its
+ * own cleanups; leaving a domain that is not the innermost; handing over one that is still entered. Questions
+ * (slab_owns, slab_usable_size, slab_handle_get, ...) are none.
  *
  * The line says the call, the pointer, handle or domain, what is wrong with it, and in brackets the class and the
  * epoch's id and label, where they are known:
@@ -123,15 +124,19 @@ typedef enum SlabMemoryTools {
 } SlabMemoryTools;
 
 /*
- * Options of one allocator. Fill `size` with sizeof(SlabOptions); members beyond the given size, and
- * members left 0, take their value from the environment variable, or else the default.
+ * Options of one allocator. Fill `size` with sizeof(SlabOptions); members beyond the given size, and members left 0,
+ * take their value from the environment variable, or else the default. (Programs with more rights than who starts them,
+ * setuid and the like, do not look at variables.) TSLAB_SHM=1 shows the statistics to other processes (stats.h),
+ * TSLAB_HTTP=ADDRESS serves them (http.h).
  */
 typedef struct SlabOptions {
     size_t size;          /* sizeof(SlabOptions) of the caller */
     size_t retain_bytes;  /* TSLAB_RETAIN: warm memory above which empty slabs go back. Going over it brings the
                                   warm memory down to a quarter of it. Default 32 MiB, and 64 while the program
                                   takes back what it gave each time: then what fits in that stays warm, until
-                                  more comes, or slab_trim() */
+                                  more comes, or slab_trim(). Beside it each thread keeps up to 1 MiB of either kind
+                                  of slab (for objects of up to 48 bytes outside of scopes, and for all others),
+                                  until it takes them again, ends, or calls slab_thread_idle(), or somebody trims */
     int reclaim_policy;   /* TSLAB_RECLAIM=budget|keep|at_once: a SlabReclaimPolicy */
     uint32_t sample_rate; /* TSLAB_SAMPLE: time one in so many allocations, and one in so many frees; 0 none
                                   (default), 1 all.
@@ -147,7 +152,8 @@ typedef struct SlabOptions {
     int poison_on_free;   /* TSLAB_POISON=0|1: fill what is free with 0xDB, also at the end of an epoch;
                                   unless on_misuse is ignore, look at it when it is given out again, and report
                                   what was written meanwhile (of a slab that had gone back: the first such byte;
-                                  of memory that the system got back: nothing). This allocator then has no fast paths; default 0 */
+                                  of memory that the system got back: nothing). This allocator then has no fast
+                                  paths; default 0 */
     int record_rss;       /* TSLAB_RECORD_RSS=0|1: measure the process's resident memory before and
                                   after each epoch_close(), about 35 us each in a small process; default 0 */
     int guard_spans;      /* TSLAB_GUARD=0|1: objects above 4096 bytes lie between inaccessible pages: a write
@@ -168,23 +174,23 @@ typedef struct SlabOptions {
 /* A new allocator with the options of the environment. NULL with ENOMEM: no memory, or there are 4095 already (fewer
    where the address space is limited, 511 at least). Cost: microseconds. */
 TSLAB_API SlabAllocator *slab_allocator_create(void);
-/* The same with options; NULL options: as slab_allocator_create. A member with a value that it does not have counts as 0,
-   and stderr has one line about it, once per process and member. NULL with EINVAL if options->size is less than
-   a size_t; ENOMEM. */
+/* The same with options; NULL options: as slab_allocator_create. A member with a value that it does not have counts as
+   0, and stderr has one line about it, once per process and member. NULL with EINVAL if options->size is less than a
+   size_t; ENOMEM. */
 TSLAB_API SlabAllocator *slab_allocator_create_ex(const SlabOptions *options);
 /* The allocator of the process, made on first use and never freed. NULL with ENOMEM. */
 TSLAB_API SlabAllocator *slab_allocator_default(void);
-/* Frees an allocator: every object, epoch and domain in it dies, all its memory goes back to the system. Cleanups of its
-   domains do not run: destroy the domains first where they must.
-   NULL, the default allocator, and an allocator already freed: nothing happens. */
+/* Frees an allocator: every object, epoch and domain in it dies, all its memory goes back to the system. Cleanups of
+   its domains do not run: destroy the domains first where they must. NULL, the default allocator, and an allocator
+   already freed: nothing happens. */
 TSLAB_API void slab_allocator_free(SlabAllocator *allocator);
 
 /* ---- objects ---------------------------------------------------------------------------------- */
 /*
- * size 0 gives a unique, freeable object. Alignment is 16 at least; in churn epochs an object whose size
- * is a power of two up to 8192 is aligned to it. NULL with errno: ENOMEM (no memory, over budget, or a
- * size that cannot exist), EINVAL (bad argument, unknown epoch), ESTALE (epoch closed or destroyed).
- * Cost: 2 to 5 ns as a rule (docs/architecture.md, "Measured"); no system call unless a new slab is needed and none is warm.
+ * size 0 gives a unique, freeable object. Alignment is 16 at least; in churn epochs an object whose size is a power of
+ * two up to 8192 is aligned to it. NULL with errno: ENOMEM (no memory, over budget, or a size that cannot exist),
+ * EINVAL (bad argument, unknown epoch), ESTALE (epoch closed or destroyed). Cost: 2 to 5 ns as a rule
+ * (docs/architecture.md, "Measured"); no system call unless a new slab is needed and none is warm.
  */
 
 /* An object in the current (rolling) epoch. */
@@ -195,17 +201,17 @@ TSLAB_API void *slab_malloc_epoch(SlabAllocator *allocator, size_t size, EpochId
 TSLAB_API void *slab_calloc_epoch(SlabAllocator *allocator, size_t n, size_t size, EpochId epoch);
 /* alignment: a power of two, otherwise EINVAL; up to 1 GiB, beyond that ENOMEM. */
 TSLAB_API void *slab_aligned_epoch(SlabAllocator *allocator, size_t alignment, size_t size, EpochId epoch);
-/* Resizes; the object stays in its epoch, and in place unless it grows beyond its slot (one with pages of its own: beyond what is
-   free behind it) or shrinks below half of it. pointer
-   NULL: slab_malloc. size 0: the smallest object. On failure NULL and the old object is untouched: EINVAL if it is not a
-   live object of this allocator, ESTALE if it cannot grow in place and its epoch is closed, ENOMEM. The alignment
-   kept is 16. */
+/* Resizes; the object stays in its epoch. It may move when it grows beyond its slot (but the last object of a scope's
+   slab grows where it is while there is room, one with pages of its own while what lies behind it is free), and,
+   outside of scopes, when it shrinks below half of a slot of more than 64 bytes. pointer NULL: slab_malloc. size 0: the
+   smallest object. On failure NULL and the old object is untouched: EINVAL if it is not a live object of this
+   allocator, ESTALE if it cannot grow in place and its epoch is closed, ENOMEM. The alignment kept is 16. */
 TSLAB_API void *slab_realloc(SlabAllocator *allocator, void *pointer, size_t size);
-/* Frees one object. false: not the start of a live object of this allocator. NULL: true, nothing happens.
-   Any thread may free any object; an object of another thread goes back through that thread, or with the last
-   object of its slab once its epoch is closed. A pointer that the thread that allocated it frees
-   while another thread is freeing the same object may be freed for both, and for the second another object at its place:
-   where that can happen, free_obj for all of them is the answer (docs/security.md). */
+/* Frees one object. false: not the start of a live object of this allocator. NULL: true, nothing happens. Any thread
+   may free any object; an object of another thread goes back through that thread, or with the last object of its slab
+   once its epoch is closed. A pointer that the thread that allocated it frees while another thread is freeing the same
+   object may be freed for both, and for the second another object at its place: where that can happen, free_obj for all
+   of them is the answer (docs/security.md). */
 TSLAB_API bool slab_free(SlabAllocator *allocator, void *pointer);
 /* Bytes that may be used at pointer, at least the size asked for; 0: not a live object of this allocator. */
 TSLAB_API size_t slab_usable_size(SlabAllocator *allocator, const void *pointer);
@@ -221,8 +227,8 @@ TSLAB_API bool slab_owns(SlabAllocator *allocator, const void *pointer);
 
 /* slab_malloc_epoch that also says the object's handle. out NULL: EINVAL. */
 TSLAB_API void *alloc_obj_epoch(SlabAllocator *allocator, size_t size, EpochId epoch, SlabHandle *out);
-/* Frees the object. false: stale, double, forged, or of another allocator. Of several threads that free one handle at the same
-   instant one is told true (but see docs/security.md for one that loses its processor in the middle of it).
+/* Frees the object. false: stale, double, forged, or of another allocator. Of several threads that free one handle at
+   the same instant one is told true (but see docs/security.md for one that loses its processor in the middle of it).
    Cost: as slab_free, and one locked instruction. */
 TSLAB_API bool free_obj(SlabAllocator *allocator, SlabHandle handle);
 /* The object's address, NULL in the same cases. The address is good until the object is freed. */
@@ -244,28 +250,31 @@ TSLAB_API SlabHandle slab_handle_of(SlabAllocator *allocator, const void *pointe
 
 #define SLAB_LABEL_BYTES 32 /* a label with its terminating zero */
 
-/* The rolling epoch of the allocator, opened on first use. EPOCH_NONE with errno ENOMEM or EINVAL. One that the program closes
-   or destroys itself stays the current one, in which nothing can be allocated (ESTALE), until epoch_advance(). */
+/* The rolling epoch of the allocator, opened on first use. EPOCH_NONE with errno ENOMEM or EINVAL. One that the program
+   closes or destroys itself stays the current one, in which nothing can be allocated (ESTALE), until
+   epoch_advance(). */
 TSLAB_API EpochId epoch_current(SlabAllocator *allocator);
 /* Closes the rolling epoch, opens the next and returns it. EPOCH_NONE with errno ENOMEM or EINVAL: the old
    one stays. */
 TSLAB_API EpochId epoch_advance(SlabAllocator *allocator);
-/* Opens an independent epoch. Any number may be open at once; one that holds nothing costs at most 256
-   bytes. label: NULL for none; what does not fit in 31 bytes is cut at a character, bytes that are not
+/* Opens an independent epoch. Up to 4,194,303 may be open at once (32,767 with 32 bits); one that holds nothing costs
+   at most 256 bytes. label: NULL for none; what does not fit in 31 bytes is cut at a character, bytes that are not
    UTF-8 become '?'. flags: EPOCH_CHURN or EPOCH_SCOPE. EPOCH_NONE with errno EINVAL or ENOMEM. */
 TSLAB_API EpochId epoch_open(SlabAllocator *allocator, const char *label, unsigned flags);
-/* Closes: no new objects (ESTALE); what is empty goes back now, and every later free of the last object of
-   a slab gives that slab back: to the allocator, and to the system by the reclaim policy. false: not an open epoch of this
-   allocator.
-   Cost: proportional to the slabs that the epoch holds, plus the system's work for what is given back. */
+/* Closes: no new objects (ESTALE); what is empty goes back now, and every later free of the last object of a slab gives
+   that slab back: to the allocator, and to the system by the reclaim policy. false: not an open epoch of this
+   allocator. Cost: proportional to the slabs that the epoch holds, plus the system's work for what is given back, plus
+   a barrier for each other thread that has memory in it (0.3 to 0.8 us; up to 8 while threads run on other
+   processors). */
 TSLAB_API bool epoch_close(SlabAllocator *allocator, EpochId epoch);
-/* Destroys: every live object dies now, its pointers and handles are stale from this instant. The memory
-   goes back by the reclaim policy. false: unknown or already gone.
-   Calls of other threads that write to an object of it (slab_calloc_epoch, slab_realloc, slab_promote) must be over, as
-   must the program's own writes: the memory can be another object's at once. The same holds for a reset.
-   Cost: constant in the number of objects of up to 8 KiB (4 in a scope); larger ones, which have pages of their own, add some 30 ns
-   each. What exceeds the retain budget adds the system's work, and where other threads
-   have freed objects that their owners have not taken in, in this epoch or another of those threads, that is done first. */
+/* Destroys: every live object dies now, its pointers and handles are stale from this instant. The memory goes back by
+   the reclaim policy. false: unknown or already gone. Calls of other threads that write to an object of it
+   (slab_calloc_epoch, slab_realloc, slab_promote) must be over, as must the program's own writes: the memory can be
+   another object's at once. The same holds for a reset. Cost: constant in the number of objects of up to 8 KiB (4 in a
+   scope); larger ones, which have pages of their own, add some 30 ns each. Each other thread that has memory in the
+   epoch adds a barrier, as in epoch_close, and where others have freed objects that such a thread has not taken in yet,
+   in this epoch or another of its, that is done first. What exceeds the retain budget adds the system's work. With
+   poison_on_free, or under a memory tool, all of its memory is written to. */
 TSLAB_API bool epoch_destroy(SlabAllocator *allocator, EpochId epoch);
 /* EPOCH_ACTIVE, EPOCH_CLOSING or EPOCH_CLOSED. */
 TSLAB_API int epoch_state(SlabAllocator *allocator, EpochId epoch);
@@ -274,55 +283,57 @@ TSLAB_API bool slab_epoch_set_label(SlabAllocator *allocator, EpochId epoch, con
 
 /* ---- domains ---------------------------------------------------------------------------------- */
 /*
- * A domain is owned by the thread that created it, unless it is shared. Wrong-thread calls answer false
- * with errno EPERM (epoch_domain_exit: EINVAL, as it is not the innermost one there). An EpochDomain that is destroyed, or is no domain: false with errno EINVAL.
- * A thread ends its domains, or hands them over, before it ends (a destructor of its thread-specific data
- * still can): later nobody can enter them.
+ * A domain is owned by the thread that created it, unless it is shared. Wrong-thread calls answer false with errno
+ * EPERM (epoch_domain_exit: EINVAL, as it is not the innermost one there). An EpochDomain that is destroyed, or is no
+ * domain: false with errno EINVAL. A thread ends its domains, or hands them over, before it ends (a destructor of its
+ * thread-specific data still can): later nobody can enter them.
  */
 
 /* A domain with its own scope epoch. allocator NULL: the default one. NULL with errno ENOMEM or EINVAL. */
 TSLAB_API EpochDomain *epoch_domain_create(SlabAllocator *allocator);
 /* flags: EPOCH_DOMAIN_SHARED, and EPOCH_SCOPE (default) or EPOCH_CHURN. EINVAL for any other. */
 TSLAB_API EpochDomain *epoch_domain_create_ex(SlabAllocator *allocator, const char *label, unsigned flags);
-/* A domain around an epoch that exists. auto_close: destroying the domain destroys the epoch too;
-   otherwise the epoch, and its objects, outlive the domain. NULL with errno: EINVAL unknown epoch, ESTALE closed, ENOMEM. */
+/* A domain around an epoch that exists. allocator NULL: the default one. auto_close: destroying the domain destroys the
+   epoch too; otherwise the epoch, and its objects, outlive the domain. NULL with errno: EINVAL unknown epoch, ESTALE
+   closed, ENOMEM. */
 TSLAB_API EpochDomain *epoch_domain_wrap(SlabAllocator *allocator, EpochId epoch, bool auto_close);
-/* Makes it the innermost domain of this thread; nests to any depth, the same domain as often as wanted (destroying one looks at all
-   that this thread is inside of: 3 to 4 ns each).
-   false: EPERM another thread's domain, EINVAL not a domain, ESTALE its epoch is closed, ENOMEM. With ESTALE and ENOMEM a
-   domain that was handed over is this thread's from now on, to be entered again or destroyed. */
+/* Makes it the innermost domain of this thread; nests to any depth, the same domain as often as wanted (destroying one
+   looks at all that this thread is inside of: 3 to 4 ns each). false: EPERM another thread's domain, EINVAL not a
+   domain, ESTALE its epoch is closed, ENOMEM. With ESTALE and ENOMEM a domain that was handed over is this thread's
+   from now on, to be entered again or destroyed. */
 TSLAB_API bool epoch_domain_enter(EpochDomain *domain);
 /* Leaves the innermost domain. false with EINVAL if domain is not the innermost one. */
 TSLAB_API bool epoch_domain_exit(EpochDomain *domain);
-/* Runs the cleanups newest first, then frees every object in it at once. Where this thread is still inside it, the cleanups
-   run inside, and then it is left on every level. NULL: nothing. On another thread's domain (not shared), or from one
-   of its own cleanups: nothing happens, errno EPERM. A shared domain that another thread resets just now is ended by that one, when
-   it is empty. */
+/* Runs the cleanups newest first, then frees every object in it at once. Where this thread is still inside it, the
+   cleanups run inside, and then it is left on every level. NULL: nothing. On another thread's domain (not shared), or
+   from one of its own cleanups: nothing happens, errno EPERM. A shared domain that another thread resets just now is
+   ended by that one, when it is empty. */
 TSLAB_API void epoch_domain_destroy(EpochDomain *domain);
 /* Closes the domain's epoch from any thread: nothing more is allocated in it. false: EINVAL, or it is
    closed already. */
 TSLAB_API bool epoch_domain_force_close(EpochDomain *domain);
-/* Runs the cleanups, then empties the domain: every object in it dies. The domain stays entered and usable,
-   with the same EpochId. At most keep_bytes of what it held stay warm, the rest goes back to the system now, under
-   every reclaim policy. false: EPERM, EINVAL (also: a wrapped epoch without auto_close), ESTALE closed: its cleanups
-   have run then, and do not run again.
-   Cost: less than making a new one if keep_bytes covers what it held (SIZE_MAX does always). Else the allocator's warm memory is
-   trimmed by the rest, which looks at every thread (240 to 340 ns each) and takes what it keeps warm. */
+/* Runs the cleanups, then empties the domain: every object in it dies. The domain stays entered and usable, with the
+   same EpochId. At most keep_bytes of what it held stay warm, the rest goes back to the system now, under every reclaim
+   policy. false: EPERM, EINVAL (also: a wrapped epoch without auto_close), ESTALE closed: its cleanups have run then,
+   and do not run again. Cost: less than making a new one if keep_bytes covers what it held (SIZE_MAX does always). Else
+   the allocator's warm memory is trimmed by the rest, which looks at every thread (240 to 340 ns each) and takes what
+   it keeps warm. */
 TSLAB_API bool epoch_domain_reset(EpochDomain *domain, size_t keep_bytes);
-/* fn(arg) at destroy or reset, newest first; not when the allocator is freed. It may use the domain's objects, and allocate in
-   it. false: EPERM, EINVAL, ENOMEM. */
+/* fn(arg) at destroy or reset, newest first; not when the allocator is freed. It may use the domain's objects, and
+   allocate in it. false: EPERM, EINVAL, ENOMEM. */
 TSLAB_API bool epoch_domain_on_destroy(EpochDomain *domain, void (*fn)(void *), void *arg);
-/* Gives the domain up; the next thread that enters it owns it. This thread must have left it (EPERM). Until then nobody owns it, and it
-   is no less another thread's than if somebody did: it can be closed (epoch_domain_force_close), and its epoch destroyed, but not itself. */
+/* Gives the domain up; the next thread that enters it owns it. This thread must have left it (EPERM). Until then nobody
+   owns it, and it is no less another thread's than if somebody did: it can be closed (epoch_domain_force_close), and
+   its epoch destroyed, but not itself. */
 TSLAB_API bool epoch_domain_hand_over(EpochDomain *domain);
 /* The innermost domain that this thread has entered and not left, whether or not it has ended meanwhile; or NULL. */
 TSLAB_API EpochDomain *epoch_domain_current(void);
 /* NULL / EPOCH_NONE if it is not a domain. */
 TSLAB_API SlabAllocator *epoch_domain_allocator(const EpochDomain *domain);
 TSLAB_API EpochId epoch_domain_epoch(const EpochDomain *domain);
-/* An object in the innermost domain of this thread; outside any, in the default allocator's current epoch. NULL with errno ESTALE if
-   that domain has been closed or destroyed: never an object of an outer one. In a scope domain it is aligned to 16: for more,
-   slab_aligned_epoch with the domain's allocator and epoch. */
+/* An object in the innermost domain of this thread; outside any, in the default allocator's current epoch. NULL with
+   errno ESTALE if that domain has been closed or destroyed: never an object of an outer one. In a scope domain it is
+   aligned to 16: for more, slab_aligned_epoch with the domain's allocator and epoch. */
 TSLAB_API void *slab_alloc(size_t size);
 /* Moves one object into the domain (an outer one, usually): copied there, freed here. Its new address, or
    NULL and the object untouched: EINVAL not a live object of the domain's allocator, EPERM, ESTALE, ENOMEM. */
@@ -330,18 +341,22 @@ TSLAB_API void *slab_promote(EpochDomain *to, void *pointer);
 
 /* ---- memory on demand ------------------------------------------------------------------------- */
 
-/* Populates bytes ahead and keeps them warm beyond the retain budget until slab_trim(), so that hot paths do not fault. They
-   are single slabs of the size classes from 64 to 8192 bytes and of scope epochs. Objects of up to 48 bytes outside of
-   scopes, which have slabs of their own, and those that are spans (outside of scopes above 8192 bytes, or 4096 with
-   SLAB_RECLAIM_AT_ONCE or guard_spans; in scopes above 4096, unless slab_alloc finds room in the slab) take other memory.
-   Each thread takes some of it at a time, an eighth of what is left and one slab, 16 slabs (256 KiB) at most. What a thread itself
-   needs once is not in it: its own record, and in each churn epoch a page or three, so its first calls there still fault.
-   false with ENOMEM: what could be had is kept (nothing, if there are no addresses for so much). */
+/* Populates bytes ahead and keeps them warm beyond the retain budget, so that hot paths do not fault; until
+   slab_trim(), a budget that is met, or set below what is committed, or an epoch_domain_reset that gives memory back.
+   They are single slabs of the size classes from 64 to 8192 bytes and of scope epochs. Objects of up to 48 bytes
+   outside of scopes, which have slabs of their own, and those that are spans (outside of scopes above 8192 bytes, or
+   4096 with SLAB_RECLAIM_AT_ONCE or guard_spans; in scopes above 4096, unless slab_alloc finds room in the slab) take
+   other memory. Each thread takes some of it at a time, an eighth of what is left and one slab, 16 slabs (256 KiB) at
+   most. What a thread itself needs once is not in it: its own record, and in each churn epoch a page or three, so its
+   first calls there still fault. false with ENOMEM: what could be had is kept (nothing, if there are no addresses for
+   so much). */
 TSLAB_API bool slab_reserve(SlabAllocator *allocator, size_t bytes);
-/* Gives all that can be given back to the system now: warm slabs of every thread, what idle threads
-   hold of closed epochs, and, of the calling thread's slabs that are in use outside of scopes, for objects of 49 bytes and more,
-   the pages in which no object lies (where pages have 4 KiB; not with poison_on_free). Returns bytes, those of the allocator's own
-   records not counted. Cost: a look at each slab there ever was (ns), and 0.5 to 2 us a call of the system. */
+/* Gives all that can be given back to the system now: warm slabs of every thread, what idle threads hold of closed
+   epochs, and, of the calling thread's slabs that are in use outside of scopes, for objects of 49 bytes and more, the
+   pages in which no object lies (where pages have 4 KiB; not with poison_on_free, nor under a memory tool). What other
+   live threads keep in their open epochs (a bin's empty slabs: one, and an eighth) stays. Returns bytes, those of the
+   allocator's own records not counted. Cost: a look at each slab there ever was (ns), a barrier for each thread (as in
+   epoch_close), and 0.5 to 2 us a call of the system. */
 TSLAB_API size_t slab_trim(SlabAllocator *allocator);
 /* Hard limit on committed bytes, in whole units of 16 KiB and one at least; 0 none. Below what is committed
    now: what is warm goes back first; the limit holds from now on for growth. false: EINVAL. */

@@ -1,6 +1,7 @@
 #include "api/runtime.h"
 
 #include "epoch/misuse.h"
+#include "os/env.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -92,7 +93,7 @@ static const char *printable(const char *text, size_t length, char out[65]) {
 /* false: the variable is not set, or to no value that it can have. */
 static bool from_environment(unsigned option, const char *name, option_type type, const char *words, uint64_t *value) {
     static _Atomic uint32_t met;
-    const char *text = getenv(name);
+    const char *text = ts_env(name);
     if (!text || !*text) return false;
     bool good = type == WORD ? parse_word(text, words, value)
                              : parse_number(text, type == SIZE, type == SIZE ? SIZE_MAX : UINT32_MAX, value);
@@ -139,7 +140,7 @@ static void warn_unknown(void) {
 
 /* What holds where no allocator is known: from the start, and whatever an allocator's own option says. */
 TS_AT_LOAD static void read_misuse_default(void) {
-    const char *text = getenv("TSLAB_ON_MISUSE");
+    const char *text = ts_env("TSLAB_ON_MISUSE");
     uint64_t mode;
     if (!text || !parse_word(text, MISUSE_WORDS, &mode)) mode = SLAB_MISUSE_IGNORE;
     ts_store_relaxed(&ts_misuse_default, (int)mode);

@@ -200,13 +200,17 @@ void *ts_alloc_scope(ts_heap *heap, ts_scope_block *block, size_t bytes, EpochId
 
 /* ---- choosing ---------------------------------------------------------------------------------------- */
 
+static bool is_open(const ts_block *block, const ts_allocator *allocator, EpochId id) {
+    return ts_load_relaxed(&block->open_id) == id && ts_load_relaxed(&block->allocator) == allocator->token;
+}
+
 /* This thread's block of an open epoch. */
 static ts_block *find_block(ts_heap *heap, ts_allocator *allocator, EpochId id) {
     unsigned i = ts_table_index(&ts_epochs, id) % TS_HEAP_MAP;
     ts_block *b = heap->map[i] ? &heap->map[i]->b : NULL;
-    if (b && ts_load_relaxed(&b->open_id) == id && ts_load_relaxed(&b->allocator) == allocator->token) return b;
+    if (b && is_open(b, allocator, id)) return b;
     b = heap->scope_map[i] ? &heap->scope_map[i]->b : NULL;
-    if (b && ts_load_relaxed(&b->open_id) == id && ts_load_relaxed(&b->allocator) == allocator->token) return b;
+    if (b && is_open(b, allocator, id)) return b;
     return ts_epoch_join(heap, allocator, id);
 }
 
@@ -266,10 +270,6 @@ static ts_heap *prepare(uintptr_t token, ts_allocator **allocator) {
         return NULL;
     }
     return ts_heap_mine();
-}
-
-static bool is_open(const ts_block *block, const ts_allocator *allocator, EpochId id) {
-    return ts_load_relaxed(&block->open_id) == id && ts_load_relaxed(&block->allocator) == allocator->token;
 }
 
 /* What the fast paths would do (objects.c), for an allocator that samples stacks. NULL: the slow path, which also has what

@@ -10,7 +10,7 @@
  * Invariants
  *  1. A block is in its epoch's list from the join to the end of the epoch; it enters before the epoch is published,
  *     or while it is ACTIVE, looked at under the lock. So after the state has changed under the lock, the list is complete.
- *  2. Close and destroy first write open_id, rolling and owner (destroy: era too) of every block under the lock,
+ *  2. Close and destroy first write key (its owner; destroy: its era too), open_id and rolling of every block under the lock,
  *     then hold the heaps one by one without it (heap.h: by then every operation that began before has ended).
  *  3. While pins > 0 somebody walks the block list without the lock: no block leaves it. A destroy meanwhile
  *     makes everything stale and leaves the taking apart to the last who unpins.
@@ -139,8 +139,8 @@ bool ts_epoch_reset_own(ts_epoch *epoch, bool again, uint64_t *units_freed);
 /* For who gives the epoch up to another thread: without its bias, which that one would have to take, and without a block that holds
    nothing, which would keep this thread's heap. */
 void ts_epoch_leave_empty(ts_allocator *allocator, EpochId id);
-/* No block of the epoch ends until ts_epoch_unpin; *blocks is the list as it is now, which may be walked meanwhile.
-   NULL: no such epoch. */
+/* No block of the epoch ends until ts_epoch_unpin; *blocks is the list as it is now, which may be walked meanwhile. As
+   ts_epoch_close does on its way; for tests. NULL: no such epoch. */
 ts_epoch *ts_epoch_pin(ts_allocator *allocator, EpochId id, ts_block **blocks);
 void ts_epoch_unpin(ts_epoch *epoch);
 /* Ends a CLOSING epoch in which nothing is left. */

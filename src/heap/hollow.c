@@ -1,6 +1,6 @@
 /*
- * The slots of such a page are free in their slab's bitmap, before and after: what is known of them lies outside of the data, so
- * the page can go and come as it likes while nobody has an object in it.
+ * A page of a slab in which no object lies: its slots are free in the slab's bitmap, before and after. What is known of them lies
+ * outside of the data, so the page can go and come as it likes while nobody has an object in it.
  *
  * Nobody gets one there while the system takes it:
  *  1. Slots of a slab are claimed by the owner of its block only, and that is the calling thread.

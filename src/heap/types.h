@@ -22,7 +22,7 @@
 #define TS_ID_NEVER EPOCH_NONE /* an epoch id that never is; no call gets to a fast path with it */
 #define TS_DRAINED 40u         /* as many epochs as one call of an owner finds drained, and some: see TS_FOREIGN_WORK */
 /* Ended blocks that a thread keeps for its next epochs: at most 800 KiB of churn blocks, if each has had objects of every
-   class (4 KiB and 40 magazines each), and 68 KiB of scope blocks. What it has beyond that goes to all threads, so that
+   class (4 KiB and 40 magazines each), and 58 KiB of scope blocks. What it has beyond that goes to all threads, so that
    there are never many more than were in use at once. */
 #define TS_FREE_CHURN_BLOCKS 32u
 #define TS_FREE_SCOPE_BLOCKS 256u
@@ -232,7 +232,7 @@ typedef struct ts_tls {
     ts_churn_block *block;           /* block of the epoch used last */
     ts_churn_block *rolling;         /* block of the rolling epoch used last */
     _Atomic(ts_scope_block *) scope; /* block of the innermost domain, if that is a scope; read by others */
-    _Atomic uintptr_t in_op;         /* see the top of this file; read by others */
+    _Atomic uintptr_t in_op;         /* see the top of heap.h; read by others */
     uintptr_t token;                 /* allocator used last; UINTPTR_MAX, which is none: no fast paths (no heap, or
                                         timing is on) */
     uint64_t share_key;              /* of this thread's share of it; TS_KEY_NO_SHARE: likewise */

@@ -18,7 +18,6 @@
 
 #if defined(__linux__)
 #include <sys/syscall.h>
-#define MEMBARRIER_QUERY 0
 #define MEMBARRIER_PRIVATE_EXPEDITED (1 << 3)
 #define MEMBARRIER_REGISTER_PRIVATE_EXPEDITED (1 << 4)
 #endif

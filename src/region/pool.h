@@ -46,7 +46,7 @@ bool ts_pool_is_zero(void);
    last page, at each end where those are all that the page lacks; they are handed out to the caller. page_units:
    units of a page, a power of two. */
 void ts_pool_take_around(uint32_t *first, uint32_t *count, uint32_t page_units);
-/* Units handed out now. */
+/* Units handed out now. For tests. */
 uint64_t ts_pool_used_units(void);
 /* Units of the part at this number or above were never handed out. Takes no lock. */
 uint32_t ts_pool_highest(unsigned part);

@@ -50,7 +50,7 @@ static inline uint64_t ts_table_next_id(const ts_table *table, const void *entry
 }
 /* Makes a filled entry visible under its id. */
 static inline void ts_table_publish(void *entry, uint64_t id) {
-    /* release: partner of ts_table_find */
+    /* release: partner of ts_table_find_strided */
     ts_store_release(&((ts_entry *)entry)->id, id);
 }
 /* An entry whose id is 0 again gets its next era. false: its eras are used up, it may not be given back. */
@@ -77,7 +77,8 @@ static inline uint32_t ts_table_index(const ts_table *table, uint64_t id) { retu
 TS_ALWAYS_INLINE void *ts_table_of_strided(const ts_table *table, uint64_t id, uint32_t stride) {
     return table->base + (size_t)ts_table_index(table, id) * stride;
 }
-/* ts_table_find likewise. */
+/* The entry of an id; NULL if the id is not in use. Another thread may end the use at any time: callers that
+   change something look again under the lock that guards the entry. */
 TS_ALWAYS_INLINE void *ts_table_find_strided(const ts_table *table, uint64_t id, uint32_t stride) {
     uint32_t index = ts_table_index(table, id);
     /* acquire: partner of the release in ts_table_take */
@@ -86,8 +87,7 @@ TS_ALWAYS_INLINE void *ts_table_find_strided(const ts_table *table, uint64_t id,
     /* acquire: partner of ts_table_publish, makes the entry's fields visible */
     return ts_load_acquire(&entry->id) == id ? entry : NULL;
 }
-/* The entry of an id; NULL if the id is not in use. Another thread may end the use at any time: callers that
-   change something look again under the lock that guards the entry. */
+/* The same where the size of an entry is not known to the compiler: for tests. */
 static inline void *ts_table_find(const ts_table *table, uint64_t id) {
     return ts_table_find_strided(table, id, table->stride);
 }

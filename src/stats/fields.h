@@ -92,7 +92,7 @@ typedef enum ts_field_unit { TS_COUNT, TS_BYTES, TS_SLABS, TS_NS, TS_PERCENT, TS
       "Near budget_bytes: allocations will fail with ENOMEM.")                                                         \
     X(cache_size, GAUGE, WHOLE, SLABS, "cache_slabs", "Warm empty slabs.", "")                                         \
     X(cache_capacity, GAUGE, WHOLE, SLABS, "cache_capacity_slabs",                                                     \
-      "The retain budget in slabs as it is now; 0 with the policy at_once, 2^64 - 1 with keep.", "")                   \
+      "The retain budget in slabs as it is now; each thread keeps up to 128 more. 0: at_once, 2^64 - 1: keep.", "")    \
     X(total_partial_slabs, GAUGE, CLASS, SLABS, "partial_slabs", "Slabs with a free slot.",                            \
       "Most of all slabs while little is live: fragmentation by objects that outlive their neighbours.")               \
     X(total_full_slabs, GAUGE, CLASS, SLABS, "full_slabs", "Slabs without one.", "")

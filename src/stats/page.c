@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "stats/page.h"
 
+#include "os/env.h"
 #include "os/os.h"
 
 #include <errno.h>
@@ -8,13 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Who starts a program that has more rights than he has gets no thread and no descriptor in it. */
 static bool is_wanted(void) {
-#if defined(__linux__)
-    const char *text = secure_getenv("TSLAB_SHM");
-#else
-    const char *text = getenv("TSLAB_SHM");
-#endif
+    const char *text = ts_env("TSLAB_SHM");
     if (!text || !*text || strcmp(text, "0") == 0) return false;
     if (strcmp(text, "1") == 0) return true;
     fprintf(stderr, "tslab: TSLAB_SHM=\"%.64s\" is not one of 0|1; using the default\n", text);

@@ -64,8 +64,7 @@ bool ts_snapshot_epoch(ts_allocator *allocator, uint32_t cls, EpochId id, SlabEp
 void ts_snapshot_epoch_row(const ts_epoch *epoch, EpochId id, uint32_t state, const ts_sums *sums, SlabEpochStats *out);
 /* Adds what is pending and what is reclaimable to `count` rows of whole epochs, in one pass over the units. */
 void ts_snapshot_epoch_slabs(ts_allocator *allocator, SlabEpochStats *rows, unsigned count);
-/* The open and draining epochs, the oldest `capacity` of them in order. Ends those that are over, which takes their
-   locks. */
+/* The open and draining epochs, the oldest `capacity` of them in order. */
 size_t ts_snapshot_epochs(const ts_allocator *allocator, EpochId *out, size_t capacity);
 SlabThreadStats ts_snapshot_thread(void);
 /* Of all threads there ever were. */

@@ -138,7 +138,9 @@ static void placed_at_random(void **state) {
 
 /* ---- a program with more rights than who starts it ---------------------------------------------------------------- */
 
-#define NOT_SECURE 3
+#define HAS_PAGE 1
+#define HAS_BUDGET 2
+#define NOT_SECURE 4
 
 static bool have_page(void) {
     for (int fd = 3; fd < 64; fd++) {
@@ -149,10 +151,10 @@ static bool have_page(void) {
     return false;
 }
 
-/* Runs a copy of this program, its user's or of another user's rights, with TSLAB_SHM=1. */
+/* Runs a copy of this program, its user's or of another user's rights, with TSLAB_SHM=1 and a budget. */
 static int run_copy(const char *name, bool set_user) {
     char *const argv[] = {(char *)(uintptr_t)name, (char *)(uintptr_t) "page", NULL};
-    char *const environment[] = {(char *)(uintptr_t) "TSLAB_SHM=1", NULL};
+    char *const environment[] = {(char *)(uintptr_t) "TSLAB_SHM=1", (char *)(uintptr_t) "TSLAB_BUDGET=1M", NULL};
     int status = -1;
     assert_int_equal(chown(name, set_user ? 65534 : 0, (gid_t)-1), 0);
     assert_int_equal(chmod(name, set_user ? 04755 : 0755), 0);
@@ -181,7 +183,7 @@ static void environment_of_another_user(void **state) {
     assert_true(close(to) == 0 && close(from) == 0);
     int own = run_copy(name, false), others = run_copy(name, true);
     assert_int_equal(unlink(name), 0);
-    assert_int_equal(own, 1); /* the page is there */
+    assert_int_equal(own, HAS_PAGE | HAS_BUDGET);
     if (others == NOT_SECURE || others == 127) {
         print_message("programs take no rights of their file's owner here\n");
         skip();
@@ -192,7 +194,10 @@ static void environment_of_another_user(void **state) {
 int main(int argc, char **argv) {
     if (argc == 2 && strcmp(argv[1], "page") == 0) {
         SUP_CHECK(slab_alloc(10) != NULL, "slab_alloc");
-        return geteuid() != getuid() && getauxval(AT_SECURE) == 0 ? NOT_SECURE : have_page();
+        if (geteuid() != getuid() && getauxval(AT_SECURE) == 0) {
+            return NOT_SECURE;
+        }
+        return (have_page() ? HAS_PAGE : 0) | (slab_alloc(4 << 20) == NULL ? HAS_BUDGET : 0);
     }
     if (argc == 2 && strcmp(argv[1], "where") == 0) {
         SUP_CHECK(slab_alloc(10) != NULL, "slab_alloc");

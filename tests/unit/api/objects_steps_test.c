@@ -103,6 +103,9 @@ static bool is_reached(enum place here) {
            (here < BEFORE_SLAB || !ts_heap_share(ts_thread.heap, ts_allocator_find(ts_token(allocator)))->care);
 }
 
+#define NOTHING_RAN 77 /* for ctest */
+static bool ran;
+
 static bool begin_and_stop(enum place here, unsigned objects_before) {
     allocator = slab_allocator_create();
     (void)ts_heap_mine();
@@ -111,6 +114,7 @@ static bool begin_and_stop(enum place here, unsigned objects_before) {
         slab_allocator_free(allocator);
         return false;
     }
+    ran = true;
     begin();
     let(warm_up);
     let(enter_domain);
@@ -243,5 +247,6 @@ int main(void) {
         cmocka_unit_test(destroyed_before_the_bracket),      cmocka_unit_test(held_behind_the_next_slab_only),
         cmocka_unit_test(new_slab_counted_behind_its_block),
     };
-    return cmocka_run_group_tests_name("api.objects_steps", tests, NULL, NULL);
+    int failed = cmocka_run_group_tests_name("api.objects_steps", tests, NULL, NULL);
+    return failed == 0 && !ran ? NOTHING_RAN : failed;
 }

@@ -22,6 +22,7 @@
 
 #define MIB ((size_t)1 << 20)
 #define LIMIT (96 * MIB)
+#define NOTHING_RAN 77 /* for ctest */
 
 static char group[256];
 static const char *limit_file;
@@ -157,7 +158,8 @@ int main(void) {
     };
     if (SUP_SANITIZED) { /* their shadow counts as well */
         (void)printf("cgroup_test: skipped in a sanitized build\n");
-        return 0;
+        return NOTHING_RAN;
     }
-    return cmocka_run_group_tests_name("os.cgroup", tests, make_group, remove_group);
+    int failed = cmocka_run_group_tests_name("os.cgroup", tests, make_group, remove_group);
+    return failed == 0 && !group[0] ? NOTHING_RAN : failed;
 }
