@@ -3,6 +3,8 @@
 A measurement is one line `round,allocator,version,work,metric,value,unit` of a raw file. The figure of an
 allocator is the median over the rounds. The best peer is the one with the least figure; a ratio is the median
 of the quotients tslab / best peer round by round, so that what slows down a whole round slows down both sides.
+Where a work says how long a cache line takes from one processor to another (round_trip_ns), which a host changes from one
+process to the next, each round is compared with the peer's rounds in which that took as long.
 
 A target is `work,metric,kind,limit`. Kinds: `ratio` to the best peer, `ratio:NAME` to that one, `absolute`. With a
 question mark at its end it applies only where there is such a row at all: glibc's spikes. Works that begin with
@@ -23,6 +25,9 @@ TARGET_COLUMNS = ["work", "metric", "kind", "limit"]
 SUITE = "suite/"
 # What may be 0 of what is measured in ns: the machine's floor and what is left after it is subtracted.
 MAY_BE_ZERO = re.compile(r"floor|step_ns|p50_ns")
+
+# How far apart two round trips of a line may be that count as equal: a host has placements a factor of three and more apart.
+LIKE_ROUND_TRIPS = 1.5
 
 # One target, what became of it, and why it is not measured. The verdict is ok, miss, not measured, or does not apply.
 Judged = collections.namedtuple("Judged", "work metric kind limit figure best verdict why")
@@ -135,6 +140,11 @@ def summarize(measurements):
                 "runs": len(every),
                 "rounds": entry["rounds"],
             }
+    for (work, metric), figures in summary.items():
+        for allocator, entry in figures.items():
+            trips = summary.get((work, "round_trip_ns"), {}).get(allocator)
+            if trips and metric != "round_trip_ns":
+                entry["round_trips"] = trips["rounds"]
     return summary
 
 
@@ -143,18 +153,36 @@ def paired(ours, theirs):
     return ours["rounds"].keys() == theirs["rounds"].keys() and min(theirs["rounds"].values()) > 0
 
 
+def like_rounds(ours, theirs):
+    """[(our figure, the median of theirs)] of each of our rounds to which the peer has some with like round trips."""
+    pairs = []
+    for number, trip in ours.get("round_trips", {}).items():
+        like = [theirs["rounds"][other] for other, theirs_trip in theirs.get("round_trips", {}).items()
+                if max(trip, theirs_trip) <= LIKE_ROUND_TRIPS * min(trip, theirs_trip)]
+        if like:
+            pairs.append((ours["rounds"][number], median(like)))
+    return pairs
+
+
 def quotient(ours, theirs):
-    """The median of the quotients round by round; of two that were measured in other rounds, of the medians. None if
-    there is none."""
-    if paired(ours, theirs):
-        return median([value / theirs["rounds"][r] for r, value in ours["rounds"].items()])
-    return ours["median"] / theirs["median"] if theirs["median"] > 0 else None
+    """The median of the quotients of like rounds, or round by round; of two that were measured in other rounds, of the
+    medians. None if there is none."""
+    if not paired(ours, theirs):
+        return ours["median"] / theirs["median"] if theirs["median"] > 0 else None
+    like = like_rounds(ours, theirs)
+    if like:
+        return median([mine / other for mine, other in like])
+    return median([value / theirs["rounds"][r] for r, value in ours["rounds"].items()])
 
 
 def best_peer(figures, names=None):
-    """The peer with the least median, of these names; None without peers."""
-    peers = {name: entry["median"] for name, entry in figures.items() if name != OURS and (not names or name in names)}
-    return min(peers, key=peers.get) if peers else None
+    """The peer with the least median, of these names, or the one that our like rounds are the slowest beside; None without
+    peers."""
+    peers = {name: entry for name, entry in figures.items() if name != OURS and (not names or name in names)}
+    ours = figures.get(OURS, {})
+    if peers and "round_trips" in ours and all(paired(ours, entry) and like_rounds(ours, entry) for entry in peers.values()):
+        return max(peers, key=lambda name: quotient(ours, peers[name]))
+    return min(peers, key=lambda name: peers[name]["median"]) if peers else None
 
 
 def judge(figures, kind, limit, expected=()):

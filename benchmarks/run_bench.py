@@ -12,6 +12,7 @@ import fcntl
 import os
 import pathlib
 import platform
+import re
 import signal
 import subprocess
 import sys
@@ -160,7 +161,8 @@ def describe_machine():
     if "cpu family" in facts and "model" in facts:
         model += f" (family {facts['cpu family']} model {facts['model']})"
     processors = len(os.sched_getaffinity(0))
-    return f"{model}, {processors} processors, {memory_kb / 1048576:.0f} GiB, {platform.system()} {platform.release()}"
+    kernel = re.match(r"[0-9.]*", platform.release())[0].rstrip(".")  # without what its builder has added
+    return f"{model}, {processors} processors, {memory_kb / 1048576:.0f} GiB, {platform.system()} {kernel}"
 
 
 def describe_commit():

@@ -99,6 +99,25 @@ class Arithmetic(unittest.TestCase):
         self.assertEqual(report.judge(figures, "ratio", 1), (None, "mimalloc", "not measured", "mimalloc has other rounds"))
         self.assertEqual(report.quotient(figures["tslab"], figures["mimalloc"]), 0.4)
 
+    def test_rounds_with_unlike_round_trips_are_not_compared(self):
+        rows = []
+        for name, trips, values in (("tslab", [100, 400, 400], [10, 30, 30]), ("jemalloc", [110, 390, 90], [20, 50, 20]),
+                                    ("glibc", [95, 100, 105], [40, 40, 40])):
+            for number, (trip, value) in enumerate(zip(trips, values)):
+                for metric, figure in (("round_trip_ns", trip), ("object_ns", value)):
+                    rows.append({"round": number, "allocator": name, "version": "1", "work": "pipe", "metric": metric,
+                                 "value": float(figure), "unit": "ns"})
+        figures = report.summarize(rows)["pipe", "object_ns"]
+        # 10 / 20, 30 / 50 twice; the third round of both would be 30 / 20
+        self.assertEqual(report.quotient(figures["tslab"], figures["jemalloc"]), 0.6)
+        # glibc has no slow round: one pair is left
+        self.assertEqual(report.quotient(figures["tslab"], figures["glibc"]), 0.25)
+        self.assertEqual(report.judge(figures, "ratio", 0.5), (0.6, "jemalloc", "miss", ""))
+        # without any like rounds it is round by round, and the best peer the one with the least median
+        for figure in figures["jemalloc"], figures["glibc"]:
+            figure["round_trips"] = dict.fromkeys(range(3), 2000.0)
+        self.assertEqual(report.judge(figures, "ratio", 2), (0.6, "jemalloc", "ok", ""))
+
     def test_the_targets_are_those_of_the_table(self):
         targets = report.read_targets(HERE / "targets.csv")
         self.assertEqual(targets["fifo_replace", "pair_ns"], ("ratio", 0.9))
