@@ -216,7 +216,7 @@ size_t slab_trim(SlabAllocator *allocator) {
     ts_store_relaxed(&a->reserved_units, 0);
     /* All that goes back during the call, by whichever way. */
     uint64_t before = ts_load_relaxed(&a->madvise_bytes);
-    if (ts_thread.heap) ts_heap_idle(ts_thread.heap);
+    if (ts_thread.heap) ts_heap_let_go(ts_thread.heap, a);
     ts_allocator_trim(a, 0);
     if (ts_thread.heap) ts_hollow_give(ts_thread.heap, a);
     ts_epoch_settle();

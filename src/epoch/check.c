@@ -181,8 +181,8 @@ static bool check_heaps(ts_check *check, bool forked) {
         REQUIRE(state == TS_HEAP_LIVE || state == TS_HEAP_ABANDONED, "heap %u: state %u", h->id, state);
         REQUIRE((state == TS_HEAP_LIVE) == (h->tls != NULL), "heap %u: state %u, thread at %p", h->id, state,
                 (void *)h->tls);
-        REQUIRE(!h->listed_free || (state == TS_HEAP_ABANDONED && h->blocks == NULL), "heap %u is free and in use",
-                h->id);
+        REQUIRE(!h->listed_free || (state == TS_HEAP_ABANDONED && !ts_heap_first_block(h)),
+                "heap %u is free and in use", h->id);
         waiting += state == TS_HEAP_ABANDONED && !h->listed_free;
         if (h->tls && !check_tls(check, h)) return false;
         if (!check_condemned(check, h, ts_load_relaxed(&h->condemned)) ||
@@ -308,7 +308,7 @@ static bool check_epochs(ts_check *check, bool forked, uint64_t *blocks) {
 static bool check_blocks_listed(ts_check *check, uint64_t listed) {
     uint64_t alive = 0;
     for (const ts_heap *h = ts_heaps(); h; h = h->next)
-        for (const ts_block *b = is_lost(h) ? NULL : h->blocks; b; b = b->heap_next)
+        for (const ts_block *b = is_lost(h) ? NULL : ts_heap_first_block(h); b; b = ts_heap_next_block(b))
             alive += ts_era(b) == ts_load_relaxed(&b->era);
     REQUIRE(alive == listed, "%llu blocks are alive, the epochs list %llu", (unsigned long long)alive,
             (unsigned long long)listed);

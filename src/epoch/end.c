@@ -184,7 +184,10 @@ void ts_epoch_unpin(ts_epoch *epoch) {
 /* Takes what is empty in every block; the epoch is pinned. */
 static bool flush_block(ts_block *b, uint64_t *scanned, uint64_t *recycled) {
     ts_heap *heap = ts_load_acquire(&b->heap);
-    if (!ts_heap_hold(heap)) return false;
+    if (!ts_heap_hold(heap)) {
+        ts_store_release(&heap->unflushed, 1); /* partner: ts_heap_visit */
+        return false;
+    }
     /* The block was shut before the barrier of this hold. */
     bool flush = b->closing != TS_CLOSING;
     b->closing = TS_CLOSING;
@@ -346,8 +349,8 @@ static void end_left_behind(ts_heap *heap) {
         ts_heap_end_condemned(heap);
         ts_heap_drop(heap);
     }
-    for (ts_block *b = heap->blocks; b; b = next) {
-        next = b->heap_next;
+    for (ts_block *b = ts_heap_first_block(heap); b; b = next) {
+        next = ts_heap_next_block(b);
         if (is_listed(b) || !ts_heap_hold(heap)) continue;
         ts_foreign_drain(heap);
         ts_block_end(heap, b);

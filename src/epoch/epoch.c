@@ -61,7 +61,7 @@ static bool take_over(ts_heap *heap, ts_share *share, ts_block *block, EpochId i
     bool taken = false;
     if (ts_load_relaxed(&block->heap) == old && ts_load_relaxed(&old->state) == TS_HEAP_ABANDONED) {
         ts_foreign_drain(old);
-        ts_heap_unlink(old, block);
+        ts_heap_unlink(block);
         block->share = share;
         ts_store_release(&block->heap, heap);
         taken = true;
@@ -69,7 +69,7 @@ static bool take_over(ts_heap *heap, ts_share *share, ts_block *block, EpochId i
     ts_heap_drop(old);
     if (!taken) return false;
     ts_heap_enter(heap);
-    ts_heap_link(heap, block);
+    ts_heap_link(block);
     ts_epoch_open_block(block, id);
     ts_heap_leave(heap);
     return true;

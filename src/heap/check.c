@@ -361,12 +361,6 @@ static size_t block_bytes(const ts_block *block) {
     return block->scope ? sizeof(ts_scope_block) : sizeof(ts_churn_block);
 }
 
-static bool has_share(const ts_heap *heap, const ts_share *share) {
-    for (const ts_share *s = heap->shares; s; s = s->heap_next)
-        if (s == share) return true;
-    return false;
-}
-
 static bool check_shares(ts_check *check, const ts_heap *heap) {
     for (const ts_share *s = heap->shares; s; s = s->heap_next) {
         uint64_t warm = 0;
@@ -424,26 +418,31 @@ bool ts_check_pooled(void *arg, uint32_t chunk, bool bare) {
                 : check_free_block(check, ts_heap_nobody, block, false);
 }
 
-bool ts_check_heap(ts_check *check, const ts_heap *heap) {
+static bool check_blocks_of(ts_check *check, const ts_heap *heap, const ts_share *share) {
     const ts_block *before = NULL;
-    for (const ts_block *b = heap->blocks; b; b = b->heap_next) {
+    for (const ts_block *b = share->blocks; b; before = b, b = b->heap_next) {
         if (!ts_check_claim_lines(check, b, block_bytes(b), "a block")) return false;
         REQUIRE(!before || b->heap_prev == before, "heap %u: the list of its blocks is broken", heap->id);
         REQUIRE(ts_load_relaxed(&b->heap) == heap, "heap %u: has the block of another", heap->id);
-        REQUIRE(has_share(heap, b->share), "heap %u: a block has the share of another heap", heap->id);
-        REQUIRE(ts_load_relaxed(&b->allocator) == b->share->token,
+        REQUIRE(b->share == share, "heap %u: a block has another share than the one that lists it", heap->id);
+        REQUIRE(ts_load_relaxed(&b->allocator) == share->token,
                 "heap %u: a block is of one allocator, its share of another", heap->id);
         if (!ts_check_block(check, b)) return false;
-        if (check->allocator) {
-            ts_check_sums *sums = &check->allocator[b->share->allocator->entry.index];
-            sums->units += ts_load_relaxed(&b->slabs);
-            if (ts_era(b) != ts_load_relaxed(&b->era)) sums->condemned_units += ts_load_relaxed(&b->slabs);
-        }
-        before = b;
+        if (!check->allocator) continue;
+        ts_check_sums *sums = &check->allocator[share->allocator->entry.index];
+        sums->units += ts_load_relaxed(&b->slabs);
+        if (ts_era(b) != ts_load_relaxed(&b->era)) sums->condemned_units += ts_load_relaxed(&b->slabs);
     }
+    return true;
+}
+
+bool ts_check_heap(ts_check *check, const ts_heap *heap) {
+    if (!check_shares(check, heap)) return false;
+    for (const ts_share *s = heap->shares; s; s = s->heap_next)
+        if (!check_blocks_of(check, heap, s)) return false;
     REQUIRE(heap->spares[0] <= TS_SPARE_ENTRIES && heap->spares[1] <= TS_SPARE_ENTRIES,
             "heap %u: too many spare entries", heap->id);
-    return check_shares(check, heap) && check_free_blocks(check, heap, false) && check_free_blocks(check, heap, true);
+    return check_free_blocks(check, heap, false) && check_free_blocks(check, heap, true);
 }
 
 void ts_check_heap_now(const ts_heap *heap) {

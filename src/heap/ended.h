@@ -18,7 +18,7 @@ TS_ALWAYS_INLINE bool ts_era_is_used_up(uint64_t era) { return era >= TS_UNIT_ER
 /* The last of an end: the block is in no epoch, and one of the heap's free ones. */
 TS_ALWAYS_INLINE void ts_block_set_free(ts_heap *heap, ts_block *block, const bool scope) {
     ts_store_relaxed(&block->slabs, 0);
-    ts_heap_unlink(heap, block);
+    ts_heap_unlink(block);
     ts_store_relaxed(&block->epoch, NULL);
     if (TS_UNLIKELY(ts_era_is_used_up(ts_era(block)))) return;
     ts_block **list = scope ? &heap->free_scope : &heap->free_churn;

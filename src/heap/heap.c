@@ -98,7 +98,7 @@ static bool revoke(ts_heap *heap) {
 
 static void rebuild_all(ts_heap *heap) {
     heap->rebuild = false;
-    for (ts_block *b = heap->blocks; b; b = b->heap_next) ts_block_rebuild(heap, b);
+    for (ts_block *b = ts_heap_first_block(heap); b; b = ts_heap_next_block(b)) ts_block_rebuild(heap, b);
 }
 
 bool ts_heap_hold(ts_heap *heap) {
@@ -138,7 +138,7 @@ void ts_heap_drop(ts_heap *heap) {
         ts_heap_leave(heap);
         return;
     }
-    bool unused = ts_load_relaxed(&heap->state) == TS_HEAP_ABANDONED && heap->blocks == NULL;
+    bool unused = ts_load_relaxed(&heap->state) == TS_HEAP_ABANDONED && !ts_heap_first_block(heap);
     uint64_t serial = heap->serial;
     if (heap != ts_heap_nobody && ts_load_relaxed(&heap->state) == TS_HEAP_ABANDONED)
         ts_heap_give_blocks(heap, 0, 0, UINT32_MAX);
@@ -225,15 +225,20 @@ ts_heap *ts_heap_make(void) {
     return heap;
 }
 
-static void let_go(ts_heap *heap) {
+/* only: of that allocator, NULL: of all. */
+static void let_go(ts_heap *heap, const ts_allocator *only) {
     uint64_t recycled = 0;
     ts_foreign_drain(heap);
     ts_heap_end_condemned(heap);
-    for (ts_block *b = heap->blocks; b; b = b->heap_next) {
-        ts_block_flush_if_shut(heap, b);
-        ts_block_flush(heap, b, &recycled);
+    for (ts_share *s = heap->shares; s; s = s->heap_next) {
+        if (only && s->allocator != only) continue;
+        for (ts_block *b = s->blocks; b; b = b->heap_next) {
+            ts_block_flush_if_shut(heap, b);
+            ts_block_flush(heap, b, &recycled);
+        }
     }
-    ts_heap_give_warm(heap);
+    for (ts_share *s = heap->shares; s; s = s->heap_next)
+        if (!only || s->allocator == only) ts_note_warm(s->allocator, ts_share_give_warm(s));
     ts_heap_drop_dead_shares(heap);
     ts_heap_give_blocks(heap, 0, 0, UINT32_MAX);
     ts_check_heap_now(heap);
@@ -243,8 +248,9 @@ static void let_go(ts_heap *heap) {
 bool ts_heap_flush_bins(ts_heap *heap, const ts_allocator *allocator) {
     uint64_t recycled = 0;
     ts_heap_enter(heap);
-    for (ts_block *b = heap->blocks; b; b = b->heap_next)
-        if (!b->scope && b->share->allocator == allocator) ts_block_flush(heap, b, &recycled);
+    for (const ts_share *s = heap->shares; s; s = s->heap_next)
+        for (ts_block *b = s->allocator == allocator ? s->blocks : NULL; b; b = b->heap_next)
+            if (!b->scope) ts_block_flush(heap, b, &recycled);
     ts_heap_leave(heap);
     return recycled > 0;
 }
@@ -262,9 +268,12 @@ void ts_heap_visit(ts_heap *heap, ts_allocator *allocator) {
         ts_heap_end_condemned_abandoned(heap);
         return;
     }
+    /* acquire: partner of the stores after a block is shut; who stores after this is seen by the next visit */
+    bool look = atomic_exchange_explicit(&heap->unflushed, 0, memory_order_acquire) != 0;
     if (!visitor || ts_load_relaxed(&heap->state) == TS_HEAP_ABANDONED) {
         ts_heap_end_condemned(heap);
-        for (ts_block *b = heap->blocks; b; b = b->heap_next) ts_block_flush_if_shut(heap, b);
+        for (ts_block *b = look ? ts_heap_first_block(heap) : NULL; b; b = ts_heap_next_block(b))
+            ts_block_flush_if_shut(heap, b);
         /* Of this thread's own heap an allocation may be using one, which trims because it found no memory. */
         if (visitor) ts_heap_drop_dead_shares(heap);
     }
@@ -275,7 +284,7 @@ void ts_heap_visit(ts_heap *heap, ts_allocator *allocator) {
     ts_foreign_drain(heap);
     bool again = false, flushed = false;
     uint64_t recycled = 0;
-    for (ts_block *b = heap->blocks; b; b = b->heap_next) {
+    for (ts_block *b = look ? ts_heap_first_block(heap) : NULL; b; b = ts_heap_next_block(b)) {
         if (b->closing == TS_SHUT_SEEN) {
             b->closing = TS_CLOSING;
             ts_block_flush(heap, b, &recycled);
@@ -288,15 +297,23 @@ void ts_heap_visit(ts_heap *heap, ts_allocator *allocator) {
     }
     /* Also for those of its slabs that the drain above had to leave while it was not closing. */
     if (flushed) ts_foreign_drain_flushed(heap);
+    if (again) ts_store_relaxed(&heap->unflushed, 1); /* also if the next hold fails */
     for (ts_share *s = heap->shares; s; s = s->heap_next)
         if (s->allocator == allocator) (void)ts_share_give_warm(s);
     ts_heap_drop(heap);
     if (again) ts_heap_visit(heap, allocator);
 }
 
+void ts_heap_let_go(ts_heap *heap, const ts_allocator *allocator) {
+    ts_heap_enter(heap);
+    let_go(heap, allocator);
+    ts_heap_leave(heap);
+    ts_settle_all();
+}
+
 void ts_heap_idle(ts_heap *heap) {
     ts_heap_enter(heap);
-    let_go(heap);
+    let_go(heap, NULL);
     ts_heap_leave(heap);
     /* Its warm units went to every allocator it has a share of. Shares are added and dropped by this thread only. */
     for (ts_share *s = heap->shares; s; s = s->heap_next) ts_allocator_settle_over(s->allocator);
@@ -310,8 +327,8 @@ void ts_heap_exit(void *arg) {
     ts_heap_unbind();
     ts_heap_enter(heap);
     heap->keeps_nothing = true; /* before the flush: who holds the heap after it frees for nobody */
-    let_go(heap);
-    for (ts_block *b = heap->blocks; b; b = b->heap_next) ts_block_shut(b);
+    let_go(heap, NULL);
+    for (ts_block *b = ts_heap_first_block(heap); b; b = ts_heap_next_block(b)) ts_block_shut(b);
     ts_heap_leave(heap);
     /* From here on this thread is one of the others. */
     ts_lock_acquire(&heap->lock);
@@ -372,12 +389,13 @@ void ts_heap_fork_child(void) {
             bool lost = ts_load_relaxed(&h->revoked) == 2;
             h->tls = NULL;
             h->rebuild = !lost;
+            ts_store_relaxed(&h->unflushed, 1);
             h->keeps_nothing = true;
             /* Its thread may have been about to take one, or to put one back. */
             h->spares[TS_TABLE_EPOCH] = h->spares[TS_TABLE_DOMAIN] = 0;
             ts_store_seq(&h->state, lost ? TS_HEAP_LOST : TS_HEAP_ABANDONED);
             if (!lost) ts_fetch_add_relaxed(&ts_heaps_abandoned, 1);
-            for (ts_block *b = h->blocks; b && !lost; b = b->heap_next) ts_block_shut(b);
+            for (ts_block *b = ts_heap_first_block(h); b && !lost; b = ts_heap_next_block(b)) ts_block_shut(b);
             if (h->lent && !lost) ts_foreign_lent_back(h);
         }
         ts_store_release(&h->revoked, 0);

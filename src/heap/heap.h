@@ -167,6 +167,8 @@ static inline ts_share *ts_heap_find_share(const ts_heap *heap, uintptr_t token)
 }
 /* Empties magazines and claimed words of all blocks, drains, gives warm units away. Caller: not inside the heap. */
 void ts_heap_idle(ts_heap *heap);
+/* The same of one allocator, but for the records that nobody has. Holds nothing. */
+void ts_heap_let_go(ts_heap *heap, const struct ts_allocator *allocator);
 /* As ts_table_take and ts_table_give, by way of a few entries that the thread keeps. which: TS_TABLE_EPOCH, _DOMAIN. */
 static inline void *ts_heap_take_entry(ts_table *table, unsigned which) {
     ts_heap *heap = ts_thread.heap;
@@ -202,8 +204,6 @@ ts_share *ts_heap_share(ts_heap *heap, struct ts_allocator *allocator);
 void ts_heap_drop_dead_shares(ts_heap *heap);
 /* The warm units of a share go to its allocator; how many there were. Caller holds the heap. */
 uint64_t ts_share_give_warm(ts_share *share);
-/* The same of all shares, noted for who settles. */
-void ts_heap_give_warm(ts_heap *heap);
 
 /* ---- ended blocks, in block_pool.c ---------------------------------------------------------------- */
 
@@ -273,19 +273,29 @@ void ts_heap_visit(ts_heap *heap, struct ts_allocator *allocator);
    no memory. Whether there were any. Holds nothing. */
 bool ts_heap_flush_bins(ts_heap *heap, const struct ts_allocator *allocator);
 void ts_heap_condemn(ts_heap *heap, ts_block *block);
-static inline void ts_heap_link(ts_heap *heap, ts_block *block) {
-    block->heap_next = heap->blocks;
-    if (heap->blocks) heap->blocks->heap_prev = block;
-    heap->blocks = block;
+/* The list of the block's share, which is set, and stays while the block is in it. */
+static inline void ts_heap_link(ts_block *block) {
+    ts_block *next = block->heap_next = block->share->blocks;
+    if (next) next->heap_prev = block;
+    block->share->blocks = block;
 }
-static inline void ts_heap_unlink(ts_heap *heap, ts_block *block) {
+static inline void ts_heap_unlink(ts_block *block) {
     ts_block *next = block->heap_next;
-    if (heap->blocks == block) {
-        heap->blocks = next;
+    if (block->share->blocks == block) {
+        block->share->blocks = next;
         return;
     }
     block->heap_prev->heap_next = next;
     if (next) next->heap_prev = block->heap_prev;
+}
+/* All blocks of a heap that are in use, share by share. A block's successor is asked for before it is ended. */
+static inline ts_block *ts_share_first_block(const ts_share *share) {
+    while (share && !share->blocks) share = share->heap_next;
+    return share ? share->blocks : NULL;
+}
+static inline ts_block *ts_heap_first_block(const ts_heap *heap) { return ts_share_first_block(heap->shares); }
+static inline ts_block *ts_heap_next_block(const ts_block *block) {
+    return block->heap_next ? block->heap_next : ts_share_first_block(block->share->heap_next);
 }
 
 /* The first of the heap's free blocks, not yet in the epoch's list nor open. Its last use left it in no epoch and shut. */
@@ -313,7 +323,7 @@ TS_ALWAYS_INLINE void ts_block_begin(ts_heap *heap, ts_share *share, struct ts_e
     ts_store_relaxed(&block->era, (uint32_t)ts_era(block));
     ts_keep_relaxed(&block->resets, 0);
     ts_store_release(&block->epoch, epoch); /* after the last use: object.c, snapshot.c (epoch_of) */
-    ts_heap_link(heap, block);
+    ts_heap_link(block);
 }
 
 /* A block for an epoch, likewise. NULL: no memory. */

@@ -231,8 +231,28 @@ uint64_t ts_allocator_warm_units(ts_allocator *allocator) {
     return sum;
 }
 
+/* Others have left work to the heap. Hints: what comes while this is read is for the next who looks. */
+static bool has_work_left(const ts_heap *heap) {
+    return ts_load_relaxed(&heap->queue) != 0 || ts_load_relaxed(&heap->backlog) != 0 ||
+           ts_load_relaxed(&heap->condemned) != NULL || ts_load_relaxed(&heap->ending) != NULL ||
+           ts_load_relaxed(&heap->unflushed) != 0;
+}
+
+/* A thread whose heap is visited waits meanwhile, so none is that has nothing for this. */
 static void collect(ts_allocator *allocator) {
-    for (ts_heap *heap = ts_heaps(); heap; heap = heap->next) ts_heap_visit(heap, allocator);
+    /* acquire: partner of the release in ts_heap_share. Nobody drops a share between read_begin and read_end; nor does the record go:
+       the caller has it pinned, or is ending it. */
+    bool reads = ts_allocator_read_begin(allocator, allocator->token);
+    for (ts_heap *heap = ts_heaps(); heap; heap = heap->next)
+        if (!reads || heap == ts_thread.heap || has_work_left(heap)) ts_heap_visit(heap, allocator);
+    if (!reads) return;
+    for (ts_share *s = ts_load_acquire(&allocator->shares); s; s = s->allocator_next) {
+        bool warm = (ts_load_relaxed(&s->warm[0].count) | ts_load_relaxed(&s->warm[1].count)) != 0;
+        if (s->heap == ts_thread.heap) continue;
+        /* Nobody waits for an ended thread's; and shares of allocators that have ended are dropped there. */
+        if (warm || ts_load_relaxed(&s->heap->state) == TS_HEAP_ABANDONED) ts_heap_visit(s->heap, allocator);
+    }
+    ts_allocator_read_end(allocator);
 }
 
 size_t ts_allocator_trim(ts_allocator *allocator, uint64_t keep_units) {

@@ -50,12 +50,6 @@ ts_share *ts_heap_share(ts_heap *heap, ts_allocator *allocator) {
     return made;
 }
 
-static bool share_in_use(const ts_heap *heap, const ts_share *share) {
-    for (const ts_block *b = heap->blocks; b; b = b->heap_next)
-        if (b->share == share) return true;
-    return false;
-}
-
 uint64_t ts_share_give_warm(ts_share *share) {
     ts_allocator *a = share->allocator;
     uint64_t units = 0;
@@ -72,7 +66,7 @@ void ts_heap_drop_dead_shares(ts_heap *heap) {
     for (ts_share **at = &heap->shares; *at;) {
         ts_share *share = *at;
         /* seq_cst: see ts_allocator_read_begin */
-        if (ts_load_seq(&share->allocator->entry.id) == share->token || share_in_use(heap, share) ||
+        if (ts_load_seq(&share->allocator->entry.id) == share->token || share->blocks ||
             ts_load_seq(&share->allocator->readers) != 0) {
             at = &share->heap_next;
             continue;
@@ -84,8 +78,4 @@ void ts_heap_drop_dead_shares(ts_heap *heap) {
         ts_lines_give(TS_LINES_SHARE, share);
         ts_allocator_unpin(allocator);
     }
-}
-
-void ts_heap_give_warm(ts_heap *heap) {
-    for (ts_share *s = heap->shares; s; s = s->heap_next) ts_note_warm(s->allocator, ts_share_give_warm(s));
 }

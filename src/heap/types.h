@@ -123,7 +123,7 @@ typedef struct ts_block {
     _Atomic(struct ts_epoch *) epoch; /* constant during a use; read by who looks at an object */
     /* (h) unless said otherwise */
     _Atomic(struct ts_block *) epoch_next; /* written under the epoch's lock, walked by readers without it */
-    struct ts_block *heap_next;            /* list of the heap's blocks in use, or of its free ones */
+    struct ts_block *heap_next;            /* list of the share's blocks in use, or of the heap's free ones */
     struct ts_block *heap_prev;            /* of the first block in use it means nothing */
     struct ts_block *condemned_next;       /* owner: who pushed it on the condemned list */
     _Atomic uint64_t
@@ -218,6 +218,7 @@ typedef struct ts_share {
     uint8_t care;      /* the allocator's, any tool included; likewise */
     uint16_t index;    /* the allocator's, as records of slabs have it; likewise */
     struct ts_share *heap_next;        /* (h) */
+    ts_block *blocks;                  /* (h) in use, newest first */
     struct ts_share *allocator_next;   /* constant once in the allocator's list */
     ts_warm warm[TS_PARTS];            /* (h) */
     _Atomic uint64_t refused_closed;   /* allocations in an epoch that was not active */
@@ -263,12 +264,13 @@ typedef struct ts_heap {
     ts_lock bias_lock;
     bool rebuild;                  /* (h) its thread vanished in a fork: trust state words only */
     bool keeps_nothing;            /* (h) its thread ends, or has: no bin keeps an empty slab any more */
+    _Atomic uint32_t unflushed;    /* a block of it was shut by who could not hold it then, or vanished in a fork:
+                                      who holds it looks for that one. Set after the block is shut */
     ts_tls *tls;                   /* written with lock and bias_lock (or in a child of fork); NULL when abandoned */
     _Atomic uint64_t queue;        /* newest slab with foreign frees, 0: none; pushed by any thread */
     _Atomic uint32_t backlog;      /* (h) taken off the queue, not worked on yet; a hint to its owner, as is `ending` */
     _Atomic(ts_block *) condemned; /* blocks of destroyed epochs for the owner to take back; pushed by any */
     _Atomic(ts_block *) ending;    /* (h) taken off that list, not ended yet */
-    ts_block *blocks;              /* (h) in use */
     ts_block *free_churn, *free_scope; /* (h) ended ones, for its next epochs */
     _Atomic uint32_t free_blocks[2];   /* (h) how many, of churn and of scope; a hint to its owner */
     ts_share *shares;                  /* (h) */

@@ -277,6 +277,7 @@ proctype trimmer() {
           r = mem[CLOSING];
           again = false;
           if
+          :: skip /* `unflushed` does not say that a block was missed */
           :: r == SHUT_SEEN -> mem[CLOSING] = CLOSED; flush()
           :: r == OPEN_BLOCK && !open ->
 #ifdef WITHOUT_SECOND_HOLD

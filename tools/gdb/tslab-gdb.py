@@ -412,10 +412,13 @@ def all_heaps():
 
 
 def heap_blocks(heap):
-    pointer = heap["blocks"]
-    while address_of(pointer):
-        yield pointer.dereference()
-        pointer = pointer["heap_next"]
+    share = heap["shares"]
+    while address_of(share):
+        pointer = share["blocks"]
+        while address_of(pointer):
+            yield pointer.dereference()
+            pointer = pointer["heap_next"]
+        share = share["heap_next"]
 
 
 def thread_of(heap):

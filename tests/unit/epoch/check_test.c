@@ -212,8 +212,9 @@ static void table_index(void) { ADD(epoch_of(churn)->entry.index, 1); }
 static void table_era(void) { CHANGE(epoch_of(churn)->entry.era, 0); }
 static void table_free_list(void) { CHANGE(ts_domains.free_head, ts_table_high(&ts_domains) + 5); }
 static void table_spare(void) { CHANGE(ts_thread.heap->spare[0][0]->id, 77); }
-static void heap_block_list(void) { CHANGE(ts_thread.heap->blocks->heap_next->heap_prev, 0); }
-static void heap_block_lost(void) { CHANGE(ts_thread.heap->blocks, (uintptr_t)ts_thread.heap->blocks->heap_next); }
+static ts_share *my_share(void);
+static void heap_block_list(void) { CHANGE(my_share()->blocks->heap_next->heap_prev, 0); }
+static void heap_block_lost(void) { CHANGE(my_share()->blocks, (uintptr_t)my_share()->blocks->heap_next); }
 static void heap_revoked(void) { CHANGE(ts_thread.heap->revoked, 1); }
 static void heap_in_operation(void) { CHANGE(ts_thread.in_op, 1); }
 static void heap_token(void) { ADD(ts_thread.token, 1); }
@@ -445,7 +446,7 @@ static void heap_state_without_thread(void) { CHANGE(others()->state, TS_HEAP_LI
 static void heap_free_and_live(void) { CHANGE(mine()->listed_free, true); }
 static void heap_free_with_blocks(void) { CHANGE(others()->listed_free, true); }
 static void heap_spares(void) { CHANGE(mine()->spares[1], TS_SPARE_ENTRIES + 1); }
-static void heap_blocks_loop(void) { CHANGE(mine()->blocks->heap_next, (uintptr_t)mine()->blocks); }
+static void heap_blocks_loop(void) { CHANGE(my_share()->blocks->heap_next, (uintptr_t)my_share()->blocks); }
 
 /* ---- blocks ---------------------------------------------------------------------------------------------------- */
 
@@ -694,7 +695,7 @@ static const struct {
     CASE(block_open, "a block is open to"),
     CASE(block_epoch, "block of another"),
     CASE(block_heap, "block of another"),
-    CASE(block_share, "share of another"),
+    CASE(block_share, "another share than the one that lists it"),
     CASE(block_closing, "closing"),
     CASE(block_flushed, "flushed"),
     CASE(block_of_closed_epoch_open, "a block is open to"),

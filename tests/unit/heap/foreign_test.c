@@ -444,7 +444,7 @@ static void many_end_at_once(void **state) {
     for (unsigned i = 0; i < EPOCHS; i++) assert_int_equal(foreign_free(live[i], TS_ANY_GENERATION), TS_FOREIGN_FREED);
     uint64_t blocks = 0;
     drain();
-    for (const ts_block *b = ts_thread.heap->blocks; b; b = b->heap_next) blocks++;
+    for (const ts_block *b = ts_heap_first_block(ts_thread.heap); b; b = ts_heap_next_block(b)) blocks++;
     assert_int_equal(blocks, 0); /* without that anybody has asked for a state */
     for (unsigned i = 0; i < EPOCHS; i++) assert_int_equal(epoch_state(allocator, epochs[i]), EPOCH_CLOSED);
 }

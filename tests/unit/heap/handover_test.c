@@ -719,6 +719,8 @@ static void free_it_soon(void) {
         sup_sleep_ms(1);
     }
 }
+static void *left_there;
+static void allocate_there(void) { left_there = slab_malloc_epoch(first, 4096, budget_epoch); }
 static bool call_barrier(void) {
     call();
     return test_barrier();
@@ -735,13 +737,15 @@ static void freed_while_it_trims(void **state) {
     ts_allocator *old = ts_allocator_find(ts_token(first));
     budget_epoch = epoch_open(first, NULL, EPOCH_CHURN);
     begin();
-    let(nothing); /* a heap that comes before this thread's in the list, if it is new */
+    let(allocate_there);
+    assert_non_null(left_there);
     for (unsigned i = 0; i < 4; i++) {
         object = slab_malloc_epoch(first, 4096, budget_epoch);
         assert_non_null(object);
     }
     budget_block = block_of(object);
     assert_true(slab_set_budget(first, TS_UNIT_BYTES));
+    assert_true(slab_free(first, left_there)); /* so that a trim has to hold that thread's heap */
     table.barrier_all = call_barrier;
     at_call = free_it_soon;
     void *p = slab_malloc_epoch(first, 4096, budget_epoch);

@@ -146,7 +146,7 @@ static void used_again_before_it_is_listed(void **state) {
     at_release = served_a_thread_more;
     assert_true(epoch_destroy(allocator, first)); /* holds the heap, ends its last block, lets go */
     assert_null(at_release);
-    assert_non_null(seen->blocks);
+    assert_non_null(ts_heap_first_block(seen));
     SUP_CHECK(!seen->listed_free, "a heap with blocks is listed as free");
     begin();
     let(nothing);
@@ -190,7 +190,7 @@ static bool barrier_then_condemn(void) {
 }
 
 /* An operation of the thread that began before the kill may still be at work in a block that is condemned after the
-   visitor's barrier: it takes a barrier more. */
+   visitor's barrier: it is left to the next visitor, who takes a barrier of his own. */
 static void condemned_after_the_barrier(void **state) {
     (void)state;
     if (!have_barrier()) {
@@ -203,6 +203,9 @@ static void condemned_after_the_barrier(void **state) {
     ts_lock_release(ts_epoch_lock(e));
     barriers = 0;
     at_barrier = barrier_then_condemn;
+    ts_heap_visit(other_heap, record);
+    SUP_CHECK(barriers == 1 && ts_load_relaxed(&block->slabs) > 0,
+              "a block was ended that was condemned after the only barrier");
     ts_heap_visit(other_heap, record);
     at_barrier = NULL;
     SUP_CHECK(barriers == 2, "%u barriers", barriers);
@@ -232,6 +235,7 @@ static bool barrier_then_shut(void) {
     if (barriers++ == 0) {
         ts_store_relaxed(&block->open_id, TS_ID_NEVER);
         ts_block_shut(block);
+        ts_store_release(&other_heap->unflushed, 1);
     } else {
         SUP_CHECK(!ts_load_relaxed(&block->flushed), "a block was flushed that was shut after the only barrier");
     }
@@ -256,6 +260,97 @@ static void shut_after_the_barrier(void **state) {
     let(idle);
     end();
     assert_int_equal(sup_live_objects(allocator), 0);
+    assert_true(epoch_destroy(allocator, epoch));
+    sup_check_empty(allocator);
+}
+
+static bool only_the_first_barrier(void) { return barriers > 0 ? (barriers++, false) : barrier_then_shut(); }
+
+/* If the second hold fails the next visitor goes on. */
+static void not_held_again(void **state) {
+    (void)state;
+    if (!have_barrier()) {
+        skip();
+    }
+    begin_with_objects();
+    barriers = 0;
+    at_barrier = only_the_first_barrier;
+    ts_heap_visit(other_heap, record);
+    SUP_CHECK(barriers == 2 && block->closing == TS_SHUT_SEEN, "%u barriers", barriers);
+    at_barrier = NULL;
+    ts_heap_visit(other_heap, record);
+    SUP_CHECK(ts_load_relaxed(&block->flushed), "not flushed");
+    end();
+    assert_true(epoch_destroy(allocator, epoch));
+    sup_check_empty(allocator);
+}
+
+/* Who closes an epoch cannot hold the heap of a thread that has a block in it: who can flushes that, and its last slabs end
+   the epoch. */
+static void what_a_close_has_missed(void **state) {
+    (void)state;
+    if (!have_barrier()) {
+        skip();
+    }
+    begin_with_objects();
+    let(free_objects);
+    at_barrier = no_barrier;
+    assert_true(epoch_close(allocator, epoch));
+    SUP_CHECK(!ts_load_relaxed(&block->flushed) && ts_load_relaxed(&block->slabs) > 0, "held without a barrier");
+    at_barrier = NULL;
+    (void)slab_trim(allocator);
+    SUP_CHECK(ts_load_relaxed(&block->slabs) == 0, "a closed block was not flushed");
+    assert_int_equal(epoch_state(allocator, epoch), EPOCH_CLOSED);
+    end();
+    sup_check_empty(allocator);
+}
+
+/* A visit looks at no block while none was missed: its time does not depend on how many there are. */
+static void nothing_was_missed(void **state) {
+    (void)state;
+    begin_with_objects();
+    SUP_CHECK(ts_load_relaxed(&other_heap->unflushed) == 0, "a block is to be looked for");
+    let(free_objects);
+    assert_true(epoch_close(allocator, epoch));
+    SUP_CHECK(!have_barrier() || ts_load_relaxed(&other_heap->unflushed) == 0,
+              "a block that was flushed is looked for");
+    end();
+    (void)slab_trim(allocator);
+    sup_check_empty(allocator);
+}
+
+static bool count_barriers(void) {
+    barriers++;
+    return ts_os_native.barrier_all();
+}
+
+static void make_warm(void) {
+    EpochId phase = epoch_open(allocator, NULL, EPOCH_SCOPE);
+    SUP_CHECK(slab_malloc_epoch(allocator, 100, phase) != NULL && epoch_destroy(allocator, phase), "a phase");
+}
+
+/* A trim stops no thread that has nothing for it. */
+static void holds_who_has_something(void **state) {
+    (void)state;
+    if (!have_barrier()) {
+        skip();
+    }
+    begin_with_objects();
+    ts_share *share = ts_heap_find_share(other_heap, ts_token(allocator));
+    at_barrier = count_barriers;
+    barriers = 0;
+    (void)slab_trim(allocator);
+    SUP_CHECK(barriers == 0, "%u barriers for nothing", barriers);
+    let(make_warm);
+    assert_int_equal(ts_load_relaxed(&share->warm[TS_NORMAL].count), 1);
+    (void)slab_trim(allocator);
+    SUP_CHECK(barriers > 0 && ts_load_relaxed(&share->warm[TS_NORMAL].count) == 0, "what a thread keeps was not taken");
+    barriers = 0;
+    assert_true(slab_free(allocator, objects[0])); /* by another than its thread */
+    (void)slab_trim(allocator);
+    SUP_CHECK(barriers > 0 && ts_load_relaxed(&other_heap->queue) == 0, "a foreign free was not taken in");
+    at_barrier = NULL;
+    end();
     assert_true(epoch_destroy(allocator, epoch));
     sup_check_empty(allocator);
 }
@@ -295,9 +390,15 @@ static void freed_while_its_thread_ends(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        WITH(used_again_before_it_is_listed),    WITH(condemned_after_the_barrier),
-        WITH(ends_while_a_visitor_has_its_list), WITH(shut_after_the_barrier),
+        WITH(used_again_before_it_is_listed),
+        WITH(condemned_after_the_barrier),
+        WITH(ends_while_a_visitor_has_its_list),
+        WITH(shut_after_the_barrier),
+        WITH(not_held_again),
+        WITH(what_a_close_has_missed),
+        WITH(nothing_was_missed),
         WITH(freed_while_its_thread_ends),
+        WITH(holds_who_has_something),
     };
     return cmocka_run_group_tests_name("heap.heap_steps", tests, NULL, NULL);
 }

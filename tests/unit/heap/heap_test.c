@@ -210,7 +210,7 @@ static void blocks_do_not_pile_up(void **state) {
         for (int i = 0; i < 80; i++) assert_true(slab_free(allocator, more[i]));
         assert_non_null(live[t % LIVE] = slab_malloc_epoch(allocator, 128, epoch));
         blocks = 0;
-        for (const ts_block *b = ts_thread.heap->blocks; b; b = b->heap_next) blocks++;
+        for (const ts_block *b = ts_heap_first_block(ts_thread.heap); b; b = ts_heap_next_block(b)) blocks++;
         if (t == THREADS / 2) half = blocks;
     }
     SUP_CHECK(blocks <= half + 2, "%u blocks after %d threads, %u after half of them", blocks, (int)THREADS, half);
