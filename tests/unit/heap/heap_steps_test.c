@@ -346,9 +346,9 @@ static void holds_who_has_something(void **state) {
     (void)slab_trim(allocator);
     SUP_CHECK(barriers > 0 && ts_load_relaxed(&share->warm[TS_NORMAL].count) == 0, "what a thread keeps was not taken");
     barriers = 0;
-    assert_true(slab_free(allocator, objects[0])); /* by another than its thread */
+    assert_true(slab_free(allocator, objects[0])); /* another thread's */
     (void)slab_trim(allocator);
-    SUP_CHECK(barriers > 0 && ts_load_relaxed(&other_heap->queue) == 0, "a foreign free was not taken in");
+    SUP_CHECK(barriers > 0, "a heap with foreign frees was not held"); /* those of open blocks stay on its queue */
     at_barrier = NULL;
     end();
     assert_true(epoch_destroy(allocator, epoch));
