@@ -22,13 +22,16 @@
 #define SMALL_BYTES (16u * TS_SMALL_CLASSES)
 #define NORMAL_SIZE(size) ((size) - (SMALL_BYTES + 1) <= TS_MAX_CLASS_BYTES - (SMALL_BYTES + 1))
 
-/* The claimed word is used up too. Inside an operation, which ends here: the next word of the bin's slabs is claimed with the
-   heap held: in_op is 1, so it is held unless another thread revoked it. NULL: the slow path. */
-TS_ALWAYS_INLINE void *pop_claimed(ts_tls *tls, ts_churn_block *block, ts_bin *bin, const unsigned part) {
-    void *p = NULL;
+/* The claimed word is used up too. Inside an operation: the next word of the bin's slabs is claimed with the heap held: in_op is 1,
+   so it is held unless another thread revoked it. false: the slow path. */
+TS_ALWAYS_INLINE bool claims(const ts_tls *tls, ts_churn_block *block, ts_bin *bin) {
     const ts_heap *heap = tls->heap;
-    if (TS_LIKELY(ts_load_acquire(&heap->revoked) == 0) && ts_bin_claim(block, ts_bin_class(block, bin)))
-        p = ts_fast_word(bin, part);
+    return TS_LIKELY(ts_load_acquire(&heap->revoked) == 0) && ts_bin_claim(block, ts_bin_class(block, bin));
+}
+
+/* The same with the object, and the operation ends here. */
+TS_ALWAYS_INLINE void *pop_claimed(ts_tls *tls, ts_churn_block *block, ts_bin *bin, const unsigned part) {
+    void *p = claims(tls, block, bin) ? ts_fast_word(bin, part) : NULL;
     ts_op_end(tls);
     return p;
 }
@@ -338,12 +341,13 @@ TS_ALWAYS_INLINE SlabHandle new_handle(const ts_churn_block *block, const ts_bin
     return ts_handle_pack(ts_slab_unit(slab), generation, (uint32_t)entry, ts_bin_class(block, bin));
 }
 
-/* The usual case, in which there is an object in the magazine or the claimed word. NULL: another. */
+/* The usual case, in which there is an object in the magazine, or the claimed word, or one can be claimed. NULL: another. */
 TS_ALWAYS_INLINE void *alloc_obj_fast(ts_tls *tls, size_t size, SlabHandle *out, const unsigned part) {
-    const ts_churn_block *block = tls->block;
-    ts_bin *bin = ts_bin_at(tls->block, ts_classes.bin[size]);
+    ts_churn_block *block = tls->block;
+    ts_bin *bin = ts_bin_at(block, ts_classes.bin[size]);
     void *p = ts_fast_pop(bin, part);
     if (TS_UNLIKELY(!p)) p = ts_fast_word(bin, part);
+    if (TS_UNLIKELY(!p) && claims(tls, block, bin)) p = ts_fast_word(bin, part);
     if (TS_LIKELY(p != NULL)) *out = new_handle(block, bin, p, part);
     return p;
 }
@@ -363,17 +367,7 @@ TS_ENTRY void *alloc_obj_epoch(SlabAllocator *allocator, size_t size, EpochId ep
             p = alloc_obj_fast(tls, size, out, TS_SMALL);
     }
     ts_op_end(tls);
-    if (TS_LIKELY(p != NULL)) return p;
-    p = slab_malloc_epoch(allocator, size, epoch);
-    ts_object object;
-    *out = SLAB_HANDLE_NONE;
-    if (!p) return NULL;
-    /* Another thread can destroy the epoch between the two steps, and the place be another epoch's object. */
-    if (ts_object_at(ts_token(allocator), p, &object) && object.epoch == epoch)
-        *out = ts_object_handle(ts_token(allocator), &object);
-    if (*out != SLAB_HANDLE_NONE) return p;
-    errno = ESTALE;
-    return NULL;
+    return TS_LIKELY(p != NULL) ? p : ts_alloc_object(ts_token(allocator), size, epoch, out);
 }
 
 /* The usual case: of this thread's own open block, in a unit of the part. false: another; nothing was done, and the operation goes on.

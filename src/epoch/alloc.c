@@ -13,6 +13,38 @@
 #include <errno.h>
 #include <string.h>
 
+/* ---- what is taken --------------------------------------------------------------------------------------- */
+
+/* Noted of a new object before the heap is left: afterwards another thread can end its epoch, or reset it, and the place be another
+   object's of the same epoch. */
+typedef struct ts_taken {
+    size_t size;   /* asked for */
+    uint64_t word; /* UNIT word of its slab, without FOREIGN: no other use of the slab has that */
+    /* Of an allocator with care: where the first byte is that was written since the place was filled, or TS_CARE_CLEAN; in a slot that
+       was an object before. */
+    size_t written;
+    bool again;
+} ts_taken;
+
+TS_COLD static void care_for(const ts_allocator *allocator, void *p, uint32_t kind, ts_taken *t) {
+    bool check = allocator->settings.on_misuse != SLAB_MISUSE_IGNORE;
+    size_t usable = kind < TS_CLASSES ? ts_class_bytes[kind] : ts_scope_round(t->size);
+    t->written = ts_care_allocated(allocator, ts_slab_start(p), p, t->size, usable, check);
+    t->again = false;
+    if (kind >= TS_CLASSES) return;
+    const ts_part *part = &ts_region.part[ts_class_part(kind)];
+    uint64_t entry = ts_entry_of(part, p);
+    t->again = ts_state_generation(ts_load_relaxed(&part->state[ts_granule(ts_class_part(kind), entry)])) != 0;
+}
+
+/* Inside the heap, or an operation; kind: a class or TS_COUNT_SCOPE. */
+static void note(const ts_allocator *allocator, void *p, uint32_t kind, ts_taken *t) {
+    uint32_t unit;
+    uint64_t entry;
+    if (ts_locate(p, &unit, &entry)) t->word = ts_load_relaxed(ts_unit_word(unit)) & ~TS_UNIT_FOREIGN;
+    if (TS_UNLIKELY(allocator->care)) care_for(allocator, p, kind, t);
+}
+
 /* ---- churn ---------------------------------------------------------------------------------------- */
 
 static void *pop(ts_churn_block *block, unsigned cls) {
@@ -84,12 +116,13 @@ static void *churn_try(ts_heap *heap, ts_churn_block *block, unsigned cls, Epoch
     return ts_bin_claim(block, cls) ? pop(block, cls) : NULL;
 }
 
-static void *churn_alloc(ts_heap *heap, ts_churn_block *block, unsigned cls, EpochId id) {
+static void *churn_alloc(ts_heap *heap, ts_churn_block *block, unsigned cls, EpochId id, ts_taken *t) {
     bool adopt = true, no_memory = false;
     for (;;) {
         int error;
         ts_heap_enter(heap);
         void *p = churn_try(heap, block, cls, id, &error);
+        if (p) note(block->b.share->allocator, p, cls, t);
         ts_heap_leave(heap);
         if (p) {
             ts_heap_bind(heap, block->b.share);
@@ -142,7 +175,7 @@ TS_ALWAYS_INLINE void *bump(ts_scope_block *block, size_t bytes, size_t align) {
     return next <= ts_load_relaxed(&block->limit) ? ts_fast_bump(block, word, next) : NULL;
 }
 
-static void *scope_alloc(ts_heap *heap, ts_scope_block *block, size_t bytes, size_t align, EpochId id) {
+static void *scope_alloc(ts_heap *heap, ts_scope_block *block, size_t bytes, size_t align, EpochId id, ts_taken *t) {
     ts_share *share = block->b.share;
     for (bool no_memory = false;;) {
         ts_heap_enter(heap);
@@ -158,6 +191,7 @@ static void *scope_alloc(ts_heap *heap, ts_scope_block *block, size_t bytes, siz
                 ts_count(&share->count[TS_COUNT_SCOPE].slow_path_hits, 1);
                 if (ts_scope_renew(block)) p = bump(block, bytes, align);
             }
+            if (p) note(share->allocator, p, TS_COUNT_SCOPE, t);
         }
         ts_heap_leave(heap);
         if (p) return p;
@@ -193,7 +227,8 @@ static void *scope_alloc(ts_heap *heap, ts_scope_block *block, size_t bytes, siz
 }
 
 void *ts_alloc_scope(ts_heap *heap, ts_scope_block *block, size_t bytes, EpochId id) {
-    void *p = scope_alloc(heap, block, bytes, 16, id);
+    ts_taken t = {.size = bytes};
+    void *p = scope_alloc(heap, block, bytes, 16, id, &t);
     ts_epoch_settle();
     return p;
 }
@@ -214,29 +249,21 @@ static ts_block *find_block(ts_heap *heap, ts_allocator *allocator, EpochId id) 
     return ts_epoch_join(heap, allocator, id);
 }
 
-/* An object in a slab of an allocator with care; kind: a class or TS_COUNT_SCOPE. */
-TS_COLD static void give_out(ts_allocator *allocator, EpochId id, void *p, size_t size, uint32_t kind) {
-    bool check = allocator->settings.on_misuse != SLAB_MISUSE_IGNORE;
+/* Tells what care has found at an object in a slab; kind: a class or TS_COUNT_SCOPE. */
+TS_COLD static void tell(ts_allocator *allocator, EpochId id, void *p, uint32_t kind, const ts_taken *t) {
     if (TS_UNLIKELY(ts_thread.written)) {
         const char *at = ts_thread.written;
         ts_thread.written = NULL;
         ts_misuse_written_free(allocator->token, at);
     }
-    size_t usable = kind < TS_CLASSES ? ts_class_bytes[kind] : ts_scope_round(size);
-    size_t other = ts_care_allocated(allocator, ts_slab_start(p), p, size, usable, check);
-    if (other == TS_CARE_CLEAN) return;
-    bool freed = false;
-    if (kind < TS_CLASSES) {
-        const ts_part *part = &ts_region.part[ts_class_part(kind)];
-        uint64_t entry = ts_entry_of(part, p);
-        freed = ts_state_generation(ts_load_relaxed(&part->state[ts_granule(ts_class_part(kind), entry)])) != 0;
-    }
-    ts_misuse_written(allocator->token, p, other, kind, usable, id, freed);
+    size_t usable = kind < TS_CLASSES ? ts_class_bytes[kind] : ts_scope_round(t->size);
+    if (t->written != TS_CARE_CLEAN) ts_misuse_written(allocator->token, p, t->written, kind, usable, id, t->again);
 }
 
 /* zero: in, whether the bytes must be zero; they are. align is a power of two. */
-static void *alloc_in(ts_heap *heap, ts_allocator *allocator, EpochId id, size_t size, size_t align, bool zero) {
+static void *alloc_in(ts_heap *heap, ts_allocator *allocator, EpochId id, size_t align, bool zero, ts_taken *t) {
     void *p = NULL;
+    size_t size = t->size;
     if (size > PTRDIFF_MAX) {
         errno = ENOMEM;
         return NULL;
@@ -249,16 +276,16 @@ static void *alloc_in(ts_heap *heap, ts_allocator *allocator, EpochId id, size_t
         block = find_block(heap, allocator, id);
         if (!block) return NULL;
         if (block->scope && size + align <= TS_SCOPE_MAX_BYTES + 16)
-            p = scope_alloc(heap, ts_scope(block), ts_scope_round(size), align, id);
+            p = scope_alloc(heap, ts_scope(block), ts_scope_round(size), align, id, t);
         else if (!block->scope && cls < TS_CLASSES)
-            p = churn_alloc(heap, ts_churn(block), cls, id);
+            p = churn_alloc(heap, ts_churn(block), cls, id, t);
         else
             small = false;
         /* ESTALE: the block was ended meanwhile, by a reset if the epoch goes on: find_block tells. */
         if (small && !p && errno != ESTALE) return NULL;
     }
-    if (!small) return ts_span_alloc(allocator, id, size, align, &zero);
-    if (TS_UNLIKELY(allocator->care && p)) give_out(allocator, id, p, size, block->scope ? TS_COUNT_SCOPE : cls);
+    if (!small) return ts_span_alloc(allocator, id, size, align, &zero, &t->word);
+    if (TS_UNLIKELY(allocator->care && p)) tell(allocator, id, p, block->scope ? TS_COUNT_SCOPE : cls, t);
     if (p && zero) memset(p, 0, size);
     return p;
 }
@@ -274,11 +301,12 @@ static ts_heap *prepare(uintptr_t token, ts_allocator **allocator) {
 
 /* What the fast paths would do (objects.c), for an allocator that samples stacks. NULL: the slow path, which also has what
    ts_scope_round has no bytes for. */
-static void *alloc_fast_again(ts_heap *heap, const ts_allocator *allocator, EpochId id, size_t size) {
+static void *alloc_fast_again(ts_heap *heap, const ts_allocator *allocator, EpochId id, ts_taken *t) {
     unsigned i = ts_table_index(&ts_epochs, id) % TS_HEAP_MAP;
     ts_churn_block *block = heap->map[i];
     ts_scope_block *scope = heap->scope_map[i];
     void *p = NULL;
+    size_t size = t->size;
     if (size > TS_SCOPE_MAX_BYTES || allocator->care || heap->sample_rate != 0) return NULL;
     ts_op_begin(&ts_thread);
     if (block && is_open(&block->b, allocator, id)) {
@@ -287,11 +315,13 @@ static void *alloc_fast_again(ts_heap *heap, const ts_allocator *allocator, Epoc
     } else if (scope && is_open(&scope->b, allocator, id)) {
         p = bump(scope, ts_scope_round(size), 16);
     }
+    if (p) note(allocator, p, TS_COUNT_SCOPE, t);
     ts_op_end(&ts_thread);
     return p;
 }
 
-TS_ENTRY void *ts_alloc_aligned(uintptr_t token, size_t align, size_t size, EpochId id, bool zero) {
+/* caller: of the function that the program has called. */
+TS_ALWAYS_INLINE void *alloc_noted(uintptr_t token, size_t align, EpochId id, bool zero, ts_taken *t, void *caller) {
     ts_allocator *allocator;
     ts_heap *heap = prepare(token, &allocator);
     if (!heap) return NULL;
@@ -301,12 +331,30 @@ TS_ENTRY void *ts_alloc_aligned(uintptr_t token, size_t align, size_t size, Epoc
     }
     ts_timing timing = ts_sample_begin(heap, TS_SAMPLE_ALLOC);
     void *p = NULL;
-    if (TS_UNLIKELY(allocator->sampled) && align == 16 && !zero) p = alloc_fast_again(heap, allocator, id, size);
-    if (!p) p = alloc_in(heap, allocator, id, size, align, zero);
+    if (TS_UNLIKELY(allocator->sampled) && align == 16 && !zero) p = alloc_fast_again(heap, allocator, id, t);
+    if (!p) p = alloc_in(heap, allocator, id, align, zero, t);
     ts_sample_end(heap, &timing, TS_SAMPLE_ALLOC);
-    if (TS_UNLIKELY(allocator->sampled) && p) ts_stacks_count(heap, allocator, id, p, size, TS_CALLER());
+    if (TS_UNLIKELY(allocator->sampled) && p) ts_stacks_count(heap, allocator, id, p, t->size, caller);
     ts_epoch_settle();
     return p;
+}
+
+TS_ENTRY void *ts_alloc_aligned(uintptr_t token, size_t align, size_t size, EpochId id, bool zero) {
+    ts_taken t = {.size = size};
+    return alloc_noted(token, align, id, zero, &t, TS_CALLER());
+}
+
+TS_ENTRY void *ts_alloc_object(uintptr_t token, size_t size, EpochId id, SlabHandle *handle) {
+    ts_taken t = {.size = size};
+    ts_object object;
+    *handle = SLAB_HANDLE_NONE;
+    void *p = alloc_noted(token, 16, id, false, &t, TS_CALLER());
+    if (!p) return NULL;
+    /* Of another use of the slab: what was allocated has died, and the place is another's. */
+    if (ts_object_at(token, p, &object) && object.word == t.word) *handle = ts_object_handle(token, &object);
+    if (*handle != SLAB_HANDLE_NONE) return p;
+    errno = ESTALE;
+    return NULL;
 }
 
 TS_ENTRY void *ts_alloc(uintptr_t token, size_t size, EpochId id) {
@@ -331,13 +379,14 @@ TS_ENTRY void *ts_alloc_rolling(uintptr_t token, size_t size) {
     ts_heap *heap = prepare(token, &allocator);
     if (!heap) return NULL;
     ts_timing timing = ts_sample_begin(heap, TS_SAMPLE_ALLOC);
+    ts_taken t = {.size = size};
     void *p;
     EpochId id;
     for (;;) {
         id = ts_epoch_current(allocator, token);
         if (id == EPOCH_NONE) return NULL;
-        if (TS_UNLIKELY(allocator->sampled) && (p = alloc_fast_again(heap, allocator, id, size)) != NULL) break;
-        p = alloc_in(heap, allocator, id, size, 16, false);
+        if (TS_UNLIKELY(allocator->sampled) && (p = alloc_fast_again(heap, allocator, id, &t)) != NULL) break;
+        p = alloc_in(heap, allocator, id, 16, false, &t);
         if (p) make_rolling(heap, token, id);
         /* Another thread advanced in between: the next epoch is as good. */
         if (p || errno != ESTALE || ts_load_acquire(&allocator->current_epoch) == id) break;

@@ -185,6 +185,8 @@ bool ts_epoch_adopt(ts_heap *heap, ts_epoch *epoch, EpochId id, unsigned cls);
 /* ---- allocation and free off the fast path, in alloc.c and free.c; not inside an operation ----------- */
 
 void *ts_alloc(uintptr_t allocator, size_t size, EpochId epoch);
+/* The same with the object's handle. ESTALE: it has died since. */
+void *ts_alloc_object(uintptr_t allocator, size_t size, EpochId epoch, SlabHandle *handle);
 /* In the calling thread's own block of a scope epoch; bytes: a result of ts_scope_round, not 0. */
 void *ts_alloc_scope(ts_heap *heap, ts_scope_block *block, size_t bytes, EpochId epoch);
 /* In the rolling epoch. */
@@ -196,7 +198,7 @@ void *ts_realloc(uintptr_t allocator, void *p, size_t size);
 
 /* ---- spans, in span.c -------------------------------------------------------------------------------- */
 
-void *ts_span_alloc(ts_allocator *allocator, EpochId epoch, size_t size, size_t align, bool *zero);
+void *ts_span_alloc(ts_allocator *allocator, EpochId epoch, size_t size, size_t align, bool *zero, uint64_t *word);
 bool ts_span_free(ts_allocator *allocator, uint32_t unit, uint64_t word, uint32_t generation);
 /* The live span with that word gets as many units as `size` bytes need, which are more than it has, where it is. false: it stays as it
    is: what lies behind it is not free, or beyond the budget, or it has guards, or lives no more. Not for an allocator with care. */

@@ -27,7 +27,7 @@ TS_COLD static void give_out_span(ts_allocator *allocator, uint32_t unit, size_t
     if (zero) ts_care_defined(allocator, p, size);
 }
 
-void *ts_span_alloc(ts_allocator *allocator, EpochId id, size_t size, size_t align, bool *zero) {
+void *ts_span_alloc(ts_allocator *allocator, EpochId id, size_t size, size_t align, bool *zero, uint64_t *word) {
     uint64_t units = ((uint64_t)size + TS_UNIT_BYTES - 1) / TS_UNIT_BYTES;
     uint64_t align_units = align <= TS_UNIT_BYTES ? 1 : align / TS_UNIT_BYTES;
     bool fresh;
@@ -82,7 +82,8 @@ void *ts_span_alloc(ts_allocator *allocator, EpochId id, size_t size, size_t ali
         if (fresh) ts_fetch_add_relaxed(&allocator->span_miss, 1);
         /* release: who reads the word sees the record */
         ts_store_relaxed(&slab->queue_next, epoch->entry.index);
-        ts_store_release(ts_unit_word(unit), TS_UNIT_SPAN | ts_load_relaxed(&slab->tag));
+        *word = TS_UNIT_SPAN | ts_load_relaxed(&slab->tag);
+        ts_store_release(ts_unit_word(unit), *word);
     }
     if (epoch) ts_epoch_release(epoch);
     if (!open) ts_span_release(allocator, unit, (uint32_t)units);

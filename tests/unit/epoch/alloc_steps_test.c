@@ -13,6 +13,7 @@
 #include "api/runtime.h"
 #include "base/bits.h"
 #include "epoch/epoch.h"
+#include "epoch/misuse.h"
 #include "epoch/sample.h"
 #include "epoch/stacks.h"
 #include "heap/bin.h"
@@ -28,6 +29,7 @@
 #define ts_alloc_scope stepped_alloc_scope
 #define ts_alloc_aligned stepped_alloc_aligned
 #define ts_alloc_rolling stepped_alloc_rolling
+#define ts_alloc_object stepped_alloc_object
 #define ts_alloc stepped_alloc
 #define ts_free stepped_free
 #define ts_realloc stepped_realloc
@@ -60,20 +62,26 @@ bool ts_free(uintptr_t token, void *p, uint32_t generation);
 bool ts_object_at(uintptr_t token, const void *p, ts_object *out);
 bool ts_object_at_in_slab(uintptr_t token, const void *p, ts_object *out);
 size_t ts_object_usable(const ts_object *object);
-void *ts_span_alloc(ts_allocator *allocator, EpochId id, size_t size, size_t align, bool *zero);
+SlabHandle ts_object_handle(uintptr_t token, const ts_object *object);
+void *ts_span_alloc(ts_allocator *allocator, EpochId id, size_t size, size_t align, bool *zero, uint64_t *word);
 bool ts_span_free(ts_allocator *allocator, uint32_t unit, uint64_t word, uint32_t generation);
 bool ts_span_grow(ts_allocator *allocator, uint32_t unit, uint64_t word, size_t size);
 ts_epoch *ts_span_lock(ts_allocator *allocator, uint32_t unit, uint64_t word);
 #define ts_heap_hold(heap) (before_hold(), (ts_heap_hold)(heap))
 #define ts_care_freed(a, home, p, bytes) (before_care(), (ts_care_freed)((a), (home), (p), (bytes)))
+#define ts_misuse_written(a, p, at, kind, bytes, id, freed) \
+    (reports++, (void)(a), (void)(p), (void)(at), (void)(bytes), (void)(id), (void)(freed))
 static void before_hold(void);
 static void before_care(void);
+static unsigned reports;
 #include "epoch/alloc.c"
 #include "epoch/free.c"
 #undef ts_heap_hold
 #undef ts_care_freed
 #include "epoch/object.c"
 #include "epoch/span.c"
+#undef ts_misuse_written
+#undef ts_alloc_object
 #undef ts_span_alloc
 #undef ts_span_free
 #undef ts_span_grow
@@ -378,6 +386,49 @@ static void destroyed_while_a_handle_is_made(void **state) {
     at_each_step(destroyed_while_a_handle_is_made_round);
 }
 
+static EpochDomain *shared;
+static SlabHandle handles[400];
+
+static void reset_and_take_the_places(void) {
+    assert_true(epoch_domain_reset(shared, SIZE_MAX));
+    for (unsigned i = 0; i < 400; i++) {
+        taken[i] = alloc_obj_epoch(allocator, 100, epoch, &handles[i]);
+        assert_non_null(taken[i]);
+    }
+}
+
+/* An object that a reset kills before its handle is made is not taken for the next one in its place, which is of the same
+   epoch. */
+static bool reset_before_the_handle_is_made_round(unsigned at) {
+    SlabHandle handle;
+    shared = epoch_domain_create_ex(allocator, NULL, flags | EPOCH_DOMAIN_SHARED);
+    assert_non_null(shared);
+    epoch = epoch_domain_epoch(shared);
+    arm(at, reset_and_take_the_places);
+    void *p = stepped_alloc_object(token, 100, epoch, &handle);
+    bool stopped = disarm();
+    assert_true(p != NULL || stopped);
+    assert_int_equal(p != NULL, handle != SLAB_HANDLE_NONE);
+    for (unsigned i = 0; stopped && i < 400; i++) {
+        SUP_CHECK(handles[i] != handle, "the handle of another's object, step %u", at);
+        SUP_CHECK(slab_handle_get(allocator, handles[i]) == taken[i], "step %u", at);
+    }
+    if (p && slab_handle_get(allocator, handle)) {
+        assert_true(free_obj(allocator, handle));
+    }
+    for (unsigned i = 0; stopped && i < 400; i++) {
+        SUP_CHECK(free_obj(allocator, handles[i]), "object %u, step %u", i, at);
+    }
+    epoch_domain_destroy(shared);
+    (void)slab_trim(allocator);
+    return stopped;
+}
+
+static void reset_before_the_handle_is_made(void **state) {
+    (void)state;
+    at_each_step(reset_before_the_handle_is_made_round);
+}
+
 /* ---- the last two objects of a closed slab ---------------------------------------------------------------------- */
 
 static void *last_but_one, *last;
@@ -453,13 +504,50 @@ static void filled_by_another_thread(void **state) {
     slab_allocator_free(careful);
 }
 
+static void end_it_and_write_to_the_places(void) {
+    SUP_CHECK(epoch_destroy(careful, epoch), "epoch_destroy");
+    for (unsigned i = 0; i < 400; i++) {
+        taken[i] = slab_malloc_epoch(careful, 100, other);
+        SUP_CHECK(taken[i] != NULL, "slab_malloc_epoch");
+        memset(taken[i], 0x22, 100);
+    }
+}
+
+/* Care looks at an object while nobody else can have its place: what the next one there has written is no misuse. */
+static bool ended_before_care_has_looked_round(unsigned at) {
+    epoch = epoch_open(careful, NULL, flags);
+    other = epoch_open(careful, NULL, flags);
+    reports = 0;
+    arm(at, end_it_and_write_to_the_places);
+    (void)stepped_alloc(ts_token(careful), 100, epoch);
+    bool stopped = disarm();
+    SUP_CHECK(reports == 0, "a correct program is accused, step %u", at);
+    (void)epoch_destroy(careful, epoch);
+    assert_true(epoch_destroy(careful, other));
+    return stopped;
+}
+
+static void ended_before_care_has_looked(void **state) {
+    (void)state;
+    SlabOptions options = {.size = sizeof options, .poison_on_free = 1, .on_misuse = SLAB_MISUSE_REPORT};
+    careful = slab_allocator_create_ex(&options);
+    at_each_step(ended_before_care_has_looked_round);
+    slab_allocator_free(careful);
+}
+
 #define WITH(test) cmocka_unit_test_setup_teardown(test, start, stop)
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        WITH(advanced_in_an_allocation),      WITH(ended_in_an_allocation),           WITH(ended_while_it_grows),
-        WITH(destroyed_inside_an_allocation), WITH(destroyed_while_a_handle_is_made), WITH(both_free_the_last),
+        WITH(advanced_in_an_allocation),
+        WITH(ended_in_an_allocation),
+        WITH(ended_while_it_grows),
+        WITH(destroyed_inside_an_allocation),
+        WITH(destroyed_while_a_handle_is_made),
+        WITH(both_free_the_last),
         WITH(filled_by_another_thread),
+        WITH(reset_before_the_handle_is_made),
+        WITH(ended_before_care_has_looked),
     };
     return cmocka_run_group_tests_name("epoch.alloc_steps", tests, NULL, NULL);
 }
