@@ -112,11 +112,10 @@ bool ts_object_of_handle(uintptr_t token, SlabHandle handle, ts_object *out) {
 SlabHandle ts_object_handle(uintptr_t token, const ts_object *object) {
     ts_object again;
     ts_slab *slab = ts_slab_at(object->unit);
-    if (!ts_load_relaxed(&slab->handled)) {
-        ts_store_relaxed(&slab->handled, 1);
-        /* The note, then the second look; a reset changes the era or the word, then reads the note. */
-        atomic_thread_fence(memory_order_seq_cst);
-    }
+    ts_keep_relaxed(&slab->handled, 1);
+    /* The note, then the second look; a reset changes the era or the word, then reads the note. Also where another thread has made the
+       note: that this one sees it says nothing of who resets. */
+    atomic_thread_fence(memory_order_seq_cst);
     /* The same object still, now that its generation is bound to move on. */
     uint64_t entry = (uint64_t)ts_unit_in_part(object->unit) * TS_UNIT_ENTRIES + object->entry_in_unit;
     if (!look(token, object->unit, entry, true, &again) || again.word != object->word ||

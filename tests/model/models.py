@@ -222,7 +222,7 @@ MODELS += [
     order("rolling", "A shut block is no longer found by slab_malloc.", "exchange second-look shut-release",
           {"src/epoch/alloc.c": ["make_rolling"], "src/epoch/end.c": ["shut_blocks"]}),
     order("handle", "A handle is made only of a use whose generation will move on.",
-          "fence-at-handle seq-at-reset second-look",
+          "fence-at-handle fence-if-noted seq-at-reset second-look",
           {"src/epoch/object.c": ["ts_object_handle", "look", "look_slab"], "src/slab/slab.h": ["ts_slab_next_generation"], "src/heap/renew.h": ["ts_scope_next"],
            "src/heap/heap.h": ["ts_block_kill"]}),
     order("open", "An epoch and its domain that begin while their allocator ends are ended by one of the two.",

@@ -304,21 +304,28 @@ fn rolling(s: &'static Steps) {
     assert_eq!(rolling.fetch_or(0, AcqRel), 0, "a shut block is found by slab_malloc");
 }
 
-/// ts_object_handle against ts_slab_next_generation: a handle is made only of a use whose generation will move on.
+/// ts_object_handle against ts_slab_next_generation: a handle is made only of a use whose generation will move on. Two threads make
+/// one of the same slab, of which the second can find the note of the first.
 fn handle(s: &'static Steps) {
     let (handled, era) = (word(0), word(1));
-    let maker = {
-        let (handled, era) = (handled.clone(), era.clone());
+    let make = |handled: Arc<AtomicU64>, era: Arc<AtomicU64>| {
         thread::spawn(move || {
-            handled.store(1, Relaxed);
-            s.fence("fence-at-handle");
+            let noted = handled.load(Relaxed) == 1;
+            if !noted {
+                handled.store(1, Relaxed);
+            }
+            if !(noted && s.lacks("fence-if-noted")) {
+                s.fence("fence-at-handle");
+            }
             s.lacks("second-look") || era.load(Acquire) == 1
         })
     };
+    let makers = [make(handled.clone(), era.clone()), make(handled.clone(), era.clone())];
     era.swap(2, AcqRel); // the UNIT word (ts_slab_claim); a block may be killed by a plain store before it
     s.fence("seq-at-reset");
     let moves_on = handled.load(Acquire) == 1;
-    assert!(!maker.join().unwrap() || moves_on, "a handle whose generation comes again");
+    let made = makers.map(|maker| maker.join().unwrap());
+    assert!(!made.contains(&true) || moves_on, "a handle whose generation comes again");
 }
 
 /// ts_epoch_show, ts_domain_make and ts_domain_create against slab_allocator_free with ts_epoch_destroy_all and
