@@ -241,11 +241,11 @@ static bool free_rest(uintptr_t token, void *p);
 TS_NOINLINE static bool free_foreign_rest(uint64_t entry, uint64_t seen, bool queue) {
     bool shut = !queue || ts_foreign_queue(entry, seen) == TS_FOREIGN_FREED_SHUT;
     ts_op_end(&ts_thread);
+    ts_settle_pending(); /* pushed to a heap that has ended it is passed on, before it is looked for */
     if (TS_UNLIKELY(shut)) {
         ts_foreign_give_closed((uint32_t)(entry >> TS_ENTRY_UNIT_SHIFT), entry);
         ts_epoch_settle();
     }
-    ts_settle_pending();
     return true;
 }
 

@@ -49,7 +49,8 @@
  *     later free of the slot's next object, after sixteen counts: then a free is lost that nobody did twice.)
  *
  * The owner of a block can change (adoption, thread exit) while T is between 6 and 7: T pushes on the queue of
- * the heap it read. Who drains a queue passes a slab of another heap on to that heap's queue.
+ * the heap it read. Who drains a queue passes a slab of another heap on to that heap's queue, and T sees to it that somebody does
+ * (push_on), before it looks whether the object was the last of a closed epoch's slab.
  *
  * A closed epoch gives its slabs back with their last objects, whoever frees them and whatever the owner does meanwhile: who
  * frees the last one holds the owner's heap and takes the slab in (ts_foreign_give_closed). Of frees that meet the close: it
@@ -84,27 +85,24 @@ static void push(ts_heap *heap, uint32_t unit) {
     } while (!ts_cas_seq(&heap->queue, &head, unit)); /* publishes queue_next; partner: exchange in drain */
 }
 
-/* A heap without a thread is drained by who pushes, once he holds nothing (ts_settle_now). seq_cst: ts_heap_exit
-   writes the state and then drains; T pushes and then reads the state: one of the two sees the other. */
-void ts_foreign_drain_abandoned(ts_heap *heap) {
+static bool has_queued(const ts_heap *heap) {
     /* backlog: what a bounded drain (ts_foreign_give_closed) has taken off the queue and not come to */
-    while (ts_load_seq(&heap->state) == TS_HEAP_ABANDONED &&
-           (ts_load_seq(&heap->queue) != 0 || ts_load_relaxed(&heap->backlog) != 0)) {
+    return ts_load_seq(&heap->queue) != 0 || ts_load_relaxed(&heap->backlog) != 0;
+}
+
+/* Once at least: another who holds the heap may have what was pushed in his hands, and he has passed it on when he lets go. */
+void ts_foreign_drain_for(ts_heap *heap) {
+    do {
         if (!ts_heap_hold(heap)) return;
         ts_foreign_drain(heap);
         ts_heap_drop(heap);
-    }
+    } while (ts_load_seq(&heap->state) == TS_HEAP_ABANDONED && has_queued(heap));
 }
 
-void ts_foreign_drain_all_abandoned(void) {
-    for (ts_heap *heap = ts_heaps(); heap; heap = heap->next) ts_foreign_drain_abandoned(heap);
-}
-
-static void push_on(ts_heap *heap, uint32_t unit) {
-    push(heap, unit);
-    if (ts_load_seq(&heap->state) != TS_HEAP_ABANDONED) return;
-    ts_thread.drain_others |= ts_thread.drain != NULL && ts_thread.drain != heap;
-    ts_thread.drain = heap;
+void ts_foreign_drain_for_all(void) {
+    for (ts_heap *heap = ts_heaps(); heap; heap = heap->next)
+        if (heap != ts_thread.heap && (ts_load_seq(&heap->state) == TS_HEAP_ABANDONED || has_queued(heap)))
+            ts_foreign_drain_for(heap);
 }
 
 /* The heap of a block that may have ended since it was found alive, and may be nobody's, with its memory or without. */
@@ -113,13 +111,27 @@ static ts_heap *block_home(const ts_block *block) {
     return TS_LIKELY(heap != NULL) ? heap : ts_heap_nobody;
 }
 
+/*
+ * On the queue of the block's heap, as far as it was known. Nobody may come for it there:
+ *   - The heap has no thread any more. seq_cst: ts_heap_exit writes the state and then drains; T pushes and then reads the state: one
+ *     of the two sees the other.
+ *   - It has another thread, which may sleep, and the block is elsewhere. Who reads that thread's state sees where the block went before.
+ * Then who has pushed drains it for that one, once he holds nothing (ts_settle_now), and passes the slab on.
+ */
+static void push_on(ts_heap *heap, uint32_t unit, const ts_block *block) {
+    push(heap, unit);
+    if (TS_LIKELY(ts_load_seq(&heap->state) != TS_HEAP_ABANDONED && block_home(block) == heap)) return;
+    ts_thread.drain_others |= ts_thread.drain != NULL && ts_thread.drain != heap;
+    ts_thread.drain = heap;
+}
+
 static void queue_slab(uint32_t unit, uint64_t u) {
     _Atomic uint64_t *word = ts_unit_word(unit);
     uint64_t now = ts_load_seq(word);
     while (now == u) {
         if (!ts_cas_seq(word, &now, u | TS_UNIT_FOREIGN)) continue;
         ts_block *block = ts_block_of_line(ts_word_line(u), (u & TS_UNIT_SCOPE) != 0);
-        push_on(block_home(block), unit);
+        push_on(block_home(block), unit, block);
         return;
     }
 }
@@ -136,7 +148,7 @@ void ts_foreign_lent_back(ts_heap *heap) {
     /* A zombie, perhaps; the line is the same. */
     const ts_block *block = ts_block_of_line(ts_word_line(ts_load_acquire(ts_unit_word(unit))), false);
     heap->lent = 0;
-    push_on(block_home(block), unit);
+    push_on(block_home(block), unit, block);
 }
 
 ts_foreign_result ts_foreign_free(uint32_t unit, uint64_t entry, uintptr_t allocator, uint32_t generation,
@@ -378,7 +390,7 @@ size_t ts_foreign_drain_some(ts_heap *heap, unsigned most) {
         bool alive = is_alive(block, w);
         ts_heap *owner = alive ? block_home(block) : heap;
         if (owner != heap) {
-            push_on(owner, unit);
+            push_on(owner, unit, block);
         } else if (visitor && alive && block->closing != TS_CLOSING) {
             ts_store_relaxed(&slab->queue_next, not_mine);
             not_mine = unit;

@@ -24,9 +24,10 @@ ts_foreign_result ts_foreign_queue(uint64_t entry, uint64_t seen);
 /* After such a free, with nothing held: if the block is closed and this was the last live object of its slab, what waits
    on the owner's queue is taken in for it, in part: the owner may sleep, and the memory goes back now. */
 void ts_foreign_give_closed(uint32_t unit, uint64_t entry);
-/* Drains the queue of a heap that has no thread; of all such heaps. Hold nothing. */
-void ts_foreign_drain_abandoned(ts_heap *heap);
-void ts_foreign_drain_all_abandoned(void);
+/* Drains the queue of a heap in place of its thread, which it has not, or which does not know of it; of all that may have such. Hold
+   nothing. */
+void ts_foreign_drain_for(ts_heap *heap);
+void ts_foreign_drain_for_all(void);
 /* Takes all foreign frees of the heap's queue. Caller holds the heap. */
 void ts_foreign_drain(ts_heap *heap);
 /* The same once more, after a flush of a closing block. */

@@ -334,7 +334,7 @@ void ts_heap_exit(void *arg) {
     ts_lock_acquire(&heap->lock);
     ts_heap_set_tls(heap, NULL);
     ts_thread.heap = NULL;
-    /* seq_cst, then a last drain: see ts_foreign_drain_abandoned */
+    /* seq_cst, then a last drain: see ts_foreign_drain_for */
     ts_store_seq(&heap->state, TS_HEAP_ABANDONED);
     ts_fetch_add_relaxed(&ts_heaps_abandoned, 1);
     ts_foreign_drain(heap);

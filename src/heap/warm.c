@@ -55,9 +55,9 @@ void ts_settle_now(uint64_t purge_units) {
         ts_thread.drain = NULL;
         ts_thread.drain_others = false;
         if (others)
-            ts_foreign_drain_all_abandoned();
+            ts_foreign_drain_for_all();
         else
-            ts_foreign_drain_abandoned(heap);
+            ts_foreign_drain_for(heap);
     }
     ts_allocator *allocator = ts_thread.settle;
     if (!allocator) return;

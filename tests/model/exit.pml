@@ -142,7 +142,7 @@ inline end_condemned(h) {
     fi
 }
 
-/* ts_settle_now, ts_foreign_drain_abandoned */
+/* ts_settle_now, ts_foreign_drain_for */
 inline settle() {
     do
     :: todo != NONE ->

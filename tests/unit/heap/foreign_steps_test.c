@@ -25,8 +25,8 @@
 #define ts_foreign_drain stepped_drain
 #define ts_foreign_drain_flushed stepped_drain_flushed
 #define ts_foreign_drain_some stepped_drain_some
-#define ts_foreign_drain_abandoned stepped_drain_abandoned
-#define ts_foreign_drain_all_abandoned stepped_drain_all_abandoned
+#define ts_foreign_drain_for stepped_drain_for
+#define ts_foreign_drain_for_all stepped_drain_for_all
 #define ts_foreign_queue stepped_queue
 #define ts_foreign_pending stepped_pending
 #define ts_foreign_give_closed stepped_give_closed
@@ -41,8 +41,8 @@ size_t ts_foreign_drain_some(ts_heap *heap, unsigned most);
 #undef ts_foreign_drain
 #undef ts_foreign_drain_flushed
 #undef ts_foreign_drain_some
-#undef ts_foreign_drain_abandoned
-#undef ts_foreign_drain_all_abandoned
+#undef ts_foreign_drain_for
+#undef ts_foreign_drain_for_all
 #undef ts_foreign_queue
 #undef ts_foreign_pending
 #undef ts_foreign_give_closed
