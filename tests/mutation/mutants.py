@@ -2991,7 +2991,7 @@ MUTANTS = [
         "name": "hollow-slab-stays-lent",
         "protocol": "hollow.c, 2",
         "file": "src/heap/foreign.c",
-        "old": "    heap->lent = 0;\n    push_on(block_home(block), unit);",
+        "old": "    heap->lent = 0;\n    push_on(block_home(block), unit, block);",
         "new": "    heap->lent = 0;\n    (void)block;",
         "tests": ["unit.heap.hollow"],
     },
