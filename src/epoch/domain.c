@@ -146,26 +146,18 @@ TS_NOINLINE static bool enter_slowly(uint64_t id) {
     ts_heap *heap = ts_heap_mine();
     if (!d) return ts_domain_refuse("epoch_domain_enter", id, NULL, EINVAL);
     if (!heap) return false;
-    bool taken = false;
     if (!ts_load_relaxed(&d->shared) && ts_load_relaxed(&d->owner) != heap->serial) {
         /* A domain given up is owned by who enters first. acquire: partner of the release in hand_over. */
-        uint64_t nobody = 0;
+        uint64_t nobody = ts_domain_nobody(id);
         if (!atomic_compare_exchange_strong_explicit(&d->owner, &nobody, heap->serial, memory_order_acq_rel,
                                                      memory_order_relaxed))
             return ts_domain_refuse("epoch_domain_enter", id, TS_OF_ANOTHER_THREAD, EPERM);
-        taken = true;
     }
     EpochId epoch = ts_load_relaxed(&d->epoch);
     ts_scope_block *block = ts_load_relaxed(&d->block);
     uintptr_t token = ts_load_relaxed(&d->token);
     ts_allocator *allocator = ts_load_relaxed(&d->allocator);
-    if (TS_UNLIKELY(!is_still(d, id))) {
-        uint64_t me = heap->serial; /* given up by its creator, too: then it still is */
-        if (taken)
-            (void)atomic_compare_exchange_strong_explicit(&d->owner, &me, 0, memory_order_acq_rel,
-                                                          memory_order_relaxed);
-        return ts_domain_refuse("epoch_domain_enter", id, NULL, EINVAL);
-    }
+    if (TS_UNLIKELY(!is_still(d, id))) return ts_domain_refuse("epoch_domain_enter", id, NULL, EINVAL);
     /* While a block of this thread is open in the epoch, the epoch is ACTIVE. */
     bool here = is_block_of(block, heap, epoch);
     if (!here) {
@@ -267,7 +259,8 @@ bool ts_domain_hand_over(uint64_t id) {
     /* release: partner of the acquire in enter_slowly. Not where the entry has got another use by now (of a shared domain
        another thread can end it): then its owner is another, or none. */
     uint64_t me = ts_thread.heap->serial;
-    (void)atomic_compare_exchange_strong_explicit(&d->owner, &me, 0, memory_order_release, memory_order_relaxed);
+    (void)atomic_compare_exchange_strong_explicit(&d->owner, &me, ts_domain_nobody(id), memory_order_release,
+                                                  memory_order_relaxed);
     return true;
 }
 

@@ -15,7 +15,7 @@ typedef struct ts_domain {
     _Atomic(ts_allocator *) allocator;
     _Atomic uintptr_t token;
     _Atomic uint64_t epoch; /* EpochId */
-    _Atomic uint64_t owner; /* serial of the thread that owns it; 0: handed over, or shared */
+    _Atomic uint64_t owner; /* serial of the thread that owns it; ts_domain_nobody: handed over; 0: shared */
     _Atomic bool shared;
     _Atomic bool ends_epoch;               /* destroying the domain destroys the epoch */
     _Atomic uint32_t busy;                 /* not 0: cleanups run; set under the epoch's lock */
@@ -33,6 +33,10 @@ typedef struct ts_domain_scope {
     uintptr_t allocator;
     ts_scope_block *block; /* the domain's; a hint */
 } ts_domain_scope;
+
+/* The owner of a domain that is handed over, until a thread takes it: by a word that no other use of the entry has, so that who comes too
+   late takes none but that domain. No thread's serial. */
+static inline uint64_t ts_domain_nobody(uint64_t id) { return ~id; }
 
 extern TS_HIDDEN ts_table ts_domains;
 

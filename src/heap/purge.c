@@ -2,6 +2,7 @@
 
 #include "base/bits.h"
 #include "base/probe.h"
+#include "heap/care.h"
 #include "os/os.h"
 #include "region/pool.h"
 
@@ -180,6 +181,7 @@ void ts_purge_span(ts_allocator *allocator, uint32_t unit, uint32_t units) {
         return;
     }
     /* The system keeps it: single warm units, which any later use can have. */
+    if (TS_UNLIKELY(allocator->care)) ts_care_fill(allocator, ts_unit_address(unit), (size_t)units * TS_UNIT_BYTES);
     ts_lock_acquire(&allocator->warm_lock);
     ts_warm_push_run(&allocator->warm[TS_NORMAL], unit, units);
     ts_lock_release(&allocator->warm_lock);

@@ -1901,6 +1901,22 @@ MUTANTS = [
         "tests": ["unit.heap.passed_on"],
     },
     {
+        "name": "domain-of-nobody-by-one-word",
+        "protocol": "domains",
+        "file": "src/epoch/domain.h",
+        "old": "static inline uint64_t ts_domain_nobody(uint64_t id) { return ~id; }",
+        "new": "static inline uint64_t ts_domain_nobody(uint64_t id) { return id - id; }",
+        "tests": ["unit.epoch.domain_steps"],
+    },
+    {
+        "name": "kept-by-the-system-unfilled",
+        "protocol": "care.h",
+        "file": "src/heap/purge.c",
+        "old": "    if (TS_UNLIKELY(allocator->care)) ts_care_fill(",
+        "new": "    if (TS_UNLIKELY(allocator->care > 64)) ts_care_fill(",
+        "tests": ["unit.epoch.alloc_steps"],
+    },
+    {
         "name": "visit-does-not-go-on",
         "protocol": "hold",
         "file": "src/heap/heap.c",
@@ -3660,8 +3676,9 @@ MUTANTS = [
         "name": "hand-over-of-the-next-use",
         "protocol": "domain.c, ts_domain_hand_over",
         "file": "src/epoch/domain.c",
-        "old": "    (void)atomic_compare_exchange_strong_explicit(&d->owner, &me, 0, memory_order_release, memory_order_relaxed);\n",
-        "new": "    (void)me;\n    ts_store_release(&d->owner, 0);\n",
+        "old": "    (void)atomic_compare_exchange_strong_explicit(&d->owner, &me, ts_domain_nobody(id), memory_order_release,\n"
+               "                                                  memory_order_relaxed);\n",
+        "new": "    (void)me;\n    ts_store_release(&d->owner, ts_domain_nobody(id));\n",
         "tests": ["unit.epoch.domain_steps"],
     },
     {

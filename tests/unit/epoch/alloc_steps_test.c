@@ -71,6 +71,7 @@ ts_epoch *ts_span_lock(ts_allocator *allocator, uint32_t unit, uint64_t word);
 #define ts_care_freed(a, home, p, bytes) (before_care(), (ts_care_freed)((a), (home), (p), (bytes)))
 #define ts_misuse_written(a, p, at, kind, bytes, id, freed) \
     (reports++, (void)(a), (void)(p), (void)(at), (void)(bytes), (void)(id), (void)(freed))
+#define ts_misuse_written_free(a, at) (reports++, (void)(a), (void)(at))
 static void before_hold(void);
 static void before_care(void);
 static unsigned reports;
@@ -81,6 +82,7 @@ static unsigned reports;
 #include "epoch/object.c"
 #include "epoch/span.c"
 #undef ts_misuse_written
+#undef ts_misuse_written_free
 #undef ts_alloc_object
 #undef ts_span_alloc
 #undef ts_span_free
@@ -535,6 +537,40 @@ static void ended_before_care_has_looked(void **state) {
     slab_allocator_free(careful);
 }
 
+static ts_os_table table;
+static bool refuse_purge(void *at, size_t bytes) {
+    (void)at;
+    (void)bytes;
+    return false;
+}
+
+/* A span that the system refuses to take back becomes slabs later: filled, as all that is free. */
+static void kept_by_the_system(void **state) {
+    (void)state;
+    SlabOptions options = {.size = sizeof options, .poison_on_free = 1, .on_misuse = SLAB_MISUSE_REPORT};
+    careful = slab_allocator_create_ex(&options);
+    table = ts_os_native;
+    table.purge = refuse_purge;
+    ts_os = &table;
+    epoch = epoch_open(careful, NULL, EPOCH_CHURN);
+    char *span = slab_malloc_epoch(careful, 2 << 20, epoch);
+    assert_non_null(span);
+    memset(span, 7, 2 << 20);
+    assert_true(slab_free(careful, span));
+    reports = 0;
+    bool same_place = false;
+    for (unsigned i = 0; i < 20000; i++) {
+        char *p = stepped_alloc(ts_token(careful), 100, epoch);
+        assert_non_null(p);
+        same_place |= p >= span && p < span + (2 << 20);
+        memset(p, 1, 100);
+    }
+    ts_os = &ts_os_native;
+    assert_true(same_place);
+    SUP_CHECK(reports == 0, "%u reports of a correct program", reports);
+    slab_allocator_free(careful);
+}
+
 #define WITH(test) cmocka_unit_test_setup_teardown(test, start, stop)
 
 int main(void) {
@@ -548,6 +584,7 @@ int main(void) {
         WITH(filled_by_another_thread),
         WITH(reset_before_the_handle_is_made),
         WITH(ended_before_care_has_looked),
+        WITH(kept_by_the_system),
     };
     return cmocka_run_group_tests_name("epoch.alloc_steps", tests, NULL, NULL);
 }

@@ -218,6 +218,69 @@ static void let_exchange_for_own(void) { let(exchange_for_own); }
 static void let_exchange(void) { let(exchange); }
 static void end_newer(void) { epoch_domain_destroy(newer); }
 
+/* ---- two that compete for a domain that was handed over ---------------------------------------------------------- */
+
+static unsigned looks_between;
+static bool newer_entered;
+
+static void enter_newer(void) {
+    who = THIRD;
+    SUP_CHECK(epoch_domain_enter(newer) && epoch_domain_exit(newer), "nobody owns the newer domain: errno %d", errno);
+    newer_entered = true;
+}
+static void let_enter_newer(void) { let(enter_newer); }
+
+/* The other thread is the first to enter it, ends it, and makes another with its entry, which it gives up as well. */
+static void take_and_renew(void) {
+    who = THIRD;
+    if (!epoch_domain_enter(domain)) {
+        return; /* this thread was not the first */
+    }
+    SUP_CHECK(epoch_domain_exit(domain), "exit");
+    exchange_for_own();
+    SUP_CHECK(epoch_domain_hand_over(newer), "hand over");
+}
+static void let_take_and_renew(void) {
+    let(take_and_renew);
+    meanwhile = newer ? let_enter_newer : NULL;
+    looks_left = looks_between;
+}
+
+/* Who comes too late does not have the next domain in the entry for a moment either. */
+static void too_late_for_one_handed_over(void **state) {
+    (void)state;
+    start_threads();
+    for (unsigned at = 0;; at++) {
+        bool met = false;
+        for (looks_between = 0; looks_between < 8; looks_between++) {
+            domain = epoch_domain_create(allocator);
+            assert_true(domain && epoch_domain_hand_over(domain));
+            newer = NULL;
+            newer_entered = false;
+            looks_left = at;
+            meanwhile = let_take_and_renew;
+            bool entered = epoch_domain_enter(domain);
+            meanwhile = NULL;
+            met = newer != NULL;
+            if (!met) {
+                assert_true(entered && epoch_domain_exit(domain));
+                epoch_domain_destroy(domain);
+                break;
+            }
+            if (entered) { /* the end of it came behind the last look */
+                (void)epoch_domain_exit(domain);
+            }
+            if (!newer_entered) {
+                let(enter_newer);
+            }
+            let(end_newer);
+        }
+        if (!met) break;
+    }
+    sup_check_empty(allocator);
+    stop_threads();
+}
+
 enum { ENTER, PROMOTE, FORCE_CLOSE, EPOCH_OF, HAND_OVER, CALLS };
 
 /* The domain ends and its entry is in use again, at any step of a call: the call is for the old one or fails. */
@@ -370,7 +433,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(destroyed_twice),        cmocka_unit_test(registered_at_its_end),
         cmocka_unit_test(in_use_again),           cmocka_unit_test(waited_for_at_its_end),
-        cmocka_unit_test(while_the_heap_is_held),
+        cmocka_unit_test(while_the_heap_is_held), cmocka_unit_test(too_late_for_one_handed_over),
     };
     return cmocka_run_group_tests_name("epoch.domain_steps", tests, NULL, NULL);
 }
