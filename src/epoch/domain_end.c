@@ -20,9 +20,12 @@ static bool refuse_busy(const char *call, uint64_t id) {
                               : ts_domain_refuse(call, id, NULL, EINVAL);
 }
 
-/* In whatever use its entry is. */
+/* In whatever use its entry is. Before the look at the domain's id: it is its epoch then, not that of the entry's next use. acquire: partner
+   of the fence in begin_domain, as in is_still. */
 static ts_epoch *epoch_of(const ts_domain *d) {
-    return ts_table_at(&ts_epochs, ts_table_index(&ts_epochs, ts_load_relaxed(&d->epoch)));
+    EpochId epoch = ts_load_relaxed(&d->epoch);
+    atomic_thread_fence(memory_order_acquire);
+    return ts_table_at(&ts_epochs, ts_table_index(&ts_epochs, epoch));
 }
 
 /* ---- cleanups ------------------------------------------------------------------------------------------- */
@@ -115,7 +118,10 @@ TS_ALWAYS_INLINE bool is_quiet(const ts_domain *d, uint64_t id) {
 /* The domain's epoch, locked, if the domain is quiet. NULL without the lock. */
 static ts_epoch *lock_quiet(ts_domain *d, uint64_t id) {
     if (ts_load_relaxed(&d->cleanups)) return NULL;
-    ts_epoch *epoch = ts_epoch_find_locked(ts_load_relaxed(&d->allocator), ts_load_relaxed(&d->epoch));
+    ts_allocator *allocator = ts_load_relaxed(&d->allocator);
+    EpochId epoch_id = ts_load_relaxed(&d->epoch);
+    atomic_thread_fence(memory_order_acquire); /* as in epoch_of */
+    ts_epoch *epoch = ts_epoch_find_locked(allocator, epoch_id);
     if (!epoch) return NULL;
     if (is_quiet(d, id)) return epoch;
     ts_epoch_release(epoch);

@@ -63,7 +63,7 @@ def main():
              "ts_store_relaxed(&((ts_entry *)entry)->id, id)", "table.h: ts_table_publish is not as it was")
         case("a comment changes", foreign, "/* step c */", "/* here */", "")
         case("white space changes", foreign, "        if (bits & bit) return", "  if (bits & bit)\n    return", "")
-        case("a function has another name", foreign, "static void push_on(ts_heap *heap, uint32_t unit) {",
+        case("a function has another name", foreign, "static void push_on(ts_heap *heap, uint32_t unit, const ts_block *block) {",
              "static void push_onto(ts_heap *heap, uint32_t unit) {", "the function push_on is not there")
         case("a source does not name its models", foreign, "Modelled in tests/model: foreign, ", "Modelled in tests/model: ",
              "does not name foreign")
