@@ -244,11 +244,12 @@ def about_the_run(suite):
 
 
 def whole_run(header):
-    """The command of the last run, which may have been one of some steps, without that choice."""
+    """The command of the last run, which may have been one of some steps or allocators, without that choice."""
     words = header["command"].split()
-    if "--steps" in words:
-        at = words.index("--steps")
-        words[at:at + 2] = []
+    for choice in "--steps", "--allocators":
+        if choice in words:
+            at = words.index(choice)
+            words[at:at + 2] = []
     return " ".join(words)
 
 

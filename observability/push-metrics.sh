@@ -49,6 +49,10 @@ command -v curl >/dev/null 2>&1 || {
     echo "push-metrics.sh: curl is not installed (tools/setup.sh observability)" >&2
     exit 3
 }
+# That of a build, where none is installed.
+stats_dump=${STATS_DUMP:-stats_dump}
+built=$(dirname "$0")/../build/release/tools/stats_dump
+[ -n "${STATS_DUMP:-}" ] || command -v stats_dump >/dev/null 2>&1 || [ ! -x "$built" ] || stats_dump=$built
 metrics=$(mktemp)
 trap 'rm -f "$metrics"' EXIT
 trap 'exit 130' INT
@@ -58,10 +62,10 @@ push() {
     curl --silent --show-error --fail --max-time 10 --data-binary "@$metrics" \
         "$gateway/metrics/job/$job${instance:+/instance/$instance}"
 }
-"${STATS_DUMP:-stats_dump}" --prometheus ${3:+"$3"} >"$metrics"
+"$stats_dump" --prometheus ${3:+"$3"} >"$metrics"
 push
 [ -n "$every" ] || exit 0
 # The end of the program is the end of this, and no error.
-while sleep "$every" && "${STATS_DUMP:-stats_dump}" --prometheus ${3:+"$3"} >"$metrics" 2>/dev/null; do
+while sleep "$every" && "$stats_dump" --prometheus ${3:+"$3"} >"$metrics" 2>/dev/null; do
     push || true # a gateway that is away for a moment
 done

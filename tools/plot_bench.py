@@ -363,7 +363,7 @@ def fragmentation(data):
     axes[0].xaxis.set_major_formatter(ticker.FuncFormatter(plain))
     axes[0].tick_params(axis="x", labelsize=9)
     axes[0].set_xlabel("objects up to this many bytes (log scale)")
-    axes[0].set_ylabel("bytes asked for, % of the bytes taken")
+    axes[0].set_ylabel("bytes asked for, % of the bytes taken\nthe axis does not begin at 0")
     axes[0].set_title("by size, over a realistic mix")
     works = [("size mix,\nrounding", None), ("size mix,\nresident", "mix"), ("128 B,\nresident", "128")]
     values = {a: [overhead(data, a, work) for _, work in works] for a in names}
@@ -447,6 +447,14 @@ def slab_lifecycle(data):
     return figure
 
 
+RUN = 15  # windows: five lines of single ones hide each other
+
+
+def running_median(values):
+    """Of each value and those around it; at the ends of those there are."""
+    return [statistics.median(values[max(0, i - RUN // 2):i + RUN // 2 + 1]) for i in range(len(values))]
+
+
 def soak_distribution(data):
     names = data.allocators("soak")
     speeds = {a: [v / 1e6 for v in data.numbers("soak", a, "throughput_ops_sec")] for a in names}
@@ -456,11 +464,11 @@ def soak_distribution(data):
         share = [100 * i / max(1, len(ordered) - 1) for i in range(len(ordered))]
         line(axes[0], allocator, share, ordered, every=max(1, len(ordered) // 8))
         windows = data.numbers("soak", allocator, "epoch")
-        line(axes[1], allocator, windows, speeds[allocator], every=max(1, len(windows) // 8))
+        line(axes[1], allocator, windows, running_median(speeds[allocator]), every=max(1, len(windows) // 8))
     axes[0].set_xlabel("windows that are slower (%)")
     axes[0].set_title("distribution over the windows, slowest on the left")
     axes[1].set_xlabel("window")
-    axes[1].set_title("over time")
+    axes[1].set_title(f"over time, median of {RUN} windows around each")
     for axis in axes:
         axis.set_ylabel("million calls a second (higher is better)\nthe axis does not begin at 0")
         axis.margins(y=0.12)
@@ -587,16 +595,16 @@ def summary(data):
     """The four figures that the allocator is made for."""
     figure, axes = plt.subplots(1, 4, figsize=(13, 4.2))
     panels = [
-        ("allocation p99.9,\n100,000 live x 128 B", "ns (log scale)", "benchmark_accurate",
-         lambda a: data.median("benchmark_accurate", a, "p999_ns", size_class=SIZE, op="alloc"), True),
+        ("allocation p99.9,\n100,000 live x 128 B", "ns", "benchmark_accurate",
+         lambda a: data.median("benchmark_accurate", a, "p999_ns", size_class=SIZE, op="alloc")),
         ("of a 256 MiB spike, back\nwithout being asked", "% returned", "phase_shifts",
-         lambda a: statistics.mean(data.numbers("phase_shifts", a, "returned_pct")), False),
-        ("100 objects dropped together,\n1 scope open, per object", "ns", "scope_bench", lambda a: scope_figure(data, a), False),
+         lambda a: statistics.mean(data.numbers("phase_shifts", a, "returned_pct"))),
+        ("100 objects dropped together,\n1 scope open, per object", "ns", "scope_bench", lambda a: scope_figure(data, a)),
         ("mixed load, soak", "million calls a second", "soak",
-         lambda a: statistics.median(data.numbers("soak", a, "throughput_ops_sec")) / 1e6, False),
+         lambda a: statistics.median(data.numbers("soak", a, "throughput_ops_sec")) / 1e6),
     ]
     there, missing = {}, []
-    for _, _, source, _, _ in panels:
+    for _, _, source, _ in panels:
         try:
             there[source] = data.allocators(source) if source != "scope_bench" else None
         except NoData as reason:
@@ -605,7 +613,7 @@ def summary(data):
     if len(missing) == len(panels) - 1:
         raise missing[0]
     names = [name for name in figures.ALLOCATORS if any(name in found for found in there.values() if found)]
-    for axis, (title, unit, source, value, log) in zip(axes, panels):
+    for axis, (title, unit, source, value) in zip(axes, panels):
         shown = {name: SHORT.get(name, name) for name in names} if source != "scope_bench" else \
             {name: text for name, text in WAYS.items() if name in names or value(name) is not None}
         for at, name in enumerate(shown):
@@ -623,13 +631,12 @@ def summary(data):
         axis.set_title(title, fontsize=10.5)
         axis.set_ylabel(unit)
         axis.set_xlim(-0.6, len(shown) - 0.4)
-        if log:
-            log_axis(axis.yaxis)
         axis.margins(y=0.12)
         grid(axis)
         axis.grid(False, axis="x")
     for axis, better in zip(axes, ("lower", "higher", "lower", "higher")):
         axis.set_xlabel(f"{better} is better", fontsize=9, style="italic")
+    axes[2].set_xlabel(f"{axes[2].get_xlabel()}; 1 to 100,000 objects: scope_cost", fontsize=9, style="italic")
     return figure
 
 

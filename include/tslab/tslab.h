@@ -61,8 +61,8 @@ typedef struct EpochDomain EpochDomain;     /* opaque; compare only */
 typedef uint64_t EpochId;                   /* unique in the process, never reused */
 typedef uint64_t SlabHandle;                /* unique in the process, never reused */
 
-#define EPOCH_NONE ((EpochId)0)
-#define SLAB_HANDLE_NONE ((SlabHandle)0)
+#define EPOCH_NONE UINT64_C(0)       /* an EpochId */
+#define SLAB_HANDLE_NONE UINT64_C(0) /* a SlabHandle */
 
 /* ---- options ---------------------------------------------------------------------------------- */
 
@@ -270,7 +270,8 @@ TSLAB_API bool epoch_close(SlabAllocator *allocator, EpochId epoch);
 /* Destroys: every live object dies now, its pointers and handles are stale from this instant. The memory goes back by
    the reclaim policy. false: unknown or already gone. Calls of other threads that write to an object of it
    (slab_calloc_epoch, slab_realloc, slab_promote) must be over, as must the program's own writes: the memory can be
-   another object's at once. The same holds for a reset. Cost: constant in the number of objects of up to 8 KiB (4 in a
+   another object's at once. The same holds for a reset. Cleanups of a domain whose epoch it is run when the
+   domain ends, and its objects are dead then. Cost: constant in the number of objects of up to 8 KiB (4 in a
    scope); larger ones, which have pages of their own, add some 30 ns each. Each other thread that has memory in the
    epoch adds a barrier, as in epoch_close, and where others have freed objects that such a thread has not taken in yet,
    in this epoch or another of its, that is done first. What exceeds the retain budget adds the system's work. With
@@ -319,8 +320,10 @@ TSLAB_API bool epoch_domain_force_close(EpochDomain *domain);
    the allocator's warm memory is trimmed by the rest, which looks at every thread (240 to 340 ns each) and takes what
    it keeps warm. */
 TSLAB_API bool epoch_domain_reset(EpochDomain *domain, size_t keep_bytes);
-/* fn(arg) at destroy or reset, newest first; not when the allocator is freed. It may use the domain's objects, and
-   allocate in it. false: EPERM, EINVAL, ENOMEM. */
+/* fn(arg) at destroy or reset, newest first; not when the allocator is freed. It may use the domain's objects, unless
+   epoch_destroy() has killed them before, and allocate in the domain: by slab_alloc() only where that is still entered
+   (else it is as everywhere outside of domains), or by slab_malloc_epoch() with the domain's allocator and epoch.
+   false: EPERM, EINVAL, ENOMEM. */
 TSLAB_API bool epoch_domain_on_destroy(EpochDomain *domain, void (*fn)(void *), void *arg);
 /* Gives the domain up; the next thread that enters it owns it. This thread must have left it (EPERM). Until then nobody
    owns it, and it is no less another thread's than if somebody did: it can be closed (epoch_domain_force_close), and
@@ -361,7 +364,8 @@ TSLAB_API size_t slab_trim(SlabAllocator *allocator);
 /* Hard limit on committed bytes, in whole units of 16 KiB and one at least; 0 none. Below what is committed
    now: what is warm goes back first; the limit holds from now on for growth. false: EINVAL. */
 TSLAB_API bool slab_set_budget(SlabAllocator *allocator, size_t bytes);
-/* This thread lets go of all it caches, in every allocator. */
+/* This thread lets go of all it caches, in every allocator. Cost: a look at each open epoch in which it has memory
+   (some 0.1 us), and at each slab in its bins. */
 TSLAB_API void slab_thread_idle(void);
 
 #ifdef __cplusplus

@@ -297,6 +297,7 @@ TS_ENTRY void *ts_domain_alloc(size_t size) {
     }
     if (refused) return NULL;
     p = ts_alloc(top->allocator, size, top->epoch);
+    if (TS_UNLIKELY(!p) && errno == EINVAL) errno = ESTALE; /* the allocator has ended, and the domain with it */
     if (p && ts_load_relaxed(&ts_thread.scope) == &ts_no_scope) ts_domain_follow_innermost(heap);
     return p;
 }

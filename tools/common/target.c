@@ -137,7 +137,8 @@ static int open_pid(target *t, const char *text) {
     else if (stat(path, &st) != 0)
         say("there is no process %ld", pid);
     else
-        say("process %ld has no statistics page: it was not started with TSLAB_SHM=1, or has made no allocator yet",
+        say("process %ld has no statistics page: it was not started with TSLAB_SHM=1, has made no allocator yet, or "
+            "has closed the page's descriptor",
             pid);
     return EXIT_NO_TARGET;
 }
