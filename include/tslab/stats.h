@@ -162,7 +162,7 @@ typedef struct SlabGlobalStats {
     uint64_t total_full_slabs;
     double recycle_rate_pct;
     uint64_t resident_bytes;        /* of the whole process, measured now */
-    uint64_t metadata_bytes;        /* committed for tables, of the whole process */
+    uint64_t metadata_bytes;        /* accessible for tables, of the whole process; less of it is resident */
     uint64_t reserved_bytes;        /* address space, of the whole process; no memory by itself */
     uint64_t budget_bytes;          /* 0: none */
     uint64_t retained_bytes;        /* warm empty slabs */

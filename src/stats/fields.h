@@ -113,8 +113,8 @@ typedef enum ts_field_unit { TS_COUNT, TS_BYTES, TS_SLABS, TS_NS, TS_PERCENT, TS
       "Rising without end: each holds objects that somebody forgot.")                                                  \
     X(resident_bytes, GAUGE, WHOLE, BYTES, "rss_bytes", "Resident memory of the whole process, measured at the snapshot.",   \
       "Far above committed_bytes: the memory is not temporal-slab's.")                                                 \
-    X(metadata_bytes, GAUGE, WHOLE, BYTES, "metadata_bytes", "Committed for tables, of the whole process.",                  \
-      "More than a tenth of committed_bytes at some size: very many epochs, or threads.")                              \
+    X(metadata_bytes, GAUGE, WHOLE, BYTES, "metadata_bytes", "Accessible for tables, of the whole process; resident less of it.", \
+      "More than a tenth of committed_bytes: very many epochs or threads, or alignments of MiB, which skip addresses.")                              \
     X(reserved_bytes, GAUGE, WHOLE, BYTES, "reserved_bytes", "Address space of the whole process. No memory by itself.", "") \
     X(budget_bytes, GAUGE, WHOLE, BYTES, "budget_bytes", "The hard limit; 0: none.", "")                                     \
     X(retained_bytes, GAUGE, WHOLE, BYTES, "retained_bytes", "Warm empty slabs in bytes.", "")                               \
