@@ -230,6 +230,7 @@ static void begin_outside(void *(*fn)(void *)) {
 }
 
 static void *visit_from_outside(void *argument) {
+    ts_store_release(&other_heap->unflushed, 1); /* as if another close had missed a block of that thread */
     ts_heap_visit(other_heap, record);
     atomic_store(&done, true);
     return argument;

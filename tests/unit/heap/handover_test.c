@@ -759,11 +759,33 @@ static void freed_while_it_trims(void **state) {
     assert_int_equal(ts_pool_used_units(), 0);
 }
 
+static void free_the_first(void) { slab_allocator_free(first); }
+
+/* A call of this thread may be using a share when it trims: that of an allocator that ended since stays until the thread drops it. */
+static void keeps_its_share_in_a_trim(void **state) {
+    (void)state;
+    slab_thread_idle();
+    first = slab_allocator_create();
+    uintptr_t of_first = ts_token(first);
+    ts_allocator *old = ts_allocator_find(of_first);
+    assert_non_null(slab_malloc(first, 100));
+    begin();
+    let(free_the_first);
+    end();
+    ts_heap_visit(ts_thread.heap, old);
+    SUP_CHECK(ts_heap_find_share(ts_thread.heap, of_first) != NULL, "a share was dropped that a call may be using");
+    slab_thread_idle();
+    assert_null(ts_heap_find_share(ts_thread.heap, of_first));
+    assert_int_equal(ts_load_relaxed(&old->pins), 0);
+    assert_int_equal(ts_pool_used_units(), 0);
+}
+
 #define WITH(test) cmocka_unit_test_setup_teardown(test, start, stop)
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         WITH(foreign_free_waits),
+        WITH(keeps_its_share_in_a_trim),
         WITH(fast_allocation_waits),
         WITH(block_ends_in_a_free_past_the_magazine),
         WITH(hold_waits),
