@@ -266,7 +266,7 @@ void ts_heap_end_condemned_some(ts_heap *heap, unsigned most);
 void ts_heap_end_condemned_abandoned(ts_heap *heap);
 /* Ends blocks linked by condemned_next. Caller holds the heap, since after they were condemned. */
 void ts_heap_end_list(ts_heap *heap, ts_block *block);
-/* What others left to the heap's thread because they could not hold it: ends condemned blocks, flushes shut ones,
+/* What others left to the heap's thread because they could not hold it: ends condemned blocks, flushes shut ones that a close has missed,
    drains, takes its warm units for the allocator. Any thread, holding nothing. */
 void ts_heap_visit(ts_heap *heap, struct ts_allocator *allocator);
 /* Empty slabs of this thread's bins become warm, those with objects in magazines and claimed words included; for who finds
