@@ -75,8 +75,8 @@ typedef uint64_t SlabHandle;                /* unique in the process, never reus
  *
  * A slab is empty when none of its slots is live or kept for the next allocations: up to 64 free objects per class,
  * epoch and thread wait in the thread's magazine, and up to 64 slots of one slab are claimed. They go to their slabs at
- * the end of the epoch (close, destroy, reset) and when that thread calls slab_trim() or slab_thread_idle(), ends, or
- * meets the budget (what other threads keep in this way stays theirs).
+ * the end of the epoch (close, destroy, reset) and when that thread calls slab_trim() of the allocator or
+ * slab_thread_idle(), ends, or meets the budget (what other threads keep in this way stays theirs).
  */
 typedef enum SlabReclaimPolicy {
     SLAB_RECLAIM_BUDGET = 0,  /* keep up to retain_bytes warm, beside what threads keep; give back the rest (default) */

@@ -119,7 +119,7 @@ TS_COLD static void warn_of_member(unsigned option, const char *member, int64_t 
 static void warn_unknown(void) {
     extern char **environ;
     static _Atomic uint32_t warned;
-    if (atomic_exchange(&warned, 1)) return;
+    if (!ts_env_is_trusted() || atomic_exchange(&warned, 1)) return;
     static const char *const known[] = {
 #define X(member, name, type, words, fallback) name,
         OPTIONS(X)

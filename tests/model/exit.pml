@@ -99,7 +99,7 @@ inline push_on(h) {
     push(h);
 #ifndef WITHOUT_DRAIN_BY_PUSHER
     if
-    :: state[h] == ABANDONED -> todo = h
+    :: state[h] == ABANDONED || heap_of != h -> todo = h
     :: else -> skip
     fi
 #else
@@ -148,13 +148,15 @@ inline settle() {
     :: todo != NONE ->
        atomic { mine = todo; todo = NONE };
        do
-       :: state[mine] == ABANDONED && queue[mine] ->
-          hold(mine);
+       :: hold(mine); /* once at least */
           if
-          :: held -> drain(mine, false); drop(mine)
+          :: held -> drain(mine, state[mine] == LIVE); drop(mine)
+          :: else -> break
+          fi;
+          if
+          :: state[mine] == ABANDONED && queue[mine] -> skip
           :: else -> break
           fi
-       :: else -> break
        od;
 #ifdef WITHOUT_SETTLE_AGAIN
        break
