@@ -1,5 +1,5 @@
 /*
- * An epoch that its thread has by its bias, without the lock, against threads that take the lock (src/epoch/epoch.h: "Who HAS an
+ * An epoch that its thread has by its bias, without the lock, against threads that take the lock (src/core/epoch/epoch.h: "Who HAS an
  * epoch"). One heap; two entries of the table, which are used again, with or without a bias.
  *
  * The owner's stores go through a store buffer, as in hold.pml: its in_op = TS_IN_END, its next use of an entry, can reach the

@@ -10,7 +10,7 @@ MUTANTS = [
     {
         "name": "foreign-bit-not-looked-at",
         "protocol": "foreign, 6",
-        "file": "src/heap/foreign.c",
+        "file": "src/core/heap/foreign.c",
         "old": "        if (bits & bit) return TS_FOREIGN_NOT_LIVE;\n",
         "new": "",
         "tests": ["unit.heap.foreign"],
@@ -18,7 +18,7 @@ MUTANTS = [
     {
         "name": "foreign-word-not-read-again",
         "protocol": "foreign, 4 and 5",
-        "file": "src/heap/foreign.c",
+        "file": "src/core/heap/foreign.c",
         "old": "        if ((again | TS_UNIT_FOREIGN) != (u | TS_UNIT_FOREIGN)) continue;\n",
         "new": "        (void)again;\n",
         "tests": ["unit.heap.foreign_steps"],
@@ -26,7 +26,7 @@ MUTANTS = [
     {
         "name": "foreign-era-not-looked-at",
         "protocol": "foreign, 5",
-        "file": "src/heap/foreign.c",
+        "file": "src/core/heap/foreign.c",
         "old": "        if (ts_era(block) != ts_word_era(u)) return TS_FOREIGN_NOT_LIVE;\n",
         "new": "",
         "tests": ["unit.heap.foreign_steps"],
@@ -34,7 +34,7 @@ MUTANTS = [
     {
         "name": "foreign-bits-of-any-tag",
         "protocol": "foreign, 4",
-        "file": "src/heap/foreign.c",
+        "file": "src/core/heap/foreign.c",
         "old": "x >> TS_FOREIGN_TAG_SHIFT == t ? (uint32_t)x : 0;",
         "new": "(uint32_t)x;",
         "tests": ["unit.heap.foreign"],
@@ -42,7 +42,7 @@ MUTANTS = [
     {
         "name": "foreign-flag-not-set",
         "protocol": "foreign, 1",
-        "file": "src/heap/foreign.c",
+        "file": "src/core/heap/foreign.c",
         "old": "if (!ts_cas_seq(word, &now, u | TS_UNIT_FOREIGN)) continue;",
         "new": "",
         "tests": ["unit.heap.foreign"],
@@ -50,7 +50,7 @@ MUTANTS = [
     {
         "name": "foreign-not-queued",
         "protocol": "foreign, 1",
-        "file": "src/heap/foreign.c",
+        "file": "src/core/heap/foreign.c",
         "old": "        push_on(block_home(block), unit, block);\n",
         "new": "        (void)block;\n",
         "tests": ["unit.heap.foreign"],
@@ -58,7 +58,7 @@ MUTANTS = [
     {
         "name": "foreign-queued-twice",
         "protocol": "foreign, 2",
-        "file": "src/heap/foreign.c",
+        "file": "src/core/heap/foreign.c",
         "old": "    while (now == u) {",
         "new": "    u |= now & TS_UNIT_FOREIGN;\n    while (now == u) {",
         "tests": ["unit.heap.foreign"],
@@ -66,7 +66,7 @@ MUTANTS = [
     {
         "name": "foreign-live-not-looked-at",
         "protocol": "foreign, 6",
-        "file": "src/heap/foreign.c",
+        "file": "src/core/heap/foreign.c",
         "old": "            if ((s & 7u) != want) return TS_FOREIGN_NOT_LIVE;\n",
         "new": "            (void)want;\n",
         "tests": ["unit.heap.foreign"],
@@ -74,7 +74,7 @@ MUTANTS = [
     {
         "name": "exact-free-answers-for-itself",
         "protocol": "foreign, 7",
-        "file": "src/epoch/free.c",
+        "file": "src/core/epoch/free.c",
         "old": "    return ts_foreign_is_first(ts_slab_at(unit), foreign, bit) ? FREED : FREED_FOR_ANOTHER;\n",
         "new": "    (void)ts_foreign_is_first(ts_slab_at(unit), foreign, bit);\n    return FREED;\n",
         "tests": ["unit.heap.foreign_steps"],
@@ -82,7 +82,7 @@ MUTANTS = [
     {
         "name": "exact-free-looks-at-no-bit",
         "protocol": "foreign, 7",
-        "file": "src/heap/fast.h",
+        "file": "src/core/heap/fast.h",
         "old": "        r.late = !ts_foreign_is_first(slab, &words[index >> 5], (uint64_t)1 << (index & 31));\n",
         "new": "        (void)words;\n",
         "tests": ["unit.heap.foreign_steps", "stress.exact_free"],
@@ -90,7 +90,7 @@ MUTANTS = [
     {
         "name": "exact-free-of-any-object",
         "protocol": "handles",
-        "file": "src/heap/fast.h",
+        "file": "src/core/heap/fast.h",
         "old": "TS_UNLIKELY(!ts_handle_is(handle, generation, ts_bin_class(r.block, r.bin)))",
         "new": "TS_UNLIKELY((uint32_t)handle == generation + UINT32_MAX)",
         "tests": ["unit.api.handles"],
@@ -98,7 +98,7 @@ MUTANTS = [
     {
         "name": "exact-free-of-any-generation",
         "protocol": "handles",
-        "file": "src/slab/slab.h",
+        "file": "src/core/slab/slab.h",
         "old": "    return (((uint32_t)(handle >> 18) ^ generation) & TS_GEN_MAX) == 0 &&\n           (",
         "new": "    return generation != UINT32_MAX &&\n           (",
         "tests": ["unit.api.handles"],
@@ -106,7 +106,7 @@ MUTANTS = [
     {
         "name": "exact-free-of-any-class",
         "protocol": "handles",
-        "file": "src/slab/slab.h",
+        "file": "src/core/slab/slab.h",
         "old": "           (handle & 255u) == (kind << TS_HANDLE_KIND_SHIFT | TS_HANDLE_FORMAT);\n",
         "new": "           kind < 64;\n",
         "tests": ["unit.api.handles"],
@@ -114,7 +114,7 @@ MUTANTS = [
     {
         "name": "exact-free-without-a-handle-made",
         "protocol": "handles",
-        "file": "src/heap/fast.h",
+        "file": "src/core/heap/fast.h",
         "old": " ||\n            TS_UNLIKELY(!ts_load_relaxed(&slab->handled)))\n",
         "new": ")\n",
         "tests": ["unit.slab.generation"],
@@ -122,7 +122,7 @@ MUTANTS = [
     {
         "name": "handle-made-without-a-note",
         "protocol": "handles",
-        "file": "src/api/objects.c",
+        "file": "src/core/api/objects.c",
         "old": "    ts_keep_relaxed(&slab->handled, 1);\n",
         "new": "",
         "tests": ["unit.slab.generation"],
@@ -130,7 +130,7 @@ MUTANTS = [
     {
         "name": "foreign-pending-of-any-tag",
         "protocol": "foreign, 4",
-        "file": "src/heap/foreign.c",
+        "file": "src/core/heap/foreign.c",
         "old": "(x & bit) != 0 && x >> TS_FOREIGN_TAG_SHIFT == ts_load_acquire(&ts_slab_at(unit)->tag);",
         "new": "(x & bit) != 0;",
         "tests": ["unit.heap.foreign"],
@@ -138,7 +138,7 @@ MUTANTS = [
     {
         "name": "foreign-outside-its-bracket",
         "protocol": "fork",
-        "file": "src/epoch/free.c",
+        "file": "src/core/epoch/free.c",
         "old": "    if (bracket) ts_heap_enter(heap);\n    ts_foreign_result r",
         "new": "    if (bracket) ts_op_begin(&ts_thread);\n    ts_foreign_result r",
         "tests": ["unit.heap.handover"],
@@ -147,7 +147,7 @@ MUTANTS = [
     {
         "name": "drain-bits-of-any-tag",
         "protocol": "foreign, 4",
-        "file": "src/heap/foreign.c",
+        "file": "src/core/heap/foreign.c",
         "old": "if (bits == 0 || x >> TS_FOREIGN_TAG_SHIFT != tag) continue;",
         "new": "if (bits == 0) continue;",
         "tests": ["unit.heap.foreign_steps"],
@@ -155,7 +155,7 @@ MUTANTS = [
     {
         "name": "drain-flag-stays",
         "protocol": "foreign, 1",
-        "file": "src/heap/foreign.c",
+        "file": "src/core/heap/foreign.c",
         "old": "w & TS_UNIT_ZOMBIE ? 0 : w & ~TS_UNIT_FOREIGN)) {",
         "new": "w & TS_UNIT_ZOMBIE ? 0 : w)) {",
         "tests": ["unit.heap.foreign"],
@@ -163,7 +163,7 @@ MUTANTS = [
     {
         "name": "drain-flag-off-last",
         "protocol": "foreign, 1",
-        "file": "src/heap/foreign.c",
+        "file": "src/core/heap/foreign.c",
         "old": """    while (!ts_cas_seq(ts_unit_word(unit), &w, w & TS_UNIT_ZOMBIE ? 0 : w & ~TS_UNIT_FOREIGN)) {
     }
     if (w & TS_UNIT_ZOMBIE) ts_zombie_give(unit);
@@ -180,7 +180,7 @@ MUTANTS = [
     {
         "name": "drain-bit-off-before-state",
         "protocol": "foreign, 6",
-        "file": "src/heap/foreign.c",
+        "file": "src/core/heap/foreign.c",
         "old": "        if (bits == 0 || x >> TS_FOREIGN_TAG_SHIFT != tag) continue;\n",
         "new": "        if (bits == 0 || x >> TS_FOREIGN_TAG_SHIFT != tag) continue;\n"
                "        atomic_fetch_and_explicit(&words[i], ~bits, memory_order_seq_cst);\n        x = ts_load_seq(&words[i]);\n",
@@ -189,7 +189,7 @@ MUTANTS = [
     {
         "name": "drain-all-bits-off",
         "protocol": "foreign, e",
-        "file": "src/heap/foreign.c",
+        "file": "src/core/heap/foreign.c",
         "old": "ts_foreign_counted_on(x & ~bits))) {",
         "new": "ts_foreign_counted_on(x & ~(uint64_t)UINT32_MAX))) {",
         "tests": ["unit.heap.foreign_steps"],
@@ -197,7 +197,7 @@ MUTANTS = [
     {
         "name": "drain-count-stays",
         "protocol": "foreign, 7",
-        "file": "src/heap/foreign.c",
+        "file": "src/core/heap/foreign.c",
         "old": "ts_foreign_counted_on(x & ~bits))) {",
         "new": "x & ~bits)) {",
         "tests": ["unit.heap.foreign_steps"],
@@ -205,7 +205,7 @@ MUTANTS = [
     {
         "name": "exact-free-uncounted",
         "protocol": "foreign, 7",
-        "file": "src/slab/slab.h",
+        "file": "src/core/slab/slab.h",
         "old": "ts_cas_seq(foreign, &x, ts_foreign_counted_on(x & ~bit))",
         "new": "ts_cas_seq(foreign, &x, x & ~bit)",
         "tests": ["unit.heap.foreign_steps"],
@@ -213,7 +213,7 @@ MUTANTS = [
     {
         "name": "exact-free-leaves-the-bit",
         "protocol": "foreign, 7",
-        "file": "src/slab/slab.h",
+        "file": "src/core/slab/slab.h",
         "old": "ts_cas_seq(foreign, &x, ts_foreign_counted_on(x & ~bit))",
         "new": "ts_cas_seq(foreign, &x, ts_foreign_counted_on(x))",
         "tests": ["unit.heap.foreign_steps", "unit.heap.foreign"],
@@ -221,7 +221,7 @@ MUTANTS = [
     {
         "name": "exact-free-finds-bits-of-any-tag",
         "protocol": "foreign, 4",
-        "file": "src/slab/slab.h",
+        "file": "src/core/slab/slab.h",
         "old": "    return TS_LIKELY(!(x & bit)) || x >> TS_FOREIGN_TAG_SHIFT != tag;\n",
         "new": "    return !(x & bit) || tag == UINT64_MAX;\n",
         "tests": ["unit.heap.foreign_steps", "unit.heap.foreign"],
@@ -229,7 +229,7 @@ MUTANTS = [
     {
         "name": "drain-late-bit-not-dropped",
         "protocol": "foreign, 7",
-        "file": "src/heap/bin.c",
+        "file": "src/core/heap/bin.c",
         "old": "        if (TS_UNLIKELY(!(s & TS_STATE_LIVE))) continue;\n",
         "new": "",
         "tests": ["unit.heap.foreign_steps"],
@@ -237,7 +237,7 @@ MUTANTS = [
     {
         "name": "drain-slab-of-another-heap",
         "protocol": "foreign, owner changes",
-        "file": "src/heap/foreign.c",
+        "file": "src/core/heap/foreign.c",
         "old": "        if (owner != heap) {",
         "new": "        if (owner == NULL) {",
         "tests": ["unit.heap.handover"],
@@ -245,7 +245,7 @@ MUTANTS = [
     {
         "name": "drain-open-block-by-visitor",
         "protocol": "heap.h, 2",
-        "file": "src/heap/foreign.c",
+        "file": "src/core/heap/foreign.c",
         "old": "} else if (visitor && alive && block->closing != TS_CLOSING) {",
         "new": "} else if (visitor && alive && heap == NULL) {",
         "tests": ["unit.heap.handover"],
@@ -253,7 +253,7 @@ MUTANTS = [
     {
         "name": "drain-by-owner-before-its-free",
         "protocol": "foreign, 6",
-        "file": "src/epoch/free.c",
+        "file": "src/core/epoch/free.c",
         "old": "    if ((w & TS_UNIT_FOREIGN) && ts_foreign_pending(unit, block->scope, entry)) return NOT_LIVE;\n",
         "new": "",
         "tests": ["unit.heap.handover"],
@@ -261,7 +261,7 @@ MUTANTS = [
     {
         "name": "abandoned-queue-not-drained",
         "protocol": "exit",
-        "file": "src/heap/foreign.c",
+        "file": "src/core/heap/foreign.c",
         "old": "    ts_thread.drain = heap;\n",
         "new": "",
         "tests": ["unit.heap.foreign"],
@@ -269,7 +269,7 @@ MUTANTS = [
     {
         "name": "only-one-abandoned-queue-drained",
         "protocol": "exit",
-        "file": "src/heap/foreign.c",
+        "file": "src/core/heap/foreign.c",
         "old": "    ts_thread.drain_others |= ts_thread.drain != NULL && ts_thread.drain != heap;\n",
         "new": "",
         "tests": ["unit.heap.handover"],
@@ -277,7 +277,7 @@ MUTANTS = [
     {
         "name": "pin-wakes-a-dead-record",
         "protocol": "allocator records",
-        "file": "src/heap/record.c",
+        "file": "src/core/heap/record.c",
         "old": "        if (pins == 0) return false;\n",
         "new": "",
         "tests": ["unit.heap.handover"],
@@ -285,7 +285,7 @@ MUTANTS = [
     {
         "name": "last-pin-off-before-the-units",
         "protocol": "allocator records",
-        "file": "src/heap/record.c",
+        "file": "src/core/heap/record.c",
         "old": "            pins = ts_load_acquire(&allocator->pins);\n        }\n",
         "new": "            ts_store_relaxed(&allocator->pins, pins);\n        }\n",
         "tests": ["unit.heap.handover"],
@@ -293,7 +293,7 @@ MUTANTS = [
     {
         "name": "trim-drops-shares-in-use",
         "protocol": "allocator records",
-        "file": "src/heap/heap.c",
+        "file": "src/core/heap/heap.c",
         "old": "        if (visitor) ts_heap_drop_dead_shares(heap);\n",
         "new": "        ts_heap_drop_dead_shares(heap);\n",
         "tests": ["unit.heap.handover"],
@@ -301,7 +301,7 @@ MUTANTS = [
     {
         "name": "reserve-without-a-pin",
         "protocol": "allocator records",
-        "file": "src/api/epochs.c",
+        "file": "src/core/api/epochs.c",
         "old": "    if (!a || ts_allocator_pin_use(a, ts_token(allocator))) return a;\n",
         "new": "    if (a) ts_allocator_pin(a), ts_allocator_pin(a);\n    return a;\n",
         "tests": ["unit.heap.handover"],
@@ -309,7 +309,7 @@ MUTANTS = [
     {
         "name": "spans-go-back-without-a-pin",
         "protocol": "allocator records",
-        "file": "src/epoch/span.c",
+        "file": "src/core/epoch/span.c",
         "old": "    ts_span_release(allocator, unit, units);\n    ts_allocator_unpin(allocator);\n",
         "new": "    ts_allocator_unpin(allocator);\n    ts_span_release(allocator, unit, units);\n",
         "tests": ["unit.heap.handover"],
@@ -317,7 +317,7 @@ MUTANTS = [
     {
         "name": "domain-ends-without-the-lock",
         "protocol": "domains",
-        "file": "src/epoch/domain_end.c",
+        "file": "src/core/epoch/domain_end.c",
         "old": "    } while (!end_if_clean(d));\n",
         "new": "    } while (0);\n    ts_heap_give_entry(&ts_domains, TS_TABLE_DOMAIN, d);\n",
         "tests": ["unit.epoch.domain_steps"],
@@ -325,7 +325,7 @@ MUTANTS = [
     {
         "name": "domain-ends-with-cleanups",
         "protocol": "domains",
-        "file": "src/epoch/domain_end.c",
+        "file": "src/core/epoch/domain_end.c",
         "old": "    if (clean) ts_heap_give_entry(&ts_domains, TS_TABLE_DOMAIN, d);\n    ts_epoch_release(epoch);\n    return clean;\n",
         "new": "    ts_heap_give_entry(&ts_domains, TS_TABLE_DOMAIN, d);\n    ts_epoch_release(epoch);\n    return clean || !clean;\n",
         "tests": ["unit.epoch.domain_steps"],
@@ -333,7 +333,7 @@ MUTANTS = [
     {
         "name": "heap-stays-busy-sampling",
         "protocol": "fork",
-        "file": "src/heap/heap.c",
+        "file": "src/core/heap/heap.c",
         "old": "    heap->stack_busy = false; /* its last thread may have vanished in a fork */\n",
         "new": "",
         "tests": ["unit.epoch.stacks"],
@@ -341,7 +341,7 @@ MUTANTS = [
     {
         "name": "pin-of-another-use",
         "protocol": "allocator records",
-        "file": "src/heap/record.c",
+        "file": "src/core/heap/record.c",
         "old": "    if (ts_load_acquire(&allocator->entry.id) == token) return true;\n",
         "new": "    if (token != 0) return true;\n",
         "tests": ["unit.heap.handover"],
@@ -349,7 +349,7 @@ MUTANTS = [
     {
         "name": "scope-reset-keeps-freed-bits",
         "protocol": "slab.h, 2",
-        "file": "src/slab/slab.h",
+        "file": "src/core/slab/slab.h",
         "old": "    if (!unfreed) ts_slab_clear16(bits->freed);\n",
         "new": "    (void)unfreed;\n",
         "tests": ["unit.slab.slab"],
@@ -358,7 +358,7 @@ MUTANTS = [
     {
         "name": "open-foreign-word-not-read-again",
         "protocol": "foreign, 4 and 5",
-        "file": "src/heap/foreign_open.h",
+        "file": "src/core/heap/foreign_open.h",
         "old": "((again ^ u) & ~TS_UNIT_FOREIGN) != 0 || ",
         "new": "",
         "tests": ["unit.heap.foreign_steps"],
@@ -366,7 +366,7 @@ MUTANTS = [
     {
         "name": "open-foreign-era-not-looked-at",
         "protocol": "foreign, 5",
-        "file": "src/heap/foreign_open.h",
+        "file": "src/core/heap/foreign_open.h",
         "old": " || (key & TS_UNIT_ERA_MASK) != ts_word_era(u)))\n        return TS_FOREIGN_NOT_LIVE;",
         "new": "))\n        return TS_FOREIGN_NOT_LIVE;",
         "tests": ["unit.heap.foreign"],
@@ -374,7 +374,7 @@ MUTANTS = [
     {
         "name": "open-foreign-takes-own-blocks",
         "protocol": "objects.c, slab_free",
-        "file": "src/heap/foreign_open.h",
+        "file": "src/core/heap/foreign_open.h",
         "old": " || ts_load_acquire(&block->heap) == heap))\n        return TS_FOREIGN_NOT_LIVE;",
         "new": "))\n        return TS_FOREIGN_NOT_LIVE;\n    (void)heap;",
         "tests": ["unit.heap.foreign", "unit.api.objects"],
@@ -382,7 +382,7 @@ MUTANTS = [
     {
         "name": "open-foreign-of-any-allocator",
         "protocol": "objects: who may say live, 5",
-        "file": "src/heap/foreign_open.h",
+        "file": "src/core/heap/foreign_open.h",
         "old": "    if (TS_UNLIKELY(ts_load_relaxed(&block->allocator) != allocator)) return TS_FOREIGN_NOT_LIVE;\n    uint32_t s",
         "new": "    (void)allocator;\n    uint32_t s",
         "tests": ["unit.heap.foreign", "unit.api.objects"],
@@ -390,7 +390,7 @@ MUTANTS = [
     {
         "name": "open-foreign-state-not-looked-at",
         "protocol": "objects: who may say live, 2",
-        "file": "src/heap/foreign_open.h",
+        "file": "src/core/heap/foreign_open.h",
         "old": "((s ^ (2 * (uint32_t)entry + 1)) & 7u) != 0 || (x & bit)",
         "new": "s == 0 || (x & bit)",
         "tests": ["unit.heap.foreign", "misuse.garbage"],
@@ -398,7 +398,7 @@ MUTANTS = [
     {
         "name": "open-foreign-bit-not-looked-at",
         "protocol": "foreign, 6",
-        "file": "src/heap/foreign_open.h",
+        "file": "src/core/heap/foreign_open.h",
         "old": " & 7u) != 0 || (x & bit))) return TS_FOREIGN_NOT_LIVE;",
         "new": " & 7u) != 0)) return TS_FOREIGN_NOT_LIVE;",
         "tests": ["unit.heap.foreign_steps", "unit.heap.foreign", "stress.foreign_double_free"],
@@ -406,7 +406,7 @@ MUTANTS = [
     {
         "name": "open-foreign-outside-the-bracket",
         "protocol": "foreign, fork",
-        "file": "src/api/objects.c",
+        "file": "src/core/api/objects.c",
         "old": "ts_load_relaxed(&ts_sample_rate)) != 0) ||\n        TS_UNLIKELY(ts_load_acquire(&heap->revoked) != 0)) /* acquire: as in ts_heap_enter */\n",
         "new": "ts_load_relaxed(&ts_sample_rate)) != 0))\n",
         "tests": ["unit.heap.handover"],
@@ -415,7 +415,7 @@ MUTANTS = [
     {
         "name": "claim-ignores-flag",
         "protocol": "slab.h, 2",
-        "file": "src/slab/slab.h",
+        "file": "src/core/slab/slab.h",
         "old": "        if (TS_UNLIKELY(w & TS_UNIT_FOREIGN)) {\n            ts_assert",
         "new": "        if (w == 1) {\n            ts_assert",
         "tests": ["unit.slab.slab"],
@@ -423,7 +423,7 @@ MUTANTS = [
     {
         "name": "purge-without-claim",
         "protocol": "slab.h, 2",
-        "file": "src/heap/purge.c",
+        "file": "src/core/heap/purge.c",
         "old": "        if (ts_slab_claim(units[i], &allocator->pins)) units[claimed++] = units[i];",
         "new": "        units[claimed++] = units[i];",
         "tests": ["unit.heap.foreign"],
@@ -431,7 +431,7 @@ MUTANTS = [
     {
         "name": "release-churn-ignores-flag",
         "protocol": "foreign, 3",
-        "file": "src/heap/bin.c",
+        "file": "src/core/heap/bin.c",
         "old": "    while (!(w & TS_UNIT_FOREIGN)) {",
         "new": "    for (;;) {",
         "tests": ["unit.heap.handover"],
@@ -439,7 +439,7 @@ MUTANTS = [
     {
         "name": "release-scope-ignores-flag",
         "protocol": "foreign, 3",
-        "file": "src/heap/scope.c",
+        "file": "src/core/heap/scope.c",
         "old": "    while (!(w & TS_UNIT_FOREIGN)) {",
         "new": "    for (;;) {",
         "tests": ["unit.heap.handover"],
@@ -447,7 +447,7 @@ MUTANTS = [
     {
         "name": "purge-unit-stays-on-its-list",
         "protocol": "slab.h, 2",
-        "file": "src/heap/purge.c",
+        "file": "src/core/heap/purge.c",
         "old": "            uint32_t unit = ts_warm_pop(&allocator->warm[part]);\n            if (!unit) break;",
         "new": "            uint32_t unit = allocator->warm[part].head;\n            if (!unit) break;",
         "tests": ["unit.heap.warm"],
@@ -455,7 +455,7 @@ MUTANTS = [
     {
         "name": "tag-not-raised",
         "protocol": "foreign, 4",
-        "file": "src/slab/slab.h",
+        "file": "src/core/slab/slab.h",
         "old": "    ts_store_release(&slab->tag, tag + 1);",
         "new": "    ts_store_release(&slab->tag, tag);",
         "tests": ["unit.heap.foreign"],
@@ -464,7 +464,7 @@ MUTANTS = [
     {
         "name": "hold-does-not-wait",
         "protocol": "heap.h, hold",
-        "file": "src/heap/heap.c",
+        "file": "src/core/heap/heap.c",
         "old": "            if (!ts_is_in_op(heap->tls)) return true;",
         "new": "            return true;",
         "tests": ["unit.heap.handover"],
@@ -472,7 +472,7 @@ MUTANTS = [
     {
         "name": "hold-does-not-revoke",
         "protocol": "heap.h, hold",
-        "file": "src/heap/heap.c",
+        "file": "src/core/heap/heap.c",
         "old": "    ts_store_seq(&heap->revoked, 1);\n    if (ts_os->barrier_all()) {",
         "new": "    if (ts_os->barrier_all()) {",
         "tests": ["unit.heap.handover"],
@@ -480,7 +480,7 @@ MUTANTS = [
     {
         "name": "hold-without-barrier",
         "protocol": "heap.h, hold",
-        "file": "src/heap/heap.c",
+        "file": "src/core/heap/heap.c",
         "old": "    ts_store_seq(&heap->revoked, 1);\n    if (ts_os->barrier_all()) {",
         "new": "    ts_store_seq(&heap->revoked, 1);\n    if (ts_os->barrier_all) {",
         "tests": ["unit.heap.heap"],
@@ -488,7 +488,7 @@ MUTANTS = [
     {
         "name": "enter-ignores-revoked",
         "protocol": "heap.h, hold",
-        "file": "src/heap/heap.h",
+        "file": "src/core/heap/heap.h",
         "old": "    if (TS_UNLIKELY(ts_load_acquire(&heap->revoked) != 0)) ts_heap_enter_revoked(heap);\n",
         "new": "    (void)heap;\n",
         "tests": ["unit.heap.handover"],
@@ -496,7 +496,7 @@ MUTANTS = [
     {
         "name": "claim-of-a-word-ignores-revoked",
         "protocol": "fork",
-        "file": "src/api/objects.c",
+        "file": "src/core/api/objects.c",
         "old": "TS_LIKELY(ts_load_acquire(&heap->revoked) == 0) && ts_bin_claim(",
         "new": "heap && ts_bin_claim(",
         "tests": ["unit.heap.handover"],
@@ -504,7 +504,7 @@ MUTANTS = [
     {
         "name": "given-slab-stays-among-the-full",
         "protocol": "fast.h, ts_fast_give",
-        "file": "src/heap/fast.h",
+        "file": "src/core/heap/fast.h",
         "old": "before - 1 >= slab->empty_at - 2u",
         "new": "before + 1 >= slab->empty_at",
         "tests": ["property.model", "unit.heap.bin"],
@@ -512,7 +512,7 @@ MUTANTS = [
     {
         "name": "given-slab-stays-when-empty",
         "protocol": "fast.h, ts_fast_give",
-        "file": "src/heap/fast.h",
+        "file": "src/core/heap/fast.h",
         "old": "before - 1 >= slab->empty_at - 2u",
         "new": "before == 0",
         "tests": ["unit.heap.bin", "property.model"],
@@ -520,7 +520,7 @@ MUTANTS = [
     {
         "name": "give-does-not-look-again",
         "protocol": "heap.h, hold",
-        "file": "src/heap/bin.c",
+        "file": "src/core/heap/bin.c",
         "old": "    if (mine && ts_word_era(word) == era && ts_word_line(word) == ts_line_of(bin)) {",
         "new": "    (void)mine;\n    {",
         "tests": ["unit.heap.handover"],
@@ -529,7 +529,7 @@ MUTANTS = [
     {
         "name": "kill-keeps-the-era",
         "protocol": "destroy",
-        "file": "src/heap/heap.h",
+        "file": "src/core/heap/heap.h",
         "old": "&key, (key & TS_UNIT_ERA_MASK) + 1,",
         "new": "&key, (key & TS_UNIT_ERA_MASK),",
         "tests": ["unit.epoch.epoch"],
@@ -537,7 +537,7 @@ MUTANTS = [
     {
         "name": "fast-free-ignores-era",
         "protocol": "destroy",
-        "file": "src/heap/fast.h",
+        "file": "src/core/heap/fast.h",
         "old": "    if (TS_UNLIKELY(ts_is_other_relaxed_64(&r.block->b.key, key))) return r;\n",
         "new": "    if (TS_UNLIKELY(ts_load_relaxed(&r.block->b.key) >> 32 != key >> 32)) return r;\n",
         "tests": ["unit.heap.foreign", "unit.api.epochs", "misuse.garbage"],
@@ -545,7 +545,7 @@ MUTANTS = [
     {
         "name": "fast-free-ignores-share",
         "protocol": "heap.h, 2",
-        "file": "src/heap/fast.h",
+        "file": "src/core/heap/fast.h",
         "old": "    if (TS_UNLIKELY(ts_is_other_relaxed_64(&r.block->b.key, key))) return r;\n",
         "new": "    if (TS_UNLIKELY((uint32_t)ts_load_relaxed(&r.block->b.key) != (uint32_t)key)) return r;\n",
         "tests": ["stress.ring"],
@@ -553,7 +553,7 @@ MUTANTS = [
     {
         "name": "fast-malloc-ignores-open",
         "protocol": "close",
-        "file": "src/api/objects.c",
+        "file": "src/core/api/objects.c",
         "old": "           TS_LIKELY(ts_is_relaxed_64(&tls->block->b.open_id, epoch));",
         "new": "           true;",
         "tests": ["unit.api.epochs"],
@@ -561,7 +561,7 @@ MUTANTS = [
     {
         "name": "rolling-malloc-ignores-close",
         "protocol": "rolling epoch",
-        "file": "src/api/objects.c",
+        "file": "src/core/api/objects.c",
         "old": " && TS_LIKELY(ts_load_relaxed(&tls->rolling->b.rolling) != 0);",
         "new": " && tls->rolling != &ts_no_block;",
         "tests": ["unit.api.epochs"],
@@ -569,7 +569,7 @@ MUTANTS = [
     {
         "name": "rolling-does-not-look-again",
         "protocol": "rolling epoch",
-        "file": "src/epoch/alloc.c",
+        "file": "src/core/epoch/alloc.c",
         "old": "    if (ts_load_relaxed(&block->b.open_id) != id) ts_store_relaxed(&block->b.rolling, 0);\n",
         "new": "",
         "tests": ["unit.epoch.alloc_steps"],
@@ -577,7 +577,7 @@ MUTANTS = [
     {
         "name": "slab-added-to-a-closed-block",
         "protocol": "close",
-        "file": "src/epoch/alloc.c",
+        "file": "src/core/epoch/alloc.c",
         "old": "        if (ts_load_relaxed(&block->b.open_id) == id) {\n            ts_bin_add(",
         "new": "        if (block) {\n            ts_bin_add(",
         "tests": ["unit.epoch.epoch"],
@@ -585,7 +585,7 @@ MUTANTS = [
     {
         "name": "span-added-to-a-closed-epoch",
         "protocol": "close",
-        "file": "src/epoch/span.c",
+        "file": "src/core/epoch/span.c",
         "old": "    bool open = epoch && ts_load_relaxed(&epoch->state) == EPOCH_ACTIVE;",
         "new": "    bool open = epoch != NULL;",
         "tests": ["unit.epoch.alloc_steps"],
@@ -593,7 +593,7 @@ MUTANTS = [
     {
         "name": "finish-with-something-left",
         "protocol": "close",
-        "file": "src/epoch/end.c",
+        "file": "src/core/epoch/end.c",
         "old": "        ts_load_relaxed(&epoch->state) == EPOCH_CLOSING && nothing_left(epoch)) {",
         "new": "        ts_load_relaxed(&epoch->state) == EPOCH_CLOSING) {",
         "tests": ["unit.api.epochs"],
@@ -601,7 +601,7 @@ MUTANTS = [
     {
         "name": "finish-before-the-flush",
         "protocol": "close",
-        "file": "src/epoch/end.c",
+        "file": "src/core/epoch/end.c",
         "old": "if (!ts_load_acquire(&b->flushed) || ts_load_relaxed(&b->slabs) != 0) return false;",
         "new": "if (ts_load_relaxed(&b->slabs) != 0) return false;",
         "tests": ["unit.heap.handover"],
@@ -609,7 +609,7 @@ MUTANTS = [
     {
         "name": "finish-ignores-pins",
         "protocol": "pins",
-        "file": "src/epoch/end.c",
+        "file": "src/core/epoch/end.c",
         "old": "ts_load_relaxed(&epoch->entry.id) == id && epoch->pins == 0 &&",
         "new": "ts_load_relaxed(&epoch->entry.id) == id &&",
         "tests": ["unit.epoch.epoch"],
@@ -617,7 +617,7 @@ MUTANTS = [
     {
         "name": "destroy-keeps-spans",
         "protocol": "destroy",
-        "file": "src/epoch/end.c",
+        "file": "src/core/epoch/end.c",
         "old": "    uint32_t spans = ts_span_detach(epoch);\n    ts_store_release(&epoch->state, EPOCH_CLOSED);",
         "new": "    uint32_t spans = 0;\n    ts_store_release(&epoch->state, EPOCH_CLOSED);",
         "tests": ["unit.epoch.epoch"],
@@ -625,7 +625,7 @@ MUTANTS = [
     {
         "name": "destroy-ignores-pins",
         "protocol": "pins",
-        "file": "src/epoch/end.c",
+        "file": "src/core/epoch/end.c",
         "old": "    if (epoch->pins > 0) {\n        epoch->destroyed = true;",
         "new": "    if (epoch == NULL) {\n        epoch->destroyed = true;",
         "tests": ["unit.epoch.epoch"],
@@ -633,7 +633,7 @@ MUTANTS = [
     {
         "name": "reset-ignores-pins",
         "protocol": "pins",
-        "file": "src/epoch/end.c",
+        "file": "src/core/epoch/end.c",
         "old": "    if (epoch->pins > 0) {\n        add_dying(",
         "new": "    if (epoch == NULL) {\n        add_dying(",
         "tests": ["unit.heap.handover"],
@@ -641,7 +641,7 @@ MUTANTS = [
     {
         "name": "only-block-ignores-pins",
         "protocol": "pins",
-        "file": "src/epoch/blocks.h",
+        "file": "src/core/epoch/blocks.h",
         "old": "    if (epoch->pins != 0 || epoch->spans != 0 ||",
         "new": "    if (epoch->spans != 0 ||",
         "tests": ["unit.epoch.reset"],
@@ -649,7 +649,7 @@ MUTANTS = [
     {
         "name": "only-block-ignores-spans",
         "protocol": "reset",
-        "file": "src/epoch/blocks.h",
+        "file": "src/core/epoch/blocks.h",
         "old": "    if (epoch->pins != 0 || epoch->spans != 0 ||",
         "new": "    if (epoch->pins != 0 ||",
         "tests": ["unit.epoch.reset"],
@@ -657,7 +657,7 @@ MUTANTS = [
     {
         "name": "only-block-of-another-thread",
         "protocol": "reset",
-        "file": "src/epoch/blocks.h",
+        "file": "src/core/epoch/blocks.h",
         "old": "ts_epoch_next_block(block) || ts_load_relaxed(&block->heap) != heap) return NULL;",
         "new": "ts_epoch_next_block(block)) return NULL;",
         "tests": ["unit.epoch.reset"],
@@ -665,7 +665,7 @@ MUTANTS = [
     {
         "name": "only-block-of-several",
         "protocol": "reset",
-        "file": "src/epoch/blocks.h",
+        "file": "src/core/epoch/blocks.h",
         "old": "!block->scope || ts_epoch_next_block(block) || ts_load",
         "new": "!block->scope || ts_load",
         "tests": ["unit.epoch.reset"],
@@ -673,7 +673,7 @@ MUTANTS = [
     {
         "name": "only-block-is-waited-for",
         "protocol": "reset",
-        "file": "src/epoch/blocks.h",
+        "file": "src/core/epoch/blocks.h",
         "old": "epoch->dying || ts_heap_is_waited_for(heap)) return NULL;",
         "new": "epoch->dying) return NULL;",
         "tests": ["unit.epoch.reset"],
@@ -682,7 +682,7 @@ MUTANTS = [
     {
         "name": "clean-after-a-close",
         "protocol": "table",
-        "file": "src/epoch/blocks.h",
+        "file": "src/core/epoch/blocks.h",
         "old": "    if (TS_UNLIKELY(ts_load_relaxed(&epoch->state) != EPOCH_ACTIVE || ts_load",
         "new": "    if (TS_UNLIKELY(ts_load",
         "tests": ["unit.epoch.epoch"],
@@ -690,7 +690,7 @@ MUTANTS = [
     {
         "name": "clean-after-a-span",
         "protocol": "table",
-        "file": "src/epoch/blocks.h",
+        "file": "src/core/epoch/blocks.h",
         "old": "ts_load_relaxed(&epoch->span_allocated) != 0 ||",
         "new": "",
         "tests": ["unit.epoch.epoch"],
@@ -698,7 +698,7 @@ MUTANTS = [
     {
         "name": "clean-with-a-label",
         "protocol": "table",
-        "file": "src/epoch/blocks.h",
+        "file": "src/core/epoch/blocks.h",
         "old": "ts_load_relaxed(&epoch->label[0]) != 0))",
         "new": "false))",
         "tests": ["unit.epoch.epoch"],
@@ -706,7 +706,7 @@ MUTANTS = [
     {
         "name": "clean-for-ever",
         "protocol": "table",
-        "file": "src/epoch/end.c",
+        "file": "src/core/epoch/end.c",
         "old": "    epoch->clean = false;\n",
         "new": "",
         "tests": ["unit.epoch.epoch"],
@@ -714,7 +714,7 @@ MUTANTS = [
     {
         "name": "opened-in-an-ended-allocator",
         "protocol": "open",
-        "file": "src/epoch/blocks.h",
+        "file": "src/core/epoch/blocks.h",
         "old": "    return TS_LIKELY(ts_load_relaxed(&allocator->entry.id) == token);",
         "new": "    return token != 0 && allocator;",
         "tests": ["unit.epoch.ended_steps"],
@@ -722,7 +722,7 @@ MUTANTS = [
     {
         "name": "domain-of-the-last-share",
         "protocol": "open",
-        "file": "src/epoch/domain.c",
+        "file": "src/core/epoch/domain.c",
         "old": "    ts_share *share = ts_heap_find_share(heap, token);\n    if",
         "new": "    ts_share *share = heap->shares;\n    if",
         "tests": ["unit.epoch.epoch"],
@@ -731,7 +731,7 @@ MUTANTS = [
     {
         "name": "opened-in-the-records-next-use",
         "protocol": "open",
-        "file": "src/epoch/epoch.c",
+        "file": "src/core/epoch/epoch.c",
         "old": "    if (!ts_epoch_show(epoch, allocator, token, id)) return EPOCH_NONE;",
         "new": "    if (!ts_epoch_show(epoch, allocator, allocator->token, id) || token == 0) return EPOCH_NONE;",
         "tests": ["unit.epoch.ended_steps"],
@@ -739,7 +739,7 @@ MUTANTS = [
     {
         "name": "domain-begun-too-late-stays",
         "protocol": "open",
-        "file": "src/epoch/domain.c",
+        "file": "src/core/epoch/domain.c",
         "old": "    ts_domain_end_begun(d, id);\n",
         "new": "    (void)d, (void)id;\n",
         "tests": ["unit.epoch.ended_steps"],
@@ -747,7 +747,7 @@ MUTANTS = [
     {
         "name": "domain-in-an-ended-allocator",
         "protocol": "open",
-        "file": "src/epoch/domain.c",
+        "file": "src/core/epoch/domain.c",
         "old": "    return TS_LIKELY(ts_load_relaxed(&allocator->entry.id) == token) ? id : begun_too_late(d, id);",
         "new": "    return id ? id : begun_too_late(d, id);",
         "tests": ["unit.epoch.ended_steps"],
@@ -755,7 +755,7 @@ MUTANTS = [
     {
         "name": "enter-of-another-threads-domain",
         "protocol": "domains",
-        "file": "src/epoch/domain.c",
+        "file": "src/core/epoch/domain.c",
         "old": "    if (TS_UNLIKELY(!d) || TS_UNLIKELY(!heap) || TS_UNLIKELY(ts_load_relaxed(&d->owner) != heap->serial))\n        return enter",
         "new": "    if (TS_UNLIKELY(!d) || TS_UNLIKELY(!heap)) return enter",
         "tests": ["unit.api.domain_threads", "unit.epoch.domain_steps"],
@@ -763,7 +763,7 @@ MUTANTS = [
     {
         "name": "enter-with-a-block-of-another-use",
         "protocol": "domains",
-        "file": "src/epoch/domain.c",
+        "file": "src/core/epoch/domain.c",
         "old": "TS_UNLIKELY(!is_block_of(block, heap, epoch)) ||",
         "new": "TS_UNLIKELY(!block) ||",
         "tests": ["unit.api.domains", "unit.epoch.epoch", "unit.epoch.domain_steps", "unit.api.domain_threads"],
@@ -771,7 +771,7 @@ MUTANTS = [
     {
         "name": "domain-of-the-last-uses-allocator",
         "protocol": "domains",
-        "file": "src/epoch/domain.c",
+        "file": "src/core/epoch/domain.c",
         "old": "    ts_keep_relaxed(&d->allocator, allocator);\n",
         "new": "    (void)allocator;\n",
         "tests": ["unit.epoch.epoch", "unit.api.domains"],
@@ -779,7 +779,7 @@ MUTANTS = [
     {
         "name": "domain-of-the-last-uses-token",
         "protocol": "domains",
-        "file": "src/epoch/domain.c",
+        "file": "src/core/epoch/domain.c",
         "old": "    ts_keep_relaxed(&d->token, token);\n",
         "new": "    (void)token;\n",
         "tests": ["unit.epoch.epoch", "unit.api.domains"],
@@ -787,7 +787,7 @@ MUTANTS = [
     {
         "name": "domain-of-the-last-uses-owner",
         "protocol": "domains",
-        "file": "src/epoch/domain.c",
+        "file": "src/core/epoch/domain.c",
         "old": "    ts_keep_relaxed(&d->owner, owner);\n",
         "new": "    (void)owner;\n",
         "tests": ["unit.api.domain_threads", "unit.api.domains"],
@@ -795,7 +795,7 @@ MUTANTS = [
     {
         "name": "domain-shared-as-before",
         "protocol": "domains",
-        "file": "src/epoch/domain.c",
+        "file": "src/core/epoch/domain.c",
         "old": "    ts_keep_relaxed(&d->shared, shared);\n",
         "new": "    (void)shared;\n",
         "tests": ["unit.api.domain_threads", "unit.api.domains"],
@@ -803,7 +803,7 @@ MUTANTS = [
     {
         "name": "domain-ends-what-the-last-did",
         "protocol": "domains",
-        "file": "src/epoch/domain.c",
+        "file": "src/core/epoch/domain.c",
         "old": "    ts_keep_relaxed(&d->ends_epoch, ends_epoch);\n",
         "new": "    (void)ends_epoch;\n",
         "tests": ["unit.api.domains"],
@@ -811,7 +811,7 @@ MUTANTS = [
     {
         "name": "domain-busy-from-the-last-use",
         "protocol": "domains",
-        "file": "src/epoch/domain.c",
+        "file": "src/core/epoch/domain.c",
         "old": "    ts_keep_relaxed(&d->busy, 0);\n",
         "new": "",
         "tests": ["unit.api.domains", "unit.epoch.epoch"],
@@ -819,7 +819,7 @@ MUTANTS = [
     {
         "name": "domain-with-the-last-uses-cleanups",
         "protocol": "domains",
-        "file": "src/epoch/domain.c",
+        "file": "src/core/epoch/domain.c",
         "old": "    ts_keep_relaxed(&d->cleanups, NULL);\n",
         "new": "",
         "tests": ["unit.epoch.epoch"],
@@ -827,7 +827,7 @@ MUTANTS = [
     {
         "name": "destroy-of-a-domain-still-entered",
         "protocol": "domains",
-        "file": "src/epoch/domain_end.c",
+        "file": "src/core/epoch/domain_end.c",
         "old": "    if (TS_UNLIKELY(!is_usual(d, heap)) || TS_UNLIKELY(ts_domain_is_entered(id)) ||",
         "new": "    if (TS_UNLIKELY(!is_usual(d, heap)) ||",
         "tests": ["unit.api.domains"],
@@ -835,7 +835,7 @@ MUTANTS = [
     {
         "name": "destroy-ends-a-wrapped-epoch",
         "protocol": "domains",
-        "file": "src/epoch/domain_end.c",
+        "file": "src/core/epoch/domain_end.c",
         "old": " &&\n           TS_LIKELY(ts_load_relaxed(&d->ends_epoch));",
         "new": ";",
         "tests": ["unit.epoch.bias"],
@@ -843,7 +843,7 @@ MUTANTS = [
     {
         "name": "destroy-of-another-threads-domain",
         "protocol": "domains",
-        "file": "src/epoch/domain_end.c",
+        "file": "src/core/epoch/domain_end.c",
         "old": " && TS_LIKELY(ts_load_relaxed(&d->owner) == heap->serial) &&",
         "new": " &&",
         "tests": ["unit.epoch.bias"],
@@ -851,7 +851,7 @@ MUTANTS = [
     {
         "name": "destroy-keeps-too-many-epochs",
         "protocol": "table",
-        "file": "src/epoch/domain_end.c",
+        "file": "src/core/epoch/domain_end.c",
         "old": "        TS_UNLIKELY(heap->spares[TS_TABLE_EPOCH] >= TS_SPARE_ENTRIES) ||\n",
         "new": "",
         "tests": ["unit.epoch.epoch"],
@@ -859,7 +859,7 @@ MUTANTS = [
     {
         "name": "destroy-keeps-too-many-domains",
         "protocol": "table",
-        "file": "src/epoch/domain_end.c",
+        "file": "src/core/epoch/domain_end.c",
         "old": " ||\n        TS_UNLIKELY(heap->spares[TS_TABLE_DOMAIN] >= TS_SPARE_ENTRIES)) {",
         "new": ") {",
         "tests": ["unit.epoch.epoch"],
@@ -867,7 +867,7 @@ MUTANTS = [
     {
         "name": "destroy-while-the-heap-is-held",
         "protocol": "heap.h, hold",
-        "file": "src/epoch/domain_end.c",
+        "file": "src/core/epoch/domain_end.c",
         "old": "    if (TS_LIKELY(ts_load_acquire(&heap->revoked) == 0)) {\n        uint32_t biased",
         "new": "    if (true) {\n        uint32_t biased",
         "tests": ["unit.epoch.domain_steps"],
@@ -875,7 +875,7 @@ MUTANTS = [
     {
         "name": "make-while-the-heap-is-held",
         "protocol": "heap.h, hold",
-        "file": "src/epoch/domain.c",
+        "file": "src/core/epoch/domain.c",
         "old": "    ts_block *block = TS_LIKELY(ts_load_acquire(&heap->revoked) == 0) ? heap->free_scope : NULL;",
         "new": "    ts_block *block = heap->free_scope;",
         "tests": ["unit.epoch.domain_steps"],
@@ -883,7 +883,7 @@ MUTANTS = [
     {
         "name": "make-looks-before-it-holds",
         "protocol": "heap.h, hold",
-        "file": "src/epoch/domain.c",
+        "file": "src/core/epoch/domain.c",
         "old": "    ts_block *block = TS_LIKELY(ts_load_acquire(&heap->revoked) == 0) ? heap->free_scope : NULL;",
         "new": "    ts_block *block = heap->free_scope;\n    if (ts_load_acquire(&heap->revoked) != 0) block = NULL;",
         "sanitize": "thread",
@@ -892,7 +892,7 @@ MUTANTS = [
     {
         "name": "make-in-an-entry-that-is-not-clean",
         "protocol": "table",
-        "file": "src/epoch/domain.c",
+        "file": "src/core/epoch/domain.c",
         "old": " || TS_UNLIKELY(!epoch->clean)) {",
         "new": ") {",
         "tests": ["unit.epoch.epoch"],
@@ -900,7 +900,7 @@ MUTANTS = [
     {
         "name": "destroy-of-an-epoch-that-has-ended",
         "protocol": "domains",
-        "file": "src/epoch/domain_end.c",
+        "file": "src/core/epoch/domain_end.c",
         "old": "            TS_LIKELY(ts_load_relaxed(&epoch->entry.id) == epoch_id)) {",
         "new": "            true) {",
         "tests": ["unit.epoch.bias"],
@@ -908,7 +908,7 @@ MUTANTS = [
     {
         "name": "destroy-without-care",
         "protocol": "care.h",
-        "file": "src/epoch/domain_end.c",
+        "file": "src/core/epoch/domain_end.c",
         "old": " && TS_LIKELY(!block->share->care)) return block;",
         "new": ") return block;",
         "tests": ["unit.epoch.reset"],
@@ -916,7 +916,7 @@ MUTANTS = [
     {
         "name": "bias-taken-without-a-barrier",
         "protocol": "epoch.h, bias",
-        "file": "src/heap/bias.c",
+        "file": "src/core/heap/bias.c",
         "old": "        if (TS_UNLIKELY(!try_barrier())) {\n            ts_store_release",
         "new": "        if (false) {\n            ts_store_release",
         "tests": ["unit.epoch.bias"],
@@ -924,7 +924,7 @@ MUTANTS = [
     {
         "name": "bias-taken-without-a-wait",
         "protocol": "epoch.h, bias",
-        "file": "src/heap/bias.c",
+        "file": "src/core/heap/bias.c",
         "old": "        ts_heap_wait_for_end(heap->tls);\n    }\n    ts_lock_release(&heap->bias_lock);\n",
         "new": "    }\n    ts_lock_release(&heap->bias_lock);\n",
         "tests": ["unit.epoch.bias"],
@@ -932,7 +932,7 @@ MUTANTS = [
     {
         "name": "bias-taken-after-the-barrier",
         "protocol": "epoch.h, bias",
-        "file": "src/epoch/epoch.c",
+        "file": "src/core/epoch/epoch.c",
         "old": "    uint32_t bias = atomic_exchange_explicit(&epoch->bias, 0, memory_order_acquire);\n    if (bias != 0) ts_heap_unbias(bias);\n",
         "new": "    uint32_t bias = ts_load_acquire(&epoch->bias);\n    if (bias != 0) ts_heap_unbias(bias);\n    ts_store_relaxed(&epoch->bias, 0);\n",
         "tests": ["unit.epoch.bias"],
@@ -940,7 +940,7 @@ MUTANTS = [
     {
         "name": "bias-of-nobody-taken",
         "protocol": "epoch.h, bias",
-        "file": "src/epoch/epoch.c",
+        "file": "src/core/epoch/epoch.c",
         "old": "    if (bias != 0) ts_heap_unbias(bias);\n",
         "new": "    ts_heap_unbias(bias);\n",
         "tests": ["unit.epoch.bias"],
@@ -948,7 +948,7 @@ MUTANTS = [
     {
         "name": "bias-keeps-its-turn",
         "protocol": "epoch.h, bias",
-        "file": "src/heap/bias.c",
+        "file": "src/core/heap/bias.c",
         "old": "    return line | (turn + 1) % TS_BIAS_NEVER;",
         "new": "    return line | turn;",
         "tests": ["unit.epoch.bias"],
@@ -956,7 +956,7 @@ MUTANTS = [
     {
         "name": "bias-of-any-turn",
         "protocol": "epoch.h, bias",
-        "file": "src/heap/bias.c",
+        "file": "src/core/heap/bias.c",
         "old": "    if (ts_load_relaxed(&heap->biased) == bias && heap->tls) {",
         "new": "    if (heap->tls) {",
         "tests": ["unit.epoch.bias"],
@@ -964,7 +964,7 @@ MUTANTS = [
     {
         "name": "lock-leaves-the-bias",
         "protocol": "epoch.h, bias",
-        "file": "src/epoch/epoch.h",
+        "file": "src/core/epoch/epoch.h",
         "old": "    if (TS_UNLIKELY(!ts_epoch_is_free(epoch))) ts_epoch_unbias(epoch);\n",
         "new": "",
         "tests": ["unit.epoch.bias"],
@@ -972,7 +972,7 @@ MUTANTS = [
     {
         "name": "lock-takes-its-own-bias",
         "protocol": "epoch.h, bias",
-        "file": "src/epoch/epoch.h",
+        "file": "src/core/epoch/epoch.h",
         "old": "TS_LIKELY(bias == 0) || ts_heap_is_bias_of(ts_thread.heap, bias);",
         "new": "bias == 0;",
         "tests": ["unit.epoch.bias"],
@@ -980,7 +980,7 @@ MUTANTS = [
     {
         "name": "end-by-any-bias",
         "protocol": "epoch.h, bias",
-        "file": "src/epoch/domain_end.c",
+        "file": "src/core/epoch/domain_end.c",
         "old": "TS_LIKELY(ts_load_relaxed(&epoch->bias) == biased) && is_quiet",
         "new": "TS_LIKELY(ts_load_relaxed(&epoch->bias) != 0 && biased) && is_quiet",
         "tests": ["unit.epoch.bias"],
@@ -988,7 +988,7 @@ MUTANTS = [
     {
         "name": "end-in-a-usual-operation",
         "protocol": "epoch.h, bias",
-        "file": "src/epoch/domain_end.c",
+        "file": "src/core/epoch/domain_end.c",
         "old": "    ts_op_begin_end(&ts_thread);\n",
         "new": "    ts_op_begin(&ts_thread);\n",
         "tests": ["unit.epoch.bias"],
@@ -996,7 +996,7 @@ MUTANTS = [
     {
         "name": "end-waits-with-the-epoch",
         "protocol": "epoch.h, bias",
-        "file": "src/epoch/domain_end.c",
+        "file": "src/core/epoch/domain_end.c",
         "old": "    ts_op_end_ended(&ts_thread); /* it may wait for a lock now */\n",
         "new": "",
         "tests": ["unit.epoch.bias"],
@@ -1004,7 +1004,7 @@ MUTANTS = [
     {
         "name": "fork-in-the-middle-of-an-end",
         "protocol": "epoch.h, bias",
-        "file": "src/heap/heap.c",
+        "file": "src/core/heap/heap.c",
         "old": "        if (ts_barriers) ts_heap_wait_for_end(h->tls); /* no epoch is half changed */\n",
         "new": "",
         "tests": ["unit.epoch.bias"],
@@ -1012,7 +1012,7 @@ MUTANTS = [
     {
         "name": "allocator-ends-without-a-barrier",
         "protocol": "epoch.h, bias",
-        "file": "src/api/runtime.c",
+        "file": "src/core/api/runtime.c",
         "old": "    if (ts_barriers && ts_heap_any_other())\n        (void)ts_heap_barrier(); /* partner",
         "new": "    /* partner",
         "tests": ["unit.epoch.bias"],
@@ -1020,7 +1020,7 @@ MUTANTS = [
     {
         "name": "bias-again-at-once",
         "protocol": "epoch.h, bias",
-        "file": "src/heap/bias.c",
+        "file": "src/core/heap/bias.c",
         "old": "++heap->bias_rest < TS_BIAS_REST",
         "new": "++heap->bias_rest < 2",
         "tests": ["unit.epoch.bias"],
@@ -1028,7 +1028,7 @@ MUTANTS = [
     {
         "name": "bias-without-a-barrier",
         "protocol": "epoch.h, bias",
-        "file": "src/heap/bias.c",
+        "file": "src/core/heap/bias.c",
         "old": "    if (!ts_barriers || ts_load_relaxed(&refused)",
         "new": "    if (ts_load_relaxed(&refused)",
         "tests": ["unit.epoch.bias"],
@@ -1036,7 +1036,7 @@ MUTANTS = [
     {
         "name": "bias-after-a-refusal",
         "protocol": "epoch.h, bias",
-        "file": "src/heap/bias.c",
+        "file": "src/core/heap/bias.c",
         "old": "|| ts_load_relaxed(&refused) ||",
         "new": "||",
         "tests": ["unit.epoch.bias"],
@@ -1044,7 +1044,7 @@ MUTANTS = [
     {
         "name": "bias-of-the-last-thread",
         "protocol": "epoch.h, bias",
-        "file": "src/heap/bias.c",
+        "file": "src/core/heap/bias.c",
         "old": "        ts_store_release(&heap->biased, next_turn(ts_load_relaxed(&heap->biased)));\n",
         "new": "",
         "tests": ["unit.epoch.bias"],
@@ -1052,7 +1052,7 @@ MUTANTS = [
     {
         "name": "bias-of-nobody-waited-for",
         "protocol": "epoch.h, bias",
-        "file": "src/heap/bias.c",
+        "file": "src/core/heap/bias.c",
         "old": "== bias && heap->tls) {",
         "new": "== bias) {",
         "tests": ["unit.epoch.bias"],
@@ -1060,7 +1060,7 @@ MUTANTS = [
     {
         "name": "refused-barrier-paid-again",
         "protocol": "epoch.h, bias",
-        "file": "src/heap/bias.c",
+        "file": "src/core/heap/bias.c",
         "old": "            ts_store_release(&heap->biased, bias | TS_BIAS_NEVER); /* it is not paid for again */\n",
         "new": "",
         "tests": ["unit.epoch.bias"],
@@ -1068,7 +1068,7 @@ MUTANTS = [
     {
         "name": "refused-barrier-not-waited-for",
         "protocol": "epoch.h, bias",
-        "file": "src/heap/bias.c",
+        "file": "src/core/heap/bias.c",
         "old": "            wait_for_stores();\n        }\n",
         "new": "        }\n",
         "tests": ["unit.epoch.bias"],
@@ -1076,7 +1076,7 @@ MUTANTS = [
     {
         "name": "next-thread-rests",
         "protocol": "epoch.h, bias",
-        "file": "src/heap/bias.c",
+        "file": "src/core/heap/bias.c",
         "old": "        heap->bias_rest = 0;\n    }\n",
         "new": "        heap->bias_rest = 0;\n        heap->bias = 0;\n    }\n",
         "tests": ["unit.epoch.bias"],
@@ -1084,7 +1084,7 @@ MUTANTS = [
     {
         "name": "bias-goes-with-the-domain",
         "protocol": "epoch.h, bias",
-        "file": "src/epoch/end.c",
+        "file": "src/core/epoch/end.c",
         "old": "    ts_store_relaxed(&epoch->bias, 0); /* this",
         "new": "    /* this",
         "tests": ["unit.epoch.bias"],
@@ -1092,7 +1092,7 @@ MUTANTS = [
     {
         "name": "barrier-changes-errno",
         "protocol": "epoch.h, bias",
-        "file": "src/os/os_posix.c",
+        "file": "src/core/os/os_posix.c",
         "old": "    errno = error;\n    return done;\n#else",
         "new": "    return done;\n#else",
         "tests": ["unit.os.native"],
@@ -1100,7 +1100,7 @@ MUTANTS = [
     {
         "name": "destroy-keeps-all-warm-units",
         "protocol": "warm",
-        "file": "src/epoch/domain_end.c",
+        "file": "src/core/epoch/domain_end.c",
         "old": "    if (TS_UNLIKELY(over) ||",
         "new": "    if (",
         "tests": ["unit.heap.warm"],
@@ -1108,7 +1108,7 @@ MUTANTS = [
     {
         "name": "destroy-settles-nothing",
         "protocol": "settle",
-        "file": "src/epoch/domain_end.c",
+        "file": "src/core/epoch/domain_end.c",
         "old": "    ts_epoch_settle_end(slabs);\n",
         "new": "    (void)slabs;\n",
         "tests": ["unit.heap.warm"],
@@ -1116,7 +1116,7 @@ MUTANTS = [
     {
         "name": "destroy-keeps-all-blocks",
         "protocol": "block_pool.c",
-        "file": "src/epoch/domain_end.c",
+        "file": "src/core/epoch/domain_end.c",
         "old": " || TS_UNLIKELY(ts_heap_has_surplus(heap)))\n        return finish_usual",
         "new": ")\n        return finish_usual",
         "tests": ["unit.heap.blocks"],
@@ -1124,7 +1124,7 @@ MUTANTS = [
     {
         "name": "block-closing-from-the-last-use",
         "protocol": "heap.h, ts_block_begin",
-        "file": "src/heap/heap.h",
+        "file": "src/core/heap/heap.h",
         "old": "    ts_keep(&block->closing, TS_OPEN);\n",
         "new": "",
         "tests": ["unit.epoch.epoch", "unit.heap.handover"],
@@ -1132,7 +1132,7 @@ MUTANTS = [
     {
         "name": "block-flushed-from-the-last-use",
         "protocol": "heap.h, ts_block_begin",
-        "file": "src/heap/heap.h",
+        "file": "src/core/heap/heap.h",
         "old": "    ts_keep_relaxed(&block->flushed, 0);\n",
         "new": "",
         "tests": ["unit.epoch.epoch", "unit.heap.handover"],
@@ -1140,7 +1140,7 @@ MUTANTS = [
     {
         "name": "block-of-the-last-uses-allocator",
         "protocol": "heap.h, ts_block_begin",
-        "file": "src/heap/heap.h",
+        "file": "src/core/heap/heap.h",
         "old": "    ts_keep_relaxed(&block->allocator, share->token);\n",
         "new": "",
         "tests": ["unit.epoch.epoch"],
@@ -1148,7 +1148,7 @@ MUTANTS = [
     {
         "name": "block-of-the-last-uses-share",
         "protocol": "heap.h, ts_block_begin",
-        "file": "src/heap/heap.h",
+        "file": "src/core/heap/heap.h",
         "old": "    ts_keep(&block->share, share);\n",
         "new": "",
         "tests": ["unit.epoch.epoch"],
@@ -1156,7 +1156,7 @@ MUTANTS = [
     {
         "name": "block-slow-as-before",
         "protocol": "heap.h, ts_block_begin",
-        "file": "src/heap/heap.h",
+        "file": "src/core/heap/heap.h",
         "old": "    ts_keep(&block->slow, share->slow[scope]);\n",
         "new": "",
         "tests": ["unit.epoch.stacks", "unit.epoch.epoch"],
@@ -1164,7 +1164,7 @@ MUTANTS = [
     {
         "name": "block-with-the-last-uses-resets",
         "protocol": "heap.h, ts_block_begin",
-        "file": "src/heap/heap.h",
+        "file": "src/core/heap/heap.h",
         "old": "    ts_keep_relaxed(&block->resets, 0);\n",
         "new": "",
         "tests": ["unit.epoch.reset"],
@@ -1172,7 +1172,7 @@ MUTANTS = [
     {
         "name": "block-open-to-fast-frees-despite-care",
         "protocol": "care.h",
-        "file": "src/heap/share.c",
+        "file": "src/core/heap/share.c",
         "old": "        made->open_key = allocator->care ? 0 :",
         "new": "        made->open_key =",
         "tests": ["unit.api.options"],
@@ -1180,7 +1180,7 @@ MUTANTS = [
     {
         "name": "epoch-of-the-last-uses-kind",
         "protocol": "blocks.h, ts_epoch_begin",
-        "file": "src/epoch/blocks.h",
+        "file": "src/core/epoch/blocks.h",
         "old": "    ts_keep_relaxed(&epoch->flags, flags);\n",
         "new": "    (void)flags;\n",
         "tests": ["unit.epoch.epoch"],
@@ -1188,7 +1188,7 @@ MUTANTS = [
     {
         "name": "epoch-of-the-last-uses-allocator",
         "protocol": "blocks.h, ts_epoch_begin",
-        "file": "src/epoch/blocks.h",
+        "file": "src/core/epoch/blocks.h",
         "old": "    ts_keep_relaxed(&epoch->allocator, allocator);\n",
         "new": "    (void)allocator;\n",
         "tests": ["unit.epoch.epoch"],
@@ -1196,7 +1196,7 @@ MUTANTS = [
     {
         "name": "scope-of-the-last-domains-block",
         "protocol": "domains",
-        "file": "src/epoch/domain.c",
+        "file": "src/core/epoch/domain.c",
         "old": "    ts_keep(&scope->block, block);\n",
         "new": "    (void)block;\n",
         "tests": ["unit.api.domains"],
@@ -1205,7 +1205,7 @@ MUTANTS = [
     {
         "name": "scope-in-the-last-domain",
         "protocol": "domains",
-        "file": "src/epoch/domain.c",
+        "file": "src/core/epoch/domain.c",
         "old": "    ts_keep(&scope->outer, ts_thread.domain);\n",
         "new": "",
         "tests": ["unit.api.domains"],
@@ -1213,7 +1213,7 @@ MUTANTS = [
     {
         "name": "scope-of-the-last-domains-allocator",
         "protocol": "domains",
-        "file": "src/epoch/domain.c",
+        "file": "src/core/epoch/domain.c",
         "old": "    ts_keep(&scope->allocator, token);\n",
         "new": "    (void)token;\n",
         "tests": ["unit.api.domains"],
@@ -1221,7 +1221,7 @@ MUTANTS = [
     {
         "name": "scope-block-with-the-last-uses-frees",
         "protocol": "ended.h",
-        "file": "src/heap/ended.h",
+        "file": "src/core/heap/ended.h",
         "old": "    ts_keep_relaxed(&block->frees, 0);\n",
         "new": "",
         "tests": ["unit.heap.scope", "unit.stats.snapshot"],
@@ -1229,7 +1229,7 @@ MUTANTS = [
     {
         "name": "scope-block-with-the-last-uses-bytes",
         "protocol": "ended.h",
-        "file": "src/heap/ended.h",
+        "file": "src/core/heap/ended.h",
         "old": "    ts_store_relaxed(&block->bytes_allocated, 0); /* mostly it is not 0, but in a build that does not count */\n",
         "new": "",
         "tests": ["unit.heap.scope", "unit.stats.snapshot"],
@@ -1237,7 +1237,7 @@ MUTANTS = [
     {
         "name": "scope-block-with-the-last-uses-bytes-freed",
         "protocol": "ended.h",
-        "file": "src/heap/ended.h",
+        "file": "src/core/heap/ended.h",
         "old": "    ts_keep_relaxed(&block->bytes_freed, 0);\n",
         "new": "",
         "tests": ["unit.heap.scope", "unit.stats.snapshot"],
@@ -1245,7 +1245,7 @@ MUTANTS = [
     {
         "name": "next-slab-first-of-nothing",
         "protocol": "renew.h",
-        "file": "src/heap/renew.h",
+        "file": "src/core/heap/renew.h",
         "old": "    ts_keep(&slab->prev, 0);\n",
         "new": "",
         "tests": ["unit.heap.scope"],
@@ -1253,7 +1253,7 @@ MUTANTS = [
     {
         "name": "next-slab-with-the-last-slabs-count",
         "protocol": "renew.h",
-        "file": "src/heap/renew.h",
+        "file": "src/core/heap/renew.h",
         "old": "    ts_keep(&block->skipped, 0);\n",
         "new": "",
         "tests": ["unit.heap.scope"],
@@ -1261,7 +1261,7 @@ MUTANTS = [
     {
         "name": "next-slab-with-an-end",
         "protocol": "renew.h",
-        "file": "src/heap/renew.h",
+        "file": "src/core/heap/renew.h",
         "old": "    ts_keep_relaxed(&slab->end, 0);\n",
         "new": "",
         "tests": ["unit.heap.scope"],
@@ -1269,7 +1269,7 @@ MUTANTS = [
     {
         "name": "made-too-late-in-the-entrys-next-use",
         "protocol": "open",
-        "file": "src/epoch/domain.c",
+        "file": "src/core/epoch/domain.c",
         "old": "    ts_epoch_destroy(allocator, epoch);\n    return begun_too_late(d, id);",
         "new": "    (void)allocator;\n    ts_epoch_destroy(ts_load_relaxed(&d->allocator), epoch);\n    return begun_too_late(d, id);",
         "tests": ["unit.epoch.ended_steps"],
@@ -1277,7 +1277,7 @@ MUTANTS = [
     {
         "name": "destroy-keeps-all-churn-blocks",
         "protocol": "block_pool.c",
-        "file": "src/epoch/domain_end.c",
+        "file": "src/core/epoch/domain_end.c",
         "old": " || TS_UNLIKELY(ts_heap_has_surplus(heap)))\n",
         "new": " ||\n        TS_UNLIKELY(ts_load_relaxed(&heap->free_blocks[true]) > TS_FREE_SCOPE_BLOCKS))\n",
         "tests": ["unit.heap.blocks"],
@@ -1285,7 +1285,7 @@ MUTANTS = [
     {
         "name": "renewal-takes-a-queued-slab",
         "protocol": "foreign",
-        "file": "src/slab/slab.h",
+        "file": "src/core/slab/slab.h",
         "old": "    if (TS_UNLIKELY((w & TS_UNIT_FOREIGN) || !ts_cas_seq(word, &w, 0))) return false;",
         "new": "    if (TS_UNLIKELY(!ts_cas_seq(word, &w, 0))) return false;",
         "tests": ["unit.slab.slab"],
@@ -1293,7 +1293,7 @@ MUTANTS = [
     {
         "name": "label-closed-since-the-beginning",
         "protocol": "statistics",
-        "file": "src/stats/view.c",
+        "file": "src/core/stats/view.c",
         "old": "if (live && closed_at != 0 && now > closed_at)",
         "new": "if (live && now > closed_at)",
         "tests": ["unit.stats.view_steps"],
@@ -1301,7 +1301,7 @@ MUTANTS = [
     {
         "name": "renewal-for-nobody",
         "protocol": "allocator records",
-        "file": "src/heap/renew.h",
+        "file": "src/core/heap/renew.h",
         "old": "    ts_keep(&slab->allocator, share->index); /* as in ts_share_take */\n",
         "new": "",
         "tests": ["unit.epoch.epoch"],
@@ -1309,7 +1309,7 @@ MUTANTS = [
     {
         "name": "next-slab-keeps-its-tag",
         "protocol": "foreign, 4",
-        "file": "src/heap/renew.h",
+        "file": "src/core/heap/renew.h",
         "old": "    ts_store_release(&slab->tag, tag + 1);",
         "new": "    ts_store_release(&slab->tag, tag);",
         "tests": ["unit.heap.scope"],
@@ -1317,7 +1317,7 @@ MUTANTS = [
     {
         "name": "next-slab-beyond-the-last-tag",
         "protocol": "slab.h, 4",
-        "file": "src/heap/renew.h",
+        "file": "src/core/heap/renew.h",
         "old": "    if (TS_UNLIKELY(slab->kind != TS_KIND_SCOPE || tag >= TS_UNIT_ERA_MASK)) return NULL;",
         "new": "    if (TS_UNLIKELY(slab->kind != TS_KIND_SCOPE)) return NULL;",
         "tests": ["unit.heap.scope"],
@@ -1325,7 +1325,7 @@ MUTANTS = [
     {
         "name": "next-slab-of-another-kind",
         "protocol": "slab.h, 2",
-        "file": "src/heap/renew.h",
+        "file": "src/core/heap/renew.h",
         "old": "    if (TS_UNLIKELY(slab->kind != TS_KIND_SCOPE || tag >= TS_UNIT_ERA_MASK)) return NULL;",
         "new": "    if (TS_UNLIKELY(tag >= TS_UNIT_ERA_MASK)) return NULL;",
         "tests": ["unit.heap.scope"],
@@ -1333,7 +1333,7 @@ MUTANTS = [
     {
         "name": "next-slab-with-old-frees",
         "protocol": "slab.h, 2",
-        "file": "src/heap/renew.h",
+        "file": "src/core/heap/renew.h",
         "old": "        ts_slab_clear16(bits->freed);\n        slab->free_count = 0;\n",
         "new": "        slab->free_count = 0;\n",
         "tests": ["unit.heap.scope"],
@@ -1341,7 +1341,7 @@ MUTANTS = [
     {
         "name": "next-slab-with-old-starts",
         "protocol": "slab.h, 2",
-        "file": "src/heap/renew.h",
+        "file": "src/core/heap/renew.h",
         "old": "    ts_slab_clear16(bits->start);\n",
         "new": "",
         "tests": ["unit.heap.scope"],
@@ -1349,7 +1349,7 @@ MUTANTS = [
     {
         "name": "free-entry-said-to-be-clean",
         "protocol": "table",
-        "file": "src/epoch/check.c",
+        "file": "src/core/epoch/check.c",
         "old": "        REQUIRE(forked || id != 0 || !e->clean || is_clean(e), \"epoch entry %u says it is clean\", i);\n",
         "new": "        (void)is_clean;\n",
         "tests": ["unit.epoch.check"],
@@ -1357,7 +1357,7 @@ MUTANTS = [
     {
         "name": "renewal-forgets-handles",
         "protocol": "handles",
-        "file": "src/heap/renew.h",
+        "file": "src/core/heap/renew.h",
         "old": "!ts_slab_claim_clean(unit) || ts_load_seq(&slab->handled))) return NULL;",
         "new": "!ts_slab_claim_clean(unit))) return NULL;",
         "tests": ["unit.api.handles", "unit.heap.scope", "property.model"],
@@ -1365,7 +1365,7 @@ MUTANTS = [
     {
         "name": "renewal-keeps-an-empty-slab",
         "protocol": "reclaim",
-        "file": "src/heap/renew.h",
+        "file": "src/core/heap/renew.h",
         "old": "ts_slab_at(last)->free_count != 0) && ts_scope_is_current_empty(block)) return NULL;",
         "new": "false)) return NULL;",
         "tests": ["unit.heap.scope", "unit.epoch.alloc_steps"],
@@ -1373,7 +1373,7 @@ MUTANTS = [
     {
         "name": "slow-renewal-keeps-an-empty-slab",
         "protocol": "reclaim",
-        "file": "src/heap/scope.c",
+        "file": "src/core/heap/scope.c",
         "old": "    if (last) ts_scope_release_if_empty(block, last);\n",
         "new": "",
         "tests": ["unit.heap.scope", "unit.epoch.alloc_steps"],
@@ -1381,7 +1381,7 @@ MUTANTS = [
     {
         "name": "renewal-without-care",
         "protocol": "care",
-        "file": "src/heap/renew.h",
+        "file": "src/core/heap/renew.h",
         "old": "if (TS_UNLIKELY(!unit || share->care)) return NULL;",
         "new": "if (TS_UNLIKELY(!unit)) return NULL;",
         "tests": ["misuse.on_misuse"],
@@ -1390,7 +1390,7 @@ MUTANTS = [
     {
         "name": "lock-sleeper-not-noted",
         "protocol": "locks",
-        "file": "src/base/lock.c",
+        "file": "src/core/base/lock.c",
         "old": "&lock->word, TS_LOCK_WAITED, memory_order_acquire) != TS_LOCK_FREE)",
         "new": "&lock->word, TS_LOCK_HELD, memory_order_acquire) != TS_LOCK_FREE)",
         "tests": ["unit.base.lock"],
@@ -1398,7 +1398,7 @@ MUTANTS = [
     {
         "name": "lock-one-look-after-a-sleep",
         "protocol": "locks",
-        "file": "src/base/lock.c",
+        "file": "src/core/base/lock.c",
         "old": "    while (atomic_exchange_explicit(&lock->word, TS_LOCK_WAITED",
         "new": "    if (atomic_exchange_explicit(&lock->word, TS_LOCK_WAITED",
         "tests": ["unit.base.lock"],
@@ -1406,7 +1406,7 @@ MUTANTS = [
     {
         "name": "lock-wakes-nobody",
         "protocol": "locks",
-        "file": "src/base/lock.c",
+        "file": "src/core/base/lock.c",
         "old": "    if (ts_lock_put(lock)) ts_unpark(&lock->word);",
         "new": "    (void)ts_lock_put(lock);",
         "tests": ["unit.base.lock"],
@@ -1414,7 +1414,7 @@ MUTANTS = [
     {
         "name": "sleep-whatever-the-word-is",
         "protocol": "locks",
-        "file": "src/base/park.c",
+        "file": "src/core/base/park.c",
         "old": "syscall(SYS_futex, word, WAIT_PRIVATE, value, NULL, NULL, 0)",
         "new": "syscall(SYS_futex, word, WAIT_PRIVATE, value = *(volatile uint32_t *)word, NULL, NULL, 0)",
         "tests": ["unit.base.lock"],
@@ -1422,7 +1422,7 @@ MUTANTS = [
     {
         "name": "sleep-changes-errno",
         "protocol": "locks",
-        "file": "src/base/park.c",
+        "file": "src/core/base/park.c",
         "old": "    if (!wait_at(word, while_it_is)) ts_nap();\n    errno = error;",
         "new": "    if (!wait_at(word, while_it_is)) ts_nap();\n    (void)error;",
         "tests": ["unit.base.lock"],
@@ -1430,7 +1430,7 @@ MUTANTS = [
     {
         "name": "nap-cancelled",
         "protocol": "locks",
-        "file": "src/base/park.c",
+        "file": "src/core/base/park.c",
         "old": "    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);",
         "new": "    pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &before);",
         "tests": ["unit.base.lock_naps"],
@@ -1438,7 +1438,7 @@ MUTANTS = [
     {
         "name": "reader-waited-for-without-sleep",
         "protocol": "waits",
-        "file": "src/heap/record.c",
+        "file": "src/core/heap/record.c",
         "old": "            ts_nap();\n",
         "new": "            ts_os->yield();\n",
         "tests": ["unit.heap.waits"],
@@ -1446,7 +1446,7 @@ MUTANTS = [
     {
         "name": "owner-waited-for-without-sleep",
         "protocol": "waits",
-        "file": "src/epoch/free.c",
+        "file": "src/core/epoch/free.c",
         "old": "            ts_nap(); /*",
         "new": "            ts_os->yield(); /*",
         "tests": ["unit.heap.waits"],
@@ -1454,7 +1454,7 @@ MUTANTS = [
     {
         "name": "lock-waited-for-without-order",
         "protocol": "locks",
-        "file": "src/base/lock.c",
+        "file": "src/core/base/lock.c",
         "old": "&lock->word, TS_LOCK_WAITED, memory_order_acquire)",
         "new": "&lock->word, TS_LOCK_WAITED, memory_order_relaxed)",
         "sanitize": "thread",
@@ -1463,7 +1463,7 @@ MUTANTS = [
     {
         "name": "lock-released-without-order",
         "protocol": "locks",
-        "file": "src/base/lock.h",
+        "file": "src/core/base/lock.h",
         "old": "TS_LOCK_FREE, memory_order_release) ==",
         "new": "TS_LOCK_FREE, memory_order_relaxed) ==",
         "sanitize": "thread",
@@ -1472,7 +1472,7 @@ MUTANTS = [
     {
         "name": "lock-taken-without-order",
         "protocol": "locks",
-        "file": "src/base/lock.h",
+        "file": "src/core/base/lock.h",
         "old": "TS_LOCK_HELD, memory_order_acquire,\n",
         "new": "TS_LOCK_HELD, memory_order_relaxed,\n",
         "sanitize": "thread",
@@ -1481,7 +1481,7 @@ MUTANTS = [
     {
         "name": "reset-of-a-closed-epoch",
         "protocol": "reset",
-        "file": "src/epoch/domain_end.c",
+        "file": "src/core/epoch/domain_end.c",
         "old": "    if (TS_UNLIKELY(ts_load_relaxed(&epoch->state) != EPOCH_ACTIVE) ||\n        TS_UNLIKELY(ts_load_relaxed(&epoch->span_allocated) != 0) ||",
         "new": "    if (TS_UNLIKELY(ts_load_relaxed(&epoch->span_allocated) != 0) ||",
         "tests": ["unit.epoch.reset"],
@@ -1489,7 +1489,7 @@ MUTANTS = [
     {
         "name": "quick-reset-remembers-spans",
         "protocol": "reset",
-        "file": "src/epoch/domain_end.c",
+        "file": "src/core/epoch/domain_end.c",
         "old": "        TS_UNLIKELY(ts_load_relaxed(&epoch->span_allocated) != 0) ||\n",
         "new": "",
         "tests": ["unit.epoch.reset"],
@@ -1497,7 +1497,7 @@ MUTANTS = [
     {
         "name": "quick-reset-to-the-last-era",
         "protocol": "reset",
-        "file": "src/epoch/domain_end.c",
+        "file": "src/core/epoch/domain_end.c",
         "old": "        TS_UNLIKELY(ts_era_is_used_up(ts_era(block) + 1)) ||",
         "new": "       ",
         "tests": ["unit.epoch.reset"],
@@ -1505,7 +1505,7 @@ MUTANTS = [
     {
         "name": "quick-reset-keeps-too-much",
         "protocol": "reset",
-        "file": "src/epoch/domain_end.c",
+        "file": "src/core/epoch/domain_end.c",
         "old": " || TS_UNLIKELY(slabs > keep_bytes / TS_UNIT_BYTES)) {",
         "new": ") {",
         "tests": ["unit.epoch.reset"],
@@ -1513,7 +1513,7 @@ MUTANTS = [
     {
         "name": "quick-reset-does-not-notice-timing",
         "protocol": "reset",
-        "file": "src/epoch/domain_end.c",
+        "file": "src/core/epoch/domain_end.c",
         "old": "    if (TS_UNLIKELY(!is_usual(d, heap)) || TS_UNLIKELY(ts_domain_is_timed(heap))) return reset_other(id, keep_bytes);",
         "new": "    if (TS_UNLIKELY(!is_usual(d, heap))) return reset_other(id, keep_bytes);",
         "tests": ["unit.epoch.reset"],
@@ -1521,7 +1521,7 @@ MUTANTS = [
     {
         "name": "shared-domain-keeps-a-block",
         "protocol": "reset",
-        "file": "src/epoch/domain_end.c",
+        "file": "src/core/epoch/domain_end.c",
         "old": "ts_epoch_reset_own(epoch, !ts_load_relaxed(&d->shared), units)",
         "new": "ts_epoch_reset_own(epoch, true, units)",
         "tests": ["unit.epoch.reset"],
@@ -1529,7 +1529,7 @@ MUTANTS = [
     {
         "name": "reset-follows-nobody",
         "protocol": "reset",
-        "file": "src/epoch/domain_end.c",
+        "file": "src/core/epoch/domain_end.c",
         "old": "    if (done) ts_domain_follow_innermost(ts_thread.heap);",
         "new": "    (void)done;",
         "tests": ["unit.epoch.reset"],
@@ -1537,7 +1537,7 @@ MUTANTS = [
     {
         "name": "own-reset-of-a-closed-epoch",
         "protocol": "reset",
-        "file": "src/epoch/end.c",
+        "file": "src/core/epoch/end.c",
         "old": "    ts_block *block = ts_load_relaxed(&epoch->state) == EPOCH_ACTIVE ? ts_epoch_only_block(heap, epoch) : NULL;",
         "new": "    ts_block *block = ts_epoch_only_block(heap, epoch);",
         "tests": ["unit.epoch.reset"],
@@ -1545,7 +1545,7 @@ MUTANTS = [
     {
         "name": "own-reset-without-care",
         "protocol": "reset",
-        "file": "src/epoch/end.c",
+        "file": "src/core/epoch/end.c",
         "old": "    if (!block || block->share->allocator->care) return false;",
         "new": "    if (!block) return false;",
         "tests": ["unit.epoch.reset"],
@@ -1553,7 +1553,7 @@ MUTANTS = [
     {
         "name": "own-reset-remembers-spans",
         "protocol": "reset",
-        "file": "src/epoch/end.c",
+        "file": "src/core/epoch/end.c",
         "old": "    if (TS_UNLIKELY(ts_load_relaxed(&epoch->span_allocated) != 0)) forget_spans(epoch);\n",
         "new": "",
         "tests": ["unit.epoch.reset"],
@@ -1561,7 +1561,7 @@ MUTANTS = [
     {
         "name": "own-reset-to-the-last-era",
         "protocol": "reset",
-        "file": "src/epoch/end.c",
+        "file": "src/core/epoch/end.c",
         "old": "    if (!again || ts_era_is_used_up(ts_era(block) + 1)) {",
         "new": "    if (!again) {",
         "tests": ["unit.epoch.reset"],
@@ -1569,7 +1569,7 @@ MUTANTS = [
     {
         "name": "own-reset-keeps-all-warm-units",
         "protocol": "warm",
-        "file": "src/epoch/end.c",
+        "file": "src/core/epoch/end.c",
         "old": "    if (ts_epoch_restart_block(heap, epoch, block)) ts_share_overflow(block->share, TS_NORMAL);",
         "new": "    (void)ts_epoch_restart_block(heap, epoch, block);",
         "tests": ["unit.epoch.reset", "unit.heap.warm"],
@@ -1577,7 +1577,7 @@ MUTANTS = [
     {
         "name": "restart-in-the-same-era",
         "protocol": "reset",
-        "file": "src/epoch/blocks.h",
+        "file": "src/core/epoch/blocks.h",
         "old": "    uint64_t era = ts_era(block) + 1;\n",
         "new": "    uint64_t era = ts_era(block);\n",
         "tests": ["unit.epoch.reset"],
@@ -1585,7 +1585,7 @@ MUTANTS = [
     {
         "name": "restart-shuts-the-block",
         "protocol": "reset",
-        "file": "src/epoch/blocks.h",
+        "file": "src/core/epoch/blocks.h",
         "old": "    ts_store_release(&block->key, era | block->share->open_key);",
         "new": "    ts_store_release(&block->key, era);",
         "tests": ["unit.epoch.reset"],
@@ -1593,7 +1593,7 @@ MUTANTS = [
     {
         "name": "restart-leaves-the-list-to-readers",
         "protocol": "reset",
-        "file": "src/epoch/blocks.h",
+        "file": "src/core/epoch/blocks.h",
         "old": "    (void)ts_epoch_detach_blocks(epoch);\n    bool over = ts_scope_empty",
         "new": "    bool over = ts_scope_empty",
         "tests": ["unit.epoch.reset"],
@@ -1601,7 +1601,7 @@ MUTANTS = [
     {
         "name": "restart-forgets-what-it-kept",
         "protocol": "reset",
-        "file": "src/epoch/blocks.h",
+        "file": "src/core/epoch/blocks.h",
         "old": "    ts_store_relaxed(&block->resets, ts_load_relaxed(&block->resets) + 1);\n",
         "new": "",
         "tests": ["unit.epoch.reset"],
@@ -1609,7 +1609,7 @@ MUTANTS = [
     {
         "name": "restart-with-the-slabs-of-before",
         "protocol": "reset",
-        "file": "src/epoch/blocks.h",
+        "file": "src/core/epoch/blocks.h",
         "old": "    ts_store_relaxed(&block->era, (uint32_t)era);\n",
         "new": "",
         "tests": ["unit.epoch.reset"],
@@ -1617,7 +1617,7 @@ MUTANTS = [
     {
         "name": "restart-out-of-the-list",
         "protocol": "reset",
-        "file": "src/epoch/blocks.h",
+        "file": "src/core/epoch/blocks.h",
         "old": "    ts_epoch_remember_scope(heap, ts_scope(block), epoch);\n    ts_epoch_list_block(epoch, block, NULL);\n    return over;",
         "new": "    ts_epoch_remember_scope(heap, ts_scope(block), epoch);\n    return over;",
         "tests": ["unit.epoch.reset"],
@@ -1625,7 +1625,7 @@ MUTANTS = [
     {
         "name": "restart-keeps-its-slabs-counted",
         "protocol": "reset",
-        "file": "src/heap/ended.h",
+        "file": "src/core/heap/ended.h",
         "old": "    else\n        ts_store_relaxed(&block->b.slabs, 0);\n",
         "new": "",
         "tests": ["unit.epoch.reset"],
@@ -1633,7 +1633,7 @@ MUTANTS = [
     {
         "name": "reset-leaves-the-list-to-readers",
         "protocol": "reset",
-        "file": "src/epoch/end.c",
+        "file": "src/core/epoch/end.c",
         "old": "    ts_epoch_kill_only_block(block);\n    (void)ts_epoch_detach_blocks(epoch);\n    ts_heap_enter(heap);",
         "new": "    ts_epoch_kill_only_block(block);\n    ts_store_relaxed(&epoch->blocks, NULL);\n    ts_heap_enter(heap);",
         "tests": ["unit.epoch.reset"],
@@ -1641,7 +1641,7 @@ MUTANTS = [
     {
         "name": "reset-keeps-spans-warm",
         "protocol": "reset",
-        "file": "src/epoch/end.c",
+        "file": "src/core/epoch/end.c",
         "old": "    *units_freed = units + (ts_thread.released - released);",
         "new": "    *units_freed = units;\n    (void)released;",
         "tests": ["unit.epoch.reset"],
@@ -1649,7 +1649,7 @@ MUTANTS = [
     {
         "name": "quiet-though-busy",
         "protocol": "reset",
-        "file": "src/epoch/domain_end.c",
+        "file": "src/core/epoch/domain_end.c",
         "old": "TS_LIKELY(ts_load_relaxed(&d->entry.id) == id) && TS_LIKELY(!ts_load_acquire(&d->busy)) &&",
         "new": "TS_LIKELY(ts_load_relaxed(&d->entry.id) == id) &&",
         "tests": ["unit.epoch.reset"],
@@ -1657,7 +1657,7 @@ MUTANTS = [
     {
         "name": "hand-over-keeps-a-block",
         "protocol": "reset",
-        "file": "src/epoch/domain.c",
+        "file": "src/core/epoch/domain.c",
         "old": "    ts_epoch_leave_empty(allocator, epoch);\n",
         "new": "",
         "tests": ["unit.epoch.reset"],
@@ -1665,7 +1665,7 @@ MUTANTS = [
     {
         "name": "reset-does-not-notice-timing",
         "protocol": "sample.h",
-        "file": "src/epoch/domain.c",
+        "file": "src/core/epoch/domain.c",
         "old": "    if (here && !ts_domain_is_timed(heap))",
         "new": "    if (here && heap->sample_rate == 0)",
         "tests": ["unit.epoch.reset"],
@@ -1673,7 +1673,7 @@ MUTANTS = [
     {
         "name": "closed-slab-waits-for-its-owner",
         "protocol": "foreign, closed",
-        "file": "src/epoch/free.c",
+        "file": "src/core/epoch/free.c",
         "old": "    ts_foreign_give_closed(unit, entry);\n",
         "new": "",
         "tests": ["unit.heap.closed"],
@@ -1681,7 +1681,7 @@ MUTANTS = [
     {
         "name": "closed-slab-of-an-open-block",
         "protocol": "foreign, closed",
-        "file": "src/heap/foreign.c",
+        "file": "src/core/heap/foreign.c",
         "old": " || !ts_load_seq(&block->flushed)) return;",
         "new": ") return;",
         "tests": ["unit.heap.closed"],
@@ -1690,7 +1690,7 @@ MUTANTS = [
     {
         "name": "closed-slab-that-holds-something",
         "protocol": "foreign, closed",
-        "file": "src/heap/foreign.c",
+        "file": "src/core/heap/foreign.c",
         "old": "        if (!all_pending(unit, scope, i, words)) return;\n",
         "new": "        if (i > count) return;\n",
         "tests": ["unit.heap.closed"],
@@ -1699,7 +1699,7 @@ MUTANTS = [
     {
         "name": "owner-does-not-look-again",
         "protocol": "foreign, closed",
-        "file": "src/epoch/free.c",
+        "file": "src/core/epoch/free.c",
         "old": "            ts_foreign_take_off(heap, unit);\n        }",
         "new": "        }",
         "tests": ["unit.epoch.alloc_steps"],
@@ -1707,7 +1707,7 @@ MUTANTS = [
     {
         "name": "care-without-the-heap",
         "protocol": "care.h",
-        "file": "src/epoch/free.c",
+        "file": "src/core/epoch/free.c",
         "old": "        if (!hold_owner(object.block, &owner)) return AGAIN;\n",
         "new": "        if (!hold_owner(object.block, &owner)) return AGAIN;\n        if (owner) ts_heap_drop(owner);\n        owner = NULL;\n",
         "tests": ["unit.epoch.alloc_steps"],
@@ -1715,7 +1715,7 @@ MUTANTS = [
     {
         "name": "care-without-a-second-look",
         "protocol": "care.h",
-        "file": "src/epoch/free.c",
+        "file": "src/core/epoch/free.c",
         "old": "!ts_object_at_in_slab(token, p, &object) ||\n            (generation",
         "new": "(generation",
         "tests": ["unit.epoch.alloc_steps"],
@@ -1723,7 +1723,7 @@ MUTANTS = [
     {
         "name": "ended-thread-keeps-an-eighth",
         "protocol": "worth_keeping",
-        "file": "src/heap/bin.c",
+        "file": "src/core/heap/bin.c",
         "old": "    if (ts_load_relaxed(&block->b.heap)->keeps_nothing) return false;\n",
         "new": "",
         "tests": ["unit.heap.handover"],
@@ -1731,7 +1731,7 @@ MUTANTS = [
     {
         "name": "ending-thread-keeps-an-eighth",
         "protocol": "worth_keeping",
-        "file": "src/heap/heap.c",
+        "file": "src/core/heap/heap.c",
         "old": "    heap->keeps_nothing = true; /* before the flush: who holds the heap after it frees for nobody */\n    let_go(heap, NULL);\n",
         "new": "    let_go(heap, NULL);\n",
         "tests": ["unit.heap.heap_steps", "unit.heap.handover"],
@@ -1739,7 +1739,7 @@ MUTANTS = [
     {
         "name": "wrap-of-an-old-epoch",
         "protocol": "epoch_domain_wrap",
-        "file": "src/api/epochs.c",
+        "file": "src/core/api/epochs.c",
         "old": "        errno = e || ts_epoch_is_old(epoch) ? ESTALE : EINVAL;",
         "new": "        errno = e ? ESTALE : EINVAL;",
         "tests": ["unit.api.domains"],
@@ -1747,7 +1747,7 @@ MUTANTS = [
     {
         "name": "at-once-keeps-an-eighth",
         "protocol": "reclaim",
-        "file": "src/heap/bin.c",
+        "file": "src/core/heap/bin.c",
         "old": "    if (block->b.share->allocator->settings.reclaim_policy == SLAB_RECLAIM_AT_ONCE) return false;\n",
         "new": "",
         "tests": ["unit.api.memory"],
@@ -1755,7 +1755,7 @@ MUTANTS = [
     {
         "name": "next-allocator-has-the-reserve",
         "protocol": "reclaim",
-        "file": "src/api/runtime.c",
+        "file": "src/core/api/runtime.c",
         "old": "    ts_store_relaxed(&a->reserved_units, 0);\n",
         "new": "",
         "tests": ["unit.api.memory"],
@@ -1763,7 +1763,7 @@ MUTANTS = [
     {
         "name": "budget-keeps-the-reserve",
         "protocol": "reclaim",
-        "file": "src/api/epochs.c",
+        "file": "src/core/api/epochs.c",
         "old": "        ts_store_relaxed(&a->reserved_units, 0); /* it goes back with the rest */\n",
         "new": "",
         "tests": ["unit.api.memory"],
@@ -1771,7 +1771,7 @@ MUTANTS = [
     {
         "name": "exit-in-the-first-round",
         "protocol": "exit",
-        "file": "src/os/os_posix.c",
+        "file": "src/core/os/os_posix.c",
         "old": "rounds < PTHREAD_DESTRUCTOR_ITERATIONS - 1 &&",
         "new": "rounds < 1 &&",
         "tests": ["unit.api.memory"],
@@ -1779,7 +1779,7 @@ MUTANTS = [
     {
         "name": "fork-handlers-at-first-use",
         "protocol": "fork",
-        "file": "src/api/runtime.c",
+        "file": "src/core/api/runtime.c",
         "old": "TS_AT_LOAD static void register_fork(void) {",
         "new": "static void register_fork(void) {",
         "tests": ["process.atfork"],
@@ -1788,7 +1788,7 @@ MUTANTS = [
     {
         "name": "adopt-from-the-living",
         "protocol": "adoption",
-        "file": "src/epoch/epoch.c",
+        "file": "src/core/epoch/epoch.c",
         "old": """    if (old == heap || ts_load_seq(&old->state) != TS_HEAP_ABANDONED) return false;
     if (!ts_heap_hold(old)) return false;
     bool taken = false;
@@ -1804,7 +1804,7 @@ MUTANTS = [
     {
         "name": "adopt-without-drain",
         "protocol": "adoption",
-        "file": "src/epoch/epoch.c",
+        "file": "src/core/epoch/epoch.c",
         "old": "        ts_foreign_drain(old);\n        ts_heap_unlink(block);",
         "new": "        ts_heap_unlink(block);",
         "tests": ["unit.heap.handover", "unit.heap.heap", "stress.exit"],
@@ -1813,7 +1813,7 @@ MUTANTS = [
     {
         "name": "exit-without-last-drain",
         "protocol": "exit",
-        "file": "src/heap/heap.c",
+        "file": "src/core/heap/heap.c",
         "old": "    ts_foreign_drain(heap);\n    ts_heap_end_condemned(heap);\n    ts_heap_drop(heap);",
         "new": "    ts_heap_end_condemned(heap);\n    ts_heap_drop(heap);",
         "tests": ["unit.heap.handover"],
@@ -1821,7 +1821,7 @@ MUTANTS = [
     {
         "name": "exit-without-last-condemned",
         "protocol": "exit",
-        "file": "src/heap/heap.c",
+        "file": "src/core/heap/heap.c",
         "old": "    ts_foreign_drain(heap);\n    ts_heap_end_condemned(heap);\n    ts_heap_drop(heap);",
         "new": "    ts_foreign_drain(heap);\n    ts_heap_drop(heap);",
         "tests": ["unit.heap.handover"],
@@ -1829,7 +1829,7 @@ MUTANTS = [
     {
         "name": "free-heap-of-another-use",
         "protocol": "exit",
-        "file": "src/heap/heap.c",
+        "file": "src/core/heap/heap.c",
         "old": " && !heap->listed_free && heap->serial == serial) {",
         "new": " && !heap->listed_free && serial != UINT64_MAX) {",
         "tests": ["unit.heap.heap_steps"],
@@ -1837,7 +1837,7 @@ MUTANTS = [
     {
         "name": "visit-takes-condemned-last",
         "protocol": "hold",
-        "file": "src/heap/heap.c",
+        "file": "src/core/heap/heap.c",
         "old": "    ts_heap_end_list(heap, condemned);\n    ts_foreign_drain(heap);\n    bool again = false, flushed",
         "new": "    ts_heap_end_list(heap, condemned);\n"
                "    if (visitor) ts_heap_end_list(heap, ts_exchange_seq(&heap->condemned, NULL));\n"
@@ -1847,7 +1847,7 @@ MUTANTS = [
     {
         "name": "visit-flushes-at-once",
         "protocol": "hold",
-        "file": "src/heap/heap.c",
+        "file": "src/core/heap/heap.c",
         "old": "            b->closing = TS_SHUT_SEEN;\n            again = true;",
         "new": "            ts_block_flush_if_shut(heap, b);",
         "tests": ["unit.heap.heap_steps"],
@@ -1855,7 +1855,7 @@ MUTANTS = [
     {
         "name": "handle-of-the-next-in-its-place",
         "protocol": "alloc.c, ts_taken",
-        "file": "src/epoch/alloc.c",
+        "file": "src/core/epoch/alloc.c",
         "old": "ts_object_at(token, p, &object) && object.word == t.word)",
         "new": "ts_object_at(token, p, &object))",
         "tests": ["unit.epoch.alloc_steps"],
@@ -1863,7 +1863,7 @@ MUTANTS = [
     {
         "name": "slot-noted-outside",
         "protocol": "alloc.c, ts_taken",
-        "file": "src/epoch/alloc.c",
+        "file": "src/core/epoch/alloc.c",
         "old": "        if (p) note(block->b.share->allocator, p, cls, t);\n        ts_heap_leave(heap);\n",
         "new": "        ts_heap_leave(heap);\n        if (p) note(block->b.share->allocator, p, cls, t);\n",
         "tests": ["unit.epoch.alloc_steps"],
@@ -1871,7 +1871,7 @@ MUTANTS = [
     {
         "name": "place-noted-outside",
         "protocol": "alloc.c, ts_taken",
-        "file": "src/epoch/alloc.c",
+        "file": "src/core/epoch/alloc.c",
         "old": "            if (p) note(share->allocator, p, TS_COUNT_SCOPE, t);\n        }\n        ts_heap_leave(heap);\n",
         "new": "        }\n        ts_heap_leave(heap);\n        if (p) note(share->allocator, p, TS_COUNT_SCOPE, t);\n",
         "tests": ["unit.epoch.alloc_steps"],
@@ -1879,7 +1879,7 @@ MUTANTS = [
     {
         "name": "passed-on-after-the-look",
         "protocol": "foreign.c, push_on",
-        "file": "src/api/objects.c",
+        "file": "src/core/api/objects.c",
         "old": "    ts_settle_pending(); /* pushed to a heap that has ended it is passed on, before it is looked for */\n",
         "new": "",
         "tests": ["unit.heap.passed_on"],
@@ -1887,7 +1887,7 @@ MUTANTS = [
     {
         "name": "others-hands-are-not-waited-for",
         "protocol": "foreign.c, push_on",
-        "file": "src/heap/foreign.c",
+        "file": "src/core/heap/foreign.c",
         "old": "void ts_foreign_drain_for(ts_heap *heap) {\n    do {",
         "new": "void ts_foreign_drain_for(ts_heap *heap) {\n    if (!has_queued(heap)) return;\n    do {",
         "tests": ["unit.heap.passed_on"],
@@ -1895,7 +1895,7 @@ MUTANTS = [
     {
         "name": "left-on-a-strangers-queue",
         "protocol": "foreign.c, push_on",
-        "file": "src/heap/foreign.c",
+        "file": "src/core/heap/foreign.c",
         "old": "!= TS_HEAP_ABANDONED && block_home(block) == heap)) return;",
         "new": "!= TS_HEAP_ABANDONED)) return;",
         "tests": ["unit.heap.passed_on"],
@@ -1903,7 +1903,7 @@ MUTANTS = [
     {
         "name": "domain-of-nobody-by-one-word",
         "protocol": "domains",
-        "file": "src/epoch/domain.h",
+        "file": "src/core/epoch/domain.h",
         "old": "static inline uint64_t ts_domain_nobody(uint64_t id) { return ~id; }",
         "new": "static inline uint64_t ts_domain_nobody(uint64_t id) { return id - id; }",
         "tests": ["unit.epoch.domain_steps"],
@@ -1911,7 +1911,7 @@ MUTANTS = [
     {
         "name": "kept-by-the-system-unfilled",
         "protocol": "care.h",
-        "file": "src/heap/purge.c",
+        "file": "src/core/heap/purge.c",
         "old": "    if (TS_UNLIKELY(allocator->care)) ts_care_fill(",
         "new": "    if (TS_UNLIKELY(allocator->care > 64)) ts_care_fill(",
         "tests": ["unit.epoch.alloc_steps"],
@@ -1919,7 +1919,7 @@ MUTANTS = [
     {
         "name": "visit-does-not-go-on",
         "protocol": "hold",
-        "file": "src/heap/heap.c",
+        "file": "src/core/heap/heap.c",
         "old": "    if (again) ts_store_relaxed(&heap->unflushed, 1); /* also if the next hold fails */\n",
         "new": "",
         "tests": ["unit.heap.heap_steps"],
@@ -1927,7 +1927,7 @@ MUTANTS = [
     {
         "name": "close-does-not-say-what-it-missed",
         "protocol": "hold",
-        "file": "src/epoch/end.c",
+        "file": "src/core/epoch/end.c",
         "old": "        ts_store_release(&heap->unflushed, 1); /* partner: ts_heap_visit */\n",
         "new": "",
         "tests": ["unit.heap.heap_steps"],
@@ -1935,7 +1935,7 @@ MUTANTS = [
     {
         "name": "trim-leaves-warm-units-of-others",
         "protocol": "purge.c, collect",
-        "file": "src/heap/purge.c",
+        "file": "src/core/heap/purge.c",
         "old": "        if (warm || ts_load_relaxed",
         "new": "        if (ts_load_relaxed",
         "tests": ["unit.heap.heap_steps"],
@@ -1943,7 +1943,7 @@ MUTANTS = [
     {
         "name": "trim-leaves-what-is-queued",
         "protocol": "purge.c, collect",
-        "file": "src/heap/purge.c",
+        "file": "src/core/heap/purge.c",
         "old": "    return ts_load_relaxed(&heap->queue) != 0 || ts_load_relaxed(&heap->backlog)",
         "new": "    return ts_load_relaxed(&heap->backlog)",
         "tests": ["unit.heap.heap_steps"],
@@ -1951,7 +1951,7 @@ MUTANTS = [
     {
         "name": "trim-leaves-what-a-close-missed",
         "protocol": "purge.c, collect",
-        "file": "src/heap/purge.c",
+        "file": "src/core/heap/purge.c",
         "old": " ||\n           ts_load_relaxed(&heap->unflushed) != 0;",
         "new": ";",
         "tests": ["unit.heap.heap_steps"],
@@ -1959,7 +1959,7 @@ MUTANTS = [
     {
         "name": "visit-leaves-condemned-to-nobody",
         "protocol": "exit",
-        "file": "src/heap/heap.c",
+        "file": "src/core/heap/heap.c",
         "old": "        ts_heap_end_condemned_abandoned(heap);\n        return;",
         "new": "        return;",
         "tests": ["unit.heap.heap_steps"],
@@ -1967,7 +1967,7 @@ MUTANTS = [
     {
         "name": "destroy-leaves-condemned-to-nobody",
         "protocol": "exit",
-        "file": "src/epoch/end.c",
+        "file": "src/core/epoch/end.c",
         "old": "            ts_heap_end_condemned_abandoned(heap);\n        } else {",
         "new": "        } else {",
         "tests": ["unit.epoch.epoch_steps"],
@@ -1975,7 +1975,7 @@ MUTANTS = [
     {
         "name": "finish-counts-before-the-flush",
         "protocol": "close",
-        "file": "src/epoch/end.c",
+        "file": "src/core/epoch/end.c",
         "old": "if (!ts_load_acquire(&b->flushed) || ts_load_relaxed(&b->slabs) != 0) return false;",
         "new": "if (ts_load_relaxed(&b->slabs) != 0 || !ts_load_acquire(&b->flushed)) return false;",
         "tests": ["unit.epoch.epoch_steps"],
@@ -1983,7 +1983,7 @@ MUTANTS = [
     {
         "name": "over-counts-before-the-flush",
         "protocol": "close",
-        "file": "src/epoch/end.c",
+        "file": "src/core/epoch/end.c",
         "old": "if (!ts_load_acquire(&b->flushed) || ts_load_relaxed(&b->slabs) != 0) *(bool *)left = true;",
         "new": "if (ts_load_relaxed(&b->slabs) != 0 || !ts_load_acquire(&b->flushed)) *(bool *)left = true;",
         "tests": ["unit.epoch.epoch_steps"],
@@ -1991,7 +1991,7 @@ MUTANTS = [
     {
         "name": "exit-without-flush",
         "protocol": "exit",
-        "file": "src/heap/heap.c",
+        "file": "src/core/heap/heap.c",
         "old": "            ts_block_flush(heap, b, &recycled);\n        }\n    }\n",
         "new": "        }\n    }\n",
         "tests": ["unit.heap.bin", "unit.heap.heap"],
@@ -2000,7 +2000,7 @@ MUTANTS = [
     {
         "name": "fork-without-rebuild",
         "protocol": "fork",
-        "file": "src/heap/heap.c",
+        "file": "src/core/heap/heap.c",
         "old": "        if (TS_UNLIKELY(heap->rebuild)) rebuild_all(heap);\n",
         "new": "",
         "tests": ["unit.heap.handover"],
@@ -2008,7 +2008,7 @@ MUTANTS = [
     {
         "name": "fork-does-not-wait",
         "protocol": "fork",
-        "file": "src/heap/heap.c",
+        "file": "src/core/heap/heap.c",
         "old": "            quiet = !ts_is_in_op(h->tls);",
         "new": "            quiet = true;",
         "tests": ["unit.heap.handover"],
@@ -2017,7 +2017,7 @@ MUTANTS = [
     {
         "name": "scope-allocation-without-a-bracket",
         "protocol": "heap.h, bump",
-        "file": "src/api/objects.c",
+        "file": "src/core/api/objects.c",
         "old": "    ts_op_begin_bump(tls, bump);\n",
         "new": "",
         "tests": ["unit.api.objects_steps"],
@@ -2025,7 +2025,7 @@ MUTANTS = [
     {
         "name": "next-slab-in-the-bracket-of-the-last",
         "protocol": "heap.h, bump",
-        "file": "src/api/objects.c",
+        "file": "src/core/api/objects.c",
         "old": "    size_t bytes = (size + 15) & ~(size_t)15;\n    ts_op_begin(tls);\n",
         "new": "    size_t bytes = (size + 15) & ~(size_t)15;\n",
         "tests": ["unit.api.objects_steps"],
@@ -2033,7 +2033,7 @@ MUTANTS = [
     {
         "name": "next-slab-believes-the-first-look",
         "protocol": "heap.h, bump",
-        "file": "src/api/objects.c",
+        "file": "src/core/api/objects.c",
         "old": "    if (TS_UNLIKELY(ts_load_relaxed(&block->b.open_id) == TS_ID_NEVER || bytes - 16 > TS_SCOPE_MAX_BYTES - 16 ||",
         "new": "    if (TS_UNLIKELY(bytes - 16 > TS_SCOPE_MAX_BYTES - 16 ||",
         "tests": ["unit.api.objects_steps", "unit.api.domains"],
@@ -2041,7 +2041,7 @@ MUTANTS = [
     {
         "name": "in-op-is-a-flag-only",
         "protocol": "heap.h, bump",
-        "file": "src/heap/heap.h",
+        "file": "src/core/heap/heap.h",
         "old": "    if (at <= TS_IN_END) return at != 0;\n",
         "new": "    if (at != 0) return true;\n",
         "tests": ["unit.heap.in_op", "unit.api.objects_steps"],
@@ -2049,7 +2049,7 @@ MUTANTS = [
     {
         "name": "in-op-does-not-look-at-bump",
         "protocol": "heap.h, bump",
-        "file": "src/heap/heap.h",
+        "file": "src/core/heap/heap.h",
         "old": "    return ts_bump_name(ts_load_acquire(&block->bump)) == at;",
         "new": "    return ts_load_acquire(&block->bump) == 0;",
         "tests": ["unit.heap.in_op", "unit.api.objects_steps"],
@@ -2058,7 +2058,7 @@ MUTANTS = [
     {
         "name": "sealed-slab-in-the-same-turn",
         "protocol": "scope.c, allocs",
-        "file": "src/heap/renew.h",
+        "file": "src/core/heap/renew.h",
         "old": "TS_ALLOCS_SHIFT)) ^ TS_ALLOCS_TURN);",
         "new": "TS_ALLOCS_SHIFT)));",
         "tests": ["unit.heap.scope"],
@@ -2066,7 +2066,7 @@ MUTANTS = [
     {
         "name": "next-slab-in-the-turn-of-the-last",
         "protocol": "scope.c, allocs",
-        "file": "src/heap/renew.h",
+        "file": "src/core/heap/renew.h",
         "old": "(ts_load_relaxed(&block->allocs) & TS_ALLOCS_TURN) * TS_BUMP_TURN);",
         "new": "ts_load_relaxed(&block->bump) & TS_BUMP_TURN);",
         "tests": ["unit.heap.scope", "property.model"],
@@ -2074,7 +2074,7 @@ MUTANTS = [
     {
         "name": "scope-slab-counted-twice",
         "protocol": "scope.c, allocs",
-        "file": "src/heap/scope.c",
+        "file": "src/core/heap/scope.c",
         "old": "(same ? ts_bump_count(bump) : 0);",
         "new": "(same || bump ? ts_bump_count(bump) : 0);",
         "tests": ["unit.heap.scope"],
@@ -2082,7 +2082,7 @@ MUTANTS = [
     {
         "name": "sealed-slab-not-counted",
         "protocol": "scope.c, allocs",
-        "file": "src/heap/renew.h",
+        "file": "src/core/heap/renew.h",
         "old": "(ts_load_relaxed(&block->allocs) + (ts_bump_count(bump) << TS_ALLOCS_SHIFT))",
         "new": "(ts_load_relaxed(&block->allocs) + 0)",
         "tests": ["unit.heap.scope", "property.model"],
@@ -2090,7 +2090,7 @@ MUTANTS = [
     {
         "name": "ended-scope-forgets-its-last-slab",
         "protocol": "scope.c, allocs",
-        "file": "src/heap/scope.h",
+        "file": "src/core/heap/scope.h",
         "old": "    return (ts_load_relaxed(&block->allocs) >> TS_ALLOCS_SHIFT) + ts_bump_count(ts_load_relaxed(&block->bump));\n",
         "new": "    return ts_load_relaxed(&block->allocs) >> TS_ALLOCS_SHIFT;\n",
         "tests": ["unit.heap.scope", "property.model"],
@@ -2098,7 +2098,7 @@ MUTANTS = [
     {
         "name": "shrunk-object-counts-none",
         "protocol": "scope.c, allocs",
-        "file": "src/epoch/alloc.c",
+        "file": "src/core/epoch/alloc.c",
         "old": "ts_bump_word(object->address + bytes, bump & (TS_BUMP_TURN | TS_BUMP_COUNT))",
         "new": "ts_bump_word(object->address + bytes, bump & TS_BUMP_TURN)",
         "tests": ["property.model", "unit.heap.scope"],
@@ -2106,7 +2106,7 @@ MUTANTS = [
     {
         "name": "skipped-place-is-no-object",
         "protocol": "scope.c, allocs",
-        "file": "src/heap/scope.c",
+        "file": "src/core/heap/scope.c",
         "old": "        block->skipped++;\n",
         "new": "",
         "tests": ["unit.heap.scope", "property.model"],
@@ -2114,7 +2114,7 @@ MUTANTS = [
     {
         "name": "new-slab-counted-before-it-is-its-blocks",
         "protocol": "snapshot.c, rising",
-        "file": "src/heap/renew.h",
+        "file": "src/core/heap/renew.h",
         "old": "    ts_scope_append(block, unit, slab, bytes);\n",
         "new": "    ts_count_release(&share->count[TS_COUNT_SCOPE].new_slab_count, 1);\n    ts_scope_append(block, unit, slab, bytes);\n"
                "    ts_count_release(&share->count[TS_COUNT_SCOPE].new_slab_count, (uint64_t)-1);\n",
@@ -2123,7 +2123,7 @@ MUTANTS = [
     {
         "name": "object-larger-than-a-slab-fits",
         "protocol": "scope",
-        "file": "src/api/objects.c",
+        "file": "src/core/api/objects.c",
         "old": "    if (TS_UNLIKELY(last >= TS_UNIT_BYTES)) return alloc_other(size);\n",
         "new": "",
         "tests": ["unit.api.domains", "unit.heap.scope", "unit.api.objects"],
@@ -2131,7 +2131,7 @@ MUTANTS = [
     {
         "name": "region-beyond-the-address-bits",
         "protocol": "region",
-        "file": "src/region/region.c",
+        "file": "src/core/region/region.c",
         "old": " && has_room_for((uintptr_t)at + (bytes - 1)))) return at;",
         "new": ")) return at;",
         "tests": ["unit.region.region"],
@@ -2140,7 +2140,7 @@ MUTANTS = [
     {
         "name": "free-keeps-the-generation",
         "protocol": "handles",
-        "file": "src/slab/slab.h",
+        "file": "src/core/slab/slab.h",
         "old": "#define TS_STATE_FREE_STEP ((1u << TS_STATE_GEN_SHIFT) - TS_STATE_LIVE)",
         "new": "#define TS_STATE_FREE_STEP (0u - TS_STATE_LIVE)",
         "tests": ["unit.api.handles"],
@@ -2148,7 +2148,7 @@ MUTANTS = [
     {
         "name": "fast-free-does-not-retire",
         "protocol": "slab.h, 4",
-        "file": "src/heap/fast.h",
+        "file": "src/core/heap/fast.h",
         "old": "    if (TS_UNLIKELY(ts_add_carries_16((uint16_t)s, TS_STATE_FREE_STEP, &next))) return r; /* retires */\n",
         "new": "    (void)ts_add_carries_16((uint16_t)s, TS_STATE_FREE_STEP, &next);\n",
         "tests": ["unit.slab.generation"],
@@ -2156,7 +2156,7 @@ MUTANTS = [
     {
         "name": "direct-free-does-not-retire",
         "protocol": "slab.h, 4",
-        "file": "src/heap/bin.c",
+        "file": "src/core/heap/bin.c",
         "old": "        if (TS_UNLIKELY(ts_state_is_retired(next)))\n            retired++;",
         "new": "        if (block == NULL)\n            retired++;",
         "tests": ["unit.slab.generation"],
@@ -2164,7 +2164,7 @@ MUTANTS = [
     {
         "name": "reset-keeps-the-generation",
         "protocol": "slab.h, 4",
-        "file": "src/slab/slab.c",
+        "file": "src/core/slab/slab.c",
         "old": "    gen += 1 + (slab->kind == TS_KIND_CHURN ? max_slot_generation(ts_slab_unit(slab)) : 0);\n",
         "new": "",
         "tests": ["unit.slab.generation"],
@@ -2172,7 +2172,7 @@ MUTANTS = [
     {
         "name": "used-up-slab-handed-out",
         "protocol": "slab.h, 4",
-        "file": "src/slab/slab.h",
+        "file": "src/core/slab/slab.h",
         "old": "    if (TS_UNLIKELY(gen > TS_GEN_MAX - TS_STATE_GEN_MAX - 1 || tag >= TS_UNIT_ERA_MASK)) {",
         "new": "    if (0) {",
         "tests": ["unit.slab.generation"],
@@ -2180,7 +2180,7 @@ MUTANTS = [
     {
         "name": "handle-not-noted",
         "protocol": "handles",
-        "file": "src/epoch/object.c",
+        "file": "src/core/epoch/object.c",
         "old": "    ts_keep_relaxed(&slab->handled, 1);\n    /* The note",
         "new": "    /* The note",
         "tests": ["unit.api.handles"],
@@ -2188,7 +2188,7 @@ MUTANTS = [
     {
         "name": "handle-without-second-look",
         "protocol": "handles",
-        "file": "src/epoch/object.c",
+        "file": "src/core/epoch/object.c",
         "old": """    if (!look(token, object->unit, entry, true, &again) || again.word != object->word ||
         again.generation != object->generation)
         return SLAB_HANDLE_NONE;
@@ -2200,7 +2200,7 @@ MUTANTS = [
     {
         "name": "budget-not-checked",
         "protocol": "budget",
-        "file": "src/heap/warm.c",
+        "file": "src/core/heap/warm.c",
         "old": "        if (units > budget || before > budget - units) return false;",
         "new": "        if (before == UINT64_MAX) return false;",
         "tests": ["unit.api.memory"],
@@ -2208,7 +2208,7 @@ MUTANTS = [
     {
         "name": "calloc-does-not-clear",
         "protocol": "objects",
-        "file": "src/api/objects.c",
+        "file": "src/core/api/objects.c",
         "old": "    return p ? memset(p, 0, n * size) : NULL;",
         "new": "    return p;",
         "tests": ["unit.api.objects"],
@@ -2216,7 +2216,7 @@ MUTANTS = [
     {
         "name": "calloc-of-a-warm-span",
         "protocol": "objects",
-        "file": "src/epoch/span.c",
+        "file": "src/core/epoch/span.c",
         "old": "    if (*zero && !fresh) memset(",
         "new": "    if (*zero && unit == 0) memset(",
         "tests": ["unit.heap.warm"],
@@ -2224,7 +2224,7 @@ MUTANTS = [
     {
         "name": "calloc-overflow",
         "protocol": "objects",
-        "file": "src/api/objects.c",
+        "file": "src/core/api/objects.c",
         "old": "    if (n != 0 && size > SIZE_MAX / n) {",
         "new": "    if (n != 0 && size > SIZE_MAX) {",
         "tests": ["unit.api.objects"],
@@ -2232,7 +2232,7 @@ MUTANTS = [
     {
         "name": "realloc-does-not-copy",
         "protocol": "objects",
-        "file": "src/epoch/alloc.c",
+        "file": "src/core/epoch/alloc.c",
         "old": "    memcpy(q, p, size < kept ? size : kept);\n",
         "new": "",
         "tests": ["unit.api.objects"],
@@ -2240,7 +2240,7 @@ MUTANTS = [
     {
         "name": "places-off-the-grid",
         "protocol": "misuse",
-        "file": "src/region/region.h",
+        "file": "src/core/region/region.h",
         "old": "    return (o >> 4) | (o << 60);",
         "new": "    return o >> 4;",
         "tests": ["misuse.garbage"],
@@ -2248,7 +2248,7 @@ MUTANTS = [
     {
         "name": "places-inside-an-object",
         "protocol": "misuse",
-        "file": "src/heap/fast.h",
+        "file": "src/core/heap/fast.h",
         "old": "    if (TS_UNLIKELY(((s ^ want) & 7u) != 0)) return r;",
         "new": "    if (TS_UNLIKELY(((s ^ want) & 1u) != 0)) return r;",
         "tests": ["misuse.garbage"],
@@ -2256,7 +2256,7 @@ MUTANTS = [
     {
         "name": "domain-of-any-thread",
         "protocol": "domains",
-        "file": "src/epoch/domain_parts.h",
+        "file": "src/core/epoch/domain_parts.h",
         "old": "    if (ts_load_relaxed(&d->shared) || ts_load_relaxed(&d->owner) == heap->serial) return d;",
         "new": "    if (heap) return d;",
         "tests": ["unit.api.domain_threads"],
@@ -2264,7 +2264,7 @@ MUTANTS = [
     {
         "name": "cleanups-oldest-first",
         "protocol": "domains",
-        "file": "src/epoch/domain_end.c",
+        "file": "src/core/epoch/domain_end.c",
         "old": "        c->next = ts_load_relaxed(&d->cleanups);\n        ts_store_relaxed(&d->cleanups, c);\n",
         "new": "        ts_cleanup *last = ts_load_relaxed(&d->cleanups);\n"
                "        while (last && last->next) last = last->next;\n        c->next = NULL;\n"
@@ -2275,7 +2275,7 @@ MUTANTS = [
     {
         "name": "page-neighbours-not-taken-along",
         "protocol": "purge_run",
-        "file": "src/heap/purge.c",
+        "file": "src/core/heap/purge.c",
         "old": "    if (around) ts_pool_take_around(&from, &units, page_units);\n",
         "new": "",
         "tests": ["unit.os.pages"],
@@ -2283,7 +2283,7 @@ MUTANTS = [
     {
         "name": "state-neighbours-not-taken-along",
         "protocol": "purge_run",
-        "file": "src/heap/purge.c",
+        "file": "src/core/heap/purge.c",
         "old": "    if (state_units > 1) ts_pool_take_around(&from, &units, state_units);\n",
         "new": "    (void)state_units;\n",
         "tests": ["unit.heap.warm"],
@@ -2291,7 +2291,7 @@ MUTANTS = [
     {
         "name": "page-growth-not-to-its-end",
         "protocol": "grow in pool.c",
-        "file": "src/region/pool.c",
+        "file": "src/core/region/pool.c",
         "old": "        step += (0u - (pool->high + step)) & (uint32_t)(PAGE_UNITS_MAX - 1);\n",
         "new": "",
         "tests": ["unit.os.pages"],
@@ -2300,7 +2300,7 @@ MUTANTS = [
     {
         "name": "cell-taken-from-without-cas",
         "protocol": "pool.c: take_of_cell",
-        "file": "src/region/pool.c",
+        "file": "src/core/region/pool.c",
         "old": "        if (atomic_compare_exchange_weak_explicit(&pool->cell[i], &cell, cell + (UINT64_C(1) << 32) - 1,\n"
                "                                                  memory_order_acquire, memory_order_relaxed))\n"
                "            return cell_first(cell);\n",
@@ -2311,7 +2311,7 @@ MUTANTS = [
     {
         "name": "cell-filled-over-what-it-has",
         "protocol": "pool.c: fill_cells",
-        "file": "src/region/pool.c",
+        "file": "src/core/region/pool.c",
         "old": "cell_units(ts_load_relaxed(&pool->cell[i])) == 0 ? find(pool, 1) : 0;",
         "new": "find(pool, 1);",
         "tests": ["unit.region.pool"],
@@ -2319,7 +2319,7 @@ MUTANTS = [
     {
         "name": "cell-emptied-of-what-was-read-before",
         "protocol": "pool.c: empty_cells",
-        "file": "src/region/pool.c",
+        "file": "src/core/region/pool.c",
         "old": "        cell = atomic_exchange_explicit(&pool->cell[i], 0, memory_order_relaxed); /* who took one meanwhile has it */\n",
         "new": "        ts_store_relaxed(&pool->cell[i], 0);\n",
         "tests": ["unit.region.pool"],
@@ -2327,7 +2327,7 @@ MUTANTS = [
     {
         "name": "cells-keep-units-from-runs",
         "protocol": "pool.c: ts_pool_take",
-        "file": "src/region/pool.c",
+        "file": "src/core/region/pool.c",
         "old": "        if (!unit && empty_cells(pool, part, 0, UINT32_MAX)) unit = take_locked(pool, part, count, align);\n",
         "new": "",
         "tests": ["unit.region.pool"],
@@ -2335,7 +2335,7 @@ MUTANTS = [
     {
         "name": "cell-behind-what-is-free-keeps-units",
         "protocol": "pool.c: take_at_locked",
-        "file": "src/region/pool.c",
+        "file": "src/core/region/pool.c",
         "old": "    if (r->length < count) (void)empty_cells(pool, part, unit, unit + count);\n",
         "new": "",
         "tests": ["unit.region.pool"],
@@ -2343,7 +2343,7 @@ MUTANTS = [
     {
         "name": "single-taken-by-others-from-under-who-filled",
         "protocol": "pool.c: take_single",
-        "file": "src/region/pool.c",
+        "file": "src/core/region/pool.c",
         "old": "unit ? 0 : take_locked(pool, part, 1, 1);",
         "new": "0;",
         "tests": ["unit.region.pool"],
@@ -2351,7 +2351,7 @@ MUTANTS = [
     {
         "name": "cell-taken-without-acquire",
         "protocol": "pool.c: take_of_cell",
-        "file": "src/region/pool.c",
+        "file": "src/core/region/pool.c",
         "old": "                                                  memory_order_acquire, memory_order_relaxed))\n"
                "            return cell_first(cell);\n",
         "new": "                                                  memory_order_relaxed, memory_order_relaxed))\n"
@@ -2362,7 +2362,7 @@ MUTANTS = [
     {
         "name": "cell-filled-without-release",
         "protocol": "pool.c: fill_cells",
-        "file": "src/region/pool.c",
+        "file": "src/core/region/pool.c",
         "old": "        ts_store_release(&pool->cell[i], (uint64_t)first << 32 | units);\n",
         "new": "        ts_store_relaxed(&pool->cell[i], (uint64_t)first << 32 | units);\n",
         "sanitize": "thread",
@@ -2371,7 +2371,7 @@ MUTANTS = [
     {
         "name": "cell-behind-keeps-units-from-their-page",
         "protocol": "pool.c: ts_pool_take_around",
-        "file": "src/region/pool.c",
+        "file": "src/core/region/pool.c",
         "old": "    if (after) (void)empty_cells(pool, part, end, end + after);\n",
         "new": "",
         "tests": ["unit.region.pool"],
@@ -2379,7 +2379,7 @@ MUTANTS = [
     {
         "name": "cell-before-keeps-units-from-their-page",
         "protocol": "pool.c: ts_pool_take_around",
-        "file": "src/region/pool.c",
+        "file": "src/core/region/pool.c",
         "old": "    if (before) (void)empty_cells(pool, part, unit - before, unit);\n",
         "new": "",
         "tests": ["unit.region.pool"],
@@ -2387,7 +2387,7 @@ MUTANTS = [
     {
         "name": "one-cell-only",
         "protocol": "pool.c: take_single",
-        "file": "src/region/pool.c",
+        "file": "src/core/region/pool.c",
         "old": "#define CELLS 2u",
         "new": "#define CELLS 1u",
         "tests": ["unit.region.pool"],
@@ -2395,7 +2395,7 @@ MUTANTS = [
     {
         "name": "cell-not-filled-ahead",
         "protocol": "pool.c: take_single",
-        "file": "src/region/pool.c",
+        "file": "src/core/region/pool.c",
         "old": "            fill_cells(pool, part);\n            ts_lock_release(&pool->lock);\n",
         "new": "            ts_lock_release(&pool->lock);\n",
         "tests": ["unit.region.pool"],
@@ -2403,7 +2403,7 @@ MUTANTS = [
     {
         "name": "lock-tried-and-not-taken",
         "protocol": "lock.c: ts_lock_try",
-        "file": "src/base/lock.c",
+        "file": "src/core/base/lock.c",
         "old": "    if (!ts_lock_take_free(lock)) return false;\n",
         "new": "    (void)ts_lock_take_free(lock);\n",
         "tests": ["unit.base.lock"],
@@ -2411,7 +2411,7 @@ MUTANTS = [
     {
         "name": "page-units-said-to-be-zero",
         "protocol": "ts_pool_is_zero",
-        "file": "src/region/pool.c",
+        "file": "src/core/region/pool.c",
         "old": " && ts_os_page_bytes() <= TS_UNIT_BYTES; }",
         "new": "; }",
         "tests": ["unit.os.pages"],
@@ -2419,7 +2419,7 @@ MUTANTS = [
     {
         "name": "huge-pages-unasked",
         "protocol": "os.h: reserve",
-        "file": "src/os/os_posix.c",
+        "file": "src/core/os/os_posix.c",
         "old": "    posix_huge_pages(at, bytes, false);\n",
         "new": "",
         "tests": ["unit.os.huge_pages"],
@@ -2427,7 +2427,7 @@ MUTANTS = [
     {
         "name": "huge-page-stays-whole",
         "protocol": "os.h: purge",
-        "file": "src/os/os_posix.c",
+        "file": "src/core/os/os_posix.c",
         "old": "    if (on) ts_store_relaxed(&any_huge_pages, true);\n",
         "new": "",
         "tests": ["unit.os.huge_pages"],
@@ -2435,7 +2435,7 @@ MUTANTS = [
     {
         "name": "huge-page-at-the-start-stays-whole",
         "protocol": "os.h: purge",
-        "file": "src/os/os_posix.c",
+        "file": "src/core/os/os_posix.c",
         "old": "    if ((uintptr_t)at % huge != 0 || bytes < huge) hint(at, page, MADV_FREE);\n",
         "new": "",
         "tests": ["unit.os.huge_pages"],
@@ -2443,7 +2443,7 @@ MUTANTS = [
     {
         "name": "huge-page-at-the-end-stays-whole",
         "protocol": "os.h: purge",
-        "file": "src/os/os_posix.c",
+        "file": "src/core/os/os_posix.c",
         "old": "    if (((uintptr_t)at + bytes) % huge != 0 && bytes > page) hint(at + bytes - page, page, MADV_FREE);\n",
         "new": "",
         "tests": ["unit.os.huge_pages"],
@@ -2451,7 +2451,7 @@ MUTANTS = [
     {
         "name": "hint-that-sets-errno",
         "protocol": "os.h: hints",
-        "file": "src/os/os_posix.c",
+        "file": "src/core/os/os_posix.c",
         "old": "    (void)madvise(at, bytes, advice);\n    errno = error;\n",
         "new": "    (void)error;\n    if (madvise(at, bytes, advice) != 0 || advice == MADV_FREE) errno = EINVAL;\n",
         "tests": ["unit.os.huge_pages"],
@@ -2459,7 +2459,7 @@ MUTANTS = [
     {
         "name": "off-decides-nothing",
         "protocol": "huge pages",
-        "file": "src/api/runtime.c",
+        "file": "src/core/api/runtime.c",
         "old": "        if (!atomic_exchange(&advised, 1)) {\n",
         "new": "        if (!atomic_exchange(&advised, settings->huge_pages == SLAB_HUGE_ON)) {\n",
         "tests": ["unit.os.huge_pages"],
@@ -2467,7 +2467,7 @@ MUTANTS = [
     {
         "name": "page-too-large",
         "protocol": "ts_region_init",
-        "file": "src/region/region.c",
+        "file": "src/core/region/region.c",
         "old": "    if (ts_os_page_bytes() > TS_PAGE_BYTES_MAX) return false;\n",
         "new": "",
         "tests": ["unit.os.pages"],
@@ -2475,7 +2475,7 @@ MUTANTS = [
     {
         "name": "generations-lost-with-the-states",
         "protocol": "generations",
-        "file": "src/heap/purge.c",
+        "file": "src/core/heap/purge.c",
         "old": "    for (uint32_t i = 0; i < count; i++) ts_slab_leave_states(first + i);\n",
         "new": "",
         "tests": ["unit.heap.warm"],
@@ -2483,7 +2483,7 @@ MUTANTS = [
     {
         "name": "domain-in-use-again",
         "protocol": "domains",
-        "file": "src/epoch/domain.c",
+        "file": "src/core/epoch/domain.c",
         "old": "    return ts_load_relaxed(&d->entry.id) == id;\n",
         "new": "    return d != NULL && id != 0;\n",
         "tests": ["unit.epoch.domain_steps"],
@@ -2492,7 +2492,7 @@ MUTANTS = [
     {
         "name": "backlog-forgotten",
         "protocol": "foreign, 2",
-        "file": "src/heap/foreign.c",
+        "file": "src/core/heap/foreign.c",
         "old": "    if (TS_LIKELY(!more && ts_load_relaxed(&heap->backlog) == 0)) return 0;\n",
         "new": "    if (TS_LIKELY(!more)) return 0;\n",
         "tests": ["unit.heap.foreign"],
@@ -2500,7 +2500,7 @@ MUTANTS = [
     {
         "name": "put-off-for-ever",
         "protocol": "alloc.c, churn_try",
-        "file": "src/epoch/alloc.c",
+        "file": "src/core/epoch/alloc.c",
         "old": "    bool little = !put_off && take_in(heap);",
         "new": "    bool little = put_off || take_in(heap);",
         "tests": ["unit.heap.foreign"],
@@ -2508,7 +2508,7 @@ MUTANTS = [
     {
         "name": "never-put-off",
         "protocol": "alloc.c, churn_try",
-        "file": "src/epoch/alloc.c",
+        "file": "src/core/epoch/alloc.c",
         "old": "    bool put_off = (block->little & bit) != 0 && ",
         "new": "    bool put_off = 0 && ",
         "tests": ["unit.heap.foreign"],
@@ -2516,7 +2516,7 @@ MUTANTS = [
     {
         "name": "put-off-though-there-is-more",
         "protocol": "alloc.c, churn_try",
-        "file": "src/epoch/alloc.c",
+        "file": "src/core/epoch/alloc.c",
         "old": "bytes < TS_FOREIGN_WORTH && ts_load_relaxed(&heap->backlog) == 0;",
         "new": "bytes < TS_FOREIGN_WORTH;",
         "tests": ["unit.heap.foreign"],
@@ -2524,7 +2524,7 @@ MUTANTS = [
     {
         "name": "put-off-though-much-came",
         "protocol": "alloc.c, churn_try",
-        "file": "src/epoch/alloc.c",
+        "file": "src/core/epoch/alloc.c",
         "old": "all && bytes < TS_FOREIGN_WORTH && ",
         "new": "all && bytes < SIZE_MAX && ",
         "tests": ["unit.heap.foreign"],
@@ -2532,7 +2532,7 @@ MUTANTS = [
     {
         "name": "put-off-where-units-are-short",
         "protocol": "alloc.c, churn_try",
-        "file": "src/epoch/alloc.c",
+        "file": "src/core/epoch/alloc.c",
         "old": "(block->little & bit) != 0 && !ts_allocator_is_sparing(share->allocator);",
         "new": "(block->little & bit) != 0;",
         "tests": ["unit.heap.foreign"],
@@ -2540,7 +2540,7 @@ MUTANTS = [
     {
         "name": "no-memory-with-frees-put-off",
         "protocol": "alloc.c, churn_try",
-        "file": "src/epoch/alloc.c",
+        "file": "src/core/epoch/alloc.c",
         "old": "            no_memory = true;\n            continue;\n",
         "new": "            return NULL;\n",
         "tests": ["unit.heap.foreign"],
@@ -2548,7 +2548,7 @@ MUTANTS = [
     {
         "name": "owner-takes-in-at-every-free",
         "protocol": "free.c, free_own",
-        "file": "src/epoch/free.c",
+        "file": "src/core/epoch/free.c",
         "old": "++heap->flags_met >= TS_FOREIGN_FLAGS_MET || ",
         "new": "true || ",
         "tests": ["unit.heap.foreign"],
@@ -2556,7 +2556,7 @@ MUTANTS = [
     {
         "name": "owner-takes-in-ever-after",
         "protocol": "free.c, free_own",
-        "file": "src/epoch/free.c",
+        "file": "src/core/epoch/free.c",
         "old": "        heap->flags_met = 0;\n",
         "new": "",
         "tests": ["unit.heap.foreign"],
@@ -2564,7 +2564,7 @@ MUTANTS = [
     {
         "name": "owner-falls-behind",
         "protocol": "free.c, free_own",
-        "file": "src/epoch/free.c",
+        "file": "src/core/epoch/free.c",
         "old": "ts_load_relaxed(&heap->backlog) != 0 ||\n",
         "new": "\n",
         "tests": ["unit.heap.foreign"],
@@ -2572,7 +2572,7 @@ MUTANTS = [
     {
         "name": "owner-puts-off-where-units-are-short",
         "protocol": "free.c, free_own",
-        "file": "src/epoch/free.c",
+        "file": "src/core/epoch/free.c",
         "old": "         ts_allocator_is_sparing(block->share->allocator))) {",
         "new": "         false)) {",
         "tests": ["unit.heap.foreign"],
@@ -2580,7 +2580,7 @@ MUTANTS = [
     {
         "name": "put-off-with-a-queue-not-looked-at",
         "protocol": "alloc.c, work_off",
-        "file": "src/epoch/alloc.c",
+        "file": "src/core/epoch/alloc.c",
         "old": "bool all = ts_load_relaxed(&heap->backlog) == 0 && ",
         "new": "bool all = ",
         "tests": ["unit.heap.foreign"],
@@ -2588,7 +2588,7 @@ MUTANTS = [
     {
         "name": "put-off-for-another-bin",
         "protocol": "alloc.c, churn_try",
-        "file": "src/epoch/alloc.c",
+        "file": "src/core/epoch/alloc.c",
         "old": "    uint64_t bit = (uint64_t)1 << cls;\n    bool put_off",
         "new": "    uint64_t bit = 1;\n    bool put_off",
         "tests": ["unit.heap.foreign"],
@@ -2596,7 +2596,7 @@ MUTANTS = [
     {
         "name": "closed-slab-stays-deep-on-the-queue",
         "protocol": "foreign, closed",
-        "file": "src/heap/foreign.c",
+        "file": "src/core/heap/foreign.c",
         "old": "    queue_to_backlog(heap);\n    _Atomic uint32_t *at",
         "new": "    _Atomic uint32_t *at",
         "tests": ["unit.heap.closed", "unit.heap.foreign"],
@@ -2604,7 +2604,7 @@ MUTANTS = [
     {
         "name": "slab-cut-off-with-what-follows",
         "protocol": "foreign, closed",
-        "file": "src/heap/foreign.c",
+        "file": "src/core/heap/foreign.c",
         "old": "            ts_store_relaxed(at, ts_load_relaxed(&ts_slab_at(slab)->queue_next));",
         "new": "            ts_store_relaxed(at, 0);",
         "tests": ["unit.heap.foreign"],
@@ -2612,7 +2612,7 @@ MUTANTS = [
     {
         "name": "backlog-lost-behind-the-queue",
         "protocol": "foreign, closed",
-        "file": "src/heap/foreign.c",
+        "file": "src/core/heap/foreign.c",
         "old": "    ts_store_relaxed(&ts_slab_at(last)->queue_next, ts_load_relaxed(&heap->backlog));\n",
         "new": "",
         "tests": ["unit.heap.foreign"],
@@ -2620,7 +2620,7 @@ MUTANTS = [
     {
         "name": "abandoned-heap-keeps-a-rest",
         "protocol": "foreign, closed",
-        "file": "src/heap/foreign.c",
+        "file": "src/core/heap/foreign.c",
         "old": "    if (ts_load_relaxed(&heap->state) == TS_HEAP_ABANDONED) { /* nobody",
         "new": "    if (0) { /* nobody",
         "tests": ["unit.heap.foreign"],
@@ -2628,7 +2628,7 @@ MUTANTS = [
     {
         "name": "another-writer-is-not-told-of",
         "protocol": "foreign, 5",
-        "file": "src/heap/foreign_open.h",
+        "file": "src/core/heap/foreign_open.h",
         "old": "x | bit))) return TS_FOREIGN_MET;",
         "new": "x | bit))) return TS_FOREIGN_NOT_LIVE;",
         "tests": ["unit.heap.foreign_steps"],
@@ -2636,7 +2636,7 @@ MUTANTS = [
     {
         "name": "more-than-is-noted-is-forgotten",
         "protocol": "heap.c: ts_note_drained",
-        "file": "src/heap/heap.c",
+        "file": "src/core/heap/heap.c",
         "old": "        ts_thread.drained_more = true;",
         "new": "        ;",
         "tests": ["unit.heap.foreign"],
@@ -2644,7 +2644,7 @@ MUTANTS = [
     {
         "name": "a-block-more-with-each-thread",
         "protocol": "epoch.c: ts_epoch_adopt",
-        "file": "src/epoch/epoch.c",
+        "file": "src/core/epoch/epoch.c",
         "old": "for (unsigned others = 0; others < 2 && !adopted; others++)",
         "new": "for (unsigned others = 1; others < 2 && !adopted; others++)",
         "tests": ["unit.heap.heap"],
@@ -2652,7 +2652,7 @@ MUTANTS = [
     {
         "name": "bins-keep-what-is-missing",
         "protocol": "warm.c: take_fresh",
-        "file": "src/heap/warm.c",
+        "file": "src/core/heap/warm.c",
         "old": "!first && pass < 2;",
         "new": "!first && pass < 1;",
         "tests": ["unit.api.memory"],
@@ -2660,7 +2660,7 @@ MUTANTS = [
     {
         "name": "scope-slab-retired-for-nothing",
         "protocol": "alloc.c, scope_alloc",
-        "file": "src/epoch/alloc.c",
+        "file": "src/core/epoch/alloc.c",
         "old": "== id && (unit || ts_scope_is_current_empty(block)))",
         "new": "== id)",
         "tests": ["unit.api.memory"],
@@ -2668,7 +2668,7 @@ MUTANTS = [
     {
         "name": "scope-slab-kept-though-empty",
         "protocol": "alloc.c, scope_alloc",
-        "file": "src/epoch/alloc.c",
+        "file": "src/core/epoch/alloc.c",
         "old": "== id && (unit || ts_scope_is_current_empty(block)))",
         "new": "== id && unit)",
         "tests": ["unit.api.memory"],
@@ -2676,7 +2676,7 @@ MUTANTS = [
     {
         "name": "drain-without-bound",
         "protocol": "foreign",
-        "file": "src/heap/foreign.c",
+        "file": "src/core/heap/foreign.c",
         "old": "            work += take_slab(",
         "new": "            (void)take_slab(",
         "tests": ["unit.heap.foreign"],
@@ -2684,7 +2684,7 @@ MUTANTS = [
     {
         "name": "visitor-leaves-what-is-ending",
         "protocol": "condemned",
-        "file": "src/heap/heap.c",
+        "file": "src/core/heap/heap.c",
         "old": "    ts_heap_end_list(heap, ts_load_relaxed(&heap->ending));\n    ts_store_relaxed(&heap->ending, NULL);\n",
         "new": "",
         "tests": ["unit.heap.foreign"],
@@ -2692,7 +2692,7 @@ MUTANTS = [
     {
         "name": "purge-without-bound",
         "protocol": "warm",
-        "file": "src/heap/warm.c",
+        "file": "src/core/heap/warm.c",
         "old": "ts_allocator_settle(allocator, owed < purge_units ? owed : purge_units)",
         "new": "ts_allocator_settle(allocator, owed)",
         "tests": ["unit.heap.warm"],
@@ -2700,7 +2700,7 @@ MUTANTS = [
     {
         "name": "purge-owed-to-the-next",
         "protocol": "record",
-        "file": "src/heap/warm.c",
+        "file": "src/core/heap/warm.c",
         "old": "    if (!ts_allocator_pin_use(allocator, ts_thread.settle_token)) return;\n",
         "new": "    ts_allocator_pin(allocator);\n",
         "tests": ["unit.heap.warm"],
@@ -2709,7 +2709,7 @@ MUTANTS = [
     {
         "name": "snapshot-shows-what-it-missed",
         "protocol": "snapshot, 2",
-        "file": "src/stats/snapshot.c",
+        "file": "src/core/stats/snapshot.c",
         "old": "    if (*freed < least) *freed = least;\n    if (*freed < s->shown_freed[kind]) *freed = s->shown_freed[kind];\n",
         "new": "    (void)least;\n",
         "tests": ["unit.stats.conservation"],
@@ -2717,7 +2717,7 @@ MUTANTS = [
     {
         "name": "snapshot-collected-meanwhile",
         "protocol": "snapshot, 4",
-        "file": "src/stats/snapshot.c",
+        "file": "src/core/stats/snapshot.c",
         "old": "    if (*freed + *live > most) *live = most > *freed ? most - *freed : 0;\n",
         "new": "    (void)most;\n",
         "tests": ["unit.stats.snapshot"],
@@ -2725,7 +2725,7 @@ MUTANTS = [
     {
         "name": "snapshot-without-what-is-pending",
         "protocol": "snapshot, 4",
-        "file": "src/stats/snapshot.c",
+        "file": "src/core/stats/snapshot.c",
         "old": "    add_pending(a, &out->sums, pending, arg);\n",
         "new": "    (void)add_pending;\n    (void)pending;\n",
         "tests": ["unit.stats.conservation"],
@@ -2733,7 +2733,7 @@ MUTANTS = [
     {
         "name": "snapshot-epoch-without-what-is-pending",
         "protocol": "snapshot, 4",
-        "file": "src/stats/epoch_rows.c",
+        "file": "src/core/stats/epoch_rows.c",
         "old": "            row_pending(&row, pending, bytes);\n",
         "new": "",
         "tests": ["unit.stats.conservation"],
@@ -2741,7 +2741,7 @@ MUTANTS = [
     {
         "name": "cancelled-while-measuring",
         "protocol": "threads that end",
-        "file": "src/os/os_posix.c",
+        "file": "src/core/os/os_posix.c",
         "old": "    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);\n",
         "new": "    (void)pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &before);\n",
         "tests": ["process.threads"],
@@ -2749,7 +2749,7 @@ MUTANTS = [
     {
         "name": "heap-in-the-last-round",
         "protocol": "threads that end",
-        "file": "src/os/os_posix.c",
+        "file": "src/core/os/os_posix.c",
         "old": "    return rounds < PTHREAD_DESTRUCTOR_ITERATIONS && pthread_setspecific(exit_key, arg) == 0;",
         "new": "    return pthread_setspecific(exit_key, arg) == 0;",
         "tests": ["process.threads"],
@@ -2757,7 +2757,7 @@ MUTANTS = [
     {
         "name": "rounds-not-counted",
         "protocol": "threads that end",
-        "file": "src/os/os_posix.c",
+        "file": "src/core/os/os_posix.c",
         "old": "    if (rounds < PTHREAD_DESTRUCTOR_ITERATIONS) (void)pthread_setspecific(exit_key, &rounds);\n",
         "new": "",
         "tests": ["process.threads"],
@@ -2765,7 +2765,7 @@ MUTANTS = [
     {
         "name": "epochs-are-ended-when-listed",
         "protocol": "signals",
-        "file": "src/stats/epoch_rows.c",
+        "file": "src/core/stats/epoch_rows.c",
         "old": "        if (ts_epoch_is_over(e, id)) continue;\n        found++;",
         "new": "        if (ts_epoch_is_over(e, id)) ts_epoch_finish((ts_epoch *)(uintptr_t)e, id);\n        found++;",
         "tests": ["unit.stats.conservation"],
@@ -2773,7 +2773,7 @@ MUTANTS = [
     {
         "name": "rolling-epoch-of-the-next-use",
         "protocol": "records",
-        "file": "src/epoch/epoch.c",
+        "file": "src/core/epoch/epoch.c",
         "old": "        if (TS_LIKELY(ts_load_relaxed(&allocator->entry.id) == token)) return id;\n",
         "new": "        if (token != 0) return id;\n",
         "tests": ["unit.epoch.epoch"],
@@ -2781,7 +2781,7 @@ MUTANTS = [
     {
         "name": "close-without-a-pin",
         "protocol": "records",
-        "file": "src/epoch/end.c",
+        "file": "src/core/epoch/end.c",
         "old": "    ts_allocator_pin(allocator);\n    ts_epoch_release(epoch);\n\n    bool record",
         "new": "    ts_epoch_release(epoch);\n\n    bool record",
         "tests": ["unit.epoch.epoch"],
@@ -2789,7 +2789,7 @@ MUTANTS = [
     {
         "name": "destroyed-meanwhile-is-closed",
         "protocol": "statistics",
-        "file": "src/stats/snapshot.c",
+        "file": "src/core/stats/snapshot.c",
         "old": "            state == EPOCH_CLOSED || !ts_epoch_is_still(e, id) || (state",
         "new": "            (state",
         "tests": ["unit.stats.snapshot"],
@@ -2797,7 +2797,7 @@ MUTANTS = [
     {
         "name": "closing-since-the-clock-began",
         "protocol": "statistics",
-        "file": "src/stats/epoch_rows.c",
+        "file": "src/core/stats/epoch_rows.c",
         "old": "state != EPOCH_ACTIVE && closed != 0 && now > closed",
         "new": "state != EPOCH_ACTIVE && now > closed",
         "tests": ["unit.stats.snapshot"],
@@ -2805,7 +2805,7 @@ MUTANTS = [
     {
         "name": "fork-with-an-epoch-lock-taken",
         "protocol": "fork",
-        "file": "src/api/runtime.c",
+        "file": "src/core/api/runtime.c",
         "old": "    ts_epoch_fork_prepare();\n",
         "new": "",
         "tests": ["process.fork"],
@@ -2814,7 +2814,7 @@ MUTANTS = [
     {
         "name": "watch-of-any-tag",
         "protocol": "object.c, observe",
-        "file": "src/epoch/object.c",
+        "file": "src/core/epoch/object.c",
         "old": " && now.tag == watch->tag && now.generation",
         "new": " && now.generation",
         "tests": ["unit.epoch.stacks"],
@@ -2822,7 +2822,7 @@ MUTANTS = [
     {
         "name": "watch-of-any-generation",
         "protocol": "object.c, observe",
-        "file": "src/epoch/object.c",
+        "file": "src/core/epoch/object.c",
         "old": " && now.generation == watch->generation;",
         "new": ";",
         "tests": ["unit.epoch.stacks"],
@@ -2830,7 +2830,7 @@ MUTANTS = [
     {
         "name": "watch-of-any-word",
         "protocol": "object.c, observe",
-        "file": "src/epoch/object.c",
+        "file": "src/core/epoch/object.c",
         "old": " || (want != 0 && w != want)) return false;",
         "new": ") return false;",
         "tests": ["unit.epoch.stacks"],
@@ -2838,7 +2838,7 @@ MUTANTS = [
     {
         "name": "sampled-block-on-the-fast-path",
         "protocol": "stacks.h",
-        "file": "src/epoch/alloc.c",
+        "file": "src/core/epoch/alloc.c",
         "old": "heap->sample_rate == 0 && !block->b.slow && ts_thread.token",
         "new": "heap->sample_rate == 0 && ts_thread.token",
         "tests": ["unit.epoch.stacks"],
@@ -2846,7 +2846,7 @@ MUTANTS = [
     {
         "name": "sampled-block-of-the-rolling-epoch",
         "protocol": "stacks.h",
-        "file": "src/epoch/alloc.c",
+        "file": "src/core/epoch/alloc.c",
         "old": "    if (!block || block->b.slow || ts_thread.token",
         "new": "    if (!block || ts_thread.token",
         "tests": ["unit.epoch.stacks"],
@@ -2854,7 +2854,7 @@ MUTANTS = [
     {
         "name": "sampled-block-of-a-domain",
         "protocol": "stacks.h",
-        "file": "src/epoch/domain.c",
+        "file": "src/core/epoch/domain.c",
         "old": " >> TS_KEY_SHARE_SHIFT != 0 && !block->slow;",
         "new": " >> TS_KEY_SHARE_SHIFT != 0;",
         "tests": ["unit.epoch.stacks"],
@@ -2862,7 +2862,7 @@ MUTANTS = [
     {
         "name": "guarded-scope-on-the-fast-path",
         "protocol": "heap.h, ts_block_take",
-        "file": "src/heap/share.c",
+        "file": "src/core/heap/share.c",
         "old": "        made->slow[true] = allocator->sampled | (allocator->settings.guard_spans != 0);",
         "new": "        made->slow[true] = allocator->sampled;",
         "tests": ["unit.api.options"],
@@ -2870,7 +2870,7 @@ MUTANTS = [
     {
         "name": "sample-in-a-live-place",
         "protocol": "stacks.h",
-        "file": "src/epoch/stacks.c",
+        "file": "src/core/epoch/stacks.c",
         "old": "if (turn % 2 != 0 || (token != 0 && is_live(s, token, &bytes))) continue;",
         "new": "(void)bytes;\n        if (turn % 2 != 0 || (token != 0 && i + 1 < PROBES)) continue;",
         "tests": ["unit.epoch.stacks"],
@@ -2878,7 +2878,7 @@ MUTANTS = [
     {
         "name": "counted-in-another-allocators-epoch",
         "protocol": "stacks.h",
-        "file": "src/epoch/alloc.c",
+        "file": "src/core/epoch/alloc.c",
         "old": "    return ts_load_relaxed(&block->open_id) == id && ts_load_relaxed(&block->allocator) == allocator->token;",
         "new": "    return (void)allocator, ts_load_relaxed(&block->open_id) == id;",
         "tests": ["unit.epoch.stacks"],
@@ -2886,7 +2886,7 @@ MUTANTS = [
     {
         "name": "ended-block-is-used-churn",
         "protocol": "epoch/alloc.c: work_off",
-        "file": "src/epoch/alloc.c",
+        "file": "src/core/epoch/alloc.c",
         "old": "    if (!work_off(heap, &block->b, id)) {",
         "new": "    if (!work_off(heap, &block->b, id) && 0) {",
         "tests": ["unit.epoch.alloc_steps"],
@@ -2894,7 +2894,7 @@ MUTANTS = [
     {
         "name": "ended-block-is-used-scope",
         "protocol": "epoch/alloc.c: work_off",
-        "file": "src/epoch/alloc.c",
+        "file": "src/core/epoch/alloc.c",
         "old": "                open = work_off(heap, &block->b, id);",
         "new": "                (void)work_off(heap, &block->b, id);",
         "tests": ["unit.epoch.alloc_steps"],
@@ -2902,7 +2902,7 @@ MUTANTS = [
     {
         "name": "given-block-is-in-the-map",
         "protocol": "block_pool.c",
-        "file": "src/heap/block_pool.c",
+        "file": "src/core/heap/block_pool.c",
         "old": "        if (heap->map[i] && ts_load_relaxed(&heap->map[i]->b.open_id) == TS_ID_NEVER) heap->map[i] = NULL;\n",
         "new": "",
         "tests": ["unit.heap.blocks"],
@@ -2910,7 +2910,7 @@ MUTANTS = [
     {
         "name": "given-block-is-in-the-scope-map",
         "protocol": "block_pool.c",
-        "file": "src/heap/block_pool.c",
+        "file": "src/core/heap/block_pool.c",
         "old": "            heap->scope_map[i] = NULL;\n",
         "new": "            continue;\n",
         "tests": ["unit.heap.blocks"],
@@ -2918,7 +2918,7 @@ MUTANTS = [
     {
         "name": "given-block-is-the-last-used",
         "protocol": "block_pool.c",
-        "file": "src/heap/block_pool.c",
+        "file": "src/core/heap/block_pool.c",
         "old": "    if (ts_load_relaxed(&ts_thread.block->b.open_id) == TS_ID_NEVER) ts_thread.block = &ts_no_block;\n",
         "new": "",
         "tests": ["unit.heap.blocks"],
@@ -2926,7 +2926,7 @@ MUTANTS = [
     {
         "name": "given-block-is-the-rolling-one",
         "protocol": "block_pool.c",
-        "file": "src/heap/block_pool.c",
+        "file": "src/core/heap/block_pool.c",
         "old": "    if (ts_load_relaxed(&ts_thread.rolling->b.open_id) == TS_ID_NEVER) ts_thread.rolling = &ts_no_block;\n",
         "new": "",
         "tests": ["unit.heap.blocks"],
@@ -2934,7 +2934,7 @@ MUTANTS = [
     {
         "name": "given-block-is-its-owners-still",
         "protocol": "block_pool.c",
-        "file": "src/heap/block_pool.c",
+        "file": "src/core/heap/block_pool.c",
         "old": "        ts_store_release(&block->heap, ts_heap_nobody);\n        block->heap_next = given;\n",
         "new": "        block->heap_next = given;\n",
         "tests": ["unit.heap.blocks"],
@@ -2942,7 +2942,7 @@ MUTANTS = [
     {
         "name": "given-scope-block-is-its-owners-still",
         "protocol": "block_pool.c",
-        "file": "src/heap/block_pool.c",
+        "file": "src/core/heap/block_pool.c",
         "old": "        ts_store_release(&block->heap, ts_heap_nobody);\n        last = block;\n",
         "new": "        last = block;\n",
         "tests": ["unit.heap.blocks"],
@@ -2950,7 +2950,7 @@ MUTANTS = [
     {
         "name": "reset-forgets-that-it-is-to-end",
         "protocol": "domain_end.c",
-        "file": "src/epoch/domain_end.c",
+        "file": "src/core/epoch/domain_end.c",
         "old": "    bool ends = ts_load_relaxed(&d->busy) == RESETS_THEN_ENDS;\n",
         "new": "    bool ends = false;\n",
         "tests": ["unit.api.shared_domains"],
@@ -2958,7 +2958,7 @@ MUTANTS = [
     {
         "name": "end-of-ones-own-reset",
         "protocol": "domain_end.c",
-        "file": "src/epoch/domain_end.c",
+        "file": "src/core/epoch/domain_end.c",
         "old": " == RESETS &&\n                  d->busy_by != ts_thread.heap->serial;\n",
         "new": " == RESETS;\n",
         "tests": ["unit.api.shared_domains"],
@@ -2966,7 +2966,7 @@ MUTANTS = [
     {
         "name": "hand-over-among-its-cleanups",
         "protocol": "domain.c",
-        "file": "src/epoch/domain.c",
+        "file": "src/core/epoch/domain.c",
         "old": "    if (ts_load_relaxed(&d->busy) && !ts_load_relaxed(&d->shared))\n",
         "new": "    if (ts_load_relaxed(&d->busy) == UINT32_MAX)\n",
         "tests": ["unit.api.shared_domains"],
@@ -2974,7 +2974,7 @@ MUTANTS = [
     {
         "name": "hand-over-of-a-shared-one-refused",
         "protocol": "domain.c: ts_domain_hand_over",
-        "file": "src/epoch/domain.c",
+        "file": "src/core/epoch/domain.c",
         "old": "    if (ts_load_relaxed(&d->busy) && !ts_load_relaxed(&d->shared))\n",
         "new": "    if (ts_load_relaxed(&d->busy))\n",
         "tests": ["unit.api.shared_domains"],
@@ -2982,7 +2982,7 @@ MUTANTS = [
     {
         "name": "reset-left-to-a-thread-that-vanished",
         "protocol": "fork",
-        "file": "src/epoch/domain_end.c",
+        "file": "src/core/epoch/domain_end.c",
         "old": "if (ts_load_relaxed(&d->busy) != QUIET && d->busy_by != me) ts_store_relaxed(&d->busy, ENDS);",
         "new": "(void)me, (void)d;",
         "tests": ["unit.api.shared_domains"],
@@ -2990,7 +2990,7 @@ MUTANTS = [
     {
         "name": "budget-below-use-keeps-warm",
         "protocol": "purge.c",
-        "file": "src/heap/purge.c",
+        "file": "src/core/heap/purge.c",
         "old": "    if (TS_UNLIKELY(budget != 0 && ts_load_relaxed(&allocator->committed_units) > budget)) return 0;\n",
         "new": "    (void)budget;\n",
         "tests": ["unit.api.memory"],
@@ -2998,7 +2998,7 @@ MUTANTS = [
     {
         "name": "hollow-slab-is-not-lent",
         "protocol": "hollow.c, 2",
-        "file": "src/heap/foreign.c",
+        "file": "src/core/heap/foreign.c",
         "old": "    if (!ts_cas_seq(ts_unit_word(unit), &word, word | TS_UNIT_FOREIGN)) return false;\n    heap->lent = unit;",
         "new": "    (void)word;\n    heap->lent = unit;",
         "tests": ["unit.heap.hollow"],
@@ -3006,7 +3006,7 @@ MUTANTS = [
     {
         "name": "hollow-slab-stays-lent",
         "protocol": "hollow.c, 2",
-        "file": "src/heap/foreign.c",
+        "file": "src/core/heap/foreign.c",
         "old": "    heap->lent = 0;\n    push_on(block_home(block), unit, block);",
         "new": "    heap->lent = 0;\n    (void)block;",
         "tests": ["unit.heap.hollow"],
@@ -3014,7 +3014,7 @@ MUTANTS = [
     {
         "name": "hollow-slab-waits-on-the-queue",
         "protocol": "hollow.c, 2",
-        "file": "src/heap/hollow.c",
+        "file": "src/core/heap/hollow.c",
         "old": "    ts_foreign_lent_back(heap);\n    ts_foreign_drain(heap);\n",
         "new": "    ts_foreign_lent_back(heap);\n",
         "tests": ["unit.heap.hollow"],
@@ -3022,7 +3022,7 @@ MUTANTS = [
     {
         "name": "hollow-slab-is-lost-in-the-child",
         "protocol": "fork",
-        "file": "src/heap/heap.c",
+        "file": "src/core/heap/heap.c",
         "old": "            if (h->lent && !lost) ts_foreign_lent_back(h);\n",
         "new": "",
         "tests": ["unit.heap.hollow"],
@@ -3030,7 +3030,7 @@ MUTANTS = [
     {
         "name": "hollow-page-has-the-end-of-an-object",
         "protocol": "hollow.c",
-        "file": "src/slab/slab.c",
+        "file": "src/core/slab/slab.c",
         "old": "ts_slab_pages_between(at, at + bytes)",
         "new": "ts_slab_pages_between(at, at + 1)",
         "tests": ["unit.heap.hollow"],
@@ -3038,7 +3038,7 @@ MUTANTS = [
     {
         "name": "hollow-page-goes-again-and-again",
         "protocol": "hollow.c",
-        "file": "src/heap/hollow.c",
+        "file": "src/core/heap/hollow.c",
         "old": "        ts_slab_at(unit)->given |= (uint8_t)gone;\n",
         "new": "",
         "tests": ["unit.heap.hollow"],
@@ -3046,7 +3046,7 @@ MUTANTS = [
     {
         "name": "hollow-page-never-goes-again",
         "protocol": "hollow.c",
-        "file": "src/heap/bin.c",
+        "file": "src/core/heap/bin.c",
         "old": "    if (TS_UNLIKELY(slab->given != 0)) slab->given &=",
         "new": "    if (false) slab->given &=",
         "tests": ["unit.heap.hollow"],
@@ -3054,7 +3054,7 @@ MUTANTS = [
     {
         "name": "hollow-page-is-filled-first",
         "protocol": "bin.c, pick_word",
-        "file": "src/heap/hollow.c",
+        "file": "src/core/heap/hollow.c",
         "old": "        ts_slab_at(unit)->touched &= (uint8_t)~gone;\n",
         "new": "",
         "tests": ["unit.heap.hollow"],
@@ -3062,7 +3062,7 @@ MUTANTS = [
     {
         "name": "slabs-that-went-back-come-again",
         "protocol": "snapshot, 2",
-        "file": "src/stats/snapshot.c",
+        "file": "src/core/stats/snapshot.c",
         "old": "    if (all > rest && !s->sums.unread) raise_to(shown, all - rest);\n    return ts_least(ts_load_relaxed(shown), all);",
         "new": "    (void)shown;\n    return all > rest && !s->sums.unread ? all - rest : 0;",
         "tests": ["unit.stats.conservation"],
@@ -3070,7 +3070,7 @@ MUTANTS = [
     {
         "name": "small-frees-past-the-magazine-uncounted",
         "protocol": "heap.h, conservation",
-        "file": "src/heap/fast.h",
+        "file": "src/core/heap/fast.h",
         "old": "    ts_count_release(&r->bin->direct_frees, TS_DIRECT_ONE);\n    if (part != TS_NORMAL) return false;\n",
         "new": "    if (part != TS_NORMAL) return false;\n    ts_count_release(&r->bin->direct_frees, TS_DIRECT_ONE);\n",
         "tests": ["unit.heap.bin"],
@@ -3078,7 +3078,7 @@ MUTANTS = [
     {
         "name": "foreign-frees-forgotten-by-kind",
         "protocol": "statistics",
-        "file": "src/stats/snapshot.c",
+        "file": "src/core/stats/snapshot.c",
         "old": "    if (n < s->shown_foreign[k]) n = s->shown_foreign[k];\n",
         "new": "",
         "tests": ["unit.stats.conservation"],
@@ -3086,7 +3086,7 @@ MUTANTS = [
     {
         "name": "bare-block-begins-anew",
         "protocol": "block_pool.c",
-        "file": "src/heap/block_pool.c",
+        "file": "src/core/heap/block_pool.c",
         "old": "        ts_keep_relaxed(&block->key, ts_chunk_note_of(chunk)->kept);\n",
         "new": "        if (bare) ts_keep_relaxed(&block->key, 1);\n",
         "tests": ["unit.heap.bare"],
@@ -3094,7 +3094,7 @@ MUTANTS = [
     {
         "name": "bare-block-is-pushed-on-nothing",
         "protocol": "block_pool.c",
-        "file": "src/heap/foreign.c",
+        "file": "src/core/heap/foreign.c",
         "old": "    return TS_LIKELY(heap != NULL) ? heap : ts_heap_nobody;\n",
         "new": "    return heap;\n",
         "tests": ["unit.heap.foreign_steps"],
@@ -3102,7 +3102,7 @@ MUTANTS = [
     {
         "name": "bare-though-refused",
         "protocol": "chunk.h",
-        "file": "src/region/chunk.c",
+        "file": "src/core/region/chunk.c",
         "old": "(done ? give_bare : ts_chunk_give)(pool, chunk);",
         "new": "give_bare(pool, chunk);",
         "tests": ["unit.heap.bare"],
@@ -3110,7 +3110,7 @@ MUTANTS = [
     {
         "name": "bare-run-of-strangers",
         "protocol": "chunk.h",
-        "file": "src/region/chunk.c",
+        "file": "src/core/region/chunk.c",
         "old": "        if (count > 0 && chunk + 1 != *from && chunk != *from + count) break;\n",
         "new": "",
         "tests": ["unit.heap.bare"],
@@ -3118,7 +3118,7 @@ MUTANTS = [
     {
         "name": "bare-run-has-no-end",
         "protocol": "chunk.h",
-        "file": "src/region/chunk.c",
+        "file": "src/core/region/chunk.c",
         "old": "    for (; count < RUN_CHUNKS && have > keep; count++, have--) {",
         "new": "    for (; have > keep; count++, have--) {",
         "tests": ["unit.heap.bare"],
@@ -3126,7 +3126,7 @@ MUTANTS = [
     {
         "name": "bare-magazine-is-given-away",
         "protocol": "block_pool.c",
-        "file": "src/heap/block_pool.c",
+        "file": "src/core/heap/block_pool.c",
         "old": "        if (!ts_is_own_magazine(block, bin->magazine)) ts_lines_give(TS_LINES_MAGAZINE, bin->magazine);\n",
         "new": "        ts_lines_give(TS_LINES_MAGAZINE, bin->magazine);\n",
         "tests": ["unit.heap.bare"],
@@ -3134,7 +3134,7 @@ MUTANTS = [
     {
         "name": "bare-beside-others-in-a-page",
         "protocol": "chunk.h",
-        "file": "src/region/chunk.c",
+        "file": "src/core/region/chunk.c",
         "old": "    bool done = ts_os_page_bytes() <= TS_LINES_CHUNK;\n",
         "new": "    bool done = true;\n",
         "tests": ["unit.heap.bare"],
@@ -3142,7 +3142,7 @@ MUTANTS = [
     {
         "name": "bare-none-at-a-destroy",
         "protocol": "block_pool.c",
-        "file": "src/epoch/end.c",
+        "file": "src/core/epoch/end.c",
         "old": "    if (TS_LIKELY(ts_thread.heap != NULL)) ts_heap_limit_blocks(ts_thread.heap);\n    ts_records_settle();\n",
         "new": "    if (TS_LIKELY(ts_thread.heap != NULL)) ts_heap_limit_blocks(ts_thread.heap);\n",
         "tests": ["unit.heap.bare"],
@@ -3150,7 +3150,7 @@ MUTANTS = [
     {
         "name": "bare-none-of-closed-epochs",
         "protocol": "block_pool.c",
-        "file": "src/epoch/end.c",
+        "file": "src/core/epoch/end.c",
         "old": "    if (ts_thread.heap) ts_heap_limit_blocks(ts_thread.heap);\n    ts_records_settle();\n",
         "new": "    if (ts_thread.heap) ts_heap_limit_blocks(ts_thread.heap);\n",
         "tests": ["unit.heap.bare"],
@@ -3158,7 +3158,7 @@ MUTANTS = [
     {
         "name": "bare-blocks-are-not-used-again",
         "protocol": "chunk.h",
-        "file": "src/region/chunk.c",
+        "file": "src/core/region/chunk.c",
         "old": "    chunk = ts_load_relaxed(&pool->bare);\n    if (chunk)",
         "new": "    if (chunk)",
         "tests": ["unit.heap.bare"],
@@ -3166,7 +3166,7 @@ MUTANTS = [
     {
         "name": "own-magazine-of-two-bins",
         "protocol": "block_pool.c",
-        "file": "src/heap/bin.c",
+        "file": "src/core/heap/bin.c",
         "old": "others < TS_OWN_MAGAZINES ? block->own[others] :",
         "new": "others < TS_OWN_MAGAZINES ? block->own[0] :",
         "tests": ["unit.heap.bare"],
@@ -3174,7 +3174,7 @@ MUTANTS = [
     {
         "name": "magazines-of-whole-chunks-first",
         "protocol": "lines.h",
-        "file": "src/region/lines.c",
+        "file": "src/core/region/lines.c",
         "old": "    uint32_t chunk = some_free;\n    bool bare;\n    if (chunk) {\n        unlink_some(chunk);\n    } else if ((chunk = ts_chunk_take(&ts_magazine_pool, &bare)) == 0) {\n",
         "new": "    bool bare;\n    uint32_t chunk = ts_chunk_take(&ts_magazine_pool, &bare);\n    if (!chunk && some_free) {\n        chunk = some_free;\n        unlink_some(chunk);\n    } else if (!chunk) {\n",
         "tests": ["unit.region.lines"],
@@ -3182,7 +3182,7 @@ MUTANTS = [
     {
         "name": "magazines-whole-chunk-is-not-told",
         "protocol": "lines.h",
-        "file": "src/region/lines.c",
+        "file": "src/core/region/lines.c",
         "old": "    if (*left == ALL_FREE)\n        ts_chunk_give(&ts_magazine_pool, chunk);\n    else\n        link_some(chunk);\n",
         "new": "    link_some(chunk);\n",
         "tests": ["unit.region.lines"],
@@ -3190,7 +3190,7 @@ MUTANTS = [
     {
         "name": "magazines-chunk-stays-listed",
         "protocol": "lines.h",
-        "file": "src/region/lines.c",
+        "file": "src/core/region/lines.c",
         "old": "    if (*left) unlink_some(chunk);\n",
         "new": "",
         "tests": ["unit.region.lines"],
@@ -3198,7 +3198,7 @@ MUTANTS = [
     {
         "name": "magazines-stay-at-a-destroy",
         "protocol": "block_pool.c",
-        "file": "src/heap/heap.h",
+        "file": "src/core/heap/heap.h",
         "old": "        ts_chunk_purge(&ts_magazine_pool, TS_POOL_MAGAZINE_CHUNKS, 2);\n",
         "new": "        (void)0;\n",
         "tests": ["unit.heap.bare"],
@@ -3206,7 +3206,7 @@ MUTANTS = [
     {
         "name": "magazines-stay-at-a-trim",
         "protocol": "block_pool.c",
-        "file": "src/heap/block_pool.c",
+        "file": "src/core/heap/block_pool.c",
         "old": "    ts_chunk_purge(&ts_magazine_pool, 0, UINT32_MAX);\n",
         "new": "",
         "tests": ["unit.heap.bare"],
@@ -3214,7 +3214,7 @@ MUTANTS = [
     {
         "name": "given-blocks-without-an-era",
         "protocol": "block_pool.c",
-        "file": "src/heap/block_pool.c",
+        "file": "src/core/heap/block_pool.c",
         "old": "        ts_chunk_note_of(ts_chunk_of(block))->kept = (uint32_t)ts_era(block);\n",
         "new": "        if (!ts_chunk_note_of(ts_chunk_of(block))->kept) ts_chunk_note_of(ts_chunk_of(block))->kept = 1;\n",
         "tests": ["unit.heap.bare"],
@@ -3222,7 +3222,7 @@ MUTANTS = [
     {
         "name": "chunk-without-a-note",
         "protocol": "chunk.h",
-        "file": "src/region/lines.c",
+        "file": "src/core/region/lines.c",
         "old": "    if (!ts_region_commit_metadata(ts_chunk_note_of((uint32_t)(accessible_bytes / TS_LINES_CHUNK)), notes))\n        return false;\n",
         "new": "",
         "tests": ["unit.region.lines"],
@@ -3230,7 +3230,7 @@ MUTANTS = [
     {
         "name": "blocks-stay-with-an-ended-thread",
         "protocol": "block_pool.c",
-        "file": "src/heap/heap.c",
+        "file": "src/core/heap/heap.c",
         "old": "    if (heap != ts_heap_nobody && ts_load_relaxed(&heap->state) == TS_HEAP_ABANDONED)\n        ts_heap_give_blocks(heap, 0, 0, UINT32_MAX);\n",
         "new": "",
         "tests": ["unit.heap.blocks"],
@@ -3238,7 +3238,7 @@ MUTANTS = [
     {
         "name": "surplus-stays-at-a-destroy",
         "protocol": "block_pool.c",
-        "file": "src/epoch/end.c",
+        "file": "src/core/epoch/end.c",
         "old": "    if (TS_LIKELY(ts_thread.heap != NULL)) ts_heap_limit_blocks(ts_thread.heap);\n",
         "new": "",
         "tests": ["unit.heap.blocks"],
@@ -3246,7 +3246,7 @@ MUTANTS = [
     {
         "name": "surplus-stays-at-a-join",
         "protocol": "block_pool.c",
-        "file": "src/epoch/epoch.c",
+        "file": "src/core/epoch/epoch.c",
         "old": "    ts_heap_limit_blocks(heap);\n",
         "new": "",
         "tests": ["unit.heap.blocks"],
@@ -3254,7 +3254,7 @@ MUTANTS = [
     {
         "name": "given-block-is-the-domains",
         "protocol": "block_pool.c",
-        "file": "src/heap/block_pool.c",
+        "file": "src/core/heap/block_pool.c",
         "old": "    if (ts_load_relaxed(&ts_load_relaxed(&ts_thread.scope)->b.open_id) == TS_ID_NEVER)\n        ts_set_scope(&ts_thread, &ts_no_scope);\n",
         "new": "",
         "tests": ["unit.heap.blocks"],
@@ -3262,7 +3262,7 @@ MUTANTS = [
     {
         "name": "fork-leaves-blocks-behind",
         "protocol": "epoch.c: fork",
-        "file": "src/epoch/end.c",
+        "file": "src/core/epoch/end.c",
         "old": "        if (ts_load_relaxed(&heap->state) != TS_HEAP_LOST) end_left_behind(heap);",
         "new": "        if (0) end_left_behind(heap);",
         "tests": ["unit.epoch.epoch_steps"],
@@ -3270,7 +3270,7 @@ MUTANTS = [
     {
         "name": "fork-unshown-epoch-is-listed",
         "protocol": "epoch.c: fork",
-        "file": "src/epoch/end.c",
+        "file": "src/core/epoch/end.c",
         "old": "= ts_load_relaxed(&epoch->entry.id) != 0 ? ts_load_relaxed(&epoch->blocks) : NULL;",
         "new": "= ts_load_relaxed(&epoch->blocks);",
         "tests": ["unit.epoch.epoch_steps"],
@@ -3278,7 +3278,7 @@ MUTANTS = [
     {
         "name": "fork-ends-condemned-blocks-twice",
         "protocol": "epoch.c: fork",
-        "file": "src/epoch/end.c",
+        "file": "src/core/epoch/end.c",
         "old": "        ts_heap_end_condemned(heap);\n        ts_heap_drop(heap);\n    }\n    for (",
         "new": "        ts_heap_drop(heap);\n    }\n    for (",
         "tests": ["unit.epoch.epoch_steps"],
@@ -3286,7 +3286,7 @@ MUTANTS = [
     {
         "name": "sealed-slab-counted-twice",
         "protocol": "block.c: scope_bytes",
-        "file": "src/heap/block.c",
+        "file": "src/core/heap/block.c",
         "old": "used <= TS_UNIT_BYTES && !ended",
         "new": "used <= TS_UNIT_BYTES + 0 * ended",
         "tests": ["unit.heap.scope"],
@@ -3294,7 +3294,7 @@ MUTANTS = [
     {
         "name": "blocks-given-away-after-a-join",
         "protocol": "block_pool.c",
-        "file": "src/epoch/epoch.c",
+        "file": "src/core/epoch/epoch.c",
         "old": "    ts_epoch_release(epoch);\n    return block;\n",
         "new": "    ts_epoch_release(epoch);\n    ts_heap_limit_blocks(heap);\n    return block;\n",
         "tests": ["unit.epoch.ended_steps"],
@@ -3302,7 +3302,7 @@ MUTANTS = [
     {
         "name": "share-dropped-while-adopting",
         "protocol": "epoch.c: ts_epoch_adopt",
-        "file": "src/epoch/epoch.c",
+        "file": "src/core/epoch/epoch.c",
         "old": "    ts_share *share = ts_heap_find_share(heap, allocator->token);",
         "new": "    ts_share *share = ts_heap_share(heap, allocator);",
         "tests": ["unit.epoch.ended_steps"],
@@ -3310,7 +3310,7 @@ MUTANTS = [
     {
         "name": "surplus-stays-at-a-drain",
         "protocol": "block_pool.c",
-        "file": "src/epoch/end.c",
+        "file": "src/core/epoch/end.c",
         "old": "    if (ts_thread.heap) ts_heap_limit_blocks(ts_thread.heap);\n",
         "new": "",
         "tests": ["unit.epoch.ended_steps"],
@@ -3318,7 +3318,7 @@ MUTANTS = [
     {
         "name": "slab-sealed-between-two-loads",
         "protocol": "block.c: scope_bytes",
-        "file": "src/heap/block.c",
+        "file": "src/core/heap/block.c",
         "old": "        if (TS_UNLIKELY(ts_load_relaxed(&s->bytes_allocated) != full)) continue; /* one was counted meanwhile */\n",
         "new": "",
         "tests": ["unit.heap.bytes_steps"],
@@ -3326,7 +3326,7 @@ MUTANTS = [
     {
         "name": "magazine-emptied-without-a-note",
         "protocol": "bin.c: a magazine's counts",
-        "file": "src/heap/bin.c",
+        "file": "src/core/heap/bin.c",
         "old": "        direct += depth << TS_DIRECT_SHIFT | depth;\n        ts_store_release(&bin->direct_frees, direct);\n",
         "new": "        direct += depth << TS_DIRECT_SHIFT;\n",
         "tests": ["unit.heap.magazine_steps"],
@@ -3334,7 +3334,7 @@ MUTANTS = [
     {
         "name": "magazine-note-not-looked-at",
         "protocol": "bin.c: a magazine's counts",
-        "file": "src/heap/bin.c",
+        "file": "src/core/heap/bin.c",
         "old": "(noted ? 0 : top & TS_TOP_DEPTH)",
         "new": "(top & TS_TOP_DEPTH)",
         "tests": ["unit.heap.magazine_steps"],
@@ -3342,7 +3342,7 @@ MUTANTS = [
     {
         "name": "magazine-counts-looked-at-once",
         "protocol": "bin.c: a magazine's counts",
-        "file": "src/heap/bin.c",
+        "file": "src/core/heap/bin.c",
         "old": "noted || ts_load_relaxed(&bin->direct_frees) == direct",
         "new": "true",
         "tests": ["unit.heap.magazine_steps"],
@@ -3350,7 +3350,7 @@ MUTANTS = [
     {
         "name": "magazine-note-counted-twice",
         "protocol": "bin.c: a magazine's counts",
-        "file": "src/heap/bin.c",
+        "file": "src/core/heap/bin.c",
         "old": "depth != 0 && (direct & TS_DIRECT_NOTE) == 0",
         "new": "depth != 0",
         "tests": ["unit.heap.magazine_steps"],
@@ -3358,7 +3358,7 @@ MUTANTS = [
     {
         "name": "budget-rises-for-what-was-not-taken-back",
         "protocol": "retain.h",
-        "file": "src/heap/retain.h",
+        "file": "src/core/heap/retain.h",
         "old": "retain->given == 0 || taken - retain->taken_at < retain->given - retain->given / 4",
         "new": "retain->given == 0",
         "tests": ["unit.heap.retain"],
@@ -3366,7 +3366,7 @@ MUTANTS = [
     {
         "name": "budget-rises-without-a-limit",
         "protocol": "retain.h",
-        "file": "src/heap/retain.h",
+        "file": "src/core/heap/retain.h",
         "old": "!retain->rises || warm > 2 * retain->usual",
         "new": "!retain->rises",
         "tests": ["unit.heap.retain", "unit.heap.warm"],
@@ -3374,7 +3374,7 @@ MUTANTS = [
     {
         "name": "budget-that-was-given-rises",
         "protocol": "retain.h",
-        "file": "src/api/options.c",
+        "file": "src/core/api/options.c",
         "old": "(defaults >> OPTION_retain_bytes & 1) == 0",
         "new": "false",
         "tests": ["unit.heap.warm"],
@@ -3382,7 +3382,7 @@ MUTANTS = [
     {
         "name": "budget-never-falls",
         "protocol": "retain.h",
-        "file": "src/heap/purge.c",
+        "file": "src/core/heap/purge.c",
         "old": "    ts_retain_give(&allocator->retain, taken, given);\n",
         "new": "    allocator->retain.given += given;\n    (void)taken;\n",
         "tests": ["unit.heap.warm"],
@@ -3390,7 +3390,7 @@ MUTANTS = [
     {
         "name": "rounds-of-giving-run-together",
         "protocol": "retain.h",
-        "file": "src/heap/retain.h",
+        "file": "src/core/heap/retain.h",
         "old": "    if (taken != retain->taken_at) {",
         "new": "    if (retain->given == 0) {",
         "tests": ["unit.heap.retain"],
@@ -3398,7 +3398,7 @@ MUTANTS = [
     {
         "name": "trim-keeps-the-risen-budget",
         "protocol": "retain.h",
-        "file": "src/heap/purge.c",
+        "file": "src/core/heap/purge.c",
         "old": "    ts_retain_forget(&allocator->retain);\n",
         "new": "",
         "tests": ["unit.heap.warm"],
@@ -3406,7 +3406,7 @@ MUTANTS = [
     {
         "name": "few-warm-units-all-taken",
         "protocol": "warm.c: take_shared",
-        "file": "src/heap/warm.c",
+        "file": "src/core/heap/warm.c",
         "old": "some < most ? some : most",
         "new": "most",
         "tests": ["unit.heap.warm"],
@@ -3414,7 +3414,7 @@ MUTANTS = [
     {
         "name": "warm-units-taken-near-the-budget",
         "protocol": "warm.c: take_shared",
-        "file": "src/heap/warm.c",
+        "file": "src/core/heap/warm.c",
         "old": "return near || allocator",
         "new": "(void)near;\n    return allocator",
         "tests": ["unit.heap.warm"],
@@ -3422,7 +3422,7 @@ MUTANTS = [
     {
         "name": "warm-units-taken-at-once",
         "protocol": "warm.c: take_shared",
-        "file": "src/heap/warm.c",
+        "file": "src/core/heap/warm.c",
         "old": "return near || allocator->settings.reclaim_policy == SLAB_RECLAIM_AT_ONCE;",
         "new": "return near;",
         "tests": ["unit.heap.warm"],
@@ -3430,7 +3430,7 @@ MUTANTS = [
     {
         "name": "claims-looked-at-once",
         "protocol": "bin.c: the claimed word",
-        "file": "src/heap/bin.c",
+        "file": "src/core/heap/bin.c",
         "old": "now == claims && bits != 0",
         "new": "bits != 0",
         "tests": ["unit.heap.magazine_steps"],
@@ -3438,7 +3438,7 @@ MUTANTS = [
     {
         "name": "claims-without-bits-not-looked-at",
         "protocol": "bin.c: the claimed word",
-        "file": "src/heap/bin.c",
+        "file": "src/core/heap/bin.c",
         "old": "now == claims && bits != 0 ? bits",
         "new": "now == claims ? bits",
         "tests": ["unit.heap.magazine_steps"],
@@ -3446,7 +3446,7 @@ MUTANTS = [
     {
         "name": "word-changed-without-a-note",
         "protocol": "bin.c: the claimed word",
-        "file": "src/heap/bin.c",
+        "file": "src/core/heap/bin.c",
         "old": "    ts_store_relaxed(&bin->claims, allocated << TS_CLAIMS_SHIFT);\n",
         "new": "",
         "tests": ["unit.heap.magazine_steps", "unit.heap.bin"],
@@ -3454,7 +3454,7 @@ MUTANTS = [
     {
         "name": "word-taken-uncounted",
         "protocol": "bin.c: the claimed word",
-        "file": "src/heap/bin.c",
+        "file": "src/core/heap/bin.c",
         "old": "bits != 0 ? bits - left : 0",
         "new": "bits",
         "tests": ["unit.heap.magazine_steps", "unit.heap.bin"],
@@ -3462,7 +3462,7 @@ MUTANTS = [
     {
         "name": "word-half-changed-counted",
         "protocol": "bin.c: the claimed word",
-        "file": "src/heap/bin.c",
+        "file": "src/core/heap/bin.c",
         "old": "bits != 0 ? bits - left : 0",
         "new": "bits - left",
         "tests": ["unit.heap.magazine_steps"],
@@ -3470,7 +3470,7 @@ MUTANTS = [
     {
         "name": "bin-freed-above-allocated",
         "protocol": "block.c: ts_block_tally",
-        "file": "src/heap/block.c",
+        "file": "src/core/heap/block.c",
         "old": "    if (TS_UNLIKELY(t.freed > t.allocated)) t.allocated = t.freed;\n    t.slabs",
         "new": "    t.slabs",
         "tests": ["unit.heap.bytes_steps"],
@@ -3478,7 +3478,7 @@ MUTANTS = [
     {
         "name": "scope-freed-above-allocated",
         "protocol": "block.c: ts_block_tally",
-        "file": "src/heap/block.c",
+        "file": "src/core/heap/block.c",
         "old": "    if (TS_UNLIKELY(t.freed > t.allocated)) t.allocated = t.freed; /* as in bin_tally */\n",
         "new": "",
         "tests": ["unit.heap.bytes_steps"],
@@ -3486,7 +3486,7 @@ MUTANTS = [
     {
         "name": "claim-spreads-over-fresh-pages",
         "protocol": "bin.c: pick_word",
-        "file": "src/heap/bin.c",
+        "file": "src/core/heap/bin.c",
         "old": "    if (part != TS_NORMAL || TS_LIKELY(slab->touched == TS_SLAB_ALL_PAGES)) {\n",
         "new": "    {\n",
         "tests": ["unit.heap.bin"],
@@ -3494,7 +3494,7 @@ MUTANTS = [
     {
         "name": "claim-takes-fresh-memory-for-used",
         "protocol": "bin.c: pick_word",
-        "file": "src/heap/warm.c",
+        "file": "src/core/heap/warm.c",
         "old": "    if (!unit) return 0;\n    ts_slab_at(unit)->touched = ts_slab_at(unit)->given = 0;\n",
         "new": "    if (!unit) return 0;\n",
         "tests": ["unit.heap.bin"],
@@ -3502,7 +3502,7 @@ MUTANTS = [
     {
         "name": "claim-takes-reserved-memory-for-fresh",
         "protocol": "bin.c: pick_word",
-        "file": "src/heap/warm.c",
+        "file": "src/core/heap/warm.c",
         "old": "        ts_slab_at(first + i)->touched = TS_SLAB_ALL_PAGES;\n",
         "new": "",
         "tests": ["unit.heap.bin"],
@@ -3510,7 +3510,7 @@ MUTANTS = [
     {
         "name": "page-is-not-given-as-it-was-once",
         "protocol": "hollow.c: pages that went back",
-        "file": "src/heap/warm.c",
+        "file": "src/core/heap/warm.c",
         "old": "        ts_slab_at(first + i)->given = 0;\n",
         "new": "",
         "tests": ["unit.heap.hollow"],
@@ -3519,7 +3519,7 @@ MUTANTS = [
     {
         "name": "span-grows-after-its-end",
         "protocol": "span.c: ts_span_grow",
-        "file": "src/epoch/span.c",
+        "file": "src/core/epoch/span.c",
         "old": "        grown = epoch != NULL;\n        if (grown) {",
         "new": "        if (!epoch) epoch = ts_epoch_at_id(slab->u.span.epoch), ts_epoch_acquire(epoch);\n        if (grown) {",
         "tests": ["unit.epoch.alloc_steps"],
@@ -3527,7 +3527,7 @@ MUTANTS = [
     {
         "name": "span-grows-and-loses-its-units",
         "protocol": "span.c: ts_span_grow",
-        "file": "src/epoch/span.c",
+        "file": "src/core/epoch/span.c",
         "old": "            ts_span_give_behind(allocator, unit + before, more);\n",
         "new": "",
         "tests": ["unit.epoch.alloc_steps"],
@@ -3535,7 +3535,7 @@ MUTANTS = [
     {
         "name": "span-grows-by-nothing",
         "protocol": "span.c: ts_span_grow",
-        "file": "src/epoch/span.c",
+        "file": "src/core/epoch/span.c",
         "old": "slab->u.span.guard == 0 && units > before &&",
         "new": "slab->u.span.guard == 0 &&",
         "tests": ["unit.epoch.alloc_steps"],
@@ -3543,7 +3543,7 @@ MUTANTS = [
     {
         "name": "span-grows-over-its-budget",
         "protocol": "warm.c: ts_span_acquire_behind",
-        "file": "src/heap/warm.c",
+        "file": "src/core/heap/warm.c",
         "old": "    if (!commit_within_budget(allocator, units)) return false;\n    if (ts_pool_take_at",
         "new": "    ts_fetch_add_relaxed(&allocator->committed_units, units);\n    if (ts_pool_take_at",
         "tests": ["unit.api.objects"],
@@ -3551,7 +3551,7 @@ MUTANTS = [
     {
         "name": "pool-run-behind-not-long-enough",
         "protocol": "pool.c: ts_pool_take_at",
-        "file": "src/region/pool.c",
+        "file": "src/core/region/pool.c",
         "old": "    if (length < count) return false;\n    remove_run(pool, part, unit);\n    if (length > count)",
         "new": "    if (length == 0) return false;\n    remove_run(pool, part, unit);\n    if (length > count)",
         "tests": ["unit.region.pool"],
@@ -3559,7 +3559,7 @@ MUTANTS = [
     {
         "name": "poison-not-looked-at-in-a-slab",
         "protocol": "care.c: look_and_fill",
-        "file": "src/heap/care.c",
+        "file": "src/core/heap/care.c",
         "old": "    if (other != TS_CARE_CLEAN && !ts_thread.written) ts_thread.written = at + other;\n",
         "new": "",
         "tests": ["misuse.crimes"],
@@ -3567,7 +3567,7 @@ MUTANTS = [
     {
         "name": "reserve-not-filled",
         "protocol": "care.c: look_and_fill",
-        "file": "src/heap/warm.c",
+        "file": "src/core/heap/warm.c",
         "old": "        if (TS_UNLIKELY(allocator->care)) ts_care_fill(allocator, ts_unit_address(first), n * (size_t)TS_UNIT_BYTES);\n",
         "new": "",
         "tests": ["misuse.crimes"],
@@ -3575,7 +3575,7 @@ MUTANTS = [
     {
         "name": "samples-of-both-kinds-in-one-count",
         "protocol": "sample.h",
-        "file": "src/epoch/sample.h",
+        "file": "src/core/epoch/sample.h",
         "old": "&heap->sample_left[what / TS_SAMPLE_FREE]",
         "new": "&heap->sample_left[0 * what]",
         "tests": ["unit.epoch.sample"],
@@ -3583,7 +3583,7 @@ MUTANTS = [
     {
         "name": "scope-block-at-the-end-of-a-chunk",
         "protocol": "lines.c: extend_scope_blocks",
-        "file": "src/region/lines.c",
+        "file": "src/core/region/lines.c",
         "old": "at + size <= TS_LINES_CHUNK - TS_LINES_MAGAZINE_BYTES; at += size)",
         "new": "at + size <= TS_LINES_CHUNK; at += size)",
         "tests": ["unit.region.lines"],
@@ -3592,7 +3592,7 @@ MUTANTS = [
     {
         "name": "blocks-cleared-plainly",
         "protocol": "lines.c: clear",
-        "file": "src/region/lines.c",
+        "file": "src/core/region/lines.c",
         "old": "    if (record) clear(record, size);\n",
         "new": "    if (record) memset(record, 0, size);\n    (void)clear;\n",
         "tests": ["stress.new_blocks"],
@@ -3602,7 +3602,7 @@ MUTANTS = [
     {
         "name": "at-once-large-objects-in-slabs",
         "protocol": "allocator.h, ts_allocator_class_bytes",
-        "file": "src/heap/allocator.h",
+        "file": "src/core/heap/allocator.h",
         "old": " || settings->reclaim_policy == SLAB_RECLAIM_AT_ONCE;",
         "new": ";",
         "tests": ["unit.api.options"],
@@ -3610,7 +3610,7 @@ MUTANTS = [
     {
         "name": "guarded-large-objects-in-slabs",
         "protocol": "allocator.h, ts_allocator_class_bytes",
-        "file": "src/heap/allocator.h",
+        "file": "src/core/heap/allocator.h",
         "old": "settings->guard_spans || settings",
         "new": "settings",
         "tests": ["misuse.guard"],
@@ -3618,7 +3618,7 @@ MUTANTS = [
     {
         "name": "sampled-scope-sizes-not-limited",
         "protocol": "alloc.c, alloc_fast_again",
-        "file": "src/epoch/alloc.c",
+        "file": "src/core/epoch/alloc.c",
         "old": "if (size > TS_SCOPE_MAX_BYTES || allocator->care",
         "new": "if (size > TS_MAX_CLASS_BYTES || allocator->care",
         "tests": ["unit.epoch.stacks"],
@@ -3627,7 +3627,7 @@ MUTANTS = [
     {
         "name": "shut-open-id-before-key",
         "protocol": "end.c, shut_blocks",
-        "file": "src/epoch/end.c",
+        "file": "src/core/epoch/end.c",
         "old": "        if (kill)\n            ts_block_kill(b); /* from here on nothing in the block is live to anyone who looks */\n",
         "new": "        ts_store_release(&b->open_id, TS_ID_NEVER);\n        if (kill)\n            ts_block_kill(b);\n",
         "tests": ["unit.epoch.epoch_steps"],
@@ -3635,7 +3635,7 @@ MUTANTS = [
     {
         "name": "close-no-drain-after-flush",
         "protocol": "foreign.c, ts_foreign_drain_flushed",
-        "file": "src/epoch/end.c",
+        "file": "src/core/epoch/end.c",
         "old": "        ts_foreign_drain_flushed(heap);\n",
         "new": "",
         "tests": ["unit.epoch.epoch_steps", "stress.close_free"],
@@ -3643,7 +3643,7 @@ MUTANTS = [
     {
         "name": "visit-no-drain-after-flush",
         "protocol": "foreign.c, ts_foreign_drain_flushed",
-        "file": "src/heap/heap.c",
+        "file": "src/core/heap/heap.c",
         "old": "    if (flushed) ts_foreign_drain_flushed(heap);\n",
         "new": "    (void)flushed;\n",
         "tests": ["unit.heap.closed"],
@@ -3651,7 +3651,7 @@ MUTANTS = [
     {
         "name": "left-flush-no-drain-after-it",
         "protocol": "foreign.c, ts_foreign_drain_flushed",
-        "file": "src/heap/block.c",
+        "file": "src/core/heap/block.c",
         "old": "    ts_foreign_drain_flushed(heap);\n",
         "new": "",
         "tests": ["unit.heap.closed"],
@@ -3659,7 +3659,7 @@ MUTANTS = [
     {
         "name": "foreign-fast-no-look-at-shut",
         "protocol": "foreign_open.h, ts_foreign_freed",
-        "file": "src/heap/foreign_open.h",
+        "file": "src/core/heap/foreign_open.h",
         "old": "ts_load_seq(&block->key) >> TS_KEY_SHARE_SHIFT != 0 ? TS_FOREIGN_FREED : TS_FOREIGN_FREED_SHUT;",
         "new": "TS_FOREIGN_FREED;",
         "tests": ["unit.heap.foreign_steps"],
@@ -3667,7 +3667,7 @@ MUTANTS = [
     {
         "name": "domain-fields-of-the-next-use",
         "protocol": "domain.c, is_still",
-        "file": "src/epoch/domain.c",
+        "file": "src/core/epoch/domain.c",
         "old": "    *epoch = ts_load_relaxed(&d->epoch);\n    return is_still(d, id);\n",
         "new": "    *epoch = ts_load_relaxed(&d->epoch);\n    (void)id;\n    return true;\n",
         "tests": ["unit.epoch.domain_steps"],
@@ -3675,7 +3675,7 @@ MUTANTS = [
     {
         "name": "hand-over-of-the-next-use",
         "protocol": "domain.c, ts_domain_hand_over",
-        "file": "src/epoch/domain.c",
+        "file": "src/core/epoch/domain.c",
         "old": "    (void)atomic_compare_exchange_strong_explicit(&d->owner, &me, ts_domain_nobody(id), memory_order_release,\n"
                "                                                  memory_order_relaxed);\n",
         "new": "    (void)me;\n    ts_store_release(&d->owner, ts_domain_nobody(id));\n",
@@ -3684,7 +3684,7 @@ MUTANTS = [
     {
         "name": "rolling-not-pinned",
         "protocol": "epoch.c, ts_epoch_current",
-        "file": "src/epoch/epoch.c",
+        "file": "src/core/epoch/epoch.c",
         "old": "    if (!pin(allocator, token)) return EPOCH_NONE;\n    ts_lock_acquire(&allocator->lock);\n    id = ts_load_relaxed(&allocator->current_epoch);\n    if (id == EPOCH_NONE) {\n        id = ts_epoch_open(allocator, token, NULL, EPOCH_CHURN, false);\n        ts_store_release(&allocator->current_epoch, id);\n    }\n    ts_lock_release(&allocator->lock);\n    unpin(allocator);\n",
         "new": "    ts_lock_acquire(&allocator->lock);\n    id = ts_load_relaxed(&allocator->current_epoch);\n    if (id == EPOCH_NONE) {\n        id = ts_epoch_open(allocator, token, NULL, EPOCH_CHURN, false);\n        ts_store_release(&allocator->current_epoch, id);\n    }\n    ts_lock_release(&allocator->lock);\n",
         "tests": ["unit.epoch.epoch_steps"],
@@ -3692,7 +3692,7 @@ MUTANTS = [
     {
         "name": "label-with-what-is-pending",
         "protocol": "view.c, on_pending",
-        "file": "src/stats/view.c",
+        "file": "src/core/stats/view.c",
         "old": "    if (row) take_off_label(",
         "new": "    if (row && objects == 0) take_off_label(",
         "tests": ["unit.stats.view"],
@@ -3700,7 +3700,7 @@ MUTANTS = [
     {
         "name": "block-cached-for-another-allocator",
         "protocol": "ts_block_take",
-        "file": "src/heap/heap.h",
+        "file": "src/core/heap/heap.h",
         "old": "        if ((void *)ts_thread.block == (void *)block) ts_thread.block = &ts_no_block;\n",
         "new": "",
         "tests": ["unit.epoch.epoch"],
@@ -3708,7 +3708,7 @@ MUTANTS = [
     {
         "name": "refused-twice",
         "protocol": "domain.c, ts_domain_alloc",
-        "file": "src/epoch/domain.c",
+        "file": "src/core/epoch/domain.c",
         "old": "    if (refused) return NULL;\n",
         "new": "",
         "tests": ["unit.epoch.epoch"],
@@ -3716,7 +3716,7 @@ MUTANTS = [
     {
         "name": "reset-ends-an-allocation",
         "protocol": "alloc.c, alloc_in",
-        "file": "src/epoch/alloc.c",
+        "file": "src/core/epoch/alloc.c",
         "old": "        if (small && !p && errno != ESTALE) return NULL;\n",
         "new": "        if (small && !p) return NULL;\n",
         "tests": ["unit.epoch.ended_steps"],
@@ -3724,7 +3724,7 @@ MUTANTS = [
     {
         "name": "reset-ends-an-allocation-of-a-domain",
         "protocol": "domain.c, ts_domain_alloc",
-        "file": "src/epoch/domain.c",
+        "file": "src/core/epoch/domain.c",
         "old": "        if (p || errno != ESTALE) return p;\n",
         "new": "        return p;\n",
         "tests": ["unit.epoch.ended_steps"],

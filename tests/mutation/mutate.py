@@ -28,7 +28,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 TIMEOUT = {"unit": 20}  # by the first part of the name; a unit test takes a second or two
 TIMEOUT_OTHERS = 60
 FLAGS = ["-std=c11", "-O1", "-g", "-w", "-pthread", "-fno-omit-frame-pointer", "-DTSLAB_ASSERT=2",
-         "-Isrc", "-Iinclude", "-Itests/support"]
+         "-Isrc/core", "-Iinclude", "-Itests/support"]
 VARIANTS = {
     "plain": [],
     "thread": ["-fsanitize=thread"],
@@ -40,7 +40,7 @@ ENVIRONMENT = {
 }
 
 
-WALK = ("src/heap/check.c", "src/epoch/check.c")
+WALK = ("src/core/heap/check.c", "src/core/epoch/check.c")
 
 
 class Broken(Exception):
@@ -58,7 +58,7 @@ def tests_of(mutant):
 
 
 def library_sources(tree):
-    found = sorted(str(p.relative_to(tree)) for p in (tree / "src").glob("*/*.c") if p.parent.name not in ("malloc", "http"))
+    found = sorted(str(p.relative_to(tree)) for p in (tree / "src/core").glob("*/*.c"))
     return found + sorted(str(p.relative_to(tree)) for p in (tree / "tests/support").glob("*.c"))
 
 
