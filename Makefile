@@ -113,7 +113,7 @@ bench-gate: setup-bench | build
 	@benchmarks/run_all.sh --quick --gate --out build/bench-gate $(ARGS)
 
 report: setup-plot
-	@tools/plot_bench.py; drawn=$$?; benchmarks/make_results.py && exit $$drawn
+	@tools/plot_bench.py; drawn=$$?; benchmarks/report/make_results.py && exit $$drawn
 
 mutation: setup-test
 	@tests/mutation/mutate.py --jobs $(JOBS)

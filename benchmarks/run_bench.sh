@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs the core benchmark; see run_bench.py --help and README.md.
+# Runs the core benchmark; see core/run_bench.py --help and README.md.
 set -eu
 here=$(dirname -- "$0")
-exec python3 -B "$here/run_bench.py" "$@"
+exec python3 -B "$here/core/run_bench.py" "$@"

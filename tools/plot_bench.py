@@ -31,8 +31,8 @@ from matplotlib import ticker  # noqa: E402
 from matplotlib.container import BarContainer  # noqa: E402
 from matplotlib.legend_handler import HandlerTuple  # noqa: E402
 
-import bench_report as report  # noqa: E402
-import suite_figures as figures  # noqa: E402
+from report import bench_report as report  # noqa: E402
+from report import suite_figures as figures  # noqa: E402
 
 # colour, marker, line style, hatch
 STYLES = {

@@ -2,7 +2,7 @@
  * Size classes of churn slabs. Steps of 16 up to 160, of 32 up to 512 (480 is left out), of 64 up to 1024, and then the
  * largest multiples of 16 of which 15, 14, ... 2 fit in a unit: rounding up wastes at most 20.3 % of the slot from 64 to
  * 4096 bytes, 7.2 % on average above 1024 (all sizes alike), and a quarter or a third at most in the last two. On what
- * eight programs ask for (benchmarks/size_mix.h) it is 7.97 % of what they take, 8.27 % with the ends of the slabs; 28
+ * eight programs ask for (benchmarks/suite/size_mix.h) it is 7.97 % of what they take, 8.27 % with the ends of the slabs; 28
  * classes, four to a doubling, lost 9.43 and 9.73 %. A class costs a thread a line in each churn epoch, and a magazine
  * and what is free of a slab if it uses the class: resident over the payload are 15.4 % of 16 MiB of the mix (28 classes:
  * 17.1 %), but 37.8 % of 0.6 MiB (29.0 %). 480 would win 0.03 %.

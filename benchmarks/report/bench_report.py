@@ -16,7 +16,7 @@ import csv
 import math
 import re
 
-from analyze_epoch_tail_csv import NUMBER, InputError, read_utf8
+from report.analyze_epoch_tail_csv import NUMBER, InputError, read_utf8
 
 OURS = "tslab"
 RAW_COLUMNS = ["round", "allocator", "version", "work", "metric", "value", "unit"]

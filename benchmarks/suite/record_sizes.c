@@ -2,7 +2,7 @@
  * A shared library that counts the sizes that a program asks malloc for: where the realistic mix of size_mix.h is
  * from. Preload it; each process appends "size count" lines to the file named by RECORD_SIZES when it ends.
  *
- *     cc -O2 -shared -fPIC benchmarks/record_sizes.c -o record_sizes.so -ldl
+ *     cc -O2 -shared -fPIC benchmarks/suite/record_sizes.c -o record_sizes.so -ldl
  *     RECORD_SIZES=/tmp/sizes LD_PRELOAD=./record_sizes.so python3 program.py
  */
 #ifndef _GNU_SOURCE

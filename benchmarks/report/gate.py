@@ -9,18 +9,20 @@ import argparse
 import pathlib
 import sys
 
-import bench_report as report
-import ending
-import make_results
-import suite_figures as figures
+BENCHMARKS = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(BENCHMARKS))
 
-HERE = pathlib.Path(__file__).resolve().parent
+from harness import ending  # noqa: E402
+from report import bench_report as report  # noqa: E402
+from report import make_results  # noqa: E402
+from report import suite_figures as figures  # noqa: E402
+
 PEERS = [*figures.ALLOCATORS[1:], *figures.REGIONS, *figures.KEPT_REGIONS]
 
 
 def parse_arguments(arguments):
     parser = argparse.ArgumentParser(prog="gate.py", description=__doc__, allow_abbrev=False)
-    parser.add_argument("folder", nargs="?", metavar="DIR", default=HERE / "results", help="default benchmarks/results")
+    parser.add_argument("folder", nargs="?", metavar="DIR", default=BENCHMARKS / "results", help="default benchmarks/results")
     parser.add_argument("--without", metavar="A,B", default="", help="allocators that cannot be had here")
     options = parser.parse_args(arguments)
     options.without = [name for name in options.without.split(",") if name]
@@ -42,10 +44,10 @@ def names_of_missed(judged):
 
 def missed_in_tree(folder, targets):
     """Names of what the tree's own figures miss; None: these are they, or there are none to compare with."""
-    if pathlib.Path(folder).resolve() == (HERE / "results").resolve():
+    if pathlib.Path(folder).resolve() == (BENCHMARKS / "results").resolve():
         return None
     try:
-        return set(names_of_missed(judge(HERE / "results", targets)[2]))
+        return set(names_of_missed(judge(BENCHMARKS / "results", targets)[2]))
     except report.InputError:
         return None
 
@@ -53,7 +55,7 @@ def missed_in_tree(folder, targets):
 def main(arguments):
     options = parse_arguments(arguments)
     try:
-        targets = report.read_targets(HERE / "targets.csv")
+        targets = report.read_targets(BENCHMARKS / "targets.csv")
         suite, summary, judged = judge(options.folder, targets)
         before = missed_in_tree(options.folder, targets)
     except report.InputError as error:
@@ -87,7 +89,7 @@ def main(arguments):
         print(f"judged without {', '.join(absent)}: the run did not measure them")
     unexplained = [name for name in absent if name not in options.without]
     if unexplained:
-        print(f"install them, or: benchmarks/gate.py --without {','.join(unexplained)}")
+        print(f"install them, or: benchmarks/report/gate.py --without {','.join(unexplained)}")
     failed = missed or unexplained
     print("gate: " + ("FAILED" if failed else "passed"))
     return 1 if failed else 0

@@ -28,12 +28,14 @@ import subprocess
 import sys
 import time
 
-import ending
-import run_bench
-from run_bench import clean_environment, describe_commit, describe_machine, shown
+BENCHMARKS = pathlib.Path(__file__).resolve().parent.parent
+ROOT = BENCHMARKS.parent
+sys.path.insert(0, str(BENCHMARKS))
 
-HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parent
+from core import run_bench  # noqa: E402
+from core.run_bench import clean_environment, describe_commit, describe_machine, shown  # noqa: E402
+from harness import ending  # noqa: E402
+
 ALLOCATORS = ["tslab", "malloc", "jemalloc", "tcmalloc", "mimalloc"]
 PEERS = ALLOCATORS[1:]
 MODES = ["full", "quick", "smoke"]
@@ -192,7 +194,7 @@ def destination(options):
     what it leaves for some."""
     if options.out:
         return pathlib.Path(options.out).absolute()
-    folder = HERE / "baseline" / options.baseline if options.baseline else HERE / "results"
+    folder = BENCHMARKS / "baseline" / options.baseline if options.baseline else BENCHMARKS / "results"
     return folder / "smoke" if options.smoke else folder
 
 
@@ -272,17 +274,17 @@ def command_of(unit, options, programs, allocators, target, resumed):
     build = ["--build", str(programs)]
     if step.name == "core_bench":
         names = ",".join("glibc" if name == "malloc" else name for name in allocators)
-        command = [str(HERE / "run_bench.sh"), *size, *extra, *build, "--allocators", names]
+        command = [str(BENCHMARKS / "run_bench.sh"), *size, *extra, *build, "--allocators", names]
         if options.smoke:
             return command
         return [*command, "--out", str(target / "core_bench.csv"), *(["--resume"] if resumed else [])]
     if step.name == "soak":
-        return [str(HERE / "soak_mixed_single_process.sh"), *size, *extra, *build, "--allocators",
+        return [str(BENCHMARKS / "soak_mixed_single_process.sh"), *size, *extra, *build, "--allocators",
                 ",".join(allocators), "--csv", str(target / "soak.csv"), *(["--resume"] if resumed else [])]
     if step.name == "observability":
         if "tslab" not in allocators:
             return None
-        return [str(HERE / "observability.py"), *build, "--csv", str(target / "observability.csv")]
+        return [str(BENCHMARKS / "core" / "observability.py"), *build, "--csv", str(target / "observability.csv")]
     if step.kind == "ours":
         return [str(programs / step.name), *size, *extra, "--csv", str(target / f"{step.name}.csv")]
     if step.name == "scope_bench":
@@ -648,7 +650,7 @@ def main(arguments):
         run = Run(options)
         code = run.run()
         if code == 0 and options.gate:
-            return subprocess.run([sys.executable, "-B", str(HERE / "gate.py"), str(run.out)], check=False).returncode
+            return subprocess.run([sys.executable, "-B", str(BENCHMARKS / "report" / "gate.py"), str(run.out)], check=False).returncode
         return code
     except Refusal as refusal:
         say(f"run_all: {refusal}")

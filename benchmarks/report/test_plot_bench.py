@@ -8,8 +8,9 @@ import sys
 import tempfile
 import unittest
 
-HERE = pathlib.Path(__file__).resolve().parent
-SCRIPT = HERE.parent / "tools" / "plot_bench.py"
+BENCHMARKS = pathlib.Path(__file__).resolve().parent.parent
+
+SCRIPT = BENCHMARKS.parent / "tools" / "plot_bench.py"
 CHARTS = ["latency_percentiles", "latency_cdf", "p99_vs_threads", "scaling", "rss_over_time", "fragmentation",
           "slab_lifecycle", "scope_cost", "soak_distribution", "summary"]
 NAMES = ["tslab", "malloc"]

@@ -1,5 +1,5 @@
 /*
- * bumpalo, a Bump per scope, behind the C calls of scope_rust/bumpalo. In a Rust program its allocation would be
+ * bumpalo, a Bump per scope, behind the C calls of rust/bumpalo. In a Rust program its allocation would be
  * inlined. SCOPE_BUMPALO_RESET: the arenas are kept, and reset when their scope is dropped.
  */
 #include "scope_worker.h"

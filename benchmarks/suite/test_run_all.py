@@ -18,11 +18,11 @@ import time
 import unittest
 from unittest import mock
 
-HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parent
-sys.path.insert(0, str(HERE))
+BENCHMARKS = pathlib.Path(__file__).resolve().parent.parent
+ROOT = BENCHMARKS.parent
+sys.path.insert(0, str(BENCHMARKS))
 
-import run_all  # noqa: E402
+from suite import run_all  # noqa: E402
 
 # A stand-in for a program of the suite. The files say what goes wrong: fail.NAME, absent.NAME; slow makes it sleep,
 # and hold.N the Nth program that begins wait until the file is gone.
@@ -72,7 +72,7 @@ class StandIns(unittest.TestCase):
         self.temporary.cleanup()
 
     def command(self, *arguments):
-        return [str(HERE / "run_all.sh"), "--build", str(self.build), "--out", str(self.out), *arguments]
+        return [str(BENCHMARKS / "run_all.sh"), "--build", str(self.build), "--out", str(self.out), *arguments]
 
     def run_all(self, *arguments):
         return subprocess.run(self.command(*arguments), capture_output=True, text=True, check=False, timeout=60)
@@ -465,7 +465,7 @@ class StandIns(unittest.TestCase):
                          "run_all: tslab: benchmark_accurate has no answer to --identify within 0.1 s\n")
 
     def test_the_scopes_of_an_allocator(self):
-        known = re.findall(r'^    \{"(\w+)", "', (HERE / "scope_bench.c").read_text(encoding="utf-8"), re.MULTILINE)
+        known = re.findall(r'^    \{"(\w+)", "', (BENCHMARKS / "scope" / "scope_bench.c").read_text(encoding="utf-8"), re.MULTILINE)
         for name, scopes in (("malloc", ["glibc"]), ("jemalloc", ["jemalloc", "jemalloc_tcache", "jemalloc_free"]),
                              ("tcmalloc", ["tcmalloc_free"]), ("mimalloc", ["mimalloc", "mimalloc_free"])):
             options = run_all.parse_arguments(["--baseline", name, "--steps", "scope_bench"])
@@ -513,7 +513,7 @@ class StandIns(unittest.TestCase):
         def place(*arguments):
             return run_all.destination(run_all.parse_arguments(list(arguments)))
 
-        here, run_all.HERE = run_all.HERE, self.folder
+        here, run_all.BENCHMARKS = run_all.BENCHMARKS, self.folder
         try:
             self.assertEqual(place(), self.folder / "results")
             self.assertEqual(place("--baseline", "malloc", "--quick"), self.folder / "baseline" / "malloc")
@@ -522,7 +522,7 @@ class StandIns(unittest.TestCase):
             self.assertEqual(place("--smoke"), self.folder / "results" / "smoke")
             self.assertEqual(place("--smoke", "--out", str(self.folder)), self.folder)
         finally:
-            run_all.HERE = here
+            run_all.BENCHMARKS = here
 
 
 @unittest.skipUnless(os.environ.get("SUITE_DIR"), "SUITE_DIR is not set")
@@ -543,7 +543,7 @@ class Smoke(unittest.TestCase):
     }
 
     def run_smoke(self, out, *arguments):
-        command = [str(HERE / "run_all.sh"), "--smoke", "--build", os.environ["SUITE_DIR"], "--out", out, *arguments]
+        command = [str(BENCHMARKS / "run_all.sh"), "--smoke", "--build", os.environ["SUITE_DIR"], "--out", out, *arguments]
         return subprocess.run(command, capture_output=True, text=True, check=False, timeout=150)
 
     def test_everything_runs(self):
@@ -557,7 +557,7 @@ class Smoke(unittest.TestCase):
                 self.assertTrue(heading.startswith(columns), f"{name}: {heading}")
                 self.assertTrue(any(row.startswith("tslab,") for row in rows), name)
             self.assertFalse((pathlib.Path(out) / ".parts").exists())
-            script = str(HERE / "make_results.py")
+            script = str(BENCHMARKS / "report" / "make_results.py")
             document = pathlib.Path(out) / "results.md"
             answer = subprocess.run([sys.executable, "-B", script, "--results", out, "--out", str(document)],
                                     capture_output=True, text=True, check=False, timeout=60)

@@ -14,13 +14,13 @@ import time
 import unittest
 from unittest import mock
 
-HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE))
+BENCHMARKS = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(BENCHMARKS))
 
-import analyze_epoch_tail_csv as analyze  # noqa: E402
-import run_all  # noqa: E402
-import soak_mixed  # noqa: E402
-import suite_figures as figures  # noqa: E402
+from report import analyze_epoch_tail_csv as analyze  # noqa: E402
+from report import suite_figures as figures  # noqa: E402
+from suite import run_all  # noqa: E402
+from suite import soak_mixed  # noqa: E402
 
 BUILD = os.environ.get("SUITE_DIR")
 
@@ -89,7 +89,7 @@ class Soak(unittest.TestCase):
         self.temporary.cleanup()
 
     def command(self, *arguments):
-        return [str(HERE / "soak_mixed_single_process.sh"), "--build", BUILD, "--csv", str(self.csv), *arguments]
+        return [str(BENCHMARKS / "soak_mixed_single_process.sh"), "--build", BUILD, "--csv", str(self.csv), *arguments]
 
     def soak(self, *arguments):
         return subprocess.run(self.command(*arguments), capture_output=True, text=True, check=False, timeout=100)

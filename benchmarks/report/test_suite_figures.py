@@ -13,13 +13,13 @@ import tempfile
 import unittest
 from unittest import mock
 
-HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE))
+BENCHMARKS = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(BENCHMARKS))
 
-import bench_report as report  # noqa: E402
-import gate  # noqa: E402
-import make_results  # noqa: E402
-import suite_figures as figures  # noqa: E402
+from report import bench_report as report  # noqa: E402
+from report import gate  # noqa: E402
+from report import make_results  # noqa: E402
+from report import suite_figures as figures  # noqa: E402
 
 ACCURATE = "allocator,threads,size_class,op,avg_ns,p50_ns,p95_ns,p99_ns,p999_ns,ops_per_sec,p9999_ns,version,round\n"
 SHIFTS = "allocator,shift,live_bytes,committed_bytes,rss_peak_mib,rss_cool_mib,returned_pct,version,round\n"
@@ -351,7 +351,7 @@ class Targets(unittest.TestCase):
         self.assertEqual(report.judge(row, "ratio:malloc?", 0.2), (0.25, "malloc", "miss", ""))
 
     def test_the_figures_to_reach(self):
-        targets = report.read_targets(HERE / "targets.csv")
+        targets = report.read_targets(BENCHMARKS / "targets.csv")
         for work, metric, kind, limit in [
             ("latency_128", "alloc_p999_ns", "ratio", 0.6),
             ("latency_128", "alloc_p9999_ns", "ratio", 0.6),
@@ -431,7 +431,7 @@ class Document(Folder):
         )
 
     def make(self, *arguments):
-        command = [sys.executable, "-B", str(HERE / "make_results.py"), "--results", str(self.folder), *map(str, arguments)]
+        command = [sys.executable, "-B", str(BENCHMARKS / "report" / "make_results.py"), "--results", str(self.folder), *map(str, arguments)]
         return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
 
     def test_standing(self):
@@ -547,7 +547,7 @@ class Document(Folder):
         self.assertNotIn("soak", text)
 
     def gate(self):
-        answer = subprocess.run([sys.executable, "-B", str(HERE / "gate.py"), str(self.folder)], capture_output=True,
+        answer = subprocess.run([sys.executable, "-B", str(BENCHMARKS / "report" / "gate.py"), str(self.folder)], capture_output=True,
                                 text=True, check=False, timeout=60)
         return answer, {tuple(line.split()[:2]): line for line in answer.stdout.split("\n") if line.strip()}
 
@@ -565,7 +565,7 @@ class Document(Folder):
 
     def test_a_gate_whose_output_is_not_read(self):
         self.write_some()
-        command = [sys.executable, "-B", str(HERE / "gate.py"), str(self.folder)]
+        command = [sys.executable, "-B", str(BENCHMARKS / "report" / "gate.py"), str(self.folder)]
         with open("/dev/full", "w", encoding="utf-8") as full:
             answer = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
         self.assertEqual((answer.returncode, answer.stderr), (2, "gate: standard output: No space left on device\n"))
@@ -579,8 +579,8 @@ class Document(Folder):
         self.write_some()
         tree = self.folder / "tree"
         (tree / "results").mkdir(parents=True)
-        targets = gate.report.read_targets(HERE / "targets.csv")
-        with mock.patch.object(gate, "HERE", tree):
+        targets = gate.report.read_targets(BENCHMARKS / "targets.csv")
+        with mock.patch.object(gate, "BENCHMARKS", tree):
             self.assertIsNone(gate.missed_in_tree(self.folder, targets))  # there are none to compare with
             for file in self.folder.glob("*.csv"):
                 shutil.copy(file, tree / "results")
@@ -606,7 +606,7 @@ class Document(Folder):
             with mock.patch.object(gate.report, "read_targets", lambda path: targets), contextlib.redirect_stdout(out):
                 self.assertEqual(gate.main([*arguments, str(self.folder)]), code)
             self.assertIn(words, out.getvalue())
-        answer = subprocess.run([sys.executable, "-B", str(HERE / "gate.py"), "--without", "none", str(self.folder)],
+        answer = subprocess.run([sys.executable, "-B", str(BENCHMARKS / "report" / "gate.py"), "--without", "none", str(self.folder)],
                                 capture_output=True, text=True, check=False, timeout=60)
         self.assertEqual(answer.returncode, 2)
         self.assertIn("'none'", answer.stderr)
@@ -683,14 +683,14 @@ class Document(Folder):
 class Committed(unittest.TestCase):
     """What is committed is what the committed figures give."""
 
-    @unittest.skipUnless((HERE / "results" / "run.csv").is_file(), "no figures of a whole run are committed")
+    @unittest.skipUnless((BENCHMARKS / "results" / "run.csv").is_file(), "no figures of a whole run are committed")
     def test_results_and_readme(self):
-        answer = subprocess.run([sys.executable, "-B", str(HERE / "make_results.py"), "--check"], capture_output=True,
+        answer = subprocess.run([sys.executable, "-B", str(BENCHMARKS / "report" / "make_results.py"), "--check"], capture_output=True,
                                 text=True, check=False, timeout=60)
         self.assertEqual(answer.returncode, 0, answer.stderr)
 
     def test_every_chart_of_the_document_is_there(self):
-        document = HERE.parent / "docs" / "results.md"
+        document = BENCHMARKS.parent / "docs" / "results.md"
         if not document.is_file():
             self.skipTest("no docs/results.md")
         for part in document.read_text(encoding="utf-8").split("](")[1:]:

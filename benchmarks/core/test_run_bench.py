@@ -15,11 +15,11 @@ import time
 import unittest
 import unittest.mock
 
-HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE))
+BENCHMARKS = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(BENCHMARKS))
 
-import bench_report as report  # noqa: E402
-import run_bench  # noqa: E402
+from core import run_bench  # noqa: E402
+from report import bench_report as report  # noqa: E402
 
 # A stand-in for core_bench_NAME: `figure` ns for each work; a log of the calls; slow if asked to be.
 PROGRAM = """#!/bin/sh
@@ -119,7 +119,7 @@ class Arithmetic(unittest.TestCase):
         self.assertEqual(report.judge(figures, "ratio", 2), (0.6, "jemalloc", "ok", ""))
 
     def test_the_targets_are_those_of_the_table(self):
-        targets = report.read_targets(HERE / "targets.csv")
+        targets = report.read_targets(BENCHMARKS / "targets.csv")
         self.assertEqual(targets["fifo_replace", "pair_ns"], ("ratio", 0.9))
         self.assertEqual(targets["random_replace_100k", "pair_ns"], ("ratio", 1.15))
         self.assertEqual(targets["free_all_alloc_all", "pair_ns"], ("ratio", 1.0))
@@ -213,7 +213,7 @@ class Runs(unittest.TestCase):
         path.chmod(0o755)
 
     def command(self, *arguments):
-        return [sys.executable, "-B", str(HERE / "run_bench.py"), "--build", str(self.folder), "--out", str(self.out),
+        return [sys.executable, "-B", str(BENCHMARKS / "core" / "run_bench.py"), "--build", str(self.folder), "--out", str(self.out),
                 *arguments]
 
     def run_bench(self, *arguments):
@@ -362,7 +362,7 @@ class Commit(unittest.TestCase):
         self.temporary = tempfile.TemporaryDirectory()
         self.addCleanup(self.temporary.cleanup)
         self.root = pathlib.Path(self.temporary.name)
-        for name in ("src/a.c", "benchmarks/b.py", "benchmarks/results/c.csv", "docs/d.md"):
+        for name in ("src/a.c", "benchmarks/b.py", "benchmarks/core/b.h", "benchmarks/results/c.csv", "docs/d.md"):
             (self.root / name).parent.mkdir(parents=True, exist_ok=True)
             (self.root / name).write_text("one", encoding="utf-8")
         patch = unittest.mock.patch.object(run_bench, "ROOT", self.root)
@@ -384,7 +384,7 @@ class Commit(unittest.TestCase):
         for name in ("benchmarks/results/c.csv", "docs/d.md"):  # figures and words are not measured
             (self.root / name).write_text("two", encoding="utf-8")
         self.assertEqual(run_bench.describe_commit(), commit)
-        for name in ("src/a.c", "benchmarks/b.py"):
+        for name in ("src/a.c", "benchmarks/b.py", "benchmarks/core/b.h"):
             (self.root / name).write_text("two", encoding="utf-8")
             self.assertEqual(run_bench.describe_commit(), commit + "+changes", name)
             (self.root / name).write_text("one", encoding="utf-8")
@@ -460,7 +460,7 @@ class Programs(unittest.TestCase):
 
 class Help(unittest.TestCase):
     def test_every_script_describes_its_options(self):
-        for script in sorted(HERE.glob("*.py")):
+        for script in sorted(BENCHMARKS.glob("*/*.py")):
             if script.name.startswith("test_") or "__main__" not in script.read_text(encoding="utf-8"):
                 continue
             answer = subprocess.run([sys.executable, "-B", str(script), "--help"], capture_output=True, text=True,

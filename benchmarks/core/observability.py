@@ -13,8 +13,11 @@ import subprocess
 import sys
 import tempfile
 
-import count_instructions as count
-import run_bench
+BENCHMARKS = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(BENCHMARKS))
+
+from core import count_instructions as count  # noqa: E402
+from core import run_bench  # noqa: E402
 
 # magazine, magazine with evictions, claimed words, sizes mixed, scope slabs
 WORKS = ["random_replace_2k", "fifo_replace", "free_all_alloc_all", "mixed_400", "request"]

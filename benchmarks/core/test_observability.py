@@ -13,11 +13,11 @@ import tempfile
 import unittest
 from unittest import mock
 
-HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE))
+BENCHMARKS = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(BENCHMARKS))
 
-import count_instructions as count  # noqa: E402
-import observability  # noqa: E402
+from core import count_instructions as count  # noqa: E402
+from core import observability  # noqa: E402
 
 # Two calls of the program: 3 allocations of 31 instructions each, 2 frees. What the library calls itself, and what other
 # objects call, does not count.

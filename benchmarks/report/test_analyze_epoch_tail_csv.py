@@ -12,12 +12,12 @@ import sys
 import tempfile
 import unittest
 
-HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE))
+BENCHMARKS = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(BENCHMARKS))
 
-import analyze_epoch_tail_csv as analyze  # noqa: E402
+from report import analyze_epoch_tail_csv as analyze  # noqa: E402
 
-SCRIPT = HERE / "analyze_epoch_tail_csv.py"
+SCRIPT = BENCHMARKS / "report" / "analyze_epoch_tail_csv.py"
 HEAD = "allocator,epoch,throughput_ops_sec\n"
 KEYS = ["windows", "throughput_p50", "throughput_p10", "throughput_p1", "throughput_p0_1", "throughput_mean",
         "throughput_stddev", "throughput_cv", "latency_ns_p50", "latency_ns_p90", "latency_ns_p99", "latency_ns_p999",

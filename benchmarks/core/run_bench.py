@@ -18,11 +18,13 @@ import subprocess
 import sys
 import time
 
-import bench_report as report
-import ending
+BENCHMARKS = pathlib.Path(__file__).resolve().parent.parent
+ROOT = BENCHMARKS.parent
+sys.path.insert(0, str(BENCHMARKS))
 
-HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parent
+from harness import ending  # noqa: E402
+from report import bench_report as report  # noqa: E402
+
 PEERS = ["glibc", "jemalloc", "tcmalloc", "mimalloc"]
 ALLOCATORS = [report.OURS, *PEERS]
 EXIT_UNAVAILABLE = 3
@@ -170,12 +172,13 @@ def describe_commit():
     def git(*words):
         return subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, text=True, check=False)
 
+    figures = (":(exclude)benchmarks/results", ":(exclude)benchmarks/baseline")
     try:
         answer = git("rev-parse", "--short", "HEAD")
-        changed = git("status", "--porcelain", "--untracked-files=no", "--", "src", "include", "cmake", ":(glob)benchmarks/*.[chp]*",
-                      "benchmarks/scope_rust", "CMakeLists.txt", "CMakePresets.json").stdout.strip()
-        added = git("ls-files", "--others", "--exclude-standard", "--", "src", "include", "benchmarks",
-                    ":(exclude)benchmarks/results", ":(exclude)benchmarks/baseline").stdout.strip()
+        changed = git("status", "--porcelain", "--untracked-files=no", "--", "src", "include", "cmake",
+                      ":(glob)benchmarks/**/*.[chp]*", "benchmarks/peers/rust", "CMakeLists.txt", "CMakePresets.json",
+                      *figures).stdout.strip()
+        added = git("ls-files", "--others", "--exclude-standard", "--", "src", "include", "benchmarks", *figures).stdout.strip()
     except OSError:
         return "unknown"
     return f"{answer.stdout.strip()}{'+changes' if changed or added else ''}" if answer.stdout.strip() else "unknown"
@@ -380,7 +383,7 @@ def main(arguments):
     if options.smoke:
         return smoke(programs, notes)
     try:
-        targets = report.read_targets(HERE / "targets.csv")
+        targets = report.read_targets(BENCHMARKS / "targets.csv")
     except report.InputError as error:
         fail(str(error))
     if not programs:
@@ -391,7 +394,7 @@ def main(arguments):
     targets = {key: value for key, value in targets.items()
                if key[0] in works or not (options.works or key[0].startswith(report.SUITE))}
     header = header_lines(command_words(options, works), versions, notes)
-    default = HERE / "results" / ("core_bench_partial.csv" if options.partial else "core_bench.csv")
+    default = BENCHMARKS / "results" / ("core_bench_partial.csv" if options.partial else "core_bench.csv")
     out_path = pathlib.Path(options.out) if options.out else default
     raw_path = out_path.with_name(out_path.stem + "_raw.csv")
     try:

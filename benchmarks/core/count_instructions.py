@@ -14,7 +14,10 @@ import subprocess
 import sys
 import tempfile
 
-import run_bench
+BENCHMARKS = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(BENCHMARKS))
+
+from core import run_bench  # noqa: E402
 
 FUNCTIONS = {
     "alloc": {"slab_malloc_epoch", "slab_alloc", "malloc", "tc_malloc", "mi_malloc"},

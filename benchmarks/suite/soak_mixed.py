@@ -15,13 +15,15 @@ import signal
 import subprocess
 import sys
 
-import analyze_epoch_tail_csv as analyze
-import ending
-import run_all
-from run_bench import Progress, clean_environment, header_lines, lock_file, shown
+BENCHMARKS = pathlib.Path(__file__).resolve().parent.parent
+ROOT = BENCHMARKS.parent
+sys.path.insert(0, str(BENCHMARKS))
 
-HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parent
+from core.run_bench import Progress, clean_environment, header_lines, lock_file, shown  # noqa: E402
+from harness import ending  # noqa: E402
+from report import analyze_epoch_tail_csv as analyze  # noqa: E402
+from suite import run_all  # noqa: E402
+
 ALLOCATORS = ["tslab", "malloc", "jemalloc", "tcmalloc", "mimalloc"]
 END_S = 60  # how long a program may take to free everything
 HEADER = "allocator,epoch,throughput_ops_sec,seconds,allocations,frees,live_objects,rss_kib,floor_ns,version"
@@ -221,7 +223,7 @@ def soak(options, folder, versions, out, done):
 
 def default_path():
     """Not where the figures of a run_all.sh are, whose record would then say of them what is not so."""
-    folder = HERE / "results"
+    folder = BENCHMARKS / "results"
     return folder / "alone" / "soak.csv" if (folder / "run.csv").is_file() else folder / "soak.csv"
 
 

@@ -19,10 +19,14 @@ import io
 import json
 import math
 import os
+import pathlib
 import re
 import sys
 
-import ending
+BENCHMARKS = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(BENCHMARKS))
+
+from harness import ending  # noqa: E402
 
 COLUMNS = ("allocator", "epoch", "throughput_ops_sec")
 NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?", re.ASCII)

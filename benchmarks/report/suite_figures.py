@@ -9,8 +9,8 @@ import math
 import pathlib
 import re
 
-import bench_report as report
-from analyze_epoch_tail_csv import NUMBER
+from report import bench_report as report
+from report.analyze_epoch_tail_csv import NUMBER
 
 OURS = report.OURS
 ALLOCATORS = ["tslab", "malloc", "jemalloc", "tcmalloc", "mimalloc"]
