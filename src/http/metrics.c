@@ -6,6 +6,7 @@
  */
 #include "http/metrics.h"
 
+#include "base/utf8.h"
 #include "stats/sink.h"
 
 #include <tslab/http.h>
@@ -51,27 +52,10 @@ static bool is_name(const char *s) {
     return s && *s && !(*s >= '0' && *s <= '9') && strspn(s, letters) == strlen(s) && strlen(s) <= TEXT_MAX;
 }
 
-/* The length of the character of UTF-8 at s, 0: none is there. */
-static size_t utf8_at(const unsigned char *s) {
-    static const struct {
-        unsigned char low, high, second_low, second_high, length;
-    } rows[] = {{0x01, 0x7f, 0, 0, 1},       {0xc2, 0xdf, 0x80, 0xbf, 2}, {0xe0, 0xe0, 0xa0, 0xbf, 3},
-                {0xe1, 0xec, 0x80, 0xbf, 3}, {0xed, 0xed, 0x80, 0x9f, 3}, {0xee, 0xef, 0x80, 0xbf, 3},
-                {0xf0, 0xf0, 0x90, 0xbf, 4}, {0xf1, 0xf3, 0x80, 0xbf, 4}, {0xf4, 0xf4, 0x80, 0x8f, 4}};
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        if (*s < rows[i].low || *s > rows[i].high) continue;
-        if (rows[i].length > 1 && (s[1] < rows[i].second_low || s[1] > rows[i].second_high)) return 0;
-        for (size_t k = 2; k < rows[i].length; k++)
-            if (s[k] < 0x80 || s[k] > 0xbf) return 0;
-        return rows[i].length;
-    }
-    return 0;
-}
-
 static bool is_text(const char *s) {
     if (!s || strlen(s) > TEXT_MAX) return false;
     while (*s) {
-        size_t n = utf8_at((const unsigned char *)s);
+        unsigned n = ts_utf8_length(s);
         if (n == 0) return false;
         s += n;
     }

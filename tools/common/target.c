@@ -198,8 +198,10 @@ bool target_read_page(const target *t, ts_page_bank *out) {
         }
         if (!head_is_ours(&head)) return false;
         uint64_t turn = head.turn, again;
-        bool whole = turn != 0 && read_at(t->fd, out, sizeof *out, HEAD + (turn & 1) * sizeof(ts_page_bank)) &&
-                     read_at(t->fd, &again, sizeof again, offsetof(ts_page, turn)) && again == turn;
+        atomic_thread_fence(memory_order_acquire); /* the turn before its bank */
+        bool whole = turn != 0 && read_at(t->fd, out, sizeof *out, HEAD + (turn & 1) * sizeof(ts_page_bank));
+        atomic_thread_fence(memory_order_acquire); /* the bank before the second look; partner: the fence in write_page */
+        whole = whole && read_at(t->fd, &again, sizeof again, offsetof(ts_page, turn)) && again == turn;
         if (whole && out->views <= TS_PAGE_ALLOCATORS) {
             for (uint32_t i = 0; i < out->views; i++) {
                 if (!target_check_view(&out->view[i])) whole = false;

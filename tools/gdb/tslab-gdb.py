@@ -175,8 +175,9 @@ def era(block):
 
 
 def label_text(epoch):
-    """The label lies in atomic words, as its bytes."""
-    field = epoch["label"]
+    """The label lies in atomic words, as its bytes. While a thread stopped in the middle of a new one, its turn is odd, and
+    the label that was there before is the whole one."""
+    field = epoch["label_before" if number(epoch["label_turn"]) % 2 else "label"]
     data = gdb.selected_inferior().read_memory(int(field.address), field.type.sizeof).tobytes()
     return data.split(b"\0")[0].decode("utf-8", "replace")
 

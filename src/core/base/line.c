@@ -1,6 +1,8 @@
 #define _POSIX_C_SOURCE 200809L
 #include "base/line.h"
 
+#include "base/utf8.h"
+
 #include <errno.h>
 #include <unistd.h>
 
@@ -14,10 +16,15 @@ void ts_line_text(ts_line *line, const char *text) {
 
 void ts_line_quoted(ts_line *line, const char *text, size_t most) {
     put(line, '"');
-    for (size_t i = 0; i < most && text[i]; i++) {
+    for (size_t i = 0; i < most && text[i];) {
         unsigned char c = (unsigned char)text[i];
+        /* One that `most` cuts off is looked at to its end at most: the text has a zero. */
+        unsigned n = ts_utf8_length(text + i);
+        if (n > most - i) break;
         if (c == '"' || c == '\\') put(line, '\\');
-        put(line, c < 0x20 || c == 0x7f ? '?' : (char)c);
+        if (n == 0 || c < 0x20 || c == 0x7f) put(line, '?');
+        for (unsigned k = 0; k < n && c >= 0x20 && c != 0x7f; k++) put(line, text[i + k]);
+        i += n ? n : 1;
     }
     put(line, '"');
 }

@@ -16,8 +16,8 @@ typedef struct ts_line {
 } ts_line;
 
 void ts_line_text(ts_line *line, const char *text);
-/* In quotation marks; quotation marks and backslashes get a backslash, control characters become '?'. At most
-   `most` bytes, up to a zero. */
+/* In quotation marks; quotation marks and backslashes get a backslash, control characters and bytes that are not of UTF-8
+   become '?'. At most `most` bytes of a text that ends with a zero. */
 void ts_line_quoted(ts_line *line, const char *text, size_t most);
 void ts_line_decimal(ts_line *line, uint64_t number);
 /* With 0x. */

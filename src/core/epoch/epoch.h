@@ -66,13 +66,14 @@ typedef struct ts_epoch {
     uint32_t spans;                 /* first unit of the first span; guarded by the lock */
     uint32_t pins;                  /* guarded by the lock */
     _Atomic uint64_t span_allocated;
-    _Atomic uint64_t label[SLAB_LABEL_BYTES / 8]; /* written under the lock, by way of label_turn */
-    _Atomic uint32_t label_turn;                  /* odd while the label is written */
+    _Atomic uint64_t label[SLAB_LABEL_BYTES / 8]; /* written under the lock, by way of label_turn (label.c) */
     _Atomic uint32_t bias; /* a heap's `biased`: its thread may have the epoch without the lock; 0: none. See above */
 
     _Atomic uint64_t closed_at_ns; /* written under the lock; 0 while ACTIVE */
     _Atomic uint64_t span_freed, span_bytes_allocated, span_bytes_freed, span_units;
     _Atomic uint64_t rss_before, rss_after; /* written under the lock */
+    _Atomic uint64_t label_turn;            /* written under the lock; odd: label_before is the label, else `label` */
+    _Atomic uint64_t label_before[SLAB_LABEL_BYTES / 8]; /* written under the lock */
 } ts_epoch;
 _Static_assert(sizeof(ts_epoch) <= TS_EPOCH_STRIDE, "an open epoch that holds nothing costs 256 bytes");
 
@@ -159,8 +160,7 @@ void ts_epoch_settle_end(uint64_t released);
 /* Of a free entry: what a use can leave behind. */
 void ts_epoch_clean(ts_epoch *epoch);
 void ts_epoch_set_label(ts_epoch *epoch, const char *label);
-/* The label as it is now, terminated. Takes no lock; after a few looks at a label that is being written it gives what
-   is there. */
+/* The label as it is now, terminated: the whole of one label, also while another thread sets the next. Takes no lock. */
 void ts_epoch_read_label(const ts_epoch *epoch, char out[SLAB_LABEL_BYTES]);
 /* Calls fn for every block of the epoch, without a lock. false: blocks left the epoch meanwhile (it was reset or has
    ended), and what fn was shown means nothing. A block's memory is a block's for ever, so the walk itself is safe. */

@@ -1,28 +1,33 @@
-/* Labels of epochs: what is not UTF-8 becomes '?', and a reader needs no lock. */
+/*
+ * Labels of epochs: what is not UTF-8 becomes '?', and a reader needs no lock.
+ *
+ * A reader sees one whole label, the old one or the next. The label lies there twice, and label_turn says which of the
+ * two is whole: `label` while it is even, `label_before` while it is odd.
+ *     writer, under the lock:  label_before = label;  turn + 1 (odd);  label = the next;  turn + 2 (even)
+ *     reader:                  read turn;  read that label;  read turn again: the same, or all of it once more
+ *  1. What the turn shows is not written to before the turn has moved on. So a writer that sleeps in the middle, or is
+ *     interrupted by its own reader (a signal handler), keeps no reader: its first look succeeds.
+ *  2. A reader that has read a word of a later label finds that the turn has moved on. Before each of the two copies the
+ *     writer has a release fence, behind its last store of turn. Partner: the reader's acquire fence between its words
+ *     and its second look.
+ *  3. A reader that finds a turn finds the words that it shows: the stores of turn are releases, its first load is an
+ *     acquire.
+ *  4. A look fails only if the turn moved meanwhile: another thread got on with a new label. So somebody always gets
+ *     on. A look takes ten loads; a writer takes a lock between two labels.
+ */
+/* Modelled in tests/model: orders. */
+#include "base/utf8.h"
 #include "epoch/epoch.h"
 
 #include <string.h>
 
-/* Bytes of the UTF-8 sequence at s, 0 if it is none (also: overlong, surrogate, above U+10FFFF). */
-static unsigned utf8_length(const unsigned char *s) {
-    unsigned n = s[0] < 0x80                   ? 1
-                 : s[0] >= 0xc2 && s[0] < 0xe0 ? 2
-                 : (s[0] & 0xf0) == 0xe0       ? 3
-                 : s[0] >= 0xf0 && s[0] < 0xf5 ? 4
-                                               : 0;
-    for (unsigned i = 1; i < n; i++)
-        if ((s[i] & 0xc0) != 0x80) return 0;
-    if (n == 3 && ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f))) return 0;
-    if (n == 4 && ((s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f))) return 0;
-    return n;
-}
+enum { WORDS = SLAB_LABEL_BYTES / 8 };
 
 static void copy_label(char *to, const char *from) {
     size_t used = 0;
     memset(to, 0, SLAB_LABEL_BYTES);
-    const unsigned char *s = (const unsigned char *)(from ? from : "");
-    while (*s) {
-        unsigned n = utf8_length(s);
+    for (const char *s = from ? from : ""; *s;) {
+        unsigned n = ts_utf8_length(s);
         unsigned take = n ? n : 1;
         if (used + take > SLAB_LABEL_BYTES - 1) break;
         if (n)
@@ -34,29 +39,31 @@ static void copy_label(char *to, const char *from) {
     }
 }
 
-/* Caller has the lock, or the epoch is not published yet. A reader that has seen a part of the new label sees the odd turn
-   too (release fence, acquire fence in ts_epoch_read_label). */
+/* Caller has the lock, or the epoch is not published yet. */
 void ts_epoch_set_label(ts_epoch *epoch, const char *label) {
     union {
         char text[SLAB_LABEL_BYTES];
-        uint64_t word[SLAB_LABEL_BYTES / 8];
+        uint64_t word[WORDS];
     } u;
     copy_label(u.text, label);
-    uint32_t turn = ts_load_relaxed(&epoch->label_turn);
-    ts_store_relaxed(&epoch->label_turn, turn + 1);
-    atomic_thread_fence(memory_order_release);
-    for (unsigned i = 0; i < SLAB_LABEL_BYTES / 8; i++) ts_store_relaxed(&epoch->label[i], u.word[i]);
-    ts_store_release(&epoch->label_turn, turn + 2);
+    uint64_t turn = ts_load_relaxed(&epoch->label_turn);
+    atomic_thread_fence(memory_order_release); /* 2: behind the even turn of the last label */
+    for (unsigned i = 0; i < WORDS; i++)
+        ts_store_relaxed(&epoch->label_before[i], ts_load_relaxed(&epoch->label[i]));
+    ts_store_release(&epoch->label_turn, turn + 1); /* 3 */
+    atomic_thread_fence(memory_order_release);      /* 2 */
+    for (unsigned i = 0; i < WORDS; i++) ts_store_relaxed(&epoch->label[i], u.word[i]);
+    ts_store_release(&epoch->label_turn, turn + 2); /* 3 */
 }
 
 void ts_epoch_read_label(const ts_epoch *epoch, char out[SLAB_LABEL_BYTES]) {
-    uint64_t word[SLAB_LABEL_BYTES / 8];
-    for (unsigned looks = 0; looks < 16; looks++) {
-        uint32_t turn = ts_load_acquire(&epoch->label_turn); /* partner: the release in ts_epoch_set_label */
-        for (unsigned i = 0; i < SLAB_LABEL_BYTES / 8; i++) word[i] = ts_load_relaxed(&epoch->label[i]);
-        atomic_thread_fence(memory_order_acquire);
-        if (turn % 2 == 0 && ts_load_relaxed(&epoch->label_turn) == turn) break;
-    }
+    uint64_t word[WORDS], turn;
+    do {
+        turn = ts_load_acquire(&epoch->label_turn); /* 3; partner: the releases in ts_epoch_set_label */
+        const _Atomic uint64_t *whole = turn % 2 == 0 ? epoch->label : epoch->label_before;
+        for (unsigned i = 0; i < WORDS; i++) word[i] = ts_load_relaxed(&whole[i]);
+        atomic_thread_fence(memory_order_acquire); /* 2; partner: the fences in ts_epoch_set_label */
+    } while (ts_load_relaxed(&epoch->label_turn) != turn);
     memcpy(out, word, SLAB_LABEL_BYTES);
     out[SLAB_LABEL_BYTES - 1] = 0;
 }

@@ -1,5 +1,7 @@
 #include "stats/sink.h"
 
+#include "base/utf8.h"
+
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
@@ -66,18 +68,19 @@ void ts_put_u64(ts_sink *s, uint64_t value) {
 }
 
 void ts_put_shown(ts_sink *s, const char *text) {
-    for (const char *c = text; *c; c++) {
+    for (const char *c = text; *c;) {
         const unsigned char first = (unsigned char)c[0], second = (unsigned char)c[1];
-        bool two = first == 0xc2 && second >= 0x80 && second < 0xa0;
-        ts_put_bytes(s, two || first < 0x20 || first == 0x7f ? "?" : c, 1);
-        if (two) c++;
+        unsigned n = ts_utf8_length(c);
+        bool obeyed = n == 0 || first < 0x20 || first == 0x7f || (n == 2 && first == 0xc2 && second < 0xa0);
+        ts_put_bytes(s, obeyed ? "?" : c, obeyed ? 1 : n);
+        c += n ? n : 1;
     }
 }
 
-/* Bytes that begin a character of UTF-8 count as one place. */
+/* A character counts as one place, and so does a byte that is of none. */
 static int places_of(const char *text) {
     int n = 0;
-    for (; *text; text++) n += ((unsigned char)*text & 0xc0) != 0x80;
+    for (unsigned take; *text; text += take ? take : 1, n++) take = ts_utf8_length(text);
     return n;
 }
 
@@ -140,17 +143,19 @@ void ts_put_duration(ts_sink *s, uint64_t ns) {
 
 void ts_put_quoted(ts_sink *s, const char *text) {
     ts_put_bytes(s, "\"", 1);
-    for (const char *c = text; *c; c++) {
+    for (const char *c = text; *c;) {
+        unsigned n = ts_utf8_length(c);
         if (*c == '"' || *c == '\\') {
             char escaped[2] = {'\\', *c};
             ts_put_bytes(s, escaped, 2);
         } else if (*c == '\n') {
             ts_put_bytes(s, "\\n", 2);
-        } else if ((unsigned char)*c < 0x20 || *c == 0x7f) {
+        } else if (n == 0 || (unsigned char)*c < 0x20 || *c == 0x7f) {
             ts_put_bytes(s, "?", 1);
         } else {
-            ts_put_bytes(s, c, 1);
+            ts_put_bytes(s, c, n);
         }
+        c += n ? n : 1;
     }
     ts_put_bytes(s, "\"", 1);
 }

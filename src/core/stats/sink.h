@@ -34,7 +34,7 @@ void ts_put_u64(ts_sink *sink, uint64_t value);
 void ts_put_u64_wide(ts_sink *sink, uint64_t value, int width);
 void ts_put_wide(ts_sink *sink, const char *text, int width);
 /* A label for people: what a terminal would obey instead of show (control characters of ASCII and of U+0080 to U+009F) is
-   '?'. So it is in ts_put_wide. */
+   '?', and so is each byte that is not of UTF-8. So it is in ts_put_wide. */
 void ts_put_shown(ts_sink *sink, const char *text);
 /* value / 10^scale with so many places after the point, rounded down. */
 void ts_put_decimal(ts_sink *sink, uint64_t value, unsigned scale, unsigned places);
@@ -42,7 +42,8 @@ void ts_put_decimal(ts_sink *sink, uint64_t value, unsigned scale, unsigned plac
 void ts_put_size(ts_sink *sink, uint64_t bytes);
 /* A duration in words: 850 ms, 63 s, 12 min, 3 h. */
 void ts_put_duration(ts_sink *sink, uint64_t ns);
-/* A string in quotes, for JSON and for label values. Control characters become '?'. */
+/* A string in quotes, for JSON and for label values. Control characters become '?', and so does each byte that is not of
+   UTF-8: a reader of Prometheus's text would refuse all of it. */
 void ts_put_quoted(ts_sink *sink, const char *text);
 
 #endif

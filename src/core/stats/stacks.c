@@ -219,7 +219,7 @@ static void put_frames(ts_sink *s, const ts_view *v, const SlabStackSample *row,
     for (unsigned k = 0; k < row->frame_count && k < frames; k++) {
         const ts_stack_module *m = module_of(v, row->frames[k]);
         ts_put(s, "      at ");
-        ts_put(s, m && m->path[0] ? m->path : "?");
+        ts_put_shown(s, m && m->path[0] ? m->path : "?");
         ts_put(s, "+");
         put_hex(s, row->frames[k] - (m ? m->base : 0));
         ts_put(s, "\n");
@@ -268,7 +268,7 @@ void ts_render_stacks(ts_sink *s, const ts_view *v) {
     for (unsigned i = 0; i < v->stack_rows; i++) {
         const SlabStackSample *row = &v->stack[i];
         ts_put(s, "\n   ");
-        ts_put(s, row->label[0] ? row->label : TS_LABEL_NONE);
+        ts_put_shown(s, row->label[0] ? row->label : TS_LABEL_NONE);
         ts_put(s, ", ");
         ts_put(s, ts_state_name(row->state));
         ts_put(s, ": ");

@@ -39,6 +39,10 @@ static void quoted(void **state) {
     ts_line_quoted(&line, "0123456789", 4);
     ts_line_quoted(&line, "", 4);
     assert_string_equal(text_of(&line), "\"a\\\"b\\\\c?d?\xc3\xa4\"\"0123\"\"\"");
+    ts_line bytes = {.used = 0}; /* what is not of UTF-8, and a character that is cut off */
+    ts_line_quoted(&bytes, "\xff\xe2\x82\xac\xc3", 32);
+    ts_line_quoted(&bytes, "ab\xe2\x82\xac", 4);
+    assert_string_equal(text_of(&bytes), "\"?\xe2\x82\xac?\"\"ab\"");
 }
 
 static void write_long(void *argument) {

@@ -461,6 +461,10 @@ static void formatting(void **state) {
     FORMATS("\xc3\xa9  ", ts_put_wide(&s, "\xc3\xa9", -3));
     FORMATS("?[m?", ts_put_wide(&s, "\033[m\n", 3));
     FORMATS("?\x7e? \xc2\xa0?x", ts_put_shown(&s, "\x1f\x7e\x7f \xc2\xa0\xc2\x9bx"));
+    /* Whatever is in memory, what is written is UTF-8. */
+    FORMATS("?x?\xe2\x82\xac??", ts_put_shown(&s, "\xffx\x80\xe2\x82\xac\xe2\x82"));
+    FORMATS("???\xf0\x9f\x98\x80?", ts_put_shown(&s, "\xed\xa0\x80\xf0\x9f\x98\x80\xc3"));
+    FORMATS("?a ", ts_put_wide(&s, "\xc3" "a", -3));
     FORMATS("1.000000005", ts_put_decimal(&s, 1000000005, 9, 9));
     FORMATS("0.000000000", ts_put_decimal(&s, 0, 9, 9));
     FORMATS("12.34", ts_put_decimal(&s, 1234, 2, 2));
@@ -476,6 +480,7 @@ static void formatting(void **state) {
     FORMATS("10 min", ts_put_duration(&s, 600 * SECOND));
     FORMATS("10 h", ts_put_duration(&s, 36000 * SECOND));
     FORMATS("\"a\\\"\\\\\\n?\"", ts_put_quoted(&s, "a\"\\\n\x01"));
+    FORMATS("\"?\\\"?\xc3\xa4??\"", ts_put_quoted(&s, "\xc3\"\xf5\xc3\xa4\xe2\x82"));
 }
 
 #define WITH_ALLOCATOR(test) cmocka_unit_test_setup_teardown(test, start, stop)

@@ -668,6 +668,45 @@ fn blocks(s: &'static Steps) {
     owner.join().unwrap();
 }
 
+/// ts_epoch_set_label, twice, against one look of ts_epoch_read_label: what it takes is one whole label.
+fn label(s: &'static Steps) {
+    let turn = word(0);
+    let (now, before) = ([word(0), word(0)], [word(9), word(8)]);
+    let writer = {
+        let (turn, now, before) = (turn.clone(), now.clone(), before.clone());
+        thread::spawn(move || {
+            for next in 1..=2 {
+                if !s.lacks("fence-before-old") {
+                    fence(Release);
+                }
+                for i in 0..2 {
+                    before[i].store(next - 1, Relaxed);
+                }
+                if !s.lacks("odd-turn") {
+                    turn.store(2 * next - 1, s.order("odd-release", Release));
+                }
+                if !s.lacks("fence-before-next") {
+                    fence(Release);
+                }
+                for i in 0..2 {
+                    now[i].store(next, Relaxed);
+                }
+                turn.store(2 * next, s.order("even-release", Release));
+            }
+        })
+    };
+    let at = turn.load(s.order("turn-acquire", Acquire));
+    let whole = if at % 2 == 0 || s.lacks("turn-looked-at") { &now } else { &before };
+    let seen: Vec<_> = whole.iter().map(|w| w.load(Relaxed)).collect();
+    if !s.lacks("look-fence") {
+        fence(Acquire);
+    }
+    if s.lacks("second-look") || turn.load(Relaxed) == at {
+        assert_eq!(seen, [at / 2, at / 2], "another label than the turn's, or a mixture");
+    }
+    writer.join().unwrap();
+}
+
 /// ts_foreign_open and ts_foreign_give_closed against flush_block: the slab of a last object that is freed while its epoch
 /// is closed is taken in by one of the two.
 fn last(s: &'static Steps) {
@@ -777,7 +816,7 @@ fn cell(s: &'static Steps) {
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let models: [(&str, fn(&'static Steps)); 24] = [
+    let models: [(&str, fn(&'static Steps)); 25] = [
         ("bracket", bracket),
         ("taken", taken),
         ("foreign", foreign),
@@ -800,6 +839,7 @@ fn main() {
         ("sealed", sealed),
         ("words", words),
         ("blocks", blocks),
+        ("label", label),
         ("last", last),
         ("cell", cell),
     ];
