@@ -43,31 +43,79 @@ bool target_has_screen(void) {
 
 /* ---- the page ------------------------------------------------------------------------------------------------- */
 
+/* The line of a file of /proc/PID that begins with `key`, without the key, in `out`. pid 0: of this tool. */
+static bool proc_line(pid_t pid, const char *file, const char *key, char *out, size_t bytes) {
+    char path[64] = "/proc/self", line[256];
+    if (pid) snprintf(path, sizeof path, "/proc/%ld", (long)pid);
+    snprintf(path + strlen(path), sizeof path - strlen(path), "/%s", file);
+    FILE *from = fopen(path, "re");
+    bool found = false;
+    while (from && !found && fgets(line, sizeof line, from)) {
+        found = strncmp(line, key, strlen(key)) == 0;
+        if (found) snprintf(out, bytes, "%s", line + strlen(key));
+    }
+    if (from) (void)fclose(from);
+    return found;
+}
+
+/* The process's id as it knows it itself, which is what its page has: the last of those that it has in the PID namespaces from
+   here to its own. A kernel without NSpid (before 4.1) tells none but ours. */
+static uint64_t pid_inside(pid_t pid) {
+    char text[256];
+    if (!proc_line(pid, "status", "NSpid:", text, sizeof text)) return (uint64_t)pid;
+    text[strcspn(text, "\n")] = 0;
+    const char *last = strrchr(text, '\t');
+    return strtoull(last ? last : text, NULL, 10);
+}
+
+/* A process's page at that path of /proc; -1: it is another file, or another process's page. */
+static int open_if_page(const char *path, uint64_t inside) {
+    uint64_t head[3];
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return -1;
+    if (pread(fd, head, sizeof head, 0) == (ssize_t)sizeof head && head[0] == TS_PAGE_MAGIC && head[2] == inside)
+        return fd;
+    (void)close(fd);
+    errno = ENOENT;
+    return -1;
+}
+
+/* By its mapping, which stays when a program closes all descriptors that it does not know. Needs rights that root has. */
+static int open_mapped_page(pid_t pid, uint64_t inside) {
+    char path[64], line[256];
+    snprintf(path, sizeof path, "/proc/%ld/maps", (long)pid);
+    FILE *maps = fopen(path, "re");
+    int fd = -1;
+    while (maps && fd < 0 && fgets(line, sizeof line, maps)) {
+        unsigned long long from, to;
+        if (!strstr(line, PAGE_LINK) || sscanf(line, "%llx-%llx", &from, &to) != 2) continue;
+        snprintf(path, sizeof path, "/proc/%ld/map_files/%llx-%llx", (long)pid, from, to);
+        fd = open_if_page(path, inside);
+    }
+    if (maps) (void)fclose(maps);
+    return fd;
+}
+
 /* The descriptor of a process's page, opened for reading; -1: none, and errno says why (ENOENT: it has none). A child
-   of fork closes its parent's, so the last one is the process's own. */
+   of fork closes its parent's, so the one with its own id is the process's own. */
 static int open_page(pid_t pid) {
     char path[64], link[64];
     snprintf(path, sizeof path, "/proc/%ld/fd", (long)pid);
     DIR *dir = opendir(path);
     if (!dir) return -1;
-    int fd = -1;
+    uint64_t inside = pid_inside(pid);
+    int fd = -1, error = ENOENT;
     for (struct dirent *e; fd < 0 && (e = readdir(dir)) != NULL;) {
         char name[512];
         snprintf(name, sizeof name, "%s/%s", path, e->d_name);
         ssize_t n = readlink(name, link, sizeof link - 1);
-        if (n < (ssize_t)strlen(PAGE_LINK) || strncmp(link, PAGE_LINK, strlen(PAGE_LINK)) != 0) continue;
-        int candidate = open(name, O_RDONLY | O_CLOEXEC);
-        uint64_t head[3];
-        if (candidate < 0) break;
-        if (pread(candidate, head, sizeof head, 0) == (ssize_t)sizeof head && head[0] == TS_PAGE_MAGIC &&
-            head[2] == (uint64_t)pid)
-            fd = candidate;
-        else
-            (void)close(candidate);
+        if (n >= 0 && (n < (ssize_t)strlen(PAGE_LINK) || strncmp(link, PAGE_LINK, strlen(PAGE_LINK)) != 0)) continue;
+        if (n >= 0) fd = open_if_page(name, inside);
+        if (fd < 0 && (errno == EACCES || errno == EPERM)) error = errno;
     }
-    int error = errno;
     (void)closedir(dir);
-    errno = fd >= 0 ? 0 : error == EACCES || error == EPERM ? error : ENOENT;
+    if (fd < 0 && error == ENOENT) fd = open_mapped_page(pid, inside);
+    errno = fd >= 0 ? 0 : error;
     return fd;
 }
 
@@ -114,6 +162,15 @@ static int open_only_one(target *t) {
     return EXIT_USAGE;
 }
 
+/* Whether /proc has the ids of another PID namespace than the one this tool is in. */
+static bool is_proc_foreign(void) {
+    char link[32];
+    ssize_t n = readlink("/proc/self", link, sizeof link - 1);
+    if (n <= 0) return n == 0 || errno == ENOENT;
+    link[n] = 0;
+    return strtol(link, NULL, 10) != (long)getpid();
+}
+
 static int open_pid(target *t, const char *text) {
     char *end;
     errno = 0;
@@ -138,8 +195,10 @@ static int open_pid(target *t, const char *text) {
         say("there is no process %ld", pid);
     else
         say("process %ld has no statistics page: it was not started with TSLAB_SHM=1, has made no allocator yet, or "
-            "has closed the page's descriptor",
-            pid);
+            "has closed the page's descriptor%s",
+            pid,
+            is_proc_foreign() ? "; /proc here is of another PID namespace: give the id that the process has there"
+                              : geteuid() != 0 ? " (then root can read it)" : "");
     return EXIT_NO_TARGET;
 }
 
@@ -205,6 +264,7 @@ bool target_read_page(const target *t, ts_page_bank *out) {
         if (whole && out->views <= TS_PAGE_ALLOCATORS) {
             for (uint32_t i = 0; i < out->views; i++) {
                 if (!target_check_view(&out->view[i])) whole = false;
+                out->view[i].pid = (uint64_t)t->pid; /* as it is known here */
             }
             if (whole) return true;
         }
@@ -215,11 +275,20 @@ bool target_read_page(const target *t, ts_page_bank *out) {
     return false;
 }
 
+/* What a process's time namespace adds to the monotonic clock, in ns. */
+static int64_t clock_offset(pid_t pid) {
+    char text[256];
+    long long seconds = 0, ns = 0;
+    if (proc_line(pid, "timens_offsets", "monotonic", text, sizeof text))
+        (void)sscanf(text, "%lld %lld", &seconds, &ns);
+    return seconds * 1000000000 + ns;
+}
+
 bool target_is_stale(const target *t, const ts_page_bank *bank, double *seconds) {
     struct timespec now;
-    (void)t;
     (void)clock_gettime(CLOCK_MONOTONIC, &now);
     uint64_t ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+    ns += (uint64_t)(clock_offset(t->pid) - clock_offset(0)); /* as the process's clock is */
     uint64_t age = ns > bank->written_ns ? ns - bank->written_ns : 0;
     *seconds = (double)age / 1e9;
     return age > 8 * (uint64_t)TS_PAGE_INTERVAL_NS;
@@ -227,9 +296,30 @@ bool target_is_stale(const target *t, const ts_page_bank *bank, double *seconds)
 
 bool target_has_ended(const target *t) {
     struct pollfd ended = {t->pidfd, POLLIN, 0};
+    char state[64];
     if (t->pid == 0) return false;
     if (t->pidfd >= 0) return poll(&ended, 1, 0) == 1;
-    return kill(t->pid, 0) != 0 && errno == ESRCH;
+    return !proc_line(t->pid, "status", "State:", state, sizeof state) || strpbrk(state, "ZX") != NULL;
+}
+
+/* A descriptor that tells the end of the process; -1: there is none. The system takes the id for one of this tool's PID
+   namespace, which need not be that of /proc. */
+static int open_pidfd(pid_t pid) {
+    int fd = -1;
+#ifdef SYS_pidfd_open
+    char file[64], text[64];
+    fd = (int)syscall(SYS_pidfd_open, pid, 0);
+    if (fd < 0) return -1;
+    snprintf(file, sizeof file, "fdinfo/%d", fd);
+    if (proc_line(0, file, "Pid:", text, sizeof text) &&
+        strtol(text, NULL, 10) == (long)pid)
+        return fd;
+    (void)close(fd);
+    fd = -1;
+#else
+    (void)pid;
+#endif
+    return fd;
 }
 
 /* ---- the endpoint ------------------------------------------------------------------------------------------------- */
@@ -379,9 +469,7 @@ int target_open(target *t, const char *text) {
         return EXIT_USAGE;
     }
     int code = text ? open_pid(t, text) : open_only_one(t);
-#ifdef SYS_pidfd_open
-    if (code == EXIT_DONE) t->pidfd = (int)syscall(SYS_pidfd_open, t->pid, 0);
-#endif
+    if (code == EXIT_DONE) t->pidfd = open_pidfd(t->pid);
     return code;
 }
 

@@ -14,9 +14,9 @@
 enum { EXIT_DONE = 0, EXIT_FINDINGS = 1, EXIT_USAGE = 2, EXIT_NO_TARGET = 3 };
 
 typedef struct target {
-    pid_t pid;         /* 0: a URL */
+    pid_t pid;         /* as /proc has it here, whatever the process's own namespace calls it; 0: a URL */
     int fd;            /* of the page */
-    int pidfd;         /* of the process; -1: the system has none */
+    int pidfd;         /* of the process; -1: there is none */
     char *host, *port; /* of the URL */
 } target;
 
@@ -37,7 +37,7 @@ void target_close(target *t);
    be anybody. */
 bool target_check_view(ts_view *view);
 
-/* The newest whole bank of the page in `out`, which has room for one. false, and said: it cannot be read. */
+/* The newest whole bank of the page in `out`, which has room for one; its views have the process's id as it is here. false, and said: it cannot be read. */
 bool target_read_page(const target *t, ts_page_bank *out);
 /* How long ago that was written, and whether that is too long for a process that runs. */
 bool target_is_stale(const target *t, const ts_page_bank *bank, double *seconds);

@@ -3,6 +3,7 @@
  *     hang    takes all that it can take and never lets go: a thread in a deadlock
  *     fork    a child does the same as its parent; prints its process id
  *     misuse  frees what is not live
+ *     close   closes all descriptors above the standard ones, as daemons do
  *     label L an epoch with the label L that holds an object of 1000 bytes
  *     end     (or the end of the input) ends
  */
@@ -56,6 +57,10 @@ int main(void) {
         if (strcmp(line, "misuse\n") == 0) {
             if (slab_free(allocator, line)) return 1;
             puts("refused");
+        }
+        if (strcmp(line, "close\n") == 0) {
+            for (int fd = 3; fd < 1024; fd++) (void)close(fd);
+            puts("closed");
         }
         if (strncmp(line, "label ", 6) == 0) {
             line[strcspn(line, "\n")] = 0;
