@@ -17,8 +17,9 @@
  * Errors: functions that return a pointer, and epoch_open, return NULL or EPOCH_NONE and set errno; functions that
  * return bool return false, and set errno where their comment names a value of it; a free that is refused leaves it
  * alone. So do those that look something up: slab_handle_get, epoch_domain_current, epoch_domain_allocator,
- * epoch_domain_epoch. Misuse is an answer, never a crash: any pointer and any handle can be passed to any function that
- * takes one. A value that is no allocator (any more) sets EINVAL, but in frees and questions about objects.
+ * epoch_domain_epoch. No function that succeeds changes errno. Misuse is an answer, never a crash: any pointer and any
+ * handle can be passed to any function that takes one. A value that is no allocator (any more) sets EINVAL, but in
+ * frees and questions about objects.
  */
 #ifndef TSLAB_TSLAB_H
 #define TSLAB_TSLAB_H
@@ -158,9 +159,9 @@ typedef struct SlabOptions {
                                   after each epoch_close(), about 35 us each in a small process; default 0 */
     int guard_spans;      /* TSLAB_GUARD=0|1: objects above 4096 bytes lie between inaccessible pages: a write
                                   before the first byte faults, and one behind the page that holds the last.
-                                  Costs four or five system calls (two mprotect to allocate; one, and one or two
-                                  madvise, to free) and 32 KiB of address space and budget each, and two
-                                  mappings, of which Linux allows a process 65530; default 0 */
+                                  Costs five or six system calls (one madvise and two mprotect to allocate; one,
+                                  and one or two madvise, to free), 32 KiB of address space and budget each, and,
+                                  while it is live, two mappings, of which Linux allows a process 65530; default 0 */
     int memory_tools;     /* TSLAB_TOOLS=on|off: a SlabMemoryTools. With these tools slab_usable_size() is
                                   the size asked for */
     size_t sample_stacks; /* TSLAB_SAMPLE_STACKS: keep the call stack of one allocation in so many bytes on average

@@ -17,6 +17,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -275,6 +276,70 @@ static void a_guard_outlives_its_allocator(void **state) {
     ts_pool_check();
 }
 
+/* ---- mappings ----------------------------------------------------------------------------------------------------- */
+
+static size_t mappings(void) {
+    static char text[1 << 20]; /* no memory of its own: that would be mappings too */
+    FILE *file = fopen("/proc/self/maps", "r");
+    size_t lines = 0, n;
+    SUP_CHECK(file != NULL, "errno %d", errno);
+    while ((n = fread(text, 1, sizeof text, file)) > 0) {
+        for (size_t i = 0; i < n; i++) {
+            lines += text[i] == '\n';
+        }
+    }
+    (void)fclose(file);
+    return lines;
+}
+
+/* Every other one is written to: from end to end, at its first byte, at its last. */
+static void make_and_free(SlabAllocator *allocator, EpochId epoch) {
+    enum { SPANS = 2000 };
+    static void *spans[SPANS];
+    for (unsigned i = 0; i < SPANS; i++) {
+        size_t size = sizes[i % 8];
+        spans[i] = slab_malloc_epoch(allocator, size, epoch);
+        SUP_CHECK(spans[i] != NULL, "errno %d", errno);
+        if (i % 6 == 1) {
+            memset(spans[i], 1, size);
+        } else if (i % 2) {
+            ((char *)spans[i])[i % 6 == 3 ? 0 : size - 1] = 1;
+        }
+    }
+    for (unsigned i = 0; i < SPANS; i++) {
+        SUP_CHECK(slab_free(allocator, spans[(i * 7 + 3) % SPANS]), "slab_free");
+    }
+}
+
+static void count_mappings(void *unused) {
+    (void)unused;
+    SlabAllocator *allocator = make(1, 0);
+    EpochId epoch = epoch_open(allocator, NULL, 0);
+    void *first = slab_malloc_epoch(allocator, 5000, epoch);
+    SUP_CHECK(first != NULL && slab_free(allocator, first), "errno %d", errno);
+    size_t before = mappings();
+    for (unsigned round = 0; round < 3; round++) {
+        make_and_free(allocator, epoch);
+        SUP_CHECK(mappings() <= before, "%zu mappings, then %zu", before, mappings());
+    }
+    make_and_free(allocator, epoch);
+    slab_allocator_free(allocator);
+    SUP_CHECK(mappings() <= before, "%zu mappings, then %zu", before, mappings());
+}
+
+/* A span leaves no mapping behind, of which a process may have 65530. */
+static void mappings_come_back(void **state) {
+    char err[1024] = "";
+    (void)state;
+    if (SUP_EMULATED) { /* the mappings are those of the emulator */
+        skip();
+    }
+    int status = sup_child(count_mappings, NULL, SUP_CHILD_SECONDS, err, sizeof err);
+    if (status != 0) {
+        fail_msg("status %#x: %s", (unsigned)status, err);
+    }
+}
+
 /* As long as the region: with its guards it is longer. */
 static void no_room_for_guards(void **state) {
     (void)state;
@@ -291,6 +356,7 @@ static void no_room_for_guards(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(mappings_come_back), /* first: the mappings that a fork finds split stay so in the child */
         cmocka_unit_test(ends_of_an_object),
         cmocka_unit_test(only_with_the_option),
         cmocka_unit_test(every_use),

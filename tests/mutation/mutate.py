@@ -28,7 +28,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 TIMEOUT = {"unit": 20}  # by the first part of the name; a unit test takes a second or two
 TIMEOUT_OTHERS = 60
 FLAGS = ["-std=c11", "-O1", "-g", "-w", "-pthread", "-fno-omit-frame-pointer", "-DTSLAB_ASSERT=2",
-         "-Isrc/core", "-Iinclude", "-Itests/support"]
+         "-Isrc/core", "-Iinclude", "-Itests/support", '-DTSLAB_MAP="%s"' % (ROOT / "cmake/tslab.map")]
 VARIANTS = {
     "plain": [],
     "thread": ["-fsanitize=thread"],

@@ -40,8 +40,11 @@ enum {
 static bool parse_number(const char *text, bool suffix, uint64_t max, uint64_t *out) {
     char *end;
     if (text[0] < '0' || text[0] > '9') return false;
+    int before = errno;
     errno = 0;
     unsigned long long n = strtoull(text, &end, 10);
+    bool fits = errno == 0;
+    errno = before;
     unsigned shift = 0;
     if (suffix && *end) {
         const char *units = "KMG";
@@ -50,7 +53,7 @@ static bool parse_number(const char *text, bool suffix, uint64_t max, uint64_t *
         shift = 10u * (unsigned)(u - units + 1);
         end++;
     }
-    if (errno != 0 || *end != 0 || n > max >> shift) return false;
+    if (!fits || *end != 0 || n > max >> shift) return false;
     *out = (uint64_t)n << shift;
     return true;
 }

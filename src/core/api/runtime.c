@@ -156,6 +156,7 @@ bool ts_runtime_started(void) { return ts_load_acquire(&started); }
 
 bool ts_runtime_start(void) {
     if (TS_LIKELY(ts_runtime_started())) return true;
+    int before = errno;
     ts_os_stay_loaded();
     pthread_mutex_lock(&start_mutex);
     bool done = ts_load_relaxed(&started) || start_locked();
@@ -163,7 +164,7 @@ bool ts_runtime_start(void) {
     if (done) ts_store_release(&started, true);
     pthread_mutex_unlock(&start_mutex);
     if (first) ts_page_start();
-    if (!done) errno = ENOMEM;
+    errno = done ? before : ENOMEM;
     return done;
 }
 

@@ -323,6 +323,7 @@ static void *alloc_fast_again(ts_heap *heap, const ts_allocator *allocator, Epoc
 /* caller: of the function that the program has called. */
 TS_ALWAYS_INLINE void *alloc_noted(uintptr_t token, size_t align, EpochId id, bool zero, ts_taken *t, void *caller) {
     ts_allocator *allocator;
+    int before = errno; /* a try that fails sets it, and the next may succeed */
     ts_heap *heap = prepare(token, &allocator);
     if (!heap) return NULL;
     if (id == EPOCH_NONE) {
@@ -336,6 +337,7 @@ TS_ALWAYS_INLINE void *alloc_noted(uintptr_t token, size_t align, EpochId id, bo
     ts_sample_end(heap, &timing, TS_SAMPLE_ALLOC);
     if (TS_UNLIKELY(allocator->sampled) && p) ts_stacks_count(heap, allocator, id, p, t->size, caller);
     ts_epoch_settle();
+    if (p) errno = before;
     return p;
 }
 
@@ -376,6 +378,7 @@ static void make_rolling(ts_heap *heap, uintptr_t token, EpochId id) {
 
 TS_ENTRY void *ts_alloc_rolling(uintptr_t token, size_t size) {
     ts_allocator *allocator;
+    int before = errno; /* as in alloc_noted */
     ts_heap *heap = prepare(token, &allocator);
     if (!heap) return NULL;
     ts_timing timing = ts_sample_begin(heap, TS_SAMPLE_ALLOC);
@@ -394,6 +397,7 @@ TS_ENTRY void *ts_alloc_rolling(uintptr_t token, size_t size) {
     ts_sample_end(heap, &timing, TS_SAMPLE_ALLOC);
     if (TS_UNLIKELY(allocator->sampled) && p) ts_stacks_count(heap, allocator, id, p, size, TS_CALLER());
     ts_epoch_settle();
+    if (p) errno = before;
     return p;
 }
 

@@ -289,11 +289,14 @@ TS_ENTRY void *ts_domain_alloc(size_t size) {
     size_t bytes = ts_scope_round(size);
     bool refused = false;
     void *p;
+    int before = errno;
     const ts_scope_block *scope = ts_load_relaxed(&ts_thread.scope);
     if (bytes != 0 && (ts_load_relaxed(&scope->b.open_id) == top->epoch || join_innermost(heap, top, &refused))) {
         p = ts_alloc_scope(heap, ts_load_relaxed(&ts_thread.scope), bytes, top->epoch);
         /* ESTALE: closed, or reset by another thread meanwhile */
-        if (p || errno != ESTALE) return p;
+        bool over = !p && errno == ESTALE;
+        if (p || over) errno = before;
+        if (!over) return p;
     }
     if (refused) return NULL;
     p = ts_alloc(top->allocator, size, top->epoch);

@@ -51,9 +51,10 @@ bool ts_domain_on_destroy(uint64_t id, void (*fn)(void *), void *arg) {
     return ts_domain_fail(EINVAL);
 }
 
-/* One registered while they run is newer than the rest, so it comes next. */
+/* One registered while they run is newer than the rest, so it comes next. What they leave in errno is not the caller's. */
 static void run_cleanups(ts_domain *d) {
     if (!ts_load_relaxed(&d->cleanups)) return;
+    int before = errno;
     for (;;) {
         ts_epoch_acquire(epoch_of(d));
         ts_cleanup *c = ts_load_relaxed(&d->cleanups);
@@ -64,6 +65,7 @@ static void run_cleanups(ts_domain *d) {
         void *arg = c->arg;
         ts_lines_give(TS_LINES_CLEANUP, c);
         fn(arg);
+        errno = before;
     }
 }
 

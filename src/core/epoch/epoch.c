@@ -127,11 +127,13 @@ EpochId ts_epoch_open(ts_allocator *allocator, uintptr_t token, const char *labe
         errno = ENOMEM;
         return EPOCH_NONE;
     }
+    int before = errno;
     ts_heap *heap = join ? ts_heap_mine() : NULL;
     EpochId id = ts_epoch_begin(epoch, allocator, flags ? flags : EPOCH_CHURN,
                                 join ? ts_epoch_domain_time() : opening_time(), heap ? ts_heap_bias(heap) : 0, false);
     if (label) ts_epoch_set_label(epoch, label);
     if (join) join_unpublished(allocator, epoch, id);
+    errno = before; /* without a heap or a block, for now, it is an epoch all the same */
     if (!ts_epoch_show(epoch, allocator, token, id)) return EPOCH_NONE;
     TS_PROBE3(epoch__open, id, label, (uint64_t)flags);
     return id;

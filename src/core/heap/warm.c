@@ -285,6 +285,10 @@ uint32_t ts_span_acquire_guarded(ts_allocator *allocator, uint32_t units, uint32
         size_t bytes = ts_align_up(size > 0 ? size : 1, ts_os_page_bytes());
         char *at = ts_unit_address(unit), *end = ts_unit_address(first) + total * TS_UNIT_BYTES;
         fill_record(unit, (uint32_t)total, before, bytes, TS_CARE_CLEAN);
+        /* Linux makes one mapping again of those that a change of protection has split if their pages were first written
+           to while they were one (they have the same anon_vma then). So one page is, before the guards are there: the
+           object's first, which is written to anyway. Without it each span that was written to is a mapping for good. */
+        (void)ts_os->populate(at, ts_os_page_bytes());
         if (ts_os->protect(ts_unit_address(first), before * TS_UNIT_BYTES) &&
             ts_os->protect(at + bytes, (size_t)(end - (at + bytes))))
             return unit;

@@ -1,6 +1,8 @@
 /*
  * The contract with the operating system: one table of functions, one file per system. Tests put another
  * table in place to refuse any call. All sizes and addresses are multiples of page_bytes.
+ * Nothing of this layer changes errno, whatever its answer: the upper layers go on after a refusal, and a call of theirs
+ * that succeeds leaves errno alone.
  *
  * page_bytes   bytes of a page: a power of two from 4 to 64 KiB; constant.
  * reserve      address space that costs no memory and may not be touched; no huge pages in it, whatever the system does by
@@ -16,7 +18,7 @@
  * populate     makes the pages of a committed range resident without changing their contents. false: refused.
  * huge_pages   asks for (true) or refuses (false) huge pages in a range. A hint.
  * barrier_all  when it returns true, every other thread of the process has passed a full memory barrier
- *              since the call began. false: the system has no such thing. errno stays.
+ *              since the call began. false: the system has no such thing.
  * wall_ns, cpu_ns   monotonic time, and this thread's processor time, as fine as the system has them.
  * coarse_ns         the time of wall_ns as it was some milliseconds ago at most, never ahead of it; cheap to read.
  * resident_bytes    resident memory of the process, measured; 0 if the system does not say.

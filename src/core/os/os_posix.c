@@ -39,6 +39,12 @@ static size_t posix_page_bytes(void) {
     return p;
 }
 
+/* Of every answer that is no: errno is as it was before. */
+static bool refused(int before) {
+    errno = before;
+    return false;
+}
+
 /* Set before any range has huge pages, and stays. relaxed: a thread that has been handed such a range sees it. */
 static _Atomic bool any_huge_pages;
 
@@ -61,23 +67,39 @@ static void posix_huge_pages(void *at, size_t bytes, bool on) {
 }
 
 static void *posix_reserve(size_t bytes) {
+    int before = errno;
     void *at = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (at == MAP_FAILED) return NULL;
+    if (at == MAP_FAILED) {
+        errno = before;
+        return NULL;
+    }
     posix_huge_pages(at, bytes, false);
     return at;
 }
 
-static bool posix_expose(void *at, size_t bytes) { return mprotect(at, bytes, PROT_READ) == 0; }
-
-bool ts_os_expose_anew(void *at, size_t bytes) {
-    return mmap(at, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == at;
+static bool change_protection(void *at, size_t bytes, int protection) {
+    int before = errno;
+    return mprotect(at, bytes, protection) == 0 || refused(before);
 }
 
-static bool posix_commit(void *at, size_t bytes) { return mprotect(at, bytes, PROT_READ | PROT_WRITE) == 0; }
+/* A fresh mapping over the range. */
+static bool map_over(void *at, size_t bytes, int protection) {
+    int before = errno, flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
+    return mmap(at, bytes, protection, flags, -1, 0) == at || refused(before);
+}
 
-static bool posix_protect(void *at, size_t bytes) { return mprotect(at, bytes, PROT_NONE) == 0; }
+static bool posix_expose(void *at, size_t bytes) { return change_protection(at, bytes, PROT_READ); }
 
-static void posix_release(void *at, size_t bytes) { (void)munmap(at, bytes); }
+bool ts_os_expose_anew(void *at, size_t bytes) { return map_over(at, bytes, PROT_READ); }
+
+static bool posix_commit(void *at, size_t bytes) { return change_protection(at, bytes, PROT_READ | PROT_WRITE); }
+
+static bool posix_protect(void *at, size_t bytes) { return change_protection(at, bytes, PROT_NONE); }
+
+static void posix_release(void *at, size_t bytes) {
+    int before = errno;
+    if (munmap(at, bytes) != 0) errno = before;
+}
 
 #if defined(__linux__)
 /* Of a huge page that is unmapped in part Linux gives nothing back before all of it is, or memory is short; but MADV_FREE splits one
@@ -97,10 +119,11 @@ static void split_huge_pages(char *at, size_t bytes) {
 static bool posix_purge(void *at, size_t bytes) {
 #if defined(__linux__)
     if (TS_UNLIKELY(ts_load_relaxed(&any_huge_pages))) split_huge_pages(at, bytes);
-    return madvise(at, bytes, MADV_DONTNEED) == 0;
+    int before = errno;
+    return madvise(at, bytes, MADV_DONTNEED) == 0 || refused(before);
 #else
-    /* A fresh mapping over the range: the only portable way to both drop the pages and have them zero. */
-    return mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == at;
+    return map_over(at, bytes,
+                    PROT_READ | PROT_WRITE); /* the only portable way to both drop the pages and have them zero */
 #endif
 }
 
@@ -113,8 +136,11 @@ __attribute__((no_sanitize("address")))
 static bool
 posix_populate(void *at, size_t bytes) {
 #if defined(__linux__)
+    int before = errno;
     if (madvise(at, bytes, MADV_POPULATE_WRITE) == 0) return true;
-    if (errno != EINVAL) return false; /* EINVAL: a kernel before 5.14 */
+    bool is_old = errno == EINVAL; /* a kernel before 5.14 */
+    errno = before;
+    if (!is_old) return false;
 #endif
     /* A zero over a zero: what is not zero is there already. Atomically, as others may be writing in the first and the
        last page where pages are larger than a unit. */
@@ -144,7 +170,11 @@ static bool posix_barrier_all(void) {
 
 static uint64_t read_clock(clockid_t id) {
     struct timespec t;
-    if (clock_gettime(id, &t) != 0) return 0;
+    int before = errno;
+    if (clock_gettime(id, &t) != 0) {
+        errno = before;
+        return 0;
+    }
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
@@ -178,10 +208,11 @@ static uint64_t read_resident_bytes(void) {
 
 /* open and read are cancellation points: a thread that ends here would leave an epoch half closed. */
 static uint64_t posix_resident_bytes(void) {
-    int before = 0, ignored;
+    int before = 0, ignored, error = errno;
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
     uint64_t bytes = read_resident_bytes();
     (void)pthread_setcancelstate(before, &ignored);
+    errno = error;
     return bytes;
 }
 
@@ -229,7 +260,10 @@ bool ts_os_register_fork(void (*prepare)(void), void (*parent)(void), void (*chi
 }
 
 bool ts_os_thread_started(void *arg) {
-    return rounds < PTHREAD_DESTRUCTOR_ITERATIONS && pthread_setspecific(exit_key, arg) == 0;
+    int before = errno; /* it may allocate */
+    bool done = rounds < PTHREAD_DESTRUCTOR_ITERATIONS && pthread_setspecific(exit_key, arg) == 0;
+    errno = before;
+    return done;
 }
 
 /* Weak: a program without the loader (linked statically) is never unloaded. */
@@ -239,8 +273,10 @@ bool ts_os_thread_started(void *arg) {
 void ts_os_stay_loaded(void) {
 #ifdef RTLD_NODELETE
     Dl_info info;
+    int before = errno;
     if (!dladdr || !dlopen || !dladdr(&ts_os_native, &info) || !info.dli_fname) return;
     /* Not found under its name: then it is the program itself. The handle is kept, too. */
     (void)dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
+    errno = before;
 #endif
 }

@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "os/stack.h"
 
+#include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -19,7 +20,9 @@ void ts_os_stack_prepare(void) {
 
 unsigned ts_os_stack(void **frames, unsigned capacity) {
 #ifdef HAS_BACKTRACE
+    int before = errno; /* the first call loads the unwinder */
     int n = backtrace ? backtrace(frames, (int)capacity) : 0;
+    errno = before;
     return n > 0 ? (unsigned)n : 0;
 #else
     (void)frames, (void)capacity;
@@ -58,7 +61,9 @@ static int show(struct dl_phdr_info *info, size_t bytes, void *arg) {
 
 void ts_os_modules(void (*fn)(void *, const ts_os_module *), void *arg) {
     walk w = {fn, arg};
+    int before = errno;
     (void)dl_iterate_phdr(show, &w);
+    errno = before;
 }
 
 #else

@@ -122,8 +122,10 @@ static void start_or_say(void) {
 /* The mapping is shared with the parent, and its thread is not here. */
 static void in_child(void) {
     bool had = page != NULL;
+    int before = errno;
     let_go();
     if (had) start_or_say();
+    errno = before;
 }
 
 void ts_page_start(void) {
