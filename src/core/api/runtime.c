@@ -5,6 +5,7 @@
 #include "epoch/sample.h"
 #include "epoch/stacks.h"
 #include "heap/care.h"
+#include "heap/leaks.h"
 #include "os/os.h"
 #include "region/pool.h"
 #include "stats/page.h"
@@ -141,6 +142,7 @@ static bool start_locked(void) {
         if (!ts_heap_init()) return false;
         ts_epoch_init();
         ts_domain_init();
+        if (ts_care_on_memcheck()) ts_leaks_start(ts_domain_show_cleanups);
         tables_made = true;
     }
     if (!hooks_made) {

@@ -64,6 +64,9 @@ void *ts_domain_promote(uint64_t id, void *p);
 /* slab_alloc off its fast path, inside a domain. */
 void *ts_domain_alloc(size_t size);
 void ts_domain_fork_child(void);
+/* Shows what cleanups that have not run are to get. For a tool that looks when the process ends, without any lock: a cleanup that comes
+   or runs meanwhile may be missed. */
+void ts_domain_show_cleanups(void (*keep)(void *arg));
 /* Ends all domains of an allocator without running their cleanups. */
 void ts_domain_destroy_all(ts_allocator *allocator);
 

@@ -69,6 +69,15 @@ static void run_cleanups(ts_domain *d) {
     }
 }
 
+TS_RACY TS_COLD void ts_domain_show_cleanups(void (*keep)(void *arg)) {
+    uint32_t high = ts_table_high(&ts_domains);
+    for (uint32_t i = 1; i < high; i++) {
+        const ts_domain *d = ts_table_at(&ts_domains, i);
+        if (ts_load_acquire(&d->entry.id) == 0) continue;
+        for (const ts_cleanup *c = ts_load_relaxed(&d->cleanups); c; c = c->next) keep(c->arg);
+    }
+}
+
 /* What is being done with a domain that is busy, and whether it ends afterwards. */
 enum { QUIET, ENDS, RESETS, RESETS_THEN_ENDS };
 

@@ -94,9 +94,9 @@ void *ts_span_alloc(ts_allocator *allocator, EpochId id, size_t size, size_t ali
 }
 
 /* Its object is dead, and nobody else has the units. */
-TS_COLD static void take_back_span(const ts_allocator *allocator, uint32_t unit, bool freed) {
+TS_COLD static void take_back_span(const ts_allocator *allocator, uint32_t unit) {
     char *p = ts_unit_address(unit);
-    ts_care_span_end(allocator, p, ts_slab_at(unit)->u.span.bytes, freed);
+    ts_care_span_end(allocator, p, ts_slab_at(unit)->u.span.bytes);
 }
 
 static void count_freed(ts_epoch *epoch, ts_allocator *allocator, const ts_slab *slab) {
@@ -141,7 +141,7 @@ bool ts_span_free(ts_allocator *allocator, uint32_t unit, uint64_t word, uint32_
     /* Who frees the allocator ends this epoch before the record, and so comes after this. */
     ts_allocator_pin(allocator);
     ts_epoch_release(epoch);
-    if (TS_UNLIKELY(allocator->care)) take_back_span(allocator, unit, true);
+    if (TS_UNLIKELY(allocator->care)) take_back_span(allocator, unit);
     ts_span_release(allocator, unit, units);
     ts_allocator_unpin(allocator);
     if (drained) ts_epoch_finish(epoch, id);
@@ -204,7 +204,7 @@ void ts_span_release_list(ts_allocator *allocator, uint32_t first) {
     while (first) {
         ts_slab *slab = ts_slab_at(first);
         uint32_t next = slab->next;
-        if (TS_UNLIKELY(allocator->care)) take_back_span(allocator, first, false);
+        if (TS_UNLIKELY(allocator->care)) take_back_span(allocator, first);
         ts_span_release(allocator, first, slab->u.span.units);
         first = next;
     }

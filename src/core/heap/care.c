@@ -59,9 +59,13 @@ static void allow(void *at, size_t bytes, bool defined) {
     (void)at, (void)bytes, (void)defined;
 }
 
+/* What is live in it is freed here, to memcheck too: it says later where. (Of a pool that is only destroyed it forgets all.) */
 static void end_pool(void *at) {
 #if defined(TSLAB_VALGRIND)
-    if (on_memcheck && VALGRIND_MEMPOOL_EXISTS(at)) VALGRIND_DESTROY_MEMPOOL(at);
+    if (on_memcheck && VALGRIND_MEMPOOL_EXISTS(at)) {
+        VALGRIND_MEMPOOL_TRIM(at, at, 0);
+        VALGRIND_DESTROY_MEMPOOL(at);
+    }
 #endif
     (void)at;
 }
@@ -113,12 +117,8 @@ void ts_care_end(const ts_allocator *allocator, void *at, size_t bytes) {
     }
 }
 
-void ts_care_span_end(const ts_allocator *allocator, void *at, size_t bytes, bool freed) {
+void ts_care_span_end(const ts_allocator *allocator, void *at, size_t bytes) {
     if (!(allocator->care & TS_CARE_MARK)) return;
-#if defined(TSLAB_VALGRIND)
-    if (on_memcheck && freed) VALGRIND_MEMPOOL_FREE(at, at); /* so that it can say who freed it */
-#endif
-    (void)freed;
     end_pool(at);
     forbid(at, bytes);
 }

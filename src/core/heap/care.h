@@ -47,7 +47,7 @@ static inline void ts_care_begin(const ts_allocator *allocator, void *at, size_t
 /* All objects of the slab or span have died at once. */
 void ts_care_end(const ts_allocator *allocator, void *at, size_t bytes);
 /* The same for a span, which was freed or died with its epoch; filling is for what stays warm (ts_span_release). */
-void ts_care_span_end(const ts_allocator *allocator, void *at, size_t bytes, bool freed);
+void ts_care_span_end(const ts_allocator *allocator, void *at, size_t bytes);
 
 /* The rest: only with allocator->care. `home` is the start of the slab or span, `usable` the bytes of the slot. */
 
