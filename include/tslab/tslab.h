@@ -24,6 +24,7 @@
 #ifndef TSLAB_TSLAB_H
 #define TSLAB_TSLAB_H
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -48,6 +49,13 @@
 #define TSLAB_API __attribute__((visibility("default"))) TSLAB_NOPLT
 #else
 #define TSLAB_API
+#endif
+
+/* The compiler checks the arguments as printf's. */
+#if defined(__GNUC__) || defined(__clang__)
+#define TSLAB_PRINTF(text, first) __attribute__((format(printf, text, first)))
+#else
+#define TSLAB_PRINTF(text, first)
 #endif
 
 #ifdef __cplusplus
@@ -218,6 +226,16 @@ TSLAB_API bool slab_free(SlabAllocator *allocator, void *pointer);
 TSLAB_API size_t slab_usable_size(SlabAllocator *allocator, const void *pointer);
 /* Whether pointer is the start of a live object of this allocator. */
 TSLAB_API bool slab_owns(SlabAllocator *allocator, const void *pointer);
+/* pointer NULL: slab_malloc_epoch in that epoch. Otherwise slab_realloc: the object stays in its own epoch. */
+TSLAB_API void *slab_realloc_epoch(SlabAllocator *allocator, void *pointer, size_t size, EpochId epoch);
+/* slab_free in whichever allocator owns the object. NULL: true. false: no allocator of the process owns it. */
+TSLAB_API bool slab_release(void *pointer);
+/* Shows every live object of the epoch to fn, with its usable bytes, in no particular order. fn returns false to stop.
+   Returns how many objects were shown; 0 with EINVAL: no such epoch or allocator, or fn is NULL. Nothing should happen
+   in the epoch meanwhile: an object that another call allocates or frees may be shown or not. Cost: a look at each slab
+   of the process (ns), and some 50 ns an object. */
+TSLAB_API size_t slab_walk(SlabAllocator *allocator, EpochId epoch, bool (*fn)(void *object, size_t bytes, void *arg),
+                           void *arg);
 
 /* ---- handles ---------------------------------------------------------------------------------- */
 /*
@@ -326,6 +344,9 @@ TSLAB_API bool epoch_domain_reset(EpochDomain *domain, size_t keep_bytes);
    (else it is as everywhere outside of domains), or by slab_malloc_epoch() with the domain's allocator and epoch.
    false: EPERM, EINVAL, ENOMEM. */
 TSLAB_API bool epoch_domain_on_destroy(EpochDomain *domain, void (*fn)(void *), void *arg);
+/* Takes back the newest cleanup that was registered with this function and this argument. false: ENOENT there is none,
+   EPERM, EINVAL. Cost: a look at each newer cleanup. */
+TSLAB_API bool epoch_domain_off_destroy(EpochDomain *domain, void (*fn)(void *), void *arg);
 /* Gives the domain up; the next thread that enters it owns it. This thread must have left it (EPERM). Until then nobody
    owns it, and it is no less another thread's than if somebody did: it can be closed (epoch_domain_force_close), and
    its epoch destroyed, but not itself. */
@@ -339,6 +360,29 @@ TSLAB_API EpochId epoch_domain_epoch(const EpochDomain *domain);
    errno ESTALE if that domain has been closed or destroyed: never an object of an outer one. In a scope domain it is
    aligned to 16: for more, slab_aligned_epoch with the domain's allocator and epoch. */
 TSLAB_API void *slab_alloc(size_t size);
+
+/*
+ * More objects of the innermost domain: where slab_alloc would put them, and with its errors.
+ * Cost: as slab_alloc, and what is written to the object.
+ */
+
+/* n * size bytes, zeroed. ENOMEM if the product overflows. */
+TSLAB_API void *slab_alloc_zero(size_t n, size_t size);
+/* alignment: a power of two, otherwise EINVAL; up to 1 GiB, beyond that ENOMEM. */
+TSLAB_API void *slab_alloc_aligned(size_t alignment, size_t size);
+/* pointer NULL: slab_alloc. Otherwise as slab_realloc: in the object's own epoch, of whichever allocator owns it.
+   EINVAL: none does. */
+TSLAB_API void *slab_alloc_resize(void *pointer, size_t size);
+/* A copy of a text, of at most n bytes of it and a terminating zero, or of n bytes. */
+TSLAB_API char *slab_alloc_strdup(const char *text);
+TSLAB_API char *slab_alloc_strndup(const char *text, size_t n);
+TSLAB_API void *slab_alloc_memdup(const void *from, size_t n);
+/* A formatted text. errno as vsnprintf sets it where the format is at fault. */
+TSLAB_API char *slab_alloc_printf(const char *format, ...) TSLAB_PRINTF(1, 2);
+TSLAB_API char *slab_alloc_vprintf(const char *format, va_list arguments) TSLAB_PRINTF(1, 0);
+/* An object in the named domain, whether or not this thread is inside it. NULL with errno: EPERM another thread's
+   domain, EINVAL not a domain, ESTALE its epoch is closed, ENOMEM. Cost: slab_alloc and some 14 instructions. */
+TSLAB_API void *epoch_domain_alloc(EpochDomain *domain, size_t size);
 /* Moves one object into the domain (an outer one, usually): copied there, freed here. Its new address, or
    NULL and the object untouched: EINVAL not a live object of the domain's allocator, EPERM, ESTALE, ENOMEM. */
 TSLAB_API void *slab_promote(EpochDomain *to, void *pointer);

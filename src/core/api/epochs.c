@@ -170,6 +170,10 @@ bool epoch_domain_on_destroy(EpochDomain *domain, void (*fn)(void *), void *arg)
     return ts_domain_on_destroy(domain_id(domain), fn, arg);
 }
 
+bool epoch_domain_off_destroy(EpochDomain *domain, void (*fn)(void *), void *arg) {
+    return ts_domain_off_destroy(domain_id(domain), fn, arg);
+}
+
 bool epoch_domain_hand_over(EpochDomain *domain) { return ts_domain_hand_over(domain_id(domain)); }
 
 EpochDomain *epoch_domain_current(void) { return ts_thread.domain ? domain_public(ts_thread.domain->domain) : NULL; }

@@ -8,6 +8,7 @@
 #include "heap/bin.h"
 #include "heap/fast.h"
 #include "heap/foreign_open.h"
+#include "heap/named.h"
 #include "heap/renew.h"
 #include "heap/scope.h"
 
@@ -75,20 +76,44 @@ TS_ENTRY TS_NOINLINE static void *malloc_epoch_other(uintptr_t token, size_t siz
     return ts_alloc(token, size, epoch);
 }
 
+static void *settled(void *p);
+
+/* Into a scope that the thread has not used last, or whose current slab has no room. Inside an operation; the allocator is the
+   thread's, and epoch is not EPOCH_NONE. */
+TS_ENTRY TS_NOINLINE static void *malloc_epoch_scope(size_t size, EpochId epoch) {
+    ts_tls *tls = &ts_thread;
+    void *p = NULL;
+    if (TS_LIKELY(ts_is_relaxed_64(&tls->last->b.open_id, epoch)) || ts_find_scope(tls, epoch))
+        p = ts_named_next(tls, tls->last, size);
+    ts_op_end(tls);
+    if (TS_UNLIKELY(p == NULL)) return ts_alloc(tls->token, size, epoch);
+    return TS_UNLIKELY(ts_epoch_is_anything_noted()) ? settled(p) : p;
+}
+
 TS_ENTRY void *slab_malloc_epoch(SlabAllocator *allocator, size_t size, EpochId epoch) {
     ts_tls *tls = &ts_thread;
     ts_op_begin(tls);
-    if (block_serves(tls, ts_token(allocator), epoch) && TS_LIKELY(NORMAL_SIZE(size))) {
-        ts_bin *bin = ts_bin_at(tls->block, ts_classes.bin[size]);
-        void *p = ts_fast_pop(bin, TS_NORMAL);
-        if (TS_UNLIKELY(p == NULL)) {
-            p = ts_fast_word(bin, TS_NORMAL);
-            if (TS_UNLIKELY(p == NULL)) return malloc_epoch_claimed(bin, size, epoch);
-        }
+    if (TS_UNLIKELY(tls->token != ts_token(allocator)) || TS_UNLIKELY(epoch == EPOCH_NONE))
+        return malloc_epoch_other(ts_token(allocator), size, epoch);
+    if (TS_UNLIKELY(ts_is_other_relaxed_64(&tls->block->b.open_id, epoch))) {
+        ts_scope_block *scope = tls->last;
+        uint64_t bump, next;
+        if (TS_UNLIKELY(ts_is_other_relaxed_64(&scope->b.open_id, epoch)) ||
+            TS_UNLIKELY(!ts_fast_has_room(scope, size, &bump, &next)))
+            return malloc_epoch_scope(size, epoch);
+        void *at = ts_fast_bump(scope, bump, next);
         ts_op_end(tls);
-        return p;
+        return at;
     }
-    return malloc_epoch_other(ts_token(allocator), size, epoch);
+    if (TS_UNLIKELY(!NORMAL_SIZE(size))) return malloc_epoch_other(ts_token(allocator), size, epoch);
+    ts_bin *bin = ts_bin_at(tls->block, ts_classes.bin[size]);
+    void *p = ts_fast_pop(bin, TS_NORMAL);
+    if (TS_UNLIKELY(p == NULL)) {
+        p = ts_fast_word(bin, TS_NORMAL);
+        if (TS_UNLIKELY(p == NULL)) return malloc_epoch_claimed(bin, size, epoch);
+    }
+    ts_op_end(tls);
+    return p;
 }
 
 TS_ENTRY TS_NOINLINE static void *malloc_claimed(ts_bin *bin, size_t size) {
@@ -211,7 +236,8 @@ TS_ENTRY void *slab_aligned_epoch(SlabAllocator *allocator, size_t alignment, si
         errno = ENOMEM;
         return NULL;
     }
-    return ts_alloc_aligned(ts_token(allocator), alignment < 16 ? 16 : alignment, size, epoch, false);
+    if (alignment <= 16) return slab_malloc_epoch(allocator, size, epoch);
+    return ts_alloc_aligned(ts_token(allocator), alignment, size, epoch, false);
 }
 
 TS_COLD static bool rejected(uintptr_t token, const char *call, const void *p, const SlabHandle *handle) {
@@ -255,6 +281,24 @@ TS_COLD static bool free_again(uintptr_t token, void *p) {
     return free_rest(token, p);
 }
 
+static bool free_other(uintptr_t token, void *p);
+
+/* The last of 1024 bytes, or no object of the thread's own scope. Inside an operation. */
+TS_NOINLINE static bool free_scope_last(uintptr_t token, void *p, uint64_t entry) {
+    ts_tls *tls = &ts_thread;
+    if (TS_UNLIKELY(!ts_fast_free_scope(tls, entry, true))) return free_other(token, p);
+    ts_op_end(tls);
+    return true;
+}
+
+/* Not in this thread's own open churn block of part NORMAL: in a scope of its, or elsewhere. Inside an operation. */
+TS_NOINLINE static bool free_scope(uintptr_t token, void *p, uint64_t entry) {
+    ts_tls *tls = &ts_thread;
+    if (TS_UNLIKELY(!ts_fast_free_scope(tls, entry, false))) return free_scope_last(token, p, entry);
+    ts_op_end(tls);
+    return true;
+}
+
 /* Not in this thread's own open block of part NORMAL: another thread's object, as a rule, by way of the heap's bracket for the sake
    of fork (foreign.c). Not while timing is on. Inside an operation. */
 TS_NOINLINE static bool free_other(uintptr_t token, void *p) {
@@ -296,7 +340,7 @@ TS_ENTRY bool slab_free(SlabAllocator *allocator, void *p) {
     if (TS_UNLIKELY(tls->token != ts_token(allocator)) || TS_UNLIKELY(entry >= ts_region.part[TS_NORMAL].limit))
         return free_other(ts_token(allocator), p);
     ts_fast_result r = ts_fast_free(tls, TS_NORMAL, entry, p, false, SLAB_HANDLE_NONE);
-    if (TS_UNLIKELY(!r.freed)) return free_other(ts_token(allocator), p);
+    if (TS_UNLIKELY(!r.freed)) return free_scope(ts_token(allocator), p, entry);
     if (TS_UNLIKELY(r.full)) return free_full(r.block, p, r.bin, r.granule);
     ts_op_end(tls);
     return true;
@@ -352,22 +396,65 @@ TS_ALWAYS_INLINE void *alloc_obj_fast(ts_tls *tls, size_t size, SlabHandle *out,
     return p;
 }
 
-TS_ENTRY void *alloc_obj_epoch(SlabAllocator *allocator, size_t size, EpochId epoch, SlabHandle *out) {
-    if (TS_UNLIKELY(!out)) {
-        errno = EINVAL;
-        return NULL;
-    }
+/* As new_handle, of an object that the operation has just taken from the current slab. */
+TS_ALWAYS_INLINE SlabHandle new_scope_handle(const ts_scope_block *block, const void *p) {
+    uint32_t unit = ts_load_relaxed(&block->current);
+    ts_slab *slab = ts_slab_at(unit);
+    ts_keep_relaxed(&slab->handled, 1);
+    /* As ts_handle_pack; a slab's generation has no more bits than a handle has for it. */
+    return (uint64_t)unit << 42 | (uint64_t)ts_load_relaxed(&slab->gen) << 18 |
+           ((uintptr_t)p << 4 & (uint64_t)(TS_UNIT_ENTRIES - 1) << 8) |
+           (TS_HANDLE_SCOPE << TS_HANDLE_KIND_SHIFT | TS_HANDLE_FORMAT);
+}
+
+TS_COLD static void *no_place_for_handle(void) {
+    errno = EINVAL;
+    return NULL;
+}
+
+/* As malloc_epoch_scope. Likewise. */
+TS_ENTRY TS_NOINLINE static void *alloc_obj_scope(size_t size, EpochId epoch, SlabHandle *out) {
     ts_tls *tls = &ts_thread;
     void *p = NULL;
-    ts_op_begin(tls);
-    if (block_serves(tls, ts_token(allocator), epoch)) {
+    if (TS_LIKELY(ts_is_relaxed_64(&tls->last->b.open_id, epoch)) || ts_find_scope(tls, epoch))
+        p = ts_named_next(tls, tls->last, size);
+    if (TS_LIKELY(p != NULL)) *out = new_scope_handle(tls->last, p);
+    ts_op_end(tls);
+    if (TS_UNLIKELY(p == NULL)) return ts_alloc_object(tls->token, size, epoch, out);
+    return TS_UNLIKELY(ts_epoch_is_anything_noted()) ? settled(p) : p;
+}
+
+/* Into the churn block of the epoch used last, or another case. Inside an operation. */
+TS_ENTRY TS_NOINLINE static void *alloc_obj_churn(uintptr_t token, size_t size, EpochId epoch, SlabHandle *out) {
+    ts_tls *tls = &ts_thread;
+    void *p = NULL;
+    if (block_serves(tls, token, epoch)) {
         if (TS_LIKELY(NORMAL_SIZE(size)))
             p = alloc_obj_fast(tls, size, out, TS_NORMAL);
         else if (size <= SMALL_BYTES)
             p = alloc_obj_fast(tls, size, out, TS_SMALL);
     }
     ts_op_end(tls);
-    return TS_LIKELY(p != NULL) ? p : ts_alloc_object(ts_token(allocator), size, epoch, out);
+    return TS_LIKELY(p != NULL) ? p : ts_alloc_object(token, size, epoch, out);
+}
+
+/* Of its own, so that what follows needs no stack in a scope. */
+TS_ENTRY void *alloc_obj_epoch(SlabAllocator *allocator, size_t size, EpochId epoch, SlabHandle *out) {
+    if (TS_UNLIKELY(!out)) return no_place_for_handle();
+    ts_tls *tls = &ts_thread;
+    ts_op_begin(tls);
+    if (TS_UNLIKELY(tls->token != ts_token(allocator)) || TS_UNLIKELY(epoch == EPOCH_NONE) ||
+        !ts_is_other_relaxed_64(&tls->block->b.open_id, epoch))
+        return alloc_obj_churn(ts_token(allocator), size, epoch, out);
+    ts_scope_block *scope = tls->last;
+    uint64_t bump, next;
+    if (TS_UNLIKELY(ts_is_other_relaxed_64(&scope->b.open_id, epoch)) ||
+        TS_UNLIKELY(!ts_fast_has_room(scope, size, &bump, &next)))
+        return alloc_obj_scope(size, epoch, out);
+    void *p = ts_fast_bump(scope, bump, next);
+    *out = new_scope_handle(scope, p);
+    ts_op_end(tls);
+    return p;
 }
 
 /* The usual case: of this thread's own open block, in a unit of the part. false: another; nothing was done, and the operation goes on.

@@ -83,6 +83,12 @@ static inline bool ts_is_below_relaxed_64(const _Atomic uint64_t *p, uint64_t v)
     __asm__("cmpq %2, %1" : "=@ccb"(is) : "m"(*(const uint64_t *)(const void *)p), "er"(v));
     return is;
 }
+/* Whether a word of 32 bits is more than v. Likewise. */
+static inline bool ts_is_above_relaxed_32(const _Atomic uint32_t *p, uint32_t v) {
+    bool is;
+    __asm__("cmpl %2, %1" : "=@cca"(is) : "m"(*(const uint32_t *)(const void *)p), "er"(v));
+    return is;
+}
 #endif
 #define ts_add_owned(p, v) \
     _Generic((p), _Atomic uint64_t * : ts_add_owned_64, _Atomic uint32_t * : ts_add_owned_32)((p), (v))
@@ -100,6 +106,7 @@ static inline bool ts_is_below_relaxed_64(const _Atomic uint64_t *p, uint64_t v)
 #define ts_is_relaxed_64(p, v) (ts_load_relaxed(p) == (v))
 #define ts_is_other_relaxed_64(p, v) (ts_load_relaxed(p) != (v))
 #define ts_is_below_relaxed_64(p, v) (ts_load_relaxed(p) < (v))
+#define ts_is_above_relaxed_32(p, v) (ts_load_relaxed(p) > (v))
 #endif
 
 /* A word that only the caller's thread writes is v afterwards; a word that already is, as its use before left it, is not stored

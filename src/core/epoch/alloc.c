@@ -175,6 +175,12 @@ TS_ALWAYS_INLINE void *bump(ts_scope_block *block, size_t bytes, size_t align) {
     return next <= ts_load_relaxed(&block->limit) ? ts_fast_bump(block, word, next) : NULL;
 }
 
+/* Found at once by the next call with the epoch's id, or its domain (api/named.h). */
+static void remember_last(ts_heap *heap, ts_scope_block *block) {
+    ts_heap_bind(heap, block->b.share);
+    if (heap->sample_rate == 0 && !block->b.slow && ts_thread.token == block->b.share->token) ts_thread.last = block;
+}
+
 static void *scope_alloc(ts_heap *heap, ts_scope_block *block, size_t bytes, size_t align, EpochId id, ts_taken *t) {
     ts_share *share = block->b.share;
     for (bool no_memory = false;;) {
@@ -194,7 +200,10 @@ static void *scope_alloc(ts_heap *heap, ts_scope_block *block, size_t bytes, siz
             if (p) note(share->allocator, p, TS_COUNT_SCOPE, t);
         }
         ts_heap_leave(heap);
-        if (p) return p;
+        if (p) {
+            remember_last(heap, block);
+            return p;
+        }
         if (!open) {
             errno = ESTALE;
             return NULL;

@@ -163,6 +163,8 @@ static bool check_tls(ts_check *check, const ts_heap *heap) {
     const ts_scope_block *scope = ts_load_relaxed(&tls->scope);
     REQUIRE(scope == &ts_no_scope || in_lines(scope), "heap %u: cached scope block at %p", heap->id,
             (const void *)scope);
+    REQUIRE(tls->last == &ts_no_scope || in_lines(tls->last), "heap %u: scope block used last at %p", heap->id,
+            (const void *)tls->last);
     REQUIRE(!ts_is_in_op(tls), "heap %u: its thread is inside of an operation", heap->id);
     return true;
 }

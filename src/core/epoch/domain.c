@@ -110,20 +110,13 @@ TS_NOINLINE void ts_domain_follow(ts_heap *heap, const ts_domain_scope *top) {
     if (is_block_of(b, heap, top->epoch)) ts_set_scope(&ts_thread, b);
 }
 
-/* After the fields of a domain were read: they are that domain's. Another thread can end a shared one at any moment, and
-   its entry can be in use again. acquire: the loads before come first; partner of the fence in begin_domain. */
-TS_ALWAYS_INLINE bool is_still(const ts_domain *d, uint64_t id) {
-    atomic_thread_fence(memory_order_acquire);
-    return ts_load_relaxed(&d->entry.id) == id;
-}
-
 /* As it is known by that id. */
 TS_ALWAYS_INLINE bool read_fields(const ts_domain *d, uint64_t id, ts_allocator **allocator, uintptr_t *token,
                                   EpochId *epoch) {
     *allocator = ts_load_relaxed(&d->allocator);
     *token = ts_load_relaxed(&d->token);
     *epoch = ts_load_relaxed(&d->epoch);
-    return is_still(d, id);
+    return ts_domain_is_still(d, id);
 }
 
 bool ts_domain_read(uint64_t id, uintptr_t *token, EpochId *epoch) {
@@ -157,7 +150,7 @@ TS_NOINLINE static bool enter_slowly(uint64_t id) {
     ts_scope_block *block = ts_load_relaxed(&d->block);
     uintptr_t token = ts_load_relaxed(&d->token);
     ts_allocator *allocator = ts_load_relaxed(&d->allocator);
-    if (TS_UNLIKELY(!is_still(d, id))) return ts_domain_refuse("epoch_domain_enter", id, NULL, EINVAL);
+    if (TS_UNLIKELY(!ts_domain_is_still(d, id))) return ts_domain_refuse("epoch_domain_enter", id, NULL, EINVAL);
     /* While a block of this thread is open in the epoch, the epoch is ACTIVE. */
     bool here = is_block_of(block, heap, epoch);
     if (!here) {
@@ -189,7 +182,7 @@ bool ts_domain_enter(uint64_t id) {
     ts_scope_block *block = ts_load_relaxed(&d->block);
     uintptr_t token = ts_load_relaxed(&d->token);
     ts_domain_scope *scope = heap->spare_scope;
-    if (TS_UNLIKELY(!is_still(d, id)) || TS_UNLIKELY(!scope) || TS_UNLIKELY(!is_block_of(block, heap, epoch)) ||
+    if (TS_UNLIKELY(!ts_domain_is_still(d, id)) || TS_UNLIKELY(!scope) || TS_UNLIKELY(!is_block_of(block, heap, epoch)) ||
         TS_UNLIKELY(ts_domain_is_timed(heap)))
         return enter_slowly(id);
     heap->spare_scope = NULL;

@@ -59,6 +59,8 @@ bool ts_domain_force_close(uint64_t id);
 bool ts_domain_reset(uint64_t id, size_t keep_bytes);
 bool ts_domain_on_destroy(uint64_t id, void (*fn)(void *), void *arg);
 bool ts_domain_hand_over(uint64_t id);
+/* Takes back the newest cleanup with that function and argument. */
+bool ts_domain_off_destroy(uint64_t id, void (*fn)(void *), void *arg);
 /* The object moved into the domain. */
 void *ts_domain_promote(uint64_t id, void *p);
 /* slab_alloc off its fast path, inside a domain. */

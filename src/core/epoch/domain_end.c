@@ -51,6 +51,25 @@ bool ts_domain_on_destroy(uint64_t id, void (*fn)(void *), void *arg) {
     return ts_domain_fail(EINVAL);
 }
 
+bool ts_domain_off_destroy(uint64_t id, void (*fn)(void *), void *arg) {
+    ts_domain *d = ts_domain_mine(id, "epoch_domain_off_destroy");
+    if (!d) return false;
+    ts_epoch *epoch = epoch_of(d);
+    ts_epoch_acquire(epoch);
+    bool same = ts_load_relaxed(&d->entry.id) == id;
+    ts_cleanup *before = NULL, *c = same ? ts_load_relaxed(&d->cleanups) : NULL;
+    while (c && (c->fn != fn || c->arg != arg)) {
+        before = c;
+        c = c->next;
+    }
+    if (c && before) before->next = c->next;
+    if (c && !before) ts_store_relaxed(&d->cleanups, c->next);
+    ts_epoch_release(epoch);
+    if (!c) return ts_domain_fail(same ? ENOENT : EINVAL);
+    ts_lines_give(TS_LINES_CLEANUP, c);
+    return true;
+}
+
 /* One registered while they run is newer than the rest, so it comes next. What they leave in errno is not the caller's. */
 static void run_cleanups(ts_domain *d) {
     if (!ts_load_relaxed(&d->cleanups)) return;

@@ -21,6 +21,13 @@ static inline bool ts_domain_refuse(const char *call, uint64_t id, const char *w
     return ts_domain_fail(error);
 }
 
+/* After the fields of a domain were read: they are that domain's. Another thread can end a shared one at any moment, and
+   its entry can be in use again. acquire: the loads before come first; partner of the fence in begin_domain. */
+TS_ALWAYS_INLINE bool ts_domain_is_still(const ts_domain *d, uint64_t id) {
+    atomic_thread_fence(memory_order_acquire);
+    return ts_load_relaxed(&d->entry.id) == id;
+}
+
 #define TS_OF_ANOTHER_THREAD "belongs to another thread"
 #define TS_IS_ENDING "its cleanups are running"
 

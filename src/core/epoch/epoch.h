@@ -237,6 +237,8 @@ static inline bool ts_locate(const void *p, uint32_t *unit, uint64_t *entry) {
     return false;
 }
 
+/* Of the allocator in whose slab or span p lies, whether or not an object starts there; 0: in none. Takes no lock. */
+uintptr_t ts_object_owner(const void *p);
 /* Whether p is the start of a live object of the allocator, and all about it. */
 bool ts_object_at(uintptr_t allocator, const void *p, ts_object *out);
 /* The same; false for a span, which is looked at under its epoch's lock: for who holds a heap. */

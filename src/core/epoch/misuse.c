@@ -51,6 +51,19 @@ void ts_misuse(uintptr_t token, const char *call, const void *p, const SlabHandl
     tell(&line, mode);
 }
 
+void ts_misuse_foreign(const char *call, const void *p) {
+    int mode = ts_load_relaxed(&ts_misuse_default);
+    TS_PROBE3(free__rejected, call, p, SLAB_HANDLE_NONE);
+    if (TS_LIKELY(mode == SLAB_MISUSE_IGNORE)) return;
+    ts_line line;
+    begin(&line, call);
+    ts_line_text(&line, "pointer ");
+    ts_line_hex(&line, (uintptr_t)p);
+    ts_line_text(&line, ": ");
+    ts_diagnose_pointer(&line, 0, p);
+    tell(&line, mode);
+}
+
 void ts_misuse_free(uintptr_t token, const char *call, const void *p, const SlabHandle *handle) {
     ts_allocator *a = ts_allocator_find(token);
     if (a) ts_fetch_add_relaxed(&a->rejected_frees, 1);

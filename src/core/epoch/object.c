@@ -81,6 +81,24 @@ bool ts_object_at(uintptr_t token, const void *p, ts_object *out) {
     return ts_locate(p, &unit, &entry) && look(token, unit, entry, true, out);
 }
 
+/* A hint: the call that gets it looks at the object itself. */
+uintptr_t ts_object_owner(const void *p) {
+    uint32_t unit;
+    uint64_t entry;
+    if (!ts_locate(p, &unit, &entry)) return 0;
+    uint64_t w = ts_load_acquire(ts_unit_word(unit));
+    if (w == 0 || (w & TS_UNIT_ZOMBIE)) return 0;
+    if (w & TS_UNIT_SPAN) {
+        uint32_t index = ts_load_relaxed(&ts_slab_at(unit)->queue_next);
+        if (index == 0 || index >= ts_table_high(&ts_epochs)) return 0;
+        const ts_epoch *epoch = ts_table_at(&ts_epochs, index);
+        const ts_allocator *allocator = ts_load_relaxed(&epoch->allocator);
+        return allocator ? (uintptr_t)ts_load_acquire(&allocator->entry.id) : 0;
+    }
+    const ts_block *block = ts_block_of_line(ts_word_line(w), (w & TS_UNIT_SCOPE) != 0);
+    return ts_era(block) == ts_word_era(w) ? ts_load_relaxed(&block->allocator) : 0;
+}
+
 bool ts_object_at_in_slab(uintptr_t token, const void *p, ts_object *out) {
     uint32_t unit;
     uint64_t entry;

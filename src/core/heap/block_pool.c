@@ -37,6 +37,7 @@ static void drop_hints(ts_heap *heap) {
     }
     if (ts_load_relaxed(&ts_thread.block->b.open_id) == TS_ID_NEVER) ts_thread.block = &ts_no_block;
     if (ts_load_relaxed(&ts_thread.rolling->b.open_id) == TS_ID_NEVER) ts_thread.rolling = &ts_no_block;
+    if (ts_load_relaxed(&ts_thread.last->b.open_id) == TS_ID_NEVER) ts_thread.last = &ts_no_scope;
     if (ts_load_relaxed(&ts_load_relaxed(&ts_thread.scope)->b.open_id) == TS_ID_NEVER)
         ts_set_scope(&ts_thread, &ts_no_scope);
 }

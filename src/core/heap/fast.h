@@ -12,6 +12,7 @@
 
 #include "base/bits.h"
 #include "heap/heap.h"
+#include "heap/scope.h"
 
 /* The object on top of the magazine, made live; NULL: the magazine is empty. */
 TS_ALWAYS_INLINE void *ts_fast_pop(ts_bin *bin, const unsigned part) {
@@ -136,10 +137,53 @@ TS_ALWAYS_INLINE size_t ts_scope_round(size_t size) {
 TS_ALWAYS_INLINE char *ts_fast_bump(ts_scope_block *block, uint64_t bump, uint64_t next) {
     char *at = ts_bump_at(bump);
     ts_state64 *start = &block->bits->start[((uintptr_t)at >> 10) & 15];
-    ts_store_relaxed(start, ts_load_relaxed(start) | (uint64_t)1 << (((uintptr_t)at >> 4) & 63));
+    ts_store_relaxed(start, ts_with_bit(ts_load_relaxed(start), (uintptr_t)at >> 4));
     /* release: who reads bump sees the start bits below it (ts_scope_object_bytes) */
     ts_store_release(&block->bump, next);
     return at;
+}
+
+/* Whether the current slab of a scope has room for an object of `size` bytes, not 0: its bump word is *bump, and *next then. */
+TS_ALWAYS_INLINE bool ts_fast_has_room(const ts_scope_block *block, size_t size, uint64_t *bump, uint64_t *next) {
+    size_t last = (size - 1) | 15; /* rounded up by its last byte: that of size 0 is beyond all */
+    if (TS_UNLIKELY(last >= TS_UNIT_BYTES)) return false;
+    *bump = ts_load_relaxed(&block->bump);
+    *next = ts_bump_next(*bump, last + 1);
+    return TS_LIKELY(!ts_is_below_relaxed_64(&block->limit, *next));
+}
+
+/* Frees an object of the calling thread's own, open scope: its bit, and three counts. The slab stays: that of the last object is
+   the slow path's, as is whatever a flag in the UNIT word tells of. false: nothing was done. `entry` is below the limit of
+   the part. While the block is open nobody else changes its slabs (heap.h, 2). last: also an object behind which none begins in
+   its 1024 bytes; it ends where the next one will begin, or has to be looked for. */
+TS_ALWAYS_INLINE bool ts_fast_free_scope(const ts_tls *tls, uint64_t entry, const bool last) {
+    const ts_part *region = &ts_region.part[TS_NORMAL];
+    uint64_t unit = entry >> TS_ENTRY_UNIT_SHIFT;
+    uint64_t word = ts_load_relaxed(&region->unit[unit]);
+    if (TS_UNLIKELY(!(word & TS_UNIT_SCOPE))) return false;
+    ts_scope_block *block = (ts_scope_block *)(void *)ts_line_address(word >> TS_UNIT_LINE_SHIFT);
+    /* The lower half is the era and SCOPE, if no other flag is set. */
+    if (TS_UNLIKELY(ts_is_other_relaxed_64(&block->b.key, tls->share_key | ((uint32_t)word ^ TS_UNIT_SCOPE))))
+        return false;
+    /* A unit has 64 words of states, of which the first 16 are the start bits: its entries in 64s begin at 16 times its number. */
+    ts_state64 *start = (ts_state64 *)(void *)region->state + (entry >> 6) + unit * (TS_STATES_NORMAL / 4 - 16);
+    ts_state64 *freed = start + 16;
+    uint64_t behind = ts_load_relaxed(start) >> (entry & 63), gone = ts_load_relaxed(freed);
+    /* It starts here, which the lowest bit says, and another behind it. */
+    if (TS_UNLIKELY((behind & 1) == 0) || TS_UNLIKELY(!last && behind == 1)) return false;
+    uint64_t with = ts_with_bit(gone, entry);
+    if (TS_UNLIKELY(with == gone)) return false; /* freed already */
+    ts_slab *slab = ts_slab_in(region, unit);
+    /* Of the current slab `empty_at` means nothing, and at worst sends one object the slow way. */
+    if (TS_UNLIKELY(slab->free_count + 1u == slab->empty_at)) return false;
+    size_t bytes = last ? ts_scope_object_bytes(block, (uint32_t)unit, (uint32_t)entry & (TS_UNIT_ENTRIES - 1))
+                        : ts_ctz64(behind - 1) * 16u;
+    /* release: a foreign free that finds the object freed has seen all that led to it */
+    ts_store_release(freed, with);
+    slab->free_count++;
+    ts_count(&block->frees, 1);
+    ts_count(&block->bytes_freed, bytes);
+    return true;
 }
 
 #endif

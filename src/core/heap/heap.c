@@ -22,6 +22,8 @@ ts_scope_block ts_no_scope = {.b = {.open_id = TS_ID_NEVER, .scope = 1}};
 _Thread_local ts_tls ts_thread = {.block = &ts_no_block,
                                   .rolling = &ts_no_block,
                                   .scope = &ts_no_scope,
+                                  .last = &ts_no_scope,
+                                  .serial = TS_NO_SERIAL,
                                   .token = UINTPTR_MAX,
                                   .share_key = TS_KEY_NO_SHARE};
 
@@ -186,6 +188,7 @@ void ts_heap_unbind(void) {
     ts_thread.share_key = TS_KEY_NO_SHARE;
     ts_thread.block = &ts_no_block;
     ts_thread.rolling = &ts_no_block;
+    ts_thread.last = &ts_no_scope;
     ts_set_scope(&ts_thread, &ts_no_scope);
 }
 
@@ -195,6 +198,7 @@ void ts_heap_bind(ts_heap *heap, const ts_share *share) {
     ts_thread.share_key = ts_share_key(share);
     ts_thread.block = &ts_no_block;
     ts_thread.rolling = &ts_no_block;
+    ts_thread.last = &ts_no_scope;
 }
 
 ts_heap *ts_heap_make(void) {
@@ -222,6 +226,7 @@ ts_heap *ts_heap_make(void) {
     ts_store_seq(&heap->state, TS_HEAP_LIVE);
     ts_lock_release(&heap->lock);
     ts_thread.heap = heap;
+    ts_thread.serial = heap->serial;
     return heap;
 }
 
@@ -334,6 +339,7 @@ void ts_heap_exit(void *arg) {
     ts_lock_acquire(&heap->lock);
     ts_heap_set_tls(heap, NULL);
     ts_thread.heap = NULL;
+    ts_thread.serial = TS_NO_SERIAL;
     /* seq_cst, then a last drain: see ts_foreign_drain_for */
     ts_store_seq(&heap->state, TS_HEAP_ABANDONED);
     ts_fetch_add_relaxed(&ts_heaps_abandoned, 1);

@@ -228,16 +228,19 @@ typedef struct ts_share {
 /* LOST: its thread vanished in a fork of a process in which it could not be held; it stays as it is. */
 typedef enum ts_heap_state { TS_HEAP_STARTING, TS_HEAP_LIVE, TS_HEAP_ABANDONED, TS_HEAP_LOST } ts_heap_state;
 
+#define TS_NO_SERIAL UINT64_MAX /* no thread's */
 /* The part of a thread that its fast paths use. Static and usable before any heap: no entry, no owner. */
 typedef struct ts_tls {
     ts_churn_block *block;           /* block of the epoch used last */
     ts_churn_block *rolling;         /* block of the rolling epoch used last */
     _Atomic(ts_scope_block *) scope; /* block of the innermost domain, if that is a scope; read by others */
+    ts_scope_block *last;            /* block of the scope epoch that was used last by its id, or by its domain */
     _Atomic uintptr_t in_op;         /* see the top of heap.h; read by others */
     uintptr_t token;                 /* allocator used last; UINTPTR_MAX, which is none: no fast paths (no heap, or
                                         timing is on) */
     uint64_t share_key;              /* of this thread's share of it; TS_KEY_NO_SHARE: likewise */
     struct ts_heap *heap;
+    uint64_t serial;                /* of it; TS_NO_SERIAL without one */
     struct ts_domain_scope *domain; /* innermost domain entered */
     struct ts_allocator *settle;    /* over its limit of warm units: to purge when nothing is held */
     uintptr_t settle_token;         /* its use that was meant */

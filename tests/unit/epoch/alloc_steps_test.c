@@ -34,6 +34,7 @@
 #define ts_free stepped_free
 #define ts_realloc stepped_realloc
 #define ts_object_at stepped_object_at
+#define ts_object_owner stepped_object_owner
 #define ts_object_at_in_slab stepped_object_at_in_slab
 #define ts_object_of_handle stepped_object_of_handle
 #define ts_object_usable stepped_object_usable
@@ -59,6 +60,7 @@ static ts_epoch *stepped_find_locked(ts_allocator *of, EpochId id) {
     return epoch;
 }
 bool ts_free(uintptr_t token, void *p, uint32_t generation);
+uintptr_t ts_object_owner(const void *p);
 bool ts_object_at(uintptr_t token, const void *p, ts_object *out);
 bool ts_object_at_in_slab(uintptr_t token, const void *p, ts_object *out);
 size_t ts_object_usable(const ts_object *object);

@@ -1,0 +1,209 @@
+/* The calls that name no allocator: in the innermost domain, or in whatever allocator owns the object; and in a named domain. */
+#include "api/runtime.h"
+
+#include "epoch/domain_parts.h"
+#include "epoch/misuse.h"
+#include "epoch/walk.h"
+#include "heap/fast.h"
+#include "heap/named.h"
+#include "heap/scope.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+static void *refuse(int error) {
+    errno = error;
+    return NULL;
+}
+
+/* ---- in the innermost domain ---------------------------------------------------------------------------- */
+
+/* Where slab_alloc allocates, for what its fast path does not do. false with errno. */
+static bool innermost(uintptr_t *token, EpochId *epoch) {
+    const ts_domain_scope *top = ts_thread.domain;
+    if (top) {
+        *token = top->allocator;
+        *epoch = top->epoch;
+        return true;
+    }
+    SlabAllocator *allocator = slab_allocator_default();
+    *token = ts_token(allocator);
+    *epoch = allocator ? epoch_current(allocator) : EPOCH_NONE;
+    return *epoch != EPOCH_NONE;
+}
+
+static void *alloc_innermost(size_t alignment, size_t size, bool zero) {
+    uintptr_t token;
+    EpochId epoch;
+    if (!innermost(&token, &epoch)) return NULL;
+    void *p = ts_alloc_aligned(token, alignment, size, epoch, zero);
+    if (!p && errno == EINVAL) errno = ESTALE; /* the allocator has ended, and the domain with it */
+    return p;
+}
+
+TS_ENTRY void *slab_alloc_zero(size_t n, size_t size) {
+    size_t bytes;
+    if (TS_UNLIKELY(__builtin_mul_overflow(n, size, &bytes))) return refuse(ENOMEM);
+    /* Spans come zero from the system if they can: below, it is known whether they did. */
+    if (TS_UNLIKELY(bytes > TS_QUARTER_BYTES)) return alloc_innermost(16, bytes, true);
+    void *p = slab_alloc(bytes);
+    return TS_LIKELY(p != NULL) ? memset(p, 0, bytes) : NULL;
+}
+
+TS_ENTRY TS_NOINLINE static void *aligned_other(size_t alignment, size_t size) {
+    if (!ts_is_pow2(alignment)) return refuse(EINVAL);
+    if (alignment <= 16) return slab_alloc(size);
+    if (alignment > (size_t)1 << 30) return refuse(ENOMEM);
+    return alloc_innermost(alignment, size, false);
+}
+
+/* Some bytes are skipped first, or it is another case. */
+TS_ENTRY TS_NOINLINE static void *aligned_behind(size_t alignment, size_t size) {
+    ts_tls *tls = &ts_thread;
+    size_t bytes = (size + 15) & ~(size_t)15;
+    /* A power of two from 32 to a quarter of a unit, and an object of a slab: as the slow path has it. */
+    if (TS_UNLIKELY(!ts_is_pow2(alignment) || alignment - 32 > TS_QUARTER_BYTES - 32 ||
+                    bytes - 16 > TS_SCOPE_MAX_BYTES - 16))
+        return aligned_other(alignment, size);
+    ts_op_begin(tls);
+    ts_scope_block *block = ts_load_relaxed(&tls->scope);
+    void *p = NULL;
+    if (TS_LIKELY(ts_is_other_relaxed_64(&block->b.open_id, TS_ID_NEVER)))
+        p = ts_scope_bump_aligned(block, alignment, bytes);
+    ts_op_end(tls);
+    return TS_LIKELY(p != NULL) ? p : aligned_other(alignment, size);
+}
+
+/* As slab_alloc, whose next object happens to lie right. */
+TS_ENTRY void *slab_alloc_aligned(size_t alignment, size_t size) {
+    ts_tls *tls = &ts_thread;
+    ts_scope_block *block = ts_load_relaxed(&tls->scope);
+    uint64_t bump = ts_load_relaxed(&block->bump);
+    ts_op_begin_bump(tls, bump);
+    /* First: as in slab_alloc. */
+    if (TS_UNLIKELY(ts_is_relaxed_64(&block->b.open_id, TS_ID_NEVER))) return aligned_behind(alignment, size);
+    size_t last = (size - 1) | 15;
+    /* A place of 0 is none. An alignment of 0 is no power of two, and nothing is a multiple of it. */
+    if (TS_UNLIKELY(last >= TS_UNIT_BYTES) ||
+        TS_UNLIKELY((((uintptr_t)ts_bump_at(bump) | alignment) & (alignment - 1)) != 0))
+        return aligned_behind(alignment, size);
+    uint64_t next = ts_bump_next(bump, last + 1);
+    if (TS_UNLIKELY(ts_is_below_relaxed_64(&block->limit, next))) return aligned_behind(alignment, size);
+    return ts_fast_bump(block, bump, next); /* ends the operation */
+}
+
+TS_ENTRY void *slab_alloc_memdup(const void *from, size_t n) {
+    void *p = slab_alloc(n);
+    return p && n ? memcpy(p, from, n) : p;
+}
+
+TS_ENTRY char *slab_alloc_strndup(const char *text, size_t n) {
+    const char *end = memchr(text, 0, n);
+    size_t length = end ? (size_t)(end - text) : n;
+    char *p = length < SIZE_MAX ? slab_alloc(length + 1) : NULL;
+    if (!p) return NULL;
+    memcpy(p, text, length);
+    p[length] = 0;
+    return p;
+}
+
+TS_ENTRY char *slab_alloc_strdup(const char *text) {
+    size_t bytes = strlen(text) + 1;
+    char *p = slab_alloc(bytes);
+    return p ? memcpy(p, text, bytes) : NULL;
+}
+
+/* Most texts are short: they are written once, and copied. */
+TS_ENTRY char *slab_alloc_vprintf(const char *format, va_list arguments) {
+    char text[256];
+    va_list again;
+    va_copy(again, arguments);
+    int length = vsnprintf(text, sizeof text, format, arguments);
+    char *p = length < 0 ? NULL : slab_alloc((size_t)length + 1);
+    if (p && (size_t)length < sizeof text)
+        memcpy(p, text, (size_t)length + 1);
+    else if (p)
+        (void)vsnprintf(p, (size_t)length + 1, format, again);
+    va_end(again);
+    return p;
+}
+
+TS_ENTRY char *slab_alloc_printf(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    char *p = slab_alloc_vprintf(format, arguments);
+    va_end(arguments);
+    return p;
+}
+
+/* ---- in a named domain ----------------------------------------------------------------------------------- */
+
+/* Another case than the usual one; the domain is the calling thread's, or shared. */
+TS_ENTRY TS_NOINLINE static void *domain_alloc_other(uint64_t id, size_t size) {
+    const ts_domain *d = ts_domain_mine(id, "epoch_domain_alloc");
+    uintptr_t token;
+    EpochId epoch;
+    if (!d) return NULL;
+    if (!ts_domain_read(id, &token, &epoch)) return refuse(EINVAL);
+    return slab_malloc_epoch(ts_public(token), size, epoch);
+}
+
+/* The usual domain: this thread's own, whose scope block it has used last by the id of its epoch or the domain. Its entry is looked at
+   before its id is: so it is found as ts_domain_find does, with one compare less. */
+TS_ENTRY void *epoch_domain_alloc(EpochDomain *domain, size_t size) {
+    ts_tls *tls = &ts_thread;
+    uint64_t id = (uintptr_t)domain, index = id & ts_domains.index_mask, bump, next;
+    if (TS_UNLIKELY(index == 0) || TS_UNLIKELY(!ts_is_above_relaxed_32(&ts_domains.high, (uint32_t)index)))
+        return domain_alloc_other(id, size);
+    atomic_thread_fence(memory_order_acquire); /* an entry below it is accessible: as in ts_table_find_strided */
+    const ts_domain *d = (const ts_domain *)(const void *)(ts_domains.base + index * TS_DOMAIN_STRIDE);
+    if (TS_UNLIKELY(ts_load_acquire(&d->owner) != tls->serial)) return domain_alloc_other(id, size);
+    EpochId epoch = ts_load_acquire(&d->epoch); /* acquire: the id is looked at after both; partner of the fence in begin_domain */
+    if (TS_UNLIKELY(ts_is_other_relaxed_64(&d->entry.id, id))) return domain_alloc_other(id, size);
+    ts_op_begin(tls);
+    ts_scope_block *scope = tls->last;
+    if (TS_UNLIKELY(ts_is_other_relaxed_64(&scope->b.open_id, epoch)) ||
+        TS_UNLIKELY(!ts_fast_has_room(scope, size, &bump, &next))) {
+        ts_op_end(tls);
+        return domain_alloc_other(id, size);
+    }
+    void *p = ts_fast_bump(scope, bump, next);
+    ts_op_end(tls);
+    return p;
+}
+
+/* ---- in whichever allocator owns it ---------------------------------------------------------------------- */
+
+TS_COLD static bool owned_by_none(const char *call, const void *p) {
+    ts_misuse_foreign(call, p);
+    return false;
+}
+
+TS_ENTRY bool slab_release(void *p) {
+    if (TS_UNLIKELY(p == NULL)) return true;
+    uintptr_t token = ts_object_owner(p);
+    if (TS_UNLIKELY(token == 0)) return owned_by_none("slab_release", p);
+    return slab_free(ts_public(token), p);
+}
+
+TS_ENTRY void *slab_alloc_resize(void *p, size_t size) {
+    if (p == NULL) return slab_alloc(size);
+    uintptr_t token = ts_object_owner(p);
+    if (TS_LIKELY(token != 0)) return slab_realloc(ts_public(token), p, size);
+    (void)owned_by_none("slab_alloc_resize", p);
+    return refuse(EINVAL);
+}
+
+TS_ENTRY void *slab_realloc_epoch(SlabAllocator *allocator, void *p, size_t size, EpochId epoch) {
+    return p ? slab_realloc(allocator, p, size) : slab_malloc_epoch(allocator, size, epoch);
+}
+
+size_t slab_walk(SlabAllocator *allocator, EpochId epoch, bool (*fn)(void *, size_t, void *), void *arg) {
+    ts_allocator *a = ts_allocator_find(ts_token(allocator));
+    if (!a || !fn || !ts_epoch_find(a, epoch)) {
+        errno = EINVAL;
+        return 0;
+    }
+    return ts_epoch_walk(a->token, epoch, fn, arg);
+}

@@ -1,0 +1,71 @@
+/* The calls of fault_calls_test.c that name no allocator, or a domain. */
+static bool c_epoch_domain_alloc(void) {
+    for (size_t size = 1; size < MIB; size *= 3)
+        if (epoch_domain_alloc(domain, size) == NULL) return false;
+    return true;
+}
+static bool c_epoch_domain_off_destroy(void) {
+    if (!epoch_domain_on_destroy(domain, nothing, a)) return false;
+    must(epoch_domain_off_destroy(domain, nothing, a), "epoch_domain_off_destroy");
+    return true;
+}
+static bool in_domain(bool (*run)(void)) {
+    if (!epoch_domain_enter(domain)) return false;
+    bool done = run();
+    int error = errno;
+    must(epoch_domain_exit(domain), "epoch_domain_exit");
+    errno = error;
+    return done;
+}
+static bool aligned(void) { return slab_alloc_aligned(64, 100) && slab_alloc_aligned(4096, 5000) && slab_alloc_aligned(MIB, 1); }
+static bool c_slab_alloc_aligned(void) { return in_domain(aligned); }
+static bool zeroed(void) {
+    for (size_t size = 1; size < MIB; size *= 3) {
+        void *p = slab_alloc_zero(1, size);
+        if (p == NULL) return false;
+        SUP_CHECK(sup_zero_check(p, size), "not zero");
+    }
+    return true;
+}
+static bool c_slab_alloc_zero(void) { return in_domain(zeroed); }
+static bool resized(void) {
+    void *p = NULL;
+    for (size_t size = 1; size < MIB; size *= 3) {
+        void *q = slab_alloc_resize(p, size);
+        if (q == NULL) return false;
+        p = q;
+    }
+    return true;
+}
+static bool c_slab_alloc_resize(void) { return in_domain(resized); }
+static bool texts(void) {
+    return slab_alloc_strdup("text") && slab_alloc_strndup("text", 2) && slab_alloc_memdup(text, sizeof text) &&
+           slab_alloc_printf("%0300d", 1);
+}
+static bool c_slab_alloc_memdup(void) { return in_domain(texts); }
+static bool c_slab_alloc_printf(void) { return in_domain(texts); }
+static bool c_slab_alloc_strdup(void) { return in_domain(texts); }
+static bool c_slab_alloc_strndup(void) { return in_domain(texts); }
+static bool formatted(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    char *p = slab_alloc_vprintf(format, arguments);
+    va_end(arguments);
+    return p != NULL;
+}
+static bool c_slab_alloc_vprintf(void) { return formatted("%d", 7); }
+static bool c_slab_realloc_epoch(void) {
+    void *p = slab_realloc_epoch(a, NULL, 60 * KIB, churn);
+    void *q = p ? slab_realloc_epoch(a, p, 600 * KIB, EPOCH_NONE) : NULL;
+    SUP_CHECK(p == NULL || slab_owns(a, q ? q : p), "the object is gone");
+    return q != NULL;
+}
+static bool c_slab_release(void) {
+    void *p = slab_malloc_epoch(guarded, 100000, epoch_current(guarded));
+    return p != NULL && slab_release(p);
+}
+static bool count_one(void *p, size_t bytes, void *arg) {
+    (void)arg;
+    return p != NULL && bytes != 0;
+}
+static bool c_slab_walk(void) { return slab_walk(a, churn, count_one, NULL) >= 3; }
