@@ -2563,7 +2563,7 @@ MUTANTS = [
     {
         "name": "domain-in-use-again",
         "protocol": "domains",
-        "file": "src/core/epoch/domain.c",
+        "file": "src/core/epoch/domain_parts.h",
         "old": "    return ts_load_relaxed(&d->entry.id) == id;\n",
         "new": "    return d != NULL && id != 0;\n",
         "tests": ["unit.epoch.domain_steps"],
@@ -2921,6 +2921,14 @@ MUTANTS = [
         "file": "src/core/epoch/alloc.c",
         "old": "heap->sample_rate == 0 && !block->b.slow && ts_thread.token",
         "new": "heap->sample_rate == 0 && ts_thread.token",
+        "tests": ["unit.epoch.stacks"],
+    },
+    {
+        "name": "sampled-scope-used-last",
+        "protocol": "stacks.h",
+        "file": "src/core/epoch/alloc.c",
+        "old": "    bool fast = !block->b.slow && heap->sample_rate == 0;\n",
+        "new": "    bool fast = heap->sample_rate == 0;\n",
         "tests": ["unit.epoch.stacks"],
     },
     {

@@ -178,7 +178,8 @@ TS_ALWAYS_INLINE void *bump(ts_scope_block *block, size_t bytes, size_t align) {
 /* Found at once by the next call with the epoch's id, or its domain (api/named.h). */
 static void remember_last(ts_heap *heap, ts_scope_block *block) {
     ts_heap_bind(heap, block->b.share);
-    if (heap->sample_rate == 0 && !block->b.slow && ts_thread.token == block->b.share->token) ts_thread.last = block;
+    bool fast = !block->b.slow && heap->sample_rate == 0;
+    if (fast && ts_thread.token == block->b.share->token) ts_thread.last = block;
 }
 
 static void *scope_alloc(ts_heap *heap, ts_scope_block *block, size_t bytes, size_t align, EpochId id, ts_taken *t) {

@@ -16,7 +16,7 @@ void ts_domain_init(void) { ts_table_init(&ts_domains, TS_TABLE_DOMAIN, TS_DOMAI
 TS_ALWAYS_INLINE uint64_t begin_domain(ts_domain *d, ts_allocator *allocator, uintptr_t token, EpochId epoch,
                                        uint64_t owner, bool shared, bool ends_epoch, ts_scope_block *block) {
     uint64_t id = ts_table_next_id(&ts_domains, d);
-    atomic_thread_fence(memory_order_release); /* the last id went before any of these: is_still */
+    atomic_thread_fence(memory_order_release); /* the last id went before any of these: ts_domain_is_still */
     ts_keep_relaxed(&d->allocator, allocator);
     ts_keep_relaxed(&d->token, token);
     ts_store_relaxed(&d->epoch, epoch);

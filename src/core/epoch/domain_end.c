@@ -21,7 +21,7 @@ static bool refuse_busy(const char *call, uint64_t id) {
 }
 
 /* In whatever use its entry is. Before the look at the domain's id: it is its epoch then, not that of the entry's next use. acquire: partner
-   of the fence in begin_domain, as in is_still. */
+   of the fence in begin_domain, as in ts_domain_is_still. */
 static ts_epoch *epoch_of(const ts_domain *d) {
     EpochId epoch = ts_load_relaxed(&d->epoch);
     atomic_thread_fence(memory_order_acquire);
@@ -213,7 +213,7 @@ TS_ALWAYS_INLINE ts_block *hold_usual(ts_heap *heap, ts_domain *d, uint64_t id, 
     EpochId epoch_id = ts_load_relaxed(&d->epoch);
     ts_epoch *epoch = ts_table_of_strided(&ts_epochs, epoch_id, TS_EPOCH_STRIDE);
     /* Before the look at the domain's id: it is its epoch then, not that of its entry's next use. acquire: partner of the fence in
-       begin_domain, as in is_still. */
+       begin_domain, as in ts_domain_is_still. */
     atomic_thread_fence(memory_order_acquire);
     ts_op_begin_end(&ts_thread);
     /* acquire: as in ts_heap_enter; and partner of ts_heap_unbias */
