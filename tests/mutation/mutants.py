@@ -3754,9 +3754,9 @@ MUTANTS = [
     },
     {
         "name": "domain-fields-of-the-next-use",
-        "protocol": "domain.c, is_still",
+        "protocol": "domain.c, ts_domain_is_still",
         "file": "src/core/epoch/domain.c",
-        "old": "    *epoch = ts_load_relaxed(&d->epoch);\n    return is_still(d, id);\n",
+        "old": "    *epoch = ts_load_relaxed(&d->epoch);\n    return ts_domain_is_still(d, id);\n",
         "new": "    *epoch = ts_load_relaxed(&d->epoch);\n    (void)id;\n    return true;\n",
         "tests": ["unit.epoch.domain_steps"],
     },

@@ -63,13 +63,12 @@ TS_ENTRY TS_NOINLINE static void *aligned_behind(size_t alignment, size_t size) 
     ts_tls *tls = &ts_thread;
     size_t bytes = (size + 15) & ~(size_t)15;
     /* A power of two from 32 to a quarter of a unit, and an object of a slab: as the slow path has it. */
-    if (TS_UNLIKELY(!ts_is_pow2(alignment) || alignment - 32 > TS_QUARTER_BYTES - 32 ||
-                    bytes - 16 > TS_SCOPE_MAX_BYTES - 16))
-        return aligned_other(alignment, size);
-    ts_op_begin(tls);
+    bool small = ts_is_pow2(alignment) && alignment - 32 <= TS_QUARTER_BYTES - 32 &&
+                 bytes - 16 <= TS_SCOPE_MAX_BYTES - 16;
+    ts_op_begin(tls); /* ends the caller's */
     ts_scope_block *block = ts_load_relaxed(&tls->scope);
     void *p = NULL;
-    if (TS_LIKELY(ts_is_other_relaxed_64(&block->b.open_id, TS_ID_NEVER)))
+    if (TS_LIKELY(small) && TS_LIKELY(ts_is_other_relaxed_64(&block->b.open_id, TS_ID_NEVER)))
         p = ts_scope_bump_aligned(block, alignment, bytes);
     ts_op_end(tls);
     return TS_LIKELY(p != NULL) ? p : aligned_other(alignment, size);
