@@ -464,6 +464,8 @@ static bool c_slab_trim(void) {
 static bool c_slab_usable_size(void) { return slab_usable_size(a, spare) >= 200; }
 static bool c_slab_version(void) { return slab_version() != NULL; }
 
+#include "fault_family.h"
+
 struct call {
     const char *name;
     bool (*run)(void);
@@ -487,6 +489,9 @@ static const struct call calls[] = {
     CALL(slab_stats_class), CALL(slab_stats_epoch), CALL(slab_stats_global), CALL(slab_stats_json),
     CALL(slab_stats_prometheus), CALL(slab_stats_text), CALL(slab_stats_thread), CALL(slab_thread_idle),
     CALL(slab_trim), CALL(slab_usable_size), CALL(slab_version),
+    CALL(epoch_domain_alloc), CALL(epoch_domain_off_destroy), CALL(slab_alloc_aligned), CALL(slab_alloc_zero),
+    CALL(slab_alloc_resize), CALL(slab_alloc_memdup), CALL(slab_alloc_printf), CALL(slab_alloc_strdup),
+    CALL(slab_alloc_strndup), CALL(slab_alloc_vprintf), CALL(slab_realloc_epoch), CALL(slab_release), CALL(slab_walk),
 };
 /* clang-format on */
 #define CALLS (sizeof calls / sizeof calls[0])
