@@ -22,16 +22,47 @@
 extern "C" {
 #endif
 
+enum {
+    /* A child of fork does not go on with it when this process ends. */
+    SLAB_HTTP_NOT_IN_CHILDREN = 1,
+};
+
+/* How the server starts; what is 0 is as slab_http_start has it. */
+typedef struct SlabHttpOptions {
+    size_t size;              /* sizeof(SlabHttpOptions) */
+    SlabAllocator *allocator; /* whose statistics; NULL: of the allocator that holds most at each request */
+    const char *address;      /* NULL: "127.0.0.1:9464" */
+    const char *const *hosts; /* names by which it may be called besides, up to 32, then NULL; "*": every name */
+    unsigned flags;           /* SLAB_HTTP_NOT_IN_CHILDREN */
+} SlabHttpOptions;
+
 /*
  * Starts the server of this process, with one thread of its own. allocator: whose statistics; NULL: of the allocator
  * that holds most at each request, of the first 256 of the process. address: "HOST:PORT", "[IPV6]:PORT", ":PORT" or
- * "PORT", the last two on the loopback interface; port 0: any that is free; NULL: "127.0.0.1:9464". There is no access
- * control: an address other than the loopback's shows the figures to everybody who reaches it.
+ * "PORT", the last two on the loopback interface; port 0: any that is free; NULL: "127.0.0.1:9464".
  *
- * false with errno: EALREADY it runs, EINVAL bad address or no live allocator, EADDRINUSE the port is taken, others
- * as the system has them. A child of fork serves nothing and may start its own.
+ * Who may read: there is no access control. An address other than the loopback's shows the figures to everybody who
+ * reaches it. On the loopback interface a web page elsewhere could have its own name resolve to this machine and read
+ * them with the user's browser (DNS rebinding). So there a request is answered only if its `Host` is localhost, an
+ * address of the loopback, HOST, a name in `hosts`, or one in TSLAB_HTTP_HOSTS (names with commas between them). Other
+ * requests get 403. On another address every name is answered; if `hosts` or the variable has names, these and
+ * addresses are.
+ *
+ * Who waits: nobody for others. Of more than 128 connections the slowest loses its own: first one without a whole
+ * request, then an idle one, then one that has taken its answer for a second. A connection that is still for five
+ * seconds is cut off.
+ *
+ * fork: the port stays with the process that serves. A child goes on with it when that process has ended, as after
+ * daemon(): with the same port, allocator and names, at most two seconds later. Until then a thread of the child
+ * sleeps. If it cannot have the port, it says so in one line on stderr. slab_http_start in the child starts a server of its
+ * own instead; slab_http_stop and SLAB_HTTP_NOT_IN_CHILDREN end the waiting.
+ *
+ * false with errno: EALREADY it runs, EINVAL bad address, option or name, or no live allocator, EADDRINUSE the port is
+ * taken, others as the system has them.
  */
 TSLAB_API bool slab_http_start(SlabAllocator *allocator, const char *address);
+/* The same with options. EINVAL also: `size` is smaller than this struct, or what is behind it is not 0. */
+TSLAB_API bool slab_http_start_ex(const SlabHttpOptions *options);
 /* Ends it when the requests under way are answered, after a second at most. false: it does not run. Not to be called
    by two threads at once with itself or slab_http_start: one of them gets false. */
 TSLAB_API bool slab_http_stop(void);

@@ -136,7 +136,7 @@ typedef enum SlabMemoryTools {
  * Options of one allocator. Fill `size` with sizeof(SlabOptions); members beyond the given size, and members left 0,
  * take their value from the environment variable, or else the default. (Programs with more rights than who starts them,
  * setuid and the like, do not look at variables.) TSLAB_SHM=1 shows the statistics to other processes (stats.h),
- * TSLAB_HTTP=ADDRESS serves them (http.h).
+ * TSLAB_HTTP=ADDRESS serves them (http.h), to who calls it by a name in TSLAB_HTTP_HOSTS too.
  */
 typedef struct SlabOptions {
     size_t size;          /* sizeof(SlabOptions) of the caller */

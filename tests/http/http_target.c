@@ -1,10 +1,16 @@
 /*
  * What the tests of the server talk to. Obeys lines and answers each with one:
  *     start ADDRESS|-   slab_http_start: "ok PORT", or the name of the error ("-": NULL)
+ *     start with NAMES  slab_http_start_ex on 127.0.0.1:0 with these hosts (with commas between them): the same
+ *     start here        slab_http_start_ex on 127.0.0.1:0, not in children: the same
+ *     start refused     slab_http_start_ex with what must be refused: "ok", or what was not
  *     stop              slab_http_stop: "true" or "false"
  *     fill N            N labelled epochs with three objects each: "ok"
  *     port              slab_http_port
  *     fork              a child that lives for ten seconds and holds nothing: its process id
+ *     daemon            daemon(), whose parent ends: "ok" from the child, which goes on with the lines
+ *     daemon twice      the same by two forks, whose first two processes end
+ *     fork twice        a grandchild that lives for ten seconds; its parent ends, and this process lives: its process id
  *     fork serve        a child that starts a server of its own: its port, its process id; it lives for ten seconds
  *     metrics add       adds metrics of all kinds: "ok"
  *     metrics remove    takes them out again: "ok"
@@ -21,6 +27,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -38,6 +45,50 @@ static void start(const char *address) {
         printf("ok %d\n", slab_http_port());
     else
         puts(name_of(errno));
+}
+
+static void start_with(const char *names, unsigned flags) {
+    const char *hosts[64];
+    char text[1024], *rest = text, *name;
+    size_t n = 0;
+    snprintf(text, sizeof text, "%s", names);
+    while ((name = strtok_r(rest, ",", &rest)) != NULL && n < 63) hosts[n++] = name;
+    hosts[n] = NULL;
+    const SlabHttpOptions options = {
+        .size = sizeof options, .address = "127.0.0.1:0", .hosts = hosts, .flags = flags};
+    if (slab_http_start_ex(&options))
+        printf("ok %d\n", slab_http_port());
+    else
+        puts(name_of(errno));
+}
+
+static void start_refused(void) {
+    static const char *const too_many[] = {"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l",
+                                           "m", "n", "o", "p", "q", "r", "s", "t", "u", "v", "w", "x",
+                                           "y", "z", "1", "2", "3", "4", "5", "6", "7", "8", NULL};
+    static const char *const empty[] = {"good", "", NULL};
+    char long_name[300];
+    memset(long_name, 'a', sizeof long_name);
+    long_name[sizeof long_name - 1] = 0;
+    const char *const too_long[] = {long_name, NULL};
+    struct {
+        SlabHttpOptions options;
+        char more;
+    } larger = {{.size = sizeof larger, .address = "127.0.0.1:0"}, 1};
+    const SlabHttpOptions all[] = {
+        {.size = 0, .address = "127.0.0.1:0"},
+        {.size = sizeof(SlabHttpOptions) - 8, .address = "127.0.0.1:0"},
+        {.size = sizeof(SlabHttpOptions), .address = "127.0.0.1:0", .flags = 2},
+        {.size = sizeof(SlabHttpOptions), .address = "127.0.0.1:0", .hosts = too_many},
+        {.size = sizeof(SlabHttpOptions), .address = "127.0.0.1:0", .hosts = too_long},
+        {.size = sizeof(SlabHttpOptions), .address = "127.0.0.1:0", .hosts = empty},
+        {.size = sizeof(SlabHttpOptions), .address = "nonsense"},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (slab_http_start_ex(&all[i]) || errno != EINVAL || slab_http_port() != 0) printf("%zu, ", i);
+    if (slab_http_start_ex(NULL) || errno != EINVAL) printf("NULL, ");
+    if (slab_http_start_ex(&larger.options) || errno != EINVAL) printf("what is not known, ");
+    puts("ok");
 }
 
 static void fill(unsigned n) {
@@ -232,6 +283,24 @@ static void fork_server(void) {
     printf("%d %ld\n", port, (long)child);
 }
 
+static void twice(bool parent_ends) {
+    int pipes[2];
+    pid_t grandchild = 0;
+    if (pipe(pipes) != 0) exit(1);
+    pid_t child = fork();
+    if (child == 0) {
+        pid_t other = fork();
+        if (other != 0) _exit(write(pipes[1], &other, sizeof other) != sizeof other);
+        if (parent_ends) return;
+        sleep(10);
+        _exit(0);
+    }
+    if (parent_ends) _exit(0);
+    if (read(pipes[0], &grandchild, sizeof grandchild) != sizeof grandchild) exit(1);
+    (void)waitpid(child, NULL, 0);
+    printf("%ld\n", (long)grandchild);
+}
+
 int main(void) {
     char line[1024];
     (void)setlocale(LC_ALL, ""); /* whatever the user has; the formats do not change with it */
@@ -242,7 +311,22 @@ int main(void) {
     while (fgets(line, sizeof line, stdin)) {
         line[strcspn(line, "\n")] = 0;
         if (strncmp(line, "start ", 6) == 0) {
-            start(line + 6);
+            if (strcmp(line, "start refused") == 0)
+                start_refused();
+            else if (strcmp(line, "start here") == 0)
+                start_with("", SLAB_HTTP_NOT_IN_CHILDREN);
+            else if (strncmp(line, "start with ", 11) == 0)
+                start_with(line + 11, 0);
+            else
+                start(line + 6);
+        } else if (strcmp(line, "daemon") == 0) {
+            if (daemon(1, 1) != 0) return 1;
+            puts("ok");
+        } else if (strcmp(line, "daemon twice") == 0) {
+            twice(true);
+            puts("ok");
+        } else if (strcmp(line, "fork twice") == 0) {
+            twice(false);
         } else if (strcmp(line, "stop") == 0) {
             puts(slab_http_stop() ? "true" : "false");
         } else if (strncmp(line, "fill ", 5) == 0) {

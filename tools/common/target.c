@@ -426,8 +426,9 @@ char *target_get(const target *t, const char *path, const char *accept, size_t *
     int fd = connect_to(t);
     if (fd < 0) return NULL;
     /* HTTP/1.0: the answer ends with the connection, and is not sent in chunks. */
-    int n = snprintf(request, sizeof request, "GET %s HTTP/1.0\r\nHost: %s:%s\r\nAccept: %s\r\n\r\n", path, t->host,
-                     t->port, accept ? accept : "*/*");
+    bool six = strchr(t->host, ':') != NULL;
+    int n = snprintf(request, sizeof request, "GET %s HTTP/1.0\r\nHost: %s%s%s:%s\r\nAccept: %s\r\n\r\n", path,
+                     six ? "[" : "", t->host, six ? "]" : "", t->port, accept ? accept : "*/*");
     size_t got = 0;
     char *answer =
         n > 0 && (size_t)n < sizeof request && send_all(fd, request, (size_t)n) ? receive_all(fd, &got) : NULL;
@@ -442,7 +443,10 @@ char *target_get(const target *t, const char *path, const char *accept, size_t *
     if (!body || sscanf(answer, "HTTP/1.%*d %d", &status) != 1) {
         say("http://%s:%s%s: the answer is not HTTP", t->host, t->port, path);
     } else if (status != 200) {
-        say("http://%s:%s%s: status %d", t->host, t->port, path, status);
+        /* What it says of itself, if that is in words: its first line. */
+        size_t said = strstr(answer, "text/plain") ? strcspn(body + 4, "\r\n") : 0;
+        say("http://%s:%s%s: status %d%s%.*s", t->host, t->port, path, status, said ? ": " : "",
+            (int)(said < 200 ? said : 200), body + 4);
     } else {
         long long wanted = content_length(answer, body);
         body += 4;

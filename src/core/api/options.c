@@ -129,6 +129,7 @@ static void warn_unknown(void) {
 #undef X
         /* read by others of the project's libraries and tools */
         "TSLAB_HTTP",
+        "TSLAB_HTTP_HOSTS",
         "TSLAB_SHM"};
     for (char **e = environ; e && *e; e++) {
         if (strncmp(*e, "TSLAB_", 6) != 0) continue;

@@ -1,0 +1,225 @@
+/*
+ * What is answered: each request renders from a snapshot of its own; nothing is kept between requests.
+ */
+#include "http/answers.h"
+
+#include "http/assets.h"
+#include "http/metrics.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#define ALLOCATORS 256u
+#define LIMIT_DEFAULT 100u
+#define LIMIT_MAX 10000u
+
+static SlabAllocator *served; /* NULL: the one that holds most; constant while the server runs */
+
+void http_answers_show(SlabAllocator *allocator) { served = allocator; }
+
+/* ---- what is served --------------------------------------------------------------------------------------------- */
+
+static SlabAllocator *choose(void) {
+    if (served) return served;
+    SlabAllocator *all[ALLOCATORS], *best = NULL;
+    uint64_t most = 0;
+    size_t n = slab_allocators(all, ALLOCATORS);
+    for (size_t i = 0; i < n && i < ALLOCATORS; i++) {
+        SlabClassStats stats;
+        if (!slab_stats_class(all[i], SLAB_ALL_CLASSES, &stats)) continue;
+        if (best && stats.committed_bytes <= most) continue;
+        best = all[i];
+        most = stats.committed_bytes;
+    }
+    return best;
+}
+
+typedef size_t renderer(SlabAllocator *, char *, size_t);
+
+typedef struct job {
+    renderer *render; /* NULL: epochs */
+    bool without;     /* it has something to show when there is no allocator, too */
+    SlabEpochOrder order;
+    size_t limit;
+} job;
+
+static size_t run(const job *j, SlabAllocator *a, char *buffer, size_t capacity) {
+    return j->render ? j->render(a, buffer, capacity) : slab_stats_epochs_json(a, j->order, j->limit, buffer, capacity);
+}
+
+/* The whole text, of malloc; NULL: no memory, or nothing to show. */
+static char *render(const job *j, size_t *length) {
+    size_t capacity = 65536;
+    SlabAllocator *a = choose();
+    for (unsigned tries = 0; (a || j->without) && tries < 8; tries++) {
+        char *text = malloc(capacity);
+        if (!text) return NULL;
+        *length = run(j, a, text, capacity);
+        if (*length > 0 && *length < capacity) return text;
+        free(text);
+        if (*length == 0) return NULL;
+        capacity = *length + *length / 4 + 1; /* the figures may have grown by then */
+    }
+    return NULL;
+}
+
+/* ---- answers -------------------------------------------------------------------------------------------------------- */
+
+typedef struct MHD_Connection connection;
+
+static enum MHD_Result answer(connection *c, unsigned status, const char *type, void *body, size_t bytes,
+                              enum MHD_ResponseMemoryMode mode) {
+    struct MHD_Response *r = MHD_create_response_from_buffer(bytes, body, mode);
+    if (!r) {
+        if (mode == MHD_RESPMEM_MUST_FREE) free(body);
+        return MHD_NO;
+    }
+    (void)MHD_add_response_header(r, MHD_HTTP_HEADER_CONTENT_TYPE, type);
+    (void)MHD_add_response_header(r, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
+    (void)MHD_add_response_header(r, "X-Content-Type-Options", "nosniff");
+    if (status == MHD_HTTP_METHOD_NOT_ALLOWED) (void)MHD_add_response_header(r, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
+    if (strncmp(type, "text/html", 9) == 0)
+        (void)MHD_add_response_header(r, "Content-Security-Policy",
+                                      "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
+                                      "connect-src 'self'; img-src 'self' data:; frame-ancestors 'none'");
+    enum MHD_Result result = MHD_queue_response(c, status, r);
+    MHD_destroy_response(r);
+    return result;
+}
+
+enum MHD_Result http_say(connection *c, unsigned status, const char *text) {
+    return answer(c, status, "text/plain; charset=utf-8", (void *)(uintptr_t)text, strlen(text), MHD_RESPMEM_MUST_COPY);
+}
+
+static enum MHD_Result answer_job(connection *c, const job *j, const char *type) {
+    size_t length;
+    char *text = render(j, &length);
+    if (!text) return http_say(c, MHD_HTTP_SERVICE_UNAVAILABLE, "no allocator to show, or no memory\n");
+    return answer(c, MHD_HTTP_OK, type, text, length, MHD_RESPMEM_MUST_FREE);
+}
+
+/* "0.5": 500. Not strtod, whose decimal point is the locale's. */
+static int thousandths(const char *text) {
+    int value = *text == '1' ? 1000 : 0;
+    if ((*text == '0' || *text == '1') && text[1] == '.')
+        for (int i = 2, unit = 100; i < 5 && text[i] >= '0' && text[i] <= '9'; i++, unit /= 10)
+            value += (text[i] - '0') * unit;
+    return value;
+}
+
+/* The weight of a media type in an Accept header, in thousandths; -1: it is not named. */
+static int weight_of(const char *accept, const char *type) {
+    size_t n = strlen(type);
+    for (const char *at = accept; at && *at;) {
+        at += strspn(at, ", \t");
+        const char *end = at + strcspn(at, ",");
+        if (strncasecmp(at, type, n) == 0 && strchr(",; \t", at[n])) {
+            const char *q = at;
+            while ((q = memchr(q, ';', (size_t)(end - q))) != NULL) {
+                q += 1 + strspn(q + 1, " \t");
+                if ((*q == 'q' || *q == 'Q') && q[1] == '=') return thousandths(q + 2);
+            }
+            return 1000;
+        }
+        at = end;
+    }
+    return -1;
+}
+
+/* The allocator's metrics and behind them the program's own; OpenMetrics ends with a line that says so. */
+static size_t all_metrics(SlabAllocator *a, bool openmetrics, char *buffer, size_t capacity) {
+    static const char end[] = "# EOF\n";
+    size_t length = 0, last = openmetrics ? sizeof end - 1 : 0;
+    if (a)
+        length = openmetrics ? slab_stats_openmetrics(a, buffer, capacity) : slab_stats_prometheus(a, buffer, capacity);
+    if (a && length == 0) return 0;
+    if (a) length -= last;
+    bool fits = length < capacity;
+    size_t own = http_metrics_render(openmetrics, fits ? buffer + length : NULL, fits ? capacity - length : 0);
+    if (length + own == 0) return 0;
+    length += own;
+    if (length + last < capacity) {
+        memcpy(buffer + length, end, last);
+        buffer[length + last] = 0;
+    }
+    return length + last;
+}
+static size_t openmetrics_text(SlabAllocator *a, char *buffer, size_t capacity) {
+    return all_metrics(a, true, buffer, capacity);
+}
+static size_t prometheus_text(SlabAllocator *a, char *buffer, size_t capacity) {
+    return all_metrics(a, false, buffer, capacity);
+}
+
+static enum MHD_Result metrics(connection *c) {
+    const char *accept = MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_ACCEPT);
+    int open = weight_of(accept, "application/openmetrics-text"), plain = weight_of(accept, "text/plain");
+    if (open > 0 && open >= plain)
+        return answer_job(c, &(job){openmetrics_text, true, 0, 0},
+                          "application/openmetrics-text; version=1.0.0; charset=utf-8");
+    return answer_job(c, &(job){prometheus_text, true, 0, 0}, "text/plain; version=0.0.4; charset=utf-8");
+}
+
+static enum MHD_Result epochs(connection *c) {
+    job j = {NULL, false, SLAB_EPOCHS_LARGEST, LIMIT_DEFAULT};
+    const char *sort = MHD_lookup_connection_value(c, MHD_GET_ARGUMENT_KIND, "sort");
+    const char *limit = MHD_lookup_connection_value(c, MHD_GET_ARGUMENT_KIND, "limit");
+    if (sort && strcmp(sort, "age") == 0)
+        j.order = SLAB_EPOCHS_OLDEST;
+    else if (sort && strcmp(sort, "bytes") != 0)
+        return http_say(c, MHD_HTTP_BAD_REQUEST, "sort: not one of bytes, age\n");
+    if (limit) {
+        if (!*limit || strspn(limit, "0123456789") != strlen(limit) || strlen(limit) > 5)
+            return http_say(c, MHD_HTTP_BAD_REQUEST, "limit: not a number from 0 to 10000\n");
+        j.limit = strtoul(limit, NULL, 10);
+        if (j.limit > LIMIT_MAX) return http_say(c, MHD_HTTP_BAD_REQUEST, "limit: not a number from 0 to 10000\n");
+    }
+    return answer_job(c, &j, "application/json");
+}
+
+static enum MHD_Result healthz(connection *c) { return http_say(c, MHD_HTTP_OK, "ok\n"); }
+
+/* Beside the files of the dashboard: "/" and what it loads. */
+static const struct {
+    const char *path;
+    enum MHD_Result (*reply)(connection *); /* NULL: what render gives */
+    renderer *render;
+    const char *type;
+} PATHS[] = {
+    {"/metrics", metrics, NULL, NULL},
+    {"/stats.json", NULL, slab_stats_json, "application/json"},
+    {"/stats.txt", NULL, slab_stats_text, "text/plain; charset=utf-8"},
+    {"/epochs.json", epochs, NULL, NULL},
+    {"/doctor.txt", NULL, slab_stats_doctor, "text/plain; charset=utf-8"},
+    {"/stacks.json", NULL, slab_stacks_json, "application/json"},
+    {"/stacks.txt", NULL, slab_stacks_text, "text/plain; charset=utf-8"},
+    {"/view", NULL, slab_stats_view, "application/octet-stream"},
+    {"/healthz", healthz, NULL, NULL},
+};
+enum { PATHS_COUNT = sizeof PATHS / sizeof *PATHS };
+
+static enum MHD_Result not_found(connection *c) {
+    char text[64 + PATHS_COUNT * 16];
+    size_t used = (size_t)snprintf(text, sizeof text, "not found; there are /");
+    for (size_t i = 0; i < PATHS_COUNT && used < sizeof text; i++)
+        used +=
+            (size_t)snprintf(text + used, sizeof text - used, ", %s%s", PATHS[i].path, i + 1 < PATHS_COUNT ? "" : "\n");
+    return http_say(c, MHD_HTTP_NOT_FOUND, text);
+}
+
+enum MHD_Result http_answer(connection *c, const char *path, const char *method) {
+    if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0)
+        return http_say(c, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD\n");
+    for (size_t i = 0; i < PATHS_COUNT; i++) {
+        if (strcmp(path, PATHS[i].path) != 0) continue;
+        if (PATHS[i].reply) return PATHS[i].reply(c);
+        return answer_job(c, &(job){PATHS[i].render, false, 0, 0}, PATHS[i].type);
+    }
+    for (const http_asset *a = http_assets; a->path; a++)
+        if (strcmp(path, a->path) == 0)
+            return answer(c, MHD_HTTP_OK, a->type, (void *)(uintptr_t)a->bytes, a->length, MHD_RESPMEM_PERSISTENT);
+    return not_found(c);
+}
