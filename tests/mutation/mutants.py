@@ -2494,7 +2494,7 @@ MUTANTS = [
         "file": "src/core/os/os_posix.c",
         "old": "static bool refused(int before) {\n    errno = before;\n",
         "new": "static bool refused(int before) {\n    (void)before;\n",
-        "tests": ["unit.os.errno", "unit.os.fault_calls"],
+        "tests": ["unit.os.errno"],
     },
     {
         "name": "cleanup-that-sets-errno",
@@ -2505,20 +2505,12 @@ MUTANTS = [
         "tests": ["unit.os.errno"],
     },
     {
-        "name": "failed-try-that-sets-errno",
-        "protocol": "errno",
-        "file": "src/core/epoch/domain.c",
-        "old": "        if (p || over) errno = before;\n",
-        "new": "        if (over) errno = before;\n",
-        "tests": ["unit.os.fault_calls"],
-    },
-    {
         "name": "domain-without-a-block-sets-errno",
         "protocol": "errno",
         "file": "src/core/epoch/epoch.c",
         "old": "    errno = before; /* without a heap or a block, for now, it is an epoch all the same */\n",
         "new": "    (void)before;\n",
-        "tests": ["unit.os.fault_calls"],
+        "tests": ["unit.os.errno"],
     },
     {
         "name": "numbers-that-set-errno",

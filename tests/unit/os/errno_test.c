@@ -9,6 +9,8 @@
 #include "proc.h"
 #include "unit.h"
 
+#include "os/os.h"
+
 #include <tslab/stats.h>
 
 #include <errno.h>
@@ -129,6 +131,55 @@ static void a_page_that_is_locked(void **state) {
     }
 }
 
+/* ---- no more memory -------------------------------------------------------------------------------------------------- */
+
+static bool no_commit(void *at, size_t bytes) {
+    (void)at, (void)bytes;
+    return false;
+}
+
+/* With what there is, until something fails. */
+static void use_up(void *unused) {
+    enum { MOST = 100000 };
+    static ts_os_table table;
+    (void)unused;
+    SlabAllocator *a = slab_allocator_create();
+    SUP_CHECK(a != NULL && slab_malloc(a, 100) != NULL, "errno %d", errno);
+    EpochDomain *of_cleanups = epoch_domain_create(a);
+    SUP_CHECK(of_cleanups != NULL, "errno %d", errno);
+    table = ts_os_native;
+    table.commit = no_commit;
+    ts_os = &table;
+    bool made = true;
+    while (made) { /* the records of these first: a domain can then be made without memory for its first object */
+        errno = MINE;
+        made = epoch_domain_on_destroy(of_cleanups, set_errno, NULL);
+        SUP_CHECK(errno == (made ? MINE : ENOMEM), "errno %d", errno);
+    }
+    made = true;
+    for (int i = 0; made && i < MOST; i++) {
+        errno = MINE;
+        EpochDomain *d = epoch_domain_create(a);
+        made = d != NULL;
+        SUP_CHECK(errno == (made ? MINE : ENOMEM), "errno %d", errno);
+        for (bool more = made && epoch_domain_enter(d), first = true; more; first = false) {
+            errno = MINE;
+            more = slab_alloc(first ? 10 : 4000) != NULL && i % 100 == 0;
+            SUP_CHECK(errno == MINE || (!more && errno == ENOMEM), "errno %d", errno);
+        }
+    }
+    SUP_CHECK(!made, "there is no end");
+}
+
+static void to_the_last_byte(void **state) {
+    char err[1024] = "";
+    (void)state;
+    int status = sup_child(use_up, NULL, SUP_CHILD_SECONDS, err, sizeof err);
+    if (status != 0) {
+        fail_msg("status %#x: %s", (unsigned)status, err);
+    }
+}
+
 /* ---- the first call of a process ----------------------------------------------------------------------------------- */
 
 static void set_variables(void) {
@@ -179,6 +230,7 @@ static void the_first_call(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_first_call), /* first: its children have no allocator yet */
+        cmocka_unit_test(to_the_last_byte),
         cmocka_unit_test(a_page_that_is_locked),
     };
     return cmocka_run_group_tests_name("os.errno", tests, NULL, NULL);
