@@ -2,11 +2,13 @@
 #include "api/runtime.h"
 
 #include "base/assert.h"
+#include "base/line.h"
 #include "epoch/sample.h"
 #include "epoch/stacks.h"
 #include "heap/care.h"
 #include "heap/leaks.h"
 #include "os/os.h"
+#include "os/purge_probe.h"
 #include "region/pool.h"
 #include "stats/page.h"
 
@@ -121,14 +123,31 @@ static void thread_exit(void *heap) {
     ts_epoch_settle();
 }
 
+static bool calls_chosen; /* these two guarded by start_mutex */
+static ts_purge_kind purges;
+
+/* What the library asks of the system from here on. Nobody has asked anything yet. Under start_mutex. */
+static void choose_calls(void) {
+    static ts_os_table table;
+    if (calls_chosen) return;
+    calls_chosen = true;
+    table = *ts_os;
+    if (ts_care_on_memcheck() && ts_os == &ts_os_native) table.expose = ts_os_expose_anew;
+    purges = ts_os_probe_purge(&table);
+    if (purges != TS_PURGE_TRUE || table.expose != ts_os->expose) ts_os = &table;
+}
+
+TS_COLD static void say_how_it_purges(void) {
+    ts_line line = {.used = 0};
+    ts_line_text(&line, "tslab: this system's madvise keeps what it says it took back: ");
+    ts_line_text(&line, purges == TS_PURGE_BY_MAPS ? "memory is given back by mappings anew, which take longer"
+                                                   : "no memory is given back");
+    ts_line_write(&line);
+}
+
 static bool start_locked(void) {
     if (!region_made) {
-        if (ts_care_on_memcheck() && ts_os == &ts_os_native) {
-            static ts_os_table table; /* written once, under start_mutex */
-            table = ts_os_native;
-            table.expose = ts_os_expose_anew;
-            ts_os = &table;
-        }
+        choose_calls();
         /* memcheck looks through all that can be read for pointers: 1 GiB of memory has metadata enough. */
         if (!ts_region_init(ts_care_on_memcheck() ? MEMCHECK_UNITS_LOG2 : TS_MAX_UNITS_LOG2)) return false;
         ts_care_start();
@@ -165,6 +184,7 @@ bool ts_runtime_start(void) {
     bool first = done && !ts_load_relaxed(&started);
     if (done) ts_store_release(&started, true);
     pthread_mutex_unlock(&start_mutex);
+    if (first && purges != TS_PURGE_TRUE) say_how_it_purges();
     if (first) ts_page_start();
     errno = done ? before : ENOMEM;
     return done;

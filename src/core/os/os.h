@@ -15,6 +15,7 @@
  * release      gives a whole reservation back (only when initialisation fails half-way).
  * purge        gives the pages of a committed range back to the system now, parts of huge ones too; the range stays
  *              committed and reads as zero. false: refused, contents are as they were.
+ * purge_anew   the same by a mapping anew, for systems whose purge is not true (purge_probe.h). Dearer.
  * populate     makes the pages of a committed range resident without changing their contents. false: refused.
  * huge_pages   asks for (true) or refuses (false) huge pages in a range. A hint.
  * barrier_all  when it returns true, every other thread of the process has passed a full memory barrier
@@ -37,6 +38,7 @@ typedef struct ts_os_table {
     bool (*protect)(void *at, size_t bytes);
     void (*release)(void *at, size_t bytes);
     bool (*purge)(void *at, size_t bytes);
+    bool (*purge_anew)(void *at, size_t bytes);
     bool (*populate)(void *at, size_t bytes);
     void (*huge_pages)(void *at, size_t bytes, bool on);
     bool (*barrier_all)(void);

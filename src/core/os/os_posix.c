@@ -47,6 +47,7 @@ static bool refused(int before) {
 
 /* Set before any range has huge pages, and stays. relaxed: a thread that has been handed such a range sees it. */
 static _Atomic bool any_huge_pages;
+static _Atomic uintptr_t huge_from, huge_end; /* the last range that was given them; written before that */
 
 /* Kernels differ in what they take: a hint changes no errno. */
 #if defined(MADV_FREE) || defined(MADV_HUGEPAGE)
@@ -59,7 +60,11 @@ static void hint(void *at, size_t bytes, int advice) {
 
 static void posix_huge_pages(void *at, size_t bytes, bool on) {
 #if defined(MADV_HUGEPAGE) && defined(MADV_NOHUGEPAGE)
-    if (on) ts_store_relaxed(&any_huge_pages, true);
+    if (on) {
+        ts_store_relaxed(&huge_from, (uintptr_t)at);
+        ts_store_relaxed(&huge_end, (uintptr_t)at + bytes);
+        ts_store_relaxed(&any_huge_pages, true);
+    }
     hint(at, bytes, on ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
 #else
     (void)at, (void)bytes, (void)on;
@@ -122,9 +127,19 @@ static bool posix_purge(void *at, size_t bytes) {
     int before = errno;
     return madvise(at, bytes, MADV_DONTNEED) == 0 || refused(before);
 #else
-    return map_over(at, bytes,
-                    PROT_READ | PROT_WRITE); /* the only portable way to both drop the pages and have them zero */
+    /* The only portable way to both drop the pages and have them zero. */
+    return map_over(at, bytes, PROT_READ | PROT_WRITE);
 #endif
+}
+
+/* With what had been asked of the range, so that it is of one mapping with its neighbours again. */
+static bool posix_purge_anew(void *at, size_t bytes) {
+    if (!map_over(at, bytes, PROT_READ | PROT_WRITE)) return false;
+#if defined(MADV_HUGEPAGE) && defined(MADV_NOHUGEPAGE)
+    bool huge = (uintptr_t)at >= ts_load_relaxed(&huge_from) && (uintptr_t)at < ts_load_relaxed(&huge_end);
+    hint(at, bytes, huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+#endif
+    return true;
 }
 
 typedef _Atomic uint32_t TS_MAY_ALIAS touched;
@@ -226,6 +241,7 @@ const ts_os_table ts_os_native = {
     .protect = posix_protect,
     .release = posix_release,
     .purge = posix_purge,
+    .purge_anew = posix_purge_anew,
     .populate = posix_populate,
     .huge_pages = posix_huge_pages,
     .barrier_all = posix_barrier_all,
