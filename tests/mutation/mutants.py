@@ -2484,8 +2484,8 @@ MUTANTS = [
         "name": "hint-that-sets-errno",
         "protocol": "os.h: hints",
         "file": "src/core/os/os_posix.c",
-        "old": "    (void)madvise(at, bytes, advice);\n    errno = error;\n",
-        "new": "    (void)error;\n    if (madvise(at, bytes, advice) != 0 || advice == MADV_FREE) errno = EINVAL;\n",
+        "old": "    (void)advise(at, bytes, advice);\n    errno = error;\n",
+        "new": "    (void)error;\n    if (advise(at, bytes, advice) != 0 || advice == MADV_FREE) errno = EINVAL;\n",
         "tests": ["unit.os.huge_pages"],
     },
     {

@@ -43,6 +43,7 @@ SlabAllocator *slab_allocator_default(void) {
 void slab_allocator_free(SlabAllocator *allocator) {
     uintptr_t token = ts_token(allocator);
     if (token == 0 || token == ts_load_acquire(&default_token)) return;
+    if (token == ts_load_acquire(&ts_refusals.token)) return; /* the process's malloc */
     ts_allocator *a = ts_allocator_find(token);
     if (!a) return;
     /* One of several that free it at once goes on; from here on its value is stale everywhere. */

@@ -240,7 +240,11 @@ TS_ENTRY void *slab_aligned_epoch(SlabAllocator *allocator, size_t alignment, si
     return ts_alloc_aligned(ts_token(allocator), alignment, size, epoch, false);
 }
 
-TS_COLD static bool rejected(uintptr_t token, const char *call, const void *p, const SlabHandle *handle) {
+ts_refusal ts_refusals;
+
+TS_COLD static bool rejected(uintptr_t token, const char *call, void *p, const SlabHandle *handle) {
+    /* acquire: partner of the release in ts_private_ask_before_refusal */
+    if (!handle && token != 0 && ts_load_acquire(&ts_refusals.token) == token && ts_refusals.ask(p)) return true;
     ts_misuse_free(token, call, p, handle);
     return false;
 }

@@ -175,19 +175,33 @@ static bool start_locked(void) {
 /* acquire: partner of the release below */
 bool ts_runtime_started(void) { return ts_load_acquire(&started); }
 
-bool ts_runtime_start(void) {
-    if (TS_LIKELY(ts_runtime_started())) return true;
+/* *first: this call has started it. errno changes only if it has failed. */
+static bool start(bool *first) {
     int before = errno;
-    ts_os_stay_loaded();
     pthread_mutex_lock(&start_mutex);
     bool done = ts_load_relaxed(&started) || start_locked();
-    bool first = done && !ts_load_relaxed(&started);
+    *first = done && !ts_load_relaxed(&started);
     if (done) ts_store_release(&started, true);
     pthread_mutex_unlock(&start_mutex);
-    if (first && purges != TS_PURGE_TRUE) say_how_it_purges();
+    if (*first && purges != TS_PURGE_TRUE) say_how_it_purges();
+    errno = done ? before : ENOMEM;
+    return done;
+}
+
+bool ts_runtime_start(void) {
+    if (TS_LIKELY(ts_runtime_started())) return true;
+    bool first;
+    int before = errno;
+    ts_os_stay_loaded();
+    bool done = start(&first);
     if (first) ts_page_start();
     errno = done ? before : ENOMEM;
     return done;
+}
+
+bool ts_runtime_start_bare(void) {
+    bool first;
+    return ts_runtime_started() || start(&first);
 }
 
 /* ---- allocators ------------------------------------------------------------------------------------------- */

@@ -10,8 +10,17 @@
 
 /* Makes sure that the region and the tables exist. false with errno ENOMEM; may be tried again. */
 bool ts_runtime_start(void);
+/* The same without what may allocate by the process's malloc (private.h). */
+bool ts_runtime_start_bare(void);
 /* Whether they do. Takes no lock. */
 bool ts_runtime_started(void);
+
+/* Who is asked before a pointer of one allocator is refused (private.h); token 0: nobody. */
+typedef struct ts_refusal {
+    _Atomic uintptr_t token; /* written once, after the next */
+    bool (*ask)(void *p);
+} ts_refusal;
+extern TS_HIDDEN ts_refusal ts_refusals;
 
 /* What is left 0 in `options` from the environment, else the default. false with EINVAL: `size` is less than a size_t. */
 bool ts_settings_resolve(const SlabOptions *options, ts_settings *out);

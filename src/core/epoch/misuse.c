@@ -64,6 +64,20 @@ void ts_misuse_foreign(const char *call, const void *p) {
     tell(&line, mode);
 }
 
+void ts_misuse_because(uintptr_t token, const char *call, const void *p, const char *why) {
+    int mode = mode_of(token);
+    if (mode == SLAB_MISUSE_IGNORE) return;
+    ts_line line;
+    begin(&line, call);
+    ts_line_text(&line, "pointer ");
+    ts_line_hex(&line, (uintptr_t)p);
+    ts_line_text(&line, ": ");
+    ts_line_text(&line, why);
+    tell(&line, mode);
+}
+
+int ts_misuse_mode(uintptr_t token) { return mode_of(token); }
+
 void ts_misuse_free(uintptr_t token, const char *call, const void *p, const SlabHandle *handle) {
     ts_allocator *a = ts_allocator_find(token);
     if (a) ts_fetch_add_relaxed(&a->rejected_frees, 1);

@@ -13,6 +13,10 @@ extern _Atomic int ts_misuse_default;
 void ts_misuse(uintptr_t allocator, const char *call, const void *p, const SlabHandle *handle);
 /* The same, of a call that frees: it is counted too. */
 void ts_misuse_free(uintptr_t allocator, const char *call, const void *p, const SlabHandle *handle);
+/* A live object, which a call is wrong about; why: what is said of it. */
+void ts_misuse_because(uintptr_t allocator, const char *call, const void *p, const char *why);
+/* The SlabOnMisuse of an allocator. */
+int ts_misuse_mode(uintptr_t allocator);
 /* A domain that the call may not have. why NULL: it is no domain. */
 /* Of a pointer of which no allocator is known. */
 void ts_misuse_foreign(const char *call, const void *p);

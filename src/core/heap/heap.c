@@ -201,13 +201,23 @@ void ts_heap_bind(ts_heap *heap, const ts_share *share) {
     ts_thread.last = &ts_no_scope;
 }
 
+/* The system may allocate for its note of the thread: if this is the process's malloc, that comes by here once more, and gets none. */
+static bool note_thread(ts_heap *heap) {
+    static _Thread_local bool noting;
+    if (noting) return false;
+    noting = true;
+    bool noted = ts_os_thread_started(heap);
+    noting = false;
+    return noted;
+}
+
 ts_heap *ts_heap_make(void) {
     ts_heap *heap = make_heap();
     if (!heap) {
         errno = ENOMEM;
         return NULL;
     }
-    if (!ts_os_thread_started(heap)) {
+    if (!note_thread(heap)) {
         ts_store_relaxed(&heap->state, TS_HEAP_ABANDONED);
         ts_fetch_add_relaxed(&ts_heaps_abandoned, 1);
         list_if_unused(heap, heap->serial);

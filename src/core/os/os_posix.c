@@ -45,6 +45,45 @@ static bool refused(int before) {
     return false;
 }
 
+/*
+ * Memory is asked of the kernel itself where it can be: a library that stands in for mmap or madvise, and allocates in
+ * them, would come back here while the caller holds what an allocation needs. Not beside a sanitizer, which has to see
+ * every mapping.
+ */
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define SANITIZED 1
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED 1
+#endif
+
+/* SYS_mmap of 32 bits, and of s390, takes its arguments by address. */
+#if defined(SYS_mmap2)
+#define MAP_CALL SYS_mmap2
+#elif defined(SYS_mmap) && UINTPTR_MAX > UINT32_MAX && !defined(__s390__)
+#define MAP_CALL SYS_mmap
+#endif
+
+#if defined(__linux__) && defined(MAP_CALL) && !defined(SANITIZED)
+static void *map(void *at, size_t bytes, int protection, int flags) {
+    return (void *)syscall(MAP_CALL, at, bytes, protection, flags, -1, 0);
+}
+static int unmap(void *at, size_t bytes) { return (int)syscall(SYS_munmap, at, bytes); }
+static int set_protection(void *at, size_t bytes, int protection) {
+    return (int)syscall(SYS_mprotect, at, bytes, protection);
+}
+static int advise(void *at, size_t bytes, int advice) { return (int)syscall(SYS_madvise, at, bytes, advice); }
+#else
+static void *map(void *at, size_t bytes, int protection, int flags) {
+    return mmap(at, bytes, protection, flags, -1, 0);
+}
+static int unmap(void *at, size_t bytes) { return munmap(at, bytes); }
+static int set_protection(void *at, size_t bytes, int protection) { return mprotect(at, bytes, protection); }
+static int advise(void *at, size_t bytes, int advice) { return madvise(at, bytes, advice); }
+#endif
+
 /* Set before any range has huge pages, and stays. relaxed: a thread that has been handed such a range sees it. */
 static _Atomic bool any_huge_pages;
 static _Atomic uintptr_t huge_from, huge_end; /* the last range that was given them; written before that */
@@ -53,7 +92,7 @@ static _Atomic uintptr_t huge_from, huge_end; /* the last range that was given t
 #if defined(MADV_FREE) || defined(MADV_HUGEPAGE)
 static void hint(void *at, size_t bytes, int advice) {
     int error = errno;
-    (void)madvise(at, bytes, advice);
+    (void)advise(at, bytes, advice);
     errno = error;
 }
 #endif
@@ -73,7 +112,7 @@ static void posix_huge_pages(void *at, size_t bytes, bool on) {
 
 static void *posix_reserve(size_t bytes) {
     int before = errno;
-    void *at = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *at = map(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
     if (at == MAP_FAILED) {
         errno = before;
         return NULL;
@@ -84,13 +123,13 @@ static void *posix_reserve(size_t bytes) {
 
 static bool change_protection(void *at, size_t bytes, int protection) {
     int before = errno;
-    return mprotect(at, bytes, protection) == 0 || refused(before);
+    return set_protection(at, bytes, protection) == 0 || refused(before);
 }
 
 /* A fresh mapping over the range. */
 static bool map_over(void *at, size_t bytes, int protection) {
     int before = errno, flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
-    return mmap(at, bytes, protection, flags, -1, 0) == at || refused(before);
+    return map(at, bytes, protection, flags) == at || refused(before);
 }
 
 static bool posix_expose(void *at, size_t bytes) { return change_protection(at, bytes, PROT_READ); }
@@ -103,7 +142,7 @@ static bool posix_protect(void *at, size_t bytes) { return change_protection(at,
 
 static void posix_release(void *at, size_t bytes) {
     int before = errno;
-    if (munmap(at, bytes) != 0) errno = before;
+    if (unmap(at, bytes) != 0) errno = before;
 }
 
 #if defined(__linux__)
@@ -125,7 +164,7 @@ static bool posix_purge(void *at, size_t bytes) {
 #if defined(__linux__)
     if (TS_UNLIKELY(ts_load_relaxed(&any_huge_pages))) split_huge_pages(at, bytes);
     int before = errno;
-    return madvise(at, bytes, MADV_DONTNEED) == 0 || refused(before);
+    return advise(at, bytes, MADV_DONTNEED) == 0 || refused(before);
 #else
     /* The only portable way to both drop the pages and have them zero. */
     return map_over(at, bytes, PROT_READ | PROT_WRITE);
@@ -152,7 +191,7 @@ static bool
 posix_populate(void *at, size_t bytes) {
 #if defined(__linux__)
     int before = errno;
-    if (madvise(at, bytes, MADV_POPULATE_WRITE) == 0) return true;
+    if (advise(at, bytes, MADV_POPULATE_WRITE) == 0) return true;
     bool is_old = errno == EINVAL; /* a kernel before 5.14 */
     errno = before;
     if (!is_old) return false;
@@ -231,7 +270,14 @@ static uint64_t posix_resident_bytes(void) {
     return bytes;
 }
 
-static void posix_yield(void) { sched_yield(); }
+/* Called with locks held: as for memory, not by way of a library that stands in for it. */
+static void posix_yield(void) {
+#if defined(__linux__) && defined(SYS_sched_yield) && !defined(SANITIZED)
+    (void)syscall(SYS_sched_yield);
+#else
+    (void)sched_yield();
+#endif
+}
 
 const ts_os_table ts_os_native = {
     .page_bytes = posix_page_bytes,

@@ -1,0 +1,42 @@
+/*
+ * libtslab-malloc: temporal-slab as the malloc of a whole program, which need not know of it.
+ *
+ *     LD_PRELOAD=libtslab-malloc.so program       any program as it is
+ *     tslab run program                           the same (tslab(1))
+ *     cc program.c -ltslab-malloc -ltslab         a program of your own (pkg-config tslab-malloc; CMake:
+ *                                                 find_package(tslab), tslab::malloc)
+ *
+ * malloc, free, calloc, realloc, the aligned functions of C, POSIX and glibc, and the operators new and delete of C++ are
+ * then temporal-slab's. They have its checks: a pointer that is freed twice, or was never allocated, is counted and otherwise
+ * ignored; TSLAB_ON_MISUSE=report says so, TSLAB_ON_MISUSE=abort stops the program. They have its statistics, and the options
+ * of the environment (tslab.h, SlabOptions).
+ *
+ * All objects of malloc live in one churn epoch of one allocator, which is neither the default one nor any that the program
+ * makes. Other allocators, epochs and domains of the same process work beside it. free() and realloc() take objects of all of
+ * them.
+ *
+ * Semantics are glibc's: realloc(p, 0) frees p and returns NULL. A size above PTRDIFF_MAX is ENOMEM. free() leaves errno alone.
+ * aligned_alloc() of an alignment that is no power of two is EINVAL. free_sized() and free_aligned_sized() of C23 are there; a size
+ * larger than the object is reported where misuse is, and never relied on. mallopt() accepts glibc's parameters, without effect.
+ */
+#ifndef TSLAB_MALLOC_H
+#define TSLAB_MALLOC_H
+
+#include <tslab/tslab.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Whether the malloc of this process is this library's: it is linked or preloaded, and no other comes before it. Any
+   thread. Costs an allocation. */
+TSLAB_API bool slab_malloc_active(void);
+/* The allocator of malloc's objects: for statistics, slab_trim(), slab_set_budget(). slab_allocator_free() of it does nothing.
+   Any thread. NULL with errno ENOMEM. */
+TSLAB_API SlabAllocator *slab_malloc_allocator(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

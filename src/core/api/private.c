@@ -1,0 +1,41 @@
+#include "api/private.h"
+
+#include "api/runtime.h"
+#include "epoch/misuse.h"
+#include "stats/page.h"
+
+#include <tslab_build.h>
+
+#include <errno.h>
+
+const char ts_private_build[] = TSLAB_BUILD;
+
+bool ts_private_start(void) { return ts_runtime_start_bare(); }
+
+void ts_private_start_page(void) { ts_page_start(); }
+
+void ts_private_ask_before_refusal(SlabAllocator *allocator, bool (*refused)(void *p)) {
+    ts_refusals.ask = refused;
+    ts_store_release(&ts_refusals.token, ts_token(allocator)); /* partner: rejected (objects.c) */
+}
+
+SlabAllocator *ts_private_owner(const void *p) { return ts_public(ts_object_owner(p)); }
+
+void *ts_private_realloc(SlabAllocator *allocator, void *p, size_t size) {
+    int before = errno;
+    void *q = ts_realloc(ts_token(allocator), p, size);
+    if (q) errno = before;
+    return q;
+}
+
+void ts_private_refuse(SlabAllocator *allocator, const char *call, const void *p) {
+    ts_misuse_free(ts_token(allocator), call, p, NULL);
+}
+
+void ts_private_tell(SlabAllocator *allocator, const char *call, const void *p, const char *why) {
+    ts_misuse_because(ts_token(allocator), call, p, why);
+}
+
+int ts_private_misuse_mode(SlabAllocator *allocator) { return ts_misuse_mode(ts_token(allocator)); }
+
+bool ts_private_has_heap(void) { return ts_thread.heap != NULL; }

@@ -1,0 +1,162 @@
+/*
+ * The functions of C, POSIX and glibc by which a program allocates. Where C, POSIX and glibc leave a choice, the answer is
+ * glibc's: realloc(p, 0) frees and gives NULL; free and realloc that succeed leave errno alone; a size beyond PTRDIFF_MAX is
+ * ENOMEM. aligned_alloc of what is no power of two is EINVAL, as in ISO C; memalign rounds up.
+ */
+#define _GNU_SOURCE
+#include "malloc/entry.h"
+
+#include "api/private.h"
+#include "base/bits.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+TS_EXPORT void *malloc(size_t size) { return ts_malloc(size); }
+
+TS_EXPORT void free(void *p) { ts_malloc_free(p); }
+
+TS_EXPORT void *calloc(size_t n, size_t size) {
+    size_t bytes;
+    if (TS_UNLIKELY(__builtin_mul_overflow(n, size, &bytes))) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    void *p = slab_calloc_epoch(ts_target_allocator(&ts_process), 1, bytes, ts_target_epoch(&ts_process));
+    return TS_LIKELY(p != NULL) ? p : ts_process_alloc_rest(16, bytes, true);
+}
+
+static void *resize(void *p, size_t size) {
+    if (!p) return ts_malloc(size);
+    if (TS_UNLIKELY(size == 0)) {
+        ts_malloc_free(p);
+        return NULL;
+    }
+    int error = errno;
+    SlabAllocator *allocator = ts_target_allocator(&ts_process);
+    void *q = allocator ? ts_private_realloc(allocator, p, size) : NULL;
+    if (TS_LIKELY(q != NULL)) return q;
+    errno = error;
+    return ts_process_realloc_rest(p, size);
+}
+
+TS_EXPORT void *realloc(void *p, size_t size) { return resize(p, size); }
+
+static void *resize_array(void *p, size_t n, size_t size) {
+    size_t bytes;
+    if (TS_UNLIKELY(__builtin_mul_overflow(n, size, &bytes))) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    return resize(p, bytes);
+}
+
+TS_EXPORT void *reallocarray(void *p, size_t n, size_t size) { return resize_array(p, n, size); }
+
+/* BSD: what cannot be resized is freed. */
+TS_EXPORT void *reallocf(void *p, size_t size);
+void *reallocf(void *p, size_t size) {
+    void *q = resize(p, size);
+    if (!q && p && size != 0) ts_malloc_free(p);
+    return q;
+}
+
+/* ---- aligned ------------------------------------------------------------------------------------------------ */
+
+TS_EXPORT void *aligned_alloc(size_t alignment, size_t size) {
+    if (TS_UNLIKELY(!ts_is_pow2(alignment))) {
+        errno = EINVAL;
+        return NULL;
+    }
+    return ts_malloc_aligned(alignment, size);
+}
+
+static int aligned_at(void **out, size_t alignment, size_t size) {
+    if (!ts_is_pow2(alignment) || alignment % sizeof(void *) != 0) return EINVAL;
+    int error = errno;
+    void *p = ts_malloc_aligned(alignment, size);
+    errno = error;
+    if (!p) return ENOMEM;
+    *out = p;
+    return 0;
+}
+
+TS_EXPORT int posix_memalign(void **out, size_t alignment, size_t size) { return aligned_at(out, alignment, size); }
+
+static void *aligned_up(size_t alignment, size_t size) {
+    if (alignment > SIZE_MAX / 2 + 1) {
+        errno = EINVAL;
+        return NULL;
+    }
+    size_t a = 16;
+    while (a < alignment) a *= 2;
+    return ts_malloc_aligned(a, size);
+}
+
+TS_EXPORT void *memalign(size_t alignment, size_t size);
+void *memalign(size_t alignment, size_t size) { return aligned_up(alignment, size); }
+
+static size_t page_bytes(void) { return (size_t)sysconf(_SC_PAGESIZE); }
+
+TS_EXPORT void *valloc(size_t size);
+void *valloc(size_t size) { return ts_malloc_aligned(page_bytes(), size); }
+
+static void *whole_pages(size_t size) {
+    size_t page = page_bytes();
+    if (size > PTRDIFF_MAX - page) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    return ts_malloc_aligned(page, (size + page - 1) & ~(page - 1));
+}
+
+TS_EXPORT void *pvalloc(size_t size);
+void *pvalloc(size_t size) { return whole_pages(size); }
+
+/* ---- the rest of free ----------------------------------------------------------------------------------------- */
+
+/* An old name of free; libc still has it for old programs. */
+TS_EXPORT void cfree(void *p);
+void cfree(void *p) { ts_malloc_free(p); }
+
+/* C23. The size is looked at where misuse is reported, and never relied on. */
+TS_EXPORT void free_sized(void *p, size_t size);
+void free_sized(void *p, size_t size) { ts_malloc_free_sized("free_sized", p, 1, size); }
+
+TS_EXPORT void free_aligned_sized(void *p, size_t alignment, size_t size);
+void free_aligned_sized(void *p, size_t alignment, size_t size) {
+    ts_malloc_free_sized("free_aligned_sized", p, ts_is_pow2(alignment) ? alignment : SIZE_MAX, size);
+}
+
+TS_EXPORT size_t malloc_usable_size(void *p);
+size_t malloc_usable_size(void *p) { return p ? ts_process_usable(p) : 0; }
+
+/* ---- the names by which libc's own functions can be called past another malloc -------------------------------------- */
+
+TS_EXPORT void *__libc_malloc(size_t size);
+void *__libc_malloc(size_t size) { return ts_malloc(size); }
+
+TS_EXPORT void __libc_free(void *p);
+void __libc_free(void *p) { ts_malloc_free(p); }
+
+TS_EXPORT void *__libc_calloc(size_t n, size_t size);
+void *__libc_calloc(size_t n, size_t size) { return calloc(n, size); }
+
+TS_EXPORT void *__libc_realloc(void *p, size_t size);
+void *__libc_realloc(void *p, size_t size) { return resize(p, size); }
+
+TS_EXPORT void *__libc_reallocarray(void *p, size_t n, size_t size);
+void *__libc_reallocarray(void *p, size_t n, size_t size) { return resize_array(p, n, size); }
+
+TS_EXPORT void *__libc_memalign(size_t alignment, size_t size);
+void *__libc_memalign(size_t alignment, size_t size) { return aligned_up(alignment, size); }
+
+TS_EXPORT void *__libc_valloc(size_t size);
+void *__libc_valloc(size_t size) { return ts_malloc_aligned(page_bytes(), size); }
+
+TS_EXPORT void *__libc_pvalloc(size_t size);
+void *__libc_pvalloc(size_t size) { return whole_pages(size); }
+
+TS_EXPORT int __posix_memalign(void **out, size_t alignment, size_t size);
+int __posix_memalign(void **out, size_t alignment, size_t size) { return aligned_at(out, alignment, size); }

@@ -1,0 +1,50 @@
+/*
+ * Where the process's malloc allocates, and whom it asks about pointers that are not there.
+ *
+ * Every call of malloc goes to a TARGET: an allocator and an epoch of it. There is one for the process: an allocator of
+ * its own with one churn epoch, which is not the rolling one. So neither epoch_advance() nor an allocator that the
+ * program frees reaches an object of malloc.
+ *
+ * Invariants
+ *  1. The process's target has an allocator from the first call on at which libc is ready, and keeps it.
+ *  2. Until then, inside of the making of it, and on a thread that can have no heap any more (the last round of its
+ *     destructors, and after that), objects come from the spare (spare.h).
+ *  3. Every object says by its address whose it is: the core's, the spare's, or another's.
+ */
+#ifndef TS_MALLOC_PROCESS_H
+#define TS_MALLOC_PROCESS_H
+
+#include "base/atomic.h"
+#include "base/attr.h"
+
+#include <tslab/tslab.h>
+
+typedef struct ts_target {
+    _Atomic(SlabAllocator *) allocator; /* NULL: there is none yet; released after the epoch */
+    _Atomic uint64_t epoch;
+} ts_target;
+
+extern TS_HIDDEN ts_target ts_process;
+/* A mode of misuse is on: sizes that the program gives with a free are looked at. Constant once there is an allocator. */
+extern TS_HIDDEN _Atomic bool ts_process_checks;
+
+/* acquire: partner of the release in process.c; the epoch is there before the allocator */
+TS_ALWAYS_INLINE SlabAllocator *ts_target_allocator(const ts_target *target) {
+    return atomic_load_explicit(&target->allocator, memory_order_acquire);
+}
+TS_ALWAYS_INLINE EpochId ts_target_epoch(const ts_target *target) { return ts_load_relaxed(&target->epoch); }
+
+/* Makes the process's target if there is none. false: not now. */
+bool ts_process_start(void);
+
+/* What the first try has not given: errno says why, if there is a target. alignment: a power of two. */
+void *ts_process_alloc_rest(size_t alignment, size_t size, bool zero);
+void *ts_process_realloc_rest(void *p, size_t size);
+/* A free while the process has no allocator. */
+void ts_process_free_early(void *p);
+/* Of any object that this library has given out, or of the core; 0: it is none. */
+size_t ts_process_usable(const void *p);
+/* Reports a size or alignment that does not fit the object; call: the function's name. */
+void ts_process_check_size(const char *call, const void *p, size_t alignment, size_t size);
+
+#endif

@@ -1,0 +1,82 @@
+#!/bin/sh
+# The installed libtslab-malloc: programs build through pkg-config and find_package(tslab COMPONENTS malloc), and allocate in it;
+# preloaded, it is any program's malloc; one of another build than libtslab ends the program at once, with a message. Arguments:
+# BUILD_DIR VERSION LIBRARY CORE. Environment: CC, CMAKE.
+set -eu
+export LC_ALL=C
+build_dir=$1 version=$2 library=$3 core=$4
+cmake=${CMAKE:-cmake}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+unset DESTDIR PKG_CONFIG_SYSROOT_DIR LD_LIBRARY_PATH LD_PRELOAD MAKEFLAGS MAKELEVEL MFLAGS
+fail() {
+    echo "install_test: $*" >&2
+    exit 1
+}
+run() {
+    "$@" >"$work/log" 2>&1 || {
+        cat "$work/log" >&2
+        fail "failed: $*"
+    }
+}
+
+run "$cmake" --install "$build_dir" --prefix "$work/first"
+mv "$work/first" "$work/prefix" # the tree can be moved
+prefix=$work/prefix
+for file in include/tslab/malloc.h share/man/man3/tslab-malloc.3 share/man/man3/slab_malloc_active.3; do
+    [ -f "$prefix/$file" ] || fail "$file is not installed"
+done
+cat >"$work/program.c" <<'END'
+#include <stdlib.h>
+#include <string.h>
+#include <tslab/malloc.h>
+int main(void) {
+    char *text = strdup("allocated by libc, in temporal-slab");
+    int there = text && slab_malloc_active() && slab_owns(slab_malloc_allocator(), text);
+    free(text);
+    return there ? 0 : 1;
+}
+END
+PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name tslab-malloc.pc)")
+export PKG_CONFIG_PATH
+[ "$(pkg-config --modversion tslab-malloc)" = "$version" ] || fail "pkg-config says another version than $version"
+libdir=$(pkg-config --variable=libdir tslab-malloc)
+# shellcheck disable=SC2046 # flags are words
+run "${CC:-gcc}" -std=c11 -D_GNU_SOURCE -Wall -Wextra -pedantic -Werror $(pkg-config --cflags tslab-malloc) -o "$work/program" \
+    "$work/program.c" $(pkg-config --libs tslab-malloc) -Wl,-rpath,"$libdir"
+run "$work/program"
+# A program that calls nothing of it is linked with it all the same.
+echo 'int main(void) { return 0; }' >"$work/plain.c"
+# shellcheck disable=SC2046
+run "${CC:-gcc}" -Wl,--as-needed -o "$work/plain" "$work/plain.c" $(pkg-config --libs tslab-malloc) -Wl,-rpath,"$libdir"
+readelf -d "$work/plain" | grep -q 'NEEDED.*libtslab-malloc' || fail "the linker has left the library out"
+
+mkdir "$work/cmake"
+cat >"$work/cmake/CMakeLists.txt" <<'END'
+cmake_minimum_required(VERSION 3.21)
+project(consumer C)
+find_package(tslab REQUIRED COMPONENTS malloc)
+add_executable(program ../program.c)
+target_compile_definitions(program PRIVATE _GNU_SOURCE)
+target_link_libraries(program PRIVATE tslab::malloc)
+END
+run "$cmake" -S "$work/cmake" -B "$work/cmake/build" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="${CC:-gcc}" \
+    -DCMAKE_FIND_USE_PACKAGE_REGISTRY=OFF
+run "$cmake" --build "$work/cmake/build"
+run "$work/cmake/build/program"
+
+# Preloaded, by its path alone: it finds its core beside it.
+TSLAB_ON_MISUSE=report LD_PRELOAD=$libdir/libtslab-malloc.so sh -c 'echo preloaded; true | true' >"$work/log" 2>&1 || fail "sh fails"
+[ "$(cat "$work/log")" = preloaded ] || fail "sh says: $(cat "$work/log")"
+
+# Of another build: the word by which they tell is changed in a copy.
+mkdir "$work/other"
+cp "$library" "$work/other/libtslab-malloc.so"
+soname=$(readelf -d "$core" | sed -n 's/.*SONAME.*\[\(.*\)\]/\1/p')
+build=$(strings -a "$core" | sed -n "s/^$version \([0-9a-f]\{24\}\)\$/\1/p")
+[ -n "$build" ] || fail "the build of libtslab is not in it"
+sed "s/$build/000000000000000000000000/" "$core" >"$work/other/$soname"
+code=0
+LD_LIBRARY_PATH=$work/other LD_PRELOAD=$work/other/libtslab-malloc.so /bin/true 2>"$work/log" || code=$?
+[ $code -eq 127 ] && grep -q 'of build' "$work/log" || fail "another build is taken: $code, $(cat "$work/log")"
+echo "install_test: 3 programs"

@@ -1,0 +1,80 @@
+/* Libraries that come late, in a namespace of their own, or with libc's functions before ours. Argument: the plugin. */
+#define _GNU_SOURCE
+#include "malloc_test.h"
+
+#include <tslab/malloc.h>
+#include <tslab/stats.h>
+
+#include <dlfcn.h>
+#include <string.h>
+
+typedef struct plugin {
+    char *(*make)(size_t);
+    void (*take)(void *);
+    int (*work)(void);
+} plugin;
+
+static void look_up(void *handle, const char *name, void *function) {
+    void *symbol = dlsym(handle, name);
+    CHECK(symbol != NULL);
+    memcpy(function, &symbol, sizeof symbol);
+}
+
+static plugin load(void *handle) {
+    plugin p;
+    if (!handle) fprintf(stderr, "%s\n", dlerror());
+    CHECK(handle != NULL);
+    look_up(handle, "plugin_make", &p.make);
+    look_up(handle, "plugin_take", &p.take);
+    look_up(handle, "plugin_work", &p.work);
+    CHECK(p.work() == 0);
+    return p;
+}
+
+static uint64_t refused(void) {
+    SlabGlobalStats stats;
+    CHECK(slab_stats_global(slab_malloc_allocator(), &stats));
+    return stats.rejected_frees_total;
+}
+
+int main(int argc, char **argv) {
+    CHECK(argc == 2 && slab_malloc_active());
+
+    /* In a namespace of its own it has a libc, and a malloc, of its own. */
+    void *alone = dlmopen(LM_ID_NEWLM, argv[1], RTLD_NOW);
+    plugin p = load(alone);
+    char *q = p.make(1000);
+    CHECK(q && !slab_owns(slab_malloc_allocator(), q));
+    p.take(q);
+    CHECK(dlclose(alone) == 0 && refused() == 0);
+
+    /* With RTLD_DEEPBIND it finds libc's malloc. What it gives out may be freed and resized here. */
+    void *deep = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
+    p = load(deep);
+    for (size_t bytes = 8; bytes < 60000; bytes *= 3) {
+        q = p.make(bytes);
+        if (slab_owns(slab_malloc_allocator(), q)) { /* a libc whose loader knows no such thing */
+            free(q);
+            continue;
+        }
+        char *r = p.make(bytes), *s = p.make(bytes);
+        r = realloc(r, bytes * 2);
+        CHECK(r && slab_owns(slab_malloc_allocator(), r) && r[0] == 'x' && r[bytes - 1] == 'x');
+        free(r);
+        free(q);
+        p.take(s);
+    }
+    CHECK(refused() == 0);
+    CHECK(dlclose(deep) == 0);
+
+    void *usual = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
+    p = load(usual);
+    q = p.make(1000);
+    CHECK(slab_owns(slab_malloc_allocator(), q));
+    free(q);
+    p.take(malloc(100));
+    CHECK(dlclose(usual) == 0);
+    CHECK(dlopen("no such library", RTLD_NOW) == NULL && dlerror() != NULL);
+    CHECK(refused() == 0);
+    return 0;
+}

@@ -1,0 +1,294 @@
+/* What each function answers, at the edges too: as glibc and POSIX have it (tslab/malloc.h). */
+#define _GNU_SOURCE
+#include "malloc_test.h"
+
+#include <tslab/malloc.h>
+#include <tslab/stats.h>
+
+#include <errno.h>
+#include <malloc.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+void *reallocf(void *, size_t);
+void free_sized(void *, size_t);
+void free_aligned_sized(void *, size_t, size_t);
+extern void *__libc_malloc(size_t);
+extern void *__libc_calloc(size_t, size_t);
+extern void *__libc_realloc(void *, size_t);
+extern void *__libc_memalign(size_t, size_t);
+extern void *__libc_valloc(size_t);
+extern void *__libc_pvalloc(size_t);
+extern void __libc_free(void *);
+
+static const size_t sizes[] = {0,    1,    15,   16,    17,    48,    49,    64,     100,     1000,
+                               4095, 4096, 4097, 8192,  8193,  16384, 65536, 100000, 1 << 20, 5 << 20};
+#define SIZES (sizeof sizes / sizeof *sizes)
+#define A_LOT ((size_t)PTRDIFF_MAX)
+
+static uint64_t refused(void) {
+    SlabGlobalStats stats;
+    CHECK(slab_stats_global(slab_malloc_allocator(), &stats));
+    return stats.rejected_frees_total;
+}
+
+static void test_active(void) {
+    CHECK(slab_malloc_active());
+    CHECK(slab_malloc_allocator() != NULL);
+    CHECK(slab_malloc_allocator() != slab_allocator_default());
+    void *p = malloc(100);
+    CHECK(slab_owns(slab_malloc_allocator(), p));
+    slab_allocator_free(slab_malloc_allocator()); /* nothing happens */
+    CHECK(slab_owns(slab_malloc_allocator(), p));
+    free(p);
+    CHECK(!slab_owns(slab_malloc_allocator(), hidden(p)));
+}
+
+static void test_sizes(void) {
+    void *p[SIZES];
+    for (size_t i = 0; i < SIZES; i++) {
+        errno = 7;
+        p[i] = malloc(sizes[i]);
+        CHECK(p[i] && (uintptr_t)p[i] % 16 == 0 && malloc_usable_size(p[i]) >= sizes[i] && errno == 7);
+        memset(p[i], (int)i, sizes[i]);
+        for (size_t k = 0; k < i; k++) CHECK(p[k] != p[i]);
+    }
+    for (size_t i = 0; i < SIZES; i++) {
+        errno = 7;
+        free(p[i]);
+        CHECK(errno == 7);
+    }
+    free(NULL);
+    CHECK(malloc_usable_size(NULL) == 0);
+    for (size_t i = 0; i < SIZES; i++) { /* memory that was used before, and that was not */
+        unsigned char *z = calloc(1, sizes[i]);
+        CHECK(z != NULL);
+        for (size_t k = 0; k < sizes[i]; k++) CHECK(z[k] == 0);
+        memset(z, 0xff, sizes[i]);
+        free(z);
+    }
+}
+
+static void test_too_large(void) {
+    const size_t large[] = {A_LOT, A_LOT + 1, SIZE_MAX - 4096, SIZE_MAX - 15, SIZE_MAX};
+    void *p = malloc(10), *out = &p;
+    memcpy(p, "unchanged", 10);
+    for (size_t i = 0; i < sizeof large / sizeof *large; i++) {
+        size_t n = hidden_size(large[i]);
+#define NO_MEMORY(call) (errno = 0, (call) == NULL && errno == ENOMEM)
+        CHECK(NO_MEMORY(malloc(n)));
+        CHECK(NO_MEMORY(calloc(1, n)));
+        CHECK(NO_MEMORY(calloc(n, 2)));
+        CHECK(NO_MEMORY(realloc(NULL, n)));
+        CHECK(NO_MEMORY(realloc(p, n)));
+        CHECK(NO_MEMORY(reallocarray(p, n, 3)));
+        CHECK(NO_MEMORY(aligned_alloc(64, n)));
+        CHECK(NO_MEMORY(memalign(4096, n)));
+        CHECK(NO_MEMORY(valloc(n)));
+        CHECK(NO_MEMORY(pvalloc(n)));
+        errno = 5;
+        CHECK(posix_memalign(&out, 64, n) == ENOMEM && out == &p && errno == 5);
+    }
+    CHECK(NO_MEMORY(calloc(hidden_size((size_t)1 << 33), (size_t)1 << 33)));
+    CHECK(NO_MEMORY(reallocarray(NULL, hidden_size(SIZE_MAX / 2), 3)));
+    CHECK(memcmp(p, "unchanged", 10) == 0);
+    CHECK(NO_MEMORY(reallocf(p, hidden_size(A_LOT + 1)))); /* p is freed */
+    CHECK(!slab_owns(slab_malloc_allocator(), hidden(p)));
+}
+
+static void test_realloc(void) {
+    CHECK(refused() == 0);
+    char *p = realloc(NULL, 20);
+    CHECK(p != NULL);
+    for (size_t i = 0; i < SIZES; i++) {
+        if (sizes[i] == 0) continue;
+        memset(p, 0x5a, 1);
+        errno = 7;
+        char *q = realloc(p, sizes[i]);
+        CHECK(q && q[0] == 0x5a && malloc_usable_size(q) >= sizes[i] && errno == 7);
+        memset(q, 0x5a, sizes[i]);
+        p = q;
+    }
+    for (size_t i = SIZES; i-- > 1;) {
+        p = realloc(p, sizes[i]);
+        CHECK(p && p[0] == 0x5a && p[sizes[i] - 1] == 0x5a);
+    }
+    errno = 7;
+    CHECK(realloc(p, hidden_size(0)) == NULL && errno == 7); /* freed */
+    CHECK(!slab_owns(slab_malloc_allocator(), hidden(p)));
+    p = malloc(10);
+    CHECK(reallocarray(p, hidden_size(0), 8) == NULL && !slab_owns(slab_malloc_allocator(), hidden(p)));
+    p = malloc(10);
+    CHECK(reallocf(p, hidden_size(0)) == NULL && !slab_owns(slab_malloc_allocator(), hidden(p)));
+    void *zero = realloc(NULL, hidden_size(0));
+    CHECK(zero != NULL);
+    free(zero);
+    CHECK(refused() == 0);
+    /* What is no live object: refused, counted, nothing touched. */
+    char there[64] = "on the stack";
+    errno = 0;
+    CHECK(realloc(hidden(there + 16), 100) == NULL && errno == EINVAL && refused() == 1);
+}
+
+static void test_aligned(void) {
+    void *out = NULL;
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    for (size_t a = 1; a <= (size_t)1 << 24; a *= 2) {
+        for (size_t i = 0; i < SIZES; i += a > 1 << 13 ? 5 : 1) {
+            void *p = aligned_alloc(a, sizes[i]);
+            CHECK(p && (uintptr_t)p % a == 0 && malloc_usable_size(p) >= sizes[i]);
+            memset(p, 1, sizes[i] < 10000 ? sizes[i] : 10000);
+            free(p);
+            p = memalign(a, sizes[i]);
+            CHECK(p && (uintptr_t)p % a == 0);
+            free(p);
+            if (a < sizeof(void *)) continue;
+            errno = 7;
+            CHECK(posix_memalign(&out, a, sizes[i]) == 0 && (uintptr_t)out % a == 0 && errno == 7);
+            free_aligned_sized(out, a, sizes[i]);
+        }
+    }
+    out = &page;
+    const size_t wrong[] = {0, 1, 2, 4, 3, 12, 24, 100, SIZE_MAX};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        errno = 7;
+        CHECK(posix_memalign(&out, hidden_size(wrong[i]), 10) == EINVAL && out == &page && errno == 7);
+    }
+    errno = 0;
+    CHECK(aligned_alloc(hidden_size(24), 48) == NULL && errno == EINVAL);
+    CHECK(aligned_alloc(hidden_size(0), 48) == NULL);
+    void *p = memalign(hidden_size(24), 48); /* rounded up */
+    CHECK(p && (uintptr_t)p % 32 == 0);
+    free(p);
+    errno = 0;
+    CHECK(memalign(hidden_size(SIZE_MAX), 48) == NULL && errno == EINVAL);
+    p = valloc(1);
+    CHECK(p && (uintptr_t)p % page == 0);
+    free(p);
+    p = pvalloc(page + 1);
+    CHECK(p && (uintptr_t)p % page == 0 && malloc_usable_size(p) >= 2 * page);
+    free(p);
+}
+
+static void test_sized(void) {
+    uint64_t before = refused();
+    for (size_t i = 0; i < SIZES; i++) {
+        free_sized(malloc(sizes[i]), sizes[i]);
+        free_aligned_sized(aligned_alloc(128, sizes[i]), 128, sizes[i]);
+    }
+    free_sized(NULL, 10);
+    free_aligned_sized(NULL, 16, 10);
+    void *p = malloc(10);
+    free_sized(p, hidden_size(100000)); /* never relied on */
+    CHECK(!slab_owns(slab_malloc_allocator(), hidden(p)));
+    CHECK(refused() == before);
+}
+
+static void test_names(void) {
+    void *p = __libc_malloc(10);
+    CHECK(slab_owns(slab_malloc_allocator(), p));
+    p = __libc_realloc(p, 1000);
+    CHECK(slab_owns(slab_malloc_allocator(), p));
+    __libc_free(p);
+    p = __libc_calloc(3, 5);
+    CHECK(slab_owns(slab_malloc_allocator(), p));
+    free(p);
+    p = __libc_memalign(512, 5);
+    CHECK(slab_owns(slab_malloc_allocator(), p) && (uintptr_t)p % 512 == 0);
+    free(p);
+    p = __libc_valloc(5);
+    CHECK(slab_owns(slab_malloc_allocator(), p) && (uintptr_t)p % 4096 == 0);
+    free(p);
+    p = __libc_pvalloc(5);
+    CHECK(slab_owns(slab_malloc_allocator(), p) && (uintptr_t)p % 4096 == 0);
+    free(p);
+}
+
+static void test_looks(void) {
+    void *p = malloc(100000);
+    struct mallinfo2 info = mallinfo2();
+    CHECK(info.uordblks >= 100000 && info.arena >= info.uordblks);
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *stream = open_memstream(&text, &bytes);
+    CHECK(stream && malloc_info(0, stream) == 0 && malloc_info(1, stream) == EINVAL);
+    fclose(stream);
+    CHECK(strncmp(text, "<malloc version=\"1\">", 20) == 0 && strstr(text, "</malloc>"));
+    free(text);
+    free(p);
+    CHECK(mallopt(M_TRIM_THRESHOLD, 1 << 20) == 1 && mallopt(1000, 1) == 0);
+    for (int i = 0; i < 1000; i++) free(malloc(8000));
+    (void)malloc_trim(0);
+    CHECK(malloc_trim(0) == 0); /* nothing is left to give */
+}
+
+/* Objects of other allocators of the process: free and realloc take them. */
+static void test_others(void) {
+    SlabAllocator *other = slab_allocator_create();
+    EpochId epoch = epoch_open(other, "other", EPOCH_SCOPE);
+    uint64_t before = refused();
+    char *p = slab_malloc(other, 100), *span = slab_malloc(other, 100000), *q = slab_malloc_epoch(other, 100, epoch);
+    strcpy(p, "here");
+    strcpy(q, "there");
+    CHECK(malloc_usable_size(p) >= 100 && malloc_usable_size(q) >= 100 && malloc_usable_size(span) >= 100000);
+    p = realloc(p, 5000);
+    CHECK(strcmp(p, "here") == 0 && slab_owns(other, p)); /* it stays in its epoch */
+    CHECK(epoch_close(other, epoch));
+    q = realloc(q, 5000);
+    CHECK(strcmp(q, "there") == 0 && slab_owns(slab_malloc_allocator(), q)); /* its epoch takes none any more */
+    CHECK(epoch_state(other, epoch) == EPOCH_CLOSED);
+    free(p);
+    free(q);
+    free(span);
+    SlabGlobalStats stats;
+    CHECK(slab_stats_global(other, &stats) && stats.live_objects == 0 && stats.rejected_frees_total == 0);
+    CHECK(refused() == before);
+    slab_allocator_free(other);
+}
+
+/* The program may end malloc's epoch, by whatever mistake: there is another. */
+static void test_epoch_ended(void) {
+    EpochId epochs[8];
+    size_t n = slab_epochs(slab_malloc_allocator(), epochs, 8);
+    CHECK(n == 1);
+    char *p = malloc(100);
+    strcpy(p, "kept");
+    CHECK(epoch_close(slab_malloc_allocator(), epochs[0]));
+    char *q = malloc(100);
+    CHECK(q != NULL);
+    p = realloc(p, 50000);
+    CHECK(p && strcmp(p, "kept") == 0);
+    free(q);
+    free(p);
+    p = calloc(1, 100);
+    CHECK(p != NULL);
+    free(p);
+}
+
+/* Memory that is locked cannot be given back: free leaves errno alone all the same. */
+static void test_locked(void) {
+    if (mlockall(MCL_CURRENT | MCL_FUTURE) != 0) return;
+    void *p = malloc((size_t)4 << 20);
+    CHECK(p != NULL);
+    errno = 7;
+    free(p);
+    CHECK(errno == 7);
+    CHECK(munlockall() == 0);
+}
+
+int main(void) {
+    test_active();
+    test_sizes();
+    test_too_large();
+    test_realloc();
+    test_aligned();
+    test_sized();
+    test_names();
+    test_looks();
+    test_others();
+    test_locked();
+    test_epoch_ended();
+    return 0;
+}
