@@ -1,12 +1,13 @@
 /* Stops in stop_here() with one pointer of every kind in global variables, for gdb_test.py. */
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <tslab/tslab.h>
 
 SlabAllocator *allocator;
 EpochId request, scratch, ended;
 void *live, *freed, *never, *interior, *span, *in_span, *stale, *small, *by_other, *in_scope, *freed_in_scope,
-    *inside_scope, *largest;
+    *inside_scope, *largest, *burst;
 SlabHandle handle, old_handle, span_handle, scope_handle;
 int not_ours;
 
@@ -19,10 +20,23 @@ static void *other_thread(void *argument) {
     return argument;
 }
 
+/* 100 MB that are gone: dumps leave most of it out (region/dump.h). burst: somewhere in it. */
+static bool bursts(void) {
+    EpochId epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
+    for (int i = 0; i < 800000; i++) {
+        char *p = slab_malloc_epoch(allocator, 128, epoch);
+        if (!p) return false;
+        *p = 1;
+        if (i == 600000) burst = p;
+    }
+    return epoch_destroy(allocator, epoch) && slab_trim(allocator) > 0;
+}
+
 int main(int argc, char **argv) {
     (void)argv;
     pthread_t thread;
     allocator = slab_allocator_create();
+    if (!bursts()) return 1;
     request = epoch_open(allocator, "request 42", EPOCH_CHURN);
     scratch = epoch_open(allocator, "scratch", EPOCH_SCOPE);
     ended = epoch_open(allocator, "gone", EPOCH_CHURN);

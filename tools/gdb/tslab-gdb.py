@@ -92,12 +92,13 @@ class Region:
         global BYTE_ORDER
         BYTE_ORDER = byte_order()
         r = value("ts_region")
-        self.base, self.first, self.units, self.state = [], [], [], []
+        self.base, self.first, self.units, self.marked, self.state = [], [], [], [], []
         for part in (NORMAL, SMALL):
             p = r["part"][part]
             self.base.append(address_of(p["base"]))
             self.first.append(number(p["first_unit"]))
             self.units.append(number(p["units"]))
+            self.marked.append(number(p["limit"]) // UNIT_ENTRIES)
             self.state.append(address_of(p["state"]))
         self.unit_words = address_of(r["part"][NORMAL]["unit"])
         self.slabs = address_of(r["part"][NORMAL]["slab"])
@@ -476,7 +477,16 @@ def say_heap(r, heap):
 
 
 def say_slab(r, unit):
+    part = r.part_of(unit)
+    if unit - r.first[part] >= r.marked[part]:
+        print("unit %d at %#x, never used" % (unit, r.unit_address(unit)))
+        return
     slab, word = r.slab(unit), r.word(unit)
+    # Dumps leave out the records of units that are free in large runs (src/core/region/dump.h): not readable, or zero.
+    if not any(bytes_at(r.slabs + unit * SLAB_BYTES, SLAB_BYTES)):
+        print("unit %d at %#x, never used, or free and its record not in the core file" % (unit, r.unit_address(unit)))
+        say_place(r.unit_address(unit), look(r, r.unit_address(unit)))
+        return
     flags = [name for bit, name in ((FOREIGN, "FOREIGN"), (ZOMBIE, "ZOMBIE"), (SCOPE, "SCOPE"), (SPAN, "SPAN")) if word & bit]
     print("unit %d at %#x, last used as: %s" % (unit, r.unit_address(unit), KINDS.get(number(slab["kind"]), "?")))
     print("  UNIT word %#x%s, generation %d, tag %d%s" % (word, " " + " ".join(flags) if flags else "", number(slab["gen"]),

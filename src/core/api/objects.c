@@ -309,7 +309,7 @@ TS_NOINLINE static bool free_other(uintptr_t token, void *p) {
     ts_tls *tls = &ts_thread;
     uint64_t entry = ts_entry_of(&ts_region.part[TS_NORMAL], p), seen;
     const ts_heap *heap = tls->heap;
-    if (TS_UNLIKELY(entry >= ts_region.part[TS_NORMAL].limit || !heap) ||
+    if (TS_UNLIKELY(!ts_is_in_part(&ts_region.part[TS_NORMAL], entry) || !heap) ||
         TS_UNLIKELY((heap->sample_rate | ts_load_relaxed(&ts_sample_rate)) != 0) ||
         TS_UNLIKELY(ts_load_acquire(&heap->revoked) != 0)) /* acquire: as in ts_heap_enter */
         return free_rest(token, p);
@@ -326,7 +326,7 @@ TS_NOINLINE static bool free_rest(uintptr_t token, void *p) {
     ts_tls *tls = &ts_thread;
     uint64_t entry = ts_entry_of(&ts_region.part[TS_SMALL], p);
     ts_fast_result r = {.freed = false, .full = false};
-    if (tls->token == token && entry < ts_region.part[TS_SMALL].limit)
+    if (tls->token == token && ts_is_in_part(&ts_region.part[TS_SMALL], entry))
         r = ts_fast_free(tls, TS_SMALL, entry, p, false, SLAB_HANDLE_NONE);
     if (TS_UNLIKELY(r.full) && TS_UNLIKELY(!ts_fast_give(&r, TS_SMALL))) return give_and_settle(r.block, p, r.bin);
     ts_op_end(tls);
@@ -341,7 +341,8 @@ TS_ENTRY bool slab_free(SlabAllocator *allocator, void *p) {
     ts_tls *tls = &ts_thread;
     uint64_t entry = ts_entry_of(&ts_region.part[TS_NORMAL], p);
     ts_op_begin(tls);
-    if (TS_UNLIKELY(tls->token != ts_token(allocator)) || TS_UNLIKELY(entry >= ts_region.part[TS_NORMAL].limit))
+    if (TS_UNLIKELY(tls->token != ts_token(allocator)) ||
+        TS_UNLIKELY(!ts_is_in_part(&ts_region.part[TS_NORMAL], entry)))
         return free_other(ts_token(allocator), p);
     ts_fast_result r = ts_fast_free(tls, TS_NORMAL, entry, p, false, SLAB_HANDLE_NONE);
     if (TS_UNLIKELY(!r.freed)) return free_scope(ts_token(allocator), p, entry);
@@ -467,7 +468,8 @@ TS_ALWAYS_INLINE bool free_obj_fast(const ts_tls *tls, SlabHandle handle, const 
     const ts_part *region = &ts_region.part[part];
     uint64_t unit = ts_handle_unit(handle) - region->first_unit;
     uint64_t entry = unit * TS_UNIT_ENTRIES + ts_handle_entry(handle);
-    if (TS_UNLIKELY(unit >= region->units)) return false;
+    if (TS_UNLIKELY(!ts_is_in_part(region, entry)))
+        return false; /* one of part NORMAL, less first_unit, is above every mark */
     char *object = region->base + entry * 16;
     ts_fast_result r = ts_fast_free(tls, part, entry, object, true, handle);
     if (TS_UNLIKELY(!r.freed)) return false;

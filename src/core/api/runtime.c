@@ -132,9 +132,8 @@ static void choose_calls(void) {
     if (calls_chosen) return;
     calls_chosen = true;
     table = *ts_os;
-    if (ts_care_on_memcheck() && ts_os == &ts_os_native) table.expose = ts_os_expose_anew;
     purges = ts_os_probe_purge(&table);
-    if (purges != TS_PURGE_TRUE || table.expose != ts_os->expose) ts_os = &table;
+    if (purges != TS_PURGE_TRUE) ts_os = &table;
 }
 
 TS_COLD static void say_how_it_purges(void) {
@@ -145,11 +144,32 @@ TS_COLD static void say_how_it_purges(void) {
     ts_line_write(&line);
 }
 
+/* Once per process: every call comes here until it goes well. */
+TS_COLD static void tell_limit(void) {
+    static bool told; /* guarded by start_mutex */
+    ts_line line = {.used = 0};
+    uint64_t bytes;
+    const char *name = ts_os_limit_met(&bytes);
+    if (told || !name) return;
+    told = true;
+    ts_line_text(&line, "tslab: no memory: the smallest region takes ");
+    ts_line_decimal(&line, ts_region_least_bytes());
+    ts_line_text(&line, " bytes of address space, which ");
+    ts_line_text(&line, name);
+    ts_line_text(&line, " (");
+    ts_line_decimal(&line, bytes);
+    ts_line_text(&line, " bytes) has no room for");
+    ts_line_write(&line);
+}
+
 static bool start_locked(void) {
     if (!region_made) {
         choose_calls();
         /* memcheck looks through all that can be read for pointers: 1 GiB of memory has metadata enough. */
-        if (!ts_region_init(ts_care_on_memcheck() ? MEMCHECK_UNITS_LOG2 : TS_MAX_UNITS_LOG2)) return false;
+        if (!ts_region_init(ts_care_on_memcheck() ? MEMCHECK_UNITS_LOG2 : TS_MAX_UNITS_LOG2)) {
+            tell_limit();
+            return false;
+        }
         ts_care_start();
         ts_class_init();
         ts_slab_init_templates();

@@ -77,6 +77,12 @@ static inline bool ts_is_other_relaxed_64(const _Atomic uint64_t *p, uint64_t v)
     __asm__("cmpq %2, %1" : "=@ccne"(differs) : "m"(*(const uint64_t *)(const void *)p), "er"(v));
     return differs;
 }
+/* Whether a word is v or less. Likewise. */
+static inline bool ts_is_at_most_relaxed_64(const _Atomic uint64_t *p, uint64_t v) {
+    bool is;
+    __asm__("cmpq %2, %1" : "=@ccbe"(is) : "m"(*(const uint64_t *)(const void *)p), "er"(v));
+    return is;
+}
 /* Whether a word is less than v. Likewise. */
 static inline bool ts_is_below_relaxed_64(const _Atomic uint64_t *p, uint64_t v) {
     bool is;
@@ -105,6 +111,7 @@ static inline bool ts_is_above_relaxed_32(const _Atomic uint32_t *p, uint32_t v)
 #ifndef TS_ASM_FLAGS
 #define ts_is_relaxed_64(p, v) (ts_load_relaxed(p) == (v))
 #define ts_is_other_relaxed_64(p, v) (ts_load_relaxed(p) != (v))
+#define ts_is_at_most_relaxed_64(p, v) (ts_load_relaxed(p) <= (v))
 #define ts_is_below_relaxed_64(p, v) (ts_load_relaxed(p) < (v))
 #define ts_is_above_relaxed_32(p, v) (ts_load_relaxed(p) > (v))
 #endif

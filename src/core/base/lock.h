@@ -31,6 +31,7 @@ typedef enum ts_rank {
     TS_RANK_REGISTRY,      /* list of heaps, free heaps */
     TS_RANK_WARM,          /* warm units shared by the threads of one allocator */
     TS_RANK_TABLE,         /* free lists of metadata */
+    TS_RANK_GROWTH,        /* the untouched end of a part of the region */
     TS_RANK_POOL,          /* free units of the region */
 } ts_rank;
 

@@ -21,16 +21,15 @@
 enum { ENTRY_NOWHERE, ENTRY_USED, ENTRY_FREE, ENTRY_SPARE };
 
 static bool in_lines(const void *p) {
-    return (const char *)p >= ts_region.lines &&
-           (size_t)((const char *)p - ts_region.lines) < (size_t)ts_region.line_limit * TS_CACHE_LINE;
+    return (const char *)p >= ts_region.lines && (size_t)((const char *)p - ts_region.lines) < ts_lines_accessible();
 }
 
 /* ---- region ------------------------------------------------------------------------------------------------- */
 
-static bool visit_run(void *arg, uint32_t first, uint32_t count, bool hole) {
+static bool visit_run(void *arg, uint32_t first, uint32_t count) {
     ts_check *check = arg;
     for (uint32_t i = 0; i < count; i++)
-        if (!ts_check_claim_unit(check, first + i, hole ? TS_USE_HOLE : TS_USE_FREE)) return false;
+        if (!ts_check_claim_unit(check, first + i, TS_USE_FREE)) return false;
     return true;
 }
 
@@ -400,8 +399,8 @@ static bool check_units(ts_check *check) {
                     unit, (unsigned long long)word, queued ? "a" : "no");
             REQUIRE(!(word & TS_UNIT_ZOMBIE) || (queued && use == TS_USE_NONE),
                     "unit %u is a zombie, and somewhere else", unit);
-            REQUIRE((use != TS_USE_FREE && use != TS_USE_HOLE) || word == 0, "unit %u is free, and its word is %#llx",
-                    unit, (unsigned long long)word);
+            REQUIRE(use != TS_USE_FREE || word == 0, "unit %u is free, and its word is %#llx", unit,
+                    (unsigned long long)word);
             if (use != TS_USE_NONE) continue;
             if (word & TS_UNIT_ZOMBIE)
                 find_zombie(check, unit, word);

@@ -2,7 +2,7 @@
  * The whole deep walk (heap/check.h): every record of the process is what its header says,
  * every unit and every line is in exactly one place, and the sums agree:
  *
- *     units below the pool's high == free + in holes + in blocks + in spans + warm + zombies + retired (+ lost)
+ *     units below the pool's high == free + in blocks + in spans + warm + zombies + retired (+ lost)
  *     committed_units of an allocator == its units in blocks, spans and warm lists + its zombies
  *     pins of an allocator == 1 + its shares + its condemned blocks + its zombies
  *     table entries below high == in use + on the free list + spares of threads + used up (+ lost)

@@ -227,6 +227,10 @@ void ts_diagnose_pointer(ts_line *line, uintptr_t allocator, const void *p) {
     uint64_t entry;
     const void *down = (const void *)((uintptr_t)p & ~(uintptr_t)15);
     if (!ts_locate(down, &unit, &entry)) {
+        if (ts_is_data(p)) {
+            ts_line_text(line, "in memory that holds no object");
+            return;
+        }
         ts_line_text(line, "not memory of temporal-slab");
         return;
     }
@@ -249,6 +253,10 @@ void ts_diagnose_handle(ts_line *line, uintptr_t allocator, SlabHandle handle) {
     uint64_t units = (uint64_t)ts_region.part[TS_NORMAL].units + ts_region.part[TS_SMALL].units;
     if ((handle & 3u) != TS_HANDLE_FORMAT || kind == TS_COUNT_KINDS || unit == 0 || unit >= units) {
         ts_line_text(line, "not a handle");
+        return;
+    }
+    if (!ts_is_unit(unit)) {
+        ts_line_text(line, "forged: this generation was never given out");
         return;
     }
     place at = look_at((uint32_t)unit, (uint32_t)(handle >> 8 & 1023u) * 16);

@@ -229,7 +229,7 @@ static inline bool ts_locate(const void *p, uint32_t *unit, uint64_t *entry) {
     for (unsigned part = 0; part < TS_PARTS; part++) {
         const ts_part *r = &ts_region.part[part];
         uint64_t e = ts_entry_of(r, p);
-        if (e >= r->limit) continue;
+        if (!ts_is_in_part(r, e)) continue;
         *unit = r->first_unit + (uint32_t)(e >> TS_ENTRY_UNIT_SHIFT);
         *entry = e;
         return true;

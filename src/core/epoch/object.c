@@ -120,7 +120,7 @@ static SlabHandle make_handle(const ts_object *o) {
 
 bool ts_object_of_handle(uintptr_t token, SlabHandle handle, ts_object *out) {
     uint32_t unit = ts_handle_unit(handle);
-    if (unit >= (uint64_t)ts_region.part[TS_NORMAL].units + ts_region.part[TS_SMALL].units) return false;
+    if (!ts_is_unit(unit)) return false;
     uint64_t entry = (uint64_t)ts_unit_in_part(unit) * TS_UNIT_ENTRIES + ts_handle_entry(handle);
     /* A handle was made of this use only if the slab says so. */
     return look(token, unit, entry, true, out) && make_handle(out) == handle &&

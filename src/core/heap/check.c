@@ -24,18 +24,14 @@ bool ts_check_fail(ts_check *check, const char *format, ...) {
     return false;
 }
 
-static uint32_t units_there_are(void) { return ts_region.part[TS_NORMAL].units + ts_region.part[TS_SMALL].units; }
-
 static const char *use_name(unsigned use) {
-    static const char *const names[] = {"nothing",   "free", "a hole",        "in a block",
-                                        "in a span", "warm", "in a warm span"};
+    static const char *const names[] = {"nothing", "free", "in a block", "in a span", "warm", "in a warm span"};
     use &= ~TS_USE_QUEUED;
     return use < sizeof names / sizeof *names ? names[use] : "?";
 }
 
 bool ts_check_claim_unit(ts_check *check, uint32_t unit, ts_check_use use) {
-    REQUIRE(unit < units_there_are() && ts_unit_in_part(unit) != 0, "there is no unit %u, which is %s", unit,
-            use_name(use));
+    REQUIRE(ts_is_unit(unit) && ts_unit_in_part(unit) != 0, "there is no unit %u, which is %s", unit, use_name(use));
     if (!check->unit) return true;
     REQUIRE(ts_unit_in_part(unit) < check->high[ts_part_of_unit(unit)], "unit %u is %s and was never taken", unit,
             use_name(use));
@@ -47,7 +43,7 @@ bool ts_check_claim_unit(ts_check *check, uint32_t unit, ts_check_use use) {
 
 bool ts_check_claim_lines(ts_check *check, const void *record, size_t bytes, const char *what) {
     size_t at = (size_t)((const char *)record - ts_region.lines);
-    size_t limit = (size_t)ts_region.line_limit * TS_CACHE_LINE;
+    size_t limit = ts_lines_accessible();
     REQUIRE((const char *)record >= ts_region.lines && at < limit && at % TS_CACHE_LINE == 0,
             "%s at %p: not in the lines", what, record);
     if (!check->line) return true;

@@ -16,7 +16,6 @@
 typedef enum ts_check_use {
     TS_USE_NONE,
     TS_USE_FREE,
-    TS_USE_HOLE,
     TS_USE_BLOCK,
     TS_USE_SPAN,
     TS_USE_WARM,

@@ -6,12 +6,12 @@
  *
  * page_bytes   bytes of a page: a power of two from 4 to 64 KiB; constant.
  * reserve      address space that costs no memory and may not be touched; no huge pages in it, whatever the system does by
- *              itself. NULL: refused.
- * expose       makes a reserved range readable; it reads as zero and costs no memory. false: refused.
- * commit       makes a reserved range readable and writable; its bytes are zero. false: refused, the range is
+ *              itself, and no core dump shows it. NULL: refused.
+ * commit       makes a reserved range readable and writable; its bytes are zero, and core dumps show it. false: refused, the range is
  *              as it was.
  * protect      makes a committed range inaccessible; its bytes are lost or kept. commit undoes it, and then they need
  *              not be zero. false: refused, the range is accessible or not.
+ * dump         whether core dumps show a committed range. A hint.
  * release      gives a whole reservation back (only when initialisation fails half-way).
  * purge        gives the pages of a committed range back to the system now, parts of huge ones too; the range stays
  *              committed and reads as zero. false: refused, contents are as they were.
@@ -33,9 +33,9 @@
 typedef struct ts_os_table {
     size_t (*page_bytes)(void);
     void *(*reserve)(size_t bytes);
-    bool (*expose)(void *at, size_t bytes);
     bool (*commit)(void *at, size_t bytes);
     bool (*protect)(void *at, size_t bytes);
+    void (*dump)(void *at, size_t bytes, bool on);
     void (*release)(void *at, size_t bytes);
     bool (*purge)(void *at, size_t bytes);
     bool (*purge_anew)(void *at, size_t bytes);
@@ -55,9 +55,8 @@ extern TS_HIDDEN const ts_os_table *ts_os;
 extern TS_HIDDEN const ts_os_table ts_os_native;
 
 static inline size_t ts_os_page_bytes(void) { return ts_os->page_bytes(); }
-/* As expose, by a mapping anew, so at must be in a reservation: under memcheck, which looks at every byte that a change
-   of protection makes readable (4 s for what the region has). */
-bool ts_os_expose_anew(void *at, size_t bytes);
+/* The limit of the process that refused a reservation last, as far as the system says: its name and value. NULL: it was none. */
+const char *ts_os_limit_met(uint64_t *bytes);
 /* Registers the callbacks of the upper layers; once each. exit_fn runs on a thread that called
    ts_os_thread_started and ends. false: the system has no room for it. */
 bool ts_os_register_exit(void (*exit_fn)(void *));

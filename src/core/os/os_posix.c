@@ -12,6 +12,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/types.h>
 #include <time.h>
 #include <unistd.h>
@@ -89,7 +90,7 @@ static _Atomic bool any_huge_pages;
 static _Atomic uintptr_t huge_from, huge_end; /* the last range that was given them; written before that */
 
 /* Kernels differ in what they take: a hint changes no errno. */
-#if defined(MADV_FREE) || defined(MADV_HUGEPAGE)
+#if defined(MADV_FREE) || defined(MADV_HUGEPAGE) || defined(MADV_DONTDUMP)
 static void hint(void *at, size_t bytes, int advice) {
     int error = errno;
     (void)advise(at, bytes, advice);
@@ -110,15 +111,47 @@ static void posix_huge_pages(void *at, size_t bytes, bool on) {
 #endif
 }
 
+/* gcore writes what may be dumped, also where it cannot be read. */
+static void posix_dump(void *at, size_t bytes, bool on) {
+#if defined(MADV_DONTDUMP) && defined(MADV_DODUMP)
+    hint(at, bytes, on ? MADV_DODUMP : MADV_DONTDUMP);
+#else
+    (void)at, (void)bytes, (void)on;
+#endif
+}
+
+static _Atomic int reserve_error; /* of the last refusal; for a message only */
+
 static void *posix_reserve(size_t bytes) {
     int before = errno;
     void *at = map(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
     if (at == MAP_FAILED) {
+        ts_store_relaxed(&reserve_error, errno);
         errno = before;
         return NULL;
     }
     posix_huge_pages(at, bytes, false);
+    posix_dump(at, bytes, false);
     return at;
+}
+
+/* Where mlockall(MCL_FUTURE) holds, all address space counts as locked; a mapping above that limit is EAGAIN. */
+const char *ts_os_limit_met(uint64_t *bytes) {
+    struct rlimit limit;
+    int error = ts_load_relaxed(&reserve_error);
+#ifdef RLIMIT_MEMLOCK
+    if (error == EAGAIN && getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
+        *bytes = limit.rlim_cur;
+        return "RLIMIT_MEMLOCK";
+    }
+#endif
+#ifdef RLIMIT_AS
+    if (error == ENOMEM && getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
+        *bytes = limit.rlim_cur;
+        return "RLIMIT_AS";
+    }
+#endif
+    return NULL;
 }
 
 static bool change_protection(void *at, size_t bytes, int protection) {
@@ -132,11 +165,11 @@ static bool map_over(void *at, size_t bytes, int protection) {
     return map(at, bytes, protection, flags) == at || refused(before);
 }
 
-static bool posix_expose(void *at, size_t bytes) { return change_protection(at, bytes, PROT_READ); }
-
-bool ts_os_expose_anew(void *at, size_t bytes) { return map_over(at, bytes, PROT_READ); }
-
-static bool posix_commit(void *at, size_t bytes) { return change_protection(at, bytes, PROT_READ | PROT_WRITE); }
+static bool posix_commit(void *at, size_t bytes) {
+    if (!change_protection(at, bytes, PROT_READ | PROT_WRITE)) return false;
+    posix_dump(at, bytes, true);
+    return true;
+}
 
 static bool posix_protect(void *at, size_t bytes) { return change_protection(at, bytes, PROT_NONE); }
 
@@ -282,9 +315,9 @@ static void posix_yield(void) {
 const ts_os_table ts_os_native = {
     .page_bytes = posix_page_bytes,
     .reserve = posix_reserve,
-    .expose = posix_expose,
     .commit = posix_commit,
     .protect = posix_protect,
+    .dump = posix_dump,
     .release = posix_release,
     .purge = posix_purge,
     .purge_anew = posix_purge_anew,

@@ -8,7 +8,7 @@ static bool is_kept(const ts_os_table *table, bool (*purge)(void *at, size_t byt
     volatile char *at = table->reserve(bytes);
     bool kept = false;
     if (!at) return false;
-    if (table->expose((void *)(uintptr_t)at, bytes) && table->commit((void *)(uintptr_t)at, bytes)) {
+    if (table->commit((void *)(uintptr_t)at, bytes)) {
         volatile char *first = at + page, *last = at + 2 * page - 1;
         *first = *last = 1;
         kept = purge((void *)(uintptr_t)first, page) && (*first != 0 || *last != 0);

@@ -13,7 +13,7 @@
 /* Guarded by lock. The first block taken is at line 0: see ts_heap_init. */
 static ts_lock lock;
 static size_t used_bytes;
-static size_t accessible_bytes;
+static _Atomic size_t accessible_bytes; /* read by anyone */
 static void *free_list[TS_LINES_KINDS]; /* but of magazines */
 static uint32_t some_free;              /* chunks with magazines of which some are free, linked both ways */
 ts_chunk_pool ts_magazine_pool;
@@ -21,7 +21,7 @@ ts_chunk_pool ts_magazine_pool;
 void ts_lines_init(void) {
     ts_lock_init(&lock, TS_RANK_TABLE);
     used_bytes = 0;
-    accessible_bytes = 0;
+    ts_store_relaxed(&accessible_bytes, 0);
     memset(free_list, 0, sizeof free_list);
     some_free = 0;
     ts_chunk_pool_init(&ts_magazine_pool, &lock);
@@ -30,17 +30,16 @@ void ts_lines_init(void) {
 /* Growth happens once per 256 KiB of metadata, under the lock: who waits for it needs it as well. The call
    only changes page protection; it does not touch pages. */
 static bool make_accessible(size_t end) {
-    size_t limit = (size_t)ts_region.line_limit * TS_CACHE_LINE;
-    if (end <= accessible_bytes) return true;
+    size_t limit = (size_t)ts_region.line_limit * TS_CACHE_LINE, from = ts_load_relaxed(&accessible_bytes);
+    if (end <= from) return true;
     if (end > limit) return false;
     size_t to = ts_align_up(end, GROW_BYTES);
     if (to > limit) to = limit;
-    size_t bytes = to - accessible_bytes, notes = bytes / TS_LINES_CHUNK * TS_CHUNK_NOTE_BYTES;
-    if (!ts_region_commit_metadata(ts_chunk_note_of((uint32_t)(accessible_bytes / TS_LINES_CHUNK)), notes))
-        return false;
-    if (!ts_region_commit_metadata(ts_region.lines + accessible_bytes, bytes)) return false;
+    size_t bytes = to - from, notes = bytes / TS_LINES_CHUNK * TS_CHUNK_NOTE_BYTES;
+    if (!ts_region_commit_metadata(ts_chunk_note_of((uint32_t)(from / TS_LINES_CHUNK)), notes)) return false;
+    if (!ts_region_commit_metadata(ts_region.lines + from, bytes)) return false;
     ts_region_count_metadata(bytes + notes);
-    accessible_bytes = to;
+    ts_store_release(&accessible_bytes, to); /* release: partner of ts_lines_accessible */
     return true;
 }
 
@@ -161,6 +160,8 @@ void ts_lines_give(ts_line_kind kind, void *record) {
         push(kind, record);
     ts_lock_release(&lock);
 }
+
+size_t ts_lines_accessible(void) { return ts_load_acquire(&accessible_bytes); }
 
 uint32_t ts_lines_used(void) {
     ts_lock_acquire(&lock);

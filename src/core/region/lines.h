@@ -40,6 +40,8 @@ static inline uint32_t ts_line_of(const void *p) {
 }
 TS_ALWAYS_INLINE void *ts_line_address(uint64_t line) { return ts_region.lines + line * TS_CACHE_LINE; }
 
+/* Bytes of the lines that are accessible: a mark that only rises. Takes no lock. */
+size_t ts_lines_accessible(void);
 /* Lines ever taken; and shows each free record to visit (false ends the walk). What does not hold, or NULL. For checks. */
 uint32_t ts_lines_used(void);
 typedef bool ts_lines_visit(void *arg, ts_line_kind kind, const void *record);

@@ -5,35 +5,32 @@
 #include "base/bits.h"
 #include "base/lock.h"
 #include "os/os.h"
+#include "region/dump.h"
 #include "region/region.h"
 
 #include <string.h>
 
 #define FIRST_LEVELS 21u /* lengths up to 2^22 */
 #define SECOND_LEVELS 8u
-#define HOLES 16u
-/* Growth: a quarter of what there is, 4 MiB at least and 64 MiB at most: few system calls, and at most a
-   quarter more address space accessible than used. */
-#define GROW_MIN 256u
-#define GROW_MAX 4096u
-#define PAGE_UNITS_MAX (TS_PAGE_BYTES_MAX / TS_UNIT_BYTES)
-#define CELLS 2u       /* the second is taken from while the first is being filled */
-#define CELL_UNITS 64u /* a spike of threads that begin takes some ten units each */
-
+/* Growth: 4 MiB of data, one system call for a thousand page faults; so much of a core dump can be data that was never used. */
+#define GROW_UNITS 256u
+_Static_assert(TS_DUMP_UNITS *TS_UNIT_BYTES % TS_PAGE_BYTES_MAX == 0, "growth ends with a page");
 typedef struct range {
     uint32_t first, count;
 } range;
 
+#define CELLS 2u       /* the second is taken from while the first is being filled */
+#define CELL_UNITS 64u /* a spike of threads that begin takes some ten units each */
+
 typedef struct ts_pool {
     ts_lock lock;
-    uint32_t high;               /* units of the part ever taken from the untouched end */
+    ts_lock grow_lock; /* taken before the other */
+    _Atomic uint32_t
+        high; /* units of the part ever taken from the untouched end: written with both locks, read with either, or as a hint */
     _Atomic uint32_t first_bits; /* bit f: some list of level f is not empty; read by anyone */
     uint32_t second_bits[FIRST_LEVELS];
     uint32_t head[FIRST_LEVELS][SECOND_LEVELS];
-    range hole[HOLES];
-    uint32_t hole_count;
-    uint64_t used;            /* the units of the cells counted in */
-    _Atomic uint32_t highest; /* `high` at its highest; read by anyone */
+    uint64_t used; /* the units of the cells counted in */
     /* first unit << 32 | units: filled under the lock when it is empty, and taken from by anyone */
     TS_ALIGNED(TS_CACHE_LINE) _Atomic uint64_t cell[CELLS];
 } ts_pool;
@@ -41,6 +38,8 @@ typedef struct ts_pool {
 static ts_pool pools[TS_PARTS];
 
 static ts_run *run_at(unsigned part, uint32_t unit) { return &ts_region.run[ts_region.part[part].first_unit + unit]; }
+
+static uint32_t high_of(const ts_pool *pool) { return ts_load_relaxed(&pool->high); }
 
 static void level_of(uint32_t length, unsigned *f, unsigned *s) {
     if (length < SECOND_LEVELS) {
@@ -87,15 +86,15 @@ static void remove_run(ts_pool *pool, unsigned part, uint32_t first) {
     run_at(part, first + length - 1)->length = 0;
 }
 
-/* Merges with the free runs on both sides. Unit 0 is never free, so first - 1 exists. */
-static void give_locked(ts_pool *pool, unsigned part, uint32_t first, uint32_t count) {
+/* Merges with the free runs on both sides. Unit 0 is never free, so first - 1 exists. Returns the run. */
+static range give_locked(ts_pool *pool, unsigned part, uint32_t first, uint32_t count) {
     uint32_t before = run_at(part, first - 1)->length;
     if (before) {
         remove_run(pool, part, first - before);
         first -= before;
         count += before;
     }
-    if (first + count < pool->high) {
+    if (first + count < high_of(pool)) {
         uint32_t after = run_at(part, first + count)->length;
         if (after) {
             remove_run(pool, part, first + count);
@@ -103,6 +102,7 @@ static void give_locked(ts_pool *pool, unsigned part, uint32_t first, uint32_t c
         }
     }
     insert(pool, part, first, count);
+    return (range){first, count};
 }
 
 /* A run of at least `length` units, or 0: the first list all of whose runs are long enough. */
@@ -169,7 +169,7 @@ static bool empty_cells(ts_pool *pool, unsigned part, uint32_t first, uint32_t e
         if (cell_first(cell) >= end || cell_first(cell) + cell_units(cell) <= first) continue;
         cell = atomic_exchange_explicit(&pool->cell[i], 0, memory_order_relaxed); /* who took one meanwhile has it */
         if (cell_units(cell) == 0) continue;
-        give_locked(pool, part, cell_first(cell), cell_units(cell));
+        (void)give_locked(pool, part, cell_first(cell), cell_units(cell));
         pool->used -= cell_units(cell);
         some = true;
     }
@@ -178,59 +178,49 @@ static bool empty_cells(ts_pool *pool, unsigned part, uint32_t first, uint32_t e
 
 /* ---- growth --------------------------------------------------------------------------------------- */
 
-static bool take_hole(ts_pool *pool, uint32_t count, range *out) {
-    for (uint32_t i = 0; i < pool->hole_count; i++) {
-        if (pool->hole[i].count >= count) {
-            *out = pool->hole[i];
-            pool->hole[i] = pool->hole[--pool->hole_count];
-            return true;
-        }
-    }
-    return false;
+/* The next `count` units of the untouched end. The mark rises first: who can be handed a unit can look it up. */
+static bool grow_by(unsigned part, uint32_t high, uint32_t count) {
+    return ts_region_raise(part, high + count) && ts_region_commit_data(part, high, count);
 }
 
-/* The range goes back to the untouched end if it is still the last, else it becomes a hole. More holes than
-   there is room for need as many refusals with growth in between by other threads; the surplus is lost
-   address space, no memory. */
-static void put_hole(ts_pool *pool, range r) {
-    if (r.first + r.count == pool->high) {
-        pool->high = r.first;
-    } else if (pool->hole_count < HOLES) {
-        pool->hole[pool->hole_count++] = r;
-    }
-}
-
-static bool grow(unsigned part, uint32_t count) {
+/* One thread grows a part at a time, so that what is accessible ends at one place. Who waits for it needs units as well, and takes of
+   what it brings: it finds `high` above what it has seen, with the pool's lock, when there was nothing. What a refusal leaves behind is
+   above `high`, and is made accessible again later. */
+static bool grow(unsigned part, uint32_t count, uint32_t seen) {
     ts_pool *pool = &pools[part];
-    range r;
-    ts_lock_acquire(&pool->lock);
-    if (!take_hole(pool, count, &r)) {
-        uint32_t left = ts_region.part[part].units - pool->high;
-        uint32_t step = pool->high / 4;
-        if (step < GROW_MIN) step = GROW_MIN;
-        if (step > GROW_MAX) step = GROW_MAX;
-        if (step < count) step = count;
-        /* To the end of a page of any size, which is then whole when its units are free. */
-        step += (0u - (pool->high + step)) & (uint32_t)(PAGE_UNITS_MAX - 1);
-        if (step > left) step = left;
-        if (step < count) {
-            ts_lock_release(&pool->lock);
-            return false;
-        }
-        r.first = pool->high;
-        r.count = step;
-        pool->high += step;
-        if (pool->high > ts_load_relaxed(&pool->highest)) ts_store_relaxed(&pool->highest, pool->high);
+    ts_lock_acquire(&pool->grow_lock);
+    uint32_t high = high_of(pool), left = ts_region.part[part].units - high, got = 0;
+    if (high != seen) {
+        ts_lock_release(&pool->grow_lock);
+        return true;
     }
-    ts_lock_release(&pool->lock);
-    uint32_t got = ts_region_commit_units(part, r.first, r.count) ? r.count : 0;
-    /* A system short of memory may still have what is needed now. */
-    if (!got && r.count > count && ts_region_commit_units(part, r.first, count)) got = count;
-    ts_lock_acquire(&pool->lock);
-    if (got < r.count) put_hole(pool, (range){r.first + got, r.count - got});
-    if (got) give_locked(pool, part, r.first, got);
-    ts_lock_release(&pool->lock);
+    /* To the end of a block that dumps leave out, and so of a page of any size: it is whole when its units are free. */
+    uint64_t end = ts_align_up((uint64_t)high + count, TS_DUMP_UNITS);
+    uint64_t usual = ts_align_down((uint64_t)high + GROW_UNITS, TS_DUMP_UNITS);
+    uint64_t most = (end > usual ? end : usual) - high;
+    uint32_t step = most < left ? (uint32_t)most : left;
+    if (count <= left) {
+        if (grow_by(part, high, step))
+            got = step;
+        else if (step > count && grow_by(part, high, count))
+            got = count; /* a system short of memory may still have what is needed now */
+    }
+    if (got) {
+        ts_lock_acquire(&pool->lock);
+        ts_store_release(&pool->high, high + got); /* release: partner of ts_pool_highest */
+        (void)give_locked(pool, part, high, got);
+        ts_lock_release(&pool->lock);
+    }
+    ts_lock_release(&pool->grow_lock);
     return got != 0;
+}
+
+/* The units from `from` to `end` - 1 of a free run. */
+static void take_out(ts_pool *pool, unsigned part, range run, uint32_t from, uint32_t end) {
+    remove_run(pool, part, run.first);
+    if (from > run.first) insert(pool, part, run.first, from - run.first);
+    if (run.first + run.count > end) insert(pool, part, end, run.first + run.count - end);
+    pool->used += end - from;
 }
 
 static uint32_t take_locked(ts_pool *pool, unsigned part, uint32_t count, uint32_t align) {
@@ -257,10 +247,11 @@ static uint32_t take_single(unsigned part) {
         fill_cells(pool, part);
         unit = take_of_cells(pool);
         uint32_t of_runs = unit ? 0 : take_locked(pool, part, 1, 1);
+        uint32_t seen = high_of(pool);
         ts_lock_release(&pool->lock);
         if (unit) return before + unit;
         if (of_runs) return of_runs;
-        if (!grow(part, 1)) return 0;
+        if (!grow(part, 1, seen)) return 0;
     }
     if (ts_load_relaxed(&pool->first_bits) == 0) return before + unit; /* nothing to fill one with */
     for (unsigned i = 0; i < CELLS; i++) {
@@ -274,27 +265,33 @@ static uint32_t take_single(unsigned part) {
     return before + unit;
 }
 
-uint32_t ts_pool_take(unsigned part, uint32_t count, uint32_t align) {
+static uint32_t take_run(unsigned part, uint32_t count, uint32_t align) {
     ts_pool *pool = &pools[part];
-    ts_assert(1, count > 0 && ts_is_pow2(align));
-    if (count == 1 && align == 1) return take_single(part);
     if (count > ts_region.part[part].units || align > ts_region.part[part].units) return 0;
     for (;;) {
         ts_lock_acquire(&pool->lock);
         uint32_t unit = take_locked(pool, part, count, align);
         if (!unit && empty_cells(pool, part, 0, UINT32_MAX)) unit = take_locked(pool, part, count, align);
+        uint32_t seen = high_of(pool);
         ts_lock_release(&pool->lock);
         if (unit) return unit;
         /* The search rounds up to a list all of whose runs fit, so growth must cover the rounding too. */
         uint64_t need = (uint64_t)count + align - 1;
         if (need >= SECOND_LEVELS) need += (1u << (ts_log2_64(need) - 3)) - 1;
-        if (need > ts_region.part[part].units || !grow(part, (uint32_t)need)) return 0;
+        if (need > ts_region.part[part].units || !grow(part, (uint32_t)need, seen)) return 0;
     }
+}
+
+uint32_t ts_pool_take(unsigned part, uint32_t count, uint32_t align) {
+    ts_assert(1, count > 0 && ts_is_pow2(align));
+    uint32_t unit = count == 1 && align == 1 ? take_single(part) : take_run(part, count, align);
+    if (unit) ts_dump_use(part, unit - ts_region.part[part].first_unit, count);
+    return unit;
 }
 
 /* Behind what the caller has there is a free run, or units in use, or the untouched end. */
 static bool take_at_locked(ts_pool *pool, unsigned part, uint32_t unit, uint32_t count) {
-    if (unit >= pool->high) return false;
+    if (unit >= high_of(pool)) return false;
     const ts_run *r = run_at(part, unit);
     if (r->length == 0 && !empty_cells(pool, part, unit, unit + 1)) return false; /* in use */
     if (r->length < count) (void)empty_cells(pool, part, unit, unit + count);
@@ -313,10 +310,13 @@ bool ts_pool_take_at(uint32_t first, uint32_t count) {
     ts_assert(1, count > 0);
     for (unsigned tries = 0; tries < 2; tries++) {
         ts_lock_acquire(&pool->lock);
-        bool taken = take_at_locked(pool, part, unit, count), end = unit == pool->high;
+        bool taken = take_at_locked(pool, part, unit, count), end = unit == high_of(pool);
         ts_lock_release(&pool->lock);
-        if (taken) return true;
-        if (!end || count > ts_region.part[part].units || !grow(part, count)) return false;
+        if (taken) {
+            ts_dump_use(part, unit, count);
+            return true;
+        }
+        if (!end || count > ts_region.part[part].units || !grow(part, count, unit)) return false;
     }
     return false;
 }
@@ -339,7 +339,7 @@ void ts_pool_take_around(uint32_t *first, uint32_t *count, uint32_t page_units) 
         *count += before;
         pool->used += before;
     }
-    length = after && end < pool->high ? run_at(part, end)->length : 0;
+    length = after && end < high_of(pool) ? run_at(part, end)->length : 0;
     if (after && length >= after) {
         remove_run(pool, part, end);
         if (length > after) insert(pool, part, end + after, length - after);
@@ -362,9 +362,20 @@ void ts_pool_give_unpurged(uint32_t first, uint32_t count) {
 void ts_pool_give(uint32_t first, uint32_t count) {
     unsigned part = ts_part_of_unit(first);
     ts_pool *pool = &pools[part];
+    uint32_t unit = ts_unit_in_part(first);
     ts_lock_acquire(&pool->lock);
-    give_locked(pool, part, ts_unit_in_part(first), count);
+    range run = give_locked(pool, part, unit, count);
     pool->used -= count;
+    uint32_t from = run.first, end = run.first + run.count;
+    bool hide = ts_dump_choose(part, unit, count, &from, &end);
+    if (hide) take_out(pool, part, run, from, end);
+    ts_lock_release(&pool->lock);
+    if (!hide) return;
+    /* In nobody's reach while the system is asked. */
+    ts_dump_hide(part, from, end);
+    ts_lock_acquire(&pool->lock);
+    (void)give_locked(pool, part, from, end - from);
+    pool->used -= end - from;
     ts_lock_release(&pool->lock);
 }
 
@@ -382,23 +393,28 @@ uint64_t ts_pool_used_units(void) {
 void ts_pool_init(void) {
     for (unsigned part = 0; part < TS_PARTS; part++) {
         memset(&pools[part], 0, sizeof pools[part]);
-        pools[part].high = 1; /* unit 0 is never handed out */
+        ts_store_relaxed(&pools[part].high, 1); /* unit 0 is never handed out */
         ts_lock_init(&pools[part].lock, TS_RANK_POOL);
+        ts_lock_init(&pools[part].grow_lock, TS_RANK_GROWTH);
     }
+    ts_dump_init();
 }
 
 void ts_pool_fork_prepare(void) {
+    for (unsigned part = 0; part < TS_PARTS; part++) ts_lock_acquire_for_fork(&pools[part].grow_lock);
     for (unsigned part = 0; part < TS_PARTS; part++) ts_lock_acquire_for_fork(&pools[part].lock);
 }
 
 void ts_pool_fork_done(void) {
     for (unsigned part = TS_PARTS; part-- > 0;) ts_lock_release_for_fork(&pools[part].lock);
+    for (unsigned part = TS_PARTS; part-- > 0;) ts_lock_release_for_fork(&pools[part].grow_lock);
 }
 
 /* Caller has the lock. */
 static const char *walk_locked(ts_pool *pool, unsigned part, ts_pool_visit *visit, void *arg, bool forked,
                                uint64_t *free_units) {
-    uint32_t units = ts_region.part[part].units, before;
+    uint32_t units = ts_region.part[part].units, high = high_of(pool), before;
+    if (high > 1 && high > ts_region_marked_units(part)) return "pool: units above the mark";
     for (unsigned f = 0; f < FIRST_LEVELS; f++) {
         if (((ts_load_relaxed(&pool->first_bits) >> f) & 1u) != (pool->second_bits[f] != 0))
             return "pool: a level and its bit";
@@ -410,7 +426,7 @@ static const char *walk_locked(ts_pool *pool, unsigned part, ts_pool_visit *visi
                 unsigned rf, rs;
                 if (u >= units) return "pool: a run outside of its part";
                 uint32_t length = run_at(part, u)->length;
-                if (length == 0 || length > pool->high - u || u >= pool->high) return "pool: the length of a run";
+                if (length == 0 || u >= high || length > high - u) return "pool: the length of a run";
                 level_of(length, &rf, &rs);
                 if (rf != f || rs != s) return "pool: a run in the list of another length";
                 if (run_at(part, u)->prev != before) return "pool: a list that is broken";
@@ -419,28 +435,23 @@ static const char *walk_locked(ts_pool *pool, unsigned part, ts_pool_visit *visi
                 *free_units += length;
                 /* A list that is a circle ends here. */
                 if (*free_units > units) return "pool: more free units than there are";
-                if (visit && !visit(arg, ts_region.part[part].first_unit + u, length, false)) return "pool: a run";
+                if (visit && !visit(arg, ts_region.part[part].first_unit + u, length)) return "pool: a run";
             }
         }
-    }
-    for (uint32_t i = 0; i < pool->hole_count; i++) {
-        *free_units += pool->hole[i].count;
-        if (visit && !visit(arg, ts_region.part[part].first_unit + pool->hole[i].first, pool->hole[i].count, true))
-            return "pool: a hole";
     }
     for (unsigned i = 0; i < CELLS; i++) {
         uint64_t cell = ts_load_relaxed(&pool->cell[i]);
         if (cell_units(cell) == 0) continue;
-        if (cell_first(cell) == 0 || cell_first(cell) >= pool->high || cell_units(cell) > pool->high - cell_first(cell))
+        if (cell_first(cell) == 0 || cell_first(cell) >= high || cell_units(cell) > high - cell_first(cell))
             return "pool: a cell outside of its part";
         uint32_t end = cell_first(cell) + cell_units(cell);
         if (run_at(part, cell_first(cell))->length != 0 || run_at(part, end - 1)->length != 0)
             return "pool: a cell in a run";
-        if (visit && !visit(arg, ts_region.part[part].first_unit + cell_first(cell), cell_units(cell), false))
+        if (visit && !visit(arg, ts_region.part[part].first_unit + cell_first(cell), cell_units(cell)))
             return "pool: a cell";
     }
     uint64_t found = *free_units + pool->used + 1; /* with the cells, whose units are on their way */
-    return found == pool->high || (forked && found < pool->high) ? NULL : "pool: units that nobody has";
+    return found == high || (forked && found < high) ? NULL : "pool: units that nobody has";
 }
 
 const char *ts_pool_walk(unsigned part, ts_pool_visit *visit, void *arg, bool forked) {
@@ -453,7 +464,7 @@ const char *ts_pool_walk(unsigned part, ts_pool_visit *visit, void *arg, bool fo
 
 uint32_t ts_pool_high(unsigned part) {
     ts_lock_acquire(&pools[part].lock);
-    uint32_t high = pools[part].high;
+    uint32_t high = high_of(&pools[part]);
     ts_lock_release(&pools[part].lock);
     return high;
 }
@@ -465,4 +476,5 @@ void ts_pool_check(void) {
     }
 }
 
-uint32_t ts_pool_highest(unsigned part) { return ts_load_relaxed(&pools[part].highest); }
+/* acquire: what was made accessible before is */
+uint32_t ts_pool_highest(unsigned part) { return ts_load_acquire(&pools[part].high); }

@@ -7,14 +7,14 @@
  * compare-and-swap, so that while one has units nobody waits for who has the lock, and perhaps lost its processor.
  *
  * Invariants (guarded by the pool's lock, all but who takes a unit of a cell)
- *  1. Every unit below `high` is either in exactly one free run, or in one cell, or handed out, or in a hole.
+ *  1. Every unit below `high` is either in exactly one free run, or in one cell, or handed out. `high` only rises, and the mark of
+ *     the part (region.h) is no lower.
  *  2. No two free runs touch: a freed run is merged with its neighbours.
  *  3. run[first] and run[last] of a free run hold its length and FREE; the record of a unit in the middle of
  *     a free run is stale and not read, and the records of units handed out, and of those in cells, say 0.
  *  4. A cell gets units only when it is empty. Who wants units in a row that may be in one, or finds no run, empties it first: so
  *     a cell keeps nothing from being whole again, neither a run nor a page that goes back.
- *  5. A hole is a range below `high` that the system refused to make accessible.
- * Making units accessible is done outside the lock, on a range that no one else can see.
+ * Making units accessible is done by one thread at a time, outside of the pool's lock, on a range that no one else can see.
  */
 #ifndef TS_REGION_POOL_H
 #define TS_REGION_POOL_H
@@ -48,17 +48,17 @@ bool ts_pool_is_zero(void);
 void ts_pool_take_around(uint32_t *first, uint32_t *count, uint32_t page_units);
 /* Units handed out now. For tests. */
 uint64_t ts_pool_used_units(void);
-/* Units of the part at this number or above were never handed out. Takes no lock. */
+/* Units of the part at this number or above were never handed out; 1: none was. Takes no lock. */
 uint32_t ts_pool_highest(unsigned part);
 
 void ts_pool_fork_prepare(void);
 void ts_pool_fork_done(void);
 /* Units of a part that were ever taken from its untouched end, unit 0 included. */
 uint32_t ts_pool_high(unsigned part);
-/* Looks at every list, tag, cell and hole of a part's pool, and shows each free run, cell and hole to visit (may be NULL; false
-   ends the walk). What does not hold, or NULL. forked: in a child, units that another thread was growing the pool by may be
+/* Looks at every list, tag and cell of a part's pool, and shows each free run and cell to visit (may be NULL; false
+   ends the walk). What does not hold, or NULL. forked: in a child, units that another thread had in its hands may be
    in none of them. */
-typedef bool ts_pool_visit(void *arg, uint32_t first, uint32_t count, bool hole);
+typedef bool ts_pool_visit(void *arg, uint32_t first, uint32_t count);
 const char *ts_pool_walk(unsigned part, ts_pool_visit *visit, void *arg, bool forked);
 /* Walks both pools; aborts when an invariant does not hold. For tests. */
 void ts_pool_check(void);

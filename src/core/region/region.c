@@ -73,6 +73,8 @@ static void *reserve(size_t bytes) {
     return NULL;
 }
 
+size_t ts_region_least_bytes(void) { return make_layout(TS_MIN_UNITS_LOG2).total; }
+
 bool ts_region_init(unsigned max_units_log2) {
     void *at = NULL;
     layout l = {0};
@@ -93,11 +95,6 @@ bool ts_region_init(unsigned max_units_log2) {
         if (!at) return false;
     }
     char *base = (char *)(uintptr_t)ts_align_up((uintptr_t)at, DATA_ALIGN);
-    size_t metadata = ts_align_down(l.state_normal, RANGE_ALIGN);
-    if (!ts_os->expose(base + metadata, ts_align_up(l.total - DATA_ALIGN - metadata, RANGE_ALIGN))) {
-        ts_os->release(at, l.total);
-        return false;
-    }
     uint32_t normal = l.units - l.small_units;
     ts_part *n = &ts_region.part[TS_NORMAL], *s = &ts_region.part[TS_SMALL];
     n->base = base + l.data;
@@ -125,29 +122,31 @@ bool ts_region_init(unsigned max_units_log2) {
         ts_region.table_capacity[i] = l.capacity[i];
     }
     ts_region.reserved_bytes = l.total;
-    n->limit = (uint64_t)n->units * TS_UNIT_ENTRIES;
-    s->limit = (uint64_t)s->units * TS_UNIT_ENTRIES;
     return true;
 }
 
-bool ts_region_commit_metadata(void *at, size_t bytes) {
+static bool commit(void *at, size_t bytes) {
     size_t page = ts_os_page_bytes();
     uintptr_t from = (uintptr_t)ts_align_down((uintptr_t)at, page);
     uintptr_t to = (uintptr_t)ts_align_up((uintptr_t)at + bytes, page);
     return ts_os->commit((void *)from, to - from);
 }
 
+bool ts_region_commit_metadata(void *at, size_t bytes) { return commit(at, bytes); }
+
 void ts_region_count_metadata(size_t bytes) { ts_fetch_add_relaxed(&metadata_bytes, bytes); }
 
 size_t ts_region_metadata_bytes(void) { return ts_load_relaxed(&metadata_bytes); }
 
-bool ts_region_commit_units(unsigned part, uint32_t first, uint32_t count) {
-    const ts_part *p = &ts_region.part[part];
+/* Units whose metadata becomes accessible at once: 32 MiB of data in part NORMAL with 1.8 MiB of metadata, 8 MiB in part SMALL with
+   1.3 MiB. So much of a core dump can be of units that were never used. */
+static const uint32_t raise_units[TS_PARTS] = {2048, 512};
+
+static bool raise_to(unsigned part, uint32_t from, uint32_t to) {
+    ts_part *p = &ts_region.part[part];
     size_t states = ts_granules_per_unit(part) * sizeof(uint16_t);
     size_t extra = part == TS_SMALL ? TS_SMALL_BYTES : TS_SCOPE_BYTES;
     char *extra_at = part == TS_SMALL ? ts_region.small : ts_region.scope;
-    ts_assert(1, (uint64_t)first + count <= p->units);
-    /* Data last: what a failure leaves behind is accessible metadata of units that nobody has, made so again later. */
     const struct {
         char *base;
         size_t bytes;
@@ -157,13 +156,33 @@ bool ts_region_commit_units(unsigned part, uint32_t first, uint32_t count) {
         {p->slab, TS_SLAB_BYTES},
         {(char *)&ts_region.run[p->first_unit], sizeof(ts_run)},
         {extra_at, extra},
-        {p->base, TS_UNIT_BYTES},
     };
     size_t metadata = 0;
+    /* What a failure leaves behind is accessible metadata above the mark, made so again later. */
     for (unsigned i = 0; i < sizeof range / sizeof *range; i++) {
-        if (!ts_region_commit_metadata(range[i].base + first * range[i].bytes, count * range[i].bytes)) return false;
-        if (i < 5) metadata += count * range[i].bytes;
+        if (!ts_region_commit_metadata(range[i].base + from * range[i].bytes, (to - from) * range[i].bytes))
+            return false;
+        metadata += (to - from) * range[i].bytes;
     }
     ts_region_count_metadata(metadata);
+    /* release: who finds the mark above a unit may read the unit's metadata ("Why no access" in region.h) */
+    ts_store_release(&p->limit, (uint64_t)to * TS_UNIT_ENTRIES);
     return true;
+}
+
+bool ts_region_raise(unsigned part, uint32_t end) {
+    ts_part *p = &ts_region.part[part];
+    uint32_t from = (uint32_t)(ts_load_relaxed(&p->limit) >> TS_ENTRY_UNIT_SHIFT); /* nobody else writes it */
+    ts_assert(1, end <= p->units);
+    if (end <= from) return true;
+    uint64_t to = ts_align_up(end, raise_units[part]);
+    if (to > p->units) to = p->units;
+    /* A system short of memory may still have what is needed now. */
+    return raise_to(part, from, (uint32_t)to) || (to > end && raise_to(part, from, end));
+}
+
+bool ts_region_commit_data(unsigned part, uint32_t first, uint32_t count) {
+    const ts_part *p = &ts_region.part[part];
+    ts_assert(1, (uint64_t)first + count <= p->units);
+    return commit(p->base + (size_t)first * TS_UNIT_BYTES, (size_t)count * TS_UNIT_BYTES);
 }

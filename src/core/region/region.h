@@ -16,13 +16,29 @@
  *
  * Invariants
  *  1. Everything is reserved without access and made accessible in large steps, so that it works where the
- *     system counts every accessible byte (strict overcommit). Nothing is ever unmapped.
- *  2. The metadata of a unit is accessible before the unit is handed out, and for ever after.
- *     All metadata can be read from the start (as zeros), so that any address and any handle can be looked
- *     up without asking first how far the region has grown.
- *  3. Unit 0 of each part is never handed out: entry 0 means "none".
- *  4. All fields of ts_region are constant after ts_region_init; limits are 0 before, so that every address
+ *     system counts every accessible byte (strict overcommit), and so that a core dump or mlockall meets
+ *     nothing that was never used. Nothing is ever unmapped.
+ *  2. A part has a MARK, `limit`, which only rises. The metadata of the units below it is accessible, for ever after;
+ *     that of the units above it is not even readable. The data of a unit is accessible once the pool has it.
+ *  3. Whoever was given a place (an address, a handle) by the program compares it with the mark first, and refuses what is
+ *     at or above it: "not ours", without an access.
+ *  4. Unit 0 of each part is never handed out: entry 0 means "none".
+ *  5. All other fields of ts_region are constant after ts_region_init; marks are 0 before, so that every address
  *     is out of range.
+ *
+ * Why no access meets a page without access. Who raises the mark (ts_region_raise) makes the metadata accessible first and
+ * stores the mark afterwards, with release. Who looks up a place loads the mark before the metadata. Three cases:
+ *  a. The place is that of a unit that was handed out, and came to this thread in a way that the program orders (it was
+ *     given it): handing out comes after the mark, so the load finds that mark or a later one.
+ *  b. The place is a guess, or came by a race. The load finds a mark below it: refused. A unit handed out meanwhile is as
+ *     if it were handed out after the call: the program has no order that says otherwise.
+ *  c. The place is a guess and the load finds a mark above it. Acquire is enough: the accesses behind the load come after
+ *     the call of the system that was made before the release. The fast paths load it relaxed, in the compare itself.
+ *     The access behind it depends on the compare's outcome. A compiler makes no access that can fault before it is due.
+ *     A processor may try such an access early, but it takes a fault only once the compare has come out, and the system looks at the protection then, under its own locks: it finds
+ *     the range accessible and the access is repeated. What is read there may be older than the mark: zero, nobody's unit,
+ *     which is refused; every word of the metadata is atomic and has its own order, as for any guess below the mark.
+ * Units above the mark have never been used, so what their metadata would say is zero: refusing without a look loses nothing.
  *
  * An ENTRY names a 16-byte place in a part: (address - part base) / 16, 32 bits.
  *
@@ -64,7 +80,8 @@ struct ts_run;
 
 typedef struct ts_part {
     char *base;
-    uint64_t limit;          /* entries in the part; an entry at or above it is out of range */
+    _Atomic uint64_t
+        limit; /* the mark, in entries: one at or above it is out of range. Raised by who has the pool's grow lock */
     _Atomic uint16_t *state; /* [granule] */
     _Atomic uint64_t *unit;  /* [entry >> 10] */
     char *slab;              /* [(entry >> 10) * TS_SLAB_BYTES] */
@@ -102,6 +119,8 @@ extern TS_HIDDEN ts_region_t ts_region;
 /* Reserves; called under start_mutex (runtime.c), once if it succeeds. max_units_log2: for tests that want a small region.
    false: not even the minimum could be had; may be called again. */
 bool ts_region_init(unsigned max_units_log2);
+/* Address space of the smallest region. */
+size_t ts_region_least_bytes(void);
 
 /* Makes metadata accessible: bytes from at, widened to pages; and counts bytes that are. */
 bool ts_region_commit_metadata(void *at, size_t bytes);
@@ -109,13 +128,23 @@ void ts_region_count_metadata(size_t bytes);
 /* Bytes of metadata that are accessible. */
 size_t ts_region_metadata_bytes(void);
 
-/* Makes the units [first, first + count) of a part accessible with all their metadata. */
-bool ts_region_commit_units(unsigned part, uint32_t first, uint32_t count);
+/* Makes the metadata of a part's units below `end` accessible, and raises the mark so far at least. In large steps: it is no
+   system call where the mark is there already. Caller: the only one who raises this part's mark. false: the system refused; the
+   mark is where it was. */
+bool ts_region_raise(unsigned part, uint32_t end);
+/* Makes the data of the units [first, first + count) of a part accessible. */
+bool ts_region_commit_data(unsigned part, uint32_t first, uint32_t count);
+/* Units of a part below its mark. acquire: their metadata is accessible. */
+static inline uint32_t ts_region_marked_units(unsigned part);
 
 /* ROR by 4: a place off the 16-byte grid, or outside of the part, becomes a number above every limit. */
 TS_ALWAYS_INLINE uint64_t ts_entry_of(const ts_part *part, const void *p) {
     uint64_t o = (uint64_t)((uintptr_t)p - (uintptr_t)part->base);
     return (o >> 4) | (o << 60);
+}
+/* Whether an entry is below the part's mark. relaxed: "Why no access" above, c. */
+TS_ALWAYS_INLINE bool ts_is_in_part(const ts_part *part, uint64_t entry) {
+    return !ts_is_at_most_relaxed_64(&part->limit, entry);
 }
 TS_ALWAYS_INLINE char *ts_entry_address(const ts_part *part, uint64_t entry) { return part->base + entry * 16u; }
 
@@ -137,8 +166,21 @@ TS_ALWAYS_INLINE unsigned ts_granules_per_unit(unsigned part) {
 /* From one granule of a word of 64 to the next: in part NORMAL those of a word are all in even places, or all in odd ones. */
 #define TS_WORD_STRIDE(part) ((part) == TS_NORMAL ? 128u : 16u)
 
+static inline uint32_t ts_region_marked_units(unsigned part) {
+    return (uint32_t)(ts_load_acquire(&ts_region.part[part].limit) >> TS_ENTRY_UNIT_SHIFT);
+}
 static inline unsigned ts_part_of_unit(uint32_t unit) { return unit >= ts_region.part[TS_SMALL].first_unit; }
 static inline unsigned ts_part_of_object(const void *p) { return (const char *)p >= ts_region.part[TS_SMALL].base; }
+/* Whether an address lies in the data of the region, used ever or not. */
+static inline bool ts_is_data(const void *p) {
+    const ts_part *n = &ts_region.part[TS_NORMAL], *s = &ts_region.part[TS_SMALL];
+    return (uintptr_t)p - (uintptr_t)n->base < ((size_t)n->units + s->units) * TS_UNIT_BYTES;
+}
+/* Whether a number, whatever it is, is that of a unit below the mark of its part. */
+static inline bool ts_is_unit(uint64_t unit) {
+    unsigned part = unit >= ts_region.part[TS_SMALL].first_unit;
+    return unit - ts_region.part[part].first_unit < ts_region_marked_units(part);
+}
 static inline uint32_t ts_unit_in_part(uint32_t unit) {
     return unit - ts_region.part[ts_part_of_unit(unit)].first_unit;
 }

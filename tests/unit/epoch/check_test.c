@@ -197,8 +197,8 @@ static void pool_next(void) { CHANGE(free_run()->next, ts_region.part[TS_NORMAL]
 static void pool_no_length(void) { CHANGE(free_run()->length, 0); }
 static void pool_too_long(void) { CHANGE(free_run()->length, ts_pool_high(TS_NORMAL)); }
 static void pool_other_length(void) { CHANGE(free_run()->length, 1); } /* its first unit is its last then */
-static bool is_cell(void *arg, uint32_t first, uint32_t count, bool hole) {
-    if (!hole && count > 0 && ts_region.run[first].length == 0) *(uint32_t *)arg = first;
+static bool is_cell(void *arg, uint32_t first, uint32_t count) {
+    if (count > 0 && ts_region.run[first].length == 0) *(uint32_t *)arg = first;
     return true;
 }
 static void pool_cell(void) {

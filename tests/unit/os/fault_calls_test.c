@@ -66,7 +66,6 @@ static void *fault_reserve(size_t bytes) { return ts_os_native.reserve(refuse() 
     static bool fault_##call(void *at, size_t bytes) {                                    \
         return refuse() ? refused_call(ts_os_native.call) : ts_os_native.call(at, bytes); \
     }
-FAULT(expose)
 FAULT(commit)
 FAULT(protect)
 FAULT(purge)
@@ -79,7 +78,6 @@ static void install(void) {
     static ts_os_table table;
     table = ts_os_native;
     table.reserve = fault_reserve;
-    table.expose = fault_expose;
     table.commit = fault_commit;
     table.protect = fault_protect;
     table.purge = fault_purge;

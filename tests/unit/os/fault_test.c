@@ -32,8 +32,8 @@
 
 /* ---- the table ---------------------------------------------------------------------------------------- */
 
-typedef enum call { RESERVE, EXPOSE, COMMIT, PURGE, POPULATE, BARRIER, CALLS } call;
-static const char *const call_names[CALLS] = {"reserve", "expose", "commit", "purge", "populate", "barrier_all"};
+typedef enum call { RESERVE, COMMIT, PURGE, POPULATE, BARRIER, CALLS } call;
+static const char *const call_names[CALLS] = {"reserve", "commit", "purge", "populate", "barrier_all"};
 
 /* Set before the runtime starts, but for `lifted`. */
 static call refused_call;
@@ -54,7 +54,6 @@ static bool refuse(call which) {
 }
 
 static void *fault_reserve(size_t bytes) { return refuse(RESERVE) ? NULL : ts_os_native.reserve(bytes); }
-static bool fault_expose(void *at, size_t bytes) { return !refuse(EXPOSE) && ts_os_native.expose(at, bytes); }
 static bool fault_commit(void *at, size_t bytes) { return !refuse(COMMIT) && ts_os_native.commit(at, bytes); }
 static bool fault_purge(void *at, size_t bytes) { return !refuse(PURGE) && ts_os_native.purge(at, bytes); }
 static bool fault_populate(void *at, size_t bytes) { return !refuse(POPULATE) && ts_os_native.populate(at, bytes); }
@@ -65,7 +64,6 @@ static ts_os_table fault_table;
 static void install(void) {
     fault_table = ts_os_native;
     fault_table.reserve = fault_reserve;
-    fault_table.expose = fault_expose;
     fault_table.commit = fault_commit;
     fault_table.purge = fault_purge;
     fault_table.populate = fault_populate;
@@ -566,7 +564,6 @@ static void refuse_in_turn(call which, bool on) {
         refuse_in_turn(which, true);                \
     }
 REFUSE(reserve, RESERVE)
-REFUSE(expose, EXPOSE)
 REFUSE(commit, COMMIT)
 REFUSE(purge, PURGE)
 REFUSE(populate, POPULATE)
@@ -651,8 +648,6 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reserve_once),
         cmocka_unit_test(reserve_from_then_on),
-        cmocka_unit_test(expose_once),
-        cmocka_unit_test(expose_from_then_on),
         cmocka_unit_test(commit_once),
         cmocka_unit_test(commit_from_then_on),
         cmocka_unit_test(purge_once),

@@ -39,10 +39,6 @@ static void memory_calls(void **state) {
     unsigned char *at = ts_os_native.reserve(bytes);
     assert_non_null(at);
     assert_int_equal((uintptr_t)at % page, 0);
-    assert_true(ts_os_native.expose(at, bytes));
-    for (size_t i = 0; i < bytes; i += page) {
-        assert_int_equal(at[i], 0);
-    }
     assert_true(ts_os_native.commit(at + page, 8 * page));
     for (size_t i = page; i < 9 * page; i++) {
         assert_int_equal(at[i], 0);
@@ -86,7 +82,6 @@ static void refusals_are_answers(void **state) {
     skip();
 #endif
     assert_false(ts_os_native.commit(at, page));
-    assert_false(ts_os_native.expose(at, page));
     assert_false(ts_os_native.purge(at, page));
 }
 

@@ -43,9 +43,9 @@ static void *large_reserve(size_t bytes) {
     return at ? at + (page - (uintptr_t)at % page) % page : NULL;
 }
 
-static bool large_expose(void *at, size_t bytes) {
-    whole_pages("expose", at, bytes);
-    return ts_os_native.expose(at, bytes);
+static void large_dump(void *at, size_t bytes, bool on) {
+    whole_pages("dump", at, bytes);
+    ts_os_native.dump(at, bytes, on);
 }
 
 static bool large_commit(void *at, size_t bytes) {
@@ -79,8 +79,8 @@ static void install(void) {
     table = ts_os_native;
     table.page_bytes = large_page_bytes;
     table.reserve = large_reserve;
-    table.expose = large_expose;
     table.commit = large_commit;
+    table.dump = large_dump;
     table.release = large_release;
     table.purge = large_purge;
     table.populate = large_populate;

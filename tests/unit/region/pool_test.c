@@ -201,6 +201,9 @@ static void exhaust(unsigned part) {
 static void every_unit_of_both_parts(void *argument) {
     (void)argument;
     make_region();
+    SUP_CHECK(take(TS_NORMAL, 3000, 1), "a large step at once");
+    ts_pool_check();
+    give_all();
     exhaust(TS_NORMAL);
     exhaust(TS_SMALL);
     SUP_CHECK(ts_region.part[TS_NORMAL].units + ts_region.part[TS_SMALL].units == UNITS, "parts");
@@ -253,43 +256,6 @@ static void small_steps(void *argument) {
     SUP_CHECK(take(TS_NORMAL, 500, 1), "now it gives");
     give_all();
     exhaust(TS_NORMAL);
-}
-
-/* A hole: growth is refused while somebody else has grown behind it. Here the other one is the second half of the
-   refused call itself: the range is put back behind a larger `high`. */
-static unsigned hole_depth;
-
-static bool commit_with_growth_in_between(void *at, size_t bytes) {
-    if (hole_depth == 0 && is_data(at) && bytes > TS_UNIT_BYTES) {
-        hole_depth = 1;
-        SUP_CHECK(take(TS_NORMAL, 1, 1), "growth behind a range that is being refused");
-        return false;
-    }
-    if (hole_depth == 1 && is_data(at) && bytes >= 100 * TS_UNIT_BYTES && bytes < 256 * TS_UNIT_BYTES) {
-        hole_depth = 2;
-        return false; /* the second, smaller try of the first call */
-    }
-    return ts_os_native.commit(at, bytes);
-}
-
-static void holes(void *argument) {
-    (void)argument;
-    make_region();
-    table.commit = commit_with_growth_in_between;
-    for (int i = 0; i < 5; i++) {
-        hole_depth = 0;
-        bool done = take(TS_NORMAL, 150, 1);
-        ts_pool_check();
-        /* What the other one brought may have been enough. */
-        SUP_CHECK(hole_depth > 0 || done, "no growth");
-        hole_depth = 3;
-        SUP_CHECK(done || take(TS_NORMAL, 150, 1), "after the refusal");
-        ts_pool_check();
-    }
-    hole_depth = 3;
-    give_all();
-    ts_pool_check();
-    exhaust(TS_NORMAL); /* the units of the holes too */
 }
 
 static void growth_is_in_large_steps(void *argument) {
@@ -488,6 +454,43 @@ static void singles_where_runs_are_short(void *argument) {
     exhaust(TS_NORMAL);
 }
 
+/* One thread grows at a time, and the others take of what it brings: what is accessible ends at one place, however the system
+   refuses; and no unit is above the mark, whoever looks when. */
+static _Atomic unsigned growing;
+static _Atomic unsigned grown, denied;
+
+static bool commit_alone(void *at, size_t bytes) {
+    if (!is_data(at)) return ts_os_native.commit(at, bytes);
+    SUP_CHECK(atomic_fetch_add(&growing, 1) == 0, "two grow one part at once");
+    bool refused = atomic_fetch_add(&grown, 1) % 3 == 0 && bytes > 8 * TS_UNIT_BYTES;
+    if (refused) atomic_fetch_add(&denied, 1);
+    bool done = !refused && ts_os_native.commit(at, bytes);
+    (void)atomic_fetch_sub(&growing, 1);
+    return done;
+}
+
+static void *grow_beside_others(void *argument) {
+    struct sup_rng rng = {(uintptr_t)argument};
+    for (unsigned i = 0; i < 300; i++) {
+        uint32_t count = 1 + (uint32_t)sup_rng_below(&rng, 3), unit = ts_pool_take(TS_NORMAL, count, 1);
+        if (!unit) continue; /* refused, or no more */
+        SUP_CHECK(ts_is_unit(unit) && ts_is_unit(unit + count - 1), "units %u + %u are above the mark", unit, count);
+        ts_unit_address(unit)[0] = ts_unit_address(unit + count - 1)[TS_UNIT_BYTES - 1] = 1;
+        ts_store_relaxed(&ts_region.part[TS_NORMAL].unit[unit], 0); /* metadata too */
+    }
+    return NULL;
+}
+
+static void growth_of_one_at_a_time(void *argument) {
+    (void)argument;
+    make_region();
+    table.commit = commit_alone;
+    in_threads(grow_beside_others, grow_beside_others);
+    SUP_CHECK(grown > 5 && denied > 1, "%u calls, %u refused", grown, denied);
+    SUP_CHECK(ts_pool_high(TS_NORMAL) == ts_pool_highest(TS_NORMAL), "high");
+    SUP_CHECK(ts_pool_high(TS_NORMAL) <= ts_region_marked_units(TS_NORMAL), "the mark is below what there is");
+}
+
 static void in_child(void (*fn)(void *), void *argument) {
     char err[1024];
     int status = sup_child(fn, argument, SUP_CHILD_SECONDS, err, sizeof err);
@@ -514,7 +517,7 @@ IN_CHILD(extended_at_the_end)
 IN_CHILD(alignments)
 IN_CHILD(refused_growth)
 IN_CHILD(small_steps)
-IN_CHILD(holes)
+IN_CHILD(growth_of_one_at_a_time)
 IN_CHILD(growth_is_in_large_steps)
 IN_CHILD(singles_need_no_lock)
 IN_CHILD(cells_become_runs)
@@ -531,7 +534,7 @@ int main(void) {
         cmocka_unit_test(test_alignments),
         cmocka_unit_test(test_refused_growth),
         cmocka_unit_test(test_small_steps),
-        cmocka_unit_test(test_holes),
+        cmocka_unit_test(test_growth_of_one_at_a_time),
         cmocka_unit_test(test_growth_is_in_large_steps),
         cmocka_unit_test(test_singles_need_no_lock),
         cmocka_unit_test(test_cells_become_runs),

@@ -3,32 +3,33 @@
 
 #include "heap/types.h"
 #include "os/os.h"
+#include "region/pool.h"
 #include "region/region.h"
 
 static ts_os_table table;
 static uintptr_t place; /* that the system gives, of the first `refused` reservations */
-static unsigned refused, reserved, released, exposed;
-static bool refuse_expose;
+static unsigned refused, reserved, released, committed;
+static bool refuse_commit;
 
 static void *test_reserve(size_t bytes) { return reserved++ < refused ? (void *)place : ts_os_native.reserve(bytes); }
 static void test_release(void *at, size_t bytes) {
     released++;
     if (at != (void *)place) ts_os_native.release(at, bytes);
 }
-static bool test_expose(void *at, size_t bytes) {
-    exposed++;
-    return !refuse_expose && ts_os_native.expose(at, bytes);
+static bool test_commit(void *at, size_t bytes) {
+    committed++;
+    return !refuse_commit && ts_os_native.commit(at, bytes);
 }
 
 static void start(uintptr_t at, unsigned most) {
     table = ts_os_native;
     table.reserve = test_reserve;
     table.release = test_release;
-    table.expose = test_expose;
+    table.commit = test_commit;
     ts_os = &table;
     place = at;
     refused = most;
-    reserved = released = exposed = 0;
+    reserved = released = committed = 0;
 }
 
 /* No longer than what the bump word of a scope has room for; what lies elsewhere is given back. */
@@ -42,7 +43,7 @@ static void addresses_have_so_many_bits(void **state) {
         assert_false(ts_region_init(TS_MIN_UNITS_LOG2 + 1));
         assert_int_equal(reserved, 2);
         assert_int_equal(released, reserved);
-        assert_int_equal(exposed, 0);
+        assert_int_equal(committed, 0);
     }
     start((uintptr_t)wrong[2], 1); /* the next one is not */
     assert_true(ts_region_init(TS_MIN_UNITS_LOG2 + 1));
@@ -52,7 +53,7 @@ static void addresses_have_so_many_bits(void **state) {
     ts_os = &ts_os_native;
 }
 
-/* At the upper end, where some systems place memory: as far as making it accessible, which is refused here. */
+/* At the upper end, where some systems place memory: all of it but making it accessible, which is refused here. */
 static void addresses_at_the_upper_end(void **state) {
     (void)state;
     if (sizeof(void *) < 8) skip();
@@ -60,10 +61,14 @@ static void addresses_at_the_upper_end(void **state) {
     for (unsigned i = 0; i < sizeof places / sizeof places[0]; i++) {
         char *at = (char *)(uintptr_t)places[i];
         start((uintptr_t)at, 1);
-        refuse_expose = true;
-        assert_false(ts_region_init(TS_MIN_UNITS_LOG2));
-        assert_int_equal(exposed, 1);
-        refuse_expose = false;
+        refuse_commit = true;
+        assert_true(ts_region_init(TS_MIN_UNITS_LOG2));
+        assert_int_equal(committed, 0); /* nothing is accessible before it is needed */
+        assert_false(ts_region_raise(TS_NORMAL, 1));
+        assert_int_equal(committed, 2); /* a large step, and then a small one */
+        assert_int_equal(ts_region_marked_units(TS_NORMAL), 0);
+        assert_false(ts_is_in_part(&ts_region.part[TS_NORMAL], 0) || ts_is_unit(0));
+        refuse_commit = false;
         uint64_t bump = ts_bump_word(at, 5);
         assert_ptr_equal(ts_bump_at(bump), at);
         assert_ptr_equal(ts_bump_at(ts_bump_next(bump, 4096)), at + 4096);
@@ -74,10 +79,54 @@ static void addresses_at_the_upper_end(void **state) {
     ts_os = &ts_os_native;
 }
 
+/* What is above the mark is refused by every lookup, and not readable; what is below is zero. Addresses and handles' units alike. */
+static void the_mark_rises(void **state) {
+    (void)state;
+    table = ts_os_native;
+    table.commit = test_commit;
+    ts_os = &table;
+    assert_true(ts_region_init(13));
+    for (unsigned part = 0; part < TS_PARTS; part++) {
+        const ts_part *p = &ts_region.part[part];
+        uint32_t end = 0;
+        for (uint32_t want = 1; end < p->units; want = end + 1) {
+            committed = 0;
+            assert_true(ts_region_raise(part, want));
+            assert_int_equal(committed, 5);
+            assert_true(ts_region_marked_units(part) >= want && ts_region_marked_units(part) > end);
+            end = ts_region_marked_units(part);
+            uint64_t last = (uint64_t)end * TS_UNIT_ENTRIES - 1;
+            assert_true(ts_is_in_part(p, last) && ts_is_unit(p->first_unit + end - 1));
+            assert_false(ts_is_in_part(p, last + 1) || ts_is_in_part(p, UINT64_MAX));
+            assert_true(end == p->units || !ts_is_unit(p->first_unit + end));
+            for (uint32_t u = 0; u < end; u += 63) {
+                assert_int_equal(ts_load_relaxed(&p->unit[u]), 0);
+                assert_int_equal(p->slab[(size_t)u * TS_SLAB_BYTES + 127], 0);
+                assert_int_equal(ts_load_relaxed(&p->state[(size_t)u * ts_granules_per_unit(part)]), 0);
+                assert_int_equal(ts_region.run[p->first_unit + u].length, 0);
+                assert_int_equal(part == TS_SMALL ? ts_region.small[(size_t)u * TS_SMALL_BYTES]
+                                                  : ts_region.scope[(size_t)u * TS_SCOPE_BYTES],
+                                 0);
+            }
+            committed = 0;
+            assert_true(ts_region_raise(part, end)); /* there already: no call */
+            assert_int_equal(committed, 0);
+            refuse_commit = true;
+            assert_true(end == p->units || !ts_region_raise(part, end + 1));
+            assert_int_equal(ts_region_marked_units(part), end);
+            refuse_commit = false;
+        }
+        assert_int_equal(end, p->units);
+        assert_false(ts_is_unit(part == TS_NORMAL ? UINT32_MAX : (uint64_t)p->first_unit + p->units));
+    }
+    ts_os = &ts_os_native;
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(addresses_have_so_many_bits),
         cmocka_unit_test(addresses_at_the_upper_end),
+        cmocka_unit_test(the_mark_rises),
     };
     return cmocka_run_group_tests_name("region.region", tests, NULL, NULL);
 }

@@ -1,0 +1,87 @@
+#include "region/dump.h"
+
+#include "os/os.h"
+
+/* What the pool grew by last was not used yet, perhaps: so many units beside those that come back are looked at, too. */
+#define NEVER_USED (2 * TS_DUMP_UNITS)
+
+_Atomic uint64_t ts_dump_hidden[TS_PARTS][TS_DUMP_WORDS];
+
+void ts_dump_init(void) {
+    for (unsigned part = 0; part < TS_PARTS; part++)
+        for (size_t i = 0; i < TS_DUMP_WORDS; i++) ts_store_relaxed(&ts_dump_hidden[part][i], 0);
+}
+
+unsigned ts_dump_runs(unsigned part) {
+    unsigned runs = 0;
+    uint64_t before = 0; /* the bit before the word */
+    for (size_t i = 0; i < TS_DUMP_WORDS; i++) {
+        uint64_t bits = ts_load_relaxed(&ts_dump_hidden[part][i]);
+        runs += ts_popcount64(bits & ~(bits << 1 | before));
+        before = bits >> 63;
+    }
+    return runs;
+}
+
+bool ts_dump_choose(unsigned part, uint32_t first, uint32_t count, uint32_t *from, uint32_t *end) {
+    uint64_t low = ts_align_down(first, TS_DUMP_UNITS), high = ts_align_up((uint64_t)first + count, TS_DUMP_UNITS);
+    low = low < NEVER_USED ? 0 : low - NEVER_USED;
+    high += NEVER_USED;
+    if (low < *from) low = ts_align_up(*from - (*from == 1), TS_DUMP_UNITS); /* unit 0 is nobody's */
+    if (high > *end) high = ts_align_down(*end, TS_DUMP_UNITS);
+    while (low < high && ts_dump_is_hidden(part, (uint32_t)low)) low += TS_DUMP_UNITS;
+    while (low < high && ts_dump_is_hidden(part, (uint32_t)high - 1)) high -= TS_DUMP_UNITS;
+    if (low >= high) return false;
+    if (low == 0) low = 1;
+    *from = (uint32_t)low;
+    *end = (uint32_t)high;
+    bool beside = (low > 1 && ts_dump_is_hidden(part, (uint32_t)low - 1)) ||
+                  (high < ts_region.part[part].units && ts_dump_is_hidden(part, (uint32_t)high));
+    return beside || ts_dump_runs(part) < TS_DUMP_RUNS;
+}
+
+/* Whole pages only. What is hidden are the pages within the range, and what is shown those that it touches. */
+static void advise(const void *at, size_t bytes, bool on) {
+    size_t page = ts_os_page_bytes();
+    uintptr_t from = (uintptr_t)at, to = from + bytes;
+    from = (uintptr_t)(on ? ts_align_down(from, page) : ts_align_up(from, page));
+    to = (uintptr_t)(on ? ts_align_up(to, page) : ts_align_down(to, page));
+    if (from < to) ts_os->dump((void *)from, to - from, on);
+}
+
+static void advise_units(unsigned part, uint32_t from, uint32_t end, bool on) {
+    const ts_part *p = &ts_region.part[part];
+    size_t states = ts_granules_per_unit(part) * sizeof(uint16_t);
+    size_t extra = part == TS_SMALL ? TS_SMALL_BYTES : TS_SCOPE_BYTES;
+    size_t first = from, count = end - from;
+    advise(p->base + first * TS_UNIT_BYTES, count * TS_UNIT_BYTES, on);
+    advise((const char *)(uintptr_t)p->state + first * states, count * states, on);
+    advise(p->slab + first * TS_SLAB_BYTES, count * TS_SLAB_BYTES, on);
+    advise((part == TS_SMALL ? ts_region.small : ts_region.scope) + first * extra, count * extra, on);
+}
+
+static void mark(unsigned part, uint32_t from, uint32_t end, bool hidden) {
+    for (uint32_t block = from >> TS_DUMP_SHIFT; block < end >> TS_DUMP_SHIFT; block++) {
+        _Atomic uint64_t *word = &ts_dump_hidden[part][block / 64];
+        uint64_t bit = (uint64_t)1 << block % 64;
+        if (hidden)
+            (void)atomic_fetch_or_explicit(word, bit, memory_order_relaxed);
+        else
+            (void)atomic_fetch_and_explicit(word, ~bit, memory_order_relaxed);
+    }
+}
+
+void ts_dump_hide(unsigned part, uint32_t from, uint32_t end) {
+    mark(part, from, end, true);
+    advise_units(part, from, end, false);
+}
+
+void ts_dump_show(unsigned part, uint32_t first, uint32_t count) {
+    uint32_t from = first & ~(TS_DUMP_UNITS - 1);
+    uint32_t end = (uint32_t)ts_align_up((uint64_t)first + count, TS_DUMP_UNITS);
+    while (from < end && !ts_dump_is_hidden(part, from)) from += TS_DUMP_UNITS;
+    while (from < end && !ts_dump_is_hidden(part, end - 1)) end -= TS_DUMP_UNITS;
+    if (from >= end) return;
+    advise_units(part, from, end, true);
+    mark(part, from, end, false);
+}
