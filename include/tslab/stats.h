@@ -121,6 +121,9 @@ typedef struct SlabEpochStats {
     uint64_t rss_before_close; /* bytes; 0 unless the option record_rss is on */
     uint64_t rss_after_close;
     uint64_t closing_for_ns; /* since its close; 0 while it is active */
+    EpochId parent_epoch_id; /* of the domain whose child its domain is; EPOCH_NONE: of none */
+    uint64_t limit_bytes;    /* 0: none; see epoch_set_limit */
+    uint64_t limit_failures_total; /* allocations refused by that limit */
 } SlabEpochStats;
 
 typedef struct SlabGlobalStats {
@@ -223,6 +226,17 @@ TSLAB_API bool slab_stats_class(SlabAllocator *allocator, uint32_t cls, SlabClas
 TSLAB_API bool slab_stats_epoch(SlabAllocator *allocator, uint32_t cls, EpochId epoch, SlabEpochStats *out);
 TSLAB_API SlabThreadStats slab_stats_thread(void);
 TSLAB_API bool get_perf_counters(SlabAllocator *allocator, uint32_t cls, PerfCounters *out);
+/*
+ * The same for structures of another length: a program that was compiled with an older or a newer header gets the members that
+ * both know, and 0 in those that this library does not. The names above mean these, by the macros at the end of this
+ * header; the functions of those names fill the structures as they were in version 0.1. bytes: of *out.
+ */
+TSLAB_API bool slab_stats_global_sized(SlabAllocator *allocator, SlabGlobalStats *out, size_t bytes);
+TSLAB_API bool slab_stats_class_sized(SlabAllocator *allocator, uint32_t cls, SlabClassStats *out, size_t bytes);
+TSLAB_API bool slab_stats_epoch_sized(SlabAllocator *allocator, uint32_t cls, EpochId epoch, SlabEpochStats *out,
+                                      size_t bytes);
+/* false: out is NULL. */
+TSLAB_API bool slab_stats_thread_sized(SlabThreadStats *out, size_t bytes);
 /* The open and draining epochs, oldest first (domains that several threads made within milliseconds: in any order), at
    most capacity of them. Returns how many there are. */
 TSLAB_API size_t slab_epochs(SlabAllocator *allocator, EpochId *out, size_t capacity);
@@ -276,6 +290,19 @@ TSLAB_API size_t slab_allocators(SlabAllocator **out, size_t capacity);
    for the snapshot (about 1.7 MB mapped for the moment, 5 MB more with sample_stacks), or a write failed; errno says
    which. It is kept otherwise. */
 TSLAB_API bool slab_stats_dump_fd(SlabAllocator *allocator, int fd);
+
+#ifndef TSLAB_BUILDS
+static inline SlabThreadStats slab_stats_thread_here(void) {
+    SlabThreadStats stats;
+    (void)slab_stats_thread_sized(&stats, sizeof stats);
+    return stats;
+}
+#define slab_stats_global(allocator, out) slab_stats_global_sized((allocator), (out), sizeof(SlabGlobalStats))
+#define slab_stats_class(allocator, cls, out) slab_stats_class_sized((allocator), (cls), (out), sizeof(SlabClassStats))
+#define slab_stats_epoch(allocator, cls, epoch, out) \
+    slab_stats_epoch_sized((allocator), (cls), (epoch), (out), sizeof(SlabEpochStats))
+#define slab_stats_thread() slab_stats_thread_here()
+#endif
 
 #ifdef __cplusplus
 }

@@ -176,6 +176,8 @@ typedef struct SlabOptions {
                                   while its object lives, see slab_stacks(); 0 none (default). Allocations of this
                                   allocator then have no fast path; frees keep theirs. ENOMEM if the
                                   process has no room for the table of samples, 4 MiB of address space */
+    int background;       /* TSLAB_BACKGROUND=0|1: a thread of the library calls slab_maintain() for this allocator, four
+                                  times a second; default 0 */
 } SlabOptions;
 
 /* ---- allocators: independent of one another; any thread may use any of them -------------------- */
@@ -409,6 +411,15 @@ TSLAB_API size_t slab_trim(SlabAllocator *allocator);
 /* Hard limit on committed bytes, in whole units of 16 KiB and one at least; 0 none. Below what is committed
    now: what is warm goes back first; the limit holds from now on for growth. false: EINVAL. */
 TSLAB_API bool slab_set_budget(SlabAllocator *allocator, size_t bytes);
+/* Settles what is due of the allocator, for max_ns nanoseconds at most, and one step: takes back what threads keep that have
+   not needed memory since the last call, ends closed epochs in which nothing is left, and gives back what is warm beyond
+   the retain budget. Returns bytes given back. A program that rests calls it now and then, or has the option
+   `background`. 0 with EINVAL: no such allocator. Cost of a call with nothing to do: some 50 ns a thread. */
+TSLAB_API size_t slab_maintain(SlabAllocator *allocator, uint64_t max_ns);
+/* Sampling of call stacks in a running program, as the option sample_stacks: one in so many bytes on average, 0: none.
+   Samples that were taken stay. The calling thread follows at once, any other at its next call that leaves the fast
+   path. false: EINVAL, ENOMEM. */
+TSLAB_API bool slab_set_sample_stacks(SlabAllocator *allocator, size_t bytes);
 /* This thread lets go of all it caches, in every allocator. Cost: a look at each open epoch in which it has memory
    (some 0.1 us), and at each slab in its bins. */
 TSLAB_API void slab_thread_idle(void);

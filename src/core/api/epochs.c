@@ -2,6 +2,10 @@
 /* Modelled in tests/model: record, orders. */
 #include "api/runtime.h"
 
+#include "epoch/stacks.h"
+#include "heap/maintain.h"
+#include "os/os.h"
+
 #include "heap/hollow.h"
 
 #include <errno.h>
@@ -229,6 +233,31 @@ size_t slab_trim(SlabAllocator *allocator) {
     size_t given = (size_t)(ts_load_relaxed(&a->madvise_bytes) - before);
     ts_allocator_unpin(a);
     return given;
+}
+
+size_t slab_maintain(SlabAllocator *allocator, uint64_t max_ns) {
+    ts_allocator *a = find_pinned(allocator);
+    if (!a) return 0;
+    uint64_t now = ts_os->wall_ns(), before = ts_load_relaxed(&a->madvise_bytes);
+    ts_allocator_maintain(a, max_ns < UINT64_MAX - now ? now + max_ns : UINT64_MAX);
+    ts_epoch_finish_over(a);
+    ts_epoch_settle();
+    size_t given = (size_t)(ts_load_relaxed(&a->madvise_bytes) - before);
+    ts_allocator_unpin(a);
+    return given;
+}
+
+bool slab_set_sample_stacks(SlabAllocator *allocator, size_t bytes) {
+    ts_allocator *a = find_pinned(allocator);
+    if (!a) return false;
+    bool done = bytes == 0 || ts_stacks_start();
+    if (done) {
+        ts_stacks_set_rate(a, bytes);
+        if (ts_thread.heap) ts_sample_look(ts_thread.heap);
+    }
+    ts_allocator_unpin(a);
+    if (!done) errno = ENOMEM;
+    return done;
 }
 
 bool slab_set_budget(SlabAllocator *allocator, size_t bytes) {

@@ -84,7 +84,7 @@ TS_ENTRY TS_NOINLINE static void *malloc_epoch_scope(size_t size, EpochId epoch)
     ts_tls *tls = &ts_thread;
     void *p = NULL;
     if (TS_LIKELY(ts_is_relaxed_64(&tls->last->b.open_id, epoch)) || ts_find_scope(tls, epoch))
-        p = ts_named_next(tls, tls->last, size);
+        p = ts_named_next(tls, tls->last, size, !ts_sample_is_news(tls->heap));
     ts_op_end(tls);
     if (TS_UNLIKELY(p == NULL)) return ts_alloc(tls->token, size, epoch);
     return TS_UNLIKELY(ts_epoch_is_anything_noted()) ? settled(p) : p;
@@ -192,7 +192,8 @@ TS_ENTRY TS_NOINLINE static void *alloc_other(size_t size) {
     size_t bytes = (size + 15) & ~(size_t)15;
     ts_op_begin(tls);
     if (TS_UNLIKELY(ts_load_relaxed(&block->b.open_id) == TS_ID_NEVER || bytes - 16 > TS_SCOPE_MAX_BYTES - 16 ||
-                    ts_load_acquire(&tls->heap->revoked) != 0 || ts_heap_is_waited_for(tls->heap)))
+                    ts_load_acquire(&tls->heap->revoked) != 0 || ts_heap_is_waited_for(tls->heap) ||
+                    ts_sample_is_news(tls->heap)))
         return alloc_elsewhere(size);
     char *at = ts_scope_next(block, bytes);
     if (TS_UNLIKELY(!at)) return alloc_renewing(size);
@@ -422,7 +423,7 @@ TS_ENTRY TS_NOINLINE static void *alloc_obj_scope(size_t size, EpochId epoch, Sl
     ts_tls *tls = &ts_thread;
     void *p = NULL;
     if (TS_LIKELY(ts_is_relaxed_64(&tls->last->b.open_id, epoch)) || ts_find_scope(tls, epoch))
-        p = ts_named_next(tls, tls->last, size);
+        p = ts_named_next(tls, tls->last, size, !ts_sample_is_news(tls->heap));
     if (TS_LIKELY(p != NULL)) *out = new_scope_handle(tls->last, p);
     ts_op_end(tls);
     if (TS_UNLIKELY(p == NULL)) return ts_alloc_object(tls->token, size, epoch, out);

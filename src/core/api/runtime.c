@@ -1,6 +1,7 @@
 /* Modelled in tests/model: record, orders. */
 #include "api/runtime.h"
 
+#include "api/background.h"
 #include "base/assert.h"
 #include "base/line.h"
 #include "epoch/sample.h"
@@ -269,8 +270,7 @@ ts_allocator *ts_allocator_make(const ts_settings *settings) {
     a->settings = *settings;
     a->care = (uint8_t)((settings->poison_on_free ? TS_CARE_FILL : 0) |
                         (ts_care_tools && settings->memory_tools == SLAB_TOOLS_ON ? TS_CARE_MARK : 0));
-    a->sampled = settings->sample_stacks != 0;
-    a->stack_rate = settings->sample_stacks ? 1.0 / (double)settings->sample_stacks : 0;
+    ts_stacks_set_rate(a, settings->sample_stacks);
     ts_store_relaxed(&a->budget_bytes, settings->budget_bytes);
     ts_retain_init(&a->retain, settings->retain_bytes / TS_UNIT_BYTES,
                    !settings->retain_given && settings->reclaim_policy == SLAB_RECLAIM_BUDGET);
@@ -291,6 +291,7 @@ ts_allocator *ts_allocator_make(const ts_settings *settings) {
         if (!all && settings->reserve_by_env) warn_of_reserve(a, bytes);
         errno = error;
     }
+    if (settings->background) ts_background_start();
     return a;
 }
 

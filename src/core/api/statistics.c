@@ -1,7 +1,9 @@
+#define TSLAB_BUILDS 1 /* the names of stats.h are functions here */
 #include "api/runtime.h"
 #include "stats/view.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <string.h>
 
 size_t slab_class_count(void) { return TS_CLASSES; }
@@ -29,39 +31,76 @@ static ts_allocator *begin(SlabAllocator *allocator) {
     return NULL;
 }
 
-bool slab_stats_global(SlabAllocator *allocator, SlabGlobalStats *out) {
+/* The members that the caller knows; 0 in those that only he knows. */
+static void give(void *out, size_t bytes, const void *from, size_t filled) {
+    size_t both = bytes < filled ? bytes : filled;
+    memcpy(out, from, both);
+    memset((char *)out + both, 0, bytes - both);
+}
+
+bool slab_stats_global_sized(SlabAllocator *allocator, SlabGlobalStats *out, size_t bytes) {
     ts_allocator *a = out ? begin(allocator) : NULL;
     if (!a) return false;
     ts_snapshot snapshot;
+    SlabGlobalStats stats;
     ts_snapshot_take(a, &snapshot, NULL, NULL, NULL);
-    ts_snapshot_global(&snapshot, out, true);
+    ts_snapshot_global(&snapshot, &stats, true);
     ts_allocator_read_end(a);
+    give(out, bytes, &stats, sizeof stats);
     return true;
 }
 
-bool slab_stats_class(SlabAllocator *allocator, uint32_t cls, SlabClassStats *out) {
+bool slab_stats_class_sized(SlabAllocator *allocator, uint32_t cls, SlabClassStats *out, size_t bytes) {
     ts_allocator *a = out ? begin(allocator) : NULL;
     if (!a) return false;
     ts_snapshot snapshot;
+    SlabClassStats stats;
     ts_snapshot_take(a, &snapshot, NULL, NULL, NULL);
-    bool known = ts_snapshot_class(&snapshot, cls, out);
+    bool known = ts_snapshot_class(&snapshot, cls, &stats);
     ts_allocator_read_end(a);
+    if (known) give(out, bytes, &stats, sizeof stats);
     return known;
+}
+
+bool slab_stats_epoch_sized(SlabAllocator *allocator, uint32_t cls, EpochId epoch, SlabEpochStats *out, size_t bytes) {
+    ts_allocator *a = out ? begin(allocator) : NULL;
+    if (!a) return false;
+    SlabEpochStats stats;
+    bool known = ts_snapshot_epoch(a, cls, epoch, &stats);
+    ts_allocator_read_end(a);
+    if (known) give(out, bytes, &stats, sizeof stats);
+    return known;
+}
+
+bool slab_stats_thread_sized(SlabThreadStats *out, size_t bytes) {
+    if (!out) return false;
+    SlabThreadStats stats = ts_snapshot_thread();
+    give(out, bytes, &stats, sizeof stats);
+    return true;
+}
+
+/* The structures as they were in version 0.1, whatever they are now. */
+#define BYTES_TO(type, last) (offsetof(type, last) + sizeof(((type *)0)->last))
+
+bool slab_stats_global(SlabAllocator *allocator, SlabGlobalStats *out) {
+    return slab_stats_global_sized(allocator, out, BYTES_TO(SlabGlobalStats, process_lock_waits));
+}
+
+bool slab_stats_class(SlabAllocator *allocator, uint32_t cls, SlabClassStats *out) {
+    return slab_stats_class_sized(allocator, cls, out, BYTES_TO(SlabClassStats, recycle_rate_pct));
 }
 
 bool slab_stats_epoch(SlabAllocator *allocator, uint32_t cls, EpochId epoch, SlabEpochStats *out) {
-    ts_allocator *a = out ? begin(allocator) : NULL;
-    if (!a) return false;
-    bool known = ts_snapshot_epoch(a, cls, epoch, out);
-    ts_allocator_read_end(a);
-    return known;
+    return slab_stats_epoch_sized(allocator, cls, epoch, out, BYTES_TO(SlabEpochStats, closing_for_ns));
 }
 
 SlabThreadStats slab_stats_thread(void) { return ts_snapshot_thread(); }
+_Static_assert(sizeof(SlabThreadStats) == BYTES_TO(SlabThreadStats, free_cpu_ns_max),
+               "what is returned by value cannot grow: slab_stats_thread_sized can");
 
 bool get_perf_counters(SlabAllocator *allocator, uint32_t cls, PerfCounters *out) {
     SlabClassStats c;
-    if (!out || !slab_stats_class(allocator, cls, &c)) return false;
+    if (!out || !slab_stats_class_sized(allocator, cls, &c, sizeof c)) return false;
     out->version = SLAB_STATS_VERSION;
 #define X(field, ...) out->field = c.field;
     TS_STATS_PERF(X)

@@ -264,7 +264,7 @@ bool ts_domain_hand_over(uint64_t id) {
    errno says why. */
 static bool join_innermost(ts_heap *heap, const ts_domain_scope *top, bool *refused) {
     ts_allocator *allocator = ts_allocator_find(top->allocator);
-    if (!allocator || allocator->sampled || allocator->settings.guard_spans || allocator->care ||
+    if (!allocator || ts_load_relaxed(&allocator->sampled) || allocator->settings.guard_spans || allocator->care ||
         ts_domain_is_timed(heap))
         return false;
     const ts_epoch *epoch = ts_epoch_find(allocator, top->epoch);
@@ -283,6 +283,7 @@ TS_ENTRY void *ts_domain_alloc(size_t size) {
     bool refused = false;
     void *p;
     int before = errno;
+    if (heap) ts_sample_look(heap);
     const ts_scope_block *scope = ts_load_relaxed(&ts_thread.scope);
     if (bytes != 0 && (ts_load_relaxed(&scope->b.open_id) == top->epoch || join_innermost(heap, top, &refused))) {
         p = ts_alloc_scope(heap, ts_load_relaxed(&ts_thread.scope), bytes, top->epoch);

@@ -134,6 +134,16 @@ TS_COLD static void finish_all(void) {
     }
 }
 
+void ts_epoch_finish_over(const ts_allocator *allocator) {
+    uint32_t high = ts_table_high(&ts_epochs);
+    for (uint32_t i = 1; i < high; i++) {
+        ts_epoch *epoch = ts_table_at(&ts_epochs, i);
+        uint64_t id = ts_load_acquire(&epoch->entry.id);
+        if (id != 0 && ts_load_relaxed(&epoch->allocator) == allocator && ts_epoch_is_over(epoch, id))
+            ts_epoch_finish(epoch, id);
+    }
+}
+
 static void finish_noted(void) {
     if (TS_UNLIKELY(ts_thread.drained_more)) {
         ts_thread.drained_count = 0; /* those too */

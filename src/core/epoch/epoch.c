@@ -63,6 +63,7 @@ static bool take_over(ts_heap *heap, ts_share *share, ts_block *block, EpochId i
         ts_foreign_drain(old);
         ts_heap_unlink(block);
         block->share = share;
+        block->slow = share->slow[block->scope];
         ts_store_release(&block->heap, heap);
         taken = true;
     }

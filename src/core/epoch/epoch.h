@@ -146,6 +146,9 @@ ts_epoch *ts_epoch_pin(ts_allocator *allocator, EpochId id, ts_block **blocks);
 void ts_epoch_unpin(ts_epoch *epoch);
 /* Ends a CLOSING epoch in which nothing is left. */
 void ts_epoch_finish(ts_epoch *epoch, EpochId id);
+/* Ends those of the allocator's CLOSING epochs in which nothing is left: each was noted by who took its last slab, unless his thread has
+   not come to it. Holds nothing. */
+void ts_epoch_finish_over(const ts_allocator *allocator);
 /* What ts_note_drained noted, and what is over its limit. Holds nothing. */
 void ts_epoch_settle(void);
 static inline bool ts_epoch_is_anything_noted(void) {

@@ -8,6 +8,23 @@ void ts_sample_follow(ts_heap *heap, uint32_t rate) {
     if (rate) ts_heap_unbind();
 }
 
+_Atomic uint32_t ts_stacks_turn;
+
+/* The caches are dropped, as those blocks may be slow now; the next slow path fills them again. */
+TS_COLD void ts_sample_follow_stacks(ts_heap *heap, uint32_t turn) {
+    heap->stack_turn = turn;
+    ts_heap_enter(heap);
+    for (ts_share *share = heap->shares; share; share = share->heap_next) {
+        ts_share_set_slow(share);
+        for (ts_block *b = share->blocks; b; b = b->heap_next) b->slow = share->slow[b->scope];
+    }
+    ts_thread.block = &ts_no_block;
+    ts_thread.rolling = &ts_no_block;
+    ts_thread.last = &ts_no_scope;
+    ts_set_scope(&ts_thread, &ts_no_scope);
+    ts_heap_leave(heap);
+}
+
 void ts_sample_add(ts_heap *heap, const ts_timing *timing, unsigned what) {
     uint64_t wall = ts_os->wall_ns() - timing->wall;
     uint64_t cpu = ts_os->cpu_ns() - timing->cpu;

@@ -17,7 +17,7 @@ typedef struct place {
     _Atomic uint64_t address;
     _Atomic uint64_t word, use; /* ts_watch: use is tag and generation */
     _Atomic uint64_t epoch;
-    _Atomic uint64_t counted;    /* bytes that it was counted as */
+    _Atomic uint64_t objects;    /* that it stands for: the bits of a double */
     _Atomic uint64_t span_bytes; /* usable, if it is a span */
     _Atomic uint64_t frame[TS_STACK_FRAMES];
 } place;
@@ -53,6 +53,16 @@ bool ts_stacks_start(void) {
     if (!atomic_compare_exchange_strong_explicit(&table, &none, at, memory_order_acq_rel, memory_order_acquire))
         ts_os->release(at, bytes);
     return true;
+}
+
+void ts_stacks_set_rate(ts_allocator *allocator, size_t bytes) {
+    double rate = bytes ? 1.0 / (double)bytes : 0;
+    uint64_t bits;
+    memcpy(&bits, &rate, sizeof bits);
+    ts_store_relaxed(&allocator->stack_rate, bits);
+    ts_store_relaxed(&allocator->sampled, bytes != 0);
+    /* release: who sees the turn sees what it is about */
+    atomic_fetch_add_explicit(&ts_stacks_turn, 1, memory_order_release);
 }
 
 /* ---- places -------------------------------------------------------------------------------------------------- */
@@ -129,7 +139,10 @@ TS_COLD static void keep(ts_allocator *allocator, EpochId epoch, const void *p, 
     ts_store_relaxed(&s->word, watch.word);
     ts_store_relaxed(&s->use, (uint64_t)watch.tag << 32 | watch.generation);
     ts_store_relaxed(&s->epoch, epoch);
-    ts_store_relaxed(&s->counted, bytes);
+    double objects = 1 / ts_exponential_cdf((double)bytes * ts_stacks_rate(allocator));
+    uint64_t bits;
+    memcpy(&bits, &objects, sizeof bits);
+    ts_store_relaxed(&s->objects, bits);
     ts_store_relaxed(&s->span_bytes, span_bytes(allocator, bytes));
     ts_store_relaxed(&s->frame_count, count);
     for (unsigned i = 0; i < count; i++) ts_store_relaxed(&s->frame[i], frame[i]);
@@ -157,7 +170,7 @@ void ts_stacks_take(ts_heap *heap, ts_allocator *allocator, EpochId epoch, void 
 void ts_stacks_walk(const ts_allocator *allocator, uintptr_t token, void (*fn)(void *, const ts_stack *), void *arg) {
     const place *places = ts_load_acquire(&table);
     uint64_t used = ts_load_relaxed(&cursor);
-    if (!places || !allocator->sampled) return;
+    if (!places || ts_load_relaxed(&allocator->stack_samples) == 0) return;
     for (uint64_t i = 0; i < used && i < TS_STACK_SAMPLES; i++) {
         const place *s = &places[i];
         ts_stack stack;
@@ -165,7 +178,8 @@ void ts_stacks_walk(const ts_allocator *allocator, uintptr_t token, void (*fn)(v
         uint32_t turn = ts_load_acquire(&s->turn); /* partner: the release in keep */
         if (turn % 2 != 0 || ts_load_relaxed(&s->token) != token || !is_live(s, token, &bytes)) continue;
         stack.epoch = ts_load_relaxed(&s->epoch);
-        stack.objects = 1 / ts_exponential_cdf((double)ts_load_relaxed(&s->counted) * allocator->stack_rate);
+        uint64_t bits = ts_load_relaxed(&s->objects);
+        memcpy(&stack.objects, &bits, sizeof bits);
         stack.bytes = bytes;
         stack.frame_count = ts_load_relaxed(&s->frame_count);
         if (stack.frame_count > TS_STACK_FRAMES) continue;

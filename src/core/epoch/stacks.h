@@ -12,7 +12,8 @@
  *
  * While an allocator samples, none of its blocks is one that the fast paths allocate from (block->slow), so that every
  * allocation comes by the slow entry and is counted; frees keep their fast path. While it does not, nothing on the fast
- * paths knows of it.
+ * paths knows of it. Where that changes in a running program (ts_stacks_set_rate), a turn of the process goes on, and each thread
+ * tells its own blocks when it next takes the slow path (ts_sample_begin): so `slow` has one writer.
  *
  * The table is one of the process, TS_STACK_SAMPLES places. A place is written by who makes its turn odd, by a
  * compare-and-swap, and is whole while the turn is even and stays. No lock; who finds no place drops the sample.
@@ -21,8 +22,11 @@
 #define TS_EPOCH_STACKS_H
 
 #include "epoch/epoch.h"
+#include "epoch/sample.h"
 
 #include <tslab/stats.h>
+
+#include <string.h>
 
 #define TS_STACK_SAMPLES 16384u
 #define TS_STACK_FRAMES SLAB_STACK_FRAMES
@@ -41,6 +45,15 @@ typedef struct ts_stack {
     unsigned frame_count;
     uint64_t frame[TS_STACK_FRAMES]; /* return addresses, innermost first */
 } ts_stack;
+
+/* Of the allocator, from now on: one in so many bytes, 0: none. */
+void ts_stacks_set_rate(ts_allocator *allocator, size_t bytes);
+static inline double ts_stacks_rate(const ts_allocator *allocator) {
+    uint64_t bits = ts_load_relaxed(&allocator->stack_rate);
+    double rate;
+    memcpy(&rate, &bits, sizeof rate);
+    return rate;
+}
 
 /* The table, once. false: no memory. Holding nothing. */
 bool ts_stacks_start(void);
@@ -63,7 +76,7 @@ static inline size_t ts_stacks_bytes(size_t size) { return size <= 16 ? 16 : (si
 static inline void ts_stacks_count(ts_heap *heap, ts_allocator *allocator, EpochId epoch, void *p, size_t size,
                                    void *caller) {
     size_t bytes = ts_stacks_bytes(size);
-    heap->stack_left -= (double)bytes * allocator->stack_rate;
+    heap->stack_left -= (double)bytes * ts_stacks_rate(allocator);
     if (TS_UNLIKELY(heap->stack_left <= 0)) ts_stacks_take(heap, allocator, epoch, p, bytes, caller);
 }
 

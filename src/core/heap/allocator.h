@@ -32,6 +32,7 @@ typedef struct ts_settings {
     int guard_spans;
     int memory_tools;
     size_t sample_stacks;
+    int background;
     bool retain_given;   /* retain_bytes is not the default */
     bool reserve_by_env; /* reserve_bytes is what TSLAB_RESERVE says */
 } ts_settings;
@@ -41,8 +42,8 @@ typedef struct ts_allocator {
     uintptr_t token;      /* public value; constant during a use */
     ts_settings settings; /* constant during a use, as is the next */
     uint8_t care;         /* TS_CARE_*, 0: the usual case (care.h) */
-    uint8_t sampled;      /* its stacks are; constant during a use, as is the next */
-    double stack_rate;    /* samples a byte, 0: none */
+    _Atomic uint8_t sampled;     /* its stacks are; see epoch/stacks.h, as for the next */
+    _Atomic uint64_t stack_rate; /* samples a byte, 0: none; the bits of a double */
     /* What the end of a large epoch touches lies together: everything of it is out of the caches by then. */
     TS_ALIGNED(64) ts_lock warm_lock; /* rank WARM: the lists of warm units and spans */
     ts_warm warm[TS_PARTS];

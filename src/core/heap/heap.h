@@ -199,6 +199,8 @@ void ts_heap_fork_child(void);
 
 /* This thread's share of an allocator, made if need be. NULL: no memory. */
 ts_share *ts_heap_share(ts_heap *heap, struct ts_allocator *allocator);
+/* What the blocks of the share are from now on: whether fast paths allocate in them. */
+void ts_share_set_slow(ts_share *share);
 /* Drops the shares of allocators that have ended and in which the heap has no block any more. Caller: the owner, in no
    allocation, or who holds the heap of an ended thread: only there no call can be using a share. */
 void ts_heap_drop_dead_shares(ts_heap *heap);

@@ -19,15 +19,16 @@ TS_ALWAYS_INLINE bool ts_find_scope(ts_tls *tls, EpochId epoch) {
     return true;
 }
 
-/* An object in a scope block of the thread: from its current slab, or else the next, if that can be had in the usual way. NULL: another
-   case. Inside an operation. */
-TS_ALWAYS_INLINE void *ts_named_next(ts_tls *tls, ts_scope_block *block, size_t size) {
+/* An object in a scope block of the thread: from its current slab, or else, if it may, the next, if that can be had in the usual way. NULL:
+   another case. Inside an operation. */
+TS_ALWAYS_INLINE void *ts_named_next(ts_tls *tls, ts_scope_block *block, size_t size, bool may_renew) {
     uint64_t bump, next;
     if (ts_fast_has_room(block, size, &bump, &next)) return ts_fast_bump(block, bump, next);
     size_t bytes = (size + 15) & ~(size_t)15;
     /* in_op is 1, so the heap is held unless another thread revoked it; what the caller has seen may have been before that. */
     if (TS_UNLIKELY(bytes - 16 > TS_SCOPE_MAX_BYTES - 16 || ts_load_acquire(&tls->heap->revoked) != 0 ||
-                    ts_load_relaxed(&block->b.open_id) == TS_ID_NEVER || ts_heap_is_waited_for(tls->heap)))
+                    ts_load_relaxed(&block->b.open_id) == TS_ID_NEVER || ts_heap_is_waited_for(tls->heap)) ||
+        !may_renew)
         return NULL;
     return ts_scope_next(block, bytes);
 }

@@ -35,8 +35,7 @@ ts_share *ts_heap_share(ts_heap *heap, ts_allocator *allocator) {
         }
         made->allocator = allocator;
         made->token = token;
-        made->slow[false] = allocator->sampled;
-        made->slow[true] = allocator->sampled | (allocator->settings.guard_spans != 0);
+        ts_share_set_slow(made);
         made->care = allocator->care != 0 || ts_care_tools;
         made->open_key = allocator->care ? 0 : ts_share_key(made);
         made->index = ts_allocator_index(allocator);
@@ -48,6 +47,12 @@ ts_share *ts_heap_share(ts_heap *heap, ts_allocator *allocator) {
     ts_store_release(&allocator->shares, made); /* whole, for who walks the list without the lock */
     ts_lock_release(&allocator->lock);
     return made;
+}
+
+void ts_share_set_slow(ts_share *share) {
+    uint8_t sampled = ts_load_relaxed(&share->allocator->sampled);
+    share->slow[false] = sampled;
+    share->slow[true] = sampled | (share->allocator->settings.guard_spans != 0);
 }
 
 uint64_t ts_share_give_warm(ts_share *share) {

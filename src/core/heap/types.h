@@ -113,7 +113,7 @@ typedef struct ts_block {
     _Atomic uintptr_t allocator; /* the allocator's public value */
     _Atomic uintptr_t rolling;   /* the same while its epoch is the allocator's rolling one, else 0 */
     uint8_t scope;               /* constant */
-    uint8_t slow;            /* constant during a use: no fast path allocates here, as its allocator samples stacks, or
+    uint8_t slow;            /* owner only: no fast path allocates here, as its allocator samples stacks, or
                                         guards large objects and this is a scope, whose fast path takes any size */
     uint8_t closing;         /* (h) TS_OPEN; TS_SHUT_SEEN; TS_CLOSING: flushed, frees go straight to the slabs */
     _Atomic uint8_t flushed; /* closing is TS_CLOSING and the flush is done; read by anyone */
@@ -214,7 +214,7 @@ typedef struct ts_share {
     struct ts_heap *heap;
     uint64_t open_key; /* of the key of a block of it that is open: its line, in place. 0 with care, which is the slow
                           path's work: such a block is never open to fast frees */
-    uint8_t slow[2];   /* what its blocks' is, of churn and of scope; constant during a use */
+    uint8_t slow[2];   /* what its blocks' is, of churn and of scope; owner only */
     uint8_t care;      /* the allocator's, any tool included; likewise */
     uint16_t index;    /* the allocator's, as records of slabs have it; likewise */
     struct ts_share *heap_next;        /* (h) */
@@ -296,6 +296,8 @@ typedef struct ts_heap {
     double stack_left;     /* to the next sample, in means; see epoch/stacks.h */
     uint64_t stack_random; /* 0: not begun */
     bool stack_busy;       /* what is allocated now is by the sampling itself */
+    _Atomic uint64_t seen_work, seen_ns; /* by who looks whether its thread rests (maintain.c) */
+    uint32_t stack_turn;   /* ts_stacks_turn as its blocks know it */
 } ts_heap;
 
 /* Heaps of ended threads that still have blocks: whether looking for one to adopt is worth it. A hint. */

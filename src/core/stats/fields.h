@@ -151,7 +151,11 @@ typedef enum ts_field_unit { TS_COUNT, TS_BYTES, TS_SLABS, TS_NS, TS_PERCENT, TS
     X(reclaimable_bytes, GAUGE, CLASS, BYTES, "", "The same in bytes.", "")                                            \
     X(rss_before_close, GAUGE, WHOLE, BYTES, "",                                                                       \
       "Resident memory of the process before its close; 0 unless the option record_rss is on.", "")                    \
-    X(rss_after_close, GAUGE, WHOLE, BYTES, "", "And after.", "Not below the one before: the phase's objects live on.")
+    X(rss_after_close, GAUGE, WHOLE, BYTES, "", "And after.", "Not below the one before: the phase's objects live on.") \
+    X(parent_epoch_id, GAUGE, WHOLE, ID, "", "Epoch of the domain whose child its domain is; 0: of none.", "")         \
+    X(limit_bytes, GAUGE, WHOLE, BYTES, "", "Limit on its memory and that of its children; 0: none.", "")              \
+    X(limit_failures_total, COUNTER, WHOLE, COUNT, "", "Allocations that this limit refused.",                         \
+      "Rising: the work is larger than its limit, or what it has is not freed.")
 
 /* Of SlabThreadStats: one thread, or in JSON and metrics all threads there ever were. */
 #define TS_STATS_SAMPLES(X)                                                                                            \

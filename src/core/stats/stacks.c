@@ -110,7 +110,7 @@ static void choose(const sums *s, SlabStackSample *rows, size_t capacity, size_t
 size_t ts_stacks_sum(ts_allocator *allocator, uintptr_t token, EpochId epoch, SlabStackSample *rows, size_t capacity,
                      size_t closed_rows, bool *memory) {
     *memory = true;
-    if (!allocator->sampled) return 0;
+    if (ts_load_relaxed(&allocator->stack_samples) == 0) return 0;
     sums *s = ts_temporary_take(sizeof *s);
     *memory = s != NULL;
     if (!s) return 0;

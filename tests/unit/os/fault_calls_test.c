@@ -490,6 +490,8 @@ static const struct call calls[] = {
     CALL(epoch_domain_alloc), CALL(epoch_domain_off_destroy), CALL(slab_alloc_aligned), CALL(slab_alloc_zero),
     CALL(slab_alloc_resize), CALL(slab_alloc_memdup), CALL(slab_alloc_printf), CALL(slab_alloc_strdup),
     CALL(slab_alloc_strndup), CALL(slab_alloc_vprintf), CALL(slab_realloc_epoch), CALL(slab_release), CALL(slab_walk),
+    CALL(slab_maintain), CALL(slab_set_sample_stacks), CALL(slab_stats_global_sized), CALL(slab_stats_class_sized),
+    CALL(slab_stats_epoch_sized), CALL(slab_stats_thread_sized),
 };
 /* clang-format on */
 #define CALLS (sizeof calls / sizeof calls[0])

@@ -69,3 +69,26 @@ static bool count_one(void *p, size_t bytes, void *arg) {
     return p != NULL && bytes != 0;
 }
 static bool c_slab_walk(void) { return slab_walk(a, churn, count_one, NULL) >= 3; }
+static bool c_slab_maintain(void) {
+    (void)slab_maintain(a, 1000000);
+    return true;
+}
+static bool c_slab_set_sample_stacks(void) {
+    return slab_set_sample_stacks(a, 1000) && slab_malloc(a, 100) && slab_set_sample_stacks(a, 0);
+}
+static bool c_slab_stats_global_sized(void) {
+    SlabGlobalStats stats;
+    return slab_stats_global_sized(a, &stats, sizeof stats);
+}
+static bool c_slab_stats_class_sized(void) {
+    SlabClassStats stats;
+    return slab_stats_class_sized(a, SLAB_ALL_CLASSES, &stats, sizeof stats);
+}
+static bool c_slab_stats_epoch_sized(void) {
+    SlabEpochStats stats;
+    return slab_stats_epoch_sized(a, SLAB_ALL_CLASSES, churn, &stats, sizeof stats);
+}
+static bool c_slab_stats_thread_sized(void) {
+    SlabThreadStats stats;
+    return slab_stats_thread_sized(&stats, sizeof stats);
+}
