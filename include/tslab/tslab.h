@@ -263,6 +263,7 @@ TSLAB_API SlabHandle slab_handle_of(SlabAllocator *allocator, const void *pointe
 #define EPOCH_CHURN 1u         /* size classes, slots reused one by one: for epochs that live long */
 #define EPOCH_SCOPE 2u         /* bump allocation, nothing reused before its slab is empty: for short ones */
 #define EPOCH_DOMAIN_SHARED 4u /* domains only: any thread may enter, several at once */
+#define EPOCH_DOMAIN_DRAIN 8u  /* domains only: its end closes the epoch. What is live then lives on, and drains */
 
 /* epoch_state */
 #define EPOCH_ACTIVE 0  /* takes objects */
@@ -313,12 +314,30 @@ TSLAB_API bool slab_epoch_set_label(SlabAllocator *allocator, EpochId epoch, con
 
 /* A domain with its own scope epoch. allocator NULL: the default one. NULL with errno ENOMEM or EINVAL. */
 TSLAB_API EpochDomain *epoch_domain_create(SlabAllocator *allocator);
-/* flags: EPOCH_DOMAIN_SHARED, and EPOCH_SCOPE (default) or EPOCH_CHURN. EINVAL for any other. */
+/* flags: EPOCH_DOMAIN_SHARED, EPOCH_DOMAIN_DRAIN, and EPOCH_SCOPE (default) or EPOCH_CHURN. EINVAL for any other. */
 TSLAB_API EpochDomain *epoch_domain_create_ex(SlabAllocator *allocator, const char *label, unsigned flags);
 /* A domain around an epoch that exists. allocator NULL: the default one. auto_close: destroying the domain destroys the
    epoch too; otherwise the epoch, and its objects, outlive the domain. NULL with errno: EINVAL unknown epoch, ESTALE
    closed, ENOMEM. */
 TSLAB_API EpochDomain *epoch_domain_wrap(SlabAllocator *allocator, EpochId epoch, bool auto_close);
+/*
+ * A child ends with its parent at the latest: children first, newest first, each with its cleanups, then the parent's cleanups. A
+ * reset of the parent ends its children, too. Parent and child are of one thread, or both are shared: a child of a shared
+ * domain is shared. NULL with errno: EINVAL no such domain or flags, EPERM another thread's, ESTALE the parent is
+ * closed or ending, ENOMEM. A child is handed over with its parent, not without it (EPERM).
+ */
+TSLAB_API EpochDomain *epoch_domain_create_child(EpochDomain *parent, const char *label, unsigned flags);
+/* NULL: none, or not a domain. */
+TSLAB_API EpochDomain *epoch_domain_parent(const EpochDomain *domain);
+/* Gives a domain another parent, or none (NULL). false: EINVAL for a circle, another allocator, or a shared domain and one of a
+   thread; EPERM; ESTALE one of them is ending; ENOMEM. */
+TSLAB_API bool epoch_domain_move(EpochDomain *child, EpochDomain *parent);
+/* epoch_domain_destroy with an answer, from any thread: cleanups run in the calling thread. false, and nothing has happened:
+   EBUSY another thread is inside the domain or a child of it, or empties or ends one of them; EPERM from a cleanup of
+   its own; EINVAL not a domain. A domain whose thread has ended can be ended. Another thread that enters meanwhile
+   gets ESTALE or EINVAL. Calls of other threads that use objects of it must be over, as for epoch_destroy. Cost: as
+   destroying it, and a barrier for all threads (epoch_close). */
+TSLAB_API bool epoch_domain_end(EpochDomain *domain);
 /* Makes it the innermost domain of this thread; nests to any depth, the same domain as often as wanted (destroying one
    looks at all that this thread is inside of: 3 to 4 ns each). false: EPERM another thread's domain, EINVAL not a
    domain, ESTALE its epoch is closed, ENOMEM. With ESTALE and ENOMEM a domain that was handed over is this thread's

@@ -148,7 +148,7 @@ MODELS = [
             "src/core/epoch/epoch.c": ["ts_epoch_unbias", "ts_epoch_open"],
             "src/core/epoch/blocks.h": ["ts_epoch_begin"],
             "src/core/epoch/domain.c": ["ts_domain_make"],
-            "src/core/epoch/domain_end.c": ["hold_usual", "finish_usual", "leave_usual", "make_busy", "end_if_clean"],
+            "src/core/epoch/domain_end.c": ["hold_usual", "finish_usual", "leave_usual", "ts_domain_make_busy", "end_if_clean"],
         },
     },
     {

@@ -3,6 +3,7 @@
 #include "api/runtime.h"
 
 #include "epoch/stacks.h"
+#include "epoch/tree.h"
 #include "heap/maintain.h"
 #include "os/os.h"
 
@@ -118,27 +119,21 @@ static EpochDomain *domain_public(uint64_t id) { return (EpochDomain *)(uintptr_
 
 EpochDomain *epoch_domain_create_ex(SlabAllocator *allocator, const char *label, unsigned flags) {
     if (!allocator) allocator = slab_allocator_default();
-    if (!allocator) return NULL;
-    ts_allocator *a = find(allocator);
-    if (!a) return NULL;
-    unsigned kind = flags & (EPOCH_CHURN | EPOCH_SCOPE);
-    if (flags & ~(EPOCH_CHURN | EPOCH_SCOPE | EPOCH_DOMAIN_SHARED)) {
-        errno = EINVAL;
-        return NULL;
-    }
-    bool shared = (flags & EPOCH_DOMAIN_SHARED) != 0;
-    /* Who creates a domain for itself allocates in it. */
-    uintptr_t token = ts_token(allocator);
-    EpochId epoch = ts_epoch_open(a, token, label, kind ? kind : EPOCH_SCOPE, !shared && kind != EPOCH_CHURN);
-    if (epoch == EPOCH_NONE) return NULL;
-    uint64_t id = ts_domain_create(a, token, epoch, shared, true);
-    if (!id) {
-        int error = errno;
-        ts_epoch_destroy(a, epoch);
-        errno = error;
-    }
-    return domain_public(id);
+    ts_allocator *a = allocator ? find(allocator) : NULL;
+    return a ? domain_public(ts_domain_open(a, ts_token(allocator), label, flags)) : NULL;
 }
+
+EpochDomain *epoch_domain_create_child(EpochDomain *parent, const char *label, unsigned flags) {
+    return domain_public(ts_domain_create_child(domain_id(parent), label, flags));
+}
+
+EpochDomain *epoch_domain_parent(const EpochDomain *domain) { return domain_public(ts_tree_parent(domain_id(domain))); }
+
+bool epoch_domain_move(EpochDomain *child, EpochDomain *parent) {
+    return ts_domain_move(domain_id(child), domain_id(parent));
+}
+
+bool epoch_domain_end(EpochDomain *domain) { return ts_domain_end(domain_id(domain)); }
 
 EpochDomain *epoch_domain_create(SlabAllocator *allocator) {
     if (!allocator) allocator = slab_allocator_default();
@@ -155,7 +150,7 @@ EpochDomain *epoch_domain_wrap(SlabAllocator *allocator, EpochId epoch, bool aut
         errno = e || ts_epoch_is_old(epoch) ? ESTALE : EINVAL;
         return NULL;
     }
-    return domain_public(ts_domain_create(a, ts_token(allocator), epoch, false, auto_close));
+    return domain_public(ts_domain_create(a, ts_token(allocator), epoch, false, auto_close ? TS_EPOCH_ENDS : TS_EPOCH_STAYS));
 }
 
 bool epoch_domain_enter(EpochDomain *domain) { return ts_domain_enter(domain_id(domain)); }

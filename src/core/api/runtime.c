@@ -6,6 +6,7 @@
 #include "base/line.h"
 #include "epoch/sample.h"
 #include "epoch/stacks.h"
+#include "epoch/tree.h"
 #include "heap/care.h"
 #include "heap/leaks.h"
 #include "os/os.h"
@@ -47,6 +48,7 @@ static void fork_prepare(void) {
     pthread_mutex_lock(&start_mutex);
     if (!hooks_made) return; /* nothing has been allocated yet */
     fork_allocators = ts_table_high(&ts_allocators);
+    ts_lock_acquire_for_fork(&ts_tree_lock);
     for_allocator_locks(ts_lock_acquire_for_fork, false);
     ts_epoch_fork_prepare();
     ts_heap_fork_prepare();
@@ -70,6 +72,7 @@ static void release_before_heaps(void) {
 static void release_after_heaps(void) {
     ts_epoch_fork_done();
     for_allocator_locks(ts_lock_release_for_fork, false);
+    ts_lock_release_for_fork(&ts_tree_lock);
     pthread_mutex_unlock(&start_mutex);
 }
 

@@ -24,7 +24,8 @@
 #include "base/attr.h"
 
 typedef enum ts_rank {
-    TS_RANK_ALLOCATOR = 1, /* one allocator: its rolling epoch, its list of shares */
+    TS_RANK_TREE = 1,      /* parents and children of domains (epoch/tree.h) */
+    TS_RANK_ALLOCATOR,     /* one allocator: its rolling epoch, its list of shares */
     TS_RANK_EPOCH,         /* stripe of epochs: their states, blocks and spans */
     TS_RANK_HEAP,          /* what one heap owns, when another thread than its own looks */
     TS_RANK_BIAS,          /* the bias of one heap (epoch.h) */

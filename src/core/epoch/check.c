@@ -5,6 +5,7 @@
 #include "base/bits.h"
 #include "epoch/domain.h"
 #include "epoch/epoch.h"
+#include "epoch/tree.h"
 #include "os/os.h"
 #include "region/pool.h"
 
@@ -50,6 +51,7 @@ static bool visit_line(void *arg, ts_line_kind kind, const void *record) {
         [TS_LINES_SCOPE_BLOCK] = sizeof(ts_scope_block),
         [TS_LINES_MAGAZINE] = TS_MAGAZINE_BYTES,
         [TS_LINES_CLEANUP] = sizeof(ts_domain_scope),
+        [TS_LINES_KIN] = sizeof(ts_kin),
     };
     return ts_check_claim_lines(arg, record, bytes[kind], "a free record");
 }
@@ -102,6 +104,8 @@ static bool check_table(ts_check *check, ts_table *table, const char *name, int 
         /* An allocator that has ended keeps its record while it is pinned. */
         bool pinned =
             which == TS_TABLE_ALLOCATOR && ts_load_relaxed(&((const ts_allocator *)(const void *)e)->pins) != 0;
+        /* A domain whose allocator was freed while a thread was inside. */
+        if (which == TS_TABLE_DOMAIN) pinned = ts_load_relaxed(&((const ts_domain *)(const void *)e)->inside) != 0;
         if (id == 0 && found[i] == ENTRY_NOWHERE && era < table->era_limit && !pinned) check->lost_entries++;
     }
     free(found);
@@ -325,6 +329,9 @@ static bool check_domains(ts_check *check, bool forked) {
         REQUIRE(a && (forked || ts_load_relaxed(&a->entry.id) == a->token) && ts_load_relaxed(&d->token) == a->token,
                 "domain entry %u: its allocator has ended", i);
         REQUIRE(forked || !ts_load_relaxed(&d->busy), "domain entry %u is being ended at a quiet point", i);
+        const ts_kin *kin = ts_load_relaxed(&d->kin);
+        if (kin && !ts_check_claim_lines(check, kin, sizeof *kin, "kin")) return false;
+        REQUIRE(!kin || kin->domain == ts_load_relaxed(&d->entry.id), "domain entry %u: its kin are another's", i);
         const char *c = (const char *)ts_load_relaxed(&d->cleanups);
         while (c) {
             if (!ts_check_claim_lines(check, c, sizeof(ts_domain_scope), "a cleanup")) return false;

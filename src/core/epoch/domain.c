@@ -1,5 +1,6 @@
 /* Modelled in tests/model: epoch, bias, orders. */
 #include "epoch/domain_parts.h"
+#include "epoch/tree.h"
 
 #include "epoch/blocks.h"
 #include "epoch/misuse.h"
@@ -10,11 +11,14 @@
 
 ts_table ts_domains;
 
-void ts_domain_init(void) { ts_table_init(&ts_domains, TS_TABLE_DOMAIN, TS_DOMAIN_STRIDE, 8 * sizeof(void *)); }
+void ts_domain_init(void) {
+    ts_table_init(&ts_domains, TS_TABLE_DOMAIN, TS_DOMAIN_STRIDE, 8 * sizeof(void *));
+    ts_tree_init();
+}
 
 /* A free entry becomes a domain that can be found. */
 TS_ALWAYS_INLINE uint64_t begin_domain(ts_domain *d, ts_allocator *allocator, uintptr_t token, EpochId epoch,
-                                       uint64_t owner, bool shared, bool ends_epoch, ts_scope_block *block) {
+                                       uint64_t owner, bool shared, unsigned ends_epoch, ts_scope_block *block) {
     uint64_t id = ts_table_next_id(&ts_domains, d);
     atomic_thread_fence(memory_order_release); /* the last id went before any of these: ts_domain_is_still */
     ts_keep_relaxed(&d->allocator, allocator);
@@ -22,7 +26,7 @@ TS_ALWAYS_INLINE uint64_t begin_domain(ts_domain *d, ts_allocator *allocator, ui
     ts_store_relaxed(&d->epoch, epoch);
     ts_keep_relaxed(&d->owner, owner);
     ts_keep_relaxed(&d->shared, shared);
-    ts_keep_relaxed(&d->ends_epoch, ends_epoch);
+    ts_keep_relaxed(&d->ends_epoch, (uint8_t)ends_epoch);
     ts_keep_relaxed(&d->busy, 0);
     ts_keep_relaxed(&d->cleanups, NULL);
     ts_keep_relaxed(&d->block, block);
@@ -37,7 +41,7 @@ TS_COLD static uint64_t begun_too_late(ts_domain *d, uint64_t id) {
     return 0;
 }
 
-uint64_t ts_domain_create(ts_allocator *allocator, uintptr_t token, EpochId epoch, bool shared, bool ends_epoch) {
+uint64_t ts_domain_create(ts_allocator *allocator, uintptr_t token, EpochId epoch, bool shared, unsigned ends_epoch) {
     ts_heap *heap = ts_heap_mine();
     ts_domain *d = heap ? ts_heap_take_entry(&ts_domains, TS_TABLE_DOMAIN) : NULL;
     if (!d) {
@@ -49,6 +53,27 @@ uint64_t ts_domain_create(ts_allocator *allocator, uintptr_t token, EpochId epoc
     /* Partner: ts_domain_destroy_all, which comes after the end of the allocator's id. */
     atomic_thread_fence(memory_order_seq_cst);
     return TS_LIKELY(ts_load_relaxed(&allocator->entry.id) == token) ? id : begun_too_late(d, id);
+}
+
+uint64_t ts_domain_open(ts_allocator *allocator, uintptr_t token, const char *label, unsigned flags) {
+    unsigned kind = flags & (EPOCH_CHURN | EPOCH_SCOPE);
+    if (flags & ~(EPOCH_CHURN | EPOCH_SCOPE | EPOCH_DOMAIN_SHARED | EPOCH_DOMAIN_DRAIN)) {
+        errno = EINVAL;
+        return 0;
+    }
+    bool shared = (flags & EPOCH_DOMAIN_SHARED) != 0;
+    /* Who creates a domain for itself allocates in it. */
+    EpochId epoch =
+        ts_epoch_open(allocator, token, label, kind ? kind : EPOCH_SCOPE, !shared && kind != EPOCH_CHURN);
+    if (epoch == EPOCH_NONE) return 0;
+    uint64_t id = ts_domain_create(allocator, token, epoch, shared,
+                                   flags & EPOCH_DOMAIN_DRAIN ? TS_EPOCH_DRAINS : TS_EPOCH_ENDS);
+    if (!id) {
+        int error = errno;
+        ts_epoch_destroy(allocator, epoch);
+        errno = error;
+    }
+    return id;
 }
 
 /* The domain was ended perhaps, as it could be found before its epoch could, and its entry be another's by now. */
@@ -82,7 +107,7 @@ uint64_t ts_domain_make(uintptr_t token) {
     ts_heap_leave(heap);
     ts_epoch_remember_scope(heap, ts_scope(block), epoch);
     ts_domain *d = (void *)heap->spare[TS_TABLE_DOMAIN][--heap->spares[TS_TABLE_DOMAIN]];
-    uint64_t id = begin_domain(d, allocator, token, epoch_id, heap->serial, false, true, ts_scope(block));
+    uint64_t id = begin_domain(d, allocator, token, epoch_id, heap->serial, false, TS_EPOCH_ENDS, ts_scope(block));
     /* What is shown last looks whether the allocator has ended, for both. */
     if (TS_UNLIKELY(!ts_epoch_show_in_time(epoch, allocator, token, epoch_id, false)))
         return made_too_late(allocator, d, id, epoch_id);
@@ -134,17 +159,62 @@ TS_ALWAYS_INLINE void push(ts_domain_scope *scope, uint64_t id, EpochId epoch, u
     ts_thread.domain = scope;
 }
 
+/*
+ * Entering against an end from another thread (ts_domain_end, in domain_tree.c):
+ *     enters:  inside + 1;  (compiler fence)  owner: still this thread;  else inside - 1, refused
+ *     ends:    owner = ENDING;  barrier of all threads;  inside: 0, else it takes the owner back and answers EBUSY
+ * One of the two sees the other. Of a shared domain, which has no owner: `busy` says MARKED, and both sides are seq_cst. While somebody is
+ * inside, the entry gets no other use: so who leaves counts himself off without a look at whose domain it is by now.
+ */
+static bool count_in(ts_domain *d, uint64_t serial) {
+    if (ts_load_relaxed(&d->shared)) {
+        atomic_fetch_add_explicit(&d->inside, 1, memory_order_seq_cst);
+        uint32_t busy = ts_load_seq(&d->busy);
+        if (TS_LIKELY(busy != TS_MARKED)) return true;
+        ts_domain_count_out(d);
+        return false;
+    }
+    ts_add_owned(&d->inside, 1);
+    ts_compiler_fence(); /* partner: the barrier in ts_domain_end */
+    if (TS_LIKELY(ts_load_relaxed(&d->owner) == serial)) return true;
+    ts_add_owned(&d->inside, (uint32_t)-1);
+    return false;
+}
+
+void ts_domain_count_out(ts_domain *d) {
+    if (TS_LIKELY(!ts_load_relaxed(&d->shared))) {
+        ts_add_owned(&d->inside, (uint32_t)-1);
+        if (TS_UNLIKELY(d->left_behind) && ts_load_relaxed(&d->inside) == 0) { /* give_entry, in domain_end.c */
+            d->left_behind = 0;
+            ts_table_free(&ts_domains, d);
+        }
+        return;
+    }
+    if (atomic_fetch_sub_explicit(&d->inside, 1, memory_order_seq_cst) == (TS_INSIDE_LEFT | 1)) {
+        /* The last one out of a domain that has ended. */
+        ts_store_relaxed(&d->inside, 0);
+        ts_table_free(&ts_domains, d);
+    }
+}
+
 TS_NOINLINE static bool enter_slowly(uint64_t id) {
     ts_domain *d = ts_domain_find(id);
     ts_heap *heap = ts_heap_mine();
     if (!d) return ts_domain_refuse("epoch_domain_enter", id, NULL, EINVAL);
     if (!heap) return false;
     if (!ts_load_relaxed(&d->shared) && ts_load_relaxed(&d->owner) != heap->serial) {
+        /* About to end, or ending, in another thread. */
+        uint64_t owner = ts_load_acquire(&d->owner); /* partner: unmark */
+        uint32_t busy = ts_load_relaxed(&d->busy);
+        if (!ts_domain_is_still(d, id)) return ts_domain_fail(EINVAL);
+        if (owner == TS_OWNER_ENDING || busy == TS_ENDS || busy == TS_MARKED) return ts_domain_fail(ESTALE);
         /* A domain given up is owned by who enters first. acquire: partner of the release in hand_over. */
         uint64_t nobody = ts_domain_nobody(id);
-        if (!atomic_compare_exchange_strong_explicit(&d->owner, &nobody, heap->serial, memory_order_acq_rel,
+        if (ts_tree_parent(id) != 0 ||
+            !atomic_compare_exchange_strong_explicit(&d->owner, &nobody, heap->serial, memory_order_acq_rel,
                                                      memory_order_relaxed))
             return ts_domain_refuse("epoch_domain_enter", id, TS_OF_ANOTHER_THREAD, EPERM);
+        if (TS_UNLIKELY(ts_load_relaxed(&d->kin) != NULL)) ts_tree_take_over(id, heap->serial);
     }
     EpochId epoch = ts_load_relaxed(&d->epoch);
     ts_scope_block *block = ts_load_relaxed(&d->block);
@@ -163,6 +233,16 @@ TS_NOINLINE static bool enter_slowly(uint64_t id) {
     else
         scope = ts_lines_take(TS_LINES_CLEANUP, sizeof *scope);
     if (!scope) return ts_domain_fail(ENOMEM);
+    bool in = count_in(d, heap->serial);
+    /* Counted in, the entry stays this domain's, if it was that until now. */
+    if (in && TS_UNLIKELY(!ts_domain_is_still(d, id))) {
+        ts_domain_count_out(d);
+        in = false;
+    }
+    if (!in) {
+        ts_lines_give(TS_LINES_CLEANUP, scope);
+        return ts_domain_fail(ts_domain_is_still(d, id) ? ESTALE : EINVAL);
+    }
     push(scope, id, epoch, token, block);
     if (here && !ts_domain_is_timed(heap))
         ts_set_scope(&ts_thread, block);
@@ -174,7 +254,7 @@ TS_NOINLINE static bool enter_slowly(uint64_t id) {
 /* The usual domain: this thread's, in which it has its block. While a block of this thread is open in the epoch, the epoch is
    ACTIVE. */
 bool ts_domain_enter(uint64_t id) {
-    const ts_domain *d = ts_domain_find(id);
+    ts_domain *d = ts_domain_find(id);
     ts_heap *heap = ts_thread.heap;
     if (TS_UNLIKELY(!d) || TS_UNLIKELY(!heap) || TS_UNLIKELY(ts_load_relaxed(&d->owner) != heap->serial))
         return enter_slowly(id);
@@ -182,9 +262,16 @@ bool ts_domain_enter(uint64_t id) {
     ts_scope_block *block = ts_load_relaxed(&d->block);
     uintptr_t token = ts_load_relaxed(&d->token);
     ts_domain_scope *scope = heap->spare_scope;
-    if (TS_UNLIKELY(!ts_domain_is_still(d, id)) || TS_UNLIKELY(!scope) || TS_UNLIKELY(!is_block_of(block, heap, epoch)) ||
-        TS_UNLIKELY(ts_domain_is_timed(heap)))
+    if (TS_UNLIKELY(!ts_domain_is_still(d, id)) || TS_UNLIKELY(!scope) ||
+        TS_UNLIKELY(!is_block_of(block, heap, epoch)) || TS_UNLIKELY(ts_domain_is_timed(heap)))
         return enter_slowly(id);
+    /* count_in, of one's own */
+    ts_add_owned(&d->inside, 1);
+    ts_compiler_fence();
+    if (TS_UNLIKELY(ts_load_relaxed(&d->owner) != heap->serial)) {
+        ts_add_owned(&d->inside, (uint32_t)-1);
+        return enter_slowly(id);
+    }
     heap->spare_scope = NULL;
     push(scope, id, epoch, token, block);
     ts_set_scope(&ts_thread, block);
@@ -194,6 +281,7 @@ bool ts_domain_enter(uint64_t id) {
 static void leave(ts_heap *heap, ts_domain_scope **at) {
     ts_domain_scope *scope = *at;
     *at = scope->outer;
+    ts_domain_count_out(ts_table_of_strided(&ts_domains, scope->domain, TS_DOMAIN_STRIDE));
     if (!heap->spare_scope)
         heap->spare_scope = scope;
     else
@@ -240,6 +328,8 @@ bool ts_domain_hand_over(uint64_t id) {
     ts_domain *d = ts_domain_mine(id, "epoch_domain_hand_over");
     if (!d) return false;
     if (ts_domain_is_entered(id)) return ts_domain_refuse("epoch_domain_hand_over", id, "still entered", EPERM);
+    if (TS_UNLIKELY(ts_load_relaxed(&d->kin) != NULL) && !ts_tree_may_go(id))
+        return ts_domain_fail(EPERM);
     /* By a cleanup of its own: who runs them ends it, or goes on with it. (A shared one nobody owns: there is nothing to give up.) */
     if (ts_load_relaxed(&d->busy) && !ts_load_relaxed(&d->shared))
         return ts_domain_refuse("epoch_domain_hand_over", id, TS_IS_ENDING, EPERM);
@@ -252,6 +342,7 @@ bool ts_domain_hand_over(uint64_t id) {
     /* release: partner of the acquire in enter_slowly. Not where the entry has got another use by now (of a shared domain
        another thread can end it): then its owner is another, or none. */
     uint64_t me = ts_thread.heap->serial;
+    if (TS_UNLIKELY(ts_load_relaxed(&d->kin) != NULL)) ts_tree_give_up(id, me);
     (void)atomic_compare_exchange_strong_explicit(&d->owner, &me, ts_domain_nobody(id), memory_order_release,
                                                   memory_order_relaxed);
     return true;

@@ -8,6 +8,14 @@
 #include "epoch/epoch.h"
 
 struct ts_cleanup;
+struct ts_kin;
+
+/* What the end of a domain does to its epoch. */
+enum { TS_EPOCH_STAYS, TS_EPOCH_ENDS, TS_EPOCH_DRAINS };
+/* The owner while another thread is about to end the domain: no thread's serial, and no domain's ts_domain_nobody. */
+#define TS_OWNER_ENDING (UINT64_MAX - 1)
+/* What is being done with a domain that is busy, and whether it ends afterwards. MARKED: it is about to, see tree.h. */
+enum { TS_QUIET, TS_ENDS, TS_RESETS, TS_RESETS_THEN_ENDS, TS_MARKED };
 
 typedef struct ts_domain {
     ts_entry entry;
@@ -17,11 +25,17 @@ typedef struct ts_domain {
     _Atomic uint64_t epoch; /* EpochId */
     _Atomic uint64_t owner; /* serial of the thread that owns it; ts_domain_nobody: handed over; 0: shared */
     _Atomic bool shared;
-    _Atomic bool ends_epoch;               /* destroying the domain destroys the epoch */
-    _Atomic uint32_t busy;                 /* not 0: cleanups run; set under the epoch's lock */
+    _Atomic uint8_t ends_epoch;            /* TS_EPOCH_*: what its end does to the epoch */
+    _Atomic uint32_t busy;                 /* TS_QUIET: nothing; else cleanups run; set under the epoch's lock */
     uint64_t busy_by;                      /* guarded by that: serial of the thread that runs them */
     _Atomic(struct ts_cleanup *) cleanups; /* newest first; changed under the epoch's lock */
     _Atomic(ts_scope_block *) block;       /* the creator's in the epoch, if it had one: a hint */
+    /* How often threads are inside of it. Of a shared one added to atomically; else by its owner alone, and read by who is about to end it.
+       Not of a use but of the entry: that is used again only when it is 0 (ts_domain_exit). */
+    _Atomic uint32_t inside;
+    uint32_t left_behind;         /* owner only: its use has ended while he was inside */
+    _Atomic(struct ts_kin *) kin; /* parent and children, if it ever had any; NULL in an entry that is free; see tree.h */
+    uint64_t owner_before;        /* guarded by busy, while that is MARKED */
 } ts_domain;
 _Static_assert(sizeof(ts_domain) <= TS_DOMAIN_STRIDE, "one table entry");
 
@@ -49,12 +63,18 @@ static inline ts_domain *ts_domain_find(uint64_t id) {
    ts_domain_create then do it, or say why not. */
 uint64_t ts_domain_make(uintptr_t token);
 /* token: by which the caller found the allocator. 0 with errno: ENOMEM; EINVAL, that use of the record has ended. */
-uint64_t ts_domain_create(ts_allocator *allocator, uintptr_t token, EpochId epoch, bool shared, bool ends_epoch);
+uint64_t ts_domain_create(ts_allocator *allocator, uintptr_t token, EpochId epoch, bool shared, unsigned ends_epoch);
 /* Its allocator's token and its epoch. false: no such domain (any more). */
 bool ts_domain_read(uint64_t id, uintptr_t *token, EpochId *epoch);
 bool ts_domain_enter(uint64_t id);
 bool ts_domain_exit(uint64_t id);
 void ts_domain_destroy(uint64_t id);
+/* A domain with an epoch of its own; flags as of epoch_domain_create_ex. 0 with errno. */
+uint64_t ts_domain_open(ts_allocator *allocator, uintptr_t token, const char *label, unsigned flags);
+uint64_t ts_domain_create_child(uint64_t parent, const char *label, unsigned flags);
+bool ts_domain_move(uint64_t child, uint64_t parent);
+/* destroy with an answer, from any thread: false with EBUSY, EPERM, EINVAL. */
+bool ts_domain_end(uint64_t id);
 bool ts_domain_force_close(uint64_t id);
 bool ts_domain_reset(uint64_t id, size_t keep_bytes);
 bool ts_domain_on_destroy(uint64_t id, void (*fn)(void *), void *arg);

@@ -1,6 +1,7 @@
 /* The ends of domains: cleanups, destroy, reset, and what is left of them when their allocator ends. */
 /* Modelled in tests/model: epoch, bias, orders. */
 #include "epoch/domain_parts.h"
+#include "epoch/tree.h"
 
 #include "epoch/blocks.h"
 #include "heap/ended.h"
@@ -20,14 +21,6 @@ static bool refuse_busy(const char *call, uint64_t id) {
                               : ts_domain_refuse(call, id, NULL, EINVAL);
 }
 
-/* In whatever use its entry is. Before the look at the domain's id: it is its epoch then, not that of the entry's next use. acquire: partner
-   of the fence in begin_domain, as in ts_domain_is_still. */
-static ts_epoch *epoch_of(const ts_domain *d) {
-    EpochId epoch = ts_load_relaxed(&d->epoch);
-    atomic_thread_fence(memory_order_acquire);
-    return ts_table_at(&ts_epochs, ts_table_index(&ts_epochs, epoch));
-}
-
 /* ---- cleanups ------------------------------------------------------------------------------------------- */
 
 bool ts_domain_on_destroy(uint64_t id, void (*fn)(void *), void *arg) {
@@ -38,7 +31,7 @@ bool ts_domain_on_destroy(uint64_t id, void (*fn)(void *), void *arg) {
     if (!c) return ts_domain_fail(ENOMEM);
     c->fn = fn;
     c->arg = arg;
-    ts_epoch *epoch = epoch_of(d);
+    ts_epoch *epoch = ts_domain_epoch_of(d);
     ts_epoch_acquire(epoch);
     bool same = ts_load_relaxed(&d->entry.id) == id;
     if (same) {
@@ -54,7 +47,7 @@ bool ts_domain_on_destroy(uint64_t id, void (*fn)(void *), void *arg) {
 bool ts_domain_off_destroy(uint64_t id, void (*fn)(void *), void *arg) {
     ts_domain *d = ts_domain_mine(id, "epoch_domain_off_destroy");
     if (!d) return false;
-    ts_epoch *epoch = epoch_of(d);
+    ts_epoch *epoch = ts_domain_epoch_of(d);
     ts_epoch_acquire(epoch);
     bool same = ts_load_relaxed(&d->entry.id) == id;
     ts_cleanup *before = NULL, *c = same ? ts_load_relaxed(&d->cleanups) : NULL;
@@ -74,18 +67,21 @@ bool ts_domain_off_destroy(uint64_t id, void (*fn)(void *), void *arg) {
 static void run_cleanups(ts_domain *d) {
     if (!ts_load_relaxed(&d->cleanups)) return;
     int before = errno;
+    ts_cleaning cleaning = {ts_load_relaxed(&d->entry.id), ts_thread.cleaning};
+    ts_thread.cleaning = &cleaning;
     for (;;) {
-        ts_epoch_acquire(epoch_of(d));
+        ts_epoch_acquire(ts_domain_epoch_of(d));
         ts_cleanup *c = ts_load_relaxed(&d->cleanups);
         if (c) ts_store_relaxed(&d->cleanups, c->next);
-        ts_epoch_release(epoch_of(d));
-        if (!c) return;
+        ts_epoch_release(ts_domain_epoch_of(d));
+        if (!c) break;
         void (*fn)(void *) = c->fn;
         void *arg = c->arg;
         ts_lines_give(TS_LINES_CLEANUP, c);
         fn(arg);
         errno = before;
     }
+    ts_thread.cleaning = cleaning.outer;
 }
 
 TS_RACY TS_COLD void ts_domain_show_cleanups(void (*keep)(void *arg)) {
@@ -97,16 +93,15 @@ TS_RACY TS_COLD void ts_domain_show_cleanups(void (*keep)(void *arg)) {
     }
 }
 
-/* What is being done with a domain that is busy, and whether it ends afterwards. */
-enum { QUIET, ENDS, RESETS, RESETS_THEN_ENDS };
-
 /* Only one thread gets to end or empty a domain at a time, and none from inside of its own cleanups. A use of an entry ends
    under its epoch's lock, so who has that and finds the id has a domain that stays: `busy` and `cleanups` are this use's. The
    entry may have got another use since it was found: its epoch's lock is then another, but the id is, too. */
-static bool make_busy(ts_domain *d, uint64_t id, uint32_t how) {
-    ts_epoch *epoch = epoch_of(d);
+bool ts_domain_make_busy(ts_domain *d, uint64_t id, uint32_t how) {
+    ts_epoch *epoch = ts_domain_epoch_of(d);
     ts_epoch_acquire(epoch);
-    bool mine_now = ts_load_relaxed(&d->entry.id) == id && !ts_load_acquire(&d->busy);
+    uint32_t busy = ts_load_acquire(&d->busy);
+    bool marked = busy == TS_MARKED && ts_thread.heap && d->busy_by == ts_thread.heap->serial;
+    bool mine_now = ts_load_relaxed(&d->entry.id) == id && (busy == TS_QUIET || marked);
     if (mine_now) {
         ts_store_relaxed(&d->busy, how);
         d->busy_by = ts_thread.heap ? ts_thread.heap->serial : 0;
@@ -116,33 +111,62 @@ static bool make_busy(ts_domain *d, uint64_t id, uint32_t how) {
 }
 
 /* Another thread empties a shared domain, which is to end: that one ends it. Not for one of the cleanups that run. */
-static bool leave_to_who_resets(ts_domain *d, uint64_t id) {
-    ts_epoch *epoch = epoch_of(d);
+bool ts_domain_leave_to_who_resets(ts_domain *d, uint64_t id) {
+    ts_epoch *epoch = ts_domain_epoch_of(d);
     ts_epoch_acquire(epoch);
-    bool resets = ts_load_relaxed(&d->entry.id) == id && ts_load_relaxed(&d->busy) == RESETS &&
+    bool resets = ts_load_relaxed(&d->entry.id) == id && ts_load_relaxed(&d->busy) == TS_RESETS &&
                   d->busy_by != ts_thread.heap->serial;
-    if (resets) ts_store_relaxed(&d->busy, RESETS_THEN_ENDS);
+    if (resets) ts_store_relaxed(&d->busy, TS_RESETS_THEN_ENDS);
     ts_epoch_release(epoch);
     return resets;
 }
 
 /* ---- ends --------------------------------------------------------------------------------------------- */
 
-/* The last step of who is busy with it. false: another thread has registered a cleanup meanwhile, which has to run. */
+/* Of one whose id is over: its entry is free, unless somebody is inside, and then it is when he leaves. Of a domain of one thread that
+   is so only where its allocator was freed meanwhile: by another thread, and the entry is lost; or by this one (leave). */
+static void give_entry(ts_domain *d, bool aged) {
+    if (!aged) return;
+    if (TS_UNLIKELY(ts_load_relaxed(&d->inside) != 0 || ts_load_relaxed(&d->shared))) {
+        if (!ts_load_relaxed(&d->shared)) {
+            d->left_behind = ts_load_relaxed(&d->owner) == ts_thread.serial;
+            return;
+        }
+        if (atomic_fetch_or_explicit(&d->inside, TS_INSIDE_LEFT, memory_order_seq_cst) != 0) return;
+        ts_store_relaxed(&d->inside, 0);
+    }
+    ts_heap *heap = ts_thread.heap;
+    if (heap && heap->spares[TS_TABLE_DOMAIN] < TS_SPARE_ENTRIES)
+        heap->spare[TS_TABLE_DOMAIN][heap->spares[TS_TABLE_DOMAIN]++] = (ts_entry *)d;
+    else
+        ts_table_free(&ts_domains, d);
+}
+
+/* Caller has its epoch's lock. */
+static void end_use(ts_domain *d) { give_entry(d, ts_table_end(&ts_domains, d)); }
+
+/* The last step of who is busy with it. false: another thread has registered a cleanup meanwhile, or made a child, which comes
+   first. */
 static bool end_if_clean(ts_domain *d) {
-    ts_epoch *epoch = epoch_of(d);
+    bool kin = ts_load_acquire(&d->kin) != NULL;
+    if (kin) ts_lock_acquire(&ts_tree_lock);
+    ts_epoch *epoch = ts_domain_epoch_of(d);
     ts_epoch_acquire(epoch);
-    bool clean = !ts_load_relaxed(&d->cleanups);
-    if (clean) ts_heap_give_entry(&ts_domains, TS_TABLE_DOMAIN, d);
+    bool clean = !ts_load_relaxed(&d->cleanups) && (kin ? !ts_tree_has_child(d) : !ts_load_relaxed(&d->kin));
+    if (clean) {
+        ts_tree_unlink(d);
+        end_use(d);
+    }
     ts_epoch_release(epoch);
+    if (kin) ts_lock_release(&ts_tree_lock);
     return clean;
 }
 
-/* Caller has the lock of its epoch: nobody is busy with the domain and it has no cleanups. Both stay so while the lock is
+/* Caller has the lock of its epoch: nobody is busy with the domain and it has no cleanups, no parent and no children. All stay so while the lock is
    held. */
 TS_ALWAYS_INLINE bool is_quiet(const ts_domain *d, uint64_t id) {
     return TS_LIKELY(ts_load_relaxed(&d->entry.id) == id) && TS_LIKELY(!ts_load_acquire(&d->busy)) &&
-           TS_LIKELY(!ts_load_relaxed(&d->cleanups));
+           TS_LIKELY(!ts_load_relaxed(&d->cleanups)) && TS_LIKELY(!ts_load_relaxed(&d->kin));
 }
 
 /* The domain's epoch, locked, if the domain is quiet. NULL without the lock. */
@@ -161,50 +185,57 @@ static ts_epoch *lock_quiet(ts_domain *d, uint64_t id) {
 /* No cleanups, left by this thread, and its epoch ends with it: both under one hold of the epoch's lock. false: nothing was
    done. */
 static bool destroy_at_once(ts_domain *d, uint64_t id) {
-    if (!ts_load_relaxed(&d->ends_epoch) || ts_domain_is_entered(id)) return false;
+    if (ts_load_relaxed(&d->ends_epoch) != TS_EPOCH_ENDS || ts_domain_is_entered(id)) return false;
     ts_epoch *epoch = lock_quiet(d, id);
     if (!epoch) return false;
-    ts_heap_give_entry(&ts_domains, TS_TABLE_DOMAIN, d);
+    end_use(d);
     ts_epoch_destroy_locked(epoch);
     return true;
 }
 
 /* By who is busy with it. */
-static void finish_destroy(ts_domain *d, uint64_t id) {
+void ts_domain_finish(ts_domain *d, uint64_t id) {
     /* While the cleanups run the domain can still be used, entered or not. */
     ts_allocator *allocator = ts_load_relaxed(&d->allocator);
     EpochId epoch = ts_load_relaxed(&d->epoch);
-    bool ends = ts_load_relaxed(&d->ends_epoch);
+    unsigned ends = ts_load_relaxed(&d->ends_epoch);
     do {
+        if (TS_UNLIKELY(ts_load_acquire(&d->kin) != NULL)) ts_domain_end_children(id, 0);
         run_cleanups(d);
         ts_domain_leave_all(ts_thread.heap, id);
     } while (!end_if_clean(d));
-    if (ends) ts_epoch_destroy(allocator, epoch);
+    if (ends == TS_EPOCH_ENDS) ts_epoch_destroy(allocator, epoch);
+    if (ends == TS_EPOCH_DRAINS) (void)ts_epoch_close(allocator, epoch);
 }
 
 TS_NOINLINE static void destroy_slowly(ts_domain *d, uint64_t id) {
-    while (!make_busy(d, id, ENDS)) {
-        if (leave_to_who_resets(d, id)) {
+    while (!ts_domain_make_busy(d, id, TS_ENDS)) {
+        if (ts_domain_leave_to_who_resets(d, id)) {
             ts_domain_leave_all(ts_thread.heap, id);
             return;
         }
         /* Not quiet, nor being emptied: unless that was over in between. */
-        if (ts_load_acquire(&d->busy) == QUIET && ts_load_relaxed(&d->entry.id) == id) continue;
+        if (ts_load_acquire(&d->busy) == TS_QUIET && ts_load_relaxed(&d->entry.id) == id) continue;
         refuse_busy("epoch_domain_destroy", id);
         return;
     }
-    finish_destroy(d, id);
+    ts_domain_finish(d, id);
 }
 
 TS_NOINLINE static void destroy_other(uint64_t id) {
     ts_domain *d = ts_domain_mine(id, "epoch_domain_destroy");
-    if (d && !destroy_at_once(d, id)) destroy_slowly(d, id);
+    if (!d || destroy_at_once(d, id)) return;
+    if (TS_UNLIKELY(ts_domain_is_in_cleanup(id))) {
+        refuse_busy("epoch_domain_destroy", id);
+        return;
+    }
+    destroy_slowly(d, id);
 }
 
 /* The usual domain is this thread's alone, and its epoch ends with it. */
 TS_ALWAYS_INLINE bool is_usual(const ts_domain *d, const ts_heap *heap) {
     return TS_LIKELY(d != NULL) && TS_LIKELY(heap != NULL) && TS_LIKELY(ts_load_relaxed(&d->owner) == heap->serial) &&
-           TS_LIKELY(ts_load_relaxed(&d->ends_epoch));
+           TS_LIKELY(ts_load_relaxed(&d->ends_epoch) == TS_EPOCH_ENDS);
 }
 
 /* The only block of its epoch, if it has no cleanups and nothing else is in the way; this thread then has the epoch by its bias, until the
@@ -263,7 +294,7 @@ void ts_domain_destroy(uint64_t id) {
     ts_domain *d = ts_domain_find(id);
     ts_heap *heap = ts_thread.heap;
     ts_epoch *epoch;
-    if (TS_UNLIKELY(!is_usual(d, heap)) || TS_UNLIKELY(ts_domain_is_entered(id)) ||
+    if (TS_UNLIKELY(!is_usual(d, heap)) || TS_UNLIKELY(ts_load_relaxed(&d->inside) != 0) ||
         TS_UNLIKELY(heap->spares[TS_TABLE_EPOCH] >= TS_SPARE_ENTRIES) ||
         TS_UNLIKELY(heap->spares[TS_TABLE_DOMAIN] >= TS_SPARE_ENTRIES)) {
         destroy_other(id);
@@ -282,11 +313,14 @@ void ts_domain_destroy(uint64_t id) {
 
 /* By who is busy with it: its allocator has ended, and its cleanups do not run. */
 static void end_without_cleanups(ts_domain *d) {
-    ts_epoch *epoch = epoch_of(d);
+    ts_lock_acquire(&ts_tree_lock);
+    ts_epoch *epoch = ts_domain_epoch_of(d);
     ts_epoch_acquire(epoch);
     ts_cleanup *c = ts_load_relaxed(&d->cleanups);
-    ts_table_give(&ts_domains, d);
+    ts_tree_unlink(d);
+    end_use(d);
     ts_epoch_release(epoch);
+    ts_lock_release(&ts_tree_lock);
     while (c) {
         ts_cleanup *next = c->next;
         ts_lines_give(TS_LINES_CLEANUP, c);
@@ -295,28 +329,29 @@ static void end_without_cleanups(ts_domain *d) {
 }
 
 TS_COLD void ts_domain_end_begun(ts_domain *d, uint64_t id) {
-    if (make_busy(d, id, ENDS)) end_without_cleanups(d);
+    if (ts_domain_make_busy(d, id, TS_ENDS)) end_without_cleanups(d);
 }
 
 static bool reset_slowly(ts_domain *d, uint64_t id, uint64_t *units) {
-    if (!make_busy(d, id, RESETS)) return refuse_busy("epoch_domain_reset", id);
+    if (!ts_domain_make_busy(d, id, TS_RESETS)) return refuse_busy("epoch_domain_reset", id);
+    if (TS_UNLIKELY(ts_load_acquire(&d->kin) != NULL)) ts_domain_end_children(id, 0);
     run_cleanups(d);
     bool done = ts_epoch_reset(ts_load_relaxed(&d->allocator), ts_load_relaxed(&d->epoch), units);
-    ts_epoch *epoch = epoch_of(d);
+    ts_epoch *epoch = ts_domain_epoch_of(d);
     ts_epoch_acquire(epoch);
-    bool ends = ts_load_relaxed(&d->busy) == RESETS_THEN_ENDS;
-    ts_store_release(&d->busy, ends ? ENDS : QUIET);
+    bool ends = ts_load_relaxed(&d->busy) == TS_RESETS_THEN_ENDS;
+    ts_store_release(&d->busy, ends ? TS_ENDS : TS_QUIET);
     ts_epoch_release(epoch);
     if (TS_UNLIKELY(ends)) {
         int error = errno;
-        finish_destroy(d, id);
+        ts_domain_finish(d, id);
         errno = error;
         return done;
     }
     /* Who ended the allocator meanwhile passed by a domain that was busy. Its id changes first and busy is read then, both
        in order (ts_domain_destroy_all); here it is the other way round: one of the two sees the other. */
     atomic_thread_fence(memory_order_seq_cst);
-    if (TS_UNLIKELY(!ts_allocator_find(ts_load_relaxed(&d->token))) && make_busy(d, id, ENDS)) end_without_cleanups(d);
+    if (TS_UNLIKELY(!ts_allocator_find(ts_load_relaxed(&d->token))) && ts_domain_make_busy(d, id, TS_ENDS)) end_without_cleanups(d);
     return done;
 }
 
@@ -326,8 +361,18 @@ void ts_domain_fork_child(void) {
     uint32_t high = ts_table_high(&ts_domains);
     for (uint32_t i = 1; i < high; i++) {
         ts_domain *d = ts_table_at(&ts_domains, i);
-        if (ts_load_relaxed(&d->busy) != QUIET && d->busy_by != me) ts_store_relaxed(&d->busy, ENDS);
+        /* What was only about to end, by a thread that is not there, goes on. */
+        bool others = ts_load_relaxed(&d->busy) != TS_QUIET && d->busy_by != me;
+        if (others && ts_load_relaxed(&d->busy) == TS_MARKED) {
+            ts_store_relaxed(&d->owner, d->owner_before);
+            ts_store_relaxed(&d->busy, TS_QUIET);
+        } else if (others) {
+            ts_store_relaxed(&d->busy, TS_ENDS);
+        }
+        ts_store_relaxed(&d->inside, 0); /* nobody else is here */
     }
+    for (const ts_domain_scope *s = ts_thread.domain; s; s = s->outer)
+        ts_add_owned(&((ts_domain *)ts_table_of_strided(&ts_domains, s->domain, TS_DOMAIN_STRIDE))->inside, 1);
 }
 
 /* Of what a reset made warm, no more than so much stays. Another thread may be ending the allocator. */
@@ -360,7 +405,10 @@ TS_NOINLINE static bool reset_other(uint64_t id, size_t keep_bytes) {
     if (!ts_load_relaxed(&d->ends_epoch)) return ts_domain_fail(EINVAL);
     ts_allocator *allocator = ts_load_relaxed(&d->allocator);
     uintptr_t token = ts_load_relaxed(&d->token);
-    if (!reset_at_once(d, id, &units) && !reset_slowly(d, id, &units)) return false;
+    if (!reset_at_once(d, id, &units)) {
+        if (TS_UNLIKELY(ts_domain_is_in_cleanup(id))) return refuse_busy("epoch_domain_reset", id);
+        if (!reset_slowly(d, id, &units)) return false;
+    }
     if (units > keep) give_excess(allocator, token, units - keep);
     ts_settle_phase(units);
     ts_epoch_settle();
@@ -394,7 +442,7 @@ void ts_domain_destroy_all(ts_allocator *allocator) {
     for (uint32_t i = 1; i < high; i++) {
         ts_domain *d = ts_table_at(&ts_domains, i);
         uint64_t id = ts_load_acquire(&d->entry.id);
-        if (id == 0 || ts_load_relaxed(&d->allocator) != allocator || !make_busy(d, id, ENDS)) continue;
+        if (id == 0 || ts_load_relaxed(&d->allocator) != allocator || !ts_domain_make_busy(d, id, TS_ENDS)) continue;
         end_without_cleanups(d);
     }
 }

@@ -64,8 +64,38 @@ TS_ALWAYS_INLINE void ts_domain_follow_innermost(ts_heap *heap) {
     if (top && !ts_domain_is_timed(heap)) ts_domain_follow(heap, top);
 }
 
+/* This thread is inside once less. */
+void ts_domain_count_out(ts_domain *d);
+#define TS_INSIDE_LEFT 0x80000000u /* in `inside` of a shared domain: its use has ended, and the last one out gives the entry back */
 /* Leaves the domain on every level of this thread. */
 void ts_domain_leave_all(ts_heap *heap, uint64_t id);
+/* In whatever use its entry is. Before the look at the domain's id: it is its epoch then, not that of the entry's next use. acquire: partner
+   of the fence in begin_domain, as in ts_domain_is_still. */
+static inline ts_epoch *ts_domain_epoch_of(const ts_domain *d) {
+    EpochId epoch = ts_load_relaxed(&d->epoch);
+    atomic_thread_fence(memory_order_acquire);
+    return ts_table_at(&ts_epochs, ts_table_index(&ts_epochs, epoch));
+}
+
+/* A domain whose cleanups this thread is running: on its stack. */
+typedef struct ts_cleaning {
+    uint64_t domain; /* id */
+    struct ts_cleaning *outer;
+} ts_cleaning;
+
+/* Another thread empties a shared domain, which is to end: that one ends it. Not for one of the cleanups that run. */
+bool ts_domain_leave_to_who_resets(ts_domain *d, uint64_t id);
+/* One thread gets to end or empty a domain at a time, and none from inside of its own cleanups; a MARKED one is for who marked it. */
+bool ts_domain_make_busy(ts_domain *d, uint64_t id, uint32_t how);
+/* Ends a domain by who is busy with it. */
+void ts_domain_finish(ts_domain *d, uint64_t id);
+/* Ends the children that were born after the event, newest first, each with its own. */
+void ts_domain_end_children(uint64_t id, uint64_t after);
+/* Whether the calling thread is running a cleanup of the domain, or of one below it. */
+bool ts_domain_is_in_cleanup(uint64_t id);
+/* Rises with each call: what came after what. Children and cleanups, for marks. */
+uint64_t ts_domain_next_event(void);
+
 /* Of one that has begun too late. */
 void ts_domain_end_begun(ts_domain *d, uint64_t id);
 

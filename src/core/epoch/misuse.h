@@ -17,9 +17,9 @@ void ts_misuse_free(uintptr_t allocator, const char *call, const void *p, const 
 void ts_misuse_because(uintptr_t allocator, const char *call, const void *p, const char *why);
 /* The SlabOnMisuse of an allocator. */
 int ts_misuse_mode(uintptr_t allocator);
-/* A domain that the call may not have. why NULL: it is no domain. */
 /* Of a pointer of which no allocator is known. */
 void ts_misuse_foreign(const char *call, const void *p);
+/* A domain that the call may not have. why NULL: it is no domain. */
 void ts_misuse_domain(const char *call, uint64_t domain, const char *why);
 /* Memory that is given out and was written while it was free, which is no call's fault: seen by an allocation. */
 void ts_misuse_written(uintptr_t allocator, const void *p, uint64_t at, uint32_t kind, uint64_t bytes, EpochId epoch,

@@ -242,6 +242,8 @@ typedef struct ts_tls {
     struct ts_heap *heap;
     uint64_t serial;                /* of it; TS_NO_SERIAL without one */
     struct ts_domain_scope *domain; /* innermost domain entered */
+    struct ts_cleaning *cleaning;   /* innermost domain whose cleanups it runs (epoch/domain_parts.h) */
+    uint64_t events;                /* children born and cleanups registered, by this thread */
     struct ts_allocator *settle;    /* over its limit of warm units: to purge when nothing is held */
     uintptr_t settle_token;         /* its use that was meant */
     uint64_t settle_units;          /* so many units, see TS_PURGE_UNITS_PER_STEP */

@@ -92,3 +92,17 @@ static bool c_slab_stats_thread_sized(void) {
     SlabThreadStats stats;
     return slab_stats_thread_sized(&stats, sizeof stats);
 }
+static bool c_epoch_domain_create_child(void) {
+    for (int i = 0; i < MANY; i++)
+        if (epoch_domain_create_child(domain, NULL, i % 2 ? EPOCH_CHURN : 0) == NULL) return false;
+    return true;
+}
+static bool c_epoch_domain_parent(void) { return epoch_domain_parent(domain) == NULL; }
+static bool c_epoch_domain_move(void) {
+    EpochDomain *d = epoch_domain_create_ex(a, NULL, EPOCH_DOMAIN_SHARED);
+    return d && epoch_domain_move(d, domain) && epoch_domain_move(d, NULL);
+}
+static bool c_epoch_domain_end(void) {
+    if (epoch_domain_epoch(domain) == EPOCH_NONE) return true;
+    return epoch_domain_end(domain);
+}
