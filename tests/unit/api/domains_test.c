@@ -133,7 +133,7 @@ static void every_call_on_a_dead_domain(void **state) {
         epoch_domain_destroy(bad[i]);
     }
     assert_true(slab_free(allocator, object));
-    const unsigned flags[] = {EPOCH_CHURN | EPOCH_SCOPE, 8u, ~0u};
+    const unsigned flags[] = {EPOCH_CHURN | EPOCH_SCOPE, 32u, ~0u};
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
         errno = 0;
         assert_null(epoch_domain_create_ex(allocator, "bad", flags[i]));

@@ -369,7 +369,7 @@ static void waited_for_at_its_end(void **state) {
         domain = epoch_domain_create(allocator);
         entry = ts_domain_find((uint64_t)(uintptr_t)domain);
         assert_non_null(entry);
-        wanted = ts_epoch_lock(epoch_of(entry));
+        wanted = ts_epoch_lock(ts_domain_epoch_of(entry));
         atomic_store(&done, false);
         found = TS_LOCK_FREE;
         looks_left = at;
