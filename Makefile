@@ -36,6 +36,7 @@ help:
 	@echo "make mutation      takes one guard of the protocols out at a time: some test must fail for each"
 	@echo "make soak          every feature at once for 10 minutes (MINUTES=N), all structures walked every second"
 	@echo "make test-valgrind  installs Valgrind: what must be caught under memcheck, and what must not"
+	@echo "make programs      real programs and servers (sqlite, redis, postgres, ...) with libtslab-malloc and without: the same"
 	@echo "make nightly       a million random programs against the model (NIGHTLY_PROGRAMS), then make fuzz"
 	@echo "make fuzz          libFuzzer over the public interface for FUZZ_SECONDS (300)"
 	@echo "make fuzz-afl      the same under AFL++"
@@ -135,6 +136,11 @@ test-valgrind: setup-valgrind | build
 	$(call build,release,-DTSLAB_BUILD_TESTS=ON)
 	@EDGES_ALL=1 build/release/tests/misuse.edges_test
 
+# PROGRAMS="redis nginx": these only.
+programs: setup-programs | build
+	$(call build,release,-DTSLAB_BUILD_TESTS=OFF)
+	@python3 -B tests/programs/programs.py build/release/src/malloc/libtslab-malloc.so all --jobs $(JOBS) $(PROGRAMS)
+
 NIGHTLY_PROGRAMS ?= 1000000
 FUZZ_SECONDS ?= 300
 
@@ -209,6 +215,6 @@ format-check:
 clean:
 	@rm -rf build
 
-.PHONY: test-valgrind nightly fuzz fuzz-afl fuzz-corpus all help build-release run run-smoke bench-all bench-gate report mutation soak test test-release test-asan test-tsan test-clang summary clean-results cross coverage model \
+.PHONY: test-valgrind programs nightly fuzz fuzz-afl fuzz-corpus all help build-release run run-smoke bench-all bench-gate report mutation soak test test-release test-asan test-tsan test-clang summary clean-results cross coverage model \
     bench bench-smoke install demo-leak check-observability docs format format-check clean
 .NOTPARALLEL:

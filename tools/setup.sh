@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs the Debian packages that a purpose needs and that are missing. Silent when nothing is.
-# usage: tools/setup.sh install|run|test|clang|fuzz|afl|bench|plot|valgrind|cross|coverage|model|rust|http|observability
+# usage: tools/setup.sh install|run|test|clang|fuzz|afl|bench|plot|valgrind|cross|coverage|programs|model|rust|http|observability
 set -eu
 
 run="make gcc libc6-dev cmake pkg-config libjansson-dev iso-codes python3"
@@ -21,10 +21,11 @@ case "$#:${1-}" in
     1:plot) wanted="make python3 python3-matplotlib" ;;
     1:valgrind) wanted="$run libcmocka-dev valgrind" ;;
     1:cross) wanted="make gcc libc6-dev cmake pkg-config python3 $cross" ;;
+    1:programs) wanted="$run libcmocka-dev g++ clang git perl gdb sqlite3 lua5.4 php-cli ruby nodejs default-jre-headless redis-server redis-tools nginx-light postgresql mariadb-server ghostscript imagemagick qemu-user valgrind" ;;
     1:model) wanted="make gcc libc6-dev python3 spin" ;;
     1:rust) wanted="cargo-web" ;; # Debian 12: the newer of its two; cargo of any origin will do
     *)
-        echo "tools/setup.sh: unknown purpose '$*': install, run, test, clang, fuzz, afl, bench, plot, valgrind, cross, coverage, model, rust, http or observability" >&2
+        echo "tools/setup.sh: unknown purpose '$*': install, run, test, clang, fuzz, afl, bench, plot, valgrind, cross, coverage, programs, model, rust, http or observability" >&2
         exit 2
         ;;
 esac
@@ -46,7 +47,15 @@ new_cargo() {
 # What a package is for, wherever it came from.
 present() {
     case $1 in
-        make | gcc | g++ | cmake | pkg-config | clang | python3 | valgrind | gdb | gcovr | spin | curl) command -v "$1" ;;
+        make | gcc | g++ | cmake | pkg-config | clang | python3 | valgrind | gdb | gcovr | spin | curl | git | perl | sqlite3 | lua5.4 | ruby | redis-server) command -v "$1" ;;
+        php-cli) command -v php ;;
+        nodejs) command -v node ;;
+        default-jre-headless) command -v java ;;
+        redis-tools) command -v redis-benchmark ;;
+        nginx-light) command -v nginx || [ -x /usr/sbin/nginx ] ;;
+        mariadb-server) command -v mariadbd || [ -x /usr/sbin/mariadbd ] ;;
+        ghostscript) command -v gs ;;
+        imagemagick) command -v convert ;;
         prometheus | prometheus-pushgateway) command -v "$1" || command -v "${1#prometheus-}" ;;
         python3-yaml) python3 -c 'import yaml' ;;
         cargo-web) new_cargo ;;
@@ -100,6 +109,13 @@ trap 'rm -f "$log"' EXIT
 apt() {
     $as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=120 "$@" </dev/null >>"$log" 2>&1
 }
+# The servers among the programs are started by the tests, not by their installation.
+policy=/usr/sbin/policy-rc.d
+if [ "$1" = programs ] && [ ! -e $policy ]; then
+    printf '#!/bin/sh\nexit 101\n' | $as_root tee $policy >/dev/null
+    $as_root chmod +x $policy
+    trap 'rm -f "$log"; $as_root rm -f $policy' EXIT
+fi
 # An update that fails may leave lists that are good enough.
 apt update || true
 # shellcheck disable=SC2086 # names are words

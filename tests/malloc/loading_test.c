@@ -6,6 +6,7 @@
 #include <tslab/stats.h>
 
 #include <dlfcn.h>
+#include <malloc.h>
 #include <string.h>
 
 typedef struct plugin {
@@ -48,15 +49,16 @@ int main(int argc, char **argv) {
     p.take(q);
     CHECK(dlclose(alone) == 0 && refused() == 0);
 
-    /* With RTLD_DEEPBIND it finds libc's malloc. What it gives out may be freed and resized here. */
-    void *deep = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
+    /* With RTLD_DEEPBIND, by libc's dlopen, it has libc's malloc. What it gives out may be freed and resized here. */
+    void *(*libc_dlopen)(const char *, int);
+    void *libc = dlopen("libc.so.6", RTLD_NOW | RTLD_NOLOAD);
+    CHECK(libc != NULL);
+    look_up(libc, "dlopen", &libc_dlopen);
+    void *deep = libc_dlopen(argv[1], RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
     p = load(deep);
     for (size_t bytes = 8; bytes < 60000; bytes *= 3) {
         q = p.make(bytes);
-        if (slab_owns(slab_malloc_allocator(), q)) { /* a libc whose loader knows no such thing */
-            free(q);
-            continue;
-        }
+        CHECK(q && !slab_owns(slab_malloc_allocator(), q) && malloc_usable_size(q) >= bytes);
         char *r = p.make(bytes), *s = p.make(bytes);
         r = realloc(r, bytes * 2);
         CHECK(r && slab_owns(slab_malloc_allocator(), r) && r[0] == 'x' && r[bytes - 1] == 'x');
@@ -66,6 +68,17 @@ int main(int argc, char **argv) {
     }
     CHECK(refused() == 0);
     CHECK(dlclose(deep) == 0);
+
+    /* By the process's dlopen it has the process's malloc, and both may free what the other has allocated. */
+    for (int now = 0; now < 2; now++) {
+        deep = dlopen(argv[1], (now ? RTLD_NOW : RTLD_LAZY) | RTLD_LOCAL | RTLD_DEEPBIND);
+        p = load(deep);
+        q = p.make(1000);
+        CHECK(slab_owns(slab_malloc_allocator(), q));
+        free(q);
+        p.take(malloc(100));
+        CHECK(dlclose(deep) == 0 && refused() == 0);
+    }
 
     void *usual = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
     p = load(usual);

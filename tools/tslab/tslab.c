@@ -1,5 +1,6 @@
 /* tslab top: the epochs of a running program by label, like top(1). */
 #include "common/target.h"
+#include "tslab/run.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -25,6 +26,7 @@ typedef struct options {
 
 static void help(FILE *to) {
     fputs("usage: tslab top [--batch] [--frames=N] [--every=SECONDS] [--sort=bytes|objects|age|label] [PID|URL]\n"
+          "       tslab run [OPTIONS] PROGRAM [ARGUMENTS]    (tslab run --help)\n"
           "       tslab --help | --version\n"
           "\n"
           "The epochs of a program that runs with TSLAB_SHM=1 (PID), or that serves its statistics (URL), by label.\n"
@@ -493,6 +495,7 @@ int main(int argc, char **argv) {
         printf("tslab %s\n", slab_version());
         return EXIT_DONE;
     }
+    if (strcmp(argv[1], "run") == 0) return ts_run(argc, argv);
     if (strcmp(argv[1], "top") != 0) return wrong("unknown command", argv[1]);
     int code = parse_top(argc, argv, &o);
     return code >= 0 ? code : top(&o);

@@ -1,0 +1,161 @@
+/*
+ * dlopen with RTLD_DEEPBIND. A library that is loaded so finds libc's functions before ours, and its free would be handed objects of
+ * ours, which libc's cannot take. So after such a load the places at which the new libraries keep the addresses of malloc's
+ * functions are written anew: they then have ours, and keep all else that the flag has given them. (What their constructors
+ * allocated before that is libc's; see libc_heap.h.)
+ *
+ * Every other dlopen is passed on by a jump: the loader takes the library to search for by its caller.
+ */
+#define _GNU_SOURCE
+#include "malloc/entry.h"
+
+#include <dlfcn.h>
+
+#if defined(RTLD_DEEPBIND) && defined(__GLIBC__)
+
+#include "base/atomic.h"
+
+#include <link.h>
+#include <malloc.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+typedef void *(*open_function)(const char *file, int mode);
+
+static _Atomic(open_function) real_dlopen; /* the same value from every thread */
+
+static open_function find_dlopen(void) {
+    open_function function = ts_load_relaxed(&real_dlopen);
+    if (TS_LIKELY(function != NULL)) return function;
+    void *symbol = dlsym(RTLD_NEXT, "dlopen");
+    memcpy(&function, &symbol, sizeof function);
+    ts_store_relaxed(&real_dlopen, function);
+    return function;
+}
+
+/* Those that hand objects out or take them; what only asks is right anyway. */
+static const char *const names[] = {
+    "malloc",        "free",          "calloc",         "realloc",         "reallocarray",  "memalign",
+    "aligned_alloc", "valloc",        "pvalloc",        "posix_memalign",  "cfree",         "malloc_usable_size",
+    "__libc_malloc", "__libc_calloc", "__libc_realloc", "__libc_memalign", "__libc_free",   "_ZdlPv",
+    "_ZdaPv",        "_Znwm",         "_Znam",          "_ZdlPvm",         "_ZdaPvm",       "_ZnwmRKSt9nothrow_t",
+    "_Znwj",         "_Znaj",         "_ZdlPvj",        "_ZdaPvj",         "strdup_ignored"};
+#define NAMES (sizeof names / sizeof *names)
+
+typedef struct walk {
+    unsigned at, from; /* libraries seen; the first that is new */
+    void *own;         /* handle of this library */
+} walk;
+
+static int count(struct dl_phdr_info *info, size_t bytes, void *arg) {
+    (void)info, (void)bytes;
+    ++*(unsigned *)arg;
+    return 0;
+}
+
+/* The place, which the loader may have made read-only, has ours from now on. */
+static void write_place(uintptr_t *place, uintptr_t value, const struct dl_phdr_info *info) {
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), start = (uintptr_t)place & ~(page - 1);
+    bool readonly = false;
+    for (unsigned i = 0; i < info->dlpi_phnum; i++) {
+        uintptr_t at = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
+        if (info->dlpi_phdr[i].p_type == PT_GNU_RELRO)
+            readonly |= (uintptr_t)place - at < info->dlpi_phdr[i].p_memsz;
+    }
+    if (readonly && mprotect((void *)start, page, PROT_READ | PROT_WRITE) != 0) return;
+    __atomic_store_n(place, value, __ATOMIC_RELEASE);
+    if (readonly) (void)mprotect((void *)start, page, PROT_READ);
+}
+
+#if UINTPTR_MAX > UINT32_MAX
+#define SYMBOL_OF(info) ELF64_R_SYM(info)
+typedef ElfW(Rela) relocation;
+#define TABLE DT_RELA
+#define TABLE_BYTES DT_RELASZ
+#else
+#define SYMBOL_OF(info) ELF32_R_SYM(info)
+typedef ElfW(Rel) relocation;
+#define TABLE DT_REL
+#define TABLE_BYTES DT_RELSZ
+#endif
+
+typedef struct tables {
+    const ElfW(Sym) * symbols;
+    const char *strings;
+    const relocation *table, *jumps;
+    size_t table_bytes, jumps_bytes;
+} tables;
+
+/* all: whatever is there; a jump that has not been taken yet leads to the loader. Else only addresses of libc's. */
+static void rebind(const struct dl_phdr_info *info, const tables *t, const relocation *r, size_t bytes, bool all,
+                   const walk *w) {
+    for (size_t n = bytes / sizeof *r; n > 0; n--, r++) {
+        const ElfW(Sym) *symbol = &t->symbols[SYMBOL_OF(r->r_info)];
+        if (SYMBOL_OF(r->r_info) == 0 || symbol->st_shndx != SHN_UNDEF) continue;
+        const char *name = t->strings + symbol->st_name;
+        for (size_t k = 0; k < NAMES; k++) {
+            if (strcmp(name, names[k]) != 0) continue;
+            void *ours = dlsym(w->own, name);
+            uintptr_t *place = (uintptr_t *)(info->dlpi_addr + r->r_offset);
+            void *libcs = dlsym(RTLD_NEXT, name);
+            if (ours && *place != (uintptr_t)ours && (all || *place == (uintptr_t)libcs))
+                write_place(place, (uintptr_t)ours, info);
+        }
+    }
+}
+
+static int rebind_library(struct dl_phdr_info *info, size_t bytes, void *arg) {
+    walk *w = arg;
+    tables t = {0};
+    (void)bytes;
+    if (w->at++ < w->from) return 0;
+    const ElfW(Dyn) *d = NULL;
+    for (unsigned i = 0; i < info->dlpi_phnum; i++)
+        if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
+            d = (const void *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
+    for (; d && d->d_tag != DT_NULL; d++) {
+        /* Where the section cannot be written the loader has left it as it was in the file. */
+        uintptr_t at = d->d_un.d_ptr < info->dlpi_addr ? info->dlpi_addr + d->d_un.d_ptr : d->d_un.d_ptr;
+        switch (d->d_tag) {
+        case DT_SYMTAB: t.symbols = (const void *)at; break;
+        case DT_STRTAB: t.strings = (const void *)at; break;
+        case DT_JMPREL: t.jumps = (const void *)at; break;
+        case TABLE: t.table = (const void *)at; break;
+        case DT_PLTRELSZ: t.jumps_bytes = d->d_un.d_val; break;
+        case TABLE_BYTES: t.table_bytes = d->d_un.d_val; break;
+        default: break;
+        }
+    }
+    if (!t.symbols || !t.strings) return 0;
+    if (t.jumps) rebind(info, &t, t.jumps, t.jumps_bytes, true, w);
+    if (t.table) rebind(info, &t, t.table, t.table_bytes, false, w);
+    return 0;
+}
+
+TS_COLD static void *open_deep(open_function function, const char *file, int mode) {
+    walk w = {0, 0, NULL};
+    Dl_info self;
+    (void)dl_iterate_phdr(count, &w.from);
+    void *handle = function(file, mode);
+    if (!handle || !dladdr((const void *)names, &self)) return handle;
+    /* Not where the program has a malloc of its own before ours. */
+    w.own = function(self.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+    if (w.own && dlsym(RTLD_DEFAULT, "malloc") == dlsym(w.own, "malloc")) (void)dl_iterate_phdr(rebind_library, &w);
+    if (w.own) (void)dlclose(w.own);
+    return handle;
+}
+
+#if defined(__GNUC__) && !defined(__clang__)
+__attribute__((optimize("O2"))) /* the jump */
+#endif
+TS_EXPORT void *
+dlopen(const char *file, int mode) {
+    open_function function = find_dlopen();
+    /* A name without a slash is searched for by its caller. */
+    if (TS_UNLIKELY(mode & RTLD_DEEPBIND) && file && strchr(file, '/')) return open_deep(function, file, mode);
+    return function(file, mode);
+}
+
+#endif

@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+"""tslab run: the program has temporal-slab as its malloc, its options, and a page. Arguments: DIRECTORY OF THE TOOLS, HTTP LIBRARY or -."""
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+import urllib.request
+
+TOOLS, HTTP = os.path.abspath(sys.argv[1]), sys.argv[2]
+TSLAB = os.path.join(TOOLS, "tslab")
+ENVIRONMENT = {k: v for k, v in os.environ.items() if not k.startswith("TSLAB_") and k != "LD_PRELOAD"}
+
+
+def tslab(*arguments, **more):
+    return subprocess.run([TSLAB, *arguments], capture_output=True, text=True, timeout=60, env=ENVIRONMENT, **more)
+
+
+# Says when it runs, and ends with its input.
+HOLDER = "import sys; x = bytearray(5000000); print('holds', flush=True); sys.stdin.read()"
+
+
+class Holder:
+    def __init__(self, *options):
+        self.process = subprocess.Popen([TSLAB, "run", *options, sys.executable, "-c", HOLDER], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT)
+        assert self.process.stdout.readline() == "holds\n"
+
+    def __enter__(self):
+        return self.process
+
+    def __exit__(self, *unused):
+        self.process.communicate("", timeout=60)
+
+
+class Run(unittest.TestCase):
+    def test_is_the_malloc(self):
+        answer = tslab("run", "sh", "-c", "grep -c libtslab-malloc /proc/self/maps")
+        self.assertEqual(answer.returncode, 0)
+        self.assertGreater(int(answer.stdout), 0)
+
+    def test_keeps_status_arguments_and_input(self):
+        answer = tslab("run", "sh", "-c", 'read -r line; echo "$line $1"; exit 7', "sh", "--retain", input="given\n")
+        self.assertEqual((answer.returncode, answer.stdout, answer.stderr), (7, "given --retain\n", ""))
+
+    def test_options_are_variables(self):
+        answer = tslab("run", "--retain", "8M", "--budget=1G", "--poison", "--abort", "--stacks", "64K", "--", "sh", "-c",
+                       'echo "$TSLAB_RETAIN $TSLAB_BUDGET $TSLAB_POISON $TSLAB_ON_MISUSE $TSLAB_SAMPLE_STACKS $TSLAB_SHM"')
+        self.assertEqual((answer.stdout, answer.stderr), ("8M 1G 1 abort 64K 1\n", ""))
+
+    def test_wrong_usage(self):
+        for arguments in (["run"], ["run", "--nonsense", "true"], ["run", "--retain"], ["run", "--poison=1", "true"]):
+            self.assertEqual(tslab(*arguments).returncode, 2, arguments)
+        self.assertEqual(tslab("run", "--help").returncode, 0)
+        self.assertEqual(tslab("run", "no such program").returncode, 127)
+        self.assertEqual(tslab("run", "/").returncode, 126)
+
+    def test_keeps_what_is_preloaded(self):
+        answer = subprocess.run([TSLAB, "run", "sh", "-c", "echo $LD_PRELOAD"], capture_output=True, text=True, timeout=60,
+                                env=dict(ENVIRONMENT, LD_PRELOAD="libc.so.6"), check=True)
+        self.assertRegex(answer.stdout, r"/libtslab-malloc\.so[.0-9]*:libc\.so\.6\n")
+
+    def test_tells_of_misuse(self):
+        crime = "import ctypes; f = ctypes.CDLL(None).free; f.argtypes = [ctypes.c_void_p]; f(0x1230); print('on')"
+        answer = tslab("run", "--report", sys.executable, "-c", crime)
+        self.assertEqual((answer.returncode, answer.stdout), (0, "on\n"))
+        self.assertEqual(answer.stderr, "tslab: free: pointer 0x1230: not memory of temporal-slab\n")
+        answer = tslab("run", "--abort", sys.executable, "-c", crime)
+        self.assertEqual((answer.returncode, answer.stdout), (-6, ""))
+
+    def test_has_a_page(self):
+        with Holder("--stacks", "16K") as process:
+            top = tslab("top", "--batch", str(process.pid))
+            self.assertEqual(top.returncode, 0, top.stderr)
+            self.assertRegex(top.stdout, r"(?m)^malloc\s")
+            stats = subprocess.run([os.path.join(TOOLS, "stats_dump"), "--stacks", str(process.pid)], capture_output=True, text=True,
+                                   timeout=60, check=True).stdout
+            self.assertIn("live", stats)
+            doctor = subprocess.run([os.path.join(TOOLS, "stats_dump"), "--doctor", str(process.pid)], capture_output=True, text=True,
+                                    timeout=60, check=False)
+            self.assertIn(doctor.returncode, (0, 1), doctor.stderr)
+
+    @unittest.skipIf(HTTP == "-", "there is no libtslab-http")
+    def test_serves(self):
+        with Holder("--http", "127.0.0.1:0") as process:
+            with open(f"/proc/{process.pid}/net/tcp", encoding="ascii") as table:
+                inodes = {line.split()[9]: int(line.split()[1].split(":")[1], 16) for line in list(table)[1:] if line.split()[3] == "0A"}
+            links = [os.readlink(f"/proc/{process.pid}/fd/{fd}") for fd in os.listdir(f"/proc/{process.pid}/fd")]
+            ports = [inodes[n] for n in inodes if f"socket:[{n}]" in links]
+            self.assertEqual(len(ports), 1)
+            metrics = urllib.request.urlopen(f"http://127.0.0.1:{ports[0]}/metrics", timeout=20).read().decode()
+            self.assertRegex(metrics, r'temporal_slab_\w+\{[^}]*label="malloc"')
+
+    @unittest.skipUnless(shutil.which("cc"), "there is no compiler")
+    def test_says_that_a_program_is_static(self):
+        with tempfile.TemporaryDirectory() as directory:
+            source, program = os.path.join(directory, "p.c"), os.path.join(directory, "p")
+            with open(source, "w", encoding="ascii") as f:
+                f.write("int main(void) { return 3; }\n")
+            if subprocess.run(["cc", "-static", source, "-o", program], capture_output=True, check=False).returncode != 0:
+                self.skipTest("nothing can be linked statically here")
+            answer = tslab("run", program)
+            self.assertEqual(answer.returncode, 3)
+            self.assertIn("linked statically", answer.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])

@@ -1,0 +1,171 @@
+/*
+ * tslab run [OPTIONS] PROGRAM [ARGUMENTS]: replaces itself by the program, with libtslab-malloc preloaded and the options as variables of
+ * the environment. The libraries are those beside this tool, installed or in the tree it was built in; else the loader looks for them.
+ */
+#include "tslab/run.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <link.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { EXIT_DONE = 0, EXIT_USAGE = 2, EXIT_CANNOT = 126, EXIT_NOT_FOUND = 127 };
+
+static void help(FILE *to) {
+    fputs("usage: tslab run [OPTIONS] PROGRAM [ARGUMENTS]\n"
+          "\n"
+          "Runs the program with temporal-slab as its malloc. `tslab top PID` and `stats_dump PID` show what it holds.\n"
+          "\n"
+          "  --http ADDRESS   serves the statistics and their page there, e.g. 127.0.0.1:9464 or 9464\n"
+          "  --retain BYTES   keeps so much memory warm (TSLAB_RETAIN; 64M, 1G, ...)\n"
+          "  --budget BYTES   allows it no more memory than that (TSLAB_BUDGET)\n"
+          "  --poison         fills what is freed, and looks at it before it is used again\n"
+          "  --report         says on standard error what is wrong with a pointer that is freed\n"
+          "  --abort          the same, and stops the program there\n"
+          "  --stacks BYTES   samples a call stack every so many bytes allocated (TSLAB_SAMPLE_STACKS)\n"
+          "\n"
+          "Programs that are linked statically, or have more rights than who starts them, keep their own malloc.\n"
+          "Exit code: the program's; 2 wrong usage; 126 it cannot be run; 127 it is not found.\n",
+          to);
+}
+
+__attribute__((format(printf, 2, 3))) static int fail(int code, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    fputs("tslab run: ", stderr);
+    vfprintf(stderr, format, arguments);
+    fputc('\n', stderr);
+    va_end(arguments);
+    return code;
+}
+
+/* The library by its path, if it is at one of the places; else by its name. */
+static void find_library(const char *name, char out[PATH_MAX]) {
+    static const char *const places[] = {"../" TSLAB_LIBRARY_DIR, "../src/malloc", "../src/http"};
+    char self[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    snprintf(out, PATH_MAX, "%s", name);
+    if (n <= 0) return;
+    self[n] = 0;
+    char *slash = strrchr(self, '/');
+    if (!slash) return;
+    *slash = 0;
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        char path[PATH_MAX], whole[PATH_MAX];
+        int length = snprintf(path, sizeof path, "%s/%s/%s", self, places[i], name);
+        /* The loader takes a colon or a space for the end of a name. */
+        if (length < 0 || length >= PATH_MAX || !realpath(path, whole) || strpbrk(whole, ": ")) continue;
+        snprintf(out, PATH_MAX, "%s", whole);
+        return;
+    }
+}
+
+/* In front of what is preloaded already. */
+static bool preload(const char *library) {
+    const char *before = getenv("LD_PRELOAD");
+    char *text = NULL;
+    bool some = before && *before;
+    size_t bytes = strlen(library) + (some ? strlen(before) : 0) + 2;
+    text = malloc(bytes);
+    if (!text) return false;
+    snprintf(text, bytes, "%s%s%s", library, some ? ":" : "", some ? before : "");
+    bool done = setenv("LD_PRELOAD", text, 1) == 0;
+    free(text);
+    return done;
+}
+
+/* Whether the file is a program that no loader loads. */
+static bool is_static(const char *path) {
+    ElfW(Ehdr) head;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    bool loaded = true;
+    if (fd < 0) return false;
+    if (read(fd, &head, sizeof head) == (ssize_t)sizeof head && memcmp(head.e_ident, ELFMAG, SELFMAG) == 0 &&
+        head.e_ident[EI_CLASS] == (sizeof(void *) == 8 ? ELFCLASS64 : ELFCLASS32)) {
+        loaded = false;
+        for (unsigned i = 0; i < head.e_phnum; i++) {
+            ElfW(Phdr) part;
+            if (pread(fd, &part, sizeof part, (off_t)(head.e_phoff + (size_t)i * head.e_phentsize)) ==
+                (ssize_t)sizeof part)
+                loaded |= part.p_type == PT_INTERP;
+        }
+    }
+    (void)close(fd);
+    return !loaded;
+}
+
+static bool is_static_program(const char *name) {
+    if (strchr(name, '/')) return is_static(name);
+    const char *path = getenv("PATH");
+    while (path && *path) {
+        char file[PATH_MAX];
+        size_t n = strcspn(path, ":");
+        if (snprintf(file, sizeof file, "%.*s/%s", (int)n, path, name) < PATH_MAX && access(file, X_OK) == 0)
+            return is_static(file);
+        path += n + (path[n] == ':');
+    }
+    return false;
+}
+
+typedef struct option {
+    const char *name, *variable, *value; /* value NULL: the next argument */
+} option;
+
+static const option known[] = {
+    {"--http", "TSLAB_HTTP", NULL},         {"--retain", "TSLAB_RETAIN", NULL},
+    {"--budget", "TSLAB_BUDGET", NULL},     {"--stacks", "TSLAB_SAMPLE_STACKS", NULL},
+    {"--poison", "TSLAB_POISON", "1"},      {"--report", "TSLAB_ON_MISUSE", "report"},
+    {"--abort", "TSLAB_ON_MISUSE", "abort"}};
+
+/* The option at argv[*i], with its value there or in the next argument. -1: done; else an exit code. */
+static int take_option(int argc, char **argv, int *i) {
+    for (size_t k = 0; k < sizeof known / sizeof *known; k++) {
+        size_t n = strlen(known[k].name);
+        const char *rest = argv[*i] + n, *value = known[k].value;
+        if (strncmp(argv[*i], known[k].name, n) != 0 || (*rest != 0 && (*rest != '=' || value))) continue;
+        if (!value && *rest == '=') value = rest + 1;
+        if (!value && *i + 1 < argc) value = argv[++*i];
+        if (!value || !*value) return fail(EXIT_USAGE, "%s needs a value", known[k].name);
+        if (setenv(known[k].variable, value, 1) != 0) return fail(EXIT_CANNOT, "%s", strerror(errno));
+        return -1;
+    }
+    return fail(EXIT_USAGE, "unknown option '%s'; see tslab run --help", argv[*i]);
+}
+
+int ts_run(int argc, char **argv) {
+    char library[PATH_MAX];
+    int i = 2;
+    for (; i < argc && argv[i][0] == '-'; i++) {
+        if (strcmp(argv[i], "--help") == 0) {
+            help(stdout);
+            return EXIT_DONE;
+        }
+        if (strcmp(argv[i], "--") == 0) {
+            i++;
+            break;
+        }
+        int code = take_option(argc, argv, &i);
+        if (code >= 0) return code;
+    }
+    if (i >= argc) {
+        help(stderr);
+        return EXIT_USAGE;
+    }
+    const char *http = getenv("TSLAB_HTTP");
+    if (http && *http && strcmp(http, "0") != 0) {
+        find_library("libtslab-http.so", library);
+        if (!preload(library)) return fail(EXIT_CANNOT, "%s", strerror(errno));
+    }
+    find_library("libtslab-malloc.so", library);
+    if (!preload(library) || setenv("TSLAB_SHM", "1", 0) != 0) return fail(EXIT_CANNOT, "%s", strerror(errno));
+    if (is_static_program(argv[i])) (void)fail(0, "%s is linked statically and keeps its own malloc", argv[i]);
+    execvp(argv[i], argv + i);
+    return fail(errno == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT, "%s: %s", argv[i], strerror(errno));
+}
