@@ -273,7 +273,9 @@ TSLAB_API size_t slab_stats_openmetrics(SlabAllocator *allocator, char *buffer, 
 /* JSON of the `limit` largest or oldest epochs, with all their fields. */
 TSLAB_API size_t slab_stats_epochs_json(SlabAllocator *allocator, SlabEpochOrder order, size_t limit, char *buffer,
                                         size_t capacity);
-/* What is wrong, in words, worst first; each with its evidence and advice. The findings are in the JSON too. */
+/* What is wrong, in words, worst first; each with its evidence and advice. The findings are in the JSON too. What grows is
+   one of them when it was seen to grow: with TSLAB_SHM=1 the process watches itself; else the first call of this function
+   or slab_stats_json begins a history, which each later call of a renderer goes on with. */
 TSLAB_API size_t slab_stats_doctor(SlabAllocator *allocator, char *buffer, size_t capacity);
 /* The largest sampled stacks of the allocator, as slab_stacks: each address with its program or library and its place
    in the file. The JSON is the part `stacks` of slab_stats_json. What shows places (these, slab_stats_json,

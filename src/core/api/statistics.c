@@ -1,5 +1,6 @@
 #define TSLAB_BUILDS 1 /* the names of stats.h are functions here */
 #include "api/runtime.h"
+#include "stats/growth.h"
 #include "stats/view.h"
 
 #include <errno.h>
@@ -137,7 +138,9 @@ static size_t render(SlabAllocator *allocator, char *buffer, size_t capacity, re
     return ts_sink_end(&sink);
 }
 
+/* Who asks for findings will ask again: what grows is seen from here on. */
 size_t slab_stats_json(SlabAllocator *allocator, char *buffer, size_t capacity) {
+    ts_growth_watch();
     return render(allocator, buffer, capacity, ts_render_json, true);
 }
 size_t slab_stats_prometheus(SlabAllocator *allocator, char *buffer, size_t capacity) {
@@ -150,6 +153,7 @@ size_t slab_stats_text(SlabAllocator *allocator, char *buffer, size_t capacity) 
     return render(allocator, buffer, capacity, ts_render_text, false);
 }
 size_t slab_stats_doctor(SlabAllocator *allocator, char *buffer, size_t capacity) {
+    ts_growth_watch();
     return render(allocator, buffer, capacity, doctor, true);
 }
 

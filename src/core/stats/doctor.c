@@ -1,4 +1,6 @@
 /* What is wrong, in words: rules over the figures of a view, each with its evidence and what to do. */
+#include "stats/growth.h"
+#include "stats/room.h"
 #include "stats/view.h"
 
 #include <string.h>
@@ -11,6 +13,7 @@
 #define OLD_AFTER (600 * SECOND)  /* and for so long: a warning */
 #define SITES 3u                  /* stacks shown of a finding, */
 #define SITE_FRAMES 8u            /* and lines of each */
+#define WATCHED_ENOUGH (12 * SECOND) /* four intervals of growth.c, whenever it begins */
 #define ENOUGH_OPERATIONS 100000u /* rates below so many mean nothing */
 
 typedef struct report {
@@ -273,9 +276,99 @@ static void shape(report *r, const ts_view *v) {
     end(r);
 }
 
-void ts_doctor(ts_view *v) {
+/* ---- growth ---- */
+
+typedef struct growth_report {
+    report *r;
+    const ts_view *v;
+} growth_report;
+
+static uint64_t a_minute(uint64_t more, uint64_t ns) {
+    return ns ? (uint64_t)((double)more * 60.0 * (double)SECOND / (double)ns) : 0;
+}
+
+/* How long until there is no room any more. false: not to be foreseen. */
+static bool time_left(const ts_view *v, uint64_t bytes_a_minute, uint64_t *ns, const char **what) {
+    uint64_t room = ts_room_bytes(what);
+    const SlabGlobalStats *g = &v->global;
+    if (g->budget_bytes && g->budget_bytes - ts_least(g->committed_bytes, g->budget_bytes) < room) {
+        room = g->budget_bytes - ts_least(g->committed_bytes, g->budget_bytes);
+        *what = "the memory budget";
+    }
+    if (room == UINT64_MAX || bytes_a_minute == 0) return false;
+    double left = (double)room / (double)bytes_a_minute * 60.0 * (double)SECOND;
+    *ns = (uint64_t)left;
+    return left < 30.0 * 86400.0 * (double)SECOND;
+}
+
+static void put_evidence(ts_sink *s, const ts_growth *g) {
+    const bool bytes = !g->is_epochs;
+    ts_put(s, "from ");
+    bytes ? ts_put_size(s, g->from) : ts_put_u64(s, g->from);
+    ts_put(s, " to ");
+    bytes ? ts_put_size(s, g->to) : ts_put_u64(s, g->to);
+    ts_put(s, bytes ? " live in " : " open in ");
+    ts_put_duration(s, g->span_ns);
+    if (g->allocated) {
+        ts_put(s, "; ");
+        put_count(s, g->allocated, "object was", "objects were");
+        ts_put(s, " allocated, ");
+        ts_put_u64(s, g->freed);
+        ts_put(s, " freed");
+    }
+    if (bytes && g->epochs_more) {
+        ts_put(s, "; ");
+        put_count(s, g->epochs_more, "open epoch", "open epochs");
+        ts_put(s, " more");
+    }
+}
+
+static void grows(void *arg, const ts_growth *g) {
+    growth_report *gr = arg;
+    report *r = gr->r;
+    uint64_t rate = a_minute(g->to - g->from, g->span_ns), left = 0;
+    const char *limit = "";
+    bool ends = !g->is_epochs && time_left(gr->v, rate, &left, &limit);
+    ts_severity severity = !g->is_leak ? TS_INFO : ends && left < OLD_AFTER ? TS_CRITICAL : TS_WARNING;
+    if (!begin(r, severity, g->is_epochs ? g->to : rate, g->is_leak ? "leak" : "growth")) return;
+    ts_put(&r->what, g->is_epochs ? "open epochs of `" : "`");
+    ts_put_shown(&r->what, ts_label_name(g->label));
+    ts_put(&r->what, g->is_leak && !g->is_epochs ? "` leaks " : g->is_epochs ? "` become " : "` grows by ");
+    if (g->is_epochs) {
+        ts_put_u64(&r->what, rate);
+        ts_put(&r->what, " more a minute");
+    } else {
+        ts_put_size(&r->what, rate);
+        ts_put(&r->what, " a minute");
+    }
+    if (!g->is_epochs && g->kind != TS_COUNT_KINDS) {
+        ts_put(&r->what, ", mostly ");
+        put_objects_of(&r->what, g->kind);
+    }
+    put_evidence(&r->evidence, g);
+    if (ends) {
+        ts_put(&r->evidence, "; ");
+        ts_put(&r->evidence, limit);
+        ts_put(&r->evidence, " is full in ");
+        ts_put_duration(&r->evidence, left);
+    }
+    if (!g->is_leak)
+        ts_put(&r->advice, "May be a cache that fills, or more work than before: look again in a minute.");
+    else if (g->is_epochs || g->epochs_more)
+        ts_put(&r->advice, "Look for a way out of the phase that does not close or destroy its epoch or domain.");
+    else
+        ts_put(&r->advice, "Free what these lines allocate, or give it an epoch that ends.");
+    if (gr->v->stack_mean_bytes == 0) ts_put(&r->advice, " TSLAB_SAMPLE_STACKS=64K names the lines that allocate it.");
+    about(r, g->label, EPOCH_ACTIVE);
+    for (unsigned i = 0; i < g->sites; i++) r->at->site[i] = g->site[i] + 1;
+    end(r);
+}
+
+void ts_doctor(ts_view *v, uintptr_t token) {
     ts_finding *out = v->finding;
     report r = {.f = out};
+    growth_report gr = {&r, v};
+    if (token) ts_growth_look(v, token, grows, &gr);
     leaks(&r, v);
     old_epochs(&r, v);
     misuse(&r, &v->global);
@@ -312,6 +405,17 @@ static void put_most_open(ts_sink *s, const ts_view *v) {
     ts_put_duration(s, most->active_age_ns);
 }
 
+/* Of a program that is watched for less than growth takes to be seen, nothing is said to be sure. */
+static void put_nothing(ts_sink *s, const ts_view *v) {
+    if (v->is_watched && v->watched_ns >= WATCHED_ENOUGH) {
+        ts_put(s, "nothing found: ");
+        return;
+    }
+    ts_put(s, "nothing found yet, watched for ");
+    ts_put_duration(s, v->is_watched ? v->watched_ns : 0);
+    ts_put(s, " (what grows shows after 12 s; TSLAB_SHM=1 watches from the start): ");
+}
+
 const char *ts_severity_name(ts_severity severity) {
     return severity == TS_CRITICAL ? "critical" : severity == TS_WARNING ? "warning" : "info";
 }
@@ -331,10 +435,12 @@ int ts_render_doctor(ts_sink *s, const ts_view *v) {
         ts_put(s, "\n   advice:   ");
         ts_put(s, f[i].advice);
         ts_put(s, "\n");
-        if (f[i].has_label) ts_put_sites(s, v, f[i].label, f[i].state, SITES, SITE_FRAMES);
+        if (f[i].site[0] == 0 && f[i].has_label) ts_put_sites(s, v, f[i].label, f[i].state, SITES, SITE_FRAMES);
+        for (unsigned k = 0; k < SITES && f[i].site[k] - 1 < v->stack_rows; k++)
+            ts_put_site(s, v, f[i].site[k] - 1, SITE_FRAMES);
     }
     if (!n) {
-        ts_put(s, "nothing found: ");
+        put_nothing(s, v);
         put_count(s, v->global.live_objects, "live object", "live objects");
         ts_put(s, ", ");
         ts_put_size(s, v->global.committed_bytes);

@@ -3,6 +3,7 @@
 
 #include "os/env.h"
 #include "os/os.h"
+#include "stats/growth.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -131,6 +132,7 @@ static void in_child(void) {
 void ts_page_start(void) {
     static _Atomic uint32_t started;
     if (!is_wanted() || atomic_exchange(&started, 1)) return;
+    ts_growth_watch();
     start_or_say();
     if (page && pthread_atfork(NULL, NULL, in_child) != 0)
         fprintf(stderr, "tslab: TSLAB_SHM=1: children of fork will have no statistics page\n");

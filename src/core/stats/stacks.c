@@ -236,6 +236,13 @@ static void put_held(ts_sink *s, const SlabStackSample *row) {
     ts_put(s, row->samples == 1 ? " sample" : " samples");
 }
 
+void ts_put_site(ts_sink *s, const ts_view *v, unsigned row, unsigned frames) {
+    ts_put(s, "   site:     ");
+    put_held(s, &v->stack[row]);
+    ts_put(s, "\n");
+    put_frames(s, v, &v->stack[row], frames);
+}
+
 void ts_put_sites(ts_sink *s, const ts_view *v, const char *label, int state, unsigned stacks, unsigned frames) {
     for (unsigned i = 0; i < v->stack_rows && stacks > 0; i++) {
         const SlabStackSample *row = &v->stack[i];
@@ -243,10 +250,7 @@ void ts_put_sites(ts_sink *s, const ts_view *v, const char *label, int state, un
         memcpy(shown, row->label, sizeof shown);
         ts_shown_label(shown);
         if (row->state != state || strcmp(shown, label) != 0) continue;
-        ts_put(s, "   site:     ");
-        put_held(s, row);
-        ts_put(s, "\n");
-        put_frames(s, v, row, frames);
+        ts_put_site(s, v, i, frames);
         stacks--;
     }
 }

@@ -129,6 +129,8 @@ static void add_to_label(ts_label_stats *row, const ts_epoch *e, uint32_t state,
         row->class_objects[closed][k] += t->allocated - t->freed;
         row->class_bytes[closed][k] += b;
         live += t->allocated - t->freed;
+        if (!closed) row->active_allocated += t->allocated;
+        if (!closed) row->active_freed += t->freed;
         bytes += b;
         slabs += t->slabs;
     }
@@ -173,6 +175,8 @@ static void label_add(ts_label_stats *to, const ts_label_stats *from) {
         to->field += from->field;
     TS_STATS_LABEL(X)
 #undef X
+    to->active_allocated += from->active_allocated;
+    to->active_freed += from->active_freed;
     for (unsigned s = 0; s < 2; s++) {
         for (unsigned k = 0; k < TS_COUNT_KINDS; k++) {
             to->class_objects[s][k] += from->class_objects[s][k];
@@ -284,7 +288,7 @@ ts_view *ts_view_make(ts_allocator *a, uintptr_t token) {
         choose_epochs(b, view);
         ts_snapshot_epoch_slabs(a, view->epoch, view->epoch_rows);
         ts_view_stacks(view, a, token);
-        ts_doctor(view);
+        ts_doctor(view, token);
         view->took_ns = ts_os->wall_ns() - view->taken_ns;
     } else {
         ts_view_free(view);

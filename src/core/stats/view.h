@@ -31,6 +31,8 @@ typedef struct ts_finding {
     char label[SLAB_LABEL_BYTES]; /* has_label: the epochs it is about */
     int32_t state;                /* theirs */
     uint32_t has_label;
+    uint32_t site[3]; /* the stacks to show: a row of the view + 1; all 0: the largest of that label and state */
+    uint32_t unused;
     char what[256];     /* what is wrong, in a sentence */
     char evidence[256]; /* the figures it rests on */
     char advice[256];
@@ -43,6 +45,7 @@ typedef struct ts_label_stats {
 #define X(field, ...) uint64_t field;
     TS_STATS_LABEL(X)
 #undef X
+    uint64_t active_allocated, active_freed;   /* objects, there ever were in the epochs that are open */
     uint64_t class_objects[2][TS_COUNT_KINDS]; /* live; 0: open epochs, 1: closed ones */
     uint64_t class_bytes[2][TS_COUNT_KINDS];
 } ts_label_stats;
@@ -74,6 +77,8 @@ typedef struct ts_view {
     uint32_t stack_rows, module_rows;
     SlabStackSample stack[TS_VIEW_STACKS]; /* most bytes first */
     ts_stack_module module[TS_VIEW_MODULES];
+    uint64_t watched_ns; /* is_watched: for how long, which says what growth can be seen */
+    uint32_t is_watched, unused;
     uint64_t finding_count;
     ts_finding finding[TS_FINDINGS]; /* worst first */
 } ts_view;
@@ -118,11 +123,13 @@ void ts_render_stacks(ts_sink *sink, const ts_view *view);
 /* The largest stacks of the epochs of a label in a state: `stacks` of them with `frames` lines each, which begin with
    "      at ". A line names the file and the address in it; tools put the line of the source in its place. */
 void ts_put_sites(ts_sink *sink, const ts_view *view, const char *label, int state, unsigned stacks, unsigned frames);
+/* That stack of the view, the same way. */
+void ts_put_site(ts_sink *sink, const ts_view *view, unsigned row, unsigned frames);
 
 /* ---- doctor ---------------------------------------------------------------------------------------------------- */
 
-/* Fills the findings of a view from its other figures. */
-void ts_doctor(ts_view *view);
+/* Fills the findings of a view from its other figures and, token not 0, the history of that allocator (growth.h). */
+void ts_doctor(ts_view *view, uintptr_t token);
 const char *ts_severity_name(ts_severity severity);
 /* As text. Returns the worst severity, -1 if there is nothing. */
 int ts_render_doctor(ts_sink *sink, const ts_view *view);

@@ -292,7 +292,7 @@ static ts_label_stats *one_label(const char *label) {
 
 /* Findings of that name that the doctor makes of the figures. */
 static const ts_finding *found(const char *id) {
-    ts_doctor(&made_up);
+    ts_doctor(&made_up, 0);
     for (unsigned i = 0; i < made_up.finding_count; i++)
         if (strcmp(made_up.finding[i].id, id) == 0) return &made_up.finding[i];
     return NULL;

@@ -1,0 +1,79 @@
+#define _GNU_SOURCE
+#include "stats/room.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <string.h>
+#include <unistd.h>
+
+#define CGROUPS "/sys/fs/cgroup"
+
+/* The beginning of a file, with an end. false: it is not there. */
+static bool read_text(const char *path, char *text, size_t bytes) {
+    int before = errno, fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd >= 0 ? read(fd, text, bytes - 1) : -1;
+    if (fd >= 0) (void)close(fd);
+    errno = before;
+    if (n < 0) return false;
+    text[n] = 0;
+    return true;
+}
+
+/* The number at text; false: there is none ("max"). */
+static bool number(const char *text, uint64_t *out) {
+    uint64_t n = 0;
+    while (*text == ' ' || *text == '\t') text++;
+    if (*text < '0' || *text > '9') return false;
+    for (; *text >= '0' && *text <= '9'; text++) n = n * 10 + (uint64_t)(*text - '0');
+    *out = n;
+    return true;
+}
+
+static bool read_number(const char *directory, const char *file, uint64_t *out) {
+    char path[512], text[64];
+    size_t a = strlen(directory), b = strlen(file);
+    if (a + b >= sizeof path) return false;
+    memcpy(path, directory, a);
+    memcpy(path + a, file, b + 1);
+    return read_text(path, text, sizeof text) && number(text, out);
+}
+
+/* Of the process's cgroup (version 2) and those that it is in. */
+static uint64_t room_of_cgroups(void) {
+    char text[512], path[512] = CGROUPS;
+    uint64_t room = UINT64_MAX, limit, used;
+    if (!read_text("/proc/self/cgroup", text, sizeof text)) return room;
+    const char *at = strstr(text, "0::/");
+    if (!at) return room;
+    size_t n = strcspn(at + 3, "\n"), root = strlen(CGROUPS);
+    if (root + n >= sizeof path) return room;
+    memcpy(path + root, at + 3, n);
+    path[root + n] = 0;
+    for (;;) {
+        size_t length = strlen(path);
+        while (length > root && path[length - 1] == '/') path[--length] = 0;
+        if (read_number(path, "/memory.max", &limit) && read_number(path, "/memory.current", &used)) {
+            uint64_t left = limit > used ? limit - used : 0;
+            if (left < room) room = left;
+        }
+        char *slash = strrchr(path, '/');
+        if (length <= root || !slash) return room;
+        *slash = 0;
+    }
+}
+
+static uint64_t room_of_machine(void) {
+    static const char key[] = "MemAvailable:";
+    char text[1024];
+    uint64_t kib = 0;
+    if (!read_text("/proc/meminfo", text, sizeof text)) return UINT64_MAX;
+    const char *at = strstr(text, key);
+    return at && number(at + sizeof key - 1, &kib) ? kib << 10 : UINT64_MAX;
+}
+
+uint64_t ts_room_bytes(const char **what) {
+    uint64_t machine = room_of_machine(), cgroups = room_of_cgroups();
+    *what = cgroups < machine ? "the memory limit of the cgroup" : "the machine's memory";
+    return cgroups < machine ? cgroups : machine;
+}

@@ -1,0 +1,11 @@
+/* How much more memory the process can have. */
+#ifndef TS_STATS_ROOM_H
+#define TS_STATS_ROOM_H
+
+#include <stdint.h>
+
+/* The least of what the machine has available and what its cgroups leave; *what says which, in words. UINT64_MAX: the
+   system does not say. Reads /proc and /sys; no lock, no malloc. */
+uint64_t ts_room_bytes(const char **what);
+
+#endif
