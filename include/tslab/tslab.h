@@ -117,7 +117,8 @@ typedef enum SlabHugePages {
  *
  *     tslab: slab_free: pointer 0x7f1c3720c070: freed already (class 112, epoch 4194307 "request")
  *
- * It is written by one write(2), without allocating. Where no allocator is known (a value that is none), the mode is
+ * Under AddressSanitizer further lines say where the object came from (SLAB_TOOLS_ON). Each is written by one write(2), without
+ * allocating. Where no allocator is known (a value that is none), the mode is
  * that of TSLAB_ON_MISUSE.
  */
 typedef enum SlabOnMisuse {
@@ -126,10 +127,13 @@ typedef enum SlabOnMisuse {
     SLAB_MISUSE_ABORT = 2,  /* one line on stderr, then abort() */
 } SlabOnMisuse;
 
-/* What AddressSanitizer (where the library is built with it) and Valgrind's memcheck are told. */
+/* What AddressSanitizer, if the program is built with it, and Valgrind's memcheck are told. Their reports then say where
+   an object was allocated and where its lifetime ended (docs/debugging.md). Elsewhere all of these are the same. */
 typedef enum SlabMemoryTools {
-    SLAB_TOOLS_ON = 0,  /* of every object: use after free and overflow are reported (default) */
-    SLAB_TOOLS_OFF = 1, /* nothing: faster under these tools; elsewhere both are the same */
+    SLAB_TOOLS_ON = 0,    /* of every object: use after free and overflow are reported (default) */
+    SLAB_TOOLS_OFF = 1,   /* nothing: faster under these tools */
+    SLAB_TOOLS_LEAKS = 2, /* as ON; under AddressSanitizer, stderr has what is still live when the process ends and
+                             where it was allocated. Memcheck reports leaks in any case, unless OFF */
 } SlabMemoryTools;
 
 /*
@@ -170,7 +174,7 @@ typedef struct SlabOptions {
                                   Costs five or six system calls (one madvise and two mprotect to allocate; one,
                                   and one or two madvise, to free), 32 KiB of address space and budget each, and,
                                   while it is live, two mappings, of which Linux allows a process 65530; default 0 */
-    int memory_tools;     /* TSLAB_TOOLS=on|off: a SlabMemoryTools. With these tools slab_usable_size() is
+    int memory_tools;     /* TSLAB_TOOLS=on|off|leaks: a SlabMemoryTools. With these tools slab_usable_size() is
                                   the size asked for */
     size_t sample_stacks; /* TSLAB_SAMPLE_STACKS: keep the call stack of one allocation in so many bytes on average
                                   while its object lives, see slab_stacks(); 0 none (default). Allocations of this

@@ -154,6 +154,19 @@ static void after_allocator(void) {
     reads(p + 8);
 }
 
+/* Refused, and told by on_misuse. */
+static void free_twice(void) {
+    char *p = makes_object(64);
+    ends_object(p);
+    must(!slab_free(a, p), "freed twice");
+}
+
+static void grown(void) {
+    char *p = slab_realloc(a, makes_object(50), 60);
+    must(p != NULL, "slab_realloc");
+    reads(p + 60);
+}
+
 static void beyond(void) {
     char *p = makes_object(61);
     reads(p + 61);
@@ -238,6 +251,8 @@ static const struct {
     {"after_epoch_of_thread", after_epoch_of_thread},
     {"after_domain_and_next", after_domain_and_next},
     {"after_allocator", after_allocator},
+    {"free_twice", free_twice},
+    {"grown", grown},
     {"beyond", beyond},
     {"leaks", leaks},
     {"leaks_beside_thread", leaks_beside_thread},

@@ -18,7 +18,7 @@ struct attempt {
 
 static void commit(void *argument) {
     const struct attempt *attempt = argument;
-    SlabOptions options = {.size = sizeof options, .on_misuse = attempt->on_misuse};
+    SlabOptions options = {.size = sizeof options, .on_misuse = attempt->on_misuse, .memory_tools = SLAB_TOOLS_OFF};
     SlabAllocator *allocator = slab_allocator_create_ex(&options);
     void *object = slab_malloc(allocator, 64);
     void *kept = slab_malloc(allocator, 64);

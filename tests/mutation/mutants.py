@@ -4058,4 +4058,28 @@ MUTANTS = [
         "new": "        g.is_leak = level > 0 || is_kept(&g)",
         "tests": ["unit.stats.growth"],
     },
+    {
+        "name": "origin-end-by-who-empties",
+        "protocol": "origin.h",
+        "file": "src/core/heap/origin.c",
+        "old": "    return ts_load_acquire(&e->epoch) == epoch ? ts_load_relaxed(&e->call) : present;\n",
+        "new": "    return ts_load_acquire(&e->epoch) == epoch ? present : present;\n",
+        "tests": ["unit.heap.origin"],
+    },
+    {
+        "name": "origin-remembers-what-was-in-the-place",
+        "protocol": "origin.h",
+        "file": "src/core/heap/origin.c",
+        "old": "    forget(place + 1, usable / 16 - 1);\n",
+        "new": "    if (usable < 32) forget(place + 1, usable / 16 - 1);\n",
+        "tests": ["unit.heap.origin"],
+    },
+    {
+        "name": "origin-ends-twice",
+        "protocol": "origin.h",
+        "file": "src/core/heap/origin.c",
+        "old": "    if (!(born & NOTE_THERE) || (born & NOTE_ENDED)) return;\n",
+        "new": "    if (!(born & NOTE_THERE)) return;\n",
+        "tests": ["unit.heap.origin"],
+    },
 ]

@@ -27,7 +27,7 @@
     X(poison_on_free, "TSLAB_POISON", WORD, "0|1", 0)                  \
     X(record_rss, "TSLAB_RECORD_RSS", WORD, "0|1", 0)                  \
     X(guard_spans, "TSLAB_GUARD", WORD, "0|1", 0)                      \
-    X(memory_tools, "TSLAB_TOOLS", WORD, "on|off", 0)                  \
+    X(memory_tools, "TSLAB_TOOLS", WORD, "on|off|leaks", 0)            \
     X(sample_stacks, "TSLAB_SAMPLE_STACKS", SIZE, NULL, 0)             \
     X(background, "TSLAB_BACKGROUND", WORD, "0|1", 0)
 

@@ -4,6 +4,7 @@
 #include "api/background.h"
 #include "base/assert.h"
 #include "base/line.h"
+#include "epoch/listen.h"
 #include "epoch/sample.h"
 #include "epoch/stacks.h"
 #include "epoch/tree.h"
@@ -175,6 +176,7 @@ static bool start_locked(void) {
             return false;
         }
         ts_care_start();
+        if (ts_care_on_asan) ts_listen_start();
         ts_class_init();
         ts_slab_init_templates();
         ts_pool_init();
@@ -185,7 +187,7 @@ static bool start_locked(void) {
         if (!ts_heap_init()) return false;
         ts_epoch_init();
         ts_domain_init();
-        if (ts_care_on_memcheck()) ts_leaks_start(ts_domain_show_cleanups);
+        ts_leaks_start(ts_domain_show_cleanups);
         tables_made = true;
     }
     if (!hooks_made) {
@@ -217,6 +219,7 @@ bool ts_runtime_start(void) {
     bool first;
     int before = errno;
     ts_os_stay_loaded();
+    ts_care_prepare();
     bool done = start(&first);
     if (first) ts_page_start();
     errno = done ? before : ENOMEM;
@@ -272,7 +275,8 @@ ts_allocator *ts_allocator_make(const ts_settings *settings) {
     a->token = (uintptr_t)id;
     a->settings = *settings;
     a->care = (uint8_t)((settings->poison_on_free ? TS_CARE_FILL : 0) |
-                        (ts_care_tools && settings->memory_tools == SLAB_TOOLS_ON ? TS_CARE_MARK : 0));
+                        (ts_care_tools && settings->memory_tools != SLAB_TOOLS_OFF ? TS_CARE_MARK : 0));
+    if (settings->memory_tools == SLAB_TOOLS_LEAKS) ts_listen_for_leaks();
     ts_stacks_set_rate(a, settings->sample_stacks);
     ts_store_relaxed(&a->budget_bytes, settings->budget_bytes);
     ts_retain_init(&a->retain, settings->retain_bytes / TS_UNIT_BYTES,

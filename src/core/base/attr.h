@@ -72,6 +72,13 @@
 #define TS_AT_LOAD
 #endif
 
+/* Runs when the process ends, after the destructors of a program that is linked with the library statically. */
+#if defined(__GNUC__) || defined(__clang__)
+#define TS_AT_END __attribute__((destructor(101)))
+#else
+#define TS_AT_END
+#endif
+
 #define TS_CACHE_LINE 64u
 
 #endif

@@ -306,6 +306,7 @@ static ts_heap *prepare(uintptr_t token, ts_allocator **allocator) {
         errno = EINVAL;
         return NULL;
     }
+    ts_care_call(*allocator);
     return ts_heap_mine();
 }
 

@@ -222,21 +222,26 @@ static void add_finding(ts_line *line, uintptr_t allocator, const place *at) {
     add_details(line, at);
 }
 
-void ts_diagnose_pointer(ts_line *line, uintptr_t allocator, const void *p) {
+static bool find(const void *p, place *at) {
     uint32_t unit;
     uint64_t entry;
     const void *down = (const void *)((uintptr_t)p & ~(uintptr_t)15);
-    if (!ts_locate(down, &unit, &entry)) {
-        if (ts_is_data(p)) {
-            ts_line_text(line, "in memory that holds no object");
-            return;
-        }
-        ts_line_text(line, "not memory of temporal-slab");
-        return;
-    }
-    uint32_t offset = (uint32_t)((entry & (TS_UNIT_ENTRIES - 1)) * 16 + ((uintptr_t)p & 15));
-    place at = look_at(unit, offset);
-    add_finding(line, allocator, &at);
+    if (!ts_locate(down, &unit, &entry)) return false;
+    *at = look_at(unit, (uint32_t)((entry & (TS_UNIT_ENTRIES - 1)) * 16 + ((uintptr_t)p & 15)));
+    return true;
+}
+
+void ts_diagnose_pointer(ts_line *line, uintptr_t allocator, const void *p) {
+    place at;
+    if (find(p, &at))
+        add_finding(line, allocator, &at);
+    else
+        ts_line_text(line, ts_is_data(p) ? "in memory that holds no object" : "not memory of temporal-slab");
+}
+
+void ts_diagnose_details(ts_line *line, const void *p) {
+    place at;
+    if (find(p, &at)) add_details(line, &at);
 }
 
 static uint32_t handle_kind(SlabHandle handle) {

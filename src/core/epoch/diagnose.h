@@ -10,6 +10,8 @@
 
 /* Adds what is wrong with it, and in brackets the class and the epoch where they are known. */
 void ts_diagnose_pointer(ts_line *line, uintptr_t allocator, const void *p);
+/* Adds the brackets alone, of an address in the region. */
+void ts_diagnose_details(ts_line *line, const void *p);
 void ts_diagnose_handle(ts_line *line, uintptr_t allocator, SlabHandle handle);
 /* Adds the epoch's id, its label while it is known, and what became of it. */
 void ts_diagnose_epoch(ts_line *line, EpochId id);

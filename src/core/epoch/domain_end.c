@@ -4,6 +4,7 @@
 #include "epoch/tree.h"
 
 #include "epoch/blocks.h"
+#include "heap/care.h"
 #include "heap/ended.h"
 
 #include <errno.h>
@@ -186,6 +187,7 @@ static ts_epoch *lock_quiet(ts_domain *d, uint64_t id) {
    done. */
 static bool destroy_at_once(ts_domain *d, uint64_t id) {
     if (ts_load_relaxed(&d->ends_epoch) != TS_EPOCH_ENDS || ts_domain_is_entered(id)) return false;
+    ts_care_call_ends(ts_load_relaxed(&d->allocator), ts_load_relaxed(&d->epoch));
     ts_epoch *epoch = lock_quiet(d, id);
     if (!epoch) return false;
     end_use(d);

@@ -2,6 +2,7 @@
 /* Modelled in tests/model: hold, exit, epoch, orders. */
 #include "base/probe.h"
 #include "epoch/blocks.h"
+#include "heap/care.h"
 #include "heap/foreign.h"
 #include "os/os.h"
 
@@ -75,6 +76,7 @@ static void kill_locked(ts_epoch *epoch) {
 }
 
 bool ts_epoch_destroy(ts_allocator *allocator, EpochId id) {
+    ts_care_call_ends(allocator, id);
     ts_epoch *epoch = ts_epoch_find_locked(allocator, id);
     if (!epoch) return false;
     ts_epoch_destroy_locked(epoch);
@@ -318,6 +320,7 @@ void ts_epoch_leave_empty(ts_allocator *allocator, EpochId id) {
 }
 
 bool ts_epoch_reset(ts_allocator *allocator, EpochId id, uint64_t *units_freed) {
+    ts_care_call_ends(allocator, id);
     ts_epoch *epoch = ts_epoch_find_locked(allocator, id);
     if (!epoch || ts_load_relaxed(&epoch->state) != EPOCH_ACTIVE) {
         if (epoch) ts_epoch_release(epoch);

@@ -183,10 +183,16 @@ static bool free_fast_again(ts_heap *heap, uintptr_t token, uint32_t unit, uint6
     return r.freed;
 }
 
+TS_COLD static void take_call(uintptr_t token) {
+    const ts_allocator *allocator = ts_allocator_find(token);
+    if (allocator) ts_care_call(allocator);
+}
+
 bool ts_free(uintptr_t token, void *p, uint32_t generation) {
     uint32_t unit;
     uint64_t entry;
     if (!ts_locate(p, &unit, &entry)) return false;
+    if (TS_UNLIKELY(ts_care_on_asan)) take_call(token);
     ts_heap *heap = ts_thread.heap;
     ts_timing timing = {0};
     verdict v = AGAIN;

@@ -2,6 +2,7 @@
 
 #include "base/probe.h"
 #include "epoch/diagnose.h"
+#include "epoch/listen.h"
 
 #include <stdlib.h>
 
@@ -15,8 +16,10 @@ TS_RACY static int mode_of(uintptr_t token) {
     return a ? a->settings.on_misuse : ts_load_relaxed(&ts_misuse_default);
 }
 
-static void tell(ts_line *line, int mode) {
+/* p: an object, where it came from is told too if that is kept; NULL: none. */
+static void tell(ts_line *line, int mode, const void *p) {
     ts_line_write(line);
+    if (TS_UNLIKELY(ts_origin_is_kept) && p) ts_listen_tell(p);
     if (mode == SLAB_MISUSE_ABORT) abort();
 }
 
@@ -48,7 +51,7 @@ void ts_misuse(uintptr_t token, const char *call, const void *p, const SlabHandl
         ts_line_text(&line, ": ");
         ts_diagnose_pointer(&line, token, p);
     }
-    tell(&line, mode);
+    tell(&line, mode, p);
 }
 
 void ts_misuse_foreign(const char *call, const void *p) {
@@ -61,7 +64,7 @@ void ts_misuse_foreign(const char *call, const void *p) {
     ts_line_hex(&line, (uintptr_t)p);
     ts_line_text(&line, ": ");
     ts_diagnose_pointer(&line, 0, p);
-    tell(&line, mode);
+    tell(&line, mode, p);
 }
 
 void ts_misuse_because(uintptr_t token, const char *call, const void *p, const char *why) {
@@ -73,7 +76,7 @@ void ts_misuse_because(uintptr_t token, const char *call, const void *p, const c
     ts_line_hex(&line, (uintptr_t)p);
     ts_line_text(&line, ": ");
     ts_line_text(&line, why);
-    tell(&line, mode);
+    tell(&line, mode, NULL);
 }
 
 int ts_misuse_mode(uintptr_t token) { return mode_of(token); }
@@ -101,7 +104,7 @@ void ts_misuse_domain(const char *call, uint64_t id, const char *why) {
         ts_diagnose_epoch(&line, ts_load_relaxed(&d->epoch));
         ts_line_text(&line, ")");
     }
-    tell(&line, mode);
+    tell(&line, mode, NULL);
 }
 
 void ts_misuse_written_free(uintptr_t token, const void *at) {
@@ -113,7 +116,7 @@ void ts_misuse_written_free(uintptr_t token, const void *at) {
     ts_line_hex(&line, (uintptr_t)at);
     ts_line_text(&line,
                  ": written after its object was freed or its epoch had ended, in a slab that is taken again now");
-    tell(&line, mode);
+    tell(&line, mode, NULL);
 }
 
 void ts_misuse_written(uintptr_t token, const void *p, uint64_t at, uint32_t kind, uint64_t bytes, EpochId epoch,
@@ -131,5 +134,5 @@ void ts_misuse_written(uintptr_t token, const void *p, uint64_t at, uint32_t kin
     ts_line_text(&line, ", ");
     ts_diagnose_epoch(&line, epoch);
     ts_line_text(&line, ")");
-    tell(&line, mode);
+    tell(&line, mode, NULL);
 }

@@ -87,8 +87,10 @@ ts_tally ts_block_tally(const ts_block *block, uint32_t cls) {
 }
 
 /* Slabs whose objects died together, linked by next. */
-static void end_slabs(const ts_allocator *allocator, uint32_t unit) {
-    for (; unit; unit = ts_slab_at(unit)->next) ts_care_end(allocator, ts_unit_address(unit), TS_UNIT_BYTES);
+static void end_slabs(const ts_block *block, uint32_t unit) {
+    EpochId epoch = ts_load_relaxed(&block->epoch_id);
+    for (; unit; unit = ts_slab_at(unit)->next)
+        ts_care_end(block->share->allocator, ts_unit_address(unit), TS_UNIT_BYTES, epoch);
 }
 
 static void keep_slabs(ts_share *share, unsigned part, const ts_warm *list) {
@@ -103,7 +105,7 @@ TS_NOINLINE static void end_churn(ts_churn_block *block) {
         unsigned cls = ts_ctz64(left);
         ts_bin *bin = &block->bin[cls];
         ts_warm chain = {bin->head, bin->head ? ts_slab_at(bin->head)->prev : 0, 0};
-        if (TS_UNLIKELY(block->b.share->allocator->care)) end_slabs(block->b.share->allocator, bin->head);
+        if (TS_UNLIKELY(block->b.share->allocator->care)) end_slabs(&block->b, bin->head);
         ts_store_relaxed(&chain.count, ts_load_relaxed(&bin->slabs));
         ts_warm_splice(&lists[ts_class_part(cls)], &chain);
         ts_share_fold(block->b.share, cls, bin_tally(bin).allocated);
@@ -133,8 +135,7 @@ void ts_block_end(ts_heap *heap, ts_block *block) {
     /* Shut, on no epoch's list, and its heap held: nobody else changes the key. release: as ts_block_kill. */
     if (ts_era(block) == ts_load_relaxed(&block->era)) ts_store_release(&block->key, ts_era(block) + 1);
     if (block->scope) {
-        const ts_allocator *allocator = block->share->allocator;
-        if (TS_UNLIKELY(allocator->care)) end_slabs(allocator, ts_scope(block)->head);
+        if (TS_UNLIKELY(block->share->allocator->care)) end_slabs(block, ts_scope(block)->head);
         end_scope(heap, ts_scope(block));
     } else {
         end_churn(ts_churn(block));

@@ -1,11 +1,11 @@
 #include "heap/care.h"
 
+#include "heap/origin.h"
+#include "heap/tools.h"
+#include "os/stack.h"
+
 #include <string.h>
 
-#if TS_CARE_ASAN
-#include <sanitizer/asan_interface.h>
-#include <sanitizer/lsan_interface.h>
-#endif
 #if defined(TSLAB_VALGRIND)
 #include <valgrind/memcheck.h>
 #endif
@@ -13,6 +13,7 @@
 #define POISON 0xdb
 
 bool ts_care_tools;
+bool ts_care_on_asan;
 static bool on_memcheck; /* constant after ts_care_start */
 
 /* Other tools of Valgrind do not know the request, and answer 0 like no tool at all. */
@@ -25,38 +26,60 @@ bool ts_care_on_memcheck(void) {
 #endif
 }
 
+static bool is_asan_there(void) {
+#if TS_HAS_WEAK
+    return __asan_poison_memory_region && __asan_unpoison_memory_region && __asan_address_is_poisoned;
+#else
+    return false;
+#endif
+}
+
+void ts_care_prepare(void) {
+    if (is_asan_there()) ts_os_stack_prepare();
+}
+
 void ts_care_start(void) {
     on_memcheck = ts_care_on_memcheck();
-    ts_care_tools = TS_CARE_ASAN || on_memcheck;
-#if TS_CARE_ASAN
+    ts_care_on_asan = is_asan_there();
+#if TS_HAS_WEAK
     /* What only objects point to is no leak. */
     const ts_part *n = &ts_region.part[TS_NORMAL], *s = &ts_region.part[TS_SMALL];
-    __lsan_register_root_region(n->base, (size_t)(n->units + s->units) * TS_UNIT_BYTES);
+    if (__lsan_register_root_region)
+        __lsan_register_root_region(n->base, (size_t)(n->units + s->units) * TS_UNIT_BYTES);
 #endif
+    ts_care_tools = ts_care_on_asan || on_memcheck;
+    if (ts_care_on_asan) ts_origin_start();
 }
 
 /* ---- the tools ------------------------------------------------------------------------------------------ */
 
-static void forbid(void *at, size_t bytes) {
-#if TS_CARE_ASAN
-    __asan_poison_memory_region(at, bytes);
+#if TS_HAS_WEAK
+static void asan_forbid(const void *at, size_t bytes) {
+    if (ts_care_on_asan) __asan_poison_memory_region(at, bytes);
+}
+static void asan_allow(const void *at, size_t bytes) {
+    if (ts_care_on_asan) __asan_unpoison_memory_region(at, bytes);
+}
+#else
+static void asan_forbid(const void *at, size_t bytes) { (void)at, (void)bytes; }
+static void asan_allow(const void *at, size_t bytes) { (void)at, (void)bytes; }
 #endif
+
+static void forbid(void *at, size_t bytes) {
+    asan_forbid(at, bytes);
 #if defined(TSLAB_VALGRIND)
     if (on_memcheck) (void)VALGRIND_MAKE_MEM_NOACCESS(at, bytes);
 #endif
-    (void)at, (void)bytes;
 }
 
 /* defined: its bytes may be read before they are written. */
 static void allow(void *at, size_t bytes, bool defined) {
-#if TS_CARE_ASAN
-    __asan_unpoison_memory_region(at, bytes);
-#endif
+    asan_allow(at, bytes);
 #if defined(TSLAB_VALGRIND)
     if (on_memcheck && defined) (void)VALGRIND_MAKE_MEM_DEFINED(at, bytes);
     if (on_memcheck && !defined) (void)VALGRIND_MAKE_MEM_UNDEFINED(at, bytes);
 #endif
-    (void)at, (void)bytes, (void)defined;
+    (void)defined;
 }
 
 /* What is live in it is freed here, to memcheck too: it says later where. (Of a pool that is only destroyed it forgets all.) */
@@ -109,9 +132,10 @@ void ts_care_begin_tools(const ts_allocator *allocator, void *at, size_t bytes, 
     }
 }
 
-void ts_care_end(const ts_allocator *allocator, void *at, size_t bytes) {
+void ts_care_end(const ts_allocator *allocator, void *at, size_t bytes, EpochId epoch) {
     ts_care_fill(allocator, at, bytes);
     if (allocator->care & TS_CARE_MARK) {
+        ts_origin_ended_with(at, bytes, epoch);
         end_pool(at);
         forbid(at, bytes);
     }
@@ -119,6 +143,7 @@ void ts_care_end(const ts_allocator *allocator, void *at, size_t bytes) {
 
 void ts_care_span_end(const ts_allocator *allocator, void *at, size_t bytes) {
     if (!(allocator->care & TS_CARE_MARK)) return;
+    ts_origin_ended(at);
     end_pool(at);
     forbid(at, bytes);
 }
@@ -146,6 +171,7 @@ size_t ts_care_allocated(const ts_allocator *allocator, void *home, void *p, siz
         size = marked_size(size);
         forbid((char *)p + size / 16 * 16, usable - size / 16 * 16);
         allow(p, size, false);
+        ts_origin_born(p, size, usable);
 #if defined(TSLAB_VALGRIND)
         if (on_memcheck) VALGRIND_MEMPOOL_ALLOC(home, p, size);
 #endif
@@ -164,7 +190,9 @@ void ts_care_freed(const ts_allocator *allocator, void *home, void *p, size_t us
 #endif
     (void)home;
     ts_care_fill(allocator, p, usable);
-    if (allocator->care & TS_CARE_MARK) forbid(p, usable);
+    if (!(allocator->care & TS_CARE_MARK)) return;
+    ts_origin_ended(p);
+    forbid(p, usable);
 }
 
 void ts_care_resized(const ts_allocator *allocator, void *home, void *p, size_t size, size_t usable) {
@@ -172,9 +200,6 @@ void ts_care_resized(const ts_allocator *allocator, void *home, void *p, size_t 
     size_t before = ts_care_size(allocator, p, usable), after = marked_size(size);
     if (after < before) {
         forbid((char *)p + after / 16 * 16, usable - after / 16 * 16);
-#if TS_CARE_ASAN
-        __asan_unpoison_memory_region(p, after);
-#endif
 #if defined(TSLAB_VALGRIND)
         if (on_memcheck) {
             /* The first bytes of the last granule stay what they are. */
@@ -183,9 +208,10 @@ void ts_care_resized(const ts_allocator *allocator, void *home, void *p, size_t 
 #endif
     } else if (after > before) {
         allow((char *)p + before, after - before, false);
-#if TS_CARE_ASAN
-        __asan_unpoison_memory_region(p, after);
-#endif
+    }
+    if (after != before) {
+        asan_allow(p, after);
+        ts_origin_resized(p, size);
     }
 #if defined(TSLAB_VALGRIND)
     if (on_memcheck && after != before) VALGRIND_MEMPOOL_CHANGE(home, p, p, after);
@@ -193,16 +219,19 @@ void ts_care_resized(const ts_allocator *allocator, void *home, void *p, size_t 
     (void)home;
 }
 
-#if TS_CARE_ASAN || defined(TSLAB_VALGRIND)
+/* Of an allocator that marks: one of the two listens. */
 static bool is_allowed(const char *at) {
-#if TS_CARE_ASAN
-    return !__asan_address_is_poisoned(at);
-#else
+#if TS_HAS_WEAK
+    if (ts_care_on_asan) return !__asan_address_is_poisoned(at);
+#endif
+#if defined(TSLAB_VALGRIND)
     char bits;
     return VALGRIND_GET_VBITS(at, &bits, 1) == 1;
+#else
+    (void)at;
+    return true;
 #endif
 }
-#endif
 
 /*
  * The bytes that are allowed come first: the border is found by halving. One byte at a time, as another thread
@@ -211,7 +240,6 @@ static bool is_allowed(const char *at) {
  */
 size_t ts_care_size(const ts_allocator *allocator, const void *p, size_t usable) {
     if (!(allocator->care & TS_CARE_MARK)) return usable;
-#if TS_CARE_ASAN || defined(TSLAB_VALGRIND)
     size_t low = 0, high = usable;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
@@ -221,8 +249,4 @@ size_t ts_care_size(const ts_allocator *allocator, const void *p, size_t usable)
             high = middle;
     }
     return low;
-#else
-    (void)p;
-    return usable;
-#endif
 }

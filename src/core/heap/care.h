@@ -4,8 +4,8 @@
  * allocations and frees comes by the slow path, which calls these; the fast paths know nothing of it.
  *
  *     FILL   poison_on_free: what is free is filled with 0xDB, and looked at when it is given out again.
- *     MARK   AddressSanitizer (if the library is built with it) or Valgrind's memcheck (if it runs there) is told of
- *            every object: all else in a slab or span is inaccessible: freed slots, places never given out, the
+ *     MARK   AddressSanitizer or Valgrind's memcheck is told of every object, if the process runs with it (tools.h); for the first
+ *            it is kept where each came from (origin.h). All else in a slab or span is inaccessible: freed slots, places never given out, the
  *            end of a slab, and what of a slot lies beyond the bytes asked for.
  *
  * Memory in nobody's slab stays as it was marked last. Whoever takes it marks it anew, also an allocator without MARK,
@@ -15,24 +15,17 @@
 #define TS_HEAP_CARE_H
 
 #include "heap/allocator.h"
-
-#if defined(__SANITIZE_ADDRESS__)
-#define TS_CARE_ASAN 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define TS_CARE_ASAN 1
-#endif
-#endif
-#ifndef TS_CARE_ASAN
-#define TS_CARE_ASAN 0
-#endif
+#include "heap/origin.h"
+#include "heap/tools.h"
 
 enum { TS_CARE_FILL = 1, TS_CARE_MARK = 2 };
 #define TS_CARE_CLEAN SIZE_MAX
 
-/* Whether a tool listens; constant after ts_care_start. */
-extern bool ts_care_tools;
+/* Whether a tool listens, and whether it is AddressSanitizer; constant after ts_care_start. */
+extern TS_HIDDEN bool ts_care_tools, ts_care_on_asan;
 
+/* Before that, holding nothing: it may load a library. */
+void ts_care_prepare(void);
 /* Once, after the region is there. */
 void ts_care_start(void);
 /* Whether memcheck runs the process: before ts_care_start too. */
@@ -44,10 +37,18 @@ void ts_care_begin_tools(const ts_allocator *allocator, void *at, size_t bytes, 
 static inline void ts_care_begin(const ts_allocator *allocator, void *at, size_t bytes, bool fill) {
     if (TS_UNLIKELY(ts_care_tools || allocator->care)) ts_care_begin_tools(allocator, at, bytes, fill);
 }
-/* All objects of the slab or span have died at once. */
-void ts_care_end(const ts_allocator *allocator, void *at, size_t bytes);
+/* All objects of the slab have died at once, with their epoch. */
+void ts_care_end(const ts_allocator *allocator, void *at, size_t bytes, EpochId epoch);
 /* The same for a span, which was freed or died with its epoch; filling is for what stays warm (ts_span_release). */
 void ts_care_span_end(const ts_allocator *allocator, void *at, size_t bytes);
+
+/* Where a call of the program begins that allocates, or ends what is live: before anything is held. */
+static inline void ts_care_call(const ts_allocator *allocator) {
+    if (TS_UNLIKELY(allocator->care & TS_CARE_MARK) && ts_care_on_asan) ts_origin_take();
+}
+static inline void ts_care_call_ends(const ts_allocator *allocator, EpochId epoch) {
+    if (TS_UNLIKELY(allocator->care & TS_CARE_MARK) && ts_care_on_asan) ts_origin_take_end(epoch);
+}
 
 /* The rest: only with allocator->care. `home` is the start of the slab or span, `usable` the bytes of the slot. */
 

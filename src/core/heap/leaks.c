@@ -2,20 +2,35 @@
 #include "heap/leaks.h"
 
 #include "base/bits.h"
+#include "heap/care.h"
 #include "os/os.h"
 #include "region/lines.h"
 #include "region/pool.h"
+
+#include <stdlib.h>
+
+#define KEPT_BYTES ((size_t)1 << 20)
+
+static void (*show)(void (*keep)(void *)); /* constant after ts_leaks_start */
+static void **kept;                        /* [KEPT_BYTES] the same; the tool reads it */
+static size_t kept_count;
+
+static bool make_room(void) {
+    kept = ts_os->reserve(KEPT_BYTES);
+    return kept && ts_os->commit(kept, KEPT_BYTES);
+}
+
+static void keep(void *pointer) {
+    if (kept_count < KEPT_BYTES / sizeof *kept) kept[kept_count++] = pointer;
+}
+
+/* ---- memcheck ------------------------------------------------------------------------------------------------------- */
 
 #if defined(TSLAB_VALGRIND)
 #include <signal.h>
 #include <sys/mman.h>
 
-#define KEPT_BYTES ((size_t)1 << 20)
-
 static _Atomic bool is_shut;
-static void (*show)(void (*keep)(void *)); /* written before main, or with the first allocator */
-static void *volatile *kept;               /* memcheck reads it */
-static size_t kept_count;
 static struct sigaction before; /* written before is_shut */
 
 static bool change(char *at, size_t bytes, int access) {
@@ -48,26 +63,31 @@ static void on_fault(int number, siginfo_t *info, void *context) {
     (void)sigaction(number, &before, NULL);
 }
 
-static void keep(void *pointer) {
-    if (kept_count < KEPT_BYTES / sizeof *kept) kept[kept_count++] = pointer;
-}
-
-/* 101: after the destructors of the program, if it is linked statically. */
-__attribute__((destructor(101))) static void shut(void) {
+TS_AT_END static void shut(void) {
     struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_NODEFER};
-    if (!show || sigaction(SIGSEGV, &action, &before) != 0) return;
-    void *page = mmap(NULL, KEPT_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (page == MAP_FAILED) return;
-    kept = page;
+    if (!show || !ts_care_on_memcheck() || !make_room() || sigaction(SIGSEGV, &action, &before) != 0) return;
     show(keep);
     ts_store_relaxed(&is_shut, true);
     (void)change_all(PROT_READ);
 }
-
-void ts_leaks_start(void (*each)(void (*keep)(void *))) { show = each; }
-
-#else
-
-void ts_leaks_start(void (*each)(void (*keep)(void *))) { (void)each; }
-
 #endif
+
+/* ---- LeakSanitizer -------------------------------------------------------------------------------------------------- */
+
+#if TS_HAS_WEAK
+static void copy_kept(void) { show(keep); }
+
+/* It searches before destructors of libraries run. */
+static void start_lsan(void) {
+    if (!__lsan_register_root_region || !make_room()) return;
+    __lsan_register_root_region(kept, KEPT_BYTES);
+    (void)atexit(copy_kept);
+}
+#else
+static void start_lsan(void) {}
+#endif
+
+void ts_leaks_start(void (*each)(void (*keep)(void *))) {
+    show = each;
+    start_lsan();
+}

@@ -4,6 +4,9 @@
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
+#if defined(__linux__)
+#include <sys/syscall.h>
+#endif
 
 #if defined(__has_include)
 #if __has_include(<execinfo.h>)
@@ -26,6 +29,14 @@ unsigned ts_os_stack(void **frames, unsigned capacity) {
     return n > 0 ? (unsigned)n : 0;
 #else
     (void)frames, (void)capacity;
+    return 0;
+#endif
+}
+
+uint32_t ts_os_thread_number(void) {
+#if defined(__linux__)
+    return (uint32_t)syscall(SYS_gettid);
+#else
     return 0;
 #endif
 }

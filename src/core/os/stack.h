@@ -22,6 +22,8 @@ void ts_os_stack_prepare(void);
 /* The return addresses of the calling thread from its innermost frame on, at most `capacity`. Returns how many; 0: the
    system cannot tell. Does not allocate after ts_os_stack_prepare. Holding nothing: the loader's lock may be taken. */
 unsigned ts_os_stack(void **frames, unsigned capacity);
+/* The number by which the system knows the calling thread; 0: not known. */
+uint32_t ts_os_thread_number(void);
 /* Shows every program and library that is loaded, under the loader's lock. */
 void ts_os_modules(void (*fn)(void *arg, const ts_os_module *module), void *arg);
 
