@@ -54,7 +54,7 @@ typedef struct SlabHttpOptions {
  *
  * fork: the port stays with the process that serves. A child goes on with it when that process has ended, as after
  * daemon(): with the same port, allocator and names, at most two seconds later. Until then a thread of the child
- * sleeps. If it cannot have the port, it says so in one line on stderr. slab_http_start in the child starts a server of its
+ * sleeps. If it cannot have the port, it says so in one line (slab_set_message_sink). slab_http_start in the child starts a server of its
  * own instead; slab_http_stop and SLAB_HTTP_NOT_IN_CHILDREN end the waiting.
  *
  * false with errno: EALREADY it runs, EINVAL bad address, option or name, or no live allocator, EADDRINUSE the port is

@@ -117,14 +117,14 @@ typedef enum SlabHugePages {
  *
  *     tslab: slab_free: pointer 0x7f1c3720c070: freed already (class 112, epoch 4194307 "request")
  *
- * Under AddressSanitizer further lines say where the object came from (SLAB_TOOLS_ON). Each is written by one write(2), without
- * allocating. Where no allocator is known (a value that is none), the mode is
+ * Under AddressSanitizer further lines say where the object came from (SLAB_TOOLS_ON). Each goes where all messages go
+ * (slab_set_message_sink), without allocating. Where no allocator is known (a value that is none), the mode is
  * that of TSLAB_ON_MISUSE.
  */
 typedef enum SlabOnMisuse {
     SLAB_MISUSE_IGNORE = 0, /* nothing (default) */
-    SLAB_MISUSE_REPORT = 1, /* one line on stderr */
-    SLAB_MISUSE_ABORT = 2,  /* one line on stderr, then abort() */
+    SLAB_MISUSE_REPORT = 1, /* one line */
+    SLAB_MISUSE_ABORT = 2,  /* one line, then abort() */
 } SlabOnMisuse;
 
 /* What AddressSanitizer, if the program is built with it, and Valgrind's memcheck are told. Their reports then say where
@@ -140,7 +140,8 @@ typedef enum SlabMemoryTools {
  * Options of one allocator. Fill `size` with sizeof(SlabOptions); members beyond the given size, and members left 0,
  * take their value from the environment variable, or else the default. (Programs with more rights than who starts them,
  * setuid and the like, do not look at variables.) TSLAB_SHM=1 shows the statistics to other processes (stats.h),
- * TSLAB_HTTP=ADDRESS serves them (http.h), to who calls it by a name in TSLAB_HTTP_HOSTS too.
+ * TSLAB_HTTP=ADDRESS serves them (http.h), to who calls it by a name in TSLAB_HTTP_HOSTS too, and TSLAB_LOG=FILE
+ * takes the messages (slab_set_message_sink).
  */
 typedef struct SlabOptions {
     size_t size;          /* sizeof(SlabOptions) of the caller */
@@ -156,7 +157,7 @@ typedef struct SlabOptions {
                                   Process-wide: set by the last allocator created with a value, and it stays: all
                                   allocators then have no fast paths */
     size_t reserve_bytes; /* TSLAB_RESERVE: populated at creation, as slab_reserve(), with its limits; default 0.
-                                  Creation succeeds without what cannot be had; a line on stderr tells, if the
+                                  Creation succeeds without what cannot be had; a line says so, if the
                                   variable asked for it */
     size_t budget_bytes;  /* TSLAB_BUDGET: hard limit on committed memory; 0 none (default) */
     int huge_pages;       /* TSLAB_HUGE_PAGES=default|on|off: a SlabHugePages. Of all but the slabs of objects of up
@@ -190,7 +191,7 @@ typedef struct SlabOptions {
    where the address space is limited, 511 at least). Cost: microseconds. */
 TSLAB_API SlabAllocator *slab_allocator_create(void);
 /* The same with options; NULL options: as slab_allocator_create. A member with a value that it does not have counts as
-   0, and stderr has one line about it, once per process and member. NULL with EINVAL if options->size is less than a
+   0, and one line says so, once per process and member. NULL with EINVAL if options->size is less than a
    size_t; ENOMEM. */
 TSLAB_API SlabAllocator *slab_allocator_create_ex(const SlabOptions *options);
 /* The allocator of the process, made on first use and never freed. NULL with ENOMEM. */
@@ -446,6 +447,37 @@ TSLAB_API bool slab_set_sample_stacks(SlabAllocator *allocator, size_t bytes);
 /* This thread lets go of all it caches, in every allocator. Cost: a look at each open epoch in which it has memory
    (some 0.1 us), and at each slab in its bins. */
 TSLAB_API void slab_thread_idle(void);
+
+/* ---- messages --------------------------------------------------------------------------------- */
+/*
+ * The library says little: what is wrong with an option or variable, misuse if on_misuse asks for it, and what the
+ * system refuses where that matters. Each message is one line of up to 512 bytes. It begins with "tslab: ".
+ */
+
+/*
+ * fn(line, bytes, arg) gets every message from now on, instead of standard error. The line ends with a newline, which
+ * bytes counts, and with a zero behind it. fn NULL: standard error. In a child of fork, the same.
+ *
+ * TSLAB_LOG=FILE does this with a function that adds to the file, which is made if it is missing; the last call of
+ * slab_set_message_sink decides. The file is opened for each line, so it may be moved away. If it cannot be written,
+ * one line on standard error names it, and all goes to standard error. A relative name is of the directory in which
+ * the program started. Programs with more rights than who starts them (setuid and the like) do not look at it.
+ *
+ * fn runs in the thread that has something to say, inside of the call that the message is about, in several threads at
+ * once, and in a signal handler if that misuses the library. No lock of the library is held: fn may call any function
+ * of it. A message that fn itself causes goes to standard error. fn must return; it cannot be cancelled (pthread_cancel
+ * waits), and errno is put back.
+ *
+ * When slab_set_message_sink returns, the function before is running in no thread, and will not be called again: its
+ * argument can be freed. So it waits for calls that are running: not to be called while holding what fn waits for.
+ * Called by fn itself it does not wait. Not in a signal handler.
+ *
+ * Not to fn, but to the file or standard error: an assertion that fails, in builds that check themselves.
+ */
+TSLAB_API void slab_set_message_sink(void (*fn)(const char *line, size_t bytes, void *arg), void *arg);
+/* A message of another library's, or the program's, by the same way: text up to its end or first newline, as one line.
+   NULL: nothing. In signal handlers too. */
+TSLAB_API void slab_message(const char *text);
 
 #ifdef __cplusplus
 }

@@ -21,6 +21,7 @@
 #include <netinet/in.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,7 +54,8 @@ static struct {
     bool is_parent; /* of this process */
     int port;
 } awaited;
-static atomic_uint turn; /* rises with each start and stop; a thread that waits goes if it has. Written under the mutex */
+static atomic_uint
+    turn; /* rises with each start and stop; a thread that waits goes if it has. Written under the mutex */
 static atomic_int listens_on; /* the server's port, 0: none runs. Written under the mutex; slab_http_port takes none, so
                                  that nobody is refused because of it */
 
@@ -62,7 +64,8 @@ static atomic_int listens_on; /* the server's port, 0: none runs. Written under 
 typedef struct MHD_Connection connection;
 
 static const char FOREIGN_HOST[] =
-    "403: this server is on the loopback interface and is not called so; it answers to localhost, 127.0.0.1 and [::1].\n"
+    "403: this server is on the loopback interface and is not called so; it answers to localhost, 127.0.0.1 and "
+    "[::1].\n"
     "Another name is allowed by " HTTP_HOSTS_VARIABLE "=NAME,... in its environment, or SlabHttpOptions.hosts.\n";
 
 /* The first call of a request has its head, the next ones what it uploads, which is dropped, and the last one is answered. */
@@ -170,13 +173,12 @@ static bool run_locked(int fd) {
     sigset_t all, before;
     sigfillset(&all); /* the program's signals are for the program's threads */
     (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    server = MHD_start_daemon(MHD_USE_AUTO | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_ERROR_LOG | MHD_USE_ITC, 0, NULL,
-                              NULL, on_request, NULL, MHD_OPTION_EXTERNAL_LOGGER, say_nothing, NULL,
-                              MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT, HTTP_CONNECTIONS,
-                              MHD_OPTION_CONNECTION_TIMEOUT, IDLE_SECONDS, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-                              (size_t)REQUEST_MEMORY, MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL,
-                              MHD_OPTION_NOTIFY_CONNECTION, http_places_change, NULL, MHD_OPTION_UNESCAPE_CALLBACK,
-                              unescape, NULL, MHD_OPTION_END);
+    server = MHD_start_daemon(
+        MHD_USE_AUTO | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_ERROR_LOG | MHD_USE_ITC, 0, NULL, NULL, on_request,
+        NULL, MHD_OPTION_EXTERNAL_LOGGER, say_nothing, NULL, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT,
+        HTTP_CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT, IDLE_SECONDS, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+        (size_t)REQUEST_MEMORY, MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL, MHD_OPTION_NOTIFY_CONNECTION,
+        http_places_change, NULL, MHD_OPTION_UNESCAPE_CALLBACK, unescape, NULL, MHD_OPTION_END);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (server) {
         plan.owner = getpid();
@@ -192,6 +194,16 @@ static bool run_locked(int fd) {
     return false;
 }
 
+/* One line, to where all messages of the library go. */
+__attribute__((format(printf, 1, 2))) static void say(const char *format, ...) {
+    char text[512];
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    slab_message(text);
+}
+
 /* The names it answers to. The list of the environment is for who starts the program; one that is wrong is said, and the
    program's own is an error. */
 static bool set_hosts(const char *address, const char *const *names) {
@@ -200,7 +212,7 @@ static bool set_hosts(const char *address, const char *const *names) {
     size_t own = colon && *address != '[' ? (size_t)(colon - address) : 0;
     if (http_hosts_set(at, address, own, names, list)) return true;
     if (!list || !http_hosts_set(at, address, own, names, NULL)) return false;
-    fprintf(stderr, "tslab: " HTTP_HOSTS_VARIABLE "=\"%.64s\": more than 32 names, or one is too long\n", list);
+    say("tslab: " HTTP_HOSTS_VARIABLE "=\"%.64s\": more than 32 names, or one is too long", list);
     return true;
 }
 
@@ -297,7 +309,8 @@ static bool is_owner_alive(void) {
     if (awaited.is_parent) return getppid() == awaited.owner;
     if (kill(awaited.owner, 0) != 0 && errno == ESRCH) return false;
     snprintf(path, sizeof path, "/proc/%ld/exe", (long)awaited.owner);
-    return readlink(path, link, sizeof link) >= 0 || errno != ENOENT || readlink("/proc/self/exe", link, sizeof link) < 0;
+    return readlink(path, link, sizeof link) >= 0 || errno != ENOENT ||
+           readlink("/proc/self/exe", link, sizeof link) < 0;
 }
 
 /* The port is free when the process is gone, and a little later if that is still going. 0, or an error. */
@@ -327,8 +340,8 @@ static void *wait_for_owner(void *argument) {
     }
     int error = take_over(mine);
     if (error)
-        fprintf(stderr, "tslab: process %ld does not go on with the statistics of process %ld on port %d: %s\n",
-                (long)getpid(), (long)awaited.owner, awaited.port, strerror(error));
+        say("tslab: process %ld does not go on with the statistics of process %ld on port %d: %s", (long)getpid(),
+            (long)awaited.owner, awaited.port, strerror(error));
     return NULL;
 }
 
@@ -348,8 +361,8 @@ static void start_waiting(void) {
     }
     plan.waiting = error == 0;
     if (error)
-        fprintf(stderr, "tslab: process %ld will not go on with its parent's statistics on port %d: %s\n",
-                (long)getpid(), awaited.port, strerror(error));
+        say("tslab: process %ld will not go on with its parent's statistics on port %d: %s", (long)getpid(),
+            awaited.port, strerror(error));
 }
 
 /* The server's thread is not here: its sockets are closed, so that the port is the parent's alone, and the rest is left. */
@@ -379,5 +392,5 @@ __attribute__((constructor)) static void begin(void) {
     (void)pthread_atfork(NULL, NULL, in_child);
     const char *address = environment("TSLAB_HTTP");
     if (!address || !*address || strcmp(address, "0") == 0) return;
-    if (!slab_http_start(NULL, address)) fprintf(stderr, "tslab: TSLAB_HTTP=\"%.64s\": %s\n", address, strerror(errno));
+    if (!slab_http_start(NULL, address)) say("tslab: TSLAB_HTTP=\"%.64s\": %s", address, strerror(errno));
 }

@@ -63,8 +63,8 @@ TS_ENTRY TS_NOINLINE static void *aligned_behind(size_t alignment, size_t size) 
     ts_tls *tls = &ts_thread;
     size_t bytes = (size + 15) & ~(size_t)15;
     /* A power of two from 32 to a quarter of a unit, and an object of a slab: as the slow path has it. */
-    bool small = ts_is_pow2(alignment) && alignment - 32 <= TS_QUARTER_BYTES - 32 &&
-                 bytes - 16 <= TS_SCOPE_MAX_BYTES - 16;
+    bool small =
+        ts_is_pow2(alignment) && alignment - 32 <= TS_QUARTER_BYTES - 32 && bytes - 16 <= TS_SCOPE_MAX_BYTES - 16;
     ts_op_begin(tls); /* ends the caller's */
     ts_scope_block *block = ts_load_relaxed(&tls->scope);
     void *p = NULL;
@@ -158,7 +158,8 @@ TS_ENTRY void *epoch_domain_alloc(EpochDomain *domain, size_t size) {
     atomic_thread_fence(memory_order_acquire); /* an entry below it is accessible: as in ts_table_find_strided */
     const ts_domain *d = (const ts_domain *)(const void *)(ts_domains.base + index * TS_DOMAIN_STRIDE);
     if (TS_UNLIKELY(ts_load_acquire(&d->owner) != tls->serial)) return domain_alloc_other(id, size);
-    EpochId epoch = ts_load_acquire(&d->epoch); /* acquire: the id is looked at after both; partner of the fence in begin_domain */
+    EpochId epoch =
+        ts_load_acquire(&d->epoch); /* acquire: the id is looked at after both; partner of the fence in begin_domain */
     if (TS_UNLIKELY(ts_is_other_relaxed_64(&d->entry.id, id))) return domain_alloc_other(id, size);
     ts_op_begin(tls);
     ts_scope_block *scope = tls->last;

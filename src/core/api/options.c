@@ -1,10 +1,10 @@
 #include "api/runtime.h"
 
+#include "base/line.h"
 #include "epoch/misuse.h"
 #include "os/env.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -103,11 +103,16 @@ static bool from_environment(unsigned option, const char *name, option_type type
                              : parse_number(text, type == SIZE, type == SIZE ? SIZE_MAX : UINT32_MAX, value);
     if (good || !is_news(&met, option)) return good;
     char shown[65];
-    fprintf(stderr, "tslab: %s=\"%s\" is not %s%s; using the default\n", name, printable(text, strlen(text), shown),
-            type == WORD   ? "one of "
-            : type == SIZE ? "a size such as 64M"
-                           : "a number",
-            type == WORD ? words : "");
+    ts_line line = {.used = 0};
+    ts_line_text(&line, "tslab: ");
+    ts_line_text(&line, name);
+    ts_line_text(&line, "=\"");
+    ts_line_text(&line, printable(text, strlen(text), shown));
+    ts_line_text(&line, "\" is not ");
+    ts_line_text(&line, type == WORD ? "one of " : type == SIZE ? "a size such as 64M" : "a number");
+    if (type == WORD) ts_line_text(&line, words);
+    ts_line_text(&line, "; using the default");
+    ts_line_write(&line);
     return false;
 }
 
@@ -115,8 +120,15 @@ static bool from_environment(unsigned option, const char *name, option_type type
 TS_COLD static void warn_of_member(unsigned option, const char *member, int64_t value, const char *words) {
     static _Atomic uint32_t met;
     if (!is_news(&met, option)) return;
-    fprintf(stderr, "tslab: SlabOptions.%s = %lld is none of its values (%s): as if not given\n", member,
-            (long long)value, words);
+    ts_line line = {.used = 0};
+    ts_line_text(&line, "tslab: SlabOptions.");
+    ts_line_text(&line, member);
+    ts_line_text(&line, value < 0 ? " = -" : " = ");
+    ts_line_decimal(&line, value < 0 ? (uint64_t)0 - (uint64_t)value : (uint64_t)value);
+    ts_line_text(&line, " is none of its values (");
+    ts_line_text(&line, words);
+    ts_line_text(&line, "): as if not given");
+    ts_line_write(&line);
 }
 
 /* The variables that begin with TSLAB_ and mean nothing to the library; once per process. */
@@ -128,10 +140,9 @@ static void warn_unknown(void) {
 #define X(member, name, type, words, fallback) name,
         OPTIONS(X)
 #undef X
-        /* read by others of the project's libraries and tools */
+        /* read elsewhere */
         "TSLAB_HTTP",
-        "TSLAB_HTTP_HOSTS",
-        "TSLAB_SHM"};
+        "TSLAB_LOG", "TSLAB_HTTP_HOSTS", "TSLAB_SHM"};
     for (char **e = environ; e && *e; e++) {
         if (strncmp(*e, "TSLAB_", 6) != 0) continue;
         size_t n = strcspn(*e, "=");
@@ -139,7 +150,12 @@ static void warn_unknown(void) {
         for (size_t i = 0; i < sizeof known / sizeof *known; i++)
             found |= strlen(known[i]) == n && strncmp(*e, known[i], n) == 0;
         char shown[65];
-        if (!found) fprintf(stderr, "tslab: unknown variable %s ignored\n", printable(*e, n, shown));
+        if (found) continue;
+        ts_line line = {.used = 0};
+        ts_line_text(&line, "tslab: unknown variable ");
+        ts_line_text(&line, printable(*e, n, shown));
+        ts_line_text(&line, " ignored");
+        ts_line_write(&line);
     }
 }
 
@@ -161,6 +177,7 @@ bool ts_settings_resolve(const SlabOptions *options, ts_settings *out) {
         }
         memcpy(&given, options, options->size < sizeof given ? options->size : sizeof given);
     }
+    ts_messages_begin();
     warn_unknown();
     read_misuse_default(); /* set since by the program itself */
     uint32_t defaults = 0; /* bit per option: nobody gave it */

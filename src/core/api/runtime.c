@@ -4,6 +4,7 @@
 #include "api/background.h"
 #include "base/assert.h"
 #include "base/line.h"
+#include "base/message.h"
 #include "epoch/listen.h"
 #include "epoch/sample.h"
 #include "epoch/stacks.h"
@@ -17,7 +18,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,6 +26,9 @@
 static _Atomic bool started;
 static pthread_mutex_t start_mutex = PTHREAD_MUTEX_INITIALIZER;
 static bool region_made, tables_made, hooks_made; /* guarded by start_mutex */
+
+void ts_runtime_lock(void) { pthread_mutex_lock(&start_mutex); }
+void ts_runtime_unlock(void) { pthread_mutex_unlock(&start_mutex); }
 
 /* ---- fork: every lock there is ------------------------------------------------------------------------- */
 
@@ -88,6 +91,7 @@ static void fork_parent(void) {
 }
 
 static void fork_child(void) {
+    ts_message_fork_child();
     if (!hooks_made) {
         pthread_mutex_unlock(&start_mutex);
         return;
@@ -254,8 +258,13 @@ static void reset_record(ts_allocator *a) {
 TS_COLD static void warn_of_reserve(ts_allocator *a, size_t bytes) {
     static _Atomic uint32_t warned;
     if (atomic_exchange(&warned, 1)) return;
-    fprintf(stderr, "tslab: of the %zu bytes of TSLAB_RESERVE %llu could be had\n", bytes,
-            (unsigned long long)(ts_load_relaxed(&a->reserved_units) * TS_UNIT_BYTES));
+    ts_line line = {.used = 0};
+    ts_line_text(&line, "tslab: of the ");
+    ts_line_decimal(&line, bytes);
+    ts_line_text(&line, " bytes of TSLAB_RESERVE ");
+    ts_line_decimal(&line, ts_load_relaxed(&a->reserved_units) * TS_UNIT_BYTES);
+    ts_line_text(&line, " could be had");
+    ts_line_write(&line);
 }
 
 ts_allocator *ts_allocator_make(const ts_settings *settings) {

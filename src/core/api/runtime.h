@@ -22,6 +22,13 @@ typedef struct ts_refusal {
 } ts_refusal;
 extern TS_HIDDEN ts_refusal ts_refusals;
 
+/* The lock under which all that is begun, which no fork meets. Not to be held while other code of the program runs. */
+void ts_runtime_lock(void);
+void ts_runtime_unlock(void);
+
+/* Where messages go, if the environment says so; before the first. */
+void ts_messages_begin(void);
+
 /* What is left 0 in `options` from the environment, else the default. false with EINVAL: `size` is less than a size_t. */
 bool ts_settings_resolve(const SlabOptions *options, ts_settings *out);
 

@@ -1,9 +1,21 @@
 #include "base/assert.h"
 
-#include <stdio.h>
+#include "base/line.h"
+#include "base/message.h"
+
 #include <stdlib.h>
 
+/* Whoever fails holds anything. */
 void ts_assert_failed(const char *text, const char *file, int line) {
-    fprintf(stderr, "tslab: assertion failed: %s (%s:%d)\n", text, file, line);
+    ts_line said = {.used = 0};
+    ts_line_text(&said, "tslab: assertion failed: ");
+    ts_line_text(&said, text);
+    ts_line_text(&said, " (");
+    ts_line_text(&said, file);
+    ts_line_text(&said, ":");
+    ts_line_decimal(&said, (uint64_t)line);
+    ts_line_text(&said, ")");
+    ts_line_end(&said);
+    ts_message_write_locked(said.text, said.used);
     abort();
 }

@@ -1,10 +1,9 @@
 #define _POSIX_C_SOURCE 200809L
 #include "base/line.h"
 
-#include "base/utf8.h"
+#include "base/message.h"
 
-#include <errno.h>
-#include <unistd.h>
+#include "base/utf8.h"
 
 static void put(ts_line *line, char c) {
     if (line->used < TS_LINE_BYTES - 1) line->text[line->used++] = c; /* a byte is kept for the newline */
@@ -46,14 +45,12 @@ void ts_line_hex(ts_line *line, uint64_t n) {
     number(line, n, 16);
 }
 
-void ts_line_write(ts_line *line) {
-    int before = errno;
+void ts_line_end(ts_line *line) {
     line->text[line->used++] = '\n';
-    for (size_t done = 0; done < line->used;) {
-        ssize_t n = write(STDERR_FILENO, line->text + done, line->used - done);
-        if (n < 0 && errno == EINTR) continue;
-        if (n <= 0) break; /* nobody can be told */
-        done += (size_t)n;
-    }
-    errno = before;
+    line->text[line->used] = 0;
+}
+
+void ts_line_write(ts_line *line) {
+    ts_line_end(line);
+    ts_message_write(line->text, line->used);
 }

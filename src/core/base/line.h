@@ -1,5 +1,5 @@
 /*
- * One line of text for standard error, built in a buffer of its own and written by one write(2): no memory is
+ * One line of text for who reads the library's messages (message.h), built in a buffer of its own: no memory is
  * allocated and no stream is used, so that it works in a signal handler and while a lock of libc is held. What does not
  * fit is left out; the line still ends.
  */
@@ -11,7 +11,7 @@
 #define TS_LINE_BYTES 512u
 
 typedef struct ts_line {
-    char text[TS_LINE_BYTES];
+    char text[TS_LINE_BYTES + 1];
     size_t used;
 } ts_line;
 
@@ -22,7 +22,9 @@ void ts_line_quoted(ts_line *line, const char *text, size_t most);
 void ts_line_decimal(ts_line *line, uint64_t number);
 /* With 0x. */
 void ts_line_hex(ts_line *line, uint64_t number);
-/* Ends the line and writes it to standard error. errno is as before. */
+/* A newline, and a zero behind it. */
+void ts_line_end(ts_line *line);
+/* Ends the line and says it. Holding no lock: a function of the program may be called. errno is as before. */
 void ts_line_write(ts_line *line);
 
 #endif

@@ -1,12 +1,12 @@
 #define _GNU_SOURCE
 #include "stats/page.h"
 
+#include "base/line.h"
 #include "os/env.h"
 #include "os/os.h"
 #include "stats/growth.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,8 +14,19 @@ static bool is_wanted(void) {
     const char *text = ts_env("TSLAB_SHM");
     if (!text || !*text || strcmp(text, "0") == 0) return false;
     if (strcmp(text, "1") == 0) return true;
-    fprintf(stderr, "tslab: TSLAB_SHM=\"%.64s\" is not one of 0|1; using the default\n", text);
+    ts_line line = {.used = 0};
+    ts_line_text(&line, "tslab: TSLAB_SHM=");
+    ts_line_quoted(&line, text, 64);
+    ts_line_text(&line, " is not one of 0|1; using the default");
+    ts_line_write(&line);
     return false;
+}
+
+static void say(const char *what) {
+    ts_line line = {.used = 0};
+    ts_line_text(&line, "tslab: TSLAB_SHM=1: ");
+    ts_line_text(&line, what);
+    ts_line_write(&line);
 }
 
 #if defined(__linux__)
@@ -116,7 +127,11 @@ static bool start(void) {
 
 static void start_or_say(void) {
     if (start()) return;
-    fprintf(stderr, "tslab: TSLAB_SHM=1: no statistics page: %s\n", strerror(errno));
+    int error = errno;
+    ts_line line = {.used = 0};
+    ts_line_text(&line, "tslab: TSLAB_SHM=1: no statistics page: ");
+    ts_line_text(&line, strerror(error));
+    ts_line_write(&line);
     let_go();
 }
 
@@ -134,14 +149,13 @@ void ts_page_start(void) {
     if (!is_wanted() || atomic_exchange(&started, 1)) return;
     ts_growth_watch();
     start_or_say();
-    if (page && pthread_atfork(NULL, NULL, in_child) != 0)
-        fprintf(stderr, "tslab: TSLAB_SHM=1: children of fork will have no statistics page\n");
+    if (page && pthread_atfork(NULL, NULL, in_child) != 0) say("children of fork will have no statistics page");
 }
 
 #else
 
 void ts_page_start(void) {
-    if (is_wanted()) fprintf(stderr, "tslab: TSLAB_SHM=1: there is no statistics page on this system\n");
+    if (is_wanted()) say("there is no statistics page on this system");
 }
 
 #endif

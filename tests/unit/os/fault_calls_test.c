@@ -379,6 +379,14 @@ static bool c_slab_malloc_epoch(void) {
     }
     return true;
 }
+static bool c_slab_message(void) {
+    slab_message(NULL);
+    return true;
+}
+static bool c_slab_set_message_sink(void) {
+    slab_set_message_sink(NULL, NULL);
+    return true;
+}
 static bool c_slab_owns(void) { return slab_owns(a, spare) && !slab_owns(guarded, spare); }
 static bool c_slab_promote(void) {
     if (!slab_owns(a, spare)) {
@@ -481,7 +489,8 @@ static const struct call calls[] = {
     CALL(slab_allocator_create_ex), CALL(slab_allocator_default), CALL(slab_allocator_free), CALL(slab_calloc_epoch),
     CALL(slab_class_count), CALL(slab_class_of), CALL(slab_class_size), CALL(slab_epoch_set_label), CALL(slab_epochs),
     CALL(slab_free), CALL(slab_handle_get), CALL(slab_handle_of), CALL(slab_malloc), CALL(slab_malloc_epoch),
-    CALL(slab_owns), CALL(slab_promote), CALL(slab_realloc), CALL(slab_reserve), CALL(slab_set_budget),
+    CALL(slab_message), CALL(slab_owns), CALL(slab_set_message_sink),
+    CALL(slab_promote), CALL(slab_realloc), CALL(slab_reserve), CALL(slab_set_budget),
     CALL(slab_allocators), CALL(slab_stats_doctor), CALL(slab_stats_dump_fd), CALL(slab_stats_epochs_json),
     CALL(slab_stacks), CALL(slab_stacks_json), CALL(slab_stacks_text), CALL(slab_stats_openmetrics), CALL(slab_stats_view),
     CALL(slab_stats_class), CALL(slab_stats_epoch), CALL(slab_stats_global), CALL(slab_stats_json),

@@ -1,0 +1,49 @@
+/* Where the library's lines go: the program's say, and TSLAB_LOG's. */
+#include "api/runtime.h"
+
+#include "base/line.h"
+#include "base/message.h"
+#include "os/env.h"
+
+#include <string.h>
+
+static bool decided; /* by the program or the variable; guarded by the runtime's lock but for the constructor */
+
+static void read_variable(void) {
+    const char *path = decided ? NULL : ts_env("TSLAB_LOG");
+    if (!path || !*path) return;
+    decided = true;
+    if (ts_message_set_file(path)) return;
+    ts_line line = {.used = 0};
+    ts_line_text(&line, "tslab: TSLAB_LOG: the name is too long; messages go to stderr");
+    ts_line_end(&line);
+    ts_message_write_locked(line.text, line.used);
+}
+
+/* From the start on: other libraries' constructors have something to say, too. */
+TS_AT_LOAD static void read_at_load(void) { read_variable(); }
+
+void ts_messages_begin(void) {
+    ts_runtime_lock();
+    read_variable(); /* set since by the program itself */
+    ts_runtime_unlock();
+    ts_message_try_file();
+}
+
+void slab_set_message_sink(void (*fn)(const char *, size_t, void *), void *arg) {
+    ts_runtime_lock();
+    decided = true;
+    uint64_t ticket = ts_message_set_sink(fn, arg);
+    ts_runtime_unlock();
+    ts_message_wait(ticket);
+}
+
+void slab_message(const char *text) {
+    if (!text) return;
+    ts_line line = {.used = 0};
+    for (size_t i = 0; text[i] && text[i] != '\n'; i++) {
+        const char character[2] = {text[i], 0};
+        ts_line_text(&line, character);
+    }
+    ts_line_write(&line);
+}

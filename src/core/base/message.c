@@ -1,0 +1,191 @@
+/*
+ * The function and its argument are a pair that is read whole, or not: they lie in the slot that `turn` selects, and who
+ * sets another pair writes the other slot, then turn.
+ *
+ *  1. Who writes a line counts itself in the slot (`running`), copies the pair, and looks whether turn is still the same.
+ *     If not, it counts itself out and begins again. So what it calls was the pair at that moment, and never half of one.
+ *  2. A slot is written only while turn selects the other one. A copy that meets this finds another turn afterwards: the
+ *     release fence before the slot is written and the acquire fence after the copy are partners.
+ *  3. Who has changed turn and then finds nobody counted in the old slot knows that no thread will call the old pair any
+ *     more: counting and turn are seq_cst, so a thread that counts itself later sees the new turn.
+ */
+#define _GNU_SOURCE
+#include "base/message.h"
+
+#include "base/atomic.h"
+#include "base/line.h"
+#include "base/park.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <string.h>
+#include <unistd.h>
+
+#ifndef PATH_MAX
+#define PATH_MAX 4096
+#endif
+
+typedef struct sink {
+    _Atomic(ts_message_fn *) fn; /* NULL: the file, or standard error */
+    _Atomic(void *) arg;
+    _Atomic uint32_t running; /* calls of fn, and threads that look at the slot */
+} sink;
+
+static sink slot[2];
+static _Atomic uint64_t turn;
+static _Thread_local unsigned inside; /* a slot's number + 1, while this thread is in its function */
+
+enum { NO_FILE, UNTRIED, GOOD, BAD };
+static _Atomic uint32_t file_state;
+static char file_path[PATH_MAX]; /* constant once file_state is not NO_FILE */
+
+/* ---- files and standard error ------------------------------------------------------------------------------------------- */
+
+static bool write_all(int fd, const char *text, size_t bytes) {
+    for (size_t done = 0; done < bytes;) {
+        ssize_t n = write(fd, text + done, bytes - done);
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) return false;
+        done += (size_t)n;
+    }
+    return true;
+}
+
+/* That nobody can be told is nothing that could be told. */
+static void to_stderr(const char *line, size_t bytes) { (void)write_all(STDERR_FILENO, line, bytes); }
+
+static const char *reason(int error) {
+    switch (error) {
+    case ENOENT: return "no such directory";
+    case ENOTDIR: return "not a directory";
+    case EACCES:
+    case EPERM: return "permission denied";
+    case EISDIR: return "it is a directory";
+    case EROFS: return "the file system is read-only";
+    case ENOSPC: return "no space left";
+    case ENXIO: return "nobody reads from it";
+    default: return "it cannot be written";
+    }
+}
+
+TS_COLD static void give_file_up(int error) {
+    if (atomic_exchange(&file_state, BAD) == BAD) return;
+    ts_line line = {.used = 0};
+    ts_line_text(&line, "tslab: TSLAB_LOG=");
+    ts_line_quoted(&line, file_path, 300);
+    ts_line_text(&line, ": ");
+    ts_line_text(&line, reason(error));
+    ts_line_text(&line, "; messages go to stderr");
+    ts_line_end(&line);
+    to_stderr(line.text, line.used);
+}
+
+/* Opened for each line: a descriptor that is kept would be another file's once the program has closed all that it does not
+   know. Not waited for: a pipe that nobody reads. */
+static bool to_file(const char *line, size_t bytes) {
+    int fd = open(file_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0666);
+    bool done = fd >= 0 && write_all(fd, line, bytes);
+    int error = errno;
+    if (fd >= 0) (void)close(fd);
+    if (!done) give_file_up(error);
+    return done;
+}
+
+static bool has_file(void) {
+    uint32_t state = ts_load_acquire(&file_state); /* partner: the release in ts_message_set_file */
+    return state == UNTRIED || state == GOOD;
+}
+
+bool ts_message_set_file(const char *path) {
+    size_t used = 0, bytes = strlen(path);
+    if (path[0] != '/' && getcwd(file_path, sizeof file_path - 1)) {
+        used = strlen(file_path);
+        file_path[used++] = '/';
+    }
+    bool fits = bytes < sizeof file_path - used;
+    if (fits) {
+        memcpy(file_path + used, path, bytes + 1);
+        ts_store_release(&file_state, UNTRIED);
+    }
+    return fits;
+}
+
+void ts_message_try_file(void) {
+    uint32_t untried = UNTRIED;
+    if (ts_load_relaxed(&file_state) != UNTRIED ||
+        !atomic_compare_exchange_strong_explicit(&file_state, &untried, GOOD, memory_order_acq_rel,
+                                                 memory_order_relaxed))
+        return;
+    int error = errno, before;
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+    (void)to_file("", 0);
+    (void)pthread_setcancelstate(before, &before);
+    errno = error;
+}
+
+/* ---- the function ------------------------------------------------------------------------------------------------------- */
+
+/* The pair in effect, with this thread counted in its slot. */
+static sink *begin(ts_message_fn **fn, void **arg) {
+    for (;;) {
+        uint64_t now = ts_load_seq(&turn);
+        sink *s = &slot[now & 1];
+        atomic_fetch_add_explicit(&s->running, 1, memory_order_seq_cst);
+        *fn = ts_load_relaxed(&s->fn);
+        *arg = ts_load_relaxed(&s->arg);
+        atomic_thread_fence(memory_order_acquire);
+        if (TS_LIKELY(ts_load_seq(&turn) == now)) return s;
+        atomic_fetch_sub_explicit(&s->running, 1, memory_order_release);
+    }
+}
+
+/* release: what fn did comes before what follows in who waited for it */
+static void end(sink *s) { atomic_fetch_sub_explicit(&s->running, 1, memory_order_release); }
+
+static bool to_function(const char *line, size_t bytes) {
+    ts_message_fn *fn;
+    void *arg;
+    sink *s = begin(&fn, &arg);
+    if (fn) {
+        inside = (unsigned)(s - slot) + 1;
+        fn(line, bytes, arg);
+        inside = 0;
+    }
+    end(s);
+    return fn != NULL;
+}
+
+static void write_line(const char *line, size_t bytes, bool locked) {
+    int error = errno, before;
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+    bool done = !locked && inside == 0 && to_function(line, bytes);
+    if (!done && has_file()) done = to_file(line, bytes);
+    if (!done) to_stderr(line, bytes);
+    (void)pthread_setcancelstate(before, &before);
+    errno = error;
+}
+
+void ts_message_write(const char *line, size_t bytes) { write_line(line, bytes, false); }
+void ts_message_write_locked(const char *line, size_t bytes) { write_line(line, bytes, true); }
+
+uint64_t ts_message_set_sink(ts_message_fn *fn, void *arg) {
+    uint64_t now = ts_load_relaxed(&turn); /* one thread at a time comes here */
+    sink *s = &slot[(now + 1) & 1];
+    ts_store_relaxed(&file_state, NO_FILE);
+    atomic_thread_fence(memory_order_release);
+    ts_store_relaxed(&s->fn, fn);
+    ts_store_relaxed(&s->arg, arg);
+    ts_store_seq(&turn, now + 1);
+    return now;
+}
+
+void ts_message_wait(uint64_t ticket) {
+    /* seq_cst: 3. As an acquire it is the partner of the release in `end`. */
+    while (inside == 0 && ts_load_seq(&slot[ticket & 1].running) != 0) ts_nap();
+}
+
+void ts_message_fork_child(void) {
+    for (unsigned i = 0; i < 2; i++) ts_store_relaxed(&slot[i].running, inside == i + 1);
+}
