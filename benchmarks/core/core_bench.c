@@ -31,6 +31,9 @@ static const work_entry works[] = {
     {"producer_consumer", core_producer_consumer, "object_ns", "one thread allocates 128 B, another frees"},
     {"tail_order", core_tail_order, "p999_ns", "100,000 live x 128 B: free 10 % in order, allocate them again"},
     {"tail_random", core_tail_random, "p999_ns", "the same with random victims"},
+    {"large_500", core_large_500, "pair_ns", "500 live of 8.2-32 KB: free a random one, allocate one; peak memory"},
+    {"large_100", core_large_100, "pair_ns", "the same with 100 live of 64 KB to 1 MB"},
+    {"large_20", core_large_20, "pair_ns", "the same with 20 live of 1.1 to 8 MB"},
     {"memory", core_memory, "bytes_per_object", "resident bytes per live object, 100,000 x 128 B, all touched"},
 #if PEER_HAS_DOMAINS
     {"handles_2k", core_handles_2k, "pair_ns", "random_replace_2k by handles: free_obj, alloc_obj_epoch"},

@@ -132,6 +132,9 @@ class Arithmetic(unittest.TestCase):
         self.assertEqual(targets["tail_order", "p999_ns"], ("ratio", 0.8))
         self.assertEqual(targets["tail_order", "p9999_ns"], ("ratio", 0.7))
         self.assertEqual(targets["tail_random", "p999_ns"], ("ratio", 0.8))
+        for work, limit in (("large_500", 1.2), ("large_100", 1.0), ("large_20", 1.0)):
+            self.assertEqual(targets[work, "pair_ns"], ("ratio", limit))
+            self.assertEqual(targets[work, "peak_per_byte"], ("ratio", 1.2))
         self.assertEqual(targets["memory", "bytes_per_object"], ("absolute", 134.5))
         self.assertEqual(targets["domain_cycle", "cycle_ns"], ("absolute", 400))
         self.assertEqual(targets["destroy_growth", "ratio"][0], "absolute")

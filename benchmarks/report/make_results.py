@@ -616,11 +616,14 @@ CORE = {
     "producer_consumer": "one thread allocates, another frees, object",
     "tail_order": "10 % freed and allocated in order, allocation",
     "tail_random": "random victims, allocation",
+    "large_500": "random replace, 500 live of 8.2-32 KB, pair",
+    "large_100": "100 live of 64 KB-1 MB, pair",
+    "large_20": "20 live of 1.1-8 MB, pair",
     "memory": "bytes an object, 100,000 x 128 B",
     "destroy_growth": "destroy of 200,000 objects / of 1,000",
     "domain_cycle": "domain: create, one allocation, destroy",
 }
-PERCENTILES = {"p999_ns": " p99.9", "p9999_ns": " p99.99"}
+PERCENTILES = {"p999_ns": " p99.9", "p9999_ns": " p99.99", "peak_per_byte": ": peak resident per live byte"}
 
 
 def short_core(suite, summary):

@@ -79,8 +79,8 @@ typedef uint64_t SlabHandle;                /* unique in the process, never reus
  * What happens to the pages of slabs that hold nothing. (Those of the records of slabs, epochs, domains and threads
  * stay, for the next ones: SlabGlobalStats.metadata_bytes. But of the 4 to 24 KiB that a thread has in a churn epoch,
  * what is beyond 10 MiB goes back when it is nobody's, and all of it at slab_trim(), where pages have 4 KiB.) Under
- * every policy objects above 1 MiB, and those with guards, go back when they are freed; slab_trim(),
- * epoch_domain_reset(), slab_set_budget() and an allocation that meets the budget give back what is warm.
+ * every policy objects with guards go back when they are freed; slab_trim(), epoch_domain_reset(),
+ * slab_set_budget() and an allocation that meets the budget give back what is warm.
  *
  * A slab is empty when none of its slots is live or kept for the next allocations: up to 64 free objects per class,
  * epoch and thread wait in the thread's magazine, and up to 64 slots of one slab are claimed. They go to their slabs at
@@ -146,9 +146,12 @@ typedef enum SlabMemoryTools {
 typedef struct SlabOptions {
     size_t size;          /* sizeof(SlabOptions) of the caller */
     size_t retain_bytes;  /* TSLAB_RETAIN: warm memory above which empty slabs go back. Going over it brings the
-                                  warm memory down to a quarter of it. Default 32 MiB, and 64 while the program
-                                  takes back what it gave each time: then what fits in that stays warm, until
-                                  more comes, or slab_trim(). Beside it each thread keeps up to 1 MiB of either kind
+                                  warm memory down to a quarter of it at the end of an epoch; frees give back
+                                  pieces of 256 KiB and more, and what is in smaller ones waits until twice as much
+                                  is warm. Default 32 MiB. While the program takes back what went back each
+                                  time it is 64, or 32 and as much as is in use,
+                                  160 at most: then what fits in that stays
+                                  warm, until more comes, or slab_trim(). Beside it each thread keeps up to 1 MiB of either kind
                                   of slab (for objects of up to 48 bytes outside of scopes, and for all others),
                                   until it takes them again, ends, or calls slab_thread_idle(), or somebody trims */
     int reclaim_policy;   /* TSLAB_RECLAIM=budget|keep|at_once: a SlabReclaimPolicy */

@@ -23,7 +23,7 @@
 #include <unistd.h>
 
 #define OPS 2000
-#define FEW 12u
+#define FEW 32u
 
 static bool lying_purge(void *at, size_t bytes) {
     const ts_part *small = &ts_region.part[TS_SMALL];

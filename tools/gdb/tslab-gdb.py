@@ -666,7 +666,7 @@ def allocators_command(r, argument):
         warm = number(a["warm"][NORMAL]["count"]) + number(a["warm"][SMALL]["count"]) + number(a["span_warm_units"])
         share = a["shares"]
         while address_of(share):
-            warm += number(share["warm"][NORMAL]["count"]) + number(share["warm"][SMALL]["count"])
+            warm += number(share["warm"][NORMAL]["count"]) + number(share["warm"][SMALL]["count"]) + number(share["span_units"])
             share = share["allocator_next"]
         print("allocator %#x: %d KiB committed, %d KiB of them warm, rolling epoch %#x" % (
             number(a["token"]), number(a["committed_units"]) * 16, warm * 16, number(a["current_epoch"])))

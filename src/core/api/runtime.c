@@ -245,7 +245,8 @@ static void reset_record(ts_allocator *a) {
     ts_lock_reset_counts(&a->warm_lock);
     ts_lock_reset_counts(&a->lock);
     memset(a->warm, 0, sizeof a->warm);
-    memset(a->span_warm, 0, sizeof a->span_warm);
+    memset(a->runs, 0, sizeof a->runs);
+    a->stuck = 0;
     ts_store_relaxed(&a->shares, NULL);
     _Atomic uint64_t *from = &a->current_epoch, *to = &a->span_miss;
     for (_Atomic uint64_t *w = from; w <= to; w++) ts_store_relaxed(w, 0);

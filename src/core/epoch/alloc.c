@@ -1,5 +1,6 @@
 /* Allocation off the fast path, and realloc. Nothing here is called inside an operation or with a lock held. */
 /* Modelled in tests/model: orders. */
+#include "base/bits.h"
 #include "epoch/epoch.h"
 #include "epoch/misuse.h"
 #include "epoch/sample.h"
@@ -453,6 +454,14 @@ static bool is_active(EpochId id) {
     return epoch && ts_load_relaxed(&epoch->state) == EPOCH_ACTIVE;
 }
 
+/* A large span whose pages move when it grows. It gets a quarter more room if it grows by less than that: one that grows bit by bit, and
+   has others behind it, moves once in a while. */
+static bool is_moved(const ts_object *object) {
+    const ts_allocator *allocator = object->care_of;
+    return object->kind == TS_COUNT_SPAN && object->bytes >= TS_SPAN_MOVE_BYTES && !allocator->care &&
+           !allocator->settings.guard_spans;
+}
+
 TS_ENTRY void *ts_realloc(uintptr_t token, void *p, size_t size) {
     ts_object object;
     if (!ts_object_at(token, p, &object)) {
@@ -484,11 +493,24 @@ TS_ENTRY void *ts_realloc(uintptr_t token, void *p, size_t size) {
         return p;
     if (shrinking && !is_active(object.epoch)) return resized(&object, size, object.bytes); /* not a refusal */
     int before = errno;
-    void *q = ts_alloc(token, size, object.epoch);
+    bool moves = !shrinking && is_moved(&object);
+    size_t room = moves && size - object.bytes < object.bytes / 4 && !ts_allocator_is_sparing(object.care_of)
+                      ? object.bytes + object.bytes / 4
+                      : size;
+    void *q = ts_alloc(token, room, object.epoch);
+    if (!q && room > size) q = ts_alloc(token, room = size, object.epoch);
     if (!q) {
         if (!shrinking) return NULL;
         errno = before;
         return resized(&object, size, object.bytes);
+    }
+    if (moves) {
+        bool moved = ts_span_move(ts_allocator_find(token), object.unit, object.word, object.generation, q,
+                                  ts_align_up(room, TS_UNIT_BYTES));
+        if (!moved) (void)ts_free(token, q, TS_ANY_GENERATION);
+        ts_epoch_settle();
+        errno = moved ? before : EINVAL; /* another thread has freed the old one */
+        return moved ? q : NULL;
     }
     size_t kept = ts_object_usable(&object);
     memcpy(q, p, size < kept ? size : kept);

@@ -345,24 +345,44 @@ static bool check_domains(ts_check *check, bool forked) {
 
 /* ---- allocators ------------------------------------------------------------------------------------------------------ */
 
-static bool check_warm_spans(ts_check *check, const ts_allocator *a, uint64_t *units) {
-    uint64_t found = 0;
-    for (uint32_t list = 0; list <= TS_SPAN_WARM_UNITS; list++) {
-        for (uint32_t unit = a->span_warm[list]; unit; unit = ts_slab_at(unit)->next) {
-            const ts_slab *slab = ts_slab_at(unit);
-            uint32_t length = list == TS_STUCK ? slab->u.span.units : list;
-            uint32_t first = list == TS_STUCK ? unit - slab->u.span.guard : unit;
-            for (uint32_t u = first; u < first + length; u++) {
-                if (!ts_check_claim_unit(check, u, TS_USE_WARM_SPAN)) return false;
-                REQUIRE(ts_load_relaxed(ts_unit_word(u)) == 0, "unit %u is in a warm span, and has an owner", u);
-            }
-            found += length;
-        }
+typedef struct run_walk {
+    ts_check *check;
+    uint64_t found;
+    bool good;
+} run_walk;
+
+static bool claim_run(ts_check *check, uint32_t first, uint32_t units) {
+    for (uint32_t u = first; u < first + units; u++) {
+        if (!ts_check_claim_unit(check, u, TS_USE_WARM_SPAN)) return false;
+        REQUIRE(ts_load_relaxed(ts_unit_word(u)) == 0, "unit %u is in a warm run, and has an owner", u);
     }
-    REQUIRE(found == ts_load_relaxed(&a->span_warm_units), "%llu units in warm spans, %llu counted",
-            (unsigned long long)found, (unsigned long long)ts_load_relaxed(&a->span_warm_units));
-    *units += found;
-    check->warm_units += found;
+    return true;
+}
+
+static bool visit_warm_run(void *arg, uint32_t first, uint32_t units) {
+    run_walk *walk = arg;
+    walk->good = claim_run(walk->check, first, units);
+    walk->found += units;
+    return walk->good;
+}
+
+static bool check_runs(ts_check *check, const ts_allocator *a, uint64_t *units) {
+    run_walk walk = {check, 0, true};
+    for (unsigned part = 0; part < TS_PARTS; part++) {
+        const char *fault = ts_runs_walk(a, part, visit_warm_run, &walk);
+        if (!walk.good) return false;
+        REQUIRE(!fault, "allocator %u: %s", a->entry.index, fault);
+    }
+    for (uint32_t unit = a->stuck; unit; unit = ts_slab_at(unit)->next) {
+        REQUIRE(ts_slab_at(unit)->kind == TS_KIND_SPAN && ts_slab_at(unit)->u.span.guard > 0,
+                "unit %u is among the spans whose guards stay, and has none", unit);
+        if (!claim_run(check, unit - ts_slab_at(unit)->u.span.guard, ts_slab_at(unit)->u.span.units)) return false;
+        walk.found += ts_slab_at(unit)->u.span.units;
+    }
+    REQUIRE(walk.found == ts_load_relaxed(&a->span_warm_units), "%llu units in warm runs, %llu counted",
+            (unsigned long long)walk.found, (unsigned long long)ts_load_relaxed(&a->span_warm_units));
+    *units += walk.found;
+    check->warm_units += walk.found;
     return true;
 }
 
@@ -371,7 +391,7 @@ static bool check_allocator_lists(ts_check *check, uint32_t index, bool forked) 
     ts_check_sums *sums = &check->allocator[index];
     for (unsigned part = 0; part < TS_PARTS; part++)
         if (!ts_check_warm(check, &a->warm[part], part, &sums->warm_units)) return false;
-    if (!check_warm_spans(check, a, &sums->warm_units)) return false;
+    if (!check_runs(check, a, &sums->warm_units)) return false;
     if (ts_load_relaxed(&a->entry.id) != a->token) return true;
     uint64_t listed = 0;
     for (const ts_share *s = a->shares; s; s = s->allocator_next) {

@@ -13,6 +13,7 @@
 #include "epoch/misuse.h"
 #include "heap/care.h"
 #include "heap/foreign.h"
+#include "os/os.h"
 
 #include <errno.h>
 #include <string.h>
@@ -44,17 +45,19 @@ void *ts_span_alloc(ts_allocator *allocator, EpochId id, size_t size, size_t ali
         errno = ENOMEM;
         return NULL;
     }
-    /* The units are the record's before the epoch has them: it waits if another thread frees the allocator meanwhile. */
-    if (token == 0 || !ts_allocator_pin_use(allocator, token)) {
+    /* The units are the record's before the epoch has them: it waits if another thread frees the allocator meanwhile. A share
+       has it pinned, and no other thread drops it. */
+    ts_share *share = token != 0 ? ts_share_of_mine(token) : NULL;
+    if (!share && (token == 0 || !ts_allocator_pin_use(allocator, token))) {
         errno = EINVAL;
         return NULL;
     }
     uint32_t unit = TS_UNLIKELY(allocator->settings.guard_spans)
                         ? ts_span_acquire_guarded(allocator, (uint32_t)units, (uint32_t)align_units, size, &fresh)
-                        : ts_span_acquire(allocator, (uint32_t)units, (uint32_t)align_units, &fresh);
+                        : ts_span_acquire(allocator, share, (uint32_t)units, (uint32_t)align_units, &fresh);
     if (!unit) {
         int error = errno;
-        ts_allocator_unpin(allocator);
+        if (!share) ts_allocator_unpin(allocator);
         errno = error;
         return NULL;
     }
@@ -78,7 +81,6 @@ void *ts_span_alloc(ts_allocator *allocator, EpochId id, size_t size, size_t ali
         ts_fetch_add_relaxed(&allocator->span_allocated, 1);
         ts_fetch_add_relaxed(&allocator->span_bytes_allocated, bytes);
         ts_fetch_add_relaxed(&allocator->span_units, units);
-        ts_fetch_add_relaxed(&allocator->span_new, 1);
         if (fresh) ts_fetch_add_relaxed(&allocator->span_miss, 1);
         /* release: who reads the word sees the record */
         ts_store_relaxed(&slab->queue_next, epoch->entry.index);
@@ -86,8 +88,8 @@ void *ts_span_alloc(ts_allocator *allocator, EpochId id, size_t size, size_t ali
         ts_store_release(ts_unit_word(unit), *word);
     }
     if (epoch) ts_epoch_release(epoch);
-    if (!open) ts_span_release(allocator, unit, (uint32_t)units);
-    ts_allocator_unpin(allocator);
+    if (!open) ts_span_release(allocator, NULL, unit, (uint32_t)units);
+    if (!share) ts_allocator_unpin(allocator);
     if (open) return ts_unit_address(unit);
     errno = ESTALE;
     return NULL;
@@ -120,7 +122,16 @@ ts_epoch *ts_span_lock(ts_allocator *allocator, uint32_t unit, uint64_t word) {
     return NULL;
 }
 
-bool ts_span_free(ts_allocator *allocator, uint32_t unit, uint64_t word, uint32_t generation) {
+/* A span that its epoch no longer has: its units are the caller's, who has the allocator pinned, if not by a share. */
+typedef struct taken_out {
+    ts_share *share;
+    ts_epoch *epoch;
+    EpochId id;
+    uint32_t units;
+    bool drained;
+} taken_out;
+
+static bool take_out(ts_allocator *allocator, uint32_t unit, uint64_t word, uint32_t generation, taken_out *out) {
     ts_slab *slab = ts_slab_at(unit);
     ts_epoch *epoch = ts_span_lock(allocator, unit, word);
     if (!epoch) return false;
@@ -128,8 +139,7 @@ bool ts_span_free(ts_allocator *allocator, uint32_t unit, uint64_t word, uint32_
         ts_epoch_release(epoch);
         return false;
     }
-    EpochId id = slab->u.span.epoch;
-    uint32_t units = slab->u.span.units;
+    *out = (taken_out){.share = ts_share_of_mine(allocator->token), .epoch = epoch, .id = slab->u.span.epoch, .units = slab->u.span.units};
     ts_store_release(ts_unit_word(unit), 0);
     if (slab->prev)
         ts_slab_at(slab->prev)->next = slab->next;
@@ -137,14 +147,51 @@ bool ts_span_free(ts_allocator *allocator, uint32_t unit, uint64_t word, uint32_
         epoch->spans = slab->next;
     if (slab->next) ts_slab_at(slab->next)->prev = slab->prev;
     count_freed(epoch, allocator, slab);
-    bool drained = ts_load_relaxed(&epoch->state) == EPOCH_CLOSING && ts_load_relaxed(&epoch->span_units) == 0;
+    out->drained = ts_load_relaxed(&epoch->state) == EPOCH_CLOSING && ts_load_relaxed(&epoch->span_units) == 0;
     /* Who frees the allocator ends this epoch before the record, and so comes after this. */
-    ts_allocator_pin(allocator);
+    if (!out->share) ts_allocator_pin(allocator);
     ts_epoch_release(epoch);
+    return true;
+}
+
+static void end_taken_out(ts_allocator *allocator, const taken_out *out) {
+    if (!out->share) ts_allocator_unpin(allocator);
+    if (out->drained) ts_epoch_finish(out->epoch, out->id);
+}
+
+bool ts_span_free(ts_allocator *allocator, uint32_t unit, uint64_t word, uint32_t generation) {
+    taken_out out;
+    if (!take_out(allocator, unit, word, generation, &out)) return false;
     if (TS_UNLIKELY(allocator->care)) take_back_span(allocator, unit);
-    ts_span_release(allocator, unit, units);
-    ts_allocator_unpin(allocator);
-    if (drained) ts_epoch_finish(epoch, id);
+    ts_span_release(allocator, out.share, unit, out.units);
+    end_taken_out(allocator, &out);
+    return true;
+}
+
+/* Pages where the system moves them, the rest by copying. The system moves what is one area to it, so a span of which a part was moved
+   before goes by halves. Whether all of it was moved, and the first range has no memory. */
+static bool move_bytes(char *from, char *to, size_t bytes) {
+    if (bytes < TS_SPAN_MOVE_BYTES || (((uintptr_t)from | (uintptr_t)to | bytes) & (ts_os_page_bytes() - 1)) != 0) {
+        memcpy(to, from, bytes);
+        return false;
+    }
+    if (ts_os->move(from, to, bytes)) return true;
+    size_t half = ts_align_up(bytes / 2, TS_PAGE_BYTES_MAX);
+    bool first = move_bytes(from, to, half);
+    return move_bytes(from + half, to + half, bytes - half) && first;
+}
+
+/* First the old object ends: nobody else has its units then, whatever other threads do with the pointer. */
+bool ts_span_move(ts_allocator *allocator, uint32_t unit, uint64_t word, uint32_t generation, void *to, size_t room) {
+    taken_out out;
+    if (!take_out(allocator, unit, word, generation, &out)) return false;
+    size_t bytes = (size_t)out.units * TS_UNIT_BYTES;
+    /* Another thread can have let it grow since it was looked at. */
+    if (move_bytes(ts_unit_address(unit), to, bytes < room ? bytes : room) && bytes <= room)
+        ts_span_release_bare(allocator, unit, out.units);
+    else
+        ts_span_release(allocator, out.share, unit, out.units);
+    end_taken_out(allocator, &out);
     return true;
 }
 
@@ -168,7 +215,8 @@ bool ts_span_grow(ts_allocator *allocator, uint32_t unit, uint64_t word, size_t 
     /* Who frees the allocator ends this epoch before the record, and so comes after this. */
     ts_allocator_pin(allocator);
     ts_epoch_release(epoch);
-    if (grown && ts_span_acquire_behind(allocator, unit + before, more)) {
+    bool fresh;
+    if (grown && ts_span_acquire_behind(allocator, unit + before, more, &fresh)) {
         ts_care_begin(allocator, ts_unit_address(unit + before), (size_t)more * TS_UNIT_BYTES, false);
         epoch = ts_span_lock(allocator, unit, word);
         grown = epoch != NULL;
@@ -178,7 +226,7 @@ bool ts_span_grow(ts_allocator *allocator, uint32_t unit, uint64_t word, size_t 
             count_grown(epoch, allocator, more, (uint64_t)more * TS_UNIT_BYTES);
             ts_epoch_release(epoch);
         } else {
-            ts_span_give_behind(allocator, unit + before, more);
+            ts_span_give_behind(allocator, unit + before, more, fresh);
         }
     } else {
         grown = false;
@@ -205,7 +253,7 @@ void ts_span_release_list(ts_allocator *allocator, uint32_t first) {
         ts_slab *slab = ts_slab_at(first);
         uint32_t next = slab->next;
         if (TS_UNLIKELY(allocator->care)) take_back_span(allocator, first);
-        ts_span_release(allocator, first, slab->u.span.units);
+        ts_span_release(allocator, NULL, first, slab->u.span.units);
         first = next;
     }
     if (pinned) ts_allocator_unpin(allocator);

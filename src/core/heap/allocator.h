@@ -10,12 +10,11 @@
 #include "base/probe.h"
 #include "heap/heap.h"
 #include "heap/retain.h"
+#include "heap/runs.h"
 
 #include <tslab/tslab.h>
 
-#define TS_SPAN_WARM_UNITS 64u /* spans up to 1 MiB are kept warm by length */
-#define TS_STUCK 0u            /* guarded spans that the system does not make accessible again, of any length */
-#define TS_PURGE_BATCH 512u    /* units sorted and purged at a time */
+#define TS_PURGE_BATCH 512u    /* units that become runs, or are purged, at a time */
 /* At most so much goes back at the end of a phase; later calls go on. */
 #define TS_PURGE_UNITS_PER_CALL 65536u
 
@@ -47,17 +46,18 @@ typedef struct ts_allocator {
     /* What the end of a large epoch touches lies together: everything of it is out of the caches by then. */
     TS_ALIGNED(64) ts_lock warm_lock; /* rank WARM: the lists of warm units and spans */
     ts_warm warm[TS_PARTS];
-    _Atomic uint64_t span_warm_units; /* read by anyone */
+    _Atomic uint64_t span_warm_units; /* in runs and stuck; read by anyone */
     _Atomic uint64_t reserved_units;  /* warm units kept beyond the retain budget, by slab_reserve */
     ts_retain retain;
-    uint32_t span_warm[TS_SPAN_WARM_UNITS + 1]; /* by length in units; linked by next; TS_STUCK: see purge.h */
+    ts_runs runs[TS_PARTS];
+    uint32_t stuck; /* guarded spans that the system does not make accessible again, linked by next: ts_purge_guarded */
     ts_lock lock;                               /* rank ALLOCATOR: rolling epoch, list of shares */
     _Atomic(ts_share *) shares;                 /* grows at its head, under lock; walked by readers without it */
     _Atomic uint32_t readers;                   /* who walks the shares or reads the settings without a lock, see
                                           ts_allocator_read_begin */
     _Atomic uint64_t current_epoch;             /* written under lock, read by anyone */
     _Atomic uint64_t committed_units;
-    _Atomic uint64_t taken_units;  /* ever taken from the pool, but for spans too long to be kept warm */
+    _Atomic uint64_t taken_units;  /* ever taken from the pool */
     _Atomic uint64_t budget_bytes; /* 0: none; whole units of it count, one at least */
     _Atomic uint64_t pins;         /* 1, + what still refers to the record; given back at 0 */
     /* Counters of the whole allocator: added to atomically, none of them on a fast path. */
@@ -69,7 +69,7 @@ typedef struct ts_allocator {
     _Atomic uint64_t shown_allocated[TS_COUNT_KINDS + 1], shown_freed[TS_COUNT_KINDS + 1],
         shown_foreign[TS_COUNT_KINDS], shown_recycled[TS_COUNT_SPAN], shown_unfilled[TS_CLASSES];
     _Atomic uint64_t stack_samples, stack_drops;
-    _Atomic uint64_t span_new, span_miss;
+    _Atomic uint64_t span_miss;
 } ts_allocator;
 _Static_assert(sizeof(ts_allocator) <= TS_ALLOCATOR_STRIDE, "one table entry");
 _Static_assert(TS_MAX_ALLOCATORS <= UINT16_MAX + 1u, "a slab's record has 16 bits for the index");
@@ -152,17 +152,32 @@ void ts_allocator_retire(ts_allocator *allocator, uint32_t unit);
 uint32_t ts_slab_acquire_churn(ts_heap *heap, ts_share *share, unsigned cls, bool *fresh);
 uint32_t ts_slab_acquire_scope(ts_heap *heap, ts_share *share, bool *fresh);
 /* Units in a row for a span, its record reset but for the epoch. *fresh: reads as zero. 0: no memory. Holds nothing. */
-uint32_t ts_span_acquire(ts_allocator *allocator, uint32_t units, uint32_t align_units, bool *fresh);
+/* share: this thread's of the allocator, or NULL; some that it keeps may be an eighth longer. */
+uint32_t ts_span_acquire(ts_allocator *allocator, ts_share *share, uint32_t units, uint32_t align_units, bool *fresh);
 /* The same with inaccessible pages before the first unit and behind the page in which `size` bytes end, which are part
    of the span: a unit at least on either side, and `align_units` before it. */
 uint32_t ts_span_acquire_guarded(ts_allocator *allocator, uint32_t units, uint32_t align_units, size_t size,
                                  bool *fresh);
-/* Units behind a span, which the caller has, if they are free and within the budget; nothing is given back for them. */
-bool ts_span_acquire_behind(ts_allocator *allocator, uint32_t first, uint32_t units);
+/* Units behind a span, which the caller has, if they are warm, or free and within the budget; nothing is given back for them.
+   *fresh: they come from the pool. */
+bool ts_span_acquire_behind(ts_allocator *allocator, uint32_t first, uint32_t units, bool *fresh);
 /* The same units, untouched. */
-void ts_span_give_behind(ts_allocator *allocator, uint32_t first, uint32_t units);
+void ts_span_give_behind(ts_allocator *allocator, uint32_t first, uint32_t units, bool fresh);
 /* The units of a span that is on no list and whose UNIT word is 0; with its guards. The caller settles afterwards. */
-void ts_span_release(ts_allocator *allocator, uint32_t unit, uint32_t units);
+void ts_span_release(ts_allocator *allocator, ts_share *share, uint32_t unit, uint32_t units);
+/* This thread's share of a use of an allocator, which keeps the record from being given back; NULL: it has none. */
+static inline ts_share *ts_share_of_mine(uintptr_t token) {
+    const ts_heap *heap = ts_thread.heap;
+    return TS_LIKELY(heap != NULL) ? ts_heap_find_share(heap, token) : NULL;
+}
+/* The same for units without guards whose memory is gone. */
+void ts_span_release_bare(ts_allocator *allocator, uint32_t unit, uint32_t units);
+
+/* Warm units that a thread keeps for itself. Any thread. */
+static inline uint64_t ts_share_warm_units(const ts_share *share) {
+    return (uint64_t)ts_load_relaxed(&share->warm[TS_NORMAL].count) + ts_load_relaxed(&share->warm[TS_SMALL].count) +
+           ts_load_relaxed(&share->span_units);
+}
 
 /* Near its budget, or giving back at once: whoever takes units of it takes none that he can do without. A hint. */
 bool ts_allocator_is_sparing(const ts_allocator *allocator);
@@ -172,8 +187,11 @@ uint64_t ts_allocator_budget_units(const ts_allocator *allocator);
 /* Notes, if the allocator is over its limit of warm units now that so many were added, that this thread is to purge
    when it holds nothing. */
 void ts_note_warm(ts_allocator *allocator, uint64_t added);
-/* Purges up to `most` of what is warm beyond the low mark (a span more in the end). Returns units given back. Holds nothing. */
+/* Purges up to `most` of what is warm beyond the low mark. Returns units given back. Holds nothing. */
 uint64_t ts_allocator_settle(ts_allocator *allocator, uint64_t most);
+/* A part of that which one allocation or free can pay for: see TS_PURGE_LEAST_UNITS. Returns how many of the units that it owes are left
+   for its next calls. Holds nothing. */
+uint64_t ts_allocator_settle_step(ts_allocator *allocator, uint64_t owed);
 /* The same without an end, if it is over the limit. */
 void ts_allocator_settle_over(ts_allocator *allocator);
 /* Purges down to `keep` warm units, those of all threads included. Returns bytes given back. */

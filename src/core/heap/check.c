@@ -25,7 +25,7 @@ bool ts_check_fail(ts_check *check, const char *format, ...) {
 }
 
 static const char *use_name(unsigned use) {
-    static const char *const names[] = {"nothing", "free", "in a block", "in a span", "warm", "in a warm span"};
+    static const char *const names[] = {"nothing", "free", "in a block", "in a span", "warm", "in a warm run"};
     use &= ~TS_USE_QUEUED;
     return use < sizeof names / sizeof *names ? names[use] : "?";
 }
@@ -357,6 +357,24 @@ static size_t block_bytes(const ts_block *block) {
     return block->scope ? sizeof(ts_scope_block) : sizeof(ts_churn_block);
 }
 
+static bool check_own_spans(ts_check *check, const ts_share *s, uint64_t *warm) {
+    uint32_t count = ts_load_relaxed(&s->span_units), found = 0;
+    for (uint32_t units = 0; units <= TS_LOCAL_SPAN_UNITS; units++) {
+        for (uint32_t unit = s->spans[units]; unit; unit = ts_slab_at(unit)->next, found += units) {
+            REQUIRE(units > 0 && found < count, "heap %u: more than %u units in the spans that it keeps", s->heap->id,
+                    count);
+            for (uint32_t u = unit; u < unit + units; u++) {
+                if (!ts_check_claim_unit(check, u, TS_USE_WARM_SPAN)) return false;
+                REQUIRE(ts_load_relaxed(ts_unit_word(u)) == 0, "unit %u is in a span that is kept, and has an owner", u);
+            }
+        }
+    }
+    REQUIRE(found == count, "heap %u: %u units in the spans that it keeps, %u counted", s->heap->id, found, count);
+    *warm += found;
+    check->warm_units += found;
+    return true;
+}
+
 static bool check_shares(ts_check *check, const ts_heap *heap) {
     for (const ts_share *s = heap->shares; s; s = s->heap_next) {
         uint64_t warm = 0;
@@ -366,6 +384,7 @@ static bool check_shares(ts_check *check, const ts_heap *heap) {
                 s->allocator->entry.index, (unsigned)s->index);
         for (unsigned part = 0; part < TS_PARTS; part++)
             if (!ts_check_warm(check, &s->warm[part], part, &warm)) return false;
+        if (!check_own_spans(check, s, &warm)) return false;
         if (!check->allocator) continue;
         check->allocator[s->allocator->entry.index].warm_units += warm;
         check->allocator[s->allocator->entry.index].shares++;

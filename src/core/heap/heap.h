@@ -206,6 +206,8 @@ void ts_share_set_slow(ts_share *share);
 void ts_heap_drop_dead_shares(ts_heap *heap);
 /* The warm units of a share go to its allocator; how many there were. Caller holds the heap. */
 uint64_t ts_share_give_warm(ts_share *share);
+/* The spans that it keeps become runs. Caller has the warm lock, and holds the heap. Returns their units. */
+uint32_t ts_share_give_spans(ts_share *share);
 
 /* ---- ended blocks, in block_pool.c ---------------------------------------------------------------- */
 
@@ -346,11 +348,11 @@ typedef struct ts_tally {
 ts_tally ts_block_tally(const ts_block *block, uint32_t cls);
 
 static inline void ts_settle_pending(void) {
-    if (TS_UNLIKELY(ts_thread.settle != NULL || ts_thread.drain != NULL)) ts_settle_now(TS_PURGE_UNITS_PER_STEP);
+    if (TS_UNLIKELY(ts_thread.settle != NULL || ts_thread.drain != NULL)) ts_settle_now(TS_PURGE_STEP);
 }
 static inline void ts_settle_phase(uint64_t units) {
     if (TS_LIKELY(ts_thread.settle == NULL && ts_thread.drain == NULL)) return;
-    ts_settle_now(units < TS_PURGE_UNITS_PER_STEP ? TS_PURGE_UNITS_PER_STEP : 2 * units);
+    ts_settle_now(units < 2 * TS_PURGE_LEAST_UNITS ? TS_PURGE_STEP : 2 * units);
 }
 static inline void ts_settle_all(void) {
     if (TS_UNLIKELY(ts_thread.settle != NULL || ts_thread.drain != NULL)) ts_settle_now(UINT64_MAX);

@@ -19,7 +19,7 @@ static uint64_t work_of(const ts_heap *heap, const ts_allocator *allocator) {
         for (unsigned k = 0; k < TS_COUNT_KINDS; k++)
             sum += ts_load_relaxed(&s->count[k].slow_path_hits) + ts_load_relaxed(&s->count[k].new_slab_count) +
                    ts_load_relaxed(&s->count[k].ended);
-        sum += ts_load_relaxed(&s->warm[0].count) + ts_load_relaxed(&s->warm[1].count);
+        sum += ts_share_warm_units(s);
     }
     return sum + 1;
 }
@@ -27,7 +27,7 @@ static uint64_t work_of(const ts_heap *heap, const ts_allocator *allocator) {
 static bool keeps_any(const ts_heap *heap, const ts_allocator *allocator) {
     if (ts_heap_is_waited_for(heap) || ts_load_relaxed(&heap->unflushed)) return true;
     for (const ts_share *s = ts_load_acquire(&allocator->shares); s; s = s->allocator_next)
-        if (s->heap == heap && ts_load_relaxed(&s->warm[0].count) + ts_load_relaxed(&s->warm[1].count) != 0) return true;
+        if (s->heap == heap && ts_share_warm_units(s) != 0) return true;
     return false;
 }
 

@@ -6,6 +6,8 @@
 #include "os/os.h"
 #include "region/pool.h"
 
+#include <limits.h>
+
 static uint64_t limit_of(const ts_allocator *allocator, uint64_t retain) {
     uint64_t reserved = ts_load_relaxed(&allocator->reserved_units);
     /* A budget that was set below what is in use: nothing stays warm until it is met. */
@@ -33,8 +35,9 @@ bool ts_purge_is_over(ts_allocator *allocator) {
     if (ts_warm_shared(allocator) <= ts_purge_limit(allocator)) return false;
     if (!allocator->retain.rises) return true;
     ts_lock_acquire(&allocator->warm_lock);
-    bool keeps =
-        ts_retain_keeps(&allocator->retain, ts_load_relaxed(&allocator->taken_units), ts_warm_shared(allocator));
+    uint64_t warm = ts_warm_shared(allocator), committed = ts_load_relaxed(&allocator->committed_units);
+    bool keeps = ts_retain_keeps(&allocator->retain, ts_load_relaxed(&allocator->taken_units), warm,
+                                 committed > warm ? committed - warm : 0);
     ts_lock_release(&allocator->warm_lock);
     return !keeps;
 }
@@ -42,17 +45,6 @@ bool ts_purge_is_over(ts_allocator *allocator) {
 uint64_t ts_warm_shared(ts_allocator *allocator) {
     return (uint64_t)ts_load_relaxed(&allocator->warm[0].count) + ts_load_relaxed(&allocator->warm[1].count) +
            ts_load_relaxed(&allocator->span_warm_units);
-}
-
-static void sort_units(uint32_t *a, unsigned n) {
-    for (unsigned gap = n / 2; gap > 0; gap /= 2) {
-        for (unsigned i = gap; i < n; i++) {
-            uint32_t v = a[i];
-            unsigned j = i;
-            for (; j >= gap && a[j - gap] > v; j -= gap) a[j] = a[j - gap];
-            a[j] = v;
-        }
-    }
 }
 
 /* The state words of a run of units that are nobody's: a thirty-second of their data (an eighth in part SMALL). Read as
@@ -94,15 +86,15 @@ static uint32_t units_of_a_state_page(uint32_t unit) {
    larger than a unit) keeps its memory until its other units are free too: who then purges the last of them takes them
    along; for that moment nobody else can take them. (Two threads that purge parts of one page at the same instant can both
    miss it; the next purge there does not.) */
-bool ts_purge_run(ts_allocator *allocator, uint32_t first, uint32_t count, bool to_pool) {
+static bool purge_run(ts_allocator *allocator, uint32_t first, uint32_t count, bool to_pool, bool states) {
     uint32_t state_units = units_of_a_state_page(first), page_units = (uint32_t)(ts_os_page_bytes() / TS_UNIT_BYTES);
     uint32_t from = first, units = count;
     bool around = page_units > 1; /* else the data of the others went back before */
-    if (state_units > 1) ts_pool_take_around(&from, &units, state_units);
+    if (states && state_units > 1) ts_pool_take_around(&from, &units, state_units);
     if (around) ts_pool_take_around(&from, &units, page_units);
     const char *begin = ts_unit_address(around ? from : first);
     bool purged = ts_purge_pages(allocator, begin, begin + (size_t)(around ? units : count) * TS_UNIT_BYTES);
-    if (purged) purge_states(from, units);
+    if (purged && states) purge_states(from, units);
     uint32_t before = first - from, after = units - before - count;
     if (purged && to_pool) { /* with their neighbours: one step under the pool's lock */
         ts_pool_give(from, units);
@@ -113,98 +105,100 @@ bool ts_purge_run(ts_allocator *allocator, uint32_t first, uint32_t count, bool 
     return purged;
 }
 
+bool ts_purge_run(ts_allocator *allocator, uint32_t first, uint32_t count, bool to_pool) {
+    return purge_run(allocator, first, count, to_pool, true);
+}
+
 void ts_uncommit(ts_allocator *allocator, uint32_t units) { ts_fetch_sub_relaxed(&allocator->committed_units, units); }
 
-/* Units on no list. Returns those given back; what the system refuses to take stays warm. */
-static uint64_t purge_units(ts_allocator *allocator, uint32_t *units, unsigned n) {
-    unsigned claimed = 0;
-    uint64_t given = 0;
+/* Up to `most` single units of the allocator's lists become runs. One that is on a queue of foreign frees yet is a zombie instead. */
+static unsigned gather(ts_allocator *allocator, uint64_t most) {
+    uint32_t units[TS_PURGE_BATCH];
+    unsigned n = 0, claimed = 0;
+    ts_lock_acquire(&allocator->warm_lock);
+    for (unsigned part = 0; part < TS_PARTS; part++) {
+        while (n < most && n < TS_PURGE_BATCH) {
+            uint32_t unit = ts_warm_pop(&allocator->warm[part]);
+            if (!unit) break;
+            units[n++] = unit;
+        }
+    }
+    ts_lock_release(&allocator->warm_lock);
     for (unsigned i = 0; i < n; i++) {
         ts_slab_at(units[i])->allocator = ts_allocator_index(allocator);
         if (ts_slab_claim(units[i], &allocator->pins)) units[claimed++] = units[i];
     }
-    sort_units(units, claimed);
-    for (unsigned i = 0; i < claimed;) {
-        unsigned k = i + 1;
-        while (k < claimed && units[k] == units[k - 1] + 1 && ts_part_of_unit(units[k]) == ts_part_of_unit(units[i]))
-            k++;
-        if (ts_purge_run(allocator, units[i], k - i, true)) {
-            ts_uncommit(allocator, k - i);
-            given += k - i;
-        } else {
-            ts_lock_acquire(&allocator->warm_lock);
-            for (unsigned j = i; j < k; j++) ts_warm_push(&allocator->warm[ts_part_of_unit(units[j])], units[j]);
-            ts_lock_release(&allocator->warm_lock);
-        }
-        i = k;
-    }
-    ts_fetch_add_relaxed(&allocator->overflowed, given);
-    return given;
-}
-
-unsigned ts_purge_batch(ts_allocator *allocator, uint64_t keep, uint64_t most, uint32_t *units, uint32_t *span_units) {
-    unsigned n = 0;
-    *span_units = 0;
     ts_lock_acquire(&allocator->warm_lock);
-    uint64_t have = ts_warm_shared(allocator);
-    for (unsigned part = 0; part < TS_PARTS; part++) {
-        while (n < most && have > keep) {
-            uint32_t unit = ts_warm_pop(&allocator->warm[part]);
-            if (!unit) break;
-            units[n++] = unit;
-            have--;
-        }
-    }
-    for (unsigned length = TS_SPAN_WARM_UNITS; n == 0 && have > keep && length > 0; length--) {
-        uint32_t unit = allocator->span_warm[length];
-        if (!unit) continue;
-        allocator->span_warm[length] = ts_slab_at(unit)->next;
-        ts_fetch_sub_relaxed(&allocator->span_warm_units, length);
-        units[n++] = unit;
-        *span_units = length;
-    }
-    if (n == 0 && have > keep && allocator->span_warm[TS_STUCK]) {
-        uint32_t unit = allocator->span_warm[TS_STUCK];
-        allocator->span_warm[TS_STUCK] = ts_slab_at(unit)->next;
-        *span_units = ts_slab_at(unit)->u.span.units;
-        ts_fetch_sub_relaxed(&allocator->span_warm_units, *span_units);
-        units[n++] = unit;
-    }
+    for (unsigned i = 0; i < claimed; i++) ts_runs_give(allocator, units[i], 1);
     ts_lock_release(&allocator->warm_lock);
     return n;
 }
 
-void ts_purge_span(ts_allocator *allocator, uint32_t unit, uint32_t units) {
-    if (ts_purge_run(allocator, unit, units, true)) {
-        ts_uncommit(allocator, units);
-        ts_fetch_add_relaxed(&allocator->overflowed, units);
-        return;
-    }
-    /* The system keeps it: single warm units, which any later use can have. */
-    if (TS_UNLIKELY(allocator->care)) ts_care_fill(allocator, ts_unit_address(unit), (size_t)units * TS_UNIT_BYTES);
+static void give_run(ts_allocator *allocator, uint32_t first, uint32_t units) {
     ts_lock_acquire(&allocator->warm_lock);
-    ts_warm_push_run(&allocator->warm[TS_NORMAL], unit, units);
+    ts_runs_give(allocator, first, units);
     ts_lock_release(&allocator->warm_lock);
 }
 
+static bool purge_span(ts_allocator *allocator, uint32_t unit, uint32_t units, bool states) {
+    if (purge_run(allocator, unit, units, true, states)) {
+        ts_uncommit(allocator, units);
+        ts_fetch_add_relaxed(&allocator->overflowed, units);
+        return true;
+    }
+    if (TS_UNLIKELY(allocator->care)) ts_care_fill(allocator, ts_unit_address(unit), (size_t)units * TS_UNIT_BYTES);
+    give_run(allocator, unit, units);
+    return false;
+}
+
+bool ts_purge_span(ts_allocator *allocator, uint32_t unit, uint32_t units) {
+    return purge_span(allocator, unit, units, true);
+}
+
+uint32_t ts_purge_take_longest(ts_allocator *allocator, uint64_t keep, uint32_t least, uint64_t most, uint32_t *units) {
+    uint32_t first = 0;
+    ts_lock_acquire(&allocator->warm_lock);
+    uint64_t have = ts_warm_shared(allocator), over = have > keep ? have - keep : 0;
+    if (over < most) most = over;
+    if (most > TS_PURGE_BATCH) most = TS_PURGE_BATCH;
+    for (unsigned part = 0; part < TS_PARTS && !first && most > 0; part++)
+        first = ts_runs_take_longest(allocator, part, least, (uint32_t)most, units);
+    ts_lock_release(&allocator->warm_lock);
+    return first;
+}
+
+uint32_t ts_purge_take_stuck(ts_allocator *allocator) {
+    ts_lock_acquire(&allocator->warm_lock);
+    uint32_t unit = allocator->stuck;
+    if (unit) {
+        allocator->stuck = ts_slab_at(unit)->next;
+        ts_fetch_sub_relaxed(&allocator->span_warm_units, ts_slab_at(unit)->u.span.units);
+    }
+    ts_lock_release(&allocator->warm_lock);
+    return unit;
+}
+
+/* Runs of `least` units at least, the longest ones first; what the system refuses now it will refuse again: a later call tries. In
+   so many calls. lazy: the state words of short runs stay, a thirty-second of the memory, and a call for each. */
+static uint64_t purge_runs(ts_allocator *allocator, uint64_t keep, uint32_t least, uint64_t most, unsigned calls,
+                           bool lazy) {
+    uint64_t given = 0;
+    for (uint32_t units, first; given < most && calls > 0; given += units, calls--) {
+        first = ts_purge_take_longest(allocator, keep, least, most - given, &units);
+        if (!first || !purge_span(allocator, first, units, !lazy || units >= 2 * TS_PURGE_PIECE_UNITS)) break;
+    }
+    return given;
+}
+
 uint64_t ts_purge_shared(ts_allocator *allocator, uint64_t keep, uint64_t most) {
-    uint32_t units[TS_PURGE_BATCH];
-    uint64_t given = 0, failures = ts_load_relaxed(&allocator->madvise_failures);
-    while (given < most) {
-        uint32_t span_units;
-        uint64_t left = most - given;
-        unsigned n = ts_purge_batch(allocator, keep, left < TS_PURGE_BATCH ? left : TS_PURGE_BATCH, units, &span_units);
-        if (n == 0) break;
-        if (span_units) {
-            if (ts_slab_at(units[0])->u.span.guard)
-                ts_purge_guarded(allocator, units[0]);
-            else
-                ts_purge_span(allocator, units[0], span_units);
-            given += span_units;
-        } else {
-            given += purge_units(allocator, units, n);
-        }
-        /* What the system refuses now it will refuse again: a later call tries. */
+    uint64_t have = ts_warm_shared(allocator), over = have > keep ? have - keep : 0, gathered = 0;
+    if (most > over) most = over;
+    /* Neighbours first grow together. */
+    for (unsigned n = 1; n > 0 && gathered < most; gathered += n) n = gather(allocator, most - gathered);
+    uint64_t given = purge_runs(allocator, keep, 1, most, UINT_MAX, false), failures = ts_load_relaxed(&allocator->madvise_failures);
+    for (uint32_t unit; given < most && (unit = ts_purge_take_stuck(allocator)) != 0;) {
+        given += ts_slab_at(unit)->u.span.units;
+        ts_purge_guarded(allocator, unit);
         if (ts_load_relaxed(&allocator->madvise_failures) != failures) break;
     }
     return given;
@@ -214,22 +208,49 @@ void ts_allocator_settle_over(ts_allocator *allocator) {
     if (ts_purge_is_over(allocator)) (void)ts_allocator_settle(allocator, UINT64_MAX);
 }
 
+static void note_given(ts_allocator *allocator, uint64_t taken, uint64_t given) {
+    ts_lock_acquire(&allocator->warm_lock);
+    ts_retain_give(&allocator->retain, taken, given);
+    ts_lock_release(&allocator->warm_lock);
+}
+
 uint64_t ts_allocator_settle(ts_allocator *allocator, uint64_t most) {
     if (ts_warm_shared(allocator) <= low_units(allocator)) return 0;
     uint64_t taken = ts_load_relaxed(&allocator->taken_units);
     uint64_t given = ts_purge_shared(allocator, low_units(allocator),
                                      most < TS_PURGE_UNITS_PER_CALL ? most : TS_PURGE_UNITS_PER_CALL);
-    ts_lock_acquire(&allocator->warm_lock);
-    ts_retain_give(&allocator->retain, taken, given);
-    ts_lock_release(&allocator->warm_lock);
+    note_given(allocator, taken, given);
     return given;
+}
+
+/* Nothing may wait where memory goes back at once, or a limit is to be kept. */
+static bool waits(const ts_allocator *allocator, uint64_t limit) {
+    return limit > ts_load_relaxed(&allocator->reserved_units) && !ts_allocator_is_sparing(allocator);
+}
+
+uint64_t ts_allocator_settle_step(ts_allocator *allocator, uint64_t owed) {
+    uint64_t limit = ts_purge_limit(allocator), low = low_units(allocator), warm = ts_warm_shared(allocator);
+    if (!ts_purge_is_over(allocator)) return 0;
+    uint64_t taken = ts_load_relaxed(&allocator->taken_units);
+    bool piece = waits(allocator, limit);
+    /* A piece, or a quarter of the debt: who frees long spans keeps up with what he adds. */
+    uint64_t most = owed / 4 > TS_PURGE_PIECE_UNITS ? owed / 4 : TS_PURGE_PIECE_UNITS;
+    if (!piece || most > owed) most = owed;
+    (void)gather(allocator, most < 2 * TS_PURGE_LEAST_UNITS ? most : 2 * TS_PURGE_LEAST_UNITS);
+    uint32_t least = !piece || warm / 2 > limit ? 1 : warm - warm / 3 > limit ? TS_PURGE_LEAST_UNITS : TS_PURGE_PIECE_UNITS;
+    if (piece && owed < least) return owed;
+    /* None is long enough: later frees make longer ones, and note anew what they owe. */
+    uint64_t given = purge_runs(allocator, low, least, most, piece ? TS_PURGE_CALLS : UINT_MAX, piece);
+    if (given == 0) return 0;
+    note_given(allocator, taken, given);
+    return owed - given;
 }
 
 uint64_t ts_allocator_warm_units(ts_allocator *allocator) {
     uint64_t sum = ts_warm_shared(allocator);
     /* acquire: partner of the release in ts_heap_share */
     for (ts_share *s = ts_load_acquire(&allocator->shares); s; s = s->allocator_next)
-        sum += (uint64_t)ts_load_relaxed(&s->warm[0].count) + ts_load_relaxed(&s->warm[1].count);
+        sum += ts_share_warm_units(s);
     return sum;
 }
 
@@ -250,7 +271,7 @@ static void collect(ts_allocator *allocator) {
         if (!reads || heap == ts_thread.heap || has_work_left(heap)) ts_heap_visit(heap, allocator);
     if (!reads) return;
     for (ts_share *s = ts_load_acquire(&allocator->shares); s; s = s->allocator_next) {
-        bool warm = (ts_load_relaxed(&s->warm[0].count) | ts_load_relaxed(&s->warm[1].count)) != 0;
+        bool warm = ts_share_warm_units(s) != 0;
         if (s->heap == ts_thread.heap) continue;
         /* Nobody waits for an ended thread's; and shares of allocators that have ended are dropped there. */
         if (warm || ts_load_relaxed(&s->heap->state) == TS_HEAP_ABANDONED) ts_heap_visit(s->heap, allocator);
@@ -275,8 +296,8 @@ void ts_purge_guarded(ts_allocator *allocator, uint32_t unit) {
     }
     ts_fetch_add_relaxed(&allocator->madvise_failures, 1);
     ts_lock_acquire(&allocator->warm_lock);
-    slab->next = allocator->span_warm[TS_STUCK];
-    allocator->span_warm[TS_STUCK] = unit;
+    slab->next = allocator->stuck;
+    allocator->stuck = unit;
     ts_fetch_add_relaxed(&allocator->span_warm_units, units);
     ts_lock_release(&allocator->warm_lock);
 }

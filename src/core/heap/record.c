@@ -47,16 +47,17 @@ bool ts_allocator_pin_use(ts_allocator *allocator, uintptr_t token) {
 static void give_warm_back(ts_allocator *allocator) {
     ts_purge_shared(allocator, 0, UINT64_MAX);
     /* What the system refuses to take even now goes to the pool as it is. */
-    uint32_t units[TS_PURGE_BATCH], span_units;
-    for (unsigned n; (n = ts_purge_batch(allocator, 0, TS_PURGE_BATCH, units, &span_units)) > 0;)
-        for (unsigned i = 0; i < n; i++) {
-            uint32_t guard = span_units ? ts_slab_at(units[i])->u.span.guard : 0;
-            /* A guard that stays to the last costs its addresses, and no memory. */
-            if (guard && !ts_os->commit(ts_unit_address(units[i] - guard), span_units * TS_UNIT_BYTES))
-                ts_purge_run(allocator, units[i] - guard, span_units, false);
-            else if (span_units || ts_slab_claim(units[i], &allocator->pins))
-                ts_pool_give_unpurged(units[i] - guard, span_units ? span_units : 1);
-        }
+    uint32_t unit, units;
+    while ((unit = ts_purge_take_longest(allocator, 0, 1, UINT64_MAX, &units)) != 0) ts_pool_give_unpurged(unit, units);
+    while ((unit = ts_purge_take_stuck(allocator)) != 0) {
+        uint32_t first = unit - ts_slab_at(unit)->u.span.guard;
+        units = ts_slab_at(unit)->u.span.units;
+        /* A guard that stays to the last costs its addresses, and no memory. */
+        if (!ts_os->commit(ts_unit_address(first), units * TS_UNIT_BYTES))
+            ts_purge_run(allocator, first, units, false);
+        else
+            ts_pool_give_unpurged(first, units);
+    }
 }
 
 /* The last pin stays until nothing is warm: a slab that is on a queue yet becomes a zombie when it is taken, which pins the

@@ -1,7 +1,8 @@
 /*
  * How much memory may stay warm: the retain budget. One that was given is what it is. The one of an allocator that was given
- * none is TS_RETAIN_BYTES, and twice that while the program takes back what was given back, again and again: a scope of some
- * tens of megabytes that ends and begins all the time would otherwise meet the page faults of all of it each time.
+ * none is TS_RETAIN_BYTES. While the program takes back what was given back, again and again, it is twice that, or that and as
+ * much as the program has in use (four times as much at most), whichever is more: a scope of some tens of megabytes that ends and begins all the time, or buffers of
+ * megabytes that come and go, would otherwise meet the page faults of all of it each time.
  *
  * A ROUND of giving lasts until the program takes memory from the pool again. If the next time that there is too much warm
  * it has taken back three quarters of what the round gave, that was given in vain: the budget rises, if what is warm then fits.
@@ -48,9 +49,10 @@ static inline void ts_retain_give(ts_retain *retain, uint64_t taken, uint64_t un
     retain->given += units;
 }
 
-/* More is warm than the budget was. Whether it may stay. */
-static inline bool ts_retain_keeps(ts_retain *retain, uint64_t taken, uint64_t warm) {
-    if (!retain->rises || warm > 2 * retain->usual) return false;
+/* More is warm than the budget was, beside `live` units in use. Whether it may stay. */
+static inline bool ts_retain_keeps(ts_retain *retain, uint64_t taken, uint64_t warm, uint64_t live) {
+    if (live > 4 * retain->usual) live = 4 * retain->usual; /* a large program does not keep as much as it has */
+    if (!retain->rises || (warm > 2 * retain->usual && warm > retain->usual + live)) return false;
     if (ts_load_relaxed(&retain->units) > retain->usual) return true; /* another thread was told so meanwhile */
     if (retain->given == 0 || taken - retain->taken_at < retain->given - retain->given / 4) return false;
     ts_store_relaxed(&retain->units, 2 * retain->usual);

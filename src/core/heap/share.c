@@ -63,6 +63,7 @@ uint64_t ts_share_give_warm(ts_share *share) {
         units += ts_load_relaxed(&share->warm[part].count);
         ts_warm_splice(&a->warm[part], &share->warm[part]);
     }
+    units += ts_share_give_spans(share);
     ts_lock_release(&a->warm_lock);
     return units;
 }

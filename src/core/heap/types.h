@@ -39,13 +39,19 @@
 _Static_assert(64 - TS_UNIT_LINE_SHIFT + TS_BIAS_TURN_BITS <= 32, "a line and a turn are one word of 32 bits");
 #define TS_HEAP_MAP 64u         /* blocks found without a search, by epoch index */
 #define TS_LOCAL_WARM_UNITS 64u /* 1 MiB: warm units of each part and allocator that a thread keeps for itself */
+/* Spans of up to 256 KiB stay with the thread that freed them, by length, as long as it has no more than 1 MiB of them. */
+#define TS_LOCAL_SPAN_UNITS 16u
+#define TS_LOCAL_SPANS_UNITS 64u
 #define TS_WARM_UNITS_MOVED 16u /* 256 KiB: what it takes from the allocator's at a time */
-/* 32 KiB: what one allocation or free purges of single units at most while the allocator is over its limit, 5 to 9
-   microseconds (4 units: 9 to 19; 1 would not catch up with objects of a unit each, and halves it again for twice as many
-   operations that pay). Where no single unit is warm it purges one whole span, up to TS_SPAN_WARM_UNITS (1 MiB).
-   A thread that adds units to those of the allocator owes twice as many, until it is below the low mark: so what
-   is warm comes down however fast objects are freed. The end of an epoch pays at most twice what it released itself. */
-#define TS_PURGE_UNITS_PER_STEP 2u
+/* A thread that adds units to those of the allocator while that is over its limit owes twice as many: so what is warm comes down
+   however fast objects are freed. What it owes goes back in pieces of TS_PURGE_PIECE_UNITS (1 MiB, one system call of some
+   thirty microseconds where it was touched), and waits until there is such a piece. Beyond one and a half times the limit one of
+   TS_PURGE_LEAST_UNITS will do, and beyond twice the limit any. Its single units become runs meanwhile, which grow together. The end of an epoch
+   pays at most twice what it released itself. */
+#define TS_PURGE_PIECE_UNITS 64u
+#define TS_PURGE_LEAST_UNITS 16u
+#define TS_PURGE_CALLS 2u /* of the system in one allocation or free */
+#define TS_PURGE_STEP 0u /* for ts_settle_now: an allocation or a free pays */
 
 /* Kinds that are counted apart: the size classes, then these two. */
 #define TS_COUNT_SCOPE TS_CLASSES
@@ -221,6 +227,9 @@ typedef struct ts_share {
     ts_block *blocks;                  /* (h) in use, newest first */
     struct ts_share *allocator_next;   /* constant once in the allocator's list */
     ts_warm warm[TS_PARTS];            /* (h) */
+    /* (h) warm spans by length, linked by next, their UNIT words 0; and the units in them, read by anyone */
+    uint32_t spans[TS_LOCAL_SPAN_UNITS + 1];
+    _Atomic uint32_t span_units;
     _Atomic uint64_t refused_closed;   /* allocations in an epoch that was not active */
     ts_counters count[TS_COUNT_KINDS]; /* ended: objects of blocks that have ended, all of them freed */
 } ts_share;
@@ -246,7 +255,7 @@ typedef struct ts_tls {
     uint64_t events;                /* children born and cleanups registered, by this thread */
     struct ts_allocator *settle;    /* over its limit of warm units: to purge when nothing is held */
     uintptr_t settle_token;         /* its use that was meant */
-    uint64_t settle_units;          /* so many units, see TS_PURGE_UNITS_PER_STEP */
+    uint64_t settle_units;          /* so many units, see TS_PURGE_LEAST_UNITS */
     uint64_t released;              /* units that this thread has made warm, for who looks before and after */
     struct ts_heap *drain;          /* abandoned, with foreign frees: likewise */
     bool drain_others;              /* and so have others */

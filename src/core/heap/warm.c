@@ -1,6 +1,6 @@
 /*
  * Warm units: slabs that hold nothing but whose memory is still there. Each share keeps a few (no lock for the
- * owner); what is more goes to the allocator; what exceeds the allocator's limit is purged (purge.h).
+ * owner); what is more goes to the allocator; what exceeds the allocator's limit is purged (purge.h). Spans become runs (runs.h).
  */
 /* Modelled in tests/model: exit. */
 #include "base/bits.h"
@@ -66,11 +66,16 @@ void ts_settle_now(uint64_t purge_units) {
     ts_thread.settle_units = 0;
     /* Noted by an earlier call, perhaps: the allocator can have ended since. */
     if (!ts_allocator_pin_use(allocator, ts_thread.settle_token)) return;
-    uint64_t given = ts_allocator_settle(allocator, owed < purge_units ? owed : purge_units);
-    /* 0: below the limit meanwhile, or refused. */
-    if (given > 0 && given < owed && !ts_thread.settle) {
+    uint64_t left;
+    if (purge_units == TS_PURGE_STEP) {
+        left = ts_allocator_settle_step(allocator, owed);
+    } else {
+        uint64_t given = ts_allocator_settle(allocator, owed < purge_units ? owed : purge_units);
+        left = given == 0 ? 0 : owed - given; /* 0: below the limit meanwhile, or refused */
+    }
+    if (left > 0 && !ts_thread.settle) {
         ts_thread.settle = allocator;
-        ts_thread.settle_units = owed - given;
+        ts_thread.settle_units = left;
     }
     ts_allocator_unpin(allocator);
 }
@@ -129,7 +134,7 @@ static uint32_t take_within_budget(ts_allocator *allocator, unsigned part, uint3
         return 0;
     }
     ts_slab_at(first)->allocator = ts_allocator_index(allocator);
-    if (units <= TS_SPAN_WARM_UNITS) ts_fetch_add_relaxed(&allocator->taken_units, units);
+    ts_fetch_add_relaxed(&allocator->taken_units, units);
     return first;
 }
 
@@ -152,13 +157,21 @@ void ts_allocator_retire(ts_allocator *allocator, uint32_t unit) {
 
 /* Some of the allocator's warm units become the share's: an eighth of them and one more, so that other threads find some too;
    one where a thread keeps none, and near the budget, where what it keeps may be all that another could have. Under the
-   lock each one's record is read, which whoever uses it reads soon. Caller holds the heap. */
+   lock each one's record is read, which whoever uses it reads soon. Where no single ones are warm a piece of a run is taken. Caller
+   holds the heap. */
 static void take_shared(ts_share *share, unsigned part) {
     ts_allocator *allocator = share->allocator;
     ts_warm *from = &allocator->warm[part], *to = &share->warm[part];
-    if (ts_load_relaxed(&from->count) == 0) return;
+    if ((ts_load_relaxed(&from->count) | ts_load_relaxed(&allocator->span_warm_units)) == 0) return;
     uint32_t most = ts_allocator_is_sparing(allocator) ? 1 : TS_WARM_UNITS_MOVED, unit;
     ts_lock_acquire(&allocator->warm_lock);
+    if (ts_load_relaxed(&from->count) == 0) {
+        unit = ts_runs_take(allocator, part, most);
+        if (!unit && most > 1) unit = ts_runs_take(allocator, part, most = 1);
+        if (unit) ts_warm_push_run(to, unit, most);
+        ts_lock_release(&allocator->warm_lock);
+        return;
+    }
     uint32_t some = ts_load_relaxed(&from->count) / 8 + 1;
     for (uint32_t n = some < most ? some : most; n > 0 && (unit = ts_warm_pop(from)) != 0; n--) ts_warm_push(to, unit);
     ts_lock_release(&allocator->warm_lock);
@@ -202,17 +215,36 @@ uint32_t ts_slab_acquire_scope(ts_heap *heap, ts_share *share, bool *fresh) {
     }
 }
 
-static uint32_t take_warm_span(ts_allocator *allocator, uint32_t units) {
-    uint32_t unit = 0;
-    if (units > TS_SPAN_WARM_UNITS) return 0;
+static void keep_run(ts_allocator *allocator, uint32_t first, uint32_t units) {
     ts_lock_acquire(&allocator->warm_lock);
-    unit = allocator->span_warm[units];
-    if (unit) {
-        allocator->span_warm[units] = ts_slab_at(unit)->next;
-        ts_fetch_sub_relaxed(&allocator->span_warm_units, units);
-    }
+    ts_runs_give(allocator, first, units);
     ts_lock_release(&allocator->warm_lock);
-    return unit;
+    ts_note_warm(allocator, units);
+}
+
+/* A run, or one that is half as long and the free units behind it: what went back piece by piece lies between what is warm. */
+static uint32_t take_warm_span(ts_allocator *allocator, uint32_t units) {
+    uint32_t unit, length = 0;
+    if (ts_load_relaxed(&allocator->span_warm_units) < units / 2) return 0;
+    ts_lock_acquire(&allocator->warm_lock);
+    unit = ts_runs_take(allocator, TS_NORMAL, units);
+    bool whole = unit != 0;
+    if (!whole && units > 1) unit = ts_runs_take_longest(allocator, TS_NORMAL, (units + 1) / 2, units, &length);
+    ts_lock_release(&allocator->warm_lock);
+    if (whole || !unit) return unit;
+    if (commit_within_budget(allocator, units - length)) {
+        if (ts_pool_take_at(unit + length, units - length)) {
+            ts_fetch_add_relaxed(&allocator->taken_units, units - length);
+            if (TS_UNLIKELY(allocator->care))
+                ts_care_fill(allocator, ts_unit_address(unit + length), (units - length) * TS_UNIT_BYTES);
+            return unit;
+        }
+        ts_uncommit(allocator, units - length);
+    }
+    ts_lock_acquire(&allocator->warm_lock);
+    ts_runs_give(allocator, unit, length);
+    ts_lock_release(&allocator->warm_lock);
+    return 0;
 }
 
 static void fill_record(uint32_t unit, uint32_t units, uint32_t guard, uint64_t bytes, size_t written) {
@@ -224,9 +256,55 @@ static void fill_record(uint32_t unit, uint32_t units, uint32_t guard, uint64_t 
     slab->u.span.written = written == TS_CARE_CLEAN ? 0 : (uint32_t)written + 1;
 }
 
-uint32_t ts_span_acquire(ts_allocator *allocator, uint32_t units, uint32_t align_units, bool *fresh) {
+/* ---- spans that a thread keeps ---------------------------------------------------------------------------- */
+
+static uint32_t take_own_span(ts_share *share, uint32_t *units) {
+    uint32_t most = *units + *units / 8, unit = 0;
+    if (most > TS_LOCAL_SPAN_UNITS) most = TS_LOCAL_SPAN_UNITS;
+    if (*units > most || ts_load_relaxed(&share->span_units) < *units) return 0;
+    ts_heap_enter(ts_thread.heap);
+    for (uint32_t n = *units; n <= most && !unit; n++) {
+        unit = share->spans[n];
+        if (!unit) continue;
+        share->spans[n] = ts_slab_at(unit)->next;
+        ts_add_owned(&share->span_units, 0u - n);
+        *units = n;
+    }
+    ts_heap_leave(ts_thread.heap);
+    return unit;
+}
+
+/* false: it has enough of them, or no thread is to keep any. */
+static bool keep_own_span(ts_share *share, uint32_t unit, uint32_t units) {
+    ts_heap *heap = ts_thread.heap;
+    if (units > TS_LOCAL_SPAN_UNITS || ts_load_relaxed(&share->span_units) + units > TS_LOCAL_SPANS_UNITS ||
+        heap->keeps_nothing || ts_allocator_is_sparing(share->allocator))
+        return false;
+    ts_heap_enter(heap);
+    ts_slab_at(unit)->next = share->spans[units];
+    share->spans[units] = unit;
+    ts_add_owned(&share->span_units, units);
+    ts_heap_leave(heap);
+    return true;
+}
+
+/* Caller has the warm lock, and holds the heap. */
+uint32_t ts_share_give_spans(ts_share *share) {
+    uint32_t sum = ts_load_relaxed(&share->span_units);
+    for (uint32_t units = 1, unit; sum > 0 && units <= TS_LOCAL_SPAN_UNITS; units++) {
+        while ((unit = share->spans[units]) != 0) {
+            share->spans[units] = ts_slab_at(unit)->next;
+            ts_runs_give(share->allocator, unit, units);
+        }
+    }
+    ts_store_relaxed(&share->span_units, 0);
+    return sum;
+}
+
+uint32_t ts_span_acquire(ts_allocator *allocator, ts_share *share, uint32_t units, uint32_t align_units, bool *fresh) {
     for (;;) {
-        uint32_t unit = align_units == 1 ? take_warm_span(allocator, units) : 0;
+        uint32_t unit = align_units == 1 && share ? take_own_span(share, &units) : 0;
+        if (!unit && align_units == 1) unit = take_warm_span(allocator, units);
         size_t written = TS_CARE_CLEAN;
         *fresh = false;
         if (!unit) {
@@ -246,14 +324,22 @@ uint32_t ts_span_acquire(ts_allocator *allocator, uint32_t units, uint32_t align
     }
 }
 
-bool ts_span_acquire_behind(ts_allocator *allocator, uint32_t first, uint32_t units) {
+bool ts_span_acquire_behind(ts_allocator *allocator, uint32_t first, uint32_t units, bool *fresh) {
+    ts_lock_acquire(&allocator->warm_lock);
+    *fresh = !ts_runs_take_at(allocator, first, units);
+    ts_lock_release(&allocator->warm_lock);
+    if (!*fresh) return true;
     if (!commit_within_budget(allocator, units)) return false;
     if (ts_pool_take_at(first, units)) return true;
     ts_uncommit(allocator, units);
     return false;
 }
 
-void ts_span_give_behind(ts_allocator *allocator, uint32_t first, uint32_t units) {
+void ts_span_give_behind(ts_allocator *allocator, uint32_t first, uint32_t units, bool fresh) {
+    if (!fresh) {
+        keep_run(allocator, first, units);
+        return;
+    }
     ts_pool_give(first, units);
     ts_uncommit(allocator, units);
 }
@@ -298,23 +384,24 @@ uint32_t ts_span_acquire_guarded(ts_allocator *allocator, uint32_t units, uint32
     }
 }
 
-void ts_span_release(ts_allocator *allocator, uint32_t unit, uint32_t units) {
+void ts_span_release(ts_allocator *allocator, ts_share *share, uint32_t unit, uint32_t units) {
     if (ts_slab_at(unit)->u.span.guard) {
         ts_purge_guarded(allocator, unit);
         return;
     }
-    if (units > TS_SPAN_WARM_UNITS || allocator->settings.reclaim_policy == SLAB_RECLAIM_AT_ONCE) {
+    if (allocator->settings.reclaim_policy == SLAB_RECLAIM_AT_ONCE) {
         ts_purge_span(allocator, unit, units);
         return;
     }
     if (TS_UNLIKELY(allocator->care)) ts_care_fill(allocator, ts_unit_address(unit), units * TS_UNIT_BYTES);
-    ts_lock_acquire(&allocator->warm_lock);
-    ts_slab_at(unit)->next = allocator->span_warm[units];
-    allocator->span_warm[units] = unit;
-    ts_fetch_add_relaxed(&allocator->span_warm_units, units);
-    ts_lock_release(&allocator->warm_lock);
+    if (share && TS_LIKELY(keep_own_span(share, unit, units))) return;
     ts_thread.released += units;
-    ts_note_warm(allocator, units);
+    keep_run(allocator, unit, units);
+}
+
+void ts_span_release_bare(ts_allocator *allocator, uint32_t unit, uint32_t units) {
+    ts_pool_give(unit, units);
+    ts_uncommit(allocator, units);
 }
 
 static bool populate_pages(void *at, size_t bytes) {

@@ -16,6 +16,8 @@
  * purge        gives the pages of a committed range back to the system now, parts of huge ones too; the range stays
  *              committed and reads as zero. false: refused, contents are as they were.
  * purge_anew   the same by a mapping anew, for systems whose purge is not true (purge_probe.h). Dearer.
+ * move         the pages of a committed range are in another one afterwards, in place of what was there; the first range stays
+ *              committed and reads as zero. false: refused, contents are as they were. The two do not overlap.
  * populate     makes the pages of a committed range resident without changing their contents. false: refused.
  * huge_pages   asks for (true) or refuses (false) huge pages in a range. A hint.
  * barrier_all  when it returns true, every other thread of the process has passed a full memory barrier
@@ -39,6 +41,7 @@ typedef struct ts_os_table {
     void (*release)(void *at, size_t bytes);
     bool (*purge)(void *at, size_t bytes);
     bool (*purge_anew)(void *at, size_t bytes);
+    bool (*move)(void *from, void *to, size_t bytes);
     bool (*populate)(void *at, size_t bytes);
     void (*huge_pages)(void *at, size_t bytes, bool on);
     bool (*barrier_all)(void);

@@ -214,6 +214,17 @@ static bool posix_purge_anew(void *at, size_t bytes) {
     return true;
 }
 
+/* The system moves a range only if it is one of its own areas: a refusal moved nothing. Other systems have no such call. */
+static bool posix_move(void *from, void *to, size_t bytes) {
+#if defined(__linux__) && defined(MREMAP_DONTUNMAP)
+    int before = errno;
+    return mremap(from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, to) == to || refused(before);
+#else
+    (void)from, (void)to, (void)bytes;
+    return false;
+#endif
+}
+
 typedef _Atomic uint32_t TS_MAY_ALIAS touched;
 
 /* Where it touches the pages itself they may be marked inaccessible for a tool (care.h). */
@@ -321,6 +332,7 @@ const ts_os_table ts_os_native = {
     .release = posix_release,
     .purge = posix_purge,
     .purge_anew = posix_purge_anew,
+    .move = posix_move,
     .populate = posix_populate,
     .huge_pages = posix_huge_pages,
     .barrier_all = posix_barrier_all,

@@ -2,7 +2,7 @@
 
 #include "os/os.h"
 
-#define RUN_CHUNKS 8u /* 32 KiB, as of the memory of objects (TS_PURGE_UNITS_PER_STEP) */
+#define RUN_CHUNKS 8u /* 32 KiB: what one thread gives back for each chunk that it frees */
 
 void ts_chunk_pool_init(ts_chunk_pool *pool, ts_lock *lock) {
     pool->lock = lock;

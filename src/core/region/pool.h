@@ -19,13 +19,14 @@
 #ifndef TS_REGION_POOL_H
 #define TS_REGION_POOL_H
 
+#include "base/atomic.h"
 #include "base/attr.h"
 
 typedef struct ts_run {
     uint32_t length; /* first and last unit of a free run: units in it; otherwise 0 */
-    uint32_t next;   /* first unit: list of the size bin; units are numbered within the part */
+    uint32_t next;   /* first unit: list of the size bin; units are numbered within the part. Handed out: see warm_of */
     uint32_t prev;
-    uint32_t unused;
+    _Atomic uint32_t warm_of; /* of units handed out: heap/runs.h; else 0 */
 } ts_run;
 
 /* Sets up the pools of both parts; after ts_region_init. */

@@ -188,7 +188,7 @@ static void add_shares(ts_allocator *a, ts_snapshot *out) {
 #undef X
         }
         out->refused += ts_load_relaxed(&s->refused_closed);
-        out->warm_units += (uint64_t)ts_load_relaxed(&s->warm[0].count) + ts_load_relaxed(&s->warm[1].count);
+        out->warm_units += ts_share_warm_units(s);
     }
     out->sums.used = ((uint64_t)1 << TS_COUNT_KINDS) - 1;
 }
@@ -334,7 +334,7 @@ static void add_kind(const ts_snapshot *s, unsigned k, SlabClassStats *out) {
     out->empty_slab_recycled += recycled(s, k);
     out->foreign_frees += foreign_frees(s, k, pending);
     if (k != TS_COUNT_SPAN) return;
-    uint64_t spans = ts_load_relaxed(&s->allocator->span_new);
+    uint64_t spans = ts_load_relaxed(&s->allocator->span_allocated);
     out->slow_path_hits += spans;
     out->new_slab_count += spans;
     out->slow_path_cache_miss += ts_load_relaxed(&s->allocator->span_miss);

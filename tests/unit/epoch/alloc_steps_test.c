@@ -44,6 +44,7 @@
 #define ts_span_alloc stepped_span_alloc
 #define ts_span_free stepped_span_free
 #define ts_span_grow stepped_span_grow
+#define ts_span_move stepped_span_move
 #define ts_span_lock stepped_span_lock
 #define ts_span_detach stepped_span_detach
 #define ts_span_release_list stepped_span_release_list
@@ -68,6 +69,7 @@ SlabHandle ts_object_handle(uintptr_t token, const ts_object *object);
 void *ts_span_alloc(ts_allocator *allocator, EpochId id, size_t size, size_t align, bool *zero, uint64_t *word);
 bool ts_span_free(ts_allocator *allocator, uint32_t unit, uint64_t word, uint32_t generation);
 bool ts_span_grow(ts_allocator *allocator, uint32_t unit, uint64_t word, size_t size);
+bool ts_span_move(ts_allocator *allocator, uint32_t unit, uint64_t word, uint32_t generation, void *to, size_t room);
 ts_epoch *ts_span_lock(ts_allocator *allocator, uint32_t unit, uint64_t word);
 #define ts_heap_hold(heap) (before_hold(), (ts_heap_hold)(heap))
 #define ts_care_freed(a, home, p, bytes) (before_care(), (ts_care_freed)((a), (home), (p), (bytes)))

@@ -94,7 +94,7 @@ static int make(void **state) {
     span = slab_malloc_epoch(allocator, 100000, churn);
     void *another = slab_malloc_epoch(allocator, 100000, churn);
     void *third = slab_malloc_epoch(allocator, 60000, churn);
-    if (!slab_free(allocator, slab_malloc_epoch(allocator, 50000, churn)) || !another || !third) return 1;
+    if (!another || !third) return 1;
     /* Warm units. */
     EpochId ended = epoch_open(allocator, NULL, EPOCH_SCOPE);
     for (int i = 0; i < MANY; i++) (void)slab_malloc_epoch(allocator, 100, ended);
@@ -103,7 +103,10 @@ static int make(void **state) {
     domain = epoch_domain_create(allocator);
     if (!epoch_domain_enter(domain) || !slab_alloc(10) || !epoch_domain_on_destroy(domain, nothing, NULL)) return 1;
     if (!slab_malloc(allocator, 100)) return 1;
-    return pthread_create(&thread, NULL, other_thread, NULL) || pthread_join(thread, NULL);
+    if (pthread_create(&thread, NULL, other_thread, NULL) || pthread_join(thread, NULL)) return 1;
+    /* A span that this thread keeps, and a warm run: the last, as slabs are made of runs where no single units are warm. */
+    return !slab_free(allocator, slab_malloc_epoch(allocator, 50000, churn)) ||
+           !slab_free(allocator, slab_malloc_epoch(allocator, 500000, churn));
 }
 
 static int unmake(void **state) {
@@ -352,7 +355,31 @@ static void warm_owned(void) {
     CHANGE(*ts_unit_word(my_share()->warm[TS_NORMAL].head), word);
 }
 static void warm_spans(void) { ADD(record()->span_warm_units, 1); }
-static void warm_span_list(void) { CHANGE(record()->span_warm[4], 0); }
+/* The first of the shortest warm runs of part NORMAL. */
+static uint32_t *warm_run_list(void) {
+    uint32_t *head = record()->runs[TS_NORMAL].head;
+    for (unsigned i = 0; i < TS_RUN_LISTS; i++)
+        if (head[i]) return &head[i];
+    SUP_CHECK(false, "no warm run");
+    return NULL;
+}
+static ts_run *warm_run(void) { return &ts_region.run[*warm_run_list()]; }
+static void kept_spans(void) { ADD(my_share()->span_units, 1); }
+static void kept_span_list(void) {
+    SUP_CHECK(my_share()->spans[4] != 0, "no span that is kept");
+    CHANGE(my_share()->spans[4], 0);
+}
+static void kept_span_loop(void) {
+    uint32_t unit = my_share()->spans[4];
+    CHANGE(ts_slab_at(unit)->next, unit);
+}
+static void kept_span_owned(void) { CHANGE(*ts_unit_word(my_share()->spans[4] + 3), 5); }
+static void warm_run_off_its_list(void) { CHANGE(*warm_run_list(), 0); }
+static void warm_run_bit(void) { CHANGE(record()->runs[TS_NORMAL].some[0], 0); }
+static void warm_run_length(void) { ADD(warm_run()->next, 1); }
+static void warm_run_end(void) { ADD(ts_region.run[*warm_run_list() + warm_run()->next - 1].warm_of, 1); }
+static void warm_run_begin(void) { ADD(warm_run()->warm_of, 1); }
+static void warm_run_link(void) { ADD(ts_slab_at(*warm_run_list())->prev, 1); }
 static void allocator_committed(void) { ADD(record()->committed_units, 1); }
 static void allocator_pins(void) { ADD(record()->pins, 1); }
 static void domain_busy(void) { CHANGE(ts_domain_find((uintptr_t)domain)->busy, 1); }
@@ -630,12 +657,9 @@ static void warm_of_other_part(void) {
     CHANGE(normal->count, 0);
 }
 static void allocator_warm(void) { ADD(record()->warm[TS_NORMAL].count, 1); }
-static uint32_t warm_span(void) {
-    SUP_CHECK(record()->span_warm[4] != 0, "no warm span");
-    return record()->span_warm[4];
-}
-static void warm_span_of_a_block(void) { CHANGE(record()->span_warm[4], my_unit(objects[0])); }
-static void warm_span_owned(void) { CHANGE(*ts_unit_word(warm_span() + 1), 5); }
+static void stuck_of_a_block(void) { CHANGE(record()->stuck, my_unit(objects[0])); }
+static void warm_run_elsewhere(void) { CHANGE(*warm_run_list(), my_unit(objects[0])); }
+static void warm_run_owned(void) { CHANGE(*ts_unit_word(*warm_run_list() + 1), 5); }
 static void free_unit_owned(void) { CHANGE(*ts_unit_word(free_unit()), 5); }
 static void free_unit_zombie(void) { CHANGE(*ts_unit_word(free_unit()), TS_UNIT_ZOMBIE); }
 
@@ -766,8 +790,17 @@ static const struct {
     CASE(warm_tail, "tail"),
     CASE(warm_loop, "warm and warm"),
     CASE(warm_owned, "belongs to somebody"),
-    CASE(warm_spans, "warm spans"),
-    CASE(warm_span_list, "warm spans"),
+    CASE(warm_spans, "warm runs"),
+    CASE(warm_run_off_its_list, "a list of warm runs and its bit"),
+    CASE(kept_spans, "units in the spans that it keeps, "),
+    CASE(kept_span_list, "units in the spans that it keeps, "),
+    CASE(kept_span_loop, "more than 4 units in the spans that it keeps"),
+    CASE(kept_span_owned, "is in a span that is kept, and has an owner"),
+    CASE(warm_run_bit, "a list of warm runs and its bit"),
+    CASE(warm_run_length, "a warm run with two lengths"),
+    CASE(warm_run_end, "a warm run with two lengths"),
+    CASE(warm_run_begin, "the length of a warm run"),
+    CASE(warm_run_link, "a list of warm runs that is broken"),
     CASE(allocator_committed, "committed"),
     CASE(allocator_pins, "pins"),
     CASE(domain_busy, "being ended"),
@@ -885,8 +918,9 @@ static const struct {
     CASE(warm_zombie_queued, "is a zombie, and somewhere else"),
     CASE(warm_of_other_part, "in the list of the other part"),
     CASE(allocator_warm, "warm list"),
-    CASE(warm_span_of_a_block, "in a warm span"),
-    CASE(warm_span_owned, "is in a warm span, and has an owner"),
+    CASE(stuck_of_a_block, "among the spans whose guards stay, and has none"),
+    CASE(warm_run_elsewhere, "the length of a warm run"),
+    CASE(warm_run_owned, "is in a warm run, and has an owner"),
     CASE(free_unit_owned, "is free, and its word is"),
     CASE(free_unit_zombie, "is a zombie, and somewhere else"),
     CASE(unit_lost, "units and 0 table entries are nobody's"),

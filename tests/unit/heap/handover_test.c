@@ -693,7 +693,8 @@ static void freed_while_it_reserves(void **state) {
 static void freed_while_a_span_goes_back(void **state) {
     (void)state;
     for (unsigned destroys = 0; destroys < 2; destroys++) {
-        first = slab_allocator_create();
+        const SlabOptions options = {.size = sizeof options, .reclaim_policy = SLAB_RECLAIM_AT_ONCE};
+        first = slab_allocator_create_ex(&options);
         ts_allocator *old = ts_allocator_find(ts_token(first));
         epoch = epoch_open(first, NULL, EPOCH_CHURN);
         void *span = slab_malloc_epoch(first, 100 * TS_UNIT_BYTES, epoch);

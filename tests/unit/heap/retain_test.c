@@ -21,7 +21,7 @@ static uint64_t budget(void) { return ts_load_relaxed(&retain.units); }
 static bool phase(uint64_t take, uint64_t warm) {
     taken += take;
     if (warm <= budget()) return true;
-    if (ts_retain_keeps(&retain, taken, warm)) return true;
+    if (ts_retain_keeps(&retain, taken, warm, 0)) return true;
     ts_retain_give(&retain, taken, warm - USUAL / 4);
     return false;
 }
@@ -55,6 +55,20 @@ static void not_for_one_that_would_not_fit(void **state) {
     assert_true(phase(2001, 2000));
 }
 
+/* Beside much that is in use more may stay: the budget and as much as that. */
+static void as_much_as_is_in_use(void **state) {
+    (void)state;
+    assert_false(phase(3000, 3000));
+    taken += 3000;
+    assert_false(ts_retain_keeps(&retain, taken, 3000, 1999));
+    assert_true(ts_retain_keeps(&retain, taken, 3000, 2000));
+    assert_int_equal(budget(), 2 * USUAL);
+    assert_false(ts_retain_keeps(&retain, taken, 3001, 2000));
+    /* Four times the usual budget at most. */
+    assert_true(ts_retain_keeps(&retain, taken, 5 * USUAL, 100 * USUAL));
+    assert_false(ts_retain_keeps(&retain, taken, 5 * USUAL + 1, 100 * USUAL));
+}
+
 static void falls_when_more_comes(void **state) {
     (void)state;
     assert_false(phase(1600, 1600));
@@ -71,15 +85,15 @@ static void a_round_of_steps(void **state) {
     (void)state;
     taken = 5000;
     for (int i = 0; i < 10; i++) {
-        assert_false(ts_retain_keeps(&retain, taken, USUAL + 1));
+        assert_false(ts_retain_keeps(&retain, taken, USUAL + 1, 0));
         ts_retain_give(&retain, taken, 100);
     }
     assert_int_equal(retain.given, 1000);
-    assert_false(ts_retain_keeps(&retain, taken + 749, USUAL + 1));
-    assert_true(ts_retain_keeps(&retain, taken + 750, USUAL + 1));
+    assert_false(ts_retain_keeps(&retain, taken + 749, USUAL + 1, 0));
+    assert_true(ts_retain_keeps(&retain, taken + 750, USUAL + 1, 0));
     /* Others that come now are told the same. */
-    assert_true(ts_retain_keeps(&retain, taken + 750, USUAL + 2));
-    assert_false(ts_retain_keeps(&retain, taken + 750, 2 * USUAL + 1));
+    assert_true(ts_retain_keeps(&retain, taken + 750, USUAL + 2, 0));
+    assert_false(ts_retain_keeps(&retain, taken + 750, 2 * USUAL + 1, 0));
 }
 
 static void forgets(void **state) {
@@ -108,6 +122,7 @@ int main(void) {
         FROM_BEGIN(rises_when_all_is_taken_back),
         FROM_BEGIN(not_for_less_than_three_quarters),
         FROM_BEGIN(not_for_one_that_would_not_fit),
+        FROM_BEGIN(as_much_as_is_in_use),
         FROM_BEGIN(falls_when_more_comes),
         FROM_BEGIN(a_round_of_steps),
         FROM_BEGIN(forgets),

@@ -125,6 +125,7 @@ static void with_a_table_that_lies(void *purge_anew) {
         SlabAllocator *a = make();
         void *p = slab_malloc(a, 5 * MIB);
         SUP_CHECK(p != NULL && slab_free(a, p), "errno %d", errno);
+        SUP_CHECK(slab_trim(a) == 0, "memory is said to have gone back");
         SUP_CHECK(refusals(a) > 0, "a refusal is not counted");
     }
 }

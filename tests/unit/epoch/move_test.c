@@ -1,0 +1,182 @@
+/* Large objects that grow: their pages move where the system does that, else they are copied; beside another that grows, too. */
+#include "identities.h"
+#include "pattern.h"
+#include "unit.h"
+
+#include "epoch/epoch.h"
+#include "os/os.h"
+#include "region/pool.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define MIB ((size_t)1 << 20)
+
+static ts_os_table table;
+static struct {
+    unsigned asked, moved, area; /* area: what is longer than so many MiB is refused, as if it were several areas; 0: nothing is */
+    void (*before)(void);
+} moves;
+
+static bool test_move(void *from, void *to, size_t bytes) {
+    moves.asked++;
+    if (moves.before) moves.before();
+    if (moves.area != 0 && bytes > moves.area * MIB) return false;
+    bool moved = ts_os_native.move(from, to, bytes);
+    moves.moved += moved;
+    return moved;
+}
+
+static SlabAllocator *allocator;
+static EpochId epoch;
+
+static int begin(void **state) {
+    (void)state;
+    table = ts_os_native;
+    table.move = test_move;
+    ts_os = &table;
+    memset(&moves, 0, sizeof moves);
+    allocator = slab_allocator_create();
+    epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
+    return !allocator || epoch == EPOCH_NONE;
+}
+
+static int end(void **state) {
+    (void)state;
+    sup_check_identities(allocator);
+    slab_allocator_free(allocator);
+    ts_os = &ts_os_native;
+    return ts_pool_used_units() != 0;
+}
+
+static unsigned char *made(size_t bytes, uint64_t key) {
+    unsigned char *p = slab_malloc_epoch(allocator, bytes, epoch);
+    assert_non_null(p);
+    sup_pattern_fill(p, bytes, key);
+    return p;
+}
+
+/* It is behind another object, so it cannot grow where it is. */
+static void grows(size_t bytes, size_t to) {
+    unsigned char *p = made(bytes, 1), *behind = made(16384, 2);
+    SlabHandle handle = slab_handle_of(allocator, p);
+    assert_true(handle != SLAB_HANDLE_NONE);
+    errno = 77;
+    unsigned char *q = slab_realloc(allocator, p, to);
+    assert_non_null(q);
+    assert_int_equal(errno, 77);
+    assert_true(q != p && slab_usable_size(allocator, q) >= to);
+    assert_true(sup_pattern_check(q, bytes, 1));
+    memset(q + bytes, 3, to - bytes);
+    assert_false(slab_free(allocator, p));
+    assert_false(free_obj(allocator, handle));
+    assert_true(sup_pattern_check(q, bytes, 1) && sup_pattern_check(behind, 16384, 2));
+    assert_true(slab_free(allocator, q) && slab_free(allocator, behind));
+}
+
+static void by_moving(void **state) {
+    (void)state;
+    static const size_t sizes[][2] = {{8 * MIB, 9 * MIB}, {8 * MIB, 40 * MIB}, {4 * MIB, 4 * MIB + 1}};
+    for (unsigned i = 0; i < 3; i++) {
+        grows(sizes[i][0], sizes[i][1]);
+        assert_true(moves.asked > 0);
+        assert_int_equal(end(NULL), 0);
+        assert_int_equal(begin(NULL), 0);
+    }
+}
+
+static void by_halves(void **state) {
+    (void)state;
+    moves.area = 5;
+    grows(16 * MIB + 16384, 17 * MIB);
+    assert_true(moves.asked > 3);
+}
+
+static void by_copying(void **state) {
+    (void)state;
+    moves.area = 1;
+    grows(16 * MIB, 17 * MIB);
+    assert_int_equal(moves.moved, 0);
+    assert_int_equal(end(NULL), 0);
+    assert_int_equal(begin(NULL), 0);
+    grows(4 * MIB - 16384, 5 * MIB);
+    assert_int_equal(moves.asked, 0); /* short ones are copied */
+}
+
+/* What moved leaves no memory behind, and is not counted as if it had. */
+static void moved_memory_is_not_warm(void **state) {
+    SlabGlobalStats before, after;
+    (void)state;
+    unsigned char *p = made(8 * MIB, 1), *behind = made(16384, 2);
+    assert_true(slab_stats_global(allocator, &before));
+    unsigned char *q = slab_realloc(allocator, p, 16 * MIB);
+    assert_non_null(q);
+    assert_true(slab_stats_global(allocator, &after));
+    if (moves.moved > 0) assert_int_equal(after.retained_bytes, before.retained_bytes);
+    assert_int_equal(after.live_objects, before.live_objects);
+    if (moves.moved > 0) assert_int_equal(after.committed_bytes, before.committed_bytes + 8 * MIB);
+    /* The place is free, and zero. */
+    unsigned char *again = slab_calloc_epoch(allocator, 1, 8 * MIB, epoch);
+    assert_non_null(again);
+    for (size_t i = 0; i < 8 * MIB; i += 512) assert_int_equal(again[i], 0);
+    assert_true(sup_pattern_check(q, 8 * MIB, 1) && sup_pattern_check(behind, 16384, 2));
+}
+
+/* Two that grow in turn by little: each moves once in a while. */
+static void two_in_turn(void **state) {
+    enum { STEP = 256 << 10, STEPS = 64 };
+    unsigned char *p[2] = {made(4 * MIB, 0), made(4 * MIB, 1)};
+    unsigned changes = 0;
+    (void)state;
+    for (size_t i = 1; i <= STEPS; i++) {
+        for (unsigned k = 0; k < 2; k++) {
+            unsigned char *q = slab_realloc(allocator, p[k], 4 * MIB + i * STEP);
+            assert_non_null(q);
+            changes += q != p[k];
+            p[k] = q;
+            q[4 * MIB + i * STEP - 1] = (unsigned char)i;
+        }
+    }
+    for (unsigned k = 0; k < 2; k++) {
+        assert_true(sup_pattern_check(p[k], 4 * MIB, k));
+        for (size_t i = 1; i <= STEPS; i++) assert_int_equal(p[k][4 * MIB + i * STEP - 1], i);
+    }
+    assert_true(changes <= 32);
+}
+
+/* Another thread frees the old object when its successor has been allocated: it is told so, and the realloc is refused. */
+static void *old;
+static ts_os_table stepping;
+static bool freed_meanwhile;
+static bool free_at_commit(void *at, size_t bytes) {
+    if (old) freed_meanwhile = slab_free(allocator, old);
+    old = NULL;
+    return ts_os_native.commit(at, bytes);
+}
+static void freed_meanwhile_it_is_not_moved(void **state) {
+    (void)state;
+    unsigned char *p = made(8 * MIB, 1), *behind = made(16384, 2);
+    stepping = table;
+    stepping.commit = free_at_commit;
+    ts_os = &stepping;
+    old = p;
+    uint64_t live = sup_live_objects(allocator);
+    errno = 0;
+    unsigned char *q = slab_realloc(allocator, p, (size_t)3 << 30); /* the pool grows for it */
+    assert_true(freed_meanwhile && !q);
+    assert_int_equal(errno, EINVAL);
+    assert_int_equal(moves.asked, 0);
+    assert_int_equal(sup_live_objects(allocator), live - 1);
+    assert_true(sup_pattern_check(behind, 16384, 2));
+}
+
+#define MOVES(test) cmocka_unit_test_setup_teardown(test, begin, end)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        MOVES(by_moving),   MOVES(by_halves),
+        MOVES(by_copying),  MOVES(moved_memory_is_not_warm),
+        MOVES(two_in_turn), MOVES(freed_meanwhile_it_is_not_moved),
+    };
+    return cmocka_run_group_tests_name("epoch.move", tests, NULL, NULL);
+}
