@@ -65,6 +65,8 @@ def library_sources(tree):
 def copy_tree(to, tests):
     for part in ("src", "include", "tests/support"):
         shutil.copytree(ROOT / part, to / part)
+    # What CMake makes of the sources: all libraries of a mutant are of one build.
+    (to / "include/tslab_build.h").write_text('#define TSLAB_BUILD "mutant"\n', encoding="utf-8")
     for test in tests:
         source = ROOT / source_of(test)
         (to / source_of(test)).parent.mkdir(parents=True, exist_ok=True)
