@@ -264,6 +264,32 @@ class ZDoctor(unittest.TestCase):
             self.assertRegex(answer.stdout, r"^nothing found yet, watched for \d+ m?s \(.*\): 20 live objects")
 
 
+class OneProgram(unittest.TestCase):
+    """tslab stats and tslab doctor are stats_dump."""
+
+    def test_stats(self):
+        with Program() as program:
+            settle()
+            stats = json.loads(run(TSLAB, "stats", "--json", program.pid).stdout)
+            self.assertEqual((stats["pid"], stats["global"]["live_objects"]), (int(program.pid), 20))
+            self.assertTrue(run(TSLAB, "stats", program.pid).stdout.startswith("temporal-slab: 20 live"))
+
+    def test_doctor_of_several(self):
+        with Program() as one, Program() as two:
+            self.assertEqual(two.tell("misuse"), "refused")
+            settle()
+            alone = run(TSLAB, "doctor", one.pid)
+            self.assertEqual(alone.returncode, 0)
+            self.assertTrue(alone.stdout.startswith("nothing found yet"))
+            both = run(TSLAB, "doctor", one.pid, two.pid)
+            self.assertEqual((both.returncode, both.stderr), (1, ""))
+            self.assertRegex(both.stdout, rf"^process {one.pid}:\nnothing found yet.*\n\nprocess {two.pid}:\n1. warning: 1 free was")
+            gone = run(TSLAB, "doctor", one.pid, "999999999", two.pid)
+            self.assertEqual(gone.returncode, 3)
+            self.assertIn("there is no process 999999999", gone.stderr)
+            self.assertIn("1 free was refused", gone.stdout)
+
+
 class Page(unittest.TestCase):
     def test_of_a_stopped_process(self):
         with Program() as program:
@@ -355,7 +381,7 @@ class Usage(unittest.TestCase):
                 page = file.read().replace("\\-", "-")
             for word in run(tool, "--help").stdout.split():
                 if word.startswith("--") and len(word) > 3:
-                    option = word.split("=")[0].split("[")[0].split("|")[0].rstrip(",.")
+                    option = word.split("=")[0].split("[")[0].split("|")[0].rstrip(",.)")
                     if tool == TSLAB and option in ("--help", "--version"):
                         continue
                     self.assertIn(option, page)
@@ -370,7 +396,9 @@ class Usage(unittest.TestCase):
                               ([DUMP, "http://h:0"], "'http://h:0'"), ([DUMP, "http://h:99999"], "'http://h:99999'"),
                               ([DUMP, "http://h/metrics"], "'http://h/metrics'"), ([TSLAB, "tip"], "'tip'"),
                               ([TSLAB, "top", "--sort=size"], "'--sort=size'"),
-                              ([TSLAB, "top", "--frames=0"], "'--frames=0'"), ([TSLAB], "usage")):
+                              ([TSLAB, "top", "--frames=0"], "'--frames=0'"),
+                              ([TSLAB, "stats", "1", "2"], "'2'; see tslab stats --help"),
+                              ([TSLAB, "doctor", "--json"], "'--json'; see tslab doctor --help"), ([TSLAB], "usage")):
             answer = run(*command)
             self.assertEqual(answer.returncode, 2, command)
             self.assertIn(said, answer.stderr)

@@ -1,6 +1,7 @@
 /* tslab top: the epochs of a running program by label, like top(1). */
 #include "common/target.h"
 #include "tslab/run.h"
+#include "tslab/report.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -26,10 +27,12 @@ typedef struct options {
 
 static void help(FILE *to) {
     fputs("usage: tslab top [--batch] [--frames=N] [--every=SECONDS] [--sort=bytes|objects|age|label] [PID|URL]\n"
+          "       tslab stats [OPTIONS] [PID|URL]            (tslab stats --help)\n"
+          "       tslab doctor [OPTIONS] [PID|URL]...        (tslab doctor --help)\n"
           "       tslab run [OPTIONS] PROGRAM [ARGUMENTS]    (tslab run --help)\n"
           "       tslab --help | --version\n"
           "\n"
-          "The epochs of a program that runs with TSLAB_SHM=1 (PID), or that serves its statistics (URL), by label.\n"
+          "top: the epochs of a program that runs with TSLAB_SHM=1 (PID), or that serves its statistics (URL), by label.\n"
           "Without either: the one process here that has a page. Keys: q ends, s the next order, b o a l an order,\n"
           "p stops and goes on. Columns that do not fit are left out; those that say of a leak stay longest.\n"
           "\n"
@@ -496,6 +499,8 @@ int main(int argc, char **argv) {
         return EXIT_DONE;
     }
     if (strcmp(argv[1], "run") == 0) return ts_run(argc, argv);
+    if (strcmp(argv[1], "stats") == 0) return ts_stats(argc, argv);
+    if (strcmp(argv[1], "doctor") == 0) return ts_doctor_of(argc, argv);
     if (strcmp(argv[1], "top") != 0) return wrong("unknown command", argv[1]);
     int code = parse_top(argc, argv, &o);
     return code >= 0 ? code : top(&o);

@@ -1,0 +1,293 @@
+/* Statistics of a running program, from its page in shared memory or its endpoint. */
+#include "common/symbols.h"
+#include "common/target.h"
+#include "tslab/report.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define TARGETS 64u
+
+typedef enum format { TEXT, JSON, PROMETHEUS, OPENMETRICS, DOCTOR, STACKS } format;
+
+static const struct {
+    const char *option, *path;
+} FORMATS[] = {{"--text", "/stats.txt"},      {"--json", "/stats.json"},   {"--prometheus", "/metrics"},
+               {"--openmetrics", "/metrics"}, {"--doctor", "/doctor.txt"}, {"--stacks", "/stacks.txt"}};
+
+typedef struct options {
+    format format;
+    double every;   /* seconds; 0: once */
+    long allocator; /* number, -1: the one with the most memory */
+    const char *where[TARGETS];
+    unsigned count; /* of them */
+    bool is_doctor; /* the command: of several programs, in one format */
+} options;
+
+static const char *command = "stats_dump"; /* whose help is meant */
+
+static void help_dump(FILE *to) {
+    fputs("usage: stats_dump [--json|--text|--prometheus|--openmetrics|--doctor|--stacks]\n"
+          "                  [--watch[=SECONDS]] [--allocator=N] [PID|URL]\n"
+          "\n"
+          "Statistics of a program that uses temporal-slab and runs with TSLAB_SHM=1 (PID), or that serves them\n"
+          "(URL, such as http://127.0.0.1:9464). Without either: the one process here that has a page.\n"
+          "\n"
+          "  --text          all figures for people (default)\n"
+          "  --json          all figures; keys are the names of docs/stats.md\n"
+          "  --prometheus    metrics in Prometheus's text format\n"
+          "  --openmetrics   metrics in the format OpenMetrics\n"
+          "  --doctor        what is wrong, worst first, with evidence and advice\n"
+          "  --stacks        which lines allocated what is live (of a program with TSLAB_SAMPLE_STACKS)\n"
+          "  --watch[=S]     again every S seconds (1)\n"
+          "  --allocator=N   of a PID: its N-th allocator, from 0 to 7 (of these the one that holds most)\n"
+          "  --help, --version\n"
+          "\n"
+          "Exit code: 0; 1 --doctor found a warning or worse; 2 wrong usage; 3 the program cannot be read.\n",
+          to);
+}
+
+static void help_stats(FILE *to) {
+    fputs("usage: tslab stats [--json|--text|--prometheus|--openmetrics|--stacks] [--watch[=SECONDS]]\n"
+          "                   [--allocator=N] [PID|URL]\n"
+          "\n"
+          "All figures of a program that runs with TSLAB_SHM=1 (PID), or that serves them (URL), as stats_dump has them.\n"
+          "Exit code: 0; 2 wrong usage; 3 the program cannot be read.\n",
+          to);
+}
+
+static void help_doctor(FILE *to) {
+    fputs("usage: tslab doctor [--watch[=SECONDS]] [--allocator=N] [PID|URL]...\n"
+          "\n"
+          "What is wrong with programs that run with TSLAB_SHM=1 (PID), or that serve their statistics (URL): worst first, with\n"
+          "evidence, advice, and the lines that allocated it where stacks are sampled. Several programs are several reports.\n"
+          "Exit code: 0; 1 a warning or worse was found; 2 wrong usage; 3 a program cannot be read.\n",
+          to);
+}
+
+static void help(FILE *to) {
+    if (strcmp(command, "tslab stats") == 0)
+        help_stats(to);
+    else if (strcmp(command, "tslab doctor") == 0)
+        help_doctor(to);
+    else
+        help_dump(to);
+}
+
+static int wrong(const char *what, const char *argument) {
+    say("%s '%s'; see %s --help", what, argument, command);
+    return EXIT_USAGE;
+}
+
+static bool parse_seconds(const char *text, double *out) {
+    char *end;
+    errno = 0;
+    *out = strtod(text, &end);
+    return !errno && end != text && !*end && *out >= 0.05 && *out <= 86400;
+}
+
+static bool parse_number(const char *text, long *out) {
+    char *end;
+    errno = 0;
+    *out = strtol(text, &end, 10);
+    return !errno && end != text && !*end && *out >= 0;
+}
+
+/* -1: go on; else the exit code. */
+static int parse(int first, int argc, char **argv, options *o) {
+    bool chosen = false;
+    for (int i = first; i < argc; i++) {
+        const char *a = argv[i];
+        size_t f = o->is_doctor ? sizeof FORMATS / sizeof *FORMATS : 0;
+        while (f < sizeof FORMATS / sizeof *FORMATS && strcmp(a, FORMATS[f].option) != 0) f++;
+        if (f < sizeof FORMATS / sizeof *FORMATS) {
+            if (chosen && o->format != (format)f) return wrong("two formats: also", a);
+            o->format = (format)f;
+            chosen = true;
+        } else if (strcmp(a, "--help") == 0) {
+            help(stdout);
+            return EXIT_DONE;
+        } else if (strcmp(a, "--version") == 0) {
+            printf("%s %s\n", tool_name, slab_version());
+            return EXIT_DONE;
+        } else if (strcmp(a, "--watch") == 0) {
+            o->every = 1;
+        } else if (strncmp(a, "--watch=", 8) == 0) {
+            if (!parse_seconds(a + 8, &o->every)) return wrong("not a number of seconds from 0.05 to 86400:", a);
+        } else if (strncmp(a, "--allocator=", 12) == 0) {
+            if (!parse_number(a + 12, &o->allocator)) return wrong("not a number:", a);
+        } else if (a[0] == '-') {
+            return wrong("unknown option", a);
+        } else if (o->count == (o->is_doctor ? TARGETS : 1)) {
+            return wrong(o->is_doctor ? "too many programs: also" : "more than one PID or URL: also", a);
+        } else {
+            o->where[o->count++] = a;
+        }
+    }
+    return -1;
+}
+
+static bool print(const char *text, size_t length) {
+    if (fwrite(text, 1, length, stdout) == length && fflush(stdout) == 0) return true;
+    if (errno != EPIPE) say("stdout: %s", strerror(errno));
+    return false;
+}
+
+/* With lines of the source in the place of addresses. */
+static bool print_resolved(const char *text, pid_t pid) {
+    char *resolved = symbols_resolve(text, pid);
+    const char *shown = resolved ? resolved : text;
+    bool printed = print(shown, strlen(shown));
+    free(resolved);
+    return printed;
+}
+
+static int render_places(const ts_view *view, format f, char *buffer, size_t bytes, int *worst) {
+    ts_sink sink = ts_sink_buffer(buffer, bytes);
+    if (f == DOCTOR)
+        *worst = ts_render_doctor(&sink, view);
+    else
+        ts_render_stacks(&sink, view);
+    return (int)ts_sink_end(&sink);
+}
+
+/* What has addresses in it. */
+static int show_places(const ts_view *view, format f) {
+    int worst = -1, length = render_places(view, f, NULL, 0, &worst);
+    char *text = malloc((size_t)length + 1);
+    if (!text) {
+        say("no memory");
+        return EXIT_NO_TARGET;
+    }
+    (void)render_places(view, f, text, (size_t)length + 1, &worst);
+    bool printed = print_resolved(text, (pid_t)view->pid);
+    free(text);
+    if (!printed) return EXIT_NO_TARGET;
+    return worst >= TS_WARNING ? EXIT_FINDINGS : EXIT_DONE;
+}
+
+static int render(const ts_view *view, format f) {
+    static char buffer[65536];
+    if (f == DOCTOR || f == STACKS) return show_places(view, f);
+    ts_sink sink = ts_sink_fd(STDOUT_FILENO, buffer, sizeof buffer);
+    switch (f) {
+    case JSON:
+        ts_render_json(&sink, view);
+        ts_put(&sink, "\n");
+        break;
+    case PROMETHEUS: ts_render_prometheus(&sink, view, false); break;
+    case OPENMETRICS: ts_render_prometheus(&sink, view, true); break;
+    default: ts_render_text(&sink, view); break;
+    }
+    if (ts_sink_end(&sink) == 0) {
+        if (sink.error != EPIPE) say("stdout: %s", strerror(sink.error));
+        return EXIT_NO_TARGET;
+    }
+    return EXIT_DONE;
+}
+
+static int dump_page(const target *t, const options *o) {
+    static ts_page_bank bank;
+    double age;
+    if (!target_read_page(t, &bank)) return EXIT_NO_TARGET;
+    if (bank.views == 0) {
+        say("process %ld has no allocator now", (long)t->pid);
+        return EXIT_NO_TARGET;
+    }
+    if (o->allocator >= (long)bank.views) {
+        say("process %ld shows %u allocators, from 0: there is no %ld", (long)t->pid, bank.views, o->allocator);
+        return EXIT_USAGE;
+    }
+    uint32_t which = 0;
+    for (uint32_t i = 1; i < bank.views; i++)
+        if (bank.view[i].global.committed_bytes > bank.view[which].global.committed_bytes) which = i;
+    if (o->allocator >= 0) which = (uint32_t)o->allocator;
+    if (target_has_ended(t)) {
+        say("process %ld has ended", (long)t->pid);
+        return EXIT_NO_TARGET;
+    }
+    if (target_is_stale(t, &bank, &age))
+        say("the page was written %.1f s ago: process %ld is stopped", age, (long)t->pid);
+    if (o->allocator < 0 && bank.allocators > 1)
+        say("allocator %u of %u, the one that holds most of the first %u (--allocator=N for another)", which,
+            bank.allocators, bank.views);
+    return render(&bank.view[which], o->format);
+}
+
+static int dump_url(const target *t, const options *o) {
+    size_t length;
+    char *body = target_get(t, FORMATS[o->format].path,
+                            o->format == OPENMETRICS ? "application/openmetrics-text; version=1.0.0" : NULL, &length);
+    if (!body) return EXIT_NO_TARGET;
+    bool written;
+    if (o->format == DOCTOR || o->format == STACKS)
+        written = print_resolved(body, 0);
+    else
+        written = print(body, length) && (o->format != JSON || print("\n", 1));
+    bool found = strstr(body, ". warning: ") != NULL || strstr(body, ". critical: ") != NULL;
+    free(body);
+    if (!written) return EXIT_NO_TARGET;
+    return o->format == DOCTOR && found ? EXIT_FINDINGS : EXIT_DONE;
+}
+
+/* One of the programs; which of them is said if there are several. */
+static int dump_one(const options *o, const char *where) {
+    target t;
+    int code = target_open(&t, where);
+    if (code == EXIT_DONE && !t.pid && o->allocator >= 0)
+        code = wrong("--allocator is of a process, which shows all of them; this address shows one:", where);
+    if (code == EXIT_DONE && o->count > 1) {
+        char line[600];
+        int n = snprintf(line, sizeof line, "%s %s:\n", t.pid ? "process" : "program", where);
+        if (!print(line, n > 0 && (size_t)n < sizeof line ? (size_t)n : strlen(line))) code = EXIT_NO_TARGET;
+    }
+    if (code == EXIT_DONE) code = t.pid ? dump_page(&t, o) : dump_url(&t, o);
+    target_close(&t);
+    return code;
+}
+
+/* The worst of what there is to say: what cannot be read is worse than what is found. */
+static int dump_all(const options *o) {
+    int worst = EXIT_DONE;
+    for (unsigned i = 0; i < o->count; i++) {
+        int code = dump_one(o, o->where[i]);
+        if (code > worst) worst = code;
+        if (i + 1 < o->count && code <= EXIT_FINDINGS && !print("\n", 1)) return EXIT_NO_TARGET;
+    }
+    return o->count ? worst : dump_one(o, NULL);
+}
+
+static int run(const options *o) {
+    bool clear = target_has_screen() && o->every > 0;
+    for (;;) {
+        if (clear && write(STDOUT_FILENO, "\033[H\033[2J", 7) != 7) return EXIT_NO_TARGET;
+        int code = dump_all(o);
+        if (o->every <= 0 || code > EXIT_FINDINGS) return code;
+        const struct timespec wait = {(time_t)o->every, (long)((o->every - (double)(time_t)o->every) * 1e9)};
+        (void)nanosleep(&wait, NULL);
+    }
+}
+
+int ts_stats_dump(int argc, char **argv) {
+    options o = {.format = TEXT, .allocator = -1};
+    int code = parse(1, argc, argv, &o);
+    return code >= 0 ? code : run(&o);
+}
+
+int ts_stats(int argc, char **argv) {
+    options o = {.format = TEXT, .allocator = -1};
+    command = "tslab stats";
+    int code = parse(2, argc, argv, &o);
+    return code >= 0 ? code : run(&o);
+}
+
+int ts_doctor_of(int argc, char **argv) {
+    options o = {.format = DOCTOR, .allocator = -1, .is_doctor = true};
+    command = "tslab doctor";
+    int code = parse(2, argc, argv, &o);
+    return code >= 0 ? code : run(&o);
+}
