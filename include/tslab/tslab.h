@@ -224,7 +224,8 @@ TSLAB_API void *slab_aligned_epoch(SlabAllocator *allocator, size_t alignment, s
    slab grows where it is while there is room, one with pages of its own while what lies behind it is free), and,
    outside of scopes, when it shrinks below half of a slot of more than 64 bytes. pointer NULL: slab_malloc. size 0: the
    smallest object. On failure NULL and the old object is untouched: EINVAL if it is not a live object of this
-   allocator, ESTALE if it cannot grow in place and its epoch is closed, ENOMEM. The alignment kept is 16. */
+   allocator, ESTALE if it cannot grow in place and its epoch is closed, ENOMEM. An object that moves keeps an
+   alignment of 16, as with the realloc of C; one that stays where it is keeps what it has. */
 TSLAB_API void *slab_realloc(SlabAllocator *allocator, void *pointer, size_t size);
 /* Frees one object. false: not the start of a live object of this allocator. NULL: true, nothing happens. Any thread
    may free any object; an object of another thread goes back through that thread, or with the last object of its slab
@@ -412,8 +413,8 @@ TSLAB_API char *slab_alloc_vprintf(const char *format, va_list arguments) TSLAB_
 /* An object in the named domain, whether or not this thread is inside it. NULL with errno: EPERM another thread's
    domain, EINVAL not a domain, ESTALE its epoch is closed, ENOMEM. Cost: slab_alloc and some 14 instructions. */
 TSLAB_API void *epoch_domain_alloc(EpochDomain *domain, size_t size);
-/* Moves one object into the domain (an outer one, usually): copied there, freed here. Its new address, or
-   NULL and the object untouched: EINVAL not a live object of the domain's allocator, EPERM, ESTALE, ENOMEM. */
+/* Moves one object into the domain (an outer one, usually): copied there, freed here. The alignment that it was asked
+   for with is kept; one that it has by its class is not. Its new address, or NULL and the object untouched: EINVAL not a live object of the domain's allocator, EPERM, ESTALE, ENOMEM. */
 TSLAB_API void *slab_promote(EpochDomain *to, void *pointer);
 
 /* ---- memory on demand ------------------------------------------------------------------------- */

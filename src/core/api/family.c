@@ -63,9 +63,10 @@ TS_ENTRY TS_NOINLINE static void *aligned_behind(size_t alignment, size_t size) 
     ts_tls *tls = &ts_thread;
     size_t bytes = (size + 15) & ~(size_t)15;
     /* A power of two from 32 to a quarter of a unit, and an object of a slab: as the slow path has it. */
-    bool small =
-        ts_is_pow2(alignment) && alignment - 32 <= TS_QUARTER_BYTES - 32 && bytes - 16 <= TS_SCOPE_MAX_BYTES - 16;
-    ts_op_begin(tls); /* ends the caller's */
+    bool small = ts_is_pow2(alignment) && alignment - 32 <= TS_QUARTER_BYTES - 32 &&
+                 bytes - 16 <= TS_SCOPE_MAX_BYTES - 16 &&
+                 alignment <= ts_load_relaxed(&ts_aligned_most); /* else the slow path notes it */
+    ts_op_begin(tls);                                            /* ends the caller's */
     ts_scope_block *block = ts_load_relaxed(&tls->scope);
     void *p = NULL;
     if (TS_LIKELY(small) && TS_LIKELY(ts_is_other_relaxed_64(&block->b.open_id, TS_ID_NEVER)))
@@ -84,7 +85,7 @@ TS_ENTRY void *slab_alloc_aligned(size_t alignment, size_t size) {
     if (TS_UNLIKELY(ts_is_relaxed_64(&block->b.open_id, TS_ID_NEVER))) return aligned_behind(alignment, size);
     size_t last = (size - 1) | 15;
     /* A place of 0 is none. An alignment of 0 is no power of two, and nothing is a multiple of it. */
-    if (TS_UNLIKELY(last >= TS_UNIT_BYTES) ||
+    if (TS_UNLIKELY(last >= TS_UNIT_BYTES) || TS_UNLIKELY(alignment > ts_load_relaxed(&ts_aligned_most)) ||
         TS_UNLIKELY((((uintptr_t)ts_bump_at(bump) | alignment) & (alignment - 1)) != 0))
         return aligned_behind(alignment, size);
     uint64_t next = ts_bump_next(bump, last + 1);

@@ -344,17 +344,29 @@ TS_ALWAYS_INLINE void *alloc_noted(uintptr_t token, size_t align, EpochId id, bo
     }
     ts_timing timing = ts_sample_begin(heap, TS_SAMPLE_ALLOC);
     void *p = NULL;
-    if (TS_UNLIKELY(ts_load_relaxed(&allocator->sampled)) && align == 16 && !zero) p = alloc_fast_again(heap, allocator, id, t);
+    if (TS_UNLIKELY(ts_load_relaxed(&allocator->sampled)) && align == 16 && !zero)
+        p = alloc_fast_again(heap, allocator, id, t);
     if (!p) p = alloc_in(heap, allocator, id, align, zero, t);
     ts_sample_end(heap, &timing, TS_SAMPLE_ALLOC);
-    if (TS_UNLIKELY(ts_load_relaxed(&allocator->sampled)) && p) ts_stacks_count(heap, allocator, id, p, t->size, caller);
+    if (TS_UNLIKELY(ts_load_relaxed(&allocator->sampled)) && p)
+        ts_stacks_count(heap, allocator, id, p, t->size, caller);
     ts_epoch_settle();
     if (p) errno = before;
     return p;
 }
 
+_Atomic size_t ts_aligned_most = 16;
+
+TS_COLD static void raise_aligned_most(size_t align) {
+    size_t before = ts_load_relaxed(&ts_aligned_most);
+    while (before < align && !atomic_compare_exchange_weak_explicit(&ts_aligned_most, &before, align,
+                                                                    memory_order_relaxed, memory_order_relaxed)) {
+    }
+}
+
 TS_ENTRY void *ts_alloc_aligned(uintptr_t token, size_t align, size_t size, EpochId id, bool zero) {
     ts_taken t = {.size = size};
+    if (TS_UNLIKELY(align > ts_load_relaxed(&ts_aligned_most))) raise_aligned_most(align);
     return alloc_noted(token, align, id, zero, &t, TS_CALLER());
 }
 
@@ -400,14 +412,17 @@ TS_ENTRY void *ts_alloc_rolling(uintptr_t token, size_t size) {
     for (;;) {
         id = ts_epoch_current(allocator, token);
         if (id == EPOCH_NONE) return NULL;
-        if (TS_UNLIKELY(ts_load_relaxed(&allocator->sampled)) && (p = alloc_fast_again(heap, allocator, id, &t)) != NULL) break;
+        if (TS_UNLIKELY(ts_load_relaxed(&allocator->sampled)) &&
+            (p = alloc_fast_again(heap, allocator, id, &t)) != NULL)
+            break;
         p = alloc_in(heap, allocator, id, 16, false, &t);
         if (p) make_rolling(heap, token, id);
         /* Another thread advanced in between: the next epoch is as good. */
         if (p || errno != ESTALE || ts_load_acquire(&allocator->current_epoch) == id) break;
     }
     ts_sample_end(heap, &timing, TS_SAMPLE_ALLOC);
-    if (TS_UNLIKELY(ts_load_relaxed(&allocator->sampled)) && p) ts_stacks_count(heap, allocator, id, p, size, TS_CALLER());
+    if (TS_UNLIKELY(ts_load_relaxed(&allocator->sampled)) && p)
+        ts_stacks_count(heap, allocator, id, p, size, TS_CALLER());
     ts_epoch_settle();
     if (p) errno = before;
     return p;
@@ -488,7 +503,8 @@ TS_ENTRY void *ts_realloc(uintptr_t token, void *p, size_t size) {
     }
     bool shrinking = size <= object.bytes;
     /* A sample of its stack has the bytes that were allocated (stacks.h): there, another object is. */
-    if (!shrinking && object.kind == TS_COUNT_SPAN && !object.care_of->care && !ts_load_relaxed(&object.care_of->sampled) &&
+    if (!shrinking && object.kind == TS_COUNT_SPAN && !object.care_of->care &&
+        !ts_load_relaxed(&object.care_of->sampled) &&
         ts_span_grow(ts_allocator_find(token), object.unit, object.word, size))
         return p;
     if (shrinking && !is_active(object.epoch)) return resized(&object, size, object.bytes); /* not a refusal */

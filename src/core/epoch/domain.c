@@ -407,7 +407,7 @@ TS_ENTRY void *ts_domain_promote(uint64_t id, void *p) {
         return NULL;
     }
     size_t bytes = ts_object_usable(&object);
-    void *q = ts_alloc(token, bytes, epoch);
+    void *q = ts_alloc_aligned(token, ts_alignment_kept(p), bytes, epoch, false);
     if (!q) return NULL;
     memcpy(q, p, bytes);
     ts_free(token, p, object.generation);

@@ -195,6 +195,15 @@ void *ts_alloc_scope(ts_heap *heap, ts_scope_block *block, size_t bytes, EpochId
 /* In the rolling epoch. */
 void *ts_alloc_rolling(uintptr_t allocator, size_t size);
 void *ts_alloc_aligned(uintptr_t allocator, size_t align, size_t size, EpochId epoch, bool zero);
+/* The largest alignment that an object of the process was asked for with, 16 at least. It rises before the object is there.
+   relaxed: who has the object has it from who asked. */
+extern TS_HIDDEN _Atomic size_t ts_aligned_most;
+/* What an object that moves keeps: as much of its address's alignment as it can have been asked for with. */
+static inline size_t ts_alignment_kept(const void *p) {
+    uintptr_t of_address = (uintptr_t)p & (0u - (uintptr_t)p);
+    size_t most = ts_load_relaxed(&ts_aligned_most);
+    return of_address < most ? of_address : most;
+}
 /* generation: the object's (from a handle), or TS_ANY_GENERATION. */
 bool ts_free(uintptr_t allocator, void *p, uint32_t generation);
 void *ts_realloc(uintptr_t allocator, void *p, size_t size);
