@@ -13,6 +13,7 @@
  * Threads: every function may be called from any thread at any time unless its comment says otherwise.
  * Destroying an allocator while another thread is inside a call on that same allocator is safe for the
  * allocator's own structures; the caller's objects are simply gone.
+ * Fibers that change their thread, and two copies of the library in one process: docs/threads.md.
  *
  * Errors: functions that return a pointer, and epoch_open, return NULL or EPOCH_NONE and set errno; functions that
  * return bool return false, and set errno where their comment names a value of it; a free that is refused leaves it

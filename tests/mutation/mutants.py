@@ -2661,8 +2661,8 @@ MUTANTS = [
         "name": "cleanup-that-sets-errno",
         "protocol": "errno",
         "file": "src/core/epoch/domain_end.c",
-        "old": "        fn(arg);\n        errno = before;\n",
-        "new": "        fn(arg);\n        (void)before;\n",
+        "old": "stop_elsewhere(cleaning.domain);\n        errno = before;\n",
+        "new": "stop_elsewhere(cleaning.domain);\n        (void)before;\n",
         "tests": ["unit.os.errno"],
     },
     {
@@ -2800,6 +2800,14 @@ MUTANTS = [
         "old": " || TS_UNLIKELY(alignment > ts_load_relaxed(&ts_aligned_most)) ||",
         "new": " ||",
         "tests": ["unit.api.alignment"],
+    },
+    {
+        "name": "cleanup-returns-anywhere",
+        "protocol": "docs/threads.md",
+        "file": "src/core/epoch/domain_end.c",
+        "old": "        if (TS_UNLIKELY(thread_now() != thread)) stop_elsewhere(cleaning.domain);\n",
+        "new": "        if (TS_UNLIKELY(thread_now() == NULL)) stop_elsewhere(cleaning.domain);\n",
+        "tests": ["process.fiber"],
     },
     {
         "name": "off-decides-nothing",

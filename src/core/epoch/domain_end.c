@@ -3,11 +3,13 @@
 #include "epoch/domain_parts.h"
 #include "epoch/tree.h"
 
+#include "base/line.h"
 #include "epoch/blocks.h"
 #include "heap/care.h"
 #include "heap/ended.h"
 
 #include <errno.h>
+#include <stdlib.h>
 
 typedef struct ts_cleanup {
     struct ts_cleanup *next;
@@ -64,10 +66,27 @@ bool ts_domain_off_destroy(uint64_t id, void (*fn)(void *), void *arg) {
     return true;
 }
 
+/* Where the calling thread's storage is, asked anew: over a call the compiler keeps the address. */
+TS_NOINLINE static const ts_tls *thread_now(void) {
+    ts_compiler_fence();
+    return &ts_thread;
+}
+
+/* The cleanup of a fiber that has changed its thread: what ends the domain is half done in the other thread's storage. */
+TS_COLD static void stop_elsewhere(uint64_t id) {
+    ts_line line = {.used = 0};
+    ts_line_text(&line, "tslab: a cleanup of domain ");
+    ts_line_hex(&line, id);
+    ts_line_text(&line, " returned in another thread than it was called in");
+    ts_line_write(&line);
+    abort();
+}
+
 /* One registered while they run is newer than the rest, so it comes next. What they leave in errno is not the caller's. */
 static void run_cleanups(ts_domain *d) {
     if (!ts_load_relaxed(&d->cleanups)) return;
     int before = errno;
+    const ts_tls *thread = thread_now();
     ts_cleaning cleaning = {ts_load_relaxed(&d->entry.id), ts_thread.cleaning};
     ts_thread.cleaning = &cleaning;
     for (;;) {
@@ -80,6 +99,7 @@ static void run_cleanups(ts_domain *d) {
         void *arg = c->arg;
         ts_lines_give(TS_LINES_CLEANUP, c);
         fn(arg);
+        if (TS_UNLIKELY(thread_now() != thread)) stop_elsewhere(cleaning.domain);
         errno = before;
     }
     ts_thread.cleaning = cleaning.outer;
@@ -353,7 +373,8 @@ static bool reset_slowly(ts_domain *d, uint64_t id, uint64_t *units) {
     /* Who ended the allocator meanwhile passed by a domain that was busy. Its id changes first and busy is read then, both
        in order (ts_domain_destroy_all); here it is the other way round: one of the two sees the other. */
     atomic_thread_fence(memory_order_seq_cst);
-    if (TS_UNLIKELY(!ts_allocator_find(ts_load_relaxed(&d->token))) && ts_domain_make_busy(d, id, TS_ENDS)) end_without_cleanups(d);
+    if (TS_UNLIKELY(!ts_allocator_find(ts_load_relaxed(&d->token))) && ts_domain_make_busy(d, id, TS_ENDS))
+        end_without_cleanups(d);
     return done;
 }
 
