@@ -35,6 +35,7 @@ help:
 	@echo "make report        charts and docs/results.md from the figures of make bench-all"
 	@echo "make mutation      takes one guard of the protocols out at a time: some test must fail for each"
 	@echo "make soak          every feature at once for 10 minutes (MINUTES=N), all structures walked every second"
+	@echo "make vm-test       installs QEMU and a kernel: quick tests with two NUMA nodes, huge pages, memory limits, no membarrier"
 	@echo "make test-valgrind  installs Valgrind: what must be caught under memcheck, and what must not"
 	@echo "make programs      real programs and servers (sqlite, redis, postgres, ...) with libtslab-malloc and without: the same"
 	@echo "make nightly       a million random programs against the model (NIGHTLY_PROGRAMS), then make fuzz"
@@ -136,6 +137,11 @@ test-valgrind: setup-valgrind | build
 	$(call build,release,-DTSLAB_BUILD_TESTS=ON)
 	@EDGES_ALL=1 build/release/tests/misuse.edges_test
 
+# ARGS=--short: three tests in each variant of the machine.
+vm-test: setup-vm | build
+	$(call build,release,-DTSLAB_BUILD_TESTS=ON)
+	@tests/vm/vm_test.py --build build/release $(ARGS)
+
 # PROGRAMS="redis nginx": these only.
 programs: setup-programs | build
 	$(call build,release,-DTSLAB_BUILD_TESTS=OFF)
@@ -215,6 +221,6 @@ format-check:
 clean:
 	@rm -rf build
 
-.PHONY: test-valgrind programs nightly fuzz fuzz-afl fuzz-corpus all help build-release run run-smoke bench-all bench-gate report mutation soak test test-release test-asan test-tsan test-clang summary clean-results cross coverage model \
+.PHONY: vm-test test-valgrind programs nightly fuzz fuzz-afl fuzz-corpus all help build-release run run-smoke bench-all bench-gate report mutation soak test test-release test-asan test-tsan test-clang summary clean-results cross coverage model \
     bench bench-smoke install demo-leak check-observability docs format format-check clean
 .NOTPARALLEL:

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs the Debian packages that a purpose needs and that are missing. Silent when nothing is.
-# usage: tools/setup.sh install|run|test|clang|fuzz|afl|bench|plot|valgrind|cross|coverage|programs|model|rust|http|observability
+# usage: tools/setup.sh install|run|test|clang|fuzz|afl|bench|plot|valgrind|vm|cross|coverage|programs|model|rust|http|observability
 set -eu
 
 run="make gcc libc6-dev cmake pkg-config libjansson-dev iso-codes python3"
@@ -19,13 +19,14 @@ case "$#:${1-}" in
     1:observability) wanted="$run libmicrohttpd-dev prometheus prometheus-pushgateway curl python3-yaml" ;;
     1:bench) wanted="$run libjemalloc2 libmimalloc2.0 libtcmalloc-minimal4 g++ libapr1-dev libtalloc-dev" ;;
     1:plot) wanted="make python3 python3-matplotlib" ;;
+    1:vm) wanted="$run libcmocka-dev qemu-system-x86 linux-image-cloud-amd64 busybox-static cpio" ;;
     1:valgrind) wanted="$run libcmocka-dev valgrind" ;;
     1:cross) wanted="make gcc libc6-dev cmake pkg-config python3 $cross" ;;
     1:programs) wanted="$run libcmocka-dev g++ clang git perl gdb sqlite3 lua5.4 php-cli ruby nodejs default-jre-headless redis-server redis-tools nginx-light postgresql mariadb-server ghostscript imagemagick qemu-user valgrind" ;;
     1:model) wanted="make gcc libc6-dev python3 spin" ;;
     1:rust) wanted="cargo-web" ;; # Debian 12: the newer of its two; cargo of any origin will do
     *)
-        echo "tools/setup.sh: unknown purpose '$*': install, run, test, clang, fuzz, afl, bench, plot, valgrind, cross, coverage, programs, model, rust, http or observability" >&2
+        echo "tools/setup.sh: unknown purpose '$*': install, run, test, clang, fuzz, afl, bench, plot, valgrind, vm, cross, coverage, programs, model, rust, http or observability" >&2
         exit 2
         ;;
 esac
@@ -72,6 +73,10 @@ present() {
         gcc-*-linux-gnu*) command -v "${1#gcc-}-gcc" ;;
         libc6-dev-*-cross) false ;;
         qemu-user) command -v qemu-aarch64 ;;
+        qemu-system-x86) command -v qemu-system-x86_64 ;;
+        linux-image-cloud-amd64) ls /boot/vmlinuz-*-cloud-amd64 ;;
+        busybox-static) command -v busybox ;;
+        cpio) command -v cpio ;;
         musl-tools) command -v musl-gcc ;;
         xz-utils) command -v xz ;;
         libjemalloc2) has_library 'libjemalloc\.so\.2 ' ;;

@@ -1,0 +1,54 @@
+#!/bin/busybox sh
+# The first process of the machine. Runs each line of /plan, "VARIANT SECONDS PROGRAM ...", and powers off. What the host reads
+# begins with "vm:"; all else is the output of the tests.
+/bin/busybox --install -s /bin
+export PATH=/bin HOME=/tmp
+mount -t proc proc /proc
+mount -t sysfs sysfs /sys
+mount -t devtmpfs devtmpfs /dev
+mount -t tmpfs tmpfs /tmp
+mount -t cgroup2 cgroup2 /sys/fs/cgroup
+ln -s /proc/self/fd /dev/fd
+mkdir -p /dev/shm
+mount -t tmpfs tmpfs /dev/shm
+dmesg -n 1
+ip link set lo up
+
+echo # the kernel's last line may have no end
+huge=/sys/kernel/mm/transparent_hugepage/enabled
+echo "vm: nodes $(ls -d /sys/devices/system/node/node[0-9]* | wc -l)"
+for disk in /sys/block/nvme*; do
+    [ -r "$disk/queue/zoned" ] && echo "vm: disk ${disk##*/} $(cat "$disk/queue/zoned") $(cat "$disk/queue/chunk_sectors")"
+done
+
+# Runs "$@" in the variant; whether the machine could be made so.
+in_variant() {
+    variant=$1 seconds=$2
+    shift 2
+    echo madvise >$huge
+    echo 0 >/proc/sys/vm/overcommit_memory
+    before=""
+    case $variant in
+        plain) ;;
+        huge_always) echo always >$huge ;;
+        huge_never) echo never >$huge ;;
+        strict) echo 2 >/proc/sys/vm/overcommit_memory && echo 90 >/proc/sys/vm/overcommit_ratio ;;
+        cgroup) echo +memory >/sys/fs/cgroup/cgroup.subtree_control && mkdir -p /sys/fs/cgroup/tests &&
+            echo 256M >/sys/fs/cgroup/tests/memory.max ;;
+        no_membarrier) before=/tests/no_membarrier ;;
+        *) return 125 ;;
+    esac || return 125
+    (
+        [ "$variant" = cgroup ] && { echo 0 >/sys/fs/cgroup/tests/cgroup.procs || exit 125; }
+        cd /tmp && exec timeout -s KILL "$seconds" $before "$@"
+    )
+}
+
+while read -r variant seconds program arguments; do
+    echo "vm: begin $variant $program"
+    # shellcheck disable=SC2086 # arguments are words
+    in_variant "$variant" "$seconds" "/tests/$program" $arguments </dev/null
+    echo "vm: end $variant $program $?"
+done </plan
+echo "vm: done"
+poweroff -f

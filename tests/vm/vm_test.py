@@ -1,0 +1,186 @@
+#!/usr/bin/env python3
+"""Runs quick tests on a kernel of their own, in QEMU without hardware help: two NUMA nodes, a zoned NVMe namespace.
+
+The tests run once as the kernel comes, and some of them again with transparent huge pages always and never, in a cgroup with
+a memory limit, under strict overcommit, and without membarrier. Output and status of each come back; what hangs ends by time.
+Exit status: 0, 1 a test failed, 77 what it needs is not installed (tools/setup.sh vm), 2 a bad argument.
+"""
+
+import argparse
+import glob
+import gzip
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+NODES, ZONE_MIB, ZONE_CAPACITY_MIB = 2, 4, 3
+VARIANTS = ("plain", "huge_always", "huge_never", "strict", "cgroup", "no_membarrier")
+# What the variants change is how memory comes and goes, and how threads agree.
+SHORT = ("unit.region.region", "unit.heap.heap", "unit.heap.hollow")
+QUICK = (r"unit\.(os\.(native|cgroup|huge_pages)|region\..*|slab\..*|heap\.(heap|warm|hollow|scope|bin|blocks|closed|retain)|"
+         r"epoch\.(epoch|reset|diagnose)|api\.(objects|epochs|domains|memory|handles))|process\.(fork|life)")
+AGAIN = r"unit\.(os\.native|region\.pool|heap\.(heap|warm|hollow)|epoch\.(epoch|reset)|api\.(objects|memory))"
+SKIPPED, KILLED, NO_VARIANT = 77, 137, 125
+
+
+def skip(why):
+    print(f"vm_test: skipped: {why}")
+    sys.exit(SKIPPED)
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(prog="vm_test.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", default="build/release", metavar="DIR", help="where the programs are (default build/release)")
+    parser.add_argument("--short", action="store_true", help="three tests, once in each variant")
+    parser.add_argument("--tests", metavar="REGEX", help="these, in every variant")
+    parser.add_argument("--variants", default=",".join(VARIANTS), metavar="NAMES", help="default all: %(default)s")
+    parser.add_argument("--seconds", type=int, default=1200, metavar="N", help="for the whole machine (default %(default)s)")
+    parser.add_argument("--test-seconds", type=int, default=120, metavar="N", help="for each test (default %(default)s)")
+    parser.add_argument("--verbose", action="store_true", help="all that the machine prints")
+    options = parser.parse_args()
+    unknown = set(options.variants.split(",")) - set(VARIANTS)
+    if unknown:
+        parser.error(f"no such variant: {', '.join(sorted(unknown))}")
+    return options
+
+
+def kernel():
+    """The newest of Debian's cloud kernels: what is needed is built in there."""
+    found = sorted(glob.glob("/boot/vmlinuz-*-cloud-amd64"), key=os.path.getmtime)
+    return os.environ.get("VM_KERNEL") or (found[-1] if found else None)
+
+
+def plan(options):
+    """[(variant, name of a test)]"""
+    folder = pathlib.Path(options.build) / "tests"
+    names = sorted(path.name[:-len("_test")] for path in folder.glob("*_test") if os.access(path, os.X_OK))
+    if not names:
+        skip(f"no tests are built in {folder}")
+    steps = []
+    for variant in options.variants.split(","):
+        pattern = options.tests or ("|".join(map(re.escape, SHORT)) if options.short else QUICK if variant == "plain" else AGAIN)
+        steps += [(variant, name) for name in names if re.fullmatch(pattern, name)]
+    return steps
+
+
+def libraries(program):
+    """Those that the loader names, and the loader."""
+    text = subprocess.run(["ldd", str(program)], capture_output=True, text=True, check=False).stdout
+    return re.findall(r"(?:=> |^\s*)(/\S+) \(", text, re.MULTILINE)
+
+
+def make_initramfs(root, options, steps):
+    for name in ("bin", "dev", "proc", "sys", "tmp", "tests"):
+        (root / name).mkdir(parents=True)
+    shutil.copy(shutil.which("busybox"), root / "bin" / "busybox")
+    shutil.copy(HERE / "init.sh", root / "init")
+    (root / "init").chmod(0o755)
+    subprocess.run([os.environ.get("CC", "cc"), "-O1", "-static", str(HERE / "no_membarrier.c"), "-o", str(root / "tests" / "no_membarrier")], check=True)
+    for name in sorted({name for _, name in steps}):
+        program = pathlib.Path(options.build) / "tests" / f"{name}_test"
+        subprocess.run(["strip", "-g", "-o", str(root / "tests" / name), str(program)], check=True)
+        for library in libraries(program):
+            place = root / library.lstrip("/")
+            place.parent.mkdir(parents=True, exist_ok=True)
+            if not place.exists():
+                shutil.copy(library, place)
+    lines = [f"{variant} {options.test_seconds} {name}" for variant, name in steps]
+    (root / "plan").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    names = subprocess.run(["find", "."], cwd=root, capture_output=True, check=True).stdout
+    archive = subprocess.run(["cpio", "-o", "-H", "newc", "--quiet"], cwd=root, input=names, capture_output=True, check=True).stdout
+    return gzip.compress(archive, compresslevel=1)
+
+
+def machine(folder, image):
+    half = "size=512M"
+    return ["qemu-system-x86_64", "-accel", "tcg", "-cpu", "max", "-smp", str(NODES), "-m", "1G", "-nographic", "-no-reboot",
+            "-net", "none", "-monitor", "none", "-serial", "stdio",
+            "-object", f"memory-backend-ram,id=m0,{half}", "-object", f"memory-backend-ram,id=m1,{half}",
+            "-numa", "node,memdev=m0,cpus=0", "-numa", "node,memdev=m1,cpus=1",
+            "-kernel", image, "-initrd", str(folder / "initrd.gz"), "-append", "console=ttyS0 quiet panic=-1",
+            "-drive", f"file={folder / 'zoned.img'},if=none,id=z,format=raw", "-device", "nvme,serial=zns0,id=nvme0",
+            "-device", f"nvme-ns,drive=z,bus=nvme0,zoned=true,zoned.zone_size={ZONE_MIB}M,zoned.zone_capacity={ZONE_CAPACITY_MIB}M,"
+            "zoned.max_open=16,zoned.max_active=32,logical_block_size=4096,physical_block_size=4096"]
+
+
+def run(command, seconds, verbose):
+    """What the machine printed; and whether it went off by itself."""
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    lines, end = [], time.monotonic() + seconds
+    try:
+        os.set_blocking(process.stdout.fileno(), False)
+        rest = ""
+        while time.monotonic() < end:
+            text = (process.stdout.read() or b"").decode("utf-8", "replace")
+            if not text and process.poll() is not None:
+                return "".join(lines) + rest, True
+            if not text:
+                time.sleep(0.2)
+            *whole, rest = (rest + text).split("\n")
+            for line in whole:
+                lines.append(line + "\n")
+                if verbose:
+                    print("  |", line.rstrip())
+        return "".join(lines) + rest, False
+    finally:
+        process.kill()
+        process.wait()
+
+
+def judge(text, steps):
+    """Prints a line for each test; how many failed."""
+    failed, skipped = 0, 0
+    ends = dict(re.findall(r"^vm: end (\S+ \S+) (\d+)\r?$", text, re.MULTILINE))
+    for variant, name in steps:
+        status = int(ends.get(f"{variant} {name}", -1))
+        words = {0: "passed", SKIPPED: "skipped", KILLED: "killed: out of time", NO_VARIANT: "failed: the machine cannot be made so",
+                 -1: "failed: did not end"}.get(status, f"failed: status {status}")
+        failed += status not in (0, SKIPPED)
+        skipped += status == SKIPPED
+        if status != 0:
+            print(f"{variant:14} {name:32} {words}")
+        if status not in (0, SKIPPED):
+            output = re.search(rf"^vm: begin {re.escape(variant)} {re.escape(name)}\r?\n(.*?)(?=^vm: |\Z)", text, re.MULTILINE | re.DOTALL)
+            print("\n".join("    " + line.rstrip() for line in (output.group(1) if output else "").split("\n")[-30:]))
+    print(f"vm_test: {len(steps)} runs, {failed} failed, {skipped} skipped")
+    return failed
+
+
+def main():
+    options = parse_arguments()
+    for program, package in (("qemu-system-x86_64", "qemu-system-x86"), ("busybox", "busybox-static"), ("cpio", "cpio")):
+        if not shutil.which(program):
+            skip(f"{program} is not installed ({package}: tools/setup.sh vm)")
+    image = kernel()
+    if not image:
+        skip("no /boot/vmlinuz-*-cloud-amd64 (linux-image-cloud-amd64: tools/setup.sh vm)")
+    steps = plan(options)
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        (folder / "initrd.gz").write_bytes(make_initramfs(folder / "root", options, steps))
+        with open(folder / "zoned.img", "wb") as disk:
+            disk.truncate(256 << 20)
+        begin = time.monotonic()
+        text, off = run(machine(folder, image), options.seconds, options.verbose)
+    failed = judge(text, steps)
+    for what, pattern in ((f"{NODES} nodes", rf"vm: nodes {NODES}\r?$"),
+                          ("a zoned disk", rf"vm: disk nvme0n1 host-managed {ZONE_MIB * 2048}\r?$")):
+        if not re.search(pattern, text, re.MULTILINE):
+            print(f"vm_test: the machine has not got {what}")
+            failed += 1
+    if not off or not re.search(r"^vm: done\r?$", text, re.MULTILINE):
+        print(f"vm_test: the machine did not come to its end in {options.seconds} s; its last lines:")
+        print("\n".join("    " + line.rstrip() for line in text.split("\n")[-20:]))
+        failed += 1
+    print(f"vm_test: {time.monotonic() - begin:.0f} s on {pathlib.Path(image).name}")
+    return int(failed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
