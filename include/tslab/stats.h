@@ -168,10 +168,12 @@ typedef struct SlabGlobalStats {
     uint64_t metadata_bytes;        /* accessible for tables, of the whole process; less of it is resident */
     uint64_t reserved_bytes;        /* address space, of the whole process; no memory by itself */
     uint64_t budget_bytes;          /* 0: none */
-    uint64_t retained_bytes;        /* warm empty slabs */
+    uint64_t retained_bytes;        /* warm empty slabs, and left_bytes */
     uint64_t stack_samples_taken;   /* call stacks, by the option sample_stacks */
     uint64_t stack_samples_dropped; /* of these, without a place in the table */
     uint64_t process_lock_waits;    /* for any lock of the core, in the whole process */
+    uint64_t epoch_left_total;      /* how often the end of an epoch left memory to a thread that was in the middle of a call */
+    uint64_t left_bytes;            /* slabs of epochs that have ended, which such a thread has yet to take apart */
 } SlabGlobalStats;
 
 /* Of the calling thread, from the operations that the option sample_rate picks. wait = wall - cpu: time in

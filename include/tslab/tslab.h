@@ -297,7 +297,14 @@ TSLAB_API EpochId epoch_open(SlabAllocator *allocator, const char *label, unsign
    that slab back: to the allocator, and to the system by the reclaim policy. false: not an open epoch of this
    allocator. Cost: proportional to the slabs that the epoch holds, plus the system's work for what is given back, plus
    a barrier for each other thread that has memory in it (0.3 to 0.8 us; up to 8 while threads run on other
-   processors). */
+   processors).
+   Closing waits for no other thread; nor do epoch_advance, epoch_destroy, a reset, the end of a domain or an allocator,
+   or slab_trim. A thread may have lost its processor in the middle of a call. What it has in the epoch is left to it then, which
+   SlabGlobalStats.epoch_left_total counts. It goes back in the next allocation or free of that thread, in any epoch
+   (by slab_alloc: with its next slab), in a later close by anyone, or in slab_trim. Until then a closed epoch may stay
+   EPOCH_CLOSING without an object. Two waits remain, for a thread that has lost its processor within some fifty instructions:
+   the one that holds a lock of the library; and the one that is just ending or resetting a domain of its own, for who closes,
+   destroys, labels or joins one of that thread's own domains' epochs from outside. */
 TSLAB_API bool epoch_close(SlabAllocator *allocator, EpochId epoch);
 /* Destroys: every live object dies now, its pointers and handles are stale from this instant. The memory goes back by
    the reclaim policy. false: unknown or already gone. Calls of other threads that write to an object of it

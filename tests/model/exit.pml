@@ -1,7 +1,8 @@
 /*
  * The end of a thread against those who still need its heap. Two heaps, one block with one slab in the first; each thread
  * exits at any time. What is a step here is shown elsewhere: the UNIT word's flag and bits in foreign.pml, holding a heap in
- * hold.pml (here: hold succeeds, or fails while the owner is in an operation).
+ * hold.pml (here: hold succeeds, or fails while the owner is in an operation, or while another has the heap's lock: nobody waits for
+ * that but the thread itself, when it exits).
  *
  * The threads: the owner of heap 0, and of heap 1 (which adopts the block when heap 0 is abandoned, then may exit too);
  * one that frees an object of the block; one that destroys its epoch; one that trims; and a new thread, which takes heap 0
@@ -24,6 +25,7 @@ mtype state[2] = LIVE;
 bool locked[2], revoked[2], in_op[2];
 bool queue[2];          /* the slab is on it */
 bool condemned[2];      /* the block is on it */
+bool called[2];         /* ts_heap.revoked from TS_CALLED on */
 bool blocks[2];         /* the block is in the heap's list; heap_of says whose it is */
 byte heap_of;
 bool flag, pending;         /* FOREIGN; a foreign free that is not worked off */
@@ -46,27 +48,38 @@ byte running;
 inline enter(h) { atomic { !revoked[h] -> in_op[h] = true } }
 inline leave(h) { in_op[h] = false }
 
-/* ts_heap_hold: held is the answer. */
+/* hold: held is the answer. A thread that is in an operation looks when that is over; who has the lock, when he lets go. */
 inline hold(h) {
-    LOCK(locked[h]);
-    if
-    :: state[h] == ABANDONED -> held = true
-    :: state[h] == STARTING -> held = false
-    :: state[h] == LIVE ->
-       revoked[h] = true;
+    do
+    :: atomic { !locked[h] -> locked[h] = true }
        if
-       :: !in_op[h] -> held = true
-       :: in_op[h] -> atomic { revoked[h] = false; held = false }
+       :: state[h] == ABANDONED -> held = true
+       :: state[h] == STARTING -> held = false
+       :: state[h] == LIVE ->
+          revoked[h] = true;
+          if
+          :: !in_op[h] -> held = true
+          :: in_op[h] -> atomic { revoked[h] = false; held = false }
+          fi
+       fi;
+       if
+       :: held -> break
+       :: else ->
+          UNLOCK(locked[h]);
+          if
+          :: called[h] && state[h] == ABANDONED -> skip
+          :: else -> break
+          fi
        fi
-    fi;
-    if
-    :: !held -> UNLOCK(locked[h])
-    :: else -> skip
-    fi
+    :: locked[h] -> held = false; break
+    od
 }
 
-/* ts_heap_drop, list_if_unused */
-inline drop(h) {
+/* ts_heap_call */
+inline call_heap(h) { called[h] = true; hold(h) }
+
+/* drop, list_if_unused */
+inline let_go(h) {
     unused = (state[h] == ABANDONED && !HAS_BLOCKS(h));
     serial = uses;
     atomic { revoked[h] = false; UNLOCK(locked[h]) };
@@ -142,15 +155,42 @@ inline end_condemned(h) {
     fi
 }
 
+/* ts_heap_work_off */
+inline work_off(h) {
+    called[h] = false;
+    end_condemned(h);
+    drain(h, state[h] == LIVE)
+}
+
+/* ts_heap_drop */
+inline drop(h) {
+    do
+    :: let_go(h);
+#ifdef WITHOUT_LOOK_AT_DROP
+       break
+#else
+       if
+       :: called[h] ->
+          hold(h);
+          if
+          :: held -> work_off(h)
+          :: else -> break
+          fi
+       :: !called[h] -> break
+       fi
+#endif
+    od
+}
+
 /* ts_settle_now, ts_foreign_drain_for */
 inline settle() {
     do
     :: todo != NONE ->
        atomic { mine = todo; todo = NONE };
        do
-       :: hold(mine); /* once at least */
+       :: call_heap(mine); /* once at least */
           if
-          :: held -> drain(mine, state[mine] == LIVE); drop(mine)
+          :: held -> work_off(mine); drop(mine)
           :: else -> break
           fi;
           if
@@ -177,9 +217,6 @@ inline exit_thread(h) {
 #ifndef WITHOUT_LAST_DRAIN
     drain(h, false);
 #endif
-#ifndef WITHOUT_LAST_CONDEMNED
-    end_condemned(h);
-#endif
     drop(h);
     settle()
 }
@@ -188,7 +225,11 @@ inline slow_operation(h) {
     enter(h);
     drain(h, false);
     end_condemned(h);
-    leave(h)
+    leave(h);
+    if
+    :: called[h] -> enter(h); called[h] = false; end_condemned(h); drain(h, false); leave(h) /* ts_heap_answer */
+    :: else -> skip
+    fi
 }
 
 proctype owner() {
@@ -275,14 +316,10 @@ proctype destroyer() {
     :: held -> drain(h, state[h] == LIVE); end_block(h); drop(h)
     :: else ->
        condemned[h] = true;
-#ifndef WITHOUT_LOOK_AFTER_CONDEMNING
+#ifndef WITHOUT_CALL_AFTER_CONDEMNING
+       call_heap(h);
        if
-       :: state[h] == ABANDONED ->
-          hold(h);
-          if
-          :: held -> end_condemned(h); drop(h)
-          :: else -> skip
-          fi
+       :: held -> work_off(h); drop(h)
        :: else -> skip
        fi
 #endif
@@ -293,29 +330,11 @@ proctype destroyer() {
 
 /* ts_heap_visit of heap 0 */
 proctype trimmer() {
-    bool held, alive, unused, taken;
+    bool held, alive, unused;
     byte to, serial, mine, todo = NONE;
-    atomic { taken = condemned[0]; condemned[0] = false };
-    hold(0);
+    call_heap(0);
     if
-    :: held ->
-       if :: state[0] == ABANDONED -> end_condemned(0) :: else -> skip fi;
-       if :: taken -> end_block(0) :: else -> skip fi;
-       drain(0, state[0] == LIVE);
-       drop(0)
-    :: !held && taken ->
-       condemned[0] = true;
-#ifndef WITHOUT_LOOK_AFTER_VISIT
-       if
-       :: state[0] == ABANDONED ->
-          hold(0);
-          if
-          :: held -> end_condemned(0); drop(0)
-          :: else -> skip
-          fi
-       :: else -> skip
-       fi
-#endif
+    :: held -> work_off(0); drop(0)
     :: else -> skip
     fi;
     settle();

@@ -1,6 +1,6 @@
 /*
  * Who may touch the bins and the lists of a heap: its owner's fast paths (no fence, no lock), its owner's slow paths,
- * a thread that closes the epoch, and one that trims. One heap, one block.
+ * a thread that closes the epoch, and one that trims. One heap, one block; the owner has another one too, which stays open.
  *
  * The owner's stores go through a store buffer that is emptied in order, one store at a time, whenever the machine
  * likes (total store order): its in_op = 1 can reach the memory after its next loads. barrier_all empties the buffer at
@@ -11,32 +11,36 @@
  * Slots are only counted. A slot that two threads move at once is lost or there twice: the sum tells.
  */
 #ifndef OPS
-#define OPS 3
+#define OPS 1
 #endif
 #define BUFFER 6 /* a full one makes the processor wait */
 
-/* Fields that the owner writes, in memory. CLOSING: ts_block.closing. */
+/* Fields that the owner writes, in memory. CLOSING: ts_block.closing. TOKEN: 1 while the usual paths are the thread's; who calls
+   it writes 0 over that. */
 #define IN_OP 0
 #define MAGAZINE 1
 #define SLAB 2
 #define UNITS 3
 #define CLOSING 4
 #define LIST 5 /* 1: a list of the heap is half changed */
+#define TOKEN 6
 #define OPEN_BLOCK 0
-#define SHUT_SEEN 1
-#define CLOSED 2
-byte mem[6];
+#define CLOSED 1
+byte mem[7];
 
 /* Written by others. */
 bool open = true;     /* open_id: an allocation goes by it, and who looks whether the block is shut */
 bool key_open = true; /* key: a fast free goes by it */
-bool revoked, locked;
+bool revoked, locked; /* bit 0 of ts_heap.revoked; the heap's lock */
+byte calls;           /* the rest of that word, modulo 4 */
+byte answers;         /* modulo 4 */
+bool listed;          /* the block is on the list of those that are left */
 
 byte at[BUFFER], value[BUFFER], buffered;
 
 /* Ghosts. */
 byte live, given;
-bool close_returned, owner_done;
+bool close_returned;
 byte visitors = 2;
 #define SLOTS_PER_UNIT 2
 #define TOTAL 6
@@ -96,6 +100,7 @@ inline enter() {
        :: revoked ->
           op_end();
           atomic { !locked -> locked = true };
+          buffered == 0; /* a locked instruction */
           locked = false
 #endif
        :: else -> break
@@ -112,6 +117,70 @@ inline claim() {
     fi
 }
 
+inline owner_flush() {
+    load(MAGAZINE, r);
+    load(SLAB, s);
+    store(SLAB, s + r);
+    atomic { s = 0; store(MAGAZINE, 0) }
+}
+
+/* ts_block_flush_if_shut */
+inline flush_if_shut() {
+    load(CLOSING, r);
+    if
+    :: r != CLOSED && !open -> store(CLOSING, CLOSED); owner_flush()
+    :: else -> skip
+    fi
+}
+
+/* At the end of each call that is no usual one: ts_heap_answer. */
+inline answer() {
+    if
+    :: calls > 0 ->
+       op_begin();
+       if
+       :: revoked -> skip /* who holds it looks */
+       :: else ->
+          d_step { buffered == 0 -> calls = 0; answers = (answers + 1) % 4 };
+          if
+          :: d_step { buffered == 0 && listed -> listed = false }
+             flush_if_shut()
+          :: d_step { buffered == 0 && !listed -> skip }
+          fi
+       fi;
+       op_end()
+    :: else -> skip
+    fi
+}
+
+/* ts_heap_bind */
+inline bind() {
+    store(TOKEN, 1);
+#ifndef WITHOUT_REVOKED_AT_BIND
+    if
+    :: revoked || calls > 0 -> store(TOKEN, 0)
+    :: else -> skip
+    fi
+#endif
+}
+
+/* churn_try and free_own: a unit for the slab, or the flush that a closer left. */
+inline slow() {
+    enter();
+    if
+    :: open ->
+       load(UNITS, r);
+       if
+       :: r > 0 -> store(UNITS, r - 1); load(SLAB, s); store(SLAB, s + SLOTS_PER_UNIT)
+       :: else -> skip
+       fi
+    :: else -> flush_if_shut()
+    fi;
+    op_end();
+    bind();
+    answer()
+}
+
 inline fast_alloc() {
     late = close_returned;
     op_begin();
@@ -125,7 +194,7 @@ inline fast_alloc() {
        if
        :: r > 0 -> store(MAGAZINE, r - 1); live++
 #ifndef WITHOUT_REVOKED_AT_CLAIM
-       :: r == 0 && revoked -> skip
+       :: r == 0 && (revoked || calls > 0) -> skip
 #endif
        :: else -> if :: r == 0 -> claim() :: else -> skip fi
        fi
@@ -142,54 +211,43 @@ inline fast_free() {
     op_end()
 }
 
-inline owner_flush() {
-    load(MAGAZINE, r);
-    load(SLAB, s);
-    store(SLAB, s + r);
-    store(MAGAZINE, 0)
-}
-
-/* churn_try and free_own: a unit for the slab, or the flush that a closer left. */
-inline slow() {
-    enter();
+/* A usual call in the block that stays open. */
+inline elsewhere() {
+    op_begin();
+    load(TOKEN, t);
+    op_end();
     if
-    :: open ->
-       load(UNITS, r);
-       if
-       :: r > 0 -> store(UNITS, r - 1); load(SLAB, s); store(SLAB, s + SLOTS_PER_UNIT)
-       :: else -> skip
-       fi
-    :: else ->
-       load(CLOSING, r);
-       if
-       :: r != CLOSED -> store(CLOSING, CLOSED); owner_flush()
-       :: else -> skip
-       fi
-    fi;
-    op_end()
+    :: !t -> slow()
+    :: else -> skip
+    fi
 }
 
 proctype owner() {
-    byte ops, r, s, k;
+    byte ops, r, s, k, t;
     bool late;
     do
     :: ops < OPS ->
        ops++;
        if
-       :: fast_alloc()
-       :: fast_free()
+       :: load(TOKEN, t); if :: t -> fast_alloc() :: else -> slow() fi
+       :: load(TOKEN, t); if :: t -> fast_free() :: else -> slow() fi
        :: slow()
        :: break
        fi;
-       r = 0; s = 0; late = false
+       r = 0; s = 0; t = 0; late = false
     :: else -> break
     od;
     buffered == 0;
     visitors == 0;
-    /* Quiet: nothing is lost, nothing is there twice. What a closer had to leave is the owner's to do. */
+    /* Quiet: nothing is lost, nothing is there twice. */
     assert(mem[IN_OP] == 0 && !revoked && !locked);
     assert(mem[MAGAZINE] + mem[SLAB] + live + SLOTS_PER_UNIT * (mem[UNITS] + given) == TOTAL);
-    assert(mem[CLOSING] != CLOSED || mem[MAGAZINE] == 0)
+    assert(mem[CLOSING] != CLOSED || mem[MAGAZINE] == 0);
+    /* What the closer had to leave is done in the next call, whichever that is. */
+    elsewhere();
+    buffered == 0;
+    assert(mem[CLOSING] == CLOSED && mem[MAGAZINE] == 0 && !listed);
+    assert(mem[MAGAZINE] + mem[SLAB] + live + SLOTS_PER_UNIT * (mem[UNITS] + given) == TOTAL)
 }
 
 /* ---- the others --------------------------------------------------------------------------------------------- */
@@ -202,42 +260,116 @@ inline barrier_all() {
 #endif
 }
 
-/* ts_heap_hold and revoke; held: the answer. Giving up is possible whenever in_op is seen at 1. */
-inline hold() {
-    atomic { !locked -> locked = true };
-#ifndef WITHOUT_REVOKED
-    revoked = true;
-#endif
-    barrier_all();
+/* is_quiet. Giving up is possible whenever in_op is seen at 1. */
+inline look() {
 #ifdef WITHOUT_WAIT
-    held = true;
+    held = true
 #else
-    do
-    :: mem[IN_OP] == 0 -> held = true; break
-    :: mem[IN_OP] == 1 -> held = false; break
-    od;
+    held = (mem[IN_OP] == 0)
 #endif
+}
+
+/* hold and revoke; held: the answer. Nobody waits for the lock. */
+inline hold(call) {
+    do
+    :: seen_answers = answers;
+       seen = calls;
+       if
+       :: atomic { !locked -> locked = true }
+#ifndef WITHOUT_REVOKED
+          revoked = true;
+#endif
+          barrier_all();
+          look();
+          if
+          :: held -> break
+          :: else ->
+#ifndef WITHOUT_CALL
+             if
+             :: call -> mem[TOKEN] = 0
+             :: else -> skip
+             fi;
+#endif
+             atomic { revoked = false; locked = false };
+#ifndef WITHOUT_CALLED_AGAIN
+             if
+             :: calls == 0 || (call && calls == seen && answers == seen_answers) -> break
+             :: else -> call = true
+             fi
+#else
+             break
+#endif
+          fi
+       :: locked -> held = false; break
+       fi
+    od;
+    atomic { seen = 0; seen_answers = 0; call = false }
+}
+
+/* ts_heap_call */
+inline call_heap() {
+    atomic { calls = (calls == 3 -> 1 : calls + 1); again = true };
+    hold(again)
+}
+
+inline flush() {
+    atomic { r = mem[CLOSING]; mem[CLOSING] = CLOSED };
     if
-    :: !held -> revoked = false; locked = false
+    :: r != CLOSED ->
+       r = mem[MAGAZINE];
+       atomic { mem[MAGAZINE] = 0; s = mem[SLAB] };
+       mem[SLAB] = s + r
     :: else -> skip
+    fi;
+    atomic { r = 0; s = 0 }
+}
+
+/* ts_heap_work_off, by another thread that holds the heap */
+inline work_off() {
+    assert(mem[LIST] == 0); /* whoever holds the heap walks its lists; fork copies them */
+    atomic { calls = 0; answers = (answers + 1) % 4 };
+    if
+    :: atomic { listed -> listed = false }
+#ifndef WITHOUT_SECOND_BARRIER
+       barrier_all();
+       look();
+#endif
+       if
+       :: held -> flush()
+       :: else -> listed = true; calls = (calls == 3 -> 1 : calls + 1); mem[TOKEN] = 0
+       fi;
+       held = true
+    :: !listed -> skip
     fi
 }
 
-inline drop() { revoked = false; locked = false }
-
-inline flush() {
-    r = mem[MAGAZINE];
-    mem[MAGAZINE] = 0;
-    s = mem[SLAB];
-    mem[SLAB] = s + r
+/* ts_heap_drop */
+inline drop() {
+    do
+    :: atomic { revoked = false; locked = false };
+#ifdef WITHOUT_LOOK_AT_DROP
+       break
+#else
+       if
+       :: calls == 0 -> break
+       :: else ->
+          again = true;
+          hold(again);
+          if
+          :: held -> work_off()
+          :: else -> break
+          fi
+       fi
+#endif
+    od
 }
 
 /* ts_epoch_close: shut_blocks, flush_block */
 proctype closer() {
-    byte r, s, j;
-    bool held;
+    byte r, s, j, seen, seen_answers;
+    bool held, again;
 #ifdef WITHOUT_SHUT_FIRST
-    hold();
+    hold(again);
 #endif
 #ifndef WITHOUT_KEY_FIRST
     key_open = false;
@@ -247,56 +379,40 @@ proctype closer() {
     key_open = false;
 #endif
 #ifndef WITHOUT_SHUT_FIRST
-    hold();
+    hold(again);
 #endif
     if
-    :: held ->
-       r = mem[CLOSING];
-       mem[CLOSING] = CLOSED;
-       if :: r != CLOSED -> flush() :: else -> skip fi;
-       drop()
-    :: else -> skip
+    :: held -> flush(); drop()
+    :: else ->
+       listed = true;
+       call_heap();
+       if
+       :: held -> work_off(); drop()
+       :: else -> skip
+       fi
     fi;
-    close_returned = true;
-    visitors--
+    atomic { close_returned = true; visitors-- }
 }
 
 /* ts_heap_visit */
 proctype trimmer() {
-    byte r, s, j, again;
-    bool held;
-    do
-    :: hold();
-       if
-       :: !held -> break
-       :: else ->
-          assert(mem[LIST] == 0); /* whoever holds the heap walks its lists; fork copies them */
-          r = mem[UNITS]; /* give_warm */
-          mem[UNITS] = 0;
-          given = given + r;
-          r = mem[CLOSING];
-          again = false;
-          if
-          :: skip /* `unflushed` does not say that a block was missed */
-          :: r == SHUT_SEEN -> mem[CLOSING] = CLOSED; flush()
-          :: r == OPEN_BLOCK && !open ->
-#ifdef WITHOUT_SECOND_HOLD
-             mem[CLOSING] = CLOSED; flush()
-#else
-             mem[CLOSING] = SHUT_SEEN; again = true
-#endif
-          :: else -> skip
-          fi;
-          drop();
-          if :: again -> skip :: else -> break fi
-       fi
-    od;
+    byte r, s, j, seen, seen_answers;
+    bool held, again;
+    hold(again);
+    if
+    :: held ->
+       work_off();
+       r = mem[UNITS]; /* give_warm */
+       atomic { mem[UNITS] = 0; given = given + r; r = 0 };
+       drop()
+    :: else -> skip
+    fi;
     visitors--
 }
 
 init {
     atomic {
-        mem[MAGAZINE] = 1; mem[SLAB] = 1; mem[UNITS] = 1; live = 2;
+        mem[MAGAZINE] = 0; mem[SLAB] = 2; mem[UNITS] = 1; live = 2; mem[TOKEN] = 1;
         run processor(); run owner(); run closer(); run trimmer()
     }
 }

@@ -46,17 +46,24 @@ TS_ALWAYS_INLINE void *pop_beyond_magazine(ts_tls *tls, ts_churn_block *block, t
 }
 
 TS_ALWAYS_INLINE bool block_serves(const ts_tls *tls, uintptr_t token, EpochId epoch) {
-    return TS_LIKELY(tls->token == token) && TS_LIKELY(epoch != EPOCH_NONE) &&
+    return TS_LIKELY(!ts_is_other_relaxed_64(&tls->token, token)) && TS_LIKELY(epoch != EPOCH_NONE) &&
            TS_LIKELY(ts_is_relaxed_64(&tls->block->b.open_id, epoch));
 }
 TS_ALWAYS_INLINE bool rolling_serves(const ts_tls *tls, uintptr_t token) {
-    return TS_LIKELY(tls->token == token) && TS_LIKELY(ts_load_relaxed(&tls->rolling->b.rolling) != 0);
+    return TS_LIKELY(!ts_is_other_relaxed_64(&tls->token, token)) && TS_LIKELY(ts_load_relaxed(&tls->rolling->b.rolling) != 0);
+}
+
+/* Of the thread's last operation, which was a usual one. By the share, as the token may have been written over since (heap.h). */
+static uintptr_t bound_token(const ts_tls *tls) {
+    if (TS_UNLIKELY(tls->share_key == TS_KEY_NO_SHARE)) return UINTPTR_MAX; /* of what is no allocator */
+    const ts_share *share = ts_line_address(tls->share_key >> TS_KEY_SHARE_SHIFT);
+    return share->token;
 }
 
 /* These two without the allocator, which is the thread's: a register less to keep in the usual case. */
 TS_ENTRY TS_NOINLINE static void *malloc_epoch_claimed(ts_bin *bin, size_t size, EpochId epoch) {
     void *p = pop_claimed(&ts_thread, ts_thread.block, bin, TS_NORMAL);
-    return TS_LIKELY(p != NULL) ? p : ts_alloc(ts_thread.token, size, epoch);
+    return TS_LIKELY(p != NULL) ? p : ts_alloc(bound_token(&ts_thread), size, epoch);
 }
 
 /* Below 64 bytes, or no case for the fast paths at all. */
@@ -86,14 +93,14 @@ TS_ENTRY TS_NOINLINE static void *malloc_epoch_scope(size_t size, EpochId epoch)
     if (TS_LIKELY(ts_is_relaxed_64(&tls->last->b.open_id, epoch)) || ts_find_scope(tls, epoch))
         p = ts_named_next(tls, tls->last, size, !ts_sample_is_news(tls->heap));
     ts_op_end(tls);
-    if (TS_UNLIKELY(p == NULL)) return ts_alloc(tls->token, size, epoch);
+    if (TS_UNLIKELY(p == NULL)) return ts_alloc(bound_token(tls), size, epoch);
     return TS_UNLIKELY(ts_epoch_is_anything_noted()) ? settled(p) : p;
 }
 
 TS_ENTRY void *slab_malloc_epoch(SlabAllocator *allocator, size_t size, EpochId epoch) {
     ts_tls *tls = &ts_thread;
     ts_op_begin(tls);
-    if (TS_UNLIKELY(tls->token != ts_token(allocator)) || TS_UNLIKELY(epoch == EPOCH_NONE))
+    if (TS_UNLIKELY(ts_is_other_relaxed_64(&tls->token, ts_token(allocator))) || TS_UNLIKELY(epoch == EPOCH_NONE))
         return malloc_epoch_other(ts_token(allocator), size, epoch);
     if (TS_UNLIKELY(ts_is_other_relaxed_64(&tls->block->b.open_id, epoch))) {
         ts_scope_block *scope = tls->last;
@@ -118,7 +125,7 @@ TS_ENTRY void *slab_malloc_epoch(SlabAllocator *allocator, size_t size, EpochId 
 
 TS_ENTRY TS_NOINLINE static void *malloc_claimed(ts_bin *bin, size_t size) {
     void *p = pop_claimed(&ts_thread, ts_thread.rolling, bin, TS_NORMAL);
-    return TS_LIKELY(p != NULL) ? p : ts_alloc_rolling(ts_thread.token, size);
+    return TS_LIKELY(p != NULL) ? p : ts_alloc_rolling(bound_token(&ts_thread), size);
 }
 
 TS_ENTRY TS_NOINLINE static void *malloc_other(uintptr_t token, size_t size) {
@@ -327,7 +334,7 @@ TS_NOINLINE static bool free_rest(uintptr_t token, void *p) {
     ts_tls *tls = &ts_thread;
     uint64_t entry = ts_entry_of(&ts_region.part[TS_SMALL], p);
     ts_fast_result r = {.freed = false, .full = false};
-    if (tls->token == token && ts_is_in_part(&ts_region.part[TS_SMALL], entry))
+    if (ts_load_relaxed(&tls->token) == token && ts_is_in_part(&ts_region.part[TS_SMALL], entry))
         r = ts_fast_free(tls, TS_SMALL, entry, p, false, SLAB_HANDLE_NONE);
     if (TS_UNLIKELY(r.full) && TS_UNLIKELY(!ts_fast_give(&r, TS_SMALL))) return give_and_settle(r.block, p, r.bin);
     ts_op_end(tls);
@@ -342,7 +349,7 @@ TS_ENTRY bool slab_free(SlabAllocator *allocator, void *p) {
     ts_tls *tls = &ts_thread;
     uint64_t entry = ts_entry_of(&ts_region.part[TS_NORMAL], p);
     ts_op_begin(tls);
-    if (TS_UNLIKELY(tls->token != ts_token(allocator)) ||
+    if (TS_UNLIKELY(ts_is_other_relaxed_64(&tls->token, ts_token(allocator))) ||
         TS_UNLIKELY(!ts_is_in_part(&ts_region.part[TS_NORMAL], entry)))
         return free_other(ts_token(allocator), p);
     ts_fast_result r = ts_fast_free(tls, TS_NORMAL, entry, p, false, SLAB_HANDLE_NONE);
@@ -426,7 +433,7 @@ TS_ENTRY TS_NOINLINE static void *alloc_obj_scope(size_t size, EpochId epoch, Sl
         p = ts_named_next(tls, tls->last, size, !ts_sample_is_news(tls->heap));
     if (TS_LIKELY(p != NULL)) *out = new_scope_handle(tls->last, p);
     ts_op_end(tls);
-    if (TS_UNLIKELY(p == NULL)) return ts_alloc_object(tls->token, size, epoch, out);
+    if (TS_UNLIKELY(p == NULL)) return ts_alloc_object(bound_token(tls), size, epoch, out);
     return TS_UNLIKELY(ts_epoch_is_anything_noted()) ? settled(p) : p;
 }
 
@@ -449,7 +456,7 @@ TS_ENTRY void *alloc_obj_epoch(SlabAllocator *allocator, size_t size, EpochId ep
     if (TS_UNLIKELY(!out)) return no_place_for_handle();
     ts_tls *tls = &ts_thread;
     ts_op_begin(tls);
-    if (TS_UNLIKELY(tls->token != ts_token(allocator)) || TS_UNLIKELY(epoch == EPOCH_NONE) ||
+    if (TS_UNLIKELY(ts_is_other_relaxed_64(&tls->token, ts_token(allocator))) || TS_UNLIKELY(epoch == EPOCH_NONE) ||
         !ts_is_other_relaxed_64(&tls->block->b.open_id, epoch))
         return alloc_obj_churn(ts_token(allocator), size, epoch, out);
     ts_scope_block *scope = tls->last;
@@ -485,7 +492,7 @@ TS_NOINLINE static bool free_obj_other(uintptr_t token, SlabHandle handle) {
     const ts_tls *tls = &ts_thread;
     ts_object object;
     bool first = false;
-    if (tls->token == token && free_obj_fast(tls, handle, TS_SMALL, &first)) {
+    if (ts_load_relaxed(&tls->token) == token && free_obj_fast(tls, handle, TS_SMALL, &first)) {
         if (TS_LIKELY(first)) return true;
     } else {
         ts_op_end(&ts_thread);
@@ -504,7 +511,7 @@ bool free_obj(SlabAllocator *allocator, SlabHandle handle) {
     ts_tls *tls = &ts_thread;
     bool first;
     ts_op_begin(tls);
-    if (TS_UNLIKELY(tls->token != ts_token(allocator)) || TS_UNLIKELY(!free_obj_fast(tls, handle, TS_NORMAL, &first)))
+    if (TS_UNLIKELY(ts_is_other_relaxed_64(&tls->token, ts_token(allocator))) || TS_UNLIKELY(!free_obj_fast(tls, handle, TS_NORMAL, &first)))
         return free_obj_other(ts_token(allocator), handle);
     return TS_LIKELY(first) ? true : freed_for_another(ts_token(allocator), handle);
 }

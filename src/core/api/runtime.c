@@ -98,10 +98,8 @@ static void fork_child(void) {
     }
     release_before_heaps();
     ts_heap_fork_child();
-    /* Readers of other threads are not in the child. */
-    for (uint32_t i = 1; i < fork_allocators; i++)
-        ts_store_relaxed(&((ts_allocator *)ts_table_at(&ts_allocators, i))->readers, 0);
     release_after_heaps();
+    for (uint32_t i = 1; i < fork_allocators; i++) ts_allocator_fork_child(ts_table_at(&ts_allocators, i));
     ts_stacks_fork_child();
     ts_domain_fork_child();
     ts_epoch_fork_child();
@@ -319,9 +317,8 @@ void ts_allocator_end(ts_allocator *a) {
     ts_epoch_destroy_all(a);
     /* Shares of live threads stay until these threads drop them: a call may be using one. Each pins the record. */
     ts_allocator_trim(a, 0);
-    ts_allocator_wait_readers(a); /* a share that is being read is not dropped */
-    if (ts_thread.heap) {
-        ts_heap_enter(ts_thread.heap);
+    /* One that is being read, or of a heap that another thread holds, is dropped by a later call of this thread. */
+    if (ts_thread.heap && ts_heap_try_enter(ts_thread.heap)) {
         ts_heap_drop_dead_shares(ts_thread.heap);
         ts_heap_leave(ts_thread.heap);
     }

@@ -127,7 +127,7 @@ static void *churn_alloc(ts_heap *heap, ts_churn_block *block, unsigned cls, Epo
         ts_heap_leave(heap);
         if (p) {
             ts_heap_bind(heap, block->b.share);
-            if (heap->sample_rate == 0 && !block->b.slow && ts_thread.token == block->b.share->token)
+            if (heap->sample_rate == 0 && !block->b.slow && ts_load_relaxed(&ts_thread.token) == block->b.share->token)
                 ts_thread.block = block;
             return p;
         }
@@ -180,7 +180,7 @@ TS_ALWAYS_INLINE void *bump(ts_scope_block *block, size_t bytes, size_t align) {
 static void remember_last(ts_heap *heap, ts_scope_block *block) {
     ts_heap_bind(heap, block->b.share);
     bool fast = !block->b.slow && heap->sample_rate == 0;
-    if (fast && ts_thread.token == block->b.share->token) ts_thread.last = block;
+    if (fast && ts_load_relaxed(&ts_thread.token) == block->b.share->token) ts_thread.last = block;
 }
 
 static void *scope_alloc(ts_heap *heap, ts_scope_block *block, size_t bytes, size_t align, EpochId id, ts_taken *t) {
@@ -393,7 +393,7 @@ TS_ENTRY void *ts_alloc(uintptr_t token, size_t size, EpochId id) {
 static void make_rolling(ts_heap *heap, uintptr_t token, EpochId id) {
     unsigned i = ts_table_index(&ts_epochs, id) % TS_HEAP_MAP;
     ts_churn_block *block = heap->map[i];
-    if (!block || block->b.slow || ts_thread.token != token || ts_load_relaxed(&block->b.open_id) != id) return;
+    if (!block || block->b.slow || ts_load_relaxed(&ts_thread.token) != token || ts_load_relaxed(&block->b.open_id) != id) return;
     if (ts_load_relaxed(&block->b.rolling) != token)
         atomic_exchange_explicit(&block->b.rolling, token, memory_order_acq_rel);
     if (ts_load_relaxed(&block->b.open_id) != id) ts_store_relaxed(&block->b.rolling, 0);

@@ -50,22 +50,22 @@ TS_ALWAYS_INLINE void ts_epoch_list_block(ts_epoch *epoch, ts_block *block, ts_b
     ts_store_release(&epoch->blocks, block); /* whole, for ts_epoch_read_blocks */
 }
 
-/* scope: the epoch's flags say so. */
-TS_ALWAYS_INLINE ts_block *ts_epoch_new_block(ts_heap *heap, ts_share *share, ts_epoch *epoch, EpochId id,
-                                              const bool scope) {
+/* A block for the epoch, not yet open nor in its list. scope: the epoch's flags say so. NULL with errno: no memory. Not with a lock: the
+   heap may be waited for. */
+TS_ALWAYS_INLINE ts_block *ts_epoch_take_block(ts_heap *heap, ts_share *share, ts_epoch *epoch, EpochId id,
+                                               const bool scope) {
     ts_heap_enter(heap);
     ts_block *block = ts_block_take(heap, share, epoch, scope);
-    if (block) {
-        ts_store_relaxed(&block->epoch_id, id);
-        ts_epoch_open_block(block, id);
-    }
+    if (block) ts_store_relaxed(&block->epoch_id, id);
     ts_heap_leave(heap);
-    if (!block) {
-        errno = ENOMEM;
-        return NULL;
-    }
-    ts_epoch_list_block(epoch, block, ts_load_relaxed(&epoch->blocks));
+    if (!block) errno = ENOMEM;
     return block;
+}
+
+/* The same block is open and in the list. Caller has the epoch's lock, which keeps it ACTIVE, or has not published it. */
+TS_ALWAYS_INLINE void ts_epoch_add_block(ts_epoch *epoch, ts_block *block, EpochId id) {
+    ts_epoch_open_block(block, id);
+    ts_epoch_list_block(epoch, block, ts_load_relaxed(&epoch->blocks));
 }
 
 /* The same with the first of the heap's free scope blocks, for an epoch that nobody can find yet. Caller holds the heap. */
@@ -176,17 +176,6 @@ TS_ALWAYS_INLINE bool ts_epoch_restart_block(ts_heap *heap, ts_epoch *epoch, ts_
     ts_epoch_remember_scope(heap, ts_scope(block), epoch);
     ts_epoch_list_block(epoch, block, NULL);
     return over;
-}
-
-/* The same with the block's end. The lock is released. */
-static inline void ts_epoch_end_own(ts_epoch *epoch, ts_block *block) {
-    ts_heap *heap = ts_thread.heap;
-    ts_epoch_end_use(epoch, block);
-    ts_epoch_release(epoch);
-    ts_heap_enter(heap);
-    ts_block_end_killed_scope(heap, ts_scope(block));
-    ts_heap_leave(heap);
-    ts_heap_give_entry(&ts_epochs, TS_TABLE_EPOCH, epoch);
 }
 
 #endif

@@ -131,8 +131,15 @@ static bool check_queue(ts_check *check, const ts_heap *heap, uint64_t first) {
 
 static bool check_condemned(ts_check *check, const ts_heap *heap, const ts_block *first) {
     uint64_t n = 0;
-    for (const ts_block *b = first; b; b = b->condemned_next) {
+    for (const ts_block *b = first; b; b = (const ts_block *)(ts_load_relaxed(&b->left) & ~TS_LEFT_MARKS)) {
         REQUIRE(in_lines(b) && n++ < check->lines, "heap %u: the list of condemned blocks is broken", heap->id);
+        uintptr_t marks = ts_load_relaxed(&b->left) & TS_LEFT_MARKS;
+        REQUIRE(marks != 0, "heap %u: a block on the list of those that are left is not marked", heap->id);
+        if (!(marks & TS_LEFT_DEAD)) {
+            REQUIRE(ts_load_relaxed(&b->open_id) == TS_ID_NEVER, "heap %u: a block that is left is open", heap->id);
+            REQUIRE(ts_load_relaxed(&b->heap) == heap, "heap %u: a block that is left is another's", heap->id);
+            continue;
+        }
         REQUIRE(ts_era(b) != ts_load_relaxed(&b->era), "heap %u: a condemned block is alive", heap->id);
         REQUIRE(ts_load_relaxed(&b->heap) == heap, "heap %u: a condemned block is another's", heap->id);
         check->allocator[b->share->allocator->entry.index].condemned++;
@@ -151,11 +158,12 @@ static bool check_scopes(ts_check *check, const ts_heap *heap) {
 static bool check_tls(ts_check *check, const ts_heap *heap) {
     const ts_tls *tls = heap->tls;
     REQUIRE(tls->heap == heap, "heap %u: its thread has another", heap->id);
-    REQUIRE((tls->token == UINTPTR_MAX) == (tls->share_key == TS_KEY_NO_SHARE), "heap %u: half bound to an allocator",
-            heap->id);
-    if (tls->token != UINTPTR_MAX) {
+    uintptr_t token = ts_load_relaxed(&tls->token);
+    REQUIRE((token == UINTPTR_MAX) == (tls->share_key == TS_KEY_NO_SHARE) || token == TS_TOKEN_CALLED,
+            "heap %u: half bound to an allocator", heap->id);
+    if (token != UINTPTR_MAX && token != TS_TOKEN_CALLED) {
         const ts_share *share = ts_line_address(tls->share_key >> TS_KEY_SHARE_SHIFT);
-        REQUIRE(in_lines(share) && share->heap == heap && share->token == tls->token &&
+        REQUIRE(in_lines(share) && share->heap == heap && share->token == token &&
                     tls->share_key == ts_share_key(share),
                 "heap %u: bound to a share that is not its own", heap->id);
     }
@@ -178,7 +186,8 @@ static bool check_heaps(ts_check *check, bool forked) {
         uint32_t state = ts_load_relaxed(&h->state);
         if (!ts_check_claim_lines(check, h, sizeof *h, "a heap")) return false;
         check->heaps++;
-        REQUIRE(ts_load_relaxed(&h->revoked) == 0, "heap %u is revoked, and nobody holds it", h->id);
+        REQUIRE((ts_load_relaxed(&h->revoked) & (TS_REVOKED | TS_UNHOLDABLE)) == 0,
+                "heap %u is revoked, and nobody holds it", h->id);
         if (!check_queue(check, h, ts_load_relaxed(&h->queue)) || !check_queue(check, h, ts_load_relaxed(&h->backlog)))
             return false;
         /* Of threads that vanished in a fork. */

@@ -22,23 +22,47 @@ static void shut_blocks(ts_epoch *epoch, bool kill) {
     }
 }
 
-/* Ends blocks that are in no epoch's list any more. A heap that cannot be held ends its block itself. */
+/* Ends a block that is in no epoch's list any more, or leaves that to its heap's thread: one that is left to it already, and
+   one whose heap cannot be held. */
+static void end_detached(ts_allocator *allocator, ts_block *block) {
+    ts_heap *heap = ts_load_acquire(&block->heap);
+    if (ts_load_acquire(&block->left) == 0 && ts_heap_hold(heap)) {
+        ts_foreign_drain(heap);
+        ts_block_end(heap, block);
+        ts_heap_drop(heap);
+        return;
+    }
+    ts_allocator_pin(allocator);
+    ts_heap_condemn(heap, block);
+    if (ts_heap_call(heap)) {
+        ts_heap_work_off(heap);
+        ts_heap_drop(heap);
+    } else {
+        ts_fetch_add_relaxed(&allocator->left, 1);
+    }
+}
+
 static void end_blocks(ts_allocator *allocator, ts_block *block) {
     while (block) {
         ts_block *next = ts_epoch_next_block(block);
-        ts_heap *heap = ts_load_acquire(&block->heap);
-        bool held = ts_heap_hold(heap);
-        if (!held) {
-            ts_allocator_pin(allocator);
-            ts_heap_condemn(heap, block);
-            ts_heap_end_condemned_abandoned(heap);
-        } else {
-            ts_foreign_drain(heap);
-            ts_block_end(heap, block);
-            ts_heap_drop(heap);
-        }
+        end_detached(allocator, block);
         block = next;
     }
+}
+
+/* The usual end: `block` is the epoch's ts_epoch_only_block. Caller has the lock, which is released. */
+static void end_own(ts_epoch *epoch, ts_block *block) {
+    ts_heap *heap = ts_thread.heap;
+    ts_allocator *allocator = ts_load_relaxed(&epoch->allocator);
+    ts_epoch_end_use(epoch, block);
+    ts_epoch_release(epoch);
+    if (TS_LIKELY(ts_heap_try_enter(heap))) {
+        ts_block_end_killed_scope(heap, ts_scope(block));
+        ts_heap_leave(heap);
+    } else {
+        end_detached(allocator, block);
+    }
+    ts_heap_give_entry(&ts_epochs, TS_TABLE_EPOCH, epoch);
 }
 
 /* The epoch is CLOSED, stale, pinned by nobody, without spans, and its lock is taken; released here. */
@@ -58,7 +82,7 @@ static void kill_locked(ts_epoch *epoch) {
     ts_allocator *allocator = ts_load_relaxed(&epoch->allocator);
     ts_block *only = ts_epoch_only_block(ts_thread.heap, epoch);
     if (TS_LIKELY(only != NULL)) {
-        ts_epoch_end_own(epoch, only);
+        end_own(epoch, only);
         return;
     }
     TS_PROBE1(epoch__destroy, ts_load_relaxed(&epoch->entry.id));
@@ -93,7 +117,10 @@ void ts_epoch_destroy_locked(ts_epoch *epoch) {
 
 void ts_epoch_settle_end(uint64_t released) {
     ts_settle_phase(released);
-    ts_epoch_settle_noted();
+    if (TS_UNLIKELY(ts_thread.heap && ts_heap_is_called(ts_thread.heap)))
+        ts_epoch_settle();
+    else
+        ts_epoch_settle_noted();
 }
 
 static bool nothing_left(const ts_epoch *epoch) {
@@ -163,6 +190,8 @@ static bool is_noted(void) { return (ts_thread.drained_count | (unsigned)ts_thre
 
 void ts_epoch_settle(void) {
     do {
+        /* What others have left to this thread; mostly it makes their epochs end. */
+        if (TS_UNLIKELY(ts_thread.heap && ts_heap_is_called(ts_thread.heap))) ts_heap_answer(ts_thread.heap);
         if (is_noted()) finish_noted();
         ts_settle_pending();
     } while (TS_UNLIKELY(is_noted())); /* what ended, and heaps that nobody has, can have left more */
@@ -193,12 +222,19 @@ void ts_epoch_unpin(ts_epoch *epoch) {
     ts_epoch_finish(epoch, id);
 }
 
-/* Takes what is empty in every block; the epoch is pinned. */
-static bool flush_block(ts_block *b, uint64_t *scanned, uint64_t *recycled) {
+/* Takes what is empty in a block; the epoch is pinned. A heap that cannot be held, now, flushes its block itself: that is left to
+   it. */
+static void flush_block(ts_allocator *allocator, ts_block *b, uint64_t *scanned, uint64_t *recycled) {
     ts_heap *heap = ts_load_acquire(&b->heap);
     if (!ts_heap_hold(heap)) {
-        ts_store_release(&heap->unflushed, 1); /* partner: ts_heap_visit */
-        return false;
+        ts_heap_leave_shut(heap, b);
+        if (ts_heap_call(heap)) {
+            ts_heap_work_off(heap);
+            ts_heap_drop(heap);
+        } else {
+            ts_fetch_add_relaxed(&allocator->left, 1);
+        }
+        return;
     }
     /* The block was shut before the barrier of this hold. */
     bool flush = b->closing != TS_CLOSING;
@@ -209,19 +245,17 @@ static bool flush_block(ts_block *b, uint64_t *scanned, uint64_t *recycled) {
         ts_foreign_drain_flushed(heap);
     }
     ts_heap_drop(heap);
-    return true;
 }
 
-/* A heap that cannot be held belongs to a thread that lost its processor in the middle of an operation; it has
-   moved on by the second or third pass. Else it flushes the block itself: at its next free in the epoch, at its
-   exit, in slab_thread_idle; or slab_trim does. */
-static void flush_blocks(ts_block *blocks, uint64_t *scanned, uint64_t *recycled) {
-    bool missed = true;
-    for (unsigned pass = 0; pass < 3 && missed; pass++) {
-        missed = false;
-        for (ts_block *b = blocks; b; b = ts_epoch_next_block(b))
-            if (!flush_block(b, scanned, recycled)) missed = true;
-    }
+/* What earlier ends have left to threads that have got out of their operation since, perhaps to rest. */
+static void take_left(void) {
+    if (ts_load_relaxed(&ts_heaps_called) == 0) return;
+    ts_store_relaxed(&ts_heaps_called, 0);
+    for (ts_heap *heap = ts_heaps(); heap; heap = heap->next)
+        if (heap != ts_thread.heap && ts_heap_is_called(heap)) ts_heap_answer(heap);
+    /* A hint, that is for the next close: a call that came meanwhile has set it, too. */
+    for (const ts_heap *heap = ts_heaps(); heap; heap = heap->next)
+        if (ts_heap_is_called(heap)) ts_store_relaxed(&ts_heaps_called, 1);
 }
 
 bool ts_epoch_close(ts_allocator *allocator, EpochId id) {
@@ -244,7 +278,8 @@ bool ts_epoch_close(ts_allocator *allocator, EpochId id) {
     bool record = allocator->settings.record_rss != 0;
     uint64_t before = record ? ts_os->resident_bytes() : 0;
     uint64_t released = ts_thread.released;
-    flush_blocks(blocks, &scanned, &recycled);
+    take_left();
+    for (ts_block *b = blocks; b; b = ts_epoch_next_block(b)) flush_block(allocator, b, &scanned, &recycled);
     ts_settle_phase(ts_thread.released - released);
     uint64_t after = record ? ts_os->resident_bytes() : 0;
     ts_fetch_add_relaxed(&allocator->close_calls, 1);
@@ -273,12 +308,11 @@ static void add_dying(ts_epoch *epoch, ts_block *blocks) {
     epoch->dying = blocks;
 }
 
-/* The epoch stays, without it. Caller has the lock. */
+/* The epoch stays, without it. Caller has the lock, and is in its own heap, which it leaves. */
 TS_ALWAYS_INLINE void end_only_block(ts_epoch *epoch, ts_block *block) {
     ts_heap *heap = ts_thread.heap;
     ts_epoch_kill_only_block(block);
     (void)ts_epoch_detach_blocks(epoch);
-    ts_heap_enter(heap);
     ts_block_end_killed_scope(heap, ts_scope(block));
     ts_heap_leave(heap);
 }
@@ -296,14 +330,13 @@ bool ts_epoch_reset_own(ts_epoch *epoch, bool again, uint64_t *units_freed) {
     ts_heap *heap = ts_thread.heap;
     ts_block *block = ts_load_relaxed(&epoch->state) == EPOCH_ACTIVE ? ts_epoch_only_block(heap, epoch) : NULL;
     /* With care all that it holds is gone through, which is not for under the lock. */
-    if (!block || block->share->allocator->care) return false;
+    if (!block || block->share->allocator->care || !ts_heap_try_enter(heap)) return false;
     *units_freed = ts_load_relaxed(&block->slabs);
     if (TS_UNLIKELY(ts_load_relaxed(&epoch->span_allocated) != 0)) forget_spans(epoch);
     if (!again || ts_era_is_used_up(ts_era(block) + 1)) { /* the thread joins later */
         end_only_block(epoch, block);
         return true;
     }
-    ts_heap_enter(heap);
     if (ts_epoch_restart_block(heap, epoch, block)) ts_share_overflow(block->share, TS_NORMAL);
     ts_heap_leave(heap);
     ts_thread.released += *units_freed;
@@ -315,7 +348,7 @@ void ts_epoch_leave_empty(ts_allocator *allocator, EpochId id) {
     if (!epoch) return;
     ts_store_relaxed(&epoch->bias, 0); /* this thread's, or none: nobody has to take it */
     ts_block *block = ts_epoch_only_block(ts_thread.heap, epoch);
-    if (block && ts_load_relaxed(&block->slabs) == 0) end_only_block(epoch, block);
+    if (block && ts_load_relaxed(&block->slabs) == 0 && ts_heap_try_enter(ts_thread.heap)) end_only_block(epoch, block);
     ts_epoch_release(epoch);
 }
 
@@ -364,6 +397,7 @@ static void end_left_behind(ts_heap *heap) {
     }
     for (ts_block *b = ts_heap_first_block(heap); b; b = next) {
         next = ts_heap_next_block(b);
+        ts_store_relaxed(&b->left, 0); /* of who vanished before he had it on the list: `unflushed` stands for it, or it is dead */
         if (is_listed(b) || !ts_heap_hold(heap)) continue;
         ts_foreign_drain(heap);
         ts_block_end(heap, b);

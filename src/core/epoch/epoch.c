@@ -83,8 +83,10 @@ static void join_unpublished(ts_allocator *allocator, ts_epoch *epoch, EpochId i
     ts_heap *heap = ts_heap_mine();
     ts_share *share = heap ? ts_heap_share_now(heap, allocator) : NULL;
     bool scope = (ts_load_relaxed(&epoch->flags) & EPOCH_SCOPE) != 0;
-    ts_block *block = share ? ts_epoch_new_block(heap, share, epoch, id, scope) : NULL;
-    if (block) ts_epoch_remember(heap, block, epoch);
+    ts_block *block = share ? ts_epoch_take_block(heap, share, epoch, id, scope) : NULL;
+    if (!block) return;
+    ts_epoch_add_block(epoch, block, id);
+    ts_epoch_remember(heap, block, epoch);
 }
 
 TS_ALIGNED(64) _Atomic uint64_t ts_epoch_newest_ns;
@@ -150,32 +152,57 @@ bool ts_epoch_is_old(EpochId id) {
     return era < present || (era == present && ts_load_relaxed(&entry->id) != id);
 }
 
+/* The epoch with its lock taken, ACTIVE. NULL with errno, and without the lock. */
+static ts_epoch *find_active(ts_share *share, ts_allocator *allocator, EpochId id) {
+    ts_epoch *epoch = ts_epoch_find_locked(allocator, id);
+    if (epoch && ts_load_relaxed(&epoch->state) == EPOCH_ACTIVE) return epoch;
+    if (epoch) ts_epoch_release(epoch);
+    bool was = epoch || ts_epoch_is_old(id);
+    if (was) ts_count(&share->refused_closed, 1);
+    errno = was ? ESTALE : EINVAL;
+    return NULL;
+}
+
+/* This thread's block, or one of an ended thread. Caller has the lock. */
+static ts_block *find_or_take_over(ts_heap *heap, ts_share *share, ts_epoch *epoch, EpochId id) {
+    for (ts_block *b = ts_load_relaxed(&epoch->blocks); b; b = ts_epoch_next_block(b))
+        if (ts_load_relaxed(&b->heap) == heap) return b;
+    for (ts_block *b = ts_load_relaxed(&epoch->blocks); b; b = ts_epoch_next_block(b))
+        if (take_over(heap, share, b, id)) return b;
+    return NULL;
+}
+
+static void give_untaken(ts_heap *heap, ts_block *block) {
+    ts_heap_enter(heap);
+    ts_block_set_free(heap, block, block->scope);
+    ts_heap_leave(heap);
+}
+
 ts_block *ts_epoch_join(ts_heap *heap, ts_allocator *allocator, EpochId id) {
     ts_share *share = ts_heap_share(heap, allocator);
     if (!share) return NULL;
     /* Those that others have ended for it, who cannot give them away. Before there is a block: as soon as the lock is
        released that can end, and it must stay this heap's while the caller has a pointer to it. */
     ts_heap_limit_blocks(heap);
-    ts_epoch *epoch = ts_epoch_find_locked(allocator, id);
-    if (!epoch) {
-        bool old = ts_epoch_is_old(id);
-        if (old) ts_count(&share->refused_closed, 1);
-        errno = old ? ESTALE : EINVAL;
-        return NULL;
-    }
-    ts_block *block = NULL;
-    if (ts_load_relaxed(&epoch->state) != EPOCH_ACTIVE) {
-        ts_count(&share->refused_closed, 1);
-        errno = ESTALE;
-    } else {
-        for (block = ts_load_relaxed(&epoch->blocks); block; block = ts_epoch_next_block(block))
-            if (ts_load_relaxed(&block->heap) == heap) break;
-        for (ts_block *b = ts_load_relaxed(&epoch->blocks); !block && b; b = ts_epoch_next_block(b))
-            if (take_over(heap, share, b, id)) block = b;
+    ts_epoch *epoch = find_active(share, allocator, id);
+    if (!epoch) return NULL;
+    ts_block *block = find_or_take_over(heap, share, epoch, id);
+    if (!block) {
+        /* A new one is got without the lock: the heap may be waited for, or memory. Who closes the epoch would wait with it. */
         bool scope = (ts_load_relaxed(&epoch->flags) & EPOCH_SCOPE) != 0;
-        if (!block) block = ts_epoch_new_block(heap, share, epoch, id, scope);
-        if (block) ts_epoch_remember(heap, block, epoch);
+        ts_epoch_release(epoch);
+        block = ts_epoch_take_block(heap, share, epoch, id, scope);
+        if (!block) return NULL;
+        epoch = find_active(share, allocator, id);
+        if (!epoch) {
+            int error = errno;
+            give_untaken(heap, block);
+            errno = error;
+            return NULL;
+        }
+        ts_epoch_add_block(epoch, block, id);
     }
+    ts_epoch_remember(heap, block, epoch);
     ts_epoch_release(epoch);
     return block;
 }

@@ -54,7 +54,7 @@ typedef struct ts_allocator {
     ts_lock lock;                               /* rank ALLOCATOR: rolling epoch, list of shares */
     _Atomic(ts_share *) shares;                 /* grows at its head, under lock; walked by readers without it */
     _Atomic uint32_t readers;                   /* who walks the shares or reads the settings without a lock, see
-                                          ts_allocator_read_begin */
+                                          ts_allocator_read_begin; and TS_READERS_OVER */
     _Atomic uint64_t current_epoch;             /* written under lock, read by anyone */
     _Atomic uint64_t committed_units;
     _Atomic uint64_t taken_units;  /* ever taken from the pool */
@@ -64,6 +64,7 @@ typedef struct ts_allocator {
     _Atomic uint64_t rejected_frees, cas_retries, overflowed;
     _Atomic uint64_t madvise_calls, madvise_bytes, madvise_failures;
     _Atomic uint64_t close_calls, close_scanned, close_recycled, close_ns;
+    _Atomic uint64_t left; /* blocks that an end has left to their threads */
     _Atomic uint64_t span_allocated, span_freed, span_bytes_allocated, span_bytes_freed, span_units;
     /* Highest figures that statistics have shown, per kind and in all; see snapshot.c. */
     _Atomic uint64_t shown_allocated[TS_COUNT_KINDS + 1], shown_freed[TS_COUNT_KINDS + 1],
@@ -92,12 +93,13 @@ static inline ts_allocator *ts_allocator_find(uintptr_t token) {
     return ts_table_find_strided(&ts_allocators, token, TS_ALLOCATOR_STRIDE);
 }
 
-/* Between the two, no share of the allocator is dropped and its record is not used again; no lock is taken, so that
-   nobody waits for the reader but the end of the allocator. false: it has ended. */
+/* Between the two, no share of the allocator is dropped and its record is not used again; no lock is taken, and
+   nobody waits for the reader. false: it has ended. */
 bool ts_allocator_read_begin(ts_allocator *allocator, uintptr_t token);
 void ts_allocator_read_end(ts_allocator *allocator);
-/* For who has ended the allocator: until those that were reading then are done. */
-void ts_allocator_wait_readers(ts_allocator *allocator);
+#define TS_READERS_OVER (UINT32_C(1) << 31) /* nothing refers to the record: the last reader gives it back */
+/* In a child of fork, where the readers of other threads are not. */
+void ts_allocator_fork_child(ts_allocator *allocator);
 
 /* For who knows that the record is pinned already. */
 void ts_allocator_pin(ts_allocator *allocator);

@@ -266,24 +266,56 @@ void ts_block_rebuild(ts_heap *heap, ts_block *block) {
 
 static void end_condemned(ts_heap *heap, ts_block *block) {
     ts_allocator *allocator = block->share->allocator;
+    ts_assert(2, ts_load_relaxed(&block->left) == 0);
     /* As the fence in ts_epoch_detach_blocks, which another thread has passed: who sees what is written here sees the count. */
     atomic_thread_fence(memory_order_release);
     ts_block_end(heap, block);
     ts_allocator_unpin(allocator);
 }
 
-void ts_heap_condemn(ts_heap *heap, ts_block *block) {
+/*
+ * Blocks that are left to their thread, one list a heap for both kinds.
+ *  1. Who changes `left` from 0 pushes the block; who finds marks there adds his own and is done. So it is on the list once.
+ *  2. Whoever takes it off holds the heap, or goes to hold it, and takes all of `left` in one exchange: he has all marks that
+ *     were set before, and who sets one afterwards pushes it again. Its successor is read by that exchange, too.
+ *  3. A block that has marks is not ended but by who took them. So it is in nobody's next use while it is on a list, nor its
+ *     memory given back.
+ *  4. Who closes has the epoch pinned until his push is done, and its blocks are ended after the last unpin.
+ */
+static ts_block *left_next(uintptr_t left) { return (ts_block *)(left & ~TS_LEFT_MARKS); }
+
+/* From `first`, which has no successor, or is one that the caller has made its list. */
+static void push_left(ts_heap *heap, ts_block *first, ts_block *last) {
     ts_block *head = ts_load_relaxed(&heap->condemned);
     do {
-        block->condemned_next = head;
-    } while (!ts_cas_seq(&heap->condemned, &head, block)); /* publishes condemned_next */
+        /* The marks that others add meanwhile stay. */
+        uintptr_t left = ts_load_relaxed(&last->left);
+        while (!ts_cas_seq(&last->left, &left, (left & TS_LEFT_MARKS) | (uintptr_t)head)) {
+        }
+    } while (!ts_cas_seq(&heap->condemned, &head, first)); /* publishes the links */
 }
 
-void ts_heap_end_condemned_abandoned(ts_heap *heap) {
-    /* seq_cst: an exit writes the state and then looks at the list; one of the two sees the other */
-    if (ts_load_seq(&heap->state) != TS_HEAP_ABANDONED || !ts_heap_hold(heap)) return;
-    ts_heap_end_condemned(heap);
-    ts_heap_drop(heap);
+static void leave(ts_heap *heap, ts_block *block, uintptr_t mark) {
+    if (atomic_fetch_or_explicit(&block->left, mark, memory_order_seq_cst) == 0) push_left(heap, block, block);
+}
+
+void ts_heap_condemn(ts_heap *heap, ts_block *block) { leave(heap, block, TS_LEFT_DEAD); }
+void ts_heap_leave_shut(ts_heap *heap, ts_block *block) { leave(heap, block, TS_LEFT_SHUT); }
+
+void ts_heap_leave_list(ts_heap *heap, ts_block *block) {
+    ts_block *last = block;
+    for (ts_block *next; (next = left_next(ts_load_acquire(&last->left))) != NULL;) last = next;
+    push_left(heap, block, last);
+}
+
+/* The first of blocks that were taken off the list. Returns the next. */
+static ts_block *end_left(ts_heap *heap, ts_block *block) {
+    uintptr_t left = ts_exchange_seq(&block->left, 0);
+    if (left & TS_LEFT_DEAD)
+        end_condemned(heap, block);
+    else
+        ts_block_flush_if_shut(heap, block);
+    return left_next(left);
 }
 
 void ts_heap_end_condemned(ts_heap *heap) { ts_heap_end_condemned_some(heap, UINT_MAX); }
@@ -298,15 +330,10 @@ void ts_heap_end_condemned_some(ts_heap *heap, unsigned most) {
             more = false;
         }
         if (!block) break;
-        ts_store_relaxed(&heap->ending, block->condemned_next);
-        end_condemned(heap, block);
+        ts_store_relaxed(&heap->ending, end_left(heap, block));
     }
 }
 
 void ts_heap_end_list(ts_heap *heap, ts_block *block) {
-    while (block) {
-        ts_block *next = block->condemned_next;
-        end_condemned(heap, block);
-        block = next;
-    }
+    while (block) block = end_left(heap, block);
 }

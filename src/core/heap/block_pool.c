@@ -102,7 +102,7 @@ void ts_heap_give_blocks(ts_heap *heap, uint32_t churn, uint32_t scope, uint32_t
 }
 
 void ts_heap_give_surplus(ts_heap *heap) {
-    ts_heap_enter(heap);
+    if (!ts_heap_try_enter(heap)) return; /* another time */
     ts_heap_give_blocks(heap, TS_FREE_CHURN_BLOCKS - TS_FREE_BLOCKS_MOVED, TS_FREE_SCOPE_BLOCKS - TS_FREE_BLOCKS_MOVED,
                         TS_FREE_BLOCKS_MOVED);
     ts_heap_leave(heap);

@@ -90,11 +90,12 @@ static bool has_queued(const ts_heap *heap) {
     return ts_load_seq(&heap->queue) != 0 || ts_load_relaxed(&heap->backlog) != 0;
 }
 
-/* Once at least: another who holds the heap may have what was pushed in his hands, and he has passed it on when he lets go. */
+/* Once at least: another who holds the heap may have what was pushed in his hands. He looks again when he lets go, if he is called; so does
+   its thread, if it is in the middle of an operation. */
 void ts_foreign_drain_for(ts_heap *heap) {
     do {
-        if (!ts_heap_hold(heap)) return;
-        ts_foreign_drain(heap);
+        if (!ts_heap_call(heap)) return;
+        ts_heap_work_off(heap);
         ts_heap_drop(heap);
     } while (ts_load_seq(&heap->state) == TS_HEAP_ABANDONED && has_queued(heap));
 }
@@ -111,6 +112,11 @@ static ts_heap *block_home(const ts_block *block) {
     return TS_LIKELY(heap != NULL) ? heap : ts_heap_nobody;
 }
 
+static void note_drain(ts_heap *heap) {
+    ts_thread.drain_others |= ts_thread.drain != NULL && ts_thread.drain != heap;
+    ts_thread.drain = heap;
+}
+
 /*
  * On the queue of the block's heap, as far as it was known. Nobody may come for it there:
  *   - The heap has no thread any more. seq_cst: ts_heap_exit writes the state and then drains; T pushes and then reads the state: one
@@ -121,8 +127,7 @@ static ts_heap *block_home(const ts_block *block) {
 static void push_on(ts_heap *heap, uint32_t unit, const ts_block *block) {
     push(heap, unit);
     if (TS_LIKELY(ts_load_seq(&heap->state) != TS_HEAP_ABANDONED && block_home(block) == heap)) return;
-    ts_thread.drain_others |= ts_thread.drain != NULL && ts_thread.drain != heap;
-    ts_thread.drain = heap;
+    note_drain(heap);
 }
 
 static void queue_slab(uint32_t unit, uint64_t u) {
@@ -233,8 +238,13 @@ void ts_foreign_give_closed(uint32_t unit, uint64_t entry) {
     for (unsigned i = 0; i < count; i++)
         if (!all_pending(unit, scope, i, words)) return;
     ts_heap *heap = ts_load_acquire(&block->heap);
-    if (!heap || heap == ts_thread.heap || !ts_heap_hold(heap)) return;
-    ts_foreign_take_off(heap, unit);
+    if (!heap || heap == ts_thread.heap) return;
+    if (ts_heap_hold(heap))
+        ts_foreign_take_off(heap, unit);
+    else if (ts_heap_call(heap)) /* its thread is in the middle of a call, and may rest after that: it looks first */
+        ts_heap_work_off(heap);
+    else
+        return;
     ts_heap_drop(heap);
 }
 
@@ -391,6 +401,9 @@ size_t ts_foreign_drain_some(ts_heap *heap, unsigned most) {
         ts_heap *owner = alive ? block_home(block) : heap;
         if (owner != heap) {
             push_on(owner, unit, block);
+            /* Who has freed the last object of a closed epoch's slab did not find it there: it was in this thread's hands.
+               seq_cst: as in ts_foreign_give_closed */
+            if (ts_load_seq(&block->flushed)) note_drain(owner);
         } else if (visitor && alive && block->closing != TS_CLOSING) {
             ts_store_relaxed(&slab->queue_next, not_mine);
             not_mine = unit;

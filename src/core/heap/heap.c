@@ -13,9 +13,11 @@
 #include <errno.h>
 #include <string.h>
 
-/* How often ts_heap_hold asks ts_is_in_op before it leaves the work to the owner: an operation takes nanoseconds,
-   so this is reached only if the thread lost its processor in the middle of one and does not get it back. */
-#define HOLD_LOOKS 2000u
+/* How often ts_heap_hold asks ts_is_in_op before it leaves the work to the owner: one or two microseconds. A usual operation takes
+   nanoseconds, so this is reached only if the thread lost its processor in the middle of one. There is no waiting for that. */
+#define HOLD_LOOKS 100u
+/* The same of a fork, which has no one to leave it to. */
+#define FORK_LOOKS 20000u
 
 ts_churn_block ts_no_block = {.b = {.open_id = TS_ID_NEVER}};
 ts_scope_block ts_no_scope = {.b = {.open_id = TS_ID_NEVER, .scope = 1}};
@@ -31,7 +33,7 @@ ts_table ts_allocators;
 
 static ts_lock registry;             /* rank REGISTRY: making heaps, free heaps */
 static _Atomic(ts_heap *) all_heaps; /* grows at the head only */
-_Atomic uint32_t ts_heaps_abandoned;
+_Atomic uint32_t ts_heaps_abandoned, ts_heaps_called;
 static ts_heap *free_heaps; /* guarded by registry */
 static uint32_t heap_count; /* guarded by registry */
 /* The heap of no thread, abandoned from the beginning and never handed out. Its lists of ended blocks are those that any
@@ -64,14 +66,15 @@ ts_heap *ts_heaps(void) { return ts_load_acquire(&all_heaps); } /* partner: rele
 /* ---- brackets --------------------------------------------------------------------------------- */
 
 void ts_heap_enter_revoked(ts_heap *heap) {
-    do {
+    /* acquire: partner of the release in let_in */
+    while (ts_load_acquire(&heap->revoked) & (TS_REVOKED | TS_UNHOLDABLE)) {
         ts_op_end(&ts_thread);
         /* Who holds the heap has its lock. */
         ts_lock_acquire(&heap->lock);
         ts_lock_release(&heap->lock);
+        atomic_thread_fence(memory_order_seq_cst); /* who found the lock taken meanwhile has called: as in ts_heap_drop */
         ts_op_begin(&ts_thread);
-        /* acquire: partner of the release in ts_heap_drop */
-    } while (ts_load_acquire(&heap->revoked) != 0);
+    }
 }
 
 void ts_note_drained(ts_block *block) {
@@ -86,15 +89,35 @@ void ts_note_drained(ts_block *block) {
         ts_thread.drained_more = true;
 }
 
-static bool revoke(ts_heap *heap) {
-    ts_store_seq(&heap->revoked, 1);
-    if (ts_os->barrier_all()) {
-        for (unsigned i = 0; i < HOLD_LOOKS; i++) {
-            if (!ts_is_in_op(heap->tls)) return true;
-            if (i > 100) ts_os->yield();
-        }
-    }
-    ts_store_release(&heap->revoked, 0);
+/* Of an operation that it began before the caller's barrier_all; without one before it is a hint. */
+static bool is_quiet(const ts_tls *tls) {
+    for (unsigned i = 0; i < HOLD_LOOKS; i++)
+        if (!ts_is_in_op(tls)) return true;
+    return false;
+}
+
+static void set_revoked(ts_heap *heap) {
+    atomic_fetch_or_explicit(&heap->revoked, TS_REVOKED, memory_order_seq_cst);
+}
+/* release: partner of the loads of the owner */
+static void let_in(ts_heap *heap) {
+    atomic_fetch_and_explicit(&heap->revoked, ~(TS_REVOKED | TS_UNHOLDABLE), memory_order_release);
+}
+
+/* Its thread's next call is none of the usual ones of churn, and gets to ts_heap_answer. Caller has the heap's lock, has written `revoked`
+   and then run a barrier_all: so either the thread has written its token before, and this is written over that, or it reads
+   `revoked` afterwards (ts_heap_bind). */
+static void call_thread(ts_heap *heap) { ts_store_relaxed(&heap->tls->token, TS_TOKEN_CALLED); }
+
+/* Caller has the lock of a heap whose thread lives. call: something is left to that one. A thread that is seen in the middle of an
+   operation costs no barrier, but to call it. */
+static bool revoke(ts_heap *heap, bool call) {
+    if (!call && !is_quiet(heap->tls)) return false;
+    set_revoked(heap);
+    bool barrier = ts_os->barrier_all();
+    if (barrier && is_quiet(heap->tls)) return true;
+    if (call) call_thread(heap);
+    let_in(heap);
     return false;
 }
 
@@ -103,20 +126,49 @@ static void rebuild_all(ts_heap *heap) {
     for (ts_block *b = ts_heap_first_block(heap); b; b = ts_heap_next_block(b)) ts_block_rebuild(heap, b);
 }
 
-bool ts_heap_hold(ts_heap *heap) {
-    if (heap == ts_thread.heap) {
-        ts_heap_enter(heap);
-        return true;
-    }
-    ts_assert(2, !ts_is_in_op(&ts_thread));
-    ts_lock_acquire(&heap->lock);
+/* Caller has the heap's lock, which is released if the answer is false. */
+static bool hold_locked(ts_heap *heap, bool call) {
     uint32_t state = ts_load_relaxed(&heap->state); /* written under the lock */
     if (state == TS_HEAP_ABANDONED) {
         if (TS_UNLIKELY(heap->rebuild)) rebuild_all(heap);
         return true;
     }
-    if (state == TS_HEAP_LIVE && revoke(heap)) return true;
+    if (state == TS_HEAP_LIVE && revoke(heap, call)) return true;
     ts_lock_release(&heap->lock);
+    return false;
+}
+
+/*
+ * Who leaves something to the heap calls: he counts `revoked` on, and then tries the lock. Who finds it taken goes away, for whoever
+ * releases it looks at that count afterwards (both after a seq_cst fence): one of the two sees the other. A count that is another
+ * than before the barrier of the last call, or was worked off since, is of one who may have come too late for that, so the thread
+ * is called again.
+ */
+static bool hold(ts_heap *heap, bool call) {
+    if (heap == ts_thread.heap) return ts_heap_try_enter(heap);
+    ts_assert(2, !ts_is_in_op(&ts_thread));
+    for (;;) {
+        uint32_t answers = ts_load_acquire(&heap->answers); /* acquire: before the next; partner of hear */
+        uint32_t before = ts_load_relaxed(&heap->revoked);
+        if (!ts_lock_try(&heap->lock)) return false;
+        if (hold_locked(heap, call)) return true;
+        atomic_thread_fence(memory_order_seq_cst); /* partner: ts_heap_call */
+        uint32_t after = ts_load_acquire(&heap->revoked); /* acquire: partner of hear */
+        if (after < TS_CALLED) return false;
+        if (call && after / TS_CALLED == before / TS_CALLED && ts_load_relaxed(&heap->answers) == answers) return false;
+        if (ts_load_relaxed(&heap->state) != TS_HEAP_LIVE) return false; /* it begins, and looks then; or it is lost */
+        call = true;
+    }
+}
+
+bool ts_heap_hold(ts_heap *heap) { return hold(heap, false); }
+
+bool ts_heap_call(ts_heap *heap) {
+    /* seq_cst: what is left was written before */
+    atomic_fetch_add_explicit(&heap->revoked, TS_CALLED, memory_order_seq_cst);
+    atomic_thread_fence(memory_order_seq_cst); /* partner: in hold and ts_heap_drop */
+    if (hold(heap, true)) return true;
+    ts_store_relaxed(&ts_heaps_called, 1);
     return false;
 }
 
@@ -135,18 +187,27 @@ static void list_if_unused(ts_heap *heap, uint64_t serial) {
     ts_lock_release(&registry);
 }
 
+static void drop(ts_heap *heap) {
+    bool unused = ts_load_relaxed(&heap->state) == TS_HEAP_ABANDONED && !ts_heap_first_block(heap);
+    uint64_t serial = heap->serial;
+    if (heap != ts_heap_nobody && ts_load_relaxed(&heap->state) == TS_HEAP_ABANDONED)
+        ts_heap_give_blocks(heap, 0, 0, UINT32_MAX);
+    let_in(heap);
+    ts_lock_release(&heap->lock);
+    if (unused) list_if_unused(heap, serial);
+}
+
 void ts_heap_drop(ts_heap *heap) {
     if (heap == ts_thread.heap) {
         ts_heap_leave(heap);
         return;
     }
-    bool unused = ts_load_relaxed(&heap->state) == TS_HEAP_ABANDONED && !ts_heap_first_block(heap);
-    uint64_t serial = heap->serial;
-    if (heap != ts_heap_nobody && ts_load_relaxed(&heap->state) == TS_HEAP_ABANDONED)
-        ts_heap_give_blocks(heap, 0, 0, UINT32_MAX);
-    ts_store_release(&heap->revoked, 0); /* partner: ts_heap_enter */
-    ts_lock_release(&heap->lock);
-    if (unused) list_if_unused(heap, serial);
+    for (;;) {
+        drop(heap);
+        atomic_thread_fence(memory_order_seq_cst); /* partner: ts_heap_call */
+        if (TS_LIKELY(!ts_heap_is_called(heap)) || !hold(heap, true)) return;
+        ts_heap_work_off(heap);
+    }
 }
 
 /* ---- life ------------------------------------------------------------------------------------- */
@@ -184,7 +245,7 @@ bool ts_heap_any_other(void) {
 }
 
 void ts_heap_unbind(void) {
-    ts_thread.token = UINTPTR_MAX;
+    ts_store_relaxed(&ts_thread.token, UINTPTR_MAX);
     ts_thread.share_key = TS_KEY_NO_SHARE;
     ts_thread.block = &ts_no_block;
     ts_thread.rolling = &ts_no_block;
@@ -193,12 +254,14 @@ void ts_heap_unbind(void) {
 }
 
 void ts_heap_bind(ts_heap *heap, const ts_share *share) {
-    if (ts_thread.token == share->token || heap->sample_rate != 0 || share->allocator->care) return;
-    ts_thread.token = share->token;
+    if (ts_load_relaxed(&ts_thread.token) == share->token || heap->sample_rate != 0 || share->allocator->care) return;
+    ts_store_relaxed(&ts_thread.token, share->token);
     ts_thread.share_key = ts_share_key(share);
     ts_thread.block = &ts_no_block;
     ts_thread.rolling = &ts_no_block;
     ts_thread.last = &ts_no_scope;
+    ts_compiler_fence(); /* partner: barrier_all in revoke */
+    if (TS_UNLIKELY(ts_load_acquire(&heap->revoked) != 0)) call_thread(heap); /* acquire: partner of let_in */
 }
 
 /* The system may allocate for its note of the thread: if this is the process's malloc, that comes by here once more, and gets none. */
@@ -224,7 +287,7 @@ ts_heap *ts_heap_make(void) {
         errno = ENOMEM;
         return NULL;
     }
-    ts_lock_acquire(&heap->lock);
+    ts_lock_acquire(&heap->lock); /* who finds it taken has called a thread that answers at the end of this call */
     static _Atomic uint64_t serials; /* a count; no order needed */
     ts_heap_set_tls(heap, &ts_thread);
     heap->serial = ts_fetch_add_relaxed(&serials, 1) + 1;
@@ -270,59 +333,81 @@ bool ts_heap_flush_bins(ts_heap *heap, const ts_allocator *allocator) {
     return recycled > 0;
 }
 
-void ts_heap_visit(ts_heap *heap, ts_allocator *allocator) {
-    bool visitor = heap != ts_thread.heap;
-    /* Taken before the barrier of the hold: these blocks were shut before it. */
-    ts_block *condemned = visitor ? ts_exchange_seq(&heap->condemned, NULL) : NULL;
-    if (!ts_heap_hold(heap)) {
-        while (condemned) {
-            ts_block *next = condemned->condemned_next;
-            ts_heap_condemn(heap, condemned);
-            condemned = next;
-        }
-        ts_heap_end_condemned_abandoned(heap);
+/* Blocks of a heap whose thread lives, and is another: those that were left before the hold of it are not told from those that were
+   left since. So it is asked again, after one barrier more, whether it is still in the middle of an operation that began before. */
+static void work_off_visited(ts_heap *heap) {
+    ts_heap_end_list(heap, ts_load_relaxed(&heap->ending)); /* those that the owner has begun with were on the list before */
+    ts_store_relaxed(&heap->ending, NULL);
+    ts_block *left = ts_load_relaxed(&heap->condemned) ? ts_exchange_seq(&heap->condemned, NULL) : NULL;
+    if (!left) return;
+    if (ts_os->barrier_all() && is_quiet(heap->tls)) {
+        ts_heap_end_list(heap, left);
         return;
     }
-    /* acquire: partner of the stores after a block is shut; who stores after this is seen by the next visit */
-    bool look = atomic_exchange_explicit(&heap->unflushed, 0, memory_order_acquire) != 0;
-    if (!visitor || ts_load_relaxed(&heap->state) == TS_HEAP_ABANDONED) {
-        ts_heap_end_condemned(heap);
-        for (ts_block *b = look ? ts_heap_first_block(heap) : NULL; b; b = ts_heap_next_block(b))
-            ts_block_flush_if_shut(heap, b);
-        /* Of this thread's own heap an allocation may be using one, which trims because it found no memory. */
-        if (visitor) ts_heap_drop_dead_shares(heap);
+    ts_heap_leave_list(heap, left);
+    atomic_fetch_add_explicit(&heap->revoked, TS_CALLED, memory_order_seq_cst);
+    call_thread(heap); /* `revoked` was written before that barrier */
+}
+
+/* Before what is left is looked at: what comes after this is seen by the next who looks. Caller holds the heap. */
+static void hear(ts_heap *heap) {
+    ts_store_release(&heap->answers, ts_load_relaxed(&heap->answers) + 1);
+    atomic_fetch_and_explicit(&heap->revoked, TS_REVOKED | TS_UNHOLDABLE, memory_order_seq_cst);
+}
+
+void ts_heap_work_off(ts_heap *heap) {
+    hear(heap);
+    if (heap != ts_thread.heap && ts_load_relaxed(&heap->state) == TS_HEAP_LIVE) {
+        work_off_visited(heap);
+        ts_foreign_drain(heap);
+        return;
     }
-    /* Those that the owner has begun with were on the list before. */
-    ts_heap_end_list(heap, ts_load_relaxed(&heap->ending));
-    ts_store_relaxed(&heap->ending, NULL);
-    ts_heap_end_list(heap, condemned);
+    ts_heap_end_condemned(heap);
+    if (TS_UNLIKELY(ts_load_relaxed(&heap->unflushed) != 0)) {
+        ts_store_relaxed(&heap->unflushed, 0);
+        for (ts_block *b = ts_heap_first_block(heap); b; b = ts_heap_next_block(b)) ts_block_flush_if_shut(heap, b);
+    }
     ts_foreign_drain(heap);
-    bool again = false, flushed = false;
-    uint64_t recycled = 0;
-    for (ts_block *b = look ? ts_heap_first_block(heap) : NULL; b; b = ts_heap_next_block(b)) {
-        if (b->closing == TS_SHUT_SEEN) {
-            b->closing = TS_CLOSING;
-            ts_block_flush(heap, b, &recycled);
-            ts_note_drained(b);
-            flushed = true;
-        } else if (b->closing == TS_OPEN && ts_load_acquire(&b->open_id) == TS_ID_NEVER) { /* the key is shut, too */
-            b->closing = TS_SHUT_SEEN;
-            again = true;
-        }
+}
+
+/* As much as one call should do; the next ones go on. */
+static void answer_own(ts_heap *heap) {
+    if (!ts_heap_try_enter(heap)) return; /* who holds it looks */
+    hear(heap);
+    if (TS_UNLIKELY(heap->lent)) ts_foreign_lent_back(heap);
+    ts_heap_end_condemned_some(heap, TS_CONDEMNED_WORK);
+    ts_foreign_drain_some(heap, TS_FOREIGN_WORK);
+    bool more = ts_load_relaxed(&heap->ending) != NULL || ts_load_relaxed(&heap->backlog) != 0;
+    if (TS_UNLIKELY(more)) atomic_fetch_add_explicit(&heap->revoked, TS_CALLED, memory_order_relaxed);
+    ts_heap_leave(heap);
+}
+
+void ts_heap_answer(ts_heap *heap) {
+    if (heap == ts_thread.heap) {
+        answer_own(heap);
+    } else if (ts_heap_hold(heap)) {
+        ts_heap_work_off(heap);
+        ts_heap_drop(heap);
     }
-    /* Also for those of its slabs that the drain above had to leave while it was not closing. */
-    if (flushed) ts_foreign_drain_flushed(heap);
-    if (again) ts_store_relaxed(&heap->unflushed, 1); /* also if the next hold fails */
+}
+
+void ts_heap_visit(ts_heap *heap, ts_allocator *allocator) {
+    bool visitor = heap != ts_thread.heap;
+    bool left = ts_heap_is_waited_for(heap) || ts_heap_is_called(heap);
+    if (!(left ? ts_heap_call(heap) : ts_heap_hold(heap))) return;
+    ts_heap_work_off(heap);
+    /* Of this thread's own heap an allocation may be using one, which trims because it found no memory. */
+    if (visitor && ts_load_relaxed(&heap->state) == TS_HEAP_ABANDONED) ts_heap_drop_dead_shares(heap);
     for (ts_share *s = heap->shares; s; s = s->heap_next)
         if (s->allocator == allocator) (void)ts_share_give_warm(s);
     ts_heap_drop(heap);
-    if (again) ts_heap_visit(heap, allocator);
 }
 
 void ts_heap_let_go(ts_heap *heap, const ts_allocator *allocator) {
-    ts_heap_enter(heap);
-    let_go(heap, allocator);
-    ts_heap_leave(heap);
+    if (ts_heap_try_enter(heap)) { /* who holds it works off what is left, and no more than a moment's caches stay */
+        let_go(heap, allocator);
+        ts_heap_leave(heap);
+    }
     ts_settle_all();
 }
 
@@ -354,8 +439,7 @@ void ts_heap_exit(void *arg) {
     ts_store_seq(&heap->state, TS_HEAP_ABANDONED);
     ts_fetch_add_relaxed(&ts_heaps_abandoned, 1);
     ts_foreign_drain(heap);
-    ts_heap_end_condemned(heap);
-    ts_heap_drop(heap);
+    ts_heap_drop(heap); /* who has left something meanwhile has called */
     ts_settle_all();
     ts_records_purge();
 }
@@ -370,21 +454,21 @@ void ts_heap_fork_prepare(void) {
     for (ts_heap *h = ts_heaps(); h; h = h->next) {
         ts_lock_acquire_for_fork(&h->lock);
         if (ts_load_relaxed(&h->state) == TS_HEAP_LIVE && h != ts_thread.heap) {
-            ts_store_seq(&h->revoked, 1);
+            set_revoked(h);
             any = true;
         }
     }
     bool barrier = !any || ts_os->barrier_all();
     if (!barrier && ts_barriers) barrier = ts_heap_barrier();
     for (ts_heap *h = ts_heaps(); h; h = h->next) {
-        if (!ts_load_relaxed(&h->revoked)) continue;
+        if (!(ts_load_relaxed(&h->revoked) & TS_REVOKED)) continue;
         if (ts_barriers) ts_heap_wait_for_end(h->tls); /* no epoch is half changed */
         bool quiet = false;
-        for (unsigned i = 0; barrier && !quiet && i < 10 * HOLD_LOOKS; i++) {
+        for (unsigned i = 0; barrier && !quiet && i < FORK_LOOKS; i++) {
             quiet = !ts_is_in_op(h->tls);
             if (!quiet && i > 100) ts_os->yield();
         }
-        if (!quiet) ts_store_release(&h->revoked, 2); /* the child cannot use it */
+        if (!quiet) atomic_fetch_or_explicit(&h->revoked, TS_UNHOLDABLE, memory_order_relaxed); /* by the child */
     }
     ts_block_pool_fork_prepare();
 }
@@ -392,20 +476,25 @@ void ts_heap_fork_prepare(void) {
 void ts_heap_fork_parent(void) {
     ts_block_pool_fork_done();
     for (ts_heap *h = ts_heaps(); h; h = h->next) {
-        ts_store_release(&h->revoked, 0);
+        let_in(h);
         ts_lock_release_for_fork(&h->lock);
     }
     ts_lock_release_for_fork(&registry);
+    atomic_thread_fence(memory_order_seq_cst); /* as in ts_heap_drop: of who has called meanwhile */
+    for (ts_heap *h = ts_heaps(); h; h = h->next) {
+        if (h == ts_thread.heap || !ts_heap_is_called(h) || !hold(h, true)) continue;
+        ts_heap_work_off(h);
+        ts_heap_drop(h);
+    }
 }
 
 void ts_heap_fork_child(void) {
     ts_block_pool_fork_done();
     for (ts_heap *h = ts_heaps(); h; h = h->next) {
         if (h != ts_thread.heap && ts_load_relaxed(&h->state) == TS_HEAP_LIVE) {
-            bool lost = ts_load_relaxed(&h->revoked) == 2;
+            bool lost = (ts_load_relaxed(&h->revoked) & TS_UNHOLDABLE) != 0;
             h->tls = NULL;
             h->rebuild = !lost;
-            ts_store_relaxed(&h->unflushed, 1);
             h->keeps_nothing = true;
             /* Its thread may have been about to take one, or to put one back. */
             h->spares[TS_TABLE_EPOCH] = h->spares[TS_TABLE_DOMAIN] = 0;
@@ -414,7 +503,8 @@ void ts_heap_fork_child(void) {
             for (ts_block *b = ts_heap_first_block(h); b && !lost; b = ts_heap_next_block(b)) ts_block_shut(b);
             if (h->lent && !lost) ts_foreign_lent_back(h);
         }
-        ts_store_release(&h->revoked, 0);
+        ts_store_relaxed(&h->unflushed, 1);
+        let_in(h);
         ts_lock_release_for_fork(&h->lock);
     }
     ts_lock_release_for_fork(&registry);

@@ -10,13 +10,29 @@
  *     first shuts the block (key, open_id) and then holds the heap.
  *
  * Why that is enough. Every operation of a thread on its blocks, but for the one below, is bracketed by in_op = 1 (or
- * TS_IN_END) ... in_op = 0 in its thread block. ts_heap_hold writes `revoked`, then runs ts_os->barrier_all(), then waits for in_op == 0:
+ * TS_IN_END) ... in_op = 0 in its thread block. ts_heap_hold writes `revoked`, then runs ts_os->barrier_all(), then looks at in_op:
  *     owner:  in_op = 1;  (compiler fence)   read key / open_id / revoked
  *     other:  write key, open_id, revoked; barrier_all;  read in_op
  * This is the store-then-load protocol with the owner's machine fence replaced by the other's barrier_all: an
- * operation that read the old values began before the barrier, so its in_op = 1 is visible after it, and
- * waiting for in_op == 0 waits for its end (release/acquire on in_op hands over all that it wrote). An operation
- * that begins later reads the new values, leaves the fast path, and stops in ts_heap_enter at `revoked`.
+ * operation that read the old values began before the barrier, so its in_op = 1 is visible after it, and in_op == 0 shows that
+ * it is over (release/acquire on in_op hands over all that it wrote). An operation that begins later reads the new values,
+ * leaves the fast path, and stops in ts_heap_enter at `revoked`.
+ *
+ * Nobody waits for an operation of another, nor for a heap that a third thread holds: either may have lost its processor. Who
+ * cannot hold a heap LEAVES the work to it, and CALLS. What is left are blocks, on the heap's list `condemned` (block.c), and slabs
+ * on its queue.
+ *  1. A call counts `revoked` on by TS_CALLED, after what is left was written, and then tries to hold the heap once more. Who has
+ *     the heap's lock looks at the count after he has released it (ts_heap_drop, hold, ts_heap_enter_revoked; a seq_cst fence on
+ *     both sides): one of the two sees the other.
+ *  2. A thread that is in the middle of an operation is sent out of its usual paths: its token is written over (call_thread), after the
+ *     barrier of that hold. Either it wrote its token before that barrier, and it is gone; or it reads `revoked` after it has
+ *     written it (ts_heap_bind), finds the call, and takes it back. So the next call of that thread, an allocation or free of any epoch,
+ *     is a slow one, at whose end ts_epoch_settle answers (ts_heap_answer). Only slab_alloc looks at no token: its thread
+ *     answers when it needs a slab, or leaves or ends a domain.
+ *  3. An answer takes the count to 0 before it looks at what is left, so what comes later is called again.
+ *  4. Who holds the heap of a thread that lives takes what is left off the list and then runs one barrier more, as it may have been
+ *     left, and its block shut, after the barrier of the hold; if the thread is in an operation again by then, it is put back.
+ *  5. Later closes and every trim hold the heaps that are called, so a thread that rests afterwards keeps nothing.
  *
  * An allocation from the current slab of a scope (slab_alloc) needs no store of 0. It begins by storing the bump word, which is a
  * place and how many objects began before it in its slab (the place alone where in_op has 32 bits), and ends by moving that on:
@@ -30,11 +46,11 @@
  * block that the thread goes to without one is in another slab, or at the end of one, which is the place of no object
  * that began so: the first of a slab comes with the slab.
  *
- * Where the system has no such barrier, a live thread's heap cannot be held: ts_heap_hold returns false, and
- * the work is left to the owner (the condemned list), its exit, or slab_thread_idle.
+ * Where the system has no such barrier, a live thread's heap cannot be held: what is left waits for its next slow call, its
+ * exit, or slab_thread_idle.
  *
- * A thread that waits for another's operation is in none, and who is in one waits for no lock below rank HEAP: so no
- * circle of waiting can form.
+ * A thread that waits for another's operation (fork; a bias; a free with care) is in none, and who is in one waits for no lock below
+ * rank HEAP: so no circle of waiting can form.
  *
  * Conservation, per bin: pops + word_allocs - pushes - direct frees == live slots of the bin's slabs, always outside of an
  * operation (types.h; word_allocs: ts_bin_word_allocs). These are what the statistics sum up.
@@ -53,6 +69,9 @@ static inline ts_block *ts_block_of_line(uint64_t line, bool scope) {
 static inline unsigned ts_bin_class(const ts_churn_block *block, const ts_bin *bin) {
     return (unsigned)(bin - block->bin);
 }
+/* The token of a thread that is called: no allocator's, and none that a program has seen, unlike the one of a thread that has no usual
+   paths at all: what these look at besides is still there. */
+#define TS_TOKEN_CALLED ((uintptr_t)&ts_no_block)
 #define TS_KEY_SHARE_SHIFT 32u                                       /* of a block's key: the upper half */
 #define TS_KEY_NO_SHARE ((uint64_t)UINT32_MAX << TS_KEY_SHARE_SHIFT) /* in no block's key */
 /* The upper half of the key of a block of the share that is open. */
@@ -127,9 +146,18 @@ static inline void ts_heap_enter(ts_heap *heap);
 static inline void ts_heap_leave(ts_heap *heap);
 /* The rest of ts_heap_enter: another thread holds the heap, or is about to. Ends the operation and waits for it. */
 void ts_heap_enter_revoked(ts_heap *heap);
-/* Any thread but the owner inside an operation. true: the heap is held. false: it cannot be, for now. */
+/* Any thread but the owner inside an operation; it waits for nobody. true: the heap is held. false: another thread holds it, or its
+   own is in the middle of an operation. */
 bool ts_heap_hold(ts_heap *heap);
+/* The same of who has left something to the heap's thread: false: that one, or who holds the heap, works it off. */
+bool ts_heap_call(ts_heap *heap);
 void ts_heap_drop(ts_heap *heap);
+/* Whether something is left to its thread. A hint: others may be about to. */
+static inline bool ts_heap_is_called(const ts_heap *heap) { return ts_load_relaxed(&heap->revoked) >= TS_CALLED; }
+/* Works off what is left to the heap's thread: flushes and ends blocks, drains. Caller holds the heap. */
+void ts_heap_work_off(ts_heap *heap);
+/* The same of the calling thread's own heap, at the end of a call; of another's that can be held at once. Holds nothing. */
+void ts_heap_answer(ts_heap *heap);
 
 /* Notes for later, and the later: runs when this thread holds nothing and is in no operation. */
 void ts_note_drained(ts_block *block);
@@ -260,23 +288,25 @@ uint32_t ts_block_flush(ts_heap *heap, ts_block *block, uint64_t *recycled);
 void ts_block_flush_if_shut(ts_heap *heap, ts_block *block);
 /* The same from the state words alone, for a block whose thread vanished. */
 void ts_block_rebuild(ts_heap *heap, ts_block *block);
-/* Ends the blocks on the condemned list. Caller: the owner, or who holds the heap of an ended thread. */
+/* Flushes and ends the blocks on the list of those that are left. Caller: the owner, or who holds the heap of an ended thread. */
 void ts_heap_end_condemned(ts_heap *heap);
 /* At most so many of them: for one allocation. */
 void ts_heap_end_condemned_some(ts_heap *heap, unsigned most);
 #define TS_CONDEMNED_WORK 8u
-/* After a push on the list of a heap that could not be held: its thread may have ended since, and will not look again.
-   Holds nothing. */
-void ts_heap_end_condemned_abandoned(ts_heap *heap);
-/* Ends blocks linked by condemned_next. Caller holds the heap, since after they were condemned. */
+/* The same of blocks that are off that list, linked by `left`. Caller holds the heap, since after they were left. */
 void ts_heap_end_list(ts_heap *heap, ts_block *block);
-/* What others left to the heap's thread because they could not hold it: ends condemned blocks, flushes shut ones that a close has missed,
-   drains, takes its warm units for the allocator. Any thread, holding nothing. */
+/* Puts such blocks back. */
+void ts_heap_leave_list(ts_heap *heap, ts_block *block);
+/* What others left to the heap's thread because they could not hold it; and takes its warm units for the allocator. Any thread,
+   holding nothing. */
 void ts_heap_visit(ts_heap *heap, struct ts_allocator *allocator);
 /* Empty slabs of this thread's bins become warm, those with objects in magazines and claimed words included; for who finds
    no memory. Whether there were any. Holds nothing. */
 bool ts_heap_flush_bins(ts_heap *heap, const struct ts_allocator *allocator);
+/* Leaves a block to its heap: to be ended, in which case the caller has pinned its allocator, or to be flushed. Followed by
+   ts_heap_call. */
 void ts_heap_condemn(ts_heap *heap, ts_block *block);
+void ts_heap_leave_shut(ts_heap *heap, ts_block *block);
 /* The list of the block's share, which is set, and stays while the block is in it. */
 static inline void ts_heap_link(ts_block *block) {
     ts_block *next = block->heap_next = block->share->blocks;
@@ -363,6 +393,14 @@ static inline void ts_heap_enter(ts_heap *heap) {
     ts_op_begin(&ts_thread);
     /* acquire: partner of the release in ts_heap_drop */
     if (TS_UNLIKELY(ts_load_acquire(&heap->revoked) != 0)) ts_heap_enter_revoked(heap);
+}
+/* The same, but it waits for nobody. false: another thread holds the heap, and the operation has not begun. */
+static inline bool ts_heap_try_enter(ts_heap *heap) {
+    ts_assert(2, !ts_is_in_op(&ts_thread) && heap == ts_thread.heap);
+    ts_op_begin(&ts_thread);
+    if (TS_LIKELY((ts_load_acquire(&heap->revoked) & TS_REVOKED) == 0)) return true; /* acquire: as in ts_heap_enter */
+    ts_op_end(&ts_thread);
+    return false;
 }
 static inline void ts_heap_leave(ts_heap *heap) {
     (void)heap;

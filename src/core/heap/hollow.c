@@ -48,17 +48,17 @@ static unsigned purge(ts_allocator *allocator, const char *slab, unsigned pages)
     return gone;
 }
 
-/* false: the system has refused, and will again. */
+/* false: that is enough: the system has refused, and will again, or another thread holds the heap. */
 static bool give_of(ts_heap *heap, ts_allocator *allocator, uint32_t unit) {
     uint64_t word, now;
-    ts_heap_enter(heap);
+    if (!ts_heap_try_enter(heap)) return false; /* another thread holds it, and may have lost its processor */
     const ts_bin *bin = my_bin(heap, allocator, unit, &word);
     unsigned pages = bin ? hollow_pages(bin, unit) : 0;
     if (pages != 0 && !ts_foreign_lend(heap, unit, word)) pages = 0;
     ts_heap_leave(heap);
     if (pages == 0) return true;
     unsigned gone = purge(allocator, ts_unit_address(unit), pages);
-    ts_heap_enter(heap);
+    if (!ts_heap_try_enter(heap)) return false; /* its thread's next answer gives the slab back (ts_heap_answer) */
     now = ts_load_acquire(ts_unit_word(unit));
     if (now == (word | TS_UNIT_FOREIGN) && ts_era(ts_block_of_line(ts_word_line(now), false)) == ts_word_era(now)) {
         ts_slab_at(unit)->touched &= (uint8_t)~gone;

@@ -25,7 +25,7 @@ static uint64_t work_of(const ts_heap *heap, const ts_allocator *allocator) {
 }
 
 static bool keeps_any(const ts_heap *heap, const ts_allocator *allocator) {
-    if (ts_heap_is_waited_for(heap) || ts_load_relaxed(&heap->unflushed)) return true;
+    if (ts_heap_is_waited_for(heap) || ts_heap_is_called(heap) || ts_load_relaxed(&heap->unflushed)) return true;
     for (const ts_share *s = ts_load_acquire(&allocator->shares); s; s = s->allocator_next)
         if (s->heap == heap && ts_share_warm_units(s) != 0) return true;
     return false;

@@ -258,14 +258,13 @@ uint64_t ts_allocator_warm_units(ts_allocator *allocator) {
 static bool has_work_left(const ts_heap *heap) {
     return ts_load_relaxed(&heap->queue) != 0 || ts_load_relaxed(&heap->backlog) != 0 ||
            ts_load_relaxed(&heap->condemned) != NULL || ts_load_relaxed(&heap->ending) != NULL ||
-           ts_load_relaxed(&heap->unflushed) != 0;
+           ts_heap_is_called(heap) || ts_load_relaxed(&heap->unflushed) != 0;
 }
 
 /* A thread whose heap is visited waits meanwhile, so none is that has nothing for this. */
 static void collect(ts_allocator *allocator) {
     /* acquire: partner of the release in ts_heap_share. Nobody drops a share between read_begin and read_end; nor does the record go:
-       the caller has it pinned, or is ending it. Locks of heaps are waited for in between, and who has one of these may be giving back a
-       record, for which he waits for its readers (ts_allocator_unpin): of this record it is not, as it is pinned, so no circle. */
+       the caller has it pinned, or is ending it. */
     bool reads = ts_allocator_read_begin(allocator, allocator->token);
     for (ts_heap *heap = ts_heaps(); heap; heap = heap->next)
         if (!reads || heap == ts_thread.heap || has_work_left(heap)) ts_heap_visit(heap, allocator);

@@ -1,6 +1,5 @@
 /* The record of an allocator (allocator.h): who reads it, what keeps it from its next use, and the end. */
 /* Modelled in tests/model: record. */
-#include "base/park.h"
 #include "heap/purge.h"
 #include "os/os.h"
 #include "region/pool.h"
@@ -14,18 +13,24 @@ bool ts_allocator_read_begin(ts_allocator *allocator, uintptr_t token) {
     return false;
 }
 
-/* release: partner of the loads of readers */
-void ts_allocator_read_end(ts_allocator *allocator) {
-    atomic_fetch_sub_explicit(&allocator->readers, 1, memory_order_release);
+/* Nobody waits for readers: the last of them gives the record back, if it is over by then. Of the last unpin and readers that come and
+   go meanwhile exactly one finds the mark alone, and takes it off. acq_rel: he has seen what all of them did with it. */
+static void give_unread(ts_allocator *allocator) {
+    uint32_t over = TS_READERS_OVER;
+    if (atomic_compare_exchange_strong_explicit(&allocator->readers, &over, 0, memory_order_acq_rel,
+                                                memory_order_acquire))
+        ts_table_give(&ts_allocators, allocator);
 }
 
-void ts_allocator_wait_readers(ts_allocator *allocator) {
-    for (unsigned looks = 0; ts_load_seq(&allocator->readers) != 0; looks++) {
-        if (looks < 100)
-            ts_os->yield();
-        else
-            ts_nap();
-    }
+void ts_allocator_read_end(ts_allocator *allocator) {
+    uint32_t before = atomic_fetch_sub_explicit(&allocator->readers, 1, memory_order_acq_rel);
+    if (TS_UNLIKELY(before == TS_READERS_OVER + 1)) give_unread(allocator);
+}
+
+void ts_allocator_fork_child(ts_allocator *allocator) {
+    uint32_t over = ts_load_relaxed(&allocator->readers) & TS_READERS_OVER;
+    ts_store_relaxed(&allocator->readers, over);
+    if (over) give_unread(allocator);
 }
 
 void ts_allocator_pin(ts_allocator *allocator) { ts_fetch_add_relaxed(&allocator->pins, 1); }
@@ -77,6 +82,6 @@ void ts_allocator_unpin(ts_allocator *allocator) {
         /* Put there by a pin that came and went meanwhile; at 0 no other comes. */
         ts_store_relaxed(&allocator->pins, pins);
     }
-    ts_allocator_wait_readers(allocator);
-    ts_table_give(&ts_allocators, allocator);
+    atomic_fetch_or_explicit(&allocator->readers, TS_READERS_OVER, memory_order_acq_rel);
+    give_unread(allocator);
 }

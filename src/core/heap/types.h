@@ -106,9 +106,12 @@ typedef struct ts_bin {
 } ts_bin;
 _Static_assert(sizeof(ts_bin) == TS_CACHE_LINE, "a bin is one line, by whose number it is found");
 
-/* TS_SHUT_SEEN: a visitor found the block shut; who holds the heap after that may flush it (the barrier of a second
-   hold is needed: the block may have been shut after the barrier of the first). */
-enum { TS_OPEN, TS_SHUT_SEEN, TS_CLOSING };
+enum { TS_OPEN, TS_CLOSING };
+
+/* What others have left to a block's thread, which had no processor when they came: to flush it, for a close; to end it. */
+#define TS_LEFT_SHUT ((uintptr_t)1)
+#define TS_LEFT_DEAD ((uintptr_t)2)
+#define TS_LEFT_MARKS (TS_LEFT_SHUT | TS_LEFT_DEAD)
 
 typedef struct ts_block {
     /* Read by every free; written when the block changes hands or ends. */
@@ -121,7 +124,7 @@ typedef struct ts_block {
     uint8_t scope;               /* constant */
     uint8_t slow;            /* owner only: no fast path allocates here, as its allocator samples stacks, or
                                         guards large objects and this is a scope, whose fast path takes any size */
-    uint8_t closing;         /* (h) TS_OPEN; TS_SHUT_SEEN; TS_CLOSING: flushed, frees go straight to the slabs */
+    uint8_t closing;         /* (h) TS_OPEN; TS_CLOSING: flushed, frees go straight to the slabs */
     _Atomic uint8_t flushed; /* closing is TS_CLOSING and the flush is done; read by anyone */
     _Atomic uint32_t resets; /* (h) eras before this one that were of the same epoch; for messages, of any thread */
     _Atomic(struct ts_heap *) heap;   /* (h) */
@@ -131,7 +134,9 @@ typedef struct ts_block {
     _Atomic(struct ts_block *) epoch_next; /* written under the epoch's lock, walked by readers without it */
     struct ts_block *heap_next;            /* list of the share's blocks in use, or of the heap's free ones */
     struct ts_block *heap_prev;            /* of the first block in use it means nothing */
-    struct ts_block *condemned_next;       /* owner: who pushed it on the condemned list */
+    _Atomic uintptr_t left; /* TS_LEFT_*, and the address of the next block on its heap's list of those that are left;
+                               0: it is on none. Marks are set by anyone, who pushes the block if it had none; all of it is
+                               taken by who takes the block off the list and holds the heap. See block.c */
     _Atomic uint64_t
         bins_used; /* (h) bit per class: the bin has a magazine; bits are only set while it is a heap's; read by anyone */
     _Atomic uint32_t slabs;    /* units in its bins, or in its scope list */
@@ -234,6 +239,11 @@ typedef struct ts_share {
     ts_counters count[TS_COUNT_KINDS]; /* ended: objects of blocks that have ended, all of them freed */
 } ts_share;
 
+/* Of a heap's `revoked`. */
+#define TS_REVOKED 1u
+#define TS_UNHOLDABLE 2u
+#define TS_CALLED 4u
+
 /* LOST: its thread vanished in a fork of a process in which it could not be held; it stays as it is. */
 typedef enum ts_heap_state { TS_HEAP_STARTING, TS_HEAP_LIVE, TS_HEAP_ABANDONED, TS_HEAP_LOST } ts_heap_state;
 
@@ -245,8 +255,8 @@ typedef struct ts_tls {
     _Atomic(ts_scope_block *) scope; /* block of the innermost domain, if that is a scope; read by others */
     ts_scope_block *last;            /* block of the scope epoch that was used last by its id, or by its domain */
     _Atomic uintptr_t in_op;         /* see the top of heap.h; read by others */
-    uintptr_t token;                 /* allocator used last; UINTPTR_MAX, which is none: no fast paths (no heap, or
-                                        timing is on) */
+    _Atomic uintptr_t token;         /* allocator used last; UINTPTR_MAX, which is none: no fast paths (no heap, or timing is
+                                        on); TS_TOKEN_CALLED: none in this call (heap.h). Written by its thread, and by who calls it */
     uint64_t share_key;              /* of this thread's share of it; TS_KEY_NO_SHARE: likewise */
     struct ts_heap *heap;
     uint64_t serial;                /* of it; TS_NO_SERIAL without one */
@@ -268,7 +278,9 @@ typedef struct ts_tls {
 
 typedef struct ts_heap {
     ts_lock lock;             /* taken by those who hold the heap of another thread */
-    _Atomic uint32_t revoked; /* guarded by lock; read by the owner */
+    _Atomic uint32_t revoked; /* [0] held by another thread, or about to be; guarded by lock, read by the owner  [1] the same in
+                                 fork, and it cannot be held  [31:2] how often something was left to its thread since that was
+                                 worked off; added to by anyone. See heap.h */
     _Atomic uint32_t state;   /* ts_heap_state; guarded by lock */
     uint32_t id;              /* constant */
     _Atomic uint32_t biased;  /* [31:4] line of it  [3:0] turn: the bias by which its thread may have an epoch,
@@ -276,14 +288,15 @@ typedef struct ts_heap {
     uint32_t bias;            /* owner only, as the next: what its epochs get, if that is `biased` */
     uint32_t bias_rest;       /* epochs that got none since it is not */
     ts_lock bias_lock;
+    _Atomic uint32_t answers;      /* (h) how often what is left to its thread was worked off; read by who calls it */
     bool rebuild;                  /* (h) its thread vanished in a fork: trust state words only */
     bool keeps_nothing;            /* (h) its thread ends, or has: no bin keeps an empty slab any more */
-    _Atomic uint32_t unflushed;    /* a block of it was shut by who could not hold it then, or vanished in a fork:
-                                      who holds it looks for that one. Set after the block is shut */
+    _Atomic uint32_t unflushed;    /* (h) in a child of fork: a block of it was shut by who vanished, perhaps: who holds it
+                                      looks for that one; read by others as a hint */
     ts_tls *tls;                   /* written with lock and bias_lock (or in a child of fork); NULL when abandoned */
     _Atomic uint64_t queue;        /* newest slab with foreign frees, 0: none; pushed by any thread */
     _Atomic uint32_t backlog;      /* (h) taken off the queue, not worked on yet; a hint to its owner, as is `ending` */
-    _Atomic(ts_block *) condemned; /* blocks of destroyed epochs for the owner to take back; pushed by any */
+    _Atomic(ts_block *) condemned; /* blocks that are left to the owner, to flush or to take back; pushed by any */
     _Atomic(ts_block *) ending;    /* (h) taken off that list, not ended yet */
     ts_block *free_churn, *free_scope; /* (h) ended ones, for its next epochs */
     _Atomic uint32_t free_blocks[2];   /* (h) how many, of churn and of scope; a hint to its owner */
@@ -313,6 +326,8 @@ typedef struct ts_heap {
 
 /* Heaps of ended threads that still have blocks: whether looking for one to adopt is worth it. A hint. */
 extern TS_HIDDEN _Atomic uint32_t ts_heaps_abandoned;
+/* Whether a heap may have been called that has not answered. A hint: whether looking for one is worth it. */
+extern TS_HIDDEN _Atomic uint32_t ts_heaps_called;
 
 extern TS_HIDDEN _Thread_local ts_tls ts_thread;
 extern TS_HIDDEN ts_churn_block ts_no_block; /* matches no epoch; its magazines are empty */

@@ -117,14 +117,20 @@ typedef enum ts_field_unit { TS_COUNT, TS_BYTES, TS_SLABS, TS_NS, TS_PERCENT, TS
       "More than a tenth of committed_bytes: very many epochs or threads, or alignments of MiB, which skip addresses.")                              \
     X(reserved_bytes, GAUGE, WHOLE, BYTES, "reserved_bytes", "Address space of the whole process. No memory by itself.", "") \
     X(budget_bytes, GAUGE, WHOLE, BYTES, "budget_bytes", "The hard limit; 0: none.", "")                                     \
-    X(retained_bytes, GAUGE, WHOLE, BYTES, "retained_bytes", "Warm empty slabs in bytes.", "")                               \
+    X(retained_bytes, GAUGE, WHOLE, BYTES, "retained_bytes", "Warm empty slabs in bytes, and left_bytes.", "")                               \
     X(stack_samples_taken, COUNTER, WHOLE, COUNT, "stack_samples", "Call stacks taken by the option sample_stacks.", "")      \
     X(stack_samples_dropped, COUNTER, WHOLE, COUNT, "stack_samples_dropped",                                                 \
       "Of these, dropped because 64 places in a row had samples of live objects.",                                           \
       "Any: the sums by stack are too low; raise sample_stacks.")                                                            \
     X(process_lock_waits, COUNTER, WHOLE, COUNT, "process_lock_waits",                                                       \
       "Waits for any lock of the core, in the whole process: those of epochs, heaps and the region included.",               \
-      "Rising by thousands a second: threads open, close and destroy epochs, or start and end, all at once.")
+      "Rising by thousands a second: threads open, close and destroy epochs, or start and end, all at once.")                \
+    X(epoch_left_total, COUNTER, WHOLE, COUNT, "epoch_left",                                                                 \
+      "How often the end of an epoch left its memory to a thread that was in the middle of a call: one for each such thread. " \
+      "It goes back in that thread's next call, in a later close, or in slab_trim.", "")                                     \
+    X(left_bytes, GAUGE, WHOLE, BYTES, "left_bytes",                                                                         \
+      "Slabs of epochs that have ended which such threads have yet to take apart; part of retained_bytes.",                  \
+      "For long: a thread has lost its processor in the middle of a call, and does not get it back.")
 
 /* Of SlabEpochStats; state, flags, label and class_index are written apart. No epoch id is ever a label of a metric: the
    metrics are sums by label. */

@@ -12,6 +12,8 @@
 
 /* A domain that is reset all the time: after so many looks it is left out of this snapshot. */
 #define EPOCH_LOOKS 8u
+/* Blocks of a list that threads take off meanwhile. */
+#define LEFT_LOOKS 1000000u
 
 /* ---- units: what is pending, what is reclaimable ------------------------------------------------------------ */
 
@@ -209,6 +211,23 @@ static void prefetch_epoch(uint32_t i, uint32_t high) {
     __builtin_prefetch((const char *)b + 128);
 }
 
+/* Slabs in blocks that are dead and left to their thread, which is to take them apart: in no epoch, and not warm yet. The lists are walked
+   as they are; blocks never go from where they are, and one that is off its list leads nowhere. */
+static void add_left(const ts_allocator *a, ts_snapshot *out) {
+    for (const ts_heap *h = ts_heaps(); h; h = h->next) {
+        const ts_block *lists[] = {ts_load_acquire(&h->condemned), ts_load_acquire(&h->ending)};
+        for (unsigned i = 0; i < 2; i++) {
+            const ts_block *b = lists[i];
+            for (unsigned n = 0; b && n < LEFT_LOOKS; n++) {
+                uintptr_t left = ts_load_acquire(&b->left);
+                bool counts = (left & TS_LEFT_DEAD) && ts_load_relaxed(&b->allocator) == a->token;
+                if (counts) out->left_units += ts_load_relaxed(&b->slabs);
+                b = (const ts_block *)(left & ~TS_LEFT_MARKS);
+            }
+        }
+    }
+}
+
 void ts_snapshot_take(ts_allocator *a, ts_snapshot *out, ts_epoch_fn *fn, ts_pending_fn *pending, void *arg) {
     memset(out, 0, sizeof *out);
     out->allocator = a;
@@ -247,6 +266,7 @@ void ts_snapshot_take(ts_allocator *a, ts_snapshot *out, ts_epoch_fn *fn, ts_pen
         else
             out->closing++;
     }
+    add_left(a, out);
     atomic_thread_fence(memory_order_acquire); /* the counters before the foreign bits: snapshot.h, 4 */
     add_pending(a, &out->sums, pending, arg);
 }
@@ -390,7 +410,9 @@ void ts_snapshot_global(const ts_snapshot *s, SlabGlobalStats *out, bool measure
     out->metadata_bytes = ts_region_metadata_bytes();
     out->reserved_bytes = ts_region.reserved_bytes;
     out->budget_bytes = ts_load_relaxed(&a->budget_bytes);
-    out->retained_bytes = c.cache_size * TS_UNIT_BYTES;
+    out->left_bytes = s->left_units * TS_UNIT_BYTES;
+    out->retained_bytes = c.cache_size * TS_UNIT_BYTES + out->left_bytes;
+    out->epoch_left_total = ts_load_relaxed(&a->left);
     out->stack_samples_dropped = ts_load_relaxed(&a->stack_drops);
     out->stack_samples_taken = ts_load_relaxed(&a->stack_samples);
     out->process_lock_waits = ts_load_relaxed(&ts_lock_waits);

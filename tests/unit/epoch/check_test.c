@@ -227,7 +227,15 @@ static void heap_queue_loop(void) {
     uint32_t unit = (uint32_t)ts_load_relaxed(&ts_thread.heap->queue);
     CHANGE(ts_slab_at(unit)->queue_next, unit);
 }
-static void heap_condemned(void) { CHANGE(ts_thread.heap->condemned, (uintptr_t)churn_block()); }
+static void heap_condemned(void) {
+    CHANGE(churn_block()->b.left, TS_LEFT_DEAD);
+    CHANGE(ts_thread.heap->condemned, (uintptr_t)churn_block());
+}
+static void heap_left(void) {
+    CHANGE(churn_block()->b.left, TS_LEFT_SHUT);
+    CHANGE(ts_thread.heap->condemned, (uintptr_t)churn_block());
+}
+static void heap_left_unmarked(void) { CHANGE(ts_thread.heap->condemned, (uintptr_t)churn_block()); }
 static void block_slabs(void) { ADD(churn_block()->b.slabs, 1); }
 static void block_key(void) { ADD(churn_block()->b.key, 1); }
 static void block_owner(void) { ADD(churn_block()->b.key, (uint64_t)1 << TS_KEY_SHARE_SHIFT); }
@@ -445,14 +453,20 @@ static void queue_without_a_flag(void) {
 static void condemned_elsewhere(void) { CHANGE(mine()->condemned, NOT_A_LINE); }
 static void condemn(ts_block *b) {
     ADD(b->key, 1);
+    CHANGE(b->left, TS_LEFT_DEAD);
     CHANGE(mine()->condemned, (uintptr_t)b);
 }
 static void condemned_in_its_epoch(void) { condemn(&churn_block()->b); }
 static void condemned_loop(void) {
     condemn(&churn_block()->b);
-    CHANGE(churn_block()->b.condemned_next, (uintptr_t)churn_block());
+    CHANGE(churn_block()->b.left, (uintptr_t)churn_block() | TS_LEFT_DEAD);
 }
 static void condemned_of_another(void) { condemn(block_of(left)); }
+static void left_of_another(void) {
+    CHANGE(block_of(left)->open_id, TS_ID_NEVER);
+    CHANGE(block_of(left)->left, TS_LEFT_SHUT);
+    CHANGE(mine()->condemned, (uintptr_t)block_of(left));
+}
 static void spare_scope_elsewhere(void) { CHANGE(mine()->spare_scope, NOT_A_LINE); }
 static void spare_scope_behind(void) { CHANGE(mine()->spare_scope, behind_the_lines()); }
 static void spare_scope_untaken(void) { CHANGE(mine()->spare_scope, (uintptr_t)ts_line_address(ts_lines_used())); }
@@ -489,7 +503,6 @@ static void block_closing_open(void) {
 }
 static void block_rolling(void) { CHANGE(churn_block()->b.rolling, my_share()->token + 1); }
 static void block_rolling_closed(void) { CHANGE(closing_block()->rolling, my_share()->token); }
-static void block_shut_seen(void) { CHANGE(churn_block()->b.closing, TS_SHUT_SEEN); }
 static void block_allocator(void) { ADD(churn_block()->b.allocator, 1); }
 static void free_block_in_use(void) { CHANGE(mine()->free_churn, (uintptr_t)churn_block()); }
 static void free_scope_in_use(void) { CHANGE(mine()->free_scope, (uintptr_t)scope_block()); }
@@ -713,6 +726,8 @@ static const struct {
     CASE(heap_queue, "no queue"),
     CASE(heap_queue_loop, "twice"),
     CASE(heap_condemned, "condemned block is alive"),
+    CASE(heap_left, "a block that is left is open"),
+    CASE(heap_left_unmarked, "is not marked"),
     CASE(block_slabs, "the block counts"),
     CASE(block_key, "dead"),
     CASE(block_owner, "open to the fast paths"),
@@ -828,6 +843,7 @@ static const struct {
     CASE(condemned_in_its_epoch, "a block of its list is dead"),
     CASE(condemned_loop, "list of condemned blocks is broken"),
     CASE(condemned_of_another, "a condemned block is another's"),
+    CASE(left_of_another, "a block that is left is another's"),
     CASE(spare_scope_elsewhere, "a spare scope"),
     CASE(spare_scope_behind, "a spare scope"),
     CASE(spare_scope_untaken, "never taken"),
@@ -851,7 +867,6 @@ static const struct {
     CASE(block_closing_open, "open to the fast paths"),
     CASE(block_rolling, "of a rolling epoch"),
     CASE(block_rolling_closed, "of a rolling epoch"),
-    CASE(block_shut_seen, "ACTIVE, and a block is closing"),
     CASE(block_allocator, "of one allocator"),
     CASE(free_block_in_use, "a free block"),
     CASE(free_scope_in_use, "a free block"),

@@ -230,7 +230,9 @@ static void begin_outside(void *(*fn)(void *)) {
 }
 
 static void *visit_from_outside(void *argument) {
-    ts_store_release(&other_heap->unflushed, 1); /* as if another close had missed a block of that thread */
+    /* As if the close had missed it. */
+    ts_block *b = ts_load_relaxed(&ts_epoch_find(record, epoch)->blocks);
+    if (b && ts_load_acquire(&b->open_id) == TS_ID_NEVER) ts_heap_leave_shut(other_heap, b);
     ts_heap_visit(other_heap, record);
     atomic_store(&done, true);
     return argument;

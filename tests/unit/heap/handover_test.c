@@ -586,6 +586,7 @@ static void condemned_at_its_end(void **state) {
     ts_block_kill(block);
     ts_allocator_pin(record);
     ts_heap_condemn(other_heap, block);
+    assert_false(ts_heap_call(other_heap));
     let_it_end();
     assert_null(ts_load_seq(&other_heap->condemned));
     assert_int_equal(sup_live_objects(allocator), 0);

@@ -360,15 +360,17 @@ static void destroyed(unsigned flags, void (*act)(void)) {
     assert_int_equal(epoch_state(allocator, epoch), EPOCH_CLOSED);
     assert_false(epoch_destroy(allocator, epoch));
     find_objects_dead();
-    let(find_objects_dead);
     assert_non_null(ts_load_relaxed(&other_heap->condemned));
     assert_int_equal(units_used(), used);
     errno = 0;
     assert_null(slab_malloc_epoch(allocator, size, epoch));
     assert_int_equal(errno, ESTALE);
+    sup_check_identities(allocator);
+    sup_check_empty(allocator);
     if (act) {
         let(act);
         assert_null(ts_load_relaxed(&other_heap->condemned));
+        let(find_objects_dead);
     }
     end();
     assert_null(ts_load_relaxed(&other_heap->condemned));
