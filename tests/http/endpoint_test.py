@@ -166,6 +166,16 @@ class Places(unittest.TestCase):
         return slow
 
     def test_who_sends_half_a_request_keeps_nobody_waiting(self):
+        for attempt in range(5):
+            started = time.monotonic()
+            try:
+                return self.half_requests_keep_nobody_waiting()
+            except (AssertionError, OSError, http.client.HTTPException):
+                # On a machine so busy that they were cut off for being still, it says nothing.
+                if attempt == 4 or time.monotonic() - started < 4:
+                    raise
+
+    def half_requests_keep_nobody_waiting(self):
         with Program() as p:
             p.start()
             self.assertEqual(p.tell("fill 400"), "ok")
