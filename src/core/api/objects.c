@@ -316,9 +316,10 @@ TS_NOINLINE static bool free_scope(uintptr_t token, void *p, uint64_t entry) {
 TS_NOINLINE static bool free_other(uintptr_t token, void *p) {
     ts_tls *tls = &ts_thread;
     uint64_t entry = ts_entry_of(&ts_region.part[TS_NORMAL], p), seen;
+    if (TS_UNLIKELY(!ts_is_in_part(&ts_region.part[TS_NORMAL], entry))) return free_rest(token, p);
+    ts_compiler_fence(); /* else the compiler makes one condition of that and the next, which takes longer in part SMALL */
     const ts_heap *heap = tls->heap;
-    if (TS_UNLIKELY(!ts_is_in_part(&ts_region.part[TS_NORMAL], entry) || !heap) ||
-        TS_UNLIKELY((heap->sample_rate | ts_load_relaxed(&ts_sample_rate)) != 0) ||
+    if (TS_UNLIKELY(!heap) || TS_UNLIKELY((heap->sample_rate | ts_load_relaxed(&ts_sample_rate)) != 0) ||
         TS_UNLIKELY(ts_load_acquire(&heap->revoked) != 0)) /* acquire: as in ts_heap_enter */
         return free_rest(token, p);
     ts_foreign_result result = ts_foreign_open(heap, entry, token, &seen);
