@@ -266,6 +266,10 @@ static void growth_is_in_large_steps(void *argument) {
         SUP_CHECK(take(TS_NORMAL, 1, 1), "unit %d", i);
     }
     SUP_CHECK(commits <= 7, "%u system calls for 250 units", commits);
+    for (int i = 250; i < 1500; i++) {
+        SUP_CHECK(take(TS_NORMAL, 1, 1), "unit %d", i);
+    }
+    SUP_CHECK(commits <= 13, "%u system calls for 1500 units", commits); /* of data, the metadata is there */
 }
 
 /* ---- single units, from the cells -------------------------------------------------------------------------- */
