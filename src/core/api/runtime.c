@@ -151,14 +151,13 @@ TS_COLD static void say_how_it_purges(void) {
     ts_line_write(&line);
 }
 
-/* Once per process: every call comes here until it goes well. */
+/* Once per process: every call comes here until it goes well. With no lock held: a program's own function may get the line. */
 TS_COLD static void tell_limit(void) {
-    static bool told; /* guarded by start_mutex */
+    static _Atomic uint32_t told;
     ts_line line = {.used = 0};
     uint64_t bytes;
     const char *name = ts_os_limit_met(&bytes);
-    if (told || !name) return;
-    told = true;
+    if (!name || atomic_exchange(&told, 1)) return;
     ts_line_text(&line, "tslab: no memory: the smallest region takes ");
     ts_line_decimal(&line, ts_region_least_bytes());
     ts_line_text(&line, " bytes of address space, which ");
@@ -173,10 +172,7 @@ static bool start_locked(void) {
     if (!region_made) {
         choose_calls();
         /* memcheck looks through all that can be read for pointers: 1 GiB of memory has metadata enough. */
-        if (!ts_region_init(ts_care_on_memcheck() ? MEMCHECK_UNITS_LOG2 : TS_MAX_UNITS_LOG2)) {
-            tell_limit();
-            return false;
-        }
+        if (!ts_region_init(ts_care_on_memcheck() ? MEMCHECK_UNITS_LOG2 : TS_MAX_UNITS_LOG2)) return false;
         ts_care_start();
         if (ts_care_on_asan) ts_listen_start();
         ts_class_init();
@@ -210,7 +206,9 @@ static bool start(bool *first) {
     bool done = ts_load_relaxed(&started) || start_locked();
     *first = done && !ts_load_relaxed(&started);
     if (done) ts_store_release(&started, true);
+    bool no_region = !region_made;
     pthread_mutex_unlock(&start_mutex);
+    if (no_region) tell_limit();
     if (*first && purges != TS_PURGE_TRUE) say_how_it_purges();
     errno = done ? before : ENOMEM;
     return done;
