@@ -2066,6 +2066,7 @@ MUTANTS = [
         "old": "    if (ts_load_acquire(&block->left) == 0 && ts_heap_hold(heap)) {",
         "new": "    if (ts_heap_hold(heap)) {",
         "tests": ["unit.heap.left"],
+        "equivalent": "the heap is called as long as the block is on its list, so who ends it takes it off as he lets go of the heap",
     },
     {
         "name": "passed-on-to-nobody",
