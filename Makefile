@@ -30,6 +30,7 @@ help:
 	@echo "make test          every test: release, then under AddressSanitizer, UBSan and ThreadSanitizer"
 	@echo "make test-release  make test-asan  make test-tsan  make test-clang    its stages, and clang"
 	@echo "make bench         speed and memory beside glibc, jemalloc, tcmalloc and mimalloc"
+	@echo "make bench-programs    real programs under glibc, jemalloc, tcmalloc, mimalloc and libtslab-malloc: time and memory"
 	@echo "make bench-all     the whole suite: hours; ARGS=--quick for minutes (benchmarks/run_all.sh --help)"
 	@echo "make bench-gate    the whole suite quickly, and an error when a figure misses its target"
 	@echo "make report        charts and docs/results.md from the figures of make bench-all"
@@ -105,6 +106,11 @@ clean-results:
 bench: setup-bench | build
 	$(call build,release,-DTSLAB_BUILD_TESTS=OFF -DTSLAB_BENCH_CARGO=ON)
 	@benchmarks/run_bench.sh
+
+# ARGS: rows, --rounds N, --csv FILE. Programs that are missing are left out; make setup-programs installs them.
+bench-programs: setup-bench | build
+	$(call build,release,-DTSLAB_BUILD_TESTS=OFF)
+	@python3 -B benchmarks/programs/programs_bench.py build/release/src/malloc/libtslab-malloc.so $(ARGS)
 
 bench-all: setup-bench | build
 	$(call build,release,-DTSLAB_BUILD_TESTS=OFF -DTSLAB_BENCH_CARGO=ON)
@@ -221,6 +227,6 @@ format-check:
 clean:
 	@rm -rf build
 
-.PHONY: vm-test test-valgrind programs nightly fuzz fuzz-afl fuzz-corpus all help build-release run run-smoke bench-all bench-gate report mutation soak test test-release test-asan test-tsan test-clang summary clean-results cross coverage model \
+.PHONY: vm-test test-valgrind programs bench-programs nightly fuzz fuzz-afl fuzz-corpus all help build-release run run-smoke bench-all bench-gate report mutation soak test test-release test-asan test-tsan test-clang summary clean-results cross coverage model \
     bench bench-smoke install demo-leak check-observability docs format format-check clean
 .NOTPARALLEL:

@@ -274,6 +274,9 @@ TSLAB_API SlabHandle slab_handle_of(SlabAllocator *allocator, const void *pointe
 #define EPOCH_SCOPE 2u         /* bump allocation, nothing reused before its slab is empty: for short ones */
 #define EPOCH_DOMAIN_SHARED 4u /* domains only: any thread may enter, several at once */
 #define EPOCH_DOMAIN_DRAIN 8u  /* domains only: its end closes the epoch. What is live then lives on, and drains */
+/* Domains only, with libtslab-malloc in the process (malloc.h): while a thread is inside, its malloc, calloc, new, ... allocate
+   in the domain. CHURN unless EPOCH_SCOPE is given. Without that library: ENOTSUP. */
+#define EPOCH_DOMAIN_CAPTURE 16u
 
 /* epoch_state */
 #define EPOCH_ACTIVE 0  /* takes objects */
@@ -331,7 +334,8 @@ TSLAB_API bool slab_epoch_set_label(SlabAllocator *allocator, EpochId epoch, con
 
 /* A domain with its own scope epoch. allocator NULL: the default one. NULL with errno ENOMEM or EINVAL. */
 TSLAB_API EpochDomain *epoch_domain_create(SlabAllocator *allocator);
-/* flags: EPOCH_DOMAIN_SHARED, EPOCH_DOMAIN_DRAIN, and EPOCH_SCOPE (default) or EPOCH_CHURN. EINVAL for any other. */
+/* flags: EPOCH_DOMAIN_SHARED, EPOCH_DOMAIN_DRAIN, EPOCH_DOMAIN_CAPTURE, and EPOCH_SCOPE (default, but for a capture) or
+   EPOCH_CHURN. EINVAL for any other; ENOTSUP: a capture without libtslab-malloc. */
 TSLAB_API EpochDomain *epoch_domain_create_ex(SlabAllocator *allocator, const char *label, unsigned flags);
 /* A domain around an epoch that exists. allocator NULL: the default one. auto_close: destroying the domain destroys the
    epoch too; otherwise the epoch, and its objects, outlive the domain. NULL with errno: EINVAL unknown epoch, ESTALE

@@ -1,7 +1,7 @@
 /*
- * The functions of C, POSIX and glibc by which a program allocates. Where C, POSIX and glibc leave a choice, the answer is
- * glibc's: realloc(p, 0) frees and gives NULL; free and realloc that succeed leave errno alone; a size beyond PTRDIFF_MAX is
- * ENOMEM. aligned_alloc of what is no power of two is EINVAL, as in ISO C; memalign rounds up.
+ * The functions of C, POSIX and glibc by which a program allocates. Where C, POSIX and glibc leave a choice, the
+ * answer is glibc's: realloc(p, 0) frees and gives NULL; free and realloc that succeed leave errno alone; a size
+ * beyond PTRDIFF_MAX is ENOMEM. aligned_alloc of what is no power of two is EINVAL, as in ISO C; memalign rounds up.
  */
 #define _GNU_SOURCE
 #include "malloc/entry.h"
@@ -17,17 +17,20 @@ TS_EXPORT void *malloc(size_t size) { return ts_malloc(size); }
 
 TS_EXPORT void free(void *p) { ts_malloc_free(p); }
 
-TS_EXPORT void *calloc(size_t n, size_t size) {
+TS_ALWAYS_INLINE void *zeroed(size_t n, size_t size) {
     size_t bytes;
     if (TS_UNLIKELY(__builtin_mul_overflow(n, size, &bytes))) {
         errno = ENOMEM;
         return NULL;
     }
+    if (ts_is_captured()) return ts_malloc_captured(16, bytes, true, TS_CALLED_FROM());
     void *p = slab_calloc_epoch(ts_target_allocator(&ts_process), 1, bytes, ts_target_epoch(&ts_process));
     return TS_LIKELY(p != NULL) ? p : ts_process_alloc_rest(16, bytes, true);
 }
 
-static void *resize(void *p, size_t size) {
+TS_EXPORT void *calloc(size_t n, size_t size) { return zeroed(n, size); }
+
+TS_ALWAYS_INLINE void *resize(void *p, size_t size) {
     if (!p) return ts_malloc(size);
     if (TS_UNLIKELY(size == 0)) {
         ts_malloc_free(p);
@@ -43,7 +46,7 @@ static void *resize(void *p, size_t size) {
 
 TS_EXPORT void *realloc(void *p, size_t size) { return resize(p, size); }
 
-static void *resize_array(void *p, size_t n, size_t size) {
+TS_ALWAYS_INLINE void *resize_array(void *p, size_t n, size_t size) {
     size_t bytes;
     if (TS_UNLIKELY(__builtin_mul_overflow(n, size, &bytes))) {
         errno = ENOMEM;
@@ -72,7 +75,7 @@ TS_EXPORT void *aligned_alloc(size_t alignment, size_t size) {
     return ts_malloc_aligned(alignment, size);
 }
 
-static int aligned_at(void **out, size_t alignment, size_t size) {
+TS_ALWAYS_INLINE int aligned_at(void **out, size_t alignment, size_t size) {
     if (!ts_is_pow2(alignment) || alignment % sizeof(void *) != 0) return EINVAL;
     int error = errno;
     void *p = ts_malloc_aligned(alignment, size);
@@ -84,7 +87,7 @@ static int aligned_at(void **out, size_t alignment, size_t size) {
 
 TS_EXPORT int posix_memalign(void **out, size_t alignment, size_t size) { return aligned_at(out, alignment, size); }
 
-static void *aligned_up(size_t alignment, size_t size) {
+TS_ALWAYS_INLINE void *aligned_up(size_t alignment, size_t size) {
     if (alignment > SIZE_MAX / 2 + 1) {
         errno = EINVAL;
         return NULL;
@@ -102,7 +105,7 @@ static size_t page_bytes(void) { return (size_t)sysconf(_SC_PAGESIZE); }
 TS_EXPORT void *valloc(size_t size);
 void *valloc(size_t size) { return ts_malloc_aligned(page_bytes(), size); }
 
-static void *whole_pages(size_t size) {
+TS_ALWAYS_INLINE void *whole_pages(size_t size) {
     size_t page = page_bytes();
     if (size > PTRDIFF_MAX - page) {
         errno = ENOMEM;
@@ -132,7 +135,8 @@ void free_aligned_sized(void *p, size_t alignment, size_t size) {
 TS_EXPORT size_t malloc_usable_size(void *p);
 size_t malloc_usable_size(void *p) { return p ? ts_process_usable(p) : 0; }
 
-/* ---- the names by which libc's own functions can be called past another malloc -------------------------------------- */
+/* ---- the names by which libc's own functions can be called past another malloc
+   -------------------------------------- */
 
 TS_EXPORT void *__libc_malloc(size_t size);
 void *__libc_malloc(size_t size) { return ts_malloc(size); }
@@ -141,7 +145,7 @@ TS_EXPORT void __libc_free(void *p);
 void __libc_free(void *p) { ts_malloc_free(p); }
 
 TS_EXPORT void *__libc_calloc(size_t n, size_t size);
-void *__libc_calloc(size_t n, size_t size) { return calloc(n, size); }
+void *__libc_calloc(size_t n, size_t size) { return zeroed(n, size); }
 
 TS_EXPORT void *__libc_realloc(void *p, size_t size);
 void *__libc_realloc(void *p, size_t size) { return resize(p, size); }

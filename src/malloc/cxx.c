@@ -1,10 +1,10 @@
 /*
- * The operators of C++, under the names that the Itanium ABI gives them. No C++ library is needed: what a failure needs of
- * one (the program's new handler, std::bad_alloc) is looked up when there is a failure. A program that has no C++ library
- * calls no operator.
+ * The operators of C++, under the names that the Itanium ABI gives them. No C++ library is needed: what a failure
+ * needs of one (the program's new handler, std::bad_alloc) is looked up when there is a failure. A program that has
+ * no C++ library calls no operator.
  *
- * The operators that may not throw leave a failure to those of the C++ library, which call the throwing ones here, and catch:
- * catching needs a library of the language.
+ * The operators that may not throw leave a failure to those of the C++ library, which call the throwing ones here,
+ * and catch: catching needs a library of the language.
  */
 #define _GNU_SOURCE
 #include "malloc/entry.h"

@@ -1,8 +1,8 @@
 /*
- * dlopen with RTLD_DEEPBIND. A library that is loaded so finds libc's functions before ours, and its free would be handed objects of
- * ours, which libc's cannot take. So after such a load the places at which the new libraries keep the addresses of malloc's
- * functions are written anew: they then have ours, and keep all else that the flag has given them. (What their constructors
- * allocated before that is libc's; see libc_heap.h.)
+ * dlopen with RTLD_DEEPBIND. A library that is loaded so finds libc's functions before ours, and its free would be
+ * handed objects of ours, which libc's cannot take. So after such a load the places at which the new libraries keep
+ * the addresses of malloc's functions are written anew: they then have ours, and keep all else that the flag has
+ * given them. (What their constructors allocated before that is libc's; see libc_heap.h.)
  *
  * Every other dlopen is passed on by a jump: the loader takes the library to search for by its caller.
  */
@@ -147,14 +147,27 @@ TS_COLD static void *open_deep(open_function function, const char *file, int mod
     return handle;
 }
 
+/* A library's constructors, and its link map, are not a domain's. */
+TS_COLD static void *open_suspended(open_function function, const char *file, int mode) {
+    ts_capture_suspend();
+    void *handle = function(file, mode);
+    ts_capture_resume();
+    return handle;
+}
+
 #if defined(__GNUC__) && !defined(__clang__)
-__attribute__((optimize("O2"))) /* the jump */
+__attribute__((optimize("O2"))) /* the jumps */
 #endif
 TS_EXPORT void *
 dlopen(const char *file, int mode) {
     open_function function = find_dlopen();
     /* A name without a slash is searched for by its caller. */
     if (TS_UNLIKELY(mode & RTLD_DEEPBIND) && file && strchr(file, '/')) return open_deep(function, file, mode);
+    /* Likewise: what its own search does not find is left to the caller's. */
+    if (ts_is_captured()) {
+        void *handle = open_suspended(function, file, mode);
+        if (handle) return handle;
+    }
     return function(file, mode);
 }
 

@@ -3,6 +3,7 @@
 #define TS_MALLOC_ENTRY_H
 
 #include "base/attr.h"
+#include "malloc/capture.h"
 #include "malloc/process.h"
 
 #include <errno.h>
@@ -10,12 +11,23 @@
 /* A function by which the calls of the process come. */
 #define TS_EXPORT __attribute__((visibility("default")))
 
-TS_ALWAYS_INLINE void *ts_malloc_in(const ts_target *target, size_t size) {
-    void *p = slab_malloc_epoch(ts_target_allocator(target), size, ts_target_epoch(target));
-    return TS_LIKELY(p != NULL) ? p : ts_process_alloc_rest(16, size, false);
+/* In the domain that captures, else in the process's target. Of the two errno values that an answer of the domain can
+   leave, 0 means the latter. */
+TS_COLD static void *ts_malloc_captured(size_t alignment, size_t size, bool zero, const void *caller) {
+    int before = errno;
+    void *p = ts_capture_alloc(alignment, size, zero, caller);
+    if (p || errno != 0) return p;
+    errno = before;
+    return ts_process_alloc_rest(alignment, size, zero);
 }
 
-TS_ALWAYS_INLINE void *ts_malloc(size_t size) { return ts_malloc_in(&ts_process, size); }
+#define TS_CALLED_FROM() __builtin_return_address(0)
+
+TS_ALWAYS_INLINE void *ts_malloc(size_t size) {
+    if (ts_is_captured()) return ts_malloc_captured(16, size, false, TS_CALLED_FROM());
+    void *p = slab_malloc_epoch(ts_target_allocator(&ts_process), size, ts_target_epoch(&ts_process));
+    return TS_LIKELY(p != NULL) ? p : ts_process_alloc_rest(16, size, false);
+}
 
 /* alignment: a power of two. */
 TS_ALWAYS_INLINE void *ts_malloc_aligned(size_t alignment, size_t size) {
@@ -24,6 +36,7 @@ TS_ALWAYS_INLINE void *ts_malloc_aligned(size_t alignment, size_t size) {
         errno = ENOMEM;
         return NULL;
     }
+    if (ts_is_captured()) return ts_malloc_captured(alignment, size, false, TS_CALLED_FROM());
     void *p = slab_aligned_epoch(ts_target_allocator(&ts_process), alignment, size, ts_target_epoch(&ts_process));
     return TS_LIKELY(p != NULL) ? p : ts_process_alloc_rest(alignment, size, false);
 }

@@ -1,4 +1,5 @@
-/* The functions by which glibc's malloc is looked at and adjusted. Their figures are those of the process's allocator. */
+/* The functions by which glibc's malloc is looked at and adjusted. Their figures are those of the process's
+   allocator. */
 #define _GNU_SOURCE
 #include "malloc/entry.h"
 
@@ -25,7 +26,8 @@ int malloc_trim(size_t padding) {
     return allocator && slab_trim(allocator) > 0;
 }
 
-/* glibc's parameters (malloc.h) are accepted: 1. None of them has a meaning here; options are the library's own (tslab.h). */
+/* glibc's parameters (malloc.h) are accepted: 1. None of them has a meaning here; options are the library's own
+   (tslab.h). */
 TS_EXPORT int mallopt(int parameter, int value);
 int mallopt(int parameter, int value) {
     (void)value;
@@ -121,7 +123,8 @@ int malloc_info(int options, FILE *stream) {
     return 0;
 }
 
-/* ---- the library's own -------------------------------------------------------------------------------------------- */
+/* ---- the library's own --------------------------------------------------------------------------------------------
+   */
 
 bool slab_malloc_active(void) {
     /* Asked of libc: it allocates by the malloc that the process has. */

@@ -2,6 +2,7 @@
 
 #include "api/private.h"
 #include "base/line.h"
+#include "malloc/capture.h"
 #include "malloc/libc_heap.h"
 #include "malloc/spare.h"
 
@@ -19,7 +20,8 @@ _Atomic bool ts_process_checks;
 
 /* ---- start ------------------------------------------------------------------------------------------------- */
 
-/* Whoever comes meanwhile, this thread included, takes from the spare: the making allocates nothing that has to stay. */
+/* Whoever comes meanwhile, this thread included, takes from the spare: the making allocates nothing that has to stay.
+   */
 static _Atomic uint32_t making;
 
 static bool is_refusal_dealt_with(void *p);
@@ -68,7 +70,9 @@ bool ts_process_start(void) {
 
 /* At load, as the first call may come from a thread, or never. */
 TS_AT_LOAD static void start_at_load(void) {
-    if (ts_process_start()) ts_private_start_page();
+    if (!ts_process_start()) return;
+    ts_capture_start();
+    ts_private_start_page();
 }
 
 /* ---- allocations that the first try has not given ---------------------------------------------------------------- */
@@ -82,7 +86,8 @@ static void *alloc(SlabAllocator *allocator, size_t alignment, size_t size, bool
     return zero ? slab_calloc_epoch(allocator, 1, size, epoch) : slab_malloc_epoch(allocator, size, epoch);
 }
 
-/* The program has closed or destroyed the epoch: there is another from now on. Two threads may both open one; both serve. */
+/* The program has closed or destroyed the epoch: there is another from now on. Two threads may both open one; both
+   serve. */
 TS_COLD static void *alloc_anew(SlabAllocator *allocator, size_t alignment, size_t size, bool zero) {
     return open_epoch(allocator) ? alloc(allocator, alignment, size, zero) : NULL;
 }
@@ -108,7 +113,8 @@ TS_COLD void *ts_process_alloc_rest(size_t alignment, size_t size, bool zero) {
     return zero ? memset(p, 0, size) : p;
 }
 
-/* ---- pointers that are not the process's -------------------------------------------------------------------------- */
+/* ---- pointers that are not the process's --------------------------------------------------------------------------
+   */
 
 /* Asked of every pointer that is no live object of the process's allocator. */
 static bool is_refusal_dealt_with(void *p) {
@@ -146,7 +152,8 @@ size_t ts_process_usable(const void *p) {
 
 /* To where malloc would put it. */
 static void *move(void *p, size_t size, size_t bytes) {
-    void *q = ts_process_alloc_rest(16, size, false);
+    void *q = ts_is_captured() ? ts_capture_alloc(16, size, false, NULL) : NULL;
+    if (!q) q = ts_process_alloc_rest(16, size, false);
     if (!q) return NULL;
     memcpy(q, p, size < bytes ? size : bytes);
     if (!ts_spare_free(p)) {
@@ -177,8 +184,8 @@ TS_COLD void *ts_process_realloc_rest(void *p, size_t size) {
         errno = EINVAL;
         return NULL;
     }
-    /* A live object that cannot be resized where it is: its epoch takes none any more, this thread takes none, or it is no
-       object of the core. */
+    /* A live object that cannot be resized where it is: its epoch takes none any more, this thread takes none, or it
+       is no object of the core. */
     if (owner && errno != ESTALE && ts_private_has_heap()) {
         errno = ENOMEM;
         return NULL;
@@ -197,7 +204,8 @@ TS_COLD void ts_process_check_size(const char *call, const void *p, size_t align
         ts_private_tell(mine, call, p, "freed with an alignment that the object has not");
 }
 
-/* ---- the library's own functions ---------------------------------------------------------------------------------- */
+/* ---- the library's own functions ----------------------------------------------------------------------------------
+   */
 
 SlabAllocator *slab_malloc_allocator(void) {
     if (ts_process_start()) return ts_target_allocator(&ts_process);

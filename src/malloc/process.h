@@ -25,7 +25,8 @@ typedef struct ts_target {
 } ts_target;
 
 extern TS_HIDDEN ts_target ts_process;
-/* A mode of misuse is on: sizes that the program gives with a free are looked at. Constant once there is an allocator. */
+/* A mode of misuse is on: sizes that the program gives with a free are looked at. Constant once there is an
+   allocator. */
 extern TS_HIDDEN _Atomic bool ts_process_checks;
 
 /* acquire: partner of the release in process.c; the epoch is there before the allocator */

@@ -1,7 +1,7 @@
 /*
- * The core calls no malloc: it could not be the process's malloc else. Here malloc is this program's own, which ends the program
- * while a call of the core is under way. Not counted is what is documented: keeping the library loaded, at the first call, and the
- * preparation of call stacks.
+ * The core calls no malloc: it could not be the process's malloc else. Here malloc is this program's own, which ends
+ * the program while a call of the core is under way. Not counted is what is documented: keeping the library loaded,
+ * at the first call, and the preparation of call stacks.
  */
 #define _GNU_SOURCE
 #include "malloc_test.h"
@@ -9,6 +9,7 @@
 #include <tslab/stats.h>
 #include <tslab/tslab.h>
 
+#include <errno.h>
 #include <pthread.h>
 #include <string.h>
 #include <unistd.h>
@@ -99,5 +100,8 @@ int main(void) {
     slab_allocator_free(a);
     inside--;
     slab_allocator_free(warm);
+    /* This malloc is not the library's: nothing can be captured. */
+    errno = 0;
+    CHECK(!epoch_domain_create_ex(NULL, NULL, EPOCH_DOMAIN_CAPTURE) && errno == ENOTSUP);
     return 0;
 }

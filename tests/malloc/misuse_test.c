@@ -1,7 +1,7 @@
 /*
- * Frees and resizes of what is no live object, by a program that knows nothing of the library. Without a mode: counted,
- * otherwise nothing happens. Reported: one line that says what is wrong. In abort mode: stopped there. Arguments: none, or the name of
- * a crime, which is then committed.
+ * Frees and resizes of what is no live object, by a program that knows nothing of the library. Without a mode:
+ * counted, otherwise nothing happens. Reported: one line that says what is wrong. In abort mode: stopped there.
+ * Arguments: none, or the name of a crime, which is then committed.
  */
 #define _GNU_SOURCE
 #include "malloc_test.h"

@@ -1,5 +1,5 @@
-/* A library that is loaded in unusual ways: it allocates, frees, and runs threads, by whatever malloc it finds. As an audit library it
-   allocates at each event. */
+/* A library that is loaded in unusual ways: it allocates, frees, and runs threads, by whatever malloc it finds. As an
+   audit library it allocates at each event. */
 #define _GNU_SOURCE
 #include <link.h>
 #include <pthread.h>
@@ -24,6 +24,7 @@ static void *work(void *arg) {
         of_thread = malloc(100);
     }
     free(of_thread);
+    of_thread = NULL;
     return arg;
 }
 

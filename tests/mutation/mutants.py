@@ -4362,4 +4362,37 @@ MUTANTS = [
         "new": "    if (!(born & NOTE_THERE)) return;\n",
         "tests": ["unit.heap.origin"],
     },
+    # ---- capture ----------------------------------------------------------------------------------------------
+    {
+        "name": "capture-of-the-entry-before",
+        "protocol": "domain.h: captures",
+        "file": "src/core/epoch/domain.c",
+        "old": "    ts_keep_relaxed(&d->captures, false);\n",
+        "new": "",
+        "tests": ["unit.epoch.capture"],
+    },
+    {
+        "name": "capture-of-the-scope-before",
+        "protocol": "domain.h: captures",
+        "file": "src/core/epoch/domain.c",
+        "old": "    ts_keep(&scope->captures, false);\n",
+        "new": "",
+        "tests": ["unit.epoch.capture"],
+    },
+    {
+        "name": "capture-not-told-on-leaving",
+        "protocol": "domain.h: ts_capture",
+        "file": "src/core/epoch/domain.c",
+        "old": "    if (TS_UNLIKELY(scope->captures)) follow_capture();\n",
+        "new": "",
+        "tests": ["unit.epoch.capture"],
+    },
+    {
+        "name": "capture-entered-by-the-fast-path",
+        "protocol": "domain.h: captures",
+        "file": "src/core/epoch/domain.c",
+        "old": "    ts_store_relaxed(&d->block, NULL);\n    ts_store_relaxed(&d->captures, true);\n",
+        "new": "    ts_store_relaxed(&d->captures, true);\n",
+        "tests": ["unit.epoch.capture"],
+    },
 ]

@@ -46,8 +46,8 @@ class Run(unittest.TestCase):
 
     def test_options_are_variables(self):
         answer = tslab("run", "--retain", "8M", "--budget=1G", "--poison", "--abort", "--stacks", "64K", "--", "sh", "-c",
-                       'echo "$TSLAB_RETAIN $TSLAB_BUDGET $TSLAB_POISON $TSLAB_ON_MISUSE $TSLAB_SAMPLE_STACKS $TSLAB_SHM"')
-        self.assertEqual((answer.stdout, answer.stderr), ("8M 1G 1 abort 64K 1\n", ""))
+                       'echo "$TSLAB_RETAIN $TSLAB_BUDGET $TSLAB_POISON $TSLAB_ON_MISUSE $TSLAB_SAMPLE_STACKS $TSLAB_SHM $TSLAB_BACKGROUND"')
+        self.assertEqual((answer.stdout, answer.stderr), ("8M 1G 1 abort 64K 1 1\n", ""))
 
     def test_wrong_usage(self):
         for arguments in (["run"], ["run", "--nonsense", "true"], ["run", "--retain"], ["run", "--poison=1", "true"]):

@@ -1,6 +1,7 @@
 /*
- * tslab run [OPTIONS] PROGRAM [ARGUMENTS]: replaces itself by the program, with libtslab-malloc preloaded and the options as variables of
- * the environment. The libraries are those beside this tool, installed or in the tree it was built in; else the loader looks for them.
+ * tslab run [OPTIONS] PROGRAM [ARGUMENTS]: replaces itself by the program, with libtslab-malloc preloaded and the
+ * options as variables of the environment. The libraries are those beside this tool, installed or in the tree it was
+ * built in; else the loader looks for them.
  */
 #include "tslab/run.h"
 
@@ -164,7 +165,9 @@ int ts_run(int argc, char **argv) {
         if (!preload(library)) return fail(EXIT_CANNOT, "%s", strerror(errno));
     }
     find_library("libtslab-malloc.so", library);
-    if (!preload(library) || setenv("TSLAB_SHM", "1", 0) != 0) return fail(EXIT_CANNOT, "%s", strerror(errno));
+    /* The page has a thread anyway; memory then goes back while the program rests, too. */
+    if (!preload(library) || setenv("TSLAB_SHM", "1", 0) != 0 || setenv("TSLAB_BACKGROUND", "1", 0) != 0)
+        return fail(EXIT_CANNOT, "%s", strerror(errno));
     if (is_static_program(argv[i])) (void)fail(0, "%s is linked statically and keeps its own malloc", argv[i]);
     execvp(argv[i], argv + i);
     return fail(errno == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT, "%s: %s", argv[i], strerror(errno));

@@ -19,6 +19,15 @@ void ts_private_ask_before_refusal(SlabAllocator *allocator, bool (*refused)(voi
     ts_store_release(&ts_refusals.token, ts_token(allocator)); /* partner: rejected (objects.c) */
 }
 
+static void (*capture_changed)(SlabAllocator *, EpochId); /* constant once ts_capture is set */
+
+static void tell_of_capture(uintptr_t token, EpochId epoch) { capture_changed(ts_public(token), epoch); }
+
+void ts_private_capture(void (*changed)(SlabAllocator *allocator, EpochId epoch)) {
+    capture_changed = changed;
+    ts_store_release(&ts_capture, tell_of_capture); /* partners: ts_domain_open, follow_capture */
+}
+
 SlabAllocator *ts_private_owner(const void *p) { return ts_public(ts_object_owner(p)); }
 
 void *ts_private_realloc(SlabAllocator *allocator, void *p, size_t size) {

@@ -1,7 +1,7 @@
 /*
- * What the project's own libraries need of the core beyond its public interface. libtslab.so exports it under the version
- * node TSLAB_PRIVATE. Nothing of it is promised to anybody else, or from one build to the next: a library that uses it
- * compares ts_private_build with its own TSLAB_BUILD first.
+ * What the project's own libraries need of the core beyond its public interface. libtslab.so exports it under the
+ * version node TSLAB_PRIVATE. Nothing of it is promised to anybody else, or from one build to the next: a library
+ * that uses it compares ts_private_build with its own TSLAB_BUILD first.
  */
 #ifndef TS_API_PRIVATE_H
 #define TS_API_PRIVATE_H
@@ -25,10 +25,14 @@ TS_PRIVATE bool ts_private_start(void);
 /* The page of statistics, if TSLAB_SHM asks for it. May allocate by malloc. */
 TS_PRIVATE void ts_private_start_page(void);
 
-/* One allocator of the process has an owner that is asked before slab_free refuses a pointer of it: `refused` says whether it
-   has dealt with it. To be set once, before the allocator is used. */
+/* One allocator of the process has an owner that is asked before slab_free refuses a pointer of it: `refused` says
+   whether it has dealt with it. To be set once, before the allocator is used. */
 TS_PRIVATE void ts_private_ask_before_refusal(SlabAllocator *allocator, bool (*refused)(void *p));
-/* The allocator in whose memory p lies, at the start of an object or not; NULL: none. A hint while other threads free it. */
+/* Who is told of where the calling thread's malloc is to allocate while it is inside a domain that captures
+   (allocator NULL: in none); from now on there can be such domains. To be set once. */
+TS_PRIVATE void ts_private_capture(void (*changed)(SlabAllocator *allocator, EpochId epoch));
+/* The allocator in whose memory p lies, at the start of an object or not; NULL: none. A hint while other threads free
+   it. */
 TS_PRIVATE SlabAllocator *ts_private_owner(const void *p);
 /* As slab_realloc of a pointer that is not NULL, but one that is no live object is not counted as misuse. */
 TS_PRIVATE void *ts_private_realloc(SlabAllocator *allocator, void *p, size_t size);

@@ -10,6 +10,7 @@
 #include <string.h>
 
 ts_table ts_domains;
+_Atomic(ts_capture_fn *) ts_capture;
 
 void ts_domain_init(void) {
     ts_table_init(&ts_domains, TS_TABLE_DOMAIN, TS_DOMAIN_STRIDE, 8 * sizeof(void *));
@@ -28,6 +29,7 @@ TS_ALWAYS_INLINE uint64_t begin_domain(ts_domain *d, ts_allocator *allocator, ui
     ts_keep_relaxed(&d->shared, shared);
     ts_keep_relaxed(&d->ends_epoch, (uint8_t)ends_epoch);
     ts_keep_relaxed(&d->busy, 0);
+    ts_keep_relaxed(&d->captures, false);
     ts_keep_relaxed(&d->cleanups, NULL);
     ts_keep_relaxed(&d->block, block);
     ts_table_publish(d, id);
@@ -55,12 +57,29 @@ uint64_t ts_domain_create(ts_allocator *allocator, uintptr_t token, EpochId epoc
     return TS_LIKELY(ts_load_relaxed(&allocator->entry.id) == token) ? id : begun_too_late(d, id);
 }
 
+/* Nobody else has the id. Who enters it takes the slow path, which looks at the mark. */
+TS_COLD static void mark_capture(uint64_t id) {
+    ts_domain *d = ts_domain_find(id);
+    if (!d) return;
+    ts_store_relaxed(&d->block, NULL);
+    ts_store_relaxed(&d->captures, true);
+}
+
+#define KINDS (EPOCH_CHURN | EPOCH_SCOPE)
+#define FLAGS (KINDS | EPOCH_DOMAIN_SHARED | EPOCH_DOMAIN_DRAIN | EPOCH_DOMAIN_CAPTURE)
+
 uint64_t ts_domain_open(ts_allocator *allocator, uintptr_t token, const char *label, unsigned flags) {
-    unsigned kind = flags & (EPOCH_CHURN | EPOCH_SCOPE);
-    if (flags & ~(EPOCH_CHURN | EPOCH_SCOPE | EPOCH_DOMAIN_SHARED | EPOCH_DOMAIN_DRAIN)) {
+    unsigned kind = flags & KINDS;
+    bool captures = (flags & EPOCH_DOMAIN_CAPTURE) != 0;
+    if (flags & ~FLAGS) {
         errno = EINVAL;
         return 0;
     }
+    if (captures && !ts_load_acquire(&ts_capture)) {
+        errno = ENOTSUP;
+        return 0;
+    }
+    if (captures && kind == 0) kind = EPOCH_CHURN;
     bool shared = (flags & EPOCH_DOMAIN_SHARED) != 0;
     /* Who creates a domain for itself allocates in it. */
     EpochId epoch =
@@ -73,6 +92,7 @@ uint64_t ts_domain_open(ts_allocator *allocator, uintptr_t token, const char *la
         ts_epoch_destroy(allocator, epoch);
         errno = error;
     }
+    if (TS_UNLIKELY(captures) && id) mark_capture(id);
     return id;
 }
 
@@ -156,7 +176,15 @@ TS_ALWAYS_INLINE void push(ts_domain_scope *scope, uint64_t id, EpochId epoch, u
     scope->epoch = epoch;
     ts_keep(&scope->allocator, token);
     ts_keep(&scope->block, block);
+    ts_keep(&scope->captures, false);
     ts_thread.domain = scope;
+}
+
+/* After a domain that captures was entered or left. */
+TS_COLD static void follow_capture(void) {
+    const ts_domain_scope *scope = ts_thread.domain;
+    while (scope && !scope->captures) scope = scope->outer;
+    ts_load_acquire(&ts_capture)(scope ? scope->allocator : 0, scope ? scope->epoch : EPOCH_NONE);
 }
 
 /*
@@ -244,6 +272,10 @@ TS_NOINLINE static bool enter_slowly(uint64_t id) {
         return ts_domain_fail(ts_domain_is_still(d, id) ? ESTALE : EINVAL);
     }
     push(scope, id, epoch, token, block);
+    if (TS_UNLIKELY(ts_load_relaxed(&d->captures))) {
+        scope->captures = true;
+        follow_capture();
+    }
     if (here && !ts_domain_is_timed(heap))
         ts_set_scope(&ts_thread, block);
     else
@@ -281,6 +313,7 @@ bool ts_domain_enter(uint64_t id) {
 static void leave(ts_heap *heap, ts_domain_scope **at) {
     ts_domain_scope *scope = *at;
     *at = scope->outer;
+    if (TS_UNLIKELY(scope->captures)) follow_capture();
     ts_domain_count_out(ts_table_of_strided(&ts_domains, scope->domain, TS_DOMAIN_STRIDE));
     if (!heap->spare_scope)
         heap->spare_scope = scope;

@@ -36,6 +36,7 @@ typedef struct ts_domain {
     uint32_t left_behind;         /* owner only: its use has ended while he was inside */
     _Atomic(struct ts_kin *) kin; /* parent and children, if it ever had any; NULL in an entry that is free; see tree.h */
     uint64_t owner_before;        /* guarded by busy, while that is MARKED */
+    _Atomic bool captures;        /* EPOCH_DOMAIN_CAPTURE; constant during a use once its maker has the id */
 } ts_domain;
 _Static_assert(sizeof(ts_domain) <= TS_DOMAIN_STRIDE, "one table entry");
 
@@ -46,7 +47,13 @@ typedef struct ts_domain_scope {
     EpochId epoch;
     uintptr_t allocator;
     ts_scope_block *block; /* the domain's; a hint */
+    bool captures;         /* the domain's */
 } ts_domain_scope;
+
+/* The process's malloc, if there is one: told of where the calling thread's is to allocate, whenever that changes. token 0: in no
+   domain that captures. Set once. */
+typedef void ts_capture_fn(uintptr_t token, EpochId epoch);
+extern TS_HIDDEN _Atomic(ts_capture_fn *) ts_capture;
 
 /* The owner of a domain that is handed over, until a thread takes it: by a word that no other use of the entry has, so that who comes too
    late takes none but that domain. No thread's serial. */

@@ -1,0 +1,95 @@
+#define _GNU_SOURCE
+#include "malloc/capture.h"
+
+#include "api/private.h"
+
+#include <errno.h>
+#include <string.h>
+
+#if defined(__linux__)
+#include <elf.h>
+#include <link.h>
+#include <sys/auxv.h>
+#endif
+
+_Thread_local const ts_target *ts_target_now = &ts_process;
+static _Thread_local ts_target own; /* of the innermost domain that captures */
+static _Thread_local unsigned suspended;
+
+/* ---- the loader -------------------------------------------------------------------------------------------------- */
+
+static _Atomic uintptr_t loader_start, loader_bytes; /* 0: it is not known, or there is none */
+
+#if defined(__linux__)
+static int find_loader(struct dl_phdr_info *info, size_t bytes, void *base) {
+    (void)bytes;
+    if (info->dlpi_addr != (uintptr_t)base) return 0;
+    uintptr_t end = 0;
+    for (unsigned i = 0; i < info->dlpi_phnum; i++) {
+        uintptr_t to = info->dlpi_phdr[i].p_vaddr + info->dlpi_phdr[i].p_memsz;
+        if (info->dlpi_phdr[i].p_type == PT_LOAD && to > end) end = to;
+    }
+    ts_store_relaxed(&loader_start, info->dlpi_addr);
+    ts_store_relaxed(&loader_bytes, end);
+    return 1;
+}
+#endif
+
+static bool is_loader(const void *caller) {
+    return (uintptr_t)caller - ts_load_relaxed(&loader_start) < ts_load_relaxed(&loader_bytes);
+}
+
+/* ---- where to -----------------------------------------------------------------------------------------------------
+   */
+
+static void follow(void) {
+    bool captured = suspended == 0 && ts_target_allocator(&own);
+    ts_target_now = captured ? &own : &ts_process;
+}
+
+static void changed(SlabAllocator *allocator, EpochId epoch) {
+    ts_store_relaxed(&own.epoch, epoch);
+    atomic_store_explicit(&own.allocator, allocator, memory_order_relaxed);
+    follow();
+}
+
+void ts_capture_suspend(void) {
+    suspended++;
+    follow();
+}
+
+void ts_capture_resume(void) {
+    suspended--;
+    follow();
+}
+
+void ts_capture_start(void) {
+#if defined(__linux__)
+    uintptr_t base = (uintptr_t)getauxval(AT_BASE);
+    if (base) (void)dl_iterate_phdr(find_loader, (void *)base);
+#endif
+    ts_private_capture(changed);
+}
+
+void *ts_capture_alloc(size_t alignment, size_t size, bool zero, const void *caller) {
+    const ts_target *target = ts_target_now;
+    SlabAllocator *allocator = ts_target_allocator(target);
+    EpochId epoch = ts_target_epoch(target);
+    int before = errno;
+    errno = 0;
+    if (is_loader(caller)) return NULL;
+    void *p;
+    if (alignment > 16) {
+        p = slab_aligned_epoch(allocator, alignment, size, epoch);
+        if (p && zero) memset(p, 0, size);
+    } else {
+        p = zero ? slab_calloc_epoch(allocator, 1, size, epoch) : slab_malloc_epoch(allocator, size, epoch);
+    }
+    if (p) {
+        errno = before;
+        return p;
+    }
+    /* A domain that has ended, or a thread that takes nothing any more. */
+    if (errno != ENOMEM || !ts_private_has_heap()) errno = 0;
+    return NULL;
+}

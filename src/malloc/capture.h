@@ -1,0 +1,29 @@
+/*
+ * Where the calling thread's malloc allocates: the process's target, or that of the innermost domain with
+ * EPOCH_DOMAIN_CAPTURE that the thread is inside of. The core tells of every change.
+ *
+ * What the loader allocates goes to the process all the same: link maps and threads' blocks are not a domain's. It is
+ * told by its caller's address; and while a dlopen is under way, which runs constructors, nothing is captured.
+ */
+#ifndef TS_MALLOC_CAPTURE_H
+#define TS_MALLOC_CAPTURE_H
+
+#include "malloc/process.h"
+
+/* &ts_process, or the thread's own target. Written by the thread itself. */
+extern TS_HIDDEN _Thread_local const ts_target *ts_target_now;
+
+TS_ALWAYS_INLINE bool ts_is_captured(void) { return TS_UNLIKELY(ts_target_now != &ts_process); }
+
+/* In the domain, if it takes the object and the caller is not the loader; NULL with errno 0: the process's target has
+   to. NULL with another errno: that is the answer. alignment: a power of two. */
+void *ts_capture_alloc(size_t alignment, size_t size, bool zero, const void *caller);
+
+/* Between the two this thread's calls are not captured. Nests. */
+void ts_capture_suspend(void);
+void ts_capture_resume(void);
+
+/* Once, before there is a domain that captures. */
+void ts_capture_start(void);
+
+#endif
