@@ -359,6 +359,16 @@ TSLAB_API bool epoch_domain_move(EpochDomain *child, EpochDomain *parent);
    gets ESTALE or EINVAL. Calls of other threads that use objects of it must be over, as for epoch_destroy. Cost: as
    destroying it, and a barrier for all threads (epoch_close). */
 TSLAB_API bool epoch_domain_end(EpochDomain *domain);
+/* A limit on the memory that the domain and its children hold: slabs and large objects, in whole units of 16 KiB, as they
+   are taken and given back. Beyond it allocations are NULL with ENOMEM, and a line says which limit it was, once a
+   second at most. 0: none. Below what is held now it holds for growth. What drains (EPOCH_DOMAIN_DRAIN) is out of it.
+   Any thread. false: EINVAL not a domain, ENOMEM. The first limit, or child, of an epoch makes a record of 64 bytes;
+   without one, nothing is counted. */
+TSLAB_API bool epoch_domain_set_limit(EpochDomain *domain, size_t bytes);
+/* The same of an epoch. */
+TSLAB_API bool epoch_set_limit(SlabAllocator *allocator, EpochId epoch, size_t bytes);
+/* Bytes that count against the limit, whether or not there is one: children included. 0: not a domain. Any thread. */
+TSLAB_API size_t epoch_domain_held(EpochDomain *domain);
 /* Makes it the innermost domain of this thread; nests to any depth, the same domain as often as wanted (destroying one
    looks at all that this thread is inside of: 3 to 4 ns each). false: EPERM another thread's domain, EINVAL not a
    domain, ESTALE its epoch is closed, ENOMEM. With ESTALE and ENOMEM a domain that was handed over is this thread's

@@ -2,6 +2,7 @@
 /* Modelled in tests/model: record, orders. */
 #include "api/runtime.h"
 
+#include "epoch/limit.h"
 #include "epoch/stacks.h"
 #include "epoch/tree.h"
 #include "heap/maintain.h"
@@ -131,6 +132,26 @@ EpochDomain *epoch_domain_parent(const EpochDomain *domain) { return domain_publ
 
 bool epoch_domain_move(EpochDomain *child, EpochDomain *parent) {
     return ts_domain_move(domain_id(child), domain_id(parent));
+}
+
+bool epoch_set_limit(SlabAllocator *allocator, EpochId epoch, size_t bytes) {
+    ts_allocator *a = find(allocator);
+    return a && ts_limit_set(a, epoch, bytes);
+}
+
+bool epoch_domain_set_limit(EpochDomain *domain, size_t bytes) {
+    uintptr_t token;
+    EpochId epoch;
+    if (ts_domain_read(domain_id(domain), &token, &epoch)) return epoch_set_limit(ts_public(token), epoch, bytes);
+    errno = EINVAL;
+    return false;
+}
+
+size_t epoch_domain_held(EpochDomain *domain) {
+    uintptr_t token;
+    EpochId epoch;
+    ts_allocator *a = ts_domain_read(domain_id(domain), &token, &epoch) ? ts_allocator_find(token) : NULL;
+    return a ? ts_limit_held(a, epoch) : 0;
 }
 
 bool epoch_domain_end(EpochDomain *domain) { return ts_domain_end(domain_id(domain)); }

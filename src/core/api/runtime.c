@@ -62,9 +62,11 @@ static void fork_prepare(void) {
     ts_lock_acquire_for_fork(&ts_domains.lock);
     ts_lines_fork_prepare();
     ts_pool_fork_prepare();
+    ts_account_fork_prepare();
 }
 
 static void release_before_heaps(void) {
+    ts_account_fork_done();
     ts_pool_fork_done();
     ts_lines_fork_done();
     ts_lock_release_for_fork(&ts_domains.lock);
@@ -183,6 +185,7 @@ static bool start_locked(void) {
     }
     if (!tables_made) {
         if (!ts_heap_init()) return false;
+        ts_account_init();
         ts_epoch_init();
         ts_domain_init();
         ts_leaks_start(ts_domain_show_cleanups);

@@ -2,6 +2,7 @@
 /* Modelled in tests/model: orders. */
 #include "base/bits.h"
 #include "epoch/epoch.h"
+#include "epoch/limit.h"
 #include "epoch/misuse.h"
 #include "epoch/sample.h"
 #include "epoch/stacks.h"
@@ -44,6 +45,33 @@ static void note(const ts_allocator *allocator, void *p, uint32_t kind, ts_taken
     uint64_t entry;
     if (ts_locate(p, &unit, &entry)) t->word = ts_load_relaxed(ts_unit_word(unit)) & ~TS_UNIT_FOREIGN;
     if (TS_UNLIKELY(allocator->care)) care_for(allocator, p, kind, t);
+}
+
+/* ---- accounts --------------------------------------------------------------------------------------------- */
+
+/* The block's account, which stays while it is held; NULL: it has none, the usual case. */
+static ts_account *hold_account(ts_heap *heap, const ts_block *block) {
+    ts_heap_enter(heap);
+    ts_account *account = ts_block_account(block);
+    if (TS_UNLIKELY(account != NULL)) ts_account_ref(account);
+    ts_heap_leave(heap);
+    return account;
+}
+
+/* back: the unit that was taken of it was not used. */
+static void let_account_go(ts_account *account, bool back) {
+    if (TS_LIKELY(account == NULL)) return;
+    if (back) ts_account_give(account, 1);
+    ts_account_unref(account);
+}
+
+/* After a unit was added to the block, inside its heap: it has got another account since `account` was asked for, which counts the
+   unit now, limit or not. */
+static bool another_account(const ts_block *block, const ts_account *account) {
+    ts_account *now = ts_block_account(block);
+    if (TS_LIKELY(now == account)) return false;
+    ts_account_add(now, 1);
+    return true;
 }
 
 /* ---- churn ---------------------------------------------------------------------------------------- */
@@ -105,7 +133,7 @@ static void *churn_try(ts_heap *heap, ts_churn_block *block, unsigned cls, Epoch
     if (ts_bin_claim(block, cls) && (p = pop(block, cls)) != NULL) return p;
     ts_count(&share->count[cls].slow_path_hits, 1);
     /* While other threads' blocks may have free slots, those come first (the caller's next step). */
-    if (ts_load_relaxed(&ts_heaps_abandoned) != 0) return NULL;
+    if (ts_load_relaxed(&ts_heaps_abandoned) != 0 || block->account) return NULL; /* of an account: the caller's, too */
     uint32_t unit = ts_share_take(share, ts_class_part(cls));
     if (!unit) return NULL;
     if (!ts_slab_reset_churn(unit, cls)) {
@@ -148,14 +176,21 @@ static void *churn_alloc(ts_heap *heap, ts_churn_block *block, unsigned cls, Epo
         }
         bool fresh;
         ts_share *share = block->b.share;
+        ts_account *account = hold_account(heap, &block->b);
+        if (TS_UNLIKELY(account != NULL) && !ts_limit_take(account, 1)) {
+            ts_account_unref(account);
+            return NULL;
+        }
         uint32_t unit = ts_slab_acquire_churn(heap, share, cls, &fresh);
+        if (!unit) let_account_go(account, true);
         if (!unit) { /* the looking for memory has taken in what others freed, or the next try does */
             no_memory = true;
             continue;
         }
         ts_heap_enter(heap);
         /* Closed while the slab was got: the block may even be in another use. */
-        if (ts_load_relaxed(&block->b.open_id) == id) {
+        bool added = ts_load_relaxed(&block->b.open_id) == id;
+        if (added) {
             ts_bin_add(block, cls, unit);
             ts_count_release(&share->count[cls].new_slab_count,
                              1); /* after the bin's own count: snapshot.c, `rising` */
@@ -163,7 +198,9 @@ static void *churn_alloc(ts_heap *heap, ts_churn_block *block, unsigned cls, Epo
         } else {
             ts_share_keep(share, unit);
         }
+        added = added && !another_account(&block->b, account);
         ts_heap_leave(heap);
+        let_account_go(account, !added);
     }
 }
 
@@ -215,6 +252,11 @@ static void *scope_alloc(ts_heap *heap, ts_scope_block *block, size_t bytes, siz
             return NULL;
         }
         bool fresh;
+        ts_account *account = hold_account(heap, &block->b);
+        if (TS_UNLIKELY(account != NULL) && !ts_limit_take(account, 1)) {
+            ts_account_unref(account);
+            return NULL;
+        }
         uint32_t unit = ts_slab_acquire_scope(heap, share, &fresh);
         no_memory = unit == 0;
         ts_heap_enter(heap);
@@ -223,9 +265,11 @@ static void *scope_alloc(ts_heap *heap, ts_scope_block *block, size_t bytes, siz
             ts_scope_retire_current(block);
         if (!unit) {
             ts_heap_leave(heap);
+            let_account_go(account, true);
             continue;
         }
-        if (ts_load_relaxed(&block->b.open_id) == id) {
+        bool added = ts_load_relaxed(&block->b.open_id) == id;
+        if (added) {
             ts_scope_add(block, unit);
             /* after the block's own count: snapshot.c, `rising` */
             ts_count_release(&share->count[TS_COUNT_SCOPE].new_slab_count, 1);
@@ -233,7 +277,9 @@ static void *scope_alloc(ts_heap *heap, ts_scope_block *block, size_t bytes, siz
         } else {
             ts_share_keep(share, unit);
         }
+        added = added && !another_account(&block->b, account);
         ts_heap_leave(heap);
+        let_account_go(account, !added);
     }
 }
 

@@ -137,7 +137,9 @@ static inline bool ts_epoch_show(ts_epoch *epoch, ts_allocator *allocator, uintp
 TS_ALWAYS_INLINE ts_block *ts_epoch_only_block(const ts_heap *heap, const ts_epoch *epoch) {
     ts_block *block = ts_load_relaxed(&epoch->blocks);
     if (!block || !block->scope || ts_epoch_next_block(block) || ts_load_relaxed(&block->heap) != heap) return NULL;
-    if (epoch->pins != 0 || epoch->spans != 0 || epoch->dying || ts_heap_is_waited_for(heap)) return NULL;
+    if (epoch->pins != 0 || epoch->spans != 0 || epoch->dying || ts_load_relaxed(&epoch->account) ||
+        ts_heap_is_waited_for(heap))
+        return NULL;
     return block;
 }
 

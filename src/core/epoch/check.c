@@ -52,6 +52,7 @@ static bool visit_line(void *arg, ts_line_kind kind, const void *record) {
         [TS_LINES_MAGAZINE] = TS_MAGAZINE_BYTES,
         [TS_LINES_CLEANUP] = sizeof(ts_domain_scope),
         [TS_LINES_KIN] = sizeof(ts_kin),
+        [TS_LINES_ACCOUNT] = sizeof(ts_account),
     };
     return ts_check_claim_lines(arg, record, bytes[kind], "a free record");
 }

@@ -1,6 +1,7 @@
 /* The ends of domains: cleanups, destroy, reset, and what is left of them when their allocator ends. */
 /* Modelled in tests/model: epoch, bias, orders. */
 #include "epoch/domain_parts.h"
+#include "epoch/limit.h"
 #include "epoch/tree.h"
 
 #include "base/line.h"
@@ -226,6 +227,8 @@ void ts_domain_finish(ts_domain *d, uint64_t id) {
         run_cleanups(d);
         ts_domain_leave_all(ts_thread.heap, id);
     } while (!end_if_clean(d));
+    /* What lives on is out of the tree. (An epoch that is wrapped may be in it by another domain, and has no limit then.) */
+    if (ends != TS_EPOCH_ENDS) ts_limit_leave(allocator, epoch);
     if (ends == TS_EPOCH_ENDS) ts_epoch_destroy(allocator, epoch);
     if (ends == TS_EPOCH_DRAINS) (void)ts_epoch_close(allocator, epoch);
 }

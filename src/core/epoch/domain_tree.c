@@ -1,10 +1,17 @@
 /* Domains with parents and children: made, moved, and ended as a tree, also by another thread than theirs. */
 /* Modelled in tests/model: end. */
 #include "epoch/domain_parts.h"
+#include "epoch/limit.h"
 #include "epoch/tree.h"
 #include "heap/bias.h"
 
 #include <errno.h>
+
+static EpochId epoch_of(uint64_t id) {
+    uintptr_t token;
+    EpochId epoch;
+    return ts_domain_read(id, &token, &epoch) ? epoch : EPOCH_NONE;
+}
 
 uint64_t ts_domain_next_event(void) { return ++ts_thread.events; }
 
@@ -28,7 +35,9 @@ uint64_t ts_domain_create_child(uint64_t parent, const char *label, unsigned fla
     }
     uint64_t id = ts_domain_open(allocator, token, label, flags | (shared ? EPOCH_DOMAIN_SHARED : 0));
     if (!id) return 0;
-    int error = ts_tree_kin(id) && ts_tree_kin(parent) ? ts_tree_link(id, parent) : errno;
+    EpochId below = epoch_of(id);
+    int error = ts_tree_kin(id) && ts_tree_kin(parent) && ts_limit_link(allocator, below, above) ? ts_tree_link(id, parent)
+                                                                                              : errno;
     if (!error) return id;
     ts_domain_destroy(id);
     errno = error;
@@ -44,7 +53,13 @@ bool ts_domain_move(uint64_t child, uint64_t parent) {
         return ts_domain_fail(EINVAL);
     if (!parent && !ts_load_relaxed(&c->kin)) return true;
     if (!ts_tree_kin(child) || (parent && !ts_tree_kin(parent))) return false;
-    int error = ts_tree_link(child, parent);
+    /* What it holds is counted where it will be, before it is there: so nothing can fail in between. */
+    ts_allocator *allocator = ts_load_relaxed(&c->allocator);
+    EpochId epoch = ts_load_relaxed(&c->epoch), before = ts_tree_parent_epoch(child);
+    EpochId above = parent ? epoch_of(parent) : EPOCH_NONE;
+    int error = ts_tree_may_link(child, parent);
+    if (!error && !ts_limit_link(allocator, epoch, above)) error = errno;
+    if (!error && (error = ts_tree_link(child, parent)) != 0) (void)ts_limit_link(allocator, epoch, before);
     return error ? ts_domain_fail(error) : true;
 }
 

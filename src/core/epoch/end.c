@@ -71,9 +71,12 @@ static void take_apart(ts_epoch *epoch) {
     ts_block *blocks = ts_epoch_detach_blocks(epoch), *dying = epoch->dying;
     epoch->dying = NULL;
     epoch->clean = false;
+    ts_account *account = ts_load_relaxed(&epoch->account);
+    ts_store_relaxed(&epoch->account, NULL);
     ts_epoch_release(epoch);
     end_blocks(allocator, blocks);
     end_blocks(allocator, dying);
+    ts_account_unref(account);
     ts_heap_give_entry(&ts_epochs, TS_TABLE_EPOCH, epoch);
 }
 

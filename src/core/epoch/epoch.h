@@ -47,6 +47,7 @@
 #ifndef TS_EPOCH_EPOCH_H
 #define TS_EPOCH_EPOCH_H
 
+#include "heap/account.h"
 #include "heap/allocator.h"
 #include "heap/bias.h"
 
@@ -65,6 +66,7 @@ typedef struct ts_epoch {
     TS_ALIGNED(64) ts_block *dying; /* guarded by the lock: blocks of a reset or destroy that met a pin */
     uint32_t spans;                 /* first unit of the first span; guarded by the lock */
     uint32_t pins;                  /* guarded by the lock */
+    _Atomic(ts_account *) account;  /* guarded by the lock, read by anyone; NULL: none (heap/account.h) */
     _Atomic uint64_t span_allocated;
     _Atomic uint64_t label[SLAB_LABEL_BYTES / 8]; /* written under the lock, by way of label_turn (label.c) */
     _Atomic uint32_t bias; /* a heap's `biased`: its thread may have the epoch without the lock; 0: none. See above */

@@ -10,6 +10,7 @@
 #include "base/assert.h"
 #include "base/bits.h"
 #include "epoch/epoch.h"
+#include "epoch/limit.h"
 #include "epoch/misuse.h"
 #include "heap/care.h"
 #include "heap/foreign.h"
@@ -52,11 +53,22 @@ void *ts_span_alloc(ts_allocator *allocator, EpochId id, size_t size, size_t ali
         errno = EINVAL;
         return NULL;
     }
+    ts_account *account = ts_limit_hold(epoch, id);
+    if (TS_UNLIKELY(account != NULL) && !ts_limit_take(account, units)) {
+        ts_account_unref(account);
+        int error = errno;
+        if (!share) ts_allocator_unpin(allocator);
+        errno = error;
+        return NULL;
+    }
+    uint64_t taken = account ? units : 0;
     uint32_t unit = TS_UNLIKELY(allocator->settings.guard_spans)
                         ? ts_span_acquire_guarded(allocator, (uint32_t)units, (uint32_t)align_units, size, &fresh)
                         : ts_span_acquire(allocator, share, (uint32_t)units, (uint32_t)align_units, &fresh);
     if (!unit) {
         int error = errno;
+        ts_account_give(account, taken);
+        ts_account_unref(account);
         if (!share) ts_allocator_unpin(allocator);
         errno = error;
         return NULL;
@@ -71,6 +83,10 @@ void *ts_span_alloc(ts_allocator *allocator, EpochId id, size_t size, size_t ali
     epoch = ts_epoch_find_locked(allocator, id);
     bool open = epoch && ts_load_relaxed(&epoch->state) == EPOCH_ACTIVE;
     if (open) {
+        /* Guards count too; and whole, if it has got an account since. */
+        ts_account *now = ts_load_relaxed(&epoch->account);
+        ts_account_add(now, now == account ? units - taken : units);
+        if (now == account) taken = 0;
         slab->prev = 0;
         slab->next = epoch->spans;
         if (epoch->spans) ts_slab_at(epoch->spans)->prev = unit;
@@ -88,6 +104,8 @@ void *ts_span_alloc(ts_allocator *allocator, EpochId id, size_t size, size_t ali
         ts_store_release(ts_unit_word(unit), *word);
     }
     if (epoch) ts_epoch_release(epoch);
+    ts_account_give(account, taken);
+    ts_account_unref(account);
     if (!open) ts_span_release(allocator, NULL, unit, (uint32_t)units);
     if (!share) ts_allocator_unpin(allocator);
     if (open) return ts_unit_address(unit);
@@ -105,6 +123,7 @@ static void count_freed(ts_epoch *epoch, ts_allocator *allocator, const ts_slab 
     ts_add_owned(&epoch->span_freed, 1);
     ts_add_owned(&epoch->span_bytes_freed, slab->u.span.bytes);
     ts_add_owned(&epoch->span_units, (uint64_t)0 - slab->u.span.units);
+    ts_account_give(ts_load_relaxed(&epoch->account), slab->u.span.units);
     ts_fetch_add_relaxed(&allocator->span_freed, 1);
     ts_fetch_add_relaxed(&allocator->span_bytes_freed, slab->u.span.bytes);
     ts_fetch_sub_relaxed(&allocator->span_units, slab->u.span.units);
@@ -212,10 +231,13 @@ bool ts_span_grow(ts_allocator *allocator, uint32_t unit, uint64_t word, size_t 
     uint32_t before = slab->u.span.units, more = (uint32_t)(units - before);
     /* It has as many already if another thread let it grow since it was looked up. */
     bool grown = slab->u.span.guard == 0 && units > before && units <= ts_region.part[TS_NORMAL].units;
+    ts_account *account = ts_load_relaxed(&epoch->account);
+    if (TS_UNLIKELY(account != NULL)) ts_account_ref(account);
     /* Who frees the allocator ends this epoch before the record, and so comes after this. */
     ts_allocator_pin(allocator);
     ts_epoch_release(epoch);
-    bool fresh;
+    bool fresh, taken = grown && (!account || ts_limit_take(account, more));
+    grown = taken;
     if (grown && ts_span_acquire_behind(allocator, unit + before, more, &fresh)) {
         ts_care_begin(allocator, ts_unit_address(unit + before), (size_t)more * TS_UNIT_BYTES, false);
         epoch = ts_span_lock(allocator, unit, word);
@@ -224,6 +246,9 @@ bool ts_span_grow(ts_allocator *allocator, uint32_t unit, uint64_t word, size_t 
             slab->u.span.units = (uint32_t)units;
             slab->u.span.bytes = units * TS_UNIT_BYTES;
             count_grown(epoch, allocator, more, (uint64_t)more * TS_UNIT_BYTES);
+            ts_account *now = ts_load_relaxed(&epoch->account);
+            if (now != account) ts_account_add(now, more);
+            taken = taken && now != account;
             ts_epoch_release(epoch);
         } else {
             ts_span_give_behind(allocator, unit + before, more, fresh);
@@ -231,6 +256,8 @@ bool ts_span_grow(ts_allocator *allocator, uint32_t unit, uint64_t word, size_t 
     } else {
         grown = false;
     }
+    if (taken) ts_account_give(account, more);
+    ts_account_unref(account);
     ts_allocator_unpin(allocator);
     return grown;
 }

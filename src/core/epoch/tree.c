@@ -80,7 +80,7 @@ static bool is_busy(uint64_t id) {
 
 /* A domain gets busy with its epoch's lock alone: one that does so right now ends with the child it has then, which whoever ends it
    looks for under this lock until there is none. */
-int ts_tree_link(uint64_t child, uint64_t parent) {
+static int link(uint64_t child, uint64_t parent, bool now) {
     int error = 0;
     ts_lock_acquire(&ts_tree_lock);
     ts_kin *kin = kin_of(child), *above = parent ? kin_of(parent) : NULL;
@@ -88,13 +88,16 @@ int ts_tree_link(uint64_t child, uint64_t parent) {
         error = EINVAL;
     else if (is_busy(child) || (parent && is_busy(parent)))
         error = ESTALE;
-    if (!error) {
+    if (!error && now) {
         take_out(kin);
         if (above) put_in(kin, above);
     }
     ts_lock_release(&ts_tree_lock);
     return error;
 }
+
+int ts_tree_link(uint64_t child, uint64_t parent) { return link(child, parent, true); }
+int ts_tree_may_link(uint64_t child, uint64_t parent) { return link(child, parent, false); }
 
 uint64_t ts_tree_parent(uint64_t id) {
     const ts_domain *d = ts_domain_find(id);

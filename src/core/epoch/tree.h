@@ -32,6 +32,8 @@ void ts_tree_init(void);
 ts_kin *ts_tree_kin(uint64_t domain);
 /* Makes the first a child of the second. 0 or errno: EINVAL no such domains, a circle; ESTALE one is ending. parent 0: of none. */
 int ts_tree_link(uint64_t child, uint64_t parent);
+/* What it would answer. */
+int ts_tree_may_link(uint64_t child, uint64_t parent);
 /* 0: none, or no such domain. */
 uint64_t ts_tree_parent(uint64_t domain);
 uint64_t ts_tree_newest_child(uint64_t domain);

@@ -1,6 +1,7 @@
 /* Modelled in tests/model: foreign, orders. */
 #include "heap/bin.h"
 #include "base/assert.h"
+#include "heap/account.h"
 #include "base/bits.h"
 #include "base/probe.h"
 #include "heap/care.h"
@@ -189,6 +190,7 @@ static bool release_slab(ts_churn_block *block, ts_bin *bin, ts_slab *slab) {
         block->empty[ts_bin_class(block, bin)]--;
         ts_add_owned(&bin->slabs, (uint32_t)-1);
         ts_add_owned(&block->b.slabs, (uint32_t)-1);
+        ts_block_gives(&block->b, 1);
         slab->u.last_word = w;
         ts_share_keep(block->b.share, unit);
         ts_note_drained(&block->b);

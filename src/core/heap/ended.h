@@ -4,6 +4,7 @@
 #ifndef TS_HEAP_ENDED_H
 #define TS_HEAP_ENDED_H
 
+#include "heap/account.h"
 #include "heap/allocator.h"
 #include "heap/scope.h"
 
@@ -17,6 +18,7 @@ TS_ALWAYS_INLINE bool ts_era_is_used_up(uint64_t era) { return era >= TS_UNIT_ER
 
 /* The last of an end: the block is in no epoch, and one of the heap's free ones. */
 TS_ALWAYS_INLINE void ts_block_set_free(ts_heap *heap, ts_block *block, const bool scope) {
+    if (TS_UNLIKELY(ts_block_account(block) != NULL)) ts_block_set_account(block, NULL);
     ts_store_relaxed(&block->slabs, 0);
     ts_heap_unlink(block);
     ts_store_relaxed(&block->epoch, NULL);

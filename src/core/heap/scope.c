@@ -1,6 +1,7 @@
 /* Modelled in tests/model: foreign, orders. */
 #include "heap/scope.h"
 #include "base/assert.h"
+#include "heap/account.h"
 #include "base/bits.h"
 #include "heap/care.h"
 #include "heap/renew.h"
@@ -21,6 +22,7 @@ static bool release_slab(ts_scope_block *block, uint32_t unit) {
         else
             block->tail = slab->prev;
         ts_add_owned(&block->b.slabs, (uint32_t)-1);
+        ts_block_gives(&block->b, 1);
         slab->u.last_word = w;
         ts_share_keep(block->b.share, unit);
         ts_note_drained(&block->b);
@@ -71,7 +73,8 @@ void ts_scope_retire_current(ts_scope_block *block) {
 
 bool ts_scope_renew(ts_scope_block *block) {
     ts_share *share = block->b.share;
-    uint32_t unit = ts_share_take(share, TS_NORMAL), last = ts_load_relaxed(&block->current);
+    /* Of an account a unit is taken before it is got, by who holds no heap. */
+    uint32_t unit = block->b.account ? 0 : ts_share_take(share, TS_NORMAL), last = ts_load_relaxed(&block->current);
     if (!unit) return false;
     if (!ts_slab_reset_scope(unit)) {
         ts_allocator_retire(share->allocator, unit);

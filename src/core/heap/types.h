@@ -137,8 +137,11 @@ typedef struct ts_block {
     _Atomic uintptr_t left; /* TS_LEFT_*, and the address of the next block on its heap's list of those that are left;
                                0: it is on none. Marks are set by anyone, who pushes the block if it had none; all of it is
                                taken by who takes the block off the list and holds the heap. See block.c */
-    _Atomic uint64_t
-        bins_used; /* (h) bit per class: the bin has a magazine; bits are only set while it is a heap's; read by anyone */
+    union {
+        _Atomic uint64_t bins_used; /* (h) churn: bit per class: the bin has a magazine; bits are only set while it is a heap's; read by
+                                       anyone */
+        struct ts_account *account; /* (h) scope: NULL: none, the usual case (account.h) */
+    };
     _Atomic uint32_t slabs;    /* units in its bins, or in its scope list */
     _Atomic uint32_t era;      /* (h) of its slabs' UNIT words; changed by a reset, too. Not the key's, which is
                                         another once the block is killed: a slab that is added then is stale too.
@@ -150,6 +153,7 @@ _Static_assert(sizeof(ts_block) <= 2 * TS_CACHE_LINE, "so that bins begin on the
 #define TS_OWN_MAGAZINES (1024u / TS_MAGAZINE_BYTES)
 typedef struct ts_churn_block {
     ts_block b;
+    struct ts_account *account; /* (h) as of a scope */
     TS_ALIGNED(64) ts_bin bin[TS_CLASSES];
     uint32_t empty[TS_CLASSES]; /* (h) slabs of the bin without a slot in use */
     uint64_t little;            /* (h) bit per class: see churn_try in epoch/alloc.c */

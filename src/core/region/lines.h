@@ -23,6 +23,7 @@ typedef enum ts_line_kind {
     TS_LINES_MAGAZINE,
     TS_LINES_CLEANUP,
     TS_LINES_KIN,
+    TS_LINES_ACCOUNT,
     TS_LINES_KINDS
 } ts_line_kind;
 

@@ -37,6 +37,13 @@ static void row_fill(const ts_epoch *e, EpochId id, uint32_t state, const ts_sum
     out->age_ns = now > out->open_since_ns ? now - out->open_since_ns : 0;
     /* 0: it has ended meanwhile, without a close perhaps */
     out->closing_for_ns = state != EPOCH_ACTIVE && closed != 0 && now > closed ? now - closed : 0;
+    const ts_account *account = ts_load_acquire(&e->account);
+    if (account) {
+        const ts_account *parent = ts_load_relaxed(&account->parent);
+        out->limit_bytes = ts_load_relaxed(&account->limit_bytes);
+        out->limit_failures_total = ts_load_relaxed(&account->failures);
+        out->parent_epoch_id = parent ? ts_load_relaxed(&parent->epoch) : EPOCH_NONE;
+    }
     out->rss_before_close = ts_load_relaxed(&e->rss_before);
     out->rss_after_close = ts_load_relaxed(&e->rss_after);
     for (uint64_t left = sums->used; left; left &= left - 1) {

@@ -502,6 +502,7 @@ static const struct call calls[] = {
     CALL(slab_maintain), CALL(slab_set_sample_stacks), CALL(slab_stats_global_sized), CALL(slab_stats_class_sized),
     CALL(slab_stats_epoch_sized), CALL(slab_stats_thread_sized),
     CALL(epoch_domain_create_child), CALL(epoch_domain_parent), CALL(epoch_domain_move), CALL(epoch_domain_end),
+    CALL(epoch_domain_set_limit), CALL(epoch_set_limit), CALL(epoch_domain_held),
 };
 /* clang-format on */
 #define CALLS (sizeof calls / sizeof calls[0])

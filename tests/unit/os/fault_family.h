@@ -106,3 +106,8 @@ static bool c_epoch_domain_end(void) {
     if (epoch_domain_epoch(domain) == EPOCH_NONE) return true;
     return epoch_domain_end(domain);
 }
+static bool c_epoch_domain_set_limit(void) {
+    return epoch_domain_set_limit(domain, 64 * MIB) && epoch_domain_alloc(domain, 100000) != NULL;
+}
+static bool c_epoch_set_limit(void) { return epoch_set_limit(a, churn, 64 * MIB) && epoch_set_limit(a, churn, 0); }
+static bool c_epoch_domain_held(void) { return epoch_domain_held(domain) == 0; }

@@ -1,0 +1,20 @@
+/* Limits on what epochs hold, and the accounts that count it (heap/account.h). */
+#ifndef TS_EPOCH_LIMIT_H
+#define TS_EPOCH_LIMIT_H
+
+#include "epoch/epoch.h"
+
+/* Takes units of the account. false with ENOMEM: a limit refuses it, which is told of, once a second at most. Holds nothing. */
+bool ts_limit_take(ts_account *account, uint64_t units);
+/* The epoch's account, with a reference; NULL: it has none, or has ended. */
+ts_account *ts_limit_hold(ts_epoch *epoch, EpochId id);
+/* false with errno: EINVAL no such epoch, ENOMEM. */
+bool ts_limit_set(ts_allocator *allocator, EpochId id, size_t bytes);
+/* The first is a child's epoch of the second's domain; EPOCH_NONE: of none. false with errno. */
+bool ts_limit_link(ts_allocator *allocator, EpochId child, EpochId parent);
+/* Of none any more, if it has an account. */
+void ts_limit_leave(ts_allocator *allocator, EpochId id);
+/* Bytes held by the epoch, children included. */
+size_t ts_limit_held(ts_allocator *allocator, EpochId id);
+
+#endif

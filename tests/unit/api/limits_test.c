@@ -1,0 +1,211 @@
+/* Limits on what domains and epochs hold, children included: what counts, what is refunded, what is refused and told. */
+#define _GNU_SOURCE
+#include "identities.h"
+#include "unit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define UNIT ((size_t)16384)
+
+static size_t fill(EpochDomain *d, size_t size) {
+    size_t n = 0;
+    errno = 0;
+    while (epoch_domain_alloc(d, size)) n++;
+    assert_int_equal(errno, ENOMEM);
+    return n;
+}
+
+static void of_one(void **state, unsigned flags) {
+    SlabAllocator *a = *state;
+    for (int late = 0; late < 2; late++) {
+        EpochDomain *d = epoch_domain_create_ex(a, "limited", flags);
+        assert_int_equal(epoch_domain_held(d), 0);
+        if (late) assert_non_null(epoch_domain_alloc(d, 100)); /* what is there when the limit comes counts */
+        assert_true(epoch_domain_set_limit(d, 10 * UNIT + 5));
+        assert_int_equal(epoch_domain_held(d), late ? UNIT : 0);
+        size_t small = fill(d, 1000);
+        assert_true(small >= 9 * 15);
+        assert_int_equal(epoch_domain_held(d), 10 * UNIT);
+        SlabEpochStats s;
+        assert_true(slab_stats_epoch(a, SLAB_ALL_CLASSES, epoch_domain_epoch(d), &s));
+        assert_int_equal(s.limit_bytes, 10 * UNIT + 5);
+        assert_true(s.limit_failures_total >= 1);
+        assert_int_equal(s.slab_count, 10);
+        errno = 0;
+        assert_null(epoch_domain_alloc(d, 100000));
+        assert_int_equal(errno, ENOMEM);
+        /* A reset refunds all; then one object may take all of it, and no more. */
+        assert_true(epoch_domain_reset(d, SIZE_MAX));
+        assert_int_equal(epoch_domain_held(d), 0);
+        void *large = epoch_domain_alloc(d, 10 * UNIT);
+        assert_non_null(large);
+        assert_int_equal(epoch_domain_held(d), 10 * UNIT);
+        assert_null(epoch_domain_alloc(d, 16));
+        assert_null(slab_realloc(a, large, 11 * UNIT));
+        assert_true(slab_free(a, large));
+        assert_int_equal(epoch_domain_held(d), 0);
+        large = epoch_domain_alloc(d, 3 * UNIT);
+        large = slab_realloc(a, large, 5 * UNIT);
+        assert_non_null(large);
+        assert_int_equal(epoch_domain_held(d), 5 * UNIT);
+        /* Below what is held: for growth. None: none. */
+        assert_true(epoch_domain_set_limit(d, UNIT));
+        assert_null(epoch_domain_alloc(d, 5000));
+        assert_true(slab_owns(a, large));
+        assert_true(epoch_domain_set_limit(d, 0));
+        assert_non_null(epoch_domain_alloc(d, 100000));
+        epoch_domain_destroy(d);
+        errno = 0;
+        assert_false(epoch_domain_set_limit(d, 1));
+        assert_int_equal(errno, EINVAL);
+        assert_int_equal(epoch_domain_held(d), 0);
+    }
+    sup_check_identities(a);
+}
+
+static void of_a_scope(void **state) { of_one(state, 0); }
+static void of_churn(void **state) { of_one(state, EPOCH_CHURN); }
+
+static void frees_are_refunded(void **state) {
+    SlabAllocator *a = *state;
+    for (unsigned flags = EPOCH_CHURN; flags <= EPOCH_SCOPE; flags++) {
+        EpochId epoch = epoch_open(a, "limited", flags);
+        assert_true(epoch_set_limit(a, epoch, 8 * UNIT));
+        static void *p[4000];
+        for (int round = 0; round < 3; round++) {
+            size_t n = 0;
+            while (n < 4000 && (p[n] = slab_malloc_epoch(a, 200, epoch)) != NULL) n++;
+            assert_true(n >= 7 * UNIT / 208 && n < 4000);
+            while (n > 0) assert_true(slab_free(a, p[--n]));
+        }
+        assert_true(epoch_close(a, epoch));
+        assert_int_equal(epoch_state(a, epoch), EPOCH_CLOSED);
+        errno = 0;
+        assert_false(epoch_set_limit(a, epoch, 1));
+        assert_int_equal(errno, EINVAL);
+    }
+    sup_check_identities(a);
+}
+
+static void of_a_tree(void **state) {
+    SlabAllocator *a = *state;
+    EpochDomain *root = epoch_domain_create_ex(a, "root", 0), *c = epoch_domain_create_child(root, "c", 0);
+    EpochDomain *g = epoch_domain_create_child(c, "g", EPOCH_CHURN), *other = epoch_domain_create(a);
+    assert_true(epoch_domain_set_limit(root, 12 * UNIT) && epoch_domain_set_limit(c, 8 * UNIT));
+    SlabEpochStats s;
+    assert_true(slab_stats_epoch(a, SLAB_ALL_CLASSES, epoch_domain_epoch(g), &s));
+    assert_int_equal(s.parent_epoch_id, epoch_domain_epoch(c));
+    (void)fill(g, 4000);
+    assert_int_equal(epoch_domain_held(g), 8 * UNIT);
+    assert_int_equal(epoch_domain_held(c), 8 * UNIT);
+    assert_int_equal(epoch_domain_held(root), 8 * UNIT);
+    (void)fill(root, 4000);
+    assert_int_equal(epoch_domain_held(root), 12 * UNIT);
+    assert_true(slab_stats_epoch(a, SLAB_ALL_CLASSES, epoch_domain_epoch(c), &s));
+    assert_true(s.limit_failures_total >= 1);
+    /* What goes elsewhere counts there. */
+    assert_non_null(epoch_domain_alloc(other, 10));
+    assert_true(epoch_domain_move(c, other));
+    assert_int_equal(epoch_domain_held(root), 4 * UNIT);
+    assert_int_equal(epoch_domain_held(other), 9 * UNIT);
+    assert_int_equal(epoch_domain_held(c), 8 * UNIT);
+    assert_true(epoch_domain_move(c, root));
+    assert_int_equal(epoch_domain_held(other), UNIT);
+    assert_true(epoch_domain_reset(c, SIZE_MAX)); /* ends g */
+    assert_int_equal(epoch_domain_held(root), 4 * UNIT);
+    /* What drains is out of the tree. */
+    EpochDomain *d = epoch_domain_create_child(root, "drains", EPOCH_DOMAIN_DRAIN);
+    EpochId drained = epoch_domain_epoch(d);
+    void *p = epoch_domain_alloc(d, 3 * UNIT), *q = epoch_domain_alloc(d, 100);
+    assert_int_equal(epoch_domain_held(root), 8 * UNIT);
+    assert_true(epoch_domain_end(d));
+    assert_int_equal(epoch_domain_held(root), 4 * UNIT);
+    assert_int_equal(epoch_state(a, drained), EPOCH_CLOSING);
+    assert_true(slab_free(a, p) && slab_free(a, q));
+    assert_int_equal(epoch_state(a, drained), EPOCH_CLOSED);
+    assert_int_equal(epoch_domain_held(root), 4 * UNIT);
+    epoch_domain_destroy(c);
+    assert_int_equal(epoch_domain_held(root), 4 * UNIT);
+    epoch_domain_destroy(root);
+    epoch_domain_destroy(other);
+    sup_check_identities(a);
+}
+
+/* Several threads charge one limit: together they have all of it, and no more. */
+typedef struct taker {
+    EpochDomain *domain;
+    SlabAllocator *a;
+} taker;
+static void *take_and_free(void *arg) {
+    const taker *t = arg;
+    for (int round = 0; round < 200; round++) {
+        void *p[30];
+        int n = 0;
+        while (n < 30 && (p[n] = epoch_domain_alloc(t->domain, n % 3 ? 3000 : 20000)) != NULL) n++;
+        if (epoch_domain_held(t->domain) > 64 * UNIT) return (void *)1;
+        while (n > 0)
+            if (!slab_free(t->a, p[--n])) return (void *)2;
+    }
+    slab_thread_idle();
+    return NULL;
+}
+static void by_several_threads(void **state) {
+    SlabAllocator *a = *state;
+    for (unsigned flags = EPOCH_CHURN; flags <= EPOCH_SCOPE; flags++) {
+        EpochDomain *root = epoch_domain_create_ex(a, "shared", EPOCH_DOMAIN_SHARED | flags);
+        EpochDomain *c = epoch_domain_create_child(root, NULL, flags);
+        assert_true(epoch_domain_set_limit(root, 64 * UNIT));
+        pthread_t t[4];
+        taker of[4];
+        void *result;
+        for (int i = 0; i < 4; i++) {
+            of[i] = (taker){i % 2 ? root : c, a};
+            assert_int_equal(pthread_create(&t[i], NULL, take_and_free, &of[i]), 0);
+        }
+        for (int i = 0; i < 4; i++) {
+            assert_int_equal(pthread_join(t[i], &result), 0);
+            assert_null(result);
+        }
+        assert_true(epoch_domain_reset(root, SIZE_MAX));
+        assert_int_equal(epoch_domain_held(root), 0);
+        epoch_domain_destroy(root);
+    }
+    sup_check_identities(a);
+}
+
+/* The line: which limit, of which label, and not twice in a second. */
+static void told_once(void **state) {
+    SlabAllocator *a = *state;
+    int fds[2], before = dup(2);
+    char text[4096] = "";
+    assert_int_equal(pipe(fds), 0);
+    assert_true(dup2(fds[1], 2) == 2);
+    EpochDomain *root = epoch_domain_create_ex(a, "the request", 0), *c = epoch_domain_create_child(root, "a query", 0);
+    bool set = epoch_domain_set_limit(root, 2 * UNIT);
+    while (epoch_domain_alloc(c, 4000)) {
+    }
+    for (int i = 0; i < 100; i++) (void)epoch_domain_alloc(c, 4000);
+    (void)dup2(before, 2);
+    (void)close(before);
+    (void)close(fds[1]);
+    ssize_t n = read(fds[0], text, sizeof text - 1);
+    (void)close(fds[0]);
+    assert_true(set && n > 0);
+    assert_non_null(strstr(text, "tslab: limit of 32768 bytes reached: epoch "));
+    assert_non_null(strstr(text, "\"the request\""));
+    assert_ptr_equal(strchr(text, '\n'), text + n - 1);
+    epoch_domain_destroy(root);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        SUP_WITH_ALLOCATOR(of_a_scope),         SUP_WITH_ALLOCATOR(of_churn),  SUP_WITH_ALLOCATOR(frees_are_refunded),
+        SUP_WITH_ALLOCATOR(of_a_tree),          SUP_WITH_ALLOCATOR(told_once), SUP_WITH_ALLOCATOR(by_several_threads),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
