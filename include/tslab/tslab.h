@@ -399,6 +399,18 @@ TSLAB_API bool epoch_domain_on_destroy(EpochDomain *domain, void (*fn)(void *), 
 /* Takes back the newest cleanup that was registered with this function and this argument. false: ENOENT there is none,
    EPERM, EINVAL. Cost: a look at each newer cleanup. */
 TSLAB_API bool epoch_domain_off_destroy(EpochDomain *domain, void (*fn)(void *), void *arg);
+/* A place in a domain, to go back to. A value: copy it, keep it. */
+typedef struct SlabMark {
+    uint64_t place, use;
+} SlabMark;
+/* Marks where the domain is now, which takes 16 bytes of it. Scope domains of one thread, in whose epoch no other thread
+   allocates. false: EINVAL another domain, EPERM, ESTALE closed, ENOMEM. */
+TSLAB_API bool epoch_domain_mark(EpochDomain *domain, SlabMark *mark);
+/* Back to the mark: all that was allocated in the domain since is dead, by handle for ever, by pointer until its place is a new
+   object's. Children made since end first, then cleanups registered since run, newest first. The mark stays good. false,
+   EINVAL: a mark of another domain, of before a reset or a hand-over, rewound past, or older than the newest 32; or another
+   thread allocates in the epoch. EPERM. Cost: a look at each slab taken since, and at each object of it that is live. */
+TSLAB_API bool epoch_domain_rewind(EpochDomain *domain, SlabMark mark);
 /* Gives the domain up; the next thread that enters it owns it. This thread must have left it (EPERM). Until then nobody
    owns it, and it is no less another thread's than if somebody did: it can be closed (epoch_domain_force_close), and
    its epoch destroyed, but not itself. */

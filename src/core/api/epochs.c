@@ -3,6 +3,7 @@
 #include "api/runtime.h"
 
 #include "epoch/limit.h"
+#include "epoch/mark.h"
 #include "epoch/stacks.h"
 #include "epoch/tree.h"
 #include "heap/maintain.h"
@@ -194,6 +195,9 @@ bool epoch_domain_on_destroy(EpochDomain *domain, void (*fn)(void *), void *arg)
 bool epoch_domain_off_destroy(EpochDomain *domain, void (*fn)(void *), void *arg) {
     return ts_domain_off_destroy(domain_id(domain), fn, arg);
 }
+
+bool epoch_domain_mark(EpochDomain *domain, SlabMark *mark) { return ts_mark_make(domain_id(domain), mark); }
+bool epoch_domain_rewind(EpochDomain *domain, SlabMark mark) { return ts_mark_rewind(domain_id(domain), mark); }
 
 bool epoch_domain_hand_over(EpochDomain *domain) { return ts_domain_hand_over(domain_id(domain)); }
 

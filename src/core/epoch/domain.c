@@ -1,5 +1,6 @@
 /* Modelled in tests/model: epoch, bias, orders. */
 #include "epoch/domain_parts.h"
+#include "epoch/mark.h"
 #include "epoch/tree.h"
 
 #include "epoch/blocks.h"
@@ -371,6 +372,7 @@ bool ts_domain_hand_over(uint64_t id) {
     EpochId epoch;
     if (!read_fields(d, id, &allocator, &token, &epoch))
         return ts_domain_refuse("epoch_domain_hand_over", id, NULL, EINVAL);
+    ts_mark_give_up_all(d);
     ts_epoch_leave_empty(allocator, epoch);
     /* release: partner of the acquire in enter_slowly. Not where the entry has got another use by now (of a shared domain
        another thread can end it): then its owner is another, or none. */

@@ -2,6 +2,7 @@
 /* Modelled in tests/model: epoch, bias, orders. */
 #include "epoch/domain_parts.h"
 #include "epoch/limit.h"
+#include "epoch/mark.h"
 #include "epoch/tree.h"
 
 #include "base/line.h"
@@ -16,6 +17,7 @@ typedef struct ts_cleanup {
     struct ts_cleanup *next;
     void (*fn)(void *);
     void *arg;
+    uint64_t event; /* of the thread that registered it: for marks */
 } ts_cleanup;
 _Static_assert(sizeof(ts_cleanup) <= 64 && sizeof(ts_domain_scope) <= 64, "one kind of line serves both");
 
@@ -35,6 +37,7 @@ bool ts_domain_on_destroy(uint64_t id, void (*fn)(void *), void *arg) {
     if (!c) return ts_domain_fail(ENOMEM);
     c->fn = fn;
     c->arg = arg;
+    c->event = ts_domain_next_event();
     ts_epoch *epoch = ts_domain_epoch_of(d);
     ts_epoch_acquire(epoch);
     bool same = ts_load_relaxed(&d->entry.id) == id;
@@ -84,7 +87,7 @@ TS_COLD static void stop_elsewhere(uint64_t id) {
 }
 
 /* One registered while they run is newer than the rest, so it comes next. What they leave in errno is not the caller's. */
-static void run_cleanups(ts_domain *d) {
+void ts_domain_run_cleanups(ts_domain *d, uint64_t after) {
     if (!ts_load_relaxed(&d->cleanups)) return;
     int before = errno;
     const ts_tls *thread = thread_now();
@@ -93,6 +96,7 @@ static void run_cleanups(ts_domain *d) {
     for (;;) {
         ts_epoch_acquire(ts_domain_epoch_of(d));
         ts_cleanup *c = ts_load_relaxed(&d->cleanups);
+        if (c && c->event <= after) c = NULL;
         if (c) ts_store_relaxed(&d->cleanups, c->next);
         ts_epoch_release(ts_domain_epoch_of(d));
         if (!c) break;
@@ -224,7 +228,7 @@ void ts_domain_finish(ts_domain *d, uint64_t id) {
     unsigned ends = ts_load_relaxed(&d->ends_epoch);
     do {
         if (TS_UNLIKELY(ts_load_acquire(&d->kin) != NULL)) ts_domain_end_children(id, 0);
-        run_cleanups(d);
+        ts_domain_run_cleanups(d, 0);
         ts_domain_leave_all(ts_thread.heap, id);
     } while (!end_if_clean(d));
     /* What lives on is out of the tree. (An epoch that is wrapped may be in it by another domain, and has no limit then.) */
@@ -359,8 +363,9 @@ TS_COLD void ts_domain_end_begun(ts_domain *d, uint64_t id) {
 
 static bool reset_slowly(ts_domain *d, uint64_t id, uint64_t *units) {
     if (!ts_domain_make_busy(d, id, TS_RESETS)) return refuse_busy("epoch_domain_reset", id);
+    if (!ts_load_relaxed(&d->shared)) ts_mark_drop_all(d);
     if (TS_UNLIKELY(ts_load_acquire(&d->kin) != NULL)) ts_domain_end_children(id, 0);
-    run_cleanups(d);
+    ts_domain_run_cleanups(d, 0);
     bool done = ts_epoch_reset(ts_load_relaxed(&d->allocator), ts_load_relaxed(&d->epoch), units);
     ts_epoch *epoch = ts_domain_epoch_of(d);
     ts_epoch_acquire(epoch);

@@ -89,6 +89,8 @@ bool ts_domain_leave_to_who_resets(ts_domain *d, uint64_t id);
 bool ts_domain_make_busy(ts_domain *d, uint64_t id, uint32_t how);
 /* Ends a domain by who is busy with it. */
 void ts_domain_finish(ts_domain *d, uint64_t id);
+/* Those registered after the event; one registered while they run is newer than the rest, so it comes next. */
+void ts_domain_run_cleanups(ts_domain *d, uint64_t after);
 /* Ends the children that were born after the event, newest first, each with its own. */
 void ts_domain_end_children(uint64_t id, uint64_t after);
 /* Whether the calling thread is running a cleanup of the domain, or of one below it. */

@@ -225,6 +225,9 @@ bool ts_span_move(ts_allocator *allocator, uint32_t unit, uint64_t word, uint32_
 bool ts_span_grow(ts_allocator *allocator, uint32_t unit, uint64_t word, size_t size);
 /* The epoch of a live span with its lock taken; NULL without: word is no longer the unit's, or another allocator's. */
 ts_epoch *ts_span_lock(ts_allocator *allocator, uint32_t unit, uint64_t word);
+/* How many the epoch has ever got, its lower half; and the end of those that came after so many. */
+uint32_t ts_span_count(ts_allocator *allocator, EpochId epoch);
+void ts_span_release_newer(ts_allocator *allocator, EpochId epoch, uint32_t count);
 /* Takes all spans off an epoch; the caller has its lock. Returns the first. */
 uint32_t ts_span_detach(ts_epoch *epoch);
 void ts_span_release_list(ts_allocator *allocator, uint32_t first);

@@ -92,6 +92,8 @@ void *ts_span_alloc(ts_allocator *allocator, EpochId id, size_t size, size_t ali
         if (epoch->spans) ts_slab_at(epoch->spans)->prev = unit;
         epoch->spans = unit;
         ts_add_owned(&epoch->span_allocated, 1);
+        slab->free_count = (uint16_t)ts_load_relaxed(&epoch->span_allocated); /* for ts_span_release_newer */
+        slab->empty_at = (uint16_t)(ts_load_relaxed(&epoch->span_allocated) >> 16);
         ts_add_owned(&epoch->span_bytes_allocated, bytes);
         ts_add_owned(&epoch->span_units, units);
         ts_fetch_add_relaxed(&allocator->span_allocated, 1);
@@ -272,6 +274,36 @@ uint32_t ts_span_detach(ts_epoch *epoch) {
     }
     epoch->spans = 0;
     return first;
+}
+
+uint32_t ts_span_count(ts_allocator *allocator, EpochId id) {
+    ts_epoch *epoch = ts_epoch_find_locked(allocator, id);
+    if (!epoch) return 0;
+    uint32_t count = (uint32_t)ts_load_relaxed(&epoch->span_allocated);
+    ts_epoch_release(epoch);
+    return count;
+}
+
+/* The list has the newest first. */
+void ts_span_release_newer(ts_allocator *allocator, EpochId id, uint32_t count) {
+    ts_epoch *epoch = ts_epoch_find_locked(allocator, id);
+    if (!epoch) return;
+    uint32_t first = 0, unit;
+    while ((unit = epoch->spans) != 0) {
+        ts_slab *slab = ts_slab_at(unit);
+        uint32_t number = (uint32_t)slab->empty_at << 16 | slab->free_count;
+        if ((int32_t)(number - count) <= 0) break;
+        epoch->spans = slab->next;
+        if (slab->next) ts_slab_at(slab->next)->prev = 0;
+        slab->u.span.with_epoch = 1;
+        count_freed(epoch, allocator, slab);
+        ts_store_release(ts_unit_word(unit), 0);
+        slab->next = first;
+        first = unit;
+    }
+    if (first) ts_allocator_pin(allocator);
+    ts_epoch_release(epoch);
+    ts_span_release_list(allocator, first);
 }
 
 void ts_span_release_list(ts_allocator *allocator, uint32_t first) {

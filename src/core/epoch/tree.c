@@ -1,6 +1,7 @@
 #include "epoch/tree.h"
 
 #include "epoch/domain_parts.h"
+#include "epoch/mark.h"
 
 #include <errno.h>
 
@@ -162,6 +163,7 @@ void ts_tree_unlink(ts_domain *d) {
     if (!kin) return;
     while (kin->child) take_out(kin->child);
     take_out(kin);
+    ts_mark_drop_all(d);
     ts_store_relaxed(&d->kin, NULL);
     ts_lines_give(TS_LINES_KIN, kin);
 }

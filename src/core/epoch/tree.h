@@ -21,7 +21,9 @@ typedef struct ts_kin {
     struct ts_kin *parent;
     struct ts_kin *child;         /* newest first */
     struct ts_kin *older, *newer; /* siblings */
-    uint64_t born;                /* rises with each child that the parent gets: for marks */
+    uint64_t born;                /* the event of its thread when its parent got it: for marks */
+    struct ts_mark *marks;        /* owner only, as the next: newest first (mark.h) */
+    uint32_t mark_count;
 } ts_kin;
 _Static_assert(sizeof(ts_kin) <= 64, "one line");
 

@@ -40,6 +40,7 @@ void ts_account_unref(ts_account *account) {
 }
 
 static void add(ts_account *from, uint64_t units) {
+    if (units == 0) return;
     for (ts_account *a = from; a; a = parent_of(a)) ts_store_relaxed(&a->units, ts_load_relaxed(&a->units) + units);
 }
 
@@ -65,7 +66,7 @@ const ts_account *ts_account_take(ts_account *account, uint64_t units, bool *tel
 }
 
 void ts_account_add(ts_account *account, uint64_t units) {
-    if (!account) return;
+    if (!account || units == 0) return;
     ts_lock_acquire(&lock);
     add(account, units);
     ts_lock_release(&lock);

@@ -46,6 +46,8 @@
 #define ts_span_grow stepped_span_grow
 #define ts_span_move stepped_span_move
 #define ts_span_lock stepped_span_lock
+#define ts_span_count stepped_span_count
+#define ts_span_release_newer stepped_span_release_newer
 #define ts_span_detach stepped_span_detach
 #define ts_span_release_list stepped_span_release_list
 #define ts_epoch_acquire(e) (step(), locks++, (ts_epoch_acquire)(e))
@@ -70,6 +72,9 @@ void *ts_span_alloc(ts_allocator *allocator, EpochId id, size_t size, size_t ali
 bool ts_span_free(ts_allocator *allocator, uint32_t unit, uint64_t word, uint32_t generation);
 bool ts_span_grow(ts_allocator *allocator, uint32_t unit, uint64_t word, size_t size);
 bool ts_span_move(ts_allocator *allocator, uint32_t unit, uint64_t word, uint32_t generation, void *to, size_t room);
+uint32_t ts_span_count(ts_allocator *allocator, EpochId id);
+void ts_span_release_list(ts_allocator *allocator, uint32_t first);
+void ts_span_release_newer(ts_allocator *allocator, EpochId id, uint32_t count);
 ts_epoch *ts_span_lock(ts_allocator *allocator, uint32_t unit, uint64_t word);
 #define ts_heap_hold(heap) (before_hold(), (ts_heap_hold)(heap))
 #define ts_care_freed(a, home, p, bytes) (before_care(), (ts_care_freed)((a), (home), (p), (bytes)))

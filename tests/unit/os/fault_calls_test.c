@@ -503,6 +503,7 @@ static const struct call calls[] = {
     CALL(slab_stats_epoch_sized), CALL(slab_stats_thread_sized),
     CALL(epoch_domain_create_child), CALL(epoch_domain_parent), CALL(epoch_domain_move), CALL(epoch_domain_end),
     CALL(epoch_domain_set_limit), CALL(epoch_set_limit), CALL(epoch_domain_held),
+    CALL(epoch_domain_mark), CALL(epoch_domain_rewind),
 };
 /* clang-format on */
 #define CALLS (sizeof calls / sizeof calls[0])

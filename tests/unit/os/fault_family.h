@@ -111,3 +111,23 @@ static bool c_epoch_domain_set_limit(void) {
 }
 static bool c_epoch_set_limit(void) { return epoch_set_limit(a, churn, 64 * MIB) && epoch_set_limit(a, churn, 0); }
 static bool c_epoch_domain_held(void) { return epoch_domain_held(domain) == 0; }
+static bool c_epoch_domain_mark(void) {
+    EpochDomain *d = epoch_domain_create(a);
+    SlabMark m;
+    bool done = d && epoch_domain_mark(d, &m) && epoch_domain_mark(d, &m);
+    int error = errno;
+    epoch_domain_destroy(d);
+    errno = error;
+    return done;
+}
+static bool c_epoch_domain_rewind(void) {
+    EpochDomain *d = epoch_domain_create(a);
+    SlabMark m;
+    if (!d) return false;
+    bool done = epoch_domain_mark(d, &m) && epoch_domain_alloc(d, 100) && epoch_domain_alloc(d, 100000);
+    int error = errno;
+    SUP_CHECK(!done || epoch_domain_rewind(d, m), "epoch_domain_rewind");
+    epoch_domain_destroy(d);
+    errno = error;
+    return done;
+}
