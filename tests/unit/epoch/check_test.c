@@ -318,9 +318,9 @@ static uint64_t bump_moved(ptrdiff_t bytes) {
     return ts_load_relaxed(&scope_block()->bump) + ((uint64_t)bytes << TS_BUMP_SHIFT);
 }
 static void scope_bump(void) { CHANGE(scope_block()->bump, bump_moved(-64)); }
-static void scope_bump_count(void) { ADD(scope_block()->bump, 1); }
+static void scope_bump_count(void) { ADD(scope_block()->bump, -1); }
 static void scope_bump_turn(void) { CHANGE(scope_block()->bump, ts_load_relaxed(&scope_block()->bump) ^ TS_BUMP_TURN); }
-static void scope_skipped(void) { ADD(scope_block()->skipped, 1); }
+static void scope_skipped(void) { ADD(scope_block()->skipped, -1); }
 static void scope_allocs(void) { ADD(scope_block()->allocs, 1 << TS_ALLOCS_SHIFT); }
 static void scope_bytes(void) { ADD(scope_block()->bytes_freed, 16); }
 static void scope_tail(void) { CHANGE(scope_block()->tail, scope_block()->head); }
@@ -598,7 +598,7 @@ static void scope_first_object(void) {
     SUP_CHECK(bits == first, "the first slab");
     CHANGE(bits->start[0], ts_load_relaxed(&bits->start[0]) & ~(uint64_t)1);
 }
-static void scope_started(void) { ADD(slab_of(scoped[0])->empty_at, 1); }
+static void scope_started(void) { ADD(slab_of(scoped[0])->empty_at, -1); }
 static void scope_empty(void) {
     uint32_t unit = scope_block()->tail;
     ts_scope_bits *bits = ts_slab_scope_bits(unit);

@@ -20,6 +20,7 @@ static const size_t sizes[TS_LINES_KINDS] = {
     [TS_LINES_MAGAZINE] = TS_LINES_MAGAZINE_BYTES,
     [TS_LINES_CLEANUP] = 40,
     [TS_LINES_KIN] = 56,
+    [TS_LINES_ACCOUNT] = 56,
 };
 
 static ts_os_table table;
