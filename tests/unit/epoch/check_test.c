@@ -320,7 +320,6 @@ static uint64_t bump_moved(ptrdiff_t bytes) {
 static void scope_bump(void) { CHANGE(scope_block()->bump, bump_moved(-64)); }
 static void scope_bump_count(void) { ADD(scope_block()->bump, -1); }
 static void scope_bump_turn(void) { CHANGE(scope_block()->bump, ts_load_relaxed(&scope_block()->bump) ^ TS_BUMP_TURN); }
-static void scope_skipped(void) { ADD(scope_block()->skipped, -1); }
 static void scope_allocs(void) { ADD(scope_block()->allocs, 1 << TS_ALLOCS_SHIFT); }
 static void scope_bytes(void) { ADD(scope_block()->bytes_freed, 16); }
 static void scope_tail(void) { CHANGE(scope_block()->tail, scope_block()->head); }
@@ -781,7 +780,6 @@ static const struct {
     CASE(scope_bump, "above the end"),
     CASE(scope_bump_count, "counted"),
     CASE(scope_bump_turn, "turn"),
-    CASE(scope_skipped, "skipped"),
     CASE(scope_allocs, "live objects"),
     CASE(scope_bytes, "live bytes"),
     CASE(scope_tail, "tail"),
