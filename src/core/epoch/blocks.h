@@ -64,6 +64,9 @@ TS_ALWAYS_INLINE ts_block *ts_epoch_take_block(ts_heap *heap, ts_share *share, t
 
 /* The same block is open and in the list. Caller has the epoch's lock, which keeps it ACTIVE, or has not published it. */
 TS_ALWAYS_INLINE void ts_epoch_add_block(ts_epoch *epoch, ts_block *block, EpochId id) {
+    /* It has no slab yet, and nobody else looks at it. */
+    ts_account *account = ts_load_relaxed(&epoch->account);
+    if (TS_UNLIKELY(account != NULL)) ts_block_set_account(block, account);
     ts_epoch_open_block(block, id);
     ts_epoch_list_block(epoch, block, ts_load_relaxed(&epoch->blocks));
 }

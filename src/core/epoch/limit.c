@@ -1,7 +1,6 @@
 #include "epoch/limit.h"
 
 #include "base/line.h"
-#include "base/park.h"
 #include "epoch/blocks.h"
 #include "epoch/diagnose.h"
 
@@ -34,7 +33,7 @@ ts_account *ts_limit_hold(ts_epoch *epoch, EpochId id) {
     return account;
 }
 
-/* The block of another thread is looked at while its heap is held. One whose thread has lost its processor for so long stays without. */
+/* The block of another thread is looked at while its heap is held. One whose thread has no processor just now stays without, and is not waited for. */
 static void begin_to_count(ts_block *block, ts_account *account) {
     ts_heap *heap = ts_load_acquire(&block->heap);
     if (heap == ts_thread.heap) {
@@ -43,14 +42,9 @@ static void begin_to_count(ts_block *block, ts_account *account) {
         ts_heap_leave(heap);
         return;
     }
-    for (unsigned tries = 0; tries < 1000; tries++) {
-        if (ts_heap_hold(heap)) {
-            ts_block_set_account(block, account);
-            ts_heap_drop(heap);
-            return;
-        }
-        ts_nap();
-    }
+    if (!ts_heap_hold(heap)) return;
+    ts_block_set_account(block, account);
+    ts_heap_drop(heap);
 }
 
 /* The epoch's account, made if it has none. Caller has its lock. */

@@ -125,6 +125,7 @@ static bool anchor(ts_domain *d, ts_mark *m) {
 }
 
 bool ts_mark_make(uint64_t id, SlabMark *out) {
+    int before = errno;
     ts_domain *d = out ? markable(id, "epoch_domain_mark") : NULL;
     if (!out) return ts_domain_fail(EINVAL);
     if (!d) return false;
@@ -145,6 +146,7 @@ bool ts_mark_make(uint64_t id, SlabMark *out) {
     kin->mark_count++;
     out->place = (uint64_t)m->place.unit << 32 | m->place.entry;
     out->use = m->use;
+    errno = before;
     return true;
 }
 
@@ -161,6 +163,7 @@ static bool go_back(const ts_mark *m, uint32_t anchors) {
 }
 
 bool ts_mark_rewind(uint64_t id, SlabMark mark) {
+    int entry = errno;
     ts_domain *d = markable(id, "epoch_domain_rewind");
     if (!d) return false;
     uint32_t anchors;
@@ -188,8 +191,7 @@ bool ts_mark_rewind(uint64_t id, SlabMark mark) {
     ts_epoch_acquire(epoch);
     ts_store_release(&d->busy, TS_QUIET);
     ts_epoch_release(epoch);
-    int before = errno;
     ts_epoch_settle();
-    errno = before;
-    return done ? true : ts_domain_fail(EINVAL);
+    errno = done ? entry : EINVAL;
+    return done;
 }

@@ -30,6 +30,7 @@
 #define ts_alloc_aligned stepped_alloc_aligned
 #define ts_alloc_rolling stepped_alloc_rolling
 #define ts_alloc_object stepped_alloc_object
+#define ts_aligned_most stepped_aligned_most
 #define ts_alloc stepped_alloc
 #define ts_free stepped_free
 #define ts_realloc stepped_realloc
