@@ -97,7 +97,7 @@ int main(void) {
     SlabOptions options;
     memset(&options, 0, sizeof options);
     options.size = sizeof options;
-    options.background = 0;
+    options.strict = options.hints = options.background = 0;
     SlabAllocator *a = slab_allocator_create_ex(&options);
     MUST(a != NULL);
     objects(a);

@@ -27,7 +27,7 @@ static bool innermost(uintptr_t *token, EpochId *epoch) {
         *epoch = top->epoch;
         return true;
     }
-    SlabAllocator *allocator = slab_allocator_default();
+    SlabAllocator *allocator = ts_outside_of_domains(__builtin_return_address(0));
     *token = ts_token(allocator);
     *epoch = allocator ? epoch_current(allocator) : EPOCH_NONE;
     return *epoch != EPOCH_NONE;

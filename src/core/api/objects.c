@@ -3,8 +3,10 @@
 #include "api/runtime.h"
 
 #include "base/bits.h"
+#include "epoch/hint.h"
 #include "epoch/misuse.h"
 #include "epoch/sample.h"
+#include "epoch/stacks.h"
 #include "heap/bin.h"
 #include "heap/fast.h"
 #include "heap/foreign_open.h"
@@ -170,8 +172,22 @@ TS_ENTRY TS_NOINLINE static void *alloc_elsewhere(size_t size) {
         return block_serves(tls, token, epoch) ? slab_malloc_epoch(ts_public(token), size, epoch)
                                                : ts_domain_alloc(size);
     }
-    SlabAllocator *allocator = slab_allocator_default();
+    SlabAllocator *allocator = ts_outside_of_domains(TS_CALLER());
     return allocator ? slab_malloc(allocator, size) : NULL;
+}
+
+/* caller: of slab_alloc or one of its family. NULL with errno. */
+SlabAllocator *ts_outside_of_domains(const void *caller) {
+    SlabAllocator *allocator = slab_allocator_default();
+    const ts_allocator *a = allocator ? ts_allocator_find(ts_token(allocator)) : NULL;
+    if (!a) return NULL;
+    if (TS_UNLIKELY(a->settings.strict)) {
+        ts_misuse_outside(ts_token(allocator), "slab_alloc");
+        errno = EINVAL;
+        return NULL;
+    }
+    if (ts_hints(a)) ts_hint("slab_alloc", "outside of any domain: the object lives until it is freed", caller);
+    return allocator;
 }
 
 TS_NOINLINE static void *settled(void *p) {

@@ -6,6 +6,7 @@
 #include "base/line.h"
 #include "base/message.h"
 #include "epoch/listen.h"
+#include "epoch/hint.h"
 #include "epoch/sample.h"
 #include "epoch/stacks.h"
 #include "epoch/tree.h"
@@ -121,6 +122,11 @@ TS_AT_LOAD static void register_barrier(void) { (void)ts_os_native.barrier_all()
 
 static void thread_exit(void *heap) {
     if (!ts_os_thread_ends(heap)) return;
+    for (const ts_domain_scope *s = ts_thread.domain; s; s = s->outer) {
+        const ts_allocator *a = ts_allocator_find(s->allocator);
+        if (a && ts_hints(a))
+            ts_hint("thread", "ends inside of a domain, which is left behind", (const void *)(uintptr_t)s->domain);
+    }
     while (ts_thread.domain && ts_domain_exit(ts_thread.domain->domain)) {
     }
     ts_heap *mine = heap;

@@ -36,6 +36,9 @@ bool ts_settings_resolve(const SlabOptions *options, ts_settings *out);
 ts_allocator *ts_allocator_make(const ts_settings *settings);
 void ts_allocator_end(ts_allocator *allocator);
 
+/* The default allocator, for an allocation outside of any domain. NULL with errno. */
+SlabAllocator *ts_outside_of_domains(const void *caller);
+
 static inline uintptr_t ts_token(const SlabAllocator *allocator) { return (uintptr_t)allocator; }
 static inline SlabAllocator *ts_public(uintptr_t token) { return (SlabAllocator *)token; }
 

@@ -1,7 +1,9 @@
 /* Allocation off the fast path, and realloc. Nothing here is called inside an operation or with a lock held. */
 /* Modelled in tests/model: orders. */
 #include "base/bits.h"
+#include "epoch/domain.h"
 #include "epoch/epoch.h"
+#include "epoch/hint.h"
 #include "epoch/limit.h"
 #include "epoch/misuse.h"
 #include "epoch/sample.h"
@@ -446,6 +448,12 @@ static void make_rolling(ts_heap *heap, uintptr_t token, EpochId id) {
     ts_thread.rolling = block;
 }
 
+static bool is_inside_of(uintptr_t token) {
+    for (const ts_domain_scope *s = ts_thread.domain; s; s = s->outer)
+        if (s->allocator == token) return true;
+    return false;
+}
+
 TS_ENTRY void *ts_alloc_rolling(uintptr_t token, size_t size) {
     ts_allocator *allocator;
     int before = errno; /* as in alloc_noted */
@@ -455,6 +463,8 @@ TS_ENTRY void *ts_alloc_rolling(uintptr_t token, size_t size) {
     ts_taken t = {.size = size};
     void *p;
     EpochId id;
+    if (ts_hints(allocator) && is_inside_of(token))
+        ts_hint("slab_malloc", "of an allocator whose domain this thread is inside of: the object is not the domain's", TS_CALLER());
     for (;;) {
         id = ts_epoch_current(allocator, token);
         if (id == EPOCH_NONE) return NULL;

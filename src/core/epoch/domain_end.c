@@ -1,6 +1,7 @@
 /* The ends of domains: cleanups, destroy, reset, and what is left of them when their allocator ends. */
 /* Modelled in tests/model: epoch, bias, orders. */
 #include "epoch/domain_parts.h"
+#include "epoch/hint.h"
 #include "epoch/limit.h"
 #include "epoch/mark.h"
 #include "epoch/tree.h"
@@ -251,7 +252,15 @@ TS_NOINLINE static void destroy_slowly(ts_domain *d, uint64_t id) {
     ts_domain_finish(d, id);
 }
 
+static void hint_of_another(uint64_t id) {
+    const ts_domain *d = ts_domain_find(id);
+    const ts_allocator *a = d ? ts_allocator_find(ts_load_relaxed(&d->token)) : NULL;
+    if (a && ts_hints(a) && !ts_load_relaxed(&d->shared) && ts_load_relaxed(&d->owner) != ts_thread.serial)
+        ts_hint("epoch_domain_destroy", "of another thread's domain does nothing: epoch_domain_end does", (const void *)(uintptr_t)id);
+}
+
 TS_NOINLINE static void destroy_other(uint64_t id) {
+    hint_of_another(id);
     ts_domain *d = ts_domain_mine(id, "epoch_domain_destroy");
     if (!d || destroy_at_once(d, id)) return;
     if (TS_UNLIKELY(ts_domain_is_in_cleanup(id))) {

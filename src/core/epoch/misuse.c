@@ -88,6 +88,15 @@ void ts_misuse_free(uintptr_t token, const char *call, const void *p, const Slab
     ts_misuse(token, call, p, handle);
 }
 
+void ts_misuse_outside(uintptr_t token, const char *call) {
+    int mode = mode_of(token);
+    if (TS_LIKELY(mode == SLAB_MISUSE_IGNORE)) return;
+    ts_line line;
+    begin(&line, call);
+    ts_line_text(&line, "outside of any domain (TSLAB_STRICT=1)");
+    tell(&line, mode, NULL);
+}
+
 void ts_misuse_domain(const char *call, uint64_t id, const char *why) {
     const ts_domain *d = ts_domain_find(id);
     if (!d && ts_diagnose_was_last(&ts_domains, id)) d = ts_table_at(&ts_domains, ts_table_index(&ts_domains, id));

@@ -32,6 +32,8 @@ typedef struct ts_settings {
     int memory_tools;
     size_t sample_stacks;
     int background;
+    int strict;
+    int hints;
     bool retain_given;   /* retain_bytes is not the default */
     bool reserve_by_env; /* reserve_bytes is what TSLAB_RESERVE says */
 } ts_settings;

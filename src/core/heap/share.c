@@ -50,7 +50,7 @@ ts_share *ts_heap_share(ts_heap *heap, ts_allocator *allocator) {
 }
 
 void ts_share_set_slow(ts_share *share) {
-    uint8_t sampled = ts_load_relaxed(&share->allocator->sampled);
+    uint8_t sampled = ts_load_relaxed(&share->allocator->sampled) | (share->allocator->settings.hints != 0);
     share->slow[false] = sampled;
     share->slow[true] = sampled | (share->allocator->settings.guard_spans != 0);
 }
