@@ -515,7 +515,7 @@ static void handle_forged(int unused) {
     HANDLE_CRIME(world.a, h ^ (UINT64_C(1) << 8), "forged: no object has it (class 64, %s)", churn_text());
     HANDLE_CRIME(world.a, h ^ 1u, "not a handle");
     HANDLE_CRIME(world.a, h ^ 2u, "not a handle");
-    uint64_t units = ts_region.part[TS_NORMAL].units + ts_region.part[TS_SMALL].units;
+    uint64_t units = ts_region.part[TS_NORMAL].units;
     SlabHandle of_no_slab = h & ((UINT64_C(1) << 42) - 1);
     HANDLE_CRIME(world.a, of_no_slab | (units - 1) << 42, "forged: this generation was never given out");
     HANDLE_CRIME(world.a, of_no_slab, "not a handle");
@@ -727,7 +727,7 @@ static void poison_clean(int unused) {
 }
 
 static void overflow(int underflow) {
-    enum { COUNT = 100 };
+    enum { COUNT = 200 }; /* whatever order they come in: more than a slab of those of 96 bytes has */
     unsigned char *p[COUNT];
     const size_t sizes[] = {16, 64, 96, 1024};
     for (unsigned s = 0; s < 4; s++) {

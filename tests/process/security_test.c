@@ -81,12 +81,13 @@ static void metadata_is_apart(void **state) {
     (void)state;
     SlabAllocator *allocator = slab_allocator_create();
     char *object = slab_malloc(allocator, 100);
-    char *data_end = ts_region.part[TS_SMALL].base + (size_t)ts_region.part[TS_SMALL].units * TS_UNIT_BYTES;
+    char *data_end = ts_region.part[TS_NORMAL].base + (size_t)ts_region.part[TS_NORMAL].units * TS_UNIT_BYTES;
     assert_true(object >= ts_region.part[TS_NORMAL].base && object < data_end);
-    assert_true((char *)(uintptr_t)ts_region.part[TS_NORMAL].state >= data_end);
+    assert_true((char *)(uintptr_t)ts_region.part[TS_NORMAL].state[0] >= data_end);
+    assert_true((char *)(uintptr_t)ts_region.part[TS_NORMAL].state[1] >= data_end);
     assert_true((char *)(uintptr_t)ts_region.part[TS_NORMAL].unit >= data_end &&
                 ts_region.part[TS_NORMAL].slab >= data_end);
-    assert_true(ts_region.lines >= data_end && ts_region.table[0] >= data_end && ts_region.small >= data_end);
+    assert_true(ts_region.lines >= data_end && ts_region.table[0] >= data_end && ts_region.fine >= data_end);
     slab_allocator_free(allocator);
 }
 

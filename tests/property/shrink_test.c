@@ -26,8 +26,8 @@
 #define FEW 32u
 
 static bool lying_purge(void *at, size_t bytes) {
-    const ts_part *small = &ts_region.part[TS_SMALL];
-    bool data = (char *)at < small->base + small->units * TS_UNIT_BYTES; /* metadata is behind it */
+    const ts_part *part = &ts_region.part[TS_NORMAL];
+    bool data = (char *)at < part->base + part->units * TS_UNIT_BYTES; /* metadata is behind it */
     return data || ts_os_native.purge(at, bytes);
 }
 

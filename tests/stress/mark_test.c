@@ -37,7 +37,7 @@ static void grow(struct arena *arena) {
             SlabHandle handle = i % 64 == 0 ? slab_handle_of(arena->allocator, p) : SLAB_HANDLE_NONE;
             SUP_CHECK(i % 64 != 0 || slab_handle_get(arena->allocator, handle) == p, "the handle of %p", (void *)p);
         }
-        uint32_t marks = ts_region_marked_units(TS_NORMAL) + ts_region_marked_units(TS_SMALL);
+        uint32_t marks = ts_region_marked_units(TS_NORMAL);
         SUP_CHECK(marks >= before, "a mark went down");
         arena->growths += marks > before;
         before = marks;

@@ -18,19 +18,18 @@ import gdb
 
 # As in src/core/region/region.h, src/core/slab/slab.h, src/core/heap/types.h and src/core/epoch/epoch.h: macros are not in the debug information.
 UNIT_SHIFT, UNIT_BYTES, UNIT_ENTRIES = 14, 1 << 14, 1 << 10
-SLAB_BYTES, SMALL_BYTES, SCOPE_BYTES = 128, 384, 256
-STATES = (256, 1024)
-NORMAL, SMALL = 0, 1
+SLAB_BYTES, WIDE_BYTES = 128, 256
+STATES = (256, 1024)  # of a unit: COARSE, FINE
 CHUNK = 4096
-FOREIGN, ZOMBIE, SCOPE, SPAN = 1 << 31, 1 << 30, 1 << 29, 1 << 28
-ERA_MASK = (1 << 28) - 1
+FOREIGN, ZOMBIE, SCOPE, SPAN, FINE = 1 << 31, 1 << 30, 1 << 29, 1 << 28, 1 << 27
+ERA_MASK = (1 << 27) - 1
 LIVE, USABLE, GEN_SHIFT = 1, 0x8000, 3
 TAG_SHIFT = 36
 ADDRESS_BITS, BUMP_SHIFT, BUMP_TURN = 52, 12, 2048  # a scope's bump word: address, turn, objects in the slab
 HANDLE_FORMAT, HANDLE_SCOPE, HANDLE_SPAN = 2, 62, 63
 EPOCH_STATES = {0: "ACTIVE", 1: "CLOSING", 2: "CLOSED"}
 HEAP_STATES = {0: "starting", 1: "live", 2: "of an ended thread", 3: "lost in a fork"}
-KINDS = {0: "never used", 1: "churn", 2: "scope", 3: "span", 4: "retired"}
+KINDS = {0: "never used", 1: "churn", 2: "scope", 3: "span", 4: "retired", 5: "churn, FINE"}
 
 
 class Problem(Exception):
@@ -92,19 +91,14 @@ class Region:
         global BYTE_ORDER
         BYTE_ORDER = byte_order()
         r = value("ts_region")
-        self.base, self.first, self.units, self.marked, self.state = [], [], [], [], []
-        for part in (NORMAL, SMALL):
-            p = r["part"][part]
-            self.base.append(address_of(p["base"]))
-            self.first.append(number(p["first_unit"]))
-            self.units.append(number(p["units"]))
-            self.marked.append(number(p["limit"]) // UNIT_ENTRIES)
-            self.state.append(address_of(p["state"]))
-        self.unit_words = address_of(r["part"][NORMAL]["unit"])
-        self.slabs = address_of(r["part"][NORMAL]["slab"])
-        self.small, self.scope, self.lines = address_of(r["small"]), address_of(r["scope"]), address_of(r["lines"])
+        p = r["part"][0]
+        self.base, self.units = address_of(p["base"]), number(p["units"])
+        self.marked = number(p["limit"]) // UNIT_ENTRIES
+        self.state = [address_of(p["state"][fine]) for fine in (0, 1)]
+        self.unit_words, self.slabs = address_of(p["unit"]), address_of(p["slab"])
+        self.wide, self.lines = address_of(r["wide"]), address_of(r["lines"])
         self.reserved = number(r["reserved_bytes"])
-        if self.base[NORMAL] == 0:
+        if self.base == 0:
             raise Problem("nothing was allocated with tslab yet")
         sizes = value("ts_class_bytes")
         self.class_bytes = [number(sizes[i]) for i in range(sizes.type.range()[1] + 1)]
@@ -112,19 +106,12 @@ class Region:
         self.epoch_bits = number(table["index_bits"])
 
     def locate(self, p):
-        """(part, unit, offset in the unit), or None."""
-        for part in (NORMAL, SMALL):
-            o = p - self.base[part]
-            if 0 <= o < self.units[part] * UNIT_BYTES:
-                return part, self.first[part] + (o >> UNIT_SHIFT), o & (UNIT_BYTES - 1)
-        return None
-
-    def part_of(self, unit):
-        return SMALL if unit >= self.first[SMALL] else NORMAL
+        """(unit, offset in the unit), or None."""
+        o = p - self.base
+        return (o >> UNIT_SHIFT, o & (UNIT_BYTES - 1)) if 0 <= o < self.units * UNIT_BYTES else None
 
     def unit_address(self, unit):
-        part = self.part_of(unit)
-        return self.base[part] + (unit - self.first[part]) * UNIT_BYTES
+        return self.base + unit * UNIT_BYTES
 
     def word(self, unit):
         return read(self.unit_words + unit * 8, 8)
@@ -134,28 +121,28 @@ class Region:
 
     def granule(self, unit, entry):
         """Number of the granule that an entry of the unit lies in: those of even places first (region.h)."""
-        if self.part_of(unit) != NORMAL:
+        if self.is_fine(unit):
             return entry
         place = entry >> 2
-        return place % 2 * (STATES[NORMAL] // 2) + place // 2
+        return place % 2 * (STATES[0] // 2) + place // 2
+
+    def is_fine(self, unit):
+        return bool(self.word(unit) & FINE)
 
     def states(self, unit):
-        part = self.part_of(unit)
-        where = self.state[part] + (unit - self.first[part]) * STATES[part] * 2
-        data = bytes_at(where, STATES[part] * 2)
+        fine = self.is_fine(unit)
+        data = bytes_at(self.state[fine] + unit * STATES[fine] * 2, STATES[fine] * 2)
         return [int.from_bytes(data[i:i + 2], BYTE_ORDER) for i in range(0, len(data), 2)]
 
     def scope_bits(self, unit):
         """Start and freed bits, as two numbers of 1024 bits."""
-        where = self.state[NORMAL] + unit * STATES[NORMAL] * 2
+        where = self.state[0] + unit * STATES[0] * 2
         words = [read(where + 8 * i, 8) for i in range(32)]
         return [sum(w << (64 * i) for i, w in enumerate(half)) for half in (words[:16], words[16:])]
 
     def foreign_pending(self, unit, scope, entry):
-        if self.part_of(unit) == SMALL:
-            words, index = self.small + (unit - self.first[SMALL]) * SMALL_BYTES + 16 * 8, entry
-        elif scope:
-            words, index = self.scope + unit * SCOPE_BYTES, entry
+        if scope or self.is_fine(unit):
+            words, index = self.wide + unit * WIDE_BYTES, entry
         else:
             words, index = address_of(self.slab(unit)["foreign"].address), self.granule(unit, entry)
         x = read(words + (index >> 5) * 8, 8)
@@ -227,7 +214,7 @@ class Place:
 def span_around(r, unit):
     """The first unit of the span that a unit lies inside of. A span's first unit is the nearest below with a word."""
     first = unit
-    while first > r.first[r.part_of(unit)]:
+    while first > 0:
         word = r.word(first)
         if word:
             slab = r.slab(first)
@@ -241,12 +228,12 @@ def span_around(r, unit):
 def look(r, p):
     where = r.locate(p)
     if where is None:
-        inside = r.base[NORMAL] <= p < r.base[NORMAL] + r.reserved
+        inside = r.base <= p < r.base + r.reserved
         return Place("not ours", "in the metadata of tslab" if inside else "outside of tslab's region")
-    part, unit, offset = where
+    unit, offset = where
     word = r.word(unit)
     if word == 0:
-        first = span_around(r, unit) if part == NORMAL else None
+        first = span_around(r, unit)
         if first is None:
             return Place("free", "unit %d is in no slab" % unit, unit=unit)
         return look_span(r, p, first)
@@ -465,8 +452,7 @@ def say_heap(r, heap):
     share = heap["shares"]
     while address_of(share):
         s = share.dereference()
-        print("  share of allocator %#x: %d warm units, %d of part SMALL" % (number(s["token"]), number(s["warm"][NORMAL]["count"]),
-                                                                         number(s["warm"][SMALL]["count"])))
+        print("  share of allocator %#x: %d warm units" % (number(s["token"]), number(s["warm"][0]["count"])))
         share = s["heap_next"]
     queue = queue_of(r, heap)
     if queue:
@@ -477,8 +463,7 @@ def say_heap(r, heap):
 
 
 def say_slab(r, unit):
-    part = r.part_of(unit)
-    if unit - r.first[part] >= r.marked[part]:
+    if unit >= r.marked:
         print("unit %d at %#x, never used" % (unit, r.unit_address(unit)))
         return
     slab, word = r.slab(unit), r.word(unit)
@@ -487,7 +472,8 @@ def say_slab(r, unit):
         print("unit %d at %#x, never used, or free and its record not in the core file" % (unit, r.unit_address(unit)))
         say_place(r.unit_address(unit), look(r, r.unit_address(unit)))
         return
-    flags = [name for bit, name in ((FOREIGN, "FOREIGN"), (ZOMBIE, "ZOMBIE"), (SCOPE, "SCOPE"), (SPAN, "SPAN")) if word & bit]
+    flags = [name for bit, name in ((FOREIGN, "FOREIGN"), (ZOMBIE, "ZOMBIE"), (SCOPE, "SCOPE"), (SPAN, "SPAN"),
+                                      (FINE, "FINE")) if word & bit]
     print("unit %d at %#x, last used as: %s" % (unit, r.unit_address(unit), KINDS.get(number(slab["kind"]), "?")))
     print("  UNIT word %#x%s, generation %d, tag %d%s" % (word, " " + " ".join(flags) if flags else "", number(slab["gen"]),
                                                      number(slab["tag"]), ", a handle was made" if number(slab["handled"]) else ""))
@@ -544,7 +530,7 @@ def say_handle(r, handle):
     cls, fmt = handle >> 2 & 63, handle & 3
     print("handle %#x: unit %d, generation %d, entry %d, class %s, format %d" % (
         handle, unit, generation, entry, {HANDLE_SCOPE: "scope", HANDLE_SPAN: "span"}.get(cls, cls), fmt))
-    if fmt != HANDLE_FORMAT or unit >= sum(r.units) or unit in (0, r.first[SMALL]) or generation == 0:
+    if fmt != HANDLE_FORMAT or unit >= r.units or unit == 0 or generation == 0:
         print("  never was a handle")
         return
     p = r.unit_address(unit) + entry * 16
@@ -606,8 +592,8 @@ def slab_command(r, argument):
     n = evaluated(argument)
     where = r.locate(n)
     if where is not None:
-        n = where[1]
-    elif n >= sum(r.units) or n in (0, r.first[SMALL]):
+        n = where[0]
+    elif n >= r.units or n == 0:
         raise Problem("%#x is neither the number of a unit nor an address in the region" % n)
     say_slab(r, n)
 
@@ -663,10 +649,10 @@ def allocators_command(r, argument):
         a = at(address_of(table["base"]) + index * number(table["stride"]), "ts_allocator")
         if not number(a["entry"]["id"]):
             continue
-        warm = number(a["warm"][NORMAL]["count"]) + number(a["warm"][SMALL]["count"]) + number(a["span_warm_units"])
+        warm = number(a["warm"][0]["count"]) + number(a["span_warm_units"])
         share = a["shares"]
         while address_of(share):
-            warm += number(share["warm"][NORMAL]["count"]) + number(share["warm"][SMALL]["count"]) + number(share["span_units"])
+            warm += number(share["warm"][0]["count"]) + number(share["span_units"])
             share = share["allocator_next"]
         print("allocator %#x: %d KiB committed, %d KiB of them warm, rolling epoch %#x" % (
             number(a["token"]), number(a["committed_units"]) * 16, warm * 16, number(a["current_epoch"])))

@@ -21,10 +21,6 @@
  * Every way out of the usual case is a jump to a function of its own: the usual case then needs no stack and few
  * registers. Instructions per call: docs/architecture.md, "Fast paths".
  */
-/* Sizes of the classes in part NORMAL: 49 to 8192 bytes, by one compare. */
-#define SMALL_BYTES (16u * TS_SMALL_CLASSES)
-#define NORMAL_SIZE(size) ((size) - (SMALL_BYTES + 1) <= TS_MAX_CLASS_BYTES - (SMALL_BYTES + 1))
-
 /* The claimed word is used up too. Inside an operation: the next word of the bin's slabs is claimed with the heap held: in_op is 1,
    so it is held unless another thread revoked it. false: the slow path. */
 TS_ALWAYS_INLINE bool claims(const ts_tls *tls, ts_churn_block *block, ts_bin *bin) {
@@ -33,16 +29,8 @@ TS_ALWAYS_INLINE bool claims(const ts_tls *tls, ts_churn_block *block, ts_bin *b
 }
 
 /* The same with the object, and the operation ends here. */
-TS_ALWAYS_INLINE void *pop_claimed(ts_tls *tls, ts_churn_block *block, ts_bin *bin, const unsigned part) {
-    void *p = claims(tls, block, bin) ? ts_fast_word(bin, part) : NULL;
-    ts_op_end(tls);
-    return p;
-}
-
-/* The magazine of the bin is empty: the claimed word, then the next one. */
-TS_ALWAYS_INLINE void *pop_beyond_magazine(ts_tls *tls, ts_churn_block *block, ts_bin *bin, const unsigned part) {
-    void *p = ts_fast_word(bin, part);
-    if (TS_UNLIKELY(p == NULL)) return pop_claimed(tls, block, bin, part);
+TS_ALWAYS_INLINE void *pop_claimed(ts_tls *tls, ts_churn_block *block, ts_bin *bin) {
+    void *p = claims(tls, block, bin) ? ts_fast_word(bin) : NULL;
     ts_op_end(tls);
     return p;
 }
@@ -64,24 +52,13 @@ static uintptr_t bound_token(const ts_tls *tls) {
 
 /* These two without the allocator, which is the thread's: a register less to keep in the usual case. */
 TS_ENTRY TS_NOINLINE static void *malloc_epoch_claimed(ts_bin *bin, size_t size, EpochId epoch) {
-    void *p = pop_claimed(&ts_thread, ts_thread.block, bin, TS_NORMAL);
+    void *p = pop_claimed(&ts_thread, ts_thread.block, bin);
     return TS_LIKELY(p != NULL) ? p : ts_alloc(bound_token(&ts_thread), size, epoch);
 }
 
-/* Below 64 bytes, or no case for the fast paths at all. */
+/* No case for the fast paths. */
 TS_ENTRY TS_NOINLINE static void *malloc_epoch_other(uintptr_t token, size_t size, EpochId epoch) {
-    ts_tls *tls = &ts_thread;
-    if (TS_LIKELY(size <= SMALL_BYTES && block_serves(tls, token, epoch))) {
-        ts_bin *bin = ts_bin_at(tls->block, ts_classes.bin[size]);
-        void *p = ts_fast_pop(bin, TS_SMALL);
-        if (TS_LIKELY(p != NULL))
-            ts_op_end(tls);
-        else
-            p = pop_beyond_magazine(tls, tls->block, bin, TS_SMALL);
-        if (TS_LIKELY(p != NULL)) return p;
-    } else {
-        ts_op_end(tls);
-    }
+    ts_op_end(&ts_thread);
     return ts_alloc(token, size, epoch);
 }
 
@@ -114,11 +91,11 @@ TS_ENTRY void *slab_malloc_epoch(SlabAllocator *allocator, size_t size, EpochId 
         ts_op_end(tls);
         return at;
     }
-    if (TS_UNLIKELY(!NORMAL_SIZE(size))) return malloc_epoch_other(ts_token(allocator), size, epoch);
+    if (TS_UNLIKELY(size > TS_MAX_CLASS_BYTES)) return malloc_epoch_other(ts_token(allocator), size, epoch);
     ts_bin *bin = ts_bin_at(tls->block, ts_classes.bin[size]);
-    void *p = ts_fast_pop(bin, TS_NORMAL);
+    void *p = ts_fast_pop(bin);
     if (TS_UNLIKELY(p == NULL)) {
-        p = ts_fast_word(bin, TS_NORMAL);
+        p = ts_fast_word(bin);
         if (TS_UNLIKELY(p == NULL)) return malloc_epoch_claimed(bin, size, epoch);
     }
     ts_op_end(tls);
@@ -126,34 +103,23 @@ TS_ENTRY void *slab_malloc_epoch(SlabAllocator *allocator, size_t size, EpochId 
 }
 
 TS_ENTRY TS_NOINLINE static void *malloc_claimed(ts_bin *bin, size_t size) {
-    void *p = pop_claimed(&ts_thread, ts_thread.rolling, bin, TS_NORMAL);
+    void *p = pop_claimed(&ts_thread, ts_thread.rolling, bin);
     return TS_LIKELY(p != NULL) ? p : ts_alloc_rolling(bound_token(&ts_thread), size);
 }
 
 TS_ENTRY TS_NOINLINE static void *malloc_other(uintptr_t token, size_t size) {
-    ts_tls *tls = &ts_thread;
-    if (TS_LIKELY(size <= SMALL_BYTES && rolling_serves(tls, token))) {
-        ts_bin *bin = ts_bin_at(tls->rolling, ts_classes.bin[size]);
-        void *p = ts_fast_pop(bin, TS_SMALL);
-        if (TS_LIKELY(p != NULL))
-            ts_op_end(tls);
-        else
-            p = pop_beyond_magazine(tls, tls->rolling, bin, TS_SMALL);
-        if (TS_LIKELY(p != NULL)) return p;
-    } else {
-        ts_op_end(tls);
-    }
+    ts_op_end(&ts_thread);
     return ts_alloc_rolling(token, size);
 }
 
 TS_ENTRY void *slab_malloc(SlabAllocator *allocator, size_t size) {
     ts_tls *tls = &ts_thread;
     ts_op_begin(tls);
-    if (rolling_serves(tls, ts_token(allocator)) && TS_LIKELY(NORMAL_SIZE(size))) {
+    if (TS_LIKELY(size <= TS_MAX_CLASS_BYTES) && rolling_serves(tls, ts_token(allocator))) {
         ts_bin *bin = ts_bin_at(tls->rolling, ts_classes.bin[size]);
-        void *p = ts_fast_pop(bin, TS_NORMAL);
+        void *p = ts_fast_pop(bin);
         if (TS_UNLIKELY(p == NULL)) {
-            p = ts_fast_word(bin, TS_NORMAL);
+            p = ts_fast_word(bin);
             if (TS_UNLIKELY(p == NULL)) return malloc_claimed(bin, size);
         }
         ts_op_end(tls);
@@ -274,16 +240,16 @@ TS_COLD static bool rejected(uintptr_t token, const char *call, void *p, const S
 }
 
 /* An object that was freed past a full magazine, and its slab changes a list or is empty. */
-TS_NOINLINE static bool give_and_settle(ts_churn_block *block, const char *object, ts_bin *bin) {
-    ts_bin_give_freed(block, bin, object);
+TS_NOINLINE static bool give_and_settle(ts_bin *bin, uint64_t entry) {
+    ts_bin_give_freed(ts_bin_block(bin), bin, (uint32_t)entry);
     ts_epoch_settle();
     return true;
 }
 
-/* The magazine is full. Its arguments are where slab_free has them. */
-TS_NOINLINE static bool free_full(ts_churn_block *block, void *object, ts_bin *bin, uint64_t granule) {
-    const ts_fast_result r = {.freed = true, .full = true, .block = block, .bin = bin, .granule = granule};
-    if (TS_UNLIKELY(!ts_fast_give(&r, TS_NORMAL))) return give_and_settle(block, object, bin);
+/* The magazine is full. */
+TS_NOINLINE static bool free_full(ts_bin *bin, const void *p) {
+    uint64_t entry = ts_entry_of(&ts_region.part[TS_NORMAL], p);
+    if (TS_UNLIKELY(!ts_fast_give(bin, entry))) return give_and_settle(bin, entry);
     ts_op_end(&ts_thread);
     return true;
 }
@@ -319,7 +285,7 @@ TS_NOINLINE static bool free_scope_last(uintptr_t token, void *p, uint64_t entry
     return true;
 }
 
-/* Not in this thread's own open churn block of part NORMAL: in a scope of its, or elsewhere. Inside an operation. */
+/* Not in this thread's own open churn block: in a scope of its, or elsewhere. Inside an operation. */
 TS_NOINLINE static bool free_scope(uintptr_t token, void *p, uint64_t entry) {
     ts_tls *tls = &ts_thread;
     if (TS_UNLIKELY(!ts_fast_free_scope(tls, entry, false))) return free_scope_last(token, p, entry);
@@ -327,7 +293,7 @@ TS_NOINLINE static bool free_scope(uintptr_t token, void *p, uint64_t entry) {
     return true;
 }
 
-/* Not in this thread's own open block of part NORMAL: another thread's object, as a rule, by way of the heap's bracket for the sake
+/* Not in this thread's own open block: another thread's object, as a rule, by way of the heap's bracket for the sake
    of fork (foreign.c). Not while timing is on. Inside an operation. */
 TS_NOINLINE static bool free_other(uintptr_t token, void *p) {
     ts_tls *tls = &ts_thread;
@@ -346,16 +312,10 @@ TS_NOINLINE static bool free_other(uintptr_t token, void *p) {
     return true;
 }
 
-/* Below 64 bytes, or no case for the fast paths at all. Inside an operation. */
+/* No case for the fast paths. Inside an operation. */
 TS_NOINLINE static bool free_rest(uintptr_t token, void *p) {
-    ts_tls *tls = &ts_thread;
-    uint64_t entry = ts_entry_of(&ts_region.part[TS_SMALL], p);
-    ts_fast_result r = {.freed = false, .full = false};
-    if (ts_load_relaxed(&tls->token) == token && ts_is_in_part(&ts_region.part[TS_SMALL], entry))
-        r = ts_fast_free(tls, TS_SMALL, entry, p, false, SLAB_HANDLE_NONE);
-    if (TS_UNLIKELY(r.full) && TS_UNLIKELY(!ts_fast_give(&r, TS_SMALL))) return give_and_settle(r.block, p, r.bin);
-    ts_op_end(tls);
-    if (TS_LIKELY(r.freed || p == NULL)) return true;
+    ts_op_end(&ts_thread);
+    if (TS_LIKELY(p == NULL)) return true;
     if (TS_LIKELY(ts_free(token, p, TS_ANY_GENERATION))) return true;
     return rejected(token, "slab_free", p, NULL);
 }
@@ -369,9 +329,9 @@ TS_ENTRY bool slab_free(SlabAllocator *allocator, void *p) {
     if (TS_UNLIKELY(ts_is_other_relaxed_64(&tls->token, ts_token(allocator))) ||
         TS_UNLIKELY(!ts_is_in_part(&ts_region.part[TS_NORMAL], entry)))
         return free_other(ts_token(allocator), p);
-    ts_fast_result r = ts_fast_free(tls, TS_NORMAL, entry, p, false, SLAB_HANDLE_NONE);
+    ts_fast_result r = ts_fast_free(tls, entry, p, false, SLAB_HANDLE_NONE);
     if (TS_UNLIKELY(!r.freed)) return free_scope(ts_token(allocator), p, entry);
-    if (TS_UNLIKELY(r.full)) return free_full(r.block, p, r.bin, r.granule);
+    if (TS_UNLIKELY(r.full)) return free_full(r.bin, p);
     ts_op_end(tls);
     return true;
 }
@@ -404,25 +364,24 @@ bool slab_owns(SlabAllocator *allocator, const void *p) {
 
 /* Of an object that the operation has just taken from the bin. Nobody ends its use before the operation is over, so the note is
    seen by who resets the slab, without a fence: he comes after that, by what he held the heap with or took the unit from. */
-TS_ALWAYS_INLINE SlabHandle new_handle(const ts_churn_block *block, const ts_bin *bin, const void *p,
-                                       const unsigned part) {
-    const ts_part *region = &ts_region.part[part];
+TS_ALWAYS_INLINE SlabHandle new_handle(const ts_churn_block *block, const ts_bin *bin, const void *p) {
+    const ts_part *region = &ts_region.part[TS_NORMAL];
     uint64_t entry = ts_entry_of(region, p);
     ts_slab *slab = ts_slab_in(region, entry >> TS_ENTRY_UNIT_SHIFT);
     ts_keep_relaxed(&slab->handled, 1);
-    uint32_t state = ts_load_relaxed(&region->state[ts_granule(part, entry)]);
+    uint32_t state = ts_load_relaxed(ts_entry_state(entry, ts_bin_is_fine(bin)));
     uint32_t generation = ts_load_relaxed(&slab->gen) + ts_state_generation(state);
     return ts_handle_pack(ts_slab_unit(slab), generation, (uint32_t)entry, ts_bin_class(block, bin));
 }
 
 /* The usual case, in which there is an object in the magazine, or the claimed word, or one can be claimed. NULL: another. */
-TS_ALWAYS_INLINE void *alloc_obj_fast(ts_tls *tls, size_t size, SlabHandle *out, const unsigned part) {
+TS_ALWAYS_INLINE void *alloc_obj_fast(ts_tls *tls, size_t size, SlabHandle *out) {
     ts_churn_block *block = tls->block;
     ts_bin *bin = ts_bin_at(block, ts_classes.bin[size]);
-    void *p = ts_fast_pop(bin, part);
-    if (TS_UNLIKELY(!p)) p = ts_fast_word(bin, part);
-    if (TS_UNLIKELY(!p) && claims(tls, block, bin)) p = ts_fast_word(bin, part);
-    if (TS_LIKELY(p != NULL)) *out = new_handle(block, bin, p, part);
+    void *p = ts_fast_pop(bin);
+    if (TS_UNLIKELY(!p)) p = ts_fast_word(bin);
+    if (TS_UNLIKELY(!p) && claims(tls, block, bin)) p = ts_fast_word(bin);
+    if (TS_LIKELY(p != NULL)) *out = new_handle(block, bin, p);
     return p;
 }
 
@@ -458,12 +417,7 @@ TS_ENTRY TS_NOINLINE static void *alloc_obj_scope(size_t size, EpochId epoch, Sl
 TS_ENTRY TS_NOINLINE static void *alloc_obj_churn(uintptr_t token, size_t size, EpochId epoch, SlabHandle *out) {
     ts_tls *tls = &ts_thread;
     void *p = NULL;
-    if (block_serves(tls, token, epoch)) {
-        if (TS_LIKELY(NORMAL_SIZE(size)))
-            p = alloc_obj_fast(tls, size, out, TS_NORMAL);
-        else if (size <= SMALL_BYTES)
-            p = alloc_obj_fast(tls, size, out, TS_SMALL);
-    }
+    if (block_serves(tls, token, epoch) && TS_LIKELY(size <= TS_MAX_CLASS_BYTES)) p = alloc_obj_fast(tls, size, out);
     ts_op_end(tls);
     return TS_LIKELY(p != NULL) ? p : ts_alloc_object(token, size, epoch, out);
 }
@@ -487,36 +441,27 @@ TS_ENTRY void *alloc_obj_epoch(SlabAllocator *allocator, size_t size, EpochId ep
     return p;
 }
 
-/* The usual case: of this thread's own open block, in a unit of the part. false: another; nothing was done, and the operation goes on.
+/* The usual case: of this thread's own open block. false: another; nothing was done, and the operation goes on.
    *first: the answer. */
-TS_ALWAYS_INLINE bool free_obj_fast(const ts_tls *tls, SlabHandle handle, const unsigned part, bool *first) {
-    const ts_part *region = &ts_region.part[part];
-    uint64_t unit = ts_handle_unit(handle) - region->first_unit;
+TS_ALWAYS_INLINE bool free_obj_fast(const ts_tls *tls, SlabHandle handle, bool *first) {
+    uint64_t unit = ts_handle_unit(handle);
     uint64_t entry = unit * TS_UNIT_ENTRIES + ts_handle_entry(handle);
-    if (TS_UNLIKELY(!ts_is_in_part(region, entry)))
-        return false; /* one of part NORMAL, less first_unit, is above every mark */
-    char *object = region->base + entry * 16;
-    ts_fast_result r = ts_fast_free(tls, part, entry, object, true, handle);
+    if (TS_UNLIKELY(!ts_is_in_part(&ts_region.part[TS_NORMAL], entry))) return false;
+    ts_fast_result r = ts_fast_free(tls, entry, ts_entry_address(&ts_region.part[TS_NORMAL], entry), true, handle);
     if (TS_UNLIKELY(!r.freed)) return false;
     *first = !r.late;
-    if (TS_UNLIKELY(r.full) && TS_UNLIKELY(!ts_fast_give(&r, part))) return give_and_settle(r.block, object, r.bin);
+    if (TS_UNLIKELY(r.full) && TS_UNLIKELY(!ts_fast_give(r.bin, entry))) return give_and_settle(r.bin, entry);
     ts_op_end(&ts_thread);
     return true;
 }
 
-/* Below 64 bytes, or another case. The operation has begun. */
+/* Another case. The operation has begun. */
 TS_NOINLINE static bool free_obj_other(uintptr_t token, SlabHandle handle) {
-    const ts_tls *tls = &ts_thread;
     ts_object object;
-    bool first = false;
-    if (ts_load_relaxed(&tls->token) == token && free_obj_fast(tls, handle, TS_SMALL, &first)) {
-        if (TS_LIKELY(first)) return true;
-    } else {
-        ts_op_end(&ts_thread);
-        if (TS_LIKELY(ts_object_of_handle(token, handle, &object)) &&
-            TS_LIKELY(ts_free(token, object.address, object.generation)))
-            return true;
-    }
+    ts_op_end(&ts_thread);
+    if (TS_LIKELY(ts_object_of_handle(token, handle, &object)) &&
+        TS_LIKELY(ts_free(token, object.address, object.generation)))
+        return true;
     return rejected(token, "free_obj", NULL, &handle);
 }
 
@@ -528,7 +473,8 @@ bool free_obj(SlabAllocator *allocator, SlabHandle handle) {
     ts_tls *tls = &ts_thread;
     bool first;
     ts_op_begin(tls);
-    if (TS_UNLIKELY(ts_is_other_relaxed_64(&tls->token, ts_token(allocator))) || TS_UNLIKELY(!free_obj_fast(tls, handle, TS_NORMAL, &first)))
+    if (TS_UNLIKELY(ts_is_other_relaxed_64(&tls->token, ts_token(allocator))) ||
+        TS_UNLIKELY(!free_obj_fast(tls, handle, &first)))
         return free_obj_other(ts_token(allocator), handle);
     return TS_LIKELY(first) ? true : freed_for_another(ts_token(allocator), handle);
 }

@@ -46,8 +46,10 @@
 /* Has x, a pointer, in a register from here on: a compiler that knows how it came about computes it twice. */
 #if defined(__GNUC__) || defined(__clang__)
 #define TS_COMPUTED(x) __asm__("" : "+r"(x))
+#define TS_COMPUTED_AFTER(x, y) __asm__("" : "+r"(x) : "r"(y)) /* what follows from x, not before y is there */
 #else
 #define TS_COMPUTED(x) ((void)0)
+#define TS_COMPUTED_AFTER(x, y) ((void)(y))
 #endif
 
 /* A function with a fast path begins on a cache line: else its time depends on what lies before it (docs/architecture.md). */

@@ -36,9 +36,8 @@ TS_COLD static void care_for(const ts_allocator *allocator, void *p, uint32_t ki
     t->written = ts_care_allocated(allocator, ts_slab_start(p), p, t->size, usable, check);
     t->again = false;
     if (kind >= TS_CLASSES) return;
-    const ts_part *part = &ts_region.part[ts_class_part(kind)];
-    uint64_t entry = ts_entry_of(part, p);
-    t->again = ts_state_generation(ts_load_relaxed(&part->state[ts_granule(ts_class_part(kind), entry)])) != 0;
+    uint64_t entry = ts_entry_of(&ts_region.part[TS_NORMAL], p);
+    t->again = ts_state_generation(ts_load_relaxed(ts_entry_state(entry, ts_class_is_fine(kind)))) != 0;
 }
 
 /* Inside the heap, or an operation; kind: a class or TS_COUNT_SCOPE. */
@@ -80,9 +79,8 @@ static bool another_account(const ts_block *block, const ts_account *account) {
 
 static void *pop(ts_churn_block *block, unsigned cls) {
     ts_bin *bin = &block->bin[cls];
-    void *p = ts_class_part(cls) == TS_NORMAL ? ts_fast_pop(bin, TS_NORMAL) : ts_fast_pop(bin, TS_SMALL);
-    if (p) return p;
-    return ts_class_part(cls) == TS_NORMAL ? ts_fast_word(bin, TS_NORMAL) : ts_fast_word(bin, TS_SMALL);
+    void *p = ts_fast_pop(bin);
+    return p ? p : ts_fast_word(bin);
 }
 
 /* Inside the heap: takes in a part of what others freed. Whether that was all there was, and little. */
@@ -136,8 +134,12 @@ static void *churn_try(ts_heap *heap, ts_churn_block *block, unsigned cls, Epoch
     ts_count(&share->count[cls].slow_path_hits, 1);
     /* While other threads' blocks may have free slots, those come first (the caller's next step). */
     if (ts_load_relaxed(&ts_heaps_abandoned) != 0 || block->account) return NULL; /* of an account: the caller's, too */
-    uint32_t unit = ts_share_take(share, ts_class_part(cls));
+    uint32_t unit = ts_share_take(share, TS_NORMAL);
     if (!unit) return NULL;
+    if (ts_class_is_fine(cls) && !ts_region_has_fine(unit)) { /* the caller asks the system, not in here */
+        ts_share_keep(share, unit);
+        return NULL;
+    }
     if (!ts_slab_reset_churn(unit, cls)) {
         ts_allocator_retire(share->allocator, unit);
         return NULL;
@@ -371,7 +373,7 @@ static void *alloc_fast_again(ts_heap *heap, const ts_allocator *allocator, Epoc
     ts_op_begin(&ts_thread);
     if (block && is_open(&block->b, allocator, id)) {
         ts_bin *bin = ts_bin_at(block, ts_classes.bin[size]);
-        p = size <= 16u * TS_SMALL_CLASSES ? ts_fast_pop(bin, TS_SMALL) : ts_fast_pop(bin, TS_NORMAL);
+        p = ts_fast_pop(bin);
     } else if (scope && is_open(&scope->b, allocator, id)) {
         p = bump(scope, ts_scope_round(size), 16);
     }

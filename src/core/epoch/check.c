@@ -117,7 +117,7 @@ static bool check_table(ts_check *check, ts_table *table, const char *name, int 
 
 static bool check_queue(ts_check *check, const ts_heap *heap, uint64_t first) {
     for (uint64_t unit = first; unit; unit = ts_load_relaxed(&ts_slab_at((uint32_t)unit)->queue_next)) {
-        REQUIRE(unit < (uint64_t)ts_region.part[TS_NORMAL].units + ts_region.part[TS_SMALL].units &&
+        REQUIRE(unit < ts_region.part[TS_NORMAL].units &&
                     ts_unit_in_part((uint32_t)unit) < check->high[ts_part_of_unit((uint32_t)unit)],
                 "heap %u: its queue of foreign frees leads to unit %llu", heap->id, (unsigned long long)unit);
         uint8_t *found = ts_check_unit(check, (uint32_t)unit);
@@ -504,7 +504,7 @@ bool ts_check_all(ts_check *check, bool forked) {
     if (ts_load_relaxed(&ts_allocators.high) == 0) return true; /* nothing was ever made */
     for (unsigned part = 0; part < TS_PARTS; part++) check->high[part] = ts_pool_high(part);
     check->lines = ts_lines_used();
-    check->unit = calloc((size_t)check->high[TS_NORMAL] + check->high[TS_SMALL], 1);
+    check->unit = calloc(check->high[TS_NORMAL], 1);
     check->line = calloc(check->lines, 1);
     check->allocator = calloc(ts_table_high(&ts_allocators), sizeof *check->allocator);
     bool good = check->unit && check->line && check->allocator ? walk(check, forked)

@@ -72,22 +72,21 @@ void ts_diagnose_kind(ts_line *line, uint32_t kind, uint64_t bytes) {
 
 static void in_churn(place *at, uint32_t unit, uint32_t offset, uint64_t w, bool alive) {
     const ts_churn_block *block = ts_churn(ts_block_of_line(ts_word_line(w), false));
-    unsigned part = ts_part_of_unit(unit);
     unsigned cls = ts_bin_class(block, ts_line_address(ts_word_line(w)));
-    if (cls >= TS_CLASSES || ts_class_part(cls) != part) return;
+    if (cls >= TS_CLASSES || ts_class_is_fine(cls) != ts_word_is_fine(w)) return;
     at->kind = cls;
     uint32_t slot = offset / ts_class_bytes[cls], start = slot * ts_class_bytes[cls];
     at->found = NEVER;
     at->inside = offset - start;
     if (slot >= ts_classes.slots[cls]) return; /* the end of the slab that is too short for an object */
-    uint64_t entry = (uint64_t)ts_unit_in_part(unit) * TS_UNIT_ENTRIES + start / 16;
-    uint32_t s = ts_load_acquire(&ts_region.part[part].state[ts_granule(part, entry)]);
+    uint64_t entry = (uint64_t)unit * TS_UNIT_ENTRIES + start / 16;
+    uint32_t s = ts_load_acquire(ts_entry_state(entry, ts_word_is_fine(w)));
     /* 0 is a slot that is retired; but of a retired slab nothing is known, its state words may have been purged before. */
     bool unknown = s == 0 && ts_slab_at(unit)->kind == TS_KIND_RETIRED;
     uint32_t slot_generation = unknown ? 0 : ts_state_generation(s);
     at->generation = ts_load_relaxed(&ts_slab_at(unit)->gen) + slot_generation;
     if (s & TS_STATE_LIVE) {
-        at->found = !alive ? WITH_EPOCH : ts_foreign_pending(unit, false, entry) ? FREED : LIVE;
+        at->found = !alive ? WITH_EPOCH : ts_foreign_pending(unit, w, entry) ? FREED : LIVE;
         at->last = at->generation;
     } else if (slot_generation != 0) {
         at->found = FREED;
@@ -118,16 +117,15 @@ static void in_scope(place *at, uint32_t unit, uint32_t offset, uint64_t w, bool
     at->inside = offset - start * 16u;
     /* Of a block that has ended its last object's end is known no more. */
     if (end != 0 && end <= TS_UNIT_ENTRIES) at->bytes = (uint64_t)ts_scope_entries(unit, start, end) * 16;
-    uint64_t place_entry = (uint64_t)ts_unit_in_part(unit) * TS_UNIT_ENTRIES + start;
+    uint64_t place_entry = (uint64_t)unit * TS_UNIT_ENTRIES + start;
     if (bit_of(bits->freed, start))
         at->found = FREED;
     else
-        at->found = !alive ? WITH_EPOCH : ts_foreign_pending(unit, true, place_entry) ? FREED : LIVE;
+        at->found = !alive ? WITH_EPOCH : ts_foreign_pending(unit, w, place_entry) ? FREED : LIVE;
 }
 
 /* The unit of a live span's start that the unit lies in; 0: none. */
 TS_RACY static uint32_t span_around(uint32_t unit) {
-    if (ts_part_of_unit(unit) != TS_NORMAL) return 0;
     for (uint32_t u = unit; u > 0; u--) {
         uint64_t w = ts_load_relaxed(ts_unit_word(u));
         if (w == 0) continue;
@@ -255,7 +253,7 @@ static uint32_t handle_kind(SlabHandle handle) {
 void ts_diagnose_handle(ts_line *line, uintptr_t allocator, SlabHandle handle) {
     uint64_t unit = handle >> 42;
     uint32_t kind = handle_kind(handle), generation = (uint32_t)(handle >> 18) & TS_GEN_MAX;
-    uint64_t units = (uint64_t)ts_region.part[TS_NORMAL].units + ts_region.part[TS_SMALL].units;
+    uint64_t units = ts_region.part[TS_NORMAL].units;
     if ((handle & 3u) != TS_HANDLE_FORMAT || kind == TS_COUNT_KINDS || unit == 0 || unit >= units) {
         ts_line_text(line, "not a handle");
         return;

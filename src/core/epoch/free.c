@@ -29,25 +29,24 @@ TS_COLD static void take_back(const ts_block *block, uint32_t unit, uint64_t ent
 }
 
 /* A free with the object's generation is exact: of several at one instant one is told true (foreign.c, 7). */
-static verdict is_first(uint32_t unit, bool scope, uint64_t entry, uint32_t generation) {
+static verdict is_first(uint32_t unit, uint64_t word, uint64_t entry, uint32_t generation) {
     uint64_t bit;
     if (generation == TS_ANY_GENERATION) return FREED;
-    _Atomic uint64_t *foreign = ts_slab_foreign_word(unit, scope, entry, &bit);
+    _Atomic uint64_t *foreign = ts_slab_foreign_word(unit, word, entry, &bit);
     return ts_foreign_is_first(ts_slab_at(unit), foreign, bit) ? FREED : FREED_FOR_ANOTHER;
 }
 
-static verdict free_churn_own(ts_churn_block *block, ts_bin *bin, uint32_t unit, uint64_t entry, uint32_t generation) {
-    unsigned part = ts_part_of_unit(unit);
-    _Atomic uint16_t *state = &ts_region.part[part].state[ts_granule(part, entry)];
-    uint32_t s = ts_load_relaxed(state);
-    uint32_t want = part == TS_NORMAL ? (2 * (uint32_t)entry + 1) & 7u : 1u;
-    if ((s & 7u) != want) return NOT_LIVE;
+static verdict free_churn_own(ts_churn_block *block, uint64_t word, uint32_t unit, uint64_t entry,
+                              uint32_t generation) {
+    ts_bin *bin = ts_line_address(ts_word_line(word));
+    uint32_t s = ts_load_relaxed(ts_entry_state(entry, ts_word_is_fine(word)));
+    if (!ts_state_is_of(s, entry)) return NOT_LIVE;
     if (generation != TS_ANY_GENERATION &&
         generation != ts_load_relaxed(&ts_slab_at(unit)->gen) + ts_state_generation(s))
         return NOT_LIVE;
     if (TS_UNLIKELY(block->b.share->allocator->care)) take_back(&block->b, unit, entry);
     ts_bin_free_direct(block, bin, (uint32_t)entry);
-    verdict v = is_first(unit, false, entry, generation);
+    verdict v = is_first(unit, word, entry, generation);
     ts_bin_release_if_empty(block, bin, unit);
     return v;
 }
@@ -69,9 +68,9 @@ static verdict free_own(ts_heap *heap, ts_block *block, uint32_t unit, uint64_t 
        this block's until the heap is left. */
     uint64_t w = ts_load_relaxed(ts_unit_word(unit));
     if (((w ^ word) & ~TS_UNIT_FOREIGN) != 0 || ts_word_era(w) != ts_era(block)) return AGAIN;
-    if ((w & TS_UNIT_FOREIGN) && ts_foreign_pending(unit, block->scope, entry)) return NOT_LIVE;
+    if ((w & TS_UNIT_FOREIGN) && ts_foreign_pending(unit, w, entry)) return NOT_LIVE;
     if (!block->scope)
-        return free_churn_own(ts_churn(block), ts_line_address(ts_word_line(w)), unit, entry, generation);
+        return free_churn_own(ts_churn(block), w, unit, entry, generation);
     uint32_t in_unit = (uint32_t)entry & (TS_UNIT_ENTRIES - 1);
     const ts_scope_bits *bits = ts_slab_scope_bits(unit);
     uint64_t mask = (uint64_t)1 << (in_unit & 63);
@@ -80,7 +79,7 @@ static verdict free_own(ts_heap *heap, ts_block *block, uint32_t unit, uint64_t 
     if (generation != TS_ANY_GENERATION && generation != ts_load_relaxed(&ts_slab_at(unit)->gen)) return NOT_LIVE;
     if (TS_UNLIKELY(block->share->allocator->care)) take_back(block, unit, entry);
     if (!ts_scope_free(ts_scope(block), unit, in_unit)) return NOT_LIVE;
-    verdict v = is_first(unit, true, entry, generation);
+    verdict v = is_first(unit, w, entry, generation);
     ts_scope_release_if_empty(ts_scope(block), unit);
     return v;
 }
@@ -173,12 +172,8 @@ static bool free_fast_again(ts_heap *heap, uintptr_t token, uint32_t unit, uint6
     if (!share) return false;
     const ts_tls own = {.share_key = ts_share_key(share)};
     ts_op_begin(&ts_thread);
-    void *object = ts_unit_address(unit) + (entry & (TS_UNIT_ENTRIES - 1)) * 16;
-    bool normal = ts_part_of_unit(unit) == TS_NORMAL;
-    ts_fast_result r = normal ? ts_fast_free(&own, TS_NORMAL, entry, object, false, SLAB_HANDLE_NONE)
-                              : ts_fast_free(&own, TS_SMALL, entry, object, false, SLAB_HANDLE_NONE);
-    if (r.full && !(normal ? ts_fast_give(&r, TS_NORMAL) : ts_fast_give(&r, TS_SMALL)))
-        return ts_bin_give_freed(r.block, r.bin, object);
+    ts_fast_result r = ts_fast_free(&own, entry, ts_unit_address(unit) + (entry & (TS_UNIT_ENTRIES - 1)) * 16, false, SLAB_HANDLE_NONE);
+    if (r.full && !ts_fast_give(r.bin, entry)) return ts_bin_give_freed(ts_bin_block(r.bin), r.bin, (uint32_t)entry);
     ts_op_end(&ts_thread);
     return r.freed;
 }

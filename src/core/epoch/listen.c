@@ -108,7 +108,7 @@ void ts_listen_tell(const void *p) {
 static void on_report(const char *report) {
     (void)report;
     const char *at = __asan_get_report_address(), *first = ts_region.part[TS_NORMAL].base;
-    size_t bytes = ((size_t)ts_region.part[TS_NORMAL].units + ts_region.part[TS_SMALL].units) * TS_UNIT_BYTES;
+    size_t bytes = (size_t)ts_region.part[TS_NORMAL].units * TS_UNIT_BYTES;
     if (at >= first && (size_t)(at - first) < bytes) ts_listen_tell(at);
 }
 #endif

@@ -34,10 +34,8 @@ static bool look_scope(uint32_t unit, ts_object *o) {
 }
 
 static bool look_churn(uint32_t unit, uint64_t entry, ts_object *o) {
-    unsigned part = ts_part_of_unit(unit);
-    uint32_t s = ts_load_acquire(&ts_region.part[part].state[ts_granule(part, entry)]);
-    uint32_t want = part == TS_NORMAL ? (2 * (uint32_t)entry + 1) & 7u : 1u;
-    if ((s & 7u) != want) return false;
+    uint32_t s = ts_load_acquire(ts_entry_state(entry, ts_word_is_fine(o->word)));
+    if (!ts_state_is_of(s, entry)) return false;
     const ts_bin *bin = ts_line_address(ts_word_line(o->word));
     o->kind = ts_bin_class((const ts_churn_block *)(const void *)o->block, bin);
     o->bytes = ts_class_bytes[o->kind];
@@ -52,7 +50,7 @@ static bool look_slab(uintptr_t token, uint32_t unit, uint64_t entry, uint64_t w
     if (ts_era(o->block) != ts_word_era(w)) return false;
     if (ts_load_relaxed(&o->block->allocator) != token) return false;
     /* The bit before the state: see foreign.c, 6. */
-    if (ts_foreign_pending(unit, scope, entry)) return false;
+    if (ts_foreign_pending(unit, w, entry)) return false;
     ts_epoch *epoch = ts_load_relaxed(&o->block->epoch);
     o->epoch = epoch ? ts_load_relaxed(&epoch->entry.id) : EPOCH_NONE;
     if (!(scope ? look_scope(unit, o) : look_churn(unit, entry, o))) return false;
@@ -121,7 +119,7 @@ static SlabHandle make_handle(const ts_object *o) {
 bool ts_object_of_handle(uintptr_t token, SlabHandle handle, ts_object *out) {
     uint32_t unit = ts_handle_unit(handle);
     if (!ts_is_unit(unit)) return false;
-    uint64_t entry = (uint64_t)ts_unit_in_part(unit) * TS_UNIT_ENTRIES + ts_handle_entry(handle);
+    uint64_t entry = (uint64_t)unit * TS_UNIT_ENTRIES + ts_handle_entry(handle);
     /* A handle was made of this use only if the slab says so. */
     return look(token, unit, entry, true, out) && make_handle(out) == handle &&
            ts_load_relaxed(&ts_slab_at(unit)->handled);
@@ -135,7 +133,7 @@ SlabHandle ts_object_handle(uintptr_t token, const ts_object *object) {
        note: that this one sees it says nothing of who resets. */
     atomic_thread_fence(memory_order_seq_cst);
     /* The same object still, now that its generation is bound to move on. */
-    uint64_t entry = (uint64_t)ts_unit_in_part(object->unit) * TS_UNIT_ENTRIES + object->entry_in_unit;
+    uint64_t entry = (uint64_t)object->unit * TS_UNIT_ENTRIES + object->entry_in_unit;
     if (!look(token, object->unit, entry, true, &again) || again.word != object->word ||
         again.generation != object->generation)
         return SLAB_HANDLE_NONE;

@@ -30,15 +30,15 @@ static void walk_scope(walk *w, uint32_t unit) {
             look(w, ts_unit_address(unit) + (i * 64 + ts_ctz64(start)) * 16);
 }
 
-static void walk_churn(walk *w, uint32_t unit) {
-    unsigned part = ts_part_of_unit(unit);
-    uint64_t first = (uint64_t)ts_unit_in_part(unit) * ts_granules_per_unit(part);
-    for (uint32_t i = 0; i < ts_granules_per_unit(part) && !w->stopped; i++) {
-        uint32_t s = ts_load_acquire(&ts_region.part[part].state[first + i]);
+static void walk_churn(walk *w, uint32_t unit, bool fine) {
+    const _Atomic uint16_t *state = ts_unit_states(unit, fine);
+    uint64_t first = (uint64_t)unit * ts_granules_per_unit(fine);
+    for (uint32_t i = 0; i < ts_granules_per_unit(fine) && !w->stopped; i++) {
+        uint32_t s = ts_load_acquire(&state[i]);
         if (!(s & TS_STATE_LIVE)) continue;
-        uint64_t entry = ts_granule_entry(part, first + i);
-        if (part == TS_NORMAL) entry += (s & TS_STATE_START) >> TS_STATE_START_SHIFT;
-        look(w, ts_entry_address(&ts_region.part[part], entry));
+        uint64_t entry = ts_granule_entry(fine, first + i);
+        if (!fine) entry += (s & TS_STATE_START) >> TS_STATE_START_SHIFT;
+        look(w, ts_entry_address(&ts_region.part[TS_NORMAL], entry));
     }
 }
 
@@ -57,8 +57,10 @@ size_t ts_epoch_walk(uintptr_t token, EpochId epoch, bool (*fn)(void *, size_t, 
             uint64_t word = ts_load_acquire(ts_unit_word(u)); /* acquire: the block is there (ts_bin_add, ts_scope_append) */
             if (word & TS_UNIT_SPAN)
                 look(&w, ts_unit_address(u));
+            else if (is_of_epoch(&w, word) && (word & TS_UNIT_SCOPE))
+                walk_scope(&w, u);
             else if (is_of_epoch(&w, word))
-                (word & TS_UNIT_SCOPE ? walk_scope : walk_churn)(&w, u);
+                walk_churn(&w, u, ts_word_is_fine(word));
         }
     }
     return w.shown;

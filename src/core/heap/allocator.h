@@ -179,7 +179,7 @@ void ts_span_release_bare(ts_allocator *allocator, uint32_t unit, uint32_t units
 
 /* Warm units that a thread keeps for itself. Any thread. */
 static inline uint64_t ts_share_warm_units(const ts_share *share) {
-    return (uint64_t)ts_load_relaxed(&share->warm[TS_NORMAL].count) + ts_load_relaxed(&share->warm[TS_SMALL].count) +
+    return (uint64_t)ts_load_relaxed(&share->warm[TS_NORMAL].count) +
            ts_load_relaxed(&share->span_units);
 }
 

@@ -6,8 +6,9 @@
 #include "base/probe.h"
 #include "heap/care.h"
 
-static uint32_t slab_of_entry(unsigned part, uint32_t entry) {
-    return ts_region.part[part].first_unit + (entry >> TS_ENTRY_UNIT_SHIFT);
+static uint32_t slab_of_entry(uint32_t entry) { return entry >> TS_ENTRY_UNIT_SHIFT; }
+static unsigned granule_in_slab(bool fine, uint32_t entry) {
+    return (unsigned)ts_granule(fine, entry) & (ts_granules_per_unit(fine) - 1);
 }
 
 bool ts_bin_ready(ts_churn_block *block, unsigned cls) {
@@ -15,10 +16,11 @@ bool ts_bin_ready(ts_churn_block *block, unsigned cls) {
     if (bin->magazine) return true;
     uint64_t used = ts_load_relaxed(&block->b.bins_used);
     unsigned others = ts_popcount64(used); /* they keep theirs as long as the block keeps any: block_pool.c */
-    char **magazine =
-        others < TS_OWN_MAGAZINES ? block->own[others] : ts_lines_take(TS_LINES_MAGAZINE, TS_MAGAZINE_BYTES);
+    ts_magazine *magazine =
+        others < TS_OWN_MAGAZINES ? &block->own[others] : ts_lines_take(TS_LINES_MAGAZINE, TS_MAGAZINE_BYTES);
     if (!magazine) return false;
     bin->magazine = magazine;
+    bin->state = ts_region.part[TS_NORMAL].state[ts_class_is_fine(cls)];
     ts_store_relaxed(&block->b.bins_used, used | (uint64_t)1 << cls);
     return true;
 }
@@ -106,6 +108,12 @@ static void set_word(ts_bin *bin, uint64_t word, unsigned bits) {
     ts_store_release(&bin->claims, claims | bits);
 }
 
+uint32_t ts_bin_word_entry(const ts_bin *bin, bool fine, unsigned bit) {
+    uint64_t granule = (uint64_t)bin->word_granule + bit;
+    uint32_t start = ts_load_relaxed(&bin->state[granule]) >> TS_STATE_START_SHIFT & 3u;
+    return (uint32_t)ts_granule_entry(fine, granule) + (fine ? 0 : start);
+}
+
 uint64_t ts_bin_take_word(ts_bin *bin) {
     uint64_t word = ts_load_relaxed(&bin->word);
     begin_word(bin, ts_popcount64(word));
@@ -173,7 +181,8 @@ void ts_bin_add(ts_churn_block *block, unsigned cls, uint32_t unit) {
     ts_add_owned(&block->b.slabs, 1);
     uint64_t line = ts_line_of(bin);
     /* release: who reads the word sees the reset slab */
-    ts_store_release(ts_unit_word(unit), ts_load_relaxed(&block->b.era) | line << TS_UNIT_LINE_SHIFT);
+    ts_store_release(ts_unit_word(unit), ts_load_relaxed(&block->b.era) | (ts_class_is_fine(cls) ? TS_UNIT_FINE : 0) |
+                                             line << TS_UNIT_LINE_SHIFT);
     TS_PROBE2(slab__new, ts_unit_address(unit), (uint64_t)ts_class_bytes[cls]);
 }
 
@@ -217,11 +226,11 @@ static void full_to_partial(ts_bin *bin, ts_slab *slab, uint32_t unit) {
 }
 
 static ts_slab *put_slot(ts_churn_block *block, ts_bin *bin, uint32_t entry) {
-    unsigned part = ts_class_part(ts_bin_class(block, bin));
-    uint32_t unit = slab_of_entry(part, entry);
+    bool fine = ts_bin_is_fine(bin);
+    uint32_t unit = slab_of_entry(entry);
     ts_slab *slab = ts_slab_at(unit);
-    uint64_t granule = ts_granule(part, entry) & (ts_granules_per_unit(part) - 1);
-    uint64_t *words = ts_slab_free_words(part, slab);
+    unsigned granule = granule_in_slab(fine, entry);
+    uint64_t *words = ts_slab_free_words(fine, slab);
     ts_assert(2, (words[granule >> 6] >> (granule & 63) & 1) == 0);
     words[granule >> 6] |= (uint64_t)1 << (granule & 63);
     slab->free_count++;
@@ -253,42 +262,41 @@ TS_NOINLINE static bool give_moves_slab(ts_churn_block *block, ts_bin *bin, uint
     uint64_t era = ts_era(&block->b);
     ts_op_end(&ts_thread);
     ts_heap_enter(heap);
-    unsigned part = ts_class_part(ts_bin_class(block, bin));
-    uint64_t word = ts_load_relaxed(ts_unit_word(slab_of_entry(part, entry)));
+    uint64_t word = ts_load_relaxed(ts_unit_word(slab_of_entry(entry)));
     bool mine = ts_era(&block->b) == era && ts_load_relaxed(&block->b.heap) == heap;
     /* A block that was closed and rebuilt meanwhile has this slot in its bitmap already. */
     if (mine && ts_word_era(word) == era && ts_word_line(word) == ts_line_of(bin)) {
-        ts_slab *slab = ts_slab_at(slab_of_entry(part, entry));
-        uint64_t granule = ts_granule(part, entry) & (ts_granules_per_unit(part) - 1);
-        if ((ts_slab_free_words(part, slab)[granule >> 6] >> (granule & 63) & 1) == 0)
+        ts_slab *slab = ts_slab_at(slab_of_entry(entry));
+        bool fine = ts_bin_is_fine(bin);
+        unsigned granule = granule_in_slab(fine, entry);
+        if ((ts_slab_free_words(fine, slab)[granule >> 6] >> (granule & 63) & 1) == 0)
             ts_bin_give_slot(block, bin, entry);
     }
     ts_heap_leave(heap);
     return true;
 }
 
-bool ts_bin_give_freed(ts_churn_block *block, ts_bin *bin, const char *object) {
-    unsigned part = ts_part_of_object(object);
-    uint32_t entry = (uint32_t)ts_entry_of(&ts_region.part[part], object);
-    ts_slab *slab = ts_slab_at(slab_of_entry(part, entry));
+bool ts_bin_give_freed(ts_churn_block *block, ts_bin *bin, uint32_t entry) {
+    ts_slab *slab = ts_slab_at(slab_of_entry(entry));
     unsigned after = slab->free_count + 1u;
     if (TS_UNLIKELY(after == 1 || after == slab->empty_at)) return give_moves_slab(block, bin, entry);
-    uint64_t granule = ts_granule(part, entry) & (ts_granules_per_unit(part) - 1);
-    ts_slab_free_words(part, slab)[granule >> 6] |= (uint64_t)1 << (granule & 63);
+    bool fine = ts_bin_is_fine(bin);
+    unsigned granule = granule_in_slab(fine, entry);
+    ts_slab_free_words(fine, slab)[granule >> 6] |= (uint64_t)1 << (granule & 63);
     slab->free_count = (uint16_t)after;
     ts_op_end(&ts_thread);
     return true;
 }
 
-/* A word of the free bitmap that is not 0, and the bits of it to take. In part NORMAL each page has half of the bits of two
+/* A word of the free bitmap that is not 0, and the bits of it to take. Of a slab that is not FINE each page has half of the bits of two
    words; pages of the unit that nothing was taken of yet, or that went back to the system, come last, so that what is in use of a
    slab is not spread over more memory than it needs. Once claims have had them all since its memory came from the system, whole
    words are. */
-TS_ALWAYS_INLINE unsigned pick_word(unsigned part, ts_slab *slab, const uint64_t *words, uint64_t *bits) {
+TS_ALWAYS_INLINE unsigned pick_word(bool fine, ts_slab *slab, const uint64_t *words, uint64_t *bits) {
     unsigned w = 0;
     *bits = UINT64_MAX;
-    if (part != TS_NORMAL || TS_LIKELY(slab->touched == TS_SLAB_ALL_PAGES)) {
-        while (words[w] == 0) w++; /* at most 4 words, 16 in part SMALL */
+    if (fine || TS_LIKELY(slab->touched == TS_SLAB_ALL_PAGES)) {
+        while (words[w] == 0) w++; /* at most 4 words, 16 of a FINE slab */
         return w;
     }
     for (unsigned step = 0;; step++) {
@@ -305,19 +313,19 @@ TS_ALWAYS_INLINE unsigned pick_word(unsigned part, ts_slab *slab, const uint64_t
 
 /* What the next claim reads one after the other, out of the nearest caches as a rule: the state words of the next slots, and
    the record of the slab after that. */
-TS_ALWAYS_INLINE void fetch_next_claim(const ts_bin *bin, unsigned part) {
+TS_ALWAYS_INLINE void fetch_next_claim(const ts_bin *bin, bool fine) {
     const ts_slab *slab = ts_slab_at(bin->head);
     if (slab->next) __builtin_prefetch(ts_slab_at(slab->next), 1);
-    if (part != TS_NORMAL || slab->free_count == 0) return;
+    if (fine || slab->free_count == 0) return;
     unsigned w = 0;
     while (slab->u.free[w] == 0) w++;
-    uint64_t granule = (uint64_t)bin->head * TS_STATES_NORMAL + w * 64u + ts_ctz64(slab->u.free[w]);
-    __builtin_prefetch((const void *)(uintptr_t)&ts_region.part[TS_NORMAL].state[granule], 1);
+    __builtin_prefetch(
+        (const void *)(uintptr_t)&ts_unit_states(bin->head, false)[w * 64u + ts_ctz64(slab->u.free[w])], 1);
 }
 
 bool ts_bin_claim(ts_churn_block *block, unsigned cls) {
     ts_bin *bin = &block->bin[cls];
-    unsigned part = ts_class_part(cls);
+    bool fine = ts_class_is_fine(cls);
     ts_counters *count = &block->b.share->count[cls];
     ts_assert(2, ts_load_relaxed(&bin->word) == 0);
     uint32_t unit = bin->head;
@@ -330,18 +338,18 @@ bool ts_bin_claim(ts_churn_block *block, unsigned cls) {
         ts_count(&count->current_partial_full, 1);
         return false;
     }
-    uint64_t *words = ts_slab_free_words(part, slab);
+    uint64_t *words = ts_slab_free_words(fine, slab);
     uint64_t bits;
-    unsigned w = pick_word(part, slab, words, &bits); /* free_count says there is one */
-    ts_assert(2, w < ts_slab_free_word_count(part));
+    unsigned w = pick_word(fine, slab, words, &bits); /* free_count says there is one */
+    ts_assert(2, w < ts_slab_free_word_count(fine));
     if (slab->free_count == slab->empty_at) block->empty[cls]--;
     bits &= words[w];
     words[w] -= bits;
     if (TS_UNLIKELY(slab->given != 0)) slab->given &= (uint8_t)ts_slab_pages_in_use(slab, cls) ^ TS_SLAB_ALL_PAGES;
     unsigned claimed = ts_popcount64(bits);
     set_word(bin, bits, claimed);
-    bin->word_granule = ts_unit_in_part(unit) * ts_granules_per_unit(part) + w * 64u;
-    bin->word_at = ts_entry_address(&ts_region.part[part], ts_granule_entry(part, bin->word_granule));
+    uint64_t granule = (uint64_t)unit * ts_granules_per_unit(fine) + w * 64u;
+    bin->word_granule = (uint32_t)granule;
     slab->free_count = (uint16_t)(slab->free_count - claimed);
     if (slab->free_count == 0) {
         unlink_slab(bin, slab, unit);
@@ -349,7 +357,7 @@ bool ts_bin_claim(ts_churn_block *block, unsigned cls) {
         ts_add_owned(&bin->full, 1);
         ts_count_release(&count->list_move_partial_to_full, 1); /* after `full`: snapshot.c, `rising` */
     }
-    fetch_next_claim(bin, part);
+    fetch_next_claim(bin, fine);
     return true;
 }
 
@@ -360,11 +368,10 @@ static void after_direct_frees(ts_churn_block *block, ts_bin *bin, ts_slab *slab
 
 /* The slots of one foreign word in one go: a state word each, then bitmap, counts and list once. */
 unsigned ts_bin_free_bits(ts_churn_block *block, ts_bin *bin, uint32_t unit, unsigned granule, uint32_t bits) {
-    unsigned part = ts_part_of_unit(unit);
-    unsigned per_unit = ts_granules_per_unit(part);
+    bool fine = ts_bin_is_fine(bin);
     ts_slab *slab = ts_slab_at(unit);
-    _Atomic uint16_t *state = &ts_region.part[part].state[(size_t)ts_unit_in_part(unit) * per_unit + granule];
-    uint64_t *words = ts_slab_free_words(part, slab);
+    _Atomic uint16_t *state = ts_unit_states(unit, fine) + granule;
+    uint64_t *words = ts_slab_free_words(fine, slab);
     unsigned free_before = slab->free_count, freed = 0, retired = 0;
     uint64_t slots = 0;
     for (uint32_t left = bits; left; left &= left - 1) {
@@ -391,9 +398,7 @@ unsigned ts_bin_free_bits(ts_churn_block *block, ts_bin *bin, uint32_t unit, uns
 }
 
 void ts_bin_free_direct(ts_churn_block *block, ts_bin *bin, uint32_t entry) {
-    unsigned part = ts_class_part(ts_bin_class(block, bin));
-    uint32_t unit = slab_of_entry(part, entry);
-    unsigned granule = (unsigned)ts_granule(part, entry) & (ts_granules_per_unit(part) - 1);
-    ts_assert(2, ts_load_relaxed(&ts_region.part[part].state[ts_granule(part, entry)]) & TS_STATE_LIVE);
-    (void)ts_bin_free_bits(block, bin, unit, granule & ~31u, (uint32_t)1 << (granule & 31));
+    unsigned granule = granule_in_slab(ts_bin_is_fine(bin), entry);
+    ts_assert(2, ts_load_relaxed(ts_entry_state(entry, ts_bin_is_fine(bin))) & TS_STATE_LIVE);
+    (void)ts_bin_free_bits(block, bin, slab_of_entry(entry), granule & ~31u, (uint32_t)1 << (granule & 31));
 }

@@ -16,7 +16,7 @@ bool ts_block_make(ts_heap *heap, bool scope) {
                             : ts_lines_take(TS_LINES_CHURN_BLOCK, sizeof(ts_churn_block));
     if (!block) return false;
     block->scope = scope;
-    ts_store_relaxed(&block->key, 1);
+    ts_store_relaxed(&block->key, TS_KEY_FINE | 1);
     ts_store_release(&block->heap, heap);
     *(scope ? &heap->free_scope : &heap->free_churn) = block;
     ts_add_owned(&heap->free_blocks[scope], 1);
@@ -100,14 +100,14 @@ static void keep_slabs(ts_share *share, unsigned part, const ts_warm *list) {
 }
 
 TS_NOINLINE static void end_churn(ts_churn_block *block) {
-    ts_warm lists[TS_PARTS] = {{0, 0, 0}, {0, 0, 0}};
+    ts_warm lists[TS_PARTS] = {{0, 0, 0}};
     for (uint64_t left = ts_load_relaxed(&block->b.bins_used); left; left &= left - 1) {
         unsigned cls = ts_ctz64(left);
         ts_bin *bin = &block->bin[cls];
         ts_warm chain = {bin->head, bin->head ? ts_slab_at(bin->head)->prev : 0, 0};
         if (TS_UNLIKELY(block->b.share->allocator->care)) end_slabs(&block->b, bin->head);
         ts_store_relaxed(&chain.count, ts_load_relaxed(&bin->slabs));
-        ts_warm_splice(&lists[ts_class_part(cls)], &chain);
+        ts_warm_splice(&lists[TS_NORMAL], &chain);
         ts_share_fold(block->b.share, cls, bin_tally(bin).allocated);
         ts_store_relaxed(&bin->word, 0);
         bin->word_granule = 0;
@@ -133,7 +133,7 @@ void ts_block_end(ts_heap *heap, ts_block *block) {
     ts_store_relaxed(&block->open_id, TS_ID_NEVER);
     ts_store_relaxed(&block->rolling, 0);
     /* Shut, on no epoch's list, and its heap held: nobody else changes the key. release: as ts_block_kill. */
-    if (ts_era(block) == ts_load_relaxed(&block->era)) ts_store_release(&block->key, ts_era(block) + 1);
+    if (ts_era(block) == ts_load_relaxed(&block->era)) ts_store_release(&block->key, TS_KEY_FINE | (ts_era(block) + 1));
     if (block->scope) {
         if (TS_UNLIKELY(block->share->allocator->care)) end_slabs(block, ts_scope(block)->head);
         end_scope(heap, ts_scope(block));
@@ -154,17 +154,13 @@ void ts_block_end_killed_scope(ts_heap *heap, ts_scope_block *block) {
 
 static uint32_t flush_bin(ts_churn_block *block, unsigned cls, uint64_t *recycled) {
     ts_bin *bin = &block->bin[cls];
-    unsigned part = ts_class_part(cls);
     uint32_t scanned = 0;
     uint32_t before = ts_load_relaxed(&bin->slabs);
     for (uint64_t i = ts_bin_depth(bin); i > 0; i--)
-        ts_bin_give_slot(block, bin, (uint32_t)ts_entry_of(&ts_region.part[part], bin->magazine[i - 1]));
+        ts_bin_give_slot(block, bin, (uint32_t)ts_entry_of(&ts_region.part[TS_NORMAL], bin->magazine->object[i - 1]));
     ts_bin_forget_magazine(bin);
-    for (uint64_t word = ts_bin_take_word(bin); word; word &= word - 1) {
-        uint32_t granule = bin->word_granule + ts_ctz64(word), entry = (uint32_t)ts_granule_entry(part, granule);
-        uint32_t s = ts_load_relaxed(&ts_region.part[part].state[granule]);
-        ts_bin_give_slot(block, bin, entry + (part == TS_NORMAL ? (s >> 1) & 3u : 0));
-    }
+    for (uint64_t word = ts_bin_take_word(bin); word; word &= word - 1)
+        ts_bin_give_slot(block, bin, ts_bin_word_entry(bin, ts_class_is_fine(cls), ts_ctz64(word)));
     for (uint32_t unit = bin->head; unit;) {
         ts_slab *slab = ts_slab_at(unit);
         uint32_t next = slab->next;

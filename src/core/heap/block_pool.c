@@ -126,7 +126,7 @@ static void fetch_churn(ts_heap *heap) {
         ts_lock_release(&lock);
         if (!chunk) return;
         ts_block *block = ts_chunk_address(chunk);
-        ts_keep_relaxed(&block->key, ts_chunk_note_of(chunk)->kept);
+        ts_keep_relaxed(&block->key, TS_KEY_FINE | ts_chunk_note_of(chunk)->kept);
         take_in(heap, block);
     }
 }

@@ -43,9 +43,9 @@ void ts_care_start(void) {
     ts_care_on_asan = is_asan_there();
 #if TS_HAS_WEAK
     /* What only objects point to is no leak. */
-    const ts_part *n = &ts_region.part[TS_NORMAL], *s = &ts_region.part[TS_SMALL];
+    const ts_part *n = &ts_region.part[TS_NORMAL];
     if (__lsan_register_root_region)
-        __lsan_register_root_region(n->base, (size_t)(n->units + s->units) * TS_UNIT_BYTES);
+        __lsan_register_root_region(n->base, (size_t)n->units * TS_UNIT_BYTES);
 #endif
     ts_care_tools = ts_care_on_asan || on_memcheck;
     if (ts_care_on_asan) ts_origin_start();

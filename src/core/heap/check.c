@@ -60,7 +60,7 @@ bool ts_check_claim_lines(ts_check *check, const void *record, size_t bytes, con
 static bool claim_magazines(ts_check *check, const ts_churn_block *block) {
     bool own[TS_OWN_MAGAZINES] = {false};
     for (unsigned cls = 0; cls < TS_CLASSES; cls++) {
-        char **magazine = block->bin[cls].magazine;
+        const ts_magazine *magazine = block->bin[cls].magazine;
         if (!magazine) continue;
         if (!ts_is_own_magazine(block, magazine)) {
             if (!ts_check_claim_lines(check, magazine, TS_MAGAZINE_BYTES, "a magazine")) return false;
@@ -115,11 +115,11 @@ static bool check_word(ts_check *check, uint32_t unit, uint64_t want, bool dead)
     /* At a quiet point a foreign free that is noted is queued. */
     unsigned count;
     bool scope = (w & TS_UNIT_SCOPE) != 0;
-    const _Atomic uint64_t *words = ts_slab_foreign_words(unit, scope, &count);
+    const _Atomic uint64_t *words = ts_slab_foreign_words(unit, w, &count);
     uint32_t tag = ts_load_relaxed(&ts_slab_at(unit)->tag);
     for (unsigned i = 0; i < count; i++) {
         uint64_t x = ts_load_relaxed(&words[i]);
-        REQUIRE(count != 8 || x >> TS_FOREIGN_TAG_SHIFT == tag, "unit %u: foreign word %u has tag %u, the slab %u",
+        REQUIRE(scope || x >> TS_FOREIGN_TAG_SHIFT == tag, "unit %u: foreign word %u has tag %u, the slab %u",
                 unit, i, (unsigned)(x >> TS_FOREIGN_TAG_SHIFT), tag);
         if ((uint32_t)x == 0 || x >> TS_FOREIGN_TAG_SHIFT != tag || dead) continue;
         REQUIRE(w & TS_UNIT_FOREIGN, "unit %u: foreign word %u has bits, and the slab is on no queue", unit, i);
@@ -129,28 +129,29 @@ static bool check_word(ts_check *check, uint32_t unit, uint64_t want, bool dead)
 
 static bool check_churn_slab(ts_check *check, const ts_churn_block *block, unsigned cls, uint32_t unit,
                              places *free_now, uint64_t *live) {
-    unsigned part = ts_class_part(cls), per_unit = ts_granules_per_unit(part);
+    bool fine = ts_class_is_fine(cls);
+    REQUIRE(!fine || ts_region_has_fine(unit), "unit %u: a FINE slab without FINE words", unit);
     const ts_slab *slab = ts_slab_at(unit);
-    const uint64_t *bitmap = part == TS_NORMAL ? slab->u.free : ts_slab_small(unit)->free;
-    const _Atomic uint16_t *state = &ts_region.part[part].state[(size_t)ts_unit_in_part(unit) * per_unit];
+    const uint64_t *bitmap = ts_slab_free_words(fine, ts_slab_at(unit));
+    const _Atomic uint16_t *state = ts_unit_states(unit, fine);
     uint64_t elsewhere[16] = {0};
     unsigned free_count = 0, bits = 0, retired = 0, live_slots = 0;
     for (unsigned i = 0; i < free_now->count; i++) {
-        if (free_now->entry[i] >> TS_ENTRY_UNIT_SHIFT != ts_unit_in_part(unit)) continue;
-        unsigned g = (unsigned)ts_granule(part, free_now->entry[i] & (TS_UNIT_ENTRIES - 1));
+        if (free_now->entry[i] >> TS_ENTRY_UNIT_SHIFT != unit) continue;
+        unsigned g = (unsigned)ts_granule(fine, free_now->entry[i] & (TS_UNIT_ENTRIES - 1));
         REQUIRE((elsewhere[g >> 6] >> (g & 63) & 1) == 0,
                 "unit %u, granule %u: twice in the magazine or the claimed word", unit, g);
         elsewhere[g >> 6] |= (uint64_t)1 << (g & 63);
         free_now->seen++;
     }
-    REQUIRE(slab->kind == TS_KIND_CHURN, "unit %u: kind %u in a bin", unit, slab->kind);
-    for (unsigned i = 0; i < ts_slab_free_word_count(part); i++) bits += ts_popcount64(bitmap[i]);
+    REQUIRE(slab->kind == (fine ? TS_KIND_FINE : TS_KIND_CHURN), "unit %u: kind %u in a bin", unit, slab->kind);
+    for (unsigned i = 0; i < ts_slab_free_word_count(fine); i++) bits += ts_popcount64(bitmap[i]);
     for (unsigned slot = 0; slot < ts_classes.slots[cls]; slot++) {
-        unsigned entry = slot * ts_class_bytes[cls] / 16, g = (unsigned)ts_granule(part, entry);
+        unsigned entry = slot * ts_class_bytes[cls] / 16, g = (unsigned)ts_granule(fine, entry);
         unsigned s = ts_load_relaxed(&state[g]);
         unsigned is_live = s & TS_STATE_LIVE, is_retired = ts_state_is_retired(s);
         unsigned is_free = bitmap[g >> 6] >> (g & 63) & 1, is_elsewhere = elsewhere[g >> 6] >> (g & 63) & 1;
-        REQUIRE((s >> 1 & 3u) == (part == TS_NORMAL ? entry & 3u : 0),
+        REQUIRE((s >> TS_STATE_START_SHIFT & 3u) == (entry & 3u),
                 "unit %u, slot %u: state word %#x, starts at entry %u", unit, slot, s, entry);
         REQUIRE(is_live + is_retired + is_free + is_elsewhere == 1,
                 "unit %u, slot %u: live %u, retired %u, in the bitmap %u, in the magazine or the claimed word %u", unit,
@@ -171,33 +172,33 @@ static bool check_churn_slab(ts_check *check, const ts_churn_block *block, unsig
             "unit %u: empty, and still in a block that is closing", unit);
     *live += live_slots;
     return check_word(check, unit,
-                      ts_load_relaxed(&block->b.era) | (uint64_t)ts_line_of(&block->bin[cls]) << TS_UNIT_LINE_SHIFT,
+                      ts_load_relaxed(&block->b.era) | (fine ? TS_UNIT_FINE : 0) |
+                          (uint64_t)ts_line_of(&block->bin[cls]) << TS_UNIT_LINE_SHIFT,
                       dead);
 }
 
 static bool collect(ts_check *check, const ts_churn_block *block, unsigned cls, places *out) {
     const ts_bin *bin = &block->bin[cls];
-    unsigned part = ts_class_part(cls);
+    const ts_part *region = &ts_region.part[TS_NORMAL];
+    bool fine = ts_class_is_fine(cls);
     unsigned depth = (unsigned)ts_bin_depth(bin);
     REQUIRE(depth <= TS_MAGAZINE_SLOTS, "class %u: %u objects in a magazine of %u", cls, depth, TS_MAGAZINE_SLOTS);
     REQUIRE((ts_load_relaxed(&bin->direct_frees) & TS_DIRECT_NOTE) == 0,
             "class %u: the magazine's counts are half changed", cls);
     for (unsigned i = 0; i < depth; i++) {
-        const char *object = bin->magazine[i];
-        uint64_t entry = ts_entry_of(&ts_region.part[part], object);
-        REQUIRE(entry < ts_region.part[part].limit, "class %u: %p in the magazine is no place of its part", cls,
-                (const void *)object);
+        uint64_t entry = ts_entry_of(region, bin->magazine->object[i]);
+        REQUIRE(entry < region->limit, "class %u: entry %u in the magazine is no place", cls, (uint32_t)entry);
         REQUIRE((entry & (TS_UNIT_ENTRIES - 1)) * 16 % ts_class_bytes[cls] == 0,
-                "class %u: %p in the magazine is no slot", cls, (const void *)object);
+                "class %u: entry %u in the magazine is no slot", cls, (uint32_t)entry);
         out->entry[out->count++] = (uint32_t)entry;
     }
     for (uint64_t word = ts_load_relaxed(&bin->word); word; word &= word - 1) {
-        uint64_t granule = (uint64_t)bin->word_granule + ts_ctz64(word), entry = ts_granule_entry(part, granule);
-        REQUIRE(entry < ts_region.part[part].limit, "class %u: the claimed word is of no place of its part", cls);
-        if (part == TS_NORMAL) entry += ts_load_relaxed(&ts_region.part[part].state[granule]) >> 1 & 3u;
+        REQUIRE(ts_granule_entry(fine, (uint64_t)bin->word_granule + 63) < region->limit,
+                "class %u: the claimed word is of no place", cls);
+        uint32_t entry = ts_bin_word_entry(bin, fine, ts_ctz64(word));
         REQUIRE((entry & (TS_UNIT_ENTRIES - 1)) * 16 % ts_class_bytes[cls] == 0,
-                "class %u: the claimed word has entry %u, no slot", cls, (uint32_t)entry);
-        out->entry[out->count++] = (uint32_t)entry;
+                "class %u: the claimed word has entry %u, no slot", cls, entry);
+        out->entry[out->count++] = entry;
     }
     REQUIRE(block->b.closing != TS_CLOSING || out->count == 0,
             "class %u: a block that is closing has %u slots in its magazine and word", cls, out->count);
@@ -208,6 +209,8 @@ static bool check_bin(ts_check *check, const ts_churn_block *block, unsigned cls
     const ts_bin *bin = &block->bin[cls];
     uint32_t slabs = ts_load_relaxed(&bin->slabs), full = ts_load_relaxed(&bin->full);
     bool used = (block->b.bins_used >> cls & 1) != 0;
+    REQUIRE(!used || bin->state == ts_region.part[TS_NORMAL].state[ts_class_is_fine(cls)],
+            "class %u: its state words are others", cls);
     REQUIRE(used == (bin->magazine != NULL), "class %u: a magazine without a note of it, or the other way round", cls);
     if (!used) {
         REQUIRE(bin->head == 0 && slabs == 0 && ts_load_relaxed(&bin->word) == 0, "class %u: slabs and no magazine",
@@ -222,11 +225,10 @@ static bool check_bin(ts_check *check, const ts_churn_block *block, unsigned cls
         REQUIRE(found < slabs, "class %u: the bin's list goes on after its %u slabs, to unit %u", cls, slabs, unit);
         if (!ts_check_claim_unit(check, unit, TS_USE_BLOCK)) return false;
         const ts_slab *slab = ts_slab_at(unit);
-        REQUIRE(ts_part_of_unit(unit) == ts_class_part(cls), "class %u: unit %u is of the other part", cls, unit);
         REQUIRE(found == 0 || slab->prev == before, "unit %u: prev is %u, it comes after %u", unit, slab->prev, before);
         REQUIRE(slab->free_count == 0 || found_full == 0, "unit %u: has free slots, and comes after a full one", unit);
         if (!check_churn_slab(check, block, cls, unit, &free_now, &live_slots)) return false;
-        unsigned here = slab->touched | (ts_class_part(cls) == TS_NORMAL ? ts_slab_pages_in_use(slab, cls) : 0);
+        unsigned here = slab->touched | (ts_class_is_fine(cls) ? 0 : ts_slab_pages_in_use(slab, cls));
         REQUIRE((slab->given & here) == 0, "unit %u: pages %u went back, and %u are in use", unit, slab->given, here);
         found++;
         found_full += slab->free_count == 0;
@@ -244,6 +246,11 @@ static bool check_bin(ts_check *check, const ts_churn_block *block, unsigned cls
     uint64_t balance = counts.pops + ts_bin_word_allocs(bin) - counts.frees;
     REQUIRE(balance == live_slots, "class %u: the counters say %llu live objects, the state words %llu", cls,
             (unsigned long long)balance, (unsigned long long)live_slots);
+    for (unsigned i = 0; i < ts_bin_depth(bin); i++) {
+        uint64_t entry = ts_entry_of(&ts_region.part[TS_NORMAL], bin->magazine->object[i]);
+        REQUIRE(bin->magazine->granule[i] == ts_granule(ts_class_is_fine(cls), entry),
+                "class %u: %p in the magazine has the state word of another", cls, (void *)bin->magazine->object[i]);
+    }
     check->slabs += found;
     *live += live_slots;
     return true;
@@ -313,7 +320,6 @@ static bool check_scope(ts_check *check, const ts_scope_block *block) {
     for (uint32_t unit = block->head; unit; unit = ts_slab_at(unit)->next) {
         REQUIRE(found < slabs, "a scope block's list goes on after its %u slabs, to unit %u", slabs, unit);
         if (!ts_check_claim_unit(check, unit, TS_USE_BLOCK)) return false;
-        REQUIRE(ts_part_of_unit(unit) == TS_NORMAL, "scope slab %u is of part SMALL", unit);
         REQUIRE(ts_slab_at(unit)->prev == before, "unit %u: prev is %u, it comes after %u", unit,
                 ts_slab_at(unit)->prev, before);
         if (!check_scope_slab(check, block, unit, &live, &live_bytes)) return false;

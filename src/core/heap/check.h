@@ -47,7 +47,7 @@ typedef struct ts_check {
 
 /* Of a unit below its part's high. */
 static inline uint8_t *ts_check_unit(const ts_check *check, uint32_t unit) {
-    return &check->unit[ts_unit_in_part(unit) + (ts_part_of_unit(unit) == TS_NORMAL ? 0 : check->high[TS_NORMAL])];
+    return &check->unit[unit];
 }
 
 /* Notes the text. Always false. */

@@ -3,8 +3,8 @@
  * scope slab. Each is called inside of an operation by the thread that owns the block; none takes a
  * lock, makes a system call, or moves more than one slot.
  *
- * part and cls are compile-time constants or come from one table load at every call, so that the compiler
- * leaves no test of them.
+ * All sizes take one path. What differs between FINE slabs and others, where a state word is, is selected by a conditional move:
+ * a branch on it would be mispredicted wherever sizes mix.
  */
 /* Modelled in tests/model: bump, orders. */
 #ifndef TS_HEAP_FAST_H
@@ -15,33 +15,31 @@
 #include "heap/scope.h"
 
 /* The object on top of the magazine, made live; NULL: the magazine is empty. */
-TS_ALWAYS_INLINE void *ts_fast_pop(ts_bin *bin, const unsigned part) {
-    const ts_part *region = &ts_region.part[part];
+TS_ALWAYS_INLINE void *ts_fast_pop(ts_bin *bin) {
     uint64_t top = ts_load_relaxed(&bin->top);
     uint64_t depth = ts_low_byte(top);
     if (TS_UNLIKELY((uint32_t)depth == 0)) return NULL;
-    char *object = bin->magazine[depth - 1];
+    uint64_t granule = bin->magazine->granule[depth - 1];
+    char *object = bin->magazine->object[depth - 1];
     TS_RETURNED(object);
     TS_ASSUME(object != NULL);
     ts_store_relaxed(&bin->top, top + TS_TOP_POP);
-    uint64_t granule = ts_granule_in(part, (uintptr_t)object >> (part == TS_NORMAL ? 6 : 4));
-    _Atomic uint16_t *state = (_Atomic uint16_t *)(region->state_bias + 2 * (uintptr_t)granule);
     /* relaxed: the owner's own word; others learn of the object through the program's own hand-over */
-    ts_or_owned_16(state, TS_STATE_LIVE);
+    ts_or_owned_16(&bin->state[granule], TS_STATE_LIVE);
     return object;
 }
 
 /* The next object of the claimed word, made live; NULL: the word is used up. Only when the magazine is empty, so that
-   what was freed last is used first. */
-TS_ALWAYS_INLINE void *ts_fast_word(ts_bin *bin, const unsigned part) {
-    const ts_part *region = &ts_region.part[part];
+   what was freed last is used first. It lies where its 64 bytes are, and where in these the state word says. */
+TS_ALWAYS_INLINE void *ts_fast_word(ts_bin *bin) {
     uint64_t word = ts_load_relaxed(&bin->word);
     if (TS_UNLIKELY(word == 0)) return NULL;
     ts_store_relaxed(&bin->word, word & (word - 1)); /* counts it, too: ts_bin_word_allocs */
-    uint64_t bit = ts_ctz64(word);
-    _Atomic uint16_t *state = &region->state[bin->word_granule + bit];
-    char *object = bin->word_at + bit * TS_WORD_STRIDE(part);
-    if (part == TS_NORMAL) object += (ts_load_relaxed(state) & TS_STATE_START) * (16u >> TS_STATE_START_SHIFT);
+    uint64_t granule = (uint64_t)bin->word_granule + ts_ctz64(word), coarse = ts_granule_entry(false, granule);
+    _Atomic uint16_t *state = &bin->state[granule];
+    uint64_t entry = ts_bin_is_fine(bin) ? granule & ~UINT64_C(3) : coarse;
+    char *object = ts_entry_address(&ts_region.part[TS_NORMAL], entry);
+    object += (ts_load_relaxed(state) & TS_STATE_START) * (16u >> TS_STATE_START_SHIFT);
     ts_or_owned_16(state, TS_STATE_LIVE);
     TS_ASSUME(object != NULL);
     return object;
@@ -54,9 +52,7 @@ typedef struct ts_fast_result {
     bool freed;
     bool full; /* freed, and the magazine has no room: to be given to its slab (ts_fast_give) */
     bool late; /* freed, but another thread is told so: foreign.c, 7 */
-    ts_churn_block *block;
     ts_bin *bin;
-    uint64_t granule; /* of the object, in its part */
 } ts_fast_result;
 
 /* Frees the object at an entry of the calling thread's own, open block. Not freed: this needs the slow path (which
@@ -64,37 +60,40 @@ typedef struct ts_fast_result {
    place and is live, that its slab belongs to a block (same era, and no flag: no foreign free is under way), and
    that the block is open to the share whose key is in tls: this thread's, of this allocator. exact: handle is of the place of
    `entry`, and the object has to be the one that it was made of. */
-TS_ALWAYS_INLINE ts_fast_result ts_fast_free(const ts_tls *tls, const unsigned part, uint64_t entry, void *object,
-                                             const bool exact, SlabHandle handle) {
-    const ts_part *region = &ts_region.part[part];
+TS_ALWAYS_INLINE ts_fast_result ts_fast_free(const ts_tls *tls, uint64_t entry, void *object, const bool exact,
+                                             SlabHandle handle) {
+    const ts_part *region = &ts_region.part[TS_NORMAL];
     ts_fast_result r = {.freed = false, .full = false, .late = false};
     uint64_t word = ts_load_relaxed(&region->unit[entry >> TS_ENTRY_UNIT_SHIFT]);
     /* As ts_line_address of the word's line. A flag makes it a place within the same line, and the key not match. */
     r.bin = (void *)(ts_region.lines + (word >> TS_UNIT_BIN_SHIFT));
-    r.block = (ts_churn_block *)((uintptr_t)r.bin & ~(uintptr_t)(TS_CHURN_BLOCK_ALIGN - 1));
-    /* key is { share's line, era }; the lower half of word is the era if no flag is set, and TS_UNIT_SCOPE is one. */
+    ts_churn_block *block = ts_bin_block(r.bin);
+    /* key is { share's line, FINE, era }; the lower half of word is the era if no flag but FINE is set, and TS_UNIT_SCOPE is one.
+       share_key has FINE, as every key: so it does not matter here whether word has. */
     uint64_t key = tls->share_key | (uint32_t)word;
-    if (TS_UNLIKELY(ts_is_other_relaxed_64(&r.block->b.key, key))) return r;
-    uint64_t granule = r.granule = ts_granule(part, entry);
-    uint32_t s = ts_load_relaxed(&region->state[granule]);
-    uint32_t want = part == TS_NORMAL ? 2 * (uint32_t)entry + 1 : 1;
-    if (TS_UNLIKELY(((s ^ want) & 7u) != 0)) return r;
-    ts_slab *slab = ts_slab_in(region, entry >> TS_ENTRY_UNIT_SHIFT);
+    if (TS_UNLIKELY(ts_is_other_relaxed_64(&block->b.key, key))) return r;
+    uint64_t granule = ts_granule(ts_word_is_fine(word), entry);
+    TS_COMPUTED(granule);
+    TS_COMPUTED_AFTER(entry, granule); /* one register less */
+    uint32_t s = ts_load_relaxed(&r.bin->state[granule]);
+    if (TS_UNLIKELY(!ts_state_is_of(s, entry))) return r;
+    uint32_t unit = (uint32_t)(entry >> TS_ENTRY_UNIT_SHIFT);
+    const ts_slab *slab = ts_slab_in(region, unit);
     if (exact) {
         uint32_t generation = ts_load_relaxed(&slab->gen) + ts_state_generation(s);
         /* A handle was made of this use only if the slab says so. */
-        if (TS_UNLIKELY(!ts_handle_is(handle, generation, ts_bin_class(r.block, r.bin))) ||
+        if (TS_UNLIKELY(!ts_handle_is(handle, generation, ts_bin_class(block, r.bin))) ||
             TS_UNLIKELY(!ts_load_relaxed(&slab->handled)))
             return r;
     }
     uint16_t next;
     if (TS_UNLIKELY(ts_add_carries_16((uint16_t)s, TS_STATE_FREE_STEP, &next))) return r; /* retires */
     /* release: a foreign free that finds the slot not live has seen all that led to it */
-    ts_store_release(&region->state[granule], next);
+    ts_store_release(&r.bin->state[granule], next);
     if (exact) {
-        unsigned index = (unsigned)granule & (ts_granules_per_unit(part) - 1);
-        _Atomic uint64_t *words = part == TS_NORMAL ? slab->foreign : ts_slab_small(ts_slab_unit(slab))->foreign;
-        r.late = !ts_foreign_is_first(slab, &words[index >> 5], (uint64_t)1 << (index & 31));
+        uint64_t bit;
+        _Atomic uint64_t *foreign = ts_slab_foreign_word(unit, word, entry, &bit);
+        r.late = !ts_foreign_is_first(slab, foreign, bit);
     }
     /* The byte first, then one addition in place: two instructions less than a load, its low byte and a store. Not in
        ts_fast_pop: what is freed next waits for that store. */
@@ -102,23 +101,25 @@ TS_ALWAYS_INLINE ts_fast_result ts_fast_free(const ts_tls *tls, const unsigned p
     r.freed = true;
     r.full = (depth & TS_MAGAZINE_SLOTS) != 0;
     if (TS_UNLIKELY(r.full)) return r;
-    r.bin->magazine[depth] = object;
+    r.bin->magazine->object[depth] = object;
+    r.bin->magazine->granule[depth] = (uint32_t)granule;
     ts_add_owned(&r.bin->top, (uint64_t)TS_TOP_PUSH);
     return r;
 }
 
 /* What was freed into a full magazine goes straight to its slab: the magazine keeps what it has. false: it is counted, but
    the rest is ts_bin_give_freed's, as it changes a list or lets the slab go. Inside the same operation. */
-TS_ALWAYS_INLINE bool ts_fast_give(const ts_fast_result *r, const unsigned part) {
+TS_ALWAYS_INLINE bool ts_fast_give(ts_bin *bin, uint64_t entry) {
     /* release: who sees the count sees that the object was allocated, in `top` or in the claimed word (ts_block_tally) */
-    ts_count_release(&r->bin->direct_frees, TS_DIRECT_ONE);
-    if (part != TS_NORMAL) return false;
-    ts_slab *slab = ts_slab_in(&ts_region.part[TS_NORMAL], r->granule / TS_STATES_NORMAL);
+    ts_count_release(&bin->direct_frees, TS_DIRECT_ONE);
+    ts_slab *slab = ts_slab_in(&ts_region.part[TS_NORMAL], entry >> TS_ENTRY_UNIT_SHIFT);
     /* Full before, or empty after: by one comparison, as empty_at is 1 at least. */
     uint32_t before = slab->free_count;
     if (TS_UNLIKELY(before - 1 >= slab->empty_at - 2u)) return false;
-    uint64_t *word = &slab->u.free[r->granule / 64 % 4];
-    *word = ts_with_bit(*word, r->granule);
+    bool fine = ts_bin_is_fine(bin);
+    uint64_t granule = ts_granule(fine, entry) & (ts_granules_per_unit(fine) - 1);
+    uint64_t *word = &ts_slab_free_words(fine, slab)[granule / 64];
+    *word = ts_with_bit(*word, granule);
     slab->free_count = (uint16_t)(before + 1);
     return true;
 }
@@ -153,8 +154,8 @@ TS_ALWAYS_INLINE bool ts_fast_has_room(const ts_scope_block *block, size_t size,
 }
 
 /* Frees an object of the calling thread's own, open scope: its bit, and three counts. The slab stays: that of the last object is
-   the slow path's, as is whatever a flag in the UNIT word tells of. false: nothing was done. `entry` is below the limit of
-   the part. While the block is open nobody else changes its slabs (heap.h, 2). last: also an object behind which none begins in
+   the slow path's, as is whatever a flag in the UNIT word tells of. false: nothing was done. `entry` is below the
+   region's limit. While the block is open nobody else changes its slabs (heap.h, 2). last: also an object behind which none begins in
    its 1024 bytes; it ends where the next one will begin, or has to be looked for. */
 TS_ALWAYS_INLINE bool ts_fast_free_scope(const ts_tls *tls, uint64_t entry, const bool last) {
     const ts_part *region = &ts_region.part[TS_NORMAL];
@@ -165,8 +166,8 @@ TS_ALWAYS_INLINE bool ts_fast_free_scope(const ts_tls *tls, uint64_t entry, cons
     /* The lower half is the era and SCOPE, if no other flag is set. */
     if (TS_UNLIKELY(ts_is_other_relaxed_64(&block->b.key, tls->share_key | ((uint32_t)word ^ TS_UNIT_SCOPE))))
         return false;
-    /* A unit has 64 words of states, of which the first 16 are the start bits: its entries in 64s begin at 16 times its number. */
-    ts_state64 *start = (ts_state64 *)(void *)region->state + (entry >> 6) + unit * (TS_STATES_NORMAL / 4 - 16);
+    /* A unit has 64 words of COARSE states, of which the first 16 are the start bits: its entries in 64s begin at 16 times its number. */
+    ts_state64 *start = (ts_state64 *)(void *)region->state[false] + (entry >> 6) + unit * (TS_STATES_COARSE / 4 - 16);
     ts_state64 *freed = start + 16;
     uint64_t behind = ts_load_relaxed(start) >> (entry & 63), gone = ts_load_relaxed(freed);
     /* It starts here, which the lowest bit says, and another behind it. */

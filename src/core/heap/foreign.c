@@ -159,17 +159,15 @@ void ts_foreign_lent_back(ts_heap *heap) {
 ts_foreign_result ts_foreign_free(uint32_t unit, uint64_t entry, uintptr_t allocator, uint32_t generation,
                                   uint64_t *retries) {
     _Atomic uint64_t *word = ts_unit_word(unit);
-    unsigned part = ts_part_of_unit(unit);
     for (;; ++*retries) {
         uint64_t u = ts_load_acquire(word);
         bool scope = (u & TS_UNIT_SCOPE) != 0;
         if (u == 0 || (u & (TS_UNIT_SPAN | TS_UNIT_ZOMBIE))) return TS_FOREIGN_NOT_LIVE;
         uint64_t bit;
-        _Atomic uint64_t *foreign = ts_slab_foreign_word(unit, scope, entry, &bit);
+        _Atomic uint64_t *foreign = ts_slab_foreign_word(unit, u, entry, &bit);
         uint64_t x = ts_load_acquire(foreign);
-        /* The words of a NORMAL churn slab always have the present tag. */
-        bool tagged = part == TS_NORMAL && !scope;
-        uint64_t t = tagged ? x >> TS_FOREIGN_TAG_SHIFT : ts_load_acquire(&ts_slab_at(unit)->tag);
+        /* The words of a churn slab always have the present tag. */
+        uint64_t t = !scope ? x >> TS_FOREIGN_TAG_SHIFT : ts_load_acquire(&ts_slab_at(unit)->tag);
         uint64_t bits = x >> TS_FOREIGN_TAG_SHIFT == t ? (uint32_t)x : 0;
         uint64_t again = ts_load_acquire(word);
         if ((again | TS_UNIT_FOREIGN) != (u | TS_UNIT_FOREIGN)) continue;
@@ -184,9 +182,8 @@ ts_foreign_result ts_foreign_free(uint32_t unit, uint64_t entry, uintptr_t alloc
             if (!(ts_load_acquire(&map->start[in_unit >> 6]) & mask)) return TS_FOREIGN_NOT_LIVE;
             if (ts_load_acquire(&map->freed[in_unit >> 6]) & mask) return TS_FOREIGN_NOT_LIVE;
         } else {
-            uint32_t s = ts_load_acquire(&ts_region.part[part].state[ts_granule(part, entry)]);
-            uint32_t want = part == TS_NORMAL ? (2 * (uint32_t)entry + 1) & 7u : 1u;
-            if ((s & 7u) != want) return TS_FOREIGN_NOT_LIVE;
+            uint32_t s = ts_load_acquire(ts_entry_state(entry, ts_word_is_fine(u)));
+            if (!ts_state_is_of(s, entry)) return TS_FOREIGN_NOT_LIVE;
             slot_generation = ts_state_generation(s);
         }
         if (generation != TS_ANY_GENERATION && generation != ts_load_relaxed(&ts_slab_at(unit)->gen) + slot_generation)
@@ -200,24 +197,22 @@ ts_foreign_result ts_foreign_free(uint32_t unit, uint64_t entry, uintptr_t alloc
 }
 
 /* The live objects among 32 granules of a slab, a bit each. */
-static uint32_t live_bits(uint32_t unit, bool scope, unsigned i) {
-    if (scope) {
+static uint32_t live_bits(uint32_t unit, uint64_t word, unsigned i) {
+    if (word & TS_UNIT_SCOPE) {
         const ts_scope_bits *bits = ts_slab_scope_bits(unit);
         return (uint32_t)((ts_load_seq(&bits->start[i / 2]) & ~ts_load_seq(&bits->freed[i / 2])) >> (i % 2 * 32));
     }
-    unsigned part = ts_part_of_unit(unit);
-    const _Atomic uint16_t *state =
-        &ts_region.part[part].state[(size_t)ts_unit_in_part(unit) * ts_granules_per_unit(part) + i * 32u];
+    const _Atomic uint16_t *state = ts_unit_states(unit, ts_word_is_fine(word)) + i * 32u;
     uint32_t live = 0;
     for (unsigned k = 0; k < 32; k++) live |= (uint32_t)(ts_load_seq(&state[k]) & TS_STATE_LIVE) << k;
     return live;
 }
 
 /* Whether every live object of these is freed by another thread than the owner. */
-static bool all_pending(uint32_t unit, bool scope, unsigned i, const _Atomic uint64_t *words) {
+static bool all_pending(uint32_t unit, uint64_t word, unsigned i, const _Atomic uint64_t *words) {
     uint64_t x = ts_load_seq(&words[i]);
     uint32_t bits = x >> TS_FOREIGN_TAG_SHIFT == ts_load_acquire(&ts_slab_at(unit)->tag) ? (uint32_t)x : 0;
-    return (live_bits(unit, scope, i) & ~bits) == 0;
+    return (live_bits(unit, word, i) & ~bits) == 0;
 }
 
 /* seq_cst: each of those who free the last objects at once writes its bit (the owner: the state) and then looks at all
@@ -226,17 +221,14 @@ static bool all_pending(uint32_t unit, bool scope, unsigned i, const _Atomic uin
 void ts_foreign_give_closed(uint32_t unit, uint64_t entry) {
     _Atomic uint64_t *word = ts_unit_word(unit);
     uint64_t u = ts_load_acquire(word);
-    bool scope = (u & TS_UNIT_SCOPE) != 0;
     if (!(u & TS_UNIT_FOREIGN) || (u & (TS_UNIT_ZOMBIE | TS_UNIT_SPAN))) return;
-    const ts_block *block = ts_block_of_line(ts_word_line(u), scope);
+    const ts_block *block = ts_block_of_line(ts_word_line(u), (u & TS_UNIT_SCOPE) != 0);
     if (ts_era(block) != ts_word_era(u) || !ts_load_seq(&block->flushed)) return;
     unsigned count;
-    const _Atomic uint64_t *words = ts_slab_foreign_words(unit, scope, &count);
-    uint64_t in_unit = entry & (TS_UNIT_ENTRIES - 1);
-    if (!all_pending(unit, scope, (unsigned)((count == 8 ? ts_granule(TS_NORMAL, in_unit) : in_unit) >> 5), words))
-        return;
+    const _Atomic uint64_t *words = ts_slab_foreign_words(unit, u, &count);
+    if (!all_pending(unit, u, (unsigned)(ts_foreign_index(u, entry) >> 5), words)) return;
     for (unsigned i = 0; i < count; i++)
-        if (!all_pending(unit, scope, i, words)) return;
+        if (!all_pending(unit, u, i, words)) return;
     ts_heap *heap = ts_load_acquire(&block->heap);
     if (!heap || heap == ts_thread.heap) return;
     if (ts_heap_hold(heap))
@@ -253,9 +245,9 @@ ts_foreign_result ts_foreign_queue(uint64_t entry, uint64_t seen) {
     return ts_foreign_freed(ts_block_of_line(ts_word_line(seen), false));
 }
 
-bool ts_foreign_pending(uint32_t unit, bool scope, uint64_t entry) {
+bool ts_foreign_pending(uint32_t unit, uint64_t word, uint64_t entry) {
     uint64_t bit;
-    uint64_t x = ts_load_acquire(ts_slab_foreign_word(unit, scope, entry, &bit));
+    uint64_t x = ts_load_acquire(ts_slab_foreign_word(unit, word, entry, &bit));
     return (x & bit) != 0 && x >> TS_FOREIGN_TAG_SHIFT == ts_load_acquire(&ts_slab_at(unit)->tag);
 }
 
@@ -280,10 +272,8 @@ static unsigned free_scope_bits(ts_scope_block *block, uint32_t unit, uint32_t i
 }
 
 /* The lines of the state words that a drain of a churn slab changes, all at once: who frees has read them on his processor last. */
-static void fetch_states(uint32_t unit, const _Atomic uint64_t *words, unsigned count) {
-    unsigned part = ts_part_of_unit(unit);
-    const _Atomic uint16_t *state =
-        &ts_region.part[part].state[(size_t)ts_unit_in_part(unit) * ts_granules_per_unit(part)];
+static void fetch_states(uint32_t unit, uint64_t word, const _Atomic uint64_t *words, unsigned count) {
+    const _Atomic uint16_t *state = ts_unit_states(unit, ts_word_is_fine(word));
     __builtin_prefetch((const void *)(uintptr_t)words, 1); /* they are changed, too */
     for (unsigned i = 0; i < count; i++)
         if ((uint32_t)ts_load_relaxed(&words[i]) != 0) __builtin_prefetch((const void *)(uintptr_t)&state[i * 32u], 1);
@@ -292,10 +282,10 @@ static void fetch_states(uint32_t unit, const _Atomic uint64_t *words, unsigned 
 /* Returns the objects worked on; adds the bytes of slots that are free again. */
 static unsigned drain_slab(ts_block *block, uint32_t unit, uint64_t w, size_t *bytes) {
     unsigned count, objects = 0;
-    _Atomic uint64_t *words = ts_slab_foreign_words(unit, block->scope, &count);
+    _Atomic uint64_t *words = ts_slab_foreign_words(unit, w, &count);
     ts_bin *bin = block->scope ? NULL : ts_line_address(ts_word_line(w));
     uint64_t tag = ts_load_relaxed(&ts_slab_at(unit)->tag);
-    if (!block->scope) fetch_states(unit, words, count);
+    if (!block->scope) fetch_states(unit, w, words, count);
     for (unsigned i = 0; i < count; i++) {
         uint64_t x = ts_load_seq(&words[i]), bits = (uint32_t)x; /* step c */
         if (bits == 0 || x >> TS_FOREIGN_TAG_SHIFT != tag) continue;

@@ -48,7 +48,7 @@ void ts_foreign_take_off(ts_heap *heap, uint32_t unit);
    the heap held again. word: its UNIT word, without flags. false: it is another now. One at a time. */
 bool ts_foreign_lend(ts_heap *heap, uint32_t unit, uint64_t word);
 void ts_foreign_lent_back(ts_heap *heap);
-/* Whether a foreign free of the object is under way. */
-bool ts_foreign_pending(uint32_t unit, bool scope, uint64_t entry);
+/* Whether a foreign free of the object is under way; word: the UNIT word of its slab. */
+bool ts_foreign_pending(uint32_t unit, uint64_t word, uint64_t entry);
 
 #endif

@@ -1,4 +1,4 @@
-/* The usual foreign free as a part of slab_free: of an object of an open churn block in part NORMAL, by its pointer. */
+/* The usual foreign free as a part of slab_free: of an object of an open churn block, by its pointer. */
 /* Modelled in tests/model: foreign, orders. */
 #ifndef TS_HEAP_FOREIGN_OPEN_H
 #define TS_HEAP_FOREIGN_OPEN_H
@@ -22,9 +22,8 @@ TS_ALWAYS_INLINE ts_foreign_result ts_foreign_open(const ts_heap *heap, uint64_t
     _Atomic uint64_t *word = &region->unit[unit];
     uint64_t u = *seen = ts_load_acquire(word); /* step 1 */
     if (TS_UNLIKELY(u == 0 || (u & (TS_UNIT_ZOMBIE | TS_UNIT_SCOPE | TS_UNIT_SPAN)))) return TS_FOREIGN_NOT_LIVE;
-    uint64_t granule = ts_granule(TS_NORMAL, entry);
-    _Atomic uint64_t *foreign = &ts_slab_in(region, unit)->foreign[(granule >> 5) & 7];
-    uint64_t bit = (uint64_t)1 << (granule & 31);
+    uint64_t bit;
+    _Atomic uint64_t *foreign = ts_slab_foreign_word(unit, u, entry, &bit);
     uint64_t x = ts_load_acquire(foreign); /* 2: such a word always has the present tag */
     const ts_block *block = ts_block_of_line(ts_word_line(u), false);
     uint64_t again = ts_load_acquire(word), key = ts_load_acquire(&block->key); /* 3 */
@@ -34,8 +33,8 @@ TS_ALWAYS_INLINE ts_foreign_result ts_foreign_open(const ts_heap *heap, uint64_t
     if (TS_UNLIKELY(key >> TS_KEY_SHARE_SHIFT == 0 || ts_load_acquire(&block->heap) == heap))
         return TS_FOREIGN_NOT_LIVE;
     if (TS_UNLIKELY(ts_load_relaxed(&block->allocator) != allocator)) return TS_FOREIGN_NOT_LIVE;
-    uint32_t s = ts_load_acquire(&region->state[granule]); /* 4 */
-    if (TS_UNLIKELY(((s ^ (2 * (uint32_t)entry + 1)) & 7u) != 0 || (x & bit))) return TS_FOREIGN_NOT_LIVE;
+    uint32_t s = ts_load_acquire(ts_entry_state(entry, ts_word_is_fine(u))); /* 4 */
+    if (TS_UNLIKELY(!ts_state_is_of(s, entry) || (x & bit))) return TS_FOREIGN_NOT_LIVE;
     if (TS_UNLIKELY(!ts_cas_seq(foreign, &x, x | bit))) return TS_FOREIGN_MET;             /* 5 */
     if (TS_UNLIKELY(ts_load_seq(word) == (u & ~TS_UNIT_FOREIGN))) return TS_FOREIGN_QUEUE; /* 6 */
     return ts_foreign_freed(block);

@@ -62,6 +62,8 @@
 #include "base/assert.h"
 #include "heap/types.h"
 
+#include <stddef.h>
+
 static inline ts_block *ts_block_of_line(uint64_t line, bool scope) {
     uintptr_t at = (uintptr_t)ts_line_address(line);
     return (ts_block *)(scope ? at : at & ~(uintptr_t)(TS_CHURN_BLOCK_ALIGN - 1));
@@ -73,28 +75,38 @@ static inline unsigned ts_bin_class(const ts_churn_block *block, const ts_bin *b
    paths at all: what these look at besides is still there. */
 #define TS_TOKEN_CALLED ((uintptr_t)&ts_no_block)
 #define TS_KEY_SHARE_SHIFT 32u                                       /* of a block's key: the upper half */
+#define TS_KEY_FINE TS_UNIT_FINE                                     /* in every key */
 #define TS_KEY_NO_SHARE ((uint64_t)UINT32_MAX << TS_KEY_SHARE_SHIFT) /* in no block's key */
-/* The upper half of the key of a block of the share that is open. */
-static inline uint64_t ts_share_key(const ts_share *share) { return (uint64_t)ts_line_of(share) << TS_KEY_SHARE_SHIFT; }
+/* Of the key of a block of the share that is open: all but the era. */
+static inline uint64_t ts_share_key(const ts_share *share) {
+    return (uint64_t)ts_line_of(share) << TS_KEY_SHARE_SHIFT | TS_KEY_FINE;
+}
 static inline uint64_t ts_word_era(uint64_t word) { return word & TS_UNIT_ERA_MASK; }
 static inline uint64_t ts_word_line(uint64_t word) { return word >> TS_UNIT_LINE_SHIFT; }
 static inline uint64_t ts_era(const ts_block *block) { return ts_load_acquire(&block->key) & TS_UNIT_ERA_MASK; }
 static inline void ts_block_shut(ts_block *block) {
-    atomic_fetch_and_explicit(&block->key, TS_UNIT_ERA_MASK, memory_order_relaxed);
+    atomic_fetch_and_explicit(&block->key, TS_KEY_FINE | TS_UNIT_ERA_MASK, memory_order_relaxed);
 }
 /* Shut, and all its slabs are stale, before any of them can be reset (foreign.c, 5). seq_cst: see ts_slab_next_generation. */
 static inline void ts_block_kill(ts_block *block) {
     uint64_t key = ts_load_relaxed(&block->key);
-    while (!atomic_compare_exchange_weak_explicit(&block->key, &key, (key & TS_UNIT_ERA_MASK) + 1, memory_order_seq_cst,
-                                                  memory_order_relaxed)) {
+    while (!atomic_compare_exchange_weak_explicit(&block->key, &key, TS_KEY_FINE | ((key & TS_UNIT_ERA_MASK) + 1),
+                                                  memory_order_seq_cst, memory_order_relaxed)) {
     }
+}
+/* Whether it is of a class below 64 bytes: by where it lies in its block. */
+TS_ALWAYS_INLINE bool ts_bin_is_fine(const ts_bin *bin) {
+    return ((uintptr_t)bin & (TS_CHURN_BLOCK_ALIGN - 1)) < offsetof(ts_churn_block, bin) + TS_FINE_CLASSES * sizeof(ts_bin);
+}
+TS_ALWAYS_INLINE ts_churn_block *ts_bin_block(const ts_bin *bin) {
+    return (ts_churn_block *)((uintptr_t)bin & ~(uintptr_t)(TS_CHURN_BLOCK_ALIGN - 1));
 }
 static inline ts_bin *ts_bin_at(ts_churn_block *block, size_t offset) {
     return (ts_bin *)(void *)((char *)block + offset);
 }
 static inline ts_churn_block *ts_churn(ts_block *b) { return (ts_churn_block *)(void *)b; }
 /* Whether a magazine of the block is one of those in it. */
-static inline bool ts_is_own_magazine(const ts_churn_block *block, char **magazine) {
+static inline bool ts_is_own_magazine(const ts_churn_block *block, const ts_magazine *magazine) {
     return (uintptr_t)magazine - (uintptr_t)block < sizeof *block;
 }
 static inline ts_scope_block *ts_scope(ts_block *b) { return (ts_scope_block *)(void *)b; }
@@ -349,7 +361,7 @@ TS_ALWAYS_INLINE void ts_block_begin(ts_heap *heap, ts_share *share, struct ts_e
         ts_keep_relaxed(&block->rolling, 0); /* in a child of fork: its thread vanished in make_rolling */
     }
     ts_assert(2, ts_load_relaxed(&block->open_id) == TS_ID_NEVER && ts_load_relaxed(&block->heap) == heap &&
-                     ts_load_relaxed(&block->key) == ts_era(block));
+                     ts_load_relaxed(&block->key) == (TS_KEY_FINE | ts_era(block)));
     ts_keep_relaxed(&block->allocator, share->token);
     ts_keep(&block->closing, TS_OPEN);
     ts_keep_relaxed(&block->flushed, 0);

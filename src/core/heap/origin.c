@@ -56,7 +56,7 @@ static _Thread_local uint64_t present; /* call */
 static size_t align_page(size_t bytes) { return ts_align_up(bytes, TS_PAGE_BYTES_MAX); }
 
 void ts_origin_start(void) {
-    places = ((uint64_t)ts_region.part[TS_NORMAL].units + ts_region.part[TS_SMALL].units) * TS_UNIT_ENTRIES;
+    places = (uint64_t)ts_region.part[TS_NORMAL].units * TS_UNIT_ENTRIES;
     size_t for_notes = align_page(places * sizeof(note)), for_steps = align_page(STEPS * (STEP_WORDS * 8u));
     size_t for_lists = align_page(LISTS * sizeof *lists);
     size_t for_ends = align_page(ts_region.table_capacity[TS_TABLE_EPOCH] * sizeof(end));

@@ -47,19 +47,45 @@ uint64_t ts_warm_shared(ts_allocator *allocator) {
            ts_load_relaxed(&allocator->span_warm_units);
 }
 
-/* The state words of a run of units that are nobody's: a thirty-second of their data (an eighth in part SMALL). Read as
+/* The state words of a run of units that are nobody's: a thirty-second of their data, and an eighth for those that were FINE. Read as
    zeros they say what is true, that nothing is live, and that all generations are used up: ts_slab_leave_states has kept what
    the next use needs. Pages that other units share stay; so do all if the system refuses,
    which loses nothing. The counters of purges are about data. */
-static void purge_states(uint32_t first, uint32_t count) {
-    unsigned part = ts_part_of_unit(first);
-    size_t page = ts_os_page_bytes(), per_unit = ts_granules_per_unit(part) * sizeof(uint16_t);
-    uintptr_t states = (uintptr_t)ts_region.part[part].state + ts_unit_in_part(first) * per_unit;
+static bool purge_table(uint32_t first, uint32_t count, bool fine) {
+    size_t page = ts_os_page_bytes(), per_unit = ts_granules_per_unit(fine) * sizeof(uint16_t);
+    uintptr_t states = (uintptr_t)ts_unit_states(first, fine);
     uintptr_t from = (uintptr_t)ts_align_up(states, page);
     uintptr_t to = (uintptr_t)ts_align_down(states + count * per_unit, page);
-    if (from >= to) return;
+    if (from >= to) return false;
     for (uint32_t i = 0; i < count; i++) ts_slab_leave_states(first + i);
-    (void)ts_os->purge((void *)from, to - from);
+    return ts_os->purge((void *)from, to - from);
+}
+
+/* Units whose state words share a page: eight with pages of 4 KiB, two where they are FINE. */
+static uint32_t units_of_a_state_page(bool fine) {
+    return (uint32_t)(ts_os_page_bytes() / (ts_granules_per_unit(fine) * sizeof(uint16_t)));
+}
+
+/* In one call, from the first unit of which they were written to the last. A unit whose page another one shares keeps its note, and
+   its page, until that one is free too. */
+static void purge_fine_states(uint32_t first, uint32_t count) {
+    ts_run *run = ts_region.run;
+    uint32_t from = first, to = first + count, share = units_of_a_state_page(true);
+    if (share == 0) share = 1;
+    while (from < to && !run[from].fine) from++;
+    if (from == to) return;
+    while (!run[to - 1].fine) to--;
+    from -= from % share;
+    to = (uint32_t)ts_align_up(to, share);
+    if (from < first) from += share;
+    if (to > first + count) to -= share;
+    if (from >= to || !purge_table(from, to - from, true)) return;
+    for (uint32_t unit = from; unit < to; unit++) run[unit].fine = 0;
+}
+
+static void purge_states(uint32_t first, uint32_t count) {
+    (void)purge_table(first, count, false);
+    purge_fine_states(first, count);
 }
 
 bool ts_purge_pages(ts_allocator *allocator, const char *begin, const char *end) {
@@ -77,17 +103,12 @@ bool ts_purge_pages(ts_allocator *allocator, const char *begin, const char *end)
     return true;
 }
 
-/* Units whose state words share a page: eight of part NORMAL with pages of 4 KiB. */
-static uint32_t units_of_a_state_page(uint32_t unit) {
-    return (uint32_t)(ts_os_page_bytes() / (ts_granules_per_unit(ts_part_of_unit(unit)) * sizeof(uint16_t)));
-}
-
 /* A page of the units' state words at either end (and of their data, where pages are
    larger than a unit) keeps its memory until its other units are free too: who then purges the last of them takes them
    along; for that moment nobody else can take them. (Two threads that purge parts of one page at the same instant can both
    miss it; the next purge there does not.) */
 static bool purge_run(ts_allocator *allocator, uint32_t first, uint32_t count, bool to_pool, bool states) {
-    uint32_t state_units = units_of_a_state_page(first), page_units = (uint32_t)(ts_os_page_bytes() / TS_UNIT_BYTES);
+    uint32_t state_units = units_of_a_state_page(false), page_units = (uint32_t)(ts_os_page_bytes() / TS_UNIT_BYTES);
     uint32_t from = first, units = count;
     bool around = page_units > 1; /* else the data of the others went back before */
     if (states && state_units > 1) ts_pool_take_around(&from, &units, state_units);

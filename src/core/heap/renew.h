@@ -70,7 +70,7 @@ TS_ALWAYS_INLINE char *ts_scope_next(ts_scope_block *block, size_t bytes) {
     ts_keep(&slab->allocator, share->index); /* as in ts_share_take */
     /* handled: seq_cst, after the claim: as in ts_slab_next_generation */
     if (TS_UNLIKELY(!ts_slab_claim_clean(unit) || ts_load_seq(&slab->handled))) return NULL;
-    ts_assert(2, ts_load_relaxed(ts_unit_word(unit)) == 0 && ts_part_of_unit(unit) == TS_NORMAL);
+    ts_assert(2, ts_load_relaxed(ts_unit_word(unit)) == 0);
     warm->head = slab->next;
     if (!warm->head) warm->tail = 0;
     ts_add_owned(&warm->count, (uint32_t)-1);

@@ -76,7 +76,7 @@ static bool may_use_again(uint32_t unit, uint32_t entry) {
     atomic_thread_fence(memory_order_seq_cst); /* after the objects are dead: partner: ts_object_handle */
     if (ts_load_seq(&ts_slab_at(unit)->handled) || (ts_load_seq(ts_unit_word(unit)) & TS_UNIT_FOREIGN)) return false;
     unsigned words;
-    const _Atomic uint64_t *foreign = ts_slab_foreign_words(unit, true, &words);
+    const _Atomic uint64_t *foreign = ts_slab_foreign_words(unit, TS_UNIT_SCOPE, &words);
     uint64_t tag = ts_load_relaxed(&ts_slab_at(unit)->tag);
     for (unsigned i = entry >> 5; i < words; i++) {
         uint64_t x = ts_load_seq(&foreign[i]);

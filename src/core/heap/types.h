@@ -74,7 +74,13 @@ typedef struct ts_warm {
     _Atomic uint32_t count; /* written with the list; read by anyone */
 } ts_warm;
 
-_Static_assert(TS_MAGAZINE_BYTES == TS_MAGAZINE_SLOTS * sizeof(char *), "a pointer for each slot");
+/* Free objects, and where their state words are: an allocation that finds one computes neither from the other, and is the same for
+   all sizes. Not side by side: the smaller halves lie closer together. */
+typedef struct ts_magazine {
+    char *object[TS_MAGAZINE_SLOTS];
+    uint32_t granule[TS_MAGAZINE_SLOTS];
+} ts_magazine;
+_Static_assert(TS_MAGAZINE_BYTES == sizeof(ts_magazine), "lines.h says how large it is");
 _Static_assert((TS_MAGAZINE_SLOTS & (TS_MAGAZINE_SLOTS - 1)) == 0 && TS_MAGAZINE_SLOTS <= 128,
                "full is one bit of the depth, and the depth has 8");
 /* The magazine is a stack of free objects; what is freed while it is full goes straight to its slab. Its depth
@@ -91,15 +97,15 @@ _Static_assert((TS_MAGAZINE_SLOTS & (TS_MAGAZINE_SLOTS - 1)) == 0 && TS_MAGAZINE
 #define TS_CLAIMS_BITS 255u
 #define TS_CLAIMS_SHIFT 8u
 typedef struct ts_bin {
-    TS_ALIGNED(64) char **magazine; /* TS_MAGAZINE_SLOTS objects; NULL before the first use */
+    TS_ALIGNED(64) ts_magazine *magazine; /* NULL before the first use */
     _Atomic uint64_t top;           /* [7:0] objects in it  [63:8] objects allocated from it (pops) */
     _Atomic uint64_t claims;        /* [63:8] objects allocated from the claimed words before this one  [7:0] bits that
                                       this one had; 0: `word` is being changed, or put back. See bin.c */
     _Atomic uint64_t direct_frees;  /* [63:8] objects freed past the magazine: by other threads, while
                                       closing, retired, while it was full  [7:0] a note, see bin.c */
     _Atomic uint64_t word;          /* claimed bits of one word of a slab's free bitmap, less those allocated */
-    char *word_at;                  /* where the granule of bit 0 begins */
-    uint32_t word_granule;          /* its number */
+    _Atomic uint16_t *state;        /* [granule]: those of its slabs; set with the magazine */
+    uint32_t word_granule;          /* that of bit 0 of the claimed word */
     uint32_t head;                  /* (h) slabs, those with free slots first; 0: none */
     _Atomic uint32_t full;          /* (h) of them, without a free slot */
     _Atomic uint32_t slabs;         /* (h) */
@@ -115,7 +121,7 @@ enum { TS_OPEN, TS_CLOSING };
 
 typedef struct ts_block {
     /* Read by every free; written when the block changes hands or ends. */
-    _Atomic uint64_t key;        /* [27:0] era in the UNIT words of its slabs  [63:32] line of its owner's share
+    _Atomic uint64_t key;        /* [26:0] era in the UNIT words of its slabs  [27] 1, see ts_fast_free  [63:32] line of its owner's share
                                         while that thread may use the fast paths, else 0. An owner's exit meets
                                         a close or destroy, so both change it by read-modify-write */
     _Atomic uint64_t open_id;    /* id of its epoch while that is active, else TS_ID_NEVER */
@@ -150,7 +156,7 @@ typedef struct ts_block {
 } ts_block;
 _Static_assert(sizeof(ts_block) <= 2 * TS_CACHE_LINE, "so that bins begin on the third line");
 
-#define TS_OWN_MAGAZINES (1024u / TS_MAGAZINE_BYTES)
+#define TS_OWN_MAGAZINES (1088u / TS_MAGAZINE_BYTES)
 typedef struct ts_churn_block {
     ts_block b;
     struct ts_account *account; /* (h) as of a scope */
@@ -158,7 +164,7 @@ typedef struct ts_churn_block {
     uint32_t empty[TS_CLASSES]; /* (h) slabs of the bin without a slot in use */
     uint64_t little;            /* (h) bit per class: see churn_try in epoch/alloc.c */
     TS_ALIGNED(64)
-    char *own[TS_OWN_MAGAZINES][TS_MAGAZINE_SLOTS]; /* the magazines of the first classes that are used */
+    ts_magazine own[TS_OWN_MAGAZINES]; /* the magazines of the first classes that are used */
 } ts_churn_block;
 #define TS_CHURN_BLOCK_ALIGN TS_LINES_CHUNK
 _Static_assert(sizeof(ts_churn_block) <= TS_CHURN_BLOCK_ALIGN, "a bin finds its block by a mask");

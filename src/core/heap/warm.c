@@ -201,7 +201,15 @@ uint32_t ts_unit_acquire(ts_heap *heap, ts_share *share, unsigned part, bool *fr
 
 uint32_t ts_slab_acquire_churn(ts_heap *heap, ts_share *share, unsigned cls, bool *fresh) {
     for (;;) {
-        uint32_t unit = ts_unit_acquire(heap, share, ts_class_part(cls), fresh);
+        uint32_t unit = ts_unit_acquire(heap, share, TS_NORMAL, fresh);
+        if (unit && ts_class_is_fine(cls) && !ts_region_commit_fine(unit)) {
+            ts_heap_enter(heap);
+            ts_share_keep(share, unit);
+            ts_heap_leave(heap);
+            ts_settle_pending();
+            errno = ENOMEM;
+            return 0;
+        }
         if (!unit || ts_slab_reset_churn(unit, cls)) return unit;
         ts_allocator_retire(share->allocator, unit);
     }
@@ -410,12 +418,12 @@ static bool populate_pages(void *at, size_t bytes) {
     return ts_os->populate((void *)from, (uintptr_t)ts_align_up((uintptr_t)at + bytes, page) - from);
 }
 
-/* Units of part NORMAL, and what is written of them when they become slabs. */
+/* Units, and what is written of them when they become slabs that are not FINE. */
 static bool populate(uint32_t first, uint32_t units) {
     const ts_part *part = &ts_region.part[TS_NORMAL];
-    size_t granules = ts_granules_per_unit(TS_NORMAL);
+    size_t granules = TS_STATES_COARSE;
     return populate_pages(ts_unit_address(first), units * (size_t)TS_UNIT_BYTES) &&
-           populate_pages((void *)&part->state[first * granules], units * granules * sizeof *part->state) &&
+           populate_pages((void *)ts_unit_states(first, false), units * granules * sizeof(uint16_t)) &&
            populate_pages((void *)&part->unit[first], units * sizeof *part->unit);
 }
 

@@ -49,15 +49,29 @@ static void advise(const void *at, size_t bytes, bool on) {
     if (from < to) ts_os->dump((void *)from, to - from, on);
 }
 
+/* What FINE slabs need, where it is accessible. */
+static void advise_fine(uint32_t from, uint32_t end, bool on) {
+    const size_t states = TS_STATES_FINE * sizeof(uint16_t);
+    for (uint32_t unit = from; unit < end;) {
+        uint32_t first = unit;
+        bool has = ts_region_has_fine(first);
+        while (unit < end && ts_region_has_fine(unit) == has) unit = (unit | (((uint32_t)1 << TS_FINE_NEAR_SHIFT) - 1)) + 1;
+        size_t count = (unit < end ? unit : end) - first;
+        if (!has) continue;
+        advise((const char *)(uintptr_t)ts_unit_states(first, true), count * states, on);
+        advise(ts_region.fine + (size_t)first * TS_FINE_BYTES, count * TS_FINE_BYTES, on);
+    }
+}
+
 static void advise_units(unsigned part, uint32_t from, uint32_t end, bool on) {
     const ts_part *p = &ts_region.part[part];
-    size_t states = ts_granules_per_unit(part) * sizeof(uint16_t);
-    size_t extra = part == TS_SMALL ? TS_SMALL_BYTES : TS_SCOPE_BYTES;
+    const size_t coarse = TS_STATES_COARSE * sizeof(uint16_t);
     size_t first = from, count = end - from;
     advise(p->base + first * TS_UNIT_BYTES, count * TS_UNIT_BYTES, on);
-    advise((const char *)(uintptr_t)p->state + first * states, count * states, on);
+    advise((const char *)(uintptr_t)p->state[false] + first * coarse, count * coarse, on);
     advise(p->slab + first * TS_SLAB_BYTES, count * TS_SLAB_BYTES, on);
-    advise((part == TS_SMALL ? ts_region.small : ts_region.scope) + first * extra, count * extra, on);
+    advise(ts_region.wide + first * TS_WIDE_BYTES, count * TS_WIDE_BYTES, on);
+    advise_fine(from, end, on);
 }
 
 static void mark(unsigned part, uint32_t from, uint32_t end, bool hidden) {

@@ -9,9 +9,10 @@
  *     show it twice is to show it. None of them has given his unit back, so nobody hides it at that moment.
  *  3. The bit of a block is cleared after it was shown. In a child of a fork the bit of one that a vanished thread was showing is
  *     still set: the next user shows it.
- *  4. Hidden blocks lie in so many runs, as each is a mapping of its own in each of four tables: TS_DUMP_RUNS. Beyond that only blocks
+ *  4. Hidden blocks lie in so many runs, as each is a mapping of its own in each of six tables: TS_DUMP_RUNS. Beyond that only blocks
  *     beside hidden ones are hidden.
- * Hidden are the data, the state words, the slabs' records and the foreign words of scope slabs or the bitmaps of SMALL ones. The UNIT
+ * What FINE slabs need of a block that was hidden before it became accessible stays shown until the block has been used again.
+ * Hidden are the data, the state words, the slabs' records, the foreign words of scope slabs and FINE ones and the bitmaps of FINE ones. The UNIT
  * words are not: a debugger sees in a dump that the units are nobody's.
  */
 #ifndef TS_REGION_DUMP_H

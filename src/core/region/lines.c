@@ -71,6 +71,15 @@ static void push(ts_line_kind kind, void *record) {
 #define MAGAZINES (TS_LINES_CHUNK / TS_LINES_MAGAZINE_BYTES)
 #define ALL_FREE (((uint32_t)1 << MAGAZINES) - 1)
 
+/* The last one ends with the chunk. */
+#define FIRST_MAGAZINE (TS_LINES_CHUNK - MAGAZINES * TS_LINES_MAGAZINE_BYTES)
+static char *magazine_at(uint32_t chunk, unsigned which) {
+    return (char *)ts_chunk_address(chunk) + FIRST_MAGAZINE + which * TS_LINES_MAGAZINE_BYTES;
+}
+static unsigned magazine_number(const void *magazine) {
+    return (unsigned)(((uintptr_t)magazine % TS_LINES_CHUNK - FIRST_MAGAZINE) / TS_LINES_MAGAZINE_BYTES);
+}
+
 static void link_some(uint32_t chunk) {
     ts_chunk_note *note = ts_chunk_note_of(chunk);
     note->prev = 0;
@@ -104,13 +113,13 @@ static void *take_magazine(void) {
     uint32_t *left = &ts_chunk_note_of(chunk)->kept, which = ts_ctz64(*left);
     *left &= *left - 1;
     if (*left) link_some(chunk);
-    return (char *)ts_chunk_address(chunk) + which * TS_LINES_MAGAZINE_BYTES;
+    return magazine_at(chunk, which);
 }
 
 static void give_magazine(const void *magazine) {
     uint32_t chunk = ts_chunk_of(magazine), *left = &ts_chunk_note_of(chunk)->kept;
     if (*left) unlink_some(chunk);
-    *left |= (uint32_t)1 << (uintptr_t)magazine % TS_LINES_CHUNK / TS_LINES_MAGAZINE_BYTES;
+    *left |= (uint32_t)1 << magazine_number(magazine);
     if (*left == ALL_FREE)
         ts_chunk_give(&ts_magazine_pool, chunk);
     else
@@ -179,9 +188,7 @@ static bool walk_magazines(void *arg, uint32_t chunk, bool bare) {
     const walk_state *w = arg;
     (void)bare;
     for (uint32_t left = ts_chunk_note_of(chunk)->kept; left; left &= left - 1)
-        if (!w->visit(w->arg, TS_LINES_MAGAZINE,
-                      (char *)ts_chunk_address(chunk) + ts_ctz64(left) * TS_LINES_MAGAZINE_BYTES))
-            return false;
+        if (!w->visit(w->arg, TS_LINES_MAGAZINE, magazine_at(chunk, ts_ctz64(left)))) return false;
     return true;
 }
 

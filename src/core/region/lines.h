@@ -13,7 +13,7 @@
    one that matches nothing. So a fast free may look at the beginning of the chunk before it knows what is in it. A churn
    block has its chunk alone. Magazines share chunks with one another. */
 #define TS_LINES_CHUNK 4096u
-#define TS_LINES_MAGAZINE_BYTES (64u * sizeof(void *))
+#define TS_LINES_MAGAZINE_BYTES (64u * (sizeof(void *) + 4u))
 
 typedef enum ts_line_kind {
     TS_LINES_HEAP,

@@ -27,6 +27,7 @@ typedef struct ts_run {
     uint32_t next;   /* first unit: list of the size bin; units are numbered within the part. Handed out: see warm_of */
     uint32_t prev;
     _Atomic uint32_t warm_of; /* of units handed out: heap/runs.h; else 0 */
+    uint32_t fine; /* of a unit: its FINE state words were written since they went back to the system. Whose the unit is */
 } ts_run;
 
 /* Sets up the pools of both parts; after ts_region_init. */

@@ -15,9 +15,9 @@ static _Atomic size_t metadata_bytes; /* a sum; no order needed */
 #define DATA_ALIGN ((size_t)2 << 20)
 
 typedef struct layout {
-    size_t data, state_normal, state_small, unit, slab, small, scope, run, lines, chunk, table[3];
+    size_t data, coarse_state, fine_state, unit, slab, fine, wide, run, lines, chunk, table[3];
     uint32_t capacity[3];
-    uint32_t units, small_units, line_limit;
+    uint32_t units, line_limit;
     size_t total;
 } layout;
 
@@ -27,23 +27,21 @@ static size_t place(size_t *end, size_t bytes) {
     return at;
 }
 
-/* One unit in eight is for objects of up to 48 bytes. Lines are a quarter of the data: a thread's bins for an epoch take 4 KiB
+/* Lines are a quarter of the data: a thread's bins for an epoch take 4 KiB
    with the magazines of two classes, 24 KiB with those of all 42, and only make sense where it owns a unit for each class
    that it uses. As many epochs as units. */
 static layout make_layout(unsigned units_log2) {
     layout l = {0};
     size_t end = 0;
     l.units = (uint32_t)1 << units_log2;
-    l.small_units = l.units / 8;
-    uint32_t normal = l.units - l.small_units;
     size_t data_bytes = (size_t)l.units * TS_UNIT_BYTES;
     l.data = place(&end, data_bytes);
-    l.state_normal = place(&end, (size_t)normal * TS_STATES_NORMAL * 2);
-    l.state_small = place(&end, (size_t)l.small_units * TS_STATES_SMALL * 2);
+    l.coarse_state = place(&end, (size_t)l.units * TS_STATES_COARSE * 2);
+    l.fine_state = place(&end, (size_t)l.units * TS_STATES_FINE * 2);
     l.unit = place(&end, (size_t)l.units * sizeof(uint64_t));
     l.slab = place(&end, (size_t)l.units * TS_SLAB_BYTES);
-    l.small = place(&end, (size_t)l.small_units * TS_SMALL_BYTES);
-    l.scope = place(&end, (size_t)normal * TS_SCOPE_BYTES);
+    l.fine = place(&end, (size_t)l.units * TS_FINE_BYTES);
+    l.wide = place(&end, (size_t)l.units * TS_WIDE_BYTES);
     l.run = place(&end, (size_t)l.units * sizeof(ts_run));
     size_t line_bytes = data_bytes / 4 < ((size_t)4 << 20) ? (size_t)4 << 20 : data_bytes / 4;
     l.line_limit = (uint32_t)(line_bytes / TS_CACHE_LINE);
@@ -95,27 +93,18 @@ bool ts_region_init(unsigned max_units_log2) {
         if (!at) return false;
     }
     char *base = (char *)(uintptr_t)ts_align_up((uintptr_t)at, DATA_ALIGN);
-    uint32_t normal = l.units - l.small_units;
-    ts_part *n = &ts_region.part[TS_NORMAL], *s = &ts_region.part[TS_SMALL];
+    ts_part *n = &ts_region.part[TS_NORMAL];
     n->base = base + l.data;
-    s->base = n->base + (size_t)normal * TS_UNIT_BYTES;
-    n->state = (_Atomic uint16_t *)(void *)(base + l.state_normal);
-    s->state = (_Atomic uint16_t *)(void *)(base + l.state_small);
+    n->state[false] = (_Atomic uint16_t *)(void *)(base + l.coarse_state);
+    n->state[true] = (_Atomic uint16_t *)(void *)(base + l.fine_state);
     n->unit = (_Atomic uint64_t *)(void *)(base + l.unit);
-    s->unit = n->unit + normal;
     n->slab = base + l.slab;
-    s->slab = n->slab + (size_t)normal * TS_SLAB_BYTES;
-    n->state_bias = (uintptr_t)n->state - 2 * ((uintptr_t)n->base >> 6);
-    s->state_bias = (uintptr_t)s->state - 2 * ((uintptr_t)s->base >> 4);
-    n->first_unit = 0;
-    s->first_unit = normal;
-    n->units = normal;
-    s->units = l.small_units;
+    n->units = l.units;
     ts_region.lines = base + l.lines;
     ts_region.line_limit = l.line_limit;
     ts_region.chunk = base + l.chunk;
-    ts_region.small = base + l.small;
-    ts_region.scope = base + l.scope;
+    ts_region.fine = base + l.fine;
+    ts_region.wide = base + l.wide;
     ts_region.run = (ts_run *)(void *)(base + l.run);
     for (int i = 0; i < 3; i++) {
         ts_region.table[i] = base + l.table[i];
@@ -138,24 +127,21 @@ void ts_region_count_metadata(size_t bytes) { ts_fetch_add_relaxed(&metadata_byt
 
 size_t ts_region_metadata_bytes(void) { return ts_load_relaxed(&metadata_bytes); }
 
-/* Units whose metadata becomes accessible at once: 32 MiB of data in part NORMAL with 1.8 MiB of metadata, 8 MiB in part SMALL with
-   1.3 MiB. So much of a core dump can be of units that were never used. */
-static const uint32_t raise_units[TS_PARTS] = {2048, 512};
+/* Units whose metadata becomes accessible at once: 32 MiB of data with 1.8 MiB of metadata. So much of a core dump can be
+   of units that were never used. */
+static const uint32_t raise_units[TS_PARTS] = {2048};
 
 static bool raise_to(unsigned part, uint32_t from, uint32_t to) {
     ts_part *p = &ts_region.part[part];
-    size_t states = ts_granules_per_unit(part) * sizeof(uint16_t);
-    size_t extra = part == TS_SMALL ? TS_SMALL_BYTES : TS_SCOPE_BYTES;
-    char *extra_at = part == TS_SMALL ? ts_region.small : ts_region.scope;
     const struct {
         char *base;
         size_t bytes;
     } range[] = {
-        {(char *)(uintptr_t)p->state, states},
+        {(char *)(uintptr_t)p->state[false], TS_STATES_COARSE * sizeof(uint16_t)},
         {(char *)(uintptr_t)p->unit, sizeof(uint64_t)},
         {p->slab, TS_SLAB_BYTES},
         {(char *)&ts_region.run[p->first_unit], sizeof(ts_run)},
-        {extra_at, extra},
+        {ts_region.wide, TS_WIDE_BYTES},
     };
     size_t metadata = 0;
     /* What a failure leaves behind is accessible metadata above the mark, made so again later. */
@@ -185,4 +171,21 @@ bool ts_region_commit_data(unsigned part, uint32_t first, uint32_t count) {
     const ts_part *p = &ts_region.part[part];
     ts_assert(1, (uint64_t)first + count <= p->units);
     return commit(p->base + (size_t)first * TS_UNIT_BYTES, (size_t)count * TS_UNIT_BYTES);
+}
+
+/* Several threads may make the same memory accessible at once, which is done again then; who sets the bit counts it. */
+bool ts_region_commit_fine(uint32_t unit) {
+    if (TS_LIKELY(ts_region_has_fine(unit))) return true;
+    uint32_t block = ts_fine_block(unit), limit = ts_region.part[TS_NORMAL].units;
+    uint32_t units = (uint32_t)1 << (unit < TS_FINE_NEAR_UNITS ? TS_FINE_NEAR_SHIFT : TS_FINE_FAR_SHIFT);
+    size_t first = ts_align_down(unit, units), count = limit - first < units ? limit - first : units;
+    const size_t states = TS_STATES_FINE * sizeof(uint16_t);
+    if (!commit((char *)(uintptr_t)ts_region.part[TS_NORMAL].state[true] + first * states, count * states) ||
+        !commit(ts_region.fine + first * TS_FINE_BYTES, count * TS_FINE_BYTES))
+        return false;
+    uint64_t bit = (uint64_t)1 << block % 64;
+    /* release: who sees the bit can read what is in the block */
+    if (!(atomic_fetch_or_explicit(&ts_region.fine_blocks[block / 64], bit, memory_order_release) & bit))
+        ts_region_count_metadata(count * (states + TS_FINE_BYTES));
+    return true;
 }

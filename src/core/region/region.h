@@ -1,14 +1,13 @@
 /*
  * The region: one reservation of address space for the whole process, made once, never given back.
  *
- *     data      units of 16 KiB, in two parts:
- *               part NORMAL  slabs with 64-byte granules, scope slabs, spans
- *               part SMALL   slabs with 16-byte granules, for the classes below 64 bytes
- *     state     per unit: one 16-bit word for each granule (512 bytes NORMAL, 2 KiB SMALL)
+ *     data      units of 16 KiB: slabs and spans
+ *     state     per unit, twice: a 16-bit word for each granule of 64 bytes (COARSE, 512 bytes), and one for each granule of 16
+ *               bytes (FINE, 2 KiB). A slab uses the one or the other, by its class
  *     unit      per unit: the UNIT word, who owns it (slab/slab.h)
  *     slab      per unit: the slab's own record, 128 bytes
- *     small     per SMALL unit: the bitmaps that do not fit in the slab's record
- *     scope     per NORMAL unit: the foreign words of a scope slab
+ *     fine      per unit: the free bitmap of a FINE slab
+ *     wide      per unit: the foreign words of a scope slab or of a FINE slab
  *     run       per unit: free runs of the pool (pool.h)
  *     lines     what is addressed by a line number: heaps, blocks, bins, magazines (lines.h)
  *     chunk     per 4 KiB of the lines: a note (chunk.h)
@@ -18,11 +17,13 @@
  *  1. Everything is reserved without access and made accessible in large steps, so that it works where the
  *     system counts every accessible byte (strict overcommit), and so that a core dump or mlockall meets
  *     nothing that was never used. Nothing is ever unmapped.
- *  2. A part has a MARK, `limit`, which only rises. The metadata of the units below it is accessible, for ever after;
- *     that of the units above it is not even readable. The data of a unit is accessible once the pool has it.
+ *  2. The region has a MARK, `limit`, which only rises. The metadata of the units below it is accessible, for ever after;
+ *     that of the units above it is not even readable. The data of a unit is accessible once the pool has it. What only FINE slabs
+ *     need becomes accessible a block of units at a time, with the first of them in it, and a bit of `fine_blocks` says so for ever
+ *     after. Nobody looks at it before a UNIT word says FINE.
  *  3. Whoever was given a place (an address, a handle) by the program compares it with the mark first, and refuses what is
  *     at or above it: "not ours", without an access.
- *  4. Unit 0 of each part is never handed out: entry 0 means "none".
+ *  4. Unit 0 is never handed out: entry 0 means "none".
  *  5. All other fields of ts_region are constant after ts_region_init; marks are 0 before, so that every address
  *     is out of range.
  *
@@ -40,12 +41,15 @@
  *     which is refused; every word of the metadata is atomic and has its own order, as for any guess below the mark.
  * Units above the mark have never been used, so what their metadata would say is zero: refusing without a look loses nothing.
  *
- * An ENTRY names a 16-byte place in a part: (address - part base) / 16, 32 bits.
+ * An ENTRY names a 16-byte place: (address - base) / 16, 32 bits.
  *
- * A GRANULE has a number, by which its state word and its bits in the bitmaps of a slab are found. In part SMALL it is the
- * entry. The 256 granules of a NORMAL unit are counted from the even places first: the one in place 2i is number i, the one
- * in 2i + 1 number 128 + i. Objects of 128 bytes, and of every other multiple, begin in even places only: half as many lines
- * of state words are touched for as many objects, and a word of the free bitmap has twice as many of them.
+ * A GRANULE has a number, by which its state word and its bits in the bitmaps of a slab are found. A FINE one is an entry, and its
+ * number is that. The 256 COARSE granules of a unit are counted from the even places first: the one in place 2i is number i, the
+ * one in 2i + 1 number 128 + i. Objects of 128 bytes, and of every other multiple, begin in even places only: half as many
+ * lines of state words are touched for as many objects, and a word of the free bitmap has twice as many of them.
+ *
+ * Which table a slab's state words are in its bin knows (heap/types.h). So a path that serves all sizes selects a number by a
+ * conditional move, and goes on as one.
  */
 #ifndef TS_REGION_REGION_H
 #define TS_REGION_REGION_H
@@ -65,16 +69,29 @@
 #define TS_MAX_UNITS_LOG2 22u    /* 64 GiB: the slab id of a handle has 22 bits */
 #define TS_MAX_UNITS_LOG2_32 15u /* 512 MiB where addresses have 32 bits */
 #define TS_MIN_UNITS_LOG2 9u     /* 8 MiB: below that initialisation fails */
-#define TS_STATES_NORMAL 256u
-#define TS_STATES_SMALL 1024u
+#define TS_STATES_COARSE 256u
+#define TS_STATES_FINE 1024u
+_Static_assert((uint64_t)TS_STATES_FINE << TS_MAX_UNITS_LOG2 <= (uint64_t)1 << 32, "a granule's number has 32 bits");
 
-enum { TS_NORMAL = 0, TS_SMALL = 1, TS_PARTS = 2 };
+enum { TS_NORMAL = 0, TS_PARTS = 1 };
 
 /* Sizes of the records that the slab layer keeps per unit; it asserts that they are these. */
 #define TS_SLAB_BYTES 128u
-#define TS_SMALL_BYTES 384u
-#define TS_SCOPE_BYTES 256u
+#define TS_FINE_BYTES 128u
+#define TS_WIDE_BYTES 256u
 #define TS_CHUNK_NOTE_BYTES 12u /* and what is kept per chunk of the lines */
+
+/* Blocks of units that get at once what FINE slabs need: 128 units, 272 KiB, in the first 2 GiB, and 1,024 beyond that. So a dump shows
+   little that was never used, and a heap of any size has some thousand mappings of them at most. */
+#define TS_FINE_NEAR_UNITS ((uint32_t)1 << 17)
+#define TS_FINE_NEAR_SHIFT 7u
+#define TS_FINE_FAR_SHIFT 10u
+#define TS_FINE_FAR_FIRST ((TS_FINE_NEAR_UNITS >> TS_FINE_NEAR_SHIFT) - (TS_FINE_NEAR_UNITS >> TS_FINE_FAR_SHIFT))
+#define TS_FINE_BLOCKS (TS_FINE_FAR_FIRST + ((uint32_t)1 << (TS_MAX_UNITS_LOG2 - TS_FINE_FAR_SHIFT)))
+_Static_assert(TS_FINE_BLOCKS % 64 == 0, "whole words of bits");
+static inline uint32_t ts_fine_block(uint32_t unit) {
+    return unit < TS_FINE_NEAR_UNITS ? unit >> TS_FINE_NEAR_SHIFT : TS_FINE_FAR_FIRST + (unit >> TS_FINE_FAR_SHIFT);
+}
 
 struct ts_run;
 
@@ -82,12 +99,10 @@ typedef struct ts_part {
     char *base;
     _Atomic uint64_t
         limit; /* the mark, in entries: one at or above it is out of range. Raised by who has the pool's grow lock */
-    _Atomic uint16_t *state; /* [granule] */
-    _Atomic uint64_t *unit;  /* [entry >> 10] */
-    char *slab;              /* [(entry >> 10) * TS_SLAB_BYTES] */
-    uintptr_t
-        state_bias; /* address of a granule's state word = this + 2 * (address >> granule bits, counted as above) */
-    uint32_t first_unit; /* global number of the part's unit 0 */
+    _Atomic uint64_t *unit;     /* [entry >> 10] */
+    _Atomic uint16_t *state[2]; /* COARSE, FINE: [granule] */
+    char *slab;                 /* [(entry >> 10) * TS_SLAB_BYTES] */
+    uint32_t first_unit;        /* 0 */
     uint32_t units;
 } ts_part;
 
@@ -100,12 +115,13 @@ typedef struct ts_region {
     char *lines;         /* address of line 0 */
     uint32_t line_limit; /* lines there are */
     char *chunk;         /* [line / lines of a chunk * TS_CHUNK_NOTE_BYTES] */
-    char *small;         /* [SMALL unit * TS_SMALL_BYTES] */
-    char *scope;         /* [NORMAL unit * TS_SCOPE_BYTES] */
+    char *fine;          /* [unit * TS_FINE_BYTES] */
+    char *wide;          /* [unit * TS_WIDE_BYTES] */
     struct ts_run *run;  /* [global unit] */
     char *table[3];      /* reserved ranges of the tables, TS_TABLE_* */
     uint32_t table_capacity[3];
     size_t reserved_bytes;
+    _Atomic uint64_t fine_blocks[TS_FINE_BLOCKS / 64]; /* bits are only set. release: who sees one can read what is in the block */
 } ts_region_t;
 
 enum { TS_TABLE_EPOCH = 0, TS_TABLE_DOMAIN = 1, TS_TABLE_ALLOCATOR = 2 };
@@ -134,6 +150,14 @@ size_t ts_region_metadata_bytes(void);
 bool ts_region_raise(unsigned part, uint32_t end);
 /* Makes the data of the units [first, first + count) of a part accessible. */
 bool ts_region_commit_data(unsigned part, uint32_t first, uint32_t count);
+/* Makes accessible what the unit needs as a FINE slab. false: there is no memory for that. Any thread; a load if it is accessible
+   already. */
+bool ts_region_commit_fine(uint32_t unit);
+/* Whether it is. acquire: partner of the release that sets the bit */
+static inline bool ts_region_has_fine(uint32_t unit) {
+    uint32_t block = ts_fine_block(unit);
+    return (ts_load_acquire(&ts_region.fine_blocks[block / 64]) >> block % 64 & 1) != 0;
+}
 /* Units of a part below its mark. acquire: their metadata is accessible. */
 static inline uint32_t ts_region_marked_units(unsigned part);
 
@@ -148,42 +172,43 @@ TS_ALWAYS_INLINE bool ts_is_in_part(const ts_part *part, uint64_t entry) {
 }
 TS_ALWAYS_INLINE char *ts_entry_address(const ts_part *part, uint64_t entry) { return part->base + entry * 16u; }
 
-/* Granule of a place, in granules (64 bytes NORMAL, 16 bytes SMALL) from any multiple of a unit; of an entry; and the first
-   entry of a granule. */
-TS_ALWAYS_INLINE uint64_t ts_granule_in(unsigned part, uint64_t place) {
-    return part == TS_NORMAL ? ts_ror_low_byte(place) : place;
+/* Granule of an entry; and the first entry of a granule. Conditional moves: sizes mix. */
+TS_ALWAYS_INLINE uint64_t ts_granule(bool fine, uint64_t entry) {
+    uint64_t coarse = ts_ror_low_byte(entry >> 2);
+    return fine ? entry : coarse;
 }
-TS_ALWAYS_INLINE uint64_t ts_granule(unsigned part, uint64_t entry) {
-    return ts_granule_in(part, part == TS_NORMAL ? entry >> 2 : entry);
+TS_ALWAYS_INLINE uint64_t ts_granule_entry(bool fine, uint64_t granule) {
+    return fine ? granule : ts_rol_low_byte(granule) << 2;
 }
-TS_ALWAYS_INLINE uint64_t ts_granule_entry(unsigned part, uint64_t granule) {
-    return part == TS_NORMAL ? ts_rol_low_byte(granule) << 2 : granule;
+TS_ALWAYS_INLINE unsigned ts_granules_per_unit(bool fine) { return fine ? TS_STATES_FINE : TS_STATES_COARSE; }
+
+/* The state words of a unit, by granule. */
+static inline _Atomic uint16_t *ts_unit_states(uint32_t unit, bool fine) {
+    return &ts_region.part[TS_NORMAL].state[fine][(size_t)unit * ts_granules_per_unit(fine)];
 }
-TS_ALWAYS_INLINE unsigned ts_granules_per_unit(unsigned part) {
-    return part == TS_NORMAL ? TS_STATES_NORMAL : TS_STATES_SMALL;
+/* The state word of an entry. */
+static inline _Atomic uint16_t *ts_entry_state(uint64_t entry, bool fine) {
+    return &ts_region.part[TS_NORMAL].state[fine][ts_granule(fine, entry)];
 }
 
-/* From one granule of a word of 64 to the next: in part NORMAL those of a word are all in even places, or all in odd ones. */
-#define TS_WORD_STRIDE(part) ((part) == TS_NORMAL ? 128u : 16u)
+/* Entries from one granule of a word of 64 to the next: the COARSE ones of a word are all in even places, or all in odd ones. */
+#define TS_WORD_STRIDE(fine) ((fine) ? 1u : 8u)
 
 static inline uint32_t ts_region_marked_units(unsigned part) {
     return (uint32_t)(ts_load_acquire(&ts_region.part[part].limit) >> TS_ENTRY_UNIT_SHIFT);
 }
-static inline unsigned ts_part_of_unit(uint32_t unit) { return unit >= ts_region.part[TS_SMALL].first_unit; }
-static inline unsigned ts_part_of_object(const void *p) { return (const char *)p >= ts_region.part[TS_SMALL].base; }
+static inline unsigned ts_part_of_unit(uint32_t unit) {
+    (void)unit;
+    return TS_NORMAL;
+}
 /* Whether an address lies in the data of the region, used ever or not. */
 static inline bool ts_is_data(const void *p) {
-    const ts_part *n = &ts_region.part[TS_NORMAL], *s = &ts_region.part[TS_SMALL];
-    return (uintptr_t)p - (uintptr_t)n->base < ((size_t)n->units + s->units) * TS_UNIT_BYTES;
+    const ts_part *n = &ts_region.part[TS_NORMAL];
+    return (uintptr_t)p - (uintptr_t)n->base < (size_t)n->units * TS_UNIT_BYTES;
 }
-/* Whether a number, whatever it is, is that of a unit below the mark of its part. */
-static inline bool ts_is_unit(uint64_t unit) {
-    unsigned part = unit >= ts_region.part[TS_SMALL].first_unit;
-    return unit - ts_region.part[part].first_unit < ts_region_marked_units(part);
-}
-static inline uint32_t ts_unit_in_part(uint32_t unit) {
-    return unit - ts_region.part[ts_part_of_unit(unit)].first_unit;
-}
+/* Whether a number, whatever it is, is that of a unit below the mark. */
+static inline bool ts_is_unit(uint64_t unit) { return unit < ts_region_marked_units(TS_NORMAL); }
+static inline uint32_t ts_unit_in_part(uint32_t unit) { return unit; }
 static inline char *ts_unit_address(uint32_t unit) {
     const ts_part *p = &ts_region.part[ts_part_of_unit(unit)];
     return p->base + (size_t)(unit - p->first_unit) * TS_UNIT_BYTES;

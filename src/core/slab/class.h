@@ -12,8 +12,8 @@
  * objects, has spans there.
  * Powers of two keep their natural alignment because a slab begins on 16 KiB.
  *
- * Classes below 64 bytes live in part SMALL (16-byte granules); all others are at least a 64-byte granule,
- * so that at most one object starts in a granule.
+ * Slabs of the classes below 64 bytes are FINE, with granules of 16 bytes; of all others an object is at least as large as a granule
+ * of 64. So at most one object starts in a granule.
  */
 #ifndef TS_SLAB_CLASS_H
 #define TS_SLAB_CLASS_H
@@ -22,7 +22,8 @@
 #include "region/region.h"
 
 #define TS_CLASSES 42u
-#define TS_SMALL_CLASSES 3u /* 16, 32, 48 */
+#define TS_FINE_CLASSES 3u /* 16, 32, 48 */
+#define TS_FINE_MAX_BYTES 48u
 #define TS_MAX_CLASS_BYTES 8192u
 #define TS_QUARTER_BYTES 4096u /* of a unit; an object of up to so many is in a slab under all options */
 
@@ -40,7 +41,7 @@ extern TS_HIDDEN const uint16_t ts_class_bytes[TS_CLASSES];
 
 void ts_class_init(void);
 
-static inline unsigned ts_class_part(unsigned cls) { return cls < TS_SMALL_CLASSES ? TS_SMALL : TS_NORMAL; }
+TS_ALWAYS_INLINE bool ts_class_is_fine(unsigned cls) { return cls < TS_FINE_CLASSES; }
 
 /* The smallest class of at least `size` bytes whose objects all lie on multiples of `align` (a power of
    two); TS_CLASSES if there is none. */

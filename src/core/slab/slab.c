@@ -3,37 +3,42 @@
 
 #include "base/assert.h"
 #include "base/bits.h"
+#include "region/pool.h"
 
 #include <string.h>
 
 /* What a fresh slab of a class looks like; constant after ts_slab_init_templates. */
-static uint64_t normal_states[TS_CLASSES][TS_STATES_NORMAL / 4];
-static uint64_t normal_free[TS_CLASSES][4];
-static uint64_t small_free[TS_SMALL_CLASSES][16];
+static uint64_t coarse_states[TS_CLASSES][TS_STATES_COARSE / 4];
+static uint64_t coarse_free[TS_CLASSES][4];
+static uint64_t fine_states[TS_STATES_FINE / 4]; /* of all FINE classes: an entry is its own granule */
+static uint64_t fine_free[TS_FINE_CLASSES][16];
+
+static uint16_t fresh_state(unsigned entry) {
+    return (uint16_t)(TS_STATE_USABLE | (entry & 3) << TS_STATE_START_SHIFT);
+}
 
 void ts_slab_init_templates(void) {
+    uint16_t states[TS_STATES_FINE];
+    for (unsigned entry = 0; entry < TS_STATES_FINE; entry++) states[entry] = fresh_state(entry);
+    memcpy(fine_states, states, sizeof fine_states);
     for (unsigned cls = 0; cls < TS_CLASSES; cls++) {
-        uint16_t states[TS_STATES_NORMAL];
-        for (unsigned i = 0; i < TS_STATES_NORMAL; i++) states[i] = TS_STATE_USABLE;
+        bool fine = ts_class_is_fine(cls);
+        uint64_t *bits = fine ? fine_free[cls] : coarse_free[cls];
+        for (unsigned i = 0; i < TS_STATES_COARSE; i++) states[i] = TS_STATE_USABLE;
         for (unsigned slot = 0; slot < ts_classes.slots[cls]; slot++) {
-            unsigned entry = slot * ts_class_bytes[cls] / 16;
-            if (ts_class_part(cls) == TS_SMALL) {
-                small_free[cls][entry >> 6] |= (uint64_t)1 << (entry & 63);
-            } else {
-                unsigned granule = (unsigned)ts_granule(TS_NORMAL, entry);
-                states[granule] = (uint16_t)(TS_STATE_USABLE | (entry & 3) << 1);
-                normal_free[cls][granule >> 6] |= (uint64_t)1 << (granule & 63);
-            }
+            unsigned entry = slot * ts_class_bytes[cls] / 16, granule = (unsigned)ts_granule(fine, entry);
+            if (!fine) states[granule] = fresh_state(entry);
+            bits[granule >> 6] |= (uint64_t)1 << (granule & 63);
         }
-        memcpy(normal_states[cls], states, sizeof states);
+        memcpy(coarse_states[cls], states, sizeof coarse_states[cls]);
     }
 }
 
-/* Highest slot generation of the last churn use. */
+/* Highest slot generation of the last use, which was churn. */
 static uint32_t max_slot_generation(uint32_t unit) {
-    unsigned part = ts_part_of_unit(unit);
-    unsigned count = ts_granules_per_unit(part);
-    const _Atomic uint16_t *state = &ts_region.part[part].state[(size_t)ts_unit_in_part(unit) * count];
+    bool fine = ts_slab_at(unit)->kind == TS_KIND_FINE;
+    unsigned count = ts_granules_per_unit(fine);
+    const _Atomic uint16_t *state = ts_unit_states(unit, fine);
     uint32_t max = 0;
     for (unsigned i = 0; i < count; i++) {
         uint32_t g = ts_state_generation(ts_load_relaxed(&state[i]));
@@ -44,7 +49,7 @@ static uint32_t max_slot_generation(uint32_t unit) {
 
 uint32_t ts_slab_handled_generation(ts_slab *slab) {
     uint32_t gen = ts_load_relaxed(&slab->gen);
-    gen += 1 + (slab->kind == TS_KIND_CHURN ? max_slot_generation(ts_slab_unit(slab)) : 0);
+    gen += 1 + (ts_kind_is_churn(slab->kind) ? max_slot_generation(ts_slab_unit(slab)) : 0);
     ts_store_relaxed(&slab->handled, 0);
     return gen;
 }
@@ -52,38 +57,38 @@ uint32_t ts_slab_handled_generation(ts_slab *slab) {
 void ts_slab_leave_states(uint32_t unit) {
     ts_slab *slab = ts_slab_at(unit);
     ts_assert(2, ts_load_relaxed(ts_unit_word(unit)) == 0);
-    if (slab->kind != TS_KIND_CHURN) return;
+    if (!ts_kind_is_churn(slab->kind)) return;
     if (ts_load_seq(&slab->handled))
         ts_store_relaxed(&slab->gen, ts_load_relaxed(&slab->gen) + max_slot_generation(unit));
     slab->kind = TS_KIND_NONE; /* ts_slab_next_generation adds no more than one */
 }
 
 /* Eight bytes at a time, atomically: another thread may look at the words with a stale pointer. */
-static void reset_states(uint32_t unit, const uint64_t *from) {
-    unsigned part = ts_part_of_unit(unit);
-    unsigned per_unit = ts_granules_per_unit(part);
-    _Atomic uint16_t *state = &ts_region.part[part].state[(size_t)ts_unit_in_part(unit) * per_unit];
-    ts_state64 *words = (ts_state64 *)(void *)state;
-    for (unsigned i = 0; i < per_unit / 4; i++)
-        ts_store_relaxed(&words[i], from ? from[i] : TS_STATE_USABLE * 0x0001000100010001u);
+static void reset_states(uint32_t unit, bool fine, const uint64_t *from) {
+    ts_state64 *words = (ts_state64 *)(void *)ts_unit_states(unit, fine);
+    for (unsigned i = 0; i < ts_granules_per_unit(fine) / 4; i++) ts_store_relaxed(&words[i], from[i]);
 }
 
 bool ts_slab_reset_churn(uint32_t unit, unsigned cls) {
     ts_slab *slab = ts_slab_at(unit);
-    bool small = ts_part_of_unit(unit) == TS_SMALL;
+    bool fine = ts_class_is_fine(cls);
     ts_assert(2, ts_load_relaxed(ts_unit_word(unit)) == 0);
-    if (slab->kind != TS_KIND_CHURN) slab->given = 0; /* as another kind it may have had memory in all pages */
-    if (!ts_slab_next_use(slab, TS_KIND_CHURN, ts_slab_next_generation(slab))) return false;
-    reset_states(unit, small ? NULL : normal_states[cls]);
-    if (small)
-        memcpy(ts_slab_small(unit)->free, small_free[cls], sizeof small_free[cls]);
-    else
-        memcpy(slab->u.free, normal_free[cls], sizeof slab->u.free);
-    if (!small) {
-        /* Eight words: set anew, so that a foreign free need not look at the tag, which lies in the owner's line. */
-        uint64_t word = (uint64_t)ts_load_relaxed(&slab->tag) << TS_FOREIGN_TAG_SHIFT;
-        for (unsigned i = 0; i < 8; i++) ts_store_release(&slab->foreign[i], word);
+    ts_assert(2, !fine || ts_region_has_fine(unit));
+    if (slab->kind != TS_KIND_CHURN || fine) slab->given = 0; /* as another kind it may have memory in all pages */
+    if (!ts_slab_next_use(slab, fine ? TS_KIND_FINE : TS_KIND_CHURN, ts_slab_next_generation(slab))) return false;
+    reset_states(unit, fine, fine ? fine_states : coarse_states[cls]);
+    unsigned words;
+    _Atomic uint64_t *foreign = ts_slab_foreign_words(unit, fine ? TS_UNIT_FINE : 0, &words);
+    if (fine) {
+        memcpy(ts_slab_free_words(true, slab), fine_free[cls], sizeof fine_free[cls]);
+        slab->touched = TS_SLAB_ALL_PAGES;
+        ts_region.run[unit].fine = 1;
+    } else {
+        memcpy(slab->u.free, coarse_free[cls], sizeof slab->u.free);
     }
+    /* Set anew, so that a foreign free need not look at the tag, which lies in the owner's line. */
+    uint64_t word = (uint64_t)ts_load_relaxed(&slab->tag) << TS_FOREIGN_TAG_SHIFT;
+    for (unsigned i = 0; i < words; i++) ts_store_release(&foreign[i], word);
     slab->free_count = slab->empty_at = ts_classes.slots[cls];
     return true;
 }
@@ -97,7 +102,7 @@ unsigned ts_slab_pages_in_use(const ts_slab *slab, unsigned cls) {
     unsigned used = 0, bytes = ts_class_bytes[cls];
     for (unsigned slot = 0; slot < ts_classes.slots[cls]; slot++) {
         unsigned at = slot * bytes;
-        uint64_t granule = ts_granule(TS_NORMAL, at / 16);
+        uint64_t granule = ts_granule(false, at / 16);
         if (slab->u.free[granule >> 6] >> (granule & 63) & 1) continue;
         used |= ts_slab_pages_between(at, at + bytes);
     }
@@ -105,22 +110,21 @@ unsigned ts_slab_pages_in_use(const ts_slab *slab, unsigned cls) {
 }
 
 unsigned ts_slab_count_live(uint32_t unit) {
-    unsigned part = ts_part_of_unit(unit);
-    unsigned count = ts_granules_per_unit(part), live = 0;
-    const _Atomic uint16_t *state = &ts_region.part[part].state[(size_t)ts_unit_in_part(unit) * count];
+    bool fine = ts_slab_at(unit)->kind == TS_KIND_FINE;
+    unsigned count = ts_granules_per_unit(fine), live = 0;
+    const _Atomic uint16_t *state = ts_unit_states(unit, fine);
     for (unsigned i = 0; i < count; i++) live += ts_load_relaxed(&state[i]) & TS_STATE_LIVE;
     return live;
 }
 
 void ts_slab_rebuild(uint32_t unit, unsigned cls) {
-    unsigned part = ts_part_of_unit(unit);
-    unsigned per_unit = ts_granules_per_unit(part);
+    bool fine = ts_class_is_fine(cls);
     ts_slab *slab = ts_slab_at(unit);
-    uint64_t *words = ts_slab_free_words(part, slab);
-    const _Atomic uint16_t *state = &ts_region.part[part].state[(size_t)ts_unit_in_part(unit) * per_unit];
-    const uint64_t *all = part == TS_NORMAL ? normal_free[cls] : small_free[cls];
+    uint64_t *words = ts_slab_free_words(fine, slab);
+    const _Atomic uint16_t *state = ts_unit_states(unit, fine);
+    const uint64_t *all = fine ? fine_free[cls] : coarse_free[cls];
     unsigned free_count = 0, retired = 0;
-    for (unsigned w = 0; w < ts_slab_free_word_count(part); w++) {
+    for (unsigned w = 0; w < ts_slab_free_word_count(fine); w++) {
         uint64_t word = 0;
         for (uint64_t left = all[w]; left; left &= left - 1) {
             unsigned bit = ts_ctz64(left);

@@ -8,14 +8,15 @@
  *     [30] ZOMBIE    nobody's slab, on a queue; who takes it off the queue gives it back
  *     [29] SCOPE     scope slab: the line is its block's
  *     [28] SPAN      first unit of a span: the era is the span's tag, the line 0; queue_next is the epoch's index
- *     [27:0] era     of the block that owns it
+ *     [27] FINE      churn slab with granules of 16 bytes
+ *     [26:0] era     of the block that owns it
  * 0: nobody's (free, warm, or inside of a span).
  *
  * A unit belongs to its block while the word's era is the block's era. A block gets a new era when its epoch
  * is destroyed, which makes every slab of it stale in that instant, whatever their words say.
  *
- * State word of a granule (churn), 16 bits: [0] live  [2:1] where in the granule the object starts, in 16 bytes
- * (NORMAL; 0 in SMALL)  [14:3] generation of the slot  [15] usable: 0 once its generations are used up. Written by the
+ * State word of a granule (churn), 16 bits: [0] live  [2:1] the two low bits of the entry where the object starts (so where in
+ * the granule, if that has 64 bytes)  [14:3] generation of the slot  [15] usable: 0 once its generations are used up. Written by the
  * owner of the slab only. Freeing is adding 7 (live off, generation on); at the end that carries out of the word, and
  * what is left has bit 15 off: the slot is retired.
  *
@@ -25,7 +26,7 @@
  *  2. Whoever resets a slab owns it alone: its UNIT word is 0, so that no foreign free can queue it, and it
  *     is on no list. The reset comes before the word is published.
  *  3. Foreign words are { tag : 28, count : 4, bits : 32 }; the bits count only under the slab's present tag. A reset changes
- *     the tag and need not touch the words (it does in a NORMAL churn slab): all that is in them is void. A foreign free that began before the
+ *     the tag and need not touch the words (it does in a churn slab): all that is in them is void. A foreign free that began before the
  *     reset writes its old tag, or fails its compare-and-swap; either way it does nothing.
  *  4. Generations only rise. A slot whose generation is used up is retired until the slab is reset; a slab
  *     whose generations or tags are used up is never handed out again.
@@ -47,8 +48,9 @@
 #define TS_UNIT_ZOMBIE ((uint64_t)1 << 30)
 #define TS_UNIT_SCOPE ((uint64_t)1 << 29)
 #define TS_UNIT_SPAN ((uint64_t)1 << 28)
+#define TS_UNIT_FINE ((uint64_t)1 << 27)
 #define TS_UNIT_LINE_SHIFT 36u
-#define TS_UNIT_ERA_MASK (((uint64_t)1 << 28) - 1)
+#define TS_UNIT_ERA_MASK (((uint64_t)1 << 27) - 1)
 _Static_assert(TS_MAX_UNITS_LOG2 + 6 <= 64 - TS_UNIT_LINE_SHIFT, "a line fits: there are 64 a unit at most");
 
 #define TS_STATE_LIVE 1u
@@ -60,6 +62,8 @@ _Static_assert(TS_MAX_UNITS_LOG2 + 6 <= 64 - TS_UNIT_LINE_SHIFT, "a line fits: t
 #define TS_STATE_USABLE 0x8000u
 /* Of a retired slot: one past the last. */
 static inline uint32_t ts_state_generation(uint32_t state) { return (state ^ TS_STATE_USABLE) >> TS_STATE_GEN_SHIFT; }
+/* Whether it says that a live object starts at that entry. */
+static inline bool ts_state_is_of(uint32_t state, uint64_t entry) { return ((state ^ (2 * (uint32_t)entry + 1)) & 7u) == 0; }
 static inline bool ts_state_is_retired(uint32_t state) { return (state & TS_STATE_USABLE) == 0; }
 #define TS_FOREIGN_TAG_SHIFT 36u
 #define TS_FOREIGN_COUNT_ONE ((uint64_t)1 << 32)
@@ -85,8 +89,16 @@ TS_ALWAYS_INLINE bool ts_handle_is(uint64_t handle, uint32_t generation, unsigne
 static inline uint32_t ts_handle_unit(uint64_t handle) { return (uint32_t)(handle >> 42); }
 static inline uint32_t ts_handle_entry(uint64_t handle) { return (uint32_t)(handle >> 8) & (TS_UNIT_ENTRIES - 1); }
 
-/* RETIRED: its generations or tags are used up. */
-typedef enum ts_kind { TS_KIND_NONE, TS_KIND_CHURN, TS_KIND_SCOPE, TS_KIND_SPAN, TS_KIND_RETIRED } ts_kind;
+/* FINE: a churn slab with granules of 16 bytes. RETIRED: its generations or tags are used up. */
+typedef enum ts_kind {
+    TS_KIND_NONE,
+    TS_KIND_CHURN,
+    TS_KIND_SCOPE,
+    TS_KIND_SPAN,
+    TS_KIND_RETIRED,
+    TS_KIND_FINE
+} ts_kind;
+static inline bool ts_kind_is_churn(unsigned kind) { return kind == TS_KIND_CHURN || kind == TS_KIND_FINE; }
 
 #define TS_SLAB_PAGES 4u /* of 4 KiB, whatever the system's are: 64 granules, half of the bits of two words of `free` */
 #define TS_SLAB_PAGE_BYTES (TS_UNIT_BYTES / TS_SLAB_PAGES)
@@ -96,7 +108,7 @@ struct ts_allocator;
 
 typedef struct ts_slab {
     union {
-        uint64_t free[4];   /* (o) churn, NORMAL: bit per granule, set: free */
+        uint64_t free[4];   /* (o) churn, COARSE: bit per granule, set: free */
         uint64_t last_word; /* (o)(w) while the UNIT word is 0: what it was before, for messages */
         struct {
             uint64_t epoch;      /* span: id of its epoch */
@@ -120,18 +132,12 @@ typedef struct ts_slab {
                                       its epoch, written before the UNIT word */
     uint16_t allocator;          /* (o)(w) index of the allocator that it was claimed for last */
     uint8_t
-        touched; /* (o) NORMAL: bit per page of 4 KiB that a claim has taken slots of, since the unit's memory came from the
+        touched; /* (o) not FINE: bit per page of 4 KiB that a claim has taken slots of, since the unit's memory came from the
                               system or the page went back to it; TS_SLAB_ALL_PAGES: all, or as good as */
     uint8_t
-        given; /* (o) NORMAL: bit per page that went back to the system, and was not claimed of since (heap/hollow.c) */
-    _Atomic uint64_t foreign[8]; /* churn, NORMAL: 32 granules a word */
+        given; /* (o) not FINE: bit per page that went back to the system, and was not claimed of since (heap/hollow.c) */
+    _Atomic uint64_t foreign[8]; /* churn, COARSE: 32 granules a word */
 } ts_slab;
-
-/* SMALL units only: what does not fit in the record. */
-typedef struct ts_small_ext {
-    uint64_t free[16]; /* (o) bit per granule of 16 bytes */
-    _Atomic uint64_t foreign[32];
-} ts_small_ext;
 
 /* The state words of a unit, eight bytes at a time: for resets, and for scope slabs. */
 typedef _Atomic uint64_t TS_MAY_ALIAS ts_state64;
@@ -143,9 +149,9 @@ typedef struct ts_scope_bits {
 } ts_scope_bits;
 
 _Static_assert(sizeof(ts_slab) == TS_SLAB_BYTES, "region.h gives each unit this much");
-_Static_assert(sizeof(ts_small_ext) == TS_SMALL_BYTES, "region.h gives each SMALL unit this much");
-_Static_assert(sizeof(ts_scope_bits) <= TS_STATES_NORMAL * 2, "the bitmaps lie over the unit's state words");
-_Static_assert(32 * sizeof(uint64_t) == TS_SCOPE_BYTES, "foreign words of a scope slab");
+_Static_assert(16 * sizeof(uint64_t) == TS_FINE_BYTES, "the free bitmap of a FINE slab");
+_Static_assert(sizeof(ts_scope_bits) <= TS_STATES_COARSE * 2, "the bitmaps lie over the unit's COARSE state words");
+_Static_assert(32 * sizeof(uint64_t) == TS_WIDE_BYTES, "foreign words of a scope slab, and of a FINE one");
 
 TS_ALWAYS_INLINE ts_slab *ts_slab_in(const ts_part *part, uint64_t unit_in_part) {
     return (ts_slab *)(void *)(part->slab + unit_in_part * TS_SLAB_BYTES);
@@ -158,46 +164,44 @@ static inline uint32_t ts_slab_unit(const ts_slab *slab) {
 }
 static inline _Atomic uint64_t *ts_unit_word(uint32_t unit) { return &ts_region.part[TS_NORMAL].unit[unit]; }
 
-static inline ts_small_ext *ts_slab_small(uint32_t unit) {
-    return (ts_small_ext *)(void *)(ts_region.small +
-                                    (size_t)(unit - ts_region.part[TS_SMALL].first_unit) * TS_SMALL_BYTES);
-}
 static inline ts_scope_bits *ts_slab_scope_bits(uint32_t unit) {
-    return (ts_scope_bits *)(void *)(uintptr_t)&ts_region.part[TS_NORMAL].state[(size_t)unit * TS_STATES_NORMAL];
+    return (ts_scope_bits *)(void *)(uintptr_t)ts_unit_states(unit, false);
 }
+static inline bool ts_word_is_fine(uint64_t word) { return (word & TS_UNIT_FINE) != 0; }
 
 /* Where the slab of an object begins. */
 static inline void *ts_slab_start(void *object) { return (char *)object - ((uintptr_t)object & (TS_UNIT_BYTES - 1)); }
 
 /* The free bitmap of a churn slab and its words. */
-TS_ALWAYS_INLINE uint64_t *ts_slab_free_words(unsigned part, ts_slab *slab) {
-    return part == TS_NORMAL ? slab->u.free : ts_slab_small(ts_slab_unit(slab))->free;
+TS_ALWAYS_INLINE uint64_t *ts_slab_free_words(bool fine, ts_slab *slab) {
+    return fine ? (uint64_t *)(void *)(ts_region.fine + (size_t)ts_slab_unit(slab) * TS_FINE_BYTES) : slab->u.free;
 }
-TS_ALWAYS_INLINE unsigned ts_slab_free_word_count(unsigned part) { return part == TS_NORMAL ? 4u : 16u; }
+TS_ALWAYS_INLINE unsigned ts_slab_free_word_count(bool fine) { return fine ? 16u : 4u; }
 
-/* The foreign words of a slab; where they lie depends on part and kind only, and no other use of a unit puts
-   anything else there, so a late compare-and-swap can meet nothing but a foreign word. */
-static inline _Atomic uint64_t *ts_slab_foreign_words(uint32_t unit, bool scope, unsigned *count) {
-    if (ts_part_of_unit(unit) == TS_SMALL) {
-        *count = 32;
-        return ts_slab_small(unit)->foreign;
-    }
-    if (scope) {
-        *count = 32;
-        return (_Atomic uint64_t *)(void *)(ts_region.scope + (size_t)unit * TS_SCOPE_BYTES);
-    }
-    *count = 8;
-    return ts_slab_at(unit)->foreign;
+/* The foreign words of a slab with that UNIT word (only SCOPE and FINE of it count): of 32 entries each where it has those of a
+   scope (WIDE), else of 32 COARSE granules. In either place there is never anything but foreign words, so a late compare-and-swap
+   can meet nothing else. */
+TS_ALWAYS_INLINE bool ts_word_is_wide(uint64_t word) { return (word & (TS_UNIT_SCOPE | TS_UNIT_FINE)) != 0; }
+TS_ALWAYS_INLINE _Atomic uint64_t *ts_wide_words(uint64_t unit) {
+    return (_Atomic uint64_t *)(void *)(ts_region.wide + (size_t)unit * TS_WIDE_BYTES);
+}
+static inline _Atomic uint64_t *ts_slab_foreign_words(uint32_t unit, uint64_t word, unsigned *count) {
+    *count = ts_word_is_wide(word) ? 32 : 8;
+    return ts_word_is_wide(word) ? ts_wide_words(unit) : ts_slab_at(unit)->foreign;
 }
 
-/* Word and bit of the object at an entry. */
-static inline _Atomic uint64_t *ts_slab_foreign_word(uint32_t unit, bool scope, uint64_t entry, uint64_t *bit) {
-    unsigned count;
-    _Atomic uint64_t *words = ts_slab_foreign_words(unit, scope, &count);
-    uint64_t in_unit = entry & (TS_UNIT_ENTRIES - 1);
-    uint64_t index = count == 8 ? ts_granule(TS_NORMAL, in_unit) : in_unit;
+/* Which bit an object has in the foreign words of such a slab: 32 a word. */
+TS_ALWAYS_INLINE uint64_t ts_foreign_index(uint64_t word, uint64_t entry) {
+    uint64_t in_unit = entry & (TS_UNIT_ENTRIES - 1), coarse = ts_granule(false, in_unit);
+    return ts_word_is_wide(word) ? in_unit : coarse;
+}
+
+/* Word and bit of the object at an entry. A conditional move: sizes mix. */
+TS_ALWAYS_INLINE _Atomic uint64_t *ts_slab_foreign_word(uint32_t unit, uint64_t word, uint64_t entry, uint64_t *bit) {
+    _Atomic uint64_t *wide = ts_wide_words(unit), *coarse = ts_slab_at(unit)->foreign;
+    uint64_t index = ts_foreign_index(word, entry);
     *bit = (uint64_t)1 << (index & 31);
-    return &words[index >> 5];
+    return &(ts_word_is_wide(word) ? wide : coarse)[index >> 5];
 }
 
 static inline uint64_t ts_foreign_counted_on(uint64_t x) {
@@ -286,12 +290,13 @@ static inline void ts_slab_clear16(ts_state64 *words) {
     }
 }
 
-/* Makes a claimed unit a fresh slab. false: its generations or tags are used up; it must be retired. */
+/* Makes a claimed unit a fresh slab. false: its generations or tags are used up; it must be retired. Of a FINE class:
+   after ts_region_commit_fine. */
 bool ts_slab_reset_churn(uint32_t unit, unsigned cls);
 /* The same; the usual case has a path of its own: ts_scope_next. */
 TS_ALWAYS_INLINE bool ts_slab_reset_scope(uint32_t unit) {
     ts_slab *slab = ts_slab_at(unit);
-    ts_assert(2, ts_load_relaxed(ts_unit_word(unit)) == 0 && ts_part_of_unit(unit) == TS_NORMAL);
+    ts_assert(2, ts_load_relaxed(ts_unit_word(unit)) == 0);
     /* A scope slab in which nothing was freed has no bit on in `freed`. Two loads: gcc makes one of both fields in one
        expression, and of `handled` between them, which others write. */
     uint8_t kind = slab->kind;
@@ -313,7 +318,7 @@ static inline unsigned ts_slab_pages_between(unsigned begin, unsigned end) {
     unsigned first = begin / TS_SLAB_PAGE_BYTES, last = (end - 1) / TS_SLAB_PAGE_BYTES;
     return (2u << last) - (1u << first);
 }
-/* Of a churn slab in part NORMAL: pages in which slots lie that are not in its free bitmap. */
+/* Of a churn slab that is not FINE: pages in which slots lie that are not in its free bitmap. */
 unsigned ts_slab_pages_in_use(const ts_slab *slab, unsigned cls);
 
 /* Live slots of a churn slab, by its state words; and of a scope slab, by its bitmaps. */

@@ -33,10 +33,10 @@ ts_block *ts_unit_block(const ts_allocator *a, uint64_t word) {
 
 uint64_t ts_unit_pending(const ts_block *block, uint32_t unit, uint64_t word, uint64_t *bytes) {
     bool scope = (word & TS_UNIT_SCOPE) != 0;
-    unsigned part = ts_part_of_unit(unit), words;
-    const _Atomic uint64_t *foreign = ts_slab_foreign_words(unit, scope, &words);
+    unsigned words;
+    const _Atomic uint64_t *foreign = ts_slab_foreign_words(unit, word, &words);
     uint64_t tag = ts_load_relaxed(&ts_slab_at(unit)->tag), n = 0;
-    uint64_t granule = (uint64_t)ts_unit_in_part(unit) * ts_granules_per_unit(part);
+    const _Atomic uint16_t *state = ts_unit_states(unit, ts_word_is_fine(word));
     const ts_scope_bits *map = ts_slab_scope_bits(unit);
     for (unsigned i = 0; i < words; i++) {
         uint64_t x = ts_load_acquire(&foreign[i]);
@@ -48,7 +48,7 @@ uint64_t ts_unit_pending(const ts_block *block, uint32_t unit, uint64_t word, ui
                 if (!(ts_load_relaxed(&map->start[at >> 6]) & mask) || (ts_load_relaxed(&map->freed[at >> 6]) & mask))
                     continue;
                 *bytes += ts_scope_object_bytes((const ts_scope_block *)(const void *)block, unit, at);
-            } else if (!(ts_load_relaxed(&ts_region.part[part].state[granule + at]) & TS_STATE_LIVE)) {
+            } else if (!(ts_load_relaxed(&state[at]) & TS_STATE_LIVE)) {
                 continue;
             }
             n++;

@@ -32,6 +32,7 @@
 #define ts_alloc_object stepped_alloc_object
 #define ts_aligned_most stepped_aligned_most
 #define ts_alloc stepped_alloc
+#define ts_aligned_most stepped_aligned_most
 #define ts_free stepped_free
 #define ts_realloc stepped_realloc
 #define ts_object_at stepped_object_at

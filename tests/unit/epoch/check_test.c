@@ -260,7 +260,7 @@ static char **magazine_top(unsigned below) {
     ts_bin *bin = bin_of_objects();
     uint64_t depth = ts_bin_depth(bin);
     SUP_CHECK(depth > below, "the magazine is not full");
-    return &bin->magazine[depth - 1 - below];
+    return &bin->magazine->object[depth - 1 - below];
 }
 static void magazine_gap(void) { CHANGE(*magazine_top(1), 0); }
 static void magazine_too_deep(void) { CHANGE(bin_of_objects()->top, TS_MAGAZINE_SLOTS + 1); }
@@ -268,6 +268,9 @@ static void magazine_half_changed(void) { ADD(bin_of_objects()->direct_frees, 1)
 static void magazine_twice(void) { CHANGE(*magazine_top(0), (uintptr_t)*magazine_top(1)); }
 static void magazine_interior(void) { CHANGE(*magazine_top(0), (uintptr_t)*magazine_top(0) + 16); }
 static void magazine_foreign(void) { CHANGE(*magazine_top(0), (uintptr_t)&allocator); }
+static void magazine_granule(void) { ADD(bin_of_objects()->magazine->granule[0], 1); }
+static void bin_states(void) { CHANGE(bin_of_objects()->state, (uintptr_t)ts_region.part[TS_NORMAL].state[true]); }
+static void slab_word_fine(void) { CHANGE(*word_of(objects[MANY - 1]), *word_of(objects[MANY - 1]) ^ TS_UNIT_FINE); }
 static void magazine_of_other_bin(void) { CHANGE(*magazine_top(0), (uintptr_t)left); }
 static void magazine_live(void) { CHANGE(*magazine_top(0), (uintptr_t)objects[0]); }
 static void magazine_place(void) { CHANGE(bin_of_objects()->magazine, (uintptr_t)bin_of_objects()->magazine + 8); }
@@ -284,8 +287,7 @@ static void state_retired(void) {
 static void state_no_slot(void) {
     uint64_t entry;
     uint32_t unit = unit_of(small, &entry);
-    const ts_part *part = &ts_region.part[TS_SMALL];
-    CHANGE(part->state[(uint64_t)ts_unit_in_part(unit) * TS_STATES_SMALL + 1], 1); /* slots begin at every third */
+    CHANGE(ts_unit_states(unit, true)[1], 1); /* slots begin at every third */
 }
 static void slab_free_count(void) { ADD(slab_of(objects[2])->free_count, 1); }
 static void slab_empty_at(void) { ADD(slab_of(objects[2])->empty_at, -1); }
@@ -546,7 +548,7 @@ static void bin_order(void) {
 static void bin_first_prev(void) { CHANGE(ts_slab_at(bin_of_objects()->head)->prev, 0); }
 static void bin_word_elsewhere(void) {
     CHANGE(bin_of_objects()->word, 1);
-    CHANGE(bin_of_objects()->word_granule, (uint32_t)(ts_region.part[TS_NORMAL].limit / 4));
+    CHANGE(bin_of_objects()->word_granule, UINT32_MAX);
 }
 /* A free slot moves from the magazine to its slab's bitmap, and a slot of another's slab is in its place. */
 static void magazine_of_other_block(void) {
@@ -556,7 +558,7 @@ static void magazine_of_other_block(void) {
         below++; /* of a full slab, which would not be full then */
     }
     ts_slab *slab = ts_slab_at(unit_of(*magazine_top(below), &entry));
-    unsigned granule = (unsigned)ts_granule(TS_NORMAL, entry % TS_UNIT_ENTRIES);
+    unsigned granule = (unsigned)ts_granule(false, entry % TS_UNIT_ENTRIES);
     CHANGE(slab->u.free[granule / 64], slab->u.free[granule / 64] | (uint64_t)1 << granule % 64);
     ADD(slab->free_count, 1);
     CHANGE(*magazine_top(below), (uintptr_t)left_too);
@@ -568,7 +570,7 @@ static void slab_bit_of_no_slot(void) {
 static void slab_empty_while_closing(void) {
     uint64_t entry;
     ts_slab *slab = ts_slab_at(unit_of(draining, &entry));
-    unsigned granule = (unsigned)ts_granule(TS_NORMAL, entry % TS_UNIT_ENTRIES);
+    unsigned granule = (unsigned)ts_granule(false, entry % TS_UNIT_ENTRIES);
     CHANGE(*state_of(draining), ts_load_relaxed(state_of(draining)) & ~TS_STATE_LIVE);
     CHANGE(slab->u.free[granule / 64], slab->u.free[granule / 64] | (uint64_t)1 << granule % 64);
     ADD(slab->free_count, 1);
@@ -606,7 +608,7 @@ static void scope_empty(void) {
 }
 static void scope_too_few_slabs(void) { ADD(scope_block()->b.slabs, -1); }
 static void scope_too_many_slabs(void) { ADD(scope_block()->b.slabs, 1); }
-static void scope_of_other_part(void) {
+static void scope_of_other_slab(void) {
     uint64_t entry;
     CHANGE(ts_slab_at(scope_block()->head)->next, unit_of(small, &entry));
 }
@@ -619,6 +621,7 @@ static uint32_t my_unit(const void *p) {
     uint64_t entry;
     return unit_of(p, &entry);
 }
+static void slab_too_high(void) { CHANGE(ts_region.fine_blocks[ts_fine_block(my_unit(small)) / 64], 0); }
 static void span_next(void) { CHANGE(slab_of(span)->next, free_unit()); }
 static void span_index(void) { ADD(slab_of(span)->queue_next, 1); }
 static void span_kind(void) { CHANGE(slab_of(span)->kind, TS_KIND_CHURN); }
@@ -650,7 +653,6 @@ static void shares_of_another(void) { CHANGE(record()->shares, (uintptr_t)second
 static void shares_allocator(void) { CHANGE(second_share()->allocator, (uintptr_t)record()); }
 static void rolling_of_another(void) { CHANGE(record()->current_epoch, guarded); }
 static void warm_nowhere(void) { CHANGE(my_share()->warm[TS_NORMAL].head, UINT32_MAX); }
-static void warm_unit_zero(void) { CHANGE(my_share()->warm[TS_NORMAL].head, ts_region.part[TS_SMALL].first_unit); }
 static void warm_untaken(void) { CHANGE(my_share()->warm[TS_NORMAL].head, ts_pool_high(TS_NORMAL)); }
 static void warm_of_a_span(void) { CHANGE(*ts_unit_word(my_share()->warm[TS_NORMAL].head), TS_UNIT_SPAN | 5); }
 static void warm_zombie(void) { CHANGE(*ts_unit_word(my_share()->warm[TS_NORMAL].head), TS_UNIT_ZOMBIE); }
@@ -659,14 +661,6 @@ static void warm_zombie_queued(void) {
     CHANGE(ts_slab_at(unit)->queue_next, ts_load_relaxed(&mine()->queue));
     CHANGE(mine()->queue, unit);
     CHANGE(*ts_unit_word(unit), TS_UNIT_ZOMBIE | TS_UNIT_FOREIGN);
-}
-static void warm_of_other_part(void) {
-    ts_warm *normal = &my_share()->warm[TS_NORMAL], *small_ones = &my_share()->warm[TS_SMALL];
-    CHANGE(small_ones->head, normal->head);
-    CHANGE(small_ones->tail, normal->tail);
-    CHANGE(small_ones->count, ts_load_relaxed(&normal->count));
-    CHANGE(normal->head, 0);
-    CHANGE(normal->count, 0);
 }
 static void allocator_warm(void) { ADD(record()->warm[TS_NORMAL].count, 1); }
 static void stuck_of_a_block(void) { CHANGE(record()->stuck, my_unit(objects[0])); }
@@ -747,12 +741,16 @@ static const struct {
     CASE(bin_next, "in a block and in a block"),
     CASE(bin_prev, "prev is"),
     CASE(bin_word, "claimed word"),
-    CASE(magazine_gap, "no place of its part"),
+    CASE(magazine_gap, "no place"),
     CASE(magazine_too_deep, "objects in a magazine"),
     CASE(magazine_half_changed, "half changed"),
     CASE(magazine_twice, "twice in the magazine"),
     CASE(magazine_interior, "no slot"),
-    CASE(magazine_foreign, "no place of its part"),
+    CASE(magazine_foreign, "no place"),
+    CASE(magazine_granule, "has the state word of another"),
+    CASE(bin_states, "its state words are others"),
+    CASE(slab_too_high, "a FINE slab without FINE words"),
+    CASE(slab_word_fine, "its UNIT word is"),
     CASE(magazine_of_other_bin, ""),
     CASE(magazine_live, "in the bitmap 0, in the magazine or the claimed word"),
     CASE(magazine_place, "another place of its block"),
@@ -879,10 +877,10 @@ static const struct {
     CASE(bin_unused_slabs, "slabs and no magazine"),
     CASE(bin_unused_word, "slabs and no magazine"),
     CASE(bin_too_few_slabs, "goes on after its"),
-    CASE(bin_of_other_part, "is of the other part"),
+    CASE(bin_of_other_part, "in a bin"),
     CASE(bin_order, "comes after a full one"),
     CASE(bin_first_prev, "its first slab says"),
-    CASE(bin_word_elsewhere, "of no place of its part"),
+    CASE(bin_word_elsewhere, "of no place"),
     CASE(magazine_of_other_block, "that is not the bin's"),
     CASE(slab_bit_of_no_slot, "bits of the free bitmap that are no slots"),
     CASE(slab_empty_while_closing, "still in a block that is closing"),
@@ -899,7 +897,7 @@ static const struct {
     CASE(scope_empty, "empty, and still in its block"),
     CASE(scope_too_few_slabs, "goes on after its"),
     CASE(scope_too_many_slabs, "in a scope block's list"),
-    CASE(scope_of_other_part, "is of part SMALL"),
+    CASE(scope_of_other_slab, "it comes after"),
     CASE(scope_loop, "in a block and in a block"),
     CASE(span_next, "is free and in a span"),
     CASE(span_index, "another epoch"),
@@ -924,12 +922,10 @@ static const struct {
     CASE(shares_allocator, ""),
     CASE(rolling_of_another, "its rolling epoch is another's"),
     CASE(warm_nowhere, "there is no unit"),
-    CASE(warm_unit_zero, "there is no unit"),
     CASE(warm_untaken, "was never taken"),
     CASE(warm_of_a_span, "belongs to somebody"),
     CASE(warm_zombie, "is a zombie, and somewhere else"),
     CASE(warm_zombie_queued, "is a zombie, and somewhere else"),
-    CASE(warm_of_other_part, "in the list of the other part"),
     CASE(allocator_warm, "warm list"),
     CASE(stuck_of_a_block, "among the spans whose guards stay, and has none"),
     CASE(warm_run_elsewhere, "the length of a warm run"),

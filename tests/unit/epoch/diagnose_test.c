@@ -164,7 +164,7 @@ static void handles_that_are_none(void **state) {
     (void)state;
     SlabHandle handle;
     void *object = alloc_obj_epoch(allocator, 112, churn, &handle);
-    uint64_t units = (uint64_t)ts_region.part[TS_NORMAL].units + ts_region.part[TS_SMALL].units;
+    uint64_t units = ts_region.part[TS_NORMAL].units;
     assert_non_null(object);
     OF_HANDLE(SLAB_HANDLE_NONE, "not a handle");
     for (unsigned format = 1; format < 4; format++) OF_HANDLE(handle ^ format, "not a handle");

@@ -145,7 +145,7 @@ static void end_of_an_allocation(void) {
     SUP_CHECK(ts_bin_ready(churn, cls), "a magazine");
     ts_bin_add(churn, cls, unit);
     SUP_CHECK(ts_bin_claim(churn, cls), "a word");
-    object = ts_fast_word(&churn->bin[cls], TS_NORMAL);
+    object = ts_fast_word(&churn->bin[cls]);
     SUP_CHECK(object != NULL, "an object");
     ts_block_flush_if_shut(heap, block);
     ts_heap_leave(heap);

@@ -314,7 +314,7 @@ static void with_all_magazines(void **state) {
 
 /* Beyond what may stay they go back as epochs end. */
 static void magazines_go_back(void **state) {
-    enum { EPOCHS = TS_POOL_MAGAZINE_CHUNKS / 2 * (512 / TS_MAGAZINE_BYTES) }; /* twice what may stay, of all classes */
+    enum { EPOCHS = TS_POOL_MAGAZINE_CHUNKS / 2 * 512 / TS_MAGAZINE_BYTES }; /* twice what may stay, of all classes */
     (void)state;
     if (ts_os_page_bytes() > TS_LINES_CHUNK) skip();
     open_and_use(EPOCHS);

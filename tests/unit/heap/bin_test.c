@@ -34,7 +34,7 @@ static void put(void *p) { assert_true(slab_free(allocator, p)); }
 
 static bool in_magazine(const ts_bin *bin, const void *p) {
     for (unsigned i = 0; i < ts_bin_depth(bin); i++) {
-        if (bin->magazine[i] == p) {
+        if (bin->magazine->object[i] == p) {
             return true;
         }
     }

@@ -27,8 +27,8 @@ static inline ts_block *block_of(const void *p) {
 
 static inline _Atomic uint16_t *state_of(const void *p) {
     uint64_t entry;
-    unsigned part = ts_part_of_unit(unit_of(p, &entry));
-    return &ts_region.part[part].state[ts_granule(part, entry)];
+    uint32_t unit = unit_of(p, &entry);
+    return ts_entry_state(entry, ts_slab_at(unit)->kind == TS_KIND_FINE);
 }
 
 typedef struct places {
@@ -38,13 +38,13 @@ typedef struct places {
 /* Invariant 1 of slab.h and the conservation of heap.h; the thread of the block is in no operation. */
 static inline places check_bin(const ts_churn_block *block, unsigned cls) {
     const ts_bin *bin = &block->bin[cls];
-    unsigned part = ts_class_part(cls);
+    bool fine = ts_class_is_fine(cls);
     places n = {0};
     for (uint32_t unit = bin->head; unit; unit = ts_slab_at(unit)->next) {
         ts_slab *slab = ts_slab_at(unit);
-        const uint64_t *words = ts_slab_free_words(part, slab);
+        const uint64_t *words = ts_slab_free_words(fine, slab);
         unsigned in_bitmap = 0;
-        for (unsigned i = 0; i < ts_slab_free_word_count(part); i++) {
+        for (unsigned i = 0; i < ts_slab_free_word_count(fine); i++) {
             in_bitmap += ts_popcount64(words[i]);
         }
         SUP_CHECK(in_bitmap == slab->free_count, "unit %u: %u free bits, free_count %u", unit, in_bitmap,
@@ -60,9 +60,9 @@ static inline places check_bin(const ts_churn_block *block, unsigned cls) {
     n.magazine = (unsigned)ts_bin_depth(bin);
     SUP_CHECK(n.magazine <= TS_MAGAZINE_SLOTS, "%u objects in the magazine", n.magazine);
     for (unsigned i = 0; i < n.magazine; i++) {
-        SUP_CHECK(!(ts_load_relaxed(state_of(bin->magazine[i])) & TS_STATE_LIVE), "a live slot in the magazine");
+        SUP_CHECK(!(ts_load_relaxed(state_of(bin->magazine->object[i])) & TS_STATE_LIVE), "a live slot in the magazine");
         for (unsigned k = 0; k < i; k++) {
-            SUP_CHECK(bin->magazine[k] != bin->magazine[i], "a slot is in the magazine twice");
+            SUP_CHECK(bin->magazine->object[k] != bin->magazine->object[i], "a slot is in the magazine twice");
         }
     }
     n.word = ts_popcount64(ts_load_relaxed(&bin->word));

@@ -154,7 +154,7 @@ static bool free_with(unsigned at, void (*fn)(void), uint32_t generation, ts_for
     uint32_t unit = unit_of(objects[0], &entry);
     at_stop = fn;
     steps_left = at;
-    bool usual = open_first && generation == TS_ANY_GENERATION && ts_part_of_unit(unit) == TS_NORMAL;
+    bool usual = open_first && generation == TS_ANY_GENERATION;
     /* Of no heap: as if by another thread. */
     *result = usual ? stepped_free_open(NULL, entry, token) : TS_FOREIGN_NOT_LIVE;
     met += *result == TS_FOREIGN_MET;
@@ -303,11 +303,12 @@ static unsigned handles_in_word; /* those of the word that the first object's bi
 static void find_handles_in_word(void) {
     uint64_t entry, bit;
     uint32_t unit = unit_of(objects[0], &entry);
-    const _Atomic uint64_t *word = ts_slab_foreign_word(unit, false, entry, &bit);
+    uint64_t unit_word = ts_load_relaxed(ts_unit_word(unit));
+    const _Atomic uint64_t *word = ts_slab_foreign_word(unit, unit_word, entry, &bit);
     handles_in_word = 0;
     for (unsigned i = 0; i < COUNT; i++) {
         uint32_t other_unit = unit_of(objects[i], &entry);
-        if (ts_slab_foreign_word(other_unit, false, entry, &bit) == word)
+        if (ts_slab_foreign_word(other_unit, unit_word, entry, &bit) == word)
             handles[handles_in_word++] = slab_handle_of(allocator, objects[i]);
     }
 }
@@ -518,7 +519,7 @@ static void a_release(void **state) {
         for (unsigned i = 0; i < other_count; i++) {
             uint64_t entry;
             uint32_t unit = unit_of(others[i], &entry);
-            assert_false(ts_foreign_pending(unit, kind->flags == EPOCH_SCOPE, entry));
+            assert_false(ts_foreign_pending(unit, ts_load_relaxed(ts_unit_word(unit)), entry));
             live += slab_owns(allocator, others[i]);
         }
         if (!done) {

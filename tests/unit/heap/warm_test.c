@@ -23,7 +23,7 @@ static struct {
 
 static bool test_purge(void *at, size_t bytes) {
     purges.in_an_operation += ts_is_in_op(&ts_thread);
-    if ((char *)at >= (char *)ts_region.part[TS_NORMAL].state) {
+    if ((char *)at >= (char *)ts_region.part[TS_NORMAL].state[false]) {
         if (purges.refuse) return false;
         purges.state_bytes += bytes;
         return ts_os_native.purge(at, bytes);
@@ -38,13 +38,13 @@ static bool test_purge(void *at, size_t bytes) {
 }
 
 static bool test_populate(void *at, size_t bytes) {
-    if ((char *)at < (char *)ts_region.part[TS_NORMAL].state) purges.populated += (unsigned)(bytes / UNIT);
+    if ((char *)at < (char *)ts_region.part[TS_NORMAL].state[false]) purges.populated += (unsigned)(bytes / UNIT);
     return ts_os_native.populate(at, bytes);
 }
 
 static bool refuse_units;
 static bool test_commit(void *at, size_t bytes) {
-    return !(refuse_units && (char *)at < (char *)ts_region.part[TS_NORMAL].state) && ts_os_native.commit(at, bytes);
+    return !(refuse_units && (char *)at < (char *)ts_region.part[TS_NORMAL].state[false]) && ts_os_native.commit(at, bytes);
 }
 
 static uint64_t units_before;
@@ -563,7 +563,7 @@ static void states_go_and_handles_stay_stale(void **state) {
         size_t state_bytes = purges.state_bytes;
         assert_int_equal(slab_trim(allocator), UNITS * UNIT);
         if (ts_os_page_bytes() <= 4096) /* all but what lies in pages shared with other units */
-            assert_true(purges.state_bytes - state_bytes >= UNITS * TS_STATES_NORMAL * 2 - 2 * 4096);
+            assert_true(purges.state_bytes - state_bytes >= UNITS * TS_STATES_COARSE * 2 - 2 * 4096);
         for (size_t i = 0; i < SLOTS; i++) {
             assert_null(slab_handle_get(allocator, stale[round][i]));
             assert_false(slab_free(allocator, objects[i]));

@@ -573,9 +573,7 @@ REFUSE(barrier, BARRIER)
 
 static bool refuse_data(void *at, size_t bytes) {
     const char *from = ts_region.part[TS_NORMAL].base;
-    bool data =
-        (char *)at >= from &&
-        (char *)at < from + (size_t)(ts_region.part[TS_NORMAL].units + ts_region.part[TS_SMALL].units) * TS_UNIT_BYTES;
+    bool data = (char *)at >= from && (char *)at < from + (size_t)ts_region.part[TS_NORMAL].units * TS_UNIT_BYTES;
     return !data && ts_os_native.commit(at, bytes);
 }
 

@@ -133,11 +133,11 @@ static void random_programs(void **state) {
 
 /* ---- memory ---------------------------------------------------------------------------------------------- */
 
-/* Bytes resident in the first 64 MiB of a part, but for the page of unit 0, which is never whole. */
-static size_t resident_in(unsigned part) {
+/* Bytes resident in the first 64 MiB, but for the page of unit 0, which is never whole. */
+static size_t resident(void) {
     enum { STEP = SUP_EMULATED ? 64 << 10 : 1 << 20 };
     unsigned char pages[STEP / (4 * KIB)];
-    const ts_part *p = &ts_region.part[part];
+    const ts_part *p = &ts_region.part[TS_NORMAL];
     size_t unit = ts_os_native.page_bytes(), sum = 0;
     size_t end = p->units * TS_UNIT_BYTES < 64 * MIB ? p->units * TS_UNIT_BYTES : 64 * MIB;
     for (size_t at = page < TS_UNIT_BYTES ? TS_UNIT_BYTES : page, step; at < end; at += step) {
@@ -153,8 +153,6 @@ static size_t resident_in(unsigned part) {
     }
     return sum;
 }
-
-static size_t resident(void) { return resident_in(TS_NORMAL) + resident_in(TS_SMALL); }
 
 enum { EPOCHS = 5, ROUNDS = 1000 };
 static const size_t sizes[] = {16, 100, 1000, 4000, 20000, 40, 16384, 3000, 90000};

@@ -57,20 +57,20 @@ static size_t count_shown(const char *at, size_t bytes) {
 }
 
 static void all_shown(uint32_t unit, uint32_t count) {
-    unsigned part = ts_part_of_unit(unit);
-    const ts_part *p = &ts_region.part[part];
-    size_t in_part = unit - p->first_unit, states = ts_granules_per_unit(part) * 2;
-    size_t extra = part == TS_SMALL ? TS_SMALL_BYTES : TS_SCOPE_BYTES;
+    const ts_part *p = &ts_region.part[TS_NORMAL];
+    for (uint32_t u = unit; u < unit + count; u++) SUP_CHECK(ts_region_commit_fine(u), "FINE words");
     const struct {
         const char *base;
         size_t bytes;
     } range[] = {{p->base, TS_UNIT_BYTES},
-                 {(const char *)(uintptr_t)p->state, states},
+                 {(const char *)(uintptr_t)p->state[false], TS_STATES_COARSE * 2},
+                 {(const char *)(uintptr_t)p->state[true], TS_STATES_FINE * 2},
+                 {ts_region.fine, TS_FINE_BYTES},
                  {p->slab, TS_SLAB_BYTES},
                  {(const char *)(uintptr_t)p->unit, 8},
-                 {part == TS_SMALL ? ts_region.small : ts_region.scope, extra}};
+                 {ts_region.wide, TS_WIDE_BYTES}};
     for (unsigned i = 0; i < sizeof range / sizeof *range; i++) {
-        const char *at = range[i].base + in_part * range[i].bytes, *end = at + count * range[i].bytes - 1;
+        const char *at = range[i].base + unit * range[i].bytes, *end = at + count * range[i].bytes - 1;
         size_t pages = (size_t)(end - ts_region.part[0].base) / 4096 - (size_t)(at - ts_region.part[0].base) / 4096 + 1;
         SUP_CHECK(count_shown(at, count * range[i].bytes) == pages, "units %u + %u: table %u is not shown", unit, count,
                   i);
@@ -101,7 +101,7 @@ static void a_burst(void *argument) {
         unsigned calls = hides + shows;
         for (uint32_t i = 0; i < count; i++) ts_pool_give(unit[i], 1);
         ts_pool_check();
-        SUP_CHECK(hides + shows - calls <= 4 * (count / TS_DUMP_UNITS + 1), "%u calls", hides + shows - calls);
+        SUP_CHECK(hides + shows - calls <= 6 * (count / TS_DUMP_UNITS + 1), "%u calls", hides + shows - calls);
         const ts_part *p = &ts_region.part[part];
         size_t left = count_shown(p->base, (size_t)p->units * TS_UNIT_BYTES) * 4096;
         SUP_CHECK(left < 2 * TS_DUMP_UNITS * TS_UNIT_BYTES + ((size_t)4 << 20), "%zu bytes of data are shown", left);
@@ -124,9 +124,10 @@ static void few_mappings(void *argument) {
         SUP_CHECK(unit[i][0] && unit[i][1], "run %u", i);
     }
     for (unsigned i = 0; i < 20; i++) ts_pool_give(unit[i][0], 2 * TS_DUMP_UNITS);
-    SUP_CHECK(ts_dump_runs(TS_NORMAL) == 20, "%u runs", ts_dump_runs(TS_NORMAL));
+    /* And what the pool grew by and nobody took. */
+    SUP_CHECK(ts_dump_runs(TS_NORMAL) >= 20 && ts_dump_runs(TS_NORMAL) <= 21, "%u runs", ts_dump_runs(TS_NORMAL));
     for (unsigned i = 0; i < 20; i++) ts_pool_give(unit[i][1], 1);
-    SUP_CHECK(ts_dump_runs(TS_NORMAL) == 1, "%u runs", ts_dump_runs(TS_NORMAL));
+    SUP_CHECK(ts_dump_runs(TS_NORMAL) <= 2, "%u runs", ts_dump_runs(TS_NORMAL));
     /* 63 runs there are, and no unit is in them: one more may be, and then none but beside another. */
     for (unsigned i = 0; i < TS_DUMP_WORDS; i++) ts_store_relaxed(&ts_dump_hidden[TS_NORMAL][i], 0);
     for (unsigned i = 0; i < TS_DUMP_RUNS - 1; i++) ts_store_relaxed(&ts_dump_hidden[TS_NORMAL][8 + i], UINT64_C(2));

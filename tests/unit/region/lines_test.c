@@ -235,7 +235,7 @@ static void until_there_are_none(void *argument) {
     while (ts_lines_take(TS_LINES_MAGAZINE, TS_LINES_MAGAZINE_BYTES)) {
         count++;
     }
-    size_t all = (bytes - TS_LINES_CHUNK) / TS_LINES_MAGAZINE_BYTES;
+    size_t all = (bytes / TS_LINES_CHUNK - 1) * (TS_LINES_CHUNK / TS_LINES_MAGAZINE_BYTES);
     SUP_CHECK(count == all, "%zu of %zu", count, all);
     SUP_CHECK(!ts_lines_take(TS_LINES_SHARE, 3200) && !ts_lines_take(TS_LINES_MAGAZINE, TS_LINES_MAGAZINE_BYTES),
               "none are left");
@@ -266,13 +266,12 @@ static void layout(void *argument) {
     int local = 0;
     SUP_CHECK(ts_entry_of(&ts_region.part[TS_NORMAL], &local) >= ts_region.part[TS_NORMAL].limit, "before the start");
     make_region(log2);
-    const ts_part *n = &ts_region.part[TS_NORMAL], *s = &ts_region.part[TS_SMALL];
-    SUP_CHECK(n->units + s->units == 1u << log2 && s->first_unit == n->units && n->first_unit == 0, "units");
-    SUP_CHECK(!n->limit && !s->limit && ts_entry_of(n, n->base) >= n->limit, "nothing is below a mark yet");
-    SUP_CHECK(ts_region_raise(TS_NORMAL, n->units) && ts_region_raise(TS_SMALL, s->units), "all of it");
-    SUP_CHECK(n->limit == (uint64_t)n->units * 1024 && s->limit == (uint64_t)s->units * 1024, "limits");
+    const ts_part *n = &ts_region.part[TS_NORMAL];
+    SUP_CHECK(n->units == 1u << log2, "units");
+    SUP_CHECK(!n->limit && ts_entry_of(n, n->base) >= n->limit, "nothing is below a mark yet");
+    SUP_CHECK(ts_region_raise(TS_NORMAL, n->units), "all of it");
+    SUP_CHECK(n->limit == (uint64_t)n->units * 1024, "limits");
     SUP_CHECK((uintptr_t)n->base % ((size_t)2 << 20) == 0, "huge pages");
-    SUP_CHECK(s->base == n->base + n->units * TS_UNIT_BYTES, "the parts follow one another");
     for (unsigned part = 0; part < TS_PARTS; part++) {
         const ts_part *p = &ts_region.part[part];
         char *end = p->base + p->units * TS_UNIT_BYTES;
@@ -290,7 +289,7 @@ static void layout(void *argument) {
             SUP_CHECK(ts_unit_address(unit) == p->base + u * TS_UNIT_BYTES, "unit %u", unit);
             /* All metadata below the mark can be read. */
             SUP_CHECK(ts_load_relaxed(&p->unit[u]) == 0 && p->slab[(size_t)u * TS_SLAB_BYTES + 127] == 0, "metadata");
-            SUP_CHECK(ts_load_relaxed(&p->state[(size_t)u * ts_granules_per_unit(part)]) == 0, "metadata");
+            SUP_CHECK(ts_load_relaxed(&ts_unit_states(u, false)[0]) == 0, "metadata");
         }
     }
 }

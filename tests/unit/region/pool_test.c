@@ -132,7 +132,7 @@ static void random_runs(void *argument) {
     make_region();
     unsigned extended = 0;
     for (unsigned i = 0; i < SUP_SCALED(20000u); i++) {
-        unsigned part = sup_rng_below(&rng, 4) == 0 ? TS_SMALL : TS_NORMAL;
+        const unsigned part = TS_NORMAL;
         uint64_t kind = sup_rng_below(&rng, 100);
         if (kind < 10 && run_count > 0) {
             refuse_commit = sup_rng_below(&rng, 4) == 0;
@@ -198,16 +198,15 @@ static void exhaust(unsigned part) {
     give_all();
 }
 
-static void every_unit_of_both_parts(void *argument) {
+static void every_unit(void *argument) {
     (void)argument;
     make_region();
     SUP_CHECK(take(TS_NORMAL, 3000, 1), "a large step at once");
     ts_pool_check();
     give_all();
     exhaust(TS_NORMAL);
-    exhaust(TS_SMALL);
-    SUP_CHECK(ts_region.part[TS_NORMAL].units + ts_region.part[TS_SMALL].units == UNITS, "parts");
-    SUP_CHECK(ts_pool_take(TS_NORMAL, UNITS, 1) == 0 && ts_pool_take(TS_SMALL, UNITS, 1) == 0, "too many");
+    SUP_CHECK(ts_region.part[TS_NORMAL].units == UNITS, "units");
+    SUP_CHECK(ts_pool_take(TS_NORMAL, UNITS, 1) == 0, "too many");
     SUP_CHECK(ts_pool_take(TS_NORMAL, 1, UNITS) == 0, "too large an alignment");
     ts_pool_check();
 }
@@ -232,12 +231,11 @@ static void refused_growth(void *argument) {
     SUP_CHECK(take(TS_NORMAL, 1, 1), "the first");
     for (int i = 0; i < 100; i++) {
         refuse_commit = true;
-        SUP_CHECK(!take(TS_NORMAL, 300, 1) && !take(TS_SMALL, 10, 1), "refused");
+        SUP_CHECK(!take(TS_NORMAL, 300, 1), "refused");
         refuse_commit = false;
         ts_pool_check();
     }
     SUP_CHECK(ts_pool_used_units() == 1, "used");
-    exhaust(TS_SMALL);
     give_all();
     exhaust(TS_NORMAL);
 }
@@ -516,7 +514,7 @@ static void test_random_runs(void **state) {
         (void)state;                        \
         in_child(name, NULL);               \
     }
-IN_CHILD(every_unit_of_both_parts)
+IN_CHILD(every_unit)
 IN_CHILD(extended_at_the_end)
 IN_CHILD(alignments)
 IN_CHILD(refused_growth)
@@ -533,7 +531,7 @@ IN_CHILD(singles_where_runs_are_short)
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random_runs),
-        cmocka_unit_test(test_every_unit_of_both_parts),
+        cmocka_unit_test(test_every_unit),
         cmocka_unit_test(test_extended_at_the_end),
         cmocka_unit_test(test_alignments),
         cmocka_unit_test(test_refused_growth),

@@ -32,7 +32,7 @@ static void sizes(void **state) {
     for (unsigned c = 0; c < TS_CLASSES; c++) {
         assert_int_equal(ts_class_bytes[c] % 16, 0);
         assert_true(c == 0 || ts_class_bytes[c] > ts_class_bytes[c - 1]);
-        assert_int_equal(ts_class_part(c) == TS_SMALL, ts_class_bytes[c] < 64);
+        assert_int_equal(ts_class_is_fine(c), ts_class_bytes[c] <= TS_FINE_MAX_BYTES);
         assert_int_equal(ts_classes.slots[c], TS_UNIT_BYTES / ts_class_bytes[c]);
         /* What a slab cannot use is less than a slot, and an eighth of it at the most. */
         assert_true(TS_UNIT_BYTES - (size_t)ts_classes.slots[c] * ts_class_bytes[c] < ts_class_bytes[c]);

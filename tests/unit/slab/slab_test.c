@@ -29,14 +29,13 @@ static int stop(void **state) {
 }
 
 static _Atomic uint16_t *states_of(uint32_t unit) {
-    unsigned part = ts_part_of_unit(unit);
-    return &ts_region.part[part].state[(size_t)ts_unit_in_part(unit) * ts_granules_per_unit(part)];
+    return ts_unit_states(unit, ts_slab_at(unit)->kind == TS_KIND_FINE);
 }
 
 /* By its offset in the unit, in bytes: as region.h says it. */
-static unsigned granule_of(unsigned part, unsigned at) {
+static unsigned granule_of(bool fine, unsigned at) {
     unsigned place = at / 64;
-    return part == TS_SMALL ? at / 16 : place % 2 * 128 + place / 2;
+    return fine ? at / 16 : place % 2 * 128 + place / 2;
 }
 
 /* A unit that nobody has, and back. */
@@ -67,24 +66,25 @@ static unsigned bits_of(const uint64_t *words, unsigned count) {
 static void fresh_slab_of_every_class(void **state) {
     (void)state;
     for (unsigned cls = 0; cls < TS_CLASSES; cls++) {
-        unsigned part = ts_class_part(cls);
-        uint32_t unit = take(part);
+        bool fine = ts_class_is_fine(cls);
+        uint32_t unit = take(TS_NORMAL);
         ts_slab *slab = ts_slab_at(unit);
-        memset(ts_slab_free_words(part, slab), 0xff, ts_slab_free_word_count(part) * 8);
-        for (unsigned g = 0; g < ts_granules_per_unit(part); g++) {
-            ts_store_relaxed(&states_of(unit)[g], 0xffff);
+        assert_true(ts_region_commit_fine(unit));
+        memset(ts_slab_free_words(fine, slab), 0xff, ts_slab_free_word_count(fine) * 8);
+        for (unsigned g = 0; g < ts_granules_per_unit(fine); g++) {
+            ts_store_relaxed(&ts_unit_states(unit, fine)[g], 0xffff);
         }
         assert_true(ts_slab_reset_churn(unit, cls));
-        assert_int_equal(slab->kind, TS_KIND_CHURN);
+        assert_int_equal(slab->kind, fine ? TS_KIND_FINE : TS_KIND_CHURN);
         assert_int_equal(slab->free_count, ts_classes.slots[cls]);
         assert_int_equal(slab->empty_at, ts_classes.slots[cls]);
         assert_int_equal(ts_slab_count_live(unit), 0);
-        const uint64_t *free_words = ts_slab_free_words(part, slab);
-        assert_int_equal(bits_of(free_words, ts_slab_free_word_count(part)), slab->free_count);
+        const uint64_t *free_words = ts_slab_free_words(fine, slab);
+        assert_int_equal(bits_of(free_words, ts_slab_free_word_count(fine)), slab->free_count);
         for (unsigned slot = 0; slot < ts_classes.slots[cls]; slot++) {
-            unsigned at = slot * ts_class_bytes[cls], g = granule_of(part, at);
+            unsigned at = slot * ts_class_bytes[cls], g = granule_of(fine, at);
             assert_true(free_words[g / 64] >> (g % 64) & 1);
-            unsigned place = part == TS_NORMAL ? at / 16 % 4 * 2 : 0;
+            unsigned place = at / 16 % 4 * 2;
             assert_int_equal(ts_load_relaxed(&states_of(unit)[g]), TS_STATE_USABLE | place);
         }
         give(unit);
@@ -195,13 +195,13 @@ static void rebuild_from_the_states(void **state) {
     struct sup_rng rng = {11};
     (void)state;
     for (unsigned cls = 0; cls < TS_CLASSES; cls++) {
-        unsigned part = ts_class_part(cls);
-        uint32_t unit = take(part);
+        bool fine = ts_class_is_fine(cls);
+        uint32_t unit = take(TS_NORMAL);
         ts_slab *slab = ts_slab_at(unit);
-        assert_true(ts_slab_reset_churn(unit, cls));
+        assert_true(ts_region_commit_fine(unit) && ts_slab_reset_churn(unit, cls));
         unsigned live = 0, retired = 0;
         for (unsigned slot = 0; slot < ts_classes.slots[cls]; slot++) {
-            _Atomic uint16_t *s = &states_of(unit)[granule_of(part, slot * ts_class_bytes[cls])];
+            _Atomic uint16_t *s = &states_of(unit)[granule_of(fine, slot * ts_class_bytes[cls])];
             uint16_t place = ts_load_relaxed(s) & 6u;
             uint64_t kind = sup_rng_below(&rng, 4);
             uint16_t gen = (uint16_t)(TS_STATE_USABLE | sup_rng_below(&rng, TS_STATE_GEN_MAX) << TS_STATE_GEN_SHIFT);
@@ -214,10 +214,10 @@ static void rebuild_from_the_states(void **state) {
         assert_int_equal(ts_slab_count_live(unit), live);
         assert_int_equal(slab->free_count, ts_classes.slots[cls] - live - retired);
         assert_int_equal(slab->empty_at, ts_classes.slots[cls] - retired);
-        const uint64_t *free_words = ts_slab_free_words(part, slab);
-        assert_int_equal(bits_of(free_words, ts_slab_free_word_count(part)), slab->free_count);
+        const uint64_t *free_words = ts_slab_free_words(fine, slab);
+        assert_int_equal(bits_of(free_words, ts_slab_free_word_count(fine)), slab->free_count);
         for (unsigned slot = 0; slot < ts_classes.slots[cls]; slot++) {
-            unsigned g = granule_of(part, slot * ts_class_bytes[cls]);
+            unsigned g = granule_of(fine, slot * ts_class_bytes[cls]);
             uint16_t s = ts_load_relaxed(&states_of(unit)[g]);
             assert_int_equal(free_words[g / 64] >> (g % 64) & 1, !(s & TS_STATE_LIVE) && !ts_state_is_retired(s));
         }
@@ -263,20 +263,19 @@ static void scope_bits(void **state) {
 /* Every entry of an object has a word and a bit of its own. */
 static void foreign_words(void **state) {
     const struct {
-        unsigned part;
-        bool scope;
+        uint64_t unit_word;
         unsigned step, words;
-    } kinds[] = {{TS_NORMAL, false, 4, 8}, {TS_NORMAL, true, 1, 32}, {TS_SMALL, false, 1, 32}};
+    } kinds[] = {{0, 4, 8}, {TS_UNIT_SCOPE, 1, 32}, {TS_UNIT_FINE, 1, 32}};
     (void)state;
     for (unsigned k = 0; k < 3; k++) {
-        uint32_t unit = take(kinds[k].part);
+        uint32_t unit = take(TS_NORMAL);
         unsigned count;
-        _Atomic uint64_t *words = ts_slab_foreign_words(unit, kinds[k].scope, &count);
+        _Atomic uint64_t *words = ts_slab_foreign_words(unit, kinds[k].unit_word, &count);
         uint64_t seen[32] = {0};
         assert_int_equal(count, kinds[k].words);
         for (uint64_t e = 0; e < TS_UNIT_ENTRIES; e += kinds[k].step) {
             uint64_t bit;
-            _Atomic uint64_t *word = ts_slab_foreign_word(unit, kinds[k].scope, 5 * TS_UNIT_ENTRIES + e, &bit);
+            _Atomic uint64_t *word = ts_slab_foreign_word(unit, kinds[k].unit_word, 5 * TS_UNIT_ENTRIES + e, &bit);
             assert_true(word >= words && word < words + count);
             assert_true(ts_is_pow2(bit) && bit <= UINT32_MAX);
             assert_false(seen[word - words] & bit);
