@@ -374,7 +374,6 @@ void ts_heap_work_off(ts_heap *heap) {
 static void answer_own(ts_heap *heap) {
     if (!ts_heap_try_enter(heap)) return; /* who holds it looks */
     hear(heap);
-    if (TS_UNLIKELY(heap->lent)) ts_foreign_lent_back(heap);
     ts_heap_end_condemned_some(heap, TS_CONDEMNED_WORK);
     ts_foreign_drain_some(heap, TS_FOREIGN_WORK);
     bool more = ts_load_relaxed(&heap->ending) != NULL || ts_load_relaxed(&heap->backlog) != 0;

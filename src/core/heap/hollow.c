@@ -59,7 +59,7 @@ static bool give_of(ts_heap *heap, ts_allocator *allocator, uint32_t unit) {
     ts_heap_leave(heap);
     if (pages == 0) return true;
     unsigned gone = purge(allocator, ts_unit_address(unit), pages);
-    if (!ts_heap_try_enter(heap)) return false; /* its thread's next answer gives the slab back (ts_heap_answer) */
+    ts_heap_enter(heap); /* waits for who holds it: the slab is lent until it is queued, and a second one cannot be */
     now = ts_load_acquire(ts_unit_word(unit));
     if (now == (word | TS_UNIT_FOREIGN) && ts_era(ts_block_of_line(ts_word_line(now), false)) == ts_word_era(now)) {
         ts_slab_at(unit)->touched &= (uint8_t)~gone;
