@@ -171,6 +171,69 @@ static bool is_proc_foreign(void) {
     return strtol(link, NULL, 10) != (long)getpid();
 }
 
+enum { FLAG_EXITING = 4 }; /* PF_EXITING of the kernel */
+
+/* What /proc/PID/stat has of the process's first thread: the state, the kernel's flags, and how many threads there are. */
+static bool proc_stat(pid_t pid, char *state, unsigned *flags, long *threads) {
+    char path[64], text[1024];
+    snprintf(path, sizeof path, "/proc/%ld/stat", (long)pid);
+    FILE *file = fopen(path, "re");
+    size_t n = file ? fread(text, 1, sizeof text - 1, file) : 0;
+    if (file) (void)fclose(file);
+    text[n] = 0;
+    const char *rest = strrchr(text, ')'); /* a program's name may have any character */
+    return rest && sscanf(rest, ") %c %*d %*d %*d %*d %*d %u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %ld", state, flags,
+                          threads) == 3;
+}
+
+bool target_has_ended(const target *t) {
+    struct pollfd ended = {t->pidfd, POLLIN, 0};
+    char state;
+    unsigned flags;
+    long threads;
+    if (t->pid == 0) return false;
+    if (t->pidfd >= 0) return poll(&ended, 1, 0) == 1;
+    /* A first thread that has ended stays as Z while others run. */
+    return !proc_stat(t->pid, &state, &flags, &threads) || (strchr("ZX", state) && threads <= 1);
+}
+
+/* A descriptor that tells the end of the process; -1: there is none. The system takes the id for one of this tool's PID
+   namespace, which need not be that of /proc. */
+static int open_pidfd(pid_t pid) {
+    int fd = -1;
+#ifdef SYS_pidfd_open
+    char file[64], text[64];
+    fd = (int)syscall(SYS_pidfd_open, pid, 0);
+    if (fd < 0) return -1;
+    snprintf(file, sizeof file, "fdinfo/%d", fd);
+    if (proc_line(0, file, "Pid:", text, sizeof text) && strtol(text, NULL, 10) == (long)pid) return fd;
+    (void)close(fd);
+    fd = -1;
+#else
+    (void)pid;
+#endif
+    return fd;
+}
+
+/* Whether a process in which no page was found has ended. One that ends gives its files back some time before its end can be
+   seen, and that is waited for; a first thread alone that ends looks the same, so not for long. */
+static bool was_ending(pid_t pid) {
+    target t = {.pid = pid, .fd = -1, .pidfd = -1};
+    char state;
+    unsigned flags;
+    long threads;
+    if (!proc_stat(pid, &state, &flags, &threads) || !(strchr("ZX", state) || (flags & FLAG_EXITING))) return false;
+    t.pidfd = open_pidfd(pid);
+    bool ended = target_has_ended(&t);
+    for (unsigned looks = 0; !ended && looks < 100; looks++) {
+        const struct timespec wait = {0, 10000000};
+        (void)nanosleep(&wait, NULL);
+        ended = target_has_ended(&t);
+    }
+    target_close(&t);
+    return ended;
+}
+
 static int open_pid(target *t, const char *text) {
     char *end;
     errno = 0;
@@ -184,12 +247,16 @@ static int open_pid(target *t, const char *text) {
     if (t->fd >= 0) return EXIT_DONE;
     char path[64];
     struct stat st;
+    int error = errno;
+    bool denied = error == EACCES || error == EPERM;
     snprintf(path, sizeof path, "/proc/%ld", pid);
-    if ((errno == EACCES || errno == EPERM) && geteuid() == 0)
+    if (was_ending(t->pid))
+        say("process %ld has ended", pid);
+    else if (denied && geteuid() == 0)
         say("process %ld: its files cannot be looked at (%s), though this is root: it is of another namespace, or has "
             "rights that root has not here",
-            pid, strerror(errno));
-    else if (errno == EACCES || errno == EPERM)
+            pid, strerror(error));
+    else if (denied)
         say("process %ld: its statistics page may be read by its own user and root only", pid);
     else if (stat(path, &st) != 0)
         say("there is no process %ld", pid);
@@ -271,7 +338,7 @@ bool target_read_page(const target *t, ts_page_bank *out) {
         const struct timespec wait = {0, 20000000};
         (void)nanosleep(&wait, NULL);
     }
-    say("the page of process %ld has not been written", (long)t->pid);
+    say(target_has_ended(t) ? "process %ld has ended" : "the page of process %ld has not been written", (long)t->pid);
     return false;
 }
 
@@ -292,34 +359,6 @@ bool target_is_stale(const target *t, const ts_page_bank *bank, double *seconds)
     uint64_t age = ns > bank->written_ns ? ns - bank->written_ns : 0;
     *seconds = (double)age / 1e9;
     return age > 8 * (uint64_t)TS_PAGE_INTERVAL_NS;
-}
-
-bool target_has_ended(const target *t) {
-    struct pollfd ended = {t->pidfd, POLLIN, 0};
-    char state[64];
-    if (t->pid == 0) return false;
-    if (t->pidfd >= 0) return poll(&ended, 1, 0) == 1;
-    return !proc_line(t->pid, "status", "State:", state, sizeof state) || strpbrk(state, "ZX") != NULL;
-}
-
-/* A descriptor that tells the end of the process; -1: there is none. The system takes the id for one of this tool's PID
-   namespace, which need not be that of /proc. */
-static int open_pidfd(pid_t pid) {
-    int fd = -1;
-#ifdef SYS_pidfd_open
-    char file[64], text[64];
-    fd = (int)syscall(SYS_pidfd_open, pid, 0);
-    if (fd < 0) return -1;
-    snprintf(file, sizeof file, "fdinfo/%d", fd);
-    if (proc_line(0, file, "Pid:", text, sizeof text) &&
-        strtol(text, NULL, 10) == (long)pid)
-        return fd;
-    (void)close(fd);
-    fd = -1;
-#else
-    (void)pid;
-#endif
-    return fd;
 }
 
 /* ---- the endpoint ------------------------------------------------------------------------------------------------- */

@@ -340,6 +340,15 @@ class Page(unittest.TestCase):
                 program.tell("end")
                 self.assertEqual(program.process.stderr.read(), said)
 
+    def test_of_a_process_that_has_ended(self):
+        with Program() as program:
+            program.process.kill()
+            os.waitid(os.P_PID, program.process.pid, os.WEXITED | os.WNOWAIT)  # it stays a zombie
+            for tool in ([DUMP], [TSLAB, "top"]):
+                answer = run(*tool, program.pid)
+                self.assertEqual((answer.returncode, answer.stdout), (3, ""))
+                self.assertEqual(answer.stderr.split(": ", 1)[1], f"process {program.pid} has ended\n")
+
     @unittest.skipUnless(os.geteuid() == 0, "takes root")
     def test_why_another_may_not_read_it(self):
         if subprocess.run(["test", "-x", DUMP], user=65534, group=65534, extra_groups=[], check=False).returncode == 0:

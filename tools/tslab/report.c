@@ -194,6 +194,10 @@ static int dump_page(const target *t, const options *o) {
     static ts_page_bank bank;
     double age;
     if (!target_read_page(t, &bank)) return EXIT_NO_TARGET;
+    if (target_has_ended(t)) {
+        say("process %ld has ended", (long)t->pid);
+        return EXIT_NO_TARGET;
+    }
     if (bank.views == 0) {
         say("process %ld has no allocator now", (long)t->pid);
         return EXIT_NO_TARGET;
@@ -206,10 +210,6 @@ static int dump_page(const target *t, const options *o) {
     for (uint32_t i = 1; i < bank.views; i++)
         if (bank.view[i].global.committed_bytes > bank.view[which].global.committed_bytes) which = i;
     if (o->allocator >= 0) which = (uint32_t)o->allocator;
-    if (target_has_ended(t)) {
-        say("process %ld has ended", (long)t->pid);
-        return EXIT_NO_TARGET;
-    }
     if (target_is_stale(t, &bank, &age))
         say("the page was written %.1f s ago: process %ld is stopped", age, (long)t->pid);
     if (o->allocator < 0 && bank.allocators > 1)

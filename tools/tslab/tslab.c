@@ -256,11 +256,11 @@ static const ts_view *fetch(const target *t, const char **note, char *note_text,
     if (t->pid) {
         double age;
         uint32_t which = 0;
+        if (!target_read_page(t, &bank)) return NULL;
         if (target_has_ended(t)) {
             say("process %ld has ended", (long)t->pid);
             return NULL;
         }
-        if (!target_read_page(t, &bank)) return NULL;
         if (bank.views == 0) {
             say("process %ld has no allocator now", (long)t->pid);
             return NULL;
