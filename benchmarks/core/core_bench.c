@@ -91,7 +91,7 @@ void core_verify(const void *object, uint32_t tag) {
     core_mark mark;
     const unsigned char *bytes = object;
     memcpy(&mark, bytes, sizeof mark);
-    if (mark.tag != tag || mark.size > sizeof core_null_object)
+    if (mark.tag != tag || mark.size > CORE_MOST_BYTES)
         bench_die(BENCH_EXIT_FAILED, "%s: object %p should carry tag %u and carries %u with %u bytes", output.work,
                   object, tag, mark.tag, mark.size);
     for (size_t i = sizeof mark; i < mark.size; i++)

@@ -249,7 +249,7 @@ void ts_block_rebuild(ts_heap *heap, ts_block *block) {
         (void)ts_bin_take_word(bin); /* its bits are found again by the state words */
         for (uint32_t unit = bin->head; unit; unit = ts_slab_at(unit)->next) {
             ts_slab_rebuild(unit, cls);
-            live += ts_slab_count_live(unit);
+            live += ts_slab_count_live(unit, ts_class_is_fine(cls));
         }
         block_empty_count(churn, cls);
         ts_bin_list_by_free(bin);

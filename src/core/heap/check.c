@@ -161,7 +161,7 @@ static bool check_churn_slab(ts_check *check, const ts_churn_block *block, unsig
         free_count += is_free;
     }
     REQUIRE(bits == free_count, "unit %u: bits of the free bitmap that are no slots", unit);
-    REQUIRE(ts_slab_count_live(unit) == live_slots, "unit %u: live state words that are no slots", unit);
+    REQUIRE(ts_slab_count_live(unit, fine) == live_slots, "unit %u: live state words that are no slots", unit);
     REQUIRE(slab->free_count == free_count, "unit %u: %u free slots, free_count is %u", unit, free_count,
             slab->free_count);
     REQUIRE(slab->empty_at == ts_classes.slots[cls] - retired, "unit %u: %u slots retired, empty_at is %u of %u", unit,

@@ -109,8 +109,7 @@ unsigned ts_slab_pages_in_use(const ts_slab *slab, unsigned cls) {
     return used;
 }
 
-unsigned ts_slab_count_live(uint32_t unit) {
-    bool fine = ts_slab_at(unit)->kind == TS_KIND_FINE;
+unsigned ts_slab_count_live(uint32_t unit, bool fine) {
     unsigned count = ts_granules_per_unit(fine), live = 0;
     const _Atomic uint16_t *state = ts_unit_states(unit, fine);
     for (unsigned i = 0; i < count; i++) live += ts_load_relaxed(&state[i]) & TS_STATE_LIVE;

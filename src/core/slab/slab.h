@@ -321,8 +321,8 @@ static inline unsigned ts_slab_pages_between(unsigned begin, unsigned end) {
 /* Of a churn slab that is not FINE: pages in which slots lie that are not in its free bitmap. */
 unsigned ts_slab_pages_in_use(const ts_slab *slab, unsigned cls);
 
-/* Live slots of a churn slab, by its state words; and of a scope slab, by its bitmaps. */
-unsigned ts_slab_count_live(uint32_t unit);
+/* Live slots of a churn slab, FINE or not, by its state words; and of a scope slab, by its bitmaps. */
+unsigned ts_slab_count_live(uint32_t unit, bool fine);
 unsigned ts_scope_count_live(uint32_t unit);
 /* Sets the free bitmap and free_count of a churn slab from its state words alone; counts retired slots. */
 void ts_slab_rebuild(uint32_t unit, unsigned cls);

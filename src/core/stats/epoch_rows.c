@@ -64,7 +64,7 @@ static void row_pending(SlabEpochStats *out, uint64_t pending, uint64_t bytes) {
 }
 
 static bool is_reclaimable(uint32_t unit, uint64_t word, uint64_t pending) {
-    unsigned live = word & TS_UNIT_SCOPE ? ts_scope_count_live(unit) : ts_slab_count_live(unit);
+    unsigned live = word & TS_UNIT_SCOPE ? ts_scope_count_live(unit) : ts_slab_count_live(unit, ts_word_is_fine(word));
     return live <= pending;
 }
 

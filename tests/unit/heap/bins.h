@@ -52,7 +52,7 @@ static inline places check_bin(const ts_churn_block *block, unsigned cls) {
         SUP_CHECK(slab->next == 0 || ts_slab_at(slab->next)->prev == unit, "unit %u: list", unit);
         n.slabs++;
         n.slots += ts_classes.slots[cls];
-        n.live += ts_slab_count_live(unit);
+        n.live += ts_slab_count_live(unit, fine);
         n.bitmap += in_bitmap;
         n.retired += ts_classes.slots[cls] - slab->empty_at;
         SUP_CHECK(n.slabs < 100000, "the list is a circle");
