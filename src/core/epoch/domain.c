@@ -188,18 +188,34 @@ TS_COLD static void follow_capture(void) {
     ts_load_acquire(&ts_capture)(scope ? scope->allocator : 0, scope ? scope->epoch : EPOCH_NONE);
 }
 
+/* By this thread. Its epoch's lock guards who is busy with it. */
+TS_COLD static bool is_ended_by(ts_domain *d, uint64_t id, uint64_t serial) {
+    ts_epoch *epoch = ts_domain_epoch_of(d);
+    ts_epoch_acquire(epoch);
+    bool mine = ts_load_relaxed(&d->entry.id) == id && d->busy_by == serial;
+    ts_epoch_release(epoch);
+    return mine;
+}
+
+static bool is_shut(uint32_t busy) { return busy == TS_MARKED || busy == TS_ENDS_ALONE; }
+
 /*
  * Entering against an end from another thread (ts_domain_end, in domain_tree.c):
  *     enters:  inside + 1;  (compiler fence)  owner: still this thread;  else inside - 1, refused
  *     ends:    owner = ENDING;  barrier of all threads;  inside: 0, else it takes the owner back and answers EBUSY
- * One of the two sees the other. Of a shared domain, which has no owner: `busy` says MARKED, and both sides are seq_cst. While somebody is
- * inside, the entry gets no other use: so who leaves counts himself off without a look at whose domain it is by now.
+ * One of the two sees the other. Of a shared domain, which has no owner, `busy` is what both look at, and both sides are seq_cst:
+ *     enters:  inside + 1;  busy: neither MARKED nor ENDS_ALONE;  else inside - 1, refused
+ *     ends:    busy = MARKED;  inside: 0, else busy = QUIET and EBUSY;  busy = ENDS_ALONE;  cleanups;  the id ends
+ * Where the end has not seen him, he reads MARKED or what came after it. That is ENDS_ALONE until the id has ended (never ENDS, into which
+ * one comes as long as cleanups run: he would be inside of what ends as empty), and with what the entry's next use stores in `busy`
+ * he sees that the id is over (ts_domain_is_still; the fence in begin_domain). Who ends it may enter, from a cleanup.
+ * While somebody is inside, the entry gets no other use: so who leaves counts himself off without a look at whose domain it is by now.
  */
-static bool count_in(ts_domain *d, uint64_t serial) {
+static bool count_in(ts_domain *d, uint64_t id, uint64_t serial) {
     if (ts_load_relaxed(&d->shared)) {
         atomic_fetch_add_explicit(&d->inside, 1, memory_order_seq_cst);
         uint32_t busy = ts_load_seq(&d->busy);
-        if (TS_LIKELY(busy != TS_MARKED)) return true;
+        if (TS_LIKELY(!is_shut(busy)) || is_ended_by(d, id, serial)) return true;
         ts_domain_count_out(d);
         return false;
     }
@@ -219,11 +235,9 @@ void ts_domain_count_out(ts_domain *d) {
         }
         return;
     }
-    if (atomic_fetch_sub_explicit(&d->inside, 1, memory_order_seq_cst) == (TS_INSIDE_LEFT | 1)) {
-        /* The last one out of a domain that has ended. */
-        ts_store_relaxed(&d->inside, 0);
+    /* The last one out of a domain that has ended. */
+    if (atomic_fetch_sub_explicit(&d->inside, 1, memory_order_seq_cst) == (TS_INSIDE_LEFT | 1) && ts_domain_claim_left(d))
         ts_table_free(&ts_domains, d);
-    }
 }
 
 TS_NOINLINE static bool enter_slowly(uint64_t id) {
@@ -236,7 +250,7 @@ TS_NOINLINE static bool enter_slowly(uint64_t id) {
         uint64_t owner = ts_load_acquire(&d->owner); /* partner: unmark */
         uint32_t busy = ts_load_relaxed(&d->busy);
         if (!ts_domain_is_still(d, id)) return ts_domain_fail(EINVAL);
-        if (owner == TS_OWNER_ENDING || busy == TS_ENDS || busy == TS_MARKED) return ts_domain_fail(ESTALE);
+        if (owner == TS_OWNER_ENDING || busy == TS_ENDS || is_shut(busy)) return ts_domain_fail(ESTALE);
         /* A domain given up is owned by who enters first. acquire: partner of the release in hand_over. */
         uint64_t nobody = ts_domain_nobody(id);
         if (ts_tree_parent(id) != 0 ||
@@ -262,7 +276,7 @@ TS_NOINLINE static bool enter_slowly(uint64_t id) {
     else
         scope = ts_lines_take(TS_LINES_CLEANUP, sizeof *scope);
     if (!scope) return ts_domain_fail(ENOMEM);
-    bool in = count_in(d, heap->serial);
+    bool in = count_in(d, id, heap->serial);
     /* Counted in, the entry stays this domain's, if it was that until now. */
     if (in && TS_UNLIKELY(!ts_domain_is_still(d, id))) {
         ts_domain_count_out(d);

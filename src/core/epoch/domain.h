@@ -14,8 +14,9 @@ struct ts_kin;
 enum { TS_EPOCH_STAYS, TS_EPOCH_ENDS, TS_EPOCH_DRAINS };
 /* The owner while another thread is about to end the domain: no thread's serial, and no domain's ts_domain_nobody. */
 #define TS_OWNER_ENDING (UINT64_MAX - 1)
-/* What is being done with a domain that is busy, and whether it ends afterwards. MARKED: it is about to, see tree.h. */
-enum { TS_QUIET, TS_ENDS, TS_RESETS, TS_RESETS_THEN_ENDS, TS_MARKED };
+/* What is being done with a domain that is busy, and whether it ends afterwards. MARKED: it is about to, if nobody is inside, see tree.h.
+   ENDS_ALONE: it was, nobody was, and nobody comes in but who ends it. */
+enum { TS_QUIET, TS_ENDS, TS_RESETS, TS_RESETS_THEN_ENDS, TS_MARKED, TS_ENDS_ALONE };
 
 typedef struct ts_domain {
     ts_entry entry;

@@ -130,7 +130,8 @@ bool ts_domain_make_busy(ts_domain *d, uint64_t id, uint32_t how) {
     bool marked = busy == TS_MARKED && ts_thread.heap && d->busy_by == ts_thread.heap->serial;
     bool mine_now = ts_load_relaxed(&d->entry.id) == id && (busy == TS_QUIET || marked);
     if (mine_now) {
-        ts_store_relaxed(&d->busy, how);
+        /* Not ENDS, into which others come: who has counted himself in since the look at `inside` may read `busy` only now (count_in). */
+        ts_store_relaxed(&d->busy, marked && how == TS_ENDS ? TS_ENDS_ALONE : how);
         d->busy_by = ts_thread.heap ? ts_thread.heap->serial : 0;
     }
     ts_epoch_release(epoch);
@@ -159,8 +160,7 @@ static void give_entry(ts_domain *d, bool aged) {
             d->left_behind = ts_load_relaxed(&d->owner) == ts_thread.serial;
             return;
         }
-        if (atomic_fetch_or_explicit(&d->inside, TS_INSIDE_LEFT, memory_order_seq_cst) != 0) return;
-        ts_store_relaxed(&d->inside, 0);
+        if (atomic_fetch_or_explicit(&d->inside, TS_INSIDE_LEFT, memory_order_seq_cst) != 0 || !ts_domain_claim_left(d)) return;
     }
     ts_heap *heap = ts_thread.heap;
     if (heap && heap->spares[TS_TABLE_DOMAIN] < TS_SPARE_ENTRIES)

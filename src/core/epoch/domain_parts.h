@@ -67,6 +67,12 @@ TS_ALWAYS_INLINE void ts_domain_follow_innermost(ts_heap *heap) {
 /* This thread is inside once less. */
 void ts_domain_count_out(ts_domain *d);
 #define TS_INSIDE_LEFT 0x80000000u /* in `inside` of a shared domain: its use has ended, and the last one out gives the entry back */
+/* Of a shared one that has ended, with nobody inside: whether the caller gives its entry back. Who comes too late counts himself in, and out
+   again, at any moment (count_in): a plain store of 0 would lose him. So whoever has made it LEFT tries, and one of them gets it. */
+static inline bool ts_domain_claim_left(ts_domain *d) {
+    uint32_t left = TS_INSIDE_LEFT;
+    return atomic_compare_exchange_strong_explicit(&d->inside, &left, 0, memory_order_seq_cst, memory_order_relaxed);
+}
 /* Leaves the domain on every level of this thread. */
 void ts_domain_leave_all(ts_heap *heap, uint64_t id);
 /* In whatever use its entry is. Before the look at the domain's id: it is its epoch then, not that of the entry's next use. acquire: partner

@@ -1,5 +1,4 @@
 /* Domains with parents and children: made, moved, and ended as a tree, also by another thread than theirs. */
-/* Modelled in tests/model: end. */
 #include "epoch/domain_parts.h"
 #include "epoch/limit.h"
 #include "epoch/tree.h"

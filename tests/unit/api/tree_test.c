@@ -231,6 +231,38 @@ static void shared_and_entered(void **state) {
     sup_check_identities(a);
 }
 
+/* While a shared one ends that nobody was inside of, its cleanups may enter it; another thread may not, not even then. */
+static struct {
+    EpochDomain *domain;
+    int others, mine;
+} during;
+static void *enter_it(void *domain) {
+    errno = 0;
+    return (void *)(intptr_t)(epoch_domain_enter(domain) ? 0 : errno);
+}
+static void enters_while_it_ends(void *arg) {
+    (void)arg;
+    during.others = (int)(intptr_t)on_thread(enter_it, during.domain);
+    errno = 0;
+    during.mine = epoch_domain_enter(during.domain) && slab_alloc(10) && epoch_domain_exit(during.domain) ? 0 : errno;
+}
+
+static void nobody_comes_in_while_it_ends(void **state) {
+    SlabAllocator *a = *state;
+    for (int how = 0; how < 3; how++) { /* the domain; its child, at the end of both; a child while its older sibling is only marked */
+        EpochDomain *p = epoch_domain_create_ex(a, NULL, EPOCH_DOMAIN_SHARED);
+        EpochDomain *c = epoch_domain_create_child(p, NULL, 0), *younger = epoch_domain_create_child(p, NULL, 0);
+        during.domain = how == 0 ? p : c;
+        during.others = during.mine = -1;
+        assert_true(epoch_domain_on_destroy(how == 2 ? younger : during.domain, enters_while_it_ends, NULL));
+        assert_true(epoch_domain_end(p));
+        assert_int_equal(during.others, ESTALE);
+        assert_int_equal(during.mine, 0);
+        assert_int_equal((intptr_t)on_thread(enter_it, p), EINVAL);
+    }
+    sup_check_identities(a);
+}
+
 /* ---- from inside ------------------------------------------------------------------------------------------------- */
 
 static EpochDomain *tried_parent, *tried;
@@ -329,6 +361,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         SUP_WITH_ALLOCATOR(parents_end_children), SUP_WITH_ALLOCATOR(moves),
         SUP_WITH_ALLOCATOR(from_another_thread),  SUP_WITH_ALLOCATOR(shared_and_entered),
+        SUP_WITH_ALLOCATOR(nobody_comes_in_while_it_ends),
         SUP_WITH_ALLOCATOR(from_its_cleanup),     SUP_WITH_ALLOCATOR(drains),
         SUP_WITH_ALLOCATOR(deep_and_wide),        cmocka_unit_test(of_a_freed_allocator),
     };
