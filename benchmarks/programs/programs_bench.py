@@ -123,7 +123,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--smoke", action="store_true")
     parser.add_argument("--csv")
-    arguments = parser.parse_args()
+    arguments = parser.parse_intermixed_args()
     found = allocators(os.path.abspath(arguments.library))
     rounds = 1 if arguments.smoke else arguments.rounds
     lines, ratios = [], {a: ([], []) for a in found}
