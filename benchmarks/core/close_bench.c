@@ -186,7 +186,8 @@ static unsigned number(int argc, char **argv, int *i, unsigned most) {
     const char *text = bench_option_value("close_bench", "", argc, argv, i);
     char *rest;
     unsigned long value = strtoul(text, &rest, 10);
-    if (*rest || value == 0 || value > most) bench_die(BENCH_EXIT_USAGE, "close_bench: '%s' is no number up to %u", text, most);
+    if (*rest || value == 0 || value > most)
+        bench_die(BENCH_EXIT_USAGE, "close_bench: '%s' is no number up to %u", text, most);
     return (unsigned)value;
 }
 

@@ -43,7 +43,7 @@ typedef struct core_mark {
 } core_mark;
 
 extern unsigned char core_null_object[2048]; /* what MODE_EMPTY "allocates" */
-#define CORE_MOST_BYTES ((size_t)8 << 20)      /* no work has larger objects */
+#define CORE_MOST_BYTES ((size_t)8 << 20)    /* no work has larger objects */
 
 _Noreturn void core_out_of_memory(size_t size);
 void core_fill(void *object, size_t size, uint32_t tag);

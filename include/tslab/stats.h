@@ -120,9 +120,9 @@ typedef struct SlabEpochStats {
     uint64_t reclaimable_bytes;
     uint64_t rss_before_close; /* bytes; 0 unless the option record_rss is on */
     uint64_t rss_after_close;
-    uint64_t closing_for_ns; /* since its close; 0 while it is active */
-    EpochId parent_epoch_id; /* of the domain whose child its domain is; EPOCH_NONE: of none */
-    uint64_t limit_bytes;    /* 0: none; see epoch_set_limit */
+    uint64_t closing_for_ns;       /* since its close; 0 while it is active */
+    EpochId parent_epoch_id;       /* of the domain whose child its domain is; EPOCH_NONE: of none */
+    uint64_t limit_bytes;          /* 0: none; see epoch_set_limit */
     uint64_t limit_failures_total; /* allocations refused by that limit */
 } SlabEpochStats;
 
@@ -172,8 +172,9 @@ typedef struct SlabGlobalStats {
     uint64_t stack_samples_taken;   /* call stacks, by the option sample_stacks */
     uint64_t stack_samples_dropped; /* of these, without a place in the table */
     uint64_t process_lock_waits;    /* for any lock of the core, in the whole process */
-    uint64_t epoch_left_total;      /* how often the end of an epoch left memory to a thread that was in the middle of a call */
-    uint64_t left_bytes;            /* slabs of epochs that have ended, which such a thread has yet to take apart */
+    uint64_t
+        epoch_left_total; /* how often the end of an epoch left memory to a thread that was in the middle of a call */
+    uint64_t left_bytes;  /* slabs of epochs that have ended, which such a thread has yet to take apart */
 } SlabGlobalStats;
 
 /* Of the calling thread, from the operations that the option sample_rate picks. wait = wall - cpu: time in

@@ -185,11 +185,11 @@ typedef struct SlabOptions {
                                   while its object lives, see slab_stacks(); 0 none (default). Allocations of this
                                   allocator then have no fast path; frees keep theirs. ENOMEM if the
                                   process has no room for the table of samples, 4 MiB of address space */
-    int background;       /* TSLAB_BACKGROUND=0|1: a thread of the library calls slab_maintain() for this allocator, four
+    int background; /* TSLAB_BACKGROUND=0|1: a thread of the library calls slab_maintain() for this allocator, four
                                   times a second; default 0 */
-    int strict;           /* TSLAB_STRICT=0|1: of the default allocator: slab_alloc() and its family outside of any domain
+    int strict;     /* TSLAB_STRICT=0|1: of the default allocator: slab_alloc() and its family outside of any domain
                                   are NULL with EINVAL, and misuse; default 0 */
-    int hints;            /* TSLAB_HINTS=0|1: one line on stderr a call site about what is no error, and seldom meant:
+    int hints;      /* TSLAB_HINTS=0|1: one line on stderr a call site about what is no error, and seldom meant:
                                   slab_malloc() of an allocator whose domain this thread is inside of, slab_alloc() outside
                                   of any domain, the end of another thread's domain, a thread that ends inside of a
                                   domain. Never an abort. Allocations have no fast path then; default 0 */

@@ -15,8 +15,8 @@
 typedef enum standing { LEAVING, ASKING, IDLE, ANSWERED } standing;
 
 typedef struct place {
-    atomic_int fd;           /* + 1; 0: nobody's. Atomic, as `inode`, for a child of fork */
-    _Atomic uint64_t inode;  /* of the socket */
+    atomic_int fd;          /* + 1; 0: nobody's. Atomic, as `inode`, for a child of fork */
+    _Atomic uint64_t inode; /* of the socket */
     standing standing;
     uint64_t since_ns;
 } place;

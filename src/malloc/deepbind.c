@@ -61,8 +61,7 @@ static void write_place(uintptr_t *place, uintptr_t value, const struct dl_phdr_
     bool readonly = false;
     for (unsigned i = 0; i < info->dlpi_phnum; i++) {
         uintptr_t at = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
-        if (info->dlpi_phdr[i].p_type == PT_GNU_RELRO)
-            readonly |= (uintptr_t)place - at < info->dlpi_phdr[i].p_memsz;
+        if (info->dlpi_phdr[i].p_type == PT_GNU_RELRO) readonly |= (uintptr_t)place - at < info->dlpi_phdr[i].p_memsz;
     }
     if (readonly && mprotect((void *)start, page, PROT_READ | PROT_WRITE) != 0) return;
     __atomic_store_n(place, value, __ATOMIC_RELEASE);
@@ -113,8 +112,7 @@ static int rebind_library(struct dl_phdr_info *info, size_t bytes, void *arg) {
     if (w->at++ < w->from) return 0;
     const ElfW(Dyn) *d = NULL;
     for (unsigned i = 0; i < info->dlpi_phnum; i++)
-        if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
-            d = (const void *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
+        if (info->dlpi_phdr[i].p_type == PT_DYNAMIC) d = (const void *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
     for (; d && d->d_tag != DT_NULL; d++) {
         /* Where the section cannot be written the loader has left it as it was in the file. */
         uintptr_t at = d->d_un.d_ptr < info->dlpi_addr ? info->dlpi_addr + d->d_un.d_ptr : d->d_un.d_ptr;

@@ -74,7 +74,9 @@ static struct mallinfo clipped_figures(void) {
 TS_EXPORT struct mallinfo mallinfo(void) { return clipped_figures(); }
 
 TS_EXPORT struct mallinfo __libc_mallinfo(void);
-struct mallinfo __libc_mallinfo(void) { return clipped_figures(); }
+struct mallinfo __libc_mallinfo(void) {
+    return clipped_figures();
+}
 #endif
 
 #ifdef HAS_MALLINFO2

@@ -66,8 +66,8 @@ static void push(uint32_t cls, uint32_t granule) {
         ts_store_relaxed(&at(granule)->next, (uint32_t)head);
         after = ((head >> 32) + 1) << 32 | granule;
         /* release: partner of pop; and what the object's last user wrote comes before its next use */
-    } while (!atomic_compare_exchange_weak_explicit(&heads[cls], &head, after, memory_order_release,
-                                                    memory_order_relaxed));
+    } while (
+        !atomic_compare_exchange_weak_explicit(&heads[cls], &head, after, memory_order_release, memory_order_relaxed));
 }
 
 static bool reserve(void) {
@@ -93,8 +93,8 @@ static uint32_t cut(_Atomic uint64_t *used, size_t limit, size_t bytes) {
     uint64_t from = ts_load_relaxed(used);
     do {
         if (bytes > limit - from) return 0;
-    } while (!atomic_compare_exchange_weak_explicit(used, &from, from + bytes, memory_order_relaxed,
-                                                    memory_order_relaxed));
+    } while (
+        !atomic_compare_exchange_weak_explicit(used, &from, from + bytes, memory_order_relaxed, memory_order_relaxed));
     return (uint32_t)(from / GRANULE) + 1;
 }
 

@@ -54,8 +54,7 @@ static void start_with(const char *names, unsigned flags) {
     snprintf(text, sizeof text, "%s", names);
     while ((name = strtok_r(rest, ",", &rest)) != NULL && n < 63) hosts[n++] = name;
     hosts[n] = NULL;
-    const SlabHttpOptions options = {
-        .size = sizeof options, .address = "127.0.0.1:0", .hosts = hosts, .flags = flags};
+    const SlabHttpOptions options = {.size = sizeof options, .address = "127.0.0.1:0", .hosts = hosts, .flags = flags};
     if (slab_http_start_ex(&options))
         printf("ok %d\n", slab_http_port());
     else

@@ -24,13 +24,13 @@ static uint64_t refused(SlabAllocator *a) {
 }
 
 /* Of the allocator, and one more in its epoch. */
-#define CAPTURED(call)                                          \
-    do {                                                        \
-        uint64_t before_ = live_in(a, epoch);                   \
-        void *p_ = (call);                                      \
-        CHECK(p_ && slab_owns(a, p_));                          \
-        CHECK(live_in(a, epoch) == before_ + 1);                \
-        memset(p_, 1, 1);                                       \
+#define CAPTURED(call)                           \
+    do {                                         \
+        uint64_t before_ = live_in(a, epoch);    \
+        void *p_ = (call);                       \
+        CHECK(p_ &&slab_owns(a, p_));            \
+        CHECK(live_in(a, epoch) == before_ + 1); \
+        memset(p_, 1, 1);                        \
     } while (0)
 
 static void *not_captured(void *arg) {

@@ -5,12 +5,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define CHECK(x)                                                           \
-    do {                                                                   \
-        if (!(x)) {                                                        \
+#define CHECK(x)                                                            \
+    do {                                                                    \
+        if (!(x)) {                                                         \
             fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #x); \
-            _Exit(1);                                                      \
-        }                                                                  \
+            _Exit(1);                                                       \
+        }                                                                   \
     } while (0)
 
 /* A value that the compiler does not know: it has opinions on calls of malloc. */

@@ -23,8 +23,8 @@ extern void *__libc_valloc(size_t);
 extern void *__libc_pvalloc(size_t);
 extern void __libc_free(void *);
 
-static const size_t sizes[] = {0,    1,    15,   16,    17,    48,    49,    64,     100,     1000,
-                               4095, 4096, 4097, 8192,  8193,  16384, 65536, 100000, 1 << 20, 5 << 20};
+static const size_t sizes[] = {0,    1,    15,   16,   17,   48,    49,    64,     100,     1000,
+                               4095, 4096, 4097, 8192, 8193, 16384, 65536, 100000, 1 << 20, 5 << 20};
 #define SIZES (sizeof sizes / sizeof *sizes)
 #define A_LOT ((size_t)PTRDIFF_MAX)
 
@@ -136,7 +136,7 @@ static void test_aligned(void) {
     void *out = NULL;
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     for (size_t a = 1; a <= (size_t)1 << 24; a *= 2) {
-        for (size_t i = 0; i < SIZES; i += a > 1 << 13 ? 5 : 1) {
+        for (size_t i = 0; i<SIZES; i += a> 1 << 13 ? 5 : 1) {
             void *p = aligned_alloc(a, sizes[i]);
             CHECK(p && (uintptr_t)p % a == 0 && malloc_usable_size(p) >= sizes[i]);
             memset(p, 1, sizes[i] < 10000 ? sizes[i] : 10000);

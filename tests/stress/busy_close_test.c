@@ -144,7 +144,8 @@ static void look(struct arena *arena, bool barrier) {
     SUP_CHECK(slab_stats_global(arena->allocator, &stats), "slab_stats_global");
     SUP_CHECK(stats.left_bytes == 0, "%" PRIu64 " bytes are left", stats.left_bytes);
     /* Where objects of a closed epoch lived the last free ended it; one slab more may wait for a thread that was missed then. */
-    SUP_CHECK(stats.closing_epoch_count == 0, "%" PRIu64 " closed epochs hold nothing, and stay", stats.closing_epoch_count);
+    SUP_CHECK(stats.closing_epoch_count == 0, "%" PRIu64 " closed epochs hold nothing, and stay",
+              stats.closing_epoch_count);
     sup_check_identities(arena->allocator);
 }
 

@@ -113,8 +113,8 @@ int main(int argc, char **argv) {
     stress_join(&readers);
     SUP_CHECK(atomic_load(&arena.sets) > 0 && atomic_load(&arena.looks_in_handler) > 0, "nothing was done");
     slab_allocator_free(arena.allocator);
-    (void)printf("labels_test: seed %" PRIu64 ", %" PRIu64 " labels, %" PRIu64 " looks, %" PRIu64 " in a handler: good\n",
-                 arena.args.seed, atomic_load(&arena.sets), atomic_load(&arena.looks),
-                 atomic_load(&arena.looks_in_handler));
+    (void)printf(
+        "labels_test: seed %" PRIu64 ", %" PRIu64 " labels, %" PRIu64 " looks, %" PRIu64 " in a handler: good\n",
+        arena.args.seed, atomic_load(&arena.sets), atomic_load(&arena.looks), atomic_load(&arena.looks_in_handler));
     return 0;
 }

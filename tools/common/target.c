@@ -265,7 +265,8 @@ static int open_pid(target *t, const char *text) {
             "has closed the page's descriptor%s",
             pid,
             is_proc_foreign() ? "; /proc here is of another PID namespace: give the id that the process has there"
-                              : geteuid() != 0 ? " (then root can read it)" : "");
+            : geteuid() != 0  ? " (then root can read it)"
+                              : "");
     return EXIT_NO_TARGET;
 }
 
@@ -326,7 +327,8 @@ bool target_read_page(const target *t, ts_page_bank *out) {
         uint64_t turn = head.turn, again;
         atomic_thread_fence(memory_order_acquire); /* the turn before its bank */
         bool whole = turn != 0 && read_at(t->fd, out, sizeof *out, HEAD + (turn & 1) * sizeof(ts_page_bank));
-        atomic_thread_fence(memory_order_acquire); /* the bank before the second look; partner: the fence in write_page */
+        atomic_thread_fence(
+            memory_order_acquire); /* the bank before the second look; partner: the fence in write_page */
         whole = whole && read_at(t->fd, &again, sizeof again, offsetof(ts_page, turn)) && again == turn;
         if (whole && out->views <= TS_PAGE_ALLOCATORS) {
             for (uint32_t i = 0; i < out->views; i++) {

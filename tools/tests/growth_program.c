@@ -218,7 +218,8 @@ int main(int argc, char **argv) {
     struct timespec start, now;
     unsigned which = 0;
     if (argc == 2 && strcmp(argv[1], "--list") == 0) {
-        for (unsigned i = 0; i < COUNT; i++) printf("%s %s %s\n", PROGRAMS[i].kind, PROGRAMS[i].name, PROGRAMS[i].label);
+        for (unsigned i = 0; i < COUNT; i++)
+            printf("%s %s %s\n", PROGRAMS[i].kind, PROGRAMS[i].name, PROGRAMS[i].label);
         return 0;
     }
     while (which < COUNT && (argc != 2 || strcmp(argv[1], PROGRAMS[which].name) != 0)) which++;

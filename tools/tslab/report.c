@@ -1,7 +1,7 @@
 /* Statistics of a running program, from its page in shared memory or its endpoint. */
+#include "tslab/report.h"
 #include "common/symbols.h"
 #include "common/target.h"
-#include "tslab/report.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -55,7 +55,8 @@ static void help_stats(FILE *to) {
     fputs("usage: tslab stats [--json|--text|--prometheus|--openmetrics|--stacks] [--watch[=SECONDS]]\n"
           "                   [--allocator=N] [PID|URL]\n"
           "\n"
-          "All figures of a program that runs with TSLAB_SHM=1 (PID), or that serves them (URL), as stats_dump has them.\n"
+          "All figures of a program that runs with TSLAB_SHM=1 (PID), or that serves them (URL), as stats_dump has "
+          "them.\n"
           "Exit code: 0; 2 wrong usage; 3 the program cannot be read.\n",
           to);
 }
@@ -63,8 +64,10 @@ static void help_stats(FILE *to) {
 static void help_doctor(FILE *to) {
     fputs("usage: tslab doctor [--watch[=SECONDS]] [--allocator=N] [PID|URL]...\n"
           "\n"
-          "What is wrong with programs that run with TSLAB_SHM=1 (PID), or that serve their statistics (URL): worst first, with\n"
-          "evidence, advice, and the lines that allocated it where stacks are sampled. Several programs are several reports.\n"
+          "What is wrong with programs that run with TSLAB_SHM=1 (PID), or that serve their statistics (URL): worst "
+          "first, with\n"
+          "evidence, advice, and the lines that allocated it where stacks are sampled. Several programs are several "
+          "reports.\n"
           "Exit code: 0; 1 a warning or worse was found; 2 wrong usage; 3 a program cannot be read.\n",
           to);
 }

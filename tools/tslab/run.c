@@ -20,21 +20,22 @@
 enum { EXIT_DONE = 0, EXIT_USAGE = 2, EXIT_CANNOT = 126, EXIT_NOT_FOUND = 127 };
 
 static void help(FILE *to) {
-    fputs("usage: tslab run [OPTIONS] PROGRAM [ARGUMENTS]\n"
-          "\n"
-          "Runs the program with temporal-slab as its malloc. `tslab top PID` and `stats_dump PID` show what it holds.\n"
-          "\n"
-          "  --http ADDRESS   serves the statistics and their page there, e.g. 127.0.0.1:9464 or 9464\n"
-          "  --retain BYTES   keeps so much memory warm (TSLAB_RETAIN; 64M, 1G, ...)\n"
-          "  --budget BYTES   allows it no more memory than that (TSLAB_BUDGET)\n"
-          "  --poison         fills what is freed, and looks at it before it is used again\n"
-          "  --report         says on standard error what is wrong with a pointer that is freed\n"
-          "  --abort          the same, and stops the program there\n"
-          "  --stacks BYTES   samples a call stack every so many bytes allocated (TSLAB_SAMPLE_STACKS)\n"
-          "\n"
-          "Programs that are linked statically, or have more rights than who starts them, keep their own malloc.\n"
-          "Exit code: the program's; 2 wrong usage; 126 it cannot be run; 127 it is not found.\n",
-          to);
+    fputs(
+        "usage: tslab run [OPTIONS] PROGRAM [ARGUMENTS]\n"
+        "\n"
+        "Runs the program with temporal-slab as its malloc. `tslab top PID` and `stats_dump PID` show what it holds.\n"
+        "\n"
+        "  --http ADDRESS   serves the statistics and their page there, e.g. 127.0.0.1:9464 or 9464\n"
+        "  --retain BYTES   keeps so much memory warm (TSLAB_RETAIN; 64M, 1G, ...)\n"
+        "  --budget BYTES   allows it no more memory than that (TSLAB_BUDGET)\n"
+        "  --poison         fills what is freed, and looks at it before it is used again\n"
+        "  --report         says on standard error what is wrong with a pointer that is freed\n"
+        "  --abort          the same, and stops the program there\n"
+        "  --stacks BYTES   samples a call stack every so many bytes allocated (TSLAB_SAMPLE_STACKS)\n"
+        "\n"
+        "Programs that are linked statically, or have more rights than who starts them, keep their own malloc.\n"
+        "Exit code: the program's; 2 wrong usage; 126 it cannot be run; 127 it is not found.\n",
+        to);
 }
 
 __attribute__((format(printf, 2, 3))) static int fail(int code, const char *format, ...) {
@@ -119,11 +120,10 @@ typedef struct option {
     const char *name, *variable, *value; /* value NULL: the next argument */
 } option;
 
-static const option known[] = {
-    {"--http", "TSLAB_HTTP", NULL},         {"--retain", "TSLAB_RETAIN", NULL},
-    {"--budget", "TSLAB_BUDGET", NULL},     {"--stacks", "TSLAB_SAMPLE_STACKS", NULL},
-    {"--poison", "TSLAB_POISON", "1"},      {"--report", "TSLAB_ON_MISUSE", "report"},
-    {"--abort", "TSLAB_ON_MISUSE", "abort"}};
+static const option known[] = {{"--http", "TSLAB_HTTP", NULL},         {"--retain", "TSLAB_RETAIN", NULL},
+                               {"--budget", "TSLAB_BUDGET", NULL},     {"--stacks", "TSLAB_SAMPLE_STACKS", NULL},
+                               {"--poison", "TSLAB_POISON", "1"},      {"--report", "TSLAB_ON_MISUSE", "report"},
+                               {"--abort", "TSLAB_ON_MISUSE", "abort"}};
 
 /* The option at argv[*i], with its value there or in the next argument. -1: done; else an exit code. */
 static int take_option(int argc, char **argv, int *i) {

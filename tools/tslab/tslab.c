@@ -1,7 +1,7 @@
 /* tslab top: the epochs of a running program by label, like top(1). */
 #include "common/target.h"
-#include "tslab/run.h"
 #include "tslab/report.h"
+#include "tslab/run.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -32,7 +32,8 @@ static void help(FILE *to) {
           "       tslab run [OPTIONS] PROGRAM [ARGUMENTS]    (tslab run --help)\n"
           "       tslab --help | --version\n"
           "\n"
-          "top: the epochs of a program that runs with TSLAB_SHM=1 (PID), or that serves its statistics (URL), by label.\n"
+          "top: the epochs of a program that runs with TSLAB_SHM=1 (PID), or that serves its statistics (URL), by "
+          "label.\n"
           "Without either: the one process here that has a page. Keys: q ends, s the next order, b o a l an order,\n"
           "p stops and goes on. Columns that do not fit are left out; those that say of a leak stay longest.\n"
           "\n"

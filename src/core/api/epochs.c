@@ -172,7 +172,8 @@ EpochDomain *epoch_domain_wrap(SlabAllocator *allocator, EpochId epoch, bool aut
         errno = e || ts_epoch_is_old(epoch) ? ESTALE : EINVAL;
         return NULL;
     }
-    return domain_public(ts_domain_create(a, ts_token(allocator), epoch, false, auto_close ? TS_EPOCH_ENDS : TS_EPOCH_STAYS));
+    return domain_public(
+        ts_domain_create(a, ts_token(allocator), epoch, false, auto_close ? TS_EPOCH_ENDS : TS_EPOCH_STAYS));
 }
 
 bool epoch_domain_enter(EpochDomain *domain) { return ts_domain_enter(domain_id(domain)); }

@@ -40,7 +40,8 @@ TS_ALWAYS_INLINE bool block_serves(const ts_tls *tls, uintptr_t token, EpochId e
            TS_LIKELY(ts_is_relaxed_64(&tls->block->b.open_id, epoch));
 }
 TS_ALWAYS_INLINE bool rolling_serves(const ts_tls *tls, uintptr_t token) {
-    return TS_LIKELY(!ts_is_other_relaxed_64(&tls->token, token)) && TS_LIKELY(ts_load_relaxed(&tls->rolling->b.rolling) != 0);
+    return TS_LIKELY(!ts_is_other_relaxed_64(&tls->token, token)) &&
+           TS_LIKELY(ts_load_relaxed(&tls->rolling->b.rolling) != 0);
 }
 
 /* Of the thread's last operation, which was a usual one. By the share, as the token may have been written over since (heap.h). */

@@ -24,17 +24,17 @@
 #include "base/attr.h"
 
 typedef enum ts_rank {
-    TS_RANK_TREE = 1,      /* parents and children of domains (epoch/tree.h) */
-    TS_RANK_ALLOCATOR,     /* one allocator: its rolling epoch, its list of shares */
-    TS_RANK_EPOCH,         /* stripe of epochs: their states, blocks and spans */
-    TS_RANK_HEAP,          /* what one heap owns, when another thread than its own looks */
-    TS_RANK_BIAS,          /* the bias of one heap (epoch.h) */
-    TS_RANK_REGISTRY,      /* list of heaps, free heaps */
-    TS_RANK_WARM,          /* warm units shared by the threads of one allocator */
-    TS_RANK_TABLE,         /* free lists of metadata */
-    TS_RANK_GROWTH,        /* the untouched end of a part of the region */
-    TS_RANK_POOL,          /* free units of the region */
-    TS_RANK_ACCOUNT,       /* what limited epochs hold (heap/account.h) */
+    TS_RANK_TREE = 1,  /* parents and children of domains (epoch/tree.h) */
+    TS_RANK_ALLOCATOR, /* one allocator: its rolling epoch, its list of shares */
+    TS_RANK_EPOCH,     /* stripe of epochs: their states, blocks and spans */
+    TS_RANK_HEAP,      /* what one heap owns, when another thread than its own looks */
+    TS_RANK_BIAS,      /* the bias of one heap (epoch.h) */
+    TS_RANK_REGISTRY,  /* list of heaps, free heaps */
+    TS_RANK_WARM,      /* warm units shared by the threads of one allocator */
+    TS_RANK_TABLE,     /* free lists of metadata */
+    TS_RANK_GROWTH,    /* the untouched end of a part of the region */
+    TS_RANK_POOL,      /* free units of the region */
+    TS_RANK_ACCOUNT,   /* what limited epochs hold (heap/account.h) */
 } ts_rank;
 
 enum { TS_LOCK_FREE, TS_LOCK_HELD, TS_LOCK_WAITED };

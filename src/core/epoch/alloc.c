@@ -443,7 +443,9 @@ TS_ENTRY void *ts_alloc(uintptr_t token, size_t size, EpochId id) {
 static void make_rolling(ts_heap *heap, uintptr_t token, EpochId id) {
     unsigned i = ts_table_index(&ts_epochs, id) % TS_HEAP_MAP;
     ts_churn_block *block = heap->map[i];
-    if (!block || block->b.slow || ts_load_relaxed(&ts_thread.token) != token || ts_load_relaxed(&block->b.open_id) != id) return;
+    if (!block || block->b.slow || ts_load_relaxed(&ts_thread.token) != token ||
+        ts_load_relaxed(&block->b.open_id) != id)
+        return;
     if (ts_load_relaxed(&block->b.rolling) != token)
         atomic_exchange_explicit(&block->b.rolling, token, memory_order_acq_rel);
     if (ts_load_relaxed(&block->b.open_id) != id) ts_store_relaxed(&block->b.rolling, 0);
@@ -466,7 +468,8 @@ TS_ENTRY void *ts_alloc_rolling(uintptr_t token, size_t size) {
     void *p;
     EpochId id;
     if (ts_hints(allocator) && is_inside_of(token))
-        ts_hint("slab_malloc", "of an allocator whose domain this thread is inside of: the object is not the domain's", TS_CALLER());
+        ts_hint("slab_malloc", "of an allocator whose domain this thread is inside of: the object is not the domain's",
+                TS_CALLER());
     for (;;) {
         id = ts_epoch_current(allocator, token);
         if (id == EPOCH_NONE) return NULL;

@@ -173,7 +173,8 @@ TS_ALWAYS_INLINE void ts_epoch_end_use(ts_epoch *epoch, ts_block *block) {
    Caller has the epoch and holds the heap; the block's eras are not used up. */
 TS_ALWAYS_INLINE bool ts_epoch_restart_block(ts_heap *heap, ts_epoch *epoch, ts_block *block) {
     uint64_t era = ts_era(block) + 1;
-    ts_store_release(&block->key, TS_KEY_FINE | era | block->share->open_key); /* release: see ts_slab_next_generation */
+    ts_store_release(&block->key,
+                     TS_KEY_FINE | era | block->share->open_key); /* release: see ts_slab_next_generation */
     (void)ts_epoch_detach_blocks(epoch);
     bool over = ts_scope_empty(heap, ts_scope(block), false);
     ts_store_relaxed(&block->resets, ts_load_relaxed(&block->resets) + 1);

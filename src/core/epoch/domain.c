@@ -83,11 +83,10 @@ uint64_t ts_domain_open(ts_allocator *allocator, uintptr_t token, const char *la
     if (captures && kind == 0) kind = EPOCH_CHURN;
     bool shared = (flags & EPOCH_DOMAIN_SHARED) != 0;
     /* Who creates a domain for itself allocates in it. */
-    EpochId epoch =
-        ts_epoch_open(allocator, token, label, kind ? kind : EPOCH_SCOPE, !shared && kind != EPOCH_CHURN);
+    EpochId epoch = ts_epoch_open(allocator, token, label, kind ? kind : EPOCH_SCOPE, !shared && kind != EPOCH_CHURN);
     if (epoch == EPOCH_NONE) return 0;
-    uint64_t id = ts_domain_create(allocator, token, epoch, shared,
-                                   flags & EPOCH_DOMAIN_DRAIN ? TS_EPOCH_DRAINS : TS_EPOCH_ENDS);
+    uint64_t id =
+        ts_domain_create(allocator, token, epoch, shared, flags & EPOCH_DOMAIN_DRAIN ? TS_EPOCH_DRAINS : TS_EPOCH_ENDS);
     if (!id) {
         int error = errno;
         ts_epoch_destroy(allocator, epoch);
@@ -185,7 +184,7 @@ TS_ALWAYS_INLINE void push(ts_domain_scope *scope, uint64_t id, EpochId epoch, u
 TS_COLD static void follow_capture(void) {
     const ts_domain_scope *scope = ts_thread.domain;
     while (scope && !scope->captures) scope = scope->outer;
-    ts_load_acquire(&ts_capture)(scope ? scope->allocator : 0, scope ? scope->epoch : EPOCH_NONE);
+    ts_load_acquire (&ts_capture)(scope ? scope->allocator : 0, scope ? scope->epoch : EPOCH_NONE);
 }
 
 /* By this thread. Its epoch's lock guards who is busy with it. */
@@ -236,7 +235,8 @@ void ts_domain_count_out(ts_domain *d) {
         return;
     }
     /* The last one out of a domain that has ended. */
-    if (atomic_fetch_sub_explicit(&d->inside, 1, memory_order_seq_cst) == (TS_INSIDE_LEFT | 1) && ts_domain_claim_left(d))
+    if (atomic_fetch_sub_explicit(&d->inside, 1, memory_order_seq_cst) == (TS_INSIDE_LEFT | 1) &&
+        ts_domain_claim_left(d))
         ts_table_free(&ts_domains, d);
 }
 
@@ -376,8 +376,7 @@ bool ts_domain_hand_over(uint64_t id) {
     ts_domain *d = ts_domain_mine(id, "epoch_domain_hand_over");
     if (!d) return false;
     if (ts_domain_is_entered(id)) return ts_domain_refuse("epoch_domain_hand_over", id, "still entered", EPERM);
-    if (TS_UNLIKELY(ts_load_relaxed(&d->kin) != NULL) && !ts_tree_may_go(id))
-        return ts_domain_fail(EPERM);
+    if (TS_UNLIKELY(ts_load_relaxed(&d->kin) != NULL) && !ts_tree_may_go(id)) return ts_domain_fail(EPERM);
     /* By a cleanup of its own: who runs them ends it, or goes on with it. (A shared one nobody owns: there is nothing to give up.) */
     if (ts_load_relaxed(&d->busy) && !ts_load_relaxed(&d->shared))
         return ts_domain_refuse("epoch_domain_hand_over", id, TS_IS_ENDING, EPERM);

@@ -34,10 +34,11 @@ typedef struct ts_domain {
     /* How often threads are inside of it. Of a shared one added to atomically; else by its owner alone, and read by who is about to end it.
        Not of a use but of the entry: that is used again only when it is 0 (ts_domain_exit). */
     _Atomic uint32_t inside;
-    uint32_t left_behind;         /* owner only: its use has ended while he was inside */
-    _Atomic(struct ts_kin *) kin; /* parent and children, if it ever had any; NULL in an entry that is free; see tree.h */
-    uint64_t owner_before;        /* guarded by busy, while that is MARKED */
-    _Atomic bool captures;        /* EPOCH_DOMAIN_CAPTURE; constant during a use once its maker has the id */
+    uint32_t left_behind; /* owner only: its use has ended while he was inside */
+    _Atomic(struct ts_kin *)
+        kin;               /* parent and children, if it ever had any; NULL in an entry that is free; see tree.h */
+    uint64_t owner_before; /* guarded by busy, while that is MARKED */
+    _Atomic bool captures; /* EPOCH_DOMAIN_CAPTURE; constant during a use once its maker has the id */
 } ts_domain;
 _Static_assert(sizeof(ts_domain) <= TS_DOMAIN_STRIDE, "one table entry");
 

@@ -160,7 +160,8 @@ static void give_entry(ts_domain *d, bool aged) {
             d->left_behind = ts_load_relaxed(&d->owner) == ts_thread.serial;
             return;
         }
-        if (atomic_fetch_or_explicit(&d->inside, TS_INSIDE_LEFT, memory_order_seq_cst) != 0 || !ts_domain_claim_left(d)) return;
+        if (atomic_fetch_or_explicit(&d->inside, TS_INSIDE_LEFT, memory_order_seq_cst) != 0 || !ts_domain_claim_left(d))
+            return;
     }
     ts_heap *heap = ts_thread.heap;
     if (heap && heap->spares[TS_TABLE_DOMAIN] < TS_SPARE_ENTRIES)
@@ -256,7 +257,8 @@ static void hint_of_another(uint64_t id) {
     const ts_domain *d = ts_domain_find(id);
     const ts_allocator *a = d ? ts_allocator_find(ts_load_relaxed(&d->token)) : NULL;
     if (a && ts_hints(a) && !ts_load_relaxed(&d->shared) && ts_load_relaxed(&d->owner) != ts_thread.serial)
-        ts_hint("epoch_domain_destroy", "of another thread's domain does nothing: epoch_domain_end does", (const void *)(uintptr_t)id);
+        ts_hint("epoch_domain_destroy", "of another thread's domain does nothing: epoch_domain_end does",
+                (const void *)(uintptr_t)id);
 }
 
 TS_NOINLINE static void destroy_other(uint64_t id) {

@@ -66,7 +66,8 @@ TS_ALWAYS_INLINE void ts_domain_follow_innermost(ts_heap *heap) {
 
 /* This thread is inside once less. */
 void ts_domain_count_out(ts_domain *d);
-#define TS_INSIDE_LEFT 0x80000000u /* in `inside` of a shared domain: its use has ended, and the last one out gives the entry back */
+#define TS_INSIDE_LEFT \
+    0x80000000u /* in `inside` of a shared domain: its use has ended, and the last one out gives the entry back */
 /* Of a shared one that has ended, with nobody inside: whether the caller gives its entry back. Who comes too late counts himself in, and out
    again, at any moment (count_in): a plain store of 0 would lose him. So whoever has made it LEFT tries, and one of them gets it. */
 static inline bool ts_domain_claim_left(ts_domain *d) {

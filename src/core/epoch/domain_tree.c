@@ -35,8 +35,9 @@ uint64_t ts_domain_create_child(uint64_t parent, const char *label, unsigned fla
     uint64_t id = ts_domain_open(allocator, token, label, flags | (shared ? EPOCH_DOMAIN_SHARED : 0));
     if (!id) return 0;
     EpochId below = epoch_of(id);
-    int error = ts_tree_kin(id) && ts_tree_kin(parent) && ts_limit_link(allocator, below, above) ? ts_tree_link(id, parent)
-                                                                                              : errno;
+    int error = ts_tree_kin(id) && ts_tree_kin(parent) && ts_limit_link(allocator, below, above)
+                    ? ts_tree_link(id, parent)
+                    : errno;
     if (!error) return id;
     ts_domain_destroy(id);
     errno = error;
@@ -123,7 +124,9 @@ static bool is_another_inside(const ts_domain *d, uint64_t id) {
     return ts_load_seq(&d->inside) != own; /* partner: count_in */
 }
 
-static ts_domain *domain_of(const ts_kin *kin) { return ts_table_of_strided(&ts_domains, kin->domain, TS_DOMAIN_STRIDE); }
+static ts_domain *domain_of(const ts_kin *kin) {
+    return ts_table_of_strided(&ts_domains, kin->domain, TS_DOMAIN_STRIDE);
+}
 
 /* The domain and all below it, under one hold of the lock: so none of them ends, and none is added. */
 static int mark_all(ts_domain *d, uint64_t id) {

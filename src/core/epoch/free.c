@@ -69,8 +69,7 @@ static verdict free_own(ts_heap *heap, ts_block *block, uint32_t unit, uint64_t 
     uint64_t w = ts_load_relaxed(ts_unit_word(unit));
     if (((w ^ word) & ~TS_UNIT_FOREIGN) != 0 || ts_word_era(w) != ts_era(block)) return AGAIN;
     if ((w & TS_UNIT_FOREIGN) && ts_foreign_pending(unit, w, entry)) return NOT_LIVE;
-    if (!block->scope)
-        return free_churn_own(ts_churn(block), w, unit, entry, generation);
+    if (!block->scope) return free_churn_own(ts_churn(block), w, unit, entry, generation);
     uint32_t in_unit = (uint32_t)entry & (TS_UNIT_ENTRIES - 1);
     const ts_scope_bits *bits = ts_slab_scope_bits(unit);
     uint64_t mask = (uint64_t)1 << (in_unit & 63);
@@ -172,7 +171,8 @@ static bool free_fast_again(ts_heap *heap, uintptr_t token, uint32_t unit, uint6
     if (!share) return false;
     const ts_tls own = {.share_key = ts_share_key(share)};
     ts_op_begin(&ts_thread);
-    ts_fast_result r = ts_fast_free(&own, entry, ts_unit_address(unit) + (entry & (TS_UNIT_ENTRIES - 1)) * 16, false, SLAB_HANDLE_NONE);
+    ts_fast_result r = ts_fast_free(&own, entry, ts_unit_address(unit) + (entry & (TS_UNIT_ENTRIES - 1)) * 16, false,
+                                    SLAB_HANDLE_NONE);
     if (r.full && !ts_fast_give(r.bin, entry)) return ts_bin_give_freed(ts_bin_block(r.bin), r.bin, (uint32_t)entry);
     ts_op_end(&ts_thread);
     return r.freed;

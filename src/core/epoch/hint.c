@@ -11,8 +11,8 @@ static bool is_news(uintptr_t caller) {
         _Atomic uintptr_t *at = &places[(caller / 4 + i) % PLACES];
         uintptr_t there = ts_load_relaxed(at);
         if (there == caller) return false;
-        if (there == 0 && atomic_compare_exchange_strong_explicit(at, &there, caller, memory_order_relaxed,
-                                                                  memory_order_relaxed))
+        if (there == 0 &&
+            atomic_compare_exchange_strong_explicit(at, &there, caller, memory_order_relaxed, memory_order_relaxed))
             return true;
         if (there == caller) return false;
     }

@@ -48,8 +48,7 @@ void ts_epoch_set_label(ts_epoch *epoch, const char *label) {
     copy_label(u.text, label);
     uint64_t turn = ts_load_relaxed(&epoch->label_turn);
     atomic_thread_fence(memory_order_release); /* 2: behind the even turn of the last label */
-    for (unsigned i = 0; i < WORDS; i++)
-        ts_store_relaxed(&epoch->label_before[i], ts_load_relaxed(&epoch->label[i]));
+    for (unsigned i = 0; i < WORDS; i++) ts_store_relaxed(&epoch->label_before[i], ts_load_relaxed(&epoch->label[i]));
     ts_store_release(&epoch->label_turn, turn + 1); /* 3 */
     atomic_thread_fence(memory_order_release);      /* 2 */
     for (unsigned i = 0; i < WORDS; i++) ts_store_relaxed(&epoch->label[i], u.word[i]);

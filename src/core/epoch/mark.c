@@ -170,7 +170,8 @@ bool ts_mark_rewind(uint64_t id, SlabMark mark) {
     ts_kin *kin = ts_load_acquire(&d->kin);
     ts_mark *m = find(kin, mark, &anchors);
     if (!m) return ts_domain_fail(EINVAL);
-    if (only_block(d) != m->block) return ts_domain_fail(EINVAL); /* another thread has objects in its epoch; or it is closed */
+    if (only_block(d) != m->block)
+        return ts_domain_fail(EINVAL); /* another thread has objects in its epoch; or it is closed */
     if (!ts_domain_make_busy(d, id, TS_RESETS)) return ts_domain_refuse("epoch_domain_rewind", id, TS_IS_ENDING, EPERM);
     ts_domain_end_children(id, m->events);
     ts_domain_run_cleanups(d, m->events);

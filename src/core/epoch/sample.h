@@ -22,7 +22,9 @@ void ts_sample_follow(ts_heap *heap, uint32_t rate);
 extern TS_HIDDEN _Atomic uint32_t ts_stacks_turn;
 /* The calling thread's blocks learn whether their allocators sample stacks now. Holds nothing. */
 void ts_sample_follow_stacks(ts_heap *heap, uint32_t turn);
-static inline bool ts_sample_is_news(const ts_heap *heap) { return heap->stack_turn != ts_load_relaxed(&ts_stacks_turn); }
+static inline bool ts_sample_is_news(const ts_heap *heap) {
+    return heap->stack_turn != ts_load_relaxed(&ts_stacks_turn);
+}
 static inline void ts_sample_look(ts_heap *heap) {
     uint32_t turn = ts_load_acquire(&ts_stacks_turn); /* partner: ts_stacks_set_rate */
     if (TS_UNLIKELY(heap->stack_turn != turn)) ts_sample_follow_stacks(heap, turn);

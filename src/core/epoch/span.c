@@ -160,7 +160,10 @@ static bool take_out(ts_allocator *allocator, uint32_t unit, uint64_t word, uint
         ts_epoch_release(epoch);
         return false;
     }
-    *out = (taken_out){.share = ts_share_of_mine(allocator->token), .epoch = epoch, .id = slab->u.span.epoch, .units = slab->u.span.units};
+    *out = (taken_out){.share = ts_share_of_mine(allocator->token),
+                       .epoch = epoch,
+                       .id = slab->u.span.epoch,
+                       .units = slab->u.span.units};
     ts_store_release(ts_unit_word(unit), 0);
     if (slab->prev)
         ts_slab_at(slab->prev)->next = slab->next;

@@ -54,7 +54,8 @@ size_t ts_epoch_walk(uintptr_t token, EpochId epoch, bool (*fn)(void *, size_t, 
     for (unsigned part = 0; part < TS_PARTS; part++) {
         uint32_t end = ts_pool_highest(part), first = ts_region.part[part].first_unit;
         for (uint32_t u = first + 1; u < first + end && !w.stopped; u++) {
-            uint64_t word = ts_load_acquire(ts_unit_word(u)); /* acquire: the block is there (ts_bin_add, ts_scope_append) */
+            uint64_t word =
+                ts_load_acquire(ts_unit_word(u)); /* acquire: the block is there (ts_bin_add, ts_scope_append) */
             if (word & TS_UNIT_SPAN)
                 look(&w, ts_unit_address(u));
             else if (is_of_epoch(&w, word) && (word & TS_UNIT_SCOPE))

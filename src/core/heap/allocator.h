@@ -14,7 +14,7 @@
 
 #include <tslab/tslab.h>
 
-#define TS_PURGE_BATCH 512u    /* units that become runs, or are purged, at a time */
+#define TS_PURGE_BATCH 512u /* units that become runs, or are purged, at a time */
 /* At most so much goes back at the end of a phase; later calls go on. */
 #define TS_PURGE_UNITS_PER_CALL 65536u
 
@@ -40,9 +40,9 @@ typedef struct ts_settings {
 
 typedef struct ts_allocator {
     ts_entry entry;
-    uintptr_t token;      /* public value; constant during a use */
-    ts_settings settings; /* constant during a use, as is the next */
-    uint8_t care;         /* TS_CARE_*, 0: the usual case (care.h) */
+    uintptr_t token;             /* public value; constant during a use */
+    ts_settings settings;        /* constant during a use, as is the next */
+    uint8_t care;                /* TS_CARE_*, 0: the usual case (care.h) */
     _Atomic uint8_t sampled;     /* its stacks are; see epoch/stacks.h, as for the next */
     _Atomic uint64_t stack_rate; /* samples a byte, 0: none; the bits of a double */
     /* What the end of a large epoch touches lies together: everything of it is out of the caches by then. */
@@ -53,11 +53,11 @@ typedef struct ts_allocator {
     ts_retain retain;
     ts_runs runs[TS_PARTS];
     uint32_t stuck; /* guarded spans that the system does not make accessible again, linked by next: ts_purge_guarded */
-    ts_lock lock;                               /* rank ALLOCATOR: rolling epoch, list of shares */
-    _Atomic(ts_share *) shares;                 /* grows at its head, under lock; walked by readers without it */
-    _Atomic uint32_t readers;                   /* who walks the shares or reads the settings without a lock, see
+    ts_lock lock;   /* rank ALLOCATOR: rolling epoch, list of shares */
+    _Atomic(ts_share *) shares;     /* grows at its head, under lock; walked by readers without it */
+    _Atomic uint32_t readers;       /* who walks the shares or reads the settings without a lock, see
                                           ts_allocator_read_begin; and TS_READERS_OVER */
-    _Atomic uint64_t current_epoch;             /* written under lock, read by anyone */
+    _Atomic uint64_t current_epoch; /* written under lock, read by anyone */
     _Atomic uint64_t committed_units;
     _Atomic uint64_t taken_units;  /* ever taken from the pool */
     _Atomic uint64_t budget_bytes; /* 0: none; whole units of it count, one at least */
@@ -179,8 +179,7 @@ void ts_span_release_bare(ts_allocator *allocator, uint32_t unit, uint32_t units
 
 /* Warm units that a thread keeps for itself. Any thread. */
 static inline uint64_t ts_share_warm_units(const ts_share *share) {
-    return (uint64_t)ts_load_relaxed(&share->warm[TS_NORMAL].count) +
-           ts_load_relaxed(&share->span_units);
+    return (uint64_t)ts_load_relaxed(&share->warm[TS_NORMAL].count) + ts_load_relaxed(&share->span_units);
 }
 
 /* Near its budget, or giving back at once: whoever takes units of it takes none that he can do without. A hint. */

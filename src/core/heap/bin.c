@@ -1,9 +1,9 @@
 /* Modelled in tests/model: foreign, orders. */
 #include "heap/bin.h"
 #include "base/assert.h"
-#include "heap/account.h"
 #include "base/bits.h"
 #include "base/probe.h"
+#include "heap/account.h"
 #include "heap/care.h"
 
 static uint32_t slab_of_entry(uint32_t entry) { return entry >> TS_ENTRY_UNIT_SHIFT; }
@@ -319,8 +319,8 @@ TS_ALWAYS_INLINE void fetch_next_claim(const ts_bin *bin, bool fine) {
     if (fine || slab->free_count == 0) return;
     unsigned w = 0;
     while (slab->u.free[w] == 0) w++;
-    __builtin_prefetch(
-        (const void *)(uintptr_t)&ts_unit_states(bin->head, false)[w * 64u + ts_ctz64(slab->u.free[w])], 1);
+    __builtin_prefetch((const void *)(uintptr_t)&ts_unit_states(bin->head, false)[w * 64u + ts_ctz64(slab->u.free[w])],
+                       1);
 }
 
 bool ts_bin_claim(ts_churn_block *block, unsigned cls) {

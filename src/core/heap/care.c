@@ -44,8 +44,7 @@ void ts_care_start(void) {
 #if TS_HAS_WEAK
     /* What only objects point to is no leak. */
     const ts_part *n = &ts_region.part[TS_NORMAL];
-    if (__lsan_register_root_region)
-        __lsan_register_root_region(n->base, (size_t)n->units * TS_UNIT_BYTES);
+    if (__lsan_register_root_region) __lsan_register_root_region(n->base, (size_t)n->units * TS_UNIT_BYTES);
 #endif
     ts_care_tools = ts_care_on_asan || on_memcheck;
     if (ts_care_on_asan) ts_origin_start();

@@ -86,7 +86,7 @@ bool ts_check_warm(ts_check *check, const ts_warm *warm, unsigned part, uint64_t
     for (uint32_t unit = warm->head; unit; unit = ts_slab_at(unit)->next) {
         REQUIRE(found < count, "a warm list goes on after its %u units, to unit %u", count, unit);
         if (!ts_check_claim_unit(check, unit, TS_USE_WARM)) return false;
-        REQUIRE(ts_part_of_unit(unit) == part, "warm unit %u is in the list of the other part", unit);
+        REQUIRE(ts_part_of_unit(unit) == part, "warm unit %u is in the list of another part", unit);
         REQUIRE(!owned(ts_load_relaxed(ts_unit_word(unit))), "warm unit %u belongs to somebody", unit);
         found++;
         last = unit;
@@ -119,8 +119,8 @@ static bool check_word(ts_check *check, uint32_t unit, uint64_t want, bool dead)
     uint32_t tag = ts_load_relaxed(&ts_slab_at(unit)->tag);
     for (unsigned i = 0; i < count; i++) {
         uint64_t x = ts_load_relaxed(&words[i]);
-        REQUIRE(scope || x >> TS_FOREIGN_TAG_SHIFT == tag, "unit %u: foreign word %u has tag %u, the slab %u",
-                unit, i, (unsigned)(x >> TS_FOREIGN_TAG_SHIFT), tag);
+        REQUIRE(scope || x >> TS_FOREIGN_TAG_SHIFT == tag, "unit %u: foreign word %u has tag %u, the slab %u", unit, i,
+                (unsigned)(x >> TS_FOREIGN_TAG_SHIFT), tag);
         if ((uint32_t)x == 0 || x >> TS_FOREIGN_TAG_SHIFT != tag || dead) continue;
         REQUIRE(w & TS_UNIT_FOREIGN, "unit %u: foreign word %u has bits, and the slab is on no queue", unit, i);
     }
@@ -372,7 +372,8 @@ static bool check_own_spans(ts_check *check, const ts_share *s, uint64_t *warm) 
                     count);
             for (uint32_t u = unit; u < unit + units; u++) {
                 if (!ts_check_claim_unit(check, u, TS_USE_WARM_SPAN)) return false;
-                REQUIRE(ts_load_relaxed(ts_unit_word(u)) == 0, "unit %u is in a span that is kept, and has an owner", u);
+                REQUIRE(ts_load_relaxed(ts_unit_word(u)) == 0, "unit %u is in a span that is kept, and has an owner",
+                        u);
             }
         }
     }

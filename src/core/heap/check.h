@@ -46,9 +46,7 @@ typedef struct ts_check {
 } ts_check;
 
 /* Of a unit below its part's high. */
-static inline uint8_t *ts_check_unit(const ts_check *check, uint32_t unit) {
-    return &check->unit[unit];
-}
+static inline uint8_t *ts_check_unit(const ts_check *check, uint32_t unit) { return &check->unit[unit]; }
 
 /* Notes the text. Always false. */
 bool ts_check_fail(ts_check *check, const char *format, ...) TS_PRINTF(2, 3);

@@ -72,7 +72,8 @@ void ts_heap_enter_revoked(ts_heap *heap) {
         /* Who holds the heap has its lock. */
         ts_lock_acquire(&heap->lock);
         ts_lock_release(&heap->lock);
-        atomic_thread_fence(memory_order_seq_cst); /* who found the lock taken meanwhile has called: as in ts_heap_drop */
+        atomic_thread_fence(
+            memory_order_seq_cst); /* who found the lock taken meanwhile has called: as in ts_heap_drop */
         ts_op_begin(&ts_thread);
     }
 }
@@ -96,9 +97,7 @@ static bool is_quiet(const ts_tls *tls) {
     return false;
 }
 
-static void set_revoked(ts_heap *heap) {
-    atomic_fetch_or_explicit(&heap->revoked, TS_REVOKED, memory_order_seq_cst);
-}
+static void set_revoked(ts_heap *heap) { atomic_fetch_or_explicit(&heap->revoked, TS_REVOKED, memory_order_seq_cst); }
 /* release: partner of the loads of the owner */
 static void let_in(ts_heap *heap) {
     atomic_fetch_and_explicit(&heap->revoked, ~(TS_REVOKED | TS_UNHOLDABLE), memory_order_release);
@@ -152,7 +151,7 @@ static bool hold(ts_heap *heap, bool call) {
         uint32_t before = ts_load_relaxed(&heap->revoked);
         if (!ts_lock_try(&heap->lock)) return false;
         if (hold_locked(heap, call)) return true;
-        atomic_thread_fence(memory_order_seq_cst); /* partner: ts_heap_call */
+        atomic_thread_fence(memory_order_seq_cst);        /* partner: ts_heap_call */
         uint32_t after = ts_load_acquire(&heap->revoked); /* acquire: partner of hear */
         if (after < TS_CALLED) return false;
         if (call && after / TS_CALLED == before / TS_CALLED && ts_load_relaxed(&heap->answers) == answers) return false;
@@ -260,7 +259,7 @@ void ts_heap_bind(ts_heap *heap, const ts_share *share) {
     ts_thread.block = &ts_no_block;
     ts_thread.rolling = &ts_no_block;
     ts_thread.last = &ts_no_scope;
-    ts_compiler_fence(); /* partner: barrier_all in revoke */
+    ts_compiler_fence();                                                      /* partner: barrier_all in revoke */
     if (TS_UNLIKELY(ts_load_acquire(&heap->revoked) != 0)) call_thread(heap); /* acquire: partner of let_in */
 }
 
@@ -287,7 +286,7 @@ ts_heap *ts_heap_make(void) {
         errno = ENOMEM;
         return NULL;
     }
-    ts_lock_acquire(&heap->lock); /* who finds it taken has called a thread that answers at the end of this call */
+    ts_lock_acquire(&heap->lock);    /* who finds it taken has called a thread that answers at the end of this call */
     static _Atomic uint64_t serials; /* a count; no order needed */
     ts_heap_set_tls(heap, &ts_thread);
     heap->serial = ts_fetch_add_relaxed(&serials, 1) + 1;
@@ -336,7 +335,8 @@ bool ts_heap_flush_bins(ts_heap *heap, const ts_allocator *allocator) {
 /* Blocks of a heap whose thread lives, and is another: those that were left before the hold of it are not told from those that were
    left since. So it is asked again, after one barrier more, whether it is still in the middle of an operation that began before. */
 static void work_off_visited(ts_heap *heap) {
-    ts_heap_end_list(heap, ts_load_relaxed(&heap->ending)); /* those that the owner has begun with were on the list before */
+    /* Those that the owner has begun with were on the list before. */
+    ts_heap_end_list(heap, ts_load_relaxed(&heap->ending));
     ts_store_relaxed(&heap->ending, NULL);
     ts_block *left = ts_load_relaxed(&heap->condemned) ? ts_exchange_seq(&heap->condemned, NULL) : NULL;
     if (!left) return;

@@ -96,7 +96,8 @@ static inline void ts_block_kill(ts_block *block) {
 }
 /* Whether it is of a class below 64 bytes: by where it lies in its block. */
 TS_ALWAYS_INLINE bool ts_bin_is_fine(const ts_bin *bin) {
-    return ((uintptr_t)bin & (TS_CHURN_BLOCK_ALIGN - 1)) < offsetof(ts_churn_block, bin) + TS_FINE_CLASSES * sizeof(ts_bin);
+    return ((uintptr_t)bin & (TS_CHURN_BLOCK_ALIGN - 1)) <
+           offsetof(ts_churn_block, bin) + TS_FINE_CLASSES * sizeof(ts_bin);
 }
 TS_ALWAYS_INLINE ts_churn_block *ts_bin_block(const ts_bin *bin) {
     return (ts_churn_block *)((uintptr_t)bin & ~(uintptr_t)(TS_CHURN_BLOCK_ALIGN - 1));
@@ -433,7 +434,7 @@ static inline ts_heap *ts_heap_mine(void) {
 /* ---- warm units, in warm.c ------------------------------------------------------------------------ */
 
 void ts_warm_push(ts_warm *warm, uint32_t unit);
-/* Units in a row of part NORMAL that may have memory in all of their pages, whatever they were before; the first comes out first.
+/* Units in a row that may have memory in all of their pages, whatever they were before; the first comes out first.
    Caller has the list's lock. */
 void ts_warm_push_run(ts_warm *warm, uint32_t first, uint32_t count);
 static inline uint32_t ts_warm_pop(ts_warm *warm) {

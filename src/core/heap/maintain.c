@@ -7,8 +7,8 @@
 
 #include "os/os.h"
 
-#define STEP_UNITS 64u            /* 1 MiB, some 100 us */
-#define REST_NS 200000000u        /* since the last look: below that it says nothing */
+#define STEP_UNITS 64u     /* 1 MiB, some 100 us */
+#define REST_NS 200000000u /* since the last look: below that it says nothing */
 
 /* Rises with each slab that the thread takes, looks for or gives back, and is another with each foreign free that waits for it. */
 static uint64_t work_of(const ts_heap *heap, const ts_allocator *allocator) {

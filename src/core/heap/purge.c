@@ -216,7 +216,8 @@ uint64_t ts_purge_shared(ts_allocator *allocator, uint64_t keep, uint64_t most) 
     if (most > over) most = over;
     /* Neighbours first grow together. */
     for (unsigned n = 1; n > 0 && gathered < most; gathered += n) n = gather(allocator, most - gathered);
-    uint64_t given = purge_runs(allocator, keep, 1, most, UINT_MAX, false), failures = ts_load_relaxed(&allocator->madvise_failures);
+    uint64_t given = purge_runs(allocator, keep, 1, most, UINT_MAX, false),
+             failures = ts_load_relaxed(&allocator->madvise_failures);
     for (uint32_t unit; given < most && (unit = ts_purge_take_stuck(allocator)) != 0;) {
         given += ts_slab_at(unit)->u.span.units;
         ts_purge_guarded(allocator, unit);
@@ -258,7 +259,9 @@ uint64_t ts_allocator_settle_step(ts_allocator *allocator, uint64_t owed) {
     uint64_t most = owed / 4 > TS_PURGE_PIECE_UNITS ? owed / 4 : TS_PURGE_PIECE_UNITS;
     if (!piece || most > owed) most = owed;
     (void)gather(allocator, most < 2 * TS_PURGE_LEAST_UNITS ? most : 2 * TS_PURGE_LEAST_UNITS);
-    uint32_t least = !piece || warm / 2 > limit ? 1 : warm - warm / 3 > limit ? TS_PURGE_LEAST_UNITS : TS_PURGE_PIECE_UNITS;
+    uint32_t least = !piece || warm / 2 > limit ? 1
+                     : warm - warm / 3 > limit  ? TS_PURGE_LEAST_UNITS
+                                                : TS_PURGE_PIECE_UNITS;
     if (piece && owed < least) return owed;
     /* None is long enough: later frees make longer ones, and note anew what they owe. */
     uint64_t given = purge_runs(allocator, low, least, most, piece ? TS_PURGE_CALLS : UINT_MAX, piece);
@@ -270,8 +273,7 @@ uint64_t ts_allocator_settle_step(ts_allocator *allocator, uint64_t owed) {
 uint64_t ts_allocator_warm_units(ts_allocator *allocator) {
     uint64_t sum = ts_warm_shared(allocator);
     /* acquire: partner of the release in ts_heap_share */
-    for (ts_share *s = ts_load_acquire(&allocator->shares); s; s = s->allocator_next)
-        sum += ts_share_warm_units(s);
+    for (ts_share *s = ts_load_acquire(&allocator->shares); s; s = s->allocator_next) sum += ts_share_warm_units(s);
     return sum;
 }
 

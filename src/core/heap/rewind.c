@@ -13,7 +13,8 @@ static uint64_t bits_from(unsigned word, uint32_t entry) {
 bool ts_scope_anchor(ts_scope_block *block, const void *object, ts_place *out) {
     uint64_t bump = ts_load_relaxed(&block->bump);
     uint32_t unit = ts_load_relaxed(&block->current);
-    if (!unit || (const char *)object + 16 != ts_bump_at(bump) || ts_slab_start((void *)(uintptr_t)object) != ts_unit_address(unit))
+    if (!unit || (const char *)object + 16 != ts_bump_at(bump) ||
+        ts_slab_start((void *)(uintptr_t)object) != ts_unit_address(unit))
         return false;
     uint32_t entry = (uint32_t)((size_t)((const char *)object - ts_unit_address(unit)) / 16);
     ts_state64 *freed = &block->bits->freed[entry >> 6];
@@ -44,7 +45,8 @@ static uint32_t kill_from(ts_scope_block *block, uint32_t unit, uint32_t entry) 
     ts_scope_bits *bits = ts_slab_scope_bits(unit);
     uint32_t killed = 0;
     for (unsigned w = entry >> 6; w < 16; w++) {
-        uint64_t start = ts_load_relaxed(&bits->start[w]) & bits_from(w, entry), freed = ts_load_relaxed(&bits->freed[w]);
+        uint64_t start = ts_load_relaxed(&bits->start[w]) & bits_from(w, entry),
+                 freed = ts_load_relaxed(&bits->freed[w]);
         for (uint64_t live = start & ~freed; live; live &= live - 1, killed++) {
             uint32_t at = w * 64 + ts_ctz64(live);
             size_t bytes = ts_scope_object_bytes(block, unit, at);
@@ -128,7 +130,8 @@ bool ts_scope_rewind(ts_scope_block *block, const ts_place *place, uint32_t anch
     ts_slab *slab = ts_slab_at(place->unit);
     slab->free_count = (uint16_t)(slab->free_count + kill_from(block, place->unit, place->entry));
     drop_anchors(block, place->unit, anchors);
-    if (ts_load_relaxed(&block->current) == place->unit && may_use_again(place->unit, place->entry)) go_back(block, place);
+    if (ts_load_relaxed(&block->current) == place->unit && may_use_again(place->unit, place->entry))
+        go_back(block, place);
     return true;
 }
 

@@ -106,8 +106,7 @@ uint32_t ts_runs_take(ts_allocator *allocator, unsigned part, uint32_t units) {
     return first;
 }
 
-uint32_t ts_runs_take_longest(ts_allocator *allocator, unsigned part, uint32_t least, uint32_t most,
-                              uint32_t *units) {
+uint32_t ts_runs_take_longest(ts_allocator *allocator, unsigned part, uint32_t least, uint32_t most, uint32_t *units) {
     const ts_runs *runs = &allocator->runs[part];
     unsigned word = runs->some[1] ? 1 : 0;
     if (!runs->some[word]) return 0;

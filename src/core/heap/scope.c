@@ -1,8 +1,8 @@
 /* Modelled in tests/model: foreign, orders. */
 #include "heap/scope.h"
 #include "base/assert.h"
-#include "heap/account.h"
 #include "base/bits.h"
+#include "heap/account.h"
 #include "heap/care.h"
 #include "heap/renew.h"
 

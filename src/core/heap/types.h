@@ -51,7 +51,7 @@ _Static_assert(64 - TS_UNIT_LINE_SHIFT + TS_BIAS_TURN_BITS <= 32, "a line and a 
 #define TS_PURGE_PIECE_UNITS 64u
 #define TS_PURGE_LEAST_UNITS 16u
 #define TS_PURGE_CALLS 2u /* of the system in one allocation or free */
-#define TS_PURGE_STEP 0u /* for ts_settle_now: an allocation or a free pays */
+#define TS_PURGE_STEP 0u  /* for ts_settle_now: an allocation or a free pays */
 
 /* Kinds that are counted apart: the size classes, then these two. */
 #define TS_COUNT_SCOPE TS_CLASSES
@@ -98,17 +98,17 @@ _Static_assert((TS_MAGAZINE_SLOTS & (TS_MAGAZINE_SLOTS - 1)) == 0 && TS_MAGAZINE
 #define TS_CLAIMS_SHIFT 8u
 typedef struct ts_bin {
     TS_ALIGNED(64) ts_magazine *magazine; /* NULL before the first use */
-    _Atomic uint64_t top;           /* [7:0] objects in it  [63:8] objects allocated from it (pops) */
-    _Atomic uint64_t claims;        /* [63:8] objects allocated from the claimed words before this one  [7:0] bits that
+    _Atomic uint64_t top;                 /* [7:0] objects in it  [63:8] objects allocated from it (pops) */
+    _Atomic uint64_t claims;       /* [63:8] objects allocated from the claimed words before this one  [7:0] bits that
                                       this one had; 0: `word` is being changed, or put back. See bin.c */
-    _Atomic uint64_t direct_frees;  /* [63:8] objects freed past the magazine: by other threads, while
+    _Atomic uint64_t direct_frees; /* [63:8] objects freed past the magazine: by other threads, while
                                       closing, retired, while it was full  [7:0] a note, see bin.c */
-    _Atomic uint64_t word;          /* claimed bits of one word of a slab's free bitmap, less those allocated */
-    _Atomic uint16_t *state;        /* [granule]: those of its slabs; set with the magazine */
-    uint32_t word_granule;          /* that of bit 0 of the claimed word */
-    uint32_t head;                  /* (h) slabs, those with free slots first; 0: none */
-    _Atomic uint32_t full;          /* (h) of them, without a free slot */
-    _Atomic uint32_t slabs;         /* (h) */
+    _Atomic uint64_t word;         /* claimed bits of one word of a slab's free bitmap, less those allocated */
+    _Atomic uint16_t *state;       /* [granule]: those of its slabs; set with the magazine */
+    uint32_t word_granule;         /* that of bit 0 of the claimed word */
+    uint32_t head;                 /* (h) slabs, those with free slots first; 0: none */
+    _Atomic uint32_t full;         /* (h) of them, without a free slot */
+    _Atomic uint32_t slabs;        /* (h) */
 } ts_bin;
 _Static_assert(sizeof(ts_bin) == TS_CACHE_LINE, "a bin is one line, by whose number it is found");
 
@@ -121,18 +121,19 @@ enum { TS_OPEN, TS_CLOSING };
 
 typedef struct ts_block {
     /* Read by every free; written when the block changes hands or ends. */
-    _Atomic uint64_t key;        /* [26:0] era in the UNIT words of its slabs  [27] 1, see ts_fast_free  [63:32] line of its owner's share
+    _Atomic uint64_t
+        key; /* [26:0] era in the UNIT words of its slabs  [27] 1, see ts_fast_free  [63:32] line of its owner's share
                                         while that thread may use the fast paths, else 0. An owner's exit meets
                                         a close or destroy, so both change it by read-modify-write */
     _Atomic uint64_t open_id;    /* id of its epoch while that is active, else TS_ID_NEVER */
     _Atomic uintptr_t allocator; /* the allocator's public value */
     _Atomic uintptr_t rolling;   /* the same while its epoch is the allocator's rolling one, else 0 */
     uint8_t scope;               /* constant */
-    uint8_t slow;            /* owner only: no fast path allocates here, as its allocator samples stacks, or
+    uint8_t slow;                /* owner only: no fast path allocates here, as its allocator samples stacks, or
                                         guards large objects and this is a scope, whose fast path takes any size */
-    uint8_t closing;         /* (h) TS_OPEN; TS_CLOSING: flushed, frees go straight to the slabs */
-    _Atomic uint8_t flushed; /* closing is TS_CLOSING and the flush is done; read by anyone */
-    _Atomic uint32_t resets; /* (h) eras before this one that were of the same epoch; for messages, of any thread */
+    uint8_t closing;             /* (h) TS_OPEN; TS_CLOSING: flushed, frees go straight to the slabs */
+    _Atomic uint8_t flushed;     /* closing is TS_CLOSING and the flush is done; read by anyone */
+    _Atomic uint32_t resets;     /* (h) eras before this one that were of the same epoch; for messages, of any thread */
     _Atomic(struct ts_heap *) heap;   /* (h) */
     struct ts_share *share;           /* (h) */
     _Atomic(struct ts_epoch *) epoch; /* constant during a use; read by who looks at an object */
@@ -144,7 +145,8 @@ typedef struct ts_block {
                                0: it is on none. Marks are set by anyone, who pushes the block if it had none; all of it is
                                taken by who takes the block off the list and holds the heap. See block.c */
     union {
-        _Atomic uint64_t bins_used; /* (h) churn: bit per class: the bin has a magazine; bits are only set while it is a heap's; read by
+        _Atomic uint64_t
+            bins_used; /* (h) churn: bit per class: the bin has a magazine; bits are only set while it is a heap's; read by
                                        anyone */
         struct ts_account *account; /* (h) scope: NULL: none, the usual case (account.h) */
     };
@@ -238,10 +240,10 @@ typedef struct ts_share {
     uint8_t slow[2];   /* what its blocks' is, of churn and of scope; owner only */
     uint8_t care;      /* the allocator's, any tool included; likewise */
     uint16_t index;    /* the allocator's, as records of slabs have it; likewise */
-    struct ts_share *heap_next;        /* (h) */
-    ts_block *blocks;                  /* (h) in use, newest first */
-    struct ts_share *allocator_next;   /* constant once in the allocator's list */
-    ts_warm warm[TS_PARTS];            /* (h) */
+    struct ts_share *heap_next;      /* (h) */
+    ts_block *blocks;                /* (h) in use, newest first */
+    struct ts_share *allocator_next; /* constant once in the allocator's list */
+    ts_warm warm[TS_PARTS];          /* (h) */
     /* (h) warm spans by length, linked by next, their UNIT words 0; and the units in them, read by anyone */
     uint32_t spans[TS_LOCAL_SPAN_UNITS + 1];
     _Atomic uint32_t span_units;
@@ -265,9 +267,9 @@ typedef struct ts_tls {
     _Atomic(ts_scope_block *) scope; /* block of the innermost domain, if that is a scope; read by others */
     ts_scope_block *last;            /* block of the scope epoch that was used last by its id, or by its domain */
     _Atomic uintptr_t in_op;         /* see the top of heap.h; read by others */
-    _Atomic uintptr_t token;         /* allocator used last; UINTPTR_MAX, which is none: no fast paths (no heap, or timing is
+    _Atomic uintptr_t token; /* allocator used last; UINTPTR_MAX, which is none: no fast paths (no heap, or timing is
                                         on); TS_TOKEN_CALLED: none in this call (heap.h). Written by its thread, and by who calls it */
-    uint64_t share_key;              /* of this thread's share of it; TS_KEY_NO_SHARE: likewise */
+    uint64_t share_key;      /* of this thread's share of it; TS_KEY_NO_SHARE: likewise */
     struct ts_heap *heap;
     uint64_t serial;                /* of it; TS_NO_SERIAL without one */
     struct ts_domain_scope *domain; /* innermost domain entered */
@@ -287,27 +289,28 @@ typedef struct ts_tls {
 } ts_tls;
 
 typedef struct ts_heap {
-    ts_lock lock;             /* taken by those who hold the heap of another thread */
-    _Atomic uint32_t revoked; /* [0] held by another thread, or about to be; guarded by lock, read by the owner  [1] the same in
+    ts_lock lock; /* taken by those who hold the heap of another thread */
+    _Atomic uint32_t
+        revoked; /* [0] held by another thread, or about to be; guarded by lock, read by the owner  [1] the same in
                                  fork, and it cannot be held  [31:2] how often something was left to its thread since that was
                                  worked off; added to by anyone. See heap.h */
-    _Atomic uint32_t state;   /* ts_heap_state; guarded by lock */
-    uint32_t id;              /* constant */
-    _Atomic uint32_t biased;  /* [31:4] line of it  [3:0] turn: the bias by which its thread may have an epoch,
+    _Atomic uint32_t state;  /* ts_heap_state; guarded by lock */
+    uint32_t id;             /* constant */
+    _Atomic uint32_t biased; /* [31:4] line of it  [3:0] turn: the bias by which its thread may have an epoch,
                                       see epoch.h; guarded by bias_lock, read by its thread */
-    uint32_t bias;            /* owner only, as the next: what its epochs get, if that is `biased` */
-    uint32_t bias_rest;       /* epochs that got none since it is not */
+    uint32_t bias;           /* owner only, as the next: what its epochs get, if that is `biased` */
+    uint32_t bias_rest;      /* epochs that got none since it is not */
     ts_lock bias_lock;
-    _Atomic uint32_t answers;      /* (h) how often what is left to its thread was worked off; read by who calls it */
-    bool rebuild;                  /* (h) its thread vanished in a fork: trust state words only */
-    bool keeps_nothing;            /* (h) its thread ends, or has: no bin keeps an empty slab any more */
-    _Atomic uint32_t unflushed;    /* (h) in a child of fork: a block of it was shut by who vanished, perhaps: who holds it
+    _Atomic uint32_t answers;   /* (h) how often what is left to its thread was worked off; read by who calls it */
+    bool rebuild;               /* (h) its thread vanished in a fork: trust state words only */
+    bool keeps_nothing;         /* (h) its thread ends, or has: no bin keeps an empty slab any more */
+    _Atomic uint32_t unflushed; /* (h) in a child of fork: a block of it was shut by who vanished, perhaps: who holds it
                                       looks for that one; read by others as a hint */
-    ts_tls *tls;                   /* written with lock and bias_lock (or in a child of fork); NULL when abandoned */
-    _Atomic uint64_t queue;        /* newest slab with foreign frees, 0: none; pushed by any thread */
-    _Atomic uint32_t backlog;      /* (h) taken off the queue, not worked on yet; a hint to its owner, as is `ending` */
-    _Atomic(ts_block *) condemned; /* blocks that are left to the owner, to flush or to take back; pushed by any */
-    _Atomic(ts_block *) ending;    /* (h) taken off that list, not ended yet */
+    ts_tls *tls;                /* written with lock and bias_lock (or in a child of fork); NULL when abandoned */
+    _Atomic uint64_t queue;     /* newest slab with foreign frees, 0: none; pushed by any thread */
+    _Atomic uint32_t backlog;   /* (h) taken off the queue, not worked on yet; a hint to its owner, as is `ending` */
+    _Atomic(ts_block *) condemned;     /* blocks that are left to the owner, to flush or to take back; pushed by any */
+    _Atomic(ts_block *) ending;        /* (h) taken off that list, not ended yet */
     ts_block *free_churn, *free_scope; /* (h) ended ones, for its next epochs */
     _Atomic uint32_t free_blocks[2];   /* (h) how many, of churn and of scope; a hint to its owner */
     ts_share *shares;                  /* (h) */
@@ -327,11 +330,11 @@ typedef struct ts_heap {
     _Atomic uint64_t sample[TS_SAMPLE_FIGURES]; /* of all threads that had this heap; read by anyone */
     uint64_t sample_start[TS_SAMPLE_FIGURES];   /* sums: when this thread began; maxima: of this thread */
     /* Sampling of stacks; owner only. */
-    double stack_left;     /* to the next sample, in means; see epoch/stacks.h */
-    uint64_t stack_random; /* 0: not begun */
-    bool stack_busy;       /* what is allocated now is by the sampling itself */
+    double stack_left;                   /* to the next sample, in means; see epoch/stacks.h */
+    uint64_t stack_random;               /* 0: not begun */
+    bool stack_busy;                     /* what is allocated now is by the sampling itself */
     _Atomic uint64_t seen_work, seen_ns; /* by who looks whether its thread rests (maintain.c) */
-    uint32_t stack_turn;   /* ts_stacks_turn as its blocks know it */
+    uint32_t stack_turn;                 /* ts_stacks_turn as its blocks know it */
 } ts_heap;
 
 /* Heaps of ended threads that still have blocks: whether looking for one to adopt is worth it. A hint. */

@@ -55,7 +55,8 @@ static void advise_fine(uint32_t from, uint32_t end, bool on) {
     for (uint32_t unit = from; unit < end;) {
         uint32_t first = unit;
         bool has = ts_region_has_fine(first);
-        while (unit < end && ts_region_has_fine(unit) == has) unit = (unit | (((uint32_t)1 << TS_FINE_NEAR_SHIFT) - 1)) + 1;
+        while (unit < end && ts_region_has_fine(unit) == has)
+            unit = (unit | (((uint32_t)1 << TS_FINE_NEAR_SHIFT) - 1)) + 1;
         size_t count = (unit < end ? unit : end) - first;
         if (!has) continue;
         advise((const char *)(uintptr_t)ts_unit_states(first, true), count * states, on);

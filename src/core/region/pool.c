@@ -206,7 +206,8 @@ static bool grow(unsigned part, uint32_t count, uint32_t seen) {
             got = count; /* a system short of memory may still have what is needed now */
     }
     /* Of a large piece an eighth may never be used: what is, is shown when it is handed out. */
-    uint32_t from = (uint32_t)ts_align_up(high, TS_DUMP_UNITS), whole = (uint32_t)ts_align_down(high + got, TS_DUMP_UNITS);
+    uint32_t from = (uint32_t)ts_align_up(high, TS_DUMP_UNITS),
+             whole = (uint32_t)ts_align_down(high + got, TS_DUMP_UNITS);
     if (got > GROW_UNITS && from < whole && ts_dump_runs(part) < TS_DUMP_RUNS) ts_dump_hide(part, from, whole);
     if (got) {
         ts_lock_acquire(&pool->lock);

@@ -27,10 +27,11 @@ typedef struct ts_run {
     uint32_t next;   /* first unit: list of the size bin; units are numbered within the part. Handed out: see warm_of */
     uint32_t prev;
     _Atomic uint32_t warm_of; /* of units handed out: heap/runs.h; else 0 */
-    uint32_t fine; /* of a unit: its FINE state words were written since they went back to the system. Whose the unit is */
+    uint32_t
+        fine; /* of a unit: its FINE state words were written since they went back to the system. Whose the unit is */
 } ts_run;
 
-/* Sets up the pools of both parts; after ts_region_init. */
+/* Sets up the pool; after ts_region_init. */
 void ts_pool_init(void);
 /* Hands out `count` units in a row, readable, writable and zero where pages are no larger than a unit.
    align: units, a power of two. Returns the global number of the first, 0 if there are none.

@@ -121,7 +121,8 @@ typedef struct ts_region {
     char *table[3];      /* reserved ranges of the tables, TS_TABLE_* */
     uint32_t table_capacity[3];
     size_t reserved_bytes;
-    _Atomic uint64_t fine_blocks[TS_FINE_BLOCKS / 64]; /* bits are only set. release: who sees one can read what is in the block */
+    _Atomic uint64_t
+        fine_blocks[TS_FINE_BLOCKS / 64]; /* bits are only set. release: who sees one can read what is in the block */
 } ts_region_t;
 
 enum { TS_TABLE_EPOCH = 0, TS_TABLE_DOMAIN = 1, TS_TABLE_ALLOCATOR = 2 };

@@ -63,7 +63,9 @@ _Static_assert(TS_MAX_UNITS_LOG2 + 6 <= 64 - TS_UNIT_LINE_SHIFT, "a line fits: t
 /* Of a retired slot: one past the last. */
 static inline uint32_t ts_state_generation(uint32_t state) { return (state ^ TS_STATE_USABLE) >> TS_STATE_GEN_SHIFT; }
 /* Whether it says that a live object starts at that entry. */
-static inline bool ts_state_is_of(uint32_t state, uint64_t entry) { return ((state ^ (2 * (uint32_t)entry + 1)) & 7u) == 0; }
+static inline bool ts_state_is_of(uint32_t state, uint64_t entry) {
+    return ((state ^ (2 * (uint32_t)entry + 1)) & 7u) == 0;
+}
 static inline bool ts_state_is_retired(uint32_t state) { return (state & TS_STATE_USABLE) == 0; }
 #define TS_FOREIGN_TAG_SHIFT 36u
 #define TS_FOREIGN_COUNT_ONE ((uint64_t)1 << 32)

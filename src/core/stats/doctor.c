@@ -6,15 +6,15 @@
 #include <string.h>
 
 #define SECOND ((uint64_t)1000000000u)
-#define LEAK_AFTER (10 * SECOND)  /* live objects so long after the close: a warning */
-#define LEAK_SURELY (60 * SECOND) /* and so long: critical */
-#define MANY_OPEN 100u            /* epochs of one label with objects, of which the oldest is open */
-#define OPEN_AFTER (60 * SECOND)  /* for so long: information, */
-#define OLD_AFTER (600 * SECOND)  /* and for so long: a warning */
-#define SITES 3u                  /* stacks shown of a finding, */
-#define SITE_FRAMES 8u            /* and lines of each */
+#define LEAK_AFTER (10 * SECOND)     /* live objects so long after the close: a warning */
+#define LEAK_SURELY (60 * SECOND)    /* and so long: critical */
+#define MANY_OPEN 100u               /* epochs of one label with objects, of which the oldest is open */
+#define OPEN_AFTER (60 * SECOND)     /* for so long: information, */
+#define OLD_AFTER (600 * SECOND)     /* and for so long: a warning */
+#define SITES 3u                     /* stacks shown of a finding, */
+#define SITE_FRAMES 8u               /* and lines of each */
 #define WATCHED_ENOUGH (12 * SECOND) /* four intervals of growth.c, whenever it begins */
-#define ENOUGH_OPERATIONS 100000u /* rates below so many mean nothing */
+#define ENOUGH_OPERATIONS 100000u    /* rates below so many mean nothing */
 
 typedef struct report {
     ts_finding *f;

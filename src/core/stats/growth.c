@@ -7,7 +7,7 @@
 
 #define HISTORIES 8u
 #define LEVELS 3u
-#define LOWS 12u      /* the last one is still open */
+#define LOWS 12u /* the last one is still open */
 #define FOR_GROWING 4u
 #define FOR_LEAK (LOWS - 1)
 #define LEAST_BYTES ((uint64_t)64 << 10) /* less is not told */

@@ -23,13 +23,13 @@
 typedef struct ts_growth {
     const ts_label_stats *label;
     bool is_leak;
-    bool is_epochs;         /* what grows is the number of open epochs; else their bytes */
-    uint64_t from, to;      /* bytes, or epochs */
-    uint64_t span_ns;       /* in which it rose so */
-    uint64_t epochs_more;   /* meanwhile */
+    bool is_epochs;            /* what grows is the number of open epochs; else their bytes */
+    uint64_t from, to;         /* bytes, or epochs */
+    uint64_t span_ns;          /* in which it rose so */
+    uint64_t epochs_more;      /* meanwhile */
     uint64_t allocated, freed; /* objects, meanwhile, in the epochs that are open at its end */
-    unsigned kind;          /* with the most growth; TS_COUNT_KINDS: none */
-    unsigned sites;         /* stacks of it that grew most, as numbers of rows of the view */
+    unsigned kind;             /* with the most growth; TS_COUNT_KINDS: none */
+    unsigned sites;            /* stacks of it that grew most, as numbers of rows of the view */
     uint32_t site[TS_GROWTH_SITES];
 } ts_growth;
 

@@ -137,7 +137,8 @@ static void each_in_its_own(void **state) {
     EpochDomain *da = epoch_domain_create(a), *db = epoch_domain_create(b);
     for (int round = 0; round < 3; round++) {
         SlabHandle h;
-        void *p = slab_malloc_epoch(a, 64, epoch_domain_epoch(da)), *q = slab_malloc_epoch(b, 64, epoch_domain_epoch(db));
+        void *p = slab_malloc_epoch(a, 64, epoch_domain_epoch(da)),
+             *q = slab_malloc_epoch(b, 64, epoch_domain_epoch(db));
         assert_true(slab_owns(a, p) && slab_owns(b, q) && !slab_owns(b, p));
         p = epoch_domain_alloc(da, 64);
         q = epoch_domain_alloc(db, 64);

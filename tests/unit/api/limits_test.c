@@ -204,8 +204,8 @@ static void told_once(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        SUP_WITH_ALLOCATOR(of_a_scope),         SUP_WITH_ALLOCATOR(of_churn),  SUP_WITH_ALLOCATOR(frees_are_refunded),
-        SUP_WITH_ALLOCATOR(of_a_tree),          SUP_WITH_ALLOCATOR(told_once), SUP_WITH_ALLOCATOR(by_several_threads),
+        SUP_WITH_ALLOCATOR(of_a_scope), SUP_WITH_ALLOCATOR(of_churn),  SUP_WITH_ALLOCATOR(frees_are_refunded),
+        SUP_WITH_ALLOCATOR(of_a_tree),  SUP_WITH_ALLOCATOR(told_once), SUP_WITH_ALLOCATOR(by_several_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

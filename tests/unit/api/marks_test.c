@@ -60,7 +60,8 @@ static void many_slabs_and_large(void **state) {
     assert_true(epoch_domain_mark(d, &m));
     uint64_t bytes, held = epoch_domain_held(d), objects = live(d, &bytes);
     for (int round = 0; round < 20; round++) {
-        for (int i = 0; i < 3000; i++) assert_non_null(gone[i] = epoch_domain_alloc(d, sup_rng_below(&rng, i % 500 ? 900 : 90000)));
+        for (int i = 0; i < 3000; i++)
+            assert_non_null(gone[i] = epoch_domain_alloc(d, sup_rng_below(&rng, i % 500 ? 900 : 90000)));
         for (int i = 0; i < 3000; i += 3) assert_true(slab_free(a, gone[i]));
         assert_true(epoch_domain_rewind(d, m));
         for (int i = 0; i < 3000; i++) assert_false(slab_owns(a, gone[i]));
@@ -244,9 +245,12 @@ static void poisoned(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        SUP_WITH_ALLOCATOR(in_one_slab),           SUP_WITH_ALLOCATOR(many_slabs_and_large),
-        SUP_WITH_ALLOCATOR(nested),                SUP_WITH_ALLOCATOR(cleanups_and_children),
-        SUP_WITH_ALLOCATOR(places_not_used_again), SUP_WITH_ALLOCATOR(refusals),
+        SUP_WITH_ALLOCATOR(in_one_slab),
+        SUP_WITH_ALLOCATOR(many_slabs_and_large),
+        SUP_WITH_ALLOCATOR(nested),
+        SUP_WITH_ALLOCATOR(cleanups_and_children),
+        SUP_WITH_ALLOCATOR(places_not_used_again),
+        SUP_WITH_ALLOCATOR(refusals),
         cmocka_unit_test(poisoned),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -249,7 +249,8 @@ static void enters_while_it_ends(void *arg) {
 
 static void nobody_comes_in_while_it_ends(void **state) {
     SlabAllocator *a = *state;
-    for (int how = 0; how < 3; how++) { /* the domain; its child, at the end of both; a child while its older sibling is only marked */
+    for (int how = 0; how < 3;
+         how++) { /* the domain; its child, at the end of both; a child while its older sibling is only marked */
         EpochDomain *p = epoch_domain_create_ex(a, NULL, EPOCH_DOMAIN_SHARED);
         EpochDomain *c = epoch_domain_create_child(p, NULL, 0), *younger = epoch_domain_create_child(p, NULL, 0);
         during.domain = how == 0 ? p : c;
@@ -359,11 +360,15 @@ static void of_a_freed_allocator(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        SUP_WITH_ALLOCATOR(parents_end_children), SUP_WITH_ALLOCATOR(moves),
-        SUP_WITH_ALLOCATOR(from_another_thread),  SUP_WITH_ALLOCATOR(shared_and_entered),
+        SUP_WITH_ALLOCATOR(parents_end_children),
+        SUP_WITH_ALLOCATOR(moves),
+        SUP_WITH_ALLOCATOR(from_another_thread),
+        SUP_WITH_ALLOCATOR(shared_and_entered),
         SUP_WITH_ALLOCATOR(nobody_comes_in_while_it_ends),
-        SUP_WITH_ALLOCATOR(from_its_cleanup),     SUP_WITH_ALLOCATOR(drains),
-        SUP_WITH_ALLOCATOR(deep_and_wide),        cmocka_unit_test(of_a_freed_allocator),
+        SUP_WITH_ALLOCATOR(from_its_cleanup),
+        SUP_WITH_ALLOCATOR(drains),
+        SUP_WITH_ALLOCATOR(deep_and_wide),
+        cmocka_unit_test(of_a_freed_allocator),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

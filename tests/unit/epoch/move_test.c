@@ -14,7 +14,8 @@
 
 static ts_os_table table;
 static struct {
-    unsigned asked, moved, area; /* area: what is longer than so many MiB is refused, as if it were several areas; 0: nothing is */
+    unsigned asked, moved,
+        area; /* area: what is longer than so many MiB is refused, as if it were several areas; 0: nothing is */
     void (*before)(void);
 } moves;
 

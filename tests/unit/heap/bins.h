@@ -60,7 +60,8 @@ static inline places check_bin(const ts_churn_block *block, unsigned cls) {
     n.magazine = (unsigned)ts_bin_depth(bin);
     SUP_CHECK(n.magazine <= TS_MAGAZINE_SLOTS, "%u objects in the magazine", n.magazine);
     for (unsigned i = 0; i < n.magazine; i++) {
-        SUP_CHECK(!(ts_load_relaxed(state_of(bin->magazine->object[i])) & TS_STATE_LIVE), "a live slot in the magazine");
+        SUP_CHECK(!(ts_load_relaxed(state_of(bin->magazine->object[i])) & TS_STATE_LIVE),
+                  "a live slot in the magazine");
         for (unsigned k = 0; k < i; k++) {
             SUP_CHECK(bin->magazine->object[k] != bin->magazine->object[i], "a slot is in the magazine twice");
         }

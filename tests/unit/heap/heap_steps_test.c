@@ -333,8 +333,7 @@ static void nothing_was_missed(void **state) {
     SUP_CHECK(!ts_load_relaxed(&other_heap->condemned), "a block is to be looked for");
     let(free_objects);
     assert_true(epoch_close(allocator, epoch));
-    SUP_CHECK(!have_barrier() || !ts_load_relaxed(&other_heap->condemned),
-              "a block that was flushed is looked for");
+    SUP_CHECK(!have_barrier() || !ts_load_relaxed(&other_heap->condemned), "a block that was flushed is looked for");
     end();
     (void)slab_trim(allocator);
     sup_check_empty(allocator);

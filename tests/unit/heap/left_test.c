@@ -136,7 +136,8 @@ static void figures_hold(void) {
 static void is_over(EpochId id, const char *by) {
     SUP_CHECK(epoch_state(allocator, id) == EPOCH_CLOSED, "not ended by %s", by);
     SUP_CHECK(left_bytes() == 0, "%s: bytes are left", by);
-    SUP_CHECK(!ts_load_relaxed(&other_heap->condemned) && !ts_load_relaxed(&other_heap->ending), "%s: a block is left", by);
+    SUP_CHECK(!ts_load_relaxed(&other_heap->condemned) && !ts_load_relaxed(&other_heap->ending), "%s: a block is left",
+              by);
     sup_check_identities(allocator);
 }
 
@@ -430,8 +431,14 @@ static void last_object(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        WITH(next_call_of_the_missed), WITH(taken_by_others),   WITH(closed_then_destroyed), WITH(destroyed),
-        WITH(reset_and_end),           WITH(allocator_ends),    WITH(who_lets_go_looks),     WITH(held_by_another),
+        WITH(next_call_of_the_missed),
+        WITH(taken_by_others),
+        WITH(closed_then_destroyed),
+        WITH(destroyed),
+        WITH(reset_and_end),
+        WITH(allocator_ends),
+        WITH(who_lets_go_looks),
+        WITH(held_by_another),
         WITH(last_object),
     };
     return cmocka_run_group_tests_name("heap.left", tests, NULL, NULL);

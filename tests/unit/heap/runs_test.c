@@ -284,12 +284,18 @@ static void refused_it_stays_a_run(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        RUNS(neighbours_grow_together),         RUNS(a_run_is_split),
-        RUNS(of_the_same_list_one_that_is_long_enough), RUNS(runs_are_an_allocators_own),
-        RUNS(a_run_and_what_is_free_behind_it), RUNS(grows_into_a_warm_run),
-        RUNS(goes_back_in_pieces),              RUNS(refused_it_stays_a_run),
-        RUNS(a_thread_keeps_short_ones),        RUNS(not_more_than_a_bound),
-        RUNS(kept_ones_go_with_the_thread),     RUNS(kept_ones_are_trimmed_by_others),
+        RUNS(neighbours_grow_together),
+        RUNS(a_run_is_split),
+        RUNS(of_the_same_list_one_that_is_long_enough),
+        RUNS(runs_are_an_allocators_own),
+        RUNS(a_run_and_what_is_free_behind_it),
+        RUNS(grows_into_a_warm_run),
+        RUNS(goes_back_in_pieces),
+        RUNS(refused_it_stays_a_run),
+        RUNS(a_thread_keeps_short_ones),
+        RUNS(not_more_than_a_bound),
+        RUNS(kept_ones_go_with_the_thread),
+        RUNS(kept_ones_are_trimmed_by_others),
     };
     return cmocka_run_group_tests_name("heap.runs", tests, NULL, NULL);
 }

@@ -44,7 +44,8 @@ static bool test_populate(void *at, size_t bytes) {
 
 static bool refuse_units;
 static bool test_commit(void *at, size_t bytes) {
-    return !(refuse_units && (char *)at < (char *)ts_region.part[TS_NORMAL].state[false]) && ts_os_native.commit(at, bytes);
+    return !(refuse_units && (char *)at < (char *)ts_region.part[TS_NORMAL].state[false]) &&
+           ts_os_native.commit(at, bytes);
 }
 
 static uint64_t units_before;

@@ -17,7 +17,9 @@ static bool in_domain(bool (*run)(void)) {
     errno = error;
     return done;
 }
-static bool aligned(void) { return slab_alloc_aligned(64, 100) && slab_alloc_aligned(4096, 5000) && slab_alloc_aligned(MIB, 1); }
+static bool aligned(void) {
+    return slab_alloc_aligned(64, 100) && slab_alloc_aligned(4096, 5000) && slab_alloc_aligned(MIB, 1);
+}
 static bool c_slab_alloc_aligned(void) { return in_domain(aligned); }
 static bool zeroed(void) {
     for (size_t size = 1; size < MIB; size *= 3) {

@@ -154,9 +154,12 @@ static void two_allocators_have_two_histories(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        WITH_ALLOCATOR(what_is_kept_is_a_leak),  WITH_ALLOCATOR(what_is_freed_may_be_more_work),
-        WITH_ALLOCATOR(a_cache_that_fills),      WITH_ALLOCATOR(what_comes_and_goes),
-        WITH_ALLOCATOR(small_growth_is_none),    WITH_ALLOCATOR(epochs_that_become_more),
+        WITH_ALLOCATOR(what_is_kept_is_a_leak),
+        WITH_ALLOCATOR(what_is_freed_may_be_more_work),
+        WITH_ALLOCATOR(a_cache_that_fills),
+        WITH_ALLOCATOR(what_comes_and_goes),
+        WITH_ALLOCATOR(small_growth_is_none),
+        WITH_ALLOCATOR(epochs_that_become_more),
         WITH_ALLOCATOR(two_allocators_have_two_histories),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -464,7 +464,10 @@ static void formatting(void **state) {
     /* Whatever is in memory, what is written is UTF-8. */
     FORMATS("?x?\xe2\x82\xac??", ts_put_shown(&s, "\xffx\x80\xe2\x82\xac\xe2\x82"));
     FORMATS("???\xf0\x9f\x98\x80?", ts_put_shown(&s, "\xed\xa0\x80\xf0\x9f\x98\x80\xc3"));
-    FORMATS("?a ", ts_put_wide(&s, "\xc3" "a", -3));
+    FORMATS("?a ", ts_put_wide(&s,
+                               "\xc3"
+                               "a",
+                               -3));
     FORMATS("1.000000005", ts_put_decimal(&s, 1000000005, 9, 9));
     FORMATS("0.000000000", ts_put_decimal(&s, 0, 9, 9));
     FORMATS("12.34", ts_put_decimal(&s, 1234, 2, 2));
