@@ -33,13 +33,14 @@ struct arena {
 
 static void meet(struct arena *arena) { (void)pthread_barrier_wait(&arena->barrier); }
 
-/* In an epoch that dies as a whole, and is not written to: the memory can be another object's at once. */
+/* In an epoch that dies as a whole, and is not written to: the memory can be another object's at once, so it is freed by its handle. */
 static void touch_doomed(struct arena *arena, struct sup_rng *rng) {
     bool domain = sup_rng_below(rng, 2) == 0;
     EpochId epoch = domain ? arena->shared_epoch : atomic_load(&arena->doomed[sup_rng_below(rng, ENDERS)]);
-    void *p = slab_malloc_epoch(arena->allocator, 1 + sup_rng_below(rng, 2000), epoch);
+    SlabHandle handle;
+    void *p = alloc_obj_epoch(arena->allocator, 1 + sup_rng_below(rng, 2000), epoch, &handle);
     if (p && sup_rng_below(rng, 2) == 0) {
-        (void)slab_free(arena->allocator, p);
+        (void)free_obj(arena->allocator, handle);
     }
 }
 

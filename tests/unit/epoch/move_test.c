@@ -8,6 +8,7 @@
 #include "region/pool.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <string.h>
 
 #define MIB ((size_t)1 << 20)
@@ -149,8 +150,13 @@ static void two_in_turn(void **state) {
 static void *old;
 static ts_os_table stepping;
 static bool freed_meanwhile;
+static void *free_old(void *unused) {
+    freed_meanwhile = slab_free(allocator, old);
+    return unused;
+}
 static bool free_at_commit(void *at, size_t bytes) {
-    if (old) freed_meanwhile = slab_free(allocator, old);
+    pthread_t other;
+    if (old) assert_true(pthread_create(&other, NULL, free_old, NULL) == 0 && pthread_join(other, NULL) == 0);
     old = NULL;
     return ts_os_native.commit(at, bytes);
 }
