@@ -50,7 +50,7 @@ __attribute__((format(printf, 2, 3))) static int fail(int code, const char *form
 
 /* The library by its path, if it is at one of the places; else by its name. */
 static void find_library(const char *name, char out[PATH_MAX]) {
-    static const char *const places[] = {"../" TSLAB_LIBRARY_DIR, "../src/malloc", "../src/http"};
+    static const char *const places[] = {("../" TSLAB_LIBRARY_DIR), "../src/malloc", "../src/http"};
     char self[PATH_MAX];
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
     snprintf(out, PATH_MAX, "%s", name);
