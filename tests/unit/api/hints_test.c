@@ -67,9 +67,9 @@ static void hints_once(void **state) {
     pthread_t t;
     listen_to_stderr();
     bool in = epoch_domain_enter(d);
-    for (int i = 0; i < 5; i++) (void)slab_malloc(a, 10);
+    for (volatile int i = 0; i < 5; i++) (void)slab_malloc(a, 10); /* one call site: not unrolled */
     (void)epoch_domain_exit(d);
-    for (int i = 0; i < 5; i++) (void)slab_malloc(a, 10);
+    for (volatile int i = 0; i < 5; i++) (void)slab_malloc(a, 10); /* one call site: not unrolled */
     (void)pthread_create(&t, NULL, destroys_another, d);
     (void)pthread_join(t, NULL);
     (void)pthread_create(&t, NULL, ends_inside, a);

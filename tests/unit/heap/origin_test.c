@@ -113,7 +113,7 @@ static void born_and_ended(void **state) {
 static void equal_stacks_are_one(void **state) {
     (void)state;
     ts_origin origin[3];
-    for (int i = 0; i < 3; i++) {
+    for (volatile int i = 0; i < 3; i++) { /* not unrolled */
         if (i < 2)
             take_here();
         else
