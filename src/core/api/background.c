@@ -12,12 +12,10 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <time.h>
 
 #define INTERVAL_NS 250000000
 #define MAINTAIN_NS 2500000u
-#define STACK_BYTES ((size_t)256 << 10)
 
 static void maintain_all(void) {
     uint32_t high = ts_table_high(&ts_allocators);
@@ -41,24 +39,9 @@ static void *run(void *unused) {
     return NULL;
 }
 
-static bool start_thread(void) {
-    pthread_t thread;
-    pthread_attr_t attributes;
-    sigset_t all, before;
-    if (pthread_attr_init(&attributes) != 0) return false;
-    (void)pthread_attr_setstacksize(&attributes, STACK_BYTES);
-    (void)pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    sigfillset(&all); /* the program's signals are for the program's threads */
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(&thread, &attributes, run, NULL);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    (void)pthread_attr_destroy(&attributes);
-    return error == 0;
-}
-
 static void start_or_say(void) {
     int error = errno;
-    if (!start_thread()) {
+    if (!ts_os_start_thread(run)) {
         ts_line line = {.used = 0};
         ts_line_text(&line, "tslab: TSLAB_BACKGROUND: no thread for it");
         ts_line_write(&line);

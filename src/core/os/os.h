@@ -74,5 +74,8 @@ bool ts_os_thread_started(void *arg);
 bool ts_os_thread_ends(void *arg);
 /* What holds this code is never unloaded, as threads that end and forks call it. Not with a lock held: the loader has one. */
 void ts_os_stay_loaded(void);
+/* Starts a detached thread of the library's own, with a stack of 256 KiB, that takes no signals: they are for the program's
+   threads. false: errno says why. */
+bool ts_os_start_thread(void *(*run)(void *));
 
 #endif

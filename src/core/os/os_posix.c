@@ -10,6 +10,7 @@
 #include <limits.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -386,4 +387,22 @@ void ts_os_stay_loaded(void) {
     (void)dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
     errno = before;
 #endif
+}
+
+bool ts_os_start_thread(void *(*run)(void *)) {
+    pthread_t thread;
+    pthread_attr_t attributes;
+    sigset_t all, before;
+    int error = pthread_attr_init(&attributes);
+    if (error == 0) {
+        (void)pthread_attr_setstacksize(&attributes, (size_t)256 << 10);
+        (void)pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+        sigfillset(&all);
+        (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+        error = pthread_create(&thread, &attributes, run, NULL);
+        (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+        (void)pthread_attr_destroy(&attributes);
+    }
+    if (error) errno = error;
+    return error == 0;
 }

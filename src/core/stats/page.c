@@ -33,7 +33,6 @@ static void say(const char *what) {
 
 #include <fcntl.h>
 #include <pthread.h>
-#include <signal.h>
 #include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
@@ -41,8 +40,6 @@ static void say(const char *what) {
 #ifndef F_SEAL_FUTURE_WRITE
 #define F_SEAL_FUTURE_WRITE 0x0010 /* kernel 5.1 */
 #endif
-
-#define STACK_BYTES ((size_t)256 << 10)
 
 static ts_page *page; /* written by the page's thread only, once it runs */
 static int page_fd = -1;
@@ -85,22 +82,6 @@ static void *keep_true(void *unused) {
     return NULL;
 }
 
-static bool start_thread(void) {
-    pthread_t thread;
-    pthread_attr_t attributes;
-    sigset_t all, before;
-    if (pthread_attr_init(&attributes) != 0) return false;
-    (void)pthread_attr_setstacksize(&attributes, STACK_BYTES);
-    (void)pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    sigfillset(&all); /* the program's signals are for the program's threads */
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(&thread, &attributes, keep_true, NULL);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    (void)pthread_attr_destroy(&attributes);
-    if (error) errno = error;
-    return error == 0;
-}
-
 static void let_go(void) {
     if (page) (void)munmap(page, sizeof *page);
     if (page_fd >= 0) (void)close(page_fd);
@@ -122,7 +103,7 @@ static bool start(void) {
     /* Nobody else may write or change its size. An old kernel refuses the first; then it may be without. */
     if (fcntl(page_fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE) != 0)
         (void)fcntl(page_fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW);
-    return start_thread();
+    return ts_os_start_thread(keep_true);
 }
 
 static void start_or_say(void) {
