@@ -265,8 +265,10 @@ static void *scope_alloc(ts_heap *heap, ts_scope_block *block, size_t bytes, siz
         no_memory = unit == 0;
         ts_heap_enter(heap);
         /* The current slab is not retired for nothing: without memory its rest is still good for smaller objects. */
-        if (ts_load_relaxed(&block->b.open_id) == id && (unit || ts_scope_is_current_empty(block)))
+        if (ts_load_relaxed(&block->b.open_id) == id && (unit || ts_scope_is_current_empty(block))) {
+            if (ts_load_relaxed(&block->current)) ts_count(&share->count[TS_COUNT_SCOPE].current_partial_full, 1);
             ts_scope_retire_current(block);
+        }
         if (!unit) {
             ts_heap_leave(heap);
             let_account_go(account, true);

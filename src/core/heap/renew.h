@@ -26,6 +26,12 @@ TS_ALWAYS_INLINE void ts_scope_seal(ts_scope_block *block, ts_slab *slab) {
                      (ts_load_relaxed(&block->allocs) + (ts_bump_count(bump) << TS_ALLOCS_SHIFT)) ^ TS_ALLOCS_TURN);
 }
 
+/* It is sealed because an allocation needs the next one. */
+TS_ALWAYS_INLINE void ts_scope_fill(ts_scope_block *block, ts_slab *slab) {
+    ts_count(&block->b.share->count[TS_COUNT_SCOPE].current_partial_full, 1);
+    ts_scope_seal(block, slab);
+}
+
 /* A reset unit becomes the first of the block's slabs, and the current one; its first object is as long as `bytes`, if any.
    What that is made of is written before. */
 TS_ALWAYS_INLINE void ts_scope_append(ts_scope_block *block, uint32_t unit, ts_slab *slab, const size_t bytes) {
@@ -85,7 +91,7 @@ TS_ALWAYS_INLINE char *ts_scope_next(ts_scope_block *block, size_t bytes) {
     /* release, partner of the acquire in object.c: who looks with a pointer of the last use and sees the new start does not take the
        old end for its own. The object of that pointer was freed, so any answer would do; this is the better one. */
     ts_store_release(&bits->start[0], 1);
-    if (last) ts_scope_seal(block, ts_slab_at(last));
+    if (last) ts_scope_fill(block, ts_slab_at(last));
     ts_scope_append(block, unit, slab, bytes);
     ts_count(&share->count[TS_COUNT_SCOPE].slow_path_hits, 1);
     /* after the block's own count: snapshot.c, `rising` */

@@ -81,7 +81,7 @@ bool ts_scope_renew(ts_scope_block *block) {
         return false;
     }
     ts_care_begin(share->allocator, ts_unit_address(unit), TS_UNIT_BYTES, true);
-    if (last) ts_scope_seal(block, ts_slab_at(last));
+    if (last) ts_scope_fill(block, ts_slab_at(last));
     ts_scope_append(block, unit, ts_slab_at(unit), 0);
     /* after the block's own count: snapshot.c, `rising` */
     ts_count_release(&share->count[TS_COUNT_SCOPE].new_slab_count, 1);

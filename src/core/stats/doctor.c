@@ -1,4 +1,5 @@
 /* What is wrong, in words: rules over the figures of a view, each with its evidence and what to do. */
+#include "stats/finding.h"
 #include "stats/growth.h"
 #include "stats/room.h"
 #include "stats/view.h"
@@ -14,59 +15,6 @@
 #define SITES 3u                     /* stacks shown of a finding, */
 #define SITE_FRAMES 8u               /* and lines of each */
 #define WATCHED_ENOUGH (12 * SECOND) /* four intervals of growth.c, whenever it begins */
-#define ENOUGH_OPERATIONS 100000u    /* rates below so many mean nothing */
-
-typedef struct report {
-    ts_finding *f;
-    unsigned count;
-    ts_finding *at;                 /* that is being written */
-    ts_sink what, evidence, advice; /* into the finding that is being written */
-} report;
-
-/* A place for a finding; when there is none left, that of the least one. false: there are enough that are worse. */
-static bool begin(report *r, ts_severity severity, uint64_t weight, const char *id) {
-    unsigned at = r->count;
-    if (at == TS_FINDINGS) {
-        at = 0;
-        for (unsigned i = 1; i < TS_FINDINGS; i++)
-            if (r->f[i].severity < r->f[at].severity ||
-                (r->f[i].severity == r->f[at].severity && r->f[i].weight < r->f[at].weight))
-                at = i;
-        if (r->f[at].severity > severity || (r->f[at].severity == severity && r->f[at].weight >= weight)) return false;
-    } else {
-        r->count++;
-    }
-    ts_finding *f = r->at = &r->f[at];
-    memset(f, 0, sizeof *f);
-    f->severity = severity;
-    f->weight = weight;
-    strncpy(f->id, id, sizeof f->id - 1);
-    r->what = ts_sink_buffer(f->what, sizeof f->what);
-    r->evidence = ts_sink_buffer(f->evidence, sizeof f->evidence);
-    r->advice = ts_sink_buffer(f->advice, sizeof f->advice);
-    return true;
-}
-
-static void end(report *r) {
-    (void)ts_sink_end(&r->what);
-    (void)ts_sink_end(&r->evidence);
-    (void)ts_sink_end(&r->advice);
-}
-
-/* The epochs that the finding is about. */
-static void about(report *r, const ts_label_stats *l, int state) {
-    ts_finding *f = r->at;
-    if (l->is_other) return;
-    memcpy(f->label, l->label, sizeof f->label);
-    f->state = state;
-    f->has_label = 1;
-}
-
-static void put_count(ts_sink *s, uint64_t n, const char *one, const char *many) {
-    ts_put_u64(s, n);
-    ts_put(s, " ");
-    ts_put(s, n == 1 ? one : many);
-}
 
 /* The class with the most bytes of a label; TS_COUNT_KINDS: none. */
 static unsigned main_class(const ts_label_stats *l, unsigned state) {
@@ -90,13 +38,13 @@ static void put_objects_of(ts_sink *s, unsigned kind) {
     }
 }
 
-static void leaks(report *r, const ts_view *v) {
+static void leaks(ts_report *r, const ts_view *v) {
     for (unsigned i = 0; i < v->label_rows; i++) {
         const ts_label_stats *l = &v->label[i];
         if (l->closing_live_objects == 0 || l->closing_for_ns < LEAK_AFTER) continue;
         unsigned kind = main_class(l, 1);
-        if (kind == TS_COUNT_KINDS || !begin(r, l->closing_for_ns >= LEAK_SURELY ? TS_CRITICAL : TS_WARNING,
-                                             l->closing_rss_bytes, "leak_after_close"))
+        if (kind == TS_COUNT_KINDS || !ts_finding_begin(r, l->closing_for_ns >= LEAK_SURELY ? TS_CRITICAL : TS_WARNING,
+                                                        l->closing_rss_bytes, "leak_after_close"))
             continue;
         ts_put(&r->what, "`");
         ts_put_shown(&r->what, ts_label_name(l));
@@ -107,11 +55,11 @@ static void leaks(report *r, const ts_view *v) {
         ts_put(&r->what, " for ");
         ts_put_duration(&r->what, l->closing_for_ns);
         ts_put(&r->what, " after its close");
-        put_count(&r->evidence, l->closing_live_objects, "live object", "live objects");
+        ts_put_count(&r->evidence, l->closing_live_objects, "live object", "live objects");
         ts_put(&r->evidence, " (");
         ts_put_size(&r->evidence, l->closing_live_bytes);
         ts_put(&r->evidence, ") in ");
-        put_count(&r->evidence, l->closing_epochs, "closed epoch", "closed epochs");
+        ts_put_count(&r->evidence, l->closing_epochs, "closed epoch", "closed epochs");
         ts_put(&r->evidence, " keep ");
         ts_put_size(&r->evidence, l->closing_rss_bytes);
         ts_put(&r->evidence, " of slabs");
@@ -120,60 +68,61 @@ static void leaks(report *r, const ts_view *v) {
                "them at once.");
         if (v->stack_mean_bytes == 0)
             ts_put(&r->advice, " TSLAB_SAMPLE_STACKS=64K names the lines that allocated them.");
-        about(r, l, EPOCH_CLOSING);
-        end(r);
+        ts_finding_about(r, l, EPOCH_CLOSING);
+        ts_finding_end(r);
     }
 }
 
-static void old_epochs(report *r, const ts_view *v) {
+static void old_epochs(ts_report *r, const ts_view *v) {
     for (unsigned i = 0; i < v->label_rows; i++) {
         const ts_label_stats *l = &v->label[i];
         /* One old epoch is a program's base; many of one label that hold objects are a phase that is not closed. */
         if (l->active_age_ns < OPEN_AFTER || l->active_epochs < MANY_OPEN || l->active_live_objects == 0 || l->is_other)
             continue;
         ts_severity severity = l->active_age_ns >= OLD_AFTER ? TS_WARNING : TS_INFO;
-        if (!begin(r, severity, l->active_rss_bytes, "epochs_not_closed")) continue;
-        put_count(&r->what, l->active_epochs, "epoch", "epochs");
+        if (!ts_finding_begin(r, severity, l->active_rss_bytes, "epochs_not_closed")) continue;
+        ts_put_count(&r->what, l->active_epochs, "epoch", "epochs");
         ts_put(&r->what, " labelled `");
         ts_put_shown(&r->what, ts_label_name(l));
         ts_put(&r->what, "` are open, the oldest for ");
         ts_put_duration(&r->what, l->active_age_ns);
-        put_count(&r->evidence, l->active_live_objects, "live object", "live objects");
+        ts_put_count(&r->evidence, l->active_live_objects, "live object", "live objects");
         ts_put(&r->evidence, ", ");
         ts_put_size(&r->evidence, l->active_rss_bytes);
         ts_put(&r->evidence, " of slabs");
         ts_put(&r->advice,
                "If these phases should be over: look for a way out of one that does not close or destroy its epoch.");
-        about(r, l, EPOCH_ACTIVE);
-        end(r);
+        ts_finding_about(r, l, EPOCH_ACTIVE);
+        ts_finding_end(r);
     }
 }
 
-static void misuse(report *r, const SlabGlobalStats *g) {
-    if (g->rejected_frees_total && begin(r, TS_WARNING, g->rejected_frees_total, "rejected_frees")) {
-        put_count(&r->what, g->rejected_frees_total, "free was", "frees were");
+static void misuse(ts_report *r, const SlabGlobalStats *g) {
+    if (g->rejected_frees_total && ts_finding_begin(r, TS_WARNING, g->rejected_frees_total, "rejected_frees")) {
+        ts_put_count(&r->what, g->rejected_frees_total, "free was", "frees were");
         ts_put(&r->what, " refused: not a live object");
         ts_put(&r->evidence, "rejected_frees_total ");
         ts_put_u64(&r->evidence, g->rejected_frees_total);
         ts_put(&r->advice,
                "A double free, or a pointer kept beyond its epoch. TSLAB_ON_MISUSE=report names each, =abort "
                "stops at the first.");
-        end(r);
+        ts_finding_end(r);
     }
-    if (g->slow_path_epoch_closed && begin(r, TS_WARNING, g->slow_path_epoch_closed, "allocation_after_close")) {
-        put_count(&r->what, g->slow_path_epoch_closed, "allocation was", "allocations were");
+    if (g->slow_path_epoch_closed &&
+        ts_finding_begin(r, TS_WARNING, g->slow_path_epoch_closed, "allocation_after_close")) {
+        ts_put_count(&r->what, g->slow_path_epoch_closed, "allocation was", "allocations were");
         ts_put(&r->what, " refused: the epoch was closed");
         ts_put(&r->evidence, "slow_path_epoch_closed ");
         ts_put_u64(&r->evidence, g->slow_path_epoch_closed);
         ts_put(&r->advice,
                "The caller gets NULL with ESTALE. Close an epoch after the last thread has left its phase.");
-        end(r);
+        ts_finding_end(r);
     }
 }
 
-static void limits(report *r, const SlabGlobalStats *g) {
+static void limits(ts_report *r, const SlabGlobalStats *g) {
     if (g->budget_bytes && g->committed_bytes >= g->budget_bytes / 10 * 9 &&
-        begin(r, TS_CRITICAL, g->committed_bytes, "budget_near")) {
+        ts_finding_begin(r, TS_CRITICAL, g->committed_bytes, "budget_near")) {
         ts_put(&r->what, "the memory budget is nearly used up: ");
         ts_put_size(&r->what, g->committed_bytes);
         ts_put(&r->what, " of ");
@@ -185,101 +134,24 @@ static void limits(report *r, const SlabGlobalStats *g) {
         ts_put(&r->advice,
                "Allocations beyond it fail with ENOMEM. Raise it with slab_set_budget, or see which label holds "
                "the memory.");
-        end(r);
+        ts_finding_end(r);
     }
-    if (g->madvise_failures && begin(r, TS_WARNING, g->madvise_failures, "purge_failures")) {
+    if (g->madvise_failures && ts_finding_begin(r, TS_WARNING, g->madvise_failures, "purge_failures")) {
         ts_put(&r->what, "the system refused to take memory back ");
-        put_count(&r->what, g->madvise_failures, "time", "times");
+        ts_put_count(&r->what, g->madvise_failures, "time", "times");
         ts_put(&r->evidence, "madvise_failures ");
         ts_put_u64(&r->evidence, g->madvise_failures);
         ts_put(&r->evidence, " of ");
-        put_count(&r->evidence, g->madvise_calls, "call", "calls");
+        ts_put_count(&r->evidence, g->madvise_calls, "call", "calls");
         ts_put(&r->advice, "Locked memory (mlockall) cannot be given back, and some sandboxes forbid madvise.");
-        end(r);
+        ts_finding_end(r);
     }
-}
-
-static void put_percent(ts_sink *s, uint64_t part, uint64_t whole) {
-    ts_put_decimal(s, whole ? (uint64_t)((double)part * 1000.0 / (double)whole) : 0, 1, 1);
-    ts_put(s, " %");
-}
-
-static void speed(report *r, const SlabGlobalStats *g) {
-    if (g->allocated_objects_total >= ENOUGH_OPERATIONS && g->slow_path_hits > g->allocated_objects_total / 20 &&
-        begin(r, TS_INFO, g->slow_path_hits, "slow_paths")) {
-        put_percent(&r->what, g->slow_path_hits, g->allocated_objects_total);
-        ts_put(&r->what, " of the allocations leave the fast path");
-        ts_put(&r->evidence, "slow_path_hits ");
-        ts_put_u64(&r->evidence, g->slow_path_hits);
-        ts_put(&r->evidence, ", of these new slabs ");
-        ts_put_u64(&r->evidence, g->new_slab_count);
-        ts_put(&r->evidence, ", fresh memory ");
-        ts_put_u64(&r->evidence, g->slow_path_cache_miss);
-        ts_put(&r->advice, "For phases of few objects use EPOCH_SCOPE, or one epoch for several of them.");
-        end(r);
-    }
-    if (g->slow_path_cache_miss > 10000 && g->empty_slab_overflowed > g->slow_path_cache_miss / 2 &&
-        begin(r, TS_INFO, g->slow_path_cache_miss, "memory_back_and_forth")) {
-        ts_put(&r->what, "memory goes back to the system and is fetched again");
-        ts_put(&r->evidence, "empty_slab_overflowed ");
-        ts_put_u64(&r->evidence, g->empty_slab_overflowed);
-        ts_put(&r->evidence, ", slow_path_cache_miss ");
-        ts_put_u64(&r->evidence, g->slow_path_cache_miss);
-        ts_put(&r->advice, "Raise the option retain_bytes (TSLAB_RETAIN).");
-        end(r);
-    }
-    if (g->lock_contended > 1000 && g->lock_contended > g->lock_fast_acquire / 100 &&
-        begin(r, TS_INFO, g->lock_contended, "lock_contention")) {
-        ts_put(&r->what, "threads wait for the locks of the warm cache");
-        ts_put(&r->evidence, "lock_contended ");
-        ts_put_u64(&r->evidence, g->lock_contended);
-        ts_put(&r->evidence, ", lock_fast_acquire ");
-        ts_put_u64(&r->evidence, g->lock_fast_acquire);
-        ts_put(&r->advice,
-               "Large epochs on many threads: raise retain_bytes, or give each group of threads an allocator.");
-        end(r);
-    }
-}
-
-static void shape(report *r, const ts_view *v) {
-    const SlabGlobalStats *g = &v->global;
-    uint64_t slabs = g->committed_bytes > g->retained_bytes ? g->committed_bytes - g->retained_bytes : 0;
-    if (slabs < (uint64_t)16 << 20 || g->live_bytes > slabs / 2 ||
-        !begin(r, TS_INFO, slabs - g->live_bytes, "sparse_slabs"))
-        return;
-    ts_put(&r->what, "slabs in use are ");
-    put_percent(&r->what, slabs - g->live_bytes, slabs);
-    ts_put(&r->what, " empty");
-    ts_put_size(&r->evidence, g->live_bytes);
-    ts_put(&r->evidence, " live in ");
-    ts_put_size(&r->evidence, slabs);
-    ts_put(&r->evidence, " of slabs");
-    unsigned worst = TS_VIEW_LABELS + 1;
-    uint64_t most = 0;
-    for (unsigned i = 0; i < v->label_rows; i++) {
-        const ts_label_stats *l = &v->label[i];
-        uint64_t rss = l->active_rss_bytes + l->closing_rss_bytes, live = l->active_live_bytes + l->closing_live_bytes;
-        if (rss > live && rss - live > most) {
-            most = rss - live;
-            worst = i;
-        }
-    }
-    if (worst <= TS_VIEW_LABELS) {
-        ts_put(&r->evidence, "; most of it `");
-        ts_put_shown(&r->evidence, ts_label_name(&v->label[worst]));
-        ts_put(&r->evidence, "`, ");
-        ts_put_size(&r->evidence, most);
-    }
-    ts_put(&r->advice,
-           "Objects that live long share slabs with those that died: put them into an epoch of their own, or "
-           "move them with slab_promote.");
-    end(r);
 }
 
 /* ---- growth ---- */
 
 typedef struct growth_report {
-    report *r;
+    ts_report *r;
     const ts_view *v;
 } growth_report;
 
@@ -311,26 +183,26 @@ static void put_evidence(ts_sink *s, const ts_growth *g) {
     ts_put_duration(s, g->span_ns);
     if (g->allocated) {
         ts_put(s, "; ");
-        put_count(s, g->allocated, "object was", "objects were");
+        ts_put_count(s, g->allocated, "object was", "objects were");
         ts_put(s, " allocated, ");
         ts_put_u64(s, g->freed);
         ts_put(s, " freed");
     }
     if (bytes && g->epochs_more) {
         ts_put(s, "; ");
-        put_count(s, g->epochs_more, "open epoch", "open epochs");
+        ts_put_count(s, g->epochs_more, "open epoch", "open epochs");
         ts_put(s, " more");
     }
 }
 
 static void grows(void *arg, const ts_growth *g) {
     growth_report *gr = arg;
-    report *r = gr->r;
+    ts_report *r = gr->r;
     uint64_t rate = a_minute(g->to - g->from, g->span_ns), left = 0;
     const char *limit = "";
     bool ends = !g->is_epochs && time_left(gr->v, rate, &left, &limit);
     ts_severity severity = !g->is_leak ? TS_INFO : ends && left < OLD_AFTER ? TS_CRITICAL : TS_WARNING;
-    if (!begin(r, severity, g->is_epochs ? g->to : rate, g->is_leak ? "leak" : "growth")) return;
+    if (!ts_finding_begin(r, severity, g->is_epochs ? g->to : rate, g->is_leak ? "leak" : "growth")) return;
     ts_put(&r->what, g->is_epochs ? "open epochs of `" : "`");
     ts_put_shown(&r->what, ts_label_name(g->label));
     ts_put(&r->what, g->is_leak && !g->is_epochs ? "` leaks " : g->is_epochs ? "` become " : "` grows by ");
@@ -359,22 +231,21 @@ static void grows(void *arg, const ts_growth *g) {
     else
         ts_put(&r->advice, "Free what these lines allocate, or give it an epoch that ends.");
     if (gr->v->stack_mean_bytes == 0) ts_put(&r->advice, " TSLAB_SAMPLE_STACKS=64K names the lines that allocate it.");
-    about(r, g->label, EPOCH_ACTIVE);
+    ts_finding_about(r, g->label, EPOCH_ACTIVE);
     for (unsigned i = 0; i < g->sites; i++) r->at->site[i] = g->site[i] + 1;
-    end(r);
+    ts_finding_end(r);
 }
 
 void ts_doctor(ts_view *v, uintptr_t token) {
     ts_finding *out = v->finding;
-    report r = {.f = out};
+    ts_report r = {.f = out};
     growth_report gr = {&r, v};
     if (token) ts_growth_look(v, token, grows, &gr);
     leaks(&r, v);
     old_epochs(&r, v);
     misuse(&r, &v->global);
     limits(&r, &v->global);
-    speed(&r, &v->global);
-    shape(&r, v);
+    ts_doctor_costs(&r, v);
     for (unsigned i = 1; i < r.count; i++) {
         for (unsigned k = i; k > 0; k--) {
             ts_finding *a = &out[k - 1], *b = &out[k];
@@ -398,9 +269,9 @@ static void put_most_open(ts_sink *s, const ts_view *v) {
     ts_put(s, "; most objects are in `");
     ts_put_shown(s, ts_label_name(most));
     ts_put(s, "`: ");
-    put_count(s, most->active_live_objects, "object", "objects");
+    ts_put_count(s, most->active_live_objects, "object", "objects");
     ts_put(s, " in ");
-    put_count(s, most->active_epochs, "open epoch", "open epochs");
+    ts_put_count(s, most->active_epochs, "open epoch", "open epochs");
     ts_put(s, ", the oldest for ");
     ts_put_duration(s, most->active_age_ns);
 }
@@ -441,11 +312,11 @@ int ts_render_doctor(ts_sink *s, const ts_view *v) {
     }
     if (!n) {
         put_nothing(s, v);
-        put_count(s, v->global.live_objects, "live object", "live objects");
+        ts_put_count(s, v->global.live_objects, "live object", "live objects");
         ts_put(s, ", ");
         ts_put_size(s, v->global.committed_bytes);
         ts_put(s, " committed, ");
-        put_count(s, v->epoch_count, "epoch", "epochs");
+        ts_put_count(s, v->epoch_count, "epoch", "epochs");
         put_most_open(s, v);
         ts_put(s, "\n");
     }

@@ -23,8 +23,7 @@ typedef enum ts_field_unit { TS_COUNT, TS_BYTES, TS_SLABS, TS_NS, TS_PERCENT, TS
 #define TS_STATS_PERF(X)                                                                                               \
     X(slow_path_hits, COUNTER, CLASS, COUNT, "",                                                                       \
       "Allocations that found nothing free in the thread's magazine and slabs and needed a slab looked for.",              \
-      "More than 5 % of allocations: epochs that are too short for a churn epoch, or many threads that each allocate " \
-      "little.")                                                                                                       \
+      "Many more than the slabs that the objects fill: epochs of few objects; see the doctor's slow_paths.") \
     X(new_slab_count, COUNTER, CLASS, SLABS, "slabs_allocated", "Slabs taken into use.",                               \
       "Rising in a steady state: something grows, or slabs go back and forth; see empty_slab_recycled.")               \
     X(slow_path_cache_miss, COUNTER, CLASS, SLABS, "slow_path_cache_misses",                                           \
@@ -38,9 +37,9 @@ typedef enum ts_field_unit { TS_COUNT, TS_BYTES, TS_SLABS, TS_NS, TS_PERCENT, TS
     X(list_move_full_to_partial, COUNTER, CLASS, SLABS, "list_moves_full_to_partial",                                  \
       "Slabs that were full and are no more: a slot came back, or their epoch ended.", "")                                                                 \
     X(current_partial_null, COUNTER, CLASS, COUNT, "current_partial_null",                                             \
-      "Looks for a free slot in a bin that had no slab at all.", "")                                                   \
+      "Looks for a free slot in a bin that had no slab at all; of churn epochs only.", "")                                                   \
     X(current_partial_full, COUNTER, CLASS, COUNT, "current_partial_full",                                             \
-      "Looks for a free slot in a bin all of whose slabs were full.", "")
+      "Looks for a free slot in a bin all of whose slabs were full; of scopes, slabs followed by another one.", "")
 
 #define TS_STATS_COUNTERS(X)                                                                                           \
     TS_STATS_PERF(X)                                                                                                   \

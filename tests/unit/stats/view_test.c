@@ -363,14 +363,16 @@ static void figures_that_are_too_high(void **state) {
     g->madvise_failures = 1;
     g->madvise_calls = 2;
     assert_string_equal(found("purge_failures")->evidence, "madvise_failures 1 of 2 calls");
+    SlabClassStats *scope = &made_up.cls[TS_COUNT_SCOPE];
     g->allocated_objects_total = 99999;
-    g->slow_path_hits = 99999;
+    g->slow_path_hits = scope->slow_path_hits = 99999;
     assert_null(found("slow_paths"));
     g->allocated_objects_total = 2000000;
-    g->slow_path_hits = 100000;
+    g->slow_path_hits = scope->slow_path_hits = 200000;
+    scope->current_partial_full = 100000; /* slabs that were needed */
     assert_null(found("slow_paths"));
-    g->slow_path_hits = 100001;
-    assert_string_equal(found("slow_paths")->what, "5.0 % of the allocations leave the fast path");
+    scope->current_partial_full = 99999;
+    assert_string_equal(found("slow_paths")->what, "5.0 % of the allocations take a slab for an epoch of few objects");
     g->slow_path_cache_miss = 10000;
     g->empty_slab_overflowed = 10000;
     assert_null(found("memory_back_and_forth"));
@@ -403,7 +405,7 @@ static void slabs_that_are_sparse(void **state) {
     assert_null(strstr(found("sparse_slabs")->evidence, "sparse")); /* no label has them */
     l->active_rss_bytes = 5000000;
     l->active_live_bytes = 1000000;
-    assert_non_null(strstr(found("sparse_slabs")->evidence, "; most of it `sparse`, 4.0 MB"));
+    assert_non_null(strstr(found("sparse_slabs")->evidence, "; most of it `sparse`, 4.0 MB in 0 epochs"));
 }
 
 /* A worse finding takes the place of the least one, a lesser one gets none. */
