@@ -25,7 +25,7 @@ all: build-release
 
 help:
 	@echo "make               build the library, the workloads and the benchmarks (build/release)"
-	@echo "make run           malloc against temporal-slab on real documents and on five request patterns"
+	@echo "make run           malloc, the allocators that are installed, and temporal-slab: eleven rows, and who is ahead"
 	@echo "make run-smoke     the same programs for a moment each: do they work"
 	@echo "make test          every test: release, then under AddressSanitizer, UBSan and ThreadSanitizer"
 	@echo "make test-release  make test-asan  make test-tsan  make test-clang    its stages, and clang"
@@ -66,7 +66,7 @@ build-release: setup-run | build
 
 run: setup-run | build
 	$(call build,release,-DTSLAB_BUILD_TESTS=OFF)
-	@workloads/run.sh $(ARGS)
+	@workloads/run.sh --picture=docs/images/run.png $(ARGS)
 
 # What ctest knows of the workloads: the same programs for a moment each.
 run-smoke: setup-run | build

@@ -1,4 +1,4 @@
-"""The table: every figure comes from the programs, the last sentence from the figures, and failures are told."""
+"""The table: every figure comes from the programs, every sentence from the figures, and failures are told."""
 
 import io
 import os
@@ -10,45 +10,59 @@ from contextlib import redirect_stderr, redirect_stdout
 import workload_check as w
 
 sys.path.insert(0, os.path.dirname(w.HERE))
-import table  # noqa: E402  (it lies beside the tests' folder)
+import runs  # noqa: E402  (they lie beside the tests' folder)
+import rows  # noqa: E402
+import table  # noqa: E402
+import words  # noqa: E402
 
-# Stands for both programs: writes a result whose figures follow from the workload, the allocator and a factor.
-FAKE = """#!%(python)s
+PROGRAMS = sorted({row.program for row in rows.ROWS if row.program})
+REAL_UNMODIFIED = runs.run_unmodified
+
+# Stands for every program: writes a result whose figures follow from the workload, the allocator and a factor.
+FAKE = """#!%(python)s -SE
 import json, os, sys
 options = dict(each.split("=", 1) for each in sys.argv[1:] if each.startswith("--") and "=" in each)
-allocator = options["--allocator"]
-workload = options.get("--pattern", "documents")
+tslab = options["--allocator"] == "tslab"
+peer = os.environ.get("LD_PRELOAD", "")
+workload = options.get("--pattern", os.path.basename(sys.argv[0]))
 with open(%(log)r, "a") as log:
-    log.write(" ".join([os.path.basename(sys.argv[0])] + sys.argv[1:]) + "\\n")
+    log.write(" ".join([os.path.basename(sys.argv[0]), peer] + sys.argv[1:]) + "\\n")
 %(behaviour)s
-tslab = allocator == "tslab"
-scale = %(factor)s if tslab else 1.0
+scale = %(factor)s if tslab else %(peer)s if peer else 1.0
 leaked = 7 if workload == "leak" else 0
 result = {
-    "workload": workload, "allocator": allocator, "requests_per_s": 1000 / scale, "allocation_failures": 0,
-    "invalid": 0, "unreadable": 0,
-    "latency_ns": {"p50": 100000 * scale, "p99": 200000 * scale, "p99_9": 300000 * scale},
-    "rss": {"peak_bytes": 50331648 * scale, "after_bytes": 41943040 * scale, "given_back_bytes": 8388608 * scale,
-            "after_destroy_bytes": %(destroyed)s * scale},
+    "latency_ns": {"p50": 100000 * scale},
+    "rss": {"peak_bytes": 50331648 * scale, "after_bytes": 41943040 * scale, "after_destroy_bytes": 31457280 * scale},
     "leaked": {"objects": leaked, "by_epoch_label": ([{"label": "req", "objects": leaked, "epochs": 3}] if leaked
                                                      else []) if tslab else None},
-    "documents": [{"path": "a.json", "bytes": 1048576, "output_fnv1a": %(hash)s}],
+    "allocation_failures": %(failed)s,
 }
+if workload == "json_docs":
+    result["documents"] = [{"path": "a.json", "bytes": 1048576, "output_fnv1a": %(hash)s}]
+else:
+    result["digest"] = %(hash)s
 json.dump(result, open(options["--json"], "w"))
 """
 
 
-def run_table(directory, *arguments, factor="0.5", behaviour="", hash="1", destroyed="31457280"):
+def run_table(directory, *arguments, factor="0.5", peer="0.8", behaviour="", hash="1", failed="0", peers=True, without=()):
     programs = os.path.join(directory, "workloads")
     os.makedirs(programs, exist_ok=True)
     log = os.path.join(directory, "log")
     open(log, "w").close()
-    for name in ("json_docs", "synthetic_bench"):
+    for name in PROGRAMS:
         path = os.path.join(programs, name)
+        if name in without:
+            if os.path.exists(path):
+                os.remove(path)
+            continue
         with open(path, "w") as file:
             file.write(FAKE % {"python": sys.executable, "log": log, "factor": factor, "behaviour": behaviour,
-                               "hash": hash, "destroyed": destroyed})
+                               "hash": hash, "peer": peer, "failed": failed})
         os.chmod(path, stat.S_IRWXU)
+    runs.find_peers = lambda: ({"mimalloc": "libm.so.6"}, ["jemalloc", "tcmalloc"]) if peers else ({}, list(runs.PEERS))
+    runs.run_unmodified = lambda row, allocator, *_: {
+        "latency_ns": {"p50": 1e9 * (0.5 if allocator == runs.OURS else 1)}, "rss": {"peak_bytes": 50331648}}
     out, err = io.StringIO(), io.StringIO()
     with redirect_stdout(out), redirect_stderr(err):
         try:
@@ -59,79 +73,100 @@ def run_table(directory, *arguments, factor="0.5", behaviour="", hash="1", destr
         return code, out.getvalue(), err.getvalue(), file.read().splitlines()
 
 
+PROCESSES = sum(min(3, 2 if row.memory == "idle afterwards" else 3) for row in rows.ROWS if row.program)
+
 with tempfile.TemporaryDirectory() as directory:
-    # One process for each workload and allocator, with progress.
+    # One process for each row, allocator and round.
     code, out, err, log = run_table(directory, "--seconds=3", "--json=" + os.path.join(directory, "all.json"))
     w.check(code == 0, "exit %r: %s" % (code, err))
-    w.check(len(log) == 12, "%d programs" % len(log))
-    w.check(err.splitlines()[0] == "[1/12] documents with malloc ..." and
-            err.splitlines()[-1] == "[12/12] kernel with tslab ...", "progress %r" % err)
+    w.check(err == "", "stderr %r" % err)
+    w.check(len(log) == 3 * PROCESSES, "%d programs of %d" % (len(log), 3 * PROCESSES))
     w.check(all("=3" in line for line in log), "the time of a run: %r" % log)
-    rows = [line.split() for line in out.splitlines() if line.split()[1:2] in (["malloc"], ["tslab"])]
-    w.check([row[:2] for row in rows] == [[workload, allocator]
-                                          for workload in ("documents", "burst", "steady", "leak", "hotspot", "kernel")
-                                          for allocator in ("malloc", "tslab")], "rows %r" % rows)
-    w.check(rows[0][2:] == ["1000", "100.0", "200.0", "300.0", "48.0", "40.0", "8.0", "0", "n/a"], "%r" % rows[0])
-    w.check(rows[1][2:] == ["2000", "50.0", "100.0", "150.0", "24.0", "20.0", "4.0", "0", "-"], "%r" % rows[1])
-    w.check(rows[7][2:] == ["2000", "50.0", "100.0", "150.0", "24.0", "20.0", "4.0", "7", '"req"', "(7", "in", "3",
-                            "epochs)"], "%r" % rows[7])
-    last = out.splitlines()[-1]
-    for words in ("p50 6 lower, 0 equal, 0 higher", "p99.9 6 lower, 0 equal, 0 higher", "RSS after 6 lower, 0 equal, 0 higher", "0.50 times malloc's",
-                  "2.00 times the documents per second", "7 of 7 leaked objects"):
-        w.check(words in last, "%r is not in: %s" % (words, last))
-    w.check("from 20.0 to 15.0 MiB" in out, "what epoch_destroy gave back: %s" % out)
+    w.check(sum("libm.so.6" in line for line in log) == PROCESSES, "programs with the peer")
+    w.check(not any("libm.so.6" in line and "=tslab" in line for line in log), "temporal-slab under a peer")
+    lines = out.splitlines()
+    w.check(max(len(line) for line in lines) <= 100, "lines of %d columns" % max(len(line) for line in lines))
+    for row in rows.ROWS:
+        w.check(sum(line.startswith(row.name) for line in lines) == 2, "%s: its block, and its line of the table" % row.name)
+    found = [line.split() for line in lines if line.startswith("JSON documents  ")]
+    w.check(found == [["JSON", "documents", "100.0", "us", "80.0", "us", "mimalloc", "50.0", "us", "|", "48.0", "38.4", "mimalloc",
+                       "24.0"]], "%r" % found)
+    text = " ".join(out.split())
+    for said in ("Time: temporal-slab is ahead (1.60 times as fast as mimalloc and 2.0 times as fast as malloc).",
+                 "Memory: temporal-slab is ahead (1.60 times as small as mimalloc and 2.0 times as small as malloc).",
+                 "In time temporal-slab is ahead of all others in 11 of 11 rows, level with the best in 0, behind it in 0.",
+                 'Found by temporal-slab: 7 objects of "req" in 3 epochs; memory after epoch_destroy of them: 15.0 MiB.',
+                 "Left out: jemalloc: not installed.", "Left out: tcmalloc: not installed."):
+        w.check(said in text, "%r is not in: %s" % (said, text))
 
-    for destroyed in ("41943040", "41943041", "42152755"):  # the last is 20.1 MiB: what is measured moves by itself
-        code, out, err, log = run_table(directory, destroyed=destroyed)
-        left = "20.1" if destroyed == "42152755" else "20.0"
-        w.check("leak: epoch_destroy of the leaking epochs left temporal-slab at %s MiB: " % left in out and "brought" not in out,
-                "nothing was given back: %s" % out)
+    # The sentences are not flattering when the figures are not.
+    code, out, err, log = run_table(directory, "--rounds=1", factor="(3.0 if workload == 'steady' else 1.5)", peer="2.0")
+    text = " ".join(out.split())
+    for said in ("Time: malloc is ahead (1.50 times as slow as malloc).", "Memory: malloc is ahead (1.50 times as large as malloc).",
+                 "In time temporal-slab is ahead of all others in 1 of 11 rows, level with the best in 0, behind it in 10.",
+                 'its worst the time of "steady", 3.00 times malloc\'s'):
+        w.check(said in text, "%r is not in: %s" % (said, text))
+    code, out, err, log = run_table(directory, "--rounds=1", factor="1.04", peers=False)
+    text = " ".join(out.split())
+    w.check("Time: temporal-slab is level with the best (equal to malloc within 5 %)." in text, text)
+    w.check("Left out: mimalloc: not installed." in text, text)
+    code, out, err, log = run_table(directory, "--rounds=1", failed="4 if tslab else 0")
+    w.check("burst with temporal-slab: 4 allocations FAILED." in " ".join(out.split()), out)
 
-    # The sentence is not flattering when the figures are not.
-    code, out, err, log = run_table(directory, factor="(3.0 if workload == 'steady' else 1.5)")
-    last = out.splitlines()[-1]
-    for words in ("p50 0 lower, 0 equal, 6 higher", "RSS after 0 lower, 0 equal, 6 higher", "of steady, 3.00 times malloc's",
-                  "0.67 times the documents per second"):
-        w.check(words in last, "%r is not in: %s" % (words, last))
-    code, out, err, log = run_table(directory, factor="1.04")
-    w.check("p99 0 lower, 6 equal, 0 higher" in out.splitlines()[-1], "ties: %s" % out.splitlines()[-1])
+    # A row whose library is not there is left out by name.
+    code, out, err, log = run_table(directory, "--rounds=1", without=("xml_tree", "lua_states"))
+    text = " ".join(out.split())
+    w.check(code == 0 and "Left out: XML tree: xml_tree is not built (libxml2-dev)." in text, text)
+    w.check("Left out: Lua states: lua_states is not built (liblua5.4-dev)." in text, text)
+    w.check("in 9 of 9 rows" in text, text)
 
-    # Paths go to the documents only; --quick and --smoke are short.
+    # Paths go to the documents only; --quick and --smoke are short and without other allocators.
     code, out, err, log = run_table(directory, "--quick", w.HERE, w.BUILD)
-    w.check(all(line.endswith("-- %s %s" % (w.HERE, w.BUILD)) for line in log[:2]), "paths %r" % log[:2])
-    w.check(all(w.BUILD not in line for line in log[2:]), "paths %r" % log[2:])
-    w.check(all("=0.4" in line for line in log), "quick %r" % log)
+    documents = [line for line in log if line.startswith("json_docs")]
+    w.check(len(documents) == 2 and all(line.endswith("-- %s %s" % (w.HERE, w.BUILD)) for line in documents), "paths %r" % documents)
+    w.check(all(w.BUILD not in line for line in log if line not in documents), "paths %r" % log)
+    w.check(all("=0.2" in line and "libm" not in line for line in log), "quick %r" % log)
     code, out, err, log = run_table(directory, "--smoke")
-    w.check(code == 0 and all("=0.4" in line for line in log), "smoke %r" % log)
+    w.check(code == 0 and all("=0.2" in line for line in log), "smoke %r" % log)
 
     # Failures.
-    code, out, err, log = run_table(directory, behaviour="if workload == 'steady': sys.exit('it broke')")
+    code, out, err, log = run_table(directory, "--rounds=1", behaviour="if workload == 'steady': sys.exit('it broke')")
     w.check(code == 1 and "it broke" in err and "steady with malloc: exit code 1" in err, "%r %r" % (code, err))
-    w.check(out == "", "a table without its figures: %r" % out)
-    code, out, err, log = run_table(directory, behaviour="if tslab: os.abort()".replace(
-        "tslab", "allocator == 'tslab'"))
-    w.check(code == 1 and "documents with tslab: signal 6" in err, "%r %r" % (code, err))
-    code, out, err, log = run_table(directory, hash="str(tslab)")
-    w.check(code == 1 and "a.json: malloc and tslab print it differently" in err, "%r %r" % (code, err))
+    w.check("In time" not in out, "a summary without its figures: %r" % out)
+    code, out, err, log = run_table(directory, "--rounds=1", behaviour="if tslab and workload == 'json_docs': os.abort()")
+    w.check(code == 1 and "JSON documents with temporal-slab: signal 6" in err, "%r %r" % (code, err))
+    code, out, err, log = run_table(directory, "--rounds=1", hash="str(tslab) if workload == 'json_docs' else 1")
+    w.check(code == 1 and "a.json: malloc and temporal-slab print it differently" in err, "%r %r" % (code, err))
+    code, out, err, log = run_table(directory, "--rounds=1", hash="str(tslab) if workload == 'xml_tree' else 1")
+    w.check(code == 1 and "XML tree: malloc and temporal-slab compute different results" in err, "%r %r" % (code, err))
 
     for arguments, named in ((["--nonsense"], "--nonsense"), (["--seconds=0"], "--seconds=0"),
-                             (["--seconds=9"], "--seconds=9"), (["--seconds=x"], "x"),
+                             (["--seconds=9"], "--seconds=9"), (["--seconds=x"], "x"), (["--rounds=0"], "--rounds=0"),
                              (["/no/such/path"], "/no/such/path"),
+                             (["--picture=/no/such/directory/x.png"], "/no/such/directory/x.png"),
                              (["--json=/no/such/directory/x.json"], "/no/such/directory/x.json")):
         code, out, err, log = run_table(directory, *arguments)
         w.check(code == 2 and err.count("\n") == 1 and named in err and log == [], "%r: %r" % (arguments, err))
 
 with tempfile.TemporaryDirectory() as empty:
     err = io.StringIO()
-    with redirect_stderr(err):
+    with redirect_stderr(err), redirect_stdout(io.StringIO()):
         code = table.main(["--build", empty])
-    w.check(code == 1 and "json_docs is missing" in err.getvalue(), "%r" % err.getvalue())
+    w.check(code == 1 and "big_answers is missing" in err.getvalue(), "%r" % err.getvalue())
+
+# A bar is never empty, and the longest has its full length.
+row = rows.ROWS[0]
+results = {name: {"latency_ns": {"p50": ns}, "rss": {"after_bytes": 1 << 20, "peak_bytes": 1 << 20}}
+           for name, ns in (("malloc", 1), (runs.OURS, 1000))}
+lengths = [line[:48].count(words.bar_sign()) for line in words.bars(row, results)[1:]]
+w.check(lengths == [1, words.BAR], "bars %r" % lengths)
 
 # For real, with the programs of this build.
+runs.run_unmodified = REAL_UNMODIFIED
 out, err = io.StringIO(), io.StringIO()
 with redirect_stdout(out), redirect_stderr(err):
     code = table.main(["--build", os.path.dirname(w.BUILD), "--quick"])
 w.check(code == 0, "exit %r: %s" % (code, err.getvalue()))
-w.check("\nOf 6 workloads, " in out.getvalue(), "%s" % out.getvalue())
+w.check("\nIn time temporal-slab is ahead of " in out.getvalue(), "%s" % out.getvalue())
 
 w.finish()
