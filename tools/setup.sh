@@ -4,19 +4,20 @@
 set -eu
 
 run="make gcc libc6-dev cmake pkg-config libjansson-dev iso-codes python3"
+http="libmicrohttpd-dev protobuf-c-compiler libprotobuf-c-dev zlib1g-dev"
 cross="gcc-aarch64-linux-gnu libc6-dev-arm64-cross gcc-riscv64-linux-gnu libc6-dev-riscv64-cross"
 cross="$cross gcc-s390x-linux-gnu libc6-dev-s390x-cross gcc-arm-linux-gnueabihf libc6-dev-armhf-cross"
 cross="$cross gcc-i686-linux-gnu libc6-dev-i386-cross qemu-user musl-tools xz-utils"
 case "$#:${1-}" in
     1:install) wanted="make gcc libc6-dev cmake" ;;
     1:run) wanted=$run ;;
-    1:test) wanted="$run libcmocka-dev libmicrohttpd-dev gdb" ;;
-    1:coverage) wanted="$run libcmocka-dev libmicrohttpd-dev gdb gcovr valgrind" ;;
+    1:test) wanted="$run libcmocka-dev $http gdb" ;;
+    1:coverage) wanted="$run libcmocka-dev $http gdb gcovr valgrind" ;;
     1:afl) wanted="$run libcmocka-dev clang afl++" ;;
     1:clang) wanted="$run libcmocka-dev clang" ;;
     1:fuzz) wanted="$run libcmocka-dev clang libclang-rt-dev" ;;
-    1:http) wanted="$run libmicrohttpd-dev" ;;
-    1:observability) wanted="$run libmicrohttpd-dev prometheus prometheus-pushgateway curl python3-yaml" ;;
+    1:http) wanted="$run $http" ;;
+    1:observability) wanted="$run $http prometheus prometheus-pushgateway curl python3-yaml" ;;
     1:bench) wanted="$run libjemalloc2 libmimalloc2.0 libtcmalloc-minimal4 g++ libapr1-dev libtalloc-dev" ;;
     1:plot) wanted="make python3 python3-matplotlib" ;;
     1:vm) wanted="$run libcmocka-dev qemu-system-x86 linux-image-cloud-amd64 busybox-static cpio" ;;
@@ -68,6 +69,9 @@ present() {
         libtalloc-dev) pkg-config --exists talloc ;;
         libcmocka-dev) pkg-config --exists cmocka ;;
         libmicrohttpd-dev) pkg-config --exists libmicrohttpd ;;
+        protobuf-c-compiler) command -v protoc-c ;;
+        libprotobuf-c-dev) pkg-config --exists libprotobuf-c ;;
+        zlib1g-dev) pkg-config --exists zlib ;;
         python3-matplotlib) python3 -c 'import matplotlib' || /usr/bin/python3 -c 'import matplotlib' ;;
         iso-codes) test -d /usr/share/iso-codes/json ;;
         gcc-*-linux-gnu*) command -v "${1#gcc-}-gcc" ;;

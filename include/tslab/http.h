@@ -6,6 +6,8 @@
  *     /stats.json   all figures (docs/stats.md)         /stats.txt, /doctor.txt   the same in words
  *     /epochs.json?sort=bytes|age&limit=N               the N (100) largest or oldest epochs, N up to 10000
  *     /stacks.json  which stacks allocated what is live (option sample_stacks)   /stacks.txt   the same in words
+ *     /debug/pprof/heap, /debug/pprof/allocs            profiles of the sampled stacks, for `go tool pprof`, Parca, Pyroscope
+ *                   and Grafana: in use and allocated, objects and bytes; where libprotobuf-c and zlib were there
  *     /healthz      "ok"
  *     /             the dashboard; needs nothing but this server
  *

@@ -215,6 +215,17 @@ typedef struct SlabStackSample {
                                              call is before the address. Outer frames beyond the count are left out. */
 } SlabStackSample;
 
+/* What was ever allocated with one call stack, freed since or not: estimated from the same samples. */
+typedef struct SlabStackTotal {
+    uint32_t version;
+    uint32_t frame_count;         /* 0: what found no room, all stacks together; the label is then "(dropped)" */
+    char label[SLAB_LABEL_BYTES]; /* of the epochs at that time; "(other)": there were too many labels */
+    uint64_t samples;
+    uint64_t objects; /* estimated */
+    uint64_t bytes;   /* estimated, of their slots */
+    uint64_t frames[SLAB_STACK_FRAMES];
+} SlabStackTotal;
+
 /* Size classes, smallest first. slab_class_size: bytes, 0 for an index out of range. slab_class_of: the
    class that serves a size in a churn epoch, -1 for sizes above the largest class (they become spans, as do those above
    4096 bytes with SLAB_RECLAIM_AT_ONCE or guard_spans). */
@@ -259,6 +270,15 @@ TSLAB_API size_t slab_epochs(SlabAllocator *allocator, EpochId *out, size_t capa
  * Threads: any, at any time, in a signal handler too; no lock is taken. Cost: proportional to the samples, 0.1 us each.
  */
 TSLAB_API size_t slab_stacks(SlabAllocator *allocator, EpochId epoch, SlabStackSample *out, size_t capacity);
+/*
+ * Which lines allocated how much since sampling began, whatever has become of it: by stack and label, in no order, at most
+ * capacity of them. Returns how many there are; 0: none, or no such allocator (EINVAL). The figures only rise. The process
+ * has room for 4096 stacks; from 2048 on new ones are summed up without their labels, and what finds no room is a row
+ * without frames.
+ *
+ * Threads: as slab_stacks. Cost: a look at 4096 places.
+ */
+TSLAB_API size_t slab_stack_totals(SlabAllocator *allocator, SlabStackTotal *out, size_t capacity);
 
 typedef enum SlabEpochOrder {
     SLAB_EPOCHS_LARGEST = 0, /* by slab_count */

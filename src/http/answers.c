@@ -5,6 +5,7 @@
 
 #include "http/assets.h"
 #include "http/metrics.h"
+#include "http/profile.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -15,6 +16,7 @@
 #define ALLOCATORS 256u
 #define LIMIT_DEFAULT 100u
 #define LIMIT_MAX 10000u
+#define PROFILE_TYPE "application/vnd.google.protobuf+gzip"
 
 static SlabAllocator *served; /* NULL: the one that holds most; constant while the server runs */
 
@@ -81,6 +83,8 @@ static enum MHD_Result answer(connection *c, unsigned status, const char *type, 
     (void)MHD_add_response_header(r, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
     (void)MHD_add_response_header(r, "X-Content-Type-Options", "nosniff");
     if (status == MHD_HTTP_METHOD_NOT_ALLOWED) (void)MHD_add_response_header(r, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
+    if (strcmp(type, PROFILE_TYPE) == 0)
+        (void)MHD_add_response_header(r, MHD_HTTP_HEADER_CONTENT_DISPOSITION, "attachment; filename=\"profile.pb.gz\"");
     if (strncmp(type, "text/html", 9) == 0)
         (void)MHD_add_response_header(r, "Content-Security-Policy",
                                       "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
@@ -180,6 +184,34 @@ static enum MHD_Result epochs(connection *c) {
     return answer_job(c, &j, "application/json");
 }
 
+#define SYMBOL_PATH "/debug/pprof/symbol"
+
+/* pprof asks for names that a profile lacks, and expects an answer. All that are known stand in the profile. */
+static enum MHD_Result symbols(connection *c) { return http_say(c, MHD_HTTP_OK, "num_symbols: 0\n"); }
+
+#ifdef TSLAB_HTTP_PROFILES
+static enum MHD_Result profile(connection *c, http_profile_kind kind) {
+    size_t bytes;
+    SlabAllocator *a = choose();
+    if (MHD_lookup_connection_value(c, MHD_GET_ARGUMENT_KIND, "seconds"))
+        return http_say(c, MHD_HTTP_BAD_REQUEST,
+                        "seconds: profiles are sums; go tool pprof -base subtracts one from another\n");
+    if (MHD_lookup_connection_value(c, MHD_GET_ARGUMENT_KIND, "debug"))
+        return http_say(c, MHD_HTTP_BAD_REQUEST, "debug: the same as text is /stacks.txt\n");
+    unsigned char *body = a ? http_profile(a, kind, &bytes) : NULL;
+    if (!body) return http_say(c, MHD_HTTP_SERVICE_UNAVAILABLE, "no allocator to show, or no memory\n");
+    return answer(c, MHD_HTTP_OK, PROFILE_TYPE, body, bytes, MHD_RESPMEM_MUST_FREE);
+}
+static enum MHD_Result heap_profile(connection *c) { return profile(c, HTTP_PROFILE_HEAP); }
+static enum MHD_Result allocs_profile(connection *c) { return profile(c, HTTP_PROFILE_ALLOCS); }
+#else
+static enum MHD_Result no_profile(connection *c) {
+    return http_say(c, MHD_HTTP_NOT_IMPLEMENTED, "libtslab-http was built without libprotobuf-c and zlib\n");
+}
+#define heap_profile no_profile
+#define allocs_profile no_profile
+#endif
+
 static enum MHD_Result healthz(connection *c) { return http_say(c, MHD_HTTP_OK, "ok\n"); }
 
 /* Beside the files of the dashboard: "/" and what it loads. */
@@ -196,13 +228,16 @@ static const struct {
     {"/doctor.txt", NULL, slab_stats_doctor, "text/plain; charset=utf-8"},
     {"/stacks.json", NULL, slab_stacks_json, "application/json"},
     {"/stacks.txt", NULL, slab_stacks_text, "text/plain; charset=utf-8"},
+    {"/debug/pprof/heap", heap_profile, NULL, NULL},
+    {"/debug/pprof/allocs", allocs_profile, NULL, NULL},
+    {SYMBOL_PATH, symbols, NULL, NULL},
     {"/view", NULL, slab_stats_view, "application/octet-stream"},
     {"/healthz", healthz, NULL, NULL},
 };
 enum { PATHS_COUNT = sizeof PATHS / sizeof *PATHS };
 
 static enum MHD_Result not_found(connection *c) {
-    char text[64 + PATHS_COUNT * 16];
+    char text[64 + PATHS_COUNT * 24];
     size_t used = (size_t)snprintf(text, sizeof text, "not found; there are /");
     for (size_t i = 0; i < PATHS_COUNT && used < sizeof text; i++)
         used +=
@@ -211,6 +246,7 @@ static enum MHD_Result not_found(connection *c) {
 }
 
 enum MHD_Result http_answer(connection *c, const char *path, const char *method) {
+    if (strcmp(method, MHD_HTTP_METHOD_POST) == 0 && strcmp(path, SYMBOL_PATH) == 0) return symbols(c);
     if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0)
         return http_say(c, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD\n");
     for (size_t i = 0; i < PATHS_COUNT; i++) {

@@ -172,10 +172,16 @@ class Served(unittest.TestCase):
         said = self.get("/nothing", status=404)[1].decode()
         self.assertTrue(said.startswith("not found; there are /, ") and said.endswith("\n"), said)
         paths = said.removeprefix("not found; there are ").strip().split(", ")
-        self.assertEqual(sorted(paths), ["/", "/doctor.txt", "/epochs.json", "/healthz", "/metrics", "/stacks.json",
+        profiles = ["/debug/pprof/allocs", "/debug/pprof/heap"]
+        self.assertEqual(sorted(paths), ["/", *profiles, "/debug/pprof/symbol", "/doctor.txt", "/epochs.json", "/healthz", "/metrics", "/stacks.json",
                                          "/stacks.txt", "/stats.json", "/stats.txt", "/view"])
-        for path in paths:
+        for path in set(paths) - set(profiles):
             self.get(path)
+        for path in profiles:
+            status, _, body = self.program.get(path)
+            if status != 200:  # it was built without
+                self.assertEqual((status, body), (501, b"libtslab-http was built without libprotobuf-c and zlib\n"))
+        self.get("/debug/pprof/symbol", method="POST", body="0x1+0x2")
 
     def test_head(self):
         headers, body = self.get("/metrics", method="HEAD")

@@ -16,6 +16,7 @@
 
 #define STEPS 400u
 #define ROWS 512u
+#define TOTALS 4097u
 
 struct arena {
     struct sup_args args;
@@ -81,6 +82,13 @@ static void check(struct arena *arena, uint64_t round, const char *when) {
     SUP_CHECK(slab_stats_global(arena->allocator, &stats) && stats.stack_samples_dropped == 0, "samples were dropped");
     SUP_CHECK(have == live, "round %" PRIu64 ", %s: %" PRIu64 " samples of %" PRIu64 " live objects", round, when, have,
               live);
+    static SlabStackTotal totals[TOTALS];
+    size_t n = slab_stack_totals(arena->allocator, totals, TOTALS);
+    uint64_t ever = 0;
+    SUP_CHECK(n <= TOTALS, "%zu totals", n);
+    for (size_t i = 0; i < n; i++) ever += totals[i].samples;
+    SUP_CHECK(ever == stats.stack_samples_taken, "round %" PRIu64 ", %s: totals of %" PRIu64 " of %" PRIu64 " samples",
+              round, when, ever, stats.stack_samples_taken);
 }
 
 int main(int argc, char **argv) {

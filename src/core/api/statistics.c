@@ -1,5 +1,6 @@
 #define TSLAB_BUILDS 1 /* the names of stats.h are functions here */
 #include "api/runtime.h"
+#include "epoch/stack_totals.h"
 #include "stats/growth.h"
 #include "stats/view.h"
 
@@ -172,6 +173,34 @@ size_t slab_stacks(SlabAllocator *allocator, EpochId epoch, SlabStackSample *out
     ts_allocator_read_end(a);
     if (!memory) errno = ENOMEM;
     return count;
+}
+
+typedef struct totals {
+    SlabStackTotal *out;
+    size_t count, capacity;
+} totals;
+
+static void show_total(void *arg, const ts_stack_total *total) {
+    totals *t = arg;
+    if (t->count++ >= t->capacity) return;
+    SlabStackTotal *row = &t->out[t->count - 1];
+    memset(row, 0, sizeof *row);
+    row->version = SLAB_STATS_VERSION;
+    row->frame_count = total->frame_count;
+    memcpy(row->label, total->label, sizeof row->label);
+    row->samples = total->samples;
+    row->objects = (uint64_t)(total->objects + 0.5);
+    row->bytes = total->bytes;
+    memcpy(row->frames, total->frame, total->frame_count * sizeof *row->frames);
+}
+
+size_t slab_stack_totals(SlabAllocator *allocator, SlabStackTotal *out, size_t capacity) {
+    ts_allocator *a = begin(allocator);
+    totals t = {out, 0, out ? capacity : 0};
+    if (!a) return 0;
+    ts_stack_totals_walk(a, ts_token(allocator), show_total, &t);
+    ts_allocator_read_end(a);
+    return t.count;
 }
 
 size_t slab_stats_epochs_json(SlabAllocator *allocator, SlabEpochOrder order, size_t limit, char *buffer,

@@ -1,6 +1,7 @@
 #include "epoch/stacks.h"
 
 #include "base/exponential.h"
+#include "epoch/stack_totals.h"
 #include "os/os.h"
 #include "os/stack.h"
 
@@ -42,16 +43,20 @@ bool ts_stacks_start(void) {
     /* The unwinder may allocate now, but not later: from an allocator that samples too, perhaps, which then finds it so. */
     if (!atomic_exchange(&prepared, 1)) ts_os_stack_prepare();
     if (ts_load_acquire(&table)) return true;
-    const size_t bytes = (size_t)TS_STACK_SAMPLES * sizeof(place);
-    place *at = ts_os->reserve(bytes), *none = NULL;
+    const size_t bytes = (size_t)TS_STACK_SAMPLES * sizeof(place), all = bytes + ts_stack_totals_bytes();
+    char *at = ts_os->reserve(all);
+    place *none = NULL;
     if (!at) return false;
-    if (!ts_os->commit(at, bytes)) {
-        ts_os->release(at, bytes);
+    if (!ts_os->commit(at, all)) {
+        ts_os->release(at, all);
         return false;
     }
     /* acq_rel: its zeros are there before it is */
-    if (!atomic_compare_exchange_strong_explicit(&table, &none, at, memory_order_acq_rel, memory_order_acquire))
-        ts_os->release(at, bytes);
+    if (!atomic_compare_exchange_strong_explicit(&table, &none, (place *)(void *)at, memory_order_acq_rel,
+                                                 memory_order_acquire))
+        ts_os->release(at, all);
+    else
+        ts_stack_totals_start(at + bytes);
     return true;
 }
 
@@ -122,13 +127,28 @@ static size_t span_bytes(const ts_allocator *allocator, size_t size) {
     return (size + unit - 1) & ~(unit - 1);
 }
 
+/* Counts it among what was ever allocated. watch: NULL if another thread has ended its epoch already. */
+static void add_to_totals(ts_allocator *allocator, EpochId id, const void *p, size_t bytes, const ts_watch *watch,
+                          const uint64_t *frame, unsigned count, double objects) {
+    char label[SLAB_LABEL_BYTES] = "";
+    const ts_epoch *epoch = ts_epoch_find(allocator, id);
+    size_t usable = bytes;
+    if (epoch) ts_epoch_read_label(epoch, label);
+    if (watch && ts_object_watched(allocator->token, p, watch, &usable) && usable == 0)
+        usable = span_bytes(allocator, bytes);
+    ts_stack_totals_add(allocator, label, frame, count, objects, usable ? usable : bytes);
+}
+
 TS_COLD static void keep(ts_allocator *allocator, EpochId epoch, const void *p, size_t bytes, void *caller) {
     ts_watch watch;
     uint64_t frame[TS_STACK_FRAMES];
     ts_fetch_add_relaxed(&allocator->stack_samples, 1);
     /* Another thread may have ended its epoch already. */
-    if (!ts_object_watch(allocator->token, p, &watch)) return;
+    bool watched = ts_object_watch(allocator->token, p, &watch);
     unsigned count = capture(frame, caller);
+    double objects = 1 / ts_exponential_cdf((double)bytes * ts_stacks_rate(allocator));
+    add_to_totals(allocator, epoch, p, bytes, watched ? &watch : NULL, frame, count, objects);
+    if (!watched) return;
     place *s = claim();
     if (!s) {
         ts_fetch_add_relaxed(&allocator->stack_drops, 1);
@@ -139,7 +159,6 @@ TS_COLD static void keep(ts_allocator *allocator, EpochId epoch, const void *p, 
     ts_store_relaxed(&s->word, watch.word);
     ts_store_relaxed(&s->use, (uint64_t)watch.tag << 32 | watch.generation);
     ts_store_relaxed(&s->epoch, epoch);
-    double objects = 1 / ts_exponential_cdf((double)bytes * ts_stacks_rate(allocator));
     uint64_t bits;
     memcpy(&bits, &objects, sizeof bits);
     ts_store_relaxed(&s->objects, bits);
@@ -190,6 +209,7 @@ void ts_stacks_walk(const ts_allocator *allocator, uintptr_t token, void (*fn)(v
 }
 
 void ts_stacks_fork_child(void) {
+    ts_stack_totals_fork_child();
     place *places = ts_load_relaxed(&table);
     for (uint32_t i = 0; places && i < TS_STACK_SAMPLES; i++) {
         if (ts_load_relaxed(&places[i].turn) % 2 == 0) continue;

@@ -72,6 +72,7 @@ typedef struct ts_allocator {
     _Atomic uint64_t shown_allocated[TS_COUNT_KINDS + 1], shown_freed[TS_COUNT_KINDS + 1],
         shown_foreign[TS_COUNT_KINDS], shown_recycled[TS_COUNT_SPAN], shown_unfilled[TS_CLASSES];
     _Atomic uint64_t stack_samples, stack_drops;
+    _Atomic uint64_t total_drops, total_objects_dropped, total_bytes_dropped; /* stack_totals.h */
     _Atomic uint64_t span_miss;
 } ts_allocator;
 _Static_assert(sizeof(ts_allocator) <= TS_ALLOCATOR_STRIDE, "one table entry");

@@ -441,6 +441,11 @@ static bool c_slab_stacks(void) {
     SUP_CHECK(n == 0 || (n == 1 && row.samples == 1 && row.frame_count > 0), "the one sample");
     return n == 1;
 }
+static bool c_slab_stack_totals(void) {
+    SlabStackTotal row;
+    size_t n = slab_stack_totals(sampled, &row, 1);
+    return n == 0 || row.version == SLAB_STATS_VERSION;
+}
 static bool c_slab_stacks_json(void) { return slab_stacks_json(sampled, text, sizeof text) > 0; }
 static bool c_slab_stacks_text(void) { return slab_stacks_text(sampled, text, sizeof text) > 0; }
 static bool c_slab_stats_doctor(void) { return slab_stats_doctor(a, text, sizeof text) > 0; }
@@ -492,7 +497,7 @@ static const struct call calls[] = {
     CALL(slab_message), CALL(slab_owns), CALL(slab_set_message_sink),
     CALL(slab_promote), CALL(slab_realloc), CALL(slab_reserve), CALL(slab_set_budget),
     CALL(slab_allocators), CALL(slab_stats_doctor), CALL(slab_stats_dump_fd), CALL(slab_stats_epochs_json),
-    CALL(slab_stacks), CALL(slab_stacks_json), CALL(slab_stacks_text), CALL(slab_stats_openmetrics), CALL(slab_stats_view),
+    CALL(slab_stack_totals), CALL(slab_stacks), CALL(slab_stacks_json), CALL(slab_stacks_text), CALL(slab_stats_openmetrics), CALL(slab_stats_view),
     CALL(slab_stats_class), CALL(slab_stats_epoch), CALL(slab_stats_global), CALL(slab_stats_json),
     CALL(slab_stats_prometheus), CALL(slab_stats_text), CALL(slab_stats_thread), CALL(slab_thread_idle),
     CALL(slab_trim), CALL(slab_usable_size), CALL(slab_version),
