@@ -29,6 +29,7 @@ help:
 	@echo "make run-smoke     the same programs for a moment each: do they work"
 	@echo "make test          every test: release, then under AddressSanitizer, UBSan and ThreadSanitizer"
 	@echo "make test-release  make test-asan  make test-tsan  make test-clang    its stages, and clang"
+	@echo "make test-cxx      installs clang and libc++: the C++ header by each compiler and standard library"
 	@echo "make bench         speed and memory beside glibc, jemalloc, tcmalloc and mimalloc"
 	@echo "make bench-programs    real programs under glibc, jemalloc, tcmalloc, mimalloc and libtslab-malloc: time and memory"
 	@echo "make bench-all     the whole suite: hours; ARGS=--quick for minutes (benchmarks/run_all.sh --help)"
@@ -83,15 +84,20 @@ test-release: setup-test | build
 
 test-asan: setup-test | build
 	$(call build,asan-ubsan)
-	$(call check,asan-ubsan,-L '^(unit|property|misuse|fuzz|stress|soak|process)$$',$(FIXED_ADDRESSES))
+	$(call check,asan-ubsan,-L '^(unit|property|misuse|fuzz|stress|soak|process|cxx)$$',$(FIXED_ADDRESSES))
 
 test-tsan: setup-test | build
 	$(call build,tsan)
-	$(call check,tsan,-L '^(stress|property|soak)$$',$(FIXED_ADDRESSES))
+	$(call check,tsan,-L '^(stress|property|soak|cxx)$$',$(FIXED_ADDRESSES))
 
 test-clang: setup-clang | build
 	$(call build,clang-release,-DTSLAB_BUILD_TESTS=ON)
-	$(call check,clang-release,-L '^(unit|misuse|install)$$')
+	$(call check,clang-release,-L '^(unit|misuse|install|cxx)$$')
+
+# tslab.hpp by each compiler and standard library.
+test-cxx: setup-cxx | build
+	$(call build,release,-DTSLAB_BUILD_TESTS=ON)
+	$(call check,release,-L '^cxx$$')
 
 # Of all test stages since clean-results; as "N passed, N failed".
 summary:
@@ -227,6 +233,6 @@ format-check:
 clean:
 	@rm -rf build
 
-.PHONY: vm-test test-valgrind programs bench-programs nightly fuzz fuzz-afl fuzz-corpus all help build-release run run-smoke bench-all bench-gate report mutation soak test test-release test-asan test-tsan test-clang summary clean-results cross coverage model \
+.PHONY: vm-test test-valgrind programs bench-programs nightly fuzz fuzz-afl fuzz-corpus all help build-release run run-smoke bench-all bench-gate report mutation soak test test-release test-asan test-tsan test-clang test-cxx summary clean-results cross coverage model \
     bench bench-smoke install demo-leak check-observability docs format format-check clean
 .NOTPARALLEL:

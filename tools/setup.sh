@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs the Debian packages that a purpose needs and that are missing. Silent when nothing is.
-# usage: tools/setup.sh install|run|test|clang|fuzz|afl|bench|plot|valgrind|vm|cross|coverage|programs|model|rust|http|observability
+# usage: tools/setup.sh install|run|test|clang|cxx|fuzz|afl|bench|plot|valgrind|vm|cross|coverage|programs|model|rust|http|observability
 set -eu
 
 run="make gcc libc6-dev cmake pkg-config libjansson-dev iso-codes python3"
@@ -15,6 +15,7 @@ case "$#:${1-}" in
     1:coverage) wanted="$run libcmocka-dev $http gdb gcovr valgrind" ;;
     1:afl) wanted="$run libcmocka-dev clang afl++" ;;
     1:clang) wanted="$run libcmocka-dev clang" ;;
+    1:cxx) wanted="$run libcmocka-dev g++ clang libc++-dev libc++abi-dev libclang-rt-dev" ;;
     1:fuzz) wanted="$run libcmocka-dev clang libclang-rt-dev" ;;
     1:http) wanted="$run $http" ;;
     1:observability) wanted="$run $http prometheus prometheus-pushgateway curl python3-yaml" ;;
@@ -27,7 +28,7 @@ case "$#:${1-}" in
     1:model) wanted="make gcc libc6-dev python3 spin" ;;
     1:rust) wanted="cargo-web" ;; # Debian 12: the newer of its two; cargo of any origin will do
     *)
-        echo "tools/setup.sh: unknown purpose '$*': install, run, test, clang, fuzz, afl, bench, plot, valgrind, vm, cross, coverage, programs, model, rust, http or observability" >&2
+        echo "tools/setup.sh: unknown purpose '$*': install, run, test, clang, cxx, fuzz, afl, bench, plot, valgrind, vm, cross, coverage, programs, model, rust, http or observability" >&2
         exit 2
         ;;
 esac
@@ -62,6 +63,7 @@ present() {
         python3-yaml) python3 -c 'import yaml' ;;
         cargo-web) new_cargo ;;
         libclang-rt-dev) echo 'int LLVMFuzzerTestOneInput(void) { return 0; }' | clang -fsanitize=fuzzer,address -x c - -o /dev/null ;;
+        libc++-dev | libc++abi-dev) printf '#include <vector>\nint main() { return std::vector<int>(1)[0]; }\n' | clang++ -stdlib=libc++ -x c++ - -o /dev/null ;;
         afl++) command -v afl-clang-fast && command -v afl-fuzz ;;
         libc6-dev) echo '#include <stdio.h>' | gcc -E - ;;
         libjansson-dev) pkg-config --exists jansson ;;

@@ -363,7 +363,7 @@ TSLAB_API bool epoch_domain_move(EpochDomain *child, EpochDomain *parent);
    EBUSY another thread is inside the domain or a child of it, or empties or ends one of them; EPERM from a cleanup of
    its own; EINVAL not a domain. A domain whose thread has ended can be ended. Another thread that enters meanwhile
    gets ESTALE or EINVAL. Calls of other threads that use objects of it must be over, as for epoch_destroy. Cost: as
-   destroying it, and a barrier for all threads (epoch_close). */
+   destroying it; for a shared domain, or another thread's, also a barrier for all threads (epoch_close). */
 TSLAB_API bool epoch_domain_end(EpochDomain *domain);
 /* A limit on the memory that the domain and its children hold: slabs and large objects, in whole units of 16 KiB, as they
    are taken and given back. Beyond it allocations are NULL with ENOMEM, and a line says which limit it was, once a

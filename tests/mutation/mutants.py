@@ -873,6 +873,14 @@ MUTANTS = [
         "tests": ["unit.api.tree", "stress.end_enter"],
     },
     {
+        "name": "anybody-ends-as-the-owner-does",
+        "protocol": "tree.h, 1",
+        "file": "src/core/epoch/domain_tree.c",
+        "old": "    if (ts_load_relaxed(&d->shared) || ts_load_relaxed(&d->owner) != ts_thread.serial) return false;\n",
+        "new": "",
+        "tests": ["unit.api.tree"],
+    },
+    {
         "name": "end-that-keeps-the-marks",
         "protocol": "tree.h",
         "file": "src/core/epoch/domain_tree.c",
@@ -948,8 +956,8 @@ MUTANTS = [
         "name": "destroy-keeps-too-many-domains",
         "protocol": "table",
         "file": "src/core/epoch/domain_end.c",
-        "old": " ||\n        TS_UNLIKELY(heap->spares[TS_TABLE_DOMAIN] >= TS_SPARE_ENTRIES)) {",
-        "new": ") {",
+        "old": " ||\n        TS_UNLIKELY(heap->spares[TS_TABLE_DOMAIN] >= TS_SPARE_ENTRIES))\n        return other(id);",
+        "new": ")\n        return other(id);",
         "tests": ["unit.epoch.epoch"],
     },
     {

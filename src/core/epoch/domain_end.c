@@ -261,15 +261,13 @@ static void hint_of_another(uint64_t id) {
                 (const void *)(uintptr_t)id);
 }
 
-TS_NOINLINE static void destroy_other(uint64_t id) {
+TS_NOINLINE static bool destroy_other(uint64_t id) {
     hint_of_another(id);
     ts_domain *d = ts_domain_mine(id, "epoch_domain_destroy");
-    if (!d || destroy_at_once(d, id)) return;
-    if (TS_UNLIKELY(ts_domain_is_in_cleanup(id))) {
-        refuse_busy("epoch_domain_destroy", id);
-        return;
-    }
+    if (!d || destroy_at_once(d, id)) return true;
+    if (TS_UNLIKELY(ts_domain_is_in_cleanup(id))) return refuse_busy("epoch_domain_destroy", id);
     destroy_slowly(d, id);
+    return true;
 }
 
 /* The usual domain is this thread's alone, and its epoch ends with it. */
@@ -320,36 +318,34 @@ TS_ALWAYS_INLINE bool leave_usual(ts_heap *heap, ts_share *share, bool over, uin
 }
 
 /* The second half of the usual end: nobody can find the epoch, and the heap is held. */
-TS_NOINLINE static void end_block(ts_heap *heap, ts_epoch *epoch, ts_block *block) {
+TS_NOINLINE static bool end_block(ts_heap *heap, ts_epoch *epoch, ts_block *block) {
     ts_share *share = block->share;
     uint32_t slabs = ts_load_relaxed(&block->slabs);
     bool over = ts_scope_end(heap, ts_scope(block));
     ts_heap_keep_entry(heap, &ts_epochs, TS_TABLE_EPOCH, epoch);
-    (void)leave_usual(heap, share, over, slabs);
+    return leave_usual(heap, share, over, slabs);
 }
 
 /* The usual end: that of hold_usual, of a domain that this thread has left, and whose epoch has one block. All else is found out
-   before anything is changed, or is left to the call that comes last: so nothing is live across a call. */
-void ts_domain_destroy(uint64_t id) {
+   before anything is changed, or is left to the call that comes last, `other` in any other case: so nothing is live across a call. */
+TS_ALWAYS_INLINE bool end_usually(uint64_t id, bool (*other)(uint64_t id)) {
     ts_domain *d = ts_domain_find(id);
     ts_heap *heap = ts_thread.heap;
     ts_epoch *epoch;
     if (TS_UNLIKELY(!is_usual(d, heap)) || TS_UNLIKELY(ts_load_relaxed(&d->inside) != 0) ||
         TS_UNLIKELY(heap->spares[TS_TABLE_EPOCH] >= TS_SPARE_ENTRIES) ||
-        TS_UNLIKELY(heap->spares[TS_TABLE_DOMAIN] >= TS_SPARE_ENTRIES)) {
-        destroy_other(id);
-        return;
-    }
+        TS_UNLIKELY(heap->spares[TS_TABLE_DOMAIN] >= TS_SPARE_ENTRIES))
+        return other(id);
     ts_block *block = hold_usual(heap, d, id, &epoch);
-    if (TS_UNLIKELY(!block)) {
-        destroy_other(id);
-        return;
-    }
+    if (TS_UNLIKELY(!block)) return other(id);
     ts_store_release(&d->entry.id, 0);
     ts_heap_keep_entry(heap, &ts_domains, TS_TABLE_DOMAIN, d);
     ts_epoch_end_use(epoch, block);
-    end_block(heap, epoch, block);
+    return end_block(heap, epoch, block);
 }
+
+void ts_domain_destroy(uint64_t id) { (void)end_usually(id, destroy_other); }
+bool ts_domain_end(uint64_t id) { return end_usually(id, ts_domain_end_other); }
 
 /* By who is busy with it: its allocator has ended, and its cleanups do not run. */
 static void end_without_cleanups(ts_domain *d) {

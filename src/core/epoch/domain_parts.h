@@ -105,6 +105,9 @@ bool ts_domain_is_in_cleanup(uint64_t id);
 /* Rises with each call: what came after what. Children and cleanups, for marks. */
 uint64_t ts_domain_next_event(void);
 
+/* ts_domain_end of all but the usual domain. */
+bool ts_domain_end_other(uint64_t id);
+
 /* Of one that has begun too late. */
 void ts_domain_end_begun(ts_domain *d, uint64_t id);
 

@@ -153,11 +153,20 @@ static int mark_all(ts_domain *d, uint64_t id) {
     return error;
 }
 
-bool ts_domain_end(uint64_t id) {
+/* By its owner: nobody else can be inside of it, nor of a child, which is the same thread's. Not where another thread is ending it. */
+static bool end_own(ts_domain *d, uint64_t id) {
+    if (ts_load_relaxed(&d->shared) || ts_load_relaxed(&d->owner) != ts_thread.serial) return false;
+    if (!ts_domain_make_busy(d, id, TS_ENDS)) return false;
+    ts_domain_finish(d, id);
+    return true;
+}
+
+bool ts_domain_end_other(uint64_t id) {
     ts_domain *d = ts_domain_find(id);
     if (!d) return ts_domain_refuse("epoch_domain_end", id, NULL, EINVAL);
     if (!ts_heap_mine()) return false;
     if (ts_domain_is_in_cleanup(id)) return ts_domain_refuse("epoch_domain_end", id, TS_IS_ENDING, EPERM);
+    if (end_own(d, id)) return true;
     int error = mark_all(d, id);
     if (error) return ts_domain_fail(error);
     if (ts_domain_make_busy(d, id, TS_ENDS)) ts_domain_finish(d, id);
