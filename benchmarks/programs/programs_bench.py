@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Real programs under one malloc after the other: processor time and peak resident memory.
 
-usage: programs_bench.py LIBRARY [--rounds N] [--smoke] [--csv FILE] [ROW...]
+usage: programs_bench.py LIBRARY [--hard] [--rounds N] [--smoke] [--csv FILE] [ROW...]
 
 Each row is a command that takes about a second. In a round every allocator runs it once, in an order that turns; figures are medians of the
-rounds, and ratios are to the median of glibc. Peak memory is at least this script's own,
+rounds, and ratios are to the median of glibc. --hard: the library in its usual mode and with TSLAB_HARDEN=1, and ratios are to the former. Peak memory is at least this script's own,
 some 15 MB, which the system counts for what it starts. An allocator or a program that is not there is left out, by name. --smoke: one round of
 short runs, for whether it works.
 """
@@ -65,23 +65,27 @@ def c_source(n):
     return "\n".join(lines)
 
 
-def allocators(library):
-    found = {"glibc": None, "tslab": library}
+def allocators(library, hard):
+    """Name: what is set in the environment. Ratios are to the first."""
+    preload = [f"LD_PRELOAD={library}"]
+    if hard:
+        return {"tslab": preload, "tslab hard": preload + ["TSLAB_HARDEN=1"]}
+    found = {"glibc": [], "tslab": preload}
     for name, pattern in (("jemalloc", "libjemalloc.so.2"), ("tcmalloc", "libtcmalloc_minimal.so.4"), ("mimalloc", "libmimalloc.so.2")):
         paths = sorted(glob.glob(f"/usr/lib/*/{pattern}") + glob.glob(f"/usr/local/lib/{pattern}"))
         if paths:
-            found[name] = paths[0]
+            found[name] = [f"LD_PRELOAD={paths[0]}"]
         else:
             print(f"{name}: not installed")
     return found
 
 
-def measure(command, directory, library):
+def measure(command, directory, variables):
     """Seconds of processor time and peak KiB of the largest process, or None if it fails."""
     environment = {k: v for k, v in os.environ.items() if k != "LD_PRELOAD" and not k.startswith("TSLAB_")}
     environment.update(PYTHONHASHSEED="0", PERL_HASH_SEED="0", LC_ALL="C")
     # By way of env: the variable is for the program, not for who starts it.
-    arguments = ["env"] + ([f"LD_PRELOAD={library}"] if library else []) + command
+    arguments = ["env"] + variables + command
     process = subprocess.Popen(arguments, cwd=directory, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     error = process.stderr.read()
     _, status, usage = os.wait4(process.pid, 0)
@@ -105,7 +109,7 @@ def run_row(row, all_of_them, rounds, smoke):
         for _ in range(rounds):
             for allocator in order:
                 figure = measure(command, directory, all_of_them[allocator])
-                if figure is None and allocator in ("glibc", "tslab"):
+                if figure is None and allocator in ("glibc", "tslab", "tslab hard"):
                     sys.exit(f"{name}: fails with {allocator}")
                 figures[allocator].append(figure)
             order = order[1:] + order[:1]
@@ -121,10 +125,12 @@ def main():
     parser.add_argument("library")
     parser.add_argument("rows", nargs="*")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--hard", action="store_true")
     parser.add_argument("--smoke", action="store_true")
     parser.add_argument("--csv")
     arguments = parser.parse_intermixed_args()
-    found = allocators(os.path.abspath(arguments.library))
+    found = allocators(os.path.abspath(arguments.library), arguments.hard)
+    first = next(iter(found))
     rounds = 1 if arguments.smoke else arguments.rounds
     lines, ratios = [], {a: ([], []) for a in found}
     print(f"{'':12s}" + "".join(f"{a:>22s}" for a in found) + f"{'tslab / best':>16s}")
@@ -136,7 +142,7 @@ def main():
             print(f"{row[0]}: left out, there is no {', '.join(missing)}")
             continue
         medians = run_row(row, found, rounds, arguments.smoke)
-        base = medians["glibc"]
+        base = medians[first]
         text = ""
         for a, figure in medians.items():
             if figure is None:
@@ -154,11 +160,11 @@ def main():
     if not lines:
         sys.exit("no row was run")
     print(f"{'mean':12s}" + "".join(f"{'':11s} {mean(r[0]):4.2f} {mean(r[1]):4.2f}m" for r in ratios.values()))
-    print("seconds of processor time; time and peak memory (m) as a ratio to glibc's; medians of", rounds, "rounds, interleaved")
+    print("seconds of processor time; time and peak memory (m) as a ratio to those of", first + "; medians of", rounds, "rounds, interleaved")
     if arguments.csv:
         with open(arguments.csv, "w", newline="", encoding="ascii") as f:
             writer = csv.writer(f)
-            writer.writerow(["row", "allocator", "cpu_s", "peak_kib", "time_to_glibc", "peak_to_glibc"])
+            writer.writerow(["row", "allocator", "cpu_s", "peak_kib", "time_to_first", "peak_to_first"])
             writer.writerows(lines)
 
 

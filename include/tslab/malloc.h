@@ -15,6 +15,10 @@
  * program makes. Other allocators, epochs and domains of the same process work beside it. free() and realloc() take
  * objects of all of them.
  *
+ * TSLAB_HARDEN=1 (tslab run --hard) is the hard mode: canaries, a quarantine, guards around objects from 128 KiB on, and
+ * kinds that new, new[] and malloc have of their own; misuse stops the program. malloc_usable_size() is the size asked
+ * for. Objects of malloc are then for malloc's functions alone, and not for slab_free() and slab_realloc().
+ *
  * The library starts no thread by itself: unshare(2) and setns(2) refuse a process that has two. TSLAB_BACKGROUND=1,
  * which `tslab run` sets, gives memory back while the program rests.
  *

@@ -13,9 +13,9 @@
 #include <string.h>
 #include <unistd.h>
 
-TS_EXPORT void *malloc(size_t size) { return ts_malloc(size); }
+TS_EXPORT void *malloc(size_t size) { return ts_malloc(size, TS_BY_MALLOC); }
 
-TS_EXPORT void free(void *p) { ts_malloc_free(p); }
+TS_EXPORT void free(void *p) { ts_malloc_free("free", p, TS_BY_MALLOC); }
 
 TS_ALWAYS_INLINE void *zeroed(size_t n, size_t size) {
     size_t bytes;
@@ -23,17 +23,17 @@ TS_ALWAYS_INLINE void *zeroed(size_t n, size_t size) {
         errno = ENOMEM;
         return NULL;
     }
-    if (ts_is_captured()) return ts_malloc_captured(16, bytes, true, TS_CALLED_FROM());
+    if (ts_is_unusual()) return ts_process_alloc_unusual(16, bytes, true, TS_BY_MALLOC, TS_CALLED_FROM());
     void *p = slab_calloc_epoch(ts_target_allocator(&ts_process), 1, bytes, ts_target_epoch(&ts_process));
-    return TS_LIKELY(p != NULL) ? p : ts_process_alloc_rest(16, bytes, true);
+    return TS_LIKELY(p != NULL) ? p : ts_process_alloc_rest(16, bytes, true, TS_BY_MALLOC);
 }
 
 TS_EXPORT void *calloc(size_t n, size_t size) { return zeroed(n, size); }
 
 TS_ALWAYS_INLINE void *resize(void *p, size_t size) {
-    if (!p) return ts_malloc(size);
+    if (!p) return ts_malloc(size, TS_BY_MALLOC);
     if (TS_UNLIKELY(size == 0)) {
-        ts_malloc_free(p);
+        ts_malloc_free("realloc", p, TS_BY_MALLOC);
         return NULL;
     }
     int error = errno;
@@ -61,7 +61,7 @@ TS_EXPORT void *reallocarray(void *p, size_t n, size_t size) { return resize_arr
 TS_EXPORT void *reallocf(void *p, size_t size);
 void *reallocf(void *p, size_t size) {
     void *q = resize(p, size);
-    if (!q && p && size != 0) ts_malloc_free(p);
+    if (!q && p && size != 0) ts_malloc_free("reallocf", p, TS_BY_MALLOC);
     return q;
 }
 
@@ -72,13 +72,13 @@ TS_EXPORT void *aligned_alloc(size_t alignment, size_t size) {
         errno = EINVAL;
         return NULL;
     }
-    return ts_malloc_aligned(alignment, size);
+    return ts_malloc_aligned(alignment, size, TS_BY_MALLOC);
 }
 
 TS_ALWAYS_INLINE int aligned_at(void **out, size_t alignment, size_t size) {
     if (!ts_is_pow2(alignment) || alignment % sizeof(void *) != 0) return EINVAL;
     int error = errno;
-    void *p = ts_malloc_aligned(alignment, size);
+    void *p = ts_malloc_aligned(alignment, size, TS_BY_MALLOC);
     errno = error;
     if (!p) return ENOMEM;
     *out = p;
@@ -94,7 +94,7 @@ TS_ALWAYS_INLINE void *aligned_up(size_t alignment, size_t size) {
     }
     size_t a = 16;
     while (a < alignment) a *= 2;
-    return ts_malloc_aligned(a, size);
+    return ts_malloc_aligned(a, size, TS_BY_MALLOC);
 }
 
 TS_EXPORT void *memalign(size_t alignment, size_t size);
@@ -103,7 +103,7 @@ void *memalign(size_t alignment, size_t size) { return aligned_up(alignment, siz
 static size_t page_bytes(void) { return (size_t)sysconf(_SC_PAGESIZE); }
 
 TS_EXPORT void *valloc(size_t size);
-void *valloc(size_t size) { return ts_malloc_aligned(page_bytes(), size); }
+void *valloc(size_t size) { return ts_malloc_aligned(page_bytes(), size, TS_BY_MALLOC); }
 
 TS_ALWAYS_INLINE void *whole_pages(size_t size) {
     size_t page = page_bytes();
@@ -111,7 +111,7 @@ TS_ALWAYS_INLINE void *whole_pages(size_t size) {
         errno = ENOMEM;
         return NULL;
     }
-    return ts_malloc_aligned(page, (size + page - 1) & ~(page - 1));
+    return ts_malloc_aligned(page, (size + page - 1) & ~(page - 1), TS_BY_MALLOC);
 }
 
 TS_EXPORT void *pvalloc(size_t size);
@@ -121,15 +121,15 @@ void *pvalloc(size_t size) { return whole_pages(size); }
 
 /* An old name of free; libc still has it for old programs. */
 TS_EXPORT void cfree(void *p);
-void cfree(void *p) { ts_malloc_free(p); }
+void cfree(void *p) { ts_malloc_free("free", p, TS_BY_MALLOC); }
 
 /* C23. The size is looked at where misuse is reported, and never relied on. */
 TS_EXPORT void free_sized(void *p, size_t size);
-void free_sized(void *p, size_t size) { ts_malloc_free_sized("free_sized", p, 1, size); }
+void free_sized(void *p, size_t size) { ts_malloc_free_sized("free_sized", p, TS_BY_MALLOC, 1, size); }
 
 TS_EXPORT void free_aligned_sized(void *p, size_t alignment, size_t size);
 void free_aligned_sized(void *p, size_t alignment, size_t size) {
-    ts_malloc_free_sized("free_aligned_sized", p, ts_is_pow2(alignment) ? alignment : SIZE_MAX, size);
+    ts_malloc_free_sized("free_aligned_sized", p, TS_BY_MALLOC, ts_is_pow2(alignment) ? alignment : SIZE_MAX, size);
 }
 
 TS_EXPORT size_t malloc_usable_size(void *p);
@@ -139,10 +139,10 @@ size_t malloc_usable_size(void *p) { return p ? ts_process_usable(p) : 0; }
    -------------------------------------- */
 
 TS_EXPORT void *__libc_malloc(size_t size);
-void *__libc_malloc(size_t size) { return ts_malloc(size); }
+void *__libc_malloc(size_t size) { return ts_malloc(size, TS_BY_MALLOC); }
 
 TS_EXPORT void __libc_free(void *p);
-void __libc_free(void *p) { ts_malloc_free(p); }
+void __libc_free(void *p) { ts_malloc_free("free", p, TS_BY_MALLOC); }
 
 TS_EXPORT void *__libc_calloc(size_t n, size_t size);
 void *__libc_calloc(size_t n, size_t size) { return zeroed(n, size); }
@@ -157,7 +157,7 @@ TS_EXPORT void *__libc_memalign(size_t alignment, size_t size);
 void *__libc_memalign(size_t alignment, size_t size) { return aligned_up(alignment, size); }
 
 TS_EXPORT void *__libc_valloc(size_t size);
-void *__libc_valloc(size_t size) { return ts_malloc_aligned(page_bytes(), size); }
+void *__libc_valloc(size_t size) { return ts_malloc_aligned(page_bytes(), size, TS_BY_MALLOC); }
 
 TS_EXPORT void *__libc_pvalloc(size_t size);
 void *__libc_pvalloc(size_t size) { return whole_pages(size); }

@@ -12,7 +12,8 @@
 #include <sys/auxv.h>
 #endif
 
-_Thread_local const ts_target *ts_target_now = &ts_process;
+_Thread_local const ts_target *ts_target_now;
+_Atomic(const ts_target *) ts_target_usual;
 static _Thread_local ts_target own; /* of the innermost domain that captures */
 static _Thread_local unsigned suspended;
 
@@ -44,7 +45,7 @@ static bool is_loader(const void *caller) {
 
 static void follow(void) {
     bool captured = suspended == 0 && ts_target_allocator(&own);
-    ts_target_now = captured ? &own : &ts_process;
+    ts_target_now = captured ? &own : NULL;
 }
 
 static void changed(SlabAllocator *allocator, EpochId epoch) {

@@ -10,10 +10,13 @@
 
 #include "malloc/process.h"
 
-/* &ts_process, or the thread's own target. Written by the thread itself. */
+/* NULL: the process's; or the thread's own target. Written by the thread itself. */
 extern TS_HIDDEN _Thread_local const ts_target *ts_target_now;
+/* What it is where the usual way serves: NULL; in the hard mode what it never is. */
+extern TS_HIDDEN _Atomic(const ts_target *) ts_target_usual;
 
-TS_ALWAYS_INLINE bool ts_is_captured(void) { return TS_UNLIKELY(ts_target_now != &ts_process); }
+TS_ALWAYS_INLINE bool ts_is_unusual(void) { return TS_UNLIKELY(ts_target_now != ts_load_relaxed(&ts_target_usual)); }
+TS_ALWAYS_INLINE bool ts_is_captured(void) { return ts_target_now != NULL; }
 
 /* In the domain, if it takes the object and the caller is not the loader; NULL with errno 0: the process's target has
    to. NULL with another errno: that is the answer. alignment: a power of two. */

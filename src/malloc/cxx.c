@@ -63,13 +63,13 @@ THROWS static void throw_bad_alloc(void) {
 }
 
 /* As the standard has it: the handler makes memory available, installs another, throws, or does not return. */
-THROWS static void *new_failed(size_t alignment, size_t size) {
+THROWS static void *new_failed(size_t alignment, size_t size, ts_kind kind) {
     if (ts_is_pow2(alignment)) {
         for (;;) {
             handler call = current_handler();
             if (!call) break;
             call();
-            void *p = ts_malloc_aligned(alignment, size);
+            void *p = ts_malloc_aligned(alignment, size, kind);
             if (p) return p;
         }
     }
@@ -77,13 +77,13 @@ THROWS static void *new_failed(size_t alignment, size_t size) {
     return NULL;
 }
 
-TS_ALWAYS_INLINE void *new_object(size_t size) {
-    void *p = ts_malloc(size);
-    return TS_LIKELY(p != NULL) ? p : new_failed(16, size);
+TS_ALWAYS_INLINE void *new_object(size_t size, ts_kind kind) {
+    void *p = ts_malloc(size, kind);
+    return TS_LIKELY(p != NULL) ? p : new_failed(16, size, kind);
 }
-TS_ALWAYS_INLINE void *new_aligned(size_t size, size_t alignment) {
-    void *p = TS_LIKELY(ts_is_pow2(alignment)) ? ts_malloc_aligned(alignment, size) : NULL;
-    return TS_LIKELY(p != NULL) ? p : new_failed(alignment, size);
+TS_ALWAYS_INLINE void *new_aligned(size_t size, size_t alignment, ts_kind kind) {
+    void *p = TS_LIKELY(ts_is_pow2(alignment)) ? ts_malloc_aligned(alignment, size, kind) : NULL;
+    return TS_LIKELY(p != NULL) ? p : new_failed(alignment, size, kind);
 }
 
 /* Without a handler the answer is known. */
@@ -108,92 +108,98 @@ TS_COLD static void *new_failed_aligned_nothrow(const char *name, size_t size, s
 #define ALIGNED "St11align_val_t"
 
 void *cxx_new(size_t size) NAMED(NEW);
-void *cxx_new(size_t size) { return new_object(size); }
+void *cxx_new(size_t size) { return new_object(size, TS_BY_NEW); }
 
 void *cxx_new_array(size_t size) NAMED(NEW_ARRAY);
-void *cxx_new_array(size_t size) { return new_object(size); }
+void *cxx_new_array(size_t size) { return new_object(size, TS_BY_NEW_ARRAY); }
 
 void *cxx_new_nothrow(size_t size, const void *nothrow) NAMED(NEW NOTHROW);
 void *cxx_new_nothrow(size_t size, const void *nothrow) {
-    void *p = ts_malloc(size);
+    void *p = ts_malloc(size, TS_BY_NEW);
     return TS_LIKELY(p != NULL) ? p : new_failed_nothrow(NEW NOTHROW, size, nothrow);
 }
 
 void *cxx_new_array_nothrow(size_t size, const void *nothrow) NAMED(NEW_ARRAY NOTHROW);
 void *cxx_new_array_nothrow(size_t size, const void *nothrow) {
-    void *p = ts_malloc(size);
+    void *p = ts_malloc(size, TS_BY_NEW_ARRAY);
     return TS_LIKELY(p != NULL) ? p : new_failed_nothrow(NEW_ARRAY NOTHROW, size, nothrow);
 }
 
 void *cxx_new_aligned(size_t size, size_t alignment) NAMED(NEW ALIGNED);
-void *cxx_new_aligned(size_t size, size_t alignment) { return new_aligned(size, alignment); }
+void *cxx_new_aligned(size_t size, size_t alignment) { return new_aligned(size, alignment, TS_BY_NEW); }
 
 void *cxx_new_array_aligned(size_t size, size_t alignment) NAMED(NEW_ARRAY ALIGNED);
-void *cxx_new_array_aligned(size_t size, size_t alignment) { return new_aligned(size, alignment); }
+void *cxx_new_array_aligned(size_t size, size_t alignment) { return new_aligned(size, alignment, TS_BY_NEW_ARRAY); }
 
 void *cxx_new_aligned_nothrow(size_t size, size_t alignment, const void *nothrow) NAMED(NEW ALIGNED NOTHROW);
 void *cxx_new_aligned_nothrow(size_t size, size_t alignment, const void *nothrow) {
-    void *p = ts_is_pow2(alignment) ? ts_malloc_aligned(alignment, size) : NULL;
+    void *p = ts_is_pow2(alignment) ? ts_malloc_aligned(alignment, size, TS_BY_NEW) : NULL;
     return TS_LIKELY(p != NULL) ? p : new_failed_aligned_nothrow(NEW ALIGNED NOTHROW, size, alignment, nothrow);
 }
 
 void *cxx_new_array_aligned_nothrow(size_t size, size_t alignment, const void *nothrow)
     NAMED(NEW_ARRAY ALIGNED NOTHROW);
 void *cxx_new_array_aligned_nothrow(size_t size, size_t alignment, const void *nothrow) {
-    void *p = ts_is_pow2(alignment) ? ts_malloc_aligned(alignment, size) : NULL;
+    void *p = ts_is_pow2(alignment) ? ts_malloc_aligned(alignment, size, TS_BY_NEW_ARRAY) : NULL;
     return TS_LIKELY(p != NULL) ? p : new_failed_aligned_nothrow(NEW_ARRAY ALIGNED NOTHROW, size, alignment, nothrow);
 }
 
 /* ---- delete ------------------------------------------------------------------------------------------------------ */
 
 void cxx_delete(void *p) NAMED("_ZdlPv");
-void cxx_delete(void *p) { ts_malloc_free(p); }
+void cxx_delete(void *p) { ts_malloc_free("operator delete", p, TS_BY_NEW); }
 
 void cxx_delete_array(void *p) NAMED("_ZdaPv");
-void cxx_delete_array(void *p) { ts_malloc_free(p); }
+void cxx_delete_array(void *p) { ts_malloc_free("operator delete[]", p, TS_BY_NEW_ARRAY); }
 
 void cxx_delete_nothrow(void *p, const void *nothrow) NAMED("_ZdlPv" NOTHROW);
 void cxx_delete_nothrow(void *p, const void *nothrow) {
     (void)nothrow;
-    ts_malloc_free(p);
+    ts_malloc_free("operator delete", p, TS_BY_NEW);
 }
 
 void cxx_delete_array_nothrow(void *p, const void *nothrow) NAMED("_ZdaPv" NOTHROW);
 void cxx_delete_array_nothrow(void *p, const void *nothrow) {
     (void)nothrow;
-    ts_malloc_free(p);
+    ts_malloc_free("operator delete[]", p, TS_BY_NEW_ARRAY);
 }
 
 void cxx_delete_sized(void *p, size_t size) NAMED("_ZdlPv" SIZE);
-void cxx_delete_sized(void *p, size_t size) { ts_malloc_free_sized("operator delete", p, 1, size); }
+void cxx_delete_sized(void *p, size_t size) { ts_malloc_free_sized("operator delete", p, TS_BY_NEW, 1, size); }
 
 void cxx_delete_array_sized(void *p, size_t size) NAMED("_ZdaPv" SIZE);
-void cxx_delete_array_sized(void *p, size_t size) { ts_malloc_free_sized("operator delete[]", p, 1, size); }
+void cxx_delete_array_sized(void *p, size_t size) {
+    ts_malloc_free_sized("operator delete[]", p, TS_BY_NEW_ARRAY, 1, size);
+}
 
 void cxx_delete_aligned(void *p, size_t alignment) NAMED("_ZdlPv" ALIGNED);
-void cxx_delete_aligned(void *p, size_t alignment) { ts_malloc_free_sized("operator delete", p, alignment, 0); }
+void cxx_delete_aligned(void *p, size_t alignment) {
+    ts_malloc_free_sized("operator delete", p, TS_BY_NEW, alignment, TS_SIZE_UNKNOWN);
+}
 
 void cxx_delete_array_aligned(void *p, size_t alignment) NAMED("_ZdaPv" ALIGNED);
-void cxx_delete_array_aligned(void *p, size_t alignment) { ts_malloc_free_sized("operator delete[]", p, alignment, 0); }
+void cxx_delete_array_aligned(void *p, size_t alignment) {
+    ts_malloc_free_sized("operator delete[]", p, TS_BY_NEW_ARRAY, alignment, TS_SIZE_UNKNOWN);
+}
 
 void cxx_delete_aligned_nothrow(void *p, size_t alignment, const void *nothrow) NAMED("_ZdlPv" ALIGNED NOTHROW);
 void cxx_delete_aligned_nothrow(void *p, size_t alignment, const void *nothrow) {
     (void)nothrow;
-    ts_malloc_free_sized("operator delete", p, alignment, 0);
+    ts_malloc_free_sized("operator delete", p, TS_BY_NEW, alignment, TS_SIZE_UNKNOWN);
 }
 
 void cxx_delete_array_aligned_nothrow(void *p, size_t alignment, const void *nothrow) NAMED("_ZdaPv" ALIGNED NOTHROW);
 void cxx_delete_array_aligned_nothrow(void *p, size_t alignment, const void *nothrow) {
     (void)nothrow;
-    ts_malloc_free_sized("operator delete[]", p, alignment, 0);
+    ts_malloc_free_sized("operator delete[]", p, TS_BY_NEW_ARRAY, alignment, TS_SIZE_UNKNOWN);
 }
 
 void cxx_delete_sized_aligned(void *p, size_t size, size_t alignment) NAMED("_ZdlPv" SIZE ALIGNED);
 void cxx_delete_sized_aligned(void *p, size_t size, size_t alignment) {
-    ts_malloc_free_sized("operator delete", p, alignment, size);
+    ts_malloc_free_sized("operator delete", p, TS_BY_NEW, alignment, size);
 }
 
 void cxx_delete_array_sized_aligned(void *p, size_t size, size_t alignment) NAMED("_ZdaPv" SIZE ALIGNED);
 void cxx_delete_array_sized_aligned(void *p, size_t size, size_t alignment) {
-    ts_malloc_free_sized("operator delete[]", p, alignment, size);
+    ts_malloc_free_sized("operator delete[]", p, TS_BY_NEW_ARRAY, alignment, size);
 }

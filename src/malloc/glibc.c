@@ -98,10 +98,10 @@ void malloc_stats(void) {
     SlabAllocator *allocator = slab_malloc_allocator();
     if (!allocator) return;
     size_t bytes = slab_stats_text(allocator, NULL, 0) + 4096; /* it may grow meanwhile */
-    char *text = ts_malloc(bytes);
+    char *text = ts_malloc(bytes, TS_BY_MALLOC);
     if (!text) return;
     if (slab_stats_text(allocator, text, bytes) > 0) (void)fputs(text, stderr);
-    ts_malloc_free(text);
+    ts_malloc_free("free", text, TS_BY_MALLOC);
 }
 
 /* As glibc's, with one heap that has the figures of all. */

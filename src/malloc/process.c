@@ -3,6 +3,7 @@
 #include "api/private.h"
 #include "base/line.h"
 #include "malloc/capture.h"
+#include "malloc/hard.h"
 #include "malloc/libc_heap.h"
 #include "malloc/spare.h"
 
@@ -35,30 +36,55 @@ TS_COLD static void check_build(void) {
     _Exit(127);
 }
 
+SlabAllocator *ts_process_allocator(void) {
+    SlabAllocator *allocator = ts_target_allocator(&ts_process);
+    return TS_LIKELY(allocator != NULL) ? allocator : ts_target_allocator(&ts_hard);
+}
+
 static bool open_epoch(SlabAllocator *allocator) {
     EpochId epoch = epoch_open(allocator, "malloc", EPOCH_CHURN);
-    if (epoch != EPOCH_NONE) ts_store_relaxed(&ts_process.epoch, epoch);
-    return epoch != EPOCH_NONE;
+    if (epoch == EPOCH_NONE) return false;
+    ts_store_relaxed(&ts_process.epoch, epoch);
+    ts_store_relaxed(&ts_hard.epoch, epoch);
+    return true;
+}
+
+/* The hard mode marks and looks by itself; tools that do so too would take its canaries for mistakes. */
+static SlabAllocator *create(bool hard) {
+    SlabOptions options;
+    memset(&options, 0, sizeof options);
+    options.size = sizeof options;
+    if (hard) options.memory_tools = SLAB_TOOLS_OFF;
+    return slab_allocator_create_ex(&options);
+}
+
+static bool is_served(SlabAllocator *allocator, bool hard) {
+    if (!open_epoch(allocator)) return false;
+    if (!hard) {
+        /* release: partner of ts_target_allocator */
+        atomic_store_explicit(&ts_process.allocator, allocator, memory_order_release);
+        return true;
+    }
+    if (!ts_hard_start(allocator, ts_target_epoch(&ts_process))) return false;
+    ts_store_relaxed(&ts_target_usual, &ts_process);
+    return true;
 }
 
 TS_COLD static bool make(void) {
     check_build();
     if (!ts_private_start()) return false;
-    SlabAllocator *allocator = slab_allocator_create();
+    bool hard = ts_private_harden();
+    SlabAllocator *allocator = create(hard);
     if (!allocator) return false;
-    if (!open_epoch(allocator)) {
-        slab_allocator_free(allocator);
-        return false;
-    }
     ts_store_relaxed(&ts_process_checks, ts_private_misuse_mode(allocator) != SLAB_MISUSE_IGNORE);
     ts_private_ask_before_refusal(allocator, is_refusal_dealt_with);
-    /* release: partner of ts_target_allocator */
-    atomic_store_explicit(&ts_process.allocator, allocator, memory_order_release);
-    return true;
+    if (is_served(allocator, hard)) return true;
+    slab_allocator_free(allocator);
+    return false;
 }
 
 bool ts_process_start(void) {
-    if (ts_target_allocator(&ts_process)) return true;
+    if (ts_process_allocator()) return true;
     /* Before libc has its environment, it has read none of its own settings either. */
     if (!environ || atomic_exchange(&making, 1)) return false;
     int error = errno;
@@ -77,7 +103,8 @@ TS_AT_LOAD static void start_at_load(void) {
 
 /* ---- allocations that the first try has not given ---------------------------------------------------------------- */
 
-static void *alloc(SlabAllocator *allocator, size_t alignment, size_t size, bool zero) {
+static void *alloc(SlabAllocator *allocator, size_t alignment, size_t size, bool zero, ts_kind kind) {
+    if (ts_is_hard()) return ts_hard_alloc(alignment, size, zero, kind);
     EpochId epoch = ts_target_epoch(&ts_process);
     if (alignment > 16) {
         void *p = slab_aligned_epoch(allocator, alignment, size, epoch);
@@ -88,16 +115,16 @@ static void *alloc(SlabAllocator *allocator, size_t alignment, size_t size, bool
 
 /* The program has closed or destroyed the epoch: there is another from now on. Two threads may both open one; both
    serve. */
-TS_COLD static void *alloc_anew(SlabAllocator *allocator, size_t alignment, size_t size, bool zero) {
-    return open_epoch(allocator) ? alloc(allocator, alignment, size, zero) : NULL;
+TS_COLD static void *alloc_anew(SlabAllocator *allocator, size_t alignment, size_t size, bool zero, ts_kind kind) {
+    return open_epoch(allocator) ? alloc(allocator, alignment, size, zero, kind) : NULL;
 }
 
-TS_COLD void *ts_process_alloc_rest(size_t alignment, size_t size, bool zero) {
+TS_COLD void *ts_process_alloc_rest(size_t alignment, size_t size, bool zero, ts_kind kind) {
     int error = errno;
     if (ts_process_start()) {
-        SlabAllocator *allocator = ts_target_allocator(&ts_process);
-        void *p = alloc(allocator, alignment, size, zero);
-        if (!p && (errno == ESTALE || errno == EINVAL)) p = alloc_anew(allocator, alignment, size, zero);
+        SlabAllocator *allocator = ts_process_allocator();
+        void *p = alloc(allocator, alignment, size, zero, kind);
+        if (!p && (errno == ESTALE || errno == EINVAL)) p = alloc_anew(allocator, alignment, size, zero, kind);
         if (!p && ts_private_has_heap()) {
             errno = ENOMEM;
             return NULL;
@@ -113,6 +140,21 @@ TS_COLD void *ts_process_alloc_rest(size_t alignment, size_t size, bool zero) {
     return zero ? memset(p, 0, size) : p;
 }
 
+void *ts_process_alloc_unusual(size_t alignment, size_t size, bool zero, ts_kind kind, const void *caller) {
+    if (TS_UNLIKELY(ts_is_captured())) {
+        /* Of the two errno values that an answer of the domain can leave, 0 means the process's target. */
+        int before = errno;
+        void *p = ts_capture_alloc(alignment, size, zero, caller);
+        if (p || errno != 0) return p;
+        errno = before;
+    }
+    if (ts_is_hard()) {
+        void *p = ts_hard_alloc(alignment, size, zero, kind);
+        if (TS_LIKELY(p != NULL)) return p;
+    }
+    return ts_process_alloc_rest(alignment, size, zero, kind);
+}
+
 /* ---- pointers that are not the process's --------------------------------------------------------------------------
    */
 
@@ -121,27 +163,48 @@ static bool is_refusal_dealt_with(void *p) {
     if (ts_spare_owns(p)) {
         if (ts_spare_free(p)) return true;
     } else {
-        SlabAllocator *owner = ts_private_owner(p), *mine = ts_target_allocator(&ts_process);
+        SlabAllocator *owner = ts_private_owner(p), *mine = ts_process_allocator();
         if (owner && owner != mine) {
             (void)slab_free(owner, p); /* which tells of misuse itself */
             return true;
         }
         if (!owner && ts_libc_heap_free(p)) return true;
     }
-    ts_private_refuse(ts_target_allocator(&ts_process), "free", p);
+    ts_private_refuse(ts_process_allocator(), "free", p);
     return true;
 }
 
-TS_COLD void ts_process_free_early(void *p) {
-    if (!p || ts_spare_free(p)) return;
+TS_COLD static void free_early(void *p) {
+    if (ts_spare_free(p)) return;
     if (ts_process_start())
-        (void)is_refusal_dealt_with(p);
+        (void)slab_free(ts_process_allocator(), p);
     else
         ts_private_refuse(NULL, "free", p);
 }
 
+static void check_plain_size(const char *call, const void *p, size_t size) {
+    size_t bytes = ts_process_usable(p);
+    /* What is no object the free itself tells of. */
+    if (bytes != 0 && size > bytes && size != TS_SIZE_UNKNOWN)
+        ts_private_tell(ts_process_allocator(), call, p, "freed with a size that is larger than the object");
+}
+
+void ts_process_free_unusual(const char *call, void *p, ts_kind kind, size_t size) {
+    if (!p) return;
+    if (TS_UNLIKELY(!ts_is_hard())) {
+        free_early(p);
+    } else if (TS_UNLIKELY(ts_hard_free(call, p, kind, size) == TS_HARD_OTHER)) {
+        check_plain_size(call, p, size);
+        (void)slab_free(ts_process_allocator(), p);
+    }
+}
+
 size_t ts_process_usable(const void *p) {
-    SlabAllocator *mine = ts_target_allocator(&ts_process);
+    SlabAllocator *mine = ts_process_allocator();
+    if (ts_is_hard()) {
+        size_t exactly;
+        if (ts_hard_usable(p, &exactly) != TS_HARD_OTHER) return exactly;
+    }
     size_t bytes = mine ? slab_usable_size(mine, p) : 0;
     if (TS_LIKELY(bytes != 0)) return bytes;
     if (ts_spare_owns(p)) return ts_spare_usable(p);
@@ -153,7 +216,7 @@ size_t ts_process_usable(const void *p) {
 /* To where malloc would put it. */
 static void *move(void *p, size_t size, size_t bytes) {
     void *q = ts_is_captured() ? ts_capture_alloc(16, size, false, NULL) : NULL;
-    if (!q) q = ts_process_alloc_rest(16, size, false);
+    if (!q) q = ts_process_alloc_rest(16, size, false, TS_BY_MALLOC);
     if (!q) return NULL;
     memcpy(q, p, size < bytes ? size : bytes);
     if (!ts_spare_free(p)) {
@@ -168,7 +231,11 @@ static void *move(void *p, size_t size, size_t bytes) {
 
 TS_COLD void *ts_process_realloc_rest(void *p, size_t size) {
     int error = errno;
-    SlabAllocator *mine = ts_process_start() ? ts_target_allocator(&ts_process) : NULL;
+    SlabAllocator *mine = ts_process_start() ? ts_process_allocator() : NULL;
+    if (ts_is_hard()) {
+        void *q;
+        if (ts_hard_realloc(p, size, &q) != TS_HARD_OTHER) return q;
+    }
     SlabAllocator *owner = ts_private_owner(p);
     if (owner) {
         errno = 0;
@@ -195,20 +262,17 @@ TS_COLD void *ts_process_realloc_rest(void *p, size_t size) {
 }
 
 TS_COLD void ts_process_check_size(const char *call, const void *p, size_t alignment, size_t size) {
-    size_t bytes = ts_process_usable(p);
-    SlabAllocator *mine = ts_target_allocator(&ts_process);
-    if (bytes == 0 || !mine) return; /* the free itself tells */
-    if (size > bytes)
-        ts_private_tell(mine, call, p, "freed with a size that is larger than the object");
-    else if ((uintptr_t)p % alignment != 0)
-        ts_private_tell(mine, call, p, "freed with an alignment that the object has not");
+    if ((uintptr_t)p % alignment != 0 && ts_process_usable(p) != 0)
+        ts_private_tell(ts_process_allocator(), call, p, "freed with an alignment that the object has not");
+    else if (!ts_is_hard()) /* else the free compares them */
+        check_plain_size(call, p, size);
 }
 
 /* ---- the library's own functions ----------------------------------------------------------------------------------
    */
 
 SlabAllocator *slab_malloc_allocator(void) {
-    if (ts_process_start()) return ts_target_allocator(&ts_process);
+    if (ts_process_start()) return ts_process_allocator();
     errno = ENOMEM;
     return NULL;
 }

@@ -6,7 +6,8 @@
  * program frees reaches an object of malloc.
  *
  * Invariants
- *  1. The process's target has an allocator from the first call on at which libc is ready, and keeps it.
+ *  1. The process's target has an allocator from the first call on at which libc is ready, and keeps it. In the hard
+ *     mode it never has one, so that every call leaves the usual way at its first test; the allocator is ts_hard's.
  *  2. Until then, inside of the making of it, and on a thread that can have no heap any more (the last round of its
  *     destructors, and after that), objects come from the spare (spare.h).
  *  3. Every object says by its address whose it is: the core's, the spare's, or another's.
@@ -24,6 +25,11 @@ typedef struct ts_target {
     _Atomic uint64_t epoch;
 } ts_target;
 
+/* By which family of functions an object is allocated, or freed. */
+typedef enum ts_kind { TS_BY_MALLOC, TS_BY_NEW, TS_BY_NEW_ARRAY } ts_kind;
+
+#define TS_SIZE_UNKNOWN SIZE_MAX /* the program does not say it */
+
 extern TS_HIDDEN ts_target ts_process;
 /* A mode of misuse is on: sizes that the program gives with a free are looked at. Constant once there is an
    allocator. */
@@ -38,11 +44,16 @@ TS_ALWAYS_INLINE EpochId ts_target_epoch(const ts_target *target) { return ts_lo
 /* Makes the process's target if there is none. false: not now. */
 bool ts_process_start(void);
 
-/* What the first try has not given: errno says why, if there is a target. alignment: a power of two. */
-void *ts_process_alloc_rest(size_t alignment, size_t size, bool zero);
+/* The process's allocator, also in the hard mode; NULL: there is none yet. */
+SlabAllocator *ts_process_allocator(void);
+
+/* In a domain that captures, or in the hard mode. alignment: a power of two. caller: of malloc. */
+void *ts_process_alloc_unusual(size_t alignment, size_t size, bool zero, ts_kind kind, const void *caller);
+/* What the first try has not given: errno says why, if there is a target. */
+void *ts_process_alloc_rest(size_t alignment, size_t size, bool zero, ts_kind kind);
 void *ts_process_realloc_rest(void *p, size_t size);
-/* A free while the process has no allocator. */
-void ts_process_free_early(void *p);
+/* A free while the process has no target: in the hard mode, or early. */
+void ts_process_free_unusual(const char *call, void *p, ts_kind kind, size_t size);
 /* Of any object that this library has given out, or of the core; 0: it is none. */
 size_t ts_process_usable(const void *p);
 /* Reports a size or alignment that does not fit the object; call: the function's name. */

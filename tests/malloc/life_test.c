@@ -3,6 +3,7 @@
  * any state, exit handlers, frees after everything. Arguments: none, or how many short threads (100,000).
  */
 #define _GNU_SOURCE
+#include "live.h"
 #include "malloc_test.h"
 
 #include <tslab/malloc.h>
@@ -214,7 +215,7 @@ static void test_fork(unsigned count) {
 
 int main(int argc, char **argv) {
     unsigned threads = argc > 1 ? (unsigned)atoi(argv[1]) : 100000;
-    CHECK(slab_malloc_active() && slab_owns(slab_malloc_allocator(), early));
+    CHECK(slab_malloc_active() && is_live(early));
     CHECK(atexit(at_exit) == 0);
     test_threads(threads);
     test_fork(40);

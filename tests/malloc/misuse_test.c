@@ -118,7 +118,7 @@ static const struct crime {
     {"mapped", mapped, "not memory of temporal-slab", 1},
     {"by_brk", by_brk, "not memory of temporal-slab", 1},
     {"resize_stack", resize_stack, "realloc: pointer 0x", 1},
-    {"sized_wrong", sized_wrong, "larger than the object", 0},
+    {"sized_wrong", sized_wrong, "freed with a size that is ", 0},
     {"aligned_wrong", aligned_wrong, "alignment", 0},
 };
 #define CRIMES (sizeof crimes / sizeof *crimes)

@@ -1,5 +1,6 @@
 /* What each function answers, at the edges too: as glibc and POSIX have it (tslab/malloc.h). */
 #define _GNU_SOURCE
+#include "live.h"
 #include "malloc_test.h"
 
 #include <tslab/malloc.h>
@@ -39,11 +40,11 @@ static void test_active(void) {
     CHECK(slab_malloc_allocator() != NULL);
     CHECK(slab_malloc_allocator() != slab_allocator_default());
     void *p = malloc(100);
-    CHECK(slab_owns(slab_malloc_allocator(), p));
+    CHECK(is_live(p));
     slab_allocator_free(slab_malloc_allocator()); /* nothing happens */
-    CHECK(slab_owns(slab_malloc_allocator(), p));
+    CHECK(is_live(p));
     free(p);
-    CHECK(!slab_owns(slab_malloc_allocator(), hidden(p)));
+    CHECK(!is_live(hidden(p)));
 }
 
 static void test_sizes(void) {
@@ -95,7 +96,7 @@ static void test_too_large(void) {
     CHECK(NO_MEMORY(reallocarray(NULL, hidden_size(SIZE_MAX / 2), 3)));
     CHECK(memcmp(p, "unchanged", 10) == 0);
     CHECK(NO_MEMORY(reallocf(p, hidden_size(A_LOT + 1)))); /* p is freed */
-    CHECK(!slab_owns(slab_malloc_allocator(), hidden(p)));
+    CHECK(!is_live(hidden(p)));
 }
 
 static void test_realloc(void) {
@@ -117,11 +118,11 @@ static void test_realloc(void) {
     }
     errno = 7;
     CHECK(realloc(p, hidden_size(0)) == NULL && errno == 7); /* freed */
-    CHECK(!slab_owns(slab_malloc_allocator(), hidden(p)));
+    CHECK(!is_live(hidden(p)));
     p = malloc(10);
-    CHECK(reallocarray(p, hidden_size(0), 8) == NULL && !slab_owns(slab_malloc_allocator(), hidden(p)));
+    CHECK(reallocarray(p, hidden_size(0), 8) == NULL && !is_live(hidden(p)));
     p = malloc(10);
-    CHECK(reallocf(p, hidden_size(0)) == NULL && !slab_owns(slab_malloc_allocator(), hidden(p)));
+    CHECK(reallocf(p, hidden_size(0)) == NULL && !is_live(hidden(p)));
     void *zero = realloc(NULL, hidden_size(0));
     CHECK(zero != NULL);
     free(zero);
@@ -182,27 +183,27 @@ static void test_sized(void) {
     free_aligned_sized(NULL, 16, 10);
     void *p = malloc(10);
     free_sized(p, hidden_size(100000)); /* never relied on */
-    CHECK(!slab_owns(slab_malloc_allocator(), hidden(p)));
+    CHECK(!is_live(hidden(p)));
     CHECK(refused() == before);
 }
 
 static void test_names(void) {
     void *p = __libc_malloc(10);
-    CHECK(slab_owns(slab_malloc_allocator(), p));
+    CHECK(is_live(p));
     p = __libc_realloc(p, 1000);
-    CHECK(slab_owns(slab_malloc_allocator(), p));
+    CHECK(is_live(p));
     __libc_free(p);
     p = __libc_calloc(3, 5);
-    CHECK(slab_owns(slab_malloc_allocator(), p));
+    CHECK(is_live(p));
     free(p);
     p = __libc_memalign(512, 5);
-    CHECK(slab_owns(slab_malloc_allocator(), p) && (uintptr_t)p % 512 == 0);
+    CHECK(is_live(p) && (uintptr_t)p % 512 == 0);
     free(p);
     p = __libc_valloc(5);
-    CHECK(slab_owns(slab_malloc_allocator(), p) && (uintptr_t)p % 4096 == 0);
+    CHECK(is_live(p) && (uintptr_t)p % 4096 == 0);
     free(p);
     p = __libc_pvalloc(5);
-    CHECK(slab_owns(slab_malloc_allocator(), p) && (uintptr_t)p % 4096 == 0);
+    CHECK(is_live(p) && (uintptr_t)p % 4096 == 0);
     free(p);
 }
 
@@ -237,7 +238,7 @@ static void test_others(void) {
     CHECK(strcmp(p, "here") == 0 && slab_owns(other, p)); /* it stays in its epoch */
     CHECK(epoch_close(other, epoch));
     q = realloc(q, 5000);
-    CHECK(strcmp(q, "there") == 0 && slab_owns(slab_malloc_allocator(), q)); /* its epoch takes none any more */
+    CHECK(strcmp(q, "there") == 0 && is_live(q)); /* its epoch takes none any more */
     CHECK(epoch_state(other, epoch) == EPOCH_CLOSED);
     free(p);
     free(q);

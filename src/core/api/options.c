@@ -23,7 +23,7 @@
     X(reserve_bytes, "TSLAB_RESERVE", SIZE, NULL, 0)                   \
     X(budget_bytes, "TSLAB_BUDGET", SIZE, NULL, 0)                     \
     X(huge_pages, "TSLAB_HUGE_PAGES", WORD, "default|on|off", 0)       \
-    X(on_misuse, "TSLAB_ON_MISUSE", WORD, MISUSE_WORDS, 0)             \
+    X(on_misuse, "TSLAB_ON_MISUSE", WORD, MISUSE_WORDS, misuse_mode()) \
     X(poison_on_free, "TSLAB_POISON", WORD, "0|1", 0)                  \
     X(record_rss, "TSLAB_RECORD_RSS", WORD, "0|1", 0)                  \
     X(guard_spans, "TSLAB_GUARD", WORD, "0|1", 0)                      \
@@ -38,6 +38,7 @@ enum {
 #define X(member, name, type, words, fallback) OPTION_##member,
     OPTIONS(X)
 #undef X
+        OPTION_harden /* of the process, and of no allocator */
 };
 
 static bool parse_number(const char *text, bool suffix, uint64_t max, uint64_t *out) {
@@ -143,8 +144,8 @@ static void warn_unknown(void) {
         OPTIONS(X)
 #undef X
         /* read elsewhere */
-        "TSLAB_HTTP",
-        "TSLAB_LOG", "TSLAB_HTTP_HOSTS", "TSLAB_SHM"};
+        "TSLAB_HARDEN",
+        "TSLAB_HTTP", "TSLAB_LOG", "TSLAB_HTTP_HOSTS", "TSLAB_SHM"};
     for (char **e = environ; e && *e; e++) {
         if (strncmp(*e, "TSLAB_", 6) != 0) continue;
         size_t n = strcspn(*e, "=");
@@ -161,11 +162,19 @@ static void warn_unknown(void) {
     }
 }
 
+bool ts_settings_harden(void) {
+    uint64_t value;
+    return from_environment(OPTION_harden, "TSLAB_HARDEN", WORD, "0|1", &value) && value != 0;
+}
+
+/* Where nobody says what is to happen. */
+static uint64_t misuse_mode(void) { return ts_settings_harden() ? SLAB_MISUSE_ABORT : SLAB_MISUSE_IGNORE; }
+
 /* What holds where no allocator is known: from the start, and whatever an allocator's own option says. */
 TS_AT_LOAD static void read_misuse_default(void) {
     const char *text = ts_env("TSLAB_ON_MISUSE");
     uint64_t mode;
-    if (!text || !parse_word(text, MISUSE_WORDS, &mode)) mode = SLAB_MISUSE_IGNORE;
+    if (!text || !parse_word(text, MISUSE_WORDS, &mode)) mode = misuse_mode();
     ts_store_relaxed(&ts_misuse_default, (int)mode);
 }
 

@@ -45,6 +45,41 @@ void ts_private_tell(SlabAllocator *allocator, const char *call, const void *p, 
     ts_misuse_because(ts_token(allocator), call, p, why);
 }
 
+void ts_private_refuse_because(SlabAllocator *allocator, const char *call, const void *p, const char *why) {
+    ts_misuse_refused(ts_token(allocator), call, p, why);
+}
+
 int ts_private_misuse_mode(SlabAllocator *allocator) { return ts_misuse_mode(ts_token(allocator)); }
 
 bool ts_private_has_heap(void) { return ts_thread.heap != NULL; }
+
+bool ts_private_harden(void) { return ts_settings_harden(); }
+
+bool ts_private_find(SlabAllocator *allocator, const void *p, ts_private_place *place) {
+    ts_object object;
+    if (!ts_object_at(ts_token(allocator), p, &object)) return false;
+    place->bytes = object.bytes;
+    place->epoch = object.epoch;
+    place->use = ts_load_relaxed(&ts_slab_at(object.unit)->tag);
+    place->span = object.kind == TS_COUNT_SPAN;
+    return true;
+}
+
+bool ts_private_fills(SlabAllocator *allocator) {
+    const ts_allocator *a = ts_allocator_find(ts_token(allocator));
+    return a && a->settings.poison_on_free;
+}
+
+size_t ts_private_slot_bytes(SlabAllocator *allocator, size_t size) {
+    const ts_allocator *a = ts_allocator_find(ts_token(allocator));
+    if (!a || size > ts_allocator_class_bytes(a)) return 0;
+    return ts_class_bytes[ts_classes.of[(size + 15) / 16]];
+}
+
+_Static_assert(TS_PRIVATE_UNIT == TS_UNIT_BYTES, "a span begins with a unit");
+
+char *ts_private_region(size_t *bytes) {
+    const ts_part *part = &ts_region.part[TS_NORMAL];
+    *bytes = (size_t)part->units * TS_UNIT_BYTES;
+    return part->base;
+}

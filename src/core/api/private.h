@@ -40,9 +40,30 @@ TS_PRIVATE void *ts_private_realloc(SlabAllocator *allocator, void *p, size_t si
 TS_PRIVATE void ts_private_refuse(SlabAllocator *allocator, const char *call, const void *p);
 /* The same of a call that was not refused; why: what is said of p. */
 TS_PRIVATE void ts_private_tell(SlabAllocator *allocator, const char *call, const void *p, const char *why);
+/* A refused free whose reason the caller knows: counted, told, stopped. */
+TS_PRIVATE void ts_private_refuse_because(SlabAllocator *allocator, const char *call, const void *p, const char *why);
 /* A SlabOnMisuse. */
 TS_PRIVATE int ts_private_misuse_mode(SlabAllocator *allocator);
 /* Whether the calling thread has a heap, without which it can take objects of no size class. */
 TS_PRIVATE bool ts_private_has_heap(void);
+
+/* TSLAB_HARDEN=1. */
+TS_PRIVATE bool ts_private_harden(void);
+/* A live object of the allocator, by its start. */
+typedef struct ts_private_place {
+    size_t bytes; /* of its slot, or of its span without guards; constant while it lives */
+    EpochId epoch;
+    uint32_t use; /* of its slab: another number for each */
+    bool span;    /* in memory of its own, which begins on a multiple of TS_PRIVATE_UNIT */
+} ts_private_place;
+/* false: p is none. Any pointer may be asked about. Some 40 instructions for what is no span. */
+TS_PRIVATE bool ts_private_find(SlabAllocator *allocator, const void *p, ts_private_place *place);
+/* TSLAB_POISON: what is free is filled, and looked at by the core. */
+TS_PRIVATE bool ts_private_fills(SlabAllocator *allocator);
+/* Bytes of the slot that slab_malloc_epoch gives an object of a churn epoch; 0: it gives a span. */
+TS_PRIVATE size_t ts_private_slot_bytes(SlabAllocator *allocator, size_t size);
+#define TS_PRIVATE_UNIT ((size_t)16 << 10)
+/* All objects of the core are in there. *bytes: its size. */
+TS_PRIVATE char *ts_private_region(size_t *bytes);
 
 #endif

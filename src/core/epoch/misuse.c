@@ -88,6 +88,13 @@ void ts_misuse_free(uintptr_t token, const char *call, const void *p, const Slab
     ts_misuse(token, call, p, handle);
 }
 
+void ts_misuse_refused(uintptr_t token, const char *call, const void *p, const char *why) {
+    ts_allocator *a = ts_allocator_find(token);
+    if (a) ts_fetch_add_relaxed(&a->rejected_frees, 1);
+    TS_PROBE3(free__rejected, call, p, SLAB_HANDLE_NONE);
+    ts_misuse_because(token, call, p, why);
+}
+
 void ts_misuse_outside(uintptr_t token, const char *call) {
     int mode = mode_of(token);
     if (TS_LIKELY(mode == SLAB_MISUSE_IGNORE)) return;

@@ -1,0 +1,398 @@
+#define _GNU_SOURCE
+#include "malloc/hard.h"
+
+#include "api/private.h"
+#include "base/bits.h"
+#include "malloc/hard_parts.h"
+#include "malloc/hard_word.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/random.h>
+#include <time.h>
+
+_Static_assert(TS_HARD_USES == (uint32_t)1 << TS_HARD_SLACK_BITS, "a word has room for it");
+
+#define WORD_BYTES sizeof(uint64_t)
+#define SLOT_SIZES 8192u
+#define MOST ((size_t)PTRDIFF_MAX / 2) /* bytes of an object, with what lies around it */
+
+ts_target ts_hard;
+uint64_t ts_hard_secret[2];
+unsigned char ts_hard_canary;
+
+/* Constant after the start. */
+static uint16_t slots[SLOT_SIZES / 16 + 1]; /* [(size + 15) / 16]: bytes of the slot; 0: a span */
+static bool has_fronts;                     /* invariant 3 holds: the core looks at nothing that is free */
+
+static SlabAllocator *mine(void) { return ts_target_allocator(&ts_hard); }
+
+static ts_hard_place *word_at(char *home, size_t bytes) { return (ts_hard_place *)(void *)(home + bytes - WORD_BYTES); }
+static size_t in_unit(const void *p) { return (uintptr_t)p & (TS_PRIVATE_UNIT - 1); }
+static size_t slot_bytes(size_t size) { return size <= SLOT_SIZES ? slots[(size + 15) / 16] : 0; }
+
+/* ---- start ------------------------------------------------------------------------------------------------------- */
+
+static void draw_secret(void) {
+    if (getrandom(ts_hard_secret, sizeof ts_hard_secret, GRND_NONBLOCK) != (ssize_t)sizeof ts_hard_secret) {
+        struct timespec now;
+        (void)clock_gettime(CLOCK_MONOTONIC, &now);
+        ts_hard_secret[0] = (uint64_t)now.tv_nsec * UINT64_C(0x9e3779b97f4a7c15) ^ (uintptr_t)&now;
+        ts_hard_secret[1] = ts_hard_secret[0] * UINT64_C(0xd1342543de82ef95) + (uintptr_t)draw_secret;
+    }
+    ts_hard_secret[1] |= 1;
+    ts_hard_canary = 0x80 | (unsigned char)(ts_hard_secret[0] >> 57);
+}
+
+bool ts_hard_start(SlabAllocator *allocator, EpochId epoch) {
+    draw_secret();
+    for (unsigned i = 0; i <= SLOT_SIZES / 16; i++) slots[i] = (uint16_t)ts_private_slot_bytes(allocator, i * 16u);
+    has_fronts = !ts_private_fills(allocator);
+    ts_hard_wait_start();
+    if (!ts_hard_none_start() || !ts_hard_large_start()) return false;
+    ts_store_relaxed(&ts_hard.epoch, epoch);
+    /* release: partner of ts_target_allocator */
+    atomic_store_explicit(&ts_hard.allocator, allocator, memory_order_release);
+    return true;
+}
+
+/* ---- what is said ------------------------------------------------------------------------------------------------ */
+
+void ts_hard_tell(const char *call, const void *p, const char *why) { ts_private_tell(mine(), call, p, why); }
+
+ts_hard_answer ts_hard_refuse(const char *call, const void *p, const char *why) {
+    ts_private_refuse_because(mine(), call, p, why);
+    return TS_HARD_REFUSED;
+}
+
+TS_COLD static void tell_kind(const char *call, const void *p, ts_kind own) {
+    static const char *const why[] = {"an object of malloc, which free frees", "an object of new, which delete frees",
+                                      "an object of new[], which delete[] frees"};
+    ts_hard_tell(call, p, why[own]);
+}
+
+void ts_hard_compare(const char *call, const void *p, ts_kind kind, ts_kind own, size_t size, size_t bytes) {
+    if (TS_UNLIKELY(kind != own)) tell_kind(call, p, own);
+    if (TS_UNLIKELY(size != bytes && size != TS_SIZE_UNKNOWN))
+        ts_hard_tell(call, p, "freed with a size that is not the object's");
+}
+
+/* ---- allocation -------------------------------------------------------------------------------------------------- */
+
+/* Before the word is written. */
+static void draw_behind(char *end, size_t slack) { ts_hard_draw_wide(end, ts_hard_canary_bytes(slack)); }
+
+/* The slot is not clear. */
+TS_COLD static void clear_slot(char *p, size_t bytes, uint64_t word) {
+    ts_private_place place;
+    if (ts_hard_is_word(p, word) && ts_hard_state_of(word) == TS_HARD_FREE && ts_private_find(mine(), p, &place) &&
+        place.use % TS_HARD_USES == ts_hard_slack_of(word))
+        ts_hard_tell("malloc", p, "written after it was freed");
+    memset(p, 0, bytes - WORD_BYTES);
+}
+
+/* Whether another slot lies before that at p. */
+static bool is_behind_slot(const char *p, size_t bytes) {
+    size_t offset = in_unit(p);
+    return has_fronts && offset >= bytes && offset % bytes == 0;
+}
+
+/* Invariant 3. The slot before is either another object's, whose word is right from before its allocation on, or the
+   core's; then nobody but its allocation writes the word, which may come at this moment and wins. */
+static void see_to_front(char *p, size_t bytes) {
+    if (!is_behind_slot(p, bytes)) return;
+    ts_hard_place *at = (ts_hard_place *)(void *)(p - WORD_BYTES);
+    uint64_t word = ts_hard_load(at);
+    if (TS_UNLIKELY(!ts_hard_is_word(p - bytes, word)))
+        (void)ts_hard_change(at, word, ts_hard_word(p - bytes, ts_hard_fields(TS_HARD_UNUSED, TS_BY_MALLOC, 0)));
+}
+
+static void *begin_slot(char *p, size_t bytes, size_t size, ts_kind kind) {
+    ts_hard_place *at = word_at(p, bytes);
+    if (TS_UNLIKELY(!ts_hard_is_clear(p, bytes - WORD_BYTES))) clear_slot(p, bytes, ts_hard_load(at));
+    see_to_front(p, bytes);
+    size_t slack = bytes - WORD_BYTES - size;
+    draw_behind(p + size, slack);
+    ts_hard_store(at, ts_hard_word(p, ts_hard_fields(TS_HARD_LIVE, kind, slack)));
+    return p;
+}
+
+static ts_hard_place *front_of(char *p) { return (ts_hard_place *)(void *)(p - WORD_BYTES); }
+
+/* front: bytes before the object in its span; 0: none, and no word there. */
+static void *begin_span(char *home, size_t bytes, size_t front, size_t size, ts_kind kind) {
+    char *p = home + front;
+    size_t slack = bytes - WORD_BYTES - front - size;
+    if (front) ts_hard_store(front_of(p), ts_hard_word(p, TS_HARD_FRONT));
+    draw_behind(p + size, slack);
+    ts_hard_store(word_at(home, bytes), ts_hard_word(p, ts_hard_fields(TS_HARD_LIVE, kind, slack)));
+    return p;
+}
+
+static void *alloc_span(size_t alignment, size_t size, bool zero, ts_kind kind) {
+    SlabAllocator *allocator = mine();
+    EpochId epoch = ts_target_epoch(&ts_hard);
+    ts_private_place place;
+    size_t front = alignment < TS_PRIVATE_UNIT ? alignment : 0, whole = front + size + WORD_BYTES;
+    char *home;
+    if (front)
+        home = zero ? slab_calloc_epoch(allocator, 1, whole, epoch) : slab_malloc_epoch(allocator, whole, epoch);
+    else
+        home = slab_aligned_epoch(allocator, alignment, whole, epoch);
+    if (!home) return NULL;
+    if (!ts_private_find(allocator, home, &place)) abort(); /* the program has freed what it was not given */
+    char *p = begin_span(home, place.bytes, front, size, kind);
+    return zero && !front ? memset(p, 0, size) : p;
+}
+
+/* In a slot if there is one with that alignment. */
+static void *alloc_aligned(size_t alignment, size_t size, bool zero, ts_kind kind) {
+    if (!slot_bytes(size + WORD_BYTES)) return alloc_span(alignment, size, zero, kind);
+    ts_private_place place;
+    SlabAllocator *allocator = mine();
+    char *p = slab_aligned_epoch(allocator, alignment, size + WORD_BYTES, ts_target_epoch(&ts_hard));
+    if (!p) return NULL;
+    if (!ts_private_find(allocator, p, &place)) abort(); /* as in alloc_span */
+    if (!place.span) return begin_slot(p, place.bytes, size, kind);
+    (void)begin_span(p, place.bytes, 0, size, kind);
+    return zero ? memset(p, 0, size) : p;
+}
+
+static void *alloc(size_t alignment, size_t size, bool zero, ts_kind kind) {
+    size_t bytes = alignment <= 16 ? slot_bytes(size + WORD_BYTES) : 0;
+    if (TS_LIKELY(bytes != 0 && size != 0)) {
+        char *p = slab_malloc_epoch(mine(), size + WORD_BYTES, ts_target_epoch(&ts_hard));
+        return p ? begin_slot(p, bytes, size, kind) : NULL; /* clear for calloc, too */
+    }
+    void *p = size == 0 ? ts_hard_none_alloc(alignment, kind) : NULL;
+    if (p) return p;
+    if (size >= TS_HARD_LARGE_BYTES) return ts_hard_large_alloc(alignment, size, zero, kind);
+    return alignment <= 16 && !bytes ? alloc_span(16, size, zero, kind) : alloc_aligned(alignment, size, zero, kind);
+}
+
+void *ts_hard_alloc(size_t alignment, size_t size, bool zero, ts_kind kind) {
+    if (TS_UNLIKELY(size > MOST)) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    int before = errno;
+    void *p = alloc(alignment, size, zero, kind);
+    if (TS_LIKELY(p != NULL) || errno != ENOMEM) return p;
+    ts_hard_wait_for_none();
+    ts_hard_large_wait_for_none();
+    p = alloc(alignment, size, zero, kind);
+    if (p) errno = before;
+    return p;
+}
+
+/* ---- looking ----------------------------------------------------------------------------------------------------- */
+
+typedef struct object {
+    char *p, *home;
+    size_t bytes; /* from home on */
+    uint64_t word;
+    uint32_t use;
+    bool span, inner; /* inner: p is the start of a span, and the object in it begins elsewhere */
+} object;
+
+TS_COLD static bool is_inner(char *home, size_t bytes) {
+    if (ts_hard_is_large(home)) return true;
+    for (size_t front = 16; front < TS_PRIVATE_UNIT && front < bytes; front *= 2)
+        if (ts_hard_load(front_of(home + front)) == ts_hard_word(home + front, TS_HARD_FRONT)) return true;
+    return false;
+}
+
+/* By the start of a slot, or of a span; or by what lies one alignment behind that of a span. The object may be over. */
+static bool find(const void *p, object *o) {
+    ts_private_place place;
+    size_t offset = in_unit(p);
+    o->p = (char *)(uintptr_t)p;
+    o->home = o->p;
+    if (!ts_private_find(mine(), p, &place)) {
+        o->home = o->p - offset;
+        if (offset < 16 || !ts_is_pow2(offset) || !ts_private_find(mine(), o->home, &place) || !place.span ||
+            place.bytes <= offset || ts_hard_is_large(o->home))
+            return false;
+    }
+    o->bytes = place.bytes;
+    o->use = place.span ? 0 : place.use % TS_HARD_USES;
+    o->span = place.span;
+    o->inner = o->span && o->home == o->p && is_inner(o->home, o->bytes);
+    if (TS_UNLIKELY(o->inner)) return true;
+    o->word = ts_hard_load(word_at(o->home, place.bytes));
+    if (TS_LIKELY(ts_hard_is_word(p, o->word))) return true;
+    /* What the program has allocated by the core's own functions lies in other epochs, and has no word. */
+    if (place.epoch != ts_target_epoch(&ts_hard)) return false;
+    return o->home == o->p || ts_hard_load(front_of(o->p)) == ts_hard_word(p, TS_HARD_FRONT);
+}
+
+static size_t size_of(const object *o) {
+    return o->bytes - WORD_BYTES - (size_t)(o->p - o->home) - ts_hard_slack_of(o->word);
+}
+
+static bool is_front_right(const object *o) {
+    if (o->home != o->p) return ts_hard_load(front_of(o->p)) == ts_hard_word(o->p, TS_HARD_FRONT);
+    if (o->span || !is_behind_slot(o->p, o->bytes)) return true;
+    uint64_t word = ts_hard_load(front_of(o->p));
+    return word == 0 || ts_hard_is_word(o->p - o->bytes, word);
+}
+
+/* What is wrong with a live object; NULL: nothing. */
+static const char *fault_of(const object *o) {
+    size_t slack = ts_hard_slack_of(o->word);
+    const char *end = o->home + o->bytes - WORD_BYTES - slack;
+    if (TS_UNLIKELY(!ts_hard_is_drawn_wide(end, ts_hard_canary_bytes(slack))))
+        return "the bytes behind it are overwritten";
+    if (TS_UNLIKELY(!is_front_right(o))) return "the bytes before it are overwritten";
+    return NULL;
+}
+
+static const char *const damaged = "the bytes behind it are overwritten";
+
+static const char *const not_given = "freed already, or never given out";
+
+static const char *why_not_live(uint64_t word) {
+    return ts_hard_state_of(word) == TS_HARD_WAITS ? "freed already" : "not an object";
+}
+
+ts_hard_answer ts_hard_usable(const void *p, size_t *bytes) {
+    object o;
+    *bytes = 0;
+    if (ts_hard_is_none(p)) return ts_hard_none_is_live(p) ? TS_HARD_DONE : TS_HARD_REFUSED;
+    if (find(p, &o)) {
+        if (o.inner || !ts_hard_is_word(p, o.word) || ts_hard_state_of(o.word) != TS_HARD_LIVE) return TS_HARD_REFUSED;
+        *bytes = size_of(&o);
+        return TS_HARD_DONE;
+    }
+    return ts_hard_large_usable(p, bytes);
+}
+
+/* ---- free -------------------------------------------------------------------------------------------------------- */
+
+/* What of it was ever written: all of a slot; of a span not the rest behind the canary. */
+static size_t used_bytes(const char *p, const char *home, size_t bytes, uint64_t word, bool span) {
+    size_t slack = span ? ts_hard_slack_of(word) : 0, before = (size_t)(p - home) + WORD_BYTES;
+    if (slack > bytes - before) slack = bytes - before; /* a word that was written over */
+    return bytes - before - slack + (span ? ts_hard_canary_bytes(slack) : 0);
+}
+
+static void clear_and_wait(const object *o) {
+    memset(o->p, 0, used_bytes(o->p, o->home, o->bytes, o->word, o->span));
+    const ts_hard_waiting waiting = {.p = o->p, .bytes = o->bytes, .use = o->use, .span = o->span};
+    ts_hard_wait(&waiting);
+}
+
+static ts_hard_answer free_found(const char *call, object *o, ts_kind kind, size_t size) {
+    if (TS_UNLIKELY(o->inner)) return ts_hard_refuse(call, o->p, not_given);
+    ts_hard_place *at = word_at(o->home, o->bytes);
+    for (;;) {
+        bool right = ts_hard_is_word(o->p, o->word);
+        uint64_t waits = ts_hard_word(o->p, ts_hard_fields(TS_HARD_WAITS, kind, right ? ts_hard_slack_of(o->word) : 0));
+        if (TS_UNLIKELY(!right)) {
+            ts_hard_tell(call, o->p, damaged);
+        } else if (TS_UNLIKELY(ts_hard_state_of(o->word) != TS_HARD_LIVE)) {
+            return ts_hard_refuse(call, o->p, why_not_live(o->word));
+        } else {
+            const char *fault = fault_of(o);
+            if (TS_UNLIKELY(fault != NULL)) ts_hard_tell(call, o->p, fault);
+            ts_hard_compare(call, o->p, kind, ts_hard_kind_of(o->word), size, size_of(o));
+        }
+        if (TS_LIKELY(ts_hard_change(at, o->word, waits))) {
+            o->word = waits;
+            clear_and_wait(o);
+            return TS_HARD_DONE;
+        }
+        o->word = ts_hard_load(at); /* another thread frees or resizes it at this instant */
+    }
+}
+
+ts_hard_answer ts_hard_free(const char *call, void *p, ts_kind kind, size_t size) {
+    object o;
+    if (TS_LIKELY(find(p, &o))) return free_found(call, &o, kind, size);
+    ts_hard_answer answer = ts_hard_large_free(call, p, kind, size);
+    return answer == TS_HARD_OTHER ? ts_hard_none_free(call, p, kind, size) : answer;
+}
+
+static bool is_still_clear(const ts_hard_waiting *w, const char *home, uint64_t word) {
+    return ts_hard_is_word(w->p, word) && ts_hard_state_of(word) == TS_HARD_WAITS &&
+           ts_hard_is_clear(w->p, used_bytes(w->p, home, w->bytes, word, w->span));
+}
+
+static char *home_of(const ts_hard_waiting *w) { return w->span ? w->p - in_unit(w->p) : w->p; }
+
+void ts_hard_look(const ts_hard_waiting *w) {
+    char *home = home_of(w);
+    if (!is_still_clear(w, home, ts_hard_load(word_at(home, w->bytes))))
+        ts_hard_tell("free", w->p, "written after it was freed");
+}
+
+void ts_hard_release(const ts_hard_waiting *w) {
+    char *home = home_of(w);
+    ts_hard_place *at = word_at(home, w->bytes);
+    uint64_t word = ts_hard_load(at);
+    if (TS_UNLIKELY(!is_still_clear(w, home, word))) {
+        ts_hard_tell("free", w->p, "written after it was freed");
+        memset(w->p, 0, used_bytes(w->p, home, w->bytes, word, w->span));
+    }
+    if (w->span) {
+        if (home != w->p) ts_hard_store(front_of(w->p), 0);
+        ts_hard_store(at, 0);
+    } else {
+        ts_hard_store(at, ts_hard_word(home, ts_hard_fields(TS_HARD_FREE, TS_BY_MALLOC, w->use)));
+    }
+    (void)slab_free(mine(), home);
+}
+
+/* ---- realloc ----------------------------------------------------------------------------------------------------- */
+
+/* Where it is, if it fits and does not waste the better half. */
+static bool resize_here(object *o, size_t size) {
+    size_t room = o->bytes - WORD_BYTES - (size_t)(o->p - o->home), before = size_of(o);
+    if (size > room || size < room / 2) return false;
+    if (size < before) memset(o->p + size, 0, before - size);
+    size_t slack = room - size;
+    ts_hard_draw(o->p + size, ts_hard_canary_bytes(slack)); /* and nothing of the word */
+    return ts_hard_change(word_at(o->home, o->bytes), o->word,
+                          ts_hard_word(o->p, ts_hard_fields(TS_HARD_LIVE, TS_BY_MALLOC, slack)));
+}
+
+ts_hard_answer ts_hard_realloc(void *p, size_t size, void **result) {
+    object o;
+    size_t bytes;
+    *result = NULL;
+    bool found = find(p, &o);
+    if (found && !o.inner && !ts_hard_is_word(p, o.word)) {
+        ts_hard_tell("realloc", p, damaged);
+        errno = EINVAL;
+        return TS_HARD_REFUSED;
+    }
+    ts_hard_answer answer = ts_hard_usable(p, &bytes);
+    if (answer == TS_HARD_OTHER) return answer;
+    if (answer == TS_HARD_REFUSED) {
+        (void)ts_hard_refuse("realloc", p, found && !o.inner ? why_not_live(o.word) : not_given);
+        errno = EINVAL;
+        return answer;
+    }
+    if (found) {
+        const char *fault = fault_of(&o);
+        if (TS_UNLIKELY(fault != NULL)) ts_hard_tell("realloc", p, fault);
+        ts_hard_compare("realloc", p, TS_BY_MALLOC, ts_hard_kind_of(o.word), TS_SIZE_UNKNOWN, bytes);
+        if (resize_here(&o, size)) {
+            *result = p;
+            return TS_HARD_DONE;
+        }
+    } else if (ts_hard_large_resize(p, size)) {
+        *result = p;
+        return TS_HARD_DONE;
+    }
+    int error = errno;
+    void *q = bytes < size && size >= TS_HARD_LARGE_BYTES && size <= MOST ? ts_hard_large_alloc_growing(size) : NULL;
+    errno = error;
+    if (!q) q = ts_hard_alloc(16, size, false, TS_BY_MALLOC);
+    if (!q) q = ts_process_alloc_rest(16, size, false, TS_BY_MALLOC);
+    if (!q) return TS_HARD_DONE;
+    memcpy(q, p, size < bytes ? size : bytes);
+    (void)ts_hard_free("realloc", p, TS_BY_MALLOC, TS_SIZE_UNKNOWN);
+    *result = q;
+    return TS_HARD_DONE;
+}

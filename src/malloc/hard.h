@@ -1,0 +1,56 @@
+/*
+ * The hard mode: TSLAB_HARDEN=1 when the process starts. A layer between malloc's functions and the core; without it
+ * none of this runs.
+ *
+ * An object is one of four kinds, by the bytes asked for:
+ *
+ *     none     0 bytes: a place in a range without access (hard_none.h)
+ *     slot     up to 8184: [object | canary | word] in a slot of the core's
+ *     span     below 128 KiB: [front word | object | canary | word] in memory of its own
+ *     large    from there on: between guards, and without access once freed (hard_large.h)
+ *
+ * The WORD is the last of a slot or span, and says all there is to say of its object: its state, by which function it
+ * was allocated, its size, and a checksum of that with the place and a secret of the process.
+ *
+ * Invariants
+ *  1. Who changes the word from LIVE to WAITS, by a compare-and-swap, has freed the object, and nobody else has. The
+ *     core frees it later, once: of two threads that free one object at the same instant one is refused.
+ *  2. To the core an object lives until it leaves the quarantine (hard_wait.h). So its slot stays a slot of that size,
+ *     and its word stays where it is, while anything here looks at it.
+ *  3. The word before each slot, which is the last of the slot before it, has a right checksum, or is zero because its
+ *     page went back to the system. Who allocates a slot sees to that; words change in one store.
+ *  4. What waits is clear. A slot that is FREE is clear too, until it is allocated or its slab has another use.
+ *
+ * Nothing here takes a lock: what is shared is atomic words. In a child of fork an object that another thread was
+ * moving is lost.
+ *
+ * Objects of a domain that captures, and those of the core's own functions, are not touched: they have what the core
+ * checks.
+ */
+#ifndef TS_MALLOC_HARD_H
+#define TS_MALLOC_HARD_H
+
+#include "malloc/process.h"
+
+/* The process's allocator in this mode; NULL: the mode is off, or there is none yet. Released after all else. */
+extern TS_HIDDEN ts_target ts_hard;
+
+TS_ALWAYS_INLINE bool ts_is_hard(void) { return ts_target_allocator(&ts_hard) != NULL; }
+
+/* Once. false: no memory. */
+bool ts_hard_start(SlabAllocator *allocator, EpochId epoch);
+
+/* alignment: a power of two. NULL with errno: ESTALE or EINVAL as slab_malloc_epoch, or ENOMEM. */
+void *ts_hard_alloc(size_t alignment, size_t size, bool zero, ts_kind kind);
+
+/* What became of a pointer. OTHER: it is no object of this layer, and nothing was done. */
+typedef enum ts_hard_answer { TS_HARD_DONE, TS_HARD_REFUSED, TS_HARD_OTHER } ts_hard_answer;
+
+/* call: the name of the function. size: TS_SIZE_UNKNOWN, or what the program says it is. */
+ts_hard_answer ts_hard_free(const char *call, void *p, ts_kind kind, size_t size);
+/* *result: NULL with errno ENOMEM, or the object. size: not 0. */
+ts_hard_answer ts_hard_realloc(void *p, size_t size, void **result);
+/* DONE: a live object of this layer, of *bytes. Else *bytes is 0; REFUSED: one that is no longer live. */
+ts_hard_answer ts_hard_usable(const void *p, size_t *bytes);
+
+#endif

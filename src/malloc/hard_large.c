@@ -1,0 +1,262 @@
+/*
+ * Large objects of the hard mode. Each is in a span of the core's, whose first and last pages are without access. The
+ * object ends where the last pages begin, but for its alignment. Once freed all of it is without access, and its memory
+ * is the system's; it waits so in one of PLACES places, of which chance empties one for the next.
+ *
+ *     [ guard | canary | object | canary | guard ]
+ *
+ * One that has grown begins where the first guard ends, and has room to grow: its last guard is that much longer.
+ *
+ * An object is at least eight units of the region long, so that the eighths of them in which objects begin are one
+ * object's each: a RECORD for each, found by the object's place. Its state is the object's place, LIVE or WAITS, and
+ * which function it was allocated by.
+ *
+ * Invariants
+ *  1. Who changes a state from LIVE to WAITS has freed the object, and nobody else has.
+ *  2. The rest of a record is written before its state is LIVE, and stays until its span is the core's again.
+ *  3. All of a span is accessible when the core has it.
+ */
+#define _GNU_SOURCE
+#include "api/private.h"
+#include "base/bits.h"
+#include "malloc/hard_parts.h"
+#include "malloc/hard_word.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define GROUP_BYTES (8 * TS_PRIVATE_UNIT)
+#define PLACES 64u
+#define LIMIT ((int64_t)256 << 20) /* of addresses that wait */
+
+typedef struct record {
+    _Atomic uint64_t state;      /* place << STATE_SHIFT | kind << 1 | WAITS; 0: no object */
+    _Atomic(char *) home;        /* start of the span */
+    _Atomic(size_t) bytes, size; /* of the span, of the object; read by whoever frees what is no object, too */
+} record;
+#define STATE_SHIFT 8u
+#define WAITS ((uint64_t)1)
+
+/* Constant after the start. */
+static record *records;
+static char *region;
+static size_t region_bytes, page;
+
+static _Atomic uint64_t waiting[PLACES]; /* offset of an object in the region; 0: none */
+static _Atomic int64_t waiting_bytes;
+
+bool ts_hard_large_start(void) {
+    region = ts_private_region(&region_bytes);
+    page = (size_t)sysconf(_SC_PAGESIZE);
+    void *p = mmap(NULL, (region_bytes / GROUP_BYTES + 1) * sizeof(record), PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (p == MAP_FAILED) return false;
+    records = p;
+    return true;
+}
+
+static record *record_of(const void *p) {
+    uintptr_t offset = (uintptr_t)p - (uintptr_t)region;
+    return offset < region_bytes ? &records[offset / GROUP_BYTES] : NULL;
+}
+
+static uint64_t state_for(const void *p, ts_kind kind) {
+    return (uint64_t)((const char *)p - region) << STATE_SHIFT | (uint64_t)kind << 1;
+}
+static bool is_of(uint64_t state, const void *p) {
+    return state != 0 && state >> STATE_SHIFT == (uint64_t)((const char *)p - region);
+}
+static ts_kind kind_of(uint64_t state) { return (ts_kind)(state >> 1 & 3); }
+
+static char *guard_behind(const record *r, const char *p) {
+    return (char *)(uintptr_t)ts_align_up((uintptr_t)p + ts_load_relaxed(&r->size), page);
+}
+
+/* The object may begin in the group behind that in which its span does. */
+bool ts_hard_is_large(const char *home) {
+    record *r = record_of(home);
+    if (!r) return false;
+    for (unsigned i = 0; i < 2; i++)
+        if (ts_load_acquire(&r[i].state) != 0 && ts_load_relaxed(&r[i].home) == home) return true;
+    return false;
+}
+
+/* ---- allocation -------------------------------------------------------------------------------------------------- */
+
+/* Where the front guard ends: a page behind the span's start, or as far as the alignment asks for. */
+static size_t front_bytes(size_t alignment) { return alignment > page ? alignment : page; }
+
+static char *take_span(size_t alignment, size_t bytes, bool zero) {
+    SlabAllocator *allocator = ts_target_allocator(&ts_hard);
+    EpochId epoch = ts_target_epoch(&ts_hard);
+    if (alignment <= TS_PRIVATE_UNIT && page <= TS_PRIVATE_UNIT) /* which knows whether the memory is clear */
+        return zero ? slab_calloc_epoch(allocator, 1, bytes, epoch) : slab_malloc_epoch(allocator, bytes, epoch);
+    char *home = slab_aligned_epoch(allocator, alignment > page ? alignment : page, bytes, epoch);
+    return home && zero ? memset(home, 0, bytes) : home;
+}
+
+/* Where the system refuses (it has no room for another mapping) the object has its canaries. */
+static void make_guards(char *home, char *from, char *to, char *end) {
+    /* Pieces of a mapping become one again only if they were written to while they were one. */
+    *(volatile char *)from = 0;
+    if (mprotect(to, (size_t)(end - to), PROT_NONE) == 0 && mprotect(home, (size_t)(from - home), PROT_NONE) != 0)
+        (void)mprotect(to, (size_t)(end - to), PROT_READ | PROT_WRITE);
+}
+
+/* more: room to grow, a multiple of the page; else 0. */
+static char *alloc(size_t alignment, size_t size, size_t more, bool zero, ts_kind kind) {
+    if (alignment < 16) alignment = 16;
+    size_t front = front_bytes(alignment), room = ts_align_up(size, page);
+    ts_private_place place;
+    char *home = take_span(alignment, front + room + more + page, zero);
+    if (!home) return NULL;
+    if (!ts_private_find(ts_target_allocator(&ts_hard), home, &place)) abort(); /* see alloc_span (hard.c) */
+    int error = errno;
+    char *from = home + front, *to = from + room;
+    char *p = more ? from : from + (((size_t)(to - from) - size) & ~(alignment - 1));
+    record *r = record_of(p);
+    ts_store_relaxed(&r->home, home);
+    ts_store_relaxed(&r->bytes, place.bytes);
+    ts_store_relaxed(&r->size, size);
+    make_guards(home, from, to, home + place.bytes);
+    ts_hard_draw(p - ts_hard_canary_bytes((size_t)(p - from)), ts_hard_canary_bytes((size_t)(p - from)));
+    ts_hard_draw(p + size, ts_hard_canary_bytes((size_t)(to - p) - size));
+    /* release: who finds the state reads the record */
+    ts_store_release(&r->state, state_for(p, kind));
+    errno = error;
+    return p;
+}
+
+void *ts_hard_large_alloc(size_t alignment, size_t size, bool zero, ts_kind kind) {
+    return alloc(alignment, size, 0, zero, kind);
+}
+
+/* ---- free -------------------------------------------------------------------------------------------------------- */
+
+/* Out of the quarantine. */
+static size_t release(uint64_t offset) {
+    char *p = region + offset;
+    record *r = record_of(p);
+    char *home = ts_load_relaxed(&r->home);
+    size_t bytes = ts_load_relaxed(&r->bytes);
+    int error = errno;
+    /* Refused, it stays as it is for ever: nobody can use it. */
+    if (mprotect(home, bytes, PROT_READ | PROT_WRITE) == 0) {
+        ts_store_release(&r->state, 0);
+        (void)slab_free(ts_target_allocator(&ts_hard), home);
+    }
+    errno = error;
+    return bytes;
+}
+
+static void leave(unsigned place, uint64_t offset) {
+    /* acquire and release: the record of who left, and of who comes */
+    uint64_t before = atomic_exchange_explicit(&waiting[place % PLACES], offset, memory_order_acq_rel);
+    if (before) (void)atomic_fetch_sub_explicit(&waiting_bytes, (int64_t)release(before), memory_order_relaxed);
+}
+
+static void wait(const record *r, const char *p) {
+    int64_t bytes = (int64_t)ts_load_relaxed(&r->bytes);
+    unsigned place = (unsigned)ts_hard_random();
+    (void)atomic_fetch_add_explicit(&waiting_bytes, bytes, memory_order_relaxed);
+    leave(place, (uint64_t)(p - region));
+    /* All others, before the one that has just come. */
+    for (unsigned i = 1; i < PLACES && ts_load_relaxed(&waiting_bytes) > LIMIT; i++) leave(place + i, 0);
+}
+
+void ts_hard_large_wait_for_none(void) {
+    for (unsigned i = 0; i < PLACES; i++) leave(i, 0);
+}
+
+static const char *fault_of(const record *r, const char *p) {
+    size_t front = ts_hard_canary_bytes((uintptr_t)p & (page - 1));
+    size_t size = ts_load_relaxed(&r->size);
+    size_t behind = ts_hard_canary_bytes((size_t)(guard_behind(r, p) - p) - size);
+    if (!ts_hard_is_drawn(p + size, behind)) return "the bytes behind it are overwritten";
+    return ts_hard_is_drawn(p - front, front) ? NULL : "the bytes before it are overwritten";
+}
+
+static void make_inaccessible(const record *r, char *p) {
+    int error = errno;
+    char *from = p - ((uintptr_t)p & (page - 1)), *to = guard_behind(r, p);
+    bool gone = madvise(from, (size_t)(to - from), MADV_DONTNEED) == 0;
+    if (!gone) memset(from, 0, (size_t)(to - from)); /* it is locked */
+    (void)mprotect(ts_load_relaxed(&r->home), ts_load_relaxed(&r->bytes), PROT_NONE);
+    errno = error;
+}
+
+ts_hard_answer ts_hard_large_free(const char *call, void *p, ts_kind kind, size_t size) {
+    record *r = record_of(p);
+    /* acquire: partner of the release in ts_hard_large_alloc */
+    uint64_t state = r ? ts_load_acquire(&r->state) : 0;
+    if (!is_of(state, p)) return TS_HARD_OTHER;
+    const char *fault = state & WAITS ? NULL : fault_of(r, p);
+    if (fault) ts_hard_tell(call, p, fault);
+    if (!(state & WAITS)) ts_hard_compare(call, p, kind, kind_of(state), size, ts_load_relaxed(&r->size));
+    if ((state & WAITS) || !atomic_compare_exchange_strong_explicit(&r->state, &state, state | WAITS,
+                                                                    memory_order_acq_rel, memory_order_relaxed))
+        return ts_hard_refuse(call, p, "freed already");
+    make_inaccessible(r, p);
+    wait(r, p);
+    return TS_HARD_DONE;
+}
+
+ts_hard_answer ts_hard_large_usable(const void *p, size_t *bytes) {
+    const record *r = record_of(p);
+    uint64_t state = r ? ts_load_acquire(&r->state) : 0;
+    if (!is_of(state, p)) return TS_HARD_OTHER;
+    if (state & WAITS) return TS_HARD_REFUSED;
+    *bytes = ts_load_relaxed(&r->size);
+    return TS_HARD_DONE;
+}
+
+/* ---- realloc ----------------------------------------------------------------------------------------------------- */
+
+/* Between two multiples of the page: from what was the guard's, or to it. */
+static bool move_guard(char *before, char *after) {
+    int error = errno;
+    bool done = true;
+    if (after > before) {
+        done = mprotect(before, (size_t)(after - before), PROT_READ | PROT_WRITE) == 0;
+    } else if (after < before) {
+        if (madvise(after, (size_t)(before - after), MADV_DONTNEED) != 0) memset(after, 0, (size_t)(before - after));
+        (void)mprotect(after, (size_t)(before - after), PROT_NONE);
+    }
+    errno = error;
+    return done;
+}
+
+/* Where it is, if its span has the room and it does not waste the better half. By who alone uses the object. */
+static bool resize_here(record *r, char *p, size_t size) {
+    size_t was = ts_load_relaxed(&r->size);
+    char *last = ts_load_relaxed(&r->home) + ts_load_relaxed(&r->bytes) - page;
+    char *before = guard_behind(r, p), *after = (char *)(uintptr_t)ts_align_up((uintptr_t)p + size, page);
+    if (size < TS_HARD_LARGE_BYTES || size < was / 2 || size > (size_t)(last - p) || after > last) return false;
+    if (!move_guard(before, after)) return false;
+    if (size > was)
+        memset(p + was, 0, ts_hard_canary_bytes((size_t)(before - p) - was));
+    else
+        memset(p + size, 0, (size_t)((after < before ? after : p + was) - p) - size);
+    ts_hard_draw(p + size, ts_hard_canary_bytes((size_t)(after - p) - size));
+    ts_store_relaxed(&r->size, size);
+    return true;
+}
+
+bool ts_hard_large_resize(void *p, size_t size) {
+    record *r = record_of(p);
+    uint64_t state = r ? ts_load_acquire(&r->state) : 0;
+    if (!is_of(state, p) || (state & WAITS)) return false;
+    const char *fault = fault_of(r, p);
+    if (fault) ts_hard_tell("realloc", p, fault);
+    ts_hard_compare("realloc", p, TS_BY_MALLOC, kind_of(state), TS_SIZE_UNKNOWN, 0);
+    return resize_here(r, p, size);
+}
+
+/* As the core does: what grows bit by bit moves once in a while. */
+void *ts_hard_large_alloc_growing(size_t size) {
+    char *p = alloc(16, size, ts_align_up(size / 4, page), false, TS_BY_MALLOC);
+    return p ? p : alloc(16, size, 0, false, TS_BY_MALLOC);
+}

@@ -1,0 +1,63 @@
+/*
+ * Objects of no bytes: places in a range without access, so that whatever is read or written there ends the program.
+ * Each has a state: 0, or by which function it was allocated. A cursor goes around, so that a place that was freed is the
+ * last to be used again.
+ */
+#define _GNU_SOURCE
+#include "base/atomic.h"
+#include "malloc/hard_parts.h"
+
+#include <sys/mman.h>
+
+#define RANGE_BYTES ((size_t)16 << 20)
+#define PLACES (RANGE_BYTES / 16)
+#define TRIES 4096u
+
+/* Constant after the start. */
+static char *range;
+static _Atomic uint32_t *states; /* a word for each place: its kind + 1, or 0 */
+static _Atomic uint32_t cursor;
+
+bool ts_hard_none_start(void) {
+    void *p = mmap(NULL, RANGE_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *q =
+        mmap(NULL, PLACES * sizeof *states, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (p == MAP_FAILED || q == MAP_FAILED) return false;
+    range = p;
+    states = q;
+    return true;
+}
+
+bool ts_hard_is_none(const void *p) { return (uintptr_t)p - (uintptr_t)range < RANGE_BYTES; }
+
+static _Atomic uint32_t *state_of(const void *p) {
+    uintptr_t offset = (uintptr_t)p - (uintptr_t)range;
+    return offset % 16 == 0 ? &states[offset / 16] : NULL;
+}
+
+/* The range begins on a page. */
+void *ts_hard_none_alloc(size_t alignment, ts_kind kind) {
+    uint32_t step = alignment <= 16 ? 1 : (uint32_t)(alignment / 16);
+    if (alignment > 4096) return NULL;
+    for (unsigned i = 0; i < TRIES; i++) {
+        uint32_t place = ts_fetch_add_relaxed(&cursor, 1) * step % PLACES, free = 0;
+        if (atomic_compare_exchange_strong_explicit(&states[place], &free, (uint32_t)kind + 1, memory_order_relaxed,
+                                                    memory_order_relaxed))
+            return range + (size_t)place * 16;
+    }
+    return NULL;
+}
+
+bool ts_hard_none_is_live(const void *p) {
+    _Atomic uint32_t *state = state_of(p);
+    return state && ts_load_relaxed(state) != 0;
+}
+
+ts_hard_answer ts_hard_none_free(const char *call, void *p, ts_kind kind, size_t size) {
+    if (!ts_hard_is_none(p)) return TS_HARD_OTHER;
+    _Atomic uint32_t *state = state_of(p);
+    uint32_t was = state ? atomic_exchange_explicit(state, 0, memory_order_relaxed) : 0;
+    if (was == 0) return ts_hard_refuse(call, p, "freed already, or never given out");
+    ts_hard_compare(call, p, kind, (ts_kind)(was - 1), size, 0);
+    return TS_HARD_DONE;
+}

@@ -1,0 +1,121 @@
+/*
+ * The quarantine: what was freed waits here before the core has it again. Each thread has one of SHARDS shards, which
+ * it shares with others if there are many. A shard is PLACES words, each of them an object or 0. What is freed is
+ * exchanged for what is in a place by chance, which leaves; so an object waits for as many frees as there are places,
+ * on the mean, and nobody can say when it leaves. A shard keeps LIMIT bytes at most: beyond that, others leave.
+ *
+ * Who exchanges a word has what was in it, and nobody else has: no lock. A thread that ends leaves what waits to the
+ * others of its shard, and to the end of the process, when all that waits is looked at.
+ */
+#define _GNU_SOURCE
+#include "api/private.h"
+#include "base/atomic.h"
+#include "malloc/hard_parts.h"
+#include "malloc/hard_word.h"
+
+#define SHARDS 32u
+#define PLACES 1024u
+#define LIMIT ((int64_t)512 << 10)
+
+/* An object: its place in the region in sixteenths, then 31 bits, then whether it is a span. The bits are its sixteenths,
+   and of a slot, which has less than 2048 of them, the use of its slab before that. */
+#define PLACE_SHIFT 32u
+#define USE_SHIFT 12u
+#define SIXTEENTHS_SHIFT 1u
+
+typedef struct shard {
+    _Atomic int64_t bytes; /* of what waits; less for a moment, while a word is in nobody's place */
+    TS_ALIGNED(64) _Atomic uint64_t places[PLACES];
+} shard;
+
+static shard shards[SHARDS];
+static _Atomic uint32_t threads;
+static _Thread_local uint32_t own; /* shard + 1; 0: none yet */
+static _Thread_local uint64_t random_state;
+
+uint64_t ts_hard_random(void) {
+    uint64_t x = random_state;
+    if (TS_UNLIKELY(x == 0)) x = (ts_hard_secret[0] ^ (uintptr_t)&random_state * UINT64_C(0xd1342543de82ef95)) | 1;
+    x ^= x >> 12;
+    x ^= x << 25;
+    x ^= x >> 27;
+    random_state = x;
+    return x * UINT64_C(0x2545f4914f6cdd1d) >> 24;
+}
+
+static shard *of_thread(void) {
+    if (TS_UNLIKELY(own == 0)) own = ts_fetch_add_relaxed(&threads, 1) % SHARDS + 1;
+    return &shards[own - 1];
+}
+
+static char *region; /* constant after the start */
+
+void ts_hard_wait_start(void) {
+    size_t bytes;
+    region = ts_private_region(&bytes);
+}
+
+static uint64_t pack(const ts_hard_waiting *object) {
+    return (uint64_t)(object->p - region) / 16 << PLACE_SHIFT | (uint64_t)object->use << USE_SHIFT |
+           (uint64_t)(object->bytes / 16) << SIXTEENTHS_SHIFT | object->span;
+}
+
+static ts_hard_waiting unpack(uint64_t word) {
+    ts_hard_waiting object = {.p = region + (size_t)(word >> PLACE_SHIFT) * 16, .span = (word & 1) != 0};
+    uint32_t sixteenths = (uint32_t)word >> SIXTEENTHS_SHIFT;
+    if (!object.span) {
+        object.use = (uint32_t)word >> USE_SHIFT;
+        sixteenths &= ((uint32_t)1 << (USE_SHIFT - SIXTEENTHS_SHIFT)) - 1;
+    }
+    object.bytes = (size_t)sixteenths * 16;
+    return object;
+}
+
+/* What was in the place leaves the shard. acquire and release: what was done to it before it came here comes before
+   what is done now. Returns its bytes. */
+static size_t exchange(shard *s, uint64_t place, uint64_t word) {
+    uint64_t before = atomic_exchange_explicit(&s->places[place % PLACES], word, memory_order_acq_rel);
+    if (!before) return 0;
+    ts_hard_waiting object = unpack(before);
+    ts_hard_release(&object);
+    return object.bytes;
+}
+
+void ts_hard_wait(const ts_hard_waiting *object) {
+    shard *s = of_thread();
+    size_t left = exchange(s, ts_hard_random(), pack(object));
+    int64_t change = (int64_t)object->bytes - (int64_t)left;
+    int64_t bytes = atomic_fetch_add_explicit(&s->bytes, change, memory_order_relaxed) + change;
+    if (TS_LIKELY(bytes <= LIMIT)) return;
+    uint64_t from = ts_hard_random();
+    for (unsigned i = 0; i < PLACES && bytes > LIMIT; i++) {
+        if (ts_load_relaxed(&s->places[(from + i) % PLACES]) == 0) continue;
+        change = -(int64_t)exchange(s, from + i, 0);
+        bytes = atomic_fetch_add_explicit(&s->bytes, change, memory_order_relaxed) + change;
+    }
+}
+
+void ts_hard_wait_for_none(void) {
+    for (unsigned k = 0; k < SHARDS; k++) {
+        for (unsigned i = 0; i < PLACES; i++) {
+            if (ts_load_relaxed(&shards[k].places[i]) == 0) continue;
+            size_t left = exchange(&shards[k], i, 0);
+            (void)atomic_fetch_sub_explicit(&shards[k].bytes, (int64_t)left, memory_order_relaxed);
+        }
+    }
+}
+
+/* Other threads may go on: what they take meanwhile they look at themselves. */
+TS_AT_END static void look_at_all(void) {
+    if (!ts_is_hard()) return;
+    for (unsigned k = 0; k < SHARDS; k++) {
+        for (unsigned i = 0; i < PLACES; i++) {
+            uint64_t word = atomic_exchange_explicit(&shards[k].places[i], 0, memory_order_acq_rel);
+            if (!word) continue;
+            ts_hard_waiting object = unpack(word);
+            ts_hard_look(&object);
+            /* It stays: memory is the system's in a moment. */
+            (void)atomic_exchange_explicit(&shards[k].places[i], word, memory_order_acq_rel);
+        }
+    }
+}

@@ -1,0 +1,144 @@
+/*
+ * Words and canaries of the hard mode. A word is 25 bits of fields and 39 of checksum; no byte of a canary, and not the
+ * first byte of a word in memory, is below 0x80: the end of a string that is written one too far is always seen. A
+ * longer overrun that keeps the checksum is one of 2^39. The checksum is no cryptography: who can read the words of many
+ * objects can find the secret.
+ */
+#ifndef TS_MALLOC_HARD_WORD_H
+#define TS_MALLOC_HARD_WORD_H
+
+#include "base/atomic.h"
+#include "malloc/process.h"
+
+#include <string.h>
+
+typedef enum ts_hard_state {
+    TS_HARD_LIVE,
+    TS_HARD_WAITS,  /* freed, and in the quarantine */
+    TS_HARD_FREE,   /* the core's; was clear when it became so */
+    TS_HARD_UNUSED, /* the core's; nothing is known of its bytes */
+} ts_hard_state;
+
+/* Of a word's fields. */
+#define TS_HARD_SLACK_BITS 20u /* bytes between the object's end and the word */
+#define TS_HARD_KIND_SHIFT 20u
+#define TS_HARD_STATE_SHIFT 22u
+#define TS_HARD_FRONT ((uint64_t)1 << 24) /* the word before a span's object */
+#define TS_HARD_FIELDS_SHIFT 39u
+
+#define TS_HARD_CANARY_BYTES 64u /* behind an object at most */
+
+extern TS_HIDDEN uint64_t ts_hard_secret[2]; /* constant after the start */
+extern TS_HIDDEN unsigned char ts_hard_canary;
+
+TS_ALWAYS_INLINE uint64_t ts_hard_fields(ts_hard_state state, ts_kind kind, size_t slack) {
+    return (uint64_t)state << TS_HARD_STATE_SHIFT | (uint64_t)kind << TS_HARD_KIND_SHIFT | slack;
+}
+TS_ALWAYS_INLINE ts_hard_state ts_hard_state_of(uint64_t word) {
+    return (ts_hard_state)(word >> (TS_HARD_FIELDS_SHIFT + TS_HARD_STATE_SHIFT) & 3);
+}
+TS_ALWAYS_INLINE ts_kind ts_hard_kind_of(uint64_t word) {
+    return (ts_kind)(word >> (TS_HARD_FIELDS_SHIFT + TS_HARD_KIND_SHIFT) & 3);
+}
+TS_ALWAYS_INLINE size_t ts_hard_slack_of(uint64_t word) {
+    return (size_t)(word >> TS_HARD_FIELDS_SHIFT & (((uint64_t)1 << TS_HARD_SLACK_BITS) - 1));
+}
+
+/* The word of the object at p. */
+TS_ALWAYS_INLINE uint64_t ts_hard_word(const void *p, uint64_t fields) {
+    uint64_t h = ((uint64_t)(uintptr_t)p ^ ts_hard_secret[0]) * UINT64_C(0x9e3779b97f4a7c15);
+    h = ((h ^ h >> 32) + fields) * ts_hard_secret[1];
+    h ^= h >> 32;
+    return fields << TS_HARD_FIELDS_SHIFT | (h & (((uint64_t)1 << TS_HARD_FIELDS_SHIFT) - 1)) | 0x80;
+}
+TS_ALWAYS_INLINE bool ts_hard_is_word(const void *p, uint64_t word) {
+    return ts_hard_word(p, word >> TS_HARD_FIELDS_SHIFT) == word;
+}
+
+/* In memory the byte of 0x80 comes first. */
+TS_ALWAYS_INLINE uint64_t ts_hard_in_memory(uint64_t word) {
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    return __builtin_bswap64(word);
+#else
+    return word;
+#endif
+}
+typedef _Atomic uint64_t ts_hard_place;
+/* relaxed: the word publishes nothing; who is given an object is given it in an order of the program's own. */
+TS_ALWAYS_INLINE uint64_t ts_hard_load(const ts_hard_place *at) { return ts_hard_in_memory(ts_load_relaxed(at)); }
+TS_ALWAYS_INLINE void ts_hard_store(ts_hard_place *at, uint64_t word) { ts_store_relaxed(at, ts_hard_in_memory(word)); }
+/* acquire and release: what the object's users wrote comes before the clearing by who frees it. */
+TS_ALWAYS_INLINE bool ts_hard_change(ts_hard_place *at, uint64_t from, uint64_t to) {
+    uint64_t seen = ts_hard_in_memory(from);
+    return atomic_compare_exchange_strong_explicit(at, &seen, ts_hard_in_memory(to), memory_order_acq_rel,
+                                                   memory_order_relaxed);
+}
+
+/* ---- bytes ------------------------------------------------------------------------------------------------------- */
+
+/* (The compiler takes memcpy for a call here: the library has -fno-builtin.) */
+
+TS_ALWAYS_INLINE size_t ts_hard_canary_bytes(size_t slack) {
+    return slack < TS_HARD_CANARY_BYTES ? slack : TS_HARD_CANARY_BYTES;
+}
+TS_ALWAYS_INLINE void ts_hard_draw(char *at, size_t bytes) {
+    for (size_t i = 0; i < bytes; i++) at[i] = (char)ts_hard_canary;
+}
+TS_ALWAYS_INLINE bool ts_hard_is_drawn(const char *at, size_t bytes) {
+    unsigned char other = 0;
+    for (size_t i = 0; i < bytes; i++) other |= (unsigned char)at[i] ^ ts_hard_canary;
+    return other == 0;
+}
+
+/* The same of a canary with a word behind it, or with more bytes of the slot: seven bytes beyond its end are written to,
+   or read. */
+TS_ALWAYS_INLINE uint64_t ts_hard_canaries(void) { return ts_hard_canary * UINT64_C(0x0101010101010101); }
+TS_ALWAYS_INLINE void ts_hard_draw_wide(char *at, size_t bytes) {
+    uint64_t canaries = ts_hard_canaries();
+    for (size_t i = 0; i < bytes; i += sizeof canaries) __builtin_memcpy(at + i, &canaries, sizeof canaries);
+}
+TS_ALWAYS_INLINE bool ts_hard_is_drawn_wide(const char *at, size_t bytes) {
+    uint64_t canaries = ts_hard_canaries(), other = 0, w;
+    size_t i = 0;
+    for (; i + sizeof w <= bytes; i += sizeof w) {
+        __builtin_memcpy(&w, at + i, sizeof w);
+        other |= w ^ canaries;
+    }
+    if (i == bytes) return other == 0;
+    __builtin_memcpy(&w, at + i, sizeof w);
+    unsigned beyond = 8 * (unsigned)(i + sizeof w - bytes);
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    return (other | (w ^ canaries) >> beyond) == 0;
+#else
+    return (other | (w ^ canaries) << beyond) == 0;
+#endif
+}
+
+/* at: a multiple of 16. */
+TS_ALWAYS_INLINE bool ts_hard_is_clear(const char *at, size_t bytes) {
+#if defined(__GNUC__)
+    typedef uint64_t lane __attribute__((vector_size(16)));
+    lane any = {0, 0}, w[4];
+#else
+    uint64_t any = 0, w[4];
+#endif
+    size_t i = 0;
+    for (; i + sizeof w <= bytes; i += sizeof w) {
+        __builtin_memcpy(w, at + i, sizeof w);
+        any |= (w[0] | w[1]) | (w[2] | w[3]);
+    }
+    uint64_t rest = 0, last;
+    for (; i + sizeof last <= bytes; i += sizeof last) {
+        __builtin_memcpy(&last, at + i, sizeof last);
+        rest |= last;
+    }
+    for (; i < bytes; i++) rest |= (unsigned char)at[i];
+#if defined(__GNUC__)
+    rest |= any[0] | any[1];
+#else
+    rest |= any;
+#endif
+    return rest == 0;
+}
+
+#endif

@@ -1,0 +1,155 @@
+/* The hard mode from inside: TSLAB_HARDEN=1, with TSLAB_ON_MISUSE=ignore, so that the program goes on. */
+#define _GNU_SOURCE
+#include "live.h"
+#include "malloc_test.h"
+
+#include <tslab/stats.h>
+
+#include <pthread.h>
+#include <stdint.h>
+#include <string.h>
+
+#define MIB ((size_t)1 << 20)
+
+static uint64_t refused(void) {
+    SlabGlobalStats stats;
+    CHECK(slab_stats_global(slab_malloc_allocator(), &stats));
+    return stats.rejected_frees_total;
+}
+
+/* ---- two threads free one object at the same instant, one of them its owner -------------------------------------- */
+
+static pthread_barrier_t together;
+static void *volatile shared;
+
+static void *free_shared(void *rounds) {
+    for (uintptr_t i = 0; i < (uintptr_t)rounds; i++) {
+        pthread_barrier_wait(&together);
+        free(shared);
+        pthread_barrier_wait(&together);
+    }
+    return NULL;
+}
+
+static void test_at_once(size_t bytes, uintptr_t rounds) {
+    pthread_t thread;
+    uint64_t before = refused();
+    size_t objects = mallinfo2().uordblks;
+    CHECK(pthread_create(&thread, NULL, free_shared, (void *)rounds) == 0);
+    for (uintptr_t i = 0; i < rounds; i++) {
+        shared = malloc(bytes);
+        CHECK(shared != NULL);
+        memset(shared, 1, bytes);
+        pthread_barrier_wait(&together);
+        free(shared);
+        pthread_barrier_wait(&together);
+    }
+    CHECK(pthread_join(thread, NULL) == 0);
+    CHECK(refused() == before + rounds); /* one of each two */
+    CHECK(mallinfo2().uordblks < objects + 300 * MIB);
+}
+
+/* ---- the quarantine ---------------------------------------------------------------------------------------------- */
+
+static void test_waits(void) {
+    const size_t sizes[] = {1, 24, 1000, 9000, 100000, 131072, 1000000};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        char *p = malloc(sizes[i]), *q[100];
+        free(p);
+        CHECK(malloc_usable_size(hidden(p)) == 0);
+        for (int k = 0; k < 100; k++) CHECK((q[k] = malloc(sizes[i])) != NULL && q[k] != hidden(p));
+        for (int k = 0; k < 100; k++) free(q[k]);
+    }
+}
+
+static void test_bounded(void) {
+    size_t before = mallinfo2().uordblks;
+    for (int round = 0; round < 4; round++) {
+        static void *p[20000];
+        for (int i = 0; i < 20000; i++) CHECK((p[i] = malloc((size_t)(i % 50) * 100 + 1)) != NULL);
+        for (int i = 0; i < 20000; i++) free(p[i]);
+        CHECK(mallinfo2().uordblks < before + 2 * MIB); /* one thread's, with what its slots waste */
+    }
+    for (int i = 0; i < 2000; i++) free(malloc(MIB));
+    CHECK(mallinfo2().uordblks < before + 300 * MIB);
+}
+
+/* What waits is given up before an allocation fails. */
+static void test_budget(void) {
+    CHECK(slab_set_budget(slab_malloc_allocator(), 128 * MIB));
+    for (int i = 0; i < 3000; i++) {
+        void *p = malloc(MIB / 4 * (size_t)(i % 5 + 1)), *q = malloc(60000);
+        CHECK(p && q);
+        free(p);
+        free(q);
+    }
+    CHECK(malloc(hidden_size(200 * MIB)) == NULL);
+    CHECK(slab_set_budget(slab_malloc_allocator(), 0));
+}
+
+/* ---- what is around an object ------------------------------------------------------------------------------------ */
+
+static void test_exact(void) {
+    for (size_t n = 0; n < 40000; n += n < 200 ? 1 : n / 7) {
+        char *p = malloc(n);
+        CHECK(malloc_usable_size(p) == n);
+        memset(p, 0xff, n);
+        p = realloc(p, n + 1);
+        CHECK(p && malloc_usable_size(p) == n + 1);
+        free(p);
+    }
+    CHECK(refused() == 0);
+}
+
+/* It grows where it is, a page or a byte at a time, and back. */
+static void test_grows(void) {
+    size_t n = 100000;
+    char *p = malloc(n);
+    memset(p, 'x', n);
+    unsigned moves = 0;
+    for (; n < 2000000; n += 4000 + n % 3) {
+        char *q = realloc(p, n);
+        moves += q != p;
+        p = q;
+        CHECK(p && p[0] == 'x' && malloc_usable_size(p) == n);
+        memset(p, 'x', n);
+    }
+    CHECK(moves < 40); /* of 475 */
+    for (n -= n / 9; n > 1000; n -= n / 9) {
+        p = realloc(p, n);
+        CHECK(p && p[0] == 'x' && p[n - 1] == 'x');
+    }
+    free(p);
+    CHECK(refused() == 0);
+}
+
+static void test_none(void) {
+    static char *p[5000];
+    for (int i = 0; i < 5000; i++) CHECK((p[i] = malloc(hidden_size(0))) != NULL && (i == 0 || p[i] != p[i - 1]));
+    for (int i = 0; i < 5000; i++) free(p[i]);
+    uint64_t before = refused();
+    free(hidden(p[7]));
+    CHECK(refused() == before + 1);
+    char *q = realloc(calloc(hidden_size(0), 8), 10);
+    CHECK(q && malloc_usable_size(q) == 10);
+    free(q);
+    void *aligned = NULL;
+    CHECK(posix_memalign(&aligned, 1024, hidden_size(0)) == 0 && (uintptr_t)aligned % 1024 == 0);
+    free(aligned);
+    CHECK(refused() == before + 1);
+}
+
+int main(void) {
+    CHECK(is_hard() && slab_malloc_active());
+    test_exact();
+    test_grows();
+    test_waits();
+    test_bounded();
+    test_budget();
+    test_none();
+    CHECK(pthread_barrier_init(&together, NULL, 2) == 0);
+    test_at_once(40, 20000);
+    test_at_once(20000, 5000);
+    test_at_once(200000, 2000);
+    return 0;
+}
