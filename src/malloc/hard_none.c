@@ -1,7 +1,7 @@
 /*
  * Objects of no bytes: places in a range without access, so that whatever is read or written there ends the program.
- * Each has a state: 0, or by which function it was allocated. A cursor goes around, so that a place that was freed is the
- * last to be used again.
+ * Each has a state: 0, or by which function it was allocated. A cursor goes around, so that a place that was freed is
+ * the last to be used again.
  */
 #define _GNU_SOURCE
 #include "base/atomic.h"

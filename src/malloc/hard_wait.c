@@ -17,8 +17,8 @@
 #define PLACES 1024u
 #define LIMIT ((int64_t)512 << 10)
 
-/* An object: its place in the region in sixteenths, then 31 bits, then whether it is a span. The bits are its sixteenths,
-   and of a slot, which has less than 2048 of them, the use of its slab before that. */
+/* An object: its place in the region in sixteenths, then 31 bits, then whether it is a span. The bits are its
+   sixteenths, and of a slot, which has less than 2048 of them, the use of its slab before that. */
 #define PLACE_SHIFT 32u
 #define USE_SHIFT 12u
 #define SIXTEENTHS_SHIFT 1u

@@ -1,8 +1,8 @@
 /*
  * Words and canaries of the hard mode. A word is 25 bits of fields and 39 of checksum; no byte of a canary, and not the
  * first byte of a word in memory, is below 0x80: the end of a string that is written one too far is always seen. A
- * longer overrun that keeps the checksum is one of 2^39. The checksum is no cryptography: who can read the words of many
- * objects can find the secret.
+ * longer overrun that keeps the checksum is one of 2^39. The checksum is no cryptography: who can read the words of
+ * many objects can find the secret.
  */
 #ifndef TS_MALLOC_HARD_WORD_H
 #define TS_MALLOC_HARD_WORD_H
@@ -90,8 +90,8 @@ TS_ALWAYS_INLINE bool ts_hard_is_drawn(const char *at, size_t bytes) {
     return other == 0;
 }
 
-/* The same of a canary with a word behind it, or with more bytes of the slot: seven bytes beyond its end are written to,
-   or read. */
+/* The same of a canary with a word behind it, or with more bytes of the slot: seven bytes beyond its end are written
+   to, or read. */
 TS_ALWAYS_INLINE uint64_t ts_hard_canaries(void) { return ts_hard_canary * UINT64_C(0x0101010101010101); }
 TS_ALWAYS_INLINE void ts_hard_draw_wide(char *at, size_t bytes) {
     uint64_t canaries = ts_hard_canaries();

@@ -1,7 +1,7 @@
 /*
  * Every crime of crimes.c, small, medium and large, in each mode of the library. Arguments: none: the hard mode stops
- * what it promises to stop, the others nothing that is right; or --table: the table of docs/security.md; or --list: what
- * became of each. (NAME BYTES: commits that one.)
+ * what it promises to stop; or --table: the table of docs/security.md; or --list: what became of each. (NAME BYTES:
+ * commits that one.)
  */
 #define _GNU_SOURCE
 #include "crimes.h"
