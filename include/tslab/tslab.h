@@ -214,7 +214,7 @@ TSLAB_API void slab_allocator_free(SlabAllocator *allocator);
 /* ---- objects ---------------------------------------------------------------------------------- */
 /*
  * size 0 gives a unique, freeable object. Alignment is 16 at least; in churn epochs an object whose size is a power of
- * two up to 8192 is aligned to it. NULL with errno: ENOMEM (no memory, over budget, or a size that cannot exist),
+ * two up to 16384 is aligned to it. NULL with errno: ENOMEM (no memory, over budget, or a size that cannot exist),
  * EINVAL (bad argument, unknown epoch), ESTALE (epoch closed or destroyed). Cost: 2 to 5 ns as a rule
  * (docs/architecture.md, "Measured"); no system call unless a new slab is needed and none is warm.
  */
@@ -319,8 +319,8 @@ TSLAB_API bool epoch_close(SlabAllocator *allocator, EpochId epoch);
    the reclaim policy. false: unknown or already gone. Calls of other threads that write to an object of it
    (slab_calloc_epoch, slab_realloc, slab_promote) must be over, as must the program's own writes: the memory can be
    another object's at once. The same holds for a reset. Cleanups of a domain whose epoch it is run when the
-   domain ends, and its objects are dead then. Cost: constant in the number of objects of up to 8 KiB (4 in a
-   scope); larger ones, which have pages of their own, add some 30 ns each. Each other thread that has memory in the
+   domain ends, and its objects are dead then. Cost: constant in the number of objects of up to 16 KiB (4 in a
+   scope); larger ones, which have units of their own, add some 30 ns each. Each other thread that has memory in the
    epoch adds a barrier, as in epoch_close, and where others have freed objects that such a thread has not taken in yet,
    in this epoch or another of its, that is done first. What exceeds the retain budget adds the system's work. With
    poison_on_free, or under a memory tool, all of its memory is written to. */
@@ -461,10 +461,9 @@ TSLAB_API void *slab_promote(EpochDomain *to, void *pointer);
 
 /* Populates bytes ahead and keeps them warm beyond the retain budget, so that hot paths do not fault; until
    slab_trim(), a budget that is met, or set below what is committed, or an epoch_domain_reset that gives memory back.
-   They are single slabs of the size classes from 64 to 8192 bytes and of scope epochs. Objects of up to 48 bytes
-   outside of scopes, which have slabs of their own, and those that are spans (outside of scopes above 8192 bytes, or
-   4096 with SLAB_RECLAIM_AT_ONCE or guard_spans; in scopes above 4096, unless slab_alloc finds room in the slab) take
-   other memory. Each thread takes some of it at a time, an eighth of what is left and one slab, 16 slabs (256 KiB) at
+   They are single slabs of the size classes up to 16384 bytes and of scope epochs. Objects of more units (outside of
+   scopes above 16384 bytes, or 4096 with SLAB_RECLAIM_AT_ONCE or guard_spans; in scopes above 4096, unless slab_alloc
+   finds room in the slab) take other memory. Each thread takes some of it at a time, an eighth of what is left and one slab, 16 slabs (256 KiB) at
    most. What a thread itself needs once is not in it: its own record, and in each churn epoch a page or three, so its
    first calls there still fault. false with ENOMEM: what could be had is kept (nothing, if there are no addresses for
    so much). */

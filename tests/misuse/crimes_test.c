@@ -345,6 +345,12 @@ static void interior_scope(int offset) {
     release(world.a, after);
 }
 
+static void interior_large(int offset) {
+    char *p = get(world.a, 40000, world.churn);
+    FREE_CRIME(world.a, p + offset, "%d byte%s into a live object (class 49152, %s)", offset, many(offset),
+               churn_text());
+}
+
 static void interior_span(int offset) {
     char *p = get(world.a, 100000, world.churn);
     FREE_CRIME(world.a, p + offset, "%d byte%s into a live object (span of 114688, %s)", offset, many(offset),
@@ -357,10 +363,10 @@ static void interior_span(int offset) {
 static void foreign_allocator(int unused) {
     (void)unused;
     EpochId own = epoch_open(world.b, "of b", EPOCH_CHURN), scope = epoch_open(world.b, "b's scope", EPOCH_SCOPE);
-    char *p = get(world.b, 100, own), *q = get(world.b, 100, scope), *r = get(world.b, 50000, own);
+    char *p = get(world.b, 100, own), *q = get(world.b, 100, scope), *r = get(world.b, 80000, own);
     FREE_CRIME(world.a, p, "an object of another allocator (class 112, epoch %" PRIu64 " \"of b\")", own);
     FREE_CRIME(world.a, q, "an object of another allocator (scope of 112, epoch %" PRIu64 " \"b's scope\")", scope);
-    FREE_CRIME(world.a, r, "an object of another allocator (span of 65536, epoch %" PRIu64 " \"of b\")", own);
+    FREE_CRIME(world.a, r, "an object of another allocator (span of 81920, epoch %" PRIu64 " \"of b\")", own);
     FREE_CRIME(world.a, p + 16,
                "16 bytes into a live object of another allocator (class 112, epoch %" PRIu64 " \"of b\")", own);
     release(world.b, p);
@@ -389,7 +395,7 @@ static void not_an_allocator(int unused) {
 static void after_destroy(int unused) {
     (void)unused;
     EpochId churn = epoch_open(world.a, "request", EPOCH_CHURN), scope = epoch_open(world.a, "frame", EPOCH_SCOPE);
-    char *p = get(world.a, 100, churn), *small = get(world.a, 16, churn), *span = get(world.a, 50000, churn);
+    char *p = get(world.a, 100, churn), *small = get(world.a, 16, churn), *span = get(world.a, 80000, churn);
     char *s = get(world.a, 100, scope);
     (void)get(world.a, 16, scope);
     char *before = get(world.a, 100, churn);
@@ -397,7 +403,7 @@ static void after_destroy(int unused) {
     SUP_CHECK(epoch_destroy(world.a, churn) && epoch_destroy(world.a, scope), "epoch_destroy");
     FREE_CRIME(world.a, p, "freed with its epoch (class 112, epoch %" PRIu64 " \"request\", ended)", churn);
     FREE_CRIME(world.a, small, "freed with its epoch (class 16, epoch %" PRIu64 " \"request\", ended)", churn);
-    FREE_CRIME(world.a, span, "freed with its epoch (span of 65536, epoch %" PRIu64 " \"request\", ended)", churn);
+    FREE_CRIME(world.a, span, "freed with its epoch (span of 81920, epoch %" PRIu64 " \"request\", ended)", churn);
     FREE_CRIME(world.a, s, "freed with its epoch (scope, epoch %" PRIu64 " \"frame\", ended)", scope);
     FREE_CRIME(world.a, before, "freed already (class 112, epoch %" PRIu64 " \"request\", ended)", churn);
     FREE_CRIME(world.a, p + 16,
@@ -968,7 +974,7 @@ static const struct crime crimes[] = {
     {"double_free_order", double_free_order, 0, 35, 1, false, false},
     {"double_free_reused", double_free_reused, 0, 0, 1, false, false},
     {"double_free_scope", double_free_scope, 0, 0, 1, false, false},
-    {"double_free_span", double_free_span, 9, 3009, 600, false, false},
+    {"double_free_span", double_free_span, 65, 3065, 600, false, false},
     {"double_free_foreign_first", double_free_foreign_first, 16, 64, 48, false, false},
     {"double_free_foreign_second", double_free_foreign_second, 0, 0, 1, false, false},
     {"double_free_both_foreign", double_free_both_foreign, 0, 0, 1, false, false},
@@ -979,6 +985,7 @@ static const struct crime crimes[] = {
     {"interior_aligned", interior, 16, 496, 96, false, false},
     {"interior_small", interior_small, 1, 47, 23, false, false},
     {"interior_scope", interior_scope, 8, 504, 62, false, false},
+    {"interior_large", interior_large, 16, 49136, 8184, false, false},
     {"interior_span", interior_span, 16, 98320, 16384, false, false},
     {"foreign_allocator", foreign_allocator, 0, 0, 1, false, false},
     {"not_an_allocator", not_an_allocator, 0, 0, 1, true, false},

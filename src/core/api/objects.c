@@ -57,6 +57,26 @@ TS_ENTRY TS_NOINLINE static void *malloc_epoch_claimed(ts_bin *bin, size_t size,
     return TS_LIKELY(p != NULL) ? p : ts_alloc(bound_token(&ts_thread), size, epoch);
 }
 
+/* From a bin of a class above those that a table has. Inside an operation; NULL: not ended, the bin has nothing, *bin NULL: there is
+   none. */
+TS_ALWAYS_INLINE void *pop_large(ts_churn_block *block, size_t size, ts_bin **bin) {
+    *bin = NULL;
+    if (TS_UNLIKELY(size > TS_MAX_SLAB_BYTES)) return NULL;
+    *bin = &block->bin[ts_class_of_large(size)];
+    void *p = ts_fast_pop(*bin);
+    return p ? p : ts_fast_word(*bin);
+}
+
+/* More than a small class has. Inside an operation; allocator and epoch are the thread's. */
+TS_ENTRY TS_NOINLINE static void *malloc_epoch_large(size_t size, EpochId epoch) {
+    ts_tls *tls = &ts_thread;
+    ts_bin *bin;
+    void *p = pop_large(tls->block, size, &bin);
+    if (TS_UNLIKELY(p == NULL) && bin) return malloc_epoch_claimed(bin, size, epoch);
+    ts_op_end(tls);
+    return p ? p : ts_alloc(bound_token(tls), size, epoch);
+}
+
 /* No case for the fast paths. */
 TS_ENTRY TS_NOINLINE static void *malloc_epoch_other(uintptr_t token, size_t size, EpochId epoch) {
     ts_op_end(&ts_thread);
@@ -92,7 +112,7 @@ TS_ENTRY void *slab_malloc_epoch(SlabAllocator *allocator, size_t size, EpochId 
         ts_op_end(tls);
         return at;
     }
-    if (TS_UNLIKELY(size > TS_MAX_CLASS_BYTES)) return malloc_epoch_other(ts_token(allocator), size, epoch);
+    if (TS_UNLIKELY(size > TS_MAX_CLASS_BYTES)) return malloc_epoch_large(size, epoch);
     ts_bin *bin = ts_bin_at(tls->block, ts_classes.bin[size]);
     void *p = ts_fast_pop(bin);
     if (TS_UNLIKELY(p == NULL)) {
@@ -108,7 +128,17 @@ TS_ENTRY TS_NOINLINE static void *malloc_claimed(ts_bin *bin, size_t size) {
     return TS_LIKELY(p != NULL) ? p : ts_alloc_rolling(bound_token(&ts_thread), size);
 }
 
+TS_ENTRY TS_NOINLINE static void *malloc_large(uintptr_t token, size_t size) {
+    ts_tls *tls = &ts_thread;
+    ts_bin *bin = NULL;
+    void *p = rolling_serves(tls, token) ? pop_large(tls->rolling, size, &bin) : NULL;
+    if (TS_UNLIKELY(p == NULL) && bin) return malloc_claimed(bin, size);
+    ts_op_end(tls);
+    return p ? p : ts_alloc_rolling(token, size);
+}
+
 TS_ENTRY TS_NOINLINE static void *malloc_other(uintptr_t token, size_t size) {
+    if (size > TS_MAX_CLASS_BYTES) return malloc_large(token, size);
     ts_op_end(&ts_thread);
     return ts_alloc_rolling(token, size);
 }

@@ -13,6 +13,7 @@
 #include "heap/fast.h"
 #include "heap/foreign.h"
 #include "heap/scope.h"
+#include "region/pool.h"
 
 #include <errno.h>
 #include <string.h>
@@ -28,6 +29,7 @@ typedef struct ts_taken {
        was an object before. */
     size_t written;
     bool again;
+    bool zero; /* all of it came zero from the system */
 } ts_taken;
 
 TS_COLD static void care_for(const ts_allocator *allocator, void *p, uint32_t kind, ts_taken *t) {
@@ -59,19 +61,19 @@ static ts_account *hold_account(ts_heap *heap, const ts_block *block) {
     return account;
 }
 
-/* back: the unit that was taken of it was not used. */
-static void let_account_go(ts_account *account, bool back) {
+/* back: units that were taken of it and not used. */
+static void let_account_go(ts_account *account, uint32_t back) {
     if (TS_LIKELY(account == NULL)) return;
-    if (back) ts_account_give(account, 1);
+    if (back != 0) ts_account_give(account, back);
     ts_account_unref(account);
 }
 
-/* After a unit was added to the block, inside its heap: it has got another account since `account` was asked for, which counts the
-   unit now, limit or not. */
-static bool another_account(const ts_block *block, const ts_account *account) {
+/* After a slab was added to the block, inside its heap: it has got another account since `account` was asked for, which counts the
+   units now, limit or not. */
+static bool another_account(const ts_block *block, const ts_account *account, uint32_t units) {
     ts_account *now = ts_block_account(block);
     if (TS_LIKELY(now == account)) return false;
-    ts_account_add(now, 1);
+    ts_account_add(now, units);
     return true;
 }
 
@@ -134,14 +136,15 @@ static void *churn_try(ts_heap *heap, ts_churn_block *block, unsigned cls, Epoch
     ts_count(&share->count[cls].slow_path_hits, 1);
     /* While other threads' blocks may have free slots, those come first (the caller's next step). */
     if (ts_load_relaxed(&ts_heaps_abandoned) != 0 || block->account) return NULL; /* of an account: the caller's, too */
-    uint32_t unit = ts_share_take(share, TS_NORMAL);
+    uint32_t units = ts_class_units(cls);
+    uint32_t unit = units > 1 ? ts_share_take_span(share, units) : ts_share_take(share, TS_NORMAL);
     if (!unit) return NULL;
     if (ts_class_is_fine(cls) && !ts_region_has_fine(unit)) { /* the caller asks the system, not in here */
         ts_share_keep(share, unit);
         return NULL;
     }
     if (!ts_slab_reset_churn(unit, cls)) {
-        ts_allocator_retire(share->allocator, unit);
+        ts_slab_retire(share->allocator, unit, units);
         return NULL;
     }
     ts_bin_add(block, cls, unit);
@@ -151,11 +154,13 @@ static void *churn_try(ts_heap *heap, ts_churn_block *block, unsigned cls, Epoch
 
 static void *churn_alloc(ts_heap *heap, ts_churn_block *block, unsigned cls, EpochId id, ts_taken *t) {
     bool adopt = true, no_memory = false;
+    char *clean = NULL; /* where a large object lies that nobody has had */
     for (;;) {
         int error;
         ts_heap_enter(heap);
         void *p = churn_try(heap, block, cls, id, &error);
         if (p) note(block->b.share->allocator, p, cls, t);
+        t->zero = clean && p == clean;
         ts_heap_leave(heap);
         if (p) {
             ts_heap_bind(heap, block->b.share);
@@ -181,12 +186,13 @@ static void *churn_alloc(ts_heap *heap, ts_churn_block *block, unsigned cls, Epo
         bool fresh;
         ts_share *share = block->b.share;
         ts_account *account = hold_account(heap, &block->b);
-        if (TS_UNLIKELY(account != NULL) && !ts_limit_take(account, 1)) {
+        uint32_t units = ts_class_units(cls);
+        if (TS_UNLIKELY(account != NULL) && !ts_limit_take(account, units)) {
             ts_account_unref(account);
             return NULL;
         }
         uint32_t unit = ts_slab_acquire_churn(heap, share, cls, &fresh);
-        if (!unit) let_account_go(account, true);
+        if (!unit) let_account_go(account, units);
         if (!unit) { /* the looking for memory has taken in what others freed, or the next try does */
             no_memory = true;
             continue;
@@ -199,12 +205,13 @@ static void *churn_alloc(ts_heap *heap, ts_churn_block *block, unsigned cls, Epo
             ts_count_release(&share->count[cls].new_slab_count,
                              1); /* after the bin's own count: snapshot.c, `rising` */
             if (fresh) ts_count(&share->count[cls].slow_path_cache_miss, 1);
+            if (fresh && cls >= TS_LARGE_CLASS && ts_pool_is_zero()) clean = ts_unit_address(unit);
         } else {
-            ts_share_keep(share, unit);
+            ts_share_keep_slab(share, unit, units);
         }
-        added = added && !another_account(&block->b, account);
+        added = added && !another_account(&block->b, account, units);
         ts_heap_leave(heap);
-        let_account_go(account, !added);
+        let_account_go(account, added ? 0 : units);
     }
 }
 
@@ -271,7 +278,7 @@ static void *scope_alloc(ts_heap *heap, ts_scope_block *block, size_t bytes, siz
         }
         if (!unit) {
             ts_heap_leave(heap);
-            let_account_go(account, true);
+            let_account_go(account, 1);
             continue;
         }
         bool added = ts_load_relaxed(&block->b.open_id) == id;
@@ -283,7 +290,7 @@ static void *scope_alloc(ts_heap *heap, ts_scope_block *block, size_t bytes, siz
         } else {
             ts_share_keep(share, unit);
         }
-        added = added && !another_account(&block->b, account);
+        added = added && !another_account(&block->b, account, 1);
         ts_heap_leave(heap);
         let_account_go(account, !added);
     }
@@ -323,6 +330,13 @@ TS_COLD static void tell(ts_allocator *allocator, EpochId id, void *p, uint32_t 
     if (t->written != TS_CARE_CLEAN) ts_misuse_written(allocator->token, p, t->written, kind, usable, id, t->again);
 }
 
+/* Whether an epoch has objects of so many bytes as spans. */
+static bool has_as_span(const ts_allocator *allocator, EpochId id, size_t size) {
+    const ts_epoch *epoch = size > TS_SCOPE_MAX_BYTES ? ts_epoch_at_id(id) : NULL;
+    bool scope = epoch && (ts_load_relaxed(&epoch->flags) & EPOCH_SCOPE);
+    return size > (scope ? TS_SCOPE_MAX_BYTES : ts_allocator_class_bytes(allocator));
+}
+
 /* zero: in, whether the bytes must be zero; they are. align is a power of two. */
 static void *alloc_in(ts_heap *heap, ts_allocator *allocator, EpochId id, size_t align, bool zero, ts_taken *t) {
     void *p = NULL;
@@ -333,7 +347,7 @@ static void *alloc_in(ts_heap *heap, ts_allocator *allocator, EpochId id, size_t
     }
     unsigned cls = ts_class_aligned(size, align);
     size_t most = ts_allocator_class_bytes(allocator);
-    bool small = size <= most && align <= most;
+    bool small = align <= most && !has_as_span(allocator, id, size);
     ts_block *block = NULL;
     while (small && !p) {
         block = find_block(heap, allocator, id);
@@ -349,7 +363,7 @@ static void *alloc_in(ts_heap *heap, ts_allocator *allocator, EpochId id, size_t
     }
     if (!small) return ts_span_alloc(allocator, id, size, align, &zero, &t->word);
     if (TS_UNLIKELY(allocator->care && p)) tell(allocator, id, p, block->scope ? TS_COUNT_SCOPE : cls, t);
-    if (p && zero) memset(p, 0, size);
+    if (p && zero && !t->zero) memset(p, 0, size);
     return p;
 }
 
@@ -520,13 +534,6 @@ static void *resized(const ts_object *object, size_t size, size_t usable) {
     return object->address;
 }
 
-/* Whether an object of so many bytes is a span in the epoch of this one, which is a span. */
-static bool stays_span(const ts_object *object, size_t size) {
-    const ts_epoch *epoch = ts_epoch_at_id(object->epoch);
-    bool scope = epoch && (ts_load_relaxed(&epoch->flags) & EPOCH_SCOPE);
-    return size > (scope ? TS_SCOPE_MAX_BYTES : ts_allocator_class_bytes(object->care_of));
-}
-
 static bool is_active(EpochId id) {
     const ts_epoch *epoch = ts_epoch_at_id(id);
     return epoch && ts_load_relaxed(&epoch->state) == EPOCH_ACTIVE;
@@ -561,7 +568,8 @@ TS_ENTRY void *ts_realloc(uintptr_t token, void *p, size_t size) {
     } else if (size <= object.bytes) {
         /* In place unless a good half of it would be wasted: then a smaller one, if there is memory. */
         if (size >= object.bytes / 2 || object.bytes <= 64 ||
-            (object.kind == TS_COUNT_SPAN && object.bytes <= 2 * TS_UNIT_BYTES && stays_span(&object, size)))
+            (object.kind == TS_COUNT_SPAN && object.bytes <= 2 * TS_UNIT_BYTES &&
+             has_as_span(object.care_of, object.epoch, size)))
             return resized(&object, size, object.bytes);
     }
     bool shrinking = size <= object.bytes;

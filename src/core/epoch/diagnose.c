@@ -124,12 +124,13 @@ static void in_scope(place *at, uint32_t unit, uint32_t offset, uint64_t w, bool
         at->found = !alive ? WITH_EPOCH : ts_foreign_pending(unit, w, place_entry) ? FREED : LIVE;
 }
 
-/* The unit of a live span's start that the unit lies in; 0: none. */
-TS_RACY static uint32_t span_around(uint32_t unit) {
+/* The first unit of the live span, or slab of several units, that the unit lies in; 0: none. */
+TS_RACY static uint32_t start_around(uint32_t unit) {
     for (uint32_t u = unit; u > 0; u--) {
         uint64_t w = ts_load_relaxed(ts_unit_word(u));
         if (w == 0) continue;
-        if (!(w & TS_UNIT_SPAN) || (w & TS_UNIT_ZOMBIE)) return 0;
+        if (w & TS_UNIT_ZOMBIE) return 0;
+        if (!(w & TS_UNIT_SPAN)) return unit - u < ts_slab_units(ts_slab_at(u)) ? u : 0;
         return unit - u < (ts_slab_at(u)->u.span.bytes + TS_UNIT_BYTES - 1) / TS_UNIT_BYTES ? u : 0;
     }
     return 0;
@@ -162,11 +163,13 @@ TS_RACY static place look_at(uint32_t unit, uint32_t offset) {
     }
     bool owned = w != 0;
     if (!owned) {
-        uint32_t first = span_around(unit);
-        if (first) {
+        uint32_t first = start_around(unit), inside = (unit - first) * (uint32_t)TS_UNIT_BYTES + offset;
+        if (first && (ts_load_relaxed(ts_unit_word(first)) & TS_UNIT_SPAN)) {
             in_span(&at, first, (uint64_t)(unit - first) * TS_UNIT_BYTES + offset, LIVE);
             return at;
         }
+        if (first && inside < TS_MAX_SLAB_BYTES && ts_load_relaxed(ts_unit_word(first)) != 0)
+            return look_at(first, inside);
         if (slab->kind == TS_KIND_SPAN) {
             in_span(&at, unit, offset, slab->u.span.with_epoch ? WITH_EPOCH : FREED);
             return at;

@@ -111,11 +111,12 @@ bool ts_allocator_pin_use(ts_allocator *allocator, uintptr_t token);
 void ts_allocator_unpin(ts_allocator *allocator);
 
 /* Up to so many bytes an object of a churn epoch is in a slab, and above that a span. Bins of classes above it stay
-   empty, so that the fast paths, which look into them, find nothing there. */
+   empty, so that the fast paths, which look into them, find nothing there. With care a large object is a span, whose care knows of
+   objects of several units. */
 static inline size_t ts_allocator_class_bytes(const ts_allocator *allocator) {
     const ts_settings *settings = &allocator->settings;
     bool spans = settings->guard_spans || settings->reclaim_policy == SLAB_RECLAIM_AT_ONCE;
-    return spans ? TS_QUARTER_BYTES : TS_MAX_CLASS_BYTES;
+    return spans ? TS_QUARTER_BYTES : allocator->care ? TS_MAX_CLASS_BYTES : TS_MAX_SLAB_BYTES;
 }
 
 /* What a share keeps beyond its limit goes to the allocator. Caller holds the heap. */
@@ -153,6 +154,8 @@ TS_ALWAYS_INLINE uint32_t ts_share_take(ts_share *share, unsigned part) {
 uint32_t ts_unit_acquire(ts_heap *heap, ts_share *share, unsigned part, bool *fresh);
 /* A claimed unit whose generations or tags are used up: its memory goes back, its address is never used again. */
 void ts_allocator_retire(ts_allocator *allocator, uint32_t unit);
+/* The same of a slab, or span, of so many units, of which the first is used up. */
+void ts_slab_retire(ts_allocator *allocator, uint32_t unit, uint32_t units);
 /* A fresh slab of that use. 0: no memory. */
 uint32_t ts_slab_acquire_churn(ts_heap *heap, ts_share *share, unsigned cls, bool *fresh);
 uint32_t ts_slab_acquire_scope(ts_heap *heap, ts_share *share, bool *fresh);

@@ -20,6 +20,7 @@ bool ts_bin_ready(ts_churn_block *block, unsigned cls) {
         others < TS_OWN_MAGAZINES ? &block->own[others] : ts_lines_take(TS_LINES_MAGAZINE, TS_MAGAZINE_BYTES);
     if (!magazine) return false;
     bin->magazine = magazine;
+    bin->full_at = ts_classes.full_at[cls];
     bin->state = ts_region.part[TS_NORMAL].state[ts_class_is_fine(cls)];
     ts_store_relaxed(&block->b.bins_used, used | (uint64_t)1 << cls);
     return true;
@@ -174,11 +175,11 @@ void ts_bin_list_by_free(ts_bin *bin) {
 
 void ts_bin_add(ts_churn_block *block, unsigned cls, uint32_t unit) {
     ts_bin *bin = &block->bin[cls];
-    ts_care_begin(block->b.share->allocator, ts_unit_address(unit), TS_UNIT_BYTES, true);
+    ts_care_begin(block->b.share->allocator, ts_unit_address(unit), ts_class_units(cls) * TS_UNIT_BYTES, true);
     push_head(bin, ts_slab_at(unit), unit);
     block->empty[cls]++;
     ts_add_owned(&bin->slabs, 1);
-    ts_add_owned(&block->b.slabs, 1);
+    ts_add_owned(&block->b.slabs, ts_class_units(cls));
     uint64_t line = ts_line_of(bin);
     /* release: who reads the word sees the reset slab */
     ts_store_release(ts_unit_word(unit), ts_load_relaxed(&block->b.era) | (ts_class_is_fine(cls) ? TS_UNIT_FINE : 0) |
@@ -196,19 +197,20 @@ static bool release_slab(ts_churn_block *block, ts_bin *bin, ts_slab *slab) {
         if (!ts_cas_seq(word, &w, 0)) continue;
         unlink_slab(bin, slab, unit);
         if (slab->free_count == 0) ts_add_owned(&bin->full, (uint32_t)-1); /* all its slots are retired */
+        uint32_t units = ts_class_units(ts_bin_class(block, bin));
         block->empty[ts_bin_class(block, bin)]--;
         ts_add_owned(&bin->slabs, (uint32_t)-1);
-        ts_add_owned(&block->b.slabs, (uint32_t)-1);
-        ts_block_gives(&block->b, 1);
+        ts_add_owned(&block->b.slabs, 0u - units);
+        ts_block_gives(&block->b, units);
         slab->u.last_word = w;
-        ts_share_keep(block->b.share, unit);
+        ts_share_keep_slab(block->b.share, unit, units);
         ts_note_drained(&block->b);
         return true;
     }
     return false;
 }
 
-/* An open bin keeps one empty slab, and an eighth of its slabs: a program that frees and allocates in waves does not
+/* An open bin keeps one empty slab, and an eighth of its slabs if they are of one unit: a program that frees and allocates in waves does not
    take and give slabs all the time, and what it does not use is bounded. Closing, trimming and going idle take all; with
    AT_ONCE nothing is kept, nor where the thread ends or has, as nobody else could take them. Caller holds the heap. */
 static bool worth_keeping(const ts_churn_block *block, const ts_bin *bin, const ts_slab *slab) {
@@ -216,7 +218,8 @@ static bool worth_keeping(const ts_churn_block *block, const ts_bin *bin, const 
     if (block->b.share->allocator->settings.reclaim_policy == SLAB_RECLAIM_AT_ONCE) return false;
     if (ts_load_relaxed(&block->b.heap)->keeps_nothing) return false;
     return block->b.closing != TS_CLOSING &&
-           block->empty[ts_bin_class(block, bin)] <= 1 + ts_load_relaxed(&bin->slabs) / 8;
+           block->empty[ts_bin_class(block, bin)] <=
+               1 + (ts_class_units(ts_bin_class(block, bin)) > 1 ? 0 : ts_load_relaxed(&bin->slabs) / 8);
 }
 
 static void full_to_partial(ts_bin *bin, ts_slab *slab, uint32_t unit) {

@@ -81,7 +81,7 @@ ts_tally ts_block_tally(const ts_block *block, uint32_t cls) {
         t.allocated += bin.allocated;
         t.bytes_freed += bin.freed * ts_class_bytes[i];
         t.bytes_allocated += bin.allocated * ts_class_bytes[i];
-        t.slabs += bin.slabs;
+        t.slabs += bin.slabs * ts_class_units(i);
     }
     return t;
 }
@@ -99,6 +99,16 @@ static void keep_slabs(ts_share *share, unsigned part, const ts_warm *list) {
     if (ts_share_add_warm(share, part, list->head, list->tail, count)) ts_share_overflow(share, part);
 }
 
+/* The slabs of a bin of a class of several units become warm, each by itself. Those on a queue are zombies. */
+static void end_large(ts_share *share, unsigned cls, uint32_t unit) {
+    ts_allocator *allocator = share->allocator;
+    for (uint32_t next; unit; unit = next) {
+        next = ts_slab_at(unit)->next;
+        ts_slab_at(unit)->allocator = ts_allocator_index(allocator); /* for who makes a zombie of it */
+        if (ts_slab_claim(unit, &allocator->pins)) ts_share_keep_slab(share, unit, ts_class_units(cls));
+    }
+}
+
 TS_NOINLINE static void end_churn(ts_churn_block *block) {
     ts_warm lists[TS_PARTS] = {{0, 0, 0}};
     for (uint64_t left = ts_load_relaxed(&block->b.bins_used); left; left &= left - 1) {
@@ -107,7 +117,10 @@ TS_NOINLINE static void end_churn(ts_churn_block *block) {
         ts_warm chain = {bin->head, bin->head ? ts_slab_at(bin->head)->prev : 0, 0};
         if (TS_UNLIKELY(block->b.share->allocator->care)) end_slabs(&block->b, bin->head);
         ts_store_relaxed(&chain.count, ts_load_relaxed(&bin->slabs));
-        ts_warm_splice(&lists[TS_NORMAL], &chain);
+        if (ts_class_units(cls) > 1)
+            end_large(block->b.share, cls, bin->head);
+        else
+            ts_warm_splice(&lists[TS_NORMAL], &chain);
         ts_share_fold(block->b.share, cls, bin_tally(bin).allocated);
         ts_store_relaxed(&bin->word, 0);
         bin->word_granule = 0;

@@ -182,7 +182,8 @@ static bool collect(ts_check *check, const ts_churn_block *block, unsigned cls, 
     const ts_part *region = &ts_region.part[TS_NORMAL];
     bool fine = ts_class_is_fine(cls);
     unsigned depth = (unsigned)ts_bin_depth(bin);
-    REQUIRE(depth <= TS_MAGAZINE_SLOTS, "class %u: %u objects in a magazine of %u", cls, depth, TS_MAGAZINE_SLOTS);
+    REQUIRE(depth <= ts_classes.full_at[cls], "class %u: %u objects in a magazine of %u", cls, depth,
+            ts_classes.full_at[cls]);
     REQUIRE((ts_load_relaxed(&bin->direct_frees) & TS_DIRECT_NOTE) == 0,
             "class %u: the magazine's counts are half changed", cls);
     for (unsigned i = 0; i < depth; i++) {
@@ -225,6 +226,12 @@ static bool check_bin(ts_check *check, const ts_churn_block *block, unsigned cls
         REQUIRE(found < slabs, "class %u: the bin's list goes on after its %u slabs, to unit %u", cls, slabs, unit);
         if (!ts_check_claim_unit(check, unit, TS_USE_BLOCK)) return false;
         const ts_slab *slab = ts_slab_at(unit);
+        REQUIRE(ts_slab_units(slab) == ts_class_units(cls), "unit %u: a slab of %u units in class %u", unit,
+                ts_slab_units(slab), cls);
+        for (uint32_t u = unit + 1; u < unit + ts_class_units(cls); u++) {
+            if (!ts_check_claim_unit(check, u, TS_USE_BLOCK)) return false;
+            REQUIRE(ts_load_relaxed(ts_unit_word(u)) == 0, "unit %u is inside of a slab, and has an owner", u);
+        }
         REQUIRE(found == 0 || slab->prev == before, "unit %u: prev is %u, it comes after %u", unit, slab->prev, before);
         REQUIRE(slab->free_count == 0 || found_full == 0, "unit %u: has free slots, and comes after a full one", unit);
         if (!check_churn_slab(check, block, cls, unit, &free_now, &live_slots)) return false;
@@ -251,7 +258,7 @@ static bool check_bin(ts_check *check, const ts_churn_block *block, unsigned cls
         REQUIRE(bin->magazine->granule[i] == ts_granule(ts_class_is_fine(cls), entry),
                 "class %u: %p in the magazine has the state word of another", cls, (void *)bin->magazine->object[i]);
     }
-    check->slabs += found;
+    check->slabs += found * ts_class_units(cls);
     *live += live_slots;
     return true;
 }
@@ -351,9 +358,9 @@ bool ts_check_block(ts_check *check, const ts_block *block) {
     if (!claim_magazines(check, churn)) return false;
     for (unsigned cls = 0; cls < TS_CLASSES; cls++) {
         if (!check_bin(check, churn, cls, &live)) return false;
-        slabs += ts_load_relaxed(&churn->bin[cls].slabs);
+        slabs += (uint64_t)ts_load_relaxed(&churn->bin[cls].slabs) * ts_class_units(cls);
     }
-    REQUIRE(slabs == ts_load_relaxed(&block->slabs), "the bins of a block have %llu slabs, the block counts %u",
+    REQUIRE(slabs == ts_load_relaxed(&block->slabs), "the bins of a block have %llu units, the block counts %u",
             (unsigned long long)slabs, ts_load_relaxed(&block->slabs));
     check->live += live;
     if (check->allocator) check->allocator[block->share->allocator->entry.index].live += live;

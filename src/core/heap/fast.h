@@ -99,7 +99,7 @@ TS_ALWAYS_INLINE ts_fast_result ts_fast_free(const ts_tls *tls, uint64_t entry, 
        ts_fast_pop: what is freed next waits for that store. */
     uint64_t depth = ts_low_byte_owned(&r.bin->top);
     r.freed = true;
-    r.full = (depth & TS_MAGAZINE_SLOTS) != 0;
+    r.full = (depth & r.bin->full_at) != 0;
     if (TS_UNLIKELY(r.full)) return r;
     r.bin->magazine->object[depth] = object;
     r.bin->magazine->granule[depth] = (uint32_t)granule;

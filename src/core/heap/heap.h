@@ -457,5 +457,9 @@ TS_ALWAYS_INLINE void ts_warm_splice(ts_warm *to, ts_warm *from) {
 }
 /* An empty slab, unit on no list: becomes warm. Caller holds the heap. */
 void ts_share_keep(ts_share *share, uint32_t unit);
+/* The same of one with so many units. */
+void ts_share_keep_slab(ts_share *share, uint32_t unit, uint32_t units);
+/* So many warm units in a row that the share keeps. 0: none. Caller holds the heap. */
+uint32_t ts_share_take_span(ts_share *share, uint32_t units);
 
 #endif

@@ -82,7 +82,7 @@ typedef struct ts_magazine {
 } ts_magazine;
 _Static_assert(TS_MAGAZINE_BYTES == sizeof(ts_magazine), "lines.h says how large it is");
 _Static_assert((TS_MAGAZINE_SLOTS & (TS_MAGAZINE_SLOTS - 1)) == 0 && TS_MAGAZINE_SLOTS <= 128,
-               "full is one bit of the depth, and the depth has 8");
+               "full is one bit of the depth, which has 8, and a class may have a lower one: ts_bin");
 /* The magazine is a stack of free objects; what is freed while it is full goes straight to its slab. Its depth
    and the count of its allocations are one word, `top`, so counting costs nothing: what was freed into it is what was
    allocated from it, what is in it, and what it was emptied of, which is counted as freed directly from then on. 56 bits of a count
@@ -106,10 +106,12 @@ typedef struct ts_bin {
     _Atomic uint64_t word;         /* claimed bits of one word of a slab's free bitmap, less those allocated */
     _Atomic uint16_t *state;       /* [granule]: those of its slabs; set with the magazine */
     uint32_t word_granule;         /* that of bit 0 of the claimed word */
-    uint32_t head;                 /* (h) slabs, those with free slots first; 0: none */
+    uint32_t head : 24;            /* (h) slabs, those with free slots first; 0: none */
+    uint32_t full_at : 8;          /* objects in a full magazine, one bit; set with it */
     _Atomic uint32_t full;         /* (h) of them, without a free slot */
     _Atomic uint32_t slabs;        /* (h) */
 } ts_bin;
+_Static_assert(TS_MAX_UNITS_LOG2 <= 24, "a unit's number fits in head");
 _Static_assert(sizeof(ts_bin) == TS_CACHE_LINE, "a bin is one line, by whose number it is found");
 
 enum { TS_OPEN, TS_CLOSING };
@@ -158,7 +160,7 @@ typedef struct ts_block {
 } ts_block;
 _Static_assert(sizeof(ts_block) <= 2 * TS_CACHE_LINE, "so that bins begin on the third line");
 
-#define TS_OWN_MAGAZINES (1088u / TS_MAGAZINE_BYTES)
+#define TS_OWN_MAGAZINES (832u / TS_MAGAZINE_BYTES)
 typedef struct ts_churn_block {
     ts_block b;
     struct ts_account *account; /* (h) as of a scope */

@@ -88,13 +88,17 @@ void ts_share_keep(ts_share *share, uint32_t unit) {
     ts_share_overflow(share, part);
 }
 
-/* Who drains holds a heap: no system call here, the unit becomes warm like any other. */
+/* Who drains holds a heap: no system call here, the units become warm like any others. */
 void ts_zombie_give(uint32_t unit) {
     ts_allocator *allocator = ts_table_at(&ts_allocators, ts_slab_at(unit)->allocator);
+    uint32_t units = ts_slab_units(ts_slab_at(unit));
     ts_lock_acquire(&allocator->warm_lock);
-    ts_warm_push(&allocator->warm[ts_part_of_unit(unit)], unit);
+    if (units > 1)
+        ts_runs_give(allocator, unit, units);
+    else
+        ts_warm_push(&allocator->warm[ts_part_of_unit(unit)], unit);
     ts_lock_release(&allocator->warm_lock);
-    ts_note_warm(allocator, 1);
+    ts_note_warm(allocator, units);
     ts_allocator_unpin(allocator);
 }
 
@@ -199,30 +203,6 @@ uint32_t ts_unit_acquire(ts_heap *heap, ts_share *share, unsigned part, bool *fr
     return unit;
 }
 
-uint32_t ts_slab_acquire_churn(ts_heap *heap, ts_share *share, unsigned cls, bool *fresh) {
-    for (;;) {
-        uint32_t unit = ts_unit_acquire(heap, share, TS_NORMAL, fresh);
-        if (unit && ts_class_is_fine(cls) && !ts_region_commit_fine(unit)) {
-            ts_heap_enter(heap);
-            ts_share_keep(share, unit);
-            ts_heap_leave(heap);
-            ts_settle_pending();
-            errno = ENOMEM;
-            return 0;
-        }
-        if (!unit || ts_slab_reset_churn(unit, cls)) return unit;
-        ts_allocator_retire(share->allocator, unit);
-    }
-}
-
-uint32_t ts_slab_acquire_scope(ts_heap *heap, ts_share *share, bool *fresh) {
-    for (;;) {
-        uint32_t unit = ts_unit_acquire(heap, share, TS_NORMAL, fresh);
-        if (!unit || ts_slab_reset_scope(unit)) return unit;
-        ts_allocator_retire(share->allocator, unit);
-    }
-}
-
 static void keep_run(ts_allocator *allocator, uint32_t first, uint32_t units) {
     ts_lock_acquire(&allocator->warm_lock);
     ts_runs_give(allocator, first, units);
@@ -255,45 +235,65 @@ static uint32_t take_warm_span(ts_allocator *allocator, uint32_t units) {
     return 0;
 }
 
-static void fill_record(uint32_t unit, uint32_t units, uint32_t guard, uint64_t bytes, size_t written) {
-    ts_slab *slab = ts_slab_at(unit);
-    slab->u.span.units = units;
-    slab->u.span.guard = guard;
-    slab->u.span.bytes = bytes;
-    slab->u.span.with_epoch = 0;
-    slab->u.span.written = written == TS_CARE_CLEAN ? 0 : (uint32_t)written + 1;
-}
-
 /* ---- spans that a thread keeps ---------------------------------------------------------------------------- */
 
-static uint32_t take_own_span(ts_share *share, uint32_t *units) {
-    uint32_t most = *units + *units / 8, unit = 0;
-    if (most > TS_LOCAL_SPAN_UNITS) most = TS_LOCAL_SPAN_UNITS;
-    if (*units > most || ts_load_relaxed(&share->span_units) < *units) return 0;
-    ts_heap_enter(ts_thread.heap);
-    for (uint32_t n = *units; n <= most && !unit; n++) {
-        unit = share->spans[n];
+/* Of `units` units, or of up to `most`: *units then. */
+static uint32_t take_span(ts_share *share, uint32_t *units, uint32_t most) {
+    if (ts_load_relaxed(&share->span_units) < *units) return 0;
+    for (uint32_t n = *units; n <= most; n++) {
+        uint32_t unit = share->spans[n];
         if (!unit) continue;
         share->spans[n] = ts_slab_at(unit)->next;
         ts_add_owned(&share->span_units, 0u - n);
         *units = n;
+        return unit;
     }
+    return 0;
+}
+
+uint32_t ts_share_take_span(ts_share *share, uint32_t units) {
+    uint32_t unit = take_span(share, &units, units);
+    if (unit) ts_slab_at(unit)->allocator = ts_allocator_index(share->allocator); /* as in ts_share_take */
+    return unit;
+}
+
+static uint32_t take_own_span(ts_share *share, uint32_t *units) {
+    uint32_t most = *units + *units / 8;
+    if (most > TS_LOCAL_SPAN_UNITS) most = TS_LOCAL_SPAN_UNITS;
+    if (*units > most || ts_load_relaxed(&share->span_units) < *units) return 0;
+    ts_heap_enter(ts_thread.heap);
+    uint32_t unit = take_span(share, units, most);
     ts_heap_leave(ts_thread.heap);
     return unit;
 }
 
-/* false: it has enough of them, or no thread is to keep any. */
-static bool keep_own_span(ts_share *share, uint32_t unit, uint32_t units) {
-    ts_heap *heap = ts_thread.heap;
+/* false: it has enough of them, or no thread is to keep any. Caller holds the heap. */
+static bool keep_span(ts_share *share, uint32_t unit, uint32_t units) {
     if (units > TS_LOCAL_SPAN_UNITS || ts_load_relaxed(&share->span_units) + units > TS_LOCAL_SPANS_UNITS ||
-        heap->keeps_nothing || ts_allocator_is_sparing(share->allocator))
+        share->heap->keeps_nothing || ts_allocator_is_sparing(share->allocator))
         return false;
-    ts_heap_enter(heap);
     ts_slab_at(unit)->next = share->spans[units];
     share->spans[units] = unit;
     ts_add_owned(&share->span_units, units);
-    ts_heap_leave(heap);
     return true;
+}
+
+static bool keep_own_span(ts_share *share, uint32_t unit, uint32_t units) {
+    ts_heap_enter(ts_thread.heap);
+    bool kept = keep_span(share, unit, units);
+    ts_heap_leave(ts_thread.heap);
+    return kept;
+}
+
+void ts_share_keep_slab(ts_share *share, uint32_t unit, uint32_t units) {
+    if (units == 1) {
+        ts_share_keep(share, unit);
+        return;
+    }
+    TS_PROBE2(slab__recycle, ts_unit_address(unit), (uint64_t)units);
+    if (keep_span(share, unit, units)) return;
+    ts_thread.released += units;
+    keep_run(share->allocator, unit, units);
 }
 
 /* Caller has the warm lock, and holds the heap. */
@@ -307,6 +307,68 @@ uint32_t ts_share_give_spans(ts_share *share) {
     }
     ts_store_relaxed(&share->span_units, 0);
     return sum;
+}
+
+/* ---- slabs ------------------------------------------------------------------------------------------------ */
+
+/* The others are as good as new. */
+void ts_slab_retire(ts_allocator *allocator, uint32_t unit, uint32_t units) {
+    ts_allocator_retire(allocator, unit);
+    if (units > 1) ts_purge_span(allocator, unit + 1, units - 1);
+}
+
+/* As a span is got: not for an allocator with care, whose large objects are spans. */
+static uint32_t acquire_large(ts_heap *heap, ts_share *share, unsigned cls, bool *fresh) {
+    ts_allocator *allocator = share->allocator;
+    uint32_t units = ts_class_units(cls);
+    for (;;) {
+        ts_heap_enter(heap);
+        uint32_t unit = ts_share_take_span(share, units);
+        ts_heap_leave(heap);
+        if (!unit) unit = take_warm_span(allocator, units);
+        *fresh = unit == 0;
+        if (!unit) unit = take_fresh(allocator, TS_NORMAL, units, 1);
+        if (!unit) return 0;
+        ts_slab_at(unit)->allocator = ts_allocator_index(allocator);
+        if (ts_slab_reset_churn(unit, cls)) return unit;
+        ts_slab_retire(allocator, unit, units);
+    }
+}
+
+uint32_t ts_slab_acquire_churn(ts_heap *heap, ts_share *share, unsigned cls, bool *fresh) {
+    if (ts_class_units(cls) > 1) return acquire_large(heap, share, cls, fresh);
+    for (;;) {
+        uint32_t unit = ts_unit_acquire(heap, share, TS_NORMAL, fresh);
+        if (unit && ts_class_is_fine(cls) && !ts_region_commit_fine(unit)) {
+            ts_heap_enter(heap);
+            ts_share_keep(share, unit);
+            ts_heap_leave(heap);
+            ts_settle_pending();
+            errno = ENOMEM;
+            return 0;
+        }
+        if (!unit || ts_slab_reset_churn(unit, cls)) return unit;
+        ts_allocator_retire(share->allocator, unit);
+    }
+}
+
+uint32_t ts_slab_acquire_scope(ts_heap *heap, ts_share *share, bool *fresh) {
+    for (;;) {
+        uint32_t unit = ts_unit_acquire(heap, share, TS_NORMAL, fresh);
+        if (!unit || ts_slab_reset_scope(unit)) return unit;
+        ts_allocator_retire(share->allocator, unit);
+    }
+}
+
+/* ---- spans ------------------------------------------------------------------------------------------------ */
+
+static void fill_record(uint32_t unit, uint32_t units, uint32_t guard, uint64_t bytes, size_t written) {
+    ts_slab *slab = ts_slab_at(unit);
+    slab->u.span.units = units;
+    slab->u.span.guard = guard;
+    slab->u.span.bytes = bytes;
+    slab->u.span.with_epoch = 0;
+    slab->u.span.written = written == TS_CARE_CLEAN ? 0 : (uint32_t)written + 1;
 }
 
 uint32_t ts_span_acquire(ts_allocator *allocator, ts_share *share, uint32_t units, uint32_t align_units, bool *fresh) {
@@ -326,9 +388,7 @@ uint32_t ts_span_acquire(ts_allocator *allocator, ts_share *share, uint32_t unit
             fill_record(unit, units, 0, units * TS_UNIT_BYTES, written);
             return unit;
         }
-        /* Its first unit is used up; the others are as good as new. */
-        ts_allocator_retire(allocator, unit);
-        if (units > 1) ts_purge_span(allocator, unit + 1, units - 1);
+        ts_slab_retire(allocator, unit, units);
     }
 }
 

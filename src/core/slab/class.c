@@ -2,10 +2,10 @@
 
 ts_classes_t ts_classes;
 
-const uint16_t ts_class_bytes[TS_CLASSES] = {
-    16,   32,   48,   64,   80,   96,   112,  128,  144,  160,  192,  224,  256,  288,
-    320,  352,  384,  416,  448,  512,  576,  640,  704,  768,  832,  896,  960,  1024,
-    1088, 1168, 1248, 1360, 1488, 1632, 1808, 2048, 2336, 2720, 3264, 4096, 5456, 8192,
+const uint32_t ts_class_bytes[TS_CLASSES] = {
+    16,   32,   48,   64,   80,   96,   112,  128,  144,  160,  192,   224,   256,   288,   320,  352,
+    384,  416,  448,  512,  576,  640,  704,  768,  832,  896,  960,   1024,  1088,  1168,  1248, 1360,
+    1488, 1632, 1808, 2048, 2336, 2720, 3264, 4096, 5456, 8192, 16384, 32768, 49152, 65536,
 };
 
 void ts_class_init(void) {
@@ -14,11 +14,16 @@ void ts_class_init(void) {
         if (i * 16 > ts_class_bytes[cls]) cls++;
         ts_classes.of[i] = (uint8_t)cls;
     }
-    for (cls = 0; cls < TS_CLASSES; cls++) ts_classes.slots[cls] = (uint16_t)(TS_UNIT_BYTES / ts_class_bytes[cls]);
+    for (cls = 0; cls < TS_CLASSES; cls++) {
+        size_t units = ts_class_units(cls);
+        ts_classes.slots[cls] = (uint16_t)(units * TS_UNIT_BYTES / ts_class_bytes[cls]);
+        ts_classes.full_at[cls] = cls < TS_LARGE_CLASS ? 64 : units == 1 ? 32 : units == 2 ? 16 : 8;
+    }
 }
 
 unsigned ts_class_aligned(size_t size, size_t align) {
-    if (size > TS_MAX_CLASS_BYTES || align > TS_MAX_CLASS_BYTES) return TS_CLASSES;
+    if (size > TS_MAX_SLAB_BYTES || align > TS_UNIT_BYTES) return TS_CLASSES;
+    if (size > TS_MAX_CLASS_BYTES) return ts_class_of_large(size);
     unsigned cls = ts_classes.of[(size + 15) / 16];
     while (cls < TS_CLASSES && (ts_class_bytes[cls] & (align - 1)) != 0) cls++;
     return cls;

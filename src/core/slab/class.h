@@ -12,6 +12,10 @@
  * objects, has spans there.
  * Powers of two keep their natural alignment because a slab begins on 16 KiB.
  *
+ * The classes above 8 KiB are LARGE: a slab of one to four units with one object, so rounded up as a span is. Free objects stay in
+ * magazines, which are full at 512 KiB, and a free or an allocation takes no lock and no locked instruction, where a span takes the
+ * lock of its epoch and counts for all threads: a third of the time (docs/architecture.md).
+ *
  * Slabs of the classes below 64 bytes are FINE, with granules of 16 bytes; of all others an object is at least as large as a granule
  * of 64. So at most one object starts in a granule.
  */
@@ -21,11 +25,13 @@
 #include "base/attr.h"
 #include "region/region.h"
 
-#define TS_CLASSES 42u
+#define TS_CLASSES 46u
 #define TS_FINE_CLASSES 3u /* 16, 32, 48 */
 #define TS_FINE_MAX_BYTES 48u
 #define TS_MAX_CLASS_BYTES 8192u
-#define TS_QUARTER_BYTES 4096u /* of a unit; an object of up to so many is in a slab under all options */
+#define TS_LARGE_CLASS 42u       /* the first class whose slab is one object: of a unit, two, three and four units */
+#define TS_MAX_SLAB_BYTES 65536u /* of an object in a slab; above are spans */
+#define TS_QUARTER_BYTES 4096u   /* of a unit; an object of up to so many is in a slab under all options */
 
 /* Filled at start, `bin` by ts_heap_init and the others by ts_class_init; constant then. */
 typedef struct ts_classes {
@@ -34,14 +40,21 @@ typedef struct ts_classes {
                                                 that it is reached without an offset: shorter code */
     uint8_t of[TS_MAX_CLASS_BYTES / 16 + 1]; /* [(size + 15) / 16]: class */
     uint16_t slots[TS_CLASSES];              /* objects in a slab */
+    uint8_t full_at[TS_CLASSES];             /* objects in a magazine that is full; a power of two */
 } ts_classes_t;
 
 extern TS_HIDDEN ts_classes_t ts_classes;
-extern TS_HIDDEN const uint16_t ts_class_bytes[TS_CLASSES];
+extern TS_HIDDEN const uint32_t ts_class_bytes[TS_CLASSES];
 
 void ts_class_init(void);
 
 TS_ALWAYS_INLINE bool ts_class_is_fine(unsigned cls) { return cls < TS_FINE_CLASSES; }
+/* Units of a slab of the class. */
+TS_ALWAYS_INLINE uint32_t ts_class_units(unsigned cls) { return cls <= TS_LARGE_CLASS ? 1 : cls - TS_LARGE_CLASS + 1; }
+/* Of a size from TS_MAX_CLASS_BYTES + 1 to TS_MAX_SLAB_BYTES. */
+TS_ALWAYS_INLINE unsigned ts_class_of_large(size_t size) {
+    return TS_LARGE_CLASS + (unsigned)((size - 1) >> TS_UNIT_SHIFT);
+}
 
 /* The smallest class of at least `size` bytes whose objects all lie on multiples of `align` (a power of
    two); TS_CLASSES if there is none. */

@@ -90,6 +90,11 @@ bool ts_slab_reset_churn(uint32_t unit, unsigned cls) {
     uint64_t word = (uint64_t)ts_load_relaxed(&slab->tag) << TS_FOREIGN_TAG_SHIFT;
     for (unsigned i = 0; i < words; i++) ts_store_release(&foreign[i], word);
     slab->free_count = slab->empty_at = ts_classes.slots[cls];
+    ts_store_relaxed(&slab->end, (uint16_t)(ts_class_units(cls) - 1));
+    if (ts_class_units(cls) > 1) {
+        slab->touched = TS_SLAB_ALL_PAGES;
+        slab->given = 0;
+    }
     return true;
 }
 

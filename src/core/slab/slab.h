@@ -1,5 +1,7 @@
 /*
- * What one slab is: a unit of 16 KiB, its record, its UNIT word and its state.
+ * What one slab is: a unit of 16 KiB, its record, its UNIT word and its state. A slab of a LARGE class (class.h) has up to three units
+ * more behind it, whose UNIT words are 0: nothing inside of them is the start of an object. All that is said here of a slab's unit
+ * is of its first one.
  *
  * UNIT word, 64 bits, atomic:
  *     [63:36] line   of the owner's bin (churn) or block (scope)
@@ -123,13 +125,14 @@ typedef struct ts_slab {
     } u;
     uint32_t next; /* (o)(w) list of its bin, block, epoch or warm list; global unit numbers */
     uint32_t prev;
-    _Atomic uint32_t tag;        /* (o) of the foreign words; rises with every reset; read by anyone */
-    _Atomic uint32_t gen;        /* (o) first generation of this use; read by handle tests */
-    uint16_t free_count;         /* (o) churn: bits in the free bitmap; scope: objects freed */
-    uint16_t empty_at;           /* (o) churn: slots that are not retired; scope: objects, once it is full */
-    _Atomic uint16_t end;        /* (o) scope: entries used, 0 while objects are still added */
-    uint8_t kind;                /* (o) ts_kind of the last use */
-    _Atomic uint8_t handled;     /* a handle was made in this use: set by any thread, cleared by a reset */
+    _Atomic uint32_t tag;    /* (o) of the foreign words; rises with every reset; read by anyone */
+    _Atomic uint32_t gen;    /* (o) first generation of this use; read by handle tests */
+    uint16_t free_count;     /* (o) churn: bits in the free bitmap; scope: objects freed */
+    uint16_t empty_at;       /* (o) churn: slots that are not retired; scope: objects, once it is full */
+    _Atomic uint16_t end;    /* (o) scope: entries used, 0 while objects are still added; churn: units behind this one
+                                    that are of the slab, too */
+    uint8_t kind;            /* (o) ts_kind of the last use */
+    _Atomic uint8_t handled; /* a handle was made in this use: set by any thread, cleared by a reset */
     _Atomic uint32_t queue_next; /* link of the queue of foreign frees, written by who set FOREIGN; span: index of
                                       its epoch, written before the UNIT word */
     uint16_t allocator;          /* (o)(w) index of the allocator that it was claimed for last */
@@ -168,6 +171,10 @@ static inline _Atomic uint64_t *ts_unit_word(uint32_t unit) { return &ts_region.
 
 static inline ts_scope_bits *ts_slab_scope_bits(uint32_t unit) {
     return (ts_scope_bits *)(void *)(uintptr_t)ts_unit_states(unit, false);
+}
+/* Units of the slab that this one is the first of. */
+static inline uint32_t ts_slab_units(const ts_slab *slab) {
+    return slab->kind == TS_KIND_CHURN ? ts_load_relaxed(&slab->end) + 1u : 1;
 }
 static inline bool ts_word_is_fine(uint64_t word) { return (word & TS_UNIT_FINE) != 0; }
 

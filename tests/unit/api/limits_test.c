@@ -52,7 +52,8 @@ static void of_one(void **state, unsigned flags) {
         large = epoch_domain_alloc(d, 3 * UNIT);
         large = slab_realloc(a, large, 5 * UNIT);
         assert_non_null(large);
-        assert_int_equal(epoch_domain_held(d), 5 * UNIT);
+        /* In churn the slab of the smaller one is kept for the next of its size. */
+        assert_int_equal(epoch_domain_held(d), flags & EPOCH_CHURN ? 8 * UNIT : 5 * UNIT);
         /* Below what is held: for growth. None: none. */
         assert_true(epoch_domain_set_limit(d, UNIT));
         assert_null(epoch_domain_alloc(d, 5000));

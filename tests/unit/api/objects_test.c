@@ -265,16 +265,16 @@ static void realloc_of_spans(void **state) {
 /* A span that grows stays where it is while what lies behind it is free and the budget has room, whatever its epoch's state is. */
 static void realloc_in_place(void **state) {
     (void)state;
-    enum { MOST = 40 * 16384 };
+    enum { MOST = 44 * 16384 };
     SlabOptions options = {.size = sizeof options, .memory_tools = SLAB_TOOLS_OFF, .budget_bytes = 2 * MOST};
     SlabAllocator *own = slab_allocator_create_ex(&options);
     EpochId epoch = epoch_open(own, NULL, EPOCH_CHURN);
     SlabGlobalStats stats;
-    unsigned char *span = slab_malloc_epoch(own, 20000, epoch), *behind;
-    sup_pattern_fill(span, 20000, 9);
+    unsigned char *span = slab_malloc_epoch(own, 70000, epoch), *behind;
+    sup_pattern_fill(span, 70000, 9);
     SlabHandle handle = slab_handle_of(own, span);
     assert_true(epoch_close(own, epoch));
-    for (size_t size = 40000; size <= MOST; size += 30000) {
+    for (size_t size = 90000; size <= MOST; size += 30000) {
         assert_ptr_equal(slab_realloc(own, span, size), span);
         assert_int_equal(slab_usable_size(own, span), (size + 16383) / 16384 * 16384);
         span[slab_usable_size(own, span) - 1] = 1;
@@ -283,7 +283,7 @@ static void realloc_in_place(void **state) {
         assert_int_equal(stats.live_objects, 1);
         sup_check_identities(own);
     }
-    assert_true(sup_pattern_check(span, 20000, 9));
+    assert_true(sup_pattern_check(span, 70000, 9));
     assert_ptr_equal(slab_handle_get(own, handle), span);
     errno = 0;
     assert_null(
@@ -294,17 +294,17 @@ static void realloc_in_place(void **state) {
     (void)slab_trim(own);
     /* What is in the way stays where it is. */
     epoch = epoch_open(own, NULL, EPOCH_CHURN);
-    span = slab_malloc_epoch(own, 20000, epoch);
+    span = slab_malloc_epoch(own, 70000, epoch);
     do {
-        behind = slab_malloc_epoch(own, 20000, epoch);
+        behind = slab_malloc_epoch(own, 70000, epoch);
         assert_non_null(behind);
     } while (behind < span);
-    sup_pattern_fill(span, 20000, 9);
-    sup_pattern_fill(behind, 20000, 7);
-    unsigned char *moved = slab_realloc(own, span, 200000);
+    sup_pattern_fill(span, 70000, 9);
+    sup_pattern_fill(behind, 70000, 7);
+    unsigned char *moved = slab_realloc(own, span, 700000);
     assert_non_null(moved);
-    assert_true(behind != span + 32768 || moved != span);
-    assert_true(sup_pattern_check(moved, 20000, 9) && sup_pattern_check(behind, 20000, 7));
+    assert_true(behind != span + 81920 || moved != span);
+    assert_true(sup_pattern_check(moved, 70000, 9) && sup_pattern_check(behind, 70000, 7));
     assert_int_equal(slab_owns(own, span), moved == span);
     sup_check_identities(own);
     slab_allocator_free(own);

@@ -312,12 +312,12 @@ static void *growing, *grown_elsewhere;
 static void free_growing(void) { SUP_CHECK(slab_free(allocator, growing), "slab_free"); }
 /* Where it is, or at another place if the units behind it are those that the stopped call has got. */
 static void let_it_grow(void) {
-    grown_elsewhere = slab_realloc(allocator, growing, 90000);
+    grown_elsewhere = slab_realloc(allocator, growing, 180000);
     SUP_CHECK(grown_elsewhere != NULL, "slab_realloc");
 }
 
 static void let_it_grow_as_far(void) {
-    grown_elsewhere = slab_realloc(allocator, growing, 60000);
+    grown_elsewhere = slab_realloc(allocator, growing, 120000);
     SUP_CHECK(grown_elsewhere != NULL, "slab_realloc");
 }
 
@@ -331,13 +331,13 @@ static void ended_while_it_grows(void **state) {
         for (unsigned at = 0; stopped; at++) {
             (void)slab_trim(allocator);
             epoch = epoch_open(allocator, NULL, flags);
-            growing = slab_malloc_epoch(allocator, 20000, epoch);
+            growing = slab_malloc_epoch(allocator, 70000, epoch);
             grown_elsewhere = NULL;
             arm(at, ends[i >> 1]);
-            void *p = stepped_realloc(token, growing, 60000);
+            void *p = stepped_realloc(token, growing, 120000);
             stopped = disarm();
             if (p == growing && !stopped) {
-                assert_int_equal(slab_usable_size(allocator, p), 65536);
+                assert_int_equal(slab_usable_size(allocator, p), 131072);
                 grown++;
             }
             /* Each of them at most once: the object, what the stopped call made of it, what the other made of it. */

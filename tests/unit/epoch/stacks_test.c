@@ -346,7 +346,7 @@ static void estimates_are_unbiased(void **state) {
     static SlabStackSample rows[ROWS];
     for (unsigned flags = EPOCH_CHURN; flags <= EPOCH_SCOPE; flags++) {
         for (unsigned m = 1; m < sizeof means / sizeof *means; m++) {
-            ts_store_relaxed(&ts_stacks_seed, 1000 * flags + m);
+            ts_store_relaxed(&ts_stacks_seed, 2000 * flags + m);
             SlabOptions options = {.size = sizeof options, .sample_stacks = means[m], .memory_tools = SLAB_TOOLS_OFF};
             struct work w = {.allocator = slab_allocator_create_ex(&options), .mean = means[m]};
             w.epoch = epoch_open(w.allocator, NULL, flags);

@@ -33,12 +33,22 @@ static void sizes(void **state) {
         assert_int_equal(ts_class_bytes[c] % 16, 0);
         assert_true(c == 0 || ts_class_bytes[c] > ts_class_bytes[c - 1]);
         assert_int_equal(ts_class_is_fine(c), ts_class_bytes[c] <= TS_FINE_MAX_BYTES);
+        if (c >= TS_LARGE_CLASS) { /* a slab is one object, of whole units, and full magazines have 512 KiB at most */
+            assert_int_equal(ts_classes.slots[c], 1);
+            assert_int_equal(ts_class_bytes[c], (size_t)ts_class_units(c) * TS_UNIT_BYTES);
+            assert_true((size_t)ts_classes.full_at[c] * ts_class_bytes[c] <= 512u << 10);
+            continue;
+        }
+        assert_int_equal(ts_class_units(c), 1);
         assert_int_equal(ts_classes.slots[c], TS_UNIT_BYTES / ts_class_bytes[c]);
         /* What a slab cannot use is less than a slot, and an eighth of it at the most. */
         assert_true(TS_UNIT_BYTES - (size_t)ts_classes.slots[c] * ts_class_bytes[c] < ts_class_bytes[c]);
         assert_true((TS_UNIT_BYTES - (size_t)ts_classes.slots[c] * ts_class_bytes[c]) * 8 <= TS_UNIT_BYTES);
     }
-    assert_int_equal(ts_class_bytes[TS_CLASSES - 1], TS_MAX_CLASS_BYTES);
+    assert_int_equal(ts_class_bytes[TS_LARGE_CLASS - 1], TS_MAX_CLASS_BYTES);
+    assert_int_equal(ts_class_bytes[TS_CLASSES - 1], TS_MAX_SLAB_BYTES);
+    for (size_t size = TS_MAX_CLASS_BYTES + 1; size <= TS_MAX_SLAB_BYTES; size++)
+        assert_int_equal(ts_class_of_large(size), search(size, 1));
     for (unsigned i = 0; i < sizeof required / sizeof *required; i++) {
         assert_int_equal(ts_class_bytes[search(required[i], 1)], required[i]);
     }
@@ -61,7 +71,7 @@ static void waste(void **state) {
             assert_true(4 * (slot - below) <= ((size_t)1 << ts_log2_64(slot - 1)));
         }
     }
-    for (; c < TS_CLASSES; c++) {
+    for (; c < TS_LARGE_CLASS; c++) {
         size_t slot = ts_class_bytes[c], below = ts_class_bytes[c - 1];
         assert_true(TS_UNIT_BYTES / (slot + 16) < ts_classes.slots[c]);
         assert_true((slot - below - 1) * (slot <= TS_QUARTER_BYTES ? 400 : 299) <= slot * 100);
@@ -70,16 +80,16 @@ static void waste(void **state) {
 
 static void aligned(void **state) {
     (void)state;
-    for (size_t align = 1; align <= 2 * TS_MAX_CLASS_BYTES; align *= 2) {
-        for (size_t size = 0; size <= TS_MAX_CLASS_BYTES + 100; size += 7) {
-            unsigned want = align > TS_MAX_CLASS_BYTES ? TS_CLASSES : search(size ? size : 1, align);
+    for (size_t align = 1; align <= 2 * TS_UNIT_BYTES; align *= 2) {
+        for (size_t size = 0; size <= TS_MAX_SLAB_BYTES + 100; size += size < 2 * TS_MAX_CLASS_BYTES ? 7 : 1001) {
+            unsigned want = align > TS_UNIT_BYTES ? TS_CLASSES : search(size ? size : 1, align);
             assert_int_equal(ts_class_aligned(size, align), want);
         }
     }
     assert_int_equal(ts_class_aligned(SIZE_MAX, 16), TS_CLASSES);
     assert_int_equal(ts_class_aligned(16, SIZE_MAX / 2 + 1), TS_CLASSES);
     /* Powers of two keep their natural alignment. */
-    for (size_t size = 16; size <= TS_MAX_CLASS_BYTES; size *= 2) {
+    for (size_t size = 16; size <= TS_UNIT_BYTES; size *= 2) {
         assert_int_equal(ts_class_bytes[ts_class_aligned(size, size)], size);
     }
 }
