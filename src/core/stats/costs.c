@@ -23,7 +23,7 @@ static uint64_t above(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
 static uint64_t first_slabs(const ts_view *v, unsigned kind) {
     const SlabClassStats *c = &v->cls[kind];
     if (kind == TS_COUNT_SCOPE) return above(c->slow_path_hits, c->current_partial_full);
-    return above(c->slow_path_hits, c->allocated_objects_total / (TS_UNIT_BYTES / ts_class_bytes[kind]));
+    return above(c->slow_path_hits, c->allocated_objects_total / ts_classes.slots[kind]);
 }
 
 /* ---- slow paths -------------------------------------------------------------------------------------------------- */
