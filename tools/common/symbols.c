@@ -1,6 +1,7 @@
 #include "common/symbols.h"
 
 #include "common/target.h"
+#include "elf/functions.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -176,6 +177,28 @@ static void ask(place *const *of, size_t count, char *file, bool *missing) {
     free(answer);
 }
 
+static int compare_places(const void *a, const void *b) {
+    unsigned long long x = (*(place *const *)a)->address, y = (*(place *const *)b)->address;
+    return x < y ? -1 : x > y;
+}
+
+/* Where a file has no lines, addr2line names the nearest function that it knows before the address. That is another one's name
+   where the address lies behind its end: then the place has none. */
+static void drop_wrong_names(place **of, size_t count, const char *file) {
+    elf_place at[AT_ONCE] = {{0, NULL}};
+    qsort(of, count, sizeof *of, compare_places);
+    for (size_t i = 0; i < count; i++) at[i].address = of[i]->address - 1;
+    elf_functions(file, at, count);
+    for (size_t i = 0; i < count; i++) {
+        bool has_line = of[i]->lines && !strstr(of[i]->lines, " at ?");
+        if (!at[i].name && of[i]->lines && !has_line) {
+            free(of[i]->lines);
+            of[i]->lines = NULL;
+        }
+        free(at[i].name);
+    }
+}
+
 static bool is_in_file(const place *a, const place *b) {
     return a->path_length == b->path_length && memcmp(a->path, b->path, a->path_length) == 0;
 }
@@ -193,6 +216,7 @@ static void resolve(const places *all, pid_t pid) {
             if (is_in_file(&all->at[i], &all->at[first])) of[count++] = &all->at[i];
             if (count > 0 && (count == AT_ONCE || i + 1 == all->count)) {
                 ask(of, count, file, &missing);
+                drop_wrong_names(of, count, file);
                 count = 0;
             }
         }

@@ -14,6 +14,8 @@ DUMP = os.path.join(BUILD, "stats_dump")
 TSLAB = os.path.join(BUILD, "tslab")
 TARGET = os.path.join(BUILD, "tools_target")
 LEAK = os.path.join(BUILD, "tools_leak")
+THROUGH = os.path.join(BUILD, "tools_through_library")
+THROUGH_SOURCE = os.path.join(SOURCE, "tools", "tests", "through_library_program.c")
 LEAK_SOURCE = os.path.join(SOURCE, "tools", "tests", "leak_program.c")
 
 
@@ -156,7 +158,8 @@ class Formats(unittest.TestCase):
 
 def setUpModule():
     """A leak is one ten seconds after the close: the other tests run meanwhile."""
-    global HUNG, LEAKING
+    global HUNG, LEAKING, LEAKING_THROUGH
+    LEAKING_THROUGH = Program(program=THROUGH, TSLAB_SAMPLE_STACKS="1")
     LEAKING = Program(program=LEAK, TSLAB_SAMPLE_STACKS="1K")
     HUNG = Program()
     assert HUNG.tell("misuse") == "refused"
@@ -166,8 +169,8 @@ def setUpModule():
     assert early.returncode == 1 and "1. warning: 1 free was refused" in early.stdout, early
 
 
-def leaking_line():
-    with open(LEAK_SOURCE, encoding="utf-8") as file:
+def leaking_line(source=LEAK_SOURCE):
+    with open(source, encoding="utf-8") as file:
         return next(n for n, line in enumerate(file, 1) if "/* the leaking line */" in line)
 
 
@@ -245,6 +248,28 @@ class ZDoctor(unittest.TestCase):
             if shutil.which("addr2line"):
                 self.assertEqual(sites(answer.stdout)[0][0], f"remember, {LEAK_SOURCE}:{leaking_line()}")
             self.assertNotIn("TSLAB_SAMPLE_STACKS", answer.stdout)
+
+    def test_a_leak_through_a_library(self):
+        """What comes from one line of the program is one, whatever a library does below it; and a static function of that
+        library, which has no symbol, is nobody else's."""
+        with LEAKING_THROUGH as program:
+            answer = self.doctor_of(program, "`session` has held")
+            self.assertIn("site:     about 307.2 kB in 300 objects, 300 samples, 3 stacks, of which the largest is\n", answer.stdout)
+            self.assertIn("site:     about 20.4 kB in 20 objects, 20 samples\n", answer.stdout)
+            self.assertEqual(len(sites(answer.stdout)), 2)
+            (finding,) = json.loads(run(DUMP, "--json", program.pid).stdout)["findings"]
+            self.assertEqual([(s["stacks"], s["live_objects"]) for s in finding["sites"]], [(3, 300), (1, 20)])
+            if not shutil.which("addr2line"):
+                self.skipTest("no addr2line")
+            for frames in sites(answer.stdout):
+                self.assertRegex(frames[0], r"^/.*/libtools_stripped\.so\+0x[0-9a-f]+$")
+                at = next(i for i, frame in enumerate(frames) if "library_take" in frame)
+                self.assertRegex(frames[at], r"^library_take, /.*/libtools_stripped\.so\+0x[0-9a-f]+$")
+                self.assertRegex(frames[at + 1], r"^(remember|work), ")
+            self.assertIn(f"at remember, {THROUGH_SOURCE}:{leaking_line(THROUGH_SOURCE)}\n", answer.stdout)
+            listed = sites(run(DUMP, "--stacks", program.pid).stdout)
+            self.assertEqual(len(listed), 4)
+            self.assertTrue(all(frames[0].startswith("/") for frames in listed), listed)
 
     def test_names_the_leak_of_a_program_that_hangs(self):
         with HUNG as program:

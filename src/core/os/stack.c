@@ -61,7 +61,8 @@ static int show(struct dl_phdr_info *info, size_t bytes, void *arg) {
         if (start < m.start) m.start = start;
         if (end > m.end) m.end = end;
     }
-    if (m.path[0] == 0) { /* the program itself */
+    if (m.path[0] == 0) {
+        m.is_program = true;
         ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
         program[n > 0 ? n : 0] = 0;
         m.path = program;

@@ -15,6 +15,7 @@ typedef struct ts_os_module {
     uint64_t base;       /* an address of the code less base is the address in its file */
     uint64_t start, end; /* of what is mapped */
     const char *path;    /* "" : unknown */
+    bool is_program;     /* not a library */
 } ts_os_module;
 
 /* Makes ready what ts_os_stack needs, which may allocate and load a library. Once, holding nothing. */

@@ -12,8 +12,6 @@
 #define MANY_OPEN 100u               /* epochs of one label with objects, of which the oldest is open */
 #define OPEN_AFTER (60 * SECOND)     /* for so long: information, */
 #define OLD_AFTER (600 * SECOND)     /* and for so long: a warning */
-#define SITES 3u                     /* stacks shown of a finding, */
-#define SITE_FRAMES 8u               /* and lines of each */
 #define WATCHED_ENOUGH (12 * SECOND) /* four intervals of growth.c, whenever it begins */
 
 /* The class with the most bytes of a label; TS_COUNT_KINDS: none. */
@@ -306,9 +304,7 @@ int ts_render_doctor(ts_sink *s, const ts_view *v) {
         ts_put(s, "\n   advice:   ");
         ts_put(s, f[i].advice);
         ts_put(s, "\n");
-        if (f[i].site[0] == 0 && f[i].has_label) ts_put_sites(s, v, f[i].label, f[i].state, SITES, SITE_FRAMES);
-        for (unsigned k = 0; k < SITES && f[i].site[k] - 1 < v->stack_rows; k++)
-            ts_put_site(s, v, f[i].site[k] - 1, SITE_FRAMES);
+        ts_put_sites(s, v, &f[i]);
     }
     if (!n) {
         put_nothing(s, v);

@@ -18,7 +18,7 @@
 
 #include "stats/view.h"
 
-#define TS_GROWTH_SITES 3u
+#define TS_GROWTH_SITES TS_FINDING_STACKS
 
 typedef struct ts_growth {
     const ts_label_stats *label;

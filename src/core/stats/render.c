@@ -89,6 +89,23 @@ static void json_label(ts_sink *s, const ts_label_stats *l) {
     ts_put(s, "]}");
 }
 
+/* "row": which of the sites of "stacks" is the largest of those that come from the same place of the program. */
+static void json_sites(ts_sink *s, const ts_view *view, const ts_finding *f) {
+    ts_site site[TS_SITES_SHOWN];
+    unsigned n = ts_sites_of(view, f, site);
+    ts_put(s, ",\"sites\":[");
+    for (unsigned i = 0; i < n; i++) {
+        ts_put(s, i ? ",{\"row\":" : "{\"row\":");
+        ts_put_u64(s, site[i].row);
+        json_u64(s, "stacks", site[i].stacks);
+        json_u64(s, "samples", site[i].samples);
+        json_u64(s, "live_objects", site[i].objects);
+        json_u64(s, "live_bytes", site[i].bytes);
+        ts_put(s, "}");
+    }
+    ts_put(s, "]");
+}
+
 static void json_findings(ts_sink *s, const ts_view *view) {
     const ts_finding *f = view->finding;
     ts_put(s, ",\"findings\":[");
@@ -99,6 +116,11 @@ static void json_findings(ts_sink *s, const ts_view *view) {
         json_text(s, "what", f[i].what);
         json_text(s, "evidence", f[i].evidence);
         json_text(s, "advice", f[i].advice);
+        if (f[i].has_label) {
+            json_text(s, "label", f[i].label);
+            json_text(s, "state", ts_state_name(f[i].state));
+        }
+        json_sites(s, view, &f[i]);
         ts_put(s, "}");
     }
     ts_put(s, "]");

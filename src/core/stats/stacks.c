@@ -126,7 +126,7 @@ size_t ts_stacks_sum(ts_allocator *allocator, uintptr_t token, EpochId epoch, Sl
 
 /* ---- in a view --------------------------------------------------------------------------------------------------- */
 
-static const ts_stack_module *module_of(const ts_view *v, uint64_t address) {
+const ts_stack_module *ts_view_module(const ts_view *v, uint64_t address) {
     for (unsigned i = 0; i < v->module_rows; i++)
         if (address >= v->module[i].start && address < v->module[i].end) return &v->module[i];
     return NULL;
@@ -146,6 +146,7 @@ static void note_module(void *arg, const ts_os_module *m) {
     row->base = m->base;
     row->start = m->start;
     row->end = m->end;
+    row->is_program = m->is_program;
     strncpy(row->path, m->path, sizeof row->path - 1);
 }
 
@@ -215,9 +216,9 @@ void ts_render_stacks_json(ts_sink *s, const ts_view *v) {
     ts_put(s, "]}");
 }
 
-static void put_frames(ts_sink *s, const ts_view *v, const SlabStackSample *row, unsigned frames) {
+void ts_put_frames(ts_sink *s, const ts_view *v, const SlabStackSample *row, unsigned frames) {
     for (unsigned k = 0; k < row->frame_count && k < frames; k++) {
-        const ts_stack_module *m = module_of(v, row->frames[k]);
+        const ts_stack_module *m = ts_view_module(v, row->frames[k]);
         ts_put(s, "      at ");
         ts_put_shown(s, m && m->path[0] ? m->path : "?");
         ts_put(s, "+");
@@ -226,33 +227,14 @@ static void put_frames(ts_sink *s, const ts_view *v, const SlabStackSample *row,
     }
 }
 
-static void put_held(ts_sink *s, const SlabStackSample *row) {
+void ts_put_held(ts_sink *s, uint64_t bytes, uint64_t objects, uint64_t samples) {
     ts_put(s, "about ");
-    ts_put_size(s, row->live_bytes);
+    ts_put_size(s, bytes);
     ts_put(s, " in ");
-    ts_put_u64(s, row->live_objects);
-    ts_put(s, row->live_objects == 1 ? " object, " : " objects, ");
-    ts_put_u64(s, row->samples);
-    ts_put(s, row->samples == 1 ? " sample" : " samples");
-}
-
-void ts_put_site(ts_sink *s, const ts_view *v, unsigned row, unsigned frames) {
-    ts_put(s, "   site:     ");
-    put_held(s, &v->stack[row]);
-    ts_put(s, "\n");
-    put_frames(s, v, &v->stack[row], frames);
-}
-
-void ts_put_sites(ts_sink *s, const ts_view *v, const char *label, int state, unsigned stacks, unsigned frames) {
-    for (unsigned i = 0; i < v->stack_rows && stacks > 0; i++) {
-        const SlabStackSample *row = &v->stack[i];
-        char shown[SLAB_LABEL_BYTES];
-        memcpy(shown, row->label, sizeof shown);
-        ts_shown_label(shown);
-        if (row->state != state || strcmp(shown, label) != 0) continue;
-        ts_put_site(s, v, i, frames);
-        stacks--;
-    }
+    ts_put_u64(s, objects);
+    ts_put(s, objects == 1 ? " object, " : " objects, ");
+    ts_put_u64(s, samples);
+    ts_put(s, samples == 1 ? " sample" : " samples");
 }
 
 void ts_render_stacks(ts_sink *s, const ts_view *v) {
@@ -276,9 +258,9 @@ void ts_render_stacks(ts_sink *s, const ts_view *v) {
         ts_put(s, ", ");
         ts_put(s, ts_state_name(row->state));
         ts_put(s, ": ");
-        put_held(s, row);
+        ts_put_held(s, row->live_bytes, row->live_objects, row->samples);
         ts_put(s, "\n");
-        put_frames(s, v, row, SLAB_STACK_FRAMES);
+        ts_put_frames(s, v, row, SLAB_STACK_FRAMES);
     }
     if (v->stack_count > v->stack_rows) {
         ts_put(s, "\n... and ");

@@ -24,6 +24,7 @@
 typedef enum ts_severity { TS_INFO, TS_WARNING, TS_CRITICAL } ts_severity;
 
 #define TS_FINDINGS 24u
+#define TS_FINDING_STACKS 12u
 typedef struct ts_finding {
     ts_severity severity;
     uint64_t weight;              /* bytes or operations: the order within a severity */
@@ -31,7 +32,7 @@ typedef struct ts_finding {
     char label[SLAB_LABEL_BYTES]; /* has_label: the epochs it is about */
     int32_t state;                /* theirs */
     uint32_t has_label;
-    uint32_t site[3]; /* the stacks to show: a row of the view + 1; all 0: the largest of that label and state */
+    uint32_t site[TS_FINDING_STACKS]; /* its stacks: a row of the view + 1; all 0: those of that label and state */
     uint32_t unused;
     char what[256];     /* what is wrong, in a sentence */
     char evidence[256]; /* the figures it rests on */
@@ -54,7 +55,9 @@ typedef struct ts_label_stats {
 typedef struct ts_stack_module {
     uint64_t base; /* an address less this is the address in its file */
     uint64_t start, end;
-    char path[232];
+    uint32_t is_program; /* not a library */
+    uint32_t unused;
+    char path[224];
 } ts_stack_module;
 
 typedef struct ts_view {
@@ -120,11 +123,29 @@ void ts_view_modules(ts_view *view);
 /* The value of "stacks" in the JSON. */
 void ts_render_stacks_json(ts_sink *sink, const ts_view *view);
 void ts_render_stacks(ts_sink *sink, const ts_view *view);
-/* The largest stacks of the epochs of a label in a state: `stacks` of them with `frames` lines each, which begin with
-   "      at ". A line names the file and the address in it; tools put the line of the source in its place. */
-void ts_put_sites(ts_sink *sink, const ts_view *view, const char *label, int state, unsigned stacks, unsigned frames);
-/* That stack of the view, the same way. */
-void ts_put_site(ts_sink *sink, const ts_view *view, unsigned row, unsigned frames);
+/* The module of the view that an address lies in; NULL: none. */
+const ts_stack_module *ts_view_module(const ts_view *view, uint64_t address);
+void ts_put_held(ts_sink *sink, uint64_t bytes, uint64_t objects, uint64_t samples);
+/* So many lines, which begin with "      at ". A line names the file and the address in it; tools put the line of the source in
+   its place. */
+void ts_put_frames(ts_sink *sink, const ts_view *view, const SlabStackSample *row, unsigned frames);
+
+/* ---- the stacks of a finding, in sites.c ------------------------------------------------------------------------ */
+
+#define TS_SITES_SHOWN 3u
+#define TS_SITE_FRAMES 8u
+
+/* Stacks whose innermost frame in the program itself is the same. */
+typedef struct ts_site {
+    uint64_t frame;
+    unsigned row;    /* the largest of them */
+    unsigned stacks; /* there are */
+    uint64_t samples, objects, bytes;
+} ts_site;
+
+/* Those of a finding; of one that grows those that grew most, first; else the largest. Returns how many. */
+unsigned ts_sites_of(const ts_view *view, const ts_finding *finding, ts_site out[TS_SITES_SHOWN]);
+void ts_put_sites(ts_sink *sink, const ts_view *view, const ts_finding *finding);
 
 /* ---- doctor ---------------------------------------------------------------------------------------------------- */
 

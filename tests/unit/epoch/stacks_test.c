@@ -92,7 +92,9 @@ static void sites_of_a_label_that_is_shown_otherwise(void **state) {
     assert_non_null(view);
     for (unsigned shown = 0; shown < 2; shown++) {
         ts_sink sink = ts_sink_buffer(text, sizeof text);
-        ts_put_sites(&sink, view, shown ? "a?b" : "a\tb", EPOCH_ACTIVE, 3, 3);
+        ts_finding finding = {.has_label = 1, .state = EPOCH_ACTIVE};
+        strcpy(finding.label, shown ? "a?b" : "a\tb");
+        ts_put_sites(&sink, view, &finding);
         (void)ts_sink_end(&sink);
         assert_int_equal(strstr(text, "in 1 object") != NULL, shown);
     }
