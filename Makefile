@@ -30,6 +30,7 @@ help:
 	@echo "make test          every test: release, then under AddressSanitizer, UBSan and ThreadSanitizer"
 	@echo "make test-release  make test-asan  make test-tsan  make test-clang    its stages, and clang"
 	@echo "make test-cxx      installs clang and libc++: the C++ header by each compiler and standard library"
+	@echo "make test-adapt    installs SQLite, Lua, libxml2, ...: their memory functions (adapt.h), and what they keep"
 	@echo "make bench         speed and memory beside glibc, jemalloc, tcmalloc and mimalloc"
 	@echo "make bench-programs    real programs under glibc, jemalloc, tcmalloc, mimalloc and libtslab-malloc: time and memory"
 	@echo "make bench-all     the whole suite: hours; ARGS=--quick for minutes (benchmarks/run_all.sh --help)"
@@ -84,20 +85,25 @@ test-release: setup-test | build
 
 test-asan: setup-test | build
 	$(call build,asan-ubsan)
-	$(call check,asan-ubsan,-L '^(unit|property|misuse|fuzz|stress|soak|process|cxx)$$',$(FIXED_ADDRESSES))
+	$(call check,asan-ubsan,-L '^(unit|property|misuse|fuzz|stress|soak|process|cxx|adapt)$$',$(FIXED_ADDRESSES))
 
 test-tsan: setup-test | build
 	$(call build,tsan)
-	$(call check,tsan,-L '^(stress|property|soak|cxx)$$',$(FIXED_ADDRESSES))
+	$(call check,tsan,-L '^(stress|property|soak|cxx|adapt)$$',$(FIXED_ADDRESSES))
 
 test-clang: setup-clang | build
 	$(call build,clang-release,-DTSLAB_BUILD_TESTS=ON)
-	$(call check,clang-release,-L '^(unit|misuse|install|cxx)$$')
+	$(call check,clang-release,-L '^(unit|misuse|install|cxx|adapt)$$')
 
 # tslab.hpp by each compiler and standard library.
 test-cxx: setup-cxx | build
 	$(call build,release,-DTSLAB_BUILD_TESTS=ON)
 	$(call check,release,-L '^cxx$$')
+
+# adapt.h with each of the libraries that it is for.
+test-adapt: setup-adapt | build
+	$(call build,release,-DTSLAB_BUILD_TESTS=ON)
+	$(call check,release,-L '^adapt$$')
 
 # Of all test stages since clean-results; as "N passed, N failed".
 summary:
@@ -225,14 +231,14 @@ docs: build-release
 	@python3 -B observability/grafana/dashboard.py >build/grafana.json && cp build/grafana.json observability/grafana/temporal-slab.json
 
 format:
-	@find include src tests tools workloads benchmarks -name '*.[ch]' -exec clang-format -i {} +
+	@find include src tests tools workloads benchmarks examples -name '*.[ch]' -exec clang-format -i {} +
 
 format-check:
-	@find include src tests tools workloads benchmarks -name '*.[ch]' -exec clang-format --dry-run -Werror {} +
+	@find include src tests tools workloads benchmarks examples -name '*.[ch]' -exec clang-format --dry-run -Werror {} +
 
 clean:
 	@rm -rf build
 
-.PHONY: vm-test test-valgrind programs bench-programs nightly fuzz fuzz-afl fuzz-corpus all help build-release run run-smoke bench-all bench-gate report mutation soak test test-release test-asan test-tsan test-clang test-cxx summary clean-results cross coverage model \
+.PHONY: vm-test test-valgrind programs bench-programs nightly fuzz fuzz-afl fuzz-corpus all help build-release run run-smoke bench-all bench-gate report mutation soak test test-release test-asan test-tsan test-clang test-cxx test-adapt summary clean-results cross coverage model \
     bench bench-smoke install demo-leak check-observability docs format format-check clean
 .NOTPARALLEL:

@@ -1,10 +1,11 @@
 #!/bin/sh
 # Installs the Debian packages that a purpose needs and that are missing. Silent when nothing is.
-# usage: tools/setup.sh install|run|test|clang|cxx|fuzz|afl|bench|plot|valgrind|vm|cross|coverage|programs|model|rust|http|observability
+# usage: tools/setup.sh install|run|test|clang|cxx|adapt|fuzz|afl|bench|plot|valgrind|vm|cross|coverage|programs|model|rust|http|observability
 set -eu
 
 run="make gcc libc6-dev cmake pkg-config libjansson-dev iso-codes python3"
 http="libmicrohttpd-dev protobuf-c-compiler libprotobuf-c-dev zlib1g-dev"
+adapt="libsqlite3-dev liblua5.4-dev libxml2-dev zlib1g-dev libexpat1-dev libpcre2-dev libnghttp2-dev libssl-dev libuv1-dev"
 cross="gcc-aarch64-linux-gnu libc6-dev-arm64-cross gcc-riscv64-linux-gnu libc6-dev-riscv64-cross"
 cross="$cross gcc-s390x-linux-gnu libc6-dev-s390x-cross gcc-arm-linux-gnueabihf libc6-dev-armhf-cross"
 cross="$cross gcc-i686-linux-gnu libc6-dev-i386-cross qemu-user musl-tools xz-utils"
@@ -16,6 +17,7 @@ case "$#:${1-}" in
     1:afl) wanted="$run libcmocka-dev clang afl++" ;;
     1:clang) wanted="$run libcmocka-dev clang" ;;
     1:cxx) wanted="$run libcmocka-dev g++ clang libc++-dev libc++abi-dev libclang-rt-dev" ;;
+    1:adapt) wanted="$run libcmocka-dev $adapt" ;;
     1:fuzz) wanted="$run libcmocka-dev clang libclang-rt-dev" ;;
     1:http) wanted="$run $http" ;;
     1:observability) wanted="$run $http prometheus prometheus-pushgateway curl python3-yaml" ;;
@@ -28,7 +30,7 @@ case "$#:${1-}" in
     1:model) wanted="make gcc libc6-dev python3 spin" ;;
     1:rust) wanted="cargo-web" ;; # Debian 12: the newer of its two; cargo of any origin will do
     *)
-        echo "tools/setup.sh: unknown purpose '$*': install, run, test, clang, cxx, fuzz, afl, bench, plot, valgrind, vm, cross, coverage, programs, model, rust, http or observability" >&2
+        echo "tools/setup.sh: unknown purpose '$*': install, run, test, clang, cxx, adapt, fuzz, afl, bench, plot, valgrind, vm, cross, coverage, programs, model, rust, http or observability" >&2
         exit 2
         ;;
 esac
@@ -67,6 +69,15 @@ present() {
         afl++) command -v afl-clang-fast && command -v afl-fuzz ;;
         libc6-dev) echo '#include <stdio.h>' | gcc -E - ;;
         libjansson-dev) pkg-config --exists jansson ;;
+        libsqlite3-dev) pkg-config --exists sqlite3 ;;
+        liblua5.4-dev) pkg-config --exists lua5.4 ;;
+        libxml2-dev) pkg-config --exists libxml-2.0 ;;
+        zlib1g-dev) pkg-config --exists zlib ;;
+        libexpat1-dev) pkg-config --exists expat ;;
+        libpcre2-dev) pkg-config --exists libpcre2-8 ;;
+        libnghttp2-dev) pkg-config --exists libnghttp2 ;;
+        libssl-dev) pkg-config --exists openssl ;;
+        libuv1-dev) pkg-config --exists libuv ;;
         libapr1-dev) pkg-config --exists apr-1 ;;
         libtalloc-dev) pkg-config --exists talloc ;;
         libcmocka-dev) pkg-config --exists cmocka ;;

@@ -32,6 +32,7 @@ int use(tslab::domain &d) {
     return a == b && h != h && i.free() && std::hash<tslab::handle<int>>()(i) && tslab::destroy(d, h.get());
 }
 END
+printf '#include <tslab/adapt.h>\nint main() { return slab_adapt_epoch(&slab_adapt_home_expat) == 0; }\n' >"$work/adapt.cpp"
 count=0
 skipped=""
 try() { # NAME COMPILER...: if it compiles and links anything
@@ -48,6 +49,8 @@ check() { # NAME COMPILER...
     shift
     for standard in 17 20; do
         # shellcheck disable=SC2086 # words
+        "$@" -std=c++$standard -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror -I"$source_dir/include" -fsyntax-only \
+            "$work/adapt.cpp"
         for flags in "" "-fno-exceptions -fno-rtti"; do
             "$@" -std=c++$standard $flags $warnings -I"$source_dir/include" -fsyntax-only "$work/header.cpp"
             count=$((count + 1))
