@@ -19,8 +19,10 @@
  * kinds that new, new[] and malloc have of their own; misuse stops the program. malloc_usable_size() is the size asked
  * for. Objects of malloc are then for malloc's functions alone, and not for slab_free() and slab_realloc().
  *
- * The library starts no thread by itself: unshare(2) and setns(2) refuse a process that has two. TSLAB_BACKGROUND=1,
- * which `tslab run` sets, gives memory back while the program rests.
+ * When the program makes its first thread the library makes one of its own, which takes no signals and gives memory
+ * back while the program rests. A program without threads gets none: unshare(2) and setns(2) refuse a process that has
+ * two. (A child of fork gets one when it makes one.) TSLAB_BACKGROUND=1, which `tslab run` sets, is a thread from the
+ * start, TSLAB_BACKGROUND=0 none. Before glibc 2.34 there is none without the former.
  *
  * Semantics are glibc's: realloc(p, 0) frees p and returns NULL. A size above PTRDIFF_MAX is ENOMEM. free() leaves
  * errno alone. aligned_alloc() of an alignment that is no power of two is EINVAL. free_sized() and

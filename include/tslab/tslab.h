@@ -186,7 +186,7 @@ typedef struct SlabOptions {
                                   allocator then have no fast path; frees keep theirs. ENOMEM if the
                                   process has no room for the table of samples, 4 MiB of address space */
     int background; /* TSLAB_BACKGROUND=0|1: a thread of the library calls slab_maintain() for this allocator, four
-                                  times a second; default 0 */
+                                  times a second; default 0, in libtslab-malloc see there */
     int strict;     /* TSLAB_STRICT=0|1: of the default allocator: slab_alloc() and its family outside of any domain
                                   are NULL with EINVAL, and misuse; default 0 */
     int hints;      /* TSLAB_HINTS=0|1: one line on stderr a call site about what is no error, and seldom meant:

@@ -55,6 +55,9 @@ static SlabAllocator *create(bool hard) {
     memset(&options, 0, sizeof options);
     options.size = sizeof options;
     if (hard) options.memory_tools = SLAB_TOOLS_OFF;
+#ifdef TS_SEES_THREADS
+    options.background = ts_private_background_later();
+#endif
     return slab_allocator_create_ex(&options);
 }
 

@@ -25,6 +25,15 @@ typedef struct ts_target {
     _Atomic uint64_t epoch;
 } ts_target;
 
+/* Whether the library is told of threads (thread.c): where pthread_create is libc's own. Elsewhere a program asks
+   whether it is there to learn whether it has threads. */
+#if defined(__linux__)
+#include <features.h>
+#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 34)
+#define TS_SEES_THREADS 1
+#endif
+#endif
+
 /* By which family of functions an object is allocated, or freed. */
 typedef enum ts_kind { TS_BY_MALLOC, TS_BY_NEW, TS_BY_NEW_ARRAY } ts_kind;
 

@@ -2,6 +2,10 @@
  * The thread of the option `background`: one of the process, made with the first allocator that has it. It calls slab_maintain for
  * each of these four times a second, a hundredth of that time long at most. It takes no signals. A child of fork has none until it
  * makes such an allocator, or for those of the parent: it is made again in the child.
+ *
+ * The process's malloc has the option without anybody's wish. There the thread is made only when the process has another one: what
+ * asks for a process of one thread (unshare, setns) is not refused, and a program that has none gets none. In a child of fork it is
+ * then made when the child makes one.
  */
 #define _GNU_SOURCE
 #include "api/background.h"
@@ -39,9 +43,14 @@ static void *run(void *unused) {
     return NULL;
 }
 
+static _Atomic uint32_t started;   /* in this process, or, if it was asked for, in its parent */
+static _Atomic uint32_t asked_for; /* by an option */
+static _Atomic uint32_t is_due;    /* with the next thread of the program */
+static _Thread_local bool waits;
+
 static void start_or_say(void) {
     int error = errno;
-    if (!ts_os_start_thread(run)) {
+    if (!ts_os_start_thread(run) && ts_load_relaxed(&asked_for)) {
         ts_line line = {.used = 0};
         ts_line_text(&line, "tslab: TSLAB_BACKGROUND: no thread for it");
         ts_line_write(&line);
@@ -49,9 +58,32 @@ static void start_or_say(void) {
     errno = error;
 }
 
-void ts_background_start(void) {
-    static _Atomic uint32_t started;
+static void start_in_child(void) {
+    if (ts_load_relaxed(&asked_for))
+        start_or_say();
+    else
+        ts_store_relaxed(&started, 0);
+}
+
+static void start(void) {
+    static _Atomic uint32_t registered;
     if (atomic_exchange(&started, 1)) return;
     start_or_say();
-    (void)pthread_atfork(NULL, NULL, start_or_say);
+    if (!atomic_exchange(&registered, 1)) (void)pthread_atfork(NULL, NULL, start_in_child);
+}
+
+void ts_background_start(void) {
+    if (waits) {
+        waits = false;
+        ts_store_relaxed(&is_due, 1);
+        return;
+    }
+    ts_store_relaxed(&asked_for, 1);
+    start();
+}
+
+void ts_background_wait_for_threads(void) { waits = true; }
+
+void ts_background_thread_made(void) {
+    if (TS_UNLIKELY(ts_load_relaxed(&is_due)) && !ts_load_relaxed(&started)) start();
 }

@@ -1,7 +1,9 @@
 #include "api/private.h"
 
+#include "api/background.h"
 #include "api/runtime.h"
 #include "epoch/misuse.h"
+#include "os/env.h"
 #include "stats/page.h"
 
 #include <tslab_build.h>
@@ -52,6 +54,15 @@ void ts_private_refuse_because(SlabAllocator *allocator, const char *call, const
 int ts_private_misuse_mode(SlabAllocator *allocator) { return ts_misuse_mode(ts_token(allocator)); }
 
 bool ts_private_has_heap(void) { return ts_thread.heap != NULL; }
+
+bool ts_private_background_later(void) {
+    const char *text = ts_env("TSLAB_BACKGROUND");
+    if ((text && *text) || !ts_env_is_trusted()) return false;
+    ts_background_wait_for_threads();
+    return true;
+}
+
+void ts_private_thread_made(void) { ts_background_thread_made(); }
 
 bool ts_private_harden(void) { return ts_settings_harden(); }
 

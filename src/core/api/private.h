@@ -47,6 +47,12 @@ TS_PRIVATE int ts_private_misuse_mode(SlabAllocator *allocator);
 /* Whether the calling thread has a heap, without which it can take objects of no size class. */
 TS_PRIVATE bool ts_private_has_heap(void);
 
+/* The thread of the option `background` for the allocator that this thread makes next, but only once the process has
+   another thread. false: the environment says what is wanted, or is not to be listened to. */
+TS_PRIVATE bool ts_private_background_later(void);
+/* The process has another thread. Holding nothing. */
+TS_PRIVATE void ts_private_thread_made(void);
+
 /* TSLAB_HARDEN=1. */
 TS_PRIVATE bool ts_private_harden(void);
 /* A live object of the allocator, by its start. */

@@ -1,0 +1,41 @@
+/*
+ * pthread_create: the library is told of the program's threads. The thread that gives memory back is made with the
+ * first of them: nobody then takes the process for one of a single thread.
+ *
+ * What a new thread needs is not a domain's, so nothing is captured meanwhile.
+ */
+#define _GNU_SOURCE
+#include "malloc/entry.h"
+
+#ifdef TS_SEES_THREADS
+
+#include "api/private.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <string.h>
+
+typedef int (*create_function)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+
+static _Atomic(create_function) real_create; /* the same value from every thread */
+
+static create_function find_create(void) {
+    create_function function = ts_load_relaxed(&real_create);
+    if (TS_LIKELY(function != NULL)) return function;
+    void *symbol = dlsym(RTLD_NEXT, "pthread_create");
+    memcpy(&function, &symbol, sizeof function);
+    ts_store_relaxed(&real_create, function);
+    return function;
+}
+
+TS_EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *arg) {
+    create_function function = find_create();
+    if (!function) return ENOSYS;
+    ts_capture_suspend();
+    int error = function(thread, attributes, run, arg);
+    ts_capture_resume();
+    if (error == 0) ts_private_thread_made();
+    return error;
+}
+
+#endif
