@@ -74,7 +74,7 @@ static ts_hard_waiting unpack(uint64_t word) {
 /* What was in the place leaves the shard. acquire and release: what was done to it before it came here comes before
    what is done now. Returns its bytes. */
 static size_t exchange(shard *s, uint64_t place, uint64_t word) {
-    uint64_t before = atomic_exchange_explicit(&s->places[place % PLACES], word, memory_order_acq_rel);
+    uint64_t before = atomic_exchange_explicit(&s->places[place], word, memory_order_acq_rel);
     if (!before) return 0;
     ts_hard_waiting object = unpack(before);
     ts_hard_release(&object);
@@ -83,14 +83,16 @@ static size_t exchange(shard *s, uint64_t place, uint64_t word) {
 
 void ts_hard_wait(const ts_hard_waiting *object) {
     shard *s = of_thread();
-    size_t left = exchange(s, ts_hard_random(), pack(object));
+    uint64_t place = ts_hard_random() % PLACES;
+    size_t left = exchange(s, place, pack(object));
     int64_t change = (int64_t)object->bytes - (int64_t)left;
     int64_t bytes = atomic_fetch_add_explicit(&s->bytes, change, memory_order_relaxed) + change;
     if (TS_LIKELY(bytes <= LIMIT)) return;
     uint64_t from = ts_hard_random();
     for (unsigned i = 0; i < PLACES && bytes > LIMIT; i++) {
-        if (ts_load_relaxed(&s->places[(from + i) % PLACES]) == 0) continue;
-        change = -(int64_t)exchange(s, from + i, 0);
+        uint64_t other = (from + i) % PLACES;
+        if (other == place || ts_load_relaxed(&s->places[other]) == 0) continue;
+        change = -(int64_t)exchange(s, other, 0);
         bytes = atomic_fetch_add_explicit(&s->bytes, change, memory_order_relaxed) + change;
     }
 }

@@ -72,7 +72,7 @@ bool ts_private_find(SlabAllocator *allocator, const void *p, ts_private_place *
     place->bytes = object.bytes;
     place->epoch = object.epoch;
     place->use = ts_load_relaxed(&ts_slab_at(object.unit)->tag);
-    place->span = object.kind == TS_COUNT_SPAN;
+    place->span = object.kind == TS_COUNT_SPAN || (object.kind >= TS_LARGE_CLASS && object.kind < TS_CLASSES);
     return true;
 }
 
@@ -83,7 +83,7 @@ bool ts_private_fills(SlabAllocator *allocator) {
 
 size_t ts_private_slot_bytes(SlabAllocator *allocator, size_t size) {
     const ts_allocator *a = ts_allocator_find(ts_token(allocator));
-    if (!a || size > ts_allocator_class_bytes(a)) return 0;
+    if (!a || size > TS_MAX_CLASS_BYTES || size > ts_allocator_class_bytes(a)) return 0;
     return ts_class_bytes[ts_classes.of[(size + 15) / 16]];
 }
 

@@ -60,13 +60,13 @@ typedef struct ts_private_place {
     size_t bytes; /* of its slot, or of its span without guards; constant while it lives */
     EpochId epoch;
     uint32_t use; /* of its slab: another number for each */
-    bool span;    /* in memory of its own, which begins on a multiple of TS_PRIVATE_UNIT */
+    bool span; /* in memory of its own, a span or a slab of one object, which begins on a multiple of TS_PRIVATE_UNIT */
 } ts_private_place;
 /* false: p is none. Any pointer may be asked about. Some 40 instructions for what is no span. */
 TS_PRIVATE bool ts_private_find(SlabAllocator *allocator, const void *p, ts_private_place *place);
 /* TSLAB_POISON: what is free is filled, and looked at by the core. */
 TS_PRIVATE bool ts_private_fills(SlabAllocator *allocator);
-/* Bytes of the slot that slab_malloc_epoch gives an object of a churn epoch; 0: it gives a span. */
+/* Bytes of the slot that slab_malloc_epoch gives an object of a churn epoch; 0: it gives memory of its own. */
 TS_PRIVATE size_t ts_private_slot_bytes(SlabAllocator *allocator, size_t size);
 #define TS_PRIVATE_UNIT ((size_t)16 << 10)
 /* All objects of the core are in there. *bytes: its size. */
