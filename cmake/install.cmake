@@ -6,7 +6,7 @@ install(TARGETS tslab tslab_static EXPORT tslab-targets
     LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
     ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY include/tslab DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp"
-    PATTERN "http.h" EXCLUDE PATTERN "malloc.h" EXCLUDE)
+    PATTERN "http.h" EXCLUDE PATTERN "malloc.h" EXCLUDE PATTERN "zones.h" EXCLUDE)
 
 # gdb commands: `source PREFIX/share/tslab/tslab-gdb.py`
 install(FILES tools/gdb/tslab-gdb.py DESTINATION ${CMAKE_INSTALL_DATADIR}/tslab)

@@ -288,6 +288,7 @@ TSLAB_API SlabHandle slab_handle_of(SlabAllocator *allocator, const void *pointe
 #define EPOCH_ACTIVE 0  /* takes objects */
 #define EPOCH_CLOSING 1 /* takes no objects; some are still live */
 #define EPOCH_CLOSED 2  /* nothing is live; also: destroyed, or never an epoch of this allocator */
+#define EPOCH_SPILLED 3 /*/* closing, and its memory is in zones: touching its objects faults (tslab/zones.h) */
 
 #define SLAB_LABEL_BYTES 32 /* a label with its terminating zero */
 
@@ -325,7 +326,7 @@ TSLAB_API bool epoch_close(SlabAllocator *allocator, EpochId epoch);
    in this epoch or another of its, that is done first. What exceeds the retain budget adds the system's work. With
    poison_on_free, or under a memory tool, all of its memory is written to. */
 TSLAB_API bool epoch_destroy(SlabAllocator *allocator, EpochId epoch);
-/* EPOCH_ACTIVE, EPOCH_CLOSING or EPOCH_CLOSED. */
+/* EPOCH_ACTIVE, EPOCH_CLOSING, EPOCH_CLOSED or EPOCH_SPILLED (tslab/zones.h). */
 TSLAB_API int epoch_state(SlabAllocator *allocator, EpochId epoch);
 /* Up to 31 bytes are kept, as valid UTF-8. NULL: no label. false: unknown epoch. */
 TSLAB_API bool slab_epoch_set_label(SlabAllocator *allocator, EpochId epoch, const char *label);

@@ -100,7 +100,8 @@ int epoch_state(SlabAllocator *allocator, EpochId epoch) {
     if (!ts_epoch_is_still(e, epoch)) return EPOCH_CLOSED;
     if (state != EPOCH_CLOSING) return state;
     ts_epoch_finish(e, epoch);
-    return ts_epoch_find(a, epoch) ? EPOCH_CLOSING : EPOCH_CLOSED;
+    bool is_away = ts_load_acquire(&e->is_away) != 0;
+    return !ts_epoch_find(a, epoch) ? EPOCH_CLOSED : is_away ? EPOCH_SPILLED : EPOCH_CLOSING;
 }
 
 bool slab_epoch_set_label(SlabAllocator *allocator, EpochId epoch, const char *label) {

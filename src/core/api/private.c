@@ -4,6 +4,7 @@
 #include "api/runtime.h"
 #include "epoch/misuse.h"
 #include "os/env.h"
+#include "epoch/spill.h"
 #include "stats/page.h"
 
 #include <tslab_build.h>
@@ -93,4 +94,41 @@ char *ts_private_region(size_t *bytes) {
     const ts_part *part = &ts_region.part[TS_NORMAL];
     *bytes = (size_t)part->units * TS_UNIT_BYTES;
     return part->base;
+}
+/* ---- spills ----------------------------------------------------------------------------------------------------- */
+
+static ts_allocator *find(SlabAllocator *allocator) {
+    ts_allocator *a = ts_allocator_find(ts_token(allocator));
+    if (!a) errno = EINVAL;
+    return a;
+}
+
+size_t ts_private_spill_most(SlabAllocator *allocator, EpochId epoch) {
+    ts_allocator *a = find(allocator);
+    return a ? ts_spill_most(a, epoch) : 0;
+}
+
+bool ts_private_spill_begin(SlabAllocator *allocator, EpochId epoch, ts_spill *spill) {
+    ts_allocator *a = find(allocator);
+    return a && ts_spill_begin(a, epoch, spill);
+}
+
+bool ts_private_spill_send(ts_spill *spill) { return ts_spill_send(spill); }
+bool ts_private_spill_fetch(ts_spill *spill) { return ts_spill_fetch(spill); }
+void ts_private_spill_resend(ts_spill *spill) { ts_spill_resend(spill); }
+void ts_private_spill_return(ts_spill *spill) { ts_spill_return(spill); }
+bool ts_private_spill_is_over(const ts_spill *spill) { return ts_spill_is_over(spill); }
+bool ts_private_spill_bury(ts_spill *spill) { return ts_spill_bury(spill); }
+bool ts_private_spill_wants(uint32_t unit) { return ts_load_acquire(ts_unit_word(unit)) != 0; }
+void *ts_private_unit_address(uint32_t unit) { return ts_unit_address(unit); }
+
+bool ts_private_object_of(SlabAllocator *allocator, SlabHandle handle, ts_private_object *out) {
+    ts_object object;
+    if (!ts_object_of_handle(ts_token(allocator), handle, &object)) return false;
+    *out = (ts_private_object){.epoch = object.epoch,
+                               .address = object.address,
+                               .unit = object.unit,
+                               .offset = object.entry_in_unit * 16u,
+                               .bytes = object.bytes};
+    return true;
 }

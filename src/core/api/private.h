@@ -44,6 +44,31 @@ TS_PRIVATE void ts_private_tell(SlabAllocator *allocator, const char *call, cons
 TS_PRIVATE void ts_private_refuse_because(SlabAllocator *allocator, const char *call, const void *p, const char *why);
 /* A SlabOnMisuse. */
 TS_PRIVATE int ts_private_misuse_mode(SlabAllocator *allocator);
+/* ---- for libtslab-zones: the memory of a closed epoch goes and comes back (epoch/spill.h, which says what each does). ---- */
+
+struct ts_spill;
+/* false or 0 with errno EINVAL: no such allocator; else as the functions of that name. */
+TS_PRIVATE size_t ts_private_spill_most(SlabAllocator *allocator, EpochId epoch);
+TS_PRIVATE bool ts_private_spill_begin(SlabAllocator *allocator, EpochId epoch, struct ts_spill *spill);
+TS_PRIVATE bool ts_private_spill_send(struct ts_spill *spill);
+TS_PRIVATE bool ts_private_spill_fetch(struct ts_spill *spill);
+TS_PRIVATE void ts_private_spill_resend(struct ts_spill *spill);
+TS_PRIVATE void ts_private_spill_return(struct ts_spill *spill);
+TS_PRIVATE bool ts_private_spill_is_over(const struct ts_spill *spill);
+TS_PRIVATE bool ts_private_spill_bury(struct ts_spill *spill);
+/* Whether a piece of it that begins at the unit is not dead; and where the unit's memory is. */
+TS_PRIVATE bool ts_private_spill_wants(uint32_t unit);
+TS_PRIVATE void *ts_private_unit_address(uint32_t unit);
+/* The object that a handle names. false: none that is live. */
+typedef struct ts_private_object {
+    EpochId epoch;
+    const char *address;
+    uint32_t unit;
+    uint32_t offset; /* bytes from the start of the unit */
+    size_t bytes;
+} ts_private_object;
+TS_PRIVATE bool ts_private_object_of(SlabAllocator *allocator, SlabHandle handle, ts_private_object *out);
+
 /* Whether the calling thread has a heap, without which it can take objects of no size class. */
 TS_PRIVATE bool ts_private_has_heap(void);
 

@@ -14,6 +14,7 @@
 #include "heap/foreign.h"
 #include "heap/scope.h"
 #include "region/pool.h"
+#include "heap/spilled.h"
 
 #include <errno.h>
 #include <string.h>
@@ -555,6 +556,10 @@ TS_ENTRY void *ts_realloc(uintptr_t token, void *p, size_t size) {
     }
     if (size > PTRDIFF_MAX) {
         errno = ENOMEM;
+        return NULL;
+    }
+    if (TS_UNLIKELY(ts_is_lent(object.unit))) {
+        errno = ESTALE;
         return NULL;
     }
     if (object.kind == TS_COUNT_SCOPE) {

@@ -5,7 +5,9 @@
 #include "base/bits.h"
 #include "epoch/domain.h"
 #include "epoch/epoch.h"
+#include "epoch/spill.h"
 #include "epoch/tree.h"
+#include "heap/spilled.h"
 #include "os/os.h"
 #include "region/pool.h"
 
@@ -257,6 +259,28 @@ static bool check_spans(ts_check *check, const ts_epoch *epoch, uint32_t index) 
     return true;
 }
 
+/* Of an epoch that is not over. Its lent pieces are in its blocks and its list of spans. */
+static bool check_spill(ts_check *check, const ts_epoch *epoch) {
+    const ts_spill *spill = epoch->spill;
+    if (!spill) return true;
+    ts_check_sums *sums = &check->allocator[spill->allocator->entry.index];
+    sums->spills++;
+    if (spill->state == TS_SPILL_AWAY) sums->away_units += spill->units;
+    for (size_t i = 0; i < spill->pieces; i++) {
+        const ts_spill_piece *piece = &spill->piece[i];
+        uint64_t word = ts_load_relaxed(ts_unit_word(piece->unit));
+        bool lent = ts_is_lent(piece->unit), span = (piece->units_and_kind & TS_SPILL_SPAN) != 0;
+        REQUIRE(lent == (word != 0), "unit %u: lent %d, and its word is %#llx", piece->unit, lent,
+                (unsigned long long)word);
+        REQUIRE(!lent || span || (word & TS_UNIT_FOREIGN), "unit %u: a slab that is lent, and FOREIGN is off",
+                piece->unit);
+        for (uint32_t u = piece->unit; !lent && u < piece->unit + ts_spill_piece_units(piece); u++)
+            if (!ts_check_claim_unit(check, u, TS_USE_SPAN)) return false;
+        if (!lent) sums->units += ts_spill_piece_units(piece);
+    }
+    return true;
+}
+
 static bool check_epoch_block(ts_check *check, const ts_epoch *epoch, uint64_t id, const ts_block *b) {
     bool active = ts_load_relaxed(&epoch->state) == EPOCH_ACTIVE;
     uint64_t key = ts_load_relaxed(&b->key), open_id = ts_load_relaxed(&b->open_id);
@@ -297,7 +321,7 @@ static bool check_epochs(ts_check *check, bool forked, uint64_t *blocks) {
     for (uint32_t i = 1; i < high; i++) {
         const ts_epoch *e = ts_table_at(&ts_epochs, i);
         uint64_t id = ts_load_relaxed(&e->entry.id);
-        REQUIRE(e->pins == 0 && e->dying == NULL, "epoch entry %u is pinned at a quiet point", i);
+        REQUIRE(e->pins == (e->spill != NULL) && e->dying == NULL, "epoch entry %u is pinned at a quiet point", i);
         /* One that a vanished thread was about to show is nobody's. */
         REQUIRE(forked || id != 0 || !e->clean || is_clean(e), "epoch entry %u says it is clean", i);
         if (id == 0) continue;
@@ -314,7 +338,7 @@ static bool check_epochs(ts_check *check, bool forked, uint64_t *blocks) {
             *blocks += !is_lost(ts_load_relaxed(&b->heap));
             if (!check_epoch_block(check, e, id, b)) return false;
         }
-        if (!check_spans(check, e, i)) return false;
+        if (!check_spans(check, e, i) || !check_spill(check, e)) return false;
     }
     return true;
 }
@@ -432,8 +456,10 @@ static bool check_units(ts_check *check) {
             unsigned found = *ts_check_unit(check, unit), use = found & ~TS_USE_QUEUED;
             uint64_t word = ts_load_relaxed(ts_unit_word(unit));
             bool queued = (found & TS_USE_QUEUED) != 0;
-            REQUIRE(queued == ((word & TS_UNIT_FOREIGN) != 0), "unit %u: its word is %#llx, and it is on %s queue",
-                    unit, (unsigned long long)word, queued ? "a" : "no");
+            bool lent = (word & TS_UNIT_FOREIGN) && ts_is_lent(unit);
+            REQUIRE((queued || lent) == ((word & TS_UNIT_FOREIGN) != 0),
+                    "unit %u: its word is %#llx, and it is on %s queue", unit, (unsigned long long)word,
+                    queued ? "a" : "no");
             REQUIRE(!(word & TS_UNIT_ZOMBIE) || (queued && use == TS_USE_NONE),
                     "unit %u is a zombie, and somewhere else", unit);
             REQUIRE(use != TS_USE_FREE || word == 0, "unit %u is free, and its word is %#llx", unit,
@@ -454,7 +480,7 @@ static bool check_sums(ts_check *check, uint32_t index, bool forked) {
     const ts_allocator *a = ts_table_at(&ts_allocators, index);
     const ts_check_sums *sums = &check->allocator[index];
     uint64_t committed = ts_load_relaxed(&a->committed_units), pins = ts_load_relaxed(&a->pins);
-    uint64_t found = sums->units + sums->warm_units + sums->zombies;
+    uint64_t found = sums->units + sums->warm_units + sums->zombies - sums->away_units;
     bool alive = ts_load_relaxed(&a->entry.id) != 0;
     check->condemned_units += sums->condemned_units;
     if (forked || pins == 0) return true; /* 0: nobody's record, its figures are of its last use */
@@ -462,7 +488,7 @@ static bool check_sums(ts_check *check, uint32_t index, bool forked) {
             "allocator %u: committed %llu units, found %llu in slabs and spans, %llu warm, %llu zombies", index,
             (unsigned long long)committed, (unsigned long long)sums->units, (unsigned long long)sums->warm_units,
             (unsigned long long)sums->zombies);
-    REQUIRE(pins == alive + sums->shares + sums->condemned + sums->zombies,
+    REQUIRE(pins == alive + sums->shares + sums->condemned + sums->zombies + sums->spills,
             "allocator %u: %llu pins, found %llu shares, %llu condemned blocks, %llu zombies", index,
             (unsigned long long)pins, (unsigned long long)sums->shares, (unsigned long long)sums->condemned,
             (unsigned long long)sums->zombies);

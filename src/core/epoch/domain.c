@@ -6,6 +6,7 @@
 #include "epoch/blocks.h"
 #include "epoch/misuse.h"
 #include "heap/fast.h"
+#include "heap/spilled.h"
 
 #include <errno.h>
 #include <string.h>
@@ -452,6 +453,10 @@ TS_ENTRY void *ts_domain_promote(uint64_t id, void *p) {
     if (!ts_object_at(token, p, &object)) {
         ts_misuse(token, "slab_promote", p, NULL);
         errno = EINVAL;
+        return NULL;
+    }
+    if (TS_UNLIKELY(ts_is_lent(object.unit))) {
+        errno = ESTALE;
         return NULL;
     }
     size_t bytes = ts_object_usable(&object);

@@ -148,7 +148,7 @@ bool ts_epoch_is_over(const ts_epoch *epoch, EpochId id) {
 
 void ts_epoch_finish(ts_epoch *epoch, EpochId id) {
     ts_epoch_acquire(epoch);
-    if (id != 0 && ts_load_relaxed(&epoch->entry.id) == id && epoch->pins == 0 &&
+    if (id != 0 && ts_load_relaxed(&epoch->entry.id) == id && epoch->pins == (epoch->spill != NULL) &&
         ts_load_relaxed(&epoch->state) == EPOCH_CLOSING && nothing_left(epoch)) {
         kill_locked(epoch);
         return;
@@ -413,8 +413,9 @@ void ts_epoch_fork_child(void) {
     uint32_t high = ts_table_high(&ts_epochs);
     for (uint32_t i = 1; i < high; i++) {
         ts_epoch *epoch = ts_table_at(&ts_epochs, i);
-        if (epoch->pins == 0) continue;
-        epoch->pins = 1;
+        uint32_t spill = epoch->spill != NULL; /* which stays, and nobody ends it here */
+        if (epoch->pins == spill) continue;
+        epoch->pins = 1 + spill;
         ts_epoch_unpin(epoch);
     }
     for (ts_heap *heap = ts_heaps(); heap; heap = heap->next)

@@ -76,6 +76,9 @@ typedef struct ts_epoch {
     _Atomic uint64_t rss_before, rss_after; /* written under the lock */
     _Atomic uint64_t label_turn;            /* written under the lock; odd: label_before is the label, else `label` */
     _Atomic uint64_t label_before[SLAB_LABEL_BYTES / 8]; /* written under the lock */
+    struct ts_spill
+        *spill; /* guarded by the lock: what has its memory lent, and has it pinned once; NULL: nothing (spill.h) */
+    _Atomic uint32_t is_away; /* its memory is; written under the lock, read by anyone */
 } ts_epoch;
 _Static_assert(sizeof(ts_epoch) <= TS_EPOCH_STRIDE, "an open epoch that holds nothing costs 256 bytes");
 

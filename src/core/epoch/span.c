@@ -14,6 +14,7 @@
 #include "epoch/misuse.h"
 #include "heap/care.h"
 #include "heap/foreign.h"
+#include "heap/spilled.h"
 #include "os/os.h"
 
 #include <errno.h>
@@ -152,11 +153,13 @@ typedef struct taken_out {
     bool drained;
 } taken_out;
 
-static bool take_out(ts_allocator *allocator, uint32_t unit, uint64_t word, uint32_t generation, taken_out *out) {
+/* moves: its bytes are wanted, which are not there if it is lent. */
+static bool take_out(ts_allocator *allocator, uint32_t unit, uint64_t word, uint32_t generation, bool moves,
+                     taken_out *out) {
     ts_slab *slab = ts_slab_at(unit);
     ts_epoch *epoch = ts_span_lock(allocator, unit, word);
     if (!epoch) return false;
-    if (generation != TS_ANY_GENERATION && generation != ts_load_relaxed(&slab->gen)) {
+    if ((generation != TS_ANY_GENERATION && generation != ts_load_relaxed(&slab->gen)) || (moves && ts_is_lent(unit))) {
         ts_epoch_release(epoch);
         return false;
     }
@@ -185,7 +188,7 @@ static void end_taken_out(ts_allocator *allocator, const taken_out *out) {
 
 bool ts_span_free(ts_allocator *allocator, uint32_t unit, uint64_t word, uint32_t generation) {
     taken_out out;
-    if (!take_out(allocator, unit, word, generation, &out)) return false;
+    if (!take_out(allocator, unit, word, generation, false, &out)) return false;
     if (TS_UNLIKELY(allocator->care)) take_back_span(allocator, unit);
     ts_span_release(allocator, out.share, unit, out.units);
     end_taken_out(allocator, &out);
@@ -208,7 +211,7 @@ static bool move_bytes(char *from, char *to, size_t bytes) {
 /* First the old object ends: nobody else has its units then, whatever other threads do with the pointer. */
 bool ts_span_move(ts_allocator *allocator, uint32_t unit, uint64_t word, uint32_t generation, void *to, size_t room) {
     taken_out out;
-    if (!take_out(allocator, unit, word, generation, &out)) return false;
+    if (!take_out(allocator, unit, word, generation, true, &out)) return false;
     size_t bytes = (size_t)out.units * TS_UNIT_BYTES;
     /* Another thread can have let it grow since it was looked at. */
     if (move_bytes(ts_unit_address(unit), to, bytes < room ? bytes : room) && bytes <= room)
@@ -235,7 +238,8 @@ bool ts_span_grow(ts_allocator *allocator, uint32_t unit, uint64_t word, size_t 
     if (!epoch) return false;
     uint32_t before = slab->u.span.units, more = (uint32_t)(units - before);
     /* It has as many already if another thread let it grow since it was looked up. */
-    bool grown = slab->u.span.guard == 0 && units > before && units <= ts_region.part[TS_NORMAL].units;
+    bool grown =
+        slab->u.span.guard == 0 && units > before && units <= ts_region.part[TS_NORMAL].units && !ts_is_lent(unit);
     ts_account *account = ts_load_relaxed(&epoch->account);
     if (TS_UNLIKELY(account != NULL)) ts_account_ref(account);
     /* Who frees the allocator ends this epoch before the record, and so comes after this. */
@@ -246,7 +250,7 @@ bool ts_span_grow(ts_allocator *allocator, uint32_t unit, uint64_t word, size_t 
     if (grown && ts_span_acquire_behind(allocator, unit + before, more, &fresh)) {
         ts_care_begin(allocator, ts_unit_address(unit + before), (size_t)more * TS_UNIT_BYTES, false);
         epoch = ts_span_lock(allocator, unit, word);
-        grown = epoch != NULL;
+        grown = epoch && !ts_is_lent(unit);
         if (grown) {
             slab->u.span.units = (uint32_t)units;
             slab->u.span.bytes = units * TS_UNIT_BYTES;
@@ -256,6 +260,7 @@ bool ts_span_grow(ts_allocator *allocator, uint32_t unit, uint64_t word, size_t 
             taken = taken && now != account;
             ts_epoch_release(epoch);
         } else {
+            if (epoch) ts_epoch_release(epoch);
             ts_span_give_behind(allocator, unit + before, more, fresh);
         }
     } else {

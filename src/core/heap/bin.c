@@ -187,6 +187,22 @@ void ts_bin_add(ts_churn_block *block, unsigned cls, uint32_t unit) {
     TS_PROBE2(slab__new, ts_unit_address(unit), (uint64_t)ts_class_bytes[cls]);
 }
 
+/* An empty slab, of which nobody frees anything any more, leaves the bin. */
+static void take_out(ts_churn_block *block, ts_bin *bin, ts_slab *slab, uint32_t unit) {
+    uint32_t units = ts_class_units(ts_bin_class(block, bin));
+    unlink_slab(bin, slab, unit);
+    if (slab->free_count == 0) ts_add_owned(&bin->full, (uint32_t)-1); /* all its slots are retired */
+    block->empty[ts_bin_class(block, bin)]--;
+    ts_add_owned(&bin->slabs, (uint32_t)-1);
+    ts_add_owned(&block->b.slabs, 0u - units);
+    ts_block_gives(&block->b, units);
+}
+
+void ts_bin_take_out(ts_churn_block *block, ts_bin *bin, uint32_t unit) {
+    take_out(block, bin, ts_slab_at(unit), unit);
+    ts_note_drained(&block->b);
+}
+
 /* Takes an empty slab out of the bin. false: it is on a queue of foreign frees, and stays until it comes off. */
 static bool release_slab(ts_churn_block *block, ts_bin *bin, ts_slab *slab) {
     uint32_t unit = ts_slab_unit(slab);
@@ -195,13 +211,8 @@ static bool release_slab(ts_churn_block *block, ts_bin *bin, ts_slab *slab) {
     /* seq_cst: against the foreign free that sets FOREIGN; if it comes first, the slab stays here */
     while (!(w & TS_UNIT_FOREIGN)) {
         if (!ts_cas_seq(word, &w, 0)) continue;
-        unlink_slab(bin, slab, unit);
-        if (slab->free_count == 0) ts_add_owned(&bin->full, (uint32_t)-1); /* all its slots are retired */
         uint32_t units = ts_class_units(ts_bin_class(block, bin));
-        block->empty[ts_bin_class(block, bin)]--;
-        ts_add_owned(&bin->slabs, (uint32_t)-1);
-        ts_add_owned(&block->b.slabs, 0u - units);
-        ts_block_gives(&block->b, units);
+        take_out(block, bin, slab, unit);
         slab->u.last_word = w;
         ts_share_keep_slab(block->b.share, unit, units);
         ts_note_drained(&block->b);

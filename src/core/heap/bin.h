@@ -31,6 +31,8 @@ bool ts_bin_claim(ts_churn_block *block, unsigned cls);
 bool ts_bin_give_freed(ts_churn_block *block, ts_bin *bin, uint32_t entry);
 /* Puts a free slot back into its slab. */
 void ts_bin_give_slot(ts_churn_block *block, ts_bin *bin, uint32_t entry);
+/* Takes an empty slab, which is lent (spilled.h), out of the bin. Caller holds the heap, and has the slab. */
+void ts_bin_take_out(ts_churn_block *block, ts_bin *bin, uint32_t unit);
 /* Gives a slab of the bin to the share if it is empty, and (if_empty) not worth keeping. Caller holds the heap. */
 void ts_bin_release_if_empty(ts_churn_block *block, ts_bin *bin, uint32_t unit);
 void ts_bin_release_empty(ts_churn_block *block, ts_bin *bin, uint32_t unit);

@@ -27,7 +27,8 @@ typedef enum ts_check_use {
 typedef struct ts_check_sums {
     uint64_t units, warm_units, zombies; /* in blocks and spans; in warm lists; nobody's, on a queue */
     uint64_t condemned_units;            /* of units: in blocks that are dead and not yet taken apart */
-    uint64_t shares, condemned;          /* each pins the record */
+    uint64_t away_units;                 /* of units: they do not count (epoch/spill.h) */
+    uint64_t shares, condemned, spills;  /* each pins the record */
     uint64_t live;
 } ts_check_sums;
 

@@ -74,6 +74,7 @@
 #include "heap/bin.h"
 #include "heap/foreign_open.h"
 #include "heap/scope.h"
+#include "heap/spilled.h"
 
 #include <limits.h>
 
@@ -156,6 +157,8 @@ void ts_foreign_lent_back(ts_heap *heap) {
     push_on(block_home(block), unit, block);
 }
 
+void ts_foreign_return(uint32_t unit, const ts_block *block) { push_on(block_home(block), unit, block); }
+
 ts_foreign_result ts_foreign_free(uint32_t unit, uint64_t entry, uintptr_t allocator, uint32_t generation,
                                   uint64_t *retries) {
     _Atomic uint64_t *word = ts_unit_word(unit);
@@ -215,6 +218,14 @@ static bool all_pending(uint32_t unit, uint64_t word, unsigned i, const _Atomic 
     return (live_bits(unit, word, i) & ~bits) == 0;
 }
 
+bool ts_foreign_all_freed(uint32_t unit, uint64_t word) {
+    unsigned count;
+    const _Atomic uint64_t *words = ts_slab_foreign_words(unit, word, &count);
+    for (unsigned i = 0; i < count; i++)
+        if (!all_pending(unit, word, i, words)) return false;
+    return true;
+}
+
 /* seq_cst: each of those who free the last objects at once writes its bit (the owner: the state) and then looks at all
    others, so the last of them sees that nothing is left. The owner looks at FOREIGN after that (free.c: free_once).
    seq_cst of `flushed`: ts_foreign_drain_flushed. */
@@ -227,8 +238,11 @@ void ts_foreign_give_closed(uint32_t unit, uint64_t entry) {
     unsigned count;
     const _Atomic uint64_t *words = ts_slab_foreign_words(unit, u, &count);
     if (!all_pending(unit, u, (unsigned)(ts_foreign_index(u, entry) >> 5), words)) return;
-    for (unsigned i = 0; i < count; i++)
-        if (!all_pending(unit, u, i, words)) return;
+    if (!ts_foreign_all_freed(unit, u)) return;
+    if (TS_UNLIKELY(ts_is_lent(unit))) {
+        ts_spilled_freed(unit);
+        if (((ts_load_acquire(word) ^ u) & ~TS_UNIT_FOREIGN) != 0) return; /* taken out */
+    }
     ts_heap *heap = ts_load_acquire(&block->heap);
     if (!heap || heap == ts_thread.heap) return;
     if (ts_heap_hold(heap))
@@ -306,6 +320,11 @@ static unsigned drain_slab(ts_block *block, uint32_t unit, uint64_t w, size_t *b
     return objects;
 }
 
+void ts_foreign_take_in(ts_block *block, uint32_t unit, uint64_t word) {
+    size_t bytes = 0;
+    (void)drain_slab(block, unit, word, &bytes);
+}
+
 static bool is_alive(const ts_block *block, uint64_t w) {
     return !(w & TS_UNIT_ZOMBIE) && ts_era(block) == ts_word_era(w);
 }
@@ -341,6 +360,10 @@ void ts_foreign_take_off(ts_heap *heap, uint32_t unit) {
     size_t bytes = 0;
     unsigned work = 0;
     if (!(ts_load_acquire(ts_unit_word(unit)) & TS_UNIT_FOREIGN)) return;
+    if (TS_UNLIKELY(ts_is_lent(unit))) {
+        ts_spilled_take_out(heap, unit);
+        return;
+    }
     if (ts_load_relaxed(&heap->state) == TS_HEAP_ABANDONED) { /* nobody comes for the rest */
         ts_foreign_drain(heap);
         return;

@@ -48,6 +48,12 @@ void ts_foreign_take_off(ts_heap *heap, uint32_t unit);
    the heap held again. word: its UNIT word, without flags. false: it is another now. One at a time. */
 bool ts_foreign_lend(ts_heap *heap, uint32_t unit, uint64_t word);
 void ts_foreign_lent_back(ts_heap *heap);
+/* Of slabs that are lent to a spill (spilled.h). Whether nothing is live in it, or all that is has been freed by other threads. */
+bool ts_foreign_all_freed(uint32_t unit, uint64_t word);
+/* Takes in what other threads have freed; FOREIGN stays on, so the slab stays in its block. Caller holds the block's heap. */
+void ts_foreign_take_in(ts_block *block, uint32_t unit, uint64_t word);
+/* The slab, which has FOREIGN on and is on no queue, goes on that of the block's heap, as ts_foreign_lent_back does it. */
+void ts_foreign_return(uint32_t unit, const ts_block *block);
 /* Whether a foreign free of the object is under way; word: the UNIT word of its slab. */
 bool ts_foreign_pending(uint32_t unit, uint64_t word, uint64_t entry);
 

@@ -12,6 +12,8 @@
 uint64_t ts_warm_shared(ts_allocator *allocator);
 uint64_t ts_purge_limit(const ts_allocator *allocator);
 bool ts_purge_is_over(ts_allocator *allocator);
+/* So many more units are the allocator's. false: its budget has no room. */
+bool ts_commit_within_budget(ts_allocator *allocator, uint64_t units);
 /* The units are the allocator's no more. */
 void ts_uncommit(ts_allocator *allocator, uint32_t units);
 /* One of the longest runs, if it has `least` units, or of it `most` units, while more than `keep` are warm. 0: there is none. */

@@ -6,6 +6,25 @@
 #include "heap/care.h"
 #include "heap/renew.h"
 
+/* A slab in which all is freed, and of which nobody frees anything any more, leaves the block. */
+static void take_out(ts_scope_block *block, ts_slab *slab) {
+    if (slab->prev)
+        ts_slab_at(slab->prev)->next = slab->next;
+    else
+        block->head = slab->next;
+    if (slab->next)
+        ts_slab_at(slab->next)->prev = slab->prev;
+    else
+        block->tail = slab->prev;
+    ts_add_owned(&block->b.slabs, (uint32_t)-1);
+    ts_block_gives(&block->b, 1);
+}
+
+void ts_scope_take_out(ts_scope_block *block, uint32_t unit) {
+    take_out(block, ts_slab_at(unit));
+    ts_note_drained(&block->b);
+}
+
 static bool release_slab(ts_scope_block *block, uint32_t unit) {
     ts_slab *slab = ts_slab_at(unit);
     _Atomic uint64_t *word = ts_unit_word(unit);
@@ -13,16 +32,7 @@ static bool release_slab(ts_scope_block *block, uint32_t unit) {
     /* seq_cst: as in the release of a churn slab */
     while (!(w & TS_UNIT_FOREIGN)) {
         if (!ts_cas_seq(word, &w, 0)) continue;
-        if (slab->prev)
-            ts_slab_at(slab->prev)->next = slab->next;
-        else
-            block->head = slab->next;
-        if (slab->next)
-            ts_slab_at(slab->next)->prev = slab->prev;
-        else
-            block->tail = slab->prev;
-        ts_add_owned(&block->b.slabs, (uint32_t)-1);
-        ts_block_gives(&block->b, 1);
+        take_out(block, slab);
         slab->u.last_word = w;
         ts_share_keep(block->b.share, unit);
         ts_note_drained(&block->b);

@@ -26,6 +26,8 @@ TS_ALWAYS_INLINE bool ts_scope_is_current_empty(const ts_scope_block *block) {
 /* Frees one object of the block's own slabs. false: not the start of a live one. The slab stays. Caller holds the
    heap. */
 bool ts_scope_free(ts_scope_block *block, uint32_t unit, uint32_t entry_in_unit);
+/* Takes such a slab, which is lent (spilled.h), out of the block. Caller holds the heap, and has the slab. */
+void ts_scope_take_out(ts_scope_block *block, uint32_t unit);
 void ts_scope_release_if_empty(ts_scope_block *block, uint32_t unit);
 /* Objects allocated. Any thread. */
 uint64_t ts_scope_allocs(const ts_scope_block *block);

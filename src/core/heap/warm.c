@@ -8,6 +8,7 @@
 #include "heap/care.h"
 #include "heap/foreign.h"
 #include "heap/purge.h"
+#include "heap/spilled.h"
 #include "os/os.h"
 #include "region/pool.h"
 
@@ -115,7 +116,7 @@ bool ts_allocator_is_sparing(const ts_allocator *allocator) {
     return near || allocator->settings.reclaim_policy == SLAB_RECLAIM_AT_ONCE;
 }
 
-static bool commit_within_budget(ts_allocator *allocator, uint64_t units) {
+bool ts_commit_within_budget(ts_allocator *allocator, uint64_t units) {
     uint64_t budget = ts_allocator_budget_units(allocator);
     if (budget == 0) {
         ts_fetch_add_relaxed(&allocator->committed_units, units);
@@ -131,7 +132,7 @@ static bool commit_within_budget(ts_allocator *allocator, uint64_t units) {
 
 /* From the pool, within the budget. Units come with UNIT word 0. */
 static uint32_t take_within_budget(ts_allocator *allocator, unsigned part, uint32_t units, uint32_t align) {
-    if (!commit_within_budget(allocator, units)) return 0;
+    if (!ts_commit_within_budget(allocator, units)) return 0;
     uint32_t first = ts_pool_take(part, units, align);
     if (!first) {
         ts_uncommit(allocator, units);
@@ -220,7 +221,7 @@ static uint32_t take_warm_span(ts_allocator *allocator, uint32_t units) {
     if (!whole && units > 1) unit = ts_runs_take_longest(allocator, TS_NORMAL, (units + 1) / 2, units, &length);
     ts_lock_release(&allocator->warm_lock);
     if (whole || !unit) return unit;
-    if (commit_within_budget(allocator, units - length)) {
+    if (ts_commit_within_budget(allocator, units - length)) {
         if (ts_pool_take_at(unit + length, units - length)) {
             ts_fetch_add_relaxed(&allocator->taken_units, units - length);
             if (TS_UNLIKELY(allocator->care))
@@ -397,7 +398,7 @@ bool ts_span_acquire_behind(ts_allocator *allocator, uint32_t first, uint32_t un
     *fresh = !ts_runs_take_at(allocator, first, units);
     ts_lock_release(&allocator->warm_lock);
     if (!*fresh) return true;
-    if (!commit_within_budget(allocator, units)) return false;
+    if (!ts_commit_within_budget(allocator, units)) return false;
     if (ts_pool_take_at(first, units)) return true;
     ts_uncommit(allocator, units);
     return false;
@@ -453,6 +454,7 @@ uint32_t ts_span_acquire_guarded(ts_allocator *allocator, uint32_t units, uint32
 }
 
 void ts_span_release(ts_allocator *allocator, ts_share *share, uint32_t unit, uint32_t units) {
+    if (TS_UNLIKELY(ts_is_lent(unit)) && ts_take_lent(unit)) return; /* the spill's now */
     if (ts_slab_at(unit)->u.span.guard) {
         ts_purge_guarded(allocator, unit);
         return;

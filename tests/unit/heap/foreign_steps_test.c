@@ -33,6 +33,12 @@
 #define ts_foreign_take_off stepped_take_off
 #define ts_foreign_lend stepped_lend
 #define ts_foreign_lent_back stepped_lent_back
+#define ts_foreign_return stepped_return
+#define ts_foreign_all_freed stepped_all_freed
+#define ts_foreign_take_in stepped_take_in
+bool ts_foreign_all_freed(uint32_t unit, uint64_t word);
+void ts_foreign_take_in(ts_block *block, uint32_t unit, uint64_t word);
+void ts_foreign_return(uint32_t unit, const ts_block *block);
 void ts_foreign_drain(ts_heap *heap);
 void ts_foreign_take_off(ts_heap *heap, uint32_t unit);
 size_t ts_foreign_drain_some(ts_heap *heap, unsigned most);
@@ -49,6 +55,9 @@ size_t ts_foreign_drain_some(ts_heap *heap, unsigned most);
 #undef ts_foreign_take_off
 #undef ts_foreign_lend
 #undef ts_foreign_lent_back
+#undef ts_foreign_return
+#undef ts_foreign_all_freed
+#undef ts_foreign_take_in
 
 /* As slab_free does it. */
 static ts_foreign_result stepped_free_open(const ts_heap *heap, uint64_t entry, uintptr_t token) {

@@ -1,0 +1,435 @@
+#define _GNU_SOURCE
+#include "zones/emulated.h"
+
+#include "zones/owner.h"
+#include "zones/say.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define MAGIC "tslab zones 1\n"
+#define HEADER_BYTES 4096u
+#define BLOCK 4096u
+#define DATA_ALIGN ((uint64_t)1 << 20)
+#define IOV_MOST 64
+
+typedef struct header {
+    char magic[16];
+    uint64_t zones, zone_size, zone_capacity, max_open, max_active;
+    ts_owner owner;
+} header;
+_Static_assert(sizeof(header) <= HEADER_BYTES, "one block");
+
+typedef struct record {
+    uint32_t state;
+    uint32_t unused;
+    uint64_t written;
+} record;
+
+typedef struct emulated {
+    ts_device device;
+    int file;
+    header *map; /* header and table */
+    size_t map_bytes;
+    record *table;
+    uint64_t data; /* offset of the first zone in the file */
+    uint32_t open, active;
+} emulated;
+
+ts_emulated_hooks ts_emulated_hooks_now;
+
+static ts_emulated_fault fault(ts_emulated_call call, uint32_t zone) {
+    const ts_emulated_hooks *h = &ts_emulated_hooks_now;
+    return h->fault ? h->fault(h->arg, call, zone) : TS_FAULT_NONE;
+}
+static void step(ts_emulated_step at, uint32_t zone) {
+    const ts_emulated_hooks *h = &ts_emulated_hooks_now;
+    if (h->step) h->step(h->arg, at, zone);
+}
+
+static bool fail(int error) {
+    errno = error;
+    return false;
+}
+
+/* ---- states ----------------------------------------------------------------------------------------------------- */
+
+static bool is_open(uint32_t state) { return state == TS_ZONE_IMPLICITLY_OPEN || state == TS_ZONE_EXPLICITLY_OPEN; }
+static bool is_active(uint32_t state) { return is_open(state) || state == TS_ZONE_CLOSED; }
+
+static void set_state(emulated *e, uint32_t zone, uint32_t state) {
+    record *r = &e->table[zone];
+    e->open += (uint32_t)is_open(state) - (uint32_t)is_open(r->state);
+    e->active += (uint32_t)is_active(state) - (uint32_t)is_active(r->state);
+    __atomic_store_n(&r->state, state, __ATOMIC_RELEASE); /* in the file after what came before, for who is killed */
+}
+
+/* Room for one more open zone: one that a write opened is closed for it, as devices do. */
+static bool make_room(emulated *e) {
+    if (e->device.max_open == 0 || e->open < e->device.max_open) return true;
+    for (uint32_t i = 0; i < e->device.zones; i++) {
+        if (e->table[i].state != TS_ZONE_IMPLICITLY_OPEN) continue;
+        set_state(e, i, TS_ZONE_CLOSED);
+        return true;
+    }
+    return fail(ETOOMANYREFS);
+}
+
+/* The zone, which is empty or closed, may become an open one. */
+static bool can_open(emulated *e, uint32_t zone) {
+    if (!is_active(e->table[zone].state) && e->device.max_active != 0 && e->active >= e->device.max_active)
+        return fail(EOVERFLOW);
+    return make_room(e);
+}
+
+/* Of a fault that is not NONE: its part before the call. false: the call ends with EIO. */
+static bool begin(emulated *e, uint32_t zone, ts_emulated_call call, ts_emulated_fault *f) {
+    if (zone >= e->device.zones) return fail(EINVAL);
+    *f = fault(call, zone);
+    if (*f == TS_FAULT_READ_ONLY) set_state(e, zone, TS_ZONE_READ_ONLY);
+    if (*f == TS_FAULT_OFFLINE) set_state(e, zone, TS_ZONE_OFFLINE);
+    if (*f == TS_FAULT_REFUSED || *f == TS_FAULT_READ_ONLY || *f == TS_FAULT_OFFLINE) return fail(EIO);
+    return true;
+}
+static bool end(ts_emulated_fault f) { return f == TS_FAULT_NONE || fail(EIO); }
+
+static bool report(ts_device *device, uint32_t zone, ts_zone_report *out) {
+    emulated *e = (emulated *)device;
+    ts_emulated_fault f;
+    if (!begin(e, zone, TS_EMULATED_REPORT, &f) || !end(f)) return false;
+    *out = (ts_zone_report){(ts_zone_state)e->table[zone].state, e->table[zone].written, device->capacity};
+    return true;
+}
+
+static bool zone_open(ts_device *device, uint32_t zone) {
+    emulated *e = (emulated *)device;
+    ts_emulated_fault f;
+    if (!begin(e, zone, TS_EMULATED_OPEN, &f)) return false;
+    uint32_t state = e->table[zone].state;
+    if (state == TS_ZONE_FULL || state == TS_ZONE_READ_ONLY || state == TS_ZONE_OFFLINE) return fail(EIO);
+    if (!is_open(state) && !can_open(e, zone)) return false;
+    set_state(e, zone, TS_ZONE_EXPLICITLY_OPEN);
+    return end(f);
+}
+
+static bool zone_close(ts_device *device, uint32_t zone) {
+    emulated *e = (emulated *)device;
+    ts_emulated_fault f;
+    if (!begin(e, zone, TS_EMULATED_CLOSE, &f)) return false;
+    if (!is_active(e->table[zone].state)) return fail(EIO);
+    set_state(e, zone, TS_ZONE_CLOSED);
+    return end(f);
+}
+
+static bool zone_finish(ts_device *device, uint32_t zone) {
+    emulated *e = (emulated *)device;
+    ts_emulated_fault f;
+    if (!begin(e, zone, TS_EMULATED_FINISH, &f)) return false;
+    uint32_t state = e->table[zone].state;
+    if (state == TS_ZONE_READ_ONLY || state == TS_ZONE_OFFLINE) return fail(EIO);
+    set_state(e, zone, TS_ZONE_FULL);
+    return end(f);
+}
+
+static off_t place_of(const emulated *e, uint32_t zone, uint64_t at) {
+    return (off_t)(e->data + (uint64_t)zone * e->device.capacity + at);
+}
+
+static bool zone_reset(ts_device *device, uint32_t zone) {
+    emulated *e = (emulated *)device;
+    ts_emulated_fault f;
+    if (!begin(e, zone, TS_EMULATED_RESET, &f)) return false;
+    uint32_t state = e->table[zone].state;
+    if (state == TS_ZONE_READ_ONLY || state == TS_ZONE_OFFLINE) return fail(EIO);
+    if (state != TS_ZONE_EMPTY) {
+        set_state(e, zone, TS_ZONE_EMPTY);
+        e->table[zone].written = 0;
+        /* Where a file system cannot do it, the bytes stay, and read as zero all the same. */
+        (void)fallocate(e->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, place_of(e, zone, 0),
+                        (off_t)device->capacity);
+    }
+    return end(f);
+}
+
+/* ---- bytes ------------------------------------------------------------------------------------------------------- */
+
+/* All of it, or false with EIO or what the system says. */
+static bool transfer(const emulated *e, const struct iovec *from, int count, off_t at, uint64_t bytes, bool write) {
+    struct iovec iov[IOV_MOST];
+    memcpy(iov, from, (size_t)count * sizeof *iov);
+    for (int first = 0; bytes > 0;) {
+        ssize_t n =
+            write ? pwritev(e->file, iov + first, count - first, at) : preadv(e->file, iov + first, count - first, at);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return false;
+        if (n == 0) return fail(EIO);
+        bytes -= (uint64_t)n;
+        at += n;
+        for (size_t left = (size_t)n; left > 0;) {
+            size_t part = left < iov[first].iov_len ? left : iov[first].iov_len;
+            iov[first].iov_base = (char *)iov[first].iov_base + part;
+            iov[first].iov_len -= part;
+            left -= part;
+            if (iov[first].iov_len == 0) first++;
+        }
+    }
+    return true;
+}
+
+/* The first bytes of a vector. */
+static int cut(const struct iovec *iov, int count, uint64_t bytes, struct iovec *out) {
+    int n = 0;
+    for (; n < count && bytes > 0; n++) {
+        out[n] = iov[n];
+        if (out[n].iov_len > bytes) out[n].iov_len = (size_t)bytes;
+        bytes -= out[n].iov_len;
+    }
+    return n;
+}
+
+static bool is_good(const emulated *e, const struct iovec *iov, int count, uint64_t bytes) {
+    if (count < 1 || count > IOV_MOST || bytes == 0 || bytes % e->device.block_bytes != 0) return false;
+    for (int i = 0; i < count; i++)
+        if (iov[i].iov_len == 0 || iov[i].iov_len % e->device.block_bytes != 0) return false;
+    return true;
+}
+
+static bool append(ts_device *device, uint32_t zone, const struct iovec *iov, int count, uint64_t *at) {
+    emulated *e = (emulated *)device;
+    ts_emulated_fault f;
+    uint64_t bytes = ts_iov_bytes(iov, count);
+    if (!is_good(e, iov, count, bytes) || bytes > device->append_bytes) return fail(EINVAL);
+    if (!begin(e, zone, TS_EMULATED_APPEND, &f)) return false;
+    record *r = &e->table[zone];
+    if (r->state == TS_ZONE_FULL || r->state == TS_ZONE_READ_ONLY || r->state == TS_ZONE_OFFLINE) return fail(EIO);
+    if (bytes > device->capacity - r->written) return fail(EIO);
+    if (!is_open(r->state)) {
+        if (!can_open(e, zone)) return false;
+        set_state(e, zone, TS_ZONE_IMPLICITLY_OPEN);
+    }
+    step(TS_STEP_OPENED, zone);
+    struct iovec half[IOV_MOST];
+    uint64_t first = bytes / device->block_bytes / 2 * device->block_bytes;
+    uint64_t count_bytes = f == TS_FAULT_TORN ? first : bytes;
+    if (ts_emulated_hooks_now.step && first != 0) {
+        int n = cut(iov, count, first, half);
+        if (!transfer(e, half, n, place_of(e, zone, r->written), first, true)) return false;
+        step(TS_STEP_HALF, zone);
+    }
+    int n = cut(iov, count, count_bytes, half);
+    if (count_bytes != 0 && !transfer(e, half, n, place_of(e, zone, r->written), count_bytes, true)) return false;
+    step(TS_STEP_WRITTEN, zone);
+    *at = r->written;
+    __atomic_store_n(&r->written, r->written + count_bytes, __ATOMIC_RELEASE);
+    if (r->written == device->capacity) set_state(e, zone, TS_ZONE_FULL);
+    step(TS_STEP_COUNTED, zone);
+    return end(f);
+}
+
+static void clear(const struct iovec *iov, int count, uint64_t from) {
+    for (int i = 0; i < count; i++) {
+        uint64_t skip = from < iov[i].iov_len ? from : iov[i].iov_len;
+        memset((char *)iov[i].iov_base + skip, 0, iov[i].iov_len - (size_t)skip);
+        from -= skip;
+    }
+}
+
+static bool zone_read(ts_device *device, uint32_t zone, uint64_t at, const struct iovec *iov, int count) {
+    emulated *e = (emulated *)device;
+    ts_emulated_fault f;
+    uint64_t bytes = ts_iov_bytes(iov, count);
+    if (!is_good(e, iov, count, bytes) || at % device->block_bytes != 0) return fail(EINVAL);
+    if (at > device->zone_bytes || bytes > device->zone_bytes - at) return fail(EINVAL);
+    if (!begin(e, zone, TS_EMULATED_READ, &f) || !end(f)) return false;
+    const record *r = &e->table[zone];
+    if (r->state == TS_ZONE_OFFLINE) return fail(EIO);
+    uint64_t there = at < r->written ? r->written - at : 0;
+    if (there > bytes) there = bytes;
+    if (there != 0) {
+        struct iovec part[IOV_MOST];
+        int n = cut(iov, count, there, part);
+        if (!transfer(e, part, n, place_of(e, zone, at), there, false)) return false;
+    }
+    clear(iov, count, there);
+    return true;
+}
+
+/* ---- life -------------------------------------------------------------------------------------------------------- */
+
+static void release(ts_device *device) {
+    emulated *e = (emulated *)device;
+    if (e->map) {
+        memset(&e->map->owner, 0, sizeof e->map->owner);
+        (void)munmap(e->map, e->map_bytes);
+    }
+    if (e->file >= 0) (void)close(e->file);
+    free(e);
+}
+
+static void forked(ts_device *device) {
+    emulated *e = (emulated *)device;
+    (void)close(e->file);
+    e->file = -1;
+    e->map = NULL; /* it is not in the child: MADV_DONTFORK */
+}
+
+static const ts_device_table table = {.report = report,
+                                      .append = append,
+                                      .read = zone_read,
+                                      .open = zone_open,
+                                      .close = zone_close,
+                                      .finish = zone_finish,
+                                      .reset = zone_reset,
+                                      .end = release,
+                                      .forked = forked};
+
+static ts_emulated_parameters defaults(const ts_emulated_parameters *given) {
+    ts_emulated_parameters p = *given;
+    if (!(p.given & 1u)) p.zones = 64;
+    if (!(p.given & 2u)) p.zone_size = (uint64_t)4 << 20;
+    if (!(p.given & 4u)) p.zone_capacity = p.zone_size;
+    return p;
+}
+
+static bool is_header(const header *h) {
+    return memcmp(h->magic, MAGIC, sizeof MAGIC) == 0 && h->zones != 0 && h->zones <= UINT16_MAX + 1u &&
+           h->zone_size <= (uint64_t)1 << 40 && h->zone_capacity >= BLOCK && h->zone_capacity % BLOCK == 0 &&
+           h->zone_capacity <= h->zone_size;
+}
+
+/* The file, locked, is empty or a device already: *h is its header. */
+static bool read_header(int file, const char *path, const ts_emulated_parameters *given, header *h) {
+    struct stat st;
+    if (fstat(file, &st) != 0) return false;
+    if (!S_ISREG(st.st_mode)) {
+        ts_zones_say("%s is no file", path);
+        return fail(EINVAL);
+    }
+    if (st.st_size == 0) {
+        ts_emulated_parameters p = defaults(given);
+        memset(h, 0, sizeof *h);
+        memcpy(h->magic, MAGIC, sizeof MAGIC);
+        h->zones = p.zones;
+        h->zone_size = p.zone_size;
+        h->zone_capacity = p.zone_capacity;
+        h->max_open = p.max_open;
+        h->max_active = p.max_active;
+        /* The header comes first and is whole: what a process that is killed leaves is a device, which the next one
+           completes. */
+        char block[HEADER_BYTES] = {0};
+        memcpy(block, h, sizeof *h);
+        ssize_t n = pwrite(file, block, sizeof block, 0);
+        return n == (ssize_t)sizeof block || (n >= 0 && fail(EIO));
+    }
+    if (pread(file, h, sizeof *h, 0) != (ssize_t)sizeof *h || !is_header(h)) {
+        ts_zones_say("%s is something else than an emulated device; it stays as it is", path);
+        return fail(EINVAL);
+    }
+    const struct {
+        const char *name;
+        uint64_t given, has;
+    } each[] = {{"zones", given->zones, h->zones},
+                {"zone_size", given->zone_size, h->zone_size},
+                {"zone_capacity", given->zone_capacity, h->zone_capacity},
+                {"max_open", given->max_open, h->max_open},
+                {"max_active", given->max_active, h->max_active}};
+    for (unsigned i = 0; i < sizeof each / sizeof each[0]; i++) {
+        if (!(given->given >> i & 1) || each[i].given == each[i].has) continue;
+        ts_zones_say("%s was made with %s=%llu, not %llu", path, each[i].name, (unsigned long long)each[i].has,
+                     (unsigned long long)each[i].given);
+        return fail(EINVAL);
+    }
+    return true;
+}
+
+static void say_who(int file, const char *path) {
+    header h;
+    if (pread(file, &h, sizeof h, 0) == (ssize_t)sizeof h && is_header(&h) && ts_owner_is_alive(&h.owner))
+        ts_zones_say("%s is open in process %llu", path, (unsigned long long)h.owner.process);
+    else
+        ts_zones_say("%s is locked by another process", path);
+}
+
+/* With direct I/O, where the file system has that, and the lock. -1 with errno. */
+static int open_locked(const char *path) {
+    int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_DIRECT, 0600);
+    if (file < 0 && errno == EINVAL) file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (file < 0) return -1;
+    if (flock(file, LOCK_EX | LOCK_NB) == 0) return file;
+    int error = errno == EWOULDBLOCK ? EBUSY : errno;
+    int buffered = open(path, O_RDONLY | O_CLOEXEC);
+    if (error == EBUSY && buffered >= 0) say_who(buffered, path);
+    if (buffered >= 0) (void)close(buffered);
+    (void)close(file);
+    errno = error;
+    return -1;
+}
+
+static bool map_file(emulated *e, const header *h) {
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    e->map_bytes = (HEADER_BYTES + (size_t)h->zones * sizeof(record) + page - 1) / page * page;
+    e->data = (e->map_bytes + DATA_ALIGN - 1) / DATA_ALIGN * DATA_ALIGN;
+    off_t bytes = (off_t)(e->data + h->zones * h->zone_capacity);
+    struct stat st;
+    if (fstat(e->file, &st) != 0 || (st.st_size < bytes && ftruncate(e->file, bytes) != 0)) return false;
+    void *map = mmap(NULL, e->map_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, e->file, 0);
+    if (map == MAP_FAILED) return false;
+    (void)madvise(map, e->map_bytes, MADV_DONTFORK);
+    e->map = map;
+    e->table = (record *)(void *)((char *)map + HEADER_BYTES);
+    return true;
+}
+
+static bool read_table(emulated *e, const char *path) {
+    for (uint32_t i = 0; i < e->device.zones; i++) {
+        record *r = &e->table[i];
+        if (r->state >= TS_ZONE_STATES || r->written > e->device.capacity || r->written % BLOCK != 0) {
+            ts_zones_say("%s: the record of zone %u is damaged", path, i);
+            return fail(EINVAL);
+        }
+        /* Its process was killed between the two. */
+        if (is_active(r->state) && r->written == e->device.capacity) r->state = TS_ZONE_FULL;
+        e->open += is_open(r->state);
+        e->active += is_active(r->state);
+    }
+    return true;
+}
+
+ts_device *ts_emulated_open(const char *path, const ts_emulated_parameters *given) {
+    header h;
+    emulated *e = calloc(1, sizeof *e);
+    if (!e) return NULL;
+    e->file = open_locked(path);
+    int plain = e->file < 0 ? -1 : open(path, O_RDWR | O_CLOEXEC); /* for what is no whole block */
+    bool good = plain >= 0 && read_header(plain, path, given, &h);
+    int error = errno;
+    if (plain >= 0) (void)close(plain);
+    errno = error;
+    if (good) {
+        e->device = (ts_device){.call = &table,
+                                .zones = (uint32_t)h.zones,
+                                .max_open = (uint32_t)h.max_open,
+                                .max_active = (uint32_t)h.max_active,
+                                .zone_bytes = h.zone_size,
+                                .capacity = h.zone_capacity,
+                                .block_bytes = BLOCK,
+                                .append_bytes = (size_t)1 << 20};
+        good = map_file(e, &h) && read_table(e, path);
+    }
+    if (good) {
+        ts_owner_self(&e->map->owner);
+        return &e->device;
+    }
+    error = errno;
+    if (e->map) (void)munmap(e->map, e->map_bytes);
+    if (e->file >= 0) (void)close(e->file);
+    free(e);
+    errno = error;
+    return NULL;
+}

@@ -1,0 +1,36 @@
+#define _GNU_SOURCE
+#include "zones/maps.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static long read_limit(void) {
+    char text[32] = {0};
+    int file = open("/proc/sys/vm/max_map_count", O_RDONLY | O_CLOEXEC);
+    if (file < 0) return 0;
+    ssize_t n = read(file, text, sizeof text - 1);
+    (void)close(file);
+    return n > 0 ? strtol(text, NULL, 10) : 0;
+}
+
+/* Lines of /proc/self/maps. -1: it cannot be read. */
+static long count_maps(void) {
+    char text[1 << 14];
+    long lines = 0;
+    ssize_t n;
+    int file = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+    if (file < 0) return -1;
+    while ((n = read(file, text, sizeof text)) > 0)
+        for (const char *p = text; (p = memchr(p, '\n', (size_t)(text + n - p))) != NULL; p++) lines++;
+    (void)close(file);
+    return lines;
+}
+
+bool ts_maps_have_room(size_t more) {
+    long limit = read_limit(), used = limit > 0 ? count_maps() : -1;
+    if (used < 0) return true;
+    long free = limit - limit / 16 - used;
+    return free > 0 && more <= (size_t)free;
+}

@@ -1,0 +1,304 @@
+/* epoch_spill, epoch_load and slab_zones_read: between memory and zones. */
+#define _GNU_SOURCE
+#include "api/private.h"
+#include "zones/maps.h"
+#include "zones/zones.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define IOV_MOST 64
+
+/* A vector of slabs that lie side by side on the device: some in a row in memory too. */
+typedef struct batch {
+    struct iovec iov[IOV_MOST];
+    int count;
+    size_t bytes;
+} batch;
+
+/* false: there is no room for it. */
+static bool add_slab(batch *b, char *at, size_t most) {
+    if (b->bytes + TS_SLAB_UNIT > most) return false;
+    struct iovec *last = b->count > 0 ? &b->iov[b->count - 1] : NULL;
+    if (last && (char *)last->iov_base + last->iov_len == at) {
+        last->iov_len += TS_SLAB_UNIT;
+    } else {
+        if (b->count == IOV_MOST) return false;
+        b->iov[b->count++] = (struct iovec){at, TS_SLAB_UNIT};
+    }
+    b->bytes += TS_SLAB_UNIT;
+    return true;
+}
+
+static void tell(const ts_record *r, uint64_t slabs) {
+    const SlabZonesOptions *o = &r->zones->options;
+    if (o->progress) o->progress(slabs * TS_SLAB_UNIT, r->spill.units * TS_SLAB_UNIT, o->progress_arg);
+}
+
+/* One slab after the other, of one piece after the other. */
+typedef struct cursor {
+    size_t piece;
+    uint32_t in_piece;
+    uint32_t slab; /* number among all */
+} cursor;
+
+static bool at_end(const ts_record *r, const cursor *c) { return c->piece == r->spill.pieces; }
+static uint32_t unit_at(const ts_record *r, const cursor *c) { return r->spill.piece[c->piece].unit + c->in_piece; }
+static void step(const ts_record *r, cursor *c) {
+    c->slab++;
+    if (++c->in_piece < ts_spill_piece_units(&r->spill.piece[c->piece])) return;
+    c->in_piece = 0;
+    c->piece++;
+}
+
+/* ---- spill ------------------------------------------------------------------------------------------------------- */
+
+static void use_zone(ts_record *r, uint32_t zone) {
+    if (ts_record_uses(r, zone)) return;
+    r->uses[zone / 8] |= (uint8_t)(1u << zone % 8);
+    r->zones->places.zone[zone].epochs++;
+}
+
+static bool append_all(ts_record *r, bool own) {
+    SlabZones *z = r->zones;
+    uint32_t zone = TS_NO_ZONE;
+    for (cursor c = {0}; !at_end(r, &c);) {
+        zone = ts_places_take(&z->places, own, zone);
+        if (zone == TS_NO_ZONE) return false;
+        use_zone(r, zone);
+        uint64_t room = ts_zone_room(&z->places.zone[zone]), at;
+        size_t most = room < z->options.append_bytes ? (size_t)room : z->options.append_bytes;
+        batch b = {.count = 0};
+        uint32_t first = c.slab;
+        while (!at_end(r, &c) && add_slab(&b, ts_private_unit_address(unit_at(r, &c)), most)) step(r, &c);
+        if (!ts_places_append(&z->places, zone, b.iov, b.count, &at)) {
+            errno = errno == ENOSPC ? ENOSPC : EIO;
+            return false;
+        }
+        for (uint32_t i = first; i < c.slab; i++, at += TS_SLAB_UNIT)
+            r->place[i] = (ts_slab_place){zone, (uint32_t)(at / TS_PLACE_BLOCK)};
+        tell(r, c.slab);
+    }
+    return true;
+}
+
+static bool make_places(ts_record *r) {
+    r->first = calloc(r->spill.pieces, sizeof *r->first);
+    r->place = calloc(r->spill.units, sizeof *r->place);
+    if (!r->first || !r->place) {
+        errno = ENOMEM;
+        return false;
+    }
+    uint32_t slabs = 0;
+    for (size_t i = 0; i < r->spill.pieces; i++) {
+        r->first[i] = slabs;
+        slabs += ts_spill_piece_units(&r->spill.piece[i]);
+    }
+    return true;
+}
+
+/* All of the epoch is lent. false with errno: nothing of it is in zones. */
+static bool write_lent(ts_record *r) {
+    SlabZones *z = r->zones;
+    uint64_t bytes = r->spill.units * TS_SLAB_UNIT;
+    bool own = bytes > z->device->capacity;
+    if (r->spill.pieces == 0) {
+        errno = ESTALE; /* its last object was freed meanwhile */
+        return false;
+    }
+    if (!ts_maps_have_room(2 * r->spill.runs)) {
+        errno = EBUSY;
+        return false;
+    }
+    if (ts_places_room(&z->places, own) < bytes) ts_places_reset(&z->places, UINT32_MAX);
+    if (ts_places_room(&z->places, own) < bytes) {
+        errno = ENOSPC;
+        return false;
+    }
+    if (make_places(r) && append_all(r, own) && ts_private_spill_send(&r->spill)) return true;
+    int error = errno;
+    for (uint32_t i = 0; i < z->device->zones; i++)
+        if (ts_record_uses(r, i)) ts_places_leave(&z->places, i);
+    errno = error;
+    return false;
+}
+
+static bool spill(SlabZones *z, SlabAllocator *allocator, EpochId epoch) {
+    size_t most = ts_private_spill_most(allocator, epoch);
+    if (most == 0) return false;
+    ts_record *r = ts_record_make(z, most);
+    if (!r) {
+        errno = ENOMEM;
+        return false;
+    }
+    r->allocator = allocator;
+    r->epoch = epoch;
+    if (ts_private_spill_begin(allocator, epoch, &r->spill)) {
+        if (write_lent(r)) {
+            z->payload_bytes += r->spill.units * TS_SLAB_UNIT;
+            z->spills++;
+            ts_record_add(r);
+            return true;
+        }
+        int error = errno;
+        ts_private_spill_return(&r->spill);
+        errno = error;
+    }
+    int error = errno;
+    ts_record_drop(r);
+    errno = error;
+    return false;
+}
+
+bool epoch_spill(SlabAllocator *allocator, EpochId epoch, SlabZones *zones) {
+    if (!ts_zones_enter(zones)) return false;
+    bool spilled = spill(zones, allocator, epoch);
+    int error = errno;
+    ts_zones_leave(zones);
+    errno = error;
+    return spilled;
+}
+
+/* ---- load -------------------------------------------------------------------------------------------------------- */
+
+static uint64_t place_bytes(const ts_slab_place *p) { return (uint64_t)p->block * TS_PLACE_BLOCK; }
+
+static bool is_behind(const ts_slab_place *a, const ts_slab_place *b) {
+    return a->zone == b->zone && place_bytes(a) + TS_SLAB_UNIT == place_bytes(b);
+}
+
+/* What is dead is not read: nobody wants it. */
+static bool is_wanted(const ts_record *r, const cursor *c) {
+    return ts_private_spill_wants(r->spill.piece[c->piece].unit);
+}
+
+static bool read_all(ts_record *r) {
+    SlabZones *z = r->zones;
+    for (cursor c = {0}; !at_end(r, &c);) {
+        if (!is_wanted(r, &c)) {
+            step(r, &c);
+            continue;
+        }
+        batch b = {.count = 0};
+        const ts_slab_place *first = &r->place[c.slab];
+        do {
+            if (!add_slab(&b, ts_private_unit_address(unit_at(r, &c)), z->options.append_bytes)) break;
+            step(r, &c);
+        } while (!at_end(r, &c) && is_behind(&r->place[c.slab - 1], &r->place[c.slab]) && is_wanted(r, &c));
+        if (!z->device->call->read(z->device, first->zone, place_bytes(first), b.iov, b.count)) {
+            z->places.errors++;
+            errno = EIO;
+            return false;
+        }
+        tell(r, c.slab);
+    }
+    return true;
+}
+
+bool epoch_load(SlabAllocator *allocator, EpochId epoch) {
+    ts_record *r = ts_zones_enter_epoch(allocator, epoch);
+    if (!r) return false;
+    SlabZones *zones = r->zones;
+    bool loaded = ts_private_spill_fetch(&r->spill);
+    if (loaded && !read_all(r)) {
+        loaded = false;
+        ts_private_spill_resend(&r->spill);
+    }
+    int error = errno;
+    if (loaded) {
+        ts_private_spill_return(&r->spill);
+        ts_record_end(r);
+        zones->loads++;
+    }
+    ts_zones_leave(zones);
+    errno = error;
+    return loaded;
+}
+
+/* ---- one object -------------------------------------------------------------------------------------------------- */
+
+/* The number of the slab at a unit. false: the record has none there. */
+static bool find_slab(const ts_record *r, uint32_t unit, uint32_t *slab) {
+    size_t low = 0, high = r->spill.pieces;
+    while (high - low > 1) {
+        size_t middle = low + (high - low) / 2;
+        if (r->spill.piece[middle].unit <= unit)
+            low = middle;
+        else
+            high = middle;
+    }
+    const ts_spill_piece *p = &r->spill.piece[low];
+    if (high == 0 || unit < p->unit || unit - p->unit >= ts_spill_piece_units(p)) return false;
+    *slab = r->first[low] + (unit - p->unit);
+    return true;
+}
+
+/* Bytes [from, from + bytes) of what is at the slab and the next ones of the same piece. */
+static bool read_bytes(const ts_record *r, uint32_t slab, uint64_t from, char *to, size_t bytes, char *buffer) {
+    SlabZones *z = r->zones;
+    while (bytes > 0) {
+        const ts_slab_place *p = &r->place[slab + from / TS_SLAB_UNIT];
+        uint64_t in_slab = from % TS_SLAB_UNIT, first = in_slab / TS_PLACE_BLOCK * TS_PLACE_BLOCK,
+                 skip = in_slab - first;
+        size_t part = bytes < TS_SLAB_UNIT - in_slab ? bytes : (size_t)(TS_SLAB_UNIT - in_slab);
+        size_t whole = (size_t)((skip + part + TS_PLACE_BLOCK - 1) / TS_PLACE_BLOCK * TS_PLACE_BLOCK);
+        struct iovec iov = {buffer, whole};
+        if (!z->device->call->read(z->device, p->zone, place_bytes(p) + first, &iov, 1)) {
+            z->places.errors++;
+            errno = EIO;
+            return false;
+        }
+        memcpy(to, buffer + skip, part);
+        to += part;
+        from += part;
+        bytes -= part;
+    }
+    return true;
+}
+
+/* Bytes that were copied; -1 with errno. */
+static ssize_t read_object(ts_record *r, SlabHandle handle, const ts_private_object *o, void *to, size_t size) {
+    uint32_t slab;
+    void *buffer;
+    size_t bytes = size < o->bytes ? size : o->bytes;
+    if (!find_slab(r, o->unit, &slab)) {
+        errno = ESTALE;
+        return -1;
+    }
+    if (posix_memalign(&buffer, TS_PLACE_BLOCK, TS_SLAB_UNIT) != 0) {
+        errno = ENOMEM;
+        return -1;
+    }
+    bool good = read_bytes(r, slab, o->offset, to, bytes, buffer);
+    int error = errno;
+    free(buffer);
+    errno = error;
+    if (!good) return -1;
+    /* Its place was not another's meanwhile: a slab that is away gets no objects. It can have been freed. */
+    ts_private_object again;
+    if (ts_private_object_of(r->allocator, handle, &again)) return (ssize_t)bytes;
+    errno = ESTALE;
+    return -1;
+}
+
+ssize_t slab_zones_read(SlabAllocator *allocator, SlabHandle handle, void *buffer, size_t size) {
+    ts_private_object object;
+    if (!buffer && size != 0) {
+        errno = EINVAL;
+        return -1;
+    }
+    if (!ts_private_object_of(allocator, handle, &object)) {
+        errno = ESTALE;
+        return -1;
+    }
+    ts_record *r = ts_zones_enter_epoch(allocator, object.epoch);
+    if (!r) return -1;
+    SlabZones *zones = r->zones;
+    ssize_t bytes = read_object(r, handle, &object, buffer, size);
+    int error = errno;
+    zones->reads += bytes >= 0;
+    ts_zones_leave(zones);
+    errno = error;
+    return bytes;
+}
