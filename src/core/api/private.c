@@ -3,8 +3,8 @@
 #include "api/background.h"
 #include "api/runtime.h"
 #include "epoch/misuse.h"
-#include "os/env.h"
 #include "epoch/spill.h"
+#include "os/env.h"
 #include "stats/page.h"
 
 #include <tslab_build.h>

@@ -13,8 +13,8 @@
 #include "heap/fast.h"
 #include "heap/foreign.h"
 #include "heap/scope.h"
-#include "region/pool.h"
 #include "heap/spilled.h"
+#include "region/pool.h"
 
 #include <errno.h>
 #include <string.h>
