@@ -27,13 +27,18 @@ static size_t place(size_t *end, size_t bytes) {
     return at;
 }
 
-/* Lines are a quarter of the data: a thread's bins for an epoch take 4 KiB
+/* Where the address space is limited: the share of what is free that is taken, in percent; the rest is the program's (its libraries, and
+   8 MiB for the stack of each thread). A half of all can be data then. */
+#define TAKEN_OF_LIMITED 75u
+
+/* Lines are a quarter of the data, and three sixteenths where the address space is limited: a thread's bins for an epoch take 4 KiB
    with the magazines of two classes, 24 KiB with those of all 42, and only make sense where it owns a unit for each class
    that it uses. As many epochs as units. */
-static layout make_layout(unsigned units_log2) {
+static layout make_layout(uint32_t units, bool limited) {
     layout l = {0};
     size_t end = 0;
-    l.units = (uint32_t)1 << units_log2;
+    l.units = units;
+    uint32_t entries = (uint32_t)1 << ts_log2_64(units); /* of a table: a power of two, by which ids are made */
     size_t data_bytes = (size_t)l.units * TS_UNIT_BYTES;
     l.data = place(&end, data_bytes);
     l.coarse_state = place(&end, (size_t)l.units * TS_STATES_COARSE * 2);
@@ -43,13 +48,14 @@ static layout make_layout(unsigned units_log2) {
     l.fine = place(&end, (size_t)l.units * TS_FINE_BYTES);
     l.wide = place(&end, (size_t)l.units * TS_WIDE_BYTES);
     l.run = place(&end, (size_t)l.units * sizeof(ts_run));
-    size_t line_bytes = data_bytes / 4 < ((size_t)4 << 20) ? (size_t)4 << 20 : data_bytes / 4;
+    size_t line_bytes = ts_align_down(limited ? data_bytes / 16 * 3 : data_bytes / 4, TS_LINES_CHUNK);
+    if (line_bytes < (size_t)4 << 20) line_bytes = (size_t)4 << 20;
     l.line_limit = (uint32_t)(line_bytes / TS_CACHE_LINE);
     l.lines = place(&end, line_bytes);
     l.chunk = place(&end, line_bytes / TS_LINES_CHUNK * TS_CHUNK_NOTE_BYTES);
-    l.capacity[TS_TABLE_EPOCH] = l.units;
-    l.capacity[TS_TABLE_DOMAIN] = l.units;
-    l.capacity[TS_TABLE_ALLOCATOR] = l.units < TS_MAX_ALLOCATORS ? l.units : TS_MAX_ALLOCATORS;
+    l.capacity[TS_TABLE_EPOCH] = entries;
+    l.capacity[TS_TABLE_DOMAIN] = entries;
+    l.capacity[TS_TABLE_ALLOCATOR] = entries < TS_MAX_ALLOCATORS ? entries : TS_MAX_ALLOCATORS;
     l.table[TS_TABLE_EPOCH] = place(&end, (size_t)l.capacity[TS_TABLE_EPOCH] * TS_EPOCH_STRIDE);
     l.table[TS_TABLE_DOMAIN] = place(&end, (size_t)l.capacity[TS_TABLE_DOMAIN] * TS_DOMAIN_STRIDE);
     l.table[TS_TABLE_ALLOCATOR] = place(&end, (size_t)l.capacity[TS_TABLE_ALLOCATOR] * TS_ALLOCATOR_STRIDE);
@@ -71,7 +77,24 @@ static void *reserve(size_t bytes) {
     return NULL;
 }
 
-size_t ts_region_least_bytes(void) { return make_layout(TS_MIN_UNITS_LOG2).total; }
+#define LEAST_UNITS ((uint32_t)1 << TS_MIN_UNITS_LOG2)
+
+size_t ts_region_least_bytes(void) { return make_layout(LEAST_UNITS, true).total; }
+
+/* The largest region that fits into a share of the address space that is free. It was found to have room for so many units, and for
+   no more than twice as many. */
+static layout layout_of_limited(uint32_t units) {
+    size_t fits = make_layout(units, false).total, most = make_layout(2 * units, false).total;
+    while (most - fits > most / 32) {
+        size_t bytes = fits + (most - fits) / 2;
+        void *at = ts_os->reserve(bytes);
+        if (at) ts_os->release(at, bytes);
+        *(at ? &fits : &most) = bytes;
+    }
+    size_t share = fits / 100 * TAKEN_OF_LIMITED, per_unit = make_layout(2 * units, true).total / (2 * units);
+    units = (uint32_t)ts_align_down(share / per_unit, 64);
+    return make_layout(units > LEAST_UNITS ? units : LEAST_UNITS, true);
+}
 
 bool ts_region_init(unsigned max_units_log2) {
     void *at = NULL;
@@ -81,14 +104,14 @@ bool ts_region_init(unsigned max_units_log2) {
     unsigned log2 = max_units_log2;
     for (;; log2--) {
         if (log2 < TS_MIN_UNITS_LOG2) return false;
-        l = make_layout(log2);
+        l = make_layout((uint32_t)1 << log2, false);
         at = reserve(l.total);
         if (at) break;
     }
     /* Where the system limits the address space, what fits just so would leave nothing for the program. */
     if (log2 < max_units_log2 && log2 > TS_MIN_UNITS_LOG2) {
         ts_os->release(at, l.total);
-        l = make_layout(--log2);
+        l = layout_of_limited(l.units);
         at = reserve(l.total);
         if (!at) return false;
     }

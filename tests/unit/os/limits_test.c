@@ -163,6 +163,30 @@ static void with_256_mib(void *argument) {
     SUP_CHECK(malloc(8 * MIB) != NULL, "the program itself has nothing left");
 }
 
+/* Half of a limit can be had, less what the process itself has mapped. */
+static void with_some_limit(void *argument) {
+    size_t limit = *(const size_t *)argument, done = 0;
+    limit_address_space(limit);
+    SlabAllocator *allocator = slab_allocator_create();
+    EpochId epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
+    while (slab_malloc_epoch(allocator, 65536, epoch)) done += 65536;
+    SUP_CHECK(done >= limit / 100 * 48, "%zu of %zu bytes", done, limit);
+    SUP_CHECK(malloc(limit / 8) != NULL, "the program itself has nothing left");
+    sup_check_identities(allocator);
+}
+
+static void half_of_the_address_space(void **state) {
+    (void)state;
+    if (SUP_SANITIZED || SUP_EMULATED) skip();
+    for (size_t mib = 300; mib <= 9000; mib = mib * 7 / 5) {
+        size_t limit = mib * MIB;
+        char err[1024];
+        int status = sup_child(with_some_limit, &limit, SUP_CHILD_SECONDS, err, sizeof err);
+        if (status != 0) print_error("%zu MiB: status %#x\n%s", mib, (unsigned)status, err);
+        assert_int_equal(status, 0);
+    }
+}
+
 static void with_64_mib(void *argument) {
     (void)argument;
     limit_address_space(64 * MIB);
@@ -403,6 +427,7 @@ int main(void) {
         cmocka_unit_test(resident_is_measured),
         cmocka_unit_test(barrier_orders_all_threads),
         cmocka_unit_test(address_space_of_256_mib),
+        cmocka_unit_test(half_of_the_address_space),
         cmocka_unit_test(address_space_of_64_mib),
         cmocka_unit_test(address_space_of_16_mib),
         cmocka_unit_test(strict_overcommit),
