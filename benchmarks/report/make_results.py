@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes docs/results.md, and what stands between two marks in README.md and docs/architecture.md, from the CSV files of
+"""Writes docs/results.md, and what stands between two marks in README.md and docs/decisions.md, from the CSV files of
 run_all.sh.
 
 The output depends on these files and on targets.csv alone. --check writes nothing and fails if a file would change.
@@ -135,7 +135,7 @@ LOCKS = ("No fast path takes a lock. `locks_contended` counts waits for the two 
          "`lock_waits`, which counts them all.")
 CALLS = ("Every program is compiled with the same flags. `malloc` is called by way of the table of jumps (PLT), as in any program; "
          "`tslab.h` has GCC call the library without it. A program that is compiled with `-fno-plt` spares the others that, too; "
-         "`docs/architecture.md`, \"Decisions\", says what is left of the ratios then.")
+         "`docs/decisions.md` says what is left of the ratios then.")
 KEPT = ("`object_ns` is of scopes that are made and dropped, beside the regions that cannot free a single object; `kept_object_ns` "
         "of scopes that are kept and emptied (`epoch_domain_reset`), beside such regions.")
 
@@ -627,7 +627,7 @@ PERCENTILES = {"p999_ns": " p99.9", "p9999_ns": " p99.99", "peak_per_byte": ": p
 
 
 def short_core(suite, summary):
-    """Medians alone, for docs/architecture.md."""
+    """Medians alone, for docs/decisions.md."""
     names = ["tslab", "glibc", "jemalloc", "tcmalloc", "mimalloc"]
     wanted = {key: value for key, value in report.read_targets(BENCHMARKS / "targets.csv").items() if not key[0].startswith(SUITE)}
     there = [key for key in wanted if OURS in summary.get(key, {})]
@@ -788,17 +788,17 @@ def main(arguments):
     parser.add_argument("--results", metavar="DIR", default=str(BENCHMARKS / "results"), help="default benchmarks/results")
     parser.add_argument("--out", metavar="FILE", default=str(ROOT / "docs" / "results.md"), help="default docs/results.md")
     parser.add_argument("--readme", metavar="FILE", help="default README.md, unless --out is given")
-    parser.add_argument("--architecture", metavar="FILE", help="default docs/architecture.md, unless --out is given")
+    parser.add_argument("--decisions", metavar="FILE", help="default docs/decisions.md, unless --out is given")
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a file would change")
     options = parser.parse_args(arguments)
     out = pathlib.Path(options.out)
     by_default = options.out == parser.get_default("out")
     readme = options.readme or (ROOT / "README.md" if by_default else None)
-    architecture = options.architecture or (ROOT / "docs" / "architecture.md" if by_default else None)
+    decisions = options.decisions or (ROOT / "docs" / "decisions.md" if by_default else None)
     try:
         suite, summary = summarize(options.results)
         wanted = {out: document(suite, summary)}
-        for file, lines in ((readme, readme_lines), (architecture, short_core)):
+        for file, lines in ((readme, readme_lines), (decisions, short_core)):
             if file:
                 wanted[pathlib.Path(file)] = between_marks(pathlib.Path(file), lines(suite, summary))
         stale = [path for path, text in wanted.items() if not path.is_file() or path.read_text(encoding="utf-8") != text]

@@ -530,15 +530,15 @@ class Document(Folder):
         self.assertEqual(answer.returncode, 2)
         self.assertIn("marks", answer.stderr)
 
-    def test_the_table_of_the_architecture(self):
+    def test_the_table_of_the_decisions(self):
         self.write_some()
         head = "# machine: a machine\n# allocators: all\n# commit: abc\n# date: today\n"
         self.write(core_bench_raw=head + "round,allocator,version,work,metric,value,unit\n"
                    + "".join(f"{r},{name},1.0,fifo_replace,pair_ns,{value},ns\n" for r, name, value in (
                        (1, "tslab", 6), (2, "tslab", 9), (1, "jemalloc", 4), (2, "jemalloc", 5), (1, "glibc", 8), (2, "glibc", 8))))
-        file = self.folder / "architecture.md"
+        file = self.folder / "decisions.md"
         file.write_text(f"before\n{make_results.MARKS[0]}\n{make_results.MARKS[1]}\n", encoding="utf-8")
-        answer = self.make("--out", self.folder / "results.md", "--architecture", file)
+        answer = self.make("--out", self.folder / "results.md", "--decisions", file)
         self.assertEqual(answer.returncode, 0, answer.stderr)
         text = file.read_text(encoding="utf-8")
         self.assertIn("a machine; today, commit abc.\n", text)

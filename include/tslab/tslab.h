@@ -35,7 +35,7 @@
 #define TSLAB_VERSION_PATCH 0
 
 /* noplt: a program calls the shared library through the address in its table, not through a jump to it, which is up to
-   0.8 ns a call less (AMD Zen 4), and nothing is looked up at the first one (docs/architecture.md, "Decisions"). The
+   0.8 ns a call less (AMD Zen 4), and nothing is looked up at the first one (docs/decisions.md). The
    linker makes a plain call of it for the static library. GCC has it; with clang, -fno-plt does the same. */
 #if defined(__x86_64__) && defined(__has_attribute)
 #if __has_attribute(noplt)
@@ -97,7 +97,7 @@ typedef enum SlabReclaimPolicy {
 /*
  * Transparent huge pages, process-wide: the first allocator that does not have the default decides. Without them what
  * is resident is what is committed. With them a scope of 50 MB is filled in 0.6 of the time and ended in 0.4, but the
- * first touch of each 2 MiB takes 0.2 ms (docs/architecture.md, "Decisions"), and the system may, seconds later, fill
+ * first touch of each 2 MiB takes 0.2 ms (docs/decisions.md), and the system may, seconds later, fill
  * again what was given back of 2 MiB that are in part in use, unless
  * /sys/kernel/mm/transparent_hugepage/khugepaged/max_ptes_none is 0.
  */
@@ -216,7 +216,7 @@ TSLAB_API void slab_allocator_free(SlabAllocator *allocator);
  * size 0 gives a unique, freeable object. Alignment is 16 at least; in churn epochs an object whose size is a power of
  * two up to 16384 is aligned to it. NULL with errno: ENOMEM (no memory, over budget, or a size that cannot exist),
  * EINVAL (bad argument, unknown epoch), ESTALE (epoch closed or destroyed). Cost: 2 to 5 ns as a rule
- * (docs/architecture.md, "Measured"); no system call unless a new slab is needed and none is warm.
+ * (docs/decisions.md, "Measured"); no system call unless a new slab is needed and none is warm.
  */
 
 /* An object in the current (rolling) epoch. */

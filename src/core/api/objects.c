@@ -352,7 +352,7 @@ TS_NOINLINE static bool free_rest(uintptr_t token, void *p) {
 }
 
 /* In the section of the allocations, so that its distance from them does not change with what else the library has:
-   docs/architecture.md. */
+   docs/decisions.md. */
 TS_ENTRY bool slab_free(SlabAllocator *allocator, void *p) {
     ts_tls *tls = &ts_thread;
     uint64_t entry = ts_entry_of(&ts_region.part[TS_NORMAL], p);

@@ -52,7 +52,7 @@
 #define TS_COMPUTED_AFTER(x, y) ((void)(y))
 #endif
 
-/* A function with a fast path begins on a cache line: else its time depends on what lies before it (docs/architecture.md). */
+/* A function with a fast path begins on a cache line: else its time depends on what lies before it (docs/decisions.md). */
 #if defined(__GNUC__) || defined(__clang__)
 #define TS_AT_LINE __attribute__((aligned(64)))
 #else

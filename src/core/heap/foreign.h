@@ -42,7 +42,7 @@ size_t ts_foreign_drain_some(ts_heap *heap, unsigned most);
 _Static_assert(TS_DRAINED > TS_FOREIGN_WORK / TS_FOREIGN_SLAB_WORK, "one round does not look at all epochs");
 /* Takes in one slab of a closing block, wherever on the queue it is. Caller holds the heap. */
 void ts_foreign_take_off(ts_heap *heap, uint32_t unit);
-#define TS_FOREIGN_FLAGS_MET 16u             /* measured beside 8 and 32: docs/architecture.md */
+#define TS_FOREIGN_FLAGS_MET 16u             /* measured beside 8 and 32: docs/decisions.md */
 #define TS_FOREIGN_WORTH (2 * TS_UNIT_BYTES) /* what makes a round worth its while: see churn_try in epoch/alloc.c */
 /* A slab is lent by the owner of its block, whose heap is held: nobody hands it on until it is given back, by the same thread, with
    the heap held again. word: its UNIT word, without flags. false: it is another now. One at a time. */

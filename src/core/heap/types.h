@@ -175,7 +175,7 @@ _Static_assert(sizeof(ts_churn_block) <= TS_CHURN_BLOCK_ALIGN, "a bin finds its 
 _Static_assert(sizeof(ts_churn_block) + TS_MAGAZINE_BYTES > TS_CHURN_BLOCK_ALIGN, "there is no room for one more");
 
 /* The place of a scope's next object and how many have begun in the current slab, in one word: so an object is counted by the store
-   that moves the place on, and one that comes to lie beyond the caches waits for one store less (docs/architecture.md). It
+   that moves the place on, and one that comes to lie beyond the caches waits for one store less (docs/decisions.md). It
    names the operation of which it is the beginning, too (heap.h). 0: no slab. */
 #define TS_BUMP_COUNT 2047u /* [10:0] objects; a slab has room for 1024 */
 #define TS_BUMP_TURN 2048u  /* [11] that of `allocs` when the slab became the current one */

@@ -131,7 +131,7 @@ static void give_magazine(const void *magazine) {
  * linkers put the offset table (.got) of a library and of a program, of which every call loads an entry or two. Such a load, and the
  * store to a bump pointer of the call before, in the same place of another page, are taken for the same address by processors that
  * compare the low 12 bits first. On Zen 5 that costs an allocation an eighth of its time when it goes well, and one process of five
- * takes 1.7 or 2.7 times as long as without, for good (docs/architecture.md).
+ * takes 1.7 or 2.7 times as long as without, for good (docs/decisions.md).
  */
 static void extend_scope_blocks(size_t size) {
     char *chunk = extend(TS_LINES_CHUNK, TS_LINES_CHUNK);

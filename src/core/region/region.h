@@ -108,7 +108,7 @@ typedef struct ts_part {
 
 typedef struct ts_region {
     /* Every operation reads what follows, so it lies where a thread's records are not written all the time: a load is held back for a
-       store before it to the same place of another page, until the whole of both addresses is known (docs/architecture.md, "the end
+       store before it to the same place of another page, until the whole of both addresses is known (docs/decisions.md, "the end
        of a page"). The first thread's share, whose lists and counters change with each slab, is at 0xc80 of its page and on. */
     TS_ALIGNED(4096) char before[0x880];
     ts_part part[TS_PARTS];
