@@ -1,4 +1,11 @@
-/* Allocation off the fast path, and realloc. Nothing here is called inside an operation or with a lock held. */
+/*
+ * Allocation off the fast path, and realloc. Nothing here is called inside an operation or with a lock held.
+ *
+ * What could go wrong: the epoch ends between two steps of an allocation, and what is done to the object is done to
+ * another one. It is not: the object is taken inside of the heap or of an operation, which an end does not come
+ * between (heap.h). What follows outside, a handle or poison, goes by what was noted of the object inside (ts_taken):
+ * another use of its slab differs.
+ */
 /* Modelled in tests/model: orders. */
 #include "base/bits.h"
 #include "epoch/domain.h"

@@ -1,3 +1,11 @@
+/*
+ * Domains: made, found, entered and left.
+ *
+ * What could go wrong: a stale id is looked up while its entry gets its next use, and the wrong domain is entered or
+ * changed. It does not: an id never comes back, and every call looks at the id again after it has read what it goes by
+ * (is_still). What changes a domain that others can reach is done under its epoch's lock, where the id is looked at
+ * once more.
+ */
 /* Modelled in tests/model: epoch, bias, orders. */
 #include "epoch/domain_parts.h"
 #include "epoch/mark.h"

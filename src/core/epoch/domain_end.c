@@ -1,4 +1,10 @@
-/* The ends of domains: cleanups, destroy, reset, and what is left of them when their allocator ends. */
+/*
+ * The ends of domains: cleanups, destroy, reset, and what is left of them when their allocator ends.
+ *
+ * What could go wrong: two threads end one domain, a cleanup runs twice, or runs when its objects are dead. It does
+ * not: under its epoch's lock one thread makes the domain busy, and all others find it so. A cleanup is taken off the
+ * list before it runs, and the epoch ends after the last one.
+ */
 /* Modelled in tests/model: epoch, bias, orders. */
 #include "epoch/domain_parts.h"
 #include "epoch/hint.h"

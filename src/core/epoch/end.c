@@ -1,4 +1,11 @@
-/* The ends of epochs: close, destroy, reset, and the last object of one that is CLOSING. */
+/*
+ * The ends of epochs: close, destroy, reset, and the last object of one that is CLOSING.
+ *
+ * What could go wrong: an epoch is taken apart while a thread allocates in it, or by two threads, or while an object
+ * of it lives. It does not: the end shuts every block under the epoch's lock, and holds each heap before it touches
+ * its bins, or leaves them to it. While somebody walks the blocks no block leaves the list, and who finds under the
+ * lock that nothing is left ends a CLOSING one.
+ */
 /* Modelled in tests/model: hold, exit, epoch, orders. */
 #include "base/probe.h"
 #include "epoch/blocks.h"

@@ -1,4 +1,10 @@
-/* The beginnings of epochs: opening one, and the blocks with which threads join it. */
+/*
+ * The beginnings of epochs: opening one, and the blocks with which threads join it.
+ *
+ * What could go wrong: a thread joins an epoch that is just ending, and its block is not among those that the end
+ * shuts. It does not: who joins looks at the state and puts his block into the list under the lock under which an end
+ * changes the state. The first block of an epoch needs no lock: nobody can find the epoch before it is shown.
+ */
 /* Modelled in tests/model: exit, epoch, bias, orders. */
 #include "base/probe.h"
 #include "epoch/blocks.h"

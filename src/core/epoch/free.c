@@ -1,4 +1,11 @@
-/* Frees off the fast path. Nothing here is called inside an operation or with a lock held. */
+/*
+ * Frees off the fast path. Nothing here is called inside an operation or with a lock held.
+ *
+ * What could go wrong: between the look at an object and its free its block becomes another thread's, or its slab gets
+ * another use. It does no harm: a thread frees in a bin only inside of its own heap, or holding the owner's, and looks
+ * at the words again there. All others set the object's foreign bit (foreign.c). If the words have changed the answer
+ * is AGAIN, and all is looked at anew.
+ */
 /* Modelled in tests/model: foreign, orders. */
 #include "base/park.h"
 #include "epoch/epoch.h"

@@ -1,3 +1,10 @@
+/*
+ * Limits on what epochs hold.
+ *
+ * What could go wrong: two threads together go beyond a limit, or what was given back counts for ever. It does not:
+ * units are charged before they are got, to the account and all above it, under one lock (account.h). Whoever takes a
+ * unit off a block gives it back to the account that the block has, and a getting that failed gives back what it took.
+ */
 #include "epoch/limit.h"
 
 #include "base/line.h"

@@ -1,4 +1,11 @@
-/* Marks of a domain, and going back to one. A mark is a value; what it means is in a list of the domain's kin, newest first. */
+/*
+ * Marks of a domain, and going back to one. A mark is a value; what it means is in a list of the domain's kin, newest first.
+ *
+ * What could go wrong: a mark is taken for another place: one of another domain, of before a reset, or one that was
+ * rewound past. It is not: each mark has a number that no other has, and only those in the domain's list count. Going
+ * back, a reset and an end take marks off the list; and a domain with marks is one thread's alone, so nothing happens
+ * between the look and the use.
+ */
 #include "epoch/mark.h"
 
 #include "epoch/blocks.h"

@@ -1,3 +1,10 @@
+/*
+ * Parents and children of domains (tree.h has the invariants).
+ *
+ * What could go wrong: a child is added to a parent that is ending, is ended from two sides, or there is a circle. It
+ * does not: all links are changed and followed under one lock, a domain that ends is busy, and nothing is added to a
+ * busy one. Who ends a domain takes it out of the tree before its id is over.
+ */
 #include "epoch/tree.h"
 
 #include "epoch/domain_parts.h"

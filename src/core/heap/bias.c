@@ -1,4 +1,11 @@
-/* Barriers of all threads, and the bias of a heap's epochs (epoch.h). */
+/*
+ * Barriers of all threads, and the bias of a heap's epochs (epoch.h).
+ *
+ * What could go wrong: a thread changes its epoch without the lock, by its bias, while another one changes it under
+ * the lock. It does not: who takes the lock first takes the bias away, runs a barrier of all threads, and waits until
+ * the owner is in no operation that may still go by it. An operation that begins later reads another turn of the bias,
+ * and takes the lock.
+ */
 /* Modelled in tests/model: bias, orders. */
 #include "heap/bias.h"
 

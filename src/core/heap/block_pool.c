@@ -1,4 +1,8 @@
 /*
+ * What could go wrong: a block goes to another thread while its last owner, or somebody who frees, takes it for what
+ * it was. It does not: whatever leads to a block is believed only while the block itself says the same: its owner, its
+ * epoch, its era. Its end changes these before it is anybody else's, and its era never comes back.
+ *
  * An ended block can go to any thread. What its last owner's side has of it:
  *  1. block->heap, by which an owner knows its blocks (free.c: free_own). It is the owner's heap until the owner itself,
  *     holding it, writes another: so what is seen to be its own inside of its heap stays so until it leaves.

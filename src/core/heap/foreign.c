@@ -1,6 +1,10 @@
 /*
  * Foreign frees: a thread frees an object of a block it does not own.
  *
+ * What could go wrong: a free is lost, an object is freed twice, or a late free hits the next object at its place. It
+ * does not: a free is one bit of a word of the slab, set by compare-and-swap under a tag that is another in each use
+ * of the slab. And a slab with such a bit is on its owner's queue until he has taken it in. (One case is left: 8.)
+ *
  * Freeing thread T                                   Owner O (holding its heap)
  *  1. u = UNIT word (acquire); kind from it           a. take the whole queue (exchange)
  *  2. x = foreign word, t = tag (acquire)             b. for each slab: clear FOREIGN (and ZOMBIE)

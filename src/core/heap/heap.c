@@ -1,3 +1,11 @@
+/*
+ * A thread's heap, and how it passes from hand to hand (heap.h has the argument).
+ *
+ * What could go wrong: two threads change the bins of one block at the same time. It does not: an owner's operation
+ * says that it is under way; who wants the heap first writes what sends the owner out of his fast paths, runs a
+ * barrier of all threads, and looks whether an operation is under way. If one is he does not wait: he leaves his work
+ * to the owner, and calls.
+ */
 /* Modelled in tests/model: hold, bump, exit, orders. */
 #include "heap/heap.h"
 

@@ -1,4 +1,8 @@
 /*
+ * What could go wrong: the system takes a page in which somebody gets an object meanwhile, or whose slab has become
+ * another's. It does not: only the calling thread gets objects there, and the slab is lent meanwhile, so that it goes
+ * to no other hands.
+ *
  * A page of a slab in which no object lies: its slots are free in the slab's bitmap, before and after. What is known of them lies
  * outside of the data, so the page can go and come as it likes while nobody has an object in it.
  *

@@ -1,3 +1,10 @@
+/*
+ * Giving warm memory back to the system.
+ *
+ * What could go wrong: pages go from under an object, or units are lost or counted twice when the system refuses. It
+ * does not: a run is taken off the allocator's lists under the warm lock first, so it is nobody's while the system is
+ * asked. No lock is held meanwhile; what the system refuses goes back to the lists, and counts as warm.
+ */
 #include "heap/purge.h"
 
 #include "base/bits.h"

@@ -1,4 +1,11 @@
-/* The record of an allocator (allocator.h): who reads it, what keeps it from its next use, and the end. */
+/*
+ * The record of an allocator (allocator.h): who reads it, what keeps it from its next use, and the end.
+ *
+ * What could go wrong: the record gets its next use while somebody still reads it, or is given back twice. It does
+ * not: a reader counts himself and then looks at the id; the end changes the id and then looks at the count. One sees
+ * the other, nobody waits, and exactly one of the last reader and the last pin finds the mark that says that it is
+ * over.
+ */
 /* Modelled in tests/model: record. */
 #include "heap/purge.h"
 #include "os/os.h"

@@ -1,4 +1,10 @@
-/* A thread's shares of allocators. */
+/*
+ * A thread's shares of allocators.
+ *
+ * What could go wrong: an allocator ends while a thread makes its share of it, and the share is of an allocator that
+ * is no more. It does not: the thread pins the allocator's record before, under the id that it was given, and the pin
+ * goes with the share. Shares of allocators that have ended are dropped by their own thread, or by who holds its heap.
+ */
 /* Modelled in tests/model: record. */
 #include "base/assert.h"
 #include "heap/allocator.h"

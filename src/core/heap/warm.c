@@ -1,6 +1,11 @@
 /*
  * Warm units: slabs that hold nothing but whose memory is still there. Each share keeps a few (no lock for the
  * owner); what is more goes to the allocator; what exceeds the allocator's limit is purged (purge.h). Spans become runs (runs.h).
+ *
+ * What could go wrong: a unit is on two lists, or is handed out while a thread still frees an object of its last use.
+ * It does not: a share's list is its thread's alone, the allocator's are changed under the warm lock, and a unit moves
+ * between them under that lock. A unit on a queue of foreign frees is a zombie: it becomes warm when it is taken off
+ * that queue.
  */
 /* Modelled in tests/model: exit. */
 #include "base/bits.h"

@@ -1,3 +1,10 @@
+/*
+ * Lines: the memory of records.
+ *
+ * What could go wrong: somebody who frees a pointer of any value at all looks at a record while that is made anew. It
+ * does no harm: records of a kind stay records of that kind, and blocks are cleared by atomic stores (clear). What
+ * such a look finds is the old block, or one that is open to nothing.
+ */
 #include "region/lines.h"
 
 #include "base/assert.h"

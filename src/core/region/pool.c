@@ -1,3 +1,10 @@
+/*
+ * The pool of free units (pool.h has the invariants).
+ *
+ * What could go wrong: a unit is handed out twice, or is in no run and no cell, and lost. It is not: runs change under
+ * the pool's lock. A cell is one word, first unit and how many: who takes one moves it on by compare-and-swap, who
+ * empties it exchanges it for 0, and only who has the lock fills an empty one. So each unit leaves it once.
+ */
 /* Modelled in tests/model: orders. */
 #include "region/pool.h"
 
