@@ -357,7 +357,8 @@ TSLAB_API EpochDomain *epoch_domain_wrap(SlabAllocator *allocator, EpochId epoch
 TSLAB_API EpochDomain *epoch_domain_create_child(EpochDomain *parent, const char *label, unsigned flags);
 /* NULL: none, or not a domain. */
 TSLAB_API EpochDomain *epoch_domain_parent(const EpochDomain *domain);
-/* Gives a domain another parent, or none (NULL). false: EINVAL for a circle, another allocator, or a shared domain and one of a
+/* Gives a domain another parent, or none (NULL). false: EINVAL for a circle (of domains, or of epochs that several
+   domains share), another allocator, or a shared domain and one of a
    thread; EPERM; ESTALE one of them is ending; ENOMEM. */
 TSLAB_API bool epoch_domain_move(EpochDomain *child, EpochDomain *parent);
 /* epoch_domain_destroy with an answer, from any thread: cleanups run in the calling thread. false, and nothing has happened:
@@ -370,7 +371,8 @@ TSLAB_API bool epoch_domain_end(EpochDomain *domain);
    are taken and given back. Beyond it allocations are NULL with ENOMEM, and a line says which limit it was, once a
    second at most. 0: none. Below what is held now it holds for growth. What drains (EPOCH_DOMAIN_DRAIN) is out of it.
    Any thread. false: EINVAL not a domain, ENOMEM. The first limit, or child, of an epoch makes a record of 64 bytes;
-   without one, nothing is counted. */
+   without one, nothing is counted. That first call waits for threads that are in the middle of an allocation in the epoch,
+   some 100 us as a rule. */
 TSLAB_API bool epoch_domain_set_limit(EpochDomain *domain, size_t bytes);
 /* The same of an epoch. */
 TSLAB_API bool epoch_set_limit(SlabAllocator *allocator, EpochId epoch, size_t bytes);
@@ -411,7 +413,8 @@ typedef struct SlabMark {
     uint64_t place, use;
 } SlabMark;
 /* Marks where the domain is now, which takes 16 bytes of it. Scope domains of one thread, in whose epoch no other thread
-   allocates. false: EINVAL another domain, EPERM, ESTALE closed, ENOMEM. */
+   allocates. Of several domains around one epoch (epoch_domain_wrap) only the first that makes a mark has marks, as long
+   as it exists. false: EINVAL another domain, EPERM, ESTALE closed, ENOMEM. */
 TSLAB_API bool epoch_domain_mark(EpochDomain *domain, SlabMark *mark);
 /* Back to the mark: all that was allocated in the domain since is dead, by handle for ever, by pointer until its place is a new
    object's. Children made since end first, then cleanups registered since run, newest first. The mark stays good. false,

@@ -4,8 +4,8 @@
  *     model_test [--seed N] [--programs N] [--ops N] [--threads N]
  *
  * First programs one after another, each a function of the seed and its number alone; one that fails is shrunk
- * and printed as C. Then programs side by side in threads that pass each other objects. Both run in a forked
- * child: what they do to the process is over when they end.
+ * and printed as C. Some of them with TSLAB_STRICT and TSLAB_HINTS, too. Then programs side by side in threads that pass
+ * each other objects. All run in a forked child: what they do to the process is over when they end.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -28,6 +28,7 @@
 #define PROGRAM_SECONDS 60u /* one program, in any build */
 #define SHRINK_SECONDS 40.0
 #define ROUNDS 4u
+#define OF_OPTIONS 8u /* one program in so many for each option */
 
 struct shared {
     volatile uint64_t program; /* the one that runs now */
@@ -37,6 +38,7 @@ struct series {
     struct sup_args args;
     struct shared *shared;
     struct prog_op *ops;
+    const char *option; /* NULL: none */
 };
 
 static void generate(const struct sup_args *args, uint64_t number, struct prog_op *ops) {
@@ -46,9 +48,9 @@ static void generate(const struct sup_args *args, uint64_t number, struct prog_o
     }
 }
 
-static void run_series(void *argument) {
-    struct series *series = argument;
-    for (uint64_t number = 0; number < series->args.programs; number++) {
+static void run_programs(struct series *series, uint64_t first, uint64_t end) {
+    prog_quiet();
+    for (uint64_t number = first; number < end; number++) {
         char why[512] = "";
         size_t at = 0;
         series->shared->program = number;
@@ -63,11 +65,27 @@ static void run_series(void *argument) {
     }
 }
 
+static void run_series(void *argument) {
+    struct series *series = argument;
+    run_programs(series, 0, series->args.programs);
+}
+
+/* The default allocator takes its options from the environment, before the first program. */
+static void run_with_option(void *argument) {
+    struct series *series = argument;
+    (void)setenv(series->option, "1", 1); /* NOLINT(concurrency-mt-unsafe) */
+    run_programs(series, series->args.programs, series->args.programs + series->args.programs / OF_OPTIONS + 1);
+}
+
 static void report(struct series *series, int status) {
     uint64_t number = series->shared->program;
     if (WIFSIGNALED(status)) {
         (void)fprintf(stderr, "FAIL model_test --seed %" PRIu64 ": program %" PRIu64 " ended by signal %d\n",
                       series->args.seed, number, WTERMSIG(status));
+    }
+    if (series->option != NULL) {
+        (void)fprintf(stderr, "with %s=1\n", series->option);
+        (void)setenv(series->option, "1", 1); /* NOLINT(concurrency-mt-unsafe) */
     }
     generate(&series->args, number, series->ops);
     if (!shrink_fails(series->ops, series->args.ops)) {
@@ -123,6 +141,7 @@ static void *run_together(void *argument) {
 
 static void run_rounds(void *argument) {
     struct together all = {.args = *(const struct sup_args *)argument};
+    prog_quiet();
     unsigned threads = (unsigned)all.args.threads;
     struct runner *runners = calloc(threads, sizeof *runners);
     pthread_t *ids = calloc(threads, sizeof *ids);
@@ -159,10 +178,15 @@ int main(int argc, char **argv) {
     SUP_CHECK(series.shared != MAP_FAILED && series.ops != NULL, "out of memory");
     prog_measure_seldom();
     double start = sup_now_s();
-    int status = sup_child(run_series, &series, PROGRAM_SECONDS, NULL, 0);
-    if (status != 0) {
-        report(&series, status);
-        return 1;
+    static const char *const options[] = {NULL, "TSLAB_STRICT", "TSLAB_HINTS"};
+    int status = 0;
+    for (unsigned i = 0; i < sizeof options / sizeof options[0]; i++) {
+        series.option = options[i];
+        status = sup_child(series.option ? run_with_option : run_series, &series, PROGRAM_SECONDS, NULL, 0);
+        if (status != 0) {
+            report(&series, status);
+            return 1;
+        }
     }
     double between = sup_now_s();
     status = sup_child(run_rounds, &series.args, 0, NULL, 0);
@@ -171,7 +195,7 @@ int main(int argc, char **argv) {
                       series.args.seed, series.args.threads, status);
         return 1;
     }
-    uint64_t alone = series.args.programs * series.args.ops;
+    uint64_t alone = (series.args.programs + 2 * (series.args.programs / OF_OPTIONS + 1)) * series.args.ops;
     uint64_t together = together_ops(&series.args) * ROUNDS * series.args.threads;
     (void)printf("model_test: seed %" PRIu64 ", %" PRIu64 " programs one by one in %.1f s, then %" PRIu64
                  " threads side by side in %.1f s: good\n",

@@ -48,7 +48,7 @@ static void compiles(const char *text) {
     (void)fprintf(
         file,
         "#include <stdlib.h>\n#include <string.h>\n#include <tslab/stats.h>\nvoid test(void);\nvoid test(void) {\n"
-        "%.*s    (void)a, (void)e, (void)old, (void)d, (void)p, (void)h;\n}\n",
+        "%.*s    (void)a, (void)e, (void)old, (void)d, (void)p, (void)h, (void)m;\n}\n",
         (int)(to - from), from);
     (void)fclose(file);
     (void)snprintf(command, sizeof command, "cc -std=c11 -fsyntax-only -I '%s' '%s'", TSLAB_INCLUDE, source);

@@ -26,6 +26,7 @@ static void trace_header(struct prog *program) {
     TRACE(program, "EpochDomain *d[%d] = {0};", PROG_DOMAINS);
     TRACE(program, "void *p[%d] = {0};", PROG_OBJECTS);
     TRACE(program, "SlabHandle h[%d] = {0};", PROG_OBJECTS);
+    TRACE(program, "SlabMark m[%d][%d] = {0};", PROG_DOMAINS, PROG_MARKS);
 }
 
 struct prog *prog_new(const struct prog_config *config) {
@@ -33,6 +34,8 @@ struct prog *prog_new(const struct prog_config *config) {
     SUP_CHECK(program != NULL, "out of memory");
     program->config = *config;
     program->next_key = config->key;
+    const char *strict = getenv("TSLAB_STRICT"); /* NOLINT(concurrency-mt-unsafe) */
+    program->strict = strict != NULL && strcmp(strict, "1") == 0;
     trace_header(program);
     TRACE(program, "a[0] = slab_allocator_default();");
     program->allocators[0] = slab_allocator_default();
@@ -60,6 +63,7 @@ bool prog_step(struct prog *program, const struct prog_op *op) {
     case PROG_ALLOC_OBJ:
     case PROG_SLAB_ALLOC:
     case PROG_REALLOC:
+    case PROG_RESIZE:
     case PROG_FREE:
     case PROG_FREE_OBJ:
     case PROG_QUERY:
@@ -87,7 +91,19 @@ bool prog_step(struct prog *program, const struct prog_op *op) {
     case PROG_DOMAIN_RESET:
     case PROG_DOMAIN_ON_DESTROY:
     case PROG_DOMAIN_HAND_OVER:
+    case PROG_OFF_DESTROY:
     case PROG_PROMOTE: return prog_domain_op(program, op);
+    case PROG_FAMILY:
+    case PROG_RELEASE:
+    case PROG_WALK: return prog_family_op(program, op);
+    case PROG_CHILD:
+    case PROG_MOVE:
+    case PROG_END:
+    case PROG_LIMIT: return prog_tree_op(program, op);
+    case PROG_MARK:
+    case PROG_REWIND: return prog_mark_op(program, op);
+    case PROG_MAINTAIN:
+    case PROG_SAMPLE_STACKS:
     case PROG_TRIM:
     case PROG_RESERVE:
     case PROG_BUDGET:
@@ -244,3 +260,12 @@ void prog_measure_seldom(void) {
     table.resident_bytes = seldom_resident;
     ts_os = &table;
 }
+
+static void all_but_limits_and_hints(const char *line, size_t bytes, void *argument) {
+    (void)argument;
+    if (strstr(line, "tslab: limit of ") != line && strstr(line, "tslab: hint") != line) {
+        (void)fwrite(line, 1, bytes, stderr);
+    }
+}
+
+void prog_quiet(void) { slab_set_message_sink(all_but_limits_and_hints, NULL); }

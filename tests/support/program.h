@@ -66,6 +66,19 @@ enum prog_kind {
     PROG_STATS,
     PROG_SEND,
     PROG_RECEIVE,
+    PROG_FAMILY,
+    PROG_RELEASE,
+    PROG_RESIZE,
+    PROG_WALK,
+    PROG_CHILD,
+    PROG_MOVE,
+    PROG_END,
+    PROG_OFF_DESTROY,
+    PROG_LIMIT,
+    PROG_MARK,
+    PROG_REWIND,
+    PROG_MAINTAIN,
+    PROG_SAMPLE_STACKS,
     PROG_KINDS
 };
 
@@ -115,6 +128,9 @@ bool prog_run_bytes(const uint8_t *bytes, size_t length, FILE *trace, char *why,
 /* Statistics measure the process's resident memory, which takes longer than all else that a program does: from now on
    it is measured one time in 64. Before the first allocation. */
 void prog_measure_seldom(void);
+
+/* Limits are hit all the time, and hints are given: those lines are left out from now on. */
+void prog_quiet(void);
 
 struct prog_mail *prog_mail_new(unsigned boxes);
 void prog_mail_delete(struct prog_mail *mail);

@@ -162,6 +162,11 @@ bool prog_stats(struct prog *program, int allocator) {
                epoch->live);
         EXPECT(program, count > sizeof ids / sizeof ids[0] || listed(ids, count, epoch->id),
                "slab_epochs leaves out epoch %" PRIu64, epoch->id);
+        EXPECT(program,
+               stats.limit_bytes == epoch->limit &&
+                   stats.parent_epoch_id == (epoch->above == NULL ? EPOCH_NONE : epoch->above->id),
+               "epoch %" PRIu64 ": limit %" PRIu64 ", not %zu; parent %" PRIu64, epoch->id, stats.limit_bytes,
+               epoch->limit, stats.parent_epoch_id);
         EXPECT(program, stats.state == (open ? EPOCH_ACTIVE : EPOCH_CLOSING), "figures of epoch %" PRIu64 ": state %d",
                epoch->id, stats.state);
     }
@@ -201,6 +206,23 @@ static bool trim(struct prog *program, int allocator) {
     return true;
 }
 
+/* Settles what is due: what is committed can only become less, by what it says. */
+static bool maintain(struct prog *program, const struct prog_op *op, int allocator) {
+    SlabAllocator *of = program->allocators[allocator];
+    SlabGlobalStats before, after;
+    uint64_t time = op->extra % 2u == 0 ? 0 : op->size * 100u;
+    TRACE(program, "slab_maintain(a[%d], %" PRIu64 ");", allocator, time);
+    EXPECT(program, slab_stats_global(of, &before), "slab_stats_global of a[%d]", allocator);
+    size_t given = slab_maintain(of, time);
+    EXPECT(program, slab_stats_global(of, &after), "slab_stats_global of a[%d]", allocator);
+    EXPECT(program, prog_together(program) || after.committed_bytes <= before.committed_bytes,
+           "slab_maintain(a[%d]) gave %zu bytes back: %" PRIu64 " committed, %" PRIu64 " before", allocator, given,
+           after.committed_bytes, before.committed_bytes);
+    EXPECT(program, prog_together(program) || after.live_bytes == before.live_bytes,
+           "slab_maintain(a[%d]) changes live bytes", allocator);
+    return true;
+}
+
 bool prog_allocator_op(struct prog *program, const struct prog_op *op) {
     int allocator = op->allocator % PROG_ALLOCATORS;
     if (op->kind == PROG_THREAD_IDLE) {
@@ -217,6 +239,12 @@ bool prog_allocator_op(struct prog *program, const struct prog_op *op) {
     switch (op->kind) {
     case PROG_TRIM: return trim(program, allocator);
     case PROG_BUDGET: return budget(program, op, allocator);
+    case PROG_MAINTAIN: return maintain(program, op, allocator);
+    case PROG_SAMPLE_STACKS:
+        TRACE(program, "slab_set_sample_stacks(a[%d], %u);", allocator, op->extra % 3u * 256u);
+        EXPECT(program, slab_set_sample_stacks(program->allocators[allocator], op->extra % 3u * 256u),
+               "slab_set_sample_stacks(a[%d])", allocator);
+        return true;
     case PROG_ALLOCATOR_FREE: return allocator == 0 || prog_free_allocator(program, allocator);
     default:
         TRACE(program, "slab_reserve(a[%d], %zu);", allocator, (size_t)(op->size % 300000u));

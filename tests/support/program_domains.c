@@ -6,7 +6,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-static bool entered(const struct prog *program, int slot) {
+bool prog_is_entered(const struct prog *program, int slot) {
     for (int level = 0; level < program->depth; level++) {
         if (program->stack[level] == slot) {
             return true;
@@ -26,66 +26,216 @@ static void leave_all(struct prog *program, int slot) {
     program->depth = kept;
 }
 
-static bool check_innermost(struct prog *program) {
+bool prog_check_innermost(struct prog *program) {
     EpochDomain *expected = program->depth == 0 ? NULL : program->domains[program->stack[program->depth - 1]].domain;
     EXPECT(program, epoch_domain_current() == expected, "epoch_domain_current at depth %d", program->depth);
     return true;
 }
 
-/* Newest first; every third one allocates in the domain that is going. */
+bool prog_is_below(const struct prog *program, int slot, int above) {
+    while (slot >= 0 && slot != above) {
+        slot = program->domains[slot].parent;
+    }
+    return slot >= 0;
+}
+
+bool prog_is_lent(const struct prog *program, int slot) {
+    for (int other = 0; other < PROG_DOMAINS; other++) {
+        const struct model_domain *domain = &program->domains[other];
+        if (domain->alive && prog_is_below(program, other, slot) &&
+            atomic_load_explicit(&domain->epoch->lent, memory_order_acquire) != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- what ends, and in which order ---- */
+
+static void due_cleanups(struct prog *program, int slot, uint64_t after) {
+    struct model_domain *domain = &program->domains[slot];
+    for (uint64_t before = UINT64_MAX;;) {
+        struct model_cleanup *newest = NULL;
+        for (int i = 0; i < PROG_CLEANUPS; i++) {
+            struct model_cleanup *cleanup = &domain->cleanup[i];
+            if (cleanup->born > after && cleanup->born < before && (newest == NULL || cleanup->born > newest->born)) {
+                newest = cleanup;
+            }
+        }
+        if (newest == NULL) {
+            return;
+        }
+        program->due[program->due_count++] = (struct model_due){slot, newest};
+        before = newest->born;
+    }
+}
+
+static void due_children(struct prog *program, int slot, uint64_t after) { /* NOLINT(misc-no-recursion) */
+    for (uint64_t before = UINT64_MAX;;) {
+        int newest = -1;
+        for (int i = 0; i < PROG_DOMAINS; i++) {
+            const struct model_domain *child = &program->domains[i];
+            if (child->alive && child->parent == slot && child->born > after && child->born < before &&
+                (newest < 0 || child->born > program->domains[newest].born)) {
+                newest = i;
+            }
+        }
+        if (newest < 0) {
+            return;
+        }
+        before = program->domains[newest].born;
+        due_children(program, newest, 0);
+        due_cleanups(program, newest, 0);
+        program->due[program->due_count++] = (struct model_due){newest, NULL};
+    }
+}
+
+void prog_expect_due(struct prog *program, int slot, uint64_t after) {
+    program->due_count = program->due_at = 0;
+    due_children(program, slot, after);
+    due_cleanups(program, slot, after);
+}
+
+static void finish_domain(struct prog *program, int slot) {
+    struct model_domain *domain = &program->domains[slot];
+    struct model_epoch *epoch = domain->epoch;
+    leave_all(program, slot);
+    domain->alive = false;
+    domain->parent = -1;
+    if (domain->end != MODEL_ENDS) {
+        epoch->above = NULL;
+    }
+    if (domain->end == MODEL_ENDS && epoch->state != MODEL_GONE) {
+        prog_epoch_gone(program, epoch);
+    } else if (domain->end == MODEL_DRAINS && epoch->state == MODEL_ACTIVE) {
+        epoch->state = MODEL_CLOSED;
+    }
+}
+
+static void finish_due(struct prog *program) {
+    while (program->due_at < program->due_count && program->due[program->due_at].cleanup == NULL) {
+        finish_domain(program, program->due[program->due_at++].domain);
+    }
+}
+
+bool prog_check_due(struct prog *program, int slot, bool done) {
+    if (done) {
+        finish_due(program);
+    }
+    EXPECT(program, program->due_at == (done ? program->due_count : 0) && !program->cleanup_wrong,
+           "cleanups of d[%d] and its children: %d of %d have come, in %s order", slot, program->due_at,
+           program->due_count, program->cleanup_wrong ? "wrong" : "right");
+    program->due_count = program->due_at = 0;
+    return prog_check_innermost(program);
+}
+
+/* In the order in which they are due; each third one allocates in the domain that is going, and each third tries to end it. */
 static void on_destroy(void *argument) {
     struct model_cleanup *cleanup = argument;
     struct prog *program = cleanup->program;
     struct model_domain *domain = &program->domains[cleanup->domain];
-    if (cleanup->sequence != domain->cleanups - 1) {
+    struct model_epoch *epoch = domain->epoch;
+    SlabAllocator *of = program->allocators[domain->allocator];
+    finish_due(program);
+    if (program->due_at == program->due_count || program->due[program->due_at++].cleanup != cleanup) {
         program->cleanup_wrong = true;
     }
-    domain->cleanups--;
+    cleanup->born = 0;
+    if (cleanup->sequence % 3 == 1) {
+        errno = 0;
+        program->cleanup_wrong |= epoch_domain_end(domain->domain) || errno != EPERM;
+        return;
+    }
     if (cleanup->sequence % 3 != 0) {
         return;
     }
+    epoch->other_thread |= program->elsewhere;
     errno = 0;
-    unsigned char *object = slab_malloc_epoch(program->allocators[domain->allocator], 40, domain->epoch->id);
-    bool must = domain->epoch->state == MODEL_ACTIVE && !program->budgeted[domain->allocator];
+    unsigned char *object = slab_malloc_epoch(of, 40, epoch->id);
     if (object != NULL) {
         memset(object, 0x5a, 40);
-        program->cleanup_wrong |= domain->epoch->state != MODEL_ACTIVE;
+        program->cleanup_wrong |= epoch->state != MODEL_ACTIVE;
     } else {
-        program->cleanup_wrong |= must;
+        program->cleanup_wrong |= prog_is_sure(program, epoch, 40);
     }
-    /* In an epoch that outlives the domain the object would be one that the model does not know. */
-    if (object != NULL && domain->wrapped && !domain->auto_close) {
-        program->cleanup_wrong |= !slab_free(program->allocators[domain->allocator], object);
+    /* In an epoch that outlives the call the object would be one that the model does not know. */
+    if (object != NULL) {
+        program->cleanup_wrong |= !slab_free(of, object);
     }
 }
 
-bool prog_destroy_domain(struct prog *program, int slot) {
+static void *end_it(void *argument) {
+    struct model_domain *domain = argument;
+    errno = 0;
+    return epoch_domain_end(domain->domain) ? NULL : (void *)(intptr_t)errno;
+}
+
+/* 0, or an error. */
+static int end_elsewhere(struct prog *program, struct model_domain *domain) {
+    pthread_t thread;
+    void *error;
+    program->elsewhere = true;
+    SUP_CHECK(pthread_create(&thread, NULL, end_it, domain) == 0, "pthread_create");
+    (void)pthread_join(thread, &error);
+    program->elsewhere = false;
+    return (int)(intptr_t)error;
+}
+
+bool prog_end_domain(struct prog *program, int slot, enum prog_how how) {
     struct model_domain *domain = &program->domains[slot];
-    bool ends = !domain->wrapped || domain->auto_close;
-    TRACE(program, "epoch_domain_destroy(d[%d]);", slot);
-    epoch_domain_destroy(domain->domain);
-    EXPECT(program, domain->cleanups == 0 && !program->cleanup_wrong, "cleanups of d[%d]: %d were not run, order %s",
-           slot, domain->cleanups, program->cleanup_wrong ? "wrong" : "right");
-    leave_all(program, slot);
-    domain->alive = false;
-    if (ends && domain->epoch->state != MODEL_GONE) {
-        prog_epoch_gone(program, domain->epoch);
+    struct model_epoch *epoch = domain->epoch;
+    int error = 0;
+    bool inside = false;
+    for (int level = 0; level < program->depth; level++) {
+        inside |= prog_is_below(program, program->stack[level], slot);
     }
-    if (ends) {
-        EXPECT(program, epoch_state(program->allocators[domain->allocator], domain->epoch->id) == EPOCH_CLOSED,
-               "the epoch of d[%d] after its destroy", slot);
+    prog_expect_due(program, slot, 0);
+    program->due[program->due_count++] = (struct model_due){slot, NULL};
+    if (how == PROG_BY_DESTROY) {
+        TRACE(program, "epoch_domain_destroy(d[%d]);", slot);
+        epoch_domain_destroy(domain->domain);
+    } else if (how == PROG_BY_END) {
+        TRACE(program, "epoch_domain_end(d[%d]); /* true */", slot);
+        error = end_it(domain) != NULL;
+    } else {
+        TRACE(program, "epoch_domain_end(d[%d]); /* in another thread: %s */", slot, inside ? "EBUSY" : "true");
+        error = end_elsewhere(program, domain);
     }
-    return check_innermost(program);
+    bool busy = how == PROG_BY_ANOTHER_THREAD && inside;
+    EXPECT(program, error == (busy ? EBUSY : 0), "epoch_domain_end of d[%d], entered %d: %s", slot, inside,
+           strerror(error));
+    if (!prog_check_due(program, slot, !busy)) {
+        return false;
+    }
+    if (!busy && domain->end == MODEL_ENDS) {
+        EXPECT(program, epoch_state(program->allocators[domain->allocator], epoch->id) == EPOCH_CLOSED,
+               "the epoch of d[%d] after its end", slot);
+    }
+    return true;
 }
 
-static bool lent(const struct model_domain *domain) {
-    return atomic_load_explicit(&domain->epoch->lent, memory_order_acquire) != 0;
+bool prog_destroy_domain(struct prog *program, int slot) { return prog_end_domain(program, slot, PROG_BY_DESTROY); }
+
+bool prog_free_domain_slot(struct prog *program, int slot) {
+    return !program->domains[slot].alive || (!prog_is_lent(program, slot) && prog_destroy_domain(program, slot));
 }
+
+void prog_new_domain(struct prog *program, int slot, EpochDomain *made, struct model_epoch *epoch, bool shared,
+                     enum model_end end) {
+    program->domains[slot] = (struct model_domain){.domain = made,
+                                                   .epoch = epoch,
+                                                   .allocator = epoch->allocator,
+                                                   .alive = true,
+                                                   .shared = shared,
+                                                   .end = end,
+                                                   .parent = -1};
+}
+
+/* ---- the operations ---- */
 
 static bool create(struct prog *program, const struct prog_op *op, int slot) {
-    struct model_domain *domain = &program->domains[slot];
     int allocator = op->allocator % PROG_ALLOCATORS;
-    if (domain->alive && ((!domain->wrapped && lent(domain)) || !prog_destroy_domain(program, slot))) {
+    if (!prog_free_domain_slot(program, slot)) {
         return program->why[0] == '\0';
     }
     if (!prog_ensure_allocator(program, allocator, op->extra)) {
@@ -93,6 +243,7 @@ static bool create(struct prog *program, const struct prog_op *op, int slot) {
     }
     unsigned flags = op->extra % 4 == 1 ? EPOCH_CHURN : op->extra % 4 == 2 ? EPOCH_SCOPE : 0;
     flags |= op->extra % 5 == 0 ? EPOCH_DOMAIN_SHARED : 0;
+    flags |= op->extra % 7 == 0 ? EPOCH_DOMAIN_DRAIN : 0;
     TRACE(program, "d[%d] = epoch_domain_create_ex(a[%d], \"d\", %u);", slot, allocator, flags);
     errno = 0;
     EpochDomain *made = flags == 0 && op->extra % 2 == 0
@@ -103,21 +254,22 @@ static bool create(struct prog *program, const struct prog_op *op, int slot) {
     EXPECT(program, id != EPOCH_NONE, "epoch_domain_epoch of a new domain");
     EXPECT(program, epoch_domain_allocator(made) == program->allocators[allocator], "epoch_domain_allocator of d[%d]",
            slot);
+    EXPECT(program, epoch_domain_parent(made) == NULL, "epoch_domain_parent of d[%d]", slot);
     struct model_epoch *epoch =
         prog_new_epoch(program, id, allocator, (flags & EPOCH_CHURN) != 0 ? EPOCH_CHURN : EPOCH_SCOPE);
-    *domain = (struct model_domain){.domain = made, .epoch = epoch, .allocator = allocator, .alive = true};
+    prog_new_domain(program, slot, made, epoch, (flags & EPOCH_DOMAIN_SHARED) != 0,
+                    (flags & EPOCH_DOMAIN_DRAIN) != 0 ? MODEL_DRAINS : MODEL_ENDS);
     program->epochs[op->epoch % PROG_EPOCHS] = epoch;
     TRACE(program, "e[%d] = epoch_domain_epoch(d[%d]);", op->epoch % PROG_EPOCHS, slot);
     return true;
 }
 
 static bool wrap(struct prog *program, const struct prog_op *op, int slot) {
-    struct model_domain *domain = &program->domains[slot];
     struct model_epoch *epoch = program->epochs[op->epoch % PROG_EPOCHS];
     if (epoch == NULL || !program->alive[epoch->allocator] || epoch->state != MODEL_ACTIVE) {
         return true;
     }
-    if (domain->alive && ((!domain->wrapped && lent(domain)) || !prog_destroy_domain(program, slot))) {
+    if (!prog_free_domain_slot(program, slot)) {
         return program->why[0] == '\0';
     }
     if (epoch->state != MODEL_ACTIVE) {
@@ -129,16 +281,12 @@ static bool wrap(struct prog *program, const struct prog_op *op, int slot) {
     EpochDomain *made = epoch_domain_wrap(program->allocators[epoch->allocator], epoch->id, auto_close);
     EXPECT(program, made != NULL, "epoch_domain_wrap of the open e[%d]: %s", op->epoch % PROG_EPOCHS, strerror(errno));
     EXPECT(program, epoch_domain_epoch(made) == epoch->id, "epoch_domain_epoch of a wrapped epoch");
-    *domain = (struct model_domain){.domain = made,
-                                    .epoch = epoch,
-                                    .allocator = epoch->allocator,
-                                    .alive = true,
-                                    .wrapped = true,
-                                    .auto_close = auto_close};
+    prog_new_domain(program, slot, made, epoch, false, auto_close ? MODEL_ENDS : MODEL_STAYS);
     return true;
 }
 
-static bool enter(struct prog *program, struct model_domain *domain, int slot) {
+bool prog_enter_domain(struct prog *program, int slot) {
+    const struct model_domain *domain = &program->domains[slot];
     if (program->depth == PROG_DEPTH) {
         return true;
     }
@@ -152,7 +300,7 @@ static bool enter(struct prog *program, struct model_domain *domain, int slot) {
     if (answer) {
         program->stack[program->depth++] = slot;
     }
-    return check_innermost(program);
+    return prog_check_innermost(program);
 }
 
 static bool leave(struct prog *program, const struct prog_op *op, int slot) {
@@ -170,7 +318,7 @@ static bool leave(struct prog *program, const struct prog_op *op, int slot) {
     EXPECT(program, answer == expected, "epoch_domain_exit of d[%d] at depth %d", slot, program->depth);
     EXPECT(program, answer || errno == EINVAL, "epoch_domain_exit of d[%d]: %s", slot, strerror(errno));
     program->depth -= expected;
-    return check_innermost(program);
+    return prog_check_innermost(program);
 }
 
 static bool force_close(struct prog *program, struct model_domain *domain, int slot) {
@@ -185,49 +333,76 @@ static bool force_close(struct prog *program, struct model_domain *domain, int s
 }
 
 static bool reset(struct prog *program, const struct prog_op *op, struct model_domain *domain, int slot) {
-    if (lent(domain)) {
+    if (prog_is_lent(program, slot)) {
         return true;
     }
-    bool plain = domain->wrapped && !domain->auto_close;
-    bool expected = !plain && domain->epoch->state == MODEL_ACTIVE;
+    bool plain = domain->end == MODEL_STAYS;
     size_t keep = (size_t)(op->size % 200000u);
-    TRACE(program, "epoch_domain_reset(d[%d], %zu); /* %s */", slot, keep, expected ? "true" : "false");
+    prog_expect_due(program, slot, 0);
+    TRACE(program, "epoch_domain_reset(d[%d], %zu);", slot, keep);
     errno = 0;
     bool answer = epoch_domain_reset(domain->domain, keep);
+    int error = errno;
+    if (!prog_check_due(program, slot, !plain)) {
+        return false;
+    }
+    bool expected = !plain && domain->epoch->state == MODEL_ACTIVE; /* a child can have the same epoch, and end it */
     EXPECT(program, answer == expected, "epoch_domain_reset of d[%d], wrapped %d, epoch state %d: %s", slot, plain,
-           (int)domain->epoch->state, strerror(errno));
+           (int)domain->epoch->state, strerror(error));
+    if (!plain) {
+        domain->marks = 0;
+    }
     if (!answer) {
-        EXPECT(program, errno == (plain ? EINVAL : ESTALE) || (plain && domain->epoch->state != MODEL_ACTIVE),
-               "epoch_domain_reset of d[%d]: %s", slot, strerror(errno));
+        EXPECT(program, error == (plain ? EINVAL : ESTALE), "epoch_domain_reset of d[%d]: %s", slot, strerror(error));
         return true;
     }
-    EXPECT(program, domain->cleanups == 0 && !program->cleanup_wrong, "cleanups of d[%d] at its reset", slot);
     EXPECT(program, epoch_domain_epoch(domain->domain) == domain->epoch->id, "the epoch of d[%d] after reset", slot);
     prog_kill_epoch(program, domain->epoch);
+    prog_void_marks(program, domain->epoch);
     SlabEpochStats stats;
     EXPECT(program,
            slab_stats_epoch(program->allocators[domain->allocator], SLAB_ALL_CLASSES, domain->epoch->id, &stats),
            "slab_stats_epoch of d[%d] after reset", slot);
     EXPECT(program, stats.live_objects == 0, "%" PRIu64 " live objects in d[%d] after reset", stats.live_objects, slot);
-    return check_innermost(program);
+    domain->epoch->other_thread = false;
+    return prog_check_innermost(program);
 }
 
 static bool add_cleanup(struct prog *program, struct model_domain *domain, int slot) {
-    if (domain->cleanups == PROG_CLEANUPS) {
+    struct model_cleanup *cleanup = domain->cleanup;
+    while (cleanup < domain->cleanup + PROG_CLEANUPS && cleanup->born != 0) {
+        cleanup++;
+    }
+    if (cleanup == domain->cleanup + PROG_CLEANUPS) {
         return true;
     }
-    struct model_cleanup *cleanup = &domain->cleanup[domain->cleanups];
-    *cleanup = (struct model_cleanup){program, slot, domain->cleanups};
-    TRACE(program, "epoch_domain_on_destroy(d[%d], on_destroy, NULL); /* %d */", slot, cleanup->sequence);
+    *cleanup = (struct model_cleanup){program, slot, (int)(cleanup - domain->cleanup), ++program->events};
+    TRACE(program, "epoch_domain_on_destroy(d[%d], on_destroy, (void *)%d);", slot, cleanup->sequence + 1);
     EXPECT(program, epoch_domain_on_destroy(domain->domain, on_destroy, cleanup),
            "epoch_domain_on_destroy of d[%d]: %s", slot, strerror(errno));
-    domain->cleanups++;
     return true;
 }
 
-/* Gives the domain up and takes it again. */
-static bool hand_over(struct prog *program, struct model_domain *domain, int slot) {
-    bool expected = !entered(program, slot);
+static bool take_back_cleanup(struct prog *program, const struct prog_op *op, struct model_domain *domain, int slot) {
+    struct model_cleanup *cleanup = &domain->cleanup[op->extra % PROG_CLEANUPS];
+    bool expected = cleanup->born != 0;
+    TRACE(program, "epoch_domain_off_destroy(d[%d], on_destroy, (void *)%d); /* %s */", slot,
+          (int)(op->extra % PROG_CLEANUPS) + 1, expected ? "true" : "false");
+    errno = 0;
+    bool answer = epoch_domain_off_destroy(domain->domain, on_destroy, cleanup);
+    EXPECT(program, answer == expected && (answer || errno == ENOENT), "epoch_domain_off_destroy of d[%d]: %s", slot,
+           strerror(errno));
+    cleanup->born = 0;
+    return true;
+}
+
+/* Gives the domain up and takes it again, and its children with it. */
+bool prog_hand_over(struct prog *program, int slot) {
+    struct model_domain *domain = &program->domains[slot];
+    bool expected = !prog_is_entered(program, slot) && domain->parent < 0;
+    for (int level = 0; level < program->depth && !domain->shared; level++) {
+        expected = expected && !prog_is_below(program, program->stack[level], slot);
+    }
     if (domain->epoch->state != MODEL_ACTIVE || (expected && program->depth == PROG_DEPTH)) {
         return true;
     }
@@ -236,7 +411,11 @@ static bool hand_over(struct prog *program, struct model_domain *domain, int slo
     bool answer = epoch_domain_hand_over(domain->domain);
     EXPECT(program, answer == expected, "epoch_domain_hand_over of d[%d]: %s", slot, strerror(errno));
     EXPECT(program, answer || errno == EPERM, "epoch_domain_hand_over of the entered d[%d]: %s", slot, strerror(errno));
-    return !expected || enter(program, domain, slot);
+    if (!expected) {
+        return true;
+    }
+    domain->marks = 0;
+    return prog_enter_domain(program, slot);
 }
 
 static bool promote(struct prog *program, const struct prog_op *op, struct model_domain *domain, int slot) {
@@ -253,7 +432,7 @@ static bool promote(struct prog *program, const struct prog_op *op, struct model
     int error = errno;
     bool possible = before.allocator == domain->allocator && domain->epoch->state == MODEL_ACTIVE;
     if (address == NULL) {
-        bool sure = possible && !program->budgeted[domain->allocator] && before.usable <= PROG_SURE_BYTES;
+        bool sure = possible && prog_is_sure(program, domain->epoch, before.usable);
         EXPECT(program, !sure, "slab_promote of p[%d] to d[%d]: %s", object_slot, slot, strerror(error));
         EXPECT(program, error == EINVAL || error == ESTALE || error == ENOMEM, "slab_promote of p[%d]: %s", object_slot,
                strerror(error));
@@ -287,12 +466,13 @@ bool prog_domain_op(struct prog *program, const struct prog_op *op) {
         return true;
     }
     switch (op->kind) {
-    case PROG_DOMAIN_ENTER: return enter(program, domain, slot);
-    case PROG_DOMAIN_DESTROY: return lent(domain) || prog_destroy_domain(program, slot);
+    case PROG_DOMAIN_ENTER: return prog_enter_domain(program, slot);
+    case PROG_DOMAIN_DESTROY: return prog_is_lent(program, slot) || prog_destroy_domain(program, slot);
     case PROG_DOMAIN_FORCE_CLOSE: return force_close(program, domain, slot);
     case PROG_DOMAIN_RESET: return reset(program, op, domain, slot);
     case PROG_DOMAIN_ON_DESTROY: return add_cleanup(program, domain, slot);
-    case PROG_DOMAIN_HAND_OVER: return hand_over(program, domain, slot);
+    case PROG_OFF_DESTROY: return take_back_cleanup(program, op, domain, slot);
+    case PROG_DOMAIN_HAND_OVER: return prog_hand_over(program, slot);
     default: return promote(program, op, domain, slot);
     }
 }

@@ -49,6 +49,19 @@ static const uint8_t WEIGHTS[PROG_KINDS] = {
     [PROG_STATS] = 3,
     [PROG_SEND] = 30,
     [PROG_RECEIVE] = 35,
+    [PROG_FAMILY] = 60,
+    [PROG_RELEASE] = 30,
+    [PROG_RESIZE] = 20,
+    [PROG_WALK] = 4,
+    [PROG_CHILD] = 10,
+    [PROG_MOVE] = 6,
+    [PROG_END] = 3,
+    [PROG_OFF_DESTROY] = 4,
+    [PROG_LIMIT] = 5,
+    [PROG_MARK] = 15,
+    [PROG_REWIND] = 12,
+    [PROG_MAINTAIN] = 1,
+    [PROG_SAMPLE_STACKS] = 1,
 };
 
 static uint8_t pick_kind(uint64_t number) {

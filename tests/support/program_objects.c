@@ -66,8 +66,9 @@ static bool enter_object(struct prog *program, int slot, int allocator, struct m
         return false;
     }
     EXPECT(program, !zeroed || sup_zero_check(address, size), "p[%d] of %zu bytes from calloc is not zero", slot, size);
-    *object = (struct model_object){address,   size, usable, program->next_key++ * 0x10001u, handle, epoch,
-                                    allocator, true, false};
+    *object =
+        (struct model_object){address,   size, usable, program->next_key++ * 0x10001u, handle, ++program->events, epoch,
+                              allocator, true, false};
     sup_pattern_fill(address, usable, object->key);
     TRACE(program, "h[%d] = slab_handle_of(a[%d], p[%d]);", slot, allocator, slot);
     return true;
@@ -93,14 +94,16 @@ void prog_drop_object(struct prog *program, struct model_object *object) {
     }
 }
 
-void prog_kill_epoch(struct prog *program, struct model_epoch *epoch) {
+void prog_kill_since(struct prog *program, struct model_epoch *epoch, uint64_t event) {
     for (int slot = 0; slot < PROG_OBJECTS; slot++) {
         struct model_object *object = &program->objects[slot];
-        if (object->live && !object->received && object->epoch == epoch) {
+        if (object->live && !object->received && object->epoch == epoch && object->born > event) {
             prog_drop_object(program, object);
         }
     }
 }
+
+void prog_kill_epoch(struct prog *program, struct model_epoch *epoch) { prog_kill_since(program, epoch, 0); }
 
 bool prog_free_slot(struct prog *program, int slot) {
     struct model_object *object = &program->objects[slot];
@@ -129,23 +132,38 @@ static bool free_by_handle(struct prog *program, int slot) {
     return true;
 }
 
-/* What an allocation in this epoch must answer. */
-static bool check_answer(struct prog *program, int slot, int allocator, const struct model_epoch *epoch, void *address,
-                         uint64_t size) {
+bool prog_is_sure(const struct prog *program, const struct model_epoch *epoch, uint64_t size) {
+    return epoch->state == MODEL_ACTIVE && !program->budgeted[epoch->allocator] && !prog_is_limited(epoch) &&
+           size <= PROG_SURE_BYTES;
+}
+
+bool prog_ambient(struct prog *program, struct model_epoch **epoch) {
+    *epoch = NULL;
+    if (program->depth > 0) {
+        *epoch = program->domains[program->stack[program->depth - 1]].epoch;
+    } else if (!program->strict) {
+        *epoch = prog_rolling(program, 0);
+        EXPECT(program, *epoch != NULL, "epoch_current(a[0]) fails");
+    }
+    return true;
+}
+
+bool prog_check_answer(struct prog *program, int slot, const struct model_epoch *epoch, void *address, uint64_t size) {
+    int error = errno;
     if (epoch->state != MODEL_ACTIVE) {
         bool never = size >= PROG_NEVER_BYTES;
         EXPECT(program, address == NULL, "p[%d] of %" PRIu64 " bytes in an epoch that takes none", slot, size);
-        EXPECT(program, errno == ESTALE || (never && errno == ENOMEM), "p[%d] in a closed epoch: errno %s", slot,
-               strerror(errno));
+        EXPECT(program, error == ESTALE || (never && error == ENOMEM), "p[%d] in a closed epoch: errno %s", slot,
+               strerror(error));
         return true;
     }
     if (address == NULL) {
-        EXPECT(program, errno == ENOMEM, "p[%d] of %" PRIu64 " bytes: errno %s", slot, size, strerror(errno));
-        EXPECT(program, program->budgeted[allocator] || size > PROG_SURE_BYTES,
-               "p[%d] of %" PRIu64 " bytes without a budget: no memory", slot, size);
+        EXPECT(program, error == ENOMEM, "p[%d] of %" PRIu64 " bytes: errno %s", slot, size, strerror(error));
+        EXPECT(program, !prog_is_sure(program, epoch, size), "p[%d] of %" PRIu64 " bytes without a limit: no memory",
+               slot, size);
     }
     EXPECT(program, address == NULL || size < PROG_NEVER_BYTES, "p[%d] of %" PRIu64 " bytes cannot exist", slot, size);
-    return true;
+    return prog_check_limits(program, epoch, address, size);
 }
 
 static void *call_allocate(struct prog *program, const struct prog_op *op, int slot, int a,
@@ -212,7 +230,7 @@ static bool allocate(struct prog *program, const struct prog_op *op, int slot) {
     }
     alignment = alignment < 16 ? 16 : alignment;
     uint64_t needed = op->kind == PROG_ALIGNED ? (uint64_t)size + alignment : (uint64_t)size;
-    if (!check_answer(program, slot, allocator, epoch, address, needed < size ? UINT64_MAX : needed)) {
+    if (!prog_check_answer(program, slot, epoch, address, needed < size ? UINT64_MAX : needed)) {
         return false;
     }
     if (address == NULL) {
@@ -231,17 +249,18 @@ static bool allocate(struct prog *program, const struct prog_op *op, int slot) {
 }
 
 static bool ambient_allocate(struct prog *program, const struct prog_op *op, int slot) {
-    struct model_epoch *epoch = NULL;
-    if (program->depth > 0) {
-        epoch = program->domains[program->stack[program->depth - 1]].epoch;
-    } else {
-        epoch = prog_rolling(program, 0);
-        EXPECT(program, epoch != NULL, "epoch_current(a[0]) fails");
+    struct model_epoch *epoch;
+    if (!prog_ambient(program, &epoch)) {
+        return false;
     }
     TRACE(program, "p[%d] = slab_alloc(%zu);", slot, (size_t)op->size);
     errno = 0;
     void *address = slab_alloc((size_t)op->size);
-    return check_answer(program, slot, epoch->allocator, epoch, address, op->size) &&
+    if (epoch == NULL) {
+        EXPECT(program, address == NULL && errno == EINVAL, "slab_alloc outside of any domain: errno %d", errno);
+        return true;
+    }
+    return prog_check_answer(program, slot, epoch, address, op->size) &&
            (address == NULL ||
             prog_adopt(program, slot, epoch->allocator, epoch, address, (size_t)op->size, 16, false));
 }
@@ -255,13 +274,23 @@ static bool reallocate(struct prog *program, const struct prog_op *op, int slot)
     if (!prog_check_object(program, slot)) {
         return false;
     }
-    TRACE(program, "p[%d] = slab_realloc(a[%d], p[%d], %zu); /* NULL: keep the old p[%d] */", slot, before.allocator,
-          slot, size, slot);
+    void *address;
     errno = 0;
-    void *address = slab_realloc(of, before.address, size);
+    if (op->kind == PROG_RESIZE && op->extra % 2 == 0) {
+        TRACE(program, "p[%d] = slab_alloc_resize(p[%d], %zu); /* NULL: keep the old p[%d] */", slot, slot, size, slot);
+        address = slab_alloc_resize(before.address, size);
+    } else if (op->kind == PROG_RESIZE) { /* the epoch is for a pointer that is NULL */
+        TRACE(program, "p[%d] = slab_realloc_epoch(a[%d], p[%d], %zu, 0); /* NULL: keep the old p[%d] */", slot,
+              before.allocator, slot, size, slot);
+        address = slab_realloc_epoch(of, before.address, size, EPOCH_NONE);
+    } else {
+        TRACE(program, "p[%d] = slab_realloc(a[%d], p[%d], %zu); /* NULL: keep the old p[%d] */", slot,
+              before.allocator, slot, size, slot);
+        address = slab_realloc(of, before.address, size);
+    }
     int error = errno;
     bool open = !before.received && before.epoch->state == MODEL_ACTIVE;
-    bool sure = open && !program->budgeted[before.allocator] && size <= PROG_SURE_BYTES;
+    bool sure = open && prog_is_sure(program, before.epoch, size);
     if (address == NULL) {
         EXPECT(program, !sure && size > before.usable, "slab_realloc of p[%d] from %zu to %zu bytes: %s", slot,
                before.size, size, strerror(error));
@@ -292,6 +321,9 @@ static bool reallocate(struct prog *program, const struct prog_op *op, int slot)
         return false;
     }
     object->received = before.received;
+    if (address == before.address) {
+        object->born = before.born;
+    }
     return true;
 }
 
@@ -328,7 +360,7 @@ static bool realloc_nothing(struct prog *program, const struct prog_op *op, int 
     TRACE(program, "p[%d] = slab_realloc(a[%d], NULL, %zu);", slot, allocator, (size_t)op->size);
     errno = 0;
     void *address = slab_realloc(program->allocators[allocator], NULL, (size_t)op->size);
-    return check_answer(program, slot, allocator, epoch, address, op->size) &&
+    return prog_check_answer(program, slot, epoch, address, op->size) &&
            (address == NULL || prog_adopt(program, slot, allocator, epoch, address, (size_t)op->size, 16, false));
 }
 
@@ -341,6 +373,7 @@ bool prog_object_op(struct prog *program, const struct prog_op *op) {
     case PROG_FREE: return !live || prog_free_slot(program, slot);
     case PROG_FREE_OBJ: return !live || free_by_handle(program, slot);
     case PROG_REALLOC: return live ? reallocate(program, op, slot) : realloc_nothing(program, op, slot);
+    case PROG_RESIZE: return !live || reallocate(program, op, slot);
     default: break;
     }
     if (live) {

@@ -23,6 +23,7 @@ struct run {
 static void run_program(void *argument) {
     const struct run *run = argument;
     char why[512] = "";
+    prog_quiet();
     if (!prog_run(run->ops, run->count, run->trace, NULL, why, sizeof why)) {
         (void)fflush(NULL);
         _exit(1);

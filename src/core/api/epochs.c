@@ -99,6 +99,7 @@ int epoch_state(SlabAllocator *allocator, EpochId epoch) {
     int state = (int)ts_load_relaxed(&e->state);
     if (!ts_epoch_is_still(e, epoch)) return EPOCH_CLOSED;
     if (state != EPOCH_CLOSING) return state;
+    ts_epoch_settle(); /* what others have left to this thread may be all that is left in it */
     ts_epoch_finish(e, epoch);
     bool is_away = ts_load_acquire(&e->is_away) != 0;
     return !ts_epoch_find(a, epoch) ? EPOCH_CLOSED : is_away ? EPOCH_SPILLED : EPOCH_CLOSING;

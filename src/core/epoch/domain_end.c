@@ -24,7 +24,7 @@ typedef struct ts_cleanup {
     struct ts_cleanup *next;
     void (*fn)(void *);
     void *arg;
-    uint64_t event; /* of the thread that registered it: for marks */
+    uint64_t event; /* with which it was registered: for marks */
 } ts_cleanup;
 _Static_assert(sizeof(ts_cleanup) <= 64 && sizeof(ts_domain_scope) <= 64, "one kind of line serves both");
 
@@ -237,6 +237,7 @@ void ts_domain_finish(ts_domain *d, uint64_t id) {
     do {
         if (TS_UNLIKELY(ts_load_acquire(&d->kin) != NULL)) ts_domain_end_children(id, 0);
         ts_domain_run_cleanups(d, 0);
+        if (ends == TS_EPOCH_STAYS) ts_mark_give_up_all(d);
         ts_domain_leave_all(ts_thread.heap, id);
     } while (!end_if_clean(d));
     /* What lives on is out of the tree. (An epoch that is wrapped may be in it by another domain, and has no limit then.) */

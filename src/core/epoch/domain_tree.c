@@ -12,8 +12,6 @@ static EpochId epoch_of(uint64_t id) {
     return ts_domain_read(id, &token, &epoch) ? epoch : EPOCH_NONE;
 }
 
-uint64_t ts_domain_next_event(void) { return ++ts_thread.events; }
-
 /* ---- children ------------------------------------------------------------------------------------------------- */
 
 uint64_t ts_domain_create_child(uint64_t parent, const char *label, unsigned flags) {

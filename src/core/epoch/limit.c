@@ -8,10 +8,13 @@
 #include "epoch/limit.h"
 
 #include "base/line.h"
+#include "base/park.h"
 #include "epoch/blocks.h"
 #include "epoch/diagnose.h"
 
 #include <errno.h>
+
+#define NAPS_MOST 20000u /* a second at least */
 
 TS_COLD static void tell(const ts_account *full) {
     ts_line line = {.used = 0};
@@ -40,18 +43,26 @@ ts_account *ts_limit_hold(ts_epoch *epoch, EpochId id) {
     return account;
 }
 
-/* The block of another thread is looked at while its heap is held. One whose thread has no processor just now stays without, and is not waited for. */
-static void begin_to_count(ts_block *block, ts_account *account) {
+/* The block of another thread is looked at while its heap is held. false: it cannot be, now: its thread is in the middle of an operation, or
+   another holds it. */
+static bool begin_to_count(ts_block *block, ts_account *account) {
     ts_heap *heap = ts_load_acquire(&block->heap);
-    if (heap == ts_thread.heap) {
+    if (heap == ts_thread.heap)
         ts_heap_enter(heap);
+    else if (!ts_heap_hold(heap))
+        return ts_load_relaxed(&heap->state) == TS_HEAP_LOST; /* nobody allocates there */
+    if (ts_load_relaxed(&block->heap) == heap && ts_block_account(block) != account)
         ts_block_set_account(block, account);
-        ts_heap_leave(heap);
-        return;
-    }
-    if (!ts_heap_hold(heap)) return;
-    ts_block_set_account(block, account);
     ts_heap_drop(heap);
+    return true;
+}
+
+/* All that the epoch has; blocks that come later begin with its account. Caller has its lock. */
+static bool count_blocks(const ts_epoch *epoch, ts_account *account) {
+    bool all = true;
+    for (ts_block *b = ts_load_relaxed(&epoch->blocks); b; b = ts_epoch_next_block(b))
+        all = begin_to_count(b, account) && all;
+    return all;
 }
 
 /* The epoch's account, made if it has none. Caller has its lock. */
@@ -63,7 +74,6 @@ static ts_account *account_of(ts_epoch *epoch, ts_account **made) {
     epoch->clean = false;
     ts_store_release(&epoch->account, account);
     ts_account_add(account, ts_load_relaxed(&epoch->span_units));
-    for (ts_block *b = ts_load_relaxed(&epoch->blocks); b; b = ts_epoch_next_block(b)) begin_to_count(b, account);
     return account;
 }
 
@@ -74,11 +84,19 @@ static ts_account *hold_made(ts_allocator *allocator, EpochId id) {
         errno = ENOMEM;
         return NULL;
     }
-    ts_epoch *epoch = ts_epoch_find_locked(allocator, id);
-    if (epoch) {
-        account = account_of(epoch, &made);
-        ts_account_ref(account);
+    /* A thread in the middle of an allocation is waited for, without the lock: what it takes from then on counts. It makes no call of the
+       system there; one that has no processor for so long that this ends goes on uncounted. */
+    for (unsigned naps = 0; naps < NAPS_MOST; naps++) {
+        ts_epoch *epoch = ts_epoch_find_locked(allocator, id);
+        if (!epoch) break;
+        if (!account) {
+            account = account_of(epoch, &made);
+            ts_account_ref(account);
+        }
+        bool whole = account->whole = account->whole || count_blocks(epoch, account);
         ts_epoch_release(epoch);
+        if (whole) break;
+        ts_nap();
     }
     ts_account_unref(made);
     if (!account) errno = EINVAL;
@@ -93,12 +111,21 @@ bool ts_limit_set(ts_allocator *allocator, EpochId id, size_t bytes) {
     return true;
 }
 
+/* Why there is no account: an epoch that has drained, or was destroyed, holds nothing, which is as good as counted. */
+static bool is_gone(int before) {
+    if (errno != EINVAL) return false;
+    errno = before;
+    return true;
+}
+
 bool ts_limit_link(ts_allocator *allocator, EpochId child, EpochId parent) {
+    int before = errno;
     ts_account *below = hold_made(allocator, child);
-    ts_account *above = below && parent != EPOCH_NONE ? hold_made(allocator, parent) : NULL;
-    bool done = below && (above || parent == EPOCH_NONE) && below != above;
-    if (done) ts_account_move(below, above);
-    if (below && below == above) errno = EINVAL;
+    if (!below) return is_gone(before);
+    ts_account *above = parent != EPOCH_NONE ? hold_made(allocator, parent) : NULL;
+    bool made = above || parent == EPOCH_NONE || is_gone(before);
+    bool done = made && ts_account_move(below, above);
+    if (made && !done) errno = EINVAL; /* two domains of one epoch: no circle of domains, but one of what is held */
     ts_account_unref(below);
     ts_account_unref(above);
     return done;
@@ -107,7 +134,7 @@ bool ts_limit_link(ts_allocator *allocator, EpochId child, EpochId parent) {
 void ts_limit_leave(ts_allocator *allocator, EpochId id) {
     ts_epoch *epoch = ts_epoch_find(allocator, id);
     ts_account *account = epoch ? ts_limit_hold(epoch, id) : NULL;
-    if (account) ts_account_move(account, NULL);
+    if (account) (void)ts_account_move(account, NULL);
     ts_account_unref(account);
 }
 

@@ -22,7 +22,7 @@
 typedef struct ts_mark {
     struct ts_mark *older;
     uint64_t use;    /* no other mark has it */
-    uint64_t events; /* of the thread, when it was made: children born and cleanups registered later are newer */
+    uint64_t events; /* that came before it: children born and cleanups registered later are newer */
     ts_scope_block *block;
     ts_place place;
     uint32_t spans; /* allocated in the epoch before it; the lower half of that */
@@ -51,13 +51,23 @@ static ts_scope_block *only_block(const ts_domain *d) {
     return block ? ts_scope(block) : NULL;
 }
 
-/* Whose block has ended since is nowhere. Caller: the owner. */
-static void give_up(ts_mark *m) {
-    ts_heap *heap = ts_thread.heap;
-    ts_heap_enter(heap);
+static void forget(const ts_mark *m, const ts_heap *heap) {
     if (ts_load_relaxed(&m->block->b.heap) == heap && ts_load_relaxed(&m->block->b.open_id) != TS_ID_NEVER)
         ts_scope_forget(m->block, &m->place);
-    ts_heap_leave(heap);
+}
+
+/* Whose block has ended since is nowhere, and the close of an epoch forgets them all. Caller: the owner; the block can be another thread's
+   still, from which he has the domain. */
+static void give_up(ts_mark *m) {
+    ts_heap *heap = ts_load_acquire(&m->block->b.heap);
+    if (heap == ts_thread.heap) {
+        ts_heap_enter(heap);
+        forget(m, heap);
+        ts_heap_leave(heap);
+    } else if (heap && ts_heap_hold(heap)) {
+        forget(m, heap);
+        ts_heap_drop(heap);
+    }
     ts_lines_give(TS_LINES_CLEANUP, m);
 }
 
@@ -114,12 +124,31 @@ static ts_domain *markable(uint64_t id, const char *call) {
     return NULL;
 }
 
+/* An epoch can have several domains, by wrapping it, and the marks of one know nothing of a rewind by another: so one of them has marks, the
+   first that makes one, until it ends. The others get EINVAL. */
+static bool is_marker(const ts_domain *d, uint64_t id) {
+    EpochId epoch_id = ts_load_relaxed(&d->epoch);
+    ts_epoch *epoch = ts_epoch_find_locked(ts_load_relaxed(&d->allocator), epoch_id);
+    if (!epoch) return ts_domain_fail(ESTALE);
+    const ts_domain *other = epoch->marked_by == id ? NULL : ts_domain_find(epoch->marked_by);
+    bool mine = !other || ts_load_relaxed(&other->epoch) != epoch_id;
+    if (mine) epoch->marked_by = id;
+    ts_epoch_release(epoch);
+    return mine || ts_domain_fail(EINVAL);
+}
+
 /* 16 bytes of the domain become the mark's anchor. */
 static bool anchor(ts_domain *d, ts_mark *m) {
     ts_heap *heap = ts_thread.heap;
     for (;;) {
         void *p = ts_alloc(ts_load_relaxed(&d->token), 16, ts_load_relaxed(&d->epoch));
-        if (!p || !(m->block = only_block(d))) return false;
+        if (!p) return false;
+        m->block = only_block(d);
+        if (!m->block) {
+            int error = errno;
+            (void)ts_free(ts_load_relaxed(&d->token), p, TS_ANY_GENERATION);
+            return ts_domain_fail(error);
+        }
         ts_heap_enter(heap);
         bool open = ts_load_relaxed(&m->block->b.open_id) != TS_ID_NEVER;
         bool done = open && ts_scope_anchor(m->block, p, &m->place);
@@ -135,7 +164,7 @@ bool ts_mark_make(uint64_t id, SlabMark *out) {
     int before = errno;
     ts_domain *d = out ? markable(id, "epoch_domain_mark") : NULL;
     if (!out) return ts_domain_fail(EINVAL);
-    if (!d) return false;
+    if (!d || !is_marker(d, id)) return false;
     ts_kin *kin = ts_tree_kin(id);
     ts_mark *m = kin ? ts_lines_take(TS_LINES_CLEANUP, sizeof(ts_domain_scope)) : NULL;
     if (!m) return kin ? ts_domain_fail(ENOMEM) : false;
@@ -146,7 +175,7 @@ bool ts_mark_make(uint64_t id, SlabMark *out) {
     }
     if (kin->mark_count == MARKS_MOST) drop_oldest(kin);
     m->use = ts_fetch_add_relaxed(&uses, 1) + 1;
-    m->events = ts_thread.events;
+    m->events = ts_domain_last_event();
     m->spans = ts_span_count(ts_load_relaxed(&d->allocator), ts_load_relaxed(&d->epoch));
     m->older = kin->marks;
     kin->marks = m;
@@ -158,6 +187,16 @@ bool ts_mark_make(uint64_t id, SlabMark *out) {
 }
 
 /* ---- rewind --------------------------------------------------------------------------------------------------------- */
+
+/* Of a mark of before a reset by way of another domain of the epoch. */
+static bool is_gone(const ts_mark *m) {
+    ts_heap *heap = ts_thread.heap;
+    ts_heap_enter(heap);
+    bool open = ts_load_relaxed(&m->block->b.heap) == heap && ts_load_relaxed(&m->block->b.open_id) != TS_ID_NEVER;
+    bool gone = !open || !ts_scope_is_there(m->block, &m->place);
+    ts_heap_leave(heap);
+    return gone;
+}
 
 static bool go_back(const ts_mark *m, uint32_t anchors) {
     ts_heap *heap = ts_thread.heap;
@@ -177,8 +216,8 @@ bool ts_mark_rewind(uint64_t id, SlabMark mark) {
     ts_kin *kin = ts_load_acquire(&d->kin);
     ts_mark *m = find(kin, mark, &anchors);
     if (!m) return ts_domain_fail(EINVAL);
-    if (only_block(d) != m->block)
-        return ts_domain_fail(EINVAL); /* another thread has objects in its epoch; or it is closed */
+    /* Before anything has happened: another thread has objects in its epoch; it is closed; or the mark's place is no more. */
+    if (only_block(d) != m->block || is_gone(m)) return ts_domain_fail(EINVAL);
     if (!ts_domain_make_busy(d, id, TS_RESETS)) return ts_domain_refuse("epoch_domain_rewind", id, TS_IS_ENDING, EPERM);
     ts_domain_end_children(id, m->events);
     ts_domain_run_cleanups(d, m->events);

@@ -55,14 +55,16 @@ void *ts_span_alloc(ts_allocator *allocator, EpochId id, size_t size, size_t ali
         return NULL;
     }
     ts_account *account = ts_limit_hold(epoch, id);
-    if (TS_UNLIKELY(account != NULL) && !ts_limit_take(account, units)) {
+    uint64_t taken = !account                          ? 0
+                     : allocator->settings.guard_spans ? ts_span_guarded_units((uint32_t)units, (uint32_t)align_units)
+                                                       : units;
+    if (TS_UNLIKELY(account != NULL) && !ts_limit_take(account, taken)) {
         ts_account_unref(account);
         int error = errno;
         if (!share) ts_allocator_unpin(allocator);
         errno = error;
         return NULL;
     }
-    uint64_t taken = account ? units : 0;
     uint32_t unit = TS_UNLIKELY(allocator->settings.guard_spans)
                         ? ts_span_acquire_guarded(allocator, (uint32_t)units, (uint32_t)align_units, size, &fresh)
                         : ts_span_acquire(allocator, share, (uint32_t)units, (uint32_t)align_units, &fresh);
@@ -84,7 +86,7 @@ void *ts_span_alloc(ts_allocator *allocator, EpochId id, size_t size, size_t ali
     epoch = ts_epoch_find_locked(allocator, id);
     bool open = epoch && ts_load_relaxed(&epoch->state) == EPOCH_ACTIVE;
     if (open) {
-        /* Guards count too; and whole, if it has got an account since. */
+        /* Whole, if it has got an account since. */
         ts_account *now = ts_load_relaxed(&epoch->account);
         ts_account_add(now, now == account ? units - taken : units);
         if (now == account) taken = 0;

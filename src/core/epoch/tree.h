@@ -21,7 +21,7 @@ typedef struct ts_kin {
     struct ts_kin *parent;
     struct ts_kin *child;         /* newest first */
     struct ts_kin *older, *newer; /* siblings */
-    uint64_t born;                /* the event of its thread when its parent got it: for marks */
+    uint64_t born;                /* the event with which its parent got it: for marks */
     struct ts_mark *marks;        /* owner only, as the next: newest first (mark.h) */
     uint32_t mark_count;
 } ts_kin;

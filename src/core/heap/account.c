@@ -74,8 +74,13 @@ void ts_account_add(ts_account *account, uint64_t units) {
 
 void ts_account_give(ts_account *account, uint64_t units) { ts_account_add(account, (uint64_t)0 - units); }
 
-void ts_account_move(ts_account *account, ts_account *parent) {
+bool ts_account_move(ts_account *account, ts_account *parent) {
     ts_lock_acquire(&lock);
+    for (const ts_account *a = parent; a; a = parent_of(a)) {
+        if (a != account) continue;
+        ts_lock_release(&lock);
+        return false;
+    }
     ts_account *before = parent_of(account);
     uint64_t units = ts_load_relaxed(&account->units);
     add(before, (uint64_t)0 - units);
@@ -84,6 +89,7 @@ void ts_account_move(ts_account *account, ts_account *parent) {
     if (parent) parent->refs++;
     ts_lock_release(&lock);
     ts_account_unref(before);
+    return true;
 }
 
 void ts_block_set_account(ts_block *block, ts_account *account) {

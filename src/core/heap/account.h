@@ -21,6 +21,7 @@ typedef struct ts_account {
     _Atomic uint64_t epoch;              /* whose it is */
     uint64_t refs;                       /* the epoch, its blocks, its children, who is taking */
     uint64_t told_ns;                    /* when a failure was last told of */
+    bool whole;                          /* guarded by the epoch's lock: all its blocks have it */
 } ts_account;
 _Static_assert(sizeof(ts_account) <= 64, "one line");
 
@@ -35,8 +36,8 @@ const ts_account *ts_account_take(ts_account *account, uint64_t units, bool *tel
 /* The same of units that are there already. */
 void ts_account_add(ts_account *account, uint64_t units);
 void ts_account_give(ts_account *account, uint64_t units);
-/* Another parent, or none: what it holds goes with it. */
-void ts_account_move(ts_account *account, ts_account *parent);
+/* Another parent, or none: what it holds goes with it. false: it is above that parent, or is that; nothing was done. */
+bool ts_account_move(ts_account *account, ts_account *parent);
 
 /* For who holds the block's heap. */
 static inline ts_account *ts_block_account(const ts_block *block) {

@@ -166,6 +166,8 @@ uint32_t ts_span_acquire(ts_allocator *allocator, ts_share *share, uint32_t unit
    of the span: a unit at least on either side, and `align_units` before it. */
 uint32_t ts_span_acquire_guarded(ts_allocator *allocator, uint32_t units, uint32_t align_units, size_t size,
                                  bool *fresh);
+/* Units that it takes. */
+uint64_t ts_span_guarded_units(uint32_t units, uint32_t align_units);
 /* Units behind a span, which the caller has, if they are warm, or free and within the budget; nothing is given back for them.
    *fresh: they come from the pool. */
 bool ts_span_acquire_behind(ts_allocator *allocator, uint32_t first, uint32_t units, bool *fresh);

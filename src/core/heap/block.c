@@ -6,6 +6,7 @@
 #include "heap/care.h"
 #include "heap/ended.h"
 #include "heap/foreign.h"
+#include "heap/rewind.h"
 #include "heap/scope.h"
 
 #include <limits.h>
@@ -195,6 +196,7 @@ uint32_t ts_block_flush(ts_heap *heap, ts_block *block, uint64_t *recycled) {
     if (block->scope) {
         uint32_t before = ts_load_relaxed(&block->slabs);
         ts_scope_retire_current(ts_scope(block));
+        if (block->closing == TS_CLOSING) ts_scope_forget_all(ts_scope(block));
         *recycled += before - ts_load_relaxed(&block->slabs);
         return before;
     }

@@ -1,5 +1,6 @@
 #include "heap/rewind.h"
 
+#include "base/assert.h"
 #include "base/bits.h"
 #include "heap/care.h"
 #include "heap/foreign.h"
@@ -20,7 +21,8 @@ bool ts_scope_anchor(ts_scope_block *block, const void *object, ts_place *out) {
     ts_state64 *freed = &block->bits->freed[entry >> 6];
     /* An object less, and a place skipped more. release: as a free's */
     ts_store_release(freed, ts_with_bit(ts_load_relaxed(freed), entry));
-    block->skipped += 2; /* the place, and one that never was */
+    block->skipped = (uint16_t)(block->skipped + 2); /* the place, and one that never was */
+    block->anchored = 1;
     ts_slab_at(unit)->free_count++;
     ts_count(&block->bytes_freed, 16);
     ts_store_release(&block->bump, bump - 1);
@@ -34,7 +36,7 @@ bool ts_scope_anchor(ts_scope_block *block, const void *object, ts_place *out) {
 /* So many anchors of the slab are none any more. */
 static void drop_anchors(ts_scope_block *block, uint32_t unit, uint32_t anchors) {
     if (unit == ts_load_relaxed(&block->current))
-        block->skipped -= anchors;
+        block->skipped = (uint16_t)(block->skipped - anchors);
     else
         ts_slab_at(unit)->empty_at = (uint16_t)(ts_slab_at(unit)->empty_at - anchors);
 }
@@ -100,7 +102,7 @@ static void go_back(ts_scope_block *block, const ts_place *place) {
     for (unsigned w = place->entry >> 6; w < 16; w++)
         started += ts_popcount64(ts_load_relaxed(&bits->start[w]) & bits_from(w, place->entry));
     slab->free_count = (uint16_t)(slab->free_count - started);
-    block->skipped -= started - (uint32_t)begun;
+    block->skipped = (uint16_t)(block->skipped - (started - (uint32_t)begun));
     ts_store_release(&block->bytes_allocated, ts_load_relaxed(&block->bytes_allocated) + bytes);
     ts_store_release(&block->allocs, (allocs + (begun << TS_ALLOCS_SHIFT)) ^ TS_ALLOCS_TURN);
     /* release: as in ts_fast_bump */
@@ -112,13 +114,13 @@ static void go_back(ts_scope_block *block, const ts_place *place) {
     }
 }
 
-static bool is_there(const ts_scope_block *block, const ts_place *place) {
+bool ts_scope_is_there(const ts_scope_block *block, const ts_place *place) {
     return (ts_load_relaxed(ts_unit_word(place->unit)) & ~TS_UNIT_FOREIGN) == ts_scope_word(block) &&
            ts_load_relaxed(&ts_slab_at(place->unit)->tag) == place->tag;
 }
 
 bool ts_scope_rewind(ts_scope_block *block, const ts_place *place, uint32_t anchors) {
-    if (!is_there(block, place)) return false;
+    if (!ts_scope_is_there(block, place)) return false;
     if (ts_load_relaxed(&block->current) != place->unit) seal_current(block);
     for (uint32_t unit = block->head, next; unit != place->unit; unit = next) {
         next = ts_slab_at(unit)->next;
@@ -136,7 +138,19 @@ bool ts_scope_rewind(ts_scope_block *block, const ts_place *place, uint32_t anch
 }
 
 void ts_scope_forget(ts_scope_block *block, const ts_place *place) {
-    if (!is_there(block, place)) return;
+    if (!ts_scope_is_there(block, place)) return;
     drop_anchors(block, place->unit, 1);
     ts_scope_release_if_empty(block, place->unit);
+}
+
+/* What a full slab is said to have had, beyond what began there, are its anchors. */
+void ts_scope_forget_all(ts_scope_block *block) {
+    if (TS_LIKELY(!block->anchored)) return;
+    ts_assert(2, ts_load_relaxed(&block->current) == 0);
+    for (uint32_t unit = block->head, next; unit; unit = next) {
+        ts_slab *slab = ts_slab_at(unit);
+        next = slab->next;
+        slab->empty_at = (uint16_t)ts_scope_count_started(unit);
+        ts_scope_release_if_empty(block, unit);
+    }
 }

@@ -19,10 +19,16 @@ typedef struct ts_place {
 /* The last object of the current slab, 16 bytes that were just allocated there, becomes an anchor. false: it is not the last.
    Caller holds the heap. */
 bool ts_scope_anchor(ts_scope_block *block, const void *object, ts_place *out);
+/* The place still is. Likewise. */
+bool ts_scope_is_there(const ts_scope_block *block, const ts_place *place);
 /* What began behind the place dies. anchors: of the slab, behind it, which go too. false: there is no such place. Caller is the owner, holds
    the heap, and has taken in what others freed. */
 bool ts_scope_rewind(ts_scope_block *block, const ts_place *place, uint32_t anchors);
 /* The place is given up, and the rest stays. Likewise, but for the frees of others. */
 void ts_scope_forget(ts_scope_block *block, const ts_place *place);
+
+/* All places are given up: the block is closed, so that nobody comes back to them, and what is empty but for them can go. Caller
+   holds the heap; there is no current slab. */
+void ts_scope_forget_all(ts_scope_block *block);
 
 #endif

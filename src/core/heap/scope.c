@@ -117,7 +117,7 @@ void *ts_scope_bump_aligned(ts_scope_block *block, size_t align, size_t bytes) {
         set_bit(block->bits->freed, (uint32_t)((size_t)(at - base) / 16));
         set_bit(block->bits->start, (uint32_t)((size_t)(at - base) / 16));
         ts_slab_at(unit)->free_count++;
-        block->skipped++;
+        block->skipped = (uint16_t)(block->skipped + 1);
         ts_count(&block->bytes_freed, skip);
     }
     set_bit(block->bits->start, (uint32_t)((size_t)(aligned - base) / 16));

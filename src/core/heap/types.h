@@ -211,8 +211,9 @@ typedef struct ts_scope_block {
     ts_scope_bits *bits;                  /* of the current slab */
     _Atomic uint32_t current;             /* its unit */
     uint32_t head, tail;                  /* (h) all slabs, the current one first */
-    uint32_t skipped; /* (h) places in the current slab that were skipped for an alignment: each is a freed object of
-                                    the slab, and none of the counters */
+    uint16_t skipped;  /* (h) places in the current slab that were skipped for an alignment: each is a freed object of
+                                    the slab, and none of the counters. An anchor (rewind.h) is two */
+    uint16_t anchored; /* (h) its slabs may have anchors, of this use or one before */
     _Atomic uint64_t allocs; /* [63:1] objects of the slabs before the current one  [0] turn, see scope.c */
     _Atomic uint64_t frees;
     _Atomic uint64_t bytes_allocated; /* in slabs that are full */
@@ -276,7 +277,6 @@ typedef struct ts_tls {
     uint64_t serial;                /* of it; TS_NO_SERIAL without one */
     struct ts_domain_scope *domain; /* innermost domain entered */
     struct ts_cleaning *cleaning;   /* innermost domain whose cleanups it runs (epoch/domain_parts.h) */
-    uint64_t events;                /* children born and cleanups registered, by this thread */
     struct ts_allocator *settle;    /* over its limit of warm units: to purge when nothing is held */
     uintptr_t settle_token;         /* its use that was meant */
     uint64_t settle_units;          /* so many units, see TS_PURGE_LEAST_UNITS */

@@ -424,10 +424,15 @@ static uint32_t guard_units(void) {
     return page <= TS_UNIT_BYTES ? 1 : (uint32_t)(page / TS_UNIT_BYTES);
 }
 
+uint64_t ts_span_guarded_units(uint32_t units, uint32_t align_units) {
+    uint32_t behind = guard_units(), before = align_units > behind ? align_units : behind;
+    return (uint64_t)before + ts_align_up(units, behind) + behind;
+}
+
 uint32_t ts_span_acquire_guarded(ts_allocator *allocator, uint32_t units, uint32_t align_units, size_t size,
                                  bool *fresh) {
     uint32_t behind = guard_units(), before = align_units > behind ? align_units : behind;
-    uint64_t total = (uint64_t)before + ts_align_up(units, behind) + behind;
+    uint64_t total = ts_span_guarded_units(units, align_units);
     if (total > ts_region.part[TS_NORMAL].units) {
         errno = ENOMEM;
         return 0;

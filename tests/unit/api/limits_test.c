@@ -6,6 +6,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -179,6 +181,58 @@ static void by_several_threads(void **state) {
     sup_check_identities(a);
 }
 
+/* A limit that comes while another thread is in the middle of allocating counts that one from then on. */
+typedef struct busy {
+    EpochDomain *domain;
+    SlabAllocator *a;
+    _Atomic int phase; /* 1: it allocates; 2: there is a limit */
+} busy;
+static void *keep_busy(void *arg) {
+    busy *b = arg;
+    uintptr_t n = 0;
+    void *p[64];
+    do {
+        for (int i = 0; i < 64; i++) p[i] = epoch_domain_alloc(b->domain, 100);
+        int zero = 0;
+        (void)atomic_compare_exchange_strong(&b->phase, &zero, 1);
+        for (int i = 0; i < 64; i++) (void)slab_free(b->a, p[i]);
+    } while (atomic_load(&b->phase) < 2);
+    while (n < 2000 && epoch_domain_alloc(b->domain, 1000)) n++;
+    return (void *)n;
+}
+static void of_a_busy_thread(void **state) {
+    SlabAllocator *a = *state;
+    for (int round = 0; round < 400; round++) {
+        busy b = {epoch_domain_create_ex(a, NULL, EPOCH_DOMAIN_SHARED | (round % 2 ? EPOCH_CHURN : EPOCH_SCOPE)), a, 0};
+        pthread_t t;
+        void *n;
+        assert_int_equal(pthread_create(&t, NULL, keep_busy, &b), 0);
+        while (atomic_load(&b.phase) == 0) sched_yield();
+        assert_true(epoch_domain_set_limit(b.domain, 8 * UNIT));
+        atomic_store(&b.phase, 2);
+        assert_int_equal(pthread_join(t, &n), 0);
+        assert_true((uintptr_t)n <= 8 * 16);
+        assert_true(epoch_domain_held(b.domain) <= 8 * UNIT);
+        assert_true(epoch_domain_end(b.domain));
+    }
+}
+
+/* With guards an object takes more, and all of it is within the limit. */
+static void of_guarded(void **state) {
+    (void)state;
+    SlabOptions options = {.size = sizeof options, .guard_spans = 1};
+    SlabAllocator *a = slab_allocator_create_ex(&options);
+    EpochDomain *d = epoch_domain_create(a);
+    for (size_t units = 1; units < 20; units++) {
+        assert_true(epoch_domain_set_limit(d, units * UNIT));
+        while (epoch_domain_alloc(d, 8192)) {
+        }
+        assert_true(epoch_domain_held(d) <= units * UNIT);
+        assert_true(epoch_domain_reset(d, 0));
+    }
+    slab_allocator_free(a);
+}
+
 /* The line: which limit, of which label, and not twice in a second. */
 static void told_once(void **state) {
     SlabAllocator *a = *state;
@@ -205,8 +259,9 @@ static void told_once(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        SUP_WITH_ALLOCATOR(of_a_scope), SUP_WITH_ALLOCATOR(of_churn),  SUP_WITH_ALLOCATOR(frees_are_refunded),
-        SUP_WITH_ALLOCATOR(of_a_tree),  SUP_WITH_ALLOCATOR(told_once), SUP_WITH_ALLOCATOR(by_several_threads),
+        SUP_WITH_ALLOCATOR(of_a_scope),       SUP_WITH_ALLOCATOR(of_churn),  SUP_WITH_ALLOCATOR(frees_are_refunded),
+        SUP_WITH_ALLOCATOR(of_a_tree),        SUP_WITH_ALLOCATOR(told_once), SUP_WITH_ALLOCATOR(by_several_threads),
+        SUP_WITH_ALLOCATOR(of_a_busy_thread), cmocka_unit_test(of_guarded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -228,6 +228,148 @@ static void refusals(void **state) {
     epoch_domain_destroy(shared);
 }
 
+static char first_cleanup[] = "1";
+
+static void *makes_busily_and_gives(void *allocator) {
+    EpochDomain *d = epoch_domain_create(allocator);
+    for (int i = 0; i < 100; i++) { /* this thread has done more of it than the next one */
+        assert_true(epoch_domain_on_destroy(d, note, first_cleanup));
+        assert_true(epoch_domain_off_destroy(d, note, first_cleanup));
+    }
+    assert_true(epoch_domain_on_destroy(d, note, first_cleanup));
+    assert_non_null(epoch_domain_create_child(d, NULL, 0));
+    assert_true(epoch_domain_hand_over(d));
+    return d;
+}
+
+/* What another thread registered and made before it handed the domain over is older than any mark. */
+static void what_came_before_a_hand_over(void **state) {
+    SlabMark m;
+    EpochDomain *d = on_thread(makes_busily_and_gives, *state);
+    assert_true(epoch_domain_enter(d));
+    assert_true(epoch_domain_mark(d, &m));
+    order[0] = 0;
+    EpochDomain *newer = epoch_domain_create_child(d, NULL, 0);
+    assert_true(epoch_domain_rewind(d, m));
+    assert_string_equal(order, "");
+    assert_ptr_equal(epoch_domain_allocator(newer), NULL);
+    assert_true(epoch_domain_end(d));
+    assert_string_equal(order, "1");
+}
+
+/* Of two domains with one epoch, one has marks: the other's would know nothing of its rewinds. */
+static void of_a_wrapped_epoch(void **state) {
+    SlabAllocator *a = *state;
+    SlabMark m, other;
+    EpochDomain *d = epoch_domain_create(a), *w = epoch_domain_wrap(a, epoch_domain_epoch(d), false);
+    assert_true(epoch_domain_mark(d, &m));
+    assert_non_null(epoch_domain_alloc(d, 100));
+    errno = 0;
+    assert_false(epoch_domain_mark(w, &other));
+    assert_int_equal(errno, EINVAL);
+    assert_true(epoch_domain_mark(d, &other));
+    assert_true(epoch_domain_rewind(d, m));
+    assert_false(epoch_domain_rewind(d, other));
+    epoch_domain_destroy(d);
+    epoch_domain_destroy(w);
+    /* Nobody else has marks in it: a wrapped scope is as good as any. */
+    EpochId e = epoch_open(a, NULL, EPOCH_SCOPE);
+    w = epoch_domain_wrap(a, e, false);
+    assert_true(epoch_domain_mark(w, &m));
+    epoch_domain_destroy(w);
+    w = epoch_domain_wrap(a, e, true);
+    assert_false(epoch_domain_rewind(w, m));
+    assert_true(epoch_domain_mark(w, &m));
+    assert_non_null(epoch_domain_alloc(w, 100));
+    assert_true(epoch_domain_rewind(w, m));
+    assert_int_equal(live(w, NULL), 0);
+    epoch_domain_destroy(w);
+}
+
+/* A mark keeps nothing of a closed epoch: nobody comes back to it. */
+static void of_a_closed_epoch(void **state) {
+    SlabAllocator *a = *state;
+    SlabMark m;
+    for (int how = 0; how < 4; how++) {
+        EpochDomain *d = epoch_domain_create_ex(a, "marked", how == 2 ? EPOCH_DOMAIN_DRAIN : 0);
+        EpochId e = epoch_domain_epoch(d);
+        void *p = epoch_domain_alloc(d, 100);
+        assert_true(epoch_domain_mark(d, &m));
+        for (int i = 0; i < 300; i++)
+            assert_true(slab_free(a, epoch_domain_alloc(d, 100)) && (i % 100 || epoch_domain_mark(d, &m)));
+        if (how == 0) assert_true(epoch_domain_force_close(d));
+        if (how == 1) assert_true(slab_free(a, p) && epoch_close(a, e));
+        if (how == 2) epoch_domain_destroy(d);
+        if (how == 3) assert_true(slab_free(a, p) && epoch_domain_force_close(d));
+        if (how == 0 || how == 2) {
+            assert_int_equal(epoch_state(a, e), EPOCH_CLOSING);
+            assert_true(slab_free(a, p));
+        }
+        assert_int_equal(epoch_state(a, e), EPOCH_CLOSED);
+        assert_false(epoch_domain_rewind(d, m));
+        if (how != 2) epoch_domain_destroy(d);
+        sup_check_identities(a);
+        sup_check_empty(a);
+    }
+}
+
+/* The marks of a domain that ends before its epoch keep nothing either. */
+static void of_many_wrappers(void **state) {
+    SlabAllocator *a = *state;
+    SlabMark m;
+    EpochId e = epoch_open(a, NULL, EPOCH_SCOPE);
+    SlabEpochStats s;
+    for (int i = 0; i < 3000; i++) {
+        EpochDomain *w = epoch_domain_wrap(a, e, false);
+        assert_true(epoch_domain_mark(w, &m));
+        assert_true(slab_free(a, epoch_domain_alloc(w, 1000)));
+        epoch_domain_destroy(w);
+    }
+    assert_true(slab_stats_epoch(a, SLAB_ALL_CLASSES, e, &s));
+    assert_true(s.slab_count <= 2);
+    epoch_destroy(a, e);
+}
+
+static void *hands_over(void *domain) {
+    assert_true(epoch_domain_enter(domain) && epoch_domain_exit(domain));
+    assert_true(epoch_domain_hand_over(domain));
+    return NULL;
+}
+
+/* What is refused has done nothing: no object more, no child or cleanup less. */
+static void refusals_do_nothing(void **state) {
+    SlabAllocator *a = *state;
+    SlabMark m;
+    EpochDomain *d = epoch_domain_create(a), *w = epoch_domain_wrap(a, epoch_domain_epoch(d), true);
+    assert_true(epoch_domain_mark(d, &m));
+    order[0] = 0;
+    EpochDomain *c = epoch_domain_create_child(d, NULL, 0);
+    assert_true(epoch_domain_on_destroy(d, note, first_cleanup));
+    assert_non_null(epoch_domain_alloc(d, 64));
+    assert_true(epoch_domain_reset(w, 0)); /* by way of the other domain: it knows nothing of what is this one's */
+    assert_non_null(epoch_domain_alloc(d, 64));
+    errno = 0;
+    assert_false(epoch_domain_rewind(d, m));
+    assert_int_equal(errno, EINVAL);
+    assert_string_equal(order, "");
+    assert_ptr_equal(epoch_domain_parent(c), d);
+    assert_int_equal(live(d, NULL), 1);
+    epoch_domain_destroy(d);
+    assert_string_equal(order, "1");
+    epoch_domain_destroy(w);
+    /* The block is another thread's. */
+    d = epoch_domain_create(a);
+    assert_non_null(epoch_domain_alloc(d, 64));
+    assert_true(epoch_domain_hand_over(d));
+    (void)on_thread(hands_over, d);
+    assert_true(epoch_domain_enter(d));
+    assert_non_null(on_thread(allocates_by_epoch, d));
+    uint64_t before = live(d, NULL);
+    assert_false(epoch_domain_mark(d, &m));
+    assert_int_equal(live(d, NULL), before);
+    assert_true(epoch_domain_end(d));
+}
+
 static void poisoned(void **state) {
     (void)state;
     SlabOptions options = {.size = sizeof options, .poison_on_free = 1, .on_misuse = SLAB_MISUSE_ABORT};
@@ -251,6 +393,11 @@ int main(void) {
         SUP_WITH_ALLOCATOR(cleanups_and_children),
         SUP_WITH_ALLOCATOR(places_not_used_again),
         SUP_WITH_ALLOCATOR(refusals),
+        SUP_WITH_ALLOCATOR(what_came_before_a_hand_over),
+        SUP_WITH_ALLOCATOR(of_a_wrapped_epoch),
+        SUP_WITH_ALLOCATOR(of_a_closed_epoch),
+        SUP_WITH_ALLOCATOR(of_many_wrappers),
+        SUP_WITH_ALLOCATOR(refusals_do_nothing),
         cmocka_unit_test(poisoned),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
