@@ -254,10 +254,18 @@ static uint64_t seldom_resident(void) {
     return atomic_load(&last);
 }
 
+/* A program takes some milliseconds: as long as half a minute, so that what happens after seconds does. */
+#define PROG_TIME 2000u
+
+static uint64_t fast_wall(void) { return ts_os_native.wall_ns() * PROG_TIME; }
+static uint64_t fast_coarse(void) { return ts_os_native.coarse_ns() * PROG_TIME; }
+
 void prog_measure_seldom(void) {
     static ts_os_table table;
     table = ts_os_native;
     table.resident_bytes = seldom_resident;
+    table.wall_ns = fast_wall;
+    table.coarse_ns = fast_coarse;
     ts_os = &table;
 }
 

@@ -126,7 +126,7 @@ size_t prog_decode(const uint8_t *bytes, size_t length, struct prog_op *op);
 bool prog_run_bytes(const uint8_t *bytes, size_t length, FILE *trace, char *why, size_t capacity);
 
 /* Statistics measure the process's resident memory, which takes longer than all else that a program does: from now on
-   it is measured one time in 64. Before the first allocation. */
+   it is measured one time in 64. And time flies. Before the first allocation. */
 void prog_measure_seldom(void);
 
 /* Limits are hit all the time, and hints are given: those lines are left out from now on. */

@@ -2,6 +2,7 @@
 /* Modelled in tests/model: record, orders. */
 #include "api/runtime.h"
 
+#include "epoch/decay.h"
 #include "epoch/limit.h"
 #include "epoch/mark.h"
 #include "epoch/stacks.h"
@@ -264,6 +265,7 @@ size_t slab_maintain(SlabAllocator *allocator, uint64_t max_ns) {
     uint64_t now = ts_os->wall_ns(), before = ts_load_relaxed(&a->madvise_bytes);
     ts_allocator_maintain(a, max_ns < UINT64_MAX - now ? now + max_ns : UINT64_MAX);
     ts_epoch_finish_over(a);
+    ts_decay_settle(max_ns < UINT64_MAX - now ? now + max_ns : UINT64_MAX);
     ts_epoch_settle();
     size_t given = (size_t)(ts_load_relaxed(&a->madvise_bytes) - before);
     ts_allocator_unpin(a);

@@ -9,6 +9,7 @@
 /* Modelled in tests/model: hold, exit, epoch, orders. */
 #include "base/probe.h"
 #include "epoch/blocks.h"
+#include "epoch/decay.h"
 #include "heap/care.h"
 #include "heap/foreign.h"
 #include "os/os.h"
@@ -203,6 +204,7 @@ void ts_epoch_settle(void) {
         /* What others have left to this thread; mostly it makes their epochs end. */
         if (TS_UNLIKELY(ts_thread.heap && ts_heap_is_called(ts_thread.heap))) ts_heap_answer(ts_thread.heap);
         if (is_noted()) finish_noted();
+        ts_decay_look();
         ts_settle_pending();
     } while (TS_UNLIKELY(is_noted())); /* what ended, and heaps that nobody has, can have left more */
 }
@@ -305,6 +307,7 @@ bool ts_epoch_close(ts_allocator *allocator, EpochId id) {
     ts_store_relaxed(&epoch->rss_after, after);
     ts_epoch_release(epoch);
     ts_epoch_unpin(epoch);
+    if (ts_load_relaxed(&epoch->entry.id) == id) ts_decay_note_closed();
     ts_epoch_settle();
     return true;
 }
@@ -417,6 +420,7 @@ static void end_left_behind(ts_heap *heap) {
 }
 
 void ts_epoch_fork_child(void) {
+    ts_decay_fork_child();
     uint32_t high = ts_table_high(&ts_epochs);
     for (uint32_t i = 1; i < high; i++) {
         ts_epoch *epoch = ts_table_at(&ts_epochs, i);

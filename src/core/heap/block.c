@@ -166,15 +166,20 @@ void ts_block_end_killed_scope(ts_heap *heap, ts_scope_block *block) {
         end_scope(heap, block);
 }
 
-static uint32_t flush_bin(ts_churn_block *block, unsigned cls, uint64_t *recycled) {
-    ts_bin *bin = &block->bin[cls];
-    uint32_t scanned = 0;
-    uint32_t before = ts_load_relaxed(&bin->slabs);
+/* What the magazine has, and what was claimed. */
+static void return_slots(ts_churn_block *block, ts_bin *bin, unsigned cls) {
     for (uint64_t i = ts_bin_depth(bin); i > 0; i--)
         ts_bin_give_slot(block, bin, (uint32_t)ts_entry_of(&ts_region.part[TS_NORMAL], bin->magazine->object[i - 1]));
     ts_bin_forget_magazine(bin);
     for (uint64_t word = ts_bin_take_word(bin); word; word &= word - 1)
         ts_bin_give_slot(block, bin, ts_bin_word_entry(bin, ts_class_is_fine(cls), ts_ctz64(word)));
+}
+
+static uint32_t flush_bin(ts_churn_block *block, unsigned cls, uint64_t *recycled) {
+    ts_bin *bin = &block->bin[cls];
+    uint32_t scanned = 0;
+    uint32_t before = ts_load_relaxed(&bin->slabs);
+    return_slots(block, bin, cls);
     for (uint32_t unit = bin->head; unit;) {
         ts_slab *slab = ts_slab_at(unit);
         uint32_t next = slab->next;
@@ -203,6 +208,42 @@ uint32_t ts_block_flush(ts_heap *heap, ts_block *block, uint64_t *recycled) {
     for (uint64_t left = ts_load_relaxed(&block->bins_used); left; left &= left - 1)
         scanned += flush_bin(ts_churn(block), ts_ctz64(left), recycled);
     return scanned;
+}
+
+/* A bin in which nothing was allocated since the last look: its free objects go to their slabs, and its slabs without any object to the
+   share. Returns how many it has looked at; those that are left come in the next calls. */
+static uint32_t shed_bin(ts_churn_block *block, unsigned cls, uint32_t most, bool *more) {
+    ts_bin *bin = &block->bin[cls];
+    uint32_t now = (uint32_t)(ts_bin_magazine_counts(bin).pops + ts_bin_word_allocs(bin)), looked = 1;
+    bool idle = block->seen[cls] == now;
+    block->seen[cls] = now;
+    if (!idle || ts_load_relaxed(&bin->slabs) == 0) return looked;
+    return_slots(block, bin, cls);
+    for (uint32_t unit = bin->head, next; unit && block->empty[cls] > 0; unit = next) {
+        next = ts_slab_at(unit)->next;
+        if (ts_slab_at(unit)->free_count == 0) break; /* the others are full */
+        if (looked++ >= most) {
+            *more = true;
+            break;
+        }
+        ts_bin_release_empty(block, bin, unit);
+    }
+    return looked;
+}
+
+#define SHED_SLABS 256u  /* in one call */
+#define SHED_BLOCKS 256u /* that have been in use for less time than the others of their share come first */
+
+bool ts_heap_shed(ts_heap *heap) {
+    uint32_t looked = 0, blocks = 0;
+    bool more = false;
+    for (ts_block *b = ts_heap_first_block(heap); b && blocks < SHED_BLOCKS && !more; b = ts_heap_next_block(b)) {
+        if (b->scope || b->closing == TS_CLOSING) continue;
+        blocks++;
+        for (uint64_t left = ts_load_relaxed(&b->bins_used); left && !more; left &= left - 1)
+            looked += shed_bin(ts_churn(b), ts_ctz64(left), looked < SHED_SLABS ? SHED_SLABS - looked : 1, &more);
+    }
+    return more;
 }
 
 void ts_block_flush_if_shut(ts_heap *heap, ts_block *block) {

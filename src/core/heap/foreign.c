@@ -156,7 +156,8 @@ bool ts_foreign_lend(ts_heap *heap, uint32_t unit, uint64_t word) {
 void ts_foreign_lent_back(ts_heap *heap) {
     uint32_t unit = heap->lent;
     /* A zombie, perhaps; the line is the same. */
-    const ts_block *block = ts_block_of_line(ts_word_line(ts_load_acquire(ts_unit_word(unit))), false);
+    uint64_t word = ts_load_acquire(ts_unit_word(unit));
+    const ts_block *block = ts_block_of_line(ts_word_line(word), (word & TS_UNIT_SCOPE) != 0);
     heap->lent = 0;
     push_on(block_home(block), unit, block);
 }

@@ -11,13 +11,19 @@
  *  2. The slab goes to other hands (as its epoch ends) only while FOREIGN is off in its UNIT word. So it is lent: FOREIGN is set, as by a
  *     thread between 6 and 7 of foreign.c, and once the system has answered the slab is queued, as that thread would do it. To
  *     all others it is a slab of which somebody frees an object, but no object is freed.
+ * Of a closed block nobody claims anything any more: so any thread may give its pages (ts_hollow_give_closed), lent in the same way. It does what
+ * a thread does that frees an object and has done no 5 of foreign.c, and whatever becomes of the slab meanwhile, 3 and 4 there hold: nobody
+ * gets its units before it is off the queue.
  * So the call of the system holds up nobody. `lent` of the heap is for a fork in the middle of it, in whose child the slab is queued
  * all the same (ts_heap_fork_child).
  */
 #include "heap/hollow.h"
 
+#include "base/bits.h"
+#include "heap/bin.h"
 #include "heap/foreign.h"
 #include "heap/purge.h"
+#include "heap/scope.h"
 #include "os/os.h"
 #include "region/pool.h"
 
@@ -81,4 +87,64 @@ void ts_hollow_give(ts_heap *heap, ts_allocator *allocator) {
     uint64_t word;
     for (uint32_t unit = 1; unit < end; unit++)
         if (my_bin(heap, allocator, unit, &word) && !give_of(heap, allocator, unit)) break;
+}
+
+/* ---- closed blocks ---------------------------------------------------------------------------------------------- */
+
+static unsigned live_scope_pages(uint32_t unit, const ts_scope_block *block) {
+    const ts_scope_bits *bits = ts_slab_scope_bits(unit);
+    unsigned pages = 0;
+    for (unsigned w = 0; w < 16; w++) {
+        /* freed first: an object that has begun since would be live. None begins in a closed block. */
+        uint64_t freed = ts_load_acquire(&bits->freed[w]);
+        for (uint64_t live = ts_load_acquire(&bits->start[w]) & ~freed; live; live &= live - 1) {
+            uint32_t entry = w * 64 + ts_ctz64(live);
+            unsigned begin = entry * 16;
+            size_t bytes = ts_scope_object_bytes(block, unit, entry);
+            pages |=
+                ts_slab_pages_between(begin, (unsigned)(begin + bytes > TS_UNIT_BYTES ? TS_UNIT_BYTES : begin + bytes));
+        }
+    }
+    return pages;
+}
+
+static unsigned live_churn_pages(uint32_t unit, bool fine, unsigned bytes) {
+    const _Atomic uint16_t *state = ts_unit_states(unit, fine);
+    uint64_t first = (uint64_t)unit * ts_granules_per_unit(fine);
+    unsigned pages = 0;
+    for (uint32_t i = 0; i < ts_granules_per_unit(fine); i++) {
+        uint32_t s = ts_load_acquire(&state[i]);
+        if (!(s & TS_STATE_LIVE)) continue;
+        uint64_t entry = ts_granule_entry(fine, first + i);
+        if (!fine) entry += (s & TS_STATE_START) >> TS_STATE_START_SHIFT;
+        unsigned begin = (unsigned)(entry & (TS_UNIT_ENTRIES - 1)) * 16;
+        pages |= ts_slab_pages_between(begin, begin + bytes > TS_UNIT_BYTES ? TS_UNIT_BYTES : begin + bytes);
+    }
+    return pages;
+}
+
+unsigned ts_hollow_closed_pages(uint32_t unit, uint64_t word) {
+    if (ts_os_page_bytes() != TS_SLAB_PAGE_BYTES) return 0;
+    ts_block *block = ts_block_of_line(ts_word_line(word), (word & TS_UNIT_SCOPE) != 0);
+    unsigned live;
+    if (word & TS_UNIT_SCOPE) {
+        live = live_scope_pages(unit, ts_scope(block));
+    } else {
+        const ts_bin *bin = ts_line_address(ts_word_line(word));
+        live = live_churn_pages(unit, ts_word_is_fine(word), ts_class_bytes[ts_bin_class(ts_churn(block), bin)]);
+    }
+    return ~live & TS_SLAB_ALL_PAGES;
+}
+
+bool ts_hollow_give_closed(ts_heap *heap, ts_allocator *allocator, uint32_t unit, uint64_t word, unsigned pages) {
+    if (!ts_heap_try_enter(heap)) return false;
+    bool lent = ts_foreign_lend(heap, unit, word);
+    ts_heap_leave(heap);
+    if (!lent) return true;
+    unsigned gone = purge(allocator, ts_unit_address(unit), pages);
+    ts_heap_enter(heap);
+    ts_foreign_lent_back(heap);
+    ts_foreign_drain_some(heap, TS_FOREIGN_WORK);
+    ts_heap_leave(heap);
+    return gone == pages;
 }

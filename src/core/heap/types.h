@@ -167,6 +167,7 @@ typedef struct ts_churn_block {
     TS_ALIGNED(64) ts_bin bin[TS_CLASSES];
     uint32_t empty[TS_CLASSES]; /* (h) slabs of the bin without a slot in use */
     uint64_t little;            /* (h) bit per class: see churn_try in epoch/alloc.c */
+    uint32_t seen[TS_CLASSES];  /* owner only: the lower half of what was allocated in the bin at the last look (ts_heap_shed) */
     TS_ALIGNED(64)
     ts_magazine own[TS_OWN_MAGAZINES]; /* the magazines of the first classes that are used */
 } ts_churn_block;
@@ -335,6 +336,7 @@ typedef struct ts_heap {
     double stack_left;                   /* to the next sample, in means; see epoch/stacks.h */
     uint64_t stack_random;               /* 0: not begun */
     bool stack_busy;                     /* what is allocated now is by the sampling itself */
+    uint64_t shed_ns;                    /* owner only: when it looks at its bins next (epoch/decay.c) */
     _Atomic uint64_t seen_work, seen_ns; /* by who looks whether its thread rests (maintain.c) */
     uint32_t stack_turn;                 /* ts_stacks_turn as its blocks know it */
 } ts_heap;

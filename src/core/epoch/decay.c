@@ -1,0 +1,147 @@
+#include "epoch/decay.h"
+
+#include "heap/hollow.h"
+#include "os/os.h"
+#include "region/pool.h"
+
+#define SECOND ((uint64_t)1000000000)
+#define AGE_NS (8 * SECOND)    /* of a closed epoch that is looked at first; a pass comes within 1 second after that */
+#define SOON_NS SECOND         /* from one pass to the next while a closed epoch is younger */
+#define LATER_NS (10 * SECOND) /* while all are older */
+#define IDLE_NS (5 * SECOND)   /* from one look at a thread's own bins to the next */
+#define UNITS_A_PIECE 512u     /* of a pass in one call: some 0.5 us */
+#define SLABS_A_PIECE 16u      /* of closed epochs that are looked at more closely in one call: some 0.2 us each */
+#define PURGES_A_PIECE 4u      /* slabs that give something back: some 2 us each */
+
+/*
+ * The pass. `running` is a lock that nobody waits for: who has it reads and writes the rest, which others only look at.
+ * An epoch is due in the pass that is the first to begin after its age was AGE_NS, and twice, four times, ... that: which follows from when this
+ * pass and the one before it began, so nothing is noted in the epoch.
+ */
+static _Atomic uint32_t running;
+static _Atomic uint32_t cursor;      /* the next unit to be looked at; 0: no pass is on its way */
+static _Atomic uint64_t next_ns;     /* when the next one begins; 0: nothing waits for one */
+static uint64_t began_ns, before_ns; /* this pass, and the one before it */
+static bool any_young, any_old;      /* closed epochs that it has met, by age */
+
+void ts_decay_note_closed(void) {
+    uint64_t none = 0, soon = ts_os->coarse_ns() + AGE_NS;
+    uint64_t next = ts_load_relaxed(&next_ns);
+    /* Earlier, if a later one was meant: this pass may have gone by already. */
+    if (next == 0)
+        (void)ts_cas_seq(&next_ns, &none, soon);
+    else if (next > soon)
+        (void)ts_cas_seq(&next_ns, &next, soon);
+}
+
+/* Whether an epoch closed then gets due in this pass. */
+static bool is_due(uint64_t closed_ns) {
+    for (uint64_t age = AGE_NS; age < (uint64_t)1 << 62; age *= 2) {
+        if (closed_ns + age > began_ns) return false;
+        if (closed_ns + age > before_ns) return true;
+    }
+    return false;
+}
+
+/* The slab's block, if that is of a closed epoch that is due. Nothing is held: all of it is a hint, but that a block that is flushed gets no
+   objects any more in this era, which the word has. */
+static ts_block *due_block(uint64_t word, ts_allocator **allocator, uintptr_t *token) {
+    if (word == 0 || (word & (TS_UNIT_SPAN | TS_UNIT_ZOMBIE | TS_UNIT_FOREIGN))) return NULL;
+    ts_block *block = ts_block_of_line(ts_word_line(word), (word & TS_UNIT_SCOPE) != 0);
+    const ts_epoch *epoch = ts_load_relaxed(&block->epoch);
+    if (!epoch || !ts_load_acquire(&block->flushed) || ts_era(block) != ts_word_era(word)) return NULL;
+    uint64_t closed = ts_load_relaxed(&epoch->closed_at_ns);
+    if (ts_load_relaxed(&epoch->state) != EPOCH_CLOSING || closed == 0) return NULL;
+    bool young = began_ns < closed + AGE_NS;
+    any_young |= young;
+    any_old |= !young;
+    *allocator = ts_load_relaxed(&epoch->allocator);
+    *token = ts_load_relaxed(&block->allocator);
+    return !young && is_due(closed) ? block : NULL;
+}
+
+/* false: no more in this call. */
+static bool give_of(uint32_t unit, uint64_t word, unsigned *purges) {
+    ts_allocator *allocator;
+    uintptr_t token;
+    if (!due_block(word, &allocator, &token)) return true;
+    unsigned pages = ts_hollow_closed_pages(unit, word);
+    if (pages == 0 || !allocator || !ts_allocator_pin_use(allocator, token)) return true;
+    bool more = allocator->care || ts_hollow_give_closed(ts_thread.heap, allocator, unit, word, pages);
+    ts_allocator_unpin(allocator);
+    return ++*purges < PURGES_A_PIECE && more;
+}
+
+static void begin_pass(uint64_t now) {
+    before_ns = began_ns;
+    began_ns = now;
+    any_young = any_old = false;
+    ts_store_relaxed(&cursor, 1);
+}
+
+/* Who notes a closed epoch meanwhile sees `next_ns` as it was or as it is now: in the first case it is written over, but then the epoch
+   was closed before the end of this pass, which has met it or left `any_young` as it is: so a pass comes once more after all is over. */
+static void end_pass(void) {
+    uint64_t next = any_young ? SOON_NS : any_old ? LATER_NS : 0;
+    ts_store_relaxed(&cursor, 0);
+    ts_store_relaxed(&next_ns, next != 0 ? began_ns + next : 0);
+}
+
+static void piece(void) {
+    uint32_t unit = ts_load_relaxed(&cursor), end = ts_pool_highest(TS_NORMAL), looked = 0;
+    unsigned purges = 0;
+    uint32_t last = unit + UNITS_A_PIECE < end ? unit + UNITS_A_PIECE : end;
+    for (; unit < last && looked < SLABS_A_PIECE; unit++) {
+        uint64_t word =
+            ts_load_acquire(ts_unit_word(unit)); /* acquire: partner of ts_bin_add, so that the block is there */
+        looked += word != 0 && !(word & TS_UNIT_SPAN);
+        if (!give_of(unit, word, &purges)) {
+            unit++;
+            break;
+        }
+    }
+    if (unit < end)
+        ts_store_relaxed(&cursor, unit);
+    else
+        end_pass();
+}
+
+/* Whether there is more of the pass. */
+static bool pass(uint64_t now) {
+    uint64_t next = ts_load_relaxed(&next_ns);
+    if (TS_LIKELY(next == 0) || (now < next && ts_load_relaxed(&cursor) == 0)) return false;
+    uint32_t free = 0;
+    if (!ts_thread.heap || !ts_cas_seq(&running, &free, 1)) return false;
+    if (ts_load_relaxed(&cursor) == 0 && now >= ts_load_relaxed(&next_ns) && ts_load_relaxed(&next_ns) != 0)
+        begin_pass(now);
+    if (ts_load_relaxed(&cursor) != 0) piece();
+    bool more = ts_load_relaxed(&cursor) != 0;
+    ts_store_release(&running, 0); /* partner: the exchange above */
+    return more;
+}
+
+/* The thread's own. */
+static bool shed(uint64_t now) {
+    ts_heap *heap = ts_thread.heap;
+    if (!heap || now < heap->shed_ns || !ts_heap_try_enter(heap)) return false;
+    bool more = ts_heap_shed(heap);
+    ts_heap_leave(heap);
+    if (!more) heap->shed_ns = now + IDLE_NS;
+    return more;
+}
+
+void ts_decay_look(void) {
+    uint64_t now = ts_os->coarse_ns();
+    (void)pass(now);
+    (void)shed(now);
+}
+
+void ts_decay_settle(uint64_t until) {
+    uint64_t now = ts_os->coarse_ns();
+    while (pass(now) && ts_os->wall_ns() < until) {
+    }
+    while (shed(now) && ts_os->wall_ns() < until) {
+    }
+}
+
+void ts_decay_fork_child(void) { ts_store_relaxed(&running, 0); }
