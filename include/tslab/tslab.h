@@ -367,12 +367,12 @@ TSLAB_API bool epoch_domain_move(EpochDomain *child, EpochDomain *parent);
    gets ESTALE or EINVAL. Calls of other threads that use objects of it must be over, as for epoch_destroy. Cost: as
    destroying it; for a shared domain, or another thread's, also a barrier for all threads (epoch_close). */
 TSLAB_API bool epoch_domain_end(EpochDomain *domain);
-/* A limit on the memory that the domain and its children hold: slabs and large objects, in whole units of 16 KiB, as they
-   are taken and given back. Beyond it allocations are NULL with ENOMEM, and a line says which limit it was, once a
-   second at most. 0: none. Below what is held now it holds for growth. What drains (EPOCH_DOMAIN_DRAIN) is out of it.
-   Any thread. false: EINVAL not a domain, ENOMEM. The first limit, or child, of an epoch makes a record of 64 bytes;
-   without one, nothing is counted. That first call waits for threads that are in the middle of an allocation in the epoch,
-   some 100 us as a rule. */
+/* A limit on the memory that the domain and its children hold: slabs and large objects, in whole units of 16 KiB, as
+   they are taken and given back. Beyond it allocations are NULL with ENOMEM, and a line says which limit it was,
+   once a second at most. 0: none. Below what is held now it holds for growth. What drains (EPOCH_DOMAIN_DRAIN) is
+   out of it. Any thread. false: EINVAL not a domain, ENOMEM. The first limit, or child, of an epoch makes a record
+   of 64 bytes; without one, nothing is counted. That first call waits for threads that are in the middle of an
+   allocation in the epoch, some 100 us as a rule. */
 TSLAB_API bool epoch_domain_set_limit(EpochDomain *domain, size_t bytes);
 /* The same of an epoch. */
 TSLAB_API bool epoch_set_limit(SlabAllocator *allocator, EpochId epoch, size_t bytes);
@@ -412,9 +412,9 @@ TSLAB_API bool epoch_domain_off_destroy(EpochDomain *domain, void (*fn)(void *),
 typedef struct SlabMark {
     uint64_t place, use;
 } SlabMark;
-/* Marks where the domain is now, which takes 16 bytes of it. Scope domains of one thread, in whose epoch no other thread
-   allocates. Of several domains around one epoch (epoch_domain_wrap) only the first that makes a mark has marks, as long
-   as it exists. false: EINVAL another domain, EPERM, ESTALE closed, ENOMEM. */
+/* Marks where the domain is now, which takes 16 bytes of it. Scope domains of one thread, in whose epoch no other
+   thread allocates. Of several domains around one epoch (epoch_domain_wrap) only the first that makes a mark has
+   marks, as long as it exists. false: EINVAL another domain, EPERM, ESTALE closed, ENOMEM. */
 TSLAB_API bool epoch_domain_mark(EpochDomain *domain, SlabMark *mark);
 /* Back to the mark: all that was allocated in the domain since is dead, by handle for ever, by pointer until its place is a new
    object's. Children made since end first, then cleanups registered since run, newest first. The mark stays good. false,

@@ -3,8 +3,8 @@
  *
  *     model_test [--seed N] [--programs N] [--ops N] [--threads N]
  *
- * First programs one after another, each a function of the seed and its number alone; one that fails is shrunk
- * and printed as C. Some of them with TSLAB_STRICT and TSLAB_HINTS, too. Then programs side by side in threads that pass
+ * First programs one after another, each a function of the seed and its number alone; one that fails is shrunk and
+ * printed as C. Some of them with TSLAB_STRICT and TSLAB_HINTS, too. Then programs side by side in threads that pass
  * each other objects. All run in a forked child: what they do to the process is over when they end.
  */
 #ifndef _GNU_SOURCE
@@ -167,7 +167,7 @@ static void run_rounds(void *argument) {
 }
 
 int main(int argc, char **argv) {
-    struct series series = {.args = {.seed = 1, .programs = SUP_SCALED(1000), .ops = 2000, .threads = 8}};
+    struct series series = {.args = {.seed = 1, .programs = SUP_SCALED(600), .ops = 2000, .threads = 8}};
     sup_args_parse(argc, argv, &series.args);
     if (series.args.ops == 0 || series.args.threads == 0 || series.args.threads > 256) {
         (void)fprintf(stderr, "--ops must be at least 1, --threads 1 to 256\n");

@@ -129,7 +129,8 @@ bool prog_check_due(struct prog *program, int slot, bool done) {
     return prog_check_innermost(program);
 }
 
-/* In the order in which they are due; each third one allocates in the domain that is going, and each third tries to end it. */
+/* In the order in which they are due; each third one allocates in the domain that is going, and each third tries to
+   end it. */
 static void on_destroy(void *argument) {
     struct model_cleanup *cleanup = argument;
     struct prog *program = cleanup->program;

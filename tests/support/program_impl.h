@@ -189,7 +189,8 @@ void prog_void_marks(struct prog *program, const struct model_epoch *epoch);
 /* Units that count against the limit of the epoch. */
 uint64_t prog_held_units(struct prog *program, const struct model_epoch *epoch);
 bool prog_is_limited(const struct model_epoch *epoch);
-/* After an allocation, that was refused if address is NULL: no limit is passed, and none refuses what it has room for. */
+/* After an allocation, that was refused if address is NULL: no limit is passed, and none refuses what it has room
+   for. */
 bool prog_check_limits(struct prog *program, const struct model_epoch *epoch, const void *address, uint64_t size);
 void prog_remember_old(struct prog *program, const struct model_epoch *epoch);
 /* Model of the end of an epoch that the caller has destroyed. */

@@ -6,7 +6,8 @@
 #include <string.h>
 
 #define UNIT_BYTES 16384u
-/* A large object takes whole units, and some more for alignment and guards; a slab of a class of large objects has several. */
+/* A large object takes whole units, and some more for alignment and guards; a slab of a class of large objects has
+   several. */
 #define SPARE_UNITS(size) ((size) > 4096u ? 64u : 1u)
 
 /* ---- limits ---- */
@@ -43,7 +44,9 @@ bool prog_check_limits(struct prog *program, const struct model_epoch *epoch, co
         return true;
     }
     uint64_t needed = size / UNIT_BYTES + SPARE_UNITS(size);
-    bool full = program->budgeted[epoch->allocator] || size > PROG_SURE_BYTES;
+    /* Other programs, that have objects of it, free them meanwhile: then there is room a moment later. */
+    bool others = prog_together(program) && epoch->allocator == 0;
+    bool full = program->budgeted[epoch->allocator] || size > PROG_SURE_BYTES || others;
     for (const struct model_epoch *above = epoch; above != NULL; above = above->above) {
         if (above->limit == 0) {
             continue;

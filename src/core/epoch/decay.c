@@ -15,23 +15,23 @@
 
 /*
  * The pass. `running` is a lock that nobody waits for: who has it reads and writes the rest, which others only look at.
- * An epoch is due in the pass that is the first to begin after its age was AGE_NS, and twice, four times, ... that: which follows from when this
- * pass and the one before it began, so nothing is noted in the epoch.
+ * An epoch is due in the pass that is the first to begin after its age was AGE_NS, and twice, four times, ... that.
+ * It follows from when this pass and the one before it began, so nothing is noted in the epoch.
  */
 static _Atomic uint32_t running;
 static _Atomic uint32_t cursor;      /* the next unit to be looked at; 0: no pass is on its way */
 static _Atomic uint64_t next_ns;     /* when the next one begins; 0: nothing waits for one */
+static _Atomic uint32_t noted;       /* an epoch was closed since this pass began, which it may have passed by */
 static uint64_t began_ns, before_ns; /* this pass, and the one before it */
 static bool any_young, any_old;      /* closed epochs that it has met, by age */
 
+/* Against the end of a pass, after which none is to come: it writes next_ns, then looks at `noted`; this writes
+   `noted`, then looks at next_ns. All seq_cst: one of the two sees the other. */
 void ts_decay_note_closed(void) {
-    uint64_t none = 0, soon = ts_os->coarse_ns() + AGE_NS;
-    uint64_t next = ts_load_relaxed(&next_ns);
-    /* Earlier, if a later one was meant: this pass may have gone by already. */
-    if (next == 0)
-        (void)ts_cas_seq(&next_ns, &none, soon);
-    else if (next > soon)
-        (void)ts_cas_seq(&next_ns, &next, soon);
+    uint64_t soon = ts_os->coarse_ns() + AGE_NS;
+    ts_store_seq(&noted, 1);
+    uint64_t next = ts_load_seq(&next_ns);
+    if (next == 0 || next > soon) (void)ts_cas_seq(&next_ns, &next, soon);
 }
 
 /* Whether an epoch closed then gets due in this pass. */
@@ -43,8 +43,8 @@ static bool is_due(uint64_t closed_ns) {
     return false;
 }
 
-/* The slab's block, if that is of a closed epoch that is due. Nothing is held: all of it is a hint, but that a block that is flushed gets no
-   objects any more in this era, which the word has. */
+/* The slab's block, if that is of a closed epoch that is due. Nothing is held, so all of it is a hint, but for this: a
+   block that is flushed gets no objects any more in this era, which the word has. */
 static ts_block *due_block(uint64_t word, ts_allocator **allocator, uintptr_t *token) {
     if (word == 0 || (word & (TS_UNIT_SPAN | TS_UNIT_ZOMBIE | TS_UNIT_FOREIGN))) return NULL;
     ts_block *block = ts_block_of_line(ts_word_line(word), (word & TS_UNIT_SCOPE) != 0);
@@ -76,15 +76,20 @@ static void begin_pass(uint64_t now) {
     before_ns = began_ns;
     began_ns = now;
     any_young = any_old = false;
+    ts_store_seq(&noted, 0);
     ts_store_relaxed(&cursor, 1);
 }
 
-/* Who notes a closed epoch meanwhile sees `next_ns` as it was or as it is now: in the first case it is written over, but then the epoch
-   was closed before the end of this pass, which has met it or left `any_young` as it is: so a pass comes once more after all is over. */
 static void end_pass(void) {
-    uint64_t next = any_young ? SOON_NS : any_old ? LATER_NS : 0;
+    uint64_t none = 0, next = any_young ? SOON_NS : any_old ? LATER_NS : 0;
     ts_store_relaxed(&cursor, 0);
-    ts_store_relaxed(&next_ns, next != 0 ? began_ns + next : 0);
+    ts_store_seq(&next_ns, next != 0 ? began_ns + next : 0);
+    if (next != SOON_NS && ts_load_seq(&noted)) { /* partner: ts_decay_note_closed */
+        if (next != 0)
+            ts_store_relaxed(&next_ns, began_ns + SOON_NS);
+        else
+            (void)ts_cas_seq(&next_ns, &none, began_ns + SOON_NS);
+    }
 }
 
 static void piece(void) {

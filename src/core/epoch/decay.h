@@ -1,13 +1,14 @@
 /*
  * What is left behind goes, in the calls that come later (time passes only in those):
  *
- *  1. Slabs of closed epochs give back the pages in which no live object lies, some 10 seconds after the close and again when the epoch is
- *     twice, four times, ... as old. In passes over the units, by whichever thread calls: a piece of one a call, see the constants in
- *     decay.c.
- *  2. A bin of the calling thread in which it has allocated nothing for 10 seconds at most, and 5 at least, lets go of its magazine and its
- *     empty slabs: so an open epoch whose objects were all freed keeps no memory.
+ *  1. Slabs of closed epochs give back the pages in which no live object lies: some 10 seconds after the close, and
+ *     again when the epoch is twice, four times, ... as old. In passes over the units, by whichever thread calls: a
+ *     piece of one a call (the constants in decay.c).
+ *  2. A bin of the calling thread in which it has allocated nothing for 5 to 10 seconds lets go of its magazine and
+ *     its empty slabs: so an open epoch whose objects were all freed keeps no memory.
  *
- * Nothing happens where no epoch was closed with live objects, and the thread has no churn blocks; then a look costs a load or two.
+ * Nothing happens where no epoch was closed with live objects, and the thread has no churn blocks: then a look costs
+ * reading the clock.
  */
 #ifndef TS_EPOCH_DECAY_H
 #define TS_EPOCH_DECAY_H

@@ -102,7 +102,8 @@ void ts_domain_run_cleanups(ts_domain *d, uint64_t after);
 void ts_domain_end_children(uint64_t id, uint64_t after);
 /* Whether the calling thread is running a cleanup of the domain, or of one below it. */
 bool ts_domain_is_in_cleanup(uint64_t id);
-/* Rises with each call: what came after what, also where a domain has changed its thread in between. Children and cleanups, for marks. */
+/* Rises with each call: what came after what, also where a domain has changed its thread in between. Children and
+   cleanups, for marks. */
 uint64_t ts_domain_next_event(void);
 /* Those that this thread, or one from which it has a domain, has seen are none later. */
 uint64_t ts_domain_last_event(void);

@@ -79,8 +79,7 @@ typedef struct ts_epoch {
     struct ts_spill
         *spill; /* guarded by the lock: what has its memory lent, and has it pinned once; NULL: nothing (spill.h) */
     _Atomic uint32_t is_away; /* its memory is; written under the lock, read by anyone */
-    uint64_t
-        marked_by; /* guarded by the lock: the domain that makes marks in it; ended, or of another epoch: none does (mark.c) */
+    uint64_t marked_by; /* guarded by the lock: the domain that makes marks in it; an old id: none does (mark.c) */
 } ts_epoch;
 _Static_assert(sizeof(ts_epoch) <= TS_EPOCH_STRIDE, "an open epoch that holds nothing costs 256 bytes");
 

@@ -43,8 +43,8 @@ ts_account *ts_limit_hold(ts_epoch *epoch, EpochId id) {
     return account;
 }
 
-/* The block of another thread is looked at while its heap is held. false: it cannot be, now: its thread is in the middle of an operation, or
-   another holds it. */
+/* The block of another thread is looked at while its heap is held. false: it cannot be, now: its thread is in the
+   middle of an operation, or another holds it. */
 static bool begin_to_count(ts_block *block, ts_account *account) {
     ts_heap *heap = ts_load_acquire(&block->heap);
     if (heap == ts_thread.heap)
@@ -84,8 +84,8 @@ static ts_account *hold_made(ts_allocator *allocator, EpochId id) {
         errno = ENOMEM;
         return NULL;
     }
-    /* A thread in the middle of an allocation is waited for, without the lock: what it takes from then on counts. It makes no call of the
-       system there; one that has no processor for so long that this ends goes on uncounted. */
+    /* A thread in the middle of an allocation is waited for, without the lock: what it takes from then on counts. It
+       makes no call of the system there; one that has no processor for so long that this ends goes on uncounted. */
     for (unsigned naps = 0; naps < NAPS_MOST; naps++) {
         ts_epoch *epoch = ts_epoch_find_locked(allocator, id);
         if (!epoch) break;

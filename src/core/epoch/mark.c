@@ -56,8 +56,8 @@ static void forget(const ts_mark *m, const ts_heap *heap) {
         ts_scope_forget(m->block, &m->place);
 }
 
-/* Whose block has ended since is nowhere, and the close of an epoch forgets them all. Caller: the owner; the block can be another thread's
-   still, from which he has the domain. */
+/* Whose block has ended since is nowhere, and the close of an epoch forgets them all. Caller: the owner; the block
+   can be another thread's still, from which he has the domain. */
 static void give_up(ts_mark *m) {
     ts_heap *heap = ts_load_acquire(&m->block->b.heap);
     if (heap == ts_thread.heap) {
@@ -124,8 +124,8 @@ static ts_domain *markable(uint64_t id, const char *call) {
     return NULL;
 }
 
-/* An epoch can have several domains, by wrapping it, and the marks of one know nothing of a rewind by another: so one of them has marks, the
-   first that makes one, until it ends. The others get EINVAL. */
+/* An epoch can have several domains, by wrapping it, and the marks of one know nothing of a rewind by another: so
+   one of them has marks, the first that makes one, until it ends. The others get EINVAL. */
 static bool is_marker(const ts_domain *d, uint64_t id) {
     EpochId epoch_id = ts_load_relaxed(&d->epoch);
     ts_epoch *epoch = ts_epoch_find_locked(ts_load_relaxed(&d->allocator), epoch_id);
@@ -216,7 +216,8 @@ bool ts_mark_rewind(uint64_t id, SlabMark mark) {
     ts_kin *kin = ts_load_acquire(&d->kin);
     ts_mark *m = find(kin, mark, &anchors);
     if (!m) return ts_domain_fail(EINVAL);
-    /* Before anything has happened: another thread has objects in its epoch; it is closed; or the mark's place is no more. */
+    /* Before anything has happened: another thread has objects in its epoch; it is closed; or the mark's place is no
+       more. */
     if (only_block(d) != m->block || is_gone(m)) return ts_domain_fail(EINVAL);
     if (!ts_domain_make_busy(d, id, TS_RESETS)) return ts_domain_refuse("epoch_domain_rewind", id, TS_IS_ENDING, EPERM);
     ts_domain_end_children(id, m->events);

@@ -14,8 +14,8 @@
 
 ts_lock ts_tree_lock; /* rank TREE */
 
-/* One count for all threads: each sees what it has added itself, and what a thread had added before it handed a domain over (release and
-   acquire of the owner); that is all the order there has to be. */
+/* One count for all threads: each sees what it has added itself, and what a thread had added before it handed a
+   domain over (release and acquire of the owner); that is all the order there has to be. */
 static _Atomic uint64_t events;
 
 uint64_t ts_domain_next_event(void) { return ts_fetch_add_relaxed(&events, 1) + 1; }

@@ -210,11 +210,13 @@ uint32_t ts_block_flush(ts_heap *heap, ts_block *block, uint64_t *recycled) {
     return scanned;
 }
 
-/* A bin in which nothing was allocated since the last look: its free objects go to their slabs, and its slabs without any object to the
-   share. Returns how many it has looked at; those that are left come in the next calls. */
+/* A bin in which nothing was allocated since the last look, or by chance a multiple of 256 objects, which does no
+   harm: its free objects go to their slabs, and its slabs without any object to the share. Returns how many it has
+   looked at; those that are left come in the next calls. */
 static uint32_t shed_bin(ts_churn_block *block, unsigned cls, uint32_t most, bool *more) {
     ts_bin *bin = &block->bin[cls];
-    uint32_t now = (uint32_t)(ts_bin_magazine_counts(bin).pops + ts_bin_word_allocs(bin)), looked = 1;
+    uint8_t now = (uint8_t)(ts_bin_magazine_counts(bin).pops + ts_bin_word_allocs(bin));
+    uint32_t looked = 1;
     bool idle = block->seen[cls] == now;
     block->seen[cls] = now;
     if (!idle || ts_load_relaxed(&bin->slabs) == 0) return looked;

@@ -44,9 +44,9 @@ _Static_assert(TS_DRAINED > TS_FOREIGN_WORK / TS_FOREIGN_SLAB_WORK, "one round d
 void ts_foreign_take_off(ts_heap *heap, uint32_t unit);
 #define TS_FOREIGN_FLAGS_MET 16u             /* measured beside 8 and 32: docs/decisions.md */
 #define TS_FOREIGN_WORTH (2 * TS_UNIT_BYTES) /* what makes a round worth its while: see churn_try in epoch/alloc.c */
-/* A slab is lent by a thread, who is in its own heap: nobody hands the slab on until it is given back, by the same thread, in its heap
-   again. Whose it is does not matter, but to who knows by that what is in it. word: its UNIT word, without flags. false: it is another now.
-   One at a time. */
+/* A slab is lent by a thread, who is in its own heap: nobody hands the slab on until it is given back, by the same
+   thread, in its heap again. Whose it is does not matter, but to who knows by that what is in it. word: its UNIT
+   word, without flags. false: it is another now. One at a time. */
 bool ts_foreign_lend(ts_heap *heap, uint32_t unit, uint64_t word);
 void ts_foreign_lent_back(ts_heap *heap);
 /* Of slabs that are lent to a spill (spilled.h). Whether nothing is live in it, or all that is has been freed by other threads. */

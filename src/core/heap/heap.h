@@ -340,8 +340,8 @@ static inline ts_block *ts_share_first_block(const ts_share *share) {
     while (share && !share->blocks) share = share->heap_next;
     return share ? share->blocks : NULL;
 }
-/* Looks at the open churn blocks of the calling thread's own heap, which it is in: bins in which it has allocated nothing since the last look let
-   go of what they keep. true: that was enough for one call, and there is more. */
+/* Looks at the open churn blocks of the calling thread's own heap, which it is in: bins in which it has allocated
+   nothing since the last look let go of what they keep. true: that was enough for one call, and there is more. */
 bool ts_heap_shed(ts_heap *heap);
 static inline ts_block *ts_heap_first_block(const ts_heap *heap) { return ts_share_first_block(heap->shares); }
 static inline ts_block *ts_heap_next_block(const ts_block *block) {

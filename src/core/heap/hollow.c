@@ -11,9 +11,9 @@
  *  2. The slab goes to other hands (as its epoch ends) only while FOREIGN is off in its UNIT word. So it is lent: FOREIGN is set, as by a
  *     thread between 6 and 7 of foreign.c, and once the system has answered the slab is queued, as that thread would do it. To
  *     all others it is a slab of which somebody frees an object, but no object is freed.
- * Of a closed block nobody claims anything any more: so any thread may give its pages (ts_hollow_give_closed), lent in the same way. It does what
- * a thread does that frees an object and has done no 5 of foreign.c, and whatever becomes of the slab meanwhile, 3 and 4 there hold: nobody
- * gets its units before it is off the queue.
+ * Of a closed block nobody claims anything any more: so any thread may give its pages (ts_hollow_give_closed), lent in
+ * the same way. It does what a thread does that frees an object and has done no 5 of foreign.c, and whatever becomes of
+ * the slab meanwhile, 3 and 4 there hold: nobody gets its units before it is off the queue.
  * So the call of the system holds up nobody. `lent` of the heap is for a fork in the middle of it, in whose child the slab is queued
  * all the same (ts_heap_fork_child).
  */

@@ -27,8 +27,8 @@ bool ts_scope_rewind(ts_scope_block *block, const ts_place *place, uint32_t anch
 /* The place is given up, and the rest stays. Likewise, but for the frees of others. */
 void ts_scope_forget(ts_scope_block *block, const ts_place *place);
 
-/* All places are given up: the block is closed, so that nobody comes back to them, and what is empty but for them can go. Caller
-   holds the heap; there is no current slab. */
+/* All places are given up: the block is closed, so that nobody comes back to them, and what is empty but for them
+   can go. Caller holds the heap; there is no current slab. */
 void ts_scope_forget_all(ts_scope_block *block);
 
 #endif

@@ -167,7 +167,8 @@ typedef struct ts_churn_block {
     TS_ALIGNED(64) ts_bin bin[TS_CLASSES];
     uint32_t empty[TS_CLASSES]; /* (h) slabs of the bin without a slot in use */
     uint64_t little;            /* (h) bit per class: see churn_try in epoch/alloc.c */
-    uint32_t seen[TS_CLASSES];  /* owner only: the lower half of what was allocated in the bin at the last look (ts_heap_shed) */
+    uint8_t seen
+        [TS_CLASSES]; /* owner only: how much was allocated in the bin at the last look, its low byte (ts_heap_shed) */
     TS_ALIGNED(64)
     ts_magazine own[TS_OWN_MAGAZINES]; /* the magazines of the first classes that are used */
 } ts_churn_block;

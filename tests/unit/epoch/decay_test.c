@@ -1,4 +1,5 @@
-/* What is left behind goes in later calls: pages of closed epochs, and what a thread keeps in epochs of which all was freed. */
+/* What is left behind goes in later calls: pages of closed epochs, and what a thread keeps in epochs of which all
+   was freed. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -171,7 +172,8 @@ static void by_maintenance(void **state) {
     }
 }
 
-/* While the system has a page of it the slab's last object is freed, or its epoch destroyed, and its memory taken for something else. */
+/* While the system has a page of it the slab's last object is freed, or its epoch destroyed, and its memory taken
+   for something else. */
 static leak victim;
 static EpochId next_epoch;
 static void *next_objects[OBJECTS];
