@@ -182,6 +182,25 @@ MODELS = [
         "functions": {"src/core/base/lock.h": ["ts_lock_take_free", "ts_lock_put"],
                       "src/core/base/lock.c": ["take_waiting", "give"]},
     },
+    {
+        "name": "enter",
+        "file": "tests/model/enter.pml",
+        "property": "Who enters a domain is inside of that one or refused, and counted in no other; none ends with another thread inside; EBUSY "
+                    "is because of somebody; the entry has one use at a time, and is not lost.",
+        "bound": "1 entry, 3 uses of it (shared or not), 2 threads with 3 operations each; stores of counts in a buffer of 3, the rest "
+                 "sequentially consistent",
+        "runs": [["-DOPS=3"], ["-DOPS=3", "-DFREES"]],
+        "controls": [(c, ["-DOPS=3"]) for c in ("RETURN", "TAG", "LEFT", "EXCHANGE", "BARRIER", "LOOK_AT_OWNER", "LOOK_AT_BUSY",
+                                                "ENDS_ALONE")] + [("LOOK_AT_ID", ["-DOPS=3", "-DFREES"])],
+        "functions": {
+            "src/core/epoch/domain.c": ["begin_domain", "count_in_shared", "count_in_own", "ts_domain_count_out", "take_own",
+                                        "refuse_others", "enter_slowly", "ts_domain_enter", "leave", "ts_domain_hand_over"],
+            "src/core/epoch/domain_end.c": ["ts_domain_take_returned", "last_owner", "give_entry", "end_use", "keep_own_entry",
+                                            "ts_domain_make_busy", "end_without_cleanups"],
+            "src/core/epoch/domain_tree.c": ["mark", "unmark", "is_another_inside", "mark_all", "ts_domain_end_other"],
+            "src/core/heap/heap.h": ["ts_heap_return_entry"],
+        },
+    },
 ]
 
 ORDERS = "tests/model/orders/src/main.rs"
@@ -234,6 +253,12 @@ MODELS += [
            "src/core/epoch/domain.c": ["ts_domain_make", "made_too_late", "ts_domain_create", "begun_too_late"],
            "src/core/epoch/domain_end.c": ["ts_domain_end_begun", "ts_domain_destroy_all"],
            "src/core/epoch/end.c": ["ts_epoch_destroy_all"], "src/core/api/epochs.c": ["slab_allocator_free"], "src/core/api/runtime.c": ["ts_allocator_end"]}),
+    order("owner", "Who counts itself into a domain that was handed over is known to who ends it as its owner.", "exchange",
+          {"src/core/epoch/domain.c": ["take_own"], "src/core/epoch/domain_end.c": ["last_owner"]}),
+    order("returned", "Whoever uses the entry of a domain next that another thread has ended comes after what its owner wrote.",
+          "take-acquire push-release state-acquire state-release",
+          {"src/core/heap/heap.h": ["ts_heap_return_entry"], "src/core/epoch/domain_end.c": ["ts_domain_take_returned"],
+           "src/core/heap/heap.c": ["ts_heap_exit"]}),
     order("bias", "Who takes the lock of an epoch is alone with it, and with the use that it looked for, though its thread has it by a "
           "bias; and sees what that did. Its entry's next use has no bias.",
           "bias-acquire exchange-acquire begin-fence barrier-at-owner barrier-at-other wait wait-acquire end-release",

@@ -26,7 +26,6 @@
 #include <unistd.h>
 
 #if defined(__linux__)
-#include <linux/capability.h>
 #include <sys/syscall.h>
 #endif
 
@@ -218,11 +217,18 @@ static void mlockall_of_what_is_used(void **state) {
 static void limit_locks(size_t bytes) {
     struct rlimit limit = {bytes, bytes};
 #if defined(__linux__)
-    struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
-    struct __user_cap_data_struct data[2];
+    /* As in <linux/capability.h>, which a compiler for another C library need not have. */
+    enum { VERSION_3 = 0x20080522, IPC_LOCK = 14 };
+    struct {
+        uint32_t version;
+        int pid;
+    } header = {VERSION_3, 0};
+    struct {
+        uint32_t effective, permitted, inheritable;
+    } data[2];
     SUP_CHECK(syscall(SYS_capget, &header, data) == 0, "capget");
-    data[0].effective &= ~(1u << CAP_IPC_LOCK);
-    data[0].permitted &= ~(1u << CAP_IPC_LOCK);
+    data[0].effective &= ~(1u << IPC_LOCK);
+    data[0].permitted &= ~(1u << IPC_LOCK);
     if (setrlimit(RLIMIT_MEMLOCK, &limit) != 0) sup_exit(77); /* above the hard limit */
     SUP_CHECK(syscall(SYS_capset, &header, data) == 0, "capset");
 #else

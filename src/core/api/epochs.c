@@ -301,6 +301,7 @@ bool slab_set_budget(SlabAllocator *allocator, size_t bytes) {
 
 void slab_thread_idle(void) {
     ts_heap *heap = ts_thread.heap;
+    if (heap) ts_domain_take_any_returned(heap);
     if (heap) ts_heap_idle(heap);
     ts_epoch_settle();
 }

@@ -130,6 +130,7 @@ static void thread_exit(void *heap) {
     while (ts_thread.domain && ts_domain_exit(ts_thread.domain->domain)) {
     }
     ts_heap *mine = heap;
+    ts_domain_take_any_returned(mine);
     while (mine->spares[TS_TABLE_EPOCH] > 0)
         ts_table_free(&ts_epochs, mine->spare[TS_TABLE_EPOCH][--mine->spares[TS_TABLE_EPOCH]]);
     while (mine->spares[TS_TABLE_DOMAIN] > 0)

@@ -91,6 +91,14 @@ static bool check_table(ts_check *check, ts_table *table, const char *name, int 
             else
                 found[i] = ENTRY_SPARE;
         }
+        uint32_t next = which == TS_TABLE_DOMAIN ? ts_load_acquire(&h->returned) : 0;
+        for (; good && next; next = ((const ts_entry *)ts_table_at(table, next))->next_free) {
+            if (next >= high || found[next] != ENTRY_NOWHERE)
+                good = ts_check_fail(check, "table of %s: entry %u was given back to heap %u, and is somewhere else",
+                                     name, next, h->id);
+            else
+                found[next] = ENTRY_SPARE;
+        }
     }
     for (uint32_t i = 1; good && i < high; i++) {
         const ts_entry *e = ts_table_at(table, i);
@@ -108,7 +116,7 @@ static bool check_table(ts_check *check, ts_table *table, const char *name, int 
         bool pinned =
             which == TS_TABLE_ALLOCATOR && ts_load_relaxed(&((const ts_allocator *)(const void *)e)->pins) != 0;
         /* A domain whose allocator was freed while a thread was inside. */
-        if (which == TS_TABLE_DOMAIN) pinned = ts_load_relaxed(&((const ts_domain *)(const void *)e)->inside) != 0;
+        if (which == TS_TABLE_DOMAIN) pinned = ts_domain_inside((const ts_domain *)(const void *)e) != 0;
         if (id == 0 && found[i] == ENTRY_NOWHERE && era < table->era_limit && !pinned) check->lost_entries++;
     }
     free(found);

@@ -4,9 +4,10 @@
  * What could go wrong: a stale id is looked up while its entry gets its next use, and the wrong domain is entered or
  * changed. It does not: an id never comes back, and every call looks at the id again after it has read what it goes by
  * (is_still). What changes a domain that others can reach is done under its epoch's lock, where the id is looked at
- * once more.
+ * once more. Who enters late counts itself in and out again; that the count is not another domain's is argued at
+ * count_in_shared.
  */
-/* Modelled in tests/model: epoch, bias, orders. */
+/* Modelled in tests/model: epoch, bias, enter, orders. */
 #include "epoch/domain_parts.h"
 #include "epoch/mark.h"
 #include "epoch/tree.h"
@@ -23,7 +24,7 @@ ts_table ts_domains;
 _Atomic(ts_capture_fn *) ts_capture;
 
 void ts_domain_init(void) {
-    ts_table_init(&ts_domains, TS_TABLE_DOMAIN, TS_DOMAIN_STRIDE, 8 * sizeof(void *));
+    ts_table_init(&ts_domains, TS_TABLE_DOMAIN, TS_DOMAIN_STRIDE, sizeof(void *) < 8 ? 8 * sizeof(void *) : 63);
     ts_tree_init();
 }
 
@@ -42,6 +43,7 @@ TS_ALWAYS_INLINE uint64_t begin_domain(ts_domain *d, ts_allocator *allocator, ui
     ts_keep_relaxed(&d->captures, false);
     ts_keep_relaxed(&d->cleanups, NULL);
     ts_keep_relaxed(&d->block, block);
+    if (shared) ts_store_relaxed(&d->guests, ts_guests_none(id)); /* LEFT until now, so nobody adds to it */
     ts_table_publish(d, id);
     return id;
 }
@@ -55,6 +57,7 @@ TS_COLD static uint64_t begun_too_late(ts_domain *d, uint64_t id) {
 
 uint64_t ts_domain_create(ts_allocator *allocator, uintptr_t token, EpochId epoch, bool shared, unsigned ends_epoch) {
     ts_heap *heap = ts_heap_mine();
+    if (heap) ts_domain_take_any_returned(heap);
     ts_domain *d = heap ? ts_heap_take_entry(&ts_domains, TS_TABLE_DOMAIN) : NULL;
     if (!d) {
         errno = ENOMEM;
@@ -105,7 +108,7 @@ uint64_t ts_domain_open(ts_allocator *allocator, uintptr_t token, const char *la
     return id;
 }
 
-/* The domain was ended perhaps, as it could be found before its epoch could, and its entry be another's by now. */
+/* The domain was ended perhaps, as it could be found before its epoch could. */
 TS_COLD static uint64_t made_too_late(ts_allocator *allocator, ts_domain *d, uint64_t id, EpochId epoch) {
     ts_epoch_destroy(allocator, epoch);
     return begun_too_late(d, id);
@@ -205,28 +208,41 @@ TS_COLD static bool is_ended_by(ts_domain *d, uint64_t id, uint64_t serial) {
     return mine;
 }
 
-static bool is_shut(uint32_t busy) { return busy == TS_MARKED || busy == TS_ENDS_ALONE; }
+static bool is_shut(uint32_t busy) { return busy == TS_MARKED || busy == TS_ENDS_ALONE || busy == TS_RESETS_MARKED; }
 
 /*
  * Entering against an end from another thread (ts_domain_end, in domain_tree.c):
  *     enters:  inside + 1;  (compiler fence)  owner: still this thread;  else inside - 1, refused
  *     ends:    owner = ENDING;  barrier of all threads;  inside: 0, else it takes the owner back and answers EBUSY
  * One of the two sees the other. Of a shared domain, which has no owner, `busy` is what both look at, and both sides are seq_cst:
- *     enters:  inside + 1;  busy: neither MARKED nor ENDS_ALONE;  else inside - 1, refused
- *     ends:    busy = MARKED;  inside: 0, else busy = QUIET and EBUSY;  busy = ENDS_ALONE;  cleanups;  the id ends
+ *     enters:  guests + 1;  busy: neither MARKED nor ENDS_ALONE;  else guests - 1, refused
+ *     ends:    busy = MARKED;  guests: none, else busy = QUIET and EBUSY;  busy = ENDS_ALONE;  cleanups;  the id ends
  * Where the end has not seen him, he reads MARKED or what came after it. That is ENDS_ALONE until the id has ended (never ENDS, into which
- * one comes as long as cleanups run: he would be inside of what ends as empty), and with what the entry's next use stores in `busy`
- * he sees that the id is over (ts_domain_is_still; the fence in begin_domain). Who ends it may enter, from a cleanup.
- * While somebody is inside, the entry gets no other use: so who leaves counts himself off without a look at whose domain it is by now.
+ * one comes as long as cleanups run: he would be inside of what ends as empty). Who ends it may enter, from a cleanup.
+ *
+ * Who enters may be stopped for any time before, between and behind his two stores. They are to his domain for all that:
+ *  1. While somebody is inside, the entry gets no other use: so who leaves counts himself off without a look at whose domain it is by now.
+ *  2. `guests` tells of which use it is, and LEFT when that is over. Who enters a shared domain adds by compare-and-swap to the word of that use,
+ *     which is not LEFT; of any other, shared or not, he changes nothing. (Where the tags of two uses of one entry are the same, 2^32 uses
+ *     apart, he sees that the id is over and counts himself out again.)
+ *  3. An owner adds with a load and a store, which may be far apart. So an entry that another thread has ended is given to the thread whose it was
+ *     (give_entry), and is used again after a later call of that thread, or after its end. `owner` says whose it was: who takes over and who
+ *     marks exchange it, so neither writes over the other.
  */
-static bool count_in(ts_domain *d, uint64_t id, uint64_t serial) {
-    if (ts_load_relaxed(&d->shared)) {
-        atomic_fetch_add_explicit(&d->inside, 1, memory_order_seq_cst);
-        uint32_t busy = ts_load_seq(&d->busy);
-        if (TS_LIKELY(!is_shut(busy)) || is_ended_by(d, id, serial)) return true;
-        ts_domain_count_out(d);
-        return false;
-    }
+TS_NOINLINE static bool count_in_shared(ts_domain *d, uint64_t id, uint64_t serial) {
+    uint64_t none = ts_guests_none(id), guests = ts_load_relaxed(&d->guests);
+    do {
+        if (((guests ^ none) >> 32) != 0 || (guests & TS_GUESTS_LEFT) != 0) return false;
+    } while (!atomic_compare_exchange_weak_explicit(&d->guests, &guests, guests + 1, memory_order_seq_cst,
+                                                    memory_order_relaxed));
+    uint32_t busy = ts_load_seq(&d->busy);
+    if (TS_LIKELY(!is_shut(busy)) || is_ended_by(d, id, serial)) return true;
+    ts_domain_count_out(d);
+    return false;
+}
+
+/* Of this thread's own. */
+TS_ALWAYS_INLINE bool count_in_own(ts_domain *d, uint64_t serial) {
     ts_add_owned(&d->inside, 1);
     ts_compiler_fence(); /* partner: the barrier in ts_domain_end */
     if (TS_LIKELY(ts_load_relaxed(&d->owner) == serial)) return true;
@@ -244,9 +260,25 @@ void ts_domain_count_out(ts_domain *d) {
         return;
     }
     /* The last one out of a domain that has ended. */
-    if (atomic_fetch_sub_explicit(&d->inside, 1, memory_order_seq_cst) == (TS_INSIDE_LEFT | 1) &&
-        ts_domain_claim_left(d))
-        ts_table_free(&ts_domains, d);
+    uint64_t guests = atomic_fetch_sub_explicit(&d->guests, 1, memory_order_seq_cst) - 1;
+    if ((guests & TS_GUESTS_LEFT) != 0 && ts_guests_count(guests) == 0) ts_table_free(&ts_domains, d);
+}
+
+/* A domain given up is owned by who enters first. acquire: partner of the release in hand_over. */
+static bool take_own(ts_domain *d, uint64_t id, uint64_t serial) {
+    uint64_t nobody = ts_domain_nobody(id);
+    return ts_load_relaxed(&d->busy) == TS_QUIET && ts_tree_parent(id) == 0 &&
+           atomic_compare_exchange_strong_explicit(&d->owner, &nobody, serial, memory_order_acq_rel,
+                                                   memory_order_relaxed);
+}
+
+/* Of a domain that is not this thread's: about to end, or ending, in another thread, or just another's. */
+static bool refuse_others(const ts_domain *d, uint64_t id) {
+    uint64_t owner = ts_load_acquire(&d->owner); /* partner: unmark */
+    uint32_t busy = ts_load_relaxed(&d->busy);
+    if (!ts_domain_is_still(d, id)) return ts_domain_fail(EINVAL);
+    if (owner == TS_OWNER_ENDING || busy == TS_ENDS || is_shut(busy)) return ts_domain_fail(ESTALE);
+    return ts_domain_refuse("epoch_domain_enter", id, TS_OF_ANOTHER_THREAD, EPERM);
 }
 
 TS_NOINLINE static bool enter_slowly(uint64_t id) {
@@ -254,18 +286,10 @@ TS_NOINLINE static bool enter_slowly(uint64_t id) {
     ts_heap *heap = ts_heap_mine();
     if (!d) return ts_domain_refuse("epoch_domain_enter", id, NULL, EINVAL);
     if (!heap) return false;
-    if (!ts_load_relaxed(&d->shared) && ts_load_relaxed(&d->owner) != heap->serial) {
-        /* About to end, or ending, in another thread. */
-        uint64_t owner = ts_load_acquire(&d->owner); /* partner: unmark */
-        uint32_t busy = ts_load_relaxed(&d->busy);
-        if (!ts_domain_is_still(d, id)) return ts_domain_fail(EINVAL);
-        if (owner == TS_OWNER_ENDING || busy == TS_ENDS || is_shut(busy)) return ts_domain_fail(ESTALE);
-        /* A domain given up is owned by who enters first. acquire: partner of the release in hand_over. */
-        uint64_t nobody = ts_domain_nobody(id);
-        if (ts_tree_parent(id) != 0 ||
-            !atomic_compare_exchange_strong_explicit(&d->owner, &nobody, heap->serial, memory_order_acq_rel,
-                                                     memory_order_relaxed))
-            return ts_domain_refuse("epoch_domain_enter", id, TS_OF_ANOTHER_THREAD, EPERM);
+    ts_domain_take_any_returned(heap);
+    bool shared = ts_load_relaxed(&d->shared);
+    if (!shared && ts_load_relaxed(&d->owner) != heap->serial) {
+        if (!take_own(d, id, heap->serial)) return refuse_others(d, id);
         if (TS_UNLIKELY(ts_load_relaxed(&d->kin) != NULL)) ts_tree_take_over(id, heap->serial);
     }
     EpochId epoch = ts_load_relaxed(&d->epoch);
@@ -285,7 +309,8 @@ TS_NOINLINE static bool enter_slowly(uint64_t id) {
     else
         scope = ts_lines_take(TS_LINES_CLEANUP, sizeof *scope);
     if (!scope) return ts_domain_fail(ENOMEM);
-    bool in = count_in(d, id, heap->serial);
+    /* The look at the id came after that at `shared`. */
+    bool in = shared ? count_in_shared(d, id, heap->serial) : count_in_own(d, heap->serial);
     /* Counted in, the entry stays this domain's, if it was that until now. */
     if (in && TS_UNLIKELY(!ts_domain_is_still(d, id))) {
         ts_domain_count_out(d);
@@ -321,13 +346,7 @@ bool ts_domain_enter(uint64_t id) {
     if (TS_UNLIKELY(!ts_domain_is_still(d, id)) || TS_UNLIKELY(!scope) ||
         TS_UNLIKELY(!is_block_of(block, heap, epoch)) || TS_UNLIKELY(ts_domain_is_timed(heap)))
         return enter_slowly(id);
-    /* count_in, of one's own */
-    ts_add_owned(&d->inside, 1);
-    ts_compiler_fence();
-    if (TS_UNLIKELY(ts_load_relaxed(&d->owner) != heap->serial)) {
-        ts_add_owned(&d->inside, (uint32_t)-1);
-        return enter_slowly(id);
-    }
+    if (TS_UNLIKELY(!count_in_own(d, heap->serial))) return enter_slowly(id);
     heap->spare_scope = NULL;
     push(scope, id, epoch, token, block);
     ts_set_scope(&ts_thread, block);

@@ -15,8 +15,8 @@ enum { TS_EPOCH_STAYS, TS_EPOCH_ENDS, TS_EPOCH_DRAINS };
 /* The owner while another thread is about to end the domain: no thread's serial, and no domain's ts_domain_nobody. */
 #define TS_OWNER_ENDING (UINT64_MAX - 1)
 /* What is being done with a domain that is busy, and whether it ends afterwards. MARKED: it is about to, if nobody is inside, see tree.h.
-   ENDS_ALONE: it was, nobody was, and nobody comes in but who ends it. */
-enum { TS_QUIET, TS_ENDS, TS_RESETS, TS_RESETS_THEN_ENDS, TS_MARKED, TS_ENDS_ALONE };
+   ENDS_ALONE: it was, nobody was, and nobody comes in but who ends it. RESETS_MARKED: a cleanup empties one that is MARKED, and then is again. */
+enum { TS_QUIET, TS_ENDS, TS_RESETS, TS_RESETS_THEN_ENDS, TS_MARKED, TS_ENDS_ALONE, TS_RESETS_MARKED };
 
 typedef struct ts_domain {
     ts_entry entry;
@@ -31,16 +31,27 @@ typedef struct ts_domain {
     uint64_t busy_by;                      /* guarded by that: serial of the thread that runs them */
     _Atomic(struct ts_cleanup *) cleanups; /* newest first; changed under the epoch's lock */
     _Atomic(ts_scope_block *) block;       /* the creator's in the epoch, if it had one: a hint */
-    /* How often threads are inside of it. Of a shared one added to atomically; else by its owner alone, and read by who is about to end it.
-       Not of a use but of the entry: that is used again only when it is 0 (ts_domain_exit). */
+    /* How often the owner is inside of one that is not shared: written by him alone, read by who is about to end it. 0 while the entry is free. */
     _Atomic uint32_t inside;
     uint32_t left_behind; /* owner only: its use has ended while he was inside */
+    /* Of a shared one: [63:32] of which use, the low bits of its era  [31] LEFT: that has ended, and nobody comes in any more  [30:0] how often
+       threads are inside. Added to by any; the last one out of a use that has ended gives the entry back. */
+    _Atomic uint64_t guests;
     _Atomic(struct ts_kin *)
-        kin;               /* parent and children, if it ever had any; NULL in an entry that is free; see tree.h */
-    uint64_t owner_before; /* guarded by busy, while that is MARKED */
+        kin; /* parent and children, if it ever had any; NULL in an entry that is free; see tree.h */
+    uint64_t
+        owner_before; /* guarded by busy: whose it was when it was MARKED, until it ends or is not any more; else 0 */
     _Atomic bool captures; /* EPOCH_DOMAIN_CAPTURE; constant during a use once its maker has the id */
 } ts_domain;
 _Static_assert(sizeof(ts_domain) <= TS_DOMAIN_STRIDE, "one table entry");
+
+#define TS_GUESTS_LEFT ((uint64_t)1 << 31)
+static inline uint32_t ts_guests_count(uint64_t guests) { return (uint32_t)(guests & (TS_GUESTS_LEFT - 1)); }
+/* How often threads are inside, in whatever use it is. */
+static inline uint32_t ts_domain_inside(const ts_domain *d) {
+    /* seq_cst: see count_in, in domain.c */
+    return ts_load_relaxed(&d->shared) ? ts_guests_count(ts_load_seq(&d->guests)) : ts_load_seq(&d->inside);
+}
 
 /* A domain entered by a thread; lives in the thread's heap's lines. */
 typedef struct ts_domain_scope {
@@ -59,9 +70,11 @@ extern TS_HIDDEN _Atomic(ts_capture_fn *) ts_capture;
 
 /* The owner of a domain that is handed over, until a thread takes it: by a word that no other use of the entry has, so that who comes too
    late takes none but that domain. No thread's serial. */
-static inline uint64_t ts_domain_nobody(uint64_t id) { return ~id; }
+static inline uint64_t ts_domain_nobody(uint64_t id) { return ~id; } /* the highest bit is set, as no id has it */
 
 extern TS_HIDDEN ts_table ts_domains;
+/* `guests` of that use, with nobody inside. */
+static inline uint64_t ts_guests_none(uint64_t id) { return id >> ts_domains.index_bits << 32; }
 
 void ts_domain_init(void);
 static inline ts_domain *ts_domain_find(uint64_t id) {
@@ -94,6 +107,11 @@ bool ts_domain_off_destroy(uint64_t id, void (*fn)(void *), void *arg);
 void *ts_domain_promote(uint64_t id, void *p);
 /* slab_alloc off its fast path, inside a domain. */
 void *ts_domain_alloc(size_t size);
+/* Takes what others have given back to this thread: the entries of domains of its own that they have ended. */
+void ts_domain_take_returned(ts_heap *heap);
+static inline void ts_domain_take_any_returned(ts_heap *heap) {
+    if (TS_UNLIKELY(ts_load_relaxed(&heap->returned) != 0)) ts_domain_take_returned(heap); /* a hint */
+}
 void ts_domain_fork_child(void);
 /* Shows what cleanups that have not run are to get. For a tool that looks when the process ends, without any lock: a cleanup that comes
    or runs meanwhile may be missed. */

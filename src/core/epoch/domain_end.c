@@ -5,7 +5,7 @@
  * not: under its epoch's lock one thread makes the domain busy, and all others find it so. A cleanup is taken off the
  * list before it runs, and the epoch ends after the last one.
  */
-/* Modelled in tests/model: epoch, bias, orders. */
+/* Modelled in tests/model: epoch, bias, enter, orders. */
 #include "epoch/domain_parts.h"
 #include "epoch/hint.h"
 #include "epoch/limit.h"
@@ -137,11 +137,21 @@ bool ts_domain_make_busy(ts_domain *d, uint64_t id, uint32_t how) {
     bool mine_now = ts_load_relaxed(&d->entry.id) == id && (busy == TS_QUIET || marked);
     if (mine_now) {
         /* Not ENDS, into which others come: who has counted himself in since the look at `inside` may read `busy` only now (count_in). */
-        ts_store_relaxed(&d->busy, marked && how == TS_ENDS ? TS_ENDS_ALONE : how);
+        ts_store_relaxed(&d->busy, !marked ? how : how == TS_ENDS ? TS_ENDS_ALONE : TS_RESETS_MARKED);
         d->busy_by = ts_thread.heap ? ts_thread.heap->serial : 0;
     }
     ts_epoch_release(epoch);
     return mine_now;
+}
+
+bool ts_domain_make_quiet(ts_domain *d) {
+    ts_epoch *epoch = ts_domain_epoch_of(d);
+    ts_epoch_acquire(epoch);
+    uint32_t busy = ts_load_relaxed(&d->busy);
+    bool ends = busy == TS_RESETS_THEN_ENDS;
+    ts_store_release(&d->busy, ends ? TS_ENDS : busy == TS_RESETS_MARKED ? TS_MARKED : TS_QUIET);
+    ts_epoch_release(epoch);
+    return ends;
 }
 
 /* Another thread empties a shared domain, which is to end: that one ends it. Not for one of the cleanups that run. */
@@ -157,18 +167,7 @@ bool ts_domain_leave_to_who_resets(ts_domain *d, uint64_t id) {
 
 /* ---- ends --------------------------------------------------------------------------------------------- */
 
-/* Of one whose id is over: its entry is free, unless somebody is inside, and then it is when he leaves. Of a domain of one thread that
-   is so only where its allocator was freed meanwhile: by another thread, and the entry is lost; or by this one (leave). */
-static void give_entry(ts_domain *d, bool aged) {
-    if (!aged) return;
-    if (TS_UNLIKELY(ts_load_relaxed(&d->inside) != 0 || ts_load_relaxed(&d->shared))) {
-        if (!ts_load_relaxed(&d->shared)) {
-            d->left_behind = ts_load_relaxed(&d->owner) == ts_thread.serial;
-            return;
-        }
-        if (atomic_fetch_or_explicit(&d->inside, TS_INSIDE_LEFT, memory_order_seq_cst) != 0 || !ts_domain_claim_left(d))
-            return;
-    }
+static void keep_entry(ts_domain *d) {
     ts_heap *heap = ts_thread.heap;
     if (heap && heap->spares[TS_TABLE_DOMAIN] < TS_SPARE_ENTRIES)
         heap->spare[TS_TABLE_DOMAIN][heap->spares[TS_TABLE_DOMAIN]++] = (ts_entry *)d;
@@ -176,8 +175,56 @@ static void give_entry(ts_domain *d, bool aged) {
         ts_table_free(&ts_domains, d);
 }
 
+/* Of this thread's own: its entry is free, unless this thread is inside (its allocator was freed meanwhile), and then it is when it leaves. */
+static void keep_own_entry(ts_domain *d) {
+    if (TS_UNLIKELY(ts_load_relaxed(&d->inside) != 0))
+        d->left_behind = 1;
+    else
+        keep_entry(d);
+}
+
+void ts_domain_take_returned(ts_heap *heap) {
+    /* acquire: partner of ts_heap_return_entry */
+    uint32_t next = atomic_exchange_explicit(&heap->returned, 0, memory_order_acquire);
+    while (next) {
+        ts_domain *d = ts_table_at(&ts_domains, next);
+        next = d->entry.next_free;
+        keep_own_entry(d);
+    }
+}
+
+/* Whose domain it was that has ended, if not the caller's. Of one that is handed over somebody may become the owner until this moment, and
+   none later. */
+static uint64_t last_owner(ts_domain *d) {
+    uint64_t owner = d->owner_before;
+    d->owner_before = 0;
+    if (owner == 0 && ts_load_relaxed(&d->owner) != ts_thread.serial)
+        owner = atomic_exchange_explicit(&d->owner, TS_OWNER_ENDING, memory_order_acq_rel);
+    return owner == ts_thread.serial ? 0 : owner;
+}
+
+/* Of one whose id is over. That of a shared one is free when nobody is inside. That of another thread's is for that thread, which may be about to
+   count itself in, or inside (count_in_own, 3): unless it has ended. */
+static void give_entry(ts_domain *d, uint64_t id, bool aged) {
+    if (!aged) return;
+    if (ts_load_relaxed(&d->shared)) {
+        if (ts_guests_count(atomic_fetch_or_explicit(&d->guests, TS_GUESTS_LEFT, memory_order_seq_cst)) == 0)
+            keep_entry(d);
+        return;
+    }
+    uint64_t owner = last_owner(d);
+    if (TS_LIKELY(owner == 0)) {
+        keep_own_entry(d);
+        return;
+    }
+    if (owner == ts_domain_nobody(id) || !ts_heap_return_entry(owner, &d->entry)) keep_entry(d);
+}
+
 /* Caller has its epoch's lock. */
-static void end_use(ts_domain *d) { give_entry(d, ts_table_end(&ts_domains, d)); }
+static void end_use(ts_domain *d) {
+    uint64_t id = ts_load_relaxed(&d->entry.id);
+    give_entry(d, id, ts_table_end(&ts_domains, d));
+}
 
 /* The last step of who is busy with it. false: another thread has registered a cleanup meanwhile, or made a child, which comes
    first. */
@@ -381,12 +428,7 @@ static bool reset_slowly(ts_domain *d, uint64_t id, uint64_t *units) {
     if (TS_UNLIKELY(ts_load_acquire(&d->kin) != NULL)) ts_domain_end_children(id, 0);
     ts_domain_run_cleanups(d, 0);
     bool done = ts_epoch_reset(ts_load_relaxed(&d->allocator), ts_load_relaxed(&d->epoch), units);
-    ts_epoch *epoch = ts_domain_epoch_of(d);
-    ts_epoch_acquire(epoch);
-    bool ends = ts_load_relaxed(&d->busy) == TS_RESETS_THEN_ENDS;
-    ts_store_release(&d->busy, ends ? TS_ENDS : TS_QUIET);
-    ts_epoch_release(epoch);
-    if (TS_UNLIKELY(ends)) {
+    if (TS_UNLIKELY(ts_domain_make_quiet(d))) {
         int error = errno;
         ts_domain_finish(d, id);
         errno = error;
@@ -409,15 +451,24 @@ void ts_domain_fork_child(void) {
         /* What was only about to end, by a thread that is not there, goes on. */
         bool others = ts_load_relaxed(&d->busy) != TS_QUIET && d->busy_by != me;
         if (others && ts_load_relaxed(&d->busy) == TS_MARKED) {
-            ts_store_relaxed(&d->owner, d->owner_before);
+            if (!ts_load_relaxed(&d->shared)) ts_store_relaxed(&d->owner, d->owner_before);
+            d->owner_before = 0;
             ts_store_relaxed(&d->busy, TS_QUIET);
         } else if (others) {
             ts_store_relaxed(&d->busy, TS_ENDS);
         }
-        ts_store_relaxed(&d->inside, 0); /* nobody else is here */
+        /* Nobody else is here. */
+        ts_store_relaxed(&d->inside, 0);
+        uint64_t guests = ts_load_relaxed(&d->guests);
+        ts_store_relaxed(&d->guests, guests - ts_guests_count(guests));
     }
-    for (const ts_domain_scope *s = ts_thread.domain; s; s = s->outer)
-        ts_add_owned(&((ts_domain *)ts_table_of_strided(&ts_domains, s->domain, TS_DOMAIN_STRIDE))->inside, 1);
+    for (const ts_domain_scope *s = ts_thread.domain; s; s = s->outer) {
+        ts_domain *d = ts_table_of_strided(&ts_domains, s->domain, TS_DOMAIN_STRIDE);
+        if (ts_load_relaxed(&d->shared))
+            ts_fetch_add_relaxed(&d->guests, 1);
+        else
+            ts_add_owned(&d->inside, 1);
+    }
 }
 
 /* Of what a reset made warm, no more than so much stays. Another thread may be ending the allocator. */

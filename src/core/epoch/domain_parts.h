@@ -66,14 +66,6 @@ TS_ALWAYS_INLINE void ts_domain_follow_innermost(ts_heap *heap) {
 
 /* This thread is inside once less. */
 void ts_domain_count_out(ts_domain *d);
-#define TS_INSIDE_LEFT \
-    0x80000000u /* in `inside` of a shared domain: its use has ended, and the last one out gives the entry back */
-/* Of a shared one that has ended, with nobody inside: whether the caller gives its entry back. Who comes too late counts himself in, and out
-   again, at any moment (count_in): a plain store of 0 would lose him. So whoever has made it LEFT tries, and one of them gets it. */
-static inline bool ts_domain_claim_left(ts_domain *d) {
-    uint32_t left = TS_INSIDE_LEFT;
-    return atomic_compare_exchange_strong_explicit(&d->inside, &left, 0, memory_order_seq_cst, memory_order_relaxed);
-}
 /* Leaves the domain on every level of this thread. */
 void ts_domain_leave_all(ts_heap *heap, uint64_t id);
 /* In whatever use its entry is. Before the look at the domain's id: it is its epoch then, not that of the entry's next use. acquire: partner
@@ -94,6 +86,8 @@ typedef struct ts_cleaning {
 bool ts_domain_leave_to_who_resets(ts_domain *d, uint64_t id);
 /* One thread gets to end or empty a domain at a time, and none from inside of its own cleanups; a MARKED one is for who marked it. */
 bool ts_domain_make_busy(ts_domain *d, uint64_t id, uint32_t how);
+/* The caller has emptied it, and is no longer busy with it: true, but has to end it. */
+bool ts_domain_make_quiet(ts_domain *d);
 /* Ends a domain by who is busy with it. */
 void ts_domain_finish(ts_domain *d, uint64_t id);
 /* Those registered after the event; one registered while they run is newer than the rest, so it comes next. */

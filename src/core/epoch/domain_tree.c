@@ -1,4 +1,5 @@
 /* Domains with parents and children: made, moved, and ended as a tree, also by another thread than theirs. */
+/* Modelled in tests/model: enter. */
 #include "epoch/domain_parts.h"
 #include "epoch/limit.h"
 #include "epoch/tree.h"
@@ -97,8 +98,13 @@ static int mark(ts_domain *d, uint64_t id) {
     int error = !same ? EINVAL : quiet ? 0 : d->busy_by == me ? EPERM : EBUSY;
     if (quiet) {
         d->busy_by = me;
-        d->owner_before = ts_load_relaxed(&d->owner);
-        if (!ts_load_relaxed(&d->shared) && d->owner_before != me) ts_store_relaxed(&d->owner, TS_OWNER_ENDING);
+        /* acquire: what who handed it over has done (ts_domain_hand_over). Exchanged: somebody may be taking it over. */
+        uint64_t owner = ts_load_acquire(&d->owner);
+        while (!ts_load_relaxed(&d->shared) && owner != me &&
+               !atomic_compare_exchange_weak_explicit(&d->owner, &owner, TS_OWNER_ENDING, memory_order_acq_rel,
+                                                      memory_order_acquire)) {
+        }
+        d->owner_before = owner;
         ts_store_seq(&d->busy, TS_MARKED); /* partner: count_in, of a shared domain */
     }
     ts_epoch_release(epoch);
@@ -112,14 +118,17 @@ static void unmark(ts_domain *d, bool ends) {
     ts_epoch_acquire(epoch);
     if (!ts_load_relaxed(&d->shared)) /* release: as in ts_domain_hand_over */
         ts_store_release(&d->owner, ends ? ts_thread.serial : d->owner_before);
-    if (!ends) ts_store_release(&d->busy, TS_QUIET);
+    if (!ends) {
+        d->owner_before = 0;
+        ts_store_release(&d->busy, TS_QUIET);
+    }
     ts_epoch_release(epoch);
 }
 
 static bool is_another_inside(const ts_domain *d, uint64_t id) {
     uint32_t own = 0;
     for (const ts_domain_scope *s = ts_thread.domain; s; s = s->outer) own += s->domain == id;
-    return ts_load_seq(&d->inside) != own; /* partner: count_in */
+    return ts_domain_inside(d) != own;
 }
 
 static ts_domain *domain_of(const ts_kin *kin) {

@@ -235,10 +235,7 @@ bool ts_mark_rewind(uint64_t id, SlabMark mark) {
             ts_lines_give(TS_LINES_CLEANUP, newer);
         }
     }
-    ts_epoch *epoch = ts_domain_epoch_of(d);
-    ts_epoch_acquire(epoch);
-    ts_store_release(&d->busy, TS_QUIET);
-    ts_epoch_release(epoch);
+    (void)ts_domain_make_quiet(d); /* nobody leaves its end to its own thread */
     ts_epoch_settle();
     errno = done ? entry : EINVAL;
     return done;

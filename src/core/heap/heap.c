@@ -185,7 +185,8 @@ static void list_if_unused(ts_heap *heap, uint64_t serial) {
     ts_lock_acquire(&registry);
     /* An abandoned heap gets no new blocks, so what was true under its lock still is; and only this lock's
        holder makes it anything else. acquire: the serial was written before the state. */
-    if (ts_load_acquire(&heap->state) == TS_HEAP_ABANDONED && !heap->listed_free && heap->serial == serial) {
+    if (ts_load_acquire(&heap->state) == TS_HEAP_ABANDONED && !heap->listed_free && heap->serial == serial &&
+        serial < TS_SERIAL_LAST) {
         heap->listed_free = true;
         ts_fetch_sub_relaxed(&ts_heaps_abandoned, 1);
         heap->free_next = free_heaps;
@@ -294,10 +295,9 @@ ts_heap *ts_heap_make(void) {
         errno = ENOMEM;
         return NULL;
     }
-    ts_lock_acquire(&heap->lock);    /* who finds it taken has called a thread that answers at the end of this call */
-    static _Atomic uint64_t serials; /* a count; no order needed */
+    ts_lock_acquire(&heap->lock); /* who finds it taken has called a thread that answers at the end of this call */
     ts_heap_set_tls(heap, &ts_thread);
-    heap->serial = ts_fetch_add_relaxed(&serials, 1) + 1;
+    heap->serial = (heap->serial ? heap->serial : ts_line_of(heap)) + TS_SERIAL_NEXT;
     memset(heap->map, 0, sizeof heap->map);
     memset(heap->scope_map, 0, sizeof heap->scope_map);
     for (unsigned i = 0; i < TS_SAMPLE_FIGURES; i++)

@@ -55,7 +55,7 @@
  * Conservation, per bin: pops + word_allocs - pushes - direct frees == live slots of the bin's slabs, always outside of an
  * operation (types.h; word_allocs: ts_bin_word_allocs). These are what the statistics sum up.
  */
-/* Modelled in tests/model: foreign, hold, bump, epoch, bias, orders. */
+/* Modelled in tests/model: foreign, hold, bump, epoch, bias, enter, orders. */
 #ifndef TS_HEAP_HEAP_H
 #define TS_HEAP_HEAP_H
 
@@ -229,6 +229,20 @@ TS_ALWAYS_INLINE void ts_heap_keep_entry(ts_heap *heap, const ts_table *table, u
     if (TS_UNLIKELY(!ts_table_age(table, entry))) return;
     unsigned n = heap->spares[which]++;
     ts_keep(&heap->spare[which][n], (ts_entry *)entry);
+}
+/* Of threads: a heap that has used up its own gets no other thread. The highest bit is never set. */
+#define TS_SERIAL_NEXT ((uint64_t)1 << 28)
+#define TS_SERIAL_LAST (((uint64_t)1 << 63) - TS_SERIAL_NEXT)
+/* The entry of what that thread had, and another has ended: it is that thread's to use again. false: that one has ended, and all that it
+   wrote is seen. Where it ends meanwhile, its heap's next thread gets the entry. */
+static inline bool ts_heap_return_entry(uint64_t serial, ts_entry *entry) {
+    ts_heap *heap = ts_line_address(serial % TS_SERIAL_NEXT);
+    if (ts_load_acquire(&heap->state) != TS_HEAP_LIVE) return false; /* acquire: partner of the store in ts_heap_exit */
+    uint32_t newest = ts_load_relaxed(&heap->returned);
+    do entry->next_free = newest;
+    while (!atomic_compare_exchange_weak_explicit(&heap->returned, &newest, entry->index, memory_order_release,
+                                                  memory_order_relaxed));
+    return true;
 }
 /* fork: prepare holds every heap, so that no list is half changed; operations of fast paths go on, so the child
    trusts only state words of other threads' blocks. */

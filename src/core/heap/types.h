@@ -323,9 +323,13 @@ typedef struct ts_heap {
     bool listed_free;
     ts_entry *spare[2][TS_SPARE_ENTRIES]; /* owner only: free table entries, TS_TABLE_EPOCH and _DOMAIN */
     unsigned spares[2];
+    /* Newest of the entries of domains that were this thread's and that another has ended, by index, 0: none; pushed by any thread, taken by
+       this one or the heap's next (ts_domain_take_returned). */
+    _Atomic uint32_t returned;
     ts_churn_block *map[TS_HEAP_MAP]; /* owner only; checked by open_id */
     ts_scope_block *scope_map[TS_HEAP_MAP];
-    uint64_t serial;                     /* (h) of its thread; never used twice */
+    uint64_t serial; /* (h) of its thread; never used twice: [62:28] how many threads the heap has had
+                                            [27:0] line of the heap */
     struct ts_domain_scope *spare_scope; /* owner only */
     uint32_t lent;                       /* (h) slab that its thread has lent, 0: none; see hollow.c */
     uint8_t flags_met;                   /* owner only: its frees in slabs with foreign frees, since it took those in */

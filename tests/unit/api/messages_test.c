@@ -215,7 +215,7 @@ static atomic_ulong heard_in_all;
 
 /* One of two functions, each with pairs of its own. */
 static void hear_pair(struct pair *pair, unsigned odd) {
-    SUP_CHECK((pair - pairs) % 2 == odd, "the argument of another function");
+    SUP_CHECK((size_t)(pair - pairs) % 2 == odd, "the argument of another function");
     for (unsigned i = 0; i < 20; i++) {
         SUP_CHECK(atomic_load(&pair->magic) == ALIVE, "called with an argument that is gone");
         if (i == 10) {

@@ -235,6 +235,7 @@ static void shared_and_entered(void **state) {
 static struct {
     EpochDomain *domain;
     int others, mine;
+    bool emptied;
 } during;
 static void *enter_it(void *domain) {
     errno = 0;
@@ -247,16 +248,24 @@ static void enters_while_it_ends(void *arg) {
     during.mine = epoch_domain_enter(during.domain) && slab_alloc(10) && epoch_domain_exit(during.domain) ? 0 : errno;
 }
 
+static void empties_and_enters(void *arg) {
+    during.emptied = epoch_domain_reset(during.domain, 0);
+    enters_while_it_ends(arg);
+}
+
 static void nobody_comes_in_while_it_ends(void **state) {
     SlabAllocator *a = *state;
-    for (int how = 0; how < 3;
-         how++) { /* the domain; its child, at the end of both; a child while its older sibling is only marked */
+    /* The domain; its child, at the end of both; a child while its older sibling is only marked; the same when that was emptied meanwhile. */
+    for (int how = 0; how < 4; how++) {
         EpochDomain *p = epoch_domain_create_ex(a, NULL, EPOCH_DOMAIN_SHARED);
         EpochDomain *c = epoch_domain_create_child(p, NULL, 0), *younger = epoch_domain_create_child(p, NULL, 0);
         during.domain = how == 0 ? p : c;
         during.others = during.mine = -1;
-        assert_true(epoch_domain_on_destroy(how == 2 ? younger : during.domain, enters_while_it_ends, NULL));
+        during.emptied = false;
+        assert_true(epoch_domain_on_destroy(how >= 2 ? younger : during.domain,
+                                            how == 3 ? empties_and_enters : enters_while_it_ends, NULL));
         assert_true(epoch_domain_end(p));
+        assert_int_equal(during.emptied, how == 3);
         assert_int_equal(during.others, ESTALE);
         assert_int_equal(during.mine, 0);
         assert_int_equal((intptr_t)on_thread(enter_it, p), EINVAL);

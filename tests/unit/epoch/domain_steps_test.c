@@ -13,16 +13,30 @@
 #include "../heap/errands.h"
 #include "epoch/blocks.h"
 #include "epoch/domain.h"
+#include "heap/bias.h"
+#include "heap/care.h"
 #include "heap/ended.h"
+#include "heap/fast.h"
 
 #include <stdatomic.h>
 #include <time.h>
 
 #include "steps.h"
 
+/* An owner counts with a load and a store, and may be stopped between the two. */
+static void add_owned(_Atomic uint32_t *p, uint32_t n) {
+    uint32_t before = atomic_load_explicit(p, memory_order_relaxed);
+    step();
+    atomic_store_explicit(p, before + n, memory_order_relaxed);
+}
+
 #define ts_epoch_leave_empty(a, e) ((ts_epoch_leave_empty)((a), (e)), step())
+#undef ts_add_owned
+#define ts_add_owned(p, n) add_owned((p), (n))
 #include "epoch/domain.c"
 #include "epoch/domain_end.c"
+#include "epoch/domain_tree.c"
+#undef ts_add_owned
 #undef ts_epoch_leave_empty
 #undef ts_load_relaxed
 #undef ts_load_acquire
@@ -38,9 +52,10 @@ static atomic_bool stopped, go, done;
 /* Of the other thread: steps with the domain ending until it stops; of this one: steps until that goes on. */
 enum { HERE, THERE, THIRD };
 static _Thread_local int who;
+static _Thread_local bool stops_anywhere;
 static unsigned stop_after;
 static bool stops, stops_here;
-static unsigned here_after;
+static unsigned here_after, wait_here = 20;
 
 /* Within a call of this thread: what happens there before its step'th look. */
 static void (*meanwhile)(void);
@@ -55,7 +70,7 @@ static void wait_for(atomic_bool *flag, unsigned ms) {
 
 static void step(void) {
     if (who == THERE) {
-        if (!stops || atomic_load(&entry->busy) != 1 || stop_after-- != 0) {
+        if (!stops || !(stops_anywhere || atomic_load(&entry->busy) == 1) || stop_after-- != 0) {
             return;
         }
         stops = false;
@@ -70,7 +85,7 @@ static void step(void) {
     } else if (who == HERE && stops_here && here_after-- == 0) {
         stops_here = false;
         atomic_store(&go, true);
-        wait_for(&done, 20); /* unless it waits for a lock that this thread has */
+        wait_for(&done, wait_here); /* unless it waits for a lock that this thread has */
     }
 }
 
@@ -281,6 +296,156 @@ static void too_late_for_one_handed_over(void **state) {
     stop_threads();
 }
 
+/* ---- who enters too late counts himself into his own domain, and into no other ------------------------------------ */
+
+static bool second_time;
+
+static void enter_newer_again(void) {
+    who = THIRD;
+    SUP_CHECK(epoch_domain_enter(newer), "enter");
+}
+static void let_enter_newer_again(void) {
+    second_time = true;
+    let(enter_newer_again);
+}
+
+/* The other thread ends the domain, if nobody is inside, and makes one of its own, in the same entry if it gets that. It enters it, and
+   once more at a later step. */
+static void end_and_renew(void) {
+    who = THIRD;
+    EpochDomain *some[TS_SPARE_ENTRIES];
+    for (unsigned i = 0; i < TS_SPARE_ENTRIES; i++) {
+        some[i] = epoch_domain_create(allocator);
+    }
+    if (epoch_domain_end(domain)) {
+        newer = epoch_domain_create(allocator);
+        SUP_CHECK(newer != NULL && epoch_domain_enter(newer), "another domain");
+    }
+    for (unsigned i = 0; i < TS_SPARE_ENTRIES; i++) {
+        epoch_domain_destroy(some[i]);
+    }
+}
+static void let_end_and_renew(void) {
+    let(end_and_renew);
+    second_time = false;
+    meanwhile = newer ? let_enter_newer_again : NULL;
+    looks_left = looks_between;
+}
+
+static void leave_newer(void) {
+    who = THIRD;
+    SUP_CHECK(epoch_domain_exit(newer), "exit");
+}
+
+enum { OWN, SHARED, HANDED_OVER, KINDS_OF_DOMAINS };
+
+/* At any step of an enter the domain ends, and the next one in its entry is entered and entered again. */
+static bool enter_too_late(int kind, unsigned at) {
+    domain =
+        kind == SHARED ? epoch_domain_create_ex(allocator, NULL, EPOCH_DOMAIN_SHARED) : epoch_domain_create(allocator);
+    assert_non_null(domain);
+    assert_true(kind != HANDED_OVER || epoch_domain_hand_over(domain));
+    newer = NULL;
+    looks_left = at;
+    meanwhile = let_end_and_renew;
+    bool entered = epoch_domain_enter(domain);
+    int error = errno;
+    bool met = meanwhile != let_end_and_renew;
+    meanwhile = NULL;
+    if (!newer) { /* the other one came when this thread was inside, or not at all */
+        assert_true(entered && epoch_domain_exit(domain));
+        epoch_domain_destroy(domain);
+        return met;
+    }
+    if (entered) { /* the end came behind the last look */
+        (void)epoch_domain_exit(domain);
+    } else {
+        assert_true(error == ESTALE || error == EINVAL);
+    }
+    for (unsigned times = second_time ? 2 : 1; times > 0;
+         times--) { /* the other thread is inside, so often and no more */
+        assert_false(epoch_domain_end(newer));
+        assert_int_equal(errno, EBUSY);
+        let(leave_newer);
+    }
+    assert_true(epoch_domain_end(newer));
+    return true;
+}
+
+static void entered_too_late(void **state) {
+    (void)state;
+    start_threads();
+    for (int kind = 0; kind < KINDS_OF_DOMAINS; kind++) {
+        for (looks_between = 0; looks_between < 10; looks_between++) {
+            for (unsigned at = 0; enter_too_late(kind, at); at++) {
+            }
+        }
+    }
+    sup_check_empty(allocator); /* no entry is lost */
+    stop_threads();
+}
+
+static bool taken;
+
+static void take_over_in_steps(void) {
+    who = THERE;
+    stops = stops_anywhere = true;
+    taken = epoch_domain_enter(domain);
+    SUP_CHECK(taken || errno == ESTALE || errno == EINVAL, "enter: errno %d", errno);
+    stops = stops_anywhere = false;
+    atomic_store(&stopped, true);
+    atomic_store(&done, true);
+}
+
+static void take_over_at_once(void) { SUP_CHECK(epoch_domain_enter(domain), "enter: errno %d", errno); }
+static void leave_taken(void) { SUP_CHECK(epoch_domain_exit(domain), "exit"); }
+
+/* The other thread is about to own a domain that was handed over; this one ends it. false: the other one had no more steps. */
+static bool ended_when_taken(unsigned there, unsigned here, bool *all) {
+    domain = epoch_domain_create(allocator);
+    assert_true(domain && epoch_domain_hand_over(domain));
+    stopped = go = done = false;
+    stop_after = there;
+    let_begin(take_over_in_steps);
+    wait_for(&stopped, 10000);
+    bool more = !atomic_load(&done);
+    here_after = here;
+    stops_here = true;
+    bool ended = epoch_domain_end(domain);
+    int error = errno;
+    *all = stops_here;
+    stops_here = false;
+    go = true;
+    meet();
+    assert_false(ended && taken);
+    if (!ended) {
+        assert_int_equal(error, EBUSY);
+        if (!taken) { /* each saw the other */
+            let(take_over_at_once);
+        }
+        assert_false(epoch_domain_enter(domain)); /* it is the other's now */
+        assert_int_equal(errno, EPERM);
+        let(leave_taken);
+        assert_true(epoch_domain_end(domain));
+    }
+    return more;
+}
+
+static void ended_or_taken_over(void **state) {
+    (void)state;
+    start_threads();
+    wait_here = 2;
+    for (unsigned there = 0, more = 1; more; there++) {
+        bool all = false;
+        for (unsigned here = 0; more && !all; here++) {
+            more = ended_when_taken(there, here, &all);
+        }
+    }
+    wait_here = 20;
+    sup_check_empty(allocator);
+    stop_threads();
+}
+
 enum { ENTER, PROMOTE, FORCE_CLOSE, EPOCH_OF, HAND_OVER, CALLS };
 
 /* The domain ends and its entry is in use again, at any step of a call: the call is for the old one or fails. */
@@ -434,6 +599,7 @@ int main(void) {
         cmocka_unit_test(destroyed_twice),        cmocka_unit_test(registered_at_its_end),
         cmocka_unit_test(in_use_again),           cmocka_unit_test(waited_for_at_its_end),
         cmocka_unit_test(while_the_heap_is_held), cmocka_unit_test(too_late_for_one_handed_over),
+        cmocka_unit_test(entered_too_late),       cmocka_unit_test(ended_or_taken_over),
     };
     return cmocka_run_group_tests_name("epoch.domain_steps", tests, NULL, NULL);
 }

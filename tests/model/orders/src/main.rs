@@ -347,6 +347,49 @@ fn open(s: &'static Steps) {
     assert!(opener.join().unwrap() || found, "an epoch or a domain of no allocator");
 }
 
+const NOBODY: u64 = 8;
+const ENDING: u64 = 9;
+
+/// take_own, in ts_domain_enter, against last_owner, in the end of a domain by another thread: who counts himself in is known as its owner.
+fn owner(s: &'static Steps) {
+    let (id, owner) = (word(1), word(NOBODY));
+    let enterer = {
+        let (id, owner) = (id.clone(), owner.clone());
+        thread::spawn(move || {
+            owner.compare_exchange(NOBODY, 1, AcqRel, Relaxed).is_ok() && id.load(Relaxed) == 1
+        })
+    };
+    id.store(0, Release); // ts_table_end
+    let last = if s.lacks("exchange") { owner.load(Relaxed) } else { owner.swap(ENDING, AcqRel) };
+    assert!(!enterer.join().unwrap() || last == 1, "its owner writes to an entry that is in use again");
+}
+
+/// ts_heap_return_entry against ts_domain_take_returned and ts_heap_exit: whoever uses the entry next comes after what its owner wrote, and after
+/// the end of its last use.
+fn returned(s: &'static Steps) {
+    const LIVE: u64 = 1;
+    let (state, list) = (word(LIVE), word(0));
+    let (inside, ended) = (Arc::new(Bin(UnsafeCell::new(0))), Arc::new(Bin(UnsafeCell::new(0))));
+    let owner = {
+        let (state, list, inside, ended) = (state.clone(), list.clone(), inside.clone(), ended.clone());
+        thread::spawn(move || {
+            inside.touch(); // it counted itself in, and out again
+            if list.swap(0, s.order("take-acquire", Acquire)) != 0 {
+                ended.touch();
+                inside.touch();
+            }
+            state.store(0, s.order("state-release", SeqCst));
+        })
+    };
+    ended.touch();
+    if state.load(s.order("state-acquire", Acquire)) != LIVE {
+        inside.touch();
+    } else {
+        let _ = list.compare_exchange(0, 1, s.order("push-release", Release), Relaxed);
+    }
+    owner.join().unwrap();
+}
+
 const IN_END: u64 = 2;
 
 /// hold_usual and ts_epoch_begin against ts_epoch_acquire: the owner ends an epoch by its bias, and its entry is in use again, without a
@@ -828,6 +871,8 @@ fn main() {
         ("rolling", rolling),
         ("handle", handle),
         ("open", open),
+        ("owner", owner),
+        ("returned", returned),
         ("bias", bias),
         ("bias_again", bias_again),
         ("turns", turns),
