@@ -2014,8 +2014,8 @@ MUTANTS = [
         "name": "slot-noted-outside",
         "protocol": "alloc.c, ts_taken",
         "file": "src/core/epoch/alloc.c",
-        "old": "        if (p) note(block->b.share->allocator, p, cls, t);\n        ts_heap_leave(heap);\n",
-        "new": "        ts_heap_leave(heap);\n        if (p) note(block->b.share->allocator, p, cls, t);\n",
+        "old": "        if (p) note(block->b.share->allocator, p, cls, t);\n        t->zero = clean && p == clean;\n        ts_heap_leave(heap);\n",
+        "new": "        t->zero = clean && p == clean;\n        ts_heap_leave(heap);\n        if (p) note(block->b.share->allocator, p, cls, t);\n",
         "tests": ["unit.epoch.alloc_steps"],
     },
     {
