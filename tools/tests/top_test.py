@@ -265,7 +265,7 @@ class Top(unittest.TestCase):
             self.assertEqual(t.end(), 0)
 
     def test_other_sizes(self):
-        columns_of = {140: 7, 106: 7, 100: 7, 80: 5, 60: 3, 44: 1, 24: 0, 5: 0, 1: 0}
+        columns_of = {140: 8, 106: 8, 100: 7, 80: 5, 60: 3, 44: 2, 24: 0, 5: 0, 1: 0}
         with self.open("--every=60") as t:
             t.first_frame()
             for columns, expected in columns_of.items():
@@ -274,7 +274,7 @@ class Top(unittest.TestCase):
                 t.take(0.1)
                 lines = t.screen.lines()
                 titles = next(line for line in lines[2:] if line.startswith("LABEL"[:columns]))
-                self.assertEqual(len(re.findall(r"OPEN|CLOSING|OBJECTS|LIVE|SLABS|AGE|AFTER CLOSE", titles)), expected, titles)
+                self.assertEqual(len(re.findall(r"OPEN|CLOSING|OBJECTS|LIVE|SLABS|A MINUTE|AGE|AFTER CLOSE", titles)), expected, titles)
                 for line in lines:
                     self.assertLessEqual(len(line), columns)
             for rows in (6, 3, 2, 1):

@@ -142,6 +142,21 @@ static void duration_wide(ts_sink *s, uint64_t ns, int width) {
     ts_put_wide(s, text, width);
 }
 
+/* Of the live bytes of open epochs; "-": not known yet. */
+static void growth_wide(ts_sink *s, const ts_label_stats *l, int width) {
+    char text[32];
+    ts_sink t = ts_sink_buffer(text, sizeof text);
+    int64_t more = l->growth_bytes_per_minute;
+    if (l->growth_ns == 0) {
+        ts_put(&t, "-");
+    } else {
+        if (more != 0) ts_put(&t, more < 0 ? "-" : "+");
+        ts_put_size(&t, (uint64_t)(more < 0 ? -more : more));
+    }
+    (void)ts_sink_end(&t);
+    ts_put_wide(s, text, width);
+}
+
 static void head(frame *f, const ts_view *v, const char *note) {
     char text[512];
     const SlabGlobalStats *g = &v->global;
@@ -178,12 +193,12 @@ static void head(frame *f, const ts_view *v, const char *note) {
 }
 
 /* The columns behind the label, and which of them a narrow screen has: `rank` 1 goes first. */
-enum { OPEN, CLOSING, OBJECTS, LIVE, SLABS, AGE, AFTER_CLOSE, COLUMNS };
+enum { OPEN, CLOSING, OBJECTS, LIVE, SLABS, GROWTH, AGE, AFTER_CLOSE, COLUMNS };
 static const struct {
     const char *title;
     unsigned width, rank;
-} COLUMN[COLUMNS] = {{"OPEN", 8, 2},   {"CLOSING", 9, 3}, {"OBJECTS", 13, 5},    {"LIVE", 11, 1},
-                     {"SLABS", 11, 7}, {"AGE", 10, 4},    {"AFTER CLOSE", 13, 6}};
+} COLUMN[COLUMNS] = {{"OPEN", 8, 2},   {"CLOSING", 9, 4},   {"OBJECTS", 11, 5}, {"LIVE", 10, 1},
+                     {"SLABS", 10, 8}, {"A MINUTE", 11, 7}, {"AGE", 8, 3},      {"AFTER CLOSE", 12, 6}};
 #define LABEL_WIDTH 31u
 #define LABEL_WIDTH_MIN 22u
 
@@ -206,6 +221,7 @@ static void put_cell(ts_sink *s, unsigned column, const ts_label_stats *l) {
     case OBJECTS: ts_put_u64_wide(s, objects_of(l), width); break;
     case LIVE: size_wide(s, l->active_live_bytes + l->closing_live_bytes, width); break;
     case SLABS: size_wide(s, bytes_of(l), width); break;
+    case GROWTH: growth_wide(s, l, width); break;
     case AGE: duration_wide(s, age_of(l), width); break;
     default: duration_wide(s, l->closing_live_objects ? l->closing_for_ns : 0, width); break;
     }

@@ -250,6 +250,21 @@ static bool look_at(const history *h, const ts_view *v, const ts_label_stats *s,
     return true;
 }
 
+/* How fast each label grows, or shrinks, over the lows of the first ring. */
+static void fill_growth(const history *h, ts_view *v) {
+    unsigned n = h->complete[0] < FOR_LEAK ? h->complete[0] : FOR_LEAK;
+    if (n < 2) return;
+    const low *first = low_at(h, 0, n, 0), *last = low_at(h, 0, n, n - 1);
+    double minutes = (double)(last->begin_ns - first->begin_ns) / 60e9;
+    for (uint32_t i = 0; i < v->label_rows; i++) {
+        ts_label_stats *s = &v->label[i];
+        double more = (double)value_of(find_row(last, ts_label_name(s)), false) -
+                      (double)value_of(find_row(first, ts_label_name(s)), false);
+        s->growth_ns = last->begin_ns - first->begin_ns;
+        s->growth_bytes_per_minute = (int64_t)(more / minutes);
+    }
+}
+
 void ts_growth_look(ts_view *v, uintptr_t token, void (*fn)(void *, const ts_growth *), void *arg) {
     if (!ts_load_relaxed(&kept) || !take(v->pid)) return;
     history *h = history_of(token, v->taken_ns);
@@ -257,6 +272,7 @@ void ts_growth_look(ts_view *v, uintptr_t token, void (*fn)(void *, const ts_gro
         v->is_watched = 1;
         v->watched_ns = v->taken_ns - ts_least(h->first_ns, v->taken_ns);
         if (v->taken_ns >= h->last_ns) feed_all(h, v); /* else another view was made meanwhile */
+        fill_growth(h, v);
         for (uint32_t i = 0; i < v->label_rows; i++)
             if (!look_at(h, v, &v->label[i], false, fn, arg)) (void)look_at(h, v, &v->label[i], true, fn, arg);
     }

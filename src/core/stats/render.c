@@ -73,6 +73,12 @@ static void json_label(ts_sink *s, const ts_label_stats *l) {
 #define X(field, ...) json_u64(s, #field, l->field);
     TS_STATS_LABEL(X)
 #undef X
+    ts_put(s, ",\"growth_bytes_per_minute\":");
+    if (l->growth_ns == 0) ts_put(s, "null");
+    if (l->growth_bytes_per_minute < 0) ts_put(s, "-");
+    if (l->growth_ns != 0)
+        ts_put_u64(
+            s, (uint64_t)(l->growth_bytes_per_minute < 0 ? -l->growth_bytes_per_minute : l->growth_bytes_per_minute));
     ts_put(s, ",\"classes\":[");
     bool first = true;
     for (unsigned k = 0; k < TS_COUNT_KINDS; k++) {
@@ -133,6 +139,7 @@ void ts_render_json(ts_sink *s, const ts_view *v) {
     json_u64(s, "pid", v->pid);
     json_u64(s, "taken_ns", v->taken_ns);
     json_u64(s, "took_ns", v->took_ns);
+    if (v->is_watched) json_u64(s, "watched_ns", v->watched_ns);
     ts_put(s, ",\"global\":{\"class_count\":");
     ts_put_u64(s, v->global.class_count);
 #define X(field, ...) json_u64(s, #field, v->global.field);

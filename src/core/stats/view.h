@@ -46,7 +46,9 @@ typedef struct ts_label_stats {
 #define X(field, ...) uint64_t field;
     TS_STATS_LABEL(X)
 #undef X
-    uint64_t active_allocated, active_freed;   /* objects, there ever were in the epochs that are open */
+    int64_t growth_bytes_per_minute;         /* of the live bytes of open epochs, by their lows of the last growth_ns */
+    uint64_t growth_ns;                      /* 0: not known */
+    uint64_t active_allocated, active_freed; /* objects, there ever were in the epochs that are open */
     uint64_t class_objects[2][TS_COUNT_KINDS]; /* live; 0: open epochs, 1: closed ones */
     uint64_t class_bytes[2][TS_COUNT_KINDS];
 } ts_label_stats;
