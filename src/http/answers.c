@@ -4,7 +4,9 @@
 #include "http/answers.h"
 
 #include "http/assets.h"
+#include "http/history.h"
 #include "http/metrics.h"
+#include "http/process.h"
 #include "http/profile.h"
 
 #include <stdbool.h>
@@ -24,7 +26,7 @@ void http_answers_show(SlabAllocator *allocator) { served = allocator; }
 
 /* ---- what is served --------------------------------------------------------------------------------------------- */
 
-static SlabAllocator *choose(void) {
+SlabAllocator *http_answers_choose(void) {
     if (served) return served;
     SlabAllocator *all[ALLOCATORS], *best = NULL;
     uint64_t most = 0;
@@ -55,7 +57,7 @@ static size_t run(const job *j, SlabAllocator *a, char *buffer, size_t capacity)
 /* The whole text, of malloc; NULL: no memory, or nothing to show. */
 static char *render(const job *j, size_t *length) {
     size_t capacity = 65536;
-    SlabAllocator *a = choose();
+    SlabAllocator *a = http_answers_choose();
     for (unsigned tries = 0; (a || j->without) && tries < 8; tries++) {
         char *text = malloc(capacity);
         if (!text) return NULL;
@@ -192,7 +194,7 @@ static enum MHD_Result symbols(connection *c) { return http_say(c, MHD_HTTP_OK, 
 #ifdef TSLAB_HTTP_PROFILES
 static enum MHD_Result profile(connection *c, http_profile_kind kind) {
     size_t bytes;
-    SlabAllocator *a = choose();
+    SlabAllocator *a = http_answers_choose();
     if (MHD_lookup_connection_value(c, MHD_GET_ARGUMENT_KIND, "seconds"))
         return http_say(c, MHD_HTTP_BAD_REQUEST,
                         "seconds: profiles are sums; go tool pprof -base subtracts one from another\n");
@@ -212,6 +214,21 @@ static enum MHD_Result no_profile(connection *c) {
 #define allocs_profile no_profile
 #endif
 
+static size_t history(SlabAllocator *a, char *buffer, size_t capacity) {
+    (void)a;
+    return http_history_render(buffer, capacity);
+}
+static size_t process(SlabAllocator *a, char *buffer, size_t capacity) {
+    (void)a;
+    return http_process_render(buffer, capacity);
+}
+static enum MHD_Result history_json(connection *c) {
+    return answer_job(c, &(job){history, true, 0, 0}, "application/json");
+}
+static enum MHD_Result process_json(connection *c) {
+    return answer_job(c, &(job){process, true, 0, 0}, "application/json");
+}
+
 static enum MHD_Result healthz(connection *c) { return http_say(c, MHD_HTTP_OK, "ok\n"); }
 
 /* Beside the files of the dashboard: "/" and what it loads. */
@@ -225,6 +242,9 @@ static const struct {
     {"/stats.json", NULL, slab_stats_json, "application/json"},
     {"/stats.txt", NULL, slab_stats_text, "text/plain; charset=utf-8"},
     {"/epochs.json", epochs, NULL, NULL},
+    {"/history.json", history_json, NULL, NULL},
+    {"/process.json", process_json, NULL, NULL},
+    {"/functions.json", NULL, http_functions_render, "application/json"},
     {"/doctor.txt", NULL, slab_stats_doctor, "text/plain; charset=utf-8"},
     {"/stacks.json", NULL, slab_stacks_json, "application/json"},
     {"/stacks.txt", NULL, slab_stacks_text, "text/plain; charset=utf-8"},

@@ -10,6 +10,7 @@
 #include <tslab/http.h>
 
 #include "http/answers.h"
+#include "http/history.h"
 #include "http/hosts.h"
 #include "http/metrics.h"
 #include "http/places.h"
@@ -185,6 +186,7 @@ static bool run_locked(int fd) {
         plan.waiting = false;
         atomic_fetch_add(&turn, 1);
         atomic_store(&listens_on, port_of(&plan.at));
+        http_history_start(http_answers_choose);
         return true;
     }
     /* Some of its failures close the socket and some do not; the number may be another thread's file by now. */
@@ -285,6 +287,7 @@ bool slab_http_stop(void) {
         MHD_stop_daemon(server);
         if (fd >= 0) (void)close(fd);
         server = NULL;
+        http_history_stop();
         http_places_reset();
     }
     (void)pthread_mutex_unlock(&mutex);
@@ -382,6 +385,7 @@ static void in_child(void) {
     atomic_store(&listens_on, 0);
     mutex = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
     http_metrics_in_child();
+    http_history_in_child();
     /* 0: the parent is in another PID namespace, so its end cannot be seen. */
     if (heir && getppid() != 0) start_waiting();
 }

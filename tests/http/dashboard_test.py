@@ -1,12 +1,14 @@
 """The dashboard in headless Chromium: it shows what is wrong, the figures and the epochs, and stays usable with 10,000 of
 them. Arguments: HTTP_TARGET. Skipped (77) where there is no Chromium."""
 
+import json
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 
 BROWSER = next((b for b in map(shutil.which, ("chromium", "chromium-browser", "google-chrome")) if b), None)
 
@@ -38,23 +40,47 @@ def main():
         try:
             program.stdout.readline()
             port = tell("start 127.0.0.1:0").split()[1]
-            tell("fill 10000")
+            dom = dom_of(f"http://127.0.0.1:{port}/", 2)
+            if "Nothing found yet" not in dom:
+                fail("that nothing is found is not said", dom)
+            if not re.search(r'id="domains-section" hidden', dom):
+                fail("a tree of domains, of which there are none", dom)
+            if tell("domains") != "ok":
+                fail("no domains")
+            tell("fill 9989")
             time.sleep(11)  # what is closed and holds objects is a leak from ten seconds on
             dom = dom_of(f"http://127.0.0.1:{port}/", 6)
-            if f"process {program.pid}, live" not in dom:
-                fail("it is not live", dom)
+            for said in (f"process {program.pid} · up ", 'role="status" class="">live<', "cgroup limit", "<title>http_target "):
+                if said not in dom:
+                    fail(f"the head does not say: {said}", dom)
             if not re.search(r'class="finding warning".*?<code>phase "\d+" &lt;b&gt;</code> has held', dom, re.S):
                 fail("it does not say what leaks", dom)
-            if "of 10,000" not in dom:
+            if not re.search(r"id=\"epoch-count\"[^>]*>10,000<", dom):
                 fail("the number of epochs is not shown", dom)
             rows = len(re.findall(r"<tr[^>]*>\s*<td class=\"label\"", dom))
             if not 10 <= rows <= 60:
                 fail(f"{rows} rows exist; only those that are seen should", dom)
-            if len(re.findall(r"<canvas", dom)) != 5:
-                fail("not five charts", dom)
+            figures = re.findall(r"<figure(.*?)><figcaption>([^<]*).*?</figure>", dom, re.S)
+            shown = [name.strip() for attributes, name in figures if "hidden" not in attributes]
+            if len(figures) != 5 or shown != ["Slabs by epoch label", "Memory", "Slow paths per second"]:
+                fail(f"the charts that have something in them: {shown}", dom)
+            if "Not shown, because there is nothing in them: timed operations (TSLAB_SAMPLE=N" not in dom:
+                fail("it does not say which charts are not shown", dom)
+            labels = re.search(r'<table id="labels">.*?</table>', dom, re.S)[0]
+            if labels.count("<tr") != 16 or 'class="warning"' not in labels or "A minute" not in labels:
+                fail("not a row for each of the fifteen labels", labels)
+            if "What the columns say" not in dom or "By how much the live bytes" not in dom:
+                fail("the columns are not explained", dom)
+            history = json.loads(urllib.request.urlopen(f"http://127.0.0.1:{port}/history.json", timeout=20).read())["points"]
+            if len(history) < 5 or not all(a["taken_ns"] < b["taken_ns"] for a, b in zip(history, history[1:])):
+                fail(f"a history of {len(history)} points")
+            domains = re.search(r'<table id="domains">.*?</table>', dom, re.S)[0]
+            names = re.findall(r'<td class="label" title="([^"]*)"', domains)
+            if names != ["server", "request", "query"] or "× 5" not in domains or not re.search(r"\d+ % of 1\.0 MB", domains):
+                fail(f"the tree of domains: {names}", domains)
             if "largest</span>" not in dom or "oldest</span>" not in dom:
                 fail("the largest and the oldest epoch do not stand out", dom)
-            if "30,000" not in dom:
+            if "29,977" not in dom:
                 fail("the live objects are not shown", dom)
             if 'data-theme="dark"' not in dom_of(f"http://127.0.0.1:{port}/", 2, "--blink-settings=preferredColorScheme=0"):
                 fail("the system's dark theme is not followed")

@@ -6,6 +6,7 @@
  *     start refused     slab_http_start_ex with what must be refused: "ok", or what was not
  *     stop              slab_http_stop: "true" or "false"
  *     fill N            N labelled epochs with three objects each: "ok"
+ *     domains           a domain with a limit, five children of it, and children of these, each with an object: "ok"
  *     port              slab_http_port
  *     fork              a child that lives for ten seconds and holds nothing: its process id
  *     daemon            daemon(), whose parent ends: "ok" from the child, which goes on with the lines
@@ -100,6 +101,17 @@ static void fill(unsigned n) {
         if (i % 4 == 3) (void)epoch_close(allocator, epoch);
     }
     puts("ok");
+}
+
+static void make_domains(void) {
+    EpochDomain *server = epoch_domain_create_ex(allocator, "server", 0);
+    bool good = server && epoch_domain_set_limit(server, 1000000);
+    for (unsigned i = 0; good && i < 5; i++) {
+        EpochDomain *request = epoch_domain_create_child(server, "request", 0);
+        EpochDomain *query = request ? epoch_domain_create_child(request, "query", 0) : NULL;
+        good = query && epoch_domain_alloc(request, 100) && epoch_domain_alloc(query, 100);
+    }
+    puts(good ? "ok" : strerror(errno));
 }
 
 static void wake(int number) { (void)number; }
@@ -330,6 +342,8 @@ int main(void) {
             puts(slab_http_stop() ? "true" : "false");
         } else if (strncmp(line, "fill ", 5) == 0) {
             fill((unsigned)atoi(line + 5));
+        } else if (strcmp(line, "domains") == 0) {
+            make_domains();
         } else if (strcmp(line, "port") == 0) {
             printf("%d\n", slab_http_port());
         } else if (strcmp(line, "metrics add") == 0 || strcmp(line, "metrics remove") == 0) {

@@ -173,7 +173,8 @@ class Served(unittest.TestCase):
         self.assertTrue(said.startswith("not found; there are /, ") and said.endswith("\n"), said)
         paths = said.removeprefix("not found; there are ").strip().split(", ")
         profiles = ["/debug/pprof/allocs", "/debug/pprof/heap"]
-        self.assertEqual(sorted(paths), ["/", *profiles, "/debug/pprof/symbol", "/doctor.txt", "/epochs.json", "/healthz", "/metrics", "/stacks.json",
+        self.assertEqual(sorted(paths), ["/", *profiles, "/debug/pprof/symbol", "/doctor.txt", "/epochs.json", "/functions.json",
+                                         "/healthz", "/history.json", "/metrics", "/process.json", "/stacks.json",
                                          "/stacks.txt", "/stats.json", "/stats.txt", "/view"])
         for path in set(paths) - set(profiles):
             self.get(path)

@@ -1,4 +1,6 @@
+#if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE
+#endif
 #include "stats/room.h"
 
 #include <errno.h>
@@ -39,10 +41,11 @@ static bool read_number(const char *directory, const char *file, uint64_t *out) 
     return read_text(path, text, sizeof text) && number(text, out);
 }
 
-/* Of the process's cgroup (version 2) and those that it is in. */
-static uint64_t room_of_cgroups(void) {
+/* Of the process's cgroup (version 2) and those that it is in: what they leave, and the least limit. */
+static uint64_t room_of_cgroups(uint64_t *least) {
     char text[512], path[512] = CGROUPS;
     uint64_t room = UINT64_MAX, limit, used;
+    *least = UINT64_MAX;
     if (!read_text("/proc/self/cgroup", text, sizeof text)) return room;
     const char *at = strstr(text, "0::/");
     if (!at) return room;
@@ -55,6 +58,7 @@ static uint64_t room_of_cgroups(void) {
         while (length > root && path[length - 1] == '/') path[--length] = 0;
         if (read_number(path, "/memory.max", &limit) && read_number(path, "/memory.current", &used)) {
             uint64_t left = limit > used ? limit - used : 0;
+            if (limit < *least) *least = limit;
             if (left < room) room = left;
         }
         char *slash = strrchr(path, '/');
@@ -73,7 +77,13 @@ static uint64_t room_of_machine(void) {
 }
 
 uint64_t ts_room_bytes(const char **what) {
-    uint64_t machine = room_of_machine(), cgroups = room_of_cgroups();
+    uint64_t limit, machine = room_of_machine(), cgroups = room_of_cgroups(&limit);
     *what = cgroups < machine ? "the memory limit of the cgroup" : "the machine's memory";
     return cgroups < machine ? cgroups : machine;
+}
+
+uint64_t ts_room_limit(void) {
+    uint64_t limit;
+    (void)room_of_cgroups(&limit);
+    return limit;
 }

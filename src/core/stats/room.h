@@ -1,4 +1,4 @@
-/* How much more memory the process can have. */
+/* How much memory the process can have, and how much more. */
 #ifndef TS_STATS_ROOM_H
 #define TS_STATS_ROOM_H
 
@@ -7,5 +7,7 @@
 /* The least of what the machine has available and what its cgroups leave; *what says which, in words. UINT64_MAX: the
    system does not say. Reads /proc and /sys; no lock, no malloc. */
 uint64_t ts_room_bytes(const char **what);
+/* The least memory limit of its cgroups; UINT64_MAX: none. */
+uint64_t ts_room_limit(void);
 
 #endif

@@ -1,7 +1,8 @@
-/* The dashboard: once a second /stats.json, and the table's epochs; the history is kept here, for ten minutes. */
+/* The dashboard: once a second /stats.json, and the table's epochs. The history is the server's to begin with, then kept here: an
+   hour, of which the last five minutes by the second. */
 "use strict";
 
-const HISTORY = 600, LABELS_SHOWN = 7, ROW = 28, MANY = 10000, FEW = 200;
+const HISTORY = 3600, FINE = 300, COARSE = 10, LABELS_SHOWN = 7, ROW = 28, MANY = 10000, FEW = 200;
 const LIGHT = ["#2a78d6", "#0f9a6a", "#d98e00", "#7a3fb8", "#d1413f", "#0b8aa8", "#c2529a", "#8b8f96"];
 const DARK = ["#5a9fee", "#35c491", "#f2b13c", "#b08aee", "#f07a72", "#46bfd8", "#e38cc0", "#838b94"];
 const $ = (id) => document.getElementById(id);
@@ -62,14 +63,17 @@ function delta(now, before, field) {
   return d < 0 ? null : d;
 }
 
+/* Of /stats.json, or a point of /history.json, which has the time. */
 function remember(stats) {
-  const t = Date.now() / 1000, g = stats.global, before = last && last.pid === stats.pid ? last : null;
+  if (last && last.pid !== stats.pid) history.length = 0;
+  const t = (stats.time_ms || Date.now()) / 1000, g = stats.global, before = last && last.pid === stats.pid ? last : null;
   const seconds = before ? Math.max((stats.taken_ns - before.taken_ns) / 1e9, 1e-3) : 1;
   const per = (field) => { const d = delta(g, before && before.global, field); return d === null ? null : d / seconds; };
   const point = { t, labels: new Map(), closes: delta(g, before && before.global, "epoch_close_calls") || 0,
     resident: g.resident_bytes, committed: g.committed_bytes, live: g.live_bytes, purged: per("madvise_bytes"),
     rejected: per("rejected_frees_total"), closed: per("slow_path_epoch_closed") };
-  for (const l of stats.labels) point.labels.set(l.label, l.active_rss_bytes + l.closing_rss_bytes);
+  for (const l of stats.labels) point.labels.set(l.label, l.bytes === undefined ? l.active_rss_bytes + l.closing_rss_bytes : l.bytes);
+  if (stats.other_bytes) point.labels.set("(other)", stats.other_bytes);
   const fresh = per("slow_path_cache_miss"), slabs = per("new_slab_count"), hits = per("slow_path_hits");
   point.miss = fresh;
   point.warm = slabs === null || fresh === null ? null : Math.max(slabs - fresh, 0);
@@ -80,8 +84,26 @@ function remember(stats) {
       point[what + "_" + kind] = n ? delta(stats.samples, before && before.samples, `${what}_${kind}_ns_sum`) / n : null;
   }
   history.push(point);
-  if (history.length > HISTORY) history.shift();
   last = stats;
+  if (history.length % 60 === 0) thin(t);
+}
+
+/* What is older than FINE keeps a point in COARSE seconds. */
+function thin(now) {
+  let kept = -Infinity;
+  const list = history.filter((p) => {
+    if (p.t < now - HISTORY || (p.t < now - FINE && p.t - kept < COARSE - 0.5)) return false;
+    kept = p.t;
+    return true;
+  });
+  history.splice(0, history.length, ...list);
+}
+
+async function fetchHistory() {
+  try {
+    const answer = await getJson("/history.json");
+    for (const p of answer.points) remember(Object.assign(p, { pid: about.pid }));
+  } catch (e) { /* it begins here */ }
 }
 
 /* The labels that held most in the history; a label keeps its place and colour while it is among them. */
@@ -107,10 +129,13 @@ function chooseLabels() {
 
 const charts = {};
 
+/* The time at a tick; seconds where ticks are closer than a minute. */
+const clock = (ticks) => (t) => new Date(t * 1000).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: ticks.length > 1 && ticks[1] - ticks[0] < 60 ? "2-digit" : undefined });
+
 function axes(format, right) {
   const style = getComputedStyle(document.documentElement), stroke = style.getPropertyValue("--soft"), line = style.getPropertyValue("--line");
   const grid = { stroke: line, width: 1 }, ticks = { stroke: line, width: 1 };
-  const list = [{ stroke, grid, ticks }, { stroke, grid, ticks, size: 70, values: (u, v) => v.map(format) }];
+  const list = [{ stroke, grid, ticks, space: 90, values: (u, v) => v.map(clock(v)) }, { stroke, grid, ticks, size: 70, values: (u, v) => v.map(format) }];
   if (right) list.push({ stroke, grid: { show: false }, ticks, side: 1, scale: "right", size: 70, values: (u, v) => v.map(right) });
   return list;
 }
@@ -168,12 +193,15 @@ function held(point, label) {
   return rest;
 }
 
+let purged = false; /* whether the chart of memory has that axis */
+
 function rebuild() {
   if (!window.uPlot) return;
   chooseLabels();
   stacked();
+  purged = history.some((p) => p.purged > 0);
   plot("memory", [stroke("resident", 3, size), stroke("committed", 0, size), stroke("live", 1, size),
-    stroke("purged/s", 2, size, { scale: "right", dash: [4, 3] })], size, { right: size });
+    ...(purged ? [stroke("purged/s", 2, size, { scale: "right", dash: [4, 3] })] : [])], size, purged ? { right: size } : {});
   plot("slow", [stroke("fresh memory", 4, rate), stroke("warm slab", 0, rate), stroke("other", 7, rate), stroke("epoch closed", 2, rate)], rate);
   plot("latency", [stroke("alloc wall", 0, time), stroke("alloc cpu", 1, time), stroke("alloc wait", 2, time),
     stroke("free wall", 3, time), stroke("free cpu", 5, time), stroke("free wait", 6, time)], time);
@@ -181,13 +209,32 @@ function rebuild() {
   fill();
 }
 
+/* A chart with nothing in it is not shown; which, and why, is said below them. */
+function showCharts() {
+  const some = (...names) => history.some((p) => names.some((n) => p[n] > 0));
+  const here = { "by-label": history.some((p) => [...p.labels.values()].some((b) => b > 0)), memory: history.length > 0,
+    slow: some("miss", "warm", "rest", "closed"), latency: some("alloc_wall", "free_wall"), rejected: some("rejected") };
+  const why = { "by-label": "slabs by label (none so far)", slow: "slow paths (none so far)",
+    latency: "timed operations (TSLAB_SAMPLE=N times one operation in N)", rejected: "rejected frees (none so far)" };
+  const missing = Object.keys(why).filter((id) => !here[id]).map((id) => why[id]);
+  $("not-shown").hidden = missing.length === 0;
+  $("not-shown").textContent = "Not shown, because there is nothing in them: " + missing.join(", ") + ".";
+  for (const [id, shows] of Object.entries(here)) {
+    const figure = $(id).parentElement;
+    if (figure.hidden === !shows) continue;
+    figure.hidden = !shows;
+    for (const [other, c] of Object.entries(charts)) if ($(other).clientWidth) c.setSize({ width: $(other).clientWidth, height: c.height });
+  }
+}
+
 function fill() {
   if (!charts.memory) return;
+  showCharts();
   const t = history.map((p) => p.t), get = (...names) => [t, ...names.map((n) => history.map((p) => p[n]))];
   let sum = t.map(() => 0);
   const layers = ["(other)", ...shown].map((l) => (sum = history.map((p, i) => sum[i] + held(p, l))));
   charts["by-label"].setData([t, ...layers.reverse(), t.map(() => null)]);
-  charts.memory.setData(get("resident", "committed", "live", "purged"));
+  charts.memory.setData(get("resident", "committed", "live", ...(purged ? ["purged"] : [])));
   charts.slow.setData(get("miss", "warm", "rest", "closed"));
   charts.latency.setData(get("alloc_wall", "alloc_cpu", "alloc_wait", "free_wall", "free_cpu", "free_wait"));
   charts.rejected.setData(get("rejected"));
@@ -196,7 +243,7 @@ function fill() {
 }
 
 addEventListener("resize", () => {
-  for (const [id, c] of Object.entries(charts)) c.setSize({ width: $(id).clientWidth, height: c.height });
+  for (const [id, c] of Object.entries(charts)) if ($(id).clientWidth) c.setSize({ width: $(id).clientWidth, height: c.height });
 });
 
 /* ---- words and tables ------------------------------------------------------------------------------------------------------ */
@@ -208,20 +255,126 @@ function sentence(name, text) {
   return b;
 }
 
-function showFindings(list) {
-  $("findings").replaceChildren(...list.map((f) => element("div", { class: "finding " + f.severity },
-    element("span", { class: "severity" }, f.severity), sentence("b", f.what),
-    sentence("div", f.evidence), element("div", { class: "note" }, f.advice))));
+/* What was folded and unfolded stays so, though it is made anew each second. */
+const folded = new Map();
+
+function fold(key, open, title, ...children) {
+  const e = element("details", {}, element("summary", {}, title), ...children);
+  e.open = folded.has(key) ? folded.get(key) : open;
+  e.addEventListener("toggle", () => folded.set(key, e.open));
+  return e;
+}
+
+/* The sites of a finding, each with its inner frames. */
+function sitesOf(f) {
+  return (f.sites || []).map((s) => {
+    const stack = stacks.sites[s.row], list = element("ol", { class: "frames" });
+    if (!stack) return "";
+    list.append(...stack.frames.slice(0, 8).map((frame) => element("li", {}, place(frame))));
+    return element("div", { class: "site" }, `about ${size(s.live_bytes)} in ${count(s.live_objects)} objects, ${count(s.samples)} samples` +
+      (s.stacks > 1 ? `, ${s.stacks} stacks, of which the largest is` : ""), list);
+  });
+}
+
+function finding(f, i) {
+  const sites = sitesOf(f), key = f.id + " " + (f.label || "");
+  return element("div", { class: "finding " + f.severity }, element("span", { class: "severity" }, f.severity), sentence("b", f.what),
+    sentence("div", f.evidence), element("div", { class: "note" }, f.advice), sites.length ? fold("stacks " + key, i === 0, "Where it was allocated", ...sites) : "");
+}
+
+const FINDINGS_SHOWN = 4;
+
+function showFindings(stats) {
+  const none = () => {
+    const long = stats.watched_ns >= 12e9;
+    return element("div", { class: "finding none" }, element("b", {}, long ? "Nothing found." : `Nothing found yet, watched for ${duration(stats.watched_ns || 0)}.`),
+      element("div", { class: "note" }, long ? "No leak, no growth, no misuse, no limit that is near, and nothing that costs more than it need." : "What grows shows after 12 seconds."));
+  };
+  const all = stats.findings.map(finding), more = all.splice(FINDINGS_SHOWN);
+  if (all.length === 0) all.push(none());
+  if (more.length) all.push(fold("more", false, `${count(more.length)} more`, ...more));
+  $("findings").replaceChildren(...all);
 }
 
 function showTiles(g) {
-  const tiles = [["Resident", size(g.resident_bytes)], ["Committed", size(g.committed_bytes)], ["Live", size(g.live_bytes)],
-    ["Live objects", count(g.live_objects)], ["Warm", size(g.retained_bytes)],
-    ["Budget", g.budget_bytes ? Math.round(100 * g.committed_bytes / g.budget_bytes) + " % of " + size(g.budget_bytes) : "none"],
-    ["Epochs open", count(g.active_epoch_count)], ["Epochs closing", count(g.closing_epoch_count)],
-    ["Rejected frees", count(g.rejected_frees_total), g.rejected_frees_total > 0], ["Purge failures", count(g.madvise_failures), g.madvise_failures > 0]];
-  $("tiles").replaceChildren(...tiles.map(([name, value, bad]) =>
-    element("div", { class: bad ? "tile bad" : "tile" }, element("span", {}, name), element("b", {}, value))));
+  const part = g.budget_bytes ? g.committed_bytes / g.budget_bytes : 0;
+  const tiles = [["Resident", size(g.resident_bytes), "of the whole process"], ["Committed", size(g.committed_bytes), "slabs in use and warm"],
+    ["Live", size(g.live_bytes), "objects not freed"], ["Live objects", count(g.live_objects), "of all epochs"], ["Warm", size(g.retained_bytes), "empty slabs kept for the next"],
+    ["Budget", g.budget_bytes ? Math.round(100 * part) + " %" : "none", g.budget_bytes ? "committed, of " + size(g.budget_bytes) : "TSLAB_BUDGET sets one", part > 0.9],
+    ["Memory left", size(about.left_bytes), about.left_of ? "of " + about.left_of.replace(/^the /, "") : ""],
+    ["Epochs open", count(g.active_epoch_count), `${count(g.closing_epoch_count)} closed hold objects`],
+    ["Rejected frees", count(g.rejected_frees_total), "of no live object", g.rejected_frees_total > 0],
+    ["Purge failures", count(g.madvise_failures), "memory the system did not take", g.madvise_failures > 0]];
+  $("tiles").replaceChildren(...tiles.map(([name, value, what, bad]) =>
+    element("div", { class: bad ? "tile bad" : "tile" }, element("span", {}, name), element("b", {}, value), element("span", { class: "what" }, what))));
+}
+
+/* ---- labels -------------------------------------------------------------------------------------------------------- */
+
+const growth = (n) => (n === null || n === undefined ? "-" : (n > 0 ? "+" : n < 0 ? "-" : "") + size(Math.abs(n)));
+const older = (l) => Math.max(l.active_age_ns, l.closing_age_ns);
+const LABEL_COLUMNS = [["Label", (l) => l.label, "As the program gave it. (none): without one; (other): what is beyond the 64 that hold most."],
+  ["Open", (l) => count(l.active_epochs), "Epochs that are open.", 1], ["Closing", (l) => count(l.closing_epochs), "Closed epochs that still hold objects.", 1],
+  ["Objects", (l) => count(l.active_live_objects + l.closing_live_objects), "Live objects.", 1],
+  ["Live", (l) => size(l.active_live_bytes + l.closing_live_bytes), "Their bytes."],
+  ["Slabs", (l) => size(l.active_rss_bytes + l.closing_rss_bytes), "Memory that they take, with what is empty in it."],
+  ["A minute", (l) => growth(l.growth_bytes_per_minute), "By how much the live bytes of open epochs rise or fall a minute; - until two lows are known."],
+  ["Oldest", (l) => (older(l) ? duration(older(l)) : "-"), "Age of the oldest epoch that holds objects.", 1],
+  ["After close", (l) => (l.closing_live_objects ? duration(l.closing_for_ns) : "-"), "How long ago the first of those that hold objects was closed."]];
+
+const classOf = (i, wide) => (i ? "n" : "label") + (wide ? " wide-only" : "");
+
+function explain(id, columns) {
+  $(id).replaceChildren(...columns.flatMap(([name, what]) => [element("dt", {}, name), element("dd", {}, what)]));
+}
+
+function showLabels(stats) {
+  const found = new Map(stats.findings.filter((f) => f.label !== undefined).map((f) => [f.label || "(none)", f.severity]));
+  $("labels").tHead.rows[0].replaceChildren(...LABEL_COLUMNS.map(([name, , what, wide], i) => element("th", { class: classOf(i, wide), title: what }, name)));
+  $("labels").tBodies[0].replaceChildren(...stats.labels.map((l) => element("tr", { class: found.get(l.label) || "" }, ...LABEL_COLUMNS.map(([, show, , wide], i) =>
+    element("td", { class: classOf(i, wide), title: i ? "" : l.label }, show(l))))));
+}
+
+/* ---- domains: a tree of labels ------------------------------------------------------------------------------------- */
+
+function tree(list) {
+  const byId = new Map(list.map((e) => [e.epoch_id, { e, slabs: 0, live: 0 }])), root = { children: new Map() };
+  const parentOf = (n) => byId.get(n.e.parent_epoch_id);
+  for (const n of byId.values())
+    for (let at = n, steps = 0; at && steps < 64; at = parentOf(at), steps++) { at.slabs += n.e.estimated_rss_bytes; at.live += n.e.live_bytes; }
+  const isParent = new Set(list.map((e) => e.parent_epoch_id));
+  const nodeOf = (n, steps) => {
+    if (n.node) return n.node;
+    const parent = parentOf(n), above = parent && steps < 64 ? nodeOf(parent, steps + 1) : root, key = n.e.label || "(none)";
+    if (!above.children.has(key)) above.children.set(key, { label: key, children: new Map(), open: 0, closing: 0, slabs: 0, live: 0, refused: 0, limited: 0, fullest: null });
+    return (n.node = above.children.get(key));
+  };
+  for (const n of byId.values()) {
+    if (!n.e.parent_epoch_id && !n.e.limit_bytes && !isParent.has(n.e.epoch_id)) continue;
+    const node = nodeOf(n, 0);
+    n.e.state === "active" ? node.open++ : node.closing++;
+    node.slabs += n.slabs;
+    node.live += n.live;
+    node.refused += n.e.limit_failures_total;
+    if (n.e.limit_bytes && (!node.fullest || n.slabs / n.e.limit_bytes > node.fullest.slabs / node.fullest.e.limit_bytes)) node.fullest = n;
+  }
+  return root;
+}
+
+function showDomains() {
+  const rows = [], walk = (node, depth) => [...node.children.values()].sort((a, b) => b.slabs - a.slabs).forEach((n) => { rows.push([n, depth]); walk(n, depth + 1); });
+  walk(tree(everything), 0);
+  $("domains-section").hidden = rows.length === 0;
+  $("domain-count").textContent = everything.length < epochTotal ? `of the ${count(everything.length)} largest epochs` : "";
+  $("domains").tBodies[0].replaceChildren(...rows.slice(0, 200).map(([n, depth]) => {
+    const name = element("td", { class: "label", title: n.label }, n.label, n.open + n.closing > 1 ? element("span", { class: "badge" }, "× " + count(n.open + n.closing)) : "");
+    name.style.paddingLeft = 0.75 + 1.25 * depth + "rem";
+    const limit = element("td", {}), part = n.fullest ? n.fullest.slabs / n.fullest.e.limit_bytes : 0, meter = element("i", { class: part > 0.9 ? "bad" : "" });
+    meter.style.width = Math.min(100, 100 * part) + "%";
+    n.fullest ? limit.append(element("span", { class: "meter" }, meter), `${Math.round(100 * part)} % of ${size(n.fullest.e.limit_bytes)}`) : limit.append("-");
+    return element("tr", {}, name, element("td", { class: "n" }, count(n.open)), element("td", { class: "n" }, count(n.closing)), element("td", { class: "n" }, size(n.live)),
+      element("td", { class: "n" }, size(n.slabs)), limit, element("td", { class: n.refused ? "n bad" : "n" }, count(n.refused)));
+  }));
 }
 
 function showClasses(list) {
@@ -235,14 +388,16 @@ function showClasses(list) {
   }));
 }
 
-const COLUMNS = [["label", "Label", (e) => e.label || "(none)"], ["state", "State", (e) => e.state],
-  ["age_ns", "Age", (e) => duration(e.age_ns), 1], ["closing_for_ns", "After close", (e) => (e.state === "closing" ? duration(e.closing_for_ns) : "-"), 1],
-  ["live_objects", "Objects", (e) => count(e.live_objects), 1], ["live_bytes", "Live bytes", (e) => size(e.live_bytes), 1],
-  ["estimated_rss_bytes", "Slabs", (e) => size(e.estimated_rss_bytes), 1], ["reclaimable_bytes", "Reclaimable", (e) => size(e.reclaimable_bytes), 1]];
+const COLUMNS = [["label", "Label", (e) => e.label || "(none)", 0, "As the program gave it."], ["state", "State", (e) => e.state, 0, "Active: open. Closing: closed, and holds objects."],
+  ["age_ns", "Age", (e) => duration(e.age_ns), 1, "Since it was opened."],
+  ["closing_for_ns", "After close", (e) => (e.state === "closing" ? duration(e.closing_for_ns) : "-"), 1, "Since it was closed."],
+  ["live_objects", "Objects", (e) => count(e.live_objects), 1, "Live objects."], ["live_bytes", "Live bytes", (e) => size(e.live_bytes), 1, "Their bytes."],
+  ["estimated_rss_bytes", "Slabs", (e) => size(e.estimated_rss_bytes), 1, "Memory that it takes."],
+  ["reclaimable_bytes", "Reclaimable", (e) => size(e.reclaimable_bytes), 1, "Slabs without a live object: they go back at the close, or by slab_trim."]];
 let sortBy = "estimated_rss_bytes", falling = true, epochs = [], rows = [], epochTotal = 0, oldest = null, largest = null, noted = [], stacks = { modules: [], sites: [] };
 
 function showHeads() {
-  $("epochs").querySelector("thead tr").replaceChildren(...COLUMNS.map(([key, name, , right]) => {
+  $("epochs").querySelector("thead tr").replaceChildren(...COLUMNS.map(([key, name, , right, what]) => {
     const button = element("button", { type: "button" }, name + (key === sortBy ? (falling ? " ▼" : " ▲") : ""));
     button.addEventListener("click", () => {
       falling = key === sortBy ? !falling : !["label", "state"].includes(key);
@@ -251,7 +406,7 @@ function showHeads() {
       arrange();
       fetchEpochs();
     });
-    return element("th", { class: right ? "n" : "", "aria-sort": key === sortBy ? (falling ? "descending" : "ascending") : "none" }, button);
+    return element("th", { class: right ? "n" : "", title: what, "aria-sort": key === sortBy ? (falling ? "descending" : "ascending") : "none" }, button);
   }));
 }
 
@@ -274,13 +429,27 @@ function arrange() {
   showRows();
 }
 
-/* The largest sampled stacks of the epochs with its label and state, each with its inner frames as FILE+ADDRESS. BigInt:
-   addresses have more bits than a number. */
-function sitesOf(e) {
-  const place = (frame) => {
-    const at = BigInt(frame), m = stacks.modules.find((m) => at >= BigInt(m.start) && at < BigInt(m.end));
-    return m ? `${m.path}+0x${(at - BigInt(m.base)).toString(16)}` : frame;
-  };
+/* ---- places ---------------------------------------------------------------------------------------------------------- */
+
+let functions = {}, asked = "";
+
+/* A frame as its function, or as FILE+ADDRESS. BigInt: addresses have more bits than a number. */
+function place(frame) {
+  const at = BigInt(frame), m = stacks.modules.find((m) => at >= BigInt(m.start) && at < BigInt(m.end));
+  const where = m ? `${m.path}+0x${(at - BigInt(m.base)).toString(16)}` : frame, file = m ? m.path.split("/").pop() : "";
+  return functions[frame] ? `${functions[frame]} (${file})` : where;
+}
+
+/* Asked again only where there are frames that there were not. */
+async function fetchFunctions() {
+  const all = [...new Set(stacks.sites.flatMap((s) => s.frames))].sort().join();
+  if (all === asked || all === "") return;
+  asked = all;
+  try { functions = await getJson("/functions.json"); } catch (e) { /* then addresses */ }
+}
+
+/* The largest sampled stacks of the epochs with its label and state. */
+function stacksOf(e) {
   return stacks.sites.filter((s) => s.label === e.label && s.state === e.state).slice(0, 2).map((s) =>
     `\n\nabout ${size(s.live_bytes)} in ${count(s.live_objects)} objects:` + s.frames.slice(0, 4).map((f) => "\n  at " + place(f)).join("")).join("");
 }
@@ -294,7 +463,7 @@ function showRows() {
     const tr = element("tr", { class: marks.length ? "stands-out" : "" }, ...COLUMNS.map(([key, , show, right]) =>
       element("td", { class: right ? "n" : key === "label" ? "label" : "" }, show(e))));
     if (marks.length) tr.firstChild.append(...marks.map((m) => element("span", { class: "badge" }, m)));
-    tr.firstChild.title = (e.label || "(none)") + ", epoch " + e.epoch_id + sitesOf(e);
+    tr.firstChild.title = (e.label || "(none)") + ", epoch " + e.epoch_id + stacksOf(e);
     return tr;
   });
   box.querySelector("tbody").replaceChildren(pad(from), ...list, pad(rows.length - to));
@@ -302,7 +471,7 @@ function showRows() {
 
 /* ---- the beat ------------------------------------------------------------------------------------------------------------- */
 
-let paused = false, beats = 0, fetching = false, again = false;
+let paused = false, beats = 0, fetching = false, again = false, about = {};
 
 async function getJson(path) {
   const answer = await fetch(path, { cache: "no-store", signal: AbortSignal.timeout(8000) });
@@ -310,7 +479,10 @@ async function getJson(path) {
   return answer.json();
 }
 
-/* The few that matter every second; all there are, if something is looked for, every fifth. */
+let fetches = 0, everything = []; /* as many as there are, of some beats ago */
+
+/* The few that matter every second; all there are, if something is looked for or there are domains, every fifth; else now and then, to
+   see whether there are domains. */
 async function fetchEpochs() {
   if (fetching) {
     again = true;
@@ -319,30 +491,47 @@ async function fetchEpochs() {
   fetching = true;
   again = false;
   try {
-    const all = $("filter").value.trim() !== "" || $("epochs").scrollTop > 0 || !["estimated_rss_bytes", "live_bytes", "age_ns"].includes(sortBy) || !falling;
+    const all = fetches++ % 30 === 0 || $("filter").value.trim() !== "" || !$("domains-section").hidden || $("epochs").scrollTop > 0 || !["estimated_rss_bytes", "live_bytes", "age_ns"].includes(sortBy) || !falling;
     const answer = await getJson(`/epochs.json?sort=${sortBy === "age_ns" ? "age" : "bytes"}&limit=${all ? MANY : FEW}`);
     epochs = answer.epochs;
     epochTotal = answer.epoch_count;
     arrange();
+    if (all || epochs.length === epochTotal) {
+      everything = epochs;
+      showDomains();
+    }
   } catch (e) { /* the next beat says so */ } finally { fetching = false; }
   if (again) fetchEpochs();
+}
+
+async function fetchAbout() {
+  about = await getJson("/process.json");
+  const words = [about.program, `process ${about.pid}`, about.uptime_s ? "up " + duration(about.uptime_s * 1e9) : "",
+    about.cgroup_limit_bytes ? "cgroup limit " + size(about.cgroup_limit_bytes) : "no cgroup limit"];
+  $("who").textContent = words.filter(Boolean).join(" · ");
+  document.title = `${about.program} ${about.pid} · temporal-slab`;
 }
 
 async function beat() {
   const started = Date.now();
   if (!paused) {
     try {
+      if (beats % 5 === 0) await fetchAbout();
+      if (beats === 0) await fetchHistory();
       const stats = await getJson("/stats.json");
       remember(stats);
+      if (!purged && history[history.length - 1].purged > 0) rebuild();
       if (chooseLabels()) stacked();
       fill();
-      showFindings(stats.findings);
-      showTiles(stats.global);
-      showClasses(stats.classes);
       noted = stats.epochs;
       stacks = stats.stacks;
-      $("sampling").textContent = stats.samples.sample_rate ? `one in ${stats.samples.sample_rate}` : "off: TSLAB_SAMPLE=N times one operation in N";
-      $("state").textContent = `process ${stats.pid}, live`;
+      await fetchFunctions();
+      showFindings(stats);
+      showTiles(stats.global);
+      showLabels(stats);
+      showClasses(stats.classes);
+      $("sampling").textContent = stats.samples.sample_rate ? `one in ${stats.samples.sample_rate}` : "";
+      $("state").textContent = "live";
       $("state").className = "";
       if (beats++ % (epochs.length > FEW ? 5 : 1) === 0) fetchEpochs();
     } catch (e) {
@@ -373,5 +562,7 @@ addEventListener("keydown", (e) => {
   if (e.key === "/") { e.preventDefault(); $("filter").focus(); }
 });
 showHeads();
+explain("labels-explained", LABEL_COLUMNS.map(([name, , what]) => [name, what]));
+explain("epochs-explained", COLUMNS.map(([, name, , , what]) => [name, what]));
 applyTheme();
 beat();

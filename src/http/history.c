@@ -1,0 +1,217 @@
+#include "http/history.h"
+
+#include "stats/view.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define MS 1000000u
+#define LOOK_EVERY_NS (500u * (uint64_t)MS)
+#define SHARE 50u /* a look's time so many times passes before the next */
+#define LABELS 8u /* of a point, those with the most bytes; the others are summed up */
+#define STACK_BYTES ((size_t)256 << 10)
+
+typedef struct point {
+    uint64_t taken_ns, time_ms; /* monotonic; of the day */
+    SlabGlobalStats global;
+    SlabThreadStats samples;
+    uint32_t labels;
+    struct {
+        char label[SLAB_LABEL_BYTES];
+        uint64_t bytes;
+    } label[LABELS];
+    uint64_t other_bytes;
+} point;
+
+/* The newest points at a distance. */
+#define POINTS 180u
+typedef struct ring {
+    uint64_t count; /* there ever were */
+    point at[POINTS];
+} ring;
+
+static const uint64_t distance_ns[] = {2000u * (uint64_t)MS, 20000u * (uint64_t)MS}; /* six minutes, an hour */
+enum { RINGS = sizeof distance_ns / sizeof *distance_ns };
+
+/* Guards all below but what the thread alone has. */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t wake = PTHREAD_COND_INITIALIZER;
+static ring *rings; /* NULL: no history */
+static SlabAllocator *of;
+static bool runs, stopping;
+static pthread_t thread;
+static SlabAllocator *(*chosen)(void);
+
+/* ---- looking ---------------------------------------------------------------------------------------------------- */
+
+static const char *name_of(const ts_label_stats *l) { return l->label[0] ? l->label : TS_LABEL_NONE; }
+
+static uint64_t held(const ts_label_stats *l) { return l->active_rss_bytes + l->closing_rss_bytes; }
+
+/* The view's labels are in the order of what they hold. */
+static void fill(point *p, const ts_view *v) {
+    struct timespec now;
+    memset(p, 0, sizeof *p);
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    p->time_ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / MS;
+    p->taken_ns = v->taken_ns;
+    p->global = v->global;
+    p->samples = v->samples;
+    for (uint32_t i = 0; i < v->label_rows; i++) {
+        const ts_label_stats *l = &v->label[i];
+        if (p->labels == LABELS || l->is_other) {
+            p->other_bytes += held(l);
+            continue;
+        }
+        memcpy(p->label[p->labels].label, name_of(l), strlen(name_of(l)) + 1);
+        p->label[p->labels++].bytes = held(l);
+    }
+}
+
+static void keep(const ts_view *v, SlabAllocator *allocator) {
+    if (allocator != of)
+        for (unsigned i = 0; i < RINGS; i++) rings[i].count = 0;
+    of = allocator;
+    for (unsigned i = 0; i < RINGS; i++) {
+        ring *r = &rings[i];
+        const point *last = r->count ? &r->at[(r->count - 1) % POINTS] : NULL;
+        if (last && v->taken_ns - last->taken_ns < distance_ns[i] - LOOK_EVERY_NS / 2) continue;
+        fill(&r->at[r->count++ % POINTS], v);
+    }
+}
+
+static uint64_t clock_ns(void) {
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* Returns how long it took. */
+static uint64_t look(ts_view *view) {
+    uint64_t started = clock_ns();
+    SlabAllocator *a = chosen();
+    if (!a || slab_stats_view(a, (char *)view, sizeof *view) != sizeof *view || view->magic != TS_VIEW_MAGIC) return 0;
+    (void)pthread_mutex_lock(&mutex);
+    if (rings) keep(view, a);
+    (void)pthread_mutex_unlock(&mutex);
+    return clock_ns() - started;
+}
+
+static void *watch(void *unused) {
+    ts_view *view = malloc(sizeof *view);
+    SlabAllocator *first = chosen();
+    bool ended = view == NULL;
+    (void)unused;
+    if (first) (void)slab_stats_doctor(first, NULL, 0); /* from here on what grows is watched */
+    while (!ended) {
+        struct timespec until;
+        uint64_t took = look(view), wait = took * SHARE > LOOK_EVERY_NS ? took * SHARE : LOOK_EVERY_NS;
+        (void)clock_gettime(CLOCK_REALTIME, &until);
+        wait += (uint64_t)until.tv_nsec;
+        until.tv_sec += (time_t)(wait / 1000000000u);
+        until.tv_nsec = (long)(wait % 1000000000u);
+        (void)pthread_mutex_lock(&mutex);
+        while (!stopping && pthread_cond_timedwait(&wake, &mutex, &until) == 0) {
+        }
+        ended = stopping;
+        (void)pthread_mutex_unlock(&mutex);
+    }
+    free(view);
+    return NULL;
+}
+
+/* ---- start and stop, by who starts and stops the server, one after the other ------------------------------------- */
+
+void http_history_start(SlabAllocator *(*choose)(void)) {
+    pthread_attr_t attributes;
+    sigset_t all, before;
+    if (runs || pthread_attr_init(&attributes) != 0) return;
+    if (!rings) rings = calloc(RINGS, sizeof *rings);
+    chosen = choose;
+    stopping = false;
+    sigfillset(&all); /* the program's signals are for the program's threads */
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    (void)pthread_attr_setstacksize(&attributes, STACK_BYTES);
+    runs = rings && pthread_create(&thread, &attributes, watch, NULL) == 0;
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    (void)pthread_attr_destroy(&attributes);
+}
+
+void http_history_stop(void) {
+    if (!runs) return;
+    (void)pthread_mutex_lock(&mutex);
+    stopping = true;
+    (void)pthread_cond_broadcast(&wake);
+    (void)pthread_mutex_unlock(&mutex);
+    (void)pthread_join(thread, NULL);
+    runs = false;
+    free(rings);
+    rings = NULL;
+}
+
+/* What the thread was writing is nobody's. */
+void http_history_in_child(void) {
+    mutex = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+    wake = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
+    runs = false;
+    for (unsigned i = 0; rings && i < RINGS; i++) rings[i].count = 0;
+}
+
+/* ---- shown -------------------------------------------------------------------------------------------------------- */
+
+static void number(ts_sink *s, const char *key, uint64_t value) {
+    ts_put(s, key);
+    ts_put_u64(s, value);
+}
+
+static void render_point(ts_sink *s, const point *p, bool first) {
+    number(s, first ? "{\"taken_ns\":" : ",{\"taken_ns\":", p->taken_ns);
+    number(s, ",\"time_ms\":", p->time_ms);
+    ts_put(s, ",\"global\":{\"version\":1");
+#define X(field) number(s, ",\"" #field "\":", p->global.field);
+    X(resident_bytes)
+    X(committed_bytes) X(live_bytes) X(madvise_bytes) X(rejected_frees_total) X(slow_path_epoch_closed)
+        X(slow_path_hits) X(new_slab_count) X(slow_path_cache_miss) X(epoch_close_calls)
+#undef X
+            ts_put(s, "},\"samples\":{\"version\":1");
+#define X(field) number(s, ",\"" #field "\":", p->samples.field);
+    X(alloc_samples)
+    X(alloc_wall_ns_sum) X(alloc_cpu_ns_sum) X(alloc_wait_ns_sum) X(free_samples) X(free_wall_ns_sum) X(free_cpu_ns_sum)
+        X(free_wait_ns_sum)
+#undef X
+            ts_put(s, "},\"labels\":[");
+    for (uint32_t i = 0; i < p->labels; i++) {
+        ts_put(s, i ? ",{\"label\":" : "{\"label\":");
+        ts_put_quoted(s, p->label[i].label);
+        number(s, ",\"bytes\":", p->label[i].bytes);
+        ts_put(s, "}");
+    }
+    number(s, "],\"other_bytes\":", p->other_bytes);
+    ts_put(s, "}");
+}
+
+size_t http_history_render(char *buffer, size_t capacity) {
+    ts_sink s = ts_sink_buffer(buffer, buffer ? capacity : 0);
+    bool first = true;
+    ts_put(&s, "{\"points\":[");
+    (void)pthread_mutex_lock(&mutex);
+    const ring *fine = rings ? &rings[0] : NULL, *coarse = rings ? &rings[1] : NULL;
+    uint64_t from = fine && fine->count > POINTS ? fine->count - POINTS : 0;
+    uint64_t fine_since = fine && fine->count ? fine->at[from % POINTS].taken_ns : UINT64_MAX;
+    for (uint64_t i = coarse && coarse->count > POINTS ? coarse->count - POINTS : 0; coarse && i < coarse->count; i++) {
+        const point *p = &coarse->at[i % POINTS];
+        if (p->taken_ns >= fine_since) break;
+        render_point(&s, p, first);
+        first = false;
+    }
+    for (uint64_t i = from; fine && i < fine->count; i++) {
+        render_point(&s, &fine->at[i % POINTS], first);
+        first = false;
+    }
+    (void)pthread_mutex_unlock(&mutex);
+    ts_put(&s, "]}");
+    return ts_sink_end(&s);
+}

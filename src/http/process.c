@@ -1,0 +1,120 @@
+#include "http/process.h"
+
+#include "elf/functions.h"
+#include "http/loaded.h"
+#include "stats/room.h"
+#include "stats/sink.h"
+#include "stats/view.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+/* ---- the process -------------------------------------------------------------------------------------------------- */
+
+static void read_line(const char *path, char *text, size_t bytes) {
+    FILE *file = fopen(path, "re");
+    text[0] = 0;
+    if (file && !fgets(text, (int)bytes, file)) text[0] = 0;
+    if (file) (void)fclose(file);
+    text[strcspn(text, "\n")] = 0;
+}
+
+/* Seconds since its start; 0: not known. */
+static uint64_t uptime(void) {
+    char text[1024];
+    unsigned long long ticks = 0;
+    struct timespec now;
+    long hz = sysconf(_SC_CLK_TCK);
+    read_line("/proc/self/stat", text, sizeof text);
+    const char *rest = strrchr(text, ')'); /* a program's name may have any character */
+    if (!rest || hz <= 0 || clock_gettime(CLOCK_BOOTTIME, &now) != 0) return 0;
+    if (sscanf(rest, ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", &ticks) != 1)
+        return 0;
+    uint64_t started = ticks / (uint64_t)hz;
+    return (uint64_t)now.tv_sec > started ? (uint64_t)now.tv_sec - started : 0;
+}
+
+static void number(ts_sink *s, const char *key, uint64_t value) {
+    ts_put(s, key);
+    if (value == UINT64_MAX)
+        ts_put(s, "null");
+    else
+        ts_put_u64(s, value);
+}
+
+size_t http_process_render(char *buffer, size_t capacity) {
+    ts_sink s = ts_sink_buffer(buffer, buffer ? capacity : 0);
+    char program[64];
+    const char *what;
+    uint64_t left = ts_room_bytes(&what);
+    read_line("/proc/self/comm", program, sizeof program);
+    number(&s, "{\"pid\":", (uint64_t)getpid());
+    ts_put(&s, ",\"program\":");
+    ts_put_quoted(&s, program);
+    number(&s, ",\"uptime_s\":", uptime());
+    number(&s, ",\"cgroup_limit_bytes\":", ts_room_limit());
+    number(&s, ",\"left_bytes\":", left);
+    ts_put(&s, ",\"left_of\":");
+    ts_put_quoted(&s, what);
+    ts_put(&s, "}");
+    return ts_sink_end(&s);
+}
+
+/* ---- functions ---------------------------------------------------------------------------------------------------- */
+
+static int compare(const void *a, const void *b) {
+    const elf_place *x = a, *y = b;
+    return x->address < y->address ? -1 : x->address > y->address;
+}
+
+/* Names the places, whose addresses are those of the process. */
+static void name_all(const http_segments *segments, elf_place *place, size_t count) {
+    for (size_t i = 0, n; i < count; i += n) {
+        const http_segment *s = http_segment_of(segments, place[i].address);
+        n = 1;
+        if (!s) continue;
+        while (i + n < count && place[i + n].address < s->end) n++;
+        for (size_t k = i; k < i + n; k++) place[k].address -= s->base;
+        elf_functions(s->base == segments->at[0].base ? "/proc/self/exe" : s->path, &place[i], n);
+        for (size_t k = i; k < i + n; k++) place[k].address += s->base;
+    }
+}
+
+static void put_name(ts_sink *s, const elf_place *p, bool first) {
+    char text[32];
+    (void)snprintf(text, sizeof text, "\"0x%llx\":", (unsigned long long)p->address + 1);
+    if (!first) ts_put(s, ",");
+    ts_put(s, text);
+    ts_put_quoted(s, p->name);
+}
+
+size_t http_functions_render(SlabAllocator *allocator, char *buffer, size_t capacity) {
+    ts_sink s = ts_sink_buffer(buffer, buffer ? capacity : 0);
+    SlabStackSample *rows = malloc(TS_VIEW_STACKS * sizeof *rows);
+    elf_place *place = calloc((size_t)TS_VIEW_STACKS * SLAB_STACK_FRAMES, sizeof *place);
+    http_segments segments = {NULL, 0};
+    size_t count = 0, kept = 0, n = rows && place ? slab_stacks(allocator, EPOCH_NONE, rows, TS_VIEW_STACKS) : 0;
+    for (size_t i = 0; i < n && i < TS_VIEW_STACKS; i++)
+        for (unsigned k = 0; k < rows[i].frame_count; k++) place[count++].address = rows[i].frames[k] - 1;
+    if (count > 0) qsort(place, count, sizeof *place, compare);
+    for (size_t i = 0; i < count; i++)
+        if (i == 0 || place[i].address != place[i - 1].address) place[kept++].address = place[i].address;
+    http_segments_read(&segments);
+    name_all(&segments, place, kept);
+    bool first = true;
+    ts_put(&s, "{");
+    for (size_t i = 0; i < kept; i++) {
+        if (!place[i].name) continue;
+        put_name(&s, &place[i], first);
+        first = false;
+        free(place[i].name);
+    }
+    ts_put(&s, "}");
+    http_segments_free(&segments);
+    free(rows);
+    free(place);
+    return ts_sink_end(&s);
+}
