@@ -859,7 +859,7 @@ fn cell(s: &'static Steps) {
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let models: [(&str, fn(&'static Steps)); 25] = [
+    let models: [(&str, fn(&'static Steps)); 27] = [
         ("bracket", bracket),
         ("taken", taken),
         ("foreign", foreign),
