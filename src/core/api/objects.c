@@ -367,7 +367,7 @@ TS_ENTRY bool slab_free(SlabAllocator *allocator, void *p) {
     return true;
 }
 
-TS_ENTRY void *slab_realloc(SlabAllocator *allocator, void *p, size_t size) {
+TS_NOINLINE static void *realloc_other(SlabAllocator *allocator, void *p, size_t size) {
     if (p == NULL) return slab_malloc(allocator, size);
     int before = errno;
     errno = 0;
@@ -381,8 +381,16 @@ TS_ENTRY void *slab_realloc(SlabAllocator *allocator, void *p, size_t size) {
     return q;
 }
 
+TS_ENTRY void *slab_realloc(SlabAllocator *allocator, void *p, size_t size) {
+    size_t bytes = ts_fast_own_bytes(&ts_thread, ts_token(allocator), p);
+    if (TS_LIKELY(bytes != 0 && size <= bytes) && ts_realloc_stays(bytes, size)) return p;
+    return realloc_other(allocator, p, size);
+}
+
 size_t slab_usable_size(SlabAllocator *allocator, const void *p) {
     ts_object object;
+    size_t bytes = ts_fast_own_bytes(&ts_thread, ts_token(allocator), p);
+    if (TS_LIKELY(bytes != 0)) return bytes;
     return ts_object_at(ts_token(allocator), p, &object) ? ts_object_usable(&object) : 0;
 }
 
@@ -510,8 +518,27 @@ bool free_obj(SlabAllocator *allocator, SlabHandle handle) {
     return TS_LIKELY(first) ? true : freed_for_another(ts_token(allocator), handle);
 }
 
+/* The object of a handle, if it is of the thread's own churn block; NULL: it is another case. */
+TS_ALWAYS_INLINE void *own_object(const ts_tls *tls, uintptr_t token, SlabHandle handle) {
+    const ts_part *region = &ts_region.part[TS_NORMAL];
+    uint32_t unit = ts_handle_unit(handle), state;
+    uint64_t entry = (uint64_t)unit * TS_UNIT_ENTRIES + ts_handle_entry(handle);
+    if (TS_UNLIKELY(ts_is_other_relaxed_64(&tls->token, token)) || TS_UNLIKELY(!ts_is_in_part(region, entry)))
+        return NULL;
+    const ts_bin *bin = ts_fast_look(tls, entry, &state);
+    if (TS_UNLIKELY(bin == NULL)) return NULL;
+    const ts_slab *slab = ts_slab_in(region, unit);
+    uint32_t generation = ts_load_relaxed(&slab->gen) + ts_state_generation(state);
+    /* A handle was made of this use only if the slab says so. */
+    bool is =
+        ts_handle_is(handle, generation, ts_bin_class(ts_bin_block(bin), bin)) && ts_load_relaxed(&slab->handled) != 0;
+    return TS_LIKELY(is) ? ts_entry_address(region, entry) : NULL;
+}
+
 void *slab_handle_get(SlabAllocator *allocator, SlabHandle handle) {
     ts_object object;
+    void *p = own_object(&ts_thread, ts_token(allocator), handle);
+    if (TS_LIKELY(p != NULL)) return p;
     return ts_object_of_handle(ts_token(allocator), handle, &object) ? object.address : NULL;
 }
 

@@ -4,6 +4,7 @@
 #include "api/runtime.h"
 #include "epoch/misuse.h"
 #include "epoch/spill.h"
+#include "heap/fast.h"
 #include "os/env.h"
 #include "stats/page.h"
 
@@ -34,6 +35,8 @@ void ts_private_capture(void (*changed)(SlabAllocator *allocator, EpochId epoch)
 SlabAllocator *ts_private_owner(const void *p) { return ts_public(ts_object_owner(p)); }
 
 void *ts_private_realloc(SlabAllocator *allocator, void *p, size_t size) {
+    size_t bytes = ts_fast_own_bytes(&ts_thread, ts_token(allocator), p);
+    if (TS_LIKELY(bytes != 0 && size <= bytes) && ts_realloc_stays(bytes, size)) return p;
     int before = errno;
     void *q = ts_realloc(ts_token(allocator), p, size);
     if (q) errno = before;

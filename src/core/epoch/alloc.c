@@ -579,7 +579,7 @@ TS_ENTRY void *ts_realloc(uintptr_t token, void *p, size_t size) {
         if (size <= object.bytes) return resized(&object, size, object.bytes);
     } else if (size <= object.bytes) {
         /* In place unless a good half of it would be wasted: then a smaller one, if there is memory. */
-        if (size >= object.bytes / 2 || object.bytes <= 64 ||
+        if (ts_realloc_stays(object.bytes, size) ||
             (object.kind == TS_COUNT_SPAN && object.bytes <= 2 * TS_UNIT_BYTES &&
              has_as_span(object.care_of, object.epoch, size)))
             return resized(&object, size, object.bytes);

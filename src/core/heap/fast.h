@@ -107,6 +107,29 @@ TS_ALWAYS_INLINE ts_fast_result ts_fast_free(const ts_tls *tls, uint64_t entry, 
     return r;
 }
 
+/* The bin of the live object that starts at an entry below the region's limit, if it is in a block of the calling thread's own that is
+   open; NULL: it is another case. *state: its state word. Nothing is written, so it needs no operation: what it looks at is
+   there for ever, and where another thread ends the epoch meanwhile either answer is right. */
+TS_ALWAYS_INLINE const ts_bin *ts_fast_look(const ts_tls *tls, uint64_t entry, uint32_t *state) {
+    uint64_t word = ts_load_relaxed(&ts_region.part[TS_NORMAL].unit[entry >> TS_ENTRY_UNIT_SHIFT]);
+    const ts_bin *bin = (const void *)(ts_region.lines + (word >> TS_UNIT_BIN_SHIFT));
+    /* as in ts_fast_free */
+    if (TS_UNLIKELY(ts_is_other_relaxed_64(&ts_bin_block(bin)->b.key, tls->share_key | (uint32_t)word))) return NULL;
+    *state = ts_load_relaxed(&bin->state[ts_granule(ts_word_is_fine(word), entry)]);
+    return TS_LIKELY(ts_state_is_of(*state, entry)) ? bin : NULL;
+}
+
+/* Bytes of a live object of the calling thread's own open churn block of that allocator; 0: it is another case. */
+TS_ALWAYS_INLINE size_t ts_fast_own_bytes(const ts_tls *tls, uintptr_t token, const void *p) {
+    uint64_t entry = ts_entry_of(&ts_region.part[TS_NORMAL], p);
+    uint32_t state;
+    if (TS_UNLIKELY(ts_is_other_relaxed_64(&tls->token, token)) ||
+        TS_UNLIKELY(!ts_is_in_part(&ts_region.part[TS_NORMAL], entry)))
+        return 0;
+    const ts_bin *bin = ts_fast_look(tls, entry, &state);
+    return TS_LIKELY(bin != NULL) ? ts_class_bytes[ts_bin_class(ts_bin_block(bin), bin)] : 0;
+}
+
 /* What was freed into a full magazine goes straight to its slab: the magazine keeps what it has. false: it is counted, but
    the rest is ts_bin_give_freed's, as it changes a list or lets the slab go. Inside the same operation. */
 TS_ALWAYS_INLINE bool ts_fast_give(ts_bin *bin, uint64_t entry) {
