@@ -63,7 +63,13 @@ typedef struct SlabZonesOptions {
    is a file with the rules of a zoned namespace, made if it is missing. Sizes are in bytes, or with K, M or G.
    zone_capacity (default: zone_size) is what of a zone can be written. max_open and max_active (default 0: no limit)
    limit zones that are open, and zones that are open or closed half full. A file that is there has its parameters:
-   those that are given have to be the same. */
+   those that are given have to be the same.
+
+       /dev/nvme0n1
+
+   is a zoned block device, all of it. One that has data, and was never opened by this library, is refused (EINVAL).
+   Its first zone keeps a header and is not among the zones that are counted. Needs the right to open the device;
+   zone appends of NVMe need CAP_SYS_ADMIN, without which the zones are written at their write pointers. */
 TSLAB_API SlabZones *slab_zones_open(const char *where, const SlabZonesOptions *options);
 /* false with errno: EBUSY while epochs are spilled to it, or another thread is in a call on it; EINVAL not open;
    EPERM a child of fork. */

@@ -57,6 +57,7 @@ struct ts_device {
     uint64_t capacity; /* of most zones; the report has each one's */
     uint32_t block_bytes;
     size_t append_bytes; /* most of one append */
+    bool chooses;        /* the device chooses the place of an append; else it is written at the tracked pointer */
 };
 
 static inline uint64_t ts_iov_bytes(const struct iovec *iov, int count) {

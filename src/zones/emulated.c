@@ -28,7 +28,7 @@ _Static_assert(sizeof(header) <= HEADER_BYTES, "one block");
 
 typedef struct record {
     uint32_t state;
-    uint32_t unused;
+    uint32_t turn; /* of its last opening by a write */
     uint64_t written;
 } record;
 
@@ -39,7 +39,7 @@ typedef struct emulated {
     size_t map_bytes;
     record *table;
     uint64_t data; /* offset of the first zone in the file */
-    uint32_t open, active;
+    uint32_t open, active, turns;
 } emulated;
 
 ts_emulated_hooks ts_emulated_hooks_now;
@@ -65,27 +65,30 @@ static bool is_active(uint32_t state) { return is_open(state) || state == TS_ZON
 
 static void set_state(emulated *e, uint32_t zone, uint32_t state) {
     record *r = &e->table[zone];
+    if (state == TS_ZONE_IMPLICITLY_OPEN && r->state != state) r->turn = e->turns++;
     e->open += (uint32_t)is_open(state) - (uint32_t)is_open(r->state);
     e->active += (uint32_t)is_active(state) - (uint32_t)is_active(r->state);
     __atomic_store_n(&r->state, state, __ATOMIC_RELEASE); /* in the file after what came before, for who is killed */
 }
 
-/* Room for one more open zone: one that a write opened is closed for it, as devices do. */
-static bool make_room(emulated *e) {
-    if (e->device.max_open == 0 || e->open < e->device.max_open) return true;
-    for (uint32_t i = 0; i < e->device.zones; i++) {
-        if (e->table[i].state != TS_ZONE_IMPLICITLY_OPEN) continue;
-        set_state(e, i, TS_ZONE_CLOSED);
-        return true;
-    }
-    return fail(ETOOMANYREFS);
+/* Of the zones that a write opened the one that was opened first is closed, if there is no room for another open
+   zone: devices do so by themselves. */
+static void make_room(emulated *e) {
+    uint32_t first = UINT32_MAX;
+    if (e->device.max_open == 0 || e->open < e->device.max_open) return;
+    for (uint32_t i = 0; i < e->device.zones; i++)
+        if (e->table[i].state == TS_ZONE_IMPLICITLY_OPEN &&
+            (first == UINT32_MAX || (int32_t)(e->table[i].turn - e->table[first].turn) < 0))
+            first = i;
+    if (first != UINT32_MAX) set_state(e, first, TS_ZONE_CLOSED);
 }
 
 /* The zone, which is empty or closed, may become an open one. */
 static bool can_open(emulated *e, uint32_t zone) {
+    make_room(e);
     if (!is_active(e->table[zone].state) && e->device.max_active != 0 && e->active >= e->device.max_active)
         return fail(EOVERFLOW);
-    return make_room(e);
+    return e->device.max_open == 0 || e->open < e->device.max_open || fail(ETOOMANYREFS);
 }
 
 /* Of a fault that is not NONE: its part before the call. false: the call ends with EIO. */
@@ -397,6 +400,7 @@ static bool read_table(emulated *e, const char *path) {
         if (is_active(r->state) && r->written == e->device.capacity) r->state = TS_ZONE_FULL;
         e->open += is_open(r->state);
         e->active += is_active(r->state);
+        if (r->state == TS_ZONE_IMPLICITLY_OPEN && r->turn >= e->turns) e->turns = r->turn + 1;
     }
     return true;
 }

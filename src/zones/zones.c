@@ -4,6 +4,7 @@
 #include "api/private.h"
 #include "zones/emulated.h"
 #include "zones/say.h"
+#include "zones/zoned.h"
 
 #include <tslab_build.h>
 
@@ -177,6 +178,8 @@ static ts_device *open_device(const char *where) {
         if (!ts_emulated_parse(where + sizeof emulated - 1, path, sizeof path, &parameters)) return NULL;
         return ts_emulated_open(path, &parameters);
     }
+    struct stat st;
+    if (strchr(where, '/') && stat(where, &st) == 0 && S_ISBLK(st.st_mode)) return ts_zoned_open(where);
     ts_zones_say("no such kind of device: %s", where);
     errno = EINVAL;
     return NULL;

@@ -24,7 +24,8 @@ VARIANTS = ("plain", "huge_always", "huge_never", "strict", "cgroup", "no_membar
 # What the variants change is how memory comes and goes, and how threads agree.
 SHORT = ("unit.region.region", "unit.heap.heap", "unit.heap.hollow")
 QUICK = (r"unit\.(os\.(native|cgroup|huge_pages)|region\..*|slab\..*|heap\.(heap|warm|hollow|scope|bin|blocks|closed|retain)|"
-         r"epoch\.(epoch|reset|diagnose)|api\.(objects|epochs|domains|memory|handles))|process\.(fork|life)")
+         r"epoch\.(epoch|reset|diagnose)|api\.(objects|epochs|domains|memory|handles))|process\.(fork|life)|"
+         r"zones\.(emulated|spill|device)")
 AGAIN = r"unit\.(os\.native|region\.pool|heap\.(heap|warm|hollow)|epoch\.(epoch|reset)|api\.(objects|memory))"
 # Those that know of a system without a barrier for all threads: others expect what only a held heap can give.
 BARE = r"unit\.(region\.region|heap\.(heap|hollow))"

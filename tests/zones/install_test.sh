@@ -26,7 +26,7 @@ sed -n 's/^TSLAB_API .*[ *]\([a-z0-9_]*\)(.*/\1/p' "$source_dir/include/tslab/zo
 cmp "$work/declared" "$work/exported" || fail "exported is not what is declared: $(tr '\n' ' ' <"$work/exported")"
 "${READELF:-readelf}" -d -W "$library" >"$work/dynamic"
 sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' "$work/dynamic" |
-    grep -Ev '^(libtslab\.so\..*|libc\.so|libc\.so\.6|libpthread\.so\.0|libzbd\.so\.2|ld-linux.*)$' >"$work/needed" &&
+    grep -Ev '^(libtslab\.so\..*|libc\.so|libc\.so\.6|libpthread\.so\.0|ld-linux.*)$' >"$work/needed" &&
     fail "needs more than libtslab and the C library: $(tr '\n' ' ' <"$work/needed")"
 grep -q 'NODELETE' "$work/dynamic" || fail "may be unloaded"
 

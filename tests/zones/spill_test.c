@@ -3,8 +3,10 @@
 #define _GNU_SOURCE
 #include "support.h"
 
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -170,6 +172,80 @@ static void frees(void **s) {
         assert_int_equal(z.empty_zones, 32);
         zt_check();
         zt_forget(&e);
+    }
+}
+
+/* The same by threads that do not own the objects: their owner rests, has ended, or is in the middle of other work. */
+typedef struct work {
+    zt_epoch epoch;
+    unsigned flags;
+    atomic_bool stop;
+    pthread_barrier_t made;
+} work;
+
+static void *free_all(void *arg) {
+    zt_epoch *e = arg;
+    for (size_t i = 0; i < e->count; i++)
+        if (e->object[i].at) zt_free(e, i, i % 2 == 0);
+    return NULL;
+}
+
+static void *make_and_end(void *arg) {
+    work *w = arg;
+    w->epoch = zt_fill(allocator, w->flags, 300, 0, 71);
+    return NULL;
+}
+
+static void *make_and_go_on(void *arg) {
+    work *w = arg;
+    w->epoch = zt_fill(allocator, w->flags, 300, 0, 72);
+    (void)pthread_barrier_wait(&w->made);
+    while (!atomic_load(&w->stop)) {
+        void *p = slab_malloc(allocator, 200);
+        if (!p || !slab_free(allocator, p)) abort();
+    }
+    return NULL;
+}
+
+static void is_ended_by_frees(zt_epoch *e) {
+    assert_int_equal(e->live, 0);
+    assert_int_equal(epoch_state(allocator, e->id), EPOCH_CLOSED);
+    assert_int_equal(zt_stats(zones).spilled_epochs, 0);
+    zt_forget(e);
+}
+
+static void frees_by_others(void **s) {
+    (void)s;
+    pthread_t thread;
+    for (unsigned flags = EPOCH_CHURN; flags <= EPOCH_SCOPE; flags++) {
+        zt_epoch mine = zt_fill(allocator, flags, 300, 0, 70);
+        assert_true(epoch_spill(allocator, mine.id, zones));
+        for (size_t i = 0; i < mine.count; i += 3) zt_free(&mine, i, true); /* some by the owner */
+        assert_int_equal(pthread_create(&thread, NULL, free_all, &mine), 0);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        is_ended_by_frees(&mine);
+        zt_check();
+
+        work w = {.flags = flags};
+        assert_int_equal(pthread_create(&thread, NULL, make_and_end, &w), 0);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        assert_true(epoch_spill(allocator, w.epoch.id, zones) && zt_reads_right(&w.epoch, 1));
+        assert_true(epoch_load(allocator, w.epoch.id) && zt_is_right(&w.epoch));
+        assert_true(epoch_spill(allocator, w.epoch.id, zones));
+        (void)free_all(&w.epoch);
+        is_ended_by_frees(&w.epoch);
+        zt_check();
+
+        assert_int_equal(pthread_barrier_init(&w.made, NULL, 2), 0);
+        assert_int_equal(pthread_create(&thread, NULL, make_and_go_on, &w), 0);
+        (void)pthread_barrier_wait(&w.made);
+        while (!epoch_spill(allocator, w.epoch.id, zones)) assert_int_equal(errno, EBUSY);
+        (void)free_all(&w.epoch);
+        is_ended_by_frees(&w.epoch);
+        atomic_store(&w.stop, true);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        (void)pthread_barrier_destroy(&w.made);
+        zt_check();
     }
 }
 
@@ -366,9 +442,10 @@ static void options(void **s) {
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(there_and_back), TEST(refusals),      TEST(frees),           TEST(upkeep),
-        TEST(promote),        TEST(budget),        TEST(zones_of_epochs), TEST(more_lives_than_active_zones),
-        TEST(allocator_ends), TEST(partial_reads), TEST(options),
+        TEST(there_and_back), TEST(refusals),        TEST(frees),
+        TEST(upkeep),         TEST(frees_by_others), TEST(promote),
+        TEST(budget),         TEST(zones_of_epochs), TEST(more_lives_than_active_zones),
+        TEST(allocator_ends), TEST(partial_reads),   TEST(options),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

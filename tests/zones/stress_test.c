@@ -149,12 +149,15 @@ static void look_at_epoch(unsigned e) {
     SUP_CHECK(slab_stats_epoch(all.allocator, SLAB_ALL_CLASSES, all.epoch[e], &s), "no statistics");
     SUP_CHECK(s.live_objects == OBJECTS - atomic_load(&all.freed[e]), "epoch %u: %llu live", e,
               (unsigned long long)s.live_objects);
-    if (epoch_state(all.allocator, all.epoch[e]) == EPOCH_SPILLED)
+    /* The rest is freed where it is: in memory, or away. */
+    bool away = epoch_state(all.allocator, all.epoch[e]) == EPOCH_SPILLED ||
+                epoch_spill(all.allocator, all.epoch[e], all.zones);
+    if (away && all.seed % 2 == 0)
         SUP_CHECK(epoch_load(all.allocator, all.epoch[e]), "load at the end: %s", strerror(errno));
     for (size_t o = 0; o < OBJECTS; o++) {
         object *p = &all.object[e][o];
         if (atomic_load(&p->taken)) continue;
-        SUP_CHECK(is_filled(p->at, e, o), "epoch %u, object %zu is wrong", e, o);
+        SUP_CHECK((away && all.seed % 2 != 0) || is_filled(p->at, e, o), "epoch %u, object %zu is wrong", e, o);
         SUP_CHECK(slab_free(all.allocator, p->at), "epoch %u, object %zu", e, o);
     }
     SUP_CHECK(epoch_state(all.allocator, all.epoch[e]) == EPOCH_CLOSED, "epoch %u: all is freed, and it is not closed",

@@ -1,0 +1,211 @@
+/*
+ * What it costs to take closed epochs to zones and back: bytes appended beside the bytes of the slabs, time beside writing the same
+ * bytes to the same place with direct I/O, memory that stays. `zones_bench [--mib N] [FILE]`; the file is made and removed.
+ */
+#define _GNU_SOURCE
+#include <tslab/stats.h>
+#include <tslab/zones.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static const char *path = "/var/tmp/tslab-zones-bench";
+static size_t mib = 512;
+
+#define NEED(condition)                                                                               \
+    do {                                                                                              \
+        if (!(condition)) {                                                                           \
+            fprintf(stderr, "zones_bench: line %d: %s: %s\n", __LINE__, #condition, strerror(errno)); \
+            (void)unlink(path);                                                                       \
+            exit(1);                                                                                  \
+        }                                                                                             \
+    } while (0)
+
+static double now_s(void) {
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static size_t resident_kib(void) {
+    size_t pages = 0, all = 0;
+    FILE *f = fopen("/proc/self/statm", "re");
+    NEED(f && fscanf(f, "%zu %zu", &all, &pages) == 2);
+    (void)fclose(f);
+    return pages * (size_t)sysconf(_SC_PAGESIZE) / 1024;
+}
+
+static double appended_at; /* when the last piece of a spill was written, before protection and purge */
+static void progress(uint64_t done, uint64_t whole, void *arg) {
+    (void)arg;
+    if (done == whole) appended_at = now_s();
+}
+
+static SlabZones *open_zones(void) {
+    char where[512];
+    SlabZonesOptions options = {.size = sizeof options, .progress = progress};
+    (void)unlink(path);
+    (void)snprintf(where, sizeof where, "emulated:%s?zones=%zu&zone_size=4M&zone_capacity=3M&max_open=14&max_active=14",
+                   path, mib / 3 * 3 / 2 + 16);
+    SlabZones *zones = slab_zones_open(where, &options);
+    NEED(zones);
+    return zones;
+}
+
+/* An epoch of so many bytes, in objects of one size, each filled with its number. Closed. */
+static EpochId fill(SlabAllocator *a, size_t bytes, size_t object, uint64_t **first, unsigned flags) {
+    EpochId e = epoch_open(a, "bench", flags);
+    uint64_t *before = NULL;
+    for (size_t i = 0; i < bytes / object; i++) {
+        uint64_t *p = slab_malloc_epoch(a, object, e);
+        NEED(p);
+        for (size_t k = 0; k < object / 8; k++) p[k] = i * 1000003u + k;
+        p[0] = (uint64_t)(uintptr_t)before; /* linked, so that all can be checked by what comes back */
+        before = p;
+    }
+    *first = before;
+    NEED(epoch_close(a, e));
+    return e;
+}
+
+static void check(const uint64_t *p, size_t bytes, size_t object) {
+    for (size_t i = bytes / object; i-- > 0; p = (const uint64_t *)(uintptr_t)p[0])
+        for (size_t k = 1; k < object / 8; k++) NEED(p[k] == i * 1000003u + k);
+    NEED(p == NULL);
+}
+
+/* As `dd oflag=direct bs=1M` writes them to a new file beside that of the zones: there, too, blocks are new to the file system. */
+static double write_plain(size_t bytes) {
+    char *buffer, plain[512];
+    NEED(posix_memalign((void **)(void *)&buffer, 4096, 1 << 20) == 0);
+    memset(buffer, 0x5a, 1 << 20);
+    (void)snprintf(plain, sizeof plain, "%s.plain", path);
+    int file = open(plain, O_WRONLY | O_CREAT | O_DIRECT | O_CLOEXEC, 0600);
+    if (file < 0) file = open(plain, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    NEED(file >= 0 && ftruncate(file, (off_t)bytes) == 0);
+    double from = now_s();
+    for (size_t at = 0; at < bytes; at += 1 << 20) NEED(pwrite(file, buffer, 1 << 20, (off_t)at) == 1 << 20);
+    double took = now_s() - from;
+    (void)close(file);
+    (void)unlink(plain);
+    free(buffer);
+    return took;
+}
+
+/* There and back: time, memory and bytes of epochs of one size. */
+static void there_and_back(size_t all, size_t each, size_t object, unsigned flags) {
+    SlabZones *zones = open_zones();
+    SlabAllocator *a = slab_allocator_create();
+    size_t count = all / each;
+    EpochId *e = calloc(count, sizeof *e);
+    uint64_t **first = calloc(count, sizeof *first);
+    NEED(e && first);
+    size_t before = resident_kib();
+    for (size_t i = 0; i < count; i++) e[i] = fill(a, each, object, &first[i], flags);
+    size_t full = resident_kib();
+    double spill = now_s();
+    for (size_t i = 0; i < count; i++) NEED(epoch_spill(a, e[i], zones));
+    spill = now_s() - spill;
+    (void)slab_trim(a);
+    size_t away = resident_kib();
+    SlabZonesStats s;
+    NEED(slab_zones_stats(zones, &s));
+    double load = now_s();
+    for (size_t i = 0; i < count; i++) NEED(epoch_load(a, e[i]));
+    load = now_s() - load;
+    for (size_t i = 0; i < count; i++) check(first[i], each, object);
+    SlabZonesStats end; /* zones of what was loaded are reset */
+    NEED(slab_zones_stats(zones, &end));
+    printf("%6zu x %8zu KiB of %6zu B %-5s  (appended + padded) / slabs %.3f  fill at reset %.3f  memory away %5.2f %% "
+           " spill %6.0f MiB/s  load "
+           "%6.0f MiB/s\n",
+           count, each >> 10, object, flags == EPOCH_SCOPE ? "scope" : "churn",
+           (double)(s.appended_bytes + s.padding_bytes) / (double)s.payload_bytes,
+           (double)end.reset_filled_bytes_total / ((double)end.reset_zones_total * (double)end.capacity_bytes),
+           100 * ((double)away - (double)before) / ((double)full - (double)before), (double)all / spill / 1048576,
+           (double)all / load / 1048576);
+    slab_allocator_free(a);
+    NEED(slab_zones_close(zones));
+    free(e);
+    free(first);
+}
+
+#define ROUNDS 9
+static int by_size(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Spilling and plain writing by turns, in one process, to the same file; the purge apart. */
+static void beside_dd(size_t bytes) {
+    SlabZones *zones = open_zones();
+    SlabAllocator *a = slab_allocator_create();
+    double ratio[ROUNDS];
+    for (int round = 0; round < ROUNDS; round++) {
+        uint64_t *first;
+        EpochId e = fill(a, bytes, 4096, &first, EPOCH_CHURN);
+        double from = now_s();
+        NEED(epoch_spill(a, e, zones));
+        double s = appended_at - from, p = write_plain(bytes);
+        ratio[round] = s / p;
+        NEED(epoch_destroy(a, e));
+        (void)slab_trim(a);
+    }
+    qsort(ratio, ROUNDS, sizeof *ratio, by_size);
+    printf("spill, without protection and purge / plain direct writes of 1 MiB, %zu MiB: median %.2f (%.2f to %.2f)\n",
+           bytes >> 20, ratio[ROUNDS / 2], ratio[0], ratio[ROUNDS - 1]);
+    slab_allocator_free(a);
+    NEED(slab_zones_close(zones));
+}
+
+/* Every second slab of a large epoch away: as many mappings as there can be. */
+static void scattered(size_t slabs) {
+    SlabZones *zones = open_zones();
+    SlabAllocator *a = slab_allocator_create();
+    EpochId one = epoch_open(a, "one", EPOCH_CHURN), other = epoch_open(a, "other", EPOCH_CHURN);
+    size_t before = resident_kib();
+    for (size_t i = 0; i < slabs; i++) { /* an object of 8 KiB to 16 KiB is a slab of its own */
+        char *p = slab_malloc_epoch(a, 16384, one), *q = slab_malloc_epoch(a, 16384, other);
+        NEED(p && q);
+        memset(p, 1, 16384);
+        q[0] = 1;
+    }
+    NEED(epoch_close(a, one));
+    size_t full = resident_kib();
+    bool done = epoch_spill(a, one, zones);
+    int error = errno;
+    (void)slab_trim(a);
+    printf("%zu scattered slabs: %s%s, memory away %.2f %%\n", slabs,
+           done ? "spilled" : "refused: ", done ? "" : strerror(error),
+           done ? 100 * (1 - (double)(full - resident_kib()) / (double)(slabs * 16)) : 100.0);
+    (void)before;
+    slab_allocator_free(a);
+    NEED(slab_zones_close(zones));
+}
+
+int main(int argc, char **argv) {
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--mib") == 0 && i + 1 < argc)
+            mib = strtoul(argv[++i], NULL, 10);
+        else
+            path = argv[i];
+    }
+    if (mib < 8) mib = 8;
+    size_t all = mib << 20, large = all >= (size_t)128 << 20 ? (size_t)128 << 20 : all;
+    there_and_back(all, large, 64, EPOCH_CHURN);
+    there_and_back(all, large, 64, EPOCH_SCOPE);
+    there_and_back(all, large, 256, EPOCH_CHURN);
+    there_and_back(all, large, 4096, EPOCH_CHURN);
+    there_and_back(all, large, 1 << 20, EPOCH_CHURN);
+    there_and_back(all / 4, 1 << 20, 256, EPOCH_CHURN);
+    beside_dd(all / 4);
+    scattered(mib * 16);
+    scattered(mib * 64);
+    (void)unlink(path);
+    return 0;
+}
