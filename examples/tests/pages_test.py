@@ -119,10 +119,10 @@ for page in pages():
             check_block(page, number, text, name, shown)
         elif language == "c" and page in STRICT:
             fail(page, number, "a block of C that names no file")
-for folder in ("examples/tutorial", "examples/recipes"):
+for folder in ("examples/tutorial", "examples/recipes", "examples/cxx"):
     for file in sorted(os.listdir(os.path.join(SOURCE, folder))):
         name = folder + "/" + file
-        if file.endswith(".c") and file != "net.c" and name not in shown:
+        if file.endswith((".c", ".cpp")) and file != "net.c" and name not in shown:
             fail(name, 1, "no page shows it")
 if count == 0 or links == 0:
     fail("docs", 1, "%d blocks and %d links were found" % (count, links))
