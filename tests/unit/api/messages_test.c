@@ -63,7 +63,7 @@ static void every_line(void *unused) {
     (void)setenv("TSLAB_RETAIN", "much", 1);
     (void)setenv("TSLAB_NO_SUCH", "1", 1);
     (void)setenv("TSLAB_SHM", "perhaps", 1);
-    (void)setenv("TSLAB_RESERVE", "999999999999999", 1);
+    (void)setenv("TSLAB_RESERVE", sizeof(void *) < 8 ? "3000000000" : "999999999999999", 1);
     slab_set_message_sink(hear, &heard);
     SUP_CHECK(heard.calls == 0, "nothing to say yet");
     SlabOptions options = {.size = sizeof options, .on_misuse = SLAB_MISUSE_REPORT, .huge_pages = -7};
