@@ -16,6 +16,8 @@ import words
 from rows import ROWS
 
 SECONDS_MAX = 8.0
+ROUNDS = 3
+ENOUGH_S = 75  # after so long the rows that are left have one round each
 
 
 def parse_arguments(argv):
@@ -24,7 +26,7 @@ def parse_arguments(argv):
                                      allow_abbrev=False)
     parser.add_argument("paths", nargs="*", metavar="PATH", help="JSON files, or directories of them: the documents")
     parser.add_argument("--seconds", type=float, help="of each run; default 0.3, at most %g" % SECONDS_MAX)
-    parser.add_argument("--rounds", type=int, default=3, help="runs of each workload and allocator; default 3")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="runs of each workload and allocator; default %d" % ROUNDS)
     parser.add_argument("--quick", "--smoke", action="store_true", help="a moment each, without other allocators: does it work")
     parser.add_argument("--build", default=default_build, help="build directory; default build/release")
     parser.add_argument("--json", metavar="FILE", help="all results as JSON")
@@ -80,6 +82,7 @@ def run_all(options):
 def main(argv):
     options = parse_arguments(argv)
     begin = time.monotonic()
+    options.deadline = begin + ENOUGH_S if options.rounds == ROUNDS else float("inf")
     try:
         results, missing = run_all(options)
     except runs.Failure as failure:
@@ -95,7 +98,7 @@ def main(argv):
     if options.picture and not options.quick:
         trouble = picture.draw(results, options.picture)
         print("Not drawn: %s." % trouble if trouble else "Drawn: %s." % options.picture)
-    print("%.0f s. A time is the best of %d runs of %g s, a memory their median. Long runs: docs/results.md." %
+    print("%.0f s. A time is the best of up to %d runs of %g s, a memory their median. Long runs: docs/results.md." %
           (time.monotonic() - begin, options.rounds, options.seconds))
     if options.json:
         with open(options.json, "w", encoding="utf-8") as file:
