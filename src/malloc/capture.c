@@ -22,17 +22,27 @@ static _Thread_local unsigned suspended;
 static _Atomic uintptr_t loader_start, loader_bytes; /* 0: it is not known, or there is none */
 
 #if defined(__linux__)
-static int find_loader(struct dl_phdr_info *info, size_t bytes, void *base) {
-    (void)bytes;
-    if (info->dlpi_addr != (uintptr_t)base) return 0;
+static const char own_code; /* is in this library */
+
+static uintptr_t bytes_of(const struct dl_phdr_info *info) {
     uintptr_t end = 0;
     for (unsigned i = 0; i < info->dlpi_phnum; i++) {
         uintptr_t to = info->dlpi_phdr[i].p_vaddr + info->dlpi_phdr[i].p_memsz;
         if (info->dlpi_phdr[i].p_type == PT_LOAD && to > end) end = to;
     }
-    ts_store_relaxed(&loader_start, info->dlpi_addr);
-    ts_store_relaxed(&loader_bytes, end);
-    return 1;
+    return end;
+}
+
+/* The loader, and this library. */
+static int find_both(struct dl_phdr_info *info, size_t bytes, void *base) {
+    (void)bytes;
+    if (base && info->dlpi_addr == (uintptr_t)base) {
+        ts_store_relaxed(&loader_start, info->dlpi_addr);
+        ts_store_relaxed(&loader_bytes, bytes_of(info));
+    } else if ((uintptr_t)&own_code - info->dlpi_addr < bytes_of(info)) {
+        ts_private_own_code((const void *)info->dlpi_addr, bytes_of(info));
+    }
+    return 0;
 }
 #endif
 
@@ -67,7 +77,7 @@ void ts_capture_resume(void) {
 void ts_capture_start(void) {
 #if defined(__linux__)
     uintptr_t base = (uintptr_t)getauxval(AT_BASE);
-    if (base) (void)dl_iterate_phdr(find_loader, (void *)base);
+    (void)dl_iterate_phdr(find_both, (void *)base);
 #endif
     ts_private_capture(changed);
 }

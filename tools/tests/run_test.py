@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """tslab run: the program has temporal-slab as its malloc, its options, and a page. Arguments: DIRECTORY OF THE TOOLS, HTTP LIBRARY or -."""
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 import urllib.request
 
@@ -68,6 +70,38 @@ class Run(unittest.TestCase):
         self.assertEqual(answer.stderr, "tslab: free: pointer 0x1230: not memory of temporal-slab\n")
         answer = tslab("run", "--abort", sys.executable, "-c", crime)
         self.assertEqual((answer.returncode, answer.stdout), (-6, ""))
+
+    def test_samples_stacks(self):
+        for options, rate in ([], "512K"), (["--stacks", "0"], "0"):
+            answer = tslab("run", *options, "sh", "-c", 'echo "$TSLAB_SAMPLE_STACKS"')
+            self.assertEqual(answer.stdout, rate + "\n")
+
+    def test_says_who_holds_what(self):
+        if not shutil.which("addr2line"):
+            self.skipTest("no addr2line")
+        with subprocess.Popen([TSLAB, "run", os.path.join(TOOLS, "tools_holders")], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                              text=True, env=ENVIRONMENT) as process:
+            self.assertEqual(process.stdout.readline(), "holds\n")
+            deadline = time.time() + 30  # the page is as old as its last second
+            while True:
+                answer = tslab("doctor", str(process.pid))
+                if "collect" in answer.stdout or time.time() > deadline:
+                    break
+                time.sleep(0.3)
+            process.communicate("", timeout=60)
+        self.assertEqual(process.returncode, 0)
+        text = answer.stdout[answer.stdout.index("who holds what, estimated from "):]
+        ways = [text.index(name) for name in ("fill_cache", "load_index", "collect")]
+        self.assertEqual(ways, sorted(ways), text)
+        self.assertNotIn("main", text)  # all but the thread come from there
+        found = [float(n) for n in re.findall(r"about ([0-9.]+) MB", text)]
+        self.assertEqual(len(found), 3, text)
+        for bytes_, wanted in zip(found, (64, 24, 12)):  # within five standard deviations
+            self.assertLess(abs(bytes_ - wanted), 5 * (wanted * 0.524) ** 0.5, text)
+
+    def test_says_of_hard(self):
+        answer = tslab("run", "--hard", "sh", "-c", 'echo "$TSLAB_HARDEN"')
+        self.assertEqual((answer.returncode, answer.stdout), (0, "1\n"))
 
     def test_has_a_page(self):
         with Holder("--stacks", "16K") as process:

@@ -20,24 +20,26 @@
 enum { EXIT_DONE = 0, EXIT_USAGE = 2, EXIT_CANNOT = 126, EXIT_NOT_FOUND = 127 };
 
 static void help(FILE *to) {
-    fputs(
-        "usage: tslab run [OPTIONS] PROGRAM [ARGUMENTS]\n"
-        "\n"
-        "Runs the program with temporal-slab as its malloc. `tslab top PID` and `stats_dump PID` show what it holds.\n"
-        "\n"
-        "  --http ADDRESS   serves the statistics and their page there, e.g. 127.0.0.1:9464 or 9464\n"
-        "  --retain BYTES   keeps so much memory warm (TSLAB_RETAIN; 64M, 1G, ...)\n"
-        "  --budget BYTES   allows it no more memory than that (TSLAB_BUDGET)\n"
-        "  --poison         fills what is freed, and looks at it before it is used again\n"
-        "  --report         says on standard error what is wrong with a pointer that is freed\n"
-        "  --abort          the same, and stops the program there\n"
-        "  --hard           stops it at overruns, at uses of what is freed and at frees by the wrong function too\n"
-        "                   (TSLAB_HARDEN): up to half more processor time\n"
-        "  --stacks BYTES   samples a call stack every so many bytes allocated (TSLAB_SAMPLE_STACKS)\n"
-        "\n"
-        "Programs that are linked statically, or have more rights than who starts them, keep their own malloc.\n"
-        "Exit code: the program's; 2 wrong usage; 126 it cannot be run; 127 it is not found.\n",
-        to);
+    fputs("usage: tslab run [OPTIONS] PROGRAM [ARGUMENTS]\n"
+          "\n"
+          "Runs the program with temporal-slab as its malloc. `tslab top PID` and `tslab doctor PID` show what it "
+          "holds.\n"
+          "\n"
+          "  --http ADDRESS   serves the statistics and their page there, e.g. 127.0.0.1:9464 or 9464\n"
+          "  --retain BYTES   keeps so much memory warm (TSLAB_RETAIN; 64M, 1G, ...)\n"
+          "  --budget BYTES   allows it no more memory than that (TSLAB_BUDGET)\n"
+          "  --poison         fills what is freed, and looks at it before it is used again\n"
+          "  --report         says on standard error what is wrong with a pointer that is freed\n"
+          "  --abort          the same, and stops the program there\n"
+          "  --hard           stops it at overruns, at uses of what is freed and at frees by the wrong function too\n"
+          "                   (TSLAB_HARDEN): up to half more processor time\n"
+          "  --stacks BYTES   samples a call stack every so many bytes allocated (TSLAB_SAMPLE_STACKS); 512K if not "
+          "given,\n"
+          "                   by which `tslab doctor PID` says who holds what; 0: none, which is faster\n"
+          "\n"
+          "Programs that are linked statically, or have more rights than who starts them, keep their own malloc.\n"
+          "Exit code: the program's; 2 wrong usage; 126 it cannot be run; 127 it is not found.\n",
+          to);
 }
 
 __attribute__((format(printf, 2, 3))) static int fail(int code, const char *format, ...) {
@@ -171,8 +173,9 @@ int ts_run(int argc, char **argv) {
         if (!preload(library)) return fail(EXIT_CANNOT, "%s", strerror(errno));
     }
     find_library("libtslab-malloc.so", library);
-    /* The page has a thread anyway; memory then goes back while the program rests, too. */
-    if (!preload(library) || setenv("TSLAB_SHM", "1", 0) != 0 || setenv("TSLAB_BACKGROUND", "1", 0) != 0)
+    /* The page has a thread anyway; memory then goes back while the program rests, too. Who holds it the stacks tell. */
+    if (!preload(library) || setenv("TSLAB_SHM", "1", 0) != 0 || setenv("TSLAB_BACKGROUND", "1", 0) != 0 ||
+        setenv("TSLAB_SAMPLE_STACKS", "512K", 0) != 0)
         return fail(EXIT_CANNOT, "%s", strerror(errno));
     if (is_static_program(argv[i])) (void)fail(0, "%s is linked statically and keeps its own malloc", argv[i]);
     execvp(argv[i], argv + i);

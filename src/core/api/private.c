@@ -4,6 +4,7 @@
 #include "api/runtime.h"
 #include "epoch/misuse.h"
 #include "epoch/spill.h"
+#include "epoch/stacks.h"
 #include "heap/fast.h"
 #include "os/env.h"
 #include "stats/page.h"
@@ -65,6 +66,8 @@ bool ts_private_background_later(void) {
     ts_background_wait_for_threads();
     return true;
 }
+
+void ts_private_own_code(const void *start, size_t bytes) { ts_stacks_leave_out(start, bytes); }
 
 void ts_private_thread_made(void) { ts_background_thread_made(); }
 

@@ -78,6 +78,9 @@ TS_PRIVATE bool ts_private_background_later(void);
 /* The process has another thread. Holding nothing. */
 TS_PRIVATE void ts_private_thread_made(void);
 
+/* Where the code of the library above the core lies: it is left out of sampled stacks. */
+TS_PRIVATE void ts_private_own_code(const void *start, size_t bytes);
+
 /* TSLAB_HARDEN=1. */
 TS_PRIVATE bool ts_private_harden(void);
 /* A live object of the allocator, by its start. */

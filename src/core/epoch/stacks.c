@@ -101,14 +101,26 @@ static place *claim(void) {
     return NULL;
 }
 
+/* Of a library above the core, which is no more the program than the core is; 0: there is none. Set before it calls. */
+static _Atomic uintptr_t caller_start, caller_bytes;
+
+void ts_stacks_leave_out(const void *start, size_t bytes) {
+    ts_store_relaxed(&caller_start, (uintptr_t)start);
+    ts_store_relaxed(&caller_bytes, bytes);
+}
+
+static bool is_left_out(const void *frame) {
+    return is_own(frame) || (uintptr_t)frame - ts_load_relaxed(&caller_start) < ts_load_relaxed(&caller_bytes);
+}
+
 /* The frames of the program, innermost first. */
 static unsigned capture(uint64_t *frame, void *caller) {
     void *all[TS_STACK_FRAMES + OWN_FRAMES];
     unsigned n = ts_os_stack(all, TS_STACK_FRAMES + OWN_FRAMES), first = 0, count = 0;
     for (unsigned i = 0; i < n && i < OWN_FRAMES; i++)
-        if (is_own(all[i])) first = i + 1;
+        if (is_left_out(all[i])) first = i + 1;
     for (unsigned i = first; i < n && count < TS_STACK_FRAMES; i++) frame[count++] = (uintptr_t)all[i];
-    if (count == 0 && caller && !is_own(caller)) frame[count++] = (uintptr_t)caller;
+    if (count == 0 && caller && !is_left_out(caller)) frame[count++] = (uintptr_t)caller;
     return count;
 }
 

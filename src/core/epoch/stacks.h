@@ -55,6 +55,8 @@ static inline double ts_stacks_rate(const ts_allocator *allocator) {
     return rate;
 }
 
+/* Stacks begin outside of that code, too. Once, by a library that allocates for the program. */
+void ts_stacks_leave_out(const void *start, size_t bytes);
 /* The table, once. false: no memory. Holding nothing. */
 bool ts_stacks_start(void);
 /* Counts an allocation that the calling thread has just made, and samples it if its turn has come. errno is kept. Not in an

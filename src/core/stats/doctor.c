@@ -316,5 +316,6 @@ int ts_render_doctor(ts_sink *s, const ts_view *v) {
         put_most_open(s, v);
         ts_put(s, "\n");
     }
+    ts_put_holders(s, v);
     return worst;
 }

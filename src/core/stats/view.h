@@ -106,6 +106,7 @@ const char *ts_class_name(uint32_t cls, char name[16]);
 /* The label as it is shown. */
 #define TS_LABEL_NONE "(none)"
 #define TS_LABEL_OTHER "(other)"
+#define TS_LABEL_MALLOC "malloc" /* all that libtslab-malloc allocates, but for what domains capture */
 const char *ts_label_name(const ts_label_stats *label);
 void ts_render_epoch_json(ts_sink *sink, const SlabEpochStats *epoch);
 
@@ -148,6 +149,9 @@ typedef struct ts_site {
 /* Those of a finding; of one that grows those that grew most, first; else the largest. Returns how many. */
 unsigned ts_sites_of(const ts_view *view, const ts_finding *finding, ts_site out[TS_SITES_SHOWN]);
 void ts_put_sites(ts_sink *sink, const ts_view *view, const ts_finding *finding);
+
+/* Who holds what, where there are sampled stacks and no epochs that tell; in holders.c. */
+void ts_put_holders(ts_sink *sink, const ts_view *view);
 
 /* ---- doctor ---------------------------------------------------------------------------------------------------- */
 

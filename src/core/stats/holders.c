@@ -1,0 +1,136 @@
+/*
+ * Who holds what in a program that has no epochs of its own, as one under libtslab-malloc: told from its sampled stacks.
+ * Of a stack only the frames in the program itself count, from the outermost on. What all stacks of a holder begin with
+ * (main, its loop) says nothing and is passed over, to where their ways part. A holder of more than a quarter of all is
+ * parted there, again and again, so the rows name functions that differ in what they do.
+ */
+#include "base/bits.h"
+#include "stats/view.h"
+
+#include <string.h>
+
+#define SHOWN 8u
+#define WAY_FRAMES 3u
+
+_Static_assert(TS_VIEW_STACKS <= 64, "a set of stacks is a word");
+
+/* Stacks with the same own frames before `depth`; the last of them tells them from their siblings. */
+typedef struct holder {
+    uint64_t stacks; /* a bit for each row of the view */
+    uint64_t bytes;
+    unsigned parted, depth; /* where its frames begin to be its own; as far as they were looked at */
+    bool is_final;
+} holder;
+
+typedef struct holders {
+    const ts_view *view;
+    unsigned frames[TS_VIEW_STACKS];
+    uint64_t frame[TS_VIEW_STACKS][SLAB_STACK_FRAMES]; /* the own ones, outermost first */
+    holder list[TS_VIEW_STACKS];
+    unsigned count;
+    uint64_t bytes;
+} holders;
+
+static void add_stack(holders *h, unsigned i) {
+    const SlabStackSample *row = &h->view->stack[i];
+    for (unsigned k = row->frame_count; k-- > 0;) {
+        const ts_stack_module *m = ts_view_module(h->view, row->frames[k]);
+        if (m && m->is_program) h->frame[i][h->frames[i]++] = row->frames[k];
+    }
+    h->list[0].stacks |= (uint64_t)1 << i;
+    h->list[0].bytes += row->live_bytes;
+}
+
+/* 0: the program's own part of the stack has ended. */
+static uint64_t frame_at(const holders *h, unsigned stack, unsigned depth) {
+    return depth < h->frames[stack] ? h->frame[stack][depth] : 0;
+}
+
+/* Those of the set that have the same frame at the depth as the first of them. */
+static uint64_t take_alike(const holders *h, uint64_t *set, unsigned depth, uint64_t *bytes) {
+    uint64_t frame = frame_at(h, ts_ctz64(*set), depth), alike = 0;
+    *bytes = 0;
+    for (uint64_t rest = *set; rest != 0; rest &= rest - 1) {
+        unsigned i = ts_ctz64(rest);
+        if (frame_at(h, i, depth) != frame) continue;
+        alike |= (uint64_t)1 << i;
+        *bytes += h->view->stack[i].live_bytes;
+    }
+    *set &= ~alike;
+    return alike;
+}
+
+/* A frame deeper; where the ways part the holder becomes several. */
+static void follow(holders *h, holder *one) {
+    holder whole = *one;
+    if (frame_at(h, ts_ctz64(whole.stacks), whole.depth) == 0) {
+        one->is_final = true;
+        return;
+    }
+    uint64_t rest = whole.stacks, bytes;
+    uint64_t alike = take_alike(h, &rest, whole.depth, &bytes);
+    if (rest == 0) {
+        one->depth++;
+        return;
+    }
+    *one = (holder){alike, bytes, whole.depth, whole.depth + 1, false};
+    while (rest != 0) {
+        alike = take_alike(h, &rest, whole.depth, &bytes);
+        bool ends = frame_at(h, ts_ctz64(alike), whole.depth) == 0;
+        h->list[h->count++] = (holder){alike, bytes, ends ? whole.parted : whole.depth, whole.depth + 1, ends};
+    }
+}
+
+static holder *find_largest(holders *h, unsigned from, bool open) {
+    holder *best = NULL;
+    for (unsigned i = from; i < h->count; i++)
+        if (!(open && h->list[i].is_final) && (!best || h->list[i].bytes > best->bytes)) best = &h->list[i];
+    return best;
+}
+
+static void put_holder(ts_sink *s, const holders *h, const holder *one) {
+    uint64_t objects = 0, samples = 0;
+    unsigned largest = ts_ctz64(one->stacks);
+    for (uint64_t rest = one->stacks; rest != 0; rest &= rest - 1) {
+        const SlabStackSample *row = &h->view->stack[ts_ctz64(rest)];
+        objects += row->live_objects;
+        samples += row->samples;
+        if (row->live_bytes > h->view->stack[largest].live_bytes) largest = ts_ctz64(rest);
+    }
+    SlabStackSample way = {.frame_count = 0};
+    for (unsigned k = one->parted; way.frame_count < WAY_FRAMES && frame_at(h, largest, k); k++)
+        way.frames[way.frame_count++] = frame_at(h, largest, k);
+    ts_put(s, "   ");
+    ts_put_held(s, one->bytes, objects, samples);
+    ts_put(s, way.frame_count == 0 ? ", by no code of the program itself\n" : "\n");
+    ts_put_frames(s, h->view, &way, WAY_FRAMES);
+}
+
+static void put_all(ts_sink *s, holders *h) {
+    uint64_t samples = 0;
+    for (unsigned i = 0; i < h->view->stack_rows; i++) samples += h->view->stack[i].samples;
+    ts_put(s, "who holds what, estimated from ");
+    ts_put_u64(s, samples);
+    ts_put(s, samples == 1 ? " sample" : " samples");
+    ts_put(s, " (each with the functions that it comes by, outermost first):\n");
+    for (unsigned i = 0; i < h->count && i < SHOWN; i++) {
+        holder *best = find_largest(h, i, false), first = h->list[i];
+        put_holder(s, h, best);
+        h->list[i] = *best;
+        *best = first;
+    }
+}
+
+void ts_put_holders(ts_sink *s, const ts_view *v) {
+    /* Where there are other labels these tell. */
+    if (v->stack_rows == 0 || v->label_rows != 1 || strcmp(v->label[0].label, TS_LABEL_MALLOC) != 0) return;
+    holders *h = ts_temporary_take(sizeof *h);
+    if (!h) return;
+    h->view = v;
+    h->count = 1;
+    for (unsigned i = 0; i < v->stack_rows; i++) add_stack(h, i);
+    h->bytes = h->list[0].bytes;
+    for (holder *most; (most = find_largest(h, 0, true)) != NULL && most->bytes > h->bytes / 4;) follow(h, most);
+    put_all(s, h);
+    ts_temporary_give(h, sizeof *h);
+}
