@@ -77,24 +77,48 @@ TS_ENTRY TS_NOINLINE static void *malloc_epoch_large(size_t size, EpochId epoch)
     return p ? p : ts_alloc(bound_token(tls), size, epoch);
 }
 
-/* No case for the fast paths. */
-TS_ENTRY TS_NOINLINE static void *malloc_epoch_other(uintptr_t token, size_t size, EpochId epoch) {
-    ts_op_end(&ts_thread);
-    return ts_alloc(token, size, epoch);
-}
-
 static void *settled(void *p);
 
-/* Into a scope that the thread has not used last, or whose current slab has no room. Inside an operation; the allocator is the
-   thread's, and epoch is not EPOCH_NONE. */
-TS_ENTRY TS_NOINLINE static void *malloc_epoch_scope(size_t size, EpochId epoch) {
+/* Into another churn epoch than the thread's last, or a scope that it has not used last, or whose current slab has no room. Inside an
+   operation; the allocator is the thread's, and epoch is not EPOCH_NONE. */
+TS_ENTRY TS_NOINLINE static void *malloc_epoch_elsewhere(size_t size, EpochId epoch) {
     ts_tls *tls = &ts_thread;
     void *p = NULL;
+    if (ts_find_churn(tls, epoch)) {
+        if (TS_UNLIKELY(size > TS_MAX_CLASS_BYTES)) return malloc_epoch_large(size, epoch);
+        ts_bin *bin = ts_bin_at(tls->block, ts_classes.bin[size]);
+        p = ts_fast_pop(bin);
+        if (TS_UNLIKELY(p == NULL) && (p = ts_fast_word(bin)) == NULL) return malloc_epoch_claimed(bin, size, epoch);
+        ts_op_end(tls);
+        return p;
+    }
     if (TS_LIKELY(ts_is_relaxed_64(&tls->last->b.open_id, epoch)) || ts_find_scope(tls, epoch))
         p = ts_named_next(tls, tls->last, size, !ts_sample_is_news(tls->heap));
     ts_op_end(tls);
     if (TS_UNLIKELY(p == NULL)) return ts_alloc(bound_token(tls), size, epoch);
     return TS_UNLIKELY(ts_epoch_is_anything_noted()) ? settled(p) : p;
+}
+
+/* Of a thread that goes from one allocator to another: the fast paths are for that one now, if they can be. Not inside an operation. */
+static bool switches_to(ts_tls *tls, uintptr_t token) {
+    ts_heap *heap = tls->heap;
+    if (!heap || (heap->sample_rate | ts_load_relaxed(&ts_sample_rate)) != 0 || ts_load_relaxed(&tls->token) == token)
+        return false;
+    const ts_share *share = ts_heap_find_share(heap, token);
+    if (!share || share->care) return false;
+    ts_heap_bind(heap, share);
+    return ts_load_relaxed(&tls->token) == token;
+}
+
+/* No case for the fast paths. */
+TS_ENTRY TS_NOINLINE static void *malloc_epoch_other(uintptr_t token, size_t size, EpochId epoch) {
+    ts_tls *tls = &ts_thread;
+    ts_op_end(tls);
+    if (epoch == EPOCH_NONE || !switches_to(tls, token)) return ts_alloc(token, size, epoch);
+    ts_op_begin(tls);
+    if (TS_LIKELY(!ts_is_other_relaxed_64(&tls->token, token))) return malloc_epoch_elsewhere(size, epoch);
+    ts_op_end(tls);
+    return ts_alloc(token, size, epoch);
 }
 
 TS_ENTRY void *slab_malloc_epoch(SlabAllocator *allocator, size_t size, EpochId epoch) {
@@ -107,7 +131,7 @@ TS_ENTRY void *slab_malloc_epoch(SlabAllocator *allocator, size_t size, EpochId 
         uint64_t bump, next;
         if (TS_UNLIKELY(ts_is_other_relaxed_64(&scope->b.open_id, epoch)) ||
             TS_UNLIKELY(!ts_fast_has_room(scope, size, &bump, &next)))
-            return malloc_epoch_scope(size, epoch);
+            return malloc_epoch_elsewhere(size, epoch);
         void *at = ts_fast_bump(scope, bump, next);
         ts_op_end(tls);
         return at;
@@ -351,6 +375,21 @@ TS_NOINLINE static bool free_rest(uintptr_t token, void *p) {
     return rejected(token, "slab_free", p, NULL);
 }
 
+/* Of another allocator than the thread's last one, or nowhere. Inside an operation. */
+TS_NOINLINE static bool free_of_other(uintptr_t token, void *p, uint64_t entry) {
+    ts_tls *tls = &ts_thread;
+    ts_op_end(tls);
+    bool switched = switches_to(tls, token);
+    ts_op_begin(tls);
+    if (!switched || ts_is_other_relaxed_64(&tls->token, token) || !ts_is_in_part(&ts_region.part[TS_NORMAL], entry))
+        return free_other(token, p);
+    ts_fast_result r = ts_fast_free(tls, entry, p, false, SLAB_HANDLE_NONE);
+    if (TS_UNLIKELY(!r.freed)) return free_scope(token, p, entry);
+    if (TS_UNLIKELY(r.full)) return free_full(r.bin, p);
+    ts_op_end(tls);
+    return true;
+}
+
 /* In the section of the allocations, so that its distance from them does not change with what else the library has:
    docs/decisions.md. */
 TS_ENTRY bool slab_free(SlabAllocator *allocator, void *p) {
@@ -359,7 +398,7 @@ TS_ENTRY bool slab_free(SlabAllocator *allocator, void *p) {
     ts_op_begin(tls);
     if (TS_UNLIKELY(ts_is_other_relaxed_64(&tls->token, ts_token(allocator))) ||
         TS_UNLIKELY(!ts_is_in_part(&ts_region.part[TS_NORMAL], entry)))
-        return free_other(ts_token(allocator), p);
+        return free_of_other(ts_token(allocator), p, entry);
     ts_fast_result r = ts_fast_free(tls, entry, p, false, SLAB_HANDLE_NONE);
     if (TS_UNLIKELY(!r.freed)) return free_scope(ts_token(allocator), p, entry);
     if (TS_UNLIKELY(r.full)) return free_full(r.bin, p);
@@ -440,7 +479,7 @@ TS_COLD static void *no_place_for_handle(void) {
     return NULL;
 }
 
-/* As malloc_epoch_scope. Likewise. */
+/* As malloc_epoch_elsewhere. Likewise. */
 TS_ENTRY TS_NOINLINE static void *alloc_obj_scope(size_t size, EpochId epoch, SlabHandle *out) {
     ts_tls *tls = &ts_thread;
     void *p = NULL;

@@ -19,6 +19,17 @@ TS_ALWAYS_INLINE bool ts_find_scope(ts_tls *tls, EpochId epoch) {
     return true;
 }
 
+/* The same of a churn epoch: the thread's block in it is `block` then. */
+TS_ALWAYS_INLINE bool ts_find_churn(ts_tls *tls, EpochId epoch) {
+    if (TS_UNLIKELY(!tls->heap)) return false;
+    ts_churn_block *block = tls->heap->map[(uint32_t)epoch % TS_HEAP_MAP];
+    if (!block || !ts_is_relaxed_64(&block->b.open_id, epoch) || block->b.slow ||
+        ts_load_relaxed(&block->b.key) >> TS_KEY_SHARE_SHIFT != tls->share_key >> TS_KEY_SHARE_SHIFT)
+        return false;
+    tls->block = block;
+    return true;
+}
+
 /* An object in a scope block of the thread: from its current slab, or else, if it may, the next, if that can be had in the usual way. NULL:
    another case. Inside an operation. */
 TS_ALWAYS_INLINE void *ts_named_next(ts_tls *tls, ts_scope_block *block, size_t size, bool may_renew) {
