@@ -1,5 +1,7 @@
 #include "common/target.h"
 
+#include "common/core.h"
+
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
@@ -191,7 +193,7 @@ bool target_has_ended(const target *t) {
     char state;
     unsigned flags;
     long threads;
-    if (t->pid == 0) return false;
+    if (t->pid == 0 || t->is_core) return false;
     if (t->pidfd >= 0) return poll(&ended, 1, 0) == 1;
     /* A first thread that has ended stays as Z while others run. */
     return !proc_stat(t->pid, &state, &flags, &threads) || (strchr("ZX", state) && threads <= 1);
@@ -239,7 +241,7 @@ static int open_pid(target *t, const char *text) {
     errno = 0;
     long pid = strtol(text, &end, 10);
     if (errno || *end || pid <= 0 || pid > INT32_MAX) {
-        say("'%s' is neither a process id nor a URL", text);
+        say("'%s' is neither a process id nor a URL nor a core file", text);
         return EXIT_USAGE;
     }
     t->pid = (pid_t)pid;
@@ -319,17 +321,18 @@ bool target_read_page(const target *t, ts_page_bank *out) {
     for (unsigned looks = 0; looks < 50; looks++) {
         ts_page head;
         memset(&head, 0, HEAD);
-        if (!read_at(t->fd, &head, HEAD, 0)) {
+        if (!read_at(t->fd, &head, HEAD, t->page_at)) {
             say("the page of process %ld cannot be read: %s", (long)t->pid, strerror(errno));
             return false;
         }
         if (!head_is_ours(&head)) return false;
         uint64_t turn = head.turn, again;
         atomic_thread_fence(memory_order_acquire); /* the turn before its bank */
-        bool whole = turn != 0 && read_at(t->fd, out, sizeof *out, HEAD + (turn & 1) * sizeof(ts_page_bank));
+        bool whole =
+            turn != 0 && read_at(t->fd, out, sizeof *out, t->page_at + HEAD + (turn & 1) * sizeof(ts_page_bank));
         atomic_thread_fence(
             memory_order_acquire); /* the bank before the second look; partner: the fence in write_page */
-        whole = whole && read_at(t->fd, &again, sizeof again, offsetof(ts_page, turn)) && again == turn;
+        whole = whole && read_at(t->fd, &again, sizeof again, t->page_at + offsetof(ts_page, turn)) && again == turn;
         if (whole && out->views <= TS_PAGE_ALLOCATORS) {
             for (uint32_t i = 0; i < out->views; i++) {
                 if (!target_check_view(&out->view[i])) whole = false;
@@ -355,6 +358,8 @@ static int64_t clock_offset(pid_t pid) {
 
 bool target_is_stale(const target *t, const ts_page_bank *bank, double *seconds) {
     struct timespec now;
+    *seconds = 0;
+    if (t->is_core) return false;
     (void)clock_gettime(CLOCK_MONOTONIC, &now);
     uint64_t ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
     ns += (uint64_t)(clock_offset(t->pid) - clock_offset(0)); /* as the process's clock is */
@@ -505,6 +510,30 @@ char *target_get(const target *t, const char *path, const char *accept, size_t *
 
 /* ---- both ------------------------------------------------------------------------------------------------------------- */
 
+/* -1: it is no file. */
+static int open_core(target *t, const char *path) {
+    struct stat st;
+    bool is_core;
+    uint64_t head[3];
+    if (stat(path, &st) != 0 || !S_ISREG(st.st_mode)) return -1;
+    t->fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (t->fd < 0) {
+        say("%s: %s", path, strerror(errno));
+        return EXIT_NO_TARGET;
+    }
+    if (core_find_page(t->fd, &t->page_at, &is_core) && read_at(t->fd, head, sizeof head, t->page_at)) {
+        t->is_core = true;
+        t->pid = (pid_t)head[2];
+        return EXIT_DONE;
+    }
+    if (is_core)
+        say("%s has no statistics page: the program ran without TSLAB_SHM=1; gdb with tslab-gdb.py shows its epochs",
+            path);
+    else
+        say("%s is no core file of this kind of machine", path);
+    return EXIT_NO_TARGET;
+}
+
 int target_open(target *t, const char *text) {
     memset(t, 0, sizeof *t);
     t->fd = t->pidfd = -1;
@@ -513,7 +542,9 @@ int target_open(target *t, const char *text) {
         say("'%s': only http:// is understood", text);
         return EXIT_USAGE;
     }
-    int code = text ? open_pid(t, text) : open_only_one(t);
+    int code = text && text[strspn(text, "0123456789")] ? open_core(t, text) : -1;
+    if (code != -1) return code;
+    code = text ? open_pid(t, text) : open_only_one(t);
     if (code == EXIT_DONE) t->pidfd = open_pidfd(t->pid);
     return code;
 }

@@ -1,5 +1,6 @@
 /*
- * What the tools look at: the statistics page of a process (TSLAB_SHM=1 there), or the endpoint of libtslab-http.
+ * What the tools look at: the statistics page of a process (TSLAB_SHM=1 there), also in its core file, or the endpoint of
+ * libtslab-http.
  * Messages go to stderr and begin with the tool's name.
  */
 #ifndef TARGET_H
@@ -15,7 +16,9 @@ enum { EXIT_DONE = 0, EXIT_FINDINGS = 1, EXIT_USAGE = 2, EXIT_NO_TARGET = 3 };
 
 typedef struct target {
     pid_t pid;         /* as /proc has it here, whatever the process's own namespace calls it; 0: a URL */
-    int fd;            /* of the page */
+    int fd;            /* of the page, or the core file */
+    uint64_t page_at;  /* where the page is in it */
+    bool is_core;      /* a core file: the process is no more */
     int pidfd;         /* of the process; -1: there is none */
     char *host, *port; /* of the URL */
 } target;
@@ -28,7 +31,7 @@ extern const char *tool_name;
 extern void (*before_saying)(void);
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* text: a PID or a URL; NULL: the one process that has a page. Returns EXIT_DONE, EXIT_USAGE or EXIT_NO_TARGET; what is
+/* text: a PID, a URL or a core file; NULL: the one process that has a page. Returns EXIT_DONE, EXIT_USAGE or EXIT_NO_TARGET; what is
    wrong is said. */
 int target_open(target *t, const char *text);
 void target_close(target *t);

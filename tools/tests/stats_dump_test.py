@@ -4,8 +4,10 @@ import json
 import os
 import shutil
 import signal
+import struct
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 
@@ -313,6 +315,82 @@ class OneProgram(unittest.TestCase):
             self.assertEqual(gone.returncode, 3)
             self.assertIn("there is no process 999999999", gone.stderr)
             self.assertIn("1 free was refused", gone.stdout)
+
+
+class Core(unittest.TestCase):
+    """A core file has the page: what the system and gdb write, and here one that is made of a process's page."""
+
+    @staticmethod
+    def page_of(pid):
+        for name in os.listdir(f"/proc/{pid}/fd"):
+            path = f"/proc/{pid}/fd/{name}"
+            if "memfd:tslab-stats" in os.readlink(path):
+                with open(path, "rb") as file:
+                    return file.read()
+        raise AssertionError("no page")
+
+    @staticmethod
+    def write_core(path, segments, kind=4):
+        """An ELF file of 64 bits with those segments at multiples of a page."""
+        head = b"\x7fELF\x02" + (b"\x01" if sys.byteorder == "little" else b"\x02") + b"\x01" + bytes(9)
+        head += struct.pack("=HHIQQQIHHHHHH", kind, 62, 1, 0, 64, 0, 0, 64, 56, len(segments), 0, 0, 0)
+        at, table = 4096, b""
+        for s in segments:
+            table += struct.pack("=IIQQQQQQ", 1, 4, at, 0x7F0000000000 + at, 0, len(s), len(s), 4096)
+            at += (len(s) + 4095) // 4096 * 4096
+        with open(path, "wb") as file:
+            file.write((head + table).ljust(4096, b"\0"))
+            for s in segments:
+                file.write(s.ljust((len(s) + 4095) // 4096 * 4096, b"\0"))
+
+    def check(self, core, pid):
+        answer = run(TSLAB, "doctor", core)
+        self.assertEqual((answer.returncode, answer.stderr), (1, ""))
+        self.assertIn("1. warning: 1 free was refused", answer.stdout)
+        stats = json.loads(run(TSLAB, "stats", "--json", core).stdout)
+        self.assertEqual((stats["pid"], stats["global"]["live_objects"]), (pid, 20))
+        top = run(TSLAB, "top", "--batch", core)
+        self.assertEqual(top.returncode, 0, top.stderr)
+        self.assertIn("CORE FILE: as it was at its end", top.stdout)
+        self.assertIn("handler:/api/7", top.stdout)
+
+    @unittest.skipIf(sys.maxsize < 2**32, "of 64 bits")
+    def test_of_a_page(self):
+        with tempfile.TemporaryDirectory() as where, Program() as program:
+            self.assertEqual(program.tell("misuse"), "refused")
+            settle()
+            core = os.path.join(where, "core")
+            page = self.page_of(program.pid)
+            self.write_core(core, [b"x" * 5000, page])
+            self.check(core, int(program.pid))
+            both = run(TSLAB, "doctor", core, program.pid)
+            self.assertRegex(both.stdout, rf"^core file {core}:\n1\. [^$]*\n\nprocess {program.pid}:\n1\. ")
+            self.write_core(core, [b"x" * 5000])
+            answer = run(TSLAB, "doctor", core)
+            self.assertEqual(answer.returncode, 3)
+            self.assertIn("has no statistics page: the program ran without TSLAB_SHM=1; gdb with tslab-gdb.py", answer.stderr)
+            self.write_core(core, [page], kind=2)  # a program
+            for what, said in ((core, "no core file"), (os.path.join(where, "none"), "neither a process id nor a URL nor a core file")):
+                answer = run(TSLAB, "doctor", what)
+                self.assertIn(answer.returncode, (2, 3))
+                self.assertIn(said, answer.stderr)
+            self.write_core(core, [page[:4096]])  # cut off
+            self.assertEqual(run(TSLAB, "doctor", core).returncode, 3)
+            with open(core, "r+b") as file:
+                file.truncate(70)
+            self.assertEqual(run(TSLAB, "doctor", core).returncode, 3)
+
+    def test_of_gdb(self):
+        if not shutil.which("gcore"):
+            self.skipTest("no gcore (gdb)")
+        with tempfile.TemporaryDirectory() as where, Program() as program:
+            self.assertEqual(program.tell("misuse"), "refused")
+            settle()
+            subprocess.run(["gcore", "-o", os.path.join(where, "core"), program.pid], capture_output=True, timeout=120)
+            core = os.path.join(where, "core." + program.pid)
+            if not os.path.exists(core):
+                self.skipTest("gcore may not look at a process here")
+            self.check(core, int(program.pid))
 
 
 class Page(unittest.TestCase):

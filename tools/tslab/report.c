@@ -32,10 +32,11 @@ static const char *command = "stats_dump"; /* whose help is meant */
 
 static void help_dump(FILE *to) {
     fputs("usage: stats_dump [--json|--text|--prometheus|--openmetrics|--doctor|--stacks]\n"
-          "                  [--watch[=SECONDS]] [--allocator=N] [PID|URL]\n"
+          "                  [--watch[=SECONDS]] [--allocator=N] [PID|URL|CORE]\n"
           "\n"
           "Statistics of a program that uses temporal-slab and runs with TSLAB_SHM=1 (PID), or that serves them\n"
-          "(URL, such as http://127.0.0.1:9464). Without either: the one process here that has a page.\n"
+          "(URL, such as http://127.0.0.1:9464), or from its core file, as it was when it ended (CORE, of one with\n"
+          "TSLAB_SHM=1). Without: the one process here that has a page.\n"
           "\n"
           "  --text          all figures for people (default)\n"
           "  --json          all figures; keys are the names of docs/stats.md\n"
@@ -53,7 +54,7 @@ static void help_dump(FILE *to) {
 
 static void help_stats(FILE *to) {
     fputs("usage: tslab stats [--json|--text|--prometheus|--openmetrics|--stacks] [--watch[=SECONDS]]\n"
-          "                   [--allocator=N] [PID|URL]\n"
+          "                   [--allocator=N] [PID|URL|CORE]\n"
           "\n"
           "All figures of a program that runs with TSLAB_SHM=1 (PID), or that serves them (URL), as stats_dump has "
           "them.\n"
@@ -62,7 +63,7 @@ static void help_stats(FILE *to) {
 }
 
 static void help_doctor(FILE *to) {
-    fputs("usage: tslab doctor [--watch[=SECONDS]] [--allocator=N] [PID|URL]...\n"
+    fputs("usage: tslab doctor [--watch[=SECONDS]] [--allocator=N] [PID|URL|CORE]...\n"
           "\n"
           "What is wrong with programs that run with TSLAB_SHM=1 (PID), or that serve their statistics (URL): worst "
           "first, with\n"
@@ -159,7 +160,7 @@ static int render_places(const ts_view *view, format f, char *buffer, size_t byt
 }
 
 /* What has addresses in it. */
-static int show_places(const ts_view *view, format f) {
+static int show_places(const ts_view *view, format f, pid_t files_of) {
     int worst = -1, length = render_places(view, f, NULL, 0, &worst);
     char *text = malloc((size_t)length + 1);
     if (!text) {
@@ -167,15 +168,16 @@ static int show_places(const ts_view *view, format f) {
         return EXIT_NO_TARGET;
     }
     (void)render_places(view, f, text, (size_t)length + 1, &worst);
-    bool printed = print_resolved(text, (pid_t)view->pid);
+    bool printed = print_resolved(text, files_of);
     free(text);
     if (!printed) return EXIT_NO_TARGET;
     return worst >= TS_WARNING ? EXIT_FINDINGS : EXIT_DONE;
 }
 
-static int render(const ts_view *view, format f) {
+/* files_of: the process in whose file system the program's files are, 0: this one's. */
+static int render(const ts_view *view, format f, pid_t files_of) {
     static char buffer[65536];
-    if (f == DOCTOR || f == STACKS) return show_places(view, f);
+    if (f == DOCTOR || f == STACKS) return show_places(view, f, files_of);
     ts_sink sink = ts_sink_fd(STDOUT_FILENO, buffer, sizeof buffer);
     switch (f) {
     case JSON:
@@ -218,7 +220,7 @@ static int dump_page(const target *t, const options *o) {
     if (o->allocator < 0 && bank.allocators > 1)
         say("allocator %u of %u, the one that holds most of the first %u (--allocator=N for another)", which,
             bank.allocators, bank.views);
-    return render(&bank.view[which], o->format);
+    return render(&bank.view[which], o->format, t->is_core ? 0 : t->pid);
 }
 
 static int dump_url(const target *t, const options *o) {
@@ -245,7 +247,7 @@ static int dump_one(const options *o, const char *where) {
         code = wrong("--allocator is of a process, which shows all of them; this address shows one:", where);
     if (code == EXIT_DONE && o->count > 1) {
         char line[600];
-        int n = snprintf(line, sizeof line, "%s %s:\n", t.pid ? "process" : "program", where);
+        int n = snprintf(line, sizeof line, "%s %s:\n", t.is_core ? "core file" : t.pid ? "process" : "program", where);
         if (!print(line, n > 0 && (size_t)n < sizeof line ? (size_t)n : strlen(line))) code = EXIT_NO_TARGET;
     }
     if (code == EXIT_DONE) code = t.pid ? dump_page(&t, o) : dump_url(&t, o);

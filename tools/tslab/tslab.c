@@ -26,15 +26,16 @@ typedef struct options {
 } options;
 
 static void help(FILE *to) {
-    fputs("usage: tslab top [--batch] [--frames=N] [--every=SECONDS] [--sort=bytes|objects|age|label] [PID|URL]\n"
-          "       tslab stats [OPTIONS] [PID|URL]            (tslab stats --help)\n"
-          "       tslab doctor [OPTIONS] [PID|URL]...        (tslab doctor --help)\n"
+    fputs("usage: tslab top [--batch] [--frames=N] [--every=SECONDS] [--sort=bytes|objects|age|label] [PID|URL|CORE]\n"
+          "       tslab stats [OPTIONS] [PID|URL|CORE]       (tslab stats --help)\n"
+          "       tslab doctor [OPTIONS] [PID|URL|CORE]...   (tslab doctor --help)\n"
           "       tslab run [OPTIONS] PROGRAM [ARGUMENTS]    (tslab run --help)\n"
           "       tslab --help | --version\n"
           "\n"
           "top: the epochs of a program that runs with TSLAB_SHM=1 (PID), or that serves its statistics (URL), by "
           "label.\n"
-          "Without either: the one process here that has a page. Keys: q ends, s the next order, b o a l an order,\n"
+          "Without: the one process here that has a page. CORE: its core file. Keys: q ends, s the next order, b o a l "
+          "an order,\n"
           "p stops and goes on. Columns that do not fit are left out; those that say of a leak stay longest.\n"
           "\n"
           "  --batch         plain text, one frame after the other; so it is when the output is no terminal, or one\n"
@@ -284,6 +285,7 @@ static const ts_view *fetch(const target *t, const char **note, char *note_text,
         }
         for (uint32_t i = 1; i < bank.views; i++)
             if (bank.view[i].global.committed_bytes > bank.view[which].global.committed_bytes) which = i;
+        if (t->is_core) *note = "  CORE FILE: as it was at its end";
         if (target_is_stale(t, &bank, &age)) {
             snprintf(note_text, note_bytes, "  STOPPED: as it was %.0f s ago", age);
             *note = note_text;
