@@ -167,22 +167,27 @@ static void number(ts_sink *s, const char *key, uint64_t value) {
     ts_put_u64(s, value);
 }
 
+/* clang-format off */
+#define GLOBAL_SHOWN(X)                                                                     \
+    X(resident_bytes) X(committed_bytes) X(live_bytes) X(madvise_bytes) X(rejected_frees_total) \
+    X(slow_path_epoch_closed) X(slow_path_hits) X(new_slab_count) X(slow_path_cache_miss) X(epoch_close_calls)
+#define SAMPLES_SHOWN(X)                                                                    \
+    X(alloc_samples) X(alloc_wall_ns_sum) X(alloc_cpu_ns_sum) X(alloc_wait_ns_sum)          \
+    X(free_samples) X(free_wall_ns_sum) X(free_cpu_ns_sum) X(free_wait_ns_sum)
+/* clang-format on */
+
 static void render_point(ts_sink *s, const point *p, bool first) {
     number(s, first ? "{\"taken_ns\":" : ",{\"taken_ns\":", p->taken_ns);
     number(s, ",\"time_ms\":", p->time_ms);
     ts_put(s, ",\"global\":{\"version\":1");
 #define X(field) number(s, ",\"" #field "\":", p->global.field);
-    X(resident_bytes)
-    X(committed_bytes) X(live_bytes) X(madvise_bytes) X(rejected_frees_total) X(slow_path_epoch_closed)
-        X(slow_path_hits) X(new_slab_count) X(slow_path_cache_miss) X(epoch_close_calls)
+    GLOBAL_SHOWN(X)
 #undef X
-            ts_put(s, "},\"samples\":{\"version\":1");
+    ts_put(s, "},\"samples\":{\"version\":1");
 #define X(field) number(s, ",\"" #field "\":", p->samples.field);
-    X(alloc_samples)
-    X(alloc_wall_ns_sum) X(alloc_cpu_ns_sum) X(alloc_wait_ns_sum) X(free_samples) X(free_wall_ns_sum) X(free_cpu_ns_sum)
-        X(free_wait_ns_sum)
+    SAMPLES_SHOWN(X)
 #undef X
-            ts_put(s, "},\"labels\":[");
+    ts_put(s, "},\"labels\":[");
     for (uint32_t i = 0; i < p->labels; i++) {
         ts_put(s, i ? ",{\"label\":" : "{\"label\":");
         ts_put_quoted(s, p->label[i].label);
