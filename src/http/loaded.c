@@ -80,3 +80,17 @@ const http_segment *http_segment_of(const http_segments *segments, uint64_t addr
         if (address >= segments->at[i].start && address < segments->at[i].end) return &segments->at[i];
     return NULL;
 }
+
+/* Addresses are in order, so those of a segment are neighbours. */
+void http_segments_name(const http_segments *segments, elf_place *place, size_t count) {
+    for (size_t i = 0, n; i < count; i += n) {
+        const http_segment *s = http_segment_of(segments, place[i].address);
+        n = 1;
+        if (!s) continue;
+        while (i + n < count && place[i + n].address < s->end) n++;
+        for (size_t k = i; k < i + n; k++) place[k].address -= s->base;
+        /* The program's file may have another name by now. */
+        elf_functions(s->base == segments->at[0].base ? "/proc/self/exe" : s->path, &place[i], n);
+        for (size_t k = i; k < i + n; k++) place[k].address += s->base;
+    }
+}

@@ -2,6 +2,8 @@
 #ifndef TSLAB_HTTP_LOADED_H
 #define TSLAB_HTTP_LOADED_H
 
+#include "elf/functions.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -21,6 +23,8 @@ typedef struct http_segments {
 /* Under the loader's lock. What there is no memory for is left out. */
 void http_segments_read(http_segments *out);
 void http_segments_free(http_segments *segments);
+/* Names the functions of places whose addresses are those of the process, in order. */
+void http_segments_name(const http_segments *segments, elf_place *place, size_t count);
 /* The segment that an address lies in; NULL: none. */
 const http_segment *http_segment_of(const http_segments *segments, uint64_t address);
 

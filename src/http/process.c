@@ -1,6 +1,5 @@
 #include "http/process.h"
 
-#include "elf/functions.h"
 #include "http/loaded.h"
 #include "stats/room.h"
 #include "stats/sink.h"
@@ -70,19 +69,6 @@ static int compare(const void *a, const void *b) {
     return x->address < y->address ? -1 : x->address > y->address;
 }
 
-/* Names the places, whose addresses are those of the process. */
-static void name_all(const http_segments *segments, elf_place *place, size_t count) {
-    for (size_t i = 0, n; i < count; i += n) {
-        const http_segment *s = http_segment_of(segments, place[i].address);
-        n = 1;
-        if (!s) continue;
-        while (i + n < count && place[i + n].address < s->end) n++;
-        for (size_t k = i; k < i + n; k++) place[k].address -= s->base;
-        elf_functions(s->base == segments->at[0].base ? "/proc/self/exe" : s->path, &place[i], n);
-        for (size_t k = i; k < i + n; k++) place[k].address += s->base;
-    }
-}
-
 static void put_name(ts_sink *s, const elf_place *p, bool first) {
     char text[32];
     (void)snprintf(text, sizeof text, "\"0x%llx\":", (unsigned long long)p->address + 1);
@@ -103,7 +89,7 @@ size_t http_functions_render(SlabAllocator *allocator, char *buffer, size_t capa
     for (size_t i = 0; i < count; i++)
         if (i == 0 || place[i].address != place[i - 1].address) place[kept++].address = place[i].address;
     http_segments_read(&segments);
-    name_all(&segments, place, kept);
+    http_segments_name(&segments, place, kept);
     bool first = true;
     ts_put(&s, "{");
     for (size_t i = 0; i < kept; i++) {

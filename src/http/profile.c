@@ -8,7 +8,6 @@
  */
 #include "http/profile.h"
 
-#include "elf/functions.h"
 #include "http/loaded.h"
 
 #include "profile.pb-c.h"
@@ -193,19 +192,11 @@ static uint64_t location_of(const builder *b, uint64_t frame) {
 
 /* ---- names ---------------------------------------------------------------------------------------------------------- */
 
-/* Addresses are in order, so those of a segment are neighbours. */
 static bool find_names(builder *b) {
     b->place = calloc(b->addresses + 1, sizeof *b->place);
     if (!b->place) return false;
-    for (size_t i = 0, n; i < b->addresses; i += n) {
-        const http_segment *s = http_segment_of(&b->segments, b->address[i]);
-        n = 1;
-        if (!s) continue;
-        while (i + n < b->addresses && b->address[i + n] < s->end) n++;
-        for (size_t k = i; k < i + n; k++) b->place[k].address = b->address[k] - s->base;
-        /* The program's file may have another name by now. */
-        elf_functions(s->base == b->segments.at[0].base ? "/proc/self/exe" : s->path, &b->place[i], n);
-    }
+    for (size_t i = 0; i < b->addresses; i++) b->place[i].address = b->address[i];
+    http_segments_name(&b->segments, b->place, b->addresses);
     return true;
 }
 

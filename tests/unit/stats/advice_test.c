@@ -117,8 +117,8 @@ static void slabs_that_objects_fill(void **state) {
     (void)state;
     anew();
     EpochId epoch = epoch_open(allocator, "base", EPOCH_CHURN);
-    for (unsigned i = 0; i < 100000; i++) assert_non_null(slab_malloc_epoch(allocator, 2000, epoch));
-    assert_true(global().slow_path_hits > global().allocated_objects_total / 10);
+    for (unsigned i = 0; i < 100000; i++) assert_non_null(slab_malloc_epoch(allocator, 1000, epoch));
+    assert_true(global().slow_path_hits > global().allocated_objects_total / 20);
     assert_null(found("slow_paths"));
     anew();
     for (unsigned i = 0; i < 1500; i++) {
