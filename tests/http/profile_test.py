@@ -165,6 +165,13 @@ class Profiles(unittest.TestCase):
 
 @unittest.skipUnless(GO, "go is not installed")
 class GoTool(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        environment = {"HOME": tempfile.gettempdir(), "GOTOOLCHAIN": "local", **ENVIRONMENT}
+        answer = subprocess.run([GO, "tool", "pprof", "-h"], capture_output=True, text=True, timeout=500, env=environment)
+        if "usage" not in (answer.stdout + answer.stderr).lower():
+            raise unittest.SkipTest("go has no pprof here: " + answer.stderr)
+
     def pprof(self, *arguments):
         # Go from 1.25 on builds the tool when it is used first, and keeps it in the user's cache.
         with tempfile.TemporaryDirectory() as home, contextlib.suppress(subprocess.TimeoutExpired):
