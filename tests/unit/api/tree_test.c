@@ -112,6 +112,14 @@ static void moves(void **state) {
     assert_int_equal(errno, ESTALE);
     epoch_domain_destroy(shared);
     assert_int_equal(epoch_domain_epoch(s), EPOCH_NONE);
+    /* No circle, neither of those whose epochs are closed, and count against no limit any more. */
+    EpochDomain *above = epoch_domain_create(a), *below = child(above, "below");
+    assert_true(epoch_domain_force_close(below) && epoch_domain_force_close(above));
+    errno = 0;
+    assert_false(epoch_domain_move(above, below));
+    assert_int_equal(errno, EINVAL);
+    epoch_domain_destroy(above);
+    assert_int_equal(epoch_domain_epoch(below), EPOCH_NONE);
     slab_allocator_free(b);
 }
 

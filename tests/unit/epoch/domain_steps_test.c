@@ -385,6 +385,39 @@ static void entered_too_late(void **state) {
     stop_threads();
 }
 
+static void take_and_leave(void) {
+    who = THIRD;
+    SUP_CHECK(epoch_domain_enter(newer) && epoch_domain_exit(newer), "take over");
+}
+
+/* A domain that this thread made and handed over, and in which it has an object, is another's: who enters it all the same is refused, and does
+   not write to the other's count meanwhile. */
+static void entered_by_who_was_its_owner(void **state) {
+    (void)state;
+    start_threads();
+    bool met = true;
+    for (unsigned at = 0; met; at++) {
+        domain = newer = epoch_domain_create(allocator);
+        assert_true(epoch_domain_enter(domain) && slab_alloc(10) && epoch_domain_exit(domain));
+        assert_true(epoch_domain_hand_over(domain));
+        let(take_and_leave);
+        looks_left = at;
+        meanwhile = let_enter_newer_again;
+        assert_false(epoch_domain_enter(domain));
+        assert_int_equal(errno, EPERM);
+        met = meanwhile == NULL;
+        meanwhile = NULL;
+        if (met) {
+            assert_false(epoch_domain_end(domain));
+            assert_int_equal(errno, EBUSY);
+            let(leave_newer);
+        }
+        assert_true(epoch_domain_end(domain));
+    }
+    sup_check_empty(allocator);
+    stop_threads();
+}
+
 static bool taken;
 
 static void take_over_in_steps(void) {
@@ -596,10 +629,15 @@ static void while_the_heap_is_held(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(destroyed_twice),        cmocka_unit_test(registered_at_its_end),
-        cmocka_unit_test(in_use_again),           cmocka_unit_test(waited_for_at_its_end),
-        cmocka_unit_test(while_the_heap_is_held), cmocka_unit_test(too_late_for_one_handed_over),
-        cmocka_unit_test(entered_too_late),       cmocka_unit_test(ended_or_taken_over),
+        cmocka_unit_test(destroyed_twice),
+        cmocka_unit_test(registered_at_its_end),
+        cmocka_unit_test(in_use_again),
+        cmocka_unit_test(waited_for_at_its_end),
+        cmocka_unit_test(while_the_heap_is_held),
+        cmocka_unit_test(too_late_for_one_handed_over),
+        cmocka_unit_test(entered_too_late),
+        cmocka_unit_test(ended_or_taken_over),
+        cmocka_unit_test(entered_by_who_was_its_owner),
     };
     return cmocka_run_group_tests_name("epoch.domain_steps", tests, NULL, NULL);
 }

@@ -163,14 +163,14 @@ static void with_256_mib(void *argument) {
     SUP_CHECK(malloc(8 * MIB) != NULL, "the program itself has nothing left");
 }
 
-/* Half of a limit can be had, less what the process itself has mapped. */
+/* Half of a limit can be had, less what the process itself has mapped; the region's records take more of it with 32 bits. */
 static void with_some_limit(void *argument) {
     size_t limit = *(const size_t *)argument, done = 0;
     limit_address_space(limit);
     SlabAllocator *allocator = slab_allocator_create();
     EpochId epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
     while (slab_malloc_epoch(allocator, 65536, epoch)) done += 65536;
-    SUP_CHECK(done >= limit / 100 * 48, "%zu of %zu bytes", done, limit);
+    SUP_CHECK(done >= limit / 100 * (sizeof(void *) < 8 ? 45 : 48), "%zu of %zu bytes", done, limit);
     SUP_CHECK(malloc(limit / 8) != NULL, "the program itself has nothing left");
     sup_check_identities(allocator);
 }
@@ -178,7 +178,8 @@ static void with_some_limit(void *argument) {
 static void half_of_the_address_space(void **state) {
     (void)state;
     if (SUP_SANITIZED || SUP_EMULATED) skip();
-    for (size_t mib = 300; mib <= 9000; mib = mib * 7 / 5) {
+    /* With 32 bits the region is no more than 768 MiB, and has all of them under a limit that is larger. */
+    for (size_t mib = 300, most = sizeof(void *) < 8 ? 700 : 9000; mib <= most; mib = mib * 7 / 5) {
         size_t limit = mib * MIB;
         char err[1024];
         int status = sup_child(with_some_limit, &limit, SUP_CHILD_SECONDS, err, sizeof err);
