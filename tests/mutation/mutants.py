@@ -1417,6 +1417,7 @@ MUTANTS = [
         "old": "    ts_epoch_destroy(allocator, epoch);\n    return begun_too_late(d, id);",
         "new": "    (void)allocator;\n    ts_epoch_destroy(ts_load_relaxed(&d->allocator), epoch);\n    return begun_too_late(d, id);",
         "tests": ["unit.epoch.ended_steps"],
+        "equivalent": "the entry waits for this thread, so its allocator is what it was",
     },
     {
         "name": "destroy-keeps-all-churn-blocks",
@@ -3451,6 +3452,7 @@ MUTANTS = [
         "old": " == TS_RESETS &&\n                  d->busy_by != ts_thread.heap->serial;\n",
         "new": " == TS_RESETS;\n",
         "tests": ["unit.api.shared_domains"],
+        "equivalent": "who is in a cleanup of it, or of a child, is refused before (ts_domain_is_in_cleanup)",
     },
     {
         "name": "hand-over-among-its-cleanups",
