@@ -155,8 +155,8 @@ MUTANTS = [
         "name": "scope-of-any-epoch",
         "protocol": "named calls",
         "file": "src/core/heap/named.h",
-        "old": "!ts_is_relaxed_64(&block->b.open_id, epoch) || ",
-        "new": "",
+        "old": "so its heap, its token, and no care. */\n    if (!block || !ts_is_relaxed_64(&block->b.open_id, epoch) || block->b.slow ||",
+        "new": "so its heap, its token, and no care. */\n    if (!block || block->b.slow ||",
         "tests": ["unit.api.family"],
     },
     {
