@@ -178,8 +178,10 @@ static ts_device *open_device(const char *where) {
         if (!ts_emulated_parse(where + sizeof emulated - 1, path, sizeof path, &parameters)) return NULL;
         return ts_emulated_open(path, &parameters);
     }
+#if defined(TS_HAVE_ZONED)
     struct stat st;
     if (strchr(where, '/') && stat(where, &st) == 0 && S_ISBLK(st.st_mode)) return ts_zoned_open(where);
+#endif
     ts_zones_say("no such kind of device: %s", where);
     errno = EINVAL;
     return NULL;
