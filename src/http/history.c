@@ -36,7 +36,8 @@ typedef struct ring {
 static const uint64_t distance_ns[] = {2000u * (uint64_t)MS, 20000u * (uint64_t)MS}; /* six minutes, an hour */
 enum { RINGS = sizeof distance_ns / sizeof *distance_ns };
 
-/* Guards all below but what the thread alone has. */
+/* Guards rings, of and stopping. `runs` and `thread` are of who starts and stops the server, `chosen` is constant while the thread
+   runs. */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t wake = PTHREAD_COND_INITIALIZER;
 static ring *rings; /* NULL: no history */
@@ -129,13 +130,16 @@ void http_history_start(SlabAllocator *(*choose)(void)) {
     pthread_attr_t attributes;
     sigset_t all, before;
     if (runs || pthread_attr_init(&attributes) != 0) return;
+    (void)pthread_mutex_lock(&mutex); /* the server answers already */
     if (!rings) rings = calloc(RINGS, sizeof *rings);
+    bool ready = rings != NULL;
     chosen = choose;
     stopping = false;
+    (void)pthread_mutex_unlock(&mutex);
     sigfillset(&all); /* the program's signals are for the program's threads */
     (void)pthread_sigmask(SIG_SETMASK, &all, &before);
     (void)pthread_attr_setstacksize(&attributes, STACK_BYTES);
-    runs = rings && pthread_create(&thread, &attributes, watch, NULL) == 0;
+    runs = ready && pthread_create(&thread, &attributes, watch, NULL) == 0;
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     (void)pthread_attr_destroy(&attributes);
 }
@@ -147,9 +151,11 @@ void http_history_stop(void) {
     (void)pthread_cond_broadcast(&wake);
     (void)pthread_mutex_unlock(&mutex);
     (void)pthread_join(thread, NULL);
-    runs = false;
+    (void)pthread_mutex_lock(&mutex);
     free(rings);
     rings = NULL;
+    (void)pthread_mutex_unlock(&mutex);
+    runs = false;
 }
 
 /* What the thread was writing is nobody's. */
