@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 """tslab run: the program has temporal-slab as its malloc, its options, and a page. Arguments: DIRECTORY OF THE TOOLS, HTTP LIBRARY or -."""
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -79,7 +78,7 @@ class Run(unittest.TestCase):
     def test_says_who_holds_what(self):
         if not shutil.which("addr2line"):
             self.skipTest("no addr2line")
-        with subprocess.Popen([TSLAB, "run", os.path.join(TOOLS, "tools_holders")], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        with subprocess.Popen([TSLAB, "run", "--stacks", "128K", os.path.join(TOOLS, "tools_holders")], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                               text=True, env=ENVIRONMENT) as process:
             self.assertEqual(process.stdout.readline(), "holds\n")
             deadline = time.time() + 30  # the page is as old as its last second
@@ -91,13 +90,12 @@ class Run(unittest.TestCase):
             process.communicate("", timeout=60)
         self.assertEqual(process.returncode, 0)
         text = answer.stdout[answer.stdout.index("who holds what, estimated from "):]
-        ways = [text.index(name) for name in ("fill_cache", "load_index", "collect")]
-        self.assertEqual(ways, sorted(ways), text)
-        self.assertNotIn("main", text)  # all but the thread come from there
-        found = [float(n) for n in re.findall(r"about ([0-9.]+) MB", text)]
-        self.assertEqual(len(found), 3, text)
-        for bytes_, wanted in zip(found, (64, 24, 12)):  # within five standard deviations
-            self.assertLess(abs(bytes_ - wanted), 5 * (wanted * 0.524) ** 0.5, text)
+        ways = text.split("   about ")[1:4]  # what is behind them is some bytes of libc's, which may be in a sample, too
+        for way, name, wanted in zip(ways, ("fill_cache", "load_index", "collect"), (64, 24, 12)):
+            self.assertIn(name, way, text)
+            self.assertNotIn("main", way)  # all but the thread come from there
+            self.assertLess(abs(float(way.split()[0]) - wanted), 6 * (wanted * 0.131) ** 0.5, text)  # standard deviations
+        self.assertEqual(len(ways), 3, text)
 
     def test_says_of_hard(self):
         answer = tslab("run", "--hard", "sh", "-c", 'echo "$TSLAB_HARDEN"')
