@@ -342,7 +342,9 @@ TSLAB_API bool slab_epoch_set_label(SlabAllocator *allocator, EpochId epoch, con
 /* A domain with its own scope epoch. allocator NULL: the default one. NULL with errno ENOMEM or EINVAL. */
 TSLAB_API EpochDomain *epoch_domain_create(SlabAllocator *allocator);
 /* flags: EPOCH_DOMAIN_SHARED, EPOCH_DOMAIN_DRAIN, EPOCH_DOMAIN_CAPTURE, and EPOCH_SCOPE (default, but for a capture) or
-   EPOCH_CHURN. EINVAL for any other; ENOTSUP: a capture without libtslab-malloc. */
+   EPOCH_CHURN. EINVAL for any other; ENOTSUP: a capture without libtslab-malloc. The first 16 KiB of objects in a churn
+   domain of one thread lie in one slab of mixed sizes, of which what is freed is not used again: so a domain with a few
+   objects holds a page or two. Statistics count those as SLAB_CLASS_SCOPE. */
 TSLAB_API EpochDomain *epoch_domain_create_ex(SlabAllocator *allocator, const char *label, unsigned flags);
 /* A domain around an epoch that exists. allocator NULL: the default one. auto_close: destroying the domain destroys the
    epoch too; otherwise the epoch, and its objects, outlive the domain. NULL with errno: EINVAL unknown epoch, ESTALE

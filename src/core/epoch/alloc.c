@@ -313,6 +313,11 @@ void *ts_alloc_scope(ts_heap *heap, ts_scope_block *block, size_t bytes, EpochId
 
 /* ---- choosing ---------------------------------------------------------------------------------------- */
 
+/* The next looks find the block with bins. */
+static void forget_small(ts_heap *heap, EpochId id) {
+    heap->scope_map[ts_table_index(&ts_epochs, id) % TS_HEAP_MAP] = NULL;
+}
+
 static bool is_open(const ts_block *block, const ts_allocator *allocator, EpochId id) {
     return ts_load_relaxed(&block->open_id) == id && ts_load_relaxed(&block->allocator) == allocator->token;
 }
@@ -338,6 +343,30 @@ TS_COLD static void tell(ts_allocator *allocator, EpochId id, void *p, uint32_t 
     if (t->written != TS_CARE_CLEAN) ts_misuse_written(allocator->token, p, t->written, kind, usable, id, t->again);
 }
 
+/*
+ * Starting small. The epoch of a churn domain of one thread mostly has few objects: a session, a connection. So a thread's first objects in it
+ * lie in one slab of mixed sizes, as in a scope, of which only the pages that are touched have memory; one object more than fits there makes
+ * a block with bins, and from then on all comes from that. What is freed in the first slab is not used again, which is one slab at
+ * most. No fast path allocates there (`slow`), as objects are aligned to their size if that is a power of two.
+ */
+static size_t small_alignment(size_t size, size_t align) {
+    bool natural = size >= 32 && size <= TS_SMALL_MOST && ts_is_pow2(size);
+    return natural && size > align ? size : align;
+}
+
+/* Also of more than what ts_scope_round takes. */
+static size_t small_bytes(size_t size) { return size == 0 ? 16 : (size + 15) & ~(size_t)15; }
+
+/* In the first slab, if there is room, and nothing has come of it yet. By the thread of the block: nobody else moves the place on. */
+static bool small_has_room(const ts_scope_block *block, size_t size, size_t align) {
+    if (size > TS_SMALL_MOST || align > TS_SMALL_MOST) return false;
+    const char *at = ts_bump_at(ts_load_relaxed(&block->bump));
+    if (!at) return ts_load_relaxed(&block->b.slabs) == 0;
+    const char *end = ts_unit_address(ts_load_relaxed(&block->current)) + TS_UNIT_BYTES;
+    uintptr_t aligned = ts_align_up((uintptr_t)at, align);
+    return aligned <= (uintptr_t)end && small_bytes(size) <= (uintptr_t)end - aligned;
+}
+
 /* Whether an epoch has objects of so many bytes as spans. */
 static bool has_as_span(const ts_allocator *allocator, EpochId id, size_t size) {
     const ts_epoch *epoch = size > TS_SCOPE_MAX_BYTES ? ts_epoch_at_id(id) : NULL;
@@ -360,6 +389,17 @@ static void *alloc_in(ts_heap *heap, ts_allocator *allocator, EpochId id, size_t
     while (small && !p) {
         block = find_block(heap, allocator, id);
         if (!block) return NULL;
+        if (TS_UNLIKELY(ts_block_is_small(block))) {
+            size_t natural = small_alignment(size, align);
+            if (small_has_room(ts_scope(block), size, natural)) {
+                p = scope_alloc(heap, ts_scope(block), small_bytes(size), natural, id, t);
+                if (!p && errno != ESTALE) return NULL;
+                continue;
+            }
+            block = ts_epoch_join_bins(heap, allocator, id);
+            if (!block) return NULL;
+            forget_small(heap, id);
+        }
         if (block->scope && size + align <= TS_SCOPE_MAX_BYTES + 16)
             p = scope_alloc(heap, ts_scope(block), ts_scope_round(size), align, id, t);
         else if (!block->scope && cls < TS_CLASSES)
@@ -398,7 +438,7 @@ static void *alloc_fast_again(ts_heap *heap, const ts_allocator *allocator, Epoc
     if (block && is_open(&block->b, allocator, id)) {
         ts_bin *bin = ts_bin_at(block, ts_classes.bin[size]);
         p = ts_fast_pop(bin);
-    } else if (scope && is_open(&scope->b, allocator, id)) {
+    } else if (scope && is_open(&scope->b, allocator, id) && !ts_block_is_small(&scope->b)) {
         p = bump(scope, ts_scope_round(size), 16);
     }
     if (p) note(allocator, p, TS_COUNT_SCOPE, t);

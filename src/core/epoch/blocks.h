@@ -159,7 +159,7 @@ TS_ALWAYS_INLINE void ts_epoch_end_use(ts_epoch *epoch, ts_block *block) {
     TS_PROBE1(epoch__destroy, ts_load_relaxed(&epoch->entry.id));
     ts_epoch_kill_only_block(block);
     if (TS_UNLIKELY(ts_load_relaxed(&epoch->state) != EPOCH_ACTIVE || ts_load_relaxed(&epoch->span_allocated) != 0 ||
-                    ts_load_relaxed(&epoch->label[0]) != 0))
+                    ts_load_relaxed(&epoch->label[0]) != 0 || epoch->starts_small))
         epoch->clean = false;
     ts_store_release(&epoch->state, EPOCH_CLOSED);
     ts_store_release(&epoch->entry.id, 0);

@@ -294,7 +294,8 @@ static bool check_epoch_block(ts_check *check, const ts_epoch *epoch, uint64_t i
     uint64_t key = ts_load_relaxed(&b->key), open_id = ts_load_relaxed(&b->open_id);
     const ts_heap *heap = ts_load_relaxed(&b->heap);
     REQUIRE(ts_load_relaxed(&b->epoch) == epoch, "epoch %#llx: has the block of another", (unsigned long long)id);
-    REQUIRE((b->scope != 0) == ((ts_load_relaxed(&epoch->flags) & EPOCH_SCOPE) != 0),
+    bool scope = (ts_load_relaxed(&epoch->flags) & EPOCH_SCOPE) != 0;
+    REQUIRE((b->scope != 0) == scope || (b->scope && epoch->starts_small && b->slow),
             "epoch %#llx: a block of the other kind", (unsigned long long)id);
     REQUIRE((key & TS_UNIT_ERA_MASK) == ts_load_relaxed(&b->era), "epoch %#llx: a block of its list is dead",
             (unsigned long long)id);

@@ -78,6 +78,15 @@ TS_COLD static void mark_capture(uint64_t id) {
     ts_store_relaxed(&d->captures, true);
 }
 
+/* Nobody else has the id. Where each slab goes back at once, or free memory is looked at, it is as any churn epoch. */
+static void start_small(ts_allocator *allocator, EpochId id) {
+    if (allocator->care || allocator->settings.reclaim_policy == SLAB_RECLAIM_AT_ONCE) return;
+    ts_epoch *epoch = ts_epoch_find_locked(allocator, id);
+    if (!epoch) return;
+    epoch->starts_small = true;
+    ts_epoch_release(epoch);
+}
+
 #define KINDS (EPOCH_CHURN | EPOCH_SCOPE)
 #define FLAGS (KINDS | EPOCH_DOMAIN_SHARED | EPOCH_DOMAIN_DRAIN | EPOCH_DOMAIN_CAPTURE)
 
@@ -97,6 +106,7 @@ uint64_t ts_domain_open(ts_allocator *allocator, uintptr_t token, const char *la
     /* Who creates a domain for itself allocates in it. */
     EpochId epoch = ts_epoch_open(allocator, token, label, kind ? kind : EPOCH_SCOPE, !shared && kind != EPOCH_CHURN);
     if (epoch == EPOCH_NONE) return 0;
+    if (kind == EPOCH_CHURN && !shared) start_small(allocator, epoch);
     uint64_t id =
         ts_domain_create(allocator, token, epoch, shared, flags & EPOCH_DOMAIN_DRAIN ? TS_EPOCH_DRAINS : TS_EPOCH_ENDS);
     if (!id) {

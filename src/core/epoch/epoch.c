@@ -69,7 +69,7 @@ static bool take_over(ts_heap *heap, ts_share *share, ts_block *block, EpochId i
         ts_foreign_drain(old);
         ts_heap_unlink(block);
         block->share = share;
-        block->slow = share->slow[block->scope];
+        block->slow = share->slow[block->scope] | ts_block_is_small(block);
         ts_store_release(&block->heap, heap);
         taken = true;
     }
@@ -106,6 +106,7 @@ void ts_epoch_clean(ts_epoch *epoch) {
     epoch->spans = 0;
     epoch->pins = 0;
     epoch->destroyed = false;
+    epoch->starts_small = false;
     ts_store_relaxed(&epoch->span_allocated, 0);
     ts_store_relaxed(&epoch->span_freed, 0);
     ts_store_relaxed(&epoch->span_bytes_allocated, 0);
@@ -169,12 +170,12 @@ static ts_epoch *find_active(ts_share *share, ts_allocator *allocator, EpochId i
     return NULL;
 }
 
-/* This thread's block, or one of an ended thread. Caller has the lock. */
-static ts_block *find_or_take_over(ts_heap *heap, ts_share *share, ts_epoch *epoch, EpochId id) {
+/* This thread's block, or one of an ended thread. bins: none of a scope. Caller has the lock. */
+static ts_block *find_or_take_over(ts_heap *heap, ts_share *share, ts_epoch *epoch, EpochId id, bool bins) {
     for (ts_block *b = ts_load_relaxed(&epoch->blocks); b; b = ts_epoch_next_block(b))
-        if (ts_load_relaxed(&b->heap) == heap) return b;
+        if (ts_load_relaxed(&b->heap) == heap && !(bins && b->scope)) return b;
     for (ts_block *b = ts_load_relaxed(&epoch->blocks); b; b = ts_epoch_next_block(b))
-        if (take_over(heap, share, b, id)) return b;
+        if (!(bins && b->scope) && take_over(heap, share, b, id)) return b;
     return NULL;
 }
 
@@ -184,7 +185,7 @@ static void give_untaken(ts_heap *heap, ts_block *block) {
     ts_heap_leave(heap);
 }
 
-ts_block *ts_epoch_join(ts_heap *heap, ts_allocator *allocator, EpochId id) {
+static ts_block *join_as(ts_heap *heap, ts_allocator *allocator, EpochId id, bool bins) {
     ts_share *share = ts_heap_share(heap, allocator);
     if (!share) return NULL;
     /* Those that others have ended for it, who cannot give them away. Before there is a block: as soon as the lock is
@@ -192,13 +193,14 @@ ts_block *ts_epoch_join(ts_heap *heap, ts_allocator *allocator, EpochId id) {
     ts_heap_limit_blocks(heap);
     ts_epoch *epoch = find_active(share, allocator, id);
     if (!epoch) return NULL;
-    ts_block *block = find_or_take_over(heap, share, epoch, id);
+    ts_block *block = find_or_take_over(heap, share, epoch, id, bins);
     if (!block) {
         /* A new one is got without the lock: the heap may be waited for, or memory. Who closes the epoch would wait with it. */
-        bool scope = (ts_load_relaxed(&epoch->flags) & EPOCH_SCOPE) != 0;
+        bool scope = (ts_load_relaxed(&epoch->flags) & EPOCH_SCOPE) != 0, small = epoch->starts_small && !bins;
         ts_epoch_release(epoch);
-        block = ts_epoch_take_block(heap, share, epoch, id, scope);
+        block = ts_epoch_take_block(heap, share, epoch, id, scope || small);
         if (!block) return NULL;
+        block->slow |= small; /* before it is open */
         epoch = find_active(share, allocator, id);
         if (!epoch) {
             int error = errno;
@@ -211,6 +213,14 @@ ts_block *ts_epoch_join(ts_heap *heap, ts_allocator *allocator, EpochId id) {
     ts_epoch_remember(heap, block, epoch);
     ts_epoch_release(epoch);
     return block;
+}
+
+ts_block *ts_epoch_join(ts_heap *heap, ts_allocator *allocator, EpochId id) {
+    return join_as(heap, allocator, id, false);
+}
+
+ts_block *ts_epoch_join_bins(ts_heap *heap, ts_allocator *allocator, EpochId id) {
+    return join_as(heap, allocator, id, true);
 }
 
 bool ts_epoch_adopt(ts_heap *heap, ts_epoch *epoch, EpochId id, unsigned cls) {

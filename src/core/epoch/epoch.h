@@ -61,7 +61,9 @@ typedef struct ts_epoch {
     _Atomic uint64_t open_since_ns;    /* constant during a use */
     _Atomic uint32_t detached; /* how often its blocks have left it; written under the lock; see ts_epoch_read_blocks */
     bool destroyed;            /* guarded by the lock: to be taken apart at the last unpin */
-    bool clean;                /* of an entry that is free: all but what every use sets is as in an epoch that was just
+    bool starts_small; /* guarded by the lock: a thread's first objects in this churn epoch lie in a slab of mixed
+                                  sizes (alloc.c, "Starting small") */
+    bool clean;        /* of an entry that is free: all but what every use sets is as in an epoch that was just
                                   opened. Of one in use it means nothing: its end may have to write it */
     TS_ALIGNED(64) ts_block *dying; /* guarded by the lock: blocks of a reset or destroy that met a pin */
     uint32_t spans;                 /* first unit of the first span; guarded by the lock */
@@ -188,6 +190,13 @@ void ts_epoch_fork_child(void);
 
 /* The calling thread's block in an ACTIVE epoch. NULL with errno: EINVAL, ESTALE, ENOMEM. Not inside the heap. */
 ts_block *ts_epoch_join(ts_heap *heap, ts_allocator *allocator, EpochId id);
+/* The same of a churn epoch that starts small: the block with bins. */
+ts_block *ts_epoch_join_bins(ts_heap *heap, ts_allocator *allocator, EpochId id);
+/* A scope block in a churn epoch: none of the fast paths allocates there. */
+static inline bool ts_block_is_small(const ts_block *block) {
+    const ts_epoch *epoch = ts_load_relaxed(&block->epoch);
+    return block->scope && epoch && !(ts_load_relaxed(&epoch->flags) & EPOCH_SCOPE);
+}
 /* Takes over a block that an ended thread left in the epoch, if one has a free slot of the class. */
 bool ts_epoch_adopt(ts_heap *heap, ts_epoch *epoch, EpochId id, unsigned cls);
 

@@ -1,5 +1,7 @@
 #include "epoch/sample.h"
 
+#include "epoch/epoch.h"
+
 _Atomic uint32_t ts_sample_rate;
 
 void ts_sample_follow(ts_heap *heap, uint32_t rate) {
@@ -16,7 +18,7 @@ TS_COLD void ts_sample_follow_stacks(ts_heap *heap, uint32_t turn) {
     ts_heap_enter(heap);
     for (ts_share *share = heap->shares; share; share = share->heap_next) {
         ts_share_set_slow(share);
-        for (ts_block *b = share->blocks; b; b = b->heap_next) b->slow = share->slow[b->scope];
+        for (ts_block *b = share->blocks; b; b = b->heap_next) b->slow = share->slow[b->scope] | ts_block_is_small(b);
     }
     ts_thread.block = &ts_no_block;
     ts_thread.rolling = &ts_no_block;

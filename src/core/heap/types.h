@@ -19,6 +19,7 @@
 
 #define TS_MAGAZINE_SLOTS 64u
 #define TS_MAGAZINE_BYTES TS_LINES_MAGAZINE_BYTES
+#define TS_SMALL_MOST 8192u    /* bytes of an object, and of its alignment, in the first slab of a churn domain */
 #define TS_ID_NEVER EPOCH_NONE /* an epoch id that never is; no call gets to a fast path with it */
 #define TS_DRAINED 40u         /* as many epochs as one call of an owner finds drained, and some: see TS_FOREIGN_WORK */
 /* Ended blocks that a thread keeps for its next epochs: at most 800 KiB of churn blocks, if each has had objects of every

@@ -39,7 +39,7 @@ static void in_one_slab(void **state) {
         assert_int_equal(live(d, &bytes), 1);
         assert_int_equal(bytes, 112);
     }
-    assert_true(slab_usable_size(a, before) == 112 && before[99] == 7);
+    assert_true(slab_usable_size(a, before) >= 100 && before[99] == 7);
     assert_true(epoch_domain_held(d) == 16384);
     sup_check_identities(a);
     epoch_domain_destroy(d);
