@@ -24,9 +24,14 @@ def fail(page, number, what):
 
 
 def pages():
-    listed = subprocess.run(["git", "-C", SOURCE, "ls-files", "-co", "--exclude-standard", "*.md"], stdout=subprocess.PIPE, text=True)
-    names = listed.stdout.split() if listed.returncode == 0 else []
-    if not names:  # not a repository: an unpacked archive
+    names = []
+    try:
+        listed = subprocess.run(["git", "-C", SOURCE, "ls-files", "-co", "--exclude-standard", "*.md"], stdout=subprocess.PIPE,
+                                stderr=subprocess.DEVNULL, text=True)
+        names = listed.stdout.split() if listed.returncode == 0 else []
+    except FileNotFoundError:
+        pass
+    if not names:  # no git, or not a repository: an unpacked archive
         for folder, folders, files in os.walk(SOURCE):
             folders[:] = [each for each in folders if each != "build" and not each.startswith(".")]
             names += [os.path.relpath(os.path.join(folder, each), SOURCE) for each in files if each.endswith(".md")]
