@@ -22,8 +22,15 @@ static bool refuse(void *at, size_t bytes) {
     return false;
 }
 
+static bool refuse_move(void *from, void *to, size_t bytes) {
+    (void)from, (void)to, (void)bytes;
+    return false;
+}
+
+/* An emulator that keeps what it was to purge (qemu-user) also takes what pages were moved from for free addresses, and maps others there. */
 ts_purge_kind ts_os_probe_purge(ts_os_table *table) {
     if (!is_kept(table, table->purge)) return TS_PURGE_TRUE;
+    table->move = refuse_move;
     bool anew = !is_kept(table, table->purge_anew);
     table->purge = anew ? table->purge_anew : refuse;
     return anew ? TS_PURGE_BY_MAPS : TS_PURGE_NEVER;

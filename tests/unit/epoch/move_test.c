@@ -24,6 +24,7 @@ static bool test_move(void *from, void *to, size_t bytes) {
     moves.asked++;
     if (moves.before) moves.before();
     if (moves.area != 0 && bytes > moves.area * MIB) return false;
+    if (SUP_EMULATED) return false; /* as the library finds out at its start (purge_probe.c) */
     bool moved = ts_os_native.move(from, to, bytes);
     moves.moved += moved;
     return moved;
