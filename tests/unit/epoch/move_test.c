@@ -1,4 +1,5 @@
 /* Large objects that grow: their pages move where the system does that, else they are copied; beside another that grows, too. */
+#include "check.h"
 #include "identities.h"
 #include "pattern.h"
 #include "unit.h"
