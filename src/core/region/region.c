@@ -79,20 +79,25 @@ static void *reserve(size_t bytes) {
 
 #define LEAST_UNITS ((uint32_t)1 << TS_MIN_UNITS_LOG2)
 
+static bool is_room_left(size_t bytes) {
+    void *at = ts_os->reserve(bytes);
+    if (at) ts_os->release(at, bytes);
+    return at != NULL;
+}
+
 size_t ts_region_least_bytes(void) { return make_layout(LEAST_UNITS, true).total; }
 
 /* The largest region that fits into a share of the address space that is free. It was found to have room for so many units, and for
-   no more than twice as many. */
-static layout layout_of_limited(uint32_t units) {
+   less than twice as many. */
+static layout layout_of_limited(uint32_t units, uint32_t most_units) {
     size_t fits = make_layout(units, false).total, most = make_layout(2 * units, false).total;
     while (most - fits > most / 32) {
         size_t bytes = fits + (most - fits) / 2;
-        void *at = ts_os->reserve(bytes);
-        if (at) ts_os->release(at, bytes);
-        *(at ? &fits : &most) = bytes;
+        *(is_room_left(bytes) ? &fits : &most) = bytes;
     }
     size_t share = fits / 100 * TAKEN_OF_LIMITED, per_unit = make_layout(2 * units, true).total / (2 * units);
     units = (uint32_t)ts_align_down(share / per_unit, 64);
+    if (units > most_units) units = most_units;
     return make_layout(units > LEAST_UNITS ? units : LEAST_UNITS, true);
 }
 
@@ -109,9 +114,10 @@ bool ts_region_init(unsigned max_units_log2) {
         if (at) break;
     }
     /* Where the system limits the address space, what fits just so would leave nothing for the program. */
-    if (log2 < max_units_log2 && log2 > TS_MIN_UNITS_LOG2) {
+    bool fits_whole = log2 == max_units_log2;
+    if (log2 > TS_MIN_UNITS_LOG2 && (!fits_whole || !is_room_left(l.total / 4))) {
         ts_os->release(at, l.total);
-        l = layout_of_limited(l.units);
+        l = layout_of_limited(l.units, (uint32_t)1 << max_units_log2);
         at = reserve(l.total);
         if (!at) return false;
     }

@@ -178,8 +178,8 @@ static void with_some_limit(void *argument) {
 static void half_of_the_address_space(void **state) {
     (void)state;
     if (SUP_SANITIZED || SUP_EMULATED) skip();
-    /* With 32 bits the region is no more than 768 MiB, and has all of them under a limit that is larger. */
-    for (size_t mib = 300, most = sizeof(void *) < 8 ? 700 : 9000; mib <= most; mib = mib * 7 / 5) {
+    /* With 32 bits the region has 512 MiB of data at most. */
+    for (size_t mib = 300, most = sizeof(void *) < 8 ? 900 : 9000; mib <= most; mib = mib * 7 / 5) {
         size_t limit = mib * MIB;
         char err[1024];
         int status = sup_child(with_some_limit, &limit, SUP_CHILD_SECONDS, err, sizeof err);

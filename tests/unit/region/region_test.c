@@ -79,6 +79,38 @@ static void addresses_at_the_upper_end(void **state) {
     ts_os = &ts_os_native;
 }
 
+/* A system with so many bytes of address space. */
+static size_t room;
+static void *reserve_of_room(size_t bytes) {
+    void *at = bytes <= room ? ts_os_native.reserve(bytes) : NULL;
+    if (at) room -= bytes;
+    return at;
+}
+static void release_to_room(void *at, size_t bytes) {
+    room += bytes;
+    ts_os_native.release(at, bytes);
+}
+
+/* A quarter of what there is, and more, is left to the program, also where all of the region would just fit; half can be data. */
+static void room_is_left(void **state) {
+    (void)state;
+    assert_true(ts_region_init(14));
+    size_t whole = ts_region.reserved_bytes;
+    for (size_t percent = 40; percent <= 200; percent += 20) {
+        size_t all = room = whole / 100 * percent;
+        table = ts_os_native;
+        table.reserve = reserve_of_room;
+        table.release = release_to_room;
+        ts_os = &table;
+        assert_true(ts_region_init(14));
+        assert_int_equal(room, all - ts_region.reserved_bytes);
+        size_t data = (size_t)ts_region.part[TS_NORMAL].units * TS_UNIT_BYTES, most = (size_t)TS_UNIT_BYTES << 14;
+        assert_true(room >= all / 5);
+        assert_true(data == most || data >= all / 100 * 47);
+    }
+    ts_os = &ts_os_native;
+}
+
 /* What is above the mark is refused by every lookup, and not readable; what is below is zero. Addresses and handles' units alike. */
 static void the_mark_rises(void **state) {
     (void)state;
@@ -124,6 +156,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(addresses_have_so_many_bits),
         cmocka_unit_test(addresses_at_the_upper_end),
+        cmocka_unit_test(room_is_left),
         cmocka_unit_test(the_mark_rises),
     };
     return cmocka_run_group_tests_name("region.region", tests, NULL, NULL);
