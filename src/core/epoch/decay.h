@@ -3,7 +3,7 @@
  *
  *  1. Slabs of closed epochs give back the pages in which no live object lies: some 10 seconds after the close, and
  *     again when the epoch is twice, four times, ... as old. In passes over the units, by whichever thread calls: a
- *     piece of one a call (the constants in decay.c).
+ *     piece of one a look (the constants in decay.c), and one slow call in eight looks (end.c).
  *  2. A bin of the calling thread in which it has allocated nothing for 5 to 10 seconds lets go of its magazine and
  *     its empty slabs: so an open epoch whose objects were all freed keeps no memory.
  *

@@ -289,6 +289,7 @@ typedef struct ts_tls {
     uint32_t drained[TS_DRAINED];   /* epochs by index: closing, and a block of theirs holds nothing: likewise */
     unsigned drained_count;
     bool drained_more;  /* than there is room for, so only while it is full: ts_epoch_settle looks at all epochs */
+    unsigned settled;   /* calls of ts_epoch_settle */
     uint64_t opened_ns; /* when it opened its newest epoch */
     char *written; /* a byte that was no longer filled when its slab was taken (care.c), to be told of; NULL: none */
 } ts_tls;
