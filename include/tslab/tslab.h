@@ -213,34 +213,33 @@ TSLAB_API void slab_allocator_free(SlabAllocator *allocator);
 
 /* ---- objects ---------------------------------------------------------------------------------- */
 /*
- * size 0 gives a unique, freeable object. Alignment is 16 at least; in churn epochs an object whose size is a power of
- * two up to 16384 is aligned to it. NULL with errno: ENOMEM (no memory, over budget, or a size that cannot exist),
- * EINVAL (bad argument, unknown epoch), ESTALE (epoch closed or destroyed). Cost: 2 to 5 ns as a rule
- * (docs/decisions.md, "Measured"); no system call unless a new slab is needed and none is warm.
+ * Functions that allocate:
+ *   - Size 0 gives a unique object that can be freed.
+ *   - Alignment is at least 16. In a churn epoch an object whose size is a power of two up to 16384 is aligned to it.
+ *   - On failure they return NULL and set errno: ENOMEM (no memory, over the budget, or a size that cannot exist),
+ *     EINVAL (bad argument, or unknown epoch) or ESTALE (the epoch is closed or destroyed).
+ *   - Cost: 2 to 5 ns as a rule. They make a system call only to get a new slab when none is warm.
+ * More: man 3 tslab.
  */
 
-/* An object in the current (rolling) epoch. */
+/* Allocates in the current (rolling) epoch. */
 TSLAB_API void *slab_malloc(SlabAllocator *allocator, size_t size);
-/* An object in the given epoch. */
+/* Allocates in the given epoch. */
 TSLAB_API void *slab_malloc_epoch(SlabAllocator *allocator, size_t size, EpochId epoch);
-/* n * size bytes, zeroed. ENOMEM if the product overflows. */
+/* Allocates n * size bytes, zeroed. ENOMEM if the product overflows. */
 TSLAB_API void *slab_calloc_epoch(SlabAllocator *allocator, size_t n, size_t size, EpochId epoch);
-/* alignment: a power of two, otherwise EINVAL; up to 1 GiB, beyond that ENOMEM. */
+/* Allocates with an alignment: a power of two, otherwise EINVAL. Above 1 GiB: ENOMEM. */
 TSLAB_API void *slab_aligned_epoch(SlabAllocator *allocator, size_t alignment, size_t size, EpochId epoch);
-/* Resizes; the object stays in its epoch. It may move when it grows beyond its slot (but the last object of a scope's
-   slab grows where it is while there is room, one with pages of its own while what lies behind it is free), and,
-   outside of scopes, when it shrinks below half of a slot of more than 64 bytes. pointer NULL: slab_malloc. size 0: the
-   smallest object. On failure NULL and the old object is untouched: EINVAL if it is not a live object of this
-   allocator, ESTALE if it cannot grow in place and its epoch is closed, ENOMEM. An object that moves keeps an
-   alignment of 16, as with the realloc of C; one that stays where it is keeps what it has. */
+/* Resizes an object, which stays in its epoch. It may move; then its alignment is 16, as with realloc of C.
+   pointer NULL: slab_malloc. size 0: the smallest object.
+   On failure NULL, and the old object is untouched: EINVAL not a live object of this allocator, ESTALE it would have
+   to move and its epoch is closed, ENOMEM. */
 TSLAB_API void *slab_realloc(SlabAllocator *allocator, void *pointer, size_t size);
-/* Frees one object. false: not the start of a live object of this allocator. NULL: true, nothing happens. Any thread
-   may free any object; an object of another thread goes back through that thread, or with the last object of its slab
-   once its epoch is closed. A pointer that the thread that allocated it frees while another thread is freeing the same
-   object may be freed for both, and for the second another object at its place: where that can happen, free_obj for all
-   of them is the answer (docs/security.md). */
+/* Frees one object, also one that another thread allocated. NULL: true, nothing happens.
+   false: not the start of a live object of this allocator.
+   Two threads must not free the same pointer at the same instant: use free_obj where that can happen. */
 TSLAB_API bool slab_free(SlabAllocator *allocator, void *pointer);
-/* Bytes that may be used at pointer, at least the size asked for; 0: not a live object of this allocator. */
+/* Bytes that may be used at pointer, at least the size asked for. 0: not a live object of this allocator. */
 TSLAB_API size_t slab_usable_size(SlabAllocator *allocator, const void *pointer);
 /* Whether pointer is the start of a live object of this allocator. */
 TSLAB_API bool slab_owns(SlabAllocator *allocator, const void *pointer);
@@ -248,27 +247,26 @@ TSLAB_API bool slab_owns(SlabAllocator *allocator, const void *pointer);
 TSLAB_API void *slab_realloc_epoch(SlabAllocator *allocator, void *pointer, size_t size, EpochId epoch);
 /* slab_free in whichever allocator owns the object. NULL: true. false: no allocator of the process owns it. */
 TSLAB_API bool slab_release(void *pointer);
-/* Shows every live object of the epoch to fn, with its usable bytes, in no particular order. fn returns false to stop.
-   Returns how many objects were shown; 0 with EINVAL: no such epoch or allocator, or fn is NULL. Nothing should happen
-   in the epoch meanwhile: an object that another call allocates or frees may be shown or not. Cost: a look at each slab
-   of the process (ns), and some 50 ns an object. */
+/* Calls fn for every live object of the epoch, in no particular order, with its usable bytes. fn returns false to stop.
+   Returns how many objects were shown. 0 with EINVAL: no such epoch or allocator, or fn is NULL.
+   An object that another call allocates or frees meanwhile may be shown or not.
+   Cost: some ns for each slab of the process, and some 50 ns an object. */
 TSLAB_API size_t slab_walk(SlabAllocator *allocator, EpochId epoch, bool (*fn)(void *object, size_t bytes, void *arg),
                            void *arg);
 
 /* ---- handles ---------------------------------------------------------------------------------- */
 /*
+ * A handle is a value: copy it, compare it, store it, keep it for ever. No two objects ever have the same handle.
  * [63:42] slab (22 bits)  [41:18] generation (24)  [17:8] slot (10)  [7:2] class (6)  [1:0] format (2, = 2)
- * Values: copy, compare, store them, keep them for ever. A generation never wraps: what has used up its
- * generations is not used again.
  */
 
-/* slab_malloc_epoch that also says the object's handle. out NULL: EINVAL. */
+/* slab_malloc_epoch that also stores the handle of the object. out NULL: EINVAL. */
 TSLAB_API void *alloc_obj_epoch(SlabAllocator *allocator, size_t size, EpochId epoch, SlabHandle *out);
-/* Frees the object. false: stale, double, forged, or of another allocator. Of several threads that free one handle at
-   the same instant one is told true (but see docs/security.md for one that loses its processor in the middle of it).
-   Cost: as slab_free, and one locked instruction. */
+/* Frees the object. false: the handle is stale, freed already, forged, or of another allocator.
+   When several threads free one handle at the same instant, one gets true (an exception: docs/security.md).
+   Cost: slab_free and one locked instruction. */
 TSLAB_API bool free_obj(SlabAllocator *allocator, SlabHandle handle);
-/* The object's address, NULL in the same cases. The address is good until the object is freed. */
+/* The object's address, good until the object is freed. NULL where free_obj would be false. */
 TSLAB_API void *slab_handle_get(SlabAllocator *allocator, SlabHandle handle);
 /* The handle of any live object, however it was allocated. SLAB_HANDLE_NONE if it is not one. */
 TSLAB_API SlabHandle slab_handle_of(SlabAllocator *allocator, const void *pointer);
