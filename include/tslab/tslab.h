@@ -272,61 +272,55 @@ TSLAB_API void *slab_handle_get(SlabAllocator *allocator, SlabHandle handle);
 TSLAB_API SlabHandle slab_handle_of(SlabAllocator *allocator, const void *pointer);
 
 /* ---- epochs ----------------------------------------------------------------------------------- */
+/*
+ * An epoch is ACTIVE, then CLOSING while it is closed and holds live objects, then CLOSED.
+ * None of these functions waits for another thread that is in the middle of a call (exceptions: man 3 tslab).
+ */
 
-/* flags of epoch_open (neither: churn) and epoch_domain_create_ex (neither: scope) */
-#define EPOCH_CHURN 1u         /* size classes, slots reused one by one: for epochs that live long */
-#define EPOCH_SCOPE 2u         /* bump allocation, nothing reused before its slab is empty: for short ones */
-#define EPOCH_DOMAIN_SHARED 4u /* domains only: any thread may enter, several at once */
-#define EPOCH_DOMAIN_DRAIN 8u  /* domains only: its end closes the epoch. What is live then lives on, and drains */
-/* Domains only, with libtslab-malloc in the process (malloc.h): while a thread is inside, its malloc, calloc, new, ... allocate
-   in the domain. CHURN unless EPOCH_SCOPE is given. Without that library: ENOTSUP. */
+/* Flags of epoch_open (neither CHURN nor SCOPE: churn) and epoch_domain_create_ex (neither: scope). */
+#define EPOCH_CHURN 1u /* size classes, and each slot is used again: for epochs that live long */
+#define EPOCH_SCOPE 2u /* bump allocation, and a slab is used again only when it is empty: for short ones */
+/* Flags of epoch_domain_create_ex only. */
+#define EPOCH_DOMAIN_SHARED 4u /* any thread may enter, several at once */
+#define EPOCH_DOMAIN_DRAIN 8u  /* the end of the domain closes the epoch; live objects live on until they are freed */
+/* The malloc, calloc, new, ... of a thread inside allocate in the domain. It is CHURN unless EPOCH_SCOPE is given.
+   Without libtslab-malloc in the process (malloc.h): ENOTSUP. */
 #define EPOCH_DOMAIN_CAPTURE 16u
 
 /* epoch_state */
 #define EPOCH_ACTIVE 0  /* takes objects */
 #define EPOCH_CLOSING 1 /* takes no objects; some are still live */
 #define EPOCH_CLOSED 2  /* nothing is live; also: destroyed, or never an epoch of this allocator */
-#define EPOCH_SPILLED 3 /*/* closing, and its memory is in zones: touching its objects faults (tslab/zones.h) */
+#define EPOCH_SPILLED 3 /* closing, and its memory is in zones: touching its objects faults (tslab/zones.h) */
 
 #define SLAB_LABEL_BYTES 32 /* a label with its terminating zero */
 
-/* The rolling epoch of the allocator, opened on first use. EPOCH_NONE with errno ENOMEM or EINVAL. One that the program
-   closes or destroys itself stays the current one, in which nothing can be allocated (ESTALE), until
-   epoch_advance(). */
+/* The rolling epoch of the allocator, opened on first use. EPOCH_NONE with errno ENOMEM or EINVAL.
+   If the program closes or destroys it, it stays the current one and refuses objects (ESTALE) until epoch_advance(). */
 TSLAB_API EpochId epoch_current(SlabAllocator *allocator);
-/* Closes the rolling epoch, opens the next and returns it. EPOCH_NONE with errno ENOMEM or EINVAL: the old
-   one stays. */
+/* Closes the rolling epoch, opens the next and returns it.
+   EPOCH_NONE with errno ENOMEM or EINVAL: the old one stays. */
 TSLAB_API EpochId epoch_advance(SlabAllocator *allocator);
-/* Opens an independent epoch. Up to 4,194,303 may be open at once (32,767 with 32 bits); one that holds nothing costs
-   at most 256 bytes. label: NULL for none; what does not fit in 31 bytes is cut at a character, bytes that are not
-   UTF-8 become '?'. flags: EPOCH_CHURN or EPOCH_SCOPE. EPOCH_NONE with errno EINVAL or ENOMEM. */
+/* Opens an independent epoch. flags: EPOCH_CHURN or EPOCH_SCOPE. label: as slab_epoch_set_label.
+   EPOCH_NONE with errno EINVAL or ENOMEM. Up to 4,194,303 may be open at once (32,767 with 32 bits).
+   Cost: at most 256 bytes while it holds nothing. */
 TSLAB_API EpochId epoch_open(SlabAllocator *allocator, const char *label, unsigned flags);
-/* Closes: no new objects (ESTALE); what is empty goes back now, and every later free of the last object of a slab gives
-   that slab back: to the allocator, and to the system by the reclaim policy. false: not an open epoch of this
-   allocator. Cost: proportional to the slabs that the epoch holds, plus the system's work for what is given back, plus
-   a barrier for each other thread that has memory in it (0.3 to 0.8 us; up to 8 while threads run on other
-   processors).
-   Closing waits for no other thread; nor do epoch_advance, epoch_destroy, a reset, the end of a domain or an allocator,
-   or slab_trim. A thread may have lost its processor in the middle of a call. What it has in the epoch is left to it then, which
-   SlabGlobalStats.epoch_left_total counts. It goes back in the next allocation or free of that thread, in any epoch
-   (by slab_alloc: with its next slab), in a later close by anyone, or in slab_trim. Until then a closed epoch may stay
-   EPOCH_CLOSING without an object. Two waits remain, for a thread that has lost its processor within some fifty instructions:
-   the one that holds a lock of the library; and the one that is just ending or resetting a domain of its own, for who closes,
-   destroys, labels or joins one of that thread's own domains' epochs from outside. */
+/* Closes: the epoch takes no new objects (ESTALE). Its empty slabs go back now; each other one goes back with its last
+   object, to the allocator, and to the system by the reclaim policy. false: not an open epoch of this allocator.
+   Cost: proportional to the slabs in the epoch; 0.3 to 0.8 us (8 at most) for each other thread that has memory in it;
+   and what the system takes for memory that goes back. */
 TSLAB_API bool epoch_close(SlabAllocator *allocator, EpochId epoch);
-/* Destroys: every live object dies now, its pointers and handles are stale from this instant. The memory goes back by
-   the reclaim policy. false: unknown or already gone. Calls of other threads that write to an object of it
-   (slab_calloc_epoch, slab_realloc, slab_promote) must be over, as must the program's own writes: the memory can be
-   another object's at once. The same holds for a reset. Cleanups of a domain whose epoch it is run when the
-   domain ends, and its objects are dead then. Cost: constant in the number of objects of up to 16 KiB (4 in a
-   scope); larger ones, which have units of their own, add some 30 ns each. Each other thread that has memory in the
-   epoch adds a barrier, as in epoch_close, and where others have freed objects that such a thread has not taken in yet,
-   in this epoch or another of its, that is done first. What exceeds the retain budget adds the system's work. With
-   poison_on_free, or under a memory tool, all of its memory is written to. */
+/* Destroys: every live object dies now, and its pointers and handles are stale. The memory goes back by the reclaim
+   policy. false: unknown, or gone already.
+   No other thread may still write to an object of the epoch, nor be in slab_calloc_epoch, slab_realloc or slab_promote
+   of one: the memory can be another object's at once.
+   Cost: constant in the number of objects of up to 16 KiB (4 in a scope); some 30 ns for each larger one; as epoch_close
+   for other threads with memory in the epoch; and the system's work for what exceeds the retain budget. */
 TSLAB_API bool epoch_destroy(SlabAllocator *allocator, EpochId epoch);
-/* EPOCH_ACTIVE, EPOCH_CLOSING, EPOCH_CLOSED or EPOCH_SPILLED (tslab/zones.h). */
+/* EPOCH_ACTIVE, EPOCH_CLOSING, EPOCH_CLOSED or EPOCH_SPILLED. */
 TSLAB_API int epoch_state(SlabAllocator *allocator, EpochId epoch);
-/* Up to 31 bytes are kept, as valid UTF-8. NULL: no label. false: unknown epoch. */
+/* Replaces the label. NULL: no label. A label has at most 31 bytes and is cut at a character; bytes that are not UTF-8
+   become '?'. false: unknown epoch. */
 TSLAB_API bool slab_epoch_set_label(SlabAllocator *allocator, EpochId epoch, const char *label);
 
 /* ---- domains ---------------------------------------------------------------------------------- */
