@@ -314,8 +314,8 @@ TSLAB_API bool epoch_close(SlabAllocator *allocator, EpochId epoch);
    policy. false: unknown, or gone already.
    No other thread may still write to an object of the epoch, nor be in slab_calloc_epoch, slab_realloc or slab_promote
    of one: the memory can be another object's at once.
-   Cost: constant in the number of objects of up to 16 KiB (4 in a scope); some 30 ns for each larger one; as epoch_close
-   for other threads with memory in the epoch; and the system's work for what exceeds the retain budget. */
+   Cost: constant in the number of objects of up to 16 KiB (4 in a scope); some 30 ns for each larger one; what
+   epoch_close says for other threads; and the system's work for what exceeds the retain budget. */
 TSLAB_API bool epoch_destroy(SlabAllocator *allocator, EpochId epoch);
 /* EPOCH_ACTIVE, EPOCH_CLOSING, EPOCH_CLOSED or EPOCH_SPILLED. */
 TSLAB_API int epoch_state(SlabAllocator *allocator, EpochId epoch);
@@ -325,108 +325,98 @@ TSLAB_API bool slab_epoch_set_label(SlabAllocator *allocator, EpochId epoch, con
 
 /* ---- domains ---------------------------------------------------------------------------------- */
 /*
- * A domain is owned by the thread that created it, unless it is shared. Wrong-thread calls answer false with errno
- * EPERM (epoch_domain_exit: EINVAL, as it is not the innermost one there). An EpochDomain that is destroyed, or is no
- * domain: false with errno EINVAL. A thread ends its domains, or hands them over, before it ends (a destructor of its
- * thread-specific data still can): later nobody can enter them.
+ * A domain is owned by the thread that created it, unless it is shared. A thread ends its domains, or hands them over,
+ * before it ends: nobody can enter them later.
+ * A function that fails sets errno: EPERM if only the thread of the domain may call it, EINVAL if the domain is
+ * destroyed or is none.
+ * More: man 3 tslab.
  */
 
 /* A domain with its own scope epoch. allocator NULL: the default one. NULL with errno ENOMEM or EINVAL. */
 TSLAB_API EpochDomain *epoch_domain_create(SlabAllocator *allocator);
-/* flags: EPOCH_DOMAIN_SHARED, EPOCH_DOMAIN_DRAIN, EPOCH_DOMAIN_CAPTURE, and EPOCH_SCOPE (default, but for a capture) or
-   EPOCH_CHURN. EINVAL for any other; ENOTSUP: a capture without libtslab-malloc. The first 16 KiB of objects in a churn
-   domain of one thread lie in one slab of mixed sizes, of which what is freed is not used again: so a domain with a few
-   objects holds a page or two. Statistics count those as SLAB_CLASS_SCOPE. */
+/* The same with a label and flags: EPOCH_DOMAIN_SHARED, EPOCH_DOMAIN_DRAIN, EPOCH_DOMAIN_CAPTURE, and EPOCH_SCOPE
+   (default, but for a capture) or EPOCH_CHURN. EINVAL for any other; ENOTSUP: a capture without libtslab-malloc.
+   A churn domain of one thread does not use freed slots of its first 16 KiB of objects again. */
 TSLAB_API EpochDomain *epoch_domain_create_ex(SlabAllocator *allocator, const char *label, unsigned flags);
-/* A domain around an epoch that exists. allocator NULL: the default one. auto_close: destroying the domain destroys the
-   epoch too; otherwise the epoch, and its objects, outlive the domain. NULL with errno: EINVAL unknown epoch, ESTALE
-   closed, ENOMEM. */
+/* A domain around an epoch that exists. allocator NULL: the default one.
+   auto_close: the epoch is destroyed with the domain. Otherwise it outlives the domain, with its objects.
+   NULL with errno: EINVAL unknown epoch, ESTALE closed, ENOMEM. */
 TSLAB_API EpochDomain *epoch_domain_wrap(SlabAllocator *allocator, EpochId epoch, bool auto_close);
-/*
- * A child ends with its parent at the latest: children first, newest first, each with its cleanups, then the parent's cleanups. A
- * reset of the parent ends its children, too. Parent and child are of one thread, or both are shared: a child of a shared
- * domain is shared. NULL with errno: EINVAL no such domain or flags, EPERM another thread's, ESTALE the parent is
- * closed or ending, ENOMEM. A child is handed over with its parent, not without it (EPERM).
- */
+/* A child domain: it ends with its parent at the latest, before it. A reset of the parent ends its children, too.
+   A child of a shared domain is shared; any other is of its parent's thread, and is handed over with it only.
+   NULL with errno: EINVAL no such domain or flags, EPERM another thread's, ESTALE the parent is closed or ending,
+   ENOMEM. */
 TSLAB_API EpochDomain *epoch_domain_create_child(EpochDomain *parent, const char *label, unsigned flags);
-/* NULL: none, or not a domain. */
+/* The parent. NULL: none, or not a domain. */
 TSLAB_API EpochDomain *epoch_domain_parent(const EpochDomain *domain);
-/* Gives a domain another parent, or none (NULL). false: EINVAL for a circle (of domains, or of epochs that several
-   domains share), another allocator, or a shared domain and one of a
-   thread; EPERM; ESTALE one of them is ending; ENOMEM. */
+/* Gives a domain another parent, or none (NULL). false: EINVAL it would make a circle, the allocators differ, or only
+   one of them is shared; EPERM; ESTALE one of them is ending; ENOMEM. */
 TSLAB_API bool epoch_domain_move(EpochDomain *child, EpochDomain *parent);
-/* epoch_domain_destroy with an answer, from any thread: cleanups run in the calling thread. false, and nothing has happened:
-   EBUSY another thread is inside the domain or a child of it, or empties or ends one of them; EPERM from a cleanup of
-   its own; EINVAL not a domain. A domain whose thread has ended can be ended. Another thread that enters meanwhile
-   gets ESTALE or EINVAL. Calls of other threads that use objects of it must be over, as for epoch_destroy. Cost: as
-   destroying it; for a shared domain, or another thread's, also a barrier for all threads (epoch_close). */
+/* epoch_domain_destroy with an answer, from any thread, also when the domain's own has ended. Cleanups run in the caller.
+   false, and nothing has happened: EBUSY another thread is inside the domain or a child of it, or empties or ends one
+   of them; EPERM from a cleanup of its own; EINVAL not a domain.
+   No other thread may still use objects of it, as for epoch_destroy.
+   Cost: as epoch_domain_destroy; a barrier for all threads more if it is shared or another thread's. */
 TSLAB_API bool epoch_domain_end(EpochDomain *domain);
-/* A limit on the memory that the domain and its children hold: slabs and large objects, in whole units of 16 KiB, as
-   they are taken and given back. Beyond it allocations are NULL with ENOMEM, and a line says which limit it was,
-   once a second at most. 0: none. Below what is held now it holds for growth. What drains (EPOCH_DOMAIN_DRAIN) is
-   out of it. Any thread. false: EINVAL not a domain, ENOMEM. The first limit, or child, of an epoch makes a record
-   of 64 bytes; without one, nothing is counted. That first call waits for threads that are in the middle of an
-   allocation in the epoch, some 100 us as a rule. */
+/* A hard limit on the memory that the domain and its children hold, in units of 16 KiB; 0: none. Any thread.
+   Allocations beyond it are NULL with ENOMEM, and a line says which limit it was, once a second at most.
+   A limit below what is held now stops growth only. false: EINVAL not a domain, ENOMEM.
+   Cost: 64 bytes; the first call for an epoch waits for threads that are allocating in it, some 100 us as a rule. */
 TSLAB_API bool epoch_domain_set_limit(EpochDomain *domain, size_t bytes);
 /* The same of an epoch. */
 TSLAB_API bool epoch_set_limit(SlabAllocator *allocator, EpochId epoch, size_t bytes);
-/* Bytes that count against the limit, whether or not there is one: children included. 0: not a domain. Any thread. */
+/* Bytes that count against the limit of the domain, those of its children included. 0: not a domain. Any thread. */
 TSLAB_API size_t epoch_domain_held(EpochDomain *domain);
-/* Makes it the innermost domain of this thread; nests to any depth, the same domain as often as wanted (destroying one
-   looks at all that this thread is inside of: 3 to 4 ns each). false: EPERM another thread's domain, EINVAL not a
-   domain, ESTALE its epoch is closed, ENOMEM. With ESTALE and ENOMEM a domain that was handed over is this thread's
-   from now on, to be entered again or destroyed. */
+/* Makes it the innermost domain of this thread. Nests to any depth, also the same domain.
+   false: EPERM another thread's domain, EINVAL not a domain, ESTALE its epoch is closed, ENOMEM.
+   After ESTALE and ENOMEM a domain that was handed over is this thread's: enter it again, or destroy it. */
 TSLAB_API bool epoch_domain_enter(EpochDomain *domain);
-/* Leaves the innermost domain. false with EINVAL if domain is not the innermost one. */
+/* Leaves the innermost domain. false with EINVAL if domain is not the innermost one of this thread. */
 TSLAB_API bool epoch_domain_exit(EpochDomain *domain);
-/* Runs the cleanups newest first, then frees every object in it at once. Where this thread is still inside it, the
-   cleanups run inside, and then it is left on every level. NULL: nothing. On another thread's domain (not shared), or
-   from one of its own cleanups: nothing happens, errno EPERM. A shared domain that another thread resets just now is
-   ended by that one, when it is empty. */
+/* Runs the cleanups newest first, then frees every object in it at once. NULL: nothing.
+   If this thread is still inside, the cleanups run inside; then the domain is left on every level.
+   Another thread's domain (not shared), or from one of its own cleanups: errno EPERM, and nothing happens.
+   Cost: as epoch_destroy, and 3 to 4 ns for each domain that this thread is inside of. */
 TSLAB_API void epoch_domain_destroy(EpochDomain *domain);
-/* Closes the domain's epoch from any thread: nothing more is allocated in it. false: EINVAL, or it is
-   closed already. */
+/* Closes the domain's epoch from any thread. false: EINVAL, or it is closed already. */
 TSLAB_API bool epoch_domain_force_close(EpochDomain *domain);
-/* Runs the cleanups, then empties the domain: every object in it dies. The domain stays entered and usable, with the
-   same EpochId. At most keep_bytes of what it held stay warm, the rest goes back to the system now, under every reclaim
-   policy. false: EPERM, EINVAL (also: a wrapped epoch without auto_close), ESTALE closed: its cleanups have run then,
-   and do not run again. Cost: less than making a new one if keep_bytes covers what it held (SIZE_MAX does always). Else
-   the allocator's warm memory is trimmed by the rest, which looks at every thread (240 to 340 ns each) and takes what
-   it keeps warm. */
+/* Runs the cleanups, then empties the domain: every object in it dies. It stays entered, with the same EpochId.
+   At most keep_bytes of its memory stay warm; the rest goes back to the system now, under every reclaim policy.
+   false: EPERM, EINVAL (also: a wrapped epoch without auto_close), ESTALE closed: the cleanups have run, once for all.
+   Cost: less than a new domain if keep_bytes covers what it held (SIZE_MAX always does). Otherwise the allocator is
+   trimmed by the rest, which looks at every thread: 240 to 340 ns each. */
 TSLAB_API bool epoch_domain_reset(EpochDomain *domain, size_t keep_bytes);
-/* fn(arg) at destroy or reset, newest first; not when the allocator is freed. It may use the domain's objects, unless
-   epoch_destroy() has killed them before, and allocate in the domain: by slab_alloc() only where that is still entered
-   (else it is as everywhere outside of domains), or by slab_malloc_epoch() with the domain's allocator and epoch.
+/* Registers a cleanup: fn(arg) at destroy or reset, newest first. It does not run when the allocator is freed.
+   It may allocate in the domain, and use its objects, unless epoch_destroy() has killed them before.
    false: EPERM, EINVAL, ENOMEM. */
 TSLAB_API bool epoch_domain_on_destroy(EpochDomain *domain, void (*fn)(void *), void *arg);
-/* Takes back the newest cleanup that was registered with this function and this argument. false: ENOENT there is none,
-   EPERM, EINVAL. Cost: a look at each newer cleanup. */
+/* Takes back the newest cleanup with this function and argument. false: ENOENT there is none, EPERM, EINVAL.
+   Cost: a look at each newer cleanup. */
 TSLAB_API bool epoch_domain_off_destroy(EpochDomain *domain, void (*fn)(void *), void *arg);
 /* A place in a domain, to go back to. A value: copy it, keep it. */
 typedef struct SlabMark {
     uint64_t place, use;
 } SlabMark;
-/* Marks where the domain is now, which takes 16 bytes of it. Scope domains of one thread, in whose epoch no other
-   thread allocates. Of several domains around one epoch (epoch_domain_wrap) only the first that makes a mark has
-   marks, as long as it exists. false: EINVAL another domain, EPERM, ESTALE closed, ENOMEM. */
+/* Marks where the domain is now, and takes 16 bytes of it. For scope domains of one thread, in whose epoch no other
+   thread allocates. false: EINVAL another domain, EPERM, ESTALE closed, ENOMEM. */
 TSLAB_API bool epoch_domain_mark(EpochDomain *domain, SlabMark *mark);
-/* Back to the mark: all that was allocated in the domain since is dead, by handle for ever, by pointer until its place is a new
-   object's. Children made since end first, then cleanups registered since run, newest first. The mark stays good. false,
-   EINVAL: a mark of another domain, of before a reset or a hand-over, rewound past, or older than the newest 32; or another
-   thread allocates in the epoch. EPERM. Cost: a look at each slab taken since, and at each object of it that is live. */
+/* Goes back to the mark: every object allocated in the domain since is dead. Children made since end first, then the
+   cleanups registered since run, newest first. The newest 32 marks are good, this one included.
+   false: EPERM; EINVAL not a good mark of this domain, or another thread allocates in the epoch.
+   A handle of a dead object is stale for ever; a pointer is until a new object takes its place.
+   Cost: a look at each slab taken since, and at each live object in it. */
 TSLAB_API bool epoch_domain_rewind(EpochDomain *domain, SlabMark mark);
-/* Gives the domain up; the next thread that enters it owns it. This thread must have left it (EPERM). Until then nobody
-   owns it, and it is no less another thread's than if somebody did: it can be closed (epoch_domain_force_close), and
-   its epoch destroyed, but not itself. */
+/* Gives the domain up: the next thread that enters it owns it. This thread must have left it (EPERM).
+   Until then nobody owns it. It can be closed (epoch_domain_force_close), and its epoch destroyed, but not itself. */
 TSLAB_API bool epoch_domain_hand_over(EpochDomain *domain);
-/* The innermost domain that this thread has entered and not left, whether or not it has ended meanwhile; or NULL. */
+/* The innermost domain that this thread has entered and not left, also if it has ended meanwhile. NULL: none. */
 TSLAB_API EpochDomain *epoch_domain_current(void);
-/* NULL / EPOCH_NONE if it is not a domain. */
+/* The allocator and the epoch of a domain. NULL / EPOCH_NONE if it is not a domain. */
 TSLAB_API SlabAllocator *epoch_domain_allocator(const EpochDomain *domain);
 TSLAB_API EpochId epoch_domain_epoch(const EpochDomain *domain);
-/* An object in the innermost domain of this thread; outside any, in the default allocator's current epoch. NULL with
-   errno ESTALE if that domain has been closed or destroyed: never an object of an outer one. In a scope domain it is
-   aligned to 16: for more, slab_aligned_epoch with the domain's allocator and epoch. */
+/* Allocates in the innermost domain of this thread; outside of any, in the default allocator's current epoch.
+   NULL with errno ESTALE if that domain has been closed or destroyed: never an object of an outer one.
+   In a scope domain objects are aligned to 16: slab_alloc_aligned for more. */
 TSLAB_API void *slab_alloc(size_t size);
 
 /*
@@ -436,23 +426,24 @@ TSLAB_API void *slab_alloc(size_t size);
 
 /* n * size bytes, zeroed. ENOMEM if the product overflows. */
 TSLAB_API void *slab_alloc_zero(size_t n, size_t size);
-/* alignment: a power of two, otherwise EINVAL; up to 1 GiB, beyond that ENOMEM. */
+/* alignment: a power of two, otherwise EINVAL. Above 1 GiB: ENOMEM. */
 TSLAB_API void *slab_alloc_aligned(size_t alignment, size_t size);
-/* pointer NULL: slab_alloc. Otherwise as slab_realloc: in the object's own epoch, of whichever allocator owns it.
-   EINVAL: none does. */
+/* pointer NULL: slab_alloc. Otherwise slab_realloc in whichever allocator owns the object: it stays in its own epoch.
+   EINVAL: none owns it. */
 TSLAB_API void *slab_alloc_resize(void *pointer, size_t size);
-/* A copy of a text, of at most n bytes of it and a terminating zero, or of n bytes. */
+/* A copy: of a text, of at most n bytes of a text and a terminating zero, of n bytes. */
 TSLAB_API char *slab_alloc_strdup(const char *text);
 TSLAB_API char *slab_alloc_strndup(const char *text, size_t n);
 TSLAB_API void *slab_alloc_memdup(const void *from, size_t n);
 /* A formatted text. errno as vsnprintf sets it where the format is at fault. */
 TSLAB_API char *slab_alloc_printf(const char *format, ...) TSLAB_PRINTF(1, 2);
 TSLAB_API char *slab_alloc_vprintf(const char *format, va_list arguments) TSLAB_PRINTF(1, 0);
-/* An object in the named domain, whether or not this thread is inside it. NULL with errno: EPERM another thread's
+/* Allocates in the named domain, whether or not this thread is inside it. NULL with errno: EPERM another thread's
    domain, EINVAL not a domain, ESTALE its epoch is closed, ENOMEM. Cost: slab_alloc and some 14 instructions. */
 TSLAB_API void *epoch_domain_alloc(EpochDomain *domain, size_t size);
-/* Moves one object into the domain (an outer one, usually): copied there, freed here. The alignment that it was asked
-   for with is kept; one that it has by its class is not. Its new address, or NULL and the object untouched: EINVAL not a live object of the domain's allocator, EPERM, ESTALE, ENOMEM. */
+/* Moves one object into the domain (an outer one, usually): copies it there, frees it here, returns the new address.
+   It keeps the alignment that it was asked for with, not one that it has by its class.
+   NULL, and the object is untouched: EINVAL not a live object of the domain's allocator, EPERM, ESTALE, ENOMEM. */
 TSLAB_API void *slab_promote(EpochDomain *to, void *pointer);
 
 /* ---- memory on demand ------------------------------------------------------------------------- */
