@@ -352,7 +352,7 @@ TSLAB_API EpochDomain *epoch_domain_parent(const EpochDomain *domain);
 /* Gives a domain another parent, or none (NULL). false: EINVAL it would make a circle, the allocators differ, or only
    one of them is shared; EPERM; ESTALE one of them is ending; ENOMEM. */
 TSLAB_API bool epoch_domain_move(EpochDomain *child, EpochDomain *parent);
-/* epoch_domain_destroy with an answer, from any thread, also when the domain's own has ended. Cleanups run in the caller.
+/* epoch_domain_destroy with an answer, from any thread, which runs the cleanups. The domain's own may have ended.
    false, and nothing has happened: EBUSY another thread is inside the domain or a child of it, or empties or ends one
    of them; EPERM from a cleanup of its own; EINVAL not a domain.
    No other thread may still use objects of it, as for epoch_destroy.
@@ -447,37 +447,34 @@ TSLAB_API void *epoch_domain_alloc(EpochDomain *domain, size_t size);
 TSLAB_API void *slab_promote(EpochDomain *to, void *pointer);
 
 /* ---- memory on demand ------------------------------------------------------------------------- */
+/*
+ * Warm memory is memory that holds nothing and has not gone back to the system. More: man 3 tslab.
+ */
 
-/* Populates bytes ahead and keeps them warm beyond the retain budget, so that hot paths do not fault; until
-   slab_trim(), a budget that is met, or set below what is committed, or an epoch_domain_reset that gives memory back.
-   They are single slabs of the size classes up to 16384 bytes and of scope epochs. Objects of more units (outside of
-   scopes above 16384 bytes, or 4096 with SLAB_RECLAIM_AT_ONCE or guard_spans; in scopes above 4096, unless slab_alloc
-   finds room in the slab) take other memory. Each thread takes some of it at a time, an eighth of what is left and one slab, 16 slabs (256 KiB) at
-   most. What a thread itself needs once is not in it: its own record, and in each churn epoch a page or three, so its
-   first calls there still fault. false with ENOMEM: what could be had is kept (nothing, if there are no addresses for
-   so much). */
+/* Populates bytes ahead, so that hot paths do not fault, and keeps them warm beyond the retain budget. They last until
+   slab_trim(), an epoch_domain_reset() that gives memory back, or a budget that is met or set below what is committed.
+   They serve objects of up to 16384 bytes in churn epochs, and of up to 4096 in scopes (man 3 tslab has exceptions).
+   false with ENOMEM: what could be had is kept (nothing, if there are no addresses for so much). */
 TSLAB_API bool slab_reserve(SlabAllocator *allocator, size_t bytes);
-/* Gives all that can be given back to the system now: warm slabs of every thread, what idle threads hold of closed
-   epochs, and, of the calling thread's slabs that are in use outside of scopes, for objects of 49 bytes and more, the
-   pages in which no object lies (where pages have 4 KiB; not with poison_on_free, nor under a memory tool). What other
-   live threads keep in their open epochs (a bin's empty slabs: one, and an eighth) stays. Returns bytes, those of the
-   allocator's own records not counted. Cost: a look at each slab there ever was (ns), a barrier for each thread (as in
-   epoch_close), and 0.5 to 2 us a call of the system. */
+/* Gives all that can be given back to the system now: warm memory of every thread, what idle threads hold of closed
+   epochs, and unused pages in the calling thread's slabs. What other live threads keep in their open epochs stays.
+   Returns bytes, those of the allocator's own records not counted.
+   Cost: some ns for each slab there ever was, a barrier for each thread (epoch_close), 0.5 to 2 us a system call. */
 TSLAB_API size_t slab_trim(SlabAllocator *allocator);
-/* Hard limit on committed bytes, in whole units of 16 KiB and one at least; 0 none. Below what is committed
-   now: what is warm goes back first; the limit holds from now on for growth. false: EINVAL. */
+/* A hard limit on committed bytes, in units of 16 KiB and one at least; 0: none.
+   If more is committed now, warm memory goes back first; beyond that the limit stops growth only. false: EINVAL. */
 TSLAB_API bool slab_set_budget(SlabAllocator *allocator, size_t bytes);
-/* Settles what is due of the allocator, for max_ns nanoseconds at most, and one step: takes back what threads keep that have
-   not needed memory since the last call, ends closed epochs in which nothing is left, and gives back what is warm beyond
-   the retain budget. Returns bytes given back. A program that rests calls it now and then, or has the option
-   `background`. 0 with EINVAL: no such allocator. Cost of a call with nothing to do: some 50 ns a thread. */
+/* Settles what is due, for max_ns nanoseconds at most, and one step: takes back what threads keep that have not needed
+   memory since the last call, ends closed epochs that hold nothing, gives back what exceeds the retain budget.
+   Returns bytes given back; 0 with EINVAL: no such allocator. For programs at rest, without the option `background`.
+   Cost with nothing to do: some 50 ns a thread. */
 TSLAB_API size_t slab_maintain(SlabAllocator *allocator, uint64_t max_ns);
-/* Sampling of call stacks in a running program, as the option sample_stacks: one in so many bytes on average, 0: none.
-   Samples that were taken stay. The calling thread follows at once, any other at its next call that leaves the fast
-   path. false: EINVAL, ENOMEM. */
+/* Changes the option sample_stacks in a running program: one sample in so many bytes on average, 0: none. Samples that
+   were taken stay. The calling thread follows at once, any other at its next call that leaves the fast path.
+   false: EINVAL, ENOMEM. */
 TSLAB_API bool slab_set_sample_stacks(SlabAllocator *allocator, size_t bytes);
-/* This thread lets go of all it caches, in every allocator. Cost: a look at each open epoch in which it has memory
-   (some 0.1 us), and at each slab in its bins. */
+/* This thread lets go of all it caches, in every allocator.
+   Cost: some 0.1 us for each open epoch in which it has memory, and a look at each slab in its bins. */
 TSLAB_API void slab_thread_idle(void);
 
 /* ---- messages --------------------------------------------------------------------------------- */
