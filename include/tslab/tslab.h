@@ -77,16 +77,9 @@ typedef uint64_t SlabHandle;                /* unique in the process, never reus
 /* ---- options ---------------------------------------------------------------------------------- */
 
 /*
- * What happens to the pages of slabs that hold nothing. (Those of the records of slabs, epochs, domains and threads
- * stay, for the next ones: SlabGlobalStats.metadata_bytes. But of the 4 to 24 KiB that a thread has in a churn epoch,
- * what is beyond 10 MiB goes back when it is nobody's, and all of it at slab_trim(), where pages have 4 KiB.) Under
- * every policy objects with guards go back when they are freed; slab_trim(), epoch_domain_reset(),
- * slab_set_budget() and an allocation that meets the budget give back what is warm.
- *
- * A slab is empty when none of its slots is live or kept for the next allocations: up to 64 free objects per class,
- * epoch and thread wait in the thread's magazine, and up to 64 slots of one slab are claimed. They go to their slabs at
- * the end of the epoch (close, destroy, reset) and when that thread calls slab_trim() of the allocator or
- * slab_thread_idle(), ends, or meets the budget (what other threads keep in this way stays theirs).
+ * What happens to empty slabs: slabs in which no object is live and no slot waits in a thread's cache.
+ * Under every policy these give back warm memory: slab_trim(), epoch_domain_reset(), slab_set_budget(), and an
+ * allocation that meets the budget. More: man 3 tslab, OPTIONS.
  */
 typedef enum SlabReclaimPolicy {
     SLAB_RECLAIM_BUDGET = 0,  /* keep up to retain_bytes warm, beside what threads keep; give back the rest (default) */
@@ -95,32 +88,21 @@ typedef enum SlabReclaimPolicy {
 } SlabReclaimPolicy;
 
 /*
- * Transparent huge pages, process-wide: the first allocator that does not have the default decides. Without them what
- * is resident is what is committed. With them a scope of 50 MB is filled in 0.6 of the time and ended in 0.4, but the
- * first touch of each 2 MiB takes 0.2 ms (docs/decisions.md), and the system may, seconds later, fill
- * again what was given back of 2 MiB that are in part in use, unless
- * /sys/kernel/mm/transparent_hugepage/khugepaged/max_ptes_none is 0.
+ * Transparent huge pages, process-wide: the first allocator that does not have the default decides.
+ * They make large scopes faster, but resident memory can then exceed what is committed. More: man 3 tslab, OPTIONS.
  */
 typedef enum SlabHugePages {
-    SLAB_HUGE_DEFAULT = 0, /* none, also where the system gives them unasked, as long as no other allocator asks */
-    SLAB_HUGE_ON = 1,      /* ask for them; where the system has none, or none left, there are small ones */
+    SLAB_HUGE_DEFAULT = 0, /* none, even if the system gives them unasked, as long as no other allocator asks */
+    SLAB_HUGE_ON = 1,      /* ask for them; where the system has none, or none left, pages are small */
     SLAB_HUGE_OFF = 2,     /* none, whatever another allocator asks for later */
 } SlabHugePages;
 
 /*
- * What misuse does besides its answer. Misuse is: a free, free_obj, realloc or promote of what is no live object of the
- * allocator; a call on a domain that is none, is destroyed, or is another thread's; destroying or resetting one in its
- * own cleanups; leaving a domain that is not the innermost; handing over one that is still entered. Questions
- * (slab_owns, slab_usable_size, slab_handle_get, ...) are none.
- *
- * The line says the call, the pointer, handle or domain, what is wrong with it, and in brackets the class and the
- * epoch's id and label, where they are known:
+ * What misuse does besides its answer. Misuse is, for example, a free of what is no live object, or a call on another
+ * thread's domain (man 3 tslab, MISUSE, lists all). Questions such as slab_owns and slab_handle_get are none.
+ * The line goes where all messages go (slab_set_message_sink), without allocating:
  *
  *     tslab: slab_free: pointer 0x7f1c3720c070: freed already (class 112, epoch 4194307 "request")
- *
- * Under AddressSanitizer further lines say where the object came from (SLAB_TOOLS_ON). Each goes where all messages go
- * (slab_set_message_sink), without allocating. Where no allocator is known (a value that is none), the mode is
- * that of TSLAB_ON_MISUSE.
  */
 typedef enum SlabOnMisuse {
     SLAB_MISUSE_IGNORE = 0, /* nothing (default) */
@@ -128,87 +110,74 @@ typedef enum SlabOnMisuse {
     SLAB_MISUSE_ABORT = 2,  /* one line, then abort() */
 } SlabOnMisuse;
 
-/* What AddressSanitizer, if the program is built with it, and Valgrind's memcheck are told. Their reports then say where
-   an object was allocated and where its lifetime ended (docs/debugging.md). Elsewhere all of these are the same. */
+/* What AddressSanitizer (if the program is built with it) and Valgrind's memcheck are told. Their reports then say
+   where an object was allocated and where its lifetime ended (docs/debugging.md). Without them all of these are the same. */
 typedef enum SlabMemoryTools {
     SLAB_TOOLS_ON = 0,    /* of every object: use after free and overflow are reported (default) */
     SLAB_TOOLS_OFF = 1,   /* nothing: faster under these tools */
-    SLAB_TOOLS_LEAKS = 2, /* as ON; under AddressSanitizer, stderr has what is still live when the process ends and
-                             where it was allocated. Memcheck reports leaks in any case, unless OFF */
+    SLAB_TOOLS_LEAKS = 2, /* as ON; AddressSanitizer also writes what is live at the end of the process to stderr.
+                             Memcheck reports leaks with ON, too */
 } SlabMemoryTools;
 
 /*
- * Options of one allocator. Fill `size` with sizeof(SlabOptions); members beyond the given size, and members left 0,
- * take their value from the environment variable, or else the default. (Programs with more rights than who starts them,
- * setuid and the like, do not look at variables.) TSLAB_SHM=1 shows the statistics to other processes (stats.h),
- * TSLAB_HTTP=ADDRESS serves them (http.h), to who calls it by a name in TSLAB_HTTP_HOSTS too, and TSLAB_LOG=FILE
- * takes the messages (slab_set_message_sink).
+ * Options of one allocator. Fill `size` with sizeof(SlabOptions). Members beyond the given size, and members left 0,
+ * take their value from the environment variable, or else the default. Set-user-ID programs and the like do not look
+ * at variables. Variables without a member:
+ *
+ *     TSLAB_SHM=1             show the statistics to other processes (stats.h)
+ *     TSLAB_HTTP=ADDRESS      serve them by HTTP (http.h), to requests for localhost
+ *     TSLAB_HTTP_HOSTS=NAMES  and for these names
+ *     TSLAB_LOG=FILE          add the messages to a file (slab_set_message_sink)
+ *
+ * More: man 3 tslab, OPTIONS.
  */
 typedef struct SlabOptions {
     size_t size;          /* sizeof(SlabOptions) of the caller */
-    size_t retain_bytes;  /* TSLAB_RETAIN: warm memory above which empty slabs go back. Going over it brings the
-                                  warm memory down to a quarter of it at the end of an epoch; frees give back
-                                  pieces of 256 KiB and more, and what is in smaller ones waits until twice as much
-                                  is warm. Default 32 MiB. While the program takes back what went back each
-                                  time it is 64, or 32 and as much as is in use,
-                                  160 at most: then what fits in that stays
-                                  warm, until more comes, or slab_trim(). Beside it each thread keeps up to 1 MiB of either kind
-                                  of slab (for objects of up to 48 bytes outside of scopes, and for all others),
-                                  until it takes them again, ends, or calls slab_thread_idle(), or somebody trims */
+    size_t retain_bytes;  /* TSLAB_RETAIN: the retain budget. Empty slabs go back when more than this is warm.
+                             Default 32 MiB; up to 160 MiB while the program takes back what went back each time.
+                             Beside it each thread keeps up to 2 MiB */
     int reclaim_policy;   /* TSLAB_RECLAIM=budget|keep|at_once: a SlabReclaimPolicy */
     uint32_t sample_rate; /* TSLAB_SAMPLE: time one in so many allocations, and one in so many frees; 0 none
-                                  (default), 1 all.
-                                  Process-wide: set by the last allocator created with a value, and it stays: all
-                                  allocators then have no fast paths */
-    size_t reserve_bytes; /* TSLAB_RESERVE: populated at creation, as slab_reserve(), with its limits; default 0.
-                                  Creation succeeds without what cannot be had; a line says so, if the
-                                  variable asked for it */
+                             (default), 1 all. Process-wide: the last allocator created with a value sets it.
+                             No allocator has fast paths then */
+    size_t reserve_bytes; /* TSLAB_RESERVE: populated at creation, as by slab_reserve(); default 0.
+                             Creation succeeds without what cannot be had */
     size_t budget_bytes;  /* TSLAB_BUDGET: hard limit on committed memory; 0 none (default) */
-    int huge_pages;       /* TSLAB_HUGE_PAGES=default|on|off: a SlabHugePages. Of all but the slabs of objects of up
-                                  to 48 bytes outside of scopes */
+    int huge_pages;       /* TSLAB_HUGE_PAGES=default|on|off: a SlabHugePages. Not for the slabs of objects of up to 48
+                             bytes outside of scopes */
     int on_misuse;        /* TSLAB_ON_MISUSE=ignore|report|abort: a SlabOnMisuse */
-    int poison_on_free;   /* TSLAB_POISON=0|1: fill what is free with 0xDB, also at the end of an epoch;
-                                  unless on_misuse is ignore, look at it when it is given out again, and report
-                                  what was written meanwhile (of a slab that had gone back: the first such byte;
-                                  of memory that the system got back: nothing). This allocator then has no fast
-                                  paths; default 0 */
-    int record_rss;       /* TSLAB_RECORD_RSS=0|1: measure the process's resident memory before and
-                                  after each epoch_close(), about 35 us each in a small process; default 0 */
-    int guard_spans;      /* TSLAB_GUARD=0|1: objects above 4096 bytes lie between inaccessible pages: a write
-                                  before the first byte faults, and one behind the page that holds the last.
-                                  Costs five or six system calls (one madvise and two mprotect to allocate; one,
-                                  and one or two madvise, to free), 32 KiB of address space and budget each, and,
-                                  while it is live, two mappings, of which Linux allows a process 65530; default 0 */
-    int memory_tools;     /* TSLAB_TOOLS=on|off|leaks: a SlabMemoryTools. With these tools slab_usable_size() is
-                                  the size asked for */
+    int poison_on_free;   /* TSLAB_POISON=0|1: fill what is free with 0xDB. Unless on_misuse is ignore, report what was
+                             written to it when it is given out again. No fast paths then; default 0 */
+    int record_rss;       /* TSLAB_RECORD_RSS=0|1: measure the process's resident memory before and after each
+                             epoch_close(), about 35 us each in a small process; default 0 */
+    int guard_spans;      /* TSLAB_GUARD=0|1: objects above 4096 bytes lie between inaccessible pages. Costs each five
+                             or six system calls and 32 KiB of address space and budget; default 0 */
+    int memory_tools;     /* TSLAB_TOOLS=on|off|leaks: a SlabMemoryTools. Under these tools slab_usable_size() is the
+                             size asked for */
     size_t sample_stacks; /* TSLAB_SAMPLE_STACKS: keep the call stack of one allocation in so many bytes on average
-                                  while its object lives, see slab_stacks(); 0 none (default). Allocations of this
-                                  allocator then have no fast path; frees keep theirs. ENOMEM if the
-                                  process has no room for the table of samples, 4 MiB of address space */
-    int background; /* TSLAB_BACKGROUND=0|1: a thread of the library calls slab_maintain() for this allocator, four
-                                  times a second; default 0, in libtslab-malloc see there */
-    int strict;     /* TSLAB_STRICT=0|1: of the default allocator: slab_alloc() and its family outside of any domain
-                                  are NULL with EINVAL, and misuse; default 0 */
-    int hints;      /* TSLAB_HINTS=0|1: one line on stderr a call site about what is no error, and seldom meant:
-                                  slab_malloc() of an allocator whose domain this thread is inside of, slab_alloc() outside
-                                  of any domain, the end of another thread's domain, a thread that ends inside of a
-                                  domain. Never an abort. Allocations have no fast path then; default 0 */
+                             while its object lives (slab_stacks()); 0 none (default). Allocations have no fast path
+                             then. ENOMEM if there is no room for the table of samples: 4 MiB of address space */
+    int background;       /* TSLAB_BACKGROUND=0|1: a thread of the library calls slab_maintain() for this allocator
+                             four times a second; default 0 (in libtslab-malloc: see malloc.h) */
+    int strict;           /* TSLAB_STRICT=0|1: for the default allocator. slab_alloc() and its family outside of any
+                             domain are NULL with EINVAL, and misuse; default 0 */
+    int hints;            /* TSLAB_HINTS=0|1: one line on stderr a call site about what is no error but seldom meant.
+                             Allocations have no fast path then; default 0 */
 } SlabOptions;
 
 /* ---- allocators: independent of one another; any thread may use any of them -------------------- */
 
-/* A new allocator with the options of the environment. NULL with ENOMEM: no memory, or there are 4095 already (fewer
-   where the address space is limited, 511 at least). Cost: microseconds. */
+/* Makes an allocator with the options of the environment. Cost: microseconds.
+   NULL with ENOMEM: no memory, or there are 4095 already (511 at least where the address space is limited). */
 TSLAB_API SlabAllocator *slab_allocator_create(void);
-/* The same with options; NULL options: as slab_allocator_create. A member with a value that it does not have counts as
-   0, and one line says so, once per process and member. NULL with EINVAL if options->size is less than a
-   size_t; ENOMEM. */
+/* The same with options; NULL: as slab_allocator_create. A member with a value that does not exist counts as 0, and one
+   line says so, once per process and member. NULL with EINVAL if options->size is less than a size_t; ENOMEM. */
 TSLAB_API SlabAllocator *slab_allocator_create_ex(const SlabOptions *options);
 /* The allocator of the process, made on first use and never freed. NULL with ENOMEM. */
 TSLAB_API SlabAllocator *slab_allocator_default(void);
-/* Frees an allocator: every object, epoch and domain in it dies, all its memory goes back to the system. Cleanups of
-   its domains do not run: destroy the domains first where they must. NULL, the default allocator, and an allocator
-   already freed: nothing happens. */
+/* Frees an allocator: every object, epoch and domain in it dies, and all its memory goes back to the system.
+   Cleanups of its domains do not run: destroy the domains first where they must.
+   NULL, the default allocator, and an allocator already freed: nothing happens. */
 TSLAB_API void slab_allocator_free(SlabAllocator *allocator);
 
 /* ---- objects ---------------------------------------------------------------------------------- */
@@ -352,7 +321,7 @@ TSLAB_API EpochDomain *epoch_domain_parent(const EpochDomain *domain);
 /* Gives a domain another parent, or none (NULL). false: EINVAL it would make a circle, the allocators differ, or only
    one of them is shared; EPERM; ESTALE one of them is ending; ENOMEM. */
 TSLAB_API bool epoch_domain_move(EpochDomain *child, EpochDomain *parent);
-/* epoch_domain_destroy with an answer, from any thread, which runs the cleanups. The domain's own may have ended.
+/* epoch_domain_destroy with an answer, from any thread, which runs the cleanups. The domain's thread may have ended.
    false, and nothing has happened: EBUSY another thread is inside the domain or a child of it, or empties or ends one
    of them; EPERM from a cleanup of its own; EINVAL not a domain.
    No other thread may still use objects of it, as for epoch_destroy.
