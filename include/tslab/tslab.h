@@ -10,17 +10,17 @@
  *              innermost one of the calling thread.
  *     HANDLE   a 64-bit value that names one object for ever; a stale one is never accepted.
  *
- * Threads: every function may be called from any thread at any time unless its comment says otherwise.
- * Destroying an allocator while another thread is inside a call on that same allocator is safe for the
- * allocator's own structures; the caller's objects are simply gone.
- * Fibers that change their thread, and two copies of the library in one process: docs/threads.md.
+ * Threads: any thread may call any function at any time, unless the comment of the function says otherwise. Another
+ * thread may be inside a call on an allocator that is freed: the allocator's own structures stay sound.
+ * docs/threads.md: fibers that change their thread, and two copies of the library in one process.
  *
- * Errors: functions that return a pointer, and epoch_open, return NULL or EPOCH_NONE and set errno; functions that
- * return bool return false, and set errno where their comment names a value of it; a free that is refused leaves it
- * alone. So do those that look something up: slab_handle_get, epoch_domain_current, epoch_domain_allocator,
- * epoch_domain_epoch. No function that succeeds changes errno. Misuse is an answer, never a crash: any pointer and any
- * handle can be passed to any function that takes one. A value that is no allocator (any more) sets EINVAL, but in
- * frees and questions about objects.
+ * Errors: a function that returns a pointer or an EpochId fails with NULL or EPOCH_NONE, and sets errno. One that
+ * returns bool fails with false, and sets errno where its comment names a value. No live allocator: EINVAL.
+ * errno is left alone by: functions that succeed; frees that are refused; questions about objects; slab_handle_get,
+ * epoch_domain_current, epoch_domain_allocator and epoch_domain_epoch.
+ * Misuse is an answer, never a crash: any pointer and any handle can be passed to any function that takes one.
+ *
+ * The manual has the details: man 3 tslab. All limits: docs/limits.md.
  */
 #ifndef TSLAB_TSLAB_H
 #define TSLAB_TSLAB_H
@@ -34,9 +34,9 @@
 #define TSLAB_VERSION_MINOR 1
 #define TSLAB_VERSION_PATCH 0
 
-/* noplt: a program calls the shared library through the address in its table, not through a jump to it, which is up to
-   0.8 ns a call less (AMD Zen 4), and nothing is looked up at the first one (docs/decisions.md). The
-   linker makes a plain call of it for the static library. GCC has it; with clang, -fno-plt does the same. */
+/* noplt: a program calls the shared library through the address in its table, not through a jump to it: up to 0.8 ns a
+   call less (AMD Zen 4, docs/decisions.md), and no look-up at the first call. With the static library the call is a
+   plain one. GCC has the attribute; with clang, -fno-plt does the same. */
 #if defined(__x86_64__) && defined(__has_attribute)
 #if __has_attribute(noplt)
 #define TSLAB_NOPLT __attribute__((noplt))
@@ -110,8 +110,8 @@ typedef enum SlabOnMisuse {
     SLAB_MISUSE_ABORT = 2,  /* one line, then abort() */
 } SlabOnMisuse;
 
-/* What AddressSanitizer (if the program is built with it) and Valgrind's memcheck are told. Their reports then say
-   where an object was allocated and where its lifetime ended (docs/debugging.md). Without them all of these are the same. */
+/* What AddressSanitizer (if the program is built with it) and Valgrind's memcheck are told. Without them all of these
+   are the same. Their reports say where an object was allocated and where its lifetime ended (docs/debugging.md). */
 typedef enum SlabMemoryTools {
     SLAB_TOOLS_ON = 0,    /* of every object: use after free and overflow are reported (default) */
     SLAB_TOOLS_OFF = 1,   /* nothing: faster under these tools */
@@ -449,32 +449,24 @@ TSLAB_API void slab_thread_idle(void);
 /* ---- messages --------------------------------------------------------------------------------- */
 /*
  * The library says little: what is wrong with an option or variable, misuse if on_misuse asks for it, and what the
- * system refuses where that matters. Each message is one line of up to 512 bytes. It begins with "tslab: ".
+ * system refuses where that matters. Each message is one line of up to 512 bytes and begins with "tslab: ".
  */
 
 /*
- * fn(line, bytes, arg) gets every message from now on, instead of standard error. The line ends with a newline, which
- * bytes counts, and with a zero behind it. fn NULL: standard error. In a child of fork, the same.
+ * fn(line, bytes, arg) gets every message from now on, instead of standard error or the file of TSLAB_LOG.
+ * fn NULL: standard error. The line ends with a newline, which bytes counts, and a zero.
  *
- * TSLAB_LOG=FILE does this with a function that adds to the file, which is made if it is missing; the last call of
- * slab_set_message_sink decides. The file is opened for each line, so it may be moved away. If it cannot be written,
- * one line on standard error names it, and all goes to standard error. A relative name is of the directory in which
- * the program started. Programs with more rights than who starts them (setuid and the like) do not look at it.
+ *   - fn runs inside of the call that the message is about: in any thread, in several at once, and in a signal handler
+ *     if that misuses the library. It may call any function of the library. It must return.
+ *   - When slab_set_message_sink returns, the function before runs nowhere and is not called again: its argument can be
+ *     freed. So it waits for calls that run: do not call it while holding what fn waits for.
+ *   - Called by fn itself it does not wait. It may not be called in a signal handler.
  *
- * fn runs in the thread that has something to say, inside of the call that the message is about, in several threads at
- * once, and in a signal handler if that misuses the library. No lock of the library is held: fn may call any function
- * of it. A message that fn itself causes goes to standard error. fn must return; it cannot be cancelled (pthread_cancel
- * waits), and errno is put back.
- *
- * When slab_set_message_sink returns, the function before is running in no thread, and will not be called again: its
- * argument can be freed. So it waits for calls that are running: not to be called while holding what fn waits for.
- * Called by fn itself it does not wait. Not in a signal handler.
- *
- * Not to fn, but to the file or standard error: an assertion that fails, in builds that check themselves.
+ * More: man 3 tslab, MESSAGES.
  */
 TSLAB_API void slab_set_message_sink(void (*fn)(const char *line, size_t bytes, void *arg), void *arg);
-/* A message of another library's, or the program's, by the same way: text up to its end or first newline, as one line.
-   NULL: nothing. In signal handlers too. */
+/* Sends a message of the program's own the same way: text up to its end or first newline, as one line. NULL: nothing.
+   In signal handlers too. */
 TSLAB_API void slab_message(const char *text);
 
 #ifdef __cplusplus
