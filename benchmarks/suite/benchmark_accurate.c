@@ -362,9 +362,9 @@ static void measure_latency(const void *arg) {
 
 /* The bounds by which requests are grouped, for every allocator alike: the size classes of churn epochs. */
 static const uint32_t class_bounds[] = {
-    16,   32,   48,   64,   80,   96,   112,  128,  144,  160,  192,  224,  256,  288,
-    320,  352,  384,  416,  448,  512,  576,  640,  704,  768,  832,  896,  960,  1024,
-    1088, 1168, 1248, 1360, 1488, 1632, 1808, 2048, 2336, 2720, 3264, 4096, 5456, 8192,
+    16,   32,   48,   64,   80,   96,   112,  128,  144,  160,  192,   224,   256,   288,   320,  352,
+    384,  416,  448,  512,  576,  640,  704,  768,  832,  896,  960,   1024,  1088,  1168,  1248, 1360,
+    1488, 1632, 1808, 2048, 2336, 2720, 3264, 4096, 5456, 8192, 16384, 32768, 49152, 65536,
 };
 enum { CLASS_BOUNDS = sizeof class_bounds / sizeof class_bounds[0] };
 

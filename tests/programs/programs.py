@@ -26,7 +26,7 @@ TIMEOUT = 600
 
 def environment(library, hard=False):
     kept = {k: v for k, v in os.environ.items() if not k.startswith("TSLAB_") and k != "LD_PRELOAD"}
-    kept.update(LC_ALL="C", TZ="UTC", PYTHONHASHSEED="0", PERL_HASH_SEED="0", GIT_CONFIG_NOSYSTEM="1", HOME="/nonexistent",
+    kept.update(LC_ALL="C", TZ="UTC", PYTHONHASHSEED="0", PERL_HASH_SEED="0", GIT_CONFIG_NOSYSTEM="1",
                 GIT_AUTHOR_NAME="a", GIT_AUTHOR_EMAIL="a@b", GIT_COMMITTER_NAME="a", GIT_COMMITTER_EMAIL="a@b",
                 GIT_AUTHOR_DATE="2020-01-01T00:00:00Z", GIT_COMMITTER_DATE="2020-01-01T00:00:00Z")
     kept["PATH"] += ":/usr/sbin:/sbin"
@@ -41,7 +41,9 @@ def run(script, library, hard=False):
     with tempfile.TemporaryDirectory(prefix="programs.") as directory:
         os.chmod(directory, 0o777)
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-            process = subprocess.Popen(["sh", "-ec", script], cwd=directory, env=environment(library, hard), stdout=out, stderr=err,
+            # A home that is not there; who makes it makes it here.
+            home = {"HOME": os.path.join(directory, "no home")}
+            process = subprocess.Popen(["sh", "-ec", script], cwd=directory, env=environment(library, hard) | home, stdout=out, stderr=err,
                                        stdin=subprocess.DEVNULL, start_new_session=True)
             try:
                 status = process.wait(TIMEOUT)

@@ -195,7 +195,7 @@ static void *churn_alloc(ts_heap *heap, ts_churn_block *block, unsigned cls, Epo
         ts_share *share = block->b.share;
         ts_account *account = hold_account(heap, &block->b);
         uint32_t units = ts_class_units(cls);
-        if (TS_UNLIKELY(account != NULL) && !ts_limit_take(account, units)) {
+        if (TS_UNLIKELY(account != NULL) && !ts_limit_take(account, units, id)) {
             ts_account_unref(account);
             return NULL;
         }
@@ -272,7 +272,7 @@ static void *scope_alloc(ts_heap *heap, ts_scope_block *block, size_t bytes, siz
         }
         bool fresh;
         ts_account *account = hold_account(heap, &block->b);
-        if (TS_UNLIKELY(account != NULL) && !ts_limit_take(account, 1)) {
+        if (TS_UNLIKELY(account != NULL) && !ts_limit_take(account, 1, id)) {
             ts_account_unref(account);
             return NULL;
         }

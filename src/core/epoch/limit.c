@@ -25,8 +25,21 @@ TS_COLD static void tell(const ts_account *full) {
     ts_line_write(&line);
 }
 
-bool ts_limit_take(ts_account *account, uint64_t units) {
+/* Slabs without an object that this thread's bins keep in the epoch. */
+TS_COLD static void give_what_is_kept(EpochId id) {
+    ts_heap *heap = ts_thread.heap;
+    if (!heap) return;
+    uint64_t recycled = 0;
+    ts_heap_enter(heap);
+    ts_churn_block *block = heap->map[ts_table_index(&ts_epochs, id) % TS_HEAP_MAP];
+    if (block && ts_load_relaxed(&block->b.open_id) == id) (void)ts_block_flush(heap, &block->b, &recycled);
+    ts_heap_leave(heap);
+}
+
+bool ts_limit_take(ts_account *account, uint64_t units, EpochId id) {
     bool news;
+    if (TS_LIKELY(!ts_account_take(account, units, NULL))) return true;
+    give_what_is_kept(id);
     const ts_account *full = ts_account_take(account, units, &news);
     if (TS_LIKELY(!full)) return true;
     if (news) tell(full);

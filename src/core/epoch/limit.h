@@ -4,8 +4,9 @@
 
 #include "epoch/epoch.h"
 
-/* Takes units of the account. false with ENOMEM: a limit refuses it, which is told of, once a second at most. Holds nothing. */
-bool ts_limit_take(ts_account *account, uint64_t units);
+/* Takes units of the account, for an epoch, of which empty slabs that this thread's bins keep are given back if that is needed. false with
+   ENOMEM: a limit refuses it, which is told of, once a second at most. Holds nothing. */
+bool ts_limit_take(ts_account *account, uint64_t units, EpochId id);
 /* The epoch's account, with a reference; NULL: it has none, or has ended. */
 ts_account *ts_limit_hold(ts_epoch *epoch, EpochId id);
 /* false with errno: EINVAL no such epoch, ENOMEM. */

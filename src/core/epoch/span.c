@@ -58,7 +58,7 @@ void *ts_span_alloc(ts_allocator *allocator, EpochId id, size_t size, size_t ali
     uint64_t taken = !account                          ? 0
                      : allocator->settings.guard_spans ? ts_span_guarded_units((uint32_t)units, (uint32_t)align_units)
                                                        : units;
-    if (TS_UNLIKELY(account != NULL) && !ts_limit_take(account, taken)) {
+    if (TS_UNLIKELY(account != NULL) && !ts_limit_take(account, taken, id)) {
         ts_account_unref(account);
         int error = errno;
         if (!share) ts_allocator_unpin(allocator);
@@ -243,11 +243,12 @@ bool ts_span_grow(ts_allocator *allocator, uint32_t unit, uint64_t word, size_t 
     bool grown =
         slab->u.span.guard == 0 && units > before && units <= ts_region.part[TS_NORMAL].units && !ts_is_lent(unit);
     ts_account *account = ts_load_relaxed(&epoch->account);
+    EpochId id = slab->u.span.epoch;
     if (TS_UNLIKELY(account != NULL)) ts_account_ref(account);
     /* Who frees the allocator ends this epoch before the record, and so comes after this. */
     ts_allocator_pin(allocator);
     ts_epoch_release(epoch);
-    bool fresh, taken = grown && (!account || ts_limit_take(account, more));
+    bool fresh, taken = grown && (!account || ts_limit_take(account, more, id));
     grown = taken;
     if (grown && ts_span_acquire_behind(allocator, unit + before, more, &fresh)) {
         ts_care_begin(allocator, ts_unit_address(unit + before), (size_t)more * TS_UNIT_BYTES, false);

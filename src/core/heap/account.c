@@ -45,7 +45,7 @@ static void add(ts_account *from, uint64_t units) {
 }
 
 const ts_account *ts_account_take(ts_account *account, uint64_t units, bool *tell) {
-    *tell = false;
+    if (tell) *tell = false;
     if (!account) return NULL;
     ts_lock_acquire(&lock);
     ts_account *full = account;
@@ -55,7 +55,7 @@ const ts_account *ts_account_take(ts_account *account, uint64_t units, bool *tel
     }
     if (!full) {
         add(account, units);
-    } else {
+    } else if (tell) {
         ts_store_relaxed(&full->failures, ts_load_relaxed(&full->failures) + 1);
         uint64_t now = ts_os->wall_ns();
         *tell = full->told_ns == 0 || now - full->told_ns >= TELL_EVERY_NS;

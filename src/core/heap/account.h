@@ -30,8 +30,8 @@ void ts_account_init(void);
 ts_account *ts_account_make(uint64_t epoch);
 void ts_account_ref(ts_account *account);
 void ts_account_unref(ts_account *account);
-/* So many units more. NULL: they are there. Else the account whose limit refuses it, and *tell: it is to be told of. A NULL account has
-   no limit. */
+/* So many units more. NULL: they are there. Else the account whose limit refuses it, and *tell: it is to be told of; tell NULL: a try, which is not
+   counted as a failure. A NULL account has no limit. */
 const ts_account *ts_account_take(ts_account *account, uint64_t units, bool *tell);
 /* The same of units that are there already. */
 void ts_account_add(ts_account *account, uint64_t units);
