@@ -257,11 +257,35 @@ static void told_once(void **state) {
     epoch_domain_destroy(root);
 }
 
+/* What bins keep of the epoch counts, and goes before an allocation is refused. */
+static void what_is_kept_goes_first(void **state) {
+    SlabAllocator *a = *state;
+    EpochDomain *d = epoch_domain_create_ex(a, "kept", EPOCH_CHURN);
+    assert_true(epoch_domain_set_limit(d, 8 * UNIT));
+    for (size_t size = 3 * UNIT; size <= 8 * UNIT; size += UNIT) { /* slabs of three and four units, then spans */
+        void *p = epoch_domain_alloc(d, size);
+        assert_non_null(p);
+        assert_true(slab_free(a, p));
+        void *small = epoch_domain_alloc(d, 100);
+        assert_true(small && slab_free(a, small));
+    }
+    SlabEpochStats s;
+    assert_true(slab_stats_epoch(a, SLAB_ALL_CLASSES, epoch_domain_epoch(d), &s));
+    assert_int_equal(s.limit_failures_total, 0);
+    epoch_domain_destroy(d);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        SUP_WITH_ALLOCATOR(of_a_scope),       SUP_WITH_ALLOCATOR(of_churn),  SUP_WITH_ALLOCATOR(frees_are_refunded),
-        SUP_WITH_ALLOCATOR(of_a_tree),        SUP_WITH_ALLOCATOR(told_once), SUP_WITH_ALLOCATOR(by_several_threads),
-        SUP_WITH_ALLOCATOR(of_a_busy_thread), cmocka_unit_test(of_guarded),
+        SUP_WITH_ALLOCATOR(of_a_scope),
+        SUP_WITH_ALLOCATOR(of_churn),
+        SUP_WITH_ALLOCATOR(what_is_kept_goes_first),
+        SUP_WITH_ALLOCATOR(frees_are_refunded),
+        SUP_WITH_ALLOCATOR(of_a_tree),
+        SUP_WITH_ALLOCATOR(told_once),
+        SUP_WITH_ALLOCATOR(by_several_threads),
+        SUP_WITH_ALLOCATOR(of_a_busy_thread),
+        cmocka_unit_test(of_guarded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
