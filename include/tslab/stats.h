@@ -1,28 +1,22 @@
 /*
- * Statistics of temporal-slab. The counters are the ones the allocator works by: each is written only by the thread
- * that owns it (or under a lock that is no part of a fast path, or atomically by who waits for one), and summed when
- * somebody asks.
+ * Statistics of temporal-slab. docs/stats.md explains every field: unit, meaning, when to worry.
  *
- * Every identity holds exactly at a quiet point (no other thread inside a call; and where one had lost its processor
- * in the middle of a call when its epoch was destroyed, it has made another call since, or slab_trim was called):
+ * The counters are the ones that the allocator works by. Each thread writes its own; who asks gets their sum.
+ * These identities hold exactly at a quiet point, when no other thread is inside a call:
  *     allocated_objects_total - freed_objects_total == live_objects     per class, per epoch, and in all
  *     live_bytes <= committed_bytes
  *     committed_bytes == (bytes of slabs in use) + retained_bytes
- * While other threads run, the first holds in each structure, counters never go back from one call to the
- * next, and no counter is above the truth. Objects that another thread has freed count as freed at once; those that
- * their owner collects while the figures are read may still count as live.
+ * While other threads run, the first holds in each structure, counters never go back, and none is above the truth.
+ * More: man 3 tslab.
  *
- * Every field is explained in docs/stats.md: unit, meaning, when to worry.
+ * Threads: any, at any time. No lock is taken that an allocation can wait for.
  *
- * Threads: any, at any time. No lock is taken that an allocation can wait for. Cost: slab_stats_class and
- * slab_stats_global are proportional to the threads and open epochs of the process and to the memory it ever used at
- * once; slab_stats_epoch to the threads that allocated in the epoch and that memory; the global one also reads /proc
- * (about 35 us in a small process) for resident_bytes. docs/stats.md has figures.
+ * Signal handlers: all functions but slab_stats_json, slab_stats_doctor, slab_stats_view, slab_stacks_text and
+ * slab_stacks_json, which show places in programs and may take the loader's lock. An alternate stack needs 32 KiB.
  *
- * Signal handlers: all but what shows places of sampled stacks (slab_stats_json, slab_stats_doctor, slab_stats_view,
- * slab_stacks_text, slab_stacks_json), which may take the loader's lock. None takes a lock of this library.
- * slab_stats_class, slab_stats_global and get_perf_counters use 11 KiB of stack: an alternate stack needs 32 KiB. The
- * renderers use neither stdio nor malloc.
+ * Cost (figures in docs/stats.md): slab_stats_class and slab_stats_global are proportional to the threads and open
+ * epochs of the process, and to the memory it ever used at once. slab_stats_epoch is proportional to the threads that
+ * allocated in the epoch, and to that memory. slab_stats_global also reads /proc: about 35 us in a small process.
  */
 #ifndef TSLAB_STATS_H
 #define TSLAB_STATS_H
@@ -35,9 +29,9 @@ extern "C" {
 
 #define SLAB_STATS_VERSION 1u
 
-/* For slab_stats_class and slab_stats_epoch besides 0 .. slab_class_count() - 1. Objects of scope epochs
-   have no size class, and large objects none either; each kind is counted like a class of its own, so that
-   the size classes, SLAB_CLASS_SCOPE and SLAB_CLASS_SPAN sum up to the whole. */
+/* Classes for slab_stats_class and slab_stats_epoch, besides 0 .. slab_class_count() - 1. Objects of scope epochs and
+   large objects (spans) have no size class; each kind counts like a class of its own. The size classes,
+   SLAB_CLASS_SCOPE and SLAB_CLASS_SPAN sum up to the whole. */
 #define SLAB_ALL_CLASSES UINT32_MAX
 #define SLAB_CLASS_SCOPE (UINT32_MAX - 1u)
 #define SLAB_CLASS_SPAN (UINT32_MAX - 2u)
@@ -93,8 +87,8 @@ typedef struct SlabClassStats {
     uint64_t total_full_slabs;     /* slabs with none */
     double recycle_rate_pct;       /* 100 * recycled / (recycled + overflowed); 0 if neither */
 } SlabClassStats;
-/* "(whole allocator)": counted once per allocator. slab_stats_class gives the allocator's figure in every
-   class; slab_stats_global gives it once. */
+/* "(whole allocator)": counted once per allocator. slab_stats_class gives that figure in every class, slab_stats_global
+   gives it once. */
 
 typedef struct SlabEpochStats {
     uint32_t version;
@@ -177,8 +171,8 @@ typedef struct SlabGlobalStats {
     uint64_t left_bytes;  /* slabs of epochs that have ended, which such a thread has yet to take apart */
 } SlabGlobalStats;
 
-/* Of the calling thread, from the operations that the option sample_rate picks. wait = wall - cpu: time in
-   which the thread did not run. All in nanoseconds. */
+/* Times of the calling thread in nanoseconds, from the operations that the option sample_rate picks.
+   wait = wall - cpu: time in which the thread did not run. */
 typedef struct SlabThreadStats {
     uint32_t version;
     uint32_t sample_rate;
@@ -199,8 +193,7 @@ typedef SlabThreadStats ThreadStats;
 
 #define SLAB_STACK_FRAMES 24
 
-/* What is live and was allocated with one call stack: estimated from the objects that the option sample_stacks
-   picked. */
+/* The live objects of one call stack, estimated from the samples of the option sample_stacks. */
 typedef struct SlabStackSample {
     uint32_t version;
     uint32_t frame_count;
@@ -215,7 +208,7 @@ typedef struct SlabStackSample {
                                              call is before the address. Outer frames beyond the count are left out. */
 } SlabStackSample;
 
-/* What was ever allocated with one call stack, freed since or not: estimated from the same samples. */
+/* All objects that one call stack ever allocated, freed since or not, estimated from the same samples. */
 typedef struct SlabStackTotal {
     uint32_t version;
     uint32_t frame_count;         /* 0: what found no room, all stacks together; the label is then "(dropped)" */
@@ -226,56 +219,46 @@ typedef struct SlabStackTotal {
     uint64_t frames[SLAB_STACK_FRAMES];
 } SlabStackTotal;
 
-/* Size classes, smallest first. slab_class_size: bytes, 0 for an index out of range. slab_class_of: the
-   class that serves a size in a churn epoch, -1 for sizes above the largest class (they become spans, as do those above
-   4096 bytes with SLAB_RECLAIM_AT_ONCE or guard_spans). */
+/* Size classes, smallest first. slab_class_size: bytes; 0 for an index out of range.
+   slab_class_of: the class that serves a size in a churn epoch; -1 above the largest class: such objects are spans.
+   (With SLAB_RECLAIM_AT_ONCE or guard_spans, objects above 4096 bytes are spans, too.) */
 TSLAB_API size_t slab_class_count(void);
 TSLAB_API uint32_t slab_class_size(uint32_t cls);
 TSLAB_API int slab_class_of(size_t size);
 
-/* false: no live allocator, unknown class or epoch, NULL out. */
+/* Fill the structure. false: no live allocator, unknown class or epoch, or out is NULL. */
 TSLAB_API bool slab_stats_global(SlabAllocator *allocator, SlabGlobalStats *out);
 TSLAB_API bool slab_stats_class(SlabAllocator *allocator, uint32_t cls, SlabClassStats *out);
 /* An epoch that is open or draining. cls SLAB_ALL_CLASSES: the whole epoch. */
 TSLAB_API bool slab_stats_epoch(SlabAllocator *allocator, uint32_t cls, EpochId epoch, SlabEpochStats *out);
 TSLAB_API SlabThreadStats slab_stats_thread(void);
 TSLAB_API bool get_perf_counters(SlabAllocator *allocator, uint32_t cls, PerfCounters *out);
-/*
- * The same for structures of another length: a program that was compiled with an older or a newer header gets the members that
- * both know, and 0 in those that this library does not. The names above mean these, by the macros at the end of this
- * header; the functions of those names fill the structures as they were in version 0.1. bytes: of *out.
- */
+/* The same for structures of another length. bytes: of *out. A program compiled with an older or newer header gets the
+   members that both know, and 0 in those that this library does not know. The macros at the end of this header make the
+   names above mean these; the functions of those names fill the structures as they were in version 0.1. */
 TSLAB_API bool slab_stats_global_sized(SlabAllocator *allocator, SlabGlobalStats *out, size_t bytes);
 TSLAB_API bool slab_stats_class_sized(SlabAllocator *allocator, uint32_t cls, SlabClassStats *out, size_t bytes);
 TSLAB_API bool slab_stats_epoch_sized(SlabAllocator *allocator, uint32_t cls, EpochId epoch, SlabEpochStats *out,
                                       size_t bytes);
 /* false: out is NULL. */
 TSLAB_API bool slab_stats_thread_sized(SlabThreadStats *out, size_t bytes);
-/* The open and draining epochs, oldest first (domains that several threads made within milliseconds: in any order), at
-   most capacity of them. Returns how many there are. */
+/* The open and draining epochs, oldest first, at most capacity of them. Returns how many there are.
+   Domains that several threads made within milliseconds are in any order. */
 TSLAB_API size_t slab_epochs(SlabAllocator *allocator, EpochId *out, size_t capacity);
 
 /*
- * Which lines allocated what is live: the stacks of an allocator with the option sample_stacks, summed by stack, label
- * and state of the epoch, most bytes first, at most capacity of them. epoch EPOCH_NONE: of all epochs. Returns how many
- * there are; 0: none, no such allocator (EINVAL), or no memory for the moment (ENOMEM). out may be NULL if capacity is
- * 0.
- *
- * An object of s bytes (as asked for, in 16s) is sampled with probability 1 - exp(-s / sample_stacks), whenever and
- * wherever it is allocated, and stands for one over that of its kind: the sums are unbiased. What slab_realloc or
- * slab_promote moves is allocated anew, by that call. The process has 16384 places for samples of live objects; a
- * sample is dropped and counted (stack_samples_dropped) if the next 64 places are all taken, which comes before all
- * are. Then the sums are too low.
- *
- * Threads: any, at any time, in a signal handler too; no lock is taken. Cost: proportional to the samples, 0.1 us each.
+ * Which lines allocated what is live, by the samples of the option sample_stacks. One row for each stack, label and
+ * state of the epoch, most bytes first, at most capacity of them. epoch EPOCH_NONE: all epochs.
+ * Returns how many rows there are; 0: none, no such allocator (EINVAL), or no memory for the moment (ENOMEM).
+ * out may be NULL if capacity is 0. The estimates are unbiased; they are too low if samples had no room
+ * (stack_samples_dropped).
+ * Threads: any, at any time, in a signal handler too; no lock is taken. Cost: 0.1 us for each sample.
  */
 TSLAB_API size_t slab_stacks(SlabAllocator *allocator, EpochId epoch, SlabStackSample *out, size_t capacity);
 /*
- * Which lines allocated how much since sampling began, whatever has become of it: by stack and label, in no order, at most
- * capacity of them. Returns how many there are; 0: none, or no such allocator (EINVAL). The figures only rise. The process
- * has room for 4096 stacks; from 2048 on new ones are summed up without their labels, and what finds no room is a row
- * without frames.
- *
+ * Which lines allocated how much since sampling began, freed since or not. One row for each stack and label, in no
+ * order, at most capacity of them. The figures only rise. The process has room for 4096 stacks.
+ * Returns how many rows there are; 0: none, or no such allocator (EINVAL).
  * Threads: as slab_stacks. Cost: a look at 4096 places.
  */
 TSLAB_API size_t slab_stack_totals(SlabAllocator *allocator, SlabStackTotal *out, size_t capacity);
@@ -285,9 +268,9 @@ typedef enum SlabEpochOrder {
     SLAB_EPOCHS_OLDEST = 1,
 } SlabEpochOrder;
 
-/* Renderers, like snprintf: at most capacity bytes with the terminating zero, always terminated if capacity
-   is not 0; the return value is the length of the whole text. buffer may be NULL if capacity is 0. 0: no live
-   allocator (EINVAL), or no memory for the snapshot, which is mapped for the moment (ENOMEM). */
+/* Renderers write text as snprintf does: at most capacity bytes, always with a terminating zero if capacity is not 0.
+   They return the length of the whole text. buffer may be NULL if capacity is 0. They use neither stdio nor malloc.
+   0: no live allocator (EINVAL), or no memory for the snapshot, which is mapped for the moment (ENOMEM). */
 TSLAB_API size_t slab_stats_json(SlabAllocator *allocator, char *buffer, size_t capacity);
 TSLAB_API size_t slab_stats_prometheus(SlabAllocator *allocator, char *buffer, size_t capacity);
 TSLAB_API size_t slab_stats_text(SlabAllocator *allocator, char *buffer, size_t capacity);
@@ -296,24 +279,22 @@ TSLAB_API size_t slab_stats_openmetrics(SlabAllocator *allocator, char *buffer, 
 /* JSON of the `limit` largest or oldest epochs, with all their fields. */
 TSLAB_API size_t slab_stats_epochs_json(SlabAllocator *allocator, SlabEpochOrder order, size_t limit, char *buffer,
                                         size_t capacity);
-/* What is wrong, in words, worst first; each with its evidence and advice. The findings are in the JSON too. What grows is
-   one of them when it was seen to grow: with TSLAB_SHM=1 the process watches itself; else the first call of this function
-   or slab_stats_json begins a history, which each later call of a renderer goes on with. */
+/* What is wrong, in words, worst first; each with its evidence and advice. The findings are in the JSON too.
+   What grows is found with TSLAB_SHM=1. Without it the first call of this function or slab_stats_json begins a history,
+   and each later call of a renderer adds to it. */
 TSLAB_API size_t slab_stats_doctor(SlabAllocator *allocator, char *buffer, size_t capacity);
-/* The largest sampled stacks of the allocator, as slab_stacks: each address with its program or library and its place
-   in the file. The JSON is the part `stacks` of slab_stats_json. What shows places (these, slab_stats_json,
-   slab_stats_doctor, slab_stats_view) asks the loader for them under its lock if there are any: then not in a signal
-   handler. */
+/* The largest sampled stacks, as slab_stacks, as text and as JSON (the part `stacks` of slab_stats_json). Each address
+   has its program or library and its place in the file. */
 TSLAB_API size_t slab_stacks_text(SlabAllocator *allocator, char *buffer, size_t capacity);
 TSLAB_API size_t slab_stacks_json(SlabAllocator *allocator, char *buffer, size_t capacity);
-/* The snapshot itself, as the page of TSLAB_SHM=1 has it, for the project's own tools of the same version: not text, at
-   most capacity bytes, and the return value is its size. */
+/* The snapshot as the page of TSLAB_SHM=1 has it, for the project's own tools of the same version. It is not text: at
+   most capacity bytes. Returns its size. */
 TSLAB_API size_t slab_stats_view(SlabAllocator *allocator, char *buffer, size_t capacity);
 /* The live allocators of the process, at most capacity of them. Returns how many there are. */
 TSLAB_API size_t slab_allocators(SlabAllocator **out, size_t capacity);
-/* Writes slab_stats_text to a file descriptor. Can be called in a signal handler. false: no live allocator, no memory
-   for the snapshot (about 1.7 MB mapped for the moment, 5 MB more with sample_stacks), or a write failed; errno says
-   which. It is kept otherwise. */
+/* Writes slab_stats_text to a file descriptor. Can be called in a signal handler.
+   false with errno: no live allocator, no memory for the snapshot, or a write failed.
+   Cost: about 1.7 MB mapped for the moment, 5 MB more with sample_stacks. */
 TSLAB_API bool slab_stats_dump_fd(SlabAllocator *allocator, int fd);
 
 #ifndef TSLAB_BUILDS
