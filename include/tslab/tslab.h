@@ -206,7 +206,7 @@ TSLAB_API void *slab_aligned_epoch(SlabAllocator *allocator, size_t alignment, s
 TSLAB_API void *slab_realloc(SlabAllocator *allocator, void *pointer, size_t size);
 /* Frees one object, also one that another thread allocated. NULL: true, nothing happens.
    false: not the start of a live object of this allocator.
-   Two threads must not free the same pointer at the same instant: use free_obj where that can happen. */
+   Two threads that free one pointer at the same instant may both get true. Where that can happen, use free_obj. */
 TSLAB_API bool slab_free(SlabAllocator *allocator, void *pointer);
 /* Bytes that may be used at pointer, at least the size asked for. 0: not a live object of this allocator. */
 TSLAB_API size_t slab_usable_size(SlabAllocator *allocator, const void *pointer);
