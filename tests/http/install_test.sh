@@ -3,22 +3,8 @@
 # pkg-config and through find_package(tslab COMPONENTS http). Arguments: BUILD_DIR VERSION LIBRARY SOURCE_DIR.
 # Environment: CC, CMAKE, NM.
 set -eu
-export LC_ALL=C
 build_dir=$1 version=$2 library=$3 source_dir=$4
-cmake=${CMAKE:-cmake}
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-unset DESTDIR PKG_CONFIG_SYSROOT_DIR LD_LIBRARY_PATH MAKEFLAGS MAKELEVEL MFLAGS TSLAB_HTTP
-fail() {
-    echo "install_test: $*" >&2
-    exit 1
-}
-run() {
-    "$@" >"$work/log" 2>&1 || {
-        cat "$work/log" >&2
-        fail "failed: $*"
-    }
-}
+. "$(dirname "$0")/../install/staged.sh"
 
 sed -n 's/^TSLAB_API .*[ *]\([a-z0-9_]*\)(.*/\1/p' "$source_dir/include/tslab/http.h" | sort >"$work/declared"
 "${NM:-nm}" -D --defined-only "$library" | sed -n 's/.* \([a-z0-9_]*\)@@TSLAB_HTTP_0$/\1/p' | sort >"$work/exported"

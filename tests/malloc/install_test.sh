@@ -3,22 +3,8 @@
 # preloaded, it is any program's malloc; one of another build than libtslab ends the program at once, with a message. Arguments:
 # BUILD_DIR VERSION LIBRARY CORE. Environment: CC, CMAKE.
 set -eu
-export LC_ALL=C
 build_dir=$1 version=$2 library=$3 core=$4
-cmake=${CMAKE:-cmake}
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-unset DESTDIR PKG_CONFIG_SYSROOT_DIR LD_LIBRARY_PATH LD_PRELOAD MAKEFLAGS MAKELEVEL MFLAGS
-fail() {
-    echo "install_test: $*" >&2
-    exit 1
-}
-run() {
-    "$@" >"$work/log" 2>&1 || {
-        cat "$work/log" >&2
-        fail "failed: $*"
-    }
-}
+. "$(dirname "$0")/../install/staged.sh"
 
 run "$cmake" --install "$build_dir" --prefix "$work/first"
 mv "$work/first" "$work/prefix" # the tree can be moved

@@ -3,22 +3,8 @@
 # build and run through pkg-config and through find_package(tslab COMPONENTS zones); one of another build than libtslab opens
 # nothing and says why. Arguments: BUILD_DIR VERSION LIBRARY CORE SOURCE_DIR. Environment: CC, CMAKE, NM, READELF.
 set -eu
-export LC_ALL=C
 build_dir=$1 version=$2 library=$3 core=$4 source_dir=$5
-cmake=${CMAKE:-cmake}
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-unset DESTDIR PKG_CONFIG_SYSROOT_DIR LD_LIBRARY_PATH MAKEFLAGS MAKELEVEL MFLAGS
-fail() {
-    echo "install_test: $*" >&2
-    exit 1
-}
-run() {
-    "$@" >"$work/log" 2>&1 || {
-        cat "$work/log" >&2
-        fail "failed: $*"
-    }
-}
+. "$(dirname "$0")/../install/staged.sh"
 
 sed -n 's/^TSLAB_API .*[ *]\([a-z0-9_]*\)(.*/\1/p' "$source_dir/include/tslab/zones.h" | sort >"$work/declared"
 "${NM:-nm}" -D --defined-only "$library" | awk '$2 != "A" { print $3 }' | sed 's/@@TSLAB_ZONES_0$//' | sort >"$work/exported"
