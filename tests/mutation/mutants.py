@@ -160,6 +160,14 @@ MUTANTS = [
         "tests": ["unit.api.family"],
     },
     {
+        "name": "churn-of-any-allocator",
+        "protocol": "named calls",
+        "file": "src/core/heap/named.h",
+        "old": "if (!block || !ts_is_relaxed_64(&block->b.open_id, epoch) || block->b.slow ||\n        ts_load_relaxed(&block->b.key) >> TS_KEY_SHARE_SHIFT != tls->share_key >> TS_KEY_SHARE_SHIFT)\n        return false;\n    tls->block = block;",
+        "new": "if (!block || !ts_is_relaxed_64(&block->b.open_id, epoch) || block->b.slow)\n        return false;\n    tls->block = block;",
+        "tests": ["unit.api.objects"],
+    },
+    {
         "name": "foreign-pending-of-any-tag",
         "protocol": "foreign, 4",
         "file": "src/core/heap/foreign.c",

@@ -400,6 +400,46 @@ static void default_allocator(void **state) {
     assert_string_equal(version, expected);
 }
 
+/* A thread that goes from one epoch and allocator to another: each object is where it was asked for, an epoch is of its
+   own allocator only, and what one's own fast paths know of an object ends with it. */
+static void in_turn(void **state) {
+    enum { ALLOCATORS = 3, EPOCHS = 4, OBJECTS = 240 };
+    SlabAllocator *own[ALLOCATORS];
+    EpochId epoch[ALLOCATORS][EPOCHS];
+    void *object[OBJECTS];
+    SlabHandle handle[OBJECTS];
+    (void)state;
+    for (int a = 0; a < ALLOCATORS; a++) {
+        own[a] = slab_allocator_create();
+        for (int e = 0; e < EPOCHS; e++) epoch[a][e] = epoch_open(own[a], NULL, e == 3 ? EPOCH_SCOPE : EPOCH_CHURN);
+    }
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < OBJECTS; i++) {
+            int a = i % ALLOCATORS, e = i / ALLOCATORS % EPOCHS;
+            object[i] = slab_malloc_epoch(own[a], i % 7 == 0 ? 20000 : 100, epoch[a][e]);
+            assert_non_null(object[i]);
+            errno = 0;
+            assert_null(slab_malloc_epoch(own[(a + 1) % ALLOCATORS], 100, epoch[a][e]));
+            assert_int_equal(errno, EINVAL);
+        }
+        for (int i = 0; i < OBJECTS; i++) {
+            SlabAllocator *mine = own[i % ALLOCATORS], *other = own[(i + 1) % ALLOCATORS];
+            handle[i] = slab_handle_of(mine, object[i]);
+            assert_ptr_equal(slab_handle_get(mine, handle[i]), object[i]);
+            assert_null(slab_handle_get(other, handle[i]));
+            assert_int_equal(slab_usable_size(other, object[i]), 0);
+            assert_true(slab_usable_size(mine, object[i]) >= 100 && !slab_free(other, object[i]));
+            assert_null(slab_realloc(other, object[i], 50));
+            assert_true(slab_free(mine, object[i]) && !slab_free(mine, object[i]));
+            assert_null(slab_handle_get(mine, handle[i]));
+            assert_int_equal(slab_usable_size(mine, object[i]), 0);
+            assert_null(slab_realloc(mine, object[i], 0));
+        }
+        for (int a = 0; a < ALLOCATORS; a++) sup_check_identities(own[a]);
+    }
+    for (int a = 0; a < ALLOCATORS; a++) slab_allocator_free(own[a]);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         SUP_WITH_ALLOCATOR(every_size_in_churn), SUP_WITH_ALLOCATOR(every_size_in_scope),
@@ -409,7 +449,7 @@ int main(void) {
         SUP_WITH_ALLOCATOR(calloc_overflow),     SUP_WITH_ALLOCATOR(realloc_keeps),
         cmocka_unit_test(realloc_of_spans),      cmocka_unit_test(realloc_in_place),
         SUP_WITH_ALLOCATOR(realloc_refuses),     cmocka_unit_test(null_and_dead_allocators),
-        cmocka_unit_test(default_allocator),
+        cmocka_unit_test(default_allocator),     cmocka_unit_test(in_turn),
     };
     return cmocka_run_group_tests_name("api.objects", tests, NULL, NULL);
 }
