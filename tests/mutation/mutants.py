@@ -2363,7 +2363,7 @@ MUTANTS = [
     {
         "name": "shrunk-object-counts-none",
         "protocol": "scope.c, allocs",
-        "file": "src/core/epoch/alloc.c",
+        "file": "src/core/epoch/realloc.c",
         "old": "ts_bump_word(object->address + bytes, bump & (TS_BUMP_TURN | TS_BUMP_COUNT))",
         "new": "ts_bump_word(object->address + bytes, bump & TS_BUMP_TURN)",
         "tests": ["property.model", "unit.heap.scope"],
@@ -2497,7 +2497,7 @@ MUTANTS = [
     {
         "name": "realloc-does-not-copy",
         "protocol": "objects",
-        "file": "src/core/epoch/alloc.c",
+        "file": "src/core/epoch/realloc.c",
         "old": "    memcpy(q, p, size < kept ? size : kept);\n",
         "new": "",
         "tests": ["unit.api.objects"],
@@ -3960,8 +3960,8 @@ MUTANTS = [
     },
     {
         "name": "grows-without-more-room",
-        "protocol": "alloc.c: ts_realloc",
-        "file": "src/core/epoch/alloc.c",
+        "protocol": "realloc.c: ts_realloc",
+        "file": "src/core/epoch/realloc.c",
         "old": "                      ? object.bytes + object.bytes / 4\n",
         "new": "                      ? size\n",
         "tests": ["unit.epoch.move"],

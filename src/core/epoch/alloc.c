@@ -1,5 +1,5 @@
 /*
- * Allocation off the fast path, and realloc. Nothing here is called inside an operation or with a lock held.
+ * Allocation off the fast path. Nothing here is called inside an operation or with a lock held.
  *
  * What could go wrong: the epoch ends between two steps of an allocation, and what is done to the object is done to
  * another one. It is not: the object is taken inside of the heap or of an operation, which an end does not come
@@ -20,7 +20,6 @@
 #include "heap/fast.h"
 #include "heap/foreign.h"
 #include "heap/scope.h"
-#include "heap/spilled.h"
 #include "region/pool.h"
 
 #include <errno.h>
@@ -367,8 +366,7 @@ static bool small_has_room(const ts_scope_block *block, size_t size, size_t alig
     return aligned <= (uintptr_t)end && small_bytes(size) <= (uintptr_t)end - aligned;
 }
 
-/* Whether an epoch has objects of so many bytes as spans. */
-static bool has_as_span(const ts_allocator *allocator, EpochId id, size_t size) {
+bool ts_has_as_span(const ts_allocator *allocator, EpochId id, size_t size) {
     const ts_epoch *epoch = size > TS_SCOPE_MAX_BYTES ? ts_epoch_at_id(id) : NULL;
     bool scope = epoch && (ts_load_relaxed(&epoch->flags) & EPOCH_SCOPE);
     return size > (scope ? TS_SCOPE_MAX_BYTES : ts_allocator_class_bytes(allocator));
@@ -384,7 +382,7 @@ static void *alloc_in(ts_heap *heap, ts_allocator *allocator, EpochId id, size_t
     }
     unsigned cls = ts_class_aligned(size, align);
     size_t most = ts_allocator_class_bytes(allocator);
-    bool small = align <= most && !has_as_span(allocator, id, size);
+    bool small = align <= most && !ts_has_as_span(allocator, id, size);
     ts_block *block = NULL;
     while (small && !p) {
         block = find_block(heap, allocator, id);
@@ -551,108 +549,4 @@ TS_ENTRY void *ts_alloc_rolling(uintptr_t token, size_t size) {
     ts_epoch_settle();
     if (p) errno = before;
     return p;
-}
-
-/* ---- realloc -------------------------------------------------------------------------------------- */
-
-/* The last object of the current scope slab can grow and shrink where it is. */
-static bool scope_resize(const ts_object *object, size_t bytes) {
-    ts_heap *heap = ts_thread.heap;
-    ts_scope_block *block = ts_scope(object->block);
-    bool done = false;
-    if (!heap || ts_load_acquire(&object->block->heap) != heap || bytes == 0) return false;
-    ts_heap_enter(heap);
-    uint64_t bump = ts_load_relaxed(&block->bump);
-    if (ts_era(object->block) == ts_word_era(object->word) && ts_load_relaxed(&block->current) == object->unit &&
-        ts_load_relaxed(&object->block->open_id) != TS_ID_NEVER &&
-        object->address + object->bytes == ts_bump_at(bump) &&
-        bytes <= (size_t)(ts_unit_address(object->unit) + TS_UNIT_BYTES - object->address)) {
-        /* as in ts_fast_bump */
-        ts_store_release(&block->bump, ts_bump_word(object->address + bytes, bump & (TS_BUMP_TURN | TS_BUMP_COUNT)));
-        done = true;
-    }
-    ts_heap_leave(heap);
-    return done;
-}
-
-static void *resized(const ts_object *object, size_t size, size_t usable) {
-    const ts_allocator *allocator = object->care_of;
-    void *home = object->kind == TS_COUNT_SPAN ? object->address : ts_slab_start(object->address);
-    if (TS_UNLIKELY(allocator->care)) ts_care_resized(allocator, home, object->address, size, usable);
-    return object->address;
-}
-
-static bool is_active(EpochId id) {
-    const ts_epoch *epoch = ts_epoch_at_id(id);
-    return epoch && ts_load_relaxed(&epoch->state) == EPOCH_ACTIVE;
-}
-
-/* A large span whose pages move when it grows. It gets a quarter more room if it grows by less than that: one that grows bit by bit, and
-   has others behind it, moves once in a while. */
-static bool is_moved(const ts_object *object) {
-    const ts_allocator *allocator = object->care_of;
-    return object->kind == TS_COUNT_SPAN && object->bytes >= TS_SPAN_MOVE_BYTES && !allocator->care &&
-           !allocator->settings.guard_spans;
-}
-
-TS_ENTRY void *ts_realloc(uintptr_t token, void *p, size_t size) {
-    ts_object object;
-    if (!ts_object_at(token, p, &object)) {
-        errno = EINVAL;
-        return NULL;
-    }
-    if (size > PTRDIFF_MAX) {
-        errno = ENOMEM;
-        return NULL;
-    }
-    if (TS_UNLIKELY(ts_is_lent(object.unit))) {
-        errno = ESTALE;
-        return NULL;
-    }
-    if (object.kind == TS_COUNT_SCOPE) {
-        size_t bytes = size <= TS_SCOPE_MAX_BYTES ? ts_scope_round(size) : 0;
-        if (bytes != 0 && scope_resize(&object, bytes)) {
-            if (bytes < object.bytes) ts_care_fill(object.care_of, object.address + bytes, object.bytes - bytes);
-            return resized(&object, size, bytes > object.bytes ? bytes : object.bytes);
-        }
-        /* The rest of a smaller object cannot be given back anyway. */
-        if (size <= object.bytes) return resized(&object, size, object.bytes);
-    } else if (size <= object.bytes) {
-        /* In place unless a good half of it would be wasted: then a smaller one, if there is memory. */
-        if (ts_realloc_stays(object.bytes, size) ||
-            (object.kind == TS_COUNT_SPAN && object.bytes <= 2 * TS_UNIT_BYTES &&
-             has_as_span(object.care_of, object.epoch, size)))
-            return resized(&object, size, object.bytes);
-    }
-    bool shrinking = size <= object.bytes;
-    /* A sample of its stack has the bytes that were allocated (stacks.h): there, another object is. */
-    if (!shrinking && object.kind == TS_COUNT_SPAN && !object.care_of->care &&
-        !ts_load_relaxed(&object.care_of->sampled) &&
-        ts_span_grow(ts_allocator_find(token), object.unit, object.word, size))
-        return p;
-    if (shrinking && !is_active(object.epoch)) return resized(&object, size, object.bytes); /* not a refusal */
-    int before = errno;
-    bool moves = !shrinking && is_moved(&object);
-    size_t room = moves && size - object.bytes < object.bytes / 4 && !ts_allocator_is_sparing(object.care_of)
-                      ? object.bytes + object.bytes / 4
-                      : size;
-    void *q = ts_alloc(token, room, object.epoch);
-    if (!q && room > size) q = ts_alloc(token, room = size, object.epoch);
-    if (!q) {
-        if (!shrinking) return NULL;
-        errno = before;
-        return resized(&object, size, object.bytes);
-    }
-    if (moves) {
-        bool moved = ts_span_move(ts_allocator_find(token), object.unit, object.word, object.generation, q,
-                                  ts_align_up(room, TS_UNIT_BYTES));
-        if (!moved) (void)ts_free(token, q, TS_ANY_GENERATION);
-        ts_epoch_settle();
-        errno = moved ? before : EINVAL; /* another thread has freed the old one */
-        return moved ? q : NULL;
-    }
-    size_t kept = ts_object_usable(&object);
-    memcpy(q, p, size < kept ? size : kept);
-    ts_free(token, p, object.generation);
-    return q;
 }

@@ -222,6 +222,8 @@ static inline size_t ts_alignment_kept(const void *p) {
 /* generation: the object's (from a handle), or TS_ANY_GENERATION. */
 bool ts_free(uintptr_t allocator, void *p, uint32_t generation);
 void *ts_realloc(uintptr_t allocator, void *p, size_t size);
+/* Whether an epoch has objects of so many bytes as spans. */
+bool ts_has_as_span(const ts_allocator *allocator, EpochId id, size_t size);
 /* Whether an object of a class stays where it is when it is resized to `size` bytes, which fit: unless a good half of it would be
    wasted. */
 TS_ALWAYS_INLINE bool ts_realloc_stays(size_t bytes, size_t size) { return size >= bytes / 2 || bytes <= 64; }

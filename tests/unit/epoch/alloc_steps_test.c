@@ -34,6 +34,7 @@
 #define ts_alloc stepped_alloc
 #define ts_aligned_most stepped_aligned_most
 #define ts_free stepped_free
+#define ts_has_as_span stepped_has_as_span
 #define ts_realloc stepped_realloc
 #define ts_object_at stepped_object_at
 #define ts_object_owner stepped_object_owner
@@ -65,6 +66,7 @@ static ts_epoch *stepped_find_locked(ts_allocator *of, EpochId id) {
     return epoch;
 }
 bool ts_free(uintptr_t token, void *p, uint32_t generation);
+bool ts_has_as_span(const ts_allocator *allocator, EpochId id, size_t size);
 uintptr_t ts_object_owner(const void *p);
 bool ts_object_at(uintptr_t token, const void *p, ts_object *out);
 bool ts_object_at_in_slab(uintptr_t token, const void *p, ts_object *out);
@@ -88,6 +90,7 @@ static void before_care(void);
 static unsigned reports;
 #include "epoch/alloc.c"
 #include "epoch/free.c"
+#include "epoch/realloc.c"
 #undef ts_heap_hold
 #undef ts_care_freed
 #include "epoch/object.c"
@@ -111,6 +114,7 @@ static unsigned reports;
 #undef ts_alloc_rolling
 #undef ts_alloc
 #undef ts_free
+#undef ts_has_as_span
 #undef ts_realloc
 #undef ts_object_at
 #undef ts_object_at_in_slab
