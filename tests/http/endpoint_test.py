@@ -7,33 +7,20 @@ import json
 import os
 import signal
 import socket
-import subprocess
 import sys
 import time
 import unittest
 
+from target import Target
+
 TARGET, LIBRARY = sys.argv[1:3]
-ENVIRONMENT = {k: v for k, v in os.environ.items() if not k.startswith("TSLAB_")}
 SLOW = 300
 HALF = b"GET /metrics HTTP/1.1\r\nHost: loc"
 
 
-class Program:
+class Program(Target):
     def __init__(self, **environment):
-        self.process = subprocess.Popen([TARGET], env={**ENVIRONMENT, **environment}, stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        assert self.process.stdout.readline() == "ready\n"
-
-    def tell(self, what):
-        self.process.stdin.write(what + "\n")
-        self.process.stdin.flush()
-        return self.process.stdout.readline().strip()
-
-    def start(self, how="127.0.0.1:0"):
-        answer = self.tell("start " + how)
-        assert answer.startswith("ok "), answer
-        self.port = int(answer[3:])
-        return self.port
+        super().__init__(TARGET, **environment)
 
     def get(self, path, host=None, at="127.0.0.1"):
         c = http.client.HTTPConnection(at, self.port, timeout=60)
@@ -55,9 +42,6 @@ class Program:
                     return
             time.sleep(0.05)
         raise AssertionError(f"{pid} does not serve")
-
-    def __enter__(self):
-        return self
 
     def __exit__(self, *_):
         with contextlib.suppress(BrokenPipeError):

@@ -12,26 +12,14 @@ import threading
 import time
 import unittest
 
+from target import ENVIRONMENT, Target
+
 TARGET, LIBRARY, TOOLS, SOURCE = sys.argv[1:5]
-ENVIRONMENT = {k: v for k, v in os.environ.items() if not k.startswith("TSLAB_")}
 
 
-class Program:
+class Program(Target):
     def __init__(self, **environment):
-        self.process = subprocess.Popen([TARGET], env={**ENVIRONMENT, **environment}, stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        assert self.process.stdout.readline() == "ready\n"
-
-    def tell(self, what):
-        self.process.stdin.write(what + "\n")
-        self.process.stdin.flush()
-        return self.process.stdout.readline().strip()
-
-    def start(self, address="127.0.0.1:0"):
-        answer = self.tell("start " + address)
-        assert answer.startswith("ok "), answer
-        self.port = int(answer[3:])
-        return self.port
+        super().__init__(TARGET, **environment)
 
     def get(self, path, headers=None, method="GET", body=None, host="127.0.0.1"):
         c = http.client.HTTPConnection(host, self.port, timeout=20)
@@ -52,9 +40,6 @@ class Program:
                 if not part:
                     return got
                 got += part
-
-    def __enter__(self):
-        return self
 
     def __exit__(self, *_):
         try:  # by the end of its input, so that it ends as programs do
