@@ -170,16 +170,6 @@ static void print_usage(FILE *out) {
             PEER_NAME, PEER_NAME, MAX_BLOCKS);
 }
 
-static const char *build_kind(void) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    return "sanitized";
-#elif defined(__OPTIMIZE__)
-    return "optimized";
-#else
-    return "debug";
-#endif
-}
-
 _Noreturn static void usage_error(const char *what, const char *value) {
     bench_die(BENCH_EXIT_USAGE, "core_bench_%s: %s '%s' (see --help)", PEER_NAME, what, value);
 }
@@ -273,7 +263,7 @@ int main(int argc, char **argv) {
     }
     output.identity = peer_identify();
     if (action == RUN_IDENTIFY) {
-        printf("%s,%s,%s,%s\n", PEER_NAME, output.identity.version, output.identity.library, build_kind());
+        printf("%s,%s,%s,%s\n", PEER_NAME, output.identity.version, output.identity.library, bench_build_kind());
         return 0;
     }
     if (action == RUN_SMOKE) return run_smoke(config);

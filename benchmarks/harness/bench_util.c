@@ -27,6 +27,16 @@ void bench_die(int code, const char *format, ...) {
     exit(code);
 }
 
+const char *bench_build_kind(void) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    return "sanitized";
+#elif defined(__OPTIMIZE__)
+    return "optimized";
+#else
+    return "debug";
+#endif
+}
+
 static void flush_stdout(void) {
     if (fflush(stdout) == 0 && !ferror(stdout)) return;
     fputs("cannot write to the standard output\n", stderr);

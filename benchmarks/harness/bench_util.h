@@ -25,6 +25,9 @@
 /* One line on stderr, then exit(code). */
 _Noreturn void bench_die(int code, const char *format, ...) BENCH_PRINTF(2, 3);
 
+/* How this was compiled: "sanitized", "optimized" or "debug". Only the figures of an optimized build mean something. */
+const char *bench_build_kind(void);
+
 /* From now on the program ends with code 2 if not all that it printed could be written. */
 void bench_watch_stdout(void);
 /* The argument behind option argv[*i], to which *i moves on. None, or another option there: an error (BENCH_EXIT_USAGE) of the

@@ -158,16 +158,6 @@ static void parse(int argc, char **argv) {
     if (program->check) program->check();
 }
 
-static const char *build_kind(void) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    return "sanitized";
-#elif defined(__OPTIMIZE__)
-    return "optimized";
-#else
-    return "debug";
-#endif
-}
-
 /* Whether the program at path can be started at all: its libraries may have gone since it was built. */
 static bool can_start(const char *path) {
     pid_t child;
@@ -218,8 +208,8 @@ static void note_settings(void) {
         for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++)
             if (strncmp(*entry, prefixes[i], strlen(prefixes[i])) == 0)
                 fprintf(stderr, "%s: note: the environment has %s\n", program->name, *entry);
-    if (strcmp(build_kind(), "optimized") != 0 && !suite.smoke)
-        fprintf(stderr, "%s: note: this is a %s build, its figures mean nothing\n", program->name, build_kind());
+    if (strcmp(bench_build_kind(), "optimized") != 0 && !suite.smoke)
+        fprintf(stderr, "%s: note: this is a %s build, its figures mean nothing\n", program->name, bench_build_kind());
 }
 
 void suite_begin(const suite_program *self, int argc, char **argv) {
@@ -230,7 +220,7 @@ void suite_begin(const suite_program *self, int argc, char **argv) {
     choose_allocator(argv);
     suite.identity = peer_identify();
     if (wants_identity) {
-        printf("%s,%s,%s,%s\n", SUITE_ALLOCATOR, suite.identity.version, suite.identity.library, build_kind());
+        printf("%s,%s,%s,%s\n", SUITE_ALLOCATOR, suite.identity.version, suite.identity.library, bench_build_kind());
         exit(fflush(stdout) == 0 ? 0 : BENCH_EXIT_FAILED);
     }
     fprintf(stderr, "%s: %s %s (%s)\n", program->name, SUITE_ALLOCATOR, suite.identity.version, suite.identity.library);
