@@ -96,7 +96,7 @@ typedef struct SlabEpochStats {
     uint64_t object_size; /* bytes of a slot of that class; 0 where sizes are mixed */
     EpochId epoch_id;
     uint64_t epoch_era; /* how often the epoch's table entry has been used */
-    int32_t state;      /* EPOCH_ACTIVE, EPOCH_CLOSING, EPOCH_CLOSED */
+    int32_t state;      /* EPOCH_ACTIVE, EPOCH_CLOSING, EPOCH_CLOSED, EPOCH_SPILLED */
     uint32_t flags;     /* EPOCH_CHURN or EPOCH_SCOPE */
     char label[SLAB_LABEL_BYTES];
     uint64_t open_since_ns; /* monotonic clock; of a domain of one thread it may be some milliseconds early */

@@ -71,6 +71,14 @@ PANELS = [
         ("open", f"temporal_slab_active_epochs{W}"),
         ("closing", f"temporal_slab_closing_epochs{W}"),
         ("closed per second", f"rate(temporal_slab_epoch_close_calls_total{W}[30s])")]),
+    ("Zones by state", COUNT, "stacked", [("{{device}} {{state}}", f"temporal_slab_zones{W}")]),
+    ("Zones: written and spilled", "Bps", "timeseries", [
+        ("{{device}} appended", f"rate(temporal_slab_zones_appended_bytes_total{W}[30s])"),
+        ("{{device}} padding", f"rate(temporal_slab_zones_padding_bytes_total{W}[30s])"),
+        ("{{device}} payload", f"rate(temporal_slab_zones_payload_bytes_total{W}[30s])")]),
+    ("Zones: write amplification and fill at reset", COUNT, "timeseries", [
+        ("{{device}} amplification", f"temporal_slab_zones_write_amplification{W}"),
+        ("{{device}} fill", f"temporal_slab_zones_fill_at_reset{W}")]),
 ]
 
 SOURCE = {"type": "prometheus", "uid": "${source}"}

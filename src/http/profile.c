@@ -286,7 +286,10 @@ static bool make_samples(builder *b) {
     for (size_t i = 0; i < b->live_count; i++) {
         const SlabStackSample *row = &b->live[i];
         sample *s = add_sample(b, row->label, row->frames, row->frame_count);
-        add_label(b, s, "state", row->state == EPOCH_ACTIVE ? "active" : "closing");
+        add_label(b, s, "state",
+                  row->state == EPOCH_ACTIVE    ? "active"
+                  : row->state == EPOCH_SPILLED ? "spilled"
+                                                : "closing");
         s->value[INUSE_OBJECTS] = (int64_t)row->live_objects;
         s->value[INUSE_SPACE] = (int64_t)row->live_bytes;
     }

@@ -8,10 +8,27 @@ static bool device_failed(ts_places *p) {
     return false;
 }
 
-static void give_up(ts_places *p, uint32_t zone) {
+static uint32_t waits(const ts_zone *z) { return z->epochs == 0 && (z->use == TS_USE_BEGUN || z->use == TS_USE_FULL); }
+
+static void set_use(ts_places *p, uint32_t zone, ts_zone_use use) {
     ts_zone *z = &p->zone[zone];
-    p->begun -= z->use == TS_USE_BEGUN;
-    z->use = TS_USE_FAILED;
+    p->count[z->use]--;
+    p->count[use]++;
+    p->waiting -= waits(z);
+    z->use = use;
+    p->waiting += waits(z);
+}
+
+static void set_epochs(ts_places *p, uint32_t zone, uint32_t epochs) {
+    ts_zone *z = &p->zone[zone];
+    p->several += (uint32_t)(epochs > 1) - (uint32_t)(z->epochs > 1);
+    p->waiting -= waits(z);
+    z->epochs = epochs;
+    p->waiting += waits(z);
+}
+
+static void give_up(ts_places *p, uint32_t zone) {
+    set_use(p, zone, TS_USE_FAILED);
     if (p->shared == zone) p->shared = TS_NO_ZONE;
 }
 
@@ -30,8 +47,7 @@ static void look(ts_places *p, uint32_t zone) {
     z->capacity = r.capacity;
     z->written = r.state == TS_ZONE_FULL ? r.capacity : r.state == TS_ZONE_EMPTY ? 0 : r.written;
     ts_zone_use use = r.state == TS_ZONE_FULL ? TS_USE_FULL : r.state == TS_ZONE_EMPTY ? TS_USE_EMPTY : TS_USE_BEGUN;
-    p->begun += (uint32_t)(use == TS_USE_BEGUN) - (uint32_t)(z->use == TS_USE_BEGUN);
-    z->use = use;
+    set_use(p, zone, use);
     if (p->shared == zone && use != TS_USE_BEGUN) p->shared = TS_NO_ZONE;
 }
 
@@ -53,6 +69,7 @@ bool ts_places_open(ts_places *p, ts_device *device) {
     *p = (ts_places){.device = device, .shared = TS_NO_ZONE};
     p->zone = calloc(device->zones, sizeof *p->zone);
     if (!p->zone) return false;
+    p->count[TS_USE_EMPTY] = device->zones;
     for (uint32_t i = 0; i < device->zones; i++) {
         look(p, i);
         if (p->zone[i].use != TS_USE_BEGUN && p->zone[i].use != TS_USE_FULL) continue;
@@ -74,7 +91,7 @@ uint64_t ts_places_room(const ts_places *p, bool own) {
 
 /* Another zone can become active. The one with the least room is finished for it. */
 static bool make_room(ts_places *p) {
-    if (p->device->max_active == 0 || p->begun < p->device->max_active) return true;
+    if (p->device->max_active == 0 || p->count[TS_USE_BEGUN] < p->device->max_active) return true;
     uint32_t least = TS_NO_ZONE;
     for (uint32_t i = 0; i < p->device->zones; i++) {
         const ts_zone *z = &p->zone[i];
@@ -88,7 +105,7 @@ static bool make_room(ts_places *p) {
     if (!done) (void)device_failed(p);
     look(p, least);
     if (p->zone[least].use == TS_USE_FULL) p->padding_bytes += left;
-    return p->begun < p->device->max_active;
+    return p->count[TS_USE_BEGUN] < p->device->max_active;
 }
 
 static uint32_t take_empty(ts_places *p) {
@@ -127,24 +144,17 @@ bool ts_places_append(ts_places *p, uint32_t zone, const struct iovec *iov, int 
     }
     p->appended_bytes += bytes;
     z->written = *at + bytes;
-    if (z->use != TS_USE_BEGUN) {
-        z->use = TS_USE_BEGUN;
-        p->begun++;
-    }
-    if (z->written == z->capacity) {
-        z->use = TS_USE_FULL;
-        p->begun--;
-        if (p->shared == zone) p->shared = TS_NO_ZONE;
-    }
+    set_use(p, zone, z->written == z->capacity ? TS_USE_FULL : TS_USE_BEGUN);
+    if (z->use == TS_USE_FULL && p->shared == zone) p->shared = TS_NO_ZONE;
     return true;
 }
 
-void ts_places_leave(ts_places *p, uint32_t zone) { p->zone[zone].epochs--; }
+void ts_places_join(ts_places *p, uint32_t zone) { set_epochs(p, zone, p->zone[zone].epochs + 1); }
+void ts_places_leave(ts_places *p, uint32_t zone) { set_epochs(p, zone, p->zone[zone].epochs - 1); }
 
 void ts_places_reset(ts_places *p, uint32_t most) {
-    for (uint32_t i = 0; i < p->device->zones && most > 0; i++) {
-        const ts_zone *z = &p->zone[i];
-        if (z->epochs != 0 || (z->use != TS_USE_BEGUN && z->use != TS_USE_FULL)) continue;
+    for (uint32_t i = 0; i < p->device->zones && most > 0 && p->waiting > 0; i++) {
+        if (!waits(&p->zone[i])) continue;
         most--;
         p->resets += reset(p, i);
     }

@@ -16,7 +16,7 @@
 
 #define TS_SLAB_UNIT ((uint64_t)16384) /* slabs are written whole */
 
-typedef enum ts_zone_use { TS_USE_EMPTY, TS_USE_BEGUN, TS_USE_FULL, TS_USE_FAILED } ts_zone_use;
+typedef enum ts_zone_use { TS_USE_EMPTY, TS_USE_BEGUN, TS_USE_FULL, TS_USE_FAILED, TS_USES } ts_zone_use;
 
 typedef struct ts_zone {
     ts_zone_use use;
@@ -30,9 +30,11 @@ typedef struct ts_zone {
 typedef struct ts_places {
     ts_device *device;
     ts_zone *zone;
-    uint32_t begun;  /* zones that are BEGUN */
-    uint32_t shared; /* where the next small epoch goes on; TS_NO_ZONE: nowhere yet */
-    uint32_t next;   /* where the search for an empty one begins: they take turns */
+    uint32_t count[TS_USES]; /* zones of each use */
+    uint32_t several;        /* zones with slabs of more than one epoch */
+    uint32_t waiting;        /* BEGUN and FULL ones that nobody has slabs in: they wait for their reset */
+    uint32_t shared;         /* where the next small epoch goes on; TS_NO_ZONE: nowhere yet */
+    uint32_t next;           /* where the search for an empty one begins: they take turns */
     uint64_t padding_bytes, appended_bytes, reset_filled_bytes, errors;
     uint64_t resets, reclaimed;
 } ts_places;
@@ -47,6 +49,8 @@ uint64_t ts_places_room(const ts_places *places, bool own);
 uint32_t ts_places_take(ts_places *places, bool own, uint32_t zone);
 /* Appends. false with errno; what is in the zone now is known all the same, or the zone is given up. */
 bool ts_places_append(ts_places *places, uint32_t zone, const struct iovec *iov, int count, uint64_t *at);
+/* One epoch more has slabs in the zone, or is about to. */
+void ts_places_join(ts_places *places, uint32_t zone);
 /* One epoch less has slabs in the zone: the last one's end makes it wait for its reset. */
 void ts_places_leave(ts_places *places, uint32_t zone);
 /* Resets up to `most` zones that wait for it. */

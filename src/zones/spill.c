@@ -57,7 +57,7 @@ static void step(const ts_record *r, cursor *c) {
 static void use_zone(ts_record *r, uint32_t zone) {
     if (ts_record_uses(r, zone)) return;
     r->uses[zone / 8] |= (uint8_t)(1u << zone % 8);
-    r->zones->places.zone[zone].epochs++;
+    ts_places_join(&r->zones->places, zone);
 }
 
 static bool append_all(ts_record *r, bool own) {

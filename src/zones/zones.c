@@ -2,6 +2,7 @@
 #include "zones/zones.h"
 
 #include "api/private.h"
+#include "stats/zones.h"
 #include "zones/emulated.h"
 #include "zones/say.h"
 #include "zones/zoned.h"
@@ -33,7 +34,10 @@ static void fork_parent(void) { (void)pthread_mutex_unlock(&registry); }
 static void fork_child(void) {
     (void)pthread_mutex_unlock(&registry); /* by the thread that locked it */
     for (SlabZones *z = all; z; z = z->next)
-        if (z->process == forking) z->device->call->forked(z->device);
+        if (z->process == forking) {
+            z->device->call->forked(z->device);
+            ts_private_zones_row_give(z->row);
+        }
 }
 
 static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
@@ -116,6 +120,58 @@ static void settle(SlabZones *zones) {
     errno = error;
 }
 
+/* ---- what the statistics show ----------------------------------------------------------------------------------- */
+
+/* What is known without asking the device; so it is the same that slab_zones_stats begins with. */
+static SlabZonesStats figures_of(const SlabZones *zones) {
+    const ts_places *p = &zones->places;
+    return (SlabZonesStats){.version = SLAB_ZONES_STATS_VERSION,
+                            .zones = zones->device->zones,
+                            .shared_zones = p->several,
+                            .spilled_epochs = zones->spilled_epochs,
+                            .spilled_bytes = zones->spilled_bytes,
+                            .appended_bytes = p->appended_bytes,
+                            .payload_bytes = zones->payload_bytes,
+                            .padding_bytes = p->padding_bytes,
+                            .reset_zones_total = p->resets,
+                            .reset_filled_bytes_total = p->reset_filled_bytes,
+                            .reclaimed_zones = p->reclaimed,
+                            .spills_total = zones->spills,
+                            .loads_total = zones->loads,
+                            .reads_total = zones->reads,
+                            .errors_total = p->errors,
+                            .zone_bytes = zones->device->zone_bytes,
+                            .capacity_bytes = zones->device->capacity};
+}
+
+static void show(const SlabZones *zones) {
+    const ts_places *p = &zones->places;
+    SlabZonesStats s = figures_of(zones);
+    ts_zones_stats row = {.empty_zones = p->count[TS_USE_EMPTY],
+                          .active_zones = p->count[TS_USE_BEGUN],
+                          .full_zones = p->count[TS_USE_FULL],
+                          .failed_zones = p->count[TS_USE_FAILED],
+                          .zones = s.zones,
+                          .shared_zones = s.shared_zones,
+                          .waiting_zones = p->waiting,
+                          .spilled_epochs = s.spilled_epochs,
+                          .spilled_bytes = s.spilled_bytes,
+                          .appended_bytes = s.appended_bytes,
+                          .payload_bytes = s.payload_bytes,
+                          .padding_bytes = s.padding_bytes,
+                          .reset_zones_total = s.reset_zones_total,
+                          .reset_filled_bytes_total = s.reset_filled_bytes_total,
+                          .reclaimed_zones = s.reclaimed_zones,
+                          .spills_total = s.spills_total,
+                          .loads_total = s.loads_total,
+                          .reads_total = s.reads_total,
+                          .errors_total = s.errors_total,
+                          .zone_bytes = s.zone_bytes,
+                          .capacity_bytes = s.capacity_bytes};
+    memcpy(row.device, zones->name, sizeof row.device);
+    ts_private_zones_row_write(zones->row, &row);
+}
+
 /* ---- calls ------------------------------------------------------------------------------------------------------- */
 
 /* Caller has the registry's lock, which is released. */
@@ -140,6 +196,7 @@ bool ts_zones_enter(SlabZones *zones) {
 }
 
 void ts_zones_leave(SlabZones *zones) {
+    show(zones);
     (void)pthread_mutex_unlock(&zones->mutex);
     (void)pthread_mutex_lock(&registry);
     zones->users--;
@@ -206,6 +263,13 @@ static bool is_usable(const ts_device *device) {
     return false;
 }
 
+/* Without the parameters behind it; its end, where it is long. */
+static void set_name(char *name, size_t room, const char *where) {
+    size_t bytes = strcspn(where, "?"), skip = bytes < room ? 0 : bytes - (room - 1);
+    memset(name, 0, room);
+    memcpy(name, where + skip, bytes - skip);
+}
+
 static SlabZones *make(const char *where, const SlabZonesOptions *options) {
     SlabZones *zones = calloc(1, sizeof *zones);
     if (!zones) return NULL;
@@ -217,6 +281,9 @@ static SlabZones *make(const char *where, const SlabZonesOptions *options) {
         if (most == 0 || most > device->append_bytes) most = device->append_bytes;
         zones->options.append_bytes = most < TS_SLAB_UNIT ? TS_SLAB_UNIT : most / TS_SLAB_UNIT * TS_SLAB_UNIT;
         (void)pthread_mutex_init(&zones->mutex, NULL);
+        set_name(zones->name, sizeof zones->name, where);
+        zones->row = ts_private_zones_row_take();
+        show(zones);
         return zones;
     }
     int error = errno;
@@ -270,6 +337,7 @@ bool slab_zones_close(SlabZones *zones) {
         errno = EBUSY;
         return false;
     }
+    ts_private_zones_row_give(zones->row);
     zones->device->call->end(zones->device);
     ts_places_close(&zones->places);
     (void)pthread_mutex_destroy(&zones->mutex);
@@ -282,7 +350,6 @@ bool slab_zones_close(SlabZones *zones) {
 static void count_zone(const SlabZones *zones, uint32_t i, SlabZonesStats *out) {
     const ts_zone *z = &zones->places.zone[i];
     ts_zone_report r = {.state = TS_ZONE_OFFLINE};
-    out->shared_zones += z->epochs > 1;
     if (z->use == TS_USE_FAILED || !zones->device->call->report(zones->device, i, &r)) {
         out->failed_zones++;
         return;
@@ -301,23 +368,7 @@ bool slab_zones_stats(SlabZones *zones, SlabZonesStats *out) {
         return false;
     }
     if (!ts_zones_enter(zones)) return false;
-    const ts_places *p = &zones->places;
-    *out = (SlabZonesStats){.version = SLAB_ZONES_STATS_VERSION,
-                            .zones = zones->device->zones,
-                            .spilled_epochs = zones->spilled_epochs,
-                            .spilled_bytes = zones->spilled_bytes,
-                            .appended_bytes = p->appended_bytes,
-                            .payload_bytes = zones->payload_bytes,
-                            .padding_bytes = p->padding_bytes,
-                            .reset_zones_total = p->resets,
-                            .reset_filled_bytes_total = p->reset_filled_bytes,
-                            .reclaimed_zones = p->reclaimed,
-                            .spills_total = zones->spills,
-                            .loads_total = zones->loads,
-                            .reads_total = zones->reads,
-                            .errors_total = p->errors,
-                            .zone_bytes = zones->device->zone_bytes,
-                            .capacity_bytes = zones->device->capacity};
+    *out = figures_of(zones);
     for (uint32_t i = 0; i < zones->device->zones; i++) count_zone(zones, i, out);
     ts_zones_leave(zones);
     return true;

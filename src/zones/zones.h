@@ -44,8 +44,10 @@ typedef struct ts_record {
 struct SlabZones {
     SlabZones *next; /* guarded by the registry's lock, as is the next */
     unsigned users;  /* threads in a call, or on their way into one */
-    pid_t process;   /* constant, as the next three */
+    pid_t process;   /* constant, as the next five */
     ts_device *device;
+    uint32_t row; /* in the statistics, which have the name */
+    char name[64];
     SlabZonesOptions options;
     pthread_mutex_t mutex;
     ts_places places; /* guarded by the mutex, as the rest */

@@ -300,7 +300,7 @@ static bool read_at(int fd, void *to, size_t bytes, size_t at) {
 bool target_check_view(ts_view *v) {
     if (v->magic != TS_VIEW_MAGIC || v->bytes != sizeof *v || v->epoch_rows > TS_VIEW_EPOCHS ||
         v->label_rows > TS_VIEW_LABELS + 1 || v->finding_count > TS_FINDINGS || v->stack_rows > TS_VIEW_STACKS ||
-        v->module_rows > TS_VIEW_MODULES)
+        v->module_rows > TS_VIEW_MODULES || v->zones_rows > TS_ZONES_ROWS)
         return false;
     for (uint32_t i = 0; i < v->stack_rows; i++)
         if (v->stack[i].frame_count > SLAB_STACK_FRAMES) return false;
@@ -309,6 +309,7 @@ bool target_check_view(ts_view *v) {
     for (uint32_t i = 0; i < v->label_rows; i++) END(v->label[i].label);
     for (uint32_t i = 0; i < v->stack_rows; i++) END(v->stack[i].label);
     for (uint32_t i = 0; i < v->module_rows; i++) END(v->module[i].path);
+    for (uint64_t i = 0; i < v->zones_rows; i++) END(v->zones[i].device);
     for (uint64_t i = 0; i < v->finding_count; i++) {
         ts_finding *f = &v->finding[i];
         END(f->id), END(f->label), END(f->what), END(f->evidence), END(f->advice);

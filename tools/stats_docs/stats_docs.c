@@ -17,6 +17,7 @@ static const char *unit_name(ts_field_unit unit) {
     case TS_NS: return "ns";
     case TS_PERCENT: return "%";
     case TS_ID: return "id";
+    case TS_RATIO: return "ratio";
     default: return "count";
     }
 }
@@ -69,17 +70,27 @@ int main(int argc, char **argv) {
     TS_STATS_GLOBAL(PLAIN)
     head("Epochs: `SlabEpochStats`",
          "Of one epoch, and there of one class or of all. Beside these: `version`, `class_index` and `object_size` as "
-         "asked for, `state` (in JSON `active`, `closing` or `closed`), `flags` (in JSON `kind`: `churn` or `scope`) "
+         "asked for, `state` (in JSON `active`, `closing`, `spilled` or `closed`), `flags` (in JSON `kind`: `churn` or "
+         "`scope`) "
          "and "
          "`label`.");
     TS_STATS_EPOCH(PLAIN)
     head("Labels",
          "Sums over the epochs of one label: `labels` in JSON, and the metrics of epochs, with the labels `label` and "
-         "`state` (`active` or `closing`). At most 64 labels, those with the most slabs of the first 1,023 that are "
+         "`state` (`active`, `closing` or `spilled`). At most 64 labels, those with the most slabs of the first 1,023 "
+         "that are "
          "met; the rest is summed in "
          "`(other)`, and epochs without a label in `(none)`. `temporal_slab_epoch_class_live_objects` and "
          "`temporal_slab_epoch_class_live_bytes` tell `class` apart too.");
     TS_STATS_LABEL(PLAIN)
+    head(
+        "Zones",
+        "Of each `SlabZones` that is open, as it was after the last call on it: `zones` in JSON, with `device`, and "
+        "the "
+        "metrics with the label `device`. They are of the process, the same for each allocator. The zones by state are "
+        "the metric `temporal_slab_zones` with the label `state` (`empty`, `active`, `full` or `failed`). A process "
+        "shows 8 of them. `slab_zones_stats` asks the device too, and tells which zones are open.");
+    TS_STATS_ZONES(PLAIN)
     head("Timing: `SlabThreadStats`",
          "From the operations that the option `sample_rate` picks; beside `version` and `sample_rate`. "
          "`slab_stats_thread` gives those of the calling thread, JSON (`samples`) and metrics those of all threads "

@@ -16,6 +16,7 @@ static ts_view *good(void) {
     view.finding_count = TS_FINDINGS;
     view.stack_rows = TS_VIEW_STACKS;
     view.module_rows = TS_VIEW_MODULES;
+    view.zones_rows = TS_ZONES_ROWS;
     for (unsigned i = 0; i < TS_VIEW_STACKS; i++) view.stack[i].frame_count = SLAB_STACK_FRAMES;
     return &view;
 }
@@ -39,6 +40,7 @@ int main(void) {
     expect(strlen(view.label[TS_VIEW_LABELS].label) < SLAB_LABEL_BYTES, "a label");
     expect(strlen(view.stack[TS_VIEW_STACKS - 1].label) < SLAB_LABEL_BYTES, "the label of a stack");
     expect(strlen(view.module[TS_VIEW_MODULES - 1].path) < sizeof view.module[0].path, "the path of a module");
+    expect(strlen(view.zones[TS_ZONES_ROWS - 1].device) < sizeof view.zones[0].device, "the device of zones");
     const ts_finding *f = &view.finding[TS_FINDINGS - 1];
     expect(strlen(f->id) < sizeof f->id && strlen(f->label) < sizeof f->label && strlen(f->what) < sizeof f->what &&
                strlen(f->evidence) < sizeof f->evidence && strlen(f->advice) < sizeof f->advice,
@@ -50,6 +52,7 @@ int main(void) {
     REFUSED(finding_count, TS_FINDINGS + 1);
     REFUSED(stack_rows, UINT32_MAX);
     REFUSED(module_rows, TS_VIEW_MODULES + 1);
+    REFUSED(zones_rows, TS_ZONES_ROWS + 1);
     REFUSED(stack[3].frame_count, SLAB_STACK_FRAMES + 1);
     return failures != 0;
 }

@@ -51,7 +51,9 @@ static void help(FILE *to) {
 /* ---- a frame ------------------------------------------------------------------------------------------------------- */
 
 static uint64_t bytes_of(const ts_label_stats *l) { return l->active_rss_bytes + l->closing_rss_bytes; }
-static uint64_t objects_of(const ts_label_stats *l) { return l->active_live_objects + l->closing_live_objects; }
+static uint64_t objects_of(const ts_label_stats *l) {
+    return l->active_live_objects + l->closing_live_objects + l->spilled_live_objects;
+}
 static uint64_t age_of(const ts_label_stats *l) {
     return l->active_age_ns > l->closing_age_ns ? l->active_age_ns : l->closing_age_ns;
 }
@@ -193,21 +195,52 @@ static void head(frame *f, const ts_view *v, const char *note) {
     line(f, text, NULL);
 }
 
+/* A line for each device that epochs are spilled to. */
+static void zones(frame *f, const ts_view *v) {
+    for (unsigned i = 0; i < v->zones_rows; i++) {
+        const ts_zones_stats *z = &v->zones[i];
+        char text[512];
+        ts_sink s = ts_sink_buffer(text, sizeof text);
+        ts_put(&s, "zones: ");
+        ts_put_u64(&s, z->empty_zones);
+        ts_put(&s, " empty, ");
+        ts_put_u64(&s, z->active_zones);
+        ts_put(&s, " active, ");
+        ts_put_u64(&s, z->full_zones);
+        ts_put(&s, " full, ");
+        ts_put_u64(&s, z->failed_zones);
+        ts_put(&s, " failed  spilled ");
+        ts_put_size(&s, z->spilled_bytes);
+        ts_put(&s, " in ");
+        ts_put_u64(&s, z->spilled_epochs);
+        ts_put(&s, " epochs  amplification ");
+        ts_put_decimal(&s, z->write_amplification, 3, 2);
+        ts_put(&s, "  fill at reset ");
+        ts_put_decimal(&s, z->fill_at_reset, 3, 2);
+        ts_put(&s, "  ");
+        ts_put(&s, z->device);
+        (void)ts_sink_end(&s);
+        line(f, text, z->failed_zones ? "\033[33m" : NULL);
+    }
+}
+
 /* The columns behind the label, and which of them a narrow screen has: `rank` 1 goes first. */
-enum { OPEN, CLOSING, OBJECTS, LIVE, SLABS, GROWTH, AGE, AFTER_CLOSE, COLUMNS };
+enum { OPEN, CLOSING, SPILLED, OBJECTS, LIVE, SLABS, GROWTH, AGE, AFTER_CLOSE, COLUMNS };
 static const struct {
     const char *title;
     unsigned width, rank;
-} COLUMN[COLUMNS] = {{"OPEN", 8, 2},   {"CLOSING", 9, 4},   {"OBJECTS", 11, 5}, {"LIVE", 10, 1},
+} COLUMN[COLUMNS] = {{"OPEN", 8, 2},   {"CLOSING", 9, 4},   {"SPILLED", 10, 0}, {"OBJECTS", 11, 5},    {"LIVE", 10, 1},
                      {"SLABS", 10, 8}, {"A MINUTE", 11, 7}, {"AGE", 8, 3},      {"AFTER CLOSE", 12, 6}};
+static unsigned lowest_rank; /* 0: there are spilled epochs; 1: the column is left out */
 #define LABEL_WIDTH 31u
 #define LABEL_WIDTH_MIN 22u
 
 /* The places for a label, when the columns of rank `from` and above are shown. */
 static unsigned label_width(const frame *f, unsigned *from) {
     unsigned columns = 0;
-    for (unsigned c = 0; c < COLUMNS; c++) columns += COLUMN[c].width;
-    for (*from = 1; *from <= COLUMNS && columns + LABEL_WIDTH_MIN > f->columns; ++*from)
+    for (unsigned c = 0; c < COLUMNS; c++)
+        if (COLUMN[c].rank >= lowest_rank) columns += COLUMN[c].width;
+    for (*from = lowest_rank; *from <= COLUMNS && columns + LABEL_WIDTH_MIN > f->columns; ++*from)
         for (unsigned c = 0; c < COLUMNS; c++)
             if (COLUMN[c].rank == *from) columns -= COLUMN[c].width;
     unsigned left = f->columns > columns ? f->columns - columns : 0;
@@ -219,8 +252,9 @@ static void put_cell(ts_sink *s, unsigned column, const ts_label_stats *l) {
     switch (column) {
     case OPEN: ts_put_u64_wide(s, l->active_epochs, width); break;
     case CLOSING: ts_put_u64_wide(s, l->closing_epochs, width); break;
+    case SPILLED: size_wide(s, l->spilled_bytes, width); break;
     case OBJECTS: ts_put_u64_wide(s, objects_of(l), width); break;
-    case LIVE: size_wide(s, l->active_live_bytes + l->closing_live_bytes, width); break;
+    case LIVE: size_wide(s, l->active_live_bytes + l->closing_live_bytes + l->spilled_live_bytes, width); break;
     case SLABS: size_wide(s, bytes_of(l), width); break;
     case GROWTH: growth_wide(s, l, width); break;
     case AGE: duration_wide(s, age_of(l), width); break;
@@ -250,6 +284,7 @@ static void draw(frame *f, const ts_view *v, const char *note) {
     const ts_label_stats *rows[TS_VIEW_LABELS + 1];
     char text[512];
     head(f, v, note);
+    zones(f, v);
     const ts_finding *findings = v->finding;
     for (unsigned i = 0; i < v->finding_count && i < 3; i++) {
         snprintf(text, sizeof text, "%s: %s", ts_severity_name(findings[i].severity), findings[i].what);
@@ -258,6 +293,9 @@ static void draw(frame *f, const ts_view *v, const char *note) {
                 : findings[i].severity == TS_WARNING ? "\033[33m"
                                                      : NULL);
     }
+    lowest_rank = 1;
+    for (unsigned i = 0; i < v->label_rows; i++)
+        if (v->label[i].spilled_epochs) lowest_rank = 0;
     row(f, NULL);
     for (unsigned i = 0; i < v->label_rows; i++) rows[i] = &v->label[i];
     qsort(rows, v->label_rows, sizeof *rows, compare);

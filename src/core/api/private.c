@@ -8,6 +8,7 @@
 #include "heap/fast.h"
 #include "os/env.h"
 #include "stats/page.h"
+#include "stats/zones.h"
 
 #include <tslab_build.h>
 
@@ -127,6 +128,10 @@ bool ts_private_spill_is_over(const ts_spill *spill) { return ts_spill_is_over(s
 bool ts_private_spill_bury(ts_spill *spill) { return ts_spill_bury(spill); }
 bool ts_private_spill_wants(uint32_t unit) { return ts_load_acquire(ts_unit_word(unit)) != 0; }
 void *ts_private_unit_address(uint32_t unit) { return ts_unit_address(unit); }
+
+uint32_t ts_private_zones_row_take(void) { return ts_zones_row_take(); }
+void ts_private_zones_row_write(uint32_t row, const ts_zones_stats *stats) { ts_zones_row_write(row, stats); }
+void ts_private_zones_row_give(uint32_t row) { ts_zones_row_give(row); }
 
 bool ts_private_object_of(SlabAllocator *allocator, SlabHandle handle, ts_private_object *out) {
     ts_object object;

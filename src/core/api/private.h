@@ -56,6 +56,11 @@ TS_PRIVATE void ts_private_spill_resend(struct ts_spill *spill);
 TS_PRIVATE void ts_private_spill_return(struct ts_spill *spill);
 TS_PRIVATE bool ts_private_spill_is_over(const struct ts_spill *spill);
 TS_PRIVATE bool ts_private_spill_bury(struct ts_spill *spill);
+/* Figures of zones for the statistics (stats/zones.h). */
+struct ts_zones_stats;
+TS_PRIVATE uint32_t ts_private_zones_row_take(void);
+TS_PRIVATE void ts_private_zones_row_write(uint32_t row, const struct ts_zones_stats *stats);
+TS_PRIVATE void ts_private_zones_row_give(uint32_t row);
 /* Whether a piece of it that begins at the unit is not dead; and where the unit's memory is. */
 TS_PRIVATE bool ts_private_spill_wants(uint32_t unit);
 TS_PRIVATE void *ts_private_unit_address(uint32_t unit);

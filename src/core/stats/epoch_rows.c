@@ -18,7 +18,7 @@ static void row_add_kind(const ts_sums *s, unsigned k, SlabEpochStats *out) {
 
 static void row_finish(SlabEpochStats *out) {
     out->live_objects = out->alloc_count = out->allocated_objects_total - out->freed_objects_total;
-    out->estimated_rss_bytes = out->slab_count * TS_UNIT_BYTES;
+    out->estimated_rss_bytes = out->state == EPOCH_SPILLED ? 0 : out->slab_count * TS_UNIT_BYTES;
     out->reclaimable_bytes = out->reclaimable_slab_count * TS_UNIT_BYTES;
 }
 
@@ -141,7 +141,7 @@ bool ts_snapshot_epoch(ts_allocator *a, uint32_t cls, EpochId id, SlabEpochStats
     memset(&sums, 0, sizeof sums);
     if (!e || !ts_snapshot_read_epoch(e, id, &sums)) return false;
     SlabEpochStats row;
-    row_fill(e, id, ts_load_relaxed(&e->state), &sums, kind, &row);
+    row_fill(e, id, ts_epoch_shown_state(e), &sums, kind, &row);
     row.class_index = cls;
     row.object_size = kind < TS_CLASSES ? ts_class_bytes[kind] : 0;
     uint64_t left = kind == TS_COUNT_SPAN ? 0 : row.slab_count;

@@ -7,7 +7,7 @@
  * field   its name in the structure, and its JSON key.
  * type    COUNTER only rises. GAUGE goes both ways.
  * scope   CLASS is counted per class; WHOLE once per allocator, and given in every class.
- * unit    COUNT, BYTES, SLABS (units of 16 KiB), NS, PERCENT, ID.
+ * unit    COUNT, BYTES, SLABS (units of 16 KiB), NS, PERCENT, ID, RATIO (kept in thousandths, shown as a number).
  * metric  its name after temporal_slab_, without _total; "" where no metric of its own makes sense.
  * meaning, worry  what it says, and when it says that something is wrong. "" if it never does by itself.
  */
@@ -16,7 +16,7 @@
 
 typedef enum ts_field_type { TS_COUNTER, TS_GAUGE } ts_field_type;
 typedef enum ts_field_scope { TS_SCOPE_CLASS, TS_SCOPE_WHOLE } ts_field_scope;
-typedef enum ts_field_unit { TS_COUNT, TS_BYTES, TS_SLABS, TS_NS, TS_PERCENT, TS_ID } ts_field_unit;
+typedef enum ts_field_unit { TS_COUNT, TS_BYTES, TS_SLABS, TS_NS, TS_PERCENT, TS_ID, TS_RATIO } ts_field_unit;
 
 /* clang-format off */
 /* PerfCounters. */
@@ -195,7 +195,48 @@ typedef enum ts_field_unit { TS_COUNT, TS_BYTES, TS_SLABS, TS_NS, TS_PERCENT, TS
     X(active_live_bytes, GAUGE, WHOLE, BYTES, "epoch_live_bytes", "Bytes of their slots.", "")                               \
     X(closing_live_bytes, GAUGE, WHOLE, BYTES, "epoch_live_bytes", "The same of the closed ones.", "Rising.")                \
     X(active_rss_bytes, GAUGE, WHOLE, BYTES, "epoch_estimated_rss_bytes", "Their slabs in bytes.", "")                       \
-    X(closing_rss_bytes, GAUGE, WHOLE, BYTES, "epoch_estimated_rss_bytes", "The same of the closed ones.", "Rising.")
+    X(closing_rss_bytes, GAUGE, WHOLE, BYTES, "epoch_estimated_rss_bytes", "The same of the closed ones.", "Rising.")        \
+    X(spilled_epochs, GAUGE, WHOLE, COUNT, "epochs", "Closed epochs whose memory is in zones; not among the closed ones here.", "") \
+    X(spilled_live_objects, GAUGE, WHOLE, COUNT, "epoch_live_objects", "Their live objects.", "")                            \
+    X(spilled_live_bytes, GAUGE, WHOLE, BYTES, "epoch_live_bytes", "Bytes of these objects' slots.", "")                     \
+    X(spilled_bytes, GAUGE, WHOLE, BYTES, "epoch_spilled_bytes", "Their slabs in bytes, which take no memory.", "")
+
+/* Of zones that are open, as libtslab-zones writes them: the structure ts_zones_stats, and `zones` in JSON. Those of the
+   states are one metric with the label `state`. */
+#define TS_STATS_ZONE_STATES(X)                                                                                        \
+    X(empty_zones, GAUGE, WHOLE, COUNT, "zones", "Zones that can be written from their start.",                        \
+      "Near 0: epoch_spill will fail with ENOSPC.")                                                                    \
+    X(active_zones, GAUGE, WHOLE, COUNT, "zones", "Zones that are begun and not full; the device has them open or closed.", "") \
+    X(full_zones, GAUGE, WHOLE, COUNT, "zones", "Zones that take no more until they are reset.", "")                   \
+    X(failed_zones, GAUGE, WHOLE, COUNT, "zones", "Zones that are read-only, offline, or given up after an error.",    \
+      "Any: the device wears out.")
+#define TS_STATS_ZONE_FIGURES(X)                                                                                       \
+    X(zones, GAUGE, WHOLE, COUNT, "", "All of them.", "")                                                              \
+    X(shared_zones, GAUGE, WHOLE, COUNT, "zones_shared", "Zones with slabs of more than one epoch.", "")               \
+    X(waiting_zones, GAUGE, WHOLE, COUNT, "zones_waiting",                                                             \
+      "Zones that nobody needs any more: the next calls on the zones reset them.", "")                                 \
+    X(spilled_epochs, GAUGE, WHOLE, COUNT, "zones_spilled_epochs", "Epochs whose slabs are there now.", "")            \
+    X(spilled_bytes, GAUGE, WHOLE, BYTES, "zones_spilled_bytes", "Bytes of these slabs.", "")                          \
+    X(appended_bytes, COUNTER, WHOLE, BYTES, "zones_appended_bytes", "Written to the device; what a failed spill wrote included.", "") \
+    X(payload_bytes, COUNTER, WHOLE, BYTES, "zones_payload_bytes", "Bytes of the slabs that were spilled.", "")        \
+    X(padding_bytes, COUNTER, WHOLE, BYTES, "zones_padding_bytes", "What zones had left that were finished before they were full.", \
+      "Rising as fast as the payload: more lifetimes than the device has active zones.")                               \
+    X(reset_zones_total, COUNTER, WHOLE, COUNT, "zones_resets", "Zones that were reset, those of the opening apart.", "") \
+    X(reset_filled_bytes_total, COUNTER, WHOLE, BYTES, "zones_reset_filled_bytes", "What had been written to them.", "") \
+    X(reclaimed_zones, COUNTER, WHOLE, COUNT, "zones_reclaimed", "Zones that the opening found written, and emptied.", "") \
+    X(spills_total, COUNTER, WHOLE, COUNT, "zones_spills", "Epochs spilled.", "")                                      \
+    X(loads_total, COUNTER, WHOLE, COUNT, "zones_loads", "Epochs loaded.", "")                                         \
+    X(reads_total, COUNTER, WHOLE, COUNT, "zones_reads", "Objects read by slab_zones_read.", "")                       \
+    X(errors_total, COUNTER, WHOLE, COUNT, "zones_errors", "Calls that the device refused.", "Any: the device fails.") \
+    X(zone_bytes, GAUGE, WHOLE, BYTES, "zones_zone_bytes", "Size of a zone.", "")                                      \
+    X(capacity_bytes, GAUGE, WHOLE, BYTES, "zones_capacity_bytes", "What of a zone can be written.", "")               \
+    X(write_amplification, GAUGE, WHOLE, RATIO, "zones_write_amplification",                                           \
+      "(appended_bytes + padding_bytes) / payload_bytes; 0: nothing was spilled.",                                     \
+      "Above 1.1: spills fail half way, or zones are finished early.")                                                 \
+    X(fill_at_reset, GAUGE, WHOLE, RATIO, "zones_fill_at_reset",                                                       \
+      "reset_filled_bytes_total / (reset_zones_total * capacity_bytes): how full zones were at their reset; 0: none was.", \
+      "Far below 1: many devices fill up what is missing themselves.")
+#define TS_STATS_ZONES(X) TS_STATS_ZONE_STATES(X) TS_STATS_ZONE_FIGURES(X)
 
 /* Of SlabStackSample; state, label, frame_count and frames are written apart. */
 #define TS_STATS_STACK(X)                                                                                              \

@@ -34,6 +34,8 @@ static void value_of(const out *o, ts_field_unit unit, uint64_t value) {
     ts_put(o->s, " ");
     if (unit == TS_NS)
         ts_put_decimal(o->s, value, 9, 9);
+    else if (unit == TS_RATIO)
+        ts_put_decimal(o->s, value, 3, 3);
     else
         ts_put_u64(o->s, value);
     ts_put(o->s, "\n");
@@ -118,20 +120,27 @@ static uint64_t label_field(const ts_label_stats *l, size_t offset) {
     return v;
 }
 
+#define NOT_SPILLED SIZE_MAX /* a figure that spilled epochs have not got */
 static void by_label(const out *o, const ts_view *v, const char *name, const char *help, ts_field_unit unit,
-                     size_t active, size_t closing) {
+                     size_t active, size_t closing, size_t spilled) {
+    static const char *const state[] = {"active", "closing", "spilled"};
+    const size_t offset[] = {active, closing, spilled};
     family(o, name, TS_GAUGE, help);
     for (unsigned i = 0; i < v->label_rows; i++) {
         const ts_label_stats *l = &v->label[i];
-        for (unsigned s = 0; s < 2; s++) {
-            if ((s ? l->closing_epochs : l->active_epochs) == 0) continue;
-            const char *pairs[] = {"label", ts_label_name(l), "state", s ? "closing" : "active", NULL};
-            sample(o, name, TS_GAUGE, pairs, unit, label_field(l, s ? closing : active));
+        const uint64_t epochs[] = {l->active_epochs, l->closing_epochs, l->spilled_epochs};
+        for (unsigned s = 0; s < 3; s++) {
+            if (epochs[s] == 0 || offset[s] == NOT_SPILLED) continue;
+            const char *pairs[] = {"label", ts_label_name(l), "state", state[s], NULL};
+            sample(o, name, TS_GAUGE, pairs, unit, label_field(l, offset[s]));
         }
     }
 }
 #define BY_LABEL(name, help, unit, active, closing) \
-    by_label(o, v, name, help, unit, offsetof(ts_label_stats, active), offsetof(ts_label_stats, closing))
+    by_label(o, v, name, help, unit, offsetof(ts_label_stats, active), offsetof(ts_label_stats, closing), NOT_SPILLED)
+#define BY_LABEL_3(name, help, unit, active, closing, spilled)                                            \
+    by_label(o, v, name, help, unit, offsetof(ts_label_stats, active), offsetof(ts_label_stats, closing), \
+             offsetof(ts_label_stats, spilled))
 
 static void by_label_and_class(const out *o, const ts_view *v, const char *name, const char *help, bool bytes) {
     char text[16];
@@ -152,17 +161,23 @@ static void by_label_and_class(const out *o, const ts_view *v, const char *name,
 }
 
 static void labels(const out *o, const ts_view *v) {
-    BY_LABEL("epochs", "Epochs by label and state.", TS_COUNT, active_epochs, closing_epochs);
+    BY_LABEL_3("epochs", "Epochs by label and state.", TS_COUNT, active_epochs, closing_epochs, spilled_epochs);
     BY_LABEL("epoch_age_seconds", "Age of the oldest epoch of that label that holds live objects; 0 if none does.",
              TS_NS, active_age_ns, closing_age_ns);
-    BY_LABEL("epoch_live_objects", "Live objects in epochs of that label.", TS_COUNT, active_live_objects,
-             closing_live_objects);
-    BY_LABEL("epoch_live_bytes", "Bytes of the slots of these objects.", TS_BYTES, active_live_bytes,
-             closing_live_bytes);
+    BY_LABEL_3("epoch_live_objects", "Live objects in epochs of that label.", TS_COUNT, active_live_objects,
+               closing_live_objects, spilled_live_objects);
+    BY_LABEL_3("epoch_live_bytes", "Bytes of the slots of these objects.", TS_BYTES, active_live_bytes,
+               closing_live_bytes, spilled_live_bytes);
     BY_LABEL("epoch_estimated_rss_bytes", "Slabs of these epochs in bytes.", TS_BYTES, active_rss_bytes,
              closing_rss_bytes);
     by_label_and_class(o, v, "epoch_class_live_objects", "Live objects by label and class.", false);
     by_label_and_class(o, v, "epoch_class_live_bytes", "Bytes of these objects' slots.", true);
+    family(o, "epoch_spilled_bytes", TS_GAUGE, "Slabs of these epochs that are in zones, in bytes.");
+    for (unsigned i = 0; i < v->label_rows; i++) {
+        if (v->label[i].spilled_epochs == 0) continue;
+        const char *pairs[] = {"label", ts_label_name(&v->label[i]), NULL};
+        sample(o, "epoch_spilled_bytes", TS_GAUGE, pairs, TS_BYTES, v->label[i].spilled_bytes);
+    }
     family(o, "epoch_closing_seconds", TS_GAUGE,
            "Longest time since its close of an epoch of that label that holds live objects.");
     for (unsigned i = 0; i < v->label_rows; i++) {
@@ -170,6 +185,43 @@ static void labels(const out *o, const ts_view *v) {
         const char *pairs[] = {"label", ts_label_name(&v->label[i]), NULL};
         sample(o, "epoch_closing_seconds", TS_GAUGE, pairs, TS_NS, v->label[i].closing_for_ns);
     }
+}
+
+/* ---- zones -------------------------------------------------------------------------------------------------------------- */
+
+static uint64_t zones_field(const ts_zones_stats *z, size_t offset) {
+    uint64_t v;
+    memcpy(&v, (const char *)z + offset, sizeof v);
+    return v;
+}
+
+static void by_zones(const out *o, const ts_view *v, const char *name, ts_field_type type, ts_field_unit unit,
+                     const char *help, size_t offset) {
+    if (!name[0]) return;
+    family(o, name, type, help);
+    for (unsigned i = 0; i < v->zones_rows; i++) {
+        const char *pairs[] = {"device", v->zones[i].device, NULL};
+        sample(o, name, type, pairs, unit, zones_field(&v->zones[i], offset));
+    }
+}
+
+/* Only where there are any: most programs have none. */
+static void zones(const out *o, const ts_view *v) {
+    if (v->zones_rows == 0) return;
+    family(o, "zones", TS_GAUGE, "Zones by state: empty, active (begun and not full), full, failed.");
+    for (unsigned i = 0; i < v->zones_rows; i++) {
+        const ts_zones_stats *z = &v->zones[i];
+        const char *const state[] = {"empty", "active", "full", "failed"};
+        const uint64_t value[] = {z->empty_zones, z->active_zones, z->full_zones, z->failed_zones};
+        for (unsigned k = 0; k < 4; k++) {
+            const char *pairs[] = {"device", z->device, "state", state[k], NULL};
+            sample(o, "zones", TS_GAUGE, pairs, TS_COUNT, value[k]);
+        }
+    }
+#define X(field, type, scope, unit, metric, help, ...) \
+    by_zones(o, v, metric, TS_##type, TS_##unit, help, offsetof(ts_zones_stats, field));
+    TS_STATS_ZONE_FIGURES(X)
+#undef X
 }
 
 /* ---- all ---------------------------------------------------------------------------------------------------------------- */
@@ -203,5 +255,6 @@ void ts_render_prometheus(ts_sink *sink, const ts_view *v, bool openmetrics) {
     TS_STATS_SAMPLES(X)
 #undef X
     labels(&o, v);
+    zones(&o, v);
     if (openmetrics) ts_put(sink, "# EOF\n");
 }

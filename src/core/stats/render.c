@@ -4,7 +4,10 @@
 #include <string.h>
 
 const char *ts_state_name(int state) {
-    return state == EPOCH_ACTIVE ? "active" : state == EPOCH_CLOSING ? "closing" : "closed";
+    return state == EPOCH_ACTIVE    ? "active"
+           : state == EPOCH_CLOSING ? "closing"
+           : state == EPOCH_SPILLED ? "spilled"
+                                    : "closed";
 }
 
 const char *ts_class_name(uint32_t cls, char name[16]) {
@@ -34,6 +37,13 @@ static void json_text(ts_sink *s, const char *key, const char *value) {
     ts_put(s, key);
     ts_put(s, "\":");
     ts_put_quoted(s, value);
+}
+
+static void json_ratio(ts_sink *s, const char *key, uint64_t thousandths) {
+    ts_put(s, ",\"");
+    ts_put(s, key);
+    ts_put(s, "\":");
+    ts_put_decimal(s, thousandths, 3, 3);
 }
 
 static void json_rate(ts_sink *s, double percent) {
@@ -93,6 +103,22 @@ static void json_label(ts_sink *s, const ts_label_stats *l) {
         first = false;
     }
     ts_put(s, "]}");
+}
+
+static void json_zones(ts_sink *s, const ts_view *v) {
+    ts_put(s, "],\"zones\":[");
+    for (unsigned i = 0; i < v->zones_rows; i++) {
+        ts_put(s, i ? ",{\"device\":" : "{\"device\":");
+        ts_put_quoted(s, v->zones[i].device);
+#define X(field, type, scope, unit, ...)          \
+    if (TS_##unit == TS_RATIO)                    \
+        json_ratio(s, #field, v->zones[i].field); \
+    else                                          \
+        json_u64(s, #field, v->zones[i].field);
+        TS_STATS_ZONES(X)
+#undef X
+        ts_put(s, "}");
+    }
 }
 
 /* "row": which of the sites of "stacks" is the largest of those that come from the same place of the program. */
@@ -173,6 +199,7 @@ void ts_render_json(ts_sink *s, const ts_view *v) {
         if (i) ts_put(s, ",");
         json_label(s, &v->label[i]);
     }
+    json_zones(s, v);
     ts_put(s, "],\"stacks\":");
     ts_render_stacks_json(s, v);
     json_findings(s, v);
@@ -185,7 +212,10 @@ static void text_line(ts_sink *s, const char *name, ts_field_unit unit, uint64_t
     ts_put(s, "  ");
     ts_put_wide(s, name, -28);
     ts_put(s, " ");
-    ts_put_u64(s, value);
+    if (unit == TS_RATIO)
+        ts_put_decimal(s, value, 3, 3);
+    else
+        ts_put_u64(s, value);
     if (unit == TS_BYTES && value >= 1000) {
         ts_put(s, "  (");
         ts_put_size(s, value);
@@ -196,6 +226,17 @@ static void text_line(ts_sink *s, const char *name, ts_field_unit unit, uint64_t
         ts_put(s, ")");
     }
     ts_put(s, "\n");
+}
+
+static void text_zones(ts_sink *s, const ts_view *v) {
+    for (unsigned i = 0; i < v->zones_rows; i++) {
+        ts_put(s, "zones of ");
+        ts_put_shown(s, v->zones[i].device);
+        ts_put(s, "\n");
+#define X(field, type, scope, unit, ...) text_line(s, #field, TS_##unit, v->zones[i].field);
+        TS_STATS_ZONES(X)
+#undef X
+    }
 }
 
 static void text_classes(ts_sink *s, const ts_view *v) {
@@ -286,6 +327,7 @@ void ts_render_text(ts_sink *s, const ts_view *v) {
         TS_STATS_SAMPLES(X)
 #undef X
     }
+    text_zones(s, v);
     text_classes(s, v);
     text_labels(s, v);
     text_epochs(s, v);

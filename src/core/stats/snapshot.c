@@ -249,11 +249,11 @@ void ts_snapshot_take(ts_allocator *a, ts_snapshot *out, ts_epoch_fn *fn, ts_pen
         EpochId id = ts_load_acquire(&e->entry.id);
         if (id == 0 || ts_load_relaxed(&e->allocator) != a) continue;
         if (!ts_snapshot_read_epoch(e, id, &of_epoch)) continue;
-        uint32_t state = ts_load_relaxed(&e->state);
+        uint32_t state = ts_epoch_shown_state(e);
         /* A block ends with all its slabs; what is still counted in an epoch that is over, or has ended since it was counted,
            must not be lost. */
-        bool over =
-            state == EPOCH_CLOSED || !ts_epoch_is_still(e, id) || (state == EPOCH_CLOSING && ts_epoch_is_over(e, id));
+        bool over = state == EPOCH_CLOSED || !ts_epoch_is_still(e, id) ||
+                    ((state == EPOCH_CLOSING || state == EPOCH_SPILLED) && ts_epoch_is_over(e, id));
         if (fn && !over) fn(arg, e, id, state, &of_epoch);
         /* Spans of epochs are in the allocator's own figures. */
         of_epoch.used &= ~((uint64_t)1 << TS_COUNT_SPAN);

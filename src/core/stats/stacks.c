@@ -41,7 +41,7 @@ static void add(void *arg, const ts_stack *stack) {
     const ts_epoch *epoch = ts_epoch_find(s->allocator, stack->epoch);
     if (!epoch || s->count == TS_STACK_SAMPLES) return;
     SlabStackSample row = {.version = SLAB_STATS_VERSION, .frame_count = stack->frame_count, .epoch_id = stack->epoch};
-    row.state = (int32_t)ts_load_relaxed(&epoch->state);
+    row.state = (int32_t)ts_epoch_shown_state(epoch);
     ts_epoch_read_label(epoch, row.label);
     memcpy(row.frames, stack->frame, stack->frame_count * sizeof *stack->frame);
     uint64_t hash = hash_bytes(1469598103934665603u + (uint64_t)row.state, row.label, strlen(row.label));

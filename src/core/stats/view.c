@@ -119,8 +119,23 @@ static void raise_to(uint64_t *at, uint64_t value) {
     if (value > *at) *at = value;
 }
 
+/* What is in zones takes no memory, and was not forgotten. */
+static void add_spilled_to_label(ts_label_stats *row, const ts_sums *sums) {
+    row->spilled_epochs++;
+    for (uint64_t left = sums->used; left; left &= left - 1) {
+        const ts_tally *t = &sums->kind[ts_ctz64(left)];
+        row->spilled_live_objects += t->allocated - t->freed;
+        row->spilled_live_bytes += t->bytes_allocated > t->bytes_freed ? t->bytes_allocated - t->bytes_freed : 0;
+        row->spilled_bytes += t->slabs * TS_UNIT_BYTES;
+    }
+}
+
 static void add_to_label(ts_label_stats *row, const ts_epoch *e, uint32_t state, const ts_sums *sums, uint64_t now) {
     unsigned closed = state != EPOCH_ACTIVE;
+    if (state == EPOCH_SPILLED) {
+        add_spilled_to_label(row, sums);
+        return;
+    }
     uint64_t live = 0, bytes = 0, slabs = 0;
     for (uint64_t left = sums->used; left; left &= left - 1) {
         unsigned k = ts_ctz64(left);
@@ -157,7 +172,13 @@ static void take_off(uint64_t *from, uint64_t n) { *from -= ts_least(*from, n); 
 
 /* An epoch's state may have changed since it was counted, and its entry have its next use: what is taken off then is of another
    row, for this view. */
-static void take_off_label(ts_label_stats *row, bool closed, uint32_t kind, uint64_t objects, uint64_t bytes) {
+static void take_off_label(ts_label_stats *row, uint32_t state, uint32_t kind, uint64_t objects, uint64_t bytes) {
+    bool closed = state != EPOCH_ACTIVE;
+    if (state == EPOCH_SPILLED) {
+        take_off(&row->spilled_live_objects, objects);
+        take_off(&row->spilled_live_bytes, bytes);
+        return;
+    }
     take_off(&row->class_objects[closed][kind], objects);
     take_off(&row->class_bytes[closed][kind], bytes);
     take_off(closed ? &row->closing_live_objects : &row->active_live_objects, objects);
@@ -186,7 +207,8 @@ static void label_add(ts_label_stats *to, const ts_label_stats *from) {
 }
 
 static uint64_t label_weight(const ts_label_stats *row) {
-    return row->active_rss_bytes + row->closing_rss_bytes + row->active_epochs + row->closing_epochs;
+    return row->active_rss_bytes + row->closing_rss_bytes + row->active_epochs + row->closing_epochs +
+           row->spilled_epochs;
 }
 
 /* The heaviest rows go to the view, heaviest first; what is left to `other`. */
@@ -201,7 +223,7 @@ static void choose_labels(builder *b, ts_view *view) {
         b->label[best] = b->label[--n];
     }
     for (uint32_t i = 0; i < n; i++) label_add(&other, &b->label[i]);
-    if (other.active_epochs + other.closing_epochs == 0) return;
+    if (other.active_epochs + other.closing_epochs + other.spilled_epochs == 0) return;
     memset(other.label, 0, sizeof other.label);
     other.is_other = 1;
     view->label[view->label_rows++] = other;
@@ -225,7 +247,7 @@ static void on_pending(void *arg, const ts_epoch *e, uint32_t kind, uint64_t obj
     char label[SLAB_LABEL_BYTES];
     read_shown_label(e, label);
     ts_label_stats *row = label_row(arg, label, false);
-    if (row) take_off_label(row, ts_load_relaxed(&e->state) != EPOCH_ACTIVE, kind, objects, bytes);
+    if (row) take_off_label(row, ts_epoch_shown_state(e), kind, objects, bytes);
 }
 
 static void on_epoch(void *arg, const ts_epoch *e, EpochId id, uint32_t state, const ts_sums *sums) {
@@ -285,6 +307,7 @@ ts_view *ts_view_make(ts_allocator *a, uintptr_t token) {
         view->samples = ts_snapshot_samples();
         view->epoch_count = b->epochs;
         choose_labels(b, view);
+        view->zones_rows = ts_zones_rows(view->zones);
         choose_epochs(b, view);
         ts_snapshot_epoch_slabs(a, view->epoch, view->epoch_rows);
         ts_view_stacks(view, a, token);

@@ -12,6 +12,7 @@
 
 #include "stats/sink.h"
 #include "stats/snapshot.h"
+#include "stats/zones.h"
 
 #define TS_VIEW_LABELS 64u
 #define TS_VIEW_LABELS_SEEN 1023u
@@ -77,6 +78,8 @@ typedef struct ts_view {
     uint32_t epoch_rows, label_rows;
     SlabEpochStats epoch[TS_VIEW_EPOCHS]; /* oldest first */
     ts_label_stats label[TS_VIEW_LABELS + 1];
+    ts_zones_stats zones[TS_ZONES_ROWS]; /* of the process: the same in the view of each allocator */
+    uint64_t zones_rows;
     uint64_t stack_mean_bytes; /* option sample_stacks; 0: stacks are not sampled */
     uint64_t stack_count;      /* there are; the rows are the largest of them */
     uint32_t stack_rows, module_rows;

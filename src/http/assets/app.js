@@ -315,8 +315,9 @@ const growth = (n) => (n === null || n === undefined ? "-" : (n > 0 ? "+" : n < 
 const older = (l) => Math.max(l.active_age_ns, l.closing_age_ns);
 const LABEL_COLUMNS = [["Label", (l) => l.label, "As the program gave it. (none): without one; (other): what is beyond the 64 that hold most."],
   ["Open", (l) => count(l.active_epochs), "Epochs that are open.", 1], ["Closing", (l) => count(l.closing_epochs), "Closed epochs that still hold objects.", 1],
-  ["Objects", (l) => count(l.active_live_objects + l.closing_live_objects), "Live objects.", 1],
-  ["Live", (l) => size(l.active_live_bytes + l.closing_live_bytes), "Their bytes."],
+  ["Spilled", (l) => (l.spilled_epochs ? size(l.spilled_bytes) : "-"), "Slabs of its epochs that are in zones: they take no memory.", 1],
+  ["Objects", (l) => count(l.active_live_objects + l.closing_live_objects + l.spilled_live_objects), "Live objects.", 1],
+  ["Live", (l) => size(l.active_live_bytes + l.closing_live_bytes + l.spilled_live_bytes), "Their bytes."],
   ["Slabs", (l) => size(l.active_rss_bytes + l.closing_rss_bytes), "Memory that they take, with what is empty in it."],
   ["A minute", (l) => growth(l.growth_bytes_per_minute), "By how much the live bytes of open epochs rise or fall a minute; - until two lows are known."],
   ["Oldest", (l) => (older(l) ? duration(older(l)) : "-"), "Age of the oldest epoch that holds objects.", 1],
@@ -333,6 +334,16 @@ function showLabels(stats) {
   $("labels").tHead.rows[0].replaceChildren(...LABEL_COLUMNS.map(([name, , what, wide], i) => element("th", { class: classOf(i, wide), title: what }, name)));
   $("labels").tBodies[0].replaceChildren(...stats.labels.map((l) => element("tr", { class: found.get(l.label) || "" }, ...LABEL_COLUMNS.map(([, show, , wide], i) =>
     element("td", { class: classOf(i, wide), title: i ? "" : l.label }, show(l))))));
+}
+
+/* ---- zones ---------------------------------------------------------------------------------------------------------- */
+
+function showZones(zones) {
+  $("zones-section").hidden = zones.length === 0;
+  $("zones").tBodies[0].replaceChildren(...zones.map((z) => element("tr", {}, element("td", { class: "label", title: z.device }, z.device),
+    ...[count(z.empty_zones), count(z.active_zones), count(z.full_zones), count(z.failed_zones), count(z.spilled_epochs), size(z.spilled_bytes), size(z.appended_bytes),
+      size(z.payload_bytes), z.write_amplification.toFixed(3), z.reset_zones_total ? Math.round(100 * z.fill_at_reset) + " %" : "-", count(z.errors_total)].map((text, i) =>
+      element("td", { class: (i === 3 && z.failed_zones) || (i === 10 && z.errors_total) ? "n bad" : "n" }, text)))));
 }
 
 /* ---- domains: a tree of labels ------------------------------------------------------------------------------------- */
@@ -388,9 +399,9 @@ function showClasses(list) {
   }));
 }
 
-const COLUMNS = [["label", "Label", (e) => e.label || "(none)", 0, "As the program gave it."], ["state", "State", (e) => e.state, 0, "Active: open. Closing: closed, and holds objects."],
+const COLUMNS = [["label", "Label", (e) => e.label || "(none)", 0, "As the program gave it."], ["state", "State", (e) => e.state, 0, "Active: open. Closing: closed, and holds objects. Spilled: these are in zones."],
   ["age_ns", "Age", (e) => duration(e.age_ns), 1, "Since it was opened."],
-  ["closing_for_ns", "After close", (e) => (e.state === "closing" ? duration(e.closing_for_ns) : "-"), 1, "Since it was closed."],
+  ["closing_for_ns", "After close", (e) => (e.state !== "active" ? duration(e.closing_for_ns) : "-"), 1, "Since it was closed."],
   ["live_objects", "Objects", (e) => count(e.live_objects), 1, "Live objects."], ["live_bytes", "Live bytes", (e) => size(e.live_bytes), 1, "Their bytes."],
   ["estimated_rss_bytes", "Slabs", (e) => size(e.estimated_rss_bytes), 1, "Memory that it takes."],
   ["reclaimable_bytes", "Reclaimable", (e) => size(e.reclaimable_bytes), 1, "Slabs without a live object: they go back at the close, or by slab_trim."]];
@@ -528,6 +539,7 @@ async function beat() {
       await fetchFunctions();
       showFindings(stats);
       showTiles(stats.global);
+      showZones(stats.zones);
       showLabels(stats);
       showClasses(stats.classes);
       $("sampling").textContent = stats.samples.sample_rate ? `one in ${stats.samples.sample_rate}` : "";
