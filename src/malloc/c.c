@@ -55,10 +55,10 @@ TS_ALWAYS_INLINE void *resize_array(void *p, size_t n, size_t size) {
     return resize(p, bytes);
 }
 
-TS_EXPORT void *reallocarray(void *p, size_t n, size_t size) { return resize_array(p, n, size); }
+TS_EXPORT_EXTRA void *reallocarray(void *p, size_t n, size_t size) { return resize_array(p, n, size); }
 
 /* BSD: what cannot be resized is freed. */
-TS_EXPORT void *reallocf(void *p, size_t size);
+TS_EXPORT_EXTRA void *reallocf(void *p, size_t size);
 void *reallocf(void *p, size_t size) {
     void *q = resize(p, size);
     if (!q && p && size != 0) ts_malloc_free("reallocf", p, TS_BY_MALLOC);
@@ -97,12 +97,12 @@ TS_ALWAYS_INLINE void *aligned_up(size_t alignment, size_t size) {
     return ts_malloc_aligned(a, size, TS_BY_MALLOC);
 }
 
-TS_EXPORT void *memalign(size_t alignment, size_t size);
+TS_EXPORT_EXTRA void *memalign(size_t alignment, size_t size);
 void *memalign(size_t alignment, size_t size) { return aligned_up(alignment, size); }
 
 static size_t page_bytes(void) { return (size_t)sysconf(_SC_PAGESIZE); }
 
-TS_EXPORT void *valloc(size_t size);
+TS_EXPORT_EXTRA void *valloc(size_t size);
 void *valloc(size_t size) { return ts_malloc_aligned(page_bytes(), size, TS_BY_MALLOC); }
 
 TS_ALWAYS_INLINE void *whole_pages(size_t size) {
@@ -114,29 +114,31 @@ TS_ALWAYS_INLINE void *whole_pages(size_t size) {
     return ts_malloc_aligned(page, (size + page - 1) & ~(page - 1), TS_BY_MALLOC);
 }
 
-TS_EXPORT void *pvalloc(size_t size);
+TS_EXPORT_EXTRA void *pvalloc(size_t size);
 void *pvalloc(size_t size) { return whole_pages(size); }
 
 /* ---- the rest of free ----------------------------------------------------------------------------------------- */
 
 /* An old name of free; libc still has it for old programs. */
-TS_EXPORT void cfree(void *p);
+TS_EXPORT_EXTRA void cfree(void *p);
 void cfree(void *p) { ts_malloc_free("free", p, TS_BY_MALLOC); }
 
 /* C23. The size is looked at where misuse is reported, and never relied on. */
-TS_EXPORT void free_sized(void *p, size_t size);
+TS_EXPORT_EXTRA void free_sized(void *p, size_t size);
 void free_sized(void *p, size_t size) { ts_malloc_free_sized("free_sized", p, TS_BY_MALLOC, 1, size); }
 
-TS_EXPORT void free_aligned_sized(void *p, size_t alignment, size_t size);
+TS_EXPORT_EXTRA void free_aligned_sized(void *p, size_t alignment, size_t size);
 void free_aligned_sized(void *p, size_t alignment, size_t size) {
     ts_malloc_free_sized("free_aligned_sized", p, TS_BY_MALLOC, ts_is_pow2(alignment) ? alignment : SIZE_MAX, size);
 }
 
-TS_EXPORT size_t malloc_usable_size(void *p);
+TS_EXPORT_EXTRA size_t malloc_usable_size(void *p);
 size_t malloc_usable_size(void *p) { return p ? ts_process_usable(p) : 0; }
 
-/* ---- the names by which libc's own functions can be called past another malloc
-   -------------------------------------- */
+/* ---- libc's own names of them ------------------------------------------------------------------------------------ */
+
+/* By these a program calls libc's functions past another malloc. The archive of another libc needs its own. */
+#if !defined(TSLAB_MALLOC_STATIC) || defined(__GLIBC__)
 
 TS_EXPORT void *__libc_malloc(size_t size);
 void *__libc_malloc(size_t size) { return ts_malloc(size, TS_BY_MALLOC); }
@@ -164,3 +166,5 @@ void *__libc_pvalloc(size_t size) { return whole_pages(size); }
 
 TS_EXPORT int __posix_memalign(void **out, size_t alignment, size_t size);
 int __posix_memalign(void **out, size_t alignment, size_t size) { return aligned_at(out, alignment, size); }
+
+#endif

@@ -6,7 +6,9 @@
 #include <errno.h>
 #include <string.h>
 
-#if defined(__linux__)
+/* A program that has this library in it has no loader that would allocate. */
+#if defined(__linux__) && !defined(TSLAB_MALLOC_STATIC)
+#define HAS_LOADER 1
 #include <elf.h>
 #include <link.h>
 #include <sys/auxv.h>
@@ -21,7 +23,7 @@ static _Thread_local unsigned suspended;
 
 static _Atomic uintptr_t loader_start, loader_bytes; /* 0: it is not known, or there is none */
 
-#if defined(__linux__)
+#ifdef HAS_LOADER
 static const char own_code; /* is in this library */
 
 static uintptr_t bytes_of(const struct dl_phdr_info *info) {
@@ -75,7 +77,7 @@ void ts_capture_resume(void) {
 }
 
 void ts_capture_start(void) {
-#if defined(__linux__)
+#ifdef HAS_LOADER
     uintptr_t base = (uintptr_t)getauxval(AT_BASE);
     (void)dl_iterate_phdr(find_both, (void *)base);
 #endif

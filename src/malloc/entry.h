@@ -8,8 +8,19 @@
 
 #include <errno.h>
 
-/* A function by which the calls of the process come. */
+/* A function by which the calls of the process come. In an archive it lies where the core's own entries do, which call
+   stacks leave out (base/attr.h); the shared library is left out as a whole. */
+#ifdef TSLAB_MALLOC_STATIC
+#define TS_EXPORT __attribute__((visibility("default"))) TS_ENTRY
+#else
 #define TS_EXPORT __attribute__((visibility("default")))
+#endif
+/* One whose name a program may have for a function of its own: in an archive it gives way to that. */
+#ifdef TSLAB_MALLOC_STATIC
+#define TS_EXPORT_EXTRA TS_EXPORT __attribute__((weak))
+#else
+#define TS_EXPORT_EXTRA TS_EXPORT
+#endif
 
 #define TS_CALLED_FROM() __builtin_return_address(0)
 

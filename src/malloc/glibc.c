@@ -19,7 +19,7 @@
 #endif
 
 /* 1: memory has gone back. What the padding asks for stays warm anyway, or comes back by itself. */
-TS_EXPORT int malloc_trim(size_t padding);
+TS_EXPORT_EXTRA int malloc_trim(size_t padding);
 int malloc_trim(size_t padding) {
     SlabAllocator *allocator = slab_malloc_allocator();
     (void)padding;
@@ -28,14 +28,16 @@ int malloc_trim(size_t padding) {
 
 /* glibc's parameters (malloc.h) are accepted: 1. None of them has a meaning here; options are the library's own
    (tslab.h). */
-TS_EXPORT int mallopt(int parameter, int value);
+TS_EXPORT_EXTRA int mallopt(int parameter, int value);
 int mallopt(int parameter, int value) {
     (void)value;
     return (parameter >= -8 && parameter <= -1) || parameter == 1;
 }
 
+#if !defined(TSLAB_MALLOC_STATIC) || defined(__GLIBC__)
 TS_EXPORT int __libc_mallopt(int parameter, int value);
 int __libc_mallopt(int parameter, int value) { return mallopt(parameter, value); }
+#endif
 
 static bool figures(SlabGlobalStats *stats) {
     SlabAllocator *allocator = slab_malloc_allocator();
@@ -71,7 +73,7 @@ static struct mallinfo clipped_figures(void) {
     return info;
 }
 
-TS_EXPORT struct mallinfo mallinfo(void) { return clipped_figures(); }
+TS_EXPORT_EXTRA struct mallinfo mallinfo(void) { return clipped_figures(); }
 
 TS_EXPORT struct mallinfo __libc_mallinfo(void);
 struct mallinfo __libc_mallinfo(void) {
@@ -80,7 +82,7 @@ struct mallinfo __libc_mallinfo(void) {
 #endif
 
 #ifdef HAS_MALLINFO2
-TS_EXPORT struct mallinfo2 mallinfo2(void) {
+TS_EXPORT_EXTRA struct mallinfo2 mallinfo2(void) {
     sums s = sum();
     struct mallinfo2 info;
     memset(&info, 0, sizeof info);
@@ -93,7 +95,7 @@ TS_EXPORT struct mallinfo2 mallinfo2(void) {
 #endif
 
 /* The statistics as text, on standard error. */
-TS_EXPORT void malloc_stats(void);
+TS_EXPORT_EXTRA void malloc_stats(void);
 void malloc_stats(void) {
     SlabAllocator *allocator = slab_malloc_allocator();
     if (!allocator) return;
@@ -105,7 +107,7 @@ void malloc_stats(void) {
 }
 
 /* As glibc's, with one heap that has the figures of all. */
-TS_EXPORT int malloc_info(int options, FILE *stream);
+TS_EXPORT_EXTRA int malloc_info(int options, FILE *stream);
 int malloc_info(int options, FILE *stream) {
     SlabGlobalStats stats;
     if (options != 0) return EINVAL;

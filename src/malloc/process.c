@@ -6,6 +6,7 @@
 #include "malloc/hard.h"
 #include "malloc/libc_heap.h"
 #include "malloc/spare.h"
+#include "malloc/static.h"
 
 #include <tslab/malloc.h>
 #include <tslab_build.h>
@@ -18,6 +19,11 @@ extern char **environ;
 
 ts_target ts_process;
 _Atomic bool ts_process_checks;
+
+#ifdef TSLAB_MALLOC_STATIC
+/* Who has malloc of this archive has all of it. */
+__attribute__((used)) static const ts_part *const parts = ts_static_parts;
+#endif
 
 /* ---- start ------------------------------------------------------------------------------------------------- */
 

@@ -29,7 +29,11 @@ typedef struct ts_target {
    whether it is there to learn whether it has threads. */
 #if defined(__linux__)
 #include <features.h>
-#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 34)
+#if defined(__GLIBC__)
+#if __GLIBC_PREREQ(2, 34)
+#define TS_SEES_THREADS 1
+#endif
+#elif defined(TSLAB_MALLOC_STATIC)
 #define TS_SEES_THREADS 1
 #endif
 #endif

@@ -11,8 +11,17 @@
 
 #include "api/private.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
+
+#ifdef TSLAB_MALLOC_STATIC
+/* pthread_create is a weak name of it. */
+extern int __pthread_create(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+static int create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *arg) {
+    return __pthread_create(thread, attributes, run, arg);
+}
+#else
+
+#include <dlfcn.h>
 #include <string.h>
 
 typedef int (*create_function)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
@@ -28,11 +37,16 @@ static create_function find_create(void) {
     return function;
 }
 
-TS_EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *arg) {
+static int create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *arg) {
     create_function function = find_create();
-    if (!function) return ENOSYS;
+    return function ? function(thread, attributes, run, arg) : ENOSYS;
+}
+
+#endif
+
+TS_EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *arg) {
     ts_capture_suspend();
-    int error = function(thread, attributes, run, arg);
+    int error = create(thread, attributes, run, arg);
     ts_capture_resume();
     if (error == 0) ts_private_thread_made();
     return error;

@@ -51,6 +51,30 @@ run "$cmake" -S "$work/cmake" -B "$work/cmake/build" -DCMAKE_PREFIX_PATH="$prefi
 run "$cmake" --build "$work/cmake/build"
 run "$work/cmake/build/program"
 
+# Linked statically, where libc has an archive: by pkg-config and by the CMake target.
+if "${CC:-gcc}" -static -o "$work/plain" "$work/plain.c" 2>/dev/null; then
+    for mode in -static -static-pie; do
+        # shellcheck disable=SC2046
+        run "${CC:-gcc}" -std=c11 -D_GNU_SOURCE -fPIE $mode $(pkg-config --cflags tslab-malloc) -o "$work/static" "$work/program.c" \
+            $(pkg-config --static --libs tslab-malloc)
+        run "$work/static"
+    done
+    mkdir "$work/static_cmake"
+    cat >"$work/static_cmake/CMakeLists.txt" <<'END'
+cmake_minimum_required(VERSION 3.21)
+project(consumer C)
+find_package(tslab REQUIRED COMPONENTS malloc)
+add_executable(program ../program.c)
+target_compile_definitions(program PRIVATE _GNU_SOURCE)
+target_link_libraries(program PRIVATE tslab::malloc_static)
+target_link_options(program PRIVATE -static)
+END
+    run "$cmake" -S "$work/static_cmake" -B "$work/static_cmake/build" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="${CC:-gcc}" \
+        -DCMAKE_FIND_USE_PACKAGE_REGISTRY=OFF
+    run "$cmake" --build "$work/static_cmake/build"
+    run "$work/static_cmake/build/program"
+fi
+
 # Preloaded, by its path alone: it finds its core beside it.
 TSLAB_ON_MISUSE=report LD_PRELOAD=$libdir/libtslab-malloc.so sh -c 'echo preloaded; true | true' >"$work/log" 2>&1 || fail "sh fails"
 [ "$(cat "$work/log")" = preloaded ] || fail "sh says: $(cat "$work/log")"

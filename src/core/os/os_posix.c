@@ -3,6 +3,7 @@
 #include "os/os.h"
 
 #include "base/atomic.h"
+#include "os/stack.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -12,6 +13,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/types.h>
@@ -374,17 +376,21 @@ bool ts_os_thread_started(void *arg) {
     return done;
 }
 
-/* Weak: a program without the loader (linked statically) is never unloaded. */
+/* Weak: a program without the loader (linked statically) is never unloaded. dlopen by its name: the linker warns of a
+   static program that has a reference to it. */
 #pragma weak dladdr
-#pragma weak dlopen
+#pragma weak dlsym
 
 void ts_os_stay_loaded(void) {
 #ifdef RTLD_NODELETE
     Dl_info info;
+    void *(*load)(const char *, int) = NULL;
     int before = errno;
-    if (!dladdr || !dlopen || !dladdr(&ts_os_native, &info) || !info.dli_fname) return;
+    if (!ts_os_has_loader() || !dladdr || !dlsym || !dladdr(&ts_os_native, &info) || !info.dli_fname) return;
+    void *symbol = dlsym(RTLD_DEFAULT, "dlopen");
+    memcpy(&load, &symbol, sizeof load);
     /* Not found under its name: then it is the program itself. The handle is kept, too. */
-    (void)dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
+    if (load) (void)load(info.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
     errno = before;
 #endif
 }

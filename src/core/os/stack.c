@@ -78,8 +78,22 @@ void ts_os_modules(void (*fn)(void *, const ts_os_module *), void *arg) {
     errno = before;
 }
 
+static int look_for_loader(struct dl_phdr_info *info, size_t bytes, void *found) {
+    (void)bytes;
+    for (unsigned i = 0; i < info->dlpi_phnum; i++)
+        if (info->dlpi_phdr[i].p_type == PT_INTERP) *(bool *)found = true;
+    return 1; /* the first is the program */
+}
+
+bool ts_os_has_loader(void) {
+    bool found = false;
+    (void)dl_iterate_phdr(look_for_loader, &found);
+    return found;
+}
+
 #else
 
+bool ts_os_has_loader(void) { return true; }
 void ts_os_modules(void (*fn)(void *, const ts_os_module *), void *arg) { (void)fn, (void)arg; }
 
 #endif

@@ -1,0 +1,18 @@
+/*
+ * In an archive (libtslab-malloc.a) the linker takes one file for each name that is still missing. A program would get
+ * malloc from here and what it asks for later from libc's archive, whose file has a malloc too. So the first file that
+ * is taken needs all that have names of libc's.
+ */
+#ifndef TS_MALLOC_STATIC_H
+#define TS_MALLOC_STATIC_H
+
+#ifdef TSLAB_MALLOC_STATIC
+
+#include "base/attr.h"
+
+typedef void (*ts_part)(void);
+extern TS_HIDDEN const ts_part ts_static_parts[];
+
+#endif
+
+#endif
