@@ -105,5 +105,12 @@ int main(int argc, char **argv) {
         "file "
         "`path`; `start`, `end`), and the 64 largest stacks (`sites`; a quarter of them for closed epochs).");
     TS_STATS_STACK(PLAIN)
+    puts("\nIn JSON `holders` says who holds what, estimated from `samples` samples: `threads` by the name that the "
+         "thread had when it "
+         "allocated (the 16 that hold most, and `(others)`), `functions` by the program's own functions, where there "
+         "is no other "
+         "label than `malloc` (a program without epochs under libtslab-malloc). Each has `samples`, `live_objects` and "
+         "`live_bytes`; "
+         "a function has `frames`, the return addresses that it comes by, outermost first.");
     return ferror(stdout) != 0;
 }

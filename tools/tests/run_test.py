@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """tslab run: the program has temporal-slab as its malloc, its options, and a page. Arguments: DIRECTORY OF THE TOOLS, HTTP LIBRARY or -."""
+import json
 import os
 import shutil
 import subprocess
@@ -33,6 +34,15 @@ class Holder:
 
     def __exit__(self, *unused):
         self.process.communicate("", timeout=60)
+
+
+def port_of(pid):
+    """The one port at which a process listens."""
+    with open(f"/proc/{pid}/net/tcp", encoding="ascii") as table:
+        inodes = {line.split()[9]: int(line.split()[1].split(":")[1], 16) for line in list(table)[1:] if line.split()[3] == "0A"}
+    links = [os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")]
+    (port,) = [inodes[n] for n in inodes if f"socket:[{n}]" in links]
+    return port
 
 
 class Run(unittest.TestCase):
@@ -87,6 +97,7 @@ class Run(unittest.TestCase):
                 if "collect" in answer.stdout or time.time() > deadline:
                     break
                 time.sleep(0.3)
+            top, stats = tslab("top", "--batch", str(process.pid)), json.loads(tslab("stats", "--json", str(process.pid)).stdout)
             process.communicate("", timeout=60)
         self.assertEqual(process.returncode, 0)
         text = answer.stdout[answer.stdout.index("who holds what, estimated from "):]
@@ -96,6 +107,34 @@ class Run(unittest.TestCase):
             self.assertNotRegex(way, r"\bat main\b")  # all but the thread come from there
             self.assertLess(abs(float(way.split()[0]) - wanted), 6 * (wanted * 0.131) ** 0.5, text)  # standard deviations
         self.assertEqual(len(ways), 3, text)
+        # By the names of the threads; the same in tslab top and in JSON.
+        self.assertRegex(text, r"(?s)samples, by the thread that allocated it:\n +tools_holders: about \d.*\n +collector: about 1\d")
+        held = r" +\d+\.\d MB +\d+  "
+        for way in ("serve > fill_cache > keep", "serve > load_index > keep", "collect > keep > allocate", "tools_holders", "collector"):
+            self.assertRegex(top.stdout, rf"(?m)^{held}{way}$")
+        holders = stats["holders"]
+        self.assertEqual([t["name"] for t in holders["threads"]], ["tools_holders", "collector"])
+        self.assertEqual(sum(t["samples"] for t in holders["threads"]), holders["samples"])
+        self.assertLess(abs(holders["threads"][1]["live_bytes"] / 1e6 - 12), 6 * (12 * 0.131) ** 0.5)
+        frames = {f for site in stats["stacks"]["sites"] for f in site["frames"]}
+        self.assertGreaterEqual(len(holders["functions"]), 3)
+        for function in holders["functions"][:3]:
+            self.assertTrue(function["frames"] and set(function["frames"]) <= frames, holders)
+
+    @unittest.skipIf(HTTP == "-", "there is no libtslab-http")
+    def test_serves_who_holds_what(self):
+        with subprocess.Popen([TSLAB, "run", "--http", "127.0.0.1:0", "--stacks", "128K", os.path.join(TOOLS, "tools_holders")],
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT) as process:
+            self.assertEqual(process.stdout.readline(), "holds\n")
+            address = f"http://127.0.0.1:{port_of(process.pid)}"
+            page = urllib.request.urlopen(address + "/", timeout=20).read().decode()
+            self.assertIn('id="holders"', page)
+            holders = json.loads(urllib.request.urlopen(address + "/stats.json", timeout=20).read())["holders"]
+            names = json.loads(urllib.request.urlopen(address + "/functions.json", timeout=20).read())
+            process.communicate("", timeout=60)
+        self.assertEqual([t["name"] for t in holders["threads"]][:2], ["tools_holders", "collector"])
+        ways = [[names.get(f, "?") for f in function["frames"]] for function in holders["functions"]]
+        self.assertEqual(ways[:3], [["serve", "fill_cache", "keep"], ["serve", "load_index", "keep"], ["collect", "keep", "allocate"]])
 
     def test_says_of_hard(self):
         answer = tslab("run", "--hard", "sh", "-c", 'echo "$TSLAB_HARDEN"')
@@ -116,12 +155,7 @@ class Run(unittest.TestCase):
     @unittest.skipIf(HTTP == "-", "there is no libtslab-http")
     def test_serves(self):
         with Holder("--http", "127.0.0.1:0") as process:
-            with open(f"/proc/{process.pid}/net/tcp", encoding="ascii") as table:
-                inodes = {line.split()[9]: int(line.split()[1].split(":")[1], 16) for line in list(table)[1:] if line.split()[3] == "0A"}
-            links = [os.readlink(f"/proc/{process.pid}/fd/{fd}") for fd in os.listdir(f"/proc/{process.pid}/fd")]
-            ports = [inodes[n] for n in inodes if f"socket:[{n}]" in links]
-            self.assertEqual(len(ports), 1)
-            metrics = urllib.request.urlopen(f"http://127.0.0.1:{ports[0]}/metrics", timeout=20).read().decode()
+            metrics = urllib.request.urlopen(f"http://127.0.0.1:{port_of(process.pid)}/metrics", timeout=20).read().decode()
             self.assertRegex(metrics, r'temporal_slab_\w+\{[^}]*label="malloc"')
 
     @unittest.skipUnless(shutil.which("cc"), "there is no compiler")

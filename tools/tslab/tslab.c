@@ -1,5 +1,6 @@
 /* tslab top: the epochs of a running program by label, like top(1). */
 #include "common/target.h"
+#include "tslab/holders.h"
 #include "tslab/report.h"
 #include "tslab/run.h"
 
@@ -280,7 +281,9 @@ static void row(frame *f, const ts_label_stats *l) {
     line(f, text, !l ? "\033[7m" : leaks ? "\033[31m" : NULL);
 }
 
-static void draw(frame *f, const ts_view *v, const char *note) {
+static void holder_line(void *arg, const char *text, bool is_title) { line(arg, text, is_title ? "\033[7m" : NULL); }
+
+static void draw(frame *f, const ts_view *v, pid_t files_of, const char *note) {
     const ts_label_stats *rows[TS_VIEW_LABELS + 1];
     char text[512];
     head(f, v, note);
@@ -300,6 +303,7 @@ static void draw(frame *f, const ts_view *v, const char *note) {
     for (unsigned i = 0; i < v->label_rows; i++) rows[i] = &v->label[i];
     qsort(rows, v->label_rows, sizeof *rows, compare);
     for (unsigned i = 0; i < v->label_rows; i++) row(f, rows[i]);
+    holders_show(v, files_of, holder_line, f);
 }
 
 /* ---- where from ------------------------------------------------------------------------------------------------------ */
@@ -435,18 +439,20 @@ static event wait_until(uint64_t due_ms, bool *stopped) {
 }
 
 /* 0, or why it could not be written. */
-static int show(const ts_view *v, const char *note, bool screen) {
+static int show(const ts_view *v, pid_t files_of, const char *note, bool screen) {
     static char buffer[65536];
     struct winsize size = {.ws_row = 0};
     if (screen) (void)ioctl(STDOUT_FILENO, TIOCGWINSZ, &size);
     frame f = {ts_sink_fd(STDOUT_FILENO, buffer, sizeof buffer), screen ? size.ws_row ? size.ws_row : 24 : 10000,
                screen ? size.ws_col ? size.ws_col : 80 : 1000, 0, screen};
     if (screen) ts_put(&f.out, "\033[H");
-    draw(&f, v, note);
+    draw(&f, v, files_of, note);
     if (screen && f.used < f.rows) ts_put(&f.out, "\r\n\033[J");
     if (ts_sink_end(&f.out) != 0 || f.out.error == EINTR) return 0;
     return f.out.error ? f.out.error : EIO;
 }
+
+static pid_t files_of(const target *t) { return t->is_core ? 0 : t->pid; }
 
 static int run_on_screen(const options *o, const target *t) {
     char note_text[64];
@@ -462,7 +468,7 @@ static int run_on_screen(const options *o, const target *t) {
         uint64_t due = now_ms() + (uint64_t)(o->every * 1000);
         event e;
         do {
-            if (show(v, stopped ? "  PAUSED" : note, true) != 0) return EXIT_DONE;
+            if (show(v, files_of(t), stopped ? "  PAUSED" : note, true) != 0) return EXIT_DONE;
             if (n + 1 == o->frames) return EXIT_DONE;
             e = wait_until(due, &stopped);
         } while (e == DRAW_AGAIN);
@@ -480,7 +486,7 @@ static int run_as_text(const options *o, const target *t) {
         const ts_view *v = fetch(t, &note, note_text, sizeof note_text);
         if (!v) return EXIT_NO_TARGET;
         if (n > 0) (void)!write(STDOUT_FILENO, "\n", 1);
-        int error = show(v, note, false);
+        int error = show(v, files_of(t), note, false);
         if (error == EPIPE) return EXIT_DONE; /* who reads has enough */
         if (error != 0) {
             say("stdout: %s", strerror(error));

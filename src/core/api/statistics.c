@@ -169,7 +169,7 @@ size_t slab_stacks(SlabAllocator *allocator, EpochId epoch, SlabStackSample *out
     ts_allocator *a = begin(allocator);
     bool memory;
     if (!a) return 0;
-    size_t count = ts_stacks_sum(a, ts_token(allocator), epoch, out, out ? capacity : 0, 0, &memory);
+    size_t count = ts_stacks_sum(a, ts_token(allocator), epoch, out, out ? capacity : 0, &memory);
     ts_allocator_read_end(a);
     if (!memory) errno = ENOMEM;
     return count;

@@ -20,9 +20,10 @@ typedef struct place {
     _Atomic uint64_t epoch;
     _Atomic uint64_t objects;    /* that it stands for: the bits of a double */
     _Atomic uint64_t span_bytes; /* usable, if it is a span */
+    _Atomic uint64_t thread[2];  /* name of the thread that allocated it */
     _Atomic uint64_t frame[TS_STACK_FRAMES];
 } place;
-_Static_assert(sizeof(place) == 256, "four lines");
+_Static_assert(sizeof(((place *)0)->thread) == TS_OS_THREAD_NAME_BYTES, "a name is two words");
 
 static _Atomic(place *) table;  /* constant once it is not NULL */
 static _Atomic uint64_t cursor; /* places handed out to look at; the table is used up to it */
@@ -176,6 +177,9 @@ TS_COLD static void keep(ts_allocator *allocator, EpochId epoch, const void *p, 
     ts_store_relaxed(&s->objects, bits);
     ts_store_relaxed(&s->span_bytes, span_bytes(allocator, bytes));
     ts_store_relaxed(&s->frame_count, count);
+    uint64_t name[2];
+    ts_os_thread_name((char *)name);
+    for (unsigned i = 0; i < 2; i++) ts_store_relaxed(&s->thread[i], name[i]);
     for (unsigned i = 0; i < count; i++) ts_store_relaxed(&s->frame[i], frame[i]);
     ts_store_release(&s->turn, ts_load_relaxed(&s->turn) + 1);
 }
@@ -214,6 +218,10 @@ void ts_stacks_walk(const ts_allocator *allocator, uintptr_t token, void (*fn)(v
         stack.bytes = bytes;
         stack.frame_count = ts_load_relaxed(&s->frame_count);
         if (stack.frame_count > TS_STACK_FRAMES) continue;
+        for (unsigned k = 0; k < 2; k++) {
+            uint64_t word = ts_load_relaxed(&s->thread[k]);
+            memcpy(stack.thread + k * sizeof word, &word, sizeof word);
+        }
         for (unsigned k = 0; k < stack.frame_count; k++) stack.frame[k] = ts_load_relaxed(&s->frame[k]);
         atomic_thread_fence(memory_order_acquire); /* partner: claim */
         if (ts_load_relaxed(&s->turn) == turn) fn(arg, &stack);

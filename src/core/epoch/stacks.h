@@ -23,6 +23,7 @@
 
 #include "epoch/epoch.h"
 #include "epoch/sample.h"
+#include "os/stack.h"
 
 #include <tslab/stats.h>
 
@@ -40,8 +41,9 @@
 
 typedef struct ts_stack {
     EpochId epoch;
-    double objects; /* that it stands for */
-    uint64_t bytes; /* of its own object, usable */
+    double objects;                       /* that it stands for */
+    uint64_t bytes;                       /* of its own object, usable */
+    char thread[TS_OS_THREAD_NAME_BYTES]; /* name of the thread that allocated it, then */
     unsigned frame_count;
     uint64_t frame[TS_STACK_FRAMES]; /* return addresses, innermost first */
 } ts_stack;

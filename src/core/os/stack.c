@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 #if defined(__linux__)
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #endif
 
@@ -38,6 +39,16 @@ uint32_t ts_os_thread_number(void) {
     return (uint32_t)syscall(SYS_gettid);
 #else
     return 0;
+#endif
+}
+
+void ts_os_thread_name(char name[TS_OS_THREAD_NAME_BYTES]) {
+    memset(name, 0, TS_OS_THREAD_NAME_BYTES);
+#if defined(__linux__)
+    int before = errno;
+    (void)prctl(PR_GET_NAME, name, 0, 0, 0);
+    name[TS_OS_THREAD_NAME_BYTES - 1] = 0;
+    errno = before;
 #endif
 }
 

@@ -25,6 +25,9 @@ void ts_os_stack_prepare(void);
 unsigned ts_os_stack(void **frames, unsigned capacity);
 /* The number by which the system knows the calling thread; 0: not known. */
 uint32_t ts_os_thread_number(void);
+/* Its name, as the system shows it, ended by a zero; "": it has none. */
+#define TS_OS_THREAD_NAME_BYTES 16u
+void ts_os_thread_name(char name[TS_OS_THREAD_NAME_BYTES]);
 /* Whether the program was started by a loader, and may load libraries; else it is linked statically. */
 bool ts_os_has_loader(void);
 /* Shows every program and library that is loaded, under the loader's lock. */

@@ -1,5 +1,7 @@
 /*
- * Who holds what in a program that has no epochs of its own, as one under libtslab-malloc: told from its sampled stacks.
+ * Who holds what: by threads, and in a program that has no epochs of its own, as one under libtslab-malloc, by functions.
+ * Both are told from sampled stacks.
+ *
  * Of a stack only the frames in the program itself count, from the outermost on. What all stacks of a holder begin with
  * (main, its loop) says nothing and is passed over, to where their ways part. A holder of more than a quarter of all is
  * parted there, again and again, so the rows name functions that differ in what they do.
@@ -8,9 +10,6 @@
 #include "stats/view.h"
 
 #include <string.h>
-
-#define SHOWN 8u
-#define WAY_FRAMES 3u
 
 _Static_assert(TS_VIEW_STACKS <= 64, "a set of stacks is a word");
 
@@ -88,49 +87,115 @@ static holder *find_largest(holders *h, unsigned from, bool open) {
     return best;
 }
 
-static void put_holder(ts_sink *s, const holders *h, const holder *one) {
-    uint64_t objects = 0, samples = 0;
+static ts_holder_row row_of(const holders *h, const holder *one) {
+    ts_holder_row out = {.live_bytes = one->bytes};
     unsigned largest = ts_ctz64(one->stacks);
     for (uint64_t rest = one->stacks; rest != 0; rest &= rest - 1) {
         const SlabStackSample *row = &h->view->stack[ts_ctz64(rest)];
-        objects += row->live_objects;
-        samples += row->samples;
+        out.live_objects += row->live_objects;
+        out.samples += row->samples;
         if (row->live_bytes > h->view->stack[largest].live_bytes) largest = ts_ctz64(rest);
     }
-    SlabStackSample way = {.frame_count = 0};
-    for (unsigned k = one->parted; way.frame_count < WAY_FRAMES && frame_at(h, largest, k); k++)
-        way.frames[way.frame_count++] = frame_at(h, largest, k);
-    ts_put(s, "   ");
-    ts_put_held(s, one->bytes, objects, samples);
-    ts_put(s, way.frame_count == 0 ? ", by no code of the program itself\n" : "\n");
-    ts_put_frames(s, h->view, &way, WAY_FRAMES);
+    for (unsigned k = one->parted; out.frame_count < TS_HOLDER_FRAMES && frame_at(h, largest, k); k++)
+        out.frame[out.frame_count++] = frame_at(h, largest, k);
+    return out;
 }
 
-static void put_all(ts_sink *s, holders *h) {
-    uint64_t samples = 0;
-    for (unsigned i = 0; i < h->view->stack_rows; i++) samples += h->view->stack[i].samples;
-    ts_put(s, "who holds what, estimated from ");
-    ts_put_u64(s, samples);
-    ts_put(s, samples == 1 ? " sample" : " samples");
-    ts_put(s, " (each with the functions that it comes by, outermost first):\n");
-    for (unsigned i = 0; i < h->count && i < SHOWN; i++) {
-        holder *best = find_largest(h, i, false), first = h->list[i];
-        put_holder(s, h, best);
-        h->list[i] = *best;
-        *best = first;
-    }
-}
-
-void ts_put_holders(ts_sink *s, const ts_view *v) {
+unsigned ts_holders_of(const ts_view *v, ts_holder_row out[TS_HOLDERS_SHOWN]) {
     /* Where there are other labels these tell. */
-    if (v->stack_rows == 0 || v->label_rows != 1 || strcmp(v->label[0].label, TS_LABEL_MALLOC) != 0) return;
+    if (v->stack_rows == 0 || v->label_rows != 1 || strcmp(v->label[0].label, TS_LABEL_MALLOC) != 0) return 0;
     holders *h = ts_temporary_take(sizeof *h);
-    if (!h) return;
+    if (!h) return 0;
     h->view = v;
     h->count = 1;
     for (unsigned i = 0; i < v->stack_rows; i++) add_stack(h, i);
     h->bytes = h->list[0].bytes;
     for (holder *most; (most = find_largest(h, 0, true)) != NULL && most->bytes > h->bytes / 4;) follow(h, most);
-    put_all(s, h);
+    unsigned n = 0;
+    for (; n < h->count && n < TS_HOLDERS_SHOWN; n++) {
+        holder *best = find_largest(h, n, false), first = h->list[n];
+        out[n] = row_of(h, best);
+        h->list[n] = *best;
+        *best = first;
+    }
     ts_temporary_give(h, sizeof *h);
+    return n;
+}
+
+uint64_t ts_view_samples(const ts_view *v) {
+    uint64_t samples = 0;
+    for (unsigned i = 0; i < v->thread_rows; i++) samples += v->thread[i].samples;
+    return samples;
+}
+
+/* ---- shown ------------------------------------------------------------------------------------------------------- */
+
+static void put_head(ts_sink *s, const ts_view *v, const char *rest) {
+    uint64_t samples = ts_view_samples(v);
+    ts_put(s, "who holds what, estimated from ");
+    ts_put_u64(s, samples);
+    ts_put(s, samples == 1 ? " sample" : " samples");
+    ts_put(s, rest);
+}
+
+static const char *thread_name(const ts_thread_share *t) { return t->name[0] ? t->name : "(no name)"; }
+
+void ts_put_holders(ts_sink *s, const ts_view *v) {
+    ts_holder_row rows[TS_HOLDERS_SHOWN];
+    unsigned n = ts_holders_of(v, rows);
+    if (n > 0) put_head(s, v, " (each with the functions that it comes by, outermost first):\n");
+    for (unsigned i = 0; i < n; i++) {
+        SlabStackSample way = {.frame_count = rows[i].frame_count};
+        memcpy(way.frames, rows[i].frame, sizeof rows[i].frame);
+        ts_put(s, "   ");
+        ts_put_held(s, rows[i].live_bytes, rows[i].live_objects, rows[i].samples);
+        ts_put(s, way.frame_count == 0 ? ", by no code of the program itself\n" : "\n");
+        ts_put_frames(s, v, &way, TS_HOLDER_FRAMES);
+    }
+    if (v->thread_rows < 2) return; /* a program of one thread */
+    put_head(s, v, ", by the thread that allocated it:\n");
+    for (unsigned i = 0; i < v->thread_rows; i++) {
+        ts_put(s, "   ");
+        ts_put_shown(s, thread_name(&v->thread[i]));
+        ts_put(s, ": ");
+        ts_put_held(s, v->thread[i].live_bytes, v->thread[i].live_objects, v->thread[i].samples);
+        ts_put(s, "\n");
+    }
+}
+
+static void json_figures(ts_sink *s, uint64_t samples, uint64_t objects, uint64_t bytes) {
+    ts_put(s, "\"samples\":");
+    ts_put_u64(s, samples);
+    ts_put(s, ",\"live_objects\":");
+    ts_put_u64(s, objects);
+    ts_put(s, ",\"live_bytes\":");
+    ts_put_u64(s, bytes);
+}
+
+void ts_render_holders_json(ts_sink *s, const ts_view *v) {
+    ts_holder_row rows[TS_HOLDERS_SHOWN];
+    unsigned n = ts_holders_of(v, rows);
+    ts_put(s, "{\"samples\":");
+    ts_put_u64(s, ts_view_samples(v));
+    ts_put(s, ",\"threads\":[");
+    for (unsigned i = 0; i < v->thread_rows; i++) {
+        ts_put(s, i ? ",{\"name\":" : "{\"name\":");
+        ts_put_quoted(s, thread_name(&v->thread[i]));
+        ts_put(s, ",");
+        json_figures(s, v->thread[i].samples, v->thread[i].live_objects, v->thread[i].live_bytes);
+        ts_put(s, "}");
+    }
+    ts_put(s, "],\"functions\":[");
+    for (unsigned i = 0; i < n; i++) {
+        ts_put(s, i ? ",{" : "{");
+        json_figures(s, rows[i].samples, rows[i].live_objects, rows[i].live_bytes);
+        ts_put(s, ",\"frames\":[");
+        for (unsigned k = 0; k < rows[i].frame_count; k++) {
+            ts_put(s, k ? ",\"" : "\"");
+            ts_put_hex(s, rows[i].frame[k]);
+            ts_put(s, "\"");
+        }
+        ts_put(s, "]}");
+    }
+    ts_put(s, "]}");
 }

@@ -202,6 +202,8 @@ void ts_render_json(ts_sink *s, const ts_view *v) {
     json_zones(s, v);
     ts_put(s, "],\"stacks\":");
     ts_render_stacks_json(s, v);
+    ts_put(s, ",\"holders\":");
+    ts_render_holders_json(s, v);
     json_findings(s, v);
     ts_put(s, "}");
 }

@@ -14,8 +14,18 @@ typedef struct site {
 
 #define SLOTS (2u * TS_STACK_SAMPLES) /* open addressing over the sites */
 
+/* Threads by name. Names are numbered as they come; what finds no room counts as others. */
+#define THREAD_NAMES 256u
+typedef struct thread_sum {
+    char name[TS_OS_THREAD_NAME_BYTES];
+    uint64_t samples;
+    double objects, bytes;
+} thread_sum;
+
 typedef struct sums {
     ts_allocator *allocator;
+    uint32_t threads;
+    thread_sum thread[THREAD_NAMES], others;
     EpochId epoch; /* of this alone; EPOCH_NONE: of all */
     uint32_t count;
     uint16_t slot[SLOTS]; /* number of the site + 1 */
@@ -33,6 +43,19 @@ static uint64_t hash_bytes(uint64_t hash, const void *at, size_t bytes) {
 static bool is_same(const SlabStackSample *a, const SlabStackSample *b) {
     return a->frame_count == b->frame_count && a->state == b->state &&
            memcmp(a->frames, b->frames, a->frame_count * sizeof *a->frames) == 0 && strcmp(a->label, b->label) == 0;
+}
+
+static void add_to_thread(sums *s, const ts_stack *stack) {
+    uint32_t i = 0;
+    while (i < s->threads && strcmp(s->thread[i].name, stack->thread) != 0) i++;
+    thread_sum *t = i < THREAD_NAMES ? &s->thread[i] : &s->others;
+    if (i == s->threads && i < THREAD_NAMES) {
+        memcpy(t->name, stack->thread, sizeof t->name);
+        s->threads++;
+    }
+    t->samples++;
+    t->objects += stack->objects;
+    t->bytes += stack->objects * (double)stack->bytes;
 }
 
 static void add(void *arg, const ts_stack *stack) {
@@ -57,6 +80,7 @@ static void add(void *arg, const ts_stack *stack) {
     t->row.samples++;
     t->objects += stack->objects;
     t->bytes += stack->objects * (double)stack->bytes;
+    add_to_thread(s, stack);
 }
 
 static bool is_less(const sums *s, unsigned a, unsigned b) { return s->site[a].bytes < s->site[b].bytes; }
@@ -107,18 +131,55 @@ static void choose(const sums *s, SlabStackSample *rows, size_t capacity, size_t
     }
 }
 
-size_t ts_stacks_sum(ts_allocator *allocator, uintptr_t token, EpochId epoch, SlabStackSample *rows, size_t capacity,
-                     size_t closed_rows, bool *memory) {
-    *memory = true;
-    if (ts_load_relaxed(&allocator->stack_samples) == 0) return 0;
+static void put_thread(ts_thread_share *row, const thread_sum *t) {
+    memcpy(row->name, t->name, sizeof row->name);
+    row->samples = t->samples;
+    row->live_objects = (uint64_t)(t->objects + 0.5);
+    row->live_bytes = (uint64_t)(t->bytes + 0.5);
+}
+
+/* The largest; what has no place of its own is summed up in the last. */
+static uint32_t choose_threads(sums *s, ts_thread_share rows[TS_VIEW_THREADS]) {
+    uint32_t shown = 0;
+    for (; shown < TS_VIEW_THREADS - 1 && shown < s->threads; shown++) {
+        uint32_t best = shown;
+        for (uint32_t i = shown + 1; i < s->threads; i++)
+            if (s->thread[i].bytes > s->thread[best].bytes) best = i;
+        thread_sum t = s->thread[best];
+        s->thread[best] = s->thread[shown];
+        s->thread[shown] = t;
+        put_thread(&rows[shown], &t);
+    }
+    for (uint32_t i = shown; i < s->threads; i++) {
+        s->others.samples += s->thread[i].samples;
+        s->others.objects += s->thread[i].objects;
+        s->others.bytes += s->thread[i].bytes;
+    }
+    if (s->others.samples == 0) return shown;
+    memcpy(s->others.name, TS_THREADS_OTHER, sizeof TS_THREADS_OTHER);
+    put_thread(&rows[shown], &s->others);
+    return shown + 1;
+}
+
+/* NULL: no memory. To be given back. */
+static sums *sum(ts_allocator *allocator, uintptr_t token, EpochId epoch) {
     sums *s = ts_temporary_take(sizeof *s);
-    *memory = s != NULL;
-    if (!s) return 0;
+    if (!s) return NULL;
     s->allocator = allocator;
     s->epoch = epoch;
     ts_stacks_walk(allocator, token, add, s);
     sort(s);
-    choose(s, rows, capacity, closed_rows);
+    return s;
+}
+
+size_t ts_stacks_sum(ts_allocator *allocator, uintptr_t token, EpochId epoch, SlabStackSample *rows, size_t capacity,
+                     bool *memory) {
+    *memory = true;
+    if (ts_load_relaxed(&allocator->stack_samples) == 0) return 0;
+    sums *s = sum(allocator, token, epoch);
+    *memory = s != NULL;
+    if (!s) return 0;
+    choose(s, rows, capacity, 0);
     size_t count = s->count;
     ts_temporary_give(s, sizeof *s);
     return count;
@@ -151,9 +212,13 @@ static void note_module(void *arg, const ts_os_module *m) {
 }
 
 void ts_view_stacks(ts_view *v, ts_allocator *allocator, uintptr_t token) {
-    bool memory;
     v->stack_mean_bytes = allocator->settings.sample_stacks;
-    v->stack_count = ts_stacks_sum(allocator, token, EPOCH_NONE, v->stack, TS_VIEW_STACKS, TS_VIEW_STACKS / 4, &memory);
+    sums *s = ts_load_relaxed(&allocator->stack_samples) > 0 ? sum(allocator, token, EPOCH_NONE) : NULL;
+    if (!s) return;
+    choose(s, v->stack, TS_VIEW_STACKS, TS_VIEW_STACKS / 4);
+    v->stack_count = s->count;
+    v->thread_rows = choose_threads(s, v->thread);
+    ts_temporary_give(s, sizeof *s);
     v->stack_rows = (uint32_t)(v->stack_count < TS_VIEW_STACKS ? v->stack_count : TS_VIEW_STACKS);
 }
 
@@ -163,7 +228,7 @@ void ts_view_modules(ts_view *v) {
 
 /* ---- shown ------------------------------------------------------------------------------------------------------- */
 
-static void put_hex(ts_sink *s, uint64_t value) {
+void ts_put_hex(ts_sink *s, uint64_t value) {
     char text[19] = "0x", *at = text + 2;
     int shift = 60;
     while (shift > 0 && value >> shift == 0) shift -= 4;
@@ -180,7 +245,7 @@ static void json_u64(ts_sink *s, const char *key, uint64_t value) {
 static void json_hex(ts_sink *s, const char *before, uint64_t value) {
     ts_put(s, before);
     ts_put(s, "\"");
-    put_hex(s, value);
+    ts_put_hex(s, value);
     ts_put(s, "\"");
 }
 
@@ -222,7 +287,7 @@ void ts_put_frames(ts_sink *s, const ts_view *v, const SlabStackSample *row, uns
         ts_put(s, "      at ");
         ts_put_shown(s, m && m->path[0] ? m->path : "?");
         ts_put(s, "+");
-        put_hex(s, row->frames[k] - (m ? m->base : 0));
+        ts_put_hex(s, row->frames[k] - (m ? m->base : 0));
         ts_put(s, "\n");
     }
 }

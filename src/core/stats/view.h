@@ -63,6 +63,14 @@ typedef struct ts_stack_module {
     char path[224];
 } ts_stack_module;
 
+/* What sampled objects of threads with one name add up to. */
+typedef struct ts_thread_share {
+    char name[16];
+    uint64_t samples, live_objects, live_bytes; /* the latter two are estimates */
+} ts_thread_share;
+#define TS_VIEW_THREADS 17u /* names; the last place has the others, as TS_THREADS_OTHER, if there are more */
+#define TS_THREADS_OTHER "(others)"
+
 typedef struct ts_view {
     uint64_t magic;
     uint32_t version; /* SLAB_STATS_VERSION */
@@ -85,7 +93,9 @@ typedef struct ts_view {
     uint32_t stack_rows, module_rows;
     SlabStackSample stack[TS_VIEW_STACKS]; /* most bytes first */
     ts_stack_module module[TS_VIEW_MODULES];
-    uint64_t watched_ns; /* is_watched: for how long, which says what growth can be seen */
+    uint32_t thread_rows, thread_unused;
+    ts_thread_share thread[TS_VIEW_THREADS]; /* most bytes first */
+    uint64_t watched_ns;                     /* is_watched: for how long, which says what growth can be seen */
     uint32_t is_watched, unused;
     uint64_t finding_count;
     ts_finding finding[TS_FINDINGS]; /* worst first */
@@ -118,11 +128,11 @@ void ts_shown_label(char label[SLAB_LABEL_BYTES]);
 
 /* ---- sampled stacks, in stacks.c ------------------------------------------------------------------------------- */
 
-/* The caller is between ts_allocator_read_begin and _end. Returns how many there are; rows: the largest. closed_rows: so
-   many of the places are for stacks of closed epochs first. epoch EPOCH_NONE: of all. *memory: there was enough. */
+/* The caller is between ts_allocator_read_begin and _end. Returns how many there are; rows: the largest. epoch
+   EPOCH_NONE: of all. *memory: there was enough. */
 size_t ts_stacks_sum(ts_allocator *allocator, uintptr_t token, EpochId epoch, SlabStackSample *rows, size_t capacity,
-                     size_t closed_rows, bool *memory);
-/* Fills the stacks of a view. */
+                     bool *memory);
+/* Fills the stacks of a view, a quarter of its rows for closed epochs first, and the threads. */
 void ts_view_stacks(ts_view *view, ts_allocator *allocator, uintptr_t token);
 /* And the modules that they lie in, for who shows their places: under the loader's lock, so not for a signal handler. */
 void ts_view_modules(ts_view *view);
@@ -131,6 +141,7 @@ void ts_render_stacks_json(ts_sink *sink, const ts_view *view);
 void ts_render_stacks(ts_sink *sink, const ts_view *view);
 /* The module of the view that an address lies in; NULL: none. */
 const ts_stack_module *ts_view_module(const ts_view *view, uint64_t address);
+void ts_put_hex(ts_sink *sink, uint64_t value);
 void ts_put_held(ts_sink *sink, uint64_t bytes, uint64_t objects, uint64_t samples);
 /* So many lines, which begin with "      at ". A line names the file and the address in it; tools put the line of the source in
    its place. */
@@ -153,8 +164,20 @@ typedef struct ts_site {
 unsigned ts_sites_of(const ts_view *view, const ts_finding *finding, ts_site out[TS_SITES_SHOWN]);
 void ts_put_sites(ts_sink *sink, const ts_view *view, const ts_finding *finding);
 
-/* Who holds what, where there are sampled stacks and no epochs that tell; in holders.c. */
+/* Who holds what, where there are sampled stacks and no epochs that tell, and by threads; in holders.c. */
 void ts_put_holders(ts_sink *sink, const ts_view *view);
+/* The value of "holders" in the JSON. */
+void ts_render_holders_json(ts_sink *sink, const ts_view *view);
+#define TS_HOLDERS_SHOWN 8u
+#define TS_HOLDER_FRAMES 3u
+typedef struct ts_holder_row {
+    uint64_t samples, live_objects, live_bytes;
+    unsigned frame_count;             /* 0: by no code of the program itself */
+    uint64_t frame[TS_HOLDER_FRAMES]; /* by which they come, outermost first */
+} ts_holder_row;
+/* Most bytes first. Returns how many; 0 also where epochs tell. */
+unsigned ts_holders_of(const ts_view *view, ts_holder_row out[TS_HOLDERS_SHOWN]);
+uint64_t ts_view_samples(const ts_view *view); /* in all rows of stacks */
 
 /* ---- doctor ---------------------------------------------------------------------------------------------------- */
 

@@ -459,6 +459,17 @@ async function fetchFunctions() {
   try { functions = await getJson("/functions.json"); } catch (e) { /* then addresses */ }
 }
 
+/* ---- who holds what -------------------------------------------------------------------------------------------------- */
+
+function showHolders(holders) {
+  const way = (f) => f.frames.map((frame) => functions[frame] || place(frame)).join(" › ") || "(no code of the program itself)";
+  const row = (by, h) => element("tr", {}, element("td", { class: "label", title: by }, by),
+    ...[size(h.live_bytes), count(h.live_objects), count(h.samples)].map((text) => element("td", { class: "n" }, text)));
+  $("holders-section").hidden = holders.samples === 0;
+  $("holders-samples").textContent = `from ${count(holders.samples)} samples`;
+  $("holders").tBodies[0].replaceChildren(...holders.functions.map((f) => row(way(f), f)), ...holders.threads.map((t) => row("thread " + t.name, t)));
+}
+
 /* The largest sampled stacks of the epochs with its label and state. */
 function stacksOf(e) {
   return stacks.sites.filter((s) => s.label === e.label && s.state === e.state).slice(0, 2).map((s) =>
@@ -538,6 +549,7 @@ async function beat() {
       stacks = stats.stacks;
       await fetchFunctions();
       showFindings(stats);
+      showHolders(stats.holders);
       showTiles(stats.global);
       showZones(stats.zones);
       showLabels(stats);

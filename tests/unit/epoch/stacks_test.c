@@ -2,6 +2,9 @@
  * Sampled stacks. With a mean of one byte every allocation is sampled (but for one in nine million of the smallest), so that
  * the samples of live objects can be counted; with a larger one the estimates are compared with what is true.
  */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
 #include "check.h"
 #include "proc.h"
 #include "unit.h"
@@ -98,6 +101,57 @@ static void sites_of_a_label_that_is_shown_otherwise(void **state) {
         (void)ts_sink_end(&sink);
         assert_int_equal(strstr(text, "in 1 object") != NULL, shown);
     }
+    ts_view_free(view);
+    slab_allocator_free(allocator);
+}
+
+/* ---- threads ----------------------------------------------------------------------------------------------------------- */
+
+static void *allocate_by_name(void *arg) {
+    char name[16];
+    const uint32_t number = *(uint32_t *)arg;
+    snprintf(name, sizeof name, "worker %u", number);
+    assert_int_equal(pthread_setname_np(pthread_self(), name), 0);
+    static SlabAllocator *allocator;
+    if (number == 0) allocator = make(1);
+    for (uint32_t i = 0; i <= number; i++) assert_non_null(slab_malloc(allocator, 100));
+    return allocator;
+}
+
+/* Those that hold most by their names, the rest in one row; together they are all samples. */
+static void threads_are_told_by_name(void **state) {
+    enum { THREADS = 20 };
+    SlabAllocator *allocator = NULL;
+    uint64_t count = 0;
+    (void)state;
+    for (uint32_t i = 0; i < THREADS; i++) {
+        pthread_t thread;
+        void *result;
+        assert_int_equal(pthread_create(&thread, NULL, allocate_by_name, &i), 0);
+        assert_int_equal(pthread_join(thread, &result), 0);
+        allocator = result;
+        ts_view *view = ts_view_make(ts_allocator_find(ts_token(allocator)), ts_token(allocator));
+        assert_non_null(view);
+        assert_int_equal(view->thread_rows, i < TS_VIEW_THREADS ? i + 1 : TS_VIEW_THREADS);
+        assert_int_equal(ts_view_samples(view), count += i + 1);
+        ts_view_free(view);
+    }
+    ts_view *view = ts_view_make(ts_allocator_find(ts_token(allocator)), ts_token(allocator));
+    assert_non_null(view);
+    for (uint32_t i = 0; i < TS_VIEW_THREADS - 1; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "worker %u", THREADS - 1 - i);
+        assert_string_equal(view->thread[i].name, name);
+        assert_int_equal(view->thread[i].samples, THREADS - i);
+        assert_int_equal(view->thread[i].live_objects, THREADS - i);
+    }
+    assert_string_equal(view->thread[TS_VIEW_THREADS - 1].name, TS_THREADS_OTHER);
+    assert_int_equal(view->thread[TS_VIEW_THREADS - 1].samples, 4 + 3 + 2 + 1);
+    static char text[1 << 16];
+    ts_sink sink = ts_sink_buffer(text, sizeof text);
+    ts_render_json(&sink, view);
+    (void)ts_sink_end(&sink);
+    assert_non_null(strstr(text, "\"holders\":{\"samples\":210,\"threads\":[{\"name\":\"worker 19\",\"samples\":20,"));
     ts_view_free(view);
     slab_allocator_free(allocator);
 }
@@ -566,6 +620,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(without_room_for_the_table),
         cmocka_unit_test(sites_of_a_label_that_is_shown_otherwise),
+        cmocka_unit_test(threads_are_told_by_name),
         cmocka_unit_test(off_it_is_nowhere),
         cmocka_unit_test(epochs_of_others_are_refused),
         cmocka_unit_test(frees_of_every_kind),
