@@ -355,12 +355,12 @@ TS_NOINLINE static bool free_other(uintptr_t token, void *p) {
     uint64_t entry = ts_entry_of(&ts_region.part[TS_NORMAL], p), seen;
     if (TS_UNLIKELY(!ts_is_in_part(&ts_region.part[TS_NORMAL], entry))) return free_rest(token, p);
     ts_compiler_fence(); /* else the compiler makes one condition of that and the next, which takes longer in part SMALL */
-    const ts_heap *heap = tls->heap;
+    ts_heap *heap = tls->heap;
     if (TS_UNLIKELY(!heap) || TS_UNLIKELY((heap->sample_rate | ts_load_relaxed(&ts_sample_rate)) != 0) ||
         TS_UNLIKELY(ts_load_acquire(&heap->revoked) != 0)) /* acquire: as in ts_heap_enter */
         return free_rest(token, p);
     ts_foreign_result result = ts_foreign_open(heap, entry, token, &seen);
-    if (TS_UNLIKELY(result == TS_FOREIGN_NOT_LIVE)) return free_rest(token, p);
+    if (TS_UNLIKELY(result == TS_FOREIGN_NOT_LIVE)) return ts_free_closed(heap, token, entry) || free_rest(token, p);
     if (TS_UNLIKELY(result == TS_FOREIGN_MET)) return free_again(token, p);
     if (TS_UNLIKELY(result != TS_FOREIGN_FREED)) return free_foreign_rest(entry, seen, result == TS_FOREIGN_QUEUE);
     ts_op_end(tls);

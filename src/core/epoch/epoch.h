@@ -221,6 +221,10 @@ static inline size_t ts_alignment_kept(const void *p) {
 }
 /* generation: the object's (from a handle), or TS_ANY_GENERATION. */
 bool ts_free(uintptr_t allocator, void *p, uint32_t generation);
+/* Frees an object of a closed churn epoch that is this thread's own, where that takes no more than its slab. Inside an operation that has
+   seen that nobody holds the heap, which it ends. false: nothing was done, and the operation goes on. `entry` is below the
+   region's limit. */
+bool ts_free_closed(ts_heap *heap, uintptr_t allocator, uint64_t entry);
 void *ts_realloc(uintptr_t allocator, void *p, size_t size);
 /* Whether an epoch has objects of so many bytes as spans. */
 bool ts_has_as_span(const ts_allocator *allocator, EpochId id, size_t size);

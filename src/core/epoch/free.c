@@ -113,6 +113,34 @@ TS_COLD static bool hold_owner(const ts_block *block, ts_heap **held) {
     }
 }
 
+/* A closed epoch's objects are freed by this thread one by one. That nobody holds the heap was seen inside of the operation, so it
+   is as if held until the operation ends (heap.h), and no other thread works in a block of it that is closing. */
+bool ts_free_closed(ts_heap *heap, uintptr_t token, uint64_t entry) {
+    uint32_t unit = (uint32_t)(entry >> TS_ENTRY_UNIT_SHIFT);
+    uint64_t w = ts_load_relaxed(ts_unit_word(unit));
+    if (w == 0 || (w & (TS_UNIT_ZOMBIE | TS_UNIT_SPAN | TS_UNIT_SCOPE | TS_UNIT_FOREIGN))) return false;
+    ts_bin *bin = ts_line_address(ts_word_line(w));
+    ts_churn_block *block = ts_bin_block(bin);
+    if (ts_load_relaxed(&block->b.heap) != heap || block->b.closing != TS_CLOSING ||
+        ts_era(&block->b) != ts_word_era(w) || ts_load_relaxed(&block->b.allocator) != token || block->b.share->care)
+        return false;
+    _Atomic uint16_t *state = ts_entry_state(entry, ts_word_is_fine(w));
+    uint32_t s = ts_load_relaxed(state);
+    uint16_t next;
+    if (!ts_state_is_of(s, entry) || ts_add_carries_16((uint16_t)s, TS_STATE_FREE_STEP, &next)) return false;
+    ts_store_release(state, next); /* as in ts_fast_free */
+    bool settles = !ts_fast_give(bin, entry);
+    if (TS_UNLIKELY(settles)) ts_bin_give_slot(block, bin, (uint32_t)entry);
+    atomic_thread_fence(memory_order_seq_cst); /* as in free_once */
+    if (TS_UNLIKELY(ts_load_relaxed(ts_unit_word(unit)) & TS_UNIT_FOREIGN)) {
+        ts_foreign_take_off(heap, unit);
+        settles = true;
+    }
+    ts_op_end(&ts_thread);
+    if (TS_UNLIKELY(settles)) ts_epoch_settle();
+    return true;
+}
+
 static verdict free_foreign(uint32_t unit, uint64_t entry, uintptr_t token, uint32_t generation, void *p) {
     ts_allocator *allocator = ts_allocator_find(token);
     uint64_t retries = 0;

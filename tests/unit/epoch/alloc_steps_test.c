@@ -35,6 +35,9 @@
 #define ts_aligned_most stepped_aligned_most
 #define ts_free stepped_free
 #define ts_has_as_span stepped_has_as_span
+#define ts_free_closed stepped_free_closed
+#define ts_fast_give(bin, entry) (step(), (ts_fast_give)((bin), (entry)))
+#define ts_add_carries_16(a, b, sum) (step(), (ts_add_carries_16)((a), (b), (sum)))
 #define ts_realloc stepped_realloc
 #define ts_object_at stepped_object_at
 #define ts_object_owner stepped_object_owner
@@ -66,6 +69,7 @@ static ts_epoch *stepped_find_locked(ts_allocator *of, EpochId id) {
     return epoch;
 }
 bool ts_free(uintptr_t token, void *p, uint32_t generation);
+bool ts_free_closed(ts_heap *heap, uintptr_t token, uint64_t entry);
 bool ts_has_as_span(const ts_allocator *allocator, EpochId id, size_t size);
 uintptr_t ts_object_owner(const void *p);
 bool ts_object_at(uintptr_t token, const void *p, ts_object *out);
@@ -115,6 +119,9 @@ static unsigned reports;
 #undef ts_alloc
 #undef ts_free
 #undef ts_has_as_span
+#undef ts_free_closed
+#undef ts_fast_give
+#undef ts_add_carries_16
 #undef ts_realloc
 #undef ts_object_at
 #undef ts_object_at_in_slab
@@ -452,6 +459,20 @@ static void *last_but_one, *last;
 static void free_last(void) { SUP_CHECK(slab_free(allocator, last), "slab_free"); }
 static void let_free_last(void) { let(free_last); }
 
+static bool free_usual(void *p) { return stepped_free(token, p, TS_ANY_GENERATION); }
+/* As slab_free does, after its fast paths. */
+static bool free_closed(void *p) {
+    ts_op_begin(&ts_thread);
+    SUP_CHECK(ts_load_relaxed(&ts_thread.heap->revoked) == 0, "held by another thread");
+    if (stepped_free_closed(ts_thread.heap, token, ts_entry_of(&ts_region.part[TS_NORMAL], p))) {
+        return true;
+    }
+    ts_op_end(&ts_thread);
+    return false;
+}
+static bool free_at_once(void *p) { return free_closed(p) || free_usual(p); }
+static bool (*free_own_one)(void *p);
+
 /* The owner frees one and another thread the other at any step of it: whoever comes last gives the slab back. */
 static bool both_free_the_last_round(unsigned at) {
     epoch = epoch_open(allocator, NULL, flags);
@@ -459,7 +480,7 @@ static bool both_free_the_last_round(unsigned at) {
     last = slab_malloc_epoch(allocator, 100, epoch);
     assert_true(epoch_close(allocator, epoch));
     arm(at, let_free_last);
-    assert_true(stepped_free(token, last_but_one, TS_ANY_GENERATION));
+    SUP_CHECK(free_own_one(last_but_one), "step %u", at);
     bool stopped = disarm();
     if (!stopped) {
         assert_true(slab_free(allocator, last));
@@ -471,7 +492,49 @@ static bool both_free_the_last_round(unsigned at) {
 
 static void both_free_the_last(void **state) {
     (void)state;
+    free_own_one = free_usual;
+    for (flags = EPOCH_CHURN; flags <= EPOCH_SCOPE; flags++) {
+        at_each_step_inside(both_free_the_last_round);
+    }
+}
+
+static void both_free_the_last_at_once(void **state) {
+    (void)state;
+    if (record->care) {
+        skip();
+    }
+    free_own_one = free_at_once;
+    flags = EPOCH_CHURN;
     at_each_step_inside(both_free_the_last_round);
+}
+
+/* What it refuses is left as it was: freed already, another's place, not closed, another allocator's, dead. */
+static void closed_and_nothing_else(void **state) {
+    (void)state;
+    if (record->care) {
+        skip();
+    }
+    SlabAllocator *another = slab_allocator_create();
+    char *theirs = slab_malloc(another, 100), *objects[3];
+    EpochId theirs_in = epoch_current(another);
+    epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
+    for (unsigned i = 0; i < 3; i++) {
+        objects[i] = slab_malloc_epoch(allocator, 100, epoch);
+    }
+    assert_false(free_closed(objects[0]));
+    assert_true(epoch_close(allocator, epoch));
+    assert_true(epoch_close(another, theirs_in));
+    assert_false(free_closed(theirs));
+    assert_false(free_closed(objects[0] + 16));
+    uint64_t live = sup_live_objects(allocator);
+    assert_true(free_closed(objects[0]));
+    assert_false(free_closed(objects[0]));
+    assert_int_equal(sup_live_objects(allocator), live - 1);
+    sup_check_identities(allocator);
+    assert_true(epoch_destroy(allocator, epoch));
+    assert_false(free_closed(objects[1]));
+    assert_true(slab_free(another, theirs));
+    slab_allocator_free(another);
 }
 
 /* ---- a free by another thread, with care ------------------------------------------------------------------------ */
@@ -590,16 +653,10 @@ static void kept_by_the_system(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        WITH(advanced_in_an_allocation),
-        WITH(ended_in_an_allocation),
-        WITH(ended_while_it_grows),
-        WITH(destroyed_inside_an_allocation),
-        WITH(destroyed_while_a_handle_is_made),
-        WITH(both_free_the_last),
-        WITH(filled_by_another_thread),
-        WITH(reset_before_the_handle_is_made),
-        WITH(ended_before_care_has_looked),
-        WITH(kept_by_the_system),
+        WITH(advanced_in_an_allocation),       WITH(ended_in_an_allocation),           WITH(ended_while_it_grows),
+        WITH(destroyed_inside_an_allocation),  WITH(destroyed_while_a_handle_is_made), WITH(both_free_the_last),
+        WITH(both_free_the_last_at_once),      WITH(closed_and_nothing_else),          WITH(filled_by_another_thread),
+        WITH(reset_before_the_handle_is_made), WITH(ended_before_care_has_looked),     WITH(kept_by_the_system),
     };
     return cmocka_run_group_tests_name("epoch.alloc_steps", tests, NULL, NULL);
 }
