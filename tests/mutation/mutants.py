@@ -3368,8 +3368,8 @@ MUTANTS = [
         "name": "destroyed-meanwhile-is-closed",
         "protocol": "statistics",
         "file": "src/core/stats/snapshot.c",
-        "old": "            state == EPOCH_CLOSED || !ts_epoch_is_still(e, id) || (state",
-        "new": "            (state",
+        "old": "state == EPOCH_CLOSED || !ts_epoch_is_still(e, id) ||\n                    ((state",
+        "new": "((state",
         "tests": ["unit.stats.snapshot"],
     },
     {
