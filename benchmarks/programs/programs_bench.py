@@ -1,12 +1,17 @@
 #!/usr/bin/env python3
-"""Real programs under one malloc after the other: processor time and peak resident memory.
+"""Real programs and loops under one malloc after the other: processor time, peak memory, memory after the work, and how long a malloc takes.
 
-usage: programs_bench.py LIBRARY [--hard] [--rounds N] [--smoke] [--csv FILE] [ROW...]
+usage: programs_bench.py LIBRARY [--tools DIR] [--hard] [--quick] [--rounds N] [--parts PART,...] [--csv FILE] [--smoke] [ROW...]
 
-Each row is a command that takes about a second. In a round every allocator runs it once, in an order that turns; figures are medians of the
-rounds, and ratios are to the median of glibc. --hard: the library in its usual mode and with TSLAB_HARDEN=1, and ratios are to the former. Peak memory is at least this script's own,
-some 15 MB, which the system counts for what it starts. An allocator or a program that is not there is left out, by name. --smoke: one round of
-short runs, for whether it works.
+Parts (all without --parts):
+  time     each row is a command or a server under load that takes about a second: processor time and peak resident memory
+  idle     what a program still holds 20 s after its work, when it has freed all but what it keeps
+  latency  malloc, calloc and realloc one by one in Redis and in a server of threads that hand objects on: p99.9 and p99.99
+
+In a round every allocator runs a row once, in an order that turns; figures are medians of the rounds, and ratios are to glibc's. --hard: the
+library in its usual mode and with TSLAB_HARDEN=1, and ratios are to the former. Peak memory is at least this script's own, some 15 MB, which the
+system counts for what it starts. An allocator or a program that is not there is left out, by name. --quick: fewer rounds, about ten minutes.
+--smoke: one round of short runs, for whether it works. --tools: where programs_loops and malloc_timer are built.
 """
 import argparse
 import csv
@@ -18,51 +23,14 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
-PYTHON = r"""
-import json, random, re
-random.seed(1); n = int(%s)
-for k in range(n):
-    data = {str(i): [random.random() for _ in range(i %% 20)] for i in range(3000)}
-    text = json.dumps(data); assert json.loads(text) == data
-    words = {}
-    for w in re.findall(r"\d\d\d", text): words[w] = words.get(w, 0) + 1
-"""
-PERL = r"""for my $k (1..%s) { my %%h; $h{$_ * 7919 %% 50021}{t} = "x" x ($_ %% 60) for 1..60000; my @s = sort map { $_->{t} } values %%h;
-my $t = join ",", @s; my $n = () = $t =~ /x+/g; }"""
-LUA = r"""for k = 1, %s do local t = {} for i = 1, 100000 do t[i] = {i, "k" .. i} end local s = {} for i = 1, 50000 do s[i] = ("k" .. i):rep(3) end
-local c = table.concat(s) t = nil end"""
-SQL = r"""create table t(a integer primary key, b text);
-with recursive n(i) as (select 1 union all select i + 1 from n where i < %s) insert into t select i, hex(i * 7919) from n;
-create index i on t(b); select substr(b, 1, 3) k, count(*), group_concat(a) from t group by k order by 2 desc limit 3;"""
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import rows
+import servers
 
-# name, programs that it needs, (usual, smoke) amount of work, files, command
-ROWS = [
-    ("python", ["python3"], (12, 1), {"p.py": PYTHON}, ["python3", "p.py"]),
-    ("perl", ["perl"], (6, 1), {"p.pl": PERL}, ["perl", "p.pl"]),
-    ("lua", ["lua5.4"], (10, 1), {"p.lua": LUA}, ["lua5.4", "p.lua"]),
-    ("sqlite", ["sqlite3"], (250000, 5000), {"p.sql": SQL}, ["sqlite3", ":memory:", ".read p.sql"]),
-    ("gcc", ["gcc"], (900, 30), {"p.c": None}, ["gcc", "-O2", "-c", "p.c"]),
-    ("g++", ["g++"], (1, 1), {"p.cpp": "#include <iostream>\n#include <map>\n#include <regex>\nint main(int n, char **) { std::map<int, "
-                              "std::string> m; m[n] = \"x\"; std::regex r(\"a+\"); std::cout << std::regex_match(m[n], r) << %s; }\n"},
-     ["g++", "-O1", "-c", "p.cpp"]),
-    ("php", ["php"], (8, 1), {"p.php": "<?php for ($k = 0; $k < %s; $k++) { $a = []; for ($i = 0; $i < 100000; $i++) $a['k' . ($i %% 5003)][] = "
-                              "str_repeat('x', $i %% 40); ksort($a); json_encode($a); }"}, ["env", "USE_ZEND_ALLOC=0", "php", "p.php"]),
-    ("ruby", ["ruby"], (5, 1), {"p.rb": "%s.times { a = (1..80000).map { |i| \"s#{i}\" * (i %% 5) }; h = a.group_by(&:size); a.join.scan(/9s/) }"},
-     ["ruby", "p.rb"]),
-    ("ghostscript", ["gs"], (60, 2), {"p.ps": "%%!PS\n/Times-Roman findfont 12 scalefont setfont 1 1 %s { /p exch def 1 1 55 { /i exch def 50 750 i 13 mul sub "
-                                      "moveto p 10 string cvs show ( line of text ) show i 20 mul 700 lineto stroke } for showpage } for\n"},
-     ["gs", "-q", "-dNOPAUSE", "-dBATCH", "-dSAFER", "-sDEVICE=pdfwrite", "-sOutputFile=/dev/null", "p.ps"]),
-]
-
-
-def c_source(n):
-    lines = ["static int f0(int a, int b) { return a + b; }"]
-    for i in range(1, n):
-        lines.append(f"static int f{i}(int a, int b) {{ int s = 0; for (int i = a; i < b; i++) s += (i * {i + 3}) ^ (s >> {i % 7}); "
-                     f"return s > {i} ? s : f{i - 1}(b, s); }}")
-    lines.append(f"int main(int n, char **v) {{ (void)v; return f{n - 1}(n, 9); }}\n")
-    return "\n".join(lines)
+IDLE_SECONDS = 20
+OURS = ("tslab", "tslab hard")
 
 
 def allocators(library, hard):
@@ -70,7 +38,8 @@ def allocators(library, hard):
     preload = [f"LD_PRELOAD={library}"]
     if hard:
         return {"tslab": preload, "tslab hard": preload + ["TSLAB_HARDEN=1"]}
-    found = {"glibc": [], "tslab": preload}
+    # By its name: a program may be linked with another malloc, as Debian's Redis is.
+    found = {"glibc": ["LD_PRELOAD=libc.so.6"], "tslab": preload}
     for name, pattern in (("jemalloc", "libjemalloc.so.2"), ("tcmalloc", "libtcmalloc_minimal.so.4"), ("mimalloc", "libmimalloc.so.2")):
         paths = sorted(glob.glob(f"/usr/lib/*/{pattern}") + glob.glob(f"/usr/local/lib/{pattern}"))
         if paths:
@@ -80,91 +49,313 @@ def allocators(library, hard):
     return found
 
 
-def measure(command, directory, variables):
+def environment():
+    kept = {k: v for k, v in os.environ.items() if k != "LD_PRELOAD" and not k.startswith("TSLAB_")}
+    return kept | {"PYTHONHASHSEED": "0", "PERL_HASH_SEED": "0", "LC_ALL": "C"}
+
+
+def fails(what, allocator):
+    """Ours and glibc's have to work."""
+    if allocator in OURS + ("glibc",):
+        sys.exit(f"{what}: fails with {allocator}")
+
+
+# ---- time and peak memory ------------------------------------------------------------------------------------------------------------------------
+
+
+def ended(process, what):
     """Seconds of processor time and peak KiB of the largest process, or None if it fails."""
-    environment = {k: v for k, v in os.environ.items() if k != "LD_PRELOAD" and not k.startswith("TSLAB_")}
-    environment.update(PYTHONHASHSEED="0", PERL_HASH_SEED="0", LC_ALL="C")
-    # By way of env: the variable is for the program, not for who starts it.
-    arguments = ["env"] + variables + command
-    process = subprocess.Popen(arguments, cwd=directory, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    error = process.stderr.read()
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
-    process.stderr.close()
     if process.returncode != 0:
-        print(f"{' '.join(command)}: status {process.returncode}: {error[-200:].decode(errors='replace')}", file=sys.stderr)
+        print(f"{what}: status {process.returncode}", file=sys.stderr)
         return None
     return usage.ru_utime + usage.ru_stime, usage.ru_maxrss
 
 
-def run_row(row, all_of_them, rounds, smoke):
-    name, _, amounts, files, command = row
-    amount = amounts[1 if smoke else 0]
-    figures = {a: [] for a in all_of_them}
+def run_command(row, amount, variables):
+    _, _, _, files, command = row
     with tempfile.TemporaryDirectory(prefix="programs_bench.") as directory:
         for file, text in files.items():
             with open(os.path.join(directory, file), "w", encoding="ascii") as f:
-                f.write(c_source(amount) if text is None else text % amount)
-        order = list(all_of_them)
-        for _ in range(rounds):
-            for allocator in order:
-                figure = measure(command, directory, all_of_them[allocator])
-                if figure is None and allocator in ("glibc", "tslab", "tslab hard"):
-                    sys.exit(f"{name}: fails with {allocator}")
-                figures[allocator].append(figure)
-            order = order[1:] + order[:1]
-    return {a: (statistics.median(t for t, _ in f), statistics.median(m for _, m in f)) if all(f) else None for a, f in figures.items()}
+                f.write(rows.c_source(amount) if text is None else text % amount)
+        command = [c.replace("%s", str(amount)) if os.path.basename(command[0]) == "programs_loops" else c for c in command]
+        # By way of env: the variable is for the program, not for who starts it.
+        process = subprocess.Popen(["env"] + variables + command, cwd=directory, env=environment(), stdout=subprocess.DEVNULL)
+        return ended(process, " ".join(command))
+
+
+def run_server(row, amount, variables):
+    name, server, _ = row
+    with tempfile.TemporaryDirectory(prefix="programs_bench.") as directory:
+        s = server(["env"] + variables, environment(), directory)
+        try:
+            s.load(amount)
+            s.end()
+            return ended(s.process, name)
+        finally:
+            if s.process.returncode is None:
+                s.process.kill()
+                s.process.wait()
+
+
+def time_rows(arguments):
+    all_rows = [(r[0], [n for n in r[1] if not shutil.which(n)], r[2], lambda amount, v, r=r: run_command(r, amount, v))
+                for r in rows.ROWS + rows.loop_rows(arguments.tools)]
+    return all_rows + [(r[0], servers.missing(r[0]), r[2], lambda amount, v, r=r: run_server(r, amount, v)) for r in servers.ROWS]
+
+
+def rounds_of(found, rounds, run):
+    """Figures of each allocator; None: it fails."""
+    figures, order = {a: [] for a in found}, list(found)
+    for _ in range(rounds):
+        for allocator in order:
+            figures[allocator].append(run(allocator))
+        order = order[1:] + order[:1]
+    return {a: None if any(x is None for x in f) else [statistics.median(column) for column in zip(*f)] for a, f in figures.items()}
 
 
 def mean(values):
-    return math.exp(sum(math.log(v) for v in values) / len(values))
+    return math.exp(sum(math.log(max(v, 1e-9)) for v in values) / len(values))
+
+
+def aim(text, value, limit):
+    print(f"  {text:78s} {value:6.2f}  (aim: at most {limit:.2f}) {'met' if value <= limit else 'MISSED'}")
+
+
+def say_time_aims(medians):
+    """medians: of each row, by allocator."""
+    others = [a for a in next(iter(medians.values())) if a not in OURS]
+    both = {a: [(m["tslab"], m[a]) for m in medians.values() if m[a]] for a in others}
+    print("aims, of time and peak memory:")
+    for a in others:
+        aim(f"time of tslab over {a}, geometric mean", mean([t[0] / o[0] for t, o in both[a]]), 1.0)
+    over_best = {n: m["tslab"][0] / min(f[0] for a, f in m.items() if a != "tslab" and f) for n, m in medians.items()}
+    worst = max(over_best, key=over_best.get)
+    aim("time over the best of each row, geometric mean", mean(over_best.values()), 1.05)
+    aim(f"time over the best, worst row ({worst})", over_best[worst], 1.3)
+    if "jemalloc" in both:
+        aim("peak memory over jemalloc, geometric mean", mean([t[1] / o[1] for t, o in both["jemalloc"]]), 1.05)
+
+
+def say_hard_aims(medians):
+    programs = [m for n, m in medians.items() if not n.startswith("loop ")]
+    if not programs:
+        return
+    print("aims, of the programs (loops have none):")
+    aim("time in hard mode over the usual mode, geometric mean", mean([m["tslab hard"][0] / m["tslab"][0] for m in programs]), 1.5)
+    aim("peak memory in hard mode over the usual mode, geometric mean", mean([m["tslab hard"][1] / m["tslab"][1] for m in programs]), 1.3)
+
+
+def time_part(arguments, found, lines):
+    first, rounds, medians = next(iter(found)), arguments.rounds, {}
+    print(f"{'time, peak':15s}" + "".join(f"{a:>22s}" for a in found) + f"{'tslab / best':>16s}")
+    for name, missing, amounts, run in time_rows(arguments):
+        if arguments.rows and name not in arguments.rows:
+            continue
+        if missing:
+            print(f"{name}: left out, there is no {', '.join(missing)}")
+            continue
+        row = rounds_of(found, rounds, lambda a: run(amounts[1 if arguments.smoke else 0], found[a]))
+        for a, figure in row.items():
+            if figure is None:
+                fails(name, a)
+        base, text = row[first], ""
+        for a, figure in row.items():
+            if figure is None:
+                text += f"{'fails':>22s}"
+                lines.append(["time", name, a, "fails", "", ""])
+                continue
+            text += f"{figure[0]:9.3f} s {figure[0] / max(base[0], 0.001):4.2f} {figure[1] / base[1]:4.2f}m"
+            lines.append(["time", name, a, f"{figure[0]:.4f}", int(figure[1]), ""])
+            figure[0] = max(figure[0], 0.001)
+        best = min(f[0] for a, f in row.items() if f and a != "tslab")
+        print(f"{name:15s}{text}{row['tslab'][0] / best:16.2f}", flush=True)
+        medians[name] = row
+    if not medians:
+        return 0
+    line = f"{'mean':15s}"
+    for a in found:
+        ratios = [(m[a][0] / max(m[first][0], 0.001), m[a][1] / m[first][1]) for m in medians.values() if m[a]]
+        line += f"{'':11s} {mean([t for t, _ in ratios]):4.2f} {mean([m for _, m in ratios]):4.2f}m" if ratios else f"{'':22s}"
+    print(line)
+    print("seconds of processor time; time and peak memory (m) as a ratio to those of", first + "; medians of", rounds, "rounds, interleaved")
+    (say_hard_aims if arguments.hard else say_time_aims)(medians)
+    return len(medians)
+
+
+# ---- memory after the work -----------------------------------------------------------------------------------------------------------------------
+
+PYTHON_IDLE = """import sys
+for k in range(3): x = [{"a": str(i)} for i in range(%s)]; x = None
+print("idle", flush=True); sys.stdin.read()
+"""
+
+
+class Waiting:
+    """A program that says when it has done its work, and waits."""
+
+    def __init__(self, command, variables):
+        self.process = subprocess.Popen(["env"] + variables + command, env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        for line in self.process.stdout:
+            if line == "idle\n":
+                break
+
+    def end(self):
+        self.process.communicate("")
+
+
+class IdleRedis:
+    def __init__(self, keys, variables):
+        self.directory = tempfile.TemporaryDirectory(prefix="programs_bench.")
+        self.server = servers.Redis(["env"] + variables, environment(), self.directory.name)
+        self.process = self.server.process
+        self.server.fill(keys)
+        self.server.cli("flushall")
+
+    def end(self):
+        self.server.end()
+        self.process.wait()
+        self.directory.cleanup()
+
+
+def resident_kib(pid):
+    with open(f"/proc/{pid}/statm", encoding="ascii") as f:
+        return int(f.read().split()[1]) * os.sysconf("SC_PAGESIZE") // 1024
+
+
+def idle_rows(tools):
+    loops = os.path.join(tools, "programs_loops")
+    found = [("redis, flushall", servers.missing("redis"), (400000, 2000), IdleRedis),
+             ("python", [n for n in ["python3"] if not shutil.which(n)], (300000, 1000), lambda n, v: Waiting(["python3", "-c", PYTHON_IDLE % n], v))]
+    for name, amounts in rows.LOOPS:
+        if name in ("fragment", "large", "power", "server", "cross"):
+            found.append(("loop " + name, [n for n in [loops] if not shutil.which(n)], (max(amounts[0] // 4, 1), amounts[1]),
+                          lambda n, v, name=name: Waiting([loops, "--wait", name, str(n)], v)))
+    return found
+
+
+def idle_part(arguments, found, lines):
+    seconds, over = 0.2 if arguments.smoke else IDLE_SECONDS, {}
+    print(f"\n{f'idle {seconds} s, MB':20s}" + "".join(f"{a:>12s}" for a in found) + f"{'tslab / best':>16s}")
+    for name, missing, amounts, start in idle_rows(arguments.tools):
+        if arguments.rows and name not in arguments.rows:
+            continue
+        if missing:
+            print(f"{name}: left out, there is no {', '.join(missing)}")
+            continue
+        running = []
+        for a, variables in found.items():
+            running.append((a, start(amounts[1 if arguments.smoke else 0], variables), time.monotonic()))
+        row = {}
+        for a, program, since in running:
+            time.sleep(max(0, since + seconds - time.monotonic()))
+            row[a] = resident_kib(program.process.pid)
+            program.end()
+            if program.process.returncode != 0:
+                fails(name, a)
+                row[a] = None
+            lines.append(["idle", name, a, "", row[a] or "fails", ""])
+        over[name] = row["tslab"] / min(m for a, m in row.items() if m and a not in OURS) if any(a not in OURS for a in row) else 1
+        print(f"{name:20s}" + "".join(f"{m / 1024:12.1f}" if m else f"{'fails':>12s}" for m in row.values()) + f"{over[name]:16.2f}", flush=True)
+    if over and not arguments.hard:
+        worst = max(over, key=over.get)
+        print("aims, of memory after the work:")
+        aim(f"tslab over the best, worst row ({worst})", over[worst], 1.0)
+    return len(over)
+
+
+# ---- latency -----------------------------------------------------------------------------------------------------------------------------------------
+
+
+def timed(tools, variables, out):
+    """The variables of an allocator, with the timer before it."""
+    timer = next((p for p in (os.path.join(tools, "programs", "libmalloc_timer.so"), os.path.join(tools, "libmalloc_timer.so")) if os.path.exists(p)), "")
+    return [v.replace("LD_PRELOAD=", f"LD_PRELOAD={timer}:") for v in variables] + [f"MALLOC_TIMER={out}"] if timer else None
+
+
+def run_latency(name, arguments, variables):
+    """p99.9 and p99.99 in ns, the median, and the part of the calls that were interrupted."""
+    with tempfile.TemporaryDirectory(prefix="programs_bench.") as directory:
+        out = os.path.join(directory, "times")
+        if name == "redis":
+            server = servers.Redis(["env"] + timed(arguments.tools, variables, out), environment(), directory)
+            server.load(500 if arguments.smoke else 40000)
+            server.end()
+            good = server.process.wait() == 0
+        else:
+            command = [os.path.join(arguments.tools, "programs_loops"), "server", "2" if arguments.smoke else "60"]
+            good = subprocess.run(["env"] + timed(arguments.tools, variables, out) + command, env=environment(), stdout=subprocess.DEVNULL,
+                                  check=False).returncode == 0
+        if not good or not os.path.exists(out):
+            return None
+        with open(out, encoding="ascii") as f:
+            count, left_out, median, p999, p9999, _ = map(float, f.read().splitlines()[-1].split())
+        return (p999, p9999, median, left_out / (count + left_out)) if count else None
+
+
+def latency_part(arguments, found, lines):
+    over, done = {}, 0
+    if not timed(arguments.tools, [], "") or not shutil.which(os.path.join(arguments.tools, "programs_loops")):
+        print("latency: left out, there is no malloc_timer; --tools is where it is built")
+        return 0
+    rounds = 1 if arguments.smoke else 3 if arguments.quick else 9
+    print(f"\n{'malloc, ns':12s}" + "".join(f"{a:>30s}" for a in found) + "   (median, p99.9, p99.99)")
+    for name in ("redis", "server"):
+        if arguments.rows and name not in arguments.rows:
+            continue
+        if name == "redis" and servers.missing(name):
+            print(f"{name}: left out, there is no {', '.join(servers.missing(name))}")
+            continue
+        row = rounds_of(found, rounds, lambda a: run_latency(name, arguments, found[a]))
+        text = f"{name:12s}"
+        for a, figure in row.items():
+            if figure is None:
+                fails(name, a)
+                text += f"{'fails':>30s}"
+                continue
+            text += f"{figure[2]:10.0f}{figure[0]:10.0f}{figure[1]:10.0f}"
+            lines.append(["latency", name, a, "", "", f"{figure[2]:.1f} {figure[0]:.1f} {figure[1]:.1f}"])
+        print(text, flush=True)
+        done += 1
+        if any(a not in OURS for a in found):
+            for i, what in enumerate(("p99.9", "p99.99")):
+                over[f"{what} of malloc in {name} over the best"] = row["tslab"][i] / min(f[i] for a, f in row.items() if f and a not in OURS)
+    if over:
+        print("aims, of latency; medians of", rounds, "rounds, calls that were interrupted left out:")
+        for text, value in over.items():
+            aim(text, value, 1.1)
+    return done
+
+
+# ---- command -----------------------------------------------------------------------------------------------------------------------------------------
+
+PARTS = {"time": time_part, "idle": idle_part, "latency": latency_part}
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("library")
     parser.add_argument("rows", nargs="*")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--tools", default=None)
+    parser.add_argument("--rounds", type=int, default=None)
+    parser.add_argument("--parts", default=",".join(PARTS))
     parser.add_argument("--hard", action="store_true")
+    parser.add_argument("--quick", action="store_true")
     parser.add_argument("--smoke", action="store_true")
     parser.add_argument("--csv")
     arguments = parser.parse_intermixed_args()
-    found = allocators(os.path.abspath(arguments.library), arguments.hard)
-    first = next(iter(found))
-    rounds = 1 if arguments.smoke else arguments.rounds
-    lines, ratios = [], {a: ([], []) for a in found}
-    print(f"{'':12s}" + "".join(f"{a:>22s}" for a in found) + f"{'tslab / best':>16s}")
-    for row in ROWS:
-        if arguments.rows and row[0] not in arguments.rows:
-            continue
-        missing = [n for n in row[1] if not shutil.which(n)]
-        if missing:
-            print(f"{row[0]}: left out, there is no {', '.join(missing)}")
-            continue
-        medians = run_row(row, found, rounds, arguments.smoke)
-        base = medians[first]
-        text = ""
-        for a, figure in medians.items():
-            if figure is None:
-                text += f"{'fails':>22s}"
-                lines.append([row[0], a, "fails", "", "", ""])
-                continue
-            seconds, kib = figure
-            t, m = seconds / base[0] if base[0] else 1, kib / base[1]
-            text += f"{seconds:9.3f} s {t:4.2f} {m:4.2f}m"
-            ratios[a][0].append(max(t, 0.01))
-            ratios[a][1].append(m)
-            lines.append([row[0], a, f"{seconds:.4f}", int(kib), f"{t:.3f}", f"{m:.3f}"])
-        best = min(f[0] for a, f in medians.items() if f and a != "tslab")
-        print(f"{row[0]:12s}{text}{medians['tslab'][0] / best if best else 1:16.2f}", flush=True)
-    if not lines:
+    if not set(arguments.parts.split(",")) <= set(PARTS):
+        parser.error(f"--parts: of {', '.join(PARTS)}")
+    arguments.rounds = 1 if arguments.smoke else arguments.rounds or (3 if arguments.quick else 5)
+    arguments.tools = os.path.abspath(arguments.tools or os.path.join(os.path.dirname(arguments.library), "..", "..", "benchmarks"))
+    found, lines = allocators(os.path.abspath(arguments.library), arguments.hard), []
+    if sum([PARTS[p](arguments, found, lines) for p in arguments.parts.split(",")]) == 0:
         sys.exit("no row was run")
-    print(f"{'mean':12s}" + "".join(f"{'':11s} {mean(r[0]):4.2f} {mean(r[1]):4.2f}m" for r in ratios.values()))
-    print("seconds of processor time; time and peak memory (m) as a ratio to those of", first + "; medians of", rounds, "rounds, interleaved")
     if arguments.csv:
         with open(arguments.csv, "w", newline="", encoding="ascii") as f:
             writer = csv.writer(f)
-            writer.writerow(["row", "allocator", "cpu_s", "peak_kib", "time_to_first", "peak_to_first"])
+            writer.writerow(["part", "row", "allocator", "cpu_s", "kib", "median_p999_p9999_ns"])
             writer.writerows(lines)
 
 
