@@ -31,7 +31,7 @@ case $1 in
     --work)
         echo "$name $2" >>"{log}"
         if test "$2" = "{broken}"; then echo "it broke" >&2; exit {code}; fi
-        sleep {sleep}
+        while test -e "{log}.hold" && test "$(wc -l <"{log}")" -ge "$(cat "{log}.hold")"; do sleep 0.05; done
         case $2 in
             fifo_replace) echo "$name,1.0,$2,pair_ns,$figure,ns" ;;
             mixed_400) echo "$name,1.0,$2,op_ns,$figure,ns" ;;
@@ -207,20 +207,34 @@ class Runs(unittest.TestCase):
     def tearDown(self):
         self.temporary.cleanup()
 
-    def program(self, name, figure, broken="-", code=1, sleep=0, build="optimized"):
+    def program(self, name, figure, broken="-", code=1, build="optimized"):
         path = self.folder / f"core_bench_{name}"
         path.write_text(
-            PROGRAM.format(name=name, figure=figure, log=self.log, broken=broken, code=code, sleep=sleep, build=build),
+            PROGRAM.format(name=name, figure=figure, log=self.log, broken=broken, code=code, build=build),
             encoding="utf-8",
         )
         path.chmod(0o755)
+
+    def hold(self, run):
+        """The programs stop in their so manieth run, until the file that it returns is gone."""
+        path = pathlib.Path(f"{self.log}.hold")
+        path.write_text(str(run), encoding="utf-8")
+        return path
+
+    def wait_for_run(self, run):
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            if self.log.exists() and self.log.read_text(encoding="utf-8").count("\n") >= run:
+                return
+            time.sleep(0.02)
+        raise AssertionError(f"there is no run {run}")
 
     def command(self, *arguments):
         return [sys.executable, "-B", str(BENCHMARKS / "core" / "run_bench.py"), "--build", str(self.folder), "--out", str(self.out),
                 *arguments]
 
     def run_bench(self, *arguments):
-        return subprocess.run(self.command(*arguments), capture_output=True, text=True, check=False, timeout=60)
+        return subprocess.run(self.command(*arguments), capture_output=True, text=True, check=False, timeout=300)
 
     def test_interleaves_and_compares(self):
         self.program("tslab", 8)
@@ -291,32 +305,30 @@ class Runs(unittest.TestCase):
         self.assertIn("mixed_400,op_ns,ns,glibc,1.0,10", self.out.read_text(encoding="utf-8"))
 
     def test_two_do_not_write_to_one_file(self):
-        self.program("tslab", 8, sleep=0.5)
+        self.program("tslab", 8)
+        held = self.hold(1)
         raw = self.out.with_name("x_raw.csv")
         with subprocess.Popen(self.command("--rounds", "1"), stdout=subprocess.PIPE, text=True) as child:
-            deadline = time.monotonic() + 30
-            while time.monotonic() < deadline and not (raw.exists() and raw.stat().st_size):
-                time.sleep(0.02)
+            self.wait_for_run(1)
             other = self.run_bench("--rounds", "2")
+            held.unlink()
             self.assertEqual(other.returncode, 2, other.stdout)
             self.assertIn(f"{raw} is in use", other.stderr)
-            child.communicate(timeout=30)
+            child.communicate(timeout=300)
             self.assertEqual(child.returncode, 0)
         self.assertEqual({row["round"] for row in report.read_raw(raw)}, {1})
 
     def test_goes_on_after_an_interruption(self):
-        self.program("tslab", 8, sleep=0.2)
-        self.program("glibc", 10, sleep=0.2)
+        self.program("tslab", 8)
+        self.program("glibc", 10)
+        held = self.hold(5)
         raw = self.out.with_name("x_raw.csv")
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         with subprocess.Popen(self.command("--rounds", "3"), text=True, **pipes) as child:
-            deadline = time.monotonic() + 30
-            while time.monotonic() < deadline:
-                if raw.exists() and ",op_ns," in raw.read_text(encoding="utf-8"):
-                    break
-                time.sleep(0.02)
+            self.wait_for_run(5)
             child.send_signal(signal.SIGTERM)
-            output, _ = child.communicate(timeout=30)
+            held.unlink()
+            output, _ = child.communicate(timeout=300)
             self.assertEqual(child.returncode, 128 + signal.SIGTERM)
         self.assertIn("--resume", output)
         kept = raw.read_text(encoding="utf-8")
@@ -414,7 +426,7 @@ class Programs(unittest.TestCase):
         return found
 
     def call(self, program, *arguments):
-        return subprocess.run([str(program), *arguments], capture_output=True, text=True, check=False, timeout=60)
+        return subprocess.run([str(program), *arguments], capture_output=True, text=True, check=False, timeout=300)
 
     def test_identity_and_measurement(self):
         for program in self.programs():
@@ -456,7 +468,7 @@ class Programs(unittest.TestCase):
             self.skipTest("needs jemalloc")
         library = self.call(programs["core_bench_jemalloc"], "--identify").stdout.split(",")[2]
         answer = subprocess.run([str(programs["core_bench_glibc"]), "--identify"], capture_output=True, text=True,
-                                check=False, timeout=60, env={**os.environ, "LD_PRELOAD": library})
+                                check=False, timeout=300, env={**os.environ, "LD_PRELOAD": library})
         self.assertEqual(answer.returncode, 1)
         self.assertIn("no measurement of glibc", answer.stderr)
 
@@ -467,7 +479,7 @@ class Help(unittest.TestCase):
             if script.name.startswith("test_") or "__main__" not in script.read_text(encoding="utf-8"):
                 continue
             answer = subprocess.run([sys.executable, "-B", str(script), "--help"], capture_output=True, text=True,
-                                    check=False, timeout=60)
+                                    check=False, timeout=300)
             self.assertEqual((answer.returncode, answer.stderr), (0, ""), script.name)
             self.assertTrue(answer.stdout.startswith("usage: "), script.name)
             # what argparse fills in for a lone % is a dictionary of the option

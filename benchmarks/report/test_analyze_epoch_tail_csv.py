@@ -104,7 +104,7 @@ class Files(unittest.TestCase):
 
     def run_script(self, *arguments):
         command = [sys.executable, "-B", str(SCRIPT), *map(str, arguments)]
-        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
 
     def read(self, data):
         windows = {}

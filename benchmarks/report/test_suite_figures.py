@@ -432,7 +432,7 @@ class Document(Folder):
 
     def make(self, *arguments):
         command = [sys.executable, "-B", str(BENCHMARKS / "report" / "make_results.py"), "--results", str(self.folder), *map(str, arguments)]
-        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
 
     def test_standing(self):
         entries = Targets.entries
@@ -548,7 +548,7 @@ class Document(Folder):
 
     def gate(self):
         answer = subprocess.run([sys.executable, "-B", str(BENCHMARKS / "report" / "gate.py"), str(self.folder)], capture_output=True,
-                                text=True, check=False, timeout=60)
+                                text=True, check=False, timeout=300)
         return answer, {tuple(line.split()[:2]): line for line in answer.stdout.split("\n") if line.strip()}
 
     def test_the_gate(self):
@@ -607,7 +607,7 @@ class Document(Folder):
                 self.assertEqual(gate.main([*arguments, str(self.folder)]), code)
             self.assertIn(words, out.getvalue())
         answer = subprocess.run([sys.executable, "-B", str(BENCHMARKS / "report" / "gate.py"), "--without", "none", str(self.folder)],
-                                capture_output=True, text=True, check=False, timeout=60)
+                                capture_output=True, text=True, check=False, timeout=300)
         self.assertEqual(answer.returncode, 2)
         self.assertIn("'none'", answer.stderr)
 
@@ -686,7 +686,7 @@ class Committed(unittest.TestCase):
     @unittest.skipUnless((BENCHMARKS / "results" / "run.csv").is_file(), "no figures of a whole run are committed")
     def test_results_and_readme(self):
         answer = subprocess.run([sys.executable, "-B", str(BENCHMARKS / "report" / "make_results.py"), "--check"], capture_output=True,
-                                text=True, check=False, timeout=60)
+                                text=True, check=False, timeout=300)
         self.assertEqual(answer.returncode, 0, answer.stderr)
 
     def test_every_chart_of_the_document_is_there(self):

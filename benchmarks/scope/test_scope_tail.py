@@ -62,7 +62,7 @@ class Places(Programs):
             os.mkfifo(pipe)
             reader = subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE, text=True)
             self.assertEqual(run(program, *arguments, "--csv", pipe).returncode, 0)
-            self.assertIn("allocator,", reader.communicate(timeout=60)[0])
+            self.assertIn("allocator,", reader.communicate(timeout=300)[0])
             self.assertTrue(pipe.is_fifo())
             self.assertEqual(sorted(os.listdir(self.folder.name)), ["link.csv", "pipe", "real.csv"])
 
@@ -190,7 +190,7 @@ class ScopeBench(Programs):
         while not os.listdir(self.folder.name):
             self.assertIsNone(process.poll(), "it ended before it was interrupted")
         process.terminate()
-        self.assertEqual(process.wait(timeout=60), 128 + 15)
+        self.assertEqual(process.wait(timeout=300), 128 + 15)
         process.stderr.close()
         self.assertEqual(os.listdir(self.folder.name), [])
 

@@ -75,7 +75,7 @@ class StandIns(unittest.TestCase):
         return [str(BENCHMARKS / "run_all.sh"), "--build", str(self.build), "--out", str(self.out), *arguments]
 
     def run_all(self, *arguments):
-        return subprocess.run(self.command(*arguments), capture_output=True, text=True, check=False, timeout=60)
+        return subprocess.run(self.command(*arguments), capture_output=True, text=True, check=False, timeout=300)
 
     def calls(self):
         try:
@@ -90,11 +90,11 @@ class StandIns(unittest.TestCase):
         answer = self.run_all("--steps", "smoke_tests")
         self.assertIn(f"the results are in {self.out}\n", answer.stdout + answer.stderr)
         command = [*self.command("--steps", "smoke_tests"), "--out", "new/figures"]
-        answer = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, cwd=self.folder)
+        answer = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, cwd=self.folder)
         self.assertIn("the results are in new/figures\n", answer.stdout + answer.stderr)
         (self.folder / "below").mkdir()
         command = [*self.command("--steps", "smoke_tests"), "--out", "../other"]
-        answer = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, cwd=self.folder / "below")
+        answer = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, cwd=self.folder / "below")
         self.assertIn(f"the results are in {self.folder.resolve() / 'other'}\n", answer.stdout + answer.stderr)
 
     def test_rounds_take_turns_and_are_joined(self):
@@ -227,7 +227,7 @@ class StandIns(unittest.TestCase):
                 while time.monotonic() < deadline and len(self.calls()) < 3:
                     time.sleep(0.02)
                 os.killpg(child.pid, number)
-                _, errors = child.communicate(timeout=30)
+                _, errors = child.communicate(timeout=300)
             self.assertEqual(child.returncode, 128 + number, errors)
             self.assertIn("2 of 6 runs are finished", errors)
             self.assertIn("--resume", errors)
@@ -310,7 +310,7 @@ class StandIns(unittest.TestCase):
             while time.monotonic() < deadline and len(self.calls()) < begun:
                 time.sleep(0.01)
             child.send_signal(number)
-            child.wait(timeout=30)
+            child.wait(timeout=300)
         hold.unlink()
 
     def resume(self, churn, smoke):
@@ -412,7 +412,7 @@ class StandIns(unittest.TestCase):
             answer = self.run_all("--steps", "smoke_tests")
             self.assertEqual(answer.returncode, 2, answer.stderr)
             self.assertIn("is in use", answer.stderr)
-            child.communicate(timeout=30)
+            child.communicate(timeout=300)
         self.assertEqual(child.returncode, 0)
 
     def test_a_program_left_behind_keeps_the_folder_in_use(self):
@@ -431,13 +431,13 @@ class StandIns(unittest.TestCase):
             while time.monotonic() < deadline and not self.calls():
                 time.sleep(0.02)
             child.send_signal(signal.SIGHUP)
-            _, errors = child.communicate(timeout=30)
+            _, errors = child.communicate(timeout=300)
         self.assertEqual(child.returncode, 0, errors)
 
     def test_programs_built_anew_are_no_part_of_an_interrupted_run(self):
         with self.start_slowly() as child:
             child.send_signal(signal.SIGTERM)
-            child.communicate(timeout=30)
+            child.communicate(timeout=300)
         (self.build / "churn_test").write_text(PROGRAM + "\n", encoding="utf-8")
         answer = self.run_all("--steps", "churn_test,smoke_tests", "--resume")
         self.assertEqual(answer.returncode, 2, answer.stderr)
@@ -560,7 +560,7 @@ class Smoke(unittest.TestCase):
             script = str(BENCHMARKS / "report" / "make_results.py")
             document = pathlib.Path(out) / "results.md"
             answer = subprocess.run([sys.executable, "-B", script, "--results", out, "--out", str(document)],
-                                    capture_output=True, text=True, check=False, timeout=60)
+                                    capture_output=True, text=True, check=False, timeout=300)
             self.assertEqual(answer.returncode, 0, answer.stderr)
             for heading in ("## Latency", "## Memory", "## Threads", "## Scopes", "## Soak", "## Whose tail it is"):
                 self.assertIn(f"\n{heading}\n", document.read_text(encoding="utf-8"))

@@ -138,7 +138,7 @@ class Soak(unittest.TestCase):
             while time.monotonic() < deadline and not (self.csv.exists() and self.csv.read_text().count("\n") > 8):
                 time.sleep(0.02)
             child.send_signal(signal.SIGTERM)
-            output, _ = child.communicate(timeout=30)
+            output, _ = child.communicate(timeout=300)
         self.assertEqual(child.returncode, 128 + signal.SIGTERM)
         self.assertIn("interrupted: the windows above are kept; the same command with --resume goes on", output)
         self.assertGreaterEqual(len(self.rows()), 3)
@@ -193,7 +193,7 @@ class Soak(unittest.TestCase):
             while time.monotonic() < deadline and not (self.csv.exists() and self.csv.read_text().count("\n") > 8):
                 time.sleep(0.02)
             child.send_signal(signal.SIGTERM)
-            output, _ = child.communicate(timeout=30)
+            output, _ = child.communicate(timeout=300)
         before = self.csv.with_name("soak.csv.before")
         self.assertIn("soak.csv.before", output)
         self.assertEqual(before.read_text(encoding="utf-8"), "old windows\n")

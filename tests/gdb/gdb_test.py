@@ -108,7 +108,7 @@ def core_of(program, work):
         resource.setrlimit(resource.RLIMIT_CORE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 
     try:
-        subprocess.run([program, "abort"], cwd=work, stdin=subprocess.DEVNULL, timeout=60, preexec_fn=limits)
+        subprocess.run([program, "abort"], cwd=work, stdin=subprocess.DEVNULL, timeout=300, preexec_fn=limits)
     except (subprocess.SubprocessError, ValueError):
         return None
     found = [os.path.join(work, name) for name in os.listdir(work) if name.startswith("core")]

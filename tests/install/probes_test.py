@@ -85,7 +85,7 @@ def can_attach():
         return "bpftrace is not installed"
     try:
         answer = subprocess.run(["bpftrace", "-e", f"usdt:{LIBRARY}:tslab:epoch__open {{ exit(); }} interval:ms:1 {{ exit(); }}"],
-                                capture_output=True, text=True, timeout=30, check=False)
+                                capture_output=True, text=True, timeout=300, check=False)
     except subprocess.TimeoutExpired:
         return "bpftrace does not end"
     return None if answer.returncode == 0 and "Attaching" in answer.stdout else "bpftrace may not attach: " + answer.stderr.strip()[-200:]
@@ -101,7 +101,7 @@ def run(command):
             fail(f"{command}: {tracer.stderr.read()[-1000:]}")
         time.sleep(2.5)
         tracer.send_signal(signal.SIGINT)
-        return tracer.communicate(timeout=30)[0]
+        return tracer.communicate(timeout=300)[0]
 
 
 def main():

@@ -1,9 +1,11 @@
 #!/bin/sh
 # A program with more rights than who starts it: the environment has no say. Argument: a program that is linked with the library, and
-# says what its options are. Skipped (77) where no such program can be made.
+# says what its options are, and the library. Skipped (77) where no such program can be made.
 set -eu
 program=$1
+library=$2
 [ "$(id -u)" -eq 0 ] || { echo "setuid_test: skipped, this is not root"; exit 77; }
+setpriv --reuid 65534 --clear-groups test -r "$library" || { echo "setuid_test: skipped, others cannot read $library"; exit 77; }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 chmod 755 "$work"

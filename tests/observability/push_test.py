@@ -20,7 +20,7 @@ ENVIRONMENT = {k: v for k, v in os.environ.items() if not k.startswith("TSLAB_")
 
 
 def push(*arguments):
-    return subprocess.run([SCRIPT, *arguments], capture_output=True, text=True, timeout=30, check=False,
+    return subprocess.run([SCRIPT, *arguments], capture_output=True, text=True, timeout=300, check=False,
                           env={**ENVIRONMENT, "STATS_DUMP": DUMP})
 
 

@@ -136,7 +136,7 @@ class Stack(unittest.TestCase):
             said = run.stderr.readline() + run.stderr.readline()
             self.assertIn(f"Grafana: http://127.0.0.1:{grafana_port}/d/temporal-slab\n", said)
             run.send_signal(signal.SIGTERM)
-            self.assertEqual(run.wait(timeout=20), 143)
+            self.assertEqual(run.wait(timeout=300), 143)
             with self.assertRaises(ProcessLookupError):
                 os.kill(found["pid"], 0)
             self.check_gone()
@@ -158,7 +158,7 @@ class Stack(unittest.TestCase):
         self.assertIn("Grafana did not start", run.stderr.readline())
         self.assertEqual(get(f"http://127.0.0.1:{port}/healthz"), "ok\n")
         run.stdin.close()  # the program ends, and all with it
-        self.assertEqual(run.wait(timeout=20), 0)
+        self.assertEqual(run.wait(timeout=300), 0)
         self.check_gone()
         run.stdout.close()
         run.stderr.close()
@@ -168,14 +168,14 @@ class Stack(unittest.TestCase):
         first, second = run.stderr.readline(), run.stderr.readline()
         self.assertRegex(first, rf"^the page: http://127\.0\.0\.1:{self.ports[0]}/ ")
         self.assertEqual(second, "Grafana is not installed; the page shows the same without it\n")
-        run.communicate("\n", timeout=20)
+        run.communicate("\n", timeout=300)
         self.assertEqual(run.returncode, 7)  # the program's own
         self.check_gone()
 
     def test_without_prometheus(self):
         os.remove(os.path.join(self.folder, "bin", "prometheus"))
         run = self.start()
-        _, said = run.communicate(timeout=20)
+        _, said = run.communicate(timeout=300)
         self.assertEqual(run.returncode, 3, said)
         self.assertRegex(said, r"prometheus is not installed .*\n.*TSLAB_HTTP=\d+ ")
 
@@ -183,7 +183,7 @@ class Stack(unittest.TestCase):
         for arguments, code, said in ((("--help",), 0, "usage"), ((), 2, "usage"), (("--prot=1", "true"), 2, "'--prot=1'"),
                                       (("--port=x", "true"), 2, "'x' is not a port"),
                                       (("--grafana-port=", "true"), 2, "'' is not a port")):
-            answer = subprocess.run([SCRIPT, *arguments], capture_output=True, text=True, timeout=20, check=False)
+            answer = subprocess.run([SCRIPT, *arguments], capture_output=True, text=True, timeout=300, check=False)
             self.assertEqual(answer.returncode, code, answer.stderr)
             self.assertIn(said, answer.stdout + answer.stderr)
 
@@ -197,7 +197,7 @@ class Checks(unittest.TestCase):
                                       (("check_queries.py", "/nonexistent", "0"), 2, "SECONDS"),
                                       (("check_queries.py", "/nonexistent"), 1, "/nonexistent/")):
             answer = subprocess.run([sys.executable, "-B", os.path.join(os.path.dirname(SCRIPT), arguments[0]), *arguments[1:]],
-                                    capture_output=True, text=True, timeout=20, check=False)
+                                    capture_output=True, text=True, timeout=300, check=False)
             self.assertEqual(answer.returncode, code, answer.stderr)
             self.assertIn(said, answer.stdout + answer.stderr)
 

@@ -16,7 +16,7 @@ OWN_CLOCK = ("unshare", "--time", "--monotonic", "100000", "--pid", "--fork", "-
 
 
 def run(*command):
-    return subprocess.run(command, capture_output=True, text=True, timeout=30, env=ENVIRONMENT)
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, env=ENVIRONMENT)
 
 
 def is_permitted(namespace):
@@ -50,7 +50,7 @@ class Program:
         return self
 
     def __exit__(self, *_):
-        self.process.communicate(timeout=10)
+        self.process.communicate(timeout=300)
 
 
 class OfItsOwn(unittest.TestCase):
@@ -85,7 +85,7 @@ class OfItsOwn(unittest.TestCase):
         env = {**ENVIRONMENT, "TSLAB_SHM": "1"}
 
         def look(*namespace):
-            return subprocess.run([*namespace, "sh", "-c", script], env=env, capture_output=True, text=True, timeout=30)
+            return subprocess.run([*namespace, "sh", "-c", script], env=env, capture_output=True, text=True, timeout=300)
 
         self.assertIn('"pid":2', look(*OWN_PIDS).stdout)
         # Where /proc is that of outside, $! is no id of it.

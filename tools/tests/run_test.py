@@ -16,7 +16,7 @@ ENVIRONMENT = {k: v for k, v in os.environ.items() if not k.startswith("TSLAB_")
 
 
 def tslab(*arguments, **more):
-    return subprocess.run([TSLAB, *arguments], capture_output=True, text=True, timeout=60, env=ENVIRONMENT, **more)
+    return subprocess.run([TSLAB, *arguments], capture_output=True, text=True, timeout=300, env=ENVIRONMENT, **more)
 
 
 # Says when it runs, and ends with its input.
@@ -33,7 +33,7 @@ class Holder:
         return self.process
 
     def __exit__(self, *unused):
-        self.process.communicate("", timeout=60)
+        self.process.communicate("", timeout=300)
 
 
 def port_of(pid):
@@ -68,7 +68,7 @@ class Run(unittest.TestCase):
         self.assertEqual(tslab("run", "/").returncode, 126)
 
     def test_keeps_what_is_preloaded(self):
-        answer = subprocess.run([TSLAB, "run", "sh", "-c", "echo $LD_PRELOAD"], capture_output=True, text=True, timeout=60,
+        answer = subprocess.run([TSLAB, "run", "sh", "-c", "echo $LD_PRELOAD"], capture_output=True, text=True, timeout=300,
                                 env=dict(ENVIRONMENT, LD_PRELOAD="libc.so.6"), check=True)
         self.assertRegex(answer.stdout, r"/libtslab-malloc\.so[.0-9]*:libc\.so\.6\n")
 
@@ -98,7 +98,7 @@ class Run(unittest.TestCase):
                     break
                 time.sleep(0.3)
             top, stats = tslab("top", "--batch", str(process.pid)), json.loads(tslab("stats", "--json", str(process.pid)).stdout)
-            process.communicate("", timeout=60)
+            process.communicate("", timeout=300)
         self.assertEqual(process.returncode, 0)
         text = answer.stdout[answer.stdout.index("who holds what, estimated from "):]
         ways = text.split("   about ")[1:4]  # what is behind them is some bytes of libc's, which may be in a sample, too
@@ -131,7 +131,7 @@ class Run(unittest.TestCase):
             self.assertIn('id="holders"', page)
             holders = json.loads(urllib.request.urlopen(address + "/stats.json", timeout=20).read())["holders"]
             names = json.loads(urllib.request.urlopen(address + "/functions.json", timeout=20).read())
-            process.communicate("", timeout=60)
+            process.communicate("", timeout=300)
         self.assertEqual([t["name"] for t in holders["threads"]][:2], ["tools_holders", "collector"])
         ways = [[names.get(f, "?") for f in function["frames"]] for function in holders["functions"]]
         self.assertEqual(ways[:3], [["serve", "fill_cache", "keep"], ["serve", "load_index", "keep"], ["collect", "keep", "allocate"]])
@@ -146,10 +146,10 @@ class Run(unittest.TestCase):
             self.assertEqual(top.returncode, 0, top.stderr)
             self.assertRegex(top.stdout, r"(?m)^malloc\s")
             stats = subprocess.run([os.path.join(TOOLS, "stats_dump"), "--stacks", str(process.pid)], capture_output=True, text=True,
-                                   timeout=60, check=True).stdout
+                                   timeout=300, check=True).stdout
             self.assertIn("live", stats)
             doctor = subprocess.run([os.path.join(TOOLS, "stats_dump"), "--doctor", str(process.pid)], capture_output=True, text=True,
-                                    timeout=60, check=False)
+                                    timeout=300, check=False)
             self.assertIn(doctor.returncode, (0, 1), doctor.stderr)
 
     @unittest.skipIf(HTTP == "-", "there is no libtslab-http")

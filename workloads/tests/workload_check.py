@@ -28,7 +28,7 @@ def finish():
 
 
 def run(program, *arguments):
-    return subprocess.run([program, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60)
+    return subprocess.run([program, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=300)
 
 
 def check_refused(program, arguments, named):
@@ -65,10 +65,11 @@ def check_rss(rss, seconds):
     check(rss["peak_bytes"] >= rss["before_bytes"] > 0, "rss %r" % rss["peak_bytes"])
     check(rss["peak_bytes"] >= rss["after_bytes"] > 0, "rss after %r" % rss["after_bytes"])
     check(rss["given_back_bytes"] == rss["peak_bytes"] - rss["after_bytes"], "given back %r" % rss["given_back_bytes"])
-    # A busy machine may delay the sampler by any time.
-    expected = seconds * 1000 / rss["sample_ms"]
-    check(1 <= rss["samples"] <= expected * 2 + 10, "%d samples in %g s" % (rss["samples"], seconds))
+    # A busy machine may delay the sampler, and make the run longer, by any time.
     series = rss["series_ms_bytes"]
+    milliseconds = max([seconds * 1000] + [point[0] for point in series])
+    expected = milliseconds / rss["sample_ms"]
+    check(1 <= rss["samples"] <= expected * 2 + 10, "%d samples in %g ms" % (rss["samples"], milliseconds))
     check(0 < len(series) <= min(rss["samples"], 1024), "%d points of %d samples" % (len(series), rss["samples"]))
     check(max(point[1] for point in series) <= rss["peak_bytes"], "a point above the peak")
     times = [point[0] for point in series]
