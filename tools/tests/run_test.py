@@ -10,6 +10,8 @@ import time
 import unittest
 import urllib.request
 
+from listening import port_of
+
 TOOLS, HTTP = os.path.abspath(sys.argv[1]), sys.argv[2]
 TSLAB = os.path.join(TOOLS, "tslab")
 ENVIRONMENT = {k: v for k, v in os.environ.items() if not k.startswith("TSLAB_") and k != "LD_PRELOAD"}
@@ -34,15 +36,6 @@ class Holder:
 
     def __exit__(self, *unused):
         self.process.communicate("", timeout=300)
-
-
-def port_of(pid):
-    """The one port at which a process listens."""
-    with open(f"/proc/{pid}/net/tcp", encoding="ascii") as table:
-        inodes = {line.split()[9]: int(line.split()[1].split(":")[1], 16) for line in list(table)[1:] if line.split()[3] == "0A"}
-    links = [os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")]
-    (port,) = [inodes[n] for n in inodes if f"socket:[{n}]" in links]
-    return port
 
 
 class Run(unittest.TestCase):

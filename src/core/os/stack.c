@@ -1,7 +1,12 @@
 #define _GNU_SOURCE
 #include "os/stack.h"
 
+#include "base/atomic.h"
+
 #include <errno.h>
+#if defined(__ELF__)
+#include <link.h>
+#endif
 #include <string.h>
 #include <unistd.h>
 #if defined(__linux__)
@@ -17,6 +22,50 @@
 #endif
 #endif
 
+/* ---- the program itself -------------------------------------------------------------------------------------------- */
+
+#if defined(__ELF__)
+typedef struct wanted {
+    uint32_t part;
+    bool found;
+} wanted;
+
+static int look(struct dl_phdr_info *info, size_t bytes, void *arg) {
+    wanted *w = arg;
+    (void)bytes;
+    for (unsigned i = 0; i < info->dlpi_phnum; i++) w->found |= info->dlpi_phdr[i].p_type == w->part;
+    return 1; /* the first is the program */
+}
+
+static bool has_part(uint32_t part) {
+    wanted w = {part, false};
+    (void)dl_iterate_phdr(look, &w);
+    return w.found;
+}
+#else
+#define PT_INTERP 0
+#define PT_DYNAMIC 0
+static bool has_part(uint32_t part) { return (void)part, true; }
+#endif
+
+bool ts_os_has_loader(void) { return has_part(PT_INTERP); }
+
+/* ---- call stacks ----------------------------------------------------------------------------------------------------- */
+
+#ifdef HAS_BACKTRACE
+/* Not in a static program that is no PIE: its tables for unwinding are registered with the unwinder, which has them behind a lock
+   that a child of fork may find taken, and which aborts before they are there. */
+static bool can_unwind(void) {
+    static _Atomic uint32_t known; /* 1: no, 2: yes; the same from every thread */
+    uint32_t answer = ts_load_relaxed(&known);
+    if (answer == 0) {
+        answer = has_part(PT_DYNAMIC) ? 2 : 1;
+        ts_store_relaxed(&known, answer);
+    }
+    return answer == 2;
+}
+#endif
+
 void ts_os_stack_prepare(void) {
     void *frame[2];
     (void)ts_os_stack(frame, 2);
@@ -25,7 +74,7 @@ void ts_os_stack_prepare(void) {
 unsigned ts_os_stack(void **frames, unsigned capacity) {
 #ifdef HAS_BACKTRACE
     int before = errno; /* the first call loads the unwinder */
-    int n = backtrace ? backtrace(frames, (int)capacity) : 0;
+    int n = backtrace && can_unwind() ? backtrace(frames, (int)capacity) : 0;
     errno = before;
     return n > 0 ? (unsigned)n : 0;
 #else
@@ -53,8 +102,6 @@ void ts_os_thread_name(char name[TS_OS_THREAD_NAME_BYTES]) {
 }
 
 #if defined(__ELF__)
-
-#include <link.h>
 
 typedef struct walk {
     void (*fn)(void *, const ts_os_module *);
@@ -89,22 +136,8 @@ void ts_os_modules(void (*fn)(void *, const ts_os_module *), void *arg) {
     errno = before;
 }
 
-static int look_for_loader(struct dl_phdr_info *info, size_t bytes, void *found) {
-    (void)bytes;
-    for (unsigned i = 0; i < info->dlpi_phnum; i++)
-        if (info->dlpi_phdr[i].p_type == PT_INTERP) *(bool *)found = true;
-    return 1; /* the first is the program */
-}
-
-bool ts_os_has_loader(void) {
-    bool found = false;
-    (void)dl_iterate_phdr(look_for_loader, &found);
-    return found;
-}
-
 #else
 
-bool ts_os_has_loader(void) { return true; }
 void ts_os_modules(void (*fn)(void *, const ts_os_module *), void *arg) { (void)fn, (void)arg; }
 
 #endif
