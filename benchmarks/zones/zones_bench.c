@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -79,8 +80,9 @@ static void check(const uint64_t *p, size_t bytes, size_t object) {
     NEED(p == NULL);
 }
 
-/* As `dd oflag=direct bs=1M` writes them to a new file beside that of the zones: there, too, blocks are new to the file system. */
-static double write_plain(size_t bytes) {
+/* Writes of 1 MiB with direct I/O to a new file beside that of the zones: there, too, blocks are new to the file system. source >= 0: each
+   MiB is read from there first, which is what `dd if=SOURCE oflag=direct bs=1M` does; else it is one buffer all the time. */
+static double write_plain(size_t bytes, int source) {
     char *buffer, plain[512];
     NEED(posix_memalign((void **)(void *)&buffer, 4096, 1 << 20) == 0);
     memset(buffer, 0x5a, 1 << 20);
@@ -89,7 +91,10 @@ static double write_plain(size_t bytes) {
     if (file < 0) file = open(plain, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     NEED(file >= 0 && ftruncate(file, (off_t)bytes) == 0);
     double from = now_s();
-    for (size_t at = 0; at < bytes; at += 1 << 20) NEED(pwrite(file, buffer, 1 << 20, (off_t)at) == 1 << 20);
+    for (size_t at = 0; at < bytes; at += 1 << 20) {
+        if (source >= 0) NEED(pread(source, buffer, 1 << 20, (off_t)at) == 1 << 20);
+        NEED(pwrite(file, buffer, 1 << 20, (off_t)at) == 1 << 20);
+    }
     double took = now_s() - from;
     (void)close(file);
     (void)unlink(plain);
@@ -135,7 +140,7 @@ static void there_and_back(size_t all, size_t each, size_t object, unsigned flag
     free(first);
 }
 
-#define ROUNDS 9
+#define ROUNDS 25
 static int by_size(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
@@ -145,22 +150,31 @@ static int by_size(const void *a, const void *b) {
 static void beside_dd(size_t bytes) {
     SlabZones *zones = open_zones();
     SlabAllocator *a = slab_allocator_create();
-    double ratio[ROUNDS];
+    double ratio[2][ROUNDS];
+    int source = memfd_create("source", MFD_CLOEXEC);
+    NEED(source >= 0);
     for (int round = 0; round < ROUNDS; round++) {
         uint64_t *first;
         EpochId e = fill(a, bytes, 4096, &first, EPOCH_CHURN);
         SlabZonesStats stats;
+        for (const uint64_t *p = first; round == 0 && p; p = (const uint64_t *)(uintptr_t)p[0])
+            NEED(write(source, p, 4096) == 4096);
         for (int i = 0; i < 8; i++) NEED(slab_zones_stats(zones, &stats)); /* resets of the round before */
         double from = now_s();
         NEED(epoch_spill(a, e, zones));
-        double s = appended_at - from, p = write_plain(bytes);
-        ratio[round] = s / p;
+        double s = appended_at - from;
+        for (int kind = 0; kind < 2; kind++) /* by turns */
+            ratio[(round + kind) % 2][round] = s / write_plain(bytes, (round + kind) % 2 == 0 ? source : -1);
         NEED(epoch_destroy(a, e));
         (void)slab_trim(a);
     }
-    qsort(ratio, ROUNDS, sizeof *ratio, by_size);
-    printf("appending / plain direct writes of 1 MiB, %zu MiB: median %.2f (%.2f to %.2f)\n", bytes >> 20,
-           ratio[ROUNDS / 2], ratio[0], ratio[ROUNDS - 1]);
+    static const char *const name[] = {"dd if=memory oflag=direct bs=1M", "direct writes of one buffer of 1 MiB"};
+    for (int kind = 0; kind < 2; kind++) {
+        qsort(ratio[kind], ROUNDS, sizeof *ratio[kind], by_size);
+        printf("appending / %s, %zu MiB: median of %d %.2f (quartiles %.2f, %.2f)\n", name[kind], bytes >> 20, ROUNDS,
+               ratio[kind][ROUNDS / 2], ratio[kind][ROUNDS / 4], ratio[kind][ROUNDS * 3 / 4]);
+    }
+    (void)close(source);
     slab_allocator_free(a);
     NEED(slab_zones_close(zones));
 }
@@ -205,7 +219,7 @@ int main(int argc, char **argv) {
     there_and_back(all, large, 4096, EPOCH_CHURN);
     there_and_back(all, large, 1 << 20, EPOCH_CHURN);
     there_and_back(all / 4, 1 << 20, 256, EPOCH_CHURN);
-    beside_dd(all / 4);
+    beside_dd(all / 8);
     scattered(mib * 16);
     scattered(mib * 64);
     (void)unlink(path);

@@ -88,7 +88,8 @@ TSLAB_API bool slab_zones_close(SlabZones *zones);
      ENOMEM   no memory for the list of places, 20 bytes a slab of 16 KiB
      ENOTSUP  the allocator has poison_on_free, guard_spans or memory tools
      EPERM    a child of fork
-   Cost: the device's time to write it, and a system call or two for each group of slabs. */
+   Cost: the device's time to write it, with up to four appends under way, by threads that live for the call; and a
+   system call or two for each group of slabs. */
 TSLAB_API bool epoch_spill(SlabAllocator *allocator, EpochId epoch, SlabZones *zones);
 /* Brings a spilled epoch back to its addresses. It is EPOCH_CLOSING again. false with errno, and it is spilled still:
    EINVAL not spilled; ENOMEM over budget, or no memory; EIO; EPERM a child of fork. */

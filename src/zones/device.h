@@ -7,7 +7,8 @@
  *     ETOOMANYREFS  it would be one open zone too many, and all are open by command
  *     EOVERFLOW     it would be one active zone too many
  *     EINVAL        an offset or a length that is no multiple of block_bytes, or outside of the zone
- * The same errors as of Linux. One thread at a time.
+ * The same errors as of Linux. One thread at a time, but for appends to zones that stay as they are, and for reads: of each of
+ * these several threads may be in one at a time, all of one kind. An append whose fellow to the same zone fails may fail too.
  */
 #ifndef TS_ZONES_DEVICE_H
 #define TS_ZONES_DEVICE_H
@@ -57,7 +58,9 @@ struct ts_device {
     uint64_t capacity; /* of most zones; the report has each one's */
     uint32_t block_bytes;
     size_t append_bytes; /* most of one append */
-    bool chooses;        /* the device chooses the place of an append; else it is written at the tracked pointer */
+    int append_pieces;   /* pieces of memory of an append that has fellows: so many at most; constant */
+    bool
+        chooses; /* the device chooses the place of an append; else it is written at the tracked pointer. Constant once it is open */
 };
 
 static inline uint64_t ts_iov_bytes(const struct iovec *iov, int count) {

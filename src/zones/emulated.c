@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -32,8 +33,18 @@ typedef struct record {
     uint64_t written;
 } record;
 
+/* Appends to a zone that are under way. Each has its place by `claimed`, and counts when all before it do. */
+typedef struct flight {
+    uint64_t claimed; /* bytes from the start of the zone */
+    uint32_t count;
+    bool torn; /* one did not write all of its bytes: those behind it fail */
+} flight;
+
 typedef struct emulated {
     ts_device device;
+    pthread_mutex_t mutex; /* for appends and reads: the table and what is under way; other calls are alone */
+    pthread_cond_t moved;  /* a write pointer, or a zone is torn */
+    flight *flight;        /* [zone] */
     int file;
     header *map; /* header and table */
     size_t map_bytes;
@@ -203,36 +214,72 @@ static bool is_good(const emulated *e, const struct iovec *iov, int count, uint6
     return true;
 }
 
-static bool append(ts_device *device, uint32_t zone, const struct iovec *iov, int count, uint64_t *at) {
-    emulated *e = (emulated *)device;
-    ts_emulated_fault f;
-    uint64_t bytes = ts_iov_bytes(iov, count);
-    if (!is_good(e, iov, count, bytes) || bytes > device->append_bytes) return fail(EINVAL);
-    if (!begin(e, zone, TS_EMULATED_APPEND, &f)) return false;
+/* The place of an append that may be made. The caller has the mutex. */
+static bool claim(emulated *e, uint32_t zone, uint64_t bytes, uint64_t *at, ts_emulated_fault *f) {
+    if (!begin(e, zone, TS_EMULATED_APPEND, f)) return false;
     record *r = &e->table[zone];
+    flight *now = &e->flight[zone];
     if (r->state == TS_ZONE_FULL || r->state == TS_ZONE_READ_ONLY || r->state == TS_ZONE_OFFLINE) return fail(EIO);
-    if (bytes > device->capacity - r->written) return fail(EIO);
+    if (now->count == 0) *now = (flight){.claimed = r->written};
+    if (now->torn || bytes > e->device.capacity - now->claimed) return fail(EIO);
     if (!is_open(r->state)) {
         if (!can_open(e, zone)) return false;
         set_state(e, zone, TS_ZONE_IMPLICITLY_OPEN);
     }
     step(TS_STEP_OPENED, zone);
-    struct iovec half[IOV_MOST];
-    uint64_t first = bytes / device->block_bytes / 2 * device->block_bytes;
-    uint64_t count_bytes = f == TS_FAULT_TORN ? first : bytes;
+    *at = now->claimed;
+    now->claimed += bytes;
+    now->count++;
+    return true;
+}
+
+/* The first bytes of an append: without the mutex. */
+static bool put(emulated *e, uint32_t zone, const struct iovec *iov, int count, uint64_t at, uint64_t bytes) {
+    struct iovec part[IOV_MOST];
+    int n = cut(iov, count, bytes, part);
+    return bytes == 0 || transfer(e, part, n, place_of(e, zone, at), bytes, true);
+}
+
+/* So many of its bytes are written. The write pointer moves when that of all before it has. The caller has the mutex. */
+static bool settle(emulated *e, uint32_t zone, uint64_t at, uint64_t written, bool whole) {
+    record *r = &e->table[zone];
+    flight *now = &e->flight[zone];
+    while (!now->torn && r->written != at) (void)pthread_cond_wait(&e->moved, &e->mutex);
+    bool counts = !now->torn && r->state != TS_ZONE_READ_ONLY && r->state != TS_ZONE_OFFLINE;
+    if (counts) {
+        step(TS_STEP_WRITTEN, zone);
+        __atomic_store_n(&r->written, at + written, __ATOMIC_RELEASE);
+        if (r->written == e->device.capacity) set_state(e, zone, TS_ZONE_FULL);
+        step(TS_STEP_COUNTED, zone);
+    }
+    now->torn |= !counts || !whole;
+    now->count--;
+    (void)pthread_cond_broadcast(&e->moved);
+    return counts && whole;
+}
+
+static bool append(ts_device *device, uint32_t zone, const struct iovec *iov, int count, uint64_t *at) {
+    emulated *e = (emulated *)device;
+    ts_emulated_fault f = TS_FAULT_NONE;
+    uint64_t bytes = ts_iov_bytes(iov, count);
+    if (!is_good(e, iov, count, bytes) || bytes > device->append_bytes) return fail(EINVAL);
+    (void)pthread_mutex_lock(&e->mutex);
+    bool done = claim(e, zone, bytes, at, &f);
+    (void)pthread_mutex_unlock(&e->mutex);
+    if (!done) return false;
+    uint64_t half = bytes / device->block_bytes / 2 * device->block_bytes, first = half;
+    uint64_t all = f == TS_FAULT_TORN ? half : bytes;
     if (ts_emulated_hooks_now.step && first != 0) {
-        int n = cut(iov, count, first, half);
-        if (!transfer(e, half, n, place_of(e, zone, r->written), first, true)) return false;
+        done = put(e, zone, iov, count, *at, first);
         step(TS_STEP_HALF, zone);
     }
-    int n = cut(iov, count, count_bytes, half);
-    if (count_bytes != 0 && !transfer(e, half, n, place_of(e, zone, r->written), count_bytes, true)) return false;
-    step(TS_STEP_WRITTEN, zone);
-    *at = r->written;
-    __atomic_store_n(&r->written, r->written + count_bytes, __ATOMIC_RELEASE);
-    if (r->written == device->capacity) set_state(e, zone, TS_ZONE_FULL);
-    step(TS_STEP_COUNTED, zone);
-    return end(f);
+    done = done && put(e, zone, iov, count, *at, all);
+    int error = errno;
+    (void)pthread_mutex_lock(&e->mutex);
+    bool counts = settle(e, zone, *at, done ? all : 0, done && all == bytes);
+    (void)pthread_mutex_unlock(&e->mutex);
+    if (!done) return fail(error);
+    return counts ? end(f) : fail(EIO);
 }
 
 static void clear(const struct iovec *iov, int count, uint64_t from) {
@@ -249,7 +296,10 @@ static bool zone_read(ts_device *device, uint32_t zone, uint64_t at, const struc
     uint64_t bytes = ts_iov_bytes(iov, count);
     if (!is_good(e, iov, count, bytes) || at % device->block_bytes != 0) return fail(EINVAL);
     if (at > device->zone_bytes || bytes > device->zone_bytes - at) return fail(EINVAL);
-    if (!begin(e, zone, TS_EMULATED_READ, &f) || !end(f)) return false;
+    (void)pthread_mutex_lock(&e->mutex);
+    bool may = begin(e, zone, TS_EMULATED_READ, &f) && end(f);
+    (void)pthread_mutex_unlock(&e->mutex);
+    if (!may) return false;
     const record *r = &e->table[zone];
     if (r->state == TS_ZONE_OFFLINE) return fail(EIO);
     uint64_t there = at < r->written ? r->written - at : 0;
@@ -272,6 +322,9 @@ static void release(ts_device *device) {
         (void)munmap(e->map, e->map_bytes);
     }
     if (e->file >= 0) (void)close(e->file);
+    (void)pthread_cond_destroy(&e->moved);
+    (void)pthread_mutex_destroy(&e->mutex);
+    free(e->flight);
     free(e);
 }
 
@@ -409,6 +462,8 @@ ts_device *ts_emulated_open(const char *path, const ts_emulated_parameters *give
     header h;
     emulated *e = calloc(1, sizeof *e);
     if (!e) return NULL;
+    (void)pthread_mutex_init(&e->mutex, NULL);
+    (void)pthread_cond_init(&e->moved, NULL);
     e->file = open_locked(path);
     int plain = e->file < 0 ? -1 : open(path, O_RDWR | O_CLOEXEC); /* for what is no whole block */
     bool good = plain >= 0 && read_header(plain, path, given, &h);
@@ -423,17 +478,17 @@ ts_device *ts_emulated_open(const char *path, const ts_emulated_parameters *give
                                 .zone_bytes = h.zone_size,
                                 .capacity = h.zone_capacity,
                                 .block_bytes = BLOCK,
-                                .append_bytes = (size_t)1 << 20};
-        good = map_file(e, &h) && read_table(e, path);
+                                .append_bytes = (size_t)1 << 20,
+                                .append_pieces = IOV_MOST};
+        e->flight = calloc(e->device.zones, sizeof *e->flight);
+        good = (e->flight || fail(ENOMEM)) && map_file(e, &h) && read_table(e, path);
     }
     if (good) {
         ts_owner_self(&e->map->owner);
         return &e->device;
     }
     error = errno;
-    if (e->map) (void)munmap(e->map, e->map_bytes);
-    if (e->file >= 0) (void)close(e->file);
-    free(e);
+    release(&e->device);
     errno = error;
     return NULL;
 }

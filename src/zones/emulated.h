@@ -47,7 +47,8 @@ typedef enum ts_emulated_fault {
     TS_FAULT_OFFLINE    /* the zone goes offline; EIO */
 } ts_emulated_fault;
 
-/* Places in an append at which the test is asked to do something: to kill the process. */
+/* Places in an append at which the test is asked to do something: to kill the process. Appends that are under way at the same
+   time can be at HALF together; at the others one is alone. */
 typedef enum ts_emulated_step { TS_STEP_OPENED, TS_STEP_HALF, TS_STEP_WRITTEN, TS_STEP_COUNTED } ts_emulated_step;
 
 typedef struct ts_emulated_hooks {

@@ -124,29 +124,40 @@ static uint32_t take_empty(ts_places *p) {
 }
 
 uint32_t ts_places_take(ts_places *p, bool own, uint32_t zone) {
-    if (!own) zone = p->shared;
-    if (zone != TS_NO_ZONE && p->zone[zone].use == TS_USE_BEGUN && ts_zone_room(&p->zone[zone]) != 0) return zone;
+    if (ts_places_stays(p, own, zone)) return own ? zone : p->shared;
     zone = take_empty(p);
     if (!own) p->shared = zone;
     return zone;
 }
 
-bool ts_places_append(ts_places *p, uint32_t zone, const struct iovec *iov, int count, uint64_t *at) {
+void ts_places_claim(ts_places *p, uint32_t zone, uint64_t bytes) {
     ts_zone *z = &p->zone[zone];
-    uint64_t bytes = ts_iov_bytes(iov, count);
-    bool done = p->device->call->append(p->device, zone, iov, count, at);
-    if (!done) {
-        uint64_t before = z->written;
-        (void)device_failed(p);
-        look(p, zone);
-        if (z->use == TS_USE_BEGUN || z->use == TS_USE_FULL) p->appended_bytes += z->written - before;
-        return false;
-    }
     p->appended_bytes += bytes;
-    z->written = *at + bytes;
+    z->written += bytes;
     set_use(p, zone, z->written == z->capacity ? TS_USE_FULL : TS_USE_BEGUN);
     if (z->use == TS_USE_FULL && p->shared == zone) p->shared = TS_NO_ZONE;
-    return true;
+}
+
+void ts_places_unclaim(ts_places *p, uint32_t zone, uint64_t bytes) {
+    p->appended_bytes -= bytes;
+    p->zone[zone].written -= bytes;
+    (void)device_failed(p);
+}
+
+void ts_places_look(ts_places *p, uint32_t zone) {
+    const ts_zone *z = &p->zone[zone];
+    uint64_t before = z->written;
+    look(p, zone);
+    if (z->use == TS_USE_BEGUN || z->use == TS_USE_FULL) p->appended_bytes += z->written - before;
+}
+
+bool ts_places_stays(const ts_places *p, bool own, uint32_t zone) {
+    if (!own) zone = p->shared;
+    return zone != TS_NO_ZONE && p->zone[zone].use == TS_USE_BEGUN && ts_zone_room(&p->zone[zone]) != 0;
+}
+
+bool ts_places_is_tight(const ts_places *p, uint32_t more) {
+    return p->device->max_active != 0 && p->count[TS_USE_BEGUN] + more >= p->device->max_active;
 }
 
 void ts_places_join(ts_places *p, uint32_t zone) { set_epochs(p, zone, p->zone[zone].epochs + 1); }

@@ -47,8 +47,16 @@ uint64_t ts_places_room(const ts_places *places, bool own);
 /* A zone with room for a slab. own: `zone` if it has room, else an empty one; not own: the shared one. TS_NO_ZONE
    with errno ENOSPC, EIO. */
 uint32_t ts_places_take(ts_places *places, bool own, uint32_t zone);
-/* Appends. false with errno; what is in the zone now is known all the same, or the zone is given up. */
-bool ts_places_append(ts_places *places, uint32_t zone, const struct iovec *iov, int count, uint64_t *at);
+/* Whether _take goes on in the zone that it gave. */
+bool ts_places_stays(const ts_places *places, bool own, uint32_t zone);
+/* Whether the device takes no more than so many active zones beside those that are begun. */
+bool ts_places_is_tight(const ts_places *places, uint32_t more);
+/* So many bytes of the zone, which has room for them, are about to be appended. */
+void ts_places_claim(ts_places *places, uint32_t zone, uint64_t bytes);
+/* They were not: the device refused. When nothing is under way in the zone any more it is to be looked at. */
+void ts_places_unclaim(ts_places *places, uint32_t zone, uint64_t bytes);
+/* What is in the zone now is known, or the zone is given up. */
+void ts_places_look(ts_places *places, uint32_t zone);
 /* One epoch more has slabs in the zone, or is about to. */
 void ts_places_join(ts_places *places, uint32_t zone);
 /* One epoch less has slabs in the zone: the last one's end makes it wait for its reset. */

@@ -2,33 +2,34 @@
 #define _GNU_SOURCE
 #include "api/private.h"
 #include "zones/maps.h"
+#include "zones/window.h"
 #include "zones/zones.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define IOV_MOST 64
-
-/* A vector of slabs that lie side by side on the device: some in a row in memory too. */
-typedef struct batch {
-    struct iovec iov[IOV_MOST];
-    int count;
-    size_t bytes;
-} batch;
-
-/* false: there is no room for it. */
-static bool add_slab(batch *b, char *at, size_t most) {
-    if (b->bytes + TS_SLAB_UNIT > most) return false;
-    struct iovec *last = b->count > 0 ? &b->iov[b->count - 1] : NULL;
+/* Adds a slab to what lies side by side on the device: some are in a row in memory too. false: there is no room for it. */
+static bool add_slab(ts_io *io, char *at, size_t most, int pieces) {
+    if (io->bytes + TS_SLAB_UNIT > most) return false;
+    struct iovec *last = io->count > 0 ? &io->iov[io->count - 1] : NULL;
     if (last && (char *)last->iov_base + last->iov_len == at) {
         last->iov_len += TS_SLAB_UNIT;
     } else {
-        if (b->count == IOV_MOST) return false;
-        b->iov[b->count++] = (struct iovec){at, TS_SLAB_UNIT};
+        if (io->count == pieces) return false;
+        io->iov[io->count++] = (struct iovec){at, TS_SLAB_UNIT};
     }
-    b->bytes += TS_SLAB_UNIT;
+    io->bytes += TS_SLAB_UNIT;
+    io->slabs++;
     return true;
+}
+
+/* How many reads or appends it is good for to have under way. */
+static unsigned window_of(const ts_record *r) {
+    uint64_t most = r->zones->options.append_bytes, bytes = r->spill.units * TS_SLAB_UNIT;
+    if (r->zones->device->capacity < most) most = r->zones->device->capacity;
+    uint64_t calls = (bytes + most - 1) / most;
+    return calls < TS_WINDOW ? (unsigned)calls : TS_WINDOW;
 }
 
 static void tell(const ts_record *r, uint64_t slabs) {
@@ -60,27 +61,68 @@ static void use_zone(ts_record *r, uint32_t zone) {
     ts_places_join(&r->zones->places, zone);
 }
 
+typedef struct appends {
+    ts_window window;
+    uint32_t failed[TS_WINDOW]; /* zones: nothing is planned after the first one that fails */
+    unsigned failures;
+} appends;
+
+static void collect(ts_record *r, appends *a) {
+    const ts_io *io = ts_window_collect(&a->window);
+    if (io->error != 0) {
+        ts_places_unclaim(&r->zones->places, io->zone, io->bytes);
+        a->failed[a->failures++] = io->zone;
+        return;
+    }
+    uint64_t at = io->at;
+    for (uint32_t i = io->first; i < io->first + io->slabs; i++, at += TS_SLAB_UNIT)
+        r->place[i] = (ts_slab_place){io->zone, (uint32_t)(at / TS_PLACE_BLOCK)};
+    if (a->failures == 0) tell(r, io->first + io->slabs);
+}
+
+static void collect_all(ts_record *r, appends *a) {
+    while (!ts_window_is_empty(&a->window)) collect(r, a);
+}
+
+/* Plans the next append. false with errno: there is no zone for it. */
+static bool plan(ts_record *r, appends *a, bool own, uint32_t *zone, cursor *c) {
+    SlabZones *z = r->zones;
+    *zone = ts_places_take(&z->places, own, *zone);
+    if (*zone == TS_NO_ZONE) return false;
+    use_zone(r, *zone);
+    uint64_t room = ts_zone_room(&z->places.zone[*zone]);
+    size_t most = room < z->options.append_bytes ? (size_t)room : z->options.append_bytes;
+    ts_io *io = ts_window_next(&a->window);
+    io->append = true;
+    io->zone = *zone;
+    io->first = c->slab;
+    io->slabs = 0;
+    while (!at_end(r, c) && add_slab(io, ts_private_unit_address(unit_at(r, c)), most, z->device->append_pieces))
+        step(r, c);
+    ts_places_claim(&z->places, *zone, io->bytes);
+    ts_window_plan(&a->window);
+    return true;
+}
+
 static bool append_all(ts_record *r, bool own) {
     SlabZones *z = r->zones;
+    appends a = {.failures = 0};
     uint32_t zone = TS_NO_ZONE;
-    for (cursor c = {0}; !at_end(r, &c);) {
-        zone = ts_places_take(&z->places, own, zone);
-        if (zone == TS_NO_ZONE) return false;
-        use_zone(r, zone);
-        uint64_t room = ts_zone_room(&z->places.zone[zone]), at;
-        size_t most = room < z->options.append_bytes ? (size_t)room : z->options.append_bytes;
-        batch b = {.count = 0};
-        uint32_t first = c.slab;
-        while (!at_end(r, &c) && add_slab(&b, ts_private_unit_address(unit_at(r, &c)), most)) step(r, &c);
-        if (!ts_places_append(&z->places, zone, b.iov, b.count, &at)) {
-            errno = errno == ENOSPC ? ENOSPC : EIO;
-            return false;
-        }
-        for (uint32_t i = first; i < c.slab; i++, at += TS_SLAB_UNIT)
-            r->place[i] = (ts_slab_place){zone, (uint32_t)(at / TS_PLACE_BLOCK)};
-        tell(r, c.slab);
+    int error = 0;
+    ts_window_begin(&a.window, z->device, window_of(r));
+    for (cursor c = {0}; !at_end(r, &c) && a.failures == 0 && error == 0;) {
+        if (ts_window_is_full(&a.window)) collect(r, &a);
+        /* Before another zone is begun: those that are being filled are active until they are full, and one that is not
+           may be finished to make room. */
+        if (!ts_places_stays(&z->places, own, zone) && ts_places_is_tight(&z->places, TS_WINDOW)) collect_all(r, &a);
+        if (a.failures == 0 && !plan(r, &a, own, &zone, &c)) error = errno;
     }
-    return true;
+    collect_all(r, &a);
+    ts_window_end(&a.window);
+    for (unsigned i = 0; i < a.failures; i++) ts_places_look(&z->places, a.failed[i]);
+    if (a.failures != 0) error = EIO;
+    errno = error;
+    return error == 0;
 }
 
 static bool make_places(ts_record *r) {
@@ -173,27 +215,48 @@ static bool is_wanted(const ts_record *r, const cursor *c) {
     return ts_private_spill_wants(r->spill.piece[c->piece].unit);
 }
 
+static bool collect_read(ts_record *r, ts_window *w, bool good) {
+    const ts_io *io = ts_window_collect(w);
+    if (io->error == 0) {
+        if (good) tell(r, io->first + io->slabs);
+        return good;
+    }
+    r->zones->places.errors++;
+    return false;
+}
+
+/* Plans the read of what lies side by side from here on. */
+static void plan_read(ts_record *r, ts_window *w, cursor *c) {
+    ts_io *io = ts_window_next(w);
+    const ts_slab_place *first = &r->place[c->slab];
+    io->append = false;
+    io->zone = first->zone;
+    io->at = place_bytes(first);
+    io->first = c->slab;
+    io->slabs = 0;
+    do {
+        if (!add_slab(io, ts_private_unit_address(unit_at(r, c)), r->zones->options.append_bytes, TS_WINDOW_IOV)) break;
+        step(r, c);
+    } while (!at_end(r, c) && is_behind(&r->place[c->slab - 1], &r->place[c->slab]) && is_wanted(r, c));
+    ts_window_plan(w);
+}
+
 static bool read_all(ts_record *r) {
-    SlabZones *z = r->zones;
-    for (cursor c = {0}; !at_end(r, &c);) {
+    ts_window w;
+    bool good = true;
+    ts_window_begin(&w, r->zones->device, window_of(r));
+    for (cursor c = {0}; !at_end(r, &c) && good;) {
         if (!is_wanted(r, &c)) {
             step(r, &c);
             continue;
         }
-        batch b = {.count = 0};
-        const ts_slab_place *first = &r->place[c.slab];
-        do {
-            if (!add_slab(&b, ts_private_unit_address(unit_at(r, &c)), z->options.append_bytes)) break;
-            step(r, &c);
-        } while (!at_end(r, &c) && is_behind(&r->place[c.slab - 1], &r->place[c.slab]) && is_wanted(r, &c));
-        if (!z->device->call->read(z->device, first->zone, place_bytes(first), b.iov, b.count)) {
-            z->places.errors++;
-            errno = EIO;
-            return false;
-        }
-        tell(r, c.slab);
+        if (ts_window_is_full(&w)) good = collect_read(r, &w, good);
+        if (good) plan_read(r, &w, &c);
     }
-    return true;
+    while (!ts_window_is_empty(&w)) good = collect_read(r, &w, good);
+    ts_window_end(&w);
+    if (!good) errno = EIO;
+    return good;
 }
 
 bool epoch_load(SlabAllocator *allocator, EpochId epoch) {

@@ -9,6 +9,7 @@
 #include <linux/blkzoned.h>
 #include <linux/fs.h>
 #include <linux/nvme_ioctl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,8 +28,10 @@ typedef struct zoned {
     ts_device device;
     int file;
     uint32_t nsid;
+    bool settled;          /* opened: `chooses` is constant */
+    pthread_mutex_t mutex; /* of appends: guards `zone`; held over a write at a write pointer: these have an order */
     struct known {
-        uint64_t written, capacity; /* bytes to the write pointer, and in all */
+        uint64_t written, capacity; /* bytes to the write pointer, and in all; what is under way counts as written */
     } * zone;                       /* [zone], of the device: as it was looked at, and what came since */
 } zoned;
 
@@ -105,13 +108,15 @@ static bool append_piece(const zoned *z, uint32_t zone, const struct iovec *iov,
     return true;
 }
 
-static bool append_by_passthrough(zoned *z, uint32_t zone, const struct iovec *iov, int count, uint64_t *at) {
+/* Piece by piece, which have to lie side by side: of several it may have no fellows. */
+static bool append_by_passthrough(const zoned *z, uint32_t zone, const struct iovec *iov, int count, uint64_t *at) {
+    uint64_t next = 0;
     for (int i = 0; i < count; i++) {
         uint64_t where;
         if (!append_piece(z, zone, &iov[i], &where)) return false;
-        if (i == 0) *at = z->zone[zone].written = where;
-        if (where != z->zone[zone].written) return fail(EIO); /* somebody else writes there */
-        z->zone[zone].written += iov[i].iov_len;
+        if (i == 0) *at = next = where;
+        if (where != next) return fail(EIO);
+        next += iov[i].iov_len;
     }
     return true;
 }
@@ -133,17 +138,37 @@ static bool append_by_write(zoned *z, uint32_t zone, const struct iovec *iov, in
 /* Passthrough is for who may: the first refusal decides. */
 static bool is_refusal(int error) { return error == EACCES || error == EPERM || error == ENOTTY || error == EINVAL; }
 
+/* As one: pieces of it could fit. The caller has the mutex. */
+static bool claim(zoned *z, uint32_t zone, uint64_t bytes) {
+    struct known *k = &z->zone[zone];
+    if (bytes > k->capacity - k->written) return fail(EIO);
+    k->written += bytes;
+    return true;
+}
+
 static bool append_in(zoned *z, uint32_t zone, const struct iovec *iov, int count, uint64_t *at) {
     ts_zone_report r;
-    /* As one: pieces of it could fit. */
-    if (ts_iov_bytes(iov, count) > z->zone[zone].capacity - z->zone[zone].written) return fail(EIO);
-    bool done = z->device.chooses && append_by_passthrough(z, zone, iov, count, at);
-    if (!done && z->device.chooses && is_refusal(errno)) z->device.chooses = false;
-    if (!done && !z->device.chooses) done = append_by_write(z, zone, iov, count, at);
-    if (done) return true;
+    uint64_t bytes = ts_iov_bytes(iov, count);
+    (void)pthread_mutex_lock(&z->mutex);
+    bool done = claim(z, zone, bytes);
+    if (!done) {
+        (void)pthread_mutex_unlock(&z->mutex);
+        return false;
+    }
+    if (z->device.chooses) {
+        (void)pthread_mutex_unlock(&z->mutex);
+        done = append_by_passthrough(z, zone, iov, count, at);
+        (void)pthread_mutex_lock(&z->mutex);
+        if (!done && !z->settled && is_refusal(errno)) z->device.chooses = false;
+    }
+    if (!done && !z->device.chooses) {
+        z->zone[zone].written -= bytes; /* where it is to be written */
+        done = append_by_write(z, zone, iov, count, at);
+    }
     int error = errno;
-    (void)look(z, zone, &r); /* what there is now */
-    return fail(error);
+    if (!done) (void)look(z, zone, &r); /* what there is now; of fellows as much as has come */
+    (void)pthread_mutex_unlock(&z->mutex);
+    return done || fail(error);
 }
 
 /* ---- the table; numbers are the library's --------------------------------------------------------------------- */
@@ -192,6 +217,7 @@ static bool zone_read(ts_device *d, uint32_t zone, uint64_t at, const struct iov
 static void end(ts_device *d) {
     zoned *z = (zoned *)d;
     (void)close(z->file);
+    (void)pthread_mutex_destroy(&z->mutex);
     free(z->zone);
     free(z);
 }
@@ -324,6 +350,7 @@ static bool write_header(zoned *z, const char *path, char *block) {
 ts_device *ts_zoned_open(const char *path) {
     zoned *z = calloc(1, sizeof *z);
     if (!z) return NULL;
+    (void)pthread_mutex_init(&z->mutex, NULL);
     /* O_EXCL, of a block device: for who opens it so, and for file systems, it is taken. */
     z->file = open(path, O_RDWR | O_DIRECT | O_EXCL | O_CLOEXEC);
     if (z->file < 0 && errno == EBUSY) ts_zones_say("%s is in use", path);
@@ -335,9 +362,12 @@ ts_device *ts_zoned_open(const char *path) {
     free(block);
     if (good) {
         if (z->device.max_active > 1) z->device.max_active--; /* the header's zone */
+        z->device.append_pieces = z->device.chooses ? 1 : IOV_MOST;
+        z->settled = true;
         return &z->device;
     }
     if (z->file >= 0) (void)close(z->file);
+    (void)pthread_mutex_destroy(&z->mutex);
     free(z->zone);
     free(z);
     errno = error;

@@ -2,7 +2,7 @@
  * A zoned block device, by the kernel's own calls (linux/blkzoned.h), which every Linux with such a device has.
  *
  * Writes. A namespace of NVMe takes zone appends by passthrough: the device chooses the place and says it. Where that
- * is refused (no NVMe, no right to it) the write goes to the tracked write pointer, with direct I/O.
+ * is refused (no NVMe, no right to it) the write goes to the tracked write pointer, with direct I/O, and one at a time.
  *
  * The first zone is the header's: each opening appends a block that says who it is. It is how data of others is told
  * from what a process that was killed has left: a device that has data, and no such block in its first zone, is not

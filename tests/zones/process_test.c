@@ -21,7 +21,8 @@ static void ends_well(pid_t child) {
 
 /* ---- killed ----------------------------------------------------------------------------------------------------- */
 
-static unsigned steps, kill_at;
+static _Atomic unsigned steps;
+static unsigned kill_at;
 static void kill_self(void *arg, ts_emulated_step step, uint32_t zone) {
     (void)arg, (void)step, (void)zone;
     if (steps++ == kill_at) (void)kill(getpid(), SIGKILL);
