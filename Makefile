@@ -39,6 +39,7 @@ help:
 	@echo "make mutation      takes one guard of the protocols out at a time: some test must fail for each"
 	@echo "make soak          every feature at once for 10 minutes (MINUTES=N), all structures walked every second"
 	@echo "make vm-test       installs QEMU and a kernel: quick tests with two NUMA nodes, huge pages, memory limits, no membarrier"
+	@echo "make zones-agree   the emulated zoned device beside two real drivers: ten thousand random sequences of calls (minutes)"
 	@echo "make test-valgrind  installs Valgrind: what must be caught under memcheck, and what must not"
 	@echo "make programs      real programs and servers (sqlite, redis, postgres, ...) with libtslab-malloc and without: the same"
 	@echo "make nightly       a million random programs against the model (NIGHTLY_PROGRAMS), then make fuzz"
@@ -160,6 +161,12 @@ vm-test: setup-vm | build
 	$(call build,release,-DTSLAB_BUILD_TESTS=ON)
 	@tests/vm/vm_test.py --build build/release $(ARGS)
 
+# The emulated device beside QEMU's NVMe and the kernel's null_blk, ten thousand random sequences each.
+zones-agree: setup-vm | build
+	$(call build,release,-DTSLAB_BUILD_TESTS=ON)
+	@tests/vm/vm_test.py --build build/release --tests 'zones\.device' --variants plain,null_blk --sequences 10000 --seconds 3600 \
+	    --test-seconds 1700 $(ARGS)
+
 # PROGRAMS="redis nginx": these only.
 programs: setup-programs | build
 	$(call build,release,-DTSLAB_BUILD_TESTS=OFF)
@@ -239,6 +246,6 @@ format-check:
 clean:
 	@rm -rf build
 
-.PHONY: vm-test test-valgrind programs bench-programs nightly fuzz fuzz-afl fuzz-corpus all help build-release run run-smoke bench-all bench-gate report mutation soak test test-release test-asan test-tsan test-clang test-cxx test-adapt summary clean-results cross coverage model \
+.PHONY: vm-test zones-agree test-valgrind programs bench-programs nightly fuzz fuzz-afl fuzz-corpus all help build-release run run-smoke bench-all bench-gate report mutation soak test test-release test-asan test-tsan test-clang test-cxx test-adapt summary clean-results cross coverage model \
     bench bench-smoke install demo-leak check-observability docs format format-check clean
 .NOTPARALLEL:

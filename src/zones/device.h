@@ -40,7 +40,7 @@ typedef struct ts_device_table {
     bool (*report)(ts_device *, uint32_t zone, ts_zone_report *out);
     /* Writes at the write pointer, wherever that is; *at: where it was. */
     bool (*append)(ts_device *, uint32_t zone, const struct iovec *iov, int count, uint64_t *at);
-    /* What was not written reads as zero. */
+    /* What was not written reads as zero of the emulated device, and as anything of others. */
     bool (*read)(ts_device *, uint32_t zone, uint64_t at, const struct iovec *iov, int count);
     bool (*open)(ts_device *, uint32_t zone);
     bool (*close)(ts_device *, uint32_t zone);

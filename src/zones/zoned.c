@@ -150,11 +150,11 @@ static bool append_in(zoned *z, uint32_t zone, const struct iovec *iov, int coun
     ts_zone_report r;
     uint64_t bytes = ts_iov_bytes(iov, count);
     (void)pthread_mutex_lock(&z->mutex);
-    bool done = claim(z, zone, bytes);
-    if (!done) {
+    if (!claim(z, zone, bytes)) {
         (void)pthread_mutex_unlock(&z->mutex);
         return false;
     }
+    bool done = false;
     if (z->device.chooses) {
         (void)pthread_mutex_unlock(&z->mutex);
         done = append_by_passthrough(z, zone, iov, count, at);
@@ -274,6 +274,9 @@ static bool read_geometry(zoned *z, const char *path) {
     uint64_t open = setting(st.st_rdev, "max_open_zones"), active = setting(st.st_rdev, "max_active_zones");
     uint64_t most = least((uint64_t)1 << 20, setting(st.st_rdev, "max_hw_sectors_kb") << 10);
     if (nvme) most = least(most, setting(st.st_rdev, "zone_append_max_bytes"));
+    /* A passthrough is one command, and memory of no two pages side by side has a segment for each. */
+    if (nvme) most = least(most, setting(st.st_rdev, "max_segments") * (uint64_t)sysconf(_SC_PAGESIZE));
+    most -= most % (uint64_t)block;
     z->device = (ts_device){.call = &table,
                             .zones = zones - HEADER_ZONES,
                             .max_open = (uint32_t)open,

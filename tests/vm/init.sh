@@ -28,6 +28,7 @@ in_variant() {
     echo madvise >$huge
     echo 0 >/proc/sys/vm/overcommit_memory
     before=""
+    unset TSLAB_ZONED_DEVICE
     case $variant in
         plain) ;;
         huge_always) echo always >$huge ;;
@@ -35,6 +36,9 @@ in_variant() {
         strict) echo 2 >/proc/sys/vm/overcommit_memory && echo 90 >/proc/sys/vm/overcommit_ratio ;;
         cgroup) echo +memory >/sys/fs/cgroup/cgroup.subtree_control && mkdir -p /sys/fs/cgroup/tests &&
             echo 256M >/sys/fs/cgroup/tests/memory.max ;;
+        null_blk) export TSLAB_ZONED_DEVICE=/dev/nullb0
+            [ -b /dev/nullb0 ] || { insmod /modules/configfs.ko && insmod /modules/null_blk.ko nr_devices=1 gb=1 bs=4096 memory_backed=1 \
+                zoned=1 zone_size=4 zone_capacity=3 zone_max_active=32; } ;;
         no_membarrier) before=/tests/no_membarrier ;;
         *) return 125 ;;
     esac || return 125

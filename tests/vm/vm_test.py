@@ -2,7 +2,7 @@
 """Runs quick tests on a kernel of their own, in QEMU without hardware help: two NUMA nodes, a zoned NVMe namespace.
 
 The tests run once as the kernel comes, and some of them again with transparent huge pages always and never, in a cgroup with
-a memory limit, under strict overcommit, and without membarrier. Output and status of each come back; what hangs ends by time.
+a memory limit, under strict overcommit, without membarrier, and on the kernel's null_blk. Output and status of each come back; what hangs ends by time.
 Exit status: 0, 1 a test failed, 77 what it needs is not installed (tools/setup.sh vm), 2 a bad argument.
 """
 
@@ -20,7 +20,7 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 NODES, ZONE_MIB, ZONE_CAPACITY_MIB = 2, 4, 3
-VARIANTS = ("plain", "huge_always", "huge_never", "strict", "cgroup", "no_membarrier")
+VARIANTS = ("plain", "huge_always", "huge_never", "strict", "cgroup", "no_membarrier", "null_blk")
 # What the variants change is how memory comes and goes, and how threads agree.
 SHORT = ("unit.region.region", "unit.heap.heap", "unit.heap.hollow")
 QUICK = (r"unit\.(os\.(native|cgroup|huge_pages)|region\..*|slab\..*|heap\.(heap|warm|hollow|scope|bin|blocks|closed|retain)|"
@@ -29,6 +29,7 @@ QUICK = (r"unit\.(os\.(native|cgroup|huge_pages)|region\..*|slab\..*|heap\.(heap
 AGAIN = r"unit\.(os\.native|region\.pool|heap\.(heap|warm|hollow)|epoch\.(epoch|reset)|api\.(objects|memory))"
 # Those that know of a system without a barrier for all threads: others expect what only a held heap can give.
 BARE = r"unit\.(region\.region|heap\.(heap|hollow))"
+DEVICE = "zones.device"  # the emulated device beside a real one
 SKIPPED, KILLED, NO_VARIANT = 77, 137, 125
 
 
@@ -43,6 +44,7 @@ def parse_arguments():
     parser.add_argument("--short", action="store_true", help="three tests, once in each variant")
     parser.add_argument("--tests", metavar="REGEX", help="these, in every variant")
     parser.add_argument("--variants", default=",".join(VARIANTS), metavar="NAMES", help="default all: %(default)s")
+    parser.add_argument("--sequences", type=int, metavar="N", help=f"random sequences of calls in {DEVICE} (default its own, 1000)")
     parser.add_argument("--seconds", type=int, default=1200, metavar="N", help="for the whole machine (default %(default)s)")
     parser.add_argument("--test-seconds", type=int, default=120, metavar="N", help="for each test (default %(default)s)")
     parser.add_argument("--verbose", action="store_true", help="all that the machine prints")
@@ -59,7 +61,14 @@ def kernel():
     return os.environ.get("VM_KERNEL") or (found[-1] if found else None)
 
 
-def plan(options):
+def modules(image):
+    """null_blk of that kernel and what it needs, in order; empty: there is none."""
+    drivers = pathlib.Path("/lib/modules") / pathlib.Path(image).name[len("vmlinuz-"):] / "kernel"
+    found = [drivers / "fs/configfs/configfs.ko", drivers / "drivers/block/null_blk/null_blk.ko"]
+    return found if all(path.exists() for path in found) else []
+
+
+def plan(options, image):
     """[(variant, name of a test)]"""
     folder = pathlib.Path(options.build) / "tests"
     names = sorted(path.name[:-len("_test")] for path in folder.glob("*_test") if os.access(path, os.X_OK))
@@ -67,8 +76,12 @@ def plan(options):
         skip(f"no tests are built in {folder}")
     steps = []
     for variant in options.variants.split(","):
+        if variant == "null_blk" and not modules(image):
+            print("vm_test: null_blk is skipped: the kernel has no such module")
+            continue
         short = "|".join(map(re.escape, SHORT))
-        usual = {"plain": QUICK, "no_membarrier": BARE}.get(variant, AGAIN)
+        usual = {"plain": QUICK, "no_membarrier": BARE, "null_blk": re.escape(DEVICE)}.get(variant, AGAIN)
+        short = "" if variant == "null_blk" else short
         pattern = options.tests or (short if options.short else usual)
         steps += [(variant, name) for name in names if re.fullmatch(pattern, name)]
     return steps
@@ -80,8 +93,8 @@ def libraries(program):
     return re.findall(r"(?:=> |^\s*)(/\S+) \(", text, re.MULTILINE)
 
 
-def make_initramfs(root, options, steps):
-    for name in ("bin", "dev", "proc", "sys", "tmp", "tests"):
+def make_initramfs(root, options, steps, image):
+    for name in ("bin", "dev", "proc", "sys", "tmp", "tests", "modules"):
         (root / name).mkdir(parents=True)
     shutil.copy(shutil.which("busybox"), root / "bin" / "busybox")
     shutil.copy(HERE / "init.sh", root / "init")
@@ -96,7 +109,10 @@ def make_initramfs(root, options, steps):
             place.parent.mkdir(parents=True, exist_ok=True)
             if not place.exists():
                 shutil.copy(library, place)
-    lines = [f"{variant} {options.test_seconds} {name}" for variant, name in steps]
+    for path in modules(image):
+        shutil.copy(path, root / "modules" / path.name)
+    words = {DEVICE: f" --programs {options.sequences}" if options.sequences else ""}
+    lines = [f"{variant} {options.test_seconds} {name}{words.get(name, '')}" for variant, name in steps]
     (root / "plan").write_text("\n".join(lines) + "\n", encoding="utf-8")
     names = subprocess.run(["find", "."], cwd=root, capture_output=True, check=True).stdout
     archive = subprocess.run(["cpio", "-o", "-H", "newc", "--quiet"], cwd=root, input=names, capture_output=True, check=True).stdout
@@ -153,7 +169,9 @@ def judge(text, steps):
             print(f"{variant:14} {name:32} {words}")
         if status not in (0, SKIPPED):
             output = re.search(rf"^vm: begin {re.escape(variant)} {re.escape(name)}\r?\n(.*?)(?=^vm: |\Z)", text, re.MULTILINE | re.DOTALL)
-            print("\n".join("    " + line.rstrip() for line in (output.group(1) if output else "").split("\n")[-30:]))
+            lines = (output.group(1) if output else "").split("\n")
+            said = [line for line in lines[:-10] if re.search(r"ERROR|LINE|FAIL", line)]
+            print("\n".join("    " + line.rstrip() for line in said + lines[-10:]))
     print(f"vm_test: {len(steps)} runs, {failed} failed, {skipped} skipped")
     return failed
 
@@ -166,10 +184,10 @@ def main():
     image = kernel()
     if not image:
         skip("no /boot/vmlinuz-*-cloud-amd64 (linux-image-cloud-amd64: tools/setup.sh vm)")
-    steps = plan(options)
+    steps = plan(options, image)
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        (folder / "initrd.gz").write_bytes(make_initramfs(folder / "root", options, steps))
+        (folder / "initrd.gz").write_bytes(make_initramfs(folder / "root", options, steps, image))
         with open(folder / "zoned.img", "wb") as disk:
             disk.truncate(256 << 20)
         begin = time.monotonic()

@@ -54,6 +54,16 @@ static void look(uint32_t zone) {
         agree(a_, a_error_, b_, errno, #name, zone);    \
     } while (0)
 
+/* Where the standard of NVMe and that of SCSI and ATA differ: of a zone without data that is closed the latter say it is empty. The
+   emulated device has the former's rules, and null_blk the latter's. */
+static bool empty_when_closed;
+static void close_both(uint32_t zone) {
+    ts_zone_report r;
+    BOTH(close);
+    if (!empty_when_closed || !emulated->call->report(emulated, zone, &r)) return;
+    if (r.state == TS_ZONE_CLOSED && r.written == 0) (void)emulated->call->reset(emulated, zone);
+}
+
 static void append(struct sup_rng *rng, uint32_t zone) {
     struct iovec iov[3];
     int count = 1 + (int)sup_rng_below(rng, 3);
@@ -99,9 +109,8 @@ static void read_both(struct sup_rng *rng, uint32_t zone) {
     int error = errno;
     bool on_emulated = emulated->call->read(emulated, zone, at, &b, 1);
     agree(on_real, error, on_emulated, errno, "read", zone);
-    /* Only what was written: after a finish the rest is the device's. */
-    size_t there =
-        r.state == TS_ZONE_FULL && r.written < at + bytes ? (r.written > at ? (size_t)(r.written - at) : 0) : bytes;
+    /* Only what was written: what the rest reads as is the device's affair. */
+    size_t there = r.written >= at + bytes ? bytes : r.written > at ? (size_t)(r.written - at) : 0;
     SUP_CHECK(!on_real || memcmp(from_real, from_emulated, there) == 0, "zone %u, %llu: other bytes", zone,
               (unsigned long long)at);
 }
@@ -119,7 +128,7 @@ static void sequence(uint64_t number, const struct sup_args *args) {
         case 1: BOTH(reset); break;
         case 2:
         case 3: BOTH(open); break;
-        case 4: BOTH(close); break;
+        case 4: close_both(zone); break;
         case 5:
         case 6: read_both(&rng, zone); break;
         case 7:
@@ -200,12 +209,13 @@ int main(int argc, char **argv) {
     real = ts_zoned_open(path);
     SUP_CHECK(real, "%s: %s", path, strerror(errno));
     emulated = make_emulated();
+    empty_when_closed = !strstr(path, "nvme");
     for (uint32_t zone = 0; zone < real->zones; zone++) BOTH(reset);
     for (uint64_t i = 0; i < args.programs; i++) sequence(i, &args);
-    SUP_CHECK(real->chooses || access("/plan", R_OK) != 0, "the machine's device is not appended to by passthrough");
+    SUP_CHECK(real->chooses || !strstr(path, "nvme"), "the machine's device is not appended to by passthrough");
     bool chooses = real->chooses;
     real->chooses = false; /* the other way to write */
-    for (uint64_t i = 0; i < args.programs / 10; i++) sequence(args.programs + i, &args);
+    for (uint64_t i = 0; chooses && i < args.programs / 10; i++) sequence(args.programs + i, &args);
     printf("device_test: the place is %s\n", chooses ? "the device's choice" : "the tracked pointer");
     printf("device_test: %llu sequences of %llu calls; %u zones, max_open %u, max_active %u, appends of %zu bytes\n",
            (unsigned long long)args.programs, (unsigned long long)args.ops, real->zones, real->max_open,

@@ -295,7 +295,8 @@ static void held_against_a_busy_thread(void **state) {
     while (held < SUP_SCALED(2000u) && tries < 1000000) {
         tries++;
         if (!ts_heap_hold(other_heap)) {
-            continue; /* it lost its processor in the middle of something */
+            ts_os->yield(); /* it lost its processor in the middle of something */
+            continue;
         }
         held++;
         uint64_t seen = inside;
