@@ -125,7 +125,7 @@ def machine(folder, image):
             "-net", "none", "-monitor", "none", "-serial", "stdio",
             "-object", f"memory-backend-ram,id=m0,{half}", "-object", f"memory-backend-ram,id=m1,{half}",
             "-numa", "node,memdev=m0,cpus=0", "-numa", "node,memdev=m1,cpus=1",
-            "-kernel", image, "-initrd", str(folder / "initrd.gz"), "-append", "console=ttyS0 quiet panic=-1",
+            "-kernel", image, "-initrd", str(folder / "initrd.gz"), "-append", "console=ttyS0 quiet panic=-1 no_timer_check",
             "-drive", f"file={folder / 'zoned.img'},if=none,id=z,format=raw", "-device", "nvme,serial=zns0,id=nvme0",
             "-device", f"nvme-ns,drive=z,bus=nvme0,zoned=true,zoned.zone_size={ZONE_MIB}M,zoned.zone_capacity={ZONE_CAPACITY_MIB}M,"
             "zoned.max_open=16,zoned.max_active=32,logical_block_size=4096,physical_block_size=4096"]
