@@ -77,6 +77,7 @@ COLUMNS = {
     "soak": ({"allocator": "text", "epoch": "count"}, {"throughput_ops_sec": "positive"}),
     "observability": ({"work": "text", "call": "text"},
                       {"calls": "count", "counted": "from 0", "uncounted": "from 0", "difference": "number"}),
+    "zones": ({"work": "text", "figure": "text"}, {"value": "number", "limit": "from 0?", "load": "from 0"}),
     "smoke_tests": ({"allocator": "text", "check": "text"}, {"result": "text"}),
     "run": ({"step": "text", "allocator": "text"}, {"seconds": "from 0", "exit_code": "whole", "commit": "text"}),
 }

@@ -1,6 +1,7 @@
 /*
  * What it costs to take closed epochs to zones and back: bytes appended beside the bytes of the slabs, time beside writing the same
- * bytes to the same place with direct I/O, memory that stays. `zones_bench [--mib N] [FILE]`; the file is made and removed.
+ * bytes to the same place with direct I/O, memory that stays. `zones_bench [--mib N] [--csv FILE] [FILE]`; the last file is made and
+ * removed.
  */
 #define _GNU_SOURCE
 #include <tslab/stats.h>
@@ -26,6 +27,19 @@ static size_t mib = 512;
             exit(1);                                                                                  \
         }                                                                                             \
     } while (0)
+
+/* A row of the CSV file, if there is one. limit < 0: there is no aim. */
+static FILE *csv;
+static void figure(const char *work, const char *name, double value, double limit) {
+    double load = 0;
+    FILE *f = fopen("/proc/loadavg", "re");
+    if (f && fscanf(f, "%lf", &load) != 1) load = 0;
+    if (f) (void)fclose(f);
+    if (!csv) return;
+    fprintf(csv, "%s,%s,%.4f,", work, name, value < 0 ? 0 : value);
+    if (limit >= 0) fprintf(csv, "%.4f", limit);
+    fprintf(csv, ",%.2f\n", load);
+}
 
 static double now_s(void) {
     struct timespec t;
@@ -134,6 +148,15 @@ static void there_and_back(size_t all, size_t each, size_t object, unsigned flag
            (double)end.reset_filled_bytes_total / ((double)end.reset_zones_total * (double)end.capacity_bytes),
            100 * ((double)away - (double)before) / ((double)full - (double)before), (double)all / spill / 1048576,
            (double)all / load / 1048576);
+    char work[128];
+    (void)snprintf(work, sizeof work, "%zu epochs of %zu MiB; %s of %zu B", count, each >> 20,
+                   flags == EPOCH_SCOPE ? "scope" : "churn", object);
+    bool small = each <= (size_t)1 << 20;
+    figure(work, "(appended + padded) / slabs", (double)(s.appended_bytes + s.padding_bytes) / (double)s.payload_bytes,
+           small ? 1.1 : 1.02);
+    figure(work, "fill at reset",
+           (double)end.reset_filled_bytes_total / ((double)end.reset_zones_total * (double)end.capacity_bytes), -1);
+    figure(work, "% of memory that stays", 100 * ((double)away - (double)before) / ((double)full - (double)before), 2);
     slab_allocator_free(a);
     NEED(slab_zones_close(zones));
     free(e);
@@ -171,6 +194,7 @@ static void beside_dd(size_t bytes) {
     static const char *const name[] = {"dd if=memory oflag=direct bs=1M", "direct writes of one buffer of 1 MiB"};
     for (int kind = 0; kind < 2; kind++) {
         qsort(ratio[kind], ROUNDS, sizeof *ratio[kind], by_size);
+        figure(name[kind], "appending takes times", ratio[kind][ROUNDS / 2], kind == 0 ? 1.25 : -1);
         printf("appending / %s, %zu MiB: median of %d %.2f (quartiles %.2f, %.2f)\n", name[kind], bytes >> 20, ROUNDS,
                ratio[kind][ROUNDS / 2], ratio[kind][ROUNDS / 4], ratio[kind][ROUNDS * 3 / 4]);
     }
@@ -199,6 +223,11 @@ static void scattered(size_t slabs) {
     printf("%zu scattered slabs: %s%s, memory away %.2f %%\n", slabs,
            done ? "spilled" : "refused: ", done ? "" : strerror(error),
            done ? 100 * (1 - (double)(full - resident_kib()) / (double)(slabs * 16)) : 100.0);
+    char work[64];
+    (void)snprintf(work, sizeof work, "%zu scattered slabs", slabs);
+    if (done)
+        figure(work, "% of memory that stays", 100 * (1 - (double)(full - resident_kib()) / (double)(slabs * 16)), 2);
+    figure(work, "refused (EBUSY)", done ? 0 : 1, -1);
     (void)before;
     slab_allocator_free(a);
     NEED(slab_zones_close(zones));
@@ -208,10 +237,13 @@ int main(int argc, char **argv) {
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--mib") == 0 && i + 1 < argc)
             mib = strtoul(argv[++i], NULL, 10);
+        else if (strcmp(argv[i], "--csv") == 0 && i + 1 < argc)
+            NEED((csv = fopen(argv[++i], "we")) != NULL);
         else
             path = argv[i];
     }
     if (mib < 8) mib = 8;
+    if (csv) fprintf(csv, "work,figure,value,limit,load\n");
     size_t all = mib << 20, large = all >= (size_t)128 << 20 ? (size_t)128 << 20 : all;
     there_and_back(all, large, 64, EPOCH_CHURN);
     there_and_back(all, large, 64, EPOCH_SCOPE);
@@ -223,5 +255,6 @@ int main(int argc, char **argv) {
     scattered(mib * 16);
     scattered(mib * 64);
     (void)unlink(path);
+    if (csv) NEED(fclose(csv) == 0);
     return 0;
 }
