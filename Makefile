@@ -33,6 +33,7 @@ help:
 	@echo "make test-adapt    installs SQLite, Lua, libxml2, ...: their memory functions (adapt.h), and what they keep"
 	@echo "make bench         speed and memory beside glibc, jemalloc, tcmalloc and mimalloc"
 	@echo "make bench-programs    real programs under glibc, jemalloc, tcmalloc, mimalloc and libtslab-malloc: time and memory"
+	@echo "make bench-capture     requests of unmodified libraries in domains that capture, beside plain malloc of each allocator"
 	@echo "make bench-all     the whole suite: hours; ARGS=--quick for minutes (benchmarks/run_all.sh --help)"
 	@echo "make bench-gate    the whole suite quickly, and an error when a figure misses its target"
 	@echo "make report        charts and docs/results.md from the figures of make bench-all"
@@ -124,6 +125,10 @@ bench: setup-bench | build
 bench-programs: setup-bench | build
 	$(call build,release,-DTSLAB_BUILD_TESTS=OFF)
 	@python3 -B benchmarks/programs/programs_bench.py build/release/src/malloc/libtslab-malloc.so $(ARGS)
+
+bench-capture: setup-bench | build
+	$(call build,release,-DTSLAB_BUILD_TESTS=OFF)
+	@python3 -B benchmarks/capture/capture_bench.py build/release/src/malloc/libtslab-malloc.so build/release/benchmarks $(ARGS)
 
 bench-all: setup-bench | build
 	$(call build,release,-DTSLAB_BUILD_TESTS=OFF -DTSLAB_BENCH_CARGO=ON)
@@ -246,6 +251,6 @@ format-check:
 clean:
 	@rm -rf build
 
-.PHONY: vm-test zones-agree test-valgrind programs bench-programs nightly fuzz fuzz-afl fuzz-corpus all help build-release run run-smoke bench-all bench-gate report mutation soak test test-release test-asan test-tsan test-clang test-cxx test-adapt summary clean-results cross coverage model \
+.PHONY: vm-test zones-agree test-valgrind programs bench-programs bench-capture nightly fuzz fuzz-afl fuzz-corpus all help build-release run run-smoke bench-all bench-gate report mutation soak test test-release test-asan test-tsan test-clang test-cxx test-adapt summary clean-results cross coverage model \
     bench bench-smoke install demo-leak check-observability docs format format-check clean
 .NOTPARALLEL:

@@ -202,6 +202,22 @@ TS_COLD static bool is_inner(char *home, size_t bytes) {
     return false;
 }
 
+/* The process's epoch, and those that it had before the program closed or destroyed them. Objects of others (what is captured, or is
+   allocated by the core's own functions) have no word, and are not touched: they may be in zones. */
+#define FORMER_EPOCHS 64u
+static _Atomic uint64_t epochs[FORMER_EPOCHS]; /* the last so many */
+static _Atomic uint32_t epochs_noted;
+
+void ts_hard_note_epoch(EpochId epoch) {
+    ts_store_relaxed(&epochs[ts_fetch_add_relaxed(&epochs_noted, 1) % FORMER_EPOCHS], epoch);
+}
+
+TS_COLD static bool is_former(EpochId epoch) {
+    for (unsigned i = 0; i < FORMER_EPOCHS; i++)
+        if (ts_load_relaxed(&epochs[i]) == epoch) return true;
+    return false;
+}
+
 /* By the start of a slot, or of a span; or by what lies one alignment behind that of a span. The object may be over. */
 static bool find(const void *p, object *o) {
     ts_private_place place;
@@ -214,6 +230,7 @@ static bool find(const void *p, object *o) {
             place.bytes <= offset || ts_hard_is_large(o->home))
             return false;
     }
+    if (TS_UNLIKELY(place.epoch != ts_target_epoch(&ts_hard)) && !is_former(place.epoch)) return false;
     o->bytes = place.bytes;
     o->use = place.span ? 0 : place.use % TS_HARD_USES;
     o->span = place.span;
@@ -221,7 +238,7 @@ static bool find(const void *p, object *o) {
     if (TS_UNLIKELY(o->inner)) return true;
     o->word = ts_hard_load(word_at(o->home, place.bytes));
     if (TS_LIKELY(ts_hard_is_word(p, o->word))) return true;
-    /* What the program has allocated by the core's own functions lies in other epochs, and has no word. */
+    /* The program may have allocated in the process's epoch by the core's own functions, while it could know it. */
     if (place.epoch != ts_target_epoch(&ts_hard)) return false;
     return o->home == o->p || ts_hard_load(front_of(o->p)) == ts_hard_word(p, TS_HARD_FRONT);
 }

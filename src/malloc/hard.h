@@ -40,6 +40,9 @@ TS_ALWAYS_INLINE bool ts_is_hard(void) { return ts_target_allocator(&ts_hard) !=
 /* Once. false: no memory. */
 bool ts_hard_start(SlabAllocator *allocator, EpochId epoch);
 
+/* The process allocates there from now on. */
+void ts_hard_note_epoch(EpochId epoch);
+
 /* alignment: a power of two. NULL with errno: ESTALE or EINVAL as slab_malloc_epoch, or ENOMEM. */
 void *ts_hard_alloc(size_t alignment, size_t size, bool zero, ts_kind kind);
 

@@ -52,6 +52,7 @@ static bool open_epoch(SlabAllocator *allocator) {
     if (epoch == EPOCH_NONE) return false;
     ts_store_relaxed(&ts_process.epoch, epoch);
     ts_store_relaxed(&ts_hard.epoch, epoch);
+    ts_hard_note_epoch(epoch);
     return true;
 }
 
@@ -238,6 +239,11 @@ static void *move(void *p, size_t size, size_t bytes) {
     return q;
 }
 
+static bool is_spilled(SlabAllocator *owner, const void *p) {
+    ts_private_place place;
+    return ts_private_find(owner, p, &place) && epoch_state(owner, place.epoch) == EPOCH_SPILLED;
+}
+
 TS_COLD void *ts_process_realloc_rest(void *p, size_t size) {
     int error = errno;
     SlabAllocator *mine = ts_process_start() ? ts_process_allocator() : NULL;
@@ -253,6 +259,7 @@ TS_COLD void *ts_process_realloc_rest(void *p, size_t size) {
             errno = error;
             return q;
         }
+        if (errno == ESTALE && is_spilled(owner, p)) return NULL; /* in zones: it cannot be read */
     }
     size_t bytes = ts_process_usable(p);
     if (bytes == 0) {

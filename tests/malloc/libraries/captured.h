@@ -18,6 +18,12 @@ typedef struct library {
     void (*end)(void); /* the library frees what it keeps */
 } library;
 
+#ifdef __cplusplus
+extern "C" {
+#endif
 extern const library tested;
+#ifdef __cplusplus
+}
+#endif
 
 #endif
