@@ -191,6 +191,19 @@ typedef struct SlabThreadStats {
 } SlabThreadStats;
 typedef SlabThreadStats ThreadStats;
 
+/* An allocator's memory by NUMA node. */
+typedef struct SlabNodeStats {
+    uint32_t version;
+    int32_t node;
+    uint64_t committed_bytes;    /* slabs in use and warm ones that were asked for from the node (the option numa,
+                                    epoch_bind); of those that are spread over all nodes, its share */
+    uint64_t resident_bytes;     /* what the system says is there of all the allocator's memory; not counted is
+                                    what each thread keeps warm for itself, 2 MiB at most */
+    uint64_t foreign_bytes;      /* asked for from this node, and resident on another */
+    uint64_t remote_frees_total; /* objects of this node that were freed by threads which run on another. Counted by
+                                    the thread that frees first in a slab since its owner looked */
+} SlabNodeStats;
+
 #define SLAB_STACK_FRAMES 24
 
 /* The live objects of one call stack, estimated from the samples of the option sample_stacks. */
@@ -242,6 +255,11 @@ TSLAB_API bool slab_stats_epoch_sized(SlabAllocator *allocator, uint32_t cls, Ep
                                       size_t bytes);
 /* false: out is NULL. */
 TSLAB_API bool slab_stats_thread_sized(SlabThreadStats *out, size_t bytes);
+/* Of a node: an id as the system has it. false: EINVAL no live allocator, out is NULL, or the process may have no memory
+   on such a node; ENOTSUP the system knows no nodes. Not in signal handlers.
+   Cost: the system is asked for every page of the allocator: some 0.2 s a GiB. */
+TSLAB_API bool slab_stats_node(SlabAllocator *allocator, int node, SlabNodeStats *out);
+TSLAB_API bool slab_stats_node_sized(SlabAllocator *allocator, int node, SlabNodeStats *out, size_t bytes);
 /* The open and draining epochs, oldest first, at most capacity of them. Returns how many there are.
    Domains that several threads made within milliseconds are in any order. */
 TSLAB_API size_t slab_epochs(SlabAllocator *allocator, EpochId *out, size_t capacity);
@@ -308,6 +326,7 @@ static inline SlabThreadStats slab_stats_thread_here(void) {
 #define slab_stats_epoch(allocator, cls, epoch, out) \
     slab_stats_epoch_sized((allocator), (cls), (epoch), (out), sizeof(SlabEpochStats))
 #define slab_stats_thread() slab_stats_thread_here()
+#define slab_stats_node(allocator, node, out) slab_stats_node_sized((allocator), (node), (out), sizeof(SlabNodeStats))
 #endif
 
 #ifdef __cplusplus

@@ -119,6 +119,14 @@ typedef enum SlabMemoryTools {
                              Memcheck reports leaks with ON, too */
 } SlabMemoryTools;
 
+/* On which NUMA node memory is to lie. Where the machine has one node, or the system refuses to say, all of these are the same. */
+typedef enum SlabNuma {
+    SLAB_NUMA_OFF =
+        0, /* wherever the system puts it: on the node of the thread that first writes to it, as a rule (default) */
+    SLAB_NUMA_LOCAL = 1, /* new memory is of the node that its thread runs on; what is freed goes back to its node */
+    SLAB_NUMA_INTERLEAVE = 2, /* spread over all nodes, page by page */
+} SlabNuma;
+
 /*
  * Options of one allocator. Fill `size` with sizeof(SlabOptions). Members beyond the given size, and members left 0,
  * take their value from the environment variable, or else the default. Set-user-ID programs and the like do not look
@@ -163,6 +171,8 @@ typedef struct SlabOptions {
                              domain are NULL with EINVAL, and misuse; default 0 */
     int hints;            /* TSLAB_HINTS=0|1: one line on stderr a call site about what is no error but seldom meant.
                              Allocations have no fast path then; default 0 */
+    int numa;             /* TSLAB_NUMA=off|local|interleave: a SlabNuma. Unless it is off, a thread asks for its node
+                             where it needs a slab; default off */
 } SlabOptions;
 
 /* ---- allocators: independent of one another; any thread may use any of them -------------------- */
@@ -334,6 +344,12 @@ TSLAB_API bool epoch_domain_end(EpochDomain *domain);
 TSLAB_API bool epoch_domain_set_limit(EpochDomain *domain, size_t bytes);
 /* The same of an epoch. */
 TSLAB_API bool epoch_set_limit(SlabAllocator *allocator, EpochId epoch, size_t bytes);
+/* New memory of the epoch comes from a NUMA node while that has some, whatever the allocator's option numa says.
+   What the epoch holds stays where it is. node -1: as the option says, which is what holds before the first call. Any thread.
+   false: EINVAL no open epoch of the allocator, or the process may have no memory on such a node; ENOTSUP the system
+   knows no nodes, or refuses to place memory; ENOMEM.
+   Cost: as epoch_set_limit. Allocations of the epoch that need a slab take a lock, and a domain of it ends more slowly. */
+TSLAB_API bool epoch_bind(SlabAllocator *allocator, EpochId epoch, int node);
 /* Bytes that count against the limit of the domain, those of its children included. 0: not a domain. Any thread. */
 TSLAB_API size_t epoch_domain_held(EpochDomain *domain);
 /* Makes it the innermost domain of this thread. Nests to any depth, also the same domain.

@@ -31,7 +31,8 @@
     X(sample_stacks, "TSLAB_SAMPLE_STACKS", SIZE, NULL, 0)             \
     X(background, "TSLAB_BACKGROUND", WORD, "0|1", 0)                  \
     X(strict, "TSLAB_STRICT", WORD, "0|1", 0)                          \
-    X(hints, "TSLAB_HINTS", WORD, "0|1", 0)
+    X(hints, "TSLAB_HINTS", WORD, "0|1", 0)                            \
+    X(numa, "TSLAB_NUMA", WORD, "off|local|interleave", 0)
 
 typedef enum option_type { SIZE, COUNT, WORD } option_type;
 enum {

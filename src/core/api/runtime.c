@@ -12,6 +12,7 @@
 #include "epoch/tree.h"
 #include "heap/care.h"
 #include "heap/leaks.h"
+#include "heap/nodes.h"
 #include "os/os.h"
 #include "os/purge_probe.h"
 #include "region/pool.h"
@@ -253,6 +254,7 @@ static void reset_record(ts_allocator *a) {
     memset(a->warm, 0, sizeof a->warm);
     memset(a->runs, 0, sizeof a->runs);
     a->stuck = 0;
+    ts_store_relaxed(&a->nodes, NULL);
     ts_store_relaxed(&a->shares, NULL);
     _Atomic uint64_t *from = &a->current_epoch, *to = &a->span_miss;
     for (_Atomic uint64_t *w = from; w <= to; w++) ts_store_relaxed(w, 0);
@@ -272,6 +274,22 @@ TS_COLD static void warn_of_reserve(ts_allocator *a, size_t bytes) {
     ts_line_decimal(&line, ts_load_relaxed(&a->reserved_units) * TS_UNIT_BYTES);
     ts_line_text(&line, " could be had");
     ts_line_write(&line);
+}
+
+bool ts_runtime_start_homes(void) {
+    pthread_mutex_lock(&start_mutex);
+    ts_homes_start();
+    ts_pool_start_homes();
+    pthread_mutex_unlock(&start_mutex);
+    return ts_homes_count() != 0;
+}
+
+/* Where there is one node, or the system says nothing of nodes, it is as if the option was off. */
+static void start_numa(ts_allocator *a) {
+    if (a->settings.numa == SLAB_NUMA_OFF) return;
+    int error = errno;
+    if (!ts_runtime_start_homes() || !ts_nodes_make(a)) a->settings.numa = SLAB_NUMA_OFF;
+    errno = error;
 }
 
 ts_allocator *ts_allocator_make(const ts_settings *settings) {
@@ -294,6 +312,7 @@ ts_allocator *ts_allocator_make(const ts_settings *settings) {
                         (ts_care_tools && settings->memory_tools != SLAB_TOOLS_OFF ? TS_CARE_MARK : 0));
     if (settings->memory_tools == SLAB_TOOLS_LEAKS) ts_listen_for_leaks();
     ts_stacks_set_rate(a, settings->sample_stacks);
+    start_numa(a);
     ts_store_relaxed(&a->budget_bytes, settings->budget_bytes);
     ts_retain_init(&a->retain, settings->retain_bytes / TS_UNIT_BYTES,
                    !settings->retain_given && settings->reclaim_policy == SLAB_RECLAIM_BUDGET);

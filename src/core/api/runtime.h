@@ -34,6 +34,8 @@ bool ts_settings_harden(void);
 /* What is left 0 in `options` from the environment, else the default. false with EINVAL: `size` is less than a size_t. */
 bool ts_settings_resolve(const SlabOptions *options, ts_settings *out);
 
+/* The nodes of the machine are known from here on (region/home.h). Whether there are several. */
+bool ts_runtime_start_homes(void);
 /* NULL with errno. */
 ts_allocator *ts_allocator_make(const ts_settings *settings);
 void ts_allocator_end(ts_allocator *allocator);

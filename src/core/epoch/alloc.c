@@ -19,6 +19,7 @@
 #include "heap/care.h"
 #include "heap/fast.h"
 #include "heap/foreign.h"
+#include "heap/nodes.h"
 #include "heap/scope.h"
 #include "region/pool.h"
 
@@ -142,7 +143,9 @@ static void *churn_try(ts_heap *heap, ts_churn_block *block, unsigned cls, Epoch
     if (ts_bin_claim(block, cls) && (p = pop(block, cls)) != NULL) return p;
     ts_count(&share->count[cls].slow_path_hits, 1);
     /* While other threads' blocks may have free slots, those come first (the caller's next step). */
-    if (ts_load_relaxed(&ts_heaps_abandoned) != 0 || block->account) return NULL; /* of an account: the caller's, too */
+    /* Of an account, or of a home (nodes.h): the caller's, too. */
+    if (ts_load_relaxed(&ts_heaps_abandoned) != 0 || block->account || ts_load_relaxed(&share->allocator->nodes))
+        return NULL;
     uint32_t units = ts_class_units(cls);
     uint32_t unit = units > 1 ? ts_share_take_span(share, units) : ts_share_take(share, TS_NORMAL);
     if (!unit) return NULL;
@@ -198,7 +201,8 @@ static void *churn_alloc(ts_heap *heap, ts_churn_block *block, unsigned cls, Epo
             ts_account_unref(account);
             return NULL;
         }
-        uint32_t unit = ts_slab_acquire_churn(heap, share, cls, &fresh);
+        unsigned home = ts_nodes_wanted(share->allocator, share, account);
+        uint32_t unit = ts_slab_acquire_churn(heap, share, cls, home, &fresh);
         if (!unit) let_account_go(account, units);
         if (!unit) { /* the looking for memory has taken in what others freed, or the next try does */
             no_memory = true;
@@ -275,7 +279,7 @@ static void *scope_alloc(ts_heap *heap, ts_scope_block *block, size_t bytes, siz
             ts_account_unref(account);
             return NULL;
         }
-        uint32_t unit = ts_slab_acquire_scope(heap, share, &fresh);
+        uint32_t unit = ts_slab_acquire_scope(heap, share, ts_nodes_wanted(share->allocator, share, account), &fresh);
         no_memory = unit == 0;
         ts_heap_enter(heap);
         /* The current slab is not retired for nothing: without memory its rest is still good for smaller objects. */

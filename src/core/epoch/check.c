@@ -7,6 +7,7 @@
 #include "epoch/epoch.h"
 #include "epoch/spill.h"
 #include "epoch/tree.h"
+#include "heap/nodes.h"
 #include "heap/spilled.h"
 #include "os/os.h"
 #include "region/pool.h"
@@ -55,6 +56,7 @@ static bool visit_line(void *arg, ts_line_kind kind, const void *record) {
         [TS_LINES_CLEANUP] = sizeof(ts_domain_scope),
         [TS_LINES_KIN] = sizeof(ts_kin),
         [TS_LINES_ACCOUNT] = sizeof(ts_account),
+        [TS_LINES_NODES] = sizeof(ts_nodes),
     };
     return ts_check_claim_lines(arg, record, bytes[kind], "a free record");
 }
@@ -411,11 +413,9 @@ static bool visit_warm_run(void *arg, uint32_t first, uint32_t units) {
 
 static bool check_runs(ts_check *check, const ts_allocator *a, uint64_t *units) {
     run_walk walk = {check, 0, true};
-    for (unsigned part = 0; part < TS_PARTS; part++) {
-        const char *fault = ts_runs_walk(a, part, visit_warm_run, &walk);
-        if (!walk.good) return false;
-        REQUIRE(!fault, "allocator %u: %s", a->entry.index, fault);
-    }
+    const char *fault = ts_runs_walk(a, visit_warm_run, &walk);
+    if (!walk.good) return false;
+    REQUIRE(!fault, "allocator %u: %s", a->entry.index, fault);
     for (uint32_t unit = a->stuck; unit; unit = ts_slab_at(unit)->next) {
         REQUIRE(ts_slab_at(unit)->kind == TS_KIND_SPAN && ts_slab_at(unit)->u.span.guard > 0,
                 "unit %u is among the spans whose guards stay, and has none", unit);
@@ -435,6 +435,8 @@ static bool check_allocator_lists(ts_check *check, uint32_t index, bool forked) 
     for (unsigned part = 0; part < TS_PARTS; part++)
         if (!ts_check_warm(check, &a->warm[part], part, &sums->warm_units)) return false;
     if (!check_runs(check, a, &sums->warm_units)) return false;
+    const ts_nodes *nodes = ts_nodes_of(a);
+    if (nodes && !ts_check_claim_lines(check, nodes, sizeof *nodes, "a record of homes")) return false;
     if (ts_load_relaxed(&a->entry.id) != a->token) return true;
     uint64_t listed = 0;
     for (const ts_share *s = a->shares; s; s = s->allocator_next) {

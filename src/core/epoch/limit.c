@@ -11,6 +11,7 @@
 #include "base/park.h"
 #include "epoch/blocks.h"
 #include "epoch/diagnose.h"
+#include "heap/nodes.h"
 
 #include <errno.h>
 
@@ -128,6 +129,14 @@ bool ts_limit_set(ts_allocator *allocator, EpochId id, size_t bytes) {
 static bool is_gone(int before) {
     if (errno != EINVAL) return false;
     errno = before;
+    return true;
+}
+
+bool ts_limit_bind(ts_allocator *allocator, EpochId id, unsigned home) {
+    ts_account *account = hold_made(allocator, id);
+    if (!account) return false;
+    ts_store_relaxed(&account->bound, (uint8_t)(home < TS_HOMES ? home + 1 : 0));
+    ts_account_unref(account);
     return true;
 }
 

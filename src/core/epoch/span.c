@@ -14,6 +14,7 @@
 #include "epoch/misuse.h"
 #include "heap/care.h"
 #include "heap/foreign.h"
+#include "heap/nodes.h"
 #include "heap/spilled.h"
 #include "os/os.h"
 
@@ -65,9 +66,10 @@ void *ts_span_alloc(ts_allocator *allocator, EpochId id, size_t size, size_t ali
         errno = error;
         return NULL;
     }
+    unsigned home = ts_nodes_wanted(allocator, share, account);
     uint32_t unit = TS_UNLIKELY(allocator->settings.guard_spans)
-                        ? ts_span_acquire_guarded(allocator, (uint32_t)units, (uint32_t)align_units, size, &fresh)
-                        : ts_span_acquire(allocator, share, (uint32_t)units, (uint32_t)align_units, &fresh);
+                        ? ts_span_acquire_guarded(allocator, home, (uint32_t)units, (uint32_t)align_units, size, &fresh)
+                        : ts_span_acquire(allocator, share, home, (uint32_t)units, (uint32_t)align_units, &fresh);
     if (!unit) {
         int error = errno;
         ts_account_give(account, taken);

@@ -19,6 +19,7 @@
 
 #include "base/park.h"
 #include "heap/foreign.h"
+#include "heap/nodes.h"
 #include "heap/purge.h"
 #include "heap/spilled.h"
 #include "os/os.h"
@@ -212,6 +213,20 @@ static bool purge(const ts_spill *spill, char *at, size_t bytes) {
     return true;
 }
 
+/* What is away counts on no node; what comes back, on that of its addresses. */
+static void count_nodes(const ts_spill *spill, bool back) {
+    if (!ts_nodes_of(spill->allocator)) return;
+    for (size_t i = 0; i < spill->pieces; i++) {
+        uint64_t units = ts_spill_piece_units(&spill->piece[i]);
+        ts_nodes_count(spill->allocator, ts_home_of(spill->piece[i].unit), back ? units : (uint64_t)0 - units);
+    }
+}
+
+static void uncommit(const ts_spill *spill) {
+    count_nodes(spill, false);
+    ts_uncommit(spill->allocator, (uint32_t)spill->units);
+}
+
 static void set_away(const ts_spill *spill, bool away) {
     ts_epoch_acquire(spill->epoch);
     ts_store_release(&spill->epoch->is_away, away);
@@ -231,7 +246,7 @@ bool ts_spill_send(ts_spill *spill) {
         return false;
     }
     (void)each_run(spill, purge);
-    ts_uncommit(spill->allocator, (uint32_t)spill->units);
+    uncommit(spill);
     spill->state = TS_SPILL_AWAY;
     set_away(spill, true);
     return true;
@@ -246,6 +261,7 @@ static bool commit_units(ts_allocator *allocator, uint64_t units) {
 bool ts_spill_fetch(ts_spill *spill) {
     if (commit_units(spill->allocator, spill->units)) {
         if (each_run(spill, allow) == spill->pieces) {
+            count_nodes(spill, true);
             spill->state = TS_SPILL_FETCHED;
             return true;
         }
@@ -259,7 +275,7 @@ bool ts_spill_fetch(ts_spill *spill) {
 void ts_spill_resend(ts_spill *spill) {
     (void)each_run(spill, forbid); /* where it is refused the addresses read as zero until they are fetched */
     (void)each_run(spill, purge);
-    ts_uncommit(spill->allocator, (uint32_t)spill->units);
+    uncommit(spill);
     spill->state = TS_SPILL_AWAY;
 }
 
@@ -334,6 +350,7 @@ bool ts_spill_bury(ts_spill *spill) {
     if (spill->state == TS_SPILL_AWAY) {
         if (each_run(spill, allow) != spill->pieces) return false; /* some are accessible: the rest comes later */
         ts_fetch_add_relaxed(&spill->allocator->committed_units, spill->units);
+        count_nodes(spill, true);
         spill->state = TS_SPILL_FETCHED;
     }
     ts_spill_return(spill);

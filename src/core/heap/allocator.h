@@ -34,6 +34,7 @@ typedef struct ts_settings {
     int background;
     int strict;
     int hints;
+    int numa;
     bool retain_given;   /* retain_bytes is not the default */
     bool reserve_by_env; /* reserve_bytes is what TSLAB_RESERVE says */
 } ts_settings;
@@ -52,6 +53,8 @@ typedef struct ts_allocator {
     _Atomic uint64_t reserved_units;  /* warm units kept beyond the retain budget, by slab_reserve */
     ts_retain retain;
     ts_runs runs[TS_PARTS];
+    _Atomic(struct ts_nodes *)
+        nodes;      /* NULL: homes are not told apart (nodes.h), the usual case; written under warm_lock */
     uint32_t stuck; /* guarded spans that the system does not make accessible again, linked by next: ts_purge_guarded */
     ts_lock lock;   /* rank ALLOCATOR: rolling epoch, list of shares */
     _Atomic(ts_share *) shares;     /* grows at its head, under lock; walked by readers without it */
@@ -149,23 +152,24 @@ TS_ALWAYS_INLINE uint32_t ts_share_take(ts_share *share, unsigned part) {
 }
 
 /* A unit that is nobody's and on no list, claimed, its memory readable and writable. Looks in the share, among
-   the allocator's warm units, in the pool. *fresh: its memory was not resident. 0 with errno ENOMEM. Caller: the
+   the allocator's warm units, in the pool. home: as ts_nodes_wanted. *fresh: its memory was not resident. 0 with errno ENOMEM. Caller: the
    owner, not inside the heap. */
-uint32_t ts_unit_acquire(ts_heap *heap, ts_share *share, unsigned part, bool *fresh);
+uint32_t ts_unit_acquire(ts_heap *heap, ts_share *share, unsigned home, bool *fresh);
 /* A claimed unit whose generations or tags are used up: its memory goes back, its address is never used again. */
 void ts_allocator_retire(ts_allocator *allocator, uint32_t unit);
 /* The same of a slab, or span, of so many units, of which the first is used up. */
 void ts_slab_retire(ts_allocator *allocator, uint32_t unit, uint32_t units);
-/* A fresh slab of that use. 0: no memory. */
-uint32_t ts_slab_acquire_churn(ts_heap *heap, ts_share *share, unsigned cls, bool *fresh);
-uint32_t ts_slab_acquire_scope(ts_heap *heap, ts_share *share, bool *fresh);
+/* A fresh slab of that use, of that home. 0: no memory. */
+uint32_t ts_slab_acquire_churn(ts_heap *heap, ts_share *share, unsigned cls, unsigned home, bool *fresh);
+uint32_t ts_slab_acquire_scope(ts_heap *heap, ts_share *share, unsigned home, bool *fresh);
 /* Units in a row for a span, its record reset but for the epoch. *fresh: reads as zero. 0: no memory. Holds nothing. */
 /* share: this thread's of the allocator, or NULL; some that it keeps may be an eighth longer. */
-uint32_t ts_span_acquire(ts_allocator *allocator, ts_share *share, uint32_t units, uint32_t align_units, bool *fresh);
+uint32_t ts_span_acquire(ts_allocator *allocator, ts_share *share, unsigned home, uint32_t units, uint32_t align_units,
+                         bool *fresh);
 /* The same with inaccessible pages before the first unit and behind the page in which `size` bytes end, which are part
    of the span: a unit at least on either side, and `align_units` before it. */
-uint32_t ts_span_acquire_guarded(ts_allocator *allocator, uint32_t units, uint32_t align_units, size_t size,
-                                 bool *fresh);
+uint32_t ts_span_acquire_guarded(ts_allocator *allocator, unsigned home, uint32_t units, uint32_t align_units,
+                                 size_t size, bool *fresh);
 /* Units that it takes. */
 uint64_t ts_span_guarded_units(uint32_t units, uint32_t align_units);
 /* Units behind a span, which the caller has, if they are warm, or free and within the budget; nothing is given back for them.

@@ -10,6 +10,7 @@
 #include "base/bits.h"
 #include "base/probe.h"
 #include "heap/care.h"
+#include "heap/nodes.h"
 #include "os/os.h"
 #include "region/pool.h"
 
@@ -136,10 +137,15 @@ bool ts_purge_run(ts_allocator *allocator, uint32_t first, uint32_t count, bool 
     return purge_run(allocator, first, count, to_pool, true);
 }
 
+void ts_uncommit_of(ts_allocator *allocator, unsigned home, uint32_t units) {
+    ts_nodes_count(allocator, home, (uint64_t)0 - units);
+    ts_uncommit(allocator, units);
+}
+
 void ts_uncommit(ts_allocator *allocator, uint32_t units) { ts_fetch_sub_relaxed(&allocator->committed_units, units); }
 
 /* Up to `most` single units of the allocator's lists become runs. One that is on a queue of foreign frees yet is a zombie instead. */
-static unsigned gather(ts_allocator *allocator, uint64_t most) {
+unsigned ts_purge_gather(ts_allocator *allocator, uint64_t most) {
     uint32_t units[TS_PURGE_BATCH];
     unsigned n = 0, claimed = 0;
     ts_lock_acquire(&allocator->warm_lock);
@@ -168,8 +174,9 @@ static void give_run(ts_allocator *allocator, uint32_t first, uint32_t units) {
 }
 
 static bool purge_span(ts_allocator *allocator, uint32_t unit, uint32_t units, bool states) {
+    unsigned home = ts_home_of(unit); /* what the pool has may get another */
     if (purge_run(allocator, unit, units, true, states)) {
-        ts_uncommit(allocator, units);
+        ts_uncommit_of(allocator, home, units);
         ts_fetch_add_relaxed(&allocator->overflowed, units);
         return true;
     }
@@ -188,8 +195,9 @@ uint32_t ts_purge_take_longest(ts_allocator *allocator, uint64_t keep, uint32_t 
     uint64_t have = ts_warm_shared(allocator), over = have > keep ? have - keep : 0;
     if (over < most) most = over;
     if (most > TS_PURGE_BATCH) most = TS_PURGE_BATCH;
-    for (unsigned part = 0; part < TS_PARTS && !first && most > 0; part++)
-        first = ts_runs_take_longest(allocator, part, least, (uint32_t)most, units);
+    unsigned homes = ts_nodes_of(allocator) ? TS_HOMES : 1;
+    for (unsigned home = 0; home < homes && !first && most > 0; home++)
+        first = ts_runs_take_longest(allocator, home, least, (uint32_t)most, units);
     ts_lock_release(&allocator->warm_lock);
     return first;
 }
@@ -221,7 +229,7 @@ uint64_t ts_purge_shared(ts_allocator *allocator, uint64_t keep, uint64_t most) 
     uint64_t have = ts_warm_shared(allocator), over = have > keep ? have - keep : 0, gathered = 0;
     if (most > over) most = over;
     /* Neighbours first grow together. */
-    for (unsigned n = 1; n > 0 && gathered < most; gathered += n) n = gather(allocator, most - gathered);
+    for (unsigned n = 1; n > 0 && gathered < most; gathered += n) n = ts_purge_gather(allocator, most - gathered);
     uint64_t given = purge_runs(allocator, keep, 1, most, UINT_MAX, false),
              failures = ts_load_relaxed(&allocator->madvise_failures);
     for (uint32_t unit; given < most && (unit = ts_purge_take_stuck(allocator)) != 0;) {
@@ -264,7 +272,7 @@ uint64_t ts_allocator_settle_step(ts_allocator *allocator, uint64_t owed) {
     /* A piece, or a quarter of the debt: who frees long spans keeps up with what he adds. */
     uint64_t most = owed / 4 > TS_PURGE_PIECE_UNITS ? owed / 4 : TS_PURGE_PIECE_UNITS;
     if (!piece || most > owed) most = owed;
-    (void)gather(allocator, most < 2 * TS_PURGE_LEAST_UNITS ? most : 2 * TS_PURGE_LEAST_UNITS);
+    (void)ts_purge_gather(allocator, most < 2 * TS_PURGE_LEAST_UNITS ? most : 2 * TS_PURGE_LEAST_UNITS);
     uint32_t least = !piece || warm / 2 > limit ? 1
                      : warm - warm / 3 > limit  ? TS_PURGE_LEAST_UNITS
                                                 : TS_PURGE_PIECE_UNITS;

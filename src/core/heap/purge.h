@@ -14,12 +14,15 @@ uint64_t ts_purge_limit(const ts_allocator *allocator);
 bool ts_purge_is_over(ts_allocator *allocator);
 /* So many more units are the allocator's. false: its budget has no room. */
 bool ts_commit_within_budget(ts_allocator *allocator, uint64_t units);
-/* The units are the allocator's no more. */
+/* The units, of that home, are the allocator's no more; or were taken within its budget, and never came. */
+void ts_uncommit_of(ts_allocator *allocator, unsigned home, uint32_t units);
 void ts_uncommit(ts_allocator *allocator, uint32_t units);
 /* One of the longest runs, if it has `least` units, or of it `most` units, while more than `keep` are warm. 0: there is none. */
 uint32_t ts_purge_take_longest(ts_allocator *allocator, uint64_t keep, uint32_t least, uint64_t most, uint32_t *units);
 /* A guarded span that waits for the system. 0: there is none. */
 uint32_t ts_purge_take_stuck(ts_allocator *allocator);
+/* Up to `most` of the allocator's single warm units become runs, 512 at most. Returns how many it looked at. */
+unsigned ts_purge_gather(ts_allocator *allocator, uint64_t most);
 /* Purges warm units down to `keep`, at most `most` of them, whatever their runs' lengths. Returns those given back. */
 uint64_t ts_purge_shared(ts_allocator *allocator, uint64_t keep, uint64_t most);
 /* Purges the whole pages between two addresses. false: the system refused. */

@@ -7,6 +7,7 @@
  * over.
  */
 /* Modelled in tests/model: record. */
+#include "heap/nodes.h"
 #include "heap/purge.h"
 #include "os/os.h"
 #include "region/pool.h"
@@ -25,8 +26,10 @@ bool ts_allocator_read_begin(ts_allocator *allocator, uintptr_t token) {
 static void give_unread(ts_allocator *allocator) {
     uint32_t over = TS_READERS_OVER;
     if (atomic_compare_exchange_strong_explicit(&allocator->readers, &over, 0, memory_order_acq_rel,
-                                                memory_order_acquire))
+                                                memory_order_acquire)) {
+        ts_nodes_end(allocator);
         ts_table_give(&ts_allocators, allocator);
+    }
 }
 
 void ts_allocator_read_end(ts_allocator *allocator) {

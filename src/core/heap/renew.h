@@ -68,7 +68,7 @@ TS_ALWAYS_INLINE char *ts_scope_next(ts_scope_block *block, size_t bytes) {
     ts_warm *warm = &share->warm[TS_NORMAL];
     uint32_t unit = warm->head, last = ts_load_relaxed(&block->current);
     ts_slab *slab = ts_slab_at(unit);
-    if (TS_UNLIKELY(!unit || share->care || block->b.account)) return NULL;
+    if (TS_UNLIKELY(!unit || share->looks || block->b.account)) return NULL;
     if (last && TS_UNLIKELY(ts_slab_at(last)->free_count != 0) && ts_scope_is_current_empty(block)) return NULL;
     ts_assert(2, !last || ts_scope_current_allocs(block) != 0); /* so it is not empty */
     uint32_t tag = ts_load_relaxed(&slab->tag);

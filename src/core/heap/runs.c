@@ -3,9 +3,16 @@
 #include "base/assert.h"
 #include "base/bits.h"
 #include "heap/allocator.h"
+#include "heap/nodes.h"
 #include "region/pool.h"
 
 #define LOOKS 8u /* runs looked at in a list of which only some are long enough */
+
+/* Those of a home. Without a record of homes all units are of one. */
+static ts_runs *runs_of(ts_allocator *allocator, unsigned home) {
+    ts_nodes *nodes = ts_nodes_of(allocator);
+    return TS_LIKELY(!nodes || home == TS_HOME_ANY) ? &allocator->runs[TS_NORMAL] : &nodes->runs[home];
+}
 
 static unsigned list_of(uint32_t units) {
     if (units < 4) return units;
@@ -26,6 +33,9 @@ static bool was_handed_out(uint32_t unit) {
     return unit - ts_region.part[part].first_unit < ts_pool_highest(part);
 }
 
+/* A run that ends before the unit may be one with what begins there. */
+static bool ends_before(uint32_t unit) { return was_handed_out(unit) && ts_home_is_same(unit - 1, unit); }
+
 static void set_ends(uint32_t first, uint32_t units, uint32_t warm_of) {
     ts_run *a = &ts_region.run[first], *b = &ts_region.run[first + units - 1];
     a->next = b->next = units;
@@ -35,7 +45,7 @@ static void set_ends(uint32_t first, uint32_t units, uint32_t warm_of) {
 }
 
 static void insert(ts_allocator *allocator, uint32_t first, uint32_t units) {
-    ts_runs *runs = &allocator->runs[ts_part_of_unit(first)];
+    ts_runs *runs = runs_of(allocator, ts_home_of(first));
     unsigned list = list_of(units);
     ts_slab *slab = ts_slab_at(first);
     set_ends(first, units, ts_allocator_index(allocator));
@@ -47,7 +57,7 @@ static void insert(ts_allocator *allocator, uint32_t first, uint32_t units) {
 }
 
 static void remove_run(ts_allocator *allocator, uint32_t first, uint32_t units) {
-    ts_runs *runs = &allocator->runs[ts_part_of_unit(first)];
+    ts_runs *runs = runs_of(allocator, ts_home_of(first));
     unsigned list = list_of(units);
     const ts_slab *slab = ts_slab_at(first);
     if (slab->prev)
@@ -61,13 +71,14 @@ static void remove_run(ts_allocator *allocator, uint32_t first, uint32_t units) 
 
 void ts_runs_give(ts_allocator *allocator, uint32_t first, uint32_t units) {
     ts_fetch_add_relaxed(&allocator->span_warm_units, units);
-    uint32_t before = length_at(allocator, first - 1); /* unit 0 is nobody's */
+    /* Unit 0 is nobody's. */
+    uint32_t before = ts_home_is_same(first - 1, first) ? length_at(allocator, first - 1) : 0;
     if (before) {
         remove_run(allocator, first - before, before);
         first -= before;
         units += before;
     }
-    uint32_t end = first + units, after = was_handed_out(end) ? length_at(allocator, end) : 0;
+    uint32_t end = first + units, after = ends_before(end) ? length_at(allocator, end) : 0;
     if (after) {
         remove_run(allocator, end, after);
         units += after;
@@ -100,14 +111,14 @@ static void take(ts_allocator *allocator, uint32_t first, uint32_t units) {
     ts_fetch_sub_relaxed(&allocator->span_warm_units, units);
 }
 
-uint32_t ts_runs_take(ts_allocator *allocator, unsigned part, uint32_t units) {
-    uint32_t first = find(&allocator->runs[part], units);
+uint32_t ts_runs_take(ts_allocator *allocator, unsigned home, uint32_t units) {
+    uint32_t first = find(runs_of(allocator, home), units);
     if (first) take(allocator, first, units);
     return first;
 }
 
-uint32_t ts_runs_take_longest(ts_allocator *allocator, unsigned part, uint32_t least, uint32_t most, uint32_t *units) {
-    const ts_runs *runs = &allocator->runs[part];
+uint32_t ts_runs_take_longest(ts_allocator *allocator, unsigned home, uint32_t least, uint32_t most, uint32_t *units) {
+    const ts_runs *runs = runs_of(allocator, home);
     unsigned word = runs->some[1] ? 1 : 0;
     if (!runs->some[word]) return 0;
     uint32_t first = runs->head[64 * word + ts_log2_64(runs->some[word])];
@@ -119,33 +130,46 @@ uint32_t ts_runs_take_longest(ts_allocator *allocator, unsigned part, uint32_t l
 }
 
 bool ts_runs_take_at(ts_allocator *allocator, uint32_t first, uint32_t units) {
-    uint32_t length = was_handed_out(first) ? length_at(allocator, first) : 0;
+    uint32_t length = ends_before(first) ? length_at(allocator, first) : 0;
     /* A unit behind a span is the first of a run, not its last, or the only one. */
     if (length < units) return false;
     take(allocator, first, units);
     return true;
 }
 
-const char *ts_runs_walk(const ts_allocator *allocator, unsigned part, ts_runs_visit *visit, void *arg) {
-    const ts_runs *runs = &allocator->runs[part];
-    uint64_t found = 0, warm = ts_load_relaxed(&allocator->span_warm_units);
-    uint32_t begin = ts_region.part[part].first_unit, end = begin + ts_region.part[part].units;
+static const char *walk(const ts_allocator *allocator, unsigned home, const ts_runs *runs, ts_runs_visit *visit,
+                        void *arg, uint64_t *found) {
+    uint64_t warm = ts_load_relaxed(&allocator->span_warm_units);
+    uint32_t end = ts_region.part[TS_NORMAL].units;
     for (unsigned list = 0; list < TS_RUN_LISTS; list++) {
         bool some = (runs->some[list / 64] >> list % 64) & 1;
         uint32_t before = 0;
         if (some != (runs->head[list] != 0)) return "a list of warm runs and its bit";
         for (uint32_t first = runs->head[list]; first; before = first, first = ts_slab_at(first)->next) {
-            if (first <= begin || first >= end) return "a warm run outside of its part";
+            if (first >= end) return "a warm run outside of its part";
             uint32_t units = length_at(allocator, first);
             if (units == 0 || units > end - first) return "the length of a warm run";
             if (length_at(allocator, first + units - 1) != units) return "a warm run with two lengths";
             if (list_of(units) != list) return "a warm run in the list of another length";
             if (ts_slab_at(first)->prev != before) return "a list of warm runs that is broken";
-            if (length_at(allocator, first - 1) != 0) return "two warm runs that touch";
-            found += units;
-            if (found > warm) return "more units in warm runs than are counted"; /* a list that is a circle ends here */
+            if (ts_home_of(first) != home || !ts_home_is_same(first, first + units - 1))
+                return "a warm run of another home";
+            if (ts_home_is_same(first - 1, first) && length_at(allocator, first - 1) != 0)
+                return "two warm runs that touch";
+            *found += units;
+            if (*found > warm)
+                return "more units in warm runs than are counted"; /* a list that is a circle ends here */
             if (visit && !visit(arg, first, units)) return "a warm run";
         }
     }
     return NULL;
+}
+
+const char *ts_runs_walk(const ts_allocator *allocator, ts_runs_visit *visit, void *arg) {
+    const ts_nodes *nodes = ts_nodes_of(allocator);
+    uint64_t found = 0;
+    const char *fault = walk(allocator, TS_HOME_ANY, &allocator->runs[TS_NORMAL], visit, arg, &found);
+    for (unsigned home = 1; nodes && !fault && home < TS_HOMES; home++)
+        fault = walk(allocator, home, &nodes->runs[home], visit, arg, &found);
+    return fault;
 }

@@ -84,7 +84,8 @@ void ts_scope_retire_current(ts_scope_block *block) {
 bool ts_scope_renew(ts_scope_block *block) {
     ts_share *share = block->b.share;
     /* Of an account a unit is taken before it is got, by who holds no heap. */
-    uint32_t unit = block->b.account ? 0 : ts_share_take(share, TS_NORMAL), last = ts_load_relaxed(&block->current);
+    bool elsewhere = block->b.account || ts_load_relaxed(&share->allocator->nodes); /* or one of a home (nodes.h) */
+    uint32_t unit = elsewhere ? 0 : ts_share_take(share, TS_NORMAL), last = ts_load_relaxed(&block->current);
     if (!unit) return false;
     if (!ts_slab_reset_scope(unit)) {
         ts_allocator_retire(share->allocator, unit);

@@ -43,6 +43,7 @@ ts_share *ts_heap_share(ts_heap *heap, ts_allocator *allocator) {
         made->token = token;
         ts_share_set_slow(made);
         made->care = allocator->care != 0 || ts_care_tools;
+        made->looks = made->care || allocator->settings.numa != SLAB_NUMA_OFF;
         made->open_key = allocator->care ? 0 : ts_share_key(made);
         made->index = ts_allocator_index(allocator);
         made->heap = heap;

@@ -245,7 +245,10 @@ typedef struct ts_share {
                           path's work: such a block is never open to fast frees */
     uint8_t slow[2];   /* what its blocks' is, of churn and of scope; owner only */
     uint8_t care;      /* the allocator's, any tool included; likewise */
-    uint16_t index;    /* the allocator's, as records of slabs have it; likewise */
+    uint8_t
+        looks; /* a unit of its lists is looked at before it becomes a slab: with care, and by which home it is of; likewise */
+    uint8_t home;                    /* that its thread wanted memory of last (nodes.h); likewise */
+    uint16_t index;                  /* the allocator's, as records of slabs have it; likewise */
     struct ts_share *heap_next;      /* (h) */
     ts_block *blocks;                /* (h) in use, newest first */
     struct ts_share *allocator_next; /* constant once in the allocator's list */

@@ -12,6 +12,7 @@
 #include "base/probe.h"
 #include "heap/care.h"
 #include "heap/foreign.h"
+#include "heap/nodes.h"
 #include "heap/purge.h"
 #include "heap/spilled.h"
 #include "os/os.h"
@@ -89,7 +90,14 @@ void ts_settle_now(uint64_t purge_units) {
 void ts_share_keep(ts_share *share, uint32_t unit) {
     unsigned part = ts_part_of_unit(unit);
     ts_thread.released++;
-    ts_warm_push(&share->warm[part], unit);
+    if (TS_LIKELY(ts_nodes_keeps(share, unit))) {
+        ts_warm_push(&share->warm[part], unit);
+    } else {
+        ts_lock_acquire(&share->allocator->warm_lock);
+        ts_warm_push(&share->allocator->warm[part], unit);
+        ts_lock_release(&share->allocator->warm_lock);
+        ts_note_warm(share->allocator, 1);
+    }
     TS_PROBE2(slab__recycle, ts_unit_address(unit), (uint64_t)1);
     ts_share_overflow(share, part);
 }
@@ -136,25 +144,26 @@ bool ts_commit_within_budget(ts_allocator *allocator, uint64_t units) {
 }
 
 /* From the pool, within the budget. Units come with UNIT word 0. */
-static uint32_t take_within_budget(ts_allocator *allocator, unsigned part, uint32_t units, uint32_t align) {
+static uint32_t take_within_budget(ts_allocator *allocator, unsigned home, uint32_t units, uint32_t align) {
     if (!ts_commit_within_budget(allocator, units)) return 0;
-    uint32_t first = ts_pool_take(part, units, align);
+    uint32_t first = ts_pool_take_of(home, units, align);
     if (!first) {
         ts_uncommit(allocator, units);
         return 0;
     }
     ts_slab_at(first)->allocator = ts_allocator_index(allocator);
     ts_fetch_add_relaxed(&allocator->taken_units, units);
+    ts_nodes_count(allocator, ts_home_of(first), units);
     return first;
 }
 
 /* When it does not fit, or the system has no memory, what is warm goes back first, then what this thread's bins keep. */
-static uint32_t take_fresh(ts_allocator *allocator, unsigned part, uint32_t units, uint32_t align) {
-    uint32_t first = take_within_budget(allocator, part, units, align);
+static uint32_t take_fresh(ts_allocator *allocator, unsigned home, uint32_t units, uint32_t align) {
+    uint32_t first = take_within_budget(allocator, home, units, align);
     for (unsigned pass = 0; !first && pass < 2; pass++) {
         if (pass > 0 && (!ts_thread.heap || !ts_heap_flush_bins(ts_thread.heap, allocator))) break;
         ts_allocator_trim(allocator, 0);
-        first = take_within_budget(allocator, part, units, align);
+        first = take_within_budget(allocator, home, units, align);
     }
     if (!first) errno = ENOMEM;
     return first;
@@ -162,22 +171,23 @@ static uint32_t take_fresh(ts_allocator *allocator, unsigned part, uint32_t unit
 
 void ts_allocator_retire(ts_allocator *allocator, uint32_t unit) {
     ts_purge_run(allocator, unit, 1, false);
-    ts_uncommit(allocator, 1);
+    ts_uncommit_of(allocator, ts_home_of(unit), 1);
 }
 
 /* Some of the allocator's warm units become the share's: an eighth of them and one more, so that other threads find some too;
    one where a thread keeps none, and near the budget, where what it keeps may be all that another could have. Under the
    lock each one's record is read, which whoever uses it reads soon. Where no single ones are warm a piece of a run is taken. Caller
    holds the heap. */
-static void take_shared(ts_share *share, unsigned part) {
+static void take_shared(ts_share *share) {
+    const unsigned part = TS_NORMAL;
     ts_allocator *allocator = share->allocator;
     ts_warm *from = &allocator->warm[part], *to = &share->warm[part];
     if ((ts_load_relaxed(&from->count) | ts_load_relaxed(&allocator->span_warm_units)) == 0) return;
     uint32_t most = ts_allocator_is_sparing(allocator) ? 1 : TS_WARM_UNITS_MOVED, unit;
     ts_lock_acquire(&allocator->warm_lock);
     if (ts_load_relaxed(&from->count) == 0) {
-        unit = ts_runs_take(allocator, part, most);
-        if (!unit && most > 1) unit = ts_runs_take(allocator, part, most = 1);
+        unit = ts_runs_take(allocator, TS_HOME_ANY, most);
+        if (!unit && most > 1) unit = ts_runs_take(allocator, TS_HOME_ANY, most = 1);
         if (unit) ts_warm_push_run(to, unit, most);
         ts_lock_release(&allocator->warm_lock);
         return;
@@ -187,22 +197,22 @@ static void take_shared(ts_share *share, unsigned part) {
     ts_lock_release(&allocator->warm_lock);
 }
 
-uint32_t ts_unit_acquire(ts_heap *heap, ts_share *share, unsigned part, bool *fresh) {
-    uint32_t unit = 0;
-    bool more = true;
+uint32_t ts_unit_acquire(ts_heap *heap, ts_share *share, unsigned home, bool *fresh) {
+    uint32_t unit = TS_UNLIKELY(home != TS_HOME_ANY) ? ts_nodes_take(heap, share, home) : 0;
+    bool more = home == TS_HOME_ANY;
     while (!unit && more) { /* each round in an operation of its own: those it takes may all be on queues yet */
         ts_heap_enter(heap);
-        unit = ts_share_take(share, part);
+        unit = ts_share_take(share, TS_NORMAL);
         if (!unit) {
-            take_shared(share, part);
-            unit = ts_share_take(share, part);
+            take_shared(share);
+            unit = ts_share_take(share, TS_NORMAL);
         }
-        more = ts_load_relaxed(&share->allocator->warm[part].count) != 0;
+        more = ts_load_relaxed(&share->allocator->warm[TS_NORMAL].count) != 0;
         ts_heap_leave(heap);
     }
     *fresh = unit == 0;
     if (unit) return unit;
-    unit = take_fresh(share->allocator, part, 1, 1);
+    unit = take_fresh(share->allocator, home, 1, 1);
     if (!unit) return 0;
     ts_slab_at(unit)->touched = ts_slab_at(unit)->given = 0;
     if (TS_UNLIKELY(share->allocator->care)) ts_care_fill(share->allocator, ts_unit_address(unit), TS_UNIT_BYTES);
@@ -217,18 +227,19 @@ static void keep_run(ts_allocator *allocator, uint32_t first, uint32_t units) {
 }
 
 /* A run, or one that is half as long and the free units behind it: what went back piece by piece lies between what is warm. */
-static uint32_t take_warm_span(ts_allocator *allocator, uint32_t units) {
+static uint32_t take_warm_span(ts_allocator *allocator, unsigned home, uint32_t units) {
     uint32_t unit, length = 0;
     if (ts_load_relaxed(&allocator->span_warm_units) < units / 2) return 0;
     ts_lock_acquire(&allocator->warm_lock);
-    unit = ts_runs_take(allocator, TS_NORMAL, units);
+    unit = ts_runs_take(allocator, home, units);
     bool whole = unit != 0;
-    if (!whole && units > 1) unit = ts_runs_take_longest(allocator, TS_NORMAL, (units + 1) / 2, units, &length);
+    if (!whole && units > 1) unit = ts_runs_take_longest(allocator, home, (units + 1) / 2, units, &length);
     ts_lock_release(&allocator->warm_lock);
     if (whole || !unit) return unit;
     if (ts_commit_within_budget(allocator, units - length)) {
         if (ts_pool_take_at(unit + length, units - length)) {
             ts_fetch_add_relaxed(&allocator->taken_units, units - length);
+            ts_nodes_count(allocator, ts_home_of(unit + length), units - length);
             if (TS_UNLIKELY(allocator->care))
                 ts_care_fill(allocator, ts_unit_address(unit + length), (units - length) * TS_UNIT_BYTES);
             return unit;
@@ -263,6 +274,9 @@ uint32_t ts_share_take_span(ts_share *share, uint32_t units) {
     return unit;
 }
 
+/* The share's are of share->home. */
+static bool may_take_span(const ts_share *share, unsigned home) { return home == TS_HOME_ANY || share->home == home; }
+
 static uint32_t take_own_span(ts_share *share, uint32_t *units) {
     uint32_t most = *units + *units / 8;
     if (most > TS_LOCAL_SPAN_UNITS) most = TS_LOCAL_SPAN_UNITS;
@@ -276,7 +290,7 @@ static uint32_t take_own_span(ts_share *share, uint32_t *units) {
 /* false: it has enough of them, or no thread is to keep any. Caller holds the heap. */
 static bool keep_span(ts_share *share, uint32_t unit, uint32_t units) {
     if (units > TS_LOCAL_SPAN_UNITS || ts_load_relaxed(&share->span_units) + units > TS_LOCAL_SPANS_UNITS ||
-        share->heap->keeps_nothing || ts_allocator_is_sparing(share->allocator))
+        share->heap->keeps_nothing || ts_allocator_is_sparing(share->allocator) || !ts_nodes_keeps(share, unit))
         return false;
     ts_slab_at(unit)->next = share->spans[units];
     share->spans[units] = unit;
@@ -324,16 +338,16 @@ void ts_slab_retire(ts_allocator *allocator, uint32_t unit, uint32_t units) {
 }
 
 /* As a span is got: not for an allocator with care, whose large objects are spans. */
-static uint32_t acquire_large(ts_heap *heap, ts_share *share, unsigned cls, bool *fresh) {
+static uint32_t acquire_large(ts_heap *heap, ts_share *share, unsigned cls, unsigned home, bool *fresh) {
     ts_allocator *allocator = share->allocator;
     uint32_t units = ts_class_units(cls);
     for (;;) {
         ts_heap_enter(heap);
-        uint32_t unit = ts_share_take_span(share, units);
+        uint32_t unit = may_take_span(share, home) ? ts_share_take_span(share, units) : 0;
         ts_heap_leave(heap);
-        if (!unit) unit = take_warm_span(allocator, units);
+        if (!unit) unit = take_warm_span(allocator, home, units);
         *fresh = unit == 0;
-        if (!unit) unit = take_fresh(allocator, TS_NORMAL, units, 1);
+        if (!unit) unit = take_fresh(allocator, home, units, 1);
         if (!unit) return 0;
         ts_slab_at(unit)->allocator = ts_allocator_index(allocator);
         if (ts_slab_reset_churn(unit, cls)) return unit;
@@ -341,10 +355,10 @@ static uint32_t acquire_large(ts_heap *heap, ts_share *share, unsigned cls, bool
     }
 }
 
-uint32_t ts_slab_acquire_churn(ts_heap *heap, ts_share *share, unsigned cls, bool *fresh) {
-    if (ts_class_units(cls) > 1) return acquire_large(heap, share, cls, fresh);
+uint32_t ts_slab_acquire_churn(ts_heap *heap, ts_share *share, unsigned cls, unsigned home, bool *fresh) {
+    if (ts_class_units(cls) > 1) return acquire_large(heap, share, cls, home, fresh);
     for (;;) {
-        uint32_t unit = ts_unit_acquire(heap, share, TS_NORMAL, fresh);
+        uint32_t unit = ts_unit_acquire(heap, share, home, fresh);
         if (unit && ts_class_is_fine(cls) && !ts_region_commit_fine(unit)) {
             ts_heap_enter(heap);
             ts_share_keep(share, unit);
@@ -358,9 +372,9 @@ uint32_t ts_slab_acquire_churn(ts_heap *heap, ts_share *share, unsigned cls, boo
     }
 }
 
-uint32_t ts_slab_acquire_scope(ts_heap *heap, ts_share *share, bool *fresh) {
+uint32_t ts_slab_acquire_scope(ts_heap *heap, ts_share *share, unsigned home, bool *fresh) {
     for (;;) {
-        uint32_t unit = ts_unit_acquire(heap, share, TS_NORMAL, fresh);
+        uint32_t unit = ts_unit_acquire(heap, share, home, fresh);
         if (!unit || ts_slab_reset_scope(unit)) return unit;
         ts_allocator_retire(share->allocator, unit);
     }
@@ -377,14 +391,15 @@ static void fill_record(uint32_t unit, uint32_t units, uint32_t guard, uint64_t 
     slab->u.span.written = written == TS_CARE_CLEAN ? 0 : (uint32_t)written + 1;
 }
 
-uint32_t ts_span_acquire(ts_allocator *allocator, ts_share *share, uint32_t units, uint32_t align_units, bool *fresh) {
+uint32_t ts_span_acquire(ts_allocator *allocator, ts_share *share, unsigned home, uint32_t units, uint32_t align_units,
+                         bool *fresh) {
     for (;;) {
-        uint32_t unit = align_units == 1 && share ? take_own_span(share, &units) : 0;
-        if (!unit && align_units == 1) unit = take_warm_span(allocator, units);
+        uint32_t unit = align_units == 1 && share && may_take_span(share, home) ? take_own_span(share, &units) : 0;
+        if (!unit && align_units == 1) unit = take_warm_span(allocator, home, units);
         size_t written = TS_CARE_CLEAN;
         *fresh = false;
         if (!unit) {
-            unit = take_fresh(allocator, TS_NORMAL, units, align_units);
+            unit = take_fresh(allocator, home, units, align_units);
             *fresh = ts_pool_is_zero();
         } else if (TS_UNLIKELY(allocator->care)) {
             written = ts_care_check(allocator, ts_unit_address(unit), units * TS_UNIT_BYTES);
@@ -404,7 +419,10 @@ bool ts_span_acquire_behind(ts_allocator *allocator, uint32_t first, uint32_t un
     ts_lock_release(&allocator->warm_lock);
     if (!*fresh) return true;
     if (!ts_commit_within_budget(allocator, units)) return false;
-    if (ts_pool_take_at(first, units)) return true;
+    if (ts_pool_take_at(first, units)) {
+        ts_nodes_count(allocator, ts_home_of(first), units);
+        return true;
+    }
     ts_uncommit(allocator, units);
     return false;
 }
@@ -414,8 +432,8 @@ void ts_span_give_behind(ts_allocator *allocator, uint32_t first, uint32_t units
         keep_run(allocator, first, units);
         return;
     }
+    ts_uncommit_of(allocator, ts_home_of(first), units);
     ts_pool_give(first, units);
-    ts_uncommit(allocator, units);
 }
 
 /* A unit or a page, whichever is more. */
@@ -429,8 +447,8 @@ uint64_t ts_span_guarded_units(uint32_t units, uint32_t align_units) {
     return (uint64_t)before + ts_align_up(units, behind) + behind;
 }
 
-uint32_t ts_span_acquire_guarded(ts_allocator *allocator, uint32_t units, uint32_t align_units, size_t size,
-                                 bool *fresh) {
+uint32_t ts_span_acquire_guarded(ts_allocator *allocator, unsigned home, uint32_t units, uint32_t align_units,
+                                 size_t size, bool *fresh) {
     uint32_t behind = guard_units(), before = align_units > behind ? align_units : behind;
     uint64_t total = ts_span_guarded_units(units, align_units);
     if (total > ts_region.part[TS_NORMAL].units) {
@@ -438,7 +456,7 @@ uint32_t ts_span_acquire_guarded(ts_allocator *allocator, uint32_t units, uint32
         return 0;
     }
     for (;;) {
-        uint32_t first = take_fresh(allocator, TS_NORMAL, (uint32_t)total, before), unit = first + before;
+        uint32_t first = take_fresh(allocator, home, (uint32_t)total, before), unit = first + before;
         *fresh = ts_pool_is_zero();
         if (!first) return 0;
         if (!ts_slab_reset_span(unit)) {
@@ -480,8 +498,8 @@ void ts_span_release(ts_allocator *allocator, ts_share *share, uint32_t unit, ui
 }
 
 void ts_span_release_bare(ts_allocator *allocator, uint32_t unit, uint32_t units) {
+    ts_uncommit_of(allocator, ts_home_of(unit), units);
     ts_pool_give(unit, units);
-    ts_uncommit(allocator, units);
 }
 
 static bool populate_pages(void *at, size_t bytes) {
@@ -505,9 +523,10 @@ bool ts_allocator_reserve(ts_allocator *allocator, uint64_t units) {
         return false;
     }
     uint32_t most = TS_PURGE_BATCH;
+    unsigned home = ts_nodes_wanted(allocator, NULL, NULL); /* that of the caller */
     while (units > 0) {
         uint32_t n = units > most ? most : (uint32_t)units;
-        uint32_t first = take_within_budget(allocator, TS_NORMAL, n, 1);
+        uint32_t first = take_within_budget(allocator, home, n, 1);
         if (!first) {
             if (n == 1) {
                 errno = ENOMEM;

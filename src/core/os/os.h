@@ -26,11 +26,22 @@
  * coarse_ns         the time of wall_ns as it was some milliseconds ago at most, never ahead of it; cheap to read.
  * resident_bytes    resident memory of the process, measured; 0 if the system does not say.
  * yield        lets another thread run.
+ * nodes        the NUMA nodes of which the process may have memory: the ids of the first `most`, rising, with gaps perhaps. Returns how
+ *              many there are; 0: the system does not say, or has no such thing.
+ * node_here    the node that the calling thread runs on, with memory or without; -1: the system does not say.
+ * bind         what a committed range gets of memory from now on comes from this node while it has some, or else from another;
+ *              TS_NODE_EACH: page by page from all of `nodes` in turn; TS_NODE_ANY: as it is without. Pages that are there stay.
+ *              false: refused, the range is as it was.
+ * nodes_of     the node of each of `count` pages, by an address in it; -1: it has no memory, or the system does not say.
+ *              false: refused, nothing was written.
  */
 #ifndef TS_OS_OS_H
 #define TS_OS_OS_H
 
 #include "base/attr.h"
+
+#define TS_NODE_ANY (-1)
+#define TS_NODE_EACH (-2)
 
 typedef struct ts_os_table {
     size_t (*page_bytes)(void);
@@ -50,6 +61,10 @@ typedef struct ts_os_table {
     uint64_t (*cpu_ns)(void);
     uint64_t (*resident_bytes)(void);
     void (*yield)(void);
+    unsigned (*nodes)(int *ids, unsigned most);
+    int (*node_here)(void);
+    bool (*bind)(void *at, size_t bytes, int node);
+    bool (*nodes_of)(void *const *at, size_t count, int *node);
 } ts_os_table;
 
 /* The table in use. Written only before the first allocation, and by tests that run alone. */

@@ -3,6 +3,7 @@
 #include "os/os.h"
 
 #include "base/atomic.h"
+#include "os/numa.h"
 #include "os/stack.h"
 
 #include <dlfcn.h>
@@ -209,7 +210,11 @@ static bool posix_purge(void *at, size_t bytes) {
 
 /* With what had been asked of the range, so that it is of one mapping with its neighbours again. */
 static bool posix_purge_anew(void *at, size_t bytes) {
+    ts_numa_policy policy;
+    bool bound = ts_numa_bound();
+    if (bound) ts_numa_policy_of(at, &policy);
     if (!map_over(at, bytes, PROT_READ | PROT_WRITE)) return false;
+    if (bound) ts_numa_bind_again(at, bytes, &policy);
 #if defined(MADV_HUGEPAGE) && defined(MADV_NOHUGEPAGE)
     bool huge = (uintptr_t)at >= ts_load_relaxed(&huge_from) && (uintptr_t)at < ts_load_relaxed(&huge_end);
     hint(at, bytes, huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
@@ -221,7 +226,12 @@ static bool posix_purge_anew(void *at, size_t bytes) {
 static bool posix_move(void *from, void *to, size_t bytes) {
 #if defined(__linux__) && defined(MREMAP_DONTUNMAP)
     int before = errno;
-    return mremap(from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, to) == to || refused(before);
+    ts_numa_policy policy;
+    bool bound = ts_numa_bound();
+    if (bound) ts_numa_policy_of(to, &policy);
+    if (mremap(from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, to) != to) return refused(before);
+    if (bound) ts_numa_bind_again(to, bytes, &policy); /* the pages stay on their node */
+    return true;
 #else
     (void)from, (void)to, (void)bytes;
     return false;
@@ -344,6 +354,10 @@ const ts_os_table ts_os_native = {
     .cpu_ns = posix_cpu_ns,
     .resident_bytes = posix_resident_bytes,
     .yield = posix_yield,
+    .nodes = ts_numa_nodes,
+    .node_here = ts_numa_here,
+    .bind = ts_numa_bind,
+    .nodes_of = ts_numa_nodes_of,
 };
 const ts_os_table *ts_os = &ts_os_native;
 

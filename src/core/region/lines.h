@@ -24,6 +24,7 @@ typedef enum ts_line_kind {
     TS_LINES_CLEANUP,
     TS_LINES_KIN,
     TS_LINES_ACCOUNT,
+    TS_LINES_NODES,
     TS_LINES_KINDS
 } ts_line_kind;
 

@@ -6,10 +6,14 @@
  * Most units are taken one by one. They come from two cells, pieces of free runs that anyone takes the first unit of with one
  * compare-and-swap, so that while one has units nobody waits for who has the lock, and perhaps lost its processor.
  *
+ * Each home (home.h) that is in use has such a pool, with a lock and cells of its own. That of ANY has the untouched end; the others
+ * get blocks of it, two at a time, and of one another when there are no more. What is said below of a pool is of each. Where no home
+ * but ANY is in use there is one, and all units are its.
+ *
  * Invariants (guarded by the pool's lock, all but who takes a unit of a cell)
- *  1. Every unit below `high` is either in exactly one free run, or in one cell, or handed out. `high` only rises, and the mark of
- *     the part (region.h) is no lower.
- *  2. No two free runs touch: a freed run is merged with its neighbours.
+ *  1. Every unit below `high` is either in exactly one free run, or in one cell, or handed out, all of the pool of its home; or in the
+ *     hands of who takes it from one pool to another. `high` only rises, and the mark of the part (region.h) is no lower.
+ *  2. No two free runs of one home touch: a freed run is merged with its neighbours.
  *  3. run[first] and run[last] of a free run hold its length and FREE; the record of a unit in the middle of
  *     a free run is stale and not read, and the records of units handed out, and of those in cells, say 0.
  *  4. A cell gets units only when it is empty. Who wants units in a row that may be in one, or finds no run, empties it first: so
@@ -37,7 +41,11 @@ void ts_pool_init(void);
    align: units, a power of two. Returns the global number of the first, 0 if there are none.
    Cost: constant, and no lock for single units while a cell has some; when the pool has to grow, the system's time to make the range accessible. */
 uint32_t ts_pool_take(unsigned part, uint32_t count, uint32_t align);
-/* Hands out the `count` units behind `first` - 1, which the caller has, if they are free. Zero and writable as above. */
+/* The same of that home. All units are of it; others, of ANY, where it can get no more blocks. */
+uint32_t ts_pool_take_of(unsigned home, uint32_t count, uint32_t align);
+/* Homes are in use from now on: after ts_homes_start has found some. Under the start mutex. */
+void ts_pool_start_homes(void);
+/* Hands out the `count` units behind `first` - 1, which the caller has, if they are free, and of its home. Zero and writable as above. */
 bool ts_pool_take_at(uint32_t first, uint32_t count);
 /* Takes back units whose memory has been given back to the system. */
 void ts_pool_give(uint32_t first, uint32_t count);

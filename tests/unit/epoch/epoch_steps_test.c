@@ -14,6 +14,7 @@
 #include "epoch/epoch.h"
 #include "heap/foreign.h"
 #include "proc.h"
+#include "region/home.h"
 
 #include "steps.h"
 
@@ -139,7 +140,7 @@ static void end_of_an_allocation(void) {
     unsigned cls = ts_classes.of[(SIZE + 15) / 16];
     ts_churn_block *churn = ts_churn(block);
     bool fresh;
-    uint32_t unit = ts_slab_acquire_churn(heap, block->share, cls, &fresh);
+    uint32_t unit = ts_slab_acquire_churn(heap, block->share, cls, TS_HOME_ANY, &fresh);
     SUP_CHECK(unit != 0, "a slab");
     ts_heap_enter(heap);
     SUP_CHECK(ts_bin_ready(churn, cls), "a magazine");

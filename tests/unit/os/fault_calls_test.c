@@ -74,9 +74,29 @@ FAULT(populate)
 static bool fault_barrier(void) { return !refuse() && ts_os_native.barrier_all(); }
 static uint64_t fault_resident(void) { return refuse() ? 0 : ts_os_native.resident_bytes(); }
 
+/* A machine with two nodes. */
+static unsigned fault_nodes(int *ids, unsigned most) {
+    for (unsigned i = 0; i < 2 && i < most; i++) ids[i] = (int)i;
+    return 2;
+}
+static int fault_here(void) { return refuse() ? -1 : 0; }
+static bool fault_bind(void *at, size_t bytes, int node) {
+    (void)at, (void)bytes, (void)node;
+    return !refuse();
+}
+static bool fault_nodes_of(void *const *at, size_t count, int *node) {
+    (void)at;
+    memset(node, 0, count * sizeof *node);
+    return !refuse();
+}
+
 static void install(void) {
     static ts_os_table table;
     table = ts_os_native;
+    table.nodes = fault_nodes;
+    table.node_here = fault_here;
+    table.bind = fault_bind;
+    table.nodes_of = fault_nodes_of;
     table.reserve = fault_reserve;
     table.commit = fault_commit;
     table.protect = fault_protect;
@@ -106,6 +126,8 @@ static void make_world(void) {
     sampled = slab_allocator_create_ex(&(SlabOptions){.size = sizeof(SlabOptions), .sample_stacks = 1});
     must(a != NULL && guarded != NULL && sampled != NULL, "slab_allocator_create");
     must(slab_malloc(sampled, 1000) != NULL, "slab_malloc");
+    SlabNodeStats nodes; /* from here on it is known that there are two */
+    must(slab_stats_node(a, 1, &nodes), "slab_stats_node");
     churn = epoch_open(a, "churn", EPOCH_CHURN);
     scope = epoch_open(a, "scope", EPOCH_SCOPE);
     doomed = epoch_open(a, "doomed", EPOCH_CHURN);
@@ -507,7 +529,7 @@ static const struct call calls[] = {
     CALL(slab_maintain), CALL(slab_set_sample_stacks), CALL(slab_stats_global_sized), CALL(slab_stats_class_sized),
     CALL(slab_stats_epoch_sized), CALL(slab_stats_thread_sized),
     CALL(epoch_domain_create_child), CALL(epoch_domain_parent), CALL(epoch_domain_move), CALL(epoch_domain_end),
-    CALL(epoch_domain_set_limit), CALL(epoch_set_limit), CALL(epoch_domain_held),
+    CALL(epoch_domain_set_limit), CALL(epoch_set_limit), CALL(epoch_bind), CALL(slab_stats_node), CALL(slab_stats_node_sized), CALL(epoch_domain_held),
     CALL(epoch_domain_mark), CALL(epoch_domain_rewind),
 };
 /* clang-format on */

@@ -112,6 +112,18 @@ static bool c_epoch_domain_set_limit(void) {
     return epoch_domain_set_limit(domain, 64 * MIB) && epoch_domain_alloc(domain, 100000) != NULL;
 }
 static bool c_epoch_set_limit(void) { return epoch_set_limit(a, churn, 64 * MIB) && epoch_set_limit(a, churn, 0); }
+static bool c_epoch_bind(void) {
+    return epoch_bind(a, churn, 1) && slab_malloc_epoch(a, 5000, churn) != NULL &&
+           slab_malloc_epoch(a, 500000, churn) != NULL && epoch_bind(a, churn, -1);
+}
+static bool c_slab_stats_node(void) {
+    SlabNodeStats s;
+    return (slab_stats_node)(a, 1, &s) && s.node == 1;
+}
+static bool c_slab_stats_node_sized(void) {
+    SlabNodeStats s;
+    return slab_stats_node_sized(a, 0, &s, sizeof s) && s.node == 0;
+}
 static bool c_epoch_domain_held(void) { return epoch_domain_held(domain) == 0; }
 static bool c_epoch_domain_mark(void) {
     EpochDomain *d = epoch_domain_create(a);

@@ -21,6 +21,7 @@ static const size_t sizes[TS_LINES_KINDS] = {
     [TS_LINES_CLEANUP] = 40,
     [TS_LINES_KIN] = 56,
     [TS_LINES_ACCOUNT] = 56,
+    [TS_LINES_NODES] = 6500,
 };
 
 static ts_os_table table;

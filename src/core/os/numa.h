@@ -1,0 +1,51 @@
+/* NUMA nodes on Linux, by system calls alone: what the native table (os.h) has of them. */
+#ifndef TS_OS_NUMA_H
+#define TS_OS_NUMA_H
+
+#include "base/attr.h"
+
+unsigned ts_numa_nodes(int *ids, unsigned most);
+int ts_numa_here(void);
+bool ts_numa_bind(void *at, size_t bytes, int node);
+bool ts_numa_nodes_of(void *const *at, size_t count, int *node);
+
+/*
+ * What a range was bound to, for who maps it anew: a mapping over it, or pages that are moved to it, take that away.
+ * ts_numa_bound is false while nothing was ever bound, which is the usual case and costs no call.
+ */
+typedef struct ts_numa_policy ts_numa_policy;
+bool ts_numa_bound(void);
+/* Of the range that begins there, all of which has the same. */
+void ts_numa_policy_of(void *at, ts_numa_policy *policy);
+void ts_numa_bind_again(void *at, size_t bytes, const ts_numa_policy *policy);
+
+/*
+ * A set of nodes as the kernel takes it: an array of longs, and a number `maxnode`. The kernel reads maxnode - 1 bits of the array:
+ * so a mask for node N needs a maxnode of N + 2 at least. With N + 1 the call is refused, or means no node at all. It also
+ * refuses to write a mask that is shorter than its own. So each set here has room for as many nodes as any kernel knows
+ * of, and each call says all of that.
+ */
+#define TS_NUMA_NODES_MOST 1024u
+#define TS_NUMA_MAXNODE (TS_NUMA_NODES_MOST + 1u)
+#define TS_NUMA_LONG_BITS (8u * (unsigned)sizeof(unsigned long))
+typedef struct ts_numa_set {
+    unsigned long bits[TS_NUMA_NODES_MOST / TS_NUMA_LONG_BITS];
+} ts_numa_set;
+
+struct ts_numa_policy {
+    int mode;
+    ts_numa_set set;
+};
+
+/* false: no node has that id. */
+static inline bool ts_numa_set_add(ts_numa_set *set, int node) {
+    if (node < 0 || (unsigned)node >= TS_NUMA_NODES_MOST) return false;
+    set->bits[(unsigned)node / TS_NUMA_LONG_BITS] |= 1ul << (unsigned)node % TS_NUMA_LONG_BITS;
+    return true;
+}
+static inline bool ts_numa_set_has(const ts_numa_set *set, int node) {
+    return node >= 0 && (unsigned)node < TS_NUMA_NODES_MOST &&
+           (set->bits[(unsigned)node / TS_NUMA_LONG_BITS] >> (unsigned)node % TS_NUMA_LONG_BITS & 1u) != 0;
+}
+
+#endif

@@ -1,0 +1,106 @@
+#include "region/home.h"
+
+#include "base/assert.h"
+#include "os/os.h"
+
+_Atomic uint8_t ts_home_blocks[((size_t)1 << (TS_MAX_UNITS_LOG2 - TS_HOME_SHIFT)) + 1];
+
+/* Written by ts_homes_start alone, all but the last before `count`. */
+static bool asked;
+static unsigned nodes;
+static bool binds;
+static int node_ids[TS_HOME_NODES];
+static _Atomic uint32_t count; /* release and acquire: who sees it sees the rest */
+
+/* By the id of a node: 1 + the home of a thread that runs there, 0: not looked for yet. */
+#define KNOWN_NODES 1024u
+static _Atomic uint8_t near_home[KNOWN_NODES]; /* relaxed: each value is found anew by who does not see it */
+
+/* A page of no use; its end is to be told to the system. NULL: refused. */
+static char *borrow_page(void) {
+    size_t page = ts_os_page_bytes();
+    char *at = ts_os->reserve(page);
+    if (!at || ts_os->commit(at, page)) return at;
+    ts_os->release(at, page);
+    return NULL;
+}
+
+static bool can_bind(int node) {
+    char *at = borrow_page();
+    bool bound = at && ts_os->bind(at, ts_os_page_bytes(), node);
+    if (at) ts_os->release(at, ts_os_page_bytes());
+    return bound;
+}
+
+void ts_homes_start(void) {
+    if (asked) return;
+    asked = true;
+    nodes = ts_os->nodes(node_ids, TS_HOME_NODES);
+    unsigned told = nodes < TS_HOME_NODES ? nodes : TS_HOME_NODES;
+    if (told < 2 || ts_region.part[TS_NORMAL].units < TS_HOME_LEAST_UNITS) return;
+    for (unsigned i = 0; i < told; i++)
+        if (node_ids[i] >= 0 && node_ids[i] < (int)KNOWN_NODES)
+            ts_store_relaxed(&near_home[node_ids[i]], (uint8_t)(1 + i + 1));
+    binds = can_bind(node_ids[0]);
+    ts_store_release(&count, told);
+}
+
+void ts_homes_forget(void) {
+    asked = false;
+    nodes = 0;
+    binds = false;
+    ts_store_relaxed(&count, 0);
+    for (unsigned i = 0; i < KNOWN_NODES; i++) ts_store_relaxed(&near_home[i], 0);
+}
+
+unsigned ts_homes_count(void) { return ts_load_acquire(&count); }
+unsigned ts_homes_nodes(void) { return nodes; }
+bool ts_homes_bind(void) { return binds; }
+
+int ts_home_node(unsigned home) { return home >= 1 && home <= ts_homes_count() ? node_ids[home - 1] : -1; }
+
+bool ts_home_of_node(int node, unsigned *home) {
+    unsigned homes = ts_homes_count(), told = nodes < TS_HOME_NODES ? nodes : TS_HOME_NODES;
+    for (unsigned i = 0; i < told; i++) {
+        if (node_ids[i] != node) continue;
+        *home = homes == 0 ? TS_HOME_ANY : i + 1;
+        return true;
+    }
+    return false;
+}
+
+void ts_home_set(uint32_t first, uint32_t units, unsigned home) {
+    ts_assert(1, first % TS_HOME_UNITS == 0 && units % TS_HOME_UNITS == 0 && home < TS_HOMES);
+    for (uint32_t block = first >> TS_HOME_SHIFT; block < (first + units) >> TS_HOME_SHIFT; block++)
+        ts_store_release(&ts_home_blocks[block], (uint8_t)home); /* after what the last pool did with the units */
+}
+
+bool ts_home_bind(uint32_t first, uint32_t units, unsigned home) {
+    int node = home == TS_HOME_ANY ? TS_NODE_ANY : home == TS_HOME_EACH ? TS_NODE_EACH : ts_home_node(home);
+    return ts_os->bind(ts_unit_address(first), (size_t)units * TS_UNIT_BYTES, node);
+}
+
+/* Of a node without memory: where a page comes from that is touched first there. One is, and the system is asked. */
+static unsigned home_near(void) {
+    unsigned home = TS_HOME_ANY;
+    int node = -1;
+    char *at = borrow_page();
+    if (!at) return home;
+    *(volatile char *)at = 1;
+    void *const touched[1] = {at};
+    if (!ts_os->nodes_of(touched, 1, &node) || !ts_home_of_node(node, &home)) home = TS_HOME_ANY;
+    ts_os->release(at, ts_os_page_bytes());
+    return home;
+}
+
+unsigned ts_home_here(void) {
+    if (ts_homes_count() == 0) return TS_HOME_ANY;
+    int node = ts_os->node_here();
+    if (node < 0 || node >= (int)KNOWN_NODES) return TS_HOME_ANY;
+    unsigned known = ts_load_relaxed(&near_home[node]);
+    if (TS_UNLIKELY(known == 0)) {
+        known = 1 + home_near();
+        ts_store_relaxed(&near_home[node], (uint8_t)known);
+    }
+    return known - 1;
+}

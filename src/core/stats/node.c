@@ -1,0 +1,117 @@
+/*
+ * Memory by NUMA node. Where pages are only the system knows; it is asked for those of each slab, span and warm run of the
+ * allocator. These are found as slab_walk finds objects, by the UNIT words, beside other threads: what comes or goes meanwhile
+ * is looked at or not.
+ */
+#include "stats/node.h"
+
+#include "epoch/epoch.h"
+#include "heap/nodes.h"
+#include "heap/purge.h"
+#include "os/os.h"
+#include "region/pool.h"
+
+#include <string.h>
+
+#define PAGES_AT_ONCE 512u
+
+typedef struct count {
+    ts_allocator *allocator;
+    int node;
+    unsigned home; /* the node's */
+    uint64_t resident, foreign;
+} count;
+
+static void look(count *c, uint32_t unit, uint32_t units) {
+    size_t page = ts_os_page_bytes(), bytes = (size_t)units * TS_UNIT_BYTES;
+    char *at = ts_unit_address(unit);
+    bool ours = c->home != TS_HOME_ANY && ts_home_of(unit) == c->home;
+    void *address[PAGES_AT_ONCE];
+    int where[PAGES_AT_ONCE];
+    for (size_t done = 0; done < bytes;) {
+        size_t n = 0;
+        for (; n < PAGES_AT_ONCE && done < bytes; done += page) address[n++] = at + done;
+        if (!ts_os->nodes_of(address, n, where)) return;
+        for (size_t i = 0; i < n; i++) {
+            c->resident += where[i] == c->node ? page : 0;
+            c->foreign += ours && where[i] >= 0 && where[i] != c->node ? page : 0;
+        }
+    }
+}
+
+/* Units of a warm run of the allocator that begins there; 0: none does. */
+static uint32_t warm_units(const count *c, uint32_t unit) {
+    ts_allocator *allocator = c->allocator;
+    uint32_t index = ts_allocator_index(allocator), units = 0;
+    const ts_run *run = &ts_region.run[unit];
+    if (ts_load_relaxed(&run->warm_of) != index) return 0;
+    ts_lock_acquire(&allocator->warm_lock);
+    if (ts_load_relaxed(&run->warm_of) == index) units = run->next;
+    /* Its last unit says the same. */
+    if (units > 1 && (units > ts_pool_highest(TS_NORMAL) - unit ||
+                      ts_load_relaxed(&ts_region.run[unit + units - 1].warm_of) != index))
+        units = 0;
+    ts_lock_release(&allocator->warm_lock);
+    return units;
+}
+
+/* Units of the allocator's slab with that UNIT word; 0: it is not the allocator's. */
+static uint32_t slab_units(const count *c, uint64_t word) {
+    const ts_block *block = ts_block_of_line(ts_word_line(word), (word & TS_UNIT_SCOPE) != 0);
+    if (ts_era(block) != ts_word_era(word) || ts_load_relaxed(&block->allocator) != c->allocator->token) return 0;
+    if (word & TS_UNIT_SCOPE) return 1;
+    const ts_bin *bin = ts_line_address(ts_word_line(word));
+    return ts_class_units(ts_bin_class((const ts_churn_block *)(const void *)block, bin));
+}
+
+static uint32_t span_units(const count *c, uint32_t unit) {
+    ts_object object;
+    if (!ts_object_at(c->allocator->token, ts_unit_address(unit), &object)) return 0;
+    return (uint32_t)((object.bytes + TS_UNIT_BYTES - 1) / TS_UNIT_BYTES);
+}
+
+static void look_at_all(count *c) {
+    uint32_t end = ts_pool_highest(TS_NORMAL), units;
+    for (uint32_t unit = 1; unit<end; unit += units> 0 ? units : 1) {
+        uint64_t word = ts_load_acquire(ts_unit_word(unit)); /* acquire: as in ts_epoch_walk */
+        if (word & TS_UNIT_ZOMBIE)
+            units = 0;
+        else if (word & TS_UNIT_SPAN)
+            units = span_units(c, unit);
+        else
+            units = word == 0 ? warm_units(c, unit) : slab_units(c, word);
+        if (units > 0 && units <= end - unit) look(c, unit, units);
+    }
+}
+
+bool ts_node_counts(const ts_allocator *allocator, int node, SlabNodeStats *out) {
+    unsigned home;
+    if (!ts_home_of_node(node, &home)) return false;
+    memset(out, 0, sizeof *out);
+    out->version = SLAB_STATS_VERSION;
+    out->node = node;
+    uint64_t units = ts_nodes_committed(allocator, home);
+    const ts_nodes *nodes = ts_nodes_of(allocator);
+    if (nodes && home != TS_HOME_ANY) {
+        units += ts_nodes_committed(allocator, TS_HOME_EACH) / ts_homes_count();
+        out->remote_frees_total = ts_load_relaxed(&nodes->remote_frees[home]);
+    }
+    out->committed_bytes = units * TS_UNIT_BYTES;
+    return true;
+}
+
+bool ts_node_stats(ts_allocator *allocator, int node, SlabNodeStats *out) {
+    if (!ts_node_counts(allocator, node, out)) return false;
+    count c = {.allocator = allocator, .node = node};
+    (void)ts_home_of_node(node, &c.home);
+    /* Single warm units are found once they are runs. */
+    for (uint64_t left = ts_load_relaxed(&allocator->warm[TS_NORMAL].count); left > 0;) {
+        unsigned n = ts_purge_gather(allocator, left);
+        if (n == 0) break;
+        left -= n < left ? n : left;
+    }
+    look_at_all(&c);
+    out->resident_bytes = c.resident;
+    out->foreign_bytes = c.foreign;
+    return true;
+}
