@@ -207,13 +207,14 @@ MUTANTS = [
         "old": """    while (!ts_cas_seq(ts_unit_word(unit), &w, w & TS_UNIT_ZOMBIE ? 0 : w & ~TS_UNIT_FOREIGN)) {
     }
     if (w & TS_UNIT_ZOMBIE) ts_zombie_give(unit);
-    return alive ? drain_slab(block, unit, w & ~TS_UNIT_FOREIGN, bytes) : 0;
+    if (!alive) return 0;
+    objects = drain_slab(block, unit, w & ~TS_UNIT_FOREIGN, bytes);
 """,
-        "new": """    unsigned work = alive ? drain_slab(block, unit, w & ~TS_UNIT_FOREIGN, bytes) : 0;
+        "new": """    objects = alive ? drain_slab(block, unit, w & ~TS_UNIT_FOREIGN, bytes) : 0;
     while (!ts_cas_seq(ts_unit_word(unit), &w, w & TS_UNIT_ZOMBIE ? 0 : w & ~TS_UNIT_FOREIGN)) {
     }
     if (w & TS_UNIT_ZOMBIE) ts_zombie_give(unit);
-    return work;
+    if (!alive) return 0;
 """,
         "tests": ["unit.heap.foreign_steps"],
     },
@@ -1583,7 +1584,7 @@ MUTANTS = [
         "name": "renewal-without-care",
         "protocol": "care",
         "file": "src/core/heap/renew.h",
-        "old": "if (TS_UNLIKELY(!unit || share->care || block->b.account)) return NULL;",
+        "old": "if (TS_UNLIKELY(!unit || share->looks || block->b.account)) return NULL;",
         "new": "if (TS_UNLIKELY(!unit || block->b.account)) return NULL;",
         "tests": ["misuse.on_misuse"],
         "equivalent": "what is warm is filled already, and pools are marked with tools only",

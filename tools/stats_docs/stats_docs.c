@@ -83,6 +83,10 @@ int main(int argc, char **argv) {
          "`(other)`, and epochs without a label in `(none)`. `temporal_slab_epoch_class_live_objects` and "
          "`temporal_slab_epoch_class_live_bytes` tell `class` apart too.");
     TS_STATS_LABEL(PLAIN)
+    head("Nodes: `SlabNodeStats`",
+         "Of one NUMA node, `node`, an id as the system has it (docs/numa.md). `slab_stats_node` asks the system for "
+         "every page of the allocator.");
+    TS_STATS_NODE(PLAIN)
     head(
         "Zones",
         "Of each `SlabZones` that is open, as it was after the last call on it: `zones` in JSON, with `device`, and "

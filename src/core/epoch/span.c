@@ -194,6 +194,7 @@ bool ts_span_free(ts_allocator *allocator, uint32_t unit, uint64_t word, uint32_
     taken_out out;
     if (!take_out(allocator, unit, word, generation, false, &out)) return false;
     if (TS_UNLIKELY(allocator->care)) take_back_span(allocator, unit);
+    ts_nodes_freed(allocator, unit);
     ts_span_release(allocator, out.share, unit, out.units);
     end_taken_out(allocator, &out);
     return true;

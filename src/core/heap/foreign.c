@@ -77,6 +77,7 @@
 #include "heap/allocator.h"
 #include "heap/bin.h"
 #include "heap/foreign_open.h"
+#include "heap/nodes.h"
 #include "heap/scope.h"
 #include "heap/spilled.h"
 
@@ -141,6 +142,7 @@ static void queue_slab(uint32_t unit, uint64_t u) {
     while (now == u) {
         if (!ts_cas_seq(word, &now, u | TS_UNIT_FOREIGN)) continue;
         ts_block *block = ts_block_of_line(ts_word_line(u), (u & TS_UNIT_SCOPE) != 0);
+        ts_nodes_queue(unit);
         push_on(block_home(block), unit, block);
         return;
     }
@@ -149,6 +151,7 @@ static void queue_slab(uint32_t unit, uint64_t u) {
 /* As 6 and 7 of a thread that has done no 5: 4 of the conclusions says what becomes of a slab without bits. */
 bool ts_foreign_lend(ts_heap *heap, uint32_t unit, uint64_t word) {
     if (!ts_cas_seq(ts_unit_word(unit), &word, word | TS_UNIT_FOREIGN)) return false;
+    ts_nodes_queue_empty(unit);
     heap->lent = unit;
     return true;
 }
@@ -337,12 +340,16 @@ static bool is_alive(const ts_block *block, uint64_t w) {
 /* Steps b to f of a slab that is off the queue; w: its word. Returns the objects worked on. */
 static unsigned take_slab(uint32_t unit, ts_block *block, uint64_t w, size_t *bytes) {
     bool alive = is_alive(block, w);
+    unsigned remote = ts_nodes_queued(unit), objects;
     /* A zombie's word becomes 0 in the same step: a late compare-and-swap that expects the word without flags finds either
        both or none of them. */
     while (!ts_cas_seq(ts_unit_word(unit), &w, w & TS_UNIT_ZOMBIE ? 0 : w & ~TS_UNIT_FOREIGN)) {
     }
     if (w & TS_UNIT_ZOMBIE) ts_zombie_give(unit);
-    return alive ? drain_slab(block, unit, w & ~TS_UNIT_FOREIGN, bytes) : 0;
+    if (!alive) return 0;
+    objects = drain_slab(block, unit, w & ~TS_UNIT_FOREIGN, bytes);
+    ts_nodes_count_remote(block->share->allocator, remote, objects);
+    return objects;
 }
 
 /* Puts what the queue has before what was taken off it earlier. */

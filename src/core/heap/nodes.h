@@ -23,6 +23,7 @@
 #include "heap/account.h"
 #include "heap/allocator.h"
 #include "region/home.h"
+#include "region/pool.h"
 
 typedef struct ts_nodes {
     ts_runs runs[TS_HOMES]; /* guarded by the warm lock; that of ANY is the allocator's own, and this one empty */
@@ -43,6 +44,42 @@ unsigned ts_nodes_choose(ts_allocator *allocator, ts_share *share, const ts_acco
 static inline unsigned ts_nodes_wanted(ts_allocator *allocator, ts_share *share, const ts_account *account) {
     return TS_LIKELY(!ts_nodes_of(allocator)) ? TS_HOME_ANY : ts_nodes_choose(allocator, share, account);
 }
+/*
+ * Remote frees: which of the foreign frees came from another node. The fast ways of a foreign free do not know; but the one that queues
+ * the slab, the first since its owner looked, is off them. It notes where its thread runs, in the pool's record of the slab's unit, which
+ * nobody else uses while the slab is on a queue: after FOREIGN is on, and before the slab is pushed. Who takes it off the queue reads that
+ * before he takes FOREIGN off, and counts all that he finds by it.
+ */
+static inline void ts_nodes_note_queued(uint32_t unit, unsigned from) { ts_region.run[unit].prev = from; }
+/* The slab is queued by a thread that has freed an object of it. */
+static inline void ts_nodes_queue(uint32_t unit) {
+    if (TS_UNLIKELY(ts_homes_count() != 0)) ts_nodes_note_queued(unit, ts_home_here());
+}
+/* The same by nobody who freed. */
+static inline void ts_nodes_queue_empty(uint32_t unit) {
+    if (TS_UNLIKELY(ts_homes_count() != 0)) ts_nodes_note_queued(unit, TS_HOME_ANY);
+}
+/* Where objects of the home are freed from, if that is another node; ANY: it is not. */
+static inline unsigned ts_nodes_remote(unsigned home, unsigned from) {
+    bool nodes = home != TS_HOME_ANY && home != TS_HOME_EACH && from != TS_HOME_ANY && from < TS_HOME_EACH;
+    return nodes && from != home ? home : TS_HOME_ANY;
+}
+/* Of a slab that is on a queue, and was queued so: the home whose objects they are; ANY: they are not remote. */
+static inline unsigned ts_nodes_queued(uint32_t unit) {
+    if (TS_LIKELY(ts_homes_count() == 0)) return TS_HOME_ANY;
+    return ts_nodes_remote(ts_home_of(unit), ts_region.run[unit].prev);
+}
+/* home: a result of the two. */
+static inline void ts_nodes_count_remote(const ts_allocator *allocator, unsigned home, unsigned objects) {
+    ts_nodes *nodes = TS_UNLIKELY(home != TS_HOME_ANY) ? ts_nodes_of(allocator) : NULL;
+    if (TS_UNLIKELY(nodes != NULL)) ts_fetch_add_relaxed(&nodes->remote_frees[home], objects);
+}
+/* One object that is freed by the calling thread at once. */
+static inline void ts_nodes_freed(const ts_allocator *allocator, uint32_t unit) {
+    if (TS_UNLIKELY(ts_homes_count() != 0))
+        ts_nodes_count_remote(allocator, ts_nodes_remote(ts_home_of(unit), ts_home_here()), 1);
+}
+
 /* A warm unit of a home other than ANY, claimed. 0: none was found in a bounded look. Holds nothing. */
 uint32_t ts_nodes_take(ts_heap *heap, ts_share *share, unsigned home);
 /* So many units more, or fewer, of that home. */

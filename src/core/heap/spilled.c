@@ -25,6 +25,7 @@
 #include "base/park.h"
 #include "heap/bin.h"
 #include "heap/foreign.h"
+#include "heap/nodes.h"
 #include "heap/scope.h"
 #include "os/os.h"
 
@@ -34,7 +35,10 @@ _Atomic uint64_t ts_spilled_units[TS_SPILLED_WORDS];
 bool ts_spilled_lend_slab(uint32_t unit, uint64_t word) {
     ts_lend(unit);
     /* seq_cst: as in ts_foreign_lend. Who sees FOREIGN sees the bit. */
-    if (ts_cas_seq(ts_unit_word(unit), &word, word | TS_UNIT_FOREIGN)) return true;
+    if (ts_cas_seq(ts_unit_word(unit), &word, word | TS_UNIT_FOREIGN)) {
+        ts_nodes_queue_empty(unit);
+        return true;
+    }
     (void)ts_take_lent(unit);
     return false;
 }

@@ -5,12 +5,12 @@
 
 _Atomic uint8_t ts_home_blocks[((size_t)1 << (TS_MAX_UNITS_LOG2 - TS_HOME_SHIFT)) + 1];
 
-/* Written by ts_homes_start alone, all but the last before `count`. */
+/* Written by ts_homes_start alone, all but the last before `ts_homes_known`. */
 static bool asked;
 static unsigned nodes;
 static bool binds;
 static int node_ids[TS_HOME_NODES];
-static _Atomic uint32_t count; /* release and acquire: who sees it sees the rest */
+_Atomic uint32_t ts_homes_known; /* release and acquire: who sees it sees the rest */
 
 /* By the id of a node: 1 + the home of a thread that runs there, 0: not looked for yet. */
 #define KNOWN_NODES 1024u
@@ -42,18 +42,17 @@ void ts_homes_start(void) {
         if (node_ids[i] >= 0 && node_ids[i] < (int)KNOWN_NODES)
             ts_store_relaxed(&near_home[node_ids[i]], (uint8_t)(1 + i + 1));
     binds = can_bind(node_ids[0]);
-    ts_store_release(&count, told);
+    ts_store_release(&ts_homes_known, told);
 }
 
 void ts_homes_forget(void) {
     asked = false;
     nodes = 0;
     binds = false;
-    ts_store_relaxed(&count, 0);
+    ts_store_relaxed(&ts_homes_known, 0);
     for (unsigned i = 0; i < KNOWN_NODES; i++) ts_store_relaxed(&near_home[i], 0);
 }
 
-unsigned ts_homes_count(void) { return ts_load_acquire(&count); }
 unsigned ts_homes_nodes(void) { return nodes; }
 bool ts_homes_bind(void) { return binds; }
 

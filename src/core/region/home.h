@@ -45,7 +45,8 @@ void ts_homes_start(void);
 /* Of another system, for tests: all is as before the first start. No unit has a home. */
 void ts_homes_forget(void);
 /* Homes of nodes: 1 to this. 0: there is ANY alone. */
-unsigned ts_homes_count(void);
+extern TS_HIDDEN _Atomic uint32_t ts_homes_known;
+static inline unsigned ts_homes_count(void) { return ts_load_acquire(&ts_homes_known); } /* acquire: ts_homes_start */
 /* Nodes that the system has told of, 0: none. And whether it takes memory to a node that is asked for (ts_os->bind). */
 unsigned ts_homes_nodes(void);
 bool ts_homes_bind(void);

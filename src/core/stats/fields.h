@@ -201,6 +201,18 @@ typedef enum ts_field_unit { TS_COUNT, TS_BYTES, TS_SLABS, TS_NS, TS_PERCENT, TS
     X(spilled_live_bytes, GAUGE, WHOLE, BYTES, "epoch_live_bytes", "Bytes of these objects' slots.", "")                     \
     X(spilled_bytes, GAUGE, WHOLE, BYTES, "epoch_spilled_bytes", "Their slabs in bytes, which take no memory.", "")
 
+/* Of SlabNodeStats, beside `node`. */
+#define TS_STATS_NODE(X)                                                                                               \
+    X(committed_bytes, GAUGE, WHOLE, BYTES, "",                                                                        \
+      "Slabs in use and warm ones that were asked for from the node; of memory spread over all nodes, its share.", "")  \
+    X(resident_bytes, GAUGE, WHOLE, BYTES, "",                                                                         \
+      "What the system says is there of all the allocator's memory, but for what threads keep warm for themselves.", "") \
+    X(foreign_bytes, GAUGE, WHOLE, BYTES, "", "Asked for from this node, and resident on another.",                    \
+      "A tenth of committed_bytes: the node has no memory left.")                                                      \
+    X(remote_frees_total, COUNTER, WHOLE, COUNT, "",                                                                   \
+      "Objects of this node freed by threads that run on another; counted by who freed first in a slab since its owner looked.", \
+      "Most of all frees: the threads that allocate and those that free are on different nodes.")
+
 /* Of zones that are open, as libtslab-zones writes them: the structure ts_zones_stats, and `zones` in JSON. Those of the
    states are one metric with the label `state`. */
 #define TS_STATS_ZONE_STATES(X)                                                                                        \

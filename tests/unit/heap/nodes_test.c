@@ -158,6 +158,8 @@ static void goes_home_child(void *arg) {
     SUP_CHECK(epoch_close(a, epoch) && sup_live_objects(a) == 0, "all is freed");
     check_sums(a);
     SUP_CHECK(stats_of(a, 1).committed_bytes <= committed, "nothing was taken");
+    SUP_CHECK(stats_of(a, 1).remote_frees_total == 3000 && stats_of(a, 0).remote_frees_total == 0, "%zu remote frees",
+              (size_t)stats_of(a, 1).remote_frees_total);
     /* A thread on node 0 gets none of it, one on node 1 all. */
     EpochId next = epoch_open(a, NULL, EPOCH_CHURN);
     sup_topology_go_to(0);
