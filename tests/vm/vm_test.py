@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs quick tests on a kernel of their own, in QEMU without hardware help: two NUMA nodes, a zoned NVMe namespace.
+"""Runs quick tests on a kernel of their own, in QEMU without hardware help: NUMA nodes, a zoned NVMe namespace.
 
 The tests run once as the kernel comes, and some of them again with transparent huge pages always and never, in a cgroup with
 a memory limit, under strict overcommit, without membarrier, and on the kernel's null_blk. Output and status of each come back; what hangs ends by time.
@@ -19,11 +19,21 @@ import tempfile
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
-NODES, ZONE_MIB, ZONE_CAPACITY_MIB = 2, 4, 3
+ZONE_MIB, ZONE_CAPACITY_MIB = 4, 3
+# Machines: of each node its MiB and its processors. Without an argument the tests run on the first, and PLACEMENT on each.
+TOPOLOGIES = {
+    "two": ((512, 1), (512, 1)),
+    "four": ((256, 1), (256, 1), (256, 1), (256, 1)),
+    "no_processors": ((384, 1), (384, 1), (256, 0)),
+    "no_memory": ((512, 1), (512, 1), (0, 1)),
+    "uneven": ((768, 1), (192, 1)),
+    "one": ((768, 2),),
+}
+PLACEMENT = r"unit\.(os\.(placement|numa|native)|region\.home|heap\.nodes)"
 VARIANTS = ("plain", "huge_always", "huge_never", "strict", "cgroup", "no_membarrier", "null_blk")
 # What the variants change is how memory comes and goes, and how threads agree.
 SHORT = ("unit.region.region", "unit.heap.heap", "unit.heap.hollow")
-QUICK = (r"unit\.(os\.(native|cgroup|huge_pages)|region\..*|slab\..*|heap\.(heap|warm|hollow|scope|bin|blocks|closed|retain)|"
+QUICK = (r"unit\.(os\.(native|cgroup|huge_pages|numa|placement)|region\..*|slab\..*|heap\.(heap|warm|hollow|scope|bin|blocks|closed|retain|nodes)|"
          r"epoch\.(epoch|reset|diagnose)|api\.(objects|epochs|domains|memory|handles))|process\.(fork|life)|"
          r"zones\.(emulated|spill|device)")
 AGAIN = r"unit\.(os\.native|region\.pool|heap\.(heap|warm|hollow)|epoch\.(epoch|reset)|api\.(objects|memory))"
@@ -43,6 +53,7 @@ def parse_arguments():
     parser.add_argument("--build", default="build/release", metavar="DIR", help="where the programs are (default build/release)")
     parser.add_argument("--short", action="store_true", help="three tests, once in each variant")
     parser.add_argument("--tests", metavar="REGEX", help="these, in every variant")
+    parser.add_argument("--topologies", metavar="NAMES", help=f"machines, of {', '.join(TOPOLOGIES)}; default all, or two where tests or variants are chosen")
     parser.add_argument("--variants", default=",".join(VARIANTS), metavar="NAMES", help="default all: %(default)s")
     parser.add_argument("--sequences", type=int, metavar="N", help=f"random sequences of calls in {DEVICE} (default its own, 1000)")
     parser.add_argument("--seconds", type=int, default=1200, metavar="N", help="for the whole machine (default %(default)s)")
@@ -52,6 +63,11 @@ def parse_arguments():
     unknown = set(options.variants.split(",")) - set(VARIANTS)
     if unknown:
         parser.error(f"no such variant: {', '.join(sorted(unknown))}")
+    chosen = options.short or options.tests or options.variants != ",".join(VARIANTS)
+    options.topologies = (options.topologies or ("two" if chosen else ",".join(TOPOLOGIES))).split(",")
+    unknown = set(options.topologies) - set(TOPOLOGIES)
+    if unknown:
+        parser.error(f"no such machine: {', '.join(sorted(unknown))}")
     return options
 
 
@@ -68,7 +84,7 @@ def modules(image):
     return found if all(path.exists() for path in found) else []
 
 
-def plan(options, image):
+def plan(options, image, topology):
     """[(variant, name of a test)]"""
     folder = pathlib.Path(options.build) / "tests"
     names = sorted(path.name[:-len("_test")] for path in folder.glob("*_test") if os.access(path, os.X_OK))
@@ -83,6 +99,8 @@ def plan(options, image):
         usual = {"plain": QUICK, "no_membarrier": BARE, "null_blk": re.escape(DEVICE)}.get(variant, AGAIN)
         short = "" if variant == "null_blk" else short
         pattern = options.tests or (short if options.short else usual)
+        if not options.tests and topology != "two":
+            pattern = PLACEMENT if variant == "plain" else r"unit\.os\.placement" if variant.startswith("huge") else "none"
         steps += [(variant, name) for name in names if re.fullmatch(pattern, name)]
     return steps
 
@@ -119,12 +137,26 @@ def make_initramfs(root, options, steps, image):
     return gzip.compress(archive, compresslevel=1)
 
 
-def machine(folder, image):
-    half = "size=512M"
-    return ["qemu-system-x86_64", "-accel", "tcg", "-cpu", "max", "-smp", str(NODES), "-m", "1G", "-nographic", "-no-reboot",
-            "-net", "none", "-monitor", "none", "-serial", "stdio",
-            "-object", f"memory-backend-ram,id=m0,{half}", "-object", f"memory-backend-ram,id=m1,{half}",
-            "-numa", "node,memdev=m0,cpus=0", "-numa", "node,memdev=m1,cpus=1",
+def numa_arguments(topology):
+    """The nodes, by number; their processors are numbered one after the other."""
+    arguments, next_cpu = [], 0
+    for node, (mib, cpus) in enumerate(TOPOLOGIES[topology]):
+        words = f"node,nodeid={node}"
+        if mib:
+            arguments += ["-object", f"memory-backend-ram,id=m{node},size={mib}M"]
+            words += f",memdev=m{node}"
+        if cpus:
+            words += f",cpus={next_cpu}-{next_cpu + cpus - 1}"
+            next_cpu += cpus
+        arguments += ["-numa", words]
+    return arguments
+
+
+def machine(folder, image, topology):
+    nodes = TOPOLOGIES[topology]
+    return ["qemu-system-x86_64", "-accel", "tcg", "-cpu", "max", "-smp", str(sum(cpus for _, cpus in nodes)),
+            "-m", f"{sum(mib for mib, _ in nodes)}M", "-nographic", "-no-reboot",
+            "-net", "none", "-monitor", "none", "-serial", "stdio", *numa_arguments(topology),
             "-kernel", image, "-initrd", str(folder / "initrd.gz"), "-append", "console=ttyS0 quiet panic=-1 no_timer_check",
             "-drive", f"file={folder / 'zoned.img'},if=none,id=z,format=raw", "-device", "nvme,serial=zns0,id=nvme0",
             "-device", f"nvme-ns,drive=z,bus=nvme0,zoned=true,zoned.zone_size={ZONE_MIB}M,zoned.zone_capacity={ZONE_CAPACITY_MIB}M,"
@@ -155,7 +187,7 @@ def run(command, seconds, verbose):
         process.wait()
 
 
-def judge(text, steps):
+def judge(text, steps, topology):
     """Prints a line for each test; how many failed."""
     failed, skipped = 0, 0
     ends = dict(re.findall(r"^vm: end (\S+ \S+) (\d+)\r?$", text, re.MULTILINE))
@@ -166,13 +198,40 @@ def judge(text, steps):
         failed += status not in (0, SKIPPED)
         skipped += status == SKIPPED
         if status != 0:
-            print(f"{variant:14} {name:32} {words}")
+            print(f"{topology:14} {variant:14} {name:32} {words}")
         if status not in (0, SKIPPED):
             output = re.search(rf"^vm: begin {re.escape(variant)} {re.escape(name)}\r?\n(.*?)(?=^vm: |\Z)", text, re.MULTILINE | re.DOTALL)
             lines = (output.group(1) if output else "").split("\n")
             said = [line for line in lines[:-10] if re.search(r"ERROR|LINE|FAIL", line)]
             print("\n".join("    " + line.rstrip() for line in said + lines[-10:]))
-    print(f"vm_test: {len(steps)} runs, {failed} failed, {skipped} skipped")
+    if topology != "one" and any(name == "unit.os.placement" for _, name in steps):
+        print("\n".join("    " + line.rstrip() for line in re.findall(r"^.*: *[0-9.]+ %.*$", text, re.MULTILINE)))
+    print(f"vm_test: {topology}: {len(steps)} runs, {failed} failed, {skipped} skipped")
+    return failed
+
+
+def run_machine(options, image, topology):
+    """Starts one machine; how much failed."""
+    steps = plan(options, image, topology)
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        (folder / "initrd.gz").write_bytes(make_initramfs(folder / "root", options, steps, image))
+        with open(folder / "zoned.img", "wb") as disk:
+            disk.truncate(256 << 20)
+        begin = time.monotonic()
+        text, off = run(machine(folder, image, topology), options.seconds, options.verbose)
+    failed = judge(text, steps, topology)
+    nodes = len(TOPOLOGIES[topology])
+    for what, pattern in ((f"{nodes} nodes", rf"vm: nodes {nodes}\r?$"),
+                          ("a zoned disk", rf"vm: disk nvme0n1 host-managed {ZONE_MIB * 2048}\r?$")):
+        if not re.search(pattern, text, re.MULTILINE):
+            print(f"vm_test: the machine has not got {what}")
+            failed += 1
+    if not off or not re.search(r"^vm: done\r?$", text, re.MULTILINE):
+        print(f"vm_test: the machine did not come to its end in {options.seconds} s; its last lines:")
+        print("\n".join("    " + line.rstrip() for line in text.split("\n")[-20:]))
+        failed += 1
+    print(f"vm_test: {topology}: {time.monotonic() - begin:.0f} s on {pathlib.Path(image).name}")
     return failed
 
 
@@ -184,26 +243,7 @@ def main():
     image = kernel()
     if not image:
         skip("no /boot/vmlinuz-*-cloud-amd64 (linux-image-cloud-amd64: tools/setup.sh vm)")
-    steps = plan(options, image)
-    with tempfile.TemporaryDirectory() as name:
-        folder = pathlib.Path(name)
-        (folder / "initrd.gz").write_bytes(make_initramfs(folder / "root", options, steps, image))
-        with open(folder / "zoned.img", "wb") as disk:
-            disk.truncate(256 << 20)
-        begin = time.monotonic()
-        text, off = run(machine(folder, image), options.seconds, options.verbose)
-    failed = judge(text, steps)
-    for what, pattern in ((f"{NODES} nodes", rf"vm: nodes {NODES}\r?$"),
-                          ("a zoned disk", rf"vm: disk nvme0n1 host-managed {ZONE_MIB * 2048}\r?$")):
-        if not re.search(pattern, text, re.MULTILINE):
-            print(f"vm_test: the machine has not got {what}")
-            failed += 1
-    if not off or not re.search(r"^vm: done\r?$", text, re.MULTILINE):
-        print(f"vm_test: the machine did not come to its end in {options.seconds} s; its last lines:")
-        print("\n".join("    " + line.rstrip() for line in text.split("\n")[-20:]))
-        failed += 1
-    print(f"vm_test: {time.monotonic() - begin:.0f} s on {pathlib.Path(image).name}")
-    return int(failed > 0)
+    return int(sum(run_machine(options, image, topology) for topology in options.topologies) > 0)
 
 
 if __name__ == "__main__":

@@ -193,8 +193,8 @@ static void end_taken_out(ts_allocator *allocator, const taken_out *out) {
 bool ts_span_free(ts_allocator *allocator, uint32_t unit, uint64_t word, uint32_t generation) {
     taken_out out;
     if (!take_out(allocator, unit, word, generation, false, &out)) return false;
-    if (TS_UNLIKELY(allocator->care)) take_back_span(allocator, unit);
     ts_nodes_freed(allocator, unit);
+    if (TS_UNLIKELY(allocator->care)) take_back_span(allocator, unit);
     ts_span_release(allocator, out.share, unit, out.units);
     end_taken_out(allocator, &out);
     return true;

@@ -151,8 +151,8 @@ static void queue_slab(uint32_t unit, uint64_t u) {
 /* As 6 and 7 of a thread that has done no 5: 4 of the conclusions says what becomes of a slab without bits. */
 bool ts_foreign_lend(ts_heap *heap, uint32_t unit, uint64_t word) {
     if (!ts_cas_seq(ts_unit_word(unit), &word, word | TS_UNIT_FOREIGN)) return false;
-    ts_nodes_queue_empty(unit);
     heap->lent = unit;
+    ts_nodes_queue_empty(unit);
     return true;
 }
 
