@@ -200,8 +200,8 @@ typedef struct SlabNodeStats {
     uint64_t resident_bytes;     /* what the system says is there of all the allocator's memory; not counted is
                                     what each thread keeps warm for itself, 2 MiB at most */
     uint64_t foreign_bytes;      /* asked for from this node, and resident on another */
-    uint64_t remote_frees_total; /* objects of this node that were freed by threads which run on another. Counted by
-                                    the thread that frees first in a slab since its owner looked */
+    uint64_t remote_frees_total; /* objects of this node that were freed by threads which run on another. Counted when
+                                    the slab's owner collects them, by the node of who freed first there */
 } SlabNodeStats;
 
 #define SLAB_STACK_FRAMES 24

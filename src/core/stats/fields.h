@@ -210,7 +210,7 @@ typedef enum ts_field_unit { TS_COUNT, TS_BYTES, TS_SLABS, TS_NS, TS_PERCENT, TS
     X(foreign_bytes, GAUGE, WHOLE, BYTES, "", "Asked for from this node, and resident on another.",                    \
       "A tenth of committed_bytes: the node has no memory left.")                                                      \
     X(remote_frees_total, COUNTER, WHOLE, COUNT, "",                                                                   \
-      "Objects of this node freed by threads that run on another; counted by who freed first in a slab since its owner looked.", \
+      "Objects of this node freed by threads that run on another; counted when the slab's owner collects them, by the node of who freed first there.", \
       "Most of all frees: the threads that allocate and those that free are on different nodes.")
 
 /* Of zones that are open, as libtslab-zones writes them: the structure ts_zones_stats, and `zones` in JSON. Those of the

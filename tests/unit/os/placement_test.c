@@ -133,6 +133,7 @@ static void local_with(int huge) {
             pthread_t thread;
             SUP_CHECK(pthread_create(&thread, NULL, works, &w) == 0 && pthread_join(thread, NULL) == 0, "thread");
         }
+        slab_thread_idle(); /* takes in what others freed */
         uint64_t remote = 0, committed = 0;
         for (unsigned n = 0; n < node_count; n++) {
             SlabNodeStats s;
