@@ -88,13 +88,17 @@ def run_command(row, amount, variables):
 def run_server(row, amount, variables):
     name, server, _ = row
     with tempfile.TemporaryDirectory(prefix="programs_bench.") as directory:
-        s = server(["env"] + variables, environment(), directory)
+        s = None
         try:
+            s = server(["env"] + variables, environment(), directory)
             s.load(amount)
             s.end()
             return ended(s.process, name)
+        except (servers.Fails, subprocess.CalledProcessError) as error:
+            print(f"{name}: {error}", file=sys.stderr)
+            return None
         finally:
-            if s.process.returncode is None:
+            if s and s.process.returncode is None:
                 s.process.kill()
                 s.process.wait()
 
@@ -245,9 +249,13 @@ def idle_part(arguments, found, lines):
             print(f"{name}: left out, there is no {', '.join(missing)}")
             continue
         running = []
-        for a, variables in found.items():
-            running.append((a, start(amounts[1 if arguments.smoke else 0], variables), time.monotonic()))
         row = {}
+        for a, variables in found.items():
+            try:
+                running.append((a, start(amounts[1 if arguments.smoke else 0], variables), time.monotonic()))
+            except servers.Fails:
+                fails(name, a)
+                row[a] = None
         for a, program, since in running:
             time.sleep(max(0, since + seconds - time.monotonic()))
             row[a] = resident_kib(program.process.pid)
@@ -257,7 +265,7 @@ def idle_part(arguments, found, lines):
                 row[a] = None
             lines.append(["idle", name, a, "", row[a] or "fails", ""])
         over[name] = row["tslab"] / min(m for a, m in row.items() if m and a not in OURS) if any(a not in OURS for a in row) else 1
-        print(f"{name:20s}" + "".join(f"{m / 1024:12.1f}" if m else f"{'fails':>12s}" for m in row.values()) + f"{over[name]:16.2f}", flush=True)
+        print(f"{name:20s}" + "".join(f"{m / 1024:12.1f}" if m else f"{'fails':>12s}" for m in (row[a] for a in found)) + f"{over[name]:16.2f}", flush=True)
     if over and not arguments.hard:
         worst = max(over, key=over.get)
         print("aims, of memory after the work:")
@@ -279,9 +287,12 @@ def run_latency(name, arguments, variables):
     with tempfile.TemporaryDirectory(prefix="programs_bench.") as directory:
         out = os.path.join(directory, "times")
         if name == "redis":
-            server = servers.Redis(["env"] + timed(arguments.tools, variables, out), environment(), directory)
-            server.load(500 if arguments.smoke else 40000)
-            server.end()
+            try:
+                server = servers.Redis(["env"] + timed(arguments.tools, variables, out), environment(), directory)
+                server.load(500 if arguments.smoke else 40000)
+                server.end()
+            except (servers.Fails, subprocess.CalledProcessError):
+                return None
             good = server.process.wait() == 0
         else:
             command = [os.path.join(arguments.tools, "programs_loops"), "server", "2" if arguments.smoke else "60"]

@@ -20,11 +20,17 @@ def missing(name):
     return []
 
 
-def until(so, seconds=20):
+class Fails(RuntimeError):
+    """A server that does not start, or does not answer; it is gone."""
+
+
+def wait_for(process, so, seconds=60):
     deadline = time.monotonic() + seconds
     while not so():
-        if time.monotonic() > deadline:
-            raise RuntimeError("a server does not answer")
+        if time.monotonic() > deadline or process.poll() is not None:
+            process.kill()
+            process.wait()
+            raise Fails("it does not answer")
         time.sleep(0.05)
 
 
@@ -33,7 +39,7 @@ class Redis:
         self.socket = os.path.join(directory, "r.sock")
         self.process = subprocess.Popen(prefix + ["redis-server", "--port", "0", "--unixsocket", self.socket, "--save", "", "--dir", directory],
                                         env=environment, cwd=directory, **QUIET)
-        until(lambda: self.cli("ping") == "PONG")
+        wait_for(self.process, lambda: self.cli("ping") == "PONG")
 
     def cli(self, *arguments):
         return subprocess.run(["redis-cli", "-s", self.socket, *arguments], capture_output=True, text=True, check=False).stdout.strip()
@@ -61,7 +67,7 @@ class Postgres:
         self.call([POSTGRES + "/initdb", "-D", self.directory, "-A", "trust", "--no-sync"])
         self.process = subprocess.Popen(self.run_as + prefix + [POSTGRES + "/postgres", "-D", self.directory, "-k", self.directory, "-h", "", "-F"],
                                         env=environment, cwd=directory, **QUIET)
-        until(lambda: subprocess.run([POSTGRES + "/pg_isready", "-h", self.directory], check=False, **QUIET).returncode == 0)
+        wait_for(self.process, lambda: subprocess.run([POSTGRES + "/pg_isready", "-h", self.directory], check=False, **QUIET).returncode == 0)
         self.call([POSTGRES + "/pgbench", "-h", self.directory, "-i", "-s", "2", "-q", "postgres"])
 
     def call(self, command):
