@@ -4582,4 +4582,38 @@ MUTANTS = [
         "new": "    ts_store_relaxed(&d->captures, true);\n",
         "tests": ["unit.epoch.capture"],
     },
+    {
+        "name": "spill-lends-after-foreign",
+        "protocol": "spill",
+        "file": "src/core/heap/spilled.c",
+        "old": "    ts_lend(unit);\n    /* seq_cst: as in ts_foreign_lend. Who sees FOREIGN sees the bit. */\n"
+               "    if (ts_cas_seq(ts_unit_word(unit), &word, word | TS_UNIT_FOREIGN)) return true;\n"
+               "    (void)ts_take_lent(unit);\n    return false;",
+        "new": "    if (!ts_cas_seq(ts_unit_word(unit), &word, word | TS_UNIT_FOREIGN)) return false;\n    ts_lend(unit);\n    return true;",
+        "tests": ["unit.epoch.spill_steps"],
+    },
+    {
+        "name": "spill-lends-unflushed",
+        "protocol": "spill",
+        "file": "src/core/epoch/spill.c",
+        "old": "    if (!ts_load_relaxed(&block->flushed)) return false;\n",
+        "new": "",
+        "tests": ["unit.epoch.spill_steps"],
+    },
+    {
+        "name": "spill-returns-what-dies",
+        "protocol": "spill",
+        "file": "src/core/epoch/spill.c",
+        "old": "    while (ts_load_acquire(ts_unit_word(unit)) != 0) ts_nap();",
+        "new": "    (void)unit;",
+        "tests": ["unit.epoch.spill_steps"],
+    },
+    {
+        "name": "spill-unpinned-in-a-child",
+        "protocol": "spill",
+        "file": "src/core/epoch/end.c",
+        "old": "        epoch->pins = 1 + spill;",
+        "new": "        epoch->pins = 1;",
+        "tests": ["unit.epoch.spill_steps"],
+    },
 ]
