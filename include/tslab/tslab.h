@@ -293,6 +293,7 @@ TSLAB_API bool epoch_close(SlabAllocator *allocator, EpochId epoch);
    policy. false: unknown, or gone already.
    No other thread may still write to an object of the epoch, nor be in slab_calloc_epoch, slab_realloc or slab_promote
    of one: the memory can be another object's at once.
+   A domain's epoch that its thread is emptying or ending at this moment dies before that call of it returns.
    Cost: constant in the number of objects of up to 16 KiB (4 in a scope); some 20 ns for each larger one; what
    epoch_close says for other threads; and the system's work for what exceeds the retain budget. */
 TSLAB_API bool epoch_destroy(SlabAllocator *allocator, EpochId epoch);

@@ -1,6 +1,7 @@
 /*
  * An epoch that its thread has by its bias, without the lock, against threads that take the lock (src/core/epoch/epoch.h: "Who HAS an
- * epoch"). One heap; two entries of the table, which are used again, with or without a bias.
+ * epoch"), and against threads that end it, who leave that to its thread if they meet it in an operation (asked.c). One heap; two entries
+ * of the table, which are used again, with or without a bias.
  *
  * The owner's stores go through a store buffer, as in hold.pml: its in_op = TS_IN_END, its next use of an entry, can reach the
  * memory after its next loads. barrier_all empties the buffer at one moment. The others' stores go to the memory at once: each
@@ -18,15 +19,19 @@
 #ifndef OTHERS
 #define OTHERS 2
 #endif
+#ifndef ENDERS
+#define ENDERS 1 /* of the others; they wait for nobody */
+#endif
 #define BUFFER 7
 #define ENTRIES 2
 #define NONE 0
 
-/* Fields that the owner writes, in memory: in_op, then of each entry its id and its bias. */
+/* Fields that the owner writes, in memory: in_op, which epoch that is on, then of each entry its id and its bias. */
 #define IN_OP 0
-#define ID(e) (1 + (e))
-#define BIAS(e) (1 + ENTRIES + (e))
-byte mem[5];
+#define ENDING 1
+#define ID(e) (2 + (e))
+#define BIAS(e) (2 + ENTRIES + (e))
+byte mem[6];
 #define IN_END 2
 /* Written by others. A bias is 1 + its turn. */
 #ifdef LATE
@@ -36,12 +41,14 @@ byte mem[5];
 #endif
 byte biased = 1 + BEGUN / 2;
 bool locked[ENTRIES], bias_lock;
+byte asked[ENTRIES]; /* the id of the use that is to end */
 
 byte at[BUFFER], value[BUFFER], buffered;
 
 /* Ghosts. */
 bool owner_has[ENTRIES], other_has[ENTRIES];
 byte others_left = OTHERS;
+short left; /* ids whose end was left to the owner */
 
 inline store(v, x) { d_step { buffered < BUFFER -> at[buffered] = v; value[buffered] = x; buffered++ } }
 
@@ -97,6 +104,28 @@ inline begin_epoch(e) {
     store(ID(e), uses)
 }
 
+/* ts_epoch_answer */
+inline answer(e) {
+    atomic { !locked[e] -> locked[e] = true };
+    load(ID(e), now);
+    if
+#ifdef WITHOUT_ASKED_USE
+    :: asked[e] != 0 && now != 0 ->
+#else
+    :: asked[e] == now && now != 0 ->
+#endif
+       assert(left & (1 << now));
+       now = 0;
+       use_epoch(e);
+       drain();
+       store(ID(e), 0)
+    :: else -> now = 0
+    fi;
+    asked[e] = 0;
+    drain();
+    locked[e] = false
+}
+
 /* hold_usual, and the end or the reset */
 inline end_usual(e) {
     if /* the owner's slow path, with a bias that is one */
@@ -104,7 +133,13 @@ inline end_usual(e) {
     :: unusual = true
     fi;
     load(ID(e), id);
+#ifdef WITHOUT_ENDING_FIRST
     store(IN_OP, IN_END);
+    store(ENDING, 1 + e);
+#else
+    store(ENDING, 1 + e);
+    store(IN_OP, IN_END);
+#endif
 #ifdef WITHOUT_TURN_FIRST
     load(BIAS(e), b);
     r = biased;
@@ -126,6 +161,12 @@ inline end_usual(e) {
     :: else -> skip
     fi;
     store(IN_OP, 0);
+#ifndef WITHOUT_ANSWER
+    if
+    :: asked[e] != 0 -> answer(e)
+    :: else -> skip
+    fi;
+#endif
     if
     :: b != r || unusual -> /* ts_epoch_find_locked */
        atomic { !locked[e] -> locked[e] = true };
@@ -150,7 +191,7 @@ inline end_usual(e) {
 inline drain() { buffered == 0 }
 
 proctype owner() {
-    byte ops, b, r, k, id, bias, uses, e;
+    byte ops, b, r, k, id, bias, uses, e, now;
     bool rests, unusual;
     bias = 1 + BEGUN / 2;
     uses = BEGUN;
@@ -177,30 +218,49 @@ proctype owner() {
     od;
     buffered == 0;
     others_left == 0;
-    assert(mem[IN_OP] == 0 && !locked[0] && !locked[1] && !bias_lock)
+    assert(mem[IN_OP] == 0 && !locked[0] && !locked[1] && !bias_lock);
+    /* What was left is done. */
+    assert(mem[ID(0)] == 0 || !(left & (1 << mem[ID(0)])));
+    assert(mem[ID(1)] == 0 || !(left & (1 << mem[ID(1)])))
 }
 
 /* ---- the others ------------------------------------------------------------------------------------------------- */
 
-inline barrier_all() {
-#ifndef WITHOUT_BARRIER
+inline run_barrier() {
     d_step { do :: buffered > 0 -> write_oldest() :: else -> break od }
-#else
-    skip
-#endif
 }
 
-/* ts_heap_unbias */
-inline unbias(b) {
+/* ts_heap_unbias, of the bias b: over */
+inline unbias() {
 #ifndef WITHOUT_BIAS_LOCK
     atomic { !bias_lock -> bias_lock = true };
 #endif
     if
     :: biased == b ->
        biased = (b == TURNS -> 1 : b + 1);
-       barrier_all();
-#ifndef WITHOUT_WAIT
-       mem[IN_OP] != IN_END
+#ifndef WITHOUT_BARRIER
+       run_barrier()
+#endif
+    :: else -> skip
+    fi;
+#ifdef WITHOUT_LOOK
+    over = true;
+#else
+#ifdef WITHOUT_IN_OP_FIRST
+    over = mem[ENDING] != 1 + e;
+    over = over || mem[IN_OP] != IN_END;
+#else
+    over = mem[IN_OP] != IN_END;
+#ifndef WITHOUT_WHICH
+    over = over || mem[ENDING] != 1 + e;
+#endif
+#endif
+#endif
+    if
+#ifdef WITHOUT_COMPARE
+    :: over -> mem[BIAS(e)] = NONE
+#else
+    :: over -> d_step { if :: mem[BIAS(e)] == b -> mem[BIAS(e)] = NONE :: else -> skip fi }
 #endif
     :: else -> skip
     fi;
@@ -209,32 +269,55 @@ inline unbias(b) {
 #endif
 }
 
-/* ts_epoch_find_locked and what comes of it */
-proctype other() {
+/* ts_epoch_try_unbias: over. With e's lock. */
+inline try_unbias() {
+    do
+    :: b = mem[BIAS(e)];
+       if
+       :: b == NONE -> over = true; break
+       :: else ->
+          unbias();
+          if
+          :: over -> skip
+          :: else -> break
+          fi
+       fi
+    od;
+    b = 0
+}
+
+/* ts_epoch_acquire, and what comes of it; or an end of the epoch, which waits for nobody (ts_epoch_find_to_end) */
+proctype other(bool ends) {
     byte id, e, b, j;
+    bool over;
     if
     :: e = 0
     :: e = 1
     fi;
     id = mem[ID(e)];
     if
-    :: id == 0 -> goto over
+    :: id == 0 -> goto away
     :: else -> skip
     fi;
     atomic { !locked[e] -> locked[e] = true };
-    b = mem[BIAS(e)];
+    try_unbias();
     if
-    :: b != NONE ->
-#ifndef WITHOUT_EXCHANGE
-       atomic { b = mem[BIAS(e)]; mem[BIAS(e)] = NONE };
+    :: over -> skip
+    :: !over && (!ends || mem[ID(e)] != id) -> locked[e] = false; goto away /* as if it came later */
+    :: !over && ends && mem[ID(e)] == id ->
+       atomic { asked[e] = id; left = left | (1 << id) };
+#ifndef WITHOUT_BARRIER_TO_ASK
+       run_barrier();
+#endif
+#ifdef WITHOUT_LAST_LOOK
+       over = false;
+#else
+       try_unbias();
 #endif
        if
-#ifndef WITHOUT_LOOK_AT_NOTHING
-       :: b == NONE -> skip
-#endif
-       :: else -> assert(b != NONE); unbias(b)
+       :: over -> atomic { asked[e] = 0; left = left & ~(1 << id) }
+       :: else -> locked[e] = false; goto away
        fi
-    :: else -> skip
     fi;
     if
 #ifndef WITHOUT_SECOND_LOOK
@@ -245,11 +328,12 @@ proctype other() {
        atomic { assert(!owner_has[e]); other_has[e] = false };
        if
        :: true -> mem[ID(e)] = 0 /* destroyed; the entry goes to the owner again */
-       :: true -> skip
+       :: !ends -> skip
        fi
     fi;
     locked[e] = false;
-over:
+away:
+    over = false; e = 0; id = 0;
     others_left--
 }
 
@@ -262,6 +346,6 @@ init {
         fi;
         run processor();
         run owner();
-        for (i : 1 .. OTHERS) { run other() }
+        for (i : 1 .. OTHERS) { run other(i <= ENDERS) }
     }
 }

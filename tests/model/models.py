@@ -126,7 +126,7 @@ MODELS = [
             "src/core/epoch/domain_end.c": ["destroy_at_once", "hold_usual", "ts_domain_destroy", "end_block", "ts_domain_reset"],
             "src/core/epoch/epoch.c": ["find_active", "find_or_take_over", "join_unpublished", "ts_epoch_open", "ts_epoch_join"],
             "src/core/epoch/end.c": ["end_own", "take_apart", "kill_locked", "ts_epoch_destroy", "nothing_left", "ts_epoch_finish",
-                                "ts_epoch_settle", "ts_epoch_pin", "ts_epoch_unpin", "ts_epoch_close"],
+                                "ts_epoch_settle", "ts_epoch_pin", "ts_epoch_unpin", "ts_epoch_close", "ts_epoch_close_locked"],
             "src/core/heap/block.c": ["ts_block_flush"],
             "src/core/heap/heap.h": ["ts_heap_give_entry", "ts_heap_keep_entry"],
         },
@@ -134,21 +134,27 @@ MODELS = [
     {
         "name": "bias",
         "file": "tests/model/bias.pml",
-        "property": "A thread that has an epoch by its bias, without the lock, and threads that take the lock: one has it at a "
-                    "time, of the id that it looked for, though entries are used again and turns come again.",
-        "bound": "1 heap, 2 entries used again with a bias or without, 4 operations of the owner (each: the beginning, the end "
-                 "or the reset of an epoch) with 4 turns, 3 with 2 turns that come again, 2 others that take a lock; total store "
-                 "order, a store buffer of 7",
-        "runs": [["-DOPS=4"], ["-DTURNS=2", "-DLATE", "-DOPS=3"]],
-        "controls": [(c, ["-DTURNS=2", "-DLATE", "-DOPS=3"]) for c in (
-            "BARRIER", "WAIT", "EXCHANGE", "TURN", "TURN_FIRST", "BIAS_LOCK", "LOOK_AT_NOTHING", "SECOND_LOOK")],
+        "property": "A thread that has an epoch by its bias, without the lock, and threads that take the lock, or end the epoch and "
+                    "wait for nobody: one has it at a time, of the id that it looked for, though entries are used again and "
+                    "turns come again; and an end that is left to the thread is done when that is out of its operations.",
+        "bound": "1 heap, 2 entries used again with a bias or without, 3 operations of the owner (each: the beginning, the end "
+                 "or the reset of an epoch) with 4 turns, 2 with 2 turns that come again, 2 others, of which one ends an epoch; "
+                 "4 with one other; total store order, a store buffer of 7",
+        "runs": [["-DOPS=3"], ["-DTURNS=2", "-DLATE", "-DOPS=2"], ["-DTURNS=2", "-DLATE", "-DOPS=4", "-DOTHERS=1"]],
+        "controls": [(c, ["-DTURNS=2", "-DLATE", "-DOPS=2"]) for c in (
+            "BARRIER", "LOOK", "WHICH", "ENDING_FIRST", "IN_OP_FIRST", "TURN", "TURN_FIRST", "BIAS_LOCK", "SECOND_LOOK",
+            "BARRIER_TO_ASK", "LAST_LOOK", "ANSWER")] + [
+            ("COMPARE", ["-DTURNS=2", "-DLATE", "-DOPS=3", "-DENDERS=0"]),
+            ("ASKED_USE", ["-DTURNS=2", "-DLATE", "-DOPS=4", "-DOTHERS=1"])],
         "functions": {
             "src/core/heap/heap.h": ["ts_op_begin_end", "ts_op_end_ended"],
             "src/core/heap/bias.h": ["ts_heap_bias", "ts_heap_is_bias_of"],
-            "src/core/heap/bias.c": ["ts_heap_wait_for_end", "ts_heap_unbias", "ts_heap_bias_again", "ts_heap_set_tls",
+            "src/core/heap/bias.c": ["is_ending", "ts_heap_unbias", "ts_heap_bias_again", "ts_heap_set_tls",
                                 "next_turn", "try_barrier", "wait_for_stores", "ts_heap_barrier"],
-            "src/core/epoch/epoch.h": ["ts_epoch_is_free", "ts_epoch_acquire", "ts_epoch_release", "ts_epoch_find_locked"],
-            "src/core/epoch/epoch.c": ["ts_epoch_unbias", "ts_epoch_open"],
+            "src/core/epoch/epoch.h": ["ts_epoch_is_free", "ts_epoch_acquire", "ts_epoch_release", "ts_epoch_find_locked",
+                                       "ts_epoch_is_asked", "ts_epoch_asked_how"],
+            "src/core/epoch/epoch.c": ["ts_epoch_try_unbias", "ts_epoch_unbias", "ts_epoch_open"],
+            "src/core/epoch/asked.c": ["ask", "ts_epoch_find_to_end", "ts_epoch_answer"],
             "src/core/epoch/blocks.h": ["ts_epoch_begin"],
             "src/core/epoch/domain.c": ["ts_domain_make"],
             "src/core/epoch/domain_end.c": ["hold_usual", "finish_usual", "leave_usual", "ts_domain_make_busy", "end_if_clean"],
@@ -261,20 +267,27 @@ MODELS += [
            "src/core/heap/heap.c": ["ts_heap_exit"]}),
     order("bias", "Who takes the lock of an epoch is alone with it, and with the use that it looked for, though its thread has it by a "
           "bias; and sees what that did. Its entry's next use has no bias.",
-          "bias-acquire exchange-acquire begin-fence barrier-at-owner barrier-at-other wait wait-acquire end-release",
-          {"src/core/heap/heap.h": ["ts_op_begin_end"], "src/core/heap/bias.c": ["ts_heap_unbias", "ts_heap_wait_for_end"],
-           "src/core/epoch/epoch.h": ["ts_epoch_is_free", "ts_epoch_acquire"], "src/core/epoch/epoch.c": ["ts_epoch_unbias"],
+          "bias-acquire begin-fence turn barrier-at-owner barrier-at-other look look-acquire end-release",
+          {"src/core/heap/heap.h": ["ts_op_begin_end"], "src/core/heap/bias.c": ["ts_heap_unbias", "is_ending"],
+           "src/core/epoch/epoch.h": ["ts_epoch_is_free", "ts_epoch_acquire"], "src/core/epoch/epoch.c": ["ts_epoch_try_unbias"],
            "src/core/epoch/blocks.h": ["ts_epoch_begin"], "src/core/epoch/domain_end.c": ["hold_usual"]}),
     order("bias_again", "The same; its entry's next use has a bias, too.",
-          "barrier-at-owner barrier-at-other wait wait-acquire end-release exchange",
-          {"src/core/heap/heap.h": ["ts_op_begin_end"], "src/core/heap/bias.c": ["ts_heap_unbias", "ts_heap_wait_for_end"],
-           "src/core/epoch/epoch.h": ["ts_epoch_is_free", "ts_epoch_acquire"], "src/core/epoch/epoch.c": ["ts_epoch_unbias"],
+          "turn barrier-at-owner barrier-at-other look look-acquire end-release",
+          {"src/core/heap/heap.h": ["ts_op_begin_end"], "src/core/heap/bias.c": ["ts_heap_unbias", "is_ending"],
+           "src/core/epoch/epoch.h": ["ts_epoch_is_free", "ts_epoch_acquire"], "src/core/epoch/epoch.c": ["ts_epoch_try_unbias"],
            "src/core/epoch/blocks.h": ["ts_epoch_begin"], "src/core/epoch/domain_end.c": ["hold_usual"]}),
+    order("ending", "Who finds the owner of an epoch in an operation on another sees what it did to the first.",
+          "end-release ending-release ending-acquire in-op-acquire",
+          {"src/core/heap/heap.h": ["ts_op_begin_end"], "src/core/heap/bias.c": ["is_ending"]}),
+    order("asked", "What is left to the owner of an epoch, in an operation on it, is read when that is over.",
+          "barrier-at-owner barrier-at-other begin-release begin-acquire in-op-first",
+          {"src/core/heap/heap.h": ["ts_op_begin_end"], "src/core/heap/bias.c": ["is_ending"],
+           "src/core/epoch/epoch.h": ["ts_epoch_is_asked"], "src/core/epoch/asked.c": ["ask"]}),
     order("domain", "The epoch that is read of a domain is that of the id that is read then.", "begin-fence epoch-fence",
           {"src/core/epoch/domain.c": ["begin_domain"], "src/core/epoch/domain_end.c": ["hold_usual"]}),
     order("turns", "A bias whose turn comes again is not one of an epoch from which it was taken meanwhile.",
           "turn-release turn-acquire turn-first",
-          {"src/core/heap/bias.c": ["ts_heap_unbias"], "src/core/epoch/epoch.c": ["ts_epoch_unbias"],
+          {"src/core/heap/bias.c": ["ts_heap_unbias"], "src/core/epoch/epoch.c": ["ts_epoch_try_unbias"],
            "src/core/epoch/domain_end.c": ["hold_usual"]}),
     order("table", "Who finds an id sees the entry's fields.", "find-acquire publish-release",
           {"src/core/region/table.h": ["ts_table_find_strided", "ts_table_publish"]}),

@@ -316,6 +316,7 @@ static void hint_of_another(uint64_t id) {
 }
 
 TS_NOINLINE static bool destroy_other(uint64_t id) {
+    ts_domain_answer();
     hint_of_another(id);
     ts_domain *d = ts_domain_mine(id, "epoch_domain_destroy");
     if (!d || destroy_at_once(d, id)) return true;
@@ -331,14 +332,14 @@ TS_ALWAYS_INLINE bool is_usual(const ts_domain *d, const ts_heap *heap) {
 }
 
 /* The only block of its epoch, if it has no cleanups and nothing else is in the way; this thread then has the epoch by its bias, until the
-   operation ends, and holds the heap. NULL: it is another case, and neither is so. */
+   operation ends, and holds the heap. NULL: it is another case, and neither is so; who goes on with that begins with ts_domain_answer. */
 TS_ALWAYS_INLINE ts_block *hold_usual(ts_heap *heap, ts_domain *d, uint64_t id, ts_epoch **of) {
     EpochId epoch_id = ts_load_relaxed(&d->epoch);
     ts_epoch *epoch = ts_table_of_strided(&ts_epochs, epoch_id, TS_EPOCH_STRIDE);
     /* Before the look at the domain's id: it is its epoch then, not that of its entry's next use. acquire: partner of the fence in
        begin_domain, as in ts_domain_is_still. */
     atomic_thread_fence(memory_order_acquire);
-    ts_op_begin_end(&ts_thread);
+    ts_op_begin_end(&ts_thread, &epoch->entry);
     /* acquire: as in ts_heap_enter; and partner of ts_heap_unbias */
     if (TS_LIKELY(ts_load_acquire(&heap->revoked) == 0)) {
         uint32_t biased = ts_load_acquire(&heap->biased);
@@ -353,10 +354,19 @@ TS_ALWAYS_INLINE ts_block *hold_usual(ts_heap *heap, ts_domain *d, uint64_t id, 
     return NULL;
 }
 
+/* Of the epoch of this thread's last usual end or reset, whatever became of that. true, as finish_usual. */
+TS_NOINLINE bool ts_domain_answer(void) {
+    const ts_entry *entry = ts_load_relaxed(&ts_thread.ending);
+    ts_epoch *epoch = entry ? ts_table_at(&ts_epochs, entry->index) : NULL;
+    if (epoch && ts_epoch_is_asked(epoch)) ts_epoch_answer(epoch);
+    return true;
+}
+
 TS_NOINLINE static bool finish_usual(ts_share *over, uint32_t slabs) {
     ts_op_end_ended(&ts_thread); /* it may wait for a lock now */
     if (over) ts_share_overflow(over, TS_NORMAL);
     ts_heap_leave(ts_thread.heap);
+    ts_domain_answer();
     ts_epoch_settle_end(slabs);
     ts_heap_limit_blocks(ts_thread.heap);
     return true;
@@ -364,11 +374,11 @@ TS_NOINLINE static bool finish_usual(ts_share *over, uint32_t slabs) {
 
 /* Leaves the heap, with what the usual end or reset has left to do, mostly nothing. over: the share has more warm units than it keeps;
    slabs: as many it made warm. true, so that who returns it has nothing live across the call. */
-TS_ALWAYS_INLINE bool leave_usual(ts_heap *heap, ts_share *share, bool over, uint32_t slabs) {
+TS_ALWAYS_INLINE bool leave_usual(ts_heap *heap, const ts_epoch *epoch, ts_share *share, bool over, uint32_t slabs) {
     if (TS_UNLIKELY(over) || TS_UNLIKELY(ts_epoch_is_anything_noted()) || TS_UNLIKELY(ts_heap_has_surplus(heap)))
         return finish_usual(over ? share : NULL, slabs);
     ts_heap_leave(heap);
-    return true;
+    return TS_LIKELY(!ts_epoch_is_asked(epoch)) || ts_domain_answer();
 }
 
 /* The second half of the usual end: nobody can find the epoch, and the heap is held. */
@@ -377,7 +387,7 @@ TS_NOINLINE static bool end_block(ts_heap *heap, ts_epoch *epoch, ts_block *bloc
     uint32_t slabs = ts_load_relaxed(&block->slabs);
     bool over = ts_scope_end(heap, ts_scope(block));
     ts_heap_keep_entry(heap, &ts_epochs, TS_TABLE_EPOCH, epoch);
-    return leave_usual(heap, share, over, slabs);
+    return leave_usual(heap, epoch, share, over, slabs);
 }
 
 /* The usual end: that of hold_usual, of a domain that this thread has left, and whose epoch has one block. All else is found out
@@ -495,6 +505,7 @@ static bool reset_at_once(ts_domain *d, uint64_t id, uint64_t *units) {
 }
 
 TS_NOINLINE static bool reset_other(uint64_t id, size_t keep_bytes) {
+    ts_domain_answer();
     ts_domain *d = ts_domain_mine(id, "epoch_domain_reset");
     uint64_t units = 0, keep = keep_bytes / TS_UNIT_BYTES;
     if (!d) return false;
@@ -529,7 +540,7 @@ bool ts_domain_reset(uint64_t id, size_t keep_bytes) {
     }
     ts_share *share = block->share;
     bool over = ts_epoch_restart_block(heap, epoch, block);
-    return leave_usual(heap, share, over, slabs);
+    return leave_usual(heap, epoch, share, over, slabs);
 }
 
 void ts_domain_destroy_all(ts_allocator *allocator) {

@@ -92,7 +92,11 @@ bool ts_domain_is_in_cleanup(uint64_t id) {
 static int mark(ts_domain *d, uint64_t id) {
     uint64_t me = ts_thread.serial;
     ts_epoch *epoch = ts_domain_epoch_of(d);
-    ts_epoch_acquire(epoch);
+    ts_lock_acquire(ts_epoch_lock(epoch));
+    if (TS_UNLIKELY(!ts_epoch_try_unbias(epoch))) { /* its thread is in the middle of an end or a reset of it */
+        ts_epoch_release(epoch);
+        return EBUSY;
+    }
     bool same = ts_load_relaxed(&d->entry.id) == id;
     bool quiet = same && ts_load_relaxed(&d->busy) == TS_QUIET;
     int error = !same ? EINVAL : quiet ? 0 : d->busy_by == me ? EPERM : EBUSY;
@@ -169,6 +173,7 @@ static bool end_own(ts_domain *d, uint64_t id) {
 }
 
 bool ts_domain_end_other(uint64_t id) {
+    ts_domain_answer();
     ts_domain *d = ts_domain_find(id);
     if (!d) return ts_domain_refuse("epoch_domain_end", id, NULL, EINVAL);
     if (!ts_heap_mine()) return false;

@@ -58,11 +58,17 @@ static void end_blocks(ts_allocator *allocator, ts_block *block) {
     }
 }
 
+/* With the use that it was asked of. Caller has the lock. */
+static void forget_asked(ts_epoch *epoch) {
+    if (TS_UNLIKELY(ts_load_relaxed(&epoch->asked) != 0)) ts_store_relaxed(&epoch->asked, 0);
+}
+
 /* The usual end: `block` is the epoch's ts_epoch_only_block. Caller has the lock, which is released. */
 static void end_own(ts_epoch *epoch, ts_block *block) {
     ts_heap *heap = ts_thread.heap;
     ts_allocator *allocator = ts_load_relaxed(&epoch->allocator);
     ts_epoch_end_use(epoch, block);
+    forget_asked(epoch);
     ts_epoch_release(epoch);
     if (TS_LIKELY(ts_heap_try_enter(heap))) {
         ts_block_end_killed_scope(heap, ts_scope(block));
@@ -101,6 +107,7 @@ static void kill_locked(ts_epoch *epoch) {
     uint32_t spans = ts_span_detach(epoch);
     ts_store_release(&epoch->state, EPOCH_CLOSED);
     ts_store_release(&epoch->entry.id, 0);
+    forget_asked(epoch);
     if (epoch->pins > 0) {
         epoch->destroyed = true;
         ts_epoch_release(epoch);
@@ -116,6 +123,14 @@ bool ts_epoch_destroy(ts_allocator *allocator, EpochId id) {
     if (!epoch) return false;
     ts_epoch_destroy_locked(epoch);
     return true;
+}
+
+bool ts_epoch_destroy_or_ask(ts_allocator *allocator, EpochId id) {
+    bool left;
+    ts_care_call_ends(allocator, id);
+    ts_epoch *epoch = ts_epoch_find_to_end(allocator, id, TS_ASKED_DESTROY, &left);
+    if (epoch) ts_epoch_destroy_locked(epoch);
+    return epoch || left;
 }
 
 void ts_epoch_destroy_locked(ts_epoch *epoch) {
@@ -274,8 +289,14 @@ static void take_left(void) {
 }
 
 bool ts_epoch_close(ts_allocator *allocator, EpochId id) {
-    ts_epoch *epoch = ts_epoch_find_locked(allocator, id);
-    if (!epoch) return false;
+    bool left;
+    ts_epoch *epoch = ts_epoch_find_to_end(allocator, id, TS_ASKED_CLOSE, &left);
+    return left || (epoch && ts_epoch_close_locked(epoch));
+}
+
+bool ts_epoch_close_locked(ts_epoch *epoch) {
+    ts_allocator *allocator = ts_load_relaxed(&epoch->allocator);
+    EpochId id = ts_load_relaxed(&epoch->entry.id);
     if (ts_load_relaxed(&epoch->state) != EPOCH_ACTIVE) {
         ts_epoch_release(epoch);
         return false;
@@ -283,6 +304,7 @@ bool ts_epoch_close(ts_allocator *allocator, EpochId id) {
     uint64_t from = ts_os->wall_ns(), scanned = 0, recycled = 0;
     ts_store_relaxed(&epoch->closed_at_ns, from);
     ts_store_relaxed(&epoch->state, EPOCH_CLOSING);
+    ts_store_release(&epoch->asked, 0); /* partner: ts_epoch_asked_how */
     epoch->pins++;
     shut_blocks(epoch, false);
     ts_block *blocks = ts_load_relaxed(&epoch->blocks);
@@ -427,6 +449,7 @@ void ts_epoch_fork_child(void) {
     uint32_t high = ts_table_high(&ts_epochs);
     for (uint32_t i = 1; i < high; i++) {
         ts_epoch *epoch = ts_table_at(&ts_epochs, i);
+        ts_epoch_answer(epoch);                /* for a thread that is not there */
         uint32_t spill = epoch->spill != NULL; /* which stays, and nobody ends it here */
         if (epoch->pins == spill) continue;
         epoch->pins = 1 + spill;

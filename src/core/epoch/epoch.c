@@ -6,6 +6,7 @@
  * changes the state. The first block of an epoch needs no lock: nobody can find the epoch before it is shown.
  */
 /* Modelled in tests/model: exit, epoch, bias, orders. */
+#include "base/park.h"
 #include "base/probe.h"
 #include "epoch/blocks.h"
 #include "heap/foreign.h"
@@ -26,10 +27,21 @@ ts_epoch *ts_epoch_find(ts_allocator *allocator, EpochId id) {
     return epoch && ts_load_relaxed(&epoch->allocator) == allocator ? epoch : NULL;
 }
 
+TS_COLD bool ts_epoch_try_unbias(ts_epoch *epoch) {
+    while (!ts_epoch_is_free(epoch)) {
+        /* Another than a moment ago: of the entry's next use, and the caller finds that its id is over. */
+        uint32_t bias = ts_load_acquire(&epoch->bias);
+        if (bias != 0 && !ts_heap_unbias(bias, &epoch->entry, &epoch->bias)) return false;
+    }
+    return true;
+}
+
 TS_COLD void ts_epoch_unbias(ts_epoch *epoch) {
-    /* acquire: as in ts_epoch_is_free. 0: of the entry's next use, then, so the caller finds that its id is over. */
-    uint32_t bias = atomic_exchange_explicit(&epoch->bias, 0, memory_order_acquire);
-    if (bias != 0) ts_heap_unbias(bias);
+    while (!ts_epoch_try_unbias(epoch)) {
+        ts_lock_release(ts_epoch_lock(epoch)); /* who wants another epoch of the stripe does not wait, too */
+        ts_nap();                              /* it lost its processor, perhaps to this thread */
+        ts_lock_acquire(ts_epoch_lock(epoch));
+    }
 }
 
 /* ---- the list of blocks ------------------------------------------------------------------------------- */
@@ -162,7 +174,7 @@ bool ts_epoch_is_old(EpochId id) {
 /* The epoch with its lock taken, ACTIVE. NULL with errno, and without the lock. */
 static ts_epoch *find_active(ts_share *share, ts_allocator *allocator, EpochId id) {
     ts_epoch *epoch = ts_epoch_find_locked(allocator, id);
-    if (epoch && ts_load_relaxed(&epoch->state) == EPOCH_ACTIVE) return epoch;
+    if (epoch && ts_epoch_is_active(epoch, id)) return epoch;
     if (epoch) ts_epoch_release(epoch);
     bool was = epoch || ts_epoch_is_old(id);
     if (was) ts_count(&share->refused_closed, 1);
@@ -229,7 +241,7 @@ bool ts_epoch_adopt(ts_heap *heap, ts_epoch *epoch, EpochId id, unsigned cls) {
     /* The allocation that asks goes on with it: ts_heap_share would drop it if the allocator has ended. */
     ts_share *share = ts_heap_find_share(heap, allocator->token);
     if (!share || ts_epoch_find_locked(allocator, id) != epoch) return false;
-    if (ts_load_relaxed(&epoch->state) == EPOCH_ACTIVE) {
+    if (ts_epoch_is_active(epoch, id)) {
         /* This thread's own other blocks, adopted earlier, come first: else it would get a block more with every thread
            that ends, however much is free in those that it has. */
         for (unsigned others = 0; others < 2 && !adopted; others++)

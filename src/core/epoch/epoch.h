@@ -18,25 +18,25 @@
  *
  * Who HAS an epoch may change what "under the lock" or "guarded by the lock" is said of. That is who has its lock, by ts_epoch_acquire;
  * or, while the epoch has its BIAS, the thread of that heap, inside of an operation that it began by ts_op_begin_end:
- *     owner:  in_op = TS_IN_END;  (compiler fence)  read heap->biased (acquire), then epoch->bias: the same;  read and change the
- *             epoch;  in_op = 0 or 1 (release)
- *     other:  lock;  read epoch->bias (acquire): neither 0 nor of its own heap;  epoch->bias = 0 (exchange, acquire);
- *             bias_lock;  if heap->biased is what was exchanged: heap->biased = the next turn (release), barrier_all, and wait
- *             while in_op of the heap's thread is TS_IN_END (acquire);  release bias_lock
+ *     owner:  ending = the epoch (release);  in_op = TS_IN_END (release);  (compiler fence)  read heap->biased (acquire), then
+ *             epoch->bias: the same;  read and change the epoch;  in_op = 0 or 1 (release);  (compiler fence)  read epoch->asked
+ *     other:  lock;  read epoch->bias (acquire): neither 0 nor of its own heap;  bias_lock;  if heap->biased is that: heap->biased =
+ *             the next turn (release), barrier_all;  unless the thread's in_op is TS_IN_END and its ending is the epoch (acquire):
+ *             epoch->bias = 0, if it is what was read (acquire);  release bias_lock
  *  a. An epoch gets a bias before it can be found, if its thread makes it for a domain of its own, and never afterwards. So who has
  *     found the id, and then takes the lock, reads that bias; or the 0 of one who took it under the lock before; or what the entry's next
  *     use has, 0 or another bias (his own heap's too), and then no older id: by the fence in ts_epoch_begin, or, where that use
  *     has the same bias and does not store it, by the barrier, or bias_lock.
- *  b. An operation of the owner that reads the turn before that store began before the barrier, so its TS_IN_END is seen behind
- *     it, and waited for; one that begins later reads another turn, which the epoch has not. So a thread loses all of its biases at
- *     once, for one barrier. Who exchanges a bias and finds its turn over, under bias_lock, need not wait: who ended the turn has.
- *  c. Turns come again. An epoch that nobody has met still has its bias then, to both sides; so has one that got it when its turn was
- *     over already. One from which it was exchanged while the turn was over has not: the look under bias_lock is behind the exchange, so
- *     either it finds the turn come again, and waits, or every store of that turn is behind it, and the owner reads the
- *     turn first.
- *  d. An exchange that meets the entry's next use takes the bias of that one, of which the same is true.
- *  e. The operation waits for nothing while in_op is TS_IN_END, so who has the lock waits for some instructions, or until a thread
- *     that lost its processor in them gets it back; with a lock it would be the same.
+ *  b. An operation of the owner that reads the turn before that store began before the barrier, so its TS_IN_END and its epoch are seen
+ *     behind it as long as it goes on; one that begins later reads another turn, which the epoch has not. So a thread loses all of its
+ *     biases at once, for one barrier; who finds the turn over, under bias_lock, comes after the barrier of who ended it.
+ *  c. Turns come again, under bias_lock. An epoch whose bias nobody has taken still has it then, to both sides; so has one that got it when
+ *     its turn was over already. One from which it was taken has not: that was under bias_lock, while the turn was over.
+ *  d. What is taken is the bias that was looked at. Another is that of the entry's next use, whose thread may be in an operation on it:
+ *     that one is looked at next.
+ *  e. The operation waits for nothing while in_op is TS_IN_END, so it is over after some instructions, or when a thread that lost
+ *     its processor in them gets it back. Who closes or destroys the epoch does not wait for that: he ASKS the owner (asked.c). Others
+ *     wait, with no lock.
  *  f. The owner takes the lock in all but the usual cases, and keeps its bias: the two ways of one thread do not meet. (A domain
  *     that is handed over gives its bias up under the lock.)
  *  g. A heap's next thread has another turn; if nobody has the heap, there is no operation to wait for (bias_lock).
@@ -72,7 +72,9 @@ typedef struct ts_epoch {
     _Atomic uint64_t span_allocated;
     _Atomic uint64_t label[SLAB_LABEL_BYTES / 8]; /* written under the lock, by way of label_turn (label.c) */
     _Atomic uint32_t bias; /* a heap's `biased`: its thread may have the epoch without the lock; 0: none. See above */
-
+    /* [31:2] of which use, the low bits of its era  [1:0] TS_ASKED_*: its thread is to end that so when it is out of its operation; 0: nothing
+       is asked, as before the end of a use, but for one that its thread ends. Written under the lock, read by anyone (asked.c). */
+    _Atomic uint32_t asked;
     _Atomic uint64_t closed_at_ns; /* written under the lock; 0 while ACTIVE */
     _Atomic uint64_t span_freed, span_bytes_allocated, span_bytes_freed, span_units;
     _Atomic uint64_t rss_before, rss_after; /* written under the lock */
@@ -97,8 +99,11 @@ void ts_epoch_init(void);
 static inline ts_lock *ts_epoch_lock(const ts_epoch *epoch) {
     return &ts_epoch_stripes[epoch->entry.index % TS_EPOCH_STRIPES].lock;
 }
-/* Takes its bias from another thread. Caller has the lock; what was read under it before may be old. */
+/* Takes its bias from another thread. Caller has the lock, which is released meanwhile if that one is in an operation by it: what was read
+   before may be old. */
 void ts_epoch_unbias(ts_epoch *epoch);
+/* The same without waiting. false: that thread may be in an operation by it; the caller has the lock, and not the epoch. */
+bool ts_epoch_try_unbias(ts_epoch *epoch);
 /* Whether the calling thread, who has the lock, has the epoch. acquire: partner of the fence in ts_epoch_begin. */
 TS_ALWAYS_INLINE bool ts_epoch_is_free(const ts_epoch *epoch) {
     uint32_t bias = ts_load_acquire(&epoch->bias);
@@ -136,7 +141,12 @@ TS_ALWAYS_INLINE ts_epoch *ts_epoch_find_locked(ts_allocator *allocator, EpochId
     return NULL;
 }
 bool ts_epoch_close(ts_allocator *allocator, EpochId id);
+/* For who has the epoch's lock, which is released. false: it is closed. */
+bool ts_epoch_close_locked(ts_epoch *epoch);
+/* Waits for a thread that is in the middle of a usual end or reset of it: then everything is dead. */
 bool ts_epoch_destroy(ts_allocator *allocator, EpochId id);
+/* Leaves it to that one, which destroys it before that call of it is over. */
+bool ts_epoch_destroy_or_ask(ts_allocator *allocator, EpochId id);
 /* The same for who has the epoch's lock, which is released. */
 void ts_epoch_destroy_locked(ts_epoch *epoch);
 /* Kills all objects, the epoch stays ACTIVE under its id. units_freed: of slabs and spans that are warm now. */
@@ -231,6 +241,31 @@ bool ts_has_as_span(const ts_allocator *allocator, EpochId id, size_t size);
 /* Whether an object of a class stays where it is when it is resized to `size` bytes, which fit: unless a good half of it would be
    wasted. */
 TS_ALWAYS_INLINE bool ts_realloc_stays(size_t bytes, size_t size) { return size >= bytes / 2 || bytes <= 64; }
+
+/* ---- ends that are left to the epoch's thread, in asked.c ---------------------------------------------------- */
+
+enum { TS_ASKED_CLOSE = 1, TS_ASKED_DESTROY };
+/* The epoch with its lock taken, as ts_epoch_find_locked, of which nothing more is asked than that; it waits for no thread. NULL without the
+   lock: there is none, or, *left, its thread does it. */
+ts_epoch *ts_epoch_find_to_end(ts_allocator *allocator, EpochId id, uint32_t how, bool *left);
+/* By its thread, after an operation on it: what it was asked for in the middle of that. Holds nothing. */
+void ts_epoch_answer(ts_epoch *epoch);
+TS_ALWAYS_INLINE bool ts_epoch_is_asked(const ts_epoch *epoch) {
+    ts_compiler_fence(); /* partner: the barrier in ts_epoch_find_to_end */
+    return TS_UNLIKELY(ts_load_relaxed(&epoch->asked) != 0);
+}
+static inline uint32_t ts_epoch_asking(EpochId id, uint32_t how) {
+    return (uint32_t)(id >> ts_epochs.index_bits) << 2 | how;
+}
+/* How that epoch is to end, or 0. acquire: `asked` is 0 after the state has changed */
+static inline uint32_t ts_epoch_asked_how(const ts_epoch *epoch, EpochId id) {
+    uint32_t how = ts_load_acquire(&epoch->asked) ^ ts_epoch_asking(id, 0);
+    return how <= TS_ASKED_DESTROY ? how : 0;
+}
+/* Whether it takes objects. */
+static inline bool ts_epoch_is_active(const ts_epoch *epoch, EpochId id) {
+    return ts_epoch_asked_how(epoch, id) == 0 && ts_load_relaxed(&epoch->state) == EPOCH_ACTIVE;
+}
 
 /* ---- spans, in span.c -------------------------------------------------------------------------------- */
 

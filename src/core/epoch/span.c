@@ -86,7 +86,7 @@ void *ts_span_alloc(ts_allocator *allocator, EpochId id, size_t size, size_t ali
     if (TS_UNLIKELY(allocator->care)) give_out_span(allocator, unit, size, *zero && fresh);
     if (*zero && !fresh) memset(ts_unit_address(unit), 0, size);
     epoch = ts_epoch_find_locked(allocator, id);
-    bool open = epoch && ts_load_relaxed(&epoch->state) == EPOCH_ACTIVE;
+    bool open = epoch && ts_epoch_is_active(epoch, id);
     if (open) {
         /* Whole, if it has got an account since. */
         ts_account *now = ts_load_relaxed(&epoch->account);

@@ -124,12 +124,14 @@ TS_ALWAYS_INLINE void ts_op_begin(ts_tls *tls) {
     ts_store_relaxed(&tls->in_op, TS_IN_OP);
     ts_compiler_fence(); /* partner: barrier_all in ts_heap_hold */
 }
-/* The same of one that ends or resets an epoch. */
-TS_ALWAYS_INLINE void ts_op_begin_end(ts_tls *tls) {
-    ts_store_relaxed(&tls->in_op, TS_IN_END);
-    ts_compiler_fence(); /* partners: barrier_all in ts_heap_hold, ts_heap_unbias, ts_heap_fork_prepare */
+/* The same of one that ends or resets that epoch. release, both: who sees another epoch sees the end of the operation before, and who
+   sees in_op sees the epoch of that operation or of a later one (ts_heap_is_ending). */
+TS_ALWAYS_INLINE void ts_op_begin_end(ts_tls *tls, const ts_entry *epoch) {
+    ts_store_release(&tls->ending, epoch);
+    ts_store_release(&tls->in_op, TS_IN_END);
+    ts_compiler_fence(); /* partners: barrier_all in ts_heap_hold, ts_heap_unbias, ts_heap_fork_prepare, find_to_end */
 }
-/* It has done so, and goes on as any other. release: partner of the acquire in ts_heap_wait_for_end */
+/* It has done so, and goes on as any other. release: partner of the acquires in ts_heap_is_ending, ts_heap_wait_for_end */
 static inline void ts_op_end_ended(ts_tls *tls) { ts_store_release(&tls->in_op, TS_IN_OP); }
 /* The same of one that ends with a release store to the bump word of the thread's scope block, which is `bump`. 0: it has not
    begun. release: who sees this sees the end of the operation before. */

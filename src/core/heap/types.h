@@ -271,11 +271,12 @@ typedef enum ts_heap_state { TS_HEAP_STARTING, TS_HEAP_LIVE, TS_HEAP_ABANDONED, 
 #define TS_NO_SERIAL UINT64_MAX /* no thread's */
 /* The part of a thread that its fast paths use. Static and usable before any heap: no entry, no owner. */
 typedef struct ts_tls {
-    ts_churn_block *block;           /* block of the epoch used last */
-    ts_churn_block *rolling;         /* block of the rolling epoch used last */
-    _Atomic(ts_scope_block *) scope; /* block of the innermost domain, if that is a scope; read by others */
-    ts_scope_block *last;            /* block of the scope epoch that was used last by its id, or by its domain */
-    _Atomic uintptr_t in_op;         /* see the top of heap.h; read by others */
+    ts_churn_block *block;            /* block of the epoch used last */
+    ts_churn_block *rolling;          /* block of the rolling epoch used last */
+    _Atomic(ts_scope_block *) scope;  /* block of the innermost domain, if that is a scope; read by others */
+    ts_scope_block *last;             /* block of the scope epoch that was used last by its id, or by its domain */
+    _Atomic uintptr_t in_op;          /* see the top of heap.h; read by others */
+    _Atomic(const ts_entry *) ending; /* while that is TS_IN_END: the epoch; read by others */
     _Atomic uintptr_t token; /* allocator used last; UINTPTR_MAX, which is none: no fast paths (no heap, or timing is
                                         on); TS_TOKEN_CALLED: none in this call (heap.h). Written by its thread, and by who calls it */
     uint64_t share_key;      /* of this thread's share of it; TS_KEY_NO_SHARE: likewise */

@@ -36,7 +36,7 @@ static EpochDomain *domain;
 static EpochId epoch;
 static ts_epoch *entry;
 static ts_os_table table;
-static unsigned barriers;
+static atomic_uint barriers;
 static bool refuse_barrier;
 static void (*at_barrier)(void);
 
@@ -145,12 +145,37 @@ static void join_it(void) {
     joined = slab_malloc_epoch(allocator, 100, epoch) != NULL;
     atomic_store(&done, true);
 }
+static bool ended; /* what the call has answered */
 static void destroy_it(void) {
-    (void)epoch_destroy(allocator, epoch);
+    ended = epoch_destroy(allocator, epoch);
+    if (ended) {
+        SUP_CHECK(epoch_state(allocator, epoch) == EPOCH_CLOSED, "destroyed");
+        SUP_CHECK(!epoch_close(allocator, epoch) && !epoch_destroy(allocator, epoch), "twice");
+    }
     atomic_store(&done, true);
 }
 static void close_it(void) {
-    (void)epoch_close(allocator, epoch);
+    ended = epoch_close(allocator, epoch);
+    if (ended) {
+        SUP_CHECK(epoch_state(allocator, epoch) != EPOCH_ACTIVE, "closed");
+        SUP_CHECK(!epoch_close(allocator, epoch), "twice");
+    }
+    atomic_store(&done, true);
+}
+static void close_and_destroy_it(void) {
+    close_it();
+    destroy_it();
+}
+static void force_it(void) {
+    ended = epoch_domain_force_close(domain);
+    atomic_store(&done, true);
+}
+static int end_errno;
+static void end_it(void) {
+    errno = 0;
+    (void)epoch_domain_end(domain); /* which takes the domain with it, or changes nothing */
+    end_errno = errno;
+    ended = false;
     atomic_store(&done, true);
 }
 static void wrap_it(void) {
@@ -161,13 +186,17 @@ static void wrap_it(void) {
 
 static void fork_it(void);
 static void (*other)(void);
+static bool asks; /* what the other does is an end, which waits for nobody */
 
 /* While an operation of this thread can be changing the epoch nobody else gets it, nor its copy in a child. */
 static void let_it_begin(void) {
     was_biased = atomic_load(&ts_thread.in_op) == TS_IN_END && atomic_load(&entry->bias) == my_bias() &&
                  (other == fork_it || atomic_load(&entry->entry.id) == epoch);
+    bool locked = atomic_load(&ts_epoch_lock(entry)->word) != TS_LOCK_FREE; /* by this thread */
     let_begin(other);
-    if (was_biased) {
+    if (asks) {
+        SUP_CHECK(locked || is_done_within(10000), "an end waits");
+    } else if (was_biased) {
         SUP_CHECK(!is_done_within(10), "another thread has the epoch while its own ends or resets it");
     } else if (atomic_load(&ts_thread.in_op) == 0 && atomic_load(&ts_epoch_lock(entry)->word) == TS_LOCK_FREE) {
         SUP_CHECK(is_done_within(10000), "it waits for nobody");
@@ -181,7 +210,7 @@ static unsigned at_each_step(void (*fn)(void), bool reset, bool biased) {
     for (unsigned at = 0;; at++) {
         make_domain(biased);
         atomic_store(&done, false);
-        was_biased = joined = false;
+        was_biased = joined = ended = false;
         looks_left = at;
         meanwhile = let_it_begin;
         bool emptied = false;
@@ -195,6 +224,12 @@ static unsigned at_each_step(void (*fn)(void), bool reset, bool biased) {
         if (!all) {
             meet();
             met += was_biased;
+        }
+        if (ended) {
+            errno = 0;
+            SUP_CHECK(atomic_load(&entry->asked) == 0 && epoch_state(allocator, epoch) != EPOCH_ACTIVE,
+                      "step %u: it was asked for, and nobody did it", at);
+            SUP_CHECK(!slab_malloc_epoch(allocator, 100, epoch) && errno == ESTALE, "step %u: an object", at);
         }
         SlabEpochStats stats;
         if (reset) {
@@ -215,13 +250,211 @@ static unsigned at_each_step(void (*fn)(void), bool reset, bool biased) {
 
 static void others_wait(void **state) {
     (void)state;
-    void (*const calls[])(void) = {name_it, join_it, destroy_it, close_it, wrap_it};
+    void (*const calls[])(void) = {name_it, join_it, wrap_it};
     for (unsigned i = 0; i < sizeof calls / sizeof *calls; i++) {
         assert_true(at_each_step(calls[i], false, true) >= 3);
         assert_true(at_each_step(calls[i], true, true) >= 5);
         assert_int_equal(at_each_step(calls[i], false, false), 0);
         assert_int_equal(at_each_step(calls[i], true, false), 0);
     }
+}
+
+static uint64_t left_in_all(void) {
+    SlabGlobalStats stats;
+    SUP_CHECK(slab_stats_global(allocator, &stats), "slab_stats_global");
+    return stats.epoch_left_total;
+}
+
+/* An end that meets an operation is left to the thread whose that is, and counted; and is done when that call has returned. */
+static void ends_are_left(void **state) {
+    (void)state;
+    void (*const calls[])(void) = {destroy_it, close_it, close_and_destroy_it, force_it};
+    const unsigned of_each[] = {1, 1, 2, 1};
+    asks = true;
+    for (unsigned i = 0; i < sizeof calls / sizeof *calls; i++) {
+        uint64_t before = left_in_all();
+        unsigned met = at_each_step(calls[i], false, true);
+        assert_true(met >= 3);
+        unsigned more = at_each_step(calls[i], true, true);
+        assert_true(more >= 5);
+        assert_int_equal(left_in_all() - before, of_each[i] * (met + more));
+        assert_int_equal(at_each_step(calls[i], false, false), 0);
+        assert_int_equal(at_each_step(calls[i], true, false), 0);
+    }
+    asks = false;
+}
+
+/* epoch_domain_end answers: somebody empties or ends it. */
+static void end_is_refused(void **state) {
+    (void)state;
+    asks = true;
+    for (unsigned at = 0, met = 0;; at++) {
+        make_domain(true);
+        atomic_store(&done, false);
+        was_biased = false;
+        other = end_it;
+        looks_left = at;
+        meanwhile = let_it_begin;
+        bool emptied = epoch_domain_reset(domain, SIZE_MAX);
+        if (meanwhile) {
+            assert_true(met >= 5);
+            break;
+        }
+        meet();
+        met += was_biased;
+        if (was_biased) {
+            assert_int_equal(end_errno, EBUSY);
+            assert_true(emptied);
+        }
+        epoch_domain_destroy(domain);
+        assert_int_equal(epoch_domain_epoch(domain), EPOCH_NONE);
+    }
+    meanwhile = NULL;
+    epoch_domain_destroy(domain);
+    asks = false;
+}
+
+static atomic_bool may_go;
+
+/* In the barrier behind what it asks for: the operation is over then, and its thread waits for the lock, to do it. */
+static void let_it_leave(void) {
+    if (atomic_load(&entry->asked) != ts_epoch_asking(epoch, TS_ASKED_CLOSE)) {
+        return; /* the operation had not begun, and this is the barrier of the close itself */
+    }
+    atomic_store(&may_go, true);
+    while (atomic_load(&ts_epoch_lock(entry)->word) != TS_LOCK_WAITED) {
+        sup_sleep_ms(1);
+    }
+}
+static void ask_next(void) { at_barrier = let_it_leave; }
+static void begin_to_close(void) {
+    at_barrier = ask_next;
+    let_begin(close_it);
+    while (!atomic_load(&may_go) && !atomic_load(&done)) {
+        sup_sleep_ms(1);
+    }
+}
+
+/* Who asks finds that the operation is over by now, and does it himself: once. */
+static void asked_too_late(void **state) {
+    (void)state;
+    for (unsigned at = 0, met = 0;; at++) {
+        make_domain(true);
+        uint64_t before = left_in_all();
+        atomic_store(&may_go, false);
+        atomic_store(&done, false);
+        looks_left = at;
+        meanwhile = begin_to_close;
+        (void)epoch_domain_reset(domain, SIZE_MAX);
+        bool all = meanwhile != NULL;
+        meanwhile = NULL;
+        if (!all) {
+            meet();
+            assert_true(ended);
+            assert_int_equal(left_in_all(), before);
+            assert_int_not_equal(epoch_state(allocator, epoch), EPOCH_ACTIVE);
+            assert_int_equal(atomic_load(&entry->asked), 0);
+        }
+        at_barrier = NULL;
+        met += atomic_load(&may_go);
+        epoch_domain_destroy(domain);
+        if (all) {
+            assert_true(met >= 5);
+            return;
+        }
+    }
+}
+
+static EpochDomain *beside;
+static void name_beside(void) {
+    SUP_CHECK(slab_epoch_set_label(allocator, epoch_domain_epoch(beside), "a name"), "a label");
+    atomic_store(&done, true);
+}
+static void let_name_beside(void) {
+    let_begin(name_beside);
+    SUP_CHECK(is_done_within(10000), "who wants an epoch waits for an operation on another");
+}
+
+/* In the middle of an operation a thread keeps no other of its epochs from anybody. */
+static void another_epoch(void **state) {
+    (void)state;
+    for (unsigned at = 0;; at++) {
+        make_domain(true);
+        rest(TS_BIAS_REST - 1);
+        beside = epoch_domain_create(allocator);
+        assert_int_equal(atomic_load(&entry_of(beside)->bias), my_bias());
+        atomic_store(&done, false);
+        looks_left = at;
+        /* They can have one lock. */
+        meanwhile = ts_epoch_lock(entry) == ts_epoch_lock(entry_of(beside)) ? NULL : let_name_beside;
+        bool all = meanwhile != NULL;
+        assert_true(epoch_domain_reset(domain, SIZE_MAX));
+        all = all && meanwhile != NULL;
+        bool met = atomic_load(&done);
+        meanwhile = NULL;
+        if (met) {
+            meet();
+        }
+        epoch_domain_destroy(beside);
+        epoch_domain_destroy(domain);
+        if (all) {
+            assert_true(at >= 5);
+            return;
+        }
+    }
+}
+
+/* What is seen of an epoch that its thread was asked to close, and has not yet. */
+static void see_it_asked(void) {
+    SUP_CHECK(epoch_state(allocator, epoch) == EPOCH_CLOSING, "its state");
+    SUP_CHECK(!epoch_close(allocator, epoch), "twice");
+    const size_t sizes[] = {100, 100000, 10 << 20};
+    for (unsigned i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        errno = 0;
+        SUP_CHECK(!slab_malloc_epoch(allocator, sizes[i], epoch) && errno == ESTALE, "an object of %zu", sizes[i]);
+    }
+    errno = 0;
+    SUP_CHECK(!epoch_domain_wrap(allocator, epoch, true) && errno == ESTALE, "a domain");
+}
+
+static void in_the_child(void) {
+    pid_t child = fork();
+    SUP_CHECK(child >= 0, "fork");
+    if (child == 0) {
+        _exit(epoch_state(allocator, epoch) == EPOCH_CLOSED ? 0 : 1);
+    }
+    int status = -1;
+    SUP_CHECK(waitpid(child, &status, 0) == child && status == 0, "the child has it open: %d", status);
+}
+
+static void asked(void **state) {
+    (void)state;
+    make_domain(true);
+    atomic_store(&entry->asked, ts_epoch_asking(epoch, TS_ASKED_CLOSE));
+    let(see_it_asked);
+    (void)epoch_domain_reset(domain, SIZE_MAX);
+    assert_int_equal(epoch_state(allocator, epoch), EPOCH_CLOSING); /* before the reset */
+    assert_int_equal(atomic_load(&entry->asked), 0);
+    epoch_domain_destroy(domain);
+    /* Of another use than this. */
+    make_domain(true);
+    atomic_store(&entry->asked, ts_epoch_asking(epoch, TS_ASKED_DESTROY) - 4);
+    assert_int_equal(epoch_state(allocator, epoch), EPOCH_ACTIVE);
+    assert_true(epoch_domain_reset(domain, SIZE_MAX));
+    assert_int_equal(epoch_state(allocator, epoch), EPOCH_ACTIVE);
+    assert_int_equal(atomic_load(&entry->asked), 0);
+    /* It ends, and what was asked with it. */
+    atomic_store(&entry->asked, ts_epoch_asking(epoch, TS_ASKED_CLOSE));
+    assert_true(epoch_destroy(allocator, epoch));
+    assert_int_equal(atomic_load(&entry->asked), 0);
+    epoch_domain_destroy(domain);
+    /* Its thread is not in the child. */
+    make_domain(true);
+    assert_true(epoch_domain_reset(domain, SIZE_MAX)); /* which holds nothing */
+    atomic_store(&entry->asked, ts_epoch_asking(epoch, TS_ASKED_CLOSE));
+    let(in_the_child);
+    epoch_domain_destroy(domain);
+    assert_int_equal(atomic_load(&entry->asked), 0);
 }
 
 /* A child begins with no epoch half changed. */
@@ -255,23 +488,29 @@ static void fork_waits(void **state) {
 
 /* ---- how it is taken -------------------------------------------------------------------------------------------- */
 
-static uint32_t bias_at_barrier, lock_at_barrier;
+static uint32_t bias_at_barrier, turn_at_barrier, lock_at_barrier;
+static _Atomic uint32_t *mine;
 static void look(void) {
     bias_at_barrier = atomic_load(&entry->bias);
+    turn_at_barrier = atomic_load(mine);
     lock_at_barrier = atomic_load(&ts_epoch_lock(entry)->word);
 }
 
-/* The bias, then the barrier, then the look at its thread, under the lock. Once. */
+/* The turn, then the barrier, then the look at its thread and the bias, under the lock. Once. */
 static void taken_in_order(void **state) {
     (void)state;
     make_domain(true);
+    uint32_t before = my_bias();
+    mine = &ts_heap_mine()->biased;
     bias_at_barrier = 1;
     lock_at_barrier = TS_LOCK_FREE;
     at_barrier = look;
     barriers = 0;
     let(name_it);
     assert_int_equal(barriers, 1);
-    assert_int_equal(bias_at_barrier, 0);
+    assert_int_equal(bias_at_barrier, before);
+    assert_int_not_equal(turn_at_barrier, before);
+    assert_int_equal(atomic_load(&entry->bias), 0);
     assert_int_not_equal(lock_at_barrier, TS_LOCK_FREE);
     let(name_it);
     assert_int_equal(barriers, 1);
@@ -652,10 +891,12 @@ static void allocator_ends(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        WITH(others_wait), WITH(fork_waits),         WITH(taken_in_order),  WITH(rests),
-        WITH(all_at_once), WITH(turns_come_again),   WITH(nothing_to_take), WITH(waits_for_nothing),
-        WITH(handed_over), WITH(of_an_ended_thread), WITH(in_use_again),    WITH(in_use_again_here),
-        WITH(wrapped),     WITH(without_a_barrier),  WITH(allocator_ends),  WITH(refused_later), /* the last */
+        WITH(others_wait),    WITH(fork_waits),         WITH(taken_in_order),  WITH(rests),
+        WITH(all_at_once),    WITH(turns_come_again),   WITH(nothing_to_take), WITH(waits_for_nothing),
+        WITH(handed_over),    WITH(of_an_ended_thread), WITH(in_use_again),    WITH(in_use_again_here),
+        WITH(wrapped),        WITH(without_a_barrier),  WITH(allocator_ends),  WITH(ends_are_left),
+        WITH(end_is_refused), WITH(asked_too_late),     WITH(another_epoch),   WITH(asked),
+        WITH(refused_later), /* the last */
     };
     const struct CMUnitTest without[] = {WITH(without_a_barrier)};
     if (!ts_os_native.barrier_all()) {

@@ -366,6 +366,52 @@ static void timing_is_noticed_inside(void **state) {
     assert_true(epoch_domain_exit(domain));
 }
 
+static bool is_quick(void) { return ts_load_relaxed(&ts_thread.scope) != &ts_no_scope; }
+
+/* Another thread turns timing on: the next reset, or the next time that the domain is entered, takes slab_alloc its quick way. */
+static void timing_turned_on_elsewhere(void **state) {
+    (void)state;
+    for (unsigned inside = 0; inside < 2; inside++) {
+        assert_true(epoch_domain_enter(domain));
+        assert_non_null(slab_alloc(100));
+        assert_true(is_quick());
+        if (!inside) {
+            assert_true(epoch_domain_exit(domain));
+        }
+        ts_store_relaxed(&ts_sample_rate, 1);
+        assert_true(inside ? epoch_domain_reset(domain, SIZE_MAX) : epoch_domain_enter(domain));
+        assert_false(is_quick());
+        uint64_t before = slab_stats_thread().alloc_samples;
+        assert_non_null(slab_alloc(100));
+        assert_int_equal(slab_stats_thread().alloc_samples, before + 1);
+        ts_store_relaxed(&ts_sample_rate, 0);
+        assert_true(epoch_domain_exit(domain));
+        assert_non_null(slab_malloc_epoch(allocator, 100, epoch)); /* follows: it is off */
+    }
+}
+
+/* What was this thread's block in a shared domain is another epoch's after the reset: slab_alloc does not go on with it. */
+static void leaves_no_block_to_itself(void **state) {
+    (void)state;
+    EpochDomain *shared = epoch_domain_create_ex(allocator, NULL, EPOCH_DOMAIN_SHARED);
+    assert_true(epoch_domain_enter(shared));
+    for (unsigned i = 0; i < 2; i++) {
+        assert_non_null(slab_alloc(100)); /* of the second on its block is known */
+    }
+    assert_true(epoch_domain_reset(shared, SIZE_MAX));
+    assert_false(is_quick());
+    EpochDomain *next = epoch_domain_create(allocator);
+    assert_non_null(slab_alloc(100));
+    SlabEpochStats stats;
+    assert_true(slab_stats_epoch(allocator, SLAB_ALL_CLASSES, epoch_domain_epoch(next), &stats));
+    assert_int_equal(stats.live_objects, 0);
+    assert_true(slab_stats_epoch(allocator, SLAB_ALL_CLASSES, epoch_domain_epoch(shared), &stats));
+    assert_int_equal(stats.live_objects, 1);
+    epoch_domain_destroy(next);
+    assert_true(epoch_domain_exit(shared));
+    epoch_domain_destroy(shared);
+}
+
 /* No more than keep_bytes stay warm of what it held, to the slab. */
 static void keeps_as_much_as_is_asked_for(void **state) {
     (void)state;
@@ -418,6 +464,8 @@ int main(void) {
         WITH(leaves_no_block_to_others),
         WITH(timing_is_noticed),
         WITH(timing_is_noticed_inside),
+        WITH(timing_turned_on_elsewhere),
+        WITH(leaves_no_block_to_itself),
         WITH(keeps_as_much_as_is_asked_for),
         WITH(leaves_warm_slabs_to_others),
     };

@@ -405,14 +405,14 @@ fn bias_again(s: &'static Steps) {
 const BIAS: u64 = 7;
 
 fn bias_then(s: &'static Steps, next: u64) {
-    let (bias, id, in_op) = (word(BIAS), word(1), word(0));
+    let (bias, biased, id, in_op) = (word(BIAS), word(BIAS), word(1), word(0));
     let epoch = Arc::new(Bin(UnsafeCell::new(0)));
     let owner = {
-        let (bias, id, in_op, epoch) = (bias.clone(), id.clone(), in_op.clone(), epoch.clone());
+        let (bias, biased, id, in_op, epoch) = (bias.clone(), biased.clone(), id.clone(), in_op.clone(), epoch.clone());
         thread::spawn(move || {
-            in_op.store(IN_END, Relaxed);
+            in_op.store(IN_END, Release);
             s.fence("barrier-at-owner");
-            let mine = bias.load(Relaxed) == BIAS;
+            let mine = biased.load(Acquire) == BIAS && bias.load(Relaxed) == BIAS;
             if mine {
                 epoch.touch();
                 id.store(0, Release);
@@ -432,20 +432,70 @@ fn bias_then(s: &'static Steps, next: u64) {
     };
     // Under the lock, having found the id.
     let other = thread::spawn(move || {
-        let mut waited = true;
+        let mut over = true;
         if bias.load(s.order("bias-acquire", Acquire)) != 0 {
-            let taken = if s.lacks("exchange") { BIAS } else { bias.swap(0, s.order("exchange-acquire", Acquire)) };
-            if taken != 0 {
-                s.fence("barrier-at-other");
-                waited = s.lacks("wait") || in_op.load(s.order("wait-acquire", Acquire)) != IN_END;
+            if !s.lacks("turn") {
+                biased.store(BIAS + 1, Release);
+            }
+            s.fence("barrier-at-other");
+            over = s.lacks("look") || in_op.load(s.order("look-acquire", Acquire)) != IN_END;
+            if over {
+                let _ = bias.compare_exchange(BIAS, 0, Acquire, Acquire);
             }
         }
-        if waited && id.load(Relaxed) == 1 {
+        if over && id.load(Relaxed) == 1 {
             epoch.touch();
         }
     });
     owner.join().unwrap();
     other.join().unwrap();
+}
+
+/// ts_op_begin_end against ts_heap_is_ending: the owner ends what it does to one epoch, and begins with another.
+fn ending(s: &'static Steps) {
+    let (in_op, of) = (word(IN_END), word(1));
+    let epoch = Arc::new(Bin(UnsafeCell::new(0)));
+    let owner = {
+        let (in_op, of, epoch) = (in_op.clone(), of.clone(), epoch.clone());
+        thread::spawn(move || {
+            epoch.touch();
+            in_op.store(0, s.order("end-release", Release));
+            of.store(2, s.order("ending-release", Release));
+            in_op.store(IN_END, Release);
+        })
+    };
+    // Behind the barrier.
+    if in_op.load(s.order("in-op-acquire", Acquire)) != IN_END || of.load(s.order("ending-acquire", Acquire)) != 1 {
+        epoch.touch();
+    }
+    owner.join().unwrap();
+}
+
+/// What is left to the owner of an epoch in the middle of its operation, by ts_epoch_find_to_end: it is read when that is over
+/// (ts_epoch_is_asked), also if it goes on with another epoch.
+fn asked(s: &'static Steps) {
+    let (in_op, of, asked) = (word(IN_END), word(1), word(0));
+    let owner = {
+        let (in_op, of, asked) = (in_op.clone(), of.clone(), asked.clone());
+        thread::spawn(move || {
+            in_op.store(0, Release);
+            s.fence("barrier-at-owner");
+            let read = asked.load(Relaxed);
+            of.store(2, Release);
+            in_op.store(IN_END, s.order("begin-release", Release));
+            read
+        })
+    };
+    asked.store(1, Release);
+    s.fence("barrier-at-other");
+    let left = if s.lacks("in-op-first") {
+        let first = of.load(Acquire) == 1;
+        in_op.load(Acquire) == IN_END && first
+    } else {
+        in_op.load(s.order("begin-acquire", Acquire)) == IN_END && of.load(Acquire) == 1
+    };
+    let read = owner.join().unwrap();
+    assert!(!left || read == 1, "nobody reads what was asked");
 }
 
 /// hold_usual and begin_domain: the epoch that is read of a domain whose entry gets its next use is the one of the id that is read.
@@ -472,14 +522,14 @@ fn domain(s: &'static Steps) {
     other.join().unwrap();
 }
 
-/// The turn that comes again in ts_heap_unbias, after a bias of it was exchanged while it was over: hold_usual.
+/// The turn that comes again in ts_heap_unbias, after a bias of it was taken while it was over: hold_usual.
 fn turns(s: &'static Steps) {
     let (bias, biased) = (word(BIAS), word(BIAS + 1));
     let lock = word(0);
     let others = {
         let (bias, lock) = (bias.clone(), lock.clone());
         thread::spawn(move || {
-            bias.swap(0, Acquire); // the turn is another: nothing to wait for
+            let _ = bias.compare_exchange(BIAS, 0, Acquire, Acquire); // the turn is another
             lock.store(1, Release); // bias_lock, to who takes the other bias
         })
     };
@@ -859,7 +909,7 @@ fn cell(s: &'static Steps) {
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let models: [(&str, fn(&'static Steps)); 27] = [
+    let models: [(&str, fn(&'static Steps)); 29] = [
         ("bracket", bracket),
         ("taken", taken),
         ("foreign", foreign),
@@ -875,6 +925,8 @@ fn main() {
         ("returned", returned),
         ("bias", bias),
         ("bias_again", bias_again),
+        ("ending", ending),
+        ("asked", asked),
         ("turns", turns),
         ("domain", domain),
         ("table", table),

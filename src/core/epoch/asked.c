@@ -1,0 +1,67 @@
+/*
+ * Ends of an epoch that are left to its thread.
+ *
+ * A thread that ends or resets an epoch by its bias can lose its processor in the middle of that. Who closes or destroys the epoch then
+ * asks it to, and goes on. What could go wrong: nobody does what was asked, or it is done to another epoch. It is not:
+ *     other:  lock;  the epoch's thread is in an operation on it;  asked = use and how;  barrier_all;  looks once more
+ *     owner:  in_op = 0 or 1 (release);  (compiler fence)  read asked;  if it is not 0: lock, asked = 0, and the end of that use
+ *  1. An owner that reads 0 has left its operation before the barrier: the last look finds it in none, or in a later one on the same
+ *     epoch, which reads `asked` when it is over. So if the last look finds it in one, what is asked will be read.
+ *  2. The use is compared under the lock: one that ended meanwhile, by its thread, is not ended again, nor the entry's next one. `asked` is
+ *     0 again when a use has ended, or when its thread, who ended it, is out of that operation: so 30 bits tell one from another.
+ *  3. Until the owner has come to it the epoch takes nothing new (ts_epoch_is_active): from other threads, as the owner gets to no
+ *     allocation before. A second end finds it asked.
+ *  4. In a child of fork that thread is no more: what it was asked for is done there (ts_epoch_fork_child).
+ */
+/* Modelled in tests/model: bias, orders. */
+#include "epoch/epoch.h"
+#include "heap/care.h"
+
+/* Caller has the lock, not the epoch. true: it is left. false: its thread is out of its operation, and the caller has the epoch. */
+static bool ask(ts_epoch *epoch, EpochId id, uint32_t how) {
+    ts_store_release(&epoch->asked, ts_epoch_asking(id, how));
+    (void)ts_heap_barrier(); /* partner: ts_epoch_is_asked */
+    if (!ts_epoch_try_unbias(epoch)) return true;
+    ts_store_relaxed(&epoch->asked, 0);
+    return false;
+}
+
+static bool is_of(const ts_epoch *epoch, const ts_allocator *allocator, EpochId id) {
+    return ts_load_relaxed(&epoch->entry.id) == id && ts_load_relaxed(&epoch->allocator) == allocator;
+}
+
+ts_epoch *ts_epoch_find_to_end(ts_allocator *allocator, EpochId id, uint32_t how, bool *left) {
+    *left = false;
+    ts_epoch *epoch = ts_epoch_at_id(id);
+    if (!epoch) return NULL;
+    ts_lock_acquire(ts_epoch_lock(epoch));
+    bool had = ts_epoch_try_unbias(epoch);
+    bool is = is_of(epoch, allocator, id) && ts_epoch_asked_how(epoch, id) < how &&
+              (how != TS_ASKED_CLOSE || ts_load_relaxed(&epoch->state) == EPOCH_ACTIVE);
+    if (is && !had) {
+        *left = ask(epoch, id, how);
+        is = !*left && is_of(epoch, allocator, id);
+    }
+    if (is) return epoch;
+    ts_epoch_release(epoch);
+    if (*left) ts_fetch_add_relaxed(&allocator->left, 1);
+    return NULL;
+}
+
+TS_COLD void ts_epoch_answer(ts_epoch *epoch) {
+    if (ts_load_relaxed(&epoch->asked) == 0) return;
+    ts_care_call_ends(ts_load_relaxed(&epoch->allocator), ts_load_relaxed(&epoch->entry.id));
+    ts_lock_acquire(ts_epoch_lock(epoch));
+    /* Else it is of another thread by now, which answers. */
+    uint32_t how = 0;
+    if (ts_epoch_try_unbias(epoch)) {
+        how = ts_epoch_asked_how(epoch, ts_load_relaxed(&epoch->entry.id));
+        if (how == 0) ts_store_relaxed(&epoch->asked, 0);
+    }
+    if (how == TS_ASKED_DESTROY)
+        ts_epoch_destroy_locked(epoch);
+    else if (how == TS_ASKED_CLOSE)
+        (void)ts_epoch_close_locked(epoch);
+    else
+        ts_epoch_release(epoch);
+}
