@@ -4659,9 +4659,8 @@ MUTANTS = [
         "protocol": "spill",
         "file": "src/core/heap/spilled.c",
         "old": "    ts_lend(unit);\n    /* seq_cst: as in ts_foreign_lend. Who sees FOREIGN sees the bit. */\n"
-               "    if (ts_cas_seq(ts_unit_word(unit), &word, word | TS_UNIT_FOREIGN)) return true;\n"
-               "    (void)ts_take_lent(unit);\n    return false;",
-        "new": "    if (!ts_cas_seq(ts_unit_word(unit), &word, word | TS_UNIT_FOREIGN)) return false;\n    ts_lend(unit);\n    return true;",
+               "    if (ts_cas_seq(ts_unit_word(unit), &word, word | TS_UNIT_FOREIGN)) {\n",
+        "new": "    if (ts_cas_seq(ts_unit_word(unit), &word, word | TS_UNIT_FOREIGN)) {\n        ts_lend(unit);\n",
         "tests": ["unit.epoch.spill_steps"],
     },
     {
