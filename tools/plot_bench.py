@@ -588,6 +588,54 @@ def scaling(data):
     return figure
 
 
+# ---- time by size -------------------------------------------------------------------------------
+
+
+def size_points(data):
+    """{allocator: {bytes: the median of its rounds in ns}} of core_bench's work by_size."""
+    values = {}
+    for suite in data.suites:
+        if not suite.path("core_bench_raw").is_file():
+            continue
+        suite.asked.add("core_bench_raw")
+        data.used.setdefault(suite, set()).add("core_bench_raw")
+        for row in report.read_raw(suite.path("core_bench_raw")):
+            if row["work"] == "by_size":
+                name = {"glibc": "malloc"}.get(row["allocator"], row["allocator"])
+                bytes_ = int(row["metric"].removeprefix("pair_ns_"))
+                values.setdefault(name, {}).setdefault(bytes_, []).append(row["value"])
+        if values:
+            break
+    return {name: {size: statistics.median(found) for size, found in sorted(sizes.items())} for name, sizes in values.items()}
+
+
+def binary(value, _=None):
+    for limit, divisor, unit in ((1 << 10, 1, "B"), (1 << 20, 1 << 10, "KiB")):
+        if value < limit:
+            return f"{value / divisor:g} {unit}"
+    return f"{value / (1 << 20):g} MiB"
+
+
+def time_by_size(data):
+    points = size_points(data)
+    if not points:
+        raise NoData("core_bench_raw.csv is not there, or has no by_size")
+    figure, axis = plt.subplots(figsize=(11, 5))
+    for allocator in [name for name in figures.ALLOCATORS if name in points]:
+        line(axis, allocator, list(points[allocator]), list(points[allocator].values()))
+    axis.set_xscale("log", base=2)
+    axis.xaxis.set_major_locator(ticker.FixedLocator([8 * 4**n for n in range(11)]))
+    axis.xaxis.set_major_formatter(ticker.FuncFormatter(binary))
+    axis.xaxis.set_minor_formatter(ticker.NullFormatter())
+    axis.set_xlabel("bytes of each object (log scale)")
+    axis.set_ylabel("a free and an allocation (log scale, lower is better)")
+    log_axis(axis.yaxis, duration)
+    legend_below(figure, [axis])
+    grid(axis)
+    figure.suptitle("Objects of one size, replaced at random: 2,000 live ones, or 32 MiB of them, ten at least; calls alone")
+    return figure
+
+
 # ---- summary ------------------------------------------------------------------------------------
 
 
@@ -656,7 +704,7 @@ def scope_figure(data, allocator):
 
 CHARTS = {chart.__name__: chart for chart in (
     latency_percentiles, latency_cdf, p99_vs_threads, scaling, rss_over_time, fragmentation, slab_lifecycle, scope_cost,
-    soak_distribution, summary)}
+    soak_distribution, time_by_size, summary)}
 
 
 # ---- main ---------------------------------------------------------------------------------------

@@ -119,6 +119,7 @@ core_work core_threads_1, core_threads_2, core_threads_8, core_threads_16, core_
 core_work core_tail_order, core_tail_random;
 core_work core_memory;
 core_work core_large_500, core_large_100, core_large_20;
+core_work core_small_32, core_small_16_48, core_small_16_128, core_small_16_48_100k, core_middle_1_8k, core_by_size;
 #if PEER_HAS_DOMAINS
 core_work core_handles_2k, core_destroy_1000, core_destroy_200000, core_destroy_growth, core_domain_cycle;
 #endif

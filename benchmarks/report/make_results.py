@@ -630,6 +630,11 @@ CORE = {
     "producer_consumer": "one thread allocates, another frees, object",
     "tail_order": "10 % freed and allocated in order, allocation",
     "tail_random": "random victims, allocation",
+    "small_32": "random replace, 2,000 live x 32 B, pair",
+    "small_16_48": "2,000 live of 16-48 B, pair",
+    "small_16_128": "2,000 live of 16-128 B, pair",
+    "small_16_48_100k": "100,000 live of 16-48 B, pair",
+    "middle_1_8k": "2,000 live of 1-8 KB, pair",
     "large_500": "random replace, 500 live of 8.2-32 KB, pair",
     "large_100": "100 live of 64 KB-1 MB, pair",
     "large_20": "20 live of 1.1-8 MB, pair",
@@ -696,7 +701,8 @@ def document(suite, summary):
                 lines += image(chart, chart.replace("_", " "))[1:]
             lines += [*part(), ""]
     if any(not work.startswith(SUITE) for work, _ in summary):
-        lines += ["## The core's table", "", *core(suite, summary), ""]
+        by_size = image("time_by_size", "time by size")[1:] if any(work == "by_size" for work, _ in summary) else []
+        lines += ["## The core's table", "", *by_size, *core(suite, summary), ""]
     while lines[-1] == "":
         lines.pop()
     return "\n".join(lines) + "\n"

@@ -12,7 +12,7 @@ BENCHMARKS = pathlib.Path(__file__).resolve().parent.parent
 
 SCRIPT = BENCHMARKS.parent / "tools" / "plot_bench.py"
 CHARTS = ["latency_percentiles", "latency_cdf", "p99_vs_threads", "scaling", "rss_over_time", "fragmentation",
-          "slab_lifecycle", "scope_cost", "soak_distribution", "summary"]
+          "slab_lifecycle", "scope_cost", "soak_distribution", "time_by_size", "summary"]
 NAMES = ["tslab", "malloc"]
 
 
@@ -51,6 +51,10 @@ def files():
             for objects in (1, 100) for opened in (1, 10)]),
         "soak": table("allocator,epoch,throughput_ops_sec", [
             (name, n, 1e8 + n) for name in NAMES for n in (1, 2, 3)]),
+        "core_bench_raw": "# machine: one\n# date: a day\n# allocators: two\n# commit: c\n" + table(
+            "round,allocator,version,work,metric,value,unit", [
+                (n, name, 1, "by_size", f"pair_ns_{size}", 7 + n, "ns") for name in ("tslab", "glibc") for n in (1, 2, 3)
+                for size in (8, 4096, 8 << 20)]),
     }
 
 
@@ -132,6 +136,16 @@ class Charts(unittest.TestCase):
         picture, words = self.drawn("scaling")
         self.assertFalse([word for word in words if re.fullmatch("[0-9]{5,}", word)])
         self.assertIn("median of the trials", picture)
+
+    def test_time_by_size(self):
+        words = self.drawn("time_by_size")[1]
+        for text in ("8 B", "8 MiB", "malloc (glibc)", "temporal-slab"):
+            self.assertIn(text, words)
+        text = files()["core_bench_raw"]
+        self.write("core_bench_raw", text.replace("by_size", "other"))
+        answer = self.run_plot("time_by_size")
+        self.assertEqual(answer.returncode, 1)
+        self.assertIn("time_by_size: left out: core_bench_raw.csv is not there, or has no by_size", answer.stderr)
 
     def test_what_lines_and_axes_say(self):
         self.assertIn("temporal-slab at its peak: 256 MiB", self.drawn("rss_over_time")[1])
