@@ -74,8 +74,8 @@ void core_small_16_128(const core_config *config) { mix(config, 2000, 16, 128); 
 void core_small_16_48_100k(const core_config *config) { mix(config, 100000, 16, 48); }
 void core_middle_1_8k(const core_config *config) { mix(config, 2000, KIB, 8 * KIB); }
 
-/* 32 MiB live, but not more than 2,000 objects, nor fewer than 10. Where an allocator can be opened anew each size has one of
-   its own. */
+/* 32 MiB live, but not more than 2,000 objects, nor fewer than 10. Where an allocator can be opened anew each size has
+   one of its own. */
 void core_by_size(const core_config *config) {
     /* Some of them are enough to check every object. */
     for (uint32_t bytes = 8; bytes <= (config->smoke ? 128 * KIB : 8 * MIB); bytes *= config->smoke ? 16 : 2) {
