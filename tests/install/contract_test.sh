@@ -1,6 +1,6 @@
 #!/bin/sh
 # The program that uses every name of the contract: compiled by the compilers that are there, as C11 and as C++17, without a warning,
-# linked with the shared library, and run. Arguments: DIRECTORY_OF_THE_LIBRARY SOURCE_DIR.
+# linked with the shared library, and run. Arguments: DIRECTORY_OF_THE_LIBRARY SOURCE_DIR [COMPILER], that one only: of another libc.
 set -eu
 library=$1 source_dir=$2
 work=$(mktemp -d)
@@ -14,9 +14,13 @@ try() {
 }
 cp "$source_dir/tests/install/contract.c" "$work/contract.c"
 cp "$source_dir/tests/install/contract.c" "$work/contract.cpp"
-try gcc -std=c11 "$work/contract.c"
-try clang -std=c11 "$work/contract.c"
-try g++ -std=c++17 "$work/contract.cpp"
-try clang++ -std=c++17 "$work/contract.cpp"
+if [ -n "${3-}" ]; then
+    try "$3" -std=c11 "$work/contract.c"
+else
+    try gcc -std=c11 "$work/contract.c"
+    try clang -std=c11 "$work/contract.c"
+    try g++ -std=c++17 "$work/contract.cpp"
+    try clang++ -std=c++17 "$work/contract.cpp"
+fi
 [ "$count" -gt 0 ] || exit 77
 echo "contract_test: $count compilers"

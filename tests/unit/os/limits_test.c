@@ -32,6 +32,15 @@
 
 /* ---- the contract ----------------------------------------------------------------------------------------- */
 
+/* false: the emulator does not say. */
+static bool says_resident(void *at, size_t bytes, unsigned char *pages) {
+    if (mincore(at, bytes, pages) == 0) {
+        return true;
+    }
+    assert_true(SUP_EMULATED && errno == ENOMEM);
+    return false;
+}
+
 static void memory_calls(void **state) {
     (void)state;
     size_t page = ts_os_page_bytes(), bytes = 64 * page;
@@ -50,13 +59,13 @@ static void memory_calls(void **state) {
     assert_int_equal(at[0], 0);
     assert_int_equal(at[page], 7);
     unsigned char resident[16];
-    assert_int_equal(mincore(at, 16 * page, resident), 0);
-    for (int i = 0; i < 16; i++) {
+    bool said = says_resident(at, 16 * page, resident);
+    for (int i = 0; i < 16 && said; i++) {
         assert_true(resident[i] & 1);
     }
     assert_true(ts_os_native.purge(at + page, 4 * page));
-    assert_int_equal(mincore(at, 16 * page, resident), 0);
-    for (int i = 0; i < 16; i++) {
+    said = says_resident(at, 16 * page, resident);
+    for (int i = 0; i < 16 && said; i++) {
         assert_int_equal(resident[i] & 1, i < 1 || i > 4);
     }
     for (size_t i = page; i < 5 * page; i++) {
