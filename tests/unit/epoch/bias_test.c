@@ -338,6 +338,9 @@ static void begin_to_close(void) {
 /* Who asks finds that the operation is over by now, and does it himself: once. */
 static void asked_too_late(void **state) {
     (void)state;
+    if (ts_care_tools) { /* a reset looks at its objects with the lock held: nobody asks meanwhile */
+        skip();
+    }
     for (unsigned at = 0, met = 0;; at++) {
         make_domain(true);
         uint64_t before = left_in_all();
