@@ -226,9 +226,8 @@ static bool check_heaps(ts_check *check, bool forked) {
 /* All of its units are the object's, or it lies in whole pages between its guards. */
 static bool span_fits(const ts_slab *slab) {
     uint64_t units = slab->u.span.units, guard = slab->u.span.guard, bytes = slab->u.span.bytes;
-    uint32_t unit = ts_slab_unit(slab);
-    if (guard == 0) return units > 0 && bytes == ts_units_bytes(unit, units);
-    return bytes > 0 && bytes % ts_os_page_bytes() == 0 && bytes < ts_units_bytes(unit, units - guard);
+    if (guard == 0) return units > 0 && bytes == units * TS_UNIT_BYTES;
+    return bytes > 0 && bytes % ts_os_page_bytes() == 0 && bytes < (units - guard) * TS_UNIT_BYTES;
 }
 
 static bool check_spans(ts_check *check, const ts_epoch *epoch, uint32_t index) {
@@ -251,7 +250,7 @@ static bool check_spans(ts_check *check, const ts_epoch *epoch, uint32_t index) 
             if (!ts_check_claim_unit(check, u, TS_USE_SPAN)) return false;
             REQUIRE(ts_load_relaxed(ts_unit_word(u)) == 0, "unit %u is inside of a span, and has an owner", u);
         }
-        units += ts_span_weight(slab);
+        units += slab->u.span.units;
         bytes += slab->u.span.bytes;
         count++;
         before = unit;
@@ -286,7 +285,7 @@ static bool check_spill(ts_check *check, const ts_epoch *epoch) {
                 piece->unit);
         for (uint32_t u = piece->unit; !lent && u < piece->unit + ts_spill_piece_units(piece); u++)
             if (!ts_check_claim_unit(check, u, TS_USE_SPAN)) return false;
-        if (!lent) sums->units += ts_units_weight(piece->unit, ts_spill_piece_units(piece));
+        if (!lent) sums->units += ts_spill_piece_units(piece);
     }
     return true;
 }
@@ -407,7 +406,7 @@ static bool claim_run(ts_check *check, uint32_t first, uint32_t units) {
 static bool visit_warm_run(void *arg, uint32_t first, uint32_t units) {
     run_walk *walk = arg;
     walk->good = claim_run(walk->check, first, units);
-    walk->found += ts_units_weight(first, units);
+    walk->found += units;
     return walk->good;
 }
 
@@ -420,7 +419,7 @@ static bool check_runs(ts_check *check, const ts_allocator *a, uint64_t *units) 
         REQUIRE(ts_slab_at(unit)->kind == TS_KIND_SPAN && ts_slab_at(unit)->u.span.guard > 0,
                 "unit %u is among the spans whose guards stay, and has none", unit);
         if (!claim_run(check, unit - ts_slab_at(unit)->u.span.guard, ts_slab_at(unit)->u.span.units)) return false;
-        walk.found += ts_span_weight(ts_slab_at(unit));
+        walk.found += ts_slab_at(unit)->u.span.units;
     }
     REQUIRE(walk.found == ts_load_relaxed(&a->span_warm_units), "%llu units in warm runs, %llu counted",
             (unsigned long long)walk.found, (unsigned long long)ts_load_relaxed(&a->span_warm_units));
@@ -451,7 +450,7 @@ static bool check_cut(ts_check *check, const ts_allocator *a) {
 static bool check_allocator_lists(ts_check *check, uint32_t index, bool forked) {
     const ts_allocator *a = ts_table_at(&ts_allocators, index);
     ts_check_sums *sums = &check->allocator[index];
-    for (unsigned part = 0; part < TS_SLAB_PARTS; part++)
+    for (unsigned part = 0; part < TS_PARTS; part++)
         if (!ts_check_warm(check, &a->warm[part], part, &sums->warm_units)) return false;
     if (!check_runs(check, a, &sums->warm_units)) return false;
     const ts_nodes *nodes = ts_nodes_of(a);
@@ -593,7 +592,7 @@ bool ts_check_all(ts_check *check, bool forked) {
     if (ts_load_relaxed(&ts_allocators.high) == 0) return true; /* nothing was ever made */
     for (unsigned part = 0; part < TS_PARTS; part++) check->high[part] = ts_pool_high(part);
     check->lines = ts_lines_used();
-    check->unit = calloc((size_t)check->high[TS_NORMAL] * (1 + TS_PIECES) + check->high[TS_FAR], 1);
+    check->unit = calloc(check->high[TS_NORMAL], 1 + TS_PIECES);
     check->line = calloc(check->lines, 1);
     check->allocator = calloc(ts_table_high(&ts_allocators), sizeof *check->allocator);
     bool good = check->unit && check->line && check->allocator ? walk(check, forked)

@@ -58,9 +58,8 @@ size_t ts_spill_most(ts_allocator *allocator, EpochId id) {
 
 static bool add_piece(ts_spill *spill, uint32_t unit, uint32_t units, uint32_t kind) {
     if (spill->pieces == spill->room) return false;
-    uint32_t slabs = (uint32_t)ts_units_weight(unit, units);
-    spill->piece[spill->pieces++] = (ts_spill_piece){unit, units | kind, slabs};
-    spill->units += slabs;
+    spill->piece[spill->pieces++] = (ts_spill_piece){unit, units | kind};
+    spill->units += units;
     return true;
 }
 
@@ -196,8 +195,7 @@ static size_t each_run(const ts_spill *spill, bool (*fn)(const ts_spill *, char 
     while (i < spill->pieces) {
         uint32_t units;
         size_t next = run_from(spill, i, &units);
-        uint32_t first = spill->piece[i].unit;
-        if (!fn(spill, ts_unit_address(first), ts_units_bytes(first, units))) break;
+        if (!fn(spill, ts_unit_address(spill->piece[i].unit), (size_t)units * TS_UNIT_BYTES)) break;
         i = next;
     }
     return i;
@@ -227,7 +225,7 @@ static void count_nodes(const ts_spill *spill, bool back) {
 
 static void uncommit(const ts_spill *spill) {
     count_nodes(spill, false);
-    ts_uncommit(spill->allocator, spill->units);
+    ts_uncommit(spill->allocator, (uint32_t)spill->units);
 }
 
 static void set_away(const ts_spill *spill, bool away) {
@@ -269,7 +267,7 @@ bool ts_spill_fetch(ts_spill *spill) {
             return true;
         }
         (void)each_run(spill, forbid);
-        ts_uncommit(spill->allocator, spill->units);
+        ts_uncommit(spill->allocator, (uint32_t)spill->units);
     }
     errno = ENOMEM;
     return false;

@@ -38,10 +38,12 @@ static bool change(char *at, size_t bytes, int access) {
     return whole == 0 || mprotect(at, whole, access) == 0;
 }
 
-/* Lines, and what was ever handed out. (There is no FAR part where memcheck is.) */
+/* Lines, and what was ever handed out of each part. */
 static bool change_all(int access) {
     bool all = change(ts_region.lines, (size_t)ts_lines_used() * TS_CACHE_LINE, access);
-    return change(ts_region.part[TS_NORMAL].base, ts_pool_highest(TS_NORMAL) * TS_UNIT_BYTES, access) && all;
+    for (unsigned part = 0; part < TS_PARTS; part++)
+        all = change(ts_region.part[part].base, ts_pool_highest(part) * TS_UNIT_BYTES, access) && all;
+    return all;
 }
 
 static bool is_ours(const void *at) {
