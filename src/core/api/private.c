@@ -140,7 +140,6 @@ bool ts_private_object_of(SlabAllocator *allocator, SlabHandle handle, ts_privat
                                .address = object.address,
                                .unit = object.unit,
                                .offset = object.entry_in_unit * 16u,
-                               .bytes = object.bytes,
-                               .stays = ts_is_piece(object.unit)};
+                               .bytes = object.bytes};
     return true;
 }

@@ -94,8 +94,7 @@ bool ts_account_move(ts_account *account, ts_account *parent) {
 
 void ts_block_set_account(ts_block *block, ts_account *account) {
     ts_account *before = ts_block_account(block);
-    uint64_t units = ts_load_relaxed(&block->slabs); /* pieces do not count */
-    if (block->scope) units -= ts_load_relaxed(&((const ts_scope_block *)(const void *)block)->pieces);
+    uint64_t units = ts_load_relaxed(&block->slabs);
     if (account) {
         ts_account_ref(account);
         ts_account_add(account, units);
