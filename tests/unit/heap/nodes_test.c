@@ -4,6 +4,7 @@
  */
 #include "check.h"
 #include "identities.h"
+#include "in_child.h"
 #include "proc.h"
 #include "topology.h"
 #include "unit.h"
@@ -15,20 +16,8 @@
 #include <errno.h>
 #include <pthread.h>
 #include <string.h>
-#include <sys/wait.h>
 
 #define UNIT ((size_t)16384)
-
-static void in_child(void (*fn)(void *)) {
-    char err[512];
-    int status = sup_child(fn, NULL, SUP_CHILD_SECONDS, err, sizeof err);
-    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) fail_msg("status %d: %s", status, err);
-}
-#define IN_CHILD(name)               \
-    static void name(void **state) { \
-        (void)state;                 \
-        in_child(name##_child);      \
-    }
 
 static const sup_topology two = {.nodes = {0, 1}, .count = 2, .nearest = 0, .full = -1};
 
@@ -95,7 +84,7 @@ static void local_child(void *arg) {
     ts_pool_check();
     SUP_CHECK(ts_pool_used_units() == 0, "to the pools");
 }
-IN_CHILD(local)
+SUP_IN_CHILD(local)
 
 /* Memory that a thread has warm when it comes to another node is not what it allocates there; it serves who is at home. */
 static void wanders_child(void *arg) {
@@ -123,7 +112,7 @@ static void wanders_child(void *arg) {
     slab_allocator_free(a);
     ts_pool_check();
 }
-IN_CHILD(wanders)
+SUP_IN_CHILD(wanders)
 
 typedef struct freer {
     SlabAllocator *a;
@@ -173,7 +162,7 @@ static void goes_home_child(void *arg) {
     ts_pool_check();
     SUP_CHECK(ts_pool_used_units() == 0, "to the pools");
 }
-IN_CHILD(goes_home)
+SUP_IN_CHILD(goes_home)
 
 static void interleave_child(void *arg) {
     (void)arg;
@@ -194,7 +183,7 @@ static void interleave_child(void *arg) {
     slab_allocator_free(a);
     ts_pool_check();
 }
-IN_CHILD(interleave)
+SUP_IN_CHILD(interleave)
 
 /* One node, or none that is known: nothing is asked, bound or counted, and all is as without the option. */
 static void same_without(const sup_topology *machine) {
@@ -216,13 +205,13 @@ static void one_node_child(void *arg) {
     const sup_topology machine = {.nodes = {2}, .count = 1, .full = -1};
     same_without(&machine);
 }
-IN_CHILD(one_node)
+SUP_IN_CHILD(one_node)
 static void refused_child(void *arg) {
     (void)arg;
     const sup_topology machine = {.nodes = {0, 1}, .count = 2, .refuse_nodes = true, .full = -1};
     same_without(&machine);
 }
-IN_CHILD(refused)
+SUP_IN_CHILD(refused)
 
 /* Every one of the other calls refused: the same allocations. */
 static void all_but_nodes_refused_child(void *arg) {
@@ -246,7 +235,7 @@ static void all_but_nodes_refused_child(void *arg) {
     }
     ts_pool_check();
 }
-IN_CHILD(all_but_nodes_refused)
+SUP_IN_CHILD(all_but_nodes_refused)
 
 /* Ids with gaps, a node with processors and no memory, one with memory and no processors, one that is full. */
 static void uneven_child(void *arg) {
@@ -272,7 +261,7 @@ static void uneven_child(void *arg) {
     slab_allocator_free(a);
     ts_pool_check();
 }
-IN_CHILD(uneven)
+SUP_IN_CHILD(uneven)
 
 /* ---- bound epochs -------------------------------------------------------------------------------- */
 
@@ -307,7 +296,7 @@ static void bind_child(void *arg) {
         SUP_CHECK(ts_pool_used_units() == 0, "to the pools");
     }
 }
-IN_CHILD(bind)
+SUP_IN_CHILD(bind)
 
 static void bind_wrongly_child(void *arg) {
     (void)arg;
@@ -335,7 +324,7 @@ static void bind_wrongly_child(void *arg) {
     slab_allocator_free(other);
     slab_allocator_free(a);
 }
-IN_CHILD(bind_wrongly)
+SUP_IN_CHILD(bind_wrongly)
 
 /* A limit, a budget and a trim hold for bound memory as for any. */
 static void bind_within_limits_child(void *arg) {
@@ -360,7 +349,7 @@ static void bind_within_limits_child(void *arg) {
     check_sums(a);
     slab_allocator_free(a);
 }
-IN_CHILD(bind_within_limits)
+SUP_IN_CHILD(bind_within_limits)
 
 static void reserve_child(void *arg) {
     (void)arg;
@@ -375,7 +364,7 @@ static void reserve_child(void *arg) {
     SUP_CHECK(stats_of(a, 1).committed_bytes == 100 * UNIT, "and it is used");
     slab_allocator_free(a);
 }
-IN_CHILD(reserve)
+SUP_IN_CHILD(reserve)
 
 /* ---- threads ------------------------------------------------------------------------------------- */
 
@@ -422,7 +411,7 @@ static void threads_child(void *arg) {
     ts_pool_check();
     SUP_CHECK(ts_pool_used_units() == 0, "to the pools");
 }
-IN_CHILD(threads)
+SUP_IN_CHILD(threads)
 
 int main(void) {
     const struct CMUnitTest tests[] = {

@@ -9,6 +9,7 @@
 #endif
 #include "check.h"
 #include "identities.h"
+#include "in_child.h"
 #include "pattern.h"
 #include "proc.h"
 #include "unit.h"
@@ -621,25 +622,16 @@ static void refused_purge_gives_nothing(void *argument) {
     SUP_CHECK(slab_trim(allocator) == committed && sup_committed_bytes(allocator) == 0, "the trim that works");
 }
 
-static void in_child(void (*fn)(void *), void *argument) {
-    char err[1024];
-    int status = sup_child(fn, argument, SUP_CHILD_SECONDS, err, sizeof err);
-    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
-        print_error("status %#x\n%s", (unsigned)status, err);
-    }
-    assert_int_equal(status, 0);
-}
-
 static void growth_refused_again_and_again(void **state) {
     (void)state;
-    in_child(refused_growth_counts_nothing, NULL);
+    sup_in_child(refused_growth_counts_nothing, NULL);
 }
 
 static void trim_while_purge_is_refused(void **state) {
     size_t slab = 100, span = 64 * KIB;
     (void)state;
-    in_child(refused_purge_gives_nothing, &slab);
-    in_child(refused_purge_gives_nothing, &span);
+    sup_in_child(refused_purge_gives_nothing, &slab);
+    sup_in_child(refused_purge_gives_nothing, &span);
 }
 
 int main(void) {

@@ -7,6 +7,7 @@
 #endif
 #include "check.h"
 #include "identities.h"
+#include "in_child.h"
 #include "pattern.h"
 #include "proc.h"
 #include "unit.h"
@@ -230,21 +231,12 @@ static void with_16_mib(void *argument) {
     use_memory(4 * MIB);
 }
 
-static void in_child(void (*fn)(void *)) {
-    char err[1024];
-    int status = sup_child(fn, NULL, SUP_CHILD_SECONDS, err, sizeof err);
-    if (status != 0) {
-        print_error("status %#x\n%s", (unsigned)status, err);
-    }
-    assert_int_equal(status, 0);
-}
-
 static void limited(void (*fn)(void *)) {
     if (SUP_SANITIZED || SUP_EMULATED) {
         print_message("skipped: a sanitizer's own mappings are larger than the limit, and qemu has no limit\n");
         skip();
     }
-    in_child(fn);
+    sup_in_child(fn, NULL);
 }
 
 static void address_space_of_256_mib(void **state) {

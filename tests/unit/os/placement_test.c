@@ -7,6 +7,7 @@
 #endif
 #include "check.h"
 #include "identities.h"
+#include "in_child.h"
 #include "proc.h"
 #include "unit.h"
 
@@ -18,7 +19,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #if defined(__linux__) && defined(CPU_SETSIZE)
@@ -250,16 +250,10 @@ static void off_child(void *arg) {
     slab_allocator_free(a);
 }
 
-static void in_child(void (*fn)(void *)) {
-    char err[512];
-    (void)fflush(stdout);
-    int status = sup_child(fn, NULL, 10 * SUP_CHILD_SECONDS, err, sizeof err);
-    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) fail_msg("status %d: %s", status, err);
-}
-#define IN_CHILD(name)               \
-    static void name(void **state) { \
-        (void)state;                 \
-        in_child(name##_child);      \
+#define IN_CHILD(name)                                                \
+    static void name(void **state) {                                  \
+        (void)state;                                                  \
+        sup_in_child_for(name##_child, NULL, 10 * SUP_CHILD_SECONDS); \
     }
 IN_CHILD(local)
 IN_CHILD(huge)

@@ -1,5 +1,6 @@
 /* Homes: which nodes are told apart, where a thread is at home, and a pool for each home. One machine for each test, in a child. */
 #include "check.h"
+#include "in_child.h"
 #include "proc.h"
 #include "topology.h"
 #include "unit.h"
@@ -8,18 +9,6 @@
 #include "region/home.h"
 #include "region/pool.h"
 
-#include <sys/wait.h>
-
-static void in_child(void (*fn)(void *)) {
-    char err[512];
-    int status = sup_child(fn, NULL, SUP_CHILD_SECONDS, err, sizeof err);
-    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) fail_msg("status %d: %s", status, err);
-}
-#define IN_CHILD(name)               \
-    static void name(void **state) { \
-        (void)state;                 \
-        in_child(name##_child);      \
-    }
 
 static void start(const sup_topology *topology) {
     sup_topology_use(topology);
@@ -50,7 +39,7 @@ static void gaps_child(void *arg) {
     sup_topology_now()->refuse_here = true;
     SUP_CHECK(ts_home_here() == TS_HOME_ANY, "the system does not say");
 }
-IN_CHILD(gaps)
+SUP_IN_CHILD(gaps)
 
 static void one_node_child(void *arg) {
     (void)arg;
@@ -66,7 +55,7 @@ static void one_node_child(void *arg) {
     ts_pool_give(unit, 1);
     ts_pool_check();
 }
-IN_CHILD(one_node)
+SUP_IN_CHILD(one_node)
 
 static void refused_child(void *arg) {
     (void)arg;
@@ -75,7 +64,7 @@ static void refused_child(void *arg) {
     unsigned home;
     SUP_CHECK(ts_homes_count() == 0 && ts_homes_nodes() == 0 && !ts_home_of_node(0, &home), "nothing is known");
 }
-IN_CHILD(refused)
+SUP_IN_CHILD(refused)
 
 static void many_child(void *arg) {
     (void)arg;
@@ -88,7 +77,7 @@ static void many_child(void *arg) {
     sup_topology_go_to(78); /* memory of its own, which is not told apart */
     SUP_CHECK(ts_home_here() == TS_HOME_ANY, "wherever");
 }
-IN_CHILD(many)
+SUP_IN_CHILD(many)
 
 /* ---- pools --------------------------------------------------------------------------------------- */
 
@@ -128,7 +117,7 @@ static void pools_child(void *arg) {
     SUP_CHECK(sup_topology_binds() == binds, "bound already");
     ts_pool_check();
 }
-IN_CHILD(pools)
+SUP_IN_CHILD(pools)
 
 /* A run ends where its home does, whatever lies behind it. */
 static void edges_child(void *arg) {
@@ -153,7 +142,7 @@ static void edges_child(void *arg) {
     ts_pool_give(unit, 150);
     ts_pool_check();
 }
-IN_CHILD(edges)
+SUP_IN_CHILD(edges)
 
 /* When the region is used up, homes get blocks from one another, and ANY gets them from all. */
 static void blocks_move_child(void *arg) {
@@ -185,7 +174,7 @@ static void blocks_move_child(void *arg) {
     SUP_CHECK(unit == mine[n - 1], "the last unit");
     ts_pool_check();
 }
-IN_CHILD(blocks_move)
+SUP_IN_CHILD(blocks_move)
 
 static void small_region_child(void *arg) {
     (void)arg;
@@ -196,7 +185,7 @@ static void small_region_child(void *arg) {
     ts_homes_start();
     SUP_CHECK(ts_homes_count() == 0 && ts_homes_nodes() == 2, "too small for blocks of several homes");
 }
-IN_CHILD(small_region)
+SUP_IN_CHILD(small_region)
 
 /* Where the system refuses to place memory, homes are there all the same: what is touched first decides. */
 static void bind_refused_child(void *arg) {
@@ -208,7 +197,7 @@ static void bind_refused_child(void *arg) {
     check_run(unit, 1, 2, -1);
     ts_pool_check();
 }
-IN_CHILD(bind_refused)
+SUP_IN_CHILD(bind_refused)
 
 int main(void) {
     const struct CMUnitTest tests[] = {

@@ -1,5 +1,6 @@
 /* Lines of metadata, and the layout of the region. */
 #include "check.h"
+#include "in_child.h"
 #include "proc.h"
 #include "unit.h"
 
@@ -307,28 +308,19 @@ static void init_may_be_tried_again(void *argument) {
     SUP_CHECK(!ts_region_init(TS_MIN_UNITS_LOG2 - 1), "below the minimum");
 }
 
-static void in_child(void (*fn)(void *), void *argument) {
-    char err[1024];
-    int status = sup_child(fn, argument, SUP_CHILD_SECONDS, err, sizeof err);
-    if (status != 0) {
-        print_error("status %#x\n%s", (unsigned)status, err);
-    }
-    assert_int_equal(status, 0);
-}
-
 static void test_layout(void **state) {
     (void)state;
     /* An emulator is given less address space than a process has (cmake/toolchains). */
     unsigned most = sizeof(void *) < 8 ? TS_MAX_UNITS_LOG2_32 : SUP_EMULATED ? 18u : TS_MAX_UNITS_LOG2;
     for (unsigned log2 = TS_MIN_UNITS_LOG2; log2 <= most; log2++) {
-        in_child(layout, &log2);
+        sup_in_child(layout, &log2);
     }
 }
 
 #define IN_CHILD(name)                      \
     static void test_##name(void **state) { \
         (void)state;                        \
-        in_child(name, NULL);               \
+        sup_in_child(name, NULL);           \
     }
 IN_CHILD(records)
 IN_CHILD(chunk_of_a_churn_block)

@@ -3,6 +3,7 @@
  * forked child.
  */
 #include "check.h"
+#include "in_child.h"
 #include "proc.h"
 #include "rng.h"
 #include "unit.h"
@@ -493,26 +494,17 @@ static void growth_of_one_at_a_time(void *argument) {
     SUP_CHECK(ts_pool_high(TS_NORMAL) <= ts_region_marked_units(TS_NORMAL), "the mark is below what there is");
 }
 
-static void in_child(void (*fn)(void *), void *argument) {
-    char err[1024];
-    int status = sup_child(fn, argument, SUP_CHILD_SECONDS, err, sizeof err);
-    if (status != 0) {
-        print_error("status %#x\n%s", (unsigned)status, err);
-    }
-    assert_int_equal(status, 0);
-}
-
 static void test_random_runs(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 4; seed++) {
-        in_child(random_runs, &seed);
+        sup_in_child(random_runs, &seed);
     }
 }
 
 #define IN_CHILD(name)                      \
     static void test_##name(void **state) { \
         (void)state;                        \
-        in_child(name, NULL);               \
+        sup_in_child(name, NULL);           \
     }
 IN_CHILD(every_unit)
 IN_CHILD(extended_at_the_end)
