@@ -9,7 +9,6 @@
 #include "region/home.h"
 #include "region/pool.h"
 
-
 static void start(const sup_topology *topology) {
     sup_topology_use(topology);
     SUP_CHECK(ts_runtime_start(), "start");
