@@ -35,7 +35,7 @@ TS_ALWAYS_INLINE uint64_t begin_domain(ts_domain *d, ts_allocator *allocator, ui
     atomic_thread_fence(memory_order_release); /* the last id went before any of these: ts_domain_is_still */
     ts_keep_relaxed(&d->allocator, allocator);
     ts_keep_relaxed(&d->token, token);
-    ts_store_relaxed(&d->epoch, epoch);
+    ts_store_release(&d->epoch, epoch); /* whoever finds it here finds the entry of it, too: ts_domain_epoch_of */
     ts_keep_relaxed(&d->owner, owner);
     ts_keep_relaxed(&d->shared, shared);
     ts_keep_relaxed(&d->ends_epoch, (uint8_t)ends_epoch);

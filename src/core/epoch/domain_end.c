@@ -334,11 +334,9 @@ TS_ALWAYS_INLINE bool is_usual(const ts_domain *d, const ts_heap *heap) {
 /* The only block of its epoch, if it has no cleanups and nothing else is in the way; this thread then has the epoch by its bias, until the
    operation ends, and holds the heap. NULL: it is another case, and neither is so; who goes on with that begins with ts_domain_answer. */
 TS_ALWAYS_INLINE ts_block *hold_usual(ts_heap *heap, ts_domain *d, uint64_t id, ts_epoch **of) {
-    EpochId epoch_id = ts_load_relaxed(&d->epoch);
+    /* Before the look at the domain's id: it is its epoch then, not that of its entry's next use. acquire: as in ts_domain_epoch_of */
+    EpochId epoch_id = ts_load_acquire(&d->epoch);
     ts_epoch *epoch = ts_table_of_strided(&ts_epochs, epoch_id, TS_EPOCH_STRIDE);
-    /* Before the look at the domain's id: it is its epoch then, not that of its entry's next use. acquire: partner of the fence in
-       begin_domain, as in ts_domain_is_still. */
-    atomic_thread_fence(memory_order_acquire);
     ts_op_begin_end(&ts_thread, &epoch->entry);
     /* acquire: as in ts_heap_enter; and partner of ts_heap_unbias */
     if (TS_LIKELY(ts_load_acquire(&heap->revoked) == 0)) {

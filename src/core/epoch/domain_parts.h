@@ -1,6 +1,7 @@
 /*
  * What the two files of domains share: domain.c, in which they begin and are entered, and domain_end.c, in which they end.
  */
+/* Modelled in tests/model: orders. */
 #ifndef TS_EPOCH_DOMAIN_PARTS_H
 #define TS_EPOCH_DOMAIN_PARTS_H
 
@@ -69,10 +70,9 @@ void ts_domain_count_out(ts_domain *d);
 /* Leaves the domain on every level of this thread. */
 void ts_domain_leave_all(ts_heap *heap, uint64_t id);
 /* In whatever use its entry is. Before the look at the domain's id: it is its epoch then, not that of the entry's next use. acquire: partner
-   of the fence in begin_domain, as in ts_domain_is_still. */
+   of the fence in begin_domain, as in ts_domain_is_still; and of its release of the epoch, whose entry may be a new one. */
 static inline ts_epoch *ts_domain_epoch_of(const ts_domain *d) {
-    EpochId epoch = ts_load_relaxed(&d->epoch);
-    atomic_thread_fence(memory_order_acquire);
+    EpochId epoch = ts_load_acquire(&d->epoch);
     return ts_table_at(&ts_epochs, ts_table_index(&ts_epochs, epoch));
 }
 

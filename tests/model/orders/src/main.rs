@@ -498,26 +498,33 @@ fn asked(s: &'static Steps) {
     assert!(!left || read == 1, "nobody reads what was asked");
 }
 
-/// hold_usual and begin_domain: the epoch that is read of a domain whose entry gets its next use is the one of the id that is read.
+/// begin_domain against ts_domain_is_still, ts_domain_epoch_of and hold_usual: what is read of a domain whose entry gets its next use is of the
+/// id that is read after it; and the entry of the epoch, which may be a new one, is seen.
 fn domain(s: &'static Steps) {
-    let (id, epoch) = (word(1), word(1));
+    let (id, owner, epoch, entry) = (word(1), word(1), word(1), word(0));
     let other = {
-        let (id, epoch) = (id.clone(), epoch.clone());
+        let (id, owner, epoch, entry) = (id.clone(), owner.clone(), epoch.clone(), entry.clone());
         thread::spawn(move || {
+            entry.store(1, Relaxed);
             id.store(0, Release);
             if !s.lacks("begin-fence") {
                 fence(Release);
             }
-            epoch.store(2, Relaxed);
+            owner.store(2, Relaxed);
+            epoch.store(2, Release);
             id.store(2, Release);
         })
     };
-    let of = epoch.load(Relaxed);
-    if !s.lacks("epoch-fence") {
+    let of = epoch.load(s.order("epoch-acquire", Acquire));
+    let whose = owner.load(Relaxed);
+    if of == 2 {
+        assert_eq!(entry.load(Relaxed), 1, "the entry of its epoch as it was before");
+    }
+    if !s.lacks("still-fence") {
         fence(Acquire);
     }
     if id.load(Relaxed) == 1 {
-        assert_eq!(of, 1, "the epoch of another domain");
+        assert_eq!((of, whose), (1, 1), "the epoch or the owner of another domain");
     }
     other.join().unwrap();
 }
