@@ -71,6 +71,8 @@ PANELS = [
         ("open", f"temporal_slab_active_epochs{W}"),
         ("closing", f"temporal_slab_closing_epochs{W}"),
         ("closed per second", f"rate(temporal_slab_epoch_close_calls_total{W}[30s])")]),
+    ("Memory by NUMA node", BYTES, "stacked", [("node {{node}}", f"temporal_slab_node_committed_bytes{W}")]),
+    ("Remote frees by NUMA node", RATE, "timeseries", [("of node {{node}}", f"rate(temporal_slab_node_remote_frees_total{W}[30s])")]),
     ("Zones by state", COUNT, "stacked", [("{{device}} {{state}}", f"temporal_slab_zones{W}")]),
     ("Zones: written and spilled", "Bps", "timeseries", [
         ("{{device}} appended", f"rate(temporal_slab_zones_appended_bytes_total{W}[30s])"),

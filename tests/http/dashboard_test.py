@@ -1,13 +1,16 @@
 """The dashboard in headless Chromium: it shows what is wrong, the figures and the epochs, and stays usable with 10,000 of
 them. Arguments: HTTP_TARGET. Skipped (77) where there is no Chromium."""
 
+import http.server
 import json
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+import urllib.error
 import urllib.request
 
 BROWSER = next((b for b in map(shutil.which, ("chromium", "chromium-browser", "google-chrome")) if b), None)
@@ -25,6 +28,49 @@ def dom_of(url, seconds, *options):
     if "</html>" not in answer.stdout:
         fail("no page: " + answer.stderr[-2000:])
     return answer.stdout
+
+
+class Nodes(http.server.BaseHTTPRequestHandler):
+    """The server's answers, with rows of NUMA nodes that this machine has not."""
+    upstream = ""
+    rows = []
+
+    def do_GET(self):
+        try:
+            with urllib.request.urlopen(self.upstream + self.path, timeout=20) as answer:
+                status, kind, body = answer.status, answer.headers["Content-Type"], answer.read()
+        except urllib.error.HTTPError as error:
+            status, kind, body = error.code, "text/plain", b""
+        if self.path.startswith("/stats.json"):
+            stats = json.loads(body)
+            stats["nodes"] = self.rows
+            body = json.dumps(stats).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+def check_nodes(port):
+    Nodes.upstream = f"http://127.0.0.1:{port}"
+    Nodes.rows = [{"node": 0, "committed_bytes": 3 << 20, "remote_frees_total": 1234},
+                  {"node": 9, "committed_bytes": 1 << 20, "remote_frees_total": 0}]
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Nodes) as proxy:
+        threading.Thread(target=proxy.serve_forever, daemon=True).start()
+        dom = dom_of(f"http://127.0.0.1:{proxy.server_address[1]}/", 4)
+        proxy.shutdown()
+    section = re.search(r'<section id="nodes-section"(.*?)>.*?<tbody>(.*?)</tbody>', dom, re.S)
+    cells = [re.findall(r"<td[^>]*>([^<]*)<", row) for row in section[2].split("</tr>")[:-1]]
+    if "hidden" in section[1] or [row[0] for row in cells] != ["0", "9"]:
+        fail(f"the nodes are not shown: {cells}", dom)
+    if cells[0][2:4] != ["75 %", "1,234"] or cells[1][2:4] != ["25 %", "0"] or cells[0][1] == cells[1][1]:
+        fail(f"the nodes' figures are not shown: {cells}", dom)
+    if cells[0][4] != "0":
+        fail(f"remote frees a second, of a number that stands still: {cells}", dom)
 
 
 def main():
@@ -45,6 +91,9 @@ def main():
                 fail("that nothing is found is not said", dom)
             if not re.search(r'id="domains-section" hidden', dom):
                 fail("a tree of domains, of which there are none", dom)
+            if not re.search(r'id="nodes-section" hidden', dom):
+                fail("nodes, of which there are none", dom)
+            check_nodes(port)
             if tell("domains") != "ok":
                 fail("no domains")
             tell("fill 9989")

@@ -83,9 +83,12 @@ int main(int argc, char **argv) {
          "`(other)`, and epochs without a label in `(none)`. `temporal_slab_epoch_class_live_objects` and "
          "`temporal_slab_epoch_class_live_bytes` tell `class` apart too.");
     TS_STATS_LABEL(PLAIN)
-    head("Nodes: `SlabNodeStats`",
-         "Of one NUMA node, `node`, an id as the system has it (docs/numa.md). `slab_stats_node` asks the system for "
-         "every page of the allocator.");
+    head(
+        "Nodes: `SlabNodeStats`",
+        "Of one NUMA node, `node`, an id as the system has it (docs/numa.md). `slab_stats_node` asks the system for "
+        "every page of the allocator. What needs no such question is in JSON (`nodes`, with `node`) and in the metrics "
+        "with the label `node`: a row for each node that the allocator tells apart, none without the option `numa` "
+        "and `epoch_bind`.");
     TS_STATS_NODE(PLAIN)
     head(
         "Zones",

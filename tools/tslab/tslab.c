@@ -225,6 +225,25 @@ static void zones(frame *f, const ts_view *v) {
     }
 }
 
+/* All of them in a line, as far as it goes. */
+static void nodes(frame *f, const ts_view *v) {
+    if (v->node_rows == 0) return;
+    char text[1024];
+    ts_sink s = ts_sink_buffer(text, sizeof text);
+    ts_put(&s, "nodes: ");
+    for (unsigned i = 0; i < v->node_rows && i < TS_NODE_ROWS; i++) {
+        ts_put(&s, i ? "  |  " : "");
+        ts_put_u64(&s, (uint64_t)v->node[i].node);
+        ts_put(&s, " has ");
+        ts_put_size(&s, v->node[i].committed_bytes);
+        ts_put(&s, ", ");
+        ts_put_u64(&s, v->node[i].remote_frees_total);
+        ts_put(&s, " remote frees");
+    }
+    (void)ts_sink_end(&s);
+    line(f, text, NULL);
+}
+
 /* The columns behind the label, and which of them a narrow screen has: `rank` 1 goes first. */
 enum { OPEN, CLOSING, SPILLED, OBJECTS, LIVE, SLABS, GROWTH, AGE, AFTER_CLOSE, COLUMNS };
 static const struct {
@@ -287,6 +306,7 @@ static void draw(frame *f, const ts_view *v, pid_t files_of, const char *note) {
     const ts_label_stats *rows[TS_VIEW_LABELS + 1];
     char text[512];
     head(f, v, note);
+    nodes(f, v);
     zones(f, v);
     const ts_finding *findings = v->finding;
     for (unsigned i = 0; i < v->finding_count && i < 3; i++) {

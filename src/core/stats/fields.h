@@ -201,17 +201,20 @@ typedef enum ts_field_unit { TS_COUNT, TS_BYTES, TS_SLABS, TS_NS, TS_PERCENT, TS
     X(spilled_live_bytes, GAUGE, WHOLE, BYTES, "epoch_live_bytes", "Bytes of these objects' slots.", "")                     \
     X(spilled_bytes, GAUGE, WHOLE, BYTES, "epoch_spilled_bytes", "Their slabs in bytes, which take no memory.", "")
 
-/* Of SlabNodeStats, beside `node`. */
-#define TS_STATS_NODE(X)                                                                                               \
-    X(committed_bytes, GAUGE, WHOLE, BYTES, "",                                                                        \
+/* Of SlabNodeStats, beside `node`. COUNTED: of each row of `nodes` in JSON (ts_node_row) too, and the metrics with the label
+   `node`; the others are asked of the system, page by page. */
+#define TS_STATS_NODE_COUNTED(X)                                                                                       \
+    X(committed_bytes, GAUGE, WHOLE, BYTES, "node_committed_bytes",                                                    \
       "Slabs in use and warm ones that were asked for from the node; of memory spread over all nodes, its share.", "")  \
+    X(remote_frees_total, COUNTER, WHOLE, COUNT, "node_remote_frees",                                                  \
+      "Objects of this node freed by threads that run on another; counted when the slab's owner collects them, by the node of who freed first there.", \
+      "Most of all frees: the threads that allocate and those that free are on different nodes.")
+#define TS_STATS_NODE_ASKED(X)                                                                                         \
     X(resident_bytes, GAUGE, WHOLE, BYTES, "",                                                                         \
       "What the system says is there of all the allocator's memory, but for what threads keep warm for themselves.", "") \
     X(foreign_bytes, GAUGE, WHOLE, BYTES, "", "Asked for from this node, and resident on another.",                    \
-      "A tenth of committed_bytes: the node has no memory left.")                                                      \
-    X(remote_frees_total, COUNTER, WHOLE, COUNT, "",                                                                   \
-      "Objects of this node freed by threads that run on another; counted when the slab's owner collects them, by the node of who freed first there.", \
-      "Most of all frees: the threads that allocate and those that free are on different nodes.")
+      "A tenth of committed_bytes: the node has no memory left.")
+#define TS_STATS_NODE(X) TS_STATS_NODE_COUNTED(X) TS_STATS_NODE_ASKED(X)
 
 /* Of zones that are open, as libtslab-zones writes them: the structure ts_zones_stats, and `zones` in JSON. Those of the
    states are one metric with the label `state`. */

@@ -3,8 +3,23 @@
 #define TS_STATS_NODE_H
 
 #include "heap/allocator.h"
+#include "stats/fields.h"
 
 #include <tslab/stats.h>
+
+/* Of a node, for the view: what costs no system call. */
+#define TS_NODE_ROWS 16u
+typedef struct ts_node_row {
+    int32_t node; /* an id as the system has it */
+    uint32_t unused;
+#define X(field, ...) uint64_t field;
+    TS_STATS_NODE_COUNTED(X)
+#undef X
+} ts_node_row;
+
+/* A row for each node that the allocator tells apart. Returns how many: 0 without the option numa and epoch_bind, or with one node. Any
+   thread, also in a signal handler. */
+uint32_t ts_node_rows(const ts_allocator *allocator, ts_node_row out[TS_NODE_ROWS]);
 
 /* What of it costs no system call: all but the resident and the foreign bytes, which are 0. false: no node of this process. */
 bool ts_node_counts(const ts_allocator *allocator, int node, SlabNodeStats *out);

@@ -224,6 +224,32 @@ static void zones(const out *o, const ts_view *v) {
 #undef X
 }
 
+/* ---- nodes -------------------------------------------------------------------------------------------------------------- */
+
+static void by_node(const out *o, const ts_view *v, const char *name, ts_field_type type, ts_field_unit unit,
+                    const char *help, size_t offset) {
+    family(o, name, type, help);
+    for (unsigned i = 0; i < v->node_rows; i++) {
+        char node[16];
+        uint64_t value;
+        ts_sink s = ts_sink_buffer(node, sizeof node);
+        ts_put_u64(&s, (uint64_t)v->node[i].node);
+        (void)ts_sink_end(&s);
+        memcpy(&value, (const char *)&v->node[i] + offset, sizeof value);
+        const char *pairs[] = {"node", node, NULL};
+        sample(o, name, type, pairs, unit, value);
+    }
+}
+
+/* Only where the allocator tells nodes apart. */
+static void nodes(const out *o, const ts_view *v) {
+    if (v->node_rows == 0) return;
+#define X(field, type, scope, unit, metric, help, ...) \
+    by_node(o, v, metric, TS_##type, TS_##unit, help, offsetof(ts_node_row, field));
+    TS_STATS_NODE_COUNTED(X)
+#undef X
+}
+
 /* ---- all ---------------------------------------------------------------------------------------------------------------- */
 
 static void whole(const out *o, const char *name, ts_field_type type, ts_field_unit unit, const char *help,
@@ -255,6 +281,7 @@ void ts_render_prometheus(ts_sink *sink, const ts_view *v, bool openmetrics) {
     TS_STATS_SAMPLES(X)
 #undef X
     labels(&o, v);
+    nodes(&o, v);
     zones(&o, v);
     if (openmetrics) ts_put(sink, "# EOF\n");
 }

@@ -121,6 +121,18 @@ static void json_zones(ts_sink *s, const ts_view *v) {
     }
 }
 
+static void json_nodes(ts_sink *s, const ts_view *v) {
+    ts_put(s, "],\"nodes\":[");
+    for (unsigned i = 0; i < v->node_rows; i++) {
+        ts_put(s, i ? ",{\"node\":" : "{\"node\":");
+        ts_put_u64(s, (uint64_t)v->node[i].node);
+#define X(field, ...) json_u64(s, #field, v->node[i].field);
+        TS_STATS_NODE_COUNTED(X)
+#undef X
+        ts_put(s, "}");
+    }
+}
+
 /* "row": which of the sites of "stacks" is the largest of those that come from the same place of the program. */
 static void json_sites(ts_sink *s, const ts_view *view, const ts_finding *f) {
     ts_site site[TS_SITES_SHOWN];
@@ -199,6 +211,7 @@ void ts_render_json(ts_sink *s, const ts_view *v) {
         if (i) ts_put(s, ",");
         json_label(s, &v->label[i]);
     }
+    json_nodes(s, v);
     json_zones(s, v);
     ts_put(s, "],\"stacks\":");
     ts_render_stacks_json(s, v);
@@ -237,6 +250,17 @@ static void text_zones(ts_sink *s, const ts_view *v) {
         ts_put(s, "\n");
 #define X(field, type, scope, unit, ...) text_line(s, #field, TS_##unit, v->zones[i].field);
         TS_STATS_ZONES(X)
+#undef X
+    }
+}
+
+static void text_nodes(ts_sink *s, const ts_view *v) {
+    for (unsigned i = 0; i < v->node_rows; i++) {
+        ts_put(s, "node ");
+        ts_put_u64(s, (uint64_t)v->node[i].node);
+        ts_put(s, "\n");
+#define X(field, type, scope, unit, ...) text_line(s, #field, TS_##unit, v->node[i].field);
+        TS_STATS_NODE_COUNTED(X)
 #undef X
     }
 }
@@ -329,6 +353,7 @@ void ts_render_text(ts_sink *s, const ts_view *v) {
         TS_STATS_SAMPLES(X)
 #undef X
     }
+    text_nodes(s, v);
     text_zones(s, v);
     text_classes(s, v);
     text_labels(s, v);

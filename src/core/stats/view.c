@@ -308,6 +308,7 @@ ts_view *ts_view_make(ts_allocator *a, uintptr_t token) {
         view->epoch_count = b->epochs;
         choose_labels(b, view);
         view->zones_rows = ts_zones_rows(view->zones);
+        view->node_rows = ts_node_rows(a, view->node);
         choose_epochs(b, view);
         ts_snapshot_epoch_slabs(a, view->epoch, view->epoch_rows);
         ts_view_stacks(view, a, token);

@@ -10,6 +10,7 @@
 #ifndef TS_STATS_VIEW_H
 #define TS_STATS_VIEW_H
 
+#include "stats/node.h"
 #include "stats/sink.h"
 #include "stats/snapshot.h"
 #include "stats/zones.h"
@@ -88,6 +89,8 @@ typedef struct ts_view {
     ts_label_stats label[TS_VIEW_LABELS + 1];
     ts_zones_stats zones[TS_ZONES_ROWS]; /* of the process: the same in the view of each allocator */
     uint64_t zones_rows;
+    ts_node_row node[TS_NODE_ROWS]; /* by rising id */
+    uint64_t node_rows;
     uint64_t stack_mean_bytes; /* option sample_stacks; 0: stacks are not sampled */
     uint64_t stack_count;      /* there are; the rows are the largest of them */
     uint32_t stack_rows, module_rows;

@@ -336,6 +336,23 @@ function showLabels(stats) {
     element("td", { class: classOf(i, wide), title: i ? "" : l.label }, show(l))))));
 }
 
+/* ---- nodes ---------------------------------------------------------------------------------------------------------- */
+
+let nodesBefore = null; /* what the last answer said: { taken, remote } by node */
+
+function showNodes(nodes, taken) {
+  const all = nodes.reduce((sum, n) => sum + n.committed_bytes, 0);
+  const rate = (n) => {
+    const from = nodesBefore && nodesBefore.taken < taken ? nodesBefore.remote.get(n.node) : undefined;
+    return from === undefined ? "-" : count(Math.round(((n.remote_frees_total - from) * 1e9) / (taken - nodesBefore.taken)));
+  };
+  $("nodes-section").hidden = nodes.length === 0;
+  $("nodes").tBodies[0].replaceChildren(...nodes.map((n) => element("tr", {}, element("td", { class: "label" }, String(n.node)),
+    ...[size(n.committed_bytes), all ? Math.round((100 * n.committed_bytes) / all) + " %" : "-", count(n.remote_frees_total), rate(n)].map((text) =>
+      element("td", { class: "n" }, text)))));
+  nodesBefore = { taken, remote: new Map(nodes.map((n) => [n.node, n.remote_frees_total])) };
+}
+
 /* ---- zones ---------------------------------------------------------------------------------------------------------- */
 
 function showZones(zones) {
@@ -551,6 +568,7 @@ async function beat() {
       showFindings(stats);
       showHolders(stats.holders);
       showTiles(stats.global);
+      showNodes(stats.nodes, stats.taken_ns);
       showZones(stats.zones);
       showLabels(stats);
       showClasses(stats.classes);
