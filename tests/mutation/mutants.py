@@ -4361,6 +4361,22 @@ MUTANTS = [
         "tests": ["unit.api.objects"],
     },
     {
+        "name": "pool-grows-at-its-end-in-vain",
+        "protocol": "pool.c: ts_pool_take_at",
+        "file": "src/core/region/pool.c",
+        "old": "unit == high_of(pool) && !has_run(pool, part, whole);",
+        "new": "unit == high_of(pool);",
+        "tests": ["unit.region.pool"],
+    },
+    {
+        "name": "pool-grows-at-its-end-beside-cells",
+        "protocol": "pool.c: has_run",
+        "file": "src/core/region/pool.c",
+        "old": "    return find(pool, length) || (empty_cells(pool, part, 0, UINT32_MAX) && find(pool, length));",
+        "new": "    return find(pool, length);",
+        "tests": ["unit.region.pool"],
+    },
+    {
         "name": "pool-run-behind-not-long-enough",
         "protocol": "pool.c: ts_pool_take_at",
         "file": "src/core/region/pool.c",

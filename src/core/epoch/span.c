@@ -253,7 +253,7 @@ bool ts_span_grow(ts_allocator *allocator, uint32_t unit, uint64_t word, size_t 
     ts_epoch_release(epoch);
     bool fresh, taken = grown && (!account || ts_limit_take(account, more, id));
     grown = taken;
-    if (grown && ts_span_acquire_behind(allocator, unit + before, more, &fresh)) {
+    if (grown && ts_span_acquire_behind(allocator, unit + before, more, (uint32_t)units, &fresh)) {
         ts_care_begin(allocator, ts_unit_address(unit + before), (size_t)more * TS_UNIT_BYTES, false);
         epoch = ts_span_lock(allocator, unit, word);
         grown = epoch && !ts_is_lent(unit);

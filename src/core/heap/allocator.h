@@ -173,8 +173,8 @@ uint32_t ts_span_acquire_guarded(ts_allocator *allocator, unsigned home, uint32_
 /* Units that it takes. */
 uint64_t ts_span_guarded_units(uint32_t units, uint32_t align_units);
 /* Units behind a span, which the caller has, if they are warm, or free and within the budget; nothing is given back for them.
-   *fresh: they come from the pool. */
-bool ts_span_acquire_behind(ts_allocator *allocator, uint32_t first, uint32_t units, bool *fresh);
+   whole: units of the span with them. *fresh: they come from the pool. */
+bool ts_span_acquire_behind(ts_allocator *allocator, uint32_t first, uint32_t units, uint32_t whole, bool *fresh);
 /* The same units, untouched. */
 void ts_span_give_behind(ts_allocator *allocator, uint32_t first, uint32_t units, bool fresh);
 /* The units of a span that is on no list and whose UNIT word is 0; with its guards. The caller settles afterwards. */

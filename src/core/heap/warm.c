@@ -237,7 +237,7 @@ static uint32_t take_warm_span(ts_allocator *allocator, unsigned home, uint32_t 
     ts_lock_release(&allocator->warm_lock);
     if (whole || !unit) return unit;
     if (ts_commit_within_budget(allocator, units - length)) {
-        if (ts_pool_take_at(unit + length, units - length)) {
+        if (ts_pool_take_at(unit + length, units - length, units)) {
             ts_fetch_add_relaxed(&allocator->taken_units, units - length);
             ts_nodes_count(allocator, ts_home_of(unit + length), units - length);
             if (TS_UNLIKELY(allocator->care))
@@ -413,13 +413,13 @@ uint32_t ts_span_acquire(ts_allocator *allocator, ts_share *share, unsigned home
     }
 }
 
-bool ts_span_acquire_behind(ts_allocator *allocator, uint32_t first, uint32_t units, bool *fresh) {
+bool ts_span_acquire_behind(ts_allocator *allocator, uint32_t first, uint32_t units, uint32_t whole, bool *fresh) {
     ts_lock_acquire(&allocator->warm_lock);
     *fresh = !ts_runs_take_at(allocator, first, units);
     ts_lock_release(&allocator->warm_lock);
     if (!*fresh) return true;
     if (!ts_commit_within_budget(allocator, units)) return false;
-    if (ts_pool_take_at(first, units)) {
+    if (ts_pool_take_at(first, units, whole)) {
         ts_nodes_count(allocator, ts_home_of(first), units);
         return true;
     }

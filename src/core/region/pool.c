@@ -404,20 +404,28 @@ static bool take_at_locked(ts_pool *pool, unsigned part, uint32_t unit, uint32_t
     return true;
 }
 
-bool ts_pool_take_at(uint32_t first, uint32_t count) {
+/* Caller has the lock. */
+static bool has_run(ts_pool *pool, unsigned part, uint32_t length) {
+    return find(pool, length) || (empty_cells(pool, part, 0, UINT32_MAX) && find(pool, length));
+}
+
+/* Who wants more behind the last unit could as well have the whole elsewhere. If the pool grew while it has room for that, it would grow
+   each time that something comes to lie at its end, and never stop. */
+bool ts_pool_take_at(uint32_t first, uint32_t count, uint32_t whole) {
     unsigned part = ts_part_of_unit(first);
     ts_pool *pool = pool_of(first - 1);
     uint32_t unit = ts_unit_in_part(first);
-    ts_assert(1, count > 0);
+    ts_assert(1, count > 0 && whole > count);
     for (unsigned tries = 0; tries < 2; tries++) {
         ts_lock_acquire(&pool->lock);
-        bool taken = take_at_locked(pool, part, unit, count), end = unit == high_of(pool);
+        bool taken = take_at_locked(pool, part, unit, count);
+        bool grows = !taken && unit == high_of(pool) && !has_run(pool, part, whole);
         ts_lock_release(&pool->lock);
         if (taken) {
             ts_dump_use(part, unit, count);
             return true;
         }
-        if (!end || pool != pools || count > ts_region.part[part].units || !grow(part, count, unit)) return false;
+        if (!grows || pool != pools || count > ts_region.part[part].units || !grow(part, count, unit)) return false;
     }
     return false;
 }

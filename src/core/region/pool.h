@@ -45,8 +45,9 @@ uint32_t ts_pool_take(unsigned part, uint32_t count, uint32_t align);
 uint32_t ts_pool_take_of(unsigned home, uint32_t count, uint32_t align);
 /* Homes are in use from now on: after ts_homes_start has found some. Under the start mutex. */
 void ts_pool_start_homes(void);
-/* Hands out the `count` units behind `first` - 1, which the caller has, if they are free, and of its home. Zero and writable as above. */
-bool ts_pool_take_at(uint32_t first, uint32_t count);
+/* Hands out the `count` units behind `first` - 1, which the caller has, if they are free, and of its home. Zero and writable as above.
+   whole: units of the run that he has then. Behind the last unit the pool grows only if it has no free run of so many. */
+bool ts_pool_take_at(uint32_t first, uint32_t count, uint32_t whole);
 /* Takes back units whose memory has been given back to the system. */
 void ts_pool_give(uint32_t first, uint32_t count);
 /* The same with memory that the system refused to take: from now on units of the pool need not be zero. */

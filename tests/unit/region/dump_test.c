@@ -109,7 +109,7 @@ static void a_burst(void *argument) {
         SUP_CHECK(ts_dump_runs(part) >= 1 && ts_dump_runs(part) <= 3, "%u runs", ts_dump_runs(part));
     }
     uint32_t large = take(part, count / 2);
-    SUP_CHECK(large != 0 && ts_pool_take_at(large + count / 2, 150), "a run, and more behind it");
+    SUP_CHECK(large != 0 && ts_pool_take_at(large + count / 2, 150, count / 2 + 150), "a run, and more behind it");
     all_shown(large, count / 2 + 150);
 }
 

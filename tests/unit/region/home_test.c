@@ -128,7 +128,7 @@ static void edges_child(void *arg) {
     for (unsigned i = 0; i < 8; i++) {
         check_run(first[i], 256, 1 + i % 2, (int)(i % 2));
         uint32_t end = first[i] + 256;
-        SUP_CHECK(ts_home_is_same(end - 1, end) || !ts_pool_take_at(end, 1), "a span goes on in another home");
+        SUP_CHECK(ts_home_is_same(end - 1, end) || !ts_pool_take_at(end, 1, 257), "a span goes on in another home");
     }
     for (unsigned i = 0; i < 8; i += 2) ts_pool_give(first[i], 256);
     ts_pool_check();
@@ -137,7 +137,7 @@ static void edges_child(void *arg) {
     uint32_t unit = ts_pool_take_of(1, 256, TS_HOME_UNITS);
     check_run(unit, 256, 1, 0);
     ts_pool_give(unit + 100, 156);
-    SUP_CHECK(ts_pool_take_at(unit + 100, 50), "within its home it goes on");
+    SUP_CHECK(ts_pool_take_at(unit + 100, 50, 150), "within its home it goes on");
     ts_pool_give(unit, 150);
     ts_pool_check();
 }

@@ -91,7 +91,7 @@ static bool extend(unsigned index, uint32_t count) {
     for (uint32_t u = from; inside && u < from + count; u++) {
         free_below_high = free_below_high && !taken[u];
     }
-    if (!ts_pool_take_at(from, count)) {
+    if (!ts_pool_take_at(from, count, r->count + count)) {
         return false;
     }
     SUP_CHECK(free_below_high, "units %u + %u are another's, or outside", from, count);
@@ -180,6 +180,39 @@ static void extended_at_the_end(void *argument) {
     refuse_commit = false;
     SUP_CHECK(extend(0, 3), "the pool grows");
     SUP_CHECK(!extend(0, ts_region.part[TS_NORMAL].units), "there are not so many");
+    ts_pool_check();
+    give_all();
+    SUP_CHECK(ts_pool_used_units() == 0, "units are left");
+}
+
+/* Where it has room for the whole elsewhere it does not: or it would grow each time that something comes to lie at its end. */
+static void not_extended_in_vain(void *argument) {
+    (void)argument;
+    make_region();
+    SUP_CHECK(take(TS_NORMAL, 600, 1), "a run");
+    uint32_t high = ts_pool_high(TS_NORMAL);
+    while (runs[0].first + runs[0].count < high) SUP_CHECK(extend(0, 1), "up to the end of what there is");
+    give(0, 1, runs[0].count - 11);
+    run *last = &runs[run_count - 1];
+    SUP_CHECK(last->first + last->count == high && last->count == 10, "ten units are left at the end");
+    SUP_CHECK(!extend(run_count - 1, 60) && !extend(run_count - 1, 400), "there is room elsewhere");
+    SUP_CHECK(ts_pool_high(TS_NORMAL) == high, "%u units instead of %u", ts_pool_high(TS_NORMAL), high);
+    SUP_CHECK(extend(run_count - 1, high), "there is none for so many");
+    ts_pool_check();
+    give_all();
+    SUP_CHECK(ts_pool_used_units() == 0, "units are left");
+}
+
+/* What is in cells counts as room. */
+static void not_extended_beside_cells(void *argument) {
+    (void)argument;
+    make_region();
+    SUP_CHECK(take(TS_NORMAL, 1, 1) && take(TS_NORMAL, 2, 1), "one from a cell, two from what is left");
+    uint32_t high = ts_pool_high(TS_NORMAL);
+    SUP_CHECK(extend(1, high - 8 - (runs[1].first + 2)) && take(TS_NORMAL, 8, 1), "all of that");
+    SUP_CHECK(runs[2].first + 8 == high, "the last ones are at the end");
+    SUP_CHECK(!extend(2, 40) && ts_pool_high(TS_NORMAL) == high, "there is room in the cells");
+    SUP_CHECK(extend(2, 400), "there is none for so many");
     ts_pool_check();
     give_all();
     SUP_CHECK(ts_pool_used_units() == 0, "units are left");
@@ -329,7 +362,7 @@ static void cells_are_around(void *argument) {
     SUP_CHECK(first == 64 && count == PAGE, "%u and %u", first, count);
     ts_pool_give(64, PAGE);
     SUP_CHECK((unit[0] = ts_pool_take(TS_NORMAL, 1, 1)) != 0, "cells have units again");
-    SUP_CHECK(ts_pool_take_at(unit[0] + 1, 100), "what both cells have, and the run behind them");
+    SUP_CHECK(ts_pool_take_at(unit[0] + 1, 100, 101), "what both cells have, and the run behind them");
     ts_pool_check();
     ts_pool_give(unit[0] + 1, 100);
     ts_pool_give(unit[0], 1);
@@ -360,7 +393,7 @@ static void *take_and_give(void *argument) {
             r->first = ts_pool_take(TS_NORMAL, r->count, kind == 1 ? 2 : 1);
             if (!r->first) r->count = 0;
             mark(r->first, r->count, 0, 1);
-        } else if (kind == 0 && ts_pool_take_at(r->first + r->count, 1)) {
+        } else if (kind == 0 && ts_pool_take_at(r->first + r->count, 1, r->count + 1)) {
             mark(r->first + r->count++, 1, 0, 1);
         } else {
             mark(r->first, r->count, 1, 0);
@@ -508,6 +541,8 @@ static void test_random_runs(void **state) {
     }
 IN_CHILD(every_unit)
 IN_CHILD(extended_at_the_end)
+IN_CHILD(not_extended_in_vain)
+IN_CHILD(not_extended_beside_cells)
 IN_CHILD(alignments)
 IN_CHILD(refused_growth)
 IN_CHILD(small_steps)
@@ -525,6 +560,8 @@ int main(void) {
         cmocka_unit_test(test_random_runs),
         cmocka_unit_test(test_every_unit),
         cmocka_unit_test(test_extended_at_the_end),
+        cmocka_unit_test(test_not_extended_in_vain),
+        cmocka_unit_test(test_not_extended_beside_cells),
         cmocka_unit_test(test_alignments),
         cmocka_unit_test(test_refused_growth),
         cmocka_unit_test(test_small_steps),
