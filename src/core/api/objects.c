@@ -57,46 +57,41 @@ TS_ENTRY TS_NOINLINE static void *malloc_epoch_claimed(ts_bin *bin, size_t size,
     return TS_LIKELY(p != NULL) ? p : ts_alloc(bound_token(&ts_thread), size, epoch);
 }
 
-/* From a bin of a class above those that a table has. Inside an operation; NULL: not ended, the bin has nothing, *bin NULL: there is
-   none. */
-TS_ALWAYS_INLINE void *pop_large(ts_churn_block *block, size_t size, ts_bin **bin) {
-    *bin = NULL;
-    if (TS_UNLIKELY(size > TS_MAX_SLAB_BYTES)) return NULL;
-    *bin = &block->bin[ts_class_of_large(size)];
-    void *p = ts_fast_pop(*bin);
-    return p ? p : ts_fast_word(*bin);
-}
+/* These two with the arguments in the order of slab_malloc_epoch: where they are, they stay. */
 
-/* More than a small class has. Inside an operation; allocator and epoch are the thread's. */
-TS_ENTRY TS_NOINLINE static void *malloc_epoch_large(size_t size, EpochId epoch) {
-    ts_tls *tls = &ts_thread;
-    ts_bin *bin;
-    void *p = pop_large(tls->block, size, &bin);
-    if (TS_UNLIKELY(p == NULL) && bin) return malloc_epoch_claimed(bin, size, epoch);
-    ts_op_end(tls);
-    return p ? p : ts_alloc(bound_token(tls), size, epoch);
+/* A span. Inside an operation; the epoch is the thread's. */
+TS_ENTRY TS_NOINLINE static void *malloc_epoch_span(uintptr_t token, size_t size, EpochId epoch) {
+    ts_op_end(&ts_thread);
+    return ts_alloc(token, size, epoch);
 }
 
 static void *settled(void *p);
 
-/* Into another churn epoch than the thread's last, or a scope that it has not used last, or whose current slab has no room. Inside an
-   operation; the allocator is the thread's, and epoch is not EPOCH_NONE. */
-TS_ENTRY TS_NOINLINE static void *malloc_epoch_elsewhere(size_t size, EpochId epoch) {
+/* Into a scope that the thread has not used last, or whose current slab has no room. Inside an operation; the allocator is the
+   thread's, and epoch is not EPOCH_NONE. */
+TS_ENTRY TS_NOINLINE static void *malloc_epoch_scope(uintptr_t token, size_t size, EpochId epoch) {
     ts_tls *tls = &ts_thread;
     void *p = NULL;
-    if (ts_find_churn(tls, epoch)) {
-        if (TS_UNLIKELY(size > TS_MAX_CLASS_BYTES)) return malloc_epoch_large(size, epoch);
-        ts_bin *bin = ts_bin_at(tls->block, ts_classes.bin[size]);
-        p = ts_fast_pop(bin);
-        if (TS_UNLIKELY(p == NULL) && (p = ts_fast_word(bin)) == NULL) return malloc_epoch_claimed(bin, size, epoch);
-        ts_op_end(tls);
-        return p;
-    }
     if (TS_LIKELY(ts_is_relaxed_64(&tls->last->b.open_id, epoch)) || ts_find_scope(tls, epoch))
         p = ts_named_next(tls, tls->last, size, !ts_sample_is_news(tls->heap));
     ts_op_end(tls);
-    if (TS_UNLIKELY(p == NULL)) return ts_alloc(bound_token(tls), size, epoch);
+    if (TS_UNLIKELY(p == NULL)) return ts_alloc(token, size, epoch);
     return TS_UNLIKELY(ts_epoch_is_anything_noted()) ? settled(p) : p;
+}
+
+/* Into another churn epoch than the thread's last, or a scope. Likewise. Of its own, so that it needs no stack. */
+TS_ENTRY TS_NOINLINE static void *malloc_epoch_elsewhere(uintptr_t token, size_t size, EpochId epoch) {
+    ts_tls *tls = &ts_thread;
+    if (!ts_find_churn(tls, epoch)) return malloc_epoch_scope(token, size, epoch);
+    ts_bin *bin = ts_bin_of(tls->block, size);
+    if (TS_UNLIKELY(bin == NULL)) return malloc_epoch_span(token, size, epoch);
+    void *p = ts_fast_pop(bin);
+    if (TS_UNLIKELY(p == NULL)) {
+        p = ts_fast_word(bin);
+        if (TS_UNLIKELY(p == NULL)) return malloc_epoch_claimed(bin, size, epoch);
+    }
+    ts_op_end(tls);
+    return p;
 }
 
 /* Of a thread that goes from one allocator to another: the fast paths are for that one now, if they can be. Not inside an operation. */
@@ -116,7 +111,7 @@ TS_ENTRY TS_NOINLINE static void *malloc_epoch_other(uintptr_t token, size_t siz
     ts_op_end(tls);
     if (epoch == EPOCH_NONE || !switches_to(tls, token)) return ts_alloc(token, size, epoch);
     ts_op_begin(tls);
-    if (TS_LIKELY(!ts_is_other_relaxed_64(&tls->token, token))) return malloc_epoch_elsewhere(size, epoch);
+    if (TS_LIKELY(!ts_is_other_relaxed_64(&tls->token, token))) return malloc_epoch_elsewhere(token, size, epoch);
     ts_op_end(tls);
     return ts_alloc(token, size, epoch);
 }
@@ -124,20 +119,20 @@ TS_ENTRY TS_NOINLINE static void *malloc_epoch_other(uintptr_t token, size_t siz
 TS_ENTRY void *slab_malloc_epoch(SlabAllocator *allocator, size_t size, EpochId epoch) {
     ts_tls *tls = &ts_thread;
     ts_op_begin(tls);
-    if (TS_UNLIKELY(ts_is_other_relaxed_64(&tls->token, ts_token(allocator))) || TS_UNLIKELY(epoch == EPOCH_NONE))
+    if (TS_UNLIKELY(epoch == EPOCH_NONE) || TS_UNLIKELY(ts_is_other_relaxed_64(&tls->token, ts_token(allocator))))
         return malloc_epoch_other(ts_token(allocator), size, epoch);
     if (TS_UNLIKELY(ts_is_other_relaxed_64(&tls->block->b.open_id, epoch))) {
         ts_scope_block *scope = tls->last;
         uint64_t bump, next;
         if (TS_UNLIKELY(ts_is_other_relaxed_64(&scope->b.open_id, epoch)) ||
             TS_UNLIKELY(!ts_fast_has_room(scope, size, &bump, &next)))
-            return malloc_epoch_elsewhere(size, epoch);
+            return malloc_epoch_elsewhere(ts_token(allocator), size, epoch);
         void *at = ts_fast_bump(scope, bump, next);
         ts_op_end(tls);
         return at;
     }
-    if (TS_UNLIKELY(size > TS_MAX_CLASS_BYTES)) return malloc_epoch_large(size, epoch);
-    ts_bin *bin = ts_bin_at(tls->block, ts_classes.bin[size]);
+    ts_bin *bin = ts_bin_of(tls->block, size);
+    if (TS_UNLIKELY(bin == NULL)) return malloc_epoch_span(ts_token(allocator), size, epoch);
     void *p = ts_fast_pop(bin);
     if (TS_UNLIKELY(p == NULL)) {
         p = ts_fast_word(bin);
@@ -152,17 +147,7 @@ TS_ENTRY TS_NOINLINE static void *malloc_claimed(ts_bin *bin, size_t size) {
     return TS_LIKELY(p != NULL) ? p : ts_alloc_rolling(bound_token(&ts_thread), size);
 }
 
-TS_ENTRY TS_NOINLINE static void *malloc_large(uintptr_t token, size_t size) {
-    ts_tls *tls = &ts_thread;
-    ts_bin *bin = NULL;
-    void *p = rolling_serves(tls, token) ? pop_large(tls->rolling, size, &bin) : NULL;
-    if (TS_UNLIKELY(p == NULL) && bin) return malloc_claimed(bin, size);
-    ts_op_end(tls);
-    return p ? p : ts_alloc_rolling(token, size);
-}
-
 TS_ENTRY TS_NOINLINE static void *malloc_other(uintptr_t token, size_t size) {
-    if (size > TS_MAX_CLASS_BYTES) return malloc_large(token, size);
     ts_op_end(&ts_thread);
     return ts_alloc_rolling(token, size);
 }
@@ -170,8 +155,9 @@ TS_ENTRY TS_NOINLINE static void *malloc_other(uintptr_t token, size_t size) {
 TS_ENTRY void *slab_malloc(SlabAllocator *allocator, size_t size) {
     ts_tls *tls = &ts_thread;
     ts_op_begin(tls);
-    if (TS_LIKELY(size <= TS_MAX_CLASS_BYTES) && rolling_serves(tls, ts_token(allocator))) {
-        ts_bin *bin = ts_bin_at(tls->rolling, ts_classes.bin[size]);
+    if (rolling_serves(tls, ts_token(allocator))) {
+        ts_bin *bin = ts_bin_of(tls->rolling, size);
+        if (TS_UNLIKELY(bin == NULL)) return malloc_other(ts_token(allocator), size);
         void *p = ts_fast_pop(bin);
         if (TS_UNLIKELY(p == NULL)) {
             p = ts_fast_word(bin);

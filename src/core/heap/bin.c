@@ -221,7 +221,7 @@ static bool release_slab(ts_churn_block *block, ts_bin *bin, ts_slab *slab) {
     return false;
 }
 
-/* An open bin keeps one empty slab, and an eighth of its slabs if they are of one unit: a program that frees and allocates in waves does not
+/* An open bin keeps one empty slab, and an eighth of its slabs: a program that frees and allocates in waves does not
    take and give slabs all the time, and what it does not use is bounded. Closing, trimming and going idle take all; with
    AT_ONCE nothing is kept, nor where the thread ends or has, as nobody else could take them. Caller holds the heap. */
 static bool worth_keeping(const ts_churn_block *block, const ts_bin *bin, const ts_slab *slab) {
@@ -229,8 +229,7 @@ static bool worth_keeping(const ts_churn_block *block, const ts_bin *bin, const 
     if (block->b.share->allocator->settings.reclaim_policy == SLAB_RECLAIM_AT_ONCE) return false;
     if (ts_load_relaxed(&block->b.heap)->keeps_nothing) return false;
     return block->b.closing != TS_CLOSING &&
-           block->empty[ts_bin_class(block, bin)] <=
-               1 + (ts_class_units(ts_bin_class(block, bin)) > 1 ? 0 : ts_load_relaxed(&bin->slabs) / 8);
+           block->empty[ts_bin_class(block, bin)] <= 1 + ts_load_relaxed(&bin->slabs) / 8;
 }
 
 static void full_to_partial(ts_bin *bin, ts_slab *slab, uint32_t unit) {

@@ -105,6 +105,19 @@ TS_ALWAYS_INLINE ts_churn_block *ts_bin_block(const ts_bin *bin) {
 static inline ts_bin *ts_bin_at(ts_churn_block *block, size_t offset) {
     return (ts_bin *)(void *)((char *)block + offset);
 }
+/* Of objects of so many bytes: the table has the small ones, the others are computed. NULL: they are spans. */
+TS_ALWAYS_INLINE ts_bin *ts_bin_of(ts_churn_block *block, size_t size) {
+    if (TS_LIKELY(size <= TS_MAX_CLASS_BYTES)) {
+        ts_bin *small = ts_bin_at(block, ts_classes.bin[size]);
+        TS_ASSUME(small != NULL); /* so that a caller's test for NULL is no instruction of the usual case */
+        return small;
+    }
+    if (TS_UNLIKELY(size > TS_MAX_SLAB_BYTES)) return NULL;
+    ts_bin *large = &block->bin[TS_LARGE_CLASS] + ((size - 1) >> TS_UNIT_SHIFT);
+    TS_COMPUTED(large); /* else each of its members is addressed from the block, and its place computed for each */
+    TS_ASSUME(large != NULL);
+    return large;
+}
 static inline ts_churn_block *ts_churn(ts_block *b) { return (ts_churn_block *)(void *)b; }
 /* Whether a magazine of the block is one of those in it. */
 static inline bool ts_is_own_magazine(const ts_churn_block *block, const ts_magazine *magazine) {

@@ -17,7 +17,7 @@ void ts_class_init(void) {
     for (cls = 0; cls < TS_CLASSES; cls++) {
         size_t units = ts_class_units(cls);
         ts_classes.slots[cls] = (uint16_t)(units * TS_UNIT_BYTES / ts_class_bytes[cls]);
-        ts_classes.full_at[cls] = cls < TS_LARGE_CLASS ? 64 : units == 1 ? 32 : units == 2 ? 16 : 8;
+        ts_classes.full_at[cls] = cls < TS_LARGE_CLASS ? 64 : units == 1 ? 64 : units == 2 ? 32 : 16;
     }
 }
 

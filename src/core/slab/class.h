@@ -13,7 +13,7 @@
  * Powers of two keep their natural alignment because a slab begins on 16 KiB.
  *
  * The classes above 8 KiB are LARGE: a slab of one to four units with one object, so rounded up as a span is. Free objects stay in
- * magazines, which are full at 512 KiB, and a free or an allocation takes no lock and no locked instruction, where a span takes the
+ * magazines, which are full at 1 MiB at most, and a free or an allocation takes no lock and no locked instruction, where a span takes the
  * lock of its epoch and counts for all threads: a third of the time (docs/decisions.md).
  *
  * Slabs of the classes below 64 bytes are FINE, with granules of 16 bytes; of all others an object is at least as large as a granule

@@ -33,10 +33,10 @@ static void sizes(void **state) {
         assert_int_equal(ts_class_bytes[c] % 16, 0);
         assert_true(c == 0 || ts_class_bytes[c] > ts_class_bytes[c - 1]);
         assert_int_equal(ts_class_is_fine(c), ts_class_bytes[c] <= TS_FINE_MAX_BYTES);
-        if (c >= TS_LARGE_CLASS) { /* a slab is one object, of whole units, and full magazines have 512 KiB at most */
+        if (c >= TS_LARGE_CLASS) { /* a slab is one object, of whole units, and full magazines have 1 MiB at most */
             assert_int_equal(ts_classes.slots[c], 1);
             assert_int_equal(ts_class_bytes[c], (size_t)ts_class_units(c) * TS_UNIT_BYTES);
-            assert_true((size_t)ts_classes.full_at[c] * ts_class_bytes[c] <= 512u << 10);
+            assert_true((size_t)ts_classes.full_at[c] * ts_class_bytes[c] <= 1024u << 10);
             continue;
         }
         assert_int_equal(ts_class_units(c), 1);
