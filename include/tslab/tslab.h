@@ -341,7 +341,8 @@ TSLAB_API bool epoch_domain_end(EpochDomain *domain);
 /* A hard limit on the memory that the domain and its children hold, in units of 16 KiB; 0: none. Any thread.
    Allocations beyond it are NULL with ENOMEM, and a line says which limit it was, once a second at most.
    A limit below what is held now stops growth only. false: EINVAL not a domain, ENOMEM.
-   Cost: 64 bytes; the first call for an epoch waits for threads that are allocating in it, some 100 us as a rule. */
+   It waits for no other thread. One that allocates in it at this moment may get a slab more, which counts afterwards.
+   Cost: 64 bytes; the first call for an epoch costs a barrier for each thread that has memory in it. */
 TSLAB_API bool epoch_domain_set_limit(EpochDomain *domain, size_t bytes);
 /* The same of an epoch. */
 TSLAB_API bool epoch_set_limit(SlabAllocator *allocator, EpochId epoch, size_t bytes);

@@ -1,7 +1,7 @@
 /*
  * An epoch that its thread has by its bias, without the lock, against threads that take the lock (src/core/epoch/epoch.h: "Who HAS an
- * epoch"), and against threads that end it, who leave that to its thread if they meet it in an operation (asked.c). One heap; two entries
- * of the table, which are used again, with or without a bias.
+ * epoch"), and against threads that end it or give it an account, who leave the end, or the counting, to its thread if they meet it in an
+ * operation (asked.c). One heap; two entries of the table, which are used again, with or without a bias.
  *
  * The owner's stores go through a store buffer, as in hold.pml: its in_op = TS_IN_END, its next use of an entry, can reach the
  * memory after its next loads. barrier_all empties the buffer at one moment. The others' stores go to the memory at once: each
@@ -22,6 +22,9 @@
 #ifndef ENDERS
 #define ENDERS 1 /* of the others; they wait for nobody */
 #endif
+#ifndef COUNTERS
+#define COUNTERS 0 /* likewise; they come after those */
+#endif
 #define BUFFER 7
 #define ENTRIES 2
 #define NONE 0
@@ -41,7 +44,14 @@ byte mem[6];
 #endif
 byte biased = 1 + BEGUN / 2;
 bool locked[ENTRIES], bias_lock;
-byte asked[ENTRIES]; /* the id of the use that is to end */
+byte asked[ENTRIES]; /* the use, and how */
+#define COUNT 1
+#define END 2
+#define ASKING(id, how) ((id) * 4 + (how))
+#define ASKED_USE(a) ((a) / 4)
+#define ASKED_HOW(a) ((a) % 4)
+byte account[ENTRIES]; /* of which use, 0: there is none */
+bool whole[ENTRIES];
 
 byte at[BUFFER], value[BUFFER], buffered;
 
@@ -94,8 +104,17 @@ inline use_epoch(e) {
     atomic { assert(!other_has[e]); owner_has[e] = false }
 }
 
+/* ts_limit_forget: by who has it */
+inline forget(e, now) {
+    if
+    :: account[e] != now -> account[e] = 0
+    :: else -> skip
+    fi
+}
+
 /* ts_epoch_begin, with a bias or without; by its number the id is another. */
 inline begin_epoch(e) {
+    assert(account[e] == 0); /* of a use that is over */
     if
     :: rests -> store(BIAS(e), NONE)
     :: else -> store(BIAS(e), bias)
@@ -108,17 +127,26 @@ inline begin_epoch(e) {
 inline answer(e) {
     atomic { !locked[e] -> locked[e] = true };
     load(ID(e), now);
+#ifndef WITHOUT_FORGET
+    forget(e, now);
+#endif
     if
 #ifdef WITHOUT_ASKED_USE
-    :: asked[e] != 0 && now != 0 ->
+    :: ASKED_HOW(asked[e]) == END && now != 0 ->
 #else
-    :: asked[e] == now && now != 0 ->
+    :: asked[e] == ASKING(now, END) && now != 0 ->
 #endif
        assert(left & (1 << now));
        now = 0;
        use_epoch(e);
        drain();
+       account[e] = 0;
        store(ID(e), 0)
+    :: asked[e] == ASKING(now, COUNT) && now != 0 ->
+       now = 0;
+       assert(account[e] != 0);
+       use_epoch(e);
+       whole[e] = true
     :: else -> now = 0
     fi;
     asked[e] = 0;
@@ -151,14 +179,18 @@ inline end_usual(e) {
 #ifdef WITHOUT_TURN
     :: b != NONE ->
 #else
+#ifdef WITHOUT_ACCOUNT_LOOKED_AT
     :: b == r && !unusual ->
+#else
+    :: b == r && !unusual && account[e] == 0 -> /* ts_epoch_only_block */
+#endif
 #endif
        use_epoch(e);
        if
        :: true -> store(ID(e), 0)
        :: true -> skip /* a reset */
        fi
-    :: else -> skip
+    :: else -> unusual = true
     fi;
     store(IN_OP, 0);
 #ifndef WITHOUT_ANSWER
@@ -168,7 +200,7 @@ inline end_usual(e) {
     fi;
 #endif
     if
-    :: b != r || unusual -> /* ts_epoch_find_locked */
+    :: unusual -> /* ts_epoch_find_locked */
        atomic { !locked[e] -> locked[e] = true };
        load(ID(e), r);
        if
@@ -176,7 +208,8 @@ inline end_usual(e) {
           use_epoch(e);
           drain();
           if
-          :: store(ID(e), 0)
+          :: atomic { account[e] = 0; asked[e] = 0 };
+             store(ID(e), 0)
           :: skip /* any other call */
           fi
        :: else -> skip
@@ -220,6 +253,8 @@ proctype owner() {
     others_left == 0;
     assert(mem[IN_OP] == 0 && !locked[0] && !locked[1] && !bias_lock);
     /* What was left is done. */
+    assert(account[0] == mem[ID(0)] && whole[0] || account[0] == 0);
+    assert(account[1] == mem[ID(1)] && whole[1] || account[1] == 0);
     assert(mem[ID(0)] == 0 || !(left & (1 << mem[ID(0)])));
     assert(mem[ID(1)] == 0 || !(left & (1 << mem[ID(1)])))
 }
@@ -286,9 +321,22 @@ inline try_unbias() {
     b = 0
 }
 
-/* ts_epoch_acquire, and what comes of it; or an end of the epoch, which waits for nobody (ts_epoch_find_to_end) */
-proctype other(bool ends) {
-    byte id, e, b, j;
+/* hold_account_of. That the id is still this one is found out first. */
+inline give_account() {
+    if
+    :: what == COUNT && mem[ID(e)] == id ->
+       if
+       :: account[e] == 0 -> atomic { account[e] = id; whole[e] = false }
+       :: else -> skip
+       fi
+    :: else -> skip
+    fi
+}
+
+/* ts_epoch_acquire, and what comes of it; or an end of the epoch, or its account, which wait for nobody (ts_epoch_find_to_end, hold_made).
+   what: 0, END, COUNT */
+proctype other(byte what) {
+    byte id, e, b, j, before;
     bool over;
     if
     :: e = 0
@@ -301,23 +349,39 @@ proctype other(bool ends) {
     fi;
     atomic { !locked[e] -> locked[e] = true };
     try_unbias();
+#ifdef WITHOUT_QUESTION_FIRST
+    give_account();
+#endif
     if
     :: over -> skip
-    :: !over && (!ends || mem[ID(e)] != id) -> locked[e] = false; goto away /* as if it came later */
-    :: !over && ends && mem[ID(e)] == id ->
-       atomic { asked[e] = id; left = left | (1 << id) };
+    :: !over && (what == 0 || mem[ID(e)] != id) -> locked[e] = false; goto away /* as if it came later */
+    :: !over && what != 0 && mem[ID(e)] == id ->
+       before = (ASKED_USE(asked[e]) == id -> asked[e] : 0);
+       if
+       :: ASKED_HOW(before) >= what -> skip
+       :: else ->
+          atomic { asked[e] = ASKING(id, what); left = (what == END -> left | (1 << id) : left) };
 #ifndef WITHOUT_BARRIER_TO_ASK
-       run_barrier();
+          run_barrier();
 #endif
 #ifdef WITHOUT_LAST_LOOK
-       over = false;
+          over = false;
 #else
-       try_unbias();
+          try_unbias();
 #endif
+          if
+          :: over -> atomic { asked[e] = before; left = (what == END -> left & ~(1 << id) : left) }
+          :: else -> skip
+          fi
+       fi;
        if
-       :: over -> atomic { asked[e] = 0; left = left & ~(1 << id) }
-       :: else -> locked[e] = false; goto away
+       :: over -> skip
+       :: else -> give_account(); locked[e] = false; goto away
        fi
+    fi;
+    if
+    :: over -> give_account()
+    :: else -> skip
     fi;
     if
 #ifndef WITHOUT_SECOND_LOOK
@@ -327,13 +391,16 @@ proctype other(bool ends) {
        atomic { assert(!owner_has[e]); assert(mem[ID(e)] == id); other_has[e] = true };
        atomic { assert(!owner_has[e]); other_has[e] = false };
        if
-       :: true -> mem[ID(e)] = 0 /* destroyed; the entry goes to the owner again */
-       :: !ends -> skip
+       :: what != COUNT -> /* destroyed; the entry goes to the owner again */
+          atomic { account[e] = 0; asked[e] = 0 };
+          mem[ID(e)] = 0
+       :: what == 0 -> skip
+       :: what == COUNT -> whole[e] = true
        fi
     fi;
     locked[e] = false;
 away:
-    over = false; e = 0; id = 0;
+    over = false; e = 0; id = 0; before = 0;
     others_left--
 }
 
@@ -346,6 +413,6 @@ init {
         fi;
         run processor();
         run owner();
-        for (i : 1 .. OTHERS) { run other(i <= ENDERS) }
+        for (i : 1 .. OTHERS) { run other((i <= ENDERS -> END : (i <= ENDERS + COUNTERS -> COUNT : 0))) }
     }
 }

@@ -134,18 +134,24 @@ MODELS = [
     {
         "name": "bias",
         "file": "tests/model/bias.pml",
-        "property": "A thread that has an epoch by its bias, without the lock, and threads that take the lock, or end the epoch and "
-                    "wait for nobody: one has it at a time, of the id that it looked for, though entries are used again and "
-                    "turns come again; and an end that is left to the thread is done when that is out of its operations.",
+        "property": "A thread that has an epoch by its bias, without the lock, and threads that take the lock, or end the epoch or give "
+                    "it an account and wait for nobody: one has it at a time, of the id that it looked for, though entries are "
+                    "used again and turns come again; what is left to the thread is done when that is out of its operations; and "
+                    "no use of an entry has the account of another.",
         "bound": "1 heap, 2 entries used again with a bias or without, 3 operations of the owner (each: the beginning, the end "
-                 "or the reset of an epoch) with 4 turns, 2 with 2 turns that come again, 2 others, of which one ends an epoch; "
-                 "4 with one other; total store order, a store buffer of 7",
-        "runs": [["-DOPS=3"], ["-DTURNS=2", "-DLATE", "-DOPS=2"], ["-DTURNS=2", "-DLATE", "-DOPS=4", "-DOTHERS=1"]],
+                 "or the reset of an epoch) with 4 turns, 2 with 2 turns that come again, 2 others, of which one ends an epoch, "
+                 "and the other takes the lock or gives an account; 4 with one other; total store order, a store buffer of 7",
+        "runs": [["-DOPS=3"], ["-DTURNS=2", "-DLATE", "-DOPS=2"], ["-DTURNS=2", "-DLATE", "-DOPS=2", "-DCOUNTERS=1"],
+                 ["-DTURNS=2", "-DLATE", "-DOPS=4", "-DOTHERS=1"],
+                 ["-DTURNS=2", "-DLATE", "-DOPS=4", "-DOTHERS=1", "-DENDERS=0", "-DCOUNTERS=1"]],
         "controls": [(c, ["-DTURNS=2", "-DLATE", "-DOPS=2"]) for c in (
             "BARRIER", "LOOK", "WHICH", "ENDING_FIRST", "IN_OP_FIRST", "TURN", "TURN_FIRST", "BIAS_LOCK", "SECOND_LOOK",
             "BARRIER_TO_ASK", "LAST_LOOK", "ANSWER")] + [
             ("COMPARE", ["-DTURNS=2", "-DLATE", "-DOPS=3", "-DENDERS=0"]),
-            ("ASKED_USE", ["-DTURNS=2", "-DLATE", "-DOPS=4", "-DOTHERS=1"])],
+            ("ASKED_USE", ["-DTURNS=2", "-DLATE", "-DOPS=4", "-DOTHERS=1"])] + [
+            (c, ["-DTURNS=2", "-DLATE", "-DOPS=2", "-DOTHERS=1", "-DENDERS=0", "-DCOUNTERS=1"]) for c in (
+                "QUESTION_FIRST", "FORGET")] + [
+            ("ACCOUNT_LOOKED_AT", ["-DTURNS=2", "-DLATE", "-DOPS=3", "-DENDERS=0", "-DCOUNTERS=1"])],
         "functions": {
             "src/core/heap/heap.h": ["ts_op_begin_end", "ts_op_end_ended"],
             "src/core/heap/bias.h": ["ts_heap_bias", "ts_heap_is_bias_of"],
@@ -154,7 +160,8 @@ MODELS = [
             "src/core/epoch/epoch.h": ["ts_epoch_is_free", "ts_epoch_acquire", "ts_epoch_release", "ts_epoch_find_locked",
                                        "ts_epoch_is_asked", "ts_epoch_asked_how"],
             "src/core/epoch/epoch.c": ["ts_epoch_try_unbias", "ts_epoch_unbias", "ts_epoch_open"],
-            "src/core/epoch/asked.c": ["ask", "ts_epoch_find_to_end", "ts_epoch_answer"],
+            "src/core/epoch/asked.c": ["ts_epoch_ask", "ts_epoch_find_to_end", "answer", "ts_epoch_answer"],
+            "src/core/epoch/limit.c": ["ts_limit_forget", "ts_limit_count", "hold_account_of", "hold_made"],
             "src/core/epoch/blocks.h": ["ts_epoch_begin"],
             "src/core/epoch/domain.c": ["ts_domain_make"],
             "src/core/epoch/domain_end.c": ["hold_usual", "finish_usual", "leave_usual", "ts_domain_make_busy", "end_if_clean"],
@@ -282,7 +289,7 @@ MODELS += [
     order("asked", "What is left to the owner of an epoch, in an operation on it, is read when that is over.",
           "barrier-at-owner barrier-at-other begin-release begin-acquire in-op-first",
           {"src/core/heap/heap.h": ["ts_op_begin_end"], "src/core/heap/bias.c": ["is_ending"],
-           "src/core/epoch/epoch.h": ["ts_epoch_is_asked"], "src/core/epoch/asked.c": ["ask"]}),
+           "src/core/epoch/epoch.h": ["ts_epoch_is_asked"], "src/core/epoch/asked.c": ["ts_epoch_ask"]}),
     order("domain", "What is read of a domain is of the id that is read then; and the entry of its epoch is seen.",
           "begin-fence still-fence epoch-acquire",
           {"src/core/epoch/domain.c": ["begin_domain"], "src/core/epoch/domain_end.c": ["hold_usual"],

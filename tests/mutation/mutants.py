@@ -777,12 +777,108 @@ MUTANTS = [
         "tests": ["unit.api.tree"],
     },
     {
-        "name": "limit-does-not-wait",
+        "name": "limit-does-not-count-who-allocates",
         "protocol": "limits",
         "file": "src/core/epoch/limit.c",
-        "old": "        if (whole) break;\n",
-        "new": "        (void)whole;\n        break;\n",
-        "tests": ["unit.api.limits"],
+        "old": "    ts_heap_leave_uncounted(heap, block);\n    return true;\n",
+        "new": "    return false;\n",
+        "tests": ["unit.epoch.limit_steps"],
+    },
+    {
+        "name": "limit-calls-nobody",
+        "protocol": "limits",
+        "file": "src/core/epoch/limit.c",
+        "old": "    for (ts_block *b = blocks; b; b = ts_epoch_next_block(b)) call(b);\n",
+        "new": "",
+        "tests": ["unit.epoch.limit_steps"],
+    },
+    {
+        "name": "limit-keeps-its-pin",
+        "protocol": "limits",
+        "file": "src/core/epoch/limit.c",
+        "old": "    ts_epoch_unpin(epoch);\n    ts_epoch_settle_noted();\n",
+        "new": "    ts_epoch_settle_noted();\n",
+        "tests": ["unit.epoch.limit_steps"],
+    },
+    {
+        "name": "limit-waits-for-who-ends-the-epoch",
+        "protocol": "limits",
+        "file": "src/core/epoch/limit.c",
+        "old": "        bool has = ts_epoch_try_unbias(epoch);\n",
+        "new": "        ts_epoch_unbias(epoch);\n        bool has = true;\n",
+        "tests": ["unit.epoch.limit_steps"],
+    },
+    {
+        "name": "limit-asks-nobody",
+        "protocol": "asked.c",
+        "file": "src/core/epoch/limit.c",
+        "old": "        if (!has && is_of(epoch, allocator, id)) has = !ts_epoch_ask(epoch, id, TS_ASKED_COUNT);\n",
+        "new": "",
+        "tests": ["unit.epoch.limit_steps"],
+    },
+    {
+        "name": "limit-is-counted-twice-asked",
+        "protocol": "asked.c",
+        "file": "src/core/epoch/asked.c",
+        "old": "    if (before >= how) return true; /* it comes here, and finds what is due */\n",
+        "new": "    if (before > how) return true;\n    if (before == how) return false;\n",
+        "tests": ["unit.epoch.limit_steps"],
+    },
+    {
+        "name": "account-stays-on-a-use-that-is-over",
+        "protocol": "asked.c",
+        "file": "src/core/epoch/asked.c",
+        "old": "        ts_limit_forget(epoch);\n",
+        "new": "",
+        "tests": ["unit.epoch.limit_steps"],
+    },
+    {
+        "name": "account-of-a-use-that-is-over-keeps-its-reference",
+        "protocol": "asked.c",
+        "file": "src/core/epoch/limit.c",
+        "old": "    ts_store_relaxed(&epoch->account, NULL);\n    ts_account_unref(account);\n",
+        "new": "    ts_store_relaxed(&epoch->account, NULL);\n",
+        "tests": ["unit.epoch.limit_steps"],
+    },
+    {
+        "name": "close-forgets-what-is-to-be-counted",
+        "protocol": "asked.c",
+        "file": "src/core/epoch/end.c",
+        "old": "ts_limit_is_due(epoch) ? ts_epoch_asking(id, TS_ASKED_COUNT) : 0);",
+        "new": "0);",
+        "tests": ["unit.epoch.limit_steps"],
+    },
+    {
+        "name": "answered-once",
+        "protocol": "asked.c",
+        "file": "src/core/epoch/asked.c",
+        "old": "    while (ts_load_relaxed(&epoch->asked) != 0 && answer(epoch) == TS_ASKED_CLOSE) {\n    }\n",
+        "new": "    if (ts_load_relaxed(&epoch->asked) != 0) (void)answer(epoch);\n",
+        "tests": ["unit.epoch.limit_steps"],
+    },
+    {
+        "name": "left-uncounted-for-ever",
+        "protocol": "block.c, blocks that are left",
+        "file": "src/core/heap/block.c",
+        "old": "        if (TS_UNLIKELY(left & TS_LEFT_COUNT)) ts_block_count(block);\n",
+        "new": "",
+        "tests": ["unit.epoch.limit_steps"],
+    },
+    {
+        "name": "account-of-another-use",
+        "protocol": "limits",
+        "file": "src/core/heap/account.c",
+        "old": "    bool its = account && ts_load_relaxed(&account->epoch) == ts_load_relaxed(&block->epoch_id);\n",
+        "new": "    bool its = account != NULL;\n",
+        "tests": ["unit.epoch.limit_steps"],
+    },
+    {
+        "name": "block-taken-over-that-is-left",
+        "protocol": "block.c, blocks that are left",
+        "file": "src/core/epoch/epoch.c",
+        "old": "    if (!left && ts_load_relaxed(&block->heap) == old &&",
+        "new": "    if (ts_load_relaxed(&block->heap) == old &&",
+        "tests": ["unit.epoch.limit_steps"],
     },
     {
         "name": "small-block-found-by-fast-paths",
@@ -1198,7 +1294,7 @@ MUTANTS = [
         "name": "asked-and-takes-objects",
         "protocol": "asked.c",
         "file": "src/core/epoch/epoch.h",
-        "old": "    return ts_epoch_asked_how(epoch, id) == 0 && ts_load_relaxed(&epoch->state) == EPOCH_ACTIVE;",
+        "old": "    return ts_epoch_asked_how(epoch, id) < TS_ASKED_CLOSE && ts_load_relaxed(&epoch->state) == EPOCH_ACTIVE;",
         "new": "    return id && ts_load_relaxed(&epoch->state) == EPOCH_ACTIVE;",
         "tests": ["unit.epoch.bias"],
     },
@@ -2114,7 +2210,9 @@ MUTANTS = [
         "old": """    if (old == heap || ts_load_seq(&old->state) != TS_HEAP_ABANDONED) return false;
     if (!ts_heap_hold(old)) return false;
     bool taken = false;
-    if (ts_load_relaxed(&block->heap) == old && ts_load_relaxed(&old->state) == TS_HEAP_ABANDONED) {
+    /* Nor one that is left to the old heap: who has called that works it off (block.c, 5). */
+    bool left = ts_load_relaxed(&block->left) != 0;
+    if (!left && ts_load_relaxed(&block->heap) == old && ts_load_relaxed(&old->state) == TS_HEAP_ABANDONED) {
 """,
         "new": """    if (old == heap) return false;
     if (!ts_heap_hold(old)) return false;

@@ -1,7 +1,8 @@
 /*
- * Epochs of domains are closed, destroyed and ended by threads that are not theirs, while their own threads fill, reset and end them
- * without a pause, more of them than there are processors: so an end meets a thread that has lost its processor in the middle of a reset,
- * and is left to it. What was ended takes nothing more, and at the end nothing is left.
+ * Epochs of domains are closed, destroyed, ended and limited by threads that are not theirs, while their own threads fill, reset and end
+ * them without a pause, more of them than there are processors: so an end, or a limit, meets a thread that has lost its processor in the
+ * middle of a reset, and is left to it. What was ended takes nothing more, what has a limit does not go beyond it, and at the end nothing
+ * is left.
  *
  *     asked_test [--seconds N] [--seed N]
  */
@@ -14,13 +15,15 @@
 
 enum { OWNERS = 3, ENDERS = 2, ROUNDS = 60 };
 
+#define LIMIT ((size_t)4 * 16384) /* more than what an owner has at a time */
+
 struct arena {
     struct sup_args args;
     SlabAllocator *allocator;
     _Atomic(EpochDomain *) domain[OWNERS]; /* of each owner: the one that it has now */
     _Atomic EpochId epoch[OWNERS];
     atomic_bool last;
-    atomic_ullong resets, ends;
+    atomic_ullong resets, ends, limits;
 };
 
 /* Whether it takes objects still. */
@@ -47,6 +50,7 @@ static void own(struct arena *arena, unsigned number, struct sup_rng *rng) {
         bool was = epoch_state(arena->allocator, epoch) != EPOCH_ACTIVE;
         ended = !fill(domain, rng) || !epoch_domain_reset(domain, SIZE_MAX);
         SUP_CHECK(!was || ended, "it was ended, and goes on");
+        SUP_CHECK(epoch_domain_held(domain) <= LIMIT, "it holds %zu bytes", epoch_domain_held(domain));
         atomic_fetch_add(&arena->resets, 1);
     }
     if (!ended || epoch_domain_epoch(domain) != EPOCH_NONE) {
@@ -62,7 +66,12 @@ static void end_one(struct arena *arena, struct sup_rng *rng) {
         return;
     }
     bool done = false;
-    switch (sup_rng_below(rng, 3)) {
+    switch (sup_rng_below(rng, 4)) {
+    case 3:
+        if (epoch_set_limit(arena->allocator, epoch, LIMIT)) {
+            atomic_fetch_add(&arena->limits, 1);
+        }
+        return;
     case 0: done = epoch_close(arena->allocator, epoch); break;
     case 1: done = epoch_destroy(arena->allocator, epoch); break;
     default: (void)epoch_domain_end(domain); return;
@@ -114,8 +123,8 @@ int main(int argc, char **argv) {
     sup_check_identities(arena.allocator);
     sup_check_empty(arena.allocator);
     slab_allocator_free(arena.allocator);
-    printf("%llu resets, %llu ends, of which %" PRIu64 " were left to a thread\n",
-           (unsigned long long)atomic_load(&arena.resets), (unsigned long long)atomic_load(&arena.ends),
-           stats.epoch_left_total);
+    printf("%llu resets, %llu limits, %llu ends, of which %" PRIu64 " were left to a thread\n",
+           (unsigned long long)atomic_load(&arena.resets), (unsigned long long)atomic_load(&arena.limits),
+           (unsigned long long)atomic_load(&arena.ends), stats.epoch_left_total);
     return 0;
 }

@@ -149,7 +149,8 @@ static bool check_condemned(ts_check *check, const ts_heap *heap, const ts_block
         uintptr_t marks = ts_load_relaxed(&b->left) & TS_LEFT_MARKS;
         REQUIRE(marks != 0, "heap %u: a block on the list of those that are left is not marked", heap->id);
         if (!(marks & TS_LEFT_DEAD)) {
-            REQUIRE(ts_load_relaxed(&b->open_id) == TS_ID_NEVER, "heap %u: a block that is left is open", heap->id);
+            REQUIRE(!(marks & TS_LEFT_SHUT) || ts_load_relaxed(&b->open_id) == TS_ID_NEVER,
+                    "heap %u: a block that is left is open", heap->id);
             REQUIRE(ts_load_relaxed(&b->heap) == heap, "heap %u: a block that is left is another's", heap->id);
             continue;
         }

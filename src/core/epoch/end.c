@@ -10,6 +10,7 @@
 #include "base/probe.h"
 #include "epoch/blocks.h"
 #include "epoch/decay.h"
+#include "epoch/limit.h"
 #include "heap/care.h"
 #include "heap/foreign.h"
 #include "os/os.h"
@@ -304,7 +305,8 @@ bool ts_epoch_close_locked(ts_epoch *epoch) {
     uint64_t from = ts_os->wall_ns(), scanned = 0, recycled = 0;
     ts_store_relaxed(&epoch->closed_at_ns, from);
     ts_store_relaxed(&epoch->state, EPOCH_CLOSING);
-    ts_store_release(&epoch->asked, 0); /* partner: ts_epoch_asked_how */
+    /* release: partner of ts_epoch_asked_how. What is still asked was so before (asked.c, 6). */
+    ts_store_release(&epoch->asked, ts_limit_is_due(epoch) ? ts_epoch_asking(id, TS_ASKED_COUNT) : 0);
     epoch->pins++;
     shut_blocks(epoch, false);
     ts_block *blocks = ts_load_relaxed(&epoch->blocks);

@@ -77,7 +77,9 @@ static bool take_over(ts_heap *heap, ts_share *share, ts_block *block, EpochId i
     if (old == heap || ts_load_seq(&old->state) != TS_HEAP_ABANDONED) return false;
     if (!ts_heap_hold(old)) return false;
     bool taken = false;
-    if (ts_load_relaxed(&block->heap) == old && ts_load_relaxed(&old->state) == TS_HEAP_ABANDONED) {
+    /* Nor one that is left to the old heap: who has called that works it off (block.c, 5). */
+    bool left = ts_load_relaxed(&block->left) != 0;
+    if (!left && ts_load_relaxed(&block->heap) == old && ts_load_relaxed(&old->state) == TS_HEAP_ABANDONED) {
         ts_foreign_drain(old);
         ts_heap_unlink(block);
         block->share = share;

@@ -35,8 +35,8 @@
  *  d. What is taken is the bias that was looked at. Another is that of the entry's next use, whose thread may be in an operation on it:
  *     that one is looked at next.
  *  e. The operation waits for nothing while in_op is TS_IN_END, so it is over after some instructions, or when a thread that lost
- *     its processor in them gets it back. Who closes or destroys the epoch does not wait for that: he ASKS the owner (asked.c). Others
- *     wait, with no lock.
+ *     its processor in them gets it back. Who closes or destroys the epoch, or gives it an account, does not wait for that: he ASKS the
+ *     owner (asked.c). Others wait, with no lock.
  *  f. The owner takes the lock in all but the usual cases, and keeps its bias: the two ways of one thread do not meet. (A domain
  *     that is handed over gives its bias up under the lock.)
  *  g. A heap's next thread has another turn; if nobody has the heap, there is no operation to wait for (bias_lock).
@@ -68,11 +68,11 @@ typedef struct ts_epoch {
     TS_ALIGNED(64) ts_block *dying; /* guarded by the lock: blocks of a reset or destroy that met a pin */
     uint32_t spans;                 /* first unit of the first span; guarded by the lock */
     uint32_t pins;                  /* guarded by the lock */
-    _Atomic(ts_account *) account;  /* guarded by the lock, read by anyone; NULL: none (heap/account.h) */
+    _Atomic(ts_account *) account;  /* written under the lock: asked.c, 5; read by anyone; NULL: none */
     _Atomic uint64_t span_allocated;
     _Atomic uint64_t label[SLAB_LABEL_BYTES / 8]; /* written under the lock, by way of label_turn (label.c) */
     _Atomic uint32_t bias; /* a heap's `biased`: its thread may have the epoch without the lock; 0: none. See above */
-    /* [31:2] of which use, the low bits of its era  [1:0] TS_ASKED_*: its thread is to end that so when it is out of its operation; 0: nothing
+    /* [31:2] of which use, the low bits of its era  [1:0] TS_ASKED_*: its thread is to do that when it is out of its operation; 0: nothing
        is asked, as before the end of a use, but for one that its thread ends. Written under the lock, read by anyone (asked.c). */
     _Atomic uint32_t asked;
     _Atomic uint64_t closed_at_ns; /* written under the lock; 0 while ACTIVE */
@@ -242,12 +242,16 @@ bool ts_has_as_span(const ts_allocator *allocator, EpochId id, size_t size);
    wasted. */
 TS_ALWAYS_INLINE bool ts_realloc_stays(size_t bytes, size_t size) { return size >= bytes / 2 || bytes <= 64; }
 
-/* ---- ends that are left to the epoch's thread, in asked.c ---------------------------------------------------- */
+/* ---- what is left to the epoch's thread, in asked.c ---------------------------------------------------------- */
 
-enum { TS_ASKED_CLOSE = 1, TS_ASKED_DESTROY };
+/* Who asks for one of them writes over those before it: asked.c, 6. */
+enum { TS_ASKED_COUNT = 1, TS_ASKED_CLOSE, TS_ASKED_DESTROY };
 /* The epoch with its lock taken, as ts_epoch_find_locked, of which nothing more is asked than that; it waits for no thread. NULL without the
    lock: there is none, or, *left, its thread does it. */
 ts_epoch *ts_epoch_find_to_end(ts_allocator *allocator, EpochId id, uint32_t how, bool *left);
+/* Caller has the lock, and not the epoch (ts_epoch_try_unbias), and has found the id. true: its thread will do it. false: that is out of
+   its operation, the caller has the epoch, and nothing more is asked than before. */
+bool ts_epoch_ask(ts_epoch *epoch, EpochId id, uint32_t how);
 /* By its thread, after an operation on it: what it was asked for in the middle of that. Holds nothing. */
 void ts_epoch_answer(ts_epoch *epoch);
 TS_ALWAYS_INLINE bool ts_epoch_is_asked(const ts_epoch *epoch) {
@@ -257,14 +261,14 @@ TS_ALWAYS_INLINE bool ts_epoch_is_asked(const ts_epoch *epoch) {
 static inline uint32_t ts_epoch_asking(EpochId id, uint32_t how) {
     return (uint32_t)(id >> ts_epochs.index_bits) << 2 | how;
 }
-/* How that epoch is to end, or 0. acquire: `asked` is 0 after the state has changed */
+/* What is asked of that use, or 0. acquire: `asked` is less after the state has changed */
 static inline uint32_t ts_epoch_asked_how(const ts_epoch *epoch, EpochId id) {
     uint32_t how = ts_load_acquire(&epoch->asked) ^ ts_epoch_asking(id, 0);
     return how <= TS_ASKED_DESTROY ? how : 0;
 }
 /* Whether it takes objects. */
 static inline bool ts_epoch_is_active(const ts_epoch *epoch, EpochId id) {
-    return ts_epoch_asked_how(epoch, id) == 0 && ts_load_relaxed(&epoch->state) == EPOCH_ACTIVE;
+    return ts_epoch_asked_how(epoch, id) < TS_ASKED_CLOSE && ts_load_relaxed(&epoch->state) == EPOCH_ACTIVE;
 }
 
 /* ---- spans, in span.c -------------------------------------------------------------------------------- */

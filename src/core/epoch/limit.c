@@ -4,18 +4,18 @@
  * What could go wrong: two threads together go beyond a limit, or what was given back counts for ever. It does not:
  * units are charged before they are got, to the account and all above it, under one lock (account.h). Whoever takes a
  * unit off a block gives it back to the account that the block has, and a getting that failed gives back what it took.
+ * Only what a thread gets in the operation in which it was met when the epoch got its account comes uncounted; it counts when
+ * that is over.
  */
+/* Modelled in tests/model: bias. */
 #include "epoch/limit.h"
 
 #include "base/line.h"
-#include "base/park.h"
 #include "epoch/blocks.h"
 #include "epoch/diagnose.h"
 #include "heap/nodes.h"
 
 #include <errno.h>
-
-#define NAPS_MOST 20000u /* a second at least */
 
 TS_COLD static void tell(const ts_account *full) {
     ts_line line = {.used = 0};
@@ -57,60 +57,97 @@ ts_account *ts_limit_hold(ts_epoch *epoch, EpochId id) {
     return account;
 }
 
-/* The block of another thread is looked at while its heap is held. false: it cannot be, now: its thread is in the
-   middle of an operation, or another holds it. */
-static bool begin_to_count(ts_block *block, ts_account *account) {
+ts_account *ts_epoch_account(const ts_epoch *epoch) { return ts_load_relaxed(&epoch->account); }
+
+/* While the block's heap is held. Else it is left to that: its thread is in the middle of an operation, or another thread holds it. Caller
+   has the epoch, so the block changes neither its epoch nor its heap. true: it is left, and the heap is to be called. */
+static bool leave_or_count(ts_block *block, ts_account *account) {
     ts_heap *heap = ts_load_acquire(&block->heap);
-    if (heap == ts_thread.heap)
-        ts_heap_enter(heap);
-    else if (!ts_heap_hold(heap))
-        return ts_load_relaxed(&heap->state) == TS_HEAP_LOST; /* nobody allocates there */
-    if (ts_load_relaxed(&block->heap) == heap && ts_block_account(block) != account)
-        ts_block_set_account(block, account);
-    ts_heap_drop(heap);
+    if (ts_heap_hold(heap)) {
+        if (ts_block_account(block) != account) ts_block_set_account(block, account);
+        ts_heap_drop(heap);
+        return false;
+    }
+    if (ts_load_relaxed(&heap->state) == TS_HEAP_LOST) return false; /* nobody allocates there */
+    ts_heap_leave_uncounted(heap, block);
     return true;
 }
 
-/* All that the epoch has; blocks that come later begin with its account. Caller has its lock. */
-static bool count_blocks(const ts_epoch *epoch, ts_account *account) {
-    bool all = true;
-    for (ts_block *b = ts_load_relaxed(&epoch->blocks); b; b = ts_epoch_next_block(b))
-        all = begin_to_count(b, account) && all;
-    return all;
+static void call(ts_block *block) {
+    if (!(ts_load_relaxed(&block->left) & TS_LEFT_COUNT)) return;
+    ts_heap *heap = ts_load_acquire(&block->heap);
+    if (!ts_heap_call(heap)) return; /* before it gets its next slab but one (work_off, in alloc.c) */
+    ts_heap_work_off(heap);
+    ts_heap_drop(heap);
 }
 
-/* The epoch's account, made if it has none. Caller has its lock. */
-static ts_account *account_of(ts_epoch *epoch, ts_account **made) {
+bool ts_limit_is_due(const ts_epoch *epoch) {
+    const ts_account *account = ts_load_relaxed(&epoch->account);
+    return account && !account->whole;
+}
+
+/* Blocks that come later begin with the account. Calls are made without the lock: while the epoch is pinned its blocks stay in the
+   list. */
+void ts_limit_count(ts_epoch *epoch) {
+    bool left = false;
     ts_account *account = ts_load_relaxed(&epoch->account);
-    if (account || !*made) return account;
-    account = *made;
-    *made = NULL;
-    epoch->clean = false;
-    ts_store_release(&epoch->account, account);
-    ts_account_add(account, ts_load_relaxed(&epoch->span_units));
+    ts_block *blocks = ts_limit_is_due(epoch) ? ts_load_relaxed(&epoch->blocks) : NULL;
+    for (ts_block *b = blocks; b; b = ts_epoch_next_block(b)) left = leave_or_count(b, account) || left;
+    if (account) account->whole = true;
+    if (!left) {
+        ts_epoch_release(epoch);
+        return;
+    }
+    epoch->pins++;
+    ts_epoch_release(epoch);
+    for (ts_block *b = blocks; b; b = ts_epoch_next_block(b)) call(b);
+    ts_epoch_unpin(epoch);
+    ts_epoch_settle_noted();
+}
+
+void ts_limit_forget(ts_epoch *epoch) {
+    ts_account *account = ts_load_relaxed(&epoch->account);
+    if (!account || ts_load_relaxed(&account->epoch) == ts_load_relaxed(&epoch->entry.id)) return;
+    ts_store_relaxed(&epoch->account, NULL);
+    ts_account_unref(account);
+}
+
+/* The epoch's account, made if it has none, with a reference more. Caller has the lock. */
+static ts_account *hold_account_of(ts_epoch *epoch, ts_account **made) {
+    ts_account *account = ts_load_relaxed(&epoch->account);
+    if (!account) {
+        account = *made;
+        *made = NULL;
+        ts_store_release(&epoch->account, account);
+        ts_account_add(account, ts_load_relaxed(&epoch->span_units));
+    }
+    ts_account_ref(account);
     return account;
 }
 
-/* The account of an epoch, with a reference. NULL with errno. */
+static bool is_of(const ts_epoch *epoch, const ts_allocator *allocator, EpochId id) {
+    return ts_load_relaxed(&epoch->entry.id) == id && ts_load_relaxed(&epoch->allocator) == allocator;
+}
+
+/* The account of an epoch, with a reference. NULL with errno. It waits for no thread: who is in the middle of an allocation is counted
+   when that is over, and who ends or resets the epoch by its bias does the rest himself (asked.c). */
 static ts_account *hold_made(ts_allocator *allocator, EpochId id) {
     ts_account *made = ts_account_make(id), *account = NULL;
     if (!made) {
         errno = ENOMEM;
         return NULL;
     }
-    /* A thread in the middle of an allocation is waited for, without the lock: what it takes from then on counts. It
-       makes no call of the system there; one that has no processor for so long that this ends goes on uncounted. */
-    for (unsigned naps = 0; naps < NAPS_MOST; naps++) {
-        ts_epoch *epoch = ts_epoch_find_locked(allocator, id);
-        if (!epoch) break;
-        if (!account) {
-            account = account_of(epoch, &made);
-            ts_account_ref(account);
-        }
-        bool whole = account->whole = account->whole || count_blocks(epoch, account);
-        ts_epoch_release(epoch);
-        if (whole) break;
-        ts_nap();
+    ts_epoch *epoch = ts_epoch_at_id(id);
+    if (epoch) {
+        ts_lock_acquire(ts_epoch_lock(epoch));
+        /* The question comes first (asked.c, 5). */
+        bool has = ts_epoch_try_unbias(epoch);
+        if (!has && is_of(epoch, allocator, id)) has = !ts_epoch_ask(epoch, id, TS_ASKED_COUNT);
+        if (is_of(epoch, allocator, id)) account = hold_account_of(epoch, &made);
+        if (account && has)
+            ts_limit_count(epoch);
+        else
+            ts_epoch_release(epoch);
     }
     ts_account_unref(made);
     if (!account) errno = EINVAL;

@@ -92,6 +92,17 @@ bool ts_account_move(ts_account *account, ts_account *parent) {
     return true;
 }
 
+void ts_block_count(ts_block *block) {
+    ts_lock_acquire(&lock);
+    ts_account *account = ts_epoch_account(ts_load_relaxed(&block->epoch));
+    bool its = account && ts_load_relaxed(&account->epoch) == ts_load_relaxed(&block->epoch_id);
+    if (its) account->refs++;
+    ts_lock_release(&lock);
+    if (!its) return;
+    if (ts_block_account(block) != account) ts_block_set_account(block, account);
+    ts_account_unref(account);
+}
+
 void ts_block_set_account(ts_block *block, ts_account *account) {
     ts_account *before = ts_block_account(block);
     uint64_t units = ts_load_relaxed(&block->slabs);

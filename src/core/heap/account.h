@@ -7,6 +7,13 @@
  * All of it is guarded by one lock, the last of all ranks: it may be taken by who holds a heap. A block's account is changed and read
  * by who holds the block's heap. Whoever adds a unit to a block has taken it from the account before (ts_account_take), and whoever
  * takes one off gives it back: so no two threads are together beyond a limit.
+ *
+ * An epoch gets its account at once, a block when its heap can be held: one whose thread is in the middle of an operation is left to that
+ * (TS_LEFT_COUNT), and counted with all that it has then. The right account is found without the epoch's lock, which who holds a heap
+ * cannot wait for:
+ *     epoch:  account = NULL;  unref, which takes the lock here
+ *     block:  lock;  read the epoch's account: not NULL, and of the block's use of the epoch;  ref;  unlock
+ * Who reads it there comes before that unref, so the epoch's own reference is still there.
  */
 #ifndef TS_HEAP_ACCOUNT_H
 #define TS_HEAP_ACCOUNT_H
@@ -21,8 +28,8 @@ typedef struct ts_account {
     _Atomic uint64_t epoch;              /* whose it is */
     uint64_t refs;                       /* the epoch, its blocks, its children, who is taking */
     uint64_t told_ns;                    /* when a failure was last told of */
-    bool whole;                          /* guarded by the epoch's lock: all its blocks have it */
-    _Atomic uint8_t bound;               /* 1 + the home that the epoch's memory is to be of, 0: none; read by anyone */
+    bool whole;            /* guarded by the epoch's lock: all its blocks have it, or are left to get it */
+    _Atomic uint8_t bound; /* 1 + the home that the epoch's memory is to be of, 0: none; read by anyone */
 } ts_account;
 _Static_assert(sizeof(ts_account) <= 64, "one line");
 
@@ -45,8 +52,12 @@ static inline ts_account *ts_block_account(const ts_block *block) {
     return block->scope ? ((const ts_scope_block *)(const void *)block)->b.account
                         : ((const ts_churn_block *)(const void *)block)->account;
 }
-/* The block has that account from now on (NULL: none any more), with the units it has. */
+/* The block has that account from now on (NULL: none any more), with the units it has. Caller holds its heap, as for the next. */
 void ts_block_set_account(ts_block *block, ts_account *account);
+/* The block has the account of its epoch from now on, unless the use of the epoch in which it is has ended. */
+void ts_block_count(ts_block *block);
+/* What that epoch has now, read without its lock. Of the layer above, which knows what an epoch is (epoch/limit.c). */
+ts_account *ts_epoch_account(const struct ts_epoch *epoch);
 static inline void ts_block_gives(ts_block *block, uint64_t units) {
     ts_account *account = ts_block_account(block);
     if (TS_UNLIKELY(account != NULL)) ts_account_give(account, units);

@@ -1,6 +1,7 @@
 /* Modelled in tests/model: hold, exit, epoch, orders. */
 #include "base/assert.h"
 #include "base/bits.h"
+#include "heap/account.h"
 #include "heap/allocator.h"
 #include "heap/bin.h"
 #include "heap/care.h"
@@ -328,13 +329,15 @@ static void end_condemned(ts_heap *heap, ts_block *block) {
 }
 
 /*
- * Blocks that are left to their thread, one list a heap for both kinds.
+ * Blocks that are left to their thread, one list a heap for all kinds.
  *  1. Who changes `left` from 0 pushes the block; who finds marks there adds his own and is done. So it is on the list once.
  *  2. Whoever takes it off holds the heap, or goes to hold it, and takes all of `left` in one exchange: he has all marks that
  *     were set before, and who sets one afterwards pushes it again. Its successor is read by that exchange, too.
  *  3. A block that has marks is not ended but by who took them. So it is in nobody's next use while it is on a list, nor its
  *     memory given back.
  *  4. Who closes has the epoch pinned until his push is done, and its blocks are ended after the last unpin.
+ *  5. Who leaves a block to be counted has its epoch, so it is in the epoch's list until his push is done. Nobody takes over a block that
+ *     has marks (take_over, in epoch.c): it is on the list of the heap that it is in.
  */
 static ts_block *left_next(uintptr_t left) { return (ts_block *)(left & ~TS_LEFT_MARKS); }
 
@@ -355,6 +358,7 @@ static void leave(ts_heap *heap, ts_block *block, uintptr_t mark) {
 
 void ts_heap_condemn(ts_heap *heap, ts_block *block) { leave(heap, block, TS_LEFT_DEAD); }
 void ts_heap_leave_shut(ts_heap *heap, ts_block *block) { leave(heap, block, TS_LEFT_SHUT); }
+void ts_heap_leave_uncounted(ts_heap *heap, ts_block *block) { leave(heap, block, TS_LEFT_COUNT); }
 
 void ts_heap_leave_list(ts_heap *heap, ts_block *block) {
     ts_block *last = block;
@@ -365,10 +369,12 @@ void ts_heap_leave_list(ts_heap *heap, ts_block *block) {
 /* The first of blocks that were taken off the list. Returns the next. */
 static ts_block *end_left(ts_heap *heap, ts_block *block) {
     uintptr_t left = ts_exchange_seq(&block->left, 0);
-    if (left & TS_LEFT_DEAD)
+    if (left & TS_LEFT_DEAD) {
         end_condemned(heap, block);
-    else
+    } else {
+        if (TS_UNLIKELY(left & TS_LEFT_COUNT)) ts_block_count(block);
         ts_block_flush_if_shut(heap, block);
+    }
     return left_next(left);
 }
 

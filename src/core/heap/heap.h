@@ -345,10 +345,11 @@ void ts_heap_visit(ts_heap *heap, struct ts_allocator *allocator);
 /* Empty slabs of this thread's bins become warm, those with objects in magazines and claimed words included; for who finds
    no memory. Whether there were any. Holds nothing. */
 bool ts_heap_flush_bins(ts_heap *heap, const struct ts_allocator *allocator);
-/* Leaves a block to its heap: to be ended, in which case the caller has pinned its allocator, or to be flushed. Followed by
-   ts_heap_call. */
+/* Leaves a block to its heap: to be ended, in which case the caller has pinned its allocator; to be flushed; or to be counted, by who has
+   its epoch. Followed by ts_heap_call. */
 void ts_heap_condemn(ts_heap *heap, ts_block *block);
 void ts_heap_leave_shut(ts_heap *heap, ts_block *block);
+void ts_heap_leave_uncounted(ts_heap *heap, ts_block *block);
 /* The list of the block's share, which is set, and stays while the block is in it. */
 static inline void ts_heap_link(ts_block *block) {
     ts_block *next = block->heap_next = block->share->blocks;

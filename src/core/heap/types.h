@@ -117,10 +117,12 @@ _Static_assert(sizeof(ts_bin) == TS_CACHE_LINE, "a bin is one line, by whose num
 
 enum { TS_OPEN, TS_CLOSING };
 
-/* What others have left to a block's thread, which had no processor when they came: to flush it, for a close; to end it. */
+/* What others have left to a block's thread, which had no processor when they came: to flush it, for a close; to end it; to have it
+   counted by the account of its epoch. */
 #define TS_LEFT_SHUT ((uintptr_t)1)
 #define TS_LEFT_DEAD ((uintptr_t)2)
-#define TS_LEFT_MARKS (TS_LEFT_SHUT | TS_LEFT_DEAD)
+#define TS_LEFT_COUNT ((uintptr_t)4)
+#define TS_LEFT_MARKS (TS_LEFT_SHUT | TS_LEFT_DEAD | TS_LEFT_COUNT)
 
 typedef struct ts_block {
     /* Read by every free; written when the block changes hands or ends. */

@@ -1,139 +1,10 @@
 /*
- * An epoch that its thread ends or resets by its bias, without the lock, and others that take the lock meanwhile (epoch.h). domain.c
- * and domain_end.c are compiled once more, in place of the library's, with a place to stop at before every look at a shared word.
+ * An epoch that its thread ends or resets by its bias, without the lock, and others that take the lock meanwhile (epoch.h).
  */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
-#include "identities.h"
-#include "proc.h"
-#include "unit.h"
-
-#include "../heap/errands.h"
-#include "api/runtime.h"
-#include "epoch/blocks.h"
-#include "epoch/check.h"
-#include "epoch/domain.h"
-#include "heap/care.h"
-#include "heap/ended.h"
-
-#include <stdatomic.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
-
-#include "steps.h"
-
-#include "epoch/domain.c"
-#include "epoch/domain_end.c"
-#undef ts_load_relaxed
-#undef ts_load_acquire
-#define ts_load_relaxed(p) atomic_load_explicit((p), memory_order_relaxed)
-#define ts_load_acquire(p) atomic_load_explicit((p), memory_order_acquire)
-
-static SlabAllocator *allocator;
-static EpochDomain *domain;
-static EpochId epoch;
-static ts_epoch *entry;
-static ts_os_table table;
-static atomic_uint barriers;
-static bool refuse_barrier;
-static void (*at_barrier)(void);
-
-static bool barrier(void) {
-    if (refuse_barrier) {
-        return false;
-    }
-    barriers++;
-    void (*fn)(void) = at_barrier;
-    at_barrier = NULL;
-    if (fn) {
-        fn();
-    }
-    return ts_os_native.barrier_all();
-}
-
-/* What begins in this thread before its step'th look. */
-static _Thread_local bool stops;
-static void (*meanwhile)(void);
-static unsigned looks_left;
-
-static void step(void) {
-    if (stops && meanwhile && looks_left-- == 0) {
-        void (*fn)(void) = meanwhile;
-        meanwhile = NULL;
-        fn();
-    }
-}
-
-static atomic_bool done;
-
-static bool is_done_within(unsigned ms) {
-    for (unsigned i = 0; i < 10 * ms && !atomic_load(&done); i++) {
-        struct timespec t = {0, 100000};
-        nanosleep(&t, NULL);
-    }
-    return atomic_load(&done);
-}
-
-static int start(void **state) {
-    (void)state;
-    table = ts_os_native;
-    table.barrier_all = barrier;
-    ts_os = &table;
-    refuse_barrier = false;
-    at_barrier = NULL;
-    allocator = slab_allocator_create();
-    begin();
-    stops = true;
-    return allocator == NULL;
-}
-
-static int stop(void **state) {
-    static ts_check check;
-    (void)state;
-    end();
-    sup_check_identities(allocator);
-    sup_check_empty(allocator);
-    slab_allocator_free(allocator);
-    SUP_CHECK(ts_check_all(&check, false), "%s", check.why);
-    return 0;
-}
-
-static ts_epoch *entry_of(const EpochDomain *d) {
-    return ts_table_at(&ts_epochs, ts_table_index(&ts_epochs, epoch_domain_epoch(d)));
-}
-
-static uint32_t my_bias(void) { return atomic_load(&ts_heap_mine()->biased); }
-
-/* So many epochs since it lost its bias. */
-static bool bias_again; /* though the barrier was refused */
-static void rest(unsigned epochs) {
-    if (bias_again) {
-        atomic_store(&ts_heap_mine()->biased, my_bias() / 16 * 16 + 3);
-    }
-    ts_heap_mine()->bias = bias_again && epochs != 0 ? my_bias() : 0;
-    ts_heap_mine()->bias_rest = epochs;
-}
-
-/* With some objects. */
-static void make_domain(bool biased) {
-    rest(biased ? TS_BIAS_REST - 1 : 0);
-    domain = epoch_domain_create(allocator);
-    assert_non_null(domain);
-    epoch = epoch_domain_epoch(domain);
-    entry = entry_of(domain);
-    assert_int_equal(atomic_load(&entry->bias), biased ? my_bias() : 0);
-    assert_true(epoch_domain_enter(domain));
-    for (unsigned i = 0; i < 3; i++) {
-        assert_non_null(slab_alloc(4000));
-    }
-    assert_true(epoch_domain_exit(domain));
-}
+#include "biased.h"
 
 /* ---- what others do with it ----------------------------------------------------------------------------------- */
 
-static bool was_biased; /* when the other began, inside of the operation */
 static bool joined;
 
 static void name_it(void) {
@@ -145,20 +16,11 @@ static void join_it(void) {
     joined = slab_malloc_epoch(allocator, 100, epoch) != NULL;
     atomic_store(&done, true);
 }
-static bool ended; /* what the call has answered */
 static void destroy_it(void) {
     ended = epoch_destroy(allocator, epoch);
     if (ended) {
         SUP_CHECK(epoch_state(allocator, epoch) == EPOCH_CLOSED, "destroyed");
         SUP_CHECK(!epoch_close(allocator, epoch) && !epoch_destroy(allocator, epoch), "twice");
-    }
-    atomic_store(&done, true);
-}
-static void close_it(void) {
-    ended = epoch_close(allocator, epoch);
-    if (ended) {
-        SUP_CHECK(epoch_state(allocator, epoch) != EPOCH_ACTIVE, "closed");
-        SUP_CHECK(!epoch_close(allocator, epoch), "twice");
     }
     atomic_store(&done, true);
 }
@@ -182,25 +44,6 @@ static void wrap_it(void) {
     EpochDomain *wrapped = epoch_domain_wrap(allocator, epoch, true);
     epoch_domain_destroy(wrapped); /* with the epoch */
     atomic_store(&done, true);
-}
-
-static void fork_it(void);
-static void (*other)(void);
-static bool asks; /* what the other does is an end, which waits for nobody */
-
-/* While an operation of this thread can be changing the epoch nobody else gets it, nor its copy in a child. */
-static void let_it_begin(void) {
-    was_biased = atomic_load(&ts_thread.in_op) == TS_IN_END && atomic_load(&entry->bias) == my_bias() &&
-                 (other == fork_it || atomic_load(&entry->entry.id) == epoch);
-    bool locked = atomic_load(&ts_epoch_lock(entry)->word) != TS_LOCK_FREE; /* by this thread */
-    let_begin(other);
-    if (asks) {
-        SUP_CHECK(locked || is_done_within(10000), "an end waits");
-    } else if (was_biased) {
-        SUP_CHECK(!is_done_within(10), "another thread has the epoch while its own ends or resets it");
-    } else if (atomic_load(&ts_thread.in_op) == 0 && atomic_load(&ts_epoch_lock(entry)->word) == TS_LOCK_FREE) {
-        SUP_CHECK(is_done_within(10000), "it waits for nobody");
-    }
 }
 
 /* Ends or resets the domain while the other does that, from each step on. How often that met the operation. */
@@ -485,6 +328,7 @@ static void fork_it(void) {
 
 static void fork_waits(void **state) {
     (void)state;
+    forks = fork_it;
     assert_true(at_each_step(fork_it, false, true) >= 3);
     assert_true(at_each_step(fork_it, true, true) >= 5);
 }
@@ -844,6 +688,7 @@ static void refused_later(void **state) {
     }
     bias_again = true;
     assert_true(at_each_step(name_it, true, true) >= 5);
+    forks = fork_it;
     assert_true(at_each_step(fork_it, false, true) >= 3);
     bias_again = false;
     refuse_barrier = false;
@@ -889,8 +734,6 @@ static void allocator_ends(void **state) {
     assert_int_equal(epoch_domain_epoch(domain), EPOCH_NONE);
     allocator = kept;
 }
-
-#define WITH(test) cmocka_unit_test_setup_teardown(test, start, stop)
 
 int main(void) {
     const struct CMUnitTest tests[] = {

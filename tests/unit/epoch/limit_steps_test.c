@@ -1,0 +1,172 @@
+/* A limit that is set while a thread ends or resets the epoch by its bias, or allocates in it (limit.c, asked.c). */
+#include "biased.h"
+#include "epoch/limit.h"
+
+#define UNIT ((size_t)16384)
+#define LIMIT 4 /* units */
+static bool limited;
+static void keep_no_line(const char *line, size_t bytes, void *argument) {
+    (void)line;
+    (void)bytes;
+    (void)argument;
+}
+static void limit_it(void) {
+    limited = epoch_set_limit(allocator, epoch, LIMIT * UNIT);
+    atomic_store(&done, true);
+}
+static void limit_and_close_it(void) {
+    limit_it();
+    close_it();
+}
+/* The second finds what the first has left. */
+static void limit_it_twice(void) {
+    limit_it();
+    limit_it();
+}
+
+/* As many of a quarter of a unit as it takes. */
+static unsigned fill_it(void) {
+    unsigned n = 0;
+    errno = 0;
+    while (n < 100 && slab_malloc_epoch(allocator, 4000, epoch)) {
+        n++;
+    }
+    SUP_CHECK(errno == ENOMEM, "it has no limit");
+    return n;
+}
+
+static size_t held_bytes(void) { return ts_limit_held(atomic_load(&entry->allocator), epoch); }
+
+/* Every block of the epoch has its account, which holds what they hold; or is left to this thread, which takes it up before its next
+   slab. */
+static void check_account(unsigned at, bool may_be_left) {
+    const ts_account *account = atomic_load(&entry->account);
+    uint64_t units = 0;
+    SUP_CHECK(account && account->whole, "step %u: nobody has counted it", at);
+    for (const ts_block *b = atomic_load(&entry->blocks); b; b = ts_epoch_next_block(b)) {
+        if (may_be_left && (atomic_load(&b->left) & TS_LEFT_COUNT) && ts_heap_is_called(atomic_load(&b->heap))) {
+            continue;
+        }
+        SUP_CHECK(ts_block_account(b) == account, "step %u: a block is not counted", at);
+        units += atomic_load(&b->slabs);
+    }
+    SUP_CHECK(atomic_load(&account->units) == units && held_bytes() == units * UNIT, "step %u: %u units are counted",
+              at, (unsigned)atomic_load(&account->units));
+}
+
+static unsigned limited_at_each_step(void (*fn)(void), bool reset, bool biased) {
+    unsigned met = 0;
+    other = fn;
+    for (unsigned at = 0;; at++) {
+        make_domain(biased);
+        atomic_store(&done, false);
+        was_biased = limited = ended = false;
+        looks_left = at;
+        meanwhile = let_it_begin;
+        if (reset) {
+            SUP_CHECK(epoch_domain_reset(domain, SIZE_MAX) || ended, "step %u: the reset", at);
+        } else {
+            epoch_domain_destroy(domain);
+        }
+        bool all = meanwhile != NULL;
+        meanwhile = NULL;
+        if (!all) {
+            meet();
+            met += was_biased;
+        }
+        SUP_CHECK(atomic_load(&entry->asked) == 0, "step %u: it was asked for, and nobody did it", at);
+        if (reset && limited && atomic_load(&entry->entry.id) == epoch) { /* closed and empty it has ended */
+            check_account(at, true);
+            SUP_CHECK(ended || fill_it() <= LIMIT * 4, "step %u: beyond the limit", at);
+            check_account(at, ended);
+        }
+        if (reset) {
+            SUP_CHECK(limited || all, "step %u: no limit", at);
+            epoch_domain_destroy(domain);
+        }
+        SUP_CHECK(!atomic_load(&entry->account), "step %u: an account of an epoch that has ended", at);
+        sup_check_identities(allocator);
+        sup_check_empty(allocator);
+        if (all) {
+            return met;
+        }
+    }
+}
+
+/* A limit that meets an operation waits for nobody, and holds when that is over. */
+static void left_to_the_owner(void **state) {
+    (void)state;
+    void (*const calls[])(void) = {limit_it, limit_it_twice, limit_and_close_it};
+    asks = true;
+    for (unsigned i = 0; i < sizeof calls / sizeof *calls; i++) {
+        assert_true(limited_at_each_step(calls[i], false, true) >= 3);
+        assert_true(limited_at_each_step(calls[i], true, true) >= 5);
+        assert_int_equal(limited_at_each_step(calls[i], false, false), 0);
+        assert_int_equal(limited_at_each_step(calls[i], true, false), 0);
+    }
+    asks = false;
+}
+
+static atomic_bool in_the_middle, goes_on;
+static bool dies; /* the epoch, before the operation is over */
+static unsigned filled;
+/* Three objects are in it when the operation begins. */
+static void be_in_the_middle(void) {
+    for (unsigned i = 0; i < 3; i++) {
+        SUP_CHECK(slab_malloc_epoch(allocator, 4000, epoch) != NULL, "an object");
+    }
+    ts_op_begin(&ts_thread);
+    atomic_store(&in_the_middle, true);
+    while (!atomic_load(&goes_on)) {
+        sup_sleep_ms(1);
+    }
+    ts_op_end(&ts_thread);
+    if (dies) {
+        slab_thread_idle();
+    } else {
+        filled = fill_it();
+    }
+}
+
+/* A thread that allocates in the epoch is not waited for either: it is counted when that is over, and the limit holds for it. */
+static void beside_an_allocation(void **state) {
+    (void)state;
+    for (unsigned i = 0; i < 4; i++) {
+        dies = i >= 2;
+        epoch = epoch_open(allocator, "limited", i % 2 ? EPOCH_CHURN : EPOCH_SCOPE);
+        entry = ts_table_at(&ts_epochs, ts_table_index(&ts_epochs, epoch));
+        atomic_store(&in_the_middle, false);
+        atomic_store(&goes_on, false);
+        let_begin(be_in_the_middle);
+        while (!atomic_load(&in_the_middle)) {
+            sup_sleep_ms(1);
+        }
+        assert_true(epoch_set_limit(allocator, epoch, LIMIT * UNIT));
+        ts_block *block = atomic_load(&entry->blocks);
+        assert_int_equal(atomic_load(&block->left) & TS_LEFT_MARKS, TS_LEFT_COUNT);
+        assert_int_equal(entry->pins, 0);
+        assert_null(ts_block_account(block));
+        if (dies) {
+            assert_true(epoch_destroy(allocator, epoch));
+            assert_int_equal(atomic_load(&block->left) & TS_LEFT_MARKS, TS_LEFT_COUNT | TS_LEFT_DEAD);
+        }
+        atomic_store(&goes_on, true);
+        meet();
+        if (!dies) {
+            assert_int_equal(3 + filled, LIMIT * 4);
+            check_account(i, false);
+            assert_true(epoch_destroy(allocator, epoch));
+        }
+        assert_int_equal(atomic_load(&block->left), 0);
+        assert_null(atomic_load(&entry->account));
+    }
+}
+
+int main(void) {
+    slab_set_message_sink(keep_no_line, NULL); /* each limit that is reached has one */
+    const struct CMUnitTest tests[] = {WITH(left_to_the_owner), WITH(beside_an_allocation)};
+    if (!ts_os_native.barrier_all()) {
+        return 77; /* nobody holds another thread's heap */
+    }
+    return cmocka_run_group_tests_name("epoch.limit_steps", tests, NULL, NULL);
+}
