@@ -54,7 +54,7 @@ MODELS = [
             "src/core/heap/heap.h": ["ts_op_begin", "ts_op_end", "ts_block_shut", "ts_heap_enter", "ts_heap_try_enter"],
             "src/core/heap/heap.c": ["ts_heap_enter_revoked", "is_quiet", "set_revoked", "let_in", "call_thread", "revoke",
                                 "hold_locked", "hold", "ts_heap_hold", "ts_heap_call", "ts_heap_drop", "ts_heap_bind", "hear",
-                                "work_off_visited", "ts_heap_work_off", "answer_own", "ts_heap_answer", "ts_heap_visit"],
+                                "work_off_visited", "ts_heap_work_off", "answer_own", "ts_heap_answer", "visit"],
             "src/core/heap/block.c": ["ts_block_flush_if_shut", "ts_heap_leave_shut"],
             "src/core/epoch/end.c": ["shut_blocks", "flush_block", "ts_epoch_settle"],
         },
@@ -92,7 +92,7 @@ MODELS = [
                 "CALL_AFTER_CONDEMNING", "LOOK_AT_DROP")],
         "functions": {
             "src/core/heap/heap.c": ["ts_heap_exit", "let_go", "list_if_unused", "drop", "ts_heap_drop", "make_heap",
-                                "ts_heap_make", "hold", "ts_heap_call", "ts_heap_work_off", "ts_heap_visit"],
+                                "ts_heap_make", "hold", "ts_heap_call", "ts_heap_work_off", "visit"],
             "src/core/heap/block.c": ["ts_heap_condemn", "leave", "push_left", "end_left", "ts_heap_end_condemned_some",
                                  "ts_heap_end_list"],
             "src/core/heap/foreign.c": ["push_on", "ts_foreign_drain_for", "ts_foreign_drain_some"],

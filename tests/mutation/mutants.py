@@ -760,6 +760,31 @@ MUTANTS = [
         "new": "    if (lent) ts_foreign_lent_back(heap);\n    if (!lent) return true;\n    unsigned gone",
         "tests": ["unit.epoch.decay"],
     },
+    # ---- what a thread that rests lets go of -------------------------------------------------------------------
+    {
+        "name": "visitor-empties-the-magazine",
+        "protocol": "maintain.c",
+        "file": "src/core/heap/block.c",
+        "old": "    if (!visitor) return_slots(block, bin, cls);\n",
+        "new": "    (void)visitor;\n    return_slots(block, bin, cls);\n",
+        "tests": ["stress.shed"],
+    },
+    {
+        "name": "resting-thread-is-not-asked",
+        "protocol": "maintain.c",
+        "file": "src/core/heap/heap.c",
+        "old": "    if (asks && !more) ask_to_shed(heap);\n",
+        "new": "    if (asks && !more && heap == ts_thread.heap) ask_to_shed(heap);\n",
+        "tests": ["unit.heap.maintain"],
+    },
+    {
+        "name": "asked-thread-goes-on",
+        "protocol": "maintain.c",
+        "file": "src/core/epoch/end.c",
+        "old": " || is_asked_to_shed()) ts_decay_look();",
+        "new": " || (is_asked_to_shed() && false)) ts_decay_look();",
+        "tests": ["unit.heap.maintain"],
+    },
     {
         "name": "closed-epoch-keeps-its-anchors",
         "protocol": "marks",

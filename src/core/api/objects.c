@@ -97,7 +97,8 @@ TS_ENTRY TS_NOINLINE static void *malloc_epoch_elsewhere(uintptr_t token, size_t
 /* Of a thread that goes from one allocator to another: the fast paths are for that one now, if they can be. Not inside an operation. */
 static bool switches_to(ts_tls *tls, uintptr_t token) {
     ts_heap *heap = tls->heap;
-    if (!heap || (heap->sample_rate | ts_load_relaxed(&ts_sample_rate)) != 0 || ts_load_relaxed(&tls->token) == token)
+    if (!heap || (heap->sample_rate | ts_load_relaxed(&ts_sample_rate)) != 0 || ts_load_relaxed(&tls->token) == token ||
+        ts_load_relaxed(&heap->asked_to_shed) != 0)
         return false;
     const ts_share *share = ts_heap_find_share(heap, token);
     if (!share || share->care) return false;

@@ -128,8 +128,10 @@ static bool pass(uint64_t now) {
 /* The thread's own. */
 static bool shed(uint64_t now) {
     ts_heap *heap = ts_thread.heap;
-    if (!heap || now < heap->shed_ns || !ts_heap_try_enter(heap)) return false;
-    bool more = ts_heap_shed(heap);
+    if (!heap || (now < heap->shed_ns && !ts_load_relaxed(&heap->asked_to_shed)) || !ts_heap_try_enter(heap))
+        return false;
+    bool more = ts_heap_shed(heap, NULL);
+    if (!more) ts_store_relaxed(&heap->asked_to_shed, 0);
     ts_heap_leave(heap);
     if (!more) heap->shed_ns = now + IDLE_NS;
     return more;

@@ -218,12 +218,16 @@ static bool is_noted(void) { return (ts_thread.drained_count | (unsigned)ts_thre
 /* One call in so many looks what time it is. */
 #define DECAY_EVERY 8u
 
+static bool is_asked_to_shed(void) {
+    return ts_thread.heap && TS_UNLIKELY(ts_load_relaxed(&ts_thread.heap->asked_to_shed) != 0);
+}
+
 void ts_epoch_settle(void) {
     do {
         /* What others have left to this thread; mostly it makes their epochs end. */
         if (TS_UNLIKELY(ts_thread.heap && ts_heap_is_called(ts_thread.heap))) ts_heap_answer(ts_thread.heap);
         if (is_noted()) finish_noted();
-        if (TS_UNLIKELY(++ts_thread.settled % DECAY_EVERY == 0)) ts_decay_look();
+        if (TS_UNLIKELY(++ts_thread.settled % DECAY_EVERY == 0) || is_asked_to_shed()) ts_decay_look();
         ts_settle_pending();
     } while (TS_UNLIKELY(is_noted())); /* what ended, and heaps that nobody has, can have left more */
 }

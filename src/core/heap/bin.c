@@ -173,11 +173,29 @@ void ts_bin_list_by_free(ts_bin *bin) {
     ts_store_relaxed(&bin->full, full);
 }
 
+static void count_empty(ts_churn_block *block, unsigned cls, ts_slab *slab) {
+    block->empty[cls]++;
+    slab->given |= TS_SLAB_IS_EMPTY;
+}
+static void count_used(ts_churn_block *block, unsigned cls, ts_slab *slab) {
+    block->empty[cls]--;
+    slab->given &= (uint8_t)~TS_SLAB_IS_EMPTY;
+}
+
+void ts_bin_count_empty(ts_churn_block *block, unsigned cls) {
+    block->empty[cls] = 0;
+    for (uint32_t unit = block->bin[cls].head; unit; unit = ts_slab_at(unit)->next) {
+        ts_slab *slab = ts_slab_at(unit);
+        slab->given &= (uint8_t)~TS_SLAB_IS_EMPTY;
+        if (slab->free_count == slab->empty_at) count_empty(block, cls, slab);
+    }
+}
+
 void ts_bin_add(ts_churn_block *block, unsigned cls, uint32_t unit) {
     ts_bin *bin = &block->bin[cls];
     ts_care_begin(block->b.share->allocator, ts_unit_address(unit), ts_class_units(cls) * TS_UNIT_BYTES, true);
     push_head(bin, ts_slab_at(unit), unit);
-    block->empty[cls]++;
+    count_empty(block, cls, ts_slab_at(unit));
     ts_add_owned(&bin->slabs, 1);
     ts_add_owned(&block->b.slabs, ts_class_units(cls));
     uint64_t line = ts_line_of(bin);
@@ -192,7 +210,7 @@ static void take_out(ts_churn_block *block, ts_bin *bin, ts_slab *slab, uint32_t
     uint32_t units = ts_class_units(ts_bin_class(block, bin));
     unlink_slab(bin, slab, unit);
     if (slab->free_count == 0) ts_add_owned(&bin->full, (uint32_t)-1); /* all its slots are retired */
-    block->empty[ts_bin_class(block, bin)]--;
+    count_used(block, ts_bin_class(block, bin), slab);
     ts_add_owned(&bin->slabs, (uint32_t)-1);
     ts_add_owned(&block->b.slabs, 0u - units);
     ts_block_gives(&block->b, units);
@@ -247,7 +265,7 @@ static ts_slab *put_slot(ts_churn_block *block, ts_bin *bin, uint32_t entry) {
     ts_assert(2, (words[granule >> 6] >> (granule & 63) & 1) == 0);
     words[granule >> 6] |= (uint64_t)1 << (granule & 63);
     slab->free_count++;
-    if (slab->free_count == slab->empty_at) block->empty[ts_bin_class(block, bin)]++;
+    if (slab->free_count == slab->empty_at) count_empty(block, ts_bin_class(block, bin), slab);
     if (slab->free_count == 1) full_to_partial(bin, slab, unit);
     return slab;
 }
@@ -264,7 +282,7 @@ void ts_bin_release_if_empty(ts_churn_block *block, ts_bin *bin, uint32_t unit) 
 
 void ts_bin_release_empty(ts_churn_block *block, ts_bin *bin, uint32_t unit) {
     ts_slab *slab = ts_slab_at(unit);
-    if (slab->free_count == slab->empty_at) release_slab(block, bin, slab);
+    if (slab->given & TS_SLAB_IS_EMPTY) release_slab(block, bin, slab);
 }
 
 /* The owner inside an operation, without holding the heap: only the slot's bit is set here; what changes a list
@@ -355,7 +373,7 @@ bool ts_bin_claim(ts_churn_block *block, unsigned cls) {
     uint64_t bits;
     unsigned w = pick_word(fine, slab, words, &bits); /* free_count says there is one */
     ts_assert(2, w < ts_slab_free_word_count(fine));
-    if (slab->free_count == slab->empty_at) block->empty[cls]--;
+    if (slab->free_count == slab->empty_at) count_used(block, cls, slab);
     bits &= words[w];
     words[w] -= bits;
     if (TS_UNLIKELY(slab->given != 0)) slab->given &= (uint8_t)ts_slab_pages_in_use(slab, cls) ^ TS_SLAB_ALL_PAGES;
@@ -375,7 +393,7 @@ bool ts_bin_claim(ts_churn_block *block, unsigned cls) {
 }
 
 static void after_direct_frees(ts_churn_block *block, ts_bin *bin, ts_slab *slab, uint32_t unit, unsigned free_before) {
-    if (slab->free_count == slab->empty_at) block->empty[ts_bin_class(block, bin)]++;
+    if (slab->free_count == slab->empty_at) count_empty(block, ts_bin_class(block, bin), slab);
     if (free_before == 0 && slab->free_count != 0) full_to_partial(bin, slab, unit);
 }
 

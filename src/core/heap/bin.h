@@ -6,6 +6,8 @@
 
 /* Puts the bin's list in order after the free counts of its slabs were set anew. */
 void ts_bin_list_by_free(ts_bin *bin);
+/* Counts and marks the bin's slabs without a slot in use. Caller holds the heap. */
+void ts_bin_count_empty(ts_churn_block *block, unsigned cls);
 bool ts_bin_ready(ts_churn_block *block, unsigned cls);
 /* Objects in the magazine. Caller: the owner, or who holds the heap. */
 static inline uint64_t ts_bin_depth(const ts_bin *bin) { return ts_load_relaxed(&bin->top) & TS_TOP_DEPTH; }

@@ -211,40 +211,53 @@ uint32_t ts_block_flush(ts_heap *heap, ts_block *block, uint64_t *recycled) {
     return scanned;
 }
 
+/* Where shed_bin goes on in a bin that has more slabs than one call looks at: where the last one stopped, if that slab is the bin's still. */
+static uint32_t shed_from(const ts_heap *heap, const ts_churn_block *block, const ts_bin *bin) {
+    if (heap->shed_unit == 0) return bin->head;
+    uint64_t word = ts_load_relaxed(ts_unit_word(heap->shed_unit));
+    bool same = (word & (TS_UNIT_SPAN | TS_UNIT_SCOPE | TS_UNIT_ZOMBIE)) == 0 &&
+                ts_word_line(word) == ts_line_of(bin) && ts_word_era(word) == ts_era(&block->b);
+    return same ? heap->shed_unit : bin->head;
+}
+
 /* A bin in which nothing was allocated since the last look, or by chance a multiple of 256 objects, which does no
    harm: its free objects go to their slabs, and its slabs without any object to the share. Returns how many it has
-   looked at; those that are left come in the next calls. */
-static uint32_t shed_bin(ts_churn_block *block, unsigned cls, uint32_t most, bool *more) {
+   looked at; those that are left come in the next calls. visitor: not by its thread, which goes on with its magazine and its claimed word,
+   and with the free slots of slabs that have objects: so those stay, and nothing is read of a slab but what who holds the heap writes. */
+static uint32_t shed_bin(ts_heap *heap, ts_churn_block *block, unsigned cls, uint32_t most, bool visitor, bool *more) {
     ts_bin *bin = &block->bin[cls];
     uint8_t now = (uint8_t)(ts_bin_magazine_counts(bin).pops + ts_bin_word_allocs(bin));
     uint32_t looked = 1;
     bool idle = block->seen[cls] == now;
     block->seen[cls] = now;
     if (!idle || ts_load_relaxed(&bin->slabs) == 0) return looked;
-    return_slots(block, bin, cls);
-    for (uint32_t unit = bin->head, next; unit && block->empty[cls] > 0; unit = next) {
+    if (!visitor) return_slots(block, bin, cls);
+    for (uint32_t unit = shed_from(heap, block, bin), next; unit && block->empty[cls] > 0; unit = next) {
         next = ts_slab_at(unit)->next;
-        if (ts_slab_at(unit)->free_count == 0) break; /* the others are full */
         if (looked++ >= most) {
+            heap->shed_unit = unit;
             *more = true;
-            break;
+            return looked;
         }
         ts_bin_release_empty(block, bin, unit);
     }
+    heap->shed_unit = 0;
     return looked;
 }
 
 #define SHED_SLABS 256u  /* in one call */
 #define SHED_BLOCKS 256u /* that have been in use for less time than the others of their share come first */
 
-bool ts_heap_shed(ts_heap *heap) {
+bool ts_heap_shed(ts_heap *heap, const ts_allocator *allocator) {
     uint32_t looked = 0, blocks = 0;
-    bool more = false;
+    bool more = false, visitor = heap != ts_thread.heap;
     for (ts_block *b = ts_heap_first_block(heap); b && blocks < SHED_BLOCKS && !more; b = ts_heap_next_block(b)) {
-        if (b->scope || b->closing == TS_CLOSING) continue;
+        if (b->scope || b->closing == TS_CLOSING || (allocator && b->share->allocator != allocator)) continue;
         blocks++;
-        for (uint64_t left = ts_load_relaxed(&b->bins_used); left && !more; left &= left - 1)
-            looked += shed_bin(ts_churn(b), ts_ctz64(left), looked < SHED_SLABS ? SHED_SLABS - looked : 1, &more);
+        for (uint64_t left = ts_load_relaxed(&b->bins_used); left && !more; left &= left - 1) {
+            uint32_t most = looked < SHED_SLABS ? SHED_SLABS - looked : 1;
+            looked += shed_bin(heap, ts_churn(b), ts_ctz64(left), most, visitor, &more);
+        }
     }
     return more;
 }
@@ -257,12 +270,6 @@ void ts_block_flush_if_shut(ts_heap *heap, ts_block *block) {
     ts_block_flush(heap, block, &recycled);
     ts_foreign_drain_flushed(heap);
     ts_note_drained(block);
-}
-
-static void block_empty_count(ts_churn_block *block, unsigned cls) {
-    block->empty[cls] = 0;
-    for (uint32_t unit = block->bin[cls].head; unit; unit = ts_slab_at(unit)->next)
-        block->empty[cls] += ts_slab_at(unit)->free_count == ts_slab_at(unit)->empty_at;
 }
 
 static void rebuild_scope(ts_scope_block *block) {
@@ -310,7 +317,7 @@ void ts_block_rebuild(ts_heap *heap, ts_block *block) {
             ts_slab_rebuild(unit, cls);
             live += ts_slab_count_live(unit, ts_class_is_fine(cls));
         }
-        block_empty_count(churn, cls);
+        ts_bin_count_empty(churn, cls);
         ts_bin_list_by_free(bin);
         /* The vanished thread may have counted one half of an operation: allocated - freed is live again. */
         uint64_t allocated = ts_bin_word_allocs(bin); /* what was freed into the magazine was allocated from it */

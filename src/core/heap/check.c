@@ -239,7 +239,11 @@ static bool check_bin(ts_check *check, const ts_churn_block *block, unsigned cls
         REQUIRE((slab->given & here) == 0, "unit %u: pages %u went back, and %u are in use", unit, slab->given, here);
         found++;
         found_full += slab->free_count == 0;
-        empty += slab->free_count == slab->empty_at;
+        bool is_empty = slab->free_count == slab->empty_at;
+        REQUIRE(is_empty == ((slab->given & TS_SLAB_IS_EMPTY) != 0),
+                "unit %u: %u of %u slots are free, and it is marked %x", unit, slab->free_count, slab->empty_at,
+                slab->given);
+        empty += is_empty;
         before = unit;
     }
     REQUIRE(found == slabs, "class %u: %u slabs in the bin's list, %u counted", cls, found, slabs);

@@ -398,16 +398,32 @@ void ts_heap_answer(ts_heap *heap) {
     }
 }
 
-void ts_heap_visit(ts_heap *heap, ts_allocator *allocator) {
+/* Its magazines and claimed words are its thread's: that one looks at them in its next call, which is a slow one. Caller holds the heap. */
+static void ask_to_shed(ts_heap *heap) {
+    if (heap == ts_thread.heap || ts_load_relaxed(&heap->state) != TS_HEAP_LIVE) return;
+    ts_store_relaxed(&heap->asked_to_shed, 1);
+    call_thread(heap);
+}
+
+/* false: it could not be held, or more is left to be shed. */
+static bool visit(ts_heap *heap, ts_allocator *allocator, bool sheds, bool asks) {
     bool visitor = heap != ts_thread.heap;
     bool left = ts_heap_is_waited_for(heap) || ts_heap_is_called(heap);
-    if (!(left ? ts_heap_call(heap) : ts_heap_hold(heap))) return;
+    if (!(left ? ts_heap_call(heap) : ts_heap_hold(heap))) return false;
     ts_heap_work_off(heap);
+    bool more = sheds && ts_heap_shed(heap, allocator);
+    if (asks && !more) ask_to_shed(heap);
     /* Of this thread's own heap an allocation may be using one, which trims because it found no memory. */
     if (visitor && ts_load_relaxed(&heap->state) == TS_HEAP_ABANDONED) ts_heap_drop_dead_shares(heap);
     for (ts_share *s = heap->shares; s; s = s->heap_next)
         if (s->allocator == allocator) (void)ts_share_give_warm(s);
     ts_heap_drop(heap);
+    return !more;
+}
+
+void ts_heap_visit(ts_heap *heap, ts_allocator *allocator) { (void)visit(heap, allocator, false, false); }
+bool ts_heap_visit_resting(ts_heap *heap, ts_allocator *allocator, bool asks) {
+    return visit(heap, allocator, true, asks);
 }
 
 void ts_heap_let_go(ts_heap *heap, const ts_allocator *allocator) {

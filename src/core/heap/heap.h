@@ -342,6 +342,9 @@ void ts_heap_leave_list(ts_heap *heap, ts_block *block);
 /* What others left to the heap's thread because they could not hold it; and takes its warm units for the allocator. Any thread,
    holding nothing. */
 void ts_heap_visit(ts_heap *heap, struct ts_allocator *allocator);
+/* The same of a thread that rests; and its bins let go of empty slabs (ts_heap_shed). asks: it is to look at its magazines itself in its next
+   call. false: it could not be held, or there are more. */
+bool ts_heap_visit_resting(ts_heap *heap, struct ts_allocator *allocator, bool asks);
 /* Empty slabs of this thread's bins become warm, those with objects in magazines and claimed words included; for who finds
    no memory. Whether there were any. Holds nothing. */
 bool ts_heap_flush_bins(ts_heap *heap, const struct ts_allocator *allocator);
@@ -370,9 +373,10 @@ static inline ts_block *ts_share_first_block(const ts_share *share) {
     while (share && !share->blocks) share = share->heap_next;
     return share ? share->blocks : NULL;
 }
-/* Looks at the open churn blocks of the calling thread's own heap, which it is in: bins in which it has allocated
-   nothing since the last look let go of what they keep. true: that was enough for one call, and there is more. */
-bool ts_heap_shed(ts_heap *heap);
+/* Looks at the open churn blocks of a heap that the caller holds, of one allocator, or NULL: of all: bins in which its thread has allocated
+   nothing since the last look let go of their empty slabs, and in its own thread of the magazine and the claimed word first. true: that was
+   enough for one call, and there is more. */
+bool ts_heap_shed(ts_heap *heap, const struct ts_allocator *allocator);
 static inline ts_block *ts_heap_first_block(const ts_heap *heap) { return ts_share_first_block(heap->shares); }
 static inline ts_block *ts_heap_next_block(const ts_block *block) {
     return block->heap_next ? block->heap_next : ts_share_first_block(block->share->heap_next);

@@ -170,8 +170,7 @@ typedef struct ts_churn_block {
     TS_ALIGNED(64) ts_bin bin[TS_CLASSES];
     uint32_t empty[TS_CLASSES]; /* (h) slabs of the bin without a slot in use */
     uint64_t little;            /* (h) bit per class: see churn_try in epoch/alloc.c */
-    uint8_t seen
-        [TS_CLASSES]; /* owner only: how much was allocated in the bin at the last look, its low byte (ts_heap_shed) */
+    uint8_t seen[TS_CLASSES]; /* (h) how much was allocated in the bin at the last look, its low byte (ts_heap_shed) */
     TS_ALIGNED(64)
     ts_magazine own[TS_OWN_MAGAZINES]; /* the magazines of the first classes that are used */
 } ts_churn_block;
@@ -239,6 +238,12 @@ typedef struct ts_counters {
 #undef X
 } ts_counters;
 
+/* By who looks whether a thread rests (maintain.c); written by any of them. */
+typedef struct ts_seen {
+    _Atomic uint64_t work, ns; /* its counters when they were seen to be others than before, and when that was */
+    _Atomic uint32_t sheds;    /* looks at its empty slabs since */
+} ts_seen;
+
 typedef struct ts_share {
     struct ts_allocator *allocator; /* constant during a use, as are the next two */
     uintptr_t token;                /* of the allocator's use that this belongs to */
@@ -258,7 +263,8 @@ typedef struct ts_share {
     /* (h) warm spans by length, linked by next, their UNIT words 0; and the units in them, read by anyone */
     uint32_t spans[TS_LOCAL_SPAN_UNITS + 1];
     _Atomic uint32_t span_units;
-    _Atomic uint64_t refused_closed;   /* allocations in an epoch that was not active */
+    _Atomic uint64_t refused_closed; /* allocations in an epoch that was not active */
+    ts_seen seen;
     ts_counters count[TS_COUNT_KINDS]; /* ended: objects of blocks that have ended, all of them freed */
 } ts_share;
 
@@ -346,12 +352,14 @@ typedef struct ts_heap {
     _Atomic uint64_t sample[TS_SAMPLE_FIGURES]; /* of all threads that had this heap; read by anyone */
     uint64_t sample_start[TS_SAMPLE_FIGURES];   /* sums: when this thread began; maxima: of this thread */
     /* Sampling of stacks; owner only. */
-    double stack_left;                   /* to the next sample, in means; see epoch/stacks.h */
-    uint64_t stack_random;               /* 0: not begun */
-    bool stack_busy;                     /* what is allocated now is by the sampling itself */
-    uint64_t shed_ns;                    /* owner only: when it looks at its bins next (epoch/decay.c) */
-    _Atomic uint64_t seen_work, seen_ns; /* by who looks whether its thread rests (maintain.c) */
-    uint32_t stack_turn;                 /* ts_stacks_turn as its blocks know it */
+    double stack_left;              /* to the next sample, in means; see epoch/stacks.h */
+    uint64_t stack_random;          /* 0: not begun */
+    bool stack_busy;                /* what is allocated now is by the sampling itself */
+    uint64_t shed_ns;               /* owner only: when it looks at its bins next (epoch/decay.c) */
+    uint32_t shed_unit;             /* (h) where ts_heap_shed goes on, 0: at the beginning */
+    _Atomic uint32_t asked_to_shed; /* (h) its next slow call looks at its bins; read by its thread */
+    ts_seen seen;                   /* of allocators that it has no share of */
+    uint32_t stack_turn;            /* ts_stacks_turn as its blocks know it */
 } ts_heap;
 
 /* Heaps of ended threads that still have blocks: whether looking for one to adopt is worth it. A hint. */

@@ -107,6 +107,7 @@ static inline bool ts_kind_is_churn(unsigned kind) { return kind == TS_KIND_CHUR
 #define TS_SLAB_PAGES 4u /* of 4 KiB, whatever the system's are: 64 granules, half of the bits of two words of `free` */
 #define TS_SLAB_PAGE_BYTES (TS_UNIT_BYTES / TS_SLAB_PAGES)
 #define TS_SLAB_ALL_PAGES ((1u << TS_SLAB_PAGES) - 1)
+#define TS_SLAB_IS_EMPTY 0x80u
 
 struct ts_allocator;
 
@@ -140,7 +141,8 @@ typedef struct ts_slab {
         touched; /* (o) not FINE: bit per page of 4 KiB that a claim has taken slots of, since the unit's memory came from the
                               system or the page went back to it; TS_SLAB_ALL_PAGES: all, or as good as */
     uint8_t
-        given; /* (o) not FINE: bit per page that went back to the system, and was not claimed of since (heap/hollow.c) */
+        given; /* (o) not FINE: bit per page that went back to the system, and was not claimed of since (heap/hollow.c). TS_SLAB_IS_EMPTY: (h) in
+                              a bin, without a slot in use: free_count == empty_at, for who holds the heap of a thread that goes on */
     _Atomic uint64_t foreign[8]; /* churn, COARSE: 32 granules a word */
 } ts_slab;
 

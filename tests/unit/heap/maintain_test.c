@@ -1,0 +1,107 @@
+/* What the bins of a thread that rests let go of, by a clock that the test moves: empty slabs while it waits, what its magazines hold in its
+   next call. What it has stays. */
+#include "identities.h"
+#include "os/os.h"
+#include "unit.h"
+
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <string.h>
+
+enum { SMALL = 20000, SIZES = 3, SECONDS = 12 };
+static const size_t sizes[SIZES] = {32, 240, 1000};
+#define SLAB ((uint64_t)16384)
+
+static ts_os_table table;
+static atomic_ullong now_ns;
+static uint64_t test_time(void) { return atomic_load(&now_ns); }
+
+typedef struct keeper {
+    SlabAllocator *a;
+    sem_t rests, goes_on;
+    unsigned char *kept[SIZES];
+    bool right;
+} keeper;
+
+static void rest(keeper *k) {
+    sem_post(&k->rests);
+    sem_wait(&k->goes_on);
+}
+
+static bool pairs(SlabAllocator *a, size_t size, unsigned count) {
+    static _Thread_local void *p[SMALL];
+    bool right = true;
+    for (unsigned i = 0; i < count; i++) right = (p[i] = slab_malloc(a, size)) != NULL && right;
+    for (unsigned i = 0; i < count; i++) right = slab_free(a, p[i]) && right;
+    return right;
+}
+
+static void *works_and_rests(void *arg) {
+    keeper *k = arg;
+    bool right = true;
+    for (unsigned s = 0; s < SIZES; s++) {
+        right = (k->kept[s] = slab_malloc(k->a, sizes[s])) != NULL && right;
+        memset(k->kept[s], (int)s + 1, sizes[s]);
+        right = pairs(k->a, sizes[s], SMALL) && right;
+    }
+    rest(k);
+    right = pairs(k->a, sizes[0], 1) && right;
+    rest(k);
+    for (unsigned s = 0; s < SIZES; s++) {
+        for (size_t i = 0; i < sizes[s]; i++) right = k->kept[s][i] == s + 1 && right;
+        right = pairs(k->a, sizes[s], 1000) && slab_free(k->a, k->kept[s]) && right;
+    }
+    k->right = right;
+    return NULL;
+}
+
+static uint64_t committed(SlabAllocator *a) {
+    SlabGlobalStats g;
+    assert_true(slab_stats_global(a, &g));
+    return g.committed_bytes;
+}
+
+/* Looks twice a second, for so long that the bins are looked at twice. */
+static void maintain_while(SlabAllocator *a) {
+    for (unsigned half = 0; half < 2 * SECONDS; half++) {
+        (void)slab_maintain(a, UINT64_MAX);
+        atomic_fetch_add(&now_ns, 500000000);
+    }
+}
+
+static void resting_bins(void **state) {
+    (void)state;
+    SlabOptions options = {.size = sizeof options, .retain_bytes = 1};
+    table = ts_os_native;
+    table.wall_ns = table.coarse_ns = test_time;
+    atomic_store(&now_ns, ts_os_native.wall_ns());
+    ts_os = &table;
+    keeper k = {.a = slab_allocator_create_ex(&options)};
+    pthread_t t;
+    assert_non_null(k.a);
+    assert_int_equal(sem_init(&k.rests, 0, 0), 0);
+    assert_int_equal(sem_init(&k.goes_on, 0, 0), 0);
+    assert_int_equal(pthread_create(&t, NULL, works_and_rests, &k), 0);
+    sem_wait(&k.rests);
+    (void)slab_maintain(k.a, UINT64_MAX);
+    assert_true(committed(k.a) > 100 * SLAB); /* an eighth of what each had */
+    maintain_while(k.a);
+    /* The objects that live are of a slab each; the 64 of a magazine of one more, of two and of five. */
+    assert_in_range(committed(k.a), SIZES * SLAB, (SIZES + 1 + 2 + 5) * SLAB);
+    sem_post(&k.goes_on);
+    sem_wait(&k.rests);
+    maintain_while(k.a);
+    assert_in_range(committed(k.a), SIZES * SLAB, (SIZES + 1) * SLAB); /* and where its last object was */
+    sem_post(&k.goes_on);
+    assert_int_equal(pthread_join(t, NULL), 0);
+    assert_true(k.right);
+    sup_check_identities(k.a);
+    slab_allocator_free(k.a);
+    ts_os = &ts_os_native;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(resting_bins)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
