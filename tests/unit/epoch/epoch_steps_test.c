@@ -230,10 +230,13 @@ static void begin_outside(void *(*fn)(void *)) {
     wait_a_little();
 }
 
+static atomic_bool is_left;
+
 static void *visit_from_outside(void *argument) {
-    /* As if the close had missed it. */
+    /* As if the close had missed it. This waits for no lock; the rest may. */
     ts_block *b = ts_load_relaxed(&ts_epoch_find(record, epoch)->blocks);
     if (b && ts_load_acquire(&b->open_id) == TS_ID_NEVER) ts_heap_leave_shut(other_heap, b);
+    atomic_store(&is_left, true);
     ts_heap_visit(other_heap, record);
     atomic_store(&done, true);
     return argument;
@@ -241,7 +244,12 @@ static void *visit_from_outside(void *argument) {
 
 /* Who trims finds blocks that are shut, and flushes them; then their owner frees. */
 static void visit_and_let_it_free(void) {
+    atomic_store(&is_left, false);
     begin_outside(visit_from_outside);
+    while (!atomic_load(&is_left)) { /* however late it begins: the epoch is there until the close goes on */
+        sup_sleep_ms(1);
+    }
+    wait_a_little();
     atomic_store(&done, false);
     let_begin(free_the_rest);
     wait_a_little();
