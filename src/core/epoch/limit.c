@@ -57,7 +57,8 @@ ts_account *ts_limit_hold(ts_epoch *epoch, EpochId id) {
     return account;
 }
 
-ts_account *ts_epoch_account(const ts_epoch *epoch) { return ts_load_relaxed(&epoch->account); }
+/* acquire: with it comes whose it is; partner of the release in hold_account_of */
+ts_account *ts_epoch_account(const ts_epoch *epoch) { return ts_load_acquire(&epoch->account); }
 
 /* While the block's heap is held. Else it is left to that: its thread is in the middle of an operation, or another thread holds it. Caller
    has the epoch, so the block changes neither its epoch nor its heap. true: it is left, and the heap is to be called. */

@@ -46,8 +46,10 @@ void ts_care_span_end(const ts_allocator *allocator, void *at, size_t bytes);
 static inline void ts_care_call(const ts_allocator *allocator) {
     if (TS_UNLIKELY(allocator->care & TS_CARE_MARK) && ts_care_on_asan) ts_origin_take();
 }
+/* A hint: the epoch, or the domain, of which the allocator was read may be in another use, so its record is looked at only where somebody
+   is told. */
 static inline void ts_care_call_ends(const ts_allocator *allocator, EpochId epoch) {
-    if (TS_UNLIKELY(allocator->care & TS_CARE_MARK) && ts_care_on_asan) ts_origin_take_end(epoch);
+    if (TS_UNLIKELY(ts_care_on_asan) && (allocator->care & TS_CARE_MARK)) ts_origin_take_end(epoch);
 }
 
 /* The rest: only with allocator->care. `home` is the start of the slab or span, `usable` the bytes of the slot. */
