@@ -10,17 +10,18 @@ static void keep_no_line(const char *line, size_t bytes, void *argument) {
     (void)bytes;
     (void)argument;
 }
+static void limit(void) { limited = epoch_set_limit(allocator, epoch, LIMIT * UNIT); }
 static void limit_it(void) {
-    limited = epoch_set_limit(allocator, epoch, LIMIT * UNIT);
+    limit();
     atomic_store(&done, true);
 }
 static void limit_and_close_it(void) {
-    limit_it();
+    limit();
     close_it();
 }
 /* The second finds what the first has left. */
 static void limit_it_twice(void) {
-    limit_it();
+    limit();
     limit_it();
 }
 
@@ -63,8 +64,9 @@ static unsigned limited_at_each_step(void (*fn)(void), bool reset, bool biased) 
         was_biased = limited = ended = false;
         looks_left = at;
         meanwhile = let_it_begin;
+        bool emptied = true;
         if (reset) {
-            SUP_CHECK(epoch_domain_reset(domain, SIZE_MAX) || ended, "step %u: the reset", at);
+            emptied = epoch_domain_reset(domain, SIZE_MAX);
         } else {
             epoch_domain_destroy(domain);
         }
@@ -74,6 +76,7 @@ static unsigned limited_at_each_step(void (*fn)(void), bool reset, bool biased) 
             meet();
             met += was_biased;
         }
+        SUP_CHECK(emptied || ended, "step %u: the reset", at);
         SUP_CHECK(atomic_load(&entry->asked) == 0, "step %u: it was asked for, and nobody did it", at);
         if (reset && limited && atomic_load(&entry->entry.id) == epoch) { /* closed and empty it has ended */
             check_account(at, true);
