@@ -694,8 +694,11 @@ static void refused_later(void **state) {
     refuse_barrier = false;
 }
 
+static void only_begin(void) {}
+
 static void without_a_barrier(void **state) {
     (void)state;
+    let(only_begin); /* a thread that begins looks at ts_barriers */
     refuse_barrier = true;
     ts_barriers = false;
     unsigned before = barriers;
