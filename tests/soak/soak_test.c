@@ -12,6 +12,7 @@
 #include "epoch/check.h"
 #include "identities.h"
 #include "proc.h"
+#include "region/pool.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -21,6 +22,8 @@
 
 #define MIB ((double)(1u << 20))
 #define FLAT_AFTER_S 60.0 /* shorter runs report their memory and do not judge it */
+/* The pool's highest unit is that many times the most that were in use at once, at most: what is free in between can be had. */
+#define HIGHEST_OF_MOST 8u
 
 /* ---- the gate ------------------------------------------------------------------------------------------------ */
 
@@ -104,6 +107,7 @@ struct record {
     size_t count, room;
     uint64_t walks, exact;
     ts_check walk, most; /* the last walk, and the most that any found */
+    uint64_t most_units; /* in use, seen at a gate */
 };
 
 static void check_figures(const struct soak *soak, struct record *record) {
@@ -161,6 +165,8 @@ static void measure(const struct soak *soak, struct record *record, double secon
 
 static void quiet_moment(struct soak *soak, struct record *record, double second) {
     shut_gate();
+    uint64_t used = ts_pool_used_units();
+    record->most_units = used > record->most_units ? used : record->most_units;
     walk(soak, record, second);
     (void)slab_trim(soak->plain);
     (void)slab_trim(soak->tight);
@@ -229,6 +235,9 @@ static void report(const struct soak *soak, const struct record *record, double 
     memory_line(record, "resident", offsetof(struct sample, resident), judge);
     memory_line(record, "committed", offsetof(struct sample, committed), judge);
     memory_line(record, "metadata", offsetof(struct sample, metadata), judge);
+    uint32_t highest = ts_pool_highest(TS_NORMAL);
+    (void)printf("  at most %" PRIu64 " units in use, the highest was %u\n", record->most_units, highest);
+    SUP_CHECK(!judge || highest <= HIGHEST_OF_MOST * record->most_units, "units above %u", highest);
 }
 
 /* ---- main -------------------------------------------------------------------------------------------------------------- */
