@@ -13,6 +13,7 @@
 #include "heap/care.h"
 #include "heap/leaks.h"
 #include "heap/nodes.h"
+#include "heap/packed.h"
 #include "os/os.h"
 #include "os/purge_probe.h"
 #include "region/pool.h"
@@ -65,9 +66,11 @@ static void fork_prepare(void) {
     ts_lines_fork_prepare();
     ts_pool_fork_prepare();
     ts_account_fork_prepare();
+    ts_packed_fork_prepare();
 }
 
 static void release_before_heaps(void) {
+    ts_packed_fork_done();
     ts_account_fork_done();
     ts_pool_fork_done();
     ts_lines_fork_done();
@@ -100,6 +103,7 @@ static void fork_child(void) {
         pthread_mutex_unlock(&start_mutex);
         return;
     }
+    ts_packed_fork_child();
     release_before_heaps();
     ts_heap_fork_child();
     release_after_heaps();
@@ -194,6 +198,7 @@ static bool start_locked(void) {
     if (!tables_made) {
         if (!ts_heap_init()) return false;
         ts_account_init();
+        ts_packed_init();
         ts_epoch_init();
         ts_domain_init();
         ts_leaks_start(ts_domain_show_cleanups);

@@ -170,6 +170,7 @@ bool ts_spill_begin(ts_allocator *allocator, EpochId id, ts_spill *spill) {
     spill->state = TS_SPILL_LENT;
     spill->pieces = spill->runs = 0;
     spill->units = 0;
+    spill->packs = NULL;
     epoch->spill = spill;
     epoch->pins++;
     /* Who frees the allocator ends this epoch before the record, and so comes after this. */
@@ -213,6 +214,15 @@ static bool purge(const ts_spill *spill, char *at, size_t bytes) {
     return true;
 }
 
+/* The state words of the runs, packed. */
+static void pack_states(ts_spill *spill) {
+    for (size_t i = 0; spill->memory && i < spill->pieces;) {
+        uint32_t first = spill->piece[i].unit, units;
+        i = run_from(spill, i, &units);
+        ts_packed_send(first, first + units, spill->memory, &spill->packs);
+    }
+}
+
 /* What is away counts on no node; what comes back, on that of its addresses. */
 static void count_nodes(const ts_spill *spill, bool back) {
     if (!ts_nodes_of(spill->allocator)) return;
@@ -246,6 +256,7 @@ bool ts_spill_send(ts_spill *spill) {
         return false;
     }
     (void)each_run(spill, purge);
+    pack_states(spill);
     uncommit(spill);
     spill->state = TS_SPILL_AWAY;
     set_away(spill, true);
@@ -308,7 +319,8 @@ static void wait_until_dead(uint32_t unit) {
 void ts_spill_return(ts_spill *spill) {
     ts_epoch *epoch = spill->epoch;
     ts_allocator *allocator = spill->allocator;
-    uint32_t dead = 0, dead_units = 0; /* dead pieces in a row */
+    uint32_t dead = 0, dead_units = 0;                                /* dead pieces in a row */
+    if (spill->packs) ts_packed_return(&spill->packs, spill->memory); /* before a bit is turned off: packed.h, 2 */
     for (size_t i = 0; i < spill->pieces; i++) {
         const ts_spill_piece *piece = &spill->piece[i];
         if (ts_take_lent(piece->unit)) {
@@ -332,7 +344,7 @@ void ts_spill_return(ts_spill *spill) {
     drain_blocks(blocks);
     spill->state = TS_SPILL_NONE;
     spill->pieces = 0;
-    ts_fetch_sub_relaxed(&ts_spills, 1);
+    atomic_fetch_sub_explicit(&ts_spills, 1, memory_order_release); /* partner: ts_is_lent */
     uint64_t released = ts_thread.released;
     ts_epoch_unpin(epoch);
     ts_epoch_settle_end(ts_thread.released - released);

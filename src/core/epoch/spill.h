@@ -32,6 +32,7 @@
 #define TS_EPOCH_SPILL_H
 
 #include "epoch/epoch.h"
+#include "heap/packed.h"
 
 /* Units in a row that one slab or span has. */
 typedef struct ts_spill_piece {
@@ -53,8 +54,10 @@ typedef struct ts_spill {
     int state;
     ts_spill_piece *piece; /* the keeper's, with room for `room`; by rising unit once it is LENT */
     size_t room, pieces;
-    uint64_t units; /* of all pieces */
-    size_t runs;    /* of units in a row without a gap: each costs two mappings of the process at most */
+    uint64_t units;               /* of all pieces */
+    size_t runs;                  /* of units in a row without a gap: each costs two mappings of the process at most */
+    const ts_pack_memory *memory; /* the keeper's; NULL: state words stay where they are */
+    ts_pack *packs;               /* what the state words say, while it is AWAY or FETCHED */
 } ts_spill;
 
 /* Pieces that the epoch can have at most: as many as a record needs room for. 0 with errno: EINVAL no such epoch, or

@@ -22,6 +22,7 @@
 #include "base/bits.h"
 #include "heap/bin.h"
 #include "heap/foreign.h"
+#include "heap/packed.h"
 #include "heap/purge.h"
 #include "heap/scope.h"
 #include "os/os.h"
@@ -126,6 +127,7 @@ static unsigned live_churn_pages(uint32_t unit, bool fine, unsigned bytes) {
 unsigned ts_hollow_closed_pages(uint32_t unit, uint64_t word) {
     if (ts_os_page_bytes() != TS_SLAB_PAGE_BYTES) return 0;
     ts_block *block = ts_block_of_line(ts_word_line(word), (word & TS_UNIT_SCOPE) != 0);
+    uint64_t turn = ts_states_look(unit);
     unsigned live;
     if (word & TS_UNIT_SCOPE) {
         live = live_scope_pages(unit, ts_scope(block));
@@ -133,7 +135,8 @@ unsigned ts_hollow_closed_pages(uint32_t unit, uint64_t word) {
         const ts_bin *bin = ts_line_address(ts_word_line(word));
         live = live_churn_pages(unit, ts_word_is_fine(word), ts_class_bytes[ts_bin_class(ts_churn(block), bin)]);
     }
-    return ~live & TS_SLAB_ALL_PAGES;
+    return ts_states_moved(turn) ? 0
+                                 : ~live & TS_SLAB_ALL_PAGES; /* else nothing would seem live in a slab that was away */
 }
 
 bool ts_hollow_give_closed(ts_heap *heap, ts_allocator *allocator, uint32_t unit, uint64_t word, unsigned pages) {

@@ -26,6 +26,7 @@
 #include "heap/bin.h"
 #include "heap/foreign.h"
 #include "heap/nodes.h"
+#include "heap/packed.h"
 #include "heap/scope.h"
 #include "os/os.h"
 
@@ -54,6 +55,7 @@ void ts_spilled_take_out(const ts_heap *heap, uint32_t unit) {
     ts_block *block = block_of(unit, &word);
     if (!block || ts_era(block) != ts_word_era(word) || ts_load_relaxed(&block->heap) != heap) return;
     if (!ts_foreign_all_freed(unit, word) || !ts_take_lent(unit)) return;
+    ts_packed_restore(unit); /* they are written now */
     ts_foreign_take_in(block, unit, word);
     if (block->scope)
         ts_scope_take_out(ts_scope(block), unit);

@@ -23,11 +23,11 @@
 extern TS_HIDDEN _Atomic uint32_t ts_spills; /* records of spills that there are; 0: no bit is on */
 extern TS_HIDDEN _Atomic uint64_t ts_spilled_units[TS_SPILLED_WORDS];
 
-/* relaxed: who asks has read FOREIGN in the unit's word (acquire), or has the lock of the span's epoch; both come
-   after the bit. */
+/* Who asks has read FOREIGN in the unit's word (acquire), or has the lock of the span's epoch; both come after the bit. acquire: who
+   finds it off again sees the state words that were restored before (heap/packed.h, 2). */
 static inline bool ts_is_lent(uint32_t unit) {
-    if (TS_LIKELY(ts_load_relaxed(&ts_spills) == 0)) return false;
-    return (ts_load_relaxed(&ts_spilled_units[unit / 64]) >> unit % 64 & 1) != 0;
+    if (TS_LIKELY(ts_load_acquire(&ts_spills) == 0)) return false;
+    return (ts_load_acquire(&ts_spilled_units[unit / 64]) >> unit % 64 & 1) != 0;
 }
 /* acq_rel: what the lender wrote before is seen by who decides, and what he writes comes after. */
 static inline void ts_lend(uint32_t unit) {

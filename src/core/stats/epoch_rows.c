@@ -1,5 +1,6 @@
 /* The rows of epochs in statistics: what one holds, what of its slabs is reclaimable, which are the oldest. */
 #include "base/bits.h"
+#include "heap/spilled.h"
 #include "os/os.h"
 #include "region/pool.h"
 #include "stats/snapshot.h"
@@ -65,7 +66,8 @@ static void row_pending(SlabEpochStats *out, uint64_t pending, uint64_t bytes) {
 
 static bool is_reclaimable(uint32_t unit, uint64_t word, uint64_t pending) {
     unsigned live = word & TS_UNIT_SCOPE ? ts_scope_count_live(unit) : ts_slab_count_live(unit, ts_word_is_fine(word));
-    return live <= pending;
+    /* A slab that is away has live objects, or it would have been taken out; its state words may be packed (heap/packed.h). */
+    return live <= pending && !((word & TS_UNIT_FOREIGN) && ts_is_lent(unit));
 }
 
 /* Finds a row by its epoch; rows_of[] is open addressing over the rows, by the index of the epoch's entry. */
