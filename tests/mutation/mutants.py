@@ -4111,7 +4111,7 @@ MUTANTS = [
         "name": "share-dropped-while-adopting",
         "protocol": "epoch.c: ts_epoch_adopt",
         "file": "src/core/epoch/epoch.c",
-        "old": "    ts_share *share = ts_heap_find_share(heap, allocator->token);",
+        "old": "    ts_share *share = ts_heap_find_share(heap, (uintptr_t)ts_load_acquire(&allocator->entry.id));",
         "new": "    ts_share *share = ts_heap_share(heap, allocator);",
         "tests": ["unit.epoch.ended_steps"],
     },
