@@ -9,10 +9,12 @@
 #include <string.h>
 
 _Atomic uint64_t ts_pack_turn;
-_Atomic(ts_pack *) ts_packs_of[TS_PACK_GROUPS];
+_Atomic uint64_t ts_packed_groups[TS_PACK_GROUPS / 64];
 
-static ts_lock lock;   /* rank PACKED */
-static unsigned going; /* calls in which pages go back; guarded by lock */
+static ts_lock lock;             /* rank PACKED */
+#define BUCKETS 16384u           /* with 64 GiB away 32 packs have one */
+static ts_pack *bucket[BUCKETS]; /* guarded by lock */
+static unsigned going;           /* calls in which pages go back; guarded by lock */
 
 void ts_packed_init(void) { ts_lock_init(&lock, TS_RANK_PACKED); }
 void ts_packed_fork_prepare(void) { ts_lock_acquire_for_fork(&lock); }
@@ -25,23 +27,51 @@ static const uint8_t *bytes_of(const ts_pack *pack, uint32_t unit) {
     return (const uint8_t *)pack + pack->at[unit - pack->first];
 }
 
-/* NULL, or the same pack, for all units of the page. Caller has the lock. */
-static void publish(uint32_t first, ts_pack *pack) {
-    for (uint32_t unit = first; unit < first + units_of_a_page(); unit += TS_PACK_GROUP)
-        ts_store_seq(&ts_packs_of[unit / TS_PACK_GROUP], pack); /* seq_cst: has_foreign_bits */
+/* Pages side by side have buckets side by side. */
+static ts_pack **bucket_of(uint32_t unit) { return &bucket[unit / units_of_a_page() % BUCKETS]; }
+
+/* Caller has the lock. NULL: nothing is packed of the unit's page. */
+static ts_pack *pack_of(uint32_t unit) {
+    ts_pack *pack = *bucket_of(unit);
+    while (pack && unit - pack->first >= units_of_a_page()) pack = pack->hash_next;
+    return pack;
+}
+
+/* Caller has the lock. seq_cst: has_foreign_bits; release of the last: who finds the bit off reads words that are there. */
+static void set_groups(uint32_t first, bool packed) {
+    for (uint32_t unit = first; unit < first + units_of_a_page(); unit += TS_PACK_GROUP) {
+        if (packed)
+            atomic_fetch_or_explicit(ts_packed_word(unit), ts_packed_bit(unit), memory_order_seq_cst);
+        else
+            atomic_fetch_and_explicit(ts_packed_word(unit), ~ts_packed_bit(unit), memory_order_seq_cst);
+    }
+}
+
+/* Caller has the lock, as of the next. */
+static void publish(ts_pack *pack) {
+    pack->hash_next = *bucket_of(pack->first);
+    *bucket_of(pack->first) = pack;
+    set_groups(pack->first, true);
+}
+
+static void withdraw(ts_pack *pack) {
+    ts_pack **at = bucket_of(pack->first);
+    while (*at != pack) at = &(*at)->hash_next;
+    *at = pack->hash_next;
+    set_groups(pack->first, false);
 }
 
 /* Caller has the lock. */
 static void restore(ts_pack *pack, uint32_t unit) {
     ts_slab_unpack(unit, bytes_of(pack, unit));
     pack->left &= ~(UINT32_C(1) << (unit - pack->first));
-    if (pack->left == 0) publish(pack->first, NULL); /* release: who finds none reads words that are there */
+    if (pack->left == 0) withdraw(pack);
 }
 
 void ts_packed_restore(uint32_t unit) {
     for (;;) {
         ts_lock_acquire(&lock);
-        ts_pack *pack = ts_load_relaxed(&ts_packs_of[unit / TS_PACK_GROUP]);
+        ts_pack *pack = pack_of(unit);
         bool packed = pack && (pack->left >> (unit - pack->first) & 1) != 0, waits = packed && going != 0;
         if (packed && !waits) restore(pack, unit);
         ts_lock_release(&lock);
@@ -115,9 +145,9 @@ static bool publish_pack(ts_pack *pack, uint32_t units) {
     ts_lock_acquire(&lock);
     bool good = is_lent_still(pack);
     if (good) {
-        publish(pack->first, pack);
+        publish(pack);
         good = !was_freed_in(pack); /* statistics read state words where there are such bits, without a look */
-        if (!good) publish(pack->first, NULL);
+        if (!good) withdraw(pack);
     }
     if (good) leave_others(pack, units);
     ts_lock_release(&lock);

@@ -8,11 +8,11 @@
  *  2. Who turns the bit off calls ts_packed_restore first or next, before he writes. Who packs does so under the lock, and only if all
  *     bits are on: he comes before that call, which then restores, or sees the bit off.
  *  3. Who looks calls ts_states_look, reads, and asks ts_states_moved: if so he looks again. A page goes back after the turn has risen,
- *     and the turn rises after ts_packs_of says what is packed. So who reads zeros of a page that has gone has read an older turn,
+ *     and the turn rises after ts_packed_groups says what is packed. So who reads zeros of a page that has gone has read an older turn,
  *     or has found the pack and had the words restored.
  *  4. Nobody restores while a page is going back (`going`, under the lock): he would write to what is lost. He waits for that one call
  *     of the system, in naps. In a child of fork nobody is in it.
- *  5. A pack is its spill's. It is freed when none of ts_packs_of leads to it any more, which is decided under the lock; it is read only
+ *  5. A pack is its spill's. It is freed when the lock's table does not lead to it any more, which is decided under the lock; it is read only
  *     under the lock.
  */
 #ifndef TS_HEAP_PACKED_H
@@ -22,16 +22,21 @@
 
 /* Of the units of one page of state words. */
 typedef struct ts_pack {
-    struct ts_pack *next; /* of the same spill: its keeper's */
-    uint32_t first;       /* unit; constant after the pack is published, but for the next */
-    uint32_t left;        /* bit per unit: its words are here alone. Guarded by the lock */
-    uint16_t at[];        /* by unit: where its packed words are, in bytes behind this structure; then these */
+    struct ts_pack *next;      /* of the same spill: its keeper's */
+    struct ts_pack *hash_next; /* guarded by the lock */
+    uint32_t first;            /* unit; constant after the pack is published, but for the next */
+    uint32_t left;             /* bit per unit: its words are here alone. Guarded by the lock */
+    uint16_t at[];             /* by unit: where its packed words are, in bytes behind this structure; then these */
 } ts_pack;
 
 #define TS_PACK_GROUP 8u /* units: of the smallest pages */
 #define TS_PACK_GROUPS ((UINT32_C(1) << TS_MAX_UNITS_LOG2) / TS_PACK_GROUP)
 extern TS_HIDDEN _Atomic uint64_t ts_pack_turn; /* rises before pages go back; 0: none ever did */
-extern TS_HIDDEN _Atomic(ts_pack *) ts_packs_of[TS_PACK_GROUPS];
+extern TS_HIDDEN _Atomic uint64_t
+    ts_packed_groups[TS_PACK_GROUPS / 64]; /* a bit each: units of it are packed. Changed under the lock */
+
+static inline _Atomic uint64_t *ts_packed_word(uint32_t unit) { return &ts_packed_groups[unit / TS_PACK_GROUP / 64]; }
+static inline uint64_t ts_packed_bit(uint32_t unit) { return (uint64_t)1 << unit / TS_PACK_GROUP % 64; }
 
 void ts_packed_init(void);
 void ts_packed_fork_prepare(void);
@@ -44,7 +49,8 @@ void ts_packed_restore(uint32_t unit);
 /* Before the state words of a unit are read by who does not hold the heap of its slab, or of one that may be lent. */
 static inline uint64_t ts_states_look(uint32_t unit) {
     uint64_t turn = ts_load_acquire(&ts_pack_turn); /* acquire: what is packed by then is seen to be */
-    if (TS_UNLIKELY(turn != 0) && ts_load_acquire(&ts_packs_of[unit / TS_PACK_GROUP]) != NULL) ts_packed_restore(unit);
+    if (TS_UNLIKELY(turn != 0) && (ts_load_acquire(ts_packed_word(unit)) & ts_packed_bit(unit)))
+        ts_packed_restore(unit);
     return turn;
 }
 /* Whether what was read since may be of a page that has gone back. */
@@ -55,7 +61,7 @@ static inline bool ts_states_moved(uint64_t turn) {
 
 /* After a foreign bit was set (seq_cst) in a slab that is lent: its state words are there, so that who finds the bit reads them. */
 static inline void ts_states_keep(uint32_t unit) {
-    if (ts_load_seq(&ts_packs_of[unit / TS_PACK_GROUP]) != NULL) ts_packed_restore(unit);
+    if (ts_load_seq(ts_packed_word(unit)) & ts_packed_bit(unit)) ts_packed_restore(unit);
 }
 
 /* Memory of the keeper, for what is packed. take: NULL: none; called holding nothing. */
