@@ -21,8 +21,8 @@
  *  3. A piece that is not lent any more, by a free's doing, is dead: nobody's but the record's. Its units stay
  *     inaccessible with the others until return or bury, so that what is inaccessible is in as few mappings as it was.
  *
- * What is touched of an object that is away. A free writes state words, bitmaps and counters, which lie outside of
- * the pages; filling (poison_on_free), marking for a tool and guards are not: an allocator with any of them lends
+ * What is touched of an object that is away. A free leaves a foreign bit, which lies outside of the pages, as do the
+ * state words that say what is live, packed or not (heap/packed.h); filling (poison_on_free), marking for a tool and guards are not: an allocator with any of them lends
  * nothing (ENOTSUP). A slab that is away is not handed on, purged by the page (heap/hollow.c), claimed or drained:
  * FOREIGN is on. Its block is closing, so nothing is allocated in it; realloc and promote ask ts_is_lent. The units
  * of a dead piece come to nobody before they are accessible. A child of fork keeps the record's state as it is, and

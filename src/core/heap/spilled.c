@@ -1,10 +1,9 @@
 /*
  * The loan of slabs. Who may be at one slab at the same time:
  *
- *     a free by the owner        holds the heap; writes state words, then looks whether the slab is empty (free.c)
- *     a free by another thread   writes a foreign word, then looks whether all that is live has its bit
- *     (ts_foreign_give_closed) the end of the epoch       writes the block's key; takes nothing apart while the spill
- *     has the epoch pinned the end of the loan        takes the bit in ts_spilled_units
+ *     a free, the owner's too   writes a foreign word, then looks whether all that is live has its bit (ts_foreign_give_closed)
+ *     the end of the epoch      writes the block's key; takes nothing apart while the spill has the epoch pinned
+ *     the end of the loan       takes the bit in ts_spilled_units
  *
  *  1. Of the frees of the last objects one finds the slab empty. Each writes first and looks then, all seq_cst: the
  *     argument is that of ts_foreign_give_closed. It takes the slab out with the heap held, so two do not.
