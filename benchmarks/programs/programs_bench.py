@@ -18,6 +18,7 @@ import csv
 import glob
 import math
 import os
+import pathlib
 import shutil
 import statistics
 import subprocess
@@ -25,9 +26,10 @@ import sys
 import tempfile
 import time
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+sys.path[:0] = [os.path.dirname(os.path.abspath(__file__)), os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")]
 import rows
 import servers
+from core import run_bench
 
 IDLE_SECONDS = 20
 OURS = ("tslab", "tslab hard")
@@ -47,6 +49,16 @@ def allocators(library, hard):
         else:
             print(f"{name}: not installed")
     return found
+
+
+def versions(found, tools):
+    """Name: what core_bench of that allocator says it is, where it is built."""
+    said = {}
+    for a in found:
+        program = pathlib.Path(tools) / f"core_bench_{a.split()[0]}"
+        fields = run_bench.call(program, "--identify").stdout.split(",") if program.is_file() else []
+        said[a] = fields[1] if len(fields) == 4 else "of an unknown version"
+    return said
 
 
 def environment():
@@ -168,7 +180,7 @@ def time_part(arguments, found, lines):
         for a, figure in row.items():
             if figure is None:
                 text += f"{'fails':>22s}"
-                lines.append(["time", name, a, "fails", "", ""])
+                lines.append(["time", name, a, "", "", ""])
                 continue
             text += f"{figure[0]:9.3f} s {figure[0] / max(base[0], 0.001):4.2f} {figure[1] / base[1]:4.2f}m"
             lines.append(["time", name, a, f"{figure[0]:.4f}", int(figure[1]), ""])
@@ -263,7 +275,7 @@ def idle_part(arguments, found, lines):
             if program.process.returncode != 0:
                 fails(name, a)
                 row[a] = None
-            lines.append(["idle", name, a, "", row[a] or "fails", ""])
+            lines.append(["idle", name, a, "", row[a] or "", ""])
         over[name] = row["tslab"] / min(m for a, m in row.items() if m and a not in OURS) if any(a not in OURS for a in row) else 1
         print(f"{name:20s}" + "".join(f"{m / 1024:12.1f}" if m else f"{'fails':>12s}" for m in (row[a] for a in found)) + f"{over[name]:16.2f}", flush=True)
     if over and not arguments.hard:
@@ -344,6 +356,13 @@ def latency_part(arguments, found, lines):
 PARTS = {"time": time_part, "idle": idle_part, "latency": latency_part}
 
 
+def said(arguments):
+    """ARGS of the run."""
+    words = [f"--{name}" for name in ("quick", "smoke", "hard") if getattr(arguments, name)] + arguments.rows
+    words += ["--rounds", str(arguments.rounds)] + (["--parts", arguments.parts] if arguments.parts != ",".join(PARTS) else [])
+    return [f'ARGS="{" ".join(words)}"']
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("library")
@@ -361,11 +380,13 @@ def main():
     arguments.rounds = 1 if arguments.smoke else arguments.rounds or (3 if arguments.quick else 5)
     arguments.tools = os.path.abspath(arguments.tools or os.path.join(os.path.dirname(arguments.library), "..", "..", "benchmarks"))
     found, lines = allocators(os.path.abspath(arguments.library), arguments.hard), []
+    header = run_bench.header_lines(["make bench-programs", *said(arguments)], versions(found, arguments.tools), {})
     if sum([PARTS[p](arguments, found, lines) for p in arguments.parts.split(",")]) == 0:
         sys.exit("no row was run")
     if arguments.csv:
         with open(arguments.csv, "w", newline="", encoding="ascii") as f:
-            writer = csv.writer(f)
+            f.writelines(f"# {line}\n" for line in header)
+            writer = csv.writer(f, lineterminator="\n")
             writer.writerow(["part", "row", "allocator", "cpu_s", "kib", "median_p999_p9999_ns"])
             writer.writerows(lines)
 

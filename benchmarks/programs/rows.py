@@ -10,6 +10,9 @@ for k in range(n):
     words = {}
     for w in re.findall(r"\d\d\d", text): words[w] = words.get(w, 0) + 1
 """
+JQ = r"""[range(%s) | {id: ., name: "n\(. %% 977)", tags: [range(. %% 5)]}] | tojson | fromjson
+| (group_by(.name) | map({key: .[0].name, value: (map(.id) | add)}) | from_entries | length),
+(map(select(.name | test("n9"))) | length), (map(.tags | join("-")) | unique | length)"""
 PERL = r"""for my $k (1..%s) { my %%h; $h{$_ * 7919 %% 50021}{t} = "x" x ($_ %% 60) for 1..60000; my @s = sort map { $_->{t} } values %%h;
 my $t = join ",", @s; my $n = () = $t =~ /x+/g; }"""
 LUA = r"""for k = 1, %s do local t = {} for i = 1, 100000 do t[i] = {i, "k" .. i} end local s = {} for i = 1, 50000 do s[i] = ("k" .. i):rep(3) end
@@ -21,6 +24,9 @@ create index i on t(b); select substr(b, 1, 3) k, count(*), group_concat(a) from
 # name, programs that it needs, (usual, smoke) amount of work, files, command
 ROWS = [
     ("python", ["python3"], (12, 1), {"p.py": PYTHON}, ["python3", "p.py"]),
+    # With malloc for every object: without that, Python asks for arenas of 256 KiB and divides them itself.
+    ("python malloc", ["python3"], (12, 1), {"p.py": PYTHON}, ["env", "PYTHONMALLOC=malloc", "python3", "p.py"]),
+    ("jq", ["jq"], (80000, 500), {"p.jq": JQ}, ["jq", "-n", "-f", "p.jq"]),
     ("perl", ["perl"], (6, 1), {"p.pl": PERL}, ["perl", "p.pl"]),
     ("lua", ["lua5.4"], (10, 1), {"p.lua": LUA}, ["lua5.4", "p.lua"]),
     ("sqlite", ["sqlite3"], (250000, 5000), {"p.sql": SQL}, ["sqlite3", ":memory:", ".read p.sql"]),

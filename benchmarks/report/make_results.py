@@ -583,6 +583,46 @@ def zones(suite):
             *commands(["zones"])]
 
 
+def programs(suite):
+    """Real programs and loops under a preload of each allocator."""
+    name, header = "programs", suite.header("programs")
+    names = [n for n in dict.fromkeys(row["allocator"] for row in suite.rows(name)) if n != "glibc"]
+    names = [OURS, "glibc", *(n for n in names if n != OURS)]
+    found = {}
+    for row in suite.rows(name):
+        found.setdefault(row["part"], {}).setdefault(row["row"], {})[row["allocator"]] = row
+
+    def figures_of(rows, column, factor):
+        return {a: suite.number(name, row, column) * factor for a, row in rows.items() if row[column] != ""}
+
+    lines = [f"{header['machine']}; {header['date']}; commit {header['commit']}. Each program runs with `LD_PRELOAD` of one allocator after the "
+             "other, in an order that turns; a cell is the median of the rounds. `python malloc` is Python with `PYTHONMALLOC=malloc`; `loop` rows "
+             "are small programs of this project that do nothing else. Peak memory is at least 15 MB, that of who starts them.", ""]
+    for part, column, factor, what in (("time", "cpu_s", 1, "Seconds of processor time, of user and system together."),
+                                       ("time", "kib", 1 / 1024, "Peak resident memory, MiB."),
+                                       ("idle", "kib", 1 / 1024, "Resident memory 20 s after the work, when the program has freed all but what it "
+                                                                 "keeps, MiB.")):
+        table, over = [["program", *(label(n) for n in names), "ratio to the best other"]], []
+        for work, rows in found.get(part, {}).items():
+            values = figures_of(rows, column, factor)
+            others = [v for a, v in values.items() if a != OURS]
+            ratio = values[OURS] / min(others) if OURS in values and others and min(others) > 0 else None
+            over += [ratio] if ratio else []
+            cells = [("fails" if n in rows else "-") if n not in values else f"{values[n]:.3f}" if factor == 1 else f"{values[n]:.1f}"
+                     for n in names]
+            table.append([work, *cells, times(ratio) if ratio else "-"])
+        if over:
+            mean = math.exp(sum(map(math.log, over)) / len(over))
+            table.append(["geometric mean", *("" for _ in names), times(mean)])
+            lines += [what, "", *markdown(table), ""]
+    latency = [row for row in suite.rows(name) if row["part"] == "latency" and row.get("median_p999_p9999_ns")]
+    if latency:
+        table = [["program", "allocator", "median", "p99.9", "p99.99"]]
+        table += [[row["row"], label(row["allocator"]), *row["median_p999_p9999_ns"].split(" ")] for row in latency]
+        lines += ["malloc, calloc and realloc one by one, ns; calls that were interrupted left out.", "", *markdown(table), ""]
+    return [*lines, "Reproduce:", "", f"    {header['command']}"]
+
+
 def about_the_core(suite):
     """core_bench measures its rounds in one go, perhaps another day than the rest, on another machine or of another commit."""
     header = suite.header("core_bench_raw")
@@ -694,6 +734,7 @@ def document(suite, summary):
         ("Whose tail it is", "tail_attribution", lambda: tails(suite), []),
         ("What the statistics cost", "observability", lambda: instructions(suite), []),
         ("Zones", "zones", lambda: zones(suite), []),
+        ("Real programs", "programs", lambda: programs(suite), []),
     ):
         if suite.rows(needs):
             lines += [f"## {heading}", ""]

@@ -78,6 +78,7 @@ COLUMNS = {
     "observability": ({"work": "text", "call": "text"},
                       {"calls": "count", "counted": "from 0", "uncounted": "from 0", "difference": "number"}),
     "zones": ({"work": "text", "figure": "text"}, {"value": "number", "limit": "from 0?", "load": "from 0"}),
+    "programs": ({"part": "text", "row": "text", "allocator": "text"}, {"cpu_s": "from 0?", "kib": "count?"}),
     "smoke_tests": ({"allocator": "text", "check": "text"}, {"result": "text"}),
     "run": ({"step": "text", "allocator": "text"}, {"seconds": "from 0", "exit_code": "whole", "commit": "text"}),
 }
@@ -92,7 +93,8 @@ OPTIONAL = {"round": "count", "p95_ns": "from 0", "p99999_ns": "positive", "samp
             "timed_scopes": "amount"}
 # What the lines before the heading must say.
 HEADERS = {"run": ["machine", "mode", "command", "date", "allocators"],
-           "core_bench_raw": ["machine", "date", "allocators", "commit"]}
+           "core_bench_raw": ["machine", "date", "allocators", "commit"],
+          "programs": ["machine", "command", "date", "allocators", "commit"]}
 
 
 def follows(rule, value):

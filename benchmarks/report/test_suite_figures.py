@@ -329,6 +329,32 @@ class Commits(Folder):
         self.assertIn("Machine: M2, 4 processors (soak); another (churn_test). ", make_results.about_the_run(suite)[0])
 
 
+class Programs(Folder):
+    HEADER = "# machine: M\n# command: make bench-programs ARGS=\"--rounds 3\"\n# date: D, load 3.00 at the start\n" \
+        "# allocators: tslab 1, glibc 2\n# commit: abc\npart,row,allocator,cpu_s,kib,median_p999_p9999_ns\n"
+
+    def lines(self, rows):
+        self.write(programs=self.HEADER + rows)
+        return make_results.programs(figures.Suite(self.folder))
+
+    def test_ratios_are_to_the_best_other_and_one_that_fails_has_none(self):
+        lines = self.lines("time,a,glibc,2,4096,\ntime,a,tslab,1,2048,\ntime,a,jemalloc,0.5,8192,\n"
+                           "time,b,glibc,1,1024,\ntime,b,tslab,4,1024,\ntime,b,jemalloc,,,\n")
+        self.assertIn("| program | temporal-slab | glibc | jemalloc | ratio to the best other |", lines)
+        self.assertIn("| a | 1.000 | 2.000 | 0.500 | 2.00 |", lines)
+        self.assertIn("| b | 4.000 | 1.000 | fails | 4.00 |", lines)
+        self.assertIn("| a | 2.0 | 4.0 | 8.0 | 0.50 |", lines)
+        self.assertIn("| geometric mean |  |  |  | 2.83 |", lines)
+        self.assertIn("load 3.00 at the start", lines[0])
+        self.assertEqual(lines[-1], "    make bench-programs ARGS=\"--rounds 3\"")
+
+    def test_what_was_measured_after_the_work_and_of_single_calls(self):
+        lines = self.lines("idle,a,glibc,,4096,\nidle,a,tslab,,2048,\nlatency,s,tslab,,,10.0 20.0 30.0\n")
+        self.assertIn("| a | 2.0 | 4.0 | 0.50 |", lines)
+        self.assertIn("| s | temporal-slab | 10.0 | 20.0 | 30.0 |", lines)
+        self.assertFalse([line for line in lines if "processor time" in line])
+
+
 class Targets(unittest.TestCase):
     @staticmethod
     def entries(**values):
