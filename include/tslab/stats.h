@@ -104,9 +104,9 @@ typedef struct SlabEpochStats {
     uint64_t live_objects;
     uint64_t alloc_count; /* the same figure as live_objects */
     uint64_t live_bytes;
-    uint64_t allocated_objects_total;
-    uint64_t freed_objects_total;
-    uint64_t slab_count; /* units of 16 KiB in use */
+    uint64_t allocated_objects_total; /* of a draining epoch without those of threads whose objects are all freed */
+    uint64_t freed_objects_total;     /* likewise */
+    uint64_t slab_count;              /* units of 16 KiB in use */
     uint64_t partial_slab_count;
     uint64_t full_slab_count;
     uint64_t estimated_rss_bytes;    /* slab_count in bytes: an upper bound of what is resident */

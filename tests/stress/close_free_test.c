@@ -1,5 +1,6 @@
 /*
- * An epoch is closed while its last objects are freed: by two other threads, with or without their owner, and beside a trim.
+ * An epoch is closed while its last objects are freed: by two other threads, with or without their owner, and beside a trim;
+ * of one thread or of three, whose blocks leave it one by one while somebody reads its row.
  * It ends with the last of them. Where its owner sleeps meanwhile, nobody else has to do anything for that; where it is
  * among those who free it can lose its processor in the middle of an operation, and then one slab_trim is enough.
  *
@@ -26,7 +27,7 @@ struct arena {
     /* Written by main between two barriers. */
     EpochId epoch;
     size_t size;
-    unsigned count;
+    unsigned count, makers;
     bool owner_frees, trims, last;
     /* Written by the owner. */
     void *objects[MOST];
@@ -34,11 +35,21 @@ struct arena {
 
 static void meet(struct arena *arena) { (void)pthread_barrier_wait(&arena->barrier); }
 
-static void make_all(struct arena *arena) {
+static void make_part(struct arena *arena, unsigned who) {
     for (unsigned i = 0; i < arena->count; i++) {
+        if (i / 4 % arena->makers != who) continue;
         arena->objects[i] = slab_malloc_epoch(arena->allocator, arena->size, arena->epoch);
         SUP_CHECK(arena->objects[i] != NULL, "slab_malloc_epoch");
     }
+}
+
+/* No more than there are, whichever blocks have left the epoch. */
+static void look(const struct arena *arena) {
+    SlabEpochStats row;
+    if (!slab_stats_epoch(arena->allocator, SLAB_ALL_CLASSES, arena->epoch, &row)) return;
+    SUP_CHECK(row.allocated_objects_total <= arena->count && row.live_objects <= arena->count,
+              "%u objects, and the row has %" PRIu64 ", %" PRIu64 " of them live", arena->count,
+              row.allocated_objects_total, row.live_objects);
 }
 
 /* Every third object is the owner's to free, if it frees. */
@@ -53,7 +64,7 @@ static void work(void *argument, unsigned number) {
     for (;;) {
         meet(arena);
         if (arena->last) return;
-        if (number == OWNER) make_all(arena);
+        if (number < arena->makers) make_part(arena, number);
         meet(arena);
         if (number == TRIMMER) {
             if (arena->trims) (void)slab_trim(arena->allocator);
@@ -85,15 +96,17 @@ int main(int argc, char **argv) {
         arena.epoch = epoch_open(arena.allocator, NULL, sup_rng_below(&rng, 4) ? EPOCH_CHURN : EPOCH_SCOPE);
         arena.size = sizes[sup_rng_below(&rng, sizeof sizes / sizeof *sizes)];
         arena.count = 1 + (unsigned)sup_rng_below(&rng, sup_rng_below(&rng, 2) ? 8 : MOST);
+        arena.makers = sup_rng_below(&rng, 2) ? 1 : FREERS + 1;
         arena.owner_frees = sup_rng_below(&rng, 2) != 0;
         arena.trims = arena.owner_frees && sup_rng_below(&rng, 2) != 0;
         meet(&arena);
         meet(&arena);
         spin((unsigned)sup_rng_below(&rng, 20 * arena.count));
         SUP_CHECK(epoch_close(arena.allocator, arena.epoch), "epoch_close");
+        for (uint64_t looks = sup_rng_below(&rng, 8); looks > 0; looks--) look(&arena);
         meet(&arena);
         if (epoch_state(arena.allocator, arena.epoch) != EPOCH_CLOSED) {
-            SUP_CHECK(arena.owner_frees || !barrier,
+            SUP_CHECK(arena.owner_frees || arena.makers > 1 || !barrier,
                       "round %" PRIu64
                       ": %u objects of %zu bytes, all freed, and the epoch waits for its sleeping owner",
                       rounds, arena.count, arena.size);

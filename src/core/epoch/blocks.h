@@ -26,6 +26,13 @@ TS_ALWAYS_INLINE ts_block *ts_epoch_detach_blocks(ts_epoch *epoch) {
     return blocks;
 }
 
+/* One of them, to which *at leads: who is at it goes on with the next. Caller has the lock, and ends it after the fence, as above. */
+static inline void ts_epoch_detach_block(ts_epoch *epoch, _Atomic(ts_block *) *at, const ts_block *block) {
+    ts_store_release(at, ts_epoch_next_block(block)); /* whole, as by ts_epoch_list_block */
+    ts_store_release(&epoch->detached, ts_load_relaxed(&epoch->detached) + 1);
+    atomic_thread_fence(memory_order_release);
+}
+
 /* Caller has the epoch's lock, which keeps the epoch ACTIVE, or has not published the epoch; the block is on no list that
    anyone else walks, or was shut by the end of its thread. */
 TS_ALWAYS_INLINE void ts_epoch_open_block(ts_block *block, EpochId id) {

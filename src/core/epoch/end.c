@@ -165,9 +165,44 @@ static void look_if_left(void *left, const ts_block *b) {
 }
 
 bool ts_epoch_is_over(const ts_epoch *epoch, EpochId id) {
-    bool left = ts_load_relaxed(&epoch->span_units) != 0;
-    if (left || ts_load_relaxed(&epoch->state) != EPOCH_CLOSING) return false;
-    return ts_epoch_read_blocks(epoch, id, look_if_left, &left) && !left;
+    bool left;
+    do {
+        left = ts_load_relaxed(&epoch->span_units) != 0;
+        if (left || ts_load_relaxed(&epoch->state) != EPOCH_CLOSING) return false;
+        if (ts_epoch_read_blocks(epoch, id, look_if_left, &left)) return !left;
+    } while (!left && ts_epoch_is_still(epoch, id)); /* a block has left it; there are only so many */
+    return false;
+}
+
+static bool holds_nothing(const ts_block *b) {
+    return ts_load_acquire(&b->flushed) && ts_load_relaxed(&b->slabs) == 0; /* as in nothing_left */
+}
+
+/* The epoch is a churn one, CLOSING, pinned by nobody, and others of its blocks hold something, or it has spans. A block that holds nothing gets
+   nothing any more: so its thread may have it, and a leaked object keeps the block that it is in, not those of all threads that were
+   in the epoch. Caller has the lock, which is released. */
+static void end_empty_blocks(ts_epoch *epoch) {
+    _Atomic(ts_block *) *at = &epoch->blocks;
+    ts_block *leave = NULL;
+    for (ts_block *b; (b = ts_load_relaxed(at)) != NULL;) {
+        if (!holds_nothing(b)) {
+            at = &b->epoch_next;
+            continue;
+        }
+        ts_epoch_detach_block(epoch, at, b);
+        ts_block_kill(b);
+        ts_store_relaxed(&b->epoch_next, leave);
+        leave = b;
+    }
+    if (!leave) {
+        ts_epoch_release(epoch);
+        return;
+    }
+    ts_allocator *allocator = ts_load_relaxed(&epoch->allocator);
+    ts_allocator_pin(allocator); /* who frees it ends this epoch before, and so comes after this */
+    ts_epoch_release(epoch);
+    end_blocks(allocator, leave);
+    ts_allocator_unpin(allocator);
 }
 
 void ts_epoch_finish(ts_epoch *epoch, EpochId id) {
@@ -175,6 +210,11 @@ void ts_epoch_finish(ts_epoch *epoch, EpochId id) {
     if (id != 0 && ts_load_relaxed(&epoch->entry.id) == id && epoch->pins == (epoch->spill != NULL) &&
         ts_load_relaxed(&epoch->state) == EPOCH_CLOSING && nothing_left(epoch)) {
         kill_locked(epoch);
+        return;
+    }
+    if (id != 0 && ts_load_relaxed(&epoch->entry.id) == id && epoch->pins == 0 && !epoch->spill &&
+        ts_load_relaxed(&epoch->state) == EPOCH_CLOSING && !(ts_load_relaxed(&epoch->flags) & EPOCH_SCOPE)) {
+        end_empty_blocks(epoch);
         return;
     }
     ts_epoch_release(epoch);

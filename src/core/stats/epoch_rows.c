@@ -150,7 +150,7 @@ bool ts_snapshot_epoch(ts_allocator *a, uint32_t cls, EpochId id, SlabEpochStats
     if (kind == TS_COUNT_KINDS) left -= ts_least(left, sums.kind[TS_COUNT_SPAN].slabs);
     atomic_thread_fence(memory_order_acquire); /* the counters before the foreign bits */
     known_blocks known = {0, true, {0}};
-    if (left) (void)ts_epoch_read_blocks(e, id, know_block, &known);
+    if (left && !ts_epoch_read_blocks(e, id, know_block, &known)) known.all = false;
     for (unsigned part = 0; part < TS_PARTS && left; part++) {
         uint32_t end = ts_pool_highest(part), first = ts_region.part[part].first_unit;
         for (uint32_t u = first + 1; u < first + end && left; u++) {

@@ -144,7 +144,9 @@ typedef enum ts_field_unit { TS_COUNT, TS_BYTES, TS_SLABS, TS_NS, TS_PERCENT, TS
     X(alloc_count, GAUGE, CLASS, COUNT, "", "The same figure as live_objects.", "")                                    \
     X(live_bytes, GAUGE, CLASS, BYTES, "", "Bytes of their slots.", "")                                                \
     X(allocated_objects_total, COUNTER, CLASS, COUNT, "",                                                              \
-      "Objects ever allocated in it, since it was opened or reset.", "")                                               \
+      "Objects ever allocated in it, since it was opened or reset. Once it drains, without those of threads whose "     \
+      "objects are all freed.",                                                                                        \
+      "")                                                                                                              \
     X(freed_objects_total, COUNTER, CLASS, COUNT, "", "Of these, freed.", "")                                          \
     X(slab_count, GAUGE, CLASS, SLABS, "", "Units of 16 KiB in use.", "")                                              \
     X(partial_slab_count, GAUGE, CLASS, SLABS, "", "Of these, with a free slot.", "")                                  \

@@ -10,8 +10,8 @@
  *  2. What an epoch's blocks counted moves to the shares when the blocks end or are reset. The shares are read first and the epochs
  *     then, so nothing is counted twice; what moves meanwhile is missed. The figures that only rise are therefore never
  *     shown lower than before (ts_allocator.shown_*), and no counter is above the truth.
- *  3. Blocks leave an epoch all together, and that is seen (ts_epoch_read_blocks): the walk is done again. One that is reset
- *     leaves, and comes back when it counts from 0.
+ *  3. Blocks leave an epoch, all together or, of a closed one, those that hold nothing, and that is seen
+ *     (ts_epoch_read_blocks): the walk is done again. One that is reset leaves, and comes back when it counts from 0.
  *  4. Objects that another thread has freed and the owner has not collected are found by their foreign bits and count as
  *     freed. The bits are read after the counters: an object is counted once or, if it is collected in between, not yet.
  *     One that was shown as freed and is not yet counted so is not shown as live again.

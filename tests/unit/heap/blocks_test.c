@@ -321,6 +321,87 @@ static void no_hint_of_a_domain(void **state) {
     check_everything();
 }
 
+/* ---- of a closed epoch ------------------------------------------------------------------------------------------------ */
+
+static void *others[2];
+static void use_extra_twice(void) {
+    for (unsigned i = 0; i < 2; i++) {
+        others[i] = slab_malloc_epoch(allocator, 100, extra);
+        SUP_CHECK(others[i] != NULL, "slab_malloc_epoch");
+    }
+}
+
+static void check_row(uint64_t allocated, uint64_t freed) {
+    SlabEpochStats row;
+    assert_true(slab_stats_epoch(allocator, SLAB_ALL_CLASSES, extra, &row));
+    assert_int_equal(row.state, EPOCH_CLOSING);
+    assert_int_equal(row.allocated_objects_total, allocated);
+    assert_int_equal(row.freed_objects_total, freed);
+    assert_int_equal(row.live_objects, allocated - freed);
+}
+
+static uint32_t others_free(void) { return ts_load_relaxed(&other_heap->free_blocks[0]); }
+
+/* A block of a closed epoch that holds nothing is its thread's again, at the close or with its last object, while another's holds
+   one. The epoch's row is without what it counted. */
+static void left_by_those_that_hold_nothing(void **state) {
+    (void)state;
+    flags = EPOCH_CHURN;
+    begin();
+    for (unsigned before = 0; before <= 2;
+         before++) { /* of the other thread's objects that are freed before the close */
+        extra = epoch_open(allocator, NULL, flags);
+        void *mine = slab_malloc_epoch(allocator, 100, extra), *again = slab_malloc_epoch(allocator, 100, extra);
+        let(use_extra_twice);
+        uint32_t held = others_free();
+        wanted = block_of(others[0]);
+        for (unsigned i = 0; i < before; i++) assert_true(slab_free(allocator, others[i]));
+        assert_true(epoch_close(allocator, extra));
+        check_row(before == 2 ? 2 : 4, before == 2 ? 0 : before);
+        for (unsigned i = before; i < 2; i++) {
+            assert_int_equal(others_free(), held);
+            assert_true(slab_free(allocator, others[i]));
+        }
+        assert_int_equal(others_free(), held + 1);
+        assert_null(ts_load_relaxed(&wanted->epoch));
+        check_row(2, 0);
+        assert_false(slab_free(allocator, others[0]));
+        check_everything();
+        assert_true(slab_free(allocator, mine));
+        check_row(2, 1);
+        assert_true(slab_free(allocator, again));
+        assert_int_equal(epoch_state(allocator, extra), EPOCH_CLOSED);
+        check_everything();
+    }
+    end();
+}
+
+/* The block with bins of a domain that started small, whose leaked object lies in its first slab. */
+static void left_by_the_bins_of_a_domain(void **state) {
+    (void)state;
+    enum { OBJECTS = 140, ROOM = 128 }; /* of the first slab */
+    void *objects[OBJECTS];
+    EpochDomain *small = epoch_domain_create_ex(allocator, NULL, EPOCH_CHURN | EPOCH_DOMAIN_DRAIN);
+    extra = epoch_domain_epoch(small);
+    for (unsigned i = 0; i < OBJECTS; i++) objects[i] = slab_malloc_epoch(allocator, 128, extra);
+    if (!block_of(objects[0])->scope) { /* it does not start small: with memory tools */
+        epoch_domain_destroy(small);
+        for (unsigned i = 0; i < OBJECTS; i++) assert_true(slab_free(allocator, objects[i]));
+        return;
+    }
+    assert_false(block_of(objects[OBJECTS - 1])->scope);
+    wanted = block_of(objects[OBJECTS - 1]);
+    for (unsigned i = 1; i < OBJECTS; i++) assert_true(slab_free(allocator, objects[i]));
+    assert_non_null(ts_load_relaxed(&wanted->epoch));
+    epoch_domain_destroy(small);
+    assert_null(ts_load_relaxed(&wanted->epoch));
+    assert_non_null(ts_load_relaxed(&block_of(objects[0])->epoch));
+    check_row(ROOM, ROOM - 1);
+    check_everything();
+    assert_true(slab_free(allocator, objects[0]));
+    assert_int_equal(epoch_state(allocator, extra), EPOCH_CLOSED);
+}
+
 #define WITH(test) cmocka_unit_test_setup_teardown(test, start, stop)
 
 int main(void) {
@@ -335,6 +416,8 @@ int main(void) {
         WITH(no_hint_of_the_last_epoch),
         WITH(no_hint_of_the_rolling_epoch),
         WITH(no_hint_of_a_domain),
+        WITH(left_by_those_that_hold_nothing),
+        WITH(left_by_the_bins_of_a_domain),
     };
     return cmocka_run_group_tests_name("heap.blocks", tests, NULL, NULL);
 }
