@@ -42,13 +42,42 @@ static void *alloc_innermost(size_t alignment, size_t size, bool zero) {
     return p;
 }
 
-TS_ENTRY void *slab_alloc_zero(size_t n, size_t size) {
-    size_t bytes;
-    if (TS_UNLIKELY(__builtin_mul_overflow(n, size, &bytes))) return refuse(ENOMEM);
+/* Larger than what is cleared in place, or no case for the fast path. */
+TS_ENTRY TS_NOINLINE static void *zero_other(size_t bytes) {
+    ts_op_end(&ts_thread);
     /* Spans come zero from the system if they can: below, it is known whether they did. */
     if (TS_UNLIKELY(bytes > TS_QUARTER_BYTES)) return alloc_innermost(16, bytes, true);
     void *p = slab_alloc(bytes);
     return TS_LIKELY(p != NULL) ? memset(p, 0, bytes) : NULL;
+}
+
+#define CLEARED_IN_PLACE 64u
+
+TS_ALWAYS_INLINE void *clear_granules(char *from, char *end) {
+    memset(from, 0, 16);
+    memset(end - 16, 0, 16);
+    if (end - from <= 32) return from;
+    memset(from + 16, 0, 16);
+    memset(end - 32, 0, 16);
+    return from;
+}
+
+/* As slab_alloc; what is small is cleared here, all of its granules. */
+TS_ENTRY void *slab_alloc_zero(size_t n, size_t size) {
+    size_t bytes;
+    if (TS_UNLIKELY(__builtin_mul_overflow(n, size, &bytes))) return refuse(ENOMEM);
+    size_t last = (bytes - 1) | 15;
+    if (TS_UNLIKELY(last >= CLEARED_IN_PLACE)) return zero_other(bytes);
+    ts_tls *tls = &ts_thread;
+    ts_scope_block *block = ts_load_relaxed(&tls->scope);
+    uint64_t bump = ts_load_relaxed(&block->bump);
+    ts_op_begin_bump(tls, bump);
+    if (TS_UNLIKELY(ts_is_relaxed_64(&block->b.open_id, TS_ID_NEVER))) return zero_other(bytes);
+    ts_compiler_fence(); /* else the compiler makes one condition of that and the next */
+    uint64_t next = ts_bump_next(bump, last + 1);
+    if (TS_UNLIKELY(ts_is_below_relaxed_64(&block->limit, next))) return zero_other(bytes);
+    char *p = ts_fast_bump(block, bump, next); /* ends the operation */
+    return clear_granules(p, p + last + 1);
 }
 
 TS_ENTRY TS_NOINLINE static void *aligned_other(size_t alignment, size_t size) {

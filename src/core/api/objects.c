@@ -492,8 +492,10 @@ TS_ENTRY void *alloc_obj_epoch(SlabAllocator *allocator, size_t size, EpochId ep
     if (TS_UNLIKELY(!out)) return no_place_for_handle();
     ts_tls *tls = &ts_thread;
     ts_op_begin(tls);
-    if (TS_UNLIKELY(ts_is_other_relaxed_64(&tls->token, ts_token(allocator))) || TS_UNLIKELY(epoch == EPOCH_NONE) ||
-        !ts_is_other_relaxed_64(&tls->block->b.open_id, epoch))
+    if (TS_UNLIKELY(ts_is_other_relaxed_64(&tls->token, ts_token(allocator))))
+        return alloc_obj_churn(ts_token(allocator), size, epoch, out);
+    ts_compiler_fence(); /* else the compiler makes one condition of that and the next: two instructions more */
+    if (TS_UNLIKELY(epoch == EPOCH_NONE) || !ts_is_other_relaxed_64(&tls->block->b.open_id, epoch))
         return alloc_obj_churn(ts_token(allocator), size, epoch, out);
     ts_scope_block *scope = tls->last;
     uint64_t bump, next;
