@@ -27,8 +27,12 @@
 
 #include "steps.h"
 
+#ifdef STOPS_BEFORE_END_OF_USE /* the domain has ended by then, its epoch not yet */
+#define ts_epoch_end_use(e, b) (step(), (ts_epoch_end_use)((e), (b)))
+#endif
 #include "epoch/domain.c"
 #include "epoch/domain_end.c"
+#undef ts_epoch_end_use
 #undef ts_load_relaxed
 #undef ts_load_acquire
 #define ts_load_relaxed(p) atomic_load_explicit((p), memory_order_relaxed)

@@ -1,4 +1,5 @@
 /* A limit that is set while a thread ends or resets the epoch by its bias, or allocates in it (limit.c, asked.c). */
+#define STOPS_BEFORE_END_OF_USE
 #include "biased.h"
 #include "epoch/limit.h"
 
@@ -10,7 +11,11 @@ static void keep_no_line(const char *line, size_t bytes, void *argument) {
     (void)bytes;
     (void)argument;
 }
-static void limit(void) { limited = epoch_set_limit(allocator, epoch, LIMIT * UNIT); }
+static const ts_account *got; /* the account that it has then, or had */
+static void limit(void) {
+    limited = epoch_set_limit(allocator, epoch, LIMIT * UNIT);
+    got = atomic_load(&entry->account);
+}
 static void limit_it(void) {
     limit();
     atomic_store(&done, true);
@@ -62,6 +67,7 @@ static unsigned limited_at_each_step(void (*fn)(void), bool reset, bool biased) 
         make_domain(biased);
         atomic_store(&done, false);
         was_biased = limited = ended = false;
+        got = NULL;
         looks_left = at;
         meanwhile = let_it_begin;
         bool emptied = true;
@@ -88,6 +94,7 @@ static unsigned limited_at_each_step(void (*fn)(void), bool reset, bool biased) 
             epoch_domain_destroy(domain);
         }
         SUP_CHECK(!atomic_load(&entry->account), "step %u: an account of an epoch that has ended", at);
+        SUP_CHECK(!got || got->refs == 0, "step %u: a reference is left", at);
         sup_check_identities(allocator);
         sup_check_empty(allocator);
         if (all) {
@@ -147,6 +154,7 @@ static void beside_an_allocation(void **state) {
         assert_true(epoch_set_limit(allocator, epoch, LIMIT * UNIT));
         ts_block *block = atomic_load(&entry->blocks);
         assert_int_equal(atomic_load(&block->left) & TS_LEFT_MARKS, TS_LEFT_COUNT);
+        assert_true(ts_heap_is_called(other_heap));
         assert_int_equal(entry->pins, 0);
         assert_null(ts_block_account(block));
         if (dies) {
@@ -165,9 +173,57 @@ static void beside_an_allocation(void **state) {
     }
 }
 
+/* A block that is left can be of a use of the entry that is over, while the next has an account. */
+static void of_another_use(void **state) {
+    (void)state;
+    make_domain(false);
+    assert_true(epoch_set_limit(allocator, epoch, LIMIT * UNIT));
+    ts_block *block = atomic_load(&entry->blocks);
+    ts_account *account = atomic_load(&entry->account);
+    assert_ptr_equal(ts_block_account(block), account);
+    ts_block_set_account(block, NULL);
+    assert_int_equal(atomic_load(&account->units), 0);
+    atomic_store(&account->epoch, epoch + 1);
+    ts_block_count(block);
+    assert_null(ts_block_account(block));
+    atomic_store(&account->epoch, epoch);
+    ts_block_count(block);
+    check_account(0, false);
+    epoch_domain_destroy(domain);
+}
+
+static void allocate_one(void) { SUP_CHECK(slab_malloc_epoch(allocator, 4000, epoch) != NULL, "an object"); }
+
+/* A block that is left to the heap of an ended thread stays there until it is worked off. */
+static void not_taken_over(void **state) {
+    (void)state;
+    epoch = epoch_open(allocator, "limited", EPOCH_CHURN);
+    entry = ts_table_at(&ts_epochs, ts_table_index(&ts_epochs, epoch));
+    let(allocate_one);
+    ts_heap *old = other_heap;
+    ts_block *block = atomic_load(&entry->blocks);
+    end();
+    assert_int_equal(atomic_load(&old->state), TS_HEAP_ABANDONED);
+    ts_heap_leave_uncounted(old, block);
+    allocate_one();
+    assert_ptr_equal(atomic_load(&block->heap), old);
+    assert_true(epoch_set_limit(allocator, epoch, LIMIT * UNIT));
+    check_account(0, false);
+    assert_true(ts_heap_call(old));
+    ts_heap_work_off(old);
+    ts_heap_drop(old);
+    assert_int_equal(atomic_load(&block->left), 0);
+    check_account(1, false);
+    (void)fill_it();
+    assert_ptr_equal(atomic_load(&block->heap), ts_heap_mine());
+    assert_true(epoch_destroy(allocator, epoch));
+    begin();
+}
+
 int main(void) {
     slab_set_message_sink(keep_no_line, NULL); /* each limit that is reached has one */
-    const struct CMUnitTest tests[] = {WITH(left_to_the_owner), WITH(beside_an_allocation)};
+    const struct CMUnitTest tests[] = {WITH(left_to_the_owner), WITH(beside_an_allocation), WITH(of_another_use),
+                                       WITH(not_taken_over)};
     if (!ts_os_native.barrier_all()) {
         return 77; /* nobody holds another thread's heap */
     }

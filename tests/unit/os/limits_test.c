@@ -33,13 +33,15 @@
 
 /* ---- the contract ----------------------------------------------------------------------------------------- */
 
-/* false: the emulator does not say. */
+/* false: an emulator does not say, or not as it is: qemu populates nothing, and purges nothing. */
 static bool says_resident(void *at, size_t bytes, unsigned char *pages) {
-    if (mincore(at, bytes, pages) == 0) {
-        return true;
-    }
-    assert_true(SUP_EMULATED && errno == ENOMEM);
+#if SUP_EMULATED
+    (void)at, (void)bytes, (void)pages;
     return false;
+#else
+    assert_int_equal(mincore(at, bytes, pages), 0);
+    return true;
+#endif
 }
 
 static void memory_calls(void **state) {
