@@ -82,6 +82,8 @@ STEPS = [
          "the mixed load in windows of a second"),
     Step("observability",           "all",  (1, 1, 0), (35, 35, 0), {},
          "instructions with and without the counters of the statistics"),
+    Step("zones",                   "ours", (1, 1, 0), (60, 15, 0), {"full": ["--mib", "512"], "quick": ["--mib", "64"]},
+         "closed epochs in zones and back: bytes, time, memory that stays"),
 ]
 
 
@@ -285,6 +287,9 @@ def command_of(unit, options, programs, allocators, target, resumed):
         if "tslab" not in allocators:
             return None
         return [str(BENCHMARKS / "core" / "observability.py"), *build, "--csv", str(target / "observability.csv")]
+    if step.name == "zones":  # its device is a file beside its figures
+        program = programs / "zones_bench"
+        return [str(program), *extra, "--csv", str(target / "zones.csv"), str(target / "zones.device")] if program.is_file() else None
     if step.kind == "ours":
         return [str(programs / step.name), *size, *extra, "--csv", str(target / f"{step.name}.csv")]
     if step.name == "scope_bench":

@@ -30,11 +30,11 @@ TOPOLOGIES = {
     "uneven": ((768, 1), (192, 1)),
     "one": ((768, 2),),
 }
-PLACEMENT = r"unit\.(os\.(placement|numa|native)|region\.home|heap\.nodes)"
+PLACEMENT = r"unit\.(os\.(placement|numa|refused_numa|native)|region\.home|heap\.nodes)"
 VARIANTS = ("plain", "huge_always", "huge_never", "strict", "cgroup", "no_membarrier", "null_blk")
 # What the variants change is how memory comes and goes, and how threads agree.
 SHORT = ("unit.region.region", "unit.heap.heap", "unit.heap.hollow")
-QUICK = (r"unit\.(os\.(native|cgroup|huge_pages|numa|placement)|region\..*|slab\..*|heap\.(heap|warm|hollow|scope|bin|blocks|closed|retain|nodes)|"
+QUICK = (r"unit\.(os\.(native|cgroup|huge_pages|numa|refused_numa|placement)|region\..*|slab\..*|heap\.(heap|warm|hollow|scope|bin|blocks|closed|retain|nodes)|"
          r"epoch\.(epoch|reset|diagnose)|api\.(objects|epochs|domains|memory|handles))|process\.(fork|life)|"
          r"zones\.(emulated|spill|window|figures|device)")
 AGAIN = r"unit\.(os\.native|region\.pool|heap\.(heap|warm|hollow)|epoch\.(epoch|reset)|api\.(objects|memory))"
