@@ -348,6 +348,28 @@ def rss_over_time(data):
     return figure
 
 
+def phases(data):
+    figure, axes = plt.subplots(1, 1, figsize=(11, 4.4))
+    names = data.allocators("phases")
+    for at, allocator in enumerate(names):
+        seconds = data.numbers("phases", allocator, "second")
+        step = max(1, len(seconds) // 10)
+        line(axes, allocator, seconds, data.numbers("phases", allocator, "rss_mib"), every=(at * step // 5, step))
+    begins = {}
+    for row in data.rows("phases", names[0]):
+        begins.setdefault(row["phase"], float(row["second"]))
+    axes.set_ylim(0, 1.15 * axes.get_ylim()[1])
+    for phase, second in begins.items():
+        axes.axvline(second, color="#999999", linewidth=0.8, linestyle=":")
+        axes.annotate(phase, (second, axes.get_ylim()[1]), xytext=(3, -11), textcoords="offset points", fontsize=8)
+    axes.set_title("a program whose work changes; all that a phase has is freed at its end")
+    axes.set_xlabel("second")
+    axes.set_ylabel("resident memory (MiB, lower is better)")
+    legend_below(figure, [axes])
+    grid(axes)
+    return figure
+
+
 def fragmentation(data):
     names = data.allocators("fragmentation")
     classes = sorted({int(text) for text in data.choices("fragmentation", "size_class")})
@@ -703,8 +725,8 @@ def scope_figure(data, allocator):
 
 
 CHARTS = {chart.__name__: chart for chart in (
-    latency_percentiles, latency_cdf, p99_vs_threads, scaling, rss_over_time, fragmentation, slab_lifecycle, scope_cost,
-    soak_distribution, time_by_size, summary)}
+    latency_percentiles, latency_cdf, p99_vs_threads, scaling, rss_over_time, phases, fragmentation, slab_lifecycle,
+    scope_cost, soak_distribution, time_by_size, summary)}
 
 
 # ---- main ---------------------------------------------------------------------------------------

@@ -78,6 +78,7 @@ COLUMNS = {
     "observability": ({"work": "text", "call": "text"},
                       {"calls": "count", "counted": "from 0", "uncounted": "from 0", "difference": "number"}),
     "zones": ({"work": "text", "figure": "text"}, {"value": "number", "limit": "from 0?", "load": "from 0"}),
+    "phases": ({"allocator": "text", "phase": "text", "second": "from 0"}, {"rss_mib": "positive", "faults": "amount"}),
     "programs": ({"part": "text", "row": "text", "allocator": "text"}, {"cpu_s": "from 0?", "kib": "count?"}),
     "smoke_tests": ({"allocator": "text", "check": "text"}, {"result": "text"}),
     "run": ({"step": "text", "allocator": "text"}, {"seconds": "from 0", "exit_code": "whole", "commit": "text"}),

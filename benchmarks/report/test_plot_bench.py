@@ -11,8 +11,8 @@ import unittest
 BENCHMARKS = pathlib.Path(__file__).resolve().parent.parent
 
 SCRIPT = BENCHMARKS.parent / "tools" / "plot_bench.py"
-CHARTS = ["latency_percentiles", "latency_cdf", "p99_vs_threads", "scaling", "rss_over_time", "fragmentation",
-          "slab_lifecycle", "scope_cost", "soak_distribution", "time_by_size", "summary"]
+CHARTS = ["latency_percentiles", "latency_cdf", "p99_vs_threads", "scaling", "rss_over_time", "phases",
+          "fragmentation", "slab_lifecycle", "scope_cost", "soak_distribution", "time_by_size", "summary"]
 NAMES = ["tslab", "malloc"]
 
 
@@ -32,6 +32,9 @@ def files():
             (name, n, 12, *((n, n, 0) if name == "tslab" else ("", "", ""))) for name in NAMES for n in (1, 2, 3)]),
         "phase_shifts": table("allocator,shift,live_bytes,committed_bytes,rss_peak_mib,rss_cool_mib,returned_pct", [
             (name, n, "", "", 256, 20, 97) for name in NAMES for n in (1, 2, 3)]),
+        "phases": table("allocator,phase,second,rss_mib,faults", [
+            (name, phase, n + at, 100 - 30 * at, 1000) for name in NAMES for at, phase in ((0, "day"), (3, "night"))
+            for n in (0, 1, 2)]),
         "epoch_cycles": table("allocator,cycle,rss_full_mib,rss_closed_mib", [
             (name, n, 9, 3) for name in NAMES for n in (1, 2, 3)]),
         "fragmentation": table("allocator,size_class,requested,rounded,wasted,efficiency_pct", [
