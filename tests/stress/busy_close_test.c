@@ -1,7 +1,8 @@
 /*
  * Epochs are closed, destroyed, reset and trimmed beside threads that allocate and free without a pause, more of them than there are
- * processors: so the ends meet threads that have lost theirs in the middle of a call, and leave work to them. From time to time all
- * stand still, and each makes one call more: then nothing is left, and no object was lost or given out twice.
+ * processors: so the ends meet threads that have lost theirs in the middle of a call, and leave work to them. The threads go to another
+ * allocator and back all the time. From time to time all stand still, and each makes one call more, for either of the two: then nothing is
+ * left, and no object was lost or given out twice.
  *
  *     busy_close_test [--seconds N] [--seed N]
  */
@@ -21,7 +22,8 @@ enum { WORKERS = 6, ENDERS = 2, THREADS = WORKERS + ENDERS, LIVE = 40, OPERATION
 
 struct arena {
     struct sup_args args;
-    SlabAllocator *allocator;
+    SlabAllocator *allocator, *side;
+    EpochId side_epoch;
     pthread_barrier_t barrier;
     _Atomic EpochId kept[ENDERS], doomed[ENDERS]; /* of each ender: the one that it closes, and destroys, next */
     EpochDomain *shared;
@@ -44,6 +46,17 @@ static void touch_doomed(struct arena *arena, struct sup_rng *rng) {
     }
 }
 
+/* Of another allocator, in each way that an operation begins. */
+static void one_beside(struct arena *arena, struct sup_rng *rng) {
+    void *p;
+    switch (sup_rng_below(rng, 3)) {
+    case 0: p = slab_malloc(arena->side, 100); break;
+    case 1: p = slab_aligned_epoch(arena->side, 64, 100, arena->side_epoch); break;
+    default: p = slab_malloc_epoch(arena->side, 100, arena->side_epoch);
+    }
+    SUP_CHECK(p && slab_free(arena->side, p), "an object of the other allocator");
+}
+
 static void work(struct arena *arena, unsigned number, struct sup_rng *rng, struct stress_object *live) {
     for (unsigned n = 0; n < OPERATIONS; n++) {
         struct stress_object *o = &live[sup_rng_below(rng, LIVE)];
@@ -53,6 +66,9 @@ static void work(struct arena *arena, unsigned number, struct sup_rng *rng, stru
         *o = stress_make(arena->allocator, atomic_load(&arena->kept[sup_rng_below(rng, ENDERS)]), rng);
         if (sup_rng_below(rng, 3) == 0) {
             touch_doomed(arena, rng);
+        }
+        if (sup_rng_below(rng, 2) == 0) {
+            one_beside(arena, rng);
         }
         struct stress_object theirs;
         if (sup_rng_below(rng, 4) == 0 && stress_take(&arena->boxes[number], &theirs)) {
@@ -95,15 +111,17 @@ static void end_some(struct arena *arena, unsigned number, struct sup_rng *rng) 
                 SUP_CHECK(epoch_advance(arena->allocator) != EPOCH_NONE, "epoch_advance");
             }
             break;
-        default: (void)slab_trim(arena->allocator);
+        default:
+            (void)slab_trim(arena->allocator);
+            SUP_CHECK(epoch_advance(arena->side) != EPOCH_NONE, "epoch_advance of the other allocator");
         }
         atomic_fetch_add(&arena->ends, 1);
     }
 }
 
-static void one_call(struct arena *arena) {
-    void *p = slab_malloc(arena->allocator, 100);
-    SUP_CHECK(p && slab_free(arena->allocator, p), "one call more");
+static void one_call(SlabAllocator *allocator) {
+    void *p = slab_malloc(allocator, 100);
+    SUP_CHECK(p && slab_free(allocator, p), "one call more");
 }
 
 static void run(void *argument, unsigned number) {
@@ -131,7 +149,7 @@ static void run(void *argument, unsigned number) {
         meet(arena);
         /* What was missed: by its thread's next calls, of which an allocation works off eight blocks at most. */
         for (unsigned i = 0; i < 200; i++) {
-            one_call(arena);
+            one_call(number % 2 ? arena->side : arena->allocator);
         }
         meet(arena);
     }
@@ -148,6 +166,8 @@ static void look(struct arena *arena, bool barrier) {
     SUP_CHECK(stats.closing_epoch_count == 0, "%" PRIu64 " closed epochs hold nothing, and stay",
               stats.closing_epoch_count);
     sup_check_identities(arena->allocator);
+    sup_check_identities(arena->side);
+    SUP_CHECK(sup_live_objects(arena->side) == 0, "objects of the other allocator are left");
 }
 
 int main(int argc, char **argv) {
@@ -156,7 +176,9 @@ int main(int argc, char **argv) {
     uint64_t rounds = 0;
     sup_args_parse(argc, argv, &arena.args);
     arena.allocator = slab_allocator_create();
-    SUP_CHECK(arena.allocator != NULL, "slab_allocator_create");
+    arena.side = slab_allocator_create();
+    SUP_CHECK(arena.allocator && arena.side, "slab_allocator_create");
+    arena.side_epoch = epoch_open(arena.side, NULL, EPOCH_CHURN);
     bool barrier = ts_os->barrier_all();
     SUP_CHECK(pthread_barrier_init(&arena.barrier, NULL, THREADS + 1) == 0, "pthread_barrier_init");
     arena.shared = epoch_domain_create_ex(arena.allocator, NULL, EPOCH_DOMAIN_SHARED | EPOCH_CHURN);
@@ -188,6 +210,7 @@ int main(int argc, char **argv) {
     }
     epoch_domain_destroy(arena.shared);
     slab_allocator_free(arena.allocator);
+    slab_allocator_free(arena.side);
     printf("%" PRIu64 " rounds, %llu ends, of which %" PRIu64 " left something to a thread\n", rounds,
            (unsigned long long)atomic_load(&arena.ends), stats.epoch_left_total);
     return 0;

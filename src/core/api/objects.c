@@ -94,6 +94,22 @@ TS_ENTRY TS_NOINLINE static void *malloc_epoch_elsewhere(uintptr_t token, size_t
     return p;
 }
 
+/* The calling thread's share of another allocator than the one that it is bound to, whose blocks its fast paths may use where these are
+   open to the share: they say so themselves, by their key and the id of their epoch, which an operation looks at after it has begun. So
+   a thread that goes from one allocator to another need not be bound anew each time. NULL: it must be, or it is another case: one without
+   fast paths; one that is called, whose token is the only thing that tells it (heap.h). Inside an operation. */
+TS_ALWAYS_INLINE const ts_share *other_share(ts_tls *tls, uintptr_t token) {
+    uintptr_t bound = ts_load_relaxed(&tls->token);
+    if (TS_UNLIKELY(bound == TS_TOKEN_CALLED || bound == UINTPTR_MAX || bound == token || token == 0)) return NULL;
+    if (TS_UNLIKELY((tls->heap->sample_rate | ts_load_relaxed(&ts_sample_rate)) != 0)) return NULL;
+    if (TS_UNLIKELY(++tls->others >= TS_OTHERS_MOST)) {
+        tls->others = 0;
+        return NULL;
+    }
+    const ts_share *share = ts_heap_recent_share(tls->heap, token);
+    return TS_LIKELY(share && !share->care) ? share : NULL;
+}
+
 /* Of a thread that goes from one allocator to another: the fast paths are for that one now, if they can be. Not inside an operation. */
 static bool switches_to(ts_tls *tls, uintptr_t token) {
     ts_heap *heap = tls->heap;
@@ -106,8 +122,8 @@ static bool switches_to(ts_tls *tls, uintptr_t token) {
     return ts_load_relaxed(&tls->token) == token;
 }
 
-/* No case for the fast paths. */
-TS_ENTRY TS_NOINLINE static void *malloc_epoch_other(uintptr_t token, size_t size, EpochId epoch) {
+/* No case for the fast paths. Inside an operation. */
+TS_ENTRY TS_NOINLINE static void *malloc_epoch_switching(uintptr_t token, size_t size, EpochId epoch) {
     ts_tls *tls = &ts_thread;
     ts_op_end(tls);
     if (epoch == EPOCH_NONE || !switches_to(tls, token)) return ts_alloc(token, size, epoch);
@@ -115,6 +131,26 @@ TS_ENTRY TS_NOINLINE static void *malloc_epoch_other(uintptr_t token, size_t siz
     if (TS_LIKELY(!ts_is_other_relaxed_64(&tls->token, token))) return malloc_epoch_elsewhere(token, size, epoch);
     ts_op_end(tls);
     return ts_alloc(token, size, epoch);
+}
+
+/* From the magazine or the claimed word of a block that the thread's own open one is said to be. NULL: another case. Inside an
+   operation, which goes on then, and ends else. */
+TS_ALWAYS_INLINE void *pop_of(ts_tls *tls, ts_churn_block *block, size_t size) {
+    ts_bin *bin = TS_LIKELY(block != NULL) ? ts_bin_of(block, size) : NULL;
+    if (TS_UNLIKELY(bin == NULL)) return NULL;
+    void *p = ts_fast_pop(bin);
+    if (TS_UNLIKELY(p == NULL)) p = ts_fast_word(bin);
+    if (TS_LIKELY(p != NULL)) ts_op_end(tls);
+    return p;
+}
+
+/* Of another allocator than the thread's last one, or no case for the fast paths. Likewise. */
+TS_ENTRY TS_NOINLINE static void *malloc_epoch_other(uintptr_t token, size_t size, EpochId epoch) {
+    ts_tls *tls = &ts_thread;
+    const ts_share *share = TS_LIKELY(epoch != EPOCH_NONE) ? other_share(tls, token) : NULL;
+    if (TS_UNLIKELY(share == NULL)) return malloc_epoch_switching(token, size, epoch);
+    void *p = pop_of(tls, ts_churn_of(tls->heap, ts_share_key(share), epoch), size);
+    return TS_LIKELY(p != NULL) ? p : malloc_epoch_switching(token, size, epoch);
 }
 
 TS_ENTRY void *slab_malloc_epoch(SlabAllocator *allocator, size_t size, EpochId epoch) {
@@ -148,8 +184,18 @@ TS_ENTRY TS_NOINLINE static void *malloc_claimed(ts_bin *bin, size_t size) {
     return TS_LIKELY(p != NULL) ? p : ts_alloc_rolling(bound_token(&ts_thread), size);
 }
 
+/* Another block than the thread's last rolling one, as it goes from one allocator to another, or no case for the fast paths. Likewise. */
 TS_ENTRY TS_NOINLINE static void *malloc_other(uintptr_t token, size_t size) {
-    ts_op_end(&ts_thread);
+    ts_tls *tls = &ts_thread;
+    const ts_share *share = other_share(tls, token);
+    if (TS_LIKELY(share != NULL)) {
+        EpochId epoch = ts_load_acquire(&share->allocator->current_epoch); /* acquire: as in ts_epoch_current */
+        ts_churn_block *block = ts_churn_of(tls->heap, ts_share_key(share), epoch);
+        if (TS_UNLIKELY(epoch == EPOCH_NONE || (block && ts_load_relaxed(&block->b.rolling) != token))) block = NULL;
+        void *p = pop_of(tls, block, size);
+        if (TS_LIKELY(p != NULL)) return p;
+    }
+    ts_op_end(tls);
     return ts_alloc_rolling(token, size);
 }
 
@@ -259,6 +305,25 @@ TS_ENTRY void *slab_calloc_epoch(SlabAllocator *allocator, size_t n, size_t size
     return p ? memset(p, 0, n * size) : NULL;
 }
 
+/* From the bin of the smallest class whose objects all lie so, as ts_class_aligned has it, in the churn block of the epoch used last.
+   NULL: another case. alignment is a power of two above 16. Inside an operation, which it ends. */
+TS_ALWAYS_INLINE void *aligned_fast(ts_tls *tls, uintptr_t token, size_t alignment, size_t size, EpochId epoch) {
+    /* Whoever has these bytes and lies so is a multiple of the alignment. 0: of no byte, or of more than there are. */
+    size_t least = (size + alignment - 1) & ~(alignment - 1);
+    void *p = NULL;
+    if (TS_LIKELY(block_serves(tls, token, epoch)) && TS_LIKELY(least - 1 < TS_MAX_CLASS_BYTES) &&
+        TS_LIKELY(alignment <= ts_load_relaxed(&ts_aligned_most))) { /* else the slow path notes it */
+        unsigned cls = ts_classes.of[least / 16];
+        while ((ts_class_bytes[cls] & (alignment - 1)) != 0) cls++; /* to that of 8 KiB at the most */
+        ts_bin *bin = &tls->block->bin[cls];
+        p = ts_fast_pop(bin);
+        if (TS_UNLIKELY(p == NULL)) p = ts_fast_word(bin);
+        if (TS_UNLIKELY(p == NULL) && claims(tls, tls->block, bin)) p = ts_fast_word(bin);
+    }
+    ts_op_end(tls);
+    return p;
+}
+
 TS_ENTRY void *slab_aligned_epoch(SlabAllocator *allocator, size_t alignment, size_t size, EpochId epoch) {
     if (!ts_is_pow2(alignment)) {
         errno = EINVAL;
@@ -269,7 +334,10 @@ TS_ENTRY void *slab_aligned_epoch(SlabAllocator *allocator, size_t alignment, si
         return NULL;
     }
     if (alignment <= 16) return slab_malloc_epoch(allocator, size, epoch);
-    return ts_alloc_aligned(ts_token(allocator), alignment, size, epoch, false);
+    ts_tls *tls = &ts_thread;
+    ts_op_begin(tls);
+    void *p = aligned_fast(tls, ts_token(allocator), alignment, size, epoch);
+    return TS_LIKELY(p != NULL) ? p : ts_alloc_aligned(ts_token(allocator), alignment, size, epoch, false);
 }
 
 ts_refusal ts_refusals;
@@ -363,7 +431,7 @@ TS_NOINLINE static bool free_rest(uintptr_t token, void *p) {
 }
 
 /* Of another allocator than the thread's last one, or nowhere. Inside an operation. */
-TS_NOINLINE static bool free_of_other(uintptr_t token, void *p, uint64_t entry) {
+TS_NOINLINE static bool free_switching(uintptr_t token, void *p, uint64_t entry) {
     ts_tls *tls = &ts_thread;
     ts_op_end(tls);
     bool switched = switches_to(tls, token);
@@ -372,6 +440,20 @@ TS_NOINLINE static bool free_of_other(uintptr_t token, void *p, uint64_t entry) 
         return free_other(token, p);
     ts_fast_result r = ts_fast_free(tls, entry, p, false, SLAB_HANDLE_NONE);
     if (TS_UNLIKELY(!r.freed)) return free_scope(token, p, entry);
+    if (TS_UNLIKELY(r.full)) return free_full(r.bin, p);
+    ts_op_end(tls);
+    return true;
+}
+
+/* The same; in a churn block it is usual. */
+TS_ENTRY TS_NOINLINE static bool free_of_other(uintptr_t token, void *p, uint64_t entry) {
+    ts_tls *tls = &ts_thread;
+    const ts_share *share = other_share(tls, token);
+    if (TS_UNLIKELY(share == NULL) || TS_UNLIKELY(!ts_is_in_part(&ts_region.part[TS_NORMAL], entry)))
+        return free_switching(token, p, entry);
+    const ts_tls own = {.share_key = ts_share_key(share)};
+    ts_fast_result r = ts_fast_free(&own, entry, p, false, SLAB_HANDLE_NONE);
+    if (TS_UNLIKELY(!r.freed)) return free_switching(token, p, entry);
     if (TS_UNLIKELY(r.full)) return free_full(r.bin, p);
     ts_op_end(tls);
     return true;

@@ -411,6 +411,11 @@ static bool check_shares(ts_check *check, const ts_heap *heap) {
         check->allocator[s->allocator->entry.index].warm_units += warm;
         check->allocator[s->allocator->entry.index].shares++;
     }
+    for (unsigned i = 0; i < TS_RECENT_SHARES; i++) {
+        const ts_share *recent = ts_load_relaxed(&heap->recent[i]), *s = heap->shares;
+        while (s && s != recent) s = s->heap_next;
+        REQUIRE(s == recent, "heap %u: remembers a share that it does not have", heap->id);
+    }
     return true;
 }
 

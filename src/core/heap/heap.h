@@ -221,6 +221,16 @@ static inline ts_share *ts_heap_find_share(const ts_heap *heap, uintptr_t token)
     while (share && share->token != token) share = share->heap_next;
     return share;
 }
+/* The same by way of those that were looked for last. By the heap's thread. */
+static inline const ts_share *ts_heap_recent_share(ts_heap *heap, uintptr_t token) {
+    _Atomic(ts_share *) *recent = &heap->recent[(uint32_t)token % TS_RECENT_SHARES];
+    ts_share *share = ts_load_relaxed(recent);
+    if (TS_UNLIKELY(share == NULL || share->token != token)) {
+        share = ts_heap_find_share(heap, token);
+        ts_store_relaxed(recent, share);
+    }
+    return share;
+}
 /* Empties magazines and claimed words of all blocks, drains, gives warm units away. Caller: not inside the heap. */
 void ts_heap_idle(ts_heap *heap);
 /* The same of one allocator, but for the records that nobody has. Holds nothing. */

@@ -19,13 +19,20 @@ TS_ALWAYS_INLINE bool ts_find_scope(ts_tls *tls, EpochId epoch) {
     return true;
 }
 
-/* The same of a churn epoch: the thread's block in it is `block` then. */
+/* The thread's own open block of a churn epoch of the allocator whose share has that key. NULL: as above. Inside an operation. */
+TS_ALWAYS_INLINE ts_churn_block *ts_churn_of(const ts_heap *heap, uint64_t share_key, EpochId epoch) {
+    ts_churn_block *block = heap->map[(uint32_t)epoch % TS_HEAP_MAP];
+    if (!block || !ts_is_relaxed_64(&block->b.open_id, epoch) || block->b.slow ||
+        ts_load_relaxed(&block->b.key) >> TS_KEY_SHARE_SHIFT != share_key >> TS_KEY_SHARE_SHIFT)
+        return NULL;
+    return block;
+}
+
+/* The same of the allocator that the thread is bound to: its block in the epoch is `block` then. */
 TS_ALWAYS_INLINE bool ts_find_churn(ts_tls *tls, EpochId epoch) {
     if (TS_UNLIKELY(!tls->heap)) return false;
-    ts_churn_block *block = tls->heap->map[(uint32_t)epoch % TS_HEAP_MAP];
-    if (!block || !ts_is_relaxed_64(&block->b.open_id, epoch) || block->b.slow ||
-        ts_load_relaxed(&block->b.key) >> TS_KEY_SHARE_SHIFT != tls->share_key >> TS_KEY_SHARE_SHIFT)
-        return false;
+    ts_churn_block *block = ts_churn_of(tls->heap, tls->share_key, epoch);
+    if (!block) return false;
     tls->block = block;
     return true;
 }

@@ -88,6 +88,8 @@ void ts_heap_drop_dead_shares(ts_heap *heap) {
         (void)ts_share_give_warm(share);
         ts_allocator *allocator = share->allocator;
         if (ts_thread.share_key == ts_share_key(share)) ts_heap_unbind();
+        for (unsigned i = 0; i < TS_RECENT_SHARES; i++)
+            if (ts_load_relaxed(&heap->recent[i]) == share) ts_store_relaxed(&heap->recent[i], NULL);
         ts_lines_give(TS_LINES_SHARE, share);
         ts_allocator_unpin(allocator);
     }

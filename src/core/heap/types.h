@@ -38,6 +38,9 @@
 #define TS_BIAS_TURN_BITS 4u
 #define TS_BIAS_NEVER 15u /* a turn that no epoch gets */
 _Static_assert(64 - TS_UNIT_LINE_SHIFT + TS_BIAS_TURN_BITS <= 32, "a line and a turn are one word of 32 bits");
+#define TS_RECENT_SHARES 8u
+/* So many calls for other allocators than the one that a thread's fast paths are for, and they are for the last of these. */
+#define TS_OTHERS_MOST 64u
 #define TS_HEAP_MAP 64u         /* blocks found without a search, by epoch index */
 #define TS_LOCAL_WARM_UNITS 64u /* 1 MiB: warm units of each part and allocator that a thread keeps for itself */
 /* Spans of up to 256 KiB stay with the thread that freed them, by length, as long as it has no more than 1 MiB of them. */
@@ -303,6 +306,7 @@ typedef struct ts_tls {
     bool drained_more;  /* than there is room for, so only while it is full: ts_epoch_settle looks at all epochs */
     unsigned settled;   /* calls of ts_epoch_settle */
     uint64_t opened_ns; /* when it opened its newest epoch */
+    unsigned others;    /* calls for other allocators than that of `token`, which found their way without it */
     char *written; /* a byte that was no longer filled when its slab was taken (care.c), to be told of; NULL: none */
 } ts_tls;
 
@@ -332,8 +336,9 @@ typedef struct ts_heap {
     ts_block *free_churn, *free_scope; /* (h) ended ones, for its next epochs */
     _Atomic uint32_t free_blocks[2];   /* (h) how many, of churn and of scope; a hint to its owner */
     ts_share *shares;                  /* (h) */
-    struct ts_heap *next;              /* list of all heaps; constant after it is published */
-    struct ts_heap *free_next;         /* guarded by the registry's lock, as is the next */
+    _Atomic(ts_share *) recent[TS_RECENT_SHARES]; /* some of them, by token; written by the owner, read by check.c */
+    struct ts_heap *next;                         /* list of all heaps; constant after it is published */
+    struct ts_heap *free_next;                    /* guarded by the registry's lock, as is the next */
     bool listed_free;
     ts_entry *spare[2][TS_SPARE_ENTRIES]; /* owner only: free table entries, TS_TABLE_EPOCH and _DOMAIN */
     unsigned spares[2];
