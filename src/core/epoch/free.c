@@ -6,7 +6,7 @@
  * at the words again there. All others set the object's foreign bit (foreign.c). If the words have changed the answer
  * is AGAIN, and all is looked at anew.
  */
-/* Modelled in tests/model: foreign, orders. */
+/* Modelled in tests/model: foreign, spill, orders. */
 #include "base/park.h"
 #include "epoch/epoch.h"
 #include "epoch/sample.h"

@@ -15,6 +15,7 @@
  *     over, its blocks.
  * Which units count as committed: all of LENT and FETCHED, none of AWAY.
  */
+/* Modelled in tests/model: spill. */
 #include "epoch/spill.h"
 
 #include "base/park.h"

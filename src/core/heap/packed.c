@@ -1,3 +1,5 @@
+/* See packed.h. */
+/* Modelled in tests/model: spill. */
 #include "heap/packed.h"
 
 #include "base/bits.h"

@@ -15,6 +15,7 @@
  *  5. A pack is its spill's. It is freed when the lock's table does not lead to it any more, which is decided under the lock; it is read only
  *     under the lock.
  */
+/* Modelled in tests/model: spill. */
 #ifndef TS_HEAP_PACKED_H
 #define TS_HEAP_PACKED_H
 

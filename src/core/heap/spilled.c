@@ -18,6 +18,7 @@
  *     slab that is away. Where no heap can be held (no barrier; a thread lost in a fork) the slab stays until the
  *     loan ends.
  */
+/* Modelled in tests/model: spill. */
 #include "heap/spilled.h"
 
 #include "base/assert.h"

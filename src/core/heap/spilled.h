@@ -14,6 +14,7 @@
  *     done. Or the spill is over: then the slab is pushed on a queue of foreign frees, as if it had been on its way
  *     there, and the span is what it was.
  */
+/* Modelled in tests/model: spill. */
 #ifndef TS_HEAP_SPILLED_H
 #define TS_HEAP_SPILLED_H
 
