@@ -88,7 +88,7 @@ bool ts_limit_is_due(const ts_epoch *epoch) {
 }
 
 /* Blocks that come later begin with the account. Calls are made without the lock: while the epoch is pinned its blocks stay in the
-   list. */
+   list, and those that a reset has emptied are held until it is not. */
 void ts_limit_count(ts_epoch *epoch) {
     bool left = false;
     ts_account *account = ts_load_relaxed(&epoch->account);
