@@ -320,11 +320,23 @@ static bool read_bytes(const ts_record *r, uint32_t slab, uint64_t from, char *t
     return true;
 }
 
+/* Its place was not another's meanwhile: a slab of a closed epoch gets no objects. It can have been freed. */
+static ssize_t still_there(const ts_record *r, SlabHandle handle, size_t bytes) {
+    ts_private_object again;
+    if (ts_private_object_of(r->allocator, handle, &again)) return (ssize_t)bytes;
+    errno = ESTALE;
+    return -1;
+}
+
 /* Bytes that were copied; -1 with errno. */
 static ssize_t read_object(ts_record *r, SlabHandle handle, const ts_private_object *o, void *to, size_t size) {
     uint32_t slab;
     void *buffer;
     size_t bytes = size < o->bytes ? size : o->bytes;
+    if (o->stays) {
+        if (bytes != 0) memcpy(to, o->address, bytes);
+        return still_there(r, handle, bytes);
+    }
     if (!find_slab(r, o->unit, &slab)) {
         errno = ESTALE;
         return -1;
@@ -337,12 +349,7 @@ static ssize_t read_object(ts_record *r, SlabHandle handle, const ts_private_obj
     int error = errno;
     free(buffer);
     errno = error;
-    if (!good) return -1;
-    /* Its place was not another's meanwhile: a slab that is away gets no objects. It can have been freed. */
-    ts_private_object again;
-    if (ts_private_object_of(r->allocator, handle, &again)) return (ssize_t)bytes;
-    errno = ESTALE;
-    return -1;
+    return good ? still_there(r, handle, bytes) : -1;
 }
 
 ssize_t slab_zones_read(SlabAllocator *allocator, SlabHandle handle, void *buffer, size_t size) {

@@ -6,6 +6,71 @@ to be sure). sanitize: thread or address, if it takes a sanitizer to see it. equ
 """
 
 MUTANTS = [
+    # ---- pieces ------------------------------------------------------------------------------------------------
+    {
+        "name": "piece-given-unclaimed",
+        "protocol": "piece.c, 1",
+        "file": "src/core/heap/piece.c",
+        "old": "        if (ts_slab_claim(piece, &share->allocator->pins)) warm += give_claimed(share->allocator, piece);\n",
+        "new": "        warm += give_claimed(share->allocator, piece);\n",
+        "tests": ["unit.heap.piece"],
+    },
+    {
+        "name": "whole-unit-with-old-tag",
+        "protocol": "piece.c, 2",
+        "file": "src/core/heap/piece.c",
+        "old": "        tag = its > tag ? its : tag;\n",
+        "new": "        (void)its;\n",
+        "tests": ["unit.heap.piece"],
+    },
+    {
+        "name": "piece-with-old-tag",
+        "protocol": "piece.c, 2",
+        "file": "src/core/heap/piece.c",
+        "old": "        ts_store_release(&piece->tag, ts_load_relaxed(&slab->tag)); /* as in ts_slab_next_use */\n",
+        "new": "",
+        "tests": ["unit.heap.piece"],
+    },
+    {
+        "name": "whole-unit-with-old-generation",
+        "protocol": "piece.c, 3",
+        "file": "src/core/heap/piece.c",
+        "old": "        gen = next > gen ? next : gen;\n",
+        "new": "        (void)next;\n",
+        "tests": ["unit.heap.piece"],
+    },
+    {
+        "name": "piece-with-old-generation",
+        "protocol": "piece.c, 3",
+        "file": "src/core/heap/piece.c",
+        "old": "        ts_store_relaxed(&piece->gen, ts_load_relaxed(&slab->gen));\n",
+        "new": "",
+        "tests": ["unit.heap.piece"],
+    },
+    {
+        "name": "piece-keeps-its-frees",
+        "protocol": "slab.h, 2",
+        "file": "src/core/slab/slab.h",
+        "old": "        ts_store_relaxed(&bits->freed[unit % TS_PIECES], 0);\n",
+        "new": "",
+        "tests": ["unit.heap.piece"],
+    },
+    {
+        "name": "limited-scope-gets-pieces",
+        "protocol": "piece.h: ts_scope_takes_piece",
+        "file": "src/core/epoch/alloc.c",
+        "old": "        if (!account && !ts_nodes_of(share->allocator) && ts_scope",
+        "new": "        if (!ts_nodes_of(share->allocator) && ts_scope",
+        "tests": ["unit.heap.piece"],
+    },
+    {
+        "name": "unit-of-pieces-is-never-whole",
+        "protocol": "piece.c",
+        "file": "src/core/heap/piece.c",
+        "old": "    if (slab->u.pieces != ALL_PIECES) return false;\n",
+        "new": "    if (slab->u.pieces > 0) return false;\n",
+        "tests": ["unit.heap.piece"],
+    },
     # ---- foreign free: the thread that frees ------------------------------------------------------------------
     {
         "name": "foreign-bit-not-looked-at",
@@ -4144,8 +4209,8 @@ MUTANTS = [
         "name": "sealed-slab-counted-twice",
         "protocol": "block.c: scope_bytes",
         "file": "src/core/heap/block.c",
-        "old": "used <= TS_UNIT_BYTES && !ended",
-        "new": "used <= TS_UNIT_BYTES + 0 * ended",
+        "old": "used <= ts_slab_bytes(current) && !ended",
+        "new": "used <= ts_slab_bytes(current) + 0 * ended",
         "tests": ["unit.heap.scope"],
     },
     {

@@ -17,6 +17,8 @@
 #include "rng.h"
 #include "shrink.h"
 
+#include "heap/piece.h"
+
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -54,6 +56,7 @@ static void run_programs(struct series *series, uint64_t first, uint64_t end) {
         char why[512] = "";
         size_t at = 0;
         series->shared->program = number;
+        ts_pieces_after = number % 4 == 0 ? TS_PIECES_AFTER : 0;
         (void)alarm(PROGRAM_SECONDS);
         generate(&series->args, number, series->ops);
         if (!prog_run(series->ops, series->args.ops, NULL, &at, why, sizeof why)) {

@@ -387,10 +387,18 @@ TS_COLD static bool free_again(uintptr_t token, void *p) {
 
 static bool free_other(uintptr_t token, void *p);
 
-/* The last of 1024 bytes, or no object of the thread's own scope. Inside an operation. */
+/* In a piece, or no object of the thread's own scope. Inside an operation. */
+TS_NOINLINE static bool free_scope_piece(uintptr_t token, void *p, uint64_t entry) {
+    ts_tls *tls = &ts_thread;
+    if (TS_UNLIKELY(!ts_fast_free_scope(tls, entry, true, true))) return free_other(token, p);
+    ts_op_end(tls);
+    return true;
+}
+
+/* The last of 1024 bytes, or in no unit of the thread's own scope. Inside an operation. */
 TS_NOINLINE static bool free_scope_last(uintptr_t token, void *p, uint64_t entry) {
     ts_tls *tls = &ts_thread;
-    if (TS_UNLIKELY(!ts_fast_free_scope(tls, entry, true))) return free_other(token, p);
+    if (TS_UNLIKELY(!ts_fast_free_scope(tls, entry, true, false))) return free_scope_piece(token, p, entry);
     ts_op_end(tls);
     return true;
 }
@@ -398,7 +406,7 @@ TS_NOINLINE static bool free_scope_last(uintptr_t token, void *p, uint64_t entry
 /* Not in this thread's own open churn block: in a scope of its, or elsewhere. Inside an operation. */
 TS_NOINLINE static bool free_scope(uintptr_t token, void *p, uint64_t entry) {
     ts_tls *tls = &ts_thread;
-    if (TS_UNLIKELY(!ts_fast_free_scope(tls, entry, false))) return free_scope_last(token, p, entry);
+    if (TS_UNLIKELY(!ts_fast_free_scope(tls, entry, false, false))) return free_scope_last(token, p, entry);
     ts_op_end(tls);
     return true;
 }
@@ -538,7 +546,7 @@ TS_ALWAYS_INLINE SlabHandle new_scope_handle(const ts_scope_block *block, const 
     ts_slab *slab = ts_slab_at(unit);
     ts_keep_relaxed(&slab->handled, 1);
     /* As ts_handle_pack; a slab's generation has no more bits than a handle has for it. */
-    return (uint64_t)unit << 42 | (uint64_t)ts_load_relaxed(&slab->gen) << 18 |
+    return (uint64_t)ts_unit_of(unit) << 42 | (uint64_t)ts_load_relaxed(&slab->gen) << 18 |
            ((uintptr_t)p << 4 & (uint64_t)(TS_UNIT_ENTRIES - 1) << 8) |
            (TS_HANDLE_SCOPE << TS_HANDLE_KIND_SHIFT | TS_HANDLE_FORMAT);
 }

@@ -140,6 +140,7 @@ bool ts_private_object_of(SlabAllocator *allocator, SlabHandle handle, ts_privat
                                .address = object.address,
                                .unit = object.unit,
                                .offset = object.entry_in_unit * 16u,
-                               .bytes = object.bytes};
+                               .bytes = object.bytes,
+                               .stays = ts_is_piece(object.unit)};
     return true;
 }

@@ -71,6 +71,7 @@ typedef struct ts_private_object {
     uint32_t unit;
     uint32_t offset; /* bytes from the start of the unit */
     size_t bytes;
+    bool stays; /* its memory is not lent with that of its epoch: unit is no piece of a spill */
 } ts_private_object;
 TS_PRIVATE bool ts_private_object_of(SlabAllocator *allocator, SlabHandle handle, ts_private_object *out);
 

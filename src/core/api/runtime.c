@@ -258,7 +258,7 @@ static void reset_record(ts_allocator *a) {
     ts_lock_reset_counts(&a->lock);
     memset(a->warm, 0, sizeof a->warm);
     memset(a->runs, 0, sizeof a->runs);
-    a->stuck = 0;
+    a->stuck = a->cut = 0;
     ts_store_relaxed(&a->nodes, NULL);
     ts_store_relaxed(&a->shares, NULL);
     _Atomic uint64_t *from = &a->current_epoch, *to = &a->span_miss;

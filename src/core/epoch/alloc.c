@@ -20,6 +20,7 @@
 #include "heap/fast.h"
 #include "heap/foreign.h"
 #include "heap/nodes.h"
+#include "heap/piece.h"
 #include "heap/scope.h"
 #include "region/pool.h"
 
@@ -279,7 +280,13 @@ static void *scope_alloc(ts_heap *heap, ts_scope_block *block, size_t bytes, siz
             ts_account_unref(account);
             return NULL;
         }
-        uint32_t unit = ts_slab_acquire_scope(heap, share, ts_nodes_wanted(share->allocator, share, account), &fresh);
+        uint32_t unit = 0;
+        /* Where homes are told apart a unit is all of one. */
+        if (!account && !ts_nodes_of(share->allocator) && ts_scope_takes_piece(block, bytes, align)) {
+            unit = ts_slab_acquire_piece(heap, share);
+            fresh = false;
+        }
+        if (!unit) unit = ts_slab_acquire_scope(heap, share, ts_nodes_wanted(share->allocator, share, account), &fresh);
         no_memory = unit == 0;
         ts_heap_enter(heap);
         /* The current slab is not retired for nothing: without memory its rest is still good for smaller objects. */
@@ -299,9 +306,12 @@ static void *scope_alloc(ts_heap *heap, ts_scope_block *block, size_t bytes, siz
             ts_count_release(&share->count[TS_COUNT_SCOPE].new_slab_count, 1);
             if (fresh) ts_count(&share->count[TS_COUNT_SCOPE].slow_path_cache_miss, 1);
         } else {
-            ts_share_keep(share, unit);
+            if (ts_is_piece(unit))
+                ts_share_keep_piece(share, unit);
+            else
+                ts_share_keep(share, unit);
         }
-        added = added && !another_account(&block->b, account, 1);
+        added = added && !another_account(&block->b, account, !ts_is_piece(unit));
         ts_heap_leave(heap);
         let_account_go(account, !added);
     }
@@ -360,12 +370,14 @@ static size_t small_alignment(size_t size, size_t align) {
 /* Also of more than what ts_scope_round takes. */
 static size_t small_bytes(size_t size) { return size == 0 ? 16 : (size + 15) & ~(size_t)15; }
 
-/* In the first slab, if there is room, and nothing has come of it yet. By the thread of the block: nobody else moves the place on. */
+/* In the first unit, if there is room, and nothing has come of it yet; pieces come before it. By the thread of the block: nobody else moves
+   the place on. */
 static bool small_has_room(const ts_scope_block *block, size_t size, size_t align) {
     if (size > TS_SMALL_MOST || align > TS_SMALL_MOST) return false;
     const char *at = ts_bump_at(ts_load_relaxed(&block->bump));
-    if (!at) return ts_load_relaxed(&block->b.slabs) == 0;
-    const char *end = ts_unit_address(ts_load_relaxed(&block->current)) + TS_UNIT_BYTES;
+    uint32_t current = ts_load_relaxed(&block->current);
+    if (!at || ts_is_piece(current)) return ts_load_relaxed(&block->b.slabs) == ts_load_relaxed(&block->pieces);
+    const char *end = ts_unit_address(current) + TS_UNIT_BYTES;
     uintptr_t aligned = ts_align_up((uintptr_t)at, align);
     return aligned <= (uintptr_t)end && small_bytes(size) <= (uintptr_t)end - aligned;
 }

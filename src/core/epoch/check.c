@@ -129,8 +129,7 @@ static bool check_table(ts_check *check, ts_table *table, const char *name, int 
 
 static bool check_queue(ts_check *check, const ts_heap *heap, uint64_t first) {
     for (uint64_t unit = first; unit; unit = ts_load_relaxed(&ts_slab_at((uint32_t)unit)->queue_next)) {
-        REQUIRE(unit < ts_region.part[TS_NORMAL].units &&
-                    ts_unit_in_part((uint32_t)unit) < check->high[ts_part_of_unit((uint32_t)unit)],
+        REQUIRE(unit <= UINT32_MAX && ts_unit_of((uint32_t)unit) < check->high[TS_NORMAL],
                 "heap %u: its queue of foreign frees leads to unit %llu", heap->id, (unsigned long long)unit);
         uint8_t *found = ts_check_unit(check, (uint32_t)unit);
         REQUIRE((*found & TS_USE_QUEUED) == 0, "unit %llu is on two queues, or twice on one", (unsigned long long)unit);
@@ -430,6 +429,25 @@ static bool check_runs(ts_check *check, const ts_allocator *a, uint64_t *units) 
     return true;
 }
 
+/* Free pieces at the allocator. */
+static bool check_cut(ts_check *check, const ts_allocator *a) {
+    uint32_t before = 0;
+    for (uint32_t unit = a->cut; unit; before = unit, unit = ts_slab_at(unit)->next) {
+        uint64_t pieces = ts_slab_at(unit)->u.pieces;
+        REQUIRE(unit < check->high[TS_NORMAL] && ts_load_relaxed(ts_unit_word(unit)) == TS_UNIT_CUT &&
+                    ts_slab_at(unit)->prev == before,
+                "allocator %u: its list of cut units is broken at %u", a->entry.index, unit);
+        REQUIRE(pieces != 0 && pieces < ((uint64_t)1 << TS_PIECES) - 1, "unit %u: of its pieces %#llx are free", unit,
+                (unsigned long long)pieces);
+        for (; pieces; pieces &= pieces - 1) {
+            uint32_t piece = ts_piece_number(unit, ts_ctz64(pieces));
+            if (!ts_check_claim_unit(check, piece, TS_USE_PIECE)) return false;
+            REQUIRE(ts_load_relaxed(ts_unit_word(piece)) == 0, "piece %#x is free, and has an owner", piece);
+        }
+    }
+    return true;
+}
+
 static bool check_allocator_lists(ts_check *check, uint32_t index, bool forked) {
     const ts_allocator *a = ts_table_at(&ts_allocators, index);
     ts_check_sums *sums = &check->allocator[index];
@@ -438,6 +456,7 @@ static bool check_allocator_lists(ts_check *check, uint32_t index, bool forked) 
     if (!check_runs(check, a, &sums->warm_units)) return false;
     const ts_nodes *nodes = ts_nodes_of(a);
     if (nodes && !ts_check_claim_lines(check, nodes, sizeof *nodes, "a record of homes")) return false;
+    if (!check_cut(check, a)) return false;
     if (ts_load_relaxed(&a->entry.id) != a->token) return true;
     uint64_t listed = 0;
     for (const ts_share *s = a->shares; s; s = s->allocator_next) {
@@ -457,8 +476,32 @@ static void find_zombie(ts_check *check, uint32_t unit, uint64_t word) {
     uint32_t index = ts_slab_at(unit)->allocator;
     if ((word & TS_UNIT_ZOMBIE) && index < ts_table_high(&ts_allocators)) {
         check->allocator[index].zombies++;
+        check->allocator[index].zombie_pieces += ts_is_piece(unit);
         check->zombies++;
     }
+}
+
+/* Each is in a block, free, a zombie, or retired. */
+static bool check_pieces(ts_check *check, uint32_t unit) {
+    uint32_t index = ts_slab_at(unit)->allocator;
+    REQUIRE(index < ts_table_high(&ts_allocators), "unit %u is cut, of allocator %u", unit, index);
+    check->allocator[index].cut_units++;
+    for (unsigned i = 0; i < TS_PIECES; i++) {
+        uint32_t piece = ts_piece_number(unit, i);
+        unsigned found = *ts_check_unit(check, piece), use = found & ~TS_USE_QUEUED;
+        uint64_t word = ts_load_relaxed(ts_unit_word(piece));
+        REQUIRE(((found & TS_USE_QUEUED) != 0) == ((word & TS_UNIT_FOREIGN) != 0),
+                "piece %#x: its word is %#llx, and it is on %s queue", piece, (unsigned long long)word,
+                found & TS_USE_QUEUED ? "a" : "no");
+        REQUIRE(!(word & TS_UNIT_ZOMBIE) || ((word & TS_UNIT_FOREIGN) && use == TS_USE_NONE),
+                "piece %#x is a zombie, and somewhere else", piece);
+        if (use != TS_USE_NONE) continue;
+        if (word & TS_UNIT_ZOMBIE)
+            find_zombie(check, piece, word);
+        else if (ts_slab_at(piece)->kind != TS_KIND_RETIRED)
+            check->lost_units++;
+    }
+    return true;
 }
 
 static bool check_units(ts_check *check) {
@@ -468,6 +511,11 @@ static bool check_units(ts_check *check) {
             unsigned found = *ts_check_unit(check, unit), use = found & ~TS_USE_QUEUED;
             uint64_t word = ts_load_relaxed(ts_unit_word(unit));
             bool queued = (found & TS_USE_QUEUED) != 0;
+            if (word == TS_UNIT_CUT) {
+                REQUIRE(found == TS_USE_NONE, "unit %u is cut, and somewhere else", unit);
+                if (!check_pieces(check, unit)) return false;
+                continue;
+            }
             bool lent = (word & TS_UNIT_FOREIGN) && ts_is_lent(unit);
             REQUIRE((queued || lent) == ((word & TS_UNIT_FOREIGN) != 0),
                     "unit %u: its word is %#llx, and it is on %s queue", unit, (unsigned long long)word,
@@ -492,10 +540,13 @@ static bool check_sums(ts_check *check, uint32_t index, bool forked) {
     const ts_allocator *a = ts_table_at(&ts_allocators, index);
     const ts_check_sums *sums = &check->allocator[index];
     uint64_t committed = ts_load_relaxed(&a->committed_units), pins = ts_load_relaxed(&a->pins);
-    uint64_t found = sums->units + sums->warm_units + sums->zombies - sums->away_units;
+    uint64_t found =
+        sums->units + sums->cut_units + sums->warm_units + sums->zombies - sums->zombie_pieces - sums->away_units;
     bool alive = ts_load_relaxed(&a->entry.id) != 0;
     check->condemned_units += sums->condemned_units;
     if (forked || pins == 0) return true; /* 0: nobody's record, its figures are of its last use */
+    REQUIRE(sums->cut_units == ts_load_relaxed(&a->cut_units), "allocator %u: %llu cut units, %llu counted", index,
+            (unsigned long long)sums->cut_units, (unsigned long long)ts_load_relaxed(&a->cut_units));
     REQUIRE(committed == found,
             "allocator %u: committed %llu units, found %llu in slabs and spans, %llu warm, %llu zombies", index,
             (unsigned long long)committed, (unsigned long long)sums->units, (unsigned long long)sums->warm_units,
@@ -542,7 +593,7 @@ bool ts_check_all(ts_check *check, bool forked) {
     if (ts_load_relaxed(&ts_allocators.high) == 0) return true; /* nothing was ever made */
     for (unsigned part = 0; part < TS_PARTS; part++) check->high[part] = ts_pool_high(part);
     check->lines = ts_lines_used();
-    check->unit = calloc(check->high[TS_NORMAL], 1);
+    check->unit = calloc(check->high[TS_NORMAL], 1 + TS_PIECES);
     check->line = calloc(check->lines, 1);
     check->allocator = calloc(ts_table_high(&ts_allocators), sizeof *check->allocator);
     bool good = check->unit && check->line && check->allocator ? walk(check, forked)

@@ -112,15 +112,15 @@ static void in_scope(place *at, uint32_t unit, uint32_t offset, uint64_t w, bool
     at->last = at->generation;
     const char *bump = ts_bump_at(ts_load_acquire(&block->bump));
     bool current = alive && end == 0 && bump != NULL && ts_load_relaxed(&block->current) == unit;
-    if (current) end = (uint32_t)((size_t)(bump - ts_unit_address(unit)) / 16);
+    if (current) end = (uint32_t)((size_t)(bump - ts_slab_unit_address(unit)) / 16);
     if (end != 0 && entry >= end) return;
-    uint32_t start = entry;
-    while (start > 0 && !bit_of(bits->start, start)) start--;
+    uint32_t start = entry, least = ts_scope_first_word(unit) * 64;
+    while (start > least && !bit_of(bits->start, start)) start--;
     if (!bit_of(bits->start, start)) return;
     at->inside = offset - start * 16u;
     /* Of a block that has ended its last object's end is known no more. */
     if (end != 0 && end <= TS_UNIT_ENTRIES) at->bytes = (uint64_t)ts_scope_entries(unit, start, end) * 16;
-    uint64_t place_entry = (uint64_t)unit * TS_UNIT_ENTRIES + start;
+    uint64_t place_entry = (uint64_t)ts_unit_of(unit) * TS_UNIT_ENTRIES + start;
     if (bit_of(bits->freed, start))
         at->found = FREED;
     else
@@ -155,17 +155,17 @@ TS_RACY static void in_span(place *at, uint32_t first, uint64_t inside, finding 
     if (allocator) at->allocator = allocator->token;
 }
 
-/* What lies `offset` bytes into a unit. */
+/* What lies `offset` bytes into the unit of a slab, in that slab. */
 TS_RACY static place look_at(uint32_t unit, uint32_t offset) {
     place at = {.found = NO_OBJECTS, .kind = TS_COUNT_KINDS};
     const ts_slab *slab = ts_slab_at(unit);
     uint64_t w = ts_load_acquire(ts_unit_word(unit)) & ~(TS_UNIT_FOREIGN | TS_UNIT_ZOMBIE);
-    if (w & TS_UNIT_SPAN) {
-        in_span(&at, unit, offset, LIVE);
+    if (w & TS_UNIT_SPAN) { /* of a unit that is cut since p was located: its pieces hold nothing yet */
+        if (slab->kind != TS_KIND_CUT) in_span(&at, unit, offset, LIVE);
         return at;
     }
     bool owned = w != 0;
-    if (!owned) {
+    if (!owned && !ts_is_piece(unit)) {
         uint32_t first = start_around(unit), inside = (unit - first) * (uint32_t)TS_UNIT_BYTES + offset;
         if (first && (ts_load_relaxed(ts_unit_word(first)) & TS_UNIT_SPAN)) {
             in_span(&at, first, (uint64_t)(unit - first) * TS_UNIT_BYTES + offset, LIVE);
@@ -177,7 +177,9 @@ TS_RACY static place look_at(uint32_t unit, uint32_t offset) {
             in_span(&at, unit, offset, slab->u.span.with_epoch ? WITH_EPOCH : FREED);
             return at;
         }
-        if (slab->kind == TS_KIND_NONE) return at;
+    }
+    if (!owned) {
+        if (slab->kind == TS_KIND_NONE || slab->kind == TS_KIND_CUT) return at;
         w = slab->u.last_word & ~TS_UNIT_FOREIGN;
         if (w == 0 || ts_word_line(w) >= ts_region.line_limit) return at;
     }
@@ -268,8 +270,9 @@ void ts_diagnose_handle(ts_line *line, uintptr_t allocator, SlabHandle handle) {
         ts_line_text(line, "forged: this generation was never given out");
         return;
     }
-    place at = look_at((uint32_t)unit, (uint32_t)(handle >> 8 & 1023u) * 16);
-    const ts_slab *slab = ts_slab_at((uint32_t)unit);
+    uint32_t number = ts_slab_of_entry(unit * TS_UNIT_ENTRIES + (handle >> 8 & 1023u));
+    place at = look_at(number, (uint32_t)(handle >> 8 & 1023u) * 16);
+    const ts_slab *slab = ts_slab_at(number);
     uint32_t first = ts_load_relaxed(&slab->gen);
     if (slab->kind == TS_KIND_NONE || generation > at.generation) {
         ts_line_text(line, "forged: this generation was never given out");

@@ -299,7 +299,7 @@ typedef struct ts_object {
     char *address;
     size_t bytes; /* usable */
     EpochId epoch;
-    uint32_t unit;
+    uint32_t unit; /* its slab's number */
     uint32_t entry_in_unit;
     uint32_t generation;         /* 24 bits */
     uint32_t kind;               /* class, TS_COUNT_SCOPE or TS_COUNT_SPAN */
@@ -308,13 +308,13 @@ typedef struct ts_object {
     const ts_allocator *care_of; /* its allocator */
 } ts_object;
 
-/* Where p lies. false: not in the region, or not on a 16-byte place. */
+/* Where p lies: the number of its slab (slab/slab.h), and the entry. false: not in the region, or not on a 16-byte place. */
 static inline bool ts_locate(const void *p, uint32_t *unit, uint64_t *entry) {
     for (unsigned part = 0; part < TS_PARTS; part++) {
         const ts_part *r = &ts_region.part[part];
         uint64_t e = ts_entry_of(r, p);
         if (!ts_is_in_part(r, e)) continue;
-        *unit = r->first_unit + (uint32_t)(e >> TS_ENTRY_UNIT_SHIFT);
+        *unit = ts_slab_of_entry(e);
         *entry = e;
         return true;
     }

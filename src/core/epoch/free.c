@@ -23,7 +23,7 @@ typedef enum verdict { FREED, FREED_FOR_ANOTHER, NOT_LIVE, AGAIN } verdict;
 
 /* Of an object of this thread's own that is about to die. */
 TS_COLD static void take_back(const ts_block *block, uint32_t unit, uint64_t entry) {
-    char *home = ts_unit_address(unit);
+    char *home = ts_slab_unit_address(unit);
     uint32_t in_unit = (uint32_t)entry & (TS_UNIT_ENTRIES - 1);
     size_t bytes;
     if (block->scope) {
@@ -40,7 +40,7 @@ TS_COLD static void take_back(const ts_block *block, uint32_t unit, uint64_t ent
 static verdict is_first(uint32_t unit, uint64_t word, uint64_t entry, uint32_t generation) {
     uint64_t bit;
     if (generation == TS_ANY_GENERATION) return FREED;
-    _Atomic uint64_t *foreign = ts_slab_foreign_word(unit, word, entry, &bit);
+    _Atomic uint64_t *foreign = ts_slab_foreign_word(word, entry, &bit);
     return ts_foreign_is_first(ts_slab_at(unit), foreign, bit) ? FREED : FREED_FOR_ANOTHER;
 }
 
@@ -215,8 +215,8 @@ static bool free_fast_again(ts_heap *heap, uintptr_t token, uint32_t unit, uint6
     if (!share) return false;
     const ts_tls own = {.share_key = ts_share_key(share)};
     ts_op_begin(&ts_thread);
-    ts_fast_result r = ts_fast_free(&own, entry, ts_unit_address(unit) + (entry & (TS_UNIT_ENTRIES - 1)) * 16, false,
-                                    SLAB_HANDLE_NONE);
+    ts_fast_result r = ts_fast_free(&own, entry, ts_slab_unit_address(unit) + (entry & (TS_UNIT_ENTRIES - 1)) * 16,
+                                    false, SLAB_HANDLE_NONE);
     if (r.full && !ts_fast_give(r.bin, entry)) return ts_bin_give_freed(ts_bin_block(r.bin), r.bin, (uint32_t)entry);
     ts_op_end(&ts_thread);
     return r.freed;

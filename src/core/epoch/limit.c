@@ -198,16 +198,21 @@ void ts_limit_leave(ts_allocator *allocator, EpochId id) {
     ts_account_unref(account);
 }
 
-static void add_slabs(void *sum, const ts_block *b) { *(uint64_t *)sum += ts_load_relaxed(&b->slabs); }
+static void add_slabs(void *sum, const ts_block *b) {
+    ts_tally t = {.slabs = ts_load_relaxed(&b->slabs)};
+    if (b->scope) t.pieces = ts_load_relaxed(&((const ts_scope_block *)(const void *)b)->pieces);
+    *(uint64_t *)sum += ts_tally_bytes(&t);
+}
 
 size_t ts_limit_held(ts_allocator *allocator, EpochId id) {
     for (unsigned looks = 0; looks < 16; looks++) {
         ts_epoch *epoch = ts_epoch_find(allocator, id);
         if (!epoch) return 0;
         const ts_account *account = ts_load_acquire(&epoch->account);
-        uint64_t units = account ? ts_load_relaxed(&account->units) : ts_load_relaxed(&epoch->span_units);
-        bool whole = account ? ts_epoch_is_still(epoch, id) : ts_epoch_read_blocks(epoch, id, add_slabs, &units);
-        if (whole) return (size_t)(units * TS_UNIT_BYTES);
+        uint64_t bytes =
+            (account ? ts_load_relaxed(&account->units) : ts_load_relaxed(&epoch->span_units)) * TS_UNIT_BYTES;
+        bool whole = account ? ts_epoch_is_still(epoch, id) : ts_epoch_read_blocks(epoch, id, add_slabs, &bytes);
+        if (whole) return (size_t)bytes;
     }
     return 0;
 }

@@ -78,7 +78,7 @@ static bool look(uintptr_t token, uint32_t unit, uint64_t entry, const bool span
     o->care_of = allocator;
     o->entry_in_unit = (uint32_t)entry & (TS_UNIT_ENTRIES - 1);
     o->word = w & ~TS_UNIT_FOREIGN;
-    o->address = ts_unit_address(unit) + (size_t)o->entry_in_unit * 16;
+    o->address = ts_slab_unit_address(unit) + (size_t)o->entry_in_unit * 16;
     if (w & TS_UNIT_SPAN) return spans && look_span(allocator, o);
     return look_in_slab(token, unit, entry, w, o);
 }
@@ -123,13 +123,14 @@ static unsigned handle_class(const ts_object *o) {
 }
 
 static SlabHandle make_handle(const ts_object *o) {
-    return ts_handle_pack(o->unit, o->generation, o->entry_in_unit, handle_class(o));
+    return ts_handle_pack(ts_unit_of(o->unit), o->generation, o->entry_in_unit, handle_class(o));
 }
 
 bool ts_object_of_handle(uintptr_t token, SlabHandle handle, ts_object *out) {
     uint32_t unit = ts_handle_unit(handle);
     if (!ts_is_unit(unit)) return false;
     uint64_t entry = (uint64_t)unit * TS_UNIT_ENTRIES + ts_handle_entry(handle);
+    unit = ts_slab_of_entry(entry);
     /* A handle was made of this use only if the slab says so. */
     return look(token, unit, entry, true, out) && make_handle(out) == handle &&
            ts_load_relaxed(&ts_slab_at(unit)->handled);
@@ -143,7 +144,7 @@ SlabHandle ts_object_handle(uintptr_t token, const ts_object *object) {
        note: that this one sees it says nothing of who resets. */
     atomic_thread_fence(memory_order_seq_cst);
     /* The same object still, now that its generation is bound to move on. */
-    uint64_t entry = (uint64_t)object->unit * TS_UNIT_ENTRIES + object->entry_in_unit;
+    uint64_t entry = (uint64_t)ts_unit_of(object->unit) * TS_UNIT_ENTRIES + object->entry_in_unit;
     if (!look(token, object->unit, entry, true, &again) || again.word != object->word ||
         again.generation != object->generation)
         return SLAB_HANDLE_NONE;

@@ -27,7 +27,7 @@ static bool scope_resize(const ts_object *object, size_t bytes) {
     if (ts_era(object->block) == ts_word_era(object->word) && ts_load_relaxed(&block->current) == object->unit &&
         ts_load_relaxed(&object->block->open_id) != TS_ID_NEVER &&
         object->address + object->bytes == ts_bump_at(bump) &&
-        bytes <= (size_t)(ts_unit_address(object->unit) + TS_UNIT_BYTES - object->address)) {
+        bytes <= (size_t)(ts_slab_address(object->unit) + ts_slab_bytes(object->unit) - object->address)) {
         /* as in ts_fast_bump */
         ts_store_release(&block->bump, ts_bump_word(object->address + bytes, bump & (TS_BUMP_TURN | TS_BUMP_COUNT)));
         done = true;

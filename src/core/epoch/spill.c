@@ -75,6 +75,7 @@ static bool lend_spans(ts_spill *spill) {
 
 static bool lend_list(ts_spill *spill, uint32_t unit) {
     for (; unit; unit = ts_slab_at(unit)->next) {
+        if (ts_is_piece(unit)) break; /* the last of the list; they stay */
         uint64_t word = ts_load_acquire(ts_unit_word(unit));
         uint32_t units = ts_slab_units(ts_slab_at(unit));
         if ((word & TS_UNIT_FOREIGN) || !add_piece(spill, unit, units, 0)) return false;

@@ -27,9 +27,9 @@ static void look(walk *w, char *p) {
 static void walk_scope(walk *w, uint32_t unit) {
     const ts_scope_bits *bits = ts_slab_scope_bits(unit);
     (void)ts_states_look(unit);
-    for (uint32_t i = 0; i < 16; i++)
+    for (uint32_t i = ts_scope_first_word(unit); i < ts_scope_end_word(unit); i++)
         for (uint64_t start = ts_load_acquire(&bits->start[i]); start && !w->stopped; start &= start - 1)
-            look(w, ts_unit_address(unit) + (i * 64 + ts_ctz64(start)) * 16);
+            look(w, ts_slab_unit_address(unit) + (i * 64 + ts_ctz64(start)) * 16);
 }
 
 static void walk_churn(walk *w, uint32_t unit, bool fine) {
@@ -56,9 +56,10 @@ size_t ts_epoch_walk(uintptr_t token, EpochId epoch, bool (*fn)(void *, size_t, 
     walk w = {.token = token, .epoch = epoch, .fn = fn, .arg = arg};
     for (unsigned part = 0; part < TS_PARTS; part++) {
         uint32_t end = ts_pool_highest(part), first = ts_region.part[part].first_unit;
-        for (uint32_t u = first + 1; u < first + end && !w.stopped; u++) {
+        for (uint32_t u = first + 1; ts_unit_of(u) < first + end && !w.stopped; u = ts_slab_after(u)) {
             uint64_t word =
                 ts_load_acquire(ts_unit_word(u)); /* acquire: the block is there (ts_bin_add, ts_scope_append) */
+            if (word == TS_UNIT_CUT) continue;    /* its pieces come next */
             if (word & TS_UNIT_SPAN)
                 look(&w, ts_unit_address(u));
             else if (is_of_epoch(&w, word) && (word & TS_UNIT_SCOPE))

@@ -105,7 +105,8 @@ void ts_block_count(ts_block *block) {
 
 void ts_block_set_account(ts_block *block, ts_account *account) {
     ts_account *before = ts_block_account(block);
-    uint64_t units = ts_load_relaxed(&block->slabs);
+    uint64_t units = ts_load_relaxed(&block->slabs); /* pieces do not count */
+    if (block->scope) units -= ts_load_relaxed(&((const ts_scope_block *)(const void *)block)->pieces);
     if (account) {
         ts_account_ref(account);
         ts_account_add(account, units);

@@ -2,7 +2,7 @@
  * The allocator record: options, budget, and what its threads share. Threads keep their own part in shares
  * (heap.h); this one is touched when a share runs empty or over.
  *
- *     committed_units == units in slabs and spans + warm units of all shares + warm units here   (quiet point)
+ *     committed_units == units in slabs and spans + cut units + warm units of all shares + warm units here   (quiet point)
  */
 #ifndef TS_HEAP_ALLOCATOR_H
 #define TS_HEAP_ALLOCATOR_H
@@ -55,6 +55,7 @@ typedef struct ts_allocator {
     ts_runs runs[TS_PARTS];
     _Atomic(struct ts_nodes *)
         nodes;      /* NULL: homes are not told apart (nodes.h), the usual case; written under warm_lock */
+    uint32_t cut;   /* cut units that have free pieces here, linked by next and prev (piece.h) */
     uint32_t stuck; /* guarded spans that the system does not make accessible again, linked by next: ts_purge_guarded */
     ts_lock lock;   /* rank ALLOCATOR: rolling epoch, list of shares */
     _Atomic(ts_share *) shares;     /* grows at its head, under lock; walked by readers without it */
@@ -62,6 +63,7 @@ typedef struct ts_allocator {
                                           ts_allocator_read_begin; and TS_READERS_OVER */
     _Atomic uint64_t current_epoch; /* written under lock, read by anyone */
     _Atomic uint64_t committed_units;
+    _Atomic uint64_t cut_units;    /* of them */
     _Atomic uint64_t taken_units;  /* ever taken from the pool */
     _Atomic uint64_t budget_bytes; /* 0: none; whole units of it count, one at least */
     _Atomic uint64_t pins;         /* 1, + what still refers to the record; given back at 0 */
@@ -128,6 +130,7 @@ void ts_share_overflow(ts_share *share, unsigned part);
 TS_ALWAYS_INLINE bool ts_share_add_warm(ts_share *share, unsigned part, uint32_t head, uint32_t tail, uint32_t count) {
     ts_warm *warm = &share->warm[part];
     if (!head) return false;
+    TS_ASSUME(!ts_is_piece(head) && !ts_is_piece(tail));
     /* As ts_warm_splice, of a list in registers. */
     ts_slab_at(tail)->next = warm->head;
     if (!warm->head) warm->tail = tail;

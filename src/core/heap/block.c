@@ -51,9 +51,9 @@ TS_ALWAYS_INLINE uint64_t scope_bytes(const ts_scope_block *s) {
         atomic_thread_fence(memory_order_acquire);
         if (TS_UNLIKELY(ts_load_relaxed(&s->bytes_allocated) != full)) continue; /* one was counted meanwhile */
         if (!bump || !current) return full;
-        size_t used = (size_t)(bump - ts_region.part[TS_NORMAL].base) - (size_t)current * TS_UNIT_BYTES;
+        size_t used = (size_t)(bump - ts_slab_address(current));
         /* used is too large if the two are of different slabs */
-        if (TS_LIKELY(used <= TS_UNIT_BYTES && !ended)) return full + used;
+        if (TS_LIKELY(used <= ts_slab_bytes(current) && !ended)) return full + used;
     }
     return full;
 }
@@ -66,6 +66,7 @@ TS_ALWAYS_INLINE ts_tally scope_tally(const ts_scope_block *s) {
     if (TS_UNLIKELY(t.freed > t.allocated)) t.allocated = t.freed; /* as in bin_tally */
     t.bytes_allocated = scope_bytes(s);
     t.slabs = ts_load_relaxed(&s->b.slabs);
+    t.pieces = ts_load_relaxed(&s->pieces);
     return t;
 }
 
@@ -279,9 +280,9 @@ static void rebuild_scope(ts_scope_block *block) {
     if (current) {
         /* The vanished thread may have set a start bit and not yet moved bump: no one has that object. */
         const char *bump = ts_bump_at(ts_load_relaxed(&block->bump));
-        uint32_t used = (uint32_t)((size_t)(bump - ts_unit_address(current)) / 16);
+        uint32_t used = (uint32_t)((size_t)(bump - ts_slab_unit_address(current)) / 16);
         ts_scope_bits *bits = ts_slab_scope_bits(current);
-        if (used < TS_UNIT_ENTRIES)
+        if (used < ts_scope_end_word(current) * 64)
             ts_store_relaxed(&bits->start[used >> 6],
                              ts_load_relaxed(&bits->start[used >> 6]) & ~((uint64_t)1 << (used & 63)));
     }
@@ -291,7 +292,7 @@ static void rebuild_scope(ts_scope_block *block) {
         const ts_scope_bits *bits = ts_slab_scope_bits(unit);
         slab->free_count = (uint16_t)(ts_scope_count_started(unit) - ts_scope_count_live(unit));
         live += ts_scope_count_live(unit);
-        for (uint32_t e = 0; e < TS_UNIT_ENTRIES; e++) {
+        for (uint32_t e = ts_scope_first_word(unit) * 64; e < ts_scope_end_word(unit) * 64; e++) {
             uint64_t bit = (uint64_t)1 << (e & 63);
             if ((ts_load_relaxed(&bits->start[e >> 6]) & bit) && !(ts_load_relaxed(&bits->freed[e >> 6]) & bit))
                 live_bytes += ts_scope_object_bytes(block, unit, e);

@@ -26,19 +26,22 @@ bool ts_check_fail(ts_check *check, const char *format, ...) {
 }
 
 static const char *use_name(unsigned use) {
-    static const char *const names[] = {"nothing", "free", "in a block", "in a span", "warm", "in a warm run"};
+    static const char *const names[] = {"nothing", "free",          "in a block",  "in a span",
+                                        "warm",    "in a warm run", "a free piece"};
     use &= ~TS_USE_QUEUED;
     return use < sizeof names / sizeof *names ? names[use] : "?";
 }
 
 bool ts_check_claim_unit(ts_check *check, uint32_t unit, ts_check_use use) {
-    REQUIRE(ts_is_unit(unit) && ts_unit_in_part(unit) != 0, "there is no unit %u, which is %s", unit, use_name(use));
-    if (!check->unit) return true;
-    REQUIRE(ts_unit_in_part(unit) < check->high[ts_part_of_unit(unit)], "unit %u is %s and was never taken", unit,
+    REQUIRE(ts_is_unit(ts_unit_of(unit)) && ts_unit_of(unit) != 0, "there is no unit %u, which is %s", unit,
             use_name(use));
+    if (!check->unit) return true;
+    REQUIRE(ts_unit_of(unit) < check->high[TS_NORMAL], "unit %u is %s and was never taken", unit, use_name(use));
     uint8_t *found = ts_check_unit(check, unit);
     REQUIRE((*found & ~TS_USE_QUEUED) == TS_USE_NONE, "unit %u is %s and %s", unit, use_name(*found), use_name(use));
     *found |= (uint8_t)use;
+    REQUIRE(!ts_is_piece(unit) || ts_load_relaxed(ts_unit_word(ts_unit_of(unit))) == TS_UNIT_CUT,
+            "piece %#x is %s, and its unit is not cut", unit, use_name(use));
     return true;
 }
 
@@ -114,11 +117,11 @@ static bool check_word(ts_check *check, uint32_t unit, uint64_t want, bool dead)
             (unsigned long long)w, (unsigned long long)want);
     if (!check->unit) return true;
     /* At a quiet point a foreign free that is noted is queued. */
-    unsigned count;
+    unsigned first, count;
     bool scope = (w & TS_UNIT_SCOPE) != 0;
-    const _Atomic uint64_t *words = ts_slab_foreign_words(unit, w, &count);
+    const _Atomic uint64_t *words = ts_slab_foreign_words(unit, w, &first, &count);
     uint32_t tag = ts_load_relaxed(&ts_slab_at(unit)->tag);
-    for (unsigned i = 0; i < count; i++) {
+    for (unsigned i = first; i < count; i++) {
         uint64_t x = ts_load_relaxed(&words[i]);
         REQUIRE(scope || x >> TS_FOREIGN_TAG_SHIFT == tag, "unit %u: foreign word %u has tag %u, the slab %u", unit, i,
                 (unsigned)(x >> TS_FOREIGN_TAG_SHIFT), tag);
@@ -284,22 +287,24 @@ static bool check_scope_slab(ts_check *check, const ts_scope_block *block, uint3
     if (current) {
         const char *bump = ts_bump_at(word);
         REQUIRE(end == 0, "unit %u: objects are added to it, and its end is %u", unit, end);
-        REQUIRE(bump >= ts_unit_address(unit) && bump <= ts_unit_address(unit) + TS_UNIT_BYTES &&
-                    ((uintptr_t)bump & 15) == 0 &&
-                    ts_load_relaxed(&block->limit) == ts_bump_limit(ts_unit_address(unit)) && block->bits == bits,
+        const char *begin = ts_slab_address(unit);
+        REQUIRE(bump >= begin && bump <= begin + ts_slab_bytes(unit) && ((uintptr_t)bump & 15) == 0 &&
+                    ts_load_relaxed(&block->limit) == ts_bump_limit(begin, ts_slab_bytes(unit)) && block->bits == bits,
                 "unit %u: bump pointer %p, limit %p", unit, (const void *)bump,
                 (const void *)ts_bump_at(ts_load_relaxed(&block->limit)));
-        end = (uint32_t)((size_t)(bump - ts_unit_address(unit)) / 16);
+        end = (uint32_t)((size_t)(bump - ts_slab_unit_address(unit)) / 16);
     }
+    const uint32_t least = ts_scope_first_word(unit) * 64;
     REQUIRE(end <= TS_UNIT_ENTRIES, "unit %u: its end is %u", unit, end);
-    for (unsigned i = 0; i < 16; i++) {
+    for (unsigned i = ts_scope_first_word(unit); i < ts_scope_end_word(unit); i++) {
         uint64_t s = ts_load_relaxed(&bits->start[i]), f = ts_load_relaxed(&bits->freed[i]);
         uint64_t below = end >= (i + 1) * 64 ? ~(uint64_t)0 : end <= i * 64 ? 0 : ((uint64_t)1 << (end & 63)) - 1;
         REQUIRE((s & ~below) == 0, "unit %u: an object starts above the end %u", unit, end);
         REQUIRE((f & ~s) == 0, "unit %u: an object was freed that never started", unit);
         freed += ts_popcount64(f);
     }
-    REQUIRE(end == 0 || (ts_load_relaxed(&bits->start[0]) & 1), "unit %u: no object starts at its beginning", unit);
+    REQUIRE(end <= least || (ts_load_relaxed(&bits->start[least / 64]) & 1),
+            "unit %u: no object starts at its beginning", unit);
     REQUIRE(slab->free_count == freed, "unit %u: %u objects freed, free_count is %u", unit, freed, slab->free_count);
     /* More by its anchors (rewind.h). */
     REQUIRE(current || slab->empty_at >= started, "unit %u: %u objects started, empty_at is %u", unit, started,
@@ -314,7 +319,7 @@ static bool check_scope_slab(ts_check *check, const ts_scope_block *block, uint3
                 (ts_load_relaxed(ts_unit_word(unit)) & TS_UNIT_FOREIGN),
             "unit %u: empty, and still in its block", unit);
     *live += started - freed;
-    for (uint32_t e = 0; e < end; e++) {
+    for (uint32_t e = least; e < end; e++) {
         uint64_t bit = (uint64_t)1 << (e & 63);
         if ((ts_load_relaxed(&bits->start[e >> 6]) & bit) && !(ts_load_relaxed(&bits->freed[e >> 6]) & bit))
             *live_bytes += ts_scope_entries(unit, e, end) * 16u;
@@ -328,6 +333,7 @@ static bool check_scope(ts_check *check, const ts_scope_block *block) {
     uint32_t slabs = ts_load_relaxed(&block->b.slabs), current = ts_load_relaxed(&block->current), found = 0,
              before = 0;
     uint64_t live = 0, live_bytes = 0;
+    uint32_t pieces = 0;
     REQUIRE(current == 0 || block->head == current, "the current slab is unit %u, the first %u", current, block->head);
     REQUIRE((current != 0) == (ts_load_relaxed(&block->bump) != 0),
             "a bump pointer without a slab, or the other way round");
@@ -337,16 +343,20 @@ static bool check_scope(ts_check *check, const ts_scope_block *block) {
         REQUIRE(ts_slab_at(unit)->prev == before, "unit %u: prev is %u, it comes after %u", unit,
                 ts_slab_at(unit)->prev, before);
         if (!check_scope_slab(check, block, unit, &live, &live_bytes)) return false;
+        REQUIRE(ts_is_piece(unit) || pieces == 0, "unit %u comes after a piece in its block", unit);
+        pieces += ts_is_piece(unit);
         found++;
         before = unit;
     }
     REQUIRE(found == slabs, "%u slabs in a scope block's list, %u counted", found, slabs);
+    REQUIRE(pieces == ts_load_relaxed(&block->pieces), "%u pieces in a scope block's list, %u counted", pieces,
+            ts_load_relaxed(&block->pieces));
     REQUIRE(block->tail == before, "a scope block's list ends at unit %u, its tail is %u", before, block->tail);
     uint64_t balance = ts_scope_allocs_held(block) - ts_load_relaxed(&block->frees);
     REQUIRE(balance == live, "a scope block counts %llu live objects, its slabs have %llu", (unsigned long long)balance,
             (unsigned long long)live);
     uint64_t bytes = ts_load_relaxed(&block->bytes_allocated) - ts_load_relaxed(&block->bytes_freed);
-    if (current) bytes += (uint64_t)(ts_bump_at(ts_load_relaxed(&block->bump)) - ts_unit_address(current));
+    if (current) bytes += (uint64_t)(ts_bump_at(ts_load_relaxed(&block->bump)) - ts_slab_address(current));
     REQUIRE(bytes == live_bytes, "a scope block counts %llu live bytes, its slabs have %llu", (unsigned long long)bytes,
             (unsigned long long)live_bytes);
     check->slabs += found;
@@ -397,6 +407,18 @@ static bool check_own_spans(ts_check *check, const ts_share *s, uint64_t *warm) 
     return true;
 }
 
+static bool check_pieces(ts_check *check, const ts_share *s) {
+    uint32_t found = 0;
+    for (uint32_t piece = s->pieces; piece; piece = ts_slab_at(piece)->next, found++) {
+        REQUIRE(found < s->piece_count && ts_is_piece(piece), "heap %u: its list of %u pieces leads to %#x",
+                s->heap->id, s->piece_count, piece);
+        if (!ts_check_claim_unit(check, piece, TS_USE_PIECE)) return false;
+        REQUIRE(!owned(ts_load_relaxed(ts_unit_word(piece))), "piece %#x is free, and belongs to somebody", piece);
+    }
+    REQUIRE(found == s->piece_count, "heap %u: keeps %u pieces, %u counted", s->heap->id, found, s->piece_count);
+    return true;
+}
+
 static bool check_shares(ts_check *check, const ts_heap *heap) {
     for (const ts_share *s = heap->shares; s; s = s->heap_next) {
         uint64_t warm = 0;
@@ -406,7 +428,7 @@ static bool check_shares(ts_check *check, const ts_heap *heap) {
                 s->allocator->entry.index, (unsigned)s->index);
         for (unsigned part = 0; part < TS_PARTS; part++)
             if (!ts_check_warm(check, &s->warm[part], part, &warm)) return false;
-        if (!check_own_spans(check, s, &warm)) return false;
+        if (!check_own_spans(check, s, &warm) || !check_pieces(check, s)) return false;
         if (!check->allocator) continue;
         check->allocator[s->allocator->entry.index].warm_units += warm;
         check->allocator[s->allocator->entry.index].shares++;
@@ -472,8 +494,10 @@ static bool check_blocks_of(ts_check *check, const ts_heap *heap, const ts_share
         if (!ts_check_block(check, b)) return false;
         if (!check->allocator) continue;
         ts_check_sums *sums = &check->allocator[share->allocator->entry.index];
-        sums->units += ts_load_relaxed(&b->slabs);
-        if (ts_era(b) != ts_load_relaxed(&b->era)) sums->condemned_units += ts_load_relaxed(&b->slabs);
+        uint32_t units = ts_load_relaxed(&b->slabs);
+        if (b->scope) units -= ts_load_relaxed(&((const ts_scope_block *)(const void *)b)->pieces);
+        sums->units += units;
+        if (ts_era(b) != ts_load_relaxed(&b->era)) sums->condemned_units += units;
     }
     return true;
 }

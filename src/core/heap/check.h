@@ -19,23 +19,25 @@ typedef enum ts_check_use {
     TS_USE_BLOCK,
     TS_USE_SPAN,
     TS_USE_WARM,
-    TS_USE_WARM_SPAN
+    TS_USE_WARM_SPAN,
+    TS_USE_PIECE /* a piece that is free */
 } ts_check_use;
 #define TS_USE_QUEUED 0x80u /* and it is on a queue of foreign frees */
 
 /* Of one allocator, by its index in the table. */
 typedef struct ts_check_sums {
     uint64_t units, warm_units, zombies; /* in blocks and spans; in warm lists; nobody's, on a queue */
-    uint64_t condemned_units;            /* of units: in blocks that are dead and not yet taken apart */
-    uint64_t away_units;                 /* of units: they do not count (epoch/spill.h) */
-    uint64_t shares, condemned, spills;  /* each pins the record */
+    uint64_t cut_units, zombie_pieces;
+    uint64_t condemned_units;           /* of units: in blocks that are dead and not yet taken apart */
+    uint64_t away_units;                /* of units: they do not count (epoch/spill.h) */
+    uint64_t shares, condemned, spills; /* each pins the record */
     uint64_t live;
 } ts_check_sums;
 
 typedef struct ts_check {
     char why[256]; /* "": nothing wrong was found */
     /* Of the whole walk only; NULL while a thread walks its own heap and others run. */
-    uint8_t *unit; /* ts_check_use of each unit below high, part by part: ts_check_unit */
+    uint8_t *unit; /* ts_check_use of each unit below high, and of sixteen pieces of each behind these: ts_check_unit */
     uint8_t *line; /* [line]: 1 if a record has it */
     ts_check_sums *allocator;
     uint32_t high[TS_PARTS]; /* units ever taken from the untouched end of each part */
@@ -46,8 +48,10 @@ typedef struct ts_check {
     uint64_t lost_entries; /* of the tables: likewise */
 } ts_check;
 
-/* Of a unit below its part's high. */
-static inline uint8_t *ts_check_unit(const ts_check *check, uint32_t unit) { return &check->unit[unit]; }
+/* Of a slab whose unit is below high. */
+static inline uint8_t *ts_check_unit(const ts_check *check, uint32_t slab) {
+    return &check->unit[ts_is_piece(slab) ? check->high[TS_NORMAL] + (size_t)(slab & ~TS_PIECE) : slab];
+}
 
 /* Notes the text. Always false. */
 bool ts_check_fail(ts_check *check, const char *format, ...) TS_PRINTF(2, 3);

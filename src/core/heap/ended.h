@@ -6,6 +6,7 @@
 
 #include "heap/account.h"
 #include "heap/allocator.h"
+#include "heap/piece.h"
 #include "heap/scope.h"
 
 /* All objects of an ended block are dead, so one count tells what was allocated and freed in it. */
@@ -35,6 +36,7 @@ TS_ALWAYS_INLINE void ts_block_set_free(ts_heap *heap, ts_block *block, const bo
 TS_ALWAYS_INLINE bool ts_scope_empty(ts_heap *heap, ts_scope_block *block, const bool free) {
     ts_share *share = block->b.share;
     ts_share_fold(share, TS_COUNT_SCOPE, ts_scope_allocs_held(block));
+    if (TS_UNLIKELY(ts_is_piece(block->tail))) ts_scope_part_pieces(block);
     uint32_t slabs = ts_load_relaxed(&block->b.slabs);
     uint32_t head = block->head, tail = block->tail;
     block->head = block->tail = 0;

@@ -92,7 +92,7 @@ TS_ALWAYS_INLINE ts_fast_result ts_fast_free(const ts_tls *tls, uint64_t entry, 
     ts_store_release(&r.bin->state[granule], next);
     if (exact) {
         uint64_t bit;
-        _Atomic uint64_t *foreign = ts_slab_foreign_word(unit, word, entry, &bit);
+        _Atomic uint64_t *foreign = ts_slab_foreign_word(word, entry, &bit);
         r.late = !ts_foreign_is_first(slab, foreign, bit);
     }
     /* The byte first, then one addition in place: two instructions less than a load, its low byte and a store. Not in
@@ -179,11 +179,13 @@ TS_ALWAYS_INLINE bool ts_fast_has_room(const ts_scope_block *block, size_t size,
 /* Frees an object of the calling thread's own, open scope: its bit, and three counts. The slab stays: that of the last object is
    the slow path's, as is whatever a flag in the UNIT word tells of. false: nothing was done. `entry` is below the
    region's limit. While the block is open nobody else changes its slabs (heap.h, 2). last: also an object behind which none begins in
-   its 1024 bytes; it ends where the next one will begin, or has to be looked for. */
-TS_ALWAYS_INLINE bool ts_fast_free_scope(const ts_tls *tls, uint64_t entry, const bool last) {
+   its 1024 bytes; it ends where the next one will begin, or has to be looked for. piece: in a piece, whose unit's word says CUT; else in a unit. */
+TS_ALWAYS_INLINE bool ts_fast_free_scope(const ts_tls *tls, uint64_t entry, const bool last, const bool piece) {
     const ts_part *region = &ts_region.part[TS_NORMAL];
     uint64_t unit = entry >> TS_ENTRY_UNIT_SHIFT;
     uint64_t word = ts_load_relaxed(&region->unit[unit]);
+    if (piece && word != TS_UNIT_CUT) return false;
+    if (piece) word = ts_load_relaxed(&ts_region.piece_word[entry / TS_PIECE_ENTRIES]);
     if (TS_UNLIKELY(!(word & TS_UNIT_SCOPE))) return false;
     ts_scope_block *block = (ts_scope_block *)(void *)ts_line_address(word >> TS_UNIT_LINE_SHIFT);
     /* The lower half is the era and SCOPE, if no other flag is set. */
@@ -197,10 +199,11 @@ TS_ALWAYS_INLINE bool ts_fast_free_scope(const ts_tls *tls, uint64_t entry, cons
     if (TS_UNLIKELY((behind & 1) == 0) || TS_UNLIKELY(!last && behind == 1)) return false;
     uint64_t with = ts_with_bit(gone, entry);
     if (TS_UNLIKELY(with == gone)) return false; /* freed already */
-    ts_slab *slab = ts_slab_in(region, unit);
+    uint32_t number = piece ? TS_PIECE | (uint32_t)(entry / TS_PIECE_ENTRIES) : (uint32_t)unit;
+    ts_slab *slab = piece ? ts_slab_at(number) : ts_slab_in(region, unit);
     /* Of the current slab `empty_at` means nothing, and at worst sends one object the slow way. */
     if (TS_UNLIKELY(slab->free_count + 1u == slab->empty_at)) return false;
-    size_t bytes = last ? ts_scope_object_bytes(block, (uint32_t)unit, (uint32_t)entry & (TS_UNIT_ENTRIES - 1))
+    size_t bytes = last ? ts_scope_object_bytes(block, number, (uint32_t)entry & (TS_UNIT_ENTRIES - 1))
                         : ts_ctz64(behind - 1) * 16u;
     /* release: a foreign free that finds the object freed has seen all that led to it */
     ts_store_release(freed, with);

@@ -177,7 +177,7 @@ ts_foreign_result ts_foreign_free(uint32_t unit, uint64_t entry, uintptr_t alloc
         bool scope = (u & TS_UNIT_SCOPE) != 0;
         if (u == 0 || (u & (TS_UNIT_SPAN | TS_UNIT_ZOMBIE))) return TS_FOREIGN_NOT_LIVE;
         uint64_t bit;
-        _Atomic uint64_t *foreign = ts_slab_foreign_word(unit, u, entry, &bit);
+        _Atomic uint64_t *foreign = ts_slab_foreign_word(u, entry, &bit);
         uint64_t x = ts_load_acquire(foreign);
         /* The words of a churn slab always have the present tag. */
         uint64_t t = !scope ? x >> TS_FOREIGN_TAG_SHIFT : ts_load_acquire(&ts_slab_at(unit)->tag);
@@ -236,12 +236,12 @@ static bool all_pending(uint32_t unit, uint64_t word, unsigned i, const _Atomic 
 }
 
 bool ts_foreign_all_freed(uint32_t unit, uint64_t word) {
-    unsigned count;
-    const _Atomic uint64_t *words = ts_slab_foreign_words(unit, word, &count);
+    unsigned first, end;
+    const _Atomic uint64_t *words = ts_slab_foreign_words(unit, word, &first, &end);
     uint64_t turn;
     do {
         turn = ts_states_look(unit);
-        for (unsigned i = 0; i < count; i++)
+        for (unsigned i = first; i < end; i++)
             if (!all_pending(unit, word, i, words)) return false;
     } while (ts_states_moved(turn));
     return true;
@@ -256,8 +256,8 @@ void ts_foreign_give_closed(uint32_t unit, uint64_t entry) {
     if (!(u & TS_UNIT_FOREIGN) || (u & (TS_UNIT_ZOMBIE | TS_UNIT_SPAN))) return;
     const ts_block *block = ts_block_of_line(ts_word_line(u), (u & TS_UNIT_SCOPE) != 0);
     if (ts_era(block) != ts_word_era(u) || !ts_load_seq(&block->flushed)) return;
-    unsigned count;
-    const _Atomic uint64_t *words = ts_slab_foreign_words(unit, u, &count);
+    unsigned first, end;
+    const _Atomic uint64_t *words = ts_slab_foreign_words(unit, u, &first, &end);
     if (!all_pending(unit, u, (unsigned)(ts_foreign_index(u, entry) >> 5), words)) return;
     if (!ts_foreign_all_freed(unit, u)) return;
     if (TS_UNLIKELY(ts_is_lent(unit))) {
@@ -282,7 +282,7 @@ ts_foreign_result ts_foreign_queue(uint64_t entry, uint64_t seen) {
 
 bool ts_foreign_pending(uint32_t unit, uint64_t word, uint64_t entry) {
     uint64_t bit;
-    uint64_t x = ts_load_acquire(ts_slab_foreign_word(unit, word, entry, &bit));
+    uint64_t x = ts_load_acquire(ts_slab_foreign_word(word, entry, &bit));
     return (x & bit) != 0 && x >> TS_FOREIGN_TAG_SHIFT == ts_load_acquire(&ts_slab_at(unit)->tag);
 }
 
@@ -316,12 +316,12 @@ static void fetch_states(uint32_t unit, uint64_t word, const _Atomic uint64_t *w
 
 /* Returns the objects worked on; adds the bytes of slots that are free again. */
 static unsigned drain_slab(ts_block *block, uint32_t unit, uint64_t w, size_t *bytes) {
-    unsigned count, objects = 0;
-    _Atomic uint64_t *words = ts_slab_foreign_words(unit, w, &count);
+    unsigned first, end, objects = 0;
+    _Atomic uint64_t *words = ts_slab_foreign_words(unit, w, &first, &end);
     ts_bin *bin = block->scope ? NULL : ts_line_address(ts_word_line(w));
     uint64_t tag = ts_load_relaxed(&ts_slab_at(unit)->tag);
-    if (!block->scope) fetch_states(unit, w, words, count);
-    for (unsigned i = 0; i < count; i++) {
+    if (!block->scope) fetch_states(unit, w, words, end);
+    for (unsigned i = first; i < end; i++) {
         uint64_t x = ts_load_seq(&words[i]), bits = (uint32_t)x; /* step c */
         if (bits == 0 || x >> TS_FOREIGN_TAG_SHIFT != tag) continue;
         if (block->scope)

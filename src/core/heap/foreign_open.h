@@ -23,7 +23,7 @@ TS_ALWAYS_INLINE ts_foreign_result ts_foreign_open(const ts_heap *heap, uint64_t
     uint64_t u = *seen = ts_load_acquire(word); /* step 1 */
     if (TS_UNLIKELY(u == 0 || (u & (TS_UNIT_ZOMBIE | TS_UNIT_SCOPE | TS_UNIT_SPAN)))) return TS_FOREIGN_NOT_LIVE;
     uint64_t bit;
-    _Atomic uint64_t *foreign = ts_slab_foreign_word(unit, u, entry, &bit);
+    _Atomic uint64_t *foreign = ts_slab_foreign_word(u, entry, &bit);
     uint64_t x = ts_load_acquire(foreign); /* 2: such a word always has the present tag */
     const ts_block *block = ts_block_of_line(ts_word_line(u), false);
     uint64_t again = ts_load_acquire(word), key = ts_load_acquire(&block->key); /* 3 */

@@ -433,7 +433,16 @@ static inline ts_block *ts_block_take(ts_heap *heap, ts_share *share, struct ts_
 
 typedef struct ts_tally {
     uint64_t allocated, freed, bytes_allocated, bytes_freed, slabs;
+    uint64_t pieces; /* of these slabs */
 } ts_tally;
+/* Units of its slabs that are no pieces; and the memory of all. */
+static inline uint64_t ts_tally_units(const ts_tally *t) {
+    return t->slabs - (t->pieces < t->slabs ? t->pieces : t->slabs);
+}
+static inline uint64_t ts_tally_bytes(const ts_tally *t) {
+    uint64_t units = ts_tally_units(t);
+    return units * TS_UNIT_BYTES + (t->slabs - units) * TS_PIECE_BYTES;
+}
 /* Sums of a block; cls: a class, TS_COUNT_SCOPE, or UINT32_MAX for all. Any thread; exact at a quiet point. */
 ts_tally ts_block_tally(const ts_block *block, uint32_t cls);
 

@@ -120,10 +120,10 @@ static bool is_lent_still(const ts_pack *pack) {
 
 /* seq_cst: who sets a bit then looks for the pack, which was published before this (ts_states_keep): one of the two sees the other. */
 static bool has_foreign_bits(uint32_t unit) {
-    unsigned count;
-    const _Atomic uint64_t *words = ts_slab_foreign_words(unit, ts_load_relaxed(ts_unit_word(unit)), &count);
+    unsigned first, end;
+    const _Atomic uint64_t *words = ts_slab_foreign_words(unit, ts_load_relaxed(ts_unit_word(unit)), &first, &end);
     uint64_t tag = ts_load_relaxed(&ts_slab_at(unit)->tag);
-    for (unsigned i = 0; i < count; i++) {
+    for (unsigned i = first; i < end; i++) {
         uint64_t x = ts_load_seq(&words[i]);
         if ((uint32_t)x != 0 && x >> TS_FOREIGN_TAG_SHIFT == tag) return true;
     }

@@ -36,8 +36,11 @@ extern TS_HIDDEN _Atomic uint64_t ts_pack_turn; /* rises before pages go back; 0
 extern TS_HIDDEN _Atomic uint64_t
     ts_packed_groups[TS_PACK_GROUPS / 64]; /* a bit each: units of it are packed. Changed under the lock */
 
-static inline _Atomic uint64_t *ts_packed_word(uint32_t unit) { return &ts_packed_groups[unit / TS_PACK_GROUP / 64]; }
-static inline uint64_t ts_packed_bit(uint32_t unit) { return (uint64_t)1 << unit / TS_PACK_GROUP % 64; }
+/* Of a piece, those of its unit: it is cut, so not lent, and its group is not packed. */
+static inline _Atomic uint64_t *ts_packed_word(uint32_t slab) {
+    return &ts_packed_groups[ts_unit_of(slab) / TS_PACK_GROUP / 64];
+}
+static inline uint64_t ts_packed_bit(uint32_t slab) { return (uint64_t)1 << ts_unit_of(slab) / TS_PACK_GROUP % 64; }
 
 void ts_packed_init(void);
 void ts_packed_fork_prepare(void);

@@ -14,10 +14,11 @@
    only be done once it is no longer the current one. */
 TS_ALWAYS_INLINE void ts_scope_seal(ts_scope_block *block, ts_slab *slab) {
     uint64_t bump = ts_load_relaxed(&block->bump);
-    size_t used = TS_UNIT_BYTES - (size_t)((ts_load_relaxed(&block->limit) - bump) >> TS_BUMP_SHIFT);
+    uint32_t unit = ts_load_relaxed(&block->current);
+    size_t used = ts_slab_bytes(unit) - (size_t)((ts_load_relaxed(&block->limit) - bump) >> TS_BUMP_SHIFT);
     slab->empty_at = ts_scope_current_allocs(block);
     /* release, and before bump changes: a reader that takes the end from bump looks at `end` before and after */
-    ts_store_release(&slab->end, (uint16_t)(used / 16));
+    ts_store_release(&slab->end, (uint16_t)(used / 16 + ts_scope_first_word(unit) * TS_PIECE_ENTRIES));
     if (!TS_COUNTED) return;
     ts_store_release(&block->bytes_allocated,
                      ts_load_relaxed(&block->bytes_allocated) + used); /* block.c: scope_bytes */
@@ -34,8 +35,8 @@ TS_ALWAYS_INLINE void ts_scope_fill(ts_scope_block *block, ts_slab *slab) {
 
 /* A reset unit becomes the first of the block's slabs, and the current one; its first object is as long as `bytes`, if any.
    What that is made of is written before. */
-TS_ALWAYS_INLINE void ts_scope_append(ts_scope_block *block, uint32_t unit, ts_slab *slab, const size_t bytes) {
-    char *at = ts_region.part[TS_NORMAL].base + (size_t)unit * TS_UNIT_BYTES; /* NORMAL is numbered from 0 */
+TS_ALWAYS_INLINE void ts_scope_append_at(ts_scope_block *block, uint32_t unit, ts_slab *slab, char *at,
+                                         const size_t slab_bytes, const size_t bytes) {
     uint32_t second = block->head;
     TS_PROBE2(slab__new, at, (uint64_t)0);
     ts_keep(&slab->prev, 0);
@@ -49,12 +50,18 @@ TS_ALWAYS_INLINE void ts_scope_append(ts_scope_block *block, uint32_t unit, ts_s
     ts_store_relaxed(&block->current, unit);
     block->bits = ts_slab_scope_bits(unit);
     ts_keep(&block->skipped, 0);
-    ts_store_relaxed(&block->limit, ts_bump_limit(at));
+    ts_store_relaxed(&block->limit, ts_bump_limit(at, slab_bytes));
     uint64_t bump = ts_bump_word(at, (ts_load_relaxed(&block->allocs) & TS_ALLOCS_TURN) * TS_BUMP_TURN);
     /* release: as in ts_fast_bump */
     ts_store_release(&block->bump, bytes != 0 ? ts_bump_next(bump, bytes) : bump);
     /* release: who reads the word sees the reset slab */
     ts_store_release(ts_unit_word(unit), ts_scope_word(block));
+}
+/* The same of a unit. */
+TS_ALWAYS_INLINE void ts_scope_append(ts_scope_block *block, uint32_t unit, ts_slab *slab, const size_t bytes) {
+    TS_ASSUME(!ts_is_piece(unit));
+    char *at = ts_region.part[TS_NORMAL].base + (size_t)unit * TS_UNIT_BYTES; /* NORMAL is numbered from 0 */
+    ts_scope_append_at(block, unit, slab, at, TS_UNIT_BYTES, bytes);
 }
 
 /* The first warm unit of the share becomes the current slab, with an object of so many bytes, a result of ts_scope_round and not
@@ -67,6 +74,7 @@ TS_ALWAYS_INLINE char *ts_scope_next(ts_scope_block *block, size_t bytes) {
     ts_share *share = block->b.share;
     ts_warm *warm = &share->warm[TS_NORMAL];
     uint32_t unit = warm->head, last = ts_load_relaxed(&block->current);
+    TS_ASSUME(!ts_is_piece(unit));
     ts_slab *slab = ts_slab_at(unit);
     if (TS_UNLIKELY(!unit || share->looks || block->b.account)) return NULL;
     if (last && TS_UNLIKELY(ts_slab_at(last)->free_count != 0) && ts_scope_is_current_empty(block)) return NULL;

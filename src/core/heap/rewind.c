@@ -15,9 +15,9 @@ bool ts_scope_anchor(ts_scope_block *block, const void *object, ts_place *out) {
     uint64_t bump = ts_load_relaxed(&block->bump);
     uint32_t unit = ts_load_relaxed(&block->current);
     if (!unit || (const char *)object + 16 != ts_bump_at(bump) ||
-        ts_slab_start((void *)(uintptr_t)object) != ts_unit_address(unit))
+        ts_slab_start((void *)(uintptr_t)object) != ts_slab_unit_address(unit))
         return false;
-    uint32_t entry = (uint32_t)((size_t)((const char *)object - ts_unit_address(unit)) / 16);
+    uint32_t entry = (uint32_t)((size_t)((const char *)object - ts_slab_unit_address(unit)) / 16);
     ts_state64 *freed = &block->bits->freed[entry >> 6];
     /* An object less, and a place skipped more. release: as a free's */
     ts_store_release(freed, ts_with_bit(ts_load_relaxed(freed), entry));
@@ -46,13 +46,14 @@ static uint32_t kill_from(ts_scope_block *block, uint32_t unit, uint32_t entry) 
     const ts_allocator *allocator = block->b.share->allocator;
     ts_scope_bits *bits = ts_slab_scope_bits(unit);
     uint32_t killed = 0;
-    for (unsigned w = entry >> 6; w < 16; w++) {
+    unsigned first = entry >> 6 > ts_scope_first_word(unit) ? entry >> 6 : ts_scope_first_word(unit);
+    for (unsigned w = first; w < ts_scope_end_word(unit); w++) {
         uint64_t start = ts_load_relaxed(&bits->start[w]) & bits_from(w, entry),
                  freed = ts_load_relaxed(&bits->freed[w]);
         for (uint64_t live = start & ~freed; live; live &= live - 1, killed++) {
             uint32_t at = w * 64 + ts_ctz64(live);
             size_t bytes = ts_scope_object_bytes(block, unit, at);
-            char *home = ts_unit_address(unit);
+            char *home = ts_slab_unit_address(unit);
             if (TS_UNLIKELY(allocator->care)) ts_care_freed(allocator, home, home + at * 16, bytes);
             ts_count(&block->bytes_freed, bytes);
         }
@@ -79,8 +80,9 @@ static void seal_current(ts_scope_block *block) {
 static bool may_use_again(uint32_t unit, uint32_t entry) {
     atomic_thread_fence(memory_order_seq_cst); /* after the objects are dead: partner: ts_object_handle */
     if (ts_load_seq(&ts_slab_at(unit)->handled) || (ts_load_seq(ts_unit_word(unit)) & TS_UNIT_FOREIGN)) return false;
-    unsigned words;
-    const _Atomic uint64_t *foreign = ts_slab_foreign_words(unit, TS_UNIT_SCOPE, &words);
+    unsigned first, words;
+    const _Atomic uint64_t *foreign = ts_slab_foreign_words(unit, TS_UNIT_SCOPE, &first, &words);
+    ts_assert(2, entry >> 5 >= first);
     uint64_t tag = ts_load_relaxed(&ts_slab_at(unit)->tag);
     for (unsigned i = entry >> 5; i < words; i++) {
         uint64_t x = ts_load_seq(&foreign[i]);
@@ -95,11 +97,11 @@ static void go_back(ts_scope_block *block, const ts_place *place) {
     ts_slab *slab = ts_slab_at(place->unit);
     ts_scope_bits *bits = block->bits;
     uint64_t bump = ts_load_relaxed(&block->bump), allocs = ts_load_relaxed(&block->allocs);
-    char *to = ts_unit_address(place->unit) + place->entry * 16u;
+    char *to = ts_slab_unit_address(place->unit) + place->entry * 16u;
     size_t bytes = (size_t)(ts_bump_at(bump) - to);
     uint64_t begun = ts_bump_count(bump) - place->count;
     uint32_t started = 0;
-    for (unsigned w = place->entry >> 6; w < 16; w++)
+    for (unsigned w = place->entry >> 6; w < ts_scope_end_word(place->unit); w++)
         started += ts_popcount64(ts_load_relaxed(&bits->start[w]) & bits_from(w, place->entry));
     slab->free_count = (uint16_t)(slab->free_count - started);
     block->skipped = (uint16_t)(block->skipped - (started - (uint32_t)begun));
@@ -107,7 +109,7 @@ static void go_back(ts_scope_block *block, const ts_place *place) {
     ts_store_release(&block->allocs, (allocs + (begun << TS_ALLOCS_SHIFT)) ^ TS_ALLOCS_TURN);
     /* release: as in ts_fast_bump */
     ts_store_release(&block->bump, ts_bump_word(to, ((bump ^ TS_BUMP_TURN) & TS_BUMP_TURN) | place->count));
-    for (unsigned w = place->entry >> 6; w < 16; w++) {
+    for (unsigned w = place->entry >> 6; w < ts_scope_end_word(place->unit); w++) {
         uint64_t behind = bits_from(w, place->entry);
         ts_store_relaxed(&bits->start[w], ts_load_relaxed(&bits->start[w]) & ~behind);
         ts_store_relaxed(&bits->freed[w], ts_load_relaxed(&bits->freed[w]) & ~behind);

@@ -4,10 +4,12 @@
 #include "base/bits.h"
 #include "heap/account.h"
 #include "heap/care.h"
+#include "heap/piece.h"
 #include "heap/renew.h"
 
 /* A slab in which all is freed, and of which nobody frees anything any more, leaves the block. */
-static void take_out(ts_scope_block *block, ts_slab *slab) {
+static void take_out(ts_scope_block *block, uint32_t unit) {
+    const ts_slab *slab = ts_slab_at(unit);
     if (slab->prev)
         ts_slab_at(slab->prev)->next = slab->next;
     else
@@ -17,11 +19,14 @@ static void take_out(ts_scope_block *block, ts_slab *slab) {
     else
         block->tail = slab->prev;
     ts_add_owned(&block->b.slabs, (uint32_t)-1);
-    ts_block_gives(&block->b, 1);
+    if (ts_is_piece(unit))
+        ts_store_relaxed(&block->pieces, (uint8_t)(ts_load_relaxed(&block->pieces) - 1));
+    else
+        ts_block_gives(&block->b, 1);
 }
 
 void ts_scope_take_out(ts_scope_block *block, uint32_t unit) {
-    take_out(block, ts_slab_at(unit));
+    take_out(block, unit);
     ts_note_drained(&block->b);
 }
 
@@ -32,9 +37,12 @@ static bool release_slab(ts_scope_block *block, uint32_t unit) {
     /* seq_cst: as in the release of a churn slab */
     while (!(w & TS_UNIT_FOREIGN)) {
         if (!ts_cas_seq(word, &w, 0)) continue;
-        take_out(block, slab);
+        take_out(block, unit);
         slab->u.last_word = w;
-        ts_share_keep(block->b.share, unit);
+        if (ts_is_piece(unit))
+            ts_share_keep_piece(block->b.share, unit);
+        else
+            ts_share_keep(block->b.share, unit);
         ts_note_drained(&block->b);
         return true;
     }
@@ -66,6 +74,11 @@ uint64_t ts_scope_allocs(const ts_scope_block *block) {
 
 void ts_scope_add(ts_scope_block *block, uint32_t unit) {
     ts_assert(2, ts_load_relaxed(&block->current) == 0);
+    if (ts_is_piece(unit)) { /* not with care */
+        ts_store_relaxed(&block->pieces, (uint8_t)(ts_load_relaxed(&block->pieces) + 1));
+        ts_scope_append_at(block, unit, ts_slab_at(unit), ts_slab_address(unit), TS_PIECE_BYTES, 0);
+        return;
+    }
     ts_care_begin(block->b.share->allocator, ts_unit_address(unit), TS_UNIT_BYTES, true);
     ts_scope_append(block, unit, ts_slab_at(unit), 0);
 }
@@ -112,7 +125,7 @@ void *ts_scope_bump_aligned(ts_scope_block *block, size_t align, size_t bytes) {
     char *aligned = (char *)(uintptr_t)ts_align_up((uintptr_t)at, align);
     size_t skip = (size_t)(aligned - at);
     uint32_t unit = ts_load_relaxed(&block->current);
-    const char *base = ts_unit_address(unit), *end = base + TS_UNIT_BYTES;
+    const char *base = ts_slab_unit_address(unit), *end = ts_slab_address(unit) + ts_slab_bytes(unit);
     if (skip > (size_t)(end - at) || bytes > (size_t)(end - aligned)) return NULL;
     if (skip) {
         set_bit(block->bits->freed, (uint32_t)((size_t)(at - base) / 16));
@@ -139,7 +152,7 @@ size_t ts_scope_object_bytes(const ts_scope_block *block, uint32_t unit, uint32_
     if (end == 0) {
         const char *bump = ts_bump_at(ts_load_acquire(&block->bump));
         uint32_t again = ts_load_acquire(&slab->end);
-        end = again ? again : (uint32_t)((size_t)(bump - ts_unit_address(unit)) / 16);
+        end = again ? again : (uint32_t)((size_t)(bump - ts_slab_unit_address(unit)) / 16);
         if (end > TS_UNIT_ENTRIES) end = TS_UNIT_ENTRIES; /* the slab was reused meanwhile: any answer will do */
     }
     if (end <= entry_in_unit) return 16;

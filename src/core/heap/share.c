@@ -9,6 +9,7 @@
 #include "base/assert.h"
 #include "heap/allocator.h"
 #include "heap/care.h"
+#include "heap/piece.h"
 
 #include <errno.h>
 
@@ -71,6 +72,7 @@ uint64_t ts_share_give_warm(ts_share *share) {
         ts_warm_splice(&a->warm[part], &share->warm[part]);
     }
     units += ts_share_give_spans(share);
+    units += ts_share_give_pieces(share);
     ts_lock_release(&a->warm_lock);
     return units;
 }

@@ -27,7 +27,7 @@ extern TS_HIDDEN _Atomic uint64_t ts_spilled_units[TS_SPILLED_WORDS];
 /* Who asks has read FOREIGN in the unit's word (acquire), or has the lock of the span's epoch; both come after the bit. acquire: who
    finds it off again sees the state words that were restored before (heap/packed.h, 2). */
 static inline bool ts_is_lent(uint32_t unit) {
-    if (TS_LIKELY(ts_load_acquire(&ts_spills) == 0)) return false;
+    if (TS_LIKELY(ts_load_acquire(&ts_spills) == 0) || ts_is_piece(unit)) return false;
     return (ts_load_acquire(&ts_spilled_units[unit / 64]) >> unit % 64 & 1) != 0;
 }
 /* acq_rel: what the lender wrote before is seen by who decides, and what he writes comes after. */

@@ -158,7 +158,7 @@ typedef struct ts_block {
                                        anyone */
         struct ts_account *account; /* (h) scope: NULL: none, the usual case (account.h) */
     };
-    _Atomic uint32_t slabs;    /* units in its bins, or in its scope list */
+    _Atomic uint32_t slabs;    /* units in its bins, or slabs in its scope list */
     _Atomic uint32_t era;      /* (h) of its slabs' UNIT words; changed by a reset, too. Not the key's, which is
                                         another once the block is killed: a slab that is added then is stale too.
                                         Read by anyone, for messages */
@@ -199,9 +199,9 @@ static inline uint64_t ts_bump_count(uint64_t bump) { return bump & TS_BUMP_COUN
 static inline uint64_t ts_bump_next(uint64_t bump, size_t bytes) {
     return bump + ((uint64_t)bytes << TS_BUMP_SHIFT) + 1;
 }
-/* Of a slab that begins there. */
-static inline uint64_t ts_bump_limit(const char *at) {
-    return ts_bump_word(at, 0) + (((uint64_t)TS_UNIT_BYTES << TS_BUMP_SHIFT) + (TS_BUMP_TURN | TS_BUMP_COUNT));
+/* Of a slab of so many bytes that begins there. */
+static inline uint64_t ts_bump_limit(const char *at, size_t bytes) {
+    return ts_bump_word(at, 0) + (((uint64_t)bytes << TS_BUMP_SHIFT) + (TS_BUMP_TURN | TS_BUMP_COUNT));
 }
 /* As in_op has it. Where that has 32 bits it is the place alone. */
 static inline uintptr_t ts_bump_name(uint64_t bump) {
@@ -218,9 +218,11 @@ typedef struct ts_scope_block {
     ts_scope_bits *bits;                  /* of the current slab */
     _Atomic uint32_t current;             /* its unit */
     uint32_t head, tail;                  /* (h) all slabs, the current one first */
-    uint16_t skipped;  /* (h) places in the current slab that were skipped for an alignment: each is a freed object of
+    uint16_t skipped; /* (h) places in the current slab that were skipped for an alignment: each is a freed object of
                                     the slab, and none of the counters. An anchor (rewind.h) is two */
-    uint16_t anchored; /* (h) its slabs may have anchors, of this use or one before */
+    uint8_t anchored; /* (h) its slabs may have anchors, of this use or one before */
+    _Atomic uint8_t
+        pieces; /* (h) of its slabs are pieces: the first that it got, so the last of the list; read by anyone */
     _Atomic uint64_t allocs; /* [63:1] objects of the slabs before the current one  [0] turn, see scope.c */
     _Atomic uint64_t frees;
     _Atomic uint64_t bytes_allocated; /* in slabs that are full */
@@ -266,6 +268,8 @@ typedef struct ts_share {
     /* (h) warm spans by length, linked by next, their UNIT words 0; and the units in them, read by anyone */
     uint32_t spans[TS_LOCAL_SPAN_UNITS + 1];
     _Atomic uint32_t span_units;
+    uint32_t pieces, piece_count;    /* (h) free ones, linked by next (piece.h) */
+    uint32_t firsts;                 /* owner only: how often a scope's first slab was no warm unit */
     _Atomic uint64_t refused_closed; /* allocations in an epoch that was not active */
     ts_seen seen;
     ts_counters count[TS_COUNT_KINDS]; /* ended: objects of blocks that have ended, all of them freed */

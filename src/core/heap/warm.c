@@ -13,6 +13,7 @@
 #include "heap/care.h"
 #include "heap/foreign.h"
 #include "heap/nodes.h"
+#include "heap/piece.h"
 #include "heap/purge.h"
 #include "heap/spilled.h"
 #include "os/os.h"
@@ -104,6 +105,10 @@ void ts_share_keep(ts_share *share, uint32_t unit) {
 
 /* Who drains holds a heap: no system call here, the units become warm like any others. */
 void ts_zombie_give(uint32_t unit) {
+    if (ts_is_piece(unit)) {
+        ts_piece_give_zombie(unit);
+        return;
+    }
     ts_allocator *allocator = ts_table_at(&ts_allocators, ts_slab_at(unit)->allocator);
     uint32_t units = ts_slab_units(ts_slab_at(unit));
     ts_lock_acquire(&allocator->warm_lock);

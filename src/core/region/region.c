@@ -15,9 +15,9 @@ static _Atomic size_t metadata_bytes; /* a sum; no order needed */
 #define DATA_ALIGN ((size_t)2 << 20)
 
 typedef struct layout {
-    size_t data, coarse_state, fine_state, unit, slab, fine, wide, run, lines, chunk, table[3];
+    size_t data, coarse_state, fine_state, unit, slab, fine, wide, piece, piece_word, run, lines, chunk, table[3];
     uint32_t capacity[3];
-    uint32_t units, line_limit;
+    uint32_t units, piece_units, line_limit;
     size_t total;
 } layout;
 
@@ -47,6 +47,9 @@ static layout make_layout(uint32_t units, bool limited) {
     l.slab = place(&end, (size_t)l.units * TS_SLAB_BYTES);
     l.fine = place(&end, (size_t)l.units * TS_FINE_BYTES);
     l.wide = place(&end, (size_t)l.units * TS_WIDE_BYTES);
+    l.piece_units = limited ? l.units / 64 : l.units;
+    l.piece = place(&end, (size_t)l.piece_units * TS_PIECES * TS_PIECE_RECORD_BYTES);
+    l.piece_word = place(&end, (size_t)l.piece_units * TS_PIECES * sizeof(uint64_t));
     l.run = place(&end, (size_t)l.units * sizeof(ts_run));
     size_t line_bytes = ts_align_down(limited ? data_bytes / 16 * 3 : data_bytes / 4, TS_LINES_CHUNK);
     if (line_bytes < (size_t)4 << 20) line_bytes = (size_t)4 << 20;
@@ -91,7 +94,7 @@ size_t ts_region_least_bytes(void) { return make_layout(LEAST_UNITS, true).total
    less than twice as many. */
 static layout layout_of_limited(uint32_t units, uint32_t most_units) {
     size_t fits = make_layout(units, false).total, most = make_layout(2 * units, false).total;
-    while (most - fits > most / 32) {
+    while (most - fits > most / 1024) {
         size_t bytes = fits + (most - fits) / 2;
         *(is_room_left(bytes) ? &fits : &most) = bytes;
     }
@@ -134,6 +137,9 @@ bool ts_region_init(unsigned max_units_log2) {
     ts_region.chunk = base + l.chunk;
     ts_region.fine = base + l.fine;
     ts_region.wide = base + l.wide;
+    ts_region.piece_units = l.piece_units;
+    ts_region.piece = base + l.piece;
+    ts_region.piece_word = (_Atomic uint64_t *)(void *)(base + l.piece_word);
     ts_region.run = (ts_run *)(void *)(base + l.run);
     for (int i = 0; i < 3; i++) {
         ts_region.table[i] = base + l.table[i];
@@ -202,19 +208,43 @@ bool ts_region_commit_data(unsigned part, uint32_t first, uint32_t count) {
     return commit(p->base + (size_t)first * TS_UNIT_BYTES, (size_t)count * TS_UNIT_BYTES);
 }
 
-/* Several threads may make the same memory accessible at once, which is done again then; who sets the bit counts it. */
-bool ts_region_commit_fine(uint32_t unit) {
-    if (TS_LIKELY(ts_region_has_fine(unit))) return true;
-    uint32_t block = ts_fine_block(unit), limit = ts_region.part[TS_NORMAL].units;
+typedef struct range {
+    char *base;
+    size_t bytes; /* a unit's */
+} range;
+
+/* What the units below `limit` of the same block as this one have in both. Several threads may make the same memory accessible at once, which is
+   done again then; who sets the bit counts it. */
+static bool commit_block(uint32_t unit, uint32_t limit, const range of[2], _Atomic uint64_t *blocks) {
+    uint32_t block = ts_fine_block(unit);
     uint32_t units = (uint32_t)1 << (unit < TS_FINE_NEAR_UNITS ? TS_FINE_NEAR_SHIFT : TS_FINE_FAR_SHIFT);
     size_t first = ts_align_down(unit, units), count = limit - first < units ? limit - first : units;
-    const size_t states = TS_STATES_FINE * sizeof(uint16_t);
-    if (!commit((char *)(uintptr_t)ts_region.part[TS_NORMAL].state[true] + first * states, count * states) ||
-        !commit(ts_region.fine + first * TS_FINE_BYTES, count * TS_FINE_BYTES))
-        return false;
+    for (unsigned i = 0; i < 2; i++)
+        if (!commit(of[i].base + first * of[i].bytes, count * of[i].bytes)) return false;
     uint64_t bit = (uint64_t)1 << block % 64;
     /* release: who sees the bit can read what is in the block */
-    if (!(atomic_fetch_or_explicit(&ts_region.fine_blocks[block / 64], bit, memory_order_release) & bit))
-        ts_region_count_metadata(count * (states + TS_FINE_BYTES));
+    if (!(atomic_fetch_or_explicit(&blocks[block / 64], bit, memory_order_release) & bit))
+        ts_region_count_metadata(count * (of[0].bytes + of[1].bytes));
     return true;
+}
+
+bool ts_region_commit_fine(uint32_t unit) {
+    if (TS_LIKELY(ts_region_has_fine(unit))) return true;
+    const range of[2] = {
+        {(char *)(uintptr_t)ts_region.part[TS_NORMAL].state[true], TS_STATES_FINE * sizeof(uint16_t)},
+        {ts_region.fine, TS_FINE_BYTES},
+    };
+    return commit_block(unit, ts_region.part[TS_NORMAL].units, of, ts_region.fine_blocks);
+}
+
+bool ts_region_commit_pieces(uint32_t unit) {
+    uint32_t block = ts_fine_block(unit);
+    if (unit >= ts_region.piece_units) return false;
+    /* acquire: partner of the release that sets the bit */
+    if ((ts_load_acquire(&ts_region.piece_blocks[block / 64]) >> block % 64 & 1) != 0) return true;
+    const range of[2] = {
+        {ts_region.piece, (size_t)TS_PIECES * TS_PIECE_RECORD_BYTES},
+        {(char *)(uintptr_t)ts_region.piece_word, TS_PIECES * sizeof(uint64_t)},
+    };
+    return commit_block(unit, ts_region.piece_units, of, ts_region.piece_blocks);
 }

@@ -8,6 +8,7 @@
  *     slab      per unit: the slab's own record, 128 bytes
  *     fine      per unit: the free bitmap of a FINE slab
  *     wide      per unit: the foreign words of a scope slab or of a FINE slab
+ *     piece     per piece of a unit, sixteen a unit: its UNIT word and its record, as of a unit that is a slab (slab/slab.h)
  *     run       per unit: free runs of the pool (pool.h)
  *     lines     what is addressed by a line number: heaps, blocks, bins, magazines (lines.h)
  *     chunk     per 4 KiB of the lines: a note (chunk.h)
@@ -20,7 +21,8 @@
  *  2. The region has a MARK, `limit`, which only rises. The metadata of the units below it is accessible, for ever after;
  *     that of the units above it is not even readable. The data of a unit is accessible once the pool has it. What only FINE slabs
  *     need becomes accessible a block of units at a time, with the first of them in it, and a bit of `fine_blocks` says so for ever
- *     after. Nobody looks at it before a UNIT word says FINE.
+ *     after. Nobody looks at it before a UNIT word says FINE. What only units that are cut need does so likewise (`piece_blocks`; a
+ *     UNIT word that says CUT).
  *  3. Whoever was given a place (an address, a handle) by the program compares it with the mark first, and refuses what is
  *     at or above it: "not ours", without an access.
  *  4. Unit 0 is never handed out: entry 0 means "none".
@@ -81,6 +83,12 @@ enum { TS_NORMAL = 0, TS_PARTS = 1 };
 #define TS_WIDE_BYTES 256u
 #define TS_CHUNK_NOTE_BYTES 12u /* and what is kept per chunk of the lines */
 
+/* A PIECE is a sixteenth of a unit that is cut: what one word of 64 bits of a scope slab's bitmaps stands for. */
+#define TS_PIECES 16u
+#define TS_PIECE_BYTES (TS_UNIT_BYTES / TS_PIECES)
+#define TS_PIECE_ENTRIES (TS_UNIT_ENTRIES / TS_PIECES)
+#define TS_PIECE_RECORD_BYTES 64u
+
 /* Blocks of units that get at once what FINE slabs need: 128 units, 272 KiB, in the first 2 GiB, and 1,024 beyond that. So a dump shows
    little that was never used, and a heap of any size has some thousand mappings of them at most. */
 #define TS_FINE_NEAR_UNITS ((uint32_t)1 << 17)
@@ -112,17 +120,21 @@ typedef struct ts_region {
        of a page"). The first thread's share, whose lists and counters change with each slab, is at 0xc80 of its page and on. */
     TS_ALIGNED(4096) char before[0x880];
     ts_part part[TS_PARTS];
-    char *lines;         /* address of line 0 */
-    uint32_t line_limit; /* lines there are */
-    char *chunk;         /* [line / lines of a chunk * TS_CHUNK_NOTE_BYTES] */
-    char *fine;          /* [unit * TS_FINE_BYTES] */
-    char *wide;          /* [unit * TS_WIDE_BYTES] */
-    struct ts_run *run;  /* [global unit] */
-    char *table[3];      /* reserved ranges of the tables, TS_TABLE_* */
+    char *lines;          /* address of line 0 */
+    uint32_t line_limit;  /* lines there are */
+    char *chunk;          /* [line / lines of a chunk * TS_CHUNK_NOTE_BYTES] */
+    char *fine;           /* [unit * TS_FINE_BYTES] */
+    char *wide;           /* [unit * TS_WIDE_BYTES] */
+    uint32_t piece_units; /* units below this can be cut: all, or where the address space is limited one in 64 */
+    char *piece;          /* [piece * TS_PIECE_RECORD_BYTES] */
+    _Atomic uint64_t *piece_word; /* [piece] */
+    struct ts_run *run;           /* [global unit] */
+    char *table[3];               /* reserved ranges of the tables, TS_TABLE_* */
     uint32_t table_capacity[3];
     size_t reserved_bytes;
     _Atomic uint64_t
         fine_blocks[TS_FINE_BLOCKS / 64]; /* bits are only set. release: who sees one can read what is in the block */
+    _Atomic uint64_t piece_blocks[TS_FINE_BLOCKS / 64]; /* likewise */
 } ts_region_t;
 
 enum { TS_TABLE_EPOCH = 0, TS_TABLE_DOMAIN = 1, TS_TABLE_ALLOCATOR = 2 };
@@ -159,6 +171,8 @@ static inline bool ts_region_has_fine(uint32_t unit) {
     uint32_t block = ts_fine_block(unit);
     return (ts_load_acquire(&ts_region.fine_blocks[block / 64]) >> block % 64 & 1) != 0;
 }
+/* Makes accessible what the unit needs to be cut. Likewise; also false: it is not one that can be. */
+bool ts_region_commit_pieces(uint32_t unit);
 /* Units of a part below its mark. acquire: their metadata is accessible. */
 static inline uint32_t ts_region_marked_units(unsigned part);
 

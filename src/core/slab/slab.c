@@ -77,8 +77,8 @@ bool ts_slab_reset_churn(uint32_t unit, unsigned cls) {
     if (slab->kind != TS_KIND_CHURN || fine) slab->given = 0; /* as another kind it may have memory in all pages */
     if (!ts_slab_next_use(slab, fine ? TS_KIND_FINE : TS_KIND_CHURN, ts_slab_next_generation(slab))) return false;
     reset_states(unit, fine, fine ? fine_states : coarse_states[cls]);
-    unsigned words;
-    _Atomic uint64_t *foreign = ts_slab_foreign_words(unit, fine ? TS_UNIT_FINE : 0, &words);
+    unsigned first, words;
+    _Atomic uint64_t *foreign = ts_slab_foreign_words(unit, fine ? TS_UNIT_FINE : 0, &first, &words);
     if (fine) {
         memcpy(ts_slab_free_words(true, slab), fine_free[cls], sizeof fine_free[cls]);
         slab->touched = TS_SLAB_ALL_PAGES;
@@ -88,7 +88,7 @@ bool ts_slab_reset_churn(uint32_t unit, unsigned cls) {
     }
     /* Set anew, so that a foreign free need not look at the tag, which lies in the owner's line. */
     uint64_t word = (uint64_t)ts_load_relaxed(&slab->tag) << TS_FOREIGN_TAG_SHIFT;
-    for (unsigned i = 0; i < words; i++) ts_store_release(&foreign[i], word);
+    for (unsigned i = first; i < words; i++) ts_store_release(&foreign[i], word);
     slab->free_count = slab->empty_at = ts_classes.slots[cls];
     ts_store_relaxed(&slab->end, (uint16_t)(ts_class_units(cls) - 1));
     if (ts_class_units(cls) > 1) {
@@ -150,14 +150,15 @@ void ts_slab_rebuild(uint32_t unit, unsigned cls) {
 unsigned ts_scope_count_started(uint32_t unit) {
     const ts_scope_bits *bits = ts_slab_scope_bits(unit);
     unsigned n = 0;
-    for (unsigned i = 0; i < 16; i++) n += ts_popcount64(ts_load_relaxed(&bits->start[i]));
+    for (unsigned i = ts_scope_first_word(unit); i < ts_scope_end_word(unit); i++)
+        n += ts_popcount64(ts_load_relaxed(&bits->start[i]));
     return n;
 }
 
 unsigned ts_scope_count_live(uint32_t unit) {
     const ts_scope_bits *bits = ts_slab_scope_bits(unit);
     unsigned n = 0;
-    for (unsigned i = 0; i < 16; i++)
+    for (unsigned i = ts_scope_first_word(unit); i < ts_scope_end_word(unit); i++)
         n += ts_popcount64(ts_load_relaxed(&bits->start[i]) & ~ts_load_relaxed(&bits->freed[i]));
     return n;
 }

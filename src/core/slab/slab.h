@@ -12,7 +12,12 @@
  *     [28] SPAN      first unit of a span: the era is the span's tag, the line 0; queue_next is the epoch's index
  *     [27] FINE      churn slab with granules of 16 bytes
  *     [26:0] era     of the block that owns it
- * 0: nobody's (free, warm, or inside of a span).
+ * 0: nobody's (free, warm, or inside of a span). CUT: the unit is cut into PIECES (heap/piece.h), and each of them is a scope slab, or
+ * free: with a UNIT word and a record of its own, and its word of the unit's start and freed bits, and its two foreign words.
+ *
+ * A SLAB NUMBER is that of a unit, or of a piece: TS_PIECE, the unit, and which of the sixteen. Entries are those of the unit in both. What is said
+ * of a unit that is a slab holds for a piece. A piece's tags and generations begin above those that its unit has had, and
+ * end below those that it gets when it is whole again: so what is void or stale by them stays so.
  *
  * A unit belongs to its block while the word's era is the block's era. A block gets a new era when its epoch
  * is destroyed, which makes every slab of it stale in that instant, whatever their words say.
@@ -46,12 +51,16 @@
 #include "region/region.h"
 #include "slab/class.h"
 
+#include <stddef.h>
+
 #define TS_UNIT_FOREIGN ((uint64_t)1 << 31)
 #define TS_UNIT_ZOMBIE ((uint64_t)1 << 30)
 #define TS_UNIT_SCOPE ((uint64_t)1 << 29)
 #define TS_UNIT_SPAN ((uint64_t)1 << 28)
 #define TS_UNIT_FINE ((uint64_t)1 << 27)
 #define TS_UNIT_LINE_SHIFT 36u
+/* Of a unit that is cut. No other word has both; who does not look for it finds a zombie, in which nothing is live. */
+#define TS_UNIT_CUT (TS_UNIT_ZOMBIE | TS_UNIT_SPAN)
 #define TS_UNIT_ERA_MASK (((uint64_t)1 << 27) - 1)
 _Static_assert(TS_MAX_UNITS_LOG2 + 6 <= 64 - TS_UNIT_LINE_SHIFT, "a line fits: there are 64 a unit at most");
 
@@ -93,14 +102,15 @@ TS_ALWAYS_INLINE bool ts_handle_is(uint64_t handle, uint32_t generation, unsigne
 static inline uint32_t ts_handle_unit(uint64_t handle) { return (uint32_t)(handle >> 42); }
 static inline uint32_t ts_handle_entry(uint64_t handle) { return (uint32_t)(handle >> 8) & (TS_UNIT_ENTRIES - 1); }
 
-/* FINE: a churn slab with granules of 16 bytes. RETIRED: its generations or tags are used up. */
+/* FINE: a churn slab with granules of 16 bytes. RETIRED: its generations or tags are used up. CUT: see above. */
 typedef enum ts_kind {
     TS_KIND_NONE,
     TS_KIND_CHURN,
     TS_KIND_SCOPE,
     TS_KIND_SPAN,
     TS_KIND_RETIRED,
-    TS_KIND_FINE
+    TS_KIND_FINE,
+    TS_KIND_CUT
 } ts_kind;
 static inline bool ts_kind_is_churn(unsigned kind) { return kind == TS_KIND_CHURN || kind == TS_KIND_FINE; }
 
@@ -115,6 +125,7 @@ typedef struct ts_slab {
     union {
         uint64_t free[4];   /* (o) churn, COARSE: bit per granule, set: free */
         uint64_t last_word; /* (o)(w) while the UNIT word is 0: what it was before, for messages */
+        uint64_t pieces;    /* of a unit that is cut, guarded by the warm lock: bit per piece that is free there */
         struct {
             uint64_t epoch;      /* span: id of its epoch */
             uint64_t bytes;      /* span: usable */
@@ -143,7 +154,7 @@ typedef struct ts_slab {
     uint8_t
         given; /* (o) not FINE: bit per page that went back to the system, and was not claimed of since (heap/hollow.c). TS_SLAB_IS_EMPTY: (h) in
                               a bin, without a slot in use: free_count == empty_at, for who holds the heap of a thread that goes on */
-    _Atomic uint64_t foreign[8]; /* churn, COARSE: 32 granules a word */
+    _Atomic uint64_t foreign[8]; /* churn, COARSE: 32 granules a word. A piece has no more than what is before this */
 } ts_slab;
 
 /* The state words of a unit, eight bytes at a time: for resets, and for scope slabs. */
@@ -156,6 +167,8 @@ typedef struct ts_scope_bits {
 } ts_scope_bits;
 
 _Static_assert(sizeof(ts_slab) == TS_SLAB_BYTES, "region.h gives each unit this much");
+_Static_assert(offsetof(ts_slab, foreign) <= TS_PIECE_RECORD_BYTES, "the record of a piece");
+_Static_assert(TS_PIECE_ENTRIES == 64, "a word of the bitmaps is a piece's");
 _Static_assert(16 * sizeof(uint64_t) == TS_FINE_BYTES, "the free bitmap of a FINE slab");
 _Static_assert(sizeof(ts_scope_bits) <= TS_STATES_COARSE * 2, "the bitmaps lie over the unit's COARSE state words");
 _Static_assert(32 * sizeof(uint64_t) == TS_WIDE_BYTES, "foreign words of a scope slab, and of a FINE one");
@@ -163,16 +176,59 @@ _Static_assert(32 * sizeof(uint64_t) == TS_WIDE_BYTES, "foreign words of a scope
 TS_ALWAYS_INLINE ts_slab *ts_slab_in(const ts_part *part, uint64_t unit_in_part) {
     return (ts_slab *)(void *)(part->slab + unit_in_part * TS_SLAB_BYTES);
 }
-static inline ts_slab *ts_slab_at(uint32_t unit) {
-    return (ts_slab *)(void *)(ts_region.part[TS_NORMAL].slab + (size_t)unit * TS_SLAB_BYTES);
+/* ---- slab numbers ------------------------------------------------------------------------------------------ */
+
+#define TS_PIECE (UINT32_C(1) << 31)
+#define TS_PIECE_SHIFT 4u
+_Static_assert(TS_PIECES == 1u << TS_PIECE_SHIFT && TS_MAX_UNITS_LOG2 + TS_PIECE_SHIFT < 31, "a piece has a number");
+TS_ALWAYS_INLINE bool ts_is_piece(uint32_t slab) { return slab >= TS_PIECE; }
+static inline uint32_t ts_piece_number(uint32_t unit, unsigned piece) {
+    return TS_PIECE | unit << TS_PIECE_SHIFT | piece;
 }
+/* The unit in which it lies, or that it is. */
+static inline uint32_t ts_unit_of(uint32_t slab) {
+    return TS_UNLIKELY(ts_is_piece(slab)) ? (slab & ~TS_PIECE) >> TS_PIECE_SHIFT : slab;
+}
+/* Words of a scope slab's bitmaps: from which on, and how many. */
+static inline unsigned ts_scope_first_word(uint32_t slab) { return ts_is_piece(slab) ? slab % TS_PIECES : 0; }
+static inline unsigned ts_scope_end_word(uint32_t slab) { return ts_is_piece(slab) ? slab % TS_PIECES + 1 : 16; }
+/* Where the data of a slab begins, and where the unit's of which its entries are. */
+static inline char *ts_slab_unit_address(uint32_t slab) { return ts_unit_address(ts_unit_of(slab)); }
+static inline char *ts_slab_address(uint32_t slab) {
+    return ts_slab_unit_address(slab) + ts_scope_first_word(slab) * TS_PIECE_BYTES;
+}
+/* Bytes of a slab of one unit, or of a piece. */
+static inline size_t ts_slab_bytes(uint32_t slab) { return ts_is_piece(slab) ? TS_PIECE_BYTES : TS_UNIT_BYTES; }
+
+static inline ts_slab *ts_slab_at(uint32_t slab) {
+    char *record = TS_UNLIKELY(ts_is_piece(slab)) ? ts_region.piece + (size_t)(slab & ~TS_PIECE) * TS_PIECE_RECORD_BYTES
+                                                  : ts_region.part[TS_NORMAL].slab + (size_t)slab * TS_SLAB_BYTES;
+    return (ts_slab *)(void *)record;
+}
+/* Not of a piece. */
 static inline uint32_t ts_slab_unit(const ts_slab *slab) {
     return (uint32_t)((size_t)((const char *)slab - ts_region.part[TS_NORMAL].slab) / TS_SLAB_BYTES);
 }
-static inline _Atomic uint64_t *ts_unit_word(uint32_t unit) { return &ts_region.part[TS_NORMAL].unit[unit]; }
+static inline _Atomic uint64_t *ts_unit_word(uint32_t slab) {
+    return TS_UNLIKELY(ts_is_piece(slab)) ? &ts_region.piece_word[slab & ~TS_PIECE]
+                                          : &ts_region.part[TS_NORMAL].unit[slab];
+}
+/* The slab in which an entry lies that is below the region's mark. acquire: who finds that the unit is cut can read its pieces' words. A
+   hint, as the UNIT word of it is: who looks at that again finds 0 if the unit is whole again. */
+static inline uint32_t ts_slab_of_entry(uint64_t entry) {
+    uint32_t unit = (uint32_t)(entry >> TS_ENTRY_UNIT_SHIFT);
+    if (TS_LIKELY(ts_load_acquire(ts_unit_word(unit)) != TS_UNIT_CUT)) return unit;
+    return ts_piece_number(unit, (unsigned)(entry / TS_PIECE_ENTRIES) % TS_PIECES);
+}
+/* For who looks at all slabs, from unit 1 on: the next. Pieces come after their unit, whose word says CUT. */
+static inline uint32_t ts_slab_after(uint32_t slab) {
+    if (ts_is_piece(slab)) return slab % TS_PIECES + 1 < TS_PIECES ? slab + 1 : ts_unit_of(slab) + 1;
+    return ts_load_acquire(ts_unit_word(slab)) == TS_UNIT_CUT ? ts_piece_number(slab, 0) : slab + 1;
+}
 
-static inline ts_scope_bits *ts_slab_scope_bits(uint32_t unit) {
-    return (ts_scope_bits *)(void *)(uintptr_t)ts_unit_states(unit, false);
+/* Of the unit: a piece has its word of each. */
+static inline ts_scope_bits *ts_slab_scope_bits(uint32_t slab) {
+    return (ts_scope_bits *)(void *)(uintptr_t)ts_unit_states(ts_unit_of(slab), false);
 }
 /* Units of the slab that this one is the first of. */
 static inline uint32_t ts_slab_units(const ts_slab *slab) {
@@ -196,9 +252,12 @@ TS_ALWAYS_INLINE bool ts_word_is_wide(uint64_t word) { return (word & (TS_UNIT_S
 TS_ALWAYS_INLINE _Atomic uint64_t *ts_wide_words(uint64_t unit) {
     return (_Atomic uint64_t *)(void *)(ts_region.wide + (size_t)unit * TS_WIDE_BYTES);
 }
-static inline _Atomic uint64_t *ts_slab_foreign_words(uint32_t unit, uint64_t word, unsigned *count) {
-    *count = ts_word_is_wide(word) ? 32 : 8;
-    return ts_word_is_wide(word) ? ts_wide_words(unit) : ts_slab_at(unit)->foreign;
+/* The slab's are those from *first to *end - 1. */
+static inline _Atomic uint64_t *ts_slab_foreign_words(uint32_t slab, uint64_t word, unsigned *first, unsigned *end) {
+    bool wide = ts_word_is_wide(word);
+    *first = 2 * ts_scope_first_word(slab);
+    *end = wide ? 2 * ts_scope_end_word(slab) : 8;
+    return wide ? ts_wide_words(ts_unit_of(slab)) : ts_slab_at(slab)->foreign;
 }
 
 /* Which bit an object has in the foreign words of such a slab: 32 a word. */
@@ -208,8 +267,9 @@ TS_ALWAYS_INLINE uint64_t ts_foreign_index(uint64_t word, uint64_t entry) {
 }
 
 /* Word and bit of the object at an entry. A conditional move: sizes mix. */
-TS_ALWAYS_INLINE _Atomic uint64_t *ts_slab_foreign_word(uint32_t unit, uint64_t word, uint64_t entry, uint64_t *bit) {
-    _Atomic uint64_t *wide = ts_wide_words(unit), *coarse = ts_slab_at(unit)->foreign;
+TS_ALWAYS_INLINE _Atomic uint64_t *ts_slab_foreign_word(uint64_t word, uint64_t entry, uint64_t *bit) {
+    uint64_t unit = entry >> TS_ENTRY_UNIT_SHIFT;
+    _Atomic uint64_t *wide = ts_wide_words(unit), *coarse = ts_slab_in(&ts_region.part[TS_NORMAL], unit)->foreign;
     uint64_t index = ts_foreign_index(word, entry);
     *bit = (uint64_t)1 << (index & 31);
     return &(ts_word_is_wide(word) ? wide : coarse)[index >> 5];
@@ -315,8 +375,13 @@ TS_ALWAYS_INLINE bool ts_slab_reset_scope(uint32_t unit) {
     bool unfreed = kind == TS_KIND_SCOPE && freed == 0;
     if (!ts_slab_next_use(slab, TS_KIND_SCOPE, ts_slab_next_generation(slab))) return false;
     ts_scope_bits *bits = ts_slab_scope_bits(unit);
-    ts_slab_clear16(bits->start);
-    if (!unfreed) ts_slab_clear16(bits->freed);
+    if (ts_is_piece(unit)) {
+        ts_store_relaxed(&bits->start[unit % TS_PIECES], 0);
+        ts_store_relaxed(&bits->freed[unit % TS_PIECES], 0);
+    } else {
+        ts_slab_clear16(bits->start);
+        if (!unfreed) ts_slab_clear16(bits->freed);
+    }
     slab->free_count = slab->empty_at = 0;
     ts_store_relaxed(&slab->end, 0);
     return true;
@@ -340,7 +405,7 @@ void ts_slab_rebuild(uint32_t unit, unsigned cls);
 
 /* Objects that were ever started in a scope slab. */
 unsigned ts_scope_count_started(uint32_t unit);
-/* Entries from the object at `entry` to the next start, or to `end` (entries used in the slab). */
+/* Entries from the object at `entry` to the next start, or to `end` (that of the slab: the entries used in its unit). */
 uint32_t ts_scope_entries(uint32_t unit, uint32_t entry_in_unit, uint32_t end);
 
 #endif

@@ -13,14 +13,14 @@ static void row_add_kind(const ts_sums *s, unsigned k, SlabEpochStats *out) {
     out->freed_objects_total += t->freed;
     out->live_bytes += t->bytes_allocated - ts_least(t->bytes_freed, t->bytes_allocated);
     out->slab_count += t->slabs;
+    out->estimated_rss_bytes +=
+        ts_tally_bytes(t) - (out->state == EPOCH_SPILLED ? ts_tally_units(t) * TS_UNIT_BYTES : 0);
     out->partial_slab_count += s->partial[k];
     out->full_slab_count += s->full[k];
 }
 
 static void row_finish(SlabEpochStats *out) {
     out->live_objects = out->alloc_count = out->allocated_objects_total - out->freed_objects_total;
-    out->estimated_rss_bytes = out->state == EPOCH_SPILLED ? 0 : out->slab_count * TS_UNIT_BYTES;
-    out->reclaimable_bytes = out->reclaimable_slab_count * TS_UNIT_BYTES;
 }
 
 static void row_fill(const ts_epoch *e, EpochId id, uint32_t state, const ts_sums *sums, uint32_t kind,
@@ -70,6 +70,11 @@ static bool is_reclaimable(uint32_t unit, uint64_t word, uint64_t pending) {
     return live <= pending && !((word & TS_UNIT_FOREIGN) && ts_is_lent(unit));
 }
 
+static void row_reclaimable(SlabEpochStats *out, uint32_t slab) {
+    out->reclaimable_slab_count++;
+    out->reclaimable_bytes += ts_slab_bytes(slab);
+}
+
 /* Finds a row by its epoch; rows_of[] is open addressing over the rows, by the index of the epoch's entry. */
 #define ROW_SLOTS 256u
 
@@ -85,7 +90,7 @@ void ts_snapshot_epoch_slabs(ts_allocator *a, SlabEpochStats *rows, unsigned cou
     }
     for (unsigned part = 0; part < TS_PARTS && left; part++) {
         uint32_t end = ts_pool_highest(part), first = ts_region.part[part].first_unit;
-        for (uint32_t u = first + 1; u < first + end && left; u++) {
+        for (uint32_t u = first + 1; ts_unit_of(u) < first + end && left; u = ts_slab_after(u)) {
             uint64_t word = ts_load_acquire(ts_unit_word(u));
             const ts_block *block = ts_unit_block(a, word);
             const ts_epoch *e = block ? ts_load_relaxed(&block->epoch) : NULL;
@@ -96,7 +101,7 @@ void ts_snapshot_epoch_slabs(ts_allocator *a, SlabEpochStats *rows, unsigned cou
             if (!slot[at]) continue;
             SlabEpochStats *row = &rows[slot[at] - 1];
             uint64_t bytes = 0, pending = word & TS_UNIT_FOREIGN ? ts_unit_pending(block, u, word, &bytes) : 0;
-            if (is_reclaimable(u, word, pending)) row->reclaimable_slab_count++;
+            if (is_reclaimable(u, word, pending)) row_reclaimable(row, u);
             row_pending(row, pending, bytes);
             row_finish(row);
             left--;
@@ -153,14 +158,14 @@ bool ts_snapshot_epoch(ts_allocator *a, uint32_t cls, EpochId id, SlabEpochStats
     if (left && !ts_epoch_read_blocks(e, id, know_block, &known)) known.all = false;
     for (unsigned part = 0; part < TS_PARTS && left; part++) {
         uint32_t end = ts_pool_highest(part), first = ts_region.part[part].first_unit;
-        for (uint32_t u = first + 1; u < first + end && left; u++) {
+        for (uint32_t u = first + 1; ts_unit_of(u) < first + end && left; u = ts_slab_after(u)) {
             uint64_t word = ts_load_acquire(ts_unit_word(u));
             if (word == 0 || !is_known(&known, word)) continue;
             const ts_block *block = ts_unit_block(a, word);
             if (!block || ts_load_relaxed(&block->epoch) != e) continue;
             if (kind != TS_COUNT_KINDS && kind != ts_unit_kind(block, word)) continue;
             uint64_t bytes = 0, pending = word & TS_UNIT_FOREIGN ? ts_unit_pending(block, u, word, &bytes) : 0;
-            if (is_reclaimable(u, word, pending)) row.reclaimable_slab_count++;
+            if (is_reclaimable(u, word, pending)) row_reclaimable(&row, u);
             row_pending(&row, pending, bytes);
             row_finish(&row);
             left--;

@@ -33,12 +33,12 @@ ts_block *ts_unit_block(const ts_allocator *a, uint64_t word) {
 
 uint64_t ts_unit_pending(const ts_block *block, uint32_t unit, uint64_t word, uint64_t *bytes) {
     bool scope = (word & TS_UNIT_SCOPE) != 0;
-    unsigned words;
-    const _Atomic uint64_t *foreign = ts_slab_foreign_words(unit, word, &words);
+    unsigned first, end;
+    const _Atomic uint64_t *foreign = ts_slab_foreign_words(unit, word, &first, &end);
     uint64_t tag = ts_load_relaxed(&ts_slab_at(unit)->tag), n = 0;
-    const _Atomic uint16_t *state = ts_unit_states(unit, ts_word_is_fine(word));
+    const _Atomic uint16_t *state = ts_unit_states(ts_unit_of(unit), ts_word_is_fine(word));
     const ts_scope_bits *map = ts_slab_scope_bits(unit);
-    for (unsigned i = 0; i < words; i++) {
+    for (unsigned i = first; i < end; i++) {
         uint64_t x = ts_load_acquire(&foreign[i]);
         if ((uint32_t)x == 0 || x >> TS_FOREIGN_TAG_SHIFT != tag) continue;
         for (uint32_t bits = (uint32_t)x; bits; bits &= bits - 1) {
@@ -68,7 +68,7 @@ static const ts_epoch *epoch_of(const ts_allocator *a, const ts_block *block, ui
 static void add_pending(ts_allocator *a, ts_sums *sums, ts_pending_fn *fn, void *arg) {
     for (unsigned part = 0; part < TS_PARTS; part++) {
         uint32_t end = ts_pool_highest(part), first = ts_region.part[part].first_unit;
-        for (uint32_t u = first + 1; u < first + end; u++) {
+        for (uint32_t u = first + 1; ts_unit_of(u) < first + end; u = ts_slab_after(u)) {
             /* acquire: partner of ts_bin_add and ts_scope_append, so that the block is there */
             uint64_t word = ts_load_acquire(ts_unit_word(u));
             if (TS_LIKELY(!(word & TS_UNIT_FOREIGN))) continue;
@@ -104,6 +104,7 @@ static void tally_add(ts_tally *to, const ts_tally *t) {
     to->bytes_allocated += t->bytes_allocated;
     to->bytes_freed += t->bytes_freed;
     to->slabs += t->slabs;
+    to->pieces += t->pieces;
 }
 
 static void sums_add(ts_sums *to, const ts_sums *from) {
@@ -155,7 +156,7 @@ static void add_span_tally(ts_sums *s, ts_tally t) {
    forget_spans in epoch/end.c). */
 #define ADD_SPANS(sums, of)                                                \
     do {                                                                   \
-        ts_tally t_;                                                       \
+        ts_tally t_ = {0};                                                 \
         t_.freed = ts_load_acquire(&(of)->span_freed);                     \
         t_.bytes_freed = ts_load_acquire(&(of)->span_bytes_freed);         \
         t_.allocated = ts_load_relaxed(&(of)->span_allocated);             \
@@ -211,6 +212,11 @@ static void prefetch_epoch(uint32_t i, uint32_t high) {
     __builtin_prefetch((const char *)b + 128);
 }
 
+static uint64_t pieces_of(const ts_block *b) {
+    if (!b->scope) return 0;
+    return ts_least(ts_load_relaxed(&((const ts_scope_block *)(const void *)b)->pieces), ts_load_relaxed(&b->slabs));
+}
+
 /* Slabs in blocks that are dead and left to their thread, which is to take them apart: in no epoch, and not warm yet. The lists are walked
    as they are; blocks never go from where they are, and one that is off its list leads nowhere. */
 static void add_left(const ts_allocator *a, ts_snapshot *out) {
@@ -221,7 +227,7 @@ static void add_left(const ts_allocator *a, ts_snapshot *out) {
             for (unsigned n = 0; b && n < LEFT_LOOKS; n++) {
                 uintptr_t left = ts_load_acquire(&b->left);
                 bool counts = (left & TS_LEFT_DEAD) && ts_load_relaxed(&b->allocator) == a->token;
-                if (counts) out->left_units += ts_load_relaxed(&b->slabs);
+                if (counts) out->left_units += ts_load_relaxed(&b->slabs) - pieces_of(b);
                 b = (const ts_block *)(left & ~TS_LEFT_MARKS);
             }
         }
@@ -332,6 +338,13 @@ static uint64_t unfilled(const ts_snapshot *s, unsigned k) {
     return rising(s, &s->allocator->shown_unfilled[k], s->count[k].list_move_partial_to_full, s->sums.full[k]);
 }
 
+/* Bytes of the units that are cut, but for the pieces that epochs have. They are in use while any epoch has one. */
+static uint64_t pieces_used(const ts_snapshot *s) { return s->sums.kind[TS_COUNT_SCOPE].pieces * TS_PIECE_BYTES; }
+static uint64_t cut_rest(const ts_snapshot *s) {
+    uint64_t cut = ts_load_relaxed(&s->allocator->cut_units) * TS_UNIT_BYTES;
+    return cut - ts_least(pieces_used(s), cut);
+}
+
 static void add_kind(const ts_snapshot *s, unsigned k, SlabClassStats *out) {
     const ts_tally *t = &s->sums.kind[k];
     uint64_t live = t->allocated - t->freed, bytes = t->bytes_allocated - ts_least(t->bytes_freed, t->bytes_allocated);
@@ -340,7 +353,8 @@ static void add_kind(const ts_snapshot *s, unsigned k, SlabClassStats *out) {
         k < TS_CLASSES ? (live - pending) * ts_class_bytes[k] : bytes - ts_least(s->sums.pending_bytes[k], bytes);
     out->allocated_objects_total += t->allocated;
     out->freed_objects_total += t->freed + pending;
-    out->committed_bytes += t->slabs * TS_UNIT_BYTES;
+    out->committed_bytes += ts_tally_bytes(t);
+    if (k == TS_COUNT_SCOPE && pieces_used(s)) out->committed_bytes += cut_rest(s);
     out->total_partial_slabs += s->sums.partial[k];
     out->total_full_slabs += s->sums.full[k];
     out->slow_path_hits += s->count[k].slow_path_hits;
@@ -410,7 +424,7 @@ void ts_snapshot_global(const ts_snapshot *s, SlabGlobalStats *out, bool measure
     out->reserved_bytes = ts_region.reserved_bytes;
     out->budget_bytes = ts_load_relaxed(&a->budget_bytes);
     out->left_bytes = s->left_units * TS_UNIT_BYTES;
-    out->retained_bytes = c.cache_size * TS_UNIT_BYTES + out->left_bytes;
+    out->retained_bytes = c.cache_size * TS_UNIT_BYTES + (pieces_used(s) ? 0 : cut_rest(s)) + out->left_bytes;
     out->epoch_left_total = ts_load_relaxed(&a->left);
     out->stack_samples_dropped = ts_load_relaxed(&a->stack_drops);
     out->stack_samples_taken = ts_load_relaxed(&a->stack_samples);

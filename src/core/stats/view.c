@@ -126,7 +126,7 @@ static void add_spilled_to_label(ts_label_stats *row, const ts_sums *sums) {
         const ts_tally *t = &sums->kind[ts_ctz64(left)];
         row->spilled_live_objects += t->allocated - t->freed;
         row->spilled_live_bytes += t->bytes_allocated > t->bytes_freed ? t->bytes_allocated - t->bytes_freed : 0;
-        row->spilled_bytes += t->slabs * TS_UNIT_BYTES;
+        row->spilled_bytes += ts_tally_units(t) * TS_UNIT_BYTES;
     }
 }
 
@@ -136,7 +136,7 @@ static void add_to_label(ts_label_stats *row, const ts_epoch *e, uint32_t state,
         add_spilled_to_label(row, sums);
         return;
     }
-    uint64_t live = 0, bytes = 0, slabs = 0;
+    uint64_t live = 0, bytes = 0, memory = 0;
     for (uint64_t left = sums->used; left; left &= left - 1) {
         unsigned k = ts_ctz64(left);
         const ts_tally *t = &sums->kind[k];
@@ -147,7 +147,7 @@ static void add_to_label(ts_label_stats *row, const ts_epoch *e, uint32_t state,
         if (!closed) row->active_allocated += t->allocated;
         if (!closed) row->active_freed += t->freed;
         bytes += b;
-        slabs += t->slabs;
+        memory += ts_tally_bytes(t);
     }
     uint64_t opened = ts_load_relaxed(&e->open_since_ns), closed_at = ts_load_relaxed(&e->closed_at_ns);
     uint64_t age = live && now > opened ? now - opened : 0;
@@ -155,13 +155,13 @@ static void add_to_label(ts_label_stats *row, const ts_epoch *e, uint32_t state,
         row->active_epochs++;
         row->active_live_objects += live;
         row->active_live_bytes += bytes;
-        row->active_rss_bytes += slabs * TS_UNIT_BYTES;
+        row->active_rss_bytes += memory;
         raise_to(&row->active_age_ns, age);
     } else {
         row->closing_epochs++;
         row->closing_live_objects += live;
         row->closing_live_bytes += bytes;
-        row->closing_rss_bytes += slabs * TS_UNIT_BYTES;
+        row->closing_rss_bytes += memory;
         raise_to(&row->closing_age_ns, age);
         /* 0: it has ended since it was counted, and its entry may be in its next use */
         if (live && closed_at != 0 && now > closed_at) raise_to(&row->closing_for_ns, now - closed_at);

@@ -313,11 +313,11 @@ static void find_handles_in_word(void) {
     uint64_t entry, bit;
     uint32_t unit = unit_of(objects[0], &entry);
     uint64_t unit_word = ts_load_relaxed(ts_unit_word(unit));
-    const _Atomic uint64_t *word = ts_slab_foreign_word(unit, unit_word, entry, &bit);
+    const _Atomic uint64_t *word = ts_slab_foreign_word(unit_word, entry, &bit);
     handles_in_word = 0;
     for (unsigned i = 0; i < COUNT; i++) {
-        uint32_t other_unit = unit_of(objects[i], &entry);
-        if (ts_slab_foreign_word(other_unit, unit_word, entry, &bit) == word)
+        (void)unit_of(objects[i], &entry);
+        if (ts_slab_foreign_word(unit_word, entry, &bit) == word)
             handles[handles_in_word++] = slab_handle_of(allocator, objects[i]);
     }
 }

@@ -675,7 +675,7 @@ static void late_by_a_whole_life(void **state) {
         uint64_t entry, bit;
         uint32_t unit = unit_of(a, &entry);
         uint64_t u = word_of(a), tag = ts_load_relaxed(&ts_slab_at(unit)->tag);
-        _Atomic uint64_t *foreign = ts_slab_foreign_word(unit, u, entry, &bit);
+        _Atomic uint64_t *foreign = ts_slab_foreign_word(u, entry, &bit);
         uint64_t x = ts_load_acquire(foreign), x_before = x;
         assert_true(epoch_destroy(allocator, epoch));
         epoch = epoch_open(allocator, NULL, kinds[k].flags);

@@ -73,8 +73,8 @@ static void addresses_at_the_upper_end(void **state) {
         assert_ptr_equal(ts_bump_at(bump), at);
         assert_ptr_equal(ts_bump_at(ts_bump_next(bump, 4096)), at + 4096);
         assert_int_equal(ts_bump_count(ts_bump_next(bump, 4096)), 6);
-        assert_true(ts_bump_next(bump, TS_UNIT_BYTES) <= ts_bump_limit(at));
-        assert_false(ts_bump_next(bump, TS_UNIT_BYTES + 16) <= ts_bump_limit(at));
+        assert_true(ts_bump_next(bump, TS_UNIT_BYTES) <= ts_bump_limit(at, TS_UNIT_BYTES));
+        assert_false(ts_bump_next(bump, TS_UNIT_BYTES + 16) <= ts_bump_limit(at, TS_UNIT_BYTES));
     }
     ts_os = &ts_os_native;
 }

@@ -269,13 +269,15 @@ static void foreign_words(void **state) {
     (void)state;
     for (unsigned k = 0; k < 3; k++) {
         uint32_t unit = take(TS_NORMAL);
-        unsigned count;
-        _Atomic uint64_t *words = ts_slab_foreign_words(unit, kinds[k].unit_word, &count);
+        unsigned first, count;
+        _Atomic uint64_t *words = ts_slab_foreign_words(unit, kinds[k].unit_word, &first, &count);
         uint64_t seen[32] = {0};
+        assert_int_equal(first, 0);
         assert_int_equal(count, kinds[k].words);
         for (uint64_t e = 0; e < TS_UNIT_ENTRIES; e += kinds[k].step) {
             uint64_t bit;
-            _Atomic uint64_t *word = ts_slab_foreign_word(unit, kinds[k].unit_word, 5 * TS_UNIT_ENTRIES + e, &bit);
+            _Atomic uint64_t *word =
+                ts_slab_foreign_word(kinds[k].unit_word, (uint64_t)unit * TS_UNIT_ENTRIES + e, &bit);
             assert_true(word >= words && word < words + count);
             assert_true(ts_is_pow2(bit) && bit <= UINT32_MAX);
             assert_false(seen[word - words] & bit);

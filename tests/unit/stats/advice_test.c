@@ -222,6 +222,10 @@ static void epochs_of_few_objects_that_stay(void **state) {
     (void)state;
     for (unsigned i = 0; i < 2; i++) {
         uint64_t before = connections(2000, 8, 1, kinds[i]);
+        if (kinds[i] == EPOCH_SCOPE && before < (uint64_t)2000 * 3000) { /* they share memory, but under memory tools */
+            assert_null(found("sparse_slabs"));
+            continue;
+        }
         assert_true(advises("sparse_slabs", "use one epoch for several of them"));
         assert_false(advises("sparse_slabs", "own")); /* each has one already */
         assert_false(advises("sparse_slabs", "EPOCH_SCOPE"));
