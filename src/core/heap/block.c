@@ -225,7 +225,8 @@ static uint32_t shed_from(const ts_heap *heap, const ts_churn_block *block, cons
 /* A bin in which nothing was allocated since the last look, or by chance a multiple of 256 objects, which does no
    harm: its free objects go to their slabs, and its slabs without any object to the share. Returns how many it has
    looked at; those that are left come in the next calls. visitor: not by its thread, which goes on with its magazine and its claimed word,
-   and with the free slots of slabs that have objects: so those stay, and nothing is read of a slab but what who holds the heap writes. */
+   and with the free slots of slabs that have objects: so those stay, as does the bin's first slab, and nothing is read of a slab but what who
+   holds the heap writes. */
 static uint32_t shed_bin(ts_heap *heap, ts_churn_block *block, unsigned cls, uint32_t most, bool visitor, bool *more) {
     ts_bin *bin = &block->bin[cls];
     uint8_t now = (uint8_t)(ts_bin_magazine_counts(bin).pops + ts_bin_word_allocs(bin));
@@ -241,7 +242,8 @@ static uint32_t shed_bin(ts_heap *heap, ts_churn_block *block, unsigned cls, uin
             *more = true;
             return looked;
         }
-        ts_bin_release_empty(block, bin, unit);
+        /* The first one's going would be written to `head`, which shares its word with `full_at`, and that its thread reads at any time. */
+        if (!visitor || unit != bin->head) ts_bin_release_empty(block, bin, unit);
     }
     heap->shed_unit = 0;
     return looked;
