@@ -885,6 +885,23 @@ MUTANTS = [
         "tests": ["stress.shed"],
     },
     {
+        "name": "visitor-takes-the-first-slab",
+        "protocol": "block.c: shed_bin",
+        "file": "src/core/heap/block.c",
+        "old": "    uint32_t first = visitor ? bin->head : 0;\n",
+        "new": "    uint32_t first = 0;\n",
+        "sanitize": "thread",
+        "tests": ["stress.shed --seconds 20"],
+    },
+    {
+        "name": "shed-begins-anew",
+        "protocol": "block.c: ts_heap_shed",
+        "file": "src/core/heap/block.c",
+        "old": "        if (in && b != in) continue; /* the last call has looked at it */\n",
+        "new": "        in = NULL;\n",
+        "tests": ["unit.heap.maintain"],
+    },
+    {
         "name": "resting-thread-is-not-asked",
         "protocol": "maintain.c",
         "file": "src/core/heap/heap.c",

@@ -213,39 +213,44 @@ uint32_t ts_block_flush(ts_heap *heap, ts_block *block, uint64_t *recycled) {
     return scanned;
 }
 
-/* Where shed_bin goes on in a bin that has more slabs than one call looks at: where the last one stopped, if that slab is the bin's still. */
-static uint32_t shed_from(const ts_heap *heap, const ts_churn_block *block, const ts_bin *bin) {
-    if (heap->shed_unit == 0) return bin->head;
-    uint64_t word = ts_load_relaxed(ts_unit_word(heap->shed_unit));
-    bool same = (word & (TS_UNIT_SPAN | TS_UNIT_SCOPE | TS_UNIT_ZOMBIE)) == 0 &&
-                ts_word_line(word) == ts_line_of(bin) && ts_word_era(word) == ts_era(&block->b);
-    return same ? heap->shed_unit : bin->head;
+/* The bin in which the last call has stopped, at heap->shed_unit, if that is a slab of it still; NULL: it begins with the first. What the
+   unit's word says is true of a block of this heap, which the caller holds. */
+static ts_bin *shed_at(const ts_heap *heap) {
+    uint64_t word = heap->shed_unit ? ts_load_acquire(ts_unit_word(heap->shed_unit)) : 0;
+    if (word == 0 || (word & (TS_UNIT_SPAN | TS_UNIT_SCOPE | TS_UNIT_ZOMBIE))) return NULL;
+    const ts_block *block = ts_block_of_line(ts_word_line(word), false);
+    bool same = ts_load_relaxed(&block->heap) == heap && ts_era(block) == ts_word_era(word);
+    return same ? ts_line_address(ts_word_line(word)) : NULL;
 }
 
 /* A bin in which nothing was allocated since the last look, or by chance a multiple of 256 objects, which does no
    harm: its free objects go to their slabs, and its slabs without any object to the share. Returns how many it has
-   looked at; those that are left come in the next calls. visitor: not by its thread, which goes on with its magazine and its claimed word,
-   and with the free slots of slabs that have objects: so those stay, as does the bin's first slab, and nothing is read of a slab but what who
-   holds the heap writes. */
-static uint32_t shed_bin(ts_heap *heap, ts_churn_block *block, unsigned cls, uint32_t most, bool visitor, bool *more) {
+   looked at; those that are left come in the next calls. visitor: not by its thread, which goes on with its magazine and its
+   claimed word, and with the free slots of slabs that have objects: so those stay, and nothing is read of a slab but what who holds the heap
+   writes. The bin's first slab stays as well: its going would be written to `head`, which shares its word with `full_at`, and that its
+   thread reads at any time. */
+static uint32_t shed_bin(ts_heap *heap, ts_churn_block *block, unsigned cls, uint32_t most, bool *more) {
     ts_bin *bin = &block->bin[cls];
+    bool visitor = heap != ts_thread.heap;
     uint8_t now = (uint8_t)(ts_bin_magazine_counts(bin).pops + ts_bin_word_allocs(bin));
     uint32_t looked = 1;
     bool idle = block->seen[cls] == now;
     block->seen[cls] = now;
     if (!idle || ts_load_relaxed(&bin->slabs) == 0) return looked;
     if (!visitor) return_slots(block, bin, cls);
-    for (uint32_t unit = shed_from(heap, block, bin), next; unit && block->empty[cls] > 0; unit = next) {
+    uint32_t first = visitor ? bin->head : 0;
+    uint32_t stay = first && (ts_slab_at(first)->given & TS_SLAB_IS_EMPTY) ? 1 : 0;
+    uint32_t unit = shed_at(heap) == bin ? heap->shed_unit : bin->head;
+    heap->shed_unit = 0;
+    for (uint32_t next; unit && block->empty[cls] > stay; unit = next) {
         next = ts_slab_at(unit)->next;
         if (looked++ >= most) {
             heap->shed_unit = unit;
             *more = true;
-            return looked;
+            break;
         }
-        /* The first one's going would be written to `head`, which shares its word with `full_at`, and that its thread reads at any time. */
-        if (!visitor || unit != bin->head) ts_bin_release_empty(block, bin, unit);
+        if (unit != first) ts_bin_release_empty(block, bin, unit);
     }
-    heap->shed_unit = 0;
     return looked;
 }
 
@@ -254,15 +259,23 @@ static uint32_t shed_bin(ts_heap *heap, ts_churn_block *block, unsigned cls, uin
 
 bool ts_heap_shed(ts_heap *heap, const ts_allocator *allocator) {
     uint32_t looked = 0, blocks = 0;
-    bool more = false, visitor = heap != ts_thread.heap;
+    bool more = false;
+    const ts_bin *at = shed_at(heap);
+    const ts_block *in = at ? &ts_bin_block(at)->b : NULL;
+    if (in && (in->closing == TS_CLOSING || (allocator && in->share->allocator != allocator))) in = NULL;
     for (ts_block *b = ts_heap_first_block(heap); b && blocks < SHED_BLOCKS && !more; b = ts_heap_next_block(b)) {
         if (b->scope || b->closing == TS_CLOSING || (allocator && b->share->allocator != allocator)) continue;
+        if (in && b != in) continue; /* the last call has looked at it */
+        uint64_t left = ts_load_relaxed(&b->bins_used);
         blocks++;
-        for (uint64_t left = ts_load_relaxed(&b->bins_used); left && !more; left &= left - 1) {
+        if (in) left &= ~(uint64_t)0 << ts_bin_class(ts_churn(b), at);
+        in = NULL;
+        for (; left && !more; left &= left - 1) {
             uint32_t most = looked < SHED_SLABS ? SHED_SLABS - looked : 1;
-            looked += shed_bin(heap, ts_churn(b), ts_ctz64(left), most, visitor, &more);
+            looked += shed_bin(heap, ts_churn(b), ts_ctz64(left), most, &more);
         }
     }
+    if (!more) heap->shed_unit = 0;
     return more;
 }
 

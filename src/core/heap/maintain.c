@@ -2,8 +2,8 @@
  * Maintenance. A thread rests if it has needed no slab since the last look, which its counters tell: then what it keeps warm goes to
  * the allocator, and what others have left to it is done. When it has rested for five and for ten seconds its bins are looked at, twice, so
  * that those in which it has allocated nothing in between let go of their empty slabs; its next call does the same with what its magazines
- * hold. A thread that works is left alone. What is over the
- * limit goes back to the system in small steps, with a look at the clock after each.
+ * hold. A thread that works is left alone. What is over the limit goes back to the system in small steps, with a look at the clock after
+ * each.
  *
  * What could go wrong: memory is taken from a thread that works, which then fetches it anew, or the caller is held up.
  * It does not: a thread is visited only if its counters stood still since the last look, and holding a heap waits for

@@ -110,10 +110,11 @@ typedef struct ts_bin {
     _Atomic uint64_t word;         /* claimed bits of one word of a slab's free bitmap, less those allocated */
     _Atomic uint16_t *state;       /* [granule]: those of its slabs; set with the magazine */
     uint32_t word_granule;         /* that of bit 0 of the claimed word */
-    uint32_t head : 24;            /* (h) slabs, those with free slots first; 0: none */
-    uint32_t full_at : 8;          /* objects in a full magazine, one bit; set with it */
-    _Atomic uint32_t full;         /* (h) of them, without a free slot */
-    _Atomic uint32_t slabs;        /* (h) */
+    /* One word: its thread reads full_at in each free, held or not, so in a block that it has open nobody else writes head. */
+    uint32_t head : 24;     /* (h) slabs, those with free slots first; 0: none */
+    uint32_t full_at : 8;   /* objects in a full magazine, one bit; set with it */
+    _Atomic uint32_t full;  /* (h) of them, without a free slot */
+    _Atomic uint32_t slabs; /* (h) */
 } ts_bin;
 _Static_assert(TS_MAX_UNITS_LOG2 <= 24, "a unit's number fits in head");
 _Static_assert(sizeof(ts_bin) == TS_CACHE_LINE, "a bin is one line, by whose number it is found");

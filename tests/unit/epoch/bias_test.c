@@ -52,22 +52,9 @@ static unsigned at_each_step(void (*fn)(void), bool reset, bool biased) {
     other = fn;
     for (unsigned at = 0;; at++) {
         make_domain(biased);
-        atomic_store(&done, false);
-        was_biased = joined = ended = false;
-        looks_left = at;
-        meanwhile = let_it_begin;
-        bool emptied = false;
-        if (reset) {
-            emptied = epoch_domain_reset(domain, SIZE_MAX);
-        } else {
-            epoch_domain_destroy(domain);
-        }
-        bool all = meanwhile != NULL;
-        meanwhile = NULL;
-        if (!all) {
-            meet();
-            met += was_biased;
-        }
+        joined = false;
+        bool all, has_met, emptied = end_meanwhile(at, reset, &has_met, &all) && reset;
+        met += has_met;
         if (ended) {
             errno = 0;
             SUP_CHECK(atomic_load(&entry->asked) == 0 && epoch_state(allocator, epoch) != EPOCH_ACTIVE,

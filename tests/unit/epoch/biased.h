@@ -171,6 +171,25 @@ static void let_it_begin(void) {
     }
 }
 
+/* This thread ends or resets the domain, in which the other begins before the look that is so many on. Returns whether the reset has emptied
+   it. *met: the other met the operation. *all: there are no more looks. */
+static bool end_meanwhile(unsigned at, bool reset, bool *met, bool *all) {
+    bool emptied = true;
+    atomic_store(&done, false);
+    was_biased = ended = false;
+    looks_left = at;
+    meanwhile = let_it_begin;
+    if (reset)
+        emptied = epoch_domain_reset(domain, SIZE_MAX);
+    else
+        epoch_domain_destroy(domain);
+    *all = meanwhile != NULL;
+    meanwhile = NULL;
+    if (!*all) meet();
+    *met = !*all && was_biased;
+    return emptied;
+}
+
 #define WITH(test) cmocka_unit_test_setup_teardown(test, start, stop)
 
 #endif

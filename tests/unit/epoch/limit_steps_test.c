@@ -65,23 +65,10 @@ static unsigned limited_at_each_step(void (*fn)(void), bool reset, bool biased) 
     other = fn;
     for (unsigned at = 0;; at++) {
         make_domain(biased);
-        atomic_store(&done, false);
-        was_biased = limited = ended = false;
+        limited = false;
         got = NULL;
-        looks_left = at;
-        meanwhile = let_it_begin;
-        bool emptied = true;
-        if (reset) {
-            emptied = epoch_domain_reset(domain, SIZE_MAX);
-        } else {
-            epoch_domain_destroy(domain);
-        }
-        bool all = meanwhile != NULL;
-        meanwhile = NULL;
-        if (!all) {
-            meet();
-            met += was_biased;
-        }
+        bool all, has_met, emptied = end_meanwhile(at, reset, &has_met, &all);
+        met += has_met;
         SUP_CHECK(emptied || ended, "step %u: the reset", at);
         SUP_CHECK(atomic_load(&entry->asked) == 0, "step %u: it was asked for, and nobody did it", at);
         if (reset && limited && atomic_load(&entry->entry.id) == epoch) { /* closed and empty it has ended */

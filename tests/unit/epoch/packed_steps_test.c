@@ -44,29 +44,8 @@ static bool stopping_cas(_Atomic uint64_t *at, uint64_t *expected, uint64_t valu
 #define ts_object_handle stepped_handle
 #define ts_object_watch stepped_watch
 #define ts_object_watched stepped_watched
+#include "../heap/foreign_stepped.h"
 #include "epoch/object.c"
-#define ts_foreign_free stepped_free
-#define ts_foreign_drain stepped_drain
-#define ts_foreign_drain_flushed stepped_drain_flushed
-#define ts_foreign_drain_some stepped_drain_some
-#define ts_foreign_drain_for stepped_drain_for
-#define ts_foreign_drain_for_all stepped_drain_for_all
-#define ts_foreign_queue stepped_queue
-#define ts_foreign_pending stepped_pending
-#define ts_foreign_give_closed stepped_give_closed
-#define ts_foreign_take_off stepped_take_off
-#define ts_foreign_lend stepped_lend
-#define ts_foreign_lent_back stepped_lent_back
-#define ts_foreign_return stepped_return
-#define ts_foreign_all_freed stepped_all_freed
-#define ts_foreign_take_in stepped_take_in
-bool ts_foreign_all_freed(uint32_t unit, uint64_t word);
-void ts_foreign_take_in(ts_block *block, uint32_t unit, uint64_t word);
-void ts_foreign_return(uint32_t unit, const ts_block *block);
-void ts_foreign_drain(ts_heap *heap);
-void ts_foreign_take_off(ts_heap *heap, uint32_t unit);
-size_t ts_foreign_drain_some(ts_heap *heap, unsigned most);
-#include "heap/foreign.c"
 #undef ts_states_look
 
 #include "unit.h"
@@ -146,17 +125,17 @@ static void an_object_is_looked_at(void **state) {
     }
 }
 
-static void one_is_freed(void **state) {
-    (void)state;
-    NEEDS_LOANS();
+/* What happens meanwhile does so at that stop. */
+static void one_is_freed_at(void (**stop)(void)) {
     for (unsigned kind = 0; kind < 2 * KINDS; kind++) {
         uint64_t entry = 0, retries = 0;
         uint32_t unit = 0;
         fill(kind < KINDS ? EPOCH_CHURN : EPOCH_SCOPE);
         if (MEANWHILE[kind % KINDS].before) send_it();
         assert_true(ts_locate(middle(), &unit, &entry));
-        at_look = MEANWHILE[kind % KINDS].fn;
+        *stop = MEANWHILE[kind % KINDS].fn;
         assert_int_equal(stepped_free(unit, entry, record->token, TS_ANY_GENERATION, &retries), TS_FOREIGN_FREED);
+        assert_null(*stop);
         /* Whatever happened: who finds the bit reads the words (statistics do, without a look). */
         assert_int_equal(sup_live_objects(allocator), OBJECTS - 1);
         assert_false(slab_free(allocator, middle()));
@@ -164,23 +143,17 @@ static void one_is_freed(void **state) {
     }
 }
 
+static void one_is_freed(void **state) {
+    (void)state;
+    NEEDS_LOANS();
+    one_is_freed_at(&at_look);
+}
+
 /* The same once it was seen to be live. */
 static void one_is_freed_late(void **state) {
     (void)state;
     NEEDS_LOANS();
-    for (unsigned kind = 0; kind < 2 * KINDS; kind++) {
-        uint64_t entry = 0, retries = 0;
-        uint32_t unit = 0;
-        fill(kind < KINDS ? EPOCH_CHURN : EPOCH_SCOPE);
-        if (MEANWHILE[kind % KINDS].before) send_it();
-        assert_true(ts_locate(middle(), &unit, &entry));
-        at_cas = MEANWHILE[kind % KINDS].fn;
-        assert_int_equal(stepped_free(unit, entry, record->token, TS_ANY_GENERATION, &retries), TS_FOREIGN_FREED);
-        assert_null(at_cas);
-        assert_int_equal(sup_live_objects(allocator), OBJECTS - 1);
-        assert_false(slab_free(allocator, middle()));
-        ends(kind % KINDS);
-    }
+    one_is_freed_at(&at_cas);
 }
 
 /* One is left: that all are freed would end its slab. */
