@@ -1876,7 +1876,7 @@ MUTANTS = [
     {
         "name": "free-entry-said-to-be-clean",
         "protocol": "table",
-        "file": "src/core/epoch/check.c",
+        "file": "src/core/epoch/check_epochs.c",
         "old": "        REQUIRE(forked || id != 0 || !e->clean || is_clean(e), \"epoch entry %u says it is clean\", i);\n",
         "new": "        (void)is_clean;\n",
         "tests": ["unit.epoch.check"],

@@ -40,7 +40,7 @@ ENVIRONMENT = {
 }
 
 
-WALK = ("src/core/heap/check.c", "src/core/epoch/check.c")
+WALK = tuple(f"src/core/{file}.c" for file in ("epoch/check", "epoch/check_epochs", "epoch/check_heaps", "heap/check"))
 
 
 class Broken(Exception):

@@ -1,4 +1,4 @@
-#include "epoch/check.h"
+#include "epoch/check_parts.h"
 
 #if TSLAB_ASSERT >= 3
 
@@ -15,18 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FAIL(...) return ts_check_fail(check, __VA_ARGS__)
-#define REQUIRE(cond, ...)                                     \
-    do {                                                       \
-        if (!(cond)) return ts_check_fail(check, __VA_ARGS__); \
-    } while (0)
-
 /* Where an entry of a table was found. */
 enum { ENTRY_NOWHERE, ENTRY_USED, ENTRY_FREE, ENTRY_SPARE };
-
-static bool in_lines(const void *p) {
-    return (const char *)p >= ts_region.lines && (size_t)((const char *)p - ts_region.lines) < ts_lines_accessible();
-}
 
 /* ---- region ------------------------------------------------------------------------------------------------- */
 
@@ -125,269 +115,6 @@ static bool check_table(ts_check *check, ts_table *table, const char *name, int 
     return good;
 }
 
-/* ---- heaps ------------------------------------------------------------------------------------------------------ */
-
-static bool check_queue(ts_check *check, const ts_heap *heap, uint64_t first) {
-    for (uint64_t unit = first; unit; unit = ts_load_relaxed(&ts_slab_at((uint32_t)unit)->queue_next)) {
-        REQUIRE(unit <= UINT32_MAX && ts_unit_of((uint32_t)unit) < check->high[TS_NORMAL],
-                "heap %u: its queue of foreign frees leads to unit %llu", heap->id, (unsigned long long)unit);
-        uint8_t *found = ts_check_unit(check, (uint32_t)unit);
-        REQUIRE((*found & TS_USE_QUEUED) == 0, "unit %llu is on two queues, or twice on one", (unsigned long long)unit);
-        REQUIRE(ts_load_relaxed(ts_unit_word((uint32_t)unit)) & TS_UNIT_FOREIGN,
-                "unit %llu is on a queue, and its word does not say so", (unsigned long long)unit);
-        *found |= TS_USE_QUEUED;
-        check->queued++;
-    }
-    return true;
-}
-
-static bool check_condemned(ts_check *check, const ts_heap *heap, const ts_block *first) {
-    uint64_t n = 0;
-    for (const ts_block *b = first; b; b = (const ts_block *)(ts_load_relaxed(&b->left) & ~TS_LEFT_MARKS)) {
-        REQUIRE(in_lines(b) && n++ < check->lines, "heap %u: the list of condemned blocks is broken", heap->id);
-        uintptr_t marks = ts_load_relaxed(&b->left) & TS_LEFT_MARKS;
-        REQUIRE(marks != 0, "heap %u: a block on the list of those that are left is not marked", heap->id);
-        if (!(marks & TS_LEFT_DEAD)) {
-            REQUIRE(!(marks & TS_LEFT_SHUT) || ts_load_relaxed(&b->open_id) == TS_ID_NEVER,
-                    "heap %u: a block that is left is open", heap->id);
-            REQUIRE(ts_load_relaxed(&b->heap) == heap, "heap %u: a block that is left is another's", heap->id);
-            continue;
-        }
-        REQUIRE(ts_era(b) != ts_load_relaxed(&b->era), "heap %u: a condemned block is alive", heap->id);
-        REQUIRE(ts_load_relaxed(&b->heap) == heap, "heap %u: a condemned block is another's", heap->id);
-        check->allocator[b->share->allocator->entry.index].condemned++;
-    }
-    return true;
-}
-
-static bool check_scopes(ts_check *check, const ts_heap *heap) {
-    if (heap->spare_scope && !ts_check_claim_lines(check, heap->spare_scope, sizeof(ts_domain_scope), "a spare scope"))
-        return false;
-    for (const ts_domain_scope *s = heap->tls ? heap->tls->domain : NULL; s; s = s->outer)
-        if (!ts_check_claim_lines(check, s, sizeof *s, "a domain entered")) return false;
-    return true;
-}
-
-static bool check_tls(ts_check *check, const ts_heap *heap) {
-    const ts_tls *tls = heap->tls;
-    REQUIRE(tls->heap == heap, "heap %u: its thread has another", heap->id);
-    uintptr_t token = ts_load_relaxed(&tls->token);
-    REQUIRE((token == UINTPTR_MAX) == (tls->share_key == TS_KEY_NO_SHARE) || token == TS_TOKEN_CALLED,
-            "heap %u: half bound to an allocator", heap->id);
-    if (token != UINTPTR_MAX && token != TS_TOKEN_CALLED) {
-        const ts_share *share = ts_line_address(tls->share_key >> TS_KEY_SHARE_SHIFT);
-        REQUIRE(in_lines(share) && share->heap == heap && share->token == token &&
-                    tls->share_key == ts_share_key(share),
-                "heap %u: bound to a share that is not its own", heap->id);
-    }
-    REQUIRE(tls->block == &ts_no_block || in_lines(tls->block), "heap %u: cached block at %p", heap->id,
-            (void *)tls->block);
-    REQUIRE(tls->rolling == &ts_no_block || in_lines(tls->rolling), "heap %u: cached rolling block at %p", heap->id,
-            (void *)tls->rolling);
-    const ts_scope_block *scope = ts_load_relaxed(&tls->scope);
-    REQUIRE(scope == &ts_no_scope || in_lines(scope), "heap %u: cached scope block at %p", heap->id,
-            (const void *)scope);
-    REQUIRE(tls->last == &ts_no_scope || in_lines(tls->last), "heap %u: scope block used last at %p", heap->id,
-            (const void *)tls->last);
-    REQUIRE(!ts_is_in_op(tls), "heap %u: its thread is inside of an operation", heap->id);
-    return true;
-}
-
-static bool check_heaps(ts_check *check, bool forked) {
-    uint32_t waiting = 0;
-    for (ts_heap *h = ts_heaps(); h; h = h->next) {
-        uint32_t state = ts_load_relaxed(&h->state);
-        if (!ts_check_claim_lines(check, h, sizeof *h, "a heap")) return false;
-        check->heaps++;
-        REQUIRE((ts_load_relaxed(&h->revoked) & (TS_REVOKED | TS_UNHOLDABLE)) == 0,
-                "heap %u is revoked, and nobody holds it", h->id);
-        if (!check_queue(check, h, ts_load_relaxed(&h->queue)) || !check_queue(check, h, ts_load_relaxed(&h->backlog)))
-            return false;
-        /* Of threads that vanished in a fork. */
-        if (state == TS_HEAP_LOST || (forked && state == TS_HEAP_STARTING)) continue;
-        REQUIRE(state == TS_HEAP_LIVE || state == TS_HEAP_ABANDONED, "heap %u: state %u", h->id, state);
-        REQUIRE((state == TS_HEAP_LIVE) == (h->tls != NULL), "heap %u: state %u, thread at %p", h->id, state,
-                (void *)h->tls);
-        REQUIRE(!h->listed_free || (state == TS_HEAP_ABANDONED && !ts_heap_first_block(h)),
-                "heap %u is free and in use", h->id);
-        waiting += state == TS_HEAP_ABANDONED && !h->listed_free;
-        if (h->tls && !check_tls(check, h)) return false;
-        if (!check_condemned(check, h, ts_load_relaxed(&h->condemned)) ||
-            !check_condemned(check, h, ts_load_relaxed(&h->ending)))
-            return false;
-        if (!check_scopes(check, h) || !ts_check_heap(check, h)) return false;
-    }
-    REQUIRE(waiting == ts_load_relaxed(&ts_heaps_abandoned), "%u heaps of ended threads have blocks, %u counted",
-            waiting, ts_load_relaxed(&ts_heaps_abandoned));
-    return true;
-}
-
-/* ---- epochs ------------------------------------------------------------------------------------------------------- */
-
-/* All of its units are the object's, or it lies in whole pages between its guards. */
-static bool span_fits(const ts_slab *slab) {
-    uint64_t units = slab->u.span.units, guard = slab->u.span.guard, bytes = slab->u.span.bytes;
-    if (guard == 0) return units > 0 && bytes == units * TS_UNIT_BYTES;
-    return bytes > 0 && bytes % ts_os_page_bytes() == 0 && bytes < (units - guard) * TS_UNIT_BYTES;
-}
-
-static bool check_spans(ts_check *check, const ts_epoch *epoch, uint32_t index) {
-    uint64_t id = ts_load_relaxed(&epoch->entry.id), units = 0, bytes = 0, count = 0;
-    uint32_t before = 0;
-    for (uint32_t unit = epoch->spans; unit; unit = ts_slab_at(unit)->next) {
-        if (!ts_check_claim_unit(check, unit, TS_USE_SPAN)) return false;
-        const ts_slab *slab = ts_slab_at(unit);
-        uint64_t word = ts_load_relaxed(ts_unit_word(unit));
-        REQUIRE(word == (TS_UNIT_SPAN | ts_load_relaxed(&slab->tag)), "span at unit %u: its UNIT word is %#llx", unit,
-                (unsigned long long)word);
-        REQUIRE(slab->u.span.epoch == id && ts_load_relaxed(&slab->queue_next) == index,
-                "span at unit %u is of another epoch", unit);
-        REQUIRE(slab->prev == before, "span at unit %u: prev is %u, it comes after %u", unit, slab->prev, before);
-        REQUIRE(slab->kind == TS_KIND_SPAN && span_fits(slab), "span at unit %u: %u units, %llu bytes", unit,
-                slab->u.span.units, (unsigned long long)slab->u.span.bytes);
-        uint32_t first = unit - slab->u.span.guard;
-        for (uint32_t u = first; u < first + slab->u.span.units; u++) {
-            if (u == unit) continue;
-            if (!ts_check_claim_unit(check, u, TS_USE_SPAN)) return false;
-            REQUIRE(ts_load_relaxed(ts_unit_word(u)) == 0, "unit %u is inside of a span, and has an owner", u);
-        }
-        units += slab->u.span.units;
-        bytes += slab->u.span.bytes;
-        count++;
-        before = unit;
-    }
-    REQUIRE(units == ts_load_relaxed(&epoch->span_units) &&
-                count == ts_load_relaxed(&epoch->span_allocated) - ts_load_relaxed(&epoch->span_freed) &&
-                bytes == ts_load_relaxed(&epoch->span_bytes_allocated) - ts_load_relaxed(&epoch->span_bytes_freed),
-            "epoch %#llx: %llu spans of %llu units in its list, other counters", (unsigned long long)id,
-            (unsigned long long)count, (unsigned long long)units);
-    ts_check_sums *sums = &check->allocator[ts_load_relaxed(&epoch->allocator)->entry.index];
-    sums->units += units;
-    sums->live += count;
-    check->spans += count;
-    check->live += count;
-    return true;
-}
-
-/* Of an epoch that is not over. Its lent pieces are in its blocks and its list of spans. */
-static bool check_spill(ts_check *check, const ts_epoch *epoch) {
-    const ts_spill *spill = epoch->spill;
-    if (!spill) return true;
-    ts_check_sums *sums = &check->allocator[spill->allocator->entry.index];
-    sums->spills++;
-    if (spill->state == TS_SPILL_AWAY) sums->away_units += spill->units;
-    for (size_t i = 0; i < spill->pieces; i++) {
-        const ts_spill_piece *piece = &spill->piece[i];
-        uint64_t word = ts_load_relaxed(ts_unit_word(piece->unit));
-        bool lent = ts_is_lent(piece->unit), span = (piece->units_and_kind & TS_SPILL_SPAN) != 0;
-        REQUIRE(lent == (word != 0), "unit %u: lent %d, and its word is %#llx", piece->unit, lent,
-                (unsigned long long)word);
-        REQUIRE(!lent || span || (word & TS_UNIT_FOREIGN), "unit %u: a slab that is lent, and FOREIGN is off",
-                piece->unit);
-        for (uint32_t u = piece->unit; !lent && u < piece->unit + ts_spill_piece_units(piece); u++)
-            if (!ts_check_claim_unit(check, u, TS_USE_SPAN)) return false;
-        if (!lent) sums->units += ts_spill_piece_units(piece);
-    }
-    return true;
-}
-
-static bool check_epoch_block(ts_check *check, const ts_epoch *epoch, uint64_t id, const ts_block *b) {
-    bool active = ts_load_relaxed(&epoch->state) == EPOCH_ACTIVE;
-    uint64_t key = ts_load_relaxed(&b->key), open_id = ts_load_relaxed(&b->open_id);
-    const ts_heap *heap = ts_load_relaxed(&b->heap);
-    REQUIRE(ts_load_relaxed(&b->epoch) == epoch, "epoch %#llx: has the block of another", (unsigned long long)id);
-    bool scope = (ts_load_relaxed(&epoch->flags) & EPOCH_SCOPE) != 0;
-    REQUIRE((b->scope != 0) == scope || (b->scope && epoch->starts_small && b->slow),
-            "epoch %#llx: a block of the other kind", (unsigned long long)id);
-    REQUIRE((key & TS_UNIT_ERA_MASK) == ts_load_relaxed(&b->era), "epoch %#llx: a block of its list is dead",
-            (unsigned long long)id);
-    REQUIRE(open_id == (active ? id : TS_ID_NEVER), "epoch %#llx: a block is open to %#llx", (unsigned long long)id,
-            (unsigned long long)open_id);
-    if (ts_load_relaxed(&heap->state) == TS_HEAP_LOST) return true;
-    REQUIRE(key >> TS_KEY_SHARE_SHIFT == 0 || (ts_load_relaxed(&heap->state) == TS_HEAP_LIVE && active &&
-                                               key >> TS_KEY_SHARE_SHIFT == ts_line_of(b->share)),
-            "epoch %#llx: a block is open to the fast paths of a thread that is not its owner", (unsigned long long)id);
-    REQUIRE(ts_load_relaxed(&b->rolling) == 0 || (active && ts_load_relaxed(&b->rolling) == b->share->token),
-            "epoch %#llx: a block says it is of a rolling epoch", (unsigned long long)id);
-    REQUIRE(!active || b->closing == TS_OPEN, "epoch %#llx: ACTIVE, and a block is closing", (unsigned long long)id);
-    REQUIRE(!ts_load_relaxed(&b->flushed) || b->closing == TS_CLOSING,
-            "epoch %#llx: a block was flushed, and is not closing", (unsigned long long)id);
-    return true;
-}
-
-static bool is_lost(const ts_heap *heap) { return ts_load_relaxed(&heap->state) == TS_HEAP_LOST; }
-
-/* What ts_epoch_clean would write is there. */
-static bool is_clean(const ts_epoch *e) {
-    return ts_load_relaxed(&e->label[0]) == 0 && ts_load_relaxed(&e->closed_at_ns) == 0 &&
-           !ts_load_relaxed(&e->blocks) && !e->dying && !e->spans && !e->pins && !e->destroyed &&
-           (ts_load_relaxed(&e->span_allocated) | ts_load_relaxed(&e->span_freed) |
-            ts_load_relaxed(&e->span_bytes_allocated) | ts_load_relaxed(&e->span_bytes_freed) |
-            ts_load_relaxed(&e->span_units) | ts_load_relaxed(&e->rss_before) | ts_load_relaxed(&e->rss_after)) == 0;
-}
-
-static bool check_epochs(ts_check *check, bool forked, uint64_t *blocks) {
-    uint64_t listed = 0;
-    uint32_t high = ts_table_high(&ts_epochs);
-    for (uint32_t i = 1; i < high; i++) {
-        const ts_epoch *e = ts_table_at(&ts_epochs, i);
-        uint64_t id = ts_load_relaxed(&e->entry.id);
-        REQUIRE(e->pins == (e->spill != NULL) && e->dying == NULL, "epoch entry %u is pinned at a quiet point", i);
-        /* One that a vanished thread was about to show is nobody's. */
-        REQUIRE(forked || id != 0 || !e->clean || is_clean(e), "epoch entry %u says it is clean", i);
-        if (id == 0) continue;
-        uint32_t state = ts_load_relaxed(&e->state);
-        const ts_allocator *a = ts_load_relaxed(&e->allocator);
-        REQUIRE(state == EPOCH_ACTIVE || state == EPOCH_CLOSING, "epoch %#llx: state %u", (unsigned long long)id,
-                state);
-        REQUIRE(a && (forked || ts_load_relaxed(&a->entry.id) == a->token), "epoch %#llx: its allocator has ended",
-                (unsigned long long)id);
-        for (const ts_block *b = e->blocks; b; b = b->epoch_next) {
-            /* It was claimed with its heap; a circle ends at the count. */
-            REQUIRE(in_lines(b) && listed++ <= check->lines, "epoch %#llx: the list of its blocks is broken",
-                    (unsigned long long)id);
-            *blocks += !is_lost(ts_load_relaxed(&b->heap));
-            if (!check_epoch_block(check, e, id, b)) return false;
-        }
-        if (!check_spans(check, e, i) || !check_spill(check, e)) return false;
-    }
-    return true;
-}
-
-/* Every block that a heap has in use is in the list of its epoch, or dead. (Of a heap that is lost in a fork perhaps not.) */
-static bool check_blocks_listed(ts_check *check, uint64_t listed) {
-    uint64_t alive = 0;
-    for (const ts_heap *h = ts_heaps(); h; h = h->next)
-        for (const ts_block *b = is_lost(h) ? NULL : ts_heap_first_block(h); b; b = ts_heap_next_block(b))
-            alive += ts_era(b) == ts_load_relaxed(&b->era);
-    REQUIRE(alive == listed, "%llu blocks are alive, the epochs list %llu", (unsigned long long)alive,
-            (unsigned long long)listed);
-    return true;
-}
-
-static bool check_domains(ts_check *check, bool forked) {
-    uint32_t high = ts_table_high(&ts_domains);
-    for (uint32_t i = 1; i < high; i++) {
-        const ts_domain *d = ts_table_at(&ts_domains, i);
-        if (ts_load_relaxed(&d->entry.id) == 0) continue;
-        const ts_allocator *a = ts_load_relaxed(&d->allocator);
-        REQUIRE(a && (forked || ts_load_relaxed(&a->entry.id) == a->token) && ts_load_relaxed(&d->token) == a->token,
-                "domain entry %u: its allocator has ended", i);
-        REQUIRE(forked || !ts_load_relaxed(&d->busy), "domain entry %u is being ended at a quiet point", i);
-        const ts_kin *kin = ts_load_relaxed(&d->kin);
-        if (kin && !ts_check_claim_lines(check, kin, sizeof *kin, "kin")) return false;
-        REQUIRE(!kin || kin->domain == ts_load_relaxed(&d->entry.id), "domain entry %u: its kin are another's", i);
-        const char *c = (const char *)ts_load_relaxed(&d->cleanups);
-        while (c) {
-            if (!ts_check_claim_lines(check, c, sizeof(ts_domain_scope), "a cleanup")) return false;
-            const char *next;
-            memcpy(&next, c, sizeof next); /* its first member is the next */
-            c = next;
-        }
-    }
-    return true;
-}
-
 /* ---- allocators ------------------------------------------------------------------------------------------------------ */
 
 typedef struct run_walk {
@@ -460,7 +187,7 @@ static bool check_allocator_lists(ts_check *check, uint32_t index, bool forked) 
     if (ts_load_relaxed(&a->entry.id) != a->token) return true;
     uint64_t listed = 0;
     for (const ts_share *s = a->shares; s; s = s->allocator_next) {
-        REQUIRE(in_lines(s) && s->allocator == a && s->token == a->token && listed++ <= check->lines,
+        REQUIRE(ts_check_in_lines(s) && s->allocator == a && s->token == a->token && listed++ <= check->lines,
                 "allocator %u: its list of shares is broken", index);
     }
     REQUIRE(forked || listed == sums->shares, "allocator %u: lists %llu shares, the heaps have %llu", index,
@@ -575,8 +302,8 @@ static bool walk(ts_check *check, bool forked) {
         !check_table(check, &ts_domains, "domains", TS_TABLE_DOMAIN) ||
         !check_table(check, &ts_allocators, "allocators", TS_TABLE_ALLOCATOR))
         return false;
-    if (!check_heaps(check, forked) || !check_epochs(check, forked, &blocks) || !check_blocks_listed(check, blocks) ||
-        !check_domains(check, forked))
+    if (!ts_check_heaps(check, forked) || !ts_check_epochs(check, forked, &blocks) ||
+        !ts_check_blocks_listed(check, blocks) || !ts_check_domains(check, forked))
         return false;
     for (uint32_t i = 1; i < allocators; i++)
         if (!check_allocator_lists(check, i, forked)) return false;

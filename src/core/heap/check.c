@@ -4,18 +4,13 @@
 
 #include "base/bits.h"
 #include "heap/bin.h"
+#include "heap/check_require.h"
 #include "heap/packed.h"
 #include "heap/scope.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-
-#define FAIL(...) return ts_check_fail(check, __VA_ARGS__)
-#define REQUIRE(cond, ...)                                     \
-    do {                                                       \
-        if (!(cond)) return ts_check_fail(check, __VA_ARGS__); \
-    } while (0)
 
 bool ts_check_fail(ts_check *check, const char *format, ...) {
     va_list arguments;
