@@ -56,7 +56,7 @@ static void measure(const core_config *config, const size_range *range, bool flo
     state.peer = peer_open();
     for (uint32_t i = 0; i < live; i++) state.slots[i] = core_null_object;
     if (floor) core_measure_floor(config, replace_block, &state, state.pairs);
-    for (uint32_t i = 0; i < live; i++) state.slots[i] = core_alloc(state.peer, mode, ops[i].size, i);
+    for (uint32_t i = 0; i < live; i++) state.slots[i] = core_alloc(state.peer, mode, ops[i % ORDER].size, i);
     core_measure_blocks(config, replace_block, &state, state.pairs, range->warmup, range->reps, metric);
     for (uint32_t i = 0; i < live; i++) core_free(state.peer, mode, state.slots[i], i);
     peer_close(state.peer);
