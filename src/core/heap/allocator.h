@@ -205,6 +205,8 @@ uint64_t ts_allocator_budget_units(const ts_allocator *allocator);
 void ts_note_warm(ts_allocator *allocator, uint64_t added);
 /* Purges up to `most` of what is warm beyond the low mark. Returns units given back. Holds nothing. */
 uint64_t ts_allocator_settle(ts_allocator *allocator, uint64_t most);
+/* The budget is the usual one again, and so is the low mark, until it rises by what goes back and comes again. */
+void ts_allocator_fall(ts_allocator *allocator);
 /* A part of that which one allocation or free can pay for: see TS_PURGE_LEAST_UNITS. Returns how many of the units that it owes are left
    for its next calls. Holds nothing. */
 uint64_t ts_allocator_settle_step(ts_allocator *allocator, uint64_t owed);

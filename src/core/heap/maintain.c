@@ -82,6 +82,7 @@ void ts_allocator_maintain(ts_allocator *allocator, uint64_t until) {
         if (ts_os->wall_ns() >= until) break;
     }
     ts_note_warm(allocator, 0);
+    ts_allocator_fall(allocator);
     while (ts_allocator_settle(allocator, STEP_UNITS) != 0 && ts_os->wall_ns() < until) {
     }
 }

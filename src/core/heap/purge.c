@@ -32,10 +32,11 @@ uint64_t ts_purge_limit(const ts_allocator *allocator) {
     return limit_of(allocator, ts_load_relaxed(&allocator->retain.units));
 }
 
-/* Below the limit again with room to spare, so that a program at the limit does not purge at every step. */
+/* What is over the limit goes back down to this. */
 static uint64_t low_units(const ts_allocator *allocator) {
     uint64_t reserved = ts_load_relaxed(&allocator->reserved_units);
-    uint64_t low = limit_of(allocator, allocator->retain.usual) / 4;
+    uint64_t low = limit_of(allocator, allocator->retain.usual) / 4, now = ts_load_relaxed(&allocator->retain.low);
+    if (low != 0 && now > low) low = now; /* the budget has risen */
     return low > reserved ? low : reserved;
 }
 
@@ -238,6 +239,12 @@ uint64_t ts_purge_shared(ts_allocator *allocator, uint64_t keep, uint64_t most) 
         if (ts_load_relaxed(&allocator->madvise_failures) != failures) break;
     }
     return given;
+}
+
+void ts_allocator_fall(ts_allocator *allocator) {
+    ts_lock_acquire(&allocator->warm_lock);
+    ts_retain_fall(&allocator->retain);
+    ts_lock_release(&allocator->warm_lock);
 }
 
 void ts_allocator_settle_over(ts_allocator *allocator) {

@@ -6,8 +6,11 @@
  *
  * A ROUND of giving lasts until the program takes memory from the pool again. If the next time that there is too much warm
  * it has taken back three quarters of what the round gave, that was given in vain: the budget rises, if what is warm then fits.
- * It falls when there is more than that, or when the program asks for its memory; so a spike that is larger goes back as it
- * did, and one that comes once goes back, too.
+ *
+ * When there is more than the risen budget, but no more than twice what is in use, what is too much goes back, and half of the usual
+ * budget beside: what is warm then lies between buffers that live, and all of it given back would be fetched again in other places. When
+ * there is more than that the budget falls, as it does when the program asks for its memory; so a spike that is larger than the rest
+ * goes back, and one that comes once goes back, too.
  *
  * All fields are guarded by the allocator's warm lock, but for what is said to be read by anyone.
  */
@@ -20,42 +23,57 @@
 
 typedef struct ts_retain {
     _Atomic uint64_t units; /* the budget now; read by anyone */
+    _Atomic uint64_t low;   /* what is beyond the budget goes back down to this; read by anyone */
     uint64_t usual;         /* constant during a use, as is the next; read by anyone */
     bool rises;
     uint64_t given;    /* in the last round */
     uint64_t taken_at; /* what the program had taken by the end of it */
 } ts_retain;
 
+/* The usual budget, and down to a quarter of it: the gap keeps a program at the limit from purging at every step. */
+static inline void ts_retain_fall(ts_retain *retain) {
+    ts_store_relaxed(&retain->units, retain->usual);
+    ts_store_relaxed(&retain->low, retain->usual / 4);
+}
+
 static inline void ts_retain_init(ts_retain *retain, uint64_t units, bool rises) {
-    ts_store_relaxed(&retain->units, units);
     retain->usual = units;
     retain->rises = rises;
     retain->given = retain->taken_at = 0;
+    ts_retain_fall(retain);
 }
 
 /* Nothing is known of rounds before. */
 static inline void ts_retain_forget(ts_retain *retain) {
-    ts_store_relaxed(&retain->units, retain->usual);
+    ts_retain_fall(retain);
     retain->given = 0;
 }
 
-/* Too much is warm: units of it go back now. taken: units that were ever taken from the pool. */
+/* Units of what is warm went back now. taken: units that were ever taken from the pool, before. */
 static inline void ts_retain_give(ts_retain *retain, uint64_t taken, uint64_t units) {
     if (taken != retain->taken_at) {
         retain->given = 0;
         retain->taken_at = taken;
     }
-    ts_store_relaxed(&retain->units, retain->usual);
     retain->given += units;
 }
 
-/* More is warm than the budget was, beside `live` units in use. Whether it may stay. */
+/* More is warm than the budget was, beside `live` units in use. Whether it may stay; if not, down to `low`. */
 static inline bool ts_retain_keeps(ts_retain *retain, uint64_t taken, uint64_t warm, uint64_t live) {
-    if (live > 4 * retain->usual) live = 4 * retain->usual; /* a large program does not keep as much as it has */
-    if (!retain->rises || (warm > 2 * retain->usual && warm > retain->usual + live)) return false;
-    if (ts_load_relaxed(&retain->units) > retain->usual) return true; /* another thread was told so meanwhile */
-    if (retain->given == 0 || taken - retain->taken_at < retain->given - retain->given / 4) return false;
-    ts_store_relaxed(&retain->units, 2 * retain->usual);
+    uint64_t usual = retain->usual;
+    if (live > 4 * usual) live = 4 * usual; /* a large program does not keep as much as it has */
+    uint64_t most = usual + (live > usual ? live : usual);
+    bool risen = ts_load_relaxed(&retain->units) > usual;
+    if (risen && warm <= most) return true;
+    if (risen && warm <= 2 * live) {
+        ts_store_relaxed(&retain->low, most - usual / 2);
+        return false;
+    }
+    ts_retain_fall(retain);
+    if (!retain->rises || warm > most || retain->given == 0 ||
+        taken - retain->taken_at < retain->given - retain->given / 4)
+        return false;
+    ts_store_relaxed(&retain->units, 2 * usual);
     return true;
 }
 

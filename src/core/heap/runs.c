@@ -125,8 +125,11 @@ uint32_t ts_runs_take_longest(ts_allocator *allocator, unsigned home, uint32_t l
     uint32_t length = ts_region.run[first].next;
     if (length < least) return 0;
     *units = length < most ? length : most;
-    take(allocator, first, *units);
-    return first;
+    uint32_t keep = length - *units;
+    remove_run(allocator, first, length);
+    if (keep) insert(allocator, first, keep);
+    ts_fetch_sub_relaxed(&allocator->span_warm_units, *units);
+    return first + keep;
 }
 
 bool ts_runs_take_at(ts_allocator *allocator, uint32_t first, uint32_t units) {

@@ -16,6 +16,7 @@ static int begin(void **state) {
 }
 
 static uint64_t budget(void) { return ts_load_relaxed(&retain.units); }
+static uint64_t low(void) { return ts_load_relaxed(&retain.low); }
 
 /* A phase that takes so much, and at whose end `warm` is warm; what is too much goes back down to a quarter. */
 static bool phase(uint64_t take, uint64_t warm) {
@@ -67,6 +68,39 @@ static void as_much_as_is_in_use(void **state) {
     /* Four times the usual budget at most. */
     assert_true(ts_retain_keeps(&retain, taken, 5 * USUAL, 100 * USUAL));
     assert_false(ts_retain_keeps(&retain, taken, 5 * USUAL + 1, 100 * USUAL));
+}
+
+/* A little more than that: only what is too much goes back, and the budget stays. */
+static void a_part_of_it_goes_back(void **state) {
+    (void)state;
+    assert_false(phase(3000, 3000));
+    assert_int_equal(low(), USUAL / 4);
+    taken += 3000;
+    assert_true(ts_retain_keeps(&retain, taken, 3000, 2000));
+    assert_false(ts_retain_keeps(&retain, taken, 4000, 2000));
+    assert_int_equal(low(), 2500);
+    ts_retain_give(&retain, taken, 1500);
+    /* Nothing was taken back yet. */
+    assert_int_equal(budget(), 2 * USUAL);
+    assert_true(ts_retain_keeps(&retain, taken, 2500, 2000));
+    /* More than twice what is in use is a spike. */
+    assert_false(ts_retain_keeps(&retain, taken, 4001, 2000));
+    assert_int_equal(budget(), USUAL);
+    assert_int_equal(low(), USUAL / 4);
+    assert_false(ts_retain_keeps(&retain, taken, 2500, 2000));
+}
+
+static void falls_when_told(void **state) {
+    (void)state;
+    assert_false(phase(3000, 3000));
+    taken += 3000;
+    assert_true(ts_retain_keeps(&retain, taken, 3000, 2000));
+    assert_false(ts_retain_keeps(&retain, taken, 4000, 2000));
+    ts_retain_fall(&retain);
+    assert_int_equal(budget(), USUAL);
+    assert_int_equal(low(), USUAL / 4);
+    /* What was learned stays. */
+    assert_true(ts_retain_keeps(&retain, taken, 3000, 2000));
 }
 
 static void falls_when_more_comes(void **state) {
@@ -123,6 +157,8 @@ int main(void) {
         FROM_BEGIN(not_for_less_than_three_quarters),
         FROM_BEGIN(not_for_one_that_would_not_fit),
         FROM_BEGIN(as_much_as_is_in_use),
+        FROM_BEGIN(a_part_of_it_goes_back),
+        FROM_BEGIN(falls_when_told),
         FROM_BEGIN(falls_when_more_comes),
         FROM_BEGIN(a_round_of_steps),
         FROM_BEGIN(forgets),

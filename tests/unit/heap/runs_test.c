@@ -281,6 +281,27 @@ static void refused_it_stays_a_run(void **state) {
     assert_int_equal(slab_trim(allocator), 600 * UNIT);
 }
 
+/* Buffers of megabytes that come and go lie between others that live: what is warm among them is taken again, and stays. */
+static void buffers_that_come_and_go(void **state) {
+    enum { LIVE = 20, ROUNDS = 40000, LEAST = 70, MOST = 512 };
+    void *buffer[LIVE] = {0};
+    uint64_t rng = 88172645463325252u;
+    (void)state;
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        rng ^= rng << 13;
+        rng ^= rng >> 7;
+        rng ^= rng << 17;
+        void **p = &buffer[rng / 1024 % LIVE];
+        if (*p) assert_true(slab_free(other, *p));
+        *p = slab_malloc(other, (LEAST + rng % (MOST - LEAST)) * UNIT);
+        assert_non_null(*p);
+        if (i == ROUNDS / 2) purges.calls = 0; /* the budget has risen */
+    }
+    assert_true(purges.calls < ROUNDS / 200);
+    for (unsigned i = 0; i < LIVE; i++) assert_true(slab_free(other, buffer[i]));
+    assert_true(ts_warm_shared(record_of(other)) <= 2 * TS_RETAIN_BYTES / UNIT);
+}
+
 #define RUNS(test) cmocka_unit_test_setup_teardown(test, begin, end)
 
 int main(void) {
@@ -293,6 +314,7 @@ int main(void) {
         RUNS(grows_into_a_warm_run),
         RUNS(goes_back_in_pieces),
         RUNS(refused_it_stays_a_run),
+        RUNS(buffers_that_come_and_go),
         RUNS(a_thread_keeps_short_ones),
         RUNS(not_more_than_a_bound),
         RUNS(kept_ones_go_with_the_thread),
