@@ -1078,6 +1078,9 @@ static int one(const char *name, const char *mode_name) {
     return 2;
 }
 
+/* Where a process takes a second to start: of the k-th number of the i-th crime. Each crime is committed, and each mode met. */
+static bool is_left_out(size_t i, size_t k) { return SUP_EMULATED && (k % 3 != 0 || (i + k / 3) % 3 != (size_t)mode); }
+
 int main(int argc, char **argv) {
     unsigned attempts = 0, failed = 0;
     /* The environment of a test run must not decide. */
@@ -1092,8 +1095,10 @@ int main(int argc, char **argv) {
         return 2;
     }
     for (size_t i = 0; i < CRIMES; i++) {
-        for (int number = crimes[i].from; number <= crimes[i].to; number += crimes[i].step) {
+        size_t k = 0;
+        for (int number = crimes[i].from; number <= crimes[i].to; number += crimes[i].step, k++) {
             for (mode = 0; mode < 3; mode++) {
+                if (is_left_out(i, k)) continue;
                 struct attempt attempt = {&crimes[i], number};
                 failed += !run(&attempt);
                 attempts++;
