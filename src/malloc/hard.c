@@ -299,28 +299,58 @@ static void clear_and_wait(const object *o) {
     ts_hard_wait(&waiting);
 }
 
-static ts_hard_answer free_found(const char *call, object *o, ts_kind kind, size_t size) {
-    if (TS_UNLIKELY(o->inner)) return ts_hard_refuse(call, o->p, not_given);
+static uint64_t waiting_word(const object *o, ts_kind kind, size_t slack) {
+    return ts_hard_word(o->p, ts_hard_fields(TS_HARD_WAITS, kind, slack));
+}
+
+/* Whether the core still has the object that was found. Else another thread has freed it since, and it has left the quarantine: its word
+   is gone, and may be another's soon. */
+TS_COLD static bool is_there_still(const object *o) {
+    ts_private_place place;
+    return ts_private_find(mine(), o->home, &place) && place.bytes == o->bytes && place.span == o->span &&
+           (place.span || place.use % TS_HARD_USES == o->use);
+}
+
+/* Makes a live object the caller's alone (invariant 1): only then are its bytes looked at. NULL, or why it is not. */
+static const char *take(object *o) {
     ts_hard_place *at = word_at(o->home, o->bytes);
     for (;;) {
-        bool right = ts_hard_is_word(o->p, o->word);
-        uint64_t waits = ts_hard_word(o->p, ts_hard_fields(TS_HARD_WAITS, kind, right ? ts_hard_slack_of(o->word) : 0));
-        if (TS_UNLIKELY(!right)) {
-            ts_hard_tell(call, o->p, damaged);
-        } else if (TS_UNLIKELY(ts_hard_state_of(o->word) != TS_HARD_LIVE)) {
-            return ts_hard_refuse(call, o->p, why_not_live(o->word));
-        } else {
-            const char *fault = fault_of(o);
-            if (TS_UNLIKELY(fault != NULL)) ts_hard_tell(call, o->p, fault);
-            ts_hard_compare(call, o->p, kind, ts_hard_kind_of(o->word), size, size_of(o));
-        }
-        if (TS_LIKELY(ts_hard_change(at, o->word, waits))) {
-            o->word = waits;
-            clear_and_wait(o);
-            return TS_HARD_DONE;
-        }
-        o->word = ts_hard_load(at); /* another thread frees or resizes it at this instant */
+        if (TS_UNLIKELY(!ts_hard_is_word(o->p, o->word))) return is_there_still(o) ? damaged : not_given;
+        if (TS_UNLIKELY(ts_hard_state_of(o->word) != TS_HARD_LIVE)) return why_not_live(o->word);
+        uint64_t waits = waiting_word(o, ts_hard_kind_of(o->word), ts_hard_slack_of(o->word));
+        bool taken = ts_hard_change(at, o->word, waits);
+        o->word = taken ? waits : ts_hard_load(at); /* another thread frees or resizes it at this instant */
+        if (TS_LIKELY(taken)) return NULL;
     }
+}
+
+/* The same where the word is written over. false: another thread was first. */
+TS_COLD static bool take_damaged(object *o, ts_kind kind) {
+    uint64_t waits = waiting_word(o, kind, 0);
+    if (!ts_hard_change(word_at(o->home, o->bytes), o->word, waits)) return false;
+    o->word = waits;
+    return true;
+}
+
+/* Of an object that is taken, and is freed or resized as one of that kind and size. */
+static void look_at_taken(const char *call, const object *o, ts_kind kind, size_t size) {
+    const char *fault = fault_of(o);
+    if (TS_UNLIKELY(fault != NULL)) ts_hard_tell(call, o->p, fault);
+    ts_hard_compare(call, o->p, kind, ts_hard_kind_of(o->word), size, size_of(o));
+}
+
+static ts_hard_answer free_found(const char *call, object *o, ts_kind kind, size_t size) {
+    const char *why = o->inner ? not_given : take(o);
+    if (TS_UNLIKELY(why == damaged)) {
+        if (!take_damaged(o, kind)) return ts_hard_refuse(call, o->p, not_given);
+        ts_hard_tell(call, o->p, damaged);
+    } else if (TS_UNLIKELY(why != NULL)) {
+        return ts_hard_refuse(call, o->p, why);
+    } else {
+        look_at_taken(call, o, kind, size);
+    }
+    clear_and_wait(o);
+    return TS_HARD_DONE;
 }
 
 ts_hard_answer ts_hard_free(const char *call, void *p, ts_kind kind, size_t size) {
@@ -362,54 +392,99 @@ void ts_hard_release(const ts_hard_waiting *w) {
 
 /* ---- realloc ----------------------------------------------------------------------------------------------------- */
 
+/* An object that realloc has taken. */
+typedef enum of_kind { SMALL, LARGE, NONE } of_kind; /* a slot or a span; hard_large.c; hard_none.c */
+typedef struct taken {
+    of_kind of;
+    object o;     /* SMALL */
+    void *p;      /* or not */
+    size_t bytes; /* that the program has asked for */
+} taken;
+
+/* DONE: it is the caller's alone, but for one of no bytes, and was looked at. */
+static ts_hard_answer take_any(void *p, taken *t) {
+    t->p = p;
+    t->bytes = 0;
+    if (find(p, &t->o)) {
+        t->of = SMALL;
+        const char *why = t->o.inner ? not_given : take(&t->o);
+        if (why == damaged) {
+            ts_hard_tell("realloc", p, damaged);
+            return TS_HARD_REFUSED;
+        }
+        if (why) return ts_hard_refuse("realloc", p, why);
+        look_at_taken("realloc", &t->o, TS_BY_MALLOC, TS_SIZE_UNKNOWN);
+        t->bytes = size_of(&t->o);
+        return TS_HARD_DONE;
+    }
+    t->of = ts_hard_is_none(p) ? NONE : LARGE;
+    if (t->of == LARGE) return ts_hard_large_take("realloc", p, &t->bytes);
+    return ts_hard_none_is_live(p) ? TS_HARD_DONE : ts_hard_refuse("realloc", p, not_given);
+}
+
+/* The object lives, with so many bytes between its end and the word. */
+static void live_again(const object *o, size_t slack) {
+    (void)ts_hard_change(word_at(o->home, o->bytes), o->word,
+                         ts_hard_word(o->p, ts_hard_fields(TS_HARD_LIVE, TS_BY_MALLOC, slack)));
+}
+
 /* Where it is, if it fits and does not waste the better half. */
-static bool resize_here(object *o, size_t size) {
+static bool resize_here(const object *o, size_t size) {
     size_t room = o->bytes - WORD_BYTES - (size_t)(o->p - o->home), before = size_of(o);
     if (size > room || size < room / 2) return false;
     if (size < before) memset(o->p + size, 0, before - size);
     size_t slack = room - size;
     ts_hard_draw(o->p + size, ts_hard_canary_bytes(slack)); /* and nothing of the word */
-    return ts_hard_change(word_at(o->home, o->bytes), o->word,
-                          ts_hard_word(o->p, ts_hard_fields(TS_HARD_LIVE, TS_BY_MALLOC, slack)));
+    live_again(o, slack);
+    return true;
+}
+
+static bool resize_taken(const taken *t, size_t size) {
+    return t->of == SMALL ? resize_here(&t->o, size) : t->of == LARGE && ts_hard_large_resize(t->p, size);
+}
+
+/* It lives on as it was. */
+static void give_back(const taken *t) {
+    if (t->of == SMALL)
+        live_again(&t->o, ts_hard_slack_of(t->o.word));
+    else if (t->of == LARGE)
+        ts_hard_large_give_back(t->p);
+}
+
+static void end_taken(const taken *t) {
+    if (t->of == SMALL)
+        clear_and_wait(&t->o);
+    else if (t->of == LARGE)
+        ts_hard_large_end(t->p);
+    else
+        (void)ts_hard_none_free("realloc", t->p, TS_BY_MALLOC, TS_SIZE_UNKNOWN);
+}
+
+static void *alloc_moved(size_t before, size_t size) {
+    int error = errno;
+    void *q = before < size && size >= TS_HARD_LARGE_BYTES && size <= MOST ? ts_hard_large_alloc_growing(size) : NULL;
+    errno = error;
+    if (!q) q = ts_hard_alloc(16, size, false, TS_BY_MALLOC);
+    return q ? q : ts_process_alloc_rest(16, size, false, TS_BY_MALLOC);
 }
 
 ts_hard_answer ts_hard_realloc(void *p, size_t size, void **result) {
-    object o;
-    size_t bytes;
+    taken t;
     *result = NULL;
-    bool found = find(p, &o);
-    if (found && !o.inner && !ts_hard_is_word(p, o.word)) {
-        ts_hard_tell("realloc", p, damaged);
-        errno = EINVAL;
-        return TS_HARD_REFUSED;
-    }
-    ts_hard_answer answer = ts_hard_usable(p, &bytes);
-    if (answer == TS_HARD_OTHER) return answer;
-    if (answer == TS_HARD_REFUSED) {
-        (void)ts_hard_refuse("realloc", p, found && !o.inner ? why_not_live(o.word) : not_given);
-        errno = EINVAL;
-        return answer;
-    }
-    if (found) {
-        const char *fault = fault_of(&o);
-        if (TS_UNLIKELY(fault != NULL)) ts_hard_tell("realloc", p, fault);
-        ts_hard_compare("realloc", p, TS_BY_MALLOC, ts_hard_kind_of(o.word), TS_SIZE_UNKNOWN, bytes);
-        if (resize_here(&o, size)) {
-            *result = p;
-            return TS_HARD_DONE;
-        }
-    } else if (ts_hard_large_resize(p, size)) {
+    ts_hard_answer answer = take_any(p, &t);
+    if (answer == TS_HARD_REFUSED) errno = EINVAL;
+    if (answer != TS_HARD_DONE) return answer;
+    if (resize_taken(&t, size)) {
         *result = p;
         return TS_HARD_DONE;
     }
-    int error = errno;
-    void *q = bytes < size && size >= TS_HARD_LARGE_BYTES && size <= MOST ? ts_hard_large_alloc_growing(size) : NULL;
-    errno = error;
-    if (!q) q = ts_hard_alloc(16, size, false, TS_BY_MALLOC);
-    if (!q) q = ts_process_alloc_rest(16, size, false, TS_BY_MALLOC);
-    if (!q) return TS_HARD_DONE;
-    memcpy(q, p, size < bytes ? size : bytes);
-    (void)ts_hard_free("realloc", p, TS_BY_MALLOC, TS_SIZE_UNKNOWN);
+    void *q = alloc_moved(t.bytes, size);
+    if (!q) {
+        give_back(&t);
+        return TS_HARD_DONE;
+    }
+    memcpy(q, p, size < t.bytes ? size : t.bytes);
+    end_taken(&t);
     *result = q;
     return TS_HARD_DONE;
 }

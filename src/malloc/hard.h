@@ -13,13 +13,17 @@
  * was allocated, its size, and a checksum of that with the place and a secret of the process.
  *
  * Invariants
- *  1. Who changes the word from LIVE to WAITS, by a compare-and-swap, has freed the object, and nobody else has. The
- *     core frees it later, once: of two threads that free one object at the same instant one is refused.
+ *  1. Who changes the word from LIVE to WAITS, by a compare-and-swap, has the object alone: to free it, or to resize it, which
+ *     makes it LIVE again. The core frees it later, once: of two threads that free one object at the same instant one is
+ *     refused, and touches nothing of it.
  *  2. To the core an object lives until it leaves the quarantine (hard_wait.h). So its slot stays a slot of that size,
  *     and its word stays where it is, while anything here looks at it.
  *  3. The word before each slot, which is the last of the slot before it, has a right checksum, or is zero because its
  *     page went back to the system. Who allocates a slot sees to that; words change in one store.
  *  4. What waits is clear. A slot that is FREE is clear too, until it is allocated or its slab has another use.
+ *
+ * What is left: a pointer is looked at (find) before anybody has its object. If that was freed before, and in between leaves the
+ * quarantine and becomes part of a large object, the word that is read can lie in a guard page of it. Then the program ends.
  *
  * Nothing here takes a lock: what is shared is atomic words. In a child of fork an object that another thread was
  * moving is lost.

@@ -12,8 +12,10 @@
  * which function it was allocated by.
  *
  * Invariants
- *  1. Who changes a state from LIVE to WAITS has freed the object, and nobody else has.
- *  2. The rest of a record is written before its state is LIVE, and stays until its span is the core's again.
+ *  1. Who changes a state from LIVE to WAITS has the object alone, to free or to resize it: nobody else touches its memory. What
+ *     resizes it makes it LIVE again.
+ *  2. home and bytes of a record are written before its state is not 0, and stay until its span is the core's again; from before there
+ *     are guards until there are none it is not 0. size is written by who has the object alone.
  *  3. All of a span is accessible when the core has it.
  */
 #define _GNU_SOURCE
@@ -121,6 +123,8 @@ static char *alloc(size_t alignment, size_t size, size_t more, bool zero, ts_kin
     ts_store_relaxed(&r->home, home);
     ts_store_relaxed(&r->bytes, place.bytes);
     ts_store_relaxed(&r->size, size);
+    /* release: partner of ts_hard_is_large, for who has the address of an object that was here before */
+    ts_store_release(&r->state, state_for(p, kind) | WAITS);
     make_guards(home, from, to, home + place.bytes);
     ts_hard_draw(p - ts_hard_canary_bytes((size_t)(p - from)), ts_hard_canary_bytes((size_t)(p - from)));
     ts_hard_draw(p + size, ts_hard_canary_bytes((size_t)(to - p) - size));
@@ -188,19 +192,38 @@ static void make_inaccessible(const record *r, char *p) {
     errno = error;
 }
 
-ts_hard_answer ts_hard_large_free(const char *call, void *p, ts_kind kind, size_t size) {
+/* Invariant 1. OTHER: no large object begins there. */
+static ts_hard_answer take(const char *call, void *p, uint64_t *state, const char *refusal) {
     record *r = record_of(p);
-    /* acquire: partner of the release in ts_hard_large_alloc */
-    uint64_t state = r ? ts_load_acquire(&r->state) : 0;
-    if (!is_of(state, p)) return TS_HARD_OTHER;
-    const char *fault = state & WAITS ? NULL : fault_of(r, p);
+    /* acquire: partner of the release in alloc */
+    *state = r ? ts_load_acquire(&r->state) : 0;
+    if (!is_of(*state, p)) return TS_HARD_OTHER;
+    uint64_t live = *state;
+    if ((live & WAITS) || !atomic_compare_exchange_strong_explicit(&r->state, &live, live | WAITS, memory_order_acq_rel,
+                                                                   memory_order_relaxed))
+        return ts_hard_refuse(call, p, refusal);
+    return TS_HARD_DONE;
+}
+
+static void look_at_taken(const char *call, char *p, ts_kind kind, ts_kind own, size_t size) {
+    const record *r = record_of(p);
+    const char *fault = fault_of(r, p);
     if (fault) ts_hard_tell(call, p, fault);
-    if (!(state & WAITS)) ts_hard_compare(call, p, kind, kind_of(state), size, ts_load_relaxed(&r->size));
-    if ((state & WAITS) || !atomic_compare_exchange_strong_explicit(&r->state, &state, state | WAITS,
-                                                                    memory_order_acq_rel, memory_order_relaxed))
-        return ts_hard_refuse(call, p, "freed already");
+    ts_hard_compare(call, p, kind, own, size, ts_load_relaxed(&r->size));
+}
+
+void ts_hard_large_end(void *p) {
+    const record *r = record_of(p);
     make_inaccessible(r, p);
     wait(r, p);
+}
+
+ts_hard_answer ts_hard_large_free(const char *call, void *p, ts_kind kind, size_t size) {
+    uint64_t state;
+    ts_hard_answer answer = take(call, p, &state, "freed already");
+    if (answer != TS_HARD_DONE) return answer;
+    look_at_taken(call, p, kind, kind_of(state), size);
+    ts_hard_large_end(p);
     return TS_HARD_DONE;
 }
 
@@ -229,7 +252,7 @@ static bool move_guard(char *before, char *after) {
     return done;
 }
 
-/* Where it is, if its span has the room and it does not waste the better half. By who alone uses the object. */
+/* Where it is, if its span has the room and it does not waste the better half. By who has taken the object. */
 static bool resize_here(record *r, char *p, size_t size) {
     size_t was = ts_load_relaxed(&r->size);
     char *last = ts_load_relaxed(&r->home) + ts_load_relaxed(&r->bytes) - page;
@@ -245,14 +268,25 @@ static bool resize_here(record *r, char *p, size_t size) {
     return true;
 }
 
-bool ts_hard_large_resize(void *p, size_t size) {
+ts_hard_answer ts_hard_large_take(const char *call, void *p, size_t *bytes) {
+    uint64_t state;
+    ts_hard_answer answer = take(call, p, &state, "freed already, or never given out");
+    if (answer != TS_HARD_DONE) return answer;
+    look_at_taken(call, p, TS_BY_MALLOC, kind_of(state), TS_SIZE_UNKNOWN);
+    *bytes = ts_load_relaxed(&record_of(p)->size);
+    return TS_HARD_DONE;
+}
+
+/* release: as in alloc */
+void ts_hard_large_give_back(void *p) {
     record *r = record_of(p);
-    uint64_t state = r ? ts_load_acquire(&r->state) : 0;
-    if (!is_of(state, p) || (state & WAITS)) return false;
-    const char *fault = fault_of(r, p);
-    if (fault) ts_hard_tell("realloc", p, fault);
-    ts_hard_compare("realloc", p, TS_BY_MALLOC, kind_of(state), TS_SIZE_UNKNOWN, 0);
-    return resize_here(r, p, size);
+    ts_store_release(&r->state, ts_load_relaxed(&r->state) & ~WAITS);
+}
+
+bool ts_hard_large_resize(void *p, size_t size) {
+    if (!resize_here(record_of(p), p, size)) return false;
+    ts_hard_large_give_back(p);
+    return true;
 }
 
 /* As the core does: what grows bit by bit moves once in a while. */

@@ -35,8 +35,14 @@ uint64_t ts_hard_random(void);
 void *ts_hard_large_alloc(size_t alignment, size_t size, bool zero, ts_kind kind);
 /* With room to grow. size: TS_HARD_LARGE_BYTES at least. */
 void *ts_hard_large_alloc_growing(size_t size);
-/* Of a large object that lives, where it is: looked at, too. false: it is not possible, or p is none. */
+/* For realloc. DONE: the object is the caller's alone from now on, and was looked at; the next three are for who has that. */
+ts_hard_answer ts_hard_large_take(const char *call, void *p, size_t *bytes);
+/* Where it is; it lives then. false: it is not possible. */
 bool ts_hard_large_resize(void *p, size_t size);
+/* It lives as it was. */
+void ts_hard_large_give_back(void *p);
+/* It is freed. */
+void ts_hard_large_end(void *p);
 /* OTHER: p is no large object that lives or waits. */
 ts_hard_answer ts_hard_large_free(const char *call, void *p, ts_kind kind, size_t size);
 ts_hard_answer ts_hard_large_usable(const void *p, size_t *bytes);

@@ -1,0 +1,144 @@
+/*
+ * Two threads that free or resize the same object of the hard mode at the same instant: one of them gets it, the other is refused, and
+ * touches nothing of it. The second call comes before each look of the first at what they share, as if by another thread.
+ */
+#define _GNU_SOURCE
+#include "check.h"
+#include "malloc/hard.h"
+#include "malloc/hard_parts.h"
+
+#include "hard_steps_parts.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What the hard mode has of the rest of the library. */
+void *ts_process_alloc_rest(size_t alignment, size_t size, bool zero, ts_kind kind) {
+    (void)alignment, (void)size, (void)zero, (void)kind;
+    return NULL;
+}
+
+static void (*meanwhile)(void);
+static unsigned steps_left;
+
+void hard_step(void) {
+    if (meanwhile && steps_left-- == 0) {
+        void (*fn)(void) = meanwhile;
+        meanwhile = NULL;
+        fn();
+    }
+}
+
+/* ---- objects and calls -------------------------------------------------------------------------------------------- */
+
+static const struct kind {
+    size_t alignment, size;
+} kinds[] = {{16, 40}, {16, 5000}, {16, 20000}, {4096, 20000}, {16, 200000}, {16, 300000}};
+
+typedef struct call {
+    const char *name;
+    size_t (*to)(size_t size); /* NULL: it frees */
+    bool empties;              /* the quarantine, too */
+} call;
+
+static size_t less_by_one(size_t size) { return size - 1; }
+static size_t four_times(size_t size) { return 4 * size; }
+static size_t an_eighth(size_t size) { return size / 8; }
+
+static const call calls[] = {
+    {"free", NULL, false},           {"free, and what waits leaves", NULL, true},
+    {"resize", less_by_one, false},  {"move up", four_times, false},
+    {"move down", an_eighth, false},
+};
+
+typedef struct outcome {
+    const call *call;
+    ts_hard_answer answer;
+    void *result;
+} outcome;
+
+static size_t object_bytes;
+static char *object;
+static outcome first, second;
+
+static void run(outcome *o) {
+    o->result = NULL;
+    if (o->call->to)
+        o->answer = ts_hard_realloc(object, o->call->to(object_bytes), &o->result);
+    else
+        o->answer = ts_hard_free("free", object, TS_BY_MALLOC, TS_SIZE_UNKNOWN);
+    if (!o->call->empties) return;
+    ts_hard_wait_for_none();
+    ts_hard_large_wait_for_none();
+}
+static void run_second(void) { run(&second); }
+
+static bool has_ended_it(const outcome *o) { return o->answer == TS_HARD_DONE && o->result != object; }
+
+/* What the object has become in another place. */
+static void end_moved(const outcome *o) {
+    if (!has_ended_it(o) || !o->result) return;
+    const char *p = o->result;
+    size_t bytes = o->call->to(object_bytes);
+    for (size_t i = 0; i < bytes && i < object_bytes - 1; i++) /* the other may have made it less by one */
+        SUP_CHECK(p[i] == 7, "%s has moved other bytes than the object's, at %zu", o->call->name, i);
+    SUP_CHECK(ts_hard_free("free", o->result, TS_BY_MALLOC, bytes) == TS_HARD_DONE, "what %s made", o->call->name);
+}
+
+/* ---- messages: both calls are crimes of one kind, and none writes beyond an object -------------------------------- */
+
+static void listen(const char *text, size_t bytes, void *unused) {
+    (void)bytes, (void)unused;
+    SUP_CHECK(!strstr(text, "overwritten") && !strstr(text, "written after"), "%s while %s: %s", second.call->name,
+              first.call->name, text);
+}
+
+/* ---- every pair --------------------------------------------------------------------------------------------------- */
+
+/* false: the first has fewer steps. */
+static bool at_step(const struct kind *kind, unsigned step) {
+    object_bytes = kind->size;
+    object = ts_hard_alloc(kind->alignment, object_bytes, false, TS_BY_MALLOC);
+    SUP_CHECK(object != NULL, "no memory");
+    memset(object, 7, object_bytes);
+    steps_left = step;
+    meanwhile = run_second;
+    run(&first);
+    bool met = meanwhile == NULL;
+    meanwhile = NULL;
+    if (!met) run_second();
+    unsigned ends = (unsigned)has_ended_it(&first) + has_ended_it(&second);
+    const char *one = first.call->name, *other = second.call->name;
+    SUP_CHECK(ends <= 1, "%zu bytes, step %u: %s and %s both had it", object_bytes, step, one, other);
+    SUP_CHECK(first.answer == TS_HARD_DONE || second.answer == TS_HARD_DONE, "%zu bytes, step %u: neither %s nor %s",
+              object_bytes, step, one, other);
+    end_moved(&first);
+    end_moved(&second);
+    bool lives = ts_hard_free("free", object, TS_BY_MALLOC, TS_SIZE_UNKNOWN) == TS_HARD_DONE;
+    SUP_CHECK(lives == (ends == 0), "%zu bytes, step %u: %s, and %s meanwhile: it %s", object_bytes, step, one, other,
+              lives ? "lives" : "is gone");
+    return met;
+}
+
+int main(void) {
+    (void)setenv("TSLAB_ON_MISUSE", "report", 1);
+    SlabAllocator *allocator = slab_allocator_create();
+    EpochId epoch = epoch_open(allocator, "hard", EPOCH_CHURN);
+    first.call = second.call = &calls[0];
+    slab_set_message_sink(listen, NULL);
+    SUP_CHECK(ts_hard_start(allocator, epoch), "ts_hard_start");
+    unsigned met = 0;
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
+        for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
+            for (size_t j = 0; j < sizeof calls / sizeof *calls; j++) {
+                first.call = &calls[i];
+                second.call = &calls[j];
+                unsigned step = 0;
+                while (at_step(&kinds[k], step)) step++;
+                SUP_CHECK(step >= 2, "%zu bytes: %s has %u steps", object_bytes, first.call->name, step);
+                met += step;
+            }
+    printf("met at %u steps\n", met);
+    return 0;
+}
