@@ -28,7 +28,7 @@ SlabAllocator *slab_allocator_create_ex(const SlabOptions *options) {
     ts_settings settings;
     if (!ts_settings_resolve(options, &settings) || !ts_runtime_start()) return NULL;
     ts_allocator *a = ts_allocator_make(&settings);
-    return a ? ts_public(a->token) : NULL;
+    return a ? ts_public(ts_load_relaxed(&a->token)) : NULL;
 }
 
 SlabAllocator *slab_allocator_create(void) { return slab_allocator_create_ex(NULL); }

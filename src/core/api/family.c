@@ -235,5 +235,5 @@ size_t slab_walk(SlabAllocator *allocator, EpochId epoch, bool (*fn)(void *, siz
         errno = EINVAL;
         return 0;
     }
-    return ts_epoch_walk(a->token, epoch, fn, arg);
+    return ts_epoch_walk(ts_token(allocator), epoch, fn, arg);
 }

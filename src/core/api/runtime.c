@@ -311,8 +311,9 @@ ts_allocator *ts_allocator_make(const ts_settings *settings) {
         return NULL;
     }
     uint64_t id = ts_table_next_id(&ts_allocators, a);
-    a->token = (uintptr_t)id;
+    ts_store_relaxed(&a->token, (uintptr_t)id);
     a->settings = *settings;
+    ts_store_relaxed(&a->on_misuse, settings->on_misuse);
     a->care = (uint8_t)((settings->poison_on_free ? TS_CARE_FILL : 0) |
                         (ts_care_tools && settings->memory_tools != SLAB_TOOLS_OFF ? TS_CARE_MARK : 0));
     if (settings->memory_tools == SLAB_TOOLS_LEAKS) ts_listen_for_leaks();

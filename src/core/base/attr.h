@@ -19,8 +19,6 @@
 #define TS_ASSUME(x) ((x) ? (void)0 : __builtin_unreachable())
 /* On declarations of data: without it the compiler must ask the linker where the object is. */
 #define TS_HIDDEN __attribute__((visibility("hidden")))
-/* Reads what others may be writing; its answer is for a reader of messages only. */
-#define TS_RACY __attribute__((no_sanitize("thread")))
 #else
 #define TS_LIKELY(x) (x)
 #define TS_UNLIKELY(x) (x)
@@ -32,7 +30,6 @@
 #define TS_PRINTF(f, a)
 #define TS_MAY_ALIAS
 #define TS_HIDDEN
-#define TS_RACY
 #endif
 
 /* Has x, a pointer that is returned, in the register for that from here on: a compiler that works on it in another one copies

@@ -332,7 +332,8 @@ static void forget_small(ts_heap *heap, EpochId id) {
 }
 
 static bool is_open(const ts_block *block, const ts_allocator *allocator, EpochId id) {
-    return ts_load_relaxed(&block->open_id) == id && ts_load_relaxed(&block->allocator) == allocator->token;
+    return ts_load_relaxed(&block->open_id) == id &&
+           ts_load_relaxed(&block->allocator) == ts_load_relaxed(&allocator->token);
 }
 
 /* This thread's block of an open epoch. */
@@ -350,10 +351,11 @@ TS_COLD static void tell(ts_allocator *allocator, EpochId id, void *p, uint32_t 
     if (TS_UNLIKELY(ts_thread.written)) {
         const char *at = ts_thread.written;
         ts_thread.written = NULL;
-        ts_misuse_written_free(allocator->token, at);
+        ts_misuse_written_free(ts_load_relaxed(&allocator->token), at);
     }
     size_t usable = kind < TS_CLASSES ? ts_class_bytes[kind] : ts_scope_round(t->size);
-    if (t->written != TS_CARE_CLEAN) ts_misuse_written(allocator->token, p, t->written, kind, usable, id, t->again);
+    if (t->written != TS_CARE_CLEAN)
+        ts_misuse_written(ts_load_relaxed(&allocator->token), p, t->written, kind, usable, id, t->again);
 }
 
 /*

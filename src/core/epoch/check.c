@@ -144,7 +144,7 @@ static bool check_runs(ts_check *check, const ts_allocator *a, uint64_t *units) 
     if (!walk.good) return false;
     REQUIRE(!fault, "allocator %u: %s", a->entry.index, fault);
     for (uint32_t unit = a->stuck; unit; unit = ts_slab_at(unit)->next) {
-        REQUIRE(ts_slab_at(unit)->kind == TS_KIND_SPAN && ts_slab_at(unit)->u.span.guard > 0,
+        REQUIRE(ts_slab_kind(ts_slab_at(unit)) == TS_KIND_SPAN && ts_slab_at(unit)->u.span.guard > 0,
                 "unit %u is among the spans whose guards stay, and has none", unit);
         if (!claim_run(check, unit - ts_slab_at(unit)->u.span.guard, ts_slab_at(unit)->u.span.units)) return false;
         walk.found += ts_slab_at(unit)->u.span.units;
@@ -184,10 +184,11 @@ static bool check_allocator_lists(ts_check *check, uint32_t index, bool forked) 
     const ts_nodes *nodes = ts_nodes_of(a);
     if (nodes && !ts_check_claim_lines(check, nodes, sizeof *nodes, "a record of homes")) return false;
     if (!check_cut(check, a)) return false;
-    if (ts_load_relaxed(&a->entry.id) != a->token) return true;
+    if (ts_load_relaxed(&a->entry.id) != ts_load_relaxed(&a->token)) return true;
     uint64_t listed = 0;
     for (const ts_share *s = a->shares; s; s = s->allocator_next) {
-        REQUIRE(ts_check_in_lines(s) && s->allocator == a && s->token == a->token && listed++ <= check->lines,
+        REQUIRE(ts_check_in_lines(s) && s->allocator == a && s->token == ts_load_relaxed(&a->token) &&
+                    listed++ <= check->lines,
                 "allocator %u: its list of shares is broken", index);
     }
     REQUIRE(forked || listed == sums->shares, "allocator %u: lists %llu shares, the heaps have %llu", index,
@@ -225,7 +226,7 @@ static bool check_pieces(ts_check *check, uint32_t unit) {
         if (use != TS_USE_NONE) continue;
         if (word & TS_UNIT_ZOMBIE)
             find_zombie(check, piece, word);
-        else if (ts_slab_at(piece)->kind != TS_KIND_RETIRED)
+        else if (ts_slab_kind(ts_slab_at(piece)) != TS_KIND_RETIRED)
             check->lost_units++;
     }
     return true;
@@ -254,7 +255,7 @@ static bool check_units(ts_check *check) {
             if (use != TS_USE_NONE) continue;
             if (word & TS_UNIT_ZOMBIE)
                 find_zombie(check, unit, word);
-            else if (ts_slab_at(unit)->kind == TS_KIND_RETIRED)
+            else if (ts_slab_kind(ts_slab_at(unit)) == TS_KIND_RETIRED)
                 check->retired_units++;
             else
                 check->lost_units++;

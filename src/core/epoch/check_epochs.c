@@ -15,7 +15,7 @@
 
 /* All of its units are the object's, or it lies in whole pages between its guards. */
 static bool span_fits(const ts_slab *slab) {
-    uint64_t units = slab->u.span.units, guard = slab->u.span.guard, bytes = slab->u.span.bytes;
+    uint64_t units = slab->u.span.units, guard = slab->u.span.guard, bytes = ts_load_relaxed(&slab->u.span.bytes);
     if (guard == 0) return units > 0 && bytes == units * TS_UNIT_BYTES;
     return bytes > 0 && bytes % ts_os_page_bytes() == 0 && bytes < (units - guard) * TS_UNIT_BYTES;
 }
@@ -29,11 +29,11 @@ static bool check_spans(ts_check *check, const ts_epoch *epoch, uint32_t index) 
         uint64_t word = ts_load_relaxed(ts_unit_word(unit));
         REQUIRE(word == (TS_UNIT_SPAN | ts_load_relaxed(&slab->tag)), "span at unit %u: its UNIT word is %#llx", unit,
                 (unsigned long long)word);
-        REQUIRE(slab->u.span.epoch == id && ts_load_relaxed(&slab->queue_next) == index,
+        REQUIRE(ts_load_relaxed(&slab->u.span.epoch) == id && ts_load_relaxed(&slab->queue_next) == index,
                 "span at unit %u is of another epoch", unit);
         REQUIRE(slab->prev == before, "span at unit %u: prev is %u, it comes after %u", unit, slab->prev, before);
-        REQUIRE(slab->kind == TS_KIND_SPAN && span_fits(slab), "span at unit %u: %u units, %llu bytes", unit,
-                slab->u.span.units, (unsigned long long)slab->u.span.bytes);
+        REQUIRE(ts_slab_kind(slab) == TS_KIND_SPAN && span_fits(slab), "span at unit %u: %u units, %llu bytes", unit,
+                slab->u.span.units, (unsigned long long)ts_load_relaxed(&slab->u.span.bytes));
         uint32_t first = unit - slab->u.span.guard;
         for (uint32_t u = first; u < first + slab->u.span.units; u++) {
             if (u == unit) continue;
@@ -41,7 +41,7 @@ static bool check_spans(ts_check *check, const ts_epoch *epoch, uint32_t index) 
             REQUIRE(ts_load_relaxed(ts_unit_word(u)) == 0, "unit %u is inside of a span, and has an owner", u);
         }
         units += slab->u.span.units;
-        bytes += slab->u.span.bytes;
+        bytes += ts_load_relaxed(&slab->u.span.bytes);
         count++;
         before = unit;
     }
@@ -129,8 +129,8 @@ bool ts_check_epochs(ts_check *check, bool forked, uint64_t *blocks) {
         const ts_allocator *a = ts_load_relaxed(&e->allocator);
         REQUIRE(state == EPOCH_ACTIVE || state == EPOCH_CLOSING, "epoch %#llx: state %u", (unsigned long long)id,
                 state);
-        REQUIRE(a && (forked || ts_load_relaxed(&a->entry.id) == a->token), "epoch %#llx: its allocator has ended",
-                (unsigned long long)id);
+        REQUIRE(a && (forked || ts_load_relaxed(&a->entry.id) == ts_load_relaxed(&a->token)),
+                "epoch %#llx: its allocator has ended", (unsigned long long)id);
         for (const ts_block *b = e->blocks; b; b = b->epoch_next) {
             /* It was claimed with its heap; a circle ends at the count. */
             REQUIRE(ts_check_in_lines(b) && listed++ <= check->lines, "epoch %#llx: the list of its blocks is broken",
@@ -160,7 +160,8 @@ bool ts_check_domains(ts_check *check, bool forked) {
         const ts_domain *d = ts_table_at(&ts_domains, i);
         if (ts_load_relaxed(&d->entry.id) == 0) continue;
         const ts_allocator *a = ts_load_relaxed(&d->allocator);
-        REQUIRE(a && (forked || ts_load_relaxed(&a->entry.id) == a->token) && ts_load_relaxed(&d->token) == a->token,
+        REQUIRE(a && (forked || ts_load_relaxed(&a->entry.id) == ts_load_relaxed(&a->token)) &&
+                    ts_load_relaxed(&d->token) == ts_load_relaxed(&a->token),
                 "domain entry %u: its allocator has ended", i);
         REQUIRE(forked || !ts_load_relaxed(&d->busy), "domain entry %u is being ended at a quiet point", i);
         const ts_kin *kin = ts_load_relaxed(&d->kin);

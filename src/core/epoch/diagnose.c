@@ -1,6 +1,7 @@
 #include "epoch/diagnose.h"
 #include "heap/foreign.h"
 #include "heap/packed.h"
+#include "region/lines.h"
 
 typedef enum finding {
     NO_OBJECTS, /* nothing in the unit */
@@ -38,7 +39,7 @@ bool ts_diagnose_was_last(const ts_table *table, uint64_t id) {
     return ts_load_relaxed(&entry->id) == 0 && (present == era || present == era + 1);
 }
 
-TS_RACY void ts_diagnose_epoch(ts_line *line, EpochId id) {
+void ts_diagnose_epoch(ts_line *line, EpochId id) {
     ts_line_text(line, "epoch ");
     ts_line_decimal(line, id);
     ts_epoch *epoch = ts_epoch_at_id(id);
@@ -84,7 +85,7 @@ static void in_churn(place *at, uint32_t unit, uint32_t offset, uint64_t w, bool
     (void)ts_states_look(unit);
     uint32_t s = ts_load_acquire(ts_entry_state(entry, ts_word_is_fine(w)));
     /* 0 is a slot that is retired; but of a retired slab nothing is known, its state words may have been purged before. */
-    bool unknown = s == 0 && ts_slab_at(unit)->kind == TS_KIND_RETIRED;
+    bool unknown = s == 0 && ts_slab_kind(ts_slab_at(unit)) == TS_KIND_RETIRED;
     uint32_t slot_generation = unknown ? 0 : ts_state_generation(s);
     at->generation = ts_load_relaxed(&ts_slab_at(unit)->gen) + slot_generation;
     if (s & TS_STATE_LIVE) {
@@ -128,40 +129,53 @@ static void in_scope(place *at, uint32_t unit, uint32_t offset, uint64_t w, bool
 }
 
 /* The first unit of the live span, or slab of several units, that the unit lies in; 0: none. */
-TS_RACY static uint32_t start_around(uint32_t unit) {
+static uint32_t start_around(uint32_t unit) {
     for (uint32_t u = unit; u > 0; u--) {
         uint64_t w = ts_load_relaxed(ts_unit_word(u));
         if (w == 0) continue;
         if (w & TS_UNIT_ZOMBIE) return 0;
         if (!(w & TS_UNIT_SPAN)) return unit - u < ts_slab_units(ts_slab_at(u)) ? u : 0;
-        return unit - u < (ts_slab_at(u)->u.span.bytes + TS_UNIT_BYTES - 1) / TS_UNIT_BYTES ? u : 0;
+        uint64_t bytes = ts_load_relaxed(&ts_slab_at(u)->u.span.bytes);
+        return unit - u < (bytes + TS_UNIT_BYTES - 1) / TS_UNIT_BYTES ? u : 0;
     }
     return 0;
 }
 
-TS_RACY static void in_span(place *at, uint32_t first, uint64_t inside, finding found) {
+static void in_span(place *at, uint32_t first, uint64_t inside, finding found) {
     const ts_slab *slab = ts_slab_at(first);
     at->found = found;
     at->inside = inside;
     at->kind = TS_COUNT_SPAN;
-    at->bytes = slab->u.span.bytes;
-    at->epoch = slab->u.span.epoch;
+    at->bytes = ts_load_relaxed(&slab->u.span.bytes);
+    at->epoch = ts_load_relaxed(&slab->u.span.epoch);
     at->generation = at->last = ts_load_relaxed(&slab->gen);
     if (found != LIVE) return;
     uint32_t index = ts_load_relaxed(&slab->queue_next);
     if (index == 0 || index >= ts_table_high(&ts_epochs)) return;
     const ts_epoch *epoch = ts_table_at(&ts_epochs, index);
     const ts_allocator *allocator = ts_load_relaxed(&epoch->allocator);
-    if (allocator) at->allocator = allocator->token;
+    if (allocator) at->allocator = (uintptr_t)ts_load_relaxed(&allocator->entry.id);
+}
+
+/* The UNIT word of the last use of a slab that is nobody's; 0: not known. The record may have another use at any moment, in which the same
+   bytes are something else: as long as its tag and its word are the same they were what they are taken for. (Where stores are not seen in
+   their order they may have been the next use's all the same: so a line is one that can be looked at, whatever it is.) */
+static uint64_t last_word(uint32_t unit) {
+    const ts_slab *slab = ts_slab_at(unit);
+    uint32_t tag = ts_load_acquire(&slab->tag);
+    uint64_t w = ts_load_relaxed(&slab->u.last_word) & ~TS_UNIT_FOREIGN;
+    atomic_thread_fence(memory_order_acquire); /* the loads above come first */
+    bool same = ts_load_relaxed(&slab->tag) == tag && ts_load_relaxed(ts_unit_word(unit)) == 0;
+    return same && ts_word_line(w) < ts_lines_accessible() / TS_CACHE_LINE ? w : 0;
 }
 
 /* What lies `offset` bytes into the unit of a slab, in that slab. */
-TS_RACY static place look_at(uint32_t unit, uint32_t offset) {
+static place look_at(uint32_t unit, uint32_t offset) {
     place at = {.found = NO_OBJECTS, .kind = TS_COUNT_KINDS};
     const ts_slab *slab = ts_slab_at(unit);
     uint64_t w = ts_load_acquire(ts_unit_word(unit)) & ~(TS_UNIT_FOREIGN | TS_UNIT_ZOMBIE);
     if (w & TS_UNIT_SPAN) { /* of a unit that is cut since p was located: its pieces hold nothing yet */
-        if (slab->kind != TS_KIND_CUT) in_span(&at, unit, offset, LIVE);
+        if (ts_slab_kind(slab) != TS_KIND_CUT) in_span(&at, unit, offset, LIVE);
         return at;
     }
     bool owned = w != 0;
@@ -173,18 +187,19 @@ TS_RACY static place look_at(uint32_t unit, uint32_t offset) {
         }
         if (first && inside < TS_MAX_SLAB_BYTES && ts_load_relaxed(ts_unit_word(first)) != 0)
             return look_at(first, inside);
-        if (slab->kind == TS_KIND_SPAN) {
-            in_span(&at, unit, offset, slab->u.span.with_epoch ? WITH_EPOCH : FREED);
+        if (ts_slab_kind(slab) == TS_KIND_SPAN) {
+            in_span(&at, unit, offset, ts_load_relaxed(&slab->u.span.with_epoch) ? WITH_EPOCH : FREED);
             return at;
         }
     }
     if (!owned) {
-        if (slab->kind == TS_KIND_NONE || slab->kind == TS_KIND_CUT) return at;
-        w = slab->u.last_word & ~TS_UNIT_FOREIGN;
-        if (w == 0 || ts_word_line(w) >= ts_region.line_limit) return at;
+        unsigned kind = ts_slab_kind(slab);
+        if (kind == TS_KIND_NONE || kind == TS_KIND_CUT) return at;
+        w = last_word(unit);
+        if (w == 0) return at;
     }
     bool scope = (w & TS_UNIT_SCOPE) != 0;
-    if (scope != (slab->kind == TS_KIND_SCOPE)) return at;
+    if (scope != (ts_slab_kind(slab) == TS_KIND_SCOPE)) return at;
     const ts_block *block = ts_block_of_line(ts_word_line(w), scope);
     bool alive = owned && ts_era(block) == ts_word_era(w);
     (scope ? in_scope : in_churn)(&at, unit, offset, w, alive);
@@ -274,9 +289,10 @@ void ts_diagnose_handle(ts_line *line, uintptr_t allocator, SlabHandle handle) {
     place at = look_at(number, (uint32_t)(handle >> 8 & 1023u) * 16);
     const ts_slab *slab = ts_slab_at(number);
     uint32_t first = ts_load_relaxed(&slab->gen);
-    if (slab->kind == TS_KIND_NONE || generation > at.generation) {
+    bool used = ts_slab_kind(slab) != TS_KIND_NONE;
+    if (!used || generation > at.generation) {
         ts_line_text(line, "forged: this generation was never given out");
-        if (slab->kind != TS_KIND_NONE) add_details(line, &at);
+        if (used) add_details(line, &at);
     } else if (generation < first) {
         ts_line_text(line, "stale: its slab has had another use since");
     } else if (at.kind != kind || at.inside != 0 || at.found <= NEVER || !ts_load_relaxed(&slab->handled)) {

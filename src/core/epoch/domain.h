@@ -113,8 +113,8 @@ static inline void ts_domain_take_any_returned(ts_heap *heap) {
     if (TS_UNLIKELY(ts_load_relaxed(&heap->returned) != 0)) ts_domain_take_returned(heap); /* a hint */
 }
 void ts_domain_fork_child(void);
-/* Shows what cleanups that have not run are to get. For a tool that looks when the process ends, without any lock: a cleanup that comes
-   or runs meanwhile may be missed. */
+/* Shows what cleanups that have not run are to get, with the lock of their epoch. For a tool that looks when the process ends: a cleanup
+   that comes or runs meanwhile may be missed. */
 void ts_domain_show_cleanups(void (*keep)(void *arg));
 /* Ends all domains of an allocator without running their cleanups. */
 void ts_domain_destroy_all(ts_allocator *allocator);

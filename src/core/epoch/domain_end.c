@@ -117,12 +117,17 @@ void ts_domain_run_cleanups(ts_domain *d, uint64_t after) {
     ts_thread.cleaning = cleaning.outer;
 }
 
-TS_RACY TS_COLD void ts_domain_show_cleanups(void (*keep)(void *arg)) {
+TS_COLD void ts_domain_show_cleanups(void (*keep)(void *arg)) {
     uint32_t high = ts_table_high(&ts_domains);
     for (uint32_t i = 1; i < high; i++) {
         const ts_domain *d = ts_table_at(&ts_domains, i);
-        if (ts_load_acquire(&d->entry.id) == 0) continue;
-        for (const ts_cleanup *c = ts_load_relaxed(&d->cleanups); c; c = c->next) keep(c->arg);
+        uint64_t id = ts_load_acquire(&d->entry.id);
+        if (id == 0) continue;
+        ts_epoch *epoch = ts_domain_epoch_of(d);
+        ts_epoch_acquire(epoch);
+        if (ts_load_relaxed(&d->entry.id) == id)
+            for (const ts_cleanup *c = ts_load_relaxed(&d->cleanups); c; c = c->next) keep(c->arg);
+        ts_epoch_release(epoch);
     }
 }
 

@@ -139,10 +139,13 @@ static bool is_asked_for(const char *p) {
     uint32_t high = ts_table_high(&ts_allocators);
     ts_object object;
     for (uint32_t i = 1; i < high; i++) {
-        const ts_allocator *a = ts_table_at(&ts_allocators, i);
-        if (ts_load_acquire(&a->entry.id) != 0 && a->settings.memory_tools == SLAB_TOOLS_LEAKS &&
-            ts_object_at(a->token, p, &object))
-            return true;
+        ts_allocator *a = ts_table_at(&ts_allocators, i);
+        uintptr_t token = (uintptr_t)ts_load_acquire(&a->entry.id);
+        /* Other threads go on, and may end it. */
+        if (token == 0 || !ts_allocator_read_begin(a, token)) continue;
+        bool wanted = a->settings.memory_tools == SLAB_TOOLS_LEAKS;
+        ts_allocator_read_end(a);
+        if (wanted && ts_object_at(token, p, &object)) return true;
     }
     return false;
 }

@@ -8,12 +8,12 @@
 
 _Atomic int ts_misuse_default;
 
-/* The settings of an allocator that has ended are still its own until its record has another use. */
-TS_RACY static int mode_of(uintptr_t token) {
+/* Of an allocator that has ended, too, until its record has another use; in that moment it may be that one's. */
+static int mode_of(uintptr_t token) {
     const ts_allocator *a = ts_allocator_find(token);
     if (!a && ts_diagnose_was_last(&ts_allocators, token))
         a = ts_table_at(&ts_allocators, ts_table_index(&ts_allocators, token));
-    return a ? a->settings.on_misuse : ts_load_relaxed(&ts_misuse_default);
+    return a ? ts_load_relaxed(&a->on_misuse) : ts_load_relaxed(&ts_misuse_default);
 }
 
 /* p: an object, where it came from is told too if that is kept; NULL: none. */

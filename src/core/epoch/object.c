@@ -15,8 +15,8 @@ static bool look_span(ts_allocator *allocator, ts_object *o) {
     if (!epoch) return false;
     const ts_slab *slab = ts_slab_at(o->unit);
     o->kind = TS_COUNT_SPAN;
-    o->bytes = (size_t)slab->u.span.bytes;
-    o->epoch = slab->u.span.epoch;
+    o->bytes = (size_t)ts_load_relaxed(&slab->u.span.bytes);
+    o->epoch = ts_load_relaxed(&slab->u.span.epoch);
     o->generation = ts_load_relaxed(&slab->gen);
     o->block = NULL;
     ts_epoch_release(epoch);

@@ -25,9 +25,9 @@ TS_COLD static void give_out_span(ts_allocator *allocator, uint32_t unit, size_t
     const ts_slab *slab = ts_slab_at(unit);
     char *p = ts_unit_address(unit);
     if (slab->u.span.written)
-        ts_misuse_written(allocator->token, p, slab->u.span.written - 1, TS_COUNT_SPAN, slab->u.span.bytes,
-                          slab->u.span.epoch, true);
-    ts_care_allocated(allocator, p, p, size, slab->u.span.bytes, false);
+        ts_misuse_written(ts_load_relaxed(&allocator->token), p, slab->u.span.written - 1, TS_COUNT_SPAN,
+                          ts_load_relaxed(&slab->u.span.bytes), ts_load_relaxed(&slab->u.span.epoch), true);
+    ts_care_allocated(allocator, p, p, size, ts_load_relaxed(&slab->u.span.bytes), false);
     if (zero) ts_care_defined(allocator, p, size);
 }
 
@@ -79,9 +79,9 @@ void *ts_span_alloc(ts_allocator *allocator, EpochId id, size_t size, size_t ali
         return NULL;
     }
     ts_slab *slab = ts_slab_at(unit);
-    slab->u.span.epoch = id;
+    ts_store_relaxed(&slab->u.span.epoch, id);
     units = slab->u.span.units;
-    uint64_t bytes = slab->u.span.bytes;
+    uint64_t bytes = ts_load_relaxed(&slab->u.span.bytes);
     ts_care_begin(allocator, ts_unit_address(unit), bytes, false);
     if (TS_UNLIKELY(allocator->care)) give_out_span(allocator, unit, size, *zero && fresh);
     if (*zero && !fresh) memset(ts_unit_address(unit), 0, size);
@@ -123,16 +123,16 @@ void *ts_span_alloc(ts_allocator *allocator, EpochId id, size_t size, size_t ali
 /* Its object is dead, and nobody else has the units. */
 TS_COLD static void take_back_span(const ts_allocator *allocator, uint32_t unit) {
     char *p = ts_unit_address(unit);
-    ts_care_span_end(allocator, p, ts_slab_at(unit)->u.span.bytes);
+    ts_care_span_end(allocator, p, ts_load_relaxed(&ts_slab_at(unit)->u.span.bytes));
 }
 
 static void count_freed(ts_epoch *epoch, ts_allocator *allocator, const ts_slab *slab) {
     ts_add_owned(&epoch->span_freed, 1);
-    ts_add_owned(&epoch->span_bytes_freed, slab->u.span.bytes);
+    ts_add_owned(&epoch->span_bytes_freed, ts_load_relaxed(&slab->u.span.bytes));
     ts_add_owned(&epoch->span_units, (uint64_t)0 - slab->u.span.units);
     ts_account_give(ts_load_relaxed(&epoch->account), slab->u.span.units);
     ts_fetch_add_relaxed(&allocator->span_freed, 1);
-    ts_fetch_add_relaxed(&allocator->span_bytes_freed, slab->u.span.bytes);
+    ts_fetch_add_relaxed(&allocator->span_bytes_freed, ts_load_relaxed(&slab->u.span.bytes));
     ts_fetch_sub_relaxed(&allocator->span_units, slab->u.span.units);
 }
 
@@ -167,9 +167,9 @@ static bool take_out(ts_allocator *allocator, uint32_t unit, uint64_t word, uint
         ts_epoch_release(epoch);
         return false;
     }
-    *out = (taken_out){.share = ts_share_of_mine(allocator->token),
+    *out = (taken_out){.share = ts_share_of_mine(ts_load_relaxed(&allocator->token)),
                        .epoch = epoch,
-                       .id = slab->u.span.epoch,
+                       .id = ts_load_relaxed(&slab->u.span.epoch),
                        .units = slab->u.span.units};
     ts_store_release(ts_unit_word(unit), 0);
     if (slab->prev)
@@ -246,7 +246,7 @@ bool ts_span_grow(ts_allocator *allocator, uint32_t unit, uint64_t word, size_t 
     bool grown =
         slab->u.span.guard == 0 && units > before && units <= ts_region.part[TS_NORMAL].units && !ts_is_lent(unit);
     ts_account *account = ts_load_relaxed(&epoch->account);
-    EpochId id = slab->u.span.epoch;
+    EpochId id = ts_load_relaxed(&slab->u.span.epoch);
     if (TS_UNLIKELY(account != NULL)) ts_account_ref(account);
     /* Who frees the allocator ends this epoch before the record, and so comes after this. */
     ts_allocator_pin(allocator);
@@ -259,7 +259,7 @@ bool ts_span_grow(ts_allocator *allocator, uint32_t unit, uint64_t word, size_t 
         grown = epoch && !ts_is_lent(unit);
         if (grown) {
             slab->u.span.units = (uint32_t)units;
-            slab->u.span.bytes = units * TS_UNIT_BYTES;
+            ts_store_relaxed(&slab->u.span.bytes, units * TS_UNIT_BYTES);
             count_grown(epoch, allocator, more, (uint64_t)more * TS_UNIT_BYTES);
             ts_account *now = ts_load_relaxed(&epoch->account);
             if (now != account) ts_account_add(now, more);
@@ -282,7 +282,7 @@ uint32_t ts_span_detach(ts_epoch *epoch) {
     uint32_t first = epoch->spans;
     if (first) ts_allocator_pin(ts_load_relaxed(&epoch->allocator)); /* until ts_span_release_list is done */
     for (uint32_t unit = first; unit; unit = ts_slab_at(unit)->next) {
-        ts_slab_at(unit)->u.span.with_epoch = 1;
+        ts_store_relaxed(&ts_slab_at(unit)->u.span.with_epoch, 1);
         count_freed(epoch, ts_load_relaxed(&epoch->allocator), ts_slab_at(unit));
         ts_store_release(ts_unit_word(unit), 0);
     }
@@ -309,7 +309,7 @@ void ts_span_release_newer(ts_allocator *allocator, EpochId id, uint32_t count) 
         if ((int32_t)(number - count) <= 0) break;
         epoch->spans = slab->next;
         if (slab->next) ts_slab_at(slab->next)->prev = 0;
-        slab->u.span.with_epoch = 1;
+        ts_store_relaxed(&slab->u.span.with_epoch, 1);
         count_freed(epoch, allocator, slab);
         ts_store_release(ts_unit_word(unit), 0);
         slab->next = first;

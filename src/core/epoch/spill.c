@@ -166,7 +166,7 @@ bool ts_spill_begin(ts_allocator *allocator, EpochId id, ts_spill *spill) {
     ts_epoch *epoch = find_closing(allocator, id);
     if (!epoch) return false;
     spill->allocator = allocator;
-    spill->token = allocator->token;
+    spill->token = ts_load_relaxed(&allocator->token);
     spill->epoch = epoch;
     spill->id = id;
     spill->state = TS_SPILL_LENT;

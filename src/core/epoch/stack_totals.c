@@ -94,8 +94,8 @@ void ts_stack_totals_add(ts_allocator *allocator, const char label[SLAB_LABEL_BY
                          unsigned frame_count, double objects, uint64_t bytes) {
     row *rows = ts_load_acquire(&table);
     uint64_t n = (uint64_t)(objects * OBJECTS_UNIT + 0.5), sum = (uint64_t)(objects * (double)bytes + 0.5);
-    row *r = find_or_make(rows, allocator->token, label, frame, frame_count);
-    if (!r) r = find_or_make(rows, allocator->token, TS_LABEL_OF_MANY, frame, frame_count);
+    row *r = find_or_make(rows, ts_load_relaxed(&allocator->token), label, frame, frame_count);
+    if (!r) r = find_or_make(rows, ts_load_relaxed(&allocator->token), TS_LABEL_OF_MANY, frame, frame_count);
     ts_fetch_add_relaxed(r ? &r->samples : &allocator->total_drops, 1);
     ts_fetch_add_relaxed(r ? &r->objects : &allocator->total_objects_dropped, n);
     ts_fetch_add_relaxed(r ? &r->bytes : &allocator->total_bytes_dropped, sum);

@@ -147,7 +147,7 @@ static void add_to_totals(ts_allocator *allocator, EpochId id, const void *p, si
     const ts_epoch *epoch = ts_epoch_find(allocator, id);
     size_t usable = bytes;
     if (epoch) ts_epoch_read_label(epoch, label);
-    if (watch && ts_object_watched(allocator->token, p, watch, &usable) && usable == 0)
+    if (watch && ts_object_watched(ts_load_relaxed(&allocator->token), p, watch, &usable) && usable == 0)
         usable = span_bytes(allocator, bytes);
     ts_stack_totals_add(allocator, label, frame, count, objects, usable ? usable : bytes);
 }
@@ -157,7 +157,7 @@ TS_COLD static void keep(ts_allocator *allocator, EpochId epoch, const void *p, 
     uint64_t frame[TS_STACK_FRAMES];
     ts_fetch_add_relaxed(&allocator->stack_samples, 1);
     /* Another thread may have ended its epoch already. */
-    bool watched = ts_object_watch(allocator->token, p, &watch);
+    bool watched = ts_object_watch(ts_load_relaxed(&allocator->token), p, &watch);
     unsigned count = capture(frame, caller);
     double objects = 1 / ts_exponential_cdf((double)bytes * ts_stacks_rate(allocator));
     add_to_totals(allocator, epoch, p, bytes, watched ? &watch : NULL, frame, count, objects);
@@ -167,7 +167,7 @@ TS_COLD static void keep(ts_allocator *allocator, EpochId epoch, const void *p, 
         ts_fetch_add_relaxed(&allocator->stack_drops, 1);
         return;
     }
-    ts_store_relaxed(&s->token, allocator->token);
+    ts_store_relaxed(&s->token, ts_load_relaxed(&allocator->token));
     ts_store_relaxed(&s->address, (uintptr_t)p);
     ts_store_relaxed(&s->word, watch.word);
     ts_store_relaxed(&s->use, (uint64_t)watch.tag << 32 | watch.generation);

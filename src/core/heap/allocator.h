@@ -41,9 +41,10 @@ typedef struct ts_settings {
 
 typedef struct ts_allocator {
     ts_entry entry;
-    uintptr_t token;             /* public value; constant during a use */
+    _Atomic uintptr_t token;     /* public value; constant during a use; read by who has none, too */
     ts_settings settings;        /* constant during a use, as is the next */
     uint8_t care;                /* TS_CARE_*, 0: the usual case (care.h) */
+    _Atomic int on_misuse;       /* as in the settings; for who has no use of it, and when that has ended */
     _Atomic uint8_t sampled;     /* its stacks are; see epoch/stacks.h, as for the next */
     _Atomic uint64_t stack_rate; /* samples a byte, 0: none; the bits of a double */
     /* What the end of a large epoch touches lies together: everything of it is out of the caches by then. */

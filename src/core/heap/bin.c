@@ -1,4 +1,4 @@
-/* Modelled in tests/model: foreign, orders. */
+/* Modelled in tests/model: foreign, look, orders. */
 #include "heap/bin.h"
 #include "base/assert.h"
 #include "base/bits.h"
@@ -231,7 +231,7 @@ static bool release_slab(ts_churn_block *block, ts_bin *bin, ts_slab *slab) {
         if (!ts_cas_seq(word, &w, 0)) continue;
         uint32_t units = ts_class_units(ts_bin_class(block, bin));
         take_out(block, bin, slab, unit);
-        slab->u.last_word = w;
+        ts_store_relaxed(&slab->u.last_word, w);
         ts_share_keep_slab(block->b.share, unit, units);
         ts_note_drained(&block->b);
         return true;
@@ -261,9 +261,9 @@ static ts_slab *put_slot(ts_churn_block *block, ts_bin *bin, uint32_t entry) {
     uint32_t unit = slab_of_entry(entry);
     ts_slab *slab = ts_slab_at(unit);
     unsigned granule = granule_in_slab(fine, entry);
-    uint64_t *words = ts_slab_free_words(fine, slab);
-    ts_assert(2, (words[granule >> 6] >> (granule & 63) & 1) == 0);
-    words[granule >> 6] |= (uint64_t)1 << (granule & 63);
+    _Atomic uint64_t *word = &ts_slab_free_words(fine, slab)[granule >> 6];
+    ts_assert(2, (ts_load_relaxed(word) >> (granule & 63) & 1) == 0);
+    ts_store_relaxed(word, ts_load_relaxed(word) | (uint64_t)1 << (granule & 63));
     slab->free_count++;
     if (slab->free_count == slab->empty_at) count_empty(block, ts_bin_class(block, bin), slab);
     if (slab->free_count == 1) full_to_partial(bin, slab, unit);
@@ -300,7 +300,7 @@ TS_NOINLINE static bool give_moves_slab(ts_churn_block *block, ts_bin *bin, uint
         ts_slab *slab = ts_slab_at(slab_of_entry(entry));
         bool fine = ts_bin_is_fine(bin);
         unsigned granule = granule_in_slab(fine, entry);
-        if ((ts_slab_free_words(fine, slab)[granule >> 6] >> (granule & 63) & 1) == 0)
+        if ((ts_load_relaxed(&ts_slab_free_words(fine, slab)[granule >> 6]) >> (granule & 63) & 1) == 0)
             ts_bin_give_slot(block, bin, entry);
     }
     ts_heap_leave(heap);
@@ -313,7 +313,8 @@ bool ts_bin_give_freed(ts_churn_block *block, ts_bin *bin, uint32_t entry) {
     if (TS_UNLIKELY(after == 1 || after == slab->empty_at)) return give_moves_slab(block, bin, entry);
     bool fine = ts_bin_is_fine(bin);
     unsigned granule = granule_in_slab(fine, entry);
-    ts_slab_free_words(fine, slab)[granule >> 6] |= (uint64_t)1 << (granule & 63);
+    _Atomic uint64_t *word = &ts_slab_free_words(fine, slab)[granule >> 6];
+    ts_store_relaxed(word, ts_load_relaxed(word) | (uint64_t)1 << (granule & 63));
     slab->free_count = (uint16_t)after;
     ts_op_end(&ts_thread);
     return true;
@@ -323,11 +324,11 @@ bool ts_bin_give_freed(ts_churn_block *block, ts_bin *bin, uint32_t entry) {
    words; pages of the unit that nothing was taken of yet, or that went back to the system, come last, so that what is in use of a
    slab is not spread over more memory than it needs. Once claims have had them all since its memory came from the system, whole
    words are. */
-TS_ALWAYS_INLINE unsigned pick_word(bool fine, ts_slab *slab, const uint64_t *words, uint64_t *bits) {
+TS_ALWAYS_INLINE unsigned pick_word(bool fine, ts_slab *slab, const _Atomic uint64_t *words, uint64_t *bits) {
     unsigned w = 0;
     *bits = UINT64_MAX;
     if (fine || TS_LIKELY(slab->touched == TS_SLAB_ALL_PAGES)) {
-        while (words[w] == 0) w++; /* at most 4 words, 16 of a FINE slab */
+        while (ts_load_relaxed(&words[w]) == 0) w++; /* at most 4 words, 16 of a FINE slab */
         return w;
     }
     for (unsigned step = 0;; step++) {
@@ -349,9 +350,9 @@ TS_ALWAYS_INLINE void fetch_next_claim(const ts_bin *bin, bool fine) {
     if (slab->next) __builtin_prefetch(ts_slab_at(slab->next), 1);
     if (fine || slab->free_count == 0) return;
     unsigned w = 0;
-    while (slab->u.free[w] == 0) w++;
-    __builtin_prefetch((const void *)(uintptr_t)&ts_unit_states(bin->head, false)[w * 64u + ts_ctz64(slab->u.free[w])],
-                       1);
+    uint64_t bits;
+    while ((bits = ts_load_relaxed(&slab->u.free[w])) == 0) w++;
+    __builtin_prefetch((const void *)(uintptr_t)&ts_unit_states(bin->head, false)[w * 64u + ts_ctz64(bits)], 1);
 }
 
 bool ts_bin_claim(ts_churn_block *block, unsigned cls) {
@@ -369,13 +370,14 @@ bool ts_bin_claim(ts_churn_block *block, unsigned cls) {
         ts_count(&count->current_partial_full, 1);
         return false;
     }
-    uint64_t *words = ts_slab_free_words(fine, slab);
+    _Atomic uint64_t *words = ts_slab_free_words(fine, slab);
     uint64_t bits;
     unsigned w = pick_word(fine, slab, words, &bits); /* free_count says there is one */
     ts_assert(2, w < ts_slab_free_word_count(fine));
     if (slab->free_count == slab->empty_at) count_used(block, cls, slab);
-    bits &= words[w];
-    words[w] -= bits;
+    uint64_t word = ts_load_relaxed(&words[w]);
+    bits &= word;
+    ts_store_relaxed(&words[w], word - bits);
     if (TS_UNLIKELY(slab->given != 0)) slab->given &= (uint8_t)ts_slab_pages_in_use(slab, cls) ^ TS_SLAB_ALL_PAGES;
     unsigned claimed = ts_popcount64(bits);
     set_word(bin, bits, claimed);
@@ -402,7 +404,7 @@ unsigned ts_bin_free_bits(ts_churn_block *block, ts_bin *bin, uint32_t unit, uns
     bool fine = ts_bin_is_fine(bin);
     ts_slab *slab = ts_slab_at(unit);
     _Atomic uint16_t *state = ts_unit_states(unit, fine) + granule;
-    uint64_t *words = ts_slab_free_words(fine, slab);
+    _Atomic uint64_t *words = ts_slab_free_words(fine, slab);
     unsigned free_before = slab->free_count, freed = 0, retired = 0;
     uint64_t slots = 0;
     for (uint32_t left = bits; left; left &= left - 1) {
@@ -419,8 +421,9 @@ unsigned ts_bin_free_bits(ts_churn_block *block, ts_bin *bin, uint32_t unit, uns
             slots |= (uint64_t)1 << i;
     }
     if (freed == 0) return 0;
-    ts_assert(2, (words[granule >> 6] & slots << (granule & 63)) == 0);
-    words[granule >> 6] |= slots << (granule & 63); /* granule is a multiple of 32 */
+    uint64_t word = ts_load_relaxed(&words[granule >> 6]);
+    ts_assert(2, (word & slots << (granule & 63)) == 0);
+    ts_store_relaxed(&words[granule >> 6], word | slots << (granule & 63)); /* granule is a multiple of 32 */
     slab->free_count = (uint16_t)(free_before + freed - retired);
     slab->empty_at = (uint16_t)(slab->empty_at - retired);
     ts_count(&bin->direct_frees, freed * TS_DIRECT_ONE);

@@ -131,7 +131,7 @@ static bool check_churn_slab(ts_check *check, const ts_churn_block *block, unsig
     bool fine = ts_class_is_fine(cls);
     REQUIRE(!fine || ts_region_has_fine(unit), "unit %u: a FINE slab without FINE words", unit);
     const ts_slab *slab = ts_slab_at(unit);
-    const uint64_t *bitmap = ts_slab_free_words(fine, ts_slab_at(unit));
+    const _Atomic uint64_t *bitmap = ts_slab_free_words(fine, ts_slab_at(unit));
     const _Atomic uint16_t *state = ts_unit_states(unit, fine);
     (void)ts_states_look(unit);
     uint64_t elsewhere[16] = {0};
@@ -144,13 +144,15 @@ static bool check_churn_slab(ts_check *check, const ts_churn_block *block, unsig
         elsewhere[g >> 6] |= (uint64_t)1 << (g & 63);
         free_now->seen++;
     }
-    REQUIRE(slab->kind == (fine ? TS_KIND_FINE : TS_KIND_CHURN), "unit %u: kind %u in a bin", unit, slab->kind);
-    for (unsigned i = 0; i < ts_slab_free_word_count(fine); i++) bits += ts_popcount64(bitmap[i]);
+    REQUIRE(ts_slab_kind(slab) == (fine ? TS_KIND_FINE : TS_KIND_CHURN), "unit %u: kind %u in a bin", unit,
+            ts_slab_kind(slab));
+    for (unsigned i = 0; i < ts_slab_free_word_count(fine); i++) bits += ts_popcount64(ts_load_relaxed(&bitmap[i]));
     for (unsigned slot = 0; slot < ts_classes.slots[cls]; slot++) {
         unsigned entry = slot * ts_class_bytes[cls] / 16, g = (unsigned)ts_granule(fine, entry);
         unsigned s = ts_load_relaxed(&state[g]);
         unsigned is_live = s & TS_STATE_LIVE, is_retired = ts_state_is_retired(s);
-        unsigned is_free = bitmap[g >> 6] >> (g & 63) & 1, is_elsewhere = elsewhere[g >> 6] >> (g & 63) & 1;
+        unsigned is_free = ts_load_relaxed(&bitmap[g >> 6]) >> (g & 63) & 1,
+                 is_elsewhere = elsewhere[g >> 6] >> (g & 63) & 1;
         REQUIRE((s >> TS_STATE_START_SHIFT & 3u) == (entry & 3u),
                 "unit %u, slot %u: state word %#x, starts at entry %u", unit, slot, s, entry);
         REQUIRE(is_live + is_retired + is_free + is_elsewhere == 1,
@@ -278,7 +280,7 @@ static bool check_scope_slab(ts_check *check, const ts_scope_block *block, uint3
     bool current = unit == ts_load_relaxed(&block->current);
     unsigned freed = 0, started = ts_scope_count_started(unit);
     uint64_t word = ts_load_relaxed(&block->bump);
-    REQUIRE(slab->kind == TS_KIND_SCOPE, "unit %u: kind %u in a scope block", unit, slab->kind);
+    REQUIRE(ts_slab_kind(slab) == TS_KIND_SCOPE, "unit %u: kind %u in a scope block", unit, ts_slab_kind(slab));
     if (current) {
         const char *bump = ts_bump_at(word);
         REQUIRE(end == 0, "unit %u: objects are added to it, and its end is %u", unit, end);

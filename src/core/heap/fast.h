@@ -6,7 +6,7 @@
  * All sizes take one path. What differs between FINE slabs and others, where a state word is, is selected by a conditional move:
  * a branch on it would be mispredicted wherever sizes mix.
  */
-/* Modelled in tests/model: bump, orders. */
+/* Modelled in tests/model: bump, look, orders. */
 #ifndef TS_HEAP_FAST_H
 #define TS_HEAP_FAST_H
 
@@ -108,15 +108,24 @@ TS_ALWAYS_INLINE ts_fast_result ts_fast_free(const ts_tls *tls, uint64_t entry, 
 }
 
 /* The bin of the live object that starts at an entry below the region's limit, if it is in a block of the calling thread's own that is
-   open; NULL: it is another case. *state: its state word. Nothing is written, so it needs no operation: what it looks at is
-   there for ever, and where another thread ends the epoch meanwhile either answer is right. */
+   open; NULL: it is another case. *state: its state word. Nothing is written, and what it looks at is there for ever: so it needs no
+   operation, and others may end the epoch meanwhile, or give back the slab. Where the object dies meanwhile either answer is right; one
+   that was dead when this began is not taken for live:
+     1. Its state is not live until the slab has another use: states of an open block become live by its thread alone, which is here.
+     2. Before that the slab is claimed: so its word, which is looked at again after the state, is another. acquire fence: partner of
+        the release fences of the resets (slab.h).
+     3. Of a block that has ended or is closed the key is another, before anything else of that is seen. acquire: partner of the
+        seq_cst change that takes FOREIGN off, when another thread has taken in what was freed. */
 TS_ALWAYS_INLINE const ts_bin *ts_fast_look(const ts_tls *tls, uint64_t entry, uint32_t *state) {
-    uint64_t word = ts_load_relaxed(&ts_region.part[TS_NORMAL].unit[entry >> TS_ENTRY_UNIT_SHIFT]);
+    const _Atomic uint64_t *unit_word = &ts_region.part[TS_NORMAL].unit[entry >> TS_ENTRY_UNIT_SHIFT];
+    uint64_t word = ts_load_acquire(unit_word);
     const ts_bin *bin = (const void *)(ts_region.lines + (word >> TS_UNIT_BIN_SHIFT));
     /* as in ts_fast_free */
     if (TS_UNLIKELY(ts_is_other_relaxed_64(&ts_bin_block(bin)->b.key, tls->share_key | (uint32_t)word))) return NULL;
     *state = ts_load_relaxed(&bin->state[ts_granule(ts_word_is_fine(word), entry)]);
-    return TS_LIKELY(ts_state_is_of(*state, entry)) ? bin : NULL;
+    if (TS_UNLIKELY(!ts_state_is_of(*state, entry))) return NULL;
+    atomic_thread_fence(memory_order_acquire);
+    return TS_UNLIKELY(ts_is_other_relaxed_64(unit_word, word)) ? NULL : bin;
 }
 
 /* Bytes of a live object of the calling thread's own open churn block of that allocator; 0: it is another case. */
@@ -141,8 +150,8 @@ TS_ALWAYS_INLINE bool ts_fast_give(ts_bin *bin, uint64_t entry) {
     if (TS_UNLIKELY(before - 1 >= slab->empty_at - 2u)) return false;
     bool fine = ts_bin_is_fine(bin);
     uint64_t granule = ts_granule(fine, entry) & (ts_granules_per_unit(fine) - 1);
-    uint64_t *word = &ts_slab_free_words(fine, slab)[granule / 64];
-    *word = ts_with_bit(*word, granule);
+    _Atomic uint64_t *word = &ts_slab_free_words(fine, slab)[granule / 64];
+    ts_store_relaxed(word, ts_with_bit(ts_load_relaxed(word), granule));
     slab->free_count = (uint16_t)(before + 1);
     return true;
 }

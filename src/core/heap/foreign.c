@@ -71,7 +71,7 @@
  * owner's fast paths go on in the others. 5 to 7 are done inside T's own heap bracket, so that no fork finds a slab
  * with FOREIGN set that is on no queue.
  */
-/* Modelled in tests/model: foreign, exit, spill, orders. */
+/* Modelled in tests/model: foreign, look, exit, spill, orders. */
 #include "base/assert.h"
 #include "base/bits.h"
 #include "heap/allocator.h"

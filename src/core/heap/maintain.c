@@ -55,7 +55,7 @@ static uint64_t rested(ts_seen *seen, uint64_t work, uint64_t now) {
 static bool is_to_shed(uint32_t sheds, uint64_t since) { return sheds < SHEDS && since >= (sheds + 1) * SHED_NS; }
 
 static void note_shed(ts_allocator *allocator, const ts_heap *heap) {
-    if (!ts_allocator_read_begin(allocator, allocator->token)) return;
+    if (!ts_allocator_read_begin(allocator, ts_load_relaxed(&allocator->token))) return;
     ts_share *share = share_of(heap, allocator);
     if (share) ts_fetch_add_relaxed(&share->seen.sheds, 1);
     ts_allocator_read_end(allocator);
@@ -63,7 +63,7 @@ static void note_shed(ts_allocator *allocator, const ts_heap *heap) {
 
 /* false: the allocator has ended. */
 static bool look_at(ts_heap *heap, ts_allocator *allocator) {
-    if (!ts_allocator_read_begin(allocator, allocator->token)) return false;
+    if (!ts_allocator_read_begin(allocator, ts_load_relaxed(&allocator->token))) return false;
     ts_share *share = share_of(heap, allocator);
     uint64_t since = rested(share ? &share->seen : &heap->seen, work_of(heap, share), ts_os->wall_ns());
     uint32_t looks = share ? ts_load_relaxed(&share->seen.sheds) : SHEDS;

@@ -66,16 +66,16 @@ static bool cut(ts_heap *heap, ts_share *share, uint32_t unit) {
     for (unsigned i = 0; i < TS_PIECES; i++) {
         ts_slab *piece = ts_slab_at(ts_piece_number(unit, i));
         ts_assert(2, ts_load_relaxed(ts_unit_word(ts_piece_number(unit, i))) == 0);
-        piece->u.last_word = 0;
+        ts_store_relaxed(&piece->u.last_word, 0);
         piece->allocator = ts_allocator_index(allocator);
-        piece->kind = TS_KIND_SCOPE;
+        ts_store_relaxed(&piece->kind, TS_KIND_SCOPE);
         piece->free_count = piece->empty_at = 0;
         ts_store_relaxed(&piece->end, 0);
         ts_store_relaxed(&piece->handled, 0); /* 3 above */
         ts_store_relaxed(&piece->gen, ts_load_relaxed(&slab->gen));
         ts_store_release(&piece->tag, ts_load_relaxed(&slab->tag)); /* as in ts_slab_next_use */
     }
-    slab->u.pieces = 0;
+    ts_store_relaxed(&slab->u.pieces, 0);
     ts_fetch_add_relaxed(&allocator->cut_units, 1);
     ts_store_release(ts_unit_word(unit), TS_UNIT_CUT); /* partner: ts_slab_of_entry */
     return true;
@@ -93,8 +93,8 @@ static void make_whole(uint32_t unit) {
     }
     ts_store_relaxed(&slab->gen, gen);
     ts_store_release(&slab->tag, tag); /* as in ts_slab_next_use */
-    slab->kind = TS_KIND_NONE;
-    slab->u.last_word = 0;
+    ts_store_relaxed(&slab->kind, TS_KIND_NONE);
+    ts_store_relaxed(&slab->u.last_word, 0);
     slab->touched = TS_SLAB_ALL_PAGES;
     slab->given = 0;
     ts_store_release(ts_unit_word(unit), 0);
@@ -123,10 +123,13 @@ static void unlist_unit(ts_allocator *allocator, uint32_t unit) {
 static bool give_claimed(ts_allocator *allocator, uint32_t piece) {
     uint32_t unit = ts_unit_of(piece);
     ts_slab *slab = ts_slab_at(unit);
-    ts_assert(2, ts_load_relaxed(ts_unit_word(piece)) == 0 && !(slab->u.pieces >> piece % TS_PIECES & 1));
-    if (slab->u.pieces == 0) list_unit(allocator, unit);
-    slab->u.pieces |= (uint64_t)1 << piece % TS_PIECES;
-    if (slab->u.pieces != ALL_PIECES) return false;
+    ts_assert(2, ts_load_relaxed(ts_unit_word(piece)) == 0 &&
+                     !(ts_load_relaxed(&slab->u.pieces) >> piece % TS_PIECES & 1));
+    uint64_t pieces = ts_load_relaxed(&slab->u.pieces);
+    if (pieces == 0) list_unit(allocator, unit);
+    pieces |= (uint64_t)1 << piece % TS_PIECES;
+    ts_store_relaxed(&slab->u.pieces, pieces);
+    if (pieces != ALL_PIECES) return false;
     unlist_unit(allocator, unit);
     make_whole(unit);
     ts_warm_push(&allocator->warm[TS_NORMAL], unit);
@@ -179,9 +182,9 @@ static bool fetch(ts_heap *heap, ts_share *share) {
     ts_lock_acquire(&allocator->warm_lock);
     uint32_t unit = allocator->cut;
     if (unit) {
-        pieces = ts_slab_at(unit)->u.pieces;
+        pieces = ts_load_relaxed(&ts_slab_at(unit)->u.pieces);
         unlist_unit(allocator, unit);
-        ts_slab_at(unit)->u.pieces = 0;
+        ts_store_relaxed(&ts_slab_at(unit)->u.pieces, 0);
     }
     ts_lock_release(&allocator->warm_lock);
     if (!unit) {

@@ -309,7 +309,7 @@ static bool has_work_left(const ts_heap *heap) {
 static void collect(ts_allocator *allocator) {
     /* acquire: partner of the release in ts_heap_share. Nobody drops a share between read_begin and read_end; nor does the record go:
        the caller has it pinned, or is ending it. */
-    bool reads = ts_allocator_read_begin(allocator, allocator->token);
+    bool reads = ts_allocator_read_begin(allocator, ts_load_relaxed(&allocator->token));
     for (ts_heap *heap = ts_heaps(); heap; heap = heap->next)
         if (!reads || heap == ts_thread.heap || has_work_left(heap)) ts_heap_visit(heap, allocator);
     if (!reads) return;

@@ -80,7 +80,7 @@ TS_ALWAYS_INLINE char *ts_scope_next(ts_scope_block *block, size_t bytes) {
     if (last && TS_UNLIKELY(ts_slab_at(last)->free_count != 0) && ts_scope_is_current_empty(block)) return NULL;
     ts_assert(2, !last || ts_scope_current_allocs(block) != 0); /* so it is not empty */
     uint32_t tag = ts_load_relaxed(&slab->tag);
-    if (TS_UNLIKELY(slab->kind != TS_KIND_SCOPE || tag >= TS_UNIT_ERA_MASK)) return NULL;
+    if (TS_UNLIKELY(ts_slab_kind(slab) != TS_KIND_SCOPE || tag >= TS_UNIT_ERA_MASK)) return NULL;
     ts_keep(&slab->allocator, share->index); /* as in ts_share_take */
     /* handled: seq_cst, after the claim: as in ts_slab_next_generation */
     if (TS_UNLIKELY(!ts_slab_claim_clean(unit) || ts_load_seq(&slab->handled))) return NULL;
@@ -88,7 +88,8 @@ TS_ALWAYS_INLINE char *ts_scope_next(ts_scope_block *block, size_t bytes) {
     warm->head = slab->next;
     if (!warm->head) warm->tail = 0;
     ts_add_owned(&warm->count, (uint32_t)-1);
-    ts_store_release(&slab->tag, tag + 1); /* release: as in ts_slab_next_use */
+    atomic_thread_fence(memory_order_release); /* as in ts_slab_next_use, and the next */
+    ts_store_release(&slab->tag, tag + 1);
     ts_scope_bits *bits = ts_slab_scope_bits(unit);
     ts_slab_clear16(bits->start);
     if (TS_UNLIKELY(slab->free_count != 0)) {

@@ -38,7 +38,7 @@ static bool release_slab(ts_scope_block *block, uint32_t unit) {
     while (!(w & TS_UNIT_FOREIGN)) {
         if (!ts_cas_seq(word, &w, 0)) continue;
         take_out(block, unit);
-        slab->u.last_word = w;
+        ts_store_relaxed(&slab->u.last_word, w);
         if (ts_is_piece(unit))
             ts_share_keep_piece(block->b.share, unit);
         else

@@ -61,7 +61,7 @@ void ts_spilled_take_out(const ts_heap *heap, uint32_t unit) {
         ts_scope_take_out(ts_scope(block), unit);
     else
         ts_bin_take_out(ts_churn(block), ts_line_address(ts_word_line(word)), unit);
-    ts_slab_at(unit)->u.last_word = word & ~TS_UNIT_FOREIGN;
+    ts_store_relaxed(&ts_slab_at(unit)->u.last_word, word & ~TS_UNIT_FOREIGN);
     ts_store_release(ts_unit_word(unit), 0); /* partner: who ends the loan */
 }
 

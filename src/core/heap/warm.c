@@ -51,7 +51,7 @@ void ts_note_warm(ts_allocator *allocator, uint64_t added) {
     if (!ts_purge_is_over(allocator)) return;
     if (ts_thread.settle != allocator) ts_thread.settle_units = 0; /* of the other its later calls take care */
     ts_thread.settle = allocator;
-    ts_thread.settle_token = allocator->token;
+    ts_thread.settle_token = ts_load_relaxed(&allocator->token);
     ts_thread.settle_units += 2 * added;
 }
 
@@ -391,8 +391,8 @@ static void fill_record(uint32_t unit, uint32_t units, uint32_t guard, uint64_t 
     ts_slab *slab = ts_slab_at(unit);
     slab->u.span.units = units;
     slab->u.span.guard = guard;
-    slab->u.span.bytes = bytes;
-    slab->u.span.with_epoch = 0;
+    ts_store_relaxed(&slab->u.span.bytes, bytes);
+    ts_store_relaxed(&slab->u.span.with_epoch, 0);
     slab->u.span.written = written == TS_CARE_CLEAN ? 0 : (uint32_t)written + 1;
 }
 

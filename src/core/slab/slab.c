@@ -36,7 +36,7 @@ void ts_slab_init_templates(void) {
 
 /* Highest slot generation of the last use, which was churn. */
 static uint32_t max_slot_generation(uint32_t unit) {
-    bool fine = ts_slab_at(unit)->kind == TS_KIND_FINE;
+    bool fine = ts_slab_kind(ts_slab_at(unit)) == TS_KIND_FINE;
     unsigned count = ts_granules_per_unit(fine);
     const _Atomic uint16_t *state = ts_unit_states(unit, fine);
     uint32_t max = 0;
@@ -49,7 +49,7 @@ static uint32_t max_slot_generation(uint32_t unit) {
 
 uint32_t ts_slab_handled_generation(ts_slab *slab) {
     uint32_t gen = ts_load_relaxed(&slab->gen);
-    gen += 1 + (ts_kind_is_churn(slab->kind) ? max_slot_generation(ts_slab_unit(slab)) : 0);
+    gen += 1 + (ts_kind_is_churn(ts_slab_kind(slab)) ? max_slot_generation(ts_slab_unit(slab)) : 0);
     ts_store_relaxed(&slab->handled, 0);
     return gen;
 }
@@ -57,10 +57,10 @@ uint32_t ts_slab_handled_generation(ts_slab *slab) {
 void ts_slab_leave_states(uint32_t unit) {
     ts_slab *slab = ts_slab_at(unit);
     ts_assert(2, ts_load_relaxed(ts_unit_word(unit)) == 0);
-    if (!ts_kind_is_churn(slab->kind)) return;
+    if (!ts_kind_is_churn(ts_slab_kind(slab))) return;
     if (ts_load_seq(&slab->handled))
         ts_store_relaxed(&slab->gen, ts_load_relaxed(&slab->gen) + max_slot_generation(unit));
-    slab->kind = TS_KIND_NONE; /* ts_slab_next_generation adds no more than one */
+    ts_store_relaxed(&slab->kind, TS_KIND_NONE); /* ts_slab_next_generation adds no more than one */
 }
 
 /* Eight bytes at a time, atomically: another thread may look at the words with a stale pointer. */
@@ -74,18 +74,19 @@ bool ts_slab_reset_churn(uint32_t unit, unsigned cls) {
     bool fine = ts_class_is_fine(cls);
     ts_assert(2, ts_load_relaxed(ts_unit_word(unit)) == 0);
     ts_assert(2, !fine || ts_region_has_fine(unit));
-    if (slab->kind != TS_KIND_CHURN || fine) slab->given = 0; /* as another kind it may have memory in all pages */
+    if (ts_slab_kind(slab) != TS_KIND_CHURN || fine)
+        slab->given = 0; /* as another kind it may have memory in all pages */
     if (!ts_slab_next_use(slab, fine ? TS_KIND_FINE : TS_KIND_CHURN, ts_slab_next_generation(slab))) return false;
     reset_states(unit, fine, fine ? fine_states : coarse_states[cls]);
     unsigned first, words;
     _Atomic uint64_t *foreign = ts_slab_foreign_words(unit, fine ? TS_UNIT_FINE : 0, &first, &words);
     if (fine) {
-        memcpy(ts_slab_free_words(true, slab), fine_free[cls], sizeof fine_free[cls]);
         slab->touched = TS_SLAB_ALL_PAGES;
         ts_region.run[unit].fine = 1;
-    } else {
-        memcpy(slab->u.free, coarse_free[cls], sizeof slab->u.free);
     }
+    _Atomic uint64_t *free_words = ts_slab_free_words(fine, slab);
+    const uint64_t *all_free = fine ? fine_free[cls] : coarse_free[cls];
+    for (unsigned i = 0; i < ts_slab_free_word_count(fine); i++) ts_store_relaxed(&free_words[i], all_free[i]);
     /* Set anew, so that a foreign free need not look at the tag, which lies in the owner's line. */
     uint64_t word = (uint64_t)ts_load_relaxed(&slab->tag) << TS_FOREIGN_TAG_SHIFT;
     for (unsigned i = first; i < words; i++) ts_store_release(&foreign[i], word);
@@ -108,7 +109,7 @@ unsigned ts_slab_pages_in_use(const ts_slab *slab, unsigned cls) {
     for (unsigned slot = 0; slot < ts_classes.slots[cls]; slot++) {
         unsigned at = slot * bytes;
         uint64_t granule = ts_granule(false, at / 16);
-        if (slab->u.free[granule >> 6] >> (granule & 63) & 1) continue;
+        if (ts_load_relaxed(&slab->u.free[granule >> 6]) >> (granule & 63) & 1) continue;
         used |= ts_slab_pages_between(at, at + bytes);
     }
     return used;
@@ -124,7 +125,7 @@ unsigned ts_slab_count_live(uint32_t unit, bool fine) {
 void ts_slab_rebuild(uint32_t unit, unsigned cls) {
     bool fine = ts_class_is_fine(cls);
     ts_slab *slab = ts_slab_at(unit);
-    uint64_t *words = ts_slab_free_words(fine, slab);
+    _Atomic uint64_t *words = ts_slab_free_words(fine, slab);
     const _Atomic uint16_t *state = ts_unit_states(unit, fine);
     const uint64_t *all = fine ? fine_free[cls] : coarse_free[cls];
     unsigned free_count = 0, retired = 0;
@@ -141,7 +142,7 @@ void ts_slab_rebuild(uint32_t unit, unsigned cls) {
             word |= (uint64_t)1 << bit;
             free_count++;
         }
-        words[w] = word;
+        ts_store_relaxed(&words[w], word);
     }
     slab->free_count = (uint16_t)free_count;
     slab->empty_at = (uint16_t)(ts_classes.slots[cls] - retired);

@@ -41,7 +41,7 @@
  * Who may write what: fields marked (o) the owner: the thread whose heap has the slab, or who holds that heap;
  * (w) who took it from or puts it on a warm list, under that list's lock.
  */
-/* Modelled in tests/model: foreign, orders. */
+/* Modelled in tests/model: foreign, look, orders. */
 #ifndef TS_SLAB_SLAB_H
 #define TS_SLAB_SLAB_H
 
@@ -123,18 +123,18 @@ struct ts_allocator;
 
 typedef struct ts_slab {
     union {
-        uint64_t free[4];   /* (o) churn, COARSE: bit per granule, set: free */
-        uint64_t last_word; /* (o)(w) while the UNIT word is 0: what it was before, for messages */
-        uint64_t pieces;    /* of a unit that is cut, guarded by the warm lock: bit per piece that is free there */
+        _Atomic uint64_t free[4];   /* (o) churn, COARSE: bit per granule, set: free */
+        _Atomic uint64_t last_word; /* (o)(w) while the UNIT word is 0: what it was before, for messages */
+        _Atomic uint64_t pieces; /* of a unit that is cut, guarded by the warm lock: bit per piece that is free there */
         struct {
-            uint64_t epoch;      /* span: id of its epoch */
-            uint64_t bytes;      /* span: usable */
-            uint32_t units;      /* with its guards */
-            uint32_t guard;      /* units of the guard before it, 0: none */
-            uint32_t with_epoch; /* it died by the end of its epoch */
-            uint32_t written;    /* warm before: 1 + where it was written meanwhile, 0: nowhere */
-        } span;                  /* guarded by the epoch's lock while the UNIT word says SPAN */
-    } u;
+            _Atomic uint64_t epoch;      /* span: id of its epoch */
+            _Atomic uint64_t bytes;      /* span: usable */
+            uint32_t units;              /* with its guards */
+            uint32_t guard;              /* units of the guard before it, 0: none */
+            _Atomic uint32_t with_epoch; /* it died by the end of its epoch */
+            uint32_t written;            /* warm before: 1 + where it was written meanwhile, 0: nowhere */
+        } span; /* guarded by the epoch's lock while the UNIT word says SPAN; what is atomic is read by messages, too */
+    } u; /* atomic: messages look at the slab of a pointer that was refused, in whatever use that is by then (diagnose.c) */
     uint32_t next; /* (o)(w) list of its bin, block, epoch or warm list; global unit numbers */
     uint32_t prev;
     _Atomic uint32_t tag;    /* (o) of the foreign words; rises with every reset; read by anyone */
@@ -143,7 +143,7 @@ typedef struct ts_slab {
     uint16_t empty_at;       /* (o) churn: slots that are not retired; scope: objects, once it is full */
     _Atomic uint16_t end;    /* (o) scope: entries used, 0 while objects are still added; churn: units behind this one
                                     that are of the slab, too */
-    uint8_t kind;            /* (o) ts_kind of the last use */
+    _Atomic uint8_t kind;    /* (o) ts_kind of the last use; read by messages */
     _Atomic uint8_t handled; /* a handle was made in this use: set by any thread, cleared by a reset */
     _Atomic uint32_t queue_next; /* link of the queue of foreign frees, written by who set FOREIGN; span: index of
                                       its epoch, written before the UNIT word */
@@ -172,6 +172,8 @@ _Static_assert(TS_PIECE_ENTRIES == 64, "a word of the bitmaps is a piece's");
 _Static_assert(16 * sizeof(uint64_t) == TS_FINE_BYTES, "the free bitmap of a FINE slab");
 _Static_assert(sizeof(ts_scope_bits) <= TS_STATES_COARSE * 2, "the bitmaps lie over the unit's COARSE state words");
 _Static_assert(32 * sizeof(uint64_t) == TS_WIDE_BYTES, "foreign words of a scope slab, and of a FINE one");
+
+TS_ALWAYS_INLINE unsigned ts_slab_kind(const ts_slab *slab) { return ts_load_relaxed(&slab->kind); }
 
 TS_ALWAYS_INLINE ts_slab *ts_slab_in(const ts_part *part, uint64_t unit_in_part) {
     return (ts_slab *)(void *)(part->slab + unit_in_part * TS_SLAB_BYTES);
@@ -232,7 +234,7 @@ static inline ts_scope_bits *ts_slab_scope_bits(uint32_t slab) {
 }
 /* Units of the slab that this one is the first of. */
 static inline uint32_t ts_slab_units(const ts_slab *slab) {
-    return slab->kind == TS_KIND_CHURN ? ts_load_relaxed(&slab->end) + 1u : 1;
+    return ts_slab_kind(slab) == TS_KIND_CHURN ? ts_load_relaxed(&slab->end) + 1u : 1;
 }
 static inline bool ts_word_is_fine(uint64_t word) { return (word & TS_UNIT_FINE) != 0; }
 
@@ -240,8 +242,9 @@ static inline bool ts_word_is_fine(uint64_t word) { return (word & TS_UNIT_FINE)
 static inline void *ts_slab_start(void *object) { return (char *)object - ((uintptr_t)object & (TS_UNIT_BYTES - 1)); }
 
 /* The free bitmap of a churn slab and its words. */
-TS_ALWAYS_INLINE uint64_t *ts_slab_free_words(bool fine, ts_slab *slab) {
-    return fine ? (uint64_t *)(void *)(ts_region.fine + (size_t)ts_slab_unit(slab) * TS_FINE_BYTES) : slab->u.free;
+TS_ALWAYS_INLINE _Atomic uint64_t *ts_slab_free_words(bool fine, ts_slab *slab) {
+    return fine ? (_Atomic uint64_t *)(void *)(ts_region.fine + (size_t)ts_slab_unit(slab) * TS_FINE_BYTES)
+                : slab->u.free;
 }
 TS_ALWAYS_INLINE unsigned ts_slab_free_word_count(bool fine) { return fine ? 16u : 4u; }
 
@@ -305,7 +308,7 @@ TS_ALWAYS_INLINE bool ts_slab_claim(uint32_t unit, _Atomic uint64_t *zombies) {
             if (ts_cas_seq(word, &w, w | TS_UNIT_ZOMBIE)) return false;
             ts_fetch_sub_relaxed(zombies, 1);
         } else if (TS_LIKELY(ts_cas_seq(word, &w, 0))) {
-            if (w != 0) ts_slab_at(unit)->u.last_word = w;
+            if (w != 0) ts_store_relaxed(&ts_slab_at(unit)->u.last_word, w);
             return true;
         }
     }
@@ -318,7 +321,7 @@ TS_ALWAYS_INLINE bool ts_slab_claim_clean(uint32_t unit) {
     uint64_t w = ts_load_relaxed(word);
     /* seq_cst: as in ts_slab_claim */
     if (TS_UNLIKELY((w & TS_UNIT_FOREIGN) || !ts_cas_seq(word, &w, 0))) return false;
-    if (w != 0) ts_slab_at(unit)->u.last_word = w;
+    if (w != 0) ts_store_relaxed(&ts_slab_at(unit)->u.last_word, w);
     return true;
 }
 
@@ -341,14 +344,16 @@ TS_ALWAYS_INLINE uint32_t ts_slab_next_generation(ts_slab *slab) {
 TS_ALWAYS_INLINE bool ts_slab_next_use(ts_slab *slab, ts_kind kind, uint32_t gen) {
     uint32_t tag = ts_load_relaxed(&slab->tag);
     if (TS_UNLIKELY(gen > TS_GEN_MAX - TS_STATE_GEN_MAX - 1 || tag >= TS_UNIT_ERA_MASK)) {
-        slab->kind = TS_KIND_RETIRED;
+        ts_store_relaxed(&slab->kind, TS_KIND_RETIRED);
         return false;
     }
-    if (slab->kind == TS_KIND_NONE && gen == 0) gen = 1; /* so that no handle is 0 */
+    if (ts_slab_kind(slab) == TS_KIND_NONE && gen == 0) gen = 1; /* so that no handle is 0 */
     ts_store_relaxed(&slab->gen, gen);
+    /* release fence: who reads a state word, or start bit, of the new use sees that the slab was claimed (ts_fast_look, object.c) */
+    atomic_thread_fence(memory_order_release);
     /* release: who reads the new tag sees that the block which owned the slab before has another era */
     ts_store_release(&slab->tag, tag + 1);
-    slab->kind = (uint8_t)kind;
+    ts_store_relaxed(&slab->kind, (uint8_t)kind);
     return true;
 }
 
@@ -368,11 +373,8 @@ bool ts_slab_reset_churn(uint32_t unit, unsigned cls);
 TS_ALWAYS_INLINE bool ts_slab_reset_scope(uint32_t unit) {
     ts_slab *slab = ts_slab_at(unit);
     ts_assert(2, ts_load_relaxed(ts_unit_word(unit)) == 0);
-    /* A scope slab in which nothing was freed has no bit on in `freed`. Two loads: gcc makes one of both fields in one
-       expression, and of `handled` between them, which others write. */
-    uint8_t kind = slab->kind;
-    uint16_t freed = slab->free_count;
-    bool unfreed = kind == TS_KIND_SCOPE && freed == 0;
+    /* A scope slab in which nothing was freed has no bit on in `freed`. */
+    bool unfreed = ts_slab_kind(slab) == TS_KIND_SCOPE && slab->free_count == 0;
     if (!ts_slab_next_use(slab, TS_KIND_SCOPE, ts_slab_next_generation(slab))) return false;
     ts_scope_bits *bits = ts_slab_scope_bits(unit);
     if (ts_is_piece(unit)) {

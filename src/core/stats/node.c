@@ -58,7 +58,9 @@ static uint32_t warm_units(const count *c, uint32_t unit) {
 /* Units of the allocator's slab with that UNIT word; 0: it is not the allocator's. */
 static uint32_t slab_units(const count *c, uint64_t word) {
     const ts_block *block = ts_block_of_line(ts_word_line(word), (word & TS_UNIT_SCOPE) != 0);
-    if (ts_era(block) != ts_word_era(word) || ts_load_relaxed(&block->allocator) != c->allocator->token) return 0;
+    if (ts_era(block) != ts_word_era(word) ||
+        ts_load_relaxed(&block->allocator) != ts_load_relaxed(&c->allocator->token))
+        return 0;
     if (word & TS_UNIT_SCOPE) return 1;
     const ts_bin *bin = ts_line_address(ts_word_line(word));
     return ts_class_units(ts_bin_class((const ts_churn_block *)(const void *)block, bin));
@@ -66,7 +68,7 @@ static uint32_t slab_units(const count *c, uint64_t word) {
 
 static uint32_t span_units(const count *c, uint32_t unit) {
     ts_object object;
-    if (!ts_object_at(c->allocator->token, ts_unit_address(unit), &object)) return 0;
+    if (!ts_object_at(ts_load_relaxed(&c->allocator->token), ts_unit_address(unit), &object)) return 0;
     return (uint32_t)((object.bytes + TS_UNIT_BYTES - 1) / TS_UNIT_BYTES);
 }
 

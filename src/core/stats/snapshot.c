@@ -27,7 +27,8 @@ uint32_t ts_unit_kind(const ts_block *block, uint64_t word) {
 ts_block *ts_unit_block(const ts_allocator *a, uint64_t word) {
     if (word == 0 || (word & (TS_UNIT_SPAN | TS_UNIT_ZOMBIE))) return NULL;
     ts_block *block = ts_block_of_line(ts_word_line(word), (word & TS_UNIT_SCOPE) != 0);
-    if (ts_era(block) != ts_word_era(word) || ts_load_relaxed(&block->allocator) != a->token) return NULL;
+    if (ts_era(block) != ts_word_era(word) || ts_load_relaxed(&block->allocator) != ts_load_relaxed(&a->token))
+        return NULL;
     return block;
 }
 
@@ -226,7 +227,7 @@ static void add_left(const ts_allocator *a, ts_snapshot *out) {
             const ts_block *b = lists[i];
             for (unsigned n = 0; b && n < LEFT_LOOKS; n++) {
                 uintptr_t left = ts_load_acquire(&b->left);
-                bool counts = (left & TS_LEFT_DEAD) && ts_load_relaxed(&b->allocator) == a->token;
+                bool counts = (left & TS_LEFT_DEAD) && ts_load_relaxed(&b->allocator) == ts_load_relaxed(&a->token);
                 if (counts) out->left_units += ts_load_relaxed(&b->slabs) - pieces_of(b);
                 b = (const ts_block *)(left & ~TS_LEFT_MARKS);
             }

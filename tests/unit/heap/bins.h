@@ -42,10 +42,10 @@ static inline places check_bin(const ts_churn_block *block, unsigned cls) {
     places n = {0};
     for (uint32_t unit = bin->head; unit; unit = ts_slab_at(unit)->next) {
         ts_slab *slab = ts_slab_at(unit);
-        const uint64_t *words = ts_slab_free_words(fine, slab);
+        const _Atomic uint64_t *words = ts_slab_free_words(fine, slab);
         unsigned in_bitmap = 0;
         for (unsigned i = 0; i < ts_slab_free_word_count(fine); i++) {
-            in_bitmap += ts_popcount64(words[i]);
+            in_bitmap += ts_popcount64(ts_load_relaxed(&words[i]));
         }
         SUP_CHECK(in_bitmap == slab->free_count, "unit %u: %u free bits, free_count %u", unit, in_bitmap,
                   slab->free_count);

@@ -55,10 +55,10 @@ static void give(uint32_t unit) {
 
 /* ---- reset ------------------------------------------------------------------------------------------------ */
 
-static unsigned bits_of(const uint64_t *words, unsigned count) {
+static unsigned bits_of(const _Atomic uint64_t *words, unsigned count) {
     unsigned n = 0;
     for (unsigned i = 0; i < count; i++) {
-        n += ts_popcount64(words[i]);
+        n += ts_popcount64(ts_load_relaxed(&words[i]));
     }
     return n;
 }
@@ -79,11 +79,11 @@ static void fresh_slab_of_every_class(void **state) {
         assert_int_equal(slab->free_count, ts_classes.slots[cls]);
         assert_int_equal(slab->empty_at, ts_classes.slots[cls]);
         assert_int_equal(ts_slab_count_live(unit, fine), 0);
-        const uint64_t *free_words = ts_slab_free_words(fine, slab);
+        const _Atomic uint64_t *free_words = ts_slab_free_words(fine, slab);
         assert_int_equal(bits_of(free_words, ts_slab_free_word_count(fine)), slab->free_count);
         for (unsigned slot = 0; slot < ts_classes.slots[cls]; slot++) {
             unsigned at = slot * ts_class_bytes[cls], g = granule_of(fine, at);
-            assert_true(free_words[g / 64] >> (g % 64) & 1);
+            assert_true(ts_load_relaxed(&free_words[g / 64]) >> (g % 64) & 1);
             unsigned place = at / 16 % 4 * 2;
             assert_int_equal(ts_load_relaxed(&states_of(unit)[g]), TS_STATE_USABLE | place);
         }
@@ -214,12 +214,13 @@ static void rebuild_from_the_states(void **state) {
         assert_int_equal(ts_slab_count_live(unit, fine), live);
         assert_int_equal(slab->free_count, ts_classes.slots[cls] - live - retired);
         assert_int_equal(slab->empty_at, ts_classes.slots[cls] - retired);
-        const uint64_t *free_words = ts_slab_free_words(fine, slab);
+        const _Atomic uint64_t *free_words = ts_slab_free_words(fine, slab);
         assert_int_equal(bits_of(free_words, ts_slab_free_word_count(fine)), slab->free_count);
         for (unsigned slot = 0; slot < ts_classes.slots[cls]; slot++) {
             unsigned g = granule_of(fine, slot * ts_class_bytes[cls]);
             uint16_t s = ts_load_relaxed(&states_of(unit)[g]);
-            assert_int_equal(free_words[g / 64] >> (g % 64) & 1, !(s & TS_STATE_LIVE) && !ts_state_is_retired(s));
+            assert_int_equal(ts_load_relaxed(&free_words[g / 64]) >> (g % 64) & 1,
+                             !(s & TS_STATE_LIVE) && !ts_state_is_retired(s));
         }
         give(unit);
     }
