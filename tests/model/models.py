@@ -78,6 +78,22 @@ MODELS = [
         },
     },
     {
+        "name": "look",
+        "file": "tests/model/look.pml",
+        "property": "A look of a thread at a pointer of its own, without an operation: an object that was dead when the look began is "
+                    "not taken for live, whatever its slab is by then; one that lives is found while nobody else does anything.",
+        "bound": "1 slab of 1 slot, 1 object, 3 operations of the owner (each: look, free), 1 foreign free, 1 trim, 1 close or "
+                 "destroy, 1 next use of the slab; sequentially consistent",
+        "runs": [[]],
+        "controls": [(c, []) for c in ("KEY", "STATE", "SECOND_LOOK", "FLAG", "SHUT_FIRST", "CLAIM")],
+        "functions": {
+            "src/core/heap/fast.h": ["ts_fast_look"],
+            "src/core/heap/foreign.c": ["take_slab"],
+            "src/core/heap/bin.c": ["release_slab"],
+            "src/core/slab/slab.h": ["ts_slab_claim"],
+        },
+    },
+    {
         "name": "exit",
         "file": "tests/model/exit.pml",
         "property": "A thread's end against foreign frees, adoption, destroy, trim and the heap's next thread: no queue and "
@@ -276,6 +292,10 @@ MODELS += [
     order("publish", "Who reads a new UNIT word sees the reset slab.", "word-acquire word-release",
           {"src/core/heap/bin.c": ["ts_bin_add"], "src/core/heap/renew.h": ["ts_scope_append_at", "ts_scope_next"], "src/core/slab/slab.c": ["reset_states"],
            "src/core/stats/snapshot.c": ["add_pending"]}),
+    order("look", "A look at one's own object takes no state of the slab's next use for one of this, nor what a close has taken in for live.",
+          "reset-fence look-fence second-look flag-release word-acquire",
+          {"src/core/heap/fast.h": ["ts_fast_look"], "src/core/slab/slab.h": ["ts_slab_next_use"],
+           "src/core/heap/renew.h": ["ts_scope_next"], "src/core/heap/foreign.c": ["take_slab"]}),
     order("rolling", "A shut block is no longer found by slab_malloc.", "exchange second-look shut-release",
           {"src/core/epoch/alloc.c": ["make_rolling"], "src/core/epoch/end.c": ["shut_blocks"]}),
     order("handle", "A handle is made only of a use whose generation will move on.",

@@ -283,6 +283,43 @@ fn publish(s: &'static Steps) {
     reader.join().unwrap();
 }
 
+/// ts_fast_look: a state of the slab's next use is not taken for one of this; and what a close has taken in is not live.
+fn look(s: &'static Steps) {
+    const FLAG: u64 = 2;
+    let (unit, state, next) = (word(0), word(0), word(0));
+    let taker = {
+        let (unit, state, next) = (unit.clone(), state.clone(), next.clone());
+        thread::spawn(move || {
+            unit.swap(1, AcqRel); // ts_slab_claim
+            if !s.lacks("reset-fence") {
+                fence(Release); // ts_slab_next_use
+            }
+            next.store(1, Relaxed);
+            state.store(1, Relaxed);
+        })
+    };
+    let first = unit.load(Relaxed);
+    let live = state.load(Relaxed);
+    if !s.lacks("look-fence") {
+        fence(Acquire);
+    }
+    let same = s.lacks("second-look") || unit.load(Relaxed) == first;
+    assert!(!(first == 0 && live == 1 && same), "the object of another use");
+    taker.join().unwrap();
+
+    let (unit, key) = (word(FLAG), word(1));
+    let closer = {
+        let (unit, key) = (unit.clone(), key.clone());
+        thread::spawn(move || {
+            key.store(0, Relaxed); // ts_block_shut
+            unit.fetch_and(!FLAG, s.order("flag-release", AcqRel)); // b
+        })
+    };
+    let flagged = unit.load(s.order("word-acquire", Acquire));
+    assert!(flagged != 0 || key.load(Relaxed) == 0, "an object that was freed");
+    closer.join().unwrap();
+}
+
 /// make_rolling against shut_blocks: a block that is shut is nobody's rolling one.
 fn rolling(s: &'static Steps) {
     let (open, rolling) = (word(1), word(0));
@@ -916,7 +953,7 @@ fn cell(s: &'static Steps) {
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let models: [(&str, fn(&'static Steps)); 29] = [
+    let models: [(&str, fn(&'static Steps)); 30] = [
         ("bracket", bracket),
         ("taken", taken),
         ("foreign", foreign),
@@ -925,6 +962,7 @@ fn main() {
         ("tag", tag),
         ("pending", pending),
         ("publish", publish),
+        ("look", look),
         ("rolling", rolling),
         ("handle", handle),
         ("open", open),
