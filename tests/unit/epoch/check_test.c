@@ -146,7 +146,9 @@ static void change(void *at, size_t bytes, uint64_t value) {
     changes[change_count].at = at;
     changes[change_count].bytes = bytes;
     memcpy(&changes[change_count++].before, at, bytes);
-    memcpy(at, &value, bytes); /* the low bytes are what is meant on either order for the values used here */
+    const uint16_t one = 1;
+    bool is_little = *(const unsigned char *)&one == 1;
+    memcpy(at, (const char *)&value + (is_little ? 0 : sizeof value - bytes), bytes); /* the low bytes */
 }
 
 static bool differs(void) {
@@ -164,21 +166,7 @@ static void put_back(void) {
 }
 
 #define ADD(field, n) CHANGE(field, (field) + (n))
-#define CHANGE(field, to)                                             \
-    do {                                                              \
-        uint64_t value_ = (uint64_t)(to);                             \
-        if (sizeof(field) == 4) {                                     \
-            uint32_t v_ = (uint32_t)value_;                           \
-            memcpy(&value_, &v_, 4);                                  \
-        } else if (sizeof(field) == 2) {                              \
-            uint16_t v_ = (uint16_t)value_;                           \
-            memcpy(&value_, &v_, 2);                                  \
-        } else if (sizeof(field) == 1) {                              \
-            uint8_t v_ = (uint8_t)value_;                             \
-            memcpy(&value_, &v_, 1);                                  \
-        }                                                             \
-        change((void *)(uintptr_t) & (field), sizeof(field), value_); \
-    } while (0)
+#define CHANGE(field, to) change((void *)(uintptr_t) & (field), sizeof(field), (uint64_t)(to))
 
 /* The first free run of the pool. */
 static ts_run *free_run(void) {
