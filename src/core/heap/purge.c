@@ -41,12 +41,12 @@ static uint64_t low_units(const ts_allocator *allocator) {
 }
 
 bool ts_purge_is_over(ts_allocator *allocator) {
-    if (ts_warm_shared(allocator) <= ts_purge_limit(allocator)) return false;
+    if (ts_warm_shared(allocator) <= limit_of(allocator, allocator->retain.usual)) return false;
     if (!allocator->retain.rises) return true;
     ts_lock_acquire(&allocator->warm_lock);
     uint64_t warm = ts_warm_shared(allocator), committed = ts_load_relaxed(&allocator->committed_units);
     bool keeps = ts_retain_keeps(&allocator->retain, ts_load_relaxed(&allocator->taken_units), warm,
-                                 committed > warm ? committed - warm : 0);
+                                 committed > warm ? committed - warm : 0, ts_os->coarse_ns());
     ts_lock_release(&allocator->warm_lock);
     return !keeps;
 }
@@ -253,7 +253,7 @@ void ts_allocator_settle_over(ts_allocator *allocator) {
 
 static void note_given(ts_allocator *allocator, uint64_t taken, uint64_t given) {
     ts_lock_acquire(&allocator->warm_lock);
-    ts_retain_give(&allocator->retain, taken, given);
+    ts_retain_give(&allocator->retain, taken, given, ts_os->coarse_ns());
     ts_lock_release(&allocator->warm_lock);
 }
 

@@ -48,7 +48,10 @@ void ts_share_overflow(ts_share *share, unsigned part) {
 }
 
 void ts_note_warm(ts_allocator *allocator, uint64_t added) {
+    uint64_t limit = ts_purge_limit(allocator);
     if (!ts_purge_is_over(allocator)) return;
+    /* The budget has fallen: what it held is owed, too. */
+    if (TS_UNLIKELY(ts_purge_limit(allocator) < limit)) added += limit;
     if (ts_thread.settle != allocator) ts_thread.settle_units = 0; /* of the other its later calls take care */
     ts_thread.settle = allocator;
     ts_thread.settle_token = ts_load_relaxed(&allocator->token);

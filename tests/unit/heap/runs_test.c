@@ -299,7 +299,7 @@ static void buffers_that_come_and_go(void **state) {
     }
     assert_true(purges.calls < ROUNDS / 200);
     for (unsigned i = 0; i < LIVE; i++) assert_true(slab_free(other, buffer[i]));
-    assert_true(ts_warm_shared(record_of(other)) <= 2 * TS_RETAIN_BYTES / UNIT);
+    assert_true(ts_warm_shared(record_of(other)) <= TS_RETAIN_MOST * TS_RETAIN_BYTES / UNIT);
 }
 
 #define RUNS(test) cmocka_unit_test_setup_teardown(test, begin, end)

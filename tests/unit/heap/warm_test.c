@@ -43,7 +43,8 @@ static bool test_populate(void *at, size_t bytes) {
 }
 
 /* What a thread has not used for seconds becomes warm by the clock: not in here, however slow this machine is. */
-static uint64_t no_time(void) { return 1; }
+static uint64_t now = 1;
+static uint64_t test_time(void) { return now; }
 
 static bool refuse_units;
 static bool test_commit(void *at, size_t bytes) {
@@ -59,7 +60,7 @@ static int start(void **state) {
     table.purge = test_purge;
     table.populate = test_populate;
     table.commit = test_commit;
-    table.coarse_ns = no_time;
+    table.coarse_ns = test_time;
     ts_os = &table;
     units_before = ts_pool_used_units();
     memset(&purges, 0, sizeof purges);
@@ -274,6 +275,12 @@ static void retain_a_budget(void **state) {
     }
 }
 
+/* What it gives back does not come again within a moment. */
+static void phase(SlabAllocator *allocator, unsigned units, unsigned kind) {
+    now += 2 * TS_RETAIN_WINDOW_NS;
+    assert_true(epoch_destroy(allocator, fill(allocator, units, kind)));
+}
+
 /* An allocator that was given no budget: what a phase takes back each time stays, up to twice the usual. One that comes once
    goes back, and so does a larger one; a budget that was given stays what it is. */
 static void what_is_taken_back_stays(void **state) {
@@ -283,12 +290,12 @@ static void what_is_taken_back_stays(void **state) {
         (void)start(NULL);
         SlabAllocator *allocator = make(SLAB_RECLAIM_BUDGET, 0);
         for (int again = 0; again < 2; again++) {
-            assert_true(epoch_destroy(allocator, fill(allocator, CYCLE, kinds[k])));
+            phase(allocator, CYCLE, kinds[k]);
             assert_true(stats_of(allocator).retained_bytes <= USUAL * UNIT); /* once */
-            assert_true(epoch_destroy(allocator, fill(allocator, CYCLE, kinds[k])));
+            phase(allocator, CYCLE, kinds[k]);
             unsigned calls = purges.calls;
             for (int i = 0; i < 3; i++) { /* and again */
-                assert_true(epoch_destroy(allocator, fill(allocator, CYCLE, kinds[k])));
+                phase(allocator, CYCLE, kinds[k]);
                 assert_int_equal(purges.calls, calls);
                 assert_true(stats_of(allocator).retained_bytes >= CYCLE * UNIT);
             }
@@ -298,7 +305,7 @@ static void what_is_taken_back_stays(void **state) {
             if (again) {
                 assert_true(slab_trim(allocator) >= CYCLE * UNIT);
             } else {
-                assert_true(epoch_destroy(allocator, fill(allocator, SPIKE, kinds[k])));
+                phase(allocator, SPIKE, kinds[k]);
                 assert_true(stats_of(allocator).retained_bytes <= USUAL / 4 * UNIT + TS_LOCAL_WARM_UNITS * UNIT);
             }
             assert_true(slab_stats_class(allocator, 0, &figures));
@@ -308,7 +315,7 @@ static void what_is_taken_back_stays(void **state) {
         (void)start(NULL);
         allocator = make(SLAB_RECLAIM_BUDGET, TS_RETAIN_BYTES);
         for (int i = 0; i < 4; i++) {
-            assert_true(epoch_destroy(allocator, fill(allocator, CYCLE, kinds[k])));
+            phase(allocator, CYCLE, kinds[k]);
             assert_true(stats_of(allocator).retained_bytes <= USUAL * UNIT);
         }
         finish(allocator);
