@@ -94,8 +94,9 @@ size_t ts_region_least_bytes(void) { return make_layout(LEAST_UNITS, true).total
    less than twice as many. */
 static layout layout_of_limited(uint32_t units, uint32_t most_units) {
     size_t fits = make_layout(units, false).total, most = make_layout(2 * units, false).total;
-    while (most - fits > most / 1024) {
-        size_t bytes = fits + (most - fits) / 2;
+    while (most - fits > most / 1024 && most - fits > 2 * TS_PAGE_BYTES_MAX) {
+        /* More than fits, which is so aligned, too. */
+        size_t bytes = ts_align_down(fits + (most - fits) / 2, TS_PAGE_BYTES_MAX);
         *(is_room_left(bytes) ? &fits : &most) = bytes;
     }
     size_t share = fits / 100 * TAKEN_OF_LIMITED, per_unit = make_layout(2 * units, true).total / (2 * units);

@@ -37,8 +37,11 @@ static void whole_pages(const char *call, const void *at, size_t bytes) {
               bytes, at, page);
 }
 
+static size_t room = SIZE_MAX; /* for one reservation */
+
 static void *large_reserve(size_t bytes) {
     whole_pages("reserve", NULL, bytes);
+    if (bytes > room) return NULL;
     char *at = ts_os_native.reserve(bytes + page);
     return at ? at + (page - (uintptr_t)at % page) % page : NULL;
 }
@@ -312,6 +315,24 @@ static void refused_purges(void **state) {
     with_large_pages(refused);
 }
 
+/* What fits is searched for, in whole pages. */
+static void little_room(void *argument) {
+    (void)argument;
+    room = 600 * MIB + 12345;
+    install();
+    SlabAllocator *allocator = slab_allocator_create();
+    void *p = slab_malloc(allocator, 100000);
+    SUP_CHECK(p != NULL && slab_free(allocator, p), "in little room: errno %d", errno);
+    SUP_CHECK(ts_region.reserved_bytes <= room && ts_region.reserved_bytes > room / 4, "%zu bytes of %zu are reserved",
+              (size_t)ts_region.reserved_bytes, room);
+    slab_allocator_free(allocator);
+}
+
+static void address_space_is_limited(void **state) {
+    (void)state;
+    with_large_pages(little_room);
+}
+
 static void too_large(void *argument) {
     (void)argument;
     install();
@@ -378,7 +399,7 @@ int main(void) {
         cmocka_unit_test(random_programs),        cmocka_unit_test(every_page_goes_back),
         cmocka_unit_test(last_page_goes_back),    cmocka_unit_test(reserve_beside_others),
         cmocka_unit_test(refused_purges),         cmocka_unit_test(several_threads),
-        cmocka_unit_test(pages_beyond_the_limit),
+        cmocka_unit_test(pages_beyond_the_limit), cmocka_unit_test(address_space_is_limited),
     };
     return cmocka_run_group_tests_name("os.pages", tests, NULL, NULL);
 }

@@ -19,14 +19,18 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#if defined(__linux__)
+#if defined(__linux__) && defined(__has_include)
+#if __has_include(<linux/filter.h>) && __has_include(<linux/seccomp.h>)
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#define HAS_SECCOMP
+#endif
 #endif
 
-#if defined(SYS_mbind) && defined(SYS_move_pages) && defined(SYS_get_mempolicy) && defined(SYS_set_mempolicy)
+#if defined(HAS_SECCOMP) && defined(SYS_mbind) && defined(SYS_move_pages) && defined(SYS_get_mempolicy) && \
+    defined(SYS_set_mempolicy)
 
 #define REFUSED(number) \
     BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (number), 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | error)
@@ -163,7 +167,7 @@ int main(void) {
 
 #else
 int main(void) {
-    puts("refused_numa: skipped: no NUMA calls here");
+    puts("refused_numa: skipped: no NUMA calls here, or no headers for filters");
     return 77;
 }
 #endif
