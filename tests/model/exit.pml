@@ -1,5 +1,6 @@
 /*
- * The end of a thread against those who still need its heap. Two heaps, one block with one slab in the first; each thread
+ * The end of a thread against those who still need its heap. Two heaps, one block with one slab in the first, and a heap without a thread, where
+ * the owner puts the block if it gives that up while it lives (heap/orphan.c); each thread
  * exits at any time. What is a step here is shown elsewhere: the UNIT word's flag and bits in foreign.pml, holding a heap in
  * hold.pml (here: hold succeeds, or fails while the owner is in an operation, or while another has the heap's lock: nobody waits for
  * that but the thread itself, when it exits).
@@ -14,19 +15,23 @@
 #ifndef DESTROYS
 #define DESTROYS 1 /* the threads that destroy and trim are there */
 #endif
+#ifndef GIVES
+#define GIVES 0    /* the owner gives the block up, or not */
+#endif
 #ifndef NEWCOMER
 #define NEWCOMER 1 /* the new thread is there */
 #endif
 
 mtype = {STARTING, LIVE, ABANDONED}
-#define NONE 2
+#define HOME 2
+#define NONE 3
 
-mtype state[2] = LIVE;
-bool locked[2], revoked[2], in_op[2];
-bool queue[2];          /* the slab is on it */
-bool condemned[2];      /* the block is on it */
-bool called[2];         /* ts_heap.revoked from TS_CALLED on */
-bool blocks[2];         /* the block is in the heap's list; heap_of says whose it is */
+mtype state[3] = LIVE;
+bool locked[3], revoked[3], in_op[3];
+bool queue[3];          /* the slab is on it */
+bool condemned[3];      /* the block is on it */
+bool called[3];         /* ts_heap.revoked from TS_CALLED on */
+bool blocks[3];         /* the block is in the heap's list; heap_of says whose it is */
 byte heap_of;
 bool flag, pending;         /* FOREIGN; a foreign free that is not worked off */
 bool killed;            /* era, and off the epoch's list; guarded by epoch_locked */
@@ -106,7 +111,7 @@ byte uses; /* serial of heap 0: of its threads */
 
 /* ---- foreign frees ------------------------------------------------------------------------------------------- */
 
-inline push(h) { atomic { assert(!queue[0] && !queue[1]); in_hand = false; queue[h] = true } }
+inline push(h) { atomic { assert(!queue[0] && !queue[1] && !queue[HOME]); in_hand = false; queue[h] = true } }
 
 inline push_on(h) {
     push(h);
@@ -232,9 +237,48 @@ inline slow_operation(h) {
     fi
 }
 
+/* ts_epoch_give_up, ts_block_give_up; ts_orphans_pass_on */
+inline give_up() {
+    LOCK(epoch_locked);
+    if
+    :: !killed && heap_of == 0 ->
+       hold(HOME);
+       if
+       :: held ->
+          if
+          :: atomic { !revoked[0] -> in_op[0] = true };
+             atomic { assert(blocks[0] && !condemned[0]); blocks[0] = false };
+             heap_of = HOME;
+             blocks[HOME] = true;
+             leave(0);
+             gave = true
+          :: revoked[0] -> skip
+          fi;
+          drop(HOME)
+       :: else -> skip
+       fi
+    :: else -> skip
+    fi;
+    UNLOCK(epoch_locked);
+#ifndef WITHOUT_PASSING_ON_OWN
+    if
+    :: gave -> enter(0); drain(0, false); leave(0); settle()
+    :: else -> skip
+    fi
+#else
+    skip
+#endif
+}
+
 proctype owner() {
-    bool held, alive, unused;
+    bool held, alive, unused, gave;
     byte to, serial, mine, todo = NONE;
+#if GIVES
+    if
+    :: give_up()
+    :: true
+    fi;
+#endif
     if
     :: slow_operation(0)
     :: true
@@ -249,27 +293,28 @@ proctype owner() {
 /* ts_epoch_join with take_over, by the thread of heap 1 */
 proctype adopter() {
     bool held, alive, unused, taken;
-    byte to, serial, mine, todo = NONE;
+    byte to, serial, mine, todo = NONE, old;
     LOCK(epoch_locked);
+    old = heap_of;
     if
 #ifdef WITHOUT_STATE_AT_ADOPTION
-    :: !killed && heap_of == 0 ->
-       hold(0);
+    :: !killed ->
+       hold(old);
        if
-       :: held && heap_of == 0 ->
+       :: held && heap_of == old ->
 #else
-    :: !killed && heap_of == 0 && state[0] == ABANDONED ->
-       hold(0);
+    :: !killed && state[old] == ABANDONED ->
+       hold(old);
        if
-       :: held && heap_of == 0 && state[0] == ABANDONED ->
+       :: held && heap_of == old && state[old] == ABANDONED ->
 #endif
-          drain(0, false);
-          atomic { assert(blocks[0] && !in_op[0]); blocks[0] = false };
+          drain(old, false);
+          atomic { assert(blocks[old] && !in_op[old]); blocks[old] = false };
           heap_of = 1;
           taken = true;
-          drop(0)
+          drop(old)
        :: else ->
-          if :: held -> drop(0) :: else -> skip fi
+          if :: held -> drop(old) :: else -> skip fi
        fi
     :: else -> skip
     fi;
@@ -369,10 +414,12 @@ proctype newcomer() {
 }
 
 #define NOBODY(h) (state[h] == ABANDONED)
+#define LEFT_OVER(h) (!locked[h] && !revoked[h] && !(NOBODY(h) && queue[h]) && !(NOBODY(h) && condemned[h]))
 
 init {
     atomic {
         blocks[0] = true;
+        state[HOME] = ABANDONED;
         running = 2 + NEWCOMER + FREES + 2 * DESTROYS;
         run owner();
         run adopter();
@@ -389,13 +436,16 @@ init {
     };
     running == 0;
     /* Nothing runs any more; threads that have not ended go on to drain their own. */
-    assert(!locked[0] && !locked[1] && !revoked[0] && !revoked[1] && !in_hand);
-    assert(!(NOBODY(0) && queue[0]) && !(NOBODY(1) && queue[1]));             /* foreign frees nobody will take */
-    assert(!(NOBODY(0) && condemned[0]) && !(NOBODY(1) && condemned[1]));     /* a dead block nobody will end */
-    assert(flag == (queue[0] || queue[1]));
+    assert(!in_hand);
+    /* Neither foreign frees that nobody will take, nor a dead block that nobody will end. */
+    assert(LEFT_OVER(0));
+    assert(LEFT_OVER(1));
+    assert(LEFT_OVER(HOME));
+    assert(flag == (queue[0] || queue[1] || queue[HOME]));
     assert(!(pending && !killed && !flag));
-    assert(ends + blocks[0] + blocks[1] == 1);
+    assert(!(queue[0] && !killed && heap_of != 0 && !called[0])); /* the owner may rest */
+    assert(ends + blocks[0] + blocks[1] + blocks[HOME] == 1);
     assert(!ends || killed);
-    assert(!(killed && !ends) || condemned[0] || condemned[1]);
+    assert(!(killed && !ends) || condemned[0] || condemned[1] || condemned[HOME]);
     assert(!free_listed || (NOBODY(0) && !HAS_BLOCKS(0)))
 }

@@ -100,12 +100,15 @@ MODELS = [
                     "no condemned block is left to nobody, a block is in one heap and ends once, and only its heap's holder "
                     "works on it; a heap with blocks is not given to a new thread.",
         "bound": "2 heaps, 1 block, 1 slab; owner, adopter, next thread and one freeing thread, or instead of the last two a "
-                 "destroy and a trim; each thread exits or not; sequentially consistent",
-        "runs": [["-DDESTROYS=0"], ["-DFREES=0", "-DNEWCOMER=0"]],
+                 "destroy and a trim; each thread exits or not; and the owner gives the block up, or not, without a next thread; "
+                 "sequentially consistent",
+        "runs": [["-DDESTROYS=0"], ["-DFREES=0", "-DNEWCOMER=0"], ["-DDESTROYS=0", "-DNEWCOMER=0", "-DGIVES=1"],
+                 ["-DFREES=0", "-DNEWCOMER=0", "-DGIVES=1"]],
         "controls": [(c, ["-DDESTROYS=0"]) for c in (
             "SERIAL", "DRAIN_BY_PUSHER", "PASSING_ON", "SETTLE_AGAIN", "LAST_DRAIN", "STATE_AT_ADOPTION")] +
             [(c, ["-DFREES=0", "-DNEWCOMER=0"]) for c in (
-                "CALL_AFTER_CONDEMNING", "LOOK_AT_DROP")],
+                "CALL_AFTER_CONDEMNING", "LOOK_AT_DROP")] +
+            [(c, ["-DDESTROYS=0", "-DNEWCOMER=0", "-DGIVES=1"]) for c in ("PASSING_ON_OWN", "DRAIN_BY_PUSHER")],
         "functions": {
             "src/core/heap/heap.c": ["ts_heap_exit", "let_go", "list_if_unused", "drop", "ts_heap_drop", "make_heap",
                                 "ts_heap_make", "hold", "ts_heap_call", "ts_heap_work_off", "visit"],
@@ -114,7 +117,8 @@ MODELS = [
             "src/core/heap/foreign.c": ["push_on", "ts_foreign_drain_for", "ts_foreign_drain_some"],
             "src/core/heap/warm.c": ["ts_settle_now"],
             "src/core/epoch/epoch.c": ["take_over"],
-            "src/core/epoch/end.c": ["end_detached", "end_blocks"],
+            "src/core/epoch/end.c": ["end_detached", "end_blocks", "give_up_blocks", "ts_epoch_give_up_blocks", "ts_epoch_give_up"],
+            "src/core/heap/orphan.c": ["move", "ts_block_give_up", "ts_orphans_pass_on"],
         },
     },
     {

@@ -96,7 +96,8 @@ static bool check_epoch_block(ts_check *check, const ts_epoch *epoch, uint64_t i
     REQUIRE(key >> TS_KEY_SHARE_SHIFT == 0 || (ts_load_relaxed(&heap->state) == TS_HEAP_LIVE && active &&
                                                key >> TS_KEY_SHARE_SHIFT == ts_line_of(b->share)),
             "epoch %#llx: a block is open to the fast paths of a thread that is not its owner", (unsigned long long)id);
-    REQUIRE(ts_load_relaxed(&b->rolling) == 0 || (active && ts_load_relaxed(&b->rolling) == b->share->token),
+    REQUIRE(b->scope || ts_load_relaxed(&b->rolling) == 0 ||
+                (active && ts_load_relaxed(&b->rolling) == b->share->token),
             "epoch %#llx: a block says it is of a rolling epoch", (unsigned long long)id);
     REQUIRE(!active || b->closing == TS_OPEN, "epoch %#llx: ACTIVE, and a block is closing", (unsigned long long)id);
     REQUIRE(!ts_load_relaxed(&b->flushed) || b->closing == TS_CLOSING,

@@ -88,7 +88,7 @@ bool ts_check_heaps(ts_check *check, bool forked) {
                 (void *)h->tls);
         REQUIRE(!h->listed_free || (state == TS_HEAP_ABANDONED && !ts_heap_first_block(h)),
                 "heap %u is free and in use", h->id);
-        waiting += state == TS_HEAP_ABANDONED && !h->listed_free;
+        waiting += state == TS_HEAP_ABANDONED && !h->listed_free && !h->is_home;
         if (h->tls && !check_tls(check, h)) return false;
         if (!check_condemned(check, h, ts_load_relaxed(&h->condemned)) ||
             !check_condemned(check, h, ts_load_relaxed(&h->ending)))

@@ -297,8 +297,8 @@ TS_NOINLINE static bool enter_slowly(uint64_t id) {
     if (!d) return ts_domain_refuse("epoch_domain_enter", id, NULL, EINVAL);
     if (!heap) return false;
     ts_domain_take_any_returned(heap);
-    bool shared = ts_load_relaxed(&d->shared);
-    if (!shared && ts_load_relaxed(&d->owner) != heap->serial) {
+    bool shared = ts_load_relaxed(&d->shared), takes = !shared && ts_load_relaxed(&d->owner) != heap->serial;
+    if (takes) {
         if (!take_own(d, id, heap->serial)) return refuse_others(d, id);
         if (TS_UNLIKELY(ts_load_relaxed(&d->kin) != NULL)) ts_tree_take_over(id, heap->serial);
     }
@@ -307,6 +307,7 @@ TS_NOINLINE static bool enter_slowly(uint64_t id) {
     uintptr_t token = ts_load_relaxed(&d->token);
     ts_allocator *allocator = ts_load_relaxed(&d->allocator);
     if (TS_UNLIKELY(!ts_domain_is_still(d, id))) return ts_domain_refuse("epoch_domain_enter", id, NULL, EINVAL);
+    if (takes) ts_epoch_take_up(heap, allocator, epoch);
     /* While a block of this thread is open in the epoch, the epoch is ACTIVE. */
     bool here = is_block_of(block, heap, epoch);
     if (!here) {
@@ -424,11 +425,15 @@ bool ts_domain_hand_over(uint64_t id) {
     if (!read_fields(d, id, &allocator, &token, &epoch))
         return ts_domain_refuse("epoch_domain_hand_over", id, NULL, EINVAL);
     ts_mark_give_up_all(d);
-    ts_epoch_leave_empty(allocator, epoch);
+    ts_epoch_give_up(allocator, epoch);
     /* release: partner of the acquire in enter_slowly. Not where the entry has got another use by now (of a shared domain
        another thread can end it): then its owner is another, or none. */
     uint64_t me = ts_thread.heap->serial;
-    if (TS_UNLIKELY(ts_load_relaxed(&d->kin) != NULL)) ts_tree_give_up(id, me);
+    if (TS_UNLIKELY(ts_load_relaxed(&d->kin) != NULL)) {
+        (void)ts_orphans_make_share(ts_thread.heap, allocator);
+        ts_tree_give_up(id, me);
+        ts_orphans_pass_on(ts_thread.heap);
+    }
     (void)atomic_compare_exchange_strong_explicit(&d->owner, &me, ts_domain_nobody(id), memory_order_release,
                                                   memory_order_relaxed);
     return true;

@@ -27,7 +27,7 @@ static void shut_blocks(ts_epoch *epoch, bool kill) {
         else
             ts_block_shut(b);
         ts_store_release(&b->open_id, TS_ID_NEVER);
-        ts_store_release(&b->rolling, 0);
+        if (!b->scope) ts_store_release(&b->rolling, 0);
     }
 }
 
@@ -427,13 +427,39 @@ bool ts_epoch_reset_own(ts_epoch *epoch, bool again, uint64_t *units_freed) {
     return true;
 }
 
-void ts_epoch_leave_empty(ts_allocator *allocator, EpochId id) {
+/* The calling thread's blocks. Caller has the lock. NO_SHARE: there is none for them; else whether any was given up. */
+static ts_given_up give_up_blocks(ts_epoch *epoch) {
+    ts_heap *heap = ts_thread.heap;
+    ts_given_up any = TS_GIVEN_UP_NOT, up = TS_GIVEN_UP;
+    for (ts_block *b = ts_load_relaxed(&epoch->blocks); b && up == TS_GIVEN_UP; b = ts_epoch_next_block(b)) {
+        if (ts_load_relaxed(&b->heap) != heap) continue;
+        up = ts_block_give_up(heap, b);
+        if (up != TS_GIVEN_UP_NOT) any = up;
+    }
+    return any;
+}
+
+ts_given_up ts_epoch_give_up_blocks(ts_allocator *allocator, EpochId id) {
+    ts_given_up up = TS_GIVEN_UP_NOT;
     ts_epoch *epoch = ts_epoch_find_locked(allocator, id);
-    if (!epoch) return;
+    if (!epoch) return up;
     ts_store_relaxed(&epoch->bias, 0); /* this thread's, or none: nobody has to take it */
     ts_block *block = ts_epoch_only_block(ts_thread.heap, epoch);
-    if (block && ts_load_relaxed(&block->slabs) == 0 && ts_heap_try_enter(ts_thread.heap)) end_only_block(epoch, block);
+    if (block && ts_load_relaxed(&block->slabs) == 0 && ts_heap_try_enter(ts_thread.heap))
+        end_only_block(epoch, block);
+    else if (ts_epoch_is_active(epoch, id))
+        up = give_up_blocks(epoch);
     ts_epoch_release(epoch);
+    return up;
+}
+
+void ts_epoch_give_up(ts_allocator *allocator, EpochId id) {
+    int before = errno;
+    ts_given_up up = ts_epoch_give_up_blocks(allocator, id);
+    if (up == TS_GIVEN_UP_NO_SHARE && ts_orphans_make_share(ts_thread.heap, allocator))
+        up = ts_epoch_give_up_blocks(allocator, id);
+    if (up == TS_GIVEN_UP) ts_orphans_pass_on(ts_thread.heap);
+    errno = before;
 }
 
 bool ts_epoch_reset(ts_allocator *allocator, EpochId id, uint64_t *units_freed) {

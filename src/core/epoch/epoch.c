@@ -184,12 +184,22 @@ static ts_epoch *find_active(ts_share *share, ts_allocator *allocator, EpochId i
     return NULL;
 }
 
-/* This thread's block, or one of an ended thread. bins: none of a scope. Caller has the lock. */
-static ts_block *find_or_take_over(ts_heap *heap, ts_share *share, ts_epoch *epoch, EpochId id, bool bins) {
+/* Which block is wanted of an epoch that starts small: bins, or one without that is another than `first`; else any. */
+typedef struct ts_wanted {
+    bool bins;
+    const ts_block *first; /* NULL: any without bins */
+} ts_wanted;
+
+static bool is_wanted(const ts_block *b, ts_wanted w) {
+    return !(w.bins && b->scope) && !(w.first && (!b->scope || b == w.first));
+}
+
+/* This thread's block, or one of an ended thread. Caller has the lock. */
+static ts_block *find_or_take_over(ts_heap *heap, ts_share *share, ts_epoch *epoch, EpochId id, ts_wanted w) {
     for (ts_block *b = ts_load_relaxed(&epoch->blocks); b; b = ts_epoch_next_block(b))
-        if (ts_load_relaxed(&b->heap) == heap && !(bins && b->scope)) return b;
+        if (ts_load_relaxed(&b->heap) == heap && is_wanted(b, w)) return b;
     for (ts_block *b = ts_load_relaxed(&epoch->blocks); b; b = ts_epoch_next_block(b))
-        if (!(bins && b->scope) && take_over(heap, share, b, id)) return b;
+        if (is_wanted(b, w) && take_over(heap, share, b, id)) return b;
     return NULL;
 }
 
@@ -199,7 +209,7 @@ static void give_untaken(ts_heap *heap, ts_block *block) {
     ts_heap_leave(heap);
 }
 
-static ts_block *join_as(ts_heap *heap, ts_allocator *allocator, EpochId id, bool bins) {
+static ts_block *join_as(ts_heap *heap, ts_allocator *allocator, EpochId id, ts_wanted w) {
     ts_share *share = ts_heap_share(heap, allocator);
     if (!share) return NULL;
     /* Those that others have ended for it, who cannot give them away. Before there is a block: as soon as the lock is
@@ -207,10 +217,10 @@ static ts_block *join_as(ts_heap *heap, ts_allocator *allocator, EpochId id, boo
     ts_heap_limit_blocks(heap);
     ts_epoch *epoch = find_active(share, allocator, id);
     if (!epoch) return NULL;
-    ts_block *block = find_or_take_over(heap, share, epoch, id, bins);
+    ts_block *block = find_or_take_over(heap, share, epoch, id, w);
     if (!block) {
         /* A new one is got without the lock: the heap may be waited for, or memory. Who closes the epoch would wait with it. */
-        bool scope = (ts_load_relaxed(&epoch->flags) & EPOCH_SCOPE) != 0, small = epoch->starts_small && !bins;
+        bool scope = (ts_load_relaxed(&epoch->flags) & EPOCH_SCOPE) != 0, small = epoch->starts_small && !w.bins;
         ts_epoch_release(epoch);
         block = ts_epoch_take_block(heap, share, epoch, id, scope || small);
         if (!block) return NULL;
@@ -224,17 +234,43 @@ static ts_block *join_as(ts_heap *heap, ts_allocator *allocator, EpochId id, boo
         }
         ts_epoch_add_block(epoch, block, id);
     }
-    ts_epoch_remember(heap, block, epoch);
+    if (!w.first) ts_epoch_remember(heap, block, epoch);
     ts_epoch_release(epoch);
     return block;
 }
 
 ts_block *ts_epoch_join(ts_heap *heap, ts_allocator *allocator, EpochId id) {
-    return join_as(heap, allocator, id, false);
+    return join_as(heap, allocator, id, (ts_wanted){.bins = false});
 }
 
 ts_block *ts_epoch_join_bins(ts_heap *heap, ts_allocator *allocator, EpochId id) {
-    return join_as(heap, allocator, id, true);
+    return join_as(heap, allocator, id, (ts_wanted){.bins = true});
+}
+
+ts_block *ts_epoch_join_beside(ts_heap *heap, ts_allocator *allocator, EpochId id, const ts_block *first) {
+    return join_as(heap, allocator, id, (ts_wanted){.first = first});
+}
+
+/* Where there are bins, they are what the thread finds at once (alloc.c, "Starting small"): they are before the first slab in the list. */
+static void take_up(ts_heap *heap, ts_share *share, ts_epoch *epoch, EpochId id) {
+    bool bins = false;
+    for (ts_block *b = ts_load_relaxed(&epoch->blocks); b; b = ts_epoch_next_block(b)) {
+        const ts_heap *home = ts_load_relaxed(&b->heap);
+        if (!home->is_home || !take_over(heap, share, b, id)) continue;
+        if (!(b->scope && bins)) ts_epoch_remember(heap, b, epoch);
+        bins = bins || !b->scope;
+    }
+}
+
+void ts_epoch_take_up(ts_heap *heap, ts_allocator *allocator, EpochId id) {
+    int before = errno;
+    ts_share *share = ts_heap_share(heap, allocator);
+    ts_epoch *epoch = share ? ts_epoch_find_locked(allocator, id) : NULL;
+    if (epoch) {
+        if (ts_epoch_is_active(epoch, id)) take_up(heap, share, epoch, id);
+        ts_epoch_release(epoch);
+    }
+    errno = before;
 }
 
 bool ts_epoch_adopt(ts_heap *heap, ts_epoch *epoch, EpochId id, unsigned cls) {

@@ -50,6 +50,7 @@
 #include "heap/account.h"
 #include "heap/allocator.h"
 #include "heap/bias.h"
+#include "heap/orphan.h"
 
 typedef struct ts_epoch {
     /* What a domain writes when it opens and ends, then what it looks at besides: two lines. */
@@ -155,9 +156,14 @@ bool ts_epoch_reset(ts_allocator *allocator, EpochId id, uint64_t *units_freed);
    thread. again: which goes on in its next era; not where other threads come next, who would meet it. false: it is
    another case, nothing was done. */
 bool ts_epoch_reset_own(ts_epoch *epoch, bool again, uint64_t *units_freed);
-/* For who gives the epoch up to another thread: without its bias, which that one would have to take, and without a block that holds
-   nothing, which would keep this thread's heap. */
-void ts_epoch_leave_empty(ts_allocator *allocator, EpochId id);
+/* For who gives the epoch up to another thread: without its bias, which that one would have to take. A block of this thread that holds
+   nothing ends; the others wait for the next thread (heap/orphan.h). */
+void ts_epoch_give_up(ts_allocator *allocator, EpochId id);
+/* The same for who has the lock of the tree; ts_orphans_pass_on comes when he has it no more. NO_SHARE: ts_orphans_make_share did not come
+   before; NOT: there was nothing to give up. */
+ts_given_up ts_epoch_give_up_blocks(ts_allocator *allocator, EpochId id);
+/* The calling thread has an epoch that was given up: what waits there is its own now. The rest it takes over as it joins. */
+void ts_epoch_take_up(ts_heap *heap, ts_allocator *allocator, EpochId id);
 /* No block of the epoch ends until ts_epoch_unpin; *blocks is the list as it is now, which may be walked meanwhile. As
    ts_epoch_close does on its way; for tests. NULL: no such epoch. */
 ts_epoch *ts_epoch_pin(ts_allocator *allocator, EpochId id, ts_block **blocks);
@@ -202,6 +208,8 @@ void ts_epoch_fork_child(void);
 ts_block *ts_epoch_join(ts_heap *heap, ts_allocator *allocator, EpochId id);
 /* The same of a churn epoch that starts small: the block with bins. */
 ts_block *ts_epoch_join_bins(ts_heap *heap, ts_allocator *allocator, EpochId id);
+/* A second block without bins there; the thread's next looks find the first. */
+ts_block *ts_epoch_join_beside(ts_heap *heap, ts_allocator *allocator, EpochId id, const ts_block *first);
 /* A scope block in a churn epoch: none of the fast paths allocates there. */
 static inline bool ts_block_is_small(const ts_block *block) {
     const ts_epoch *epoch = ts_load_relaxed(&block->epoch);

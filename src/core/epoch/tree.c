@@ -210,6 +210,8 @@ void ts_tree_give_up(uint64_t id, uint64_t serial) {
     ts_kin *root = kin_of(id);
     for (ts_kin *kin = root ? ts_tree_next(root, root) : NULL; kin; kin = ts_tree_next(root, kin)) {
         uint64_t owner = serial;
+        const ts_domain *d = domain_of(kin);
+        (void)ts_epoch_give_up_blocks(ts_load_relaxed(&d->allocator), ts_load_relaxed(&d->epoch));
         /* release: as in ts_domain_hand_over */
         (void)atomic_compare_exchange_strong_explicit(&domain_of(kin)->owner, &owner, ts_domain_nobody(kin->domain),
                                                       memory_order_release, memory_order_relaxed);

@@ -148,7 +148,7 @@ static void end_scope(ts_heap *heap, ts_scope_block *block) {
 
 void ts_block_end(ts_heap *heap, ts_block *block) {
     ts_store_relaxed(&block->open_id, TS_ID_NEVER);
-    ts_store_relaxed(&block->rolling, 0);
+    if (!block->scope) ts_store_relaxed(&block->rolling, 0);
     /* Shut, on no epoch's list, and its heap held: nobody else changes the key. release: as ts_block_kill. */
     if (ts_era(block) == ts_load_relaxed(&block->era)) ts_store_release(&block->key, TS_KEY_FINE | (ts_era(block) + 1));
     if (block->scope) {
@@ -161,8 +161,8 @@ void ts_block_end(ts_heap *heap, ts_block *block) {
 }
 
 void ts_block_end_killed_scope(ts_heap *heap, ts_scope_block *block) {
-    ts_assert(2, ts_era(&block->b) != ts_load_relaxed(&block->b.era) &&
-                     ts_load_relaxed(&block->b.open_id) == TS_ID_NEVER && ts_load_relaxed(&block->b.rolling) == 0);
+    ts_assert(2,
+              ts_era(&block->b) != ts_load_relaxed(&block->b.era) && ts_load_relaxed(&block->b.open_id) == TS_ID_NEVER);
     if (TS_UNLIKELY(block->b.share->allocator->care))
         ts_block_end(heap, &block->b);
     else

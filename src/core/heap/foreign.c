@@ -115,7 +115,7 @@ void ts_foreign_drain_for_all(void) {
 
 /* The heap of a block that may have ended since it was found alive, and may be nobody's, with its memory or without. */
 static ts_heap *block_home(const ts_block *block) {
-    ts_heap *heap = ts_load_acquire(&block->heap);
+    ts_heap *heap = ts_load_seq(&block->heap); /* seq_cst: push_on */
     return TS_LIKELY(heap != NULL) ? heap : ts_heap_nobody;
 }
 
@@ -129,6 +129,8 @@ static void note_drain(ts_heap *heap) {
  *   - The heap has no thread any more. seq_cst: ts_heap_exit writes the state and then drains; T pushes and then reads the state: one
  *     of the two sees the other.
  *   - It has another thread, which may sleep, and the block is elsewhere. Who reads that thread's state sees where the block went before.
+ *   - Its thread has given the block up, and may sleep. It writes the block's heap, and then drains (orphan.c); T pushes, and then reads
+ *     the block's heap: one of the two sees the other (all seq_cst).
  * Then who has pushed drains it for that one, once he holds nothing (ts_settle_now), and passes the slab on.
  */
 static void push_on(ts_heap *heap, uint32_t unit, const ts_block *block) {

@@ -182,6 +182,7 @@ bool ts_heap_call(ts_heap *heap) {
 /* serial: of the heap's last thread, read when it was seen to be unused. Another serial: meanwhile it has served a
    thread more, and has blocks perhaps. */
 static void list_if_unused(ts_heap *heap, uint64_t serial) {
+    if (heap->is_home) return;
     ts_lock_acquire(&registry);
     /* An abandoned heap gets no new blocks, so what was true under its lock still is; and only this lock's
        holder makes it anything else. acquire: the serial was written before the state. */
@@ -220,6 +221,30 @@ void ts_heap_drop(ts_heap *heap) {
 
 /* ---- life ------------------------------------------------------------------------------------- */
 
+/* Caller has the registry's lock. */
+static ts_heap *add_heap(bool is_home) {
+    ts_heap *heap = ts_lines_take(TS_LINES_HEAP, sizeof *heap);
+    if (!heap) return NULL;
+    ts_lock_init(&heap->lock, TS_RANK_HEAP);
+    heap->id = ++heap_count;
+    ts_lock_init(&heap->bias_lock, TS_RANK_BIAS);
+    ts_store_relaxed(&heap->biased, ts_line_of(heap) << TS_BIAS_TURN_BITS);
+    heap->is_home = heap->keeps_nothing = is_home;
+    ts_store_relaxed(&heap->state, is_home ? TS_HEAP_ABANDONED : TS_HEAP_STARTING);
+    heap->next = ts_load_relaxed(&all_heaps);
+    ts_store_release(&all_heaps, heap);
+    return heap;
+}
+
+ts_heap *ts_heap_make_home(_Atomic(ts_heap *) *at) {
+    ts_lock_acquire(&registry);
+    ts_heap *heap = ts_load_relaxed(at);
+    if (!heap) heap = add_heap(true);
+    ts_store_release(at, heap); /* whole, for who reads it without the lock */
+    ts_lock_release(&registry);
+    return heap;
+}
+
 static ts_heap *make_heap(void) {
     ts_heap *heap = NULL;
     ts_lock_acquire(&registry);
@@ -230,15 +255,7 @@ static ts_heap *make_heap(void) {
         heap->keeps_nothing = false;
         ts_store_relaxed(&heap->state, TS_HEAP_STARTING);
     } else {
-        heap = ts_lines_take(TS_LINES_HEAP, sizeof *heap);
-        if (heap) {
-            ts_lock_init(&heap->lock, TS_RANK_HEAP);
-            heap->id = ++heap_count;
-            ts_lock_init(&heap->bias_lock, TS_RANK_BIAS);
-            ts_store_relaxed(&heap->biased, ts_line_of(heap) << TS_BIAS_TURN_BITS);
-            heap->next = ts_load_relaxed(&all_heaps);
-            ts_store_release(&all_heaps, heap);
-        }
+        heap = add_heap(false);
     }
     ts_lock_release(&registry);
     atomic_thread_fence(memory_order_seq_cst); /* partner: ts_heap_any_other */
@@ -248,7 +265,7 @@ static ts_heap *make_heap(void) {
 bool ts_heap_any_other(void) {
     atomic_thread_fence(memory_order_seq_cst); /* partner: the fence in make_heap */
     for (const ts_heap *heap = ts_heaps(); heap; heap = heap->next)
-        if (heap != ts_heap_nobody && heap != ts_thread.heap) return true;
+        if (heap != ts_heap_nobody && heap != ts_thread.heap && !heap->is_home) return true;
     return false;
 }
 

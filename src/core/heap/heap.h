@@ -205,6 +205,8 @@ static inline ts_heap *ts_heap_mine(void);
 ts_heap *ts_heap_make(void);
 /* Exit callback of the os layer. */
 void ts_heap_exit(void *heap);
+/* One that never has a thread, in *at, if there is none yet. NULL: no memory. */
+ts_heap *ts_heap_make_home(_Atomic(ts_heap *) *at);
 /* First of the list of all heaps. */
 ts_heap *ts_heaps(void);
 /* Whether there is, or was, a thread with a heap besides this one. What the caller has written is seen by one that comes later. */
@@ -279,6 +281,9 @@ void ts_heap_fork_child(void);
 
 /* This thread's share of an allocator, made if need be. NULL: no memory. */
 ts_share *ts_heap_share(ts_heap *heap, struct ts_allocator *allocator);
+/* Makes the share of a heap without a thread (orphan.c), which then is there until the allocator ends, unless another thread holds the heap.
+   false: no memory, or it has ended. Holds nothing. */
+bool ts_heap_share_of_home(ts_heap *home, struct ts_allocator *allocator);
 /* What the blocks of the share are from now on: whether fast paths allocate in them. */
 void ts_share_set_slow(ts_share *share);
 /* Drops the shares of allocators that have ended and in which the heap has no block any more. Caller: the owner, in no

@@ -13,6 +13,37 @@
 
 #include <errno.h>
 
+/* In no list. NULL with errno. */
+static ts_share *make(ts_heap *heap, ts_allocator *allocator, uintptr_t token) {
+    ts_share *made = ts_lines_take(TS_LINES_SHARE, sizeof *made);
+    if (!made) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    if (token == 0 || !ts_allocator_pin_use(allocator, token)) { /* until the share is dropped */
+        ts_lines_give(TS_LINES_SHARE, made);
+        errno = EINVAL;
+        return NULL;
+    }
+    made->allocator = allocator;
+    made->token = token;
+    ts_share_set_slow(made);
+    made->care = allocator->care != 0 || ts_care_tools;
+    made->looks = made->care || allocator->settings.numa != SLAB_NUMA_OFF;
+    made->open_key = allocator->care ? 0 : ts_share_key(made);
+    made->index = ts_allocator_index(allocator);
+    made->heap = heap;
+    return made;
+}
+
+/* To who goes through the allocator's shares. */
+static void show(ts_allocator *allocator, ts_share *made) {
+    ts_lock_acquire(&allocator->lock);
+    made->allocator_next = ts_load_relaxed(&allocator->shares);
+    ts_store_release(&allocator->shares, made); /* whole, for who walks the list without the lock */
+    ts_lock_release(&allocator->lock);
+}
+
 ts_share *ts_heap_share(ts_heap *heap, ts_allocator *allocator) {
     uintptr_t token = ts_load_acquire(&allocator->entry.id);
     /* The usual case. No other thread adds or drops a share of a heap whose thread lives. */
@@ -30,30 +61,37 @@ ts_share *ts_heap_share(ts_heap *heap, ts_allocator *allocator) {
         }
         ts_heap_leave(heap);
         if (share || made) break;
-        made = ts_lines_take(TS_LINES_SHARE, sizeof *made);
-        if (!made) {
-            errno = ENOMEM;
-            return NULL;
-        }
-        if (token == 0 || !ts_allocator_pin_use(allocator, token)) { /* until the share is dropped */
-            ts_lines_give(TS_LINES_SHARE, made);
-            errno = EINVAL;
-            return NULL;
-        }
-        made->allocator = allocator;
-        made->token = token;
-        ts_share_set_slow(made);
-        made->care = allocator->care != 0 || ts_care_tools;
-        made->looks = made->care || allocator->settings.numa != SLAB_NUMA_OFF;
-        made->open_key = allocator->care ? 0 : ts_share_key(made);
-        made->index = ts_allocator_index(allocator);
-        made->heap = heap;
+        made = make(heap, allocator, token);
+        if (!made) return NULL;
     }
     if (share) return share;
-    ts_lock_acquire(&allocator->lock);
-    made->allocator_next = ts_load_relaxed(&allocator->shares);
-    ts_store_release(&allocator->shares, made); /* whole, for who walks the list without the lock */
-    ts_lock_release(&allocator->lock);
+    show(allocator, made);
+    return made;
+}
+
+/* Any thread may add a share of such a heap, or drop one of an allocator that has ended: not as long as this one is a reader, so that what is
+   in the heap's list gets into the allocator's. */
+bool ts_heap_share_of_home(ts_heap *home, ts_allocator *allocator) {
+    uintptr_t token = ts_load_acquire(&allocator->entry.id);
+    if (token == 0 || !ts_allocator_read_begin(allocator, token)) return false;
+    ts_share *share = make(home, allocator, token);
+    bool made = share != NULL, added = made && ts_heap_hold(home);
+    if (added) {
+        ts_heap_drop_dead_shares(home);
+        added = !ts_heap_find_share(home, token);
+        if (added) {
+            share->heap_next = home->shares;
+            home->shares = share;
+        }
+        ts_heap_drop(home);
+    }
+    if (added) {
+        show(allocator, share);
+    } else if (made) {
+        ts_lines_give(TS_LINES_SHARE, share);
+        ts_allocator_unpin(allocator);
+    }
+    ts_allocator_read_end(allocator);
     return made;
 }
 

@@ -136,13 +136,16 @@ typedef struct ts_block {
                                         a close or destroy, so both change it by read-modify-write */
     _Atomic uint64_t open_id;    /* id of its epoch while that is active, else TS_ID_NEVER */
     _Atomic uintptr_t allocator; /* the allocator's public value */
-    _Atomic uintptr_t rolling;   /* the same while its epoch is the allocator's rolling one, else 0 */
-    uint8_t scope;               /* constant */
-    uint8_t slow;                /* owner only: no fast path allocates here, as its allocator samples stacks, or
+    union {
+        _Atomic uintptr_t rolling; /* churn: the same while its epoch is the allocator's rolling one, else 0 */
+        uint64_t handle;           /* (h) scope: a handle of its current slab, but for the place; 0: none was made */
+    };
+    uint8_t scope;           /* constant */
+    uint8_t slow;            /* owner only: no fast path allocates here, as its allocator samples stacks, or
                                         guards large objects and this is a scope, whose fast path takes any size */
-    uint8_t closing;             /* (h) TS_OPEN; TS_CLOSING: flushed, frees go straight to the slabs */
-    _Atomic uint8_t flushed;     /* closing is TS_CLOSING and the flush is done; read by anyone */
-    _Atomic uint32_t resets;     /* (h) eras before this one that were of the same epoch; for messages, of any thread */
+    uint8_t closing;         /* (h) TS_OPEN; TS_CLOSING: flushed, frees go straight to the slabs */
+    _Atomic uint8_t flushed; /* closing is TS_CLOSING and the flush is done; read by anyone */
+    _Atomic uint32_t resets; /* (h) eras before this one that were of the same epoch; for messages, of any thread */
     _Atomic(struct ts_heap *) heap;   /* (h) */
     struct ts_share *share;           /* (h) */
     _Atomic(struct ts_epoch *) epoch; /* constant during a use; read by who looks at an object */
@@ -299,6 +302,7 @@ typedef struct ts_tls {
     struct ts_heap *heap;
     uint64_t serial;                /* of it; TS_NO_SERIAL without one */
     struct ts_domain_scope *domain; /* innermost domain entered */
+    const struct ts_domain *named;  /* entry of the domain used last by its name, whatever use it is in; or NULL */
     struct ts_cleaning *cleaning;   /* innermost domain whose cleanups it runs (epoch/domain_parts.h) */
     struct ts_allocator *settle;    /* over its limit of warm units: to purge when nothing is held */
     uintptr_t settle_token;         /* its use that was meant */
@@ -331,6 +335,7 @@ typedef struct ts_heap {
     _Atomic uint32_t answers;   /* (h) how often what is left to its thread was worked off; read by who calls it */
     bool rebuild;               /* (h) its thread vanished in a fork: trust state words only */
     bool keeps_nothing;         /* (h) its thread ends, or has: no bin keeps an empty slab any more */
+    bool is_home;               /* constant: no thread has it, ever: for blocks that theirs have given up (orphan.c) */
     _Atomic uint32_t unflushed; /* (h) in a child of fork: a block of it was shut by who vanished, perhaps: who holds it
                                       looks for that one; read by others as a hint */
     ts_tls *tls;                /* written with lock and bias_lock (or in a child of fork); NULL when abandoned */
@@ -369,6 +374,7 @@ typedef struct ts_heap {
     uint32_t shed_unit;             /* (h) where ts_heap_shed goes on, 0: at the beginning */
     _Atomic uint32_t asked_to_shed; /* (h) its next slow call looks at its bins; read by its thread */
     ts_seen seen;                   /* of allocators that it has no share of */
+    _Atomic uint32_t maintained;    /* by which call it has a share, see maintain.c; written by any */
     uint32_t stack_turn;            /* ts_stacks_turn as its blocks know it */
 } ts_heap;
 

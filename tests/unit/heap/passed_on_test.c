@@ -1,6 +1,7 @@
 /*
  * The last object of a closed epoch, freed by a thread that lost its processor between two steps of it: meanwhile the thread that
- * allocated it ends, and its block goes to another, which sleeps. The free gives the slab back all the same, and ends the epoch.
+ * allocated it ends, or hands its domain over, and its block goes to another, which sleeps. The free gives the slab back all the same, and
+ * ends the epoch.
  * foreign.c is compiled once more, in place of the library's, with a place to stop at before every word that it reads.
  */
 #ifndef _GNU_SOURCE
@@ -243,6 +244,61 @@ static void in_the_hands_of_another(void **state) {
     end(&adopter);
 }
 
+/* A thread that hands its domain over, and then sleeps. */
+static EpochDomain *domain;
+static void make_in_domain(void) {
+    domain = epoch_domain_create_ex(allocator, NULL, EPOCH_CHURN);
+    SUP_CHECK(domain != NULL && epoch_domain_enter(domain), "a domain");
+    objects[0] = slab_alloc(usual_size);
+    epoch = epoch_domain_epoch(domain);
+    SUP_CHECK(objects[0] != NULL && epoch_domain_exit(domain), "an object");
+}
+static void hand_over(void) { SUP_CHECK(epoch_domain_hand_over(domain), "hand over"); }
+static void take_up(void) { SUP_CHECK(epoch_domain_enter(domain) && epoch_domain_exit(domain), "enter"); }
+static void destroy_domain(void) { epoch_domain_destroy(domain); }
+
+/* late: the free is about to push the slab on the giver's queue, else it has done so. */
+static void freed_at_the_giver(bool late) {
+    begin(&owner);
+    begin(&freer);
+    begin(&adopter);
+    let(&owner, make_in_domain);
+    let(&freer, get_a_heap);
+    freer.stops = late ? 2 : 0;
+    let_begin(&freer, free_first);
+    if (late) {
+        wait_for_stop(&freer);
+        freer.stops = 0;
+    } else {
+        wait_for(&freer);
+    }
+    let(&owner, hand_over);
+    let(&adopter, take_up);
+    assert_true(epoch_close(allocator, epoch));
+    if (late) {
+        go_on(&freer);
+        wait_for(&freer);
+    }
+    SUP_CHECK(epoch_state(allocator, epoch) == EPOCH_CLOSED, "size %zu, late %d: the last object is freed", usual_size,
+              late);
+    let(&adopter, destroy_domain);
+    end(&freer);
+    end(&adopter);
+    end(&owner);
+}
+
+static void pushed_on_a_givers_heap(void **state) {
+    (void)state;
+    if (!ts_os->barrier_all()) {
+        print_message("skipped: no barrier for all threads, so nobody takes anything from a thread that sleeps\n");
+        skip();
+    }
+    for (usual_size = 40; usual_size <= 15000; usual_size += 14960) { /* in the first slab, and in a bin */
+        freed_at_the_giver(false);
+        freed_at_the_giver(true);
+    }
+}
+
 #define WITH(test) cmocka_unit_test_setup_teardown(test, start, stop)
 
 int main(void) {
@@ -250,6 +306,7 @@ int main(void) {
         WITH(pushed_on_an_ended_heap),
         WITH(pushed_on_a_strangers_heap),
         WITH(in_the_hands_of_another),
+        WITH(pushed_on_a_givers_heap),
     };
     return cmocka_run_group_tests_name("heap.passed_on", tests, NULL, NULL);
 }
