@@ -19,13 +19,6 @@
 #define SHED_NS 5000000000u /* from one look at its bins to the next: as a thread looks at its own (epoch/decay.c) */
 #define SHEDS 2u            /* the first only notes what was allocated */
 
-static ts_share *share_of(const ts_heap *heap, const ts_allocator *allocator) {
-    /* Another thread's shares are looked at from the allocator's side, whose list is for readers. */
-    ts_share *share = ts_load_acquire(&allocator->shares);
-    while (share && share->heap != heap) share = share->allocator_next;
-    return share;
-}
-
 /* Rises with each slab that the thread takes, looks for or gives back, and is another with each foreign free that waits for it. */
 static uint64_t work_of(const ts_heap *heap, const ts_share *share) {
     uint64_t sum = ts_load_relaxed(&heap->queue);
@@ -54,35 +47,86 @@ static uint64_t rested(ts_seen *seen, uint64_t work, uint64_t now) {
 
 static bool is_to_shed(uint32_t sheds, uint64_t since) { return sheds < SHEDS && since >= (sheds + 1) * SHED_NS; }
 
-static void note_shed(ts_allocator *allocator, const ts_heap *heap) {
-    if (!ts_allocator_read_begin(allocator, ts_load_relaxed(&allocator->token))) return;
-    ts_share *share = share_of(heap, allocator);
-    if (share) ts_fetch_add_relaxed(&share->seen.sheds, 1);
-    ts_allocator_read_end(allocator);
-}
-
-/* false: the allocator has ended. */
-static bool look_at(ts_heap *heap, ts_allocator *allocator) {
-    if (!ts_allocator_read_begin(allocator, ts_load_relaxed(&allocator->token))) return false;
-    ts_share *share = share_of(heap, allocator);
+/* share: its share of the allocator, NULL: it has none. */
+static void look_at(ts_heap *heap, ts_share *share, ts_allocator *allocator) {
+    if (heap == ts_thread.heap || ts_load_relaxed(&heap->state) == TS_HEAP_LOST) return;
     uint64_t since = rested(share ? &share->seen : &heap->seen, work_of(heap, share), ts_os->wall_ns());
     uint32_t looks = share ? ts_load_relaxed(&share->seen.sheds) : SHEDS;
-    bool keeps = keeps_any(heap, share), sheds = is_to_shed(looks, since);
-    ts_allocator_read_end(allocator);
-    if (since == 0) return true;
-    if (!sheds && keeps) ts_heap_visit(heap, allocator);
-    if (sheds && ts_heap_visit_resting(heap, allocator, looks == SHEDS - 1)) note_shed(allocator, heap);
+    if (since == 0) return;
+    if (!is_to_shed(looks, since)) {
+        if (keeps_any(heap, share)) ts_heap_visit(heap, allocator);
+    } else if (ts_heap_visit_resting(heap, allocator, looks == SHEDS - 1)) {
+        ts_fetch_add_relaxed(&share->seen.sheds, 1);
+    }
+}
+
+/*
+ * Two lists that grow at their heads only are gone through: the allocator's shares, and all heaps, for those that have no share of it. Each call
+ * goes on where the last one has run out of time, and then comes to what is before that: so each gets its turn, however short the calls
+ * are. Places are counted from a list's end, where they stay the same.
+ */
+static bool is_over(uint64_t until) { return ts_os->wall_ns() >= until; }
+
+static uint32_t count_shares(const ts_share *share) {
+    uint32_t n = 0;
+    for (; share; share = share->allocator_next) n++;
+    return n;
+}
+
+static uint32_t count_heaps(const ts_heap *heap) {
+    uint32_t n = 0;
+    for (; heap; heap = heap->next) n++;
+    return n;
+}
+
+/* Those whose place is from..0, or, behind: above that. false: no time is left. */
+static bool look_at_shares(ts_allocator *allocator, ts_share *share, uint32_t from, bool behind, uint64_t until) {
+    for (uint32_t place = count_shares(share); place-- > 0; share = share->allocator_next) {
+        if ((place > from) != behind) continue;
+        look_at(share->heap, share, allocator);
+        ts_store_relaxed(&allocator->maintain_share, place - 1); /* of 0: with the first of all */
+        if (is_over(until)) return false;
+    }
     return true;
 }
 
-void ts_allocator_maintain(ts_allocator *allocator, uint64_t until) {
-    for (ts_heap *heap = ts_heaps(); heap; heap = heap->next) {
-        if (heap == ts_thread.heap || ts_load_relaxed(&heap->state) == TS_HEAP_LOST) continue;
-        if (!look_at(heap, allocator)) return;
-        if (ts_os->wall_ns() >= until) break;
+static bool look_at_heaps(ts_allocator *allocator, uint32_t turn, uint32_t from, bool behind, uint64_t until) {
+    ts_heap *heap = ts_heaps();
+    for (uint32_t place = count_heaps(heap); place-- > 0; heap = heap->next) {
+        if ((place > from) != behind || ts_load_relaxed(&heap->maintained) == turn) continue;
+        look_at(heap, NULL, allocator);
+        ts_store_relaxed(&allocator->maintain_heap, place - 1);
+        if (is_over(until)) return false;
     }
+    return true;
+}
+
+static _Atomic uint32_t turns;
+
+/* Heaps with a share have the mark of this call. Another thread that maintains at the same moment may write over it, and then one of them is
+   looked at as one without: for what others have left to it. */
+static uint32_t mark(ts_share *share) {
+    uint32_t turn = ts_fetch_add_relaxed(&turns, 1) + 1;
+    for (; share; share = share->allocator_next) ts_store_relaxed(&share->heap->maintained, turn);
+    return turn;
+}
+
+static bool look_at_all(ts_allocator *allocator, uint64_t until) {
+    /* acquire: partner of the release in ts_heap_share; what is behind it stays, as the caller is a reader */
+    ts_share *shares = ts_load_acquire(&allocator->shares);
+    uint32_t turn = mark(shares), share = ts_load_relaxed(&allocator->maintain_share),
+             heap = ts_load_relaxed(&allocator->maintain_heap);
+    return look_at_shares(allocator, shares, share, false, until) &&
+           look_at_shares(allocator, shares, share, true, until) &&
+           look_at_heaps(allocator, turn, heap, false, until) && look_at_heaps(allocator, turn, heap, true, until);
+}
+
+void ts_allocator_maintain(ts_allocator *allocator, uint64_t until) {
+    if (!ts_allocator_read_begin(allocator, ts_load_relaxed(&allocator->token))) return; /* it has ended */
+    (void)look_at_all(allocator, until);
+    ts_allocator_read_end(allocator);
     ts_note_warm(allocator, 0);
     ts_allocator_fall(allocator);
-    while (ts_allocator_settle(allocator, STEP_UNITS) != 0 && ts_os->wall_ns() < until) {
+    while (ts_allocator_settle(allocator, STEP_UNITS) != 0 && !is_over(until)) {
     }
 }

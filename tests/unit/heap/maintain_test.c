@@ -1,5 +1,7 @@
 /* What the bins of a thread that rests let go of, by a clock that the test moves: empty slabs while it waits, what its magazines hold in its
    next call. What it has stays. */
+#include "api/runtime.h"
+#include "heap/allocator.h"
 #include "identities.h"
 #include "os/os.h"
 #include "unit.h"
@@ -145,7 +147,62 @@ static void long_bins(void **state) {
     end(&k, t);
 }
 
+/* Many threads that rest, and calls that have time for no more than one of them each. */
+enum { MANY = 12 };
+static void *keeps_warm(void *arg) {
+    keeper *k = arg;
+    EpochDomain *d = epoch_domain_create(k->a);
+    bool right = d != NULL && epoch_domain_enter(d);
+    for (unsigned i = 0; i < 10 * SLAB / 4096; i++) right = slab_alloc(4096) != NULL && right;
+    epoch_domain_destroy(d);
+    rest(k);
+    k->right = right;
+    return NULL;
+}
+
+static unsigned count_warm(SlabAllocator *a) {
+    unsigned n = 0;
+    const ts_allocator *record = ts_allocator_find(ts_token(a));
+    for (const ts_share *s = ts_load_acquire(&record->shares); s; s = s->allocator_next)
+        n += s->heap != ts_thread.heap && ts_share_warm_units(s) != 0;
+    return n;
+}
+
+static void each_gets_its_turn(void **state) {
+    (void)state;
+    static keeper keepers[MANY];
+    pthread_t threads[MANY];
+    begin(&keepers[0], &threads[0], keeps_warm);
+    SlabAllocator *a = keepers[0].a;
+    for (unsigned i = 1; i < MANY; i++) {
+        keepers[i].a = a;
+        assert_int_equal(sem_init(&keepers[i].rests, 0, 0) | sem_init(&keepers[i].goes_on, 0, 0), 0);
+        assert_int_equal(pthread_create(&threads[i], NULL, keeps_warm, &keepers[i]), 0);
+        sem_wait(&keepers[i].rests);
+    }
+    if (!ts_os->barrier_all()) {
+        print_message("skipped: no barrier for all threads, so nobody visits a thread that rests\n");
+    } else {
+        assert_int_equal(count_warm(a), MANY);
+        /* Two looks each, and as many at this thread. */
+        for (unsigned i = 0; i < 2 * (MANY + 1); i++) {
+            (void)slab_maintain(a, 0);
+            atomic_fetch_add(&now_ns, 300000000);
+        }
+        assert_int_equal(count_warm(a), 0);
+    }
+    for (unsigned i = 0; i < MANY; i++) {
+        sem_post(&keepers[i].goes_on);
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+        assert_true(keepers[i].right);
+    }
+    sup_check_identities(a);
+    slab_allocator_free(a);
+    ts_os = &ts_os_native;
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(resting_bins), cmocka_unit_test(long_bins)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(resting_bins), cmocka_unit_test(long_bins),
+                                       cmocka_unit_test(each_gets_its_turn)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
