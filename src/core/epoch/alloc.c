@@ -363,6 +363,8 @@ TS_COLD static void tell(ts_allocator *allocator, EpochId id, void *p, uint32_t 
  * lie in one slab of mixed sizes, as in a scope, of which only the pages that are touched have memory; one object more than fits there makes
  * a block with bins, and from then on all comes from that. What is freed in the first slab is not used again, which is one slab at
  * most. No fast path allocates there (`slow`), as objects are aligned to their size if that is a power of two.
+ * An object that is too large for a piece does not end the pieces: it lies beside them, in the unit of a block of its own. So a connection
+ * with a buffer of a page holds that page and the pieces of its small objects, and not a page more for these.
  */
 static size_t small_alignment(size_t size, size_t align) {
     bool natural = size >= 32 && size <= TS_SMALL_MOST && ts_is_pow2(size);
@@ -371,6 +373,13 @@ static size_t small_alignment(size_t size, size_t align) {
 
 /* Also of more than what ts_scope_round takes. */
 static size_t small_bytes(size_t size) { return size == 0 ? 16 : (size + 15) & ~(size_t)15; }
+
+/* Whether the object is too large for the pieces in which the small ones of the block are, or will be. */
+static bool lies_beside(const ts_scope_block *block, size_t size) {
+    const ts_epoch *epoch = ts_load_relaxed(&block->b.epoch);
+    return size > TS_PIECE_BYTES && size <= TS_SMALL_MOST && epoch && !ts_load_relaxed(&epoch->account) &&
+           ts_scope_is_in_pieces(block);
+}
 
 /* In the first unit, if there is room, and nothing has come of it yet; pieces come before it. By the thread of the block: nobody else moves
    the place on. */
@@ -407,6 +416,8 @@ static void *alloc_in(ts_heap *heap, ts_allocator *allocator, EpochId id, size_t
         if (!block) return NULL;
         if (TS_UNLIKELY(ts_block_is_small(block))) {
             size_t natural = small_alignment(size, align);
+            if (lies_beside(ts_scope(block), size)) block = ts_epoch_join_beside(heap, allocator, id, block);
+            if (!block) return NULL;
             if (small_has_room(ts_scope(block), size, natural)) {
                 p = scope_alloc(heap, ts_scope(block), small_bytes(size), natural, id, t);
                 if (!p && errno != ESTALE) return NULL;

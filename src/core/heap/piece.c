@@ -29,19 +29,32 @@ uint32_t ts_pieces_after = TS_PIECES_AFTER;
 
 #define ALL_PIECES (((uint64_t)1 << TS_PIECES) - 1)
 
-bool ts_scope_takes_piece(ts_scope_block *block, size_t bytes, size_t align) {
-    ts_share *share = block->b.share;
-    const ts_allocator *allocator = share->allocator;
-    if (bytes > TS_PIECE_BYTES || align > TS_PIECE_BYTES || allocator->care ||
-        allocator->settings.reclaim_policy == SLAB_RECLAIM_AT_ONCE)
-        return false;
+static bool may_take_piece(const ts_scope_block *block) {
+    const ts_allocator *allocator = block->b.share->allocator;
     uint32_t pieces = ts_load_relaxed(&block->pieces);
-    if (ts_load_relaxed(&block->b.slabs) != pieces || pieces >= TS_PIECES_OF_BLOCK) return false;
-    if (pieces > 0) return true;
-    uint32_t first = share->firsts++;
+    return !allocator->care && allocator->settings.reclaim_policy != SLAB_RECLAIM_AT_ONCE &&
+           ts_load_relaxed(&block->b.slabs) == pieces && pieces < TS_PIECES_OF_BLOCK;
+}
+
+/* first: how often before a scope's first slab was no warm unit. */
+static bool begins_with_piece(const ts_scope_block *block, uint32_t first) {
     if (first % TS_PIECES_UNIT_EVERY == TS_PIECES_UNIT_EVERY - 1) return false;
     /* Of several threads in one epoch each mostly has a part of it. */
     return first >= ts_pieces_after || ts_load_relaxed(&block->b.epoch_next) != NULL;
+}
+
+bool ts_scope_takes_piece(ts_scope_block *block, size_t bytes, size_t align) {
+    if (!may_take_piece(block)) return false;
+    bool pieces = ts_load_relaxed(&block->pieces) > 0 || begins_with_piece(block, block->b.share->firsts++);
+    return pieces && bytes <= TS_PIECE_BYTES && align <= TS_PIECE_BYTES;
+}
+
+bool ts_scope_is_in_pieces(const ts_scope_block *block) {
+    const ts_share *share = block->b.share;
+    if (!may_take_piece(block)) return false;
+    if (ts_load_relaxed(&block->pieces) > 0) return true;
+    return ts_load_relaxed(&share->warm[TS_NORMAL].count) == 0 && !ts_load_relaxed(&share->allocator->nodes) &&
+           begins_with_piece(block, share->firsts);
 }
 
 /* ---- cut, and whole ------------------------------------------------------------------------------------------ */

@@ -23,6 +23,9 @@ extern TS_HIDDEN uint32_t ts_pieces_after; /* that; 0 in tests, which have few s
 /* Whether the next slab of a scope block without an account is a piece, for an object of so many bytes. Called once a slab that is
    needed. Caller: its thread. */
 bool ts_scope_takes_piece(ts_scope_block *block, size_t bytes, size_t align);
+/* Whether it has nothing but pieces, and takes more; or has nothing, and the first slab that it takes for a small object will be one. Of
+   a block without an account. Caller: its thread. */
+bool ts_scope_is_in_pieces(const ts_scope_block *block);
 /* A fresh scope slab that is a piece. 0 with errno: no memory. Caller: the owner, not inside the heap. */
 uint32_t ts_slab_acquire_piece(ts_heap *heap, ts_share *share);
 /* A piece that is on no list and in which all is dead. Caller holds the heap. */

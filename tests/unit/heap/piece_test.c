@@ -380,6 +380,45 @@ static void small_scopes_cost_little(void **state) {
 }
 
 /* A limit counts units, so a scope with one gets no pieces; one that has pieces already keeps them. */
+/* A connection with a buffer: that has a unit, the small objects have pieces, in whatever order they come; and many more make bins. */
+static void a_buffer_lies_beside(void **state) {
+    (void)state;
+    enum { SMALL = 12 };
+    void *small[SMALL];
+    for (unsigned first = 0; first <= SMALL; first += SMALL / 2) {
+        slab_thread_idle();
+        (void)slab_trim(allocator); /* no unit is warm */
+        EpochDomain *d = epoch_domain_create_ex(allocator, NULL, EPOCH_CHURN);
+        void *buffer = NULL;
+        for (unsigned i = 0; i <= SMALL; i++) {
+            if (i == first) {
+                SUP_CHECK((buffer = epoch_domain_alloc(d, 4096)) != NULL, "a buffer");
+                sup_pattern_fill(buffer, 4096, 99);
+            }
+            if (i == SMALL) break;
+            SUP_CHECK((small[i] = epoch_domain_alloc(d, 100)) != NULL, "object %u", i);
+            sup_pattern_fill(small[i], 100, i);
+        }
+        SUP_CHECK(!ts_is_piece(slab_of(buffer)) && (uintptr_t)buffer % 4096 == 0, "the buffer, after %u others", first);
+        for (unsigned i = 0; i < SMALL; i++) {
+            SUP_CHECK(ts_is_piece(slab_of(small[i])), "object %u, beside a buffer after %u others", i, first);
+        }
+        void *second = epoch_domain_alloc(d, 5000);
+        SUP_CHECK(second && slab_of(second) == slab_of(buffer), "a second buffer has room there");
+        sup_check_identities(allocator);
+        for (unsigned i = 0; i < SMALL; i++) {
+            SUP_CHECK(sup_pattern_check(small[i], 100, i) && slab_free(allocator, small[i]), "object %u", i);
+        }
+        SUP_CHECK(sup_pattern_check(buffer, 4096, 99) && slab_free(allocator, buffer), "the buffer");
+        SUP_CHECK(!slab_free(allocator, buffer) && slab_free(allocator, second), "the buffers");
+        for (unsigned i = 0; i < 1000; i++)
+            SUP_CHECK(epoch_domain_alloc(d, i % 2 ? 100 : 3000) != NULL, "object %u", i);
+        sup_check_identities(allocator);
+        epoch_domain_destroy(d);
+        sup_check_empty(allocator);
+    }
+}
+
 static void limits(void **state) {
     (void)state;
     EpochDomain *domain = epoch_domain_create(allocator);
@@ -445,6 +484,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(of_closed_epochs, start, stop),
         cmocka_unit_test_setup_teardown(of_a_thread_that_ended, start, stop),
         cmocka_unit_test_setup_teardown(small_scopes_cost_little, start, stop),
+        cmocka_unit_test_setup_teardown(a_buffer_lies_beside, start, stop),
         cmocka_unit_test_setup_teardown(limits, start, stop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
