@@ -91,9 +91,7 @@ TS_ENTRY TS_NOINLINE static void *aligned_other(size_t alignment, size_t size) {
 TS_ENTRY TS_NOINLINE static void *aligned_behind(size_t alignment, size_t size) {
     ts_tls *tls = &ts_thread;
     size_t bytes = (size + 15) & ~(size_t)15;
-    /* A power of two from 32 to a quarter of a unit, and an object of a slab: as the slow path has it. */
-    bool small = ts_is_pow2(alignment) && alignment - 32 <= TS_QUARTER_BYTES - 32 &&
-                 bytes - 16 <= TS_SCOPE_MAX_BYTES - 16 &&
+    bool small = ts_is_pow2(alignment) && ts_scope_may_align(alignment, bytes) &&
                  alignment <= ts_load_relaxed(&ts_aligned_most); /* else the slow path notes it */
     ts_op_begin(tls);                                            /* ends the caller's */
     ts_scope_block *block = ts_load_relaxed(&tls->scope);
@@ -174,19 +172,17 @@ TS_ENTRY TS_NOINLINE static void *domain_alloc_other(uint64_t id, size_t size) {
     uintptr_t token;
     EpochId epoch;
     if (!d) return NULL;
+    ts_thread.named = d;
     if (!ts_domain_read(id, &token, &epoch)) return refuse(EINVAL);
     return slab_malloc_epoch(ts_public(token), size, epoch);
 }
 
-/* The usual domain: this thread's own, whose scope block it has used last by the id of its epoch or the domain. Its entry is looked at
-   before its id is: so it is found as ts_domain_find does, with one compare less. */
+/* The usual domain: this thread's own, whose scope block it has used last by the id of its epoch or the domain, and that it has named last. */
 TS_ENTRY void *epoch_domain_alloc(EpochDomain *domain, size_t size) {
     ts_tls *tls = &ts_thread;
-    uint64_t id = (uintptr_t)domain, index = id & ts_domains.index_mask, bump, next;
-    if (TS_UNLIKELY(index == 0) || TS_UNLIKELY(!ts_is_above_relaxed_32(&ts_domains.high, (uint32_t)index)))
-        return domain_alloc_other(id, size);
-    atomic_thread_fence(memory_order_acquire); /* an entry below it is accessible: as in ts_table_find_strided */
-    const ts_domain *d = (const ts_domain *)(const void *)(ts_domains.base + index * TS_DOMAIN_STRIDE);
+    uint64_t id = (uintptr_t)domain, bump, next;
+    const ts_domain *d = tls->named;
+    if (TS_UNLIKELY(!d)) return domain_alloc_other(id, size);
     if (TS_UNLIKELY(ts_load_acquire(&d->owner) != tls->serial)) return domain_alloc_other(id, size);
     EpochId epoch =
         ts_load_acquire(&d->epoch); /* acquire: the id is looked at after both; partner of the fence in begin_domain */

@@ -253,10 +253,8 @@ TS_NOINLINE static void *settled(void *p) {
 TS_ENTRY TS_NOINLINE static void *alloc_renewing(size_t size) {
     ts_tls *tls = &ts_thread;
     ts_scope_block *block = ts_load_relaxed(&tls->scope);
-    if (!ts_scope_renew(block)) return alloc_elsewhere(size);
-    ts_count(&block->b.share->count[TS_COUNT_SCOPE].slow_path_hits, 1);
-    uint64_t bump = ts_load_relaxed(&block->bump);
-    void *at = ts_fast_bump(block, bump, ts_bump_next(bump, ts_scope_round(size)));
+    void *at = ts_scope_renew_for(block, ts_scope_round(size));
+    if (!at) return alloc_elsewhere(size);
     ts_op_end(tls);
     return settled(at);
 }
@@ -324,6 +322,29 @@ TS_ALWAYS_INLINE void *aligned_fast(ts_tls *tls, uintptr_t token, size_t alignme
     return p;
 }
 
+/* From the current slab of a scope of the thread; NULL: another case. Inside an operation; alignment is a power of two. */
+TS_ALWAYS_INLINE void *aligned_in(ts_scope_block *scope, size_t alignment, size_t size) {
+    uint64_t bump, next;
+    size_t bytes = (size + 15) & ~(size_t)15;
+    if (alignment > ts_load_relaxed(&ts_aligned_most) || !ts_scope_may_align(alignment, bytes)) return NULL;
+    if (((uintptr_t)ts_bump_at(ts_load_relaxed(&scope->bump)) & (alignment - 1)) == 0 &&
+        ts_fast_has_room(scope, size, &bump, &next))
+        return ts_fast_bump(scope, bump, next);
+    return ts_scope_bump_aligned(scope, alignment, bytes);
+}
+
+/* Into the scope that the thread has used last, or another case. Not inside an operation. */
+TS_ENTRY TS_NOINLINE static void *aligned_scope(uintptr_t token, size_t alignment, size_t size, EpochId epoch) {
+    ts_tls *tls = &ts_thread;
+    void *p = NULL;
+    ts_op_begin(tls);
+    if (!ts_is_other_relaxed_64(&tls->token, token) && epoch != EPOCH_NONE &&
+        ts_is_relaxed_64(&tls->last->b.open_id, epoch))
+        p = aligned_in(tls->last, alignment, size);
+    ts_op_end(tls);
+    return TS_LIKELY(p != NULL) ? p : ts_alloc_aligned(token, alignment, size, epoch, false);
+}
+
 TS_ENTRY void *slab_aligned_epoch(SlabAllocator *allocator, size_t alignment, size_t size, EpochId epoch) {
     if (!ts_is_pow2(alignment)) {
         errno = EINVAL;
@@ -337,7 +358,7 @@ TS_ENTRY void *slab_aligned_epoch(SlabAllocator *allocator, size_t alignment, si
     ts_tls *tls = &ts_thread;
     ts_op_begin(tls);
     void *p = aligned_fast(tls, ts_token(allocator), alignment, size, epoch);
-    return TS_LIKELY(p != NULL) ? p : ts_alloc_aligned(ts_token(allocator), alignment, size, epoch, false);
+    return TS_LIKELY(p != NULL) ? p : aligned_scope(ts_token(allocator), alignment, size, epoch);
 }
 
 ts_refusal ts_refusals;
@@ -540,15 +561,19 @@ TS_ALWAYS_INLINE void *alloc_obj_fast(ts_tls *tls, size_t size, SlabHandle *out)
     return p;
 }
 
-/* As new_handle, of an object that the operation has just taken from the current slab. */
-TS_ALWAYS_INLINE SlabHandle new_scope_handle(const ts_scope_block *block, const void *p) {
+/* Of the objects of a scope's current slab: a handle, less the place of the unit. With the place of the object it is that one's. It is made
+   with the slab's first handle, and kept (ts_block.handle). Not 0, for its low bits are those of the kind. */
+static uint64_t new_scope_handles(ts_scope_block *block) {
     uint32_t unit = ts_load_relaxed(&block->current);
     ts_slab *slab = ts_slab_at(unit);
-    ts_keep_relaxed(&slab->handled, 1);
-    /* As ts_handle_pack; a slab's generation has no more bits than a handle has for it. */
-    return (uint64_t)ts_unit_of(unit) << 42 | (uint64_t)ts_load_relaxed(&slab->gen) << 18 |
-           ((uintptr_t)p << 4 & (uint64_t)(TS_UNIT_ENTRIES - 1) << 8) |
-           (TS_HANDLE_SCOPE << TS_HANDLE_KIND_SHIFT | TS_HANDLE_FORMAT);
+    ts_keep_relaxed(&slab->handled, 1); /* as in new_handle */
+    uint64_t handle = ts_handle_pack(ts_unit_of(unit), ts_load_relaxed(&slab->gen), 0, TS_HANDLE_SCOPE);
+    return block->b.handle = handle - ((uint64_t)(uintptr_t)ts_slab_unit_address(unit) << 4);
+}
+
+/* An entry is 16 bytes, and its number is in a handle from bit 8 on. */
+TS_ALWAYS_INLINE SlabHandle scope_handle(uint64_t handle, const void *p) {
+    return handle + ((uint64_t)(uintptr_t)p << 4);
 }
 
 TS_COLD static void *no_place_for_handle(void) {
@@ -557,14 +582,14 @@ TS_COLD static void *no_place_for_handle(void) {
 }
 
 /* As malloc_epoch_elsewhere. Likewise. */
-TS_ENTRY TS_NOINLINE static void *alloc_obj_scope(size_t size, EpochId epoch, SlabHandle *out) {
+TS_ENTRY TS_NOINLINE static void *alloc_obj_scope(uintptr_t token, size_t size, EpochId epoch, SlabHandle *out) {
     ts_tls *tls = &ts_thread;
     void *p = NULL;
     if (TS_LIKELY(ts_is_relaxed_64(&tls->last->b.open_id, epoch)) || ts_find_scope(tls, epoch))
         p = ts_named_next(tls, tls->last, size, !ts_sample_is_news(tls->heap));
-    if (TS_LIKELY(p != NULL)) *out = new_scope_handle(tls->last, p);
+    if (TS_LIKELY(p != NULL)) *out = scope_handle(new_scope_handles(tls->last), p);
     ts_op_end(tls);
-    if (TS_UNLIKELY(p == NULL)) return ts_alloc_object(bound_token(tls), size, epoch, out);
+    if (TS_UNLIKELY(p == NULL)) return ts_alloc_object(token, size, epoch, out);
     return TS_UNLIKELY(ts_epoch_is_anything_noted()) ? settled(p) : p;
 }
 
@@ -588,12 +613,12 @@ TS_ENTRY void *alloc_obj_epoch(SlabAllocator *allocator, size_t size, EpochId ep
     if (TS_UNLIKELY(epoch == EPOCH_NONE) || !ts_is_other_relaxed_64(&tls->block->b.open_id, epoch))
         return alloc_obj_churn(ts_token(allocator), size, epoch, out);
     ts_scope_block *scope = tls->last;
-    uint64_t bump, next;
-    if (TS_UNLIKELY(ts_is_other_relaxed_64(&scope->b.open_id, epoch)) ||
+    uint64_t bump, next, handle;
+    if (TS_UNLIKELY(ts_is_other_relaxed_64(&scope->b.open_id, epoch)) || TS_UNLIKELY((handle = scope->b.handle) == 0) ||
         TS_UNLIKELY(!ts_fast_has_room(scope, size, &bump, &next)))
-        return alloc_obj_scope(size, epoch, out);
+        return alloc_obj_scope(ts_token(allocator), size, epoch, out);
     void *p = ts_fast_bump(scope, bump, next);
-    *out = new_scope_handle(scope, p);
+    *out = scope_handle(handle, p);
     ts_op_end(tls);
     return p;
 }

@@ -48,7 +48,8 @@ TS_ALWAYS_INLINE void *ts_named_next(ts_tls *tls, ts_scope_block *block, size_t 
                     ts_load_relaxed(&block->b.open_id) == TS_ID_NEVER || ts_heap_is_waited_for(tls->heap)) ||
         !may_renew)
         return NULL;
-    return ts_scope_next(block, bytes);
+    void *at = ts_scope_next(block, bytes);
+    return TS_LIKELY(at != NULL) ? at : ts_scope_renew_for(block, bytes);
 }
 
 #endif

@@ -50,6 +50,7 @@ TS_ALWAYS_INLINE void ts_scope_append_at(ts_scope_block *block, uint32_t unit, t
     ts_store_relaxed(&block->current, unit);
     block->bits = ts_slab_scope_bits(unit);
     ts_keep(&block->skipped, 0);
+    ts_keep(&block->b.handle, 0);
     ts_store_relaxed(&block->limit, ts_bump_limit(at, slab_bytes));
     uint64_t bump = ts_bump_word(at, (ts_load_relaxed(&block->allocs) & TS_ALLOCS_TURN) * TS_BUMP_TURN);
     /* release: as in ts_fast_bump */

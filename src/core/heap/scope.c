@@ -4,6 +4,7 @@
 #include "base/bits.h"
 #include "heap/account.h"
 #include "heap/care.h"
+#include "heap/fast.h"
 #include "heap/piece.h"
 #include "heap/renew.h"
 
@@ -111,6 +112,13 @@ bool ts_scope_renew(ts_scope_block *block) {
     ts_count_release(&share->count[TS_COUNT_SCOPE].new_slab_count, 1);
     if (last) ts_scope_release_if_empty(block, last);
     return true;
+}
+
+void *ts_scope_renew_for(ts_scope_block *block, size_t bytes) {
+    if (!ts_scope_renew(block)) return NULL;
+    ts_count(&block->b.share->count[TS_COUNT_SCOPE].slow_path_hits, 1);
+    uint64_t bump = ts_load_relaxed(&block->bump);
+    return ts_fast_bump(block, bump, ts_bump_next(bump, bytes));
 }
 
 static void set_bit(ts_state64 *words, uint32_t entry) {

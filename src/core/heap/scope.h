@@ -9,8 +9,14 @@ void ts_scope_add(ts_scope_block *block, uint32_t unit);
 /* A warm unit of the share becomes the current slab, in place of the one that is perhaps there. false: there is none that can
    be used, and the slab that is there stays. Caller holds the heap. */
 bool ts_scope_renew(ts_scope_block *block);
+/* The same, with its first object, of so many bytes. NULL: there is none. */
+void *ts_scope_renew_for(ts_scope_block *block, size_t bytes);
 /* As ts_fast_bump, at a multiple of align (at most a quarter of a unit). */
 void *ts_scope_bump_aligned(ts_scope_block *block, size_t align, size_t bytes);
+/* Whether objects of so many bytes, a multiple of 16, may be there at such a multiple, a power of two or 0. */
+TS_ALWAYS_INLINE bool ts_scope_may_align(size_t align, size_t bytes) {
+    return align - 32 <= TS_QUARTER_BYTES - 32 && bytes - 16 <= TS_QUARTER_BYTES - 16;
+}
 /* Ends adding to the current slab; if all of it is free it goes to the share. Caller holds the heap. */
 void ts_scope_retire_current(ts_scope_block *block);
 /* Objects begun in the current slab; what was skipped for an alignment is one that is freed (ts_scope_bump_aligned). */
