@@ -124,7 +124,8 @@ TS_NOINLINE static void take(const void *caller) {
     void *frame[TS_ORIGIN_FRAMES + 4];
     int error = errno;
     unsigned count = ts_os_stack(frame, TS_ORIGIN_FRAMES + 4), first = 0;
-    while (first < count && frame[first] != caller) first++;
+    /* But for the lowest bit, which says of a return address on ARM which instructions come there, and is not in a frame. */
+    while (first < count && ((uintptr_t)frame[first] | 1) != ((uintptr_t)caller | 1)) first++;
     if (first == count) first = 0;
     count -= first;
     if (count > TS_ORIGIN_FRAMES) count = TS_ORIGIN_FRAMES;
