@@ -62,12 +62,13 @@ static void progress(uint64_t done, uint64_t whole, void *arg) {
     if (done == whole) appended_at = now_s();
 }
 
-static SlabZones *open_zones(void) {
+/* With room for so many MiB, and half as much again. */
+static SlabZones *open_zones(size_t room) {
     char where[512];
     SlabZonesOptions options = {.size = sizeof options, .progress = progress};
     (void)unlink(path);
     (void)snprintf(where, sizeof where, "emulated:%s?zones=%zu&zone_size=4M&zone_capacity=3M&max_open=14&max_active=14",
-                   path, mib / 3 * 3 / 2 + 16);
+                   path, room / 2 + 16);
     SlabZones *zones = slab_zones_open(where, &options);
     NEED(zones);
     return zones;
@@ -119,7 +120,7 @@ static double write_plain(size_t bytes, int source) {
 
 /* There and back: time, memory and bytes of epochs of one size. */
 static void there_and_back(size_t all, size_t each, size_t object, unsigned flags) {
-    SlabZones *zones = open_zones();
+    SlabZones *zones = open_zones(mib);
     SlabAllocator *a = slab_allocator_create();
     size_t count = all / each;
     EpochId *e = calloc(count, sizeof *e);
@@ -188,7 +189,7 @@ static int by_size(const void *a, const void *b) {
 
 /* Spilling and plain writing by turns, in one process, to the same file; the purge apart. */
 static void beside_dd(size_t bytes) {
-    SlabZones *zones = open_zones();
+    SlabZones *zones = open_zones(mib);
     SlabAllocator *a = slab_allocator_create();
     double ratio[2][ROUNDS];
     int source = memfd_create("source", MFD_CLOEXEC);
@@ -220,34 +221,81 @@ static void beside_dd(size_t bytes) {
     NEED(slab_zones_close(zones));
 }
 
-/* Every second slab of a large epoch away: as many mappings as there can be. */
-static void scattered(size_t slabs) {
-    SlabZones *zones = open_zones();
+enum { WITHOUT, DESTROYED, ONE_AWAY, BOTH_AWAY };
+
+/* KiB that are resident in the end: two epochs of so many slabs took them by turns, so that no two of one epoch lie side by side. WITHOUT: there
+   is the second alone; else the first has ended, is away, or both are. 0: refused, *error says why. */
+static size_t scattered_rest(size_t slabs, size_t object, int what, int *error) {
+    SlabZones *zones = open_zones(2 * slabs * 16 >> 10);
     SlabAllocator *a = slab_allocator_create();
     EpochId one = epoch_open(a, "one", EPOCH_CHURN), other = epoch_open(a, "other", EPOCH_CHURN);
-    size_t before = resident_kib();
-    for (size_t i = 0; i < slabs; i++) { /* an object of 8 KiB to 16 KiB is a slab of its own */
-        char *p = slab_malloc_epoch(a, 16384, one), *q = slab_malloc_epoch(a, 16384, other);
-        NEED(p && q);
-        memset(p, 1, 16384);
-        q[0] = 1;
+    for (size_t i = 0; i < slabs; i++) {
+        for (int of = what == WITHOUT; of < 2; of++) {
+            for (size_t k = 0; k < 16384 / object; k++) {
+                char *p = slab_malloc_epoch(a, object, of ? other : one);
+                NEED(p);
+                memset(p, 1, object);
+            }
+        }
     }
-    NEED(epoch_close(a, one));
-    size_t full = resident_kib();
-    bool done = epoch_spill(a, one, zones);
-    int error = errno;
+    bool done = what == WITHOUT || epoch_close(a, one);
+    if (what == DESTROYED) done = epoch_destroy(a, one);
+    if (what >= ONE_AWAY) done = epoch_spill(a, one, zones);
+    if (what == BOTH_AWAY && done) done = epoch_close(a, other) && epoch_spill(a, other, zones);
+    *error = errno;
     (void)slab_trim(a);
-    printf("%zu scattered slabs: %s%s, memory away %.2f %%\n", slabs,
-           done ? "spilled" : "refused: ", done ? "" : strerror(error),
-           done ? 100 * (1 - (double)(full - resident_kib()) / (double)(slabs * 16)) : 100.0);
-    char work[64];
-    (void)snprintf(work, sizeof work, "%zu scattered slabs", slabs);
-    if (done)
-        figure(work, "% of memory that stays", 100 * (1 - (double)(full - resident_kib()) / (double)(slabs * 16)), 2);
-    figure(work, "refused (EBUSY)", done ? 0 : 1, -1);
-    (void)before;
-    slab_allocator_free(a);
-    NEED(slab_zones_close(zones));
+    return done ? resident_kib() : 0;
+}
+
+typedef struct rest {
+    size_t kib;
+    int error;
+} rest;
+
+static rest scattered_rest_apart(size_t slabs, size_t object, int what) {
+    rest *out = mmap(NULL, sizeof *out, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0), answer;
+    NEED(out != MAP_FAILED);
+    (void)fflush(NULL);
+    pid_t child = fork();
+    NEED(child >= 0);
+    if (child == 0) {
+        size_t before = resident_kib();
+        out->kib = scattered_rest(slabs, object, what, &out->error);
+        if (out->kib) out->kib -= before;
+        _exit(0);
+    }
+    int status;
+    NEED(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    answer = *out;
+    (void)munmap(out, sizeof *out);
+    return answer;
+}
+
+/* Every second slab away: as many groups of slabs as there can be. What stays is told beside a process that never had the epoch, and
+   beside one that has ended it. */
+static void scattered(size_t slabs, size_t object) {
+    char work[96];
+    rest without = scattered_rest_apart(slabs, object, WITHOUT), ended = scattered_rest_apart(slabs, object, DESTROYED),
+         one = scattered_rest_apart(slabs, object, ONE_AWAY), both = scattered_rest_apart(slabs, object, BOTH_AWAY);
+    double whole = (double)slabs * 16;
+    (void)snprintf(work, sizeof work, "%zu scattered slabs; churn of %zu B", slabs, object);
+    printf("%s: ", work);
+    figure(work, "refused (EBUSY)", one.kib == 0, -1);
+    if (one.kib == 0) {
+        NEED(one.error == EBUSY);
+        printf("refused\n");
+        return;
+    }
+    double stays = 100 * ((double)one.kib - (double)without.kib) / whole,
+           more = 100 * ((double)one.kib - (double)ended.kib) / whole;
+    printf("memory away %.2f %% of what it was, %.2f %% more than if it had ended", stays, more);
+    figure(work, "% of memory that stays", stays, 2);
+    figure(work, "% that stays beyond what its end leaves", more, -1);
+    if (both.kib != 0) {
+        printf("; both away %.2f %%", 100 * (double)both.kib / (2 * whole));
+        figure(work, "% of memory that stays, the neighbours away too", 100 * (double)both.kib / (2 * whole), 2);
+    }
+    printf("\n");
 }
 
 int main(int argc, char **argv) {
@@ -269,8 +317,9 @@ int main(int argc, char **argv) {
     there_and_back_apart(all, large, 1 << 20, EPOCH_CHURN);
     there_and_back_apart(all / 4, 1 << 20, 256, EPOCH_CHURN);
     beside_dd(all / 8);
-    scattered(mib * 16);
-    scattered(mib * 64);
+    scattered(mib * 16, 64);
+    scattered(mib * 64, 64);
+    scattered(mib * 64, 16384);
     (void)unlink(path);
     if (csv) NEED(fclose(csv) == 0);
     return 0;

@@ -81,8 +81,8 @@ TSLAB_API bool slab_zones_close(SlabZones *zones);
      EINVAL   not an epoch of the allocator, or still active, or no zones
      ESTALE   the epoch has ended
      EBUSY    it is spilled already; a thread is in the middle of a call that has to do with it; the process would
-              come near the system's limit of mappings (vm.max_map_count; an epoch needs two for each group of slabs
-              side by side)
+              come near the system's limit of mappings (vm.max_map_count; before Linux 6.13, or with memory that is
+              locked, an epoch needs two for each group of slabs side by side)
      ENOSPC   not enough empty zones
      EIO      the device refused a write
      ENOMEM   no memory for the list of places, 20 bytes a slab of 16 KiB
@@ -111,6 +111,7 @@ typedef struct SlabZonesStats {
     uint32_t shared_zones;             /* with slabs of more than one epoch, now */
     uint64_t spilled_epochs;           /* now */
     uint64_t spilled_bytes;            /* of their slabs */
+    uint64_t kept_bytes;               /* of these epochs, in memory: the first slabs of small scopes, 1 KiB each, stay */
     uint64_t appended_bytes;           /* written to the device, ever; what a failed spill wrote included */
     uint64_t payload_bytes;            /* of the slabs spilled, ever */
     uint64_t padding_bytes;            /* of zones that were finished before they were full, ever */

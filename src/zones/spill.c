@@ -149,7 +149,8 @@ static bool write_lent(ts_record *r) {
         errno = ESTALE; /* its last object was freed meanwhile */
         return false;
     }
-    if (!ts_maps_have_room(2 * r->spill.runs)) {
+    r->spill.no_mappings = !ts_maps_have_room(2 * r->spill.runs);
+    if (r->spill.no_mappings && !ts_private_spill_hides()) {
         errno = EBUSY;
         return false;
     }

@@ -79,6 +79,7 @@ void ts_record_add(ts_record *record) {
     zones->records = record;
     zones->spilled_epochs++;
     zones->spilled_bytes += record->spill.units * TS_SLAB_UNIT;
+    zones->kept_bytes += record->spill.kept * TS_KEPT_BYTES;
     (void)pthread_mutex_lock(&registry);
     ts_record **b = bucket_of(record->epoch);
     record->hash_next = *b;
@@ -93,6 +94,7 @@ static void leave_zones(ts_record *record) {
     record->left = true;
     record->zones->spilled_epochs--;
     record->zones->spilled_bytes -= record->spill.units * TS_SLAB_UNIT;
+    record->zones->kept_bytes -= record->spill.kept * TS_KEPT_BYTES;
 }
 
 void ts_record_end(ts_record *record) {
@@ -133,6 +135,7 @@ static SlabZonesStats figures_of(const SlabZones *zones) {
                             .shared_zones = p->several,
                             .spilled_epochs = zones->spilled_epochs,
                             .spilled_bytes = zones->spilled_bytes,
+                            .kept_bytes = zones->kept_bytes,
                             .appended_bytes = p->appended_bytes,
                             .payload_bytes = zones->payload_bytes,
                             .padding_bytes = p->padding_bytes,
@@ -159,6 +162,7 @@ static void show(const SlabZones *zones) {
                           .waiting_zones = p->waiting,
                           .spilled_epochs = s.spilled_epochs,
                           .spilled_bytes = s.spilled_bytes,
+                          .kept_bytes = s.kept_bytes,
                           .appended_bytes = s.appended_bytes,
                           .payload_bytes = s.payload_bytes,
                           .padding_bytes = s.padding_bytes,

@@ -221,14 +221,15 @@ MODELS = [
         "property": "A slab that is away is freed in, dies and comes back: no free is lost or works twice, what its packed state words "
                     "said is what they say again, it ends once, and goes to nobody before it is taken out.",
         "bound": "1 slab of 2 objects; its keeper lends, packs, purges and returns it once; its owner and another thread free one each, or "
-                 "two others the same one; sequentially consistent, words go and come back one by one",
-        "runs": [[], ["-DDOUBLE"]],
+                 "two others the same one; another spill with a slab in the same page sends that once; sequentially consistent, words go and "
+                 "come back one by one",
+        "runs": [[], ["-DDOUBLE"], ["-DSHARED"], ["-DSHARED", "-DDOUBLE"]],
         "controls": [(c, []) for c in (
             "GOING", "MOVED", "TAKER", "RESTORE_OF_THE_DEAD", "KEEP", "FREE_OF_THE_LENT", "LENT_STILL", "BITS_SEEN",
-            "RESTORE_FIRST", "WAIT")],
+            "RESTORE_FIRST", "WAIT")] + [("ONE_STEP", ["-DSHARED"]), ("CHANGES", ["-DSHARED"])],
         "functions": {
-            "src/core/heap/packed.c": ["restore", "ts_packed_restore", "pack_page", "is_lent_still", "publish_pack", "send_batch",
-                                  "ts_packed_return"],
+            "src/core/heap/packed.c": ["restore", "ts_packed_restore", "pack_page", "is_as_before", "is_lent_still", "publish_pack",
+                                  "send_batch", "ts_packed_return", "restore_unit", "ts_packed_take_lent", "withdraw"],
             "src/core/heap/packed.h": ["ts_states_look", "ts_states_moved", "ts_states_keep"],
             "src/core/heap/spilled.h": ["ts_is_lent", "ts_lend", "ts_take_lent"],
             "src/core/heap/spilled.c": ["ts_spilled_lend_slab", "ts_spilled_take_out", "ts_spilled_freed"],

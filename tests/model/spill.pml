@@ -1,7 +1,9 @@
 /*
  * The loan of a slab to a spill (src/core/heap/spilled.h), and its state words, which are packed meanwhile (heap/packed.h). One slab with two
  * live objects, of a closed epoch; its keeper lends it, packs its words, gives their page back, and ends the loan. The owner, who holds his
- * heap, frees one object and another thread the other; DOUBLE: two threads free the only one.
+ * heap, frees one object and another thread the other; DOUBLE: two threads free the only one. SHARED: a neighbour, another spill
+ * with a slab that has its words in the same page, sends that page too, and returns, at any time, while the owner frees the only
+ * object, or (with DOUBLE) another thread does.
  *
  * Sequentially consistent, but for the page: after the keeper's call of the system its words read as 0, each from a moment of its own on.
  * A word that is restored is written in two steps, too. What a late foreign free does to a slab of another use: foreign.pml.
@@ -19,6 +21,7 @@ bool packed;           /* the pack has the words alone: a bit of ts_packed_group
 bool locked;           /* the lock of packed.c */
 byte going;
 byte turn;             /* ts_pack_turn */
+byte changes;          /* loans begun, and packs withdrawn */
 bool held;             /* the heap */
 bool queued;           /* on the queue of the heap */
 
@@ -47,11 +50,82 @@ inline restore() {
 #endif
           state[0] = saved[0];
           state[1] = saved[1];
+          changes++;
           packed = false;
           unlock();
           break
        fi
     od
+}
+
+/* ts_packed_take_lent */
+inline restore_and_take(got) {
+#ifndef WITHOUT_ONE_STEP
+    do
+    :: lock();
+       if
+       :: packed && going > 0 -> unlock(); going == 0
+       :: else ->
+          if
+          :: packed -> state[0] = saved[0]; state[1] = saved[1]; changes++; packed = false
+          :: else -> skip
+          fi;
+          take_lent(got);
+          unlock();
+          break
+       fi
+    od
+#else
+    restore();
+    take_lent(got)
+#endif
+}
+
+/* The send of a page: ts_packed_send. Without more than its reads while it is not lent. */
+inline send_page() {
+    /* pack_page, without the lock */
+    c = changes;
+    if
+    :: packed || !lent -> skip
+    :: else ->
+       x = state[0];
+       y = state[1];
+       /* send_batch */
+       lock(); going++; unlock();
+       lock();
+#ifndef WITHOUT_LENT_STILL
+       good = lent && !packed;
+#else
+       good = !packed;
+#endif
+#ifndef WITHOUT_CHANGES
+       good = good && changes == c;
+#endif
+       if
+       :: good ->
+          saved[0] = x;
+          saved[1] = y;
+          packed = true;
+#ifndef WITHOUT_BITS_SEEN
+          if
+          :: mark[0] || mark[1] -> changes++; packed = false; good = false
+          :: else -> skip
+          fi
+#endif
+       :: else -> skip
+       fi;
+       unlock();
+       turn++;
+       if
+       :: good ->
+          if
+          :: true -> state[0] = false; state[1] = false
+          :: true -> state[1] = false; state[0] = false
+          fi
+       :: else -> skip
+       fi;
+       lock(); going--; unlock()
+    fi
 }
 
 /* ts_states_look */
@@ -280,9 +354,17 @@ proctype owner(byte o) {
     done++
 }
 
+proctype neighbour() {
+    byte c;
+    bool x, y, good;
+    send_page();
+    restore(); /* ts_packed_return */
+    done++
+}
+
 proctype keeper() {
-    byte t, k;
-    bool b, s, all, got, good;
+    byte t, k, c;
+    bool b, s, all, got, good, x, y;
     /* ts_spilled_lend_slab, with the heap held and the queue drained */
     hold();
     work_off();
@@ -290,6 +372,7 @@ proctype keeper() {
     :: !alive -> drop(); goto end
     :: else -> skip
     fi;
+    changes++;
     lent = true;
     atomic {
         if
@@ -298,49 +381,18 @@ proctype keeper() {
         fi
     }
     if
-    :: !good -> lent = false; drop(); goto end
+    :: !good -> restore_and_take(got); drop(); goto end
     :: else -> drop()
     fi;
-
-    /* pack_page, without the lock */
-    saved[0] = state[0];
-    saved[1] = state[1];
-    /* send_batch */
-    lock(); going++; unlock();
-    lock();
-#ifndef WITHOUT_LENT_STILL
-    good = lent;
-#else
-    good = true;
-#endif
-    if
-    :: good ->
-       packed = true;
-#ifndef WITHOUT_BITS_SEEN
-       if
-       :: mark[0] || mark[1] -> packed = false; good = false
-       :: else -> skip
-       fi
-#endif
-    :: else -> skip
-    fi;
-    unlock();
-    turn++;
-    if
-    :: good ->
-       if
-       :: true -> state[0] = false; state[1] = false
-       :: true -> state[1] = false; state[0] = false
-       fi
-    :: else -> skip
-    fi;
-    lock(); going--; unlock();
+    send_page();
 
     /* ts_spill_return */
 #ifndef WITHOUT_RESTORE_FIRST
     restore();
-#endif
+    restore_and_take(got);
+#else
     take_lent(got);
+#endif
     if
     :: got ->
 #ifdef WITHOUT_RESTORE_FIRST
@@ -363,15 +415,20 @@ end:
 
 init {
     state[0] = true;
-#ifndef DOUBLE
+#if !defined(DOUBLE) && !defined(SHARED)
     state[1] = true;
     atomic { run keeper(); run owner(0); run other(1) }
-    done == 3;
 #else
     freed[1] = 1; /* before all this */
+#ifndef SHARED
     atomic { run keeper(); run other(0); run other(0) }
-    done == 3;
+#elif defined(DOUBLE)
+    atomic { run keeper(); run neighbour(); run other(0) }
+#else
+    atomic { run keeper(); run neighbour(); run owner(0) }
 #endif
+#endif
+    done == 3;
     /* All that was freed is, once; and the slab ended, once. */
     assert(freed[0] == 1 && freed[1] == 1);
     assert(!alive && ended == 1);

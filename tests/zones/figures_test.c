@@ -41,6 +41,7 @@ static void compare(SlabAllocator *a, SlabZones *zones) {
     SAME(shared_zones);
     SAME(spilled_epochs);
     SAME(spilled_bytes);
+    SAME(kept_bytes);
     SAME(appended_bytes);
     SAME(payload_bytes);
     SAME(padding_bytes);

@@ -12,6 +12,8 @@
 
 #include <cmocka.h>
 
+#include "heap/piece.h"
+
 #define DEVICE "zones=32&zone_size=1M&zone_capacity=768K&max_open=4&max_active=6"
 #define REFUSED(call, error)            \
     do {                                \
@@ -416,6 +418,28 @@ static void partial_reads(void **s) {
     zt_forget(&e);
 }
 
+/* Small scopes begin with slabs of 1 KiB, which are not lent: they stay, are counted, and their objects are there. */
+static void pieces_stay(void **s) {
+    (void)s;
+    enum { EPOCHS = 6 };
+    zt_epoch e[EPOCHS];
+    uint32_t after = ts_pieces_after;
+    ts_pieces_after = 0;
+    for (uint32_t i = 0; i < EPOCHS; i++) e[i] = zt_fill(allocator, EPOCH_SCOPE, 400, 100, i);
+    ts_pieces_after = after;
+    for (int i = 0; i < EPOCHS; i++) assert_true(epoch_spill(allocator, e[i].id, zones));
+    SlabZonesStats stats = zt_stats(zones);
+    assert_in_range(stats.kept_bytes, 1024, EPOCHS * 4 * 1024);
+    assert_int_equal(stats.kept_bytes % 1024, 0);
+    for (int i = 0; i < EPOCHS; i++) {
+        assert_true(zt_reads_right(&e[i], 3));
+        assert_true(i % 2 ? epoch_load(allocator, e[i].id) && zt_is_right(&e[i]) : epoch_destroy(allocator, e[i].id));
+        if (i % 2) assert_true(epoch_destroy(allocator, e[i].id));
+        zt_forget(&e[i]);
+    }
+    assert_int_equal(zt_stats(zones).kept_bytes, 0);
+}
+
 static uint64_t told, told_all;
 static void progress(uint64_t done, uint64_t whole, void *arg) {
     assert_ptr_equal(arg, &told);
@@ -446,6 +470,7 @@ int main(void) {
         TEST(upkeep),         TEST(frees_by_others), TEST(promote),
         TEST(budget),         TEST(zones_of_epochs), TEST(more_lives_than_active_zones),
         TEST(allocator_ends), TEST(partial_reads),   TEST(options),
+        TEST(pieces_stay),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

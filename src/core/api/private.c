@@ -120,6 +120,7 @@ bool ts_private_spill_begin(SlabAllocator *allocator, EpochId epoch, ts_spill *s
     return a && ts_spill_begin(a, epoch, spill);
 }
 
+bool ts_private_spill_hides(void) { return ts_spill_hides(); }
 bool ts_private_spill_send(ts_spill *spill) { return ts_spill_send(spill); }
 bool ts_private_spill_fetch(ts_spill *spill) { return ts_spill_fetch(spill); }
 void ts_private_spill_resend(ts_spill *spill) { ts_spill_resend(spill); }

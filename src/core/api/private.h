@@ -50,6 +50,7 @@ struct ts_spill;
 /* false or 0 with errno EINVAL: no such allocator; else as the functions of that name. */
 TS_PRIVATE size_t ts_private_spill_most(SlabAllocator *allocator, EpochId epoch);
 TS_PRIVATE bool ts_private_spill_begin(SlabAllocator *allocator, EpochId epoch, struct ts_spill *spill);
+TS_PRIVATE bool ts_private_spill_hides(void);
 TS_PRIVATE bool ts_private_spill_send(struct ts_spill *spill);
 TS_PRIVATE bool ts_private_spill_fetch(struct ts_spill *spill);
 TS_PRIVATE void ts_private_spill_resend(struct ts_spill *spill);

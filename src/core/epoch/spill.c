@@ -75,7 +75,10 @@ static bool lend_spans(ts_spill *spill) {
 
 static bool lend_list(ts_spill *spill, uint32_t unit) {
     for (; unit; unit = ts_slab_at(unit)->next) {
-        if (ts_is_piece(unit)) break; /* the last of the list; they stay */
+        if (ts_is_piece(unit)) {
+            spill->kept++;
+            continue;
+        }
         uint64_t word = ts_load_acquire(ts_unit_word(unit));
         uint32_t units = ts_slab_units(ts_slab_at(unit));
         if ((word & TS_UNIT_FOREIGN) || !add_piece(spill, unit, units, 0)) return false;
@@ -171,13 +174,15 @@ bool ts_spill_begin(ts_allocator *allocator, EpochId id, ts_spill *spill) {
     spill->id = id;
     spill->state = TS_SPILL_LENT;
     spill->pieces = spill->runs = 0;
-    spill->units = 0;
+    spill->units = spill->kept = 0;
     spill->packs = NULL;
+    spill->hides = false;
     epoch->spill = spill;
     epoch->pins++;
     /* Who frees the allocator ends this epoch before the record, and so comes after this. */
     ts_allocator_pin(allocator);
     ts_fetch_add_relaxed(&ts_spills, 1);
+    ts_packed_loan_begins();
     bool lent = lend_spans(spill);
     ts_block *blocks = ts_load_relaxed(&epoch->blocks);
     ts_epoch_release(epoch);
@@ -204,12 +209,14 @@ static size_t each_run(const ts_spill *spill, bool (*fn)(const ts_spill *, char 
 }
 
 static bool forbid(const ts_spill *spill, char *at, size_t bytes) {
-    (void)spill;
-    return ts_os->protect(at, bytes);
+    return (spill->hides && ts_os->hide(at, bytes, true)) || ts_os->protect(at, bytes);
+}
+static bool forbid_if(const ts_spill *spill, char *at, size_t bytes) {
+    (void)forbid(spill, at, bytes);
+    return true;
 }
 static bool allow(const ts_spill *spill, char *at, size_t bytes) {
-    (void)spill;
-    return ts_os->commit(at, bytes);
+    return (!spill->hides || ts_os->hide(at, bytes, false)) && ts_os->commit(at, bytes);
 }
 static bool purge(const ts_spill *spill, char *at, size_t bytes) {
     (void)ts_purge_pages(spill->allocator, at, at + bytes); /* what the system keeps is counted, and harms nothing */
@@ -245,8 +252,13 @@ static void set_away(const ts_spill *spill, bool away) {
     ts_epoch_release(spill->epoch);
 }
 
-/* Inaccessible, all or none. */
+bool ts_spill_hides(void) { return ts_os->hide(NULL, 0, true); }
+
+/* Inaccessible, all or none; of the former case see spill.h, 4. */
 static bool forbid_all(ts_spill *spill) {
+    spill->hides = spill->pieces != 0 && ts_os->hide(ts_unit_address(spill->piece[0].unit), ts_os_page_bytes(), true);
+    if (spill->hides) return each_run(spill, forbid_if) == spill->pieces;
+    if (spill->no_mappings) return false;
     if (each_run(spill, forbid) == spill->pieces) return true;
     (void)each_run(spill, allow); /* what was accessible all along costs a call */
     return false;
@@ -325,11 +337,12 @@ void ts_spill_return(ts_spill *spill) {
     if (spill->packs) ts_packed_return(&spill->packs, spill->memory); /* before a bit is turned off: packed.h, 2 */
     for (size_t i = 0; i < spill->pieces; i++) {
         const ts_spill_piece *piece = &spill->piece[i];
-        if (ts_take_lent(piece->unit)) {
-            if (!(piece->units_and_kind & TS_SPILL_SPAN)) ts_spilled_return_slab(piece->unit);
+        bool span = (piece->units_and_kind & TS_SPILL_SPAN) != 0;
+        if (span ? ts_take_lent(piece->unit) : ts_packed_take_lent(piece->unit)) {
+            if (!span) ts_spilled_return_slab(piece->unit);
             continue;
         }
-        if (!(piece->units_and_kind & TS_SPILL_SPAN)) wait_until_dead(piece->unit);
+        if (!span) wait_until_dead(piece->unit);
         if (dead_units != 0 && dead + dead_units != piece->unit) {
             (void)ts_purge_span(allocator, dead, dead_units);
             dead_units = 0;

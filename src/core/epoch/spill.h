@@ -20,6 +20,8 @@
  *     is pinned too: it may end meanwhile.
  *  3. A piece that is not lent any more, by a free's doing, is dead: nobody's but the record's. Its units stay
  *     inaccessible with the others until return or bury, so that what is inaccessible is in as few mappings as it was.
+ *  4. Pages that are hidden have lost their bytes. So where the first page of a spill can be hidden it is AWAY, whatever is refused
+ *     later: that is protected, or, where that is refused too, reads as zero.
  *
  * What is touched of an object that is away. A free leaves a foreign bit, which lies outside of the pages, as do the
  * state words that say what is live, packed or not (heap/packed.h); filling (poison_on_free), marking for a tool and guards are not: an allocator with any of them lends
@@ -54,8 +56,11 @@ typedef struct ts_spill {
     int state;
     ts_spill_piece *piece; /* the keeper's, with room for `room`; by rising unit once it is LENT */
     size_t room, pieces;
-    uint64_t units;               /* of all pieces */
-    size_t runs;                  /* of units in a row without a gap: each costs two mappings of the process at most */
+    uint64_t units;   /* of all pieces */
+    uint64_t kept;    /* slabs of 1 KiB (heap/piece.h), which are not lent and stay */
+    size_t runs;      /* of units in a row without a gap: each costs two mappings, where nothing can be hidden */
+    bool no_mappings; /* the keeper's: where nothing can be hidden it is not sent */
+    bool hides;       /* what is AWAY is hidden (os.h), and in the mappings that it was in */
     const ts_pack_memory *memory; /* the keeper's; NULL: state words stay where they are */
     ts_pack *packs;               /* what the state words say, while it is AWAY or FETCHED */
 } ts_spill;
@@ -67,7 +72,9 @@ size_t ts_spill_most(ts_allocator *allocator, EpochId id);
    let go of what it has of the epoch yet, or there is no room; ENOTSUP an allocator with care or guards, or pages
    larger than a unit. */
 bool ts_spill_begin(ts_allocator *allocator, EpochId id, ts_spill *spill);
-/* LENT to AWAY. false with errno EBUSY: the system has no mappings left; it is LENT still. */
+/* Whether the system can hide pages: then a spill needs no mappings, unless the program has locked its memory. */
+bool ts_spill_hides(void);
+/* LENT to AWAY. false with errno EBUSY: the system has no mappings left, or they are not to be used; it is LENT still. */
 bool ts_spill_send(ts_spill *spill);
 /* AWAY to FETCHED. false with errno ENOMEM: over budget, or the system refuses; it is AWAY still. */
 bool ts_spill_fetch(ts_spill *spill);

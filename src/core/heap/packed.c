@@ -16,6 +16,7 @@ _Atomic uint64_t ts_packed_groups[TS_PACK_GROUPS / 64];
 static ts_lock lock;             /* rank PACKED */
 #define BUCKETS 16384u           /* with 64 GiB away 32 packs have one */
 static ts_pack *bucket[BUCKETS]; /* guarded by lock */
+static _Atomic uint64_t changes; /* rises when a loan begins, and, under the lock, when a pack is withdrawn */
 static unsigned going;           /* calls in which pages go back; guarded by lock */
 
 void ts_packed_init(void) { ts_lock_init(&lock, TS_RANK_PACKED); }
@@ -56,7 +57,11 @@ static void publish(ts_pack *pack) {
     set_groups(pack->first, true);
 }
 
+/* release: who reads a word that was written again, or one of a new loan, reads this number or a later one (is_as_before). */
+static void note_change(void) { atomic_fetch_add_explicit(&changes, 1, memory_order_acq_rel); }
+
 static void withdraw(ts_pack *pack) {
+    note_change();
     ts_pack **at = bucket_of(pack->first);
     while (*at != pack) at = &(*at)->hash_next;
     *at = pack->hash_next;
@@ -70,17 +75,24 @@ static void restore(ts_pack *pack, uint32_t unit) {
     if (pack->left == 0) withdraw(pack);
 }
 
-void ts_packed_restore(uint32_t unit) {
+/* take: and ends its loan, so that nobody can pack it in between. Returns whether it was lent then. */
+static bool restore_unit(uint32_t unit, bool take) {
     for (;;) {
         ts_lock_acquire(&lock);
         ts_pack *pack = pack_of(unit);
         bool packed = pack && (pack->left >> (unit - pack->first) & 1) != 0, waits = packed && going != 0;
         if (packed && !waits) restore(pack, unit);
+        bool taken = take && !waits && ts_take_lent(unit);
         ts_lock_release(&lock);
-        if (!waits) return;
+        if (!waits) return taken;
         ts_nap();
     }
 }
+
+void ts_packed_restore(uint32_t unit) { (void)restore_unit(unit, false); }
+bool ts_packed_take_lent(uint32_t unit) { return restore_unit(unit, true); }
+
+void ts_packed_loan_begins(void) { note_change(); }
 
 /* ---- there ------------------------------------------------------------------------------------------------------- */
 
@@ -95,20 +107,39 @@ static unsigned class_of(uint64_t word) {
     return ts_bin_class(ts_bin_block(bin), bin);
 }
 
-/* Packs what the units of a page say. 0: the page stays; else the bytes. Nothing is published yet. */
-static size_t pack_page(uint32_t first, uint32_t units, ts_pack *pack) {
+/* Units of one spill, in a row: what is sent now. */
+typedef struct own_units {
+    uint32_t first, end;
+} own_units;
+static bool is_own(const own_units *own, uint32_t unit) { return unit - own->first < own->end - own->first; }
+
+/* Packs what the units of a page say. 0: the page stays; else the bytes. Nothing is published yet. Of units of others all have to be slabs
+   that are lent: what is nobody's may be somebody's the next moment. */
+static size_t pack_page(const own_units *own, uint32_t first, uint32_t units, ts_pack *pack) {
     size_t at = sizeof *pack + units * sizeof pack->at[0];
     pack->first = first;
     pack->left = 0;
+    pack->shared = false;
+    pack->changes = ts_load_acquire(&changes);
+    if (ts_load_acquire(ts_packed_word(first)) & ts_packed_bit(first)) return 0;
     for (uint32_t i = 0; i < units; i++) {
         uint64_t word = ts_load_acquire(ts_unit_word(first + i));
+        bool alone = is_packed_alone(word), mine = is_own(own, first + i);
         pack->at[i] = (uint16_t)at;
-        if (!is_packed_alone(word)) continue;
+        pack->shared |= !mine;
+        if (!alone && !mine) return 0;
+        if (!alone) continue;
         if (!ts_is_lent(first + i)) return 0;
         at += ts_slab_pack(first + i, class_of(word), (uint8_t *)pack + at);
         pack->left |= UINT32_C(1) << i;
     }
     return pack->left == 0 || at > ts_os_page_bytes() / 4 * 3 ? 0 : at;
+}
+
+/* Caller has the lock. A page that others have slabs of may have been packed by them meanwhile. Or it was, and its words are there again, but
+   were not when they were read here; or a slab has been returned, and lent again with other words. */
+static bool is_as_before(const ts_pack *pack) {
+    return !pack_of(pack->first) && (!pack->shared || ts_load_acquire(&changes) == pack->changes);
 }
 
 /* Caller has the lock. Whether all that was packed is lent still, so that it says the same. */
@@ -145,7 +176,7 @@ static void leave_others(const ts_pack *pack, uint32_t units) {
 /* The page may go, and nobody needs it then. */
 static bool publish_pack(ts_pack *pack, uint32_t units) {
     ts_lock_acquire(&lock);
-    bool good = is_lent_still(pack);
+    bool good = is_lent_still(pack) && is_as_before(pack); /* in this order: a loan is noted before its first bit */
     if (good) {
         publish(pack);
         good = !was_freed_in(pack); /* statistics read state words where there are such bits, without a look */
@@ -191,16 +222,16 @@ static void send_batch(ts_pack **batch, unsigned count, uint32_t units) {
 
 void ts_packed_send(uint32_t first, uint32_t end, const ts_pack_memory *memory, ts_pack **packs) {
     uint32_t units = units_of_a_page();
+    const own_units own = {first, end};
     if (units < TS_PACK_GROUP || units > 32) return;
-    first = (uint32_t)ts_align_up(first, units);
-    end = (uint32_t)ts_align_down(end, units);
-    if (first >= end) return;
+    first = (uint32_t)ts_align_down(first, units);
+    end = (uint32_t)ts_align_up(end, units);
     ts_pack *room = memory->take(sizeof *room + units * (sizeof room->at[0] + TS_PACKED_MOST));
     while (room && first < end) {
         ts_pack *batch[BATCH];
         unsigned count = 0;
         for (; count < BATCH && first < end; first += units) {
-            size_t bytes = pack_page(first, units, room);
+            size_t bytes = pack_page(&own, first, units, room);
             batch[count] = bytes != 0 ? memory->take(bytes) : NULL;
             if (batch[count]) memcpy(batch[count++], room, bytes);
         }

@@ -40,7 +40,8 @@ bool ts_spilled_lend_slab(uint32_t unit, uint64_t word) {
         ts_nodes_queue_empty(unit);
         return true;
     }
-    (void)ts_take_lent(unit);
+    (void)ts_packed_take_lent(
+        unit); /* for a moment it was lent, and somebody else's page of state words may have been sent */
     return false;
 }
 

@@ -11,6 +11,9 @@
  *              as it was.
  * protect      makes a committed range inaccessible; its bytes are lost or kept. commit undoes it, and then they need
  *              not be zero. false: refused, the range is accessible or not.
+ * hide         on: makes a committed range inaccessible within the mapping that it is part of, so that it costs none of those that the system limits;
+ *              its bytes are lost. off: a range that was hidden, or was not, is accessible, and what was hidden reads as zero. false: refused; a
+ *              range of one page is as it was. Without any bytes: whether the system has it.
  * dump         whether core dumps show a committed range. A hint.
  * release      gives a whole reservation back (only when initialisation fails half-way).
  * purge        gives the pages of a committed range back to the system now, parts of huge ones too; the range stays
@@ -48,6 +51,7 @@ typedef struct ts_os_table {
     void *(*reserve)(size_t bytes);
     bool (*commit)(void *at, size_t bytes);
     bool (*protect)(void *at, size_t bytes);
+    bool (*hide)(void *at, size_t bytes, bool on);
     void (*dump)(void *at, size_t bytes, bool on);
     void (*release)(void *at, size_t bytes);
     bool (*purge)(void *at, size_t bytes);

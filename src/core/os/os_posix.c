@@ -3,6 +3,7 @@
 #include "os/os.h"
 
 #include "base/atomic.h"
+#include "os/hide.h"
 #include "os/numa.h"
 #include "os/stack.h"
 
@@ -341,6 +342,7 @@ const ts_os_table ts_os_native = {
     .reserve = posix_reserve,
     .commit = posix_commit,
     .protect = posix_protect,
+    .hide = ts_hide_pages,
     .dump = posix_dump,
     .release = posix_release,
     .purge = posix_purge,

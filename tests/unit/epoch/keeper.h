@@ -31,7 +31,7 @@ static void *keeper_take(size_t bytes) {
 static const ts_pack_memory keeper_memory = {keeper_take, free};
 
 static void (*keeper_copied)(void); /* called once, before they are sent */
-static void keep(keeper *k, ts_allocator *allocator, EpochId epoch, unsigned takes) {
+static inline void keep(keeper *k, ts_allocator *allocator, EpochId epoch, unsigned takes) {
     takes_left = takes;
     k->spill = (ts_spill){.piece = k->piece, .room = sizeof k->piece / sizeof *k->piece, .memory = &keeper_memory};
     SUP_CHECK(ts_spill_begin(allocator, epoch, &k->spill), "begin: %s", strerror(errno));
@@ -47,7 +47,7 @@ static void keep(keeper *k, ts_allocator *allocator, EpochId epoch, unsigned tak
     SUP_CHECK(ts_spill_send(&k->spill), "send: %s", strerror(errno));
 }
 
-static void bring_back(keeper *k) {
+static inline void bring_back(keeper *k) {
     const char *from = k->bytes;
     SUP_CHECK(ts_spill_fetch(&k->spill), "fetch: %s", strerror(errno));
     for (size_t i = 0; i < k->spill.pieces; i++) {
