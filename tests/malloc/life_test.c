@@ -26,9 +26,19 @@ extern char **environ;
 
 static char *early, *late;
 
+static void in_child(void);
+static void expect_zero(pid_t pid);
+
 __attribute__((constructor(101))) static void first(void) {
     early = strdup("allocated before main");
     CHECK(early != NULL);
+    pid_t pid = fork();
+    if (pid == 0) {
+        free(early);
+        in_child();
+        _exit(0);
+    }
+    expect_zero(pid);
 }
 
 __attribute__((destructor(101))) static void last(void) {
@@ -43,6 +53,12 @@ static void at_exit(void) {
     CHECK(strcmp(early, "allocated before main") == 0);
     late = strdup("allocated by an exit handler");
     CHECK(late != NULL);
+    pid_t pid = fork();
+    if (pid == 0) {
+        in_child();
+        _exit(0);
+    }
+    expect_zero(pid);
 }
 
 /* ---- threads ------------------------------------------------------------------------------------------------- */
@@ -174,7 +190,7 @@ static void expect_zero(pid_t pid) {
 }
 
 /* Handlers of fork that allocate: they are registered after the library's. */
-static char *of_handler;
+static _Thread_local char *of_handler; /* other threads fork meanwhile */
 static void prepare(void) { of_handler = strdup("prepared"); }
 static void done(void) {
     CHECK(strcmp(of_handler, "prepared") == 0);
@@ -219,11 +235,55 @@ static void test_fork(unsigned count) {
     for (unsigned k = 0; k < 4; k++) CHECK(pthread_join(thread[k], NULL) == 0);
 }
 
+/* Several threads fork at once, while others allocate; and threads fork in the destructors of their end. */
+static void *forks(void *arg) {
+    for (unsigned i = 0; i < 10; i++) {
+        void *p = malloc(1000 * i);
+        pid_t pid = fork();
+        if (pid == 0) {
+            free(p);
+            in_child();
+            _exit(0);
+        }
+        free(p);
+        expect_zero(pid);
+    }
+    return arg;
+}
+
+static pthread_key_t last_words;
+static void fork_at_end(void *arg) {
+    pid_t pid = fork();
+    if (pid == 0) {
+        free(arg);
+        in_child();
+        _exit(0);
+    }
+    free(arg);
+    expect_zero(pid);
+}
+static void *forks_at_end(void *arg) {
+    CHECK(pthread_setspecific(last_words, malloc(300)) == 0);
+    return arg;
+}
+
+static void test_fork_storm(void) {
+    pthread_t busy_thread[2], thread[6];
+    CHECK(pthread_key_create(&last_words, fork_at_end) == 0);
+    stop = false;
+    for (uintptr_t k = 0; k < 2; k++) CHECK(pthread_create(&busy_thread[k], NULL, busy, (void *)(k + 1)) == 0);
+    for (unsigned k = 0; k < 6; k++) CHECK(pthread_create(&thread[k], NULL, k < 4 ? forks : forks_at_end, NULL) == 0);
+    for (unsigned k = 0; k < 6; k++) CHECK(pthread_join(thread[k], NULL) == 0);
+    stop = true;
+    for (unsigned k = 0; k < 2; k++) CHECK(pthread_join(busy_thread[k], NULL) == 0);
+}
+
 int main(int argc, char **argv) {
     unsigned threads = argc > 1 ? (unsigned)atoi(argv[1]) : 100000;
     CHECK(slab_malloc_active() && is_live(early));
     CHECK(atexit(at_exit) == 0);
     test_threads(threads);
     test_fork(40);
+    test_fork_storm();
     return 0;
 }

@@ -6,7 +6,9 @@
 #include <tslab/malloc.h>
 #include <tslab/stats.h>
 
+#include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <malloc.h>
 #include <stdint.h>
 #include <string.h>
@@ -34,6 +36,14 @@ static uint64_t refused(void) {
     CHECK(slab_stats_global(slab_malloc_allocator(), &stats));
     return stats.rejected_frees_total;
 }
+
+#ifndef MALLOC_TEST_STATIC
+static void look_up(const char *name, void *function) {
+    void *symbol = dlsym(RTLD_DEFAULT, name);
+    CHECK(symbol != NULL);
+    memcpy(function, &symbol, sizeof symbol);
+}
+#endif
 
 static void test_active(void) {
     CHECK(slab_malloc_active());
@@ -184,7 +194,44 @@ static void test_sized(void) {
     void *p = malloc(10);
     free_sized(p, hidden_size(100000)); /* never relied on */
     CHECK(!is_live(hidden(p)));
+    p = malloc(5000);
+    free_sized(p, hidden_size(1)); /* less than it has */
+    CHECK(!is_live(hidden(p)));
+    p = aligned_alloc(64, 256);
+    free_aligned_sized(p, 64, hidden_size(1 << 20));
+    CHECK(!is_live(hidden(p)));
+    p = malloc(100);
+    errno = 7;
+    free_sized(p, 100);
+    free_aligned_sized(aligned_alloc(64, 128), 64, 128);
+    CHECK(errno == 7);
     CHECK(refused() == before);
+}
+
+/* Names that libc has no header for, or no longer: of a program that was linked long ago. */
+static void test_other_names(void) {
+#ifndef MALLOC_TEST_STATIC
+    int (*libc_posix_memalign)(void **, size_t, size_t);
+    void *(*libc_reallocarray)(void *, size_t, size_t);
+    int (*libc_mallopt)(int, int);
+    void (*old_free)(void *);
+    look_up("__posix_memalign", &libc_posix_memalign);
+    look_up("__libc_reallocarray", &libc_reallocarray);
+    look_up("__libc_mallopt", &libc_mallopt);
+    look_up("cfree", &old_free);
+    void *p = NULL;
+    CHECK(libc_posix_memalign(&p, 256, 100) == 0 && is_live(p) && (uintptr_t)p % 256 == 0);
+    CHECK(libc_posix_memalign(&p, hidden_size(3), 100) == EINVAL && is_live(p));
+    p = libc_reallocarray(p, 10, 1000);
+    CHECK(is_live(p) && malloc_usable_size(p) >= 10000);
+    errno = 0;
+    CHECK(libc_reallocarray(p, hidden_size(SIZE_MAX / 2), 4) == NULL && errno == ENOMEM && is_live(p));
+    errno = 7;
+    old_free(p);
+    CHECK(!is_live(hidden(p)) && errno == 7);
+    old_free(NULL);
+    CHECK(libc_mallopt(M_TRIM_THRESHOLD, 1 << 20) == 1 && libc_mallopt(1000, 1) == 0);
+#endif
 }
 
 static void test_names(void) {
@@ -205,12 +252,27 @@ static void test_names(void) {
     p = __libc_pvalloc(5);
     CHECK(is_live(p) && (uintptr_t)p % 4096 == 0);
     free(p);
+    test_other_names();
+}
+
+/* It is told on standard error. */
+static void test_malloc_stats(void) {
+    char text[512] = "";
+    int pipes[2], before = dup(STDERR_FILENO);
+    CHECK(before >= 0 && pipe(pipes) == 0 && dup2(pipes[1], STDERR_FILENO) >= 0);
+    CHECK(fcntl(pipes[1], F_SETFL, O_NONBLOCK) == 0); /* more than a pipe holds is lost, and nobody waits */
+    malloc_stats();
+    CHECK(dup2(before, STDERR_FILENO) >= 0 && close(pipes[1]) == 0 && close(before) == 0);
+    CHECK(read(pipes[0], text, sizeof text) == sizeof text && close(pipes[0]) == 0);
+    CHECK(memchr(text, '\n', sizeof text) != NULL);
 }
 
 static void test_looks(void) {
     void *p = malloc(100000);
     struct mallinfo2 info = mallinfo2();
     CHECK(info.uordblks >= 100000 && info.arena >= info.uordblks);
+    struct mallinfo old = mallinfo();
+    CHECK(old.uordblks == (int)info.uordblks && old.arena >= old.uordblks);
     char *text = NULL;
     size_t bytes = 0;
     FILE *stream = open_memstream(&text, &bytes);
@@ -219,6 +281,7 @@ static void test_looks(void) {
     CHECK(strncmp(text, "<malloc version=\"1\">", 20) == 0 && strstr(text, "</malloc>"));
     free(text);
     free(p);
+    test_malloc_stats();
     CHECK(mallopt(M_TRIM_THRESHOLD, 1 << 20) == 1 && mallopt(1000, 1) == 0);
     for (int i = 0; i < 1000; i++) free(malloc(8000));
     (void)malloc_trim(0);

@@ -53,21 +53,54 @@ bool ts_os_has_loader(void) { return has_part(PT_INTERP); }
 /* ---- call stacks ----------------------------------------------------------------------------------------------------- */
 
 #ifdef HAS_BACKTRACE
-/* Not in a static program that is no PIE: its tables for unwinding are registered with the unwinder, which has them behind a lock
-   that a child of fork may find taken, and which aborts before they are there. */
+/*
+ * In a static program that is no PIE the program headers name no tables for unwinding. Its start-up code registers them with the unwinder,
+ * which has them behind a lock, sorts them when it is first asked, with the lock held and with memory of malloc, and aborts if it is asked
+ * for a stack before they are there. So
+ *  1. it is asked for the entry of one function first, which is no more than NULL then, and where that may take memory: by
+ *     ts_os_stack_prepare, or, when that came too early, by a constructor that runs after the start-up code's;
+ *  2. until that was answered there are no stacks: the program's own throw may be sorting, and ask for the memory for it here;
+ *  3. nor are there any in a child of fork, which may find the lock taken by a thread that it has not got.
+ */
+extern const void *find_entry(void *pc, void *bases[3]) __asm__("_Unwind_Find_FDE") __attribute__((weak));
+
+enum { UNKNOWN, BY_HEADERS, REGISTERED, ANSWERED };
+static _Atomic uint32_t tables;  /* rises; the same from every thread */
+static _Atomic uint32_t asked;   /* ts_os_stack_prepare was called */
+static _Atomic uint32_t process; /* that has the answer */
+
+static uint32_t tables_are(void) {
+    uint32_t how = ts_load_acquire(&tables); /* acquire: `process` is that of ANSWERED */
+    if (how != UNKNOWN) return how;
+    how = has_part(PT_DYNAMIC) ? BY_HEADERS : REGISTERED;
+    (void)atomic_compare_exchange_strong_explicit(&tables, &(uint32_t){UNKNOWN}, how, memory_order_relaxed,
+                                                  memory_order_relaxed);
+    return how;
+}
+
+static void ask_for_tables(void) {
+    void *bases[3];
+    if (tables_are() != REGISTERED || !find_entry || !find_entry((void *)(uintptr_t)ts_os_stack, bases)) return;
+    ts_store_relaxed(&process, (uint32_t)getpid());
+    ts_store_release(&tables, ANSWERED);
+}
+
+__attribute__((constructor)) static void ask_again(void) {
+    if (ts_load_relaxed(&asked)) ask_for_tables();
+}
+
 static bool can_unwind(void) {
-    static _Atomic uint32_t known; /* 1: no, 2: yes; the same from every thread */
-    uint32_t answer = ts_load_relaxed(&known);
-    if (answer == 0) {
-        answer = has_part(PT_DYNAMIC) ? 2 : 1;
-        ts_store_relaxed(&known, answer);
-    }
-    return answer == 2;
+    uint32_t how = tables_are();
+    return how == BY_HEADERS || (how == ANSWERED && ts_load_relaxed(&process) == (uint32_t)getpid());
 }
 #endif
 
 void ts_os_stack_prepare(void) {
     void *frame[2];
+#ifdef HAS_BACKTRACE
+    ts_store_relaxed(&asked, 1);
+    ask_for_tables();
+#endif
     (void)ts_os_stack(frame, 2);
 }
 

@@ -88,10 +88,12 @@ static void test_threads(void) {
     }
 }
 
+static void sample_in_child(void);
 static void test_fork(void) {
     for (unsigned i = 0; i < 10; i++) {
         pid_t pid = fork();
         if (pid == 0) {
+            sample_in_child();
             test_threads();
             exit(0);
         }
@@ -137,12 +139,20 @@ static void test_stacks(void) {
         uintptr_t at = (uintptr_t)allocate_here, frame = (uintptr_t)rows[i].frames[0];
         if (rows[i].frame_count > 0 && frame - at < 256) found += rows[i].samples;
     }
-#if defined(__GLIBC__) && defined(MALLOC_TEST_STATIC_PIE) /* others have no call stacks */
-    CHECK(found == 64);
+#if defined(__GLIBC__) && !defined(__arm__) /* others have no call stacks */
+    CHECK(found >= 64);                     /* and what the next function has, if all is sampled from the start */
 #else
     CHECK(found == 0);
 #endif
     for (unsigned i = 0; i < 64; i++) free(p[i]);
+}
+
+/* In a child of fork there may be none in a static program; nobody waits for a lock that another thread had. */
+static void sample_in_child(void) {
+    SlabAllocator *a = slab_malloc_allocator();
+    CHECK(slab_set_sample_stacks(a, 1));
+    for (unsigned i = 0; i < 64; i++) free(allocate_here());
+    CHECK(slab_set_sample_stacks(a, 0));
 }
 
 int main(void) {
