@@ -40,6 +40,7 @@ help:
 	@echo "make mutation      takes one guard of the protocols out at a time: some test must fail for each"
 	@echo "make soak          every feature at once for 10 minutes (MINUTES=N), all structures walked every second"
 	@echo "make vm-test       installs QEMU and a kernel: quick tests with two NUMA nodes, huge pages, memory limits, no membarrier"
+	@echo "make vm-coverage   the same with gcov: lines that the machine's tests reach"
 	@echo "make zones-agree   the emulated zoned device beside two real drivers: ten thousand random sequences of calls (minutes)"
 	@echo "make test-valgrind  installs Valgrind: what must be caught under memcheck, and what must not"
 	@echo "make programs      real programs and servers (sqlite, redis, postgres, ...) with libtslab-malloc and without: the same"
@@ -166,6 +167,15 @@ vm-test: setup-vm | build
 	$(call build,release,-DTSLAB_BUILD_TESTS=ON)
 	@tests/vm/vm_test.py --build build/release $(ARGS)
 
+# The lines of src/ that the machines reach.
+vm-coverage: setup-vm setup-coverage | build
+	$(call build,coverage)
+	@find build/coverage -name '*.gcda' -delete
+	@tests/vm/vm_test.py --build build/coverage --coverage $(ARGS)
+	@gcovr -r . --object-directory build/coverage -f src/ -e src/http/embed.c --exclude-unreachable-branches -j $(JOBS) --gcov-ignore-parse-errors \
+	    --print-summary --txt build/coverage/vm_lines.txt
+	@cat build/coverage/vm_lines.txt
+
 # The emulated device beside QEMU's NVMe and the kernel's null_blk, ten thousand random sequences each.
 zones-agree: setup-vm | build
 	$(call build,release,-DTSLAB_BUILD_TESTS=ON)
@@ -251,6 +261,6 @@ format-check:
 clean:
 	@rm -rf build
 
-.PHONY: vm-test zones-agree test-valgrind programs bench-programs bench-capture nightly fuzz fuzz-afl fuzz-corpus all help build-release run run-smoke bench-all bench-gate report mutation soak test test-release test-asan test-tsan test-clang test-cxx test-adapt summary clean-results cross coverage model \
+.PHONY: vm-test vm-coverage zones-agree test-valgrind programs bench-programs bench-capture nightly fuzz fuzz-afl fuzz-corpus all help build-release run run-smoke bench-all bench-gate report mutation soak test test-release test-asan test-tsan test-clang test-cxx test-adapt summary clean-results cross coverage model \
     bench bench-smoke install demo-leak check-observability docs format format-check clean
 .NOTPARALLEL:

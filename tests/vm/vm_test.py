@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
-"""Runs quick tests on a kernel of their own, in QEMU without hardware help: NUMA nodes, a zoned NVMe namespace.
+"""Runs quick tests on a kernel of their own, in QEMU without hardware help: NUMA nodes, a zoned NVMe namespace and an ordinary one.
 
 The tests run once as the kernel comes, and some of them again with transparent huge pages always and never, in a cgroup with
-a memory limit, under strict overcommit, without membarrier, and on the kernel's null_blk. Output and status of each come back; what hangs ends by time.
+a memory limit, in a cpuset with the memory of every second node, under strict overcommit, without membarrier, and on the kernel's null_blk. Output
+and status of each come back, with --coverage the counters too; what hangs ends by time.
 Exit status: 0, 1 a test failed, 77 what it needs is not installed (tools/setup.sh vm), or --short and the machine is too slow for it,
 2 a bad argument.
 """
 
 import argparse
+import csv
 import glob
 import gzip
 import os
@@ -16,6 +18,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
 
@@ -31,7 +34,7 @@ TOPOLOGIES = {
     "one": ((768, 2),),
 }
 PLACEMENT = r"unit\.(os\.(placement|numa|refused_numa|native)|region\.home|heap\.nodes)"
-VARIANTS = ("plain", "huge_always", "huge_never", "strict", "cgroup", "no_membarrier", "null_blk")
+VARIANTS = ("plain", "huge_always", "huge_never", "strict", "cgroup", "cpuset", "no_membarrier", "null_blk")
 # What the variants change is how memory comes and goes, and how threads agree.
 SHORT = ("unit.region.region", "unit.heap.heap", "unit.heap.hollow")
 QUICK = (r"unit\.(os\.(native|cgroup|huge_pages|numa|refused_numa|placement)|region\..*|slab\..*|heap\.(heap|warm|hollow|scope|bin|blocks|closed|retain|nodes)|"
@@ -42,6 +45,8 @@ AGAIN = r"unit\.(os\.native|region\.pool|heap\.(heap|warm|hollow)|epoch\.(epoch|
 BARE = r"unit\.(region\.region|heap\.(heap|hollow))"
 DEVICE = "zones.device"  # the emulated device beside a real one
 SKIPPED, KILLED, NO_VARIANT = 77, 137, 125
+# What unit.os.placement prints: the case, the node, the share of the pages that are there.
+SHARES = r"^(\S.*?) +(?:node (\d+)): *([0-9.]+) %"
 
 
 def skip(why):
@@ -59,6 +64,8 @@ def parse_arguments():
     parser.add_argument("--sequences", type=int, metavar="N", help=f"random sequences of calls in {DEVICE} (default its own, 1000)")
     parser.add_argument("--seconds", type=int, default=1200, metavar="N", help="for the whole machine (default %(default)s)")
     parser.add_argument("--test-seconds", type=int, default=120, metavar="N", help="for each test (default %(default)s)")
+    parser.add_argument("--coverage", action="store_true", help="of a build with gcov: adds what the tests have counted to its counters")
+    parser.add_argument("--csv", metavar="FILE", help="writes the shares of pages on the right node")
     parser.add_argument("--verbose", action="store_true", help="all that the machine prints")
     options = parser.parse_args()
     unknown = set(options.variants.split(",")) - set(VARIANTS)
@@ -97,11 +104,11 @@ def plan(options, image, topology):
             print("vm_test: null_blk is skipped: the kernel has no such module")
             continue
         short = "|".join(map(re.escape, SHORT))
-        usual = {"plain": QUICK, "no_membarrier": BARE, "null_blk": re.escape(DEVICE)}.get(variant, AGAIN)
+        usual = {"plain": QUICK, "cpuset": PLACEMENT, "no_membarrier": BARE, "null_blk": re.escape(DEVICE)}.get(variant, AGAIN)
         short = "" if variant == "null_blk" else short
         pattern = options.tests or (short if options.short else usual)
         if not options.tests and topology != "two":
-            pattern = PLACEMENT if variant == "plain" else r"unit\.os\.placement" if variant.startswith("huge") else "none"
+            pattern = PLACEMENT if variant in ("plain", "cpuset") else r"unit\.os\.placement" if variant.startswith("huge") else "none"
         steps += [(variant, name) for name in names if re.fullmatch(pattern, name)]
     return steps
 
@@ -132,6 +139,8 @@ def make_initramfs(root, options, steps, image):
         shutil.copy(path, root / "modules" / path.name)
     words = {DEVICE: f" --programs {options.sequences}" if options.sequences else ""}
     lines = [f"{variant} {options.test_seconds} {name}{words.get(name, '')}" for variant, name in steps]
+    if options.coverage:
+        (root / "coverage").mkdir()
     (root / "plan").write_text("\n".join(lines) + "\n", encoding="utf-8")
     names = subprocess.run(["find", "."], cwd=root, capture_output=True, check=True).stdout
     archive = subprocess.run(["cpio", "-o", "-H", "newc", "--quiet"], cwd=root, input=names, capture_output=True, check=True).stdout
@@ -161,7 +170,8 @@ def machine(folder, image, topology):
             "-kernel", image, "-initrd", str(folder / "initrd.gz"), "-append", "console=ttyS0 quiet panic=-1 no_timer_check",
             "-drive", f"file={folder / 'zoned.img'},if=none,id=z,format=raw", "-device", "nvme,serial=zns0,id=nvme0",
             "-device", f"nvme-ns,drive=z,bus=nvme0,zoned=true,zoned.zone_size={ZONE_MIB}M,zoned.zone_capacity={ZONE_CAPACITY_MIB}M,"
-            "zoned.max_open=16,zoned.max_active=32,logical_block_size=4096,physical_block_size=4096"]
+            "zoned.max_open=16,zoned.max_active=32,logical_block_size=4096,physical_block_size=4096",
+            "-drive", f"file={folder / 'ordinary.img'},if=none,id=o,format=raw", "-device", "nvme-ns,drive=o,bus=nvme0"]
 
 
 def run(command, seconds, verbose):
@@ -211,6 +221,45 @@ def judge(text, steps, topology):
     return failed
 
 
+def note_shares(path, text, topology):
+    """A row for each case and node of the placement tests: the least share of pages that was printed."""
+    variant, least = "", {}
+    for line in text.split("\n"):
+        begin = re.match(r"vm: begin (\S+) unit\.os\.placement", line)
+        variant = begin.group(1) if begin else "" if line.startswith("vm: end") else variant
+        found = re.match(SHARES, line)
+        if variant and found:
+            case, node, percent = found.groups()
+            key = topology, variant, case, node
+            least[key] = min(least.get(key, percent), percent, key=float)
+    with open(path, "a", encoding="utf-8", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows([*key, percent] for key, percent in least.items())
+
+
+def take_coverage(image, build):
+    """What the machine has left on its ordinary disk, an archive of counters by their whole paths, is added to those of the build."""
+    build = pathlib.Path(build).resolve()
+    with tempfile.TemporaryDirectory() as name:
+        new, old, both = (pathlib.Path(name) / part for part in ("new", "old", "both"))
+        try:
+            with tarfile.open(image) as archive:
+                archive.extractall(new)  # of a machine that ran what this one has built
+        except tarfile.TarError:
+            return 0
+        new = new / str(build).lstrip("/")
+        counters = [path.relative_to(new) for path in new.rglob("*.gcda")]
+        for path in counters:
+            if (build / path).exists():
+                (old / path).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(build / path, old / path)
+        if old.exists():
+            tool = os.environ.get("GCOV_TOOL", "gcov-tool")
+            subprocess.run([tool, "merge", str(old), str(new), "-o", str(both)], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        for path in counters:
+            shutil.copy((both if (both / path).exists() else new) / path, build / path)
+    return len(counters)
+
+
 def run_machine(options, image, topology):
     """Starts one machine; how much failed."""
     steps = plan(options, image, topology)
@@ -219,14 +268,22 @@ def run_machine(options, image, topology):
         (folder / "initrd.gz").write_bytes(make_initramfs(folder / "root", options, steps, image))
         with open(folder / "zoned.img", "wb") as disk:
             disk.truncate(256 << 20)
+        with open(folder / "ordinary.img", "wb") as disk:
+            disk.truncate(128 << 20)
         begin = time.monotonic()
         text, off = run(machine(folder, image, topology), options.seconds, options.verbose)
+        counters = take_coverage(folder / "ordinary.img", options.build) if options.coverage and off else 0
     if options.short and not off and "panic" not in text and not re.search(r"^vm: end \S+ \S+ (?!0\r?$|77\r?$)\d", text, re.MULTILINE):
         skip(f"too slow here: not over in {options.seconds} s; what ended until then passed")
     failed = judge(text, steps, topology)
+    if options.csv:
+        note_shares(options.csv, text, topology)
+    if options.coverage:
+        print(f"vm_test: {topology}: counters of {counters} files")
+        failed += counters == 0
     nodes = len(TOPOLOGIES[topology])
     for what, pattern in ((f"{nodes} nodes", rf"vm: nodes {nodes}\r?$"),
-                          ("a zoned disk", rf"vm: disk nvme0n1 host-managed {ZONE_MIB * 2048}\r?$")):
+                          ("a zoned disk", rf"vm: disk nvme0n1 host-managed {ZONE_MIB * 2048}\r?$"), ("an ordinary disk", r"vm: disk nvme0n2 none 0\r?$")):
         if not re.search(pattern, text, re.MULTILINE):
             print(f"vm_test: the machine has not got {what}")
             failed += 1
@@ -246,6 +303,8 @@ def main():
     image = kernel()
     if not image:
         skip("no /boot/vmlinuz-*-cloud-amd64 (linux-image-cloud-amd64: tools/setup.sh vm)")
+    if options.csv:
+        pathlib.Path(options.csv).write_text("machine,variant,case,node,percent\n", encoding="utf-8")
     return int(sum(run_machine(options, image, topology) for topology in options.topologies) > 0)
 
 

@@ -9,6 +9,7 @@
 #include "support.h"
 #include "zones/zoned.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 
 #define BLOCK 4096u
@@ -189,6 +190,21 @@ static void reclaimed(const char *path) {
     SUP_CHECK(slab_zones_close(zones), "%s", strerror(errno));
 }
 
+/* A disk without zones is refused, and is as it was. */
+static void ordinary(const char *path) {
+    struct stat st;
+    uint64_t before[512], after[512];
+    if (stat(path, &st) != 0 || !S_ISBLK(st.st_mode)) return;
+    for (int i = 0; i < 2; i++) {
+        int file = open(path, O_RDONLY | O_CLOEXEC);
+        SUP_CHECK(file >= 0 && pread(file, i ? after : before, sizeof before, 0) == sizeof before, "%s", path);
+        (void)close(file);
+        if (i == 0) ZT_ERRNO(slab_zones_open(path, NULL), EINVAL);
+    }
+    SUP_CHECK(memcmp(before, after, sizeof before) == 0, "%s was written to", path);
+    printf("device_test: %s has no zones, and is refused\n", path);
+}
+
 int main(int argc, char **argv) {
     const char *path = getenv("TSLAB_ZONED_DEVICE");
     struct sup_args args = {.seed = 1, .programs = 1000, .ops = 20};
@@ -224,6 +240,7 @@ int main(int argc, char **argv) {
     emulated->call->end(emulated);
     epochs(path);
     reclaimed(path);
+    ordinary("/dev/nvme0n2");
     free(memory);
     free(from_real);
     free(from_emulated);
