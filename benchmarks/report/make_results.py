@@ -115,6 +115,7 @@ COMMANDS = {
     "observability": "benchmarks/core/observability.py --csv FILE",
     "core_bench": "benchmarks/run_bench.sh",
     "zones": f"{PROGRAMS}/zones_bench --csv FILE",
+    "numa_bench": f"{PROGRAMS}/numa_bench --csv FILE",
 }
 
 
@@ -583,6 +584,38 @@ def zones(suite):
             *commands(["zones"])]
 
 
+def placement(suite):
+    """Shares of pages on the right node, in the machines of make vm-test: of each case the least of all nodes and variants."""
+    machines = list(dict.fromkeys(row["machine"] for row in suite.rows("placement")))
+    least = {}
+    for row in suite.rows("placement"):
+        key = row["case"], row["machine"]
+        least[key] = min(least.get(key, 100), suite.number("placement", row, "percent"))
+    rows = [["pages on the right node, % at least", *machines]]
+    for case in dict.fromkeys(case for case, _ in least):
+        rows.append([case, *(f"{least[case, machine]:.2f}" if (case, machine) in least else "" for machine in machines)])
+    return markdown(rows)
+
+
+def nodes(suite):
+    """The aims of TSLAB_NUMA: placement by a real kernel, and what it is worth, simulated."""
+    lines = []
+    if suite.rows("placement"):
+        lines = ["Where a kernel really puts the pages of 12 MiB in 6,000 objects, asked by `move_pages`, in each machine of `make vm-test`. The aim is 99 %; "
+                 "`interleave` has the pages on all nodes, and `off` is what happens without the option.", "", *placement(suite), "", "Reproduce:", "",
+                 "    make vm-test ARGS=\"--tests 'unit\\.os\\.placement' --variants plain,huge_always,cpuset --topologies two,four,no_processors,no_memory,uneven --csv FILE\"", ""]
+    columns = ["90_140", "100_250"]
+    rows = [["work", "option", "misses, % of accesses", "of the own node, %", "of the busiest node, %",
+             *(f"ns a miss ({' and '.join(c.split('_'))} ns)" for c in columns), *("beside off" for _ in columns)]]
+    for row in suite.rows("numa_bench"):
+        rows.append([row["work"], row["option"], f"{suite.number('numa_bench', row, 'missed_percent'):.1f}", f"{suite.number('numa_bench', row, 'local_percent'):.2f}",
+                     f"{suite.number('numa_bench', row, 'busiest_percent'):.1f}", *(f"{suite.number('numa_bench', row, 'ns_' + c):.1f}" for c in columns),
+                     *(f"{suite.number('numa_bench', row, 'beside_off_' + c):.2f}" for c in columns)])
+    return [*lines, "What that is worth: four threads on two nodes run on the allocator as it is, and each access goes through a simulated cache of 1 MiB a "
+            "thread; what misses costs what memory of that node is assumed to cost, the thread's own and another. `docs/numa.md` says what is simulated.", "",
+            *markdown(rows), "", *commands(["numa_bench"])]
+
+
 def programs(suite):
     """Real programs and loops under a preload of each allocator."""
     name, header = "programs", suite.header("programs")
@@ -734,6 +767,7 @@ def document(suite, summary):
         ("Whose tail it is", "tail_attribution", lambda: tails(suite), []),
         ("What the statistics cost", "observability", lambda: instructions(suite), []),
         ("Zones", "zones", lambda: zones(suite), []),
+        ("NUMA nodes", "numa_bench", lambda: nodes(suite), []),
         ("Real programs", "programs", lambda: programs(suite), []),
     ):
         if suite.rows(needs):
