@@ -107,15 +107,15 @@ typedef struct SlabZonesStats {
     uint32_t open_zones;   /* open, by a write or by a command */
     uint32_t active_zones; /* open, or closed and half full */
     uint32_t full_zones;
-    uint32_t failed_zones;             /* read-only or offline, or given up after an error */
-    uint32_t shared_zones;             /* with slabs of more than one epoch, now */
-    uint64_t spilled_epochs;           /* now */
-    uint64_t spilled_bytes;            /* of their slabs */
-    uint64_t kept_bytes;               /* of these epochs, in memory: the first slabs of small scopes, 1 KiB each, stay */
-    uint64_t appended_bytes;           /* written to the device, ever; what a failed spill wrote included */
-    uint64_t payload_bytes;            /* of the slabs spilled, ever */
-    uint64_t padding_bytes;            /* of zones that were finished before they were full, ever */
-    uint64_t reset_zones_total;        /* those emptied by slab_zones_open not included */
+    uint32_t failed_zones;      /* read-only or offline, or given up after an error */
+    uint32_t shared_zones;      /* with slabs of more than one epoch, now */
+    uint64_t spilled_epochs;    /* now */
+    uint64_t spilled_bytes;     /* of their slabs */
+    uint64_t kept_bytes;        /* of these epochs, in memory: the first slabs of small scopes, 1 KiB each, stay */
+    uint64_t appended_bytes;    /* written to the device, ever; what a failed spill wrote included */
+    uint64_t payload_bytes;     /* of the slabs spilled, ever */
+    uint64_t padding_bytes;     /* of zones that were finished before they were full, ever */
+    uint64_t reset_zones_total; /* those emptied by slab_zones_open not included */
     uint64_t reset_filled_bytes_total; /* what had been written to zones that were reset: divided by their number and
         capacity, the fill */
     uint64_t reclaimed_zones;          /* emptied by slab_zones_open */
