@@ -603,7 +603,7 @@ def nodes(suite):
     if suite.rows("placement"):
         lines = ["Where a kernel really puts the pages of 12 MiB in 6,000 objects, asked by `move_pages`, in each machine of `make vm-test`. The aim is 99 %; "
                  "`interleave` has the pages on all nodes, and `off` is what happens without the option.", "", *placement(suite), "", "Reproduce:", "",
-                 "    make vm-test ARGS=\"--tests 'unit\\.os\\.placement' --variants plain,huge_always,cpuset --topologies two,four,no_processors,no_memory,uneven --csv FILE\"", ""]
+                 "    make vm-test ARGS=\"--tests 'unit\\.os\\.placement' --variants plain,huge_always --topologies two,four,no_processors,no_memory,uneven --csv FILE\"", ""]
     columns = ["90_140", "100_250"]
     rows = [["work", "option", "misses, % of accesses", "of the own node, %", "of the busiest node, %",
              *(f"ns a miss ({' and '.join(c.split('_'))} ns)" for c in columns), *("beside off" for _ in columns)]]

@@ -22,13 +22,6 @@ for disk in /sys/block/nvme*; do
     [ -r "$disk/queue/zoned" ] && echo "vm: disk ${disk##*/} $(cat "$disk/queue/zoned") $(cat "$disk/queue/chunk_sectors")"
 done
 
-# Of the nodes with memory the second, the fourth and so on, or the only one: ids with gaps, and not the first.
-every_second_node() {
-    awk -F, '{ for (i = 1; i <= NF; i++) { n = split($i, of, "-"); for (k = of[1]; k <= of[n]; k++) node[count++] = k } }
-        END { if (count == 1) print node[0]; for (i = 1; i < count; i += 2) printf "%s%s", i > 1 ? "," : "", node[i]; print "" }' \
-        /sys/devices/system/node/has_memory
-}
-
 # Runs "$@" in the variant; whether the machine could be made so.
 in_variant() {
     variant=$1 seconds=$2
@@ -44,8 +37,6 @@ in_variant() {
         strict) echo 2 >/proc/sys/vm/overcommit_memory && echo 90 >/proc/sys/vm/overcommit_ratio ;;
         cgroup) echo +memory >/sys/fs/cgroup/cgroup.subtree_control && mkdir -p /sys/fs/cgroup/tests &&
             echo 256M >/sys/fs/cgroup/tests/memory.max ;;
-        cpuset) echo +cpuset >/sys/fs/cgroup/cgroup.subtree_control && mkdir -p /sys/fs/cgroup/set &&
-            echo "$(every_second_node)" >/sys/fs/cgroup/set/cpuset.mems ;;
         null_blk) export TSLAB_ZONED_DEVICE=/dev/nullb0
             [ -b /dev/nullb0 ] || { insmod /modules/configfs.ko && insmod /modules/null_blk.ko nr_devices=1 gb=1 bs=4096 memory_backed=1 \
                 zoned=1 zone_size=4 zone_capacity=3 zone_max_active=32; } ;;
@@ -53,10 +44,7 @@ in_variant() {
         *) return 125 ;;
     esac || return 125
     (
-        case $variant in
-            cgroup) echo 0 >/sys/fs/cgroup/tests/cgroup.procs || exit 125 ;;
-            cpuset) echo 0 >/sys/fs/cgroup/set/cgroup.procs || exit 125 ;;
-        esac
+        [ "$variant" = cgroup ] && { echo 0 >/sys/fs/cgroup/tests/cgroup.procs || exit 125; }
         cd /tmp && exec timeout -s KILL "$seconds" $before "$@"
     )
 }

@@ -2,7 +2,7 @@
 """Runs quick tests on a kernel of their own, in QEMU without hardware help: NUMA nodes, a zoned NVMe namespace and an ordinary one.
 
 The tests run once as the kernel comes, and some of them again with transparent huge pages always and never, in a cgroup with
-a memory limit, in a cpuset with the memory of every second node, under strict overcommit, without membarrier, and on the kernel's null_blk. Output
+a memory limit, under strict overcommit, without membarrier, and on the kernel's null_blk. Output
 and status of each come back, with --coverage the counters too; what hangs ends by time.
 Exit status: 0, 1 a test failed, 77 what it needs is not installed (tools/setup.sh vm), or --short and the machine is too slow for it,
 2 a bad argument.
@@ -34,7 +34,7 @@ TOPOLOGIES = {
     "one": ((768, 2),),
 }
 PLACEMENT = r"unit\.(os\.(placement|numa|refused_numa|native)|region\.home|heap\.nodes)"
-VARIANTS = ("plain", "huge_always", "huge_never", "strict", "cgroup", "cpuset", "no_membarrier", "null_blk")
+VARIANTS = ("plain", "huge_always", "huge_never", "strict", "cgroup", "no_membarrier", "null_blk")
 # What the variants change is how memory comes and goes, and how threads agree.
 SHORT = ("unit.region.region", "unit.heap.heap", "unit.heap.hollow")
 QUICK = (r"unit\.(os\.(native|cgroup|huge_pages|numa|refused_numa|placement)|region\..*|slab\..*|heap\.(heap|warm|hollow|scope|bin|blocks|closed|retain|nodes)|"
@@ -104,11 +104,11 @@ def plan(options, image, topology):
             print("vm_test: null_blk is skipped: the kernel has no such module")
             continue
         short = "|".join(map(re.escape, SHORT))
-        usual = {"plain": QUICK, "cpuset": PLACEMENT, "no_membarrier": BARE, "null_blk": re.escape(DEVICE)}.get(variant, AGAIN)
+        usual = {"plain": QUICK, "no_membarrier": BARE, "null_blk": re.escape(DEVICE)}.get(variant, AGAIN)
         short = "" if variant == "null_blk" else short
         pattern = options.tests or (short if options.short else usual)
         if not options.tests and topology != "two":
-            pattern = PLACEMENT if variant in ("plain", "cpuset") else r"unit\.os\.placement" if variant.startswith("huge") else "none"
+            pattern = PLACEMENT if variant == "plain" else r"unit\.os\.placement" if variant.startswith("huge") else "none"
         steps += [(variant, name) for name in names if re.fullmatch(pattern, name)]
     return steps
 
