@@ -280,7 +280,7 @@ proctype owner() {
     fi;
 #endif
     if
-    :: slow_operation(0)
+    :: slow_operation(0); settle()
     :: true
     fi;
     if
@@ -325,7 +325,7 @@ proctype adopter() {
     UNLOCK(epoch_locked);
     settle();
     if
-    :: slow_operation(1)
+    :: slow_operation(1); settle()
     :: true
     fi;
     if
