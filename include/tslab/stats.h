@@ -167,8 +167,10 @@ typedef struct SlabGlobalStats {
     uint64_t stack_samples_dropped; /* of these, without a place in the table */
     uint64_t process_lock_waits;    /* for any lock of the core, in the whole process */
     uint64_t
-        epoch_left_total; /* how often the end of an epoch left memory to a thread that was in the middle of a call */
-    uint64_t left_bytes;  /* slabs of epochs that have ended, which such a thread has yet to take apart */
+        epoch_left_total;  /* how often the end of an epoch left memory to a thread that was in the middle of a call */
+    uint64_t left_bytes;   /* slabs of epochs that have ended, which such a thread has yet to take apart */
+    uint64_t region_bytes; /* address space for objects of up to 16 MiB, of the whole process */
+    uint64_t region_used_bytes; /* of it, taken */
 } SlabGlobalStats;
 
 /* Times of the calling thread in nanoseconds, from the operations that the option sample_rate picks.

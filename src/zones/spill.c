@@ -45,10 +45,12 @@ typedef struct cursor {
 } cursor;
 
 static bool at_end(const ts_record *r, const cursor *c) { return c->piece == r->spill.pieces; }
-static uint32_t unit_at(const ts_record *r, const cursor *c) { return r->spill.piece[c->piece].unit + c->in_piece; }
+static char *slab_at(const ts_record *r, const cursor *c) {
+    return (char *)ts_private_unit_address(r->spill.piece[c->piece].unit) + (size_t)c->in_piece * TS_SLAB_UNIT;
+}
 static void step(const ts_record *r, cursor *c) {
     c->slab++;
-    if (++c->in_piece < ts_spill_piece_units(&r->spill.piece[c->piece])) return;
+    if (++c->in_piece < r->spill.piece[c->piece].slabs) return;
     c->in_piece = 0;
     c->piece++;
 }
@@ -97,8 +99,7 @@ static bool plan(ts_record *r, appends *a, bool own, uint32_t *zone, cursor *c) 
     io->zone = *zone;
     io->first = c->slab;
     io->slabs = 0;
-    while (!at_end(r, c) && add_slab(io, ts_private_unit_address(unit_at(r, c)), most, z->device->append_pieces))
-        step(r, c);
+    while (!at_end(r, c) && add_slab(io, slab_at(r, c), most, z->device->append_pieces)) step(r, c);
     ts_places_claim(&z->places, *zone, io->bytes);
     ts_window_plan(&a->window);
     return true;
@@ -135,7 +136,7 @@ static bool make_places(ts_record *r) {
     uint32_t slabs = 0;
     for (size_t i = 0; i < r->spill.pieces; i++) {
         r->first[i] = slabs;
-        slabs += ts_spill_piece_units(&r->spill.piece[i]);
+        slabs += r->spill.piece[i].slabs;
     }
     return true;
 }
@@ -236,7 +237,7 @@ static void plan_read(ts_record *r, ts_window *w, cursor *c) {
     io->first = c->slab;
     io->slabs = 0;
     do {
-        if (!add_slab(io, ts_private_unit_address(unit_at(r, c)), r->zones->options.append_bytes, TS_WINDOW_IOV)) break;
+        if (!add_slab(io, slab_at(r, c), r->zones->options.append_bytes, TS_WINDOW_IOV)) break;
         step(r, c);
     } while (!at_end(r, c) && is_behind(&r->place[c->slab - 1], &r->place[c->slab]) && is_wanted(r, c));
     ts_window_plan(w);
@@ -293,7 +294,7 @@ static bool find_slab(const ts_record *r, uint32_t unit, uint32_t *slab) {
             high = middle;
     }
     const ts_spill_piece *p = &r->spill.piece[low];
-    if (high == 0 || unit < p->unit || unit - p->unit >= ts_spill_piece_units(p)) return false;
+    if (high == 0 || unit < p->unit || unit - p->unit >= p->slabs) return false;
     *slab = r->first[low] + (unit - p->unit);
     return true;
 }

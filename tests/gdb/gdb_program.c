@@ -7,8 +7,8 @@
 SlabAllocator *allocator;
 EpochId request, scratch, ended;
 void *live, *freed, *never, *interior, *span, *in_span, *stale, *small, *by_other, *in_scope, *freed_in_scope,
-    *inside_scope, *largest, *burst;
-SlabHandle handle, old_handle, span_handle, scope_handle;
+    *inside_scope, *largest, *burst, *huge, *in_huge;
+SlabHandle handle, old_handle, span_handle, scope_handle, huge_handle;
 int not_ours;
 
 void stop_here(void);
@@ -53,11 +53,14 @@ int main(int argc, char **argv) {
     inside_scope = (char *)in_scope + 20;
     freed_in_scope = slab_malloc_epoch(allocator, 30, scratch);
     largest = slab_malloc_epoch(allocator, 4096, request);
+    huge = slab_malloc_epoch(allocator, (size_t)20 << 20, epoch_open(allocator, "large", EPOCH_CHURN));
+    in_huge = (char *)huge + (3 << 20) + 7;
+    huge_handle = slab_handle_of(allocator, huge);
     handle = slab_handle_of(allocator, live);
     span_handle = slab_handle_of(allocator, span);
     scope_handle = slab_handle_of(allocator, in_scope);
     old_handle = slab_handle_of(allocator, freed);
-    if (!stale || !freed_in_scope || !slab_free(allocator, freed) || !slab_free(allocator, freed_in_scope) ||
+    if (!stale || !freed_in_scope || !huge || !slab_free(allocator, freed) || !slab_free(allocator, freed_in_scope) ||
         !epoch_destroy(allocator, ended))
         return 1;
     if (pthread_create(&thread, NULL, other_thread, NULL) != 0 || pthread_join(thread, NULL) != 0) return 1;

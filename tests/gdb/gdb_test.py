@@ -25,6 +25,9 @@ EXPECTED = [
     ("tslab ptr by_other", r"free: slot \d+ of class 5 \(96 bytes\), freed by another thread than its owner\n  in epoch .*request 42"),
     ("tslab ptr span", r"live: span of 114688 bytes\n  in epoch .*request 42"),
     ("tslab ptr in_span", r"interior: span of 114688 bytes\n  50000 bytes into the object at"),
+    ("tslab ptr huge", r"live: span of 20971520 bytes\n  in epoch .*large"),
+    ("tslab ptr in_huge", r"interior: span of 20971520 bytes\n  3145735 bytes into the object at"),
+    ("tslab slab huge", r"unit \d+ at 0x[0-9a-f]+, last used as: span"),
     ("tslab ptr stale", r"stale: its epoch has ended"),
     ("tslab ptr in_scope", r"live: object of 112 bytes in a scope slab\n  in epoch .*scratch"),
     ("tslab ptr inside_scope", r"interior: object of 112 bytes in a scope slab\n  20 bytes into the object"),
@@ -52,6 +55,7 @@ EXPECTED = [
     ("tslab heap 1", r"heap 1: live.*\n(.*\n)*  share of allocator .*\n  slabs with foreign frees: units \d+"),
     ("tslab handle handle", r"handle 0x[0-9a-f]+: unit \d+, generation \d+, entry \d+, class \d+, format 2\n  accepted\n.*: live: "),
     ("tslab handle span_handle", r"class span, format 2\n  accepted\n.*: live: span"),
+    ("tslab handle huge_handle", r"class span of the FAR part, format 2\n  accepted\n.*: live: span"),
     ("tslab handle scope_handle", r"class scope, format 2\n  accepted\n.*: live: object of 112 bytes in a scope slab"),
     ("tslab handle old_handle", r"format 2\n  stale\n  the place is in generation \d+ now, and free"),
     ("tslab handle 12345", r"never was a handle"),
@@ -133,7 +137,7 @@ def main():
         wrong = check("running program", output)
         if os.path.exists(own):
             wrong += check("core file by gdb", run_gdb([program, own], commands))
-            if os.path.getsize(own) > 24 << 20: # some 100 KB are live, nothing is retained
+            if os.path.getsize(own) > 44 << 20: # some 100 KB and the object of 20 MiB are live, nothing is retained
                 wrong += 1
                 print("core file by gdb: %d bytes" % os.path.getsize(own))
         else:

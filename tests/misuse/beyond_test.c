@@ -34,25 +34,26 @@ static void refuse_handle(SlabAllocator *allocator, SlabHandle handle) {
 
 /* Units of a part from its mark to its end, the next ones closely. */
 static void sweep(SlabAllocator *allocator, EpochDomain *domain, struct sup_rng *rng) {
-    static const uint64_t kind[] = {5, TS_HANDLE_SCOPE, TS_HANDLE_SPAN, 40};
+    static const uint64_t kind[] = {5, TS_HANDLE_SCOPE, TS_HANDLE_SPAN, TS_HANDLE_FAR};
     for (unsigned part = 0; part < TS_PARTS; part++) {
         const ts_part *p = &ts_region.part[part];
+        if (p->units == 0) continue;
         uint64_t from = ts_region_marked_units(part), step = 1;
         for (uint64_t unit = from; unit<p->units; unit += step, step += unit> from + 5000 ? step : 0) {
-            char *at = p->base + unit * TS_UNIT_BYTES;
+            char *at = p->base + ts_part_bytes(part, unit);
             refuse_pointer(allocator, domain, at);
             refuse_pointer(allocator, domain, at + 16 * sup_rng_below(rng, TS_UNIT_ENTRIES) + sup_rng_below(rng, 2));
             for (unsigned k = 0; k < 4; k++)
-                refuse_handle(allocator, (uint64_t)(p->first_unit + unit) << 42 | sup_rng_below(rng, 4) << 18 |
+                refuse_handle(allocator, unit << 42 | sup_rng_below(rng, 4) << 18 |
                                              sup_rng_below(rng, TS_UNIT_ENTRIES) << 8 | kind[k] << 2 |
                                              TS_HANDLE_FORMAT);
         }
-        refuse_pointer(allocator, domain, p->base + (size_t)p->units * TS_UNIT_BYTES - 16);
+        refuse_pointer(allocator, domain, p->base + ts_part_bytes(part, p->units) - 16);
     }
     for (unsigned i = 0; i < SUP_SCALED(20000u); i++) { /* metadata, all of the reservation, and any handle */
         refuse_pointer(allocator, domain,
                        (char *)(uintptr_t)ts_region.part[0].state +
-                           16 * sup_rng_below(rng, ts_region.reserved_bytes / 32));
+                           16 * sup_rng_below(rng, (size_t)ts_region.part[0].units * TS_UNIT_BYTES / 32));
         refuse_handle(allocator, sup_rng_next(rng) | UINT64_C(1) << 63);
     }
 }
@@ -65,12 +66,12 @@ static void nothing_beyond_the_mark_is_read(void **state) {
     SUP_CHECK(!free_obj(NULL, UINT64_MAX) && !slab_owns(NULL, &local), "before the start");
     SlabAllocator *allocator = slab_allocator_create();
     SUP_CHECK(allocator != NULL, "slab_allocator_create");
-    sweep(allocator, NULL, &rng); /* both marks are zero */
+    sweep(allocator, NULL, &rng); /* all marks are zero */
     EpochDomain *domain = epoch_domain_create(allocator);
     void *normal = slab_malloc(allocator, 100),
          *in_domain = slab_malloc_epoch(allocator, 100, epoch_domain_epoch(domain));
     SUP_CHECK(domain && normal && in_domain, "objects");
-    sweep(allocator, domain, &rng); /* that of part SMALL is */
+    sweep(allocator, domain, &rng); /* that of part FAR is */
     void *small = slab_malloc(allocator, 16), *large = slab_malloc(allocator, (size_t)48 << 20);
     SUP_CHECK(small && large, "objects");
     sweep(allocator, domain, &rng);

@@ -59,6 +59,7 @@ static void run_programs(struct series *series, uint64_t first, uint64_t end) {
         ts_pieces_after = number % 4 == 0 ? TS_PIECES_AFTER : 0;
         (void)alarm(PROGRAM_SECONDS);
         generate(&series->args, number, series->ops);
+        prog_large_are_far(number % 2 != 0);
         if (!prog_run(series->ops, series->args.ops, NULL, &at, why, sizeof why)) {
             (void)fprintf(stderr, "FAIL model_test --seed %" PRIu64 ": program %" PRIu64 ", operation %zu: %s\n",
                           series->args.seed, number, at, why);
@@ -91,6 +92,7 @@ static void report(struct series *series, int status) {
         (void)setenv(series->option, "1", 1); /* NOLINT(concurrency-mt-unsafe) */
     }
     generate(&series->args, number, series->ops);
+    prog_large_are_far(number % 2 != 0);
     if (!shrink_fails(series->ops, series->args.ops)) {
         (void)fprintf(stderr, "program %" PRIu64 " does not fail alone, only after the ones before it\n", number);
         return;
@@ -152,6 +154,7 @@ static void run_rounds(void *argument) {
     SUP_CHECK(pthread_barrier_init(&all.barrier, NULL, threads) == 0, "pthread_barrier_init");
     all.mail = prog_mail_new(threads);
     for (all.round = 0; all.round < ROUNDS; all.round++) {
+        prog_large_are_far(all.round % 2 != 0);
         for (unsigned i = 0; i < threads; i++) {
             runners[i] = (struct runner){&all, i};
             SUP_CHECK(pthread_create(&ids[i], NULL, run_together, &runners[i]) == 0, "pthread_create");

@@ -28,7 +28,8 @@ static void grow(struct arena *arena) {
     double until = sup_now_s() + arena->args.seconds;
     EpochId epoch = epoch_open(arena->allocator, NULL, EPOCH_CHURN);
     uint32_t before = 0;
-    while (sup_now_s() < until) {
+    if (ts_region.part[TS_FAR].units != 0) ts_region.far_bytes = (size_t)7 << 20; /* that of the FAR part rises, too */
+    while (sup_now_s() < until || arena->growths < 2) {
         size_t bytes = sup_rng_below(&rng, 4) ? (size_t)(1 + sup_rng_below(&rng, 512)) * TS_UNIT_BYTES : 32;
         for (unsigned i = 0; i < (bytes == 32 ? 20000u : 1u); i++) {
             char *p = slab_malloc_epoch(arena->allocator, bytes, epoch);
@@ -41,7 +42,8 @@ static void grow(struct arena *arena) {
         SUP_CHECK(marks >= before, "a mark went down");
         arena->growths += marks > before;
         before = marks;
-        if (marks > ts_region.part[TS_NORMAL].units / 2) { /* all of it again, and the same places */
+        if (marks > ts_region.part[TS_NORMAL].units / 2 ||
+            ts_pool_used(TS_FAR) > 20000) { /* all of it again, and the same places */
             SUP_CHECK(epoch_destroy(arena->allocator, epoch), "epoch_destroy");
             epoch = epoch_open(arena->allocator, NULL, EPOCH_CHURN);
         }
@@ -54,13 +56,15 @@ static void look(struct arena *arena, unsigned number) {
     struct sup_rng rng = {sup_mix(arena->args.seed) + number};
     uint64_t done = 0;
     while (!atomic_load_explicit(&arena->over, memory_order_relaxed)) {
-        const ts_part *part = &ts_region.part[sup_rng_below(&rng, TS_PARTS)];
-        uint64_t mark = ts_load_relaxed(&part->limit) / TS_UNIT_ENTRIES; /* the lookup finds it again, or a later one */
+        unsigned which = (unsigned)sup_rng_below(&rng, TS_PARTS);
+        const ts_part *part = &ts_region.part[which];
+        uint64_t mark = ts_region_marked_units(which); /* the lookup finds it again, or a later one */
         uint64_t unit = mark + sup_rng_below(&rng, 4100);
         unit = unit < 2050 ? 0 : unit - 2050;
         if (unit >= part->units) continue;
-        char *at = part->base + unit * TS_UNIT_BYTES + 16 * sup_rng_below(&rng, 8);
-        SlabHandle handle = (uint64_t)(part->first_unit + unit) << 42 | (uint64_t)1 << 18 | TS_HANDLE_FORMAT | 5 << 2;
+        char *at = part->base + ts_part_bytes(which, unit) + 16 * sup_rng_below(&rng, 8);
+        SlabHandle handle = which == TS_FAR ? ts_handle_pack_far((uint32_t)unit, 1)
+                                            : unit << 42 | (uint64_t)1 << 18 | TS_HANDLE_FORMAT | 5 << 2;
         SUP_CHECK(!slab_free(arena->other, at) && !slab_owns(arena->other, at), "%p is nobody's here", (void *)at);
         SUP_CHECK(!free_obj(arena->other, handle) && !slab_handle_get(arena->other, handle), "a guessed handle");
         done++;

@@ -2,6 +2,7 @@
 #include "program_impl.h"
 
 #include "os/os.h"
+#include "region/region.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
@@ -225,6 +226,7 @@ bool prog_run(const struct prog_op *ops, size_t count, FILE *trace, size_t *fail
 
 bool prog_run_bytes(const uint8_t *bytes, size_t length, FILE *trace, char *why, size_t capacity) {
     struct prog_config config = {.trace = trace, .key = 1};
+    prog_large_are_far(length % 2 != 0);
     struct prog *program = prog_new(&config);
     struct prog_op op;
     bool good = true;
@@ -281,6 +283,11 @@ static void all_but_limits_and_hints(const char *line, size_t bytes, void *argum
     if (strstr(line, "tslab: limit of ") != line && strstr(line, "tslab: hint") != line) {
         (void)fwrite(line, 1, bytes, stderr);
     }
+}
+
+void prog_large_are_far(bool on) {
+    (void)slab_allocator_default(); /* there is a region then */
+    if (ts_region.part[TS_FAR].units != 0) ts_region.far_bytes = on ? 20000 : TS_FAR_BYTES;
 }
 
 void prog_quiet(void) { slab_set_message_sink(all_but_limits_and_hints, NULL); }

@@ -131,6 +131,9 @@ void prog_measure_seldom(void);
 
 /* Limits are hit all the time, and hints are given: those lines are left out from now on. */
 void prog_quiet(void);
+/* From now on objects of more than 20,000 bytes lie in the FAR part of the region, if it has one (region/region.h), or
+   again only those that are as large as elsewhere. No thread allocates meanwhile. */
+void prog_large_are_far(bool on);
 
 struct prog_mail *prog_mail_new(unsigned boxes);
 void prog_mail_delete(struct prog_mail *mail);

@@ -104,6 +104,7 @@ static void there_and_back(void **s) {
     there_and_back_of(EPOCH_SCOPE, 3000, 64);
     there_and_back_of(EPOCH_SCOPE, 3000, 200);
     there_and_back_of(EPOCH_CHURN, 20, 200000);
+    there_and_back_of(EPOCH_CHURN, 1, 18 << 20); /* in address space of its own */
     there_and_back_of(EPOCH_CHURN, 300, 0);
     there_and_back_of(EPOCH_SCOPE, 300, 0);
     there_and_back_of(EPOCH_CHURN, 1, 1);

@@ -18,6 +18,7 @@ import gdb
 
 # As in src/core/region/region.h, src/core/slab/slab.h, src/core/heap/types.h and src/core/epoch/epoch.h: macros are not in the debug information.
 UNIT_SHIFT, UNIT_BYTES, UNIT_ENTRIES = 14, 1 << 14, 1 << 10
+FAR_SHIFT, FAR_BYTES = 20, 1 << 20
 SLAB_BYTES, WIDE_BYTES = 128, 256
 STATES = (256, 1024)  # of a unit: COARSE, FINE
 CHUNK = 4096
@@ -26,7 +27,7 @@ ERA_MASK = (1 << 27) - 1
 LIVE, USABLE, GEN_SHIFT = 1, 0x8000, 3
 TAG_SHIFT = 36
 ADDRESS_BITS, BUMP_SHIFT, BUMP_TURN = 52, 12, 2048  # a scope's bump word: address, turn, objects in the slab
-HANDLE_FORMAT, HANDLE_SCOPE, HANDLE_SPAN = 2, 62, 63
+HANDLE_FORMAT, HANDLE_FAR, HANDLE_SCOPE, HANDLE_SPAN = 2, 61, 62, 63
 EPOCH_STATES = {0: "ACTIVE", 1: "CLOSING", 2: "CLOSED"}
 HEAP_STATES = {0: "starting", 1: "live", 2: "of an ended thread", 3: "lost in a fork"}
 KINDS = {0: "never used", 1: "churn", 2: "scope", 3: "span", 4: "retired", 5: "churn, FINE"}
@@ -97,7 +98,10 @@ class Region:
         self.state = [address_of(p["state"][fine]) for fine in (0, 1)]
         self.unit_words, self.slabs = address_of(p["unit"]), address_of(p["slab"])
         self.wide, self.lines = address_of(r["wide"]), address_of(r["lines"])
-        self.reserved = number(r["reserved_bytes"])
+        far = r["part"][1]
+        self.far_base, self.far_units = address_of(far["base"]), number(far["units"])
+        self.far_marked = number(far["limit"]) * 16 // FAR_BYTES
+        self.reserved = number(r["reserved_bytes"]) - self.far_units * FAR_BYTES
         if self.base == 0:
             raise Problem("nothing was allocated with tslab yet")
         sizes = value("ts_class_bytes")
@@ -108,10 +112,15 @@ class Region:
     def locate(self, p):
         """(unit, offset in the unit), or None."""
         o = p - self.base
-        return (o >> UNIT_SHIFT, o & (UNIT_BYTES - 1)) if 0 <= o < self.units * UNIT_BYTES else None
+        if 0 <= o < self.units * UNIT_BYTES:
+            return o >> UNIT_SHIFT, o & (UNIT_BYTES - 1)
+        o = p - self.far_base
+        if 0 <= o < self.far_marked * FAR_BYTES:
+            return self.units + (o >> FAR_SHIFT), o & (FAR_BYTES - 1)
+        return None
 
     def unit_address(self, unit):
-        return self.base + unit * UNIT_BYTES
+        return self.base + unit * UNIT_BYTES if unit < self.units else self.far_base + (unit - self.units) * FAR_BYTES
 
     def word(self, unit):
         return read(self.unit_words + unit * 8, 8)
@@ -213,8 +222,8 @@ class Place:
 
 def span_around(r, unit):
     """The first unit of the span that a unit lies inside of. A span's first unit is the nearest below with a word."""
-    first = unit
-    while first > 0:
+    first, end = unit, 0 if unit < r.units else r.units
+    while first > end:
         word = r.word(first)
         if word:
             slab = r.slab(first)
@@ -463,7 +472,7 @@ def say_heap(r, heap):
 
 
 def say_slab(r, unit):
-    if unit >= r.marked:
+    if unit >= (r.marked if unit < r.units else r.units + r.far_marked):
         print("unit %d at %#x, never used" % (unit, r.unit_address(unit)))
         return
     slab, word = r.slab(unit), r.word(unit)
@@ -528,15 +537,20 @@ def say_scope_map(r, unit, block):
 def say_handle(r, handle):
     unit, generation, entry = handle >> 42, handle >> 18 & 0xffffff, handle >> 8 & 1023
     cls, fmt = handle >> 2 & 63, handle & 3
+    far = cls == HANDLE_FAR
+    if far:
+        unit, entry = r.units + (entry << 22 | unit), 0
     print("handle %#x: unit %d, generation %d, entry %d, class %s, format %d" % (
-        handle, unit, generation, entry, {HANDLE_SCOPE: "scope", HANDLE_SPAN: "span"}.get(cls, cls), fmt))
-    if fmt != HANDLE_FORMAT or unit >= r.units or unit == 0 or generation == 0:
+        handle, unit, generation, entry, {HANDLE_SCOPE: "scope", HANDLE_SPAN: "span", HANDLE_FAR: "span of the FAR part"}.get(cls, cls), fmt))
+    end = r.units + r.far_marked if far else r.units
+    if fmt != HANDLE_FORMAT or unit >= end or unit == 0 or generation == 0:
         print("  never was a handle")
         return
     p = r.unit_address(unit) + entry * 16
     place = look(r, p)
     word = r.word(unit)
-    actual = HANDLE_SPAN if word & SPAN else HANDLE_SCOPE if word & SCOPE else r.block(word)[1] if word else None
+    of_span = HANDLE_FAR if far else HANDLE_SPAN
+    actual = of_span if word & SPAN else HANDLE_SCOPE if word & SCOPE else r.block(word)[1] if word else None
     good = (place.state == "live" and place.generation & 0xffffff == generation and actual == cls and
             number(r.slab(unit)["handled"]))
     print("  accepted" if good else "  stale")
@@ -593,7 +607,7 @@ def slab_command(r, argument):
     where = r.locate(n)
     if where is not None:
         n = where[0]
-    elif n >= r.units or n == 0:
+    elif n >= r.units + r.far_marked or n == 0:
         raise Problem("%#x is neither the number of a unit nor an address in the region" % n)
     say_slab(r, n)
 

@@ -99,6 +99,7 @@ _Static_assert(TS_PRIVATE_UNIT == TS_UNIT_BYTES, "a span begins with a unit");
 
 char *ts_private_region(size_t *bytes) {
     const ts_part *part = &ts_region.part[TS_NORMAL];
+    ts_region.far_bytes = SIZE_MAX; /* before the process has threads */
     *bytes = (size_t)part->units * TS_UNIT_BYTES;
     return part->base;
 }

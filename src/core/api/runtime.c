@@ -186,6 +186,7 @@ static bool start_locked(void) {
     if (!region_made) {
         choose_calls();
         /* memcheck looks through all that can be read for pointers: 1 GiB of memory has metadata enough. */
+        ts_region_limit_far(ts_care_far_log2());
         if (!ts_region_init(ts_care_on_memcheck() ? MEMCHECK_UNITS_LOG2 : TS_MAX_UNITS_LOG2)) return false;
         ts_care_start();
         if (ts_care_on_asan) ts_listen_start();
@@ -327,8 +328,10 @@ ts_allocator *ts_allocator_make(const ts_settings *settings) {
     if (settings->huge_pages != SLAB_HUGE_DEFAULT) {
         static _Atomic uint32_t advised; /* process-wide: the first allocator with a wish decides */
         if (!atomic_exchange(&advised, 1)) {
-            const ts_part *n = &ts_region.part[TS_NORMAL];
-            ts_os->huge_pages(n->base, (size_t)n->units * TS_UNIT_BYTES, settings->huge_pages == SLAB_HUGE_ON);
+            for (unsigned part = 0; part < TS_PARTS; part++) {
+                size_t bytes = ts_part_bytes(part, ts_region.part[part].units);
+                if (bytes) ts_os->huge_pages(ts_region.part[part].base, bytes, settings->huge_pages == SLAB_HUGE_ON);
+            }
         }
     }
     if (settings->reserve_bytes) {

@@ -134,7 +134,7 @@ static bool claim_run(ts_check *check, uint32_t first, uint32_t units) {
 static bool visit_warm_run(void *arg, uint32_t first, uint32_t units) {
     run_walk *walk = arg;
     walk->good = claim_run(walk->check, first, units);
-    walk->found += units;
+    walk->found += ts_units_weight(first, units);
     return walk->good;
 }
 
@@ -147,7 +147,7 @@ static bool check_runs(ts_check *check, const ts_allocator *a, uint64_t *units) 
         REQUIRE(ts_slab_kind(ts_slab_at(unit)) == TS_KIND_SPAN && ts_slab_at(unit)->u.span.guard > 0,
                 "unit %u is among the spans whose guards stay, and has none", unit);
         if (!claim_run(check, unit - ts_slab_at(unit)->u.span.guard, ts_slab_at(unit)->u.span.units)) return false;
-        walk.found += ts_slab_at(unit)->u.span.units;
+        walk.found += ts_span_weight(ts_slab_at(unit));
     }
     REQUIRE(walk.found == ts_load_relaxed(&a->span_warm_units), "%llu units in warm runs, %llu counted",
             (unsigned long long)walk.found, (unsigned long long)ts_load_relaxed(&a->span_warm_units));
@@ -178,7 +178,7 @@ static bool check_cut(ts_check *check, const ts_allocator *a) {
 static bool check_allocator_lists(ts_check *check, uint32_t index, bool forked) {
     const ts_allocator *a = ts_table_at(&ts_allocators, index);
     ts_check_sums *sums = &check->allocator[index];
-    for (unsigned part = 0; part < TS_PARTS; part++)
+    for (unsigned part = 0; part < TS_SLAB_PARTS; part++)
         if (!ts_check_warm(check, &a->warm[part], part, &sums->warm_units)) return false;
     if (!check_runs(check, a, &sums->warm_units)) return false;
     const ts_nodes *nodes = ts_nodes_of(a);
@@ -321,7 +321,7 @@ bool ts_check_all(ts_check *check, bool forked) {
     if (ts_load_relaxed(&ts_allocators.high) == 0) return true; /* nothing was ever made */
     for (unsigned part = 0; part < TS_PARTS; part++) check->high[part] = ts_pool_high(part);
     check->lines = ts_lines_used();
-    check->unit = calloc(check->high[TS_NORMAL], 1 + TS_PIECES);
+    check->unit = calloc((size_t)check->high[TS_NORMAL] * (1 + TS_PIECES) + check->high[TS_FAR], 1);
     check->line = calloc(check->lines, 1);
     check->allocator = calloc(ts_table_high(&ts_allocators), sizeof *check->allocator);
     bool good = check->unit && check->line && check->allocator ? walk(check, forked)

@@ -16,8 +16,9 @@
 /* All of its units are the object's, or it lies in whole pages between its guards. */
 static bool span_fits(const ts_slab *slab) {
     uint64_t units = slab->u.span.units, guard = slab->u.span.guard, bytes = ts_load_relaxed(&slab->u.span.bytes);
-    if (guard == 0) return units > 0 && bytes == units * TS_UNIT_BYTES;
-    return bytes > 0 && bytes % ts_os_page_bytes() == 0 && bytes < (units - guard) * TS_UNIT_BYTES;
+    uint32_t unit = ts_slab_unit(slab);
+    if (guard == 0) return units > 0 && bytes == ts_units_bytes(unit, units);
+    return bytes > 0 && bytes % ts_os_page_bytes() == 0 && bytes < ts_units_bytes(unit, units - guard);
 }
 
 static bool check_spans(ts_check *check, const ts_epoch *epoch, uint32_t index) {
@@ -40,7 +41,7 @@ static bool check_spans(ts_check *check, const ts_epoch *epoch, uint32_t index) 
             if (!ts_check_claim_unit(check, u, TS_USE_SPAN)) return false;
             REQUIRE(ts_load_relaxed(ts_unit_word(u)) == 0, "unit %u is inside of a span, and has an owner", u);
         }
-        units += slab->u.span.units;
+        units += ts_span_weight(slab);
         bytes += ts_load_relaxed(&slab->u.span.bytes);
         count++;
         before = unit;
@@ -75,7 +76,7 @@ static bool check_spill(ts_check *check, const ts_epoch *epoch) {
                 piece->unit);
         for (uint32_t u = piece->unit; !lent && u < piece->unit + ts_spill_piece_units(piece); u++)
             if (!ts_check_claim_unit(check, u, TS_USE_SPAN)) return false;
-        if (!lent) sums->units += ts_spill_piece_units(piece);
+        if (!lent) sums->units += ts_units_weight(piece->unit, ts_spill_piece_units(piece));
     }
     return true;
 }

@@ -130,13 +130,12 @@ static void in_scope(place *at, uint32_t unit, uint32_t offset, uint64_t w, bool
 
 /* The first unit of the live span, or slab of several units, that the unit lies in; 0: none. */
 static uint32_t start_around(uint32_t unit) {
-    for (uint32_t u = unit; u > 0; u--) {
+    for (uint32_t u = unit; ts_unit_in_part(u) > 0; u--) {
         uint64_t w = ts_load_relaxed(ts_unit_word(u));
         if (w == 0) continue;
         if (w & TS_UNIT_ZOMBIE) return 0;
         if (!(w & TS_UNIT_SPAN)) return unit - u < ts_slab_units(ts_slab_at(u)) ? u : 0;
-        uint64_t bytes = ts_load_relaxed(&ts_slab_at(u)->u.span.bytes);
-        return unit - u < (bytes + TS_UNIT_BYTES - 1) / TS_UNIT_BYTES ? u : 0;
+        return ts_units_bytes(u, unit - u) < ts_load_relaxed(&ts_slab_at(u)->u.span.bytes) ? u : 0;
     }
     return 0;
 }
@@ -180,13 +179,14 @@ static place look_at(uint32_t unit, uint32_t offset) {
     }
     bool owned = w != 0;
     if (!owned && !ts_is_piece(unit)) {
-        uint32_t first = start_around(unit), inside = (unit - first) * (uint32_t)TS_UNIT_BYTES + offset;
+        uint32_t first = start_around(unit);
+        uint64_t inside = ts_units_bytes(unit, unit - first) + offset;
         if (first && (ts_load_relaxed(ts_unit_word(first)) & TS_UNIT_SPAN)) {
-            in_span(&at, first, (uint64_t)(unit - first) * TS_UNIT_BYTES + offset, LIVE);
+            in_span(&at, first, inside, LIVE);
             return at;
         }
         if (first && inside < TS_MAX_SLAB_BYTES && ts_load_relaxed(ts_unit_word(first)) != 0)
-            return look_at(first, inside);
+            return look_at(first, (uint32_t)inside);
         if (ts_slab_kind(slab) == TS_KIND_SPAN) {
             in_span(&at, unit, offset, ts_load_relaxed(&slab->u.span.with_epoch) ? WITH_EPOCH : FREED);
             return at;
@@ -248,7 +248,7 @@ static bool find(const void *p, place *at) {
     uint64_t entry;
     const void *down = (const void *)((uintptr_t)p & ~(uintptr_t)15);
     if (!ts_locate(down, &unit, &entry)) return false;
-    *at = look_at(unit, (uint32_t)((entry & (TS_UNIT_ENTRIES - 1)) * 16 + ((uintptr_t)p & 15)));
+    *at = look_at(unit, (uint32_t)((const char *)p - ts_unit_address(unit)));
     return true;
 }
 
@@ -270,23 +270,27 @@ static uint32_t handle_kind(SlabHandle handle) {
     return kind < TS_CLASSES         ? kind
            : kind == TS_HANDLE_SCOPE ? TS_COUNT_SCOPE
            : kind == TS_HANDLE_SPAN  ? TS_COUNT_SPAN
+           : kind == TS_HANDLE_FAR   ? TS_COUNT_SPAN
                                      : TS_COUNT_KINDS;
 }
 
 void ts_diagnose_handle(ts_line *line, uintptr_t allocator, SlabHandle handle) {
-    uint64_t unit = handle >> 42;
+    bool far = ts_handle_is_far(handle);
+    unsigned part = far ? TS_FAR : TS_NORMAL;
+    uint32_t in_part = far ? ts_handle_far_unit(handle) : ts_handle_unit(handle);
+    uint32_t unit = ts_region.part[part].first_unit + in_part;
     uint32_t kind = handle_kind(handle), generation = (uint32_t)(handle >> 18) & TS_GEN_MAX;
-    uint64_t units = ts_region.part[TS_NORMAL].units;
-    if ((handle & 3u) != TS_HANDLE_FORMAT || kind == TS_COUNT_KINDS || unit == 0 || unit >= units) {
+    if ((handle & 3u) != TS_HANDLE_FORMAT || kind == TS_COUNT_KINDS || in_part == 0 ||
+        in_part >= ts_region.part[part].units) {
         ts_line_text(line, "not a handle");
         return;
     }
-    if (!ts_is_unit(unit)) {
+    if (!ts_is_unit_of(part, in_part)) {
         ts_line_text(line, "forged: this generation was never given out");
         return;
     }
-    uint32_t number = ts_slab_of_entry(unit * TS_UNIT_ENTRIES + (handle >> 8 & 1023u));
-    place at = look_at(number, (uint32_t)(handle >> 8 & 1023u) * 16);
+    uint32_t number = far ? unit : ts_slab_of_entry((uint64_t)unit * TS_UNIT_ENTRIES + ts_handle_entry(handle));
+    place at = look_at(number, far ? 0 : ts_handle_entry(handle) * 16);
     const ts_slab *slab = ts_slab_at(number);
     uint32_t first = ts_load_relaxed(&slab->gen);
     bool used = ts_slab_kind(slab) != TS_KIND_NONE;

@@ -318,15 +318,12 @@ typedef struct ts_object {
 
 /* Where p lies: the number of its slab (slab/slab.h), and the entry. false: not in the region, or not on a 16-byte place. */
 static inline bool ts_locate(const void *p, uint32_t *unit, uint64_t *entry) {
-    for (unsigned part = 0; part < TS_PARTS; part++) {
-        const ts_part *r = &ts_region.part[part];
-        uint64_t e = ts_entry_of(r, p);
-        if (!ts_is_in_part(r, e)) continue;
-        *unit = ts_slab_of_entry(e);
-        *entry = e;
-        return true;
-    }
-    return false;
+    const ts_part *r = &ts_region.part[TS_NORMAL];
+    uint64_t e = ts_entry_of(r, p);
+    if (TS_UNLIKELY(!ts_is_in_part(r, e))) return ts_locate_far(p, unit, entry);
+    *unit = ts_slab_of_entry(e);
+    *entry = e;
+    return true;
 }
 
 /* Of the allocator in whose slab or span p lies, whether or not an object starts there; 0: in none. Takes no lock. */

@@ -123,14 +123,19 @@ static unsigned handle_class(const ts_object *o) {
 }
 
 static SlabHandle make_handle(const ts_object *o) {
+    if (TS_UNLIKELY(ts_part_of_unit(ts_unit_of(o->unit)) == TS_FAR))
+        return ts_handle_pack_far(ts_unit_in_part(o->unit), o->generation);
     return ts_handle_pack(ts_unit_of(o->unit), o->generation, o->entry_in_unit, handle_class(o));
 }
 
 bool ts_object_of_handle(uintptr_t token, SlabHandle handle, ts_object *out) {
-    uint32_t unit = ts_handle_unit(handle);
-    if (!ts_is_unit(unit)) return false;
-    uint64_t entry = (uint64_t)unit * TS_UNIT_ENTRIES + ts_handle_entry(handle);
-    unit = ts_slab_of_entry(entry);
+    bool far = ts_handle_is_far(handle);
+    uint32_t in_part = far ? ts_handle_far_unit(handle) : ts_handle_unit(handle);
+    unsigned part = far ? TS_FAR : TS_NORMAL;
+    if (!ts_is_unit_of(part, in_part)) return false;
+    uint32_t unit = ts_region.part[part].first_unit + in_part;
+    uint64_t entry = (uint64_t)unit * TS_UNIT_ENTRIES + (far ? 0 : ts_handle_entry(handle));
+    if (!far) unit = ts_slab_of_entry(entry);
     /* A handle was made of this use only if the slab says so. */
     return look(token, unit, entry, true, out) && make_handle(out) == handle &&
            ts_load_relaxed(&ts_slab_at(unit)->handled);

@@ -1,6 +1,7 @@
 /*
- * Spans: whole units in a row for one large object. They belong to an epoch, not to a thread: made, freed and
- * listed under the epoch's lock. Their memory is got before that and given back after it.
+ * Spans: whole units in a row for one large object, of 16 KiB or, above TS_FAR_BYTES, of 1 MiB (region.h). They belong
+ * to an epoch, not to a thread: made, freed and listed under the epoch's lock. Their memory is got before that and
+ * given back after it.
  *
  * The UNIT word of the first unit is SPAN, and the span's tag, which changes at every use; the words of
  * the others are 0, so that nothing inside of a span is the start of an object. A span is live while its word is
@@ -31,11 +32,17 @@ TS_COLD static void give_out_span(ts_allocator *allocator, uint32_t unit, size_t
     if (zero) ts_care_defined(allocator, p, size);
 }
 
-void *ts_span_alloc(ts_allocator *allocator, EpochId id, size_t size, size_t align, bool *zero, uint64_t *word) {
-    uint64_t units = ((uint64_t)size + TS_UNIT_BYTES - 1) / TS_UNIT_BYTES;
-    uint64_t align_units = align <= TS_UNIT_BYTES ? 1 : align / TS_UNIT_BYTES;
+/* A number that no part has, if it is more than the machine has. */
+static uint64_t units_for(unsigned part, size_t size) {
+    if (part == TS_FAR && TS_UNLIKELY(size > ts_region.far_most_bytes)) return UINT32_MAX;
+    return ((uint64_t)size + ts_part_bytes(part, 1) - 1) >> ts_part_shift(part);
+}
+
+TS_ALWAYS_INLINE void *alloc_in_part(const unsigned part, ts_allocator *allocator, EpochId id, size_t size,
+                                     size_t align, bool *zero, uint64_t *word) {
+    uint64_t units = units_for(part, size > 0 ? size : 1);
+    uint64_t align_units = align <= ts_part_bytes(part, 1) ? 1 : align >> ts_part_shift(part);
     bool fresh;
-    if (units == 0) units = 1;
     uintptr_t token = ts_load_acquire(&allocator->entry.id);
     ts_epoch *epoch = ts_epoch_find(allocator, id);
     /* Joining tells an old epoch from one that never was. */
@@ -44,7 +51,7 @@ void *ts_span_alloc(ts_allocator *allocator, EpochId id, size_t size, size_t ali
         if (heap && ts_epoch_join(heap, allocator, id)) errno = ESTALE;
         return NULL;
     }
-    if (units > ts_region.part[TS_NORMAL].units || align_units > ts_region.part[TS_NORMAL].units) {
+    if (units > ts_region.part[part].units || align_units > ts_region.part[part].units) {
         errno = ENOMEM;
         return NULL;
     }
@@ -56,9 +63,11 @@ void *ts_span_alloc(ts_allocator *allocator, EpochId id, size_t size, size_t ali
         return NULL;
     }
     ts_account *account = ts_limit_hold(epoch, id);
-    uint64_t taken = !account                          ? 0
-                     : allocator->settings.guard_spans ? ts_span_guarded_units((uint32_t)units, (uint32_t)align_units)
-                                                       : units;
+    uint64_t whole = !account ? 0
+                     : allocator->settings.guard_spans
+                         ? ts_span_guarded_units(part, (uint32_t)units, (uint32_t)align_units)
+                         : units;
+    uint64_t taken = ts_part_weight(part, whole);
     if (TS_UNLIKELY(account != NULL) && !ts_limit_take(account, taken, id)) {
         ts_account_unref(account);
         int error = errno;
@@ -66,10 +75,11 @@ void *ts_span_alloc(ts_allocator *allocator, EpochId id, size_t size, size_t ali
         errno = error;
         return NULL;
     }
-    unsigned home = ts_nodes_wanted(allocator, share, account);
-    uint32_t unit = TS_UNLIKELY(allocator->settings.guard_spans)
-                        ? ts_span_acquire_guarded(allocator, home, (uint32_t)units, (uint32_t)align_units, size, &fresh)
-                        : ts_span_acquire(allocator, share, home, (uint32_t)units, (uint32_t)align_units, &fresh);
+    unsigned home = part == TS_FAR ? TS_HOME_ANY : ts_nodes_wanted(allocator, share, account);
+    uint32_t unit =
+        TS_UNLIKELY(allocator->settings.guard_spans)
+            ? ts_span_acquire_guarded(allocator, part, home, (uint32_t)units, (uint32_t)align_units, size, &fresh)
+            : ts_span_acquire(allocator, share, part, home, (uint32_t)units, (uint32_t)align_units, &fresh);
     if (!unit) {
         int error = errno;
         ts_account_give(account, taken);
@@ -79,18 +89,18 @@ void *ts_span_alloc(ts_allocator *allocator, EpochId id, size_t size, size_t ali
         return NULL;
     }
     ts_slab *slab = ts_slab_at(unit);
+    char *at = ts_part_unit_address(part, unit);
     ts_store_relaxed(&slab->u.span.epoch, id);
-    units = slab->u.span.units;
-    uint64_t bytes = ts_load_relaxed(&slab->u.span.bytes);
-    ts_care_begin(allocator, ts_unit_address(unit), bytes, false);
+    uint64_t bytes = ts_load_relaxed(&slab->u.span.bytes), weight = ts_part_weight(part, slab->u.span.units);
+    ts_care_begin(allocator, at, bytes, false);
     if (TS_UNLIKELY(allocator->care)) give_out_span(allocator, unit, size, *zero && fresh);
-    if (*zero && !fresh) memset(ts_unit_address(unit), 0, size);
+    if (*zero && !fresh) memset(at, 0, size);
     epoch = ts_epoch_find_locked(allocator, id);
     bool open = epoch && ts_epoch_is_active(epoch, id);
     if (open) {
         /* Whole, if it has got an account since. */
         ts_account *now = ts_load_relaxed(&epoch->account);
-        ts_account_add(now, now == account ? units - taken : units);
+        ts_account_add(now, now == account ? weight - taken : weight);
         if (now == account) taken = 0;
         slab->prev = 0;
         slab->next = epoch->spans;
@@ -100,10 +110,10 @@ void *ts_span_alloc(ts_allocator *allocator, EpochId id, size_t size, size_t ali
         slab->free_count = (uint16_t)ts_load_relaxed(&epoch->span_allocated); /* for ts_span_release_newer */
         slab->empty_at = (uint16_t)(ts_load_relaxed(&epoch->span_allocated) >> 16);
         ts_add_owned(&epoch->span_bytes_allocated, bytes);
-        ts_add_owned(&epoch->span_units, units);
+        ts_add_owned(&epoch->span_units, weight);
         ts_fetch_add_relaxed(&allocator->span_allocated, 1);
         ts_fetch_add_relaxed(&allocator->span_bytes_allocated, bytes);
-        ts_fetch_add_relaxed(&allocator->span_units, units);
+        ts_fetch_add_relaxed(&allocator->span_units, weight);
         if (fresh) ts_fetch_add_relaxed(&allocator->span_miss, 1);
         /* release: who reads the word sees the record */
         ts_store_relaxed(&slab->queue_next, epoch->entry.index);
@@ -113,11 +123,21 @@ void *ts_span_alloc(ts_allocator *allocator, EpochId id, size_t size, size_t ali
     if (epoch) ts_epoch_release(epoch);
     ts_account_give(account, taken);
     ts_account_unref(account);
-    if (!open) ts_span_release(allocator, NULL, unit, (uint32_t)units);
+    if (!open) ts_span_release(allocator, NULL, unit, slab->u.span.units);
     if (!share) ts_allocator_unpin(allocator);
-    if (open) return ts_unit_address(unit);
+    if (open) return at;
     errno = ESTALE;
     return NULL;
+}
+
+TS_NOINLINE static void *alloc_far(ts_allocator *allocator, EpochId id, size_t size, size_t align, bool *zero,
+                                   uint64_t *word) {
+    return alloc_in_part(TS_FAR, allocator, id, size, align, zero, word);
+}
+
+void *ts_span_alloc(ts_allocator *allocator, EpochId id, size_t size, size_t align, bool *zero, uint64_t *word) {
+    if (TS_UNLIKELY(ts_span_part(allocator, size) == TS_FAR)) return alloc_far(allocator, id, size, align, zero, word);
+    return alloc_in_part(TS_NORMAL, allocator, id, size, align, zero, word);
 }
 
 /* Its object is dead, and nobody else has the units. */
@@ -128,12 +148,13 @@ TS_COLD static void take_back_span(const ts_allocator *allocator, uint32_t unit)
 
 static void count_freed(ts_epoch *epoch, ts_allocator *allocator, const ts_slab *slab) {
     ts_add_owned(&epoch->span_freed, 1);
-    ts_add_owned(&epoch->span_bytes_freed, ts_load_relaxed(&slab->u.span.bytes));
-    ts_add_owned(&epoch->span_units, (uint64_t)0 - slab->u.span.units);
-    ts_account_give(ts_load_relaxed(&epoch->account), slab->u.span.units);
+    uint64_t bytes = ts_load_relaxed(&slab->u.span.bytes), weight = ts_span_weight(slab);
+    ts_add_owned(&epoch->span_bytes_freed, bytes);
+    ts_add_owned(&epoch->span_units, (uint64_t)0 - weight);
+    ts_account_give(ts_load_relaxed(&epoch->account), weight);
     ts_fetch_add_relaxed(&allocator->span_freed, 1);
-    ts_fetch_add_relaxed(&allocator->span_bytes_freed, ts_load_relaxed(&slab->u.span.bytes));
-    ts_fetch_sub_relaxed(&allocator->span_units, slab->u.span.units);
+    ts_fetch_add_relaxed(&allocator->span_bytes_freed, bytes);
+    ts_fetch_sub_relaxed(&allocator->span_units, weight);
 }
 
 ts_epoch *ts_span_lock(ts_allocator *allocator, uint32_t unit, uint64_t word) {
@@ -217,7 +238,7 @@ static bool move_bytes(char *from, char *to, size_t bytes) {
 bool ts_span_move(ts_allocator *allocator, uint32_t unit, uint64_t word, uint32_t generation, void *to, size_t room) {
     taken_out out;
     if (!take_out(allocator, unit, word, generation, true, &out)) return false;
-    size_t bytes = (size_t)out.units * TS_UNIT_BYTES;
+    size_t bytes = ts_units_bytes(unit, out.units);
     /* Another thread can have let it grow since it was looked at. */
     if (move_bytes(ts_unit_address(unit), to, bytes < room ? bytes : room) && bytes <= room)
         ts_span_release_bare(allocator, unit, out.units);
@@ -227,7 +248,7 @@ bool ts_span_move(ts_allocator *allocator, uint32_t unit, uint64_t word, uint32_
     return true;
 }
 
-static void count_grown(ts_epoch *epoch, ts_allocator *allocator, uint32_t units, uint64_t bytes) {
+static void count_grown(ts_epoch *epoch, ts_allocator *allocator, uint64_t units, uint64_t bytes) {
     ts_add_owned(&epoch->span_bytes_allocated, bytes);
     ts_add_owned(&epoch->span_units, units);
     ts_fetch_add_relaxed(&allocator->span_bytes_allocated, bytes);
@@ -238,31 +259,36 @@ static void count_grown(ts_epoch *epoch, ts_allocator *allocator, uint32_t units
    length is, as whoever let it grow too had to have the same units. */
 bool ts_span_grow(ts_allocator *allocator, uint32_t unit, uint64_t word, size_t size) {
     ts_slab *slab = ts_slab_at(unit);
-    uint64_t units = ((uint64_t)size + TS_UNIT_BYTES - 1) / TS_UNIT_BYTES;
+    unsigned part = ts_part_of_unit(unit);
+    uint64_t units = units_for(part, size);
+    /* What becomes too large for its part moves to the other. */
+    if (units > ts_region.part[part].units || (part == TS_NORMAL && ts_span_part(allocator, size) != part))
+        return false;
     ts_epoch *epoch = ts_span_lock(allocator, unit, word);
     if (!epoch) return false;
     uint32_t before = slab->u.span.units, more = (uint32_t)(units - before);
+    uint64_t weight = ts_units_weight(unit, more);
+    size_t bytes = ts_units_bytes(unit, more);
     /* It has as many already if another thread let it grow since it was looked up. */
-    bool grown =
-        slab->u.span.guard == 0 && units > before && units <= ts_region.part[TS_NORMAL].units && !ts_is_lent(unit);
+    bool grown = slab->u.span.guard == 0 && units > before && !ts_is_lent(unit);
     ts_account *account = ts_load_relaxed(&epoch->account);
     EpochId id = ts_load_relaxed(&slab->u.span.epoch);
     if (TS_UNLIKELY(account != NULL)) ts_account_ref(account);
     /* Who frees the allocator ends this epoch before the record, and so comes after this. */
     ts_allocator_pin(allocator);
     ts_epoch_release(epoch);
-    bool fresh, taken = grown && (!account || ts_limit_take(account, more, id));
+    bool fresh, taken = grown && (!account || ts_limit_take(account, weight, id));
     grown = taken;
     if (grown && ts_span_acquire_behind(allocator, unit + before, more, (uint32_t)units, &fresh)) {
-        ts_care_begin(allocator, ts_unit_address(unit + before), (size_t)more * TS_UNIT_BYTES, false);
+        ts_care_begin(allocator, ts_unit_address(unit + before), bytes, false);
         epoch = ts_span_lock(allocator, unit, word);
         grown = epoch && !ts_is_lent(unit);
         if (grown) {
             slab->u.span.units = (uint32_t)units;
-            ts_store_relaxed(&slab->u.span.bytes, units * TS_UNIT_BYTES);
-            count_grown(epoch, allocator, more, (uint64_t)more * TS_UNIT_BYTES);
+            ts_store_relaxed(&slab->u.span.bytes, ts_units_bytes(unit, units));
+            count_grown(epoch, allocator, weight, bytes);
             ts_account *now = ts_load_relaxed(&epoch->account);
-            if (now != account) ts_account_add(now, more);
+            if (now != account) ts_account_add(now, weight);
             taken = taken && now != account;
             ts_epoch_release(epoch);
         } else {
@@ -272,7 +298,7 @@ bool ts_span_grow(ts_allocator *allocator, uint32_t unit, uint64_t word, size_t 
     } else {
         grown = false;
     }
-    if (taken) ts_account_give(account, more);
+    if (taken) ts_account_give(account, weight);
     ts_account_unref(account);
     ts_allocator_unpin(allocator);
     return grown;

@@ -59,8 +59,9 @@ size_t ts_spill_most(ts_allocator *allocator, EpochId id) {
 
 static bool add_piece(ts_spill *spill, uint32_t unit, uint32_t units, uint32_t kind) {
     if (spill->pieces == spill->room) return false;
-    spill->piece[spill->pieces++] = (ts_spill_piece){unit, units | kind};
-    spill->units += units;
+    uint32_t slabs = (uint32_t)ts_units_weight(unit, units);
+    spill->piece[spill->pieces++] = (ts_spill_piece){unit, units | kind, slabs};
+    spill->units += slabs;
     return true;
 }
 
@@ -202,7 +203,8 @@ static size_t each_run(const ts_spill *spill, bool (*fn)(const ts_spill *, char 
     while (i < spill->pieces) {
         uint32_t units;
         size_t next = run_from(spill, i, &units);
-        if (!fn(spill, ts_unit_address(spill->piece[i].unit), (size_t)units * TS_UNIT_BYTES)) break;
+        uint32_t first = spill->piece[i].unit;
+        if (!fn(spill, ts_unit_address(first), ts_units_bytes(first, units))) break;
         i = next;
     }
     return i;
@@ -223,11 +225,12 @@ static bool purge(const ts_spill *spill, char *at, size_t bytes) {
     return true;
 }
 
-/* The state words of the runs, packed. */
+/* The state words of the runs, packed. FAR units have none. */
 static void pack_states(ts_spill *spill) {
     for (size_t i = 0; spill->memory && i < spill->pieces;) {
         uint32_t first = spill->piece[i].unit, units;
         i = run_from(spill, i, &units);
+        if (ts_part_of_unit(first) == TS_FAR) continue;
         ts_packed_send(first, first + units, spill->memory, &spill->packs);
     }
 }
@@ -236,14 +239,14 @@ static void pack_states(ts_spill *spill) {
 static void count_nodes(const ts_spill *spill, bool back) {
     if (!ts_nodes_of(spill->allocator)) return;
     for (size_t i = 0; i < spill->pieces; i++) {
-        uint64_t units = ts_spill_piece_units(&spill->piece[i]);
+        uint64_t units = spill->piece[i].slabs;
         ts_nodes_count(spill->allocator, ts_home_of(spill->piece[i].unit), back ? units : (uint64_t)0 - units);
     }
 }
 
 static void uncommit(const ts_spill *spill) {
     count_nodes(spill, false);
-    ts_uncommit(spill->allocator, (uint32_t)spill->units);
+    ts_uncommit(spill->allocator, spill->units);
 }
 
 static void set_away(const ts_spill *spill, bool away) {
@@ -291,7 +294,7 @@ bool ts_spill_fetch(ts_spill *spill) {
             return true;
         }
         (void)each_run(spill, forbid);
-        ts_uncommit(spill->allocator, (uint32_t)spill->units);
+        ts_uncommit(spill->allocator, spill->units);
     }
     errno = ENOMEM;
     return false;

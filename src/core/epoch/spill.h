@@ -39,7 +39,8 @@
 /* Units in a row that one slab or span has. */
 typedef struct ts_spill_piece {
     uint32_t unit;
-    uint32_t units_and_kind; /* [31] a span  [30:0] units */
+    uint32_t units_and_kind; /* [31] a span  [30:0] units of its part */
+    uint32_t slabs;          /* units of 16 KiB */
 } ts_spill_piece;
 #define TS_SPILL_SPAN (UINT32_C(1) << 31)
 static inline uint32_t ts_spill_piece_units(const ts_spill_piece *piece) {
@@ -56,7 +57,7 @@ typedef struct ts_spill {
     int state;
     ts_spill_piece *piece; /* the keeper's, with room for `room`; by rising unit once it is LENT */
     size_t room, pieces;
-    uint64_t units;   /* of all pieces */
+    uint64_t units;   /* of all pieces, in 16 KiB */
     uint64_t kept;    /* slabs of 1 KiB (heap/piece.h), which are not lent and stay */
     size_t runs;      /* of units in a row without a gap: each costs two mappings, where nothing can be hidden */
     bool no_mappings; /* the keeper's: where nothing can be hidden it is not sent */

@@ -49,7 +49,7 @@ typedef struct ts_allocator {
     _Atomic uint64_t stack_rate; /* samples a byte, 0: none; the bits of a double */
     /* What the end of a large epoch touches lies together: everything of it is out of the caches by then. */
     TS_ALIGNED(64) ts_lock warm_lock; /* rank WARM: the lists of warm units and spans */
-    ts_warm warm[TS_PARTS];
+    ts_warm warm[TS_SLAB_PARTS];
     _Atomic uint64_t span_warm_units; /* in runs and stuck; read by anyone */
     _Atomic uint64_t reserved_units;  /* warm units kept beyond the retain budget, by slab_reserve */
     ts_retain retain;
@@ -167,16 +167,21 @@ void ts_slab_retire(ts_allocator *allocator, uint32_t unit, uint32_t units);
 /* A fresh slab of that use, of that home. 0: no memory. */
 uint32_t ts_slab_acquire_churn(ts_heap *heap, ts_share *share, unsigned cls, unsigned home, bool *fresh);
 uint32_t ts_slab_acquire_scope(ts_heap *heap, ts_share *share, unsigned home, bool *fresh);
+/* Where a span of so many bytes lies. */
+unsigned ts_span_part_of_large(const ts_allocator *allocator);
+static inline unsigned ts_span_part(const ts_allocator *allocator, size_t bytes) {
+    return TS_LIKELY(bytes <= ts_region.far_bytes) ? TS_NORMAL : ts_span_part_of_large(allocator);
+}
 /* Units in a row for a span, its record reset but for the epoch. *fresh: reads as zero. 0: no memory. Holds nothing. */
-/* share: this thread's of the allocator, or NULL; some that it keeps may be an eighth longer. */
-uint32_t ts_span_acquire(ts_allocator *allocator, ts_share *share, unsigned home, uint32_t units, uint32_t align_units,
-                         bool *fresh);
+/* share: this thread's of the allocator, or NULL; some that it keeps may be an eighth longer. home: of FAR, ANY. */
+uint32_t ts_span_acquire(ts_allocator *allocator, ts_share *share, unsigned part, unsigned home, uint32_t units,
+                         uint32_t align_units, bool *fresh);
 /* The same with inaccessible pages before the first unit and behind the page in which `size` bytes end, which are part
    of the span: a unit at least on either side, and `align_units` before it. */
-uint32_t ts_span_acquire_guarded(ts_allocator *allocator, unsigned home, uint32_t units, uint32_t align_units,
-                                 size_t size, bool *fresh);
-/* Units that it takes. */
-uint64_t ts_span_guarded_units(uint32_t units, uint32_t align_units);
+uint32_t ts_span_acquire_guarded(ts_allocator *allocator, unsigned part, unsigned home, uint32_t units,
+                                 uint32_t align_units, size_t size, bool *fresh);
+/* Units of the part that it takes. */
+uint64_t ts_span_guarded_units(unsigned part, uint32_t units, uint32_t align_units);
 /* Units behind a span, which the caller has, if they are warm, or free and within the budget; nothing is given back for them.
    whole: units of the span with them. *fresh: they come from the pool. */
 bool ts_span_acquire_behind(ts_allocator *allocator, uint32_t first, uint32_t units, uint32_t whole, bool *fresh);

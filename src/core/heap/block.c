@@ -114,7 +114,7 @@ static void end_large(ts_share *share, unsigned cls, uint32_t unit) {
 }
 
 TS_NOINLINE static void end_churn(ts_churn_block *block) {
-    ts_warm lists[TS_PARTS] = {{0, 0, 0}};
+    ts_warm lists[TS_SLAB_PARTS] = {{0, 0, 0}};
     for (uint64_t left = ts_load_relaxed(&block->b.bins_used); left; left &= left - 1) {
         unsigned cls = ts_ctz64(left);
         ts_bin *bin = &block->bin[cls];
@@ -137,7 +137,7 @@ TS_NOINLINE static void end_churn(ts_churn_block *block) {
         ts_store_relaxed(&bin->direct_frees, 0);
     }
     block->little = 0;
-    for (unsigned part = 0; part < TS_PARTS; part++) keep_slabs(block->b.share, part, &lists[part]);
+    for (unsigned part = 0; part < TS_SLAB_PARTS; part++) keep_slabs(block->b.share, part, &lists[part]);
 }
 
 static void end_scope(ts_heap *heap, ts_scope_block *block) {

@@ -34,6 +34,13 @@ static bool is_asan_there(void) {
 #endif
 }
 
+unsigned ts_care_far_log2(void) {
+#if TS_HAS_WEAK
+    if (is_asan_there() || __tsan_init || __msan_init) return TS_FAR_LEAST_LOG2 + TS_FAR_SHIFT;
+#endif
+    return TS_FAR_UNITS_LOG2 + TS_FAR_SHIFT;
+}
+
 void ts_care_prepare(void) {
     if (is_asan_there()) ts_os_stack_prepare();
 }
@@ -43,8 +50,9 @@ void ts_care_start(void) {
     ts_care_on_asan = is_asan_there();
 #if TS_HAS_WEAK
     /* What only objects point to is no leak. */
-    const ts_part *n = &ts_region.part[TS_NORMAL];
-    if (__lsan_register_root_region) __lsan_register_root_region(n->base, (size_t)n->units * TS_UNIT_BYTES);
+    for (unsigned part = 0; part < TS_PARTS && __lsan_register_root_region; part++)
+        if (ts_region.part[part].units)
+            __lsan_register_root_region(ts_region.part[part].base, ts_part_bytes(part, ts_region.part[part].units));
 #endif
     ts_care_tools = ts_care_on_asan || on_memcheck;
     if (ts_care_on_asan) ts_origin_start();

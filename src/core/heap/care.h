@@ -23,6 +23,9 @@ enum { TS_CARE_FILL = 1, TS_CARE_MARK = 2 };
 
 /* Whether a tool listens, and whether it is AddressSanitizer; constant after ts_care_start. */
 extern TS_HIDDEN bool ts_care_tools, ts_care_on_asan;
+/* Bytes of the FAR part that sanitizers leave room for, as a power of two: their shadow is of some ranges of addresses
+   only. */
+unsigned ts_care_far_log2(void);
 
 /* Before that, holding nothing: it may load a library. */
 void ts_care_prepare(void);

@@ -28,10 +28,12 @@ static const char *use_name(unsigned use) {
 }
 
 bool ts_check_claim_unit(ts_check *check, uint32_t unit, ts_check_use use) {
-    REQUIRE(ts_is_unit(ts_unit_of(unit)) && ts_unit_of(unit) != 0, "there is no unit %u, which is %s", unit,
-            use_name(use));
+    uint32_t whole = ts_unit_of(unit);
+    REQUIRE(ts_is_unit_of(ts_part_of_unit(whole), ts_unit_in_part(whole)) && ts_unit_in_part(whole) != 0,
+            "there is no unit %u, which is %s", unit, use_name(use));
     if (!check->unit) return true;
-    REQUIRE(ts_unit_of(unit) < check->high[TS_NORMAL], "unit %u is %s and was never taken", unit, use_name(use));
+    REQUIRE(ts_unit_in_part(whole) < check->high[ts_part_of_unit(whole)], "unit %u is %s and was never taken", unit,
+            use_name(use));
     uint8_t *found = ts_check_unit(check, unit);
     REQUIRE((*found & ~TS_USE_QUEUED) == TS_USE_NONE, "unit %u is %s and %s", unit, use_name(*found), use_name(use));
     *found |= (uint8_t)use;
@@ -423,7 +425,7 @@ static bool check_shares(ts_check *check, const ts_heap *heap) {
         REQUIRE(s->heap == heap, "heap %u: has the share of another", heap->id);
         REQUIRE(s->index == s->allocator->entry.index, "heap %u: a share of allocator %u says %u", heap->id,
                 s->allocator->entry.index, (unsigned)s->index);
-        for (unsigned part = 0; part < TS_PARTS; part++)
+        for (unsigned part = 0; part < TS_SLAB_PARTS; part++)
             if (!ts_check_warm(check, &s->warm[part], part, &warm)) return false;
         if (!check_own_spans(check, s, &warm) || !check_pieces(check, s)) return false;
         if (!check->allocator) continue;

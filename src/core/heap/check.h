@@ -48,9 +48,12 @@ typedef struct ts_check {
     uint64_t lost_entries; /* of the tables: likewise */
 } ts_check;
 
-/* Of a slab whose unit is below high. */
+/* Of a slab whose unit is below its part's high. */
 static inline uint8_t *ts_check_unit(const ts_check *check, uint32_t slab) {
-    return &check->unit[ts_is_piece(slab) ? check->high[TS_NORMAL] + (size_t)(slab & ~TS_PIECE) : slab];
+    size_t normal = check->high[TS_NORMAL];
+    if (ts_is_piece(slab)) return &check->unit[normal + (slab & ~TS_PIECE)];
+    bool far = ts_part_of_unit(slab) == TS_FAR;
+    return &check->unit[far ? normal * (1 + TS_PIECES) + ts_unit_in_part(slab) : slab];
 }
 
 /* Notes the text. Always false. */

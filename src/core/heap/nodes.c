@@ -68,8 +68,8 @@ static uint32_t take_run(ts_share *share, unsigned home) {
     uint32_t most = share->home == home && !ts_allocator_is_sparing(allocator) ? TS_WARM_UNITS_MOVED : 1;
     if (ts_load_relaxed(&allocator->span_warm_units) == 0) return 0;
     ts_lock_acquire(&allocator->warm_lock);
-    uint32_t unit = ts_runs_take(allocator, home, most);
-    if (!unit && most > 1) unit = ts_runs_take(allocator, home, most = 1);
+    uint32_t unit = ts_runs_take(allocator, TS_NORMAL, home, most);
+    if (!unit && most > 1) unit = ts_runs_take(allocator, TS_NORMAL, home, most = 1);
     ts_lock_release(&allocator->warm_lock);
     if (!unit) return 0;
     ts_warm_push_run(&share->warm[TS_NORMAL], unit, most);

@@ -257,9 +257,6 @@ bool ts_origin_find_behind(const void *at, uint64_t within, ts_origin *origin) {
 
 void ts_origin_walk(void (*fn)(void *arg, const ts_origin *origin), void *arg) {
     ts_origin origin;
-    for (unsigned part = 0; part < TS_PARTS; part++) {
-        uint64_t first = place_of(ts_region.part[part].base);
-        for (uint64_t i = first; i < first + (uint64_t)ts_pool_highest(part) * TS_UNIT_ENTRIES; i++)
-            if (read_note(i, &origin) && !origin.ended) fn(arg, &origin);
-    }
+    for (uint64_t i = 0; i < (uint64_t)ts_pool_highest(TS_NORMAL) * TS_UNIT_ENTRIES; i++)
+        if (read_note(i, &origin) && !origin.ended) fn(arg, &origin);
 }

@@ -116,6 +116,12 @@ bool ts_purge_pages(ts_allocator *allocator, const char *begin, const char *end)
    along; for that moment nobody else can take them. (Two threads that purge parts of one page at the same instant can both
    miss it; the next purge there does not.) */
 static bool purge_run(ts_allocator *allocator, uint32_t first, uint32_t count, bool to_pool, bool states) {
+    if (TS_UNLIKELY(ts_part_of_unit(first) == TS_FAR)) {
+        const char *at = ts_unit_address(first);
+        bool gone = ts_purge_pages(allocator, at, at + ts_units_bytes(first, count));
+        if (gone && to_pool) ts_pool_give(first, count);
+        return gone;
+    }
     uint32_t state_units = units_of_a_state_page(false), page_units = (uint32_t)(ts_os_page_bytes() / TS_UNIT_BYTES);
     uint32_t from = first, units = count;
     bool around = page_units > 1; /* else the data of the others went back before */
@@ -138,24 +144,22 @@ bool ts_purge_run(ts_allocator *allocator, uint32_t first, uint32_t count, bool 
     return purge_run(allocator, first, count, to_pool, true);
 }
 
-void ts_uncommit_of(ts_allocator *allocator, unsigned home, uint32_t units) {
+void ts_uncommit_of(ts_allocator *allocator, unsigned home, uint64_t units) {
     ts_nodes_count(allocator, home, (uint64_t)0 - units);
     ts_uncommit(allocator, units);
 }
 
-void ts_uncommit(ts_allocator *allocator, uint32_t units) { ts_fetch_sub_relaxed(&allocator->committed_units, units); }
+void ts_uncommit(ts_allocator *allocator, uint64_t units) { ts_fetch_sub_relaxed(&allocator->committed_units, units); }
 
 /* Up to `most` single units of the allocator's lists become runs. One that is on a queue of foreign frees yet is a zombie instead. */
 unsigned ts_purge_gather(ts_allocator *allocator, uint64_t most) {
     uint32_t units[TS_PURGE_BATCH];
     unsigned n = 0, claimed = 0;
     ts_lock_acquire(&allocator->warm_lock);
-    for (unsigned part = 0; part < TS_PARTS; part++) {
-        while (n < most && n < TS_PURGE_BATCH) {
-            uint32_t unit = ts_warm_pop(&allocator->warm[part]);
-            if (!unit) break;
-            units[n++] = unit;
-        }
+    while (n < most && n < TS_PURGE_BATCH) {
+        uint32_t unit = ts_warm_pop(&allocator->warm[TS_NORMAL]);
+        if (!unit) break;
+        units[n++] = unit;
     }
     ts_lock_release(&allocator->warm_lock);
     for (unsigned i = 0; i < n; i++) {
@@ -177,11 +181,11 @@ static void give_run(ts_allocator *allocator, uint32_t first, uint32_t units) {
 static bool purge_span(ts_allocator *allocator, uint32_t unit, uint32_t units, bool states) {
     unsigned home = ts_home_of(unit); /* what the pool has may get another */
     if (purge_run(allocator, unit, units, true, states)) {
-        ts_uncommit_of(allocator, home, units);
-        ts_fetch_add_relaxed(&allocator->overflowed, units);
+        ts_uncommit_of(allocator, home, ts_units_weight(unit, units));
+        ts_fetch_add_relaxed(&allocator->overflowed, ts_units_weight(unit, units));
         return true;
     }
-    if (TS_UNLIKELY(allocator->care)) ts_care_fill(allocator, ts_unit_address(unit), (size_t)units * TS_UNIT_BYTES);
+    if (TS_UNLIKELY(allocator->care)) ts_care_fill(allocator, ts_unit_address(unit), ts_units_bytes(unit, units));
     give_run(allocator, unit, units);
     return false;
 }
@@ -190,6 +194,7 @@ bool ts_purge_span(ts_allocator *allocator, uint32_t unit, uint32_t units) {
     return purge_span(allocator, unit, units, true);
 }
 
+/* FAR ones first, and as much of one as is too much: each is longer than any that takes several calls. */
 uint32_t ts_purge_take_longest(ts_allocator *allocator, uint64_t keep, uint32_t least, uint64_t most, uint32_t *units) {
     uint32_t first = 0;
     ts_lock_acquire(&allocator->warm_lock);
@@ -197,8 +202,9 @@ uint32_t ts_purge_take_longest(ts_allocator *allocator, uint64_t keep, uint32_t 
     if (over < most) most = over;
     if (most > TS_PURGE_BATCH) most = TS_PURGE_BATCH;
     unsigned homes = ts_nodes_of(allocator) ? TS_HOMES : 1;
+    if (most > 0) first = ts_runs_take_longest(allocator, TS_FAR, TS_HOME_ANY, 1, ts_far_units(over), units);
     for (unsigned home = 0; home < homes && !first && most > 0; home++)
-        first = ts_runs_take_longest(allocator, home, least, (uint32_t)most, units);
+        first = ts_runs_take_longest(allocator, TS_NORMAL, home, least, (uint32_t)most, units);
     ts_lock_release(&allocator->warm_lock);
     return first;
 }
@@ -208,7 +214,7 @@ uint32_t ts_purge_take_stuck(ts_allocator *allocator) {
     uint32_t unit = allocator->stuck;
     if (unit) {
         allocator->stuck = ts_slab_at(unit)->next;
-        ts_fetch_sub_relaxed(&allocator->span_warm_units, ts_slab_at(unit)->u.span.units);
+        ts_fetch_sub_relaxed(&allocator->span_warm_units, ts_span_weight(ts_slab_at(unit)));
     }
     ts_lock_release(&allocator->warm_lock);
     return unit;
@@ -219,7 +225,7 @@ uint32_t ts_purge_take_stuck(ts_allocator *allocator) {
 static uint64_t purge_runs(ts_allocator *allocator, uint64_t keep, uint32_t least, uint64_t most, unsigned calls,
                            bool lazy) {
     uint64_t given = 0;
-    for (uint32_t units, first; given < most && calls > 0; given += units, calls--) {
+    for (uint32_t units, first; given < most && calls > 0; given += ts_units_weight(first, units), calls--) {
         first = ts_purge_take_longest(allocator, keep, least, most - given, &units);
         if (!first || !purge_span(allocator, first, units, !lazy || units >= 2 * TS_PURGE_PIECE_UNITS)) break;
     }
@@ -234,7 +240,7 @@ uint64_t ts_purge_shared(ts_allocator *allocator, uint64_t keep, uint64_t most) 
     uint64_t given = purge_runs(allocator, keep, 1, most, UINT_MAX, false),
              failures = ts_load_relaxed(&allocator->madvise_failures);
     for (uint32_t unit; given < most && (unit = ts_purge_take_stuck(allocator)) != 0;) {
-        given += ts_slab_at(unit)->u.span.units;
+        given += ts_span_weight(ts_slab_at(unit));
         ts_purge_guarded(allocator, unit);
         if (ts_load_relaxed(&allocator->madvise_failures) != failures) break;
     }
@@ -288,7 +294,7 @@ uint64_t ts_allocator_settle_step(ts_allocator *allocator, uint64_t owed) {
     uint64_t given = purge_runs(allocator, low, least, most, piece ? TS_PURGE_CALLS : UINT_MAX, piece);
     if (given == 0) return 0;
     note_given(allocator, taken, given);
-    return owed - given;
+    return owed > given ? owed - given : 0;
 }
 
 uint64_t ts_allocator_warm_units(ts_allocator *allocator) {
@@ -333,7 +339,7 @@ size_t ts_allocator_trim(ts_allocator *allocator, uint64_t keep_units) {
 void ts_purge_guarded(ts_allocator *allocator, uint32_t unit) {
     ts_slab *slab = ts_slab_at(unit);
     uint32_t first = unit - slab->u.span.guard, units = slab->u.span.units;
-    if (ts_os->commit(ts_unit_address(first), units * TS_UNIT_BYTES)) {
+    if (ts_os->commit(ts_unit_address(first), ts_units_bytes(first, units))) {
         ts_purge_span(allocator, first, units);
         return;
     }
@@ -341,6 +347,6 @@ void ts_purge_guarded(ts_allocator *allocator, uint32_t unit) {
     ts_lock_acquire(&allocator->warm_lock);
     slab->next = allocator->stuck;
     allocator->stuck = unit;
-    ts_fetch_add_relaxed(&allocator->span_warm_units, units);
+    ts_fetch_add_relaxed(&allocator->span_warm_units, ts_span_weight(slab));
     ts_lock_release(&allocator->warm_lock);
 }

@@ -15,9 +15,10 @@ bool ts_purge_is_over(ts_allocator *allocator);
 /* So many more units are the allocator's. false: its budget has no room. */
 bool ts_commit_within_budget(ts_allocator *allocator, uint64_t units);
 /* The units, of that home, are the allocator's no more; or were taken within its budget, and never came. */
-void ts_uncommit_of(ts_allocator *allocator, unsigned home, uint32_t units);
-void ts_uncommit(ts_allocator *allocator, uint32_t units);
-/* One of the longest runs, if it has `least` units, or of it `most` units, while more than `keep` are warm. 0: there is none. */
+void ts_uncommit_of(ts_allocator *allocator, unsigned home, uint64_t units);
+void ts_uncommit(ts_allocator *allocator, uint64_t units);
+/* One of the longest runs, if it has `least` units, or of it `most` units, while more than `keep` are warm; of a FAR
+   one what is more. 0: there is none. */
 uint32_t ts_purge_take_longest(ts_allocator *allocator, uint64_t keep, uint32_t least, uint64_t most, uint32_t *units);
 /* A guarded span that waits for the system. 0: there is none. */
 uint32_t ts_purge_take_stuck(ts_allocator *allocator);

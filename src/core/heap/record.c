@@ -68,7 +68,7 @@ static void give_warm_back(ts_allocator *allocator) {
         uint32_t first = unit - ts_slab_at(unit)->u.span.guard;
         units = ts_slab_at(unit)->u.span.units;
         /* A guard that stays to the last costs its addresses, and no memory. */
-        if (!ts_os->commit(ts_unit_address(first), units * TS_UNIT_BYTES))
+        if (!ts_os->commit(ts_unit_address(first), ts_units_bytes(first, units)))
             ts_purge_run(allocator, first, units, false);
         else
             ts_pool_give_unpurged(first, units);

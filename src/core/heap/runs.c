@@ -8,10 +8,10 @@
 
 #define LOOKS 8u /* runs looked at in a list of which only some are long enough */
 
-/* Those of a home. Without a record of homes all units are of one. */
-static ts_runs *runs_of(ts_allocator *allocator, unsigned home) {
+/* Those of a home. Without a record of homes all units are of one, as those of the FAR part are always. */
+static ts_runs *runs_of(ts_allocator *allocator, unsigned part, unsigned home) {
     ts_nodes *nodes = ts_nodes_of(allocator);
-    return TS_LIKELY(!nodes || home == TS_HOME_ANY) ? &allocator->runs[TS_NORMAL] : &nodes->runs[home];
+    return TS_LIKELY(!nodes || home == TS_HOME_ANY) ? &allocator->runs[part] : &nodes->runs[home];
 }
 
 static unsigned list_of(uint32_t units) {
@@ -27,14 +27,15 @@ static uint32_t length_at(const ts_allocator *allocator, uint32_t unit) {
     return ts_load_relaxed(&r->warm_of) == ts_allocator_index(allocator) ? r->next : 0;
 }
 
-/* Units beyond have no record yet; nor does a part go on into the other. */
-static bool was_handed_out(uint32_t unit) {
-    unsigned part = ts_part_of_unit(unit);
-    return unit - ts_region.part[part].first_unit < ts_pool_highest(part);
+/* Units beyond have no record yet; nor does a part go on into the other, whose unit 0 is nobody's. */
+TS_ALWAYS_INLINE bool was_handed_out(uint32_t unit) {
+    const ts_part *far = &ts_region.part[TS_FAR];
+    if (TS_LIKELY(unit < far->first_unit)) return unit < ts_pool_highest(TS_NORMAL);
+    return unit != far->first_unit && unit - far->first_unit < ts_pool_highest(TS_FAR);
 }
 
 /* A run that ends before the unit may be one with what begins there. */
-static bool ends_before(uint32_t unit) { return was_handed_out(unit) && ts_home_is_same(unit - 1, unit); }
+TS_ALWAYS_INLINE bool ends_before(uint32_t unit) { return was_handed_out(unit) && ts_home_is_same(unit - 1, unit); }
 
 static void set_ends(uint32_t first, uint32_t units, uint32_t warm_of) {
     ts_run *a = &ts_region.run[first], *b = &ts_region.run[first + units - 1];
@@ -45,7 +46,7 @@ static void set_ends(uint32_t first, uint32_t units, uint32_t warm_of) {
 }
 
 static void insert(ts_allocator *allocator, uint32_t first, uint32_t units) {
-    ts_runs *runs = runs_of(allocator, ts_home_of(first));
+    ts_runs *runs = runs_of(allocator, ts_part_of_unit(first), ts_home_of(first));
     unsigned list = list_of(units);
     ts_slab *slab = ts_slab_at(first);
     set_ends(first, units, ts_allocator_index(allocator));
@@ -57,7 +58,7 @@ static void insert(ts_allocator *allocator, uint32_t first, uint32_t units) {
 }
 
 static void remove_run(ts_allocator *allocator, uint32_t first, uint32_t units) {
-    ts_runs *runs = runs_of(allocator, ts_home_of(first));
+    ts_runs *runs = runs_of(allocator, ts_part_of_unit(first), ts_home_of(first));
     unsigned list = list_of(units);
     const ts_slab *slab = ts_slab_at(first);
     if (slab->prev)
@@ -70,7 +71,7 @@ static void remove_run(ts_allocator *allocator, uint32_t first, uint32_t units) 
 }
 
 void ts_runs_give(ts_allocator *allocator, uint32_t first, uint32_t units) {
-    ts_fetch_add_relaxed(&allocator->span_warm_units, units);
+    ts_fetch_add_relaxed(&allocator->span_warm_units, ts_units_weight(first, units));
     /* Unit 0 is nobody's. */
     uint32_t before = ts_home_is_same(first - 1, first) ? length_at(allocator, first - 1) : 0;
     if (before) {
@@ -108,17 +109,18 @@ static void take(ts_allocator *allocator, uint32_t first, uint32_t units) {
     uint32_t length = ts_region.run[first].next;
     remove_run(allocator, first, length);
     if (length > units) insert(allocator, first + units, length - units);
-    ts_fetch_sub_relaxed(&allocator->span_warm_units, units);
+    ts_fetch_sub_relaxed(&allocator->span_warm_units, ts_units_weight(first, units));
 }
 
-uint32_t ts_runs_take(ts_allocator *allocator, unsigned home, uint32_t units) {
-    uint32_t first = find(runs_of(allocator, home), units);
+uint32_t ts_runs_take(ts_allocator *allocator, unsigned part, unsigned home, uint32_t units) {
+    uint32_t first = find(runs_of(allocator, part, home), units);
     if (first) take(allocator, first, units);
     return first;
 }
 
-uint32_t ts_runs_take_longest(ts_allocator *allocator, unsigned home, uint32_t least, uint32_t most, uint32_t *units) {
-    const ts_runs *runs = runs_of(allocator, home);
+uint32_t ts_runs_take_longest(ts_allocator *allocator, unsigned part, unsigned home, uint32_t least, uint32_t most,
+                              uint32_t *units) {
+    const ts_runs *runs = runs_of(allocator, part, home);
     unsigned word = runs->some[1] ? 1 : 0;
     if (!runs->some[word]) return 0;
     uint32_t first = runs->head[64 * word + ts_log2_64(runs->some[word])];
@@ -128,7 +130,7 @@ uint32_t ts_runs_take_longest(ts_allocator *allocator, unsigned home, uint32_t l
     uint32_t keep = length - *units;
     remove_run(allocator, first, length);
     if (keep) insert(allocator, first, keep);
-    ts_fetch_sub_relaxed(&allocator->span_warm_units, *units);
+    ts_fetch_sub_relaxed(&allocator->span_warm_units, ts_units_weight(first, *units));
     return first + keep;
 }
 
@@ -140,16 +142,16 @@ bool ts_runs_take_at(ts_allocator *allocator, uint32_t first, uint32_t units) {
     return true;
 }
 
-static const char *walk(const ts_allocator *allocator, unsigned home, const ts_runs *runs, ts_runs_visit *visit,
-                        void *arg, uint64_t *found) {
+static const char *walk(const ts_allocator *allocator, unsigned part, unsigned home, const ts_runs *runs,
+                        ts_runs_visit *visit, void *arg, uint64_t *found) {
     uint64_t warm = ts_load_relaxed(&allocator->span_warm_units);
-    uint32_t end = ts_region.part[TS_NORMAL].units;
+    uint32_t begin = ts_region.part[part].first_unit, end = begin + ts_region.part[part].units;
     for (unsigned list = 0; list < TS_RUN_LISTS; list++) {
         bool some = (runs->some[list / 64] >> list % 64) & 1;
         uint32_t before = 0;
         if (some != (runs->head[list] != 0)) return "a list of warm runs and its bit";
         for (uint32_t first = runs->head[list]; first; before = first, first = ts_slab_at(first)->next) {
-            if (first >= end) return "a warm run outside of its part";
+            if (first <= begin || first >= end) return "a warm run outside of its part";
             uint32_t units = length_at(allocator, first);
             if (units == 0 || units > end - first) return "the length of a warm run";
             if (length_at(allocator, first + units - 1) != units) return "a warm run with two lengths";
@@ -159,7 +161,7 @@ static const char *walk(const ts_allocator *allocator, unsigned home, const ts_r
                 return "a warm run of another home";
             if (ts_home_is_same(first - 1, first) && length_at(allocator, first - 1) != 0)
                 return "two warm runs that touch";
-            *found += units;
+            *found += ts_units_weight(first, units);
             if (*found > warm)
                 return "more units in warm runs than are counted"; /* a list that is a circle ends here */
             if (visit && !visit(arg, first, units)) return "a warm run";
@@ -171,8 +173,10 @@ static const char *walk(const ts_allocator *allocator, unsigned home, const ts_r
 const char *ts_runs_walk(const ts_allocator *allocator, ts_runs_visit *visit, void *arg) {
     const ts_nodes *nodes = ts_nodes_of(allocator);
     uint64_t found = 0;
-    const char *fault = walk(allocator, TS_HOME_ANY, &allocator->runs[TS_NORMAL], visit, arg, &found);
+    const char *fault = NULL;
+    for (unsigned part = 0; !fault && part < TS_PARTS; part++)
+        fault = walk(allocator, part, TS_HOME_ANY, &allocator->runs[part], visit, arg, &found);
     for (unsigned home = 1; nodes && !fault && home < TS_HOMES; home++)
-        fault = walk(allocator, home, &nodes->runs[home], visit, arg, &found);
+        fault = walk(allocator, TS_NORMAL, home, &nodes->runs[home], visit, arg, &found);
     return fault;
 }

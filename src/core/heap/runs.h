@@ -12,7 +12,8 @@
  *     whether a run of the same allocator begins or ends there; only who has that allocator's lock writes its index.
  *  2. No two runs of one allocator and home touch.
  *  3. A run is in the list of its length; the list links through the records of the slabs of its first unit.
- *  4. The UNIT words of a run are 0. Its units are in `committed_units` and in `span_warm_units`.
+ *  4. The UNIT words of a run are 0. Its units are in `committed_units` and in `span_warm_units`, in 16 KiB as all that
+ *     counts memory.
  */
 #ifndef TS_HEAP_RUNS_H
 #define TS_HEAP_RUNS_H
@@ -20,7 +21,7 @@
 #include "base/atomic.h"
 #include "base/attr.h"
 
-#define TS_RUN_LISTS 88u /* four to a doubling, for up to 2^22 units */
+#define TS_RUN_LISTS 96u /* four to a doubling, for up to 2^24 units */
 
 typedef struct ts_runs {
     uint64_t some[2]; /* bit per list: it is not empty */
@@ -32,10 +33,10 @@ struct ts_allocator;
 /* Units that are nobody's, with UNIT words 0, become warm. Caller has the warm lock. */
 void ts_runs_give(struct ts_allocator *allocator, uint32_t first, uint32_t units);
 /* So many units of a run, their number in the region; the rest of it stays. 0: no run is long enough. Likewise. */
-uint32_t ts_runs_take(struct ts_allocator *allocator, unsigned home, uint32_t units);
+uint32_t ts_runs_take(struct ts_allocator *allocator, unsigned part, unsigned home, uint32_t units);
 /* Up to `most` units of one of the longest runs, if it has `least` or more. 0: it has not. Likewise. */
-uint32_t ts_runs_take_longest(struct ts_allocator *allocator, unsigned home, uint32_t least, uint32_t most,
-                              uint32_t *units);
+uint32_t ts_runs_take_longest(struct ts_allocator *allocator, unsigned part, unsigned home, uint32_t least,
+                              uint32_t most, uint32_t *units);
 /* The units behind a span, if a run of its home begins there that has so many. Likewise. */
 bool ts_runs_take_at(struct ts_allocator *allocator, uint32_t first, uint32_t units);
 

@@ -105,7 +105,7 @@ uint64_t ts_share_give_warm(ts_share *share) {
     ts_allocator *a = share->allocator;
     uint64_t units = 0;
     ts_lock_acquire(&a->warm_lock);
-    for (unsigned part = 0; part < TS_PARTS; part++) {
+    for (unsigned part = 0; part < TS_SLAB_PARTS; part++) {
         units += ts_load_relaxed(&share->warm[part].count);
         ts_warm_splice(&a->warm[part], &share->warm[part]);
     }

@@ -1,6 +1,7 @@
 /*
- * The runtime of AddressSanitizer and LeakSanitizer, where the process has one: also beside a library that was compiled without
- * them. Weak, so that none of it is needed. A function is there if its address is not NULL.
+ * The runtime of AddressSanitizer, LeakSanitizer and the other sanitizers, where the process has one: also beside a
+ * library that was compiled without them. Weak, so that none of it is needed. A function is there if its address is not
+ * NULL.
  */
 #ifndef TS_HEAP_TOOLS_H
 #define TS_HEAP_TOOLS_H
@@ -28,6 +29,8 @@ TS_OF_TOOL int __asan_address_is_poisoned(const volatile void *at);
 TS_OF_TOOL void __asan_set_error_report_callback(void (*fn)(const char *report));
 TS_OF_TOOL void *__asan_get_report_address(void);
 TS_OF_TOOL void __sanitizer_symbolize_pc(void *pc, const char *format, char *out, size_t bytes);
+TS_OF_TOOL void __tsan_init(void);
+TS_OF_TOOL void __msan_init(void);
 TS_OF_TOOL void __lsan_register_root_region(const void *at, size_t bytes);
 #else
 #define TS_HAS_WEAK 0

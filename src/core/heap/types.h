@@ -268,7 +268,7 @@ typedef struct ts_share {
     struct ts_share *heap_next;      /* (h) */
     ts_block *blocks;                /* (h) in use, newest first */
     struct ts_share *allocator_next; /* constant once in the allocator's list */
-    ts_warm warm[TS_PARTS];          /* (h) */
+    ts_warm warm[TS_SLAB_PARTS];     /* (h) */
     /* (h) warm spans by length, linked by next, their UNIT words 0; and the units in them, read by anyone */
     uint32_t spans[TS_LOCAL_SPAN_UNITS + 1];
     _Atomic uint32_t span_units;

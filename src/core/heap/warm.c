@@ -92,18 +92,17 @@ void ts_settle_now(uint64_t purge_units) {
 }
 
 void ts_share_keep(ts_share *share, uint32_t unit) {
-    unsigned part = ts_part_of_unit(unit);
     ts_thread.released++;
     if (TS_LIKELY(ts_nodes_keeps(share, unit))) {
-        ts_warm_push(&share->warm[part], unit);
+        ts_warm_push(&share->warm[TS_NORMAL], unit);
     } else {
         ts_lock_acquire(&share->allocator->warm_lock);
-        ts_warm_push(&share->allocator->warm[part], unit);
+        ts_warm_push(&share->allocator->warm[TS_NORMAL], unit);
         ts_lock_release(&share->allocator->warm_lock);
         ts_note_warm(share->allocator, 1);
     }
     TS_PROBE2(slab__recycle, ts_unit_address(unit), (uint64_t)1);
-    ts_share_overflow(share, part);
+    ts_share_overflow(share, TS_NORMAL);
 }
 
 /* Who drains holds a heap: no system call here, the units become warm like any others. */
@@ -118,7 +117,7 @@ void ts_zombie_give(uint32_t unit) {
     if (units > 1)
         ts_runs_give(allocator, unit, units);
     else
-        ts_warm_push(&allocator->warm[ts_part_of_unit(unit)], unit);
+        ts_warm_push(&allocator->warm[TS_NORMAL], unit);
     ts_lock_release(&allocator->warm_lock);
     ts_note_warm(allocator, units);
     ts_allocator_unpin(allocator);
@@ -152,26 +151,28 @@ bool ts_commit_within_budget(ts_allocator *allocator, uint64_t units) {
 }
 
 /* From the pool, within the budget. Units come with UNIT word 0. */
-static uint32_t take_within_budget(ts_allocator *allocator, unsigned home, uint32_t units, uint32_t align) {
-    if (!ts_commit_within_budget(allocator, units)) return 0;
-    uint32_t first = ts_pool_take_of(home, units, align);
+static uint32_t take_within_budget(ts_allocator *allocator, unsigned part, unsigned home, uint32_t units,
+                                   uint32_t align) {
+    uint64_t weight = part == TS_FAR ? (uint64_t)units << TS_FAR_WEIGHT_SHIFT : units;
+    if (!ts_commit_within_budget(allocator, weight)) return 0;
+    uint32_t first = part == TS_FAR ? ts_pool_take(part, units, align) : ts_pool_take_of(home, units, align);
     if (!first) {
-        ts_uncommit(allocator, units);
+        ts_uncommit(allocator, weight);
         return 0;
     }
     ts_slab_at(first)->allocator = ts_allocator_index(allocator);
-    ts_fetch_add_relaxed(&allocator->taken_units, units);
-    ts_nodes_count(allocator, ts_home_of(first), units);
+    ts_fetch_add_relaxed(&allocator->taken_units, weight);
+    ts_nodes_count(allocator, ts_home_of(first), weight);
     return first;
 }
 
 /* When it does not fit, or the system has no memory, what is warm goes back first, then what this thread's bins keep. */
-static uint32_t take_fresh(ts_allocator *allocator, unsigned home, uint32_t units, uint32_t align) {
-    uint32_t first = take_within_budget(allocator, home, units, align);
+static uint32_t take_fresh(ts_allocator *allocator, unsigned part, unsigned home, uint32_t units, uint32_t align) {
+    uint32_t first = take_within_budget(allocator, part, home, units, align);
     for (unsigned pass = 0; !first && pass < 2; pass++) {
         if (pass > 0 && (!ts_thread.heap || !ts_heap_flush_bins(ts_thread.heap, allocator))) break;
         ts_allocator_trim(allocator, 0);
-        first = take_within_budget(allocator, home, units, align);
+        first = take_within_budget(allocator, part, home, units, align);
     }
     if (!first) errno = ENOMEM;
     return first;
@@ -179,7 +180,7 @@ static uint32_t take_fresh(ts_allocator *allocator, unsigned home, uint32_t unit
 
 void ts_allocator_retire(ts_allocator *allocator, uint32_t unit) {
     ts_purge_run(allocator, unit, 1, false);
-    ts_uncommit_of(allocator, ts_home_of(unit), 1);
+    ts_uncommit_of(allocator, ts_home_of(unit), ts_units_weight(unit, 1));
 }
 
 /* Some of the allocator's warm units become the share's: an eighth of them and one more, so that other threads find some too;
@@ -194,8 +195,8 @@ static void take_shared(ts_share *share) {
     uint32_t most = ts_allocator_is_sparing(allocator) ? 1 : TS_WARM_UNITS_MOVED, unit;
     ts_lock_acquire(&allocator->warm_lock);
     if (ts_load_relaxed(&from->count) == 0) {
-        unit = ts_runs_take(allocator, TS_HOME_ANY, most);
-        if (!unit && most > 1) unit = ts_runs_take(allocator, TS_HOME_ANY, most = 1);
+        unit = ts_runs_take(allocator, TS_NORMAL, TS_HOME_ANY, most);
+        if (!unit && most > 1) unit = ts_runs_take(allocator, TS_NORMAL, TS_HOME_ANY, most = 1);
         if (unit) ts_warm_push_run(to, unit, most);
         ts_lock_release(&allocator->warm_lock);
         return;
@@ -220,39 +221,40 @@ uint32_t ts_unit_acquire(ts_heap *heap, ts_share *share, unsigned home, bool *fr
     }
     *fresh = unit == 0;
     if (unit) return unit;
-    unit = take_fresh(share->allocator, home, 1, 1);
+    unit = take_fresh(share->allocator, TS_NORMAL, home, 1, 1);
     if (!unit) return 0;
     ts_slab_at(unit)->touched = ts_slab_at(unit)->given = 0;
     if (TS_UNLIKELY(share->allocator->care)) ts_care_fill(share->allocator, ts_unit_address(unit), TS_UNIT_BYTES);
     return unit;
 }
 
-static void keep_run(ts_allocator *allocator, uint32_t first, uint32_t units) {
+TS_ALWAYS_INLINE void keep_run(ts_allocator *allocator, uint32_t first, uint32_t units) {
     ts_lock_acquire(&allocator->warm_lock);
     ts_runs_give(allocator, first, units);
     ts_lock_release(&allocator->warm_lock);
-    ts_note_warm(allocator, units);
+    ts_note_warm(allocator, ts_units_weight(first, units));
 }
 
 /* A run, or one that is half as long and the free units behind it: what went back piece by piece lies between what is warm. */
-static uint32_t take_warm_span(ts_allocator *allocator, unsigned home, uint32_t units) {
+static uint32_t take_warm_span(ts_allocator *allocator, unsigned part, unsigned home, uint32_t units) {
     uint32_t unit, length = 0;
     if (ts_load_relaxed(&allocator->span_warm_units) < units / 2) return 0;
     ts_lock_acquire(&allocator->warm_lock);
-    unit = ts_runs_take(allocator, home, units);
+    unit = ts_runs_take(allocator, part, home, units);
     bool whole = unit != 0;
-    if (!whole && units > 1) unit = ts_runs_take_longest(allocator, home, (units + 1) / 2, units, &length);
+    if (!whole && units > 1) unit = ts_runs_take_longest(allocator, part, home, (units + 1) / 2, units, &length);
     ts_lock_release(&allocator->warm_lock);
     if (whole || !unit) return unit;
-    if (ts_commit_within_budget(allocator, units - length)) {
+    uint64_t weight = ts_units_weight(unit, units - length);
+    if (ts_commit_within_budget(allocator, weight)) {
         if (ts_pool_take_at(unit + length, units - length, units)) {
-            ts_fetch_add_relaxed(&allocator->taken_units, units - length);
-            ts_nodes_count(allocator, ts_home_of(unit + length), units - length);
+            ts_fetch_add_relaxed(&allocator->taken_units, weight);
+            ts_nodes_count(allocator, ts_home_of(unit + length), weight);
             if (TS_UNLIKELY(allocator->care))
-                ts_care_fill(allocator, ts_unit_address(unit + length), (units - length) * TS_UNIT_BYTES);
+                ts_care_fill(allocator, ts_unit_address(unit + length), ts_units_bytes(unit, units - length));
             return unit;
         }
-        ts_uncommit(allocator, units - length);
+        ts_uncommit(allocator, weight);
     }
     ts_lock_acquire(&allocator->warm_lock);
     ts_runs_give(allocator, unit, length);
@@ -353,9 +355,9 @@ static uint32_t acquire_large(ts_heap *heap, ts_share *share, unsigned cls, unsi
         ts_heap_enter(heap);
         uint32_t unit = may_take_span(share, home) ? ts_share_take_span(share, units) : 0;
         ts_heap_leave(heap);
-        if (!unit) unit = take_warm_span(allocator, home, units);
+        if (!unit) unit = take_warm_span(allocator, TS_NORMAL, home, units);
         *fresh = unit == 0;
-        if (!unit) unit = take_fresh(allocator, home, units, 1);
+        if (!unit) unit = take_fresh(allocator, TS_NORMAL, home, units, 1);
         if (!unit) return 0;
         ts_slab_at(unit)->allocator = ts_allocator_index(allocator);
         if (ts_slab_reset_churn(unit, cls)) return unit;
@@ -399,22 +401,29 @@ static void fill_record(uint32_t unit, uint32_t units, uint32_t guard, uint64_t 
     slab->u.span.written = written == TS_CARE_CLEAN ? 0 : (uint32_t)written + 1;
 }
 
-uint32_t ts_span_acquire(ts_allocator *allocator, ts_share *share, unsigned home, uint32_t units, uint32_t align_units,
-                         bool *fresh) {
+unsigned ts_span_part_of_large(const ts_allocator *allocator) {
+    /* Memory tools are told of places of the NORMAL part only (origin.h); and only that has homes. */
+    bool near = (allocator->care && ts_care_tools) || ts_nodes_of(allocator);
+    return near ? TS_NORMAL : TS_FAR;
+}
+
+uint32_t ts_span_acquire(ts_allocator *allocator, ts_share *share, unsigned part, unsigned home, uint32_t units,
+                         uint32_t align_units, bool *fresh) {
     for (;;) {
-        uint32_t unit = align_units == 1 && share && may_take_span(share, home) ? take_own_span(share, &units) : 0;
-        if (!unit && align_units == 1) unit = take_warm_span(allocator, home, units);
+        bool own = align_units == 1 && share && part == TS_NORMAL && may_take_span(share, home);
+        uint32_t unit = own ? take_own_span(share, &units) : 0;
+        if (!unit && align_units == 1) unit = take_warm_span(allocator, part, home, units);
         size_t written = TS_CARE_CLEAN;
         *fresh = false;
         if (!unit) {
-            unit = take_fresh(allocator, home, units, align_units);
+            unit = take_fresh(allocator, part, home, units, align_units);
             *fresh = ts_pool_is_zero();
         } else if (TS_UNLIKELY(allocator->care)) {
-            written = ts_care_check(allocator, ts_unit_address(unit), units * TS_UNIT_BYTES);
+            written = ts_care_check(allocator, ts_unit_address(unit), ts_units_bytes(unit, units));
         }
         if (!unit) return 0;
         if (ts_slab_reset_span(unit)) {
-            fill_record(unit, units, 0, units * TS_UNIT_BYTES, written);
+            fill_record(unit, units, 0, ts_units_bytes(unit, units), written);
             return unit;
         }
         ts_slab_retire(allocator, unit, units);
@@ -426,12 +435,13 @@ bool ts_span_acquire_behind(ts_allocator *allocator, uint32_t first, uint32_t un
     *fresh = !ts_runs_take_at(allocator, first, units);
     ts_lock_release(&allocator->warm_lock);
     if (!*fresh) return true;
-    if (!ts_commit_within_budget(allocator, units)) return false;
+    uint64_t weight = ts_units_weight(first, units);
+    if (!ts_commit_within_budget(allocator, weight)) return false;
     if (ts_pool_take_at(first, units, whole)) {
-        ts_nodes_count(allocator, ts_home_of(first), units);
+        ts_nodes_count(allocator, ts_home_of(first), weight);
         return true;
     }
-    ts_uncommit(allocator, units);
+    ts_uncommit(allocator, weight);
     return false;
 }
 
@@ -440,31 +450,31 @@ void ts_span_give_behind(ts_allocator *allocator, uint32_t first, uint32_t units
         keep_run(allocator, first, units);
         return;
     }
-    ts_uncommit_of(allocator, ts_home_of(first), units);
+    ts_uncommit_of(allocator, ts_home_of(first), ts_units_weight(first, units));
     ts_pool_give(first, units);
 }
 
 /* A unit or a page, whichever is more. */
-static uint32_t guard_units(void) {
-    size_t page = ts_os_page_bytes();
-    return page <= TS_UNIT_BYTES ? 1 : (uint32_t)(page / TS_UNIT_BYTES);
+static uint32_t guard_units(unsigned part) {
+    size_t page = ts_os_page_bytes(), unit = ts_part_bytes(part, 1);
+    return page <= unit ? 1 : (uint32_t)(page / unit);
 }
 
-uint64_t ts_span_guarded_units(uint32_t units, uint32_t align_units) {
-    uint32_t behind = guard_units(), before = align_units > behind ? align_units : behind;
+uint64_t ts_span_guarded_units(unsigned part, uint32_t units, uint32_t align_units) {
+    uint32_t behind = guard_units(part), before = align_units > behind ? align_units : behind;
     return (uint64_t)before + ts_align_up(units, behind) + behind;
 }
 
-uint32_t ts_span_acquire_guarded(ts_allocator *allocator, unsigned home, uint32_t units, uint32_t align_units,
-                                 size_t size, bool *fresh) {
-    uint32_t behind = guard_units(), before = align_units > behind ? align_units : behind;
-    uint64_t total = ts_span_guarded_units(units, align_units);
-    if (total > ts_region.part[TS_NORMAL].units) {
+uint32_t ts_span_acquire_guarded(ts_allocator *allocator, unsigned part, unsigned home, uint32_t units,
+                                 uint32_t align_units, size_t size, bool *fresh) {
+    uint32_t behind = guard_units(part), before = align_units > behind ? align_units : behind;
+    uint64_t total = ts_span_guarded_units(part, units, align_units);
+    if (total > ts_region.part[part].units) {
         errno = ENOMEM;
         return 0;
     }
     for (;;) {
-        uint32_t first = take_fresh(allocator, home, (uint32_t)total, before), unit = first + before;
+        uint32_t first = take_fresh(allocator, part, home, (uint32_t)total, before), unit = first + before;
         *fresh = ts_pool_is_zero();
         if (!first) return 0;
         if (!ts_slab_reset_span(unit)) {
@@ -474,13 +484,13 @@ uint32_t ts_span_acquire_guarded(ts_allocator *allocator, unsigned home, uint32_
             continue;
         }
         size_t bytes = ts_align_up(size > 0 ? size : 1, ts_os_page_bytes());
-        char *at = ts_unit_address(unit), *end = ts_unit_address(first) + total * TS_UNIT_BYTES;
+        char *at = ts_unit_address(unit), *end = ts_unit_address(first) + ts_part_bytes(part, total);
         fill_record(unit, (uint32_t)total, before, bytes, TS_CARE_CLEAN);
         /* Linux makes one mapping again of those that a change of protection has split if their pages were first written
            to while they were one (they have the same anon_vma then). So one page is, before the guards are there: the
            object's first, which is written to anyway. Without it each span that was written to is a mapping for good. */
         (void)ts_os->populate(at, ts_os_page_bytes());
-        if (ts_os->protect(ts_unit_address(first), before * TS_UNIT_BYTES) &&
+        if (ts_os->protect(ts_unit_address(first), ts_part_bytes(part, before)) &&
             ts_os->protect(at + bytes, (size_t)(end - (at + bytes))))
             return unit;
         ts_purge_guarded(allocator, unit);
@@ -499,14 +509,15 @@ void ts_span_release(ts_allocator *allocator, ts_share *share, uint32_t unit, ui
         ts_purge_span(allocator, unit, units);
         return;
     }
-    if (TS_UNLIKELY(allocator->care)) ts_care_fill(allocator, ts_unit_address(unit), units * TS_UNIT_BYTES);
-    if (share && TS_LIKELY(keep_own_span(share, unit, units))) return;
-    ts_thread.released += units;
+    if (TS_UNLIKELY(allocator->care)) ts_care_fill(allocator, ts_unit_address(unit), ts_units_bytes(unit, units));
+    bool far = ts_part_of_unit(unit) == TS_FAR;
+    if (share && !far && TS_LIKELY(keep_own_span(share, unit, units))) return;
+    ts_thread.released += ts_units_weight(unit, units);
     keep_run(allocator, unit, units);
 }
 
 void ts_span_release_bare(ts_allocator *allocator, uint32_t unit, uint32_t units) {
-    ts_uncommit_of(allocator, ts_home_of(unit), units);
+    ts_uncommit_of(allocator, ts_home_of(unit), ts_units_weight(unit, units));
     ts_pool_give(unit, units);
 }
 
@@ -534,7 +545,7 @@ bool ts_allocator_reserve(ts_allocator *allocator, uint64_t units) {
     unsigned home = ts_nodes_wanted(allocator, NULL, NULL); /* that of the caller */
     while (units > 0) {
         uint32_t n = units > most ? most : (uint32_t)units;
-        uint32_t first = take_within_budget(allocator, home, n, 1);
+        uint32_t first = take_within_budget(allocator, TS_NORMAL, home, n, 1);
         if (!first) {
             if (n == 1) {
                 errno = ENOMEM;

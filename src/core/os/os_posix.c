@@ -92,7 +92,7 @@ static int advise(void *at, size_t bytes, int advice) { return madvise(at, bytes
 
 /* Set before any range has huge pages, and stays. relaxed: a thread that has been handed such a range sees it. */
 static _Atomic bool any_huge_pages;
-static _Atomic uintptr_t huge_from, huge_end; /* the last range that was given them; written before that */
+static _Atomic uintptr_t huge_from, huge_end; /* all that was given them lies between; written before that */
 
 /* Kernels differ in what they take: a hint changes no errno. */
 #if defined(MADV_FREE) || defined(MADV_HUGEPAGE) || defined(MADV_DONTDUMP)
@@ -106,8 +106,9 @@ static void hint(void *at, size_t bytes, int advice) {
 static void posix_huge_pages(void *at, size_t bytes, bool on) {
 #if defined(MADV_HUGEPAGE) && defined(MADV_NOHUGEPAGE)
     if (on) {
-        ts_store_relaxed(&huge_from, (uintptr_t)at);
-        ts_store_relaxed(&huge_end, (uintptr_t)at + bytes);
+        uintptr_t from = (uintptr_t)at, end = from + bytes, first = ts_load_relaxed(&huge_from);
+        if (first == 0 || from < first) ts_store_relaxed(&huge_from, from);
+        if (end > ts_load_relaxed(&huge_end)) ts_store_relaxed(&huge_end, end);
         ts_store_relaxed(&any_huge_pages, true);
     }
     hint(at, bytes, on ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);

@@ -5,10 +5,10 @@
 /* What the pool grew by last was not used yet, perhaps: so many units beside those that come back are looked at, too. */
 #define NEVER_USED (2 * TS_DUMP_UNITS)
 
-_Atomic uint64_t ts_dump_hidden[TS_PARTS][TS_DUMP_WORDS];
+_Atomic uint64_t ts_dump_hidden[TS_SLAB_PARTS][TS_DUMP_WORDS];
 
 void ts_dump_init(void) {
-    for (unsigned part = 0; part < TS_PARTS; part++)
+    for (unsigned part = 0; part < TS_SLAB_PARTS; part++)
         for (size_t i = 0; i < TS_DUMP_WORDS; i++) ts_store_relaxed(&ts_dump_hidden[part][i], 0);
 }
 

@@ -12,6 +12,7 @@
  *  4. Hidden blocks lie in so many runs, as each is a mapping of its own in each of six tables: TS_DUMP_RUNS. Beyond that only blocks
  *     beside hidden ones are hidden.
  * What FINE slabs need of a block that was hidden before it became accessible stays shown until the block has been used again.
+ * FAR units are not its business: they are accessible while they are handed out (pool.h).
  * Hidden are the data, the state words, the slabs' records, the foreign words of scope slabs and FINE ones and the bitmaps of FINE ones. The UNIT
  * words are not: a debugger sees in a dump that the units are nobody's.
  */
@@ -27,7 +28,7 @@
 
 /* [part][block / 64]: a bit for each block. The bit of a block whose units are free changes in the hands of who hides it, that of
    another in those of who shows it; words are shared. relaxed: units come by the pool's lock, or a cell's release and acquire. */
-extern TS_HIDDEN _Atomic uint64_t ts_dump_hidden[TS_PARTS][TS_DUMP_WORDS];
+extern TS_HIDDEN _Atomic uint64_t ts_dump_hidden[TS_SLAB_PARTS][TS_DUMP_WORDS];
 
 /* Nothing is hidden. */
 void ts_dump_init(void);

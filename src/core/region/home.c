@@ -3,7 +3,7 @@
 #include "base/assert.h"
 #include "os/os.h"
 
-_Atomic uint8_t ts_home_blocks[((size_t)1 << (TS_MAX_UNITS_LOG2 - TS_HOME_SHIFT)) + 1];
+_Atomic uint8_t ts_home_blocks[TS_HOME_BLOCKS];
 
 /* Written by ts_homes_start alone, all but the last before `ts_homes_known`. */
 static bool asked;

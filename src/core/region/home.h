@@ -27,8 +27,10 @@
 /* A smaller region (where the address space is limited) has one home: blocks could not be had for several. */
 #define TS_HOME_LEAST_UNITS ((uint32_t)1 << 14)
 
-/* One more, for who looks behind the last unit. */
-extern TS_HIDDEN _Atomic uint8_t ts_home_blocks[((size_t)1 << (TS_MAX_UNITS_LOG2 - TS_HOME_SHIFT)) + 1];
+/* Units of the FAR part, whose numbers come after those of the NORMAL one, are all of ANY. One more, for who looks
+   behind the last unit. */
+#define TS_HOME_BLOCKS (TS_ALL_UNITS / TS_HOME_UNITS + 1)
+extern TS_HIDDEN _Atomic uint8_t ts_home_blocks[TS_HOME_BLOCKS];
 
 /* acquire: partner of the release in ts_home_set */
 static inline unsigned ts_home_of(uint32_t unit) { return ts_load_acquire(&ts_home_blocks[unit >> TS_HOME_SHIFT]); }

@@ -18,7 +18,7 @@
 
 #include <string.h>
 
-#define FIRST_LEVELS 21u /* lengths up to 2^22 */
+#define FIRST_LEVELS 23u /* lengths up to 2^24 */
 #define SECOND_LEVELS 8u
 /* Growth: 4 MiB of data, one system call for a thousand page faults; so much of a core dump can be data that was never used. */
 #define GROW_UNITS 256u
@@ -38,21 +38,39 @@ typedef struct ts_pool {
     _Atomic uint32_t first_bits; /* bit f: some list of level f is not empty; read by anyone */
     uint32_t second_bits[FIRST_LEVELS];
     uint32_t head[FIRST_LEVELS][SECOND_LEVELS];
-    uint64_t used;  /* the units of the cells counted in */
-    uint64_t moved; /* units that came from other homes, less those that went to them */
+    _Atomic uint64_t used; /* the units of the cells counted in; written with the lock, read by anyone */
+    uint64_t moved;        /* units that came from other homes, less those that went to them */
     /* first unit << 32 | units: filled under the lock when it is empty, and taken from by anyone */
     TS_ALIGNED(TS_CACHE_LINE) _Atomic uint64_t cell[CELLS];
 } ts_pool;
 
-static ts_pool pools[TS_HOMES];           /* by home: that of ANY grows from the untouched end */
-static _Atomic uint32_t pools_in_use = 1; /* 1 or TS_HOMES; written under the start mutex, as forks look at it */
-_Static_assert(TS_PARTS == 1, "a home has one pool");
+/* One for each part, of home ANY, which grow from their untouched ends; and one for each other home, all in the NORMAL
+   part. */
+#define POOLS (TS_PARTS - 1 + TS_HOMES)
+static ts_pool pools[POOLS];
+static _Atomic uint32_t pools_in_use = TS_PARTS; /* or POOLS; written under the start mutex, as forks look at it */
 
 static unsigned pools_there_are(void) { return ts_load_acquire(&pools_in_use); } /* acquire: they are made */
-static ts_pool *pool_of(uint32_t unit) { return &pools[ts_home_of(unit)]; }
-static bool is_of(const ts_pool *pool, uint32_t unit) { return pool_of(unit) == pool; }
+static ts_pool *any_pool(unsigned part) { return &pools[part]; }
+static ts_pool *home_pool(unsigned home) { return &pools[home == TS_HOME_ANY ? TS_NORMAL : TS_PARTS - 1 + home]; }
+static unsigned home_of_pool(const ts_pool *pool) {
+    size_t i = (size_t)(pool - pools);
+    return i < TS_PARTS ? TS_HOME_ANY : (unsigned)(i - (TS_PARTS - 1));
+}
+static unsigned part_of_pool(const ts_pool *pool) { return pool == &pools[TS_FAR] ? TS_FAR : TS_NORMAL; }
+/* Whose a unit is, by its number in the part; and whether it is of that pool, which is one of the part's. */
+static ts_pool *pool_of(unsigned part, uint32_t unit) {
+    return part == TS_NORMAL ? home_pool(ts_home_of(unit)) : any_pool(part);
+}
+static bool is_of(const ts_pool *pool, uint32_t unit) {
+    return pool == &pools[TS_FAR] || home_pool(ts_home_of(unit)) == pool;
+}
 
 static ts_run *run_at(unsigned part, uint32_t unit) { return &ts_region.run[ts_region.part[part].first_unit + unit]; }
+
+static void add_used(ts_pool *pool, uint64_t units) {
+    ts_store_relaxed(&pool->used, ts_load_relaxed(&pool->used) + units);
+}
 
 static uint32_t high_of(const ts_pool *pool) { return ts_load_relaxed(&pool->high); }
 
@@ -170,7 +188,7 @@ static void fill_cells(ts_pool *pool, unsigned part) {
         uint32_t length = run_at(part, first)->length, units = length < CELL_UNITS ? length : CELL_UNITS;
         remove_run(pool, part, first);
         if (length > units) insert(pool, part, first + units, length - units);
-        pool->used += units;
+        add_used(pool, units);
         /* release: what those who gave the units back wrote before that, under the lock */
         ts_store_release(&pool->cell[i], (uint64_t)first << 32 | units);
     }
@@ -185,7 +203,7 @@ static bool empty_cells(ts_pool *pool, unsigned part, uint32_t first, uint32_t e
         cell = atomic_exchange_explicit(&pool->cell[i], 0, memory_order_relaxed); /* who took one meanwhile has it */
         if (cell_units(cell) == 0) continue;
         (void)give_locked(pool, part, cell_first(cell), cell_units(cell));
-        pool->used -= cell_units(cell);
+        add_used(pool, (uint64_t)0 - cell_units(cell));
         some = true;
     }
     return some;
@@ -195,7 +213,7 @@ static bool empty_cells(ts_pool *pool, unsigned part, uint32_t first, uint32_t e
 
 /* The next `count` units of the untouched end. The mark rises first: who can be handed a unit can look it up. */
 static bool grow_by(unsigned part, uint32_t high, uint32_t count) {
-    return ts_region_raise(part, high + count) && ts_region_commit_data(part, high, count);
+    return ts_region_raise(part, high + count) && (part == TS_FAR || ts_region_commit_data(part, high, count));
 }
 
 /* One thread grows a part at a time, so that what is accessible ends at one place. Who waits for it needs units as well, and takes of
@@ -223,7 +241,8 @@ static bool grow(unsigned part, uint32_t count, uint32_t seen) {
     /* Of a large piece an eighth may never be used: what is, is shown when it is handed out. */
     uint32_t from = (uint32_t)ts_align_up(high, TS_DUMP_UNITS),
              whole = (uint32_t)ts_align_down(high + got, TS_DUMP_UNITS);
-    if (got > GROW_UNITS && from < whole && ts_dump_runs(part) < TS_DUMP_RUNS) ts_dump_hide(part, from, whole);
+    if (part == TS_NORMAL && got > GROW_UNITS && from < whole && ts_dump_runs(part) < TS_DUMP_RUNS)
+        ts_dump_hide(part, from, whole);
     if (got) {
         ts_lock_acquire(&pool->lock);
         ts_store_release(&pool->high, high + got); /* release: partner of ts_pool_highest */
@@ -239,37 +258,36 @@ static void take_out(ts_pool *pool, unsigned part, range run, uint32_t from, uin
     remove_run(pool, part, run.first);
     if (from > run.first) insert(pool, part, run.first, from - run.first);
     if (run.first + run.count > end) insert(pool, part, end, run.first + run.count - end);
-    pool->used += end - from;
+    add_used(pool, end - from);
 }
 
-/* Alignment is of addresses: the part itself begins on a multiple of 2 MiB only for NORMAL, unit 0. */
-static uint32_t skip_to(uint32_t first, uint32_t align) {
-    uint64_t number = (uintptr_t)ts_region.part[TS_NORMAL].base / TS_UNIT_BYTES + first;
+/* Alignment is of addresses. */
+static uint32_t skip_to(unsigned part, uint32_t first, uint32_t align) {
+    uint64_t number = ((uintptr_t)ts_region.part[part].base >> ts_part_shift(part)) + first;
     return (uint32_t)(ts_align_up(number, align) - number);
 }
 
 static uint32_t take_locked(ts_pool *pool, unsigned part, uint32_t count, uint32_t align) {
     uint32_t first = find(pool, count + align - 1);
-    if (!first && align == TS_HOME_UNITS) { /* a free block may be all that there is of a home */
+    if (!first && part == TS_NORMAL && align == TS_HOME_UNITS) { /* a free block may be all that there is of a home */
         first = find(pool, count);
-        if (first && skip_to(first, align) + count > run_at(part, first)->length) first = 0;
+        if (first && skip_to(part, first, align) + count > run_at(part, first)->length) first = 0;
     }
     if (!first) return 0;
-    uint32_t length = run_at(part, first)->length, skip = skip_to(first, align);
+    uint32_t length = run_at(part, first)->length, skip = skip_to(part, first, align);
     remove_run(pool, part, first);
     if (skip) insert(pool, part, first, skip);
     if (length > skip + count) insert(pool, part, first + skip + count, length - skip - count);
-    pool->used += count;
+    add_used(pool, count);
     return ts_region.part[part].first_unit + first + skip;
 }
 
-static bool grow_pool(ts_pool *pool, uint32_t count, uint32_t seen);
+static bool grow_pool(ts_pool *pool, unsigned part, uint32_t count, uint32_t seen);
 static void init_pool(ts_pool *pool);
 
 /* The lock is for who fills a cell. Who sees an empty one fills it if nobody has the lock, so that others find units in one of the
    two meanwhile, and waits for the lock only if there is none in either. Then others may take all that the cells have just got. */
-static uint32_t take_single(ts_pool *pool) {
-    const unsigned part = TS_NORMAL;
+static uint32_t take_single(ts_pool *pool, unsigned part) {
     uint32_t before = ts_region.part[part].first_unit, unit = take_of_cells(pool);
     while (!unit) {
         ts_lock_acquire(&pool->lock);
@@ -280,7 +298,7 @@ static uint32_t take_single(ts_pool *pool) {
         ts_lock_release(&pool->lock);
         if (unit) return before + unit;
         if (of_runs) return of_runs;
-        if (!grow_pool(pool, 1, seen)) return 0;
+        if (!grow_pool(pool, part, 1, seen)) return 0;
     }
     if (ts_load_relaxed(&pool->first_bits) == 0) return before + unit; /* nothing to fill one with */
     for (unsigned i = 0; i < CELLS; i++) {
@@ -295,35 +313,67 @@ static uint32_t take_single(ts_pool *pool) {
 }
 
 /* *seen: as of `grow`. */
-static uint32_t take_free_run(ts_pool *pool, uint32_t count, uint32_t align, uint32_t *seen) {
+static uint32_t take_free_run(ts_pool *pool, unsigned part, uint32_t count, uint32_t align, uint32_t *seen) {
     ts_lock_acquire(&pool->lock);
-    uint32_t unit = take_locked(pool, TS_NORMAL, count, align);
-    if (!unit && empty_cells(pool, TS_NORMAL, 0, UINT32_MAX)) unit = take_locked(pool, TS_NORMAL, count, align);
+    uint32_t unit = take_locked(pool, part, count, align);
+    if (!unit && empty_cells(pool, part, 0, UINT32_MAX)) unit = take_locked(pool, part, count, align);
     *seen = high_of(pool);
     ts_lock_release(&pool->lock);
     return unit;
 }
 
-static uint32_t take_run(ts_pool *pool, uint32_t count, uint32_t align) {
-    const unsigned part = TS_NORMAL;
+static uint32_t take_run(ts_pool *pool, unsigned part, uint32_t count, uint32_t align) {
     if (count > ts_region.part[part].units || align > ts_region.part[part].units) return 0;
     for (;;) {
-        uint32_t seen, unit = take_free_run(pool, count, align, &seen);
+        uint32_t seen, unit = take_free_run(pool, part, count, align, &seen);
         if (unit) return unit;
         /* The search rounds up to a list all of whose runs fit, so growth must cover the rounding too. */
         uint64_t need = (uint64_t)count + align - 1;
         if (need >= SECOND_LEVELS) need += (1u << (ts_log2_64(need) - 3)) - 1;
-        if (need > ts_region.part[part].units || !grow_pool(pool, (uint32_t)need, seen)) return 0;
+        if (need > ts_region.part[part].units || !grow_pool(pool, part, (uint32_t)need, seen)) return 0;
     }
+}
+
+static void give(unsigned part, uint32_t unit, uint32_t count);
+
+/* To who has just got units (numbered within the part). false: the system has no memory for them, and they are the
+   pool's again. */
+static bool make_ready(unsigned part, uint32_t first, uint32_t count) {
+    if (part == TS_NORMAL) {
+        ts_dump_use(part, first, count);
+        return true;
+    }
+    if (ts_region_commit_data(part, first, count)) return true;
+    give(part, first, count);
+    return false;
+}
+
+static uint32_t take_of(ts_pool *pool, unsigned part, uint32_t count, uint32_t align) {
+    ts_assert(1, count > 0 && ts_is_pow2(align));
+    uint32_t unit = count == 1 && align == 1 ? take_single(pool, part) : take_run(pool, part, count, align);
+    return unit && make_ready(part, unit - ts_region.part[part].first_unit, count) ? unit : 0;
+}
+
+uint32_t ts_pool_take(unsigned part, uint32_t count, uint32_t align) {
+    if (part == TS_FAR && ts_region.part[part].units == 0) return 0;
+    return take_of(any_pool(part), part, count, align);
+}
+
+uint32_t ts_pool_take_of(unsigned home, uint32_t count, uint32_t align) {
+    bool own = home != TS_HOME_ANY && pools_there_are() > TS_PARTS;
+    uint32_t unit = own ? take_of(home_pool(home), TS_NORMAL, count, align) : 0;
+    return unit ? unit : take_of(any_pool(TS_NORMAL), TS_NORMAL, count, align);
 }
 
 /* ---- homes ---------------------------------------------------------------------------------------- */
 
 /* Free units, whole blocks, of any other pool: in nobody's hands but the caller's. 0: none has so many in a row. */
 static uint32_t take_blocks(const ts_pool *to, uint32_t units, bool from_homes) {
-    if (to != pools && !from_homes) return take_run(pools, units, TS_HOME_UNITS);
-    for (unsigned home = 0; from_homes && home < pools_there_are(); home++) {
-        uint32_t seen, unit = &pools[home] == to ? 0 : take_free_run(&pools[home], units, TS_HOME_UNITS, &seen);
+    ts_pool *any = any_pool(TS_NORMAL);
+    if (to != any && !from_homes) return take_run(any, TS_NORMAL, units, TS_HOME_UNITS);
+    for (unsigned home = 0; from_homes && home < TS_HOMES; home++) {
+        ts_pool *from = home_pool(home);
+        uint32_t seen, unit = from == to ? 0 : take_free_run(from, TS_NORMAL, units, TS_HOME_UNITS, &seen);
         if (unit) return unit;
     }
     return 0;
@@ -332,11 +382,11 @@ static uint32_t take_blocks(const ts_pool *to, uint32_t units, bool from_homes) 
 /* The table says it before anybody looks for the units in a pool, and under the lock of the pool that they leave: who has that and
    looks beside the block, or has the lock of the other, finds no free run where the block is. */
 static void take_home(ts_pool *to, uint32_t first, uint32_t units) {
-    ts_pool *from = pool_of(first);
-    unsigned home = (unsigned)(to - pools);
+    ts_pool *from = pool_of(TS_NORMAL, first);
+    unsigned home = home_of_pool(to);
     ts_dump_use(TS_NORMAL, first, units);
     ts_lock_acquire(&from->lock);
-    from->used -= units;
+    add_used(from, (uint64_t)0 - units);
     from->moved -= units;
     ts_home_set(first, units, home);
     ts_lock_release(&from->lock);
@@ -350,7 +400,7 @@ static void take_home(ts_pool *to, uint32_t first, uint32_t units) {
 /* Several threads may do so at once: each brings blocks. */
 static bool grow_home(ts_pool *pool, uint32_t count) {
     uint32_t least = (uint32_t)ts_align_up(count, TS_HOME_UNITS), units = least < GROW_UNITS ? GROW_UNITS : least;
-    if (pools_there_are() == 1) return false;
+    if (pools_there_are() == TS_PARTS) return false;
     for (unsigned of_homes = 0; of_homes < 2; of_homes++) {
         uint32_t first = take_blocks(pool, units, of_homes);
         if (!first && units > least) first = take_blocks(pool, units = least, of_homes);
@@ -362,32 +412,19 @@ static bool grow_home(ts_pool *pool, uint32_t count) {
 }
 
 /* From the untouched end, if that is the pool's, and else from the others. */
-static bool grow_pool(ts_pool *pool, uint32_t count, uint32_t seen) {
-    return (pool == pools && grow(TS_NORMAL, count, seen)) || grow_home(pool, count);
+static bool grow_pool(ts_pool *pool, unsigned part, uint32_t count, uint32_t seen) {
+    if (pool == any_pool(part) && grow(part, count, seen)) return true;
+    return part == TS_NORMAL && grow_home(pool, count);
 }
 
 void ts_pool_start_homes(void) {
-    if (pools_there_are() != 1 || ts_homes_count() == 0) return;
+    if (pools_there_are() != TS_PARTS || ts_homes_count() == 0) return;
     for (unsigned home = 1; home < TS_HOMES; home++) {
-        init_pool(&pools[home]);
-        ts_store_relaxed(&pools[home].high,
-                         ts_region.part[TS_NORMAL].units); /* the home of a unit says where it ends */
+        init_pool(home_pool(home));
+        /* The home of a unit says where it ends. */
+        ts_store_relaxed(&home_pool(home)->high, ts_region.part[TS_NORMAL].units);
     }
-    ts_store_release(&pools_in_use, TS_HOMES);
-}
-
-static uint32_t take_of(ts_pool *pool, uint32_t count, uint32_t align) {
-    ts_assert(1, count > 0 && ts_is_pow2(align));
-    uint32_t unit = count == 1 && align == 1 ? take_single(pool) : take_run(pool, count, align);
-    if (unit) ts_dump_use(TS_NORMAL, unit, count);
-    return unit;
-}
-
-uint32_t ts_pool_take(unsigned part, uint32_t count, uint32_t align) { return take_of(&pools[part], count, align); }
-
-uint32_t ts_pool_take_of(unsigned home, uint32_t count, uint32_t align) {
-    uint32_t unit = home < pools_there_are() ? take_of(&pools[home], count, align) : 0;
-    return unit || home == TS_HOME_ANY ? unit : take_of(pools, count, align);
+    ts_store_release(&pools_in_use, (uint32_t)POOLS);
 }
 
 /* Behind what the caller has there is a free run, or units in use, or the untouched end. */
@@ -400,7 +437,7 @@ static bool take_at_locked(ts_pool *pool, unsigned part, uint32_t unit, uint32_t
     if (length < count) return false;
     remove_run(pool, part, unit);
     if (length > count) insert(pool, part, unit + count, length - count);
-    pool->used += count;
+    add_used(pool, count);
     return true;
 }
 
@@ -413,27 +450,25 @@ static bool has_run(ts_pool *pool, unsigned part, uint32_t length) {
    each time that something comes to lie at its end, and never stop. */
 bool ts_pool_take_at(uint32_t first, uint32_t count, uint32_t whole) {
     unsigned part = ts_part_of_unit(first);
-    ts_pool *pool = pool_of(first - 1);
     uint32_t unit = ts_unit_in_part(first);
+    ts_pool *pool = pool_of(part, unit - 1);
     ts_assert(1, count > 0 && whole > count);
     for (unsigned tries = 0; tries < 2; tries++) {
         ts_lock_acquire(&pool->lock);
         bool taken = take_at_locked(pool, part, unit, count);
         bool grows = !taken && unit == high_of(pool) && !has_run(pool, part, whole);
         ts_lock_release(&pool->lock);
-        if (taken) {
-            ts_dump_use(part, unit, count);
-            return true;
-        }
-        if (!grows || pool != pools || count > ts_region.part[part].units || !grow(part, count, unit)) return false;
+        if (taken) return make_ready(part, unit, count);
+        if (!grows || pool != any_pool(part) || count > ts_region.part[part].units || !grow(part, count, unit))
+            return false;
     }
     return false;
 }
 
 void ts_pool_take_around(uint32_t *first, uint32_t *count, uint32_t page_units) {
-    unsigned part = ts_part_of_unit(*first);
-    ts_pool *pool = pool_of(*first); /* a page has one home */
-    uint32_t unit = ts_unit_in_part(*first), end = unit + *count;
+    const unsigned part = TS_NORMAL;
+    ts_pool *pool = pool_of(part, *first); /* a page has one home */
+    uint32_t unit = *first, end = unit + *count;
     uint64_t number = (uintptr_t)ts_region.part[part].base / TS_UNIT_BYTES + unit;
     uint32_t before = (uint32_t)(number & (page_units - 1));
     uint32_t after = (uint32_t)(-(number + *count) & (page_units - 1));
@@ -446,14 +481,14 @@ void ts_pool_take_around(uint32_t *first, uint32_t *count, uint32_t page_units) 
         if (length > before) insert(pool, part, unit - length, length - before);
         *first -= before;
         *count += before;
-        pool->used += before;
+        add_used(pool, before);
     }
     length = after && end < high_of(pool) ? run_at(part, end)->length : 0;
     if (after && length >= after) {
         remove_run(pool, part, end);
         if (length > after) insert(pool, part, end + after, length - after);
         *count += after;
-        pool->used += after;
+        add_used(pool, after);
     }
     ts_lock_release(&pool->lock);
 }
@@ -468,16 +503,14 @@ void ts_pool_give_unpurged(uint32_t first, uint32_t count) {
     ts_pool_give(first, count);
 }
 
-void ts_pool_give(uint32_t first, uint32_t count) {
-    unsigned part = ts_part_of_unit(first);
-    ts_pool *pool = pool_of(first);
-    uint32_t unit = ts_unit_in_part(first);
-    ts_assert(1, ts_home_is_same(first, first + count - 1));
+static void give(unsigned part, uint32_t unit, uint32_t count) {
+    ts_pool *pool = pool_of(part, unit);
+    ts_assert(1, part == TS_FAR || ts_home_is_same(unit, unit + count - 1));
     ts_lock_acquire(&pool->lock);
     range run = give_locked(pool, part, unit, count);
-    pool->used -= count;
+    add_used(pool, (uint64_t)0 - count);
     uint32_t from = run.first, end = run.first + run.count;
-    bool hide = ts_dump_choose(part, unit, count, &from, &end);
+    bool hide = part == TS_NORMAL && ts_dump_choose(part, unit, count, &from, &end);
     if (hide) take_out(pool, part, run, from, end);
     ts_lock_release(&pool->lock);
     if (!hide) return;
@@ -485,16 +518,39 @@ void ts_pool_give(uint32_t first, uint32_t count) {
     ts_dump_hide(part, from, end);
     ts_lock_acquire(&pool->lock);
     (void)give_locked(pool, part, from, end - from);
-    pool->used -= end - from;
+    add_used(pool, (uint64_t)0 - (end - from));
     ts_lock_release(&pool->lock);
+}
+
+void ts_pool_give(uint32_t first, uint32_t count) {
+    unsigned part = ts_part_of_unit(first);
+    if (part == TS_FAR) {
+        char *at = ts_unit_address(first);
+        size_t bytes = ts_part_bytes(part, count);
+        /* Where it is refused they can be read until they are handed out again. */
+        (void)ts_os->protect(at, bytes);
+        ts_os->dump(at, bytes, false);
+    }
+    give(part, ts_unit_in_part(first), count);
+}
+
+static uint64_t used_of(const ts_pool *pool) {
+    uint64_t used = ts_load_relaxed(&pool->used), waiting = 0;
+    for (unsigned i = 0; i < CELLS; i++) waiting += cell_units(ts_load_relaxed(&pool->cell[i]));
+    return used > waiting ? used - waiting : 0;
+}
+
+uint64_t ts_pool_used(unsigned part) {
+    uint64_t sum = 0;
+    for (unsigned p = 0; p < pools_there_are(); p++) sum += part_of_pool(&pools[p]) == part ? used_of(&pools[p]) : 0;
+    return sum;
 }
 
 uint64_t ts_pool_used_units(void) {
     uint64_t sum = 0;
     for (unsigned p = 0; p < pools_there_are(); p++) {
         ts_lock_acquire(&pools[p].lock);
-        sum += pools[p].used;
-        for (unsigned i = 0; i < CELLS; i++) sum -= cell_units(ts_load_relaxed(&pools[p].cell[i]));
+        sum += used_of(&pools[p]);
         ts_lock_release(&pools[p].lock);
     }
     return sum;
@@ -507,9 +563,11 @@ static void init_pool(ts_pool *pool) {
 }
 
 void ts_pool_init(void) {
-    init_pool(&pools[TS_HOME_ANY]);
-    ts_store_relaxed(&pools[TS_HOME_ANY].high, 1); /* unit 0 is never handed out */
-    ts_store_relaxed(&pools_in_use, 1);
+    for (unsigned part = 0; part < TS_PARTS; part++) {
+        init_pool(any_pool(part));
+        ts_store_relaxed(&any_pool(part)->high, 1); /* unit 0 is never handed out */
+    }
+    ts_store_relaxed(&pools_in_use, (uint32_t)TS_PARTS);
     ts_dump_init();
 }
 
@@ -527,7 +585,7 @@ void ts_pool_fork_done(void) {
 static const char *walk_locked(ts_pool *pool, unsigned part, ts_pool_visit *visit, void *arg, bool forked,
                                uint64_t *free_units) {
     uint32_t units = ts_region.part[part].units, high = high_of(pool), before;
-    if (pool == pools && high > 1 && high > ts_region_marked_units(part)) return "pool: units above the mark";
+    if (pool == any_pool(part) && high > 1 && high > ts_region_marked_units(part)) return "pool: units above the mark";
     for (unsigned f = 0; f < FIRST_LEVELS; f++) {
         if (((ts_load_relaxed(&pool->first_bits) >> f) & 1u) != (pool->second_bits[f] != 0))
             return "pool: a level and its bit";
@@ -564,8 +622,8 @@ static const char *walk_locked(ts_pool *pool, unsigned part, ts_pool_visit *visi
         if (visit && !visit(arg, ts_region.part[part].first_unit + cell_first(cell), cell_units(cell)))
             return "pool: a cell";
     }
-    uint64_t found = *free_units + pool->used; /* with the cells, whose units are on their way */
-    uint64_t has = (pool == pools ? high - 1 : 0) + pool->moved;
+    uint64_t found = *free_units + ts_load_relaxed(&pool->used); /* with the cells, whose units are on their way */
+    uint64_t has = (pool == any_pool(part) ? high - 1 : 0) + pool->moved;
     return found == has || (forked && found < has) ? NULL : "pool: units that nobody has";
 }
 
@@ -573,6 +631,7 @@ const char *ts_pool_walk(unsigned part, ts_pool_visit *visit, void *arg, bool fo
     const char *fault = NULL;
     for (unsigned p = 0; !fault && p < pools_there_are(); p++) {
         uint64_t free_units = 0;
+        if (part_of_pool(&pools[p]) != part) continue;
         ts_lock_acquire(&pools[p].lock);
         fault = walk_locked(&pools[p], part, visit, arg, forked, &free_units);
         ts_lock_release(&pools[p].lock);

@@ -30,14 +30,16 @@ typedef struct ts_run {
     uint32_t length; /* first and last unit of a free run: units in it; otherwise 0 */
     uint32_t next;   /* first unit: list of the size bin; units are numbered within the part. Handed out: see warm_of */
     uint32_t prev;   /* handed out, with a slab on a queue of foreign frees: heap/nodes.h; written by who set FOREIGN */
-    _Atomic uint32_t warm_of; /* of units handed out: heap/runs.h; else 0 */
+    _Atomic uint32_t warm_of; /* of units handed out: heap/runs.h; of a FAR span, heap/spilled.h; else 0 */
     uint32_t
         fine; /* of a unit: its FINE state words were written since they went back to the system. Whose the unit is */
 } ts_run;
+#define TS_RUN_LENT UINT32_MAX /* in warm_of: no allocator's index */
 
 /* Sets up the pool; after ts_region_init. */
 void ts_pool_init(void);
-/* Hands out `count` units in a row, readable, writable and zero where pages are no larger than a unit.
+/* Hands out `count` units in a row, readable, writable and zero where pages are no larger than a unit. FAR units become
+   so with this call, and inaccessible when they come back: neither a dump nor mlockall meets free ones.
    align: units, a power of two. Returns the global number of the first, 0 if there are none.
    Cost: constant, and no lock for single units while a cell has some; when the pool has to grow, the system's time to make the range accessible. */
 uint32_t ts_pool_take(unsigned part, uint32_t count, uint32_t align);
@@ -56,9 +58,10 @@ void ts_pool_give_unpurged(uint32_t first, uint32_t count);
 bool ts_pool_is_zero(void);
 /* Pages larger than a unit: adds to units that the caller has the free units beside them that lie in their first and
    last page, at each end where those are all that the page lacks; they are handed out to the caller. page_units:
-   units of a page, a power of two. */
+   units of a page, a power of two. Of NORMAL units. */
 void ts_pool_take_around(uint32_t *first, uint32_t *count, uint32_t page_units);
-/* Units handed out now. For tests. */
+/* Units of a part that are handed out; takes no lock, so of a moment ago. And those of both, exactly: for tests. */
+uint64_t ts_pool_used(unsigned part);
 uint64_t ts_pool_used_units(void);
 /* Units of the part at this number or above were never handed out; 1: none was. Takes no lock. */
 uint32_t ts_pool_highest(unsigned part);
@@ -72,7 +75,7 @@ uint32_t ts_pool_high(unsigned part);
    in none of them. */
 typedef bool ts_pool_visit(void *arg, uint32_t first, uint32_t count);
 const char *ts_pool_walk(unsigned part, ts_pool_visit *visit, void *arg, bool forked);
-/* Walks both pools; aborts when an invariant does not hold. For tests. */
+/* Walks the pools of both parts; aborts when an invariant does not hold. For tests. */
 void ts_pool_check(void);
 
 #endif

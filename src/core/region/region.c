@@ -2,6 +2,7 @@
 
 #include "base/assert.h"
 #include "base/bits.h"
+#include "os/machine.h"
 #include "os/os.h"
 #include "region/lines.h"
 #include "region/pool.h"
@@ -33,8 +34,8 @@ static size_t place(size_t *end, size_t bytes) {
 
 /* Lines are a quarter of the data, and three sixteenths where the address space is limited: a thread's bins for an epoch take 4 KiB
    with the magazines of two classes, 24 KiB with those of all 42, and only make sense where it owns a unit for each class
-   that it uses. As many epochs as units. */
-static layout make_layout(uint32_t units, bool limited) {
+   that it uses. As many epochs as NORMAL units. */
+static layout make_layout(uint32_t units, bool limited, uint32_t far_units) {
     layout l = {0};
     size_t end = 0;
     l.units = units;
@@ -43,14 +44,14 @@ static layout make_layout(uint32_t units, bool limited) {
     l.data = place(&end, data_bytes);
     l.coarse_state = place(&end, (size_t)l.units * TS_STATES_COARSE * 2);
     l.fine_state = place(&end, (size_t)l.units * TS_STATES_FINE * 2);
-    l.unit = place(&end, (size_t)l.units * sizeof(uint64_t));
-    l.slab = place(&end, (size_t)l.units * TS_SLAB_BYTES);
+    l.unit = place(&end, ((size_t)l.units + far_units) * sizeof(uint64_t));
+    l.slab = place(&end, ((size_t)l.units + far_units) * TS_SLAB_BYTES);
     l.fine = place(&end, (size_t)l.units * TS_FINE_BYTES);
     l.wide = place(&end, (size_t)l.units * TS_WIDE_BYTES);
     l.piece_units = limited ? l.units / 64 : l.units;
     l.piece = place(&end, (size_t)l.piece_units * TS_PIECES * TS_PIECE_RECORD_BYTES);
     l.piece_word = place(&end, (size_t)l.piece_units * TS_PIECES * sizeof(uint64_t));
-    l.run = place(&end, (size_t)l.units * sizeof(ts_run));
+    l.run = place(&end, ((size_t)l.units + far_units) * sizeof(ts_run));
     size_t line_bytes = ts_align_down(limited ? data_bytes / 16 * 3 : data_bytes / 4, TS_LINES_CHUNK);
     if (line_bytes < (size_t)4 << 20) line_bytes = (size_t)4 << 20;
     l.line_limit = (uint32_t)(line_bytes / TS_CACHE_LINE);
@@ -88,21 +89,69 @@ static bool is_room_left(size_t bytes) {
     return at != NULL;
 }
 
-size_t ts_region_least_bytes(void) { return make_layout(LEAST_UNITS, true).total; }
+size_t ts_region_least_bytes(void) { return make_layout(LEAST_UNITS, true, 0).total; }
 
 /* The largest region that fits into a share of the address space that is free. It was found to have room for so many units, and for
    less than twice as many. */
 static layout layout_of_limited(uint32_t units, uint32_t most_units) {
-    size_t fits = make_layout(units, false).total, most = make_layout(2 * units, false).total;
+    size_t fits = make_layout(units, false, 0).total, most = make_layout(2 * units, false, 0).total;
     while (most - fits > most / 1024 && most - fits > 2 * TS_PAGE_BYTES_MAX) {
         /* More than fits, which is so aligned, too. */
         size_t bytes = ts_align_down(fits + (most - fits) / 2, TS_PAGE_BYTES_MAX);
         *(is_room_left(bytes) ? &fits : &most) = bytes;
     }
-    size_t share = fits / 100 * TAKEN_OF_LIMITED, per_unit = make_layout(2 * units, true).total / (2 * units);
+    size_t share = fits / 100 * TAKEN_OF_LIMITED, per_unit = make_layout(2 * units, true, 0).total / (2 * units);
     units = (uint32_t)ts_align_down(share / per_unit, 64);
     if (units > most_units) units = most_units;
-    return make_layout(units > LEAST_UNITS ? units : LEAST_UNITS, true);
+    return make_layout(units > LEAST_UNITS ? units : LEAST_UNITS, true, 0);
+}
+
+/* ---- the FAR part -------------------------------------------------------------------------------------------------- */
+
+static unsigned far_most_log2 = TS_FAR_UNITS_LOG2 + TS_FAR_SHIFT; /* written before ts_region_init */
+
+void ts_region_limit_far(unsigned bytes_log2) {
+    if (bytes_log2 < far_most_log2) far_most_log2 = bytes_log2;
+}
+
+typedef struct far_range {
+    char *at;
+    size_t bytes;
+    uint32_t units; /* 0: there is none */
+} far_range;
+
+static void release_far(far_range *far) {
+    if (far->at) ts_os->release(far->at, far->bytes);
+    *far = (far_range){0};
+}
+
+/* The most that leaves as much for the program. */
+static far_range reserve_far(void) {
+    far_range far = {0};
+    if (sizeof(void *) < 8) return far;
+    for (unsigned log2 = far_most_log2; log2 >= TS_FAR_LEAST_LOG2 + TS_FAR_SHIFT; log2--) {
+        far.bytes = (size_t)((uint64_t)1 << log2) + DATA_ALIGN;
+        far.at = ts_os->reserve(far.bytes);
+        if (far.at && is_room_left(far.bytes)) {
+            far.units = (uint32_t)1 << (log2 - TS_FAR_SHIFT);
+            return far;
+        }
+        release_far(&far);
+    }
+    return far;
+}
+
+static void set_far(const far_range *far) {
+    ts_part *n = &ts_region.part[TS_NORMAL], *f = &ts_region.part[TS_FAR];
+    ts_region.far_bytes = far->units ? TS_FAR_BYTES : SIZE_MAX;
+    ts_region.far_most_bytes = ts_machine_most_bytes();
+    f->first_unit = far->units ? n->units : UINT32_MAX;
+    f->units = far->units;
+    if (far->units == 0) return;
+    f->base = (char *)(uintptr_t)ts_align_up((uintptr_t)far->at, DATA_ALIGN);
+    f->unit = n->unit + n->units;
+    f->slab = n->slab + (size_t)n->units * TS_SLAB_BYTES;
+    ts_region.reserved_bytes += far->bytes;
 }
 
 bool ts_region_init(unsigned max_units_log2) {
@@ -111,16 +160,20 @@ bool ts_region_init(unsigned max_units_log2) {
     if (ts_os_page_bytes() > TS_PAGE_BYTES_MAX) return false;
     if (sizeof(void *) < 8 && max_units_log2 > TS_MAX_UNITS_LOG2_32) max_units_log2 = TS_MAX_UNITS_LOG2_32;
     unsigned log2 = max_units_log2;
+    far_range far = {0};
+    if (max_units_log2 == TS_MAX_UNITS_LOG2) far = reserve_far();
     for (;; log2--) {
         if (log2 < TS_MIN_UNITS_LOG2) return false;
-        l = make_layout((uint32_t)1 << log2, false);
+        l = make_layout((uint32_t)1 << log2, false, far.units);
         at = reserve(l.total);
         if (at) break;
+        release_far(&far);
     }
     /* Where the system limits the address space, what fits just so would leave nothing for the program. */
     bool fits_whole = log2 == max_units_log2;
     if (log2 > TS_MIN_UNITS_LOG2 && (!fits_whole || !is_room_left(l.total / 4))) {
         ts_os->release(at, l.total);
+        release_far(&far);
         l = layout_of_limited(l.units, (uint32_t)1 << max_units_log2);
         at = reserve(l.total);
         if (!at) return false;
@@ -147,6 +200,7 @@ bool ts_region_init(unsigned max_units_log2) {
         ts_region.table_capacity[i] = l.capacity[i];
     }
     ts_region.reserved_bytes = l.total;
+    set_far(&far);
     return true;
 }
 
@@ -165,7 +219,7 @@ size_t ts_region_metadata_bytes(void) { return ts_load_relaxed(&metadata_bytes);
 
 /* Units whose metadata becomes accessible at once: 32 MiB of data with 1.8 MiB of metadata. So much of a core dump can be
    of units that were never used. */
-static const uint32_t raise_units[TS_PARTS] = {2048};
+static const uint32_t raise_units[TS_PARTS] = {2048, 1024};
 
 static bool raise_to(unsigned part, uint32_t from, uint32_t to) {
     ts_part *p = &ts_region.part[part];
@@ -173,28 +227,31 @@ static bool raise_to(unsigned part, uint32_t from, uint32_t to) {
         char *base;
         size_t bytes;
     } range[] = {
-        {(char *)(uintptr_t)p->state[false], TS_STATES_COARSE * sizeof(uint16_t)},
         {(char *)(uintptr_t)p->unit, sizeof(uint64_t)},
         {p->slab, TS_SLAB_BYTES},
         {(char *)&ts_region.run[p->first_unit], sizeof(ts_run)},
+        {(char *)(uintptr_t)p->state[false], TS_STATES_COARSE * sizeof(uint16_t)},
         {ts_region.wide, TS_WIDE_BYTES},
     };
+    /* No slabs are FAR. */
+    unsigned ranges = part == TS_FAR ? 3 : sizeof range / sizeof *range;
     size_t metadata = 0;
     /* What a failure leaves behind is accessible metadata above the mark, made so again later. */
-    for (unsigned i = 0; i < sizeof range / sizeof *range; i++) {
+    for (unsigned i = 0; i < ranges; i++) {
         if (!ts_region_commit_metadata(range[i].base + from * range[i].bytes, (to - from) * range[i].bytes))
             return false;
         metadata += (to - from) * range[i].bytes;
     }
     ts_region_count_metadata(metadata);
     /* release: who finds the mark above a unit may read the unit's metadata ("Why no access" in region.h) */
-    ts_store_release(&p->limit, (uint64_t)to * TS_UNIT_ENTRIES);
+    ts_store_release(&p->limit, (uint64_t)to << ts_part_entry_shift(part));
     return true;
 }
 
 bool ts_region_raise(unsigned part, uint32_t end) {
     ts_part *p = &ts_region.part[part];
-    uint32_t from = (uint32_t)(ts_load_relaxed(&p->limit) >> TS_ENTRY_UNIT_SHIFT); /* nobody else writes it */
+    /* nobody else writes it */
+    uint32_t from = (uint32_t)(ts_load_relaxed(&p->limit) >> ts_part_entry_shift(part));
     ts_assert(1, end <= p->units);
     if (end <= from) return true;
     uint64_t to = ts_align_up(end, raise_units[part]);
@@ -206,7 +263,7 @@ bool ts_region_raise(unsigned part, uint32_t end) {
 bool ts_region_commit_data(unsigned part, uint32_t first, uint32_t count) {
     const ts_part *p = &ts_region.part[part];
     ts_assert(1, (uint64_t)first + count <= p->units);
-    return commit(p->base + (size_t)first * TS_UNIT_BYTES, (size_t)count * TS_UNIT_BYTES);
+    return commit(p->base + ts_part_bytes(part, first), ts_part_bytes(part, count));
 }
 
 typedef struct range {
@@ -248,4 +305,14 @@ bool ts_region_commit_pieces(uint32_t unit) {
         {(char *)(uintptr_t)ts_region.piece_word, TS_PIECES * sizeof(uint64_t)},
     };
     return commit_block(unit, ts_region.piece_units, of, ts_region.piece_blocks);
+}
+
+bool ts_locate_far(const void *p, uint32_t *unit, uint64_t *entry) {
+    const ts_part *r = &ts_region.part[TS_FAR];
+    uint64_t e = ts_entry_of(r, p);
+    unsigned shift = ts_part_entry_shift(TS_FAR);
+    if (!ts_is_in_part(r, e)) return false;
+    *unit = r->first_unit + (uint32_t)(e >> shift);
+    *entry = (uint64_t)*unit * TS_UNIT_ENTRIES + ((e & (((uint64_t)1 << shift) - 1)) != 0);
+    return true;
 }

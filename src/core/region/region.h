@@ -14,12 +14,18 @@
  *     chunk     per 4 KiB of the lines: a note (chunk.h)
  *     tables    epochs, domains, allocators (table.h)
  *
+ * Where the system has room for it there is a second reservation, of 16 TiB: the FAR part. Its units have 1 MiB. Only
+ * spans of large objects lie there, so of the metadata it has what spans need: UNIT words, slab records and runs,
+ * behind those of the NORMAL part in the same tables. Units of both parts have one numbering: the FAR ones begin where
+ * the NORMAL ones end. No fast path knows of it: an address in it is outside of the NORMAL part.
+ *
  * Invariants
  *  1. Everything is reserved without access and made accessible in large steps, so that it works where the
  *     system counts every accessible byte (strict overcommit), and so that a core dump or mlockall meets
  *     nothing that was never used. Nothing is ever unmapped.
  *  2. The region has a MARK, `limit`, which only rises. The metadata of the units below it is accessible, for ever after;
- *     that of the units above it is not even readable. The data of a unit is accessible once the pool has it. What only FINE slabs
+ *     that of the units above it is not even readable. The data of a unit is accessible once the pool has it, and of
+ *     a FAR one while it is handed out. What only FINE slabs
  *     need becomes accessible a block of units at a time, with the first of them in it, and a bit of `fine_blocks` says so for ever
  *     after. Nobody looks at it before a UNIT word says FINE. What only units that are cut need does so likewise (`piece_blocks`; a
  *     UNIT word that says CUT).
@@ -75,7 +81,14 @@
 #define TS_STATES_FINE 1024u
 _Static_assert((uint64_t)TS_STATES_FINE << TS_MAX_UNITS_LOG2 <= (uint64_t)1 << 32, "a granule's number has 32 bits");
 
-enum { TS_NORMAL = 0, TS_PARTS = 1 };
+/* Slabs, and what is kept warm of single units, are of the first part. */
+enum { TS_NORMAL = 0, TS_SLAB_PARTS = 1, TS_FAR = 1, TS_PARTS = 2 };
+
+#define TS_FAR_SHIFT 20u
+#define TS_FAR_UNITS_LOG2 24u /* 16 TiB; halved until it fits */
+#define TS_ALL_UNITS (((size_t)1 << TS_MAX_UNITS_LOG2) + ((size_t)1 << TS_FAR_UNITS_LOG2)) /* of both parts */
+#define TS_FAR_LEAST_LOG2 16u           /* 64 GiB; where not even that fits there is no such part */
+#define TS_FAR_BYTES ((size_t)16 << 20) /* objects above it lie there */
 
 /* Sizes of the records that the slab layer keeps per unit; it asserts that they are these. */
 #define TS_SLAB_BYTES 128u
@@ -110,7 +123,7 @@ typedef struct ts_part {
     _Atomic uint64_t *unit;     /* [entry >> 10] */
     _Atomic uint16_t *state[2]; /* COARSE, FINE: [granule] */
     char *slab;                 /* [(entry >> 10) * TS_SLAB_BYTES] */
-    uint32_t first_unit;        /* 0 */
+    uint32_t first_unit;        /* 0; FAR: the NORMAL units. UINT32_MAX: there is no such part */
     uint32_t units;
 } ts_part;
 
@@ -131,7 +144,9 @@ typedef struct ts_region {
     struct ts_run *run;           /* [global unit] */
     char *table[3];               /* reserved ranges of the tables, TS_TABLE_* */
     uint32_t table_capacity[3];
-    size_t reserved_bytes;
+    size_t reserved_bytes; /* by both parts */
+    size_t far_bytes;      /* an object above it is FAR: TS_FAR_BYTES, but in tests; SIZE_MAX: none is */
+    size_t far_most_bytes; /* and has so many at most (os/machine.h) */
     _Atomic uint64_t
         fine_blocks[TS_FINE_BLOCKS / 64]; /* bits are only set. release: who sees one can read what is in the block */
     _Atomic uint64_t piece_blocks[TS_FINE_BLOCKS / 64]; /* likewise */
@@ -145,8 +160,8 @@ enum { TS_TABLE_EPOCH = 0, TS_TABLE_DOMAIN = 1, TS_TABLE_ALLOCATOR = 2 };
 
 extern TS_HIDDEN ts_region_t ts_region;
 
-/* Reserves; called under start_mutex (runtime.c), once if it succeeds. max_units_log2: for tests that want a small region.
-   false: not even the minimum could be had; may be called again. */
+/* Reserves; called under start_mutex (runtime.c), once if it succeeds. max_units_log2: for tests that want a small
+   region, which has no FAR part. false: not even the minimum could be had; may be called again. */
 bool ts_region_init(unsigned max_units_log2);
 /* Address space of the smallest region. */
 size_t ts_region_least_bytes(void);
@@ -156,6 +171,9 @@ bool ts_region_commit_metadata(void *at, size_t bytes);
 void ts_region_count_metadata(size_t bytes);
 /* Bytes of metadata that are accessible. */
 size_t ts_region_metadata_bytes(void);
+
+/* The FAR part gets so many bytes at most, as a power of two; 0: there is none. Before ts_region_init. */
+void ts_region_limit_far(unsigned bytes_log2);
 
 /* Makes the metadata of a part's units below `end` accessible, and raises the mark so far at least. In large steps: it is no
    system call where the mark is there already. Caller: the only one who raises this part's mark. false: the system refused; the
@@ -209,24 +227,54 @@ static inline _Atomic uint16_t *ts_entry_state(uint64_t entry, bool fine) {
 /* Entries from one granule of a word of 64 to the next: the COARSE ones of a word are all in even places, or all in odd ones. */
 #define TS_WORD_STRIDE(fine) ((fine) ? 1u : 8u)
 
+/* Bytes of a unit, as a power of two. */
+static inline unsigned ts_part_shift(unsigned part) { return part == TS_NORMAL ? TS_UNIT_SHIFT : TS_FAR_SHIFT; }
+/* Bits of an entry that name its place in the unit. */
+static inline unsigned ts_part_entry_shift(unsigned part) { return ts_part_shift(part) - 4u; }
 static inline uint32_t ts_region_marked_units(unsigned part) {
-    return (uint32_t)(ts_load_acquire(&ts_region.part[part].limit) >> TS_ENTRY_UNIT_SHIFT);
+    return (uint32_t)(ts_load_acquire(&ts_region.part[part].limit) >> ts_part_entry_shift(part));
 }
 static inline unsigned ts_part_of_unit(uint32_t unit) {
-    (void)unit;
-    return TS_NORMAL;
+    return TS_UNLIKELY(unit >= ts_region.part[TS_FAR].first_unit) ? TS_FAR : TS_NORMAL;
+}
+/* Bytes of so many units of a part. */
+static inline size_t ts_part_bytes(unsigned part, uint64_t units) { return (size_t)units << ts_part_shift(part); }
+static inline bool ts_is_data_of(unsigned part, const void *p) {
+    const ts_part *n = &ts_region.part[part];
+    return (uintptr_t)p - (uintptr_t)n->base < ts_part_bytes(part, n->units);
 }
 /* Whether an address lies in the data of the region, used ever or not. */
-static inline bool ts_is_data(const void *p) {
-    const ts_part *n = &ts_region.part[TS_NORMAL];
-    return (uintptr_t)p - (uintptr_t)n->base < (size_t)n->units * TS_UNIT_BYTES;
+static inline bool ts_is_data(const void *p) { return ts_is_data_of(TS_NORMAL, p) || ts_is_data_of(TS_FAR, p); }
+/* Whether a number, whatever it is, is that of a unit below the mark of its part; of the NORMAL part. */
+static inline bool ts_is_unit_of(unsigned part, uint64_t in_part) { return in_part < ts_region_marked_units(part); }
+static inline bool ts_is_unit(uint64_t unit) { return ts_is_unit_of(TS_NORMAL, unit); }
+static inline uint32_t ts_unit_in_part(uint32_t unit) {
+    return unit - ts_region.part[ts_part_of_unit(unit)].first_unit;
 }
-/* Whether a number, whatever it is, is that of a unit below the mark. */
-static inline bool ts_is_unit(uint64_t unit) { return unit < ts_region_marked_units(TS_NORMAL); }
-static inline uint32_t ts_unit_in_part(uint32_t unit) { return unit; }
-static inline char *ts_unit_address(uint32_t unit) {
-    const ts_part *p = &ts_region.part[ts_part_of_unit(unit)];
-    return p->base + (size_t)(unit - p->first_unit) * TS_UNIT_BYTES;
+/* Of a unit of that part. */
+static inline char *ts_part_unit_address(unsigned part, uint32_t unit) {
+    const ts_part *p = &ts_region.part[part];
+    return p->base + ts_part_bytes(part, unit - p->first_unit);
+}
+static inline char *ts_unit_address(uint32_t unit) { return ts_part_unit_address(ts_part_of_unit(unit), unit); }
+/* Of `count` units from that one: their bytes; and how many units of 16 KiB those are, in which memory is counted
+   everywhere. */
+static inline size_t ts_units_bytes(uint32_t unit, uint64_t count) {
+    return ts_part_bytes(ts_part_of_unit(unit), count);
+}
+#define TS_FAR_WEIGHT_SHIFT (TS_FAR_SHIFT - TS_UNIT_SHIFT)
+static inline uint64_t ts_part_weight(unsigned part, uint64_t count) {
+    return count << (ts_part_shift(part) - TS_UNIT_SHIFT);
+}
+static inline uint64_t ts_units_weight(uint32_t unit, uint64_t count) {
+    return ts_part_weight(ts_part_of_unit(unit), count);
+}
+/* The unit of a place in the FAR part. An object begins only at the first entry of one: *entry is that of its unit, or
+   the next for any other place. false: not in the part, or off the grid. */
+bool ts_locate_far(const void *p, uint32_t *unit, uint64_t *entry);
+/* FAR units that have so many of 16 KiB. */
+static inline uint32_t ts_far_units(uint64_t units) {
+    return (uint32_t)((units + ((uint64_t)1 << TS_FAR_WEIGHT_SHIFT) - 1) >> TS_FAR_WEIGHT_SHIFT);
 }
 
 #endif

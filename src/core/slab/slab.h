@@ -9,7 +9,8 @@
  *     [31] FOREIGN   the slab is on a queue of foreign frees (or about to be, by who set the bit)
  *     [30] ZOMBIE    nobody's slab, on a queue; who takes it off the queue gives it back
  *     [29] SCOPE     scope slab: the line is its block's
- *     [28] SPAN      first unit of a span: the era is the span's tag, the line 0; queue_next is the epoch's index
+ *     [28] SPAN      first unit of a span, FAR ones too: the era is the span's tag, the line 0; queue_next is the
+ *                    epoch's index
  *     [27] FINE      churn slab with granules of 16 bytes
  *     [26:0] era     of the block that owns it
  * 0: nobody's (free, warm, or inside of a span). CUT: the unit is cut into PIECES (heap/piece.h), and each of them is a scope slab, or
@@ -88,8 +89,10 @@ static inline bool ts_state_is_retired(uint32_t state) { return (state & TS_STAT
 #define TS_HANDLE_FORMAT 2u
 #define TS_HANDLE_SCOPE 62u
 #define TS_HANDLE_SPAN 63u
+#define TS_HANDLE_FAR \
+    61u /* a span of the FAR part: the unit's number in it, with its upper bits where others have the entry */
 #define TS_HANDLE_KIND_SHIFT 2u
-_Static_assert(TS_CLASSES <= TS_HANDLE_SCOPE, "a class has six bits");
+_Static_assert(TS_CLASSES <= TS_HANDLE_FAR, "a class has six bits");
 TS_ALWAYS_INLINE uint64_t ts_handle_pack(uint32_t unit, uint32_t generation, uint32_t entry, unsigned kind) {
     return (uint64_t)unit << 42 | (uint64_t)(generation & TS_GEN_MAX) << 18 |
            (uint64_t)(entry & (TS_UNIT_ENTRIES - 1)) << 8 | (uint64_t)kind << TS_HANDLE_KIND_SHIFT | TS_HANDLE_FORMAT;
@@ -101,6 +104,19 @@ TS_ALWAYS_INLINE bool ts_handle_is(uint64_t handle, uint32_t generation, unsigne
 }
 static inline uint32_t ts_handle_unit(uint64_t handle) { return (uint32_t)(handle >> 42); }
 static inline uint32_t ts_handle_entry(uint64_t handle) { return (uint32_t)(handle >> 8) & (TS_UNIT_ENTRIES - 1); }
+#define TS_HANDLE_UNIT_BITS 22u
+_Static_assert(TS_FAR_UNITS_LOG2 <= TS_HANDLE_UNIT_BITS + 10, "the number of a FAR unit has room");
+static inline bool ts_handle_is_far(uint64_t handle) {
+    return ((uint32_t)(handle >> TS_HANDLE_KIND_SHIFT) & 63u) == TS_HANDLE_FAR;
+}
+/* In the FAR part. */
+static inline uint32_t ts_handle_far_unit(uint64_t handle) {
+    return ts_handle_entry(handle) << TS_HANDLE_UNIT_BITS | ts_handle_unit(handle);
+}
+static inline uint64_t ts_handle_pack_far(uint32_t in_part, uint32_t generation) {
+    uint32_t low = in_part & (((uint32_t)1 << TS_HANDLE_UNIT_BITS) - 1);
+    return ts_handle_pack(low, generation, in_part >> TS_HANDLE_UNIT_BITS, TS_HANDLE_FAR);
+}
 
 /* FINE: a churn slab with granules of 16 bytes. RETIRED: its generations or tags are used up. CUT: see above. */
 typedef enum ts_kind {
@@ -129,7 +145,7 @@ typedef struct ts_slab {
         struct {
             _Atomic uint64_t epoch;      /* span: id of its epoch */
             _Atomic uint64_t bytes;      /* span: usable */
-            uint32_t units;              /* with its guards */
+            uint32_t units;              /* with its guards; of its part */
             uint32_t guard;              /* units of the guard before it, 0: none */
             _Atomic uint32_t with_epoch; /* it died by the end of its epoch */
             uint32_t written;            /* warm before: 1 + where it was written meanwhile, 0: nowhere */
@@ -210,6 +226,10 @@ static inline ts_slab *ts_slab_at(uint32_t slab) {
 /* Not of a piece. */
 static inline uint32_t ts_slab_unit(const ts_slab *slab) {
     return (uint32_t)((size_t)((const char *)slab - ts_region.part[TS_NORMAL].slab) / TS_SLAB_BYTES);
+}
+/* Memory of a span, in units of 16 KiB. */
+static inline uint64_t ts_span_weight(const ts_slab *slab) {
+    return ts_units_weight(ts_slab_unit(slab), slab->u.span.units);
 }
 static inline _Atomic uint64_t *ts_unit_word(uint32_t slab) {
     return TS_UNLIKELY(ts_is_piece(slab)) ? &ts_region.piece_word[slab & ~TS_PIECE]

@@ -134,6 +134,20 @@ static void limits(ts_report *r, const SlabGlobalStats *g) {
                "the memory.");
         ts_finding_end(r);
     }
+    if (g->region_bytes && g->region_used_bytes >= g->region_bytes / 10 * 9 &&
+        ts_finding_begin(r, TS_CRITICAL, g->region_used_bytes, "region_near")) {
+        ts_put(&r->what, "the address space for objects of up to 16 MiB is nearly used up: ");
+        ts_put_size(&r->what, g->region_used_bytes);
+        ts_put(&r->what, " of ");
+        ts_put_size(&r->what, g->region_bytes);
+        ts_put(&r->evidence, "region_used_bytes ");
+        ts_put_u64(&r->evidence, g->region_used_bytes);
+        ts_put(&r->evidence, ", of all allocators of the process");
+        ts_put(&r->advice,
+               "Allocations beyond it fail with ENOMEM. A limit of address space (ulimit -v) makes it small; "
+               "larger objects do not count where there is none.");
+        ts_finding_end(r);
+    }
     if (g->madvise_failures && ts_finding_begin(r, TS_WARNING, g->madvise_failures, "purge_failures")) {
         ts_put(&r->what, "the system refused to take memory back ");
         ts_put_count(&r->what, g->madvise_failures, "time", "times");

@@ -23,7 +23,7 @@ typedef struct count {
 } count;
 
 static void look(count *c, uint32_t unit, uint32_t units) {
-    size_t page = ts_os_page_bytes(), bytes = (size_t)units * TS_UNIT_BYTES;
+    size_t page = ts_os_page_bytes(), bytes = ts_units_bytes(unit, units);
     char *at = ts_unit_address(unit);
     bool ours = c->home != TS_HOME_ANY && ts_home_of(unit) == c->home;
     void *address[PAGES_AT_ONCE];
@@ -48,7 +48,7 @@ static uint32_t warm_units(const count *c, uint32_t unit) {
     ts_lock_acquire(&allocator->warm_lock);
     if (ts_load_relaxed(&run->warm_of) == index) units = run->next;
     /* Its last unit says the same. */
-    if (units > 1 && (units > ts_pool_highest(TS_NORMAL) - unit ||
+    if (units > 1 && (units > ts_pool_highest(ts_part_of_unit(unit)) - ts_unit_in_part(unit) ||
                       ts_load_relaxed(&ts_region.run[unit + units - 1].warm_of) != index))
         units = 0;
     ts_lock_release(&allocator->warm_lock);
@@ -69,12 +69,13 @@ static uint32_t slab_units(const count *c, uint64_t word) {
 static uint32_t span_units(const count *c, uint32_t unit) {
     ts_object object;
     if (!ts_object_at(ts_load_relaxed(&c->allocator->token), ts_unit_address(unit), &object)) return 0;
-    return (uint32_t)((object.bytes + TS_UNIT_BYTES - 1) / TS_UNIT_BYTES);
+    size_t each = ts_units_bytes(unit, 1);
+    return (uint32_t)((object.bytes + each - 1) / each);
 }
 
-static void look_at_all(count *c) {
-    uint32_t end = ts_pool_highest(TS_NORMAL), units;
-    for (uint32_t unit = 1; unit<end; unit += units> 0 ? units : 1) {
+static void look_at_part(count *c, unsigned part) {
+    uint32_t first = ts_region.part[part].first_unit, end = first + ts_pool_highest(part), units;
+    for (uint32_t unit = first + 1; unit<end; unit += units> 0 ? units : 1) {
         uint64_t word = ts_load_acquire(ts_unit_word(unit)); /* acquire: as in ts_epoch_walk */
         if (word & TS_UNIT_ZOMBIE)
             units = 0;
@@ -130,7 +131,8 @@ bool ts_node_stats(ts_allocator *allocator, int node, SlabNodeStats *out) {
         if (n == 0) break;
         left -= n < left ? n : left;
     }
-    look_at_all(&c);
+    for (unsigned part = 0; part < TS_PARTS; part++)
+        if (ts_region.part[part].units != 0) look_at_part(&c, part);
     out->resident_bytes = c.resident;
     out->foreign_bytes = c.foreign;
     return true;

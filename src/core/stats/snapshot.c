@@ -423,6 +423,8 @@ void ts_snapshot_global(const ts_snapshot *s, SlabGlobalStats *out, bool measure
     out->resident_bytes = measure ? ts_os->resident_bytes() : 0;
     out->metadata_bytes = ts_region_metadata_bytes();
     out->reserved_bytes = ts_region.reserved_bytes;
+    out->region_bytes = ts_part_bytes(TS_NORMAL, ts_region.part[TS_NORMAL].units);
+    out->region_used_bytes = ts_part_bytes(TS_NORMAL, ts_pool_used(TS_NORMAL));
     out->budget_bytes = ts_load_relaxed(&a->budget_bytes);
     out->left_bytes = s->left_units * TS_UNIT_BYTES;
     out->retained_bytes = c.cache_size * TS_UNIT_BYTES + (pieces_used(s) ? 0 : cut_rest(s)) + out->left_bytes;

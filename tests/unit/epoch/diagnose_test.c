@@ -50,9 +50,11 @@ static void places_without_objects(void **state) {
     (void)state;
     OF_POINTER(&line, "not memory of temporal-slab");
     OF_POINTER(NULL, "not memory of temporal-slab");
-    for (unsigned part = 0; part < TS_PARTS; part++)
-        OF_POINTER(ts_region.part[part].base + (size_t)(ts_region.part[part].units - 1) * TS_UNIT_BYTES + 100,
+    for (unsigned part = 0; part < TS_PARTS; part++) {
+        if (ts_region.part[part].units == 0) continue;
+        OF_POINTER(ts_region.part[part].base + ts_part_bytes(part, ts_region.part[part].units - 1) + 100,
                    "in memory that holds no object");
+    }
 }
 
 /* A slot whose generations are used up: in its bin, when its epoch has ended, and when its empty slab is nobody's. */
@@ -168,11 +170,14 @@ static void handles_that_are_none(void **state) {
     assert_non_null(object);
     OF_HANDLE(SLAB_HANDLE_NONE, "not a handle");
     for (unsigned format = 1; format < 4; format++) OF_HANDLE(handle ^ format, "not a handle");
-    for (unsigned kind = TS_CLASSES; kind < 62; kind++) OF_HANDLE(KIND(handle, kind), "not a handle");
+    for (unsigned kind = TS_CLASSES; kind < TS_HANDLE_FAR; kind++) OF_HANDLE(KIND(handle, kind), "not a handle");
     OF_HANDLE(UNIT(handle, 0), "not a handle");
     if (units < (uint64_t)1 << 22) OF_HANDLE(UNIT(handle, units), "not a handle");
     OF_HANDLE(UNIT(handle, ts_region.part[TS_NORMAL].units - 1), "forged: this generation was never given out");
     OF_HANDLE(GENERATION(handle, 1), "forged: this generation was never given out (class 112");
+    OF_HANDLE(ts_handle_pack_far(1u << 31, 5), "not a handle");
+    if (ts_region.part[TS_FAR].units)
+        OF_HANDLE(ts_handle_pack_far(5, 5), "forged: this generation was never given out");
     OF_HANDLE(KIND(handle, 62), "forged: no object has it (class 112");
     OF_HANDLE(KIND(handle, 63), "forged: no object has it (class 112");
     OF_HANDLE(handle + (1u << 8), "forged: no object has it (class 112"); /* 16 bytes into it */

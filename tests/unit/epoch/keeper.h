@@ -37,7 +37,7 @@ static inline void keep(keeper *k, ts_allocator *allocator, EpochId epoch, unsig
     SUP_CHECK(ts_spill_begin(allocator, epoch, &k->spill), "begin: %s", strerror(errno));
     char *to = k->bytes = malloc((size_t)k->spill.units * TS_UNIT_BYTES);
     for (size_t i = 0; i < k->spill.pieces; i++) {
-        size_t bytes = (size_t)ts_spill_piece_units(&k->piece[i]) * TS_UNIT_BYTES;
+        size_t bytes = (size_t)k->piece[i].slabs * TS_UNIT_BYTES;
         memcpy(to, ts_unit_address(k->piece[i].unit), bytes);
         to += bytes;
     }
@@ -51,7 +51,7 @@ static inline void bring_back(keeper *k) {
     const char *from = k->bytes;
     SUP_CHECK(ts_spill_fetch(&k->spill), "fetch: %s", strerror(errno));
     for (size_t i = 0; i < k->spill.pieces; i++) {
-        size_t bytes = (size_t)ts_spill_piece_units(&k->piece[i]) * TS_UNIT_BYTES;
+        size_t bytes = (size_t)k->piece[i].slabs * TS_UNIT_BYTES;
         memcpy(ts_unit_address(k->piece[i].unit), from, bytes);
         from += bytes;
     }

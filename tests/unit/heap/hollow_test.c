@@ -221,7 +221,10 @@ static void what_was_a_span_goes_too(void **state) {
         if (objects[i]) drop(i);
     (void)slab_trim(allocator);
     size_t bytes = 2000 * (size_t)TS_UNIT_BYTES; /* more than may stay warm */
+    size_t far = ts_region.far_bytes;
+    ts_region.far_bytes = SIZE_MAX;
     char *span = slab_malloc_epoch(allocator, bytes, epoch);
+    ts_region.far_bytes = far;
     assert_non_null(span);
     memset(span, 1, bytes);
     purges.refuse = true;

@@ -197,7 +197,7 @@ static void in_child(void (*fn)(void *), void *argument) {
 
 static void test_a_burst(void **state) {
     (void)state;
-    for (unsigned part = 0; part < TS_PARTS; part++) in_child(a_burst, &part);
+    for (unsigned part = 0; part < TS_SLAB_PARTS; part++) in_child(a_burst, &part);
 }
 static void test_few_mappings(void **state) {
     (void)state;

@@ -248,7 +248,7 @@ static void every_unit(void *argument) {
 static void alignments(void *argument) {
     (void)argument;
     make_region();
-    for (unsigned part = 0; part < TS_PARTS; part++) {
+    for (unsigned part = 0; part < TS_SLAB_PARTS; part++) {
         for (uint32_t align = 1; align <= 64; align *= 2) {
             SUP_CHECK(take(part, 3, align) && take(part, 1, align), "alignment %u", align);
         }
@@ -310,10 +310,10 @@ static void growth_is_in_large_steps(void *argument) {
 static void singles_need_no_lock(void *argument) {
     (void)argument;
     make_region();
-    for (unsigned part = 0; part < TS_PARTS; part++) SUP_CHECK(take(part, 1, 1), "the first");
+    for (unsigned part = 0; part < TS_SLAB_PARTS; part++) SUP_CHECK(take(part, 1, 1), "the first");
     uint64_t waits = ts_load_relaxed(&ts_lock_waits);
     ts_pool_fork_prepare(); /* every lock of the pools: who waits for one waits for ever */
-    for (unsigned part = 0; part < TS_PARTS; part++)
+    for (unsigned part = 0; part < TS_SLAB_PARTS; part++)
         for (int i = 0; i < 120; i++) SUP_CHECK(take(part, 1, 1), "unit %d", i);
     ts_pool_fork_done();
     SUP_CHECK(ts_load_relaxed(&ts_lock_waits) == waits, "somebody waited");

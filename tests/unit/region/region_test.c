@@ -118,7 +118,7 @@ static void the_mark_rises(void **state) {
     table.commit = test_commit;
     ts_os = &table;
     assert_true(ts_region_init(13));
-    for (unsigned part = 0; part < TS_PARTS; part++) {
+    for (unsigned part = 0; part < TS_SLAB_PARTS; part++) {
         const ts_part *p = &ts_region.part[part];
         uint32_t end = 0;
         for (uint32_t want = 1; end < p->units; want = end + 1) {

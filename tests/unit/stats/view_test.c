@@ -385,6 +385,13 @@ static void figures_that_are_too_high(void **state) {
     assert_null(found("budget_near"));
     g->committed_bytes = 900;
     assert_non_null(found("budget_near"));
+    g->region_bytes = 10000;
+    g->region_used_bytes = 8999;
+    assert_null(found("region_near"));
+    g->region_used_bytes = 9000;
+    assert_non_null(found("region_near"));
+    g->region_bytes = g->region_used_bytes = 0;
+    assert_null(found("region_near"));
     assert_true(made_up.finding[0].severity == TS_CRITICAL && made_up.finding_count == 5);
 }
 
