@@ -3101,6 +3101,14 @@ MUTANTS = [
         "tests": ["unit.epoch.far"],
     },
     {
+        "name": "grows-by-all-that-is-wanted",
+        "protocol": "pool.c: grow",
+        "file": "src/core/region/pool.c",
+        "old": "count = count > tail ? count - tail : 1;",
+        "new": "(void)tail;",
+        "tests": ["unit.region.pool"],
+    },
+    {
         "name": "far-lent-for-ever",
         "protocol": "spilled.h, 3",
         "file": "src/core/heap/spilled.h",

@@ -216,6 +216,16 @@ static bool grow_by(unsigned part, uint32_t high, uint32_t count) {
     return ts_region_raise(part, high + count) && (part == TS_FAR || ts_region_commit_data(part, high, count));
 }
 
+/* Units of the free run that ends there: what is new becomes one with it. (Somebody may take it meanwhile: then who
+   grows finds nothing still, and grows again.) */
+static uint32_t free_at_end(ts_pool *pool, unsigned part, uint32_t high) {
+    if (high == 1) return 0; /* unit 0 may have no record yet */
+    ts_lock_acquire(&pool->lock);
+    uint32_t length = is_of(pool, high - 1) ? run_at(part, high - 1)->length : 0;
+    ts_lock_release(&pool->lock);
+    return length;
+}
+
 /* One thread grows a part at a time, so that what is accessible ends at one place. Who waits for it needs units as well, and takes of
    what it brings: it finds `high` above what it has seen, with the pool's lock, when there was nothing. What a refusal leaves behind is
    above `high`, and is made accessible again later. */
@@ -227,6 +237,8 @@ static bool grow(unsigned part, uint32_t count, uint32_t seen) {
         ts_lock_release(&pool->grow_lock);
         return true;
     }
+    uint32_t tail = free_at_end(pool, part, high);
+    count = count > tail ? count - tail : 1;
     /* To the end of a block that dumps leave out, and so of a page of any size: it is whole when its units are free. */
     uint64_t end = ts_align_up((uint64_t)high + count, TS_DUMP_UNITS);
     uint64_t usual = ts_align_down((uint64_t)high + GROW_UNITS, TS_DUMP_UNITS);

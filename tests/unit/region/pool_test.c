@@ -11,6 +11,7 @@
 #include "base/bits.h"
 #include "base/lock.h"
 #include "os/os.h"
+#include "region/dump.h"
 #include "region/pool.h"
 #include "region/region.h"
 
@@ -203,6 +204,22 @@ static void not_extended_in_vain(void *argument) {
     SUP_CHECK(ts_pool_used_units() == 0, "units are left");
 }
 
+/* What is free before the untouched end counts: the pool grows by what it lacks. */
+static void grows_by_what_it_lacks(void *argument) {
+    (void)argument;
+    make_region();
+    SUP_CHECK(take(TS_NORMAL, 1000, 1), "a run");
+    uint32_t high = ts_pool_high(TS_NORMAL), first = runs[0].first;
+    give(0, 100, 900);
+    SUP_CHECK(take(TS_NORMAL, 1500, 1), "one that is longer than what is free");
+    SUP_CHECK(runs[run_count - 1].first == first + 100, "it begins with what was free");
+    uint32_t most = first + 100 + 1500 + 1500 / 8 + 3 * TS_DUMP_UNITS; /* a search rounds up, and growth to a step */
+    SUP_CHECK(ts_pool_high(TS_NORMAL) <= most, "%u units after %u", ts_pool_high(TS_NORMAL), high);
+    ts_pool_check();
+    give_all();
+    SUP_CHECK(ts_pool_used_units() == 0, "units are left");
+}
+
 /* What is in cells counts as room. */
 static void not_extended_beside_cells(void *argument) {
     (void)argument;
@@ -283,7 +300,7 @@ static void small_steps(void *argument) {
         SUP_CHECK(take(TS_NORMAL, 1 + (uint32_t)i % 7, 1), "step %d", i);
         ts_pool_check();
     }
-    SUP_CHECK(!take(TS_NORMAL, 9, 1), "more than the system gives");
+    SUP_CHECK(!take(TS_NORMAL, 30, 1), "more than the system gives");
     refuse_above = SIZE_MAX;
     SUP_CHECK(take(TS_NORMAL, 500, 1), "now it gives");
     give_all();
@@ -542,6 +559,7 @@ static void test_random_runs(void **state) {
 IN_CHILD(every_unit)
 IN_CHILD(extended_at_the_end)
 IN_CHILD(not_extended_in_vain)
+IN_CHILD(grows_by_what_it_lacks)
 IN_CHILD(not_extended_beside_cells)
 IN_CHILD(alignments)
 IN_CHILD(refused_growth)
@@ -561,6 +579,7 @@ int main(void) {
         cmocka_unit_test(test_every_unit),
         cmocka_unit_test(test_extended_at_the_end),
         cmocka_unit_test(test_not_extended_in_vain),
+        cmocka_unit_test(test_grows_by_what_it_lacks),
         cmocka_unit_test(test_not_extended_beside_cells),
         cmocka_unit_test(test_alignments),
         cmocka_unit_test(test_refused_growth),
