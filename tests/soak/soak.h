@@ -17,7 +17,7 @@
 /* What was done, by all threads. */
 #define SOAK_COUNTS(X) \
     X(operations)      \
-    X(objects) X(foreign) X(handles) X(epochs) X(domains) X(threads) X(forks) X(allocators) X(refused) X(trims)
+    X(objects) X(foreign) X(handles) X(epochs) X(domains) X(threads) X(forks) X(allocators) X(refused) X(trims) X(large)
 
 struct soak_counts {
 #define X(name) uint64_t name;
@@ -40,6 +40,7 @@ struct soak {
     _Atomic EpochId chaos;               /* of plain; any thread may end it under the others */
     EpochDomain *shared;                 /* renewed by the main thread at the gate */
     struct stress_box boxes[SOAK_BOXES]; /* objects of plain, in churn and the rolling epoch */
+    struct stress_box large;             /* likewise, of 256 KiB and more; the main thread empties it at the gate */
     pthread_mutex_t parked_mutex;
     EpochDomain *parked[SOAK_PARKED];
     unsigned parked_count;
@@ -57,5 +58,7 @@ extern atomic_bool soak_gate_shut;
 void soak_live(struct soak *soak, uint64_t seed);
 /* Frees what is on its way between threads, and destroys the domains that nobody has. */
 void soak_drain(struct soak *soak);
+/* Frees the large objects among them. */
+void soak_drain_large(struct soak *soak);
 
 #endif

@@ -21,6 +21,7 @@ struct life {
     struct soak_object kept[SOAK_KEPT];
     SlabHandle stale[SOAK_STALE];
     unsigned cleanups;
+    bool forked; /* a child, in which a thread that is not there may hold the lock of a box */
     struct soak_counts counts;
 };
 
@@ -151,6 +152,76 @@ static void misuse(struct life *life) {
         SUP_CHECK(!slab_free(slot->allocator, slot->object.address + 1), "an interior pointer was freed");
         stress_check(&slot->object);
     }
+}
+
+/* ---- large objects -------------------------------------------------------------------------------------------- */
+
+/* 256 KiB to 128 MiB (32 bits: 4 MiB), as often between any two powers of two. Above 16 MiB they are FAR. */
+static size_t large_size(struct life *life) {
+    size_t least = (size_t)1 << (18 + below(life, sizeof(size_t) > 4 ? 9 : 4));
+    return least + (size_t)below(life, least);
+}
+
+static void resize_large(struct life *life, struct stress_object *o) {
+    size_t size = below(life, 3) ? large_size(life) : pick_size(life), old = o->size;
+    unsigned char *moved = slab_realloc(life->soak->plain, o->address, size);
+    SUP_CHECK(moved != NULL, "slab_realloc of %zu bytes to %zu: %s", old, size, strerror(errno));
+    SUP_CHECK(sup_pattern_check_prefix(moved, old, size < old ? size : old, o->key), "slab_realloc lost bytes");
+    o->address = moved;
+    o->size = size;
+    sup_pattern_fill(moved, size, o->key);
+}
+
+static struct stress_object make_large(struct life *life, EpochId epoch) {
+    SlabAllocator *plain = life->soak->plain;
+    if (below(life, 3)) {
+        return make(life, plain, epoch, large_size(life)).object;
+    }
+    struct stress_object o = {NULL, large_size(life), sup_rng_next(&life->rng)};
+    if (below(life, 2)) {
+        o.address = slab_calloc_epoch(plain, 1, o.size, epoch);
+        SUP_CHECK(o.address != NULL && sup_zero_check(o.address, o.size), "slab_calloc_epoch of %zu bytes", o.size);
+    } else {
+        size_t alignment = (size_t)4096 << below(life, 10);
+        o.address = slab_aligned_epoch(plain, alignment, o.size, epoch);
+        SUP_CHECK(o.address != NULL && ((uintptr_t)o.address & (alignment - 1)) == 0, "alignment %zu", alignment);
+    }
+    sup_pattern_fill(o.address, o.size, o.key);
+    life->counts.objects++;
+    return o;
+}
+
+static void large(struct life *life) {
+    struct soak *soak = life->soak;
+    struct stress_object other;
+    if (!life->forked && stress_take(&soak->large, &other)) {
+        stress_free(soak->plain, &other);
+        life->counts.foreign++;
+    }
+    bool own = below(life, 3) == 0;
+    EpochId epoch = own ? epoch_open(soak->plain, "large", EPOCH_CHURN) : soak->churn;
+    struct stress_object o = make_large(life, epoch);
+    SlabHandle handle = slab_handle_of(soak->plain, o.address);
+    SUP_CHECK(handle != SLAB_HANDLE_NONE && slab_handle_get(soak->plain, handle) == o.address, "a handle of %zu bytes",
+              o.size);
+    SUP_CHECK(!slab_free(soak->tight, o.address), "freed by another allocator");
+    SUP_CHECK(!slab_free(soak->plain, o.address + o.size / 2), "an interior pointer was freed");
+    if (below(life, 4) == 0) {
+        resize_large(life, &o);
+        handle = slab_handle_of(soak->plain, o.address);
+    }
+    life->counts.large++;
+    if (own) {
+        stress_check(&o);
+        SUP_CHECK(epoch_destroy(soak->plain, epoch) && slab_handle_get(soak->plain, handle) == NULL,
+                  "the end of an epoch with %zu bytes in one object", o.size);
+    } else if (!life->forked && below(life, 2) == 0 && stress_put(&soak->large, &o)) {
+        return;
+    } else {
+        stress_check(&o);
+        SUP_CHECK(free_obj(soak->plain, handle) && !free_obj(soak->plain, handle), "free_obj of %zu bytes", o.size);
+    }
+    life->stale[below(life, SOAK_STALE)] = handle;
 }
 
 /* ---- epochs ---------------------------------------------------------------------------------------------------- */
@@ -359,6 +430,7 @@ static void in_the_child(void *argument) {
     struct life *life = argument;
     static ts_check walk;
     SUP_CHECK(ts_check_all(&walk, true), "in a child: %s", walk.why);
+    life->forked = true;
     for (unsigned i = 0; i < SOAK_KEPT; i++) {
         release(&life->kept[i]);
     }
@@ -367,6 +439,7 @@ static void in_the_child(void *argument) {
     }
     own_epoch(life);
     nested(life, 0);
+    large(life);
     (void)epoch_destroy(life->soak->plain, life->soak->churn);
     SUP_CHECK(ts_check_all(&walk, true), "at the end of a child: %s", walk.why);
 }
@@ -405,8 +478,10 @@ static void one_operation(struct life *life) {
         shared_domain(life);
     } else if (choice < 9900) {
         handed_over(life);
-    } else if (choice < 9970) {
+    } else if (choice < 9965) {
         memory(life);
+    } else if (choice < 9970) {
+        large(life);
     } else if (choice < 9985) {
         advance(life);
     } else {
@@ -456,13 +531,20 @@ void soak_live(struct soak *soak, uint64_t seed) {
     add_counts(&life);
 }
 
+static void drain_box(struct soak *soak, struct stress_box *box) {
+    struct stress_object object;
+    while (stress_take(box, &object)) {
+        stress_free(soak->plain, &object);
+    }
+}
+
+void soak_drain_large(struct soak *soak) { drain_box(soak, &soak->large); }
+
 void soak_drain(struct soak *soak) {
     for (unsigned i = 0; i < SOAK_BOXES; i++) {
-        struct stress_object object;
-        while (stress_take(&soak->boxes[i], &object)) {
-            stress_free(soak->plain, &object);
-        }
+        drain_box(soak, &soak->boxes[i]);
     }
+    soak_drain_large(soak);
     while (soak->parked_count > 0) {
         EpochDomain *domain = soak->parked[--soak->parked_count];
         SUP_CHECK(epoch_domain_enter(domain), "a domain that nobody has: %s", strerror(errno));

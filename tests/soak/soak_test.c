@@ -99,7 +99,7 @@ static void drive(void *argument, unsigned number) {
 
 struct sample {
     double second;
-    double resident, committed, metadata; /* bytes */
+    double resident, committed, records, of_units; /* bytes; the last two: metadata */
 };
 
 struct record {
@@ -107,8 +107,28 @@ struct record {
     size_t count, room;
     uint64_t walks, exact;
     ts_check walk, most; /* the last walk, and the most that any found */
-    uint64_t most_units; /* in use, seen at a gate */
+    uint64_t most_units; /* of 16 KiB, in use, seen at a gate */
 };
+
+static uint64_t units_of_blocks(const _Atomic uint64_t *blocks) {
+    uint64_t units = 0;
+    for (uint32_t block = 0; block < TS_FINE_BLOCKS; block++)
+        if (atomic_load(&blocks[block / 64]) >> block % 64 & 1)
+            units += (uint64_t)1 << (block < TS_FINE_NEAR_UNITS >> TS_FINE_NEAR_SHIFT ? TS_FINE_NEAR_SHIFT
+                                                                                      : TS_FINE_FAR_SHIFT);
+    return units;
+}
+
+/* Metadata that units have below the highest that was ever used, which is judged by itself. It rises in steps of some
+   MiB. The rest is records: of heaps, blocks, epochs and the like. */
+static uint64_t metadata_of_units(void) {
+    const uint64_t of_any = sizeof(uint64_t) + TS_SLAB_BYTES + sizeof(ts_run);
+    return (uint64_t)ts_region_marked_units(TS_FAR) * of_any +
+           (uint64_t)ts_region_marked_units(TS_NORMAL) *
+               (of_any + TS_STATES_COARSE * sizeof(uint16_t) + TS_WIDE_BYTES) +
+           units_of_blocks(ts_region.fine_blocks) * (TS_STATES_FINE * sizeof(uint16_t) + TS_FINE_BYTES) +
+           units_of_blocks(ts_region.piece_blocks) * TS_PIECES * (TS_PIECE_RECORD_BYTES + sizeof(uint64_t));
+}
 
 static void check_figures(const struct soak *soak, struct record *record) {
     char why[256] = "";
@@ -159,15 +179,20 @@ static void measure(const struct soak *soak, struct record *record, double secon
         record->samples = realloc(record->samples, record->room * sizeof *record->samples);
         SUP_CHECK(record->samples != NULL, "out of memory");
     }
-    record->samples[record->count++] =
-        (struct sample){second, (double)sup_rss_bytes(), (double)stats.committed_bytes, (double)stats.metadata_bytes};
+    uint64_t of_units = metadata_of_units();
+    SUP_CHECK(of_units < stats.metadata_bytes, "%" PRIu64 " bytes of metadata, of units %" PRIu64, stats.metadata_bytes,
+              of_units);
+    record->samples[record->count++] = (struct sample){second, (double)sup_rss_bytes(), (double)stats.committed_bytes,
+                                                       (double)(stats.metadata_bytes - of_units), (double)of_units};
 }
 
 static void quiet_moment(struct soak *soak, struct record *record, double second) {
     shut_gate();
-    uint64_t used = ts_pool_used_units();
+    uint64_t used = ts_pool_used(TS_NORMAL);
     record->most_units = used > record->most_units ? used : record->most_units;
     walk(soak, record, second);
+    /* One of them is more than all that is measured here. */
+    soak_drain_large(soak);
     (void)slab_trim(soak->plain);
     (void)slab_trim(soak->tight);
     renew(soak);
@@ -232,9 +257,14 @@ static void report(const struct soak *soak, const struct record *record, double 
                  record->most.spans, record->most.live, record->most.queued, record->most.zombies,
                  record->most.condemned_units);
     bool judge = seconds >= FLAT_AFTER_S && !SUP_SANITIZED;
+    uint32_t far_units = record->walk.high[TS_FAR];
+    (void)printf("  objects of 0 bytes to %s MiB; %" PRIu32 " MiB of the FAR part were ever taken\n",
+                 sizeof(size_t) > 4 ? "128" : "4", far_units);
+    SUP_CHECK(!judge || sizeof(size_t) == 4 || far_units > 16, "no object above 16 MiB lay in the FAR part");
     memory_line(record, "resident", offsetof(struct sample, resident), judge);
     memory_line(record, "committed", offsetof(struct sample, committed), judge);
-    memory_line(record, "metadata", offsetof(struct sample, metadata), judge);
+    memory_line(record, "records", offsetof(struct sample, records), judge);
+    memory_line(record, "of units", offsetof(struct sample, of_units), false);
     uint32_t highest = ts_pool_highest(TS_NORMAL);
     (void)printf("  at most %" PRIu64 " units in use, the highest was %u\n", record->most_units, highest);
     SUP_CHECK(!judge || highest <= HIGHEST_OF_MOST * record->most_units, "units above %u", highest);
@@ -258,6 +288,7 @@ static void begin(struct soak *soak) {
     for (unsigned i = 0; i < SOAK_BOXES; i++) {
         stress_box_init(&soak->boxes[i]);
     }
+    stress_box_init(&soak->large);
     (void)pthread_mutex_init(&soak->parked_mutex, NULL);
 }
 
