@@ -14,6 +14,7 @@
 #if defined(RTLD_DEEPBIND) && defined(__GLIBC__)
 
 #include "base/atomic.h"
+#include "malloc/next.h"
 
 #include <link.h>
 #include <malloc.h>
@@ -29,7 +30,7 @@ static _Atomic(open_function) real_dlopen; /* the same value from every thread *
 static open_function find_dlopen(void) {
     open_function function = ts_load_relaxed(&real_dlopen);
     if (TS_LIKELY(function != NULL)) return function;
-    void *symbol = dlsym(RTLD_NEXT, "dlopen");
+    void *symbol = ts_malloc_next("dlopen");
     memcpy(&function, &symbol, sizeof function);
     ts_store_relaxed(&real_dlopen, function);
     return function;
@@ -98,7 +99,7 @@ static void rebind(const struct dl_phdr_info *info, const tables *t, const reloc
             if (strcmp(name, names[k]) != 0) continue;
             void *ours = dlsym(w->own, name);
             uintptr_t *place = (uintptr_t *)(info->dlpi_addr + r->r_offset);
-            void *libcs = dlsym(RTLD_NEXT, name);
+            void *libcs = ts_malloc_next(name);
             if (ours && *place != (uintptr_t)ours && (all || *place == (uintptr_t)libcs))
                 write_place(place, (uintptr_t)ours, info);
         }

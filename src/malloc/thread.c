@@ -21,7 +21,8 @@ static int create(pthread_t *thread, const pthread_attr_t *attributes, void *(*r
 }
 #else
 
-#include <dlfcn.h>
+#include "malloc/next.h"
+
 #include <string.h>
 
 typedef int (*create_function)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
@@ -31,7 +32,7 @@ static _Atomic(create_function) real_create; /* the same value from every thread
 static create_function find_create(void) {
     create_function function = ts_load_relaxed(&real_create);
     if (TS_LIKELY(function != NULL)) return function;
-    void *symbol = dlsym(RTLD_NEXT, "pthread_create");
+    void *symbol = ts_malloc_next("pthread_create");
     memcpy(&function, &symbol, sizeof function);
     ts_store_relaxed(&real_create, function);
     return function;
