@@ -248,7 +248,7 @@ static bool find(const void *p, place *at) {
     uint64_t entry;
     const void *down = (const void *)((uintptr_t)p & ~(uintptr_t)15);
     if (!ts_locate(down, &unit, &entry)) return false;
-    *at = look_at(unit, (uint32_t)((const char *)p - ts_unit_address(unit)));
+    *at = look_at(unit, (uint32_t)((const char *)p - ts_slab_unit_address(unit)));
     return true;
 }
 

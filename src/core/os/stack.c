@@ -2,8 +2,11 @@
 #include "os/stack.h"
 
 #include "base/atomic.h"
+#include "base/attr.h"
 
 #include <errno.h>
+#include <sched.h>
+#include <stdbool.h>
 #if defined(__ELF__)
 #include <link.h>
 #endif
@@ -60,11 +63,13 @@ bool ts_os_has_loader(void) { return has_part(PT_INTERP); }
  *  1. it is asked for the entry of one function first, which is no more than NULL then, and where that may take memory: by
  *     ts_os_stack_prepare, or, when that came too early, by a constructor that runs after the start-up code's;
  *  2. until that was answered there are no stacks: the program's own throw may be sorting, and ask for the memory for it here;
- *  3. nor are there any in a child of fork, which may find the lock taken by a thread that it has not got.
+ *  3. nor are there any in a child of fork, which may find the lock taken by a thread that it has not got;
+ *  4. nor once the start-up code's destructor has taken the table away, without which the unwinder aborts: one that runs before it
+ *     says so, and waits for those who are under way. Each says that it is, and then looks (seq_cst: one of the two sees the other).
  */
 extern const void *find_entry(void *pc, void *bases[3]) __asm__("_Unwind_Find_FDE") __attribute__((weak));
 
-enum { UNKNOWN, BY_HEADERS, REGISTERED, ANSWERED };
+enum { UNKNOWN, BY_HEADERS, REGISTERED, ANSWERED, ENDED };
 static _Atomic uint32_t tables;  /* rises; the same from every thread */
 static _Atomic uint32_t asked;   /* ts_os_stack_prepare was called */
 static _Atomic uint32_t process; /* that has the answer */
@@ -82,16 +87,36 @@ static void ask_for_tables(void) {
     void *bases[3];
     if (tables_are() != REGISTERED || !find_entry || !find_entry((void *)(uintptr_t)ts_os_stack, bases)) return;
     ts_store_relaxed(&process, (uint32_t)getpid());
-    ts_store_release(&tables, ANSWERED);
+    /* release: partner of tables_are; not if they have ended meanwhile */
+    (void)atomic_compare_exchange_strong_explicit(&tables, &(uint32_t){REGISTERED}, ANSWERED, memory_order_release,
+                                                  memory_order_relaxed);
 }
 
 __attribute__((constructor)) static void ask_again(void) {
     if (ts_load_relaxed(&asked)) ask_for_tables();
 }
 
-static bool can_unwind(void) {
-    uint32_t how = tables_are();
-    return how == BY_HEADERS || (how == ANSWERED && ts_load_relaxed(&process) == (uint32_t)getpid());
+static _Atomic uint32_t walkers; /* under way with a table that is registered */
+
+static bool begin_walk(void) {
+    if (tables_are() == BY_HEADERS) return true;
+    if (tables_are() != ANSWERED || ts_load_relaxed(&process) != (uint32_t)getpid()) return false;
+    (void)atomic_fetch_add_explicit(&walkers, 1, memory_order_seq_cst);
+    if (TS_LIKELY(ts_load_seq(&tables) == ANSWERED)) return true;
+    (void)atomic_fetch_sub_explicit(&walkers, 1, memory_order_release);
+    return false;
+}
+
+static void end_walk(void) {
+    if (tables_are() != BY_HEADERS) (void)atomic_fetch_sub_explicit(&walkers, 1, memory_order_release);
+}
+
+/* Without a priority: before the start-up code's, which is linked first. */
+__attribute__((destructor)) static void end_tables(void) {
+    if (tables_are() == BY_HEADERS) return;
+    bool answered = atomic_exchange_explicit(&tables, ENDED, memory_order_seq_cst) == ANSWERED;
+    if (!answered || ts_load_relaxed(&process) != (uint32_t)getpid()) return;
+    while (ts_load_acquire(&walkers) != 0) (void)sched_yield();
 }
 #endif
 
@@ -107,7 +132,11 @@ void ts_os_stack_prepare(void) {
 unsigned ts_os_stack(void **frames, unsigned capacity) {
 #ifdef HAS_BACKTRACE
     int before = errno; /* the first call loads the unwinder */
-    int n = backtrace && can_unwind() ? backtrace(frames, (int)capacity) : 0;
+    int n = 0;
+    if (backtrace && begin_walk()) {
+        n = backtrace(frames, (int)capacity);
+        end_walk();
+    }
     errno = before;
     return n > 0 ? (unsigned)n : 0;
 #else
