@@ -283,8 +283,7 @@ static bool take_own(ts_domain *d, uint64_t id, uint64_t serial) {
 }
 
 /* Of a domain that is not this thread's: about to end, or ending, in another thread, or just another's. */
-static bool refuse_others(const ts_domain *d, uint64_t id) {
-    uint64_t owner = ts_load_acquire(&d->owner); /* partner: unmark */
+static bool refuse_others(const ts_domain *d, uint64_t id, uint64_t owner) {
     uint32_t busy = ts_load_relaxed(&d->busy);
     if (!ts_domain_is_still(d, id)) return ts_domain_fail(EINVAL);
     if (owner == TS_OWNER_ENDING || busy == TS_ENDS || is_shut(busy)) return ts_domain_fail(ESTALE);
@@ -297,11 +296,15 @@ TS_NOINLINE static bool enter_slowly(uint64_t id) {
     if (!d) return ts_domain_refuse("epoch_domain_enter", id, NULL, EINVAL);
     if (!heap) return false;
     ts_domain_take_any_returned(heap);
-    bool shared = ts_load_relaxed(&d->shared), takes = !shared && ts_load_relaxed(&d->owner) != heap->serial;
-    if (takes) {
-        if (!take_own(d, id, heap->serial)) return refuse_others(d, id);
-        if (TS_UNLIKELY(ts_load_relaxed(&d->kin) != NULL)) ts_tree_take_over(id, heap->serial);
+    bool shared = ts_load_relaxed(&d->shared), takes = false;
+    while (!shared && !takes) {
+        uint64_t owner = ts_load_acquire(&d->owner); /* partner: unmark */
+        if (owner == heap->serial) break;
+        takes = take_own(d, id, heap->serial);
+        /* Who was about to end it may have given it back meanwhile, as this thread seemed to be inside. */
+        if (!takes && ts_load_relaxed(&d->owner) == owner) return refuse_others(d, id, owner);
     }
+    if (takes && TS_UNLIKELY(ts_load_relaxed(&d->kin) != NULL)) ts_tree_take_over(id, heap->serial);
     EpochId epoch = ts_load_relaxed(&d->epoch);
     ts_scope_block *block = ts_load_relaxed(&d->block);
     uintptr_t token = ts_load_relaxed(&d->token);
