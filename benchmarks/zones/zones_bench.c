@@ -293,7 +293,8 @@ static void scattered(size_t slabs, size_t object) {
     figure(work, "% that stays beyond what its end leaves", more, -1);
     if (both.kib != 0) {
         printf("; both away %.2f %%", 100 * (double)both.kib / (2 * whole));
-        figure(work, "% of memory that stays, the neighbours away too", 100 * (double)both.kib / (2 * whole), 2);
+        figure(work, "% of memory that stays when the neighbours are away too", 100 * (double)both.kib / (2 * whole),
+               2);
     }
     printf("\n");
 }
