@@ -79,6 +79,7 @@ static void ends_of_an_object(void **state) {
     (void)state;
     for (size_t i = 0; i < SIZES; i++) {
         for (unsigned flags = EPOCH_CHURN; flags <= EPOCH_SCOPE; flags++) {
+            if (SUP_EMULATED && (i / 2 + flags) % 2 != 0) continue; /* each attempt is a process */
             bool write = i % 2 == 0;
             ptrdiff_t end = (ptrdiff_t)rounded(sizes[i]);
             assert_true(dies(sizes[i], -1, write, flags));

@@ -583,7 +583,7 @@ static long refuse_in_turn(const struct call *call, bool thread, bool warm, bool
     struct attempt attempt = {call, thread, warm};
     char err[2048];
     refused_on = on;
-    for (refused_from = 1; refused_from < 1000; refused_from += SUP_EMULATED && refused_from > 2 ? 7 : 1) {
+    for (refused_from = 1; refused_from < 1000; refused_from += SUP_EMULATED && refused_from > 1 ? 29 : 1) {
         int status = sup_child(run_attempt, &attempt, SUP_CHILD_SECONDS, err, sizeof err);
         if (WIFEXITED(status) && WEXITSTATUS(status) == NOTHING_REFUSED) {
             return refused_from - 1;

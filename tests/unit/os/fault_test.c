@@ -534,8 +534,8 @@ static void refuse_in_turn(call which, bool on) {
     long failed = 0;
     refused_call = which;
     refused_on = on;
-    const long step = SUP_EMULATED ? 97 : SUP_SANITIZED ? 7 : 1;
-    for (refused_from = 1;; refused_from += refused_from > (SUP_EMULATED ? 3 : 8) ? step : 1) {
+    const long step = SUP_EMULATED ? 197 : SUP_SANITIZED ? 7 : 1;
+    for (refused_from = 1;; refused_from += refused_from > (SUP_EMULATED ? 2 : 8) ? step : 1) {
         int status = sup_child(run_script, NULL, SUP_CHILD_SECONDS, err, sizeof err);
         if (WIFEXITED(status) && WEXITSTATUS(status) == NOTHING_REFUSED) {
             break;
