@@ -18,13 +18,15 @@
 static ts_os_table table;
 static struct {
     unsigned asked, moved,
-        area; /* area: what is longer than so many MiB is refused, as if it were several areas; 0: nothing is */
+        area;         /* area: what is longer than so many MiB is refused, as if it were several areas; 0: nothing is */
+    unsigned refused; /* bit n: the n'th time it is refused */
     void (*before)(void);
 } moves;
 
 static bool test_move(void *from, void *to, size_t bytes) {
-    moves.asked++;
+    unsigned n = moves.asked++;
     if (moves.before) moves.before();
+    if (n < 32 && moves.refused >> n & 1) return false;
     if (moves.area != 0 && bytes > moves.area * MIB) return false;
     if (SUP_EMULATED) return false; /* as the library finds out at its start (purge_probe.c) */
     bool moved = ts_os_native.move(from, to, bytes);
@@ -73,6 +75,22 @@ static unsigned char *made_behind(const unsigned char *p, size_t bytes) {
     return NULL;
 }
 
+/* What lay at p and has moved or was copied is zero for who asks for that. */
+static void place_is_zero(const unsigned char *p, size_t bytes) {
+    unsigned char *again[16];
+    unsigned n = 0;
+    bool there = false;
+    while (!there && n < 16) {
+        unsigned char *q = again[n++] = slab_calloc_epoch(allocator, 1, bytes, epoch);
+        assert_non_null(q);
+        there = q < p + bytes && p < q + bytes;
+        for (size_t i = 0; i < bytes; i += 8)
+            if (*(const uint64_t *)(const void *)(q + i) != 0) fail_msg("not zero at %zu", i);
+    }
+    assert_true(there);
+    while (n > 0) assert_true(slab_free(allocator, again[--n]));
+}
+
 static void grows(size_t bytes, size_t to) {
     unsigned char *p = made(bytes, 1), *behind = made_behind(p, bytes);
     SlabHandle handle = slab_handle_of(allocator, p);
@@ -84,11 +102,7 @@ static void grows(size_t bytes, size_t to) {
     assert_true(q != p && slab_usable_size(allocator, q) >= to);
     assert_true(sup_pattern_check(q, bytes, 1));
     memset(q + bytes, 3, to - bytes);
-    /* Its old place is zero for who asks for that, whichever part of it was copied. */
-    unsigned char *again = slab_calloc_epoch(allocator, 1, bytes, epoch);
-    assert_non_null(again);
-    for (size_t i = 0; i < bytes; i += 512) assert_int_equal(again[i], 0);
-    assert_true(slab_free(allocator, again));
+    place_is_zero(p, bytes);
     assert_false(slab_free(allocator, p));
     assert_false(free_obj(allocator, handle));
     assert_true(sup_pattern_check(q, bytes, 1) && sup_pattern_check(behind, BEHIND, 2));
@@ -111,6 +125,18 @@ static void by_halves(void **state) {
     moves.area = 5;
     grows(16 * MIB + 16384, 17 * MIB);
     assert_true(moves.asked > 3);
+}
+
+/* One half moves, and the other is copied: its old place has memory still. */
+static void by_a_half(void **state) {
+    (void)state;
+    for (unsigned half = 1; half <= 2; half++) {
+        moves.refused = 1u | 1u << half;
+        grows(8 * MIB, 9 * MIB);
+        assert_int_equal(moves.asked, 3);
+        assert_int_equal(end(NULL), 0);
+        assert_int_equal(begin(NULL), 0);
+    }
 }
 
 static void by_copying(void **state) {
@@ -202,9 +228,13 @@ static void freed_meanwhile_it_is_not_moved(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        MOVES(by_moving),   MOVES(by_halves),
-        MOVES(by_copying),  MOVES(moved_memory_is_not_warm),
-        MOVES(two_in_turn), MOVES(freed_meanwhile_it_is_not_moved),
+        MOVES(by_moving),
+        MOVES(by_halves),
+        MOVES(by_a_half),
+        MOVES(by_copying),
+        MOVES(moved_memory_is_not_warm),
+        MOVES(two_in_turn),
+        MOVES(freed_meanwhile_it_is_not_moved),
     };
     return cmocka_run_group_tests_name("epoch.move", tests, NULL, NULL);
 }
