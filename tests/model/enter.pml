@@ -23,7 +23,7 @@
 /* The entry. */
 byte id, uses, owner, owner_before;
 bool shared;
-mtype = { QUIET, MARKED, ENDS, ENDS_ALONE };
+mtype = { QUIET, MARKED, ENDS, ENDS_ALONE }; /* MARKED: TRIED, too; who meets it is refused, or waits and tries once more, which is another try here */
 mtype busy = QUIET;
 byte busy_by;
 byte inside; /* in memory */
@@ -311,12 +311,13 @@ inline end() {
           :: else
           fi
        :: else ->
-          if
-          :: !shared -> owner = owner_before
-          :: else
-          fi;
+          x = owner_before;
           owner_before = 0;
-          busy = QUIET
+          busy = QUIET;
+          if
+          :: !shared -> owner = x
+          :: else
+          fi
        fi;
        lock = false;
        tree = false;

@@ -254,6 +254,7 @@ MODELS = [
             "src/core/epoch/domain_end.c": ["ts_domain_take_returned", "last_owner", "give_entry", "end_use", "keep_own_entry",
                                             "ts_domain_make_busy", "end_without_cleanups"],
             "src/core/epoch/domain_tree.c": ["mark", "unmark", "is_another_inside", "mark_all", "ts_domain_end_other"],
+            "src/core/epoch/tree.c": ["ts_tree_owner", "ts_tree_wait"],
             "src/core/heap/heap.h": ["ts_heap_return_entry"],
         },
     },

@@ -27,7 +27,7 @@ static void clean(void *unused) {
 
 /* Enters until it is refused. */
 static void visit(EpochDomain *d) {
-    for (;;) {
+    for (unsigned n = 1;; n++) {
         errno = 0;
         if (!epoch_domain_enter(d)) {
             SUP_CHECK(errno == ESTALE || errno == EINVAL, "entering is refused with %d", errno);
@@ -38,6 +38,10 @@ static void visit(EpochDomain *d) {
         SUP_CHECK(p != NULL, "nothing to be had inside, errno %d", errno);
         *p = 1;
         SUP_CHECK(slab_owns(allocator, p), "an object of a domain that somebody is inside of is gone");
+        if (n % 32 == 0) { /* not each time: who is hardly ever outside cannot be ended */
+            SUP_CHECK(epoch_domain_enter(d) && epoch_domain_exit(d), "who is inside is refused, errno %d", errno);
+            SUP_CHECK(epoch_domain_alloc(d, 16) != NULL, "who is inside gets nothing, errno %d", errno);
+        }
         atomic_fetch_sub(&inside, 1);
         SUP_CHECK(epoch_domain_exit(d), "exit");
     }

@@ -222,13 +222,15 @@ static bool is_shut(uint32_t busy) { return busy == TS_MARKED || busy == TS_ENDS
 
 /*
  * Entering against an end from another thread (ts_domain_end, in domain_tree.c):
- *     enters:  inside + 1;  (compiler fence)  owner: still this thread;  else inside - 1, refused
- *     ends:    owner = ENDING;  barrier of all threads;  inside: 0, else it takes the owner back and answers EBUSY
+ *     enters:  inside + 1;  (compiler fence)  owner: still this thread;  else inside - 1, and once more or refused
+ *     ends:    owner = ENDING;  barrier of all threads;  inside: 0, else it gives the owner back and answers EBUSY
  * One of the two sees the other. Of a shared domain, which has no owner, `busy` is what both look at, and both sides are seq_cst:
- *     enters:  guests + 1;  busy: neither MARKED nor ENDS_ALONE;  else guests - 1, refused
- *     ends:    busy = MARKED;  guests: none, else busy = QUIET and EBUSY;  busy = ENDS_ALONE;  cleanups;  the id ends
- * Where the end has not seen him, he reads MARKED or what came after it. That is ENDS_ALONE until the id has ended (never ENDS, into which
+ *     enters:  guests + 1;  busy: neither TRIED nor MARKED nor ENDS_ALONE;  else guests - 1, and once more or refused
+ *     ends:    busy = TRIED;  guests: none, else busy = QUIET and EBUSY;  busy = MARKED;  ENDS_ALONE;  cleanups;  the id ends
+ * Where the end has not seen him, he reads TRIED or what came after it. That is ENDS_ALONE until the id has ended (never ENDS, into which
  * one comes as long as cleanups run: he would be inside of what ends as empty). Who ends it may enter, from a cleanup.
+ * ENDING and TRIED hold until it is certain whether the domain ends: who meets them waits for that without being counted, and tries once more.
+ * He may be inside already, and the end be taken back for his sake.
  *
  * Who enters may be stopped for any time before, between and behind his two stores. They are to his domain for all that:
  *  1. While somebody is inside, the entry gets no other use: so who leaves counts himself off without a look at whose domain it is by now.
@@ -240,15 +242,18 @@ static bool is_shut(uint32_t busy) { return busy == TS_MARKED || busy == TS_ENDS
  *     marks exchange it, so neither writes over the other.
  */
 TS_NOINLINE static bool count_in_shared(ts_domain *d, uint64_t id, uint64_t serial) {
-    uint64_t none = ts_guests_none(id), guests = ts_load_relaxed(&d->guests);
-    do {
-        if (((guests ^ none) >> 32) != 0 || (guests & TS_GUESTS_LEFT) != 0) return false;
-    } while (!atomic_compare_exchange_weak_explicit(&d->guests, &guests, guests + 1, memory_order_seq_cst,
-                                                    memory_order_relaxed));
-    uint32_t busy = ts_load_seq(&d->busy);
-    if (TS_LIKELY(!is_shut(busy)) || is_ended_by(d, id, serial)) return true;
-    ts_domain_count_out(d);
-    return false;
+    for (;;) {
+        uint64_t none = ts_guests_none(id), guests = ts_load_relaxed(&d->guests);
+        do {
+            if (((guests ^ none) >> 32) != 0 || (guests & TS_GUESTS_LEFT) != 0) return false;
+        } while (!atomic_compare_exchange_weak_explicit(&d->guests, &guests, guests + 1, memory_order_seq_cst,
+                                                        memory_order_relaxed));
+        uint32_t busy = ts_load_seq(&d->busy);
+        if (TS_LIKELY(busy != TS_TRIED) && (TS_LIKELY(!is_shut(busy)) || is_ended_by(d, id, serial))) return true;
+        ts_domain_count_out(d);
+        if (busy != TS_TRIED) return false;
+        ts_tree_wait();
+    }
 }
 
 /* Of this thread's own. */
@@ -274,19 +279,24 @@ void ts_domain_count_out(ts_domain *d) {
     if ((guests & TS_GUESTS_LEFT) != 0 && ts_guests_count(guests) == 0) ts_table_free(&ts_domains, d);
 }
 
-/* A domain given up is owned by who enters first. acquire: partner of the release in hand_over. */
-static bool take_own(ts_domain *d, uint64_t id, uint64_t serial) {
-    uint64_t nobody = ts_domain_nobody(id);
-    return ts_load_relaxed(&d->busy) == TS_QUIET && ts_tree_parent(id) == 0 &&
-           atomic_compare_exchange_strong_explicit(&d->owner, &nobody, serial, memory_order_acq_rel,
-                                                   memory_order_relaxed);
+/* A domain given up is owned by who enters first. */
+static bool may_be_taken(const ts_domain *d, uint64_t id) {
+    uint32_t busy = ts_load_relaxed(&d->busy);
+    return (busy == TS_QUIET || busy == TS_TRIED) && ts_tree_parent(id) == 0;
 }
 
-/* Of a domain that is not this thread's: about to end, or ending, in another thread, or just another's. */
-static bool refuse_others(const ts_domain *d, uint64_t id, uint64_t owner) {
+/* acquire: partner of the release in hand_over. Not while it is TRIED: then its owner is ENDING. */
+static bool take_own(ts_domain *d, uint64_t id, uint64_t serial) {
+    uint64_t nobody = ts_domain_nobody(id);
+    return may_be_taken(d, id) && atomic_compare_exchange_strong_explicit(&d->owner, &nobody, serial,
+                                                                          memory_order_acq_rel, memory_order_relaxed);
+}
+
+/* Of a domain that is not this thread's: ending in another thread, or just another's. */
+static bool refuse_others(const ts_domain *d, uint64_t id) {
     uint32_t busy = ts_load_relaxed(&d->busy);
     if (!ts_domain_is_still(d, id)) return ts_domain_fail(EINVAL);
-    if (owner == TS_OWNER_ENDING || busy == TS_ENDS || is_shut(busy)) return ts_domain_fail(ESTALE);
+    if (busy == TS_ENDS || is_shut(busy)) return ts_domain_fail(ESTALE);
     return ts_domain_refuse("epoch_domain_enter", id, TS_OF_ANOTHER_THREAD, EPERM);
 }
 
@@ -298,11 +308,12 @@ TS_NOINLINE static bool enter_slowly(uint64_t id) {
     ts_domain_take_any_returned(heap);
     bool shared = ts_load_relaxed(&d->shared), takes = false;
     while (!shared && !takes) {
-        uint64_t owner = ts_load_acquire(&d->owner); /* partner: unmark */
+        uint64_t owner = ts_tree_owner(d, id);
         if (owner == heap->serial) break;
         takes = take_own(d, id, heap->serial);
-        /* Who was about to end it may have given it back meanwhile, as this thread seemed to be inside. */
-        if (!takes && ts_load_relaxed(&d->owner) == owner) return refuse_others(d, id, owner);
+        /* Nobody's, and not to be had for a moment: another thread has taken it, or tries to end it. */
+        bool again = owner == ts_domain_nobody(id) && may_be_taken(d, id);
+        if (!takes && !again) return refuse_others(d, id);
     }
     if (takes && TS_UNLIKELY(ts_load_relaxed(&d->kin) != NULL)) ts_tree_take_over(id, heap->serial);
     EpochId epoch = ts_load_relaxed(&d->epoch);
@@ -325,6 +336,7 @@ TS_NOINLINE static bool enter_slowly(uint64_t id) {
     if (!scope) return ts_domain_fail(ENOMEM);
     /* The look at the id came after that at `shared`. */
     bool in = shared ? count_in_shared(d, id, heap->serial) : count_in_own(d, heap->serial);
+    while (!in && !shared && ts_tree_owner(d, id) == heap->serial) in = count_in_own(d, heap->serial);
     /* Counted in, the entry stays this domain's, if it was that until now. */
     if (in && TS_UNLIKELY(!ts_domain_is_still(d, id))) {
         ts_domain_count_out(d);
@@ -420,7 +432,8 @@ bool ts_domain_hand_over(uint64_t id) {
     if (ts_domain_is_entered(id)) return ts_domain_refuse("epoch_domain_hand_over", id, "still entered", EPERM);
     if (TS_UNLIKELY(ts_load_relaxed(&d->kin) != NULL) && !ts_tree_may_go(id)) return ts_domain_fail(EPERM);
     /* By a cleanup of its own: who runs them ends it, or goes on with it. (A shared one nobody owns: there is nothing to give up.) */
-    if (ts_load_relaxed(&d->busy) && !ts_load_relaxed(&d->shared))
+    uint32_t busy = ts_load_relaxed(&d->busy);
+    if (busy != TS_QUIET && busy != TS_TRIED && !ts_load_relaxed(&d->shared))
         return ts_domain_refuse("epoch_domain_hand_over", id, TS_IS_ENDING, EPERM);
     ts_allocator *allocator;
     uintptr_t token;
@@ -437,8 +450,11 @@ bool ts_domain_hand_over(uint64_t id) {
         ts_tree_give_up(id, me);
         ts_orphans_pass_on(ts_thread.heap);
     }
-    (void)atomic_compare_exchange_strong_explicit(&d->owner, &me, ts_domain_nobody(id), memory_order_release,
-                                                  memory_order_relaxed);
+    uint64_t owner = me;
+    while (!atomic_compare_exchange_strong_explicit(&d->owner, &owner, ts_domain_nobody(id), memory_order_release,
+                                                    memory_order_relaxed) &&
+           owner == TS_OWNER_ENDING && ts_tree_owner(d, id) == me)
+        owner = me; /* another thread has tried to end it */
     return true;
 }
 

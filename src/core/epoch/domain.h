@@ -12,11 +12,14 @@ struct ts_kin;
 
 /* What the end of a domain does to its epoch. */
 enum { TS_EPOCH_STAYS, TS_EPOCH_ENDS, TS_EPOCH_DRAINS };
-/* The owner while another thread is about to end the domain: no thread's serial, and no domain's ts_domain_nobody. */
+/* The owner while another thread finds out whether it can end the domain, see ts_tree_owner; and of one whose id is over. No thread's serial,
+   and no domain's ts_domain_nobody. */
 #define TS_OWNER_ENDING (UINT64_MAX - 1)
-/* What is being done with a domain that is busy, and whether it ends afterwards. MARKED: it is about to, if nobody is inside, see tree.h.
-   ENDS_ALONE: it was, nobody was, and nobody comes in but who ends it. RESETS_MARKED: a cleanup empties one that is MARKED, and then is again. */
-enum { TS_QUIET, TS_ENDS, TS_RESETS, TS_RESETS_THEN_ENDS, TS_MARKED, TS_ENDS_ALONE, TS_RESETS_MARKED };
+/* What is being done with a domain that is busy, and whether it ends afterwards.
+   TRIED: it ends if nobody is inside; who finds that out has the lock of the tree (tree.h). It is refused to nobody: who meets it waits for that.
+   MARKED: nobody was, and it ends when its turn comes. ENDS_ALONE: that has come, and nobody comes in but who ends it. RESETS_MARKED: a cleanup
+   empties one that is MARKED, and then is again. */
+enum { TS_QUIET, TS_ENDS, TS_RESETS, TS_RESETS_THEN_ENDS, TS_TRIED, TS_MARKED, TS_ENDS_ALONE, TS_RESETS_MARKED };
 
 typedef struct ts_domain {
     ts_entry entry;
@@ -40,7 +43,7 @@ typedef struct ts_domain {
     _Atomic(struct ts_kin *)
         kin; /* parent and children, if it ever had any; NULL in an entry that is free; see tree.h */
     uint64_t
-        owner_before; /* guarded by busy: whose it was when it was MARKED, until it ends or is not any more; else 0 */
+        owner_before; /* guarded by busy: whose it was when it was TRIED, until it ends or is not any more; else 0 */
     _Atomic bool captures; /* EPOCH_DOMAIN_CAPTURE; constant during a use once its maker has the id */
 } ts_domain;
 _Static_assert(sizeof(ts_domain) <= TS_DOMAIN_STRIDE, "one table entry");

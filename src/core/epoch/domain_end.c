@@ -135,9 +135,16 @@ TS_COLD void ts_domain_show_cleanups(void (*keep)(void *arg)) {
    under its epoch's lock, so who has that and finds the id has a domain that stays: `busy` and `cleanups` are this use's. The
    entry may have got another use since it was found: its epoch's lock is then another, but the id is, too. */
 bool ts_domain_make_busy(ts_domain *d, uint64_t id, uint32_t how) {
-    ts_epoch *epoch = ts_domain_epoch_of(d);
-    ts_epoch_acquire(epoch);
-    uint32_t busy = ts_load_acquire(&d->busy);
+    ts_epoch *epoch;
+    uint32_t busy;
+    for (;;) {
+        epoch = ts_domain_epoch_of(d);
+        ts_epoch_acquire(epoch);
+        busy = ts_load_acquire(&d->busy);
+        if (TS_LIKELY(busy != TS_TRIED) || ts_load_relaxed(&d->entry.id) != id) break;
+        ts_epoch_release(epoch);
+        ts_tree_wait();
+    }
     bool marked = busy == TS_MARKED && ts_thread.heap && d->busy_by == ts_thread.heap->serial;
     bool mine_now = ts_load_relaxed(&d->entry.id) == id && (busy == TS_QUIET || marked);
     if (mine_now) {
@@ -305,7 +312,8 @@ TS_NOINLINE static void destroy_slowly(ts_domain *d, uint64_t id) {
             return;
         }
         /* Not quiet, nor being emptied: unless that was over in between. */
-        if (ts_load_acquire(&d->busy) == TS_QUIET && ts_load_relaxed(&d->entry.id) == id) continue;
+        uint32_t busy = ts_load_acquire(&d->busy);
+        if ((busy == TS_QUIET || busy == TS_TRIED) && ts_load_relaxed(&d->entry.id) == id) continue;
         refuse_busy("epoch_domain_destroy", id);
         return;
     }
@@ -315,7 +323,7 @@ TS_NOINLINE static void destroy_slowly(ts_domain *d, uint64_t id) {
 static void hint_of_another(uint64_t id) {
     const ts_domain *d = ts_domain_find(id);
     const ts_allocator *a = d ? ts_allocator_find(ts_load_relaxed(&d->token)) : NULL;
-    if (a && ts_hints(a) && !ts_load_relaxed(&d->shared) && ts_load_relaxed(&d->owner) != ts_thread.serial)
+    if (a && ts_hints(a) && !ts_load_relaxed(&d->shared) && ts_tree_owner(d, id) != ts_thread.serial)
         ts_hint("epoch_domain_destroy", "of another thread's domain does nothing: epoch_domain_end does",
                 (const void *)(uintptr_t)id);
 }

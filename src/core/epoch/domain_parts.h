@@ -8,6 +8,7 @@
 #include "epoch/domain.h"
 #include "epoch/misuse.h"
 #include "epoch/sample.h"
+#include "epoch/tree.h"
 
 #include <errno.h>
 
@@ -32,7 +33,7 @@ TS_ALWAYS_INLINE bool ts_domain_is_still(const ts_domain *d, uint64_t id) {
 #define TS_OF_ANOTHER_THREAD "belongs to another thread"
 #define TS_IS_ENDING "its cleanups are running"
 
-/* The domain, if the calling thread may use it; errno otherwise. */
+/* The domain, if the calling thread may use it; errno otherwise. Who is inside may, also while another thread finds out that it cannot end it. */
 TS_ALWAYS_INLINE ts_domain *ts_domain_mine(uint64_t id, const char *call) {
     ts_domain *d = ts_domain_find(id);
     if (!d) {
@@ -42,7 +43,9 @@ TS_ALWAYS_INLINE ts_domain *ts_domain_mine(uint64_t id, const char *call) {
     ts_heap *heap = ts_heap_mine();
     if (!heap) return NULL;
     if (ts_load_relaxed(&d->shared) || ts_load_relaxed(&d->owner) == heap->serial) return d;
-    ts_domain_refuse(call, id, TS_OF_ANOTHER_THREAD, EPERM);
+    if (ts_tree_owner(d, id) == heap->serial) return d;
+    bool still = ts_domain_is_still(d, id);
+    ts_domain_refuse(call, id, still ? TS_OF_ANOTHER_THREAD : NULL, still ? EPERM : EINVAL);
     return NULL;
 }
 

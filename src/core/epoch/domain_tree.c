@@ -109,23 +109,21 @@ static int mark(ts_domain *d, uint64_t id) {
                                                       memory_order_acquire)) {
         }
         d->owner_before = owner;
-        ts_store_seq(&d->busy, TS_MARKED); /* partner: count_in, of a shared domain */
+        ts_store_seq(&d->busy, TS_TRIED); /* partner: count_in, of a shared domain */
     }
     ts_epoch_release(epoch);
     return error;
 }
 
-/* It is this thread's now, and stays MARKED until its turn comes; or is as it was. The owner first: who finds that it is another finds
-   `busy`, too (enter_slowly). */
+/* It is this thread's now, and MARKED until its turn comes; or is as it was. The owner last: who finds that finds `busy`, too. */
 static void unmark(ts_domain *d, bool ends) {
     ts_epoch *epoch = ts_domain_epoch_of(d);
     ts_epoch_acquire(epoch);
-    if (!ts_load_relaxed(&d->shared)) /* release: as in ts_domain_hand_over */
-        ts_store_release(&d->owner, ends ? ts_thread.serial : d->owner_before);
-    if (!ends) {
-        d->owner_before = 0;
-        ts_store_release(&d->busy, TS_QUIET);
-    }
+    uint64_t owner = ends ? ts_thread.serial : d->owner_before;
+    if (!ends) d->owner_before = 0;
+    ts_store_release(&d->busy, ends ? TS_MARKED : TS_QUIET);
+    /* release: as in ts_domain_hand_over; partner of ts_tree_owner */
+    if (!ts_load_relaxed(&d->shared)) ts_store_release(&d->owner, owner);
     ts_epoch_release(epoch);
 }
 

@@ -5,6 +5,7 @@
  * does not: all links are changed and followed under one lock, a domain that ends is busy, and nothing is added to a
  * busy one. Who ends a domain takes it out of the tree before its id is over.
  */
+/* Modelled in tests/model: enter. */
 #include "epoch/tree.h"
 
 #include "epoch/domain_parts.h"
@@ -113,6 +114,19 @@ static int link(uint64_t child, uint64_t parent, bool now) {
 
 int ts_tree_link(uint64_t child, uint64_t parent) { return link(child, parent, true); }
 int ts_tree_may_link(uint64_t child, uint64_t parent) { return link(child, parent, false); }
+
+void ts_tree_wait(void) {
+    ts_lock_acquire(&ts_tree_lock);
+    ts_lock_release(&ts_tree_lock);
+}
+
+uint64_t ts_tree_owner(const ts_domain *d, uint64_t id) {
+    for (;;) {
+        uint64_t owner = ts_load_acquire(&d->owner); /* partners: unmark; last_owner, before which the id is over */
+        if (TS_LIKELY(owner != TS_OWNER_ENDING) || ts_load_relaxed(&d->entry.id) != id) return owner;
+        ts_tree_wait();
+    }
+}
 
 uint64_t ts_tree_parent(uint64_t id) {
     const ts_domain *d = ts_domain_find(id);

@@ -1,6 +1,6 @@
 /*
  * Parents and children of domains. A domain that ever had either has a record of kin; all records are guarded by one lock, which no
- * allocation, no entering and no usual end of a domain takes.
+ * allocation, no entering and no usual end of a domain takes, unless another thread tries to end the same domain just then.
  *
  *  1. Kin of one allocator; the domains of a tree are of one thread, or all shared. There is no circle.
  *  2. A record is made before it is linked, and goes with its domain: who ends that unlinks it, under the lock, before the id is over.
@@ -9,7 +9,8 @@
  *     either sees it.
  *  4. Who ends a domain ends its children first, newest first, and none is added to one that is busy.
  *
- * A tree that another thread ends (ts_domain_end, domain_tree.c) is MARKED first, all of it under one hold of the lock.
+ * A tree that another thread ends (ts_domain_end, domain_tree.c) is TRIED first, and then MARKED or QUIET again, all of it under one hold of the
+ * lock.
  */
 #ifndef TS_EPOCH_TREE_H
 #define TS_EPOCH_TREE_H
@@ -34,6 +35,10 @@ void ts_tree_init(void);
 ts_kin *ts_tree_kin(uint64_t domain);
 /* Makes the first a child of the second. 0 or errno: EINVAL no such domains, a circle; ESTALE one is ending. parent 0: of none. */
 int ts_tree_link(uint64_t child, uint64_t parent);
+/* Whose a domain is: ENDING only if its id is over. Waits for another thread that finds out whether it can end the domain. Holds nothing. */
+uint64_t ts_tree_owner(const ts_domain *d, uint64_t id);
+/* Each domain that is TRIED now is so no more. Holds nothing. */
+void ts_tree_wait(void);
 /* What it would answer. */
 int ts_tree_may_link(uint64_t child, uint64_t parent);
 /* 0: none, or no such domain. */
