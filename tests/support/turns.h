@@ -5,39 +5,40 @@
 #ifndef SUP_TURNS_H
 #define SUP_TURNS_H
 
-#include <sched.h>
-#include <stdatomic.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <time.h>
 
 enum { SUP_FIRST, SUP_SECOND, SUP_NEITHER };
 enum { SUP_STOPS = 2 };
+#define SUP_TURN_NS 1000000 /* after which it is taken that the other waits for this thread */
 
 static _Thread_local int sup_side = SUP_NEITHER;
+static pthread_mutex_t sup_turn_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t sup_turn_changed = PTHREAD_COND_INITIALIZER;
 static struct {
-    atomic_int whose;
-    atomic_bool over[2];
+    int whose; /* guarded by the lock, as the next */
+    bool over[2];
     unsigned left[2][SUP_STOPS]; /* steps until each stop, counted from the one before */
     unsigned stopped[2];         /* how often it was */
 } sup_turns;
 
-static inline bool sup_turn_comes(unsigned naps) {
-    for (unsigned i = 0; i < 50 + naps; i++) {
-        if (atomic_load(&sup_turns.whose) == sup_side) return true;
-        struct timespec t = {0, 50000};
-        if (i < 50)
-            (void)sched_yield();
-        else
-            nanosleep(&t, NULL);
-    }
-    return false;
-}
-
 /* The other goes on, until it stops, ends, or waits at a lock that this thread has. */
 static inline void sup_turn_pass(void) {
-    if (sup_side == SUP_NEITHER || atomic_load(&sup_turns.over[!sup_side])) return;
-    atomic_store(&sup_turns.whose, !sup_side);
-    if (!sup_turn_comes(5)) atomic_store(&sup_turns.whose, sup_side);
+    struct timespec until;
+    if (sup_side == SUP_NEITHER) return;
+    (void)pthread_mutex_lock(&sup_turn_lock);
+    if (!sup_turns.over[!sup_side]) {
+        sup_turns.whose = !sup_side;
+        (void)pthread_cond_broadcast(&sup_turn_changed);
+        (void)clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_nsec += SUP_TURN_NS;
+        until.tv_sec += until.tv_nsec / 1000000000;
+        until.tv_nsec %= 1000000000;
+        while (sup_turns.whose != sup_side)
+            if (pthread_cond_timedwait(&sup_turn_changed, &sup_turn_lock, &until) != 0) sup_turns.whose = sup_side;
+    }
+    (void)pthread_mutex_unlock(&sup_turn_lock);
 }
 
 static inline void sup_turn_step(void) {
@@ -51,9 +52,9 @@ static inline void sup_turn_step(void) {
 
 /* Before either begins: where they stop. */
 static inline void sup_turns_start(unsigned first, unsigned first_again, unsigned second) {
-    atomic_store(&sup_turns.whose, SUP_FIRST);
+    sup_turns.whose = SUP_FIRST;
     for (int side = 0; side < 2; side++) {
-        atomic_store(&sup_turns.over[side], false);
+        sup_turns.over[side] = false;
         sup_turns.stopped[side] = 0;
         sup_turns.left[side][1] = SUP_NO_STOP;
     }
@@ -64,13 +65,18 @@ static inline void sup_turns_start(unsigned first, unsigned first_again, unsigne
 
 static inline void sup_turn_begin(int side) {
     sup_side = side;
-    while (!sup_turn_comes(1000)) {
-    }
+    (void)pthread_mutex_lock(&sup_turn_lock);
+    while (sup_turns.whose != side && !sup_turns.over[!side])
+        (void)pthread_cond_wait(&sup_turn_changed, &sup_turn_lock);
+    (void)pthread_mutex_unlock(&sup_turn_lock);
 }
 
 static inline void sup_turn_end(void) {
-    atomic_store(&sup_turns.over[sup_side], true);
-    atomic_store(&sup_turns.whose, !sup_side);
+    (void)pthread_mutex_lock(&sup_turn_lock);
+    sup_turns.over[sup_side] = true;
+    sup_turns.whose = !sup_side;
+    (void)pthread_cond_broadcast(&sup_turn_changed);
+    (void)pthread_mutex_unlock(&sup_turn_lock);
     sup_side = SUP_NEITHER;
 }
 

@@ -2,7 +2,8 @@
  * An end of a domain that another thread tries, and takes back as somebody is inside: nobody else notices. domain.c, domain_end.c and
  * domain_tree.c are compiled once more, with a place to stop at before each look at a shared word and each store of one. A call of this
  * thread stops at each of its steps; there the other thread tries to end the domain, and stops at each step between its first mark and the
- * last; this thread goes on, and stops once more at each step; the other ends, and then this one.
+ * last; this thread goes on, and stops once more at each step; the other ends, and then this one. What fails ends the process: the other thread
+ * may be anywhere.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -22,12 +23,21 @@
 #include "heap/care.h"
 #include "heap/ended.h"
 #include "heap/fast.h"
+#include "heap/spilled.h"
 
 #include <errno.h>
 #include <stdatomic.h>
 
 #include "steps.h"
 
+static bool exchange_here(_Atomic uint64_t *p, uint64_t *expected, uint64_t value) {
+    step();
+    return atomic_compare_exchange_strong(p, expected, value);
+}
+
+#undef atomic_compare_exchange_strong_explicit
+#define atomic_compare_exchange_strong_explicit(p, expected, value, done, failed) \
+    exchange_here((p), (expected), (value))
 #undef ts_load_seq
 #define ts_load_seq(p) (step(), atomic_load_explicit((p), memory_order_seq_cst))
 #undef ts_store_release
@@ -141,8 +151,16 @@ static unsigned at_each_step(met (*once)(unsigned first, unsigned second, unsign
     return stopped;
 }
 
+static atomic_uint messages;
+static void count_message(const char *line, size_t bytes, void *unused) {
+    (void)line, (void)bytes, (void)unused;
+    atomic_fetch_add(&messages, 1);
+}
+
 static void start_threads(void) {
-    SlabOptions options = {.size = sizeof options, .on_misuse = SLAB_MISUSE_IGNORE};
+    SlabOptions options = {.size = sizeof options, .on_misuse = SLAB_MISUSE_REPORT};
+    messages = 0;
+    slab_set_message_sink(count_message, NULL);
     allocator = slab_allocator_create_ex(&options);
     assert_non_null(allocator);
     begin();
@@ -152,7 +170,11 @@ static void stop_threads(void) {
     sup_check_empty(allocator);
     end();
     slab_allocator_free(allocator);
+    slab_set_message_sink(NULL, NULL);
 }
+
+/* Nobody has used the domain as he must not. */
+static void no_misuse(void) { SUP_CHECK(atomic_load(&messages) == 0, "a misuse is reported"); }
 
 static int kind;
 static const call *chosen;
@@ -171,9 +193,9 @@ static met call_inside(unsigned first, unsigned second, unsigned third) {
     if (kind == OWN) assert_true(mark_it());
     if (chosen->fn == off_destroy) assert_true(on_destroy());
     met m = together(try_to_end, chosen->fn, first, second, third);
-    if (!answer) fail_msg("%s at %u, %u, %u: errno %d", chosen->name, first, second, third, answer_error);
-    assert_false(ended);
-    assert_true(end_error == EBUSY || (chosen->ends && end_error == EINVAL));
+    SUP_CHECK(answer, "%s at %u, %u, %u: errno %d", chosen->name, first, second, third, answer_error);
+    SUP_CHECK(!ended, "ended with somebody inside, or a child busy");
+    SUP_CHECK(end_error == EBUSY || (chosen->ends && end_error == EINVAL), "end: errno %d", end_error);
     if (!chosen->ends) {
         assert_non_null(slab_alloc(10));
         assert_true(epoch_domain_exit(domain));
@@ -204,7 +226,9 @@ static void who_is_inside_notices_nothing(void **state) {
         for (unsigned i = 0; i < sizeof calls / sizeof calls[0]; i++) {
             chosen = &calls[i];
             if (kind == SHARED && chosen->own_only) continue;
-            assert_true(at_each_step(call_inside, 6) > 0);
+            assert_true(at_each_step(call_inside, 12) > 0);
+            if (!chosen->ends) no_misuse();
+            messages = 0;
         }
     }
     stop_threads();
@@ -214,9 +238,9 @@ static void who_is_inside_notices_nothing(void **state) {
 static met enter_outside(unsigned first, unsigned second, unsigned third) {
     make_domain();
     met m = together(try_to_end, enter, first, second, third);
-    assert_true(answer != ended);
+    SUP_CHECK(answer != ended, "at %u, %u, %u: %s", first, second, third, ended ? "both" : "neither");
     if (answer) {
-        assert_int_equal(end_error, EBUSY);
+        SUP_CHECK(end_error == EBUSY, "end: errno %d", end_error);
         assert_true(epoch_domain_exit(domain));
         epoch_domain_destroy(domain);
     } else {
@@ -237,9 +261,9 @@ static met hand_over_outside(unsigned first, unsigned second, unsigned third) {
     make_domain();
     met m = together(try_to_end, hand_over, first, second, third);
     if (ended) return m;
-    assert_true(answer);
+    SUP_CHECK(answer, "at %u, %u, %u: errno %d", first, second, third, answer_error);
     let(enter_there);
-    assert_true(entered_there);
+    SUP_CHECK(entered_there, "at %u, %u, %u: it was not handed over", first, second, third);
     let(end_there);
     return m;
 }
@@ -280,9 +304,9 @@ static met take_over(unsigned first, unsigned second, unsigned third) {
     met m = together(try_to_end, enter, first, second, third);
     go_on = true;
     assert_int_equal(pthread_join(third_thread, NULL), 0);
-    if (!answer) fail_msg("enter at %u, %u, %u: errno %d", first, second, third, answer_error);
-    assert_false(ended);
-    assert_int_equal(end_error, EBUSY);
+    SUP_CHECK(answer, "enter at %u, %u, %u: errno %d", first, second, third, answer_error);
+    SUP_CHECK(!ended, "ended with somebody inside, or a child busy");
+    SUP_CHECK(end_error == EBUSY, "end: errno %d", end_error);
     assert_true(epoch_domain_exit(domain));
     epoch_domain_destroy(domain);
     assert_int_equal(epoch_domain_epoch(domain), EPOCH_NONE);
@@ -293,7 +317,8 @@ static void taken_over_all_the_same(void **state) {
     (void)state;
     start_threads();
     kind = OWN;
-    assert_true(at_each_step(take_over, 3) > 0);
+    assert_true(at_each_step(take_over, 4) > 0);
+    no_misuse();
     stop_threads();
 }
 
@@ -318,14 +343,14 @@ static met hand_over_with_child(unsigned first, unsigned second, unsigned third)
     met m = together(end_beside_the_child, hand_over, first, second, third);
     go_on = true;
     assert_int_equal(pthread_join(ends_child, NULL), 0);
-    assert_false(ended);
-    assert_int_equal(end_error, EBUSY);
+    SUP_CHECK(!ended, "ended with somebody inside, or a child busy");
+    SUP_CHECK(end_error == EBUSY, "end: errno %d", end_error);
     if (answer) {
         let(enter_there);
-        assert_true(entered_there);
+        SUP_CHECK(entered_there, "at %u, %u, %u: it was not handed over", first, second, third);
         let(end_there);
     } else {
-        assert_int_equal(answer_error, EPERM);
+        SUP_CHECK(answer_error == EPERM, "hand over: errno %d", answer_error);
         assert_true(epoch_domain_enter(domain) && epoch_domain_exit(domain));
         epoch_domain_destroy(domain);
     }
@@ -338,6 +363,7 @@ static void handed_over_beside_a_child_that_ends(void **state) {
     start_threads();
     kind = OWN;
     assert_true(at_each_step(hand_over_with_child, 1) > 0);
+    no_misuse();
     stop_threads();
 }
 
