@@ -2,7 +2,7 @@
 """Runs quick tests on a kernel of their own, in QEMU without hardware help: NUMA nodes, a zoned NVMe namespace and an ordinary one.
 
 The tests run once as the kernel comes, and some of them again with transparent huge pages always and never, in a cgroup with
-a memory limit, under strict overcommit, without membarrier, and on the kernel's null_blk. Output
+a memory limit, in cpusets with a part of the nodes, under strict overcommit, without membarrier, and on the kernel's null_blk. Output
 and status of each come back, with --coverage the counters too; what hangs ends by time.
 Exit status: 0, 1 a test failed, 77 what it needs is not installed (tools/setup.sh vm), or --short and the machine is too slow for it,
 2 a bad argument.
@@ -33,17 +33,24 @@ TOPOLOGIES = {
     "uneven": ((768, 1), (192, 1)),
     "one": ((768, 2),),
 }
+# The memory of the cpusets there: a part of it, by node. The first and the last of it are left out once each, and ids have gaps.
+CPUSETS = {"two": (1,), "four": (1, 3), "no_processors": (0, 2), "no_memory": (1,), "uneven": (0,)}
 PLACEMENT = r"unit\.(os\.(placement|numa|refused_numa|native)|region\.home|heap\.nodes)"
-VARIANTS = ("plain", "huge_always", "huge_never", "strict", "cgroup", "no_membarrier", "null_blk")
+CPUSET = "unit.os.cpuset"  # may not be skipped in a cpuset
+IN_CPUSET = r"unit\.os\.(cpuset|placement|refused_numa)"
+IN_CPUSET_MORE = r"|unit\.(os\.native|region\.pool|heap\.(heap|warm)|epoch\.(epoch|reset)|api\.(objects|memory))|process\.fork"
+# cpuset: memory of a part of the nodes, and all processors; cpuset_whole: the processors of that part only.
+VARIANTS = ("plain", "huge_always", "huge_never", "strict", "cgroup", "cpuset", "cpuset_whole", "no_membarrier", "null_blk")
 # What the variants change is how memory comes and goes, and how threads agree.
 SHORT = ("unit.region.region", "unit.heap.heap", "unit.heap.hollow")
-QUICK = (r"unit\.(os\.(native|cgroup|huge_pages|numa|refused_numa|placement)|region\..*|slab\..*|heap\.(heap|warm|hollow|scope|bin|blocks|closed|retain|nodes)|"
+QUICK = (r"unit\.(os\.(native|cgroup|huge_pages|numa|refused_numa|placement|watched)|region\..*|slab\..*|heap\.(heap|warm|hollow|scope|bin|blocks|closed|retain|nodes)|"
          r"epoch\.(epoch|reset|diagnose)|api\.(objects|epochs|domains|memory|handles))|process\.(fork|life)|"
-         r"zones\.(emulated|spill|window|figures|device)")
+         r"zones\.(emulated|spill|window|figures|device|libzbd)")
 AGAIN = r"unit\.(os\.native|region\.pool|heap\.(heap|warm|hollow)|epoch\.(epoch|reset)|api\.(objects|memory))"
 # Those that know of a system without a barrier for all threads: others expect what only a held heap can give.
 BARE = r"unit\.(region\.region|heap\.(heap|hollow))"
 DEVICE = "zones.device"  # the emulated device beside a real one
+ON_DEVICE = r"zones\.(device|libzbd)"
 SKIPPED, KILLED, NO_VARIANT = 77, 137, 125
 # What unit.os.placement prints: the case, the node, the share of the pages that are there.
 SHARES = r"^(\S.*?) +(?:node (\d+)): *([0-9.]+) %"
@@ -103,12 +110,17 @@ def plan(options, image, topology):
         if variant == "null_blk" and not modules(image):
             print("vm_test: null_blk is skipped: the kernel has no such module")
             continue
+        if variant.startswith("cpuset") and topology not in CPUSETS:
+            print(f"vm_test: {variant} is skipped: the machine {topology} has one node")
+            continue
         short = "|".join(map(re.escape, SHORT))
-        usual = {"plain": QUICK, "no_membarrier": BARE, "null_blk": re.escape(DEVICE)}.get(variant, AGAIN)
-        short = "" if variant == "null_blk" else short
+        usual = {"plain": QUICK, "no_membarrier": BARE, "null_blk": ON_DEVICE, "cpuset": IN_CPUSET + IN_CPUSET_MORE,
+                 "cpuset_whole": IN_CPUSET}.get(variant, AGAIN)
+        short = "" if variant == "null_blk" else re.escape(CPUSET) if variant.startswith("cpuset") else short
         pattern = options.tests or (short if options.short else usual)
         if not options.tests and topology != "two":
-            pattern = PLACEMENT if variant == "plain" else r"unit\.os\.placement" if variant.startswith("huge") else "none"
+            pattern = (PLACEMENT if variant == "plain" else r"unit\.os\.placement" if variant.startswith("huge")
+                       else IN_CPUSET if variant.startswith("cpuset") else "none")
         steps += [(variant, name) for name in names if re.fullmatch(pattern, name)]
     return steps
 
@@ -119,7 +131,7 @@ def libraries(program):
     return re.findall(r"(?:=> |^\s*)(/\S+) \(", text, re.MULTILINE)
 
 
-def make_initramfs(root, options, steps, image):
+def make_initramfs(root, options, steps, image, topology):
     for name in ("bin", "dev", "proc", "sys", "tmp", "tests", "modules"):
         (root / name).mkdir(parents=True)
     shutil.copy(shutil.which("busybox"), root / "bin" / "busybox")
@@ -137,6 +149,8 @@ def make_initramfs(root, options, steps, image):
                 shutil.copy(library, place)
     for path in modules(image):
         shutil.copy(path, root / "modules" / path.name)
+    if topology in CPUSETS:
+        (root / "cpuset").write_text("\n".join(cpuset_of(topology)) + "\n", encoding="ascii")
     words = {DEVICE: f" --programs {options.sequences}" if options.sequences else ""}
     lines = [f"{variant} {options.test_seconds} {name}{words.get(name, '')}" for variant, name in steps]
     if options.coverage:
@@ -145,6 +159,15 @@ def make_initramfs(root, options, steps, image):
     names = subprocess.run(["find", "."], cwd=root, capture_output=True, check=True).stdout
     archive = subprocess.run(["cpio", "-o", "-H", "newc", "--quiet"], cwd=root, input=names, capture_output=True, check=True).stdout
     return gzip.compress(archive, compresslevel=1)
+
+
+def cpuset_of(topology):
+    """The nodes of the cpuset, and their processors, as the kernel writes them: no two side by side."""
+    nodes, first = TOPOLOGIES[topology], [0]
+    for _, cpus in nodes:
+        first.append(first[-1] + cpus)
+    processors = [cpu for node in CPUSETS[topology] for cpu in range(first[node], first[node + 1])]
+    return ",".join(map(str, CPUSETS[topology])), ",".join(map(str, processors))
 
 
 def numa_arguments(topology):
@@ -206,6 +229,8 @@ def judge(text, steps, topology):
         status = int(ends.get(f"{variant} {name}", -1))
         words = {0: "passed", SKIPPED: "skipped", KILLED: "killed: out of time", NO_VARIANT: "failed: the machine cannot be made so",
                  -1: "failed: did not end"}.get(status, f"failed: status {status}")
+        if name == CPUSET and variant.startswith("cpuset") and status == SKIPPED:
+            status, words = 1, "failed: skipped, though it runs in a cpuset"
         failed += status not in (0, SKIPPED)
         skipped += status == SKIPPED
         if status != 0:
@@ -222,10 +247,10 @@ def judge(text, steps, topology):
 
 
 def note_shares(path, text, topology):
-    """A row for each case and node of the placement tests: the least share of pages that was printed."""
+    """A row for each case and node of the tests of placement: the least share of pages that was printed."""
     variant, least = "", {}
     for line in text.split("\n"):
-        begin = re.match(r"vm: begin (\S+) unit\.os\.placement", line)
+        begin = re.match(r"vm: begin (\S+) unit\.os\.(?:placement|cpuset)", line)
         variant = begin.group(1) if begin else "" if line.startswith("vm: end") else variant
         found = re.match(SHARES, line)
         if variant and found:
@@ -265,7 +290,7 @@ def run_machine(options, image, topology):
     steps = plan(options, image, topology)
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        (folder / "initrd.gz").write_bytes(make_initramfs(folder / "root", options, steps, image))
+        (folder / "initrd.gz").write_bytes(make_initramfs(folder / "root", options, steps, image, topology))
         with open(folder / "zoned.img", "wb") as disk:
             disk.truncate(256 << 20)
         with open(folder / "ordinary.img", "wb") as disk:
@@ -281,8 +306,14 @@ def run_machine(options, image, topology):
     if options.coverage:
         print(f"vm_test: {topology}: counters of {counters} files")
         failed += counters == 0
-    nodes = len(TOPOLOGIES[topology])
-    for what, pattern in ((f"{nodes} nodes", rf"vm: nodes {nodes}\r?$"),
+    nodes, cpusets = len(TOPOLOGIES[topology]), []
+    for variant in ("cpuset", "cpuset_whole"):
+        if any(step[0] == variant for step in steps):
+            # What the kernel says that the set has: all of what was asked for, and less than the machine.
+            memory, processors = cpuset_of(topology)
+            of = rf" processors {processors} of (?!{processors}\r?$)\S+" if variant == "cpuset_whole" else ""
+            cpusets.append((f"the set {variant}", rf"vm: {variant} memory {memory} of (?!{memory}[ \r\n])\S+{of}\r?$"))
+    for what, pattern in (*cpusets, (f"{nodes} nodes", rf"vm: nodes {nodes}\r?$"),
                           ("a zoned disk", rf"vm: disk nvme0n1 host-managed {ZONE_MIB * 2048}\r?$"), ("an ordinary disk", r"vm: disk nvme0n2 none 0\r?$")):
         if not re.search(pattern, text, re.MULTILINE):
             print(f"vm_test: the machine has not got {what}")

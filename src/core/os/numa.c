@@ -9,14 +9,17 @@
 #include "os/os.h"
 
 #include <errno.h>
+#include <stdint.h>
 #include <string.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #if defined(__linux__)
 #include <sys/syscall.h>
 #endif
 
-#if defined(SYS_get_mempolicy) && defined(SYS_mbind) && defined(SYS_move_pages) && defined(SYS_getcpu)
+#if defined(SYS_get_mempolicy) && defined(SYS_mbind) && defined(SYS_move_pages) && defined(SYS_getcpu) && \
+    defined(SYS_mincore) && defined(SYS_process_vm_readv)
 
 #define POLICY_DEFAULT 0
 #define POLICY_PREFERRED 1
@@ -110,11 +113,64 @@ bool ts_numa_bind(void *at, size_t bytes, int node) {
 }
 
 /* With no nodes to move to, the call tells where each page is, or a negative number of an error. */
-bool ts_numa_nodes_of(void *const *at, size_t count, int *node) {
+static bool ask_nodes_of(void *const *at, size_t count, int *node) {
     int before = errno;
     if (!call_was(syscall(SYS_move_pages, 0, (unsigned long)count, at, NULL, node, 0), before)) return false;
     for (size_t i = 0; i < count; i++)
         if (node[i] < 0) node[i] = -1;
+    return true;
+}
+
+/*
+ * Linux watches from which node pages are used (kernel.numa_balancing): it takes the access to some away and waits for
+ * the next one. Linux 6.1 says of such a page that it is on no node. A byte of it that the system reads for this process
+ * brings it back, and that is no fault where memory goes away meanwhile. A page that is not there is left so.
+ */
+#define WATCHED_MOST 32u
+static bool is_there(const void *at) {
+    uintptr_t page = (uintptr_t)at & ~((uintptr_t)ts_os_page_bytes() - 1);
+    unsigned char resident = 0;
+    return syscall(SYS_mincore, page, (size_t)1, &resident) == 0 && (resident & 1) != 0;
+}
+
+/* Reads a byte of each page and asks again; more than once, as the kernel may take the access away between the two. */
+static bool read_and_ask(void *const *page, const struct iovec *from, size_t n, int *found) {
+    char bytes[WATCHED_MOST];
+    struct iovec to = {bytes, n};
+    bool all = false;
+    for (unsigned tries = 0; !all && tries < 3; tries++) {
+        if (syscall(SYS_process_vm_readv, (long)getpid(), &to, 1ul, from, (unsigned long)n, 0ul) <= 0) return false;
+        if (!ask_nodes_of(page, n, found)) return false;
+        all = true;
+        for (size_t i = 0; i < n; i++) all &= found[i] >= 0;
+    }
+    return true;
+}
+
+/* Looks for watched pages among those without a node. Returns how many of the `count` pages are settled; 0: the system
+   reads nothing. */
+static size_t find_watched(void *const *at, size_t count, int *node) {
+    void *page[WATCHED_MOST];
+    struct iovec from[WATCHED_MOST];
+    size_t index[WATCHED_MOST], n = 0;
+    int found[WATCHED_MOST];
+    for (size_t i = 0; i < count && n < WATCHED_MOST; i++) {
+        if (node[i] >= 0 || !is_there(at[i])) continue;
+        from[n] = (struct iovec){at[i], 1};
+        index[n] = i;
+        page[n++] = at[i];
+    }
+    if (n == 0) return count;
+    if (!read_and_ask(page, from, n, found)) return 0;
+    for (size_t i = 0; i < n; i++) node[index[i]] = found[i];
+    return n < WATCHED_MOST ? count : index[n - 1] + 1;
+}
+
+bool ts_numa_nodes_of(void *const *at, size_t count, int *node) {
+    if (!ask_nodes_of(at, count, node)) return false;
+    int before = errno;
+    for (size_t done = 0, n; done < count && (n = find_watched(at + done, count - done, node + done)) > 0;) done += n;
+    errno = before;
     return true;
 }
 

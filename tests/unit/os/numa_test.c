@@ -32,6 +32,8 @@ static struct {
     int bound_mode;     /* of the last mbind */
     ts_numa_set bound;
     unsigned calls;
+    unsigned watched, watched_reads; /* each third page has its access taken away, till it is read; reads so far */
+    bool refuse_reads;
 } kernel;
 
 static long refuse_with(int error) {
@@ -93,6 +95,17 @@ static long play_mbind(int mode, const unsigned long *mask, unsigned long maxnod
     return 0;
 }
 
+/* Of three pages two are on the node of that number; the third is not there, or watched. */
+static bool was_read[1024];
+static int play_status(uintptr_t page) {
+    if (page % 3 != 2) return (int)(page % 3);
+    return kernel.watched != 0 && was_read[page] ? 5 : -ENOENT;
+}
+static void play_read(uintptr_t page) {
+    was_read[page] = true;
+    kernel.watched_reads++;
+}
+
 static long played(long number, ...) {
     va_list args;
     long result = 0;
@@ -114,11 +127,27 @@ static long played(long number, ...) {
     } else if (number == SYS_move_pages) {
         (void)va_arg(args, int);
         unsigned long count = va_arg(args, unsigned long);
-        (void)va_arg(args, void *);
+        const void *pages = va_arg(args, void *);
+        void *const *at = (void *const *)pages;
         const int *to = va_arg(args, int *);
         int *status = va_arg(args, int *);
         assert_null(to);
-        for (unsigned long i = 0; i < count; i++) status[i] = i % 3 == 2 ? -ENOENT : (int)(i % 3);
+        for (unsigned long i = 0; i < count; i++) status[i] = play_status((uintptr_t)at[i] / ts_os_page_bytes());
+    } else if (number == SYS_mincore) {
+        uintptr_t page = va_arg(args, uintptr_t);
+        (void)va_arg(args, size_t);
+        assert_int_equal(page % ts_os_page_bytes(), 0);
+        *va_arg(args, unsigned char *) = page / ts_os_page_bytes() % 3 != 2 || kernel.watched != 0;
+    } else if (number == SYS_process_vm_readv) {
+        assert_int_equal(va_arg(args, long), getpid());
+        const struct iovec *local = va_arg(args, struct iovec *);
+        assert_int_equal(va_arg(args, unsigned long), 1);
+        const struct iovec *remote = va_arg(args, struct iovec *);
+        unsigned long count = va_arg(args, unsigned long);
+        assert_int_equal(local->iov_len, count);
+        if (kernel.refuse_reads) return refuse_with(EPERM);
+        for (unsigned long i = 0; i < count; i++) play_read((uintptr_t)remote[i].iov_base / ts_os_page_bytes());
+        result = (long)count;
     } else {
         assert_int_equal(number, SYS_getcpu);
         *va_arg(args, unsigned *) = 9;
@@ -131,6 +160,7 @@ static long played(long number, ...) {
 static int begin(void **state) {
     (void)state;
     memset(&kernel, 0, sizeof kernel);
+    memset(was_read, 0, sizeof was_read);
     kernel.node_ids = 8;
     return 0;
 }
@@ -227,14 +257,41 @@ static void refused(void **state) {
     assert_false(ts_numa_bind(NULL, 0, 1));
 }
 
+#define PAGES 500u
+static void *page_at[PAGES];
+static int page_node[PAGES];
+
+static void ask_pages(unsigned count) {
+    for (unsigned i = 0; i < count; i++) {
+        page_at[i] = (char *)((uintptr_t)i * ts_os_page_bytes()) + 1; /* any address in it */
+        page_node[i] = 9;
+    }
+    errno = 77;
+    assert_true(ts_numa_nodes_of(page_at, count, page_node));
+    assert_int_equal(errno, 77);
+}
+
 static void pages(void **state) {
     (void)state;
-    int where[4] = {9, 9, 9, 9};
-    void *const at[4] = {NULL, NULL, NULL, NULL};
-    assert_true(ts_numa_nodes_of(at, 4, where));
-    assert_int_equal(where[0], 0);
-    assert_int_equal(where[1], 1);
-    assert_int_equal(where[2], -1);
+    ask_pages(4);
+    assert_int_equal(page_node[0], 0);
+    assert_int_equal(page_node[1], 1);
+    assert_int_equal(page_node[2], -1);
+    assert_int_equal(page_node[3], 0);
+    assert_int_equal(kernel.watched_reads, 0); /* what is not there is not made so */
+}
+
+/* Pages of which the kernel watches the use have a node all the same. */
+static void watched_pages(void **state) {
+    (void)state;
+    kernel.watched = 1;
+    kernel.refuse_reads = true;
+    ask_pages(PAGES);
+    assert_int_equal(page_node[2], -1);
+    kernel.refuse_reads = false;
+    ask_pages(PAGES);
+    for (unsigned i = 0; i < PAGES; i++) assert_int_equal(page_node[i], i % 3 == 2 ? 5 : i % 3);
+    assert_int_equal(kernel.watched_reads, PAGES / 3);
 }
 
 /* What a mapping over a range takes away comes back. */
@@ -259,7 +316,7 @@ int main(void) {
         cmocka_unit_test_setup(one_bit_too_few, begin), cmocka_unit_test_setup(each_node_of_each_kernel, begin),
         cmocka_unit_test_setup(ids_with_gaps, begin),   cmocka_unit_test_setup(bound_by_the_user, begin),
         cmocka_unit_test_setup(refused, begin),         cmocka_unit_test_setup(pages, begin),
-        cmocka_unit_test_setup(bound_again, begin),
+        cmocka_unit_test_setup(bound_again, begin),     cmocka_unit_test_setup(watched_pages, begin),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
