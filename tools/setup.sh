@@ -23,7 +23,7 @@ case "$#:${1-}" in
     1:observability) wanted="$run $http prometheus prometheus-pushgateway curl python3-yaml" ;;
     1:bench) wanted="$run libjemalloc2 libmimalloc2.0 libtcmalloc-minimal4 g++ libapr1-dev libtalloc-dev" ;;
     1:plot) wanted="make python3 python3-matplotlib" ;;
-    1:vm) wanted="$run libcmocka-dev qemu-system-x86 linux-image-cloud-amd64 busybox-static cpio" ;;
+    1:vm) wanted="$run libcmocka-dev qemu-system-x86 linux-image-cloud-amd64 busybox-static cpio libzbd-dev" ;;
     1:valgrind) wanted="$run libcmocka-dev valgrind" ;;
     1:cross) wanted="make gcc libc6-dev cmake pkg-config python3 $cross" ;;
     1:programs) wanted="$run libcmocka-dev g++ clang git perl gdb sqlite3 lua5.4 php-cli ruby nodejs default-jre-headless redis-server redis-tools nginx-light postgresql mariadb-server ghostscript imagemagick qemu-user valgrind openssl xz-utils bzip2 zstd zip unzip cpio rsync openssh-client jq vim bc tcl gawk rustc gettext" ;;
@@ -81,6 +81,7 @@ present() {
         libapr1-dev) pkg-config --exists apr-1 ;;
         libtalloc-dev) pkg-config --exists talloc ;;
         libcmocka-dev) pkg-config --exists cmocka ;;
+        libzbd-dev) pkg-config --exists libzbd ;;
         libmicrohttpd-dev) pkg-config --exists libmicrohttpd ;;
         protobuf-c-compiler) command -v protoc-c ;;
         libprotobuf-c-dev) pkg-config --exists libprotobuf-c ;;

@@ -1,5 +1,6 @@
 /*
- * A zoned block device, by the kernel's own calls (linux/blkzoned.h), which every Linux with such a device has.
+ * A zoned block device, by the kernel's own calls (linux/blkzoned.h), which every Linux with such a device has. Not by libzbd,
+ * which keeps its devices in a table of 1,024 file descriptors (docs/decisions.md).
  *
  * Writes. A namespace of NVMe takes zone appends by passthrough: the device chooses the place and says it. Where that
  * is refused (no NVMe, no right to it) the write goes to the tracked write pointer, with direct I/O, and one at a time.
