@@ -84,6 +84,8 @@ STEPS = [
          "instructions with and without the counters of the statistics"),
     Step("zones",                   "ours", (1, 1, 0), (60, 15, 0), {"full": ["--mib", "512"], "quick": ["--mib", "64"]},
          "closed epochs in zones and back: bytes, time, memory that stays"),
+    Step("numa_bench",              "ours", (1, 1, 1), (10, 10, 1), {},
+         "what TSLAB_NUMA is worth, on a machine that is simulated"),
 ]
 
 

@@ -562,7 +562,10 @@ class Smoke(unittest.TestCase):
             answer = subprocess.run([sys.executable, "-B", script, "--results", out, "--out", str(document)],
                                     capture_output=True, text=True, check=False, timeout=300)
             self.assertEqual(answer.returncode, 0, answer.stderr)
-            for heading in ("## Latency", "## Memory", "## Threads", "## Scopes", "## Soak", "## Whose tail it is"):
+            with open(pathlib.Path(out) / "numa_bench.csv", newline="", encoding="utf-8") as file:
+                options = {row["option"] for row in csv.DictReader(line for line in file if not line.startswith("# "))}
+            self.assertEqual(options, {"off", "local", "interleave", "epoch_bind"})
+            for heading in ("## Latency", "## Memory", "## Threads", "## Scopes", "## Soak", "## Whose tail it is", "## NUMA nodes"):
                 self.assertIn(f"\n{heading}\n", document.read_text(encoding="utf-8"))
 
     def test_a_baseline_is_that_allocator_alone(self):
