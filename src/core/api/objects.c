@@ -1,5 +1,6 @@
 /* Objects and handles. The fast paths are laid out here, so that a call is one function deep. */
 /* Modelled in tests/model: bump, orders. */
+#include "api/move.h"
 #include "api/runtime.h"
 
 #include "base/bits.h"
@@ -477,6 +478,10 @@ TS_NOINLINE static bool free_switching(uintptr_t token, void *p, uint64_t entry)
 /* The same; in a churn block it is usual. */
 TS_ENTRY TS_NOINLINE static bool free_of_other(uintptr_t token, void *p, uint64_t entry) {
     ts_tls *tls = &ts_thread;
+    if (p == NULL) { /* in no part; many programs free it all the time */
+        ts_op_end(tls);
+        return true;
+    }
     const ts_share *share = other_share(tls, token);
     if (TS_UNLIKELY(share == NULL) || TS_UNLIKELY(!ts_is_in_part(&ts_region.part[TS_NORMAL], entry)))
         return free_switching(token, p, entry);
@@ -504,9 +509,12 @@ TS_ENTRY bool slab_free(SlabAllocator *allocator, void *p) {
     return true;
 }
 
-TS_NOINLINE static void *realloc_other(SlabAllocator *allocator, void *p, size_t size) {
+/* bytes: of one that ts_move_own is for; 0: it is another case. */
+TS_NOINLINE static void *realloc_other(SlabAllocator *allocator, void *p, size_t bytes, size_t size) {
     if (p == NULL) return slab_malloc(allocator, size);
     int before = errno;
+    void *moved;
+    if (TS_LIKELY(bytes != 0) && ts_move_own(allocator, p, bytes, size, &moved)) return moved;
     errno = 0;
     void *q = ts_realloc(ts_token(allocator), p, size);
     if (!q && errno == EINVAL) {
@@ -521,7 +529,7 @@ TS_NOINLINE static void *realloc_other(SlabAllocator *allocator, void *p, size_t
 TS_ENTRY void *slab_realloc(SlabAllocator *allocator, void *p, size_t size) {
     size_t bytes = ts_fast_own_bytes(&ts_thread, ts_token(allocator), p);
     if (TS_LIKELY(bytes != 0 && size <= bytes) && ts_realloc_stays(bytes, size)) return p;
-    return realloc_other(allocator, p, size);
+    return realloc_other(allocator, p, bytes, size);
 }
 
 size_t slab_usable_size(SlabAllocator *allocator, const void *p) {

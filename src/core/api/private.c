@@ -1,6 +1,7 @@
 #include "api/private.h"
 
 #include "api/background.h"
+#include "api/move.h"
 #include "api/runtime.h"
 #include "epoch/misuse.h"
 #include "epoch/spill.h"
@@ -40,7 +41,10 @@ void *ts_private_realloc(SlabAllocator *allocator, void *p, size_t size) {
     size_t bytes = ts_fast_own_bytes(&ts_thread, ts_token(allocator), p);
     if (TS_LIKELY(bytes != 0 && size <= bytes) && ts_realloc_stays(bytes, size)) return p;
     int before = errno;
-    void *q = ts_realloc(ts_token(allocator), p, size);
+    void *q;
+    if (TS_LIKELY(bytes != 0) && ts_move_own(allocator, p, bytes, size, &q)) return q;
+    errno = before;
+    q = ts_realloc(ts_token(allocator), p, size);
     if (q) errno = before;
     return q;
 }

@@ -524,6 +524,6 @@ TS_ENTRY void *ts_domain_promote(uint64_t id, void *p) {
     void *q = ts_alloc_aligned(token, ts_alignment_kept(p), bytes, epoch, false);
     if (!q) return NULL;
     memcpy(q, p, bytes);
-    ts_free(token, p, object.generation);
+    ts_free_copied(token, p, &object);
     return q;
 }

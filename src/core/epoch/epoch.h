@@ -315,6 +315,12 @@ typedef struct ts_object {
     ts_block *block;             /* NULL: span */
     const ts_allocator *care_of; /* its allocator */
 } ts_object;
+/* An object that was looked at, and has been copied. Nothing is freed if its slab is in another use by now: where no handle was made a
+   generation says nothing of that (slab.h). */
+static inline void ts_free_copied(uintptr_t token, void *p, const ts_object *object) {
+    if (TS_LIKELY((ts_load_acquire(ts_unit_word(object->unit)) & ~TS_UNIT_FOREIGN) == object->word))
+        (void)ts_free(token, p, object->generation);
+}
 
 /* Where p lies: the number of its slab (slab/slab.h), and the entry. false: not in the region, or not on a 16-byte place. */
 static inline bool ts_locate(const void *p, uint32_t *unit, uint64_t *entry) {

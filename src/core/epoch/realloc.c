@@ -2,8 +2,9 @@
  * Realloc off the fast path. Nothing here is called inside an operation or with a lock held.
  *
  * What could go wrong: another thread frees the old object, or ends its epoch, while it is copied. The old one is freed
- * by the generation that was seen before: a place that is another object's by then stays that object's. Who frees an object
- * while it is resized has broken the contract; what is copied then is memory of the region in any case.
+ * if its slab is in the same use still, and by the generation that was seen before: a place that is another object's by
+ * then stays that object's. (Of slabs of which no handle was made a generation says nothing of another use.) Who frees
+ * an object while it is resized has broken the contract; what is copied then is memory of the region in any case.
  */
 #include "base/bits.h"
 #include "epoch/epoch.h"
@@ -48,8 +49,8 @@ static bool is_active(EpochId id) {
     return epoch && ts_load_relaxed(&epoch->state) == EPOCH_ACTIVE;
 }
 
-/* A large span whose pages move when it grows. It gets a quarter more room if it grows by less than that: one that grows bit by bit, and
-   has others behind it, moves once in a while. */
+/* A large span whose pages move when it grows. It gets a quarter more room if it grows by less than that: one that
+   grows bit by bit, and has others behind it, moves once in a while. */
 static bool is_moved(const ts_object *object) {
     const ts_allocator *allocator = object->care_of;
     return object->kind == TS_COUNT_SPAN && object->bytes >= TS_SPAN_MOVE_BYTES && !allocator->care &&
@@ -114,6 +115,6 @@ TS_ENTRY void *ts_realloc(uintptr_t token, void *p, size_t size) {
     }
     size_t kept = ts_object_usable(&object);
     memcpy(q, p, size < kept ? size : kept);
-    ts_free(token, p, object.generation);
+    ts_free_copied(token, p, &object);
     return q;
 }

@@ -38,17 +38,44 @@ static uint64_t units_for(unsigned part, size_t size) {
     return ((uint64_t)size + ts_part_bytes(part, 1) - 1) >> ts_part_shift(part);
 }
 
+/* With a share, which is the calling thread's own, without a locked instruction. release, as of what is freed: who reads a free sees the
+   allocation, which came before it under the epoch's lock. */
+static void count_allocated(ts_allocator *allocator, ts_share *share, uint64_t objects, uint64_t bytes,
+                            uint64_t weight) {
+    if (TS_LIKELY(share != NULL)) { /* always, but where it grows */
+        ts_count(&share->span_counts.allocated, objects);
+        ts_count(&share->span_counts.bytes_allocated, bytes);
+        ts_count(&share->span_counts.units_taken, weight);
+        return;
+    }
+    ts_fetch_add_relaxed(&allocator->span_counts.allocated, objects);
+    ts_fetch_add_relaxed(&allocator->span_counts.bytes_allocated, bytes);
+    ts_fetch_add_relaxed(&allocator->span_counts.units_taken, weight);
+}
+
+static void count_freed(ts_allocator *allocator, ts_share *share, uint64_t bytes, uint64_t weight) {
+    if (TS_LIKELY(share != NULL)) {
+        ts_count_release(&share->span_counts.freed, 1);
+        ts_count_release(&share->span_counts.bytes_freed, bytes);
+        ts_count_release(&share->span_counts.units_given, weight);
+        return;
+    }
+    atomic_fetch_add_explicit(&allocator->span_counts.freed, 1, memory_order_release);
+    atomic_fetch_add_explicit(&allocator->span_counts.bytes_freed, bytes, memory_order_release);
+    atomic_fetch_add_explicit(&allocator->span_counts.units_given, weight, memory_order_release);
+}
+
 TS_ALWAYS_INLINE void *alloc_in_part(const unsigned part, ts_allocator *allocator, EpochId id, size_t size,
                                      size_t align, bool *zero, uint64_t *word) {
     uint64_t units = units_for(part, size > 0 ? size : 1);
     uint64_t align_units = align <= ts_part_bytes(part, 1) ? 1 : align >> ts_part_shift(part);
     bool fresh;
-    uintptr_t token = ts_load_acquire(&allocator->entry.id);
+    ts_heap *heap = ts_heap_mine();
+    if (!heap) return NULL;
     ts_epoch *epoch = ts_epoch_find(allocator, id);
     /* Joining tells an old epoch from one that never was. */
     if (!epoch || ts_load_relaxed(&epoch->state) != EPOCH_ACTIVE) {
-        ts_heap *heap = ts_heap_mine();
-        if (heap && ts_epoch_join(heap, allocator, id)) errno = ESTALE;
+        if (ts_epoch_join(heap, allocator, id)) errno = ESTALE;
         return NULL;
     }
     if (units > ts_region.part[part].units || align_units > ts_region.part[part].units) {
@@ -57,11 +84,8 @@ TS_ALWAYS_INLINE void *alloc_in_part(const unsigned part, ts_allocator *allocato
     }
     /* The units are the record's before the epoch has them: it waits if another thread frees the allocator meanwhile. A share
        has it pinned, and no other thread drops it. */
-    ts_share *share = token != 0 ? ts_share_of_mine(token) : NULL;
-    if (!share && (token == 0 || !ts_allocator_pin_use(allocator, token))) {
-        errno = EINVAL;
-        return NULL;
-    }
+    ts_share *share = ts_heap_share(heap, allocator);
+    if (!share) return NULL;
     ts_account *account = ts_limit_hold(epoch, id);
     uint64_t whole = !account ? 0
                      : allocator->settings.guard_spans
@@ -70,9 +94,6 @@ TS_ALWAYS_INLINE void *alloc_in_part(const unsigned part, ts_allocator *allocato
     uint64_t taken = ts_part_weight(part, whole);
     if (TS_UNLIKELY(account != NULL) && !ts_limit_take(account, taken, id)) {
         ts_account_unref(account);
-        int error = errno;
-        if (!share) ts_allocator_unpin(allocator);
-        errno = error;
         return NULL;
     }
     unsigned home = part == TS_FAR ? TS_HOME_ANY : ts_nodes_wanted(allocator, share, account);
@@ -84,7 +105,6 @@ TS_ALWAYS_INLINE void *alloc_in_part(const unsigned part, ts_allocator *allocato
         int error = errno;
         ts_account_give(account, taken);
         ts_account_unref(account);
-        if (!share) ts_allocator_unpin(allocator);
         errno = error;
         return NULL;
     }
@@ -111,9 +131,7 @@ TS_ALWAYS_INLINE void *alloc_in_part(const unsigned part, ts_allocator *allocato
         slab->empty_at = (uint16_t)(ts_load_relaxed(&epoch->span_allocated) >> 16);
         ts_add_owned(&epoch->span_bytes_allocated, bytes);
         ts_add_owned(&epoch->span_units, weight);
-        ts_fetch_add_relaxed(&allocator->span_allocated, 1);
-        ts_fetch_add_relaxed(&allocator->span_bytes_allocated, bytes);
-        ts_fetch_add_relaxed(&allocator->span_units, weight);
+        count_allocated(allocator, share, 1, bytes, weight);
         if (fresh) ts_fetch_add_relaxed(&allocator->span_miss, 1);
         /* release: who reads the word sees the record */
         ts_store_relaxed(&slab->queue_next, epoch->entry.index);
@@ -123,8 +141,7 @@ TS_ALWAYS_INLINE void *alloc_in_part(const unsigned part, ts_allocator *allocato
     if (epoch) ts_epoch_release(epoch);
     ts_account_give(account, taken);
     ts_account_unref(account);
-    if (!open) ts_span_release(allocator, NULL, unit, slab->u.span.units);
-    if (!share) ts_allocator_unpin(allocator);
+    if (!open) ts_span_release(allocator, share, unit, slab->u.span.units);
     if (open) return at;
     errno = ESTALE;
     return NULL;
@@ -146,15 +163,14 @@ TS_COLD static void take_back_span(const ts_allocator *allocator, uint32_t unit)
     ts_care_span_end(allocator, p, ts_load_relaxed(&ts_slab_at(unit)->u.span.bytes));
 }
 
-static void count_freed(ts_epoch *epoch, ts_allocator *allocator, const ts_slab *slab) {
+/* Caller has the lock. share: the calling thread's, or NULL. */
+static void count_out(ts_epoch *epoch, ts_allocator *allocator, ts_share *share, const ts_slab *slab) {
     ts_add_owned(&epoch->span_freed, 1);
     uint64_t bytes = ts_load_relaxed(&slab->u.span.bytes), weight = ts_span_weight(slab);
     ts_add_owned(&epoch->span_bytes_freed, bytes);
     ts_add_owned(&epoch->span_units, (uint64_t)0 - weight);
     ts_account_give(ts_load_relaxed(&epoch->account), weight);
-    ts_fetch_add_relaxed(&allocator->span_freed, 1);
-    ts_fetch_add_relaxed(&allocator->span_bytes_freed, bytes);
-    ts_fetch_sub_relaxed(&allocator->span_units, weight);
+    count_freed(allocator, share, bytes, weight);
 }
 
 ts_epoch *ts_span_lock(ts_allocator *allocator, uint32_t unit, uint64_t word) {
@@ -198,7 +214,7 @@ static bool take_out(ts_allocator *allocator, uint32_t unit, uint64_t word, uint
     else
         epoch->spans = slab->next;
     if (slab->next) ts_slab_at(slab->next)->prev = slab->prev;
-    count_freed(epoch, allocator, slab);
+    count_out(epoch, allocator, out->share, slab);
     out->drained = ts_load_relaxed(&epoch->state) == EPOCH_CLOSING && ts_load_relaxed(&epoch->span_units) == 0;
     /* Who frees the allocator ends this epoch before the record, and so comes after this. */
     if (!out->share) ts_allocator_pin(allocator);
@@ -251,8 +267,7 @@ bool ts_span_move(ts_allocator *allocator, uint32_t unit, uint64_t word, uint32_
 static void count_grown(ts_epoch *epoch, ts_allocator *allocator, uint64_t units, uint64_t bytes) {
     ts_add_owned(&epoch->span_bytes_allocated, bytes);
     ts_add_owned(&epoch->span_units, units);
-    ts_fetch_add_relaxed(&allocator->span_bytes_allocated, bytes);
-    ts_fetch_add_relaxed(&allocator->span_units, units);
+    count_allocated(allocator, ts_share_of_mine(ts_load_relaxed(&allocator->token)), 0, bytes, units);
 }
 
 /* The units come first: no lock is held while the pool grows. When they are there, the word still tells whether the span is the same; its
@@ -306,10 +321,12 @@ bool ts_span_grow(ts_allocator *allocator, uint32_t unit, uint64_t word, size_t 
 
 uint32_t ts_span_detach(ts_epoch *epoch) {
     uint32_t first = epoch->spans;
-    if (first) ts_allocator_pin(ts_load_relaxed(&epoch->allocator)); /* until ts_span_release_list is done */
+    ts_allocator *allocator = ts_load_relaxed(&epoch->allocator);
+    ts_share *share = first ? ts_share_of_mine(ts_load_relaxed(&allocator->token)) : NULL;
+    if (first) ts_allocator_pin(allocator); /* until ts_span_release_list is done */
     for (uint32_t unit = first; unit; unit = ts_slab_at(unit)->next) {
         ts_store_relaxed(&ts_slab_at(unit)->u.span.with_epoch, 1);
-        count_freed(epoch, ts_load_relaxed(&epoch->allocator), ts_slab_at(unit));
+        count_out(epoch, allocator, share, ts_slab_at(unit));
         ts_store_release(ts_unit_word(unit), 0);
     }
     epoch->spans = 0;
@@ -336,7 +353,7 @@ void ts_span_release_newer(ts_allocator *allocator, EpochId id, uint32_t count) 
         epoch->spans = slab->next;
         if (slab->next) ts_slab_at(slab->next)->prev = 0;
         ts_store_relaxed(&slab->u.span.with_epoch, 1);
-        count_freed(epoch, allocator, slab);
+        count_out(epoch, allocator, ts_share_of_mine(ts_load_relaxed(&allocator->token)), slab);
         ts_store_release(ts_unit_word(unit), 0);
         slab->next = first;
         first = unit;

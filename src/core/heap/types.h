@@ -247,6 +247,12 @@ typedef struct ts_counters {
 #undef X
 } ts_counters;
 
+/* Of large objects (epoch/span.c). What was freed is counted by a release, and read first: so it is never more than what was allocated. */
+typedef struct ts_span_counts {
+    _Atomic uint64_t allocated, bytes_allocated, units_taken;
+    _Atomic uint64_t freed, bytes_freed, units_given;
+} ts_span_counts;
+
 /* By who looks whether a thread rests (maintain.c); written by any of them. */
 typedef struct ts_seen {
     _Atomic uint64_t work, ns; /* its counters when they were seen to be others than before, and when that was */
@@ -274,6 +280,7 @@ typedef struct ts_share {
     _Atomic uint32_t span_units;
     uint32_t pieces, piece_count;    /* (h) free ones, linked by next (piece.h) */
     uint32_t firsts;                 /* owner only: how often a scope's first slab was no warm unit */
+    ts_span_counts span_counts;      /* by this thread; owner only, read by anyone */
     _Atomic uint64_t refused_closed; /* allocations in an epoch that was not active */
     ts_seen seen;
     ts_counters count[TS_COUNT_KINDS]; /* ended: objects of blocks that have ended, all of them freed */

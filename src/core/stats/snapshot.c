@@ -153,24 +153,49 @@ static void add_span_tally(ts_sums *s, ts_tally t) {
     if (t.allocated) s->used |= (uint64_t)1 << TS_COUNT_SPAN;
 }
 
-/* Of an epoch, and of the allocator: the members have the same names. What was freed is read first (acquire: partner of
-   forget_spans in epoch/end.c). */
-#define ADD_SPANS(sums, of)                                                \
-    do {                                                                   \
-        ts_tally t_ = {0};                                                 \
-        t_.freed = ts_load_acquire(&(of)->span_freed);                     \
-        t_.bytes_freed = ts_load_acquire(&(of)->span_bytes_freed);         \
-        t_.allocated = ts_load_relaxed(&(of)->span_allocated);             \
-        t_.bytes_allocated = ts_load_relaxed(&(of)->span_bytes_allocated); \
-        t_.slabs = ts_load_relaxed(&(of)->span_units);                     \
-        add_span_tally((sums), t_);                                        \
-    } while (0)
+/* What was freed is read first (acquire: partner of forget_spans in epoch/end.c). */
+static void add_spans_of_epoch(ts_sums *s, const ts_epoch *e) {
+    ts_tally t = {0};
+    t.freed = ts_load_acquire(&e->span_freed);
+    t.bytes_freed = ts_load_acquire(&e->span_bytes_freed);
+    t.allocated = ts_load_relaxed(&e->span_allocated);
+    t.bytes_allocated = ts_load_relaxed(&e->span_bytes_allocated);
+    t.slabs = ts_load_relaxed(&e->span_units);
+    add_span_tally(s, t);
+}
+
+static void add_spans_freed(ts_tally *t, uint64_t *given, const ts_span_counts *c) {
+    t->freed += ts_load_acquire(&c->freed);
+    t->bytes_freed += ts_load_acquire(&c->bytes_freed);
+    *given += ts_load_acquire(&c->units_given);
+}
+
+static void add_spans_allocated(ts_tally *t, const ts_span_counts *c) {
+    t->allocated += ts_load_relaxed(&c->allocated);
+    t->bytes_allocated += ts_load_relaxed(&c->bytes_allocated);
+    t->slabs += ts_load_relaxed(&c->units_taken);
+}
+
+/* All that was freed is read before anything that was allocated (acquire: partner of count_freed in epoch/span.c): who freed a span had the
+   lock of its epoch after who allocated it, whose share was in the list by then. */
+static void add_spans(ts_sums *sums, const ts_allocator *a) {
+    ts_tally t = {0};
+    uint64_t given = 0;
+    add_spans_freed(&t, &given, &a->span_counts);
+    for (const ts_share *s = ts_load_acquire(&a->shares); s; s = s->allocator_next)
+        add_spans_freed(&t, &given, &s->span_counts);
+    for (const ts_share *s = ts_load_acquire(&a->shares); s; s = s->allocator_next)
+        add_spans_allocated(&t, &s->span_counts);
+    add_spans_allocated(&t, &a->span_counts);
+    t.slabs -= ts_least(given, t.slabs);
+    add_span_tally(sums, t);
+}
 
 bool ts_snapshot_read_epoch(const ts_epoch *e, EpochId id, ts_sums *s) {
     for (unsigned looks = 0; looks < EPOCH_LOOKS; looks++) {
         sums_clear(s);
         if (ts_epoch_read_blocks(e, id, add_block, s)) {
-            ADD_SPANS(s, e);
+            add_spans_of_epoch(s, e);
             return true;
         }
         if (ts_load_relaxed(&e->entry.id) != id) return false;
@@ -245,7 +270,7 @@ void ts_snapshot_take(ts_allocator *a, ts_snapshot *out, ts_epoch_fn *fn, ts_pen
     }
     add_shares(a, out);
     atomic_thread_fence(memory_order_acquire); /* the shares before the epochs: snapshot.h, 2 */
-    ADD_SPANS(&out->sums, a);
+    add_spans(&out->sums, a);
     out->warm_units += (uint64_t)ts_load_relaxed(&a->warm[TS_NORMAL].count) + ts_load_relaxed(&a->span_warm_units);
     ts_sums of_epoch;
     memset(&of_epoch, 0, sizeof of_epoch);
@@ -368,7 +393,7 @@ static void add_kind(const ts_snapshot *s, unsigned k, SlabClassStats *out) {
     out->empty_slab_recycled += recycled(s, k);
     out->foreign_frees += foreign_frees(s, k, pending);
     if (k != TS_COUNT_SPAN) return;
-    uint64_t spans = ts_load_relaxed(&s->allocator->span_allocated);
+    uint64_t spans = t->allocated;
     out->slow_path_hits += spans;
     out->new_slab_count += spans;
     out->slow_path_cache_miss += ts_load_relaxed(&s->allocator->span_miss);

@@ -691,19 +691,34 @@ static void freed_while_it_reserves(void **state) {
     assert_int_equal(ts_pool_used_units(), 0);
 }
 
+static void *a_span;
+static void *allocate_span(void *argument) {
+    a_span = slab_malloc_epoch(first, 100 * TS_UNIT_BYTES, epoch);
+    return argument;
+}
+
+/* By a thread that has a share of it, as it has allocated there, and by one that has none. */
 static void freed_while_a_span_goes_back(void **state) {
     (void)state;
-    for (unsigned destroys = 0; destroys < 2; destroys++) {
+    for (unsigned k = 0; k < 4; k++) {
+        bool destroys = k & 1, has_share = k & 2;
         const SlabOptions options = {.size = sizeof options, .reclaim_policy = SLAB_RECLAIM_AT_ONCE};
         first = slab_allocator_create_ex(&options);
         ts_allocator *old = ts_allocator_find(ts_token(first));
         epoch = epoch_open(first, NULL, EPOCH_CHURN);
-        void *span = slab_malloc_epoch(first, 100 * TS_UNIT_BYTES, epoch);
-        assert_non_null(span);
+        pthread_t thread;
+        if (has_share) {
+            (void)allocate_span(NULL);
+        } else {
+            assert_int_equal(pthread_create(&thread, NULL, allocate_span, NULL), 0);
+            assert_int_equal(pthread_join(thread, NULL), 0);
+        }
+        assert_non_null(a_span);
         table.purge = refuse_purge;
         at_call = free_it_now;
-        assert_true(destroys ? epoch_destroy(first, epoch) : slab_free(first, span));
+        assert_true(destroys ? epoch_destroy(first, epoch) : slab_free(first, a_span));
         assert_null(at_call);
+        slab_thread_idle();
         assert_int_equal(ts_load_relaxed(&old->pins), 0);
         assert_int_equal(ts_pool_used_units(), 0);
         table.purge = ts_os_native.purge;

@@ -76,6 +76,7 @@ static found runs_of(SlabAllocator *a) {
     return f;
 }
 
+/* Of more than 16 units, if it is to be a run once it is freed: a thread keeps shorter ones. */
 static void *span(size_t units) {
     void *p = slab_malloc_epoch(allocator, units * UNIT, epoch_of_spans);
     assert_non_null(p);
@@ -88,11 +89,11 @@ static void neighbours_grow_together(void **state) {
     (void)state;
     for (unsigned k = 0; k < 6; k++) {
         char *p[3];
-        for (unsigned i = 0; i < 3; i++) p[i] = span(5 + i);
-        assert_true(p[1] == p[0] + 5 * UNIT && p[2] == p[1] + 6 * UNIT);
+        for (unsigned i = 0; i < 3; i++) p[i] = span(20 + i);
+        assert_true(p[1] == p[0] + 20 * UNIT && p[2] == p[1] + 21 * UNIT);
         for (unsigned i = 0; i < 3; i++) assert_true(slab_free(allocator, p[orders[k][i]]));
         assert_int_equal(runs_of(allocator).runs, 1);
-        char *all = span(18);
+        char *all = span(63);
         assert_ptr_equal(all, p[0]);
         assert_int_equal(runs_of(allocator).runs, 0);
         assert_true(slab_free(allocator, all));
@@ -131,13 +132,13 @@ static void of_the_same_list_one_that_is_long_enough(void **state) {
 static void runs_are_an_allocators_own(void **state) {
     EpochId its = epoch_open(other, NULL, EPOCH_CHURN);
     (void)state;
-    char *a = span(10), *b = slab_malloc_epoch(other, 10 * UNIT, its), *c = span(10);
-    assert_true(b == a + 10 * UNIT && c == b + 10 * UNIT);
+    char *a = span(20), *b = slab_malloc_epoch(other, 20 * UNIT, its), *c = span(20);
+    assert_true(b == a + 20 * UNIT && c == b + 20 * UNIT);
     assert_true(slab_free(allocator, a) && slab_free(allocator, c) && slab_free(other, b));
     assert_int_equal(runs_of(allocator).runs, 2);
-    assert_int_equal(runs_of(allocator).longest, 10);
-    assert_int_equal(runs_of(other).longest, 10);
-    char *again = slab_malloc_epoch(other, 10 * UNIT, its);
+    assert_int_equal(runs_of(allocator).longest, 20);
+    assert_int_equal(runs_of(other).longest, 20);
+    char *again = slab_malloc_epoch(other, 20 * UNIT, its);
     assert_ptr_equal(again, b);
 }
 
@@ -157,16 +158,16 @@ static void a_run_and_what_is_free_behind_it(void **state) {
 
 static void grows_into_a_warm_run(void **state) {
     (void)state;
-    char *a = span(10), *b = span(10), *c = span(1);
+    char *a = span(20), *b = span(20), *c = span(1);
     assert_non_null(c);
-    memset(a, 7, 10 * UNIT);
-    memset(b, 8, 10 * UNIT);
+    memset(a, 7, 20 * UNIT);
+    memset(b, 8, 20 * UNIT);
     assert_true(slab_free(allocator, b));
     uint64_t committed = ts_load_relaxed(&record_of(allocator)->committed_units);
-    assert_ptr_equal(slab_realloc(allocator, a, 17 * UNIT), a);
+    assert_ptr_equal(slab_realloc(allocator, a, 37 * UNIT), a);
     assert_int_equal(ts_load_relaxed(&record_of(allocator)->committed_units), committed);
     assert_int_equal(runs_of(allocator).units, 3);
-    assert_int_equal(a[10 * UNIT - 1], 7);
+    assert_int_equal(a[20 * UNIT - 1], 7);
 }
 
 /* Over the budget, what is freed unit by unit goes back in pieces, though every second unit stays at first. */
@@ -188,7 +189,7 @@ static void goes_back_in_pieces(void **state) {
     assert_true(purges.calls > purges.small && purges.calls - purges.small <= SLABS / TS_PURGE_LEAST_UNITS / 2);
 }
 
-/* ---- spans that a thread keeps: it has a share, once it has had small objects ------------------------------- */
+/* ---- spans that a thread keeps --------------------------------------------------------------------------------- */
 
 static ts_share *share_of_mine(void) {
     assert_non_null(slab_malloc_epoch(allocator, 100, epoch));

@@ -1,0 +1,207 @@
+/*
+ * A realloc that moves a thread's own object (ts_move_own), while another thread breaks the contract: frees the object,
+ * or ends its epoch and has an object of its own in its place. move.c and realloc.c are compiled once more, in place of
+ * the library's, with a place to stop at before each look at a shared word, and before the copy. Whatever happens,
+ * nothing is freed twice, and nothing of others.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "../heap/errands.h"
+#include "check.h"
+#include "identities.h"
+#include "unit.h"
+
+#include "api/runtime.h"
+#include "heap/allocator.h"
+
+#include <string.h>
+
+#include "steps.h"
+
+#undef ts_is_other_relaxed_64
+#define ts_is_other_relaxed_64(p, v) (step(), atomic_load_explicit((p), memory_order_relaxed) != (v))
+#define memcpy(to, from, bytes) (step(), (memcpy)((to), (from), (bytes)))
+#include "api/move.c"
+#include "epoch/realloc.c"
+#undef memcpy
+
+enum { SIZE = 64, LARGER = 150, SMALLER = 10, LARGE = 500, OBJECTS = 600, TAKEN = 4000 };
+
+static SlabAllocator *allocator;
+static EpochId epoch, others_epoch;
+static char *objects[OBJECTS], *object;
+static bool was_taken, was_freed, ran, slowly;
+static unsigned taken, times_taken;
+
+static void (*meanwhile)(void);
+static unsigned looks_left;
+
+static void step(void) {
+    if (meanwhile && looks_left-- == 0) {
+        void (*fn)(void) = meanwhile;
+        meanwhile = NULL;
+        let(fn);
+    }
+}
+
+/* Two slabs and more; the object is in the second. */
+static void begin_epoch(size_t size) {
+    allocator = slab_allocator_create();
+    epoch = epoch_open(allocator, "moved", EPOCH_CHURN);
+    others_epoch = epoch_open(allocator, "the other's", EPOCH_CHURN);
+    for (unsigned i = 0; i < OBJECTS; i++) {
+        assert_non_null(objects[i] = slab_malloc_epoch(allocator, size, epoch));
+        memset(objects[i], (int)i, size);
+    }
+    object = objects[OBJECTS / 2];
+    was_taken = was_freed = false;
+}
+
+static void end_epoch(void) {
+    sup_check_identities(allocator);
+    slab_allocator_free(allocator);
+}
+
+/* Builds with care have no fast path. */
+static bool is_fast(void) { return ts_fast_own_bytes(&ts_thread, ts_token(allocator), object) != 0; }
+
+static void check_copy(const char *q, size_t bytes) {
+    for (size_t i = 0; i < bytes; i++) assert_int_equal((unsigned char)q[i], (unsigned char)(OBJECTS / 2));
+}
+
+/* ---- what the other thread does ------------------------------------------------------------------------------------
+   */
+
+static void free_object(void) { was_freed = slab_free(allocator, object); }
+static void close_epoch(void) { SUP_CHECK(epoch_close(allocator, epoch), "epoch_close"); }
+/* And has an object of its own, in another epoch, at the same place. */
+static void destroy_and_take(void) {
+    SUP_CHECK(epoch_destroy(allocator, epoch), "epoch_destroy");
+    (void)slab_trim(allocator);
+    for (taken = 0; taken < TAKEN && !was_taken; taken++)
+        was_taken = slab_malloc_epoch(allocator, SIZE, others_epoch) == object;
+}
+
+/* ---- tests
+   ----------------------------------------------------------------------------------------------------------- */
+
+static void alone(void **state) {
+    (void)state;
+    begin_epoch(SIZE);
+    void *q = NULL;
+    if (is_fast()) {
+        ts_object there;
+        assert_true(ts_move_own(allocator, object, SIZE, LARGER, &q));
+        assert_true(q && q != object);
+        assert_int_equal(slab_usable_size(allocator, object), 0);
+        assert_true(ts_object_at(ts_token(allocator), q, &there) && there.epoch == epoch);
+        check_copy(q, SIZE);
+        assert_true(ts_move_own(allocator, q, slab_usable_size(allocator, q), SMALLER, &q));
+        check_copy(q, SMALLER);
+        assert_true(slab_free(allocator, q));
+        assert_int_equal(sup_live_objects(allocator), OBJECTS - 1);
+        assert_false(ts_move_own(allocator, object, SIZE, LARGER, &q)); /* dead */
+        assert_int_equal(sup_live_objects(allocator), OBJECTS - 1);
+    }
+    end_epoch();
+}
+
+/* At each step; the live objects that there are afterwards, by whether it has moved. */
+static void while_other(void (*fn)(void), size_t size, size_t wanted, void (*judge)(bool moved, void *q)) {
+    for (unsigned at = 0;; at++) {
+        begin_epoch(size);
+        if (!slowly && !is_fast()) {
+            end_epoch();
+            return;
+        }
+        void *q = NULL;
+        ran = true;
+        meanwhile = fn;
+        looks_left = at;
+        bool moved;
+        if (slowly)
+            moved = (q = ts_realloc(ts_token(allocator), object, wanted)) != NULL;
+        else
+            moved = ts_move_own(allocator, object, slab_usable_size(allocator, object), wanted, &q);
+        bool all = meanwhile != NULL;
+        meanwhile = NULL;
+        if (!all) judge(moved, q);
+        end_epoch();
+        if (all) {
+            assert_true(at >= (slowly ? 2 : 6));
+            return;
+        }
+    }
+}
+
+/* One of two frees of it is refused, so that it dies once. */
+static void freed(bool moved, void *q) {
+    SUP_CHECK(was_freed || moved, "it is neither freed nor moved");
+    if (moved) check_copy(q, SMALLER);
+    assert_int_equal(sup_live_objects(allocator), moved ? OBJECTS : OBJECTS - 1);
+    assert_int_equal(slab_usable_size(allocator, object), 0);
+}
+static void freed_meanwhile(void **state) {
+    (void)state;
+    while_other(free_object, SIZE, LARGER, freed);
+    while_other(free_object, LARGE, SMALLER, freed);
+}
+
+static void closed(bool moved, void *q) {
+    assert_int_equal(sup_live_objects(allocator), OBJECTS);
+    check_copy(moved ? q : object, SIZE);
+    assert_int_equal(slab_usable_size(allocator, object) == 0, moved && q != object);
+}
+static void closed_meanwhile(void **state) {
+    (void)state;
+    while_other(close_epoch, SIZE, LARGER, closed);
+}
+
+/* Where it lay there is an object of the other thread by now, which lives. */
+static void destroyed(bool moved, void *q) {
+    (void)moved, (void)q;
+    times_taken += was_taken;
+    assert_int_equal(sup_live_objects(allocator), taken);
+    SUP_CHECK(!was_taken || slab_usable_size(allocator, object) >= SIZE, "another's object was freed");
+}
+static void destroyed_meanwhile(void **state) {
+    (void)state;
+    times_taken = 0;
+    while_other(destroy_and_take, SIZE, LARGER, destroyed);
+    while_other(destroy_and_take, LARGE, SMALLER, destroyed);
+    if (ran) assert_true(times_taken > 0);
+}
+
+/* As of an object that is not of the thread's own open block. */
+static void off_the_fast_path(void **state) {
+    slowly = true;
+    freed_meanwhile(state);
+    closed_meanwhile(state);
+    destroyed_meanwhile(state);
+    slowly = false;
+}
+
+static int start(void **state) {
+    (void)state;
+    allocator = slab_allocator_create(); /* before there is a second thread */
+    slab_allocator_free(allocator);
+    begin();
+    return 0;
+}
+static int stop(void **state) {
+    (void)state;
+    end();
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(alone),
+        cmocka_unit_test(freed_meanwhile),
+        cmocka_unit_test(closed_meanwhile),
+        cmocka_unit_test(destroyed_meanwhile),
+        cmocka_unit_test(off_the_fast_path),
+    };
+    return cmocka_run_group_tests_name("api.move_steps", tests, start, stop);
+}
