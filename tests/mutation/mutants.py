@@ -4674,14 +4674,6 @@ MUTANTS = [
         "tests": ["unit.api.move_steps"],
     },
     {
-        "name": "tag-after-the-look",
-        "protocol": "move.c: look",
-        "file": "src/core/api/move.c",
-        "old": "    seen.bin = ts_fast_look(&ts_thread, entry, &seen.state);\n",
-        "new": "    seen.bin = ts_fast_look(&ts_thread, entry, &seen.state);\n    seen.tag = ts_load_acquire(&slab_of(entry)->tag);\n",
-        "tests": ["unit.api.move_steps"],
-    },
-    {
         "name": "moved-object-is-not-freed",
         "protocol": "move.c: ts_move_own",
         "file": "src/core/api/move.c",
