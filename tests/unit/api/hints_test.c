@@ -1,11 +1,13 @@
 /* The options strict and hints: what is refused, and what is told of once. */
 #define _GNU_SOURCE
+#include "check.h"
 #include "unit.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static int err[2], before;
@@ -50,6 +52,56 @@ static void strict_outside(void **state) {
     assert_null(slab_alloc(10));
 }
 
+/* Where calls end in jumps each place is another one; else some are the library's own. */
+static void check_told(const char *said, const char *what, unsigned places) {
+    unsigned told = 0;
+    for (const char *at = said; (at = strstr(at, what)) != NULL; at++) told++;
+#ifdef __OPTIMIZE__
+    if (!SUP_SANITIZED) assert_int_equal(told, places);
+#endif
+    assert_in_range(told, 1, places);
+    assert_int_equal(lines(said), told);
+}
+
+/* In a child, whose default allocator is not strict. */
+static void outside_of_domains(void **state) {
+    (void)state;
+    int status = -1;
+    listen_to_stderr();
+    pid_t child = fork();
+    if (child == 0) {
+        (void)unsetenv("TSLAB_STRICT");
+        (void)setenv("TSLAB_HINTS", "1", 1);
+        bool good = true;
+        for (volatile int i = 0; i < 5; i++) good &= slab_alloc(10) != NULL;
+        for (volatile int i = 0; i < 5; i++) good &= slab_alloc(10) != NULL;
+        _exit(!good);
+    }
+    bool ended = waitpid(child, &status, 0) == child;
+    const char *said = heard();
+    assert_true(child > 0 && ended && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    check_told(said, "tslab: hint: slab_alloc: outside of any domain", 2);
+}
+
+/* A null pointer makes slab_realloc slab_malloc; and what was allocated before has made no path fast that says nothing. */
+static void inside_of_its_domain(void **state) {
+    (void)state;
+    SlabOptions options = {.size = sizeof options, .hints = 1};
+    SlabAllocator *a = slab_allocator_create_ex(&options);
+    EpochDomain *d = epoch_domain_create(a);
+    for (int i = 0; i < 200; i++) assert_non_null(slab_malloc(a, 10));
+    listen_to_stderr();
+    bool in = epoch_domain_enter(d);
+    for (volatile int i = 0; i < 5; i++) (void)slab_malloc(a, 10);
+    for (volatile int i = 0; i < 5; i++) (void)slab_realloc(a, NULL, 10);
+    for (volatile int i = 0; i < 5; i++) (void)slab_alloc(10);
+    bool out = epoch_domain_exit(d);
+    const char *said = heard();
+    assert_true(in && out);
+    check_told(said, "tslab: hint: slab_malloc: ", 2);
+    slab_allocator_free(a);
+}
+
 static void *destroys_another(void *d) {
     for (int i = 0; i < 3; i++) epoch_domain_destroy(d);
     return NULL;
@@ -86,7 +138,9 @@ static void hints_once(void **state) {
 int main(void) {
     (void)setenv("TSLAB_STRICT", "1", 1);
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(outside_of_domains),
         cmocka_unit_test(strict_outside),
+        cmocka_unit_test(inside_of_its_domain),
         cmocka_unit_test(hints_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
