@@ -7,8 +7,8 @@
 SlabAllocator *allocator;
 EpochId request, scratch, ended;
 void *live, *freed, *never, *interior, *span, *in_span, *stale, *small, *by_other, *in_scope, *freed_in_scope,
-    *inside_scope, *largest, *burst, *huge, *in_huge;
-SlabHandle handle, old_handle, span_handle, scope_handle, huge_handle;
+    *inside_scope, *largest, *burst, *huge, *in_huge, *in_piece, *in_odd_piece, *freed_in_piece;
+SlabHandle handle, old_handle, span_handle, scope_handle, huge_handle, piece_handle;
 int not_ours;
 
 void stop_here(void);
@@ -30,6 +30,19 @@ static bool bursts(void) {
         if (i == 600000) burst = p;
     }
     return epoch_destroy(allocator, epoch) && slab_trim(allocator) > 0;
+}
+
+/* Scopes with an object each: where many are open they are in pieces of units, these two in neighbours of one. */
+static bool small_scopes(void) {
+    for (int i = 0; i < 40; i++) {
+        EpochId epoch = epoch_open(allocator, "small", EPOCH_SCOPE);
+        in_piece = in_odd_piece;
+        in_odd_piece = slab_malloc_epoch(allocator, 100, epoch);
+        freed_in_piece = slab_malloc_epoch(allocator, 30, epoch);
+        if (!in_odd_piece || !freed_in_piece) return false;
+    }
+    piece_handle = slab_handle_of(allocator, in_piece);
+    return slab_free(allocator, freed_in_piece);
 }
 
 int main(int argc, char **argv) {
@@ -56,6 +69,7 @@ int main(int argc, char **argv) {
     huge = slab_malloc_epoch(allocator, (size_t)20 << 20, epoch_open(allocator, "large", EPOCH_CHURN));
     in_huge = (char *)huge + (3 << 20) + 7;
     huge_handle = slab_handle_of(allocator, huge);
+    if (!small_scopes()) return 1;
     handle = slab_handle_of(allocator, live);
     span_handle = slab_handle_of(allocator, span);
     scope_handle = slab_handle_of(allocator, in_scope);

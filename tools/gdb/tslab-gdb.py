@@ -20,9 +20,11 @@ import gdb
 UNIT_SHIFT, UNIT_BYTES, UNIT_ENTRIES = 14, 1 << 14, 1 << 10
 FAR_SHIFT, FAR_BYTES = 20, 1 << 20
 SLAB_BYTES, WIDE_BYTES = 128, 256
+PIECE, PIECES, PIECE_BYTES, PIECE_RECORD_BYTES = 1 << 31, 32, 512, 64  # a slab's number is that of a unit or a piece
 STATES = (256, 1024)  # of a unit: COARSE, FINE
 CHUNK = 4096
 FOREIGN, ZOMBIE, SCOPE, SPAN, FINE = 1 << 31, 1 << 30, 1 << 29, 1 << 28, 1 << 27
+CUT = ZOMBIE | SPAN
 ERA_MASK = (1 << 27) - 1
 LIVE, USABLE, GEN_SHIFT = 1, 0x8000, 3
 TAG_SHIFT = 36
@@ -30,7 +32,7 @@ ADDRESS_BITS, BUMP_SHIFT, BUMP_TURN = 52, 12, 2048  # a scope's bump word: addre
 HANDLE_FORMAT, HANDLE_FAR, HANDLE_SCOPE, HANDLE_SPAN = 2, 61, 62, 63
 EPOCH_STATES = {0: "ACTIVE", 1: "CLOSING", 2: "CLOSED"}
 HEAP_STATES = {0: "starting", 1: "live", 2: "of an ended thread", 3: "lost in a fork"}
-KINDS = {0: "never used", 1: "churn", 2: "scope", 3: "span", 4: "retired", 5: "churn, FINE"}
+KINDS = {0: "never used", 1: "churn", 2: "scope", 3: "span", 4: "retired", 5: "churn, FINE", 6: "cut into pieces"}
 
 
 class Problem(Exception):
@@ -98,6 +100,7 @@ class Region:
         self.state = [address_of(p["state"][fine]) for fine in (0, 1)]
         self.unit_words, self.slabs = address_of(p["unit"]), address_of(p["slab"])
         self.wide, self.lines = address_of(r["wide"]), address_of(r["lines"])
+        self.piece_words, self.pieces = address_of(r["piece_word"]), address_of(r["piece"])
         far = r["part"][1]
         self.far_base, self.far_units = address_of(far["base"]), number(far["units"])
         self.far_marked = number(far["limit"]) * 16 // FAR_BYTES
@@ -119,14 +122,36 @@ class Region:
             return self.units + (o >> FAR_SHIFT), o & (FAR_BYTES - 1)
         return None
 
+    def slab_at(self, unit, offset):
+        """The number of the slab there: a piece's, if the unit is cut."""
+        return PIECE | unit * PIECES | offset // PIECE_BYTES if self.word(unit) == CUT else unit
+
+    def unit_of(self, slab):
+        return (slab & ~PIECE) // PIECES if slab & PIECE else slab
+
+    def first_offset(self, slab):
+        return slab % PIECES * PIECE_BYTES if slab & PIECE else 0
+
+    def name(self, slab):
+        return "piece %d of unit %d" % (slab % PIECES, self.unit_of(slab)) if slab & PIECE else "unit %d" % slab
+
+    def address(self, slab):
+        return self.unit_address(self.unit_of(slab)) + self.first_offset(slab)
+
     def unit_address(self, unit):
         return self.base + unit * UNIT_BYTES if unit < self.units else self.far_base + (unit - self.units) * FAR_BYTES
 
-    def word(self, unit):
-        return read(self.unit_words + unit * 8, 8)
+    def word(self, slab):
+        return read(self.piece_words + (slab & ~PIECE) * 8 if slab & PIECE else self.unit_words + slab * 8, 8)
 
-    def slab(self, unit):
-        return at(self.slabs + unit * SLAB_BYTES, "ts_slab")
+    def record(self, slab):
+        """Where it is, and its bytes."""
+        if slab & PIECE:
+            return self.pieces + (slab & ~PIECE) * PIECE_RECORD_BYTES, PIECE_RECORD_BYTES
+        return self.slabs + slab * SLAB_BYTES, SLAB_BYTES
+
+    def slab(self, slab):
+        return at(self.record(slab)[0], "ts_slab")
 
     def granule(self, unit, entry):
         """Number of the granule that an entry of the unit lies in: those of even places first (region.h)."""
@@ -143,19 +168,19 @@ class Region:
         data = bytes_at(self.state[fine] + unit * STATES[fine] * 2, STATES[fine] * 2)
         return [int.from_bytes(data[i:i + 2], BYTE_ORDER) for i in range(0, len(data), 2)]
 
-    def scope_bits(self, unit):
-        """Start and freed bits, as two numbers of 1024 bits."""
-        where = self.state[0] + unit * STATES[0] * 2
+    def scope_bits(self, slab):
+        """Start and freed bits, as two numbers of 1024 bits; of a piece also others', but none of its neighbours'."""
+        where = self.state[0] + self.unit_of(slab) * STATES[0] * 2 + (STATES[0] if slab & PIECE and slab % 2 else 0)
         words = [read(where + 8 * i, 8) for i in range(32)]
         return [sum(w << (64 * i) for i, w in enumerate(half)) for half in (words[:16], words[16:])]
 
-    def foreign_pending(self, unit, scope, entry):
-        if scope or self.is_fine(unit):
-            words, index = self.wide + unit * WIDE_BYTES, entry
+    def foreign_pending(self, slab, scope, entry):
+        if scope or self.is_fine(slab):
+            words, index = self.wide + self.unit_of(slab) * WIDE_BYTES, entry
         else:
-            words, index = address_of(self.slab(unit)["foreign"].address), self.granule(unit, entry)
+            words, index = address_of(self.slab(slab)["foreign"].address), self.granule(slab, entry)
         x = read(words + (index >> 5) * 8, 8)
-        return bool(x >> (index & 31) & 1) and x >> TAG_SHIFT == number(self.slab(unit)["tag"])
+        return bool(x >> (index & 31) & 1) and x >> TAG_SHIFT == number(self.slab(slab)["tag"])
 
     def block(self, word):
         """(block, class or None) of a UNIT word."""
@@ -172,9 +197,11 @@ def era(block):
 
 
 def label_text(epoch):
-    """The label lies in atomic words, as its bytes. While a thread stopped in the middle of a new one, its turn is odd, and
-    the label that was there before is the whole one."""
-    field = epoch["label_before" if number(epoch["label_turn"]) % 2 else "label"]
+    """The label lies in atomic words, as its bytes. While a thread stopped in the middle of a new one, the turn of those epochs is odd,
+    and the label that was there before is the whole one."""
+    turns, index = value("label_turns"), number(epoch["entry"]["index"])
+    turn = turns[index % (turns.type.range()[1] + 1)]
+    field = turn["before"] if number(turn["turn"]) % 2 and number(turn["of"]) == index else epoch["label"]
     data = gdb.selected_inferior().read_memory(int(field.address), field.type.sizeof).tobytes()
     return data.split(b"\0")[0].decode("utf-8", "replace")
 
@@ -240,7 +267,10 @@ def look(r, p):
         inside = r.base <= p < r.base + r.reserved
         return Place("not ours", "in the metadata of tslab" if inside else "outside of tslab's region")
     unit, offset = where
+    unit = r.slab_at(unit, offset)
     word = r.word(unit)
+    if word == 0 and unit & PIECE:
+        return Place("free", "%s is in no scope" % r.name(unit), unit=unit)
     if word == 0:
         first = span_around(r, unit)
         if first is None:
@@ -291,7 +321,7 @@ def scope_end(r, unit, block):
     scope = at(address_of(block.address), "ts_scope_block")
     if number(scope["current"]) != unit:
         return 0
-    return ((number(scope["bump"]) >> BUMP_SHIFT) - r.unit_address(unit)) % (1 << ADDRESS_BITS) // 16
+    return ((number(scope["bump"]) >> BUMP_SHIFT) - r.unit_address(r.unit_of(unit))) % (1 << ADDRESS_BITS) // 16
 
 
 def look_scope(r, p, unit, offset, block):
@@ -315,14 +345,14 @@ def look_scope(r, p, unit, offset, block):
     return Place("live" if p == start else "interior", text, start, size, generation=generation)
 
 
-def say_place(p, place):
+def say_place(r, p, place):
     print("%#x: %s: %s" % (p, place.state, place.text))
     if place.state == "interior":
         print("  %d bytes into the object at %#x" % (p - place.start, place.start))
     if place.epoch is not None:
         print("  in " + epoch_text(place.epoch))
     if place.block is not None:
-        print("  unit %d of %s" % (place.unit, owner_text(place.block)))
+        print("  %s of %s" % (r.name(place.unit), owner_text(place.block)))
 
 
 # ---- blocks, epochs, heaps ----------------------------------------------------------------------------------------------
@@ -465,37 +495,45 @@ def say_heap(r, heap):
         share = s["heap_next"]
     queue = queue_of(r, heap)
     if queue:
-        print("  slabs with foreign frees: units %s" % ", ".join(str(u) for u in queue))
+        print("  slabs with foreign frees: %s" % ", ".join(r.name(u) for u in queue))
 
 
 # ---- a slab ---------------------------------------------------------------------------------------------------------------
 
 
-def say_slab(r, unit):
+def say_slab(r, slab):
+    unit, address = r.unit_of(slab), r.address(slab)
     if unit >= (r.marked if unit < r.units else r.units + r.far_marked):
-        print("unit %d at %#x, never used" % (unit, r.unit_address(unit)))
+        print("unit %d at %#x, never used" % (unit, address))
         return
-    slab, word = r.slab(unit), r.word(unit)
+    record, word = r.slab(slab), r.word(slab)
     # Dumps leave out the records of units that are free in large runs (src/core/region/dump.h): not readable, or zero.
-    if not any(bytes_at(r.slabs + unit * SLAB_BYTES, SLAB_BYTES)):
-        print("unit %d at %#x, never used, or free and its record not in the core file" % (unit, r.unit_address(unit)))
-        say_place(r.unit_address(unit), look(r, r.unit_address(unit)))
+    if not any(bytes_at(*r.record(slab))):
+        print("%s at %#x, never used, or free and its record not in the core file" % (r.name(slab), address))
+        say_place(r, address, look(r, address))
         return
-    flags = [name for bit, name in ((FOREIGN, "FOREIGN"), (ZOMBIE, "ZOMBIE"), (SCOPE, "SCOPE"), (SPAN, "SPAN"),
-                                      (FINE, "FINE")) if word & bit]
-    print("unit %d at %#x, last used as: %s" % (unit, r.unit_address(unit), KINDS.get(number(slab["kind"]), "?")))
-    print("  UNIT word %#x%s, generation %d, tag %d%s" % (word, " " + " ".join(flags) if flags else "", number(slab["gen"]),
-                                                     number(slab["tag"]), ", a handle was made" if number(slab["handled"]) else ""))
-    place = look(r, r.unit_address(unit))
+    flags = ["CUT"] if word == CUT else [name for bit, name in ((FOREIGN, "FOREIGN"), (ZOMBIE, "ZOMBIE"), (SCOPE, "SCOPE"), (SPAN, "SPAN"),
+                                                              (FINE, "FINE")) if word & bit]
+    print("%s at %#x, last used as: %s" % (r.name(slab), address, KINDS.get(number(record["kind"]), "?")))
+    print("  UNIT word %#x%s, generation %d, tag %d%s" % (word, " " + " ".join(flags) if flags else "", number(record["gen"]),
+                                                     number(record["tag"]), ", a handle was made" if number(record["handled"]) else ""))
+    if word == CUT:
+        for i in range(PIECES):
+            piece = PIECE | slab * PIECES | i
+            place = look(r, r.address(piece))
+            if place.block is not None:
+                print("  piece %d: %s" % (i, epoch_text(place.epoch) if place.epoch is not None else "no epoch"))
+        return
+    place = look(r, address)
     if place.block is None:
-        say_place(r.unit_address(unit), place)
+        say_place(r, address, place)
         return
     epoch = epoch_of_block(place.block)
     print("  %s of %s" % (owner_text(place.block), epoch_text(epoch) if epoch is not None else "no epoch"))
     if word & SCOPE:
-        say_scope_map(r, unit, place.block)
+        say_scope_map(r, slab, place.block)
     else:
-        say_churn_map(r, unit, r.block(word)[1], slab)
+        say_churn_map(r, slab, r.block(word)[1], record)
 
 
 def say_map(marks):
@@ -518,15 +556,15 @@ def say_churn_map(r, unit, cls, slab):
     say_map(marks)
 
 
-def say_scope_map(r, unit, block):
-    started, freed = r.scope_bits(unit)
-    end, marks = scope_end(r, unit, block), []
-    for entry in range(end):
+def say_scope_map(r, slab, block):
+    started, freed = r.scope_bits(slab)
+    first, end, marks = r.first_offset(slab) // 16, scope_end(r, slab, block), []
+    for entry in range(first, end):
         mark = "-"
         if started >> entry & 1:
-            mark = "." if freed >> entry & 1 else "f" if r.foreign_pending(unit, True, entry) else "#"
+            mark = "." if freed >> entry & 1 else "f" if r.foreign_pending(slab, True, entry) else "#"
         marks.append(mark)
-    print("  scope slab: %d of %d bytes used, %d live objects" % (end * 16, UNIT_BYTES, marks.count("#") + marks.count("f")))
+    print("  scope slab: %d of %d bytes used, %d live objects" % (len(marks) * 16, PIECE_BYTES if slab & PIECE else UNIT_BYTES, marks.count("#") + marks.count("f")))
     print("  # live, . freed, - goes on, f freed by another thread; 16 bytes each")
     say_map(marks)
 
@@ -548,6 +586,7 @@ def say_handle(r, handle):
         return
     p = r.unit_address(unit) + entry * 16
     place = look(r, p)
+    unit = r.slab_at(unit, entry * 16)
     word = r.word(unit)
     of_span = HANDLE_FAR if far else HANDLE_SPAN
     actual = of_span if word & SPAN else HANDLE_SCOPE if word & SCOPE else r.block(word)[1] if word else None
@@ -555,7 +594,7 @@ def say_handle(r, handle):
             number(r.slab(unit)["handled"]))
     print("  accepted" if good else "  stale")
     if good:
-        say_place(p, place)
+        say_place(r, p, place)
     elif place.generation is not None:
         print("  the place is in generation %d now, and %s" % (place.generation & 0xffffff, place.state))
 
@@ -599,14 +638,14 @@ class Sub(gdb.Command):
 
 def ptr_command(r, argument):
     p = evaluated(argument)
-    say_place(p, look(r, p))
+    say_place(r, p, look(r, p))
 
 
 def slab_command(r, argument):
     n = evaluated(argument)
     where = r.locate(n)
     if where is not None:
-        n = where[0]
+        n = r.slab_at(*where) if n != r.unit_address(where[0]) else where[0]
     elif n >= r.units + r.far_marked or n == 0:
         raise Problem("%#x is neither the number of a unit nor an address in the region" % n)
     say_slab(r, n)
