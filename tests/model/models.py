@@ -374,7 +374,7 @@ MODELS += [
            "src/core/heap/foreign_open.h": ["ts_foreign_open", "ts_foreign_freed"],
            "src/core/epoch/end.c": ["shut_blocks", "flush_block"], "src/core/heap/block.c": ["ts_block_flush_if_shut"]}),
     order("label", "A label that is read while another thread sets it is one of the two, whole.",
-          "odd-turn odd-release even-release fence-before-old fence-before-next turn-acquire turn-looked-at look-fence second-look",
+          "odd-turn odd-release even-release fence-before-old fence-before-next turn-acquire turn-looked-at epoch-looked-at look-fence second-look",
           {"src/core/epoch/label.c": ["ts_epoch_set_label", "ts_epoch_read_label"]}),
     order("cell", "A unit of the pool's cells has one owner, who sees what the last one did.",
           "take-cas take-acquire fill-when-empty fill-release empty-exchange",

@@ -72,9 +72,8 @@ static void round_of(struct arena *arena, struct sup_rng *rng) {
     for (unsigned s = 0; s < SCOPES; s++) {
         SUP_CHECK(sup_pattern_check(own[s], size_of(s, 0), s), "object of scope %u is damaged", s);
         SUP_CHECK(slab_malloc_epoch(arena->allocator, size_of(s, 1), churn), "churn");
-        if (s % 3 == 0) {
-            SUP_CHECK(slab_free(arena->allocator, own[s]) && !slab_owns(arena->allocator, own[s]), "own free");
-        }
+        /* Its piece may be all free now, and another thread's: nothing can be said of the place. */
+        if (s % 3 == 0) SUP_CHECK(slab_free(arena->allocator, own[s]), "own free");
         epoch_domain_destroy(domains[s]);
         free_one_of_others(arena, rng);
     }

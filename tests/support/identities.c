@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define PIECE_BYTES 1024u
+#define PIECE_BYTES 512u
 #define UNIT_BYTES 16384u
 #define EPOCHS_CHECKED 512u /* each epoch costs a call; the classes of each only for the first few */
 #define EPOCHS_BY_CLASS 4u

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #define UNIT_BYTES 16384u
-#define PIECE_BYTES 1024u /* of a small scope's first slabs, which do not count against limits */
+#define PIECE_BYTES 512u /* of a small scope's first slabs, which do not count against limits */
 /* A large object takes whole units, and some more for alignment and guards; a slab of a class of large objects has
    several. */
 #define SPARE_UNITS(size) ((size) > 4096u ? 64u : 1u)

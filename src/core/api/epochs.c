@@ -104,7 +104,7 @@ int epoch_state(SlabAllocator *allocator, EpochId epoch) {
     if (state != EPOCH_CLOSING) return state;
     ts_epoch_settle(); /* what others have left to this thread may be all that is left in it */
     ts_epoch_finish(e, epoch);
-    bool is_away = ts_load_acquire(&e->is_away) != 0;
+    bool is_away = ts_load_acquire(&e->is_away);
     return !ts_epoch_find(a, epoch) ? EPOCH_CLOSED : is_away ? EPOCH_SPILLED : EPOCH_CLOSING;
 }
 

@@ -257,7 +257,7 @@ static void *scope_alloc(ts_heap *heap, ts_scope_block *block, size_t bytes, siz
             }
             if (!p && open) {
                 ts_count(&share->count[TS_COUNT_SCOPE].slow_path_hits, 1);
-                if (ts_scope_renew(block)) p = bump(block, bytes, align);
+                if (ts_scope_renew(block, bytes, align)) p = bump(block, bytes, align);
             }
             if (p) note(share->allocator, p, TS_COUNT_SCOPE, t);
         }

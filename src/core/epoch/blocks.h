@@ -109,7 +109,7 @@ TS_ALWAYS_INLINE EpochId ts_epoch_begin(ts_epoch *epoch, ts_allocator *allocator
                                         uint32_t bias, const bool clean) {
     EpochId id = ts_table_next_id(&ts_epochs, epoch);
     atomic_thread_fence(memory_order_release); /* the last id went before any of these: ts_epoch_is_still */
-    ts_keep_relaxed(&epoch->flags, flags);
+    ts_keep_relaxed(&epoch->flags, (uint8_t)flags);
     ts_keep_relaxed(&epoch->allocator, allocator);
     ts_keep_relaxed(&epoch->bias, bias);
     ts_store_relaxed(&epoch->open_since_ns, now);

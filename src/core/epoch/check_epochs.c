@@ -114,7 +114,8 @@ static bool is_clean(const ts_epoch *e) {
            !ts_load_relaxed(&e->blocks) && !e->dying && !e->spans && !e->pins && !e->destroyed &&
            (ts_load_relaxed(&e->span_allocated) | ts_load_relaxed(&e->span_freed) |
             ts_load_relaxed(&e->span_bytes_allocated) | ts_load_relaxed(&e->span_bytes_freed) |
-            ts_load_relaxed(&e->span_units) | ts_load_relaxed(&e->rss_before) | ts_load_relaxed(&e->rss_after)) == 0;
+            ts_load_relaxed(&e->span_units) | ts_load_relaxed(&e->rss_before_kib) |
+            ts_load_relaxed(&e->rss_after_kib)) == 0;
 }
 
 bool ts_check_epochs(ts_check *check, bool forked, uint64_t *blocks) {

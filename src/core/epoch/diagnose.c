@@ -115,7 +115,7 @@ static void in_scope(place *at, uint32_t unit, uint32_t offset, uint64_t w, bool
     bool current = alive && end == 0 && bump != NULL && ts_load_relaxed(&block->current) == unit;
     if (current) end = (uint32_t)((size_t)(bump - ts_slab_unit_address(unit)) / 16);
     if (end != 0 && entry >= end) return;
-    uint32_t start = entry, least = ts_scope_first_word(unit) * 64;
+    uint32_t start = entry, least = ts_scope_first_entry(unit);
     while (start > least && !bit_of(bits->start, start)) start--;
     if (!bit_of(bits->start, start)) return;
     at->inside = offset - start * 16u;

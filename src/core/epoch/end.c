@@ -339,6 +339,8 @@ bool ts_epoch_close(ts_allocator *allocator, EpochId id) {
     return left || (epoch && ts_epoch_close_locked(epoch));
 }
 
+static uint32_t in_kib(uint64_t bytes) { return bytes >> 10 < UINT32_MAX ? (uint32_t)(bytes >> 10) : UINT32_MAX; }
+
 bool ts_epoch_close_locked(ts_epoch *epoch) {
     ts_allocator *allocator = ts_load_relaxed(&epoch->allocator);
     EpochId id = ts_load_relaxed(&epoch->entry.id);
@@ -374,8 +376,8 @@ bool ts_epoch_close_locked(ts_epoch *epoch) {
     TS_PROBE4(epoch__close, id, scanned, recycled, took);
 
     ts_epoch_acquire(epoch);
-    ts_store_relaxed(&epoch->rss_before, before);
-    ts_store_relaxed(&epoch->rss_after, after);
+    ts_store_relaxed(&epoch->rss_before_kib, in_kib(before));
+    ts_store_relaxed(&epoch->rss_after_kib, in_kib(after));
     ts_epoch_release(epoch);
     ts_epoch_unpin(epoch);
     if (ts_load_relaxed(&epoch->entry.id) == id) ts_decay_note_closed();

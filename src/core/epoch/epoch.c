@@ -112,8 +112,6 @@ static void join_unpublished(ts_allocator *allocator, ts_epoch *epoch, EpochId i
 TS_ALIGNED(64) _Atomic uint64_t ts_epoch_newest_ns;
 
 void ts_epoch_clean(ts_epoch *epoch) {
-    /* That of the last use is still there, for messages. */
-    if (ts_load_relaxed(&epoch->label[0]) != 0) ts_epoch_set_label(epoch, NULL);
     ts_store_relaxed(&epoch->closed_at_ns, 0);
     ts_store_relaxed(&epoch->blocks, NULL);
     epoch->dying = NULL;
@@ -126,8 +124,8 @@ void ts_epoch_clean(ts_epoch *epoch) {
     ts_store_relaxed(&epoch->span_bytes_allocated, 0);
     ts_store_relaxed(&epoch->span_bytes_freed, 0);
     ts_store_relaxed(&epoch->span_units, 0);
-    ts_store_relaxed(&epoch->rss_before, 0);
-    ts_store_relaxed(&epoch->rss_after, 0);
+    ts_store_relaxed(&epoch->rss_before_kib, 0);
+    ts_store_relaxed(&epoch->rss_after_kib, 0);
     epoch->clean = true;
 }
 
@@ -155,7 +153,11 @@ EpochId ts_epoch_open(ts_allocator *allocator, uintptr_t token, const char *labe
     ts_heap *heap = join ? ts_heap_mine() : NULL;
     EpochId id = ts_epoch_begin(epoch, allocator, flags ? flags : EPOCH_CHURN,
                                 join ? ts_epoch_domain_time() : opening_time(), heap ? ts_heap_bias(heap) : 0, false);
-    if (label) ts_epoch_set_label(epoch, label);
+    if (label || ts_load_relaxed(&epoch->label[0]) != 0) { /* that of the last use is still there, for messages */
+        ts_lock_acquire(ts_epoch_lock(epoch));
+        ts_epoch_set_label(epoch, label);
+        ts_lock_release(ts_epoch_lock(epoch));
+    }
     if (join) join_unpublished(allocator, epoch, id);
     errno = before; /* without a heap or a block, for now, it is an epoch all the same */
     if (!ts_epoch_show(epoch, allocator, token, id)) return EPOCH_NONE;

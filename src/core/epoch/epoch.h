@@ -55,38 +55,37 @@
 typedef struct ts_epoch {
     /* What a domain writes when it opens and ends, then what it looks at besides: two lines. */
     ts_entry entry;
-    _Atomic uint32_t state;            /* EPOCH_*; written under the lock */
-    _Atomic uint32_t flags;            /* constant during a use */
     _Atomic(ts_allocator *) allocator; /* constant during a use; read without the lock to find epochs */
     _Atomic(ts_block *) blocks;        /* written under the lock; walked by readers without it */
     _Atomic uint64_t open_since_ns;    /* constant during a use */
     _Atomic uint32_t detached; /* how often its blocks have left it; written under the lock; see ts_epoch_read_blocks */
+    _Atomic uint8_t state;     /* EPOCH_*; written under the lock */
+    _Atomic uint8_t flags;     /* constant during a use */
     bool destroyed;            /* guarded by the lock: to be taken apart at the last unpin */
-    bool starts_small; /* guarded by the lock: a thread's first objects in this churn epoch lie in a slab of mixed
+    bool starts_small;    /* guarded by the lock: a thread's first objects in this churn epoch lie in a slab of mixed
                                   sizes (alloc.c, "Starting small") */
-    bool clean;        /* of an entry that is free: all but what every use sets is as in an epoch that was just
+    bool clean;           /* of an entry that is free: all but what every use sets is as in an epoch that was just
                                   opened. Of one in use it means nothing: its end may have to write it */
+    _Atomic bool is_away; /* its memory is; written under the lock, read by anyone */
+    _Atomic uint32_t span_units;    /* its spans have; both parts of the region have fewer than 1 << 31 */
     TS_ALIGNED(64) ts_block *dying; /* guarded by the lock: blocks of a reset or destroy that met a pin */
     uint32_t spans;                 /* first unit of the first span; guarded by the lock */
     uint32_t pins;                  /* guarded by the lock */
     _Atomic(ts_account *) account;  /* written under the lock: asked.c, 5; read by anyone; NULL: none */
     _Atomic uint64_t span_allocated;
-    _Atomic uint64_t label[SLAB_LABEL_BYTES / 8]; /* written under the lock, by way of label_turn (label.c) */
+    _Atomic uint64_t label[SLAB_LABEL_BYTES / 8]; /* written under the lock, in turns (label.c) */
     _Atomic uint32_t bias; /* a heap's `biased`: its thread may have the epoch without the lock; 0: none. See above */
     /* [31:2] of which use, the low bits of its era  [1:0] TS_ASKED_*: its thread is to do that when it is out of its operation; 0: nothing
        is asked, as before the end of a use, but for one that its thread ends. Written under the lock, read by anyone (asked.c). */
     _Atomic uint32_t asked;
     _Atomic uint64_t closed_at_ns; /* written under the lock; 0 while ACTIVE */
-    _Atomic uint64_t span_freed, span_bytes_allocated, span_bytes_freed, span_units;
-    _Atomic uint64_t rss_before, rss_after; /* written under the lock */
-    _Atomic uint64_t label_turn;            /* written under the lock; odd: label_before is the label, else `label` */
-    _Atomic uint64_t label_before[SLAB_LABEL_BYTES / 8]; /* written under the lock */
+    _Atomic uint64_t span_freed, span_bytes_allocated, span_bytes_freed;
+    _Atomic uint32_t rss_before_kib, rss_after_kib; /* written under the lock */
     struct ts_spill
         *spill; /* guarded by the lock: what has its memory lent, and has it pinned once; NULL: nothing (spill.h) */
-    _Atomic uint32_t is_away; /* its memory is; written under the lock, read by anyone */
     uint64_t marked_by; /* guarded by the lock: the domain that makes marks in it; an old id: none does (mark.c) */
 } ts_epoch;
-_Static_assert(sizeof(ts_epoch) <= TS_EPOCH_STRIDE, "an open epoch that holds nothing costs 256 bytes");
+_Static_assert(sizeof(ts_epoch) <= TS_EPOCH_STRIDE, "an open epoch that holds nothing costs 192 bytes");
 
 extern TS_HIDDEN ts_table ts_epochs;
 
@@ -186,6 +185,7 @@ static inline void ts_epoch_settle_noted(void) {
 void ts_epoch_settle_end(uint64_t released);
 /* Of a free entry: what a use can leave behind. */
 void ts_epoch_clean(ts_epoch *epoch);
+/* Caller has the lock, also of an epoch that nobody can find yet. */
 void ts_epoch_set_label(ts_epoch *epoch, const char *label);
 /* The label as it is now, terminated: the whole of one label, also while another thread sets the next. Takes no lock. */
 void ts_epoch_read_label(const ts_epoch *epoch, char out[SLAB_LABEL_BYTES]);

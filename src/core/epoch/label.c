@@ -1,19 +1,20 @@
 /*
  * Labels of epochs: what is not UTF-8 becomes '?', and a reader needs no lock.
  *
- * A reader sees one whole label, the old one or the next. The label lies there twice, and label_turn says which of the
- * two is whole: `label` while it is even, `label_before` while it is odd.
- *     writer, under the lock:  label_before = label;  turn + 1 (odd);  label = the next;  turn + 2 (even)
- *     reader:                  read turn;  read that label;  read turn again: the same, or all of it once more
+ * A reader sees one whole label, the old one or the next. While a label is set the one before lies beside: for the epochs of one lock
+ * there is one place for that, and a turn, which is odd as long as the label of the epoch `of` is set.
+ *     writer, under the lock:  of = the epoch;  before = its label;  turn + 1 (odd);  its label = the next;  turn + 2 (even)
+ *     reader:                  read turn, and of if it is odd;  read `before` if that is his epoch, else its label;  read turn again:
+ *                              the same, or all of it once more
  *  1. What the turn shows is not written to before the turn has moved on. So a writer that sleeps in the middle, or is
  *     interrupted by its own reader (a signal handler), keeps no reader: its first look succeeds.
- *  2. A reader that has read a word of a later label finds that the turn has moved on. Before each of the two copies the
- *     writer has a release fence, behind its last store of turn. Partner: the reader's acquire fence between its words
+ *  2. A reader that has read a word of a later label, or the next epoch in `of`, finds that the turn has moved on. Before each of the two
+ *     copies the writer has a release fence, behind its last store of turn. Partner: the reader's acquire fence between its words
  *     and its second look.
  *  3. A reader that finds a turn finds the words that it shows: the stores of turn are releases, its first load is an
  *     acquire.
  *  4. A look fails only if the turn moved meanwhile: another thread got on with a new label. So somebody always gets
- *     on. A look takes ten loads; a writer takes a lock between two labels.
+ *     on. A look takes a dozen loads; a writer takes a lock between two labels.
  */
 /* Modelled in tests/model: orders. */
 #include "base/utf8.h"
@@ -22,6 +23,13 @@
 #include <string.h>
 
 enum { WORDS = SLAB_LABEL_BYTES / 8 };
+
+typedef struct label_turn {
+    _Atomic uint64_t turn;          /* as is all of it: written under the lock of those epochs */
+    _Atomic uint32_t of;            /* an epoch, by its index */
+    _Atomic uint64_t before[WORDS]; /* its label, before the one that is set */
+} label_turn;
+static label_turn label_turns[TS_EPOCH_STRIPES];
 
 static void copy_label(char *to, const char *from) {
     size_t used = 0;
@@ -39,30 +47,33 @@ static void copy_label(char *to, const char *from) {
     }
 }
 
-/* Caller has the lock, or the epoch is not published yet. */
 void ts_epoch_set_label(ts_epoch *epoch, const char *label) {
     union {
         char text[SLAB_LABEL_BYTES];
         uint64_t word[WORDS];
     } u;
     copy_label(u.text, label);
-    uint64_t turn = ts_load_relaxed(&epoch->label_turn);
+    label_turn *t = &label_turns[epoch->entry.index % TS_EPOCH_STRIPES];
+    uint64_t turn = ts_load_relaxed(&t->turn);
     atomic_thread_fence(memory_order_release); /* 2: behind the even turn of the last label */
-    for (unsigned i = 0; i < WORDS; i++) ts_store_relaxed(&epoch->label_before[i], ts_load_relaxed(&epoch->label[i]));
-    ts_store_release(&epoch->label_turn, turn + 1); /* 3 */
-    atomic_thread_fence(memory_order_release);      /* 2 */
+    ts_store_relaxed(&t->of, epoch->entry.index);
+    for (unsigned i = 0; i < WORDS; i++) ts_store_relaxed(&t->before[i], ts_load_relaxed(&epoch->label[i]));
+    ts_store_release(&t->turn, turn + 1);      /* 3 */
+    atomic_thread_fence(memory_order_release); /* 2 */
     for (unsigned i = 0; i < WORDS; i++) ts_store_relaxed(&epoch->label[i], u.word[i]);
-    ts_store_release(&epoch->label_turn, turn + 2); /* 3 */
+    ts_store_release(&t->turn, turn + 2); /* 3 */
 }
 
 void ts_epoch_read_label(const ts_epoch *epoch, char out[SLAB_LABEL_BYTES]) {
+    const label_turn *t = &label_turns[epoch->entry.index % TS_EPOCH_STRIPES];
     uint64_t word[WORDS], turn;
     do {
-        turn = ts_load_acquire(&epoch->label_turn); /* 3; partner: the releases in ts_epoch_set_label */
-        const _Atomic uint64_t *whole = turn % 2 == 0 ? epoch->label : epoch->label_before;
+        turn = ts_load_acquire(&t->turn); /* 3; partner: the releases in ts_epoch_set_label */
+        bool is_set = turn % 2 != 0 && ts_load_relaxed(&t->of) == epoch->entry.index;
+        const _Atomic uint64_t *whole = is_set ? t->before : epoch->label;
         for (unsigned i = 0; i < WORDS; i++) word[i] = ts_load_relaxed(&whole[i]);
         atomic_thread_fence(memory_order_acquire); /* 2; partner: the fences in ts_epoch_set_label */
-    } while (ts_load_relaxed(&epoch->label_turn) != turn);
+    } while (ts_load_relaxed(&t->turn) != turn);
     memcpy(out, word, SLAB_LABEL_BYTES);
     out[SLAB_LABEL_BYTES - 1] = 0;
 }

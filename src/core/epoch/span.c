@@ -130,7 +130,7 @@ TS_ALWAYS_INLINE void *alloc_in_part(const unsigned part, ts_allocator *allocato
         slab->free_count = (uint16_t)ts_load_relaxed(&epoch->span_allocated); /* for ts_span_release_newer */
         slab->empty_at = (uint16_t)(ts_load_relaxed(&epoch->span_allocated) >> 16);
         ts_add_owned(&epoch->span_bytes_allocated, bytes);
-        ts_add_owned(&epoch->span_units, weight);
+        ts_add_owned(&epoch->span_units, (uint32_t)weight);
         count_allocated(allocator, share, 1, bytes, weight);
         if (fresh) ts_fetch_add_relaxed(&allocator->span_miss, 1);
         /* release: who reads the word sees the record */
@@ -168,7 +168,7 @@ static void count_out(ts_epoch *epoch, ts_allocator *allocator, ts_share *share,
     ts_add_owned(&epoch->span_freed, 1);
     uint64_t bytes = ts_load_relaxed(&slab->u.span.bytes), weight = ts_span_weight(slab);
     ts_add_owned(&epoch->span_bytes_freed, bytes);
-    ts_add_owned(&epoch->span_units, (uint64_t)0 - weight);
+    ts_add_owned(&epoch->span_units, 0u - (uint32_t)weight);
     ts_account_give(ts_load_relaxed(&epoch->account), weight);
     count_freed(allocator, share, bytes, weight);
 }
@@ -266,7 +266,7 @@ bool ts_span_move(ts_allocator *allocator, uint32_t unit, uint64_t word, uint32_
 
 static void count_grown(ts_epoch *epoch, ts_allocator *allocator, uint64_t units, uint64_t bytes) {
     ts_add_owned(&epoch->span_bytes_allocated, bytes);
-    ts_add_owned(&epoch->span_units, units);
+    ts_add_owned(&epoch->span_units, (uint32_t)units);
     count_allocated(allocator, ts_share_of_mine(ts_load_relaxed(&allocator->token)), 0, bytes, units);
 }
 

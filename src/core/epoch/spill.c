@@ -356,7 +356,7 @@ void ts_spill_return(ts_spill *spill) {
     if (dead_units != 0) (void)ts_purge_span(allocator, dead, dead_units);
     ts_epoch_acquire(epoch);
     epoch->spill = NULL;
-    ts_store_release(&epoch->is_away, 0);
+    ts_store_release(&epoch->is_away, false);
     const ts_block *blocks = ts_load_relaxed(&epoch->blocks); /* pinned: they stay */
     ts_epoch_release(epoch);
     drain_blocks(blocks);

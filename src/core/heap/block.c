@@ -297,7 +297,7 @@ static void rebuild_scope(ts_scope_block *block) {
         const char *bump = ts_bump_at(ts_load_relaxed(&block->bump));
         uint32_t used = (uint32_t)((size_t)(bump - ts_slab_unit_address(current)) / 16);
         ts_scope_bits *bits = ts_slab_scope_bits(current);
-        if (used < ts_scope_end_word(current) * 64)
+        if (used < ts_scope_end_entry(current))
             ts_store_relaxed(&bits->start[used >> 6],
                              ts_load_relaxed(&bits->start[used >> 6]) & ~((uint64_t)1 << (used & 63)));
     }
@@ -307,7 +307,7 @@ static void rebuild_scope(ts_scope_block *block) {
         const ts_scope_bits *bits = ts_slab_scope_bits(unit);
         slab->free_count = (uint16_t)(ts_scope_count_started(unit) - ts_scope_count_live(unit));
         live += ts_scope_count_live(unit);
-        for (uint32_t e = ts_scope_first_word(unit) * 64; e < ts_scope_end_word(unit) * 64; e++) {
+        for (uint32_t e = ts_scope_first_entry(unit); e < ts_scope_end_entry(unit); e++) {
             uint64_t bit = (uint64_t)1 << (e & 63);
             if ((ts_load_relaxed(&bits->start[e >> 6]) & bit) && !(ts_load_relaxed(&bits->freed[e >> 6]) & bit))
                 live_bytes += ts_scope_object_bytes(block, unit, e);

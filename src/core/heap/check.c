@@ -293,7 +293,7 @@ static bool check_scope_slab(ts_check *check, const ts_scope_block *block, uint3
                 (const void *)ts_bump_at(ts_load_relaxed(&block->limit)));
         end = (uint32_t)((size_t)(bump - ts_slab_unit_address(unit)) / 16);
     }
-    const uint32_t least = ts_scope_first_word(unit) * 64;
+    const uint32_t least = ts_scope_first_entry(unit);
     REQUIRE(end <= TS_UNIT_ENTRIES, "unit %u: its end is %u", unit, end);
     for (unsigned i = ts_scope_first_word(unit); i < ts_scope_end_word(unit); i++) {
         uint64_t s = ts_load_relaxed(&bits->start[i]), f = ts_load_relaxed(&bits->freed[i]);
@@ -302,7 +302,7 @@ static bool check_scope_slab(ts_check *check, const ts_scope_block *block, uint3
         REQUIRE((f & ~s) == 0, "unit %u: an object was freed that never started", unit);
         freed += ts_popcount64(f);
     }
-    REQUIRE(end <= least || (ts_load_relaxed(&bits->start[least / 64]) & 1),
+    REQUIRE(end <= least || (ts_load_relaxed(&bits->start[least / 64]) >> least % 64 & 1),
             "unit %u: no object starts at its beginning", unit);
     REQUIRE(slab->free_count == freed, "unit %u: %u objects freed, free_count is %u", unit, freed, slab->free_count);
     /* More by its anchors (rewind.h). */

@@ -37,7 +37,7 @@ typedef struct ts_check_sums {
 typedef struct ts_check {
     char why[256]; /* "": nothing wrong was found */
     /* Of the whole walk only; NULL while a thread walks its own heap and others run. */
-    uint8_t *unit; /* ts_check_use of each unit below high, and of sixteen pieces of each behind these: ts_check_unit */
+    uint8_t *unit; /* ts_check_use of each unit below high, and of the pieces of each behind these: ts_check_unit */
     uint8_t *line; /* [line]: 1 if a record has it */
     ts_check_sums *allocator;
     uint32_t high[TS_PARTS]; /* units ever taken from the untouched end of each part */

@@ -188,7 +188,7 @@ TS_ALWAYS_INLINE bool ts_fast_has_room(const ts_scope_block *block, size_t size,
 /* Frees an object of the calling thread's own, open scope: its bit, and three counts. The slab stays: that of the last object is
    the slow path's, as is whatever a flag in the UNIT word tells of. false: nothing was done. `entry` is below the
    region's limit. While the block is open nobody else changes its slabs (heap.h, 2). last: also an object behind which none begins in
-   its 1024 bytes; it ends where the next one will begin, or has to be looked for. piece: in a piece, whose unit's word says CUT; else in a unit. */
+   its word of the bitmaps; it ends where the next one will begin, or has to be looked for. piece: in a piece, whose unit's word says CUT; else in a unit. */
 TS_ALWAYS_INLINE bool ts_fast_free_scope(const ts_tls *tls, uint64_t entry, const bool last, const bool piece) {
     const ts_part *region = &ts_region.part[TS_NORMAL];
     uint64_t unit = entry >> TS_ENTRY_UNIT_SHIFT;
@@ -202,6 +202,7 @@ TS_ALWAYS_INLINE bool ts_fast_free_scope(const ts_tls *tls, uint64_t entry, cons
         return false;
     /* A unit has 64 words of COARSE states, of which the first 16 are the start bits: its entries in 64s begin at 16 times its number. */
     ts_state64 *start = (ts_state64 *)(void *)region->state[false] + (entry >> 6) + unit * (TS_STATES_COARSE / 4 - 16);
+    if (piece) start += entry & TS_PIECE_ENTRIES; /* those of the odd pieces come 32 words behind */
     ts_state64 *freed = start + 16;
     uint64_t behind = ts_load_relaxed(start) >> (entry & 63), gone = ts_load_relaxed(freed);
     /* It starts here, which the lowest bit says, and another behind it. */

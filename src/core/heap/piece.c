@@ -12,7 +12,7 @@
  *  3. A late note of a handle is followed by a second look, which fails (ts_object_handle); at worst a generation is skipped. A handle
  *     that was made in a piece has a generation below the unit's next, and one of the unit's a generation below those of its pieces.
  *  4. The word of a unit that is cut is CUT from before the first piece is handed out until all are back; nobody but who has the warm lock
- *     and all sixteen bits changes it. Who has read it finds the pieces' words and records there for ever (region.h, 2).
+ *     and all 32 bits changes it. Who has read it finds the pieces' words and records there for ever (region.h, 2).
  * The pieces of a unit may be different threads': each has its own words of the bitmaps.
  */
 /* Modelled in tests/model: foreign. */
@@ -218,21 +218,23 @@ static bool fetch(ts_heap *heap, ts_share *share) {
     return true;
 }
 
+uint32_t ts_share_take_piece(ts_share *share) {
+    for (uint32_t piece; (piece = share->pieces) != 0;) {
+        share->pieces = ts_slab_at(piece)->next;
+        share->piece_count--;
+        /* One whose tags or generations are used up is nobody's for ever. */
+        if (ts_slab_claim(piece, &share->allocator->pins) && ts_slab_reset_scope(piece)) return piece;
+    }
+    return 0;
+}
+
 uint32_t ts_slab_acquire_piece(ts_heap *heap, ts_share *share) {
     for (;;) {
         ts_heap_enter(heap);
-        uint32_t piece;
-        bool claimed = false;
-        while ((piece = share->pieces) != 0 && !claimed) {
-            share->pieces = ts_slab_at(piece)->next;
-            share->piece_count--;
-            claimed = ts_slab_claim(piece, &share->allocator->pins);
-            if (claimed) break;
-        }
+        uint32_t piece = ts_share_take_piece(share);
         ts_heap_leave(heap);
-        /* One whose tags or generations are used up is nobody's for ever. */
-        if (claimed && ts_slab_reset_scope(piece)) return piece;
-        if (!claimed && !fetch(heap, share)) return 0;
+        if (piece) return piece;
+        if (!fetch(heap, share)) return 0;
     }
 }
 

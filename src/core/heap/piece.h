@@ -1,5 +1,5 @@
 /*
- * Pieces: sixteenths of units, 1 KiB, as the first slabs of scopes with few objects. So what thousands of small lifetimes hold lies in
+ * Pieces: 32nds of units, 512 bytes, as the first slabs of scopes with few objects. So what thousands of small lifetimes hold lies in
  * few pages. What a piece is: slab/slab.h; how it comes and goes: piece.c.
  */
 #ifndef TS_HEAP_PIECE_H
@@ -8,7 +8,7 @@
 #include "heap/allocator.h"
 
 /* A scope that grows has so many pieces, and then units. */
-#define TS_PIECES_OF_BLOCK 4u
+#define TS_PIECES_OF_BLOCK 8u
 /* The first slab of a scope is a unit if the thread has a warm one. Else it is a piece, but for the first so many times: few lifetimes are
    open. And for one in so many: if the thread has one scope after the other, that unit is warm for all that come. */
 #ifndef TS_PIECES_AFTER
@@ -17,8 +17,8 @@
 extern TS_HIDDEN uint32_t ts_pieces_after; /* that; 0 in tests, which have few scopes at a time */
 #define TS_PIECES_UNIT_EVERY 256u
 /* Free ones that a thread keeps; what is more goes to the allocator, a part at a time. */
-#define TS_LOCAL_PIECES 32u
-#define TS_PIECES_MOVED 16u
+#define TS_LOCAL_PIECES 64u
+#define TS_PIECES_MOVED 32u
 
 /* Whether the next slab of a scope block without an account is a piece, for an object of so many bytes. Called once a slab that is
    needed. Caller: its thread. */
@@ -28,6 +28,8 @@ bool ts_scope_takes_piece(ts_scope_block *block, size_t bytes, size_t align);
 bool ts_scope_is_in_pieces(const ts_scope_block *block);
 /* A fresh scope slab that is a piece. 0 with errno: no memory. Caller: the owner, not inside the heap. */
 uint32_t ts_slab_acquire_piece(ts_heap *heap, ts_share *share);
+/* The same of the share's own. 0: it has none. Caller holds the heap. */
+uint32_t ts_share_take_piece(ts_share *share);
 /* A piece that is on no list and in which all is dead. Caller holds the heap. */
 void ts_share_keep_piece(ts_share *share, uint32_t piece);
 /* What the share keeps; returns the units that became warm by it. Caller has the warm lock, and holds the heap. */

@@ -18,7 +18,7 @@ TS_ALWAYS_INLINE void ts_scope_seal(ts_scope_block *block, ts_slab *slab) {
     size_t used = ts_slab_bytes(unit) - (size_t)((ts_load_relaxed(&block->limit) - bump) >> TS_BUMP_SHIFT);
     slab->empty_at = ts_scope_current_allocs(block);
     /* release, and before bump changes: a reader that takes the end from bump looks at `end` before and after */
-    ts_store_release(&slab->end, (uint16_t)(used / 16 + ts_scope_first_word(unit) * TS_PIECE_ENTRIES));
+    ts_store_release(&slab->end, (uint16_t)(used / 16 + ts_scope_first_entry(unit)));
     if (!TS_COUNTED) return;
     ts_store_release(&block->bytes_allocated,
                      ts_load_relaxed(&block->bytes_allocated) + used); /* block.c: scope_bytes */

@@ -73,8 +73,7 @@ uint64_t ts_scope_allocs(const ts_scope_block *block) {
     return allocs >> TS_ALLOCS_SHIFT;
 }
 
-void ts_scope_add(ts_scope_block *block, uint32_t unit) {
-    ts_assert(2, ts_load_relaxed(&block->current) == 0);
+static void append(ts_scope_block *block, uint32_t unit) {
     if (ts_is_piece(unit)) { /* not with care */
         ts_store_relaxed(&block->pieces, (uint8_t)(ts_load_relaxed(&block->pieces) + 1));
         ts_scope_append_at(block, unit, ts_slab_at(unit), ts_slab_address(unit), TS_PIECE_BYTES, 0);
@@ -82,6 +81,11 @@ void ts_scope_add(ts_scope_block *block, uint32_t unit) {
     }
     ts_care_begin(block->b.share->allocator, ts_unit_address(unit), TS_UNIT_BYTES, true);
     ts_scope_append(block, unit, ts_slab_at(unit), 0);
+}
+
+void ts_scope_add(ts_scope_block *block, uint32_t unit) {
+    ts_assert(2, ts_load_relaxed(&block->current) == 0);
+    append(block, unit);
 }
 
 void ts_scope_retire_current(ts_scope_block *block) {
@@ -95,27 +99,31 @@ void ts_scope_retire_current(ts_scope_block *block) {
     ts_scope_release_if_empty(block, unit);
 }
 
-bool ts_scope_renew(ts_scope_block *block) {
+/* A warm unit, or else a piece, if the block gets one for such an object; reset. */
+static uint32_t take_at_hand(ts_scope_block *block, size_t bytes, size_t align) {
     ts_share *share = block->b.share;
-    /* Of an account a unit is taken before it is got, by who holds no heap. */
-    bool elsewhere = block->b.account || ts_load_relaxed(&share->allocator->nodes); /* or one of a home (nodes.h) */
-    uint32_t unit = elsewhere ? 0 : ts_share_take(share, TS_NORMAL), last = ts_load_relaxed(&block->current);
+    /* Of an account a unit is taken before it is got, by who holds no heap; and one of a home (nodes.h) elsewhere. */
+    if (block->b.account || ts_load_relaxed(&share->allocator->nodes)) return 0;
+    uint32_t unit = ts_share_take(share, TS_NORMAL);
+    if (!unit) return share->pieces && ts_scope_takes_piece(block, bytes, align) ? ts_share_take_piece(share) : 0;
+    if (ts_slab_reset_scope(unit)) return unit;
+    ts_allocator_retire(share->allocator, unit);
+    return 0;
+}
+
+bool ts_scope_renew(ts_scope_block *block, size_t bytes, size_t align) {
+    uint32_t unit = take_at_hand(block, bytes, align), last = ts_load_relaxed(&block->current);
     if (!unit) return false;
-    if (!ts_slab_reset_scope(unit)) {
-        ts_allocator_retire(share->allocator, unit);
-        return false;
-    }
-    ts_care_begin(share->allocator, ts_unit_address(unit), TS_UNIT_BYTES, true);
     if (last) ts_scope_fill(block, ts_slab_at(last));
-    ts_scope_append(block, unit, ts_slab_at(unit), 0);
+    append(block, unit);
     /* after the block's own count: snapshot.c, `rising` */
-    ts_count_release(&share->count[TS_COUNT_SCOPE].new_slab_count, 1);
+    ts_count_release(&block->b.share->count[TS_COUNT_SCOPE].new_slab_count, 1);
     if (last) ts_scope_release_if_empty(block, last);
     return true;
 }
 
 void *ts_scope_renew_for(ts_scope_block *block, size_t bytes) {
-    if (!ts_scope_renew(block)) return NULL;
+    if (!ts_scope_renew(block, bytes, 16)) return NULL;
     ts_count(&block->b.share->count[TS_COUNT_SCOPE].slow_path_hits, 1);
     uint64_t bump = ts_load_relaxed(&block->bump);
     return ts_fast_bump(block, bump, ts_bump_next(bump, bytes));

@@ -8,7 +8,7 @@
  *     slab      per unit: the slab's own record, 128 bytes
  *     fine      per unit: the free bitmap of a FINE slab
  *     wide      per unit: the foreign words of a scope slab or of a FINE slab
- *     piece     per piece of a unit, sixteen a unit: its UNIT word and its record, as of a unit that is a slab (slab/slab.h)
+ *     piece     per piece of a unit, 32 a unit: its UNIT word and its record, as of a unit that is a slab (slab/slab.h)
  *     run       per unit: free runs of the pool (pool.h)
  *     lines     what is addressed by a line number: heaps, blocks, bins, magazines (lines.h)
  *     chunk     per 4 KiB of the lines: a note (chunk.h)
@@ -96,8 +96,8 @@ enum { TS_NORMAL = 0, TS_SLAB_PARTS = 1, TS_FAR = 1, TS_PARTS = 2 };
 #define TS_WIDE_BYTES 256u
 #define TS_CHUNK_NOTE_BYTES 12u /* and what is kept per chunk of the lines */
 
-/* A PIECE is a sixteenth of a unit that is cut: what one word of 64 bits of a scope slab's bitmaps stands for. */
-#define TS_PIECES 16u
+/* A PIECE is a thirty-second of a unit that is cut: what a foreign word of a scope slab stands for, and half a word of its bitmaps. */
+#define TS_PIECES 32u
 #define TS_PIECE_BYTES (TS_UNIT_BYTES / TS_PIECES)
 #define TS_PIECE_ENTRIES (TS_UNIT_ENTRIES / TS_PIECES)
 #define TS_PIECE_RECORD_BYTES 64u
@@ -153,7 +153,7 @@ typedef struct ts_region {
 } ts_region_t;
 
 enum { TS_TABLE_EPOCH = 0, TS_TABLE_DOMAIN = 1, TS_TABLE_ALLOCATOR = 2 };
-#define TS_EPOCH_STRIDE 256u
+#define TS_EPOCH_STRIDE 192u
 #define TS_DOMAIN_STRIDE 128u
 #define TS_ALLOCATOR_STRIDE 4096u
 #define TS_MAX_ALLOCATORS 4096u

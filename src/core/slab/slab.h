@@ -14,9 +14,11 @@
  *     [27] FINE      churn slab with granules of 16 bytes
  *     [26:0] era     of the block that owns it
  * 0: nobody's (free, warm, or inside of a span). CUT: the unit is cut into PIECES (heap/piece.h), and each of them is a scope slab, or
- * free: with a UNIT word and a record of its own, and its word of the unit's start and freed bits, and its two foreign words.
+ * free: with a UNIT word, a record and a foreign word of its own. Its start and freed bits are half a word, but no two pieces have bits in
+ * one word, as they may be different threads': a unit that is cut has its bitmaps twice, for the pieces in even places and for those in odd
+ * ones.
  *
- * A SLAB NUMBER is that of a unit, or of a piece: TS_PIECE, the unit, and which of the sixteen. Entries are those of the unit in both. What is said
+ * A SLAB NUMBER is that of a unit, or of a piece: TS_PIECE, the unit, and which of the 32. Entries are those of the unit in both. What is said
  * of a unit that is a slab holds for a piece. A piece's tags and generations begin above those that its unit has had, and
  * end below those that it gets when it is whole again: so what is void or stale by them stays so.
  *
@@ -176,7 +178,8 @@ typedef struct ts_slab {
 /* The state words of a unit, eight bytes at a time: for resets, and for scope slabs. */
 typedef _Atomic uint64_t TS_MAY_ALIAS ts_state64;
 
-/* A scope slab uses the state words of its unit as two bitmaps, a bit per 16 bytes. (o), read by anyone. */
+/* A scope slab uses the state words of its unit as two bitmaps, a bit per 16 bytes. (o), read by anyone. Those of the pieces in odd places
+   come behind. */
 typedef struct ts_scope_bits {
     ts_state64 start[16]; /* an object starts here; never cleared before the reset */
     ts_state64 freed[16]; /* it was freed */
@@ -184,9 +187,10 @@ typedef struct ts_scope_bits {
 
 _Static_assert(sizeof(ts_slab) == TS_SLAB_BYTES, "region.h gives each unit this much");
 _Static_assert(offsetof(ts_slab, foreign) <= TS_PIECE_RECORD_BYTES, "the record of a piece");
-_Static_assert(TS_PIECE_ENTRIES == 64, "a word of the bitmaps is a piece's");
+_Static_assert(TS_PIECE_ENTRIES == 32,
+               "a foreign word is a piece's, and of a word of the bitmaps the one half or the other");
 _Static_assert(16 * sizeof(uint64_t) == TS_FINE_BYTES, "the free bitmap of a FINE slab");
-_Static_assert(sizeof(ts_scope_bits) <= TS_STATES_COARSE * 2, "the bitmaps lie over the unit's COARSE state words");
+_Static_assert(2 * sizeof(ts_scope_bits) <= TS_STATES_COARSE * 2, "the bitmaps lie over the unit's COARSE state words");
 _Static_assert(32 * sizeof(uint64_t) == TS_WIDE_BYTES, "foreign words of a scope slab, and of a FINE one");
 
 TS_ALWAYS_INLINE unsigned ts_slab_kind(const ts_slab *slab) { return ts_load_relaxed(&slab->kind); }
@@ -197,7 +201,7 @@ TS_ALWAYS_INLINE ts_slab *ts_slab_in(const ts_part *part, uint64_t unit_in_part)
 /* ---- slab numbers ------------------------------------------------------------------------------------------ */
 
 #define TS_PIECE (UINT32_C(1) << 31)
-#define TS_PIECE_SHIFT 4u
+#define TS_PIECE_SHIFT 5u
 _Static_assert(TS_PIECES == 1u << TS_PIECE_SHIFT && TS_MAX_UNITS_LOG2 + TS_PIECE_SHIFT < 31, "a piece has a number");
 TS_ALWAYS_INLINE bool ts_is_piece(uint32_t slab) { return slab >= TS_PIECE; }
 static inline uint32_t ts_piece_number(uint32_t unit, unsigned piece) {
@@ -207,13 +211,20 @@ static inline uint32_t ts_piece_number(uint32_t unit, unsigned piece) {
 static inline uint32_t ts_unit_of(uint32_t slab) {
     return TS_UNLIKELY(ts_is_piece(slab)) ? (slab & ~TS_PIECE) >> TS_PIECE_SHIFT : slab;
 }
-/* Words of a scope slab's bitmaps: from which on, and how many. */
-static inline unsigned ts_scope_first_word(uint32_t slab) { return ts_is_piece(slab) ? slab % TS_PIECES : 0; }
-static inline unsigned ts_scope_end_word(uint32_t slab) { return ts_is_piece(slab) ? slab % TS_PIECES + 1 : 16; }
+/* Entries of a scope slab in its unit: from which on, and the end. */
+static inline uint32_t ts_scope_first_entry(uint32_t slab) {
+    return ts_is_piece(slab) ? slab % TS_PIECES * TS_PIECE_ENTRIES : 0;
+}
+static inline uint32_t ts_scope_end_entry(uint32_t slab) {
+    return ts_is_piece(slab) ? (slab % TS_PIECES + 1) * TS_PIECE_ENTRIES : TS_UNIT_ENTRIES;
+}
+/* Words of its bitmaps; of those of a piece the other half is 0. */
+static inline unsigned ts_scope_first_word(uint32_t slab) { return ts_scope_first_entry(slab) / 64; }
+static inline unsigned ts_scope_end_word(uint32_t slab) { return (ts_scope_end_entry(slab) + 63) / 64; }
 /* Where the data of a slab begins, and where the unit's of which its entries are. */
 static inline char *ts_slab_unit_address(uint32_t slab) { return ts_unit_address(ts_unit_of(slab)); }
 static inline char *ts_slab_address(uint32_t slab) {
-    return ts_slab_unit_address(slab) + ts_scope_first_word(slab) * TS_PIECE_BYTES;
+    return ts_slab_unit_address(slab) + ts_scope_first_entry(slab) * 16;
 }
 /* Bytes of a slab of one unit, or of a piece. */
 static inline size_t ts_slab_bytes(uint32_t slab) { return ts_is_piece(slab) ? TS_PIECE_BYTES : TS_UNIT_BYTES; }
@@ -248,9 +259,10 @@ static inline uint32_t ts_slab_after(uint32_t slab) {
     return ts_load_acquire(ts_unit_word(slab)) == TS_UNIT_CUT ? ts_piece_number(slab, 0) : slab + 1;
 }
 
-/* Of the unit: a piece has its word of each. */
+/* Of the unit: a piece has half a word of each. */
 static inline ts_scope_bits *ts_slab_scope_bits(uint32_t slab) {
-    return (ts_scope_bits *)(void *)(uintptr_t)ts_unit_states(ts_unit_of(slab), false);
+    ts_scope_bits *bits = (ts_scope_bits *)(void *)(uintptr_t)ts_unit_states(ts_unit_of(slab), false);
+    return ts_is_piece(slab) ? bits + slab % 2 : bits;
 }
 /* Units of the slab that this one is the first of. */
 static inline uint32_t ts_slab_units(const ts_slab *slab) {
@@ -278,8 +290,8 @@ TS_ALWAYS_INLINE _Atomic uint64_t *ts_wide_words(uint64_t unit) {
 /* The slab's are those from *first to *end - 1. */
 static inline _Atomic uint64_t *ts_slab_foreign_words(uint32_t slab, uint64_t word, unsigned *first, unsigned *end) {
     bool wide = ts_word_is_wide(word);
-    *first = 2 * ts_scope_first_word(slab);
-    *end = wide ? 2 * ts_scope_end_word(slab) : 8;
+    *first = ts_scope_first_entry(slab) / 32;
+    *end = wide ? ts_scope_end_entry(slab) / 32 : 8;
     return wide ? ts_wide_words(ts_unit_of(slab)) : ts_slab_at(slab)->foreign;
 }
 
@@ -398,8 +410,8 @@ TS_ALWAYS_INLINE bool ts_slab_reset_scope(uint32_t unit) {
     if (!ts_slab_next_use(slab, TS_KIND_SCOPE, ts_slab_next_generation(slab))) return false;
     ts_scope_bits *bits = ts_slab_scope_bits(unit);
     if (ts_is_piece(unit)) {
-        ts_store_relaxed(&bits->start[unit % TS_PIECES], 0);
-        ts_store_relaxed(&bits->freed[unit % TS_PIECES], 0);
+        ts_store_relaxed(&bits->start[ts_scope_first_word(unit)], 0);
+        ts_store_relaxed(&bits->freed[ts_scope_first_word(unit)], 0);
     } else {
         ts_slab_clear16(bits->start);
         if (!unfreed) ts_slab_clear16(bits->freed);

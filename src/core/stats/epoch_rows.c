@@ -45,8 +45,8 @@ static void row_fill(const ts_epoch *e, EpochId id, uint32_t state, const ts_sum
         out->limit_failures_total = ts_load_relaxed(&account->failures);
         out->parent_epoch_id = parent ? ts_load_relaxed(&parent->epoch) : EPOCH_NONE;
     }
-    out->rss_before_close = ts_load_relaxed(&e->rss_before);
-    out->rss_after_close = ts_load_relaxed(&e->rss_after);
+    out->rss_before_close = (uint64_t)ts_load_relaxed(&e->rss_before_kib) << 10;
+    out->rss_after_close = (uint64_t)ts_load_relaxed(&e->rss_after_kib) << 10;
     for (uint64_t left = sums->used; left; left &= left - 1) {
         unsigned k = ts_ctz64(left);
         if (kind == TS_COUNT_KINDS || kind == k) row_add_kind(sums, k, out);

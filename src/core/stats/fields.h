@@ -238,7 +238,7 @@ typedef enum ts_field_unit { TS_COUNT, TS_BYTES, TS_SLABS, TS_NS, TS_PERCENT, TS
       "Zones that nobody needs any more: the next calls on the zones reset them.", "")                                 \
     X(spilled_epochs, GAUGE, WHOLE, COUNT, "zones_spilled_epochs", "Epochs whose slabs are there now.", "")            \
     X(spilled_bytes, GAUGE, WHOLE, BYTES, "zones_spilled_bytes", "Bytes of these slabs.", "")                          \
-    X(kept_bytes, GAUGE, WHOLE, BYTES, "zones_kept_bytes", "What has stayed in memory of these epochs: the first slabs of small scopes, 1 KiB each.", "") \
+    X(kept_bytes, GAUGE, WHOLE, BYTES, "zones_kept_bytes", "What has stayed in memory of these epochs: the first slabs of small scopes, 512 bytes each.", "") \
     X(appended_bytes, COUNTER, WHOLE, BYTES, "zones_appended_bytes", "Written to the device; what a failed spill wrote included.", "") \
     X(payload_bytes, COUNTER, WHOLE, BYTES, "zones_payload_bytes", "Bytes of the slabs that were spilled.", "")        \
     X(padding_bytes, COUNTER, WHOLE, BYTES, "zones_padding_bytes", "What zones had left that were finished before they were full.", \

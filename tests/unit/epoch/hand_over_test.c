@@ -165,7 +165,7 @@ static void one_block_for_all(void **state) {
     wander(make_scope, 1, 1);
     wander(make_churn, 1, 1);
     ts_pieces_after = 0;
-    wander(make_scope, 1, 3);
+    wander(make_scope, 1, 6);
     ts_pieces_after = TS_PIECES_AFTER;
     size = 1000;
     wander(make_scope, 1, 4);

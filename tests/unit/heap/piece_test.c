@@ -75,7 +75,7 @@ static void all_goes_back(void) {
     assert_int_equal(global.committed_bytes, 0);
 }
 
-/* Sixteen lifetimes in one unit, and each of them is told apart by every call. */
+/* Many lifetimes in one unit, and each of them is told apart by every call. */
 static void many_share_a_unit(void **state) {
     (void)state;
     for (unsigned kind = 0; kind < 2; kind++) {

@@ -18,7 +18,7 @@ static uint64_t now, step, resident, behind;
 
 static uint64_t test_wall(void) { return now += step; }
 static uint64_t test_coarse(void) { return now - behind; }
-static uint64_t test_resident(void) { return resident += 1000; }
+static uint64_t test_resident(void) { return resident += 1024; }
 
 static SlabAllocator *allocator;
 static EpochId epoch;
@@ -278,8 +278,8 @@ static void closing(void **state) {
     step = 0;
     stats = epoch_stats(SLAB_ALL_CLASSES, epoch);
     assert_int_equal(stats.state, EPOCH_CLOSING);
-    assert_int_equal(stats.rss_before_close, 1000);
-    assert_int_equal(stats.rss_after_close, 2000);
+    assert_int_equal(stats.rss_before_close, 1024);
+    assert_int_equal(stats.rss_after_close, 2048);
     assert_int_equal(stats.slab_count, 1);
     assert_int_equal(stats.live_objects, 1);
     assert_int_equal(stats.alloc_count, 1);

@@ -805,41 +805,49 @@ fn blocks(s: &'static Steps) {
     owner.join().unwrap();
 }
 
-/// ts_epoch_set_label, twice, against one look of ts_epoch_read_label: what it takes is one whole label.
+/// ts_epoch_set_label, of an epoch and then of another that has the same lock, against one look of ts_epoch_read_label at the first one:
+/// what it takes is one whole label of that.
 fn label(s: &'static Steps) {
-    let turn = word(0);
+    const MINE: u64 = 0;
+    const ANOTHER: u64 = 1;
+    let (turn, of) = (word(0), word(ANOTHER));
     let (now, before) = ([word(0), word(0)], [word(9), word(8)]);
     let writer = {
-        let (turn, now, before) = (turn.clone(), now.clone(), before.clone());
+        let (turn, of, now, before) = (turn.clone(), of.clone(), now.clone(), before.clone());
         thread::spawn(move || {
-            for next in 1..=2 {
+            for whose in [MINE, ANOTHER] {
                 if !s.lacks("fence-before-old") {
                     fence(Release);
                 }
+                of.store(whose, Relaxed);
                 for i in 0..2 {
-                    before[i].store(next - 1, Relaxed);
+                    before[i].store(if whose == MINE { 0 } else { 7 }, Relaxed);
                 }
                 if !s.lacks("odd-turn") {
-                    turn.store(2 * next - 1, s.order("odd-release", Release));
+                    turn.store(2 * whose + 1, s.order("odd-release", Release));
                 }
                 if !s.lacks("fence-before-next") {
                     fence(Release);
                 }
-                for i in 0..2 {
-                    now[i].store(next, Relaxed);
+                if whose == MINE {
+                    for i in 0..2 {
+                        now[i].store(1, Relaxed);
+                    }
                 }
-                turn.store(2 * next, s.order("even-release", Release));
+                turn.store(2 * whose + 2, s.order("even-release", Release));
             }
         })
     };
     let at = turn.load(s.order("turn-acquire", Acquire));
-    let whole = if at % 2 == 0 || s.lacks("turn-looked-at") { &now } else { &before };
+    let is_set = at % 2 == 1 && (s.lacks("epoch-looked-at") || of.load(Relaxed) == MINE);
+    let whole = if is_set && !s.lacks("turn-looked-at") { &before } else { &now };
     let seen: Vec<_> = whole.iter().map(|w| w.load(Relaxed)).collect();
     if !s.lacks("look-fence") {
         fence(Acquire);
     }
     if s.lacks("second-look") || turn.load(Relaxed) == at {
-        assert_eq!(seen, [at / 2, at / 2], "another label than the turn's, or a mixture");
+        let label = if at < 2 { 0 } else { 1 };
+        assert_eq!(seen, [label, label], "another label than the turn's, or a mixture");
     }
     writer.join().unwrap();
 }
