@@ -187,7 +187,7 @@ static void epoch_closed(void *argument) {
 static void in_child(void (*fn)(void *), const meanwhile *m) {
     char err[1024];
     meanwhile copy = *m;
-    int status = sup_child(fn, &copy, 20, err, sizeof err);
+    int status = sup_child(fn, &copy, SUP_CHILD_SECONDS, err, sizeof err);
     if (status != 0) {
         print_error("status %#x\n%s", (unsigned)status, err);
     }

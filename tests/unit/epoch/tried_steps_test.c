@@ -9,6 +9,7 @@
 #define _GNU_SOURCE
 #endif
 #include "identities.h"
+#include "proc.h"
 #include "turns.h"
 #include "unit.h"
 
@@ -283,7 +284,7 @@ static atomic_bool in_cleanup, go_on;
 static void wait_in_cleanup(void *unused) {
     (void)unused;
     atomic_store(&in_cleanup, true);
-    while (!atomic_load(&go_on)) (void)sched_yield();
+    while (!atomic_load(&go_on)) sup_sleep_ms(1);
 }
 
 static void *end_child(void *unused) {
