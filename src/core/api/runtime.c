@@ -154,7 +154,7 @@ static void choose_calls(void) {
     calls_chosen = true;
     table = *ts_os;
     purges = ts_os_probe_purge(&table);
-    if (purges != TS_PURGE_TRUE) ts_os = &table;
+    if (purges != TS_PURGE_TRUE || table.move != ts_os->move) ts_os = &table;
 }
 
 TS_COLD static void say_how_it_purges(void) {

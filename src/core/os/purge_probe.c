@@ -1,4 +1,12 @@
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
 #include "os/purge_probe.h"
+
+#include <errno.h>
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
 
 #define PAGES 3u /* that of the middle is purged */
 
@@ -27,8 +35,30 @@ static bool refuse_move(void *from, void *to, size_t bytes) {
     return false;
 }
 
-/* An emulator that keeps what it was to purge (qemu-user) also takes what pages were moved from for free addresses, and maps others there. */
+/* Whether what pages are moved from is no range of the process afterwards: so qemu-user takes it, which maps others there, and lets nobody touch
+   it. So it is not touched here: the system is asked. */
+static bool is_lost_by_move(const ts_os_table *table) {
+#if defined(__linux__)
+    size_t page = table->page_bytes();
+    unsigned char there;
+    char *at = table->reserve(2 * page);
+    bool lost = false;
+    if (!at) return false;
+    if (table->commit(at, 2 * page)) {
+        *at = at[page] = 1;
+        lost = table->move(at, at + page, page) && mincore((void *)at, 1, (void *)&there) != 0 && errno == ENOMEM;
+    }
+    table->release(at, 2 * page);
+    return lost;
+#else
+    return (void)table, false;
+#endif
+}
+
 ts_purge_kind ts_os_probe_purge(ts_os_table *table) {
+    int before = errno;
+    if (is_lost_by_move(table)) table->move = refuse_move;
+    errno = before;
     if (!is_kept(table, table->purge)) return TS_PURGE_TRUE;
     table->move = refuse_move;
     bool anew = !is_kept(table, table->purge_anew);

@@ -33,6 +33,7 @@
 static SlabAllocator *allocator;
 static EpochId epoch;
 static ts_os_table table;
+static const ts_os_table *chosen; /* by the library at its start */
 
 static bool has_far(void) { return ts_region.part[TS_FAR].units != 0; }
 static bool is_far(const void *p) { return ts_is_data_of(TS_FAR, p); }
@@ -49,6 +50,7 @@ static SlabAllocator *make(int poison, int guards, size_t budget) {
 static int begin(void **state) {
     (void)state;
     allocator = make(0, 0, 0);
+    if (!chosen) chosen = ts_os;
     epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
     if (has_far()) ts_region.far_bytes = LIMIT;
     return !allocator || epoch == EPOCH_NONE;
@@ -58,7 +60,7 @@ static int end(void **state) {
     (void)state;
     sup_check_identities(allocator);
     slab_allocator_free(allocator);
-    ts_os = &ts_os_native;
+    ts_os = chosen;
     ts_region.far_bytes = has_far() ? TS_FAR_BYTES : SIZE_MAX;
     return ts_pool_used_units() != 0;
 }
