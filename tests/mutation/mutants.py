@@ -1917,7 +1917,7 @@ MUTANTS = [
         "name": "epoch-of-the-last-uses-kind",
         "protocol": "blocks.h, ts_epoch_begin",
         "file": "src/core/epoch/blocks.h",
-        "old": "    ts_keep_relaxed(&epoch->flags, flags);\n",
+        "old": "    ts_keep_relaxed(&epoch->flags, (uint8_t)flags);\n",
         "new": "    (void)flags;\n",
         "tests": ["unit.epoch.epoch"],
     },
