@@ -11,12 +11,13 @@
 static pthread_barrier_t meeting;
 static void (*errand)(void);
 static pthread_t worker;
-static ts_heap *other_heap; /* the worker's, once it has met for the first time */
+static ts_heap *other_heap; /* the worker's */
 
 static inline void meet(void) { (void)pthread_barrier_wait(&meeting); }
 
 static void *work(void *argument) {
     other_heap = ts_heap_mine();
+    meet();
     for (;;) {
         meet();
         if (!errand) {
@@ -27,9 +28,11 @@ static void *work(void *argument) {
     }
 }
 
+/* Once it returns the worker rests, so that what checks the whole structure finds nothing half made. */
 static inline void begin(void) {
     SUP_CHECK(pthread_barrier_init(&meeting, NULL, 2) == 0, "pthread_barrier_init");
     SUP_CHECK(pthread_create(&worker, NULL, work, NULL) == 0, "pthread_create");
+    meet();
 }
 
 /* The other thread begins with it, and this one goes on until meet(). NULL: it ends. */
