@@ -18,16 +18,17 @@ static pthread_mutex_t sup_turn_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t sup_turn_changed = PTHREAD_COND_INITIALIZER;
 static struct {
     int whose; /* guarded by the lock, as the next */
-    bool over[2];
+    bool begun[2], over[2];
     unsigned left[2][SUP_STOPS]; /* steps until each stop, counted from the one before */
     unsigned stopped[2];         /* how often it was */
 } sup_turns;
 
-/* The other goes on, until it stops, ends, or waits at a lock that this thread has. */
+/* The other goes on, until it stops, ends, or waits at a lock that this thread has. A thread that is made late is waited for. */
 static inline void sup_turn_pass(void) {
     struct timespec until;
     if (sup_side == SUP_NEITHER) return;
     (void)pthread_mutex_lock(&sup_turn_lock);
+    while (!sup_turns.begun[!sup_side]) (void)pthread_cond_wait(&sup_turn_changed, &sup_turn_lock);
     if (!sup_turns.over[!sup_side]) {
         sup_turns.whose = !sup_side;
         (void)pthread_cond_broadcast(&sup_turn_changed);
@@ -54,7 +55,7 @@ static inline void sup_turn_step(void) {
 static inline void sup_turns_start(unsigned first, unsigned first_again, unsigned second) {
     sup_turns.whose = SUP_FIRST;
     for (int side = 0; side < 2; side++) {
-        sup_turns.over[side] = false;
+        sup_turns.begun[side] = sup_turns.over[side] = false;
         sup_turns.stopped[side] = 0;
         sup_turns.left[side][1] = SUP_NO_STOP;
     }
@@ -66,6 +67,8 @@ static inline void sup_turns_start(unsigned first, unsigned first_again, unsigne
 static inline void sup_turn_begin(int side) {
     sup_side = side;
     (void)pthread_mutex_lock(&sup_turn_lock);
+    sup_turns.begun[side] = true;
+    (void)pthread_cond_broadcast(&sup_turn_changed);
     while (sup_turns.whose != side && !sup_turns.over[!side])
         (void)pthread_cond_wait(&sup_turn_changed, &sup_turn_lock);
     (void)pthread_mutex_unlock(&sup_turn_lock);
