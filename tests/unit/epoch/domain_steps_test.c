@@ -8,6 +8,7 @@
 #endif
 #include "identities.h"
 #include "proc.h"
+#include "turns.h"
 #include "unit.h"
 
 #include "../heap/errands.h"
@@ -52,10 +53,9 @@ static atomic_bool stopped, go, done;
 /* Of the other thread: steps with the domain ending until it stops; of this one: steps until that goes on. */
 enum { HERE, THERE, THIRD };
 static _Thread_local int who;
-static _Thread_local bool stops_anywhere;
 static unsigned stop_after;
 static bool stops, stops_here;
-static unsigned here_after, wait_here = 20;
+static unsigned here_after;
 
 /* Within a call of this thread: what happens there before its step'th look. */
 static void (*meanwhile)(void);
@@ -69,8 +69,10 @@ static void wait_for(atomic_bool *flag, unsigned ms) {
 }
 
 static void step(void) {
-    if (who == THERE) {
-        if (!stops || !(stops_anywhere || atomic_load(&entry->busy) == 1) || stop_after-- != 0) {
+    if (sup_side != SUP_NEITHER) {
+        sup_turn_step();
+    } else if (who == THERE) {
+        if (!stops || atomic_load(&entry->busy) != 1 || stop_after-- != 0) {
             return;
         }
         stops = false;
@@ -85,7 +87,7 @@ static void step(void) {
     } else if (who == HERE && stops_here && here_after-- == 0) {
         stops_here = false;
         atomic_store(&go, true);
-        wait_for(&done, wait_here); /* unless it waits for a lock that this thread has */
+        wait_for(&done, 20); /* unless it waits for a lock that this thread has */
     }
 }
 
@@ -422,40 +424,31 @@ static bool taken;
 
 static void take_over_in_steps(void) {
     who = THERE;
-    stops = stops_anywhere = true;
+    sup_turn_begin(SUP_FIRST);
     taken = epoch_domain_enter(domain);
     SUP_CHECK(taken || errno == ESTALE || errno == EINVAL, "enter: errno %d", errno);
-    stops = stops_anywhere = false;
-    atomic_store(&stopped, true);
-    atomic_store(&done, true);
+    sup_turn_end();
 }
 
-static void take_over_at_once(void) { SUP_CHECK(epoch_domain_enter(domain), "enter: errno %d", errno); }
 static void leave_taken(void) { SUP_CHECK(epoch_domain_exit(domain), "exit"); }
 
-/* The other thread is about to own a domain that was handed over; this one ends it. false: the other one had no more steps. */
+/* The other thread is about to own a domain that was handed over, and stops at a step; this one ends it, and stops at one of its own until
+   the other has gone on. false: the other one had no more steps. */
 static bool ended_when_taken(unsigned there, unsigned here, bool *all) {
     domain = epoch_domain_create(allocator);
     assert_true(domain && epoch_domain_hand_over(domain));
-    stopped = go = done = false;
-    stop_after = there;
+    sup_turns_start(there, SUP_NO_STOP, here);
     let_begin(take_over_in_steps);
-    wait_for(&stopped, 10000);
-    bool more = !atomic_load(&done);
-    here_after = here;
-    stops_here = true;
+    sup_turn_begin(SUP_SECOND);
     bool ended = epoch_domain_end(domain);
     int error = errno;
-    *all = stops_here;
-    stops_here = false;
-    go = true;
+    sup_turn_end();
     meet();
-    assert_false(ended && taken);
+    bool more = sup_turns.stopped[SUP_FIRST] > 0;
+    *all = sup_turns.stopped[SUP_SECOND] == 0;
+    assert_true(ended != taken);
     if (!ended) {
         assert_int_equal(error, EBUSY);
-        if (!taken) { /* each saw the other */
-            let(take_over_at_once);
-        }
         assert_false(epoch_domain_enter(domain)); /* it is the other's now */
         assert_int_equal(errno, EPERM);
         let(leave_taken);
@@ -467,14 +460,12 @@ static bool ended_when_taken(unsigned there, unsigned here, bool *all) {
 static void ended_or_taken_over(void **state) {
     (void)state;
     start_threads();
-    wait_here = 2;
     for (unsigned there = 0, more = 1; more; there++) {
         bool all = false;
         for (unsigned here = 0; more && !all; here++) {
             more = ended_when_taken(there, here, &all);
         }
     }
-    wait_here = 20;
     sup_check_empty(allocator);
     stop_threads();
 }
