@@ -25,7 +25,7 @@ static void destroy_it(void) {
     atomic_store(&done, true);
 }
 static void close_and_destroy_it(void) {
-    close_it();
+    close_first();
     destroy_it();
 }
 static void force_it(void) {

@@ -141,12 +141,15 @@ static void make_domain(bool biased) {
 /* ---- what the other does ------------------------------------------------------------------------------------- */
 
 static bool ended; /* what the call has answered */
-static void close_it(void) {
+static void close_first(void) {
     ended = epoch_close(allocator, epoch);
     if (ended) {
         SUP_CHECK(epoch_state(allocator, epoch) != EPOCH_ACTIVE, "closed");
         SUP_CHECK(!epoch_close(allocator, epoch), "twice");
     }
+}
+static void close_it(void) {
+    close_first();
     atomic_store(&done, true);
 }
 
