@@ -31,6 +31,8 @@ static const work_entry works[] = {
     {"producer_consumer", core_producer_consumer, "object_ns", "one thread allocates 128 B, another frees"},
     {"tail_order", core_tail_order, "p999_ns", "100,000 live x 128 B: free 10 % in order, allocate them again"},
     {"tail_random", core_tail_random, "p999_ns", "the same with random victims"},
+    {"tail_all", core_tail_all, "p9999_ns", "100,000 x 128 B: free all in order, allocate all again"},
+    {"tail_order_free", core_tail_order_free, "p999_ns", "100,000 live x 128 B: free 10 % in order, each free timed"},
     {"small_32", core_small_32, "pair_ns", "2,000 live x 32 B: free a random one, allocate one"},
     {"small_16_48", core_small_16_48, "pair_ns", "the same with 16 to 48 B"},
     {"small_16_128", core_small_16_128, "pair_ns", "the same with 16 to 128 B"},

@@ -116,7 +116,7 @@ typedef void core_work(const core_config *config);
 core_work core_fifo_replace, core_random_replace_100k, core_random_replace_2k, core_free_all_alloc_all;
 core_work core_mixed_400, core_request;
 core_work core_threads_1, core_threads_2, core_threads_8, core_threads_16, core_producer_consumer;
-core_work core_tail_order, core_tail_random;
+core_work core_tail_order, core_tail_random, core_tail_all, core_tail_order_free;
 core_work core_memory;
 core_work core_large_500, core_large_100, core_large_20;
 core_work core_small_32, core_small_16_48, core_small_16_128, core_small_16_48_100k, core_middle_1_8k, core_by_size;

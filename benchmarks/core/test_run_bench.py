@@ -132,6 +132,8 @@ class Arithmetic(unittest.TestCase):
         self.assertEqual(targets["tail_order", "p999_ns"], ("ratio", 0.8))
         self.assertEqual(targets["tail_order", "p9999_ns"], ("ratio", 0.7))
         self.assertEqual(targets["tail_random", "p999_ns"], ("ratio", 0.8))
+        self.assertEqual(targets["tail_all", "p9999_ns"], ("ratio", 1.1))
+        self.assertEqual(targets["tail_order_free", "p999_ns"], ("ratio", 1.1))
         for work, limit in (("small_32", 1.25), ("small_16_48", 1.25), ("small_16_128", 1.25), ("small_16_48_100k", 1.3),
                             ("middle_1_8k", 1.1)):
             self.assertEqual(targets[work, "pair_ns"], ("ratio", limit))

@@ -703,6 +703,8 @@ CORE = {
     "producer_consumer": "one thread allocates, another frees, object",
     "tail_order": "10 % freed and allocated in order, allocation",
     "tail_random": "random victims, allocation",
+    "tail_all": "all 100,000 freed, then allocated, allocation",
+    "tail_order_free": "10 % freed and allocated in order, free",
     "small_32": "random replace, 2,000 live x 32 B, pair",
     "small_16_48": "2,000 live of 16-48 B, pair",
     "small_16_128": "2,000 live of 16-128 B, pair",
