@@ -180,6 +180,7 @@ static bool check_allocator_lists(ts_check *check, uint32_t index, bool forked) 
     ts_check_sums *sums = &check->allocator[index];
     for (unsigned part = 0; part < TS_SLAB_PARTS; part++)
         if (!ts_check_warm(check, &a->warm[part], part, &sums->warm_units)) return false;
+    if (!ts_check_groups(check, a)) return false;
     if (!check_runs(check, a, &sums->warm_units)) return false;
     const ts_nodes *nodes = ts_nodes_of(a);
     if (nodes && !ts_check_claim_lines(check, nodes, sizeof *nodes, "a record of homes")) return false;

@@ -50,6 +50,7 @@ typedef struct ts_allocator {
     /* What the end of a large epoch touches lies together: everything of it is out of the caches by then. */
     TS_ALIGNED(64) ts_lock warm_lock; /* rank WARM: the lists of warm units and spans */
     ts_warm warm[TS_SLAB_PARTS];
+    uint32_t warm_group;              /* the first unit in warm[TS_NORMAL] that begins a group, 0: none (warm.c) */
     _Atomic uint64_t span_warm_units; /* in runs and stuck; read by anyone */
     _Atomic uint64_t reserved_units;  /* warm units kept beyond the retain budget, by slab_reserve */
     ts_retain retain;
@@ -126,6 +127,8 @@ static inline size_t ts_allocator_class_bytes(const ts_allocator *allocator) {
     return spans ? TS_QUARTER_BYTES : allocator->care ? TS_MAX_CLASS_BYTES : TS_MAX_SLAB_BYTES;
 }
 
+/* The next of the allocator's warm units, 0: none. Caller has the warm lock. */
+uint32_t ts_allocator_warm_pop(ts_allocator *allocator);
 /* What a share keeps beyond its limit goes to the allocator. Caller holds the heap. */
 void ts_share_overflow(ts_share *share, unsigned part);
 /* A whole list of empty slabs becomes warm. true: now they are more than a share keeps. Caller holds the heap. */

@@ -100,6 +100,23 @@ bool ts_check_warm(ts_check *check, const ts_warm *warm, unsigned part, uint64_t
     return true;
 }
 
+bool ts_check_groups(ts_check *check, const ts_allocator *allocator) {
+    uint32_t group = allocator->warm_group, last = 0;
+    unsigned left = 0; /* units of the present group from this one on */
+    for (uint32_t unit = allocator->warm[TS_NORMAL].head; unit; unit = ts_slab_at(unit)->next) {
+        if (unit == group) {
+            REQUIRE(left == 0, "warm unit %u begins a group inside of another", unit);
+            last = ts_slab_at(unit)->prev;
+            left = TS_WARM_UNITS_MOVED;
+        }
+        if (left == 0 || --left > 0) continue;
+        REQUIRE(unit == last, "a group of warm units ends at unit %u, its first says %u", unit, last);
+        group = ts_slab_at(unit)->prev;
+    }
+    REQUIRE(group == 0 && left == 0, "a group of warm units is not in the list, or not whole: %u", group);
+    return true;
+}
+
 /* ---- slabs of a bin ------------------------------------------------------------------------------------- */
 
 /* Free slots that are in the magazine or the claimed word. */

@@ -63,6 +63,8 @@ bool ts_check_claim_unit(ts_check *check, uint32_t unit, ts_check_use use);
 bool ts_check_claim_lines(ts_check *check, const void *record, size_t bytes, const char *what);
 /* A list of warm units. */
 bool ts_check_warm(ts_check *check, const ts_warm *warm, unsigned part, uint64_t *units);
+/* The groups in the allocator's list, which was looked at before. */
+bool ts_check_groups(ts_check *check, const ts_allocator *allocator);
 /* A churn block that nobody has, for ts_block_pool_walk. */
 bool ts_check_pooled(void *check, uint32_t chunk, bool bare);
 /* A block that is in use, with its slabs, magazines and claimed words. */

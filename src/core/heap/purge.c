@@ -157,7 +157,7 @@ unsigned ts_purge_gather(ts_allocator *allocator, uint64_t most) {
     unsigned n = 0, claimed = 0;
     ts_lock_acquire(&allocator->warm_lock);
     while (n < most && n < TS_PURGE_BATCH) {
-        uint32_t unit = ts_warm_pop(&allocator->warm[TS_NORMAL]);
+        uint32_t unit = ts_allocator_warm_pop(allocator);
         if (!unit) break;
         units[n++] = unit;
     }

@@ -46,7 +46,7 @@ _Static_assert(64 - TS_UNIT_LINE_SHIFT + TS_BIAS_TURN_BITS <= 32, "a line and a 
 /* Spans of up to 256 KiB stay with the thread that freed them, by length, as long as it has no more than 1 MiB of them. */
 #define TS_LOCAL_SPAN_UNITS 16u
 #define TS_LOCAL_SPANS_UNITS 64u
-#define TS_WARM_UNITS_MOVED 16u /* 256 KiB: what it takes from the allocator's at a time */
+#define TS_WARM_UNITS_MOVED 16u /* 256 KiB: what it gives to the allocator's, or takes from them, at a time */
 /* A thread that adds units to those of the allocator while that is over its limit owes twice as many: so what is warm comes down
    however fast objects are freed. What it owes goes back in pieces of TS_PURGE_PIECE_UNITS (1 MiB, one system call of some
    thirty microseconds where it was touched), and waits until there is such a piece. Beyond one and a half times the limit one of

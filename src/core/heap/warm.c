@@ -6,6 +6,11 @@
  * It does not: a share's list is its thread's alone, the allocator's are changed under the warm lock, and a unit moves
  * between them under that lock. A unit on a queue of foreign frees is a zombie: it becomes warm when it is taken off
  * that queue.
+ *
+ * Units that a thread gives up one by one go to the allocator's list in groups of TS_WARM_UNITS_MOVED in a row, and whoever takes a
+ * group reads the records of its first and its last unit only: the others are out of the caches, each a miss that the next waits
+ * for. `prev` of a group's first unit is its last one, whose `prev` begins the next group, 0: none; warm_group is the
+ * first. A list only ever changes at its head, so a group stays whole until its first unit is taken, and that is seen.
  */
 /* Modelled in tests/model: exit. */
 #include "base/bits.h"
@@ -34,6 +39,49 @@ void ts_warm_push_run(ts_warm *warm, uint32_t first, uint32_t count) {
         ts_slab_at(first + i)->given = 0;
         ts_warm_push(warm, first + i);
     }
+}
+
+uint32_t ts_allocator_warm_pop(ts_allocator *allocator) {
+    uint32_t unit = ts_warm_pop(&allocator->warm[TS_NORMAL]);
+    if (unit && unit == allocator->warm_group)
+        allocator->warm_group = ts_slab_at(ts_slab_at(unit)->prev)->prev; /* what is left of it is no group */
+    return unit;
+}
+
+/* The first units of a list, of which it has more, come before another's. Owner of both lists. */
+static void move_first(ts_warm *to, ts_warm *from, uint32_t last, uint32_t count) {
+    ts_slab *slab = ts_slab_at(last);
+    ts_warm first = {from->head, last, count};
+    from->head = slab->next;
+    ts_add_owned(&from->count, 0u - count);
+    ts_warm_splice(to, &first);
+}
+
+/* The newest units of the share become a group. Their records are in the caches yet. Caller holds the heap. */
+static void give_group(ts_share *share) {
+    ts_allocator *allocator = share->allocator;
+    ts_warm *from = &share->warm[TS_NORMAL];
+    uint32_t first = from->head, last = first;
+    for (unsigned i = 1; i < TS_WARM_UNITS_MOVED; i++) last = ts_slab_at(last)->next;
+    ts_lock_acquire(&allocator->warm_lock);
+    ts_slab_at(first)->prev = last;
+    ts_slab_at(last)->prev = allocator->warm_group;
+    allocator->warm_group = first;
+    move_first(&allocator->warm[TS_NORMAL], from, last, TS_WARM_UNITS_MOVED);
+    ts_lock_release(&allocator->warm_lock);
+    ts_note_warm(allocator, TS_WARM_UNITS_MOVED);
+}
+
+/* true: the share has the first group now, if the list begins with one and has four as many units. Caller has the warm lock. */
+static bool take_group(ts_allocator *allocator, ts_share *share) {
+    ts_warm *from = &allocator->warm[TS_NORMAL];
+    uint32_t first = from->head;
+    if (first != allocator->warm_group || ts_load_relaxed(&from->count) < 4 * TS_WARM_UNITS_MOVED) return false;
+    uint32_t last = ts_slab_at(first)->prev;
+    allocator->warm_group = ts_slab_at(last)->prev;
+    move_first(&share->warm[TS_NORMAL], from, last, TS_WARM_UNITS_MOVED);
+    __builtin_prefetch(ts_slab_at(from->head)); /* of the next group, most likely */
+    return true;
 }
 
 void ts_share_overflow(ts_share *share, unsigned part) {
@@ -102,7 +150,10 @@ void ts_share_keep(ts_share *share, uint32_t unit) {
         ts_note_warm(share->allocator, 1);
     }
     TS_PROBE2(slab__recycle, ts_unit_address(unit), (uint64_t)1);
-    ts_share_overflow(share, TS_NORMAL);
+    if (share->allocator->settings.reclaim_policy == SLAB_RECLAIM_AT_ONCE)
+        ts_share_overflow(share, TS_NORMAL);
+    else if (ts_load_relaxed(&share->warm[TS_NORMAL].count) > TS_LOCAL_WARM_UNITS)
+        give_group(share);
 }
 
 /* Who drains holds a heap: no system call here, the units become warm like any others. */
@@ -183,10 +234,10 @@ void ts_allocator_retire(ts_allocator *allocator, uint32_t unit) {
     ts_uncommit_of(allocator, ts_home_of(unit), ts_units_weight(unit, 1));
 }
 
-/* Some of the allocator's warm units become the share's: an eighth of them and one more, so that other threads find some too;
-   one where a thread keeps none, and near the budget, where what it keeps may be all that another could have. Under the
-   lock each one's record is read, which whoever uses it reads soon. Where no single ones are warm a piece of a run is taken. Caller
-   holds the heap. */
+/* Some of the allocator's warm units become the share's: a group, or an eighth of them and one more, so that other threads find some
+   too; one where a thread keeps none, and near the budget, where what it keeps may be all that another could have. Where they are no
+   group each one's record is read under the lock, which whoever uses it reads soon. Where no single ones are warm a piece of a run
+   is taken. Caller holds the heap. */
 static void take_shared(ts_share *share) {
     const unsigned part = TS_NORMAL;
     ts_allocator *allocator = share->allocator;
@@ -201,8 +252,13 @@ static void take_shared(ts_share *share) {
         ts_lock_release(&allocator->warm_lock);
         return;
     }
-    uint32_t some = ts_load_relaxed(&from->count) / 8 + 1;
-    for (uint32_t n = some < most ? some : most; n > 0 && (unit = ts_warm_pop(from)) != 0; n--) ts_warm_push(to, unit);
+    if (most < TS_WARM_UNITS_MOVED || !take_group(allocator, share)) {
+        uint32_t some = ts_load_relaxed(&from->count) / 8 + 1;
+        for (uint32_t n = some < most ? some : most; n > 0 && (unit = ts_allocator_warm_pop(allocator)) != 0; n--) {
+            ts_warm_push(to, unit);
+            if (from->head == allocator->warm_group) break; /* it stays whole */
+        }
+    }
     ts_lock_release(&allocator->warm_lock);
 }
 

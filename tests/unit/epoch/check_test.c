@@ -662,6 +662,7 @@ static void warm_zombie_queued(void) {
     CHANGE(*ts_unit_word(unit), TS_UNIT_ZOMBIE | TS_UNIT_FOREIGN);
 }
 static void allocator_warm(void) { ADD(record()->warm[TS_NORMAL].count, 1); }
+static void group_elsewhere(void) { CHANGE(record()->warm_group, my_unit(objects[0])); }
 static void stuck_of_a_block(void) { CHANGE(record()->stuck, my_unit(objects[0])); }
 static void warm_run_elsewhere(void) { CHANGE(*warm_run_list(), my_unit(objects[0])); }
 static void warm_run_owned(void) { CHANGE(*ts_unit_word(*warm_run_list() + 1), 5); }
@@ -926,6 +927,7 @@ static const struct {
     CASE(warm_zombie, "is a zombie, and somewhere else"),
     CASE(warm_zombie_queued, "is a zombie, and somewhere else"),
     CASE(allocator_warm, "warm list"),
+    CASE(group_elsewhere, "group of warm units"),
     CASE(stuck_of_a_block, "among the spans whose guards stay, and has none"),
     CASE(warm_run_elsewhere, "the length of a warm run"),
     CASE(warm_run_owned, "is in a warm run, and has an owner"),

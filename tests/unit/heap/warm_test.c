@@ -147,6 +147,79 @@ static void lists(void **state) {
     finish(allocator);
 }
 
+/* ---- groups ----------------------------------------------------------------------------------------------- */
+
+enum { GROUPED = 2000 }; /* objects, four to a unit */
+static void *grouped[GROUPED];
+
+static uint32_t listed(const ts_allocator *record) { return ts_load_relaxed(&record->warm[TS_NORMAL].count); }
+
+/* Freed one by one, so all that is beyond what the bin and the thread keep is in groups. */
+static ts_allocator *make_groups(SlabAllocator *allocator, EpochId epoch) {
+    for (int i = 0; i < GROUPED; i++) {
+        grouped[i] = slab_malloc_epoch(allocator, 4096, epoch);
+        assert_non_null(grouped[i]);
+    }
+    for (int i = 0; i < GROUPED; i++) {
+        assert_true(slab_free(allocator, grouped[i]));
+        if (i % 100 == 0) sup_check_identities(allocator);
+    }
+    ts_allocator *record = ts_allocator_find((uintptr_t)allocator);
+    assert_int_not_equal(record->warm_group, 0);
+    assert_int_equal(record->warm_group, record->warm[TS_NORMAL].head);
+    assert_true(listed(record) >= 8 * TS_WARM_UNITS_MOVED && listed(record) % TS_WARM_UNITS_MOVED == 0);
+    return record;
+}
+
+/* Each time that the thread takes some, it takes a group while the list begins with one and is long. */
+static void allocate_by_groups(SlabAllocator *allocator, EpochId epoch, const ts_allocator *record) {
+    unsigned whole = 0, single = 0;
+    for (int i = 0; i < GROUPED; i++) {
+        uint32_t before = listed(record);
+        bool group = record->warm_group && record->warm_group == record->warm[TS_NORMAL].head;
+        grouped[i] = slab_malloc_epoch(allocator, 4096, epoch);
+        assert_non_null(grouped[i]);
+        uint32_t taken = before - listed(record);
+        if (taken == 0) continue;
+        if (group && before >= 4 * TS_WARM_UNITS_MOVED) {
+            assert_int_equal(taken, TS_WARM_UNITS_MOVED);
+            whole++;
+        } else {
+            assert_in_range(taken, 1, before / 8 + 1);
+            single++;
+        }
+        sup_check_identities(allocator);
+    }
+    assert_true(whole >= 4 && single >= 4);
+    assert_int_equal(listed(record), 0);
+    assert_int_equal(record->warm_group, 0);
+}
+
+static void groups(void **state) {
+    (void)state;
+    for (int begun = 0; begun < 2; begun++) {
+        (void)start(NULL);
+        SlabAllocator *allocator = make(SLAB_RECLAIM_KEEP, 0);
+        EpochId epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
+        ts_allocator *record = make_groups(allocator, epoch);
+        if (begun) { /* a purge has taken some of the first: the others are no group */
+            uint32_t first = record->warm_group;
+            assert_int_equal(ts_purge_gather(record, 5), 5);
+            assert_true(record->warm_group != first && record->warm_group != record->warm[TS_NORMAL].head);
+            sup_check_identities(allocator);
+        }
+        allocate_by_groups(allocator, epoch, record);
+        for (int i = 0; i < GROUPED; i++) {
+            assert_true(slab_free(allocator, grouped[i]));
+        }
+        assert_int_not_equal(record->warm_group, 0);
+        (void)slab_trim(allocator);
+        assert_int_equal(record->warm_group, 0);
+        assert_true(epoch_destroy(allocator, epoch));
+        finish(allocator);
+    }
+}
+
 /* ---- policies --------------------------------------------------------------------------------------------- */
 
 static void keep_everything(void **state) {
@@ -627,6 +700,7 @@ static void states_go_piece_by_piece(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         WITH_TABLE(lists),
+        WITH_TABLE(groups),
         WITH_TABLE(keep_everything),
         WITH_TABLE(taken_several_at_a_time),
         WITH_TABLE(give_back_at_once),
