@@ -392,29 +392,44 @@ static void take_and_leave(void) {
     SUP_CHECK(epoch_domain_enter(newer) && epoch_domain_exit(newer), "take over");
 }
 
+static ts_heap *home; /* where blocks of this thread wait that are handed over */
+static void hold_home(void) { SUP_CHECK(ts_heap_hold(home), "hold"); }
+static void drop_home(void) { ts_heap_drop(home); }
+
 /* A domain that this thread made and handed over, and in which it has an object, is another's: who enters it all the same is refused, and does
-   not write to the other's count meanwhile. */
+   not write to the other's count meanwhile. stays: its block is its own still, as that found no place to wait in. */
+static bool enter_as_if_owner(unsigned at, bool stays) {
+    domain = newer = epoch_domain_create(allocator);
+    assert_true(epoch_domain_enter(domain) && slab_alloc(10) && epoch_domain_exit(domain));
+    const ts_block *block = atomic_load(&ts_domain_epoch_of(ts_domain_find((uint64_t)(uintptr_t)domain))->blocks);
+    if (stays) let(hold_home);
+    assert_true(epoch_domain_hand_over(domain));
+    if (stays) let(drop_home);
+    ts_heap *heap = atomic_load(&block->heap);
+    assert_true((heap == ts_heap_mine()) == stays);
+    if (!stays) home = heap;
+    let(take_and_leave);
+    looks_left = at;
+    meanwhile = let_enter_newer_again;
+    assert_false(epoch_domain_enter(domain));
+    assert_int_equal(errno, EPERM);
+    bool met = meanwhile == NULL;
+    meanwhile = NULL;
+    if (met) {
+        assert_false(epoch_domain_end(domain));
+        assert_int_equal(errno, EBUSY);
+        let(leave_newer);
+    }
+    assert_true(epoch_domain_end(domain));
+    return met;
+}
+
 static void entered_by_who_was_its_owner(void **state) {
     (void)state;
     start_threads();
-    bool met = true;
-    for (unsigned at = 0; met; at++) {
-        domain = newer = epoch_domain_create(allocator);
-        assert_true(epoch_domain_enter(domain) && slab_alloc(10) && epoch_domain_exit(domain));
-        assert_true(epoch_domain_hand_over(domain));
-        let(take_and_leave);
-        looks_left = at;
-        meanwhile = let_enter_newer_again;
-        assert_false(epoch_domain_enter(domain));
-        assert_int_equal(errno, EPERM);
-        met = meanwhile == NULL;
-        meanwhile = NULL;
-        if (met) {
-            assert_false(epoch_domain_end(domain));
-            assert_int_equal(errno, EBUSY);
-            let(leave_newer);
+    for (unsigned stays = 0; stays < 2; stays++) { /* the first says where they wait */
+        for (unsigned at = 0; enter_as_if_owner(at, stays); at++) {
         }
-        assert_true(epoch_domain_end(domain));
     }
     sup_check_empty(allocator);
     stop_threads();
