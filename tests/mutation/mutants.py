@@ -1550,8 +1550,7 @@ MUTANTS = [
         "file": "src/core/epoch/domain.c",
         "old": "    ts_block *block = TS_LIKELY(ts_load_acquire(&heap->revoked) == 0) ? heap->free_scope : NULL;",
         "new": "    ts_block *block = heap->free_scope;\n    if (ts_load_acquire(&heap->revoked) != 0) block = NULL;",
-        "sanitize": "thread",
-        "tests": ["stress.domains"],
+        "tests": ["unit.epoch.domain_steps"],
     },
     {
         "name": "make-in-an-entry-that-is-not-clean",

@@ -60,6 +60,7 @@ static unsigned here_after;
 /* Within a call of this thread: what happens there before its step'th look. */
 static void (*meanwhile)(void);
 static unsigned looks_left;
+static bool in_operation; /* instead: before the first look in an operation of its heap */
 
 static void wait_for(atomic_bool *flag, unsigned ms) {
     for (unsigned i = 0; i < 10 * ms && !atomic_load(flag); i++) {
@@ -78,7 +79,7 @@ static void step(void) {
         stops = false;
         atomic_store(&stopped, true);
         wait_for(&go, 50); /* or this thread waits for a lock that the other has */
-    } else if (who == HERE && meanwhile && looks_left-- == 0) {
+    } else if (who == HERE && meanwhile && (in_operation ? atomic_load(&ts_thread.in_op) != 0 : looks_left-- == 0)) {
         void (*fn)(void) = meanwhile;
         meanwhile = NULL;
         who = THIRD;
@@ -633,6 +634,37 @@ static void while_the_heap_is_held(void **state) {
     stop_threads();
 }
 
+static void hold_it(void) { SUP_CHECK(ts_heap_hold(to_hold), "hold"); }
+static void give_one_and_drop_it(void) {
+    ts_heap_give_blocks(to_hold, UINT32_MAX, ts_load_relaxed(&to_hold->free_blocks[true]) - 1, 1);
+    ts_heap_drop(to_hold);
+}
+static void let_give_one(void) { let(give_one_and_drop_it); }
+
+/* Its operation begins while the heap is held, and goes on when it is not: what it takes then is what who held it has left. */
+static void as_the_heap_is_let_go(void **state) {
+    (void)state;
+    start_threads();
+    to_hold = ts_heap_mine();
+    EpochDomain *some[3];
+    for (unsigned i = 0; i < 3; i++) some[i] = epoch_domain_create(allocator);
+    for (unsigned i = 0; i < 3; i++) epoch_domain_destroy(some[i]);
+    const ts_block *first = to_hold->free_scope;
+    assert_true(first && first->heap_next);
+    let(hold_it);
+    meanwhile = let_give_one;
+    in_operation = true;
+    domain = epoch_domain_create(allocator);
+    in_operation = false;
+    assert_true(domain && !meanwhile);
+    const ts_epoch *epoch = ts_domain_epoch_of(ts_domain_find((uint64_t)(uintptr_t)domain));
+    assert_ptr_equal(atomic_load(&first->heap), ts_heap_nobody);
+    assert_ptr_not_equal(atomic_load(&epoch->blocks), first);
+    epoch_domain_destroy(domain);
+    sup_check_empty(allocator);
+    stop_threads();
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(destroyed_twice),
@@ -640,6 +672,7 @@ int main(void) {
         cmocka_unit_test(in_use_again),
         cmocka_unit_test(waited_for_at_its_end),
         cmocka_unit_test(while_the_heap_is_held),
+        cmocka_unit_test(as_the_heap_is_let_go),
         cmocka_unit_test(too_late_for_one_handed_over),
         cmocka_unit_test(entered_too_late),
         cmocka_unit_test(ended_or_taken_over),
