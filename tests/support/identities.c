@@ -2,6 +2,7 @@
 
 #include "check.h"
 #include "epoch/check.h"
+#include "region/pool.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -183,6 +184,12 @@ void sup_check_identities(SlabAllocator *allocator) {
 void sup_check_empty(SlabAllocator *allocator) {
     char why[256] = "";
     SUP_CHECK(sup_is_empty(allocator, why, sizeof why), "%s", why);
+}
+
+int sup_end_only(SlabAllocator *allocator) {
+    sup_check_identities(allocator);
+    slab_allocator_free(allocator);
+    return ts_pool_used_units() != 0;
 }
 
 uint64_t sup_live_objects(SlabAllocator *allocator) {
