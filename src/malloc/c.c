@@ -13,9 +13,12 @@
 #include <string.h>
 #include <unistd.h>
 
-TS_EXPORT void *malloc(size_t size) { return ts_malloc(size, TS_BY_MALLOC); }
+TS_EXPORT void *malloc(size_t size) { return ts_malloc_plain(size); }
 
-TS_EXPORT void free(void *p) { ts_malloc_free("free", p, TS_BY_MALLOC); }
+/* Many programs free NULL all the time, and slab_free finds that late: in no part of the region. */
+TS_EXPORT void free(void *p) {
+    if (p) ts_malloc_free("free", p, TS_BY_MALLOC);
+}
 
 TS_ALWAYS_INLINE void *zeroed(size_t n, size_t size) {
     size_t bytes;
@@ -141,7 +144,7 @@ size_t malloc_usable_size(void *p) { return p ? ts_process_usable(p) : 0; }
 #if !defined(TSLAB_MALLOC_STATIC) || defined(__GLIBC__)
 
 TS_EXPORT void *__libc_malloc(size_t size);
-void *__libc_malloc(size_t size) { return ts_malloc(size, TS_BY_MALLOC); }
+void *__libc_malloc(size_t size) { return ts_malloc_plain(size); }
 
 TS_EXPORT void __libc_free(void *p);
 void __libc_free(void *p) { ts_malloc_free("free", p, TS_BY_MALLOC); }

@@ -2,6 +2,7 @@
 #ifndef TS_MALLOC_ENTRY_H
 #define TS_MALLOC_ENTRY_H
 
+#include "api/private.h"
 #include "base/attr.h"
 #include "malloc/capture.h"
 #include "malloc/process.h"
@@ -28,6 +29,13 @@ TS_ALWAYS_INLINE void *ts_malloc(size_t size, ts_kind kind) {
     if (ts_is_unusual()) return ts_process_alloc_unusual(16, size, false, kind, TS_CALLED_FROM());
     void *p = slab_malloc_epoch(ts_target_allocator(&ts_process), size, ts_target_epoch(&ts_process));
     return TS_LIKELY(p != NULL) ? p : ts_process_alloc_rest(16, size, false, kind);
+}
+
+/* malloc: the same by way of the core alone. */
+TS_ALWAYS_INLINE void *ts_malloc_plain(size_t size) {
+    if (ts_is_unusual()) return ts_process_alloc_unusual(16, size, false, TS_BY_MALLOC, TS_CALLED_FROM());
+    SlabAllocator *allocator = ts_target_allocator(&ts_process); /* before its epoch */
+    return ts_private_malloc(size, allocator, ts_target_epoch(&ts_process), ts_process_malloc_rest);
 }
 
 /* alignment: a power of two. */

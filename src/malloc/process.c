@@ -150,6 +150,8 @@ TS_COLD void *ts_process_alloc_rest(size_t alignment, size_t size, bool zero, ts
     return zero ? memset(p, 0, size) : p;
 }
 
+TS_COLD void *ts_process_malloc_rest(size_t size) { return ts_process_alloc_rest(16, size, false, TS_BY_MALLOC); }
+
 void *ts_process_alloc_unusual(size_t alignment, size_t size, bool zero, ts_kind kind, const void *caller) {
     if (TS_UNLIKELY(ts_is_captured())) {
         /* Of the two errno values that an answer of the domain can leave, 0 means the process's target. */

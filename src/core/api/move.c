@@ -45,7 +45,7 @@ static bool free_own(uintptr_t token, void *p, uint64_t entry, const ts_seen_obj
                 now.tag == seen->tag;
     ts_fast_result r = {.freed = false};
     if (TS_LIKELY(same)) r = ts_fast_free(tls, entry, p, false, SLAB_HANDLE_NONE);
-    if (TS_UNLIKELY(r.freed && r.full) && !ts_fast_give(r.bin, entry)) {
+    if (TS_UNLIKELY(r.freed && r.full) && !ts_fast_give(r.bin, entry, r.granule)) {
         (void)ts_bin_give_freed(ts_bin_block(r.bin), r.bin, (uint32_t)entry);
         ts_epoch_settle();
         return true;

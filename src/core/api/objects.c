@@ -1,6 +1,7 @@
 /* Objects and handles. The fast paths are laid out here, so that a call is one function deep. */
 /* Modelled in tests/model: bump, orders. */
 #include "api/move.h"
+#include "api/private.h"
 #include "api/runtime.h"
 
 #include "base/bits.h"
@@ -175,6 +176,42 @@ TS_ENTRY void *slab_malloc_epoch(SlabAllocator *allocator, size_t size, EpochId 
     if (TS_UNLIKELY(p == NULL)) {
         p = ts_fast_word(bin);
         if (TS_UNLIKELY(p == NULL)) return malloc_epoch_claimed(bin, size, epoch);
+    }
+    ts_op_end(tls);
+    return p;
+}
+
+/* ---- for the process's malloc (private.h) ------------------------------------------------------------------------ */
+
+/* Inside an operation. */
+TS_ENTRY TS_NOINLINE static void *process_malloc_other(size_t size, SlabAllocator *allocator, EpochId epoch,
+                                                       ts_private_rest *rest) {
+    ts_op_end(&ts_thread);
+    void *p = slab_malloc_epoch(allocator, size, epoch);
+    return TS_LIKELY(p != NULL) ? p : rest(size);
+}
+
+/* The magazine and the claimed word are used up. Likewise. */
+TS_ENTRY TS_NOINLINE static void *process_malloc_claimed(size_t size, ts_bin *bin, EpochId epoch,
+                                                         ts_private_rest *rest) {
+    void *p = pop_claimed(&ts_thread, ts_thread.block, bin);
+    if (TS_UNLIKELY(p == NULL)) p = ts_alloc(bound_token(&ts_thread), size, epoch);
+    return TS_LIKELY(p != NULL) ? p : rest(size);
+}
+
+/* As slab_malloc_epoch of a churn epoch. Its way out if there is no memory is a call of its own, so that its caller needs no stack. */
+TS_ENTRY void *ts_private_malloc(size_t size, SlabAllocator *allocator, EpochId epoch, ts_private_rest *rest) {
+    ts_tls *tls = &ts_thread;
+    ts_op_begin(tls);
+    if (TS_UNLIKELY(ts_is_other_relaxed_64(&tls->token, ts_token(allocator))) ||
+        TS_UNLIKELY(ts_is_other_relaxed_64(&tls->block->b.open_id, epoch)))
+        return process_malloc_other(size, allocator, epoch, rest);
+    ts_bin *bin = ts_bin_of(tls->block, size);
+    if (TS_UNLIKELY(bin == NULL)) return process_malloc_other(size, allocator, epoch, rest);
+    void *p = ts_fast_pop(bin);
+    if (TS_UNLIKELY(p == NULL)) {
+        p = ts_fast_word(bin);
+        if (TS_UNLIKELY(p == NULL)) return process_malloc_claimed(size, bin, epoch, rest);
     }
     ts_op_end(tls);
     return p;
@@ -379,9 +416,8 @@ TS_NOINLINE static bool give_and_settle(ts_bin *bin, uint64_t entry) {
 }
 
 /* The magazine is full. */
-TS_NOINLINE static bool free_full(ts_bin *bin, const void *p) {
-    uint64_t entry = ts_entry_of(&ts_region.part[TS_NORMAL], p);
-    if (TS_UNLIKELY(!ts_fast_give(bin, entry))) return give_and_settle(bin, entry);
+TS_NOINLINE static bool free_full(ts_bin *bin, uint64_t entry, uint64_t granule) {
+    if (TS_UNLIKELY(!ts_fast_give(bin, entry, granule))) return give_and_settle(bin, entry);
     ts_op_end(&ts_thread);
     return true;
 }
@@ -470,7 +506,7 @@ TS_NOINLINE static bool free_switching(uintptr_t token, void *p, uint64_t entry)
         return free_other(token, p);
     ts_fast_result r = ts_fast_free(tls, entry, p, false, SLAB_HANDLE_NONE);
     if (TS_UNLIKELY(!r.freed)) return free_scope(token, p, entry);
-    if (TS_UNLIKELY(r.full)) return free_full(r.bin, p);
+    if (TS_UNLIKELY(r.full)) return free_full(r.bin, entry, r.granule);
     ts_op_end(tls);
     return true;
 }
@@ -488,9 +524,15 @@ TS_ENTRY TS_NOINLINE static bool free_of_other(uintptr_t token, void *p, uint64_
     const ts_tls own = {.share_key = ts_share_key(share)};
     ts_fast_result r = ts_fast_free(&own, entry, p, false, SLAB_HANDLE_NONE);
     if (TS_UNLIKELY(!r.freed)) return free_switching(token, p, entry);
-    if (TS_UNLIKELY(r.full)) return free_full(r.bin, p);
+    if (TS_UNLIKELY(r.full)) return free_full(r.bin, entry, r.granule);
     ts_op_end(tls);
     return true;
+}
+
+/* No object of the thread's own open churn block. Of the pointer alone, as the usual case needs no more registers then. Inside an
+   operation for the allocator that the thread is bound to. */
+TS_NOINLINE static bool free_unlike(void *p) {
+    return free_scope(bound_token(&ts_thread), p, ts_entry_of(&ts_region.part[TS_NORMAL], p));
 }
 
 /* In the section of the allocations, so that its distance from them does not change with what else the library has:
@@ -503,8 +545,8 @@ TS_ENTRY bool slab_free(SlabAllocator *allocator, void *p) {
         TS_UNLIKELY(!ts_is_in_part(&ts_region.part[TS_NORMAL], entry)))
         return free_of_other(ts_token(allocator), p, entry);
     ts_fast_result r = ts_fast_free(tls, entry, p, false, SLAB_HANDLE_NONE);
-    if (TS_UNLIKELY(!r.freed)) return free_scope(ts_token(allocator), p, entry);
-    if (TS_UNLIKELY(r.full)) return free_full(r.bin, p);
+    if (TS_UNLIKELY(!r.freed)) return free_unlike(p);
+    if (TS_UNLIKELY(r.full)) return free_full(r.bin, entry, r.granule);
     ts_op_end(tls);
     return true;
 }
@@ -640,7 +682,8 @@ TS_ALWAYS_INLINE bool free_obj_fast(const ts_tls *tls, SlabHandle handle, bool *
     ts_fast_result r = ts_fast_free(tls, entry, ts_entry_address(&ts_region.part[TS_NORMAL], entry), true, handle);
     if (TS_UNLIKELY(!r.freed)) return false;
     *first = !r.late;
-    if (TS_UNLIKELY(r.full) && TS_UNLIKELY(!ts_fast_give(r.bin, entry))) return give_and_settle(r.bin, entry);
+    if (TS_UNLIKELY(r.full) && TS_UNLIKELY(!ts_fast_give(r.bin, entry, r.granule)))
+        return give_and_settle(r.bin, entry);
     ts_op_end(&ts_thread);
     return true;
 }

@@ -34,8 +34,12 @@ TS_PRIVATE void ts_private_capture(void (*changed)(SlabAllocator *allocator, Epo
 /* The allocator in whose memory p lies, at the start of an object or not; NULL: none. A hint while other threads free
    it. */
 TS_PRIVATE SlabAllocator *ts_private_owner(const void *p);
+/* slab_malloc_epoch, but the answer is rest(size) where that gives NULL. epoch is not EPOCH_NONE unless allocator is NULL. */
+typedef void *ts_private_rest(size_t size);
+TS_PRIVATE TSLAB_NOPLT void *ts_private_malloc(size_t size, SlabAllocator *allocator, EpochId epoch,
+                                               ts_private_rest *rest);
 /* As slab_realloc of a pointer that is not NULL, but one that is no live object is not counted as misuse. */
-TS_PRIVATE void *ts_private_realloc(SlabAllocator *allocator, void *p, size_t size);
+TS_PRIVATE TSLAB_NOPLT void *ts_private_realloc(SlabAllocator *allocator, void *p, size_t size);
 /* A refused free of p, by a call of that name: counted, told, stopped, as the allocator's options say. */
 TS_PRIVATE void ts_private_refuse(SlabAllocator *allocator, const char *call, const void *p);
 /* The same of a call that was not refused; why: what is said of p. */

@@ -133,12 +133,13 @@ bool ts_free_closed(ts_heap *heap, uintptr_t token, uint64_t entry) {
     if (ts_load_relaxed(&block->b.heap) != heap || block->b.closing != TS_CLOSING ||
         ts_era(&block->b) != ts_word_era(w) || ts_load_relaxed(&block->b.allocator) != token || block->b.share->care)
         return false;
-    _Atomic uint16_t *state = ts_entry_state(entry, ts_word_is_fine(w));
+    uint64_t granule = ts_granule(ts_word_is_fine(w), entry);
+    _Atomic uint16_t *state = &bin->state[granule];
     uint32_t s = ts_load_relaxed(state);
     uint16_t next;
     if (!ts_state_is_of(s, entry) || ts_add_carries_16((uint16_t)s, TS_STATE_FREE_STEP, &next)) return false;
     ts_store_release(state, next); /* as in ts_fast_free */
-    bool settles = !ts_fast_give(bin, entry);
+    bool settles = !ts_fast_give(bin, entry, granule);
     if (TS_UNLIKELY(settles)) ts_bin_give_slot(block, bin, (uint32_t)entry);
     atomic_thread_fence(memory_order_seq_cst); /* as in free_once */
     if (TS_UNLIKELY(ts_load_relaxed(ts_unit_word(unit)) & TS_UNIT_FOREIGN)) {
@@ -217,7 +218,8 @@ static bool free_fast_again(ts_heap *heap, uintptr_t token, uint32_t unit, uint6
     ts_op_begin(&ts_thread);
     ts_fast_result r = ts_fast_free(&own, entry, ts_slab_unit_address(unit) + (entry & (TS_UNIT_ENTRIES - 1)) * 16,
                                     false, SLAB_HANDLE_NONE);
-    if (r.full && !ts_fast_give(r.bin, entry)) return ts_bin_give_freed(ts_bin_block(r.bin), r.bin, (uint32_t)entry);
+    if (r.full && !ts_fast_give(r.bin, entry, r.granule))
+        return ts_bin_give_freed(ts_bin_block(r.bin), r.bin, (uint32_t)entry);
     ts_op_end(&ts_thread);
     return r.freed;
 }

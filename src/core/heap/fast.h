@@ -53,6 +53,7 @@ typedef struct ts_fast_result {
     bool full; /* freed, and the magazine has no room: to be given to its slab (ts_fast_give) */
     bool late; /* freed, but another thread is told so: foreign.c, 7 */
     ts_bin *bin;
+    uint64_t granule; /* of the object, for ts_fast_give */
 } ts_fast_result;
 
 /* Frees the object at an entry of the calling thread's own, open block. Not freed: this needs the slow path (which
@@ -74,6 +75,7 @@ TS_ALWAYS_INLINE ts_fast_result ts_fast_free(const ts_tls *tls, uint64_t entry, 
     if (TS_UNLIKELY(ts_is_other_relaxed_64(&block->b.key, key))) return r;
     uint64_t granule = ts_granule(ts_word_is_fine(word), entry);
     TS_COMPUTED(granule);
+    r.granule = granule;
     TS_COMPUTED_AFTER(entry, granule); /* one register less */
     uint32_t s = ts_load_relaxed(&r.bin->state[granule]);
     if (TS_UNLIKELY(!ts_state_is_of(s, entry))) return r;
@@ -140,8 +142,8 @@ TS_ALWAYS_INLINE size_t ts_fast_own_bytes(const ts_tls *tls, uintptr_t token, co
 }
 
 /* What was freed into a full magazine goes straight to its slab: the magazine keeps what it has. false: it is counted, but
-   the rest is ts_bin_give_freed's, as it changes a list or lets the slab go. Inside the same operation. */
-TS_ALWAYS_INLINE bool ts_fast_give(ts_bin *bin, uint64_t entry) {
+   the rest is ts_bin_give_freed's, as it changes a list or lets the slab go. granule: of the entry. Inside the same operation. */
+TS_ALWAYS_INLINE bool ts_fast_give(ts_bin *bin, uint64_t entry, uint64_t granule) {
     /* release: who sees the count sees that the object was allocated, in `top` or in the claimed word (ts_block_tally) */
     ts_count_release(&bin->direct_frees, TS_DIRECT_ONE);
     ts_slab *slab = ts_slab_in(&ts_region.part[TS_NORMAL], entry >> TS_ENTRY_UNIT_SHIFT);
@@ -149,7 +151,7 @@ TS_ALWAYS_INLINE bool ts_fast_give(ts_bin *bin, uint64_t entry) {
     uint32_t before = slab->free_count;
     if (TS_UNLIKELY(before - 1 >= slab->empty_at - 2u)) return false;
     bool fine = ts_bin_is_fine(bin);
-    uint64_t granule = ts_granule(fine, entry) & (ts_granules_per_unit(fine) - 1);
+    granule &= ts_granules_per_unit(fine) - 1;
     _Atomic uint64_t *word = &ts_slab_free_words(fine, slab)[granule / 64];
     ts_store_relaxed(word, ts_with_bit(ts_load_relaxed(word), granule));
     slab->free_count = (uint16_t)(before + 1);

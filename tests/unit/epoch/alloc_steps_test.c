@@ -36,7 +36,7 @@
 #define ts_free stepped_free
 #define ts_has_as_span stepped_has_as_span
 #define ts_free_closed stepped_free_closed
-#define ts_fast_give(bin, entry) (step(), (ts_fast_give)((bin), (entry)))
+#define ts_fast_give(bin, entry, granule) (step(), (ts_fast_give)((bin), (entry), (granule)))
 #define ts_add_carries_16(a, b, sum) (step(), (ts_add_carries_16)((a), (b), (sum)))
 #define ts_realloc stepped_realloc
 #define ts_object_at stepped_object_at
