@@ -82,6 +82,7 @@ typedef struct ts_allocator {
     _Atomic uint64_t total_drops, total_objects_dropped, total_bytes_dropped; /* stack_totals.h */
     _Atomic uint64_t span_miss;
     _Atomic uint32_t maintain_share, maintain_heap; /* where ts_allocator_maintain goes on; any value will do */
+    ts_seen seen;                                   /* whether all of it rests; likewise */
 } ts_allocator;
 _Static_assert(sizeof(ts_allocator) <= TS_ALLOCATOR_STRIDE, "one table entry");
 _Static_assert(TS_MAX_ALLOCATORS <= UINT16_MAX + 1u, "a slab's record has 16 bits for the index");

@@ -3,7 +3,8 @@
  * the allocator, and what others have left to it is done. When it has rested for five and for ten seconds its bins are looked at, twice, so
  * that those in which it has allocated nothing in between let go of their empty slabs; its next call does the same with what its magazines
  * hold. A thread that works is left alone. What is over the limit goes back to the system in small steps, with a look at the clock after
- * each.
+ * each. Once nobody has needed memory of the allocator for twelve seconds, all that is warm does, but for what was reserved; with a budget of
+ * the program's own, or where memory is kept, only what is over that.
  *
  * What could go wrong: memory is taken from a thread that works, which then fetches it anew, or the caller is held up.
  * It does not: a thread is visited only if its counters stood still since the last look, and holding a heap waits for
@@ -12,12 +13,14 @@
  */
 #include "heap/maintain.h"
 
+#include "heap/purge.h"
 #include "os/os.h"
 
 #define STEP_UNITS 64u      /* 1 MiB, some 100 us */
 #define REST_NS 200000000u  /* since the last look: below that it says nothing */
 #define SHED_NS 5000000000u /* from one look at its bins to the next: as a thread looks at its own (epoch/decay.c) */
 #define SHEDS 2u            /* the first only notes what was allocated */
+#define ALL_REST_NS 12000000000u /* of an allocator: later than both, as what they let go of comes to it */
 
 /* Rises with each slab that the thread takes, looks for or gives back, and is another with each foreign free that waits for it. */
 static uint64_t work_of(const ts_heap *heap, const ts_share *share) {
@@ -121,12 +124,41 @@ static bool look_at_all(ts_allocator *allocator, uint64_t until) {
            look_at_heaps(allocator, turn, heap, false, until) && look_at_heaps(allocator, turn, heap, true, until);
 }
 
+static uint64_t spans_of(const ts_span_counts *counts) {
+    return ts_load_relaxed(&counts->allocated) + ts_load_relaxed(&counts->freed);
+}
+
+/* Rises with all that is taken of the allocator, by any thread. What a visit takes of a share makes no difference: it is no work of anybody. */
+static uint64_t work_of_all(ts_allocator *allocator) {
+    uint64_t sum = ts_load_relaxed(&allocator->taken_units) + spans_of(&allocator->span_counts) + 1;
+    /* acquire: as in look_at_all */
+    for (const ts_share *s = ts_load_acquire(&allocator->shares); s; s = s->allocator_next) {
+        sum += spans_of(&s->span_counts);
+        for (unsigned k = 0; k < TS_COUNT_KINDS; k++)
+            sum += ts_load_relaxed(&s->count[k].slow_path_hits) + ts_load_relaxed(&s->count[k].new_slab_count) +
+                   ts_load_relaxed(&s->count[k].ended);
+    }
+    return sum;
+}
+
+/* The caller is a reader. Nobody counts where nothing could be given. */
+static bool all_rest(ts_allocator *allocator) {
+    if (!allocator->retain.rises || allocator->settings.reclaim_policy == SLAB_RECLAIM_KEEP ||
+        ts_warm_shared(allocator) <= ts_load_relaxed(&allocator->reserved_units))
+        return false;
+    return rested(&allocator->seen, work_of_all(allocator), ts_os->wall_ns()) >= ALL_REST_NS;
+}
+
 void ts_allocator_maintain(ts_allocator *allocator, uint64_t until) {
     if (!ts_allocator_read_begin(allocator, ts_load_relaxed(&allocator->token))) return; /* it has ended */
     (void)look_at_all(allocator, until);
+    bool rest = all_rest(allocator);
     ts_allocator_read_end(allocator);
     ts_note_warm(allocator, 0);
     ts_allocator_fall(allocator);
     while (ts_allocator_settle(allocator, STEP_UNITS) != 0 && !is_over(until)) {
+    }
+    while (rest && ts_purge_shared(allocator, ts_load_relaxed(&allocator->reserved_units), STEP_UNITS) != 0 &&
+           !is_over(until)) {
     }
 }
