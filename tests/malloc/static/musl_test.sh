@@ -48,5 +48,17 @@ for mode in -static -static-pie; do
             count=$((count + 1))
         done
     done
+    if musl-gcc -x c++ -fsyntax-only /dev/null 2>/dev/null; then
+        run musl-gcc -x c++ -std=c++17 -nostdinc++ -fno-exceptions -fno-rtti -O2 -g -Wall -Wextra -Werror -fno-builtin -fPIE \
+            -I "$source_dir/include" -c -o "$build_dir/program.o" "$(dirname "$0")/musl_operators.cpp"
+        run link "$mode" "$program"
+        for environment in A=B TSLAB_ON_MISUSE=abort; do
+            run env "$environment" "$program"
+            grep -qx '20 operators' "$log" || { echo "musl_test: musl_operators ended early" >&2; exit 1; }
+            count=$((count + 1))
+        done
+    else
+        echo "musl_test: musl_operators.cpp left out, there is no C++ compiler for musl-gcc (package g++)"
+    fi
 done
 echo "musl_test: $count runs"
