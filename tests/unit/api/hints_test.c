@@ -52,11 +52,11 @@ static void strict_outside(void **state) {
     assert_null(slab_alloc(10));
 }
 
-/* Where calls end in jumps each place is another one; else some are the library's own. */
+/* Where calls end in jumps each place is another one; else some are the library's own: also on i386, whose arguments are on the stack. */
 static void check_told(const char *said, const char *what, unsigned places) {
     unsigned told = 0;
     for (const char *at = said; (at = strstr(at, what)) != NULL; at++) told++;
-#ifdef __OPTIMIZE__
+#if defined(__OPTIMIZE__) && !defined(__i386__)
     if (!SUP_SANITIZED) assert_int_equal(told, places);
 #endif
     assert_in_range(told, 1, places);
@@ -83,30 +83,29 @@ static void outside_of_domains(void **state) {
     check_told(said, "tslab: hint: slab_alloc: outside of any domain", 2);
 }
 
-/* A null pointer makes slab_realloc slab_malloc; and what was allocated before has made no path fast that says nothing. In a child:
-   where no call ends in a jump its places are those of the next test, and each is told once. */
+/* A null pointer makes slab_realloc slab_malloc; and what was allocated before has made no path fast that says nothing. In a child: what is
+   told of there is not yet told of here. */
 static void inside_of_its_domain(void **state) {
     (void)state;
+    SlabOptions options = {.size = sizeof options, .hints = 1};
+    SlabAllocator *a = slab_allocator_create_ex(&options);
+    EpochDomain *d = epoch_domain_create(a);
     int status = -1;
+    for (int i = 0; i < 200; i++) assert_non_null(slab_malloc(a, 10));
     listen_to_stderr();
     pid_t child = fork();
     if (child == 0) {
-        SlabOptions options = {.size = sizeof options, .hints = 1};
-        SlabAllocator *a = slab_allocator_create_ex(&options);
-        EpochDomain *d = epoch_domain_create(a);
-        bool good = true;
-        for (int i = 0; i < 200; i++) good &= slab_malloc(a, 10) != NULL;
-        good &= epoch_domain_enter(d);
+        bool in = epoch_domain_enter(d);
         for (volatile int i = 0; i < 5; i++) (void)slab_malloc(a, 10);
         for (volatile int i = 0; i < 5; i++) (void)slab_realloc(a, NULL, 10);
         for (volatile int i = 0; i < 5; i++) (void)slab_alloc(10);
-        good &= epoch_domain_exit(d);
-        _exit(!good);
+        _exit(!(in && epoch_domain_exit(d)));
     }
     bool ended = waitpid(child, &status, 0) == child;
     const char *said = heard();
     assert_true(child > 0 && ended && WIFEXITED(status) && WEXITSTATUS(status) == 0);
     check_told(said, "tslab: hint: slab_malloc: ", 2);
+    slab_allocator_free(a);
 }
 
 static void *destroys_another(void *d) {
