@@ -454,7 +454,8 @@ TSLAB_API size_t slab_trim(SlabAllocator *allocator);
    If more is committed now, warm memory goes back first; beyond that the limit stops growth only. false: EINVAL. */
 TSLAB_API bool slab_set_budget(SlabAllocator *allocator, size_t bytes);
 /* Settles what is due, for max_ns nanoseconds at most, and one step: takes back what threads keep that have not needed
-   memory since the last call, ends closed epochs that hold nothing, gives back what exceeds the retain budget.
+   memory since the last call, ends closed epochs that hold nothing, gives back what exceeds the retain budget. Once no
+   thread has needed memory for 12 s, all that is warm goes back, unless the program gave a budget or a policy.
    Returns bytes given back; 0 with EINVAL: no such allocator. For programs at rest, without the option `background`.
    Cost with nothing to do: some 50 ns a thread. */
 TSLAB_API size_t slab_maintain(SlabAllocator *allocator, uint64_t max_ns);
