@@ -1,6 +1,7 @@
 /*
  * Threads that end while their objects live: the next ones take over their slabs, verify and free the objects.
- * The memory of the working set stays what it is over any number of generations.
+ * The memory of the working set stays what it is over any number of generations, and what is warm beside it within its budget: how much
+ * of that there is depends on how many of a generation's threads ran at the same time.
  *
  *     exit_test [--seconds N] [--seed N] [--threads N]
  */
@@ -13,6 +14,7 @@
 
 #define EACH 300u
 #define EPOCHS 3u
+#define WARM_BYTES ((uint64_t)32 << 20) /* the default budget */
 
 struct generation {
     struct sup_args args;
@@ -44,7 +46,7 @@ static void live_and_end(void *argument, unsigned number) {
 int main(int argc, char **argv) {
     static struct generation generation = {.args = {.seconds = 2.0, .seed = 1, .threads = 4}};
     struct stress_crew crew;
-    uint64_t committed = 0;
+    uint64_t used = 0;
     sup_args_parse(argc, argv, &generation.args);
     SUP_CHECK(generation.args.threads >= 1 && generation.args.threads <= 64, "1 to 64 threads");
     generation.allocator = slab_allocator_create();
@@ -65,12 +67,15 @@ int main(int argc, char **argv) {
         }
         sup_check_identities(generation.allocator);
         SUP_CHECK(sup_live_objects(generation.allocator) == generation.args.threads * EACH, "live objects");
-        if (generation.number == 10) {
-            committed = sup_committed_bytes(generation.allocator);
-        }
-        SUP_CHECK(generation.number <= 10 || sup_committed_bytes(generation.allocator) <= committed * 3,
-                  "generation %" PRIu64 ": committed %" PRIu64 ", %" PRIu64 " at the tenth", generation.number,
-                  sup_committed_bytes(generation.allocator), committed);
+        SlabGlobalStats now;
+        SUP_CHECK(slab_stats_global(generation.allocator, &now), "slab_stats_global");
+        uint64_t in_use = now.committed_bytes - now.retained_bytes;
+        if (generation.number == 10) used = in_use;
+        SUP_CHECK(generation.number <= 10 || in_use <= used * 3,
+                  "generation %" PRIu64 ": %" PRIu64 " bytes in use, %" PRIu64 " at the tenth", generation.number,
+                  in_use, used);
+        SUP_CHECK(now.retained_bytes <= WARM_BYTES, "generation %" PRIu64 ": %" PRIu64 " bytes are warm",
+                  generation.number, now.retained_bytes);
     }
     for (unsigned t = 0; t < generation.args.threads; t++) {
         for (unsigned i = 0; i < EACH; i += 2) {
