@@ -56,6 +56,12 @@ static inline double ts_stacks_rate(const ts_allocator *allocator) {
     memcpy(&rate, &bits, sizeof rate);
     return rate;
 }
+/* The same as bytes for one sample; 0: it samples none. */
+static inline uint64_t ts_stacks_mean_bytes(const ts_allocator *allocator) {
+    double rate = ts_stacks_rate(allocator);
+    if (rate <= 0) return 0;
+    return rate > 0x1p-62 ? (uint64_t)(1.0 / rate + 0.5) : UINT64_MAX;
+}
 
 /* Stacks begin outside of that code, too. Once, by a library that allocates for the program. */
 void ts_stacks_leave_out(const void *start, size_t bytes);

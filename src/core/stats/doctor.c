@@ -64,8 +64,7 @@ static void leaks(ts_report *r, const ts_view *v) {
         ts_put(&r->advice,
                "Free these objects before epoch_close, or end the phase with epoch_destroy, which frees all of "
                "them at once.");
-        if (v->stack_mean_bytes == 0)
-            ts_put(&r->advice, " TSLAB_SAMPLE_STACKS=64K names the lines that allocated them.");
+        if (!ts_view_has_stacks(v)) ts_put(&r->advice, " TSLAB_SAMPLE_STACKS=64K names the lines that allocated them.");
         ts_finding_about(r, l, EPOCH_CLOSING);
         ts_finding_end(r);
     }
@@ -242,7 +241,7 @@ static void grows(void *arg, const ts_growth *g) {
         ts_put(&r->advice, "Look for a way out of the phase that does not close or destroy its epoch or domain.");
     else
         ts_put(&r->advice, "Free what these lines allocate, or give it an epoch that ends.");
-    if (gr->v->stack_mean_bytes == 0) ts_put(&r->advice, " TSLAB_SAMPLE_STACKS=64K names the lines that allocate it.");
+    if (!ts_view_has_stacks(gr->v)) ts_put(&r->advice, " TSLAB_SAMPLE_STACKS=64K names the lines that allocate it.");
     ts_finding_about(r, g->label, EPOCH_ACTIVE);
     for (unsigned i = 0; i < g->sites; i++) r->at->site[i] = g->site[i] + 1;
     ts_finding_end(r);

@@ -212,7 +212,7 @@ static void note_module(void *arg, const ts_os_module *m) {
 }
 
 void ts_view_stacks(ts_view *v, ts_allocator *allocator, uintptr_t token) {
-    v->stack_mean_bytes = allocator->settings.sample_stacks;
+    v->stack_mean_bytes = ts_stacks_mean_bytes(allocator);
     sums *s = ts_load_relaxed(&allocator->stack_samples) > 0 ? sum(allocator, token, EPOCH_NONE) : NULL;
     if (!s) return;
     choose(s, v->stack, TS_VIEW_STACKS, TS_VIEW_STACKS / 4);
@@ -303,15 +303,20 @@ void ts_put_held(ts_sink *s, uint64_t bytes, uint64_t objects, uint64_t samples)
 }
 
 void ts_render_stacks(ts_sink *s, const ts_view *v) {
-    if (v->stack_mean_bytes == 0) {
+    if (!ts_view_has_stacks(v)) {
         ts_put(s, "stacks are not sampled; start the program with TSLAB_SAMPLE_STACKS=512K\n");
         return;
     }
     ts_put_u64(s, v->stack_count);
     ts_put(s, v->stack_count == 1 ? " stack" : " stacks");
-    ts_put(s, " of live objects, sampled once in ");
-    ts_put_u64(s, v->stack_mean_bytes);
-    ts_put(s, " bytes; ");
+    ts_put(s, " of live objects, ");
+    if (v->stack_mean_bytes) {
+        ts_put(s, "sampled once in ");
+        ts_put_u64(s, v->stack_mean_bytes);
+        ts_put(s, " bytes; ");
+    } else {
+        ts_put(s, "no more are sampled; ");
+    }
     ts_put_u64(s, v->global.stack_samples_taken);
     ts_put(s, " samples taken, ");
     ts_put_u64(s, v->global.stack_samples_dropped);

@@ -91,7 +91,7 @@ typedef struct ts_view {
     uint64_t zones_rows;
     ts_node_row node[TS_NODE_ROWS]; /* by rising id */
     uint64_t node_rows;
-    uint64_t stack_mean_bytes; /* option sample_stacks; 0: stacks are not sampled */
+    uint64_t stack_mean_bytes; /* one sample in so many; 0: none are taken now */
     uint64_t stack_count;      /* there are; the rows are the largest of them */
     uint32_t stack_rows, module_rows;
     SlabStackSample stack[TS_VIEW_STACKS]; /* most bytes first */
@@ -103,6 +103,11 @@ typedef struct ts_view {
     uint64_t finding_count;
     ts_finding finding[TS_FINDINGS]; /* worst first */
 } ts_view;
+
+/* Whether it names stacks, or will name those of what is allocated next. */
+static inline bool ts_view_has_stacks(const ts_view *view) {
+    return view->stack_mean_bytes != 0 || view->stack_count != 0;
+}
 
 /* NULL: no memory, or the allocator has ended. */
 ts_view *ts_view_make(ts_allocator *allocator, uintptr_t token);

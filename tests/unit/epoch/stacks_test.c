@@ -526,6 +526,42 @@ static void closed_epochs_have_places(void **state) {
     slab_allocator_free(a);
 }
 
+/* ---- in a running program ------------------------------------------------------------------------------------------- */
+
+static void text_has(SlabAllocator *allocator, const char *words, bool has) {
+    static char text[65536], json[65536];
+    assert_in_range(slab_stacks_text(allocator, text, sizeof text), 1, sizeof text - 1);
+    assert_in_range(slab_stacks_json(allocator, json, sizeof json), 1, sizeof json - 1);
+    SUP_CHECK((strstr(text, words) || strstr(json, words)) == has, "'%s' in: %.200s", words, text);
+}
+
+/* What is shown follows slab_set_sample_stacks, not the option that the allocator began with. */
+static void what_is_shown_is_what_is_sampled_now(void **state) {
+    (void)state;
+    SlabAllocator *a = make(0);
+    text_has(a, "stacks are not sampled; start", true);
+    assert_true(slab_set_sample_stacks(a, 1));
+    assert_non_null(slab_malloc(a, 100));
+    text_has(a, "1 stack of live objects, sampled once in 1 bytes; 1 samples taken", true);
+    text_has(a, "\"sample_stacks\":1,", true);
+    assert_true(slab_set_sample_stacks(a, 0));
+    text_has(a, "1 stack of live objects, no more are sampled; 1 samples taken", true);
+    text_has(a, "\"sample_stacks\":0,", true);
+    const size_t means[] = {3, 524288, 524289, (size_t)1 << 53};
+    for (unsigned i = 0; i < sizeof means / sizeof *means; i++) {
+        assert_true(slab_set_sample_stacks(a, means[i]));
+        ts_view *view = ts_view_make(ts_allocator_find(ts_token(a)), ts_token(a));
+        assert_non_null(view);
+        assert_int_equal(view->stack_mean_bytes, means[i]);
+        ts_view_free(view);
+    }
+    slab_allocator_free(a);
+    SlabAllocator *b = make(4096);
+    assert_true(slab_set_sample_stacks(b, 0));
+    text_has(b, "stacks are not sampled; start", true);
+    slab_allocator_free(b);
+}
+
 /* ---- the table full ---------------------------------------------------------------------------------------------------- */
 
 static void a_full_table_drops(void **state) {
@@ -631,6 +667,7 @@ int main(void) {
         cmocka_unit_test(stacks_begin_at_the_caller),
         cmocka_unit_test(deep_stacks_are_cut),
         cmocka_unit_test(closed_epochs_have_places),
+        cmocka_unit_test(what_is_shown_is_what_is_sampled_now),
         cmocka_unit_test(a_full_table_drops),
         cmocka_unit_test(a_child_has_what_was_live),
         cmocka_unit_test(threads_of_a_child_are_sampled),
