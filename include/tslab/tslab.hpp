@@ -26,6 +26,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <functional>
 #include <limits>
 #include <new>
@@ -132,6 +133,22 @@ constexpr std::size_t free_from(reuse how, bool keeps_blocks) noexcept {
 inline constexpr std::size_t most_bytes = static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max());
 
 template <class T> void end_object(void *object) noexcept { static_cast<T *>(object)->~T(); }
+
+/* Each shared object may have an end_object<T> of its own. So an object of make() has behind it which one ends it. */
+using ender = void (*)(void *);
+template <class T>
+inline constexpr std::size_t ender_at = (sizeof(T) + sizeof(ender) - 1) / sizeof(ender) * sizeof(ender);
+template <class T>
+inline constexpr std::size_t made_bytes = std::is_trivially_destructible_v<T> ? sizeof(T) : ender_at<T> + sizeof(ender);
+
+/* Takes the cleanup of make() back. false with errno. */
+template <class T> bool forget_end(EpochDomain *domain, SlabAllocator *allocator, T *object) noexcept {
+    if (epoch_domain_off_destroy(domain, &end_object<T>, object)) return true;
+    if (errno != ENOENT || slab_usable_size(allocator, object) < made_bytes<T>) return false;
+    ender other;
+    std::memcpy(&other, reinterpret_cast<const char *>(object) + ender_at<T>, sizeof other);
+    return epoch_domain_off_destroy(domain, other, object);
+}
 
 } // namespace detail
 
@@ -374,7 +391,7 @@ template <class T> class allocator {
  * An object of the domain. Its destructor runs when the domain ends or is reset, newest first, unless it is trivial; or
  * in destroy(). A constructor that throws leaves nothing behind. Only by the domain's thread, unless it is shared or the
  * destructor is trivial. Throws what the constructor throws, std::bad_alloc, and std::system_error: EPERM. Cost: an
- * allocation; with a destructor also 32 bytes and some 300 instructions, its call included.
+ * allocation; with a destructor also 40 bytes and some 300 instructions, its call included.
  */
 template <class T, class... Args> [[nodiscard]] T *make(domain &d, Args &&...args) {
     static_assert(std::is_object_v<T> && !std::is_array_v<T>, "tslab::make makes one object; containers make many");
@@ -389,7 +406,7 @@ template <class T, class... Args> [[nodiscard]] T *make(domain &d, Args &&...arg
             }
             (void)slab_free(allocator, memory);
         }
-    } held{d.allocator(), d.allocate(sizeof(T), alignof(T)), false};
+    } held{d.allocator(), d.allocate(detail::made_bytes<T>, alignof(T)), false};
     if (held.memory == nullptr) {
         detail::fail_or_empty("tslab::make");
         return nullptr;
@@ -401,8 +418,9 @@ template <class T, class... Args> [[nodiscard]] T *make(domain &d, Args &&...arg
         made = ::new (held.memory) T{std::forward<Args>(args)...};
     held.is_built = true;
     if constexpr (!std::is_trivially_destructible_v<T>) {
-        using plain = std::remove_cv_t<T>;
-        if (!epoch_domain_on_destroy(d.get(), &detail::end_object<plain>, held.memory)) {
+        const detail::ender end = &detail::end_object<std::remove_cv_t<T>>;
+        std::memcpy(static_cast<char *>(held.memory) + detail::ender_at<T>, &end, sizeof end);
+        if (!epoch_domain_on_destroy(d.get(), end, held.memory)) {
             detail::fail_or_empty("tslab::make");
             return nullptr;
         }
@@ -411,15 +429,15 @@ template <class T, class... Args> [[nodiscard]] T *make(domain &d, Args &&...arg
     return made;
 }
 
-/* Ends an object that make() made in the domain, before the domain does: destructor, then memory. nullptr: nothing.
-   false with errno: ENOENT it is none of them, or its destructor has run; EPERM another thread's domain; EINVAL no live
+/* Ends an object that make() made in the domain, also in another shared object of the program, before the domain does:
+   destructor, then memory. nullptr: nothing. false with errno: ENOENT it is none of them, or its destructor has run; EPERM another thread's domain; EINVAL no live
    object. Nothing happens then. */
 template <class T> bool destroy(domain &d, T *object) noexcept {
     if (object == nullptr) return true;
     using plain = std::remove_cv_t<T>;
-    void *memory = const_cast<plain *>(object);
+    plain *memory = const_cast<plain *>(object);
     if constexpr (!std::is_trivially_destructible_v<T>) {
-        if (!epoch_domain_off_destroy(d.get(), &detail::end_object<plain>, memory)) return false;
+        if (!detail::forget_end(d.get(), d.allocator(), memory)) return false;
         object->~T();
     }
     return slab_free(d.allocator(), memory);

@@ -61,6 +61,16 @@ check g++ g++
 check clang++ clang++
 check "clang++ with libc++ (libc++-dev)" clang++ -stdlib=libc++
 
+# Identities across shared objects, of the library that tells types by the addresses of their names.
+if try "clang++ with libc++ (libc++-dev)" clang++ -stdlib=libc++; then
+    shared() { clang++ -stdlib=libc++ -std=c++17 -fvisibility=hidden -I"$source_dir/include" "$@"; }
+    shared -shared -fPIC "$source_dir/tests/cxx/shared_library.cpp" -o "$work/libshared.so" -L"$library" -ltslab
+    shared "$source_dir/tests/cxx/shared_test.cpp" -o "$work/shared" "$work/libshared.so" -L"$library" -ltslab \
+        -Wl,-rpath,"$library" -Wl,-rpath,"$work"
+    "$work/shared"
+    count=$((count + 1))
+fi
+
 asan=""
 if try "AddressSanitizer of clang with libc++ (libclang-rt-dev)" clang++ -stdlib=libc++ -fsanitize=address; then
     for test in containers domain; do
