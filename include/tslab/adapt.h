@@ -84,11 +84,12 @@ static inline void slab_adapt_pcre2_free(void *pointer, void *domain) { slab_ada
 
 /* Lua: lua_Alloc. Objects that shrink never fail, on which Lua relies. */
 static inline void *slab_adapt_lua(void *domain, void *pointer, size_t old_size, size_t size) {
+    void *moved;
     if (size == 0) {
         slab_adapt_free_in(domain, pointer);
         return NULL;
     }
-    void *moved = slab_adapt_resize_in(domain, pointer, size);
+    moved = slab_adapt_resize_in(domain, pointer, size);
     return moved || !pointer || size > old_size ? moved : pointer;
 }
 /* The same for a state that ends with a scope, without lua_close(): small objects stay until then. Not for a state that
@@ -143,13 +144,14 @@ static inline void slab_adapt_set(SlabAdaptHome *home, int where) {
 }
 
 static inline void *slab_adapt_take(SlabAdaptHome *home, size_t size) {
+    EpochId epoch;
     if (__atomic_load_n(&home->where, __ATOMIC_RELAXED) != SLAB_ADAPT_OUTSIDE && epoch_domain_current()) {
         int before = errno;
         void *pointer = slab_alloc(size);
         if (pointer || errno != ESTALE) return pointer;
         errno = before; /* closed: as if outside */
     }
-    EpochId epoch = slab_adapt_epoch(home);
+    epoch = slab_adapt_epoch(home);
     return epoch != EPOCH_NONE ? slab_malloc_epoch(slab_allocator_default(), size, epoch) : NULL;
 }
 static inline void *slab_adapt_take_zero(SlabAdaptHome *home, size_t n, size_t size) {
@@ -159,15 +161,17 @@ static inline void *slab_adapt_take_zero(SlabAdaptHome *home, size_t n, size_t s
 /* As realloc() of the C library: size 0 frees. What cannot grow where it is, in a domain that is closed, moves to where
    a new object would be: an object of the default allocator. */
 static inline void *slab_adapt_resize(SlabAdaptHome *home, void *pointer, size_t size) {
+    int before = errno;
+    void *moved;
+    size_t bytes;
     if (!pointer) return slab_adapt_take(home, size);
     if (size == 0) {
         (void)slab_release(pointer);
         return NULL;
     }
-    int before = errno;
-    void *moved = slab_alloc_resize(pointer, size);
+    moved = slab_alloc_resize(pointer, size);
     if (moved || errno != ESTALE) return moved;
-    size_t bytes = slab_usable_size(slab_allocator_default(), pointer);
+    bytes = slab_usable_size(slab_allocator_default(), pointer);
     moved = bytes ? slab_adapt_take(home, size) : NULL;
     if (!moved) return NULL;
     errno = before;
@@ -235,7 +239,8 @@ static inline void slab_adapt_openssl_free(void *pointer, const char *file, int 
     (slab_adapt_set(&slab_adapt_home_openssl, (where)), \
      CRYPTO_set_mem_functions(slab_adapt_openssl_malloc, slab_adapt_openssl_realloc, slab_adapt_openssl_free))
 
-/* libuv: uv_replace_allocator(). */
+/* libuv: uv_replace_allocator(). Before 1.49 libuv gives what uv_fs_realpath() got from the C library to the installed
+   free, which refuses it: each call leaks its path. */
 static SlabAdaptHome slab_adapt_home_libuv = {"libuv", EPOCH_NONE, SLAB_ADAPT_OUTSIDE};
 static inline void *slab_adapt_libuv_malloc(size_t size) { return slab_adapt_take(&slab_adapt_home_libuv, size); }
 static inline void *slab_adapt_libuv_realloc(void *pointer, size_t size) {
