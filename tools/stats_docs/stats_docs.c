@@ -107,7 +107,8 @@ int main(int argc, char **argv) {
         "Stacks: `SlabStackSample`",
         "What is live, by the call stack that allocated it, from the objects that the option `sample_stacks` picks; "
         "beside `version`, `state`, `label` and `reserved` (0). `frames` are `frame_count` return addresses, innermost "
-        "first. In JSON `stacks` has the present mean (`sample_stacks`), `samples_taken`, `samples_dropped`, the number of "
+        "first. In JSON `stacks` has the present mean (`sample_stacks`), `samples_taken`, `samples_dropped`, the "
+        "number of "
         "stacks (`count`), the `modules` that the addresses lie in (`base`: an address less it is the address in the "
         "file "
         "`path`; `start`, `end`), and the 64 largest stacks (`sites`; a quarter of them for closed epochs).");
