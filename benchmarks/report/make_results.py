@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""Writes docs/results.md, and what stands between two marks in README.md and docs/decisions.md, from the CSV files of
-run_all.sh.
+"""Writes docs/results.md, and what stands between two marks in README.md, from the CSV files of run_all.sh.
 
 The output depends on these files and on targets.csv alone. --check writes nothing and fails if a file would change.
 """
@@ -688,59 +687,6 @@ def core(suite, summary):
     return [*about_the_core(suite), *markdown(rows), "", *commands(["core_bench"])]
 
 
-# What the works of core_bench are, in a few words.
-CORE = {
-    "fifo_replace": "FIFO replace, 100,000 x 128 B, pair",
-    "random_replace_100k": "random replace, 100,000 x 128 B, pair",
-    "free_all_alloc_all": "free all 100,000, allocate all, pair",
-    "random_replace_2k": "random replace, 2,000 live, pair",
-    "mixed_400": "400 slots, 16-1039 B, op",
-    "request": "request: 80-200 objects, 48-700 B, per object",
-    "threads_1": "1 thread, 2,000 live, pair",
-    "threads_2": "2 threads",
-    "threads_8": "8 threads",
-    "threads_16": "16 threads",
-    "producer_consumer": "one thread allocates, another frees, object",
-    "tail_order": "10 % freed and allocated in order, allocation",
-    "tail_random": "random victims, allocation",
-    "tail_all": "all 100,000 freed, then allocated, allocation",
-    "tail_order_free": "10 % freed and allocated in order, free",
-    "small_32": "random replace, 2,000 live x 32 B, pair",
-    "small_16_48": "2,000 live of 16-48 B, pair",
-    "small_16_128": "2,000 live of 16-128 B, pair",
-    "small_16_48_100k": "100,000 live of 16-48 B, pair",
-    "middle_1_8k": "2,000 live of 1-8 KB, pair",
-    "large_500": "random replace, 500 live of 8.2-32 KB, pair",
-    "large_100": "100 live of 64 KB-1 MB, pair",
-    "large_20": "20 live of 1.1-8 MB, pair",
-    "memory": "bytes an object, 100,000 x 128 B",
-    "destroy_growth": "destroy of 200,000 objects / of 1,000",
-    "domain_cycle": "domain: create, one allocation, destroy",
-}
-PERCENTILES = {"p999_ns": " p99.9", "p9999_ns": " p99.99", "peak_per_byte": ": peak resident per live byte"}
-
-
-def short_core(suite, summary):
-    """Medians alone, for docs/decisions.md."""
-    names = ["tslab", "glibc", "jemalloc", "tcmalloc", "mimalloc"]
-    wanted = {key: value for key, value in report.read_targets(BENCHMARKS / "targets.csv").items() if not key[0].startswith(SUITE)}
-    there = [key for key in wanted if OURS in summary.get(key, {})]
-    if not there:
-        return ["core_bench was not measured."]
-    versions = {name: entry["version"] for key in there for name, entry in summary[key].items()}
-    rows = [["work", *(f"{label(name)} {versions.get(name, '')}".rstrip() for name in names),
-             "ratio, or figure", "aim"]]
-    for work, metric in there:
-        kind, limit = wanted[work, metric]
-        entries = summary[work, metric]
-        figure = report.judge(entries, kind, limit)[0]
-        rows.append([CORE.get(work, work) + PERCENTILES.get(metric, ""),
-                     *(number(entries[name]["median"]) if name in entries else "-" for name in names),
-                     "-" if figure is None else number(figure), f"<= {limit:g}"])
-    header = suite.header("core_bench_raw")
-    return [f"{header['machine']}; {header['date'].split(',')[0]}, commit {header['commit']}.", "", *markdown(rows)]
-
-
 def image(name, text):
     return ["", f"![{text}](images/{name}.png)", ""]
 
@@ -886,19 +832,16 @@ def main(arguments):
     parser.add_argument("--results", metavar="DIR", default=str(BENCHMARKS / "results"), help="default benchmarks/results")
     parser.add_argument("--out", metavar="FILE", default=str(ROOT / "docs" / "results.md"), help="default docs/results.md")
     parser.add_argument("--readme", metavar="FILE", help="default README.md, unless --out is given")
-    parser.add_argument("--decisions", metavar="FILE", help="default docs/decisions.md, unless --out is given")
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a file would change")
     options = parser.parse_args(arguments)
     out = pathlib.Path(options.out)
     by_default = options.out == parser.get_default("out")
     readme = options.readme or (ROOT / "README.md" if by_default else None)
-    decisions = options.decisions or (ROOT / "docs" / "decisions.md" if by_default else None)
     try:
         suite, summary = summarize(options.results)
         wanted = {out: document(suite, summary)}
-        for file, lines in ((readme, readme_lines), (decisions, short_core)):
-            if file:
-                wanted[pathlib.Path(file)] = between_marks(pathlib.Path(file), lines(suite, summary))
+        if readme:
+            wanted[pathlib.Path(readme)] = between_marks(pathlib.Path(readme), readme_lines(suite, summary))
         stale = [path for path, text in wanted.items() if not path.is_file() or path.read_text(encoding="utf-8") != text]
         if options.check:
             for path in stale:

@@ -556,22 +556,6 @@ class Document(Folder):
         self.assertEqual(answer.returncode, 2)
         self.assertIn("marks", answer.stderr)
 
-    def test_the_table_of_the_decisions(self):
-        self.write_some()
-        head = "# machine: a machine\n# allocators: all\n# commit: abc\n# date: today\n"
-        self.write(core_bench_raw=head + "round,allocator,version,work,metric,value,unit\n"
-                   + "".join(f"{r},{name},1.0,fifo_replace,pair_ns,{value},ns\n" for r, name, value in (
-                       (1, "tslab", 6), (2, "tslab", 9), (1, "jemalloc", 4), (2, "jemalloc", 5), (1, "glibc", 8), (2, "glibc", 8))))
-        file = self.folder / "decisions.md"
-        file.write_text(f"before\n{make_results.MARKS[0]}\n{make_results.MARKS[1]}\n", encoding="utf-8")
-        answer = self.make("--out", self.folder / "results.md", "--decisions", file)
-        self.assertEqual(answer.returncode, 0, answer.stderr)
-        text = file.read_text(encoding="utf-8")
-        self.assertIn("a machine; today, commit abc.\n", text)
-        self.assertIn("| temporal-slab 1.0 | glibc 1.0 | jemalloc 1.0 | tcmalloc | mimalloc | ratio, or figure | aim |", text)
-        self.assertIn("| FIFO replace, 100,000 x 128 B, pair | 7.50 | 8.00 | 4.50 | - | - | 1.65 | <= 0.9 |", text)
-        self.assertNotIn("soak", text)
-
     def gate(self):
         answer = subprocess.run([sys.executable, "-B", str(BENCHMARKS / "report" / "gate.py"), str(self.folder)], capture_output=True,
                                 text=True, check=False, timeout=300)
