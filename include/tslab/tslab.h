@@ -214,6 +214,9 @@ TSLAB_API void *slab_aligned_epoch(SlabAllocator *allocator, size_t alignment, s
    On failure NULL, and the old object is untouched: EINVAL not a live object of this allocator, ESTALE it would have
    to move and its epoch is closed, ENOMEM. */
 TSLAB_API void *slab_realloc(SlabAllocator *allocator, void *pointer, size_t size);
+/* slab_realloc whose result has the alignment wherever it moves: a power of two, otherwise EINVAL; above 1 GiB: ENOMEM.
+   An object that stays where it is has the alignment it had. pointer NULL: slab_aligned_epoch in the current epoch. */
+TSLAB_API void *slab_realloc_aligned(SlabAllocator *allocator, void *pointer, size_t alignment, size_t size);
 /* Frees one object, also one that another thread allocated. NULL: true, nothing happens.
    false: not the start of a live object of this allocator.
    Two threads that free one pointer at the same instant may both get true. Where that can happen, use free_obj. */

@@ -383,15 +383,15 @@ TS_ENTRY TS_NOINLINE static void *aligned_scope(uintptr_t token, size_t alignmen
     return TS_LIKELY(p != NULL) ? p : ts_alloc_aligned(token, alignment, size, epoch, false);
 }
 
+/* false with errno. */
+TS_ALWAYS_INLINE bool is_alignment(size_t alignment) {
+    if (TS_LIKELY(ts_is_pow2(alignment) && alignment <= (size_t)1 << 30)) return true;
+    errno = ts_is_pow2(alignment) ? ENOMEM : EINVAL;
+    return false;
+}
+
 TS_ENTRY void *slab_aligned_epoch(SlabAllocator *allocator, size_t alignment, size_t size, EpochId epoch) {
-    if (!ts_is_pow2(alignment)) {
-        errno = EINVAL;
-        return NULL;
-    }
-    if (alignment > (size_t)1 << 30) {
-        errno = ENOMEM;
-        return NULL;
-    }
+    if (!is_alignment(alignment)) return NULL;
     if (alignment <= 16) return slab_malloc_epoch(allocator, size, epoch);
     ts_tls *tls = &ts_thread;
     ts_op_begin(tls);
@@ -551,16 +551,12 @@ TS_ENTRY bool slab_free(SlabAllocator *allocator, void *p) {
     return true;
 }
 
-/* bytes: of one that ts_move_own is for; 0: it is another case. */
-TS_NOINLINE static void *realloc_other(SlabAllocator *allocator, void *p, size_t bytes, size_t size) {
-    if (p == NULL) return slab_malloc(allocator, size);
+static void *realloc_any(SlabAllocator *allocator, const char *function, void *p, size_t alignment, size_t size) {
     int before = errno;
-    void *moved;
-    if (TS_LIKELY(bytes != 0) && ts_move_own(allocator, p, bytes, size, &moved)) return moved;
     errno = 0;
-    void *q = ts_realloc(ts_token(allocator), p, size);
+    void *q = ts_realloc(ts_token(allocator), p, alignment, size);
     if (!q && errno == EINVAL) {
-        ts_misuse_free(ts_token(allocator), "slab_realloc", p, NULL);
+        ts_misuse_free(ts_token(allocator), function, p, NULL);
         errno = EINVAL;
     } else if (q) {
         errno = before;
@@ -568,10 +564,27 @@ TS_NOINLINE static void *realloc_other(SlabAllocator *allocator, void *p, size_t
     return q;
 }
 
+/* bytes: of one that ts_move_own is for; 0: it is another case. */
+TS_NOINLINE static void *realloc_other(SlabAllocator *allocator, void *p, size_t bytes, size_t size) {
+    if (p == NULL) return slab_malloc(allocator, size);
+    void *moved;
+    if (TS_LIKELY(bytes != 0) && ts_move_own(allocator, p, bytes, size, &moved)) return moved;
+    return realloc_any(allocator, "slab_realloc", p, 16, size);
+}
+
 TS_ENTRY void *slab_realloc(SlabAllocator *allocator, void *p, size_t size) {
     size_t bytes = ts_fast_own_bytes(&ts_thread, ts_token(allocator), p);
     if (TS_LIKELY(bytes != 0 && size <= bytes) && ts_realloc_stays(bytes, size)) return p;
     return realloc_other(allocator, p, bytes, size);
+}
+
+void *slab_realloc_aligned(SlabAllocator *allocator, void *p, size_t alignment, size_t size) {
+    if (!is_alignment(alignment)) return NULL;
+    if (alignment <= 16) return slab_realloc(allocator, p, size);
+    if (p == NULL) return slab_aligned_epoch(allocator, alignment, size, epoch_current(allocator));
+    size_t bytes = ts_fast_own_bytes(&ts_thread, ts_token(allocator), p);
+    if (TS_LIKELY(bytes != 0 && size <= bytes) && ts_realloc_stays(bytes, size)) return p;
+    return realloc_any(allocator, "slab_realloc_aligned", p, alignment, size);
 }
 
 size_t slab_usable_size(SlabAllocator *allocator, const void *p) {

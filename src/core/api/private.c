@@ -44,7 +44,7 @@ void *ts_private_realloc(SlabAllocator *allocator, void *p, size_t size) {
     void *q;
     if (TS_LIKELY(bytes != 0) && ts_move_own(allocator, p, bytes, size, &q)) return q;
     errno = before;
-    q = ts_realloc(ts_token(allocator), p, size);
+    q = ts_realloc(ts_token(allocator), p, 16, size);
     if (q) errno = before;
     return q;
 }

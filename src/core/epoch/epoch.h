@@ -243,7 +243,7 @@ bool ts_free(uintptr_t allocator, void *p, uint32_t generation);
    seen that nobody holds the heap, which it ends. false: nothing was done, and the operation goes on. `entry` is below the
    region's limit. */
 bool ts_free_closed(ts_heap *heap, uintptr_t allocator, uint64_t entry);
-void *ts_realloc(uintptr_t allocator, void *p, size_t size);
+void *ts_realloc(uintptr_t allocator, void *p, size_t alignment, size_t size);
 /* Whether an epoch has objects of so many bytes as spans. */
 bool ts_has_as_span(const ts_allocator *allocator, EpochId id, size_t size);
 /* Whether an object of a class stays where it is when it is resized to `size` bytes, which fit: unless a good half of it would be

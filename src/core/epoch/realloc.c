@@ -57,7 +57,7 @@ static bool is_moved(const ts_object *object) {
            !allocator->settings.guard_spans;
 }
 
-TS_ENTRY void *ts_realloc(uintptr_t token, void *p, size_t size) {
+TS_ENTRY void *ts_realloc(uintptr_t token, void *p, size_t alignment, size_t size) {
     ts_object object;
     if (!ts_object_at(token, p, &object)) {
         errno = EINVAL;
@@ -98,8 +98,8 @@ TS_ENTRY void *ts_realloc(uintptr_t token, void *p, size_t size) {
     size_t room = moves && size - object.bytes < object.bytes / 4 && !ts_allocator_is_sparing(object.care_of)
                       ? object.bytes + object.bytes / 4
                       : size;
-    void *q = ts_alloc(token, room, object.epoch);
-    if (!q && room > size) q = ts_alloc(token, room = size, object.epoch);
+    void *q = ts_alloc_aligned(token, alignment, room, object.epoch, false);
+    if (!q && room > size) q = ts_alloc_aligned(token, alignment, room = size, object.epoch, false);
     if (!q) {
         if (!shrinking) return NULL;
         errno = before;

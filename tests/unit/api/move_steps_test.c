@@ -121,7 +121,7 @@ static void while_other(void (*fn)(void), size_t size, size_t wanted, void (*jud
         looks_left = at;
         bool moved;
         if (slowly)
-            moved = (q = ts_realloc(ts_token(allocator), object, wanted)) != NULL;
+            moved = (q = ts_realloc(ts_token(allocator), object, 16, wanted)) != NULL;
         else
             moved = ts_move_own(allocator, object, slab_usable_size(allocator, object), wanted, &q);
         bool all = meanwhile != NULL;

@@ -452,6 +452,39 @@ static void in_turn(void **state) {
     for (int a = 0; a < ALLOCATORS; a++) slab_allocator_free(own[a]);
 }
 
+/* In every kind, from every size to every size: aligned wherever it is, with what was written. */
+static void realloc_aligned(void **state) {
+    static const size_t sizes[] = {1, 60, 200, 3000, 5000, 20000, 70000, 300000, 3 << 20, 20 << 20};
+    static const unsigned kinds[] = {EPOCH_CHURN, EPOCH_SCOPE};
+    SlabAllocator *allocator = *state;
+    for (size_t alignment = 8; alignment <= 65536; alignment *= 8) {
+        for (int i = 0; i < 2 * 100; i++) {
+            size_t from = sizes[i / 2 / 10], to = sizes[i / 2 % 10], kept = from < to ? from : to;
+            EpochId epoch = epoch_open(allocator, "resized", kinds[i % 2]);
+            void *p = slab_aligned_epoch(allocator, alignment, from, epoch);
+            void *next = slab_malloc_epoch(allocator, 40, epoch); /* in the way of one that grows */
+            assert_true(p && next);
+            kept = kept < 4096 ? kept : 4096;
+            sup_pattern_fill(p, kept, from);
+            errno = 0;
+            void *q = slab_realloc_aligned(allocator, p, alignment, to);
+            check_object(allocator, q, to);
+            assert_int_equal((uintptr_t)q % alignment, 0);
+            assert_true(sup_pattern_check_prefix(q, kept, kept, from));
+            assert_int_equal(errno, 0);
+            assert_true(q == p || !slab_owns(allocator, p));
+            assert_true(epoch_destroy(allocator, epoch));
+        }
+    }
+    errno = 0;
+    assert_true(slab_realloc_aligned(allocator, NULL, 48, 10) == NULL && errno == EINVAL);
+    assert_true(slab_realloc_aligned(allocator, NULL, (size_t)1 << 31, 10) == NULL && errno == ENOMEM);
+    assert_true(slab_realloc_aligned(allocator, &errno, 64, 10) == NULL && errno == EINVAL);
+    void *first = slab_realloc_aligned(allocator, NULL, 4096, 10);
+    assert_true(first && (uintptr_t)first % 4096 == 0 && slab_free(allocator, first));
+    sup_check_identities(allocator);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         SUP_WITH_ALLOCATOR(every_size_in_churn), SUP_WITH_ALLOCATOR(every_size_in_scope),
@@ -462,6 +495,7 @@ int main(void) {
         cmocka_unit_test(realloc_of_spans),      cmocka_unit_test(realloc_in_place),
         SUP_WITH_ALLOCATOR(realloc_refuses),     cmocka_unit_test(null_and_dead_allocators),
         cmocka_unit_test(default_allocator),     cmocka_unit_test(in_turn),
+        SUP_WITH_ALLOCATOR(realloc_aligned),
     };
     return cmocka_run_group_tests_name("api.objects", tests, NULL, NULL);
 }

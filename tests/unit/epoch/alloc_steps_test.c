@@ -345,7 +345,7 @@ static void ended_while_it_grows(void **state) {
             growing = slab_malloc_epoch(allocator, 70000, epoch);
             grown_elsewhere = NULL;
             arm(at, ends[i >> 1]);
-            void *p = stepped_realloc(token, growing, 120000);
+            void *p = stepped_realloc(token, growing, 16, 120000);
             stopped = disarm();
             if (p == growing && !stopped) {
                 assert_int_equal(slab_usable_size(allocator, p), 131072);

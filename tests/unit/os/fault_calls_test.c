@@ -525,7 +525,7 @@ static const struct call calls[] = {
     CALL(slab_trim), CALL(slab_usable_size), CALL(slab_version),
     CALL(epoch_domain_alloc), CALL(epoch_domain_off_destroy), CALL(slab_alloc_aligned), CALL(slab_alloc_zero),
     CALL(slab_alloc_resize), CALL(slab_alloc_memdup), CALL(slab_alloc_printf), CALL(slab_alloc_strdup),
-    CALL(slab_alloc_strndup), CALL(slab_alloc_vprintf), CALL(slab_realloc_epoch), CALL(slab_release), CALL(slab_walk),
+    CALL(slab_alloc_strndup), CALL(slab_alloc_vprintf), CALL(slab_realloc_epoch), CALL(slab_realloc_aligned), CALL(slab_release), CALL(slab_walk),
     CALL(slab_maintain), CALL(slab_set_sample_stacks), CALL(slab_stats_global_sized), CALL(slab_stats_class_sized),
     CALL(slab_stats_epoch_sized), CALL(slab_stats_thread_sized),
     CALL(epoch_domain_create_child), CALL(epoch_domain_parent), CALL(epoch_domain_move), CALL(epoch_domain_end),

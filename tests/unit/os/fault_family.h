@@ -62,6 +62,12 @@ static bool c_slab_realloc_epoch(void) {
     SUP_CHECK(p == NULL || slab_owns(a, q ? q : p), "the object is gone");
     return q != NULL;
 }
+static bool c_slab_realloc_aligned(void) {
+    void *p = slab_realloc_aligned(a, NULL, 64, 60 * KIB);
+    void *q = p ? slab_realloc_aligned(a, p, 64, 600 * KIB) : NULL;
+    SUP_CHECK(p == NULL || slab_owns(a, q ? q : p), "the object is gone");
+    return q != NULL;
+}
 static bool c_slab_release(void) {
     void *p = slab_malloc_epoch(guarded, 100000, epoch_current(guarded));
     return p != NULL && slab_release(p);
