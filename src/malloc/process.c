@@ -3,6 +3,7 @@
 #include "api/private.h"
 #include "base/line.h"
 #include "malloc/capture.h"
+#include "malloc/fork.h"
 #include "malloc/hard.h"
 #include "malloc/libc_heap.h"
 #include "malloc/spare.h"
@@ -82,6 +83,7 @@ static bool is_served(SlabAllocator *allocator, bool hard) {
 
 TS_COLD static bool make(void) {
     check_build();
+    ts_malloc_fork_start();
     if (!ts_private_start()) return false;
     bool hard = ts_private_harden();
     SlabAllocator *allocator = create(hard);

@@ -80,6 +80,12 @@ typedef struct ts_private_object {
 } ts_private_object;
 TS_PRIVATE bool ts_private_object_of(SlabAllocator *allocator, SlabHandle handle, ts_private_object *out);
 
+/* Registers the handlers of fork, if that is not done yet. `elders` takes the locks that others hold while they wait for ours: it is
+   called before ours are taken, and after they were let go. Not by a fork of the only thread, nor inside of another of the same thread. */
+typedef enum ts_fork_when { TS_FORK_BEGINS, TS_FORK_PARENT, TS_FORK_CHILD } ts_fork_when;
+typedef void ts_fork_elders(ts_fork_when when);
+TS_PRIVATE void ts_private_fork_elders(ts_fork_elders *elders);
+
 /* Whether the calling thread has a heap, without which it can take objects of no size class. */
 TS_PRIVATE bool ts_private_has_heap(void);
 

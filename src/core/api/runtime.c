@@ -2,6 +2,7 @@
 #include "api/runtime.h"
 
 #include "api/background.h"
+#include "api/private.h"
 #include "base/assert.h"
 #include "base/line.h"
 #include "base/message.h"
@@ -43,6 +44,29 @@ void ts_runtime_unlock(void) { pthread_mutex_unlock(&start_mutex); }
 
 static uint32_t fork_allocators; /* guarded by start_mutex: those whose locks are taken */
 
+/*
+ * A fork of the only thread takes none, and has nothing to put in order in the child: the child goes on as the parent does. So a signal
+ * handler may fork, whatever it interrupts, another fork included. The same holds for a fork in the middle of a fork of the same thread.
+ */
+static _Thread_local struct {
+    uint32_t depth;
+    bool locked; /* the outermost has the locks */
+} forking;
+
+static _Atomic(ts_fork_elders *) elders; /* of the process's malloc: locks that are taken before these (private.h) */
+static void call_elders(ts_fork_when when) {
+    ts_fork_elders *function = ts_load_relaxed(&elders);
+    if (function) function(when);
+}
+
+static bool fork_begins(void) { return forking.depth++ == 0 && !ts_os_is_alone(); }
+/* false: there is nothing to do, and it is over. */
+static bool fork_ends(void) {
+    if (forking.depth == 1 && forking.locked) return true;
+    forking.depth--;
+    return false;
+}
+
 static void for_allocator_locks(void (*fn)(ts_lock *), bool warm) {
     for (uint32_t i = 1; i < fork_allocators; i++) {
         ts_allocator *a = ts_table_at(&ts_allocators, i);
@@ -52,7 +76,10 @@ static void for_allocator_locks(void (*fn)(ts_lock *), bool warm) {
 }
 
 static void fork_prepare(void) {
+    if (!fork_begins()) return;
+    call_elders(TS_FORK_BEGINS);
     pthread_mutex_lock(&start_mutex);
+    forking.locked = true;
     if (!hooks_made) return; /* nothing has been allocated yet */
     fork_allocators = ts_table_high(&ts_allocators);
     ts_lock_acquire_for_fork(&ts_tree_lock);
@@ -80,33 +107,42 @@ static void release_before_heaps(void) {
     for_allocator_locks(ts_lock_release_for_fork, true);
 }
 
-static void release_after_heaps(void) {
+static void release_start(ts_fork_when when) {
+    forking.locked = false;
+    pthread_mutex_unlock(&start_mutex);
+    call_elders(when);
+    forking.depth--;
+}
+
+static void release_after_heaps(ts_fork_when when) {
     ts_epoch_fork_done();
     for_allocator_locks(ts_lock_release_for_fork, false);
     ts_lock_release_for_fork(&ts_tree_lock);
-    pthread_mutex_unlock(&start_mutex);
+    release_start(when);
 }
 
 static void fork_parent(void) {
+    if (!fork_ends()) return;
     if (!hooks_made) {
-        pthread_mutex_unlock(&start_mutex);
+        release_start(TS_FORK_PARENT);
         return;
     }
     release_before_heaps();
     ts_heap_fork_parent();
-    release_after_heaps();
+    release_after_heaps(TS_FORK_PARENT);
 }
 
 static void fork_child(void) {
+    if (!fork_ends()) return;
     ts_message_fork_child();
     if (!hooks_made) {
-        pthread_mutex_unlock(&start_mutex);
+        release_start(TS_FORK_CHILD);
         return;
     }
     ts_packed_fork_child();
     release_before_heaps();
     ts_heap_fork_child();
-    release_after_heaps();
+    release_after_heaps(TS_FORK_CHILD);
     for (uint32_t i = 1; i < fork_allocators; i++) ts_allocator_fork_child(ts_table_at(&ts_allocators, i));
     ts_stacks_fork_child();
     ts_domain_fork_child();
@@ -118,6 +154,13 @@ static void fork_child(void) {
 static bool fork_registered; /* written before main, or under start_mutex */
 TS_AT_LOAD static void register_fork(void) {
     if (!fork_registered) fork_registered = ts_os_register_fork(fork_prepare, fork_parent, fork_child);
+}
+
+void ts_private_fork_elders(ts_fork_elders *function) {
+    pthread_mutex_lock(&start_mutex);
+    ts_store_relaxed(&elders, function);
+    register_fork();
+    pthread_mutex_unlock(&start_mutex);
 }
 
 /* Its first call registers the process with the system: 3 us while there is one thread, some milliseconds later. */

@@ -83,6 +83,8 @@ const char *ts_os_limit_met(uint64_t *bytes);
    ts_os_thread_started and ends. false: the system has no room for it. */
 bool ts_os_register_exit(void (*exit_fn)(void *));
 bool ts_os_register_fork(void (*prepare)(void), void (*parent)(void), void (*child)(void));
+/* Whether the calling thread is the only one of the process, for certain. */
+bool ts_os_is_alone(void);
 /* This thread is to run the exit callback with arg when it ends. false: refused; also in the last round of a thread's
    destructors, after which nothing runs on it any more. (A thread of which this layer never heard before that round cannot
    be told from one that goes on.) */

@@ -386,6 +386,10 @@ bool ts_os_register_fork(void (*prepare)(void), void (*parent)(void), void (*chi
     return pthread_atfork(prepare, parent, child) == 0;
 }
 
+/* glibc has it since 2.32. */
+extern char library_is_alone __asm__("__libc_single_threaded") __attribute__((weak));
+bool ts_os_is_alone(void) { return &library_is_alone && library_is_alone; }
+
 bool ts_os_thread_started(void *arg) {
     int before = errno; /* it may allocate */
     bool done = rounds < PTHREAD_DESTRUCTOR_ITERATIONS && pthread_setspecific(exit_key, arg) == 0;
