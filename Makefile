@@ -27,6 +27,7 @@ help:
 	@echo "make               build the library, the workloads and the benchmarks (build/release)"
 	@echo "make run           malloc, the allocators that are installed, and temporal-slab: eleven rows, and who is ahead"
 	@echo "make run-smoke     the same programs for a moment each: do they work"
+	@echo "make synthetic_bench  make benchmark_accurate  make churn_test    one program of the build; says where it is"
 	@echo "make test          every test: release, then under AddressSanitizer, UBSan and ThreadSanitizer"
 	@echo "make test-release  make test-asan  make test-tsan  make test-clang    its stages, and clang"
 	@echo "make test-cxx      installs clang and libc++: the C++ header by each compiler and standard library"
@@ -72,6 +73,12 @@ build-release: setup-run | build
 run: setup-run | build
 	$(call build,release,-DTSLAB_BUILD_TESTS=OFF)
 	@workloads/run.sh --picture=docs/images/run.png $(ARGS)
+
+# One program of the release build by its name; says where it is.
+synthetic_bench benchmark_accurate churn_test: setup-run | build
+	@cmake --preset release -DTSLAB_BUILD_TESTS=OFF >build/release.configure.log 2>&1 || { cat build/release.configure.log >&2; exit 1; }
+	@cmake --build build/release -j $(JOBS) --target $@ -- --no-print-directory -s
+	@find build/release/workloads build/release/benchmarks -maxdepth 1 -type f -name $@
 
 # What ctest knows of the workloads: the same programs for a moment each.
 run-smoke: setup-run | build
@@ -264,6 +271,6 @@ format-check:
 clean:
 	@rm -rf build
 
-.PHONY: vm-test vm-coverage zones-agree test-valgrind programs bench-programs bench-capture nightly fuzz fuzz-afl fuzz-corpus all help build-release run run-smoke bench-all bench-gate report mutation soak test test-release test-asan test-tsan test-clang test-cxx test-adapt summary clean-results cross coverage model \
+.PHONY: synthetic_bench benchmark_accurate churn_test vm-test vm-coverage zones-agree test-valgrind programs bench-programs bench-capture nightly fuzz fuzz-afl fuzz-corpus all help build-release run run-smoke bench-all bench-gate report mutation soak test test-release test-asan test-tsan test-clang test-cxx test-adapt summary clean-results cross coverage model \
     bench bench-smoke install demo-leak check-observability docs format format-check clean
 .NOTPARALLEL:

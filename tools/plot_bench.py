@@ -1,6 +1,13 @@
 #!/usr/bin/env python3
 """Draws the charts of docs/images/ from the CSV files of benchmarks/run_all.sh.
 
+    tools/plot_bench.py                            every chart, of benchmarks/results, into docs/images
+    tools/plot_bench.py latency.csv rss_churn.csv  the charts of these files (benchmark_accurate --csv latency.csv, churn_test
+                                                   --csv rss_churn.csv) and of those beside them, into the folder images there
+
+A file may have any name; its heading says what it is. In the folder of the results latency.csv and rss_churn.csv are drawn
+instead of benchmark_accurate.csv and churn_test.csv if they are newer.
+
 Every allocator that has figures is on every chart it has figures for; one that is not among the results is looked for
 under benchmarks/baseline/NAME/. Colours are those of Okabe and Ito, told apart with every kind of colour blindness;
 markers, line styles and hatches tell them apart without any colour. Needs matplotlib (Debian: python3-matplotlib).
@@ -160,12 +167,25 @@ def grid(*axes):
         each.spines[["top", "right"]].set_visible(False)
 
 
-class Data:
-    """The suite's files of one folder, and of the baselines."""
+OTHER_NAMES = {"benchmark_accurate": "latency.csv", "churn_test": "rss_churn.csv"}
 
-    def __init__(self, results, baseline):
-        self.suites = [figures.Suite(results)]
-        if baseline.is_dir():
+
+def other_names(results):
+    """{name: path} of the files in the folder that are newer than those of the usual names."""
+    found = {}
+    for name, other in OTHER_NAMES.items():
+        path, usual = results / other, results / f"{name}.csv"
+        if path.is_file() and not (usual.is_file() and usual.stat().st_mtime > path.stat().st_mtime):
+            found[name] = path
+    return found
+
+
+class Data:
+    """The suite's files of one folder, and of the baselines. named: {name: path} of files with other names."""
+
+    def __init__(self, results, baseline, named=()):
+        self.suites = [figures.Suite(results, named or other_names(results))]
+        if baseline is not None and baseline.is_dir():
             self.suites += [figures.Suite(path) for path in sorted(baseline.iterdir()) if path.is_dir()]
         self.used = {}  # {suite: names of its files that were drawn since `begin`}
         self.left_out = []  # messages
@@ -322,7 +342,9 @@ def one_in(value, _=None):
 
 
 def rss_over_time(data):
-    figure, axes = plt.subplots(1, 2, figsize=(11, 4.4))
+    shifts_too = any(suite.rows("phase_shifts") for suite in data.suites)
+    figure, axes = plt.subplots(1, 1 + shifts_too, figsize=(11, 4.4), squeeze=False)
+    axes = axes[0]
     # Two that need the same lie on each other: ours is wide and below, and each has its marks between those of the others.
     for at, allocator in enumerate(data.allocators("churn_test")):
         cycles = data.numbers("churn_test", allocator, "cycle")
@@ -331,21 +353,26 @@ def rss_over_time(data):
              width=4 if allocator == "tslab" else 1.4, order=1 if allocator == "tslab" else 3)
     axes[0].set_title("100,000 objects of 128 bytes, the oldest tenth\nreplaced in every cycle")
     axes[0].set_xlabel("cycle")
-    for allocator in data.allocators("phase_shifts"):
-        shifts = data.numbers("phase_shifts", allocator, "shift")
-        cool = data.numbers("phase_shifts", allocator, "rss_cool_mib")
-        line(axes[1], allocator, shifts, cool, every=max(1, len(shifts) // 10))
-    first = data.allocators("phase_shifts")[0]
-    peak = data.median("phase_shifts", first, "rss_peak_mib")
-    axes[1].axhline(peak, color="black", linewidth=0.8, linestyle=":", label=f"{label(first)} at its peak: {peak:.0f} MiB")
-    axes[1].set_title("what stays after a spike of 256 MiB is freed")
-    axes[1].set_xlabel("phase shift")
+    if shifts_too:
+        after_spikes(data, axes[1])
     for axis in axes:
         axis.set_ylim(0, 1.12 * axis.get_ylim()[1])
         axis.set_ylabel("resident memory (MiB, lower is better)")
     legend_below(figure, axes)
     grid(*axes)
     return figure
+
+
+def after_spikes(data, axis):
+    names = data.allocators("phase_shifts")
+    for allocator in names:
+        shifts = data.numbers("phase_shifts", allocator, "shift")
+        cool = data.numbers("phase_shifts", allocator, "rss_cool_mib")
+        line(axis, allocator, shifts, cool, every=max(1, len(shifts) // 10))
+    peak = data.median("phase_shifts", names[0], "rss_peak_mib")
+    axis.axhline(peak, color="black", linewidth=0.8, linestyle=":", label=f"{label(names[0])} at its peak: {peak:.0f} MiB")
+    axis.set_title("what stays after a spike of 256 MiB is freed")
+    axis.set_xlabel("phase shift")
 
 
 def phases(data):
@@ -755,39 +782,68 @@ def draw(chart, data, out, kind):
     plt.close(figure)
 
 
+def named_files(paths):
+    """{name: path} of the files on the command line, which have to be of one folder."""
+    found = {}
+    for path in paths:
+        kind = figures.kind_of(path)
+        if kind is None:
+            fail(f"{path}: its heading is of no file of the suite")
+        if kind in found:
+            fail(f"{path}: {found[kind]} is a {kind}.csv too")
+        if path.parent.resolve() != paths[0].parent.resolve():
+            fail(f"{path}: not in the folder of {paths[0]}")
+        found[kind] = path
+    return found
+
+
+def draw_all(options, data, out):
+    """Draws what was asked for; how many charts are missing. Of files by name a chart that needs others too is none."""
+    missing = drawn = 0
+    for name in options.charts or CHARTS:
+        try:
+            draw(name, data, out, options.format)
+            print(out / f"{name}.{options.format}")
+            drawn += 1
+        except NoData as reason:
+            if options.charts or not options.files:
+                print(f"plot_bench: {name}: left out: {reason}", file=sys.stderr)
+                missing += 1
+    if not drawn and not missing:
+        fail(f"no chart can be drawn of {', '.join(map(str, options.files))} alone")
+    return missing
+
+
 def main(arguments):
     parser = Parser(prog="plot_bench.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
                     epilog=f"charts: {', '.join(CHARTS)}")
-    parser.add_argument("charts", nargs="*", metavar="CHART", help="only these (default: all)")
+    parser.add_argument("charts", nargs="*", metavar="CHART|FILE.csv", help="only these (default: all)")
     parser.add_argument("--results", metavar="DIR", default=str(ROOT / "benchmarks" / "results"),
                         help="where the CSV files are (default benchmarks/results)")
     parser.add_argument("--baseline", metavar="DIR", default=str(ROOT / "benchmarks" / "baseline"),
                         help="folders of further allocators (default benchmarks/baseline)")
-    parser.add_argument("--out", metavar="DIR", default=str(ROOT / "docs" / "images"), help="default docs/images")
+    parser.add_argument("--out", metavar="DIR", help="default docs/images, of files by name the folder images beside them")
     parser.add_argument("--format", choices=["png", "svg"], default="png", help="default png")
     options = parser.parse_args(arguments)
+    options.files = [pathlib.Path(name) for name in options.charts if name.endswith(".csv")]
+    options.charts = [name for name in options.charts if not name.endswith(".csv")]
     for name in options.charts:
         if name not in CHARTS:
             fail(f"unknown chart '{name}': one of {', '.join(CHARTS)}")
-    if not pathlib.Path(options.results).is_dir():
-        fail(f"--results: '{options.results}' is no folder")
+    results = options.files[0].parent if options.files else pathlib.Path(options.results)
+    if not results.is_dir():
+        fail(f"--results: '{results}' is no folder")
     plt.rcParams.update({"font.size": 10, "axes.titlesize": 10.5, "figure.titlesize": 11, "hatch.linewidth": 0.6,
                          "svg.hashsalt": "temporal-slab"})
-    out = pathlib.Path(options.out)
-    missing = 0
+    out = pathlib.Path(options.out or (results / "images" if options.files else ROOT / "docs" / "images"))
     try:
-        data = Data(pathlib.Path(options.results), pathlib.Path(options.baseline))
+        data = Data(results, None if options.files else pathlib.Path(options.baseline), named_files(options.files))
+        for path in data.suites[0].elsewhere.values() if not options.files else ():
+            print(f"plot_bench: {path}: drawn, as it is newer", file=sys.stderr)
         for message in data.left_out:
             print(f"plot_bench: {message}", file=sys.stderr)
-            missing += 1
         out.mkdir(parents=True, exist_ok=True)
-        for name in options.charts or CHARTS:
-            try:
-                draw(name, data, out, options.format)
-                print(out / f"{name}.{options.format}")
-            except NoData as reason:
-                print(f"plot_bench: {name}: left out: {reason}", file=sys.stderr)
-                missing += 1
+        missing = len(data.left_out) + draw_all(options, data, out)
     except report.InputError as error:
         fail(str(error))
     except OSError as error:

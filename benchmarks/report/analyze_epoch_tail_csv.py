@@ -3,6 +3,7 @@
 
 Reads CSV files with the columns allocator, epoch and throughput_ops_sec (in any order; more may follow), one line
 per window, any number of allocators to a file; the windows of an allocator in several files count together.
+Without the column allocator a file is of one allocator, and goes by the file's name.
 
     throughput_pN   the throughput that N % of the windows fall short of, from the slow side: p1 is the 1st
                     percentile, what 99 % of the windows reach or exceed; p0_1 is the 0.1th
@@ -29,6 +30,7 @@ sys.path.insert(0, str(BENCHMARKS))
 from harness import ending  # noqa: E402
 
 COLUMNS = ("allocator", "epoch", "throughput_ops_sec")
+NEEDED = COLUMNS[1:]
 NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?", re.ASCII)
 # What lies outside has no square in floating point, and is no throughput of a computer.
 LEAST, MOST = 1e-100, 1e100
@@ -128,15 +130,15 @@ def throughput(where, column, text):
 
 
 def positions(where, heading):
-    """Where each of COLUMNS is in the heading."""
+    """Where each of COLUMNS is in the heading; None for an allocator that is not there."""
     names = [name.strip() for name in heading]
-    missing = [column for column in COLUMNS if column not in names]
+    missing = [column for column in NEEDED if column not in names]
     if missing:
         raise InputError(f"{where}: no column {', '.join(missing)} in the heading '{','.join(names)}'")
     for column in COLUMNS:
         if names.count(column) > 1:
             raise InputError(f"{where}: the column {column} is there {names.count(column)} times")
-    return [names.index(column) for column in COLUMNS]
+    return [names.index(column) if column in names else None for column in COLUMNS]
 
 
 def read_windows(path, windows):
@@ -160,7 +162,7 @@ def read_windows(path, windows):
             continue
         if len(row) != width:
             raise InputError(f"{where}: {len(row)} fields, the heading has {width}")
-        name, epoch, speed = (row[column] for column in columns)
+        name, epoch, speed = (pathlib.Path(path).stem if column is None else row[column] for column in columns)
         name = name.strip()
         if not name or not name.isprintable():
             raise InputError(f"{where}: allocator '{ascii(name)[1:-1]}' is not a name")
@@ -216,7 +218,7 @@ def main(arguments):
         prog="analyze_epoch_tail_csv.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--json", action="store_true", help='{"ALLOCATOR": {"windows": N, "throughput_p50": ...}, ...}')
-    parser.add_argument("files", nargs="+", metavar="FILE", help="CSV: allocator,epoch,throughput_ops_sec[,...]")
+    parser.add_argument("files", nargs="+", metavar="FILE", help="CSV: [allocator,]epoch,throughput_ops_sec[,...]")
     options = parser.parse_args(arguments)
     windows, given = {}, {}
     try:

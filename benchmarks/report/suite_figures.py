@@ -112,16 +112,25 @@ def follows(rule, value):
         return False
 
 
-class Suite:
-    """The CSV files of one folder, each read once."""
+def kind_of(path):
+    """The file of COLUMNS that this one is by its heading; None if it is none of them."""
+    lines = (line for line in report.read_lines(path) if line.strip() and not line.startswith("#"))
+    heading = set(next(lines, "").split(","))
+    found = [name for name, (keys, values) in COLUMNS.items() if heading.issuperset({*keys, *values})]
+    return max(found, key=lambda name: sum(map(len, COLUMNS[name])), default=None)
 
-    def __init__(self, folder):
+
+class Suite:
+    """The CSV files of one folder, each read once. elsewhere: {name: path} of files that have another name."""
+
+    def __init__(self, folder, elsewhere=()):
         self.folder = pathlib.Path(folder)
+        self.elsewhere = dict(elsewhere)
         self.tables = {}
         self.asked = set()  # names of the files whose rows were asked for
 
     def path(self, name):
-        return self.folder / f"{name}.csv"
+        return self.elsewhere.get(name, self.folder / f"{name}.csv")
 
     def rows(self, name):
         """The rows as dictionaries, their fields as COLUMNS demands; none if the file is not there. `line` is the row's

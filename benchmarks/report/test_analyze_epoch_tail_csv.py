@@ -131,6 +131,12 @@ class Files(unittest.TestCase):
         ]:
             self.assertEqual(self.read(data), expected, data)
 
+    def test_a_file_of_one_allocator_goes_by_its_name(self):
+        path = self.write("# of one\nepoch,seconds,throughput_ops_sec\n1,1,2e6\n2,1,4e6\n", "mine.csv")
+        answer = self.run_script("--json", path)
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        self.assertEqual(json.loads(answer.stdout), {"mine": analyze.analyze([2e6, 4e6])})
+
     def test_refuses_and_names_file_and_line(self):
         for data, line, words in [
             ("", 1, "empty"),
@@ -140,8 +146,8 @@ class Files(unittest.TestCase):
             ("# only a comment\n", 1, "no heading"),
             ("allocator,epoch\na,1\n", 1, "throughput_ops_sec"),
             ("allocator,throughput_ops_sec\na,1\n", 1, "no column epoch"),
-            ("# x\nepoch,throughput_ops_sec\n1,1\n", 2, "no column allocator"),
-            ("a,1,5\n", 1, "no column allocator, epoch, throughput_ops_sec"),
+            ("# x\nallocator,epoch\na,1\n", 2, "no column throughput_ops_sec"),
+            ("a,1,5\n", 1, "no column epoch, throughput_ops_sec"),
             ("allocator,epoch,epoch,throughput_ops_sec\na,1,1,1\n", 1, "2 times"),
             (HEAD + "a,1,fast\n", 2, "'fast'"),
             (HEAD + "a,1,5\na,2,\n", 3, "throughput_ops_sec is empty"),

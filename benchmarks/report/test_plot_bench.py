@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """plot_bench.py draws every chart of a small set of files, says what is missing, and refuses bad input."""
 
+import os
 import pathlib
 import re
 import subprocess
@@ -204,6 +205,36 @@ class Charts(unittest.TestCase):
         for commit, words in (("abc", "here"), ("def", "here; results: commit abc; jemalloc: commit def")):
             self.record(other, "here", commit)
             self.assertIn(words, self.drawn("soak_distribution")[1])
+
+    def test_files_by_name(self):
+        """What benchmark_accurate and churn_test wrote, under any name, without the rest of the suite."""
+        mine = self.folder / "mine"
+        mine.mkdir()
+        for name, kind in (("latency.csv", "benchmark_accurate"), ("rss_churn.csv", "churn_test")):
+            (mine / name).write_text(files()[kind], encoding="utf-8")
+        answer = plot(mine / "latency.csv", mine / "rss_churn.csv")
+        self.assertEqual((answer.returncode, answer.stderr), (0, ""))
+        drawn = {path.name for path in (mine / "images").iterdir()}
+        self.assertLessEqual({"latency_percentiles.png", "rss_over_time.png"}, drawn)
+        self.assertNotIn("soak_distribution.png", drawn)
+        (mine / "odd.csv").write_text("a,b\n1,2\n", encoding="utf-8")
+        for arguments, words in (([mine / "odd.csv"], "its heading is of no file"),
+                                 ([mine / "latency.csv", self.results / "soak.csv"], "not in the folder")):
+            answer = plot(*arguments)
+            self.assertEqual(answer.returncode, 2, answer.stderr)
+            self.assertIn(words, answer.stderr)
+
+    def test_other_names_among_the_results(self):
+        """latency.csv is drawn instead of benchmark_accurate.csv if it is newer."""
+        usual, other = self.results / "benchmark_accurate.csv", self.results / "latency.csv"
+        other.write_text(files()["benchmark_accurate"].replace("malloc,", "jemalloc,"), encoding="utf-8")
+        os.utime(usual, (1000, 1000))
+        os.utime(other, (999, 999))
+        self.assertNotIn("jemalloc", self.drawn("latency_percentiles")[1])
+        os.utime(other, (1001, 1001))
+        answer = self.run_plot("latency_percentiles", "--format", "svg")
+        self.assertEqual((answer.returncode, answer.stderr), (0, f"plot_bench: {other}: drawn, as it is newer\n"))
+        self.assertIn("<!-- jemalloc -->", (self.folder / "images" / "latency_percentiles.svg").read_text(encoding="utf-8"))
 
     def test_refuses(self):
         (self.results / "soak.csv").write_text("allocator,epoch,throughput_ops_sec\ntslab,1,x\n", encoding="utf-8")
