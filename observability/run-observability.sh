@@ -1,24 +1,33 @@
 #!/bin/sh
 # Starts a program with the page of libtslab-http, a Prometheus that scrapes it and, where it is installed, a Grafana with
 # the dashboard, and stops all of them at the program's end or at Ctrl-C.
-#   observability/run-observability.sh [--port=9464] [--prometheus-port=9090] [--grafana-port=3000] COMMAND [ARGUMENT]...
+#   observability/run-observability.sh [OPTION]... [COMMAND [ARGUMENT]...]
+# Without a command it is a demonstration: the five request patterns, a minute each (patterns.sh), then it stops.
+#   --port=9464 --prometheus-port=9090 --grafana-port=3000     all of them on 127.0.0.1
+#   --gateway-port=9091      of a pushgateway that the Prometheus scrapes, too (push-metrics.sh)
+#   --pattern-seconds=60     of each pattern of the demonstration
 # LIBTSLAB_HTTP: where libtslab-http.so is, if it is neither in build/release nor where the loader looks. GRAFANA_HOME: the
 # folder of Grafana with conf/defaults.ini, if it is not beside the program or in /usr/share/grafana. All data go with the
 # processes.
 set -eu
 
 usage() {
-    echo "usage: run-observability.sh [--port=9464] [--prometheus-port=9090] [--grafana-port=3000] COMMAND [ARGUMENT]..." >&2
+    echo "usage: run-observability.sh [--port=9464] [--prometheus-port=9090] [--grafana-port=3000] [--gateway-port=9091]" >&2
+    echo "           [--pattern-seconds=60] [COMMAND [ARGUMENT]...]      no command: the five request patterns" >&2
     exit "${1:-2}"
 }
 port=9464
 prometheus_port=9090
 grafana_port=3000
+gateway_port=9091
+pattern_seconds=60
 while [ $# -gt 0 ]; do
     case $1 in
         --port=*) port=${1#*=} ;;
         --prometheus-port=*) prometheus_port=${1#*=} ;;
         --grafana-port=*) grafana_port=${1#*=} ;;
+        --gateway-port=*) gateway_port=${1#*=} ;;
+        --pattern-seconds=*) pattern_seconds=${1#*=} ;;
         --help) usage 0 ;;
         --*)
             echo "run-observability.sh: unknown option '$1'" >&2
@@ -28,8 +37,7 @@ while [ $# -gt 0 ]; do
     esac
     shift
 done
-[ $# -gt 0 ] || usage
-for number in "$port" "$prometheus_port" "$grafana_port"; do
+for number in "$port" "$prometheus_port" "$grafana_port" "$gateway_port"; do
     case $number in
         '' | *[!0-9]*)
             echo "run-observability.sh: '$number' is not a port" >&2
@@ -37,13 +45,19 @@ for number in "$port" "$prometheus_port" "$grafana_port"; do
             ;;
     esac
 done
+case $pattern_seconds in
+    '' | 0 | *[!0-9]*)
+        echo "run-observability.sh: '$pattern_seconds': a number of seconds from 1" >&2
+        exit 2
+        ;;
+esac
 here=$(cd "$(dirname "$0")" && pwd)
 library=libtslab-http.so
 [ ! -f "$here/../build/release/src/http/$library" ] || library=$(cd "$here/../build/release/src/http" && pwd)/$library
 library=${LIBTSLAB_HTTP:-$library}
 command -v prometheus >/dev/null 2>&1 || {
     echo "run-observability.sh: prometheus is not installed (tools/setup.sh observability); the page needs none:" >&2
-    echo "    LD_PRELOAD=$library TSLAB_HTTP=$port $*" >&2
+    echo "    LD_PRELOAD=$library TSLAB_HTTP=$port ${*:-$here/../workloads/synthetic_bench --duration_s=60}" >&2
     exit 3
 }
 
@@ -61,7 +75,7 @@ trap finish EXIT
 trap 'finish; exit 130' INT
 trap 'finish; exit 143' TERM
 
-sed "s/127\.0\.0\.1:9464/127.0.0.1:$port/" "$here/prometheus.yml" >"$work/prometheus.yml"
+sed "s/127\.0\.0\.1:9464/127.0.0.1:$port/; s/127\.0\.0\.1:9091/127.0.0.1:$gateway_port/" "$here/prometheus.yml" >"$work/prometheus.yml"
 cp "$here/rules.yml" "$work/"
 
 # Grafana with a data source and a dashboard, readable without an account on this machine only.
@@ -91,7 +105,11 @@ start_grafana() {
 
 # It has the input of this script, which a shell does not give to what it starts in the background.
 exec 3<&0
-LD_PRELOAD=$library${LD_PRELOAD:+:$LD_PRELOAD} TSLAB_HTTP=127.0.0.1:$port "$@" <&3 3<&- &
+if [ $# -gt 0 ]; then
+    LD_PRELOAD=$library${LD_PRELOAD:+:$LD_PRELOAD} TSLAB_HTTP=127.0.0.1:$port "$@" <&3 3<&- &
+else
+    "$here/patterns.sh" "$port" "$pattern_seconds" 3<&- &
+fi
 program=$!
 exec 3<&-
 prometheus --config.file="$work/prometheus.yml" --storage.tsdb.path="$work/data" \

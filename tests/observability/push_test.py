@@ -97,9 +97,41 @@ class Gateway(unittest.TestCase):
         self.assertIsNone(self.value("temporal_slab_rss_bytes", 'instance="",job="web"'))
 
 
+class Demonstration(unittest.TestCase):
+    def begin(self, *arguments):
+        run = subprocess.Popen([SCRIPT, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={
+            **ENVIRONMENT, "STATS_DUMP": DUMP, "SYNTHETIC_BENCH": BENCH,
+            "LIBTSLAB_HTTP": os.path.join(BUILD, "src/http/libtslab-http.so")})
+        self.addCleanup(run.kill)
+        return run
+
+    def test_without_arguments(self):
+        """It starts a gateway and the five patterns, pushes, and leaves nothing."""
+        port, gateway = free_ports(2)
+        run = self.begin(f"--port={port}", f"--gateway-port={gateway}", "--pattern-seconds=1")
+        pushed = 'temporal_slab_rss_bytes{instance="pushed",job="temporal-slab"}'
+        wait_for(lambda: pushed in (get(f"http://127.0.0.1:{gateway}/metrics") or ""))
+        out, err = run.communicate(timeout=300)
+        self.assertEqual(run.returncode, 0, err)
+        self.assertEqual(len(out.splitlines()), 5)
+        self.assertIsNone(get(f"http://127.0.0.1:{gateway}/-/ready"))
+        self.assertIsNone(get(f"http://127.0.0.1:{port}/healthz"))
+
+    def test_ends_at_a_signal(self):
+        port, gateway = free_ports(2)
+        run = self.begin(f"--port={port}", f"--gateway-port={gateway}", "--pattern-seconds=300")
+        wait_for(lambda: "pushed" in (get(f"http://127.0.0.1:{gateway}/metrics") or ""))
+        run.terminate()
+        run.communicate(timeout=300)
+        self.assertEqual(run.returncode, 143)
+        self.assertIsNone(get(f"http://127.0.0.1:{gateway}/-/ready"))
+        self.assertIsNone(get(f"http://127.0.0.1:{port}/healthz"))
+
+
 class Usage(unittest.TestCase):
     def test_usage(self):
-        for arguments, code, said in ((("--help",), 0, "usage"), ((), 2, "usage"), (("http://x", "a", "b", "c"), 2, "usage"),
+        for arguments, code, said in ((("--help",), 0, "usage"), (("--every=1",), 2, "usage"), (("http://x", "a", "b", "c"), 2, "usage"),
+                                      (("--port=x",), 2, "'--port=x': a number"),
                                       (("x",), 2, "'x' is no URL"), (("http://",), 2, "is no URL"),
                                       (("http://x", "a/b"), 2, "'a/b'"), (("--every=0", "http://x"), 2, "'--every=0'"),
                                       (("--every=a", "http://x"), 2, "'--every=a'"), (("--instance=", "http://x"), 2, "'--instance='"),

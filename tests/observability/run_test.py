@@ -5,6 +5,7 @@ Called as `run_test.py --grafana REPORT ARGUMENT...` it is that Grafana.
 """
 
 import glob
+import http.server
 import json
 import os
 import shutil
@@ -13,6 +14,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import unittest
 
 from servers import free_ports, get, wait_for
@@ -56,6 +58,7 @@ BUILD, SOURCE = (os.path.abspath(a) for a in sys.argv[1:3])
 SCRIPT = os.path.join(SOURCE, "observability/run-observability.sh")
 LIBRARY = os.path.join(BUILD, "src/http/libtslab-http.so")
 PROGRAM = os.path.join(BUILD, "src/http/http_target")
+BENCH = os.path.join(BUILD, "workloads/synthetic_bench")
 
 
 class Stack(unittest.TestCase):
@@ -85,11 +88,16 @@ class Stack(unittest.TestCase):
         return home
 
     def start(self, *command):
+        return self.begin(*(command or (PROGRAM,)))
+
+    def begin(self, *command):
+        """With the options and the command that are given."""
         port, prometheus, grafana_port = self.ports
         environment = {k: v for k, v in os.environ.items() if not k.startswith(("TSLAB_", "GF_", "GRAFANA"))}
-        environment.update(PATH=os.path.join(self.folder, "bin"), TMPDIR=os.path.join(self.folder, "tmp"), LIBTSLAB_HTTP=LIBRARY)
+        environment.update(PATH=os.path.join(self.folder, "bin"), TMPDIR=os.path.join(self.folder, "tmp"), LIBTSLAB_HTTP=LIBRARY,
+                           SYNTHETIC_BENCH=BENCH)
         return subprocess.Popen([SCRIPT, f"--port={port}", f"--prometheus-port={prometheus}", f"--grafana-port={grafana_port}",
-                                 *(command or (PROGRAM,))], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                 *command], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                 stderr=subprocess.PIPE, text=True)
 
     def check_gone(self):
@@ -172,6 +180,48 @@ class Stack(unittest.TestCase):
         self.assertEqual(run.returncode, 7)  # the program's own
         self.check_gone()
 
+    def test_demonstration(self):
+        """Without a command: the five patterns, then all is gone."""
+        if not os.path.exists(BENCH):
+            self.skipTest("the workloads are not built")
+        run = self.begin("--pattern-seconds=1")
+        out, _ = run.communicate(timeout=300)
+        self.assertEqual(run.returncode, 0)
+        self.assertEqual([line.split()[1] for line in out.splitlines()], ["burst", "steady", "leak", "hotspot", "kernel"])
+        self.check_gone()
+
+    def test_demonstration_ends_at_a_signal(self):
+        if not os.path.exists(BENCH):
+            self.skipTest("the workloads are not built")
+        run = self.begin("--pattern-seconds=300")
+        wait_for(lambda: get(f"http://127.0.0.1:{self.ports[0]}/healthz"))
+        run.send_signal(signal.SIGTERM)
+        self.assertEqual(run.wait(timeout=300), 143)
+        run.communicate()
+        self.check_gone()
+
+    def test_a_gateway_is_scraped(self):
+        """What is pushed keeps the names that it was pushed with."""
+        class Gateway(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):  # noqa: N802
+                self.send_response(200)
+                self.send_header("Content-Type", "text/plain; version=0.0.4")
+                self.end_headers()
+                self.wfile.write(b'pushed_figure{job="mine",instance="here"} 7\n')
+
+            def log_message(self, *_):
+                pass
+
+        with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Gateway) as gateway:
+            threading.Thread(target=gateway.serve_forever, daemon=True).start()
+            run = self.begin(f"--gateway-port={gateway.server_port}", PROGRAM)
+            try:
+                query = f"http://127.0.0.1:{self.ports[1]}/api/v1/query?query=pushed_figure"
+                wait_for(lambda: '"instance":"here","job":"mine"' in (get(query) or ""))
+            finally:
+                run.communicate(timeout=300)
+                gateway.shutdown()
+
     def test_without_prometheus(self):
         os.remove(os.path.join(self.folder, "bin", "prometheus"))
         run = self.start()
@@ -180,7 +230,8 @@ class Stack(unittest.TestCase):
         self.assertRegex(said, r"prometheus is not installed .*\n.*TSLAB_HTTP=\d+ ")
 
     def test_usage(self):
-        for arguments, code, said in ((("--help",), 0, "usage"), ((), 2, "usage"), (("--prot=1", "true"), 2, "'--prot=1'"),
+        for arguments, code, said in ((("--help",), 0, "usage"), (("--prot=1", "true"), 2, "'--prot=1'"),
+                                      (("--pattern-seconds=0",), 2, "'0': a number of seconds"),
                                       (("--port=x", "true"), 2, "'x' is not a port"),
                                       (("--grafana-port=", "true"), 2, "'' is not a port")):
             answer = subprocess.run([SCRIPT, *arguments], capture_output=True, text=True, timeout=300, check=False)
