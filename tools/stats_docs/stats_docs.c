@@ -80,8 +80,9 @@ int main(int argc, char **argv) {
          "`state` (`active`, `closing` or `spilled`). At most 64 labels, those with the most slabs of the first 1,023 "
          "that are "
          "met; the rest is summed in "
-         "`(other)`, and epochs without a label in `(none)`. `temporal_slab_epoch_class_live_objects` and "
-         "`temporal_slab_epoch_class_live_bytes` tell `class` apart too.");
+         "`(other)`, and epochs without a label in `(none)`. `temporal_slab_epoch_class_live_objects`, "
+         "`temporal_slab_epoch_class_live_bytes`, `temporal_slab_epoch_class_slabs` and "
+         "`temporal_slab_epoch_class_estimated_rss_bytes` tell `class` apart too.");
     TS_STATS_LABEL(PLAIN)
     head(
         "Nodes: `SlabNodeStats`",

@@ -317,9 +317,16 @@ static void *scope_alloc(ts_heap *heap, ts_scope_block *block, size_t bytes, siz
     }
 }
 
+/* An allocation answers NULL, and errno says why. */
+TS_COLD static void count_failure(ts_allocator *allocator) {
+    if (errno == ENOMEM) ts_fetch_add_relaxed(&allocator->allocation_failures, 1);
+}
+
 void *ts_alloc_scope(ts_heap *heap, ts_scope_block *block, size_t bytes, EpochId id) {
     ts_taken t = {.size = bytes};
+    ts_share *share = block->b.share;
     void *p = scope_alloc(heap, block, bytes, 16, id, &t);
+    if (TS_UNLIKELY(!p)) count_failure(share->allocator);
     ts_epoch_settle();
     return p;
 }
@@ -491,6 +498,7 @@ TS_ALWAYS_INLINE void *alloc_noted(uintptr_t token, size_t align, EpochId id, bo
     ts_sample_end(heap, &timing, TS_SAMPLE_ALLOC);
     if (TS_UNLIKELY(ts_load_relaxed(&allocator->sampled)) && p)
         ts_stacks_count(heap, allocator, id, p, t->size, caller);
+    if (TS_UNLIKELY(!p)) count_failure(allocator);
     ts_epoch_settle();
     if (p) errno = before;
     return p;
@@ -575,6 +583,7 @@ TS_ENTRY void *ts_alloc_rolling(uintptr_t token, size_t size) {
     ts_sample_end(heap, &timing, TS_SAMPLE_ALLOC);
     if (TS_UNLIKELY(ts_load_relaxed(&allocator->sampled)) && p)
         ts_stacks_count(heap, allocator, id, p, size, TS_CALLER());
+    if (TS_UNLIKELY(!p)) count_failure(allocator);
     ts_epoch_settle();
     if (p) errno = before;
     return p;

@@ -38,6 +38,8 @@ void ts_sample_add(ts_heap *heap, const ts_timing *timing, unsigned what) {
     ts_add_owned(&s[TS_SAMPLE_WALL], wall);
     ts_add_owned(&s[TS_SAMPLE_CPU], cpu);
     ts_add_owned(&s[TS_SAMPLE_WAIT], wall - cpu);
+    if (wall > TS_SLOW_NS) ts_add_owned(&s[TS_SAMPLE_SLOW], 1);
+    if (wall > TS_VERY_SLOW_NS) ts_add_owned(&s[TS_SAMPLE_VERY_SLOW], 1);
     if (wall > mine[TS_SAMPLE_WALL_MAX]) mine[TS_SAMPLE_WALL_MAX] = wall;
     if (cpu > mine[TS_SAMPLE_CPU_MAX]) mine[TS_SAMPLE_CPU_MAX] = cpu;
     if (wall > ts_load_relaxed(&s[TS_SAMPLE_WALL_MAX])) ts_store_relaxed(&s[TS_SAMPLE_WALL_MAX], wall);

@@ -70,7 +70,7 @@ typedef struct ts_allocator {
     _Atomic uint64_t budget_bytes; /* 0: none; whole units of it count, one at least */
     _Atomic uint64_t pins;         /* 1, + what still refers to the record; given back at 0 */
     /* Counters of the whole allocator: added to atomically, none of them on a fast path. */
-    _Atomic uint64_t rejected_frees, cas_retries, overflowed;
+    _Atomic uint64_t rejected_frees, cas_retries, overflowed, allocation_failures;
     _Atomic uint64_t madvise_calls, madvise_bytes, madvise_failures;
     _Atomic uint64_t close_calls, close_scanned, close_recycled, close_ns;
     _Atomic uint64_t left;      /* blocks that an end has left to their threads */

@@ -63,8 +63,19 @@ _Static_assert(64 - TS_UNIT_LINE_SHIFT + TS_BIAS_TURN_BITS <= 32, "a line and a 
 #define TS_COUNT_KINDS (TS_CLASSES + 2u)
 
 /* The figures of timed operations: six of allocations, six of frees. */
-enum { TS_SAMPLE_ALLOC = 0, TS_SAMPLE_FREE = 6, TS_SAMPLE_FIGURES = 12 };
-enum { TS_SAMPLE_COUNT, TS_SAMPLE_WALL, TS_SAMPLE_CPU, TS_SAMPLE_WAIT, TS_SAMPLE_WALL_MAX, TS_SAMPLE_CPU_MAX };
+enum { TS_SAMPLE_ALLOC = 0, TS_SAMPLE_FREE = 8, TS_SAMPLE_FIGURES = 16 };
+enum {
+    TS_SAMPLE_COUNT,
+    TS_SAMPLE_WALL,
+    TS_SAMPLE_CPU,
+    TS_SAMPLE_WAIT,
+    TS_SAMPLE_SLOW, /* longer on the clock than TS_SLOW_NS */
+    TS_SAMPLE_VERY_SLOW,
+    TS_SAMPLE_WALL_MAX,
+    TS_SAMPLE_CPU_MAX
+};
+#define TS_SLOW_NS 200u
+#define TS_VERY_SLOW_NS 10000u
 static inline bool ts_sample_is_max(unsigned figure) { return figure % TS_SAMPLE_FREE >= TS_SAMPLE_WALL_MAX; }
 
 struct ts_heap;

@@ -133,7 +133,10 @@ typedef enum ts_field_unit { TS_COUNT, TS_BYTES, TS_SLABS, TS_NS, TS_PERCENT, TS
     X(region_bytes, GAUGE, WHOLE, BYTES, "region_bytes",                                                                     \
       "Address space for objects of up to 16 MiB, of the whole process; larger ones have their own where there is room.", "") \
     X(region_used_bytes, GAUGE, WHOLE, BYTES, "region_used_bytes", "How much of that is taken, warm memory included.",       \
-      "Near region_bytes: allocations fail with ENOMEM.")
+      "Near region_bytes: allocations fail with ENOMEM.")                                                                    \
+    X(allocation_failures_total, COUNTER, WHOLE, COUNT, "allocation_failures",                                               \
+      "Allocations that failed with ENOMEM: no memory, beyond the budget, or beyond a limit.",                               \
+      "Any: the program did not get what it asked for.")
 
 /* Of SlabEpochStats; state, flags, label and class_index are written apart. No epoch id is ever a label of a metric: the
    metrics are sums by label. */

@@ -142,23 +142,28 @@ static void by_label(const out *o, const ts_view *v, const char *name, const cha
     by_label(o, v, name, help, unit, offsetof(ts_label_stats, active), offsetof(ts_label_stats, closing), \
              offsetof(ts_label_stats, spilled))
 
-static void by_label_and_class(const out *o, const ts_view *v, const char *name, const char *help, bool bytes) {
+/* offset: of the figures in a ts_label_stats, by state and class. What is 0 has no sample. */
+static void by_label_and_class(const out *o, const ts_view *v, const char *name, const char *help, ts_field_unit unit,
+                               size_t offset) {
     char text[16];
     family(o, name, TS_GAUGE, help);
     for (unsigned i = 0; i < v->label_rows; i++) {
         const ts_label_stats *l = &v->label[i];
         for (unsigned s = 0; s < 2; s++) {
             for (unsigned k = 0; k < TS_COUNT_KINDS; k++) {
-                if (l->class_objects[s][k] == 0) continue;
+                uint64_t value = label_field(l, offset + (s * TS_COUNT_KINDS + k) * sizeof(uint64_t));
+                if (value == 0) continue;
                 const char *pairs[] = {"label", ts_label_name(l),
                                        "state", s ? "closing" : "active",
                                        "class", ts_class_name(ts_class_at(k), text),
                                        NULL};
-                sample(o, name, TS_GAUGE, pairs, TS_COUNT, bytes ? l->class_bytes[s][k] : l->class_objects[s][k]);
+                sample(o, name, TS_GAUGE, pairs, unit, value);
             }
         }
     }
 }
+#define BY_LABEL_AND_CLASS(name, help, unit, field) \
+    by_label_and_class(o, v, name, help, unit, offsetof(ts_label_stats, field))
 
 static void labels(const out *o, const ts_view *v) {
     BY_LABEL_3("epochs", "Epochs by label and state.", TS_COUNT, active_epochs, closing_epochs, spilled_epochs);
@@ -170,8 +175,10 @@ static void labels(const out *o, const ts_view *v) {
                closing_live_bytes, spilled_live_bytes);
     BY_LABEL("epoch_estimated_rss_bytes", "Slabs of these epochs in bytes.", TS_BYTES, active_rss_bytes,
              closing_rss_bytes);
-    by_label_and_class(o, v, "epoch_class_live_objects", "Live objects by label and class.", false);
-    by_label_and_class(o, v, "epoch_class_live_bytes", "Bytes of these objects' slots.", true);
+    BY_LABEL_AND_CLASS("epoch_class_live_objects", "Live objects by label and class.", TS_COUNT, class_objects);
+    BY_LABEL_AND_CLASS("epoch_class_live_bytes", "Bytes of these objects' slots.", TS_BYTES, class_bytes);
+    BY_LABEL_AND_CLASS("epoch_class_slabs", "Slabs of these epochs by label and class.", TS_COUNT, class_slabs);
+    BY_LABEL_AND_CLASS("epoch_class_estimated_rss_bytes", "These slabs in bytes.", TS_BYTES, class_rss_bytes);
     family(o, "epoch_spilled_bytes", TS_GAUGE, "Slabs of these epochs that are in zones, in bytes.");
     for (unsigned i = 0; i < v->label_rows; i++) {
         if (v->label[i].spilled_epochs == 0) continue;
@@ -250,6 +257,20 @@ static void nodes(const out *o, const ts_view *v) {
 #undef X
 }
 
+/* ---- timed operations ---------------------------------------------------------------------------------------------------- */
+
+static void slow_samples(const out *o, const ts_view *v) {
+    static const char *const what[] = {"alloc", "free"}, *const above[] = {"2e-07", "1e-05"};
+    family(
+        o, "slow_samples", TS_COUNTER,
+        "Timed operations (sample_rate) that took longer than so many seconds. Beside alloc_samples: above a half of "
+        "them, p50 is above it; above a hundredth, p99 is.");
+    for (unsigned i = 0; i < 4; i++) {
+        const char *pairs[] = {"op", what[i / 2], "above", above[i % 2], NULL};
+        sample(o, "slow_samples", TS_COUNTER, pairs, TS_COUNT, v->slow_samples[i]);
+    }
+}
+
 /* ---- all ---------------------------------------------------------------------------------------------------------------- */
 
 static void whole(const out *o, const char *name, ts_field_type type, ts_field_unit unit, const char *help,
@@ -280,6 +301,7 @@ void ts_render_prometheus(ts_sink *sink, const ts_view *v, bool openmetrics) {
 #define X(field, type, scope, unit, metric, help, ...) whole(&o, metric, TS_##type, TS_##unit, help, v->samples.field);
     TS_STATS_SAMPLES(X)
 #undef X
+    slow_samples(&o, v);
     labels(&o, v);
     nodes(&o, v);
     zones(&o, v);

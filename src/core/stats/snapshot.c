@@ -457,6 +457,7 @@ void ts_snapshot_global(const ts_snapshot *s, SlabGlobalStats *out, bool measure
     out->stack_samples_dropped = ts_load_relaxed(&a->stack_drops);
     out->stack_samples_taken = ts_load_relaxed(&a->stack_samples);
     out->process_lock_waits = ts_load_relaxed(&ts_lock_waits);
+    out->allocation_failures_total = ts_load_relaxed(&a->allocation_failures);
 }
 
 /* ---- sampling ------------------------------------------------------------------------------------------------- */
@@ -491,7 +492,7 @@ SlabThreadStats ts_snapshot_thread(void) {
     return out;
 }
 
-SlabThreadStats ts_snapshot_samples(void) {
+SlabThreadStats ts_snapshot_samples(uint64_t slow[4]) {
     SlabThreadStats out;
     uint64_t figure[TS_SAMPLE_FIGURES] = {0};
     for (const ts_heap *h = ts_heaps(); h; h = h->next) {
@@ -504,5 +505,9 @@ SlabThreadStats ts_snapshot_samples(void) {
         }
     }
     fill_samples(&out, figure);
+    slow[0] = figure[TS_SAMPLE_ALLOC + TS_SAMPLE_SLOW];
+    slow[1] = figure[TS_SAMPLE_ALLOC + TS_SAMPLE_VERY_SLOW];
+    slow[2] = figure[TS_SAMPLE_FREE + TS_SAMPLE_SLOW];
+    slow[3] = figure[TS_SAMPLE_FREE + TS_SAMPLE_VERY_SLOW];
     return out;
 }

@@ -67,8 +67,8 @@ void ts_snapshot_epoch_slabs(ts_allocator *allocator, SlabEpochStats *rows, unsi
 /* The open and draining epochs, the oldest `capacity` of them in order. */
 size_t ts_snapshot_epochs(const ts_allocator *allocator, EpochId *out, size_t capacity);
 SlabThreadStats ts_snapshot_thread(void);
-/* Of all threads there ever were. */
-SlabThreadStats ts_snapshot_samples(void);
+/* Of all threads there ever were. slow: of allocations, then of frees, how many were longer than TS_SLOW_NS, TS_VERY_SLOW_NS. */
+SlabThreadStats ts_snapshot_samples(uint64_t slow[4]);
 
 /* What snapshot.c and epoch_rows.c share. The kind of a slab by its UNIT word; the block that it belongs to while that lives
    (NULL: free, a span, of an epoch that has ended, or another allocator's); the objects of a slab that are live but for a

@@ -143,6 +143,8 @@ static void add_to_label(ts_label_stats *row, const ts_epoch *e, uint32_t state,
         uint64_t b = t->bytes_allocated > t->bytes_freed ? t->bytes_allocated - t->bytes_freed : 0;
         row->class_objects[closed][k] += t->allocated - t->freed;
         row->class_bytes[closed][k] += b;
+        row->class_slabs[closed][k] += t->slabs;
+        row->class_rss_bytes[closed][k] += ts_tally_bytes(t);
         live += t->allocated - t->freed;
         if (!closed) row->active_allocated += t->allocated;
         if (!closed) row->active_freed += t->freed;
@@ -202,6 +204,8 @@ static void label_add(ts_label_stats *to, const ts_label_stats *from) {
         for (unsigned k = 0; k < TS_COUNT_KINDS; k++) {
             to->class_objects[s][k] += from->class_objects[s][k];
             to->class_bytes[s][k] += from->class_bytes[s][k];
+            to->class_slabs[s][k] += from->class_slabs[s][k];
+            to->class_rss_bytes[s][k] += from->class_rss_bytes[s][k];
         }
     }
 }
@@ -304,7 +308,7 @@ ts_view *ts_view_make(ts_allocator *a, uintptr_t token) {
         ts_snapshot_global(&b->snapshot, &view->global, true);
         for (unsigned i = 0; i < TS_COUNT_KINDS; i++)
             (void)ts_snapshot_class(&b->snapshot, ts_class_at(i), &view->cls[i]);
-        view->samples = ts_snapshot_samples();
+        view->samples = ts_snapshot_samples(view->slow_samples);
         view->epoch_count = b->epochs;
         choose_labels(b, view);
         view->zones_rows = ts_zones_rows(view->zones);

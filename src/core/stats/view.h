@@ -53,6 +53,8 @@ typedef struct ts_label_stats {
     uint64_t active_allocated, active_freed; /* objects, there ever were in the epochs that are open */
     uint64_t class_objects[2][TS_COUNT_KINDS]; /* live; 0: open epochs, 1: closed ones */
     uint64_t class_bytes[2][TS_COUNT_KINDS];
+    uint64_t class_slabs[2][TS_COUNT_KINDS]; /* that hold them, and these in bytes */
+    uint64_t class_rss_bytes[2][TS_COUNT_KINDS];
 } ts_label_stats;
 
 /* A program or library that a frame of a shown stack lies in. */
@@ -82,6 +84,7 @@ typedef struct ts_view {
     uint64_t took_ns;  /* how long the snapshot took */
     SlabGlobalStats global;
     SlabThreadStats samples;
+    uint64_t slow_samples[4]; /* ts_snapshot_samples */
     SlabClassStats cls[TS_COUNT_KINDS];
     uint64_t epoch_count;
     uint32_t epoch_rows, label_rows;

@@ -62,6 +62,36 @@ static void hard_budget(void **state) {
 
 /* What was freed makes room for every class, epoch and thread's next object, not for its own class only: the magazines of
    open bins keep nothing back. */
+static uint64_t failures(SlabAllocator *allocator) {
+    SlabGlobalStats stats;
+    assert_true(slab_stats_global(allocator, &stats));
+    return stats.allocation_failures_total;
+}
+
+/* Each allocation that answers NULL with ENOMEM is counted once, whichever call it was; other errors are not. */
+static void failures_are_counted(void **state) {
+    SlabAllocator *allocator = *state;
+    uint64_t before = failures(allocator);
+    EpochDomain *domain = epoch_domain_create(allocator);
+    assert_true(domain && epoch_domain_enter(domain));
+    assert_true(slab_set_budget(allocator, 256 * KIB));
+    while (slab_alloc(4096) != NULL) {
+    }
+    assert_int_equal(failures(allocator), before + 1);
+    SlabHandle handle;
+    assert_null(slab_malloc(allocator, MIB));
+    assert_null(alloc_obj_epoch(allocator, MIB, epoch_domain_epoch(domain), &handle));
+    assert_null(slab_aligned_epoch(allocator, 4096, MIB, epoch_domain_epoch(domain)));
+    assert_int_equal(failures(allocator), before + 4);
+    EpochId epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
+    assert_true(epoch_close(allocator, epoch));
+    assert_null(slab_malloc_epoch(allocator, 16, epoch)); /* ESTALE */
+    assert_int_equal(failures(allocator), before + 4);
+    assert_true(epoch_domain_exit(domain));
+    epoch_domain_destroy(domain);
+    assert_true(slab_set_budget(allocator, 0));
+}
+
 static void freed_below_the_budget(void **state) {
     enum { MOST = 2048 };
     static void *objects[MOST];
@@ -446,6 +476,7 @@ int main(void) {
         cmocka_unit_test(at_once_keeps_no_empty_slab),
         SUP_WITH_ALLOCATOR(domain_ends_in_a_destructor),
         SUP_WITH_ALLOCATOR(hard_budget),
+        SUP_WITH_ALLOCATOR(failures_are_counted),
         SUP_WITH_ALLOCATOR(freed_below_the_budget),
         SUP_WITH_ALLOCATOR(scope_at_the_budget),
         SUP_WITH_ALLOCATOR(budget_below_what_is_used),

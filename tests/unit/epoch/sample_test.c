@@ -6,6 +6,7 @@
 #include "api/runtime.h"
 #include "epoch/sample.h"
 #include "os/os.h"
+#include "stats/snapshot.h"
 
 #include <pthread.h>
 
@@ -139,6 +140,33 @@ static void on_and_off(void **state) {
     slab_allocator_free(shared);
 }
 
+static void *free_pairs(void *argument) {
+    for (int i = 0; i < PAIRS; i++) {
+        void *p = slab_malloc(shared, 64);
+        SUP_CHECK(p != NULL && slab_free(shared, p), "a pair");
+    }
+    return argument;
+}
+
+/* Frees take exactly one step of the clock; allocations at least one. */
+static void slow_ones_are_counted(void **state) {
+    (void)state;
+    const uint64_t steps[] = {200, 201, 10000, 10001};
+    for (unsigned i = 0; i < 4; i++) {
+        uint64_t before[4], after[4];
+        wall_step = steps[i];
+        shared = make(1);
+        (void)ts_snapshot_samples(before);
+        in_a_thread(free_pairs);
+        (void)ts_snapshot_samples(after);
+        assert_int_equal(after[2] - before[2], i >= 1 ? PAIRS : 0);
+        assert_int_equal(after[3] - before[3], i >= 3 ? PAIRS : 0);
+        if (i >= 1) assert_int_equal(after[0] - before[0], PAIRS);
+        if (i >= 3) assert_int_equal(after[1] - before[1], PAIRS);
+        slab_allocator_free(shared);
+    }
+}
+
 static void *nothing_done(void *argument) {
     seen = slab_stats_thread();
     return argument;
@@ -156,7 +184,7 @@ static void a_thread_without_a_heap(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         WITH_CLOCKS(every_operation), WITH_CLOCKS(one_in_so_many),          WITH_CLOCKS(clocks_that_disagree),
-        WITH_CLOCKS(on_and_off),      WITH_CLOCKS(a_thread_without_a_heap),
+        WITH_CLOCKS(on_and_off),      WITH_CLOCKS(a_thread_without_a_heap), WITH_CLOCKS(slow_ones_are_counted),
     };
     return cmocka_run_group_tests_name("epoch.sample", tests, NULL, NULL);
 }

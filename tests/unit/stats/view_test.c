@@ -46,6 +46,13 @@ static void check_labels(unsigned distinct) {
         epochs += l->active_epochs + l->closing_epochs;
         live += l->active_live_objects + l->closing_live_objects;
         bytes += l->active_live_bytes + l->closing_live_bytes;
+        uint64_t rss = 0, slabs = 0;
+        for (unsigned k = 0; k < TS_COUNT_KINDS; k++) {
+            rss += l->class_rss_bytes[0][k] + l->class_rss_bytes[1][k];
+            slabs += l->class_slabs[0][k] + l->class_slabs[1][k];
+        }
+        assert_int_equal(rss, l->active_rss_bytes + l->closing_rss_bytes);
+        assert_true(slabs >= l->active_epochs + l->closing_epochs);
         assert_int_equal(l->is_other, distinct > TS_VIEW_LABELS && i == TS_VIEW_LABELS);
     }
     assert_int_equal(epochs, view->epoch_count);
@@ -74,6 +81,15 @@ static void labels_are_bounded(void **state) {
     assert_int_equal(series, TS_VIEW_LABELS + 1);
     assert_non_null(strstr(text, "temporal_slab_epoch_live_objects{label=\"label-40\",state=\"active\"} 2000\n"));
     assert_non_null(strstr(text, "label=\"(other)\""));
+    /* 2,000 objects of 128 bytes: 16 slabs of 128 of them, but for what lies before those. */
+    const char *slabs =
+        strstr(text, "temporal_slab_epoch_class_slabs{label=\"label-40\",state=\"active\",class=\"128\"} ");
+    const char *rss = strstr(
+        text, "temporal_slab_epoch_class_estimated_rss_bytes{label=\"label-40\",state=\"active\",class=\"128\"} ");
+    assert_true(slabs && rss);
+    unsigned long count = strtoul(strchr(slabs, ' ') + 1, NULL, 10);
+    assert_in_range(count, 15, 17);
+    assert_int_equal(strtoul(strchr(rss, ' ') + 1, NULL, 10), count * TS_UNIT_BYTES);
 }
 
 /* Of the row that has the label; NULL: there is none. */
