@@ -1,10 +1,12 @@
 /*
  * dlopen with RTLD_DEEPBIND. A library that is loaded so finds libc's functions before ours, and its free would be
  * handed objects of ours, which libc's cannot take. So after such a load the places at which the new libraries keep
- * the addresses of malloc's functions are written anew: they then have ours, and keep all else that the flag has
- * given them. (What their constructors allocated before that is libc's; see libc_heap.h.)
+ * the addresses of functions that this library has too are written anew: they then have ours, and keep all else that the flag
+ * has given them. Operators of a C++ library of their own are among these. (What their constructors allocated before that is
+ * libc's; see libc_heap.h.)
  *
- * Every other dlopen is passed on by a jump: the loader takes the library to search for by its caller.
+ * Every other dlopen is passed on by a jump: the loader takes the library to search for by its caller. With the flag a name
+ * without a slash is searched for here, in the directories of the caller.
  */
 #define _GNU_SOURCE
 #include "malloc/entry.h"
@@ -16,8 +18,8 @@
 #include "base/atomic.h"
 #include "malloc/next.h"
 
+#include <limits.h>
 #include <link.h>
-#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -36,19 +38,25 @@ static open_function find_dlopen(void) {
     return function;
 }
 
-/* Those that hand objects out or take them; what only asks is right anyway. */
-static const char *const names[] = {
-    "malloc",        "free",          "calloc",         "realloc",         "reallocarray",  "memalign",
-    "aligned_alloc", "valloc",        "pvalloc",        "posix_memalign",  "cfree",         "malloc_usable_size",
-    "__libc_malloc", "__libc_calloc", "__libc_realloc", "__libc_memalign", "__libc_free",   "_ZdlPv",
-    "_ZdaPv",        "_Znwm",         "_Znam",          "_ZdlPvm",         "_ZdaPvm",       "_ZnwmRKSt9nothrow_t",
-    "_Znwj",         "_Znaj",         "_ZdlPvj",        "_ZdaPvj",         "strdup_ignored"};
-#define NAMES (sizeof names / sizeof *names)
-
 typedef struct walk {
     unsigned at, from; /* libraries seen; the first that is new */
     void *own;         /* handle of this library */
+    const void *base;  /* where it lies */
 } walk;
+
+/* The function of that name in this library; NULL: it has none. */
+static void *find_own(const walk *w, const char *name) {
+    Dl_info info;
+    void *symbol = dlsym(w->own, name);
+    return symbol && dladdr(symbol, &info) && info.dli_fbase == w->base ? symbol : NULL;
+}
+
+/* Whether a function of any library by a name that this one has, too. */
+static bool is_known_function(const walk *w, uintptr_t at) {
+    Dl_info info;
+    return dladdr((const void *)at, &info) && (uintptr_t)info.dli_saddr == at && info.dli_sname &&
+           find_own(w, info.dli_sname);
+}
 
 static int count(struct dl_phdr_info *info, size_t bytes, void *arg) {
     (void)info, (void)bytes;
@@ -88,21 +96,16 @@ typedef struct tables {
     size_t table_bytes, jumps_bytes;
 } tables;
 
-/* all: whatever is there; a jump that has not been taken yet leads to the loader. Else only addresses of libc's. */
+/* all: whatever is there; a jump that has not been taken yet leads to the loader. Else only addresses of such functions. */
 static void rebind(const struct dl_phdr_info *info, const tables *t, const relocation *r, size_t bytes, bool all,
                    const walk *w) {
     for (size_t n = bytes / sizeof *r; n > 0; n--, r++) {
         const ElfW(Sym) *symbol = &t->symbols[SYMBOL_OF(r->r_info)];
         if (SYMBOL_OF(r->r_info) == 0 || symbol->st_shndx != SHN_UNDEF) continue;
-        const char *name = t->strings + symbol->st_name;
-        for (size_t k = 0; k < NAMES; k++) {
-            if (strcmp(name, names[k]) != 0) continue;
-            void *ours = dlsym(w->own, name);
-            uintptr_t *place = (uintptr_t *)(info->dlpi_addr + r->r_offset);
-            void *libcs = ts_malloc_next(name);
-            if (ours && *place != (uintptr_t)ours && (all || *place == (uintptr_t)libcs))
-                write_place(place, (uintptr_t)ours, info);
-        }
+        const uintptr_t ours = (uintptr_t)find_own(w, t->strings + symbol->st_name);
+        if (ours == 0) continue;
+        uintptr_t *place = (uintptr_t *)(info->dlpi_addr + r->r_offset);
+        if (*place != ours && (all || is_known_function(w, *place))) write_place(place, ours, info);
     }
 }
 
@@ -134,16 +137,56 @@ static int rebind_library(struct dl_phdr_info *info, size_t bytes, void *arg) {
 }
 
 TS_COLD static void *open_deep(open_function function, const char *file, int mode) {
-    walk w = {0, 0, NULL};
+    walk w = {0};
     Dl_info self;
     (void)dl_iterate_phdr(count, &w.from);
+    ts_capture_suspend(); /* constructors are not a domain's */
     void *handle = function(file, mode);
-    if (!handle || !dladdr((const void *)names, &self)) return handle;
+    ts_capture_resume();
+    if (!handle || !dladdr((const void *)&real_dlopen, &self)) return handle;
     /* Not where the program has a malloc of its own before ours. */
     w.own = function(self.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+    w.base = self.dli_fbase;
     if (w.own && dlsym(RTLD_DEFAULT, "malloc") == dlsym(w.own, "malloc")) (void)dl_iterate_phdr(rebind_library, &w);
     if (w.own) (void)dlclose(w.own);
     return handle;
+}
+
+#define SEARCHED_BYTES ((size_t)16 << 10) /* of a list of directories with their names; a longer one is not searched */
+
+/* The first of the caller's directories that has the file; NULL: none has. */
+static const char *find_for(const void *caller, const char *file, char path[PATH_MAX]) {
+    union {
+        Dl_serinfo list;
+        char bytes[SEARCHED_BYTES];
+    } searched;
+    Dl_info info;
+    void *map = NULL;
+    if (!dladdr1(caller, &info, &map, RTLD_DL_LINKMAP) || !map) return NULL;
+    if (dlinfo(map, RTLD_DI_SERINFOSIZE, &searched.list) != 0 || searched.list.dls_size > SEARCHED_BYTES) return NULL;
+    if (dlinfo(map, RTLD_DI_SERINFO, &searched.list) != 0) return NULL;
+    for (unsigned i = 0; i < searched.list.dls_cnt; i++) {
+        const char *directory = searched.list.dls_serpath[i].dls_name;
+        size_t bytes = strlen(directory), more = strlen(file) + 1;
+        if (bytes + 1 + more > PATH_MAX) continue;
+        memcpy(path, directory, bytes);
+        path[bytes] = '/';
+        memcpy(path + bytes + 1, file, more);
+        if (access(path, R_OK) == 0) return path;
+    }
+    return NULL;
+}
+
+/* A library that is there already has nothing to be rebound. What is in none of the caller's directories is in those of all. */
+TS_COLD static void *open_deep_for(const void *caller, open_function function, const char *file, int mode) {
+    char path[PATH_MAX];
+    int error = errno;
+    void *handle = function(file, mode | RTLD_NOLOAD);
+    const char *found = handle ? NULL : find_for(caller, file, path);
+    errno = error;
+    if (handle) return handle;
+    if (found && (handle = open_deep(function, found, mode))) return handle;
+    return open_deep(function, file, mode);
 }
 
 /* A library's constructors, and its link map, are not a domain's. */
@@ -160,9 +203,10 @@ __attribute__((optimize("O2"))) /* the jumps */
 TS_EXPORT void *
 dlopen(const char *file, int mode) {
     open_function function = find_dlopen();
-    /* A name without a slash is searched for by its caller. */
-    if (TS_UNLIKELY(mode & RTLD_DEEPBIND) && file && strchr(file, '/')) return open_deep(function, file, mode);
-    /* Likewise: what its own search does not find is left to the caller's. */
+    if (TS_UNLIKELY(mode & RTLD_DEEPBIND) && file)
+        return strchr(file, '/') ? open_deep(function, file, mode)
+                                 : open_deep_for(TS_CALLED_FROM(), function, file, mode);
+    /* What its own search does not find is left to the caller's. */
     if (ts_is_captured()) {
         void *handle = open_suspended(function, file, mode);
         if (handle) return handle;

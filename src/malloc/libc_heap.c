@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "malloc/libc_heap.h"
 
+#include "api/private.h"
 #include "base/attr.h"
 
 #include <limits.h> /* __GLIBC__ */
@@ -16,6 +17,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 /* Looked up once; written before `found`. */
@@ -61,22 +63,76 @@ TS_COLD static bool find(void) {
     return true;
 }
 
-/* Whether p is the start of an object in a heap of libc's that brk has given. */
+/* Whether the system can read so many bytes. It copies a signal set of 8 bytes before it refuses the rest of the call. */
+static bool can_read(uintptr_t from, size_t bytes) {
+    for (uintptr_t at = from; at < from + bytes; at += 8)
+        if (syscall(SYS_rt_sigprocmask, -1, at, NULL, (size_t)8) == 0 || errno != EINVAL) return false;
+    return true;
+}
+
+static size_t word_at(uintptr_t at) { return *(const size_t *)at; }
+
+/*
+ * A chunk of libc's: the word before the object has its size, with three flags; the word before that, of one in a mapping of its own,
+ * how far behind the beginning of that the chunk begins. The next chunk says whether this one is in use.
+ */
+#define WORD sizeof(size_t)
+#define IN_USE_BEFORE 1u
+#define IN_OWN_MAPPING 2u
+#define OF_ARENA 4u /* of another one than the first, which brk gives */
+#define FLAGS ((size_t)7)
+/* A piece of an arena begins on a multiple of so much. */
+#define ARENA_BYTES (sizeof(void *) == 8 ? (uintptr_t)64 << 20 : (uintptr_t)1 << 20)
+
+static bool is_in_use(uintptr_t at, uintptr_t end) {
+    size_t word = word_at(at - WORD), bytes = word & ~FLAGS;
+    if (bytes < 2 * WORD || bytes % 16 != 0 || bytes > end - at) return false;
+    return (word_at(at - WORD + bytes) & IN_USE_BEFORE) != 0;
+}
+
+static bool is_in_first_arena(uintptr_t at, uintptr_t end) {
+    return at >= libc.start + 16 && (word_at(at - WORD) & FLAGS & ~(size_t)IN_USE_BEFORE) == 0 && is_in_use(at, end);
+}
+
+/* Its mapping is whole pages, and no larger than all that libc says it has of them. */
+static bool has_own_mapping(uintptr_t at) {
+    size_t before = word_at(at - 2 * WORD), word = word_at(at - WORD), bytes = word & ~FLAGS;
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    uintptr_t start = at - 2 * WORD - before;
+    if ((word & FLAGS) != IN_OWN_MAPPING || before >= at || start % page != 0 || (before + bytes) % page != 0)
+        return false;
+    struct mallinfo2 has = libc.info();
+    return bytes >= page / 2 && bytes <= has.hblkhd && before <= has.hblkhd - bytes && can_read(start, WORD) &&
+           can_read(start + before + bytes - WORD, WORD);
+}
+
+/* A piece begins with the address of its arena, which is at the beginning of the first piece; its third word is its size. */
+static bool is_of_arena(uintptr_t at) {
+    uintptr_t piece = at & ~(ARENA_BYTES - 1);
+    if ((word_at(at - WORD) & (OF_ARENA | IN_OWN_MAPPING)) != OF_ARENA || !can_read(piece, 4 * WORD)) return false;
+    uintptr_t arena = word_at(piece), first = arena & ~(ARENA_BYTES - 1);
+    size_t bytes = word_at(piece + 2 * WORD);
+    if (bytes > ARENA_BYTES || bytes % 4096 != 0 || at - piece >= bytes) return false;
+    if (arena - first > 4096 || !can_read(first, WORD) || word_at(first) != arena) return false;
+    return is_in_use(at, piece + bytes);
+}
+
+/* Looks at all that is free in libc's heap: so it is not asked again once there is one. */
+static bool has_arena(void) {
+    if (ts_load_relaxed(&has_heap)) return true;
+    bool has = libc.info().arena != 0;
+    if (has) ts_store_relaxed(&has_heap, true);
+    return has;
+}
+
+/* Whether p is the start of an object in a heap of libc's. */
 static bool is_there(const void *p) {
     uintptr_t at = (uintptr_t)p, end = (uintptr_t)sbrk(0);
-    /* What brk gives is below all mappings as a rule: this is the way out of nearly every pointer. */
-    if (end == UINTPTR_MAX || at >= end || at % 16 != 0) return false;
+    if (end == UINTPTR_MAX || at % 16 != 0 || at < 2 * WORD || ts_private_is_data(p)) return false;
     if (!ts_load_acquire(&found) && !find()) return false;
-    if (at < libc.start + 16) return false;
-    if (!ts_load_relaxed(&has_heap)) {
-        if (libc.info().arena == 0) return false;
-        ts_store_relaxed(&has_heap, true);
-    }
-    /* A chunk: the word before it has its size, with three flags; the next chunk says that this one is in use. */
-    size_t word = ((const size_t *)p)[-1], bytes = word & ~(size_t)7;
-    if (bytes < 2 * sizeof(size_t) || bytes % 16 != 0 || bytes > end - at || (word & 6) != 0) return false;
-    size_t next = *(const size_t *)(const void *)((const char *)p - sizeof(size_t) + bytes);
-    return (next & 1) != 0;
+    if (at >= libc.start && at < end) return has_arena() && is_in_first_arena(at, end);
+    if (!can_read(at - 2 * WORD, 2 * WORD)) return false;
+    return has_own_mapping(at) || (is_of_arena(at) && has_arena());
 }
 
 bool ts_libc_heap_free(void *p) {

@@ -1,4 +1,5 @@
-/* Libraries that come late, in a namespace of their own, or with libc's functions before ours. Argument: the plugin. */
+/* Libraries that come late, in a namespace of their own, or with libc's functions before ours. Arguments: the plugin, and
+   one with a C++ library of its own. */
 #define _GNU_SOURCE
 #include "live.h"
 #include "malloc_test.h"
@@ -14,7 +15,7 @@
 typedef struct plugin {
     char *(*make)(size_t);
     void (*take)(void *);
-    int (*work)(void);
+    int (*work)(void), (*free_early)(void);
 } plugin;
 
 static void look_up(void *handle, const char *name, void *function) {
@@ -30,6 +31,7 @@ static plugin load(void *handle) {
     look_up(handle, "plugin_make", &p.make);
     look_up(handle, "plugin_take", &p.take);
     look_up(handle, "plugin_work", &p.work);
+    look_up(handle, "plugin_free_early", &p.free_early);
     CHECK(p.work() == 0);
     return p;
 }
@@ -49,11 +51,35 @@ static void free_nobodys(void) {
     free(hidden(on_stack + 64));
     free(hidden((char *)mapped + 4096));
     CHECK(realloc(hidden((char *)mapped + 8192), 100) == NULL && refused() == 3);
+    /* As an object of libc's in a mapping of its own; as one of an arena; at an address without memory. */
+    size_t *word = (size_t *)(void *)((char *)mapped + 4096);
+    word[0] = 0;
+    word[1] = ((size_t)1 << 32) | 2;
+    free(hidden(word + 2));
+    word[1] = 64 | 5;
+    word[9] = 1;
+    free(hidden(word + 2));
+    free((void *)(uintptr_t)4096);
+    CHECK(refused() == 6);
     CHECK(munmap(mapped, 1 << 16) == 0);
 }
 
+static void show(void *p) { CHECK(is_live(p)); }
+
+/* All operators of C++, though it has a C++ library of its own. */
+static void load_with_operators(const char *file) {
+    int (*work)(void (*)(void *));
+    void *deep = dlopen(file, RTLD_LAZY | RTLD_LOCAL | RTLD_DEEPBIND);
+    if (!deep) fprintf(stderr, "%s\n", dlerror());
+    CHECK(deep != NULL);
+    look_up(deep, "plugin_cxx_work", &work);
+    const unsigned *calls = dlsym(deep, "own_cxx_calls");
+    CHECK(work(show) == 96 && calls && *calls == 0);
+    CHECK(dlclose(deep) == 0);
+}
+
 int main(int argc, char **argv) {
-    CHECK(argc == 2 && slab_malloc_active());
+    CHECK(argc == 3 && slab_malloc_active());
 
     /* In a namespace of its own it has a libc, and a malloc, of its own. */
     void *alone = dlmopen(LM_ID_NEWLM, argv[1], RTLD_NOW);
@@ -94,8 +120,23 @@ int main(int argc, char **argv) {
         CHECK(is_live(q));
         free(q);
         p.take(malloc(100));
+        CHECK(p.free_early() == 0 && refused() == before);
         CHECK(dlclose(deep) == 0 && refused() == before);
     }
+
+    /* By a name that is searched for in a directory that only this program names. */
+    deep = dlopen("libmalloc_plugin_found.so", RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
+    p = load(deep);
+    q = p.make(1000);
+    CHECK(is_live(q));
+    free(q);
+    p.take(malloc(100));
+    CHECK(dlopen("libmalloc_plugin_found.so", RTLD_LAZY | RTLD_DEEPBIND) == deep && dlclose(deep) == 0);
+    CHECK(p.free_early() == 0 && dlclose(deep) == 0 && refused() == before);
+    CHECK(dlopen("no such library", RTLD_NOW | RTLD_DEEPBIND) == NULL && dlerror() != NULL);
+
+    load_with_operators(argv[2]);
+    CHECK(refused() == before);
 
     void *usual = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
     p = load(usual);

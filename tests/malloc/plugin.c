@@ -15,6 +15,37 @@ char *plugin_make(size_t bytes) {
     return p;
 }
 
+/* What its constructor has allocated, in the first thread and in another. */
+#define EARLY 6
+static const size_t early_bytes[EARLY] = {8, 3000, 100000, 140000, 300000, 5000000};
+static char *early[2][EARLY];
+
+static void *allocate_early(void *which) {
+    char **at = which;
+    for (int i = 0; i < EARLY; i++) at[i] = plugin_make(early_bytes[i]);
+    return NULL;
+}
+
+__attribute__((constructor)) static void start(void) {
+    pthread_t thread;
+    (void)allocate_early(early[0]);
+    if (pthread_create(&thread, NULL, allocate_early, early[1]) == 0) (void)pthread_join(thread, NULL);
+}
+
+/* Half of it grows. 0: all of it was there and had its contents. */
+int plugin_free_early(void);
+int plugin_free_early(void) {
+    for (int i = 0; i < 2 * EARLY; i++) {
+        char *p = early[i % 2][i / 2];
+        size_t bytes = early_bytes[i / 2];
+        if (!p || p[0] != 'x' || p[bytes - 1] != 'x') return 1;
+        char *q = i / 2 % 2 ? p : realloc(p, 2 * bytes);
+        if (!q || q[0] != 'x' || q[bytes - 1] != 'x') return 2;
+        free(q);
+    }
+    return 0;
+}
+
 void plugin_take(void *p);
 void plugin_take(void *p) { free(p); }
 

@@ -37,6 +37,14 @@ void ts_private_capture(void (*changed)(SlabAllocator *allocator, EpochId epoch)
 
 SlabAllocator *ts_private_owner(const void *p) { return ts_public(ts_object_owner(p)); }
 
+bool ts_private_is_data(const void *p) {
+    for (unsigned part = 0; part < TS_PARTS; part++) {
+        uintptr_t at = (uintptr_t)p - (uintptr_t)ts_region.part[part].base;
+        if (at < ts_part_bytes(part, ts_region_marked_units(part))) return true;
+    }
+    return false;
+}
+
 void *ts_private_realloc(SlabAllocator *allocator, void *p, size_t size) {
     size_t bytes = ts_fast_own_bytes(&ts_thread, ts_token(allocator), p);
     if (TS_LIKELY(bytes != 0 && size <= bytes) && ts_realloc_stays(bytes, size)) return p;

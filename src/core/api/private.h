@@ -34,6 +34,8 @@ TS_PRIVATE void ts_private_capture(void (*changed)(SlabAllocator *allocator, Epo
 /* The allocator in whose memory p lies, at the start of an object or not; NULL: none. A hint while other threads free
    it. */
 TS_PRIVATE SlabAllocator *ts_private_owner(const void *p);
+/* Whether p lies in memory that was ever an object's. */
+TS_PRIVATE bool ts_private_is_data(const void *p);
 /* slab_malloc_epoch, but the answer is rest(size) where that gives NULL. epoch is not EPOCH_NONE unless allocator is NULL. */
 typedef void *ts_private_rest(size_t size);
 TS_PRIVATE TSLAB_NOPLT void *ts_private_malloc(size_t size, SlabAllocator *allocator, EpochId epoch,
