@@ -13,7 +13,8 @@
  *     errno alone.
  *   - A pointer that is freed twice, or was never allocated, is counted and otherwise ignored. TSLAB_ON_MISUSE=report
  *     says so, TSLAB_ON_MISUSE=abort stops the program. The other options of the environment hold, too (SlabOptions).
- *   - The hard mode, TSLAB_HARDEN=1 (tslab run --hard), finds more misuse and stops the program. Objects of malloc are
+ *   - The hard mode, TSLAB_HARDEN=1 (tslab run --hard), finds more misuse and stops the program; TSLAB_HARDEN=LIST has
+ *     the parts of it that are named (man 3 tslab-malloc). Objects of malloc are
  *     then for malloc's functions alone, not for slab_free() and slab_realloc().
  *   - A program with threads gets one more, which gives memory back while the program rests. TSLAB_BACKGROUND=1 makes
  *     it at the start, TSLAB_BACKGROUND=0 never.

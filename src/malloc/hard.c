@@ -20,6 +20,7 @@ _Static_assert(TS_HARD_USES == (uint32_t)1 << TS_HARD_SLACK_BITS, "a word has ro
 ts_target ts_hard;
 uint64_t ts_hard_secret[2];
 unsigned char ts_hard_canary;
+uint32_t ts_hard_parts;
 
 /* Constant after the start. */
 static uint16_t slots[SLOT_SIZES / 16 + 1]; /* [(size + 15) / 16]: bytes of the slot; 0: a span */
@@ -44,7 +45,8 @@ static void draw_secret(void) {
     ts_hard_canary = 0x80 | (unsigned char)(ts_hard_secret[0] >> 57);
 }
 
-bool ts_hard_start(SlabAllocator *allocator, EpochId epoch) {
+bool ts_hard_start(SlabAllocator *allocator, EpochId epoch, uint32_t parts) {
+    ts_hard_parts = parts;
     draw_secret();
     for (unsigned i = 0; i <= SLOT_SIZES / 16; i++) slots[i] = (uint16_t)ts_private_slot_bytes(allocator, i * 16u);
     has_fronts = !ts_private_fills(allocator);
@@ -65,29 +67,53 @@ ts_hard_answer ts_hard_refuse(const char *call, const void *p, const char *why) 
     return TS_HARD_REFUSED;
 }
 
-TS_COLD static void tell_kind(const char *call, const void *p, ts_kind own) {
+void ts_hard_tell_of_canary(const char *call, const void *p, const char *why) {
+    if (ts_hard_has(TS_HARDEN_CANARY)) ts_hard_tell(call, p, why);
+}
+
+void ts_hard_tell_written(const char *call, const void *p) {
+    if (ts_hard_has(TS_HARDEN_QUARANTINE)) ts_hard_tell(call, p, "written after it was freed");
+}
+
+/* Sound programs do it, too: where the part is not named it ends nothing, and is told once of each mistake. */
+TS_COLD static void tell_mismatch(ts_harden part, unsigned mistake, const char *call, const void *p, const char *why) {
+    static _Atomic uint32_t told;
+    uint32_t bit = (uint32_t)1 << mistake;
+    if (ts_hard_has(part))
+        ts_hard_tell(call, p, why);
+    else if (ts_hard_has(TS_HARDEN_ONE) && !(atomic_fetch_or_explicit(&told, bit, memory_order_relaxed) & bit))
+        ts_private_report(mine(), call, p, why);
+}
+
+TS_COLD static void tell_kind(const char *call, const void *p, ts_kind kind, ts_kind own) {
     static const char *const why[] = {"an object of malloc, which free frees", "an object of new, which delete frees",
                                       "an object of new[], which delete[] frees"};
-    ts_hard_tell(call, p, why[own]);
+    tell_mismatch(TS_HARDEN_KINDS, 1 + 3 * (unsigned)kind + (unsigned)own, call, p, why[own]);
+}
+
+void ts_hard_tell_size(const char *call, const void *p, const char *why) {
+    tell_mismatch(TS_HARDEN_SIZED, 0, call, p, why);
 }
 
 void ts_hard_compare(const char *call, const void *p, ts_kind kind, ts_kind own, size_t size, size_t bytes) {
-    if (TS_UNLIKELY(kind != own)) tell_kind(call, p, own);
+    if (TS_UNLIKELY(kind != own)) tell_kind(call, p, kind, own);
     if (TS_UNLIKELY(size != bytes && size != TS_SIZE_UNKNOWN))
-        ts_hard_tell(call, p, "freed with a size that is not the object's");
+        ts_hard_tell_size(call, p, "freed with a size that is not the object's");
 }
 
 /* ---- allocation -------------------------------------------------------------------------------------------------- */
 
 /* Before the word is written. */
-static void draw_behind(char *end, size_t slack) { ts_hard_draw_wide(end, ts_hard_canary_bytes(slack)); }
+static void draw_behind(char *end, size_t slack) {
+    if (TS_LIKELY(ts_hard_has(TS_HARDEN_CANARY))) ts_hard_draw_wide(end, ts_hard_canary_bytes(slack));
+}
 
 /* The slot is not clear. */
 TS_COLD static void clear_slot(char *p, size_t bytes, uint64_t word) {
     ts_private_place place;
     if (ts_hard_is_word(p, word) && ts_hard_state_of(word) == TS_HARD_FREE && ts_private_find(mine(), p, &place) &&
         place.use % TS_HARD_USES == ts_hard_slack_of(word))
-        ts_hard_tell("malloc", p, "written after it was freed");
+        ts_hard_tell_written("malloc", p);
     memset(p, 0, bytes - WORD_BYTES);
 }
 
@@ -164,7 +190,7 @@ static void *alloc(size_t alignment, size_t size, bool zero, ts_kind kind) {
         char *p = slab_malloc_epoch(mine(), size + WORD_BYTES, ts_target_epoch(&ts_hard));
         return p ? begin_slot(p, bytes, size, kind) : NULL; /* clear for calloc, too */
     }
-    void *p = size == 0 ? ts_hard_none_alloc(alignment, kind) : NULL;
+    void *p = size == 0 && ts_hard_has(TS_HARDEN_GUARD) ? ts_hard_none_alloc(alignment, kind) : NULL;
     if (p) return p;
     if (size >= TS_HARD_LARGE_BYTES) return ts_hard_large_alloc(alignment, size, zero, kind);
     return alignment <= 16 && !bytes ? alloc_span(16, size, zero, kind) : alloc_aligned(alignment, size, zero, kind);
@@ -256,6 +282,7 @@ static bool is_front_right(const object *o) {
 
 /* What is wrong with a live object; NULL: nothing. */
 static const char *fault_of(const object *o) {
+    if (TS_UNLIKELY(!ts_hard_has(TS_HARDEN_CANARY))) return NULL;
     size_t slack = ts_hard_slack_of(o->word);
     const char *end = o->home + o->bytes - WORD_BYTES - slack;
     if (TS_UNLIKELY(!ts_hard_is_drawn_wide(end, ts_hard_canary_bytes(slack))))
@@ -343,7 +370,7 @@ static ts_hard_answer free_found(const char *call, object *o, ts_kind kind, size
     const char *why = o->inner ? not_given : take(o);
     if (TS_UNLIKELY(why == damaged)) {
         if (!take_damaged(o, kind)) return ts_hard_refuse(call, o->p, not_given);
-        ts_hard_tell(call, o->p, damaged);
+        ts_hard_tell_of_canary(call, o->p, damaged);
     } else if (TS_UNLIKELY(why != NULL)) {
         return ts_hard_refuse(call, o->p, why);
     } else {
@@ -369,8 +396,7 @@ static char *home_of(const ts_hard_waiting *w) { return w->span ? w->p - in_unit
 
 void ts_hard_look(const ts_hard_waiting *w) {
     char *home = home_of(w);
-    if (!is_still_clear(w, home, ts_hard_load(word_at(home, w->bytes))))
-        ts_hard_tell("free", w->p, "written after it was freed");
+    if (!is_still_clear(w, home, ts_hard_load(word_at(home, w->bytes)))) ts_hard_tell_written("free", w->p);
 }
 
 void ts_hard_release(const ts_hard_waiting *w) {
@@ -378,7 +404,7 @@ void ts_hard_release(const ts_hard_waiting *w) {
     ts_hard_place *at = word_at(home, w->bytes);
     uint64_t word = ts_hard_load(at);
     if (TS_UNLIKELY(!is_still_clear(w, home, word))) {
-        ts_hard_tell("free", w->p, "written after it was freed");
+        ts_hard_tell_written("free", w->p);
         memset(w->p, 0, used_bytes(w->p, home, w->bytes, word, w->span));
     }
     if (w->span) {
@@ -409,11 +435,13 @@ static ts_hard_answer take_any(void *p, taken *t) {
         t->of = SMALL;
         const char *why = t->o.inner ? not_given : take(&t->o);
         if (why == damaged) {
-            ts_hard_tell("realloc", p, damaged);
-            return TS_HARD_REFUSED;
+            if (!take_damaged(&t->o, TS_BY_MALLOC)) return ts_hard_refuse("realloc", p, not_given);
+            ts_hard_tell_of_canary("realloc", p, damaged);
+        } else if (why) {
+            return ts_hard_refuse("realloc", p, why);
+        } else {
+            look_at_taken("realloc", &t->o, TS_BY_MALLOC, TS_SIZE_UNKNOWN);
         }
-        if (why) return ts_hard_refuse("realloc", p, why);
-        look_at_taken("realloc", &t->o, TS_BY_MALLOC, TS_SIZE_UNKNOWN);
         t->bytes = size_of(&t->o);
         return TS_HARD_DONE;
     }
@@ -434,7 +462,8 @@ static bool resize_here(const object *o, size_t size) {
     if (size > room || size < room / 2) return false;
     if (size < before) memset(o->p + size, 0, before - size);
     size_t slack = room - size;
-    ts_hard_draw(o->p + size, ts_hard_canary_bytes(slack)); /* and nothing of the word */
+    if (ts_hard_has(TS_HARDEN_CANARY))
+        ts_hard_draw(o->p + size, ts_hard_canary_bytes(slack)); /* and nothing of the word */
     live_again(o, slack);
     return true;
 }

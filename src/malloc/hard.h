@@ -1,6 +1,13 @@
 /*
- * The hard mode: TSLAB_HARDEN=1 when the process starts. A layer between malloc's functions and the core; without it
- * none of this runs.
+ * The hard mode: TSLAB_HARDEN when the process starts. A layer between malloc's functions and the core; without it none
+ * of this runs. Each PART of it (ts_harden) can be left out:
+ *
+ *     canary       nothing is drawn around objects, and nothing is said of what is written there
+ *     quarantine   what is freed is the core's at once, and nothing is said of what is written there
+ *     guard        large objects have no guards, those of no bytes have memory
+ *     kinds, sized the function and the size by which an object is freed are not compared with its own
+ *
+ * Words are always there: by them an object is freed once.
  *
  * An object is one of four kinds, by the bytes asked for:
  *
@@ -41,8 +48,8 @@ extern TS_HIDDEN ts_target ts_hard;
 
 TS_ALWAYS_INLINE bool ts_is_hard(void) { return ts_target_allocator(&ts_hard) != NULL; }
 
-/* Once. false: no memory. */
-bool ts_hard_start(SlabAllocator *allocator, EpochId epoch);
+/* Once. parts: a ts_harden. false: no memory. */
+bool ts_hard_start(SlabAllocator *allocator, EpochId epoch, uint32_t parts);
 
 /* The process allocates there from now on. */
 void ts_hard_note_epoch(EpochId epoch);
@@ -52,6 +59,9 @@ void *ts_hard_alloc(size_t alignment, size_t size, bool zero, ts_kind kind);
 
 /* What became of a pointer. OTHER: it is no object of this layer, and nothing was done. */
 typedef enum ts_hard_answer { TS_HARD_DONE, TS_HARD_REFUSED, TS_HARD_OTHER } ts_hard_answer;
+
+/* A size or an alignment that the program gives with a free is wrong. */
+void ts_hard_tell_size(const char *call, const void *p, const char *why);
 
 /* call: the name of the function. size: TS_SIZE_UNKNOWN, or what the program says it is. */
 ts_hard_answer ts_hard_free(const char *call, void *p, ts_kind kind, size_t size);

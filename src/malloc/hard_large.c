@@ -100,12 +100,21 @@ static char *take_span(size_t alignment, size_t bytes, bool zero) {
     return home && zero ? memset(home, 0, bytes) : home;
 }
 
+/* Only with guards is anything inaccessible. */
+static bool protect(char *at, size_t bytes, int access) {
+    return !ts_hard_has(TS_HARDEN_GUARD) || mprotect(at, bytes, access) == 0;
+}
+
 /* Where the system refuses (it has no room for another mapping) the object has its canaries. */
 static void make_guards(char *home, char *from, char *to, char *end) {
     /* Pieces of a mapping become one again only if they were written to while they were one. */
     *(volatile char *)from = 0;
-    if (mprotect(to, (size_t)(end - to), PROT_NONE) == 0 && mprotect(home, (size_t)(from - home), PROT_NONE) != 0)
-        (void)mprotect(to, (size_t)(end - to), PROT_READ | PROT_WRITE);
+    if (protect(to, (size_t)(end - to), PROT_NONE) && !protect(home, (size_t)(from - home), PROT_NONE))
+        (void)protect(to, (size_t)(end - to), PROT_READ | PROT_WRITE);
+}
+
+static void draw(char *at, size_t bytes) {
+    if (ts_hard_has(TS_HARDEN_CANARY)) ts_hard_draw(at, bytes);
 }
 
 /* more: room to grow, a multiple of the page; else 0. */
@@ -126,8 +135,8 @@ static char *alloc(size_t alignment, size_t size, size_t more, bool zero, ts_kin
     /* release: partner of ts_hard_is_large, for who has the address of an object that was here before */
     ts_store_release(&r->state, state_for(p, kind) | WAITS);
     make_guards(home, from, to, home + place.bytes);
-    ts_hard_draw(p - ts_hard_canary_bytes((size_t)(p - from)), ts_hard_canary_bytes((size_t)(p - from)));
-    ts_hard_draw(p + size, ts_hard_canary_bytes((size_t)(to - p) - size));
+    draw(p - ts_hard_canary_bytes((size_t)(p - from)), ts_hard_canary_bytes((size_t)(p - from)));
+    draw(p + size, ts_hard_canary_bytes((size_t)(to - p) - size));
     /* release: who finds the state reads the record */
     ts_store_release(&r->state, state_for(p, kind));
     errno = error;
@@ -148,7 +157,7 @@ static size_t release(uint64_t offset) {
     size_t bytes = ts_load_relaxed(&r->bytes);
     int error = errno;
     /* Refused, it stays as it is for ever: nobody can use it. */
-    if (mprotect(home, bytes, PROT_READ | PROT_WRITE) == 0) {
+    if (protect(home, bytes, PROT_READ | PROT_WRITE)) {
         ts_store_release(&r->state, 0);
         (void)slab_free(ts_target_allocator(&ts_hard), home);
     }
@@ -164,6 +173,10 @@ static void leave(unsigned place, uint64_t offset) {
 
 static void wait(const record *r, const char *p) {
     int64_t bytes = (int64_t)ts_load_relaxed(&r->bytes);
+    if (!ts_hard_has(TS_HARDEN_QUARANTINE)) {
+        (void)release((uint64_t)(p - region));
+        return;
+    }
     unsigned place = (unsigned)ts_hard_random();
     (void)atomic_fetch_add_explicit(&waiting_bytes, bytes, memory_order_relaxed);
     leave(place, (uint64_t)(p - region));
@@ -176,6 +189,7 @@ void ts_hard_large_wait_for_none(void) {
 }
 
 static const char *fault_of(const record *r, const char *p) {
+    if (!ts_hard_has(TS_HARDEN_CANARY)) return NULL;
     size_t front = ts_hard_canary_bytes((uintptr_t)p & (page - 1));
     size_t size = ts_load_relaxed(&r->size);
     size_t behind = ts_hard_canary_bytes((size_t)(guard_behind(r, p) - p) - size);
@@ -188,7 +202,7 @@ static void make_inaccessible(const record *r, char *p) {
     char *from = p - ((uintptr_t)p & (page - 1)), *to = guard_behind(r, p);
     bool gone = madvise(from, (size_t)(to - from), MADV_DONTNEED) == 0;
     if (!gone) memset(from, 0, (size_t)(to - from)); /* it is locked */
-    (void)mprotect(ts_load_relaxed(&r->home), ts_load_relaxed(&r->bytes), PROT_NONE);
+    (void)protect(ts_load_relaxed(&r->home), ts_load_relaxed(&r->bytes), PROT_NONE);
     errno = error;
 }
 
@@ -243,10 +257,10 @@ static bool move_guard(char *before, char *after) {
     int error = errno;
     bool done = true;
     if (after > before) {
-        done = mprotect(before, (size_t)(after - before), PROT_READ | PROT_WRITE) == 0;
+        done = protect(before, (size_t)(after - before), PROT_READ | PROT_WRITE);
     } else if (after < before) {
         if (madvise(after, (size_t)(before - after), MADV_DONTNEED) != 0) memset(after, 0, (size_t)(before - after));
-        (void)mprotect(after, (size_t)(before - after), PROT_NONE);
+        (void)protect(after, (size_t)(before - after), PROT_NONE);
     }
     errno = error;
     return done;
@@ -263,7 +277,7 @@ static bool resize_here(record *r, char *p, size_t size) {
         memset(p + was, 0, ts_hard_canary_bytes((size_t)(before - p) - was));
     else
         memset(p + size, 0, (size_t)((after < before ? after : p + was) - p) - size);
-    ts_hard_draw(p + size, ts_hard_canary_bytes((size_t)(after - p) - size));
+    draw(p + size, ts_hard_canary_bytes((size_t)(after - p) - size));
     ts_store_relaxed(&r->size, size);
     return true;
 }

@@ -2,7 +2,12 @@
 #ifndef TS_MALLOC_HARD_PARTS_H
 #define TS_MALLOC_HARD_PARTS_H
 
+#include "api/private.h"
 #include "malloc/hard.h"
+
+/* A ts_harden; constant after the start. */
+extern TS_HIDDEN uint32_t ts_hard_parts;
+TS_ALWAYS_INLINE bool ts_hard_has(ts_harden part) { return (ts_hard_parts & part) != 0; }
 
 /* ---- the quarantine (hard_wait.c) -------------------------------------------------------------------------------- */
 
@@ -66,6 +71,9 @@ bool ts_hard_none_start(void);
 /* The kind and size by which a live object is freed, beside its own. */
 void ts_hard_compare(const char *call, const void *p, ts_kind kind, ts_kind own, size_t size, size_t bytes);
 void ts_hard_tell(const char *call, const void *p, const char *why);
+/* What is written around an object, or to what is free. */
+void ts_hard_tell_of_canary(const char *call, const void *p, const char *why);
+void ts_hard_tell_written(const char *call, const void *p);
 ts_hard_answer ts_hard_refuse(const char *call, const void *p, const char *why);
 
 #endif

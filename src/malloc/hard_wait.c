@@ -82,6 +82,10 @@ static size_t exchange(shard *s, uint64_t place, uint64_t word) {
 }
 
 void ts_hard_wait(const ts_hard_waiting *object) {
+    if (TS_UNLIKELY(!ts_hard_has(TS_HARDEN_QUARANTINE))) {
+        ts_hard_release(object);
+        return;
+    }
     shard *s = of_thread();
     uint64_t place = ts_hard_random() % PLACES;
     size_t left = exchange(s, place, pack(object));

@@ -69,14 +69,14 @@ static SlabAllocator *create(bool hard) {
     return slab_allocator_create_ex(&options);
 }
 
-static bool is_served(SlabAllocator *allocator, bool hard) {
+static bool is_served(SlabAllocator *allocator, uint32_t harden) {
     if (!open_epoch(allocator)) return false;
-    if (!hard) {
+    if (!harden) {
         /* release: partner of ts_target_allocator */
         atomic_store_explicit(&ts_process.allocator, allocator, memory_order_release);
         return true;
     }
-    if (!ts_hard_start(allocator, ts_target_epoch(&ts_process))) return false;
+    if (!ts_hard_start(allocator, ts_target_epoch(&ts_process), harden)) return false;
     ts_store_relaxed(&ts_target_usual, &ts_process);
     return true;
 }
@@ -85,12 +85,12 @@ TS_COLD static bool make(void) {
     check_build();
     ts_malloc_fork_start();
     if (!ts_private_start()) return false;
-    bool hard = ts_private_harden();
-    SlabAllocator *allocator = create(hard);
+    uint32_t harden = ts_private_harden();
+    SlabAllocator *allocator = create(harden != 0);
     if (!allocator) return false;
     ts_store_relaxed(&ts_process_checks, ts_private_misuse_mode(allocator) != SLAB_MISUSE_IGNORE);
     ts_private_ask_before_refusal(allocator, is_refusal_dealt_with);
-    if (is_served(allocator, hard)) return true;
+    if (is_served(allocator, harden)) return true;
     slab_allocator_free(allocator);
     return false;
 }
@@ -196,11 +196,19 @@ TS_COLD static void free_early(void *p) {
         ts_private_refuse(NULL, "free", p);
 }
 
+/* In the hard mode that is a part of it. */
+static void tell_size(const char *call, const void *p, const char *why) {
+    if (ts_is_hard())
+        ts_hard_tell_size(call, p, why);
+    else
+        ts_private_tell(ts_process_allocator(), call, p, why);
+}
+
 static void check_plain_size(const char *call, const void *p, size_t size) {
     size_t bytes = ts_process_usable(p);
     /* What is no object the free itself tells of. */
     if (bytes != 0 && size > bytes && size != TS_SIZE_UNKNOWN)
-        ts_private_tell(ts_process_allocator(), call, p, "freed with a size that is larger than the object");
+        tell_size(call, p, "freed with a size that is larger than the object");
 }
 
 void ts_process_free_unusual(const char *call, void *p, ts_kind kind, size_t size) {
@@ -283,7 +291,7 @@ TS_COLD void *ts_process_realloc_rest(void *p, size_t size) {
 
 TS_COLD void ts_process_check_size(const char *call, const void *p, size_t alignment, size_t size) {
     if ((uintptr_t)p % alignment != 0 && ts_process_usable(p) != 0)
-        ts_private_tell(ts_process_allocator(), call, p, "freed with an alignment that the object has not");
+        tell_size(call, p, "freed with an alignment that the object has not");
     else if (!ts_is_hard()) /* else the free compares them */
         check_plain_size(call, p, size);
 }

@@ -16,11 +16,12 @@ enum {
 
 /* What the hard mode may not notice. */
 typedef enum crime_kind {
-    CRIME_STOPPED, /* it does not pass */
-    CRIME_READS,   /* reads */
-    CRIME_INDEXED, /* writes some bytes away, which may be another object's */
-    CRIME_REUSED,  /* writes to what is another object by then */
-    CRIME_CONTENTS /* learns what was in memory: nothing is there */
+    CRIME_STOPPED,  /* it does not pass */
+    CRIME_READS,    /* reads */
+    CRIME_INDEXED,  /* writes some bytes away, which may be another object's */
+    CRIME_REUSED,   /* writes to what is another object by then */
+    CRIME_CONTENTS, /* learns what was in memory: nothing is there */
+    CRIME_MISMATCH /* frees by the wrong function, or with a wrong size: does not pass where that part is named; else it is harmless */
 } crime_kind;
 
 typedef struct crime {

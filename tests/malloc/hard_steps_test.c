@@ -127,7 +127,8 @@ int main(void) {
     EpochId epoch = epoch_open(allocator, "hard", EPOCH_CHURN);
     first.call = second.call = &calls[0];
     slab_set_message_sink(listen, NULL);
-    SUP_CHECK(ts_hard_start(allocator, epoch), "ts_hard_start");
+    SUP_CHECK(ts_hard_start(allocator, epoch, TS_HARDEN_CANARY | TS_HARDEN_QUARANTINE | TS_HARDEN_GUARD),
+              "ts_hard_start");
     unsigned met = 0;
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
         for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)

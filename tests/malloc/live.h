@@ -9,7 +9,7 @@
 
 static inline bool is_hard(void) {
     const char *text = getenv("TSLAB_HARDEN");
-    return text && text[0] == '1';
+    return text && text[0] && text[0] != '0';
 }
 
 /* Not of 0 bytes. */

@@ -132,6 +132,8 @@ class Run(unittest.TestCase):
     def test_says_of_hard(self):
         answer = tslab("run", "--hard", "sh", "-c", 'echo "$TSLAB_HARDEN"')
         self.assertEqual((answer.returncode, answer.stdout), (0, "1\n"))
+        answer = tslab("run", "--hard=canary,kinds", "sh", "-c", 'echo "$TSLAB_HARDEN"')
+        self.assertEqual((answer.returncode, answer.stdout), (0, "canary,kinds\n"))
 
     def test_has_a_page(self):
         with Holder("--stacks", "16K") as process:

@@ -31,8 +31,9 @@ static void help(FILE *to) {
           "  --poison         fills what is freed, and looks at it before it is used again\n"
           "  --report         says on standard error what is wrong with a pointer that is freed\n"
           "  --abort          the same, and stops the program there\n"
-          "  --hard           stops it at overruns, at uses of what is freed and at frees by the wrong function too\n"
-          "                   (TSLAB_HARDEN): up to half more processor time\n"
+          "  --hard[=LIST]    stops it at overruns and at writes to what is freed, too, and tells of frees by the\n"
+          "                   wrong function (TSLAB_HARDEN): up to half more processor time. LIST: only these parts,\n"
+          "                   of canary,quarantine,guard,kinds,sized. A part that is named stops the program\n"
           "  --stacks BYTES   samples a call stack every so many bytes allocated (TSLAB_SAMPLE_STACKS); 512K if not "
           "given,\n"
           "                   by which `tslab doctor PID` says who holds what; 0: none, which is faster\n"
@@ -122,24 +123,26 @@ static bool is_static_program(const char *name) {
 
 typedef struct option {
     const char *name, *variable, *value; /* value NULL: the next argument */
+    bool may_differ;                     /* a value may stand behind = */
 } option;
 
-static const option known[] = {{"--http", "TSLAB_HTTP", NULL},
-                               {"--retain", "TSLAB_RETAIN", NULL},
-                               {"--budget", "TSLAB_BUDGET", NULL},
-                               {"--stacks", "TSLAB_SAMPLE_STACKS", NULL},
-                               {"--poison", "TSLAB_POISON", "1"},
-                               {"--hard", "TSLAB_HARDEN", "1"},
-                               {"--report", "TSLAB_ON_MISUSE", "report"},
-                               {"--abort", "TSLAB_ON_MISUSE", "abort"}};
+static const option known[] = {{"--http", "TSLAB_HTTP", NULL, false},
+                               {"--retain", "TSLAB_RETAIN", NULL, false},
+                               {"--budget", "TSLAB_BUDGET", NULL, false},
+                               {"--stacks", "TSLAB_SAMPLE_STACKS", NULL, false},
+                               {"--poison", "TSLAB_POISON", "1", false},
+                               {"--hard", "TSLAB_HARDEN", "1", true},
+                               {"--report", "TSLAB_ON_MISUSE", "report", false},
+                               {"--abort", "TSLAB_ON_MISUSE", "abort", false}};
 
 /* The option at argv[*i], with its value there or in the next argument. -1: done; else an exit code. */
 static int take_option(int argc, char **argv, int *i) {
     for (size_t k = 0; k < sizeof known / sizeof *known; k++) {
         size_t n = strlen(known[k].name);
         const char *rest = argv[*i] + n, *value = known[k].value;
-        if (strncmp(argv[*i], known[k].name, n) != 0 || (*rest != 0 && (*rest != '=' || value))) continue;
-        if (!value && *rest == '=') value = rest + 1;
+        if (strncmp(argv[*i], known[k].name, n) != 0 || (*rest != 0 && *rest != '=')) continue;
+        if (*rest == '=' && value && !known[k].may_differ) continue;
+        if (*rest == '=') value = rest + 1;
         if (!value && *i + 1 < argc) value = argv[++*i];
         if (!value || !*value) return fail(EXIT_USAGE, "%s needs a value", known[k].name);
         if (setenv(known[k].variable, value, 1) != 0) return fail(EXIT_CANNOT, "%s", strerror(errno));

@@ -1,5 +1,6 @@
 #include "api/runtime.h"
 
+#include "api/private.h"
 #include "base/line.h"
 #include "epoch/misuse.h"
 #include "os/env.h"
@@ -13,8 +14,8 @@
 
 /*
  * One line per option: member, environment variable, type, and what it may be.
- * SIZE: bytes, with an optional suffix K, M, G (powers of 1024). COUNT: 0 .. 2^32 - 1. Others: their words, in the
- * order of their values.
+ * SIZE: bytes, with an optional suffix K, M, G (powers of 1024). COUNT: 0 .. 2^32 - 1. WORD: one of the words, in the
+ * order of their values. LIST: some of the words with commas between them, each of which is a bit, in their order.
  */
 #define OPTIONS(X)                                                     \
     X(retain_bytes, "TSLAB_RETAIN", SIZE, NULL, TS_RETAIN_BYTES)       \
@@ -34,7 +35,7 @@
     X(hints, "TSLAB_HINTS", WORD, "0|1", 0)                            \
     X(numa, "TSLAB_NUMA", WORD, "off|local|interleave", 0)
 
-typedef enum option_type { SIZE, COUNT, WORD } option_type;
+typedef enum option_type { SIZE, COUNT, WORD, LIST } option_type;
 enum {
 #define X(member, name, type, words, fallback) OPTION_##member,
     OPTIONS(X)
@@ -63,9 +64,8 @@ static bool parse_number(const char *text, bool suffix, uint64_t max, uint64_t *
     return true;
 }
 
-static bool parse_word(const char *text, const char *words, uint64_t *out) {
+static bool parse_word(const char *text, size_t length, const char *words, uint64_t *out) {
     uint64_t index = 0;
-    size_t length = strlen(text);
     for (const char *w = words;; index++) {
         const char *end = strchr(w, '|');
         size_t n = end ? (size_t)(end - w) : strlen(w);
@@ -75,6 +75,25 @@ static bool parse_word(const char *text, const char *words, uint64_t *out) {
         }
         if (!end) return false;
         w = end + 1;
+    }
+}
+
+static bool parse_list(const char *text, const char *words, uint64_t *out) {
+    uint64_t index;
+    for (*out = 0;; text++) {
+        size_t length = strcspn(text, ",");
+        if (!parse_word(text, length, words, &index)) return false;
+        *out |= (uint64_t)1 << index;
+        text += length;
+        if (!*text) return true;
+    }
+}
+
+static bool parse(const char *text, option_type type, const char *words, uint64_t *value) {
+    switch (type) {
+    case WORD: return parse_word(text, strlen(text), words, value);
+    case LIST: return parse_list(text, words, value);
+    default: return parse_number(text, type == SIZE, type == SIZE ? SIZE_MAX : UINT32_MAX, value);
     }
 }
 
@@ -103,8 +122,7 @@ static bool from_environment(unsigned option, const char *name, option_type type
     static _Atomic uint32_t met;
     const char *text = ts_env(name);
     if (!text || !*text) return false;
-    bool good = type == WORD ? parse_word(text, words, value)
-                             : parse_number(text, type == SIZE, type == SIZE ? SIZE_MAX : UINT32_MAX, value);
+    bool good = parse(text, type, words, value);
     if (good || !is_news(&met, option)) return good;
     char shown[65];
     ts_line line = {.used = 0};
@@ -113,8 +131,9 @@ static bool from_environment(unsigned option, const char *name, option_type type
     ts_line_text(&line, "=\"");
     ts_line_text(&line, printable(text, strlen(text), shown));
     ts_line_text(&line, "\" is not ");
-    ts_line_text(&line, type == WORD ? "one of " : type == SIZE ? "a size such as 64M" : "a number");
-    if (type == WORD) ts_line_text(&line, words);
+    static const char *const what[] = {"a size such as 64M", "a number", "one of ", "a list of "};
+    ts_line_text(&line, what[type]);
+    if (words) ts_line_text(&line, words);
     ts_line_text(&line, "; using the default");
     ts_line_write(&line);
     return false;
@@ -163,9 +182,13 @@ static void warn_unknown(void) {
     }
 }
 
-bool ts_settings_harden(void) {
+/* The words from the third on are the parts, in the order of their bits. */
+uint32_t ts_settings_harden(void) {
+    static const char words[] = "0|1|canary|quarantine|guard|kinds|sized";
     uint64_t value;
-    return from_environment(OPTION_harden, "TSLAB_HARDEN", WORD, "0|1", &value) && value != 0;
+    if (!from_environment(OPTION_harden, "TSLAB_HARDEN", LIST, words, &value) || (value & 1)) return 0;
+    uint32_t one = value & 2 ? TS_HARDEN_CANARY | TS_HARDEN_QUARANTINE | TS_HARDEN_GUARD | TS_HARDEN_ONE : 0;
+    return (uint32_t)(value >> 2) | one;
 }
 
 /* Where nobody says what is to happen. */
@@ -175,7 +198,7 @@ static uint64_t misuse_mode(void) { return ts_settings_harden() ? SLAB_MISUSE_AB
 TS_AT_LOAD static void read_misuse_default(void) {
     const char *text = ts_env("TSLAB_ON_MISUSE");
     uint64_t mode;
-    if (!text || !parse_word(text, MISUSE_WORDS, &mode)) mode = misuse_mode();
+    if (!text || !parse_word(text, strlen(text), MISUSE_WORDS, &mode)) mode = misuse_mode();
     ts_store_relaxed(&ts_misuse_default, (int)mode);
 }
 

@@ -65,6 +65,10 @@ void ts_private_tell(SlabAllocator *allocator, const char *call, const void *p, 
     ts_misuse_because(ts_token(allocator), call, p, why);
 }
 
+void ts_private_report(SlabAllocator *allocator, const char *call, const void *p, const char *why) {
+    ts_misuse_mention(ts_token(allocator), call, p, why);
+}
+
 void ts_private_refuse_because(SlabAllocator *allocator, const char *call, const void *p, const char *why) {
     ts_misuse_refused(ts_token(allocator), call, p, why);
 }
@@ -84,7 +88,7 @@ void ts_private_own_code(const void *start, size_t bytes) { ts_stacks_leave_out(
 
 void ts_private_thread_made(void) { ts_background_thread_made(); }
 
-bool ts_private_harden(void) { return ts_settings_harden(); }
+uint32_t ts_private_harden(void) { return ts_settings_harden(); }
 
 bool ts_private_find(SlabAllocator *allocator, const void *p, ts_private_place *place) {
     ts_object object;

@@ -46,6 +46,8 @@ TS_PRIVATE TSLAB_NOPLT void *ts_private_realloc(SlabAllocator *allocator, void *
 TS_PRIVATE void ts_private_refuse(SlabAllocator *allocator, const char *call, const void *p);
 /* The same of a call that was not refused; why: what is said of p. */
 TS_PRIVATE void ts_private_tell(SlabAllocator *allocator, const char *call, const void *p, const char *why);
+/* ts_private_tell that ends no program. */
+TS_PRIVATE void ts_private_report(SlabAllocator *allocator, const char *call, const void *p, const char *why);
 /* A refused free whose reason the caller knows: counted, told, stopped. */
 TS_PRIVATE void ts_private_refuse_because(SlabAllocator *allocator, const char *call, const void *p, const char *why);
 /* A SlabOnMisuse. */
@@ -100,8 +102,17 @@ TS_PRIVATE void ts_private_thread_made(void);
 /* Where the code of the library above the core lies: it is left out of sampled stacks. */
 TS_PRIVATE void ts_private_own_code(const void *start, size_t bytes);
 
-/* TSLAB_HARDEN=1. */
-TS_PRIVATE bool ts_private_harden(void);
+/* The parts of the hard mode that TSLAB_HARDEN names. */
+typedef enum ts_harden {
+    TS_HARDEN_CANARY = 1,
+    TS_HARDEN_QUARANTINE = 2,
+    TS_HARDEN_GUARD = 4,
+    TS_HARDEN_KINDS = 8,
+    TS_HARDEN_SIZED = 16,
+    TS_HARDEN_ONE = 32 /* all of them by 1: kinds and sizes that are not named are told of, and end nothing */
+} ts_harden;
+/* A ts_harden; 0: not hard. */
+TS_PRIVATE uint32_t ts_private_harden(void);
 /* A live object of the allocator, by its start. */
 typedef struct ts_private_place {
     size_t bytes; /* of its slot, or of its span without guards; constant while it lives */

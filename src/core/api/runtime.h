@@ -29,8 +29,9 @@ void ts_runtime_unlock(void);
 /* Where messages go, if the environment says so; before the first. */
 void ts_messages_begin(void);
 
-/* TSLAB_HARDEN=1: misuse stops the program unless it is told otherwise, and libtslab-malloc is hard (malloc/hard.h). */
-bool ts_settings_harden(void);
+/* TSLAB_HARDEN, as ts_harden (private.h). Not 0: misuse stops the program unless it is told otherwise, and libtslab-malloc is
+   hard (malloc/hard.h). */
+uint32_t ts_settings_harden(void);
 /* What is left 0 in `options` from the environment, else the default. false with EINVAL: `size` is less than a size_t. */
 bool ts_settings_resolve(const SlabOptions *options, ts_settings *out);
 

@@ -67,8 +67,7 @@ void ts_misuse_foreign(const char *call, const void *p) {
     tell(&line, mode, p);
 }
 
-void ts_misuse_because(uintptr_t token, const char *call, const void *p, const char *why) {
-    int mode = mode_of(token);
+static void because(int mode, const char *call, const void *p, const char *why) {
     if (mode == SLAB_MISUSE_IGNORE) return;
     ts_line line;
     begin(&line, call);
@@ -77,6 +76,15 @@ void ts_misuse_because(uintptr_t token, const char *call, const void *p, const c
     ts_line_text(&line, ": ");
     ts_line_text(&line, why);
     tell(&line, mode, NULL);
+}
+
+void ts_misuse_because(uintptr_t token, const char *call, const void *p, const char *why) {
+    because(mode_of(token), call, p, why);
+}
+
+void ts_misuse_mention(uintptr_t token, const char *call, const void *p, const char *why) {
+    int mode = mode_of(token);
+    because(mode == SLAB_MISUSE_ABORT ? SLAB_MISUSE_REPORT : mode, call, p, why);
 }
 
 int ts_misuse_mode(uintptr_t token) { return mode_of(token); }

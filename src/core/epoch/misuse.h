@@ -15,6 +15,8 @@ void ts_misuse(uintptr_t allocator, const char *call, const void *p, const SlabH
 void ts_misuse_free(uintptr_t allocator, const char *call, const void *p, const SlabHandle *handle);
 /* A live object, which a call is wrong about; why: what is said of it. */
 void ts_misuse_because(uintptr_t allocator, const char *call, const void *p, const char *why);
+/* The same, which ends no program. */
+void ts_misuse_mention(uintptr_t allocator, const char *call, const void *p, const char *why);
 /* A call that frees and was refused, for that reason: it is counted too. */
 void ts_misuse_refused(uintptr_t allocator, const char *call, const void *p, const char *why);
 /* The SlabOnMisuse of an allocator. */

@@ -37,7 +37,7 @@ static size_t place(size_t *end, size_t bytes) {
    that it uses. As many epochs as NORMAL units. */
 static layout make_layout(uint32_t units, bool limited, uint32_t far_units) {
     layout l = {0};
-    size_t end = 0;
+    size_t end = limited ? 0 : DATA_ALIGN; /* before the first object lies what nobody can write to */
     l.units = units;
     uint32_t entries = (uint32_t)1 << ts_log2_64(units); /* of a table: a power of two, by which ids are made */
     size_t data_bytes = (size_t)l.units * TS_UNIT_BYTES;
