@@ -147,8 +147,40 @@ def list_works(programs):
     return works
 
 
+def governor():
+    """What sets the processors' frequency, as far as the system shows it."""
+    found = {path.read_text(encoding="ascii").strip()
+             for path in pathlib.Path("/sys/devices/system/cpu").glob("cpu[0-9]*/cpufreq/scaling_governor")}
+    return f"governor {' and '.join(sorted(found))}" if found else "governor not shown"
+
+
+def affinity():
+    """The processors that programs started from here may use, as `0-3,6`."""
+    runs = []
+    for cpu in sorted(os.sched_getaffinity(0)):
+        if runs and runs[-1][1] == cpu - 1:
+            runs[-1][1] = cpu
+        else:
+            runs.append([cpu, cpu])
+    return ",".join(f"{low}-{high}" if low < high else f"{low}" for low, high in runs)
+
+
+def built_with(build=ROOT / "build" / "release"):
+    """Compiler and flags of a build; empty where there is none."""
+    try:
+        cache = dict(re.findall(r"(?m)^(\w+):\w+=(.*)$", (build / "CMakeCache.txt").read_text(encoding="utf-8")))
+        compiler = next((build / "CMakeFiles").glob("*/CMakeCCompiler.cmake")).read_text(encoding="utf-8")
+    except (OSError, StopIteration):
+        return ""
+    kind = cache.get("CMAKE_BUILD_TYPE", "")
+    flags = f"{cache.get('CMAKE_C_FLAGS', '')} {cache.get(f'CMAKE_C_FLAGS_{kind.upper()}', '')}".split()
+    named = [re.search(rf'set\(CMAKE_C_COMPILER_{word} "([^"]*)"', compiler) for word in ("ID", "VERSION")]
+    return " ".join([*(match[1] for match in named if match), *flags])
+
+
 def describe_machine():
-    """The processor with family and model where the system tells them: one name may cover several generations."""
+    """The processor with family and model where the system tells them: one name may cover several generations. Which
+    processors may be used, what sets their frequency, and what the programs were built with."""
     facts, memory_kb = {}, 0
     try:
         for line in pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
@@ -162,9 +194,10 @@ def describe_machine():
     model = facts.get("model name", platform.machine())
     if "cpu family" in facts and "model" in facts:
         model += f" (family {facts['cpu family']} model {facts['model']})"
-    processors = len(os.sched_getaffinity(0))
+    processors = f"{len(os.sched_getaffinity(0))} processors ({affinity()})"
     kernel = re.match(r"[0-9.]*", platform.release())[0].rstrip(".")  # without what its builder has added
-    return f"{model}, {processors} processors, {memory_kb / 1048576:.0f} GiB, {platform.system()} {kernel}"
+    parts = [model, processors, governor(), f"{memory_kb / 1048576:.0f} GiB", f"{platform.system()} {kernel}", built_with()]
+    return ", ".join(part for part in parts if part)
 
 
 def describe_commit():

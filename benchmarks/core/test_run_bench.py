@@ -375,6 +375,25 @@ class Runs(unittest.TestCase):
 
 
 @unittest.skipUnless(shutil.which("git"), "git is not installed")
+class Machine(unittest.TestCase):
+    def test_compiler_and_flags_are_those_of_the_build(self):
+        with tempfile.TemporaryDirectory() as folder:
+            build = pathlib.Path(folder)
+            self.assertEqual(run_bench.built_with(build), "")
+            (build / "CMakeFiles" / "3.25.1").mkdir(parents=True)
+            (build / "CMakeFiles" / "3.25.1" / "CMakeCCompiler.cmake").write_text(
+                'set(CMAKE_C_COMPILER_ID "GNU")\nset(CMAKE_C_COMPILER_VERSION "12.2.0")\n', encoding="utf-8")
+            (build / "CMakeCache.txt").write_text("CMAKE_BUILD_TYPE:STRING=Release\nCMAKE_C_FLAGS:STRING=-march=native\n"
+                                                  "CMAKE_C_FLAGS_RELEASE:STRING=-O2 -g\n", encoding="utf-8")
+            self.assertEqual(run_bench.built_with(build), "GNU 12.2.0 -march=native -O2 -g")
+
+    def test_the_line_has_governor_and_affinity(self):
+        before = os.sched_getaffinity(0)
+        self.addCleanup(os.sched_setaffinity, 0, before)
+        os.sched_setaffinity(0, {min(before)})
+        self.assertRegex(run_bench.describe_machine(), rf", 1 processors \({min(before)}\), governor [a-z ]+, ")
+
+
 class Commit(unittest.TestCase):
     """The commit that a run says it is of."""
 

@@ -19,6 +19,7 @@
 #include "bench_clock.h"
 #include "size_mix.h"
 #include "suite.h"
+#include "tail_reasons.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -319,6 +320,25 @@ static void measure_churn(work *w, const uint32_t *order, uint64_t cycles) {
     emit_latency(w->size, "free", w->free_hist, floor_of(w), rate.free);
 }
 
+/* Printed only: in sequence with an allocator of its own, and in the churn. */
+static void attribute_tail(work *w, const uint32_t *order) {
+    size_t most = suite_amount(20000, 20000, 1000);
+    tail_reasons *reasons = tail_reasons_create(most);
+    if (reasons == NULL) return;
+    w->peer = peer_open();
+    for (size_t i = 0; i < w->live; i++) w->slots[order[i]] = tail_reasons_alloc(reasons, w->peer, w->size);
+    tail_reasons_print(reasons, w->size, "seq_alloc");
+    for (size_t done = 0; done < most; done += w->tenth) {
+        const uint32_t *victims = choose_victims(w);
+        free_some(w, LOOP_PLAIN, victims, w->tenth);
+        for (size_t i = 0; i < w->tenth; i++) w->slots[victims[i]] = tail_reasons_alloc(reasons, w->peer, w->size);
+    }
+    tail_reasons_print(reasons, w->size, "alloc");
+    free_some(w, LOOP_PLAIN, order, w->live);
+    peer_close(w->peer);
+    tail_reasons_destroy(reasons);
+}
+
 typedef struct latency_work {
     uint64_t size;
     bool written;
@@ -348,6 +368,7 @@ static void measure_latency(const void *arg) {
     } else {
         measure_sequential(&w, order, floor_of(&w));
         measure_churn(&w, order, cycles);
+        attribute_tail(&w, order);
     }
     bench_hist_destroy(w.floor_hist);
     bench_unmap(w.empty_slots, w.live * sizeof *w.empty_slots);

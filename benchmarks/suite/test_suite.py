@@ -7,6 +7,7 @@ SUITE_DIR is the folder of the programs.
 import csv
 import os
 import pathlib
+import re
 import shutil
 import signal
 import statistics
@@ -263,7 +264,11 @@ class WholeOrNotAtAll(InFolder):
 class Results(InFolder):
     def test_benchmark_accurate(self):
         for name in INSTALLED:
-            self.smoke("benchmark_accurate", "accurate.csv", "--allocator", name, "--sizes", "64,128", "--cycles", "3")
+            answer = self.smoke("benchmark_accurate", "accurate.csv", "--allocator", name, "--sizes", "64,128", "--cycles", "3")
+            reasons = re.findall(r"(\d+)  (seq_alloc|alloc) +p99\.9 comes mainly from 1 [a-z() ]+ \(the slowest 1 of 1000\)\n",
+                                 answer.stdout)
+            wanted = [(size, op) for size in ("64", "128") for op in ("seq_alloc", "alloc")]
+            self.assertEqual(reasons, wanted if name == "tslab" else [])
             self.assertEqual(self.names(), ["accurate.csv", "fragmentation.csv", "latency_cdf.csv", "space.csv"])
             rows = self.rows("accurate.csv")
             operations = ["seq_alloc", "seq_free", "floor", "alloc", "free", "written"]
