@@ -178,6 +178,9 @@ json_t *report_json_allocator(const SlabGlobalStats *stats) {
     json_object_set_new(out, "madvise_calls", integer(stats->madvise_calls));
     json_object_set_new(out, "madvise_bytes", integer(stats->madvise_bytes));
     json_object_set_new(out, "madvise_failures", integer(stats->madvise_failures));
+    json_object_set_new(out, "epoch_close_calls", integer(stats->epoch_close_calls));
+    json_object_set_new(out, "recycle_rate_pct", json_real(stats->recycle_rate_pct));
+    json_object_set_new(out, "slabs_in_use", integer(stats->total_partial_slabs + stats->total_full_slabs));
     json_object_set_new(out, "committed_bytes", integer(stats->committed_bytes));
     json_object_set_new(out, "retained_bytes", integer(stats->retained_bytes));
     json_object_set_new(out, "metadata_bytes", integer(stats->metadata_bytes));
