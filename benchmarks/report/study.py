@@ -1,0 +1,162 @@
+#!/usr/bin/env python3
+"""The tables of docs/study.md, from soak.csv and benchmark_accurate.csv.
+
+    benchmarks/report/study.py            writes them into the page
+    benchmarks/report/study.py --check    exit 1 if the page is not what the figures give
+
+BLOCKS is {name: function(suite)}, each of which gives the lines of a block.
+"""
+
+import argparse
+import math
+import pathlib
+import re
+import statistics
+import sys
+
+BENCHMARKS = pathlib.Path(__file__).resolve().parent.parent
+ROOT = BENCHMARKS.parent
+sys.path.insert(0, str(BENCHMARKS))
+
+from harness import ending  # noqa: E402
+from report import analyze_epoch_tail_csv as analyze  # noqa: E402
+from report import bench_report as report  # noqa: E402
+from report import suite_figures as figures  # noqa: E402
+
+BLOCK = re.compile(r"(<!-- figures: (\S+) begin \([^)]*\) -->)\n(.*?)(<!-- figures: \2 end -->)", re.DOTALL)
+NAMES = {"tslab": "temporal-slab", "malloc": "glibc"}
+OURS, BESIDE = "tslab", "mimalloc"
+
+
+def speeds_of(suite):
+    """{allocator: throughputs in the order of the windows}"""
+    return {name: suite.series("soak", name, "throughput_ops_sec") for name in suite.allocators("soak")}
+
+
+def times_of(suite):
+    return {name: [1e9 / speed for speed in speeds] for name, speeds in speeds_of(suite).items()}
+
+
+def table(heading, rows):
+    return [f"| {' | '.join(heading)} |", f"|---|{'---|' * (len(heading) - 1)}",
+            *(f"| {' | '.join(row)} |" for row in rows)]
+
+
+def spread(series, scale, from_slow_side):
+    """A row for each allocator. from_slow_side: the N-th percentile is what N % of the windows exceed."""
+    heading = ["", "p50", "p90", "p99", "p99.9", "mean", "deviation", "cv", "least", "most"]
+    rows = []
+    for name, values in series.items():
+        ordered = sorted(value / scale for value in values)
+        points = [analyze.percentile(ordered, 100 - p if from_slow_side else p) for p in (50, 90, 99, 99.9)]
+        mean, deviation = analyze.mean(ordered), analyze.sample_stddev(ordered)
+        rows.append([NAMES.get(name, name), *map(analyze.short, points), analyze.short(mean), analyze.short(deviation),
+                     f"{100 * deviation / mean:.2f} %", analyze.short(ordered[0]), analyze.short(ordered[-1])])
+    return heading, rows
+
+
+def throughput_block(suite):
+    return table(*spread(speeds_of(suite), 1e6, True))
+
+
+def time_block(suite):
+    return table(*spread(times_of(suite), 1, False))
+
+
+def order_block(suite):
+    """In words: who is fastest, who is most even, and where ours is beside mimalloc."""
+    speeds = speeds_of(suite)
+    middle = {name: statistics.median(values) for name, values in speeds.items()}
+    uneven = {name: analyze.sample_stddev(values) / analyze.mean(values) for name, values in speeds.items()}
+    fastest = [NAMES.get(name, name) for name in sorted(middle, key=middle.get, reverse=True)]
+    evenest = [NAMES.get(name, name) for name in sorted(uneven, key=uneven.get)]
+    return [f"- From fast to slow, by the median: {', '.join(fastest)}.", f"- From even to uneven, by cv: {', '.join(evenest)}.",
+            f"- temporal-slab beside mimalloc: median {middle[OURS] / middle[BESIDE]:.2f}, cv {uneven[OURS] / uneven[BESIDE]:.2f}."]
+
+
+def correlation(a, b):
+    mean_a, mean_b = analyze.mean(a), analyze.mean(b)
+    both = math.fsum((x - mean_a) * (y - mean_b) for x, y in zip(a, b))
+    return both / math.sqrt(math.fsum((x - mean_a) ** 2 for x in a) * math.fsum((y - mean_b) ** 2 for y in b))
+
+
+def shared_block(suite):
+    """How much of each allocator's unevenness the others have in the same windows."""
+    speeds = speeds_of(suite)
+    relative = {name: [value / analyze.mean(values) for value in values] for name, values in speeds.items()}
+    rows = []
+    for name, mine in relative.items():
+        others = [analyze.mean([relative[other][at] for other in relative if other != name]) for at in range(len(mine))]
+        quotient = [x / y for x, y in zip(mine, others)]
+        rows.append([NAMES.get(name, name), f"{100 * analyze.sample_stddev(mine):.2f} %", f"{correlation(mine, others):.2f}",
+                     f"{100 * analyze.sample_stddev(quotient) / analyze.mean(quotient):.2f} %"])
+    return table(["", "cv", "correlation with the others' mean in the same window", "cv of the quotient of both"], rows)
+
+
+def traps_block(suite):
+    """Each trap with the two figures that are taken for one another."""
+    speeds, times = speeds_of(suite), times_of(suite)
+    mine, beside = speeds[OURS], times[BESIDE]
+    quotients = sorted(a / b for a, b in zip(times[OURS], beside))
+    p99 = {name: analyze.percentile(sorted(times[name]), 99) for name in (OURS, BESIDE)}
+    slow, fast = (analyze.percentile(sorted(mine), p) / 1e6 for p in (1, 99))
+
+    def cv(values):
+        return 100 * analyze.sample_stddev(values) / analyze.mean(values)
+
+    return table(["taken for one another", "one", "the other"], [
+        ["ours, M calls/s: what 99 % of the windows reach; what 1 % of them reach (the 99th percentile)", analyze.short(slow),
+         analyze.short(fast)],
+        ["ours: cv of throughput; cv of time", f"{cv(mine):.2f} %", f"{cv(times[OURS]):.2f} %"],
+        ["our time over mimalloc's: p99 of the windows' quotients; quotient of the p99s",
+         f"{analyze.percentile(quotients, 99):.3f}", f"{p99[OURS] / p99[BESIDE]:.3f}"],
+        ["the same, in the middle: median of the quotients; quotient of the medians", f"{statistics.median(quotients):.3f}",
+         f"{statistics.median(times[OURS]) / statistics.median(beside):.3f}"],
+    ])
+
+
+def variance_block(suite):
+    """p99.999 over p50 of single allocations and frees, and of the loop without them; medians of the rounds."""
+    rows = []
+    for op in ("alloc", "free", "floor"):
+        for name in suite.allocators("benchmark_accurate"):
+            same = [row for row in suite.rows("benchmark_accurate")
+                    if (row["allocator"], row["op"], row["size_class"]) == (name, op, figures.SIZE)]
+            middle, tail = (report.median([suite.number("benchmark_accurate", row, column) for row in same])
+                            for column in ("p50_ns", "p99999_ns"))
+            rows.append([f"{NAMES.get(name, name)}, {op}", analyze.short(middle), f"{tail:,.0f}",
+                         f"{tail / middle:,.0f}" if middle else "-"])
+    return table(["128 bytes, 100,000 live", "p50 ns", "p99.999 ns", "p99.999 / p50"], rows)
+
+
+BLOCKS = {"soak_order": order_block, "soak_throughput": throughput_block, "soak_time": time_block, "soak_shared": shared_block, "soak_traps": traps_block,
+          "variance": variance_block}
+
+
+def filled(text, suite):
+    """The text of a page with these blocks as the figures give them."""
+    return BLOCK.sub(lambda match: "\n".join([match[1], *BLOCKS[match[2]](suite), match[4]]) if match[2] in BLOCKS else match[0], text)
+
+
+def main(arguments):
+    parser = argparse.ArgumentParser(prog="study.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="write nothing")
+    parser.add_argument("--results", default=str(BENCHMARKS / "results"), metavar="DIR")
+    parser.add_argument("--page", type=pathlib.Path, default=ROOT / "docs" / "study.md", metavar="FILE")
+    options = parser.parse_args(arguments)
+    try:
+        text = options.page.read_text(encoding="utf-8")
+        new = filled(text, figures.Suite(options.results))
+    except (report.InputError, OSError) as error:
+        print(f"study: {error}", file=sys.stderr)
+        return 2
+    if options.check:
+        if new != text:
+            print(f"study: {options.page} is not what {options.results} gives: benchmarks/report/study.py", file=sys.stderr)
+        return int(new != text)
+    options.page.write_text(new, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    ending.run("study", main)

@@ -1,0 +1,62 @@
+#!/usr/bin/env python3
+"""study.py: the page is what the figures give, and its arithmetic."""
+
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+BENCHMARKS = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(BENCHMARKS))
+sys.dont_write_bytecode = True
+
+from report import study  # noqa: E402
+from report import suite_figures as figures  # noqa: E402
+
+
+class Study(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        # Ours has half of mimalloc's speed, but for one window.
+        speeds = {"tslab": [1e6, 2e6, 3e6, 8e6], "mimalloc": [2e6, 4e6, 6e6, 8e6]}
+        (self.folder / "soak.csv").write_text("allocator,epoch,throughput_ops_sec\n" + "".join(
+            f"{name},{n},{speed}\n" for name, values in speeds.items() for n, speed in enumerate(values, 1)), encoding="utf-8")
+        self.suite = figures.Suite(self.folder)
+
+    def cells(self, lines):
+        return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+
+    def test_the_page_is_what_its_figures_give(self):
+        done = subprocess.run([sys.executable, "-B", BENCHMARKS / "report" / "study.py", "--check"], capture_output=True, text=True,
+                              check=False)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_the_tail_of_a_throughput_is_its_low_side(self):
+        ours = self.cells(study.throughput_block(self.suite))[0]
+        self.assertEqual(ours[:3] + ours[-2:], ["temporal-slab", "2.500", "1.300", "1.000", "8.000"])
+        ours = self.cells(study.time_block(self.suite))[0]
+        self.assertEqual(ours[:3] + ours[-2:], ["temporal-slab", "416.7", "850.0", "125.0", "1000"])
+
+    def test_order_and_traps(self):
+        self.assertEqual(study.order_block(self.suite)[2], "- temporal-slab beside mimalloc: median 0.50, cv 1.72.")
+        middle = self.cells(study.traps_block(self.suite))[3]
+        # Quotients of the times: 2, 2, 2, 1. Medians of the times: 416.7 and 208.3.
+        self.assertEqual(middle[1:], ["2.000", "2.000"])
+        self.assertAlmostEqual(study.correlation([1, 2, 3], [2, 4, 6]), 1)
+        self.assertAlmostEqual(study.correlation([1, 2, 3], [6, 4, 2]), -1)
+
+    def test_a_page_is_filled(self):
+        text = "a\n<!-- figures: soak_order begin (x) -->\nold\n<!-- figures: soak_order end -->\nb\n"
+        new = study.filled(text, self.suite)
+        self.assertTrue(new.startswith("a\n<!-- figures: soak_order begin (x) -->\n- From fast to slow"))
+        self.assertTrue(new.endswith("<!-- figures: soak_order end -->\nb\n"))
+        self.assertEqual(study.filled(new, self.suite), new)
+        other = text.replace("soak_order", "another")
+        self.assertEqual(study.filled(other, self.suite), other)
+
+
+if __name__ == "__main__":
+    unittest.main()
