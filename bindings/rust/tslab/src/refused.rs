@@ -1,0 +1,138 @@
+//! Programs that must not compile, each beside one that differs in a line and does. They are tests of the types.
+//!
+//! An object does not outlive its domain:
+//!
+//! ```compile_fail,E0505
+//! let domain = tslab::Domain::new();
+//! let x = domain.alloc(1);
+//! drop(domain);
+//! *x = 2;
+//! ```
+//! ```
+//! let domain = tslab::Domain::new();
+//! let x = domain.alloc(1);
+//! *x = 2;
+//! drop(domain);
+//! ```
+//!
+//! ```compile_fail,E0515
+//! fn f() -> &'static mut i32 {
+//!     let domain = tslab::Domain::new();
+//!     domain.alloc(1)
+//! }
+//! ```
+//!
+//! No reset under a borrow:
+//!
+//! ```compile_fail,E0502
+//! let mut domain = tslab::Domain::new();
+//! let x = domain.alloc(1);
+//! domain.reset();
+//! *x = 2;
+//! ```
+//! ```
+//! let mut domain = tslab::Domain::new();
+//! let x = domain.alloc(1);
+//! *x = 2;
+//! domain.reset();
+//! ```
+//!
+//! A collection borrows its domain, too:
+//!
+//! ```compile_fail,E0502
+//! let mut domain = tslab::Domain::new();
+//! let mut v = allocator_api2_02::vec::Vec::new_in(&domain);
+//! v.push(1);
+//! domain.reset();
+//! v.push(2);
+//! ```
+//!
+//! A domain stays on its thread, and so does a borrow of it:
+//!
+//! ```compile_fail,E0277
+//! let domain = tslab::Domain::new();
+//! std::thread::spawn(move || drop(domain));
+//! ```
+//! ```compile_fail,E0277
+//! let domain = tslab::Domain::new();
+//! std::thread::scope(|s| { s.spawn(|| { domain.alloc(1); }); });
+//! ```
+//! ```
+//! let domain = tslab::SharedDomain::new();
+//! std::thread::scope(|s| { s.spawn(|| { domain.alloc(1); }); });
+//! ```
+//!
+//! A child ends before its parent:
+//!
+//! ```compile_fail,E0505
+//! let parent = tslab::Domain::new();
+//! let child = parent.child();
+//! drop(parent);
+//! child.alloc(1);
+//! ```
+//! ```compile_fail,E0502
+//! let mut parent = tslab::Domain::new();
+//! let child = parent.child();
+//! parent.reset();
+//! child.alloc(1);
+//! ```
+//!
+//! What a mark covers ends with it, and the domain is the mark's meanwhile:
+//!
+//! ```compile_fail,E0597
+//! let mut domain = tslab::Domain::new();
+//! let x;
+//! {
+//!     let mark = domain.mark();
+//!     x = mark.alloc(1);
+//! }
+//! *x = 2;
+//! ```
+//! ```compile_fail,E0502
+//! let mut domain = tslab::Domain::new();
+//! let mark = domain.mark();
+//! domain.alloc(1);
+//! mark.alloc(2);
+//! ```
+//!
+//! `alloc` refuses a type that needs dropping, and `alloc_with_drop` one that borrows or stays on its thread:
+//!
+//! ```compile_fail,E0080
+//! let domain = tslab::Domain::new();
+//! domain.alloc(String::from("text"));
+//! ```
+//! ```
+//! let domain = tslab::Domain::new();
+//! domain.alloc_with_drop(String::from("text"));
+//! ```
+//! ```compile_fail,E0277
+//! let domain = tslab::Domain::new();
+//! domain.alloc_with_drop(std::rc::Rc::new(1));
+//! ```
+//! ```compile_fail,E0597
+//! struct Shows<'a>(&'a String);
+//! impl Drop for Shows<'_> { fn drop(&mut self) { println!("{}", self.0); } }
+//! let domain = tslab::Domain::new();
+//! let text = String::from("gone");
+//! domain.alloc_with_drop(Shows(&text));
+//! ```
+//!
+//! A value of an epoch does not outlive it, and one that is borrowed by handle is not removed:
+//!
+//! ```compile_fail,E0505
+//! let epoch = tslab::Epoch::new("e");
+//! let x = epoch.alloc(1);
+//! drop(epoch);
+//! println!("{x}");
+//! ```
+//! ```compile_fail,E0502
+//! let mut epoch = tslab::Epoch::new("e");
+//! let handle = epoch.insert(1);
+//! let x = epoch.get(handle);
+//! epoch.remove(handle);
+//! println!("{x:?}");
+//! ```
+//! ```compile_fail,E0277
+//! let epoch = tslab::Epoch::new("e");
+//! epoch.insert(std::cell::Cell::new(1)); // another thread may get it at the same time
+//! ```
