@@ -196,6 +196,20 @@ static void *alloc(size_t alignment, size_t size, bool zero, ts_kind kind) {
     return alignment <= 16 && !bytes ? alloc_span(16, size, zero, kind) : alloc_aligned(alignment, size, zero, kind);
 }
 
+#define LEAST_ROOM ((size_t)64 << 10)
+
+/* An allocation of so many bytes, with what lies around it, has failed. As much of what waits leaves as it needs, if that can help: what
+   an attacker lets the program ask for does not end the quarantine. false: it cannot help. */
+TS_COLD static bool make_room(size_t bytes) {
+    size_t needed = ts_private_lacking_bytes(mine(), bytes);
+    if (needed == 0) needed = bytes; /* it is the system that has no memory */
+    if (needed > ts_hard_large_waiting_bytes() + ts_hard_waiting_bytes()) return false;
+    if (needed < LEAST_ROOM) needed = LEAST_ROOM;
+    size_t left = ts_hard_large_wait_less(needed);
+    if (left < needed) left += ts_hard_wait_less(needed - left);
+    return left > 0;
+}
+
 void *ts_hard_alloc(size_t alignment, size_t size, bool zero, ts_kind kind) {
     if (TS_UNLIKELY(size > MOST)) {
         errno = ENOMEM;
@@ -204,10 +218,10 @@ void *ts_hard_alloc(size_t alignment, size_t size, bool zero, ts_kind kind) {
     int before = errno;
     void *p = alloc(alignment, size, zero, kind);
     if (TS_LIKELY(p != NULL) || errno != ENOMEM) return p;
-    ts_hard_wait_for_none();
-    ts_hard_large_wait_for_none();
-    p = alloc(alignment, size, zero, kind);
-    if (p) errno = before;
+    /* What leaves may lie where it helps nobody. */
+    for (int i = 0; !p && i < 4 && make_room(size + alignment + 2 * TS_PRIVATE_UNIT); i++)
+        p = alloc(alignment, size, zero, kind);
+    errno = p ? before : ENOMEM;
     return p;
 }
 
@@ -456,10 +470,10 @@ static void live_again(const object *o, size_t slack) {
                          ts_hard_word(o->p, ts_hard_fields(TS_HARD_LIVE, TS_BY_MALLOC, slack)));
 }
 
-/* Where it is, if it fits and does not waste the better half. */
+/* Where it is, if it fits and what becomes less does not waste the better half. */
 static bool resize_here(const object *o, size_t size) {
     size_t room = o->bytes - WORD_BYTES - (size_t)(o->p - o->home), before = size_of(o);
-    if (size > room || size < room / 2) return false;
+    if (size > room || (size < room / 2 && size < before)) return false;
     if (size < before) memset(o->p + size, 0, before - size);
     size_t slack = room - size;
     if (ts_hard_has(TS_HARDEN_CANARY))

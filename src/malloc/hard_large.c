@@ -165,10 +165,14 @@ static size_t release(uint64_t offset) {
     return bytes;
 }
 
-static void leave(unsigned place, uint64_t offset) {
+/* Returns the bytes of what was in the place. */
+static size_t leave(unsigned place, uint64_t offset) {
     /* acquire and release: the record of who left, and of who comes */
     uint64_t before = atomic_exchange_explicit(&waiting[place % PLACES], offset, memory_order_acq_rel);
-    if (before) (void)atomic_fetch_sub_explicit(&waiting_bytes, (int64_t)release(before), memory_order_relaxed);
+    if (!before) return 0;
+    size_t bytes = release(before);
+    (void)atomic_fetch_sub_explicit(&waiting_bytes, (int64_t)bytes, memory_order_relaxed);
+    return bytes;
 }
 
 static void wait(const record *r, const char *p) {
@@ -179,13 +183,21 @@ static void wait(const record *r, const char *p) {
     }
     unsigned place = (unsigned)ts_hard_random();
     (void)atomic_fetch_add_explicit(&waiting_bytes, bytes, memory_order_relaxed);
-    leave(place, (uint64_t)(p - region));
+    (void)leave(place, (uint64_t)(p - region));
     /* All others, before the one that has just come. */
-    for (unsigned i = 1; i < PLACES && ts_load_relaxed(&waiting_bytes) > LIMIT; i++) leave(place + i, 0);
+    for (unsigned i = 1; i < PLACES && ts_load_relaxed(&waiting_bytes) > LIMIT; i++) (void)leave(place + i, 0);
 }
 
-void ts_hard_large_wait_for_none(void) {
-    for (unsigned i = 0; i < PLACES; i++) leave(i, 0);
+size_t ts_hard_large_wait_less(size_t bytes) {
+    unsigned place = (unsigned)ts_hard_random();
+    size_t sum = 0;
+    for (unsigned i = 0; i < PLACES && sum < bytes; i++) sum += leave(place + i, 0);
+    return sum;
+}
+
+size_t ts_hard_large_waiting_bytes(void) {
+    int64_t bytes = ts_load_relaxed(&waiting_bytes);
+    return bytes > 0 ? (size_t)bytes : 0;
 }
 
 static const char *fault_of(const record *r, const char *p) {

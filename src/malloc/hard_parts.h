@@ -23,8 +23,9 @@ typedef struct ts_hard_waiting {
 void ts_hard_wait_start(void);
 /* The object waits from now on; which others leave it for that is a matter of chance. */
 void ts_hard_wait(const ts_hard_waiting *object);
-/* Nothing waits any more: there is no memory. */
-void ts_hard_wait_for_none(void);
+/* Some of what waits leaves, so many bytes of it if there are. Returns how many. */
+size_t ts_hard_wait_less(size_t bytes);
+size_t ts_hard_waiting_bytes(void); /* of a moment ago */
 /* What leaves the quarantine (hard.c): looked at, and the core's from now on. */
 void ts_hard_release(const ts_hard_waiting *object);
 /* What waits when the process ends (hard.c): looked at. */
@@ -54,7 +55,8 @@ ts_hard_answer ts_hard_large_usable(const void *p, size_t *bytes);
 /* Whether home is the start of a span with a large object in it, whose ends are not to be touched. */
 bool ts_hard_is_large(const char *home);
 bool ts_hard_large_start(void);
-void ts_hard_large_wait_for_none(void);
+size_t ts_hard_large_wait_less(size_t bytes);
+size_t ts_hard_large_waiting_bytes(void);
 
 /* ---- objects of no bytes (hard_none.c) --------------------------------------------------------------------------- */
 

@@ -101,14 +101,24 @@ void ts_hard_wait(const ts_hard_waiting *object) {
     }
 }
 
-void ts_hard_wait_for_none(void) {
-    for (unsigned k = 0; k < SHARDS; k++) {
-        for (unsigned i = 0; i < PLACES; i++) {
-            if (ts_load_relaxed(&shards[k].places[i]) == 0) continue;
-            size_t left = exchange(&shards[k], i, 0);
-            (void)atomic_fetch_sub_explicit(&shards[k].bytes, (int64_t)left, memory_order_relaxed);
-        }
+size_t ts_hard_wait_less(size_t bytes) {
+    uint64_t from = ts_hard_random();
+    size_t sum = 0;
+    for (uint64_t i = 0; i < SHARDS * PLACES && sum < bytes; i++) {
+        shard *s = &shards[(from + i) / PLACES % SHARDS];
+        uint64_t place = (from + i) % PLACES;
+        if (ts_load_relaxed(&s->places[place]) == 0) continue;
+        size_t left = exchange(s, place, 0);
+        (void)atomic_fetch_sub_explicit(&s->bytes, (int64_t)left, memory_order_relaxed);
+        sum += left;
     }
+    return sum;
+}
+
+size_t ts_hard_waiting_bytes(void) {
+    int64_t sum = 0;
+    for (unsigned k = 0; k < SHARDS; k++) sum += ts_load_relaxed(&shards[k].bytes);
+    return sum > 0 ? (size_t)sum : 0;
 }
 
 /* Other threads may go on: what they take meanwhile they look at themselves. */

@@ -157,6 +157,14 @@ static void free_write_byte(size_t bytes) {
     free(victim);
     *(volatile char *)at((ptrdiff_t)bytes / 2) = 'A';
 }
+static void free_write_failed(size_t bytes) {
+    free(victim);
+    for (int i = 0; i < 10; i++) {
+        CHECK(malloc(hidden_size(SIZE_MAX / 4)) == NULL);
+        CHECK(malloc(hidden_size(SIZE_MAX / 64 * 3)) == NULL);
+    }
+    memset(at(0), 'A', bytes);
+}
 static void free_read(size_t bytes) {
     free(victim);
     volatile char byte = *(volatile char *)at((ptrdiff_t)bytes / 2);
@@ -284,6 +292,7 @@ const crime crimes[] = {
     CRIME(zero_read, CRIME_STOPPED),
     CRIME(free_write, CRIME_STOPPED),
     CRIME(free_write_byte, CRIME_STOPPED),
+    CRIME(free_write_failed, CRIME_STOPPED),
     CRIME(free_read, CRIME_READS),
     CRIME(reuse_write, CRIME_REUSED),
     CRIME(reuse_read, CRIME_READS),

@@ -101,6 +101,16 @@ static void test_exact(void) {
     CHECK(refused() == 0);
 }
 
+/* What it can hold without moving. */
+static void test_usable(void) {
+    for (size_t alignment = 16; alignment <= 65536; alignment *= 2)
+        for (size_t n = 1; n < 2000000; n += n < 300 ? 7 : n / 5) {
+            char *p = memalign(alignment, n), *q;
+            CHECK(p && (q = realloc(p, malloc_usable_size(p))) == p);
+            free(q);
+        }
+}
+
 /* It grows where it is, a page or a byte at a time, and back. */
 static void test_grows(void) {
     size_t n = 100000;
@@ -142,6 +152,7 @@ static void test_none(void) {
 int main(void) {
     CHECK(is_hard() && slab_malloc_active());
     test_exact();
+    test_usable();
     test_grows();
     test_waits();
     test_bounded();

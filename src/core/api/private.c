@@ -8,6 +8,7 @@
 #include "epoch/stacks.h"
 #include "heap/fast.h"
 #include "os/env.h"
+#include "region/pool.h"
 #include "stats/page.h"
 #include "stats/zones.h"
 
@@ -112,6 +113,21 @@ size_t ts_private_slot_bytes(SlabAllocator *allocator, size_t size) {
 }
 
 _Static_assert(TS_PRIVATE_UNIT == TS_UNIT_BYTES, "a span begins with a unit");
+
+/* Units of so many that there are no room for, beside those used, among `most`. */
+static uint64_t lacking_of(uint64_t units, uint64_t used, uint64_t most) {
+    if (units > most) return UINT64_MAX;
+    return used + units > most ? used + units - most : 0;
+}
+
+size_t ts_private_lacking_bytes(SlabAllocator *allocator, size_t bytes) {
+    const ts_allocator *a = ts_allocator_find(ts_token(allocator));
+    uint64_t units = bytes / TS_UNIT_BYTES + 1, budget = a ? ts_allocator_budget_units(a) : 0;
+    uint64_t lacking = lacking_of(units, ts_pool_used(TS_NORMAL), ts_region.part[TS_NORMAL].units), of_budget = 0;
+    if (budget != 0) of_budget = lacking_of(units, ts_load_relaxed(&a->committed_units), budget);
+    if (lacking < of_budget) lacking = of_budget;
+    return lacking < SIZE_MAX / TS_UNIT_BYTES ? (size_t)lacking * TS_UNIT_BYTES : SIZE_MAX;
+}
 
 char *ts_private_region(size_t *bytes) {
     const ts_part *part = &ts_region.part[TS_NORMAL];

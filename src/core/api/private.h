@@ -127,6 +127,9 @@ TS_PRIVATE bool ts_private_fills(SlabAllocator *allocator);
 /* Bytes of the slot that slab_malloc_epoch gives an object of a churn epoch; 0: it gives memory of its own. */
 TS_PRIVATE size_t ts_private_slot_bytes(SlabAllocator *allocator, size_t size);
 #define TS_PRIVATE_UNIT ((size_t)16 << 10)
+/* Why an allocation of so many bytes fails: the bytes that the region or the budget lack for it. 0: neither lacks any. SIZE_MAX: they
+   never have so many. Of a moment ago. */
+TS_PRIVATE size_t ts_private_lacking_bytes(SlabAllocator *allocator, size_t bytes);
 /* All objects of the core are in there from now on: none is FAR any more. *bytes: its size. */
 TS_PRIVATE char *ts_private_region(size_t *bytes);
 
