@@ -134,7 +134,7 @@ bool slab_malloc_active(void) {
     /* Asked of libc: it allocates by the malloc that the process has. */
     char *copy = strdup("active");
     SlabAllocator *allocator = slab_malloc_allocator();
-    bool active = copy && allocator && slab_owns(allocator, copy);
+    bool active = copy && allocator && ts_private_owner(copy) == allocator;
     free(copy);
     return active;
 }

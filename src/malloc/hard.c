@@ -13,7 +13,7 @@
 
 _Static_assert(TS_HARD_USES == (uint32_t)1 << TS_HARD_SLACK_BITS, "a word has room for it");
 
-#define WORD_BYTES sizeof(uint64_t)
+#define WORD_BYTES TS_HARD_WORD_BYTES
 #define SLOT_SIZES 8192u
 #define MOST ((size_t)PTRDIFF_MAX / 2) /* bytes of an object, with what lies around it */
 
@@ -24,12 +24,9 @@ uint32_t ts_hard_parts;
 
 /* Constant after the start. */
 static uint16_t slots[SLOT_SIZES / 16 + 1]; /* [(size + 15) / 16]: bytes of the slot; 0: a span */
-static bool has_fronts;                     /* invariant 3 holds: the core looks at nothing that is free */
 
 static SlabAllocator *mine(void) { return ts_target_allocator(&ts_hard); }
 
-static ts_hard_place *word_at(char *home, size_t bytes) { return (ts_hard_place *)(void *)(home + bytes - WORD_BYTES); }
-static size_t in_unit(const void *p) { return (uintptr_t)p & (TS_PRIVATE_UNIT - 1); }
 static size_t slot_bytes(size_t size) { return size <= SLOT_SIZES ? slots[(size + 15) / 16] : 0; }
 
 /* ---- start ------------------------------------------------------------------------------------------------------- */
@@ -49,7 +46,7 @@ bool ts_hard_start(SlabAllocator *allocator, EpochId epoch, uint32_t parts) {
     ts_hard_parts = parts;
     draw_secret();
     for (unsigned i = 0; i <= SLOT_SIZES / 16; i++) slots[i] = (uint16_t)ts_private_slot_bytes(allocator, i * 16u);
-    has_fronts = !ts_private_fills(allocator);
+    ts_hard_slot_start(allocator);
     ts_hard_wait_start();
     if (!ts_hard_none_start() || !ts_hard_large_start()) return false;
     ts_store_relaxed(&ts_hard.epoch, epoch);
@@ -104,54 +101,17 @@ void ts_hard_compare(const char *call, const void *p, ts_kind kind, ts_kind own,
 /* ---- allocation -------------------------------------------------------------------------------------------------- */
 
 /* Before the word is written. */
-static void draw_behind(char *end, size_t slack) {
-    if (TS_LIKELY(ts_hard_has(TS_HARDEN_CANARY))) ts_hard_draw_wide(end, ts_hard_canary_bytes(slack));
+void ts_hard_draw_behind(char *end, size_t slack) {
+    if (TS_LIKELY(ts_hard_has(TS_HARDEN_CANARY))) ts_hard_draw(end, ts_hard_canary_bytes(slack));
 }
-
-/* The slot is not clear. */
-TS_COLD static void clear_slot(char *p, size_t bytes, uint64_t word) {
-    ts_private_place place;
-    if (ts_hard_is_word(p, word) && ts_hard_state_of(word) == TS_HARD_FREE && ts_private_find(mine(), p, &place) &&
-        place.use % TS_HARD_USES == ts_hard_slack_of(word))
-        ts_hard_tell_written("malloc", p);
-    memset(p, 0, bytes - WORD_BYTES);
-}
-
-/* Whether another slot lies before that at p. */
-static bool is_behind_slot(const char *p, size_t bytes) {
-    size_t offset = in_unit(p);
-    return has_fronts && offset >= bytes && offset % bytes == 0;
-}
-
-/* Invariant 3. The slot before is either another object's, whose word is right from before its allocation on, or the
-   core's; then nobody but its allocation writes the word, which may come at this moment and wins. */
-static void see_to_front(char *p, size_t bytes) {
-    if (!is_behind_slot(p, bytes)) return;
-    ts_hard_place *at = (ts_hard_place *)(void *)(p - WORD_BYTES);
-    uint64_t word = ts_hard_load(at);
-    if (TS_UNLIKELY(!ts_hard_is_word(p - bytes, word)))
-        (void)ts_hard_change(at, word, ts_hard_word(p - bytes, ts_hard_fields(TS_HARD_UNUSED, TS_BY_MALLOC, 0)));
-}
-
-static void *begin_slot(char *p, size_t bytes, size_t size, ts_kind kind) {
-    ts_hard_place *at = word_at(p, bytes);
-    if (TS_UNLIKELY(!ts_hard_is_clear(p, bytes - WORD_BYTES))) clear_slot(p, bytes, ts_hard_load(at));
-    see_to_front(p, bytes);
-    size_t slack = bytes - WORD_BYTES - size;
-    draw_behind(p + size, slack);
-    ts_hard_store(at, ts_hard_word(p, ts_hard_fields(TS_HARD_LIVE, kind, slack)));
-    return p;
-}
-
-static ts_hard_place *front_of(char *p) { return (ts_hard_place *)(void *)(p - WORD_BYTES); }
 
 /* front: bytes before the object in its span; 0: none, and no word there. */
 static void *begin_span(char *home, size_t bytes, size_t front, size_t size, ts_kind kind) {
     char *p = home + front;
     size_t slack = bytes - WORD_BYTES - front - size;
-    if (front) ts_hard_store(front_of(p), ts_hard_word(p, TS_HARD_FRONT));
-    draw_behind(p + size, slack);
-    ts_hard_store(word_at(home, bytes), ts_hard_word(p, ts_hard_fields(TS_HARD_LIVE, kind, slack)));
+    if (front) ts_hard_store(ts_hard_front_of(p), ts_hard_word(p, TS_HARD_FRONT));
+    ts_hard_draw_behind(p + size, slack);
+    ts_hard_store(ts_hard_word_at(home, bytes), ts_hard_word(p, ts_hard_fields(TS_HARD_LIVE, kind, slack)));
     return p;
 }
 
@@ -161,6 +121,7 @@ static void *alloc_span(size_t alignment, size_t size, bool zero, ts_kind kind) 
     ts_private_place place;
     size_t front = alignment < TS_PRIVATE_UNIT ? alignment : 0, whole = front + size + WORD_BYTES;
     char *home;
+    if (whole <= SLOT_SIZES) whole = SLOT_SIZES + 1;
     if (front)
         home = zero ? slab_calloc_epoch(allocator, 1, whole, epoch) : slab_malloc_epoch(allocator, whole, epoch);
     else
@@ -171,25 +132,42 @@ static void *alloc_span(size_t alignment, size_t size, bool zero, ts_kind kind) 
     return zero && !front ? memset(p, 0, size) : p;
 }
 
-/* In a slot if there is one with that alignment. */
+/* In a slot if there is one with that alignment, and it is not the first of its slab. */
 static void *alloc_aligned(size_t alignment, size_t size, bool zero, ts_kind kind) {
-    if (!slot_bytes(size + WORD_BYTES)) return alloc_span(alignment, size, zero, kind);
-    ts_private_place place;
     SlabAllocator *allocator = mine();
-    char *p = slab_aligned_epoch(allocator, alignment, size + WORD_BYTES, ts_target_epoch(&ts_hard));
-    if (!p) return NULL;
-    if (!ts_private_find(allocator, p, &place)) abort(); /* as in alloc_span */
-    if (!place.span) return begin_slot(p, place.bytes, size, kind);
-    (void)begin_span(p, place.bytes, 0, size, kind);
-    return zero ? memset(p, 0, size) : p;
+    for (int i = 0; i < 2 && slot_bytes(size + WORD_BYTES) != 0; i++) {
+        ts_private_place place;
+        char *home = slab_aligned_epoch(allocator, alignment, size + WORD_BYTES, ts_target_epoch(&ts_hard));
+        if (!home) return NULL;
+        if (!ts_private_find(allocator, home, &place)) abort(); /* as in alloc_span */
+        if (place.span) {
+            (void)slab_free(allocator, home);
+            break;
+        }
+        if (ts_hard_in_unit(home) != 0) return ts_hard_begin_slot(home, place.bytes, size, kind);
+        ts_hard_pass_over(home, place.bytes);
+    }
+    return alloc_span(alignment, size, zero, kind);
+}
+
+/* In a slot of so many bytes. */
+static void *alloc_slot(size_t bytes, size_t size, ts_kind kind) {
+    char *home = slab_malloc_epoch(mine(), size + WORD_BYTES, ts_target_epoch(&ts_hard));
+    if (TS_UNLIKELY(!home)) return NULL;
+    size_t whole = TS_HARD_FRONT_BYTES + size + WORD_BYTES;
+    if (TS_UNLIKELY(ts_hard_in_unit(home) == 0) && whole > bytes) {
+        ts_hard_pass_over(home, bytes);
+        bytes = slot_bytes(whole);
+        if (!bytes) return alloc_span(16, size, true, kind);
+        home = slab_malloc_epoch(mine(), whole, ts_target_epoch(&ts_hard));
+        if (!home) return NULL;
+    }
+    return ts_hard_begin_slot(home, bytes, size, kind); /* clear for calloc, too */
 }
 
 static void *alloc(size_t alignment, size_t size, bool zero, ts_kind kind) {
     size_t bytes = alignment <= 16 ? slot_bytes(size + WORD_BYTES) : 0;
-    if (TS_LIKELY(bytes != 0 && size != 0)) {
-        char *p = slab_malloc_epoch(mine(), size + WORD_BYTES, ts_target_epoch(&ts_hard));
-        return p ? begin_slot(p, bytes, size, kind) : NULL; /* clear for calloc, too */
-    }
+    if (TS_LIKELY(bytes != 0 && size != 0)) return alloc_slot(bytes, size, kind);
     void *p = size == 0 && ts_hard_has(TS_HARDEN_GUARD) ? ts_hard_none_alloc(alignment, kind) : NULL;
     if (p) return p;
     if (size >= TS_HARD_LARGE_BYTES) return ts_hard_large_alloc(alignment, size, zero, kind);
@@ -238,7 +216,7 @@ typedef struct object {
 TS_COLD static bool is_inner(char *home, size_t bytes) {
     if (ts_hard_is_large(home)) return true;
     for (size_t front = 16; front < TS_PRIVATE_UNIT && front < bytes; front *= 2)
-        if (ts_hard_load(front_of(home + front)) == ts_hard_word(home + front, TS_HARD_FRONT)) return true;
+        if (ts_hard_load(ts_hard_front_of(home + front)) == ts_hard_word(home + front, TS_HARD_FRONT)) return true;
     return false;
 }
 
@@ -258,29 +236,30 @@ TS_COLD static bool is_former(EpochId epoch) {
     return false;
 }
 
-/* By the start of a slot, or of a span; or by what lies one alignment behind that of a span. The object may be over. */
+/* By the start of a slot, or of a span; or by what lies one alignment behind that of a span, or 16 bytes behind that of the first slot of a
+   slab. The object may be over. */
 static bool find(const void *p, object *o) {
     ts_private_place place;
-    size_t offset = in_unit(p);
+    size_t offset = ts_hard_in_unit(p);
     o->p = (char *)(uintptr_t)p;
     o->home = o->p;
     if (!ts_private_find(mine(), p, &place)) {
         o->home = o->p - offset;
-        if (offset < 16 || !ts_is_pow2(offset) || !ts_private_find(mine(), o->home, &place) || !place.span ||
-            place.bytes <= offset || ts_hard_is_large(o->home))
+        if (offset < 16 || !ts_is_pow2(offset) || !ts_private_find(mine(), o->home, &place) || place.bytes <= offset ||
+            (!place.span && offset != TS_HARD_FRONT_BYTES) || ts_hard_is_large(o->home))
             return false;
     }
     if (TS_UNLIKELY(place.epoch != ts_target_epoch(&ts_hard)) && !is_former(place.epoch)) return false;
     o->bytes = place.bytes;
     o->use = place.span ? 0 : place.use % TS_HARD_USES;
     o->span = place.span;
-    o->inner = o->span && o->home == o->p && is_inner(o->home, o->bytes);
+    o->inner = o->home == o->p && (o->span ? is_inner(o->home, o->bytes) : offset == 0);
     if (TS_UNLIKELY(o->inner)) return true;
-    o->word = ts_hard_load(word_at(o->home, place.bytes));
+    o->word = ts_hard_load(ts_hard_word_at(o->home, place.bytes));
     if (TS_LIKELY(ts_hard_is_word(p, o->word))) return true;
     /* The program may have allocated in the process's epoch by the core's own functions, while it could know it. */
     if (place.epoch != ts_target_epoch(&ts_hard)) return false;
-    return o->home == o->p || ts_hard_load(front_of(o->p)) == ts_hard_word(p, TS_HARD_FRONT);
+    return o->home == o->p || ts_hard_load(ts_hard_front_of(o->p)) == ts_hard_word(p, TS_HARD_FRONT);
 }
 
 static size_t size_of(const object *o) {
@@ -288,24 +267,22 @@ static size_t size_of(const object *o) {
 }
 
 static bool is_front_right(const object *o) {
-    if (o->home != o->p) return ts_hard_load(front_of(o->p)) == ts_hard_word(o->p, TS_HARD_FRONT);
-    if (o->span || !is_behind_slot(o->p, o->bytes)) return true;
-    uint64_t word = ts_hard_load(front_of(o->p));
-    return word == 0 || ts_hard_is_word(o->p - o->bytes, word);
+    if (o->home != o->p) return ts_hard_load(ts_hard_front_of(o->p)) == ts_hard_word(o->p, TS_HARD_FRONT);
+    return o->span || ts_hard_is_word_before(o->home, o->bytes);
 }
+
+static const char *const damaged = "the bytes behind it are overwritten";
 
 /* What is wrong with a live object; NULL: nothing. */
 static const char *fault_of(const object *o) {
     if (TS_UNLIKELY(!ts_hard_has(TS_HARDEN_CANARY))) return NULL;
     size_t slack = ts_hard_slack_of(o->word);
     const char *end = o->home + o->bytes - WORD_BYTES - slack;
-    if (TS_UNLIKELY(!ts_hard_is_drawn_wide(end, ts_hard_canary_bytes(slack))))
-        return "the bytes behind it are overwritten";
+    if (TS_UNLIKELY(!ts_hard_is_drawn_wide(end, ts_hard_canary_bytes(slack)))) return damaged;
     if (TS_UNLIKELY(!is_front_right(o))) return "the bytes before it are overwritten";
+    if (!o->span && TS_UNLIKELY(ts_hard_is_written_behind(o->home, o->bytes, o->use))) return damaged;
     return NULL;
 }
-
-static const char *const damaged = "the bytes behind it are overwritten";
 
 static const char *const not_given = "freed already, or never given out";
 
@@ -354,7 +331,7 @@ TS_COLD static bool is_there_still(const object *o) {
 
 /* Makes a live object the caller's alone (invariant 1): only then are its bytes looked at. NULL, or why it is not. */
 static const char *take(object *o) {
-    ts_hard_place *at = word_at(o->home, o->bytes);
+    ts_hard_place *at = ts_hard_word_at(o->home, o->bytes);
     for (;;) {
         if (TS_UNLIKELY(!ts_hard_is_word(o->p, o->word))) return is_there_still(o) ? damaged : not_given;
         if (TS_UNLIKELY(ts_hard_state_of(o->word) != TS_HARD_LIVE)) return why_not_live(o->word);
@@ -368,7 +345,7 @@ static const char *take(object *o) {
 /* The same where the word is written over. false: another thread was first. */
 TS_COLD static bool take_damaged(object *o, ts_kind kind) {
     uint64_t waits = waiting_word(o, kind, 0);
-    if (!ts_hard_change(word_at(o->home, o->bytes), o->word, waits)) return false;
+    if (!ts_hard_change(ts_hard_word_at(o->home, o->bytes), o->word, waits)) return false;
     o->word = waits;
     return true;
 }
@@ -406,27 +383,28 @@ static bool is_still_clear(const ts_hard_waiting *w, const char *home, uint64_t 
            ts_hard_is_clear(w->p, used_bytes(w->p, home, w->bytes, word, w->span));
 }
 
-static char *home_of(const ts_hard_waiting *w) { return w->span ? w->p - in_unit(w->p) : w->p; }
+static char *home_of(const ts_hard_waiting *w) {
+    return w->span ? w->p - ts_hard_in_unit(w->p) : ts_hard_home_of_name(w->p, w->bytes);
+}
 
 void ts_hard_look(const ts_hard_waiting *w) {
     char *home = home_of(w);
-    if (!is_still_clear(w, home, ts_hard_load(word_at(home, w->bytes)))) ts_hard_tell_written("free", w->p);
+    if (!is_still_clear(w, home, ts_hard_load(ts_hard_word_at(home, w->bytes)))) ts_hard_tell_written("free", w->p);
 }
 
 void ts_hard_release(const ts_hard_waiting *w) {
     char *home = home_of(w);
-    ts_hard_place *at = word_at(home, w->bytes);
+    ts_hard_place *at = ts_hard_word_at(home, w->bytes);
     uint64_t word = ts_hard_load(at);
     if (TS_UNLIKELY(!is_still_clear(w, home, word))) {
         ts_hard_tell_written("free", w->p);
         memset(w->p, 0, used_bytes(w->p, home, w->bytes, word, w->span));
     }
-    if (w->span) {
-        if (home != w->p) ts_hard_store(front_of(w->p), 0);
+    if (home != w->p) ts_hard_store(ts_hard_front_of(w->p), 0);
+    if (w->span)
         ts_hard_store(at, 0);
-    } else {
-        ts_hard_store(at, ts_hard_word(home, ts_hard_fields(TS_HARD_FREE, TS_BY_MALLOC, w->use)));
-    }
+    else
+        ts_hard_free_slot(home, w->bytes, w->use);
     (void)slab_free(mine(), home);
 }
 
@@ -466,7 +444,7 @@ static ts_hard_answer take_any(void *p, taken *t) {
 
 /* The object lives, with so many bytes between its end and the word. */
 static void live_again(const object *o, size_t slack) {
-    (void)ts_hard_change(word_at(o->home, o->bytes), o->word,
+    (void)ts_hard_change(ts_hard_word_at(o->home, o->bytes), o->word,
                          ts_hard_word(o->p, ts_hard_fields(TS_HARD_LIVE, TS_BY_MALLOC, slack)));
 }
 

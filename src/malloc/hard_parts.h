@@ -9,6 +9,42 @@
 extern TS_HIDDEN uint32_t ts_hard_parts;
 TS_ALWAYS_INLINE bool ts_hard_has(ts_harden part) { return (ts_hard_parts & part) != 0; }
 
+/* ---- places (and hard_word.h) ------------------------------------------------------------------------------------- */
+
+#define TS_HARD_WORD_BYTES sizeof(uint64_t)
+#define TS_HARD_FRONT_BYTES ((size_t)16) /* before the object in the first slot of a slab */
+
+static inline size_t ts_hard_in_unit(const void *p) { return (uintptr_t)p & (TS_PRIVATE_UNIT - 1); }
+/* The word of a slot or span. */
+static inline _Atomic uint64_t *ts_hard_word_at(char *home, size_t bytes) {
+    return (_Atomic uint64_t *)(void *)(home + bytes - TS_HARD_WORD_BYTES);
+}
+static inline _Atomic uint64_t *ts_hard_front_of(char *p) {
+    return (_Atomic uint64_t *)(void *)(p - TS_HARD_WORD_BYTES);
+}
+/* The place with which the word of a slot is mixed: where its object begins, if there can be one. */
+static inline char *ts_hard_name(char *home, size_t bytes) {
+    return ts_hard_in_unit(home) == 0 && bytes > TS_HARD_FRONT_BYTES ? home + TS_HARD_FRONT_BYTES : home;
+}
+static inline char *ts_hard_home_of_name(char *p, size_t bytes) {
+    return ts_hard_in_unit(p) == TS_HARD_FRONT_BYTES && bytes > TS_HARD_FRONT_BYTES ? p - TS_HARD_FRONT_BYTES : p;
+}
+
+/* ---- slots (hard_slot.c) ------------------------------------------------------------------------------------------ */
+
+void ts_hard_slot_start(SlabAllocator *allocator);
+/* An object that the core has just given, which the slot has room for. */
+void *ts_hard_begin_slot(char *home, size_t bytes, size_t size, ts_kind kind);
+/* The same where it has not: the first slot of a slab, which nothing of ours lies before. It waits from now on. */
+void ts_hard_pass_over(char *home, size_t bytes);
+/* It is the core's from now on. */
+void ts_hard_free_slot(char *home, size_t bytes, uint32_t use);
+/* Of the slot before that at home, if there is one. */
+bool ts_hard_is_word_before(const char *home, size_t bytes);
+/* Whether the slot behind that at home is free, and was written to. use: of the slab. */
+bool ts_hard_is_written_behind(const char *home, size_t bytes, uint32_t use);
+void ts_hard_draw_behind(char *end, size_t slack); /* hard.c */
+
 /* ---- the quarantine (hard_wait.c) -------------------------------------------------------------------------------- */
 
 #define TS_HARD_USES ((uint32_t)1 << 20)

@@ -14,16 +14,16 @@
 
 typedef enum ts_hard_state {
     TS_HARD_LIVE,
-    TS_HARD_WAITS,  /* freed, and in the quarantine */
-    TS_HARD_FREE,   /* the core's; was clear when it became so */
-    TS_HARD_UNUSED, /* the core's; nothing is known of its bytes */
+    TS_HARD_WAITS, /* freed, and in the quarantine */
+    TS_HARD_FREE,  /* the core's, and clear; the use of its slab in the place of the slack */
 } ts_hard_state;
 
 /* Of a word's fields. */
 #define TS_HARD_SLACK_BITS 20u /* bytes between the object's end and the word */
 #define TS_HARD_KIND_SHIFT 20u
 #define TS_HARD_STATE_SHIFT 22u
-#define TS_HARD_FRONT ((uint64_t)1 << 24) /* the word before a span's object */
+#define TS_HARD_FRONT \
+    ((uint64_t)1 << 24) /* the word before an object that does not begin where its slot or span does */
 #define TS_HARD_FIELDS_SHIFT 39u
 
 #define TS_HARD_CANARY_BYTES 64u /* behind an object at most */
@@ -81,8 +81,12 @@ TS_ALWAYS_INLINE bool ts_hard_change(ts_hard_place *at, uint64_t from, uint64_t 
 TS_ALWAYS_INLINE size_t ts_hard_canary_bytes(size_t slack) {
     return slack < TS_HARD_CANARY_BYTES ? slack : TS_HARD_CANARY_BYTES;
 }
+TS_ALWAYS_INLINE uint64_t ts_hard_canaries(void) { return ts_hard_canary * UINT64_C(0x0101010101010101); }
 TS_ALWAYS_INLINE void ts_hard_draw(char *at, size_t bytes) {
-    for (size_t i = 0; i < bytes; i++) at[i] = (char)ts_hard_canary;
+    uint64_t canaries = ts_hard_canaries();
+    size_t i = 0;
+    for (; i + sizeof canaries <= bytes; i += sizeof canaries) __builtin_memcpy(at + i, &canaries, sizeof canaries);
+    for (; i < bytes; i++) at[i] = (char)ts_hard_canary;
 }
 TS_ALWAYS_INLINE bool ts_hard_is_drawn(const char *at, size_t bytes) {
     unsigned char other = 0;
@@ -90,13 +94,7 @@ TS_ALWAYS_INLINE bool ts_hard_is_drawn(const char *at, size_t bytes) {
     return other == 0;
 }
 
-/* The same of a canary with a word behind it, or with more bytes of the slot: seven bytes beyond its end are written
-   to, or read. */
-TS_ALWAYS_INLINE uint64_t ts_hard_canaries(void) { return ts_hard_canary * UINT64_C(0x0101010101010101); }
-TS_ALWAYS_INLINE void ts_hard_draw_wide(char *at, size_t bytes) {
-    uint64_t canaries = ts_hard_canaries();
-    for (size_t i = 0; i < bytes; i += sizeof canaries) __builtin_memcpy(at + i, &canaries, sizeof canaries);
-}
+/* The same of a canary with a word behind it, or with more bytes of the slot: seven bytes beyond its end are read. */
 TS_ALWAYS_INLINE bool ts_hard_is_drawn_wide(const char *at, size_t bytes) {
     uint64_t canaries = ts_hard_canaries(), other = 0, w;
     size_t i = 0;

@@ -1,6 +1,7 @@
 /* EPOCH_DOMAIN_CAPTURE: what a thread allocates by malloc while it is inside is the domain's, and nothing else is.
    Argument: a plugin; none in a static program, which loads nothing. */
 #define _GNU_SOURCE
+#include "live.h"
 #include "malloc_test.h"
 
 #include <tslab/malloc.h>
@@ -38,7 +39,7 @@ static uint64_t refused(SlabAllocator *a) {
 static void *not_captured(void *arg) {
     SlabAllocator *a = arg;
     void *p = malloc(77);
-    bool right = p && slab_owns(slab_malloc_allocator(), p);
+    bool right = p && is_live(p);
     EpochId malloc_epoch;
     CHECK(slab_epochs(slab_malloc_allocator(), &malloc_epoch, 1) >= 1); /* the oldest */
     uint64_t before = live_in(slab_malloc_allocator(), malloc_epoch);
@@ -103,7 +104,7 @@ static void test_all_of_it(SlabAllocator *a, unsigned flags) {
     CHECK(epoch_domain_exit(d));
     before = live_in(a, epoch);
     void *after = malloc(60);
-    CHECK(live_in(a, epoch) == before && slab_owns(slab_malloc_allocator(), after));
+    CHECK(live_in(a, epoch) == before && is_live(after));
     free(after);
     CHECK(epoch_domain_enter(d));
     CAPTURED(malloc(1));
@@ -113,7 +114,7 @@ static void test_all_of_it(SlabAllocator *a, unsigned flags) {
     epoch_domain_destroy(d); /* while inside */
     CHECK(!slab_owns(a, hidden(grown)));
     after = malloc(60);
-    CHECK(slab_owns(slab_malloc_allocator(), after));
+    CHECK(is_live(after));
     free(after);
 }
 
@@ -130,7 +131,7 @@ static void test_survivors(SlabAllocator *a) {
     CHECK(epoch_state(a, epoch) == EPOCH_CLOSING && live_in(a, epoch) == 2);
     CHECK(strcmp(cache, "a cache") == 0);
     cache = realloc(cache, 5000);
-    CHECK(strcmp(cache, "a cache") == 0 && slab_owns(slab_malloc_allocator(), cache) && live_in(a, epoch) == 1);
+    CHECK(strcmp(cache, "a cache") == 0 && is_live(cache) && live_in(a, epoch) == 1);
     free(cache);
     free(table);
     CHECK(epoch_state(a, epoch) == EPOCH_CLOSED);

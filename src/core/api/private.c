@@ -91,6 +91,11 @@ void ts_private_thread_made(void) { ts_background_thread_made(); }
 
 uint32_t ts_private_harden(void) { return ts_settings_harden(); }
 
+uint32_t ts_private_use(const void *p) {
+    const ts_part *part = &ts_region.part[TS_NORMAL];
+    return ts_load_relaxed(&ts_slab_in(part, (uint32_t)(ts_entry_of(part, p) >> TS_ENTRY_UNIT_SHIFT))->tag);
+}
+
 bool ts_private_find(SlabAllocator *allocator, const void *p, ts_private_place *place) {
     ts_object object;
     if (!ts_object_at(ts_token(allocator), p, &object)) return false;

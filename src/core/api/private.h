@@ -120,6 +120,8 @@ typedef struct ts_private_place {
     uint32_t use; /* of its slab: another number for each */
     bool span; /* in memory of its own, a span or a slab of one object, which begins on a multiple of TS_PRIVATE_UNIT */
 } ts_private_place;
+/* The use of the slab in which it lies, of an object that is the caller's alone. */
+TS_PRIVATE uint32_t ts_private_use(const void *p);
 /* false: p is none. Any pointer may be asked about. Some 40 instructions for what is no span. */
 TS_PRIVATE bool ts_private_find(SlabAllocator *allocator, const void *p, ts_private_place *place);
 /* TSLAB_POISON: what is free is filled, and looked at by the core. */

@@ -1,0 +1,117 @@
+/*
+ * The slots of a slab in the hard mode (hard.h, invariants 3 to 5): words of those that are free, and the looks at the neighbours of an
+ * object. Objects of a slab are allocated by one thread at a time, the one whose block it is.
+ */
+#define _GNU_SOURCE
+#include "base/bits.h"
+#include "malloc/hard_parts.h"
+#include "malloc/hard_word.h"
+
+#include <string.h>
+
+static bool has_words; /* constant after the start: the core looks at nothing that is free */
+
+void ts_hard_slot_start(SlabAllocator *allocator) { has_words = !ts_private_fills(allocator); }
+
+static uint64_t free_word(char *home, size_t bytes, uint32_t use) {
+    return ts_hard_word(ts_hard_name(home, bytes), ts_hard_fields(TS_HARD_FREE, TS_BY_MALLOC, use));
+}
+
+static uint32_t use_of(const void *p) { return ts_private_use(p) % TS_HARD_USES; }
+
+/* ---- allocation -------------------------------------------------------------------------------------------------- */
+
+/* Whether the slot has a word of this use of its slab, in which all slots get one with the first. */
+static bool is_of_use(char *home, size_t bytes, uint32_t use) {
+    uint64_t word = ts_hard_load(ts_hard_word_at(home, bytes));
+    ts_private_place place;
+    if (word == free_word(home, bytes, use)) return true;
+    return ts_hard_is_word(ts_hard_name(home, bytes), word) && ts_hard_state_of(word) <= TS_HARD_WAITS &&
+           ts_private_find(ts_target_allocator(&ts_hard), home, &place);
+}
+
+/* Invariant 4, of a slot that is the core's. */
+static void make_free(char *home, size_t bytes, uint32_t use) {
+    ts_private_place place;
+    /* An object of the core's own functions, which has no word. */
+    if (ts_private_find(ts_target_allocator(&ts_hard), home, &place)) return;
+    if (!ts_hard_is_clear(home, bytes - TS_HARD_WORD_BYTES)) memset(home, 0, bytes - TS_HARD_WORD_BYTES);
+    ts_hard_store(ts_hard_word_at(home, bytes), free_word(home, bytes, use));
+}
+
+/* The slot at home has not the word of one that is free in this use of its slab. So it is the first of it, or was written to. */
+TS_COLD static void begin_use(char *home, size_t bytes, uint32_t use) {
+    char *unit = home - ts_hard_in_unit(home), *end = unit + TS_PRIVATE_UNIT / bytes * bytes;
+    bool begun = false;
+    for (char *slot = unit; slot < end && !begun; slot += bytes) begun = slot != home && is_of_use(slot, bytes, use);
+    if (begun) ts_hard_tell_written("malloc", home);
+    for (char *slot = unit; slot < end && !begun; slot += bytes)
+        if (slot != home) make_free(slot, bytes, use);
+    memset(home, 0, bytes - TS_HARD_WORD_BYTES);
+}
+
+/* It is clear from now on, and so is the word before it. */
+static void look_at_free(char *home, size_t bytes, uint32_t use) {
+    bool known = has_words;
+    if (known && TS_UNLIKELY(ts_hard_load(ts_hard_word_at(home, bytes)) != free_word(home, bytes, use))) {
+        begin_use(home, bytes, use);
+    } else if (TS_UNLIKELY(!ts_hard_is_clear(home, bytes - TS_HARD_WORD_BYTES))) {
+        if (known) ts_hard_tell_written("malloc", home);
+        memset(home, 0, bytes - TS_HARD_WORD_BYTES);
+    }
+}
+
+void *ts_hard_begin_slot(char *home, size_t bytes, size_t size, ts_kind kind) {
+    look_at_free(home, bytes, has_words ? use_of(home) : 0);
+    char *p = home;
+    if (TS_UNLIKELY(ts_hard_in_unit(home) == 0)) {
+        p += TS_HARD_FRONT_BYTES;
+        ts_hard_store(ts_hard_front_of(p), ts_hard_word(p, TS_HARD_FRONT));
+    }
+    size_t slack = bytes - TS_HARD_WORD_BYTES - (size_t)(p - home) - size;
+    ts_hard_store(ts_hard_word_at(home, bytes), ts_hard_word(p, ts_hard_fields(TS_HARD_LIVE, kind, slack)));
+    /* release fence: who reads bytes of the canary, or of the object, reads that word (is_written_free) */
+    atomic_thread_fence(memory_order_release);
+    ts_hard_draw_behind(p + size, slack);
+    return p;
+}
+
+/* It waits as if it were freed: so it is not the next to be allocated again. */
+void ts_hard_pass_over(char *home, size_t bytes) {
+    uint32_t use = use_of(home);
+    look_at_free(home, bytes, use);
+    char *p = ts_hard_name(home, bytes);
+    ts_hard_store(ts_hard_word_at(home, bytes), ts_hard_word(p, ts_hard_fields(TS_HARD_WAITS, TS_BY_MALLOC, 0)));
+    const ts_hard_waiting waiting = {.p = p, .bytes = bytes, .use = use, .span = false};
+    ts_hard_wait(&waiting);
+}
+
+void ts_hard_free_slot(char *home, size_t bytes, uint32_t use) {
+    ts_hard_store(ts_hard_word_at(home, bytes), free_word(home, bytes, use));
+}
+
+/* ---- neighbours -------------------------------------------------------------------------------------------------- */
+
+bool ts_hard_is_word_before(const char *home, size_t bytes) {
+    size_t offset = ts_hard_in_unit(home);
+    if (!has_words || offset < bytes || offset % bytes != 0) return true;
+    char *before = (char *)(uintptr_t)home - bytes;
+    uint64_t word = ts_hard_load(ts_hard_word_at(before, bytes));
+    return word == 0 || ts_hard_is_word(ts_hard_name(before, bytes), word);
+}
+
+/* A slot that is free, and not clear where an overrun comes to first. It may be allocated at this moment: its word is another before its
+   bytes are. */
+bool ts_hard_is_written_behind(const char *home, size_t bytes, uint32_t use) {
+    char *next = (char *)(uintptr_t)home + bytes;
+    size_t offset = ts_hard_in_unit(home) + bytes, most = bytes - TS_HARD_WORD_BYTES;
+    if (!has_words || offset + bytes > TS_PRIVATE_UNIT) return false;
+    ts_hard_place *at = ts_hard_word_at(next, bytes);
+    uint64_t word = ts_hard_load(at), any = 0;
+    if (TS_LIKELY(ts_hard_state_of(word) != TS_HARD_FREE) || word != free_word(next, bytes, use)) return false;
+    if (most > TS_HARD_CANARY_BYTES) most = TS_HARD_CANARY_BYTES;
+    for (size_t i = 0; i < most; i += sizeof any) any |= ts_hard_load((ts_hard_place *)(void *)(next + i));
+    /* acquire fence: partner of the release fence in ts_hard_begin_slot */
+    atomic_thread_fence(memory_order_acquire);
+    return any != 0 && ts_hard_load(at) == word;
+}
