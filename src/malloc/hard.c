@@ -55,49 +55,6 @@ bool ts_hard_start(SlabAllocator *allocator, EpochId epoch, uint32_t parts) {
     return true;
 }
 
-/* ---- what is said ------------------------------------------------------------------------------------------------ */
-
-void ts_hard_tell(const char *call, const void *p, const char *why) { ts_private_tell(mine(), call, p, why); }
-
-ts_hard_answer ts_hard_refuse(const char *call, const void *p, const char *why) {
-    ts_private_refuse_because(mine(), call, p, why);
-    return TS_HARD_REFUSED;
-}
-
-void ts_hard_tell_of_canary(const char *call, const void *p, const char *why) {
-    if (ts_hard_has(TS_HARDEN_CANARY)) ts_hard_tell(call, p, why);
-}
-
-void ts_hard_tell_written(const char *call, const void *p) {
-    if (ts_hard_has(TS_HARDEN_QUARANTINE)) ts_hard_tell(call, p, "written after it was freed");
-}
-
-/* Sound programs do it, too: where the part is not named it ends nothing, and is told once of each mistake. */
-TS_COLD static void tell_mismatch(ts_harden part, unsigned mistake, const char *call, const void *p, const char *why) {
-    static _Atomic uint32_t told;
-    uint32_t bit = (uint32_t)1 << mistake;
-    if (ts_hard_has(part))
-        ts_hard_tell(call, p, why);
-    else if (ts_hard_has(TS_HARDEN_ONE) && !(atomic_fetch_or_explicit(&told, bit, memory_order_relaxed) & bit))
-        ts_private_report(mine(), call, p, why);
-}
-
-TS_COLD static void tell_kind(const char *call, const void *p, ts_kind kind, ts_kind own) {
-    static const char *const why[] = {"an object of malloc, which free frees", "an object of new, which delete frees",
-                                      "an object of new[], which delete[] frees"};
-    tell_mismatch(TS_HARDEN_KINDS, 1 + 3 * (unsigned)kind + (unsigned)own, call, p, why[own]);
-}
-
-void ts_hard_tell_size(const char *call, const void *p, const char *why) {
-    tell_mismatch(TS_HARDEN_SIZED, 0, call, p, why);
-}
-
-void ts_hard_compare(const char *call, const void *p, ts_kind kind, ts_kind own, size_t size, size_t bytes) {
-    if (TS_UNLIKELY(kind != own)) tell_kind(call, p, kind, own);
-    if (TS_UNLIKELY(size != bytes && size != TS_SIZE_UNKNOWN))
-        ts_hard_tell_size(call, p, "freed with a size that is not the object's");
-}
-
 /* ---- allocation -------------------------------------------------------------------------------------------------- */
 
 /* Before the word is written. */
@@ -213,12 +170,15 @@ typedef struct object {
     bool span, inner; /* inner: p is the start of a span, and the object in it begins elsewhere */
 } object;
 
-TS_COLD static bool is_inner(char *home, size_t bytes) {
-    if (ts_hard_is_large(home)) return true;
+/* Where the object in a span begins. */
+TS_COLD static char *begin_of_span(char *home, size_t bytes) {
     for (size_t front = 16; front < TS_PRIVATE_UNIT && front < bytes; front *= 2)
-        if (ts_hard_load(ts_hard_front_of(home + front)) == ts_hard_word(home + front, TS_HARD_FRONT)) return true;
-    return false;
+        if (ts_hard_load(ts_hard_front_of(home + front)) == ts_hard_word(home + front, TS_HARD_FRONT))
+            return home + front;
+    return home;
 }
+
+static bool is_inner(char *home, size_t bytes) { return ts_hard_is_large(home) || begin_of_span(home, bytes) != home; }
 
 /* The process's epoch, and those that it had before the program closed or destroyed them. Objects of others (what is captured, or is
    allocated by the core's own functions) have no word, and are not touched: they may be in zones. */
@@ -300,6 +260,23 @@ ts_hard_answer ts_hard_usable(const void *p, size_t *bytes) {
         return TS_HARD_DONE;
     }
     return ts_hard_large_usable(p, bytes);
+}
+
+const char *ts_hard_fault_of_live(char *home) {
+    ts_private_place place;
+    if (ts_hard_is_large(home)) return ts_hard_large_fault(home);
+    if (!ts_private_find(mine(), home, &place)) return NULL;
+    object o = {.home = home, .bytes = place.bytes, .use = place.use % TS_HARD_USES, .span = place.span};
+    o.p = place.span ? begin_of_span(home, place.bytes) : ts_hard_name(home, place.bytes);
+    ts_hard_place *at = ts_hard_word_at(home, place.bytes);
+    o.word = ts_hard_load(at);
+    bool right = ts_hard_is_word(o.p, o.word);
+    if (right && ts_hard_state_of(o.word) != TS_HARD_LIVE) return NULL;
+    /* Of a slot that another thread has just been given nothing is known. */
+    const char *fault = right ? fault_of(&o) : ts_private_is_own(mine(), home) ? damaged : NULL;
+    /* acquire fence: who frees it changes the word before it touches the bytes */
+    atomic_thread_fence(memory_order_acquire);
+    return fault && ts_hard_load(at) == o.word ? fault : NULL;
 }
 
 /* ---- free -------------------------------------------------------------------------------------------------------- */

@@ -25,6 +25,7 @@
 #include "malloc/hard_word.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -100,9 +101,25 @@ static char *take_span(size_t alignment, size_t bytes, bool zero) {
     return home && zero ? memset(home, 0, bytes) : home;
 }
 
-/* Only with guards is anything inaccessible. */
+static _Atomic bool stays_accessible; /* the process ends */
+static _Atomic uint32_t hiding;       /* threads that may be making something inaccessible */
+
+/* Only with guards is anything inaccessible. The order of the two is that of ts_hard_large_keep_accessible turned around, and all are
+   seq_cst: so either this thread sees that all is to stay, or is seen there. */
 static bool protect(char *at, size_t bytes, int access) {
-    return !ts_hard_has(TS_HARDEN_GUARD) || mprotect(at, bytes, access) == 0;
+    if (!ts_hard_has(TS_HARDEN_GUARD)) return true;
+    if (access != PROT_NONE) return mprotect(at, bytes, access) == 0;
+    (void)atomic_fetch_add(&hiding, 1);
+    bool done = atomic_load(&stays_accessible) || mprotect(at, bytes, access) == 0;
+    (void)atomic_fetch_sub(&hiding, 1);
+    return done;
+}
+
+/* In a child of fork a thread that is no more may seem to be hiding for ever. */
+bool ts_hard_large_keep_accessible(void) {
+    atomic_store(&stays_accessible, true);
+    for (int i = 0; i < 1000 && atomic_load(&hiding) != 0; i++) (void)sched_yield();
+    return atomic_load(&hiding) == 0;
 }
 
 /* Where the system refuses (it has no room for another mapping) the object has its canaries. */
@@ -207,6 +224,19 @@ static const char *fault_of(const record *r, const char *p) {
     size_t behind = ts_hard_canary_bytes((size_t)(guard_behind(r, p) - p) - size);
     if (!ts_hard_is_drawn(p + size, behind)) return "the bytes behind it are overwritten";
     return ts_hard_is_drawn(p - front, front) ? NULL : "the bytes before it are overwritten";
+}
+
+const char *ts_hard_large_fault(const char *home) {
+    record *r = record_of(home);
+    for (unsigned i = 0; r && i < 2; i++) {
+        uint64_t state = ts_load_acquire(&r[i].state);
+        if (state == 0 || (state & WAITS) || ts_load_relaxed(&r[i].home) != home) continue;
+        const char *fault = fault_of(&r[i], region + (state >> STATE_SHIFT));
+        /* acquire fence: who frees it changes the state before it touches the bytes */
+        atomic_thread_fence(memory_order_acquire);
+        if (fault && ts_load_relaxed(&r[i].state) == state) return fault;
+    }
+    return NULL;
 }
 
 static void make_inaccessible(const record *r, char *p) {

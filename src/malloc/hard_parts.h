@@ -64,7 +64,9 @@ size_t ts_hard_wait_less(size_t bytes);
 size_t ts_hard_waiting_bytes(void); /* of a moment ago */
 /* What leaves the quarantine (hard.c): looked at, and the core's from now on. */
 void ts_hard_release(const ts_hard_waiting *object);
-/* What waits when the process ends (hard.c): looked at. */
+/* When the process ends: all that waits is looked at. */
+void ts_hard_wait_look(void);
+/* One of it (hard.c). */
 void ts_hard_look(const ts_hard_waiting *object);
 /* A number that nobody can foretell who does not read this thread's memory. */
 uint64_t ts_hard_random(void);
@@ -91,6 +93,10 @@ ts_hard_answer ts_hard_large_usable(const void *p, size_t *bytes);
 /* Whether home is the start of a span with a large object in it, whose ends are not to be touched. */
 bool ts_hard_is_large(const char *home);
 bool ts_hard_large_start(void);
+/* Nothing becomes inaccessible any more. false: some thread may still be doing so. */
+bool ts_hard_large_keep_accessible(void);
+/* What is wrong with the live object in the span at home; NULL: nothing, or there is none that lives. */
+const char *ts_hard_large_fault(const char *home);
 size_t ts_hard_large_wait_less(size_t bytes);
 size_t ts_hard_large_waiting_bytes(void);
 
@@ -104,7 +110,13 @@ bool ts_hard_is_none(const void *p); /* in the range */
 bool ts_hard_none_is_live(const void *p);
 bool ts_hard_none_start(void);
 
-/* ---- what is said (hard.c) --------------------------------------------------------------------------------------- */
+/* ---- the end of the process (hard_look.c) ------------------------------------------------------------------------- */
+
+/* What is wrong with what lives in the slot or span at home; NULL: nothing, or nothing lives there (hard.c). Other threads may go on, but
+   nothing becomes inaccessible. */
+const char *ts_hard_fault_of_live(char *home);
+
+/* ---- what is said (hard_tell.c) --------------------------------------------------------------------------------------- */
 
 /* The kind and size by which a live object is freed, beside its own. */
 void ts_hard_compare(const char *call, const void *p, ts_kind kind, ts_kind own, size_t size, size_t bytes);

@@ -122,8 +122,7 @@ size_t ts_hard_waiting_bytes(void) {
 }
 
 /* Other threads may go on: what they take meanwhile they look at themselves. */
-TS_AT_END static void look_at_all(void) {
-    if (!ts_is_hard()) return;
+void ts_hard_wait_look(void) {
     for (unsigned k = 0; k < SHARDS; k++) {
         for (unsigned i = 0; i < PLACES; i++) {
             uint64_t word = atomic_exchange_explicit(&shards[k].places[i], 0, memory_order_acq_rel);

@@ -137,6 +137,40 @@ static void zero_read(size_t bytes) {
     free(victim);
 }
 
+/* One byte further than all that is the object's, where nothing has ever been. Of 104 and 1000 bytes, in slots of 112 and 1024; others are
+   not among others. */
+static void over_word_1(size_t bytes) {
+    size_t n = bytes < 1000 ? 104 : 1000, slot = bytes < 1000 ? 112 : 1024;
+    char *p = malloc(n);
+    *((volatile char *)hidden(p) + slot) = 'A';
+    free(p);
+    free(victim);
+}
+
+/* Of many, the object that is nearest to where its slab begins. */
+static void under_first_1(size_t bytes) {
+    size_t n = bytes < 1000 ? 40 : bytes < 100000 ? 1000 : 8170, least = SIZE_MAX;
+    static char *p[1000];
+    char *first = NULL;
+    for (size_t i = 0; i < 1000; i++) {
+        p[i] = malloc(n);
+        CHECK(p[i] != NULL);
+        if ((uintptr_t)p[i] % 16384 >= least) continue;
+        least = (uintptr_t)p[i] % 16384;
+        first = p[i];
+    }
+    *((volatile char *)hidden(first) - 1) = 'A';
+    for (size_t i = 0; i < 1000; i++) free(p[i]);
+    free(victim);
+}
+
+/* The victim lives on. */
+static void exit_over_1(size_t bytes) { *(volatile char *)at((ptrdiff_t)bytes) = 'A'; }
+static void exit_under_1(size_t bytes) {
+    (void)bytes;
+    *(volatile char *)at(-1) = 'A';
+}
+
 /* ---- after free -------------------------------------------------------------------------------------------------- */
 
 /* Until the victim's place is another object's, which then is the answer; NULL: it does not become one. */
@@ -288,6 +322,10 @@ const crime crimes[] = {
     ALL_BY(1),
     ALL_BY(32),
     ALL_BY(1000000),
+    CRIME(over_word_1, CRIME_STOPPED),
+    CRIME(under_first_1, CRIME_STOPPED),
+    CRIME(exit_over_1, CRIME_AT_EXIT),
+    CRIME(exit_under_1, CRIME_AT_EXIT),
     CRIME(zero_write, CRIME_STOPPED),
     CRIME(zero_read, CRIME_STOPPED),
     CRIME(free_write, CRIME_STOPPED),

@@ -81,6 +81,7 @@ static void run_all(int first_mode, const char *tool) {
 }
 
 static bool is_allowed(crime_kind kind, int mode, verdict v) {
+    if (kind == CRIME_AT_EXIT) return v != UNNOTICED;
     if (kind == CRIME_MISMATCH) return v == (mode == NAMED ? STOPPED : HARMLESS);
     return v == STOPPED || (v == HARMLESS && kind != CRIME_STOPPED) ||
            (v == UNNOTICED && kind != CRIME_STOPPED && kind != CRIME_CONTENTS);
@@ -107,7 +108,7 @@ static int check_told(void) {
     char text[4096];
     int failed = 0;
     for (size_t i = 0; i < crime_count; i++) {
-        if (crimes[i].kind != CRIME_MISMATCH) continue;
+        if (crimes[i].kind != CRIME_MISMATCH && crimes[i].kind != CRIME_AT_EXIT) continue;
         CHECK((said = memfd_create("said", 0)) >= 0);
         verdict v = verdict_on(start(&crimes[i], sizes[0], &modes[HARD], NULL));
         ssize_t n = pread(said, text, sizeof text - 1, 0);
@@ -116,6 +117,17 @@ static int check_told(void) {
         text[n] = 0;
         if (strncmp(text, "tslab: ", 7) != 0 || strchr(text, '\n') != text + n - 1) failed |= fail(i, 0, text, v);
     }
+    return failed;
+}
+
+static int check_asked(void) {
+    static const struct mode asked = {"hard, abort", {"TSLAB_HARDEN=1", "TSLAB_ON_MISUSE=abort"}};
+    int failed = 0;
+    for (size_t i = 0; i < crime_count; i++)
+        for (int s = 0; s < SIZES && crimes[i].kind == CRIME_AT_EXIT; s++) {
+            verdict v = verdict_on(start(&crimes[i], sizes[s], &asked, NULL));
+            if (v != STOPPED) failed |= fail(i, s, asked.title, v);
+        }
     return failed;
 }
 
@@ -193,8 +205,8 @@ int main(int argc, char **argv) {
         return 2;
     }
     CHECK(readlink("/proc/self/exe", self, sizeof self - 1) > 0);
-    if (argc == 1) return check(NULL) | check_parts() | check_told();
-    if (argv[1][0] == '/') return check(argv[1]) | check_tool() | check_parts() | check_told();
+    if (argc == 1) return check(NULL) | check_parts() | check_told() | check_asked();
+    if (argv[1][0] == '/') return check(argv[1]) | check_tool() | check_parts() | check_told() | check_asked();
     run_all(0, NULL);
     if (strcmp(argv[1], "--list") == 0)
         print_list();

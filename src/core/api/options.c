@@ -188,6 +188,10 @@ uint32_t ts_settings_harden(void) {
     uint64_t value;
     if (!from_environment(OPTION_harden, "TSLAB_HARDEN", LIST, words, &value) || (value & 1)) return 0;
     uint32_t one = value & 2 ? TS_HARDEN_CANARY | TS_HARDEN_QUARANTINE | TS_HARDEN_GUARD | TS_HARDEN_ONE : 0;
+    const char *text = ts_env("TSLAB_ON_MISUSE");
+    uint64_t mode;
+    if (text && parse_word(text, strlen(text), MISUSE_WORDS, &mode) && mode == SLAB_MISUSE_ABORT)
+        one |= TS_HARDEN_ABORT;
     return (uint32_t)(value >> 2) | one;
 }
 

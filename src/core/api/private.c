@@ -96,6 +96,10 @@ uint32_t ts_private_use(const void *p) {
     return ts_load_relaxed(&ts_slab_in(part, (uint32_t)(ts_entry_of(part, p) >> TS_ENTRY_UNIT_SHIFT))->tag);
 }
 
+bool ts_private_is_own(SlabAllocator *allocator, const void *p) {
+    return ts_fast_own_bytes(&ts_thread, ts_token(allocator), p) != 0;
+}
+
 bool ts_private_find(SlabAllocator *allocator, const void *p, ts_private_place *place) {
     ts_object object;
     if (!ts_object_at(ts_token(allocator), p, &object)) return false;

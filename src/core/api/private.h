@@ -109,7 +109,8 @@ typedef enum ts_harden {
     TS_HARDEN_GUARD = 4,
     TS_HARDEN_KINDS = 8,
     TS_HARDEN_SIZED = 16,
-    TS_HARDEN_ONE = 32 /* all of them by 1: kinds and sizes that are not named are told of, and end nothing */
+    TS_HARDEN_ONE = 32,  /* all of them by 1: kinds and sizes that are not named are told of, and end nothing */
+    TS_HARDEN_ABORT = 64 /* TSLAB_ON_MISUSE=abort is asked for, and not the default */
 } ts_harden;
 /* A ts_harden; 0: not hard. */
 TS_PRIVATE uint32_t ts_private_harden(void);
@@ -122,6 +123,8 @@ typedef struct ts_private_place {
 } ts_private_place;
 /* The use of the slab in which it lies, of an object that is the caller's alone. */
 TS_PRIVATE uint32_t ts_private_use(const void *p);
+/* Whether p is a live object of a slab in which only the calling thread allocates. */
+TS_PRIVATE bool ts_private_is_own(SlabAllocator *allocator, const void *p);
 /* false: p is none. Any pointer may be asked about. Some 40 instructions for what is no span. */
 TS_PRIVATE bool ts_private_find(SlabAllocator *allocator, const void *p, ts_private_place *place);
 /* TSLAB_POISON: what is free is filled, and looked at by the core. */

@@ -1,0 +1,29 @@
+/*
+ * The end of the process: all that waits is looked at, and all objects that live. Of these one is told, in one line, which ends the program
+ * only where TSLAB_ON_MISUSE=abort asks for it: other threads may go on, and the program was done.
+ *
+ * Invariants
+ *  1. From before the look at what lives on nothing more becomes inaccessible (ts_hard_large_keep_accessible). So an object can end
+ *     while it is looked at, and its place be another's, but its bytes can be read.
+ *  2. A fault counts if the word of the object is the same after the look as before it: the object lived all the while, or is another
+ *     of the same place and size, which went through the quarantine meanwhile.
+ */
+#include "malloc/hard_parts.h"
+
+static bool tell_first(void *object, size_t bytes, void *arg) {
+    (void)bytes, (void)arg;
+    const char *fault = ts_hard_fault_of_live(object);
+    if (!fault) return true;
+    if (ts_hard_has(TS_HARDEN_ABORT))
+        ts_hard_tell("exit", object, fault);
+    else
+        ts_private_report(ts_target_allocator(&ts_hard), "exit", object, fault);
+    return false;
+}
+
+TS_AT_END static void look_at_all(void) {
+    if (!ts_is_hard()) return;
+    ts_hard_wait_look();
+    if (!ts_hard_has(TS_HARDEN_CANARY) || !ts_hard_large_keep_accessible()) return;
+    (void)slab_walk(ts_target_allocator(&ts_hard), ts_target_epoch(&ts_hard), tell_first, NULL);
+}
