@@ -9,10 +9,11 @@ CTEST := ctest --output-on-failure --no-tests=error -j $(JOBS)
 # The sanitizers of gcc 12 place their shadow at fixed addresses; randomization with many bits gets in the way.
 FIXED_ADDRESSES := $(shell setarch -R true 2>/dev/null && echo setarch -R)
 
+export JOBS
+
 # $(call build,PRESET,OPTIONS): configures quietly, then builds everything of that preset.
 define build
-	@cmake --preset $(1) $(2) >build/$(1).configure.log 2>&1 || { cat build/$(1).configure.log >&2; exit 1; }
-	@cmake --build build/$(1) -j $(JOBS) -- --no-print-directory -s
+	@tools/build.sh $(1) $(2)
 endef
 
 # $(call check,PRESET,OPTIONS OF CTEST,PREFIX OF THE COMMAND)
@@ -28,8 +29,10 @@ help:
 	@echo "make run           malloc, the allocators that are installed, and temporal-slab: eleven rows, and who is ahead"
 	@echo "make run-smoke     the same programs for a moment each: do they work"
 	@echo "make synthetic_bench  make benchmark_accurate  make churn_test    one program of the build; says where it is"
-	@echo "make test          every test: release, then under AddressSanitizer, UBSan and ThreadSanitizer"
-	@echo "make test-release  make test-asan  make test-tsan  make test-clang    its stages, and clang"
+	@echo "make test          all tests in a short form, and the stress tests under ThreadSanitizer: five minutes on two processors"
+	@echo "make t T=NAME      builds and runs one test: unit.heap.foreign; a beginning or a pattern runs several; PRESET=tsan"
+	@echo "make test-all      what CI runs: the long forms too, AddressSanitizer, UBSan, ThreadSanitizer, clang, install, benchmarks"
+	@echo "make test-release  make test-long  make test-asan  make test-tsan  make test-clang    its stages (make test-rest: all but make test)"
 	@echo "make test-cxx      installs clang and libc++: the C++ header by each compiler and standard library"
 	@echo "make test-adapt    installs SQLite, Lua, libxml2, ...: their memory functions (adapt.h), and what they keep"
 	@echo "make bench         speed and memory beside glibc, jemalloc, tcmalloc and mimalloc"
@@ -85,13 +88,30 @@ run-smoke: setup-run | build
 	$(call build,release,-DTSLAB_BUILD_TESTS=OFF)
 	$(call check,release,-L '^workloads?$$')
 
-test: clean-results
-	@$(MAKE) --no-print-directory test-release test-asan test-tsan; code=$$?; \
-	    $(MAKE) --no-print-directory summary; exit $$code
+# In stages with their times (tests/stages.sh). A test with the label `long` is left to make test-all; one with the label
+# `short` does less here than it does with TEST_LONG=1.
+test:
+	@tests/stages.sh test
 
-test-release: setup-test | build
+test-rest:
+	@tests/stages.sh rest
+
+test-all:
+	@tests/stages.sh test && tests/stages.sh rest
+
+PRESET ?= release
+t: setup-test
+	@[ -n "$(T)" ] || { echo "make t T=unit.heap.foreign: the name of a test, or its beginning, or a pattern" >&2; exit 2; }
+	@$(if $(filter release,$(PRESET)),,$(FIXED_ADDRESSES)) tests/one.py $(PRESET) '$(T)' -DTSLAB_BUILD_TESTS=ON
+
+test-release: setup-test-all | build
 	$(call build,release,-DTSLAB_BUILD_TESTS=ON)
 	$(call check,release)
+
+# vm: make vm-test. bench: make bench-smoke.
+test-long: setup-test-all | build
+	$(call build,release,-DTSLAB_BUILD_TESTS=ON)
+	$(call check,release,-L '^(long|short)$$' -LE '^(vm|bench)$$',TEST_LONG=1)
 
 test-asan: setup-test | build
 	$(call build,asan-ubsan)
@@ -114,16 +134,6 @@ test-cxx: setup-cxx | build
 test-adapt: setup-adapt | build
 	$(call build,release,-DTSLAB_BUILD_TESTS=ON)
 	$(call check,release,-L '^adapt$$')
-
-# Of all test stages since clean-results; as "N passed, N failed".
-summary:
-	@cat build/*/ctest.log 2>/dev/null | awk '\
-	    /^ *[0-9]+\/[0-9]+ Test +#[0-9]+: .* Passed +[0-9.]+ sec/ { passed++ } \
-	    /^ *[0-9]+\/[0-9]+ Test +#[0-9]+: .*\*\*\*/ && !/\*\*\*Skipped/ { failed++ } \
-	    END { printf "%d passed, %d failed\n", passed, failed }'
-
-clean-results:
-	@rm -f build/*/ctest.log
 
 bench: setup-bench | build
 	$(call build,release,-DTSLAB_BUILD_TESTS=OFF -DTSLAB_BENCH_CARGO=ON)
@@ -161,8 +171,7 @@ model: | build
 # Every feature at once on all threads; every structure is walked once a second.
 MINUTES ?= 10
 soak: setup-test | build
-	@cmake --preset checked >build/checked.configure.log 2>&1 || { cat build/checked.configure.log >&2; exit 1; }
-	@cmake --build build/checked -j $(JOBS) --target soak.soak_test -- --no-print-directory -s
+	@tools/build.sh checked -- soak.soak_test
 	@build/checked/tests/soak.soak_test --seconds $$(awk -v m='$(MINUTES)' 'BEGIN { print m * 60 }') $(ARGS)
 
 test-valgrind: setup-valgrind | build
@@ -209,8 +218,7 @@ fuzz: setup-fuzz | build
 
 # The same body under AFL++; what it finds is in build/afl/found.
 fuzz-afl: setup-afl | build
-	@AFL_QUIET=1 cmake --preset afl >build/afl.configure.log 2>&1 || { cat build/afl.configure.log >&2; exit 1; }
-	@AFL_QUIET=1 cmake --build build/afl -j $(JOBS) --target api_fuzz -- --no-print-directory -s
+	@AFL_QUIET=1 tools/build.sh afl -- api_fuzz
 	@tests/fuzz/afl.sh build/afl/tests/api_fuzz $(FUZZ_SECONDS) build/afl/found $(JOBS)
 
 # Keeps of all that was found the fewest strings that reach every edge of the code.
@@ -234,7 +242,7 @@ cross: setup-cross
 coverage: setup-coverage | build
 	$(call build,coverage)
 	@find build/coverage -name '*.gcda' -delete
-	$(call check,coverage,-L '^(unit|property|misuse|process|stress|soak|fuzz|tools|http)$$',EDGES_ALL=1)
+	$(call check,coverage,-L '^(unit|property|misuse|process|stress|soak|fuzz|tools|http)$$',EDGES_ALL=1 TEST_LONG=1)
 	@gcovr -r . --object-directory build/coverage -f src/ -e src/http/embed.c --exclude-unreachable-branches -j $(JOBS) --gcov-ignore-parse-errors \
 	    --exclude-directories '.*_(steps|naps)_test\.dir.*' --exclude-directories '.*tslab_malloc_static\.dir.*' \
 	    --fail-under-line 95 --fail-under-branch 90 --print-summary --txt build/coverage/lines.txt \
@@ -271,6 +279,6 @@ format-check:
 clean:
 	@rm -rf build
 
-.PHONY: synthetic_bench benchmark_accurate churn_test vm-test vm-coverage zones-agree test-valgrind programs bench-programs bench-capture nightly fuzz fuzz-afl fuzz-corpus all help build-release run run-smoke bench-all bench-gate report mutation soak test test-release test-asan test-tsan test-clang test-cxx test-adapt summary clean-results cross coverage model \
+.PHONY: synthetic_bench benchmark_accurate churn_test vm-test vm-coverage zones-agree test-valgrind programs bench-programs bench-capture nightly fuzz fuzz-afl fuzz-corpus all help build-release run run-smoke bench-all bench-gate report mutation soak t test test-all test-rest test-release test-long test-asan test-tsan test-clang test-cxx test-adapt cross coverage model \
     bench bench-smoke install demo-leak check-observability docs format format-check clean
 .NOTPARALLEL:

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs the Debian packages that a purpose needs and that are missing. Silent when nothing is.
-# usage: tools/setup.sh install|run|test|clang|cxx|adapt|fuzz|afl|bench|plot|valgrind|vm|cross|coverage|programs|model|rust|http|observability
+# usage: tools/setup.sh install|run|test|test-all|clang|cxx|adapt|fuzz|afl|bench|plot|valgrind|vm|cross|coverage|programs|model|rust|http|observability
 set -eu
 
 run="make gcc libc6-dev cmake pkg-config libjansson-dev iso-codes python3"
@@ -12,7 +12,8 @@ cross="$cross gcc-i686-linux-gnu libc6-dev-i386-cross qemu-user musl-tools xz-ut
 case "$#:${1-}" in
     1:install) wanted="make gcc libc6-dev cmake" ;;
     1:run) wanted=$run ;;
-    1:test) wanted="$run libcmocka-dev $http gdb" ;;
+    1:test) wanted="$run libcmocka-dev $http ninja-build" ;;
+    1:test-all) wanted="$run libcmocka-dev $http ninja-build gdb" ;;
     1:coverage) wanted="$run libcmocka-dev $http gdb gcovr valgrind" ;;
     1:afl) wanted="$run libcmocka-dev clang afl++" ;;
     1:clang) wanted="$run libcmocka-dev clang" ;;
@@ -30,7 +31,7 @@ case "$#:${1-}" in
     1:model) wanted="make gcc libc6-dev python3 spin" ;;
     1:rust) wanted="cargo-web" ;; # Debian 12: the newer of its two; cargo of any origin will do
     *)
-        echo "tools/setup.sh: unknown purpose '$*': install, run, test, clang, cxx, adapt, fuzz, afl, bench, plot, valgrind, vm, cross, coverage, programs, model, rust, http or observability" >&2
+        echo "tools/setup.sh: unknown purpose '$*': install, run, test, test-all, clang, cxx, adapt, fuzz, afl, bench, plot, valgrind, vm, cross, coverage, programs, model, rust, http or observability" >&2
         exit 2
         ;;
 esac
@@ -67,6 +68,7 @@ present() {
         libclang-rt-dev) echo 'int LLVMFuzzerTestOneInput(void) { return 0; }' | clang -fsanitize=fuzzer,address -x c - -o /dev/null ;;
         libc++-dev | libc++abi-dev) printf '#include <vector>\nint main() { return std::vector<int>(1)[0]; }\n' | clang++ -stdlib=libc++ -x c++ - -o /dev/null ;;
         afl++) command -v afl-clang-fast && command -v afl-fuzz ;;
+        ninja-build) command -v ninja ;;
         libc6-dev) echo '#include <stdio.h>' | gcc -E - ;;
         libjansson-dev) pkg-config --exists jansson ;;
         libsqlite3-dev) pkg-config --exists sqlite3 ;;

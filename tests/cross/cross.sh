@@ -79,7 +79,7 @@ run_tests() {
         armhf | aarch64 | riscv64 | s390x) without=(-E '^process\.fork$') ;;
     esac
     rm -f "$directory/ctest.log"
-    ctest --test-dir "$directory" -L "^($labels)\$" "${without[@]}" --no-tests=error --output-on-failure \
+    TEST_LONG=1 ctest --test-dir "$directory" -L "^($labels)\$" "${without[@]}" --no-tests=error --output-on-failure \
         -j "$jobs" --output-log "$directory/ctest.log"
 }
 

@@ -163,18 +163,21 @@ class Profiles(unittest.TestCase):
                 self.assertEqual(p.get("/debug/pprof/heap?" + what)[0], 400)
 
 
-@unittest.skipUnless(GO, "go is not installed")
+@unittest.skipUnless(GO and os.environ.get("TEST_LONG"), "go is not installed, or this is the short form")
 class GoTool(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        environment = {"HOME": tempfile.gettempdir(), "GOTOOLCHAIN": "local", **ENVIRONMENT}
+        # Go from 1.25 on builds the tool when it is used first, and keeps it in the user's cache.
+        cls.home = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(cls.home.cleanup)
+        environment = {"HOME": cls.home.name, "GOTOOLCHAIN": "local", **ENVIRONMENT}
         answer = subprocess.run([GO, "tool", "pprof", "-h"], capture_output=True, text=True, timeout=500, env=environment)
         if "usage" not in (answer.stdout + answer.stderr).lower():
             raise unittest.SkipTest("go has no pprof here: " + answer.stderr)
 
     def pprof(self, *arguments):
-        # Go from 1.25 on builds the tool when it is used first, and keeps it in the user's cache.
-        with tempfile.TemporaryDirectory() as home, contextlib.suppress(subprocess.TimeoutExpired):
+        home = self.home.name
+        with contextlib.suppress(subprocess.TimeoutExpired):
             environment = {"HOME": home, "GOTOOLCHAIN": "local", **ENVIRONMENT, "PPROF_TMPDIR": home}
             answer = subprocess.run([GO, "tool", "pprof", *arguments], capture_output=True, text=True, timeout=500, env=environment)
             self.assertEqual(answer.returncode, 0, answer.stderr)
@@ -202,4 +205,6 @@ class GoTool(unittest.TestCase):
 if __name__ == "__main__":
     if not GO:
         print("go is not installed: what reads a profile is the decoder of this test alone")
+    elif not os.environ.get("TEST_LONG"):
+        print("without TEST_LONG=1 go does not read the profiles")
     unittest.main(argv=[sys.argv[0]])

@@ -85,7 +85,7 @@ def mutated_text(mutant, text):
 
 def run(command, cwd, timeout, log):
     """Status of the command; 'timeout' if it took too long. Its children end with it."""
-    environment = dict(os.environ, **ENVIRONMENT)
+    environment = dict(os.environ, TEST_LONG="1", **ENVIRONMENT)
     process = subprocess.Popen(command, cwd=cwd, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
                                env=environment, start_new_session=True)
     try:

@@ -29,6 +29,12 @@
 /* How much of n a sanitized or emulated build does: its operations cost ten to twenty times as much. */
 #define SUP_SCALED(n) (SUP_SANITIZED || SUP_EMULATED ? ((n) / 16 ? (n) / 16 : 1) : (n))
 
+/* Whether TEST_LONG is set: the long form of a test, as make test-all runs it. The short one is of make test. */
+bool sup_long(void);
+
+/* In place of `step` in an enumeration: each in the long form, each `step`-th in the short one. */
+static inline long sup_step(long step) { return sup_long() ? 1 : step; }
+
 /* Any thread. Prints the place, the condition, the message and the seed, and ends the process with 1. */
 #define SUP_CHECK(condition, ...)                                  \
     do {                                                           \
@@ -58,7 +64,8 @@ struct sup_args {
     uint64_t threads;
 };
 
-/* Options of a long test: --seconds N (or N alone), --seed N, --programs N, --ops N, --threads N. Members keep
+/* In the short form a quarter of the seconds and of the programs that `args` has; with ThreadSanitizer half of the seconds.
+   Then the options of a long test: --seconds N (or N alone), --seed N, --programs N, --ops N, --threads N. Members keep
    their value where nothing is given. An unknown option or a value that is no number: one line, exit 2. */
 void sup_args_parse(int argc, char **argv, struct sup_args *args);
 

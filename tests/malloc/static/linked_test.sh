@@ -11,7 +11,7 @@ fail() {
 }
 
 # The first part of the map: "ARCHIVE(MEMBER)", each with what it was taken for.
-members=$(sed -n '1,/^Discarded input sections\|^Memory Configuration\|^There are no discarded/p' "$map" | sed -n 's/^.*\/\(lib[^/]*\.a([^)]*)\).*/\1/p' | sort -u)
+members=$(sed -n '1,/^Discarded input sections\|^Memory Configuration\|^There are no discarded/p' "$map" | sed -n 's/^\(.*[ /]\)\{0,1\}\(lib[^/]*\.a([^)]*)\).*/\2/p' | sort -u)
 has() { printf '%s\n' "$members" | grep -qE "$1"; }
 has '^libtslab-malloc\.a\(c\.c\.o\)$' || fail "malloc is not ours"
 has '^libtslab\.a\(' || fail "the core is not there"

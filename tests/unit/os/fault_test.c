@@ -528,13 +528,14 @@ static void run_script(void *argument) {
     sup_exit(atomic_load(&refusals) ? 0 : NOTHING_REFUSED);
 }
 
-/* All N of one kind; every N that fails is named. Sanitized builds leave some of them out. */
+/* All N of one kind; every N that fails is named. The short form and sanitized builds take some of them: the first, then
+   each `step`-th. */
 static void refuse_in_turn(call which, bool on) {
     char err[2048];
     long failed = 0;
     refused_call = which;
     refused_on = on;
-    const long step = SUP_EMULATED ? 197 : SUP_SANITIZED ? 7 : 1;
+    const long step = SUP_EMULATED ? 197 : SUP_SANITIZED ? 7 : sup_step(13);
     for (refused_from = 1;; refused_from += refused_from > (SUP_EMULATED ? 2 : 8) ? step : 1) {
         int status = sup_child(run_script, NULL, SUP_CHILD_SECONDS, err, sizeof err);
         if (WIFEXITED(status) && WEXITSTATUS(status) == NOTHING_REFUSED) {

@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+"""Builds what a test runs, and runs it: make t T=unit.heap.foreign. T is a name, the beginning of names, or a regular
+expression. Usage: one.py PRESET T [OPTION OF CMAKE...]"""
+
+import difflib
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+
+def build(preset, options, targets):
+    subprocess.run(["tools/build.sh", preset, *options, *(["--", *targets] if targets else [])], cwd=ROOT, check=True)
+
+
+def configure(preset, options):
+    # Every generator has this target, which compiles nothing.
+    subprocess.run(["tools/build.sh", preset, *options, "--", "help"], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+
+
+def read_tests(folder):
+    """Name: its command as CMake wrote it."""
+    found = {}
+    for file in [folder / "CTestTestfile.cmake", *folder.glob("*/**/CTestTestfile.cmake")]:
+        if file.is_file():
+            for line in file.read_text().splitlines():
+                match = re.match(r"add_test\((?:\[=*\[)?([^\]\s\"]+)(?:\]=*\])? (.*)\)$", line)
+                if match:
+                    found[match[1]] = match[2]
+    return found
+
+
+def choose(wanted, names):
+    if wanted in names:
+        return [wanted]
+    started = [n for n in names if n.startswith(wanted)]
+    try:
+        return started or [n for n in names if re.search(wanted, n)]
+    except re.error:
+        return []
+
+
+def targets_of(folder, commands):
+    """What the commands name of the build; None: everything, as one of them is no target."""
+    listed = subprocess.run(["cmake", "--build", folder, "--target", "help"], capture_output=True, text=True, check=True).stdout
+    known = set(re.findall(r"^(?:\.\.\. )?([^\s:]+)", listed, re.M))
+    targets = set()
+    for command in commands:
+        for path in re.findall(re.escape(str(folder)) + r"/([^\s\":;]+)", command):
+            candidates = (os.path.basename(path), path, path + "/all")
+            target = next((c for c in candidates if c in known), None)
+            if target is None:
+                return None
+            targets.add(target)
+    return sorted(targets)
+
+
+def main():
+    preset, wanted, *options = sys.argv[1:]
+    folder = ROOT / "build" / preset
+    tests = read_tests(folder)
+    if not choose(wanted, tests):
+        configure(preset, options)
+        tests = read_tests(folder)
+    chosen = choose(wanted, tests)
+    if not chosen:
+        near = difflib.get_close_matches(wanted, tests, n=5, cutoff=0.5)
+        print(f"no test is named {wanted}" + (": is it " + ", ".join(near) + "?" if near else ""), file=sys.stderr)
+        print(f"ctest --test-dir build/{preset} -N lists all", file=sys.stderr)
+        return 2
+    targets = targets_of(folder, [tests[name] for name in chosen])
+    if targets is None or targets:
+        build(preset, options, targets)
+    expression = "^(" + "|".join(re.escape(name) for name in chosen) + ")$"
+    return subprocess.run(["ctest", "--test-dir", folder, "--output-on-failure", "--no-tests=error", "-R", expression]).returncode
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except subprocess.CalledProcessError as error:
+        sys.exit(error.returncode or 1)
