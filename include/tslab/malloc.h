@@ -13,6 +13,7 @@
  *     errno alone.
  *   - A pointer that is freed twice, or was never allocated, is counted and otherwise ignored. TSLAB_ON_MISUSE=report
  *     says so, TSLAB_ON_MISUSE=abort stops the program. The other options of the environment hold, too (SlabOptions).
+ *     Once malloc has given the same address to a new object, the old pointer frees that one.
  *   - The hard mode, TSLAB_HARDEN=1 (tslab run --hard), finds more misuse and stops the program; TSLAB_HARDEN=LIST has
  *     the parts of it that are named (man 3 tslab-malloc). Objects of malloc are
  *     then for malloc's functions alone, not for slab_free() and slab_realloc().

@@ -218,7 +218,7 @@ TSLAB_API void *slab_realloc(SlabAllocator *allocator, void *pointer, size_t siz
    An object that stays where it is has the alignment it had. pointer NULL: slab_aligned_epoch in the current epoch. */
 TSLAB_API void *slab_realloc_aligned(SlabAllocator *allocator, void *pointer, size_t alignment, size_t size);
 /* Frees one object, also one that another thread allocated. NULL: true, nothing happens.
-   false: not the start of a live object of this allocator.
+   false: not the start of a live object of this allocator. A stale pointer frees the new object that has its address.
    Two threads that free one pointer at the same instant may both get true. Where that can happen, use free_obj. */
 TSLAB_API bool slab_free(SlabAllocator *allocator, void *pointer);
 /* Bytes that may be used at pointer, at least the size asked for. 0: not a live object of this allocator. */
@@ -239,6 +239,7 @@ TSLAB_API size_t slab_walk(SlabAllocator *allocator, EpochId epoch, bool (*fn)(v
 /* ---- handles ---------------------------------------------------------------------------------- */
 /*
  * A handle is a value: copy it, compare it, store it, keep it for ever. No two objects ever have the same handle.
+ * It is no secret and has no type: who can try a few values finds another live object. Give clients a random key.
  * [63:42] slab (22 bits)  [41:18] generation (24)  [17:8] slot (10)  [7:2] class (6)  [1:0] format (2, = 2)
  * Of an object above 16 MiB the slot's bits are more bits of the slab.
  */

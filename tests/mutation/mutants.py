@@ -3156,10 +3156,10 @@ MUTANTS = [
         "tests": ["unit.epoch.far"],
     },
     {
-        "name": "far-stays-accessible",
+        "name": "far-stays-writable",
         "protocol": "pool.h: ts_pool_take",
         "file": "src/core/region/pool.c",
-        "old": "        (void)ts_os->protect(at, bytes);\n",
+        "old": "        (void)ts_os->freeze(at, bytes);\n",
         "new": "",
         "tests": ["unit.epoch.far"],
     },

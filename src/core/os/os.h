@@ -11,6 +11,8 @@
  *              as it was.
  * protect      makes a committed range inaccessible; its bytes are lost or kept. commit undoes it, and then they need
  *              not be zero. false: refused, the range is accessible or not.
+ * freeze       makes a committed range read-only, so that neither strict overcommit nor a limit on data counts it; its bytes stay. commit
+ *              undoes it. false: refused, the range is as it was.
  * hide         on: makes a committed range inaccessible within the mapping that it is part of, so that it costs none of those that the system limits;
  *              its bytes are lost. off: a range that was hidden, or was not, is accessible, and what was hidden reads as zero. false: refused; a
  *              range of one page is as it was. Without any bytes: whether the system has it.
@@ -51,6 +53,7 @@ typedef struct ts_os_table {
     void *(*reserve)(size_t bytes);
     bool (*commit)(void *at, size_t bytes);
     bool (*protect)(void *at, size_t bytes);
+    bool (*freeze)(void *at, size_t bytes);
     bool (*hide)(void *at, size_t bytes, bool on);
     void (*dump)(void *at, size_t bytes, bool on);
     void (*release)(void *at, size_t bytes);

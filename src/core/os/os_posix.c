@@ -178,6 +178,7 @@ static bool posix_commit(void *at, size_t bytes) {
 }
 
 static bool posix_protect(void *at, size_t bytes) { return change_protection(at, bytes, PROT_NONE); }
+static bool posix_freeze(void *at, size_t bytes) { return change_protection(at, bytes, PROT_READ); }
 
 static void posix_release(void *at, size_t bytes) {
     int before = errno;
@@ -343,6 +344,7 @@ const ts_os_table ts_os_native = {
     .reserve = posix_reserve,
     .commit = posix_commit,
     .protect = posix_protect,
+    .freeze = posix_freeze,
     .hide = ts_hide_pages,
     .dump = posix_dump,
     .release = posix_release,

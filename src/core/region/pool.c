@@ -539,8 +539,8 @@ void ts_pool_give(uint32_t first, uint32_t count) {
     if (part == TS_FAR) {
         char *at = ts_unit_address(first);
         size_t bytes = ts_part_bytes(part, count);
-        /* Where it is refused they can be read until they are handed out again. */
-        (void)ts_os->protect(at, bytes);
+        /* A stale pointer can be read through. Where it is refused the units can be written, too, until they are handed out again. */
+        (void)ts_os->freeze(at, bytes);
         ts_os->dump(at, bytes, false);
     }
     give(part, ts_unit_in_part(first), count);

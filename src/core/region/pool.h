@@ -39,7 +39,8 @@ typedef struct ts_run {
 /* Sets up the pool; after ts_region_init. */
 void ts_pool_init(void);
 /* Hands out `count` units in a row, readable, writable and zero where pages are no larger than a unit. FAR units become
-   so with this call, and inaccessible when they come back: neither a dump nor mlockall meets free ones.
+   so with this call, and read-only when they come back: what was an object can be read, and costs no memory. No dump shows free
+   ones.
    align: units, a power of two. Returns the global number of the first, 0 if there are none.
    Cost: constant, and no lock for single units while a cell has some; when the pool has to grow, the system's time to make the range accessible. */
 uint32_t ts_pool_take(unsigned part, uint32_t count, uint32_t align);

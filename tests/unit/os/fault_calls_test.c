@@ -68,6 +68,7 @@ static void *fault_reserve(size_t bytes) { return ts_os_native.reserve(refuse() 
     }
 FAULT(commit)
 FAULT(protect)
+FAULT(freeze)
 FAULT(purge)
 FAULT(populate)
 #undef FAULT
@@ -100,6 +101,7 @@ static void install(void) {
     table.reserve = fault_reserve;
     table.commit = fault_commit;
     table.protect = fault_protect;
+    table.freeze = fault_freeze;
     table.purge = fault_purge;
     table.populate = fault_populate;
     table.barrier_all = fault_barrier;
