@@ -36,7 +36,7 @@ extern "C" {
 #define SLAB_CLASS_SCOPE (UINT32_MAX - 1u)
 #define SLAB_CLASS_SPAN (UINT32_MAX - 2u)
 
-/* The first eight counters of SlabClassStats: why operations left the fast path. */
+/* The first eight counters of SlabClassStats, and a sum: why operations left the fast path. */
 typedef struct PerfCounters {
     uint32_t version;
     uint64_t slow_path_hits;
@@ -47,6 +47,7 @@ typedef struct PerfCounters {
     uint64_t list_move_full_to_partial;
     uint64_t current_partial_null;
     uint64_t current_partial_full;
+    uint64_t current_partial_miss; /* the sum of the last two: looks for a free slot that found none */
 } PerfCounters;
 
 typedef struct SlabClassStats {
@@ -100,7 +101,7 @@ typedef struct SlabEpochStats {
     uint32_t flags;     /* EPOCH_CHURN or EPOCH_SCOPE */
     char label[SLAB_LABEL_BYTES];
     uint64_t open_since_ns; /* monotonic clock; of a domain of one thread it may be some milliseconds early */
-    uint64_t age_ns;
+    uint64_t age_ns;        /* of one that has ended: from its opening to its end; 0: its end was not timed */
     uint64_t live_objects;
     uint64_t alloc_count; /* the same figure as live_objects */
     uint64_t live_bytes;
@@ -114,10 +115,13 @@ typedef struct SlabEpochStats {
     uint64_t reclaimable_bytes;
     uint64_t rss_before_close; /* bytes; 0 unless the option record_rss is on */
     uint64_t rss_after_close;
-    uint64_t closing_for_ns;       /* since its close; 0 while it is active */
-    EpochId parent_epoch_id;       /* of the domain whose child its domain is; EPOCH_NONE: of none */
-    uint64_t limit_bytes;          /* 0: none; see epoch_set_limit */
+    uint64_t closing_for_ns; /* since its close; 0 while it is active. Of one that has ended: how long it drained */
+    EpochId parent_epoch_id; /* of the domain whose child its domain is; EPOCH_NONE: of none */
+    uint64_t limit_bytes;    /* 0: none; see epoch_set_limit */
     uint64_t limit_failures_total; /* allocations refused by that limit */
+    uint64_t returned_bytes;       /* slabs that it held at its close and has given back since; of one that was
+                                      destroyed without a close, all that it held */
+    uint64_t ended_for_ns;         /* since its end; 0: it has not ended. Since its opening, where that was not timed */
 } SlabEpochStats;
 
 typedef struct SlabGlobalStats {
@@ -245,13 +249,16 @@ TSLAB_API int slab_class_of(size_t size);
 /* Fill the structure. false: no live allocator, unknown class or epoch, or out is NULL. */
 TSLAB_API bool slab_stats_global(SlabAllocator *allocator, SlabGlobalStats *out);
 TSLAB_API bool slab_stats_class(SlabAllocator *allocator, uint32_t cls, SlabClassStats *out);
-/* An epoch that is open or draining. cls SLAB_ALL_CLASSES: the whole epoch. */
+/* An epoch that is open or draining, or one of the last 256 of the allocator that have ended. cls SLAB_ALL_CLASSES: the
+   whole epoch. An ended one has the state EPOCH_CLOSED and no live figures. Its end is timed to some milliseconds; not
+   timed is that of a domain without a label that only its own thread was in. Some that ended before may be known, too. */
 TSLAB_API bool slab_stats_epoch(SlabAllocator *allocator, uint32_t cls, EpochId epoch, SlabEpochStats *out);
 TSLAB_API SlabThreadStats slab_stats_thread(void);
 TSLAB_API bool get_perf_counters(SlabAllocator *allocator, uint32_t cls, PerfCounters *out);
 /* The same for structures of another length. bytes: of *out. A program compiled with an older or newer header gets the
    members that both know, and 0 in those that this library does not know. The macros at the end of this header make the
    names above mean these; the functions of those names fill the structures as they were in version 0.1. */
+TSLAB_API bool get_perf_counters_sized(SlabAllocator *allocator, uint32_t cls, PerfCounters *out, size_t bytes);
 TSLAB_API bool slab_stats_global_sized(SlabAllocator *allocator, SlabGlobalStats *out, size_t bytes);
 TSLAB_API bool slab_stats_class_sized(SlabAllocator *allocator, uint32_t cls, SlabClassStats *out, size_t bytes);
 TSLAB_API bool slab_stats_epoch_sized(SlabAllocator *allocator, uint32_t cls, EpochId epoch, SlabEpochStats *out,
@@ -328,6 +335,7 @@ static inline SlabThreadStats slab_stats_thread_here(void) {
 #define slab_stats_class(allocator, cls, out) slab_stats_class_sized((allocator), (cls), (out), sizeof(SlabClassStats))
 #define slab_stats_epoch(allocator, cls, epoch, out) \
     slab_stats_epoch_sized((allocator), (cls), (epoch), (out), sizeof(SlabEpochStats))
+#define get_perf_counters(allocator, cls, out) get_perf_counters_sized((allocator), (cls), (out), sizeof(PerfCounters))
 #define slab_stats_thread() slab_stats_thread_here()
 #define slab_stats_node(allocator, node, out) slab_stats_node_sized((allocator), (node), (out), sizeof(SlabNodeStats))
 #endif

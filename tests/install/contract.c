@@ -88,6 +88,12 @@ static void statistics(SlabAllocator *a) {
     MUST(slab_stats_class(a, 0, &cls) && slab_stats_class_sized(a, 0, &cls, sizeof cls));
     MUST(slab_stats_epoch_sized(a, SLAB_ALL_CLASSES, epoch_current(a), &epoch, sizeof epoch));
     MUST(slab_stats_thread_sized(&thread, sizeof thread) && slab_stats_thread().version == thread.version);
+    PerfCounters perf;
+    MUST(get_perf_counters(a, 0, &perf) && get_perf_counters_sized(a, 0, &perf, sizeof perf));
+    MUST(perf.current_partial_miss == perf.current_partial_null + perf.current_partial_full);
+    EpochId over = epoch_open(a, "over", EPOCH_CHURN);
+    MUST(epoch_destroy(a, over) && slab_stats_epoch(a, SLAB_ALL_CLASSES, over, &epoch));
+    MUST(epoch.state == EPOCH_CLOSED && epoch.ended_for_ns > 0 && epoch.returned_bytes == 0);
     bool (*plain)(SlabAllocator *, SlabGlobalStats *) = slab_stats_global;
     MUST(plain(a, &global));
     MUST(slab_set_sample_stacks(a, 1024) && slab_set_sample_stacks(a, 0));

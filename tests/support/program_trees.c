@@ -201,7 +201,8 @@ static int move_answer(struct prog *program, int slot, int above) {
 /* What the epoch counts against now. The parent's may be gone, or not yet. */
 static bool note_above(struct prog *program, struct model_epoch *epoch, struct model_epoch *parent) {
     SlabEpochStats stats;
-    if (!slab_stats_epoch(program->allocators[epoch->allocator], SLAB_ALL_CLASSES, epoch->id, &stats)) {
+    if (!slab_stats_epoch(program->allocators[epoch->allocator], SLAB_ALL_CLASSES, epoch->id, &stats) ||
+        stats.ended_for_ns != 0) {
         EXPECT(program, is_known(epoch) != 1, "slab_stats_epoch of epoch %" PRIu64, epoch->id);
         return true; /* it holds nothing, and what is below it counts where it did */
     }

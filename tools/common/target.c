@@ -299,13 +299,14 @@ static bool read_at(int fd, void *to, size_t bytes, size_t at) {
 
 bool target_check_view(ts_view *v) {
     if (v->magic != TS_VIEW_MAGIC || v->bytes != sizeof *v || v->epoch_rows > TS_VIEW_EPOCHS ||
-        v->label_rows > TS_VIEW_LABELS + 1 || v->finding_count > TS_FINDINGS || v->stack_rows > TS_VIEW_STACKS ||
-        v->module_rows > TS_VIEW_MODULES || v->zones_rows > TS_ZONES_ROWS)
+        v->ended_rows > TS_VIEW_ENDED || v->label_rows > TS_VIEW_LABELS + 1 || v->finding_count > TS_FINDINGS ||
+        v->stack_rows > TS_VIEW_STACKS || v->module_rows > TS_VIEW_MODULES || v->zones_rows > TS_ZONES_ROWS)
         return false;
     for (uint32_t i = 0; i < v->stack_rows; i++)
         if (v->stack[i].frame_count > SLAB_STACK_FRAMES) return false;
     END(v->library);
     for (uint32_t i = 0; i < v->epoch_rows; i++) END(v->epoch[i].label);
+    for (uint32_t i = 0; i < v->ended_rows; i++) END(v->ended[i].label);
     for (uint32_t i = 0; i < v->label_rows; i++) END(v->label[i].label);
     for (uint32_t i = 0; i < v->stack_rows; i++) END(v->stack[i].label);
     for (uint32_t i = 0; i < v->module_rows; i++) END(v->module[i].path);

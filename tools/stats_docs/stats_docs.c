@@ -60,7 +60,8 @@ int main(int argc, char **argv) {
     }
     if (copy(argv[1]) != 0) return 1;
     head("Classes and the whole: `SlabClassStats`, `SlabGlobalStats`",
-         "The first eight are `PerfCounters` too. A field marked *whole allocator* is counted once per allocator: "
+         "The first eight are `PerfCounters` too, which has the sum of the last two as `current_partial_miss`. A field "
+         "marked *whole allocator* is counted once per allocator: "
          "`slab_stats_class` gives the allocator's figure in every class. The metrics of the others have the label "
          "`class`: the size of a slot, `scope` or `span`. `slow_path_hits` is the metric "
          "`temporal_slab_slow_path_hits_total` by `class` and `reason` (`cache_miss`, `warm_slab`, `other`, "

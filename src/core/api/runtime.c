@@ -306,6 +306,7 @@ static void reset_record(ts_allocator *a) {
     a->stuck = a->cut = 0;
     ts_store_relaxed(&a->nodes, NULL);
     ts_store_relaxed(&a->shares, NULL);
+    ts_store_relaxed(&a->past, NULL);
     _Atomic uint64_t *from = &a->current_epoch, *to = &a->span_miss;
     for (_Atomic uint64_t *w = from; w <= to; w++) ts_store_relaxed(w, 0);
     ts_store_relaxed(&a->span_warm_units, 0);

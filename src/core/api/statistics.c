@@ -100,14 +100,20 @@ SlabThreadStats slab_stats_thread(void) { return ts_snapshot_thread(); }
 _Static_assert(sizeof(SlabThreadStats) == BYTES_TO(SlabThreadStats, free_cpu_ns_max),
                "what is returned by value cannot grow: slab_stats_thread_sized can");
 
-bool get_perf_counters(SlabAllocator *allocator, uint32_t cls, PerfCounters *out) {
+bool get_perf_counters_sized(SlabAllocator *allocator, uint32_t cls, PerfCounters *out, size_t bytes) {
     SlabClassStats c;
     if (!out || !slab_stats_class_sized(allocator, cls, &c, sizeof c)) return false;
-    out->version = SLAB_STATS_VERSION;
-#define X(field, ...) out->field = c.field;
+    PerfCounters counters = {.version = SLAB_STATS_VERSION};
+#define X(field, ...) counters.field = c.field;
     TS_STATS_PERF(X)
 #undef X
+    counters.current_partial_miss = c.current_partial_null + c.current_partial_full;
+    give(out, bytes, &counters, sizeof counters);
     return true;
+}
+
+bool get_perf_counters(SlabAllocator *allocator, uint32_t cls, PerfCounters *out) {
+    return get_perf_counters_sized(allocator, cls, out, BYTES_TO(PerfCounters, current_partial_full));
 }
 
 /* Ends epochs that are over, which takes locks. A signal handler that interrupts its thread inside of an operation or with a

@@ -9,6 +9,7 @@
 #include "base/probe.h"
 #include "epoch/epoch.h"
 #include "heap/ended.h"
+#include "heap/past.h"
 #include "os/os.h"
 
 #include <errno.h>
@@ -160,14 +161,25 @@ TS_ALWAYS_INLINE void ts_epoch_kill_only_block(ts_block *block) {
     ts_store_release(&block->open_id, TS_ID_NEVER);
 }
 
-/* The usual end, of a domain's epoch mostly: `block` is its ts_epoch_only_block, and still has to be ended. Caller has the
-   epoch. */
-TS_ALWAYS_INLINE void ts_epoch_end_use(ts_epoch *epoch, ts_block *block) {
+/* A scope with no more than its block and its time: its end leaves the entry clean, and a brief record (heap/past.h). Caller has the
+   epoch, and the block is its ts_epoch_only_block. */
+TS_ALWAYS_INLINE bool ts_epoch_is_plain(const ts_epoch *epoch) {
+    return TS_LIKELY(ts_load_relaxed(&epoch->state) == EPOCH_ACTIVE && ts_load_relaxed(&epoch->span_allocated) == 0 &&
+                     ts_load_relaxed(&epoch->label[0]) == 0 && !epoch->starts_small);
+}
+TS_ALWAYS_INLINE void ts_epoch_note_brief(ts_brief_ring *ring, const ts_epoch *epoch, const ts_block *block) {
+    ts_brief_write(ring, ts_load_relaxed(&epoch->entry.id), ts_load_relaxed(&epoch->open_since_ns),
+                   ts_load_relaxed(&block->slabs), ts_block_pieces(block));
+}
+/* The same of any other, in a record that was begun. Caller has the epoch. */
+void ts_epoch_note(ts_past *past, const ts_epoch *epoch);
+
+/* The usual end, of a domain's epoch mostly: `block` is its ts_epoch_only_block, and still has to be ended. plain: as
+   ts_epoch_is_plain says. Caller has the epoch. */
+TS_ALWAYS_INLINE void ts_epoch_end_use(ts_epoch *epoch, ts_block *block, const bool plain) {
     TS_PROBE1(epoch__destroy, ts_load_relaxed(&epoch->entry.id));
     ts_epoch_kill_only_block(block);
-    if (TS_UNLIKELY(ts_load_relaxed(&epoch->state) != EPOCH_ACTIVE || ts_load_relaxed(&epoch->span_allocated) != 0 ||
-                    ts_load_relaxed(&epoch->label[0]) != 0 || epoch->starts_small))
-        epoch->clean = false;
+    if (!plain) epoch->clean = false;
     ts_store_release(&epoch->state, EPOCH_CLOSED);
     ts_store_release(&epoch->entry.id, 0);
     (void)ts_epoch_detach_blocks(epoch);

@@ -8,6 +8,7 @@
 #include "epoch/spill.h"
 #include "epoch/tree.h"
 #include "heap/nodes.h"
+#include "heap/past.h"
 #include "heap/spilled.h"
 #include "os/os.h"
 #include "region/pool.h"
@@ -47,6 +48,8 @@ static bool visit_line(void *arg, ts_line_kind kind, const void *record) {
         [TS_LINES_KIN] = sizeof(ts_kin),
         [TS_LINES_ACCOUNT] = sizeof(ts_account),
         [TS_LINES_NODES] = sizeof(ts_nodes),
+        [TS_LINES_PAST] = sizeof(ts_past_ring),
+        [TS_LINES_BRIEF] = sizeof(ts_brief_ring),
     };
     return ts_check_claim_lines(arg, record, bytes[kind], "a free record");
 }
@@ -184,6 +187,8 @@ static bool check_allocator_lists(ts_check *check, uint32_t index, bool forked) 
     if (!check_runs(check, a, &sums->warm_units)) return false;
     const ts_nodes *nodes = ts_nodes_of(a);
     if (nodes && !ts_check_claim_lines(check, nodes, sizeof *nodes, "a record of homes")) return false;
+    const ts_past_ring *past = ts_load_relaxed(&a->past);
+    if (past && !ts_check_claim_lines(check, past, sizeof *past, "a record of past epochs")) return false;
     if (!check_cut(check, a)) return false;
     if (ts_load_relaxed(&a->entry.id) != ts_load_relaxed(&a->token)) return true;
     uint64_t listed = 0;
@@ -191,6 +196,11 @@ static bool check_allocator_lists(ts_check *check, uint32_t index, bool forked) 
         REQUIRE(ts_check_in_lines(s) && s->allocator == a && s->token == ts_load_relaxed(&a->token) &&
                     listed++ <= check->lines,
                 "allocator %u: its list of shares is broken", index);
+        const ts_past_ring *of_share = ts_load_relaxed(&s->past);
+        const ts_brief_ring *brief = ts_load_relaxed(&s->brief);
+        if (of_share && !ts_check_claim_lines(check, of_share, sizeof *of_share, "past epochs of a share"))
+            return false;
+        if (brief && !ts_check_claim_lines(check, brief, sizeof *brief, "brief ones of a share")) return false;
     }
     REQUIRE(forked || listed == sums->shares, "allocator %u: lists %llu shares, the heaps have %llu", index,
             (unsigned long long)listed, (unsigned long long)sums->shares);

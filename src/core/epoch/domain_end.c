@@ -401,6 +401,21 @@ TS_NOINLINE static bool end_block(ts_heap *heap, ts_epoch *epoch, ts_block *bloc
     return leave_usual(heap, epoch, share, over, slabs);
 }
 
+/* The same of an epoch that has more than its block. Where there is no ring yet, the other way makes it. */
+TS_NOINLINE static bool end_noted(ts_domain *d, ts_epoch *epoch, ts_block *block, bool (*other)(uint64_t id)) {
+    ts_past_ring *ring = ts_load_relaxed(&block->share->past);
+    uint64_t id = ts_load_relaxed(&d->entry.id);
+    if (!ring) {
+        ts_op_end(&ts_thread);
+        return other(id);
+    }
+    ts_epoch_note(ts_past_begin_own(ring), epoch);
+    ts_store_release(&d->entry.id, 0);
+    ts_heap_keep_entry(ts_thread.heap, &ts_domains, TS_TABLE_DOMAIN, d);
+    ts_epoch_end_use(epoch, block, false);
+    return end_block(ts_thread.heap, epoch, block);
+}
+
 /* The usual end: that of hold_usual, of a domain that this thread has left, and whose epoch has one block. All else is found out
    before anything is changed, or is left to the call that comes last, `other` in any other case: so nothing is live across a call. */
 TS_ALWAYS_INLINE bool end_usually(uint64_t id, bool (*other)(uint64_t id)) {
@@ -413,9 +428,16 @@ TS_ALWAYS_INLINE bool end_usually(uint64_t id, bool (*other)(uint64_t id)) {
         return other(id);
     ts_block *block = hold_usual(heap, d, id, &epoch);
     if (TS_UNLIKELY(!block)) return other(id);
+    if (TS_UNLIKELY(!ts_epoch_is_plain(epoch))) return end_noted(d, epoch, block, other);
+    ts_brief_ring *brief = ts_load_relaxed(&block->share->brief);
+    if (TS_UNLIKELY(!brief)) {
+        ts_op_end(&ts_thread);
+        return other(id); /* which makes it */
+    }
+    ts_epoch_note_brief(brief, epoch, block);
     ts_store_release(&d->entry.id, 0);
     ts_heap_keep_entry(heap, &ts_domains, TS_TABLE_DOMAIN, d);
-    ts_epoch_end_use(epoch, block);
+    ts_epoch_end_use(epoch, block, true);
     return end_block(heap, epoch, block);
 }
 

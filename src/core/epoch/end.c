@@ -59,6 +59,48 @@ static void end_blocks(ts_allocator *allocator, ts_block *block) {
     }
 }
 
+/* ---- what is noted of it (heap/past.h) ---------------------------------------------------------------------- */
+
+uint32_t ts_epoch_held_kib(const ts_epoch *epoch) {
+    uint64_t bytes = (uint64_t)ts_load_relaxed(&epoch->span_units) * TS_UNIT_BYTES;
+    for (const ts_block *b = ts_load_relaxed(&epoch->blocks); b; b = ts_epoch_next_block(b))
+        bytes += ts_block_held_bytes(b);
+    return bytes >> 10 < UINT32_MAX ? (uint32_t)(bytes >> 10) : UINT32_MAX;
+}
+
+/* What it held at its close has gone back by now, or does with this end. p: a record that was begun. */
+void ts_epoch_note(ts_past *p, const ts_epoch *epoch) {
+    uint64_t opened = ts_load_relaxed(&epoch->open_since_ns), closed = ts_load_relaxed(&epoch->closed_at_ns);
+    uint64_t now = ts_os->coarse_ns(), least = closed > opened ? closed : opened; /* times of a finer clock */
+    uint32_t kib = closed ? ts_load_relaxed(&epoch->closed_kib) : ts_epoch_held_kib(epoch);
+    for (unsigned i = 0; i < TS_PAST_LABEL_WORDS; i++)
+        ts_store_relaxed(&p->label[i], ts_load_relaxed(&epoch->label[i]));
+    ts_store_relaxed(&p->opened_ns, opened);
+    ts_store_relaxed(&p->closed_ns, closed);
+    ts_store_relaxed(&p->ended_ns, now > least ? now : least);
+    ts_store_relaxed(&p->returned_bytes, (uint64_t)kib << 10);
+    ts_store_relaxed(&p->rss_before_kib, ts_load_relaxed(&epoch->rss_before_kib));
+    ts_store_relaxed(&p->rss_after_kib, ts_load_relaxed(&epoch->rss_after_kib));
+    ts_store_relaxed(&p->flags, ts_load_relaxed(&epoch->flags));
+    ts_store_release(&p->id, ts_load_relaxed(&epoch->entry.id));
+}
+
+/* Nobody asks for the epochs of an allocator that has ended. only: the epoch's ts_epoch_only_block, or NULL. Caller has the lock. */
+static void note_end(const ts_epoch *epoch, ts_block *only) {
+    ts_allocator *allocator = ts_load_relaxed(&epoch->allocator);
+    if (ts_load_relaxed(&allocator->entry.id) == 0) return;
+    if (only && ts_epoch_is_plain(epoch)) {
+        ts_brief_ring *brief = ts_brief_ring_of(&only->share->brief);
+        if (brief) ts_epoch_note_brief(brief, epoch, only);
+        return;
+    }
+    ts_past_ring *ring = ts_past_ring_of(only ? &only->share->past : &allocator->past);
+    ts_past *past = !ring ? NULL : only ? ts_past_begin_own(ring) : ts_past_begin(ring);
+    if (past) ts_epoch_note(past, epoch);
+}
+
+/* ---- ends ----------------------------------------------------------------------------------------------------- */
+
 /* With the use that it was asked of. Caller has the lock. */
 static void forget_asked(ts_epoch *epoch) {
     if (TS_UNLIKELY(ts_load_relaxed(&epoch->asked) != 0)) ts_store_relaxed(&epoch->asked, 0);
@@ -68,7 +110,7 @@ static void forget_asked(ts_epoch *epoch) {
 static void end_own(ts_epoch *epoch, ts_block *block) {
     ts_heap *heap = ts_thread.heap;
     ts_allocator *allocator = ts_load_relaxed(&epoch->allocator);
-    ts_epoch_end_use(epoch, block);
+    ts_epoch_end_use(epoch, block, ts_epoch_is_plain(epoch));
     forget_asked(epoch);
     ts_epoch_release(epoch);
     if (TS_LIKELY(ts_heap_try_enter(heap))) {
@@ -99,6 +141,7 @@ static void take_apart(ts_epoch *epoch) {
 static void kill_locked(ts_epoch *epoch) {
     ts_allocator *allocator = ts_load_relaxed(&epoch->allocator);
     ts_block *only = ts_epoch_only_block(ts_thread.heap, epoch);
+    note_end(epoch, only);
     if (TS_LIKELY(only != NULL)) {
         end_own(epoch, only);
         return;
@@ -350,6 +393,7 @@ bool ts_epoch_close_locked(ts_epoch *epoch) {
     }
     uint64_t from = ts_os->wall_ns(), scanned = 0, recycled = 0;
     ts_store_relaxed(&epoch->closed_at_ns, from);
+    ts_store_relaxed(&epoch->closed_kib, ts_epoch_held_kib(epoch));
     ts_store_relaxed(&epoch->state, EPOCH_CLOSING);
     /* release: partner of ts_epoch_asked_how. What is still asked was so before (asked.c, 6). */
     ts_store_release(&epoch->asked, ts_limit_is_due(epoch) ? ts_epoch_asking(id, TS_ASKED_COUNT) : 0);

@@ -124,6 +124,7 @@ void ts_epoch_clean(ts_epoch *epoch) {
     ts_store_relaxed(&epoch->span_bytes_allocated, 0);
     ts_store_relaxed(&epoch->span_bytes_freed, 0);
     ts_store_relaxed(&epoch->span_units, 0);
+    ts_store_relaxed(&epoch->closed_kib, 0);
     ts_store_relaxed(&epoch->rss_before_kib, 0);
     ts_store_relaxed(&epoch->rss_after_kib, 0);
     epoch->clean = true;

@@ -61,12 +61,13 @@ typedef struct ts_epoch {
     _Atomic uint32_t detached; /* how often its blocks have left it; written under the lock; see ts_epoch_read_blocks */
     _Atomic uint8_t state;     /* EPOCH_*; written under the lock */
     _Atomic uint8_t flags;     /* constant during a use */
-    bool destroyed;            /* guarded by the lock: to be taken apart at the last unpin */
-    bool starts_small;    /* guarded by the lock: a thread's first objects in this churn epoch lie in a slab of mixed
-                                  sizes (alloc.c, "Starting small") */
-    bool clean;           /* of an entry that is free: all but what every use sets is as in an epoch that was just
-                                  opened. Of one in use it means nothing: its end may have to write it */
-    _Atomic bool is_away; /* its memory is; written under the lock, read by anyone */
+    bool destroyed : 1;        /* guarded by the lock: to be taken apart at the last unpin */
+    bool starts_small : 1; /* guarded by the lock: a thread's first objects in this churn epoch lie in a slab of mixed
+                                        sizes (alloc.c, "Starting small") */
+    bool clean : 1;        /* of an entry that is free: all but what every use sets is as in an epoch that was just
+                                        opened. Of one in use it means nothing: its end may have to write it */
+    _Atomic bool is_away;  /* its memory is; written under the lock, read by anyone */
+    _Atomic uint32_t closed_kib;    /* held when it was closed; written under the lock */
     _Atomic uint32_t span_units;    /* its spans have; both parts of the region have fewer than 1 << 31 */
     TS_ALIGNED(64) ts_block *dying; /* guarded by the lock: blocks of a reset or destroy that met a pin */
     uint32_t spans;                 /* first unit of the first span; guarded by the lock */
@@ -189,6 +190,8 @@ void ts_epoch_clean(ts_epoch *epoch);
 void ts_epoch_set_label(ts_epoch *epoch, const char *label);
 /* The label as it is now, terminated: the whole of one label, also while another thread sets the next. Takes no lock. */
 void ts_epoch_read_label(const ts_epoch *epoch, char out[SLAB_LABEL_BYTES]);
+/* Memory of its slabs and spans, in KiB. Exact when no thread is in an operation on it. Caller has the epoch. */
+uint32_t ts_epoch_held_kib(const ts_epoch *epoch);
 /* Calls fn for every block of the epoch, without a lock. false: blocks left the epoch meanwhile (it was reset or has
    ended), and what fn was shown means nothing. A block's memory is a block's for ever, so the walk itself is safe. */
 bool ts_epoch_read_blocks(const ts_epoch *epoch, EpochId id, void (*fn)(void *, const ts_block *), void *arg);

@@ -60,10 +60,11 @@ typedef struct ts_allocator {
     uint32_t cut;   /* cut units that have free pieces here, linked by next and prev (piece.h) */
     uint32_t stuck; /* guarded spans that the system does not make accessible again, linked by next: ts_purge_guarded */
     ts_lock lock;   /* rank ALLOCATOR: rolling epoch, list of shares */
-    _Atomic(ts_share *) shares;     /* grows at its head, under lock; walked by readers without it */
-    _Atomic uint32_t readers;       /* who walks the shares or reads the settings without a lock, see
+    _Atomic(ts_share *) shares;          /* grows at its head, under lock; walked by readers without it */
+    _Atomic(struct ts_past_ring *) past; /* past.h; NULL: none */
+    _Atomic uint32_t readers;            /* who walks the shares or reads the settings without a lock, see
                                           ts_allocator_read_begin; and TS_READERS_OVER */
-    _Atomic uint64_t current_epoch; /* written under lock, read by anyone */
+    _Atomic uint64_t current_epoch;      /* written under lock, read by anyone */
     _Atomic uint64_t committed_units;
     _Atomic uint64_t cut_units;    /* of them */
     _Atomic uint64_t taken_units;  /* ever taken from the pool */

@@ -8,6 +8,7 @@
  */
 /* Modelled in tests/model: record. */
 #include "heap/nodes.h"
+#include "heap/past.h"
 #include "heap/purge.h"
 #include "os/os.h"
 #include "region/pool.h"
@@ -28,6 +29,7 @@ static void give_unread(ts_allocator *allocator) {
     if (atomic_compare_exchange_strong_explicit(&allocator->readers, &over, 0, memory_order_acq_rel,
                                                 memory_order_acquire)) {
         ts_nodes_end(allocator);
+        ts_past_end(allocator);
         ts_table_give(&ts_allocators, allocator);
     }
 }

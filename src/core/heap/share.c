@@ -9,6 +9,7 @@
 #include "base/assert.h"
 #include "heap/allocator.h"
 #include "heap/care.h"
+#include "heap/past.h"
 #include "heap/piece.h"
 
 #include <errno.h>
@@ -130,6 +131,7 @@ void ts_heap_drop_dead_shares(ts_heap *heap) {
         if (ts_thread.share_key == ts_share_key(share)) ts_heap_unbind();
         for (unsigned i = 0; i < TS_RECENT_SHARES; i++)
             if (ts_load_relaxed(&heap->recent[i]) == share) ts_store_relaxed(&heap->recent[i], NULL);
+        ts_past_end_share(share);
         ts_lines_give(TS_LINES_SHARE, share);
         ts_allocator_unpin(allocator);
     }

@@ -289,10 +289,12 @@ typedef struct ts_share {
     /* (h) warm spans by length, linked by next, their UNIT words 0; and the units in them, read by anyone */
     uint32_t spans[TS_LOCAL_SPAN_UNITS + 1];
     _Atomic uint32_t span_units;
-    uint32_t pieces, piece_count;    /* (h) free ones, linked by next (piece.h) */
-    uint32_t firsts;                 /* owner only: how often a scope's first slab was no warm unit */
-    ts_span_counts span_counts;      /* by this thread; owner only, read by anyone */
-    _Atomic uint64_t refused_closed; /* allocations in an epoch that was not active */
+    uint32_t pieces, piece_count;        /* (h) free ones, linked by next (piece.h) */
+    uint32_t firsts;                     /* owner only: how often a scope's first slab was no warm unit */
+    ts_span_counts span_counts;          /* by this thread; owner only, read by anyone */
+    _Atomic uint64_t refused_closed;     /* allocations in an epoch that was not active */
+    _Atomic(struct ts_past_ring *) past; /* past.h, as the next; NULL: none */
+    _Atomic(struct ts_brief_ring *) brief;
     ts_seen seen;
     ts_counters count[TS_COUNT_KINDS]; /* ended: objects of blocks that have ended, all of them freed */
 } ts_share;

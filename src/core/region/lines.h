@@ -25,6 +25,8 @@ typedef enum ts_line_kind {
     TS_LINES_KIN,
     TS_LINES_ACCOUNT,
     TS_LINES_NODES,
+    TS_LINES_PAST,
+    TS_LINES_BRIEF,
     TS_LINES_KINDS
 } ts_line_kind;
 

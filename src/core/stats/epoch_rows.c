@@ -1,5 +1,6 @@
 /* The rows of epochs in statistics: what one holds, what of its slabs is reclaimable, which are the oldest. */
 #include "base/bits.h"
+#include "heap/past.h"
 #include "heap/spilled.h"
 #include "os/os.h"
 #include "region/pool.h"
@@ -47,11 +48,44 @@ static void row_fill(const ts_epoch *e, EpochId id, uint32_t state, const ts_sum
     }
     out->rss_before_close = (uint64_t)ts_load_relaxed(&e->rss_before_kib) << 10;
     out->rss_after_close = (uint64_t)ts_load_relaxed(&e->rss_after_kib) << 10;
+    uint64_t held = 0;
     for (uint64_t left = sums->used; left; left &= left - 1) {
         unsigned k = ts_ctz64(left);
+        held += ts_tally_bytes(&sums->kind[k]);
         if (kind == TS_COUNT_KINDS || kind == k) row_add_kind(sums, k, out);
     }
+    uint64_t at_close = out->closing_for_ns ? (uint64_t)ts_load_relaxed(&e->closed_kib) << 10 : 0;
+    out->returned_bytes = at_close - ts_least(held, at_close);
     row_finish(out);
+}
+
+/* cls, object_size: as in other rows. */
+static void row_of_past(const ts_past_note *note, uint32_t cls, uint64_t object_size, SlabEpochStats *out) {
+    memset(out, 0, sizeof *out);
+    out->version = SLAB_STATS_VERSION;
+    out->class_index = cls;
+    out->object_size = object_size;
+    out->epoch_id = note->id;
+    out->epoch_era = note->id >> ts_epochs.index_bits;
+    out->state = EPOCH_CLOSED;
+    out->flags = note->flags;
+    memcpy(out->label, note->label, sizeof out->label);
+    out->open_since_ns = note->opened_ns;
+    uint64_t now = ts_os->wall_ns(), ended = note->ended_ns;
+    out->age_ns = ended ? ended - note->opened_ns : 0;
+    out->closing_for_ns = note->closed_ns ? ended - note->closed_ns : 0;
+    out->rss_before_close = (uint64_t)note->rss_before_kib << 10;
+    out->rss_after_close = (uint64_t)note->rss_after_kib << 10;
+    out->returned_bytes = note->returned_bytes;
+    uint64_t since = ended ? ended : note->opened_ns;
+    out->ended_for_ns = now > since ? now - since : 1; /* 0 says that it has not */
+}
+
+unsigned ts_snapshot_ended(ts_allocator *a, SlabEpochStats rows[TS_VIEW_ENDED]) {
+    ts_past_note note[TS_VIEW_ENDED];
+    unsigned count = ts_past_newest(a, note, TS_VIEW_ENDED);
+    for (unsigned i = 0; i < count; i++) row_of_past(&note[i], SLAB_ALL_CLASSES, 0, &rows[i]);
+    return count;
 }
 
 void ts_snapshot_epoch_row(const ts_epoch *epoch, EpochId id, uint32_t state, const ts_sums *sums,
@@ -140,9 +174,7 @@ static bool is_known(const known_blocks *known, uint64_t word) {
     return false;
 }
 
-bool ts_snapshot_epoch(ts_allocator *a, uint32_t cls, EpochId id, SlabEpochStats *out) {
-    uint32_t kind = TS_COUNT_KINDS;
-    if (cls != SLAB_ALL_CLASSES && !ts_kind_of_class(cls, &kind)) return false;
+static bool read_live(ts_allocator *a, uint32_t cls, uint32_t kind, EpochId id, SlabEpochStats *out) {
     const ts_epoch *e = ts_epoch_find(a, id);
     ts_sums sums;
     memset(&sums, 0, sizeof sums);
@@ -173,6 +205,17 @@ bool ts_snapshot_epoch(ts_allocator *a, uint32_t cls, EpochId id, SlabEpochStats
     }
     if (ts_load_acquire(&e->entry.id) != id) return false;
     *out = row;
+    return true;
+}
+
+bool ts_snapshot_epoch(ts_allocator *a, uint32_t cls, EpochId id, SlabEpochStats *out) {
+    uint32_t kind = TS_COUNT_KINDS;
+    ts_past_note note;
+    if (cls != SLAB_ALL_CLASSES && !ts_kind_of_class(cls, &kind)) return false;
+    if (read_live(a, cls, kind, id, out)) return true;
+    atomic_thread_fence(memory_order_acquire); /* who finds the id over finds the record (heap/past.h) */
+    if (!ts_past_find(a, id, &note)) return false;
+    row_of_past(&note, cls, kind < TS_CLASSES ? ts_class_bytes[kind] : 0, out);
     return true;
 }
 

@@ -169,7 +169,11 @@ typedef enum ts_field_unit { TS_COUNT, TS_BYTES, TS_SLABS, TS_NS, TS_PERCENT, TS
     X(parent_epoch_id, GAUGE, WHOLE, ID, "", "Epoch of the domain whose child its domain is; 0: of none.", "")         \
     X(limit_bytes, GAUGE, WHOLE, BYTES, "", "Limit on its memory and that of its children; 0: none.", "")              \
     X(limit_failures_total, COUNTER, WHOLE, COUNT, "", "Allocations that this limit refused.",                         \
-      "Rising: the work is larger than its limit, or what it has is not freed.")
+      "Rising: the work is larger than its limit, or what it has is not freed.")                                       \
+    X(returned_bytes, GAUGE, WHOLE, BYTES, "",                                                                         \
+      "Slabs that it held at its close and has given back since, to the allocator or the system. Without a close: at its end.", \
+      "Little, long after the close: objects stay behind.")                                                            \
+    X(ended_for_ns, GAUGE, WHOLE, NS, "", "Time since its end; 0: it has not ended.", "")
 
 /* Of SlabThreadStats: one thread, or in JSON and metrics all threads there ever were. */
 #define TS_STATS_SAMPLES(X)                                                                                            \

@@ -68,7 +68,7 @@ static void json_class(ts_sink *s, const SlabClassStats *c) {
 void ts_render_epoch_json(ts_sink *s, const SlabEpochStats *e) {
     ts_put(s, "{\"label\":");
     ts_put_quoted(s, e->label);
-    json_text(s, "state", ts_state_name(e->state));
+    json_text(s, "state", e->ended_for_ns ? "ended" : ts_state_name(e->state));
     json_text(s, "kind", e->flags & EPOCH_SCOPE ? "scope" : "churn");
 #define X(field, ...) json_u64(s, #field, e->field);
     TS_STATS_EPOCH(X)
@@ -206,6 +206,11 @@ void ts_render_json(ts_sink *s, const ts_view *v) {
         if (i) ts_put(s, ",");
         ts_render_epoch_json(s, &v->epoch[i]);
     }
+    ts_put(s, "],\"ended\":[");
+    for (unsigned i = 0; i < v->ended_rows; i++) {
+        if (i) ts_put(s, ",");
+        ts_render_epoch_json(s, &v->ended[i]);
+    }
     ts_put(s, "],\"labels\":[");
     for (unsigned i = 0; i < v->label_rows; i++) {
         if (i) ts_put(s, ",");
@@ -327,6 +332,24 @@ static void text_epochs(ts_sink *s, const ts_view *v) {
     }
 }
 
+/* A resident memory of 0 was not measured. */
+static void text_ended(ts_sink *s, const ts_view *v) {
+    if (v->ended_rows == 0) return;
+    ts_put_wide(s, "ended epoch", -32);
+    ts_put(s, "  ended s ago       returned  rss before close   rss after close\n");
+    for (unsigned i = 0; i < v->ended_rows; i++) {
+        const SlabEpochStats *e = &v->ended[i];
+        ts_put_wide(s, e->label[0] ? e->label : "-", -32);
+        ts_put_u64_wide(s, e->ended_for_ns / 1000000000u, 11);
+        ts_put(s, ".");
+        ts_put_u64(s, e->ended_for_ns / 100000000u % 10);
+        ts_put_u64_wide(s, e->returned_bytes, 15);
+        ts_put_u64_wide(s, e->rss_before_close, 18);
+        ts_put_u64_wide(s, e->rss_after_close, 18);
+        ts_put(s, "\n");
+    }
+}
+
 void ts_render_text(ts_sink *s, const ts_view *v) {
     const SlabGlobalStats *g = &v->global;
     ts_put(s, "temporal-slab: ");
@@ -358,4 +381,5 @@ void ts_render_text(ts_sink *s, const ts_view *v) {
     text_classes(s, v);
     text_labels(s, v);
     text_epochs(s, v);
+    text_ended(s, v);
 }

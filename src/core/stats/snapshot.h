@@ -60,6 +60,9 @@ bool ts_snapshot_class(const ts_snapshot *snapshot, uint32_t cls, SlabClassStats
 /* measure: resident memory too, which reads /proc. */
 void ts_snapshot_global(const ts_snapshot *snapshot, SlabGlobalStats *out, bool measure);
 bool ts_snapshot_epoch(ts_allocator *allocator, uint32_t cls, EpochId id, SlabEpochStats *out);
+/* Those of a timed end that ended last, newest first. Returns how many. */
+#define TS_VIEW_ENDED 16u
+unsigned ts_snapshot_ended(ts_allocator *allocator, SlabEpochStats rows[TS_VIEW_ENDED]);
 /* What is known without looking at the epoch's slabs: reclaimable_* stays 0. */
 void ts_snapshot_epoch_row(const ts_epoch *epoch, EpochId id, uint32_t state, const ts_sums *sums, SlabEpochStats *out);
 /* Adds what is pending and what is reclaimable to `count` rows of whole epochs, in one pass over the units. */

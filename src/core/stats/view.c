@@ -315,6 +315,7 @@ ts_view *ts_view_make(ts_allocator *a, uintptr_t token) {
         view->node_rows = ts_node_rows(a, view->node);
         choose_epochs(b, view);
         ts_snapshot_epoch_slabs(a, view->epoch, view->epoch_rows);
+        view->ended_rows = ts_snapshot_ended(a, view->ended);
         ts_view_stacks(view, a, token);
         ts_doctor(view, token);
         view->took_ns = ts_os->wall_ns() - view->taken_ns;

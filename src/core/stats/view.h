@@ -89,6 +89,8 @@ typedef struct ts_view {
     uint64_t epoch_count;
     uint32_t epoch_rows, label_rows;
     SlabEpochStats epoch[TS_VIEW_EPOCHS]; /* oldest first */
+    SlabEpochStats ended[TS_VIEW_ENDED];  /* newest first */
+    uint64_t ended_rows;
     ts_label_stats label[TS_VIEW_LABELS + 1];
     ts_zones_stats zones[TS_ZONES_ROWS]; /* of the process: the same in the view of each allocator */
     uint64_t zones_rows;

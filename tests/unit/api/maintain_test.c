@@ -23,6 +23,7 @@ static void sized(void **state) {
         SlabGlobalStats global;
         SlabClassStats cls;
         SlabThreadStats thread;
+        PerfCounters perf;
         unsigned char bytes[4096];
     } u;
     /* Of an older program: no byte behind its structure is touched. */
@@ -61,6 +62,10 @@ static void sized(void **state) {
     assert_true((slab_stats_class)(a, 0, &u.cls));
     assert_int_equal(u.cls.version, SLAB_STATS_VERSION);
     assert_int_equal((slab_stats_thread)().version, SLAB_STATS_VERSION);
+    memset(&u, 0xa5, sizeof u);
+    assert_true((get_perf_counters)(a, 0, &u.perf));
+    assert_int_equal(u.perf.version, SLAB_STATS_VERSION);
+    all_of(&u, offsetof(PerfCounters, current_partial_miss), sizeof u, 0xa5);
     /* The macro knows all. */
     memset(&u, 0xa5, sizeof u);
     assert_true(slab_stats_epoch(a, SLAB_ALL_CLASSES, epoch, &u.epoch));

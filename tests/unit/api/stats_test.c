@@ -99,6 +99,8 @@ static void figures_of_a_class(void **state) {
     assert_true(get_perf_counters(allocator, cls, &perf));
     assert_int_equal(perf.new_slab_count, stats.new_slab_count);
     assert_int_equal(perf.slow_path_hits, stats.slow_path_hits);
+    assert_true(perf.current_partial_miss > 0);
+    assert_int_equal(perf.current_partial_miss, stats.current_partial_null + stats.current_partial_full);
     assert_true(slab_stats_epoch(allocator, cls, epoch, &of_epoch));
     assert_int_equal(of_epoch.live_objects, COUNT);
     assert_int_equal(of_epoch.object_size, 128);

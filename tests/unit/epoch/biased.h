@@ -28,7 +28,7 @@
 #include "steps.h"
 
 #ifdef STOPS_BEFORE_END_OF_USE /* the domain has ended by then, its epoch not yet */
-#define ts_epoch_end_use(e, b) (step(), (ts_epoch_end_use)((e), (b)))
+#define ts_epoch_end_use(e, b, plain) (step(), (ts_epoch_end_use)((e), (b), (plain)))
 #endif
 #include "epoch/domain.c"
 #include "epoch/domain_end.c"

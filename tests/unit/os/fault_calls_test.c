@@ -514,7 +514,7 @@ static const struct call calls[] = {
     CALL(epoch_domain_destroy), CALL(epoch_domain_enter), CALL(epoch_domain_epoch), CALL(epoch_domain_exit),
     CALL(epoch_domain_force_close), CALL(epoch_domain_hand_over), CALL(epoch_domain_on_destroy),
     CALL(epoch_domain_reset), CALL(epoch_domain_wrap), CALL(epoch_open), CALL(epoch_state), CALL(free_obj),
-    CALL(get_perf_counters), CALL(slab_aligned_epoch), CALL(slab_alloc), CALL(slab_allocator_create),
+    CALL(get_perf_counters), CALL(get_perf_counters_sized), CALL(slab_aligned_epoch), CALL(slab_alloc), CALL(slab_allocator_create),
     CALL(slab_allocator_create_ex), CALL(slab_allocator_default), CALL(slab_allocator_free), CALL(slab_calloc_epoch),
     CALL(slab_class_count), CALL(slab_class_of), CALL(slab_class_size), CALL(slab_epoch_set_label), CALL(slab_epochs),
     CALL(slab_free), CALL(slab_handle_get), CALL(slab_handle_of), CALL(slab_malloc), CALL(slab_malloc_epoch),

@@ -96,6 +96,10 @@ static bool c_slab_stats_epoch_sized(void) {
     SlabEpochStats stats;
     return slab_stats_epoch_sized(a, SLAB_ALL_CLASSES, churn, &stats, sizeof stats);
 }
+static bool c_get_perf_counters_sized(void) {
+    PerfCounters counters;
+    return get_perf_counters_sized(a, 0, &counters, sizeof counters);
+}
 static bool c_slab_stats_thread_sized(void) {
     SlabThreadStats stats;
     return slab_stats_thread_sized(&stats, sizeof stats);

@@ -23,6 +23,8 @@ static const size_t sizes[TS_LINES_KINDS] = {
     [TS_LINES_KIN] = 56,
     [TS_LINES_ACCOUNT] = 56,
     [TS_LINES_NODES] = 6500,
+    [TS_LINES_PAST] = 25000,
+    [TS_LINES_BRIEF] = 6200,
 };
 
 static ts_os_table table;

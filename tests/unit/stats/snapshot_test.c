@@ -294,7 +294,8 @@ static void closing(void **state) {
     assert_int_equal(global.active_epoch_count, 0);
     assert_int_equal(global.closing_epoch_count, 1);
     assert_true(slab_free(allocator, objects[COUNT - 1]));
-    assert_false(slab_stats_epoch(allocator, SLAB_ALL_CLASSES, epoch, &stats));
+    assert_true(slab_stats_epoch(allocator, SLAB_ALL_CLASSES, epoch, &stats));
+    assert_true(stats.state == EPOCH_CLOSED && stats.ended_for_ns > 0 && stats.returned_bytes > 0);
     assert_true(slab_stats_global(allocator, &global));
     assert_int_equal(global.closing_epoch_count, 0);
     assert_int_equal(global.committed_bytes, global.retained_bytes);
