@@ -40,7 +40,8 @@ help:
 	@echo "make bench-capture     requests of unmodified libraries in domains that capture, beside plain malloc of each allocator"
 	@echo "make bench-all     the whole suite: hours; ARGS=--quick for minutes (benchmarks/run_all.sh --help)"
 	@echo "make bench-gate    the whole suite quickly, and an error when a figure misses its target"
-	@echo "make report        charts and docs/results.md from the figures of make bench-all"
+	@echo "make results       everything that the pages quote, on this commit: hours; ARGS=--quick for twenty minutes"
+	@echo "make report        charts and pages from the figures that are in benchmarks/results"
 	@echo "make mutation      takes one guard of the protocols out at a time: some test must fail for each"
 	@echo "make soak          every feature at once for 10 minutes (MINUTES=N), all structures walked every second"
 	@echo "make vm-test       installs QEMU and a kernel: quick tests with two NUMA nodes, huge pages, memory limits, no membarrier"
@@ -75,7 +76,7 @@ build-release: setup-run | build
 
 run: setup-run | build
 	$(call build,release,-DTSLAB_BUILD_TESTS=OFF)
-	@workloads/run.sh --picture=docs/images/run.png $(ARGS)
+	@workloads/run.sh --picture=build/run.png $(ARGS)
 
 # One program of the release build by its name; says where it is.
 synthetic_bench benchmark_accurate churn_test: setup-run | build
@@ -155,6 +156,15 @@ bench-all: setup-bench | build
 bench-gate: setup-bench | build
 	$(call build,release,-DTSLAB_BUILD_TESTS=OFF -DTSLAB_BENCH_CARGO=ON)
 	@benchmarks/run_all.sh --quick --gate --out build/bench-gate $(ARGS)
+
+# Programs of the step `programs` that are missing are left out; make setup-programs installs them.
+results: setup-bench setup-plot setup-valgrind
+	@benchmarks/results.py $(ARGS)
+
+# What the benchmarks need of the release build.
+.PHONY: results build-bench
+build-bench: | build
+	$(call build,release,-DTSLAB_BUILD_TESTS=OFF -DTSLAB_BENCH_CARGO=ON)
 
 report: setup-plot
 	@tools/plot_bench.py; drawn=$$?; benchmarks/report/make_results.py && exit $$drawn

@@ -5,6 +5,7 @@ program fails or two allocators compute different results, 2 on wrong usage.
 """
 
 import argparse
+import csv
 import json
 import os
 import sys
@@ -30,6 +31,7 @@ def parse_arguments(argv):
     parser.add_argument("--quick", "--smoke", action="store_true", help="a moment each, without other allocators: does it work")
     parser.add_argument("--build", default=default_build, help="build directory; default build/release")
     parser.add_argument("--json", metavar="FILE", help="all results as JSON")
+    parser.add_argument("--csv", metavar="FILE", help="time and memory of each row and allocator")
     parser.add_argument("--picture", metavar="FILE", help="a picture of all rows (needs python3-matplotlib)")
     # One line that names the argument, without the usage text.
     parser.error = lambda message: parser.exit(2, "workloads/run.sh: %s\n" % message)
@@ -45,7 +47,7 @@ def parse_arguments(argv):
     for path in options.paths:
         if not os.path.exists(path):
             parser.error("%s: no such file or directory" % path)
-    for option in ("json", "picture"):
+    for option in ("json", "csv", "picture"):
         path = getattr(options, option)
         try:
             if path:
@@ -100,6 +102,13 @@ def main(argv):
         print("Not drawn: %s." % trouble if trouble else "Drawn: %s." % options.picture)
     print("%.0f s. A time is the best of up to %d runs of %g s, a memory their median. Long runs: docs/results.md." %
           (time.monotonic() - begin, options.rounds, options.seconds))
+    if options.csv:
+        with open(options.csv, "w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(["row", "allocator", "time_ns", "memory_bytes"])
+            for row, by_allocator in results:
+                writer.writerows([row.name, "tslab" if name == runs.OURS else name, words.time_of(each), words.memory_of(row, each)]
+                                 for name, each in by_allocator.items())
     if options.json:
         with open(options.json, "w", encoding="utf-8") as file:
             json.dump({"runs": {row.name: by_allocator for row, by_allocator in results}, "summary": words.summary(results)}, file,

@@ -1,7 +1,7 @@
 /*
  * Ends of epochs beside threads that allocate and free without pause, more of them than there are processors.
  *
- *     close_bench [--threads N] [--calls N] [--pause US] [--smoke]      8 threads, 2,000 calls, 1,000 us
+ *     close_bench [--threads N] [--calls N] [--pause US] [--csv FILE] [--quick] [--smoke]      8 threads, 2,000 calls, 1,000 us
  *
  * One line for each kind of end: epoch_advance, epoch_close, epoch_destroy, epoch_domain_reset and slab_trim. `raw` is
  * the time of the call on the clock. `net` is less the time that the calling thread stood in the run queue
@@ -10,6 +10,7 @@
  * checked to be nothing.
  */
 #include "bench_clock.h"
+#include "bench_csv.h"
 #include "bench_util.h"
 
 #include <tslab/stats.h>
@@ -33,6 +34,7 @@ static const char *const kind_name[KINDS] = {"epoch_advance", "epoch_close", "ep
 static SlabAllocator *allocator;
 static unsigned threads = 8, calls = 2000, pause_us = 1000;
 static bool smoke;
+static FILE *csv;
 static _Atomic EpochId target; /* EPOCH_NONE: the rolling epoch */
 static atomic_bool stop, last_call;
 static pthread_barrier_t meet;
@@ -105,13 +107,16 @@ static int by_value(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-static void print_times(const char *what, uint64_t *ns) {
+static void print_times(kind k, const char *what, uint64_t *ns) {
     uint64_t sum = 0;
     for (unsigned i = 0; i < calls; i++) sum += ns[i];
     qsort(ns, calls, sizeof *ns, by_value);
     printf("  %s mean %.1f  p50 %.1f  p99 %.1f  p99.9 %.1f  max %.1f us\n", what, (double)sum / calls / 1e3,
            (double)ns[calls / 2] / 1e3, (double)ns[calls * 99ul / 100] / 1e3, (double)ns[calls * 999ul / 1000] / 1e3,
            (double)ns[calls - 1] / 1e3);
+    if (csv)
+        (void)fprintf(csv, "%s,%s,%u,%u,%.1f,%" PRIu64 ",%" PRIu64 ",%" PRIu64 "\n", kind_name[k], what, threads, calls,
+                      (double)sum / calls, ns[calls / 2], ns[calls * 99ul / 100], ns[calls * 999ul / 1000]);
 }
 
 static void measure(kind k, uint64_t *raw, uint64_t *net, EpochDomain **domain) {
@@ -166,8 +171,8 @@ static void run(kind k) {
     atomic_store(&stop, true);
     pthread_barrier_wait(&meet);
     printf("%s, %u calls beside %u threads\n", kind_name[k], calls, threads);
-    print_times("raw", raw);
-    print_times("net", net);
+    print_times(k, "raw", raw);
+    print_times(k, "net", net);
     (void)print_left("left by the last call");
     pthread_barrier_wait(&meet);
     pthread_barrier_wait(&meet);
@@ -192,6 +197,7 @@ static unsigned number(int argc, char **argv, int *i, unsigned most) {
 }
 
 int main(int argc, char **argv) {
+    const char *file = NULL;
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--threads") == 0)
             threads = number(argc, argv, &i, MAX_THREADS);
@@ -199,6 +205,10 @@ int main(int argc, char **argv) {
             calls = number(argc, argv, &i, 1000000);
         else if (strcmp(argv[i], "--pause") == 0)
             pause_us = number(argc, argv, &i, 1000000);
+        else if (strcmp(argv[i], "--csv") == 0)
+            file = bench_option_value("close_bench", "", argc, argv, &i);
+        else if (strcmp(argv[i], "--quick") == 0)
+            calls = 500;
         else if (strcmp(argv[i], "--smoke") == 0)
             smoke = true;
         else
@@ -206,8 +216,11 @@ int main(int argc, char **argv) {
     }
     if (smoke) calls = 40;
     bench_watch_stdout();
+    csv = bench_csv_open("close_bench", file);
+    if (csv) (void)fprintf(csv, "call,time,threads,calls,mean_ns,p50_ns,p99_ns,p999_ns\n");
     schedstat = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
     if (schedstat < 0) printf("no /proc/thread-self/schedstat: net is raw\n");
     for (unsigned k = 0; k < KINDS; k++) run((kind)k);
+    bench_csv_close(csv);
     return 0;
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Real programs and loops under one malloc after the other: processor time, peak memory, memory after the work, and how long a malloc takes.
 
-usage: programs_bench.py LIBRARY [--tools DIR] [--hard] [--quick] [--rounds N] [--parts PART,...] [--csv FILE] [--smoke] [ROW...]
+usage: programs_bench.py LIBRARY [--tools DIR] [--hard] [--quick] [--rounds N] [--parts PART,...] [--without ROW,...] [--csv FILE] [--smoke] [ROW...]
 
 Parts (all without --parts):
   time     each row is a command or a server under load that takes about a second: processor time and peak resident memory
@@ -167,7 +167,7 @@ def time_part(arguments, found, lines):
     first, rounds, medians = next(iter(found)), arguments.rounds, {}
     print(f"{'time, peak':15s}" + "".join(f"{a:>22s}" for a in found) + f"{'tslab / best':>16s}")
     for name, missing, amounts, run in time_rows(arguments):
-        if arguments.rows and name not in arguments.rows:
+        if arguments.rows and name not in arguments.rows or name in arguments.without.split(","):
             continue
         if missing:
             print(f"{name}: left out, there is no {', '.join(missing)}")
@@ -360,6 +360,7 @@ def said(arguments):
     """ARGS of the run."""
     words = [f"--{name}" for name in ("quick", "smoke", "hard") if getattr(arguments, name)] + arguments.rows
     words += ["--rounds", str(arguments.rounds)] + (["--parts", arguments.parts] if arguments.parts != ",".join(PARTS) else [])
+    words += ["--without", arguments.without] if arguments.without else []
     return [f'ARGS="{" ".join(words)}"']
 
 
@@ -370,6 +371,7 @@ def main():
     parser.add_argument("--tools", default=None)
     parser.add_argument("--rounds", type=int, default=None)
     parser.add_argument("--parts", default=",".join(PARTS))
+    parser.add_argument("--without", default="", metavar="ROW,...")
     parser.add_argument("--hard", action="store_true")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--smoke", action="store_true")

@@ -8,10 +8,12 @@ import csv
 import math
 import pathlib
 import re
+import statistics
 
 from report import bench_report as report
 from report.analyze_epoch_tail_csv import NUMBER
 
+TARGETS = pathlib.Path(__file__).resolve().parent.parent / "targets.csv"
 OURS = report.OURS
 ALLOCATORS = ["tslab", "malloc", "jemalloc", "tcmalloc", "mimalloc"]
 # scope_bench: those that cannot free single objects, by whether the scope itself is kept and emptied.
@@ -80,8 +82,9 @@ COLUMNS = {
     "numa_bench": ({"work": "text", "option": "text"},
                    {"missed_percent": "from 0", "local_percent": "from 0", "busiest_percent": "from 0", "ns_90_140": "from 0",
                     "beside_off_90_140": "from 0", "ns_100_250": "from 0", "beside_off_100_250": "from 0"}),
-    "placement": ({"machine": "text", "variant": "text", "case": "text", "node": "text"}, {"percent": "from 0"}),
     "zones": ({"work": "text", "figure": "text"}, {"value": "number", "limit": "from 0?", "load": "from 0"}),
+    "close_bench": ({"call": "text", "time": "text"}, {"mean_ns": "positive", "p50_ns": "from 0", "p99_ns": "positive", "p999_ns": "positive"}),
+    "make_run": ({"row": "text", "allocator": "text"}, {"time_ns": "positive", "memory_bytes": "positive"}),
     "phases": ({"allocator": "text", "phase": "text", "second": "from 0"}, {"rss_mib": "positive", "faults": "amount"}),
     "programs": ({"part": "text", "row": "text", "allocator": "text"}, {"cpu_s": "from 0?", "kib": "count?"}),
     "smoke_tests": ({"allocator": "text", "check": "text"}, {"result": "text"}),
@@ -349,6 +352,10 @@ def memory(suite):
             if row["allocator"] == allocator and row.get("returned_asked_pct"):
                 asked = suite.number("phase_shifts", row, "returned_asked_pct")
                 yield measurement(row, "phase_shifts", "kept_asked_pct", 100 - asked, "%")
+        committed = suite.series("phase_shifts", allocator, "committed_bytes")
+        for metric, value in (("committed_first_mb", committed[:1]), ("committed_last_mb", committed[-1:])):
+            if value:
+                yield measurement(some, "phase_shifts", metric, value[0] / 1e6, "MB")
         cool = suite.series("phase_shifts", allocator, "rss_cool_mib")
         yield measurement(some, "phase_shifts", "rss_growth_pct", growth(cool), "%")
     for name, column, metric in (("churn_test", "rss_mib", "rss_growth_pct"),
@@ -390,11 +397,27 @@ def threads(suite):
         if row["frees"] == "private" and not where:
             speeds[row["allocator"], row["threads"], row["round"]] = (row, value)
     yield from slowdown(speeds, processors(suite) or 0)
+    yield from variation(speeds)
     yield from worst(lock_counts(suite))
     for row in suite.rows("benchmark_threads"):
         if (row["threads"], row["frees"], row["epochs"]) == ("16", "batch", "same") and row["lock_acquired"] not in ("", "0"):
             waited, all_locks = (suite.number("benchmark_threads", row, column) for column in ("lock_contended", "lock_acquired"))
             yield measurement(row, "threads", "batch_waited_pct", 100 * waited / all_locks, "")
+        if (row["threads"], row["frees"], row["epochs"]) == ("16", "cross", "same") and row["foreign_frees"] not in ("", "0"):
+            again, frees = (suite.number("benchmark_threads", row, column) for column in ("cas_retries", "foreign_frees"))
+            yield measurement(row, "threads", "cas_retries_pct", 100 * again / frees, "%")
+
+
+def variation(speeds):
+    """The coefficient of variation of the throughput of 16 threads over the trials of each round."""
+    rounds = {}
+    for (allocator, threads, trial), (row, speed) in speeds.items():
+        if threads == "16":
+            rounds.setdefault((allocator, trial // 1000), (row, []))[1].append(speed)
+    for (_, number), (row, values) in rounds.items():
+        if len(values) > 1:
+            cv = statistics.stdev(values) / statistics.mean(values)
+            yield measurement({**row, "round": number + 1}, "threads", "throughput_cv_pct", 100 * cv, "%")
 
 
 def slowdown(speeds, most):
@@ -494,7 +517,14 @@ def observability(suite):
         yield measurement(row, name, "instructions_per_call", max(0.0, worst), "", OURS)
 
 
-PARTS = [latency, space, memory, threads, survivors, scopes, soak, observability]
+def closes(suite):
+    """Ends of epochs beside busy threads, less the caller's time in the run queue."""
+    for row in suite.rows("close_bench"):
+        if row["time"] == "net":
+            yield measurement(row, "close_bench", f"{row['call']}_ns", suite.number("close_bench", row, "mean_ns"), "ns", OURS)
+
+
+PARTS = [latency, space, memory, threads, survivors, scopes, soak, observability, closes]
 
 
 def measurements(suite):
@@ -509,7 +539,7 @@ STEPS = {"latency_": "benchmark_accurate", "sequential_": "benchmark_accurate", 
          "size_mix": "benchmark_accurate", "phase_shifts": "churn_test", "churn_test": "churn_test",
          "epoch_cycles": "churn_test", "mixed_load": "churn_test", "threads": "benchmark_threads",
          "survivors_": "fragmentation_over_time", "scope_": "scope_bench", "soak": "soak",
-         "observability": "observability"}
+         "observability": "observability", "close_bench": "close_bench"}
 UNAVAILABLE = 3  # the exit code of a program that cannot measure here
 
 

@@ -74,7 +74,7 @@ STEPS = [
          "throughput and p99 from 1 to 16 threads"),
     Step("fragmentation_over_time", "each", (3, 1, 1), (13, 5, 1), {},
          "what comes back while one in twenty survives"),
-    Step("scope_bench",             "all",  (1, 1, 1), (400, 135, 4), {"quick": ["--rounds", "2"]},
+    Step("scope_bench",             "all",  (1, 1, 1), (400, 70, 4), {"quick": ["--rounds", "1"]},
          "objects dropped together, beside pools and arenas"),
     Step("tail_attribution",        "ours", (1, 1, 1), (25, 5, 1), {},
          "the slowest operations: which path, ours or the scheduler's"),
@@ -86,6 +86,14 @@ STEPS = [
          "closed epochs in zones and back: bytes, time, memory that stays"),
     Step("numa_bench",              "ours", (1, 1, 1), (10, 10, 1), {},
          "what TSLAB_NUMA is worth, on a machine that is simulated"),
+    Step("close_bench",             "ours", (1, 1, 1), (15, 5, 1), {},
+         "ends of epochs beside busy threads"),
+    Step("make_run",                "all",  (1, 1, 1), (110, 110, 12), {},
+         "the rows of make run, their picture, memory after a burst"),
+    Step("programs",                "all",  (1, 1, 0), (2600, 150, 0), {"quick": ["--rounds", "1", "--parts", "time", "--without", "clang"]},
+         "real programs and loops: time, peak, memory at rest, latency"),
+    Step("phases",                  "all",  (1, 1, 0), (75, 75, 0), {},
+         "memory over time of a program whose work changes"),
 ]
 
 
@@ -292,6 +300,17 @@ def command_of(unit, options, programs, allocators, target, resumed):
     if step.name == "zones":  # its device is a file beside its figures
         program = programs / "zones_bench"
         return [str(program), *extra, "--csv", str(target / "zones.csv"), str(target / "zones.device")] if program.is_file() else None
+    if step.name in ("make_run", "programs", "phases"):
+        library = programs.parent / "src" / "malloc" / "libtslab-malloc.so"
+        if not {"tslab", "malloc"} <= set(allocators) or not library.is_file():
+            return None
+        csv_file = ["--csv", str(target / f"{step.name}.csv")]
+        if step.name == "make_run":
+            return [str(ROOT / "workloads" / "run.sh"), *(["--smoke"] if options.smoke else []), "--build", str(programs.parent), *csv_file]
+        if step.name == "phases":
+            return ["python3", "-B", str(BENCHMARKS / "programs" / "phases_bench.py"), str(library), str(programs / "programs_phases"), *csv_file]
+        return ["python3", "-B", str(BENCHMARKS / "programs" / "programs_bench.py"), str(library), "--tools", str(programs), *size, *extra,
+                *csv_file]
     if step.kind == "ours":
         return [str(programs / step.name), *size, *extra, "--csv", str(target / f"{step.name}.csv")]
     if step.name == "scope_bench":
@@ -309,8 +328,18 @@ def command_of(unit, options, programs, allocators, target, resumed):
 RUN_COLUMNS = ["step", "round", "allocator", "seconds", "exit_code", "date", "commit", "machine", "command"]
 
 
-def merge(parts, out, units):
-    """Joins the files of the same name in the folders of the units, in their order."""
+STAMP = ("commit", "date", "mode")  # of the lines about a run, those that every file has
+
+
+def stamped(about, header):
+    """The lines before a heading, with those of the run's that are not among them."""
+    has = {line[2:].split(":")[0] for line in about}
+    return about + [f"# {line}" for line in header if line.split(":")[0] in STAMP and line.split(":")[0] not in has]
+
+
+def merge(parts, out, units, header=()):
+    """Joins the files of the same name in the folders of the units, in their order; each says what the lines about the run say
+    of commit, date and mode."""
     gathered = {}
     for unit in units:
         for path in sorted((parts / unit.folder).glob("*.csv")):
@@ -319,10 +348,10 @@ def merge(parts, out, units):
         about, heading, lines = [], None, []
         for unit, path in sources:
             text = path.read_text(encoding="utf-8").splitlines()
-            if unit.step.name == "core_bench":
-                lines = text  # complete in itself
-                break
             about = list(itertools.takewhile(lambda line: line.startswith("#"), text))
+            if unit.step.name == "core_bench":
+                lines = text[len(about):]  # complete in itself
+                break
             first, *rows = text[len(about):]
             first += ",round" if "round" not in first.split(",") and name not in FIXED else ""
             if heading not in (None, first):
@@ -333,7 +362,7 @@ def merge(parts, out, units):
             lines += [row if name in FIXED else f"{row},{unit.round}" for row in rows if row]
         if lines:
             temporary = out / f".{name}.tmp"
-            temporary.write_text("\n".join(about + ([heading] if heading else []) + lines) + "\n", encoding="utf-8")
+            temporary.write_text("\n".join(stamped(about, header) + ([heading] if heading else []) + lines) + "\n", encoding="utf-8")
             temporary.replace(out / name)
 
 
@@ -561,7 +590,7 @@ class Run:
             before = read_run(record)
             self.write_record([row for row in rows if row in before])
         done = {key_of(row) for row in self.finished if row["exit_code"] == "0"}
-        merge(self.parts, self.out, [unit for unit in self.plan if unit.key in done])
+        merge(self.parts, self.out, [unit for unit in self.plan if unit.key in done], self.header)
         self.write_record(rows)
 
     def expected(self, units):

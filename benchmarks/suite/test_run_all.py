@@ -83,6 +83,10 @@ class StandIns(unittest.TestCase):
         except FileNotFoundError:
             return []
 
+    def rows(self, name):
+        """The lines but for those about the run."""
+        return [line for line in self.lines(name) if not line.startswith("# ")]
+
     def lines(self, name):
         return (self.out / name).read_text(encoding="utf-8").split("\n")[:-1]
 
@@ -103,14 +107,18 @@ class StandIns(unittest.TestCase):
         rounds = [["tslab", "malloc", "mimalloc"], ["malloc", "mimalloc", "tslab"], ["mimalloc", "tslab", "malloc"]]
         expected = [f"benchmark_accurate {name}" for names in rounds for name in names]
         self.assertEqual(self.calls(), expected + [f"churn_test {name}" for name in rounds[0]])
-        self.assertEqual(self.lines("benchmark_accurate.csv"), ["allocator,value,round"] + [
+        self.assertEqual(self.rows("benchmark_accurate.csv"), ["allocator,value,round"] + [
             f"{name},benchmark_accurate,{number}" for number, names in enumerate(rounds, 1) for name in names])
-        self.assertEqual(self.lines("beside_churn_test.csv"),
+        self.assertEqual(self.rows("beside_churn_test.csv"),
                          ["allocator,more,round", "tslab,5,1", "malloc,5,1", "mimalloc,5,1"])
         self.assertFalse((self.out / ".parts").exists())
         self.assertIn("jemalloc is not installed: left out", answer.stderr)
         self.assertIn("[12/12] churn_test, mimalloc", answer.stderr)
         record = self.lines("run.csv")
+        # every file says of which run it is
+        stamp = [line for line in record if line.startswith(("# date: ", "# commit: ", "# mode: full"))]
+        self.assertEqual(len(stamp), 3)
+        self.assertEqual(sorted(self.lines("beside_churn_test.csv")[:3]), sorted(stamp))
         self.assertEqual([line.split(":")[0] for line in record[:6]],
                          ["# machine", "# mode", "# command", "# date", "# allocators", "# commit"])
         self.assertEqual(record[4], "# allocators: tslab 1.0, malloc 1.0, mimalloc 1.0")
@@ -129,6 +137,8 @@ class StandIns(unittest.TestCase):
         self.out.mkdir()
         run_all.merge(self.folder / "parts", self.out, [unit])
         self.assertEqual(self.lines("soak.csv"), ["# machine: x", "# date: y", "a,b,round", "1,2,1", "3,4,1"])
+        run_all.merge(self.folder / "parts", self.out, [unit], ["commit: abc", "date: z", "machine: m", "mode: quick"])
+        self.assertEqual(self.lines("soak.csv")[:5], ["# machine: x", "# date: y", "# commit: abc", "# mode: quick", "a,b,round"])
 
     def test_another_step_keeps_the_record_of_the_first(self):
         self.run_all("--steps", "churn_test")
@@ -207,14 +217,14 @@ class StandIns(unittest.TestCase):
         self.assertEqual(answer.returncode, 1)
         self.assertIn("FAILED with exit code 1: it broke", answer.stderr)
         self.assertIn("1 of 6 runs failed: churn_test, malloc.", answer.stderr)
-        self.assertEqual(self.lines("churn_test.csv"), ["allocator,value", "tslab,churn_test",
+        self.assertEqual(self.rows("churn_test.csv"), ["allocator,value", "tslab,churn_test",
                                                         "mimalloc,churn_test"])
         (self.build / "fail.churn_test.malloc").unlink()
         (self.build / "log").unlink()
         answer = self.run_all("--steps", "churn_test,smoke_tests", "--quick", "--resume")
         self.assertEqual(answer.returncode, 0, answer.stderr)
         self.assertEqual(self.calls(), ["churn_test malloc"])
-        self.assertEqual(self.lines("churn_test.csv"), ["allocator,value", "tslab,churn_test",
+        self.assertEqual(self.rows("churn_test.csv"), ["allocator,value", "tslab,churn_test",
                                                         "malloc,churn_test", "mimalloc,churn_test"])
         self.assertEqual(len(list(csv.DictReader(self.lines("run.csv")[6:]))), 6)
 
@@ -231,7 +241,7 @@ class StandIns(unittest.TestCase):
             self.assertEqual(child.returncode, 128 + number, errors)
             self.assertIn("2 of 6 runs are finished", errors)
             self.assertIn("--resume", errors)
-            self.assertEqual(self.lines("churn_test.csv"), ["allocator,value", "tslab,churn_test",
+            self.assertEqual(self.rows("churn_test.csv"), ["allocator,value", "tslab,churn_test",
                                                             "malloc,churn_test"])
             (self.build / "slow").unlink()
             (self.build / "log").unlink()
@@ -251,7 +261,7 @@ class StandIns(unittest.TestCase):
             self.assertEqual(answer.returncode, 0, answer.stderr)
             self.assertEqual(self.calls(), ["churn_test mimalloc", "smoke_tests tslab", "smoke_tests malloc",
                                             "smoke_tests mimalloc"])
-            self.assertEqual(len(self.lines("churn_test.csv")), 4)
+            self.assertEqual(len(self.rows("churn_test.csv")), 4)
             (self.build / "log").unlink()
 
     STEPS = ["--steps", "churn_test,smoke_tests"]
@@ -276,7 +286,7 @@ class StandIns(unittest.TestCase):
 
     def figures(self, name):
         """The same of a file of figures."""
-        return [(line.split(",")[0], line.split(",")[1] == "older") for line in self.lines(f"{name}.csv")[1:]]
+        return [(line.split(",")[0], line.split(",")[1] == "older") for line in self.rows(f"{name}.csv")[1:]]
 
     def test_a_record_is_replaced_with_the_figures_of_its_step(self):
         (self.build / "absent.mimalloc").touch()
@@ -558,8 +568,10 @@ class Smoke(unittest.TestCase):
                 self.assertTrue(any(row.startswith("tslab,") for row in rows), name)
             self.assertFalse((pathlib.Path(out) / ".parts").exists())
             script = str(BENCHMARKS / "report" / "make_results.py")
-            document = pathlib.Path(out) / "results.md"
-            answer = subprocess.run([sys.executable, "-B", script, "--results", out, "--out", str(document)],
+            document = pathlib.Path(out) / "docs" / "results.md"
+            document.parent.mkdir()
+            (pathlib.Path(out) / "README.md").touch()
+            answer = subprocess.run([sys.executable, "-B", script, "--results", out, "--root", out],
                                     capture_output=True, text=True, check=False, timeout=300)
             self.assertEqual(answer.returncode, 0, answer.stderr)
             with open(pathlib.Path(out) / "numa_bench.csv", newline="", encoding="utf-8") as file:

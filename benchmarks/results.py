@@ -1,0 +1,239 @@
+#!/usr/bin/env python3
+"""Measures every figure that README.md and docs/ quote, on one commit, and writes them there: `make results`.
+
+It takes up to three hours, or twenty minutes with --quick, whose figures say that they are of a quick run. CSV files, charts and
+pages are made in build/results. They take the place of the old ones in the last step, so a run that is killed leaves the old ones
+whole. Then --resume goes on with what is missing, and --install takes over what was measured to the end.
+"""
+
+import argparse
+import csv
+import fcntl
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+BENCHMARKS = pathlib.Path(__file__).resolve().parent
+ROOT = BENCHMARKS.parent
+sys.path.insert(0, str(BENCHMARKS))
+
+from harness import ending  # noqa: E402
+from report import suite_figures as figures  # noqa: E402
+from report.bench_report import InputError  # noqa: E402
+
+SHOWN = 10  # so many files of a dirty tree are named
+SIGNALS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
+
+
+class Refusal(Exception):
+    """Why nothing is measured, or nothing written; exit code 2."""
+
+
+def say(text):
+    print(f"results: {text}", file=sys.stderr, flush=True)
+
+
+def parse_arguments(arguments):
+    parser = argparse.ArgumentParser(prog="make results", description=__doc__, allow_abbrev=False,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    size = parser.add_mutually_exclusive_group()
+    size.add_argument("--quick", action="store_true", help="a part of the work: twenty minutes; the figures say so")
+    size.add_argument("--smoke", action="store_true", help="a minute: does it work; needs --root, as its figures are none to quote")
+    parser.add_argument("--resume", action="store_true", help="go on with an interrupted run of the same commit")
+    parser.add_argument("--install", action="store_true", help="measure nothing: write the pages of what was measured to the end")
+    parser.add_argument("--root", metavar="DIR", help="write there, and ask its git, instead of the project's own")
+    parser.add_argument("--build", metavar="DIR", help="measure this build as it is (default: build/release, built now)")
+    parser.add_argument("--steps", metavar="A,B", help="only these steps of benchmarks/run_all.sh; needs --root")
+    parser.error = lambda message: parser.exit(2, f"results: {message} (see --help)\n")
+    options = parser.parse_args(arguments)
+    if (options.smoke or options.steps) and not options.root:
+        parser.error("--smoke and --steps do not measure everything that the pages quote: they need --root")
+    return options
+
+
+# ---- the tree -----------------------------------------------------------------------------------
+
+
+def git(root, *words):
+    """The lines that git prints, or a refusal."""
+    try:
+        done = subprocess.run(["git", "-C", str(root), *words], capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise Refusal(f"git: {error.strerror}: figures need a commit to be of") from error
+    if done.returncode != 0:
+        raise Refusal(f"{root} has no git history: figures need a commit to be of")
+    return done.stdout.splitlines()
+
+
+def commit_of_clean_tree(root):
+    changed = [line[3:] for line in git(root, "status", "--porcelain", "--untracked-files=normal")]
+    if changed:
+        more = f" and {len(changed) - SHOWN} more" if len(changed) > SHOWN else ""
+        raise Refusal(f"the tree differs from its commit: {', '.join(changed[:SHOWN])}{more}. Commit it, or take it out")
+    return git(root, "rev-parse", "HEAD")[0]
+
+
+def lock(work):
+    """Held by this process and by all that it starts, as long as any of them runs."""
+    descriptor = os.open(work / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    os.set_inheritable(descriptor, True)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        owner = os.pread(descriptor, 20, 0).decode("ascii", "replace").strip()
+        raise Refusal(f"another make results is at work here (process {owner}, or what it left running)") from error
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+    return descriptor
+
+
+# ---- measuring ----------------------------------------------------------------------------------
+
+
+def call(command, held, patience=60):
+    """The exit code. An interruption is passed on to the program, and waited for."""
+    child = subprocess.Popen([str(word) for word in command], cwd=ROOT, stdin=subprocess.DEVNULL, pass_fds=[held], start_new_session=True)
+    try:
+        return child.wait()
+    except KeyboardInterrupt:
+        child.send_signal(signal.SIGINT)
+        try:
+            child.wait(patience)
+        except subprocess.TimeoutExpired:
+            os.killpg(child.pid, signal.SIGKILL)
+        raise
+
+
+def build(options, held):
+    if options.build:
+        return pathlib.Path(options.build).resolve()
+    if call(["make", "-s", "build-bench"], held) != 0:
+        raise Refusal("the build failed")
+    return ROOT / "build" / "release"
+
+
+def measure(options, work, held, commit):
+    """Leaves the CSV files in work/csv, and the commit in work/measured when they are complete."""
+    programs = build(options, held)
+    begun = work / "begun"
+    if options.resume:
+        if not begun.is_file() or begun.read_text(encoding="utf-8") != commit:
+            raise Refusal("--resume: there is no interrupted run of this commit")
+    else:
+        (work / "measured").unlink(missing_ok=True)
+        shutil.rmtree(work / "csv", ignore_errors=True)
+        begun.write_text(commit, encoding="utf-8")
+    going = options.resume and (work / "csv" / ".parts" / "run.csv").is_file()
+    size = ["--quick"] if options.quick else ["--smoke"] if options.smoke else []
+    code = call([BENCHMARKS / "run_all.sh", *size, "--build", programs, "--out", work / "csv", *(["--steps", options.steps] if options.steps else []),
+                 *(["--resume"] if going else [])], held)
+    if code != 0:
+        raise Refusal(f"the measuring ended with exit code {code}; nothing is written. The same with --resume repeats what failed")
+    (work / "measured").write_text(commit, encoding="utf-8")
+
+
+# ---- pages and charts ---------------------------------------------------------------------------
+
+
+def picture(csv_file, out, held):
+    """The picture of make run, from the figures of its step."""
+    sys.path.insert(0, str(ROOT / "workloads"))
+    import rows as workload_rows  # noqa: PLC0415
+    memory = {row.name: row.memory_key for row in workload_rows.ROWS}
+    results = {}
+    with open(csv_file, newline="", encoding="utf-8") as file:
+        for row in csv.DictReader(line for line in file if not line.startswith("#")):
+            name = "temporal-slab" if row["allocator"] == "tslab" else row["allocator"]
+            results.setdefault(row["row"], {})[name] = {"latency_ns": {"p50": float(row["time_ns"])},
+                                                        "rss": {memory[row["row"]]: float(row["memory_bytes"])}}
+    done = subprocess.run(["python3", "-B", str(ROOT / "workloads" / "picture.py"), str(out)], input=json.dumps(results), text=True,
+                          capture_output=True, check=False, pass_fds=[held])
+    return [] if done.returncode == 0 else [f"the picture of make run: {(done.stdout + done.stderr).strip()}"]
+
+
+def prepare(root, work, held):
+    """The files that take the place of the old ones, in work/new, as paths from the root; and what is missing among them."""
+    new = work / "new"
+    shutil.rmtree(new, ignore_errors=True)
+    (new / "docs" / "images").mkdir(parents=True)
+    (new / "benchmarks").mkdir()
+    shutil.copytree(work / "csv", new / "benchmarks" / "results", ignore=shutil.ignore_patterns("*.log", ".*"))
+    shutil.copy(root / "README.md", new)
+    for page in (root / "docs").glob("*.md"):
+        shutil.copy(page, new / "docs")
+    missing = []
+    if call([ROOT / "tools" / "plot_bench.py", "--results", new / "benchmarks" / "results", "--baseline", work / "none", "--out",
+             new / "docs" / "images"], held) != 0:
+        missing.append("a chart: see above")
+    if (new / "benchmarks" / "results" / "make_run.csv").is_file():
+        missing += picture(new / "benchmarks" / "results" / "make_run.csv", new / "docs" / "images" / "run.png", held)
+    else:
+        missing.append("the rows of make run")
+    if call([sys.executable, "-B", BENCHMARKS / "report" / "make_results.py", "--root", new], held) != 0:
+        raise Refusal(f"the pages could not be written; what was measured is in {work}/csv")
+    return [path.relative_to(new) for path in sorted(new.rglob("*")) if path.is_file()], missing
+
+
+def install(root, work, paths):
+    """Puts the new files in the place of the old ones; CSV files that are not among the new ones go."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    results = root / "benchmarks" / "results"
+    results.mkdir(parents=True, exist_ok=True)
+    for path in paths:
+        target = root / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        beside = target.with_name(f".{target.name}.new")
+        shutil.copyfile(work / "new" / path, beside)
+        beside.replace(target)
+    for old in results.iterdir():
+        if (old.suffix == ".csv" or old.name == "mixed") and pathlib.Path("benchmarks/results") / old.name not in paths:
+            old.unlink()
+
+
+def write(root, work, held, commit):
+    measured = work / "measured"
+    if not measured.is_file():
+        raise Refusal("--install: no run was measured to the end")
+    if measured.read_text(encoding="utf-8") != commit:
+        raise Refusal(f"what was measured is of commit {measured.read_text(encoding='utf-8')[:10]}, and the tree is of {commit[:10]}: "
+                      "go back to that one, and use --install")
+    paths, missing = prepare(root, work, held)
+    if commit_of_clean_tree(root) != commit:
+        raise Refusal("the tree went on to another commit meanwhile: go back to that one, and use --install")
+    install(root, work, paths)
+    return missing
+
+
+def main(arguments):
+    begin = time.monotonic()
+    options = parse_arguments(arguments)
+    root = pathlib.Path(options.root).resolve() if options.root else ROOT
+    try:
+        commit = commit_of_clean_tree(root)
+        work = root / "build" / "results"
+        work.mkdir(parents=True, exist_ok=True)
+        held = lock(work)
+        if not options.install:
+            measure(options, work, held, commit)
+        missing = write(root, work, held, commit)
+    except (Refusal, InputError) as refusal:
+        say(str(refusal))
+        return 2
+    for what in missing:
+        say(f"NOT written, the old one stays: {what}")
+    header = figures.Suite(root / "benchmarks" / "results").header()
+    say(f"{(time.monotonic() - begin) / 60:.0f} minutes; mode {header['mode']}, commit {header['commit']}. Written: benchmarks/results, "
+        "docs/results.md, docs/images, the blocks of README.md and docs/. Look at `git diff`, and commit it")
+    return 1 if missing else 0
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, ending.interrupt)
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # nohup
+        signal.signal(signal.SIGHUP, ending.interrupt)
+    ending.run("results", main)
