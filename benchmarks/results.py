@@ -8,6 +8,7 @@ whole. Then --resume goes on with what is missing, and --install takes over what
 
 import argparse
 import csv
+import ctypes
 import fcntl
 import json
 import os
@@ -95,9 +96,15 @@ def lock(work):
 # ---- measuring ----------------------------------------------------------------------------------
 
 
+def end_with_parent():
+    """In a child: SIGTERM when the parent dies, also when it is killed (Linux)."""
+    ctypes.CDLL(None).prctl(1, int(signal.SIGTERM))
+
+
 def call(command, held, patience=60):
     """The exit code. An interruption is passed on to the program, and waited for."""
-    child = subprocess.Popen([str(word) for word in command], cwd=ROOT, stdin=subprocess.DEVNULL, pass_fds=[held], start_new_session=True)
+    child = subprocess.Popen([str(word) for word in command], cwd=ROOT, stdin=subprocess.DEVNULL, pass_fds=[held], start_new_session=True,
+                             preexec_fn=end_with_parent)
     try:
         return child.wait()
     except KeyboardInterrupt:
