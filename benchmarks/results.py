@@ -171,6 +171,10 @@ def prepare(root, work, held):
     (new / "benchmarks").mkdir()
     shutil.copytree(work / "csv", new / "benchmarks" / "results", ignore=shutil.ignore_patterns("*.log", ".*"))
     shutil.copy(root / "README.md", new)
+    comparison = pathlib.Path("workloads") / "COMPARISON_RESULTS.md"
+    if (root / comparison).is_file():
+        (new / comparison).parent.mkdir()
+        shutil.copy(root / comparison, new / comparison)
     for page in (root / "docs").glob("*.md"):
         shutil.copy(page, new / "docs")
     missing = []
@@ -183,6 +187,17 @@ def prepare(root, work, held):
         missing.append("the rows of make run")
     if call([sys.executable, "-B", BENCHMARKS / "report" / "make_results.py", "--root", new], held) != 0:
         raise Refusal(f"the pages could not be written; what was measured is in {work}/csv")
+    measured = new / "benchmarks" / "results"
+    for needs, page, command in (
+        (("soak.csv", "benchmark_accurate.csv"), "docs/study.md",
+         [BENCHMARKS / "report" / "study.py", "--results", measured, "--page", new / "docs" / "study.md"]),
+        (("comparison.csv",), comparison,
+         [ROOT / "workloads" / "comparison.py", "--page", "--csv", measured / "comparison.csv", "--page-file", new / comparison]),
+    ):
+        if not (new / page).is_file() or not all((measured / name).is_file() for name in needs):
+            missing.append(str(page))
+        elif call([sys.executable, "-B", *command], held) != 0:
+            missing.append(f"{page}: see above")
     return [path.relative_to(new) for path in sorted(new.rglob("*")) if path.is_file()], missing
 
 

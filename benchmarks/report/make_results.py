@@ -25,7 +25,7 @@ from report.suite_figures import ALLOCATORS, Suite  # noqa: E402
 from report.words import EQUAL, POINTS, compare, in_the_noise, label, markdown, number, present  # noqa: E402
 
 BLOCK = re.compile(r"(<!-- figures: (\S+) begin \(benchmarks/report/make_results\.py\) -->)\n(.*?)(<!-- figures: \2 end -->)", re.DOTALL)
-ANY_MARK = re.compile(r"<!-- figures: .*?-->")
+BEGIN = re.compile(r"<!-- figures: \S+ begin \(benchmarks/report/make_results\.py\) -->")
 
 
 # ---- about the run ------------------------------------------------------------------------------
@@ -166,7 +166,18 @@ def burst_block(suite, _summary):
             "![Eleven rows: time and memory beside malloc, jemalloc, mimalloc and tcmalloc](docs/images/run.png)"]
 
 
-BLOCKS = {"summary": summary_block, "burst": burst_block}
+def phases_block(suite, _summary):
+    """What stays at the end of the quiet phases of a program whose work changes."""
+    last = {}
+    for row in suite.rows("phases"):
+        last[row["phase"], row["allocator"]] = suite.number("phases", row, "rss_mib")
+    names = suite.allocators("phases")
+    nights = list(dict.fromkeys(phase for phase, _ in last if "night" in phase))
+    rows = [[phase, *(number(last[phase, name]) if (phase, name) in last else "-" for name in names)] for phase in nights]
+    return [*markdown([["", *(label(name) for name in names)], *rows]), "", "![memory over time while the work changes](images/phases.png)"]
+
+
+BLOCKS = {"summary": summary_block, "burst": burst_block, "phases": phases_block}
 
 
 def pages(root):
@@ -178,9 +189,8 @@ def fill(path, suite, summary):
     """The text of a page with its blocks as the figures give them."""
     text = report.read_utf8(path)
     found = [match[2] for match in BLOCK.finditer(text)]
-    if len(ANY_MARK.findall(text)) != 2 * len(found):
-        line = text[:ANY_MARK.search(text).start()].count("\n") + 1
-        raise report.InputError(f"{path}:{line}: a mark of figures without its other one, or with another generator")
+    if len(BEGIN.findall(text)) != len(found):
+        raise report.InputError(f"{path}: a block of figures begins and does not end")
     for name in found:
         if name not in BLOCKS:
             raise report.InputError(f"{path}: no block of figures is named '{name}': one of {', '.join(BLOCKS)}")

@@ -134,8 +134,10 @@ BLOCKS = {"soak_order": order_block, "soak_throughput": throughput_block, "soak_
 
 
 def filled(text, suite):
-    """The text of a page with these blocks as the figures give them."""
-    return BLOCK.sub(lambda match: "\n".join([match[1], *BLOCKS[match[2]](suite), match[4]]) if match[2] in BLOCKS else match[0], text)
+    """The text of a page with these blocks as the figures give them; what is of a run of less work says so."""
+    mode = suite.header().get("mode", "full")
+    less = [] if mode == "full" else [f"**A {mode} run: less work, so the figures vary more.**", ""]
+    return BLOCK.sub(lambda match: "\n".join([match[1], *less, *BLOCKS[match[2]](suite), match[4]]) if match[2] in BLOCKS else match[0], text)
 
 
 def main(arguments):

@@ -85,6 +85,7 @@ COLUMNS = {
     "zones": ({"work": "text", "figure": "text"}, {"value": "number", "limit": "from 0?", "load": "from 0"}),
     "close_bench": ({"call": "text", "time": "text"}, {"mean_ns": "positive", "p50_ns": "from 0", "p99_ns": "positive", "p999_ns": "positive"}),
     "make_run": ({"row": "text", "allocator": "text"}, {"time_ns": "positive", "memory_bytes": "positive"}),
+    "watched": ({"watcher": "text", "allocator": "text"}, {"says": "text", "unwatched_ns": "positive", "watched_ns": "positive"}),
     "phases": ({"allocator": "text", "phase": "text", "second": "from 0"}, {"rss_mib": "positive", "faults": "amount"}),
     "programs": ({"part": "text", "row": "text", "allocator": "text"}, {"cpu_s": "from 0?", "kib": "count?"}),
     "smoke_tests": ({"allocator": "text", "check": "text"}, {"result": "text"}),

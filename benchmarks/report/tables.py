@@ -248,6 +248,18 @@ def programs(suite, _summary):
     return lines[:-1]
 
 
+def watched(suite, _summary):
+    """What being watched costs, by the best of the rounds."""
+    best = {}
+    for row in suite.rows("watched"):
+        pair = [suite.number("watched", row, column) for column in ("unwatched_ns", "watched_ns")]
+        _, so_far = best.setdefault(row["watcher"], (row, pair))
+        so_far[:] = map(min, so_far, pair)
+    rows = [["watched by", "a request, us", "watched, us", "times", "says"]]
+    rows += [[name, number(plain / 1e3), number(cost / 1e3), times(cost / plain), row["says"]] for name, (row, (plain, cost)) in best.items()]
+    return ["The pattern `hotspot` of `synthetic_bench` without a pause. Each is beside the same allocator unwatched.", "", *markdown(rows)]
+
+
 # ---- other libraries ----------------------------------------------------------------------------
 
 
@@ -316,6 +328,7 @@ PARTS = [
     ("Soak", "soak", soak, ["soak_distribution"]),
     ("Whose tail it is", "tail_attribution", tails, []),
     ("Real programs", "programs", programs, ["phases"]),
+    ("What being watched costs", "watched", watched, []),
     ("Zones", "zones", zones, []),
     ("NUMA nodes", "numa_bench", nodes, []),
     ("Aims that are missed", None, aims, []),

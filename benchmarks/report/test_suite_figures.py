@@ -466,13 +466,15 @@ class Document(Folder):
 
     def test_marks_that_do_not_belong_together(self):
         self.write_some()
-        for text, words_of_it in ((self.BLOCK.replace("summary end", "other end"), "README.md:2: a mark of figures without its other one"),
-                                  (self.BLOCK.replace("make_results.py)", "other.py)"), "README.md:2: a mark of figures"),
+        for text, words_of_it in ((self.BLOCK.replace("summary end", "other end"), "README.md: a block of figures begins and does not end"),
                                   (self.BLOCK.replace("summary", "nothing"), "no block of figures is named 'nothing'")):
             answer = self.make(readme=text)
             self.assertEqual(answer.returncode, 2)
             self.assertIn(words_of_it, answer.stderr)
             self.assertEqual((self.folder / "README.md").read_text(encoding="utf-8"), text)
+        other = self.BLOCK.replace("make_results.py)", "other.py)")  # of another generator
+        self.assertEqual(self.make(readme=other).returncode, 0)
+        self.assertEqual((self.folder / "README.md").read_text(encoding="utf-8"), other)
 
     def test_standing(self):
         entries = Targets.entries

@@ -88,12 +88,16 @@ STEPS = [
          "what TSLAB_NUMA is worth, on a machine that is simulated"),
     Step("close_bench",             "ours", (1, 1, 1), (15, 5, 1), {},
          "ends of epochs beside busy threads"),
-    Step("make_run",                "all",  (1, 1, 1), (110, 110, 12), {},
+    Step("make_run",                "all",  (1, 1, 1), (110, 75, 12), {"quick": ["--rounds", "2"], "smoke": ["--smoke"]},
          "the rows of make run, their picture, memory after a burst"),
     Step("programs",                "all",  (1, 1, 0), (2600, 150, 0), {"quick": ["--rounds", "1", "--parts", "time", "--without", "clang"]},
          "real programs and loops: time, peak, memory at rest, latency"),
-    Step("phases",                  "all",  (1, 1, 0), (75, 75, 0), {},
+    Step("phases",                  "all",  (1, 1, 0), (65, 65, 0), {},
          "memory over time of a program whose work changes"),
+    Step("comparison",              "all",  (1, 1, 0), (120, 45, 0), {"quick": ["--seconds", "3"]},
+         "the five patterns beside malloc"),
+    Step("watched",                 "all",  (1, 1, 0), (150, 45, 0), {"quick": ["--quick"]},
+         "what being watched costs"),
 ]
 
 
@@ -300,13 +304,15 @@ def command_of(unit, options, programs, allocators, target, resumed):
     if step.name == "zones":  # its device is a file beside its figures
         program = programs / "zones_bench"
         return [str(program), *extra, "--csv", str(target / "zones.csv"), str(target / "zones.device")] if program.is_file() else None
-    if step.name in ("make_run", "programs", "phases"):
+    if step.name in ("make_run", "programs", "phases", "comparison", "watched"):
         library = programs.parent / "src" / "malloc" / "libtslab-malloc.so"
         if not {"tslab", "malloc"} <= set(allocators) or not library.is_file():
             return None
         csv_file = ["--csv", str(target / f"{step.name}.csv")]
-        if step.name == "make_run":
-            return [str(ROOT / "workloads" / "run.sh"), *(["--smoke"] if options.smoke else []), "--build", str(programs.parent), *csv_file]
+        script = {"make_run": ROOT / "workloads" / "table.py", "comparison": ROOT / "workloads" / "comparison.py",
+                  "watched": BENCHMARKS / "watched" / "watched_bench.py"}.get(step.name)
+        if script:
+            return ["python3", "-B", str(script), "--build", str(programs.parent), *extra, *csv_file]
         if step.name == "phases":
             return ["python3", "-B", str(BENCHMARKS / "programs" / "phases_bench.py"), str(library), str(programs / "programs_phases"), *csv_file]
         return ["python3", "-B", str(BENCHMARKS / "programs" / "programs_bench.py"), str(library), "--tools", str(programs), *size, *extra,
@@ -353,13 +359,14 @@ def merge(parts, out, units, header=()):
                 lines = text[len(about):]  # complete in itself
                 break
             first, *rows = text[len(about):]
-            first += ",round" if "round" not in first.split(",") and name not in FIXED else ""
+            numbered = "round" in first.split(",") or name in FIXED
+            first += "" if numbered else ",round"
             if heading not in (None, first):
                 raise Refusal(f"{path}: the columns {first} differ from {heading} of the others")
             heading = first
             if name in ONLY:
                 rows = [row for row in rows if unit.round == 1 and wanted(first, row, ONLY[name])]
-            lines += [row if name in FIXED else f"{row},{unit.round}" for row in rows if row]
+            lines += [row if numbered else f"{row},{unit.round}" for row in rows if row]
         if lines:
             temporary = out / f".{name}.tmp"
             temporary.write_text("\n".join(stamped(about, header) + ([heading] if heading else []) + lines) + "\n", encoding="utf-8")
