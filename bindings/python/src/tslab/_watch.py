@@ -1,0 +1,100 @@
+"""Statistics of other processes. The command ``tslab`` reads them: what a process shows need not be sound."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from typing import TYPE_CHECKING, Any, Iterator
+
+from ._native import command
+
+if TYPE_CHECKING:
+    import pandas
+
+
+class TargetError(OSError):
+    """The process is not there, shows no statistics, or may not be read."""
+
+
+def _target(pid: int | str) -> str:
+    text = str(pid)
+    if isinstance(pid, bool) or not text or text.startswith("-"):
+        raise ValueError(f"not a process: {pid!r}")
+    return text
+
+
+def stats(pid: int | str) -> dict[str, Any]:
+    """All statistics of a process: ``global``, ``classes``, ``epochs``, ``stacks``, ``findings``, ...
+
+    pid: the id of a process that runs with ``TSLAB_SHM=1``, the URL of one that serves its statistics, or a core file.
+    The names of the fields are those of docs/stats.md. TargetError: there are none.
+    """
+    done = subprocess.run([command(), "stats", "--json", _target(pid)], capture_output=True, check=False)
+    if done.returncode != 0:
+        said = done.stderr.decode(errors="replace").strip()
+        raise TargetError(said or f"tslab stats {pid}: exit code {done.returncode}")
+    return json.loads(done.stdout.decode(errors="replace"))
+
+
+def findings(pid: int | str) -> list[dict[str, Any]]:
+    """What is wrong with the process: leaks, lifetimes that grow, limits that are near; worst first."""
+    return _list(stats(pid), "findings")
+
+
+def stacks(pid: int | str) -> list[dict[str, Any]]:
+    """The call stacks that hold the most. The process samples them if it runs with ``TSLAB_SAMPLE_STACKS=BYTES``."""
+    return _list(stats(pid), "stacks")
+
+
+def _list(shown: dict[str, Any], name: str) -> list[dict[str, Any]]:
+    found = shown.get(name) or []
+    if isinstance(found, dict):  # with figures of its own beside the rows
+        found = next((v for v in found.values() if isinstance(v, list)), [])
+    return found
+
+
+def processes() -> list[dict[str, Any]]:
+    """The processes that show their statistics and may be read: ``pid`` and ``name`` of each."""
+    found = []
+    for entry in sorted((e for e in os.listdir("/proc") if e.isdigit()), key=int):
+        try:
+            links = (os.readlink(f"/proc/{entry}/fd/{fd}") for fd in os.listdir(f"/proc/{entry}/fd"))
+            if not any(link.startswith("/memfd:tslab") for link in links):
+                continue
+            with open(f"/proc/{entry}/comm", encoding="utf-8", errors="replace") as comm:
+                found.append({"pid": int(entry), "name": comm.read().rstrip("\n")})
+        except OSError:  # it has ended, or is another user's
+            continue
+    return found
+
+
+def frame(pid: int | str) -> "pandas.DataFrame":
+    """The epochs of a process as a pandas data frame: one row each, the columns of ``stats(pid)["epochs"]``."""
+    import pandas
+
+    return pandas.DataFrame(stats(pid)["epochs"])
+
+
+def watch(pid: int | str, every: float = 1.0, times: int | None = None) -> Iterator[dict[str, Any]]:
+    """The statistics again and again, ``every`` so many seconds, until the process ends, or so many ``times``.
+
+    In a notebook::
+
+        for s in tslab.watch(pid):
+            display.clear_output(wait=True)
+            display.display(pandas.DataFrame(s["epochs"]))
+    """
+    shown = 0
+    while times is None or shown < times:
+        try:
+            now = stats(pid)
+        except TargetError:
+            if shown == 0:
+                raise
+            return
+        yield now
+        shown += 1
+        if times is None or shown < times:
+            time.sleep(every)

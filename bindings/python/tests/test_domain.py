@@ -1,0 +1,225 @@
+import gc
+import multiprocessing
+import os
+import pickle
+import threading
+
+import pytest
+
+import tslab
+
+
+def test_a_buffer_is_memory():
+    with tslab.Domain("memory") as d:
+        b = d.buffer(10)
+        assert len(b) == 10 and bytes(b) == bytes(10)
+        b[0] = 7
+        b[2:5] = b"abc"
+        assert b[0] == 7 and bytes(b[2:5]) == b"abc" and b[-1] == 0
+        with pytest.raises(IndexError):
+            b[10]
+        with pytest.raises(ValueError):
+            b[2:5] = b"ab"
+        with pytest.raises(TypeError):
+            del b[0]
+        view = memoryview(b)
+        assert not view.readonly and view.nbytes == 10
+        view.release()
+        assert len(d.buffer(0)) == 0
+        assert d.held > 0 and not d.ended
+
+
+def test_use_after_the_end():
+    with tslab.Domain() as d:
+        b = d.buffer(100)
+    for use in (lambda: b[0], lambda: b[:], lambda: len(b), lambda: bytes(b), lambda: memoryview(b), lambda: b.__setitem__(0, 1)):
+        with pytest.raises(tslab.StaleError):
+            use()
+    with pytest.raises(ValueError):
+        d.buffer(1)
+    with pytest.raises(tslab.StaleError):
+        d.reset()
+    with pytest.raises(tslab.StaleError):
+        d.__enter__()
+    assert d.ended and d.held == 0
+    d.end()
+
+
+def test_use_after_a_reset():
+    d = tslab.Domain()
+    b = d.buffer(100)
+    d.reset()
+    c = d.buffer(100)
+    with pytest.raises(tslab.StaleError):
+        b[0]
+    c[0] = 1
+    assert c[0] == 1
+
+
+def test_no_end_under_a_view():
+    d = tslab.Domain()
+    b = d.buffer(100)
+    view = memoryview(b)
+    for call in (d.end, d.reset):
+        with pytest.raises(BufferError):
+            call()
+    view[3] = 9
+    assert b[3] == 9
+    part = view[2:5]
+    view.release()
+    assert part[1] == 9 and not d.ended
+    part.release()  # the last view: the end that was refused comes now
+    assert d.ended
+    with pytest.raises(tslab.StaleError):
+        b[3]
+
+
+def test_with_under_a_view():
+    with pytest.raises(BufferError):
+        with tslab.Domain() as d:
+            view = memoryview(d.buffer(100))
+    assert not d.ended
+    view[0] = 1
+    del view
+    assert d.ended
+
+
+def test_a_reset_that_was_refused_ends_nothing():
+    d = tslab.Domain()
+    view = memoryview(d.buffer(10))
+    with pytest.raises(BufferError):
+        d.reset()
+    view.release()
+    assert not d.ended
+
+
+def test_bad_arguments():
+    d = tslab.Domain()
+    with pytest.raises(ValueError):
+        d.buffer(-1)
+    with pytest.raises(TypeError):
+        d.buffer("ten")
+    with pytest.raises(MemoryError):
+        d.buffer(1 << 62)
+    with pytest.raises(OverflowError):
+        d.buffer(1 << 70)
+    with pytest.raises(ValueError):
+        tslab.Domain(limit=-1)
+    with pytest.raises(TypeError):
+        tslab.Buffer()
+    with pytest.raises(TypeError):
+        d.__init__()
+
+
+def test_limit():
+    with tslab.Domain("limited", limit=1 << 20) as d:
+        kept = []
+        with pytest.raises(MemoryError):
+            for _ in range(1000):
+                kept.append(d.buffer(10000))
+        assert 50 < len(kept) < 110 and d.held <= 1 << 20
+
+
+def test_memory_goes_back():
+    d = tslab.Domain()
+    d.buffer(8 << 20)[:] = b"x" * (8 << 20)
+    held = d.held
+    b = d.buffer(1)
+    d.end()
+    assert held >= 8 << 20 and d.held == 0
+    del d
+    with pytest.raises(tslab.StaleError):
+        b[0]
+
+
+def test_finalised_by_any_thread():
+    def make(n):
+        for _ in range(n):
+            d = tslab.Domain("thread")
+            b = d.buffer(1000)
+            loop = [b]
+            loop.append(loop)  # the collector's, in whichever thread it runs
+
+    threads = [threading.Thread(target=make, args=(200,)) for _ in range(4)]
+    for t in threads:
+        t.start()
+    make(200)
+    for t in threads:
+        t.join()
+    gc.collect()
+
+    shared = tslab.Domain("shared")
+    results = []
+    threads = [threading.Thread(target=lambda i=i: results.append((i, shared.buffer(100)))) for i in range(8)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    for i, b in results:
+        b[0] = i
+    assert sorted(b[0] for _, b in results) == list(range(8))
+    ender = threading.Thread(target=shared.end)
+    ender.start()
+    ender.join()
+    assert shared.ended
+
+
+def test_fork():
+    d = tslab.Domain()
+    b = d.buffer(10)
+    b[0] = 5
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            if b[0] == 5:
+                b[0] = 6
+                d.end()
+                tslab.Domain().buffer(1000)
+                code = 0
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert b[0] == 5
+
+
+def _work(n):
+    with tslab.Domain() as d:
+        b = d.buffer(n)
+        b[:] = bytes([n % 256]) * n
+        return sum(bytes(b))
+
+
+def test_multiprocessing():
+    with pytest.raises(TypeError):
+        pickle.dumps(tslab.Domain())
+    for method in ("fork", "spawn"):
+        with multiprocessing.get_context(method).Pool(2) as pool:
+            assert pool.map(_work, [1, 10, 200]) == [1, 100, 40000]
+
+
+def test_arrays():
+    numpy = pytest.importorskip("numpy")
+    with tslab.Domain() as d:
+        a = d.array((3, 4), "int32")
+        assert a.shape == (3, 4) and a.dtype == numpy.int32 and not a.any()
+        a += numpy.arange(12).reshape(3, 4)
+        assert a.sum() == 66 and a.flags.writeable
+        row = a[1]
+        with pytest.raises(BufferError):
+            d.end()
+        del a
+        assert row.tolist() == [4, 5, 6, 7]
+        with pytest.raises(TypeError):
+            d.array(3, object)
+        with pytest.raises(ValueError):
+            d.array((-1, 2))
+        assert d.array((0, 5)).shape == (0, 5)
+        del row
+    assert d.ended
+
+
+def test_one_label_many_domains():
+    for i in range(20000):
+        with tslab.Domain("many") as d:
+            d.buffer(64)[0] = i % 256

@@ -1,0 +1,86 @@
+import os
+import subprocess
+import sys
+import textwrap
+import time
+
+import pytest
+
+import tslab
+import tslab._native
+
+
+@pytest.fixture
+def program():
+    """A process that shows its statistics, and holds what a test looks for."""
+    code = textwrap.dedent(
+        """
+        import sys, tslab
+        domains = [tslab.Domain("held") for _ in range(10)]
+        kept = [d.buffer(5000) for d in domains for _ in range(100)]
+        print("ready", flush=True)
+        sys.stdin.read()
+        """
+    )
+    environment = dict(os.environ, TSLAB_SHM="1", TSLAB_SAMPLE_STACKS="4096")
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+    )
+    assert process.stdout.readline() == "ready\n"
+    for _ in range(400):  # the page is written four times a second
+        if sum(e["live_objects"] for e in _epochs(process.pid) if e["label"] == "held") == 1000:
+            break
+        time.sleep(0.05)
+    yield process
+    process.stdin.close()
+    process.wait()
+    process.stdout.close()
+
+
+def _epochs(pid):
+    try:
+        return tslab.stats(pid)["epochs"]
+    except tslab.TargetError:
+        return []
+
+
+def test_another_process(program):
+    assert program.pid in [p["pid"] for p in tslab.processes()]
+    shown = tslab.stats(program.pid)
+    assert shown["pid"] == program.pid and shown["global"]["live_bytes"] >= 5_000_000
+    held = [e for e in shown["epochs"] if e["label"] == "held"]
+    assert len(held) == 10 and all(e["live_objects"] == 100 for e in held)
+    assert isinstance(tslab.findings(program.pid), list)
+    stacks = tslab.stacks(program.pid)
+    assert isinstance(stacks, list) and stacks and all(isinstance(s, dict) for s in stacks)
+    assert [s["pid"] for s in tslab.watch(program.pid, every=0.01, times=3)] == [program.pid] * 3
+
+
+def test_a_frame(program):
+    pytest.importorskip("pandas")
+    frame = tslab.frame(program.pid)
+    assert (frame[frame["label"] == "held"]["live_objects"] == 100).all()
+
+
+def test_no_such_process():
+    with pytest.raises(tslab.TargetError, match="999999999"):
+        tslab.stats(999999999)
+    with pytest.raises(OSError):
+        tslab.findings("/nowhere")
+    for bad in ("", "--help", True):
+        with pytest.raises(ValueError):
+            tslab.stats(bad)
+
+
+def test_run():
+    command = [sys.executable, "-m", "tslab", "run", "sh", "-c", "cat /proc/self/maps; exit 7"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 7
+    assert str(tslab._native.command().parent.parent / "lib") in done.stdout
+    assert subprocess.run([sys.executable, "-m", "tslab", "--version"], check=False, capture_output=True).returncode == 0
+
+
+def test_domains_under_this_malloc():
+    code = "import tslab; d = tslab.Domain('x'); b = d.buffer(9); b[0] = 1; d.end(); print(d.ended)"
+    command = [sys.executable, "-m", "tslab", "run", sys.executable, "-c", code]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "True\n"
