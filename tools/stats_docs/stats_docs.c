@@ -83,7 +83,11 @@ int main(int argc, char **argv) {
          "met; the rest is summed in "
          "`(other)`, and epochs without a label in `(none)`. `temporal_slab_epoch_class_live_objects`, "
          "`temporal_slab_epoch_class_live_bytes`, `temporal_slab_epoch_class_slabs` and "
-         "`temporal_slab_epoch_class_estimated_rss_bytes` tell `class` apart too.");
+         "`temporal_slab_epoch_class_estimated_rss_bytes` tell `class` apart too. "
+         "`temporal_slab_label_lock_waits_total` "
+         "and `temporal_slab_label_cas_retries_total` say which label meets contention: of the whole process, by the "
+         "label of the epoch in which the thread works that waits or tries again. At most 32 labels there, the rest in "
+         "`(other)`.");
     TS_STATS_LABEL(PLAIN)
     head(
         "Nodes: `SlabNodeStats`",

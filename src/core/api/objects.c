@@ -5,6 +5,7 @@
 #include "api/runtime.h"
 
 #include "base/bits.h"
+#include "epoch/contention.h"
 #include "epoch/hint.h"
 #include "epoch/misuse.h"
 #include "epoch/sample.h"
@@ -440,6 +441,7 @@ TS_NOINLINE static bool free_foreign_rest(uint64_t entry, uint64_t seen, bool qu
 TS_COLD static bool free_again(uintptr_t token, void *p) {
     ts_allocator *allocator = ts_allocator_find(token);
     if (allocator) ts_fetch_add_relaxed(&allocator->cas_retries, 1);
+    ts_contention_retried(1);
     return free_rest(token, p);
 }
 

@@ -6,6 +6,7 @@
 #include "base/assert.h"
 #include "base/line.h"
 #include "base/message.h"
+#include "epoch/contention.h"
 #include "epoch/hint.h"
 #include "epoch/listen.h"
 #include "epoch/sample.h"
@@ -244,6 +245,7 @@ static bool start_locked(void) {
         ts_account_init();
         ts_packed_init();
         ts_epoch_init();
+        ts_contention_start();
         ts_domain_init();
         ts_leaks_start(ts_domain_show_cleanups);
         tables_made = true;

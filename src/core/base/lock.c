@@ -5,6 +5,7 @@
 #include "base/park.h"
 
 TS_ALIGNED(TS_CACHE_LINE) _Atomic uint64_t ts_lock_waits;
+_Atomic(ts_lock_waited_fn *) ts_lock_waited;
 
 #if TSLAB_ASSERT >= 2
 static _Thread_local uint32_t held_ranks; /* bit r: a lock of rank r is held */
@@ -46,6 +47,8 @@ TS_NOINLINE static void take_counting(ts_lock *lock) {
     (void)ts_fetch_add_relaxed(&ts_lock_waits, 1);
     take_waiting(lock);
     ts_count(&lock->contended, 1);
+    ts_lock_waited_fn *waited = ts_load_relaxed(&ts_lock_waited);
+    if (waited) waited();
 }
 
 void ts_lock_acquire(ts_lock *lock) {

@@ -49,6 +49,10 @@ typedef struct ts_lock {
 
 /* Waits for any of these locks, of the whole process. */
 extern TS_HIDDEN _Atomic uint64_t ts_lock_waits;
+/* Called by a thread that had to wait and has the lock, which may be any. Set once; NULL: nobody is told. relaxed: it is code,
+   which is there before anything runs. */
+typedef void ts_lock_waited_fn(void);
+extern TS_HIDDEN _Atomic(ts_lock_waited_fn *) ts_lock_waited;
 
 void ts_lock_init(ts_lock *lock, ts_rank rank);
 /* For the next use of a record. Nobody has or wants the lock. */

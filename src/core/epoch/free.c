@@ -8,6 +8,7 @@
  */
 /* Modelled in tests/model: foreign, spill, orders. */
 #include "base/park.h"
+#include "epoch/contention.h"
 #include "epoch/epoch.h"
 #include "epoch/sample.h"
 #include "heap/bin.h"
@@ -174,7 +175,10 @@ static verdict free_foreign(uint32_t unit, uint64_t entry, uintptr_t token, uint
     ts_foreign_result r = ts_foreign_free(unit, entry, token, generation, &retries);
     if (bracket) ts_heap_leave(heap);
     if (TS_UNLIKELY(owner != NULL)) ts_heap_drop(owner);
-    if (TS_UNLIKELY(retries)) ts_fetch_add_relaxed(&allocator->cas_retries, retries);
+    if (TS_UNLIKELY(retries)) {
+        ts_fetch_add_relaxed(&allocator->cas_retries, retries);
+        ts_contention_retried(retries);
+    }
     if (r != TS_FOREIGN_FREED) return NOT_LIVE;
     ts_settle_pending(); /* pushed to a heap that has ended it is passed on, before it is looked for */
     ts_foreign_give_closed(unit, entry);

@@ -194,6 +194,23 @@ static void labels(const out *o, const ts_view *v) {
     }
 }
 
+/* ---- contention ------------------------------------------------------------------------------------------------------- */
+
+static void contention(const out *o, const ts_view *v) {
+    static const char *const name[] = {"label_lock_waits", "label_cas_retries"};
+    static const char *const help[] = {
+        "Waits for any lock of the core, by the label of the epoch in which the thread works; of the whole process.",
+        "Foreign frees that met another writer and tried again, likewise."};
+    for (unsigned k = 0; k < 2; k++) {
+        family(o, name[k], TS_COUNTER, help[k]);
+        for (unsigned i = 0; i < v->contention_rows; i++) {
+            const ts_contention *c = &v->contention[i];
+            const char *pairs[] = {"label", c->label[0] ? c->label : TS_LABEL_NONE, NULL};
+            sample(o, name[k], TS_COUNTER, pairs, TS_COUNT, k ? c->cas_retries : c->lock_waits);
+        }
+    }
+}
+
 /* ---- zones -------------------------------------------------------------------------------------------------------------- */
 
 static uint64_t zones_field(const ts_zones_stats *z, size_t offset) {
@@ -303,6 +320,7 @@ void ts_render_prometheus(ts_sink *sink, const ts_view *v, bool openmetrics) {
 #undef X
     slow_samples(&o, v);
     labels(&o, v);
+    contention(&o, v);
     nodes(&o, v);
     zones(&o, v);
     if (openmetrics) ts_put(sink, "# EOF\n");

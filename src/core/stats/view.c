@@ -291,6 +291,25 @@ static void choose_epochs(builder *b, ts_view *view) {
     view->epoch_rows = n;
 }
 
+/* Labels that look alike become one row. Returns how many rows there are. */
+static unsigned merge_contention(ts_contention *rows, unsigned count) {
+    unsigned n = 0;
+    for (unsigned i = 0; i < count; i++) {
+        ts_contention *row = &rows[i];
+        ts_shown_label(row->label);
+        if (row->is_other) strcpy(row->label, TS_LABEL_OTHER);
+        unsigned k = 0;
+        while (k < n && strcmp(rows[k].label, row->label) != 0) k++;
+        if (k < n) {
+            rows[k].lock_waits += row->lock_waits;
+            rows[k].cas_retries += row->cas_retries;
+        } else {
+            rows[n++] = *row;
+        }
+    }
+    return n;
+}
+
 ts_view *ts_view_make(ts_allocator *a, uintptr_t token) {
     if (!ts_allocator_read_begin(a, token)) return NULL;
     ts_view *view = ts_temporary_take(sizeof *view);
@@ -312,6 +331,7 @@ ts_view *ts_view_make(ts_allocator *a, uintptr_t token) {
         view->epoch_count = b->epochs;
         choose_labels(b, view);
         view->zones_rows = ts_zones_rows(view->zones);
+        view->contention_rows = merge_contention(view->contention, ts_contention_rows(view->contention));
         view->node_rows = ts_node_rows(a, view->node);
         choose_epochs(b, view);
         ts_snapshot_epoch_slabs(a, view->epoch, view->epoch_rows);

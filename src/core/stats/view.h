@@ -10,6 +10,7 @@
 #ifndef TS_STATS_VIEW_H
 #define TS_STATS_VIEW_H
 
+#include "epoch/contention.h"
 #include "stats/node.h"
 #include "stats/sink.h"
 #include "stats/snapshot.h"
@@ -94,6 +95,8 @@ typedef struct ts_view {
     ts_label_stats label[TS_VIEW_LABELS + 1];
     ts_zones_stats zones[TS_ZONES_ROWS]; /* of the process: the same in the view of each allocator */
     uint64_t zones_rows;
+    ts_contention contention[TS_CONTENTION_ROWS]; /* of the process, likewise */
+    uint64_t contention_rows;
     ts_node_row node[TS_NODE_ROWS]; /* by rising id */
     uint64_t node_rows;
     uint64_t stack_mean_bytes; /* one sample in so many; 0: none are taken now */

@@ -1,0 +1,37 @@
+/*
+ * Which labels meet contention: waits for locks and repeated compare-and-swaps, by the label of the epoch in which the thread
+ * works. Of the whole process, since its start. Counted where a thread has waited or has to try again, so no other
+ * operation knows of it.
+ *
+ * A thread works in its innermost domain's epoch, or, outside of domains, in the epoch in which it allocated last.
+ *
+ * Invariants
+ *  1. A row belongs to the label whose hash stands in it; the hash is written once, by the thread that claims the row.
+ *  2. A row is shown when `ready` is set, which publishes its label. Its counters only rise.
+ *  3. No lock, no wait, no memory: this runs inside of locks and in signal handlers.
+ */
+#ifndef TS_EPOCH_CONTENTION_H
+#define TS_EPOCH_CONTENTION_H
+
+#include "base/attr.h"
+
+#include <tslab/tslab.h>
+
+#include <stdint.h>
+
+#define TS_CONTENTION_LABELS 32u
+#define TS_CONTENTION_ROWS (TS_CONTENTION_LABELS + 1) /* the last: all labels that found no row */
+
+typedef struct ts_contention {
+    char label[SLAB_LABEL_BYTES]; /* "": epochs without one, or threads in none */
+    uint32_t is_other, unused;
+    uint64_t lock_waits, cas_retries;
+} ts_contention;
+
+/* Waits are counted from here on. */
+void ts_contention_start(void);
+TS_COLD void ts_contention_retried(uint64_t times);
+/* Those that have any. Returns how many. */
+unsigned ts_contention_rows(ts_contention out[TS_CONTENTION_ROWS]);
+
+#endif
