@@ -1,5 +1,5 @@
 """Every query of the Grafana dashboard, and every recording rule, against a real Prometheus that scrapes the five request
-patterns of synthetic_bench: each must return data.
+patterns of synthetic_bench: each must return data. Left out are zones and NUMA nodes, which the patterns have none of.
 """
 
 import argparse
@@ -19,6 +19,7 @@ import urllib.request
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PATTERNS = ("burst", "steady", "leak", "hotspot", "kernel")
+ABSENT = ("temporal_slab_zones", "temporal_slab_node_")
 
 
 def free_ports(count):
@@ -47,7 +48,7 @@ def queries():
                          capture_output=True, text=True).stdout.splitlines()
     with open(os.path.join(HERE, "rules.yml"), encoding="utf-8") as file:
         records = re.findall(r"- record: (\S+)", file.read())
-    return out + records
+    return [query for query in out + records if not any(name in query for name in ABSENT)]
 
 
 def main():
@@ -92,7 +93,7 @@ def main():
             while empty and time.monotonic() < end:
                 time.sleep(1)
                 empty = [q for q in empty if not ask(prometheus_port, q)]
-            up = ask(prometheus_port, "sum(up)")
+            up = ask(prometheus_port, 'sum(up{job="temporal-slab"})')
             if not up or float(up[0]["value"][1]) != len(PATTERNS):
                 sys.exit(f"check_queries: not all patterns are scraped: {up}")
             if empty:
