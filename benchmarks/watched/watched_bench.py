@@ -31,7 +31,7 @@ from core.run_bench import describe_commit, describe_machine  # noqa: E402
 from harness import ending  # noqa: E402
 
 LIBRARIES = ("/usr/lib/*/", "/usr/lib/", "/usr/local/lib/")
-COLUMNS = ["watcher", "allocator", "says", "round", "unwatched_ns", "watched_ns"]
+COLUMNS = ["watcher", "allocator", "says", "run", "unwatched_ns", "watched_ns"]
 
 
 @dataclasses.dataclass(frozen=True)
