@@ -94,6 +94,19 @@ def shared_block(suite):
     return table(["", "cv", "correlation with the others' mean in the same window", "cv of the quotient of both"], rows)
 
 
+def calls_block(suite):
+    """What a call does, by count, beside how uneven the windows are."""
+    times, rows = times_of(suite), []
+    for row in suite.rows("soak_counts"):
+        values = times.get(row["allocator"])
+        deviation = analyze.short(analyze.sample_stddev(values)) if values else "-"
+        rows.append([NAMES.get(row["allocator"], row["allocator"]),
+                     *(analyze.short(suite.number("soak_counts", row, column))
+                       for column in ("instructions", "accesses", "l1_misses", "mispredicts")), deviation])
+    return table(["a call", "instructions", "memory accesses", "misses of a first level of 32 KiB", "mispredicted branches",
+                  "deviation of the windows, ns"], rows)
+
+
 def traps_block(suite):
     """Each trap with the two figures that are taken for one another."""
     speeds, times = speeds_of(suite), times_of(suite)
@@ -145,7 +158,8 @@ def watched_block(suite):
             f"Commit {about.get('commit', '')}, {about.get('date', '')}. {about.get('machine', '')}."]
 
 
-BLOCKS = {"soak_order": order_block, "soak_throughput": throughput_block, "soak_time": time_block, "soak_shared": shared_block, "soak_traps": traps_block,
+BLOCKS = {"soak_order": order_block, "soak_throughput": throughput_block, "soak_time": time_block, "soak_shared": shared_block, "soak_calls": calls_block,
+          "soak_traps": traps_block,
           "variance": variance_block, "watched": watched_block}
 PAGES = [ROOT / "docs" / "study.md", ROOT / "observability" / "README.md"]
 

@@ -82,6 +82,7 @@ COLUMNS = {
     "numa_bench": ({"work": "text", "option": "text"},
                    {"missed_percent": "from 0", "local_percent": "from 0", "busiest_percent": "from 0", "ns_90_140": "from 0",
                     "beside_off_90_140": "from 0", "ns_100_250": "from 0", "beside_off_100_250": "from 0"}),
+    "soak_counts": ({"allocator": "text"}, dict.fromkeys(["instructions", "accesses", "l1_misses", "mispredicts"], "positive")),
     "comparison": ({"pattern": "text", "allocator": "text", "figure": "text"}, {"value": "from 0"}),
     "zones": ({"work": "text", "figure": "text"}, {"value": "number", "limit": "from 0?", "load": "from 0"}),
     "close_bench": ({"call": "text", "time": "text"}, {"mean_ns": "positive", "p50_ns": "from 0", "p99_ns": "positive", "p999_ns": "positive"}),

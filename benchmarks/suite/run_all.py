@@ -82,6 +82,8 @@ STEPS = [
          "the mixed load in windows of a second"),
     Step("observability",           "all",  (1, 1, 0), (35, 35, 0), {},
          "instructions with and without the counters of the statistics"),
+    Step("soak_counts",             "all",  (1, 1, 0), (40, 20, 0), {"quick": ["--windows", "100", "1000"]},
+         "what a call of the soak does, by count"),
     Step("zones",                   "ours", (1, 1, 0), (60, 15, 0), {"full": ["--mib", "512"], "quick": ["--mib", "64"]},
          "closed epochs in zones and back: bytes, time, memory that stays"),
     Step("numa_bench",              "ours", (1, 1, 1), (10, 10, 1), {},
@@ -301,6 +303,9 @@ def command_of(unit, options, programs, allocators, target, resumed):
         if "tslab" not in allocators:
             return None
         return [str(BENCHMARKS / "core" / "observability.py"), *build, "--csv", str(target / "observability.csv")]
+    if step.name == "soak_counts":
+        return [str(BENCHMARKS / "suite" / "soak_counts.py"), *extra, "--build", str(programs.parent), "--csv",
+                str(target / "soak_counts.csv")]
     if step.name == "zones":  # its device is a file beside its figures
         program = programs / "zones_bench"
         return [str(program), *extra, "--csv", str(target / "zones.csv"), str(target / "zones.device")] if program.is_file() else None

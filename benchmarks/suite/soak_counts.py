@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+"""What a call of the soak does, by count: instructions, memory accesses, misses of a first-level cache, mispredicted branches.
+
+    benchmarks/suite/soak_counts.py --csv FILE        half a minute; needs valgrind
+
+soak_mixed runs under cachegrind twice for each allocator, with a short window and a longer one. The differences of the counts
+over the difference of the calls have no set-up in them. Nothing is timed, so the load of the machine is not in it. The simulated
+first level has 32 KiB, 8 ways, lines of 64 bytes. The loop around the calls is in all counts.
+"""
+
+import argparse
+import csv
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import time
+
+BENCHMARKS = pathlib.Path(__file__).resolve().parent.parent
+ROOT = BENCHMARKS.parent
+sys.path.insert(0, str(BENCHMARKS))
+
+from core.run_bench import clean_environment, describe_commit, describe_machine  # noqa: E402
+from harness import ending  # noqa: E402
+
+ALLOCATORS = {"tslab": "", "malloc": "_malloc", "jemalloc": "_jemalloc", "tcmalloc": "_tcmalloc", "mimalloc": "_mimalloc"}
+COUNTS = {"instructions": r"I\s+refs", "accesses": r"D\s+refs", "l1_misses": r"D1\s+misses", "mispredicts": "Mispredicts"}
+VALGRIND = ["valgrind", "--tool=cachegrind", "--cache-sim=yes", "--branch-sim=yes", "--cachegrind-out-file=/dev/null",
+            "--D1=32768,8,64", "--LL=1048576,8,64"]
+
+
+class Failure(Exception):
+    """A run that gave no counts."""
+
+
+def count(program, window_ms):
+    """(calls, {count: number}) of one run."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = os.path.join(folder, "window.csv")
+        try:
+            done = subprocess.run([*VALGRIND, program, "--windows", "1", "--window_ms", str(window_ms), "--csv", out],
+                                  capture_output=True, text=True, env=clean_environment(), check=False)
+        except FileNotFoundError as error:
+            raise Failure("valgrind is not installed (tools/setup.sh valgrind)") from error
+        if done.returncode != 0:
+            raise Failure(f"{program}: exit code {done.returncode}: {done.stderr.strip()[-300:]}")
+        with open(out, encoding="utf-8") as file:
+            row = list(csv.DictReader(line for line in file if not line.startswith("#")))[-1]
+    numbers = {name: re.search(rf"{pattern}:\s+([\d,]+)", done.stderr) for name, pattern in COUNTS.items()}
+    return int(row["allocations"]) + int(row["frees"]), {name: int(found[1].replace(",", "")) for name, found in numbers.items()}
+
+
+def of_a_call(program, short_ms, long_ms):
+    (calls, first), (more_calls, second) = count(program, short_ms), count(program, long_ms)
+    if more_calls <= calls:
+        raise Failure(f"{program}: no more calls in {long_ms} ms than in {short_ms} ms")
+    return {name: (second[name] - first[name]) / (more_calls - calls) for name in COUNTS}
+
+
+def main(arguments):
+    parser = argparse.ArgumentParser(prog="soak_counts.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--csv", type=pathlib.Path, metavar="FILE", help="default: the standard output")
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "release", help="default build/release")
+    parser.add_argument("--windows", type=int, nargs=2, default=(200, 3000), metavar="MS", help="the two (default 200 3000)")
+    options = parser.parse_args(arguments)
+    lines = []
+    try:
+        for name, suffix in ALLOCATORS.items():
+            program = options.build / "benchmarks" / f"soak_mixed{suffix}"
+            if not program.is_file():
+                if name == "tslab":
+                    raise Failure(f"{program} is not built: make bench")
+                print(f"soak_counts: {name} is not installed: left out", file=sys.stderr)
+                continue
+            counts = of_a_call(str(program), *options.windows)
+            lines.append(",".join([name, *(f"{counts[key]:.3f}" for key in COUNTS)]))
+    except Failure as failure:
+        print(f"soak_counts: {failure}", file=sys.stderr)
+        return 3
+    text = "\n".join([f"# machine: {describe_machine()}",
+                      f"# date: {time.strftime('%Y-%m-%d %H:%M:%S', time.gmtime())} UTC", f"# commit: {describe_commit()}",
+                      ",".join(["allocator", *COUNTS]), *lines, ""])
+    if options.csv is None:
+        print(text, end="")
+    else:
+        options.csv.write_text(text, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    ending.run("soak_counts", main)
