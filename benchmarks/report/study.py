@@ -175,11 +175,12 @@ def main(arguments):
     parser = argparse.ArgumentParser(prog="study.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="write nothing")
     parser.add_argument("--results", default=str(BENCHMARKS / "results"), metavar="DIR")
+    parser.add_argument("--page", type=pathlib.Path, action="append", metavar="FILE", help="default: both pages")
     options = parser.parse_args(arguments)
     stale = 0
     try:
         suite = figures.Suite(options.results)
-        for page in PAGES:
+        for page in options.page or PAGES:
             text = page.read_text(encoding="utf-8")
             new = filled(text, suite)
             if new == text:
