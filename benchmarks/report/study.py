@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""The tables of docs/study.md, from soak.csv and benchmark_accurate.csv, and that of observability/README.md, from watched.csv.
+"""The tables of docs/study.md, from soak.csv, soak_counts.csv and benchmark_accurate.csv.
 
-    benchmarks/report/study.py            writes them into the pages
-    benchmarks/report/study.py --check    exit 1 if a page is not what the figures give
+    benchmarks/report/study.py            writes them into the page
+    benchmarks/report/study.py --check    exit 1 if the page is not what the figures give
 
 BLOCKS is {name: function(suite)}, each of which gives the lines of a block.
 """
@@ -22,7 +22,6 @@ from harness import ending  # noqa: E402
 from report import analyze_epoch_tail_csv as analyze  # noqa: E402
 from report import bench_report as report  # noqa: E402
 from report import suite_figures as figures  # noqa: E402
-from watched import watched_bench  # noqa: E402
 
 BLOCK = re.compile(r"(<!-- figures: (\S+) begin \([^)]*\) -->)\n(.*?)(<!-- figures: \2 end -->)", re.DOTALL)
 NAMES = {"tslab": "temporal-slab", "malloc": "glibc"}
@@ -143,25 +142,10 @@ def variance_block(suite):
     return table(["128 bytes, 100,000 live", "p50 ns", "p99.999 ns", "p99.999 / p50"], rows)
 
 
-def watched_block(suite):
-    """What being watched costs: of each watcher the best run unwatched and the best watched."""
-    found = {}
-    for row in suite.rows("watched"):
-        found.setdefault((row["watcher"], row["says"]), []).append(
-            [suite.number("watched", row, column) / 1e3 for column in ("unwatched_ns", "watched_ns")])
-    rows = []
-    for (watcher, says), pairs in found.items():
-        unwatched, watched = (min(pair[i] for pair in pairs) for i in (0, 1))
-        rows.append([watcher, analyze.short(unwatched), analyze.short(watched), watched_bench.cost_text(watched / unwatched), says])
-    about = suite.header("watched")
-    return [*table(["watched by", "a request, us", "watched", "cost", "it says"], rows), "",
-            f"Commit {about.get('commit', '')}, {about.get('date', '')}. {about.get('machine', '')}."]
-
-
 BLOCKS = {"soak_order": order_block, "soak_throughput": throughput_block, "soak_time": time_block, "soak_shared": shared_block, "soak_calls": calls_block,
           "soak_traps": traps_block,
-          "variance": variance_block, "watched": watched_block}
-PAGES = [ROOT / "docs" / "study.md", ROOT / "observability" / "README.md"]
+          "variance": variance_block}
+PAGE = ROOT / "docs" / "study.md"
 
 
 def filled(text, suite):
@@ -175,25 +159,20 @@ def main(arguments):
     parser = argparse.ArgumentParser(prog="study.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="write nothing")
     parser.add_argument("--results", default=str(BENCHMARKS / "results"), metavar="DIR")
-    parser.add_argument("--page", type=pathlib.Path, action="append", metavar="FILE", help="default: both pages")
+    parser.add_argument("--page", type=pathlib.Path, default=PAGE, metavar="FILE")
     options = parser.parse_args(arguments)
-    stale = 0
     try:
-        suite = figures.Suite(options.results)
-        for page in options.page or PAGES:
-            text = page.read_text(encoding="utf-8")
-            new = filled(text, suite)
-            if new == text:
-                continue
-            if options.check:
-                print(f"study: {page} is not what {options.results} gives: benchmarks/report/study.py", file=sys.stderr)
-                stale = 1
-            else:
-                page.write_text(new, encoding="utf-8")
+        text = options.page.read_text(encoding="utf-8")
+        new = filled(text, figures.Suite(options.results))
     except (report.InputError, OSError) as error:
         print(f"study: {error}", file=sys.stderr)
         return 2
-    return stale
+    if options.check:
+        if new != text:
+            print(f"study: {options.page} is not what {options.results} gives: benchmarks/report/study.py", file=sys.stderr)
+        return int(new != text)
+    options.page.write_text(new, encoding="utf-8")
+    return 0
 
 
 if __name__ == "__main__":
