@@ -13,6 +13,7 @@
 #include "base/message.h"
 
 #include "base/atomic.h"
+#include "base/file_limit.h"
 #include "base/line.h"
 #include "base/park.h"
 
@@ -21,6 +22,7 @@
 #include <limits.h>
 #include <pthread.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #ifndef PATH_MAX
@@ -43,7 +45,16 @@ static char file_path[PATH_MAX]; /* constant once file_state is not NO_FILE */
 
 /* ---- files and standard error ------------------------------------------------------------------------------------------- */
 
+/* Of a file whose length is limited, the last bytes stay free: other processes may write to it at the same moment. */
+#define OTHERS_BYTES 4096u
+static bool has_room(int fd, size_t bytes) {
+    struct stat st;
+    if (ts_file_may_have(UINT64_MAX) || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) return true;
+    return ts_file_may_have((uint64_t)st.st_size + bytes + OTHERS_BYTES);
+}
+
 static bool write_all(int fd, const char *text, size_t bytes) {
+    if (bytes > 0 && !has_room(fd, bytes)) return false;
     for (size_t done = 0; done < bytes;) {
         ssize_t n = write(fd, text + done, bytes - done);
         if (n < 0 && errno == EINTR) continue;
@@ -65,6 +76,7 @@ static const char *reason(int error) {
     case EISDIR: return "it is a directory";
     case EROFS: return "the file system is read-only";
     case ENOSPC: return "no space left";
+    case EFBIG: return "ulimit -f allows it no more bytes";
     case ENXIO: return "nobody reads from it";
     default: return "it cannot be written";
     }

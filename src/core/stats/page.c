@@ -1,9 +1,11 @@
 #define _GNU_SOURCE
 #include "stats/page.h"
 
+#include "base/file_limit.h"
 #include "base/line.h"
 #include "os/env.h"
 #include "os/os.h"
+#include "os/own_file.h"
 #include "stats/growth.h"
 
 #include <errno.h>
@@ -42,7 +44,7 @@ static void say(const char *what) {
 #endif
 
 static ts_page *page; /* written by the page's thread only, once it runs */
-static int page_fd = -1;
+static ts_own_file page_file = {.fd = -1};
 
 static void write_bank(ts_page_bank *bank) {
     uint32_t high = ts_table_high(&ts_allocators), views = 0, found = 0;
@@ -83,16 +85,17 @@ static void *keep_true(void *unused) {
 }
 
 static void let_go(void) {
+    ts_own_file_close(&page_file); /* first: while it is mapped, no other file has its inode */
     if (page) (void)munmap(page, sizeof *page);
-    if (page_fd >= 0) (void)close(page_fd);
     page = NULL;
-    page_fd = -1;
 }
 
 static bool start(void) {
-    page_fd = memfd_create(TS_PAGE_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (page_fd < 0 || ftruncate(page_fd, (off_t)sizeof *page) != 0) return false;
-    void *at = mmap(NULL, sizeof *page, PROT_READ | PROT_WRITE, MAP_SHARED, page_fd, 0);
+    if (!ts_file_may_have(sizeof *page)) return false;
+    page_file = ts_own_file_of(memfd_create(TS_PAGE_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    int fd = page_file.fd;
+    if (fd < 0 || ftruncate(fd, (off_t)sizeof *page) != 0) return false;
+    void *at = mmap(NULL, sizeof *page, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (at == MAP_FAILED) return false;
     page = at;
     page->magic = TS_PAGE_MAGIC;
@@ -101,8 +104,8 @@ static bool start(void) {
     page->pid = (uint64_t)getpid();
     page->interval_ns = TS_PAGE_INTERVAL_NS;
     /* Nobody else may write or change its size. An old kernel refuses the first; then it may be without. */
-    if (fcntl(page_fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE) != 0)
-        (void)fcntl(page_fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW);
+    if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE) != 0)
+        (void)fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW);
     return ts_os_start_thread(keep_true);
 }
 
@@ -111,7 +114,7 @@ static void start_or_say(void) {
     int error = errno;
     ts_line line = {.used = 0};
     ts_line_text(&line, "tslab: TSLAB_SHM=1: no statistics page: ");
-    ts_line_text(&line, strerror(error));
+    ts_line_text(&line, error == EFBIG ? "ulimit -f allows no file of its size" : strerror(error));
     ts_line_write(&line);
     let_go();
 }
