@@ -1,7 +1,7 @@
 #define _GNU_SOURCE
 #include "zones/emulated.h"
 
-#include "base/file_limit.h"
+#include "os/file_limit.h"
 #include "os/own_file.h"
 #include "zones/owner.h"
 #include "zones/say.h"

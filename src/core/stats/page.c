@@ -1,7 +1,7 @@
 #define _GNU_SOURCE
 #include "stats/page.h"
 
-#include "base/file_limit.h"
+#include "os/file_limit.h"
 #include "base/line.h"
 #include "os/env.h"
 #include "os/os.h"

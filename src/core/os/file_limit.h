@@ -2,8 +2,8 @@
  * The limit of the size of files (RLIMIT_FSIZE, ulimit -f). A write beyond it is a signal, SIGXFSZ, that ends the program.
  * So the library looks at the limit before it writes to a file or makes one longer.
  */
-#ifndef TS_BASE_FILE_LIMIT_H
-#define TS_BASE_FILE_LIMIT_H
+#ifndef TS_OS_FILE_LIMIT_H
+#define TS_OS_FILE_LIMIT_H
 
 #include <errno.h>
 #include <stdbool.h>
