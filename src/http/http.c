@@ -9,6 +9,7 @@
  */
 #include <tslab/http.h>
 
+#include "api/private.h"
 #include "http/answers.h"
 #include "http/history.h"
 #include "http/hosts.h"
@@ -246,6 +247,7 @@ static bool start_locked(const SlabHttpOptions *o) {
 
 bool slab_http_start_ex(const SlabHttpOptions *options) {
     SlabHttpOptions o = {.size = sizeof o};
+    TS_OWN_MEMORY;
     if (!options || options->size < offsetof(SlabHttpOptions, flags) + sizeof o.flags || options->size > 4096) {
         errno = EINVAL;
         return false;
@@ -274,6 +276,7 @@ bool slab_http_start(SlabAllocator *allocator, const char *address) {
 }
 
 bool slab_http_stop(void) {
+    TS_OWN_MEMORY;
     if (pthread_mutex_trylock(&mutex) != 0) return false;
     bool runs = server != NULL;
     atomic_fetch_add(&turn, 1); /* who waits for the parent's end waits no more */

@@ -31,6 +31,13 @@ TS_PRIVATE void ts_private_ask_before_refusal(SlabAllocator *allocator, bool (*r
 /* Who is told of where the calling thread's malloc is to allocate while it is inside a domain that captures
    (allocator NULL: in none); from now on there can be such domains. To be set once. */
 TS_PRIVATE void ts_private_capture(void (*changed)(SlabAllocator *allocator, EpochId epoch));
+/* What this project's own libraries allocate by malloc between the two outlives the domain that the calling thread is in: it captures
+   nothing meanwhile. No domain is entered or left between. */
+TS_PRIVATE bool ts_private_capture_pause(void);
+TS_PRIVATE void ts_private_capture_go_on(const bool *paused);
+/* From here to the end of the block. */
+#define TS_OWN_MEMORY \
+    const bool paused_ __attribute__((cleanup(ts_private_capture_go_on), unused)) = ts_private_capture_pause()
 /* The allocator in whose memory p lies, at the start of an object or not; NULL: none. A hint while other threads free
    it. */
 TS_PRIVATE SlabAllocator *ts_private_owner(const void *p);
