@@ -67,6 +67,16 @@ class Run(unittest.TestCase):
                 self.assertEqual((answer.returncode, answer.stdout), (126, ""), name)
                 self.assertIn(said or "libtslab-malloc.so is not found", answer.stderr)
 
+    def test_a_namespace_that_is_for_one_thread(self):
+        if subprocess.run(["unshare", "-Ur", "true"], capture_output=True).returncode != 0:
+            self.skipTest("no namespaces of users here")
+        answer = tslab("run", "unshare", "-Ur", "id", "-u")
+        self.assertEqual((answer.returncode, answer.stdout, answer.stderr), (0, "0\n", ""))
+        inside = "import os, time; os.fork() == 0 or os._exit(os.WEXITSTATUS(os.wait()[1])); os.unshare(0x10000000)"
+        code = f"import ctypes; {inside.replace('os.unshare', 'ctypes.CDLL(None).unshare')} and os._exit(9); time.sleep(0.6); " \
+               "os._exit(sum(open(f'/proc/self/task/{t}/comm').read() != '' for t in os.listdir('/proc/self/task')))"
+        self.assertEqual(tslab("run", sys.executable, "-c", code).returncode, 3, "the page's thread and the other one are there again")
+
     def test_wrong_usage(self):
         for arguments in (["run"], ["run", "--nonsense", "true"], ["run", "--retain"], ["run", "--poison=1", "true"]):
             self.assertEqual(tslab(*arguments).returncode, 2, arguments)

@@ -9,6 +9,7 @@
 #include "heap/fast.h"
 #include "os/env.h"
 #include "region/pool.h"
+#include "os/own_threads.h"
 #include "stats/page.h"
 #include "stats/zones.h"
 
@@ -96,6 +97,9 @@ bool ts_private_background_later(void) {
 }
 
 void ts_private_own_code(const void *start, size_t bytes) { ts_stacks_leave_out(start, bytes); }
+
+bool ts_private_threads_rest(void) { return ts_own_threads_rest(); }
+void ts_private_threads_go_on(void) { ts_own_threads_go_on(); }
 
 void ts_private_thread_made(void) { ts_background_thread_made(); }
 

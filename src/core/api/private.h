@@ -106,6 +106,10 @@ TS_PRIVATE bool ts_private_background_later(void);
 /* The process has another thread. Holding nothing. */
 TS_PRIVATE void ts_private_thread_made(void);
 
+/* The library's own threads end, for a call that is for processes of one thread, and begin again. false: there were none. */
+TS_PRIVATE bool ts_private_threads_rest(void);
+TS_PRIVATE void ts_private_threads_go_on(void);
+
 /* Where the code of the library above the core lies: it is left out of sampled stacks. */
 TS_PRIVATE void ts_private_own_code(const void *start, size_t bytes);
 

@@ -1,11 +1,12 @@
 #define _GNU_SOURCE
 #include "stats/page.h"
 
-#include "os/file_limit.h"
 #include "base/line.h"
 #include "os/env.h"
+#include "os/file_limit.h"
 #include "os/os.h"
 #include "os/own_file.h"
+#include "os/own_threads.h"
 #include "stats/growth.h"
 
 #include <errno.h>
@@ -36,7 +37,6 @@ static void say(const char *what) {
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 #ifndef F_SEAL_FUTURE_WRITE
@@ -74,16 +74,6 @@ static void write_page(void) {
     ts_store_release(&page->turn, turn + 1); /* partner: the reader's acquire */
 }
 
-static void *keep_true(void *unused) {
-    (void)unused;
-    for (;;) {
-        write_page();
-        const struct timespec interval = {TS_PAGE_INTERVAL_NS / 1000000000u, TS_PAGE_INTERVAL_NS % 1000000000u};
-        (void)nanosleep(&interval, NULL);
-    }
-    return NULL;
-}
-
 static void let_go(void) {
     ts_own_file_close(&page_file); /* first: while it is mapped, no other file has its inode */
     if (page) (void)munmap(page, sizeof *page);
@@ -106,7 +96,7 @@ static bool start(void) {
     /* Nobody else may write or change its size. An old kernel refuses the first; then it may be without. */
     if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE) != 0)
         (void)fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW);
-    return ts_os_start_thread(keep_true);
+    return ts_own_thread_start(TS_PAGE_THREAD, write_page, TS_PAGE_INTERVAL_NS);
 }
 
 static void start_or_say(void) {
@@ -123,6 +113,7 @@ static void start_or_say(void) {
 static void in_child(void) {
     bool had = page != NULL;
     int before = errno;
+    ts_own_thread_forget(TS_PAGE_THREAD);
     let_go();
     if (had) start_or_say();
     errno = before;
