@@ -8,8 +8,8 @@
 #include "epoch/stacks.h"
 #include "heap/fast.h"
 #include "os/env.h"
-#include "region/pool.h"
 #include "os/own_threads.h"
+#include "region/pool.h"
 #include "stats/page.h"
 #include "stats/zones.h"
 
