@@ -61,7 +61,7 @@ static void enter_sandbox(void) {
 
 static void objects(void) {
     static void *p[200];
-    for (size_t size = 1; size <= (size_t)32 << 20; size = size * 3 + 1) {
+    for (size_t size = 1; size <= (size_t)8 << 20; size = size * 3 + 1) {
         size_t n = size < 100000 ? 200 : 2;
         for (size_t i = 0; i < n; i++) p[i] = malloc(hidden_size(size));
         for (size_t i = 0; i < n; i++) {

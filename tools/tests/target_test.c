@@ -13,6 +13,7 @@ static ts_view *good(void) {
     view.magic = TS_VIEW_MAGIC;
     view.bytes = sizeof view;
     view.epoch_rows = TS_VIEW_EPOCHS;
+    view.ended_rows = TS_VIEW_ENDED;
     view.label_rows = TS_VIEW_LABELS + 1;
     view.finding_count = TS_FINDINGS;
     view.stack_rows = TS_VIEW_STACKS;
@@ -89,6 +90,7 @@ int main(void) {
     REFUSED(magic, 0);
     REFUSED(bytes, sizeof view - 1);
     REFUSED(epoch_rows, TS_VIEW_EPOCHS + 1);
+    REFUSED(ended_rows, TS_VIEW_ENDED + 1);
     REFUSED(label_rows, TS_VIEW_LABELS + 2);
     REFUSED(finding_count, TS_FINDINGS + 1);
     REFUSED(stack_rows, UINT32_MAX);
