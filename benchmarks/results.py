@@ -26,6 +26,7 @@ sys.path.insert(0, str(BENCHMARKS))
 from harness import ending  # noqa: E402
 from report import suite_figures as figures  # noqa: E402
 from report.bench_report import InputError  # noqa: E402
+from suite import run_all  # noqa: E402
 
 SHOWN = 10  # so many files of a dirty tree are named
 SIGNALS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
@@ -139,9 +140,10 @@ def measure(options, work, held, commit):
     size = ["--quick"] if options.quick else ["--smoke"] if options.smoke else []
     code = call([BENCHMARKS / "run_all.sh", *size, "--build", programs, "--out", work / "csv", *(["--steps", options.steps] if options.steps else []),
                  *(["--resume"] if going else [])], held)
-    if code != 0:
+    if code not in (0, run_all.EXIT_JUDGED):
         raise Refusal(f"the measuring ended with exit code {code}; nothing is written. The same with --resume repeats what failed")
     (work / "measured").write_text(commit, encoding="utf-8")
+    return ["a program says that its figures are not as they should be, see above"] if code else []
 
 
 # ---- pages and charts ---------------------------------------------------------------------------
@@ -240,18 +242,19 @@ def main(arguments):
         work = root / "build" / "results"
         work.mkdir(parents=True, exist_ok=True)
         held = lock(work)
-        if not options.install:
-            measure(options, work, held, commit)
+        judged = [] if options.install else measure(options, work, held, commit)
         missing = write(root, work, held, commit)
     except (Refusal, InputError) as refusal:
         say(str(refusal))
         return 2
     for what in missing:
         say(f"NOT written, the old one stays: {what}")
+    for what in judged:
+        say(what)
     header = figures.Suite(root / "benchmarks" / "results").header()
     say(f"{(time.monotonic() - begin) / 60:.0f} minutes; mode {header['mode']}, commit {header['commit']}. Written: benchmarks/results, "
         "docs/results.md, docs/images, the blocks of README.md and docs/. Look at `git diff`, and commit it")
-    return 1 if missing else 0
+    return 1 if missing or judged else 0
 
 
 if __name__ == "__main__":

@@ -40,7 +40,9 @@ ALLOCATORS = ["tslab", "malloc", "jemalloc", "tcmalloc", "mimalloc"]
 PEERS = ALLOCATORS[1:]
 MODES = ["full", "quick", "smoke"]
 EXIT_UNAVAILABLE = 3
+EXIT_JUDGED = 4  # all is measured, and a program says that its figures are not as they should be
 EXIT_NO_PROGRAM = 127
+WITH_FIGURES = ("0", str(EXIT_JUDGED))
 IDENTIFY_S = 60  # how long a program may take to say who it is
 # What scope_bench calls the ways of an allocator to drop objects together.
 SCOPES = {"tslab": ["tslab", "tslab_keep", "tslab_reset"], "malloc": ["glibc"],
@@ -62,7 +64,7 @@ class Step:
 
 STEPS = [
     #    name                       kind    rounds     seconds of a run
-    Step("core_bench",              "all",  (1, 1, 1), (220, 30, 5), {},
+    Step("core_bench",              "all",  (1, 1, 1), (430, 60, 5), {"quick": ["--rounds", "2"]},
          "the table of the core: speed, threads, tails, memory"),
     Step("benchmark_accurate",      "each", (3, 1, 1), (170, 15, 1), {},
          "latency per size class, fragmentation, bytes per object"),
@@ -92,7 +94,8 @@ STEPS = [
          "ends of epochs beside busy threads"),
     Step("make_run",                "all",  (1, 1, 1), (110, 75, 12), {"quick": ["--rounds", "2"], "smoke": ["--smoke"]},
          "the rows of make run, their picture, memory after a burst"),
-    Step("programs",                "all",  (1, 1, 0), (2600, 150, 0), {"quick": ["--rounds", "1", "--parts", "time", "--without", "clang"]},
+    Step("programs",                "all",  (1, 1, 0), (1700, 150, 0), {
+             "full": ["--rounds", "3"], "quick": ["--rounds", "1", "--parts", "time", "--without", "clang"]},
          "real programs and loops: time, peak, memory at rest, latency"),
     Step("phases",                  "all",  (1, 1, 0), (65, 65, 0), {},
          "memory over time of a program whose work changes"),
@@ -505,6 +508,7 @@ class Run:
         self.kept = []      # those that earlier runs left there
         self.known = {}     # {allocator: version} of those runs
         self.failures = []
+        self.judged = []    # units whose files are whole, and that say that something does not hold
         self.locked = None
 
     def describe(self):
@@ -590,7 +594,7 @@ class Run:
         """Brings the CSV files and run.csv to what is finished. The rows of a step are replaced with its figures: those of
         the earlier ones go before the first file is replaced, the new ones come after the last."""
         def with_figures(rows):
-            return {row["step"] for row in rows if row["exit_code"] == "0"}
+            return {row["step"] for row in rows if row["exit_code"] in WITH_FIGURES}
 
         replaced = {row["step"] for row in self.finished} - with_figures(self.kept) | with_figures(self.finished)
         if not replaced:
@@ -601,7 +605,7 @@ class Run:
         if record.is_file():
             before = read_run(record)
             self.write_record([row for row in rows if row in before])
-        done = {key_of(row) for row in self.finished if row["exit_code"] == "0"}
+        done = {key_of(row) for row in self.finished if row["exit_code"] in WITH_FIGURES}
         merge(self.parts, self.out, [unit for unit in self.plan if unit.key in done], self.header)
         self.write_record(rows)
 
@@ -626,8 +630,13 @@ class Run:
             except FileNotFoundError as error:
                 code = EXIT_NO_PROGRAM
                 log.write(f"{error.filename}: {error.strerror}\n")
+        if code == 1 and any(target.glob("*.csv")):  # programs write their files when all is measured
+            code = EXIT_JUDGED
         self.record(unit, time.monotonic() - begin, code, command)
-        if code == EXIT_UNAVAILABLE:
+        if code == EXIT_JUDGED:
+            self.judged.append(unit.name)
+            say(f"    measured, but: {last_line(log_path, start)}")
+        elif code == EXIT_UNAVAILABLE:
             say(f"    left out: {last_line(log_path, start)}")
         elif code != 0:
             self.failures.append(unit.name)
@@ -672,8 +681,10 @@ class Run:
                 "the same command with --resume repeats them")
             return 1
         self.discard_parts()
+        if self.judged:
+            say(f"{len(self.judged)} of {planned} runs say that something does not hold: {'; '.join(self.judged)}. See {place}/run.log")
         say(f"{planned} runs in {clock(seconds)}; the results are in {place}")
-        return 0
+        return EXIT_JUDGED if self.judged else 0
 
 
 def list_steps():
@@ -697,7 +708,7 @@ def main(arguments):
             return list_steps()
         run = Run(options)
         code = run.run()
-        if code == 0 and options.gate:
+        if code in (0, EXIT_JUDGED) and options.gate:
             return subprocess.run([sys.executable, "-B", str(BENCHMARKS / "report" / "gate.py"), str(run.out)], check=False).returncode
         return code
     except Refusal as refusal:

@@ -24,7 +24,7 @@ sys.path.insert(0, str(BENCHMARKS))
 
 from suite import run_all  # noqa: E402
 
-# A stand-in for a program of the suite. The files say what goes wrong: fail.NAME, absent.NAME; slow makes it sleep,
+# A stand-in for a program of the suite. The files say what goes wrong: fail.NAME, absent.NAME, judge.NAME; slow makes it sleep,
 # and hold.N the Nth program that begins wait until the file is gone.
 PROGRAM = """#!/bin/sh
 name=$(basename "$0") folder=$(dirname "$0") allocator=tslab file=
@@ -46,6 +46,7 @@ echo "allocator,value" >"$file"
 echo "$allocator,$name" >>"$file"
 echo "allocator,more" >"$(dirname "$file")/beside_$name.csv"
 echo "$allocator,5" >>"$(dirname "$file")/beside_$name.csv"
+if test -e "$folder/judge.$name.$allocator"; then echo "it grows" >&2; exit 1; fi
 """
 
 
@@ -128,6 +129,15 @@ class StandIns(unittest.TestCase):
         self.assertEqual({row["machine"] for row in rows}, {record[0].removeprefix("# machine: ")})
         self.assertTrue(rows[0]["command"].endswith("benchmark_accurate --allocator tslab --csv benchmark_accurate.csv"),
                         rows[0])
+
+    def test_a_program_that_does_not_like_its_own_figures(self):
+        (self.build / "judge.churn_test.tslab").touch()
+        answer = self.run_all("--steps", "churn_test")
+        self.assertEqual(answer.returncode, 4, answer.stderr)
+        self.assertIn("    measured, but: it grows\n", answer.stderr)
+        self.assertIn("1 of 3 runs say that something does not hold: churn_test, tslab", answer.stderr)
+        self.assertEqual(self.rows("churn_test.csv"), ["allocator,value", "tslab,churn_test", "malloc,churn_test", "mimalloc,churn_test"])
+        self.assertEqual([row["exit_code"] for row in csv.DictReader(self.lines("run.csv")[6:])], ["4", "0", "0"])
 
     def test_the_lines_before_a_heading_stay_before_it(self):
         step = next(step for step in run_all.STEPS if step.name == "soak")
