@@ -132,6 +132,7 @@ README_ROWS = [
     ("mixed load for minutes, a call, ns", f"{SUITE}soak", "op_ns", None),
     ("resident over the payload, 128 B, %", f"{SUITE}space_128", "overhead_pct", None),
     ("of a 256 MiB spike given back at once, %", f"{SUITE}phase_shifts", "kept_pct", percent_of_rest),
+    ("the same, after a second of calls, %", f"{SUITE}phase_shifts", "kept_rested_pct", percent_of_rest),
     ("the same, asked for it, %", f"{SUITE}phase_shifts", "kept_asked_pct", percent_of_rest),
 ]
 

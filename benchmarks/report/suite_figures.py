@@ -334,11 +334,16 @@ def check_shifts(suite):
                 raise report.InputError(f"{where} has {column} in {given} of {count} shifts")
 
 
+SETTLED = 10  # shifts after which the retain budget has settled
+
+
 def drifts(suite, allocator, row):
-    """Of each round."""
+    """Of each round: live bytes of all shifts, committed bytes once the budget has settled."""
     for round_ in suite.rounds("phase_shifts"):
         for column in ("live_bytes", "committed_bytes"):
             values = suite.series("phase_shifts", allocator, column, round_)
+            if column == "committed_bytes" and len(values) > 2 * SETTLED:
+                values = values[SETTLED:]
             if values:
                 yield measurement({**row, "round": round_}, "phase_shifts", f"{column}_drift", drift(values), "bytes")
 
@@ -577,7 +582,7 @@ def expected(suite, targets):
     needed = {}
     for (work, metric), (kind, _) in targets.items():
         step = step_of(work)
-        if kind.endswith("?"):
+        if kind.startswith("ratio") and kind.endswith("?"):
             needed[work, metric] = without_sequence(suite, *work.removeprefix(report.SUITE).rsplit("_", 1))
         elif kind == "ratio":
             scopes_of = kept if metric.startswith("kept_") else regions
