@@ -57,6 +57,8 @@ help:
 	@echo "make coverage      lines and branches of src/ that the tests reach: 95 and 90 % (build/coverage/index.html)"
 	@echo "make model         checks models of the protocols exhaustively, with and without each step (spin, loom)"
 	@echo "make bench-smoke   the same harness for a few seconds: does it work"
+	@echo "make amalgamation  the core library as two files: build/amalgamation/tslab.c and tslab.h"
+	@echo "make test-rust     make test-python    the bindings: bindings/rust, bindings/python"
 	@echo "make install PREFIX=DIR   libraries, headers, tslab.pc, CMake package, man pages (DESTDIR works)"
 	@echo "make demo-leak     from a leak to the alert that names it: Prometheus, the page, stats_dump"
 	@echo "make check-observability   every query of the Grafana dashboard against a real Prometheus"
@@ -162,7 +164,7 @@ results: setup-bench setup-plot setup-valgrind
 	@benchmarks/results.py $(ARGS)
 
 # What the benchmarks need of the release build.
-.PHONY: results build-bench
+.PHONY: amalgamation test-rust test-python results build-bench
 build-bench: | build
 	$(call build,release,-DTSLAB_BUILD_TESTS=OFF -DTSLAB_BENCH_CARGO=ON)
 
@@ -264,6 +266,17 @@ bench-smoke: setup-bench | build
 	$(call check,release,-L '^bench$$')
 
 # The libraries and tools alone: nothing that only the workloads, tests and benchmarks need.
+# The core as tslab.c and tslab.h, for a program that builds it itself.
+amalgamation:
+	@python3 -B packaging/amalgamation.py build/amalgamation
+
+# The crates and the Python package, with all that this machine has the tools for.
+test-rust:
+	@bindings/rust/test.sh --all
+
+test-python:
+	@bindings/python/test.sh --manylinux
+
 install: setup-install | build
 	$(call build,install)
 	@cmake --install build/install --prefix "$(PREFIX)"

@@ -93,6 +93,13 @@ vm_short() {
     [ "$code" -eq 0 ] || [ "$code" -eq 77 ]
 }
 
+# What it leaves out it names. 77: all of it.
+binding() {
+    local code=0
+    "$@" || code=$?
+    [ "$code" -eq 0 ] || [ "$code" -eq 77 ]
+}
+
 # "-- x is not installed" and the tests that wait for make test-all.
 left_out() {
     sed -n 's/^-- \(.*\(not installed\|left out\|missing from\|not built\|not tested\).*\)/   \1/p' build/release.configure.log
@@ -123,6 +130,8 @@ case $what in
         else
             echo "== make vm-test, short: left out, there is no QEMU"
         fi
+        stage "Rust" binding bindings/rust/test.sh
+        stage "Python" binding bindings/python/test.sh
         # Other versions of it lay out some lines otherwise.
         if clang-format --version 2>/dev/null | grep -q "version 14\."; then
             stage "make format-check" make -s format-check

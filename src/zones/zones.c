@@ -301,7 +301,6 @@ static SlabZones *make(const char *where, const SlabZonesOptions *options) {
 }
 
 SlabZones *slab_zones_open(const char *where, const SlabZonesOptions *options) {
-    TS_OWN_MEMORY;
     if (!where) {
         errno = EINVAL;
         return NULL;
@@ -326,7 +325,6 @@ SlabZones *slab_zones_open(const char *where, const SlabZonesOptions *options) {
 }
 
 bool slab_zones_close(SlabZones *zones) {
-    TS_OWN_MEMORY;
     if (!ts_zones_enter(zones)) return false;
     while (zones->records == NULL) {
         uint64_t resets = zones->places.resets;
@@ -372,7 +370,6 @@ static void count_zone(const SlabZones *zones, uint32_t i, SlabZonesStats *out) 
 }
 
 bool slab_zones_stats(SlabZones *zones, SlabZonesStats *out) {
-    TS_OWN_MEMORY;
     if (!out) {
         errno = EINVAL;
         return false;
