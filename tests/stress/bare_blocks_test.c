@@ -30,7 +30,7 @@ static void make(struct arena *arena, unsigned number) {
     struct sup_rng rng = {sup_mix(arena->args.seed) + number};
     double until = sup_now_s() + arena->args.seconds;
     EpochId epochs[EPOCHS];
-    for (unsigned round = 0; sup_now_s() < until; round++) {
+    for (unsigned round = 0; sup_now_s() < until || atomic_load(&arena->late) == 0; round++) {
         for (unsigned i = 0; i < EPOCHS; i++) {
             epochs[i] = epoch_open(arena->allocator, NULL, EPOCH_CHURN);
             struct stress_object object = stress_make(arena->allocator, epochs[i], &rng);
@@ -99,8 +99,6 @@ int main(int argc, char **argv) {
     stress_box_drain(arena.allocator, &arena.box);
     sup_check_empty(arena.allocator);
     SUP_CHECK(ts_check_all(&check, false), "%s", check.why);
-    SUP_CHECK(arena.epochs > 0 && arena.late > 0, "%" PRIu64 " epochs, %" PRIu64 " stale pointers met", arena.epochs,
-              arena.late);
     slab_allocator_free(arena.allocator);
     (void)printf("bare_blocks_test: seed %" PRIu64 ", %" PRIu64 " epochs, %" PRIu64 " stale pointers met: good\n",
                  arena.args.seed, arena.epochs, arena.late);

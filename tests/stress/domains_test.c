@@ -194,7 +194,7 @@ static void allocate_until_closed(void *argument, unsigned number) {
 
 static void force_closes(struct arena *arena, double seconds) {
     double until = sup_now_s() + seconds;
-    while (sup_now_s() < until) {
+    while (sup_now_s() < until || arena->destroyed == 0 || arena->meddled == 0) {
         struct doomed doomed = {.arena = arena,
                                 .domain = epoch_domain_create_ex(arena->allocator, "doomed", EPOCH_DOMAIN_SHARED)};
         struct stress_crew crew;

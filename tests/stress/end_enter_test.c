@@ -9,14 +9,15 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 
-#define ROUNDS 400
 #define VISITORS 2
 
 static SlabAllocator *allocator;
 static _Atomic(EpochDomain *) domain;
+static int rounds; /* of each kind; constant once the threads run */
 static atomic_int inside, cleanups, round_no, stopped, waiting;
 
 static void clean(void *unused) {
@@ -51,7 +52,10 @@ static void *visitor(void *unused) {
     (void)unused;
     for (int seen = 0; !atomic_load(&stopped);) {
         int now = atomic_load(&round_no);
-        if (now == seen) continue;
+        if (now == seen) {
+            (void)sched_yield();
+            continue;
+        }
         seen = now;
         visit(atomic_load(&domain));
         atomic_fetch_add(&waiting, 1);
@@ -62,13 +66,12 @@ static void *visitor(void *unused) {
 /* Makes the domain, and is its owner. */
 static void *owner(void *unused) {
     (void)unused;
-    for (int i = 0; i < ROUNDS; i++) {
+    for (int i = 0; i < rounds; i++) {
         atomic_store(&domain, epoch_domain_create(allocator));
         SUP_CHECK(epoch_domain_on_destroy(atomic_load(&domain), clean, NULL), "on_destroy");
         atomic_fetch_add(&round_no, 1);
         visit(atomic_load(&domain));
-        while (atomic_load(&waiting) == 0) {
-        }
+        while (atomic_load(&waiting) == 0) (void)sched_yield();
         atomic_store(&waiting, 0);
     }
     atomic_store(&stopped, 1);
@@ -90,11 +93,11 @@ static void end_round(void) {
 
 int main(void) {
     pthread_t t[VISITORS];
+    rounds = sup_long() ? 400 : 100;
     allocator = slab_allocator_create();
     SUP_CHECK(pthread_create(&t[0], NULL, owner, NULL) == 0, "pthread_create");
-    for (int seen = 0; seen < ROUNDS; seen++) {
-        while (atomic_load(&round_no) == seen) {
-        }
+    for (int seen = 0; seen < rounds; seen++) {
+        while (atomic_load(&round_no) == seen) (void)sched_yield();
         end_round();
         atomic_fetch_add(&waiting, 1);
     }
@@ -103,13 +106,12 @@ int main(void) {
     atomic_store(&round_no, 0);
     atomic_store(&waiting, 0);
     for (int i = 0; i < VISITORS; i++) SUP_CHECK(pthread_create(&t[i], NULL, visitor, NULL) == 0, "pthread_create");
-    for (int i = 0; i < ROUNDS; i++) {
+    for (int i = 0; i < rounds; i++) {
         atomic_store(&domain, epoch_domain_create_ex(allocator, NULL, EPOCH_DOMAIN_SHARED));
         SUP_CHECK(epoch_domain_on_destroy(atomic_load(&domain), clean, NULL), "on_destroy");
         atomic_fetch_add(&round_no, 1);
         end_round();
-        while (atomic_load(&waiting) < VISITORS) {
-        }
+        while (atomic_load(&waiting) < VISITORS) (void)sched_yield();
         atomic_store(&waiting, 0);
     }
     atomic_store(&stopped, 1);

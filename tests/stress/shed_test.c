@@ -90,14 +90,13 @@ int main(int argc, char **argv) {
     SUP_CHECK(arena.record != NULL, "ts_allocator_find");
     stress_start(&crew, VISITORS + arena.args.threads, run, &arena);
     double from = sup_now_s();
-    while (sup_now_s() - from < arena.args.seconds) {
+    while (sup_now_s() - from < arena.args.seconds || atomic_load(&arena.visits) == 0) {
         sup_sleep_ms(20);
     }
     atomic_store(&arena.last, true);
     stress_join(&crew);
     sup_check_identities(arena.allocator);
     sup_check_empty(arena.allocator);
-    SUP_CHECK(atomic_load(&arena.visits) > 0, "no heap was visited");
     slab_allocator_free(arena.allocator);
     printf("%llu rounds, %llu visits\n", (unsigned long long)atomic_load(&arena.rounds),
            (unsigned long long)atomic_load(&arena.visits));

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -161,5 +162,45 @@ size_t sup_count_lines(const char *text) {
 void sup_sleep_ms(unsigned milliseconds) {
     struct timespec pause = {(time_t)(milliseconds / 1000u), (long)(milliseconds % 1000u) * 1000000L};
     while (nanosleep(&pause, &pause) != 0 && errno == EINTR) {
+    }
+}
+
+long sup_thread_id(void) { return syscall(SYS_gettid); }
+
+/* What /proc says of a thread: whether it sleeps, and the clock ticks that it has run. False: it has ended. */
+static bool look_at_thread(long id, bool *sleeps, unsigned long *ran) {
+    char path[64], line[512] = "", state = 0;
+    unsigned long user = 0, system = 0;
+    (void)snprintf(path, sizeof path, "/proc/self/task/%ld/stat", id);
+    FILE *file = fopen(path, "r");
+    bool read = file != NULL && fgets(line, sizeof line, file) != NULL;
+    if (file != NULL) {
+        (void)fclose(file);
+    }
+    const char *name_ends = read ? strrchr(line, ')') : NULL;
+    if (name_ends == NULL ||
+        sscanf(name_ends, ") %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &state, &user, &system) != 3) {
+        return false;
+    }
+    *sleeps = state == 'S';
+    *ran = user + system;
+    return true;
+}
+
+void sup_until_waits(const atomic_long *id) {
+    unsigned long first = 0, ran, ticks = (unsigned long)sysconf(_SC_CLK_TCK) / 50;
+    bool sleeps, begun = false;
+    for (unsigned slept = 0; slept < 2;) {
+        sup_sleep_ms(1);
+        long thread = atomic_load(id);
+        if (thread == 0) {
+            continue;
+        }
+        if (!look_at_thread(thread, &sleeps, &ran) || (begun && ran - first >= ticks)) {
+            return;
+        }
+        first = begun ? first : ran;
+        begun = true;
+        slept = sleeps ? slept + 1 : 0;
     }
 }

@@ -5,6 +5,7 @@
 #ifndef SUP_PROC_H
 #define SUP_PROC_H
 
+#include <stdatomic.h>
 #include <stddef.h>
 
 #define SUP_CHILD_SECONDS 60u
@@ -29,5 +30,12 @@ size_t sup_rss_bytes(void);
 size_t sup_count_lines(const char *text);
 
 void sup_sleep_ms(unsigned milliseconds);
+
+/* Returns when the thread `*id` (gettid; 0: it has not begun) waits: it slept in the kernel at two looks in turn, or has run
+   for 20 ms since the first. */
+void sup_until_waits(const atomic_long *id);
+
+/* gettid(). */
+long sup_thread_id(void);
 
 #endif

@@ -76,9 +76,11 @@ static void tried_while_it_is_taken(void **state) {
     assert_int_equal(ts_load_relaxed(&ts_lock_waits), waits);
 }
 
-static uint64_t after_sleep; /* guarded by high */
+static uint64_t after_sleep;  /* guarded by high */
+static atomic_long waiter_id; /* the last thread that has gone to wait for it */
 
 static void *wait_for_lock(void *argument) {
+    atomic_store(&waiter_id, sup_thread_id());
     ts_lock_acquire(&high);
     after_sleep++;
     ts_lock_release(&high);
@@ -124,7 +126,7 @@ static void every_sleeper_is_woken(void **state) {
             assert_int_equal(pthread_create(&threads[i], NULL, wait_for_lock, NULL), 0);
         }
         until_waited_for(waits + THREADS);
-        sup_sleep_ms(2); /* most sleep by then */
+        sup_until_waits(&waiter_id);
         after_sleep = 1; /* which they see */
         ts_lock_release(&high);
         for (int i = 0; i < THREADS; i++) {
@@ -138,6 +140,7 @@ static void every_sleeper_is_woken(void **state) {
 static atomic_bool had;
 
 static void *have_lock(void *argument) {
+    atomic_store(&waiter_id, sup_thread_id());
     ts_lock_acquire(&high);
     atomic_store(&had, true);
     ts_lock_release(&high);
@@ -152,9 +155,9 @@ static void not_cancelled_while_asleep(void **state) {
     atomic_store(&had, false);
     ts_lock_acquire(&high);
     pthread_t thread = waiting_thread(have_lock);
-    sup_sleep_ms(2);
+    sup_until_waits(&waiter_id);
     assert_int_equal(pthread_cancel(thread), 0);
-    sup_sleep_ms(20);
+    sup_until_waits(&waiter_id);
     ts_lock_release(&high);
     assert_int_equal(pthread_join(thread, &result), 0);
     assert_ptr_equal(result, PTHREAD_CANCELED); /* afterwards */

@@ -543,8 +543,11 @@ static pthread_t sleeper;
 static ts_lock *wanted;
 static uint32_t found;
 
+static atomic_long waiter_id; /* of the thread that the other looks at; 0: it has not begun to wait */
+
 /* Waits for the lock of the domain's epoch, to give the epoch a name. */
 static void *name_it(void *epoch) {
+    atomic_store(&waiter_id, sup_thread_id());
     (void)slab_epoch_set_label(allocator, *(EpochId *)epoch, "a name");
     atomic_store(&done, true);
     return epoch;
@@ -560,7 +563,7 @@ static void let_one_sleep(void) {
     while (atomic_load(&wanted->word) != TS_LOCK_WAITED) {
         sup_sleep_ms(1);
     }
-    sup_sleep_ms(2); /* mostly it sleeps by then */
+    sup_until_waits(&waiter_id);
 }
 
 /* Who waits for the epoch of a domain is woken at its end; the domain's own thread has it by its lock, without a bias. */
@@ -605,7 +608,7 @@ static void hold_a_while(void) {
     SUP_CHECK(held, "the heap cannot be held");
     free_then = ts_load_relaxed(&to_hold->free_blocks[true]);
     atomic_store(&stopped, true);
-    sup_sleep_ms(30);
+    sup_until_waits(&waiter_id);
     free_now = ts_load_relaxed(&to_hold->free_blocks[true]);
     ts_heap_drop(to_hold);
 }
@@ -618,8 +621,10 @@ static void while_the_heap_is_held(void **state) {
     domain = epoch_domain_create(allocator);
     for (int call = 0; call < 4; call++) {
         atomic_store(&stopped, false);
+        atomic_store(&waiter_id, 0);
         let_begin(hold_a_while);
         wait_for(&stopped, 10000);
+        atomic_store(&waiter_id, sup_thread_id());
         if (call % 2 == 0) {
             epoch_domain_destroy(domain);
             assert_int_equal(epoch_domain_epoch(domain), EPOCH_NONE);

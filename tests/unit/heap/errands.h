@@ -3,6 +3,7 @@
 #define HEAP_TEST_ERRANDS_H
 
 #include "check.h"
+#include "proc.h"
 
 #include "heap/heap.h"
 
@@ -11,7 +12,8 @@
 static pthread_barrier_t meeting;
 static void (*errand)(void);
 static pthread_t worker;
-static ts_heap *other_heap; /* the worker's */
+static ts_heap *other_heap;   /* the worker's */
+static atomic_long worker_id; /* 0: it has not begun with the errand */
 
 static inline void meet(void) { (void)pthread_barrier_wait(&meeting); }
 
@@ -23,6 +25,7 @@ static void *work(void *argument) {
         if (!errand) {
             return argument;
         }
+        atomic_store(&worker_id, sup_thread_id());
         errand();
         meet();
     }
@@ -38,8 +41,12 @@ static inline void begin(void) {
 /* The other thread begins with it, and this one goes on until meet(). NULL: it ends. */
 static inline void let_begin(void (*fn)(void)) {
     errand = fn;
+    atomic_store(&worker_id, 0);
     meet();
 }
+
+/* The other thread has begun, and waits: within its errand, or after it. */
+static inline void until_it_waits(void) { sup_until_waits(&worker_id); }
 
 static inline void let(void (*fn)(void)) {
     let_begin(fn);

@@ -115,7 +115,7 @@ static void foreign_free_waits(void **state) {
     let(nothing);
     assert_true(hold_other());
     let_begin(free_object);
-    sup_sleep_ms(30);
+    until_it_waits();
     bool done = word_of(object) & TS_UNIT_FOREIGN;
     ts_heap_drop(other_heap);
     meet();
@@ -149,7 +149,7 @@ static void fast_allocation_waits(void **state) {
     unsigned before = free_slots(bin);
     assert_true(before > 0);
     let_begin(make_objects);
-    sup_sleep_ms(30);
+    until_it_waits();
     unsigned after = free_slots(bin);
     ts_heap_drop(other_heap);
     meet();
@@ -189,7 +189,7 @@ static void block_ends_in_a_free_past_the_magazine(void **state) {
     while (ts_load_relaxed(&bin->direct_frees) == 0) {
         sup_sleep_ms(1);
     }
-    sup_sleep_ms(30); /* it waits for the heap now */
+    until_it_waits();
     ts_block_kill(block);
     ts_block_end(other_heap, block);
     ts_heap_drop(other_heap);

@@ -37,6 +37,7 @@ typedef struct actor {
     void (*fn)(void); /* NULL: ends */
     unsigned stops;   /* so many times it stops at what `reads` says */
     ts_heap *heap;
+    atomic_long id;
 } actor;
 
 static actor owner, freer, passer, adopter, stranger;
@@ -44,6 +45,7 @@ static _Thread_local actor *self;
 
 static void *act(void *arg) {
     self = arg;
+    atomic_store(&self->id, sup_thread_id());
     for (;;) {
         SUP_CHECK(sem_wait(&self->go) == 0, "sem_wait");
         if (self->fn == NULL) {
@@ -234,7 +236,7 @@ static void in_the_hands_of_another(void **state) {
     go_on(&passer);
     wait_for_stop(&passer); /* it drains, and has the freer's slab */
     go_on(&freer);
-    sup_sleep_ms(20);
+    sup_until_waits(&freer.id);
     go_on(&passer);
     wait_for(&freer);
     wait_for(&passer);
