@@ -5,6 +5,7 @@
 #include "epoch/decay.h"
 #include "epoch/limit.h"
 #include "epoch/mark.h"
+#include "epoch/misuse.h"
 #include "epoch/stacks.h"
 #include "epoch/tree.h"
 #include "heap/maintain.h"
@@ -78,9 +79,35 @@ EpochId epoch_advance(SlabAllocator *allocator) {
     return a ? ts_epoch_advance(a, ts_token(allocator)) : EPOCH_NONE;
 }
 
+#define KINDS (EPOCH_CHURN | EPOCH_SCOPE)
+#define OF_DOMAINS (EPOCH_DOMAIN_SHARED | EPOCH_DOMAIN_DRAIN | EPOCH_DOMAIN_CAPTURE)
+
+/* Says why these flags were refused, if it was for them. of_domain: those of domains are known, too. */
+TS_COLD static void tell_flags(const SlabAllocator *allocator, const char *call, unsigned flags, bool of_domain,
+                               const void *caller) {
+    int error = errno;
+    const char *why = NULL;
+    if (error == ENOTSUP)
+        why = "EPOCH_DOMAIN_CAPTURE without libtslab-malloc in the process";
+    else if (error != EINVAL)
+        return;
+    else if (flags & ~(KINDS | OF_DOMAINS))
+        why = "a flag that does not exist";
+    else if (!of_domain && (flags & OF_DOMAINS))
+        why = "a flag that is for domains only";
+    else if ((flags & KINDS) == KINDS)
+        why = "EPOCH_CHURN and EPOCH_SCOPE together";
+    else if (flags & EPOCH_DOMAIN_SHARED)
+        why = "a shared child of a domain that is not";
+    if (why) ts_misuse_call(ts_token(allocator), call, why, error == ENOTSUP, caller);
+    errno = error;
+}
+
 EpochId epoch_open(SlabAllocator *allocator, const char *label, unsigned flags) {
     ts_allocator *a = find(allocator);
-    return a ? ts_epoch_open(a, ts_token(allocator), label, flags, false) : EPOCH_NONE;
+    EpochId id = a ? ts_epoch_open(a, ts_token(allocator), label, flags, false) : EPOCH_NONE;
+    if (TS_UNLIKELY(id == EPOCH_NONE)) tell_flags(allocator, "epoch_open", flags, false, TS_CALLER());
+    return id;
 }
 
 bool epoch_close(SlabAllocator *allocator, EpochId epoch) {
@@ -127,11 +154,16 @@ static EpochDomain *domain_public(uint64_t id) { return (EpochDomain *)(uintptr_
 EpochDomain *epoch_domain_create_ex(SlabAllocator *allocator, const char *label, unsigned flags) {
     if (!allocator) allocator = slab_allocator_default();
     ts_allocator *a = allocator ? find(allocator) : NULL;
-    return a ? domain_public(ts_domain_open(a, ts_token(allocator), label, flags)) : NULL;
+    uint64_t id = a ? ts_domain_open(a, ts_token(allocator), label, flags) : 0;
+    if (TS_UNLIKELY(id == 0)) tell_flags(allocator, "epoch_domain_create_ex", flags, true, TS_CALLER());
+    return domain_public(id);
 }
 
 EpochDomain *epoch_domain_create_child(EpochDomain *parent, const char *label, unsigned flags) {
-    return domain_public(ts_domain_create_child(domain_id(parent), label, flags));
+    uint64_t id = ts_domain_create_child(domain_id(parent), label, flags);
+    SlabAllocator *allocator = TS_UNLIKELY(id == 0) ? epoch_domain_allocator(parent) : NULL;
+    if (allocator) tell_flags(allocator, "epoch_domain_create_child", flags, true, TS_CALLER());
+    return domain_public(id);
 }
 
 EpochDomain *epoch_domain_parent(const EpochDomain *domain) { return domain_public(ts_tree_parent(domain_id(domain))); }

@@ -3,6 +3,7 @@
 
 #include "epoch/domain_parts.h"
 #include "epoch/misuse.h"
+#include "epoch/stacks.h"
 #include "epoch/walk.h"
 #include "heap/fast.h"
 #include "heap/named.h"
@@ -19,24 +20,34 @@ static void *refuse(int error) {
 
 /* ---- in the innermost domain ---------------------------------------------------------------------------- */
 
-/* Where slab_alloc allocates, for what its fast path does not do. false with errno. */
-static bool innermost(uintptr_t *token, EpochId *epoch) {
+/* Where slab_alloc allocates, for what its fast path does not do. caller: where the program goes on, for a hint. false with errno. */
+static bool innermost(uintptr_t *token, EpochId *epoch, const void *caller) {
     const ts_domain_scope *top = ts_thread.domain;
     if (top) {
         *token = top->allocator;
         *epoch = top->epoch;
         return true;
     }
-    SlabAllocator *allocator = ts_outside_of_domains(__builtin_return_address(0));
+    SlabAllocator *allocator = ts_outside_of_domains(caller);
     *token = ts_token(allocator);
     *epoch = allocator ? epoch_current(allocator) : EPOCH_NONE;
     return *epoch != EPOCH_NONE;
 }
 
-static void *alloc_innermost(size_t alignment, size_t size, bool zero) {
+TS_NOINLINE static void *alloc_outside(size_t size, const void *caller) {
+    SlabAllocator *allocator = ts_outside_of_domains(caller);
+    return allocator ? slab_malloc(allocator, size) : NULL;
+}
+
+/* slab_alloc, by a function that goes on afterwards: its own place is none that a hint may name. */
+TS_ALWAYS_INLINE void *alloc_for(size_t size, const void *caller) {
+    return TS_LIKELY(ts_thread.domain != NULL) ? slab_alloc(size) : alloc_outside(size, caller);
+}
+
+static void *alloc_innermost(size_t alignment, size_t size, bool zero, const void *caller) {
     uintptr_t token;
     EpochId epoch;
-    if (!innermost(&token, &epoch)) return NULL;
+    if (!innermost(&token, &epoch, caller)) return NULL;
     void *p = ts_alloc_aligned(token, alignment, size, epoch, zero);
     if (!p && errno == EINVAL) errno = ESTALE; /* the allocator has ended, and the domain with it */
     return p;
@@ -46,8 +57,8 @@ static void *alloc_innermost(size_t alignment, size_t size, bool zero) {
 TS_ENTRY TS_NOINLINE static void *zero_other(size_t bytes) {
     ts_op_end(&ts_thread);
     /* Spans come zero from the system if they can: below, it is known whether they did. */
-    if (TS_UNLIKELY(bytes > TS_QUARTER_BYTES)) return alloc_innermost(16, bytes, true);
-    void *p = slab_alloc(bytes);
+    if (TS_UNLIKELY(bytes > TS_QUARTER_BYTES)) return alloc_innermost(16, bytes, true, TS_CALLER());
+    void *p = alloc_for(bytes, TS_CALLER());
     return TS_LIKELY(p != NULL) ? memset(p, 0, bytes) : NULL;
 }
 
@@ -84,7 +95,7 @@ TS_ENTRY TS_NOINLINE static void *aligned_other(size_t alignment, size_t size) {
     if (!ts_is_pow2(alignment)) return refuse(EINVAL);
     if (alignment <= 16) return slab_alloc(size);
     if (alignment > (size_t)1 << 30) return refuse(ENOMEM);
-    return alloc_innermost(alignment, size, false);
+    return alloc_innermost(alignment, size, false, TS_CALLER());
 }
 
 /* Some bytes are skipped first, or it is another case. */
@@ -121,14 +132,14 @@ TS_ENTRY void *slab_alloc_aligned(size_t alignment, size_t size) {
 }
 
 TS_ENTRY void *slab_alloc_memdup(const void *from, size_t n) {
-    void *p = slab_alloc(n);
+    void *p = alloc_for(n, TS_CALLER());
     return p && n ? memcpy(p, from, n) : p;
 }
 
 TS_ENTRY char *slab_alloc_strndup(const char *text, size_t n) {
     const char *end = memchr(text, 0, n);
     size_t length = end ? (size_t)(end - text) : n;
-    char *p = length < SIZE_MAX ? slab_alloc(length + 1) : NULL;
+    char *p = length < SIZE_MAX ? alloc_for(length + 1, TS_CALLER()) : NULL;
     if (!p) return NULL;
     memcpy(p, text, length);
     p[length] = 0;
@@ -137,17 +148,17 @@ TS_ENTRY char *slab_alloc_strndup(const char *text, size_t n) {
 
 TS_ENTRY char *slab_alloc_strdup(const char *text) {
     size_t bytes = strlen(text) + 1;
-    char *p = slab_alloc(bytes);
+    char *p = alloc_for(bytes, TS_CALLER());
     return p ? memcpy(p, text, bytes) : NULL;
 }
 
 /* Most texts are short: they are written once, and copied. */
-TS_ENTRY char *slab_alloc_vprintf(const char *format, va_list arguments) {
+static char *print(const char *format, va_list arguments, const void *caller) {
     char text[256];
     va_list again;
     va_copy(again, arguments);
     int length = vsnprintf(text, sizeof text, format, arguments);
-    char *p = length < 0 ? NULL : slab_alloc((size_t)length + 1);
+    char *p = length < 0 ? NULL : alloc_for((size_t)length + 1, caller);
     if (p && (size_t)length < sizeof text)
         memcpy(p, text, (size_t)length + 1);
     else if (p)
@@ -156,10 +167,14 @@ TS_ENTRY char *slab_alloc_vprintf(const char *format, va_list arguments) {
     return p;
 }
 
+TS_ENTRY char *slab_alloc_vprintf(const char *format, va_list arguments) {
+    return print(format, arguments, TS_CALLER());
+}
+
 TS_ENTRY char *slab_alloc_printf(const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    char *p = slab_alloc_vprintf(format, arguments);
+    char *p = print(format, arguments, TS_CALLER());
     va_end(arguments);
     return p;
 }

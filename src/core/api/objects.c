@@ -269,17 +269,25 @@ TS_ENTRY TS_NOINLINE static void *alloc_elsewhere(size_t size) {
     return allocator ? slab_malloc(allocator, size) : NULL;
 }
 
+/* A debug build tells who forgets to enter his domain, unless TSLAB_HINTS=0 says not to. */
+#ifdef TSLAB_DEBUG
+#define TS_TELLS_OUTSIDE 1
+#else
+#define TS_TELLS_OUTSIDE 0
+#endif
+
 /* caller: of slab_alloc or one of its family. NULL with errno. */
 SlabAllocator *ts_outside_of_domains(const void *caller) {
     SlabAllocator *allocator = slab_allocator_default();
     const ts_allocator *a = allocator ? ts_allocator_find(ts_token(allocator)) : NULL;
     if (!a) return NULL;
     if (TS_UNLIKELY(a->settings.strict)) {
-        ts_misuse_outside(ts_token(allocator), "slab_alloc");
+        ts_misuse_call(ts_token(allocator), "slab_alloc", "outside of any domain (TSLAB_STRICT=1)", false, caller);
         errno = EINVAL;
         return NULL;
     }
-    if (ts_hints(a)) ts_hint("slab_alloc", "outside of any domain: the object lives until it is freed", caller);
+    if (ts_hints(a) || (TS_TELLS_OUTSIDE && !a->settings.hints_given))
+        ts_hint("slab_alloc", "outside of any domain: the object lives until it is freed", caller);
     return allocator;
 }
 

@@ -236,6 +236,7 @@ bool ts_settings_resolve(const SlabOptions *options, ts_settings *out) {
     OPTIONS(X)
 #undef X
     out->retain_given = (defaults >> OPTION_retain_bytes & 1) == 0;
+    out->hints_given = (defaults >> OPTION_hints & 1) == 0;
     out->reserve_by_env = given.reserve_bytes == 0 && (defaults >> OPTION_reserve_bytes & 1) == 0;
     return true;
 }

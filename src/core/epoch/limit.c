@@ -158,7 +158,8 @@ static ts_account *hold_made(ts_allocator *allocator, EpochId id) {
 bool ts_limit_set(ts_allocator *allocator, EpochId id, size_t bytes) {
     ts_account *account = hold_made(allocator, id);
     if (!account) return false;
-    ts_store_relaxed(&account->limit_bytes, bytes);
+    /* A limit that no slab fits into would be none that is meant. */
+    ts_store_relaxed(&account->limit_bytes, bytes != 0 && bytes < TS_UNIT_BYTES ? TS_UNIT_BYTES : bytes);
     ts_account_unref(account);
     return true;
 }

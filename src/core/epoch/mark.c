@@ -10,6 +10,7 @@
 
 #include "epoch/blocks.h"
 #include "epoch/domain_parts.h"
+#include "epoch/hint.h"
 #include "epoch/tree.h"
 #include "heap/foreign.h"
 #include "heap/rewind.h"
@@ -120,7 +121,11 @@ static ts_domain *markable(uint64_t id, const char *call) {
     if (!d) return NULL;
     const ts_epoch *epoch = ts_epoch_find(ts_load_relaxed(&d->allocator), ts_load_relaxed(&d->epoch));
     if (!ts_load_relaxed(&d->shared) && epoch && (ts_load_relaxed(&epoch->flags) & EPOCH_SCOPE)) return d;
-    errno = EINVAL;
+    const char *why = "marks are for scope domains of one thread";
+    const ts_allocator *a = ts_allocator_find(ts_load_relaxed(&d->token));
+    if (a && ts_hints(a) && ts_load_relaxed(&a->on_misuse) == SLAB_MISUSE_IGNORE)
+        ts_hint(call, why, (const void *)(uintptr_t)id);
+    (void)ts_domain_refuse(call, id, why, EINVAL);
     return NULL;
 }
 

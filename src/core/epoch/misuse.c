@@ -2,6 +2,7 @@
 
 #include "base/probe.h"
 #include "epoch/diagnose.h"
+#include "epoch/hint.h"
 #include "epoch/listen.h"
 
 #include <stdlib.h>
@@ -103,13 +104,17 @@ void ts_misuse_refused(uintptr_t token, const char *call, const void *p, const c
     ts_misuse_because(token, call, p, why);
 }
 
-void ts_misuse_outside(uintptr_t token, const char *call) {
+void ts_misuse_call(uintptr_t token, const char *call, const char *why, bool asks, const void *caller) {
     int mode = mode_of(token);
-    if (TS_LIKELY(mode == SLAB_MISUSE_IGNORE)) return;
+    if (TS_LIKELY(mode == SLAB_MISUSE_IGNORE)) {
+        const ts_allocator *a = ts_allocator_find(token);
+        if (a && ts_hints(a)) ts_hint(call, why, caller);
+        return;
+    }
     ts_line line;
     begin(&line, call);
-    ts_line_text(&line, "outside of any domain (TSLAB_STRICT=1)");
-    tell(&line, mode, NULL);
+    ts_line_text(&line, why);
+    tell(&line, asks ? SLAB_MISUSE_REPORT : mode, NULL);
 }
 
 void ts_misuse_domain(const char *call, uint64_t id, const char *why) {

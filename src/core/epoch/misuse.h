@@ -23,8 +23,9 @@ void ts_misuse_refused(uintptr_t allocator, const char *call, const void *p, con
 int ts_misuse_mode(uintptr_t allocator);
 /* Of a pointer of which no allocator is known. */
 void ts_misuse_foreign(const char *call, const void *p);
-/* An allocation outside of any domain, where the default allocator does not allow it. */
-void ts_misuse_outside(uintptr_t allocator, const char *call);
+/* A call that is refused for its arguments, or where it is made. With the option `hints` it is a hint where misuse is ignored. caller: where the
+   program goes on. asks: it may be a question, as for what the process does not have, and ends no program. */
+void ts_misuse_call(uintptr_t allocator, const char *call, const char *why, bool asks, const void *caller);
 /* A domain that the call may not have. why NULL: it is no domain. */
 void ts_misuse_domain(const char *call, uint64_t domain, const char *why);
 /* Memory that is given out and was written while it was free, which is no call's fault: seen by an allocation. */

@@ -37,6 +37,7 @@ typedef struct ts_settings {
     int numa;
     bool retain_given;   /* retain_bytes is not the default */
     bool reserve_by_env; /* reserve_bytes is what TSLAB_RESERVE says */
+    bool hints_given;    /* hints is not the default */
 } ts_settings;
 
 typedef struct ts_allocator {

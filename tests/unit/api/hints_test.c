@@ -83,6 +83,106 @@ static void outside_of_domains(void **state) {
     check_told(said, "tslab: hint: slab_alloc: outside of any domain", 2);
 }
 
+/* A hint names the place in the program, not one in the library: so it keeps quiet of no other place. */
+static void outside_of_domains_by_the_family(void **state) {
+    (void)state;
+    int status = -1;
+    listen_to_stderr();
+    pid_t child = fork();
+    if (child == 0) {
+        (void)unsetenv("TSLAB_STRICT");
+        (void)setenv("TSLAB_HINTS", "1", 1);
+        bool good = true;
+        for (volatile int i = 0; i < 3; i++) {
+            good &= slab_alloc_strdup("one") != NULL;
+            good &= slab_alloc_strdup("another") != NULL;
+            good &= slab_alloc_strndup("one", 2) != NULL;
+            good &= slab_alloc_strndup("another", 2) != NULL;
+            good &= slab_alloc_memdup("one", 2) != NULL;
+            good &= slab_alloc_memdup("another", 2) != NULL;
+            good &= slab_alloc_printf("%d", i) != NULL;
+            good &= slab_alloc_printf("another %d", i) != NULL;
+            good &= slab_alloc_zero(1, 100) != NULL;
+            good &= slab_alloc_zero(1, 200) != NULL;
+            good &= slab_alloc_zero(1, 100000) != NULL;
+            good &= slab_alloc_aligned(4096, 10) != NULL;
+            good &= slab_alloc_aligned(8192, 10) != NULL;
+            good &= slab_alloc_resize(NULL, 10) != NULL;
+        }
+        _exit(!good);
+    }
+    bool ended = waitpid(child, &status, 0) == child;
+    const char *said = heard();
+    assert_true(child > 0 && ended && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    check_told(said, "tslab: hint: slab_alloc: outside of any domain", 14);
+}
+
+/* Nobody asked for hints: a debug build tells of that one all the same, unless they are turned off. */
+static void outside_of_domains_by_default(void **state) {
+    (void)state;
+#ifdef TSLAB_DEBUG
+    const bool debug = true;
+#else
+    const bool debug = false;
+#endif
+    for (int off = 0; off < 2; off++) {
+        int status = -1;
+        listen_to_stderr();
+        pid_t child = fork();
+        if (child == 0) {
+            (void)unsetenv("TSLAB_STRICT");
+            (void)unsetenv("TSLAB_HINTS");
+            if (off) (void)setenv("TSLAB_HINTS", "0", 1);
+            _exit(slab_alloc(10) == NULL);
+        }
+        bool ended = waitpid(child, &status, 0) == child;
+        const char *said = heard();
+        assert_true(child > 0 && ended && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+        assert_int_equal(lines(said), debug && !off);
+        assert_true(!*said || strstr(said, "tslab: hint: slab_alloc: outside of any domain"));
+    }
+}
+
+/* What is refused for its flags, or for the kind of domain, is told of where misuse is, or hints are. */
+static void refused_for_its_kind(void **state) {
+    (void)state;
+    static const struct {
+        int on_misuse, hints;
+        const char *begins;
+    } told[] = {
+        {SLAB_MISUSE_IGNORE, 0, NULL}, {SLAB_MISUSE_REPORT, 0, "tslab: "}, {SLAB_MISUSE_IGNORE, 1, "tslab: hint: "}};
+    for (unsigned i = 0; i < sizeof told / sizeof *told; i++) {
+        SlabOptions options = {.size = sizeof options, .on_misuse = told[i].on_misuse, .hints = told[i].hints};
+        SlabAllocator *a = slab_allocator_create_ex(&options);
+        EpochDomain *churn = epoch_domain_create_ex(a, NULL, EPOCH_CHURN), *parent = epoch_domain_create(a);
+        SlabMark mark;
+        listen_to_stderr();
+        bool refused = epoch_open(a, NULL, 64) == EPOCH_NONE &&
+                       epoch_open(a, NULL, EPOCH_DOMAIN_SHARED) == EPOCH_NONE &&
+                       epoch_open(a, NULL, EPOCH_CHURN | EPOCH_SCOPE) == EPOCH_NONE;
+        refused &= epoch_domain_create_ex(a, NULL, 64) == NULL && errno == EINVAL;
+        refused &= epoch_domain_create_child(parent, NULL, EPOCH_DOMAIN_SHARED) == NULL && errno == EINVAL;
+        refused &= epoch_domain_create_ex(a, NULL, EPOCH_DOMAIN_CAPTURE) == NULL && errno == ENOTSUP;
+        refused &= !epoch_domain_mark(churn, &mark) && errno == EINVAL;
+        const char *said = heard();
+        static const char *const why[] = {
+            "epoch_open: a flag that does not exist",
+            "epoch_open: a flag that is for domains only",
+            "epoch_open: EPOCH_CHURN and EPOCH_SCOPE together",
+            "epoch_domain_create_ex: a flag that does not exist",
+            "epoch_domain_create_child: a shared child of a domain that is not",
+            "epoch_domain_create_ex: EPOCH_DOMAIN_CAPTURE without libtslab-malloc in the process",
+            "marks are for scope domains of one thread",
+        };
+        assert_true(refused);
+        assert_int_equal(lines(said), told[i].begins ? sizeof why / sizeof *why : 0);
+        for (unsigned k = 0; told[i].begins && k < sizeof why / sizeof *why; k++) assert_non_null(strstr(said, why[k]));
+        if (told[i].begins) assert_memory_equal(said, told[i].begins, strlen(told[i].begins));
+        assert_true(told[i].hints || !strstr(said, "hint"));
+        slab_allocator_free(a);
+    }
+}
+
 /* A null pointer makes slab_realloc slab_malloc; and what was allocated before has made no path fast that says nothing. In a child: what is
    told of there is not yet told of here. */
 static void inside_of_its_domain(void **state) {
@@ -145,6 +245,9 @@ int main(void) {
     (void)setenv("TSLAB_STRICT", "1", 1);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(outside_of_domains),
+        cmocka_unit_test(outside_of_domains_by_the_family),
+        cmocka_unit_test(outside_of_domains_by_default),
+        cmocka_unit_test(refused_for_its_kind),
         cmocka_unit_test(strict_outside),
         cmocka_unit_test(inside_of_its_domain),
         cmocka_unit_test(hints_once),

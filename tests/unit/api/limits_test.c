@@ -275,17 +275,30 @@ static void what_is_kept_goes_first(void **state) {
     epoch_domain_destroy(d);
 }
 
+/* Below a unit it is one, as with slab_set_budget: something fits. */
+static void one_unit_at_least(void **state) {
+    SlabAllocator *a = *state;
+    for (unsigned flags = 0; flags <= EPOCH_CHURN; flags++) {
+        EpochDomain *d = epoch_domain_create_ex(a, NULL, flags), *e = epoch_domain_create_ex(a, NULL, flags);
+        assert_true(epoch_domain_set_limit(d, 1000) && epoch_set_limit(a, epoch_domain_epoch(e), 1));
+        assert_non_null(epoch_domain_alloc(d, 100));
+        assert_non_null(epoch_domain_alloc(e, 100));
+        assert_true(fill(d, 1000) > 0 && epoch_domain_held(d) == UNIT);
+        SlabEpochStats s;
+        assert_true(slab_stats_epoch(a, SLAB_ALL_CLASSES, epoch_domain_epoch(d), &s));
+        assert_int_equal(s.limit_bytes, UNIT);
+        epoch_domain_destroy(d);
+        epoch_domain_destroy(e);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        SUP_WITH_ALLOCATOR(of_a_scope),
-        SUP_WITH_ALLOCATOR(of_churn),
-        SUP_WITH_ALLOCATOR(what_is_kept_goes_first),
-        SUP_WITH_ALLOCATOR(frees_are_refunded),
-        SUP_WITH_ALLOCATOR(of_a_tree),
-        SUP_WITH_ALLOCATOR(told_once),
-        SUP_WITH_ALLOCATOR(by_several_threads),
-        SUP_WITH_ALLOCATOR(of_a_busy_thread),
-        cmocka_unit_test(of_guarded),
+        SUP_WITH_ALLOCATOR(one_unit_at_least),  SUP_WITH_ALLOCATOR(of_a_scope),
+        SUP_WITH_ALLOCATOR(of_churn),           SUP_WITH_ALLOCATOR(what_is_kept_goes_first),
+        SUP_WITH_ALLOCATOR(frees_are_refunded), SUP_WITH_ALLOCATOR(of_a_tree),
+        SUP_WITH_ALLOCATOR(told_once),          SUP_WITH_ALLOCATOR(by_several_threads),
+        SUP_WITH_ALLOCATOR(of_a_busy_thread),   cmocka_unit_test(of_guarded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
