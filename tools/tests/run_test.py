@@ -56,7 +56,22 @@ class Run(unittest.TestCase):
     def test_wrong_usage(self):
         for arguments in (["run"], ["run", "--nonsense", "true"], ["run", "--retain"], ["run", "--poison=1", "true"]):
             self.assertEqual(tslab(*arguments).returncode, 2, arguments)
+        for value in ("lots", "", "-1", "64X", "64MB", "99999999999999999999", "17179869184G"):
+            for option in ("--retain", "--budget", "--stacks"):
+                answer = tslab("run", option, value, "echo", "ran")
+                self.assertEqual((answer.returncode, answer.stdout), (2, ""), (option, value))
+                self.assertIn(option, answer.stderr)
+        self.assertEqual(tslab("run", "--retain=64m", "--stacks", "0", "echo", "ran").stdout, "ran\n")
         self.assertEqual(tslab("run", "--help").returncode, 0)
+        for command in ("run", "top", "stats", "doctor"):
+            texts = {tslab(*words).stdout for words in ([command, "--help"], [command, "-h"], ["help", command])}
+            self.assertEqual(len(texts), 1, command)
+            self.assertIn("usage: tslab " + command, texts.pop())
+        for words in (["help"], ["-h"], ["--help"]):
+            answer = tslab(*words)
+            self.assertEqual((answer.returncode, answer.stderr), (0, ""), words)
+            self.assertIn("usage: tslab top", answer.stdout)
+        self.assertEqual(tslab("help", "nonsense").returncode, 2)
         self.assertEqual(tslab("run", "no such program").returncode, 127)
         self.assertEqual(tslab("run", "/").returncode, 126)
 

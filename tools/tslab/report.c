@@ -112,7 +112,7 @@ static int parse(int first, int argc, char **argv, options *o) {
             if (chosen && o->format != (format)f) return wrong("two formats: also", a);
             o->format = (format)f;
             chosen = true;
-        } else if (strcmp(a, "--help") == 0) {
+        } else if (strcmp(a, "--help") == 0 || strcmp(a, "-h") == 0) {
             help(stdout);
             return EXIT_DONE;
         } else if (strcmp(a, "--version") == 0) {

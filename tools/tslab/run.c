@@ -125,16 +125,28 @@ static bool is_static_program(const char *name) {
 typedef struct option {
     const char *name, *variable, *value; /* value NULL: the next argument */
     bool may_differ;                     /* a value may stand behind = */
+    bool is_bytes;
 } option;
 
-static const option known[] = {{"--http", "TSLAB_HTTP", NULL, false},
-                               {"--retain", "TSLAB_RETAIN", NULL, false},
-                               {"--budget", "TSLAB_BUDGET", NULL, false},
-                               {"--stacks", "TSLAB_SAMPLE_STACKS", NULL, false},
-                               {"--poison", "TSLAB_POISON", "1", false},
-                               {"--hard", "TSLAB_HARDEN", "1", true},
-                               {"--report", "TSLAB_ON_MISUSE", "report", false},
-                               {"--abort", "TSLAB_ON_MISUSE", "abort", false}};
+static const option known[] = {{"--http", "TSLAB_HTTP", NULL, false, false},
+                               {"--retain", "TSLAB_RETAIN", NULL, false, true},
+                               {"--budget", "TSLAB_BUDGET", NULL, false, true},
+                               {"--stacks", "TSLAB_SAMPLE_STACKS", NULL, false, true},
+                               {"--poison", "TSLAB_POISON", "1", false, false},
+                               {"--hard", "TSLAB_HARDEN", "1", true, false},
+                               {"--report", "TSLAB_ON_MISUSE", "report", false, false},
+                               {"--abort", "TSLAB_ON_MISUSE", "abort", false, false}};
+
+/* As the library reads it: the library would say that it does not know the value, and the program would run without. */
+static bool is_bytes(const char *text) {
+    char *end;
+    errno = 0;
+    unsigned long long n = strtoull(text, &end, 10), most = SIZE_MAX;
+    if (text[0] < '0' || text[0] > '9' || errno != 0) return false;
+    const char *units = "kmg", *unit = *end ? strchr(units, *end | 32) : NULL;
+    if (unit) most >>= 10 * (unit - units + 1);
+    return n <= most && *(unit ? end + 1 : end) == 0;
+}
 
 /* The option at argv[*i], with its value there or in the next argument. -1: done; else an exit code. */
 static int take_option(int argc, char **argv, int *i) {
@@ -146,6 +158,8 @@ static int take_option(int argc, char **argv, int *i) {
         if (*rest == '=') value = rest + 1;
         if (!value && *i + 1 < argc) value = argv[++*i];
         if (!value || !*value) return fail(EXIT_USAGE, "%s needs a value", known[k].name);
+        if (known[k].is_bytes && !is_bytes(value))
+            return fail(EXIT_USAGE, "%s '%s': bytes are wanted, as 65536, 64K, 64M or 1G", known[k].name, value);
         if (setenv(known[k].variable, value, 1) != 0) return fail(EXIT_CANNOT, "%s", strerror(errno));
         return -1;
     }
@@ -156,7 +170,7 @@ int ts_run(int argc, char **argv) {
     char library[PATH_MAX];
     int i = 2;
     for (; i < argc && argv[i][0] == '-'; i++) {
-        if (strcmp(argv[i], "--help") == 0) {
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
             help(stdout);
             return EXIT_DONE;
         }

@@ -31,7 +31,7 @@ static void help(FILE *to) {
           "       tslab stats [OPTIONS] [PID|URL|CORE]       (tslab stats --help)\n"
           "       tslab doctor [OPTIONS] [PID|URL|CORE]...   (tslab doctor --help)\n"
           "       tslab run [OPTIONS] PROGRAM [ARGUMENTS]    (tslab run --help)\n"
-          "       tslab --help | --version\n"
+          "       tslab help [COMMAND] | --help | -h | --version\n"
           "\n"
           "top: the epochs of a program that runs with TSLAB_SHM=1 (PID), or that serves its statistics (URL), by "
           "label.\n"
@@ -541,7 +541,7 @@ static int parse_top(int argc, char **argv, options *o) {
         errno = 0;
         if (strcmp(a, "--batch") == 0) {
             o->batch = true;
-        } else if (strcmp(a, "--help") == 0) {
+        } else if (strcmp(a, "--help") == 0 || strcmp(a, "-h") == 0) {
             help(stdout);
             return EXIT_DONE;
         } else if (strncmp(a, "--frames=", 9) == 0) {
@@ -573,7 +573,13 @@ int main(int argc, char **argv) {
         help(stderr);
         return EXIT_USAGE;
     }
-    if (strcmp(argv[1], "--help") == 0) {
+    char help_option[] = "--help", *of_command[] = {argv[0], NULL, help_option, NULL};
+    if (strcmp(argv[1], "help") == 0 && argc > 2) { /* as COMMAND --help */
+        of_command[1] = argv[2];
+        argv = of_command;
+        argc = 3;
+    }
+    if (strcmp(argv[1], "help") == 0 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
         help(stdout);
         return EXIT_DONE;
     }
