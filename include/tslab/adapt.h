@@ -287,6 +287,7 @@ static inline void slab_adapt_sqlite3_shutdown(void *data) { (void)data; }
 /* Where <sqlite3.h> came first, also at a second time. */
 #if defined(SQLITE_CONFIG_MALLOC) && !defined(TSLAB_ADAPT_SQLITE3)
 #define TSLAB_ADAPT_SQLITE3
+#undef slab_adapt_sqlite3
 /* Before sqlite3_initialize() and the first connection: SQLITE_MISUSE later. */
 static inline int slab_adapt_sqlite3(int where) {
     sqlite3_mem_methods methods = {
@@ -295,4 +296,6 @@ static inline int slab_adapt_sqlite3(int where) {
     slab_adapt_set(&slab_adapt_home_sqlite3, where);
     return sqlite3_config(SQLITE_CONFIG_MALLOC, &methods);
 }
+#elif !defined(TSLAB_ADAPT_SQLITE3) && !defined(slab_adapt_sqlite3)
+#define slab_adapt_sqlite3(where) _Pragma("GCC error \"include <sqlite3.h> before <tslab/adapt.h>\"")(where)
 #endif

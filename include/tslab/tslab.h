@@ -52,11 +52,21 @@
 #define TSLAB_API
 #endif
 
-/* The compiler checks the arguments as printf's. */
+/* What the compiler may know: arguments as printf's; a result that is not to be dropped, that is never NULL, that has so
+   many bytes (by the numbers of arguments: one size, or two to be multiplied), that nothing else points to. With
+   _FORTIFY_SOURCE it then stops writes beyond the size that was asked for. */
 #if defined(__GNUC__) || defined(__clang__)
 #define TSLAB_PRINTF(text, first) __attribute__((format(printf, text, first)))
+#define TSLAB_USED __attribute__((warn_unused_result))
+#define TSLAB_NONNULL __attribute__((returns_nonnull))
+#define TSLAB_SIZE(...) __attribute__((alloc_size(__VA_ARGS__)))
+#define TSLAB_NEW __attribute__((malloc)) TSLAB_USED
 #else
 #define TSLAB_PRINTF(text, first)
+#define TSLAB_USED
+#define TSLAB_NONNULL
+#define TSLAB_SIZE(...)
+#define TSLAB_NEW
 #endif
 
 #ifdef __cplusplus
@@ -64,7 +74,7 @@ extern "C" {
 #endif
 
 /* "MAJOR.MINOR.PATCH" of the library that is linked, which may be newer than these headers. */
-TSLAB_API const char *slab_version(void);
+TSLAB_API const char *slab_version(void) TSLAB_NONNULL;
 
 typedef struct SlabAllocator SlabAllocator; /* opaque; compare only */
 typedef struct EpochDomain EpochDomain;     /* opaque; compare only */
@@ -179,10 +189,10 @@ typedef struct SlabOptions {
 
 /* Makes an allocator with the options of the environment. Cost: microseconds.
    NULL with ENOMEM: no memory, or there are 4095 already (511 at least where the address space is limited). */
-TSLAB_API SlabAllocator *slab_allocator_create(void);
+TSLAB_API SlabAllocator *slab_allocator_create(void) TSLAB_USED;
 /* The same with options; NULL: as slab_allocator_create. A member with a value that does not exist counts as 0, and one
    line says so, once per process and member. NULL with EINVAL if options->size is less than a size_t; ENOMEM. */
-TSLAB_API SlabAllocator *slab_allocator_create_ex(const SlabOptions *options);
+TSLAB_API SlabAllocator *slab_allocator_create_ex(const SlabOptions *options) TSLAB_USED;
 /* The allocator of the process, made on first use and never freed. NULL with ENOMEM. */
 TSLAB_API SlabAllocator *slab_allocator_default(void);
 /* Frees an allocator: every object, epoch and domain in it dies, and all its memory goes back to the system.
@@ -202,31 +212,36 @@ TSLAB_API void slab_allocator_free(SlabAllocator *allocator);
  */
 
 /* Allocates in the current (rolling) epoch. */
-TSLAB_API void *slab_malloc(SlabAllocator *allocator, size_t size);
+TSLAB_API void *slab_malloc(SlabAllocator *allocator, size_t size) TSLAB_NEW TSLAB_SIZE(2);
 /* Allocates in the given epoch. */
-TSLAB_API void *slab_malloc_epoch(SlabAllocator *allocator, size_t size, EpochId epoch);
+TSLAB_API void *slab_malloc_epoch(SlabAllocator *allocator, size_t size, EpochId epoch) TSLAB_NEW TSLAB_SIZE(2);
 /* Allocates n * size bytes, zeroed. ENOMEM if the product overflows. */
-TSLAB_API void *slab_calloc_epoch(SlabAllocator *allocator, size_t n, size_t size, EpochId epoch);
+TSLAB_API void *slab_calloc_epoch(SlabAllocator *allocator, size_t n, size_t size, EpochId epoch) TSLAB_NEW
+    TSLAB_SIZE(2, 3);
 /* Allocates with an alignment: a power of two, otherwise EINVAL. Above 1 GiB: ENOMEM. */
-TSLAB_API void *slab_aligned_epoch(SlabAllocator *allocator, size_t alignment, size_t size, EpochId epoch);
+TSLAB_API void *slab_aligned_epoch(SlabAllocator *allocator, size_t alignment, size_t size, EpochId epoch) TSLAB_NEW
+    TSLAB_SIZE(3);
 /* Resizes an object, which stays in its epoch. It may move; then its alignment is 16, as with realloc of C.
    pointer NULL: slab_malloc. size 0: the smallest object.
    On failure NULL, and the old object is untouched: EINVAL not a live object of this allocator, ESTALE it would have
    to move and its epoch is closed, ENOMEM. */
-TSLAB_API void *slab_realloc(SlabAllocator *allocator, void *pointer, size_t size);
+TSLAB_API void *slab_realloc(SlabAllocator *allocator, void *pointer, size_t size) TSLAB_USED TSLAB_SIZE(3);
 /* slab_realloc whose result has the alignment wherever it moves: a power of two, otherwise EINVAL; above 1 GiB: ENOMEM.
    An object that stays where it is has the alignment it had. pointer NULL: slab_aligned_epoch in the current epoch. */
-TSLAB_API void *slab_realloc_aligned(SlabAllocator *allocator, void *pointer, size_t alignment, size_t size);
+TSLAB_API void *slab_realloc_aligned(SlabAllocator *allocator, void *pointer, size_t alignment, size_t size) TSLAB_USED
+    TSLAB_SIZE(4);
 /* Frees one object, also one that another thread allocated. NULL: true, nothing happens.
    false: not the start of a live object of this allocator. A stale pointer frees the new object that has its address.
    Two threads that free one pointer at the same instant may both get true. Where that can happen, use free_obj. */
 TSLAB_API bool slab_free(SlabAllocator *allocator, void *pointer);
-/* Bytes that may be used at pointer, at least the size asked for. 0: not a live object of this allocator. */
+/* Bytes that may be used at pointer, at least the size asked for. 0: not a live object of this allocator.
+   A compiler that checks sizes (_FORTIFY_SOURCE) allows the size asked for only. */
 TSLAB_API size_t slab_usable_size(SlabAllocator *allocator, const void *pointer);
 /* Whether pointer is the start of a live object of this allocator. */
 TSLAB_API bool slab_owns(SlabAllocator *allocator, const void *pointer);
 /* pointer NULL: slab_malloc_epoch in that epoch. Otherwise slab_realloc: the object stays in its own epoch. */
-TSLAB_API void *slab_realloc_epoch(SlabAllocator *allocator, void *pointer, size_t size, EpochId epoch);
+TSLAB_API void *slab_realloc_epoch(SlabAllocator *allocator, void *pointer, size_t size, EpochId epoch) TSLAB_USED
+    TSLAB_SIZE(3);
 /* slab_free in whichever allocator owns the object. NULL: true. false: no allocator of the process owns it. */
 TSLAB_API bool slab_release(void *pointer);
 /* Calls fn for every live object of the epoch, in no particular order, with its usable bytes. fn returns false to stop.
@@ -245,7 +260,8 @@ TSLAB_API size_t slab_walk(SlabAllocator *allocator, EpochId epoch, bool (*fn)(v
  */
 
 /* slab_malloc_epoch that also stores the handle of the object. out NULL: EINVAL. */
-TSLAB_API void *alloc_obj_epoch(SlabAllocator *allocator, size_t size, EpochId epoch, SlabHandle *out);
+TSLAB_API void *alloc_obj_epoch(SlabAllocator *allocator, size_t size, EpochId epoch, SlabHandle *out) TSLAB_NEW
+    TSLAB_SIZE(2);
 /* Frees the object. false: the handle is stale, freed already, forged, or of another allocator.
    When several threads free one handle at the same instant, one gets true (an exception: docs/security.md).
    Cost: slab_free and one locked instruction. */
@@ -318,20 +334,20 @@ TSLAB_API bool slab_epoch_set_label(SlabAllocator *allocator, EpochId epoch, con
  */
 
 /* A domain with its own scope epoch. allocator NULL: the default one. NULL with errno ENOMEM or EINVAL. */
-TSLAB_API EpochDomain *epoch_domain_create(SlabAllocator *allocator);
+TSLAB_API EpochDomain *epoch_domain_create(SlabAllocator *allocator) TSLAB_USED;
 /* The same with a label and flags: EPOCH_DOMAIN_SHARED, EPOCH_DOMAIN_DRAIN, EPOCH_DOMAIN_CAPTURE, and EPOCH_SCOPE
    (default, but for a capture) or EPOCH_CHURN. EINVAL for any other; ENOTSUP: a capture without libtslab-malloc.
    A churn domain of one thread does not use freed slots of its first 16 KiB of objects again. */
-TSLAB_API EpochDomain *epoch_domain_create_ex(SlabAllocator *allocator, const char *label, unsigned flags);
+TSLAB_API EpochDomain *epoch_domain_create_ex(SlabAllocator *allocator, const char *label, unsigned flags) TSLAB_USED;
 /* A domain around an epoch that exists. allocator NULL: the default one.
    auto_close: the epoch is destroyed with the domain. Otherwise it outlives the domain, with its objects.
    NULL with errno: EINVAL unknown epoch, ESTALE closed, ENOMEM. */
-TSLAB_API EpochDomain *epoch_domain_wrap(SlabAllocator *allocator, EpochId epoch, bool auto_close);
+TSLAB_API EpochDomain *epoch_domain_wrap(SlabAllocator *allocator, EpochId epoch, bool auto_close) TSLAB_USED;
 /* A child domain: it ends with its parent at the latest, before it. A reset of the parent ends its children, too.
    A child of a shared domain is shared; any other is of its parent's thread, and is handed over with it only.
    NULL with errno: EINVAL no such domain or flags, EPERM another thread's, ESTALE the parent is closed or ending,
    ENOMEM. */
-TSLAB_API EpochDomain *epoch_domain_create_child(EpochDomain *parent, const char *label, unsigned flags);
+TSLAB_API EpochDomain *epoch_domain_create_child(EpochDomain *parent, const char *label, unsigned flags) TSLAB_USED;
 /* The parent. NULL: none, or not a domain. */
 TSLAB_API EpochDomain *epoch_domain_parent(const EpochDomain *domain);
 /* Gives a domain another parent, or none (NULL). false: EINVAL it would make a circle, the allocators differ, or only
@@ -343,7 +359,8 @@ TSLAB_API bool epoch_domain_move(EpochDomain *child, EpochDomain *parent);
    No other thread may still use objects of it, as for epoch_destroy.
    Cost: as epoch_domain_destroy; a barrier for all threads more if it is shared or another thread's. */
 TSLAB_API bool epoch_domain_end(EpochDomain *domain);
-/* A hard limit on the memory that the domain and its children hold, in units of 16 KiB; 0: none. Any thread.
+/* A hard limit on the memory that the domain and its children hold, in units of 16 KiB and one at least; 0: none.
+   Any thread.
    Allocations beyond it are NULL with ENOMEM, and a line says which limit it was, once a second at most.
    A limit below what is held now stops growth only. false: EINVAL not a domain, ENOMEM.
    It waits for no other thread. One that allocates in it at this moment may get a slab more, which counts afterwards.
@@ -410,7 +427,7 @@ TSLAB_API EpochId epoch_domain_epoch(const EpochDomain *domain);
 /* Allocates in the innermost domain of this thread; outside of any, in the default allocator's current epoch.
    NULL with errno ESTALE if that domain has been closed or destroyed: never an object of an outer one.
    In a scope domain objects are aligned to 16: slab_alloc_aligned for more. */
-TSLAB_API void *slab_alloc(size_t size);
+TSLAB_API void *slab_alloc(size_t size) TSLAB_NEW TSLAB_SIZE(1);
 
 /*
  * More objects of the innermost domain: where slab_alloc would put them, and with its errors.
@@ -418,26 +435,26 @@ TSLAB_API void *slab_alloc(size_t size);
  */
 
 /* n * size bytes, zeroed. ENOMEM if the product overflows. */
-TSLAB_API void *slab_alloc_zero(size_t n, size_t size);
+TSLAB_API void *slab_alloc_zero(size_t n, size_t size) TSLAB_NEW TSLAB_SIZE(1, 2);
 /* alignment: a power of two, otherwise EINVAL. Above 1 GiB: ENOMEM. */
-TSLAB_API void *slab_alloc_aligned(size_t alignment, size_t size);
+TSLAB_API void *slab_alloc_aligned(size_t alignment, size_t size) TSLAB_NEW TSLAB_SIZE(2);
 /* pointer NULL: slab_alloc. Otherwise slab_realloc in whichever allocator owns the object: it stays in its own epoch.
    EINVAL: none owns it. */
-TSLAB_API void *slab_alloc_resize(void *pointer, size_t size);
+TSLAB_API void *slab_alloc_resize(void *pointer, size_t size) TSLAB_USED TSLAB_SIZE(2);
 /* A copy: of a text, of at most n bytes of a text and a terminating zero, of n bytes. */
-TSLAB_API char *slab_alloc_strdup(const char *text);
-TSLAB_API char *slab_alloc_strndup(const char *text, size_t n);
-TSLAB_API void *slab_alloc_memdup(const void *from, size_t n);
+TSLAB_API char *slab_alloc_strdup(const char *text) TSLAB_NEW;
+TSLAB_API char *slab_alloc_strndup(const char *text, size_t n) TSLAB_NEW;
+TSLAB_API void *slab_alloc_memdup(const void *from, size_t n) TSLAB_USED TSLAB_SIZE(2);
 /* A formatted text. errno as vsnprintf sets it where the format is at fault. */
-TSLAB_API char *slab_alloc_printf(const char *format, ...) TSLAB_PRINTF(1, 2);
-TSLAB_API char *slab_alloc_vprintf(const char *format, va_list arguments) TSLAB_PRINTF(1, 0);
+TSLAB_API char *slab_alloc_printf(const char *format, ...) TSLAB_PRINTF(1, 2) TSLAB_NEW;
+TSLAB_API char *slab_alloc_vprintf(const char *format, va_list arguments) TSLAB_PRINTF(1, 0) TSLAB_NEW;
 /* Allocates in the named domain, whether or not this thread is inside it. NULL with errno: EPERM another thread's
    domain, EINVAL not a domain, ESTALE its epoch is closed, ENOMEM. Cost: slab_alloc and some 14 instructions. */
-TSLAB_API void *epoch_domain_alloc(EpochDomain *domain, size_t size);
+TSLAB_API void *epoch_domain_alloc(EpochDomain *domain, size_t size) TSLAB_NEW TSLAB_SIZE(2);
 /* Moves one object into the domain (an outer one, usually): copies it there, frees it here, returns the new address.
    It keeps the alignment that it was asked for with, not one that it has by its class.
    NULL, and the object is untouched: EINVAL not a live object of the domain's allocator, EPERM, ESTALE, ENOMEM. */
-TSLAB_API void *slab_promote(EpochDomain *to, void *pointer);
+TSLAB_API void *slab_promote(EpochDomain *to, void *pointer) TSLAB_USED;
 
 /* ---- memory on demand ------------------------------------------------------------------------- */
 /*

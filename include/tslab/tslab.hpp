@@ -20,6 +20,10 @@
 #ifndef TSLAB_TSLAB_HPP
 #define TSLAB_TSLAB_HPP
 
+#if !(__cplusplus >= 201703L || (defined(_MSVC_LANG) && _MSVC_LANG >= 201703L))
+#error "tslab/tslab.hpp needs C++17: compile with -std=c++17 or later"
+#else
+
 #include <tslab/tslab.h>
 
 #include <cerrno>
@@ -165,11 +169,13 @@ class domain {
     /* In the default allocator. flags: EPOCH_SCOPE (default) or EPOCH_CHURN, EPOCH_DOMAIN_SHARED, EPOCH_DOMAIN_DRAIN,
        EPOCH_DOMAIN_CAPTURE. Throws std::bad_alloc; std::system_error: EINVAL, or ENOTSUP (a capture without
        libtslab-malloc). */
-    domain(const char *label = nullptr, unsigned flags = 0)
+    domain() : domain(nullptr) {}
+    explicit domain(const char *label, unsigned flags = 0)
         : domain(static_cast<SlabAllocator *>(nullptr), label, flags) {}
-    domain(std::nullptr_t, unsigned flags = 0) : domain(static_cast<SlabAllocator *>(nullptr), nullptr, flags) {}
+    explicit domain(std::nullptr_t, unsigned flags = 0)
+        : domain(static_cast<SlabAllocator *>(nullptr), nullptr, flags) {}
     /* In the given one; nullptr: the default. */
-    domain(SlabAllocator *allocator, const char *label = nullptr, unsigned flags = 0)
+    explicit domain(SlabAllocator *allocator, const char *label = nullptr, unsigned flags = 0)
         : domain(label != nullptr || flags != 0 ? epoch_domain_create_ex(allocator, label, flags)
                                                 : epoch_domain_create(allocator),
                  flags) {
@@ -319,7 +325,7 @@ inline scope domain::enter() { return scope(*this); }
  */
 class memory_resource final : public std::pmr::memory_resource {
   public:
-    memory_resource(domain &d, reuse how = reuse::by_kind) noexcept : source_(d.source(how)) {}
+    explicit memory_resource(domain &d, reuse how = reuse::by_kind) noexcept : source_(d.source(how)) {}
     /* An epoch may be closed instead of destroyed, and drains then: so blocks are freed unless `how` says never. */
     memory_resource(SlabAllocator *allocator, EpochId epoch, reuse how = reuse::always) noexcept
         : source_{allocator, epoch, detail::free_from(how, false)} {}
@@ -493,5 +499,7 @@ template <class T> class handle {
 template <class T> struct std::hash<tslab::handle<T>> {
     std::size_t operator()(const tslab::handle<T> &h) const noexcept { return std::hash<SlabHandle>()(h.id()); }
 };
+
+#endif /* C++17 */
 
 #endif

@@ -32,10 +32,14 @@ static void test_makes_and_ends() {
     EpochDomain *raw;
     {
         tslab::domain plain, labelled("request"), by_null(nullptr), churn(nullptr, EPOCH_CHURN);
-        tslab::domain implicit = {"implicit", EPOCH_SCOPE};
-        CHECK(plain && labelled && by_null && churn && implicit);
+        tslab::domain with_flags("with flags", EPOCH_SCOPE);
+        static_assert(!std::is_convertible_v<const char *, tslab::domain> &&
+                          !std::is_convertible_v<std::nullptr_t, tslab::domain> &&
+                          !std::is_convertible_v<SlabAllocator *, tslab::domain>,
+                      "no text and no pointer becomes a domain by itself");
+        CHECK(plain && labelled && by_null && churn && with_flags);
         CHECK(plain.allocator() == slab_allocator_default());
-        CHECK(label_of(labelled) == "request" && label_of(implicit) == "implicit" && label_of(plain).empty());
+        CHECK(label_of(labelled) == "request" && label_of(with_flags) == "with flags" && label_of(plain).empty());
         CHECK(plain.epoch() == epoch_domain_epoch(plain.get()));
         raw = labelled.get();
         CHECK(exists(raw));
