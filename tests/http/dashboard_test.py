@@ -34,6 +34,7 @@ class Nodes(http.server.BaseHTTPRequestHandler):
     """The server's answers, with rows of NUMA nodes that this machine has not."""
     upstream = ""
     rows = []
+    ended = []
 
     def do_GET(self):
         try:
@@ -44,6 +45,7 @@ class Nodes(http.server.BaseHTTPRequestHandler):
         if self.path.startswith("/stats.json"):
             stats = json.loads(body)
             stats["nodes"] = self.rows
+            stats["ended"] = self.ended
             body = json.dumps(stats).encode()
         self.send_response(status)
         self.send_header("Content-Type", kind)
@@ -59,6 +61,8 @@ def check_nodes(port):
     Nodes.upstream = f"http://127.0.0.1:{port}"
     Nodes.rows = [{"node": 0, "committed_bytes": 3 << 20, "remote_frees_total": 1234},
                   {"node": 9, "committed_bytes": 1 << 20, "remote_frees_total": 0}]
+    Nodes.ended = [{"label": "phase", "ended_for_ns": 12 * 10**9, "age_ns": 3 * 10**9, "returned_bytes": 5 << 20,
+                    "rss_before_close": 80 << 20, "rss_after_close": 0}]
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Nodes) as proxy:
         threading.Thread(target=proxy.serve_forever, daemon=True).start()
         dom = dom_of(f"http://127.0.0.1:{proxy.server_address[1]}/", 4)
@@ -71,6 +75,10 @@ def check_nodes(port):
         fail(f"the nodes' figures are not shown: {cells}", dom)
     if cells[0][4] != "0":
         fail(f"remote frees a second, of a number that stands still: {cells}", dom)
+    section = re.search(r'<section id="ended-section"(.*?)>.*?<tbody>(.*?)</tbody>', dom, re.S)
+    cells = re.findall(r"<td[^>]*>([^<]*)<", section[2])
+    if "hidden" in section[1] or len(cells) != 6 or cells[0] != "phase" or "ago" not in cells[1] or cells[4] == "-" or cells[5] != "-":
+        fail(f"the ended epoch is not shown: {cells}", dom)
 
 
 def main():

@@ -43,7 +43,7 @@ check_programs() { # DIR
 check_prefix() {
     prefix=$1
     out=$(mktemp -d "$work/out.XXXXXX")
-    for file in include/tslab/tslab.h include/tslab/stats.h include/tslab/tslab.hpp include/tslab/adapt.h share/man/man3/tslab.3 share/man/man3/slab_alloc.3 share/man/man3/tslab-domains.3; do
+    for file in include/tslab/tslab.h include/tslab/stats.h include/tslab/tslab.hpp include/tslab/adapt.h share/man/man3/tslab.3 share/man/man3/slab_alloc.3 share/man/man3/tslab-domains.3 share/doc/tslab/LICENSE share/doc/tslab/README.md share/doc/tslab/docs/tutorial.md; do
         [ -f "$prefix/$file" ] || fail "$stage: $file is not installed"
     done
     pc=$(find "$prefix" -name tslab.pc)

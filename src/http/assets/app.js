@@ -363,6 +363,15 @@ function showZones(zones) {
       element("td", { class: (i === 3 && z.failed_zones) || (i === 10 && z.errors_total) ? "n bad" : "n" }, text)))));
 }
 
+/* ---- epochs that have ended ----------------------------------------------------------------------------------------- */
+
+function showEnded(ended) {
+  $("ended-section").hidden = ended.length === 0;
+  $("ended").tBodies[0].replaceChildren(...ended.map((e) => element("tr", {}, element("td", { class: "label", title: e.label }, e.label || "(none)"),
+    ...[duration(e.ended_for_ns) + " ago", duration(e.age_ns), size(e.returned_bytes), ...[e.rss_before_close, e.rss_after_close].map((n) => (n ? size(n) : "-"))].map((text) =>
+      element("td", { class: "n" }, text)))));
+}
+
 /* ---- domains: a tree of labels ------------------------------------------------------------------------------------- */
 
 function tree(list) {
@@ -570,6 +579,7 @@ async function beat() {
       showTiles(stats.global);
       showNodes(stats.nodes, stats.taken_ns);
       showZones(stats.zones);
+      showEnded(stats.ended);
       showLabels(stats);
       showClasses(stats.classes);
       $("sampling").textContent = stats.samples.sample_rate ? `one in ${stats.samples.sample_rate}` : "";

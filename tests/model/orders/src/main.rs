@@ -614,6 +614,44 @@ fn table(s: &'static Steps) {
     finder.join().unwrap();
 }
 
+/// ts_past_begin, ts_epoch_note and read_past: a record that is read while others are written over it is whole.
+fn past(s: &'static Steps) {
+    const TAKEN: u64 = 9;
+    let (id, first, second) = (word(1), word(1), word(1));
+    let writers: Vec<_> = (2..4)
+        .map(|mine| {
+            let (id, first, second) = (id.clone(), first.clone(), second.clone());
+            thread::spawn(move || {
+                if !s.lacks("mark") {
+                    let was = id.swap(TAKEN, s.order("mark-acquire", Acquire));
+                    if was == TAKEN && !s.lacks("taken") {
+                        return; // another thread writes it
+                    }
+                }
+                if !s.lacks("mark-fence") {
+                    fence(Release);
+                }
+                first.store(mine, Relaxed);
+                second.store(mine, Relaxed);
+                id.store(mine, s.order("id-release", Release));
+            })
+        })
+        .collect();
+    let found = id.load(s.order("id-acquire", Acquire));
+    if found != TAKEN {
+        let fields = (first.load(Relaxed), second.load(Relaxed));
+        if !s.lacks("look-fence") {
+            fence(Acquire);
+        }
+        if s.lacks("second-look") || id.load(Relaxed) == found {
+            assert_eq!(fields, (found, found), "a half of another record");
+        }
+    }
+    for writer in writers {
+        writer.join().unwrap();
+    }
+}
+
 /// ts_block_flush against nothing_left: flushed, and then no slabs, means that nothing is left.
 fn flushed(s: &'static Steps) {
     let (slabs, flushed) = (word(0), word(0));
@@ -983,6 +1021,7 @@ fn main() {
         ("turns", turns),
         ("domain", domain),
         ("table", table),
+        ("past", past),
         ("flushed", flushed),
         ("bump", bump),
         ("magazine", magazine),
