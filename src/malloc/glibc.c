@@ -2,10 +2,12 @@
    allocator. */
 #define _GNU_SOURCE
 #include "malloc/entry.h"
+#include "malloc/hard.h"
 
 #include <tslab/malloc.h>
 #include <tslab/stats.h>
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,12 +28,12 @@ int malloc_trim(size_t padding) {
     return allocator && slab_trim(allocator) > 0;
 }
 
-/* glibc's parameters (malloc.h) are accepted: 1. None of them has a meaning here; options are the library's own
+/* 1, as glibc's, which says so of parameters that it does not know, too. None has a meaning here; options are the library's own
    (tslab.h). */
 TS_EXPORT_EXTRA int mallopt(int parameter, int value);
 int mallopt(int parameter, int value) {
-    (void)value;
-    return (parameter >= -8 && parameter <= -1) || parameter == 1;
+    (void)parameter, (void)value;
+    return 1;
 }
 
 #if !defined(TSLAB_MALLOC_STATIC) || defined(__GLIBC__)
@@ -41,7 +43,10 @@ int __libc_mallopt(int parameter, int value) { return mallopt(parameter, value);
 
 static bool figures(SlabGlobalStats *stats) {
     SlabAllocator *allocator = slab_malloc_allocator();
-    return allocator && slab_stats_global(allocator, stats);
+    if (!allocator || !slab_stats_global(allocator, stats)) return false;
+    size_t beside = ts_is_hard() ? ts_hard_beside_bytes() : 0;
+    stats->live_bytes -= beside < stats->live_bytes ? beside : stats->live_bytes;
+    return true;
 }
 
 #ifdef HAS_MALLINFO
@@ -102,7 +107,10 @@ void malloc_stats(void) {
     size_t bytes = slab_stats_text(allocator, NULL, 0) + 4096; /* it may grow meanwhile */
     char *text = ts_malloc(bytes, TS_BY_MALLOC);
     if (!text) return;
+    int cancel;
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* it writes, and has the text */
     if (slab_stats_text(allocator, text, bytes) > 0) (void)fputs(text, stderr);
+    (void)pthread_setcancelstate(cancel, NULL);
     ts_malloc_free("free", text, TS_BY_MALLOC);
 }
 

@@ -69,6 +69,8 @@ void ts_hard_tell_size(const char *call, const void *p, const char *why);
 ts_hard_answer ts_hard_free(const char *call, void *p, ts_kind kind, size_t size);
 /* *result: NULL with errno ENOMEM, or the object. size: not 0. */
 ts_hard_answer ts_hard_realloc(void *p, size_t size, void **result);
+/* What the core takes for live and the program has not: what lies around objects, and what waits. Of a moment ago. */
+size_t ts_hard_beside_bytes(void);
 /* DONE: a live object of this layer, of *bytes. Else *bytes is 0; REFUSED: one that is no longer live. */
 ts_hard_answer ts_hard_usable(const void *p, size_t *bytes);
 

@@ -25,6 +25,8 @@
 
 typedef struct shard {
     _Atomic int64_t bytes; /* of what waits; less for a moment, while a word is in nobody's place */
+    _Atomic int64_t
+        beside; /* what threads of the shard have added to ts_hard_beside_bytes: only the sum of all says something */
     TS_ALIGNED(64) _Atomic uint64_t places[PLACES];
 } shard;
 
@@ -46,6 +48,16 @@ uint64_t ts_hard_random(void) {
 static shard *of_thread(void) {
     if (TS_UNLIKELY(own == 0)) own = ts_fetch_add_relaxed(&threads, 1) % SHARDS + 1;
     return &shards[own - 1];
+}
+
+void ts_hard_add_beside(size_t more, size_t less) {
+    (void)atomic_fetch_add_explicit(&of_thread()->beside, (int64_t)more - (int64_t)less, memory_order_relaxed);
+}
+
+size_t ts_hard_beside_bytes(void) {
+    int64_t sum = 0;
+    for (unsigned k = 0; k < SHARDS; k++) sum += ts_load_relaxed(&shards[k].beside);
+    return sum > 0 ? (size_t)sum : 0;
 }
 
 static char *region; /* constant after the start */

@@ -17,6 +17,13 @@ static uint64_t refused(void) {
     return stats.rejected_frees_total;
 }
 
+/* Objects, what lies around them, and what waits. */
+static size_t held(void) {
+    SlabGlobalStats stats;
+    CHECK(slab_stats_global(slab_malloc_allocator(), &stats));
+    return stats.live_bytes;
+}
+
 /* ---- two threads free one object at the same instant, one of them its owner -------------------------------------- */
 
 static pthread_barrier_t together;
@@ -34,7 +41,7 @@ static void *free_shared(void *rounds) {
 static void test_at_once(size_t bytes, uintptr_t rounds) {
     pthread_t thread;
     uint64_t before = refused();
-    size_t objects = mallinfo2().uordblks;
+    size_t objects = held();
     CHECK(pthread_create(&thread, NULL, free_shared, (void *)rounds) == 0);
     for (uintptr_t i = 0; i < rounds; i++) {
         shared = malloc(bytes);
@@ -46,7 +53,7 @@ static void test_at_once(size_t bytes, uintptr_t rounds) {
     }
     CHECK(pthread_join(thread, NULL) == 0);
     CHECK(refused() == before + rounds); /* one of each two */
-    CHECK(mallinfo2().uordblks < objects + 300 * MIB);
+    CHECK(held() < objects + 300 * MIB);
 }
 
 /* ---- the quarantine ---------------------------------------------------------------------------------------------- */
@@ -63,15 +70,15 @@ static void test_waits(void) {
 }
 
 static void test_bounded(void) {
-    size_t before = mallinfo2().uordblks;
+    size_t before = held();
     for (int round = 0; round < 4; round++) {
         static void *p[20000];
         for (int i = 0; i < 20000; i++) CHECK((p[i] = malloc((size_t)(i % 50) * 100 + 1)) != NULL);
         for (int i = 0; i < 20000; i++) free(p[i]);
-        CHECK(mallinfo2().uordblks < before + 2 * MIB); /* one thread's, with what its slots waste */
+        CHECK(held() < before + 2 * MIB); /* one thread's, with what its slots waste */
     }
     for (int i = 0; i < 2000; i++) free(malloc(MIB));
-    CHECK(mallinfo2().uordblks < before + 300 * MIB);
+    CHECK(held() < before + 300 * MIB);
 }
 
 /* What waits is given up before an allocation fails. */
@@ -85,6 +92,21 @@ static void test_budget(void) {
     }
     CHECK(malloc(hidden_size(200 * MIB)) == NULL);
     CHECK(slab_set_budget(slab_malloc_allocator(), 0));
+}
+
+/* What is in use is what the program has asked for: nothing around it, and nothing that waits. */
+static void test_in_use(void) {
+    static void *p[3000];
+    size_t before = mallinfo2().uordblks, sum = 0;
+    for (size_t i = 0; i < 3000; i++) {
+        size_t n = i % 100 == 0 ? 100000 + i * 20 : i;
+        CHECK((p[i] = memalign(i % 7 == 0 ? 64 : 16, n)) != NULL);
+        if (i % 3 == 0) CHECK((p[i] = realloc(p[i], n = n * (i % 2 ? 2 : 1) / 2 + 1)) != NULL);
+        sum += n;
+    }
+    CHECK(mallinfo2().uordblks == before + sum);
+    for (size_t i = 0; i < 3000; i++) free(p[i]);
+    CHECK(mallinfo2().uordblks == before);
 }
 
 /* ---- what is around an object ------------------------------------------------------------------------------------ */
@@ -154,6 +176,7 @@ int main(void) {
     test_exact();
     test_usable();
     test_grows();
+    test_in_use();
     test_waits();
     test_bounded();
     test_budget();

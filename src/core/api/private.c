@@ -6,6 +6,7 @@
 #include "epoch/misuse.h"
 #include "epoch/spill.h"
 #include "epoch/stacks.h"
+#include "heap/care.h"
 #include "heap/fast.h"
 #include "os/env.h"
 #include "region/pool.h"
@@ -81,6 +82,8 @@ bool ts_private_has_heap(void) { return ts_thread.heap != NULL; }
 bool ts_private_background_later(void) {
     const char *text = ts_env("TSLAB_BACKGROUND");
     if ((text && *text) || !ts_env_is_trusted()) return false;
+    /* Memcheck has the process's malloc, and takes what libc allocates for a thread that runs on for lost. */
+    if (ts_care_on_memcheck()) return false;
     ts_background_wait_for_threads();
     return true;
 }

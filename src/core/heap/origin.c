@@ -121,8 +121,12 @@ static uint32_t keep_stack(void *const *frame, unsigned count) {
 
 /* What lies between here and the function that the program has called is the library's own: it is left out up to the caller. */
 TS_NOINLINE static void take(const void *caller) {
+    /* The first stack loads the unwinder, which allocates: here again, where this library is the process's malloc. */
+    static _Thread_local bool taking;
     void *frame[TS_ORIGIN_FRAMES + 4];
     int error = errno;
+    if (taking) return;
+    taking = true;
     unsigned count = ts_os_stack(frame, TS_ORIGIN_FRAMES + 4), first = 0;
     /* But for the lowest bit, which says of a return address on ARM which instructions come there, and is not in a frame. */
     while (first < count && ((uintptr_t)frame[first] | 1) != ((uintptr_t)caller | 1)) first++;
@@ -131,6 +135,7 @@ TS_NOINLINE static void take(const void *caller) {
     if (count > TS_ORIGIN_FRAMES) count = TS_ORIGIN_FRAMES;
     uint64_t thread = ts_os_thread_number() & (((uint64_t)1 << THREAD_BITS) - 1);
     present = (count ? keep_stack(frame + first, count) : 0) | thread << STACK_BITS;
+    taking = false;
     errno = error;
 }
 
