@@ -121,6 +121,57 @@ static bool at_step(const struct kind *kind, unsigned step) {
     return met;
 }
 
+/* ---- a neighbour that is allocated, and written to, while an object is freed --------------------------------------- */
+
+static char *neighbour;
+
+static void take_neighbour(void) {
+    for (int i = 0; i < 1000; i++) {
+        char *p = ts_hard_alloc(16, object_bytes, false, TS_BY_MALLOC);
+        SUP_CHECK(p != NULL, "no memory");
+        memset(p, 7, object_bytes);
+        if (p == neighbour) return;
+    }
+    SUP_CHECK(false, "the place is not used again");
+}
+
+static void let_all_go(void) {
+    (void)ts_hard_wait_less(SIZE_MAX);
+    (void)ts_hard_large_wait_less(SIZE_MAX);
+}
+
+/* The slot behind the object is free from then on. */
+static void make_neighbours(size_t slot) {
+    char *p[100];
+    object = NULL;
+    for (int i = 0; i < 100; i++) {
+        SUP_CHECK((p[i] = ts_hard_alloc(16, object_bytes, false, TS_BY_MALLOC)) != NULL, "no memory");
+        memset(p[i], 7, object_bytes);
+        if (i == 0 || object || p[i] != p[i - 1] + slot) continue;
+        object = p[i - 1];
+        neighbour = p[i];
+    }
+    SUP_CHECK(object != NULL, "no two objects lie side by side");
+    for (int i = 0; i < 100; i++)
+        if (p[i] != object && p[i] != neighbour) (void)ts_hard_free("free", p[i], TS_BY_MALLOC, TS_SIZE_UNKNOWN);
+    let_all_go();
+    (void)ts_hard_free("free", neighbour, TS_BY_MALLOC, TS_SIZE_UNKNOWN);
+    let_all_go();
+}
+
+static bool meet_neighbour(size_t size, size_t slot, unsigned step) {
+    object_bytes = size;
+    make_neighbours(slot);
+    steps_left = step;
+    meanwhile = take_neighbour;
+    SUP_CHECK(ts_hard_free("free", object, TS_BY_MALLOC, TS_SIZE_UNKNOWN) == TS_HARD_DONE, "free");
+    bool met = meanwhile == NULL;
+    meanwhile = NULL;
+    if (met) (void)ts_hard_free("free", neighbour, TS_BY_MALLOC, TS_SIZE_UNKNOWN);
+    let_all_go();
+    return met;
+}
+
 int main(void) {
     (void)setenv("TSLAB_ON_MISUSE", "report", 1);
     SlabAllocator *allocator = slab_allocator_create();
@@ -140,6 +191,10 @@ int main(void) {
                 SUP_CHECK(step >= 2, "%zu bytes: %s has %u steps", object_bytes, first.call->name, step);
                 met += step;
             }
+    unsigned step = 0;
+    while (meet_neighbour(40, 48, step)) step++;
+    SUP_CHECK(step > 8, "%u steps beside a neighbour", step);
+    for (step = 0; meet_neighbour(1000, 1024, step);) step++;
     printf("met at %u steps\n", met);
     return 0;
 }

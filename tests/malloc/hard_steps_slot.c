@@ -1,0 +1,11 @@
+/* hard_slot.c once more, for hard_steps_test.c. */
+#define _GNU_SOURCE
+#include "base/bits.h"
+#include "malloc/hard_parts.h"
+#include "malloc/hard_word.h"
+
+#include "hard_steps_parts.h"
+
+#define ts_hard_load(at) (hard_step(), (ts_hard_load)(at))
+
+#include "malloc/hard_slot.c"
