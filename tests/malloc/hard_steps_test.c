@@ -34,7 +34,7 @@ void hard_step(void) {
 
 static const struct kind {
     size_t alignment, size;
-} kinds[] = {{16, 40}, {16, 5000}, {16, 20000}, {4096, 20000}, {16, 200000}, {16, 300000}};
+} kinds[] = {{16, 40}, {16, 5000}, {16, 20000}, {4096, 20000}, {16, 200000}, {16, 300000}, {16, 200007}};
 
 typedef struct call {
     const char *name;
@@ -172,6 +172,31 @@ static bool meet_neighbour(size_t size, size_t slot, unsigned step) {
     return met;
 }
 
+/* ---- the look at what lives at the end, while another thread frees it ----------------------------------------------- */
+
+static bool look(void *home, size_t bytes, void *unused) {
+    (void)unused;
+    if (object < (char *)home || object >= (char *)home + bytes) return true;
+    const char *fault = ts_hard_fault_of_live(home);
+    SUP_CHECK(fault == NULL, "%zu bytes, freed while it was looked at: %s", object_bytes, fault);
+    return false;
+}
+
+static bool meet_look(const struct kind *kind, EpochId epoch, unsigned step) {
+    object_bytes = kind->size;
+    object = ts_hard_alloc(kind->alignment, object_bytes, false, TS_BY_MALLOC);
+    SUP_CHECK(object != NULL, "no memory");
+    memset(object, 7, object_bytes);
+    second.call = &calls[step % 2]; /* it waits, or is the core's */
+    steps_left = step / 2;
+    meanwhile = run_second;
+    (void)slab_walk(ts_target_allocator(&ts_hard), epoch, look, NULL);
+    bool met = meanwhile == NULL;
+    meanwhile = NULL;
+    if (!met) run_second();
+    return met;
+}
+
 int main(void) {
     (void)setenv("TSLAB_ON_MISUSE", "report", 1);
     SlabAllocator *allocator = slab_allocator_create();
@@ -195,6 +220,11 @@ int main(void) {
     while (meet_neighbour(40, 48, step)) step++;
     SUP_CHECK(step > 8, "%u steps beside a neighbour", step);
     for (step = 0; meet_neighbour(1000, 1024, step);) step++;
+    SUP_CHECK(ts_hard_large_keep_accessible(), "nobody hides anything");
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+        for (step = 0; meet_look(&kinds[k], epoch, step);) step++;
+        SUP_CHECK(step > 4, "%zu bytes: %u steps of the look", object_bytes, step);
+    }
     printf("met at %u steps\n", met);
     return 0;
 }
