@@ -103,6 +103,7 @@ binding() {
 # "-- x is not installed" and the tests that wait for make test-all.
 left_out() {
     sed -n 's/^-- \(.*\(not installed\|left out\|missing from\|not built\|not tested\).*\)/   \1/p' build/release.configure.log
+    # shellcheck disable=SC2046 # on one line
     echo "   left to make test-all:" $(ctest --test-dir build/release -N -L '^long$' | sed -n 's/^ *Test *#[0-9]*: //p')
 }
 
