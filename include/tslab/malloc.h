@@ -33,7 +33,8 @@
  *     epoch_domain_destroy(d);
  *
  * The innermost domain that captures counts. free() takes any object, inside or out. Memory of the loader is never a
- * domain's.
+ * domain's. Nor is what the runtimes allocate for themselves: exceptions and their texts, destructors of threads and of
+ * the process, buffers of stdio. docs/libraries.md names what cannot be told.
  *
  * More: man 3 tslab-malloc.
  */

@@ -9,11 +9,13 @@
  */
 #include <tslab/http.h>
 
+#include "api/private.h"
 #include "http/answers.h"
 #include "http/history.h"
 #include "http/hosts.h"
 #include "http/metrics.h"
 #include "http/places.h"
+#include "os/own_file.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -28,7 +30,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -40,6 +41,7 @@
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct MHD_Daemon *server;
+static ts_own_file listener; /* the server's socket */
 /* What runs, or what a child waits for. */
 static struct {
     SlabAllocator *allocator;
@@ -167,8 +169,7 @@ static int listen_at(const struct addrinfo *list) {
 
 /* The server on that socket, which is its own from here on, or closed. */
 static bool run_locked(int fd) {
-    struct stat own;
-    bool known = fstat(fd, &own) == 0;
+    listener = ts_own_file_of(fd);
     http_answers_show(plan.allocator);
     http_places_reset();
     sigset_t all, before;
@@ -190,8 +191,7 @@ static bool run_locked(int fd) {
         return true;
     }
     /* Some of its failures close the socket and some do not; the number may be another thread's file by now. */
-    struct stat now;
-    if (known && fstat(fd, &now) == 0 && now.st_dev == own.st_dev && now.st_ino == own.st_ino) (void)close(fd);
+    ts_own_file_close(&listener);
     errno = EAGAIN;
     return false;
 }
@@ -247,6 +247,7 @@ static bool start_locked(const SlabHttpOptions *o) {
 
 bool slab_http_start_ex(const SlabHttpOptions *options) {
     SlabHttpOptions o = {.size = sizeof o};
+    TS_OWN_MEMORY;
     if (!options || options->size < offsetof(SlabHttpOptions, flags) + sizeof o.flags || options->size > 4096) {
         errno = EINVAL;
         return false;
@@ -275,17 +276,18 @@ bool slab_http_start(SlabAllocator *allocator, const char *address) {
 }
 
 bool slab_http_stop(void) {
+    TS_OWN_MEMORY;
     if (pthread_mutex_trylock(&mutex) != 0) return false;
     bool runs = server != NULL;
     atomic_fetch_add(&turn, 1); /* who waits for the parent's end waits no more */
     plan.waiting = false;
     if (runs) {
         atomic_store(&listens_on, 0);
-        int fd = MHD_quiesce_daemon(server); /* no new connections; those that there are go on */
+        (void)MHD_quiesce_daemon(server); /* no new connections; those that there are go on */
         for (unsigned i = 0; i < 100 && http_places_under_way() > 0; i++)
             (void)nanosleep(&(struct timespec){0, 10000000}, NULL);
         MHD_stop_daemon(server);
-        if (fd >= 0) (void)close(fd);
+        ts_own_file_close(&listener);
         server = NULL;
         http_history_stop();
         http_places_reset();
@@ -372,8 +374,7 @@ static void start_waiting(void) {
 static void in_child(void) {
     bool heir = server ? !(plan.flags & SLAB_HTTP_NOT_IN_CHILDREN) : plan.waiting;
     if (server) {
-        const union MHD_DaemonInfo *info = MHD_get_daemon_info(server, MHD_DAEMON_INFO_LISTEN_FD);
-        if (info) (void)close(info->listen_fd);
+        ts_own_file_close(&listener);
         http_places_in_child();
     }
     awaited.owner = plan.owner;

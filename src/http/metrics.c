@@ -6,6 +6,7 @@
  */
 #include "http/metrics.h"
 
+#include "api/private.h"
 #include "base/utf8.h"
 #include "stats/sink.h"
 
@@ -147,6 +148,7 @@ static int insert_locked(sample *new) {
 }
 
 bool slab_http_metric_add(const SlabHttpMetric *metric) {
+    TS_OWN_MEMORY;
     if (reading) {
         errno = EDEADLK;
         return false;

@@ -2,6 +2,7 @@
 #include "malloc/capture.h"
 
 #include "api/private.h"
+#include "malloc/runtime.h"
 
 #include <errno.h>
 #include <string.h>
@@ -61,6 +62,8 @@ static void follow(void) {
 }
 
 static void changed(SlabAllocator *allocator, EpochId epoch) {
+    static _Atomic uint32_t entered;
+    if (allocator && !ts_load_relaxed(&entered) && !atomic_exchange(&entered, 1)) ts_runtimes_start();
     ts_store_relaxed(&own.epoch, epoch);
     atomic_store_explicit(&own.allocator, allocator, memory_order_relaxed);
     follow();
@@ -89,8 +92,9 @@ void *ts_capture_alloc(size_t alignment, size_t size, bool zero, const void *cal
     SlabAllocator *allocator = ts_target_allocator(target);
     EpochId epoch = ts_target_epoch(target);
     int before = errno;
+    bool is_process = is_loader(caller) || ts_is_runtimes(caller);
     errno = 0;
-    if (is_loader(caller)) return NULL;
+    if (is_process) return NULL;
     void *p;
     if (alignment > 16) {
         p = slab_aligned_epoch(allocator, alignment, size, epoch);

@@ -1,6 +1,8 @@
 #define _GNU_SOURCE
 #include "zones/emulated.h"
 
+#include "os/file_limit.h"
+#include "os/own_file.h"
 #include "zones/owner.h"
 #include "zones/say.h"
 
@@ -10,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -45,11 +46,12 @@ typedef struct emulated {
     pthread_mutex_t mutex; /* for appends and reads: the table and what is under way; other calls are alone */
     pthread_cond_t moved;  /* a write pointer, or a zone is torn */
     flight *flight;        /* [zone] */
-    int file;
-    header *map; /* header and table */
-    size_t map_bytes;
-    record *table;
-    uint64_t data; /* offset of the first zone in the file */
+    ts_own_file file;      /* with direct I/O, where there is such */
+    ts_own_file plain;     /* the same file, for the header and the table */
+    uint64_t bytes;        /* that the file has */
+    uint64_t data;         /* offset of the first zone in the file */
+    record *table;         /* [zone], as it is in the file */
+    bool lost;             /* a record could not be written: nothing changes any more */
     uint32_t open, active, turns;
 } emulated;
 
@@ -69,6 +71,32 @@ static bool fail(int error) {
     return false;
 }
 
+/* ---- the file --------------------------------------------------------------------------------------------------- */
+
+/* All of it, or false with errno. */
+static bool put_all(int file, const void *from, size_t bytes, uint64_t at) {
+    for (size_t done = 0; done < bytes;) {
+        ssize_t n = pwrite(file, (const char *)from + done, bytes - done, (off_t)(at + done));
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) return n < 0 ? false : fail(EIO);
+        done += (size_t)n;
+    }
+    return true;
+}
+
+/* Whether the descriptor is still the device's file, and the file has all its bytes: somebody may have cut it. */
+static bool is_whole(const emulated *e, const ts_own_file *file) {
+    struct stat st;
+    if (fstat(file->fd, &st) != 0 || st.st_dev != file->device || st.st_ino != file->inode) return fail(EIO);
+    return (uint64_t)st.st_size >= e->bytes || fail(EIO);
+}
+
+/* In the file after what came before, for who is killed. */
+static void save(emulated *e, uint32_t zone) {
+    uint64_t at = HEADER_BYTES + (uint64_t)zone * sizeof(record);
+    e->lost = e->lost || !is_whole(e, &e->plain) || !put_all(e->plain.fd, &e->table[zone], sizeof(record), at);
+}
+
 /* ---- states ----------------------------------------------------------------------------------------------------- */
 
 static bool is_open(uint32_t state) { return state == TS_ZONE_IMPLICITLY_OPEN || state == TS_ZONE_EXPLICITLY_OPEN; }
@@ -79,7 +107,8 @@ static void set_state(emulated *e, uint32_t zone, uint32_t state) {
     if (state == TS_ZONE_IMPLICITLY_OPEN && r->state != state) r->turn = e->turns++;
     e->open += (uint32_t)is_open(state) - (uint32_t)is_open(r->state);
     e->active += (uint32_t)is_active(state) - (uint32_t)is_active(r->state);
-    __atomic_store_n(&r->state, state, __ATOMIC_RELEASE); /* in the file after what came before, for who is killed */
+    r->state = state;
+    save(e, zone);
 }
 
 /* Of the zones that a write opened the one that was opened first is closed, if there is no room for another open
@@ -105,18 +134,19 @@ static bool can_open(emulated *e, uint32_t zone) {
 /* Of a fault that is not NONE: its part before the call. false: the call ends with EIO. */
 static bool begin(emulated *e, uint32_t zone, ts_emulated_call call, ts_emulated_fault *f) {
     if (zone >= e->device.zones) return fail(EINVAL);
+    if (e->lost && call != TS_EMULATED_READ && call != TS_EMULATED_REPORT) return fail(EIO);
     *f = fault(call, zone);
     if (*f == TS_FAULT_READ_ONLY) set_state(e, zone, TS_ZONE_READ_ONLY);
     if (*f == TS_FAULT_OFFLINE) set_state(e, zone, TS_ZONE_OFFLINE);
     if (*f == TS_FAULT_REFUSED || *f == TS_FAULT_READ_ONLY || *f == TS_FAULT_OFFLINE) return fail(EIO);
     return true;
 }
-static bool end(ts_emulated_fault f) { return f == TS_FAULT_NONE || fail(EIO); }
+static bool end(const emulated *e, ts_emulated_fault f) { return (f == TS_FAULT_NONE && !e->lost) || fail(EIO); }
 
 static bool report(ts_device *device, uint32_t zone, ts_zone_report *out) {
     emulated *e = (emulated *)device;
     ts_emulated_fault f;
-    if (!begin(e, zone, TS_EMULATED_REPORT, &f) || !end(f)) return false;
+    if (!begin(e, zone, TS_EMULATED_REPORT, &f) || (f != TS_FAULT_NONE && !fail(EIO))) return false;
     *out = (ts_zone_report){(ts_zone_state)e->table[zone].state, e->table[zone].written, device->capacity};
     return true;
 }
@@ -129,7 +159,7 @@ static bool zone_open(ts_device *device, uint32_t zone) {
     if (state == TS_ZONE_FULL || state == TS_ZONE_READ_ONLY || state == TS_ZONE_OFFLINE) return fail(EIO);
     if (!is_open(state) && !can_open(e, zone)) return false;
     set_state(e, zone, TS_ZONE_EXPLICITLY_OPEN);
-    return end(f);
+    return end(e, f);
 }
 
 static bool zone_close(ts_device *device, uint32_t zone) {
@@ -138,7 +168,7 @@ static bool zone_close(ts_device *device, uint32_t zone) {
     if (!begin(e, zone, TS_EMULATED_CLOSE, &f)) return false;
     if (!is_active(e->table[zone].state)) return fail(EIO);
     set_state(e, zone, TS_ZONE_CLOSED);
-    return end(f);
+    return end(e, f);
 }
 
 static bool zone_finish(ts_device *device, uint32_t zone) {
@@ -148,7 +178,7 @@ static bool zone_finish(ts_device *device, uint32_t zone) {
     uint32_t state = e->table[zone].state;
     if (state == TS_ZONE_READ_ONLY || state == TS_ZONE_OFFLINE) return fail(EIO);
     set_state(e, zone, TS_ZONE_FULL);
-    return end(f);
+    return end(e, f);
 }
 
 static off_t place_of(const emulated *e, uint32_t zone, uint64_t at) {
@@ -162,13 +192,14 @@ static bool zone_reset(ts_device *device, uint32_t zone) {
     uint32_t state = e->table[zone].state;
     if (state == TS_ZONE_READ_ONLY || state == TS_ZONE_OFFLINE) return fail(EIO);
     if (state != TS_ZONE_EMPTY) {
-        set_state(e, zone, TS_ZONE_EMPTY);
         e->table[zone].written = 0;
+        set_state(e, zone, TS_ZONE_EMPTY);
         /* Where a file system cannot do it, the bytes stay, and read as zero all the same. */
-        (void)fallocate(e->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, place_of(e, zone, 0),
-                        (off_t)device->capacity);
+        if (is_whole(e, &e->file))
+            (void)fallocate(e->file.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, place_of(e, zone, 0),
+                            (off_t)device->capacity);
     }
-    return end(f);
+    return end(e, f);
 }
 
 /* ---- bytes ------------------------------------------------------------------------------------------------------- */
@@ -178,8 +209,9 @@ static bool transfer(const emulated *e, const struct iovec *from, int count, off
     struct iovec iov[IOV_MOST];
     memcpy(iov, from, (size_t)count * sizeof *iov);
     for (int first = 0; bytes > 0;) {
-        ssize_t n =
-            write ? pwritev(e->file, iov + first, count - first, at) : preadv(e->file, iov + first, count - first, at);
+        if (!is_whole(e, &e->file) || (write && !ts_file_may_have((uint64_t)at + bytes))) return false;
+        ssize_t n = write ? pwritev(e->file.fd, iov + first, count - first, at)
+                          : preadv(e->file.fd, iov + first, count - first, at);
         if (n < 0 && errno == EINTR) continue;
         if (n < 0) return false;
         if (n == 0) return fail(EIO);
@@ -248,7 +280,8 @@ static bool settle(emulated *e, uint32_t zone, uint64_t at, uint64_t written, bo
     bool counts = !now->torn && r->state != TS_ZONE_READ_ONLY && r->state != TS_ZONE_OFFLINE;
     if (counts) {
         step(TS_STEP_WRITTEN, zone);
-        __atomic_store_n(&r->written, at + written, __ATOMIC_RELEASE);
+        r->written = at + written;
+        save(e, zone);
         if (r->written == e->device.capacity) set_state(e, zone, TS_ZONE_FULL);
         step(TS_STEP_COUNTED, zone);
     }
@@ -279,7 +312,7 @@ static bool append(ts_device *device, uint32_t zone, const struct iovec *iov, in
     bool counts = settle(e, zone, *at, done ? all : 0, done && all == bytes);
     (void)pthread_mutex_unlock(&e->mutex);
     if (!done) return fail(error);
-    return counts ? end(f) : fail(EIO);
+    return counts ? end(e, f) : fail(EIO);
 }
 
 static void clear(const struct iovec *iov, int count, uint64_t from) {
@@ -297,7 +330,7 @@ static bool zone_read(ts_device *device, uint32_t zone, uint64_t at, const struc
     if (!is_good(e, iov, count, bytes) || at % device->block_bytes != 0) return fail(EINVAL);
     if (at > device->zone_bytes || bytes > device->zone_bytes - at) return fail(EINVAL);
     (void)pthread_mutex_lock(&e->mutex);
-    bool may = begin(e, zone, TS_EMULATED_READ, &f) && end(f);
+    bool may = begin(e, zone, TS_EMULATED_READ, &f) && (f == TS_FAULT_NONE || fail(EIO));
     (void)pthread_mutex_unlock(&e->mutex);
     if (!may) return false;
     const record *r = &e->table[zone];
@@ -317,22 +350,21 @@ static bool zone_read(ts_device *device, uint32_t zone, uint64_t at, const struc
 
 static void release(ts_device *device) {
     emulated *e = (emulated *)device;
-    if (e->map) {
-        memset(&e->map->owner, 0, sizeof e->map->owner);
-        (void)munmap(e->map, e->map_bytes);
-    }
-    if (e->file >= 0) (void)close(e->file);
+    const ts_owner nobody = {.process = 0};
+    if (e->table && is_whole(e, &e->plain)) (void)put_all(e->plain.fd, &nobody, sizeof nobody, offsetof(header, owner));
+    ts_own_file_close(&e->plain);
+    ts_own_file_close(&e->file);
     (void)pthread_cond_destroy(&e->moved);
     (void)pthread_mutex_destroy(&e->mutex);
     free(e->flight);
+    free(e->table);
     free(e);
 }
 
 static void forked(ts_device *device) {
     emulated *e = (emulated *)device;
-    (void)close(e->file);
-    e->file = -1;
-    e->map = NULL; /* it is not in the child: MADV_DONTFORK */
+    ts_own_file_close(&e->plain);
+    ts_own_file_close(&e->file);
 }
 
 static const ts_device_table table = {.report = report,
@@ -380,8 +412,10 @@ static bool read_header(int file, const char *path, const ts_emulated_parameters
            completes. */
         char block[HEADER_BYTES] = {0};
         memcpy(block, h, sizeof *h);
-        ssize_t n = pwrite(file, block, sizeof block, 0);
-        return n == (ssize_t)sizeof block || (n >= 0 && fail(EIO));
+        if (put_all(file, block, sizeof block, 0)) return true;
+        int error = errno;
+        (void)!ftruncate(file, 0); /* as it was */
+        return fail(error);
     }
     if (pread(file, h, sizeof *h, 0) != (ssize_t)sizeof *h || !is_header(h)) {
         ts_zones_say("%s is something else than an emulated device; it stays as it is", path);
@@ -427,19 +461,29 @@ static int open_locked(const char *path) {
     return -1;
 }
 
-static bool map_file(emulated *e, const header *h) {
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    e->map_bytes = (HEADER_BYTES + (size_t)h->zones * sizeof(record) + page - 1) / page * page;
-    e->data = (e->map_bytes + DATA_ALIGN - 1) / DATA_ALIGN * DATA_ALIGN;
-    off_t bytes = (off_t)(e->data + h->zones * h->zone_capacity);
+/* Makes the file as long as it has to be, and reads the table. */
+static bool begin_table(emulated *e, const header *h, const char *path) {
+    uint64_t table_end = HEADER_BYTES + h->zones * sizeof(record);
+    e->data = (table_end + DATA_ALIGN - 1) / DATA_ALIGN * DATA_ALIGN;
+    e->bytes = e->data + h->zones * h->zone_capacity;
     struct stat st;
-    if (fstat(e->file, &st) != 0 || (st.st_size < bytes && ftruncate(e->file, bytes) != 0)) return false;
-    void *map = mmap(NULL, e->map_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, e->file, 0);
-    if (map == MAP_FAILED) return false;
-    (void)madvise(map, e->map_bytes, MADV_DONTFORK);
-    e->map = map;
-    e->table = (record *)(void *)((char *)map + HEADER_BYTES);
-    return true;
+    if (fstat(e->plain.fd, &st) != 0) return false;
+    if (!ts_file_may_have(e->bytes)) {
+        ts_zones_say("%s: ulimit -f allows no file of %llu bytes", path, (unsigned long long)e->bytes);
+        return fail(EFBIG);
+    }
+    if ((uint64_t)st.st_size < e->bytes && ftruncate(e->plain.fd, (off_t)e->bytes) != 0) return false;
+    e->table = calloc(h->zones, sizeof *e->table);
+    if (!e->table) return fail(ENOMEM);
+    ssize_t n = pread(e->plain.fd, e->table, h->zones * sizeof *e->table, HEADER_BYTES);
+    return n == (ssize_t)(h->zones * sizeof *e->table) || (n >= 0 && fail(EIO));
+}
+
+/* Of all of it, so that the file system has a place for each record: ENOSPC. */
+static bool save_table(emulated *e, header *h) {
+    ts_owner_self(&h->owner);
+    return put_all(e->plain.fd, e->table, e->device.zones * sizeof *e->table, HEADER_BYTES) &&
+           put_all(e->plain.fd, h, sizeof *h, 0);
 }
 
 static bool read_table(emulated *e, const char *path) {
@@ -464,12 +508,9 @@ ts_device *ts_emulated_open(const char *path, const ts_emulated_parameters *give
     if (!e) return NULL;
     (void)pthread_mutex_init(&e->mutex, NULL);
     (void)pthread_cond_init(&e->moved, NULL);
-    e->file = open_locked(path);
-    int plain = e->file < 0 ? -1 : open(path, O_RDWR | O_CLOEXEC); /* for what is no whole block */
-    bool good = plain >= 0 && read_header(plain, path, given, &h);
-    int error = errno;
-    if (plain >= 0) (void)close(plain);
-    errno = error;
+    e->file = ts_own_file_of(open_locked(path));
+    e->plain = ts_own_file_of(e->file.fd < 0 ? -1 : open(path, O_RDWR | O_CLOEXEC));
+    bool good = e->plain.fd >= 0 && read_header(e->plain.fd, path, given, &h);
     if (good) {
         e->device = (ts_device){.call = &table,
                                 .zones = (uint32_t)h.zones,
@@ -481,13 +522,10 @@ ts_device *ts_emulated_open(const char *path, const ts_emulated_parameters *give
                                 .append_bytes = (size_t)1 << 20,
                                 .append_pieces = IOV_MOST};
         e->flight = calloc(e->device.zones, sizeof *e->flight);
-        good = (e->flight || fail(ENOMEM)) && map_file(e, &h) && read_table(e, path);
+        good = (e->flight || fail(ENOMEM)) && begin_table(e, &h, path) && read_table(e, path) && save_table(e, &h);
     }
-    if (good) {
-        ts_owner_self(&e->map->owner);
-        return &e->device;
-    }
-    error = errno;
+    if (good) return &e->device;
+    int error = errno;
     release(&e->device);
     errno = error;
     return NULL;

@@ -5,9 +5,12 @@
  *     table    a record of 16 bytes for each zone: state and write pointer
  *     data     zone after zone, at their capacity; a multiple of 1 MiB from the start of the file
  *
- * Header and table are a shared mapping, so what was done is in the file when the process is killed. Data is written
+ * A record is written to the file at once, so what was done is in the file when the process is killed. Data is written
  * before the write pointer moves past it. So a process killed in the middle of an append has appended all of it, or
  * nothing. (After a power cut anything may be in the file. The library reads nothing of it then.)
+ *
+ * The table has its blocks from the opening on: ENOSPC. Later errors are EIO of the call that meets them. A file that
+ * somebody cuts answers EIO from then on, and so does a descriptor that the program has closed.
  */
 #ifndef TS_ZONES_EMULATED_H
 #define TS_ZONES_EMULATED_H

@@ -196,6 +196,7 @@ static bool spill(SlabZones *z, SlabAllocator *allocator, EpochId epoch) {
 }
 
 bool epoch_spill(SlabAllocator *allocator, EpochId epoch, SlabZones *zones) {
+    TS_OWN_MEMORY;
     if (!ts_zones_enter(zones)) return false;
     bool spilled = spill(zones, allocator, epoch);
     int error = errno;
@@ -262,6 +263,7 @@ static bool read_all(ts_record *r) {
 }
 
 bool epoch_load(SlabAllocator *allocator, EpochId epoch) {
+    TS_OWN_MEMORY;
     ts_record *r = ts_zones_enter_epoch(allocator, epoch);
     if (!r) return false;
     SlabZones *zones = r->zones;
@@ -355,6 +357,7 @@ static ssize_t read_object(ts_record *r, SlabHandle handle, const ts_private_obj
 }
 
 ssize_t slab_zones_read(SlabAllocator *allocator, SlabHandle handle, void *buffer, size_t size) {
+    TS_OWN_MEMORY;
     ts_private_object object;
     if (!buffer && size != 0) {
         errno = EINVAL;

@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "zones/zoned.h"
 
+#include "os/own_file.h"
 #include "zones/owner.h"
 #include "zones/say.h"
 
@@ -26,7 +27,7 @@
 
 typedef struct zoned {
     ts_device device;
-    int file;
+    ts_own_file file;
     uint32_t nsid;
     bool settled;          /* opened: `chooses` is constant */
     pthread_mutex_t mutex; /* of appends: guards `zone`; held over a write at a write pointer: these have an order */
@@ -45,6 +46,9 @@ static bool fail(int error) {
     errno = error;
     return false;
 }
+
+/* Whether the descriptor is still the device's, before each use of it. */
+static bool has_device(const zoned *z) { return ts_own_file_is_open(&z->file) || fail(EIO); }
 
 static uint64_t start_of(const zoned *z, uint32_t zone) { return (uint64_t)zone * z->device.zone_bytes; }
 
@@ -71,7 +75,7 @@ static bool look(zoned *z, uint32_t zone, ts_zone_report *out) {
     memset(&u, 0, sizeof u);
     u.report.sector = start_of(z, zone) / SECTOR;
     u.report.nr_zones = 1;
-    if (ioctl(z->file, BLKREPORTZONE, &u.report) != 0) return false;
+    if (!has_device(z) || ioctl(z->file.fd, BLKREPORTZONE, &u.report) != 0) return false;
     if (u.report.nr_zones != 1) return fail(EIO);
     struct blk_zone found;
     memcpy(&found, u.room + sizeof u.report, sizeof found);
@@ -86,7 +90,7 @@ static bool look(zoned *z, uint32_t zone, ts_zone_report *out) {
 
 static bool command(const zoned *z, uint32_t zone, unsigned long what) {
     struct blk_zone_range range = {start_of(z, zone) / SECTOR, z->device.zone_bytes / SECTOR};
-    return ioctl(z->file, what, &range) == 0;
+    return has_device(z) && ioctl(z->file.fd, what, &range) == 0;
 }
 
 /* ---- writes ------------------------------------------------------------------------------------------------------ */
@@ -101,7 +105,7 @@ static bool append_piece(const zoned *z, uint32_t zone, const struct iovec *iov,
                                     .cdw10 = (uint32_t)lba,
                                     .cdw11 = (uint32_t)(lba >> 32),
                                     .cdw12 = (uint32_t)(iov->iov_len / z->device.block_bytes) - 1};
-    int answer = ioctl(z->file, NVME_IOCTL_IO64_CMD, &c);
+    int answer = has_device(z) ? ioctl(z->file.fd, NVME_IOCTL_IO64_CMD, &c) : -1;
     if (answer < 0) return false;
     if (answer > 0) return fail(EIO); /* a status of the device */
     *at = (c.result - lba) * z->device.block_bytes;
@@ -125,8 +129,9 @@ static bool append_by_passthrough(const zoned *z, uint32_t zone, const struct io
 static bool append_by_write(zoned *z, uint32_t zone, const struct iovec *iov, int count, uint64_t *at) {
     uint64_t bytes = ts_iov_bytes(iov, count);
     ssize_t n;
+    if (!has_device(z)) return false;
     do {
-        n = pwritev(z->file, iov, count, (off_t)(start_of(z, zone) + z->zone[zone].written));
+        n = pwritev(z->file.fd, iov, count, (off_t)(start_of(z, zone) + z->zone[zone].written));
     } while (n < 0 && errno == EINTR);
     if (n < 0) return false;
     if ((uint64_t)n != bytes) return fail(EIO);
@@ -208,15 +213,16 @@ static bool zone_read(ts_device *d, uint32_t zone, uint64_t at, const struct iov
         bytes > d->zone_bytes - at)
         return fail(EINVAL);
     ssize_t n;
+    if (!has_device(z)) return false;
     do {
-        n = preadv(z->file, iov, count, (off_t)(start_of(z, zone + HEADER_ZONES) + at));
+        n = preadv(z->file.fd, iov, count, (off_t)(start_of(z, zone + HEADER_ZONES) + at));
     } while (n < 0 && errno == EINTR);
     return n == (ssize_t)bytes || fail(n < 0 ? errno : EIO);
 }
 
 static void end(ts_device *d) {
     zoned *z = (zoned *)d;
-    (void)close(z->file);
+    ts_own_file_close(&z->file);
     (void)pthread_mutex_destroy(&z->mutex);
     free(z->zone);
     free(z);
@@ -224,8 +230,7 @@ static void end(ts_device *d) {
 
 static void forked(ts_device *d) {
     zoned *z = (zoned *)d;
-    (void)close(z->file);
-    z->file = -1;
+    ts_own_file_close(&z->file);
 }
 
 static const ts_device_table table = {.report = zone_report,
@@ -258,16 +263,16 @@ static bool read_geometry(zoned *z, const char *path) {
     struct stat st;
     uint32_t zones = 0, sectors = 0;
     int block = 0;
-    if (fstat(z->file, &st) != 0) return false;
-    if (!S_ISBLK(st.st_mode) || ioctl(z->file, BLKGETNRZONES, &zones) != 0 ||
-        ioctl(z->file, BLKGETZONESZ, &sectors) != 0 || zones <= HEADER_ZONES || sectors == 0 ||
-        ioctl(z->file, BLKSSZGET, &block) != 0) {
+    if (fstat(z->file.fd, &st) != 0) return false;
+    if (!S_ISBLK(st.st_mode) || ioctl(z->file.fd, BLKGETNRZONES, &zones) != 0 ||
+        ioctl(z->file.fd, BLKGETZONESZ, &sectors) != 0 || zones <= HEADER_ZONES || sectors == 0 ||
+        ioctl(z->file.fd, BLKSSZGET, &block) != 0) {
         ts_zones_say("%s is no zoned device", path);
         return fail(EINVAL);
     }
     z->zone = calloc(zones, sizeof *z->zone);
     if (!z->zone) return fail(ENOMEM);
-    int nsid = ioctl(z->file, NVME_IOCTL_ID);
+    int nsid = ioctl(z->file.fd, NVME_IOCTL_ID);
     bool nvme = nsid > 0;
     z->nsid = nsid > 0 ? (uint32_t)nsid : 0;
     /* A zone of the header's is never open for long, but it can be active: one less for the library. */
@@ -307,7 +312,7 @@ static bool is_ours(const zoned *z, uint64_t written, char *block) {
     struct iovec iov = {block, z->device.block_bytes};
     header h;
     if (written < z->device.block_bytes) return false;
-    if (preadv(z->file, &iov, 1, (off_t)(written - z->device.block_bytes)) != (ssize_t)iov.iov_len) return false;
+    if (preadv(z->file.fd, &iov, 1, (off_t)(written - z->device.block_bytes)) != (ssize_t)iov.iov_len) return false;
     memcpy(&h, block, sizeof h);
     return memcmp(h.magic, MAGIC, sizeof MAGIC) == 0;
 }
@@ -355,10 +360,10 @@ ts_device *ts_zoned_open(const char *path) {
     if (!z) return NULL;
     (void)pthread_mutex_init(&z->mutex, NULL);
     /* O_EXCL, of a block device: for who opens it so, and for file systems, it is taken. */
-    z->file = open(path, O_RDWR | O_DIRECT | O_EXCL | O_CLOEXEC);
-    if (z->file < 0 && errno == EBUSY) ts_zones_say("%s is in use", path);
+    z->file = ts_own_file_of(open(path, O_RDWR | O_DIRECT | O_EXCL | O_CLOEXEC));
+    if (z->file.fd < 0 && errno == EBUSY) ts_zones_say("%s is in use", path);
     void *block = NULL;
-    bool good = z->file >= 0 && read_geometry(z, path);
+    bool good = z->file.fd >= 0 && read_geometry(z, path);
     if (good && posix_memalign(&block, 4096, z->device.block_bytes) != 0) good = fail(ENOMEM);
     good = good && write_header(z, path, block);
     int error = errno;
@@ -369,7 +374,7 @@ ts_device *ts_zoned_open(const char *path) {
         z->settled = true;
         return &z->device;
     }
-    if (z->file >= 0) (void)close(z->file);
+    ts_own_file_close(&z->file);
     (void)pthread_mutex_destroy(&z->mutex);
     free(z->zone);
     free(z);

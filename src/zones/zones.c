@@ -301,6 +301,7 @@ static SlabZones *make(const char *where, const SlabZonesOptions *options) {
 }
 
 SlabZones *slab_zones_open(const char *where, const SlabZonesOptions *options) {
+    TS_OWN_MEMORY;
     if (!where) {
         errno = EINVAL;
         return NULL;
@@ -325,6 +326,7 @@ SlabZones *slab_zones_open(const char *where, const SlabZonesOptions *options) {
 }
 
 bool slab_zones_close(SlabZones *zones) {
+    TS_OWN_MEMORY;
     if (!ts_zones_enter(zones)) return false;
     while (zones->records == NULL) {
         uint64_t resets = zones->places.resets;
@@ -370,6 +372,7 @@ static void count_zone(const SlabZones *zones, uint32_t i, SlabZonesStats *out) 
 }
 
 bool slab_zones_stats(SlabZones *zones, SlabZonesStats *out) {
+    TS_OWN_MEMORY;
     if (!out) {
         errno = EINVAL;
         return false;

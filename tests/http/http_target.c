@@ -13,6 +13,7 @@
  *     daemon twice      the same by two forks, whose first two processes end
  *     fork twice        a grandchild that lives for ten seconds; its parent ends, and this process lives: its process id
  *     fork serve        a child that starts a server of its own: its port, its process id; it lives for ten seconds
+ *     fork reused       the socket's number is a file of the program's, here and in a child, over a stop too: "yes", or "no"
  *     metrics add       adds metrics of all kinds: "ok"
  *     metrics remove    takes them out again: "ok"
  *     metrics refused   adds what must be refused: "ok", or what was not
@@ -28,6 +29,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -312,6 +315,31 @@ static void twice(bool parent_ends) {
     printf("%ld\n", (long)grandchild);
 }
 
+/* The number of the socket that listens. */
+static int listener(void) {
+    for (int fd = 3; fd < 1024; fd++) {
+        int listens = 0;
+        socklen_t bytes = sizeof listens;
+        if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &bytes) == 0 && listens) return fd;
+    }
+    return -1;
+}
+
+static bool is_still(int fd, const struct stat *file) {
+    struct stat now;
+    return fstat(fd, &now) == 0 && now.st_dev == file->st_dev && now.st_ino == file->st_ino;
+}
+
+static bool stays_reused(void) {
+    struct stat file;
+    FILE *own = tmpfile();
+    int fd = listener(), status = 1;
+    if (!own || fd < 0 || dup2(fileno(own), fd) != fd || fstat(fd, &file) != 0) return false;
+    pid_t child = fork();
+    if (child == 0) _exit(is_still(fd, &file) ? 0 : 1);
+    return waitpid(child, &status, 0) == child && status == 0 && slab_http_stop() && is_still(fd, &file);
+}
+
 int main(void) {
     char line[1024];
     (void)setlocale(LC_ALL, ""); /* whatever the user has; the formats do not change with it */
@@ -354,6 +382,8 @@ int main(void) {
             churn();
         } else if (strcmp(line, "fork serve") == 0) {
             fork_server();
+        } else if (strcmp(line, "fork reused") == 0) {
+            puts(stays_reused() ? "yes" : "no");
         } else if (strcmp(line, "fork") == 0) {
             pid_t child = fork();
             if (child == 0) {

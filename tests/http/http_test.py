@@ -421,6 +421,11 @@ class Life(unittest.TestCase):
             finally:
                 os.kill(child, signal.SIGTERM)
 
+    def test_a_number_that_the_program_has_taken_stays_its_own(self):
+        with Program() as p:
+            p.start()
+            self.assertEqual(p.tell("fork reused"), "yes")
+
     def test_by_environment(self):
         with Program(TSLAB_HTTP="127.0.0.1:0") as p:
             p.port = int(p.tell("port"))

@@ -5362,7 +5362,7 @@ MUTANTS = [
         "name": "capture-not-told-on-leaving",
         "protocol": "domain.h: ts_capture",
         "file": "src/core/epoch/domain.c",
-        "old": "    if (TS_UNLIKELY(scope->captures)) follow_capture();\n",
+        "old": "    if (TS_UNLIKELY(scope->captures)) ts_domain_follow_capture();\n",
         "new": "",
         "tests": ["unit.epoch.capture"],
     },

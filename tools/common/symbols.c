@@ -1,6 +1,7 @@
 #include "common/symbols.h"
 
 #include "common/target.h"
+#include "common/text.h"
 #include "elf/functions.h"
 
 #include <errno.h>
@@ -154,6 +155,7 @@ static void take_answer(char *answer, place *const *of, size_t count) {
         char *more = strstr(line, " (discriminator");
         if (more) *more = 0;
         if (strncmp(line, "??", 2) == 0) continue;
+        (void)text_tame(line, strlen(line), false);
         size_t had = p->lines ? strlen(p->lines) : 0;
         char *lines = realloc(p->lines, had + strlen(line) + 2);
         if (!lines) return;

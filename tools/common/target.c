@@ -1,6 +1,7 @@
 #include "common/target.h"
 
 #include "common/core.h"
+#include "common/text.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -29,13 +30,14 @@ const char *tool_name = "tslab";
 void (*before_saying)(void);
 
 void say(const char *format, ...) {
+    char text[4096];
     va_list args;
     va_start(args, format);
     if (before_saying) before_saying();
-    fprintf(stderr, "%s: ", tool_name);
-    vfprintf(stderr, format, args);
-    fputc('\n', stderr);
+    (void)vsnprintf(text, sizeof text, format, args);
     va_end(args);
+    (void)text_tame(text, strlen(text), false);
+    fprintf(stderr, "%s: %s\n", tool_name, text);
 }
 
 bool target_has_screen(void) {
@@ -128,6 +130,7 @@ static void program_of(pid_t pid, char out[64]) {
     if (!file || !fgets(out, 64, file)) snprintf(out, 64, "?");
     if (file) (void)fclose(file);
     out[strcspn(out, "\n")] = 0;
+    (void)text_tame(out, strlen(out), false);
 }
 
 static int open_only_one(target *t) {
@@ -295,26 +298,39 @@ static bool read_at(int fd, void *to, size_t bytes, size_t at) {
     return true;
 }
 
-#define END(text) ((text)[sizeof(text) - 1] = 0)
+/* A string ends in its field, and is fit to be shown. */
+#define TAME(text) ((text)[sizeof(text) - 1] = 0, (void)text_tame((text), strlen(text), false))
+
+static double tame_percent(double percent) { return percent >= 0 && percent <= 100 ? percent : 0; }
+
+static void tame_strings(ts_view *v) {
+    TAME(v->library);
+    for (uint32_t i = 0; i < v->epoch_rows; i++) TAME(v->epoch[i].label);
+    for (uint32_t i = 0; i < v->ended_rows; i++) TAME(v->ended[i].label);
+    for (uint32_t i = 0; i < v->label_rows; i++) TAME(v->label[i].label);
+    for (uint32_t i = 0; i < v->stack_rows; i++) TAME(v->stack[i].label);
+    for (uint32_t i = 0; i < v->module_rows; i++) TAME(v->module[i].path);
+    for (uint32_t i = 0; i < v->thread_rows; i++) TAME(v->thread[i].name);
+    for (uint64_t i = 0; i < v->zones_rows; i++) TAME(v->zones[i].device);
+    for (uint64_t i = 0; i < v->finding_count; i++) {
+        ts_finding *f = &v->finding[i];
+        TAME(f->id), TAME(f->label), TAME(f->what), TAME(f->evidence), TAME(f->advice);
+    }
+}
 
 bool target_check_view(ts_view *v) {
     if (v->magic != TS_VIEW_MAGIC || v->bytes != sizeof *v || v->epoch_rows > TS_VIEW_EPOCHS ||
         v->ended_rows > TS_VIEW_ENDED || v->label_rows > TS_VIEW_LABELS + 1 || v->finding_count > TS_FINDINGS ||
-        v->stack_rows > TS_VIEW_STACKS || v->module_rows > TS_VIEW_MODULES || v->zones_rows > TS_ZONES_ROWS)
+        v->stack_rows > TS_VIEW_STACKS || v->module_rows > TS_VIEW_MODULES || v->zones_rows > TS_ZONES_ROWS ||
+        v->node_rows > TS_NODE_ROWS || v->thread_rows > TS_VIEW_THREADS)
         return false;
     for (uint32_t i = 0; i < v->stack_rows; i++)
         if (v->stack[i].frame_count > SLAB_STACK_FRAMES) return false;
-    END(v->library);
-    for (uint32_t i = 0; i < v->epoch_rows; i++) END(v->epoch[i].label);
-    for (uint32_t i = 0; i < v->ended_rows; i++) END(v->ended[i].label);
-    for (uint32_t i = 0; i < v->label_rows; i++) END(v->label[i].label);
-    for (uint32_t i = 0; i < v->stack_rows; i++) END(v->stack[i].label);
-    for (uint32_t i = 0; i < v->module_rows; i++) END(v->module[i].path);
-    for (uint64_t i = 0; i < v->zones_rows; i++) END(v->zones[i].device);
-    for (uint64_t i = 0; i < v->finding_count; i++) {
-        ts_finding *f = &v->finding[i];
-        END(f->id), END(f->label), END(f->what), END(f->evidence), END(f->advice);
-    }
+    tame_strings(v);
+    v->global.recycle_rate_pct = tame_percent(v->global.recycle_rate_pct);
+    for (uint32_t i = 0; i < TS_COUNT_KINDS; i++) v->cls[i].recycle_rate_pct = tame_percent(v->cls[i].recycle_rate_pct);
+    for (uint32_t i = 0; i < v->label_rows; i++)
+        if (v->label[i].growth_bytes_per_minute == INT64_MIN) v->label[i].growth_bytes_per_minute = -INT64_MAX;
     return true;
 }
 

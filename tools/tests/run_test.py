@@ -53,6 +53,30 @@ class Run(unittest.TestCase):
                        'echo "$TSLAB_RETAIN $TSLAB_BUDGET $TSLAB_POISON $TSLAB_ON_MISUSE $TSLAB_SAMPLE_STACKS $TSLAB_SHM $TSLAB_BACKGROUND"')
         self.assertEqual((answer.stdout, answer.stderr), ("8M 1G 1 abort 64K 1 1\n", ""))
 
+    def test_a_path_that_cannot_be_preloaded_is_said(self):
+        libraries = subprocess.run([TSLAB, "run", "sh", "-c", "cat /proc/self/maps"], capture_output=True, text=True, env=ENVIRONMENT)
+        (library,) = {line.split()[-1] for line in libraries.stdout.splitlines() if "libtslab-malloc" in line}
+        for name, said in (("a b", "a path with a space or a colon"), ("a:b", "a path with a space or a colon"), ("ab", None)):
+            with tempfile.TemporaryDirectory() as directory:
+                for part in ("tools", "src/malloc"):
+                    os.makedirs(os.path.join(directory, name, part))
+                tool = shutil.copy(TSLAB, os.path.join(directory, name, "tools"))
+                if said:
+                    shutil.copy(library, os.path.join(directory, name, "src/malloc/libtslab-malloc.so"))
+                answer = subprocess.run([tool, "run", "echo", "done"], capture_output=True, text=True, env=ENVIRONMENT)
+                self.assertEqual((answer.returncode, answer.stdout), (126, ""), name)
+                self.assertIn(said or "libtslab-malloc.so is not found", answer.stderr)
+
+    def test_a_namespace_that_is_for_one_thread(self):
+        if subprocess.run(["unshare", "-Ur", "true"], capture_output=True).returncode != 0:
+            self.skipTest("no namespaces of users here")
+        answer = tslab("run", "unshare", "-Ur", "id", "-u")
+        self.assertEqual((answer.returncode, answer.stdout, answer.stderr), (0, "0\n", ""))
+        inside = "import os, time; os.fork() == 0 or os._exit(os.WEXITSTATUS(os.wait()[1])); os.unshare(0x10000000)"
+        code = f"import ctypes; {inside.replace('os.unshare', 'ctypes.CDLL(None).unshare')} and os._exit(9); time.sleep(0.6); " \
+               "os._exit(sum(open(f'/proc/self/task/{t}/comm').read() != '' for t in os.listdir('/proc/self/task')))"
+        self.assertEqual(tslab("run", sys.executable, "-c", code).returncode, 3, "the page's thread and the other one are there again")
+
     def test_wrong_usage(self):
         for arguments in (["run"], ["run", "--nonsense", "true"], ["run", "--retain"], ["run", "--poison=1", "true"]):
             self.assertEqual(tslab(*arguments).returncode, 2, arguments)

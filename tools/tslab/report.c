@@ -2,6 +2,7 @@
 #include "tslab/report.h"
 #include "common/symbols.h"
 #include "common/target.h"
+#include "common/text.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -228,6 +229,7 @@ static int dump_url(const target *t, const options *o) {
     char *body = target_get(t, FORMATS[o->format].path,
                             o->format == OPENMETRICS ? "application/openmetrics-text; version=1.0.0" : NULL, &length);
     if (!body) return EXIT_NO_TARGET;
+    length = text_tame(body, length, true);
     bool written;
     if (o->format == DOCTOR || o->format == STACKS)
         written = print_resolved(body, 0);
@@ -248,6 +250,7 @@ static int dump_one(const options *o, const char *where) {
     if (code == EXIT_DONE && o->count > 1) {
         char line[600];
         int n = snprintf(line, sizeof line, "%s %s:\n", t.is_core ? "core file" : t.pid ? "process" : "program", where);
+        (void)text_tame(line, strlen(line), true);
         if (!print(line, n > 0 && (size_t)n < sizeof line ? (size_t)n : strlen(line))) code = EXIT_NO_TARGET;
     }
     if (code == EXIT_DONE) code = t.pid ? dump_page(&t, o) : dump_url(&t, o);

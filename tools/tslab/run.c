@@ -5,6 +5,7 @@
  */
 #include "tslab/run.h"
 
+#include <dlfcn.h>
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -15,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum { EXIT_DONE = 0, EXIT_USAGE = 2, EXIT_CANNOT = 126, EXIT_NOT_FOUND = 127 };
@@ -54,25 +56,40 @@ __attribute__((format(printf, 2, 3))) static int fail(int code, const char *form
     return code;
 }
 
-/* The library by its path, if it is at one of the places; else by its name. */
-static void find_library(const char *name, char out[PATH_MAX]) {
+/* Whether the loader finds a library by its name: a process of its own tries. */
+static bool is_loadable(const char *name) {
+    int status = 1;
+    pid_t child = fork();
+    if (child == 0) {
+        (void)unsetenv("TSLAB_HTTP"); /* it is to start nothing */
+        (void)unsetenv("TSLAB_SHM");
+        _exit(dlopen(name, RTLD_LAZY) ? 0 : 1);
+    }
+    while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    }
+    return child > 0 && status == 0;
+}
+
+/* The library by its path, if it is at one of the places; else by its name. -1: done; else an exit code. */
+static int find_library(const char *name, char out[PATH_MAX]) {
     static const char *const places[] = {("../" TSLAB_LIBRARY_DIR), "../src/malloc", "../src/http"};
     char self[PATH_MAX];
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    snprintf(out, PATH_MAX, "%s", name);
-    if (n <= 0) return;
-    self[n] = 0;
+    self[n > 0 ? n : 0] = 0;
     char *slash = strrchr(self, '/');
-    if (!slash) return;
-    *slash = 0;
-    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+    if (slash) *slash = 0;
+    for (size_t i = 0; slash && i < sizeof places / sizeof *places; i++) {
         char path[PATH_MAX], whole[PATH_MAX];
         int length = snprintf(path, sizeof path, "%s/%s/%s", self, places[i], name);
-        /* The loader takes a colon or a space for the end of a name. */
-        if (length < 0 || length >= PATH_MAX || !realpath(path, whole) || strpbrk(whole, ": ")) continue;
+        if (length < 0 || length >= PATH_MAX || !realpath(path, whole)) continue;
+        /* The loader takes it for the end of a name. */
+        if (strpbrk(whole, ": "))
+            return fail(EXIT_CANNOT, "%s: a path with a space or a colon cannot be preloaded; move it", whole);
         snprintf(out, PATH_MAX, "%s", whole);
-        return;
+        return -1;
     }
+    snprintf(out, PATH_MAX, "%s", name);
+    return is_loadable(name) ? -1 : fail(EXIT_CANNOT, "%s is not found", name);
 }
 
 /* In front of what is preloaded already. */
@@ -187,10 +204,12 @@ int ts_run(int argc, char **argv) {
     }
     const char *http = getenv("TSLAB_HTTP");
     if (http && *http && strcmp(http, "0") != 0) {
-        find_library("libtslab-http.so", library);
+        int code = find_library("libtslab-http.so", library);
+        if (code >= 0) return code;
         if (!preload(library)) return fail(EXIT_CANNOT, "%s", strerror(errno));
     }
-    find_library("libtslab-malloc.so", library);
+    int code = find_library("libtslab-malloc.so", library);
+    if (code >= 0) return code;
     /* The page has a thread anyway; memory then goes back while the program rests, too. Who holds it the stacks tell. */
     if (!preload(library) || setenv("TSLAB_SHM", "1", 0) != 0 || setenv("TSLAB_BACKGROUND", "1", 0) != 0 ||
         setenv("TSLAB_SAMPLE_STACKS", "512K", 0) != 0)

@@ -1,5 +1,7 @@
 /* tslab top: the epochs of a running program by label, like top(1). */
+#include "base/utf8.h"
 #include "common/target.h"
+#include "common/text.h"
 #include "tslab/holders.h"
 #include "tslab/report.h"
 #include "tslab/run.h"
@@ -77,21 +79,13 @@ typedef struct frame {
     bool colours;
 } frame;
 
-/* The length of the character at c; what a terminal would obey instead of show is no character: 0. */
-static size_t shown(const char *c) {
-    const unsigned char *u = (const unsigned char *)c;
-    size_t n = 1;
-    if (u[0] < 0x20 || u[0] == 0x7f || (u[0] == 0xc2 && u[1] >= 0x80 && u[1] < 0xa0)) return 0;
-    while ((u[n] & 0xc0) == 0x80) n++;
-    return n;
-}
-
 /* As much of the text as `places` hold, what is no character as '?'. Returns how many are left. */
 static unsigned put_shown(ts_sink *s, const char *text, unsigned places) {
     while (*text && places > 0) {
-        size_t n = shown(text);
+        size_t n = text_character(text);
         ts_put_bytes(s, n ? text : "?", n ? n : 1);
-        text += n ? n : (unsigned char)*text == 0xc2 ? 2 : 1;
+        size_t step = ts_utf8_length(text);
+        text += step ? step : 1;
         places--;
     }
     return places;
@@ -115,7 +109,7 @@ static void wrapped(frame *f, const char *text, const char *colour) {
         char part[512];
         size_t n = 0, fits = 0;
         for (unsigned places = 0; text[n] && n < sizeof part - 4 && places < f->columns; places++) {
-            size_t length = shown(text + n);
+            size_t length = text_character(text + n);
             n += length ? length : 1;
             if (text[n] == ' ' || !text[n]) fits = n;
         }

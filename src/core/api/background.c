@@ -12,11 +12,10 @@
 
 #include "api/runtime.h"
 #include "base/line.h"
-#include "os/os.h"
+#include "os/own_threads.h"
 
 #include <errno.h>
 #include <pthread.h>
-#include <time.h>
 
 #define INTERVAL_NS 250000000
 #define MAINTAIN_NS 2500000u
@@ -33,16 +32,6 @@ static void maintain_all(void) {
     }
 }
 
-static void *run(void *unused) {
-    (void)unused;
-    for (;;) {
-        const struct timespec interval = {0, INTERVAL_NS};
-        (void)nanosleep(&interval, NULL);
-        maintain_all();
-    }
-    return NULL;
-}
-
 static _Atomic uint32_t started;   /* in this process, or, if it was asked for, in its parent */
 static _Atomic uint32_t asked_for; /* by an option */
 static _Atomic uint32_t is_due;    /* with the next thread of the program */
@@ -50,7 +39,7 @@ static _Thread_local bool waits;
 
 static void start_or_say(void) {
     int error = errno;
-    if (!ts_os_start_thread(run) && ts_load_relaxed(&asked_for)) {
+    if (!ts_own_thread_start(TS_BACKGROUND_THREAD, maintain_all, INTERVAL_NS) && ts_load_relaxed(&asked_for)) {
         ts_line line = {.used = 0};
         ts_line_text(&line, "tslab: TSLAB_BACKGROUND: no thread for it");
         ts_line_write(&line);
@@ -59,6 +48,7 @@ static void start_or_say(void) {
 }
 
 static void start_in_child(void) {
+    ts_own_thread_forget(TS_BACKGROUND_THREAD);
     if (ts_load_relaxed(&asked_for))
         start_or_say();
     else

@@ -9,6 +9,7 @@
 #include "heap/care.h"
 #include "heap/fast.h"
 #include "os/env.h"
+#include "os/own_threads.h"
 #include "region/pool.h"
 #include "stats/page.h"
 #include "stats/zones.h"
@@ -34,7 +35,17 @@ static void tell_of_capture(uintptr_t token, EpochId epoch) { capture_changed(ts
 
 void ts_private_capture(void (*changed)(SlabAllocator *allocator, EpochId epoch)) {
     capture_changed = changed;
-    ts_store_release(&ts_capture, tell_of_capture); /* partners: ts_domain_open, follow_capture */
+    ts_store_release(&ts_capture, tell_of_capture); /* partners: ts_domain_open, ts_domain_follow_capture */
+}
+
+bool ts_private_capture_pause(void) {
+    bool captures = ts_load_acquire(&ts_capture) != NULL;
+    if (captures) tell_of_capture(0, EPOCH_NONE);
+    return captures;
+}
+
+void ts_private_capture_go_on(const bool *paused) {
+    if (*paused) ts_domain_follow_capture();
 }
 
 SlabAllocator *ts_private_owner(const void *p) { return ts_public(ts_object_owner(p)); }
@@ -89,6 +100,9 @@ bool ts_private_background_later(void) {
 }
 
 void ts_private_own_code(const void *start, size_t bytes) { ts_stacks_leave_out(start, bytes); }
+
+bool ts_private_threads_rest(void) { return ts_own_threads_rest(); }
+void ts_private_threads_go_on(void) { ts_own_threads_go_on(); }
 
 void ts_private_thread_made(void) { ts_background_thread_made(); }
 

@@ -31,6 +31,13 @@ TS_PRIVATE void ts_private_ask_before_refusal(SlabAllocator *allocator, bool (*r
 /* Who is told of where the calling thread's malloc is to allocate while it is inside a domain that captures
    (allocator NULL: in none); from now on there can be such domains. To be set once. */
 TS_PRIVATE void ts_private_capture(void (*changed)(SlabAllocator *allocator, EpochId epoch));
+/* What this project's own libraries allocate by malloc between the two outlives the domain that the calling thread is in: it captures
+   nothing meanwhile. No domain is entered or left between. */
+TS_PRIVATE bool ts_private_capture_pause(void);
+TS_PRIVATE void ts_private_capture_go_on(const bool *paused);
+/* From here to the end of the block. */
+#define TS_OWN_MEMORY \
+    const bool paused_ __attribute__((cleanup(ts_private_capture_go_on), unused)) = ts_private_capture_pause()
 /* The allocator in whose memory p lies, at the start of an object or not; NULL: none. A hint while other threads free
    it. */
 TS_PRIVATE SlabAllocator *ts_private_owner(const void *p);
@@ -98,6 +105,10 @@ TS_PRIVATE bool ts_private_has_heap(void);
 TS_PRIVATE bool ts_private_background_later(void);
 /* The process has another thread. Holding nothing. */
 TS_PRIVATE void ts_private_thread_made(void);
+
+/* The library's own threads end, for a call that is for processes of one thread, and begin again. false: there were none. */
+TS_PRIVATE bool ts_private_threads_rest(void);
+TS_PRIVATE void ts_private_threads_go_on(void);
 
 /* Where the code of the library above the core lies: it is left out of sampled stacks. */
 TS_PRIVATE void ts_private_own_code(const void *start, size_t bytes);

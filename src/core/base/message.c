@@ -20,7 +20,9 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
+#include <signal.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #ifndef PATH_MAX
@@ -43,14 +45,44 @@ static char file_path[PATH_MAX]; /* constant once file_state is not NO_FILE */
 
 /* ---- files and standard error ------------------------------------------------------------------------------------------- */
 
+/* A write beyond the limit of the size of files (ulimit -f) is EFBIG here, and no signal that ends the program. */
+typedef struct held {
+    sigset_t before;
+    bool takes; /* the signal is this write's, if it comes */
+} held;
+
+static held hold_signal(void) {
+    held h;
+    sigset_t size, pending;
+    (void)sigemptyset(&size);
+    (void)sigaddset(&size, SIGXFSZ);
+    (void)pthread_sigmask(SIG_BLOCK, &size, &h.before);
+    h.takes =
+        sigismember(&h.before, SIGXFSZ) != 1 || (sigpending(&pending) == 0 && sigismember(&pending, SIGXFSZ) != 1);
+    return h;
+}
+
+static void let_signal(const held *h, bool came) {
+    const struct timespec at_once = {0, 0};
+    sigset_t size;
+    (void)sigemptyset(&size);
+    (void)sigaddset(&size, SIGXFSZ);
+    if (came && h->takes) (void)sigtimedwait(&size, NULL, &at_once);
+    (void)pthread_sigmask(SIG_SETMASK, &h->before, NULL);
+}
+
 static bool write_all(int fd, const char *text, size_t bytes) {
-    for (size_t done = 0; done < bytes;) {
-        ssize_t n = write(fd, text + done, bytes - done);
-        if (n < 0 && errno == EINTR) continue;
-        if (n <= 0) return false;
-        done += (size_t)n;
+    const held h = hold_signal();
+    ssize_t n = 0;
+    for (size_t done = 0; done < bytes && n >= 0; done += (size_t)(n > 0 ? n : 0)) {
+        do n = write(fd, text + done, bytes - done);
+        while (n < 0 && errno == EINTR);
+        if (n == 0) n = -1, errno = EIO;
     }
-    return true;
+    int error = errno;
+    let_signal(&h, n < 0 && error == EFBIG);
+    errno = error;
+    return n >= 0;
 }
 
 /* That nobody can be told is nothing that could be told. */
@@ -65,6 +97,7 @@ static const char *reason(int error) {
     case EISDIR: return "it is a directory";
     case EROFS: return "the file system is read-only";
     case ENOSPC: return "no space left";
+    case EFBIG: return "ulimit -f allows it no more bytes";
     case ENXIO: return "nobody reads from it";
     default: return "it cannot be written";
     }

@@ -203,7 +203,7 @@ TS_ALWAYS_INLINE void push(ts_domain_scope *scope, uint64_t id, EpochId epoch, u
 }
 
 /* After a domain that captures was entered or left. */
-TS_COLD static void follow_capture(void) {
+TS_COLD void ts_domain_follow_capture(void) {
     const ts_domain_scope *scope = ts_thread.domain;
     while (scope && !scope->captures) scope = scope->outer;
     ts_load_acquire (&ts_capture)(scope ? scope->allocator : 0, scope ? scope->epoch : EPOCH_NONE);
@@ -349,7 +349,7 @@ TS_NOINLINE static bool enter_slowly(uint64_t id) {
     push(scope, id, epoch, token, block);
     if (TS_UNLIKELY(ts_load_relaxed(&d->captures))) {
         scope->captures = true;
-        follow_capture();
+        ts_domain_follow_capture();
     }
     if (here && !ts_domain_is_timed(heap))
         ts_set_scope(&ts_thread, block);
@@ -382,7 +382,7 @@ bool ts_domain_enter(uint64_t id) {
 static void leave(ts_heap *heap, ts_domain_scope **at) {
     ts_domain_scope *scope = *at;
     *at = scope->outer;
-    if (TS_UNLIKELY(scope->captures)) follow_capture();
+    if (TS_UNLIKELY(scope->captures)) ts_domain_follow_capture();
     ts_domain_count_out(ts_table_of_strided(&ts_domains, scope->domain, TS_DOMAIN_STRIDE));
     if (!heap->spare_scope)
         heap->spare_scope = scope;

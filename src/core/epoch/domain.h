@@ -70,6 +70,8 @@ typedef struct ts_domain_scope {
    domain that captures. Set once. */
 typedef void ts_capture_fn(uintptr_t token, EpochId epoch);
 extern TS_HIDDEN _Atomic(ts_capture_fn *) ts_capture;
+/* Tells of the innermost domain of the calling thread that captures, or of none. Where ts_capture is set. */
+void ts_domain_follow_capture(void);
 
 /* The owner of a domain that is handed over, until a thread takes it: by a word that no other use of the entry has, so that who comes too
    late takes none but that domain. No thread's serial. */

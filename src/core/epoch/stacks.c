@@ -2,6 +2,7 @@
 
 #include "base/exponential.h"
 #include "epoch/stack_totals.h"
+#include "heap/thread_name.h"
 #include "os/os.h"
 #include "os/stack.h"
 
@@ -20,10 +21,10 @@ typedef struct place {
     _Atomic uint64_t epoch;
     _Atomic uint64_t objects;    /* that it stands for: the bits of a double */
     _Atomic uint64_t span_bytes; /* usable, if it is a span */
-    _Atomic uint64_t thread[2];  /* name of the thread that allocated it */
+    _Atomic uint64_t serial;     /* of the thread that allocated it, and its name then: ts_thread_name */
+    _Atomic uint64_t thread[2];
     _Atomic uint64_t frame[TS_STACK_FRAMES];
 } place;
-_Static_assert(sizeof(((place *)0)->thread) == TS_OS_THREAD_NAME_BYTES, "a name is two words");
 
 static _Atomic(place *) table;  /* constant once it is not NULL */
 static _Atomic uint64_t cursor; /* places handed out to look at; the table is used up to it */
@@ -42,7 +43,10 @@ static bool is_own(const void *frame) { return (void)frame, false; }
 bool ts_stacks_start(void) {
     static _Atomic uint32_t prepared;
     /* The unwinder may allocate now, but not later: from an allocator that samples too, perhaps, which then finds it so. */
-    if (!atomic_exchange(&prepared, 1)) ts_os_stack_prepare();
+    if (!atomic_exchange(&prepared, 1)) {
+        ts_os_stack_prepare();
+        ts_thread_names_want();
+    }
     if (ts_load_acquire(&table)) return true;
     const size_t bytes = (size_t)TS_STACK_SAMPLES * sizeof(place), all = bytes + ts_stack_totals_bytes();
     char *at = ts_os->reserve(all);
@@ -152,7 +156,8 @@ static void add_to_totals(ts_allocator *allocator, EpochId id, const void *p, si
     ts_stack_totals_add(allocator, label, frame, count, objects, usable ? usable : bytes);
 }
 
-TS_COLD static void keep(ts_allocator *allocator, EpochId epoch, const void *p, size_t bytes, void *caller) {
+TS_COLD static void keep(ts_heap *heap, ts_allocator *allocator, EpochId epoch, const void *p, size_t bytes,
+                         void *caller) {
     ts_watch watch;
     uint64_t frame[TS_STACK_FRAMES];
     ts_fetch_add_relaxed(&allocator->stack_samples, 1);
@@ -177,9 +182,9 @@ TS_COLD static void keep(ts_allocator *allocator, EpochId epoch, const void *p, 
     ts_store_relaxed(&s->objects, bits);
     ts_store_relaxed(&s->span_bytes, span_bytes(allocator, bytes));
     ts_store_relaxed(&s->frame_count, count);
-    uint64_t name[2];
-    ts_os_thread_name((char *)name);
-    for (unsigned i = 0; i < 2; i++) ts_store_relaxed(&s->thread[i], name[i]);
+    const ts_thread_name thread = ts_thread_name_own(heap);
+    ts_store_relaxed(&s->serial, thread.serial);
+    for (unsigned i = 0; i < 2; i++) ts_store_relaxed(&s->thread[i], thread.word[i]);
     for (unsigned i = 0; i < count; i++) ts_store_relaxed(&s->frame[i], frame[i]);
     ts_store_release(&s->turn, ts_load_relaxed(&s->turn) + 1);
 }
@@ -193,7 +198,7 @@ void ts_stacks_take(ts_heap *heap, ts_allocator *allocator, EpochId epoch, void 
     }
     int error = errno;
     heap->stack_busy = true;
-    keep(allocator, epoch, p, bytes, caller);
+    keep(heap, allocator, epoch, p, bytes, caller);
     heap->stack_busy = false;
     /* The points have no memory: what the object has beyond this one need not be looked at. */
     heap->stack_left = ts_exponential(&heap->stack_random);
@@ -206,6 +211,7 @@ void ts_stacks_walk(const ts_allocator *allocator, uintptr_t token, void (*fn)(v
     const place *places = ts_load_acquire(&table);
     uint64_t used = ts_load_relaxed(&cursor);
     if (!places || ts_load_relaxed(&allocator->stack_samples) == 0) return;
+    ts_thread_names_look();
     for (uint64_t i = 0; i < used && i < TS_STACK_SAMPLES; i++) {
         const place *s = &places[i];
         ts_stack stack;
@@ -218,18 +224,19 @@ void ts_stacks_walk(const ts_allocator *allocator, uintptr_t token, void (*fn)(v
         stack.bytes = bytes;
         stack.frame_count = ts_load_relaxed(&s->frame_count);
         if (stack.frame_count > TS_STACK_FRAMES) continue;
-        for (unsigned k = 0; k < 2; k++) {
-            uint64_t word = ts_load_relaxed(&s->thread[k]);
-            memcpy(stack.thread + k * sizeof word, &word, sizeof word);
-        }
+        const ts_thread_name thread = {ts_load_relaxed(&s->serial),
+                                       {ts_load_relaxed(&s->thread[0]), ts_load_relaxed(&s->thread[1])}};
         for (unsigned k = 0; k < stack.frame_count; k++) stack.frame[k] = ts_load_relaxed(&s->frame[k]);
         atomic_thread_fence(memory_order_acquire); /* partner: claim */
-        if (ts_load_relaxed(&s->turn) == turn) fn(arg, &stack);
+        if (ts_load_relaxed(&s->turn) != turn) continue;
+        ts_thread_name_now(&thread, stack.thread);
+        fn(arg, &stack);
     }
 }
 
 void ts_stacks_fork_child(void) {
     ts_stack_totals_fork_child();
+    ts_thread_names_fork_child();
     place *places = ts_load_relaxed(&table);
     for (uint32_t i = 0; places && i < TS_STACK_SAMPLES; i++) {
         if (ts_load_relaxed(&places[i].turn) % 2 == 0) continue;

@@ -43,7 +43,7 @@ typedef struct ts_stack {
     EpochId epoch;
     double objects;                       /* that it stands for */
     uint64_t bytes;                       /* of its own object, usable */
-    char thread[TS_OS_THREAD_NAME_BYTES]; /* name of the thread that allocated it, then */
+    char thread[TS_OS_THREAD_NAME_BYTES]; /* name of the thread that allocated it */
     unsigned frame_count;
     uint64_t frame[TS_STACK_FRAMES]; /* return addresses, innermost first */
 } ts_stack;

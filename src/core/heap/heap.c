@@ -16,6 +16,7 @@
 #include "heap/bias.h"
 #include "heap/check.h"
 #include "heap/foreign.h"
+#include "heap/thread_name.h"
 #include "os/os.h"
 
 #include <errno.h>
@@ -324,6 +325,7 @@ ts_heap *ts_heap_make(void) {
     ts_lock_release(&heap->lock);
     ts_thread.heap = heap;
     ts_thread.serial = heap->serial;
+    ts_thread_name_begin(heap);
     return heap;
 }
 
@@ -465,6 +467,7 @@ void ts_heap_exit(void *arg) {
     ts_heap *heap = arg;
     if (heap != ts_thread.heap) return;
     ts_heap_unbind();
+    ts_thread_name_end(heap);
     ts_heap_enter(heap);
     heap->keeps_nothing = true; /* before the flush: who holds the heap after it frees for nobody */
     let_go(heap, NULL);

@@ -396,6 +396,10 @@ typedef struct ts_heap {
     ts_seen seen;                   /* of allocators that it has no share of */
     _Atomic uint32_t maintained;    /* by which call it has a share, see maintain.c; written by any */
     uint32_t stack_turn;            /* ts_stacks_turn as its blocks know it */
+    /* Its thread for people (thread_name.h); read by any, the name also written by any. */
+    _Atomic uint32_t thread_number;  /* 0: not asked for, or the thread has ended */
+    _Atomic uint64_t thread_serial;  /* as `serial` */
+    _Atomic uint64_t thread_name[2]; /* of thread_number */
 } ts_heap;
 
 /* Heaps of ended threads that still have blocks: whether looking for one to adopt is worth it. A hint. */

@@ -5,6 +5,7 @@
 #include "base/attr.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <stdbool.h>
 #if defined(__ELF__)
@@ -17,11 +18,20 @@
 #include <sys/syscall.h>
 #endif
 
+/* Only with glibc: nothing of it is tested with another libc. On arm the unwinder has other functions, which only glibc's knows. */
 #if defined(__has_include)
-#if __has_include(<execinfo.h>)
+#if __has_include(<execinfo.h>) && defined(__GLIBC__)
+#include <dlfcn.h>
 #include <execinfo.h>
+#define HAS_UNWINDER 1
+#if defined(__arm__)
 #pragma weak backtrace
-#define HAS_BACKTRACE 1
+#else
+#include <unwind.h>
+#pragma weak _Unwind_Backtrace
+#pragma weak _Unwind_GetIP
+#pragma weak dlsym
+#endif
 #endif
 #endif
 
@@ -55,7 +65,7 @@ bool ts_os_has_loader(void) { return has_part(PT_INTERP); }
 
 /* ---- call stacks ----------------------------------------------------------------------------------------------------- */
 
-#ifdef HAS_BACKTRACE
+#ifdef HAS_UNWINDER
 /*
  * In a static program that is no PIE the program headers name no tables for unwinding. Its start-up code registers them with the unwinder,
  * which has them behind a lock, sorts them when it is first asked, with the lock held and with memory of malloc, and aborts if it is asked
@@ -120,25 +130,112 @@ __attribute__((destructor)) static void end_tables(void) {
 }
 #endif
 
+#if defined(HAS_UNWINDER) && defined(__arm__)
+
+static void find_unwinder(void) {}
+
+static unsigned walk(void **frames, unsigned capacity) {
+    int n = backtrace ? backtrace(frames, (int)capacity) : 0;
+    return n > 0 ? (unsigned)n : 0;
+}
+
+#elif defined(HAS_UNWINDER)
+
+typedef _Unwind_Reason_Code unwind_function(_Unwind_Trace_Fn, void *);
+typedef __typeof__(_Unwind_GetIP) address_function;
+typedef int find_function(void *address, void *out);
+
+/* Constant once `unwind` is set. */
+static _Atomic(unwind_function *) unwind;
+static address_function *address_of;
+static find_function *find_module; /* _dl_find_object, which needs no lock; NULL: not with this glibc */
+
+/* By their names: a library that names them needs them when it is loaded, and the linker warns of dlopen in a static program. */
+static void *look_up(void *where, const char *name) { return dlsym ? dlsym(where, name) : NULL; }
+
+static void find_unwinder(void) {
+    unwind_function *found = _Unwind_Backtrace;
+    if (ts_os_has_loader()) {
+        void *(*load)(const char *, int) = NULL, *symbol = look_up(RTLD_DEFAULT, "dlopen"), *library = NULL;
+        memcpy(&load, &symbol, sizeof load);
+        if (load) library = load("libgcc_s.so.1", RTLD_NOW); /* it stays */
+        void *const backtrace_ = library ? look_up(library, "_Unwind_Backtrace") : NULL;
+        void *const ip = library ? look_up(library, "_Unwind_GetIP") : NULL;
+        void *const object = look_up(RTLD_DEFAULT, "_dl_find_object");
+        memcpy(&found, &backtrace_, sizeof found);
+        memcpy(&address_of, &ip, sizeof address_of);
+        memcpy(&find_module, &object, sizeof find_module);
+    } else {
+        address_of = _Unwind_GetIP;
+    }
+    if (found && address_of) ts_store_release(&unwind, found); /* partner: walk */
+}
+
+static int is_in(struct dl_phdr_info *info, size_t bytes, void *arg) {
+    const uintptr_t address = *(const uintptr_t *)arg;
+    (void)bytes;
+    for (unsigned i = 0; i < info->dlpi_phnum; i++) {
+        uintptr_t start = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
+        if (info->dlpi_phdr[i].p_type == PT_LOAD && address - start < info->dlpi_phdr[i].p_memsz) return 1;
+    }
+    return 0;
+}
+
+static bool is_in_module(uintptr_t address) {
+    uint64_t found[32]; /* larger than what the function writes: struct dl_find_object */
+    if (find_module) return find_module((void *)address, found) == 0;
+    return dl_iterate_phdr(is_in, &address) != 0;
+}
+
+typedef struct trace {
+    void **frames;
+    unsigned capacity, count;
+    bool begun;
+} trace;
+
+/* The first is the walk's own. Beyond a frame of no module the unwinder does not go: it is asked for the next one after this returns. */
+static _Unwind_Reason_Code take_frame(struct _Unwind_Context *context, void *arg) {
+    trace *t = arg;
+    uintptr_t address = (uintptr_t)address_of(context);
+    bool first = !t->begun;
+    t->begun = true;
+    if (first) return _URC_NO_REASON;
+    if (address == 0) return _URC_NORMAL_STOP;
+    t->frames[t->count++] = (void *)address;
+    return t->count < t->capacity && is_in_module(address) ? _URC_NO_REASON : _URC_NORMAL_STOP;
+}
+
+static unsigned walk(void **frames, unsigned capacity) {
+    unwind_function *function = ts_load_acquire(&unwind);
+    trace t = {frames, capacity, 0, false};
+    if (function && capacity > 0) (void)function(take_frame, &t);
+    return t.count;
+}
+
+#endif
+
 void ts_os_stack_prepare(void) {
     void *frame[2];
-#ifdef HAS_BACKTRACE
+#ifdef HAS_UNWINDER
+    int before = errno;
     ts_store_relaxed(&asked, 1);
+    find_unwinder();
     ask_for_tables();
+    errno = before;
 #endif
     (void)ts_os_stack(frame, 2);
 }
 
 unsigned ts_os_stack(void **frames, unsigned capacity) {
-#ifdef HAS_BACKTRACE
-    int before = errno; /* the first call loads the unwinder */
-    int n = 0;
-    if (backtrace && begin_walk()) {
-        n = backtrace(frames, (int)capacity);
+#ifdef HAS_UNWINDER
+    int before = errno;
+    unsigned n = 0;
+    if (begin_walk()) {
+        n = walk(frames, capacity);
         end_walk();
     }
     errno = before;
-    return n > 0 ? (unsigned)n : 0;
+    return n;
 #else
     (void)frames, (void)capacity;
     return 0;
@@ -163,15 +260,40 @@ void ts_os_thread_name(char name[TS_OS_THREAD_NAME_BYTES]) {
 #endif
 }
 
+bool ts_os_name_of_thread(uint32_t number, char name[TS_OS_THREAD_NAME_BYTES]) {
+    ssize_t n = -1;
+#if defined(__linux__)
+    int before = errno;
+    char path[64] = "/proc/self/task/", digits[10];
+    char *to = path + strlen(path);
+    unsigned count = 0;
+    do digits[count++] = (char)('0' + number % 10);
+    while ((number /= 10) != 0);
+    while (count > 0) *to++ = digits[--count];
+    memcpy(to, "/comm", sizeof "/comm");
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    memset(name, 0, TS_OS_THREAD_NAME_BYTES);
+    if (fd >= 0) {
+        n = read(fd, name, TS_OS_THREAD_NAME_BYTES); /* with a newline in the place of the zero */
+        (void)close(fd);
+    }
+    if (n > 0) name[n - 1] = 0;
+    errno = before;
+#else
+    (void)number, (void)name;
+#endif
+    return n > 0;
+}
+
 #if defined(__ELF__)
 
-typedef struct walk {
+typedef struct walk_of_modules {
     void (*fn)(void *, const ts_os_module *);
     void *arg;
-} walk;
+} walk_of_modules;
 
 static int show(struct dl_phdr_info *info, size_t bytes, void *arg) {
-    const walk *w = arg;
+    const walk_of_modules *w = arg;
     char program[TS_OS_PATH_BYTES];
     ts_os_module m = {.base = info->dlpi_addr, .start = UINT64_MAX, .path = info->dlpi_name ? info->dlpi_name : ""};
     (void)bytes;
@@ -192,7 +314,7 @@ static int show(struct dl_phdr_info *info, size_t bytes, void *arg) {
 }
 
 void ts_os_modules(void (*fn)(void *, const ts_os_module *), void *arg) {
-    walk w = {fn, arg};
+    walk_of_modules w = {fn, arg};
     int before = errno;
     (void)dl_iterate_phdr(show, &w);
     errno = before;

@@ -1,8 +1,10 @@
 /*
  * Call stacks: return addresses of the calling thread, and where the code lies that they point into.
  *
- * The C library walks the stack by the unwind tables of the code (glibc: backtrace), which needs no frame pointers and
- * stops at code that has no tables. It is linked weakly: where the C library has none, there are no stacks.
+ * The compiler's unwinder (libgcc) walks the stack by the unwind tables of the code, which needs no frame pointers and stops at code
+ * that has no tables. A walk also stops at the first address that is in no module: code that the program has made while it runs may
+ * have tables that the unwinder ends the program at. The unwinder is loaded when it is needed, and linked weakly in a static program:
+ * where there is none, there are no stacks.
  */
 #ifndef TS_OS_STACK_H
 #define TS_OS_STACK_H
@@ -28,6 +30,8 @@ uint32_t ts_os_thread_number(void);
 /* Its name, as the system shows it, ended by a zero; "": it has none. */
 #define TS_OS_THREAD_NAME_BYTES 16u
 void ts_os_thread_name(char name[TS_OS_THREAD_NAME_BYTES]);
+/* The same of the process's thread of that number. false: there is none, or it cannot be seen. */
+bool ts_os_name_of_thread(uint32_t number, char name[TS_OS_THREAD_NAME_BYTES]);
 /* Whether the program was started by a loader, and may load libraries; else it is linked statically. */
 bool ts_os_has_loader(void);
 /* Shows every program and library that is loaded, under the loader's lock. */

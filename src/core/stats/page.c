@@ -3,7 +3,10 @@
 
 #include "base/line.h"
 #include "os/env.h"
+#include "os/file_limit.h"
 #include "os/os.h"
+#include "os/own_file.h"
+#include "os/own_threads.h"
 #include "stats/growth.h"
 
 #include <errno.h>
@@ -34,7 +37,6 @@ static void say(const char *what) {
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 #ifndef F_SEAL_FUTURE_WRITE
@@ -42,7 +44,7 @@ static void say(const char *what) {
 #endif
 
 static ts_page *page; /* written by the page's thread only, once it runs */
-static int page_fd = -1;
+static ts_own_file page_file = {.fd = -1};
 
 static void write_bank(ts_page_bank *bank) {
     uint32_t high = ts_table_high(&ts_allocators), views = 0, found = 0;
@@ -72,27 +74,18 @@ static void write_page(void) {
     ts_store_release(&page->turn, turn + 1); /* partner: the reader's acquire */
 }
 
-static void *keep_true(void *unused) {
-    (void)unused;
-    for (;;) {
-        write_page();
-        const struct timespec interval = {TS_PAGE_INTERVAL_NS / 1000000000u, TS_PAGE_INTERVAL_NS % 1000000000u};
-        (void)nanosleep(&interval, NULL);
-    }
-    return NULL;
-}
-
 static void let_go(void) {
+    ts_own_file_close(&page_file); /* first: while it is mapped, no other file has its inode */
     if (page) (void)munmap(page, sizeof *page);
-    if (page_fd >= 0) (void)close(page_fd);
     page = NULL;
-    page_fd = -1;
 }
 
 static bool start(void) {
-    page_fd = memfd_create(TS_PAGE_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (page_fd < 0 || ftruncate(page_fd, (off_t)sizeof *page) != 0) return false;
-    void *at = mmap(NULL, sizeof *page, PROT_READ | PROT_WRITE, MAP_SHARED, page_fd, 0);
+    if (!ts_file_may_have(sizeof *page)) return false;
+    page_file = ts_own_file_of(memfd_create(TS_PAGE_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    int fd = page_file.fd;
+    if (fd < 0 || ftruncate(fd, (off_t)sizeof *page) != 0) return false;
+    void *at = mmap(NULL, sizeof *page, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (at == MAP_FAILED) return false;
     page = at;
     page->magic = TS_PAGE_MAGIC;
@@ -101,9 +94,9 @@ static bool start(void) {
     page->pid = (uint64_t)getpid();
     page->interval_ns = TS_PAGE_INTERVAL_NS;
     /* Nobody else may write or change its size. An old kernel refuses the first; then it may be without. */
-    if (fcntl(page_fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE) != 0)
-        (void)fcntl(page_fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW);
-    return ts_os_start_thread(keep_true);
+    if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE) != 0)
+        (void)fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW);
+    return ts_own_thread_start(TS_PAGE_THREAD, write_page, TS_PAGE_INTERVAL_NS);
 }
 
 static void start_or_say(void) {
@@ -111,7 +104,7 @@ static void start_or_say(void) {
     int error = errno;
     ts_line line = {.used = 0};
     ts_line_text(&line, "tslab: TSLAB_SHM=1: no statistics page: ");
-    ts_line_text(&line, strerror(error));
+    ts_line_text(&line, error == EFBIG ? "ulimit -f allows no file of its size" : strerror(error));
     ts_line_write(&line);
     let_go();
 }
@@ -120,6 +113,7 @@ static void start_or_say(void) {
 static void in_child(void) {
     bool had = page != NULL;
     int before = errno;
+    ts_own_thread_forget(TS_PAGE_THREAD);
     let_go();
     if (had) start_or_say();
     errno = before;

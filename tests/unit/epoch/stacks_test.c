@@ -118,6 +118,48 @@ static void *allocate_by_name(void *arg) {
     return allocator;
 }
 
+static SlabAllocator *renamed_in;
+static _Atomic unsigned stage;
+
+static void *is_renamed(void *arg) {
+    assert_int_equal(pthread_setname_np(pthread_self(), "as it began"), 0);
+    assert_non_null(slab_malloc(renamed_in, 100));
+    assert_int_equal(pthread_setname_np(pthread_self(), "as it went on"), 0);
+    atomic_store(&stage, 1);
+    while (atomic_load(&stage) == 1) sup_sleep_ms(1);
+    return arg;
+}
+
+static void holder_is(const char *name) {
+    ts_view *view = ts_view_make(ts_allocator_find(ts_token(renamed_in)), ts_token(renamed_in));
+    assert_non_null(view);
+    assert_int_equal(view->thread_rows, 1);
+    assert_string_equal(view->thread[0].name, name);
+    ts_view_free(view);
+}
+
+/* A thread is asked for its name once; what it is called later is looked up while it lives. */
+static void a_thread_that_is_renamed(void **state) {
+    pthread_t thread;
+    (void)state;
+    renamed_in = make(1);
+    assert_int_equal(pthread_create(&thread, NULL, is_renamed, NULL), 0);
+    while (atomic_load(&stage) == 0) sup_sleep_ms(1);
+    holder_is("as it went on");
+    pid_t child = fork();
+    if (child == 0) {
+        holder_is("as it began"); /* it is not there */
+        _exit(0);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    atomic_store(&stage, 2);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    holder_is("as it began");
+    slab_allocator_free(renamed_in);
+}
+
 /* Those that hold most by their names, the rest in one row; together they are all samples. */
 static void threads_are_told_by_name(void **state) {
     enum { THREADS = 20 };
@@ -657,6 +699,7 @@ int main(void) {
         cmocka_unit_test(without_room_for_the_table),
         cmocka_unit_test(sites_of_a_label_that_is_shown_otherwise),
         cmocka_unit_test(threads_are_told_by_name),
+        cmocka_unit_test(a_thread_that_is_renamed),
         cmocka_unit_test(off_it_is_nowhere),
         cmocka_unit_test(epochs_of_others_are_refused),
         cmocka_unit_test(frees_of_every_kind),

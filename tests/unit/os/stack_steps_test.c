@@ -14,6 +14,7 @@
 #include "os/stack.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #if defined(__ELF__)
 #include <link.h>
 #endif
@@ -26,13 +27,17 @@
 #include <sys/syscall.h>
 #endif
 #if defined(__has_include)
-#if __has_include(<execinfo.h>)
+#if __has_include(<execinfo.h>) && defined(__GLIBC__)
+#include <dlfcn.h>
 #include <execinfo.h>
-#define HAS_UNWINDER 1
+#if !defined(__arm__)
+#include <unwind.h>
+#endif
+#define TEST_HAS_UNWINDER 1
 #endif
 #endif
 
-#ifdef HAS_UNWINDER
+#ifdef TEST_HAS_UNWINDER
 #include "steps.h"
 
 static void step(void) { sup_turn_step(); }
@@ -57,15 +62,25 @@ static int yield_here(void) {
 static atomic_bool ended;
 static unsigned walks;
 
-static int walk_here(void **frames, int capacity) {
+static void look_here(void) {
     SUP_CHECK(!atomic_load(&ended), "a walk begins when the table has ended");
     step();
     SUP_CHECK(!atomic_load(&ended), "the table has ended while a walk is under way");
-    for (int i = 0; i < capacity; i++) frames[i] = &walks;
     walks++;
+}
+
+#if defined(__arm__)
+static int walk_here(void **frames, int capacity) {
+    look_here();
+    for (int i = 0; i < capacity; i++) frames[i] = &walks;
     return capacity;
 }
 int (*unwinder)(void **, int) = walk_here;
+#define backtrace unwinder
+static void use_walk_here(void) {}
+#else
+static void use_walk_here(void);
+#endif
 
 #undef ts_load_seq
 #define ts_load_seq(p) (step(), atomic_load_explicit((p), memory_order_seq_cst))
@@ -76,8 +91,23 @@ int (*unwinder)(void **, int) = walk_here;
 #undef atomic_exchange_explicit
 #define atomic_exchange_explicit(p, n, order) exchange_here((p), (n))
 #define sched_yield yield_here
-#define backtrace unwinder
 #include "os/stack.c"
+
+#if !defined(__arm__)
+static _Unwind_Ptr address_here(struct _Unwind_Context *context) { return (void)context, (_Unwind_Ptr)&walks; }
+static int module_here(void *address, void *out) { return (void)address, (void)out, 0; }
+static _Unwind_Reason_Code walk_here(_Unwind_Trace_Fn fn, void *arg) {
+    look_here();
+    while (fn(NULL, arg) == _URC_NO_REASON) {
+    }
+    return _URC_END_OF_STACK;
+}
+static void use_walk_here(void) {
+    address_of = address_here;
+    find_module = module_here;
+    ts_store_release(&unwind, walk_here);
+}
+#endif
 
 static void *end_of_program(void *side) {
     sup_turn_begin(*(int *)side);
@@ -99,6 +129,7 @@ static void walk_once(int side) {
 static void bring_together(int walker, unsigned first, unsigned second, bool *first_stopped, bool *second_stopped) {
     pthread_t other;
     int ender = !walker;
+    use_walk_here();
     ts_store_relaxed(&tables, ANSWERED);
     ts_store_relaxed(&process, (uint32_t)getpid());
     atomic_store(&ended, false);

@@ -1,0 +1,206 @@
+#define _GNU_SOURCE
+#include "malloc/runtime.h"
+
+#include "base/atomic.h"
+#include "malloc/capture.h"
+
+#include <stdint.h>
+#include <string.h>
+
+typedef struct range {
+    uintptr_t start, bytes;
+} range;
+
+static bool is_in(const range *r, const void *address) { return (uintptr_t)address - r->start < r->bytes; }
+
+#ifdef TSLAB_MALLOC_STATIC
+
+/*
+ * One module, which tells no sizes: a function is taken to end 256 bytes behind its start. Those that allocate for themselves are shorter,
+ * and their neighbours are of the same source.
+ */
+#define FUNCTION_BYTES 256u
+
+#define FUNCTIONS(X)                                                       \
+    X(allocate_exception, "__cxa_allocate_exception")                      \
+    X(allocate_dependent, "__cxa_allocate_dependent_exception")            \
+    X(text, "_ZNSs4_Rep9_S_createEmmRKSaIcE")                              \
+    X(wide_text, "_ZNSbIwSt11char_traitsIwESaIwEE4_Rep9_S_createEmmRKS1_") \
+    X(thread_atexit, "__cxa_thread_atexit_impl")                           \
+    X(thread_list, "__cxa_thread_atexit")                                  \
+    X(exit_list, "__cxa_atexit")                                           \
+    X(new_exit, "__new_exitfn")                                            \
+    X(file_buffer, "_IO_file_doallocate")                                  \
+    X(default_buffer, "_IO_default_doallocate")                            \
+    X(wide_buffer, "_IO_wfile_doallocate")                                 \
+    X(set_specific, "__pthread_setspecific")                               \
+    X(enlarge, "__libc_dynarray_emplace_enlarge")
+#define X(name, symbol) extern const char name[] __asm__(symbol) __attribute__((weak));
+FUNCTIONS(X)
+#undef X
+/* The unwinder sorts its tables with memory of malloc when it is first asked. */
+extern const void *find_entry(void *pc, void *bases[3]) __asm__("_Unwind_Find_FDE") __attribute__((weak));
+
+bool ts_is_runtimes(const void *caller) {
+#define X(name, symbol) name,
+    const char *const functions[] = {FUNCTIONS(X)};
+#undef X
+    for (unsigned i = 0; i < sizeof functions / sizeof *functions; i++)
+        if (functions[i] && is_in(&(range){(uintptr_t)functions[i], FUNCTION_BYTES}, caller)) return true;
+    return false;
+}
+
+void ts_runtimes_start(void) {
+    void *bases[3];
+    if (find_entry) (void)find_entry((void *)(uintptr_t)ts_is_runtimes, bases);
+}
+
+#else
+
+#include <dlfcn.h>
+#include <link.h>
+#include <pthread.h>
+
+/* Of a library whose name begins so. Without functions: all that it allocates is its own. */
+#define FUNCTIONS_MOST 6u
+typedef struct library {
+    const char *name, *function[FUNCTIONS_MOST];
+} library;
+
+#define STRING_OF_LIBCXX "RKNSt3__112basic_stringIcNS0_11char_traitsIcEENS0_9allocatorIcEEEE"
+static const library libraries[] = {
+    {"libc.so.6",
+     {"_IO_file_doallocate", "_IO_default_doallocate", "__cxa_thread_atexit_impl", "pthread_setspecific",
+      "__libc_dynarray_emplace_enlarge"}},
+    {"libstdc++.so.6",
+     {"__cxa_allocate_exception", "__cxa_allocate_dependent_exception", "_ZNSs4_Rep9_S_createEmmRKSaIcE",
+      "_ZNSbIwSt11char_traitsIwESaIwEE4_Rep9_S_createEmmRKS1_"}},
+    {"libc++.so.1",
+     {"_ZNSt11logic_errorC1EPKc", "_ZNSt11logic_errorC1E" STRING_OF_LIBCXX, "_ZNSt13runtime_errorC1EPKc",
+      "_ZNSt13runtime_errorC1E" STRING_OF_LIBCXX}},
+    {"libc++abi.so.1", {NULL}},
+    {"libunwind.so.1", {NULL}},
+    {"libgcc_s.so.1", {NULL}},
+};
+
+/* What has asked inside of a domain so far. Constant once `modules` counts it; guarded by `mutex` before. */
+typedef struct module {
+    range all;
+    bool is_own;
+    unsigned functions;
+    range function[FUNCTIONS_MOST];
+} module;
+#define MODULES_MOST 256u
+static module known[MODULES_MOST];
+static _Atomic uint32_t modules;
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+
+static _Thread_local range plain; /* the last module of which no function is a runtime's */
+
+static const module *find(const void *caller) {
+    uint32_t count = ts_load_acquire(&modules); /* partner: add */
+    for (uint32_t i = 0; i < count; i++)
+        if (is_in(&known[i].all, caller)) return &known[i];
+    return NULL;
+}
+
+#if !__GLIBC_PREREQ(2, 35)
+static int measure(struct dl_phdr_info *info, size_t bytes, void *arg) {
+    range *all = arg;
+    (void)bytes;
+    if (info->dlpi_addr != all->start) return 0;
+    for (unsigned i = 0; i < info->dlpi_phnum; i++) {
+        uintptr_t to = info->dlpi_phdr[i].p_vaddr + info->dlpi_phdr[i].p_memsz;
+        if (info->dlpi_phdr[i].p_type == PT_LOAD && to > all->bytes) all->bytes = to;
+    }
+    return 1;
+}
+#endif
+
+/* The module that the address is in, by its name. false: it is in none. */
+static bool locate(const void *address, range *all, const char **name, struct link_map **map) {
+#if __GLIBC_PREREQ(2, 35)
+    struct dl_find_object found; /* without a lock */
+    if (_dl_find_object((void *)(uintptr_t)address, &found) != 0) return false;
+    *map = found.dlfo_link_map;
+    *all = (range){(uintptr_t)found.dlfo_map_start, (uintptr_t)found.dlfo_map_end - (uintptr_t)found.dlfo_map_start};
+#else
+    Dl_info info;
+    void *of = NULL;
+    if (!dladdr1(address, &info, &of, RTLD_DL_LINKMAP) || !of) return false;
+    *map = of;
+    *all = (range){(uintptr_t)info.dli_fbase, 0};
+    (void)dl_iterate_phdr(measure, all);
+#endif
+    const char *slash = strrchr((*map)->l_name, '/');
+    *name = slash ? slash + 1 : (*map)->l_name;
+    return true;
+}
+
+static range bounds_of(void *handle, const char *function) {
+    Dl_info info;
+    void *symbol = NULL, *address = dlsym(handle, function);
+    if (!address || !dladdr1(address, &info, &symbol, RTLD_DL_SYMENT) || !symbol) return (range){0, 0};
+    return (range){(uintptr_t)address, (uintptr_t)((const ElfW(Sym) *)symbol)->st_size};
+}
+
+/* NULL: generated code, or there is no room. */
+static const module *add(const void *caller) {
+    struct link_map *map;
+    const char *name;
+    module m;
+    memset(&m, 0, sizeof m);
+    if (!locate(caller, &m.all, &name, &map)) return NULL;
+    for (unsigned i = 0; i < sizeof libraries / sizeof *libraries; i++) {
+        const library *l = &libraries[i];
+        if (strncmp(name, l->name, strlen(l->name)) != 0) continue;
+        m.is_own = !l->function[0];
+        void *handle = m.is_own ? NULL : dlopen(map->l_name, RTLD_LAZY | RTLD_NOLOAD);
+        for (unsigned k = 0; handle && k < FUNCTIONS_MOST && l->function[k]; k++) {
+            m.function[m.functions] = bounds_of(handle, l->function[k]);
+            m.functions += m.function[m.functions].bytes != 0;
+        }
+        if (handle) (void)dlclose(handle); /* it is there all the same */
+        if (!m.is_own) (void)dlerror();    /* of a function that this version has not */
+    }
+    (void)pthread_mutex_lock(&mutex);
+    const module *there = find(caller);
+    uint32_t count = ts_load_relaxed(&modules);
+    if (!there && count < MODULES_MOST) {
+        known[count] = m;
+        ts_store_release(&modules, count + 1);
+        there = &known[count];
+    }
+    (void)pthread_mutex_unlock(&mutex);
+    return there;
+}
+
+TS_COLD static const module *add_uncaptured(const void *caller) {
+    ts_capture_suspend();
+    const module *m = add(caller);
+    ts_capture_resume();
+    return m;
+}
+
+bool ts_is_runtimes(const void *caller) {
+    if (!caller || is_in(&plain, caller)) return false;
+    const module *m = find(caller);
+    if (!m) m = add_uncaptured(caller);
+    if (!m) return false;
+    for (unsigned i = 0; i < m->functions; i++)
+        if (is_in(&m->function[i], caller)) return true;
+    if (!m->is_own && m->functions == 0) plain = m->all;
+    return m->is_own;
+}
+
+/* Those that are there already: what is looked up later takes the loader's lock. */
+void ts_runtimes_start(void) {
+    const char *const of_each[] = {"_IO_file_doallocate", "__cxa_allocate_exception", "_ZNSt13runtime_errorC1EPKc"};
+    for (unsigned i = 0; i < sizeof of_each / sizeof *of_each; i++) {
+        void *function = dlsym(RTLD_DEFAULT, of_each[i]);
+        if (function) (void)add(function);
+    }
+    (void)dlerror();
+}
+
+#endif
