@@ -145,8 +145,8 @@ typedef _Unwind_Reason_Code unwind_function(_Unwind_Trace_Fn, void *);
 typedef __typeof__(_Unwind_GetIP) address_function;
 typedef int find_function(void *address, void *out);
 
-/* Constant once `unwind` is set. */
-static _Atomic(unwind_function *) unwind;
+/* Constant once `unwinder` is set. */
+static _Atomic(unwind_function *) unwinder;
 static address_function *address_of;
 static find_function *find_module; /* _dl_find_object, which needs no lock; NULL: not with this glibc */
 
@@ -168,7 +168,7 @@ static void find_unwinder(void) {
     } else {
         address_of = _Unwind_GetIP;
     }
-    if (found && address_of) ts_store_release(&unwind, found); /* partner: walk */
+    if (found && address_of) ts_store_release(&unwinder, found); /* partner: walk */
 }
 
 static int is_in(struct dl_phdr_info *info, size_t bytes, void *arg) {
@@ -206,7 +206,7 @@ static _Unwind_Reason_Code take_frame(struct _Unwind_Context *context, void *arg
 }
 
 static unsigned walk(void **frames, unsigned capacity) {
-    unwind_function *function = ts_load_acquire(&unwind);
+    unwind_function *function = ts_load_acquire(&unwinder);
     trace t = {frames, capacity, 0, false};
     if (function && capacity > 0) (void)function(take_frame, &t);
     return t.count;

@@ -105,7 +105,7 @@ static _Unwind_Reason_Code walk_here(_Unwind_Trace_Fn fn, void *arg) {
 static void use_walk_here(void) {
     address_of = address_here;
     find_module = module_here;
-    ts_store_release(&unwind, walk_here);
+    ts_store_release(&unwinder, walk_here);
 }
 #endif
 
