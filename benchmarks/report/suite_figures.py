@@ -100,7 +100,7 @@ STEP_OF = {"latency_cdf": "benchmark_accurate", "fragmentation": "benchmark_accu
            "thread_trials": "benchmark_threads", "core_bench_raw": "core_bench"}
 OPTIONAL = {"round": "count", "p95_ns": "from 0", "p99999_ns": "positive", "samples": "count",  # may be missing
             "ns_of_rounds": "several", "drop_ns_of_rounds": "several", "machine": "text", "date": "text",
-            "returned_asked_pct": "number?", "ops_per_sec": "from 0", "floor_ns": "from 0", "p99_ns_per_scope": "from 0",
+            "returned_asked_pct": "number?", "returned_rested_pct": "number?", "ops_per_sec": "from 0", "floor_ns": "from 0", "p99_ns_per_scope": "from 0",
             "timed_scopes": "amount"}
 # What the lines before the heading must say.
 HEADERS = {"run": ["machine", "mode", "command", "date", "allocators"],
@@ -360,6 +360,9 @@ def memory(suite):
             if row["allocator"] == allocator and row.get("returned_asked_pct"):
                 asked = suite.number("phase_shifts", row, "returned_asked_pct")
                 yield measurement(row, "phase_shifts", "kept_asked_pct", 100 - asked, "%")
+            if row["allocator"] == allocator and row.get("returned_rested_pct"):
+                rested = suite.number("phase_shifts", row, "returned_rested_pct")
+                yield measurement(row, "phase_shifts", "kept_rested_pct", 100 - rested, "%")
         committed = suite.series("phase_shifts", allocator, "committed_bytes")
         for metric, value in (("committed_first_mb", committed[:1]), ("committed_last_mb", committed[-1:])):
             if value:

@@ -129,6 +129,7 @@ typedef struct suite_counters {
     uint64_t live_bytes;
     uint64_t committed_bytes;
     uint64_t metadata_bytes;
+    uint64_t retain_bytes; /* that may stay warm: the retain budget as it is now, and what one thread keeps */
     uint64_t slabs_allocated;
     uint64_t slabs_recycled;
     uint64_t slabs_overflowed;

@@ -14,6 +14,7 @@ suite_counters suite_count(peer_ref peer) {
         .live_bytes = stats.live_bytes,
         .committed_bytes = stats.committed_bytes,
         .metadata_bytes = stats.metadata_bytes,
+        .retain_bytes = (stats.cache_capacity + 128) * 16384,
         .slabs_allocated = stats.new_slab_count,
         .slabs_recycled = stats.empty_slab_recycled,
         .slabs_overflowed = stats.empty_slab_overflowed,

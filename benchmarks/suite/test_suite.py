@@ -30,7 +30,7 @@ HEADERS = {
     "space.csv": "allocator,work,kind,objects,payload_bytes,rounded_bytes,resident_bytes,overhead_pct,version",
     "churn.csv": "allocator,cycle,rss_mib,slabs_allocated,slabs_recycled,slabs_overflowed",
     "phase_shifts.csv": "allocator,shift,live_objects,live_bytes,committed_bytes,metadata_bytes,rss_base_mib,rss_peak_mib,"
-    "rss_cool_mib,returned_pct,returned_asked_pct,version",
+    "rss_cool_mib,returned_pct,returned_rested_pct,returned_asked_pct,version",
     "epoch_cycles.csv": "allocator,cycle,objects,rss_full_mib,rss_closed_mib,live_bytes,committed_bytes,slabs_allocated,"
     "slabs_recycled,slabs_overflowed,version",
     "mixed_load.csv": "allocator,sample,operations,rss_mib,payload_mib,live_bytes,committed_bytes,version",

@@ -15,8 +15,6 @@
 #include <tslab/tslab.h>
 
 #define TS_PURGE_BATCH 512u /* units that become runs, or are purged, at a time */
-/* At most so much goes back at the end of a phase; later calls go on. */
-#define TS_PURGE_UNITS_PER_CALL 65536u
 
 typedef struct ts_settings {
     size_t retain_bytes;
@@ -216,15 +214,13 @@ uint64_t ts_allocator_budget_units(const ts_allocator *allocator);
 /* Notes, if the allocator is over its limit of warm units now that so many were added, that this thread is to purge
    when it holds nothing. */
 void ts_note_warm(ts_allocator *allocator, uint64_t added);
-/* Purges up to `most` of what is warm beyond the low mark. Returns units given back. Holds nothing. */
+/* Purges up to `most` of what is warm beyond the budget. Returns units given back. Holds nothing. */
 uint64_t ts_allocator_settle(ts_allocator *allocator, uint64_t most);
-/* The budget is the usual one again, and so is the low mark, until it rises by what goes back and comes again. */
-void ts_allocator_fall(ts_allocator *allocator);
+/* The same of what nobody has needed for a while (retain.h); to be called now and then. */
+uint64_t ts_allocator_look(ts_allocator *allocator, uint64_t most);
 /* A part of that which one allocation or free can pay for: see TS_PURGE_LEAST_UNITS. Returns how many of the units that it owes are left
    for its next calls. Holds nothing. */
 uint64_t ts_allocator_settle_step(ts_allocator *allocator, uint64_t owed);
-/* The same without an end, if it is over the limit. */
-void ts_allocator_settle_over(ts_allocator *allocator);
 /* Purges down to `keep` warm units, those of all threads included. Returns bytes given back. */
 size_t ts_allocator_trim(ts_allocator *allocator, uint64_t keep_units);
 /* Warm units, all shares included. */

@@ -458,7 +458,7 @@ void ts_heap_idle(ts_heap *heap) {
     let_go(heap, NULL);
     ts_heap_leave(heap);
     /* Its warm units went to every allocator it has a share of. Shares are added and dropped by this thread only. */
-    for (ts_share *s = heap->shares; s; s = s->heap_next) ts_allocator_settle_over(s->allocator);
+    for (ts_share *s = heap->shares; s; s = s->heap_next) (void)ts_allocator_settle(s->allocator, UINT64_MAX);
     ts_settle_all();
     ts_records_purge();
 }

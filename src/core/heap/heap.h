@@ -192,7 +192,8 @@ void ts_note_drained(ts_block *block);
 void ts_settle_now(uint64_t purge_units);
 /* After an operation on objects: purges a bounded part, the next one goes on. */
 static inline void ts_settle_pending(void);
-/* At the end of a phase during which `released` grew by so many: in proportion to them. */
+/* At the end of a phase during which `released` grew by so many: in proportion to them, or to what frees released
+   before it. */
 static inline void ts_settle_phase(uint64_t units);
 /* When the thread stops or rests: all of it. */
 static inline void ts_settle_all(void);
@@ -456,7 +457,11 @@ static inline void ts_settle_pending(void) {
 }
 static inline void ts_settle_phase(uint64_t units) {
     if (TS_LIKELY(ts_thread.settle == NULL && ts_thread.drain == NULL)) return;
-    ts_settle_now(units < 2 * TS_PURGE_LEAST_UNITS ? TS_PURGE_STEP : 2 * units);
+    uint64_t released = ts_thread.released - ts_thread.phase_released;
+    if (released < TS_PURGE_PHASE_UNITS) released = 0; /* by frees: such a phase is none */
+    ts_thread.phase_released = ts_thread.released;
+    if (units > released) released = units;
+    ts_settle_now(released < 2 * TS_PURGE_LEAST_UNITS ? TS_PURGE_STEP : 2 * released);
 }
 static inline void ts_settle_all(void) {
     if (TS_UNLIKELY(ts_thread.settle != NULL || ts_thread.drain != NULL)) ts_settle_now(UINT64_MAX);

@@ -155,8 +155,8 @@ void ts_allocator_maintain(ts_allocator *allocator, uint64_t until) {
     bool rest = all_rest(allocator);
     ts_allocator_read_end(allocator);
     ts_note_warm(allocator, 0);
-    ts_allocator_fall(allocator);
-    while (ts_allocator_settle(allocator, STEP_UNITS) != 0 && !is_over(until)) {
+    while (ts_allocator_settle(allocator, STEP_UNITS) + ts_allocator_look(allocator, STEP_UNITS) != 0 &&
+           !is_over(until)) {
     }
     while (rest && ts_purge_shared(allocator, ts_load_relaxed(&allocator->reserved_units), STEP_UNITS) != 0 &&
            !is_over(until)) {

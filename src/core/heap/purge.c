@@ -16,8 +16,8 @@
 
 #include <limits.h>
 
-static uint64_t limit_of(const ts_allocator *allocator, uint64_t retain) {
-    uint64_t reserved = ts_load_relaxed(&allocator->reserved_units);
+uint64_t ts_purge_limit(const ts_allocator *allocator) {
+    uint64_t reserved = ts_load_relaxed(&allocator->reserved_units), retain = ts_load_relaxed(&allocator->retain.units);
     /* A budget that was set below what is in use: nothing stays warm until it is met. */
     uint64_t budget = ts_allocator_budget_units(allocator);
     if (TS_UNLIKELY(budget != 0 && ts_load_relaxed(&allocator->committed_units) > budget)) return 0;
@@ -28,27 +28,15 @@ static uint64_t limit_of(const ts_allocator *allocator, uint64_t retain) {
     }
 }
 
-uint64_t ts_purge_limit(const ts_allocator *allocator) {
-    return limit_of(allocator, ts_load_relaxed(&allocator->retain.units));
-}
-
-/* What is over the limit goes back down to this. */
-static uint64_t low_units(const ts_allocator *allocator) {
-    uint64_t reserved = ts_load_relaxed(&allocator->reserved_units);
-    uint64_t low = limit_of(allocator, allocator->retain.usual) / 4, now = ts_load_relaxed(&allocator->retain.low);
-    if (low != 0 && now > low) low = now; /* the budget has risen */
-    return low > reserved ? low : reserved;
-}
-
 bool ts_purge_is_over(ts_allocator *allocator) {
-    if (ts_warm_shared(allocator) <= limit_of(allocator, allocator->retain.usual)) return false;
+    if (ts_warm_shared(allocator) <= ts_purge_limit(allocator)) return false;
     if (!allocator->retain.rises) return true;
     ts_lock_acquire(&allocator->warm_lock);
     uint64_t warm = ts_warm_shared(allocator), committed = ts_load_relaxed(&allocator->committed_units);
-    bool keeps = ts_retain_keeps(&allocator->retain, ts_load_relaxed(&allocator->taken_units), warm,
-                                 committed > warm ? committed - warm : 0, ts_os->coarse_ns());
+    ts_retain_adapt(&allocator->retain, ts_load_relaxed(&allocator->taken_units), warm,
+                    committed > warm ? committed - warm : 0, ts_os->coarse_ns());
     ts_lock_release(&allocator->warm_lock);
-    return !keeps;
+    return ts_warm_shared(allocator) > ts_purge_limit(allocator);
 }
 
 uint64_t ts_warm_shared(ts_allocator *allocator) {
@@ -227,7 +215,7 @@ static uint64_t purge_runs(ts_allocator *allocator, uint64_t keep, uint32_t leas
     uint64_t given = 0;
     for (uint32_t units, first; given < most && calls > 0; given += ts_units_weight(first, units), calls--) {
         first = ts_purge_take_longest(allocator, keep, least, most - given, &units);
-        if (!first || !purge_span(allocator, first, units, !lazy || units >= 2 * TS_PURGE_PIECE_UNITS)) break;
+        if (!first || !purge_span(allocator, first, units, !lazy || units >= TS_PURGE_PIECE_UNITS)) break;
     }
     return given;
 }
@@ -247,29 +235,33 @@ uint64_t ts_purge_shared(ts_allocator *allocator, uint64_t keep, uint64_t most) 
     return given;
 }
 
-void ts_allocator_fall(ts_allocator *allocator) {
+static void note_given(ts_allocator *allocator, uint64_t given) {
     ts_lock_acquire(&allocator->warm_lock);
-    ts_retain_fall(&allocator->retain);
-    ts_lock_release(&allocator->warm_lock);
-}
-
-void ts_allocator_settle_over(ts_allocator *allocator) {
-    if (ts_purge_is_over(allocator)) (void)ts_allocator_settle(allocator, UINT64_MAX);
-}
-
-static void note_given(ts_allocator *allocator, uint64_t taken, uint64_t given) {
-    ts_lock_acquire(&allocator->warm_lock);
-    ts_retain_give(&allocator->retain, taken, given, ts_os->coarse_ns());
+    ts_retain_give(&allocator->retain, ts_load_relaxed(&allocator->taken_units), ts_warm_shared(allocator), given,
+                   ts_os->coarse_ns());
     ts_lock_release(&allocator->warm_lock);
 }
 
 uint64_t ts_allocator_settle(ts_allocator *allocator, uint64_t most) {
-    if (ts_warm_shared(allocator) <= low_units(allocator)) return 0;
-    uint64_t taken = ts_load_relaxed(&allocator->taken_units);
-    uint64_t given = ts_purge_shared(allocator, low_units(allocator),
-                                     most < TS_PURGE_UNITS_PER_CALL ? most : TS_PURGE_UNITS_PER_CALL);
-    note_given(allocator, taken, given);
+    if (!ts_purge_is_over(allocator)) return 0;
+    uint64_t given = ts_purge_shared(allocator, ts_purge_limit(allocator), most);
+    note_given(allocator, given);
     return given;
+}
+
+uint64_t ts_allocator_look(ts_allocator *allocator, uint64_t most) {
+    ts_retain *retain = &allocator->retain;
+    uint64_t now = ts_os->coarse_ns();
+    if (!retain->rises ||
+        (ts_load_relaxed(&retain->spare) == 0 && !ts_retain_is_past(ts_load_relaxed(&retain->calm_ns), now)))
+        return 0;
+    uint64_t reserved = ts_load_relaxed(&allocator->reserved_units), keep = retain->usual / TS_RETAIN_KEEP;
+    if (reserved > keep) keep = reserved;
+    ts_lock_acquire(&allocator->warm_lock);
+    uint64_t units =
+        ts_retain_look(retain, ts_load_relaxed(&allocator->taken_units), ts_warm_shared(allocator), keep, most, now);
+    ts_lock_release(&allocator->warm_lock);
+    return units > 0 ? ts_purge_shared(allocator, keep, units) : 0;
 }
 
 /* Nothing may wait where memory goes back at once, or a limit is to be kept. */
@@ -278,22 +270,27 @@ static bool waits(const ts_allocator *allocator, uint64_t limit) {
 }
 
 uint64_t ts_allocator_settle_step(ts_allocator *allocator, uint64_t owed) {
-    uint64_t limit = ts_purge_limit(allocator), low = low_units(allocator), warm = ts_warm_shared(allocator);
+    bool piece = waits(allocator, ts_purge_limit(allocator));
+    if (piece && owed < TS_PURGE_LEAST_UNITS) return owed;
     if (!ts_purge_is_over(allocator)) return 0;
-    uint64_t taken = ts_load_relaxed(&allocator->taken_units);
-    bool piece = waits(allocator, limit);
-    /* A piece, or a quarter of the debt: who frees long spans keeps up with what he adds. */
-    uint64_t most = owed / 4 > TS_PURGE_PIECE_UNITS ? owed / 4 : TS_PURGE_PIECE_UNITS;
+    uint64_t limit = ts_purge_limit(allocator), warm = ts_warm_shared(allocator),
+             over = warm > limit ? warm - limit : 0;
+    if (owed > 2 * over) owed = 2 * over;
+    /* A piece. Where far too much is warm, a quarter of the debt: a thread that frees long spans keeps up with what it
+       adds. */
+    uint64_t most = TS_PURGE_PIECE_UNITS;
+    if (owed / 4 > most && over > allocator->retain.usual / 4) most = owed / 4;
     if (!piece || most > owed) most = owed;
     (void)ts_purge_gather(allocator, most < 2 * TS_PURGE_LEAST_UNITS ? most : 2 * TS_PURGE_LEAST_UNITS);
     uint32_t least = !piece || warm / 2 > limit ? 1
                      : warm - warm / 3 > limit  ? TS_PURGE_LEAST_UNITS
                                                 : TS_PURGE_PIECE_UNITS;
-    if (piece && owed < least) return owed;
-    /* None is long enough: later frees make longer ones, and note anew what they owe. */
-    uint64_t given = purge_runs(allocator, low, least, most, piece ? TS_PURGE_CALLS : UINT_MAX, piece);
-    if (given == 0) return 0;
-    note_given(allocator, taken, given);
+    if (piece && (owed < least || over < least)) return owed;
+    uint64_t given = purge_runs(allocator, limit, least, most, piece ? TS_PURGE_CALLS : UINT_MAX, piece);
+    /* None is long enough: later frees make longer ones, and note anew what they owe. The end of a phase sees the note
+       that stays. */
+    if (given == 0) return piece ? 1 : 0;
+    note_given(allocator, given);
     return owed > given ? owed - given : 0;
 }
 

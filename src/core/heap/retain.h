@@ -1,21 +1,16 @@
 /*
- * How much memory may stay warm: the retain budget. One that was given is what it is. The one of an allocator that was given
- * none is TS_RETAIN_BYTES. While the program takes back what was given back, again and again, it is twice that, or that and as
- * much as the program has in use (four times as much at most), whichever is more: a scope of some tens of megabytes that ends and begins all the time, or buffers of
- * megabytes that come and go, would otherwise meet the page faults of all of it each time.
+ * How much memory may stay warm: the retain budget. One that was given is what it is. That of an allocator that was
+ * given none adapts:
  *
- * A ROUND of giving lasts until the program takes memory from the pool again. If the next time that there is too much warm
- * it has taken back three quarters of what the round gave, that was given in vain: the budget rises, if what is warm then fits.
- *
- * When there is more than the risen budget, but no more than twice what is in use, what is too much goes back, and half of the usual
- * budget beside: what is warm then lies between buffers that live, and all of it given back would be fetched again in other places. When
- * there is more than that the budget falls, as it does when the program asks for its memory; so a spike that is larger than the rest
- * goes back, and one that comes once goes back, too.
- *
- * Where twice the usual budget goes back within a tenth of a second, and three quarters of it come again, a tenth of the time and more goes
- * into that alone (64 MiB: some 20 ms). Then five times the usual budget stays, whatever is in use, and what is more than that goes back.
- *
- * What was learned holds for ten seconds: then the budget is the usual one, and rises again by what goes and comes.
+ *  - It is TS_RETAIN_BYTES at first. What is more goes back.
+ *  - A quarter of it goes back within a second, and three quarters of that come again: it was given in vain. The budget
+ *    rises to TS_RETAIN_MOST times as much.
+ *  - It does not rise for a spike that would not fit in there: each gives back all but the usual budget, however often
+ *    it comes. A budget that has risen falls with such a spike, unless half as much as is warm is in use.
+ *  - For a second some of what is warm is not needed, nothing goes back, and nothing comes from the pool. That part
+ *    goes back in later calls, but for a part of the usual budget (TS_RETAIN_KEEP), and a budget that has risen falls
+ *    by as much. It stays where the least and the most that was warm in that second differ by more than a quarter:
+ *    such a program needs runs of many lengths.
  *
  * All fields are guarded by the allocator's warm lock, but for what is said to be read by anyone.
  */
@@ -25,93 +20,112 @@
 #include "base/atomic.h"
 
 #define TS_RETAIN_BYTES ((size_t)32 << 20)
-#define TS_RETAIN_WINDOW_NS 100000000u
-#define TS_RETAIN_HOLDS_NS 10000000000u
 #define TS_RETAIN_MOST 5u /* times the usual budget */
+#define TS_RETAIN_KEEP 8u /* that part of the usual budget stays though nobody needs it */
+#define TS_RETAIN_NS 1000000000u
 
 typedef struct ts_retain {
     _Atomic uint64_t units; /* the budget now; read by anyone */
-    _Atomic uint64_t low;   /* what is beyond the budget goes back down to this; read by anyone */
-    uint64_t usual;         /* constant during a use, as is the next; read by anyone */
+    _Atomic uint64_t spare; /* units that nobody needs, which are to go back; read by anyone */
+    _Atomic uint64_t
+        calm_ns;    /* since when nothing went back for the budget, and nothing came from the pool; read by anyone */
+    uint64_t usual; /* constant during a use, as is the next; read by anyone */
     bool rises;
-    uint64_t given;                                 /* in the last round */
-    uint64_t taken_at;                              /* what the program had taken by the end of it */
-    uint64_t risen_ns;                              /* when it rose */
-    uint64_t window_ns, window_given, window_taken; /* when the window began, given in it, taken by its beginning */
+    uint64_t least, most; /* that was warm since calm_ns */
+    uint64_t taken;       /* from the pool, ever, when this was looked at last */
+    uint64_t out;         /* what went back and did not come again since; it is forgotten slowly */
+    uint64_t window_ns;   /* when the window of a second began */
+    uint64_t given, left; /* what went back in it, and of that what did not come again since */
+    uint64_t need;        /* the most in it that would have been warm had nothing gone back */
 } ts_retain;
 
-/* The usual budget, and down to a quarter of it: the gap keeps a program at the limit from purging at every step. */
-static inline void ts_retain_fall(ts_retain *retain) {
+static inline bool ts_retain_is_past(uint64_t since_ns, uint64_t now_ns) { return now_ns - since_ns > TS_RETAIN_NS; }
+
+static inline void ts_retain_begin_window(ts_retain *retain, uint64_t warm, uint64_t now_ns) {
+    retain->window_ns = now_ns;
+    retain->given = retain->left = 0;
+    retain->out -= retain->out / 16;
+    retain->need = warm + retain->out;
+}
+
+static inline void ts_retain_begin_calm(ts_retain *retain, uint64_t warm, uint64_t now_ns) {
+    ts_store_relaxed(&retain->calm_ns, now_ns);
+    ts_store_relaxed(&retain->spare, 0);
+    retain->least = retain->most = warm;
+}
+
+/* The budget is the usual one, and nothing is known of what came before. */
+static inline void ts_retain_forget(ts_retain *retain) {
     ts_store_relaxed(&retain->units, retain->usual);
-    ts_store_relaxed(&retain->low, retain->usual / 4);
+    retain->out = 0;
+    ts_retain_begin_window(retain, 0, 0);
+    ts_retain_begin_calm(retain, 0, 0);
 }
 
 static inline void ts_retain_init(ts_retain *retain, uint64_t units, bool rises) {
     retain->usual = units;
     retain->rises = rises;
-    retain->given = retain->taken_at = 0;
-    retain->risen_ns = retain->window_ns = retain->window_given = retain->window_taken = 0;
-    ts_retain_fall(retain);
+    retain->taken = 0;
+    ts_retain_forget(retain);
 }
 
-/* Nothing is known of rounds before. */
-static inline void ts_retain_forget(ts_retain *retain) {
-    ts_retain_fall(retain);
-    retain->given = retain->window_given = 0;
+/* So much is warm, and so much was ever taken from the pool. */
+static inline void ts_retain_follow(ts_retain *retain, uint64_t taken, uint64_t warm, uint64_t now_ns) {
+    uint64_t back = taken - retain->taken;
+    retain->taken = taken;
+    retain->out -= back < retain->out ? back : retain->out;
+    retain->left -= back < retain->left ? back : retain->left;
+    if (warm + retain->out > retain->need) retain->need = warm + retain->out;
+    if (back != 0) ts_retain_begin_calm(retain, warm, now_ns);
 }
 
-/* Units of what is warm went back now. taken: units that were ever taken from the pool, before. */
-static inline void ts_retain_give(ts_retain *retain, uint64_t taken, uint64_t units, uint64_t now_ns) {
-    if (taken != retain->taken_at) {
-        retain->given = 0;
-        retain->taken_at = taken;
-    }
+/* So many units went back, and so much is warm yet. */
+static inline void ts_retain_give(ts_retain *retain, uint64_t taken, uint64_t warm, uint64_t units, uint64_t now_ns) {
+    ts_retain_follow(retain, taken, warm + units, now_ns);
+    if (ts_retain_is_past(retain->window_ns, now_ns)) ts_retain_begin_window(retain, warm + units, now_ns);
+    retain->out += units;
     retain->given += units;
-    if (now_ns - retain->window_ns > TS_RETAIN_WINDOW_NS) {
-        retain->window_ns = now_ns;
-        retain->window_given = 0;
-        retain->window_taken = taken;
-    }
-    retain->window_given += units;
+    retain->left += units;
+    ts_retain_begin_calm(retain, warm, now_ns);
 }
 
-static inline bool ts_retain_was_vain(uint64_t given, uint64_t taken) { return taken >= given - given / 4; }
-
-/* Units go and come all the time. */
-static inline bool ts_retain_turns_over(const ts_retain *retain, uint64_t taken, uint64_t now_ns) {
-    return retain->window_given >= 2 * retain->usual && now_ns - retain->window_ns <= TS_RETAIN_WINDOW_NS &&
-           ts_retain_was_vain(retain->window_given, taken - retain->window_taken);
+/* So much was warm at some moment, after some of it was taken. */
+static inline void ts_retain_note(ts_retain *retain, uint64_t warm) {
+    if (warm < retain->least) retain->least = warm;
+    if (warm > retain->most) retain->most = warm;
 }
 
-static inline void ts_retain_rise(ts_retain *retain, uint64_t units, uint64_t now_ns) {
-    ts_store_relaxed(&retain->units, units);
-    retain->risen_ns = now_ns;
+/* More is warm than the budget, beside `live` units in use: it rises, falls, or stays. */
+static inline void ts_retain_adapt(ts_retain *retain, uint64_t taken, uint64_t warm, uint64_t live, uint64_t now_ns) {
+    uint64_t most = TS_RETAIN_MOST * retain->usual;
+    ts_retain_follow(retain, taken, warm, now_ns);
+    if (retain->need > most) {
+        if (warm / 2 > live) ts_store_relaxed(&retain->units, retain->usual);
+    } else if (retain->given >= retain->usual / 4 && !ts_retain_is_past(retain->window_ns, now_ns) &&
+               retain->left <= retain->given / 4) {
+        ts_store_relaxed(&retain->units, most);
+        ts_retain_begin_window(retain, warm, now_ns);
+    }
 }
 
-/* More is warm than the usual budget, beside `live` units in use. Whether it may stay; if not, down to `low`. */
-static inline bool ts_retain_keeps(ts_retain *retain, uint64_t taken, uint64_t warm, uint64_t live, uint64_t now_ns) {
-    uint64_t usual = retain->usual, budget = ts_load_relaxed(&retain->units), highest = TS_RETAIN_MOST * usual;
-    if (budget > usual && now_ns - retain->risen_ns > TS_RETAIN_HOLDS_NS) {
-        ts_retain_forget(retain);
-        budget = usual;
+/* How many of the units that nobody needs go back now: `at_once` of them. `keep` stay warm. */
+static inline uint64_t ts_retain_look(ts_retain *retain, uint64_t taken, uint64_t warm, uint64_t keep, uint64_t at_once,
+                                      uint64_t now_ns) {
+    ts_retain_follow(retain, taken, warm, now_ns);
+    ts_retain_note(retain, warm);
+    uint64_t unused = retain->least > keep ? retain->least - keep : 0, spare = ts_load_relaxed(&retain->spare);
+    if (ts_retain_is_past(ts_load_relaxed(&retain->calm_ns), now_ns)) {
+        uint64_t budget = ts_load_relaxed(&retain->units);
+        spare = retain->most - retain->least <= retain->least / 4 ? unused : 0;
+        ts_store_relaxed(&retain->units, budget > retain->usual + spare ? budget - spare : retain->usual);
+        ts_retain_begin_calm(retain, warm, now_ns);
     }
-    if (live > 4 * usual) live = 4 * usual; /* a large program does not keep as much as it has */
-    uint64_t most = budget == highest ? highest : usual + (live > usual ? live : usual);
-    if (budget > usual && warm <= most) return true;
-    if (retain->rises && warm <= highest && ts_retain_turns_over(retain, taken, now_ns)) {
-        ts_retain_rise(retain, highest, now_ns);
-        return true;
-    }
-    if (budget > usual && warm <= (budget == highest ? 2 * highest : 2 * live)) {
-        ts_store_relaxed(&retain->low, most - usual / 2);
-        return false;
-    }
-    ts_retain_fall(retain);
-    if (!retain->rises || warm > most || retain->given == 0 ||
-        !ts_retain_was_vain(retain->given, taken - retain->taken_at))
-        return false;
-    ts_retain_rise(retain, 2 * usual, now_ns);
-    return true;
+    if (spare > unused) spare = unused;
+    if (spare < at_once) at_once = spare;
+    ts_store_relaxed(&retain->spare, spare - at_once);
+    retain->least -= at_once;
+    retain->out += at_once;
+    return at_once;
 }
 
 #endif

@@ -50,12 +50,13 @@ _Static_assert(64 - TS_UNIT_LINE_SHIFT + TS_BIAS_TURN_BITS <= 32, "a line and a 
 /* A thread that adds units to those of the allocator while that is over its limit owes twice as many: so what is warm comes down
    however fast objects are freed. What it owes goes back in pieces of TS_PURGE_PIECE_UNITS (1 MiB, one system call of some
    thirty microseconds where it was touched), and waits until there is such a piece. Beyond one and a half times the limit one of
-   TS_PURGE_LEAST_UNITS will do, and beyond twice the limit any. Its single units become runs meanwhile, which grow together. The end of an epoch
-   pays at most twice what it released itself. */
+   TS_PURGE_LEAST_UNITS will do, and beyond twice the limit any. Its single units become runs meanwhile, which grow together. The end of an
+   epoch pays at most twice what its thread has released, itself or by frees since the last such end, in runs of any length. */
 #define TS_PURGE_PIECE_UNITS 64u
 #define TS_PURGE_LEAST_UNITS 16u
-#define TS_PURGE_CALLS 2u /* of the system in one allocation or free */
-#define TS_PURGE_STEP 0u  /* for ts_settle_now: an allocation or a free pays */
+#define TS_PURGE_PHASE_UNITS 512u /* released by the frees of a phase: its end pays for all that is too much */
+#define TS_PURGE_CALLS 2u         /* of the system in one allocation or free */
+#define TS_PURGE_STEP 0u          /* for ts_settle_now: an allocation or a free pays */
 
 /* Kinds that are counted apart: the size classes, then these two. */
 #define TS_COUNT_SCOPE TS_CLASSES
@@ -328,6 +329,7 @@ typedef struct ts_tls {
     uintptr_t settle_token;         /* its use that was meant */
     uint64_t settle_units;          /* so many units, see TS_PURGE_LEAST_UNITS */
     uint64_t released;              /* units that this thread has made warm, for who looks before and after */
+    uint64_t phase_released;        /* the same at the last end of a phase at which something was owed */
     struct ts_heap *drain;          /* abandoned, with foreign frees: likewise */
     bool drain_others;              /* and so have others */
     uint32_t drained[TS_DRAINED];   /* epochs by index: closing, and a block of theirs holds nothing: likewise */

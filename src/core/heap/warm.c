@@ -96,10 +96,7 @@ void ts_share_overflow(ts_share *share, unsigned part) {
 }
 
 void ts_note_warm(ts_allocator *allocator, uint64_t added) {
-    uint64_t limit = ts_purge_limit(allocator);
     if (!ts_purge_is_over(allocator)) return;
-    /* The budget has fallen: what it held is owed, too. */
-    if (TS_UNLIKELY(ts_purge_limit(allocator) < limit)) added += limit;
     if (ts_thread.settle != allocator) ts_thread.settle_units = 0; /* of the other its later calls take care */
     ts_thread.settle = allocator;
     ts_thread.settle_token = ts_load_relaxed(&allocator->token);
@@ -129,8 +126,8 @@ void ts_settle_now(uint64_t purge_units) {
     if (purge_units == TS_PURGE_STEP) {
         left = ts_allocator_settle_step(allocator, owed);
     } else {
-        uint64_t given = ts_allocator_settle(allocator, owed < purge_units ? owed : purge_units);
-        left = given == 0 ? 0 : owed - given; /* 0: below the limit meanwhile, or refused */
+        uint64_t given = ts_allocator_settle(allocator, purge_units);
+        left = given == 0 || given > owed ? 0 : owed - given; /* 0: below the limit meanwhile, or refused */
     }
     if (left > 0 && !ts_thread.settle) {
         ts_thread.settle = allocator;
@@ -249,6 +246,7 @@ static void take_shared(ts_share *share) {
         unit = ts_runs_take(allocator, TS_NORMAL, TS_HOME_ANY, most);
         if (!unit && most > 1) unit = ts_runs_take(allocator, TS_NORMAL, TS_HOME_ANY, most = 1);
         if (unit) ts_warm_push_run(to, unit, most);
+        ts_retain_note(&allocator->retain, ts_warm_shared(allocator));
         ts_lock_release(&allocator->warm_lock);
         return;
     }
@@ -259,6 +257,7 @@ static void take_shared(ts_share *share) {
             if (from->head == allocator->warm_group) break; /* it stays whole */
         }
     }
+    ts_retain_note(&allocator->retain, ts_warm_shared(allocator));
     ts_lock_release(&allocator->warm_lock);
 }
 
@@ -299,6 +298,7 @@ static uint32_t take_warm_span(ts_allocator *allocator, unsigned part, unsigned 
     unit = ts_runs_take(allocator, part, home, units);
     bool whole = unit != 0;
     if (!whole && units > 1) unit = ts_runs_take_longest(allocator, part, home, (units + 1) / 2, units, &length);
+    ts_retain_note(&allocator->retain, ts_warm_shared(allocator));
     ts_lock_release(&allocator->warm_lock);
     if (whole || !unit) return unit;
     uint64_t weight = ts_units_weight(unit, units - length);
@@ -489,6 +489,7 @@ uint32_t ts_span_acquire(ts_allocator *allocator, ts_share *share, unsigned part
 bool ts_span_acquire_behind(ts_allocator *allocator, uint32_t first, uint32_t units, uint32_t whole, bool *fresh) {
     ts_lock_acquire(&allocator->warm_lock);
     *fresh = !ts_runs_take_at(allocator, first, units);
+    ts_retain_note(&allocator->retain, ts_warm_shared(allocator));
     ts_lock_release(&allocator->warm_lock);
     if (!*fresh) return true;
     uint64_t weight = ts_units_weight(first, units);

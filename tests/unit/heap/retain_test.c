@@ -1,234 +1,272 @@
-/* The retain budget by itself (retain.h): when it rises, and when it falls. */
+/* The retain budget by itself (retain.h): when it rises, when it falls, and what goes back because nobody needs it. */
 #include "unit.h"
 
 #include "heap/retain.h"
 
-enum { USUAL = 1000 };
+enum { USUAL = 1600, MOST = TS_RETAIN_MOST * USUAL, KEEP = 200, PIECE = 64 };
 
 static ts_retain retain;
 static uint64_t taken;
-static uint64_t now; /* two seconds pass between what goes and what comes, unless a test says otherwise */
+static uint64_t now;
 
 static int begin(void **state) {
     (void)state;
     ts_retain_init(&retain, USUAL, true);
     taken = 0;
-    now = 1;
+    now = 2 * TS_RETAIN_NS;
     return 0;
 }
 
 static uint64_t budget(void) { return ts_load_relaxed(&retain.units); }
-static uint64_t low(void) { return ts_load_relaxed(&retain.low); }
 
-static bool keeps(uint64_t taken_now, uint64_t warm, uint64_t live) {
-    return ts_retain_keeps(&retain, taken_now, warm, live, now);
-}
-static void give(uint64_t taken_now, uint64_t units) {
-    ts_retain_give(&retain, taken_now, units, now);
-    now += 2000000000u;
-}
-
-/* A phase that takes so much, and at whose end `warm` is warm; what is too much goes back down to a quarter. */
-static bool phase(uint64_t take, uint64_t warm) {
-    taken += take;
-    if (warm <= USUAL) return true;
-    if (keeps(taken, warm, 0)) return true;
-    give(taken, warm - USUAL / 4);
-    return false;
+/* `warm` is warm beside `live`: more than the budget goes back at once. Returns what went back. */
+static uint64_t settle(uint64_t warm, uint64_t live) {
+    if (warm <= budget()) return 0;
+    ts_retain_adapt(&retain, taken, warm, live, now);
+    if (warm <= budget()) return 0;
+    uint64_t units = warm - budget();
+    ts_retain_give(&retain, taken, budget(), units, now);
+    return units;
 }
 
-static void rises_when_all_is_taken_back(void **state) {
+/* So much is freed, 100 units at a time, beside nothing else; first it is taken, from what is warm as far as that
+   goes. */
+static uint64_t spike(uint64_t units) {
+    static uint64_t warm;
+    uint64_t given = 0;
+    if (taken == 0) warm = 0;
+    taken += units > warm ? units - warm : 0;
+    warm = 0;
+    ts_retain_note(&retain, 0);
+    for (uint64_t freed = 100; freed <= units; freed += 100) {
+        warm += 100;
+        uint64_t back = settle(warm, units - freed);
+        warm -= back;
+        given += back;
+    }
+    return given;
+}
+
+static uint64_t look(uint64_t warm) { return ts_retain_look(&retain, taken, warm, KEEP, PIECE, now); }
+static void end_second(void) { now += TS_RETAIN_NS + 1; }
+
+static void spikes_that_fit_stay(void **state) {
     (void)state;
-    assert_false(phase(1600, 1600));
+    assert_int_equal(spike(4000), 4000 - USUAL);
     assert_int_equal(budget(), USUAL);
-    assert_true(phase(1350, 1600));
-    assert_int_equal(budget(), 2 * USUAL);
-    for (int i = 0; i < 5; i++) {
-        assert_true(phase(0, 1600));
+    for (int i = 0; i < 20; i++) assert_int_equal(spike(4000), 0);
+    assert_int_equal(budget(), MOST);
+    assert_int_equal(spike(MOST), 0);
+}
+
+/* All of them give back the same, however often they come, and whenever a window ends. */
+static void spikes_that_do_not_fit_go_back(void **state) {
+    (void)state;
+    for (uint64_t i = 0; i < 300; i++) {
+        assert_int_equal(spike(MOST + 2000), MOST + 2000 - USUAL);
+        assert_int_equal(budget(), USUAL);
+        now += TS_RETAIN_NS / 7 * (i % 11);
+        (void)look(i % 3 == 0 ? USUAL : 100);
     }
 }
 
-static void not_for_less_than_three_quarters(void **state) {
+/* Also where one takes as long as several windows. */
+static void slow_spikes_do_not_fit_either(void **state) {
+    uint64_t warm = 0;
     (void)state;
-    assert_false(phase(1250, 1250)); /* gives 1000 */
-    assert_false(phase(749, 1001));  /* gives 751 */
-    assert_int_equal(budget(), USUAL);
-    assert_true(phase(564, 1001)); /* three quarters of 751, rounded up */
-    assert_int_equal(budget(), 2 * USUAL);
-}
-
-static void not_for_one_that_would_not_fit(void **state) {
-    (void)state;
-    for (int i = 0; i < 5; i++) {
-        assert_false(phase(2001, 2001));
+    for (uint64_t i = 0; i < 50; i++) {
+        taken += 2 * MOST - warm;
+        ts_retain_note(&retain, 0);
+        (void)look(0);
+        warm = 0;
+        for (uint64_t freed = 100; freed <= 2 * MOST; freed += 100) {
+            warm += 100;
+            warm -= settle(warm, 2 * MOST - freed);
+            now += TS_RETAIN_NS / 40; /* four windows */
+            (void)look(warm);
+        }
         assert_int_equal(budget(), USUAL);
     }
-    assert_true(phase(2001, 2000));
 }
 
-/* Beside much that is in use more may stay: the budget and as much as that. */
-static void as_much_as_is_in_use(void **state) {
+/* A budget that has risen falls when such a spike comes. */
+static void a_large_spike_lowers_the_budget(void **state) {
     (void)state;
-    assert_false(phase(3000, 3000));
-    taken += 3000;
-    assert_false(keeps(taken, 3000, 1999));
-    assert_true(keeps(taken, 3000, 2000));
-    assert_int_equal(budget(), 2 * USUAL);
-    assert_false(keeps(taken, 3001, 2000));
-    /* Four times the usual budget at most. */
-    assert_true(keeps(taken, 5 * USUAL, 100 * USUAL));
-    assert_false(keeps(taken, 5 * USUAL + 1, 100 * USUAL));
-}
-
-/* A little more than that: only what is too much goes back, and the budget stays. */
-static void a_part_of_it_goes_back(void **state) {
-    (void)state;
-    assert_false(phase(3000, 3000));
-    assert_int_equal(low(), USUAL / 4);
-    taken += 3000;
-    assert_true(keeps(taken, 3000, 2000));
-    assert_false(keeps(taken, 4000, 2000));
-    assert_int_equal(low(), 2500);
-    give(taken, 1500);
-    /* Nothing was taken back yet. */
-    assert_int_equal(budget(), 2 * USUAL);
-    assert_true(keeps(taken, 2500, 2000));
-    /* More than twice what is in use is a spike. */
-    assert_false(keeps(taken, 4001, 2000));
+    (void)spike(4000);
+    (void)spike(4000);
+    assert_int_equal(budget(), MOST);
+    assert_true(spike(3 * MOST) > 0);
     assert_int_equal(budget(), USUAL);
-    assert_int_equal(low(), USUAL / 4);
-    assert_false(keeps(taken, 2500, 2000));
+    assert_int_equal(spike(3 * MOST), 3 * MOST - USUAL);
 }
 
-/* Twice the usual budget goes and comes within a moment: what is warm stays, though little is in use. */
-static void what_turns_over_stays(void **state) {
+/* Not where much more is in use than what is warm. */
+static void what_is_in_use_keeps_it_up(void **state) {
     (void)state;
+    (void)spike(4000);
+    (void)spike(4000);
+    for (int i = 0; i < 50; i++) {
+        assert_int_equal(settle(MOST + 100, 2 * MOST), 100);
+        assert_int_equal(budget(), MOST);
+        if (i % 2 == 0) taken += 100;
+    }
+}
+
+/* What comes before it goes was not given in vain, nor was what does not come. */
+static void not_for_what_does_not_come_again(void **state) {
+    (void)state;
+    taken = 10 * USUAL;
+    assert_int_equal(settle(2 * USUAL, MOST), USUAL);
+    assert_int_equal(settle(USUAL + 1, MOST), 1);
+    taken += USUAL * 3 / 4 - 1;
+    assert_int_equal(settle(USUAL + 1, MOST), 1);
+    taken += 3;
+    assert_int_equal(settle(USUAL + 1, MOST), 0);
+    assert_int_equal(budget(), MOST);
+}
+
+static void not_for_little(void **state) {
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(settle(USUAL + 99, MOST), 99);
+        taken += 99;
+    }
+    assert_int_equal(settle(USUAL + 103, MOST), 103); /* a quarter of the usual budget */
+    taken += 103;
+    assert_int_equal(settle(USUAL + 1, MOST), 0);
+}
+
+static void not_for_what_comes_later(void **state) {
+    (void)state;
+    assert_int_equal(settle(2 * USUAL, MOST), USUAL);
+    end_second();
+    taken += USUAL;
+    assert_int_equal(settle(USUAL + 1, MOST), 1);
+    assert_int_equal(budget(), USUAL);
+}
+
+/* What went back long ago does not count for ever. */
+static void one_spike_is_forgotten(void **state) {
+    (void)state;
+    (void)spike(3 * MOST);
+    taken += 2000;
+    assert_int_equal(settle(4000, 100), 4000 - USUAL);
+    taken += 2400;
+    assert_int_equal(settle(4000, 100), 4000 - USUAL); /* it may be a part of that spike */
+    for (int i = 0; i < 60; i++) {
+        end_second();
+        assert_int_equal(settle(USUAL + 1, 0), 1);
+    }
+    end_second();
+    assert_int_equal(settle(4000, 100), 4000 - USUAL);
+    taken += 2400;
+    assert_int_equal(settle(4000, 100), 0);
+}
+
+/* Piece by piece, and what stays, stays. */
+static void what_nobody_needs_goes_back(void **state) {
+    uint64_t warm = USUAL, given = 0;
+    (void)state;
+    assert_int_equal(look(warm), 0); /* begins the window */
+    now += TS_RETAIN_NS;
+    assert_int_equal(look(warm), 0);
+    now++;
+    for (uint64_t units; (units = look(warm)) > 0; given += units) {
+        assert_in_range(units, 1, PIECE);
+        warm -= units;
+    }
+    assert_int_equal(warm, KEEP);
+    end_second();
+    assert_int_equal(look(warm), 0);
+}
+
+/* A tenth of it is needed now and then. */
+static void what_somebody_needs_stays(void **state) {
+    (void)state;
+    (void)look(1000);
+    ts_retain_note(&retain, 900);
+    end_second();
+    assert_int_equal(look(1000), PIECE);
+    ts_retain_note(&retain, KEEP + PIECE);
+    assert_int_equal(look(1000), PIECE); /* as much as was not needed in this window either */
+    assert_int_equal(look(1000), 0);
+    /* Where more than a quarter is needed now and then, all may be. */
+    end_second();
+    (void)look(1000);
+    ts_retain_note(&retain, 799);
+    end_second();
+    assert_int_equal(look(1000), 0);
+    ts_retain_note(&retain, 800);
+    end_second();
+    assert_int_equal(look(1000), PIECE);
+}
+
+/* The second begins anew. */
+static void not_while_something_goes_or_comes(void **state) {
+    (void)state;
+    (void)look(USUAL);
     for (int i = 0; i < 2; i++) {
-        assert_false(keeps(taken, 3000, 0));
-        ts_retain_give(&retain, taken, USUAL, now);
-        now += TS_RETAIN_WINDOW_NS / 3;
-        taken += 750;
+        now += TS_RETAIN_NS / 2;
+        if (i == 0)
+            assert_int_equal(settle(USUAL + 100, 0), 100);
+        else
+            taken++;
+        assert_int_equal(look(USUAL), 0);
+        now += TS_RETAIN_NS;
+        assert_int_equal(look(USUAL), 0);
+        now++;
+        assert_int_equal(look(USUAL), PIECE);
+        taken++; /* nor does the rest of it go then */
+        assert_int_equal(look(USUAL), 0);
     }
-    assert_false(keeps(taken, TS_RETAIN_MOST * USUAL + 1, 0));
-    assert_false(keeps(taken - 1, 3000, 0));
-    assert_true(keeps(taken, 3000, 0));
-    assert_int_equal(budget(), TS_RETAIN_MOST * USUAL);
-    /* From then on as much as fits; what is more goes back, half of the usual budget beside. */
-    assert_true(keeps(taken, TS_RETAIN_MOST * USUAL, 0));
-    assert_false(keeps(taken, 2 * TS_RETAIN_MOST * USUAL, 0));
-    assert_int_equal(low(), TS_RETAIN_MOST * USUAL - USUAL / 2);
-    assert_true(keeps(taken, TS_RETAIN_MOST * USUAL, 0));
-    /* All of much more does. */
-    now += TS_RETAIN_WINDOW_NS;
-    assert_false(keeps(taken, 2 * TS_RETAIN_MOST * USUAL + 1, 0));
-    assert_int_equal(budget(), USUAL);
-    assert_int_equal(low(), USUAL / 4);
-    assert_false(keeps(taken, TS_RETAIN_MOST * USUAL, 0));
 }
 
-static void what_was_learned_holds_for_a_while(void **state) {
+/* The risen budget falls by what goes back. */
+static void the_budget_falls_when_nobody_needs_it(void **state) {
     (void)state;
-    assert_false(phase(1600, 1600));
-    assert_true(phase(1600, 1600));
-    now += TS_RETAIN_HOLDS_NS;
-    assert_true(phase(1600, 1600));
-    now += 1;
-    assert_false(phase(1600, 1600));
-    assert_int_equal(budget(), USUAL);
-    assert_true(phase(1600, 1600));
-}
-
-static void not_what_turns_over_slowly(void **state) {
-    (void)state;
-    for (int i = 0; i < 2; i++) {
-        ts_retain_give(&retain, taken, USUAL, now);
-        now += TS_RETAIN_WINDOW_NS / 3 * 2;
-        taken += USUAL;
+    (void)spike(4000);
+    (void)spike(4000);
+    assert_int_equal(budget(), MOST);
+    end_second();
+    (void)look(3000);
+    end_second();
+    (void)look(3000);
+    assert_int_equal(budget(), MOST - (3000 - KEEP));
+    for (int i = 0; i < 5; i++) {
+        end_second();
+        (void)look(3000);
     }
-    assert_false(keeps(taken, 3000, 0)); /* all of it, but not within a moment */
-    ts_retain_give(&retain, taken, 2 * USUAL - 1, now);
-    taken += 2 * USUAL;
-    assert_false(keeps(taken, 3000, 0)); /* less than twice the budget */
-    ts_retain_give(&retain, taken, 1, now);
-    assert_true(keeps(taken, 3000, 0));
-}
-
-static void falls_when_told(void **state) {
-    (void)state;
-    assert_false(phase(3000, 3000));
-    taken += 3000;
-    assert_true(keeps(taken, 3000, 2000));
-    assert_false(keeps(taken, 4000, 2000));
-    ts_retain_fall(&retain);
     assert_int_equal(budget(), USUAL);
-    assert_int_equal(low(), USUAL / 4);
-    /* What was learned stays. */
-    assert_true(keeps(taken, 3000, 2000));
-}
-
-static void falls_when_more_comes(void **state) {
-    (void)state;
-    assert_false(phase(1600, 1600));
-    assert_true(phase(1600, 1600));
-    assert_false(phase(10000, 10000));
-    assert_int_equal(budget(), USUAL);
-    /* What was given is of that round alone. */
-    assert_false(phase(1600, 1600));
-    assert_true(phase(1600, 1600));
-}
-
-/* A round may be of several steps, and other takes end it. */
-static void a_round_of_steps(void **state) {
-    (void)state;
-    taken = 5000;
-    for (int i = 0; i < 10; i++) {
-        assert_false(keeps(taken, USUAL + 1, 0));
-        give(taken, 100);
-    }
-    assert_int_equal(retain.given, 1000);
-    assert_false(keeps(taken + 749, USUAL + 1, 0));
-    assert_true(keeps(taken + 750, USUAL + 1, 0));
-    /* Others that come now are told the same. */
-    assert_true(keeps(taken + 750, USUAL + 2, 0));
-    assert_false(keeps(taken + 750, 2 * USUAL + 1, 0));
 }
 
 static void forgets(void **state) {
     (void)state;
-    assert_false(phase(1600, 1600));
-    ts_retain_forget(&retain);
-    assert_false(phase(1600, 1600)); /* nothing was given in vain, as far as is known */
-    assert_true(phase(1600, 1600));
+    (void)spike(4000);
+    (void)spike(4000);
     ts_retain_forget(&retain);
     assert_int_equal(budget(), USUAL);
-}
-
-static void never_of_a_budget_that_was_given(void **state) {
-    (void)state;
-    ts_retain_init(&retain, USUAL, false);
-    for (int i = 0; i < 5; i++) {
-        assert_false(phase(1600, 1600));
-        assert_int_equal(budget(), USUAL);
-    }
+    taken += 4000;
+    assert_int_equal(settle(4000, 0), 4000 - USUAL); /* nothing was given in vain, as far as is known */
 }
 
 #define FROM_BEGIN(test) cmocka_unit_test_setup(test, begin)
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        FROM_BEGIN(rises_when_all_is_taken_back),
-        FROM_BEGIN(not_for_less_than_three_quarters),
-        FROM_BEGIN(not_for_one_that_would_not_fit),
-        FROM_BEGIN(as_much_as_is_in_use),
-        FROM_BEGIN(a_part_of_it_goes_back),
-        FROM_BEGIN(what_turns_over_stays),
-        FROM_BEGIN(not_what_turns_over_slowly),
-        FROM_BEGIN(what_was_learned_holds_for_a_while),
-        FROM_BEGIN(falls_when_told),
-        FROM_BEGIN(falls_when_more_comes),
-        FROM_BEGIN(a_round_of_steps),
+        FROM_BEGIN(spikes_that_fit_stay),
+        FROM_BEGIN(spikes_that_do_not_fit_go_back),
+        FROM_BEGIN(slow_spikes_do_not_fit_either),
+        FROM_BEGIN(a_large_spike_lowers_the_budget),
+        FROM_BEGIN(what_is_in_use_keeps_it_up),
+        FROM_BEGIN(not_for_what_does_not_come_again),
+        FROM_BEGIN(not_for_little),
+        FROM_BEGIN(not_for_what_comes_later),
+        FROM_BEGIN(one_spike_is_forgotten),
+        FROM_BEGIN(what_nobody_needs_goes_back),
+        FROM_BEGIN(what_somebody_needs_stays),
+        FROM_BEGIN(not_while_something_goes_or_comes),
+        FROM_BEGIN(the_budget_falls_when_nobody_needs_it),
         FROM_BEGIN(forgets),
-        FROM_BEGIN(never_of_a_budget_that_was_given),
     };
     return cmocka_run_group_tests_name("heap.retain", tests, NULL, NULL);
 }
