@@ -394,10 +394,11 @@ pub struct PerfCounters {
     pub list_move_full_to_partial: u64,
     pub current_partial_null: u64,
     pub current_partial_full: u64,
+    pub current_partial_miss: u64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of PerfCounters"][::core::mem::size_of::<PerfCounters>() - 72usize];
+    ["Size of PerfCounters"][::core::mem::size_of::<PerfCounters>() - 80usize];
     ["Alignment of PerfCounters"][::core::mem::align_of::<PerfCounters>() - 8usize];
     ["Offset of field: PerfCounters::version"][::core::mem::offset_of!(PerfCounters, version) - 0usize];
     ["Offset of field: PerfCounters::slow_path_hits"][::core::mem::offset_of!(PerfCounters, slow_path_hits) - 8usize];
@@ -414,6 +415,8 @@ const _: () = {
         [::core::mem::offset_of!(PerfCounters, current_partial_null) - 56usize];
     ["Offset of field: PerfCounters::current_partial_full"]
         [::core::mem::offset_of!(PerfCounters, current_partial_full) - 64usize];
+    ["Offset of field: PerfCounters::current_partial_miss"]
+        [::core::mem::offset_of!(PerfCounters, current_partial_miss) - 72usize];
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -553,10 +556,12 @@ pub struct SlabEpochStats {
     pub parent_epoch_id: EpochId,
     pub limit_bytes: u64,
     pub limit_failures_total: u64,
+    pub returned_bytes: u64,
+    pub ended_for_ns: u64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of SlabEpochStats"][::core::mem::size_of::<SlabEpochStats>() - 224usize];
+    ["Size of SlabEpochStats"][::core::mem::size_of::<SlabEpochStats>() - 240usize];
     ["Alignment of SlabEpochStats"][::core::mem::align_of::<SlabEpochStats>() - 8usize];
     ["Offset of field: SlabEpochStats::version"][::core::mem::offset_of!(SlabEpochStats, version) - 0usize];
     ["Offset of field: SlabEpochStats::class_index"][::core::mem::offset_of!(SlabEpochStats, class_index) - 4usize];
@@ -598,6 +603,9 @@ const _: () = {
     ["Offset of field: SlabEpochStats::limit_bytes"][::core::mem::offset_of!(SlabEpochStats, limit_bytes) - 208usize];
     ["Offset of field: SlabEpochStats::limit_failures_total"]
         [::core::mem::offset_of!(SlabEpochStats, limit_failures_total) - 216usize];
+    ["Offset of field: SlabEpochStats::returned_bytes"]
+        [::core::mem::offset_of!(SlabEpochStats, returned_bytes) - 224usize];
+    ["Offset of field: SlabEpochStats::ended_for_ns"][::core::mem::offset_of!(SlabEpochStats, ended_for_ns) - 232usize];
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -651,10 +659,11 @@ pub struct SlabGlobalStats {
     pub left_bytes: u64,
     pub region_bytes: u64,
     pub region_used_bytes: u64,
+    pub allocation_failures_total: u64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of SlabGlobalStats"][::core::mem::size_of::<SlabGlobalStats>() - 384usize];
+    ["Size of SlabGlobalStats"][::core::mem::size_of::<SlabGlobalStats>() - 392usize];
     ["Alignment of SlabGlobalStats"][::core::mem::align_of::<SlabGlobalStats>() - 8usize];
     ["Offset of field: SlabGlobalStats::version"][::core::mem::offset_of!(SlabGlobalStats, version) - 0usize];
     ["Offset of field: SlabGlobalStats::class_count"][::core::mem::offset_of!(SlabGlobalStats, class_count) - 4usize];
@@ -749,6 +758,8 @@ const _: () = {
         [::core::mem::offset_of!(SlabGlobalStats, region_bytes) - 368usize];
     ["Offset of field: SlabGlobalStats::region_used_bytes"]
         [::core::mem::offset_of!(SlabGlobalStats, region_used_bytes) - 376usize];
+    ["Offset of field: SlabGlobalStats::allocation_failures_total"]
+        [::core::mem::offset_of!(SlabGlobalStats, allocation_failures_total) - 384usize];
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -900,6 +911,14 @@ extern "C" {
 }
 extern "C" {
     pub fn get_perf_counters(allocator: *mut SlabAllocator, cls: u32, out: *mut PerfCounters) -> bool;
+}
+extern "C" {
+    pub fn get_perf_counters_sized(
+        allocator: *mut SlabAllocator,
+        cls: u32,
+        out: *mut PerfCounters,
+        bytes: usize,
+    ) -> bool;
 }
 extern "C" {
     pub fn slab_stats_global_sized(allocator: *mut SlabAllocator, out: *mut SlabGlobalStats, bytes: usize) -> bool;
