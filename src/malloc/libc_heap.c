@@ -63,6 +63,8 @@ TS_COLD static bool find(void) {
     return true;
 }
 
+void ts_libc_heap_start(void) { (void)find(); }
+
 /* Whether the system can read so many bytes. It copies a signal set of 8 bytes before it refuses the rest of the call. */
 static bool can_read(uintptr_t from, size_t bytes) {
     for (uintptr_t at = from; at < from + bytes; at += 8)
@@ -152,6 +154,7 @@ size_t ts_libc_heap_usable(const void *p) {
 
 #else
 
+void ts_libc_heap_start(void) {}
 bool ts_libc_heap_free(void *p) { return (void)p, false; }
 size_t ts_libc_heap_usable(const void *p) { return (void)p, (size_t)0; }
 

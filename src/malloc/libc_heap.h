@@ -12,6 +12,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* Once, when the library is loaded: what it asks of the system then, a sandbox may forbid later. */
+void ts_libc_heap_start(void);
 /* false: nothing was done, as it is not there. */
 bool ts_libc_heap_free(void *p);
 /* 0: it is not there. */

@@ -109,6 +109,7 @@ bool ts_process_start(void) {
 /* At load, as the first call may come from a thread, or never. */
 TS_AT_LOAD static void start_at_load(void) {
     if (!ts_process_start()) return;
+    ts_libc_heap_start();
     ts_capture_start();
     ts_private_start_page();
 }

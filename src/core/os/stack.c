@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdbool.h>
 #if defined(__ELF__)
@@ -263,7 +264,7 @@ void ts_os_thread_name(char name[TS_OS_THREAD_NAME_BYTES]) {
 bool ts_os_name_of_thread(uint32_t number, char name[TS_OS_THREAD_NAME_BYTES]) {
     ssize_t n = -1;
 #if defined(__linux__)
-    int before = errno;
+    int before = errno, cancel;
     char path[64] = "/proc/self/task/", digits[10];
     char *to = path + strlen(path);
     unsigned count = 0;
@@ -271,12 +272,14 @@ bool ts_os_name_of_thread(uint32_t number, char name[TS_OS_THREAD_NAME_BYTES]) {
     while ((number /= 10) != 0);
     while (count > 0) *to++ = digits[--count];
     memcpy(to, "/comm", sizeof "/comm");
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     memset(name, 0, TS_OS_THREAD_NAME_BYTES);
     if (fd >= 0) {
         n = read(fd, name, TS_OS_THREAD_NAME_BYTES); /* with a newline in the place of the zero */
         (void)close(fd);
     }
+    (void)pthread_setcancelstate(cancel, &cancel);
     if (n > 0) name[n - 1] = 0;
     errno = before;
 #else
