@@ -4,31 +4,38 @@
  * the last to be used again.
  */
 #define _GNU_SOURCE
+#include "api/private.h"
 #include "base/atomic.h"
 #include "malloc/hard_parts.h"
 
 #include <sys/mman.h>
 
-#define RANGE_BYTES ((size_t)16 << 20)
-#define PLACES (RANGE_BYTES / 16)
+/* A sixty-fourth of the region, which is smaller where the address space is limited. Powers of two. */
+#define MOST_BYTES ((size_t)16 << 20)
+#define LEAST_BYTES ((size_t)64 << 10)
 #define TRIES 4096u
 
 /* Constant after the start. */
 static char *range;
+static size_t range_bytes;
 static _Atomic uint32_t *states; /* a word for each place: its kind + 1, or 0 */
 static _Atomic uint32_t cursor;
 
 bool ts_hard_none_start(void) {
-    void *p = mmap(NULL, RANGE_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    void *q =
-        mmap(NULL, PLACES * sizeof *states, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    size_t region, bytes = MOST_BYTES;
+    (void)ts_private_region(&region);
+    while (bytes > LEAST_BYTES && bytes > region / 64) bytes /= 2;
+    void *p = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *q = mmap(NULL, bytes / 16 * sizeof *states, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (p == MAP_FAILED || q == MAP_FAILED) return false;
     range = p;
+    range_bytes = bytes;
     states = q;
     return true;
 }
 
-bool ts_hard_is_none(const void *p) { return (uintptr_t)p - (uintptr_t)range < RANGE_BYTES; }
+bool ts_hard_is_none(const void *p) { return (uintptr_t)p - (uintptr_t)range < range_bytes; }
 
 static _Atomic uint32_t *state_of(const void *p) {
     uintptr_t offset = (uintptr_t)p - (uintptr_t)range;
@@ -40,7 +47,7 @@ void *ts_hard_none_alloc(size_t alignment, ts_kind kind) {
     uint32_t step = alignment <= 16 ? 1 : (uint32_t)(alignment / 16);
     if (alignment > 4096) return NULL;
     for (unsigned i = 0; i < TRIES; i++) {
-        uint32_t place = ts_fetch_add_relaxed(&cursor, 1) * step % PLACES, free = 0;
+        uint32_t place = ts_fetch_add_relaxed(&cursor, 1) * step % (uint32_t)(range_bytes / 16), free = 0;
         if (atomic_compare_exchange_strong_explicit(&states[place], &free, (uint32_t)kind + 1, memory_order_relaxed,
                                                     memory_order_relaxed))
             return range + (size_t)place * 16;

@@ -28,6 +28,7 @@ for name in malloc free calloc realloc reallocarray reallocf aligned_alloc posix
 done >>"$work/wanted"
 libc=$(ldd "$library" | sed -n 's/.*libc\.so\.6 => \([^ ]*\).*/\1/p')
 [ -z "$libc" ] || printf 'mallinfo\nmallinfo2\n__libc_mallinfo\ndlopen\n__cxa_atexit\n__cxa_at_quick_exit\non_exit\nsetns\nunshare\n__register_atfork\n' >>"$work/wanted"
+[ -z "$libc" ] || printf 'setrlimit\nsetrlimit64\nprlimit\nprlimit64\n' >>"$work/wanted"
 # Where it is libc's own (glibc 2.34).
 [ -z "$libc" ] || ! "$nm" -D --defined-only "$libc" | grep -q ' pthread_create@@GLIBC_2\.34$' || echo pthread_create >>"$work/wanted"
 size=$(grep -o '_Znw[mj]$' "$work/exported" | sed 's/_Znw//')

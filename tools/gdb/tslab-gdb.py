@@ -104,7 +104,8 @@ class Region:
         far = r["part"][1]
         self.far_base, self.far_units = address_of(far["base"]), number(far["units"])
         self.far_marked = number(far["limit"]) * 16 // FAR_BYTES
-        self.reserved = number(r["reserved_bytes"]) - self.far_units * FAR_BYTES
+        last = 2  # the table of allocators lies behind all else
+        self.reserved = address_of(r["table"][last]) + number(r["table_capacity"][last]) * 4096 - self.base
         if self.base == 0:
             raise Problem("nothing was allocated with tslab yet")
         sizes = value("ts_class_bytes")

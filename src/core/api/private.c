@@ -58,6 +58,8 @@ bool ts_private_is_data(const void *p) {
     return false;
 }
 
+bool ts_private_is_data_limited(void) { return ts_pool_is_data_limited(); }
+
 void *ts_private_realloc(SlabAllocator *allocator, void *p, size_t size) {
     size_t bytes = ts_fast_own_bytes(&ts_thread, ts_token(allocator), p);
     if (TS_LIKELY(bytes != 0 && size <= bytes) && ts_realloc_stays(bytes, size)) return p;
@@ -157,7 +159,7 @@ size_t ts_private_lacking_bytes(SlabAllocator *allocator, size_t bytes) {
 
 char *ts_private_region(size_t *bytes) {
     const ts_part *part = &ts_region.part[TS_NORMAL];
-    ts_region.far_bytes = SIZE_MAX; /* before the process has threads */
+    ts_store_relaxed(&ts_region.far_bytes, SIZE_MAX);
     *bytes = (size_t)part->units * TS_UNIT_BYTES;
     return part->base;
 }

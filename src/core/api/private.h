@@ -97,6 +97,13 @@ typedef enum ts_fork_when { TS_FORK_BEGINS, TS_FORK_PARENT, TS_FORK_CHILD } ts_f
 typedef void ts_fork_elders(ts_fork_when when);
 TS_PRIVATE void ts_private_fork_elders(ts_fork_elders *elders);
 
+/* The process may have so much address space from now on: what the library has reserved and not used goes back (shrink.h). */
+TS_PRIVATE void ts_private_limit_address_space(uint64_t bytes);
+
+/* What the process may write is limited from now on: free memory does not count. And whether it is. */
+TS_PRIVATE void ts_private_limit_data(void);
+TS_PRIVATE bool ts_private_is_data_limited(void);
+
 /* Whether the calling thread has a heap, without which it can take objects of no size class. */
 TS_PRIVATE bool ts_private_has_heap(void);
 

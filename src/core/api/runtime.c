@@ -3,6 +3,7 @@
 
 #include "api/background.h"
 #include "api/private.h"
+#include "api/shrink.h"
 #include "base/assert.h"
 #include "base/line.h"
 #include "base/message.h"
@@ -134,6 +135,7 @@ static void fork_parent(void) {
 }
 
 static void fork_child(void) {
+    ts_shrink_note_process();
     if (!fork_ends()) return;
     ts_message_fork_child();
     if (!hooks_made) {
@@ -238,6 +240,7 @@ static bool start_locked(void) {
         ts_slab_init_templates();
         ts_pool_init();
         ts_lines_init();
+        ts_shrink_note_process();
         region_made = true;
     }
     if (!tables_made) {
@@ -329,6 +332,20 @@ TS_COLD static void warn_of_reserve(ts_allocator *a, size_t bytes) {
     ts_line_write(&line);
 }
 
+void ts_private_limit_address_space(uint64_t bytes) {
+    int error = errno;
+    pthread_mutex_lock(&start_mutex);
+    if (tables_made) ts_shrink(bytes);
+    pthread_mutex_unlock(&start_mutex);
+    errno = error;
+}
+
+void ts_private_limit_data(void) {
+    pthread_mutex_lock(&start_mutex);
+    if (region_made) ts_pool_limit_data();
+    pthread_mutex_unlock(&start_mutex);
+}
+
 bool ts_runtime_start_homes(void) {
     pthread_mutex_lock(&start_mutex);
     ts_homes_start();
@@ -376,7 +393,7 @@ ts_allocator *ts_allocator_make(const ts_settings *settings) {
         static _Atomic uint32_t advised; /* process-wide: the first allocator with a wish decides */
         if (!atomic_exchange(&advised, 1)) {
             for (unsigned part = 0; part < TS_PARTS; part++) {
-                size_t bytes = ts_part_bytes(part, ts_region.part[part].units);
+                size_t bytes = ts_part_bytes(part, ts_region_part_end(part));
                 if (bytes) ts_os->huge_pages(ts_region.part[part].base, bytes, settings->huge_pages == SLAB_HUGE_ON);
             }
         }

@@ -174,7 +174,7 @@ uint32_t ts_slab_acquire_scope(ts_heap *heap, ts_share *share, unsigned home, bo
 /* Where a span of so many bytes lies. */
 unsigned ts_span_part_of_large(const ts_allocator *allocator);
 static inline unsigned ts_span_part(const ts_allocator *allocator, size_t bytes) {
-    return TS_LIKELY(bytes <= ts_region.far_bytes) ? TS_NORMAL : ts_span_part_of_large(allocator);
+    return TS_LIKELY(bytes <= ts_load_relaxed(&ts_region.far_bytes)) ? TS_NORMAL : ts_span_part_of_large(allocator);
 }
 /* Units in a row for a span, its record reset but for the epoch. *fresh: reads as zero. 0: no memory. Holds nothing. */
 /* share: this thread's of the allocator, or NULL; some that it keeps may be an eighth longer. home: of FAR, ANY. */

@@ -46,7 +46,7 @@ static bool change_all(int access) {
 
 static bool is_ours(const void *at) {
     const char *first = ts_region.part[TS_NORMAL].base;
-    return (const char *)at >= first && (size_t)((const char *)at - first) < ts_region.reserved_bytes;
+    return (const char *)at >= first && (size_t)((const char *)at - first) < ts_load_relaxed(&ts_region.reserved_bytes);
 }
 
 /* Returns to the access, which is done again; also where another thread has just opened the region. What is no such fault goes to

@@ -82,6 +82,10 @@ extern TS_HIDDEN const ts_os_table ts_os_native;
 static inline size_t ts_os_page_bytes(void) { return ts_os->page_bytes(); }
 /* The limit of the process that refused a reservation last, as far as the system says: its name and value. NULL: it was none. */
 const char *ts_os_limit_met(uint64_t *bytes);
+/* Whether the system limits the data of the process (RLIMIT_DATA): private memory that can be written. */
+bool ts_os_data_is_limited(void);
+/* Address space of the process; 0: the system does not say. */
+uint64_t ts_os_address_space_bytes(void);
 /* Registers the callbacks of the upper layers; once each. exit_fn runs on a thread that called
    ts_os_thread_started and ends. false: the system has no room for it. */
 bool ts_os_register_exit(void (*exit_fn)(void *));

@@ -320,15 +320,35 @@ static uint64_t read_resident_bytes(void) {
     return 0;
 }
 
+bool ts_os_data_is_limited(void) {
+    struct rlimit limit;
+    int before = errno;
+    bool is = getrlimit(RLIMIT_DATA, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+    errno = before;
+    return is;
+}
+
+static uint64_t read_address_space_bytes(void) {
+    char text[64] = "";
+    int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return 0;
+    ssize_t n = read(fd, text, sizeof text - 1);
+    (void)close(fd);
+    return n > 0 ? strtoull(text, NULL, 10) * posix_page_bytes() : 0;
+}
+
 /* open and read are cancellation points: a thread that ends here would leave an epoch half closed. */
-static uint64_t posix_resident_bytes(void) {
+static uint64_t measured(uint64_t (*bytes_of)(void)) {
     int before = 0, ignored, error = errno;
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
-    uint64_t bytes = read_resident_bytes();
+    uint64_t bytes = bytes_of();
     (void)pthread_setcancelstate(before, &ignored);
     errno = error;
     return bytes;
 }
+
+static uint64_t posix_resident_bytes(void) { return measured(read_resident_bytes); }
+uint64_t ts_os_address_space_bytes(void) { return measured(read_address_space_bytes); }
 
 /* Called with locks held: as for memory, not by way of a library that stands in for it. */
 static void posix_yield(void) {

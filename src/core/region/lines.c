@@ -50,6 +50,20 @@ static bool make_accessible(size_t end) {
     return true;
 }
 
+void ts_lines_shrink(size_t bytes) {
+    ts_lock_acquire(&lock);
+    size_t limit = (size_t)ts_region.line_limit * TS_CACHE_LINE, accessible = ts_load_relaxed(&accessible_bytes);
+    if (bytes < accessible) bytes = accessible;
+    bytes = ts_align_up(bytes, GROW_BYTES);
+    if (bytes < limit) {
+        size_t note = TS_CHUNK_NOTE_BYTES;
+        ts_region.line_limit = (uint32_t)(bytes / TS_CACHE_LINE);
+        ts_region_release_tail(ts_region.lines, bytes, limit);
+        ts_region_release_tail(ts_region.chunk, bytes / TS_LINES_CHUNK * note, limit / TS_LINES_CHUNK * note);
+    }
+    ts_lock_release(&lock);
+}
+
 static char *extend(size_t size, size_t align) {
     size_t at = ts_align_up(used_bytes, align); /* the lines begin on 64 KiB */
     if (!make_accessible(at + size)) return NULL;

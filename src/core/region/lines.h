@@ -47,6 +47,8 @@ TS_ALWAYS_INLINE void *ts_line_address(uint64_t line) { return ts_region.lines +
 
 /* Bytes of the lines that are accessible: a mark that only rises. Takes no lock. */
 size_t ts_lines_accessible(void);
+/* So many bytes of lines, or those that are accessible, are all that there can be from now on. */
+void ts_lines_shrink(size_t bytes);
 /* Lines ever taken; and shows each free record to visit (false ends the walk). What does not hold, or NULL. For checks. */
 uint32_t ts_lines_used(void);
 typedef bool ts_lines_visit(void *arg, ts_line_kind kind, const void *record);

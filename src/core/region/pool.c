@@ -211,9 +211,15 @@ static bool empty_cells(ts_pool *pool, unsigned part, uint32_t first, uint32_t e
 
 /* ---- growth --------------------------------------------------------------------------------------- */
 
+static _Atomic bool
+    data_is_limited; /* set once. relaxed: units come by the pool's lock, or a cell's release and acquire */
+
+/* Whether units become accessible when they are handed out. */
+static bool is_made_late(unsigned part) { return part == TS_FAR || ts_load_relaxed(&data_is_limited); }
+
 /* The next `count` units of the untouched end. The mark rises first: who can be handed a unit can look it up. */
 static bool grow_by(unsigned part, uint32_t high, uint32_t count) {
-    return ts_region_raise(part, high + count) && (part == TS_FAR || ts_region_commit_data(part, high, count));
+    return ts_region_raise(part, high + count) && (is_made_late(part) || ts_region_commit_data(part, high, count));
 }
 
 /* Units of the free run that ends there: what is new becomes one with it. (Somebody may take it meanwhile: then who
@@ -232,7 +238,7 @@ static uint32_t free_at_end(ts_pool *pool, unsigned part, uint32_t high) {
 static bool grow(unsigned part, uint32_t count, uint32_t seen) {
     ts_pool *pool = &pools[part];
     ts_lock_acquire(&pool->grow_lock);
-    uint32_t high = high_of(pool), left = ts_region.part[part].units - high, got = 0;
+    uint32_t high = high_of(pool), left = ts_region_part_end(part) - high, got = 0;
     if (high != seen) {
         ts_lock_release(&pool->grow_lock);
         return true;
@@ -351,11 +357,8 @@ static void give(unsigned part, uint32_t unit, uint32_t count);
 /* To who has just got units (numbered within the part). false: the system has no memory for them, and they are the
    pool's again. */
 static bool make_ready(unsigned part, uint32_t first, uint32_t count) {
-    if (part == TS_NORMAL) {
-        ts_dump_use(part, first, count);
-        return true;
-    }
-    if (ts_region_commit_data(part, first, count)) return true;
+    if (part == TS_NORMAL) ts_dump_use(part, first, count);
+    if (!is_made_late(part) || ts_region_commit_data(part, first, count)) return true;
     give(part, first, count);
     return false;
 }
@@ -515,24 +518,59 @@ void ts_pool_give_unpurged(uint32_t first, uint32_t count) {
     ts_pool_give(first, count);
 }
 
+/* Shorter runs stay writable: each that is not is a mapping of its own, of which the system limits the number. */
+#define FREEZE_UNITS 16u
+static bool is_to_freeze(unsigned part, range run) {
+    return part == TS_NORMAL && TS_UNLIKELY(ts_load_relaxed(&data_is_limited)) && run.count >= FREEZE_UNITS;
+}
+/* Where it is refused they count as data. */
+static void freeze(range run) { (void)ts_os->freeze(ts_unit_address(run.first), ts_part_bytes(TS_NORMAL, run.count)); }
+
 static void give(unsigned part, uint32_t unit, uint32_t count) {
     ts_pool *pool = pool_of(part, unit);
     ts_assert(1, part == TS_FAR || ts_home_is_same(unit, unit + count - 1));
     ts_lock_acquire(&pool->lock);
-    range run = give_locked(pool, part, unit, count);
+    range run = give_locked(pool, part, unit, count), out = {0, 0};
     add_used(pool, (uint64_t)0 - count);
     uint32_t from = run.first, end = run.first + run.count;
-    bool hide = part == TS_NORMAL && ts_dump_choose(part, unit, count, &from, &end);
-    if (hide) take_out(pool, part, run, from, end);
+    bool hides = part == TS_NORMAL && ts_dump_choose(part, unit, count, &from, &end), freezes = is_to_freeze(part, run);
+    if (hides) out = (range){from, end - from};
+    if (freezes) out = run;
+    if (out.count) take_out(pool, part, run, out.first, out.first + out.count);
     ts_lock_release(&pool->lock);
-    if (!hide) return;
+    if (!out.count) return;
     /* In nobody's reach while the system is asked. */
-    ts_dump_hide(part, from, end);
+    if (hides) ts_dump_hide(part, from, end);
+    if (freezes) freeze(run);
     ts_lock_acquire(&pool->lock);
-    (void)give_locked(pool, part, from, end - from);
-    add_used(pool, (uint64_t)0 - (end - from));
+    (void)give_locked(pool, part, out.first, out.count);
+    add_used(pool, (uint64_t)0 - out.count);
     ts_lock_release(&pool->lock);
 }
+
+/* Caller has the lock. */
+static void freeze_runs(ts_pool *pool) {
+    (void)empty_cells(pool, TS_NORMAL, 0, UINT32_MAX);
+    for (unsigned list = 0; list < FIRST_LEVELS * SECOND_LEVELS; list++)
+        for (uint32_t u = pool->head[list / SECOND_LEVELS][list % SECOND_LEVELS]; u; u = run_at(TS_NORMAL, u)->next) {
+            range run = {u, run_at(TS_NORMAL, u)->length};
+            if (is_to_freeze(TS_NORMAL, run)) freeze(run);
+        }
+}
+
+/* Who takes a unit after the lock was released finds that data is limited. */
+void ts_pool_limit_data(void) {
+    if (ts_os_page_bytes() > TS_UNIT_BYTES || ts_load_relaxed(&data_is_limited)) return;
+    ts_store_relaxed(&data_is_limited, true);
+    for (unsigned p = 0; p < pools_there_are(); p++) {
+        if (part_of_pool(&pools[p]) != TS_NORMAL) continue;
+        ts_lock_acquire(&pools[p].lock);
+        freeze_runs(&pools[p]);
+        ts_lock_release(&pools[p].lock);
+    }
+}
+
+bool ts_pool_is_data_limited(void) { return ts_load_relaxed(&data_is_limited); }
 
 void ts_pool_give(uint32_t first, uint32_t count) {
     unsigned part = ts_part_of_unit(first);
@@ -568,6 +606,45 @@ uint64_t ts_pool_used_units(void) {
     return sum;
 }
 
+/* A free run of which some is at `from` or behind that. Caller has the lock. */
+static range find_behind(ts_pool *pool, unsigned part, uint32_t from) {
+    for (unsigned list = 0; list < FIRST_LEVELS * SECOND_LEVELS; list++)
+        for (uint32_t u = pool->head[list / SECOND_LEVELS][list % SECOND_LEVELS]; u; u = run_at(part, u)->next)
+            if (u + run_at(part, u)->length > from) return (range){u, run_at(part, u)->length};
+    return (range){0, 0};
+}
+
+/* Free units in a row, from `from` on, that are nobody's from now on; count 0: there are none. */
+static range take_away(ts_pool *pool, unsigned part, uint32_t from) {
+    ts_lock_acquire(&pool->lock);
+    (void)empty_cells(pool, part, from, UINT32_MAX);
+    range run = find_behind(pool, part, from);
+    if (run.count > 0) {
+        uint32_t first = run.first < from ? from : run.first, end = run.first + run.count;
+        take_out(pool, part, run, first, end);
+        run = (range){first, end - first};
+        add_used(pool, (uint64_t)0 - run.count);
+        pool->moved -= run.count;
+    }
+    ts_lock_release(&pool->lock);
+    return run;
+}
+
+void ts_pool_shrink(unsigned part, uint32_t units) {
+    ts_pool *pool = any_pool(part);
+    ts_lock_acquire(&pool->grow_lock);
+    uint32_t least = high_of(pool);
+    if (part == TS_NORMAL) {
+        if (least < ts_region_marked_units(part)) least = ts_region_marked_units(part);
+        least = (uint32_t)ts_align_up(least, TS_REGION_END_UNITS);
+    }
+    ts_region_release_units(part, units > least ? units : least);
+    ts_lock_release(&pool->grow_lock);
+    for (range run; (run = take_away(pool, part, units)).count > 0;)
+        ts_region_release_tail(ts_region.part[part].base, ts_part_bytes(part, run.first),
+                               ts_part_bytes(part, run.first + run.count));
+}
+
 static void init_pool(ts_pool *pool) {
     memset(pool, 0, sizeof *pool);
     ts_lock_init(&pool->lock, TS_RANK_POOL);
@@ -581,6 +658,8 @@ void ts_pool_init(void) {
     }
     ts_store_relaxed(&pools_in_use, (uint32_t)TS_PARTS);
     ts_dump_init();
+    ts_store_relaxed(&data_is_limited, false);
+    if (ts_os_data_is_limited()) ts_pool_limit_data();
 }
 
 void ts_pool_fork_prepare(void) {

@@ -51,6 +51,13 @@ void ts_pool_start_homes(void);
 /* Hands out the `count` units behind `first` - 1, which the caller has, if they are free, and of its home. Zero and writable as above.
    whole: units of the run that he has then. Behind the last unit the pool grows only if it has no free run of so many. */
 bool ts_pool_take_at(uint32_t first, uint32_t count, uint32_t whole);
+/* The part grows no further than to so many units, or to those that were ever in use. What lies beyond goes back to the system for good,
+   and so do free units beyond. Caller: has the start mutex. */
+void ts_pool_shrink(unsigned part, uint32_t units);
+/* The system limits the data of the process, which is what can be written: from now on free units in long runs are read-only, as they are
+   where it did so at the start. Caller: has the start mutex. And whether that is so. */
+void ts_pool_limit_data(void);
+bool ts_pool_is_data_limited(void);
 /* Takes back units whose memory has been given back to the system. */
 void ts_pool_give(uint32_t first, uint32_t count);
 /* The same with memory that the system refused to take: from now on units of the pool need not be zero. */

@@ -143,7 +143,8 @@ static far_range reserve_far(void) {
 
 static void set_far(const far_range *far) {
     ts_part *n = &ts_region.part[TS_NORMAL], *f = &ts_region.part[TS_FAR];
-    ts_region.far_bytes = far->units ? TS_FAR_BYTES : SIZE_MAX;
+    ts_store_relaxed(&ts_region.far_bytes, far->units ? TS_FAR_BYTES : SIZE_MAX);
+    ts_store_relaxed(&ts_region.part_end[TS_FAR], far->units);
     ts_region.far_most_bytes = ts_machine_most_bytes();
     f->first_unit = far->units ? n->units : UINT32_MAX;
     f->units = far->units;
@@ -151,7 +152,7 @@ static void set_far(const far_range *far) {
     f->base = (char *)(uintptr_t)ts_align_up((uintptr_t)far->at, DATA_ALIGN);
     f->unit = n->unit + n->units;
     f->slab = n->slab + (size_t)n->units * TS_SLAB_BYTES;
-    ts_region.reserved_bytes += far->bytes;
+    ts_store_relaxed(&ts_region.reserved_bytes, ts_load_relaxed(&ts_region.reserved_bytes) + far->bytes);
 }
 
 bool ts_region_init(unsigned max_units_log2) {
@@ -199,7 +200,8 @@ bool ts_region_init(unsigned max_units_log2) {
         ts_region.table[i] = base + l.table[i];
         ts_region.table_capacity[i] = l.capacity[i];
     }
-    ts_region.reserved_bytes = l.total;
+    ts_store_relaxed(&ts_region.reserved_bytes, l.total);
+    ts_store_relaxed(&ts_region.part_end[TS_NORMAL], l.units);
     set_far(&far);
     return true;
 }
@@ -221,26 +223,32 @@ size_t ts_region_metadata_bytes(void) { return ts_load_relaxed(&metadata_bytes);
    of units that were never used. */
 static const uint32_t raise_units[TS_PARTS] = {2048, 1024};
 
+typedef struct range {
+    char *base;
+    size_t bytes; /* a unit's */
+} range;
+
+/* What units of a part have that is accessible below the mark. No slabs are FAR. */
+enum { MARKED_FAR = 3, MARKED = 5 };
+static unsigned marked_ranges(unsigned part, range of[MARKED]) {
+    ts_part *p = &ts_region.part[part];
+    of[0] = (range){(char *)(uintptr_t)p->unit, sizeof(uint64_t)};
+    of[1] = (range){p->slab, TS_SLAB_BYTES};
+    of[2] = (range){(char *)&ts_region.run[p->first_unit], sizeof(ts_run)};
+    of[3] = (range){(char *)(uintptr_t)p->state[false], TS_STATES_COARSE * sizeof(uint16_t)};
+    of[4] = (range){ts_region.wide, TS_WIDE_BYTES};
+    return part == TS_FAR ? MARKED_FAR : MARKED;
+}
+
 static bool raise_to(unsigned part, uint32_t from, uint32_t to) {
     ts_part *p = &ts_region.part[part];
-    const struct {
-        char *base;
-        size_t bytes;
-    } range[] = {
-        {(char *)(uintptr_t)p->unit, sizeof(uint64_t)},
-        {p->slab, TS_SLAB_BYTES},
-        {(char *)&ts_region.run[p->first_unit], sizeof(ts_run)},
-        {(char *)(uintptr_t)p->state[false], TS_STATES_COARSE * sizeof(uint16_t)},
-        {ts_region.wide, TS_WIDE_BYTES},
-    };
-    /* No slabs are FAR. */
-    unsigned ranges = part == TS_FAR ? 3 : sizeof range / sizeof *range;
+    range of[MARKED];
+    unsigned ranges = marked_ranges(part, of);
     size_t metadata = 0;
     /* What a failure leaves behind is accessible metadata above the mark, made so again later. */
     for (unsigned i = 0; i < ranges; i++) {
-        if (!ts_region_commit_metadata(range[i].base + from * range[i].bytes, (to - from) * range[i].bytes))
-            return false;
-        metadata += (to - from) * range[i].bytes;
+        if (!ts_region_commit_metadata(of[i].base + from * of[i].bytes, (to - from) * of[i].bytes)) return false;
+        metadata += (to - from) * of[i].bytes;
     }
     ts_region_count_metadata(metadata);
     /* release: who finds the mark above a unit may read the unit's metadata ("Why no access" in region.h) */
@@ -252,10 +260,10 @@ bool ts_region_raise(unsigned part, uint32_t end) {
     ts_part *p = &ts_region.part[part];
     /* nobody else writes it */
     uint32_t from = (uint32_t)(ts_load_relaxed(&p->limit) >> ts_part_entry_shift(part));
-    ts_assert(1, end <= p->units);
+    ts_assert(1, end <= ts_region_part_end(part));
     if (end <= from) return true;
     uint64_t to = ts_align_up(end, raise_units[part]);
-    if (to > p->units) to = p->units;
+    if (to > ts_region_part_end(part)) to = ts_region_part_end(part);
     /* A system short of memory may still have what is needed now. */
     return raise_to(part, from, (uint32_t)to) || (to > end && raise_to(part, from, end));
 }
@@ -265,11 +273,6 @@ bool ts_region_commit_data(unsigned part, uint32_t first, uint32_t count) {
     ts_assert(1, (uint64_t)first + count <= p->units);
     return commit(p->base + ts_part_bytes(part, first), ts_part_bytes(part, count));
 }
-
-typedef struct range {
-    char *base;
-    size_t bytes; /* a unit's */
-} range;
 
 /* What the units below `limit` of the same block as this one have in both. Several threads may make the same memory accessible at once, which is
    done again then; who sets the bit counts it. */
@@ -315,4 +318,57 @@ bool ts_locate_far(const void *p, uint32_t *unit, uint64_t *entry) {
     *unit = r->first_unit + (uint32_t)(e >> shift);
     *entry = (uint64_t)*unit * TS_UNIT_ENTRIES + ((e & (((uint64_t)1 << shift) - 1)) != 0);
     return true;
+}
+
+/* ---- a smaller region ---------------------------------------------------------------------------------------------- */
+
+/* Whole pages of any size, so that what is kept can be made accessible to its end. */
+static void release_tail(char *base, size_t from, size_t to) {
+    uintptr_t first = (uintptr_t)ts_align_up((uintptr_t)base + from, TS_PAGE_BYTES_MAX);
+    uintptr_t end = (uintptr_t)ts_align_down((uintptr_t)base + to, TS_PAGE_BYTES_MAX);
+    if (first >= end) return;
+    ts_os->release((void *)first, end - first);
+    ts_store_relaxed(&ts_region.reserved_bytes, ts_load_relaxed(&ts_region.reserved_bytes) - (end - first));
+}
+
+void ts_region_release_tail(char *base, size_t from, size_t to) { release_tail(base, from, to); }
+
+/* What else the NORMAL units have. */
+static void other_ranges(range of[5]) {
+    of[0] = (range){(char *)(uintptr_t)ts_region.part[TS_NORMAL].state[true], TS_STATES_FINE * sizeof(uint16_t)};
+    of[1] = (range){ts_region.fine, TS_FINE_BYTES};
+    of[2] = (range){ts_region.piece, (size_t)TS_PIECES * TS_PIECE_RECORD_BYTES};
+    of[3] = (range){(char *)(uintptr_t)ts_region.piece_word, TS_PIECES * sizeof(uint64_t)};
+    of[4] = (range){ts_region.part[TS_NORMAL].base, TS_UNIT_BYTES};
+}
+
+size_t ts_region_unit_bytes(void) {
+    range of[MARKED], other[5];
+    size_t bytes = 0;
+    for (unsigned i = marked_ranges(TS_NORMAL, of); i-- > 0;) bytes += of[i].bytes;
+    other_ranges(other);
+    for (unsigned i = 0; i < 5; i++) bytes += other[i].bytes;
+    return bytes;
+}
+
+void ts_region_release_units(unsigned part, uint32_t end) {
+    ts_part *p = &ts_region.part[part];
+    range of[MARKED], other[5];
+    uint32_t before = ts_region_part_end(part), marked = ts_region_marked_units(part);
+    if (end >= before) return;
+    ts_store_relaxed(&ts_region.part_end[part], end);
+    uint32_t kept = end > marked ? end : marked;
+    /* Above the mark it went back with the last end. */
+    uint32_t known = before > marked ? before : marked;
+    for (unsigned i = marked_ranges(part, of); i-- > 0;)
+        release_tail(of[i].base, kept * of[i].bytes, known * of[i].bytes);
+    if (part == TS_FAR) {
+        release_tail(p->base, ts_part_bytes(part, end), ts_part_bytes(part, before));
+        return;
+    }
+    other_ranges(other);
+    for (unsigned i = 0; i < 5; i++) {
+        size_t units = (i == 2 || i == 3) && before > ts_region.piece_units ? ts_region.piece_units : before;
+        if (end < units) release_tail(other[i].base, end * other[i].bytes, units * other[i].bytes);
+    }
 }

@@ -22,7 +22,8 @@
  * Invariants
  *  1. Everything is reserved without access and made accessible in large steps, so that it works where the
  *     system counts every accessible byte (strict overcommit), and so that a core dump or mlockall meets
- *     nothing that was never used. Nothing is ever unmapped.
+ *     nothing that was never used. What was used is never unmapped, but for free FAR units; what was not is when the region
+ *     shrinks (api/shrink.c): another mapping may come to lie there, whose addresses are above the mark, or nobody's.
  *  2. The region has a MARK, `limit`, which only rises. The metadata of the units below it is accessible, for ever after;
  *     that of the units above it is not even readable. The data of a unit is accessible once the pool has it, and of
  *     a FAR one while it is handed out. What only FINE slabs
@@ -32,7 +33,7 @@
  *  3. Whoever was given a place (an address, a handle) by the program compares it with the mark first, and refuses what is
  *     at or above it: "not ours", without an access.
  *  4. Unit 0 is never handed out: entry 0 means "none".
- *  5. All other fields of ts_region are constant after ts_region_init; marks are 0 before, so that every address
+ *  5. All other fields of ts_region are constant after ts_region_init, but for what falls when it shrinks; marks are 0 before, so that every address
  *     is out of range.
  *
  * Why no access meets a page without access. Who raises the mark (ts_region_raise) makes the metadata accessible first and
@@ -134,7 +135,7 @@ typedef struct ts_region {
     TS_ALIGNED(4096) char before[0x880];
     ts_part part[TS_PARTS];
     char *lines;          /* address of line 0 */
-    uint32_t line_limit;  /* lines there are */
+    uint32_t line_limit;  /* lines there are; of the lines' lock, after init */
     char *chunk;          /* [line / lines of a chunk * TS_CHUNK_NOTE_BYTES] */
     char *fine;           /* [unit * TS_FINE_BYTES] */
     char *wide;           /* [unit * TS_WIDE_BYTES] */
@@ -144,9 +145,10 @@ typedef struct ts_region {
     struct ts_run *run;           /* [global unit] */
     char *table[3];               /* reserved ranges of the tables, TS_TABLE_* */
     uint32_t table_capacity[3];
-    size_t reserved_bytes; /* by both parts */
-    size_t far_bytes;      /* an object above it is FAR: TS_FAR_BYTES, but in tests; SIZE_MAX: none is */
-    size_t far_most_bytes; /* and has so many at most (os/machine.h) */
+    _Atomic size_t reserved_bytes;       /* by both parts; falls, as the next two, when it shrinks */
+    _Atomic uint32_t part_end[TS_PARTS]; /* units of a part below it may be handed out */
+    _Atomic size_t far_bytes;            /* an object above it is FAR: TS_FAR_BYTES, but in tests; SIZE_MAX: none is */
+    size_t far_most_bytes;               /* and has so many at most (os/machine.h) */
     _Atomic uint64_t
         fine_blocks[TS_FINE_BLOCKS / 64]; /* bits are only set. release: who sees one can read what is in the block */
     _Atomic uint64_t piece_blocks[TS_FINE_BLOCKS / 64]; /* likewise */
@@ -175,6 +177,17 @@ size_t ts_region_metadata_bytes(void);
 /* The FAR part gets so many bytes at most, as a power of two; 0: there is none. Before ts_region_init. */
 void ts_region_limit_far(unsigned bytes_log2);
 
+/*
+ * A smaller region. What is between two places of a range goes back to the system, in whole pages of 64 KiB; who asks for it sees to it
+ * that it was never used, and will not be.
+ */
+void ts_region_release_tail(char *base, size_t from, size_t to);
+/* No units of a part from `end` on are handed out any more: their data go back, and their metadata above the mark. Caller: the only one
+   who raises this part's mark; none of them is handed out, and `end` is a multiple of TS_REGION_END_UNITS or lower than all. */
+void ts_region_release_units(unsigned part, uint32_t end);
+#define TS_REGION_END_UNITS ((uint32_t)1 << TS_FINE_FAR_SHIFT) /* what FINE slabs and pieces need is of whole blocks */
+/* Bytes of all ranges that a NORMAL unit has. */
+size_t ts_region_unit_bytes(void);
 /* Makes the metadata of a part's units below `end` accessible, and raises the mark so far at least. In large steps: it is no
    system call where the mark is there already. Caller: the only one who raises this part's mark. false: the system refused; the
    mark is where it was. */
@@ -191,6 +204,8 @@ static inline bool ts_region_has_fine(uint32_t unit) {
 }
 /* Makes accessible what the unit needs to be cut. Likewise; also false: it is not one that can be. */
 bool ts_region_commit_pieces(uint32_t unit);
+/* Units of a part that may be handed out, those that are included. */
+static inline uint32_t ts_region_part_end(unsigned part) { return ts_load_relaxed(&ts_region.part_end[part]); }
 /* Units of a part below its mark. acquire: their metadata is accessible. */
 static inline uint32_t ts_region_marked_units(unsigned part);
 

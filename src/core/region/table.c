@@ -19,6 +19,18 @@ void ts_table_init(ts_table *table, int which, uint32_t stride, unsigned id_bits
     table->accessible = 0;
 }
 
+void ts_table_shrink(ts_table *table, uint32_t entries) {
+    ts_lock_acquire(&table->lock);
+    size_t bytes = ts_align_up((size_t)entries * table->stride, GROW_BYTES);
+    size_t limit = (size_t)table->capacity * table->stride;
+    if (bytes < table->accessible) bytes = table->accessible;
+    if (bytes < limit) {
+        table->capacity = (uint32_t)(bytes / table->stride);
+        ts_region_release_tail(table->base, bytes, limit);
+    }
+    ts_lock_release(&table->lock);
+}
+
 void *ts_table_take(ts_table *table) {
     ts_entry *entry = NULL;
     ts_lock_acquire(&table->lock);

@@ -43,6 +43,8 @@ typedef struct ts_table {
 void ts_table_init(ts_table *table, int which, uint32_t stride, unsigned id_bits);
 /* A free entry, with id still 0; the caller fills it and then publishes it. NULL: no memory. */
 void *ts_table_take(ts_table *table);
+/* There can be no more than so many entries, or those that are accessible, from now on. */
+void ts_table_shrink(ts_table *table, uint32_t entries);
 /* The id of the entry's next use. */
 static inline uint64_t ts_table_next_id(const ts_table *table, const void *entry) {
     const ts_entry *e = entry;

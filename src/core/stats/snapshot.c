@@ -447,8 +447,8 @@ void ts_snapshot_global(const ts_snapshot *s, SlabGlobalStats *out, bool measure
     out->committed_bytes = ts_load_relaxed(&a->committed_units) * TS_UNIT_BYTES;
     out->resident_bytes = measure ? ts_os->resident_bytes() : 0;
     out->metadata_bytes = ts_region_metadata_bytes();
-    out->reserved_bytes = ts_region.reserved_bytes;
-    out->region_bytes = ts_part_bytes(TS_NORMAL, ts_region.part[TS_NORMAL].units);
+    out->reserved_bytes = ts_load_relaxed(&ts_region.reserved_bytes);
+    out->region_bytes = ts_part_bytes(TS_NORMAL, ts_region_part_end(TS_NORMAL));
     out->region_used_bytes = ts_part_bytes(TS_NORMAL, ts_pool_used(TS_NORMAL));
     out->budget_bytes = ts_load_relaxed(&a->budget_bytes);
     out->left_bytes = s->left_units * TS_UNIT_BYTES;
