@@ -39,12 +39,18 @@ static void make_free(char *home, size_t bytes, uint32_t use) {
     ts_hard_store(ts_hard_word_at(home, bytes), free_word(home, bytes, use));
 }
 
-/* The slot at home has not the word of one that is free in this use of its slab. So it is the first of it, or was written to. */
+/* Whether its page went back to the system, or it is as if it did: its word reads as zero, as all of a free slot does. */
+static bool is_given_back(char *home, size_t bytes) {
+    return ts_hard_load(ts_hard_word_at(home, bytes)) == 0 && ts_hard_is_clear(home, bytes - TS_HARD_WORD_BYTES);
+}
+
+/* The slot at home has not the word of one that is free in this use of its slab. So it is the first of it, or its page went back, or it was
+   written to. */
 TS_COLD static void begin_use(char *home, size_t bytes, uint32_t use) {
     char *unit = home - ts_hard_in_unit(home), *end = unit + TS_PRIVATE_UNIT / bytes * bytes;
     bool begun = false;
     for (char *slot = unit; slot < end && !begun; slot += bytes) begun = slot != home && is_of_use(slot, bytes, use);
-    if (begun) ts_hard_tell_written("malloc", home);
+    if (begun && !is_given_back(home, bytes)) ts_hard_tell_written("malloc", home);
     for (char *slot = unit; slot < end && !begun; slot += bytes)
         if (slot != home) make_free(slot, bytes, use);
     memset(home, 0, bytes - TS_HARD_WORD_BYTES);
