@@ -69,7 +69,7 @@ static void *begin_span(char *home, size_t bytes, size_t front, size_t size, ts_
     if (front) ts_hard_store(ts_hard_front_of(p), ts_hard_word(p, TS_HARD_FRONT));
     ts_hard_draw_behind(p + size, slack);
     ts_hard_store(ts_hard_word_at(home, bytes), ts_hard_word(p, ts_hard_fields(TS_HARD_LIVE, kind, slack)));
-    ts_hard_add_beside(bytes, size);
+    ts_hard_add_around(bytes, size);
     return p;
 }
 
@@ -292,7 +292,7 @@ static size_t used_bytes(const char *p, const char *home, size_t bytes, uint64_t
 static void clear_and_wait(const object *o) {
     memset(o->p, 0, used_bytes(o->p, o->home, o->bytes, o->word, o->span));
     const ts_hard_waiting waiting = {.p = o->p, .bytes = o->bytes, .use = o->use, .span = o->span};
-    ts_hard_add_beside(size_of(o), 0);
+    ts_hard_add_around(size_of(o), o->bytes);
     ts_hard_wait(&waiting);
 }
 
@@ -384,7 +384,6 @@ void ts_hard_release(const ts_hard_waiting *w) {
         ts_hard_store(at, 0);
     else
         ts_hard_free_slot(home, w->bytes, w->use);
-    ts_hard_add_beside(0, w->bytes);
     (void)slab_free(mine(), home);
 }
 
@@ -437,7 +436,7 @@ static bool resize_here(const object *o, size_t size) {
     if (ts_hard_has(TS_HARDEN_CANARY))
         ts_hard_draw(o->p + size, ts_hard_canary_bytes(slack)); /* and nothing of the word */
     live_again(o, slack);
-    ts_hard_add_beside(before, size);
+    ts_hard_add_around(before, size);
     return true;
 }
 

@@ -154,7 +154,7 @@ static char *alloc(size_t alignment, size_t size, size_t more, bool zero, ts_kin
     make_guards(home, from, to, home + place.bytes);
     draw(p - ts_hard_canary_bytes((size_t)(p - from)), ts_hard_canary_bytes((size_t)(p - from)));
     draw(p + size, ts_hard_canary_bytes((size_t)(to - p) - size));
-    ts_hard_add_beside(place.bytes, size);
+    ts_hard_add_around(place.bytes, size);
     /* release: who finds the state reads the record */
     ts_store_release(&r->state, state_for(p, kind));
     errno = error;
@@ -177,7 +177,6 @@ static size_t release(uint64_t offset) {
     /* Refused, it stays as it is for ever: nobody can use it. */
     if (protect(home, bytes, PROT_READ | PROT_WRITE)) {
         ts_store_release(&r->state, 0);
-        ts_hard_add_beside(0, bytes);
         (void)slab_free(ts_target_allocator(&ts_hard), home);
     }
     errno = error;
@@ -272,7 +271,7 @@ static void look_at_taken(const char *call, char *p, ts_kind kind, ts_kind own, 
 
 void ts_hard_large_end(void *p) {
     const record *r = record_of(p);
-    ts_hard_add_beside(ts_load_relaxed(&r->size), 0);
+    ts_hard_add_around(ts_load_relaxed(&r->size), ts_load_relaxed(&r->bytes));
     make_inaccessible(r, p);
     wait(r, p);
 }
@@ -324,7 +323,7 @@ static bool resize_here(record *r, char *p, size_t size) {
         memset(p + size, 0, (size_t)((after < before ? after : p + was) - p) - size);
     draw(p + size, ts_hard_canary_bytes((size_t)(after - p) - size));
     ts_store_relaxed(&r->size, size);
-    ts_hard_add_beside(was, size);
+    ts_hard_add_around(was, size);
     return true;
 }
 

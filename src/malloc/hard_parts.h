@@ -68,8 +68,8 @@ void ts_hard_release(const ts_hard_waiting *object);
 void ts_hard_wait_look(void);
 /* One of it (hard.c). */
 void ts_hard_look(const ts_hard_waiting *object);
-/* So much more of ts_hard_beside_bytes. */
-void ts_hard_add_beside(size_t more, size_t less);
+/* So much more lies around objects that live. */
+void ts_hard_add_around(size_t more, size_t less);
 /* A number that nobody can foretell who does not read this thread's memory. */
 uint64_t ts_hard_random(void);
 

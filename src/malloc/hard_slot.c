@@ -79,7 +79,7 @@ void *ts_hard_begin_slot(char *home, size_t bytes, size_t size, ts_kind kind) {
     /* release fence: who reads bytes of the canary, or of the object, reads that word (is_written_free) */
     atomic_thread_fence(memory_order_release);
     ts_hard_draw_behind(p + size, slack);
-    ts_hard_add_beside(bytes, size);
+    ts_hard_add_around(bytes, size);
     return p;
 }
 
@@ -90,7 +90,6 @@ void ts_hard_pass_over(char *home, size_t bytes) {
     char *p = ts_hard_name(home, bytes);
     ts_hard_store(ts_hard_word_at(home, bytes), ts_hard_word(p, ts_hard_fields(TS_HARD_WAITS, TS_BY_MALLOC, 0)));
     const ts_hard_waiting waiting = {.p = p, .bytes = bytes, .use = use, .span = false};
-    ts_hard_add_beside(bytes, 0);
     ts_hard_wait(&waiting);
 }
 

@@ -26,7 +26,7 @@
 typedef struct shard {
     _Atomic int64_t bytes; /* of what waits; less for a moment, while a word is in nobody's place */
     _Atomic int64_t
-        beside; /* what threads of the shard have added to ts_hard_beside_bytes: only the sum of all says something */
+        around; /* what its threads have added to that of ts_hard_add_around: only the sum of all says something */
     TS_ALIGNED(64) _Atomic uint64_t places[PLACES];
 } shard;
 
@@ -50,14 +50,14 @@ static shard *of_thread(void) {
     return &shards[own - 1];
 }
 
-void ts_hard_add_beside(size_t more, size_t less) {
-    (void)atomic_fetch_add_explicit(&of_thread()->beside, (int64_t)more - (int64_t)less, memory_order_relaxed);
+void ts_hard_add_around(size_t more, size_t less) {
+    (void)atomic_fetch_add_explicit(&of_thread()->around, (int64_t)more - (int64_t)less, memory_order_relaxed);
 }
 
 size_t ts_hard_beside_bytes(void) {
     int64_t sum = 0;
-    for (unsigned k = 0; k < SHARDS; k++) sum += ts_load_relaxed(&shards[k].beside);
-    return sum > 0 ? (size_t)sum : 0;
+    for (unsigned k = 0; k < SHARDS; k++) sum += ts_load_relaxed(&shards[k].around);
+    return (sum > 0 ? (size_t)sum : 0) + ts_hard_waiting_bytes() + ts_hard_large_waiting_bytes();
 }
 
 static char *region; /* constant after the start */
