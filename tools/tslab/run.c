@@ -35,7 +35,7 @@ static void help(FILE *to) {
           "  --abort          the same, and stops the program there\n"
           "  --hard[=LIST]    stops it at overruns and at writes to what is freed, too, and tells of frees by the\n"
           "                   wrong function (TSLAB_HARDEN); reads of what is freed go on. Processor time: 1.1 to\n"
-          "                   2.7 times as much. LIST: only these parts, of canary,quarantine,guard,kinds,sized.\n"
+          "                   3.2 times as much. LIST: only these parts, of canary,quarantine,guard,kinds,sized.\n"
           "                   A part that is named stops the program\n"
           "  --stacks BYTES   samples a call stack every so many bytes allocated (TSLAB_SAMPLE_STACKS); 512K if not "
           "given,\n"
