@@ -53,20 +53,18 @@
 #endif
 
 /* What the compiler may know: arguments as printf's; a result that is not to be dropped, that is never NULL, that has so
-   many bytes (by the numbers of arguments: one size, or two to be multiplied), that nothing else points to. With
-   _FORTIFY_SOURCE it then stops writes beyond the size that was asked for. */
+   many bytes (by the numbers of arguments: one size, or two to be multiplied). With _FORTIFY_SOURCE it then stops writes
+   beyond the size that was asked for. None is `malloc`: a handle, slab_walk() and a reset lead to the same object. */
 #if defined(__GNUC__) || defined(__clang__)
 #define TSLAB_PRINTF(text, first) __attribute__((format(printf, text, first)))
 #define TSLAB_USED __attribute__((warn_unused_result))
 #define TSLAB_NONNULL __attribute__((returns_nonnull))
 #define TSLAB_SIZE(...) __attribute__((alloc_size(__VA_ARGS__)))
-#define TSLAB_NEW __attribute__((malloc)) TSLAB_USED
 #else
 #define TSLAB_PRINTF(text, first)
 #define TSLAB_USED
 #define TSLAB_NONNULL
 #define TSLAB_SIZE(...)
-#define TSLAB_NEW
 #endif
 
 #ifdef __cplusplus
@@ -213,14 +211,14 @@ TSLAB_API void slab_allocator_free(SlabAllocator *allocator);
  */
 
 /* Allocates in the current (rolling) epoch. */
-TSLAB_API void *slab_malloc(SlabAllocator *allocator, size_t size) TSLAB_NEW TSLAB_SIZE(2);
+TSLAB_API void *slab_malloc(SlabAllocator *allocator, size_t size) TSLAB_USED TSLAB_SIZE(2);
 /* Allocates in the given epoch. */
-TSLAB_API void *slab_malloc_epoch(SlabAllocator *allocator, size_t size, EpochId epoch) TSLAB_NEW TSLAB_SIZE(2);
+TSLAB_API void *slab_malloc_epoch(SlabAllocator *allocator, size_t size, EpochId epoch) TSLAB_USED TSLAB_SIZE(2);
 /* Allocates n * size bytes, zeroed. ENOMEM if the product overflows. */
-TSLAB_API void *slab_calloc_epoch(SlabAllocator *allocator, size_t n, size_t size, EpochId epoch) TSLAB_NEW
+TSLAB_API void *slab_calloc_epoch(SlabAllocator *allocator, size_t n, size_t size, EpochId epoch) TSLAB_USED
     TSLAB_SIZE(2, 3);
 /* Allocates with an alignment: a power of two, otherwise EINVAL. Above 1 GiB: ENOMEM. */
-TSLAB_API void *slab_aligned_epoch(SlabAllocator *allocator, size_t alignment, size_t size, EpochId epoch) TSLAB_NEW
+TSLAB_API void *slab_aligned_epoch(SlabAllocator *allocator, size_t alignment, size_t size, EpochId epoch) TSLAB_USED
     TSLAB_SIZE(3);
 /* Resizes an object, which stays in its epoch. It may move; then its alignment is 16, as with realloc of C.
    pointer NULL: slab_malloc. size 0: the smallest object.
@@ -261,7 +259,7 @@ TSLAB_API size_t slab_walk(SlabAllocator *allocator, EpochId epoch, bool (*fn)(v
  */
 
 /* slab_malloc_epoch that also stores the handle of the object. out NULL: EINVAL. */
-TSLAB_API void *alloc_obj_epoch(SlabAllocator *allocator, size_t size, EpochId epoch, SlabHandle *out) TSLAB_NEW
+TSLAB_API void *alloc_obj_epoch(SlabAllocator *allocator, size_t size, EpochId epoch, SlabHandle *out) TSLAB_USED
     TSLAB_SIZE(2);
 /* Frees the object. false: the handle is stale, freed already, forged, or of another allocator.
    When several threads free one handle at the same instant, one gets true (an exception: docs/security.md).
@@ -428,7 +426,7 @@ TSLAB_API EpochId epoch_domain_epoch(const EpochDomain *domain);
 /* Allocates in the innermost domain of this thread; outside of any, in the default allocator's current epoch.
    NULL with errno ESTALE if that domain has been closed or destroyed: never an object of an outer one.
    In a scope domain objects are aligned to 16: slab_alloc_aligned for more. */
-TSLAB_API void *slab_alloc(size_t size) TSLAB_NEW TSLAB_SIZE(1);
+TSLAB_API void *slab_alloc(size_t size) TSLAB_USED TSLAB_SIZE(1);
 
 /*
  * More objects of the innermost domain: where slab_alloc would put them, and with its errors.
@@ -436,22 +434,22 @@ TSLAB_API void *slab_alloc(size_t size) TSLAB_NEW TSLAB_SIZE(1);
  */
 
 /* n * size bytes, zeroed. ENOMEM if the product overflows. */
-TSLAB_API void *slab_alloc_zero(size_t n, size_t size) TSLAB_NEW TSLAB_SIZE(1, 2);
+TSLAB_API void *slab_alloc_zero(size_t n, size_t size) TSLAB_USED TSLAB_SIZE(1, 2);
 /* alignment: a power of two, otherwise EINVAL. Above 1 GiB: ENOMEM. */
-TSLAB_API void *slab_alloc_aligned(size_t alignment, size_t size) TSLAB_NEW TSLAB_SIZE(2);
+TSLAB_API void *slab_alloc_aligned(size_t alignment, size_t size) TSLAB_USED TSLAB_SIZE(2);
 /* pointer NULL: slab_alloc. Otherwise slab_realloc in whichever allocator owns the object: it stays in its own epoch.
    EINVAL: none owns it. */
 TSLAB_API void *slab_alloc_resize(void *pointer, size_t size) TSLAB_USED TSLAB_SIZE(2);
 /* A copy: of a text, of at most n bytes of a text and a terminating zero, of n bytes. */
-TSLAB_API char *slab_alloc_strdup(const char *text) TSLAB_NEW;
-TSLAB_API char *slab_alloc_strndup(const char *text, size_t n) TSLAB_NEW;
+TSLAB_API char *slab_alloc_strdup(const char *text) TSLAB_USED;
+TSLAB_API char *slab_alloc_strndup(const char *text, size_t n) TSLAB_USED;
 TSLAB_API void *slab_alloc_memdup(const void *from, size_t n) TSLAB_USED TSLAB_SIZE(2);
 /* A formatted text. errno as vsnprintf sets it where the format is at fault. */
-TSLAB_API char *slab_alloc_printf(const char *format, ...) TSLAB_PRINTF(1, 2) TSLAB_NEW;
-TSLAB_API char *slab_alloc_vprintf(const char *format, va_list arguments) TSLAB_PRINTF(1, 0) TSLAB_NEW;
+TSLAB_API char *slab_alloc_printf(const char *format, ...) TSLAB_PRINTF(1, 2) TSLAB_USED;
+TSLAB_API char *slab_alloc_vprintf(const char *format, va_list arguments) TSLAB_PRINTF(1, 0) TSLAB_USED;
 /* Allocates in the named domain, whether or not this thread is inside it. NULL with errno: EPERM another thread's
    domain, EINVAL not a domain, ESTALE its epoch is closed, ENOMEM. Cost: slab_alloc and some 14 instructions. */
-TSLAB_API void *epoch_domain_alloc(EpochDomain *domain, size_t size) TSLAB_NEW TSLAB_SIZE(2);
+TSLAB_API void *epoch_domain_alloc(EpochDomain *domain, size_t size) TSLAB_USED TSLAB_SIZE(2);
 /* Moves one object into the domain (an outer one, usually): copies it there, frees it here, returns the new address.
    It keeps the alignment that it was asked for with, not one that it has by its class.
    NULL, and the object is untouched: EINVAL not a live object of the domain's allocator, EPERM, ESTALE, ENOMEM. */

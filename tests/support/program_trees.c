@@ -131,7 +131,7 @@ static bool set_limit(struct prog *program, const struct prog_op *op) {
            strerror(errno));
     EXPECT(program, answer || errno == EINVAL, "a limit of epoch %" PRIu64 ": %s", epoch->id, strerror(errno));
     if (answer) {
-        epoch->limit = bytes;
+        epoch->limit = bytes != 0 && bytes < UNIT_BYTES ? UNIT_BYTES : bytes;
         epoch->most_units = prog_held_units(program, epoch);
     }
     return true;
