@@ -123,7 +123,8 @@ def check_mended():
         while True:  # the page is written a few times a second
             done = subprocess.run([tslab, "stats", str(server.process.pid)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                   text=True, timeout=60)
-            if done.returncode == 0 and "session" not in done.stdout:
+            held, _, ended = done.stdout.partition("\nended epoch")
+            if done.returncode == 0 and "session" not in held and "session" in ended:
                 return
             if time.monotonic() > until:
                 sys.exit("step6: the mended program still holds sessions:\n" + done.stdout)
