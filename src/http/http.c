@@ -275,6 +275,19 @@ bool slab_http_start(SlabAllocator *allocator, const char *address) {
     return slab_http_start_ex(&o);
 }
 
+/* libmicrohttpd ends the program when its socket is no socket of its own, and closes the number all the same. Then its thread stays,
+   without a port. */
+static void end_server(void) {
+    if (ts_own_file_is_open(&listener)) {
+        (void)MHD_quiesce_daemon(server); /* no new connections; those that there are go on */
+        for (unsigned i = 0; i < 100 && http_places_under_way() > 0; i++)
+            (void)nanosleep(&(struct timespec){0, 10000000}, NULL);
+        MHD_stop_daemon(server);
+    }
+    ts_own_file_close(&listener);
+    server = NULL;
+}
+
 bool slab_http_stop(void) {
     TS_OWN_MEMORY;
     if (pthread_mutex_trylock(&mutex) != 0) return false;
@@ -283,12 +296,7 @@ bool slab_http_stop(void) {
     plan.waiting = false;
     if (runs) {
         atomic_store(&listens_on, 0);
-        (void)MHD_quiesce_daemon(server); /* no new connections; those that there are go on */
-        for (unsigned i = 0; i < 100 && http_places_under_way() > 0; i++)
-            (void)nanosleep(&(struct timespec){0, 10000000}, NULL);
-        MHD_stop_daemon(server);
-        ts_own_file_close(&listener);
-        server = NULL;
+        end_server();
         http_history_stop();
         http_places_reset();
     }
