@@ -59,6 +59,8 @@ help:
 	@echo "make bench-smoke   the same harness for a few seconds: does it work"
 	@echo "make amalgamation  the core library as two files: build/amalgamation/tslab.c and tslab.h"
 	@echo "make test-rust     make test-python    the bindings: bindings/rust, bindings/python"
+	@echo "make dist          a release: tarball, checksum, bill of materials (build/dist)"
+	@echo "make deb-test      installs mmdebstrap: Debian packages, built and tested in clean chroots (as root)"
 	@echo "make install PREFIX=DIR   libraries, headers, tslab.pc, CMake package, man pages (DESTDIR works)"
 	@echo "make demo-leak     from a leak to the alert that names it: Prometheus, the page, stats_dump"
 	@echo "make check-observability   every query of the Grafana dashboard against a real Prometheus"
@@ -164,7 +166,7 @@ results: setup-bench setup-plot setup-valgrind
 	@benchmarks/results.py $(ARGS)
 
 # What the benchmarks need of the release build.
-.PHONY: amalgamation test-rust test-python results build-bench
+.PHONY: dist deb-test amalgamation test-rust test-python results build-bench
 build-bench: | build
 	$(call build,release,-DTSLAB_BUILD_TESTS=OFF -DTSLAB_BENCH_CARGO=ON)
 
@@ -276,6 +278,14 @@ test-rust:
 
 test-python:
 	@bindings/python/test.sh --manylinux
+
+# A release: tarball, checksum and bill of materials; the same commit gives the same bytes.
+dist:
+	@packaging/dist.sh
+
+# Debian packages: built in a clean chroot, looked at by lintian, installed in another one, tested, removed.
+deb-test: setup-deb
+	@packaging/deb_test.sh
 
 install: setup-install | build
 	$(call build,install)

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs the Debian packages that a purpose needs and that are missing. Silent when nothing is.
-# usage: tools/setup.sh install|run|test|test-all|clang|cxx|adapt|fuzz|afl|bench|plot|valgrind|vm|cross|coverage|programs|model|rust|http|observability
+# usage: tools/setup.sh install|run|test|test-all|clang|cxx|adapt|fuzz|afl|bench|plot|valgrind|vm|cross|coverage|programs|model|rust|deb|http|observability
 set -eu
 
 run="make gcc libc6-dev cmake pkg-config libjansson-dev iso-codes python3"
@@ -29,9 +29,10 @@ case "$#:${1-}" in
     1:cross) wanted="make gcc libc6-dev cmake pkg-config python3 $cross" ;;
     1:programs) wanted="$run libcmocka-dev g++ clang git perl gdb sqlite3 lua5.4 php-cli ruby nodejs default-jre-headless redis-server redis-tools nginx-light postgresql mariadb-server ghostscript imagemagick qemu-user valgrind openssl xz-utils bzip2 zstd zip unzip cpio rsync openssh-client jq vim bc tcl gawk rustc gettext" ;;
     1:model) wanted="make gcc libc6-dev python3 spin" ;;
+    1:deb) wanted="mmdebstrap" ;;
     1:rust) wanted="cargo-web" ;; # Debian 12: the newer of its two; cargo of any origin will do
     *)
-        echo "tools/setup.sh: unknown purpose '$*': install, run, test, test-all, clang, cxx, adapt, fuzz, afl, bench, plot, valgrind, vm, cross, coverage, programs, model, rust, http or observability" >&2
+        echo "tools/setup.sh: unknown purpose '$*': install, run, test, test-all, clang, cxx, adapt, fuzz, afl, bench, plot, valgrind, vm, cross, coverage, programs, model, rust, deb, http or observability" >&2
         exit 2
         ;;
 esac
@@ -53,7 +54,7 @@ new_cargo() {
 # What a package is for, wherever it came from.
 present() {
     case $1 in
-        make | gcc | g++ | cmake | pkg-config | clang | python3 | valgrind | gdb | gcovr | spin | curl | git | perl | sqlite3 | lua5.4 | ruby | redis-server) command -v "$1" ;;
+        mmdebstrap | make | gcc | g++ | cmake | pkg-config | clang | python3 | valgrind | gdb | gcovr | spin | curl | git | perl | sqlite3 | lua5.4 | ruby | redis-server) command -v "$1" ;;
         php-cli) command -v php ;;
         nodejs) command -v node ;;
         default-jre-headless) command -v java ;;

@@ -3,7 +3,7 @@
 # find_package, with the shared and with the static library; then the same after the installed tree has moved,
 # and with DESTDIR. Arguments: BUILD_DIR VERSION. Environment: CC, CMAKE.
 set -eu
-build_dir=$1 version=$2 soname=libtslab.so.${2%.*}
+build_dir=$1 version=$2 soname=libtslab.so.0
 cmake=${CMAKE:-cmake}
 here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d)

@@ -204,11 +204,11 @@ int ts_run(int argc, char **argv) {
     }
     const char *http = getenv("TSLAB_HTTP");
     if (http && *http && strcmp(http, "0") != 0) {
-        int code = find_library("libtslab-http.so", library);
+        int code = find_library("libtslab-http.so." TSLAB_SOVERSION, library);
         if (code >= 0) return code;
         if (!preload(library)) return fail(EXIT_CANNOT, "%s", strerror(errno));
     }
-    int code = find_library("libtslab-malloc.so", library);
+    int code = find_library("libtslab-malloc.so." TSLAB_SOVERSION, library);
     if (code >= 0) return code;
     /* The page has a thread anyway; memory then goes back while the program rests, too. Who holds it the stacks tell. */
     if (!preload(library) || setenv("TSLAB_SHM", "1", 0) != 0 || setenv("TSLAB_BACKGROUND", "1", 0) != 0 ||
