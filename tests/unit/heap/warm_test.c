@@ -457,6 +457,9 @@ static void a_close_pays_for_the_frees_before_it(void **state) {
         }
     }
     assert_true(stats_of(allocator).retained_bytes > (200 + TS_LOCAL_WARM_UNITS) * UNIT);
+    size_t before = purges.bytes;
+    ts_settle_now(10); /* as the end of a phase that released five */
+    assert_in_range(purges.bytes - before, UNIT, 10 * UNIT);
     assert_true(epoch_close(allocator, epoch));
     assert_true(stats_of(allocator).retained_bytes <= (200 + TS_LOCAL_WARM_UNITS) * UNIT);
     for (int i = 0; i < OBJECTS; i += 16 * EACH) {
