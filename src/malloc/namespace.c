@@ -5,6 +5,7 @@
 #define _GNU_SOURCE
 #include "malloc/entry.h"
 
+#include <pthread.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -21,16 +22,26 @@ static int try(long number, long first, long second) {
     return error;
 }
 
-static int call(long number, long first, long second) {
+/* The same while the library's threads rest, if there are any: else the error of the first try. A thread that is cancelled here would leave
+   them at rest for ever. */
+static int try_alone(long number, long first, long second, int error) {
     const struct timespec moment = {0, 1000000};
-    int before = errno, error = try(number, first, second);
-    if (is_for_one_thread(error) && ts_private_threads_rest()) {
+    int cancel;
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+    if (ts_private_threads_rest()) {
         for (unsigned i = 0; i < TRIES && is_for_one_thread(error); i++) {
             if (i > 0) (void)nanosleep(&moment, NULL);
             error = try(number, first, second);
         }
         ts_private_threads_go_on();
     }
+    (void)pthread_setcancelstate(cancel, &cancel);
+    return error;
+}
+
+static int call(long number, long first, long second) {
+    int before = errno, error = try(number, first, second);
+    if (is_for_one_thread(error)) error = try_alone(number, first, second, error);
     errno = error ? error : before;
     return error ? -1 : 0;
 }

@@ -58,8 +58,9 @@ static void start_in_child(void) {
 static void start(void) {
     static _Atomic uint32_t registered;
     if (atomic_exchange(&started, 1)) return;
-    start_or_say();
+    /* First: in a child of a fork that comes between nobody waits for a thread that is not there. */
     if (!atomic_exchange(&registered, 1)) (void)pthread_atfork(NULL, NULL, start_in_child);
+    start_or_say();
 }
 
 void ts_background_start(void) {

@@ -7,34 +7,49 @@
 
 #include <time.h>
 
+/*
+ * What could go wrong: a thread ends and does not begin again, or somebody waits for one that does not end. It does not:
+ *  1. Only the thread itself notes that it rests, when it has seen that somebody asks for it. Then it looks once more. If nobody asks any
+ *     more, it takes the note back and goes on; if the note is gone, another thread begins in its place, and it ends.
+ *  2. The last that asked takes its question off, and then the notes. All that is seq_cst: he sees the note, or the thread sees that nobody asks.
+ *     So it is with one that has begun after he looked for it.
+ *  3. Who finds nobody to wait for takes his question off in the same way: he may be the last.
+ */
 typedef struct own_thread {
     void (*work)(void); /* constant while it is there or rests */
     uint32_t interval_ns;
-    _Atomic uint32_t runs;
-    _Atomic uint32_t rests;
+    _Atomic uint32_t runs;  /* begun and not ended: two for a moment, while another begins in its place */
+    _Atomic uint32_t rests; /* the note: it is to begin again */
 } own_thread;
 
 static own_thread all[TS_OWN_THREADS];
 static _Atomic uint32_t resting; /* how many ask for rest */
 
+static bool is_to_end(own_thread *t) {
+    if (TS_LIKELY(ts_load_acquire(&resting) == 0)) return false;
+    (void)atomic_exchange(&t->rests, 1);
+    return ts_load_seq(&resting) != 0 || atomic_exchange(&t->rests, 0) == 0;
+}
+
 static void *run(own_thread *t) {
     bool waits = t == &all[TS_BACKGROUND_THREAD]; /* the page is to be there at once */
-    while (ts_load_acquire(&resting) == 0) {
+    while (!is_to_end(t)) {
         const struct timespec interval = {0, (long)t->interval_ns};
         if (!waits) t->work();
         waits = false;
         (void)nanosleep(&interval, NULL);
     }
-    ts_store_release(&t->runs, 0); /* partner: ts_own_threads_rest */
+    /* release: partner of ts_own_threads_rest */
+    (void)atomic_fetch_sub_explicit(&t->runs, 1, memory_order_release);
     return NULL;
 }
 static void *run_page(void *unused) { return (void)unused, run(&all[TS_PAGE_THREAD]); }
 static void *run_background(void *unused) { return (void)unused, run(&all[TS_BACKGROUND_THREAD]); }
 
 static bool begin(ts_own_thread which) {
-    ts_store_relaxed(&all[which].runs, 1);
+    (void)ts_fetch_add_relaxed(&all[which].runs, 1);
     bool begun = ts_os_start_thread(which == TS_PAGE_THREAD ? run_page : run_background);
-    if (!begun) ts_store_relaxed(&all[which].runs, 0);
+    if (!begun) (void)ts_fetch_sub_relaxed(&all[which].runs, 1);
     return begun;
 }
 
@@ -52,19 +67,18 @@ void ts_own_thread_forget(ts_own_thread which) {
 
 bool ts_own_threads_rest(void) {
     bool any = false;
-    (void)atomic_fetch_add_explicit(&resting, 1, memory_order_seq_cst);
+    (void)atomic_fetch_add(&resting, 1);
     for (unsigned i = 0; i < TS_OWN_THREADS; i++) {
-        if (ts_load_acquire(&all[i].runs) == 0) continue;
+        if (ts_load_seq(&all[i].runs) == 0) continue;
         any = true;
-        ts_store_relaxed(&all[i].rests, 1);
         while (ts_load_acquire(&all[i].runs) != 0) ts_nap();
     }
-    if (!any) (void)atomic_fetch_sub_explicit(&resting, 1, memory_order_seq_cst);
+    if (!any) ts_own_threads_go_on();
     return any;
 }
 
 void ts_own_threads_go_on(void) {
-    if (atomic_fetch_sub_explicit(&resting, 1, memory_order_seq_cst) != 1) return;
+    if (atomic_fetch_sub(&resting, 1) != 1) return;
     for (unsigned i = 0; i < TS_OWN_THREADS; i++)
         if (atomic_exchange(&all[i].rests, 0)) (void)begin((ts_own_thread)i);
 }

@@ -123,8 +123,9 @@ void ts_page_start(void) {
     static _Atomic uint32_t started;
     if (!is_wanted() || atomic_exchange(&started, 1)) return;
     ts_growth_watch();
+    /* First: in a child of a fork that comes between nobody waits for a thread that is not there. */
+    if (pthread_atfork(NULL, NULL, in_child) != 0) say("children of fork will have no statistics page");
     start_or_say();
-    if (page && pthread_atfork(NULL, NULL, in_child) != 0) say("children of fork will have no statistics page");
 }
 
 #else
