@@ -52,13 +52,14 @@ static uint32_t fork_allocators; /* guarded by start_mutex: those whose locks ar
  */
 static _Thread_local struct {
     uint32_t depth;
-    bool locked; /* the outermost has the locks */
+    bool locked;            /* the outermost has the locks */
+    ts_fork_elders *elders; /* that it has called, and calls again: NULL, none */
 } forking;
 
 static _Atomic(ts_fork_elders *) elders; /* of the process's malloc: locks that are taken before these (private.h) */
 static void call_elders(ts_fork_when when) {
-    ts_fork_elders *function = ts_load_relaxed(&elders);
-    if (function) function(when);
+    if (when == TS_FORK_BEGINS) forking.elders = ts_load_relaxed(&elders); /* another thread may just set it */
+    if (forking.elders) forking.elders(when);
 }
 
 static bool fork_begins(void) { return forking.depth++ == 0 && !ts_os_is_alone(); }
