@@ -1,6 +1,6 @@
 /*
  * What others meet of the region's address space: core dumps, by the kernel and by gcore, and mlockall. Only what is live or retained
- * is in a dump, and 16 MiB at most beside it; mlockall makes no tables for what was never used, and a limit that is too small
+ * is in a dump, and 24 MiB at most beside it; mlockall makes no tables for what was never used, and a limit that is too small
  * for a region is named.
  */
 #ifndef _GNU_SOURCE
@@ -30,7 +30,8 @@
 #endif
 
 #define MIB ((size_t)1 << 20)
-#define SLACK (16 * MIB)
+/* The blocks of 2 MiB at the ends of what is retained, 4 MiB that were never used, and the metadata of all that. */
+#define SLACK (24 * MIB)
 
 static void require_the_kernel(void) {
     if (SUP_SANITIZED || SUP_EMULATED) {

@@ -65,7 +65,8 @@ static void look_at_page(char *page) {
     for (const char *at = page; (at = strstr(at, mark)) != NULL; found++) {
         at += sizeof mark - 1;
         size_t n = strcspn(at, "\"");
-        SUP_CHECK(is_whole(at, n, 0) || is_whole(at, n, 1) || strncmp(at, "(other)", n) == 0,
+        SUP_CHECK(is_whole(at, n, 0) || is_whole(at, n, 1) || strncmp(at, "(other)", n) == 0 ||
+                      strncmp(at, "(none)", n) == 0,
                   "a mixture of labels: \"%.*s\"", (int)n, at);
     }
     SUP_CHECK(found > 0, "the page has labels");
