@@ -69,7 +69,8 @@ bool ts_own_threads_rest(void) {
     bool any = false;
     (void)atomic_fetch_add(&resting, 1);
     for (unsigned i = 0; i < TS_OWN_THREADS; i++) {
-        if (ts_load_seq(&all[i].runs) == 0) continue;
+        /* One that has ended already, for this question or another's, has noted it before. */
+        if (ts_load_seq(&all[i].runs) == 0 && ts_load_seq(&all[i].rests) == 0) continue;
         any = true;
         while (ts_load_acquire(&all[i].runs) != 0) ts_nap();
     }
