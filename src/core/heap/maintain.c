@@ -36,11 +36,12 @@ static bool keeps_any(const ts_heap *heap, const ts_share *share) {
            (share && ts_share_warm_units(share) != 0);
 }
 
-/* For how long it has rested, 0: it does not. Another thread that looks at the same moment notes the same, or a little later. */
+/* For how long it has rested, 0: it does not. Another thread that looks at the same moment notes the same, or a little later: a time that is
+   to come for this one. */
 static uint64_t rested(ts_seen *seen, uint64_t work, uint64_t now) {
     if (ts_load_acquire(&seen->work) == work) { /* acquire: with the time of that look, if several maintain at once */
-        uint64_t since = now - ts_load_relaxed(&seen->ns);
-        return since >= REST_NS ? since : 0;
+        int64_t since = (int64_t)(now - ts_load_relaxed(&seen->ns));
+        return since >= (int64_t)REST_NS ? (uint64_t)since : 0;
     }
     ts_store_relaxed(&seen->ns, now);
     ts_store_relaxed(&seen->sheds, 0);

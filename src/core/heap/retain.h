@@ -39,7 +39,10 @@ typedef struct ts_retain {
     uint64_t need;        /* the most in it that would have been warm had nothing gone back */
 } ts_retain;
 
-static inline bool ts_retain_is_past(uint64_t since_ns, uint64_t now_ns) { return now_ns - since_ns > TS_RETAIN_NS; }
+/* since_ns can be the later one: by a thread that has read the clock after this one, and was here before it. */
+static inline bool ts_retain_is_past(uint64_t since_ns, uint64_t now_ns) {
+    return (int64_t)(now_ns - since_ns) > (int64_t)TS_RETAIN_NS;
+}
 
 static inline void ts_retain_begin_window(ts_retain *retain, uint64_t warm, uint64_t now_ns) {
     retain->window_ns = now_ns;

@@ -9,11 +9,11 @@
 
 /*
  * What could go wrong: a thread ends and does not begin again, or somebody waits for one that does not end. It does not:
- *  1. Only the thread itself notes that it rests, when it has seen that somebody asks for it. Then it looks once more. If nobody asks any
- *     more, it takes the note back and goes on; if the note is gone, another thread begins in its place, and it ends.
- *  2. The last that asked takes its question off, and then the notes. All that is seq_cst: he sees the note, or the thread sees that nobody asks.
- *     So it is with one that has begun after he looked for it.
- *  3. Who finds nobody to wait for takes his question off in the same way: he may be the last.
+ *  1. A thread that sees the question notes that it rests, and looks once more. If nobody asks any more, it takes the
+ *     note back and goes on. If the note is gone, another thread begins in its place, and it ends.
+ *  2. The last that asked takes the question off, and then the notes. All that is seq_cst: that call sees the note, or
+ *     the thread sees that nobody asks. A thread that begins after the call has looked for it does the same.
+ *  3. A call that finds no thread to wait for takes its question off in the same way: it may be the last.
  */
 typedef struct own_thread {
     void (*work)(void); /* constant while it is there or rests */

@@ -115,6 +115,24 @@ static void resting_bins(void **state) {
     end(&k, t);
 }
 
+/* A look of this thread at a time before that of the last look, which another thread has read: nobody has rested for long. */
+static void earlier_times(void **state) {
+    (void)state;
+    keeper k;
+    pthread_t t;
+    begin(&k, &t, works_and_rests);
+    uint64_t before = committed(k.a);
+    for (unsigned i = 0; i < 4; i++) {
+        atomic_fetch_sub(&now_ns, 1);
+        (void)slab_maintain(k.a, UINT64_MAX);
+    }
+    assert_int_equal(committed(k.a), before);
+    sem_post(&k.goes_on);
+    sem_wait(&k.rests);
+    sem_post(&k.goes_on);
+    end(&k, t);
+}
+
 /* Bins with more slabs than one visit looks at, most of them with an object that lives: those behind them get their turn. */
 enum { EACH = 68, PINNED = 700 };
 static void *pins_and_rests(void *arg) {
@@ -285,8 +303,9 @@ static void one_works(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(resting_bins),       cmocka_unit_test(long_bins),
-                                       cmocka_unit_test(each_gets_its_turn), cmocka_unit_test(all_rest),
-                                       cmocka_unit_test(budget_of_its_own),  cmocka_unit_test(one_works)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(resting_bins), cmocka_unit_test(earlier_times),
+                                       cmocka_unit_test(long_bins),    cmocka_unit_test(each_gets_its_turn),
+                                       cmocka_unit_test(all_rest),     cmocka_unit_test(budget_of_its_own),
+                                       cmocka_unit_test(one_works)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

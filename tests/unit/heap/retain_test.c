@@ -89,6 +89,18 @@ static void slow_spikes_do_not_fit_either(void **state) {
     }
 }
 
+/* A thread has read the clock before another one, and looks after it. */
+static void an_earlier_time_ends_no_second(void **state) {
+    (void)state;
+    assert_int_equal(look(1000), 0);
+    now--;
+    assert_int_equal(look(1000), 0);
+    assert_int_equal(ts_load_relaxed(&retain.spare), 0);
+    now++;
+    end_second();
+    assert_int_equal(look(1000), PIECE);
+}
+
 /* A budget that has risen falls when such a spike comes. */
 static void a_large_spike_lowers_the_budget(void **state) {
     (void)state;
@@ -254,6 +266,7 @@ static void forgets(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         FROM_BEGIN(spikes_that_fit_stay),
+        FROM_BEGIN(an_earlier_time_ends_no_second),
         FROM_BEGIN(spikes_that_do_not_fit_go_back),
         FROM_BEGIN(slow_spikes_do_not_fit_either),
         FROM_BEGIN(a_large_spike_lowers_the_budget),
