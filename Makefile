@@ -267,7 +267,6 @@ bench-smoke: setup-bench | build
 	$(call build,release,-DTSLAB_BUILD_TESTS=OFF)
 	$(call check,release,-L '^bench$$')
 
-# The libraries and tools alone: nothing that only the workloads, tests and benchmarks need.
 # The core as tslab.c and tslab.h, for a program that builds it itself.
 amalgamation:
 	@python3 -B packaging/amalgamation.py build/amalgamation
@@ -287,6 +286,7 @@ dist:
 deb-test: setup-deb
 	@packaging/deb_test.sh
 
+# The libraries and tools alone: nothing that only the workloads, tests and benchmarks need.
 install: setup-install | build
 	$(call build,install)
 	@cmake --install build/install --prefix "$(PREFIX)"

@@ -16,10 +16,20 @@ _Noreturn static void fail(const char *what) {
     exit(1);
 }
 
+static uint16_t port_of(const char *text) {
+    char *end;
+    long port = strtol(text, &end, 10);
+    if (end == text || *end || port < 0 || port > 65535) {
+        fprintf(stderr, "'%s' is no port\n", text);
+        exit(2);
+    }
+    return (uint16_t)port;
+}
+
 int net_listen(int argc, char **argv) {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(7000)};
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    if (argc > 1) address.sin_port = htons((uint16_t)atoi(argv[1]));
+    if (argc > 1) address.sin_port = htons(port_of(argv[1]));
     signal(SIGPIPE, SIG_IGN);
     int one = 1, listener = socket(AF_INET, SOCK_STREAM, 0);
     if (listener < 0) fail("socket");
