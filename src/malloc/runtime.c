@@ -59,7 +59,6 @@ void ts_runtimes_start(void) {
 
 #include <dlfcn.h>
 #include <link.h>
-#include <pthread.h>
 
 /* Of a library whose name begins so. Without functions: all that it allocates is its own. */
 #define FUNCTIONS_MOST 6u
@@ -83,7 +82,8 @@ static const library libraries[] = {
     {"libgcc_s.so.1", {NULL}},
 };
 
-/* What has asked inside of a domain so far. Constant once `modules` counts it; guarded by `mutex` before. */
+/* What has asked inside of a domain so far, some of it twice, if two threads were the first. A thread that counts `modules` up has the place,
+   and is_known says that it is written, and constant. No lock: a child of fork or a signal handler would wait for it for ever. */
 typedef struct module {
     range all;
     bool is_own;
@@ -93,14 +93,14 @@ typedef struct module {
 #define MODULES_MOST 256u
 static module known[MODULES_MOST];
 static _Atomic uint32_t modules;
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static _Atomic bool is_known[MODULES_MOST];
 
 static _Thread_local range plain; /* the last module of which no function is a runtime's */
 
 static const module *find(const void *caller) {
-    uint32_t count = ts_load_acquire(&modules); /* partner: add */
+    uint32_t count = ts_load_relaxed(&modules);
     for (uint32_t i = 0; i < count; i++)
-        if (is_in(&known[i].all, caller)) return &known[i];
+        if (ts_load_acquire(&is_known[i]) && is_in(&known[i].all, caller)) return &known[i]; /* partner: add */
     return NULL;
 }
 
@@ -163,16 +163,16 @@ static const module *add(const void *caller) {
         if (handle) (void)dlclose(handle); /* it is there all the same */
         if (!m.is_own) (void)dlerror();    /* of a function that this version has not */
     }
-    (void)pthread_mutex_lock(&mutex);
     const module *there = find(caller);
-    uint32_t count = ts_load_relaxed(&modules);
-    if (!there && count < MODULES_MOST) {
-        known[count] = m;
-        ts_store_release(&modules, count + 1);
-        there = &known[count];
-    }
-    (void)pthread_mutex_unlock(&mutex);
-    return there;
+    uint32_t place = ts_load_relaxed(&modules);
+    if (there) return there;
+    do {
+        if (place >= MODULES_MOST) return NULL;
+    } while (!atomic_compare_exchange_weak_explicit(&modules, &place, place + 1, memory_order_relaxed,
+                                                    memory_order_relaxed));
+    known[place] = m;
+    ts_store_release(&is_known[place], true); /* partner: find */
+    return &known[place];
 }
 
 TS_COLD static const module *add_uncaptured(const void *caller) {
