@@ -5743,4 +5743,30 @@ MUTANTS = [
         "new": "",
         "tests": ["unit.stats.ended"],
     },
+    # ---- the library's own threads -----------------------------------------------------------------------------
+    {
+        "name": "own-thread-notes-no-rest",
+        "protocol": "own_threads.c",
+        "file": "src/core/os/own_threads.c",
+        "old": "    (void)atomic_exchange(&t->rests, 1);\n",
+        "new": "",
+        "tests": ["unit.os.own_threads"],
+    },
+    # ---- times of two threads ------------------------------------------------------------------------------------
+    {
+        "name": "later-time-is-long-past",
+        "protocol": "retain.h",
+        "file": "src/core/heap/retain.h",
+        "old": "    return (int64_t)(now_ns - since_ns) > (int64_t)TS_RETAIN_NS;\n",
+        "new": "    return now_ns - since_ns > TS_RETAIN_NS;\n",
+        "tests": ["unit.heap.retain"],
+    },
+    {
+        "name": "later-look-is-long-past",
+        "protocol": "maintain.c",
+        "file": "src/core/heap/maintain.c",
+        "old": "        int64_t since = (int64_t)(now - ts_load_relaxed(&seen->ns));\n        return since >= (int64_t)REST_NS",
+        "new": "        uint64_t since = now - ts_load_relaxed(&seen->ns);\n        return since >= REST_NS",
+        "tests": ["unit.heap.maintain"],
+    },
 ]
