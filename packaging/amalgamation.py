@@ -211,7 +211,10 @@ def main():
         parts.append(f"/* ---- {path.relative_to(CORE)} ---- */\n" + expanded.strip("\n") + "\n")
         parts.append("".join(f"#undef {m}\n" for m in dict.fromkeys(macros)))
     out = pathlib.Path(sys.argv[1])
-    out.mkdir(parents=True, exist_ok=True)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SystemExit(f"amalgamation.py: {out}: {error.strerror}")
     (out / "tslab.h").write_text(public_header(), encoding="utf-8")
     (out / "tslab.c").write_text("\n".join(parts), encoding="utf-8")
     print(f"{out}/tslab.c, {out}/tslab.h: {len(sources)} files in one")

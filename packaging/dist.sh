@@ -3,6 +3,7 @@
 # bytes. usage: packaging/dist.sh [FOLDER]    (build/dist)
 set -euo pipefail
 cd "$(dirname "$0")/.."
+case "$*" in -* | *\ *) echo "dist.sh: '$*': one folder, or none" >&2; exit 2 ;; esac
 out=${1:-build/dist}
 command -v git >/dev/null && git rev-parse --git-dir >/dev/null 2>&1 || { echo "dist.sh: a release is made from a git checkout" >&2; exit 1; }
 changed=$(git status --porcelain)

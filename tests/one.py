@@ -59,6 +59,9 @@ def targets_of(folder, commands):
 
 
 def main():
+    if len(sys.argv) < 3:
+        print("usage: one.py PRESET T [OPTION OF CMAKE...]", file=sys.stderr)
+        return 2
     preset, wanted, *options = sys.argv[1:]
     folder = ROOT / "build" / preset
     tests = read_tests(folder)

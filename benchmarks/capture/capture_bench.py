@@ -57,6 +57,8 @@ def main():
     parser.add_argument("--smoke", action="store_true")
     parser.add_argument("--csv")
     arguments = parser.parse_intermixed_args()
+    if not os.path.exists(arguments.library):
+        parser.error(f"{arguments.library}: no such file")
     all_ways, lines = ways(os.path.abspath(arguments.library)), []
     for name, requests in LIBRARIES:
         if arguments.names and name not in arguments.names:

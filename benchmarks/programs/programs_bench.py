@@ -377,6 +377,8 @@ def main():
     parser.add_argument("--smoke", action="store_true")
     parser.add_argument("--csv")
     arguments = parser.parse_intermixed_args()
+    if not os.path.exists(arguments.library):
+        parser.error(f"{arguments.library}: no such file")
     if not set(arguments.parts.split(",")) <= set(PARTS):
         parser.error(f"--parts: of {', '.join(PARTS)}")
     arguments.rounds = 1 if arguments.smoke else arguments.rounds or (3 if arguments.quick else 5)

@@ -2,6 +2,7 @@
 # Builds a wheel, installs it in an environment of its own, and runs pytest there. Exit code 77: no Python 3.11 or no way to build.
 # usage: test.sh [--manylinux]    --manylinux: also auditwheel, which says for which systems the wheel is
 set -euo pipefail
+case "$*" in "" | --manylinux) ;; *) echo "test.sh: unknown argument '$*': --manylinux, or none" >&2; exit 2 ;; esac
 cd "$(dirname "$0")"
 python=""
 for candidate in python3 python3.11 /usr/bin/python3; do

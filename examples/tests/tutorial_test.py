@@ -131,6 +131,14 @@ def check_mended():
             time.sleep(0.3)
 
 
+def check_ports():
+    for port in ("7000x", "", "-1", "65536"):
+        done = subprocess.run([os.path.join(programs, "step1"), port], capture_output=True, text=True, timeout=60)
+        if done.returncode != 2 or "'%s'" % port not in done.stderr:
+            sys.exit("step1: port '%s': %d, %s" % (port, done.returncode, done.stderr))
+
+
+check_ports()
 played = {step: play(step, text) for step, text in talks() if os.path.exists(os.path.join(programs, step))}
 for step in sorted(set(step for step, _ in talks()) - set(played)):
     print("%s: not built" % step)

@@ -92,6 +92,8 @@ def main():
     parser.add_argument("--hard", action="store_true")
     parser.add_argument("--jobs", type=int, default=2)
     arguments = parser.parse_intermixed_args()
+    if not os.path.exists(arguments.library):
+        parser.error(f"{arguments.library}: no such file")
     library = os.path.abspath(arguments.library)
     # The preload takes place at all.
     maps = subprocess.run(["cat", "/proc/self/maps"], env=environment(library), capture_output=True, check=True).stdout

@@ -100,6 +100,10 @@ class Run(unittest.TestCase):
                 answer = tslab("run", option, value, "echo", "ran")
                 self.assertEqual((answer.returncode, answer.stdout), (2, ""), (option, value))
                 self.assertIn(option, answer.stderr)
+        for value in ("foo", "canary,foo", "canary,", ",", "Canary", "2"):
+            answer = tslab("run", "--hard=" + value, "echo", "ran")
+            self.assertEqual((answer.returncode, answer.stdout), (2, ""), value)
+            self.assertIn(f"--hard '{value}'", answer.stderr)
         self.assertEqual(tslab("run", "--retain=64m", "--stacks", "0", "echo", "ran").stdout, "ran\n")
         self.assertEqual(tslab("run", "--help").returncode, 0)
         for command in ("run", "top", "stats", "doctor"):

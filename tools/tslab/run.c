@@ -139,21 +139,6 @@ static bool is_static_program(const char *name) {
     return false;
 }
 
-typedef struct option {
-    const char *name, *variable, *value; /* value NULL: the next argument */
-    bool may_differ;                     /* a value may stand behind = */
-    bool is_bytes;
-} option;
-
-static const option known[] = {{"--http", "TSLAB_HTTP", NULL, false, false},
-                               {"--retain", "TSLAB_RETAIN", NULL, false, true},
-                               {"--budget", "TSLAB_BUDGET", NULL, false, true},
-                               {"--stacks", "TSLAB_SAMPLE_STACKS", NULL, false, true},
-                               {"--poison", "TSLAB_POISON", "1", false, false},
-                               {"--hard", "TSLAB_HARDEN", "1", true, false},
-                               {"--report", "TSLAB_ON_MISUSE", "report", false, false},
-                               {"--abort", "TSLAB_ON_MISUSE", "abort", false, false}};
-
 /* As the library reads it: the library would say that it does not know the value, and the program would run without. */
 static bool is_bytes(const char *text) {
     char *end;
@@ -165,6 +150,37 @@ static bool is_bytes(const char *text) {
     return n <= most && *(unit ? end + 1 : end) == 0;
 }
 
+/* The same of the parts of the hard mode. */
+static bool are_parts(const char *text) {
+    static const char *const words[] = {"0", "1", "canary", "quarantine", "guard", "kinds", "sized"};
+    for (;; text++) {
+        size_t n = strcspn(text, ","), k = 0, count = sizeof words / sizeof *words;
+        while (k < count && (strlen(words[k]) != n || memcmp(words[k], text, n) != 0)) k++;
+        if (k == count) return false;
+        text += n;
+        if (!*text) return true;
+    }
+}
+
+typedef struct option {
+    const char *name, *variable, *value; /* value NULL: the next argument */
+    bool may_differ;                     /* a value may stand behind = */
+    bool (*is_good)(const char *text);   /* NULL: any text */
+    const char *wanted;
+} option;
+
+static const char bytes_wanted[] = "bytes are wanted, as 65536, 64K, 64M or 1G";
+static const char parts_wanted[] = "a list is wanted, of canary,quarantine,guard,kinds,sized";
+
+static const option known[] = {{"--http", "TSLAB_HTTP", NULL, false, NULL, NULL},
+                               {"--retain", "TSLAB_RETAIN", NULL, false, is_bytes, bytes_wanted},
+                               {"--budget", "TSLAB_BUDGET", NULL, false, is_bytes, bytes_wanted},
+                               {"--stacks", "TSLAB_SAMPLE_STACKS", NULL, false, is_bytes, bytes_wanted},
+                               {"--poison", "TSLAB_POISON", "1", false, NULL, NULL},
+                               {"--hard", "TSLAB_HARDEN", "1", true, are_parts, parts_wanted},
+                               {"--report", "TSLAB_ON_MISUSE", "report", false, NULL, NULL},
+                               {"--abort", "TSLAB_ON_MISUSE", "abort", false, NULL, NULL}};
+
 /* The option at argv[*i], with its value there or in the next argument. -1: done; else an exit code. */
 static int take_option(int argc, char **argv, int *i) {
     for (size_t k = 0; k < sizeof known / sizeof *known; k++) {
@@ -175,8 +191,8 @@ static int take_option(int argc, char **argv, int *i) {
         if (*rest == '=') value = rest + 1;
         if (!value && *i + 1 < argc) value = argv[++*i];
         if (!value || !*value) return fail(EXIT_USAGE, "%s needs a value", known[k].name);
-        if (known[k].is_bytes && !is_bytes(value))
-            return fail(EXIT_USAGE, "%s '%s': bytes are wanted, as 65536, 64K, 64M or 1G", known[k].name, value);
+        if (known[k].is_good && !known[k].is_good(value))
+            return fail(EXIT_USAGE, "%s '%s': %s", known[k].name, value, known[k].wanted);
         if (setenv(known[k].variable, value, 1) != 0) return fail(EXIT_CANNOT, "%s", strerror(errno));
         return -1;
     }
