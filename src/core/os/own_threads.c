@@ -6,6 +6,7 @@
 #include "os/os.h"
 
 #include <time.h>
+#include <unistd.h>
 
 /*
  * What could go wrong: a thread ends and does not begin again, or somebody waits for one that does not end. It does not:
@@ -24,6 +25,8 @@ typedef struct own_thread {
 
 static own_thread all[TS_OWN_THREADS];
 static _Atomic uint32_t resting; /* how many ask for rest */
+/* That has them. They are not in a child of vfork, which has this memory, nor in one by a system call, which no handler of fork has seen. */
+static _Atomic uint64_t process;
 
 static bool is_to_end(own_thread *t) {
     if (TS_LIKELY(ts_load_acquire(&resting) == 0)) return false;
@@ -56,6 +59,7 @@ static bool begin(ts_own_thread which) {
 bool ts_own_thread_start(ts_own_thread which, void (*work)(void), uint32_t interval_ns) {
     all[which].work = work;
     all[which].interval_ns = interval_ns;
+    ts_store_relaxed(&process, (uint64_t)getpid());
     return begin(which);
 }
 
@@ -67,6 +71,7 @@ void ts_own_thread_forget(ts_own_thread which) {
 
 bool ts_own_threads_rest(void) {
     bool any = false;
+    if (ts_load_relaxed(&process) != (uint64_t)getpid()) return false;
     (void)atomic_fetch_add(&resting, 1);
     for (unsigned i = 0; i < TS_OWN_THREADS; i++) {
         /* One that has ended already, for this question or another's, has noted it before. */

@@ -1,4 +1,7 @@
 /* The library's own threads rest and begin again, whoever asks meanwhile. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
 #include "unit.h"
 
 #include "base/atomic.h"
@@ -7,6 +10,10 @@
 
 #include <dirent.h>
 #include <pthread.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #define ROUNDS 60
 
@@ -69,10 +76,25 @@ static void begin_while_others_rest(void **state) {
     wait_for_work(&page_work);
 }
 
+/* A child by a system call has none of them, and waits for none. */
+static void child_has_none(void **state) {
+    int status;
+    (void)state;
+#if defined(__s390__)
+    pid_t pid = (pid_t)syscall(SYS_clone, 0L, (long)SIGCHLD, 0L, 0L, 0L);
+#else
+    pid_t pid = (pid_t)syscall(SYS_clone, (long)SIGCHLD, 0L, 0L, 0L, 0L);
+#endif
+    if (pid == 0) _exit(ts_own_threads_rest() ? 1 : 0);
+    assert_true(pid > 0 && waitpid(pid, &status, 0) == pid);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rest_beside_another),
         cmocka_unit_test(begin_while_others_rest),
+        cmocka_unit_test(child_has_none),
     };
     return cmocka_run_group_tests_name("os.own_threads", tests, NULL, NULL);
 }
