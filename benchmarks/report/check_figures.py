@@ -137,6 +137,9 @@ CHECKS = {"blocks": check_blocks, "commit": check_commit, "stray": check_stray}
 
 
 def main(arguments):
+    if arguments in (["-h"], ["--help"]):
+        print(__doc__)
+        return 0
     if len(arguments) != 1 or arguments[0] not in CHECKS:
         print(__doc__, file=sys.stderr)
         return 2

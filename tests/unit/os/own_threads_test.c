@@ -78,7 +78,7 @@ static void begin_while_others_rest(void **state) {
 
 /* A child by a system call has none of them, and waits for none. */
 static void child_has_none(void **state) {
-    int status;
+    int status = 0;
     (void)state;
 #if defined(__s390__)
     pid_t pid = (pid_t)syscall(SYS_clone, 0L, (long)SIGCHLD, 0L, 0L, 0L);
