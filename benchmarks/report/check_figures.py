@@ -8,6 +8,7 @@
 A measured figure stands in a generated block, in a generated page, or in docs/decisions.md with its date.
 """
 
+import argparse
 import pathlib
 import re
 import subprocess
@@ -137,14 +138,11 @@ CHECKS = {"blocks": check_blocks, "commit": check_commit, "stray": check_stray}
 
 
 def main(arguments):
-    if arguments in (["-h"], ["--help"]):
-        print(__doc__)
-        return 0
-    if len(arguments) != 1 or arguments[0] not in CHECKS:
-        print(__doc__, file=sys.stderr)
-        return 2
+    parser = argparse.ArgumentParser(prog="check_figures.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("check", choices=sorted(CHECKS))
+    check = parser.parse_args(arguments).check
     try:
-        wrong = CHECKS[arguments[0]]()
+        wrong = CHECKS[check]()
     except InputError as error:
         wrong = [str(error)]
     for what in wrong:
