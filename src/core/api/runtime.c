@@ -48,7 +48,8 @@ static uint32_t fork_allocators; /* guarded by start_mutex: those whose locks ar
 
 /*
  * A fork of the only thread takes none, and has nothing to put in order in the child: the child goes on as the parent does. So a signal
- * handler may fork, whatever it interrupts, another fork included. The same holds for a fork in the middle of a fork of the same thread.
+ * handler may fork, whatever it interrupts, another fork included. A fork in the middle of a fork of the same thread takes
+ * none either: beside other threads, its child may wait for a lock that one of them had.
  */
 static _Thread_local struct {
     uint32_t depth;
