@@ -10,6 +10,7 @@
 #include <tslab/http.h>
 
 #include "api/private.h"
+#include "http/address.h"
 #include "http/answers.h"
 #include "http/history.h"
 #include "http/hosts.h"
@@ -122,29 +123,6 @@ static int port_of(const struct sockaddr_storage *at) {
 
 /* ---- start and stop ------------------------------------------------------------------------------------------------- */
 
-/* "HOST:PORT" and its kin into a list of addresses; NULL with errno. The caller frees it. */
-static struct addrinfo *resolve(const char *address) {
-    char host[256] = "127.0.0.1";
-    const char *colon = strrchr(address, ':'), *port = colon ? colon + 1 : address;
-    size_t n = colon ? (size_t)(colon - address) : 0;
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV}, *list = NULL;
-    errno = EINVAL;
-    if (!*port || strspn(port, "0123456789") != strlen(port) || strlen(port) > 5 || atoi(port) > 65535) return NULL;
-    if (n >= sizeof host) return NULL;
-    if (n > 0) {
-        bool v6 = address[0] == '[';
-        if (v6 && (n < 3 || address[n - 1] != ']')) return NULL;
-        if (!v6 && memchr(address, ':', n)) return NULL;
-        memcpy(host, address + v6, n - 2 * v6);
-        host[n - 2 * v6] = 0;
-    }
-    if (getaddrinfo(host, port, &hints, &list) != 0) {
-        errno = EINVAL;
-        return NULL;
-    }
-    return list;
-}
-
 /* A socket that listens there; -1 with errno. Made here, so that it is clear why it cannot be. */
 static int listen_on(int family, const struct sockaddr *at, socklen_t bytes) {
     const int on = 1;
@@ -229,7 +207,7 @@ static bool start_locked(const SlabHttpOptions *o) {
         errno = EINVAL;
         return false;
     }
-    struct addrinfo *list = resolve(address);
+    struct addrinfo *list = http_address_resolve(address);
     int fd = list ? listen_at(list) : -1;
     int error = errno;
     if (list) freeaddrinfo(list);

@@ -40,6 +40,12 @@ void say(const char *format, ...) {
     fprintf(stderr, "%s: %s\n", tool_name, text);
 }
 
+int tool_end(int code) {
+    if ((fflush(stdout) == 0 && !ferror(stdout)) || code != EXIT_DONE) return code;
+    if (errno != EPIPE) say("stdout: %s", strerror(errno));
+    return EXIT_NO_TARGET;
+}
+
 bool target_has_screen(void) {
     const char *term = getenv("TERM");
     return isatty(STDOUT_FILENO) && term && *term && strcmp(term, "dumb") != 0;

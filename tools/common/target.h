@@ -30,6 +30,8 @@ extern const char *tool_name;
 /* Called before a message, if it is not NULL: gives back a screen on which it would not stay. */
 extern void (*before_saying)(void);
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* The exit code of the tool: `code`, but EXIT_NO_TARGET, and said, if the text that stdout still holds cannot be written. */
+int tool_end(int code);
 
 /* text: a PID, a URL or a core file; NULL: the one process that has a page. Returns EXIT_DONE, EXIT_USAGE or EXIT_NO_TARGET; what is
    wrong is said. */

@@ -4,5 +4,5 @@
 
 int main(int argc, char **argv) {
     tool_name = "stats_dump";
-    return ts_stats_dump(argc, argv);
+    return tool_end(ts_stats_dump(argc, argv));
 }

@@ -100,6 +100,16 @@ class Run(unittest.TestCase):
                 answer = tslab("run", option, value, "echo", "ran")
                 self.assertEqual((answer.returncode, answer.stdout), (2, ""), (option, value))
                 self.assertIn(option, answer.stderr)
+        for value in ("1", "64K", "1048575", "1023K"):
+            answer = tslab("run", "--budget", value, "echo", "ran")
+            self.assertEqual((answer.returncode, answer.stdout), (2, ""), value)
+            self.assertIn(f"--budget '{value}': 1M at least", answer.stderr)
+        for value in ("0", "1M", "1048576", "1024k"):
+            self.assertEqual(tslab("run", "--budget", value, "sh", "-c", "echo ran").stdout, "ran\n", value)
+        for value in ("nowhere:99999999", "nowhere.invalid:9464", "99999", "127.0.0.1", "127.0.0.1:", "::1:80", "[::1:80", ""):
+            answer = tslab("run", "--http", value, "echo", "ran")
+            self.assertEqual((answer.returncode, answer.stdout), (2, ""), value)
+            self.assertIn(f"--http '{value}': an address" if value else "--http needs a value", answer.stderr)
         for value in ("foo", "canary,foo", "canary,", ",", "Canary", "2"):
             answer = tslab("run", "--hard=" + value, "echo", "ran")
             self.assertEqual((answer.returncode, answer.stdout), (2, ""), value)
@@ -117,6 +127,15 @@ class Run(unittest.TestCase):
         self.assertEqual(tslab("help", "nonsense").returncode, 2)
         self.assertEqual(tslab("run", "no such program").returncode, 127)
         self.assertEqual(tslab("run", "/").returncode, 126)
+
+    def test_text_that_cannot_be_written_is_an_error(self):
+        commands = [[TSLAB, *words] for words in (["--help"], ["--version"], ["help"], *(["help", c] for c in ("run", "top", "stats", "doctor")))]
+        commands += [[os.path.join(TOOLS, "stats_dump"), word] for word in ("--help", "--version")]
+        for command in commands:
+            with open("/dev/full", "w", encoding="ascii") as full:
+                answer = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT, check=False)
+            self.assertEqual(answer.returncode, 3, command)
+            self.assertIn("stdout: No space left on device", answer.stderr)
 
     def test_keeps_what_is_preloaded(self):
         answer = subprocess.run([TSLAB, "run", "sh", "-c", "echo $LD_PRELOAD"], capture_output=True, text=True, timeout=300,

@@ -4,6 +4,7 @@
  * built in; else the loader looks for them.
  */
 #include "tslab/run.h"
+#include "http/address.h"
 
 #include <dlfcn.h>
 #include <elf.h>
@@ -11,6 +12,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <link.h>
+#include <netdb.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -21,6 +23,8 @@
 
 enum { EXIT_DONE = 0, EXIT_USAGE = 2, EXIT_CANNOT = 126, EXIT_NOT_FOUND = 127 };
 
+#define LEAST_BUDGET ((unsigned long long)1 << 20)
+
 static void help(FILE *to) {
     fputs("usage: tslab run [OPTIONS] PROGRAM [ARGUMENTS]\n"
           "\n"
@@ -29,7 +33,7 @@ static void help(FILE *to) {
           "\n"
           "  --http ADDRESS   serves the statistics and their page there, e.g. 127.0.0.1:9464 or 9464\n"
           "  --retain BYTES   keeps so much memory warm (TSLAB_RETAIN; 64M, 1G, ...)\n"
-          "  --budget BYTES   allows it no more memory than that (TSLAB_BUDGET)\n"
+          "  --budget BYTES   allows it no more memory than that, 1M at least (TSLAB_BUDGET)\n"
           "  --poison         fills what is freed, and looks at it before it is used again\n"
           "  --report         says on standard error what is wrong with a pointer that is freed\n"
           "  --abort          the same, and stops the program there\n"
@@ -140,14 +144,32 @@ static bool is_static_program(const char *name) {
 }
 
 /* As the library reads it: the library would say that it does not know the value, and the program would run without. */
-static bool is_bytes(const char *text) {
+static bool read_bytes(const char *text, unsigned long long *bytes) {
     char *end;
     errno = 0;
     unsigned long long n = strtoull(text, &end, 10), most = SIZE_MAX;
     if (text[0] < '0' || text[0] > '9' || errno != 0) return false;
     const char *units = "kmg", *unit = *end ? strchr(units, *end | 32) : NULL;
     if (unit) most >>= 10 * (unit - units + 1);
+    *bytes = n <= most && unit ? n << 10 * (unit - units + 1) : n;
     return n <= most && *(unit ? end + 1 : end) == 0;
+}
+
+static bool is_bytes(const char *text) {
+    unsigned long long bytes;
+    return read_bytes(text, &bytes);
+}
+
+/* 0 is no limit. With less than a megabyte most programs end before their first line, and none says why. */
+static bool is_budget(const char *text) {
+    unsigned long long bytes;
+    return read_bytes(text, &bytes) && (bytes == 0 || bytes >= LEAST_BUDGET);
+}
+
+static bool is_address(const char *text) {
+    struct addrinfo *list = http_address_resolve(text);
+    if (list) freeaddrinfo(list);
+    return list != NULL;
 }
 
 /* The same of the parts of the hard mode. */
@@ -170,11 +192,13 @@ typedef struct option {
 } option;
 
 static const char bytes_wanted[] = "bytes are wanted, as 65536, 64K, 64M or 1G";
+static const char budget_wanted[] = "1M at least is wanted, as 64M or 1G; 0: no limit";
+static const char address_wanted[] = "an address of this machine is wanted, as 127.0.0.1:9464, [::1]:9464 or 9464";
 static const char parts_wanted[] = "a list is wanted, of canary,quarantine,guard,kinds,sized";
 
-static const option known[] = {{"--http", "TSLAB_HTTP", NULL, false, NULL, NULL},
+static const option known[] = {{"--http", "TSLAB_HTTP", NULL, false, is_address, address_wanted},
                                {"--retain", "TSLAB_RETAIN", NULL, false, is_bytes, bytes_wanted},
-                               {"--budget", "TSLAB_BUDGET", NULL, false, is_bytes, bytes_wanted},
+                               {"--budget", "TSLAB_BUDGET", NULL, false, is_budget, budget_wanted},
                                {"--stacks", "TSLAB_SAMPLE_STACKS", NULL, false, is_bytes, bytes_wanted},
                                {"--poison", "TSLAB_POISON", "1", false, NULL, NULL},
                                {"--hard", "TSLAB_HARDEN", "1", true, are_parts, parts_wanted},

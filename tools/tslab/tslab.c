@@ -561,7 +561,7 @@ static int parse_top(int argc, char **argv, options *o) {
     return -1;
 }
 
-int main(int argc, char **argv) {
+static int command(int argc, char **argv) {
     options o = {.every = 1};
     if (argc < 2) {
         help(stderr);
@@ -588,3 +588,5 @@ int main(int argc, char **argv) {
     int code = parse_top(argc, argv, &o);
     return code >= 0 ? code : top(&o);
 }
+
+int main(int argc, char **argv) { return tool_end(command(argc, argv)); }
