@@ -25,7 +25,8 @@ def parse_arguments(argv):
     default_build = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "build", "release")
     parser = argparse.ArgumentParser(prog="workloads/run.sh", description=__doc__.split("\n\n", 1)[0],
                                      allow_abbrev=False)
-    parser.add_argument("paths", nargs="*", metavar="PATH", help="JSON files, or directories of them: the documents")
+    parser.add_argument("paths", nargs="*", metavar="ROW|PATH", help="a row's name: only such rows; a path: JSON documents, or "
+                        "directories of them")
     parser.add_argument("--seconds", type=float, help="of each run; default 0.3, at most %g" % SECONDS_MAX)
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="runs of each workload and allocator; default %d" % ROUNDS)
     parser.add_argument("--quick", "--smoke", action="store_true", help="a moment each, without other allocators: does it work")
@@ -44,9 +45,12 @@ def parse_arguments(argv):
         parser.error("--rounds=%d: must be from 1 to 100" % options.rounds)
     if options.quick:
         options.rounds = 1
+    names = [row.name for row in ROWS]
+    options.rows = [row for row in ROWS if row.name in options.paths] or ROWS
+    options.paths = [path for path in options.paths if path not in names]
     for path in options.paths:
         if not os.path.exists(path):
-            parser.error("%s: no such file or directory" % path)
+            parser.error("%s: no row, file or directory; the rows are '%s'" % (path, "', '".join(names)))
     for option in ("json", "csv", "picture"):
         path = getattr(options, option)
         try:
@@ -69,7 +73,7 @@ def run_all(options):
     missing = ["%s: not installed" % name for name in absent]
     allocators = {"malloc": None, **peers, runs.OURS: None}
     done, said = [], set()
-    for row in ROWS:
+    for row in options.rows:
         try:
             done.append((row, runs.run(row, allocators, options, said, note_progress)))
         except runs.Missing as what:

@@ -138,7 +138,27 @@ def check_ports():
             sys.exit("step1: port '%s': %d, %s" % (port, done.returncode, done.stderr))
 
 
+def talk(port, text=""):
+    return subprocess.run([sys.executable, "-B", os.path.join(source, "examples", "tutorial", "talk.py"), str(port)], input=text,
+                          capture_output=True, text=True, timeout=60)
+
+
+def check_client():
+    with Server(os.path.join(programs, "step1")) as server:
+        done = talk(server.port, "hello\nworld\n")
+    if done.returncode != 0 or len(done.stdout.splitlines()) != 2:
+        sys.exit("talk.py: %d, %s%s" % (done.returncode, done.stdout, done.stderr))
+    with socket.socket() as unheard:  # bound, so that nobody else listens there
+        unheard.bind(("127.0.0.1", 0))
+        port = unheard.getsockname()[1]
+        for port, said in ((port, "no server listens on port %d" % port), ("x", "'x' is no port"), (65536, "'65536' is no port")):
+            done = talk(port, "hello\n")
+            if done.returncode != 1 or said not in done.stderr or len(done.stderr.splitlines()) != 1:
+                sys.exit("talk.py %s: %d, %s" % (port, done.returncode, done.stderr))
+
+
 check_ports()
+check_client()
 played = {step: play(step, text) for step, text in talks() if os.path.exists(os.path.join(programs, step))}
 for step in sorted(set(step for step, _ in talks()) - set(played)):
     print("%s: not built" % step)

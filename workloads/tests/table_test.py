@@ -129,6 +129,13 @@ with tempfile.TemporaryDirectory() as directory:
     code, out, err, log = run_table(directory, "--smoke")
     w.check(code == 0 and all("=0.2" in line for line in log), "smoke %r" % log)
 
+    # Rows by name are the only ones.
+    code, out, err, log = run_table(directory, "--quick", "steady", "XML tree", w.HERE)
+    w.check(code == 0 and [line.split()[0] for line in log] == 2 * ["xml_tree"] + 2 * [rows.PATTERN], "rows %r" % log)
+    w.check("in 2 of 2 rows" in " ".join(out.split()), out)
+    code, out, err, log = run_table(directory, "nosuchrow")
+    w.check(code == 2 and "nosuchrow: no row" in err and all("'%s'" % row.name in err for row in rows.ROWS), "%r" % err)
+
     # Failures.
     code, out, err, log = run_table(directory, "--rounds=1", behaviour="if workload == 'steady': sys.exit('it broke')")
     w.check(code == 1 and "it broke" in err and "steady with malloc: exit code 1" in err, "%r %r" % (code, err))
